@@ -1,0 +1,130 @@
+/* model.h - what a recording holds, as rows; the event view that everything right
+ * of the pipeline reads, live or from a file.
+ *
+ * Strings are numbers into the recording's string table (0 = ""). Times are
+ * CLOCK_MONOTONIC nanoseconds of the recorded host. A zeroed row is valid. */
+#pragma once
+
+#include <stdint.h>
+
+#define MODEL_MAX_ARGS 6
+
+/* How an argument's 64 bits are to be read and shown. */
+enum arg_type {
+	ARG_TYPE_U64,
+	ARG_TYPE_I64,
+	ARG_TYPE_PTR,   /* shown in hexadecimal */
+	ARG_TYPE_BYTES, /* a size in bytes */
+	ARG_TYPE_BOOL,
+	ARG_TYPE_STRING, /* a string number */
+	ARG_TYPE_CODE,   /* an index into the code table */
+};
+
+/* One traced function (or USDT probe, or pair). Probe numbers are dense from 0. */
+struct m_probe {
+	uint32_t layer;   /* string: "torch" */
+	uint32_t name;    /* string: "aten::linear" */
+	uint32_t library; /* string: path as the traced process sees it */
+	uint32_t symbol;  /* string: as in the library */
+	uint8_t kind;     /* enum site_action of wire/event.h: SITE_SPAN, SITE_INSTANT */
+	uint8_t nargs;    /* arguments, the return value included and last */
+	uint8_t has_return;
+	int8_t name_arg;  /* argument whose value names the call (Python code, autograd node); -1 */
+	uint32_t arg_names[MODEL_MAX_ARGS]; /* strings; "return" for the return value */
+	uint8_t arg_types[MODEL_MAX_ARGS];  /* enum arg_type */
+};
+
+struct m_process {
+	uint32_t pid;
+	uint32_t parent_pid;
+	uint32_t comm;    /* string */
+	uint32_t command; /* string: the executable's path; arguments are not kept */
+	uint64_t start_ns; /* when tracing of it began */
+	uint64_t end_ns;   /* 0 while it runs */
+	int32_t exit_code; /* as wait(2); meaningful when end_ns is set */
+	int32_t rank;      /* -1 unknown */
+};
+
+struct m_thread {
+	uint32_t pid;
+	uint32_t tid;
+	uint32_t comm; /* string */
+};
+
+/* An executable mapping of a process. */
+struct m_map {
+	uint32_t pid;
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint32_t path;     /* string */
+	uint32_t build_id; /* string: hexadecimal, "" when the file has none */
+	uint64_t time_ns;  /* when it was seen */
+};
+
+/* A Python function: names the calls whose name_arg is ARG_TYPE_CODE. */
+struct m_code {
+	uint32_t name; /* string: qualified name where the version has one */
+	uint32_t file; /* string */
+	uint32_t line; /* first line */
+};
+
+/* One traced call. */
+struct m_call {
+	uint64_t start_ns;
+	uint64_t dur_ns;
+	uint32_t thread; /* index into the thread table */
+	uint32_t probe;
+	uint8_t flags; /* enum call_flags of wire/event.h */
+	uint8_t depth; /* traced calls open on the thread when it began, at most 255 */
+	uint8_t nargs;
+	uint8_t pad;
+	uint64_t args[MODEL_MAX_ARGS]; /* by the probe's arg_types; unused ones 0 */
+};
+
+/* A value over time. */
+struct m_counter {
+	uint64_t time_ns;
+	uint32_t name;   /* string: "cpu", unit in the name: "rss_bytes" */
+	uint32_t entity; /* string: what it is of: "pid 12", "gpu 0", "eacgm" */
+	double value;
+};
+
+/* Histogram of one function in one process, from the kernel; counts since start. */
+struct m_hist {
+	uint32_t pid;
+	uint32_t probe;
+	uint64_t count;
+	uint64_t errors;
+	uint64_t nested;
+	uint64_t total_ns;
+	uint64_t max_ns;
+	uint32_t buckets[128]; /* layout: HIST_* in wire/event.h */
+};
+
+/* Losses by cause and CPU, totals since the start (later rows replace earlier ones). */
+struct m_loss {
+	uint32_t cause; /* string: a name of LOSS_NAMES, or one of the pipeline's own */
+	uint32_t cpu;
+	uint64_t count;
+};
+
+/* A library or symbol that was expected and is not traced, or only in part. */
+struct m_note {
+	uint32_t subject; /* string: "libtorch_cpu.so" */
+	uint32_t reason;  /* string: one sentence */
+	uint64_t time_ns;
+};
+
+/* A period in which a set of probes was on (bursts); none = always on. */
+struct m_window {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t layer; /* string, "" = all */
+};
+
+/* Key and value about the recording: host, kernel, command, realtime offset, options. */
+struct m_meta {
+	uint32_t key;
+	uint32_t value;
+};

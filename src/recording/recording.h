@@ -1,0 +1,121 @@
+/* recording.h - write and read .eacgm files.
+ *
+ * The byte layout is specified at the top of format.h. Writing never blocks on
+ * anything but the disk; reading never trusts the file. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/strtab.h"
+#include "recording/model.h"
+
+/* ---- writing ---- */
+struct rec_writer;
+
+struct rec_writer_options {
+	int zstd_level;     /* 0 = default (1) */
+	uint64_t max_bytes; /* 0 = no limit; past it puts fail with -EFBIG, the file stays valid */
+};
+
+/* Creates (truncates) path; *ret is set on success only. */
+int rec_writer_open(struct rec_writer **ret, const char *path,
+		    const struct rec_writer_options *opts, struct err *e);
+
+/* The string's number, added if new; written before the next block that is flushed. */
+uint32_t rec_string(struct rec_writer *w, const char *s, size_t len);
+uint32_t rec_string_z(struct rec_writer *w, const char *s);
+
+/* Dictionary rows; each returns its dense index (probe number, thread index, code index).
+ * A process or thread row may be put again with its index to update it. */
+uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row);
+uint32_t rec_put_thread(struct rec_writer *w, const struct m_thread *row);
+uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row);
+void rec_update_thread(struct rec_writer *w, uint32_t index, const struct m_thread *row);
+void rec_put_process(struct rec_writer *w, const struct m_process *row); /* key: pid + start_ns */
+void rec_put_map(struct rec_writer *w, const struct m_map *row);
+void rec_put_meta(struct rec_writer *w, const char *key, const char *value);
+void rec_put_note(struct rec_writer *w, const struct m_note *row);
+void rec_put_window(struct rec_writer *w, const struct m_window *row);
+void rec_put_loss(struct rec_writer *w, const struct m_loss *row);
+void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces (pid, probe) */
+void rec_put_counter(struct rec_writer *w, const struct m_counter *row);
+
+/* Calls are buffered and become a block when 64 Ki are pending or at rec_flush. They may
+ * come in any order; the writer groups them by thread, each thread's in order of end time. */
+void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n);
+
+/* Writes all that is pending and hands it to the kernel: after this a crash of the
+ * process loses nothing of it. 0, or negative errno (-ENOSPC: disk full) with the
+ * sentence; after an error the writer accepts and drops everything, counting it in
+ * rec_writer_stats, and what was flushed before stays readable. */
+int rec_flush(struct rec_writer *w, struct err *e);
+
+struct rec_writer_stats {
+	uint64_t calls;         /* accepted */
+	uint64_t calls_dropped; /* after a write error or over max_bytes */
+	uint64_t bytes;         /* in the file so far */
+};
+void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret);
+
+/* Flushes, writes the end block, closes and frees (also on error). fsync when sync. */
+int rec_writer_close(struct rec_writer *w, bool sync, struct err *e);
+
+/* ---- reading ---- */
+struct rec_reader;
+
+/* Everything in the file but the calls and counters, complete after rec_open. */
+struct rec_tables {
+	struct strtab strings;
+	VEC(struct m_probe) probes;
+	VEC(struct m_thread) threads;
+	VEC(struct m_process) processes;
+	VEC(struct m_map) maps;
+	VEC(struct m_code) codes;
+	VEC(struct m_meta) metas;
+	VEC(struct m_note) notes;
+	VEC(struct m_window) windows;
+	VEC(struct m_loss) losses;
+	VEC(struct m_hist) hists;
+	uint64_t calls;        /* in all intact call blocks */
+	uint64_t counters;     /* rows in all intact counter blocks */
+	uint64_t file_bytes;
+	uint64_t damaged_at;   /* file offset of the first damage, 0 = none */
+	char damage[256];      /* one sentence when damaged_at is set */
+	bool complete;         /* the end block is there: eacgm closed the file itself */
+};
+
+/* Maps and validates the whole file. Fails only where nothing can be read (absent,
+ * not a recording, newer major version); damage further on is told in the tables. */
+int rec_open(struct rec_reader **ret, const char *path, struct err *e);
+const struct rec_tables *rec_tables(const struct rec_reader *r);
+
+/* Call blocks, in file order. Decoding is thread-safe: any number of threads may
+ * decode different blocks of one reader at the same time. The rows are checked:
+ * probe, thread, string and code numbers are in range of the tables. */
+size_t rec_call_blocks(const struct rec_reader *r);
+struct m_calls {
+	struct m_call *rows;
+	size_t len;
+	size_t cap;
+};
+int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret, struct err *e);
+void m_calls_free(struct m_calls *c);
+
+/* Counter blocks, likewise. */
+size_t rec_counter_blocks(const struct rec_reader *r);
+struct m_counters {
+	struct m_counter *rows;
+	size_t len;
+	size_t cap;
+};
+int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
+		      struct err *e);
+void m_counters_free(struct m_counters *c);
+
+/* The value of a meta key, or NULL. */
+const char *rec_meta(const struct rec_tables *t, const char *key);
+
+void rec_close(struct rec_reader *r);

@@ -1,0 +1,68 @@
+/* elf_file.h - what tracing needs of an ELF file: symbols, build id, USDT notes, bytes.
+ *
+ * Reads x86-64 ELF only. Never trusts the file: every offset is checked against its
+ * size. Knows nothing of processes or probes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct elf_file;
+
+/* Maps path read-only. The sentence names the path and what is wrong with it. */
+int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
+void elf_file_close(struct elf_file *f);
+
+/* Build id in hexadecimal, "" when there is none. */
+const char *elf_file_build_id(const struct elf_file *f);
+/* DT_SONAME, or NULL. */
+const char *elf_file_soname(const struct elf_file *f);
+/* PT_INTERP, or NULL. */
+const char *elf_file_interpreter(const struct elf_file *f);
+bool elf_file_has_symtab(const struct elf_file *f); /* .symtab present: not stripped */
+bool elf_file_is_static(const struct elf_file *f);  /* executable without PT_INTERP/DT_NEEDED */
+
+struct elf_symbol {
+	const char *name;      /* into the mapped file; without @version */
+	uint64_t address;      /* virtual address in the file */
+	uint64_t size;         /* 0 when unknown */
+	uint64_t file_offset;  /* of its first byte; what uprobes take */
+	bool is_function;      /* STT_FUNC or STT_GNU_IFUNC, else object/none */
+	bool is_local;
+};
+
+/* Calls visit for every defined symbol of .dynsym and .symtab (each address+name once);
+ * a non-zero return stops and is returned. */
+int elf_file_symbols(const struct elf_file *f,
+		     int (*visit)(const struct elf_symbol *sym, void *ctx), void *ctx);
+
+/* The defined symbol of exactly this name; .dynsym before .symtab. */
+bool elf_file_find(const struct elf_file *f, const char *name, struct elf_symbol *ret);
+
+/* The symbol that covers a virtual address (greatest start not above it, size respected). */
+bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol *ret);
+
+/* Virtual address <-> file offset through PT_LOAD; false when not in the file. */
+bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret);
+bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *ret);
+
+/* len bytes at a virtual address, or NULL when they are not all in the file. */
+const void *elf_file_bytes(const struct elf_file *f, uint64_t address, size_t len);
+
+/* A section's bytes in the mapped file; false when absent or without bytes. */
+bool elf_file_section(const struct elf_file *f, const char *name, const uint8_t **ret_data,
+		      size_t *ret_len, uint64_t *ret_address);
+
+/* USDT notes (.note.stapsdt, as sys/sdt.h version 3 writes them). */
+struct elf_usdt {
+	const char *provider;
+	const char *name;
+	const char *args;          /* "-4@%edi 8@%rsi": GNU as operands, "" when none */
+	uint64_t file_offset;      /* of the nop */
+	uint64_t semaphore_offset; /* file offset of the counter the kernel must raise; 0 = none */
+};
+int elf_file_usdt(const struct elf_file *f, int (*visit)(const struct elf_usdt *u, void *ctx),
+		  void *ctx);

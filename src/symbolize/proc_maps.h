@@ -1,0 +1,39 @@
+/* proc_maps.h - a process as /proc tells it. root is "/proc" but for tests. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct proc_map {
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint64_t device; /* makedev(major, minor) */
+	uint64_t inode;  /* 0 = not a file */
+	bool executable;
+	char *path;      /* as the process sees it, " (deleted)" removed; "" for anonymous */
+};
+typedef VEC(struct proc_map) proc_maps_t;
+
+/* Reads ROOT/PID/maps. -ESRCH when the process is gone. */
+int proc_maps_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e);
+void proc_maps_free(proc_maps_t *maps);
+
+/* A path that opens the mapped file itself, also from another mount namespace or when
+ * deleted: ROOT/PID/map_files/START-END, else ROOT/PID/root/PATH. */
+void proc_map_open_path(const char *root, pid_t pid, const struct proc_map *m, char *ret,
+			size_t size);
+
+/* comm, parent, thread ids, children (all descendants), cgroup members. */
+int proc_comm(const char *root, pid_t pid, pid_t tid, char ret[16]);
+int proc_parent(const char *root, pid_t pid, pid_t *ret);
+int proc_exe(const char *root, pid_t pid, char *ret, size_t size);
+typedef VEC(pid_t) pids_t;
+int proc_all(const char *root, pids_t *ret);
+int proc_descendants(const char *root, pid_t pid, pids_t *ret); /* pid itself first */
+int proc_cgroup_members(const char *cgroup_path, pids_t *ret, struct err *e);
+int proc_threads(const char *root, pid_t pid, pids_t *ret);

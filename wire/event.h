@@ -1,0 +1,213 @@
+/* event.h - the records that BPF programs and user space share, and nothing else.
+ *
+ * Included by bpf/ (with its own kernel types) and by src/ (after <linux/types.h>).
+ * Every struct has a fixed size, checked below; fields are only ever appended and
+ * enum values never change their number. Times are CLOCK_MONOTONIC nanoseconds. */
+#pragma once
+
+/* Layers a probe can belong to; the recording stores their names. */
+enum layer {
+	LAYER_CUDA,
+	LAYER_NCCL,
+	LAYER_TORCH,
+	LAYER_PYTHON,
+	LAYER_GPU,
+	LAYER_HOST,
+	LAYER_CPU,
+	LAYER_USER, /* --probe and user catalogs that name no other layer */
+	LAYER_COUNT,
+};
+#define LAYER_NAMES {"cuda", "nccl", "torch", "python", "gpu", "host", "cpu", "user"}
+
+/* What a probe site does when it is hit. */
+enum site_action {
+	SITE_SPAN,    /* function: entry and return */
+	SITE_INSTANT, /* one moment */
+	SITE_BEGIN,   /* first half of a pair (USDT foo__start) */
+	SITE_END,     /* second half of a pair */
+};
+
+/* How much is kept of a call; per layer, may change while tracing. */
+enum trace_mode {
+	MODE_TRACE, /* every call */
+	MODE_TAIL,  /* histogram, and each call slower than the probe's threshold */
+	MODE_STATS, /* histogram only */
+};
+
+/* The cookie of a probe site: probe number, action, layer. */
+#define COOKIE_PROBE(c) ((__u32)(c))
+#define COOKIE_ACTION(c) ((__u8)((c) >> 32))
+#define COOKIE_LAYER(c) ((__u8)((c) >> 40))
+#define COOKIE_NARGS(c) ((__u8)((c) >> 48))
+#define COOKIE_MAKE(probe, action, layer, nargs)                                                   \
+	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48)
+
+#define MAX_PROBES 16384
+#define MAX_ARGS 6        /* arguments of one probe, the return value included */
+#define MAX_OPEN_CALLS 64 /* traced calls open at once on a thread; the kernel allows 64 returns */
+#define STRING_BYTES 128  /* longest string argument kept; longer ones are cut and counted */
+
+/* Where an argument comes from and what it is. */
+enum arg_source {
+	ARG_REG,   /* index: 0..5, the System V integer argument registers */
+	ARG_STACK, /* index: 0.., stack arguments after the return address */
+	ARG_RETURN,
+};
+enum arg_fetch {
+	FETCH_VALUE,   /* size bytes of the (dereferenced) value */
+	FETCH_CSTRING, /* NUL-terminated characters at the value */
+	FETCH_PYSTRING,/* CPython str object at the value */
+	FETCH_CXXSTRING, /* libstdc++ std::string object at the value */
+	FETCH_PYCODE,  /* frame object or interpreter frame at the value: its code object */
+};
+struct arg_desc {
+	__u8 source; /* enum arg_source */
+	__u8 index;
+	__u8 fetch;  /* enum arg_fetch */
+	__u8 size;   /* 1, 2, 4 or 8 bytes of the value */
+	__u8 is_signed;
+	__u8 nderef;     /* how many pointers to follow first, 0..3 */
+	__u8 at_return;  /* read when the call returns, from the value saved at entry */
+	__u8 layout;     /* FETCH_PY*: index into the Python layouts of the plan */
+	__s32 deref[3];  /* offset added before each dereference */
+	__u32 pad;
+};
+struct probe_desc {
+	__u8 nargs;
+	__u8 pad[7];
+	struct arg_desc args[MAX_ARGS];
+};
+
+/* Offsets in one build of CPython; see src/symbolize/cpython.h for their sources. */
+struct py_layout {
+	__u16 frame_code;       /* frame -> code object */
+	__u16 code_firstlineno; /* int */
+	__u16 code_filename;    /* str */
+	__u16 code_name;        /* str */
+	__u16 code_qualname;    /* str, 0 where the version has none */
+	__u16 str_length;
+	__u16 str_state;        /* u32: bits 2..4 kind, bit 5 compact, bit 6 ascii (see cpython.h) */
+	__u16 str_ascii_data;
+	__u16 str_compact_data;
+	__u8 frame_code_tagged; /* low bits of the code pointer are tags (3.14) */
+	__u8 state_kind_shift;
+	__u8 state_ascii_shift;
+	__u8 pad[5];
+};
+
+/* ---- ring buffer records ---- */
+enum record_kind {
+	REC_CALL = 1,
+	REC_STRING = 2,
+	REC_PYCODE = 3,
+	REC_FORK = 4,
+	REC_EXEC = 5,
+	REC_EXIT = 6,
+	REC_MAPS = 7, /* the dynamic linker changed the mappings of a traced process */
+};
+
+enum call_flags {
+	CALL_NESTED = 1,   /* another call of its layer was open on the thread */
+	CALL_INSTANT = 2,  /* a moment: no duration */
+	CALL_OPEN = 4,     /* had not returned when tracing stopped; dur is up to then */
+	CALL_UNWOUND = 8,  /* left without returning (exception, longjmp); dur is an upper bound */
+	CALL_ARG_FAULT = 16, /* at least one argument could not be read */
+	CALL_ARG_CUT = 32, /* a string argument was longer than is kept */
+};
+
+struct rec_call {
+	__u8 kind; /* REC_CALL */
+	__u8 flags;
+	__u8 depth; /* traced calls open on this thread when it began */
+	__u8 nargs;
+	__u32 probe;
+	__u32 tgid;
+	__u32 tid;
+	__u64 start_ns;
+	__u64 dur_ns;
+	__u64 args[MAX_ARGS]; /* only nargs of them are in the record, rounded up (see calls.h) */
+};
+
+struct rec_string {
+	__u8 kind; /* REC_STRING */
+	__u8 fetch; /* enum arg_fetch: how to decode the bytes */
+	__u8 pystate; /* PYSTRING: bytes per character (1, 2, 4), 0x80 = ASCII */
+	__u8 cut;
+	__u32 len; /* bytes that follow */
+	__u64 id;  /* what REC_CALL arguments hold */
+	__u8 bytes[STRING_BYTES];
+};
+
+struct rec_pycode {
+	__u8 kind; /* REC_PYCODE */
+	__u8 cut;
+	__u8 name_state; /* as pystate above */
+	__u8 file_state;
+	__u32 firstlineno;
+	__u32 name_len;
+	__u32 file_len;
+	__u64 id;
+	__u64 code; /* address in the process */
+	__u32 tgid;
+	__u32 pad;
+	__u8 name[STRING_BYTES];
+	__u8 file[STRING_BYTES * 2];
+};
+
+struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
+	__u8 kind;
+	__u8 pad[3];
+	__u32 tgid;
+	__u32 tid;
+	__u32 parent_tgid; /* REC_FORK: the parent */
+	__u64 time_ns;
+	__s32 exit_code; /* REC_EXIT of the last thread: as wait(2) gives it */
+	__u32 group_dead; /* REC_EXIT: 1 when the whole process ended */
+	__u64 sequence;  /* REC_MAPS: to be acknowledged */
+	char comm[16];
+};
+
+/* Why something was not recorded; counted per CPU. */
+enum loss_cause {
+	LOSS_RING_FULL,     /* the ring buffer had no room for a call */
+	LOSS_STACK_FULL,    /* more than MAX_OPEN_CALLS traced calls open on a thread */
+	LOSS_NO_STATE,      /* no memory for a thread's state */
+	LOSS_NO_RETURN,     /* left without returning: kept, with an upper bound as duration */
+	LOSS_ARG_FAULT,     /* an argument could not be read: call kept */
+	LOSS_ARG_CUT,       /* a string argument was cut: call kept */
+	LOSS_STRING_FULL,   /* the table of string arguments is full: call kept, string not */
+	LOSS_HIST_FULL,     /* the table of histograms is full */
+	LOSS_TASK_FULL,     /* a fork, exec or exit record found no room */
+	LOSS_LATE_ATTACH,   /* a library ran before its probes were attached */
+	LOSS_RETURN_UNMATCHED, /* a return whose entry was not seen (attached in mid-call) */
+	LOSS_COUNT,
+};
+#define LOSS_NAMES                                                                                 \
+	{"ring_full",   "stack_full", "no_state",	 "no_return",	     "arg_fault",        \
+	 "arg_cut",     "string_full", "hist_full", "task_full", "late_attach",              \
+	 "return_unmatched"}
+
+/* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */
+#define HIST_MIN_SHIFT 6
+#define HIST_OCTAVES 32
+#define HIST_BUCKETS (HIST_OCTAVES * 4)
+struct hist_key {
+	__u32 tgid;
+	__u32 probe;
+};
+struct hist_value {
+	__u64 count;
+	__u64 errors;
+	__u64 total_ns;
+	__u64 max_ns;
+	__u64 nested;
+	__u32 buckets[HIST_BUCKETS];
+};
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
+_Static_assert(sizeof(struct probe_desc) == 8 + 24 * MAX_ARGS, "probe_desc");
+_Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
+_Static_assert(sizeof(struct rec_task) == 56, "rec_task");
+_Static_assert(sizeof(struct hist_key) == 8, "hist_key");
+#endif
