@@ -14,6 +14,8 @@ struct elf_file;
 
 /* Maps path read-only. The sentence names the path and what is wrong with it. */
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
+/* The same on bytes that the caller keeps until elf_file_close. */
+int elf_file_open_memory(struct elf_file **ret, const void *data, size_t len, struct err *e);
 void elf_file_close(struct elf_file *f);
 
 /* Build id in hexadecimal, "" when there is none. */
@@ -26,16 +28,17 @@ bool elf_file_has_symtab(const struct elf_file *f); /* .symtab present: not stri
 bool elf_file_is_static(const struct elf_file *f);  /* executable without PT_INTERP/DT_NEEDED */
 
 struct elf_symbol {
-	const char *name;      /* into the mapped file; without @version */
-	uint64_t address;      /* virtual address in the file */
-	uint64_t size;         /* 0 when unknown */
-	uint64_t file_offset;  /* of its first byte; what uprobes take */
-	bool is_function;      /* STT_FUNC or STT_GNU_IFUNC, else object/none */
+	const char *name;     /* into the mapped file; without @version */
+	uint64_t address;     /* virtual address in the file */
+	uint64_t size;	      /* 0 when unknown */
+	uint64_t file_offset; /* of its first byte; what uprobes take. 0: not in the file (.bss) */
+	bool is_function;     /* STT_FUNC or STT_GNU_IFUNC, else object/none */
 	bool is_local;
 };
 
-/* Calls visit for every defined symbol of .dynsym and .symtab (each address+name once);
- * a non-zero return stops and is returned. */
+/* Calls visit for every defined function, object or untyped symbol of .dynsym and .symtab
+ * (each address+name once; no sections, files, thread-local or absolute ones); a non-zero
+ * return stops and is returned. Names are whole C strings inside the file. */
 int elf_file_symbols(const struct elf_file *f,
 		     int (*visit)(const struct elf_symbol *sym, void *ctx), void *ctx);
 
@@ -60,8 +63,8 @@ bool elf_file_section(const struct elf_file *f, const char *name, const uint8_t 
 struct elf_usdt {
 	const char *provider;
 	const char *name;
-	const char *args;          /* "-4@%edi 8@%rsi": GNU as operands, "" when none */
-	uint64_t file_offset;      /* of the nop */
+	const char *args;	   /* "-4@%edi 8@%rsi": GNU as operands, "" when none */
+	uint64_t file_offset;	   /* of the nop */
 	uint64_t semaphore_offset; /* file offset of the counter the kernel must raise; 0 = none */
 };
 int elf_file_usdt(const struct elf_file *f, int (*visit)(const struct elf_usdt *u, void *ctx),

@@ -1,0 +1,98 @@
+/* elf_internal.h - the parsed file as elf_file.c, elf_symbols.c and elf_usdt.c share it.
+ *
+ * Not for other folders. Headers are copied out of the file before they are looked at,
+ * since nothing says that a hostile file keeps them aligned. */
+#pragma once
+
+#include <elf.h>
+#include <string.h>
+
+#include "symbolize/elf_file.h"
+
+/* A symbol table with its strings; count is 0 where the file has none. */
+struct elf_symtab {
+	const uint8_t *entries; /* Elf64_Sym, possibly unaligned */
+	size_t count;
+	const char *strings;
+	size_t strings_len; /* ends in a NUL, so each offset below it is a C string */
+};
+
+struct elf_segment {
+	uint64_t address;
+	uint64_t file_offset;
+	uint64_t size; /* bytes in the file */
+};
+
+/* Real files have four to ten; the bound keeps address look-ups short in hostile ones. */
+#define ELF_MAX_SEGMENTS 64
+
+struct elf_symbol_ref {
+	uint64_t address;
+	uint64_t size;
+	uint32_t index;
+	uint8_t rank; /* which of several symbols at one address names it; 0 is best */
+	bool dynamic;
+};
+
+struct elf_file {
+	const uint8_t *data;
+	size_t len;
+	bool mapped;
+	uint16_t type;
+	bool pie;
+	bool needs_libraries;
+	bool versioned; /* has version definitions: one name may occur once per version */
+
+	struct elf_segment segments[ELF_MAX_SEGMENTS];
+	size_t nsegments;
+	const uint8_t *sections; /* Elf64_Shdr */
+	size_t nsections;
+	const char *section_names;
+	size_t section_names_len;
+
+	struct elf_symtab dynsym;
+	struct elf_symtab symtab;
+	const uint8_t *gnu_hash;
+	size_t gnu_hash_len;
+
+	const char *soname;
+	const char *interpreter;
+	char build_id[2 * 64 + 1];
+
+	struct elf_symbol_ref *by_address; /* made by the first elf_file_symbol_at */
+	size_t nby_address;
+};
+
+static inline bool elf_in_range(size_t len, uint64_t offset, uint64_t n)
+{
+	return offset <= len && n <= len - offset;
+}
+
+static inline uint32_t elf_u32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint64_t elf_u64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* One note of a note segment or section. */
+struct elf_note {
+	uint32_t type;
+	const char *owner; /* owner_len bytes, the NUL included */
+	uint32_t owner_len;
+	const uint8_t *desc;
+	uint32_t desc_len;
+};
+
+/* Steps through notes; *pos starts at 0. False at the end or at the first damage. */
+bool elf_next_note(const uint8_t *data, size_t len, uint64_t align, size_t *pos,
+		   struct elf_note *ret);
