@@ -5,6 +5,8 @@
  * enum values never change their number. Times are CLOCK_MONOTONIC nanoseconds. */
 #pragma once
 
+#include <linux/types.h>
+
 /* Layers a probe can belong to; the recording stores their names. */
 enum layer {
 	LAYER_CUDA,
@@ -34,13 +36,15 @@ enum trace_mode {
 	MODE_STATS, /* histogram only */
 };
 
-/* The cookie of a probe site: probe number, action, layer. */
+/* The cookie of a probe site: probe number, action, layer, arguments, flags. */
 #define COOKIE_PROBE(c) ((__u32)(c))
 #define COOKIE_ACTION(c) ((__u8)((c) >> 32))
 #define COOKIE_LAYER(c) ((__u8)((c) >> 40))
 #define COOKIE_NARGS(c) ((__u8)((c) >> 48))
-#define COOKIE_MAKE(probe, action, layer, nargs)                                                   \
-	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48)
+#define COOKIE_FLAGS(c) ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
+#define COOKIE_MAKE(probe, action, layer, nargs, flags)                                            \
+	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48 |    \
+	 (__u64)(flags) << 56)
 
 #define MAX_PROBES 16384
 #define MAX_ARGS 6        /* arguments of one probe, the return value included */
@@ -72,9 +76,11 @@ struct arg_desc {
 	__s32 deref[3];  /* offset added before each dereference */
 	__u32 pad;
 };
+enum error_rule { ERROR_NONE, ERROR_NONZERO, ERROR_NEGATIVE, ERROR_NULL };
 struct probe_desc {
 	__u8 nargs;
-	__u8 pad[7];
+	__u8 error_rule; /* what return value is an error */
+	__u8 pad[6];
 	struct arg_desc args[MAX_ARGS];
 };
 
@@ -113,6 +119,8 @@ enum call_flags {
 	CALL_UNWOUND = 8,  /* left without returning (exception, longjmp); dur is an upper bound */
 	CALL_ARG_FAULT = 16, /* at least one argument could not be read */
 	CALL_ARG_CUT = 32, /* a string argument was longer than is kept */
+	CALL_ERROR = 64,   /* the return value says so (the probe's error rule) */
+	CALL_NAMED = 128,  /* args[0] names the call: histograms are kept per name */
 };
 
 struct rec_call {
@@ -194,6 +202,7 @@ enum loss_cause {
 struct hist_key {
 	__u32 tgid;
 	__u32 probe;
+	__u64 name; /* CALL_NAMED: args[0], else 0 */
 };
 struct hist_value {
 	__u64 count;
@@ -209,5 +218,5 @@ _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
 _Static_assert(sizeof(struct probe_desc) == 8 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
 _Static_assert(sizeof(struct rec_task) == 56, "rec_task");
-_Static_assert(sizeof(struct hist_key) == 8, "hist_key");
+_Static_assert(sizeof(struct hist_key) == 16, "hist_key");
 #endif

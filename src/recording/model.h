@@ -90,10 +90,12 @@ struct m_counter {
 	double value;
 };
 
-/* Histogram of one function in one process, from the kernel; counts since start. */
+/* Histogram of one function in one process, from the kernel; counts since start. Its key
+ * is (pid, probe, name). */
 struct m_hist {
 	uint32_t pid;
 	uint32_t probe;
+	uint64_t name; /* probes with a name_arg: that argument's value; else 0 */
 	uint64_t count;
 	uint64_t errors;
 	uint64_t nested;

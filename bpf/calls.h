@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * calls.h - spans, instants and pairs. A call is pushed on its thread's stack of open
+ * calls when it begins and popped when it returns; then one record is written, or one
+ * bucket counted, as the layer's mode says. The stack is kept honest by the stack
+ * pointer: a frame below the current one has left, whether it returned or not. */
+#pragma once
+
+#include "args.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, HISTS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct hist_key);
+	__type(value, struct hist_value);
+} hists SEC(".maps");
+
+/* A zero histogram to insert; 600 bytes do not fit on the BPF stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hist_value);
+} hist_zero SEC(".maps");
+
+/* Bucket of a duration: octave and two more bits (wire/event.h). */
+static __always_inline __u32 hist_bucket(__u64 ns)
+{
+	__u64 v = ns >> HIST_MIN_SHIFT;
+	if (!v)
+		return 0;
+	__u32 octave = 0;
+	if (v >> 32) { octave += 32; v >>= 32; }
+	if (v >> 16) { octave += 16; v >>= 16; }
+	if (v >> 8) { octave += 8; v >>= 8; }
+	if (v >> 4) { octave += 4; v >>= 4; }
+	if (v >> 2) { octave += 2; v >>= 2; }
+	if (v >> 1) { octave += 1; }
+	if (octave >= HIST_OCTAVES)
+		return HIST_BUCKETS - 1;
+	__u32 fraction = (__u32)(ns >> (HIST_MIN_SHIFT + octave - 2)) & 3;
+	return octave * 4 + fraction;
+}
+
+static __noinline void hist_count(struct open_call *c, __u64 dur_ns)
+{
+	struct hist_key key = {.tgid = bpf_get_current_pid_tgid() >> 32, .probe = c->probe};
+	if (c->flags & CALL_NAMED)
+		key.name = c->args[0];
+	struct hist_value *h = bpf_map_lookup_elem(&hists, &key);
+	if (!h) {
+		__u32 zero = 0;
+		struct hist_value *empty = bpf_map_lookup_elem(&hist_zero, &zero);
+		if (!empty)
+			return;
+		bpf_map_update_elem(&hists, &key, empty, BPF_NOEXIST);
+		h = bpf_map_lookup_elem(&hists, &key);
+		if (!h) {
+			count_loss(LOSS_HIST_FULL);
+			return;
+		}
+	}
+	__sync_fetch_and_add(&h->count, 1);
+	__sync_fetch_and_add(&h->total_ns, dur_ns);
+	if (c->flags & CALL_ERROR)
+		__sync_fetch_and_add(&h->errors, 1);
+	if (c->flags & CALL_NESTED)
+		__sync_fetch_and_add(&h->nested, 1);
+	if (dur_ns > h->max_ns)
+		h->max_ns = dur_ns;
+	__sync_fetch_and_add(&h->buckets[hist_bucket(dur_ns) & (HIST_BUCKETS - 1)], 1);
+}
+
+static __always_inline void fill_record(struct rec_call *r, const struct open_call *c,
+					__u32 depth, __u64 dur_ns, __u64 pid_tgid)
+{
+	r->kind = REC_CALL;
+	r->flags = c->flags;
+	r->depth = depth;
+	r->nargs = c->nargs;
+	r->probe = c->probe;
+	r->tgid = pid_tgid >> 32;
+	r->tid = (__u32)pid_tgid;
+	r->start_ns = c->start_ns;
+	r->dur_ns = dur_ns;
+}
+
+/* Reserves the smallest of three sizes that holds the arguments: the verifier wants
+ * constants. Every byte of a reserved record is written. */
+static __always_inline void write_call(const struct open_call *c, __u32 depth, __u64 dur_ns)
+{
+	void *ring = ring_here();
+	if (!ring) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct rec_call *r;
+	if (c->nargs == 0) {
+		r = bpf_ringbuf_reserve(ring, 32, 0);
+		if (!r)
+			goto full;
+		fill_record(r, c, depth, dur_ns, pid_tgid);
+	} else if (c->nargs <= 2) {
+		r = bpf_ringbuf_reserve(ring, 48, 0);
+		if (!r)
+			goto full;
+		fill_record(r, c, depth, dur_ns, pid_tgid);
+		r->args[0] = c->args[0];
+		r->args[1] = c->args[1];
+	} else {
+		r = bpf_ringbuf_reserve(ring, sizeof(*r), 0);
+		if (!r)
+			goto full;
+		fill_record(r, c, depth, dur_ns, pid_tgid);
+		__builtin_memcpy(r->args, c->args, sizeof(r->args));
+	}
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return;
+full:
+	count_loss(LOSS_RING_FULL);
+}
+
+/* Keeps a finished call as the mode of its layer says. */
+static __always_inline void keep_call(struct open_call *c, __u32 depth, __u64 dur_ns)
+{
+	__u32 mode = mode_of_layer[c->layer & 7];
+	if (mode != MODE_TRACE) {
+		hist_count(c, dur_ns);
+		if (mode == MODE_STATS)
+			return;
+		__u32 probe = c->probe;
+		__u64 *threshold_ns = bpf_map_lookup_elem(&thresholds_ns, &probe);
+		if (threshold_ns && dur_ns < *threshold_ns)
+			return;
+	}
+	write_call(c, depth, dur_ns);
+}
+
+static __always_inline void layer_left(struct thread_state *st, __u32 layer)
+{
+	__u8 *open = &st->layer_open[layer & 7];
+	if (*open)
+		(*open)--;
+}
+
+/* Takes the newest open call off as left without returning. */
+static __noinline void drop_top(struct thread_state *st, __u64 now_ns)
+{
+	__u32 depth = st->depth - 1;
+	struct open_call *c = &st->open[depth & (MAX_OPEN_CALLS - 1)];
+	st->depth = depth;
+	layer_left(st, c->layer);
+	c->flags |= CALL_UNWOUND;
+	count_loss(LOSS_NO_RETURN);
+	keep_call(c, depth, now_ns - c->start_ns);
+}
+
+/* True when the return address at sp is the kernel's trampoline: a caller that jumped
+ * here (tail call) is still waiting for the same return. */
+static __noinline bool is_chained(__u64 sp)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+	__u64 trampoline = area ? BPF_CORE_READ(area, vaddr) : 0;
+	__u64 address = 0;
+	bpf_probe_read_user(&address, 8, (void *)sp);
+	return trampoline && address == trampoline;
+}
+
+/* Drops open calls whose frames are gone, seen from a function entered at sp. */
+static __noinline void drop_left(struct thread_state *st, __u64 sp)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	for (int i = 0; i < MAX_OPEN_CALLS; i++) {
+		__u32 depth = st->depth;
+		if (!depth || depth > MAX_OPEN_CALLS)
+			break;
+		__u64 top = st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp;
+		if (top > sp || (top == sp && is_chained(sp)))
+			break;
+		drop_top(st, now_ns);
+	}
+}
+
+/* Pushes a call; returns 1 when its return is not wanted. */
+static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
+{
+	if (frozen)
+		return 1;
+	struct thread_state *st = thread_enter();
+	if (!st)
+		return 1;
+	probe_hits++;
+	__u32 depth = st->depth;
+	if (depth && st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp <= sp) {
+		drop_left(st, sp);
+		depth = st->depth;
+	}
+	if (depth >= MAX_OPEN_CALLS) {
+		count_loss(LOSS_STACK_FULL);
+		return 1;
+	}
+	struct open_call *c = &st->open[depth & (MAX_OPEN_CALLS - 1)];
+	__u32 layer = COOKIE_LAYER(cookie) & 7;
+	c->sp = sp;
+	c->probe = COOKIE_PROBE(cookie);
+	c->layer = layer;
+	c->nargs = COOKIE_NARGS(cookie);
+	c->flags = COOKIE_FLAGS(cookie) | (st->layer_open[layer] ? CALL_NESTED : 0);
+	if (c->nargs) {
+		__u32 probe = c->probe;
+		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
+		if (d)
+			fetch_at_entry(ctx, d, c);
+	}
+	st->layer_open[layer]++;
+	st->depth = depth + 1;
+	c->start_ns = bpf_ktime_get_ns(); /* last: the call does not pay for its own entry */
+	return 0;
+}
+
+/* The frame of the newest open call of a probe; 0 when there is none. */
+static __noinline __u64 frame_of_pair(struct thread_state *st, __u32 probe)
+{
+	for (int i = 1; i <= MAX_OPEN_CALLS; i++) {
+		if (i > st->depth)
+			break;
+		struct open_call *c = &st->open[(st->depth - i) & (MAX_OPEN_CALLS - 1)];
+		if (c->probe == probe)
+			return c->sp;
+	}
+	return 0;
+}
+
+/* Pops the call of this probe whose frame is at sp (0: ends a pair). */
+static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	if (frozen)
+		return;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!st)
+		return; /* not a target */
+	if (st->epoch != epoch)
+		goto unmatched;
+	if (!sp) {
+		sp = frame_of_pair(st, COOKIE_PROBE(cookie));
+		if (!sp)
+			goto unmatched;
+	}
+	struct open_call *c;
+	__u32 depth;
+	for (int i = 0;; i++) {
+		depth = st->depth;
+		if (!depth || depth > MAX_OPEN_CALLS || i == MAX_OPEN_CALLS)
+			goto unmatched;
+		c = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+		if (c->probe == COOKIE_PROBE(cookie) && c->sp == sp)
+			break;
+		if (c->sp > sp)
+			goto unmatched;
+		drop_top(st, now_ns);
+	}
+	depth--;
+	st->depth = depth;
+	layer_left(st, c->layer);
+	if (c->nargs) {
+		__u32 probe = c->probe;
+		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
+		if (d)
+			fetch_at_return(ctx, d, c);
+	}
+	keep_call(c, depth, now_ns - c->start_ns);
+	return;
+unmatched:
+	count_loss(LOSS_RETURN_UNMATCHED);
+}
+
+/* A moment: recorded at once, never pushed. */
+static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
+{
+	if (frozen)
+		return;
+	struct thread_state *st = thread_enter();
+	if (!st)
+		return;
+	probe_hits++;
+	struct open_call c = {
+		.start_ns = bpf_ktime_get_ns(),
+		.probe = COOKIE_PROBE(cookie),
+		.layer = COOKIE_LAYER(cookie),
+		.nargs = COOKIE_NARGS(cookie),
+		.flags = COOKIE_FLAGS(cookie) | CALL_INSTANT,
+	};
+	if (st->layer_open[c.layer & 7])
+		c.flags |= CALL_NESTED;
+	__u32 probe = c.probe;
+	struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
+	if (d && c.nargs)
+		fetch_at_entry(ctx, d, &c);
+	keep_call(&c, st->depth, 0);
+}
+
+/* ---- entry points: thin shells, one set per way of attaching ---- */
+
+/* Session links (6.13): one program for both moments. At entry the instruction pointer
+ * is the probed address; at return the kernel has already set it to the caller's. */
+SEC("uprobe")
+int span_session(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	if (bpf_get_func_ip(ctx) == PT_REGS_IP(ctx))
+		return enter(ctx, cookie, PT_REGS_SP(ctx));
+	leave(ctx, cookie, PT_REGS_SP(ctx) - 8);
+	return 0;
+}
+
+SEC("uprobe")
+int span_enter(struct pt_regs *ctx)
+{
+	enter(ctx, bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx));
+	return 0;
+}
+
+SEC("uretprobe")
+int span_leave(struct pt_regs *ctx)
+{
+	leave(ctx, bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx) - 8);
+	return 0;
+}
+
+/* Single-moment sites: instants and the two halves of a pair. A pair begins inside a
+ * function: what that function calls has frames below this stack pointer. */
+SEC("uprobe")
+int moment(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	switch (COOKIE_ACTION(cookie)) {
+	case SITE_BEGIN:
+		enter(ctx, cookie, PT_REGS_SP(ctx));
+		break;
+	case SITE_END:
+		leave(ctx, cookie, 0);
+		break;
+	default:
+		instant(ctx, cookie);
+	}
+	return 0;
+}
+
+/* The floor to compare with: attached like a span, does nothing. */
+SEC("uprobe")
+int empty_session(struct pt_regs *ctx)
+{
+	return 0;
+}
+
+SEC("uprobe")
+int empty_probe(struct pt_regs *ctx)
+{
+	return 0;
+}

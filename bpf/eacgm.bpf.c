@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * eacgm.bpf.c - the object that is loaded; see README.md for its parts. */
+#include "state.h"
+
+#include "calls.h"
+#include "loader.h"
+#include "open_calls.h"
+#include "tasks.h"
+#include "unwind.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * kernel.h - the kernel structs that the programs read, as CO-RE fragments.
+ * Only the fields that are used; offsets are relocated against the running kernel. */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <linux/types.h>
+
+#include <stdbool.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define RELOCATED __attribute__((preserve_access_index))
+
+typedef struct {
+	int counter;
+} RELOCATED atomic_t;
+
+struct signal_struct {
+	atomic_t live; /* threads of the process that have not begun to exit */
+} RELOCATED;
+
+/* kernel/events/uprobes.c: one per pending return probe, newest first */
+struct return_instance {
+	unsigned long stack;          /* address of the return address on the user stack */
+	unsigned long orig_ret_vaddr; /* what stood there before the trampoline */
+	struct return_instance *next;
+} RELOCATED;
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+} RELOCATED;
+
+struct xol_area {
+	unsigned long vaddr; /* the return trampoline is its first slot */
+} RELOCATED;
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+} RELOCATED;
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
+} RELOCATED;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int exit_code;
+	char comm[16];
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	struct uprobe_task *utask;
+} RELOCATED;

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * state.h - what the programs share: configuration, target set, per-thread state,
+ * rings, counters. Holds no logic beyond finding the state of the current thread. */
+#pragma once
+
+#include "kernel.h"
+#include "wire/event.h"
+
+#define PID_TARGETS_MAX 65536
+#define STRINGS_MAX 16384
+#define CODES_MAX 65536
+#define HISTS_MAX 16384
+#define CPUS_MAX 1024
+#define PY_LAYOUTS_MAX 16
+#define ACK_SLOTS 1024
+
+/* ---- set before load; dead branches vanish at verification ---- */
+const volatile bool target_all;         /* every process */
+const volatile __u64 target_cgroup;     /* cgroup v2 id, 0 = none */
+const volatile __u32 target_cgroup_level;
+const volatile __u32 own_tgid;          /* eacgm itself is never a target */
+const volatile __u64 loader_wait_ns;    /* longest hold of a process in the loader hook */
+const volatile bool have_loop;          /* bpf_loop exists (5.17) */
+
+/* ---- written by user space while running ---- */
+__u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
+__u32 epoch = 1;                  /* raised when probes go off: open calls are then void */
+bool frozen;                      /* stop recording, leave everything as it is */
+__u64 maps_acked[ACK_SLOTS];      /* sequence numbers of REC_MAPS that were dealt with */
+
+/* ---- read by user space ---- */
+__u64 probe_hits; /* calls seen by enter, approximate (not atomic) */
+static __u64 next_id = 1;
+static __u64 maps_sequence;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PID_TARGETS_MAX);
+	__type(key, __u32);  /* tgid */
+	__type(value, __u8);
+} targets SEC(".maps");
+
+/* One ring per CPU (fewer where user space says so); slot = CPU number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, CPUS_MAX);
+	__uint(key_size, 4);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_RINGBUF);
+		__uint(max_entries, 4096);
+	});
+} rings SEC(".maps");
+
+/* Forks, execs, exits and loader events: few, and user space is woken for each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOSS_COUNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} losses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_PROBES);
+	__type(key, __u32);
+	__type(value, struct probe_desc);
+} probes SEC(".maps");
+
+/* Tail mode: calls at least this long are recorded (0 until learned: all of them). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_PROBES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} thresholds_ns SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PY_LAYOUTS_MAX);
+	__type(key, __u32);
+	__type(value, struct py_layout);
+} py_layouts SEC(".maps");
+
+/* A call that has not returned. */
+struct open_call {
+	__u64 start_ns;
+	__u64 sp; /* of the return address: names the frame, grows towards callers */
+	__u32 probe;
+	__u8 layer;
+	__u8 flags;
+	__u8 nargs;
+	__u8 pad;
+	__u64 args[MAX_ARGS];
+};
+
+struct thread_state {
+	__u32 epoch;
+	__u32 depth;
+	__u8 layer_open[8];
+	struct open_call open[MAX_OPEN_CALLS];
+};
+_Static_assert(LAYER_COUNT <= 8, "layer_open");
+_Static_assert((MAX_OPEN_CALLS & (MAX_OPEN_CALLS - 1)) == 0, "used as a mask");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_state);
+} threads SEC(".maps");
+
+static __always_inline void count_loss(__u32 cause)
+{
+	__u64 *n = bpf_map_lookup_elem(&losses, &cause);
+	if (n)
+		(*n)++;
+}
+
+static __always_inline bool in_target_cgroup(void)
+{
+	return target_cgroup &&
+	       bpf_get_current_ancestor_cgroup_id(target_cgroup_level) == target_cgroup;
+}
+
+static __always_inline bool is_target(__u32 tgid)
+{
+	if (tgid == own_tgid)
+		return false;
+	return target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup();
+}
+
+/* The state of the current thread; NULL when it is not a target. Made on first use. */
+static __always_inline struct thread_state *thread_enter(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!st) {
+		if (!is_target(bpf_get_current_pid_tgid() >> 32))
+			return NULL;
+		st = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!st) {
+			count_loss(LOSS_NO_STATE);
+			return NULL;
+		}
+	}
+	if (st->epoch != epoch) {
+		st->epoch = epoch;
+		st->depth = 0;
+		__builtin_memset(st->layer_open, 0, sizeof(st->layer_open));
+	}
+	return st;
+}
+
+/* The ring of this CPU. */
+static __always_inline void *ring_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&rings, &cpu);
+}

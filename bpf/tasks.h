@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * tasks.h - forks, execs and exits. A child of a target becomes a target before it runs
+ * its first instruction; a thread that ends takes its open calls off as unwound. */
+#pragma once
+
+#include "calls.h"
+
+static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32 parent_tgid,
+				      bool group_dead)
+{
+	struct rec_task *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
+	if (!r) {
+		count_loss(LOSS_TASK_FULL);
+		return;
+	}
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = kind;
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->tid = BPF_CORE_READ(task, pid);
+	r->parent_tgid = parent_tgid;
+	r->time_ns = bpf_ktime_get_ns();
+	r->exit_code = BPF_CORE_READ(task, exit_code);
+	r->group_dead = group_dead;
+	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
+	bpf_ringbuf_submit(r, 0);
+}
+
+static __always_inline void drop_all(struct thread_state *st)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	for (int i = 0; i < MAX_OPEN_CALLS; i++) {
+		if (!st->depth || st->depth > MAX_OPEN_CALLS)
+			break;
+		drop_top(st, now_ns);
+	}
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 child_tgid = BPF_CORE_READ(child, tgid);
+	if (child_tgid != BPF_CORE_READ(child, pid))
+		return 0; /* a thread of the same process */
+	__u32 parent_tgid = BPF_CORE_READ(parent, tgid);
+	if (target_all || !is_target(parent_tgid))
+		return 0;
+	__u8 yes = 1;
+	bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY);
+	emit_task(REC_FORK, child, parent_tgid, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	if (!is_target(BPF_CORE_READ(task, tgid)))
+		return 0;
+	struct thread_state *st = bpf_task_storage_get(
+		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
+	if (st && st->epoch == epoch)
+		drop_all(st); /* the frames went with the old program */
+	emit_task(REC_EXEC, task, 0, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	struct thread_state *st = bpf_task_storage_get(
+		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
+	if (st && st->epoch == epoch && !frozen)
+		drop_all(st);
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	bool dead = BPF_CORE_READ(task, signal, live.counter) == 0;
+	if (!st && !is_target(tgid))
+		return 0;
+	if (dead) {
+		emit_task(REC_EXIT, task, 0, true);
+		bpf_map_delete_elem(&targets, &tgid);
+	}
+	return 0;
+}

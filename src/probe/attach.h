@@ -1,0 +1,43 @@
+/* attach.h - puts programs on sites: session links, multi links, or one link each,
+ * whichever the kernel has, found by trying. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "probe/plan.h"
+
+enum attach_method {
+	ATTACH_AUTO,
+	ATTACH_SESSION, /* one link for entry and return (6.13) */
+	ATTACH_MULTI,   /* one link per direction (6.6) */
+	ATTACH_SINGLE,  /* one perf event per site and direction (5.15) */
+};
+const char *attach_method_name(enum attach_method m);
+
+/* Loaded programs to attach, by role; fds. */
+struct attach_programs {
+	int span_session;
+	int span_enter;
+	int span_leave;
+	int moment;
+};
+
+/* The links of one group of sites. Zero-initialised = nothing attached. */
+struct attach_links {
+	VEC(int) fds; /* in the order in which they are to be closed */
+};
+
+/* Attaches all sites (of one file, any actions) to the file that path opens. On failure
+ * nothing stays attached. */
+int attach_sites(struct attach_links *ret, enum attach_method method,
+		 const struct attach_programs *progs, const char *path, const struct site *sites,
+		 size_t n, struct err *e);
+
+/* Attaches one program at one offset, entry only; used for helper hooks. Returns the fd. */
+int attach_one(int prog_fd, const char *path, uint64_t offset, struct err *e);
+
+void attach_detach(struct attach_links *l);

@@ -1,0 +1,394 @@
+/* plan.c - catalog entries against one file's symbols and USDT notes. */
+#include "probe/plan.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/map64.h"
+#include "symbolize/cpython.h"
+#include "symbolize/demangle.h"
+#include "symbolize/torch_names.h"
+
+/* Planning of one file in progress. */
+struct work {
+	struct plan *plan;
+	const struct elf_file *file;
+	const char *path;
+	struct file_plan *out;
+	struct map64 taken;         /* file offsets that have a site */
+	struct torch_names *names;  /* loaded when the first operator is met */
+	int py_layout;              /* index, -1 not looked up, -2 not to be had */
+	uint32_t py_version;
+	const struct cat_entry *entry;
+	struct entry_result *result;
+	struct err *err;
+	int rc;
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static bool entry_wants_file(const struct plan *p, const struct cat_entry *en, const char *path)
+{
+	if (!(p->layers & 1u << en->layer) || (en->off_by_default && !p->all_entries))
+		return false;
+	for (size_t i = 0; i < en->libraries.len; i++) {
+		const char *glob = en->libraries.data[i];
+		if (!fnmatch(glob, glob[0] == '/' ? path : base_name(path), 0))
+			return true;
+	}
+	return false;
+}
+
+bool plan_wants(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->catalog->entries.len; i++) {
+		if (entry_wants_file(p, &p->catalog->entries.data[i], path))
+			return true;
+	}
+	return false;
+}
+
+/* fnmatch after a cheap comparison of the part before the first wildcard: libraries have
+ * a hundred thousand symbols and few match. */
+static bool glob_matches(const char *glob, const char *name)
+{
+	size_t literal = strcspn(glob, "*?[\\");
+	if (strncmp(glob, name, literal))
+		return false;
+	return !glob[literal] ? !name[literal] : !fnmatch(glob, name, 0);
+}
+
+static bool any_glob_matches(char *const *globs, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (glob_matches(globs[i], name))
+			return true;
+	}
+	return false;
+}
+
+static void set_reason(struct entry_result *r, const char *text)
+{
+	if (!r->reason[0])
+		snprintf(r->reason, sizeof(r->reason), "%s", text);
+}
+
+/* ---- names ---- */
+
+static char *site_name(struct work *w, const char *symbol)
+{
+	const struct cat_entry *en = w->entry;
+	char *name = NULL;
+	if (en->naming == CAT_NAME_TORCH_OP) {
+		if (!w->names)
+			w->names = torch_names_load(w->file);
+		name = torch_operator_name(w->names, symbol);
+	} else if (en->naming == CAT_NAME_LITERAL && en->name) {
+		const char *hole = strstr(en->name, "{symbol}");
+		if (!hole)
+			return xstrdup(en->name);
+		char *plain = demangle(symbol, 0);
+		name = xasprintf("%.*s%s%s", (int)(hole - en->name), en->name, plain,
+				 hole + strlen("{symbol}"));
+		free(plain);
+	}
+	return name ? name : demangle(symbol, 0);
+}
+
+/* ---- Python ---- */
+
+static int find_py_layout(struct work *w)
+{
+	struct py_layout layout;
+	struct elf_symbol runtime;
+	struct err why = {0};
+	if (cpython_version(w->file, w->path, &w->py_version, &why))
+		goto no;
+	int rc = -ENOENT;
+	if (w->py_version >= 0x030d0000 && elf_file_find(w->file, "_PyRuntime", &runtime)) {
+		size_t len = runtime.size && runtime.size < 4096 ? runtime.size : 1024;
+		const void *image = elf_file_bytes(w->file, runtime.address, len);
+		if (image)
+			rc = cpython_layout_from_offsets(image, len, &layout, &why);
+	}
+	if (rc)
+		rc = cpython_layout(w->py_version, &layout, &why);
+	if (rc)
+		goto no;
+	for (size_t i = 0; i < w->plan->layouts.len; i++) {
+		if (!memcmp(&w->plan->layouts.data[i], &layout, sizeof(layout)))
+			return (int)i;
+	}
+	if (w->plan->layouts.len == 16) { /* PY_LAYOUTS_MAX of bpf/state.h */
+		snprintf(why.msg, sizeof(why.msg), "more than 16 different builds of CPython");
+		goto no;
+	}
+	*vec_push(&w->plan->layouts) = layout;
+	return (int)w->plan->layouts.len - 1;
+no:
+	set_reason(w->result, why.msg);
+	return -2;
+}
+
+static bool needs_py_layout(const struct cat_entry *en)
+{
+	for (int i = 0; i < en->nargs; i++) {
+		if (en->args[i].fetch.fetch == FETCH_PYCODE ||
+		    en->args[i].fetch.fetch == FETCH_PYSTRING)
+			return true;
+	}
+	return false;
+}
+
+/* ---- probes and sites ---- */
+
+static enum error_rule error_rule_of(const struct cat_entry *en)
+{
+	switch (en->error) {
+	case CAT_ERROR_NONZERO:
+		return ERROR_NONZERO;
+	case CAT_ERROR_NEGATIVE:
+		return ERROR_NEGATIVE;
+	case CAT_ERROR_NULL:
+		return ERROR_NULL;
+	default:
+		return ERROR_NONE;
+	}
+}
+
+/* Fills the BPF descriptor; the argument that names the call comes first. */
+static void describe(struct work *w, struct probe_info *info)
+{
+	const struct cat_entry *en = w->entry;
+	uint8_t n = 0;
+	info->name_arg = -1;
+	for (uint8_t i = 0; i < en->nargs; i++) {
+		if (en->args[i].is_name && info->name_arg < 0) {
+			info->name_arg = 0;
+			info->arg_order[n++] = i;
+		}
+	}
+	for (uint8_t i = 0; i < en->nargs; i++) {
+		if (info->name_arg < 0 || i != info->arg_order[0])
+			info->arg_order[n++] = i;
+	}
+	info->desc.nargs = n;
+	info->desc.error_rule = error_rule_of(en);
+	for (uint8_t i = 0; i < n; i++) {
+		struct arg_desc *a = &info->desc.args[i];
+		*a = en->args[info->arg_order[i]].fetch;
+		if (a->fetch == FETCH_PYCODE || a->fetch == FETCH_PYSTRING)
+			a->layout = (uint8_t)w->py_layout;
+		if (a->fetch == FETCH_PYCODE)
+			a->index = (uint8_t)cpython_frame_register(w->py_version);
+	}
+}
+
+static struct probe_info *new_probe(struct work *w, const char *symbol)
+{
+	struct plan *p = w->plan;
+	if (p->probes.len >= MAX_PROBES) {
+		w->rc = err_set(w->err, E2BIG, "more than %d functions to trace: narrow --layers",
+				MAX_PROBES);
+		return NULL;
+	}
+	struct probe_info *info = vec_push(&p->probes);
+	info->id = (uint32_t)p->probes.len - 1;
+	info->entry = w->entry;
+	info->name = site_name(w, symbol);
+	info->symbol = xstrdup(symbol);
+	info->library = xstrdup(w->path);
+	describe(w, info);
+	return info;
+}
+
+static void add_site(struct work *w, const struct probe_info *info, uint64_t offset,
+		     uint64_t semaphore, enum site_action action, enum insn_cost cost)
+{
+	struct site *s = vec_push(&w->out->sites);
+	*s = (struct site){
+		.offset = offset,
+		.semaphore = semaphore,
+		.probe = info->id,
+		.layer = w->entry->layer,
+		.action = action,
+		.cost = cost,
+		.cookie = COOKIE_MAKE(info->id, action, w->entry->layer, info->desc.nargs,
+				      info->name_arg == 0 ? CALL_NAMED : 0),
+	};
+	map64_set(&w->taken, offset, info->id);
+	w->result->sites++;
+	w->result->by_cost[cost]++;
+}
+
+static int visit_symbol(const struct elf_symbol *sym, void *ctx)
+{
+	struct work *w = ctx;
+	const struct cat_entry *en = w->entry;
+	uint64_t taken;
+	if (!sym->is_function || !any_glob_matches(en->symbols.data, en->symbols.len, sym->name) ||
+	    any_glob_matches(en->exclude.data, en->exclude.len, sym->name))
+		return 0;
+	size_t len = sym->size ? sym->size : 16;
+	if (len > 1 << 16)
+		len = 1 << 16;
+	const uint8_t *code = elf_file_bytes(w->file, sym->address, len);
+	if (!code) {
+		w->result->refused++;
+		set_reason(w->result, "a symbol's code lies outside the file");
+		return 0;
+	}
+	struct insn_place place = insn_choose(code, len, !en->instant);
+	if (place.cost == INSN_FORBIDDEN) {
+		w->result->refused++;
+		set_reason(w->result, "the kernel cannot probe a function's first instruction");
+		return 0;
+	}
+	uint64_t offset = sym->file_offset + place.offset;
+	if (map64_get(&w->taken, offset, &taken))
+		return 0; /* an alias, or an earlier entry's */
+	struct probe_info *info = new_probe(w, sym->name);
+	if (!info)
+		return w->rc;
+	add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
+	return 0;
+}
+
+static bool usdt_matches(char *const *globs, size_t n, const struct elf_usdt *u)
+{
+	char full[256];
+	snprintf(full, sizeof(full), "%s:%s", u->provider, u->name);
+	return any_glob_matches(globs, n, full);
+}
+
+/* All sites of a USDT pair share one probe: a begin matches the end of its thread. */
+static int visit_usdt(const struct elf_usdt *u, void *ctx)
+{
+	struct work *w = ctx;
+	const struct cat_entry *en = w->entry;
+	bool begins = usdt_matches(en->symbols.data, en->symbols.len, u);
+	bool ends = usdt_matches(en->end_symbols.data, en->end_symbols.len, u);
+	uint64_t taken;
+	if ((!begins && !ends) || map64_get(&w->taken, u->file_offset, &taken))
+		return 0;
+	char name[256];
+	snprintf(name, sizeof(name), "%s:%s", u->provider, u->name);
+	bool pair = en->end_symbols.len > 0;
+	struct probe_info *info = NULL;
+	if (pair && w->plan->probes.len) {
+		struct probe_info *last = &w->plan->probes.data[w->plan->probes.len - 1];
+		if (last->entry == en && !strcmp(last->library, w->path))
+			info = last;
+	}
+	if (!info)
+		info = new_probe(w, name);
+	if (!info)
+		return w->rc;
+	add_site(w, info, u->file_offset, u->semaphore_offset,
+		 !pair ? SITE_INSTANT : begins ? SITE_BEGIN : SITE_END, INSN_EMULATED);
+	return 0;
+}
+
+static void explain_absence(struct work *w)
+{
+	if (w->result->sites || w->result->reason[0])
+		return;
+	if (w->entry->usdt)
+		set_reason(w->result, "built without these USDT probes");
+	else if (!elf_file_has_symtab(w->file))
+		set_reason(w->result, "no exported symbol matches, and the file is stripped of its "
+				      "local symbols");
+	else
+		set_reason(w->result, "no symbol matches");
+}
+
+static bool other_entry_found(const struct work *w, const char *id)
+{
+	for (size_t i = 0; i < w->out->results.len; i++) {
+		const struct entry_result *r = &w->out->results.data[i];
+		if (!strcmp(r->entry->id, id) && r->sites)
+			return true;
+	}
+	return false;
+}
+
+static void plan_entry(struct work *w)
+{
+	const struct cat_entry *en = w->entry;
+	if (en->unless && other_entry_found(w, en->unless)) {
+		snprintf(w->result->reason, sizeof(w->result->reason), "not needed: %s is there",
+			 en->unless);
+		return;
+	}
+	if (needs_py_layout(en)) {
+		if (w->py_layout == -1)
+			w->py_layout = find_py_layout(w);
+		if (w->py_layout < 0) {
+			set_reason(w->result, "the layout of this CPython is not known");
+			return;
+		}
+	}
+	if (en->usdt)
+		elf_file_usdt(w->file, visit_usdt, w);
+	else
+		elf_file_symbols(w->file, visit_symbol, w);
+	explain_absence(w);
+}
+
+int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct file_plan *ret,
+	      struct err *e)
+{
+	struct file_plan out = {0};
+	struct work w = {
+		.plan = p, .file = f, .path = path, .out = &out, .py_layout = -1, .err = e};
+	/* later entries are the user's: they come first, and keep a place they share */
+	for (size_t i = p->catalog->entries.len; i-- > 0 && !w.rc;) {
+		const struct cat_entry *en = &p->catalog->entries.data[i];
+		if (en->unless || !entry_wants_file(p, en, path))
+			continue;
+		w.entry = en;
+		w.result = vec_push(&out.results);
+		w.result->entry = en;
+		plan_entry(&w);
+	}
+	for (size_t i = 0; i < p->catalog->entries.len && !w.rc; i++) {
+		const struct cat_entry *en = &p->catalog->entries.data[i];
+		if (!en->unless || !entry_wants_file(p, en, path))
+			continue;
+		w.entry = en;
+		w.result = vec_push(&out.results);
+		w.result->entry = en;
+		plan_entry(&w);
+	}
+	map64_free(&w.taken);
+	torch_names_free(w.names);
+	if (w.rc) {
+		file_plan_free(&out);
+		return w.rc;
+	}
+	*ret = out;
+	return 0;
+}
+
+void file_plan_free(struct file_plan *fp)
+{
+	vec_free(&fp->sites);
+	vec_free(&fp->results);
+}
+
+void plan_free(struct plan *p)
+{
+	for (size_t i = 0; i < p->probes.len; i++) {
+		free(p->probes.data[i].name);
+		free(p->probes.data[i].symbol);
+		free(p->probes.data[i].library);
+	}
+	vec_free(&p->probes);
+	vec_free(&p->layouts);
+}

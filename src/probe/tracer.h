@@ -1,0 +1,120 @@
+/* tracer.h - one tracing session: BPF programs loaded, targets set, files probed.
+ *
+ * The only user of libbpf. Not thread-safe but for tracer_drain, which one other thread
+ * may call. Everything found is told through struct tracer_events; nothing is printed. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "probe/attach.h"
+#include "probe/catalog.h"
+#include "probe/plan.h"
+#include "symbolize/proc_maps.h"
+#include "wire/event.h"
+
+struct tracer;
+
+/* Called from the control thread (the caller of tracer_control and tracer_scan_*). A
+ * probe is told before any call of it can be drained. */
+struct tracer_events {
+	void (*on_probe)(void *ctx, const struct probe_info *info);
+	void (*on_maps)(void *ctx, pid_t pid, const proc_maps_t *maps,
+			const char *(*build_id)(const struct tracer *t, const struct proc_map *m),
+			const struct tracer *t);
+	void (*on_task)(void *ctx, const struct rec_task *task);
+	void (*on_note)(void *ctx, const char *subject, const char *reason);
+	void *ctx;
+};
+
+struct tracer_options {
+	const struct catalog *catalog;
+	uint32_t layers;            /* bit per enum layer */
+	bool all_entries;           /* also those that are off by default */
+	enum trace_mode mode[LAYER_COUNT];
+	enum attach_method method;  /* ATTACH_AUTO: the best that works */
+	bool all;                   /* every process is a target */
+	uint64_t cgroup_id;         /* cgroup v2, 0 = none; level as the kernel counts */
+	uint32_t cgroup_level;
+	uint32_t ring_bytes;        /* per CPU, 0 = by the number of CPUs */
+	const char *btf_path;       /* NULL = the running kernel's */
+	bool without_guard;         /* go on where exceptions cannot be protected */
+	struct tracer_events events;
+};
+
+/* Loads everything; nothing is attached but forks, execs and exits. Fails with a
+ * sentence that says what is missing (root, BTF, kernel feature). */
+int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
+
+/* Makes a process a target (its later children follow by themselves). */
+int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);
+
+/* Hooks the dynamic linker of a file that is about to be executed, so that what it
+ * loads is probed before it runs. path: the executable. */
+int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
+
+/* Finds the files that a process has mapped and probes the new ones. -ESRCH: gone. */
+int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
+
+/* Readable when forks, execs, exits or loaded libraries wait to be handled. */
+int tracer_control_fd(const struct tracer *t);
+int tracer_control(struct tracer *t);
+
+/* Passes what is in the rings to on_record, in order per CPU; returns the number. */
+typedef int (*tracer_record_fn)(void *ctx, void *record, size_t len);
+int tracer_set_drain(struct tracer *t, tracer_record_fn on_record, void *ctx, struct err *e);
+int tracer_drain(struct tracer *t);
+
+/* The calls that are open now, as struct rec_call with CALL_OPEN. */
+int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
+		      void *ctx, struct err *e);
+
+/* Changes what is kept of a layer from now on. */
+void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode);
+
+/* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. */
+int tracer_switch(struct tracer *t, uint32_t layers, bool on, struct err *e);
+
+/* Stops recording at once, before anything is detached. */
+void tracer_freeze(struct tracer *t);
+
+/* Learns tail thresholds: each probe's p-quantile so far (0.99). */
+void tracer_learn_thresholds(struct tracer *t, double quantile);
+
+void tracer_losses(struct tracer *t,
+		   void (*visit)(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count),
+		   void *ctx);
+void tracer_histograms(struct tracer *t,
+		       void (*visit)(void *ctx, const struct hist_key *key,
+				     const struct hist_value *value),
+		       void *ctx);
+
+struct tracer_stats {
+	enum attach_method method;
+	bool has_loader_hook; /* late libraries are held until they are probed */
+	bool has_guard;       /* C++ exceptions may pass probed frames */
+	uint64_t sites;
+	uint64_t sites_stepped; /* on instructions that the kernel single-steps */
+	uint64_t files;
+	uint64_t attach_ns;     /* sum over all files */
+	uint64_t plan_ns;
+	uint64_t probe_hits;
+};
+void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
+
+/* Catalog entries that no file wanted, and per file what each entry found. */
+void tracer_results(const struct tracer *t,
+		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),
+		    void *ctx);
+
+/* Measures what one recorded call costs here, in nanoseconds, on a child of ours that
+ * calls an empty function; its records are dropped. 0 when it cannot be measured. */
+double tracer_calibrate(struct tracer *t);
+
+/* Detaches and frees; safe at any moment. */
+void tracer_close(struct tracer *t);
+
+/* The best attach method that works on this kernel. */
+enum attach_method tracer_try_methods(struct err *e);
