@@ -12,10 +12,22 @@
 #include "base/error.h"
 #include "wire/event.h"
 
+/* How an argument's value is stored and shown. The numbers are those of enum arg_type in
+ * recording/model.h, which this folder may not include; signature_test.c compares them. */
+enum cat_arg_type {
+	CAT_TYPE_U64,
+	CAT_TYPE_I64,
+	CAT_TYPE_PTR,
+	CAT_TYPE_BYTES,
+	CAT_TYPE_BOOL,
+	CAT_TYPE_STRING,
+	CAT_TYPE_CODE,
+};
+
 /* What an argument is, as the user wrote it. */
 struct cat_arg {
 	char *name;             /* "size", "return" for the return value */
-	uint8_t arg_type;       /* enum arg_type of recording/model.h: how it is stored and shown */
+	uint8_t arg_type;       /* enum cat_arg_type */
 	struct arg_desc fetch;  /* how BPF gets it (layout is filled in by the plan) */
 	bool is_vtable;         /* value is a C++ object: the class name by its vtable's symbol */
 	bool is_name;           /* names the call: written 'name:type' or with key `named_by` */
@@ -31,21 +43,31 @@ enum cat_naming {
 	CAT_NAME_TORCH_OP, /* at::_ops::<op>::call -> aten::<op without overload> */
 };
 
+/* Owned strings; works with the vec_* macros. */
+struct cat_list {
+	char **data;
+	size_t len;
+	size_t cap;
+};
+
 enum cat_cost { CAT_COST_LOW, CAT_COST_MEDIUM, CAT_COST_HIGH };
 
 struct cat_entry {
 	enum layer layer;
 	char *id;                   /* unique in the catalog: "torch.operators" */
-	VEC(char *) libraries;      /* globs on the file name of the library or executable */
-	VEC(char *) symbols;        /* globs on the (mangled) symbol; for USDT "provider:name" */
-	VEC(char *) exclude;        /* globs that take symbols out again */
-	bool usdt;                  /* symbols are USDT probes */
-	VEC(char *) end_symbols;    /* USDT pair: symbols begin, these end; else empty */
-	char *unless;               /* id of an entry: use this one only where that found nothing */
+	struct cat_list libraries;  /* globs on the file name; one with a leading / on the path */
+	struct cat_list symbols;    /* globs on the (mangled) symbol; for USDT "provider:name" */
+	struct cat_list exclude;    /* globs that take symbols out again */
+	bool usdt;                  /* symbols are USDT probes; those have no arguments here */
+	struct cat_list end_symbols; /* USDT pair: symbols begin, these end; else empty */
+	char *unless;               /* id of an earlier entry: use this one only in a library where
+				     * that found nothing; one passed over for its own `unless`
+				     * counts as found */
 	enum cat_naming naming;
 	char *name;                 /* for CAT_NAME_LITERAL */
 	bool instant;               /* entry only, no duration */
-	bool python;                /* library is a Python interpreter: needs a py_layout */
+	bool python;                /* only in a file that defines a CPython interpreter; needed
+				     * for arguments that need a py_layout */
 	uint8_t nargs;              /* the return value included and last */
 	bool has_return;
 	enum cat_error_rule error;
@@ -53,7 +75,7 @@ struct cat_entry {
 	enum cat_cost cost;
 	bool off_by_default;
 	bool expected;              /* its absence from a matching library is worth a note */
-	VEC(char *) verified;       /* versions, for people */
+	struct cat_list verified;   /* versions, for people */
 	char *about;                /* one sentence */
 	char *origin;               /* "built-in:torch.yaml", "--probe", a file's path */
 };
@@ -67,7 +89,8 @@ struct catalog {
 int catalog_parse(struct catalog *c, const char *text, size_t len, const char *origin,
 		  struct err *e);
 
-/* Adds a file, or every *.yaml of a folder in order of name (absent folder: 0). */
+/* Adds a file, or every *.yaml and *.yml of a folder in order of name (absent folder: 0).
+ * On error nothing is added. */
 int catalog_load_file(struct catalog *c, const char *path, struct err *e);
 int catalog_load_dir(struct catalog *c, const char *path, struct err *e);
 
@@ -77,11 +100,15 @@ int catalog_load_builtin(struct catalog *c, struct err *e);
 /* Adds one entry from 'LIB:SYMBOL(ARGS) -> TYPE' (--probe); layer "user". */
 int catalog_add_spec(struct catalog *c, const char *spec, struct err *e);
 
-/* Parses '(u64 handle, size bytes) -> int' into an entry's arguments. */
+/* Parses '(u64 handle, size bytes) -> int' into an entry's arguments, in place of those
+ * it had. Errors begin "character N: ". */
 int catalog_parse_signature(struct cat_entry *entry, const char *sig, struct err *e);
 
 /* The layer of a name; negative when there is none of that name. */
 int layer_from_name(const char *name);
 const char *layer_name(enum layer l);
+
+/* The entry of an id, or NULL. Valid until the catalog changes. */
+const struct cat_entry *catalog_find(const struct catalog *c, const char *id);
 
 void catalog_free(struct catalog *c);

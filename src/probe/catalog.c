@@ -1,0 +1,166 @@
+/* catalog.c - the catalog as a whole: entries from files, folders, the built-in texts and
+ * --probe; their life and death.
+ *
+ * The YAML is read in catalog_yaml.c, descriptions in signature.c. */
+#include "probe/catalog.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "probe/catalog_impl.h"
+
+static const char *const layer_names[LAYER_COUNT] = LAYER_NAMES;
+
+int layer_from_name(const char *name)
+{
+	for (int i = 0; i < LAYER_COUNT; i++)
+		if (strcmp(name, layer_names[i]) == 0)
+			return i;
+	return -ENOENT;
+}
+
+const char *layer_name(enum layer l)
+{
+	return (unsigned)l < LAYER_COUNT ? layer_names[l] : "unknown";
+}
+
+void cat_list_add(struct cat_list *l, const char *s, size_t n)
+{
+	char *copy = xcalloc(n + 1, 1);
+	memcpy(copy, s, n);
+	*vec_push(l) = copy;
+}
+
+static void list_free(struct cat_list *l)
+{
+	for (size_t i = 0; i < l->len; i++)
+		free(l->data[i]);
+	vec_free(l);
+}
+
+void cat_entry_free(struct cat_entry *entry)
+{
+	free(entry->id);
+	list_free(&entry->libraries);
+	list_free(&entry->symbols);
+	list_free(&entry->exclude);
+	list_free(&entry->end_symbols);
+	list_free(&entry->verified);
+	free(entry->unless);
+	free(entry->name);
+	for (unsigned i = 0; i < entry->nargs; i++)
+		free(entry->args[i].name);
+	free(entry->about);
+	free(entry->origin);
+	memset(entry, 0, sizeof(*entry));
+}
+
+void cat_truncate(struct catalog *c, size_t len)
+{
+	while (c->entries.len > len)
+		cat_entry_free(&c->entries.data[--c->entries.len]);
+}
+
+void catalog_free(struct catalog *c)
+{
+	cat_truncate(c, 0);
+	vec_free(&c->entries);
+}
+
+const struct cat_entry *catalog_find(const struct catalog *c, const char *id)
+{
+	for (size_t i = 0; i < c->entries.len; i++)
+		if (strcmp(c->entries.data[i].id, id) == 0)
+			return &c->entries.data[i];
+	return NULL;
+}
+
+/* Reads at most one byte more than is allowed, so that too much can be told. */
+static int read_all(FILE *f, struct buf *b)
+{
+	buf_reserve(b, 4096);
+	while (b->len <= CATALOG_MAX_BYTES) {
+		size_t n = fread(b->data + b->len, 1, b->cap - b->len, f);
+		b->len += n;
+		if (n == 0)
+			break;
+		buf_reserve(b, 4096);
+	}
+	return ferror(f) ? -errno : 0;
+}
+
+int catalog_load_file(struct catalog *c, const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return err_set(e, errno, "%s: %s", path, strerror(errno));
+	struct buf text = {0};
+	errno = EIO;
+	int rc = read_all(f, &text);
+	if (rc)
+		rc = err_set(e, -rc, "%s: %s", path, strerror(-rc));
+	else
+		rc = catalog_parse(c, (const char *)text.data, text.len, path, e);
+	fclose(f);
+	buf_free(&text);
+	return rc;
+}
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), m = strlen(suffix);
+	return n > m && strcmp(s + n - m, suffix) == 0;
+}
+
+static int is_catalog_file(const struct dirent *d)
+{
+	return d->d_name[0] != '.' &&
+	       (has_suffix(d->d_name, ".yaml") || has_suffix(d->d_name, ".yml"));
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int catalog_load_dir(struct catalog *c, const char *path, struct err *e)
+{
+	struct dirent **names;
+	int n = scandir(path, &names, is_catalog_file, by_name);
+	if (n < 0)
+		return errno == ENOENT ? 0 : err_set(e, errno, "%s: %s", path, strerror(errno));
+	size_t before = c->entries.len;
+	int rc = 0;
+	for (int i = 0; i < n; i++) {
+		char *file = xasprintf("%s/%s", path, names[i]->d_name);
+		struct stat st;
+		/* A FIFO would block, a folder cannot be read. */
+		if (rc == 0 && (stat(file, &st) != 0 || S_ISREG(st.st_mode)))
+			rc = catalog_load_file(c, file, e);
+		free(file);
+		free(names[i]);
+	}
+	free(names);
+	if (rc)
+		cat_truncate(c, before);
+	return rc;
+}
+
+int catalog_load_builtin(struct catalog *c, struct err *e)
+{
+	size_t before = c->entries.len;
+	for (size_t i = 0; i < catalog_builtins_len; i++) {
+		const struct catalog_builtin *b = &catalog_builtins[i];
+		char *origin = xasprintf("built-in:%s", b->name);
+		int rc = catalog_parse(c, (const char *)b->text, b->len, origin, e);
+		free(origin);
+		if (rc) {
+			cat_truncate(c, before);
+			return rc;
+		}
+	}
+	return 0;
+}
