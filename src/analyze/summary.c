@@ -1,0 +1,365 @@
+/* summary.c - sums up a recording on all CPUs and makes the report's rows of it.
+ *
+ * Blocks are handed out one by one to workers; each sums into tables of its own
+ * (pass.c), which are merged at the end. Kernel histograms are added last. */
+#include "analyze/summary.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "analyze/functions.h"
+#include "analyze/pass.h"
+#include "base/map64.h"
+#include "wire/event.h"
+
+#define MAX_WORKERS	64
+#define MAX_OPEN_LISTED 1000
+
+/* What the workers share. */
+struct job {
+	const struct rec_reader *reader;
+	const struct rec_tables *tables;
+	const struct summary_options *options;
+	struct fn_ids ids;
+	bool *thread_wanted;
+	uint8_t **thread_counted;
+	VEC(uint8_t *) bitmaps; /* what thread_counted points to */
+	size_t blocks;
+	atomic_size_t next_block;
+	struct pass *passes;
+	size_t passes_len;
+};
+
+struct worker {
+	struct job *job;
+	struct pass *pass;
+	bool reports; /* the caller's own thread: the one that may call progress */
+};
+
+static void *worker_run(void *arg)
+{
+	struct worker *w = arg;
+	struct job *job = w->job;
+	const struct summary_options *o = job->options;
+	for (;;) {
+		size_t block = atomic_fetch_add(&job->next_block, 1);
+		if (block >= job->blocks)
+			return NULL;
+		pass_block(w->pass, block);
+		if (w->reports && o->progress)
+			o->progress(o->progress_ctx, block, job->blocks);
+	}
+}
+
+static size_t worker_count(const struct summary_options *o, size_t blocks)
+{
+	size_t n = o->threads;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (!n)
+		n = cpus > 0 ? (size_t)cpus : 1;
+	if (n > MAX_WORKERS)
+		n = MAX_WORKERS;
+	return n > blocks ? (blocks ? blocks : 1) : n;
+}
+
+static void run_workers(struct job *job)
+{
+	pthread_t ids[MAX_WORKERS];
+	struct worker workers[MAX_WORKERS];
+	size_t started = 1;
+	for (size_t i = 0; i < job->passes_len; i++)
+		workers[i] = (struct worker){job, &job->passes[i], i == 0};
+	for (; started < job->passes_len; started++)
+		if (pthread_create(&ids[started], NULL, worker_run, &workers[started]))
+			break; /* the others take its blocks */
+	worker_run(&workers[0]);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(ids[i], NULL);
+}
+
+/* ---- what is wanted, and what histograms have counted ---- */
+
+static void choose_threads(struct job *job)
+{
+	const struct rec_tables *t = job->tables;
+	if (!job->options->pid)
+		return;
+	job->thread_wanted = xcalloc(t->threads.len + 1, sizeof(bool));
+	for (size_t i = 0; i < t->threads.len; i++)
+		job->thread_wanted[i] = t->threads.data[i].pid == job->options->pid;
+}
+
+static bool hist_wanted(const struct job *job, const struct m_hist *h)
+{
+	return (!job->options->pid || h->pid == job->options->pid) &&
+	       h->probe < job->tables->probes.len;
+}
+
+static void mark_counted(struct job *job)
+{
+	const struct rec_tables *t = job->tables;
+	struct map64 by_pid = {0}; /* pid -> index into bitmaps */
+	size_t bytes = t->probes.len / 8 + 1;
+	for (size_t i = 0; i < t->hists.len; i++) {
+		const struct m_hist *h = &t->hists.data[i];
+		uint64_t at = job->bitmaps.len;
+		if (!hist_wanted(job, h))
+			continue;
+		if (!map64_get(&by_pid, h->pid, &at)) {
+			*vec_push(&job->bitmaps) = xcalloc(bytes, 1);
+			map64_set(&by_pid, h->pid, at);
+		}
+		job->bitmaps.data[at][h->probe / 8] |= (uint8_t)(1u << h->probe % 8);
+	}
+	if (job->bitmaps.len) {
+		job->thread_counted = xcalloc(t->threads.len + 1, sizeof(uint8_t *));
+		for (size_t i = 0; i < t->threads.len; i++) {
+			uint64_t at;
+			if (map64_get(&by_pid, t->threads.data[i].pid, &at))
+				job->thread_counted[i] = job->bitmaps.data[at];
+		}
+	}
+	map64_free(&by_pid);
+}
+
+/* Bucket b of a kernel histogram holds [low, high): see HIST_* in wire/event.h. */
+static uint64_t bucket_low(unsigned b)
+{
+	return (uint64_t)(4 + b % 4) << (HIST_MIN_SHIFT - 2 + b / 4);
+}
+
+static void add_hist(struct pass *p, const struct m_hist *h)
+{
+	struct fn_sums *f = pass_sums(p, fn_id_named(p->ids, h->probe, h->name));
+	f->from_histogram = true;
+	f->calls += h->count;
+	f->errors += h->errors;
+	f->nested += h->nested;
+	f->total_ns += h->total_ns;
+	if (h->max_ns > f->max_ns)
+		f->max_ns = h->max_ns;
+	for (unsigned b = 0; b < HIST_BUCKETS; b++) {
+		if (!h->buckets[b])
+			continue;
+		uint64_t low = bucket_low(b), high = bucket_low(b + 1);
+		/* Nothing is longer than the longest call. */
+		if (h->max_ns && h->max_ns < high)
+			high = h->max_ns > low ? h->max_ns : low;
+		hist_add_range(&f->durations, low, high, h->buckets[b]);
+	}
+}
+
+/* ---- rows ---- */
+
+static void function_row(struct summary_function *ret, const struct fn_ids *ids, uint32_t id,
+			 const struct fn_sums *f)
+{
+	struct fn_label label;
+	fn_label_make(ids, id, &label);
+	uint64_t timed = f->calls - f->instants;
+	*ret = (struct summary_function){
+		.layer = label.layer,
+		.name = label.name,
+		.file = label.file,
+		.line = label.line,
+		.calls = f->calls,
+		.errors = f->errors,
+		.nested = f->nested,
+		.instants = f->instants,
+		.open = f->open,
+		.unwound = f->unwound,
+		.total_ns = f->total_ns,
+		.self_ns = f->total_ns > f->inside_ns ? f->total_ns - f->inside_ns : 0,
+		.mean_ns = timed ? f->total_ns / timed : 0,
+		.p50_ns = hist_quantile(&f->durations, 0.50),
+		.p99_ns = hist_quantile(&f->durations, 0.99),
+		.max_ns = f->max_ns,
+		.from_histogram = f->from_histogram,
+		.self_known = !f->from_histogram,
+	};
+	if (ret->p50_ns > ret->max_ns)
+		ret->p50_ns = ret->max_ns;
+	if (ret->p99_ns > ret->max_ns)
+		ret->p99_ns = ret->max_ns;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct summary_function *x = a, *y = b;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns > y->total_ns ? -1 : 1;
+	if (x->calls != y->calls)
+		return x->calls > y->calls ? -1 : 1;
+	int by_layer = strcmp(x->layer, y->layer);
+	return by_layer ? by_layer : strcmp(x->name, y->name);
+}
+
+/* Overloads of one operator are several probes of one name, and one row. */
+static uint32_t same_name(struct strtab *seen, const struct fn_ids *ids, uint32_t id)
+{
+	struct fn_label label;
+	fn_label_make(ids, id, &label);
+	struct buf key = {0};
+	buf_add(&key, label.layer, strlen(label.layer) + 1);
+	buf_add(&key, label.name, strlen(label.name));
+	uint32_t number = strtab_add(seen, (const char *)key.data, key.len);
+	buf_free(&key);
+	free(label.name);
+	return number;
+}
+
+static void make_functions(struct summary *s, struct job *job)
+{
+	struct pass *first = &job->passes[0];
+	struct strtab seen = {0};
+	VEC(uint32_t) row_fn = {0}; /* name number - 1 -> function number that stands for it */
+	for (uint32_t id = 0; id < job->ids.len; id++) {
+		for (size_t i = 1; i < job->passes_len; i++)
+			if (job->passes[i].sums[id])
+				fn_sums_merge(pass_sums(first, id), job->passes[i].sums[id]);
+		if (!first->sums[id] || !first->sums[id]->calls)
+			continue;
+		uint32_t number = same_name(&seen, &job->ids, id);
+		if (number > row_fn.len)
+			*vec_push(&row_fn) = id;
+		else
+			fn_sums_merge(first->sums[row_fn.data[number - 1]], first->sums[id]);
+	}
+	for (size_t i = 0; i < row_fn.len; i++)
+		function_row(vec_push(&s->functions), &job->ids, row_fn.data[i],
+			     first->sums[row_fn.data[i]]);
+	if (s->functions.len)
+		qsort(s->functions.data, s->functions.len, sizeof(*s->functions.data),
+		      compare_functions);
+	vec_free(&row_fn);
+	strtab_free(&seen);
+}
+
+static void make_processes(struct summary *s, const struct job *job)
+{
+	const struct rec_tables *t = job->tables;
+	struct map64 by_pid = {0};
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const struct m_process *row = &t->processes.data[i];
+		if (job->options->pid && row->pid != job->options->pid)
+			continue;
+		/* A process that ran another program has a row for each; the last one counts. */
+		map64_set(&by_pid, row->pid, s->processes.len);
+		((struct summary_process *)vec_push(&s->processes))->row = row;
+	}
+	for (size_t i = 0; i < t->threads.len; i++) {
+		uint64_t at;
+		if (!map64_get(&by_pid, t->threads.data[i].pid, &at))
+			continue;
+		s->processes.data[at].threads++;
+		for (size_t k = 0; k < job->passes_len; k++)
+			s->processes.data[at].calls += job->passes[k].thread_calls[i];
+	}
+	map64_free(&by_pid);
+}
+
+static int compare_open(const void *a, const void *b)
+{
+	const struct m_call *x = a, *y = b;
+	if (x->dur_ns != y->dur_ns)
+		return x->dur_ns > y->dur_ns ? -1 : 1;
+	return x->depth < y->depth ? -1 : x->depth > y->depth;
+}
+
+static void make_open_calls(struct summary *s, const struct job *job)
+{
+	VEC(struct m_call) all = {0};
+	for (size_t i = 0; i < job->passes_len; i++) {
+		s->open_calls_total += job->passes[i].open_calls_total;
+		for (size_t k = 0; k < job->passes[i].open_calls.len; k++)
+			*vec_push(&all) = job->passes[i].open_calls.data[k];
+	}
+	if (all.len)
+		qsort(all.data, all.len, sizeof(*all.data), compare_open);
+	for (size_t i = 0; i < all.len && i < MAX_OPEN_LISTED; i++) {
+		const struct m_call *c = &all.data[i];
+		const struct m_thread *thread = &job->tables->threads.data[c->thread];
+		struct fn_label label;
+		fn_label_make(&job->ids, fn_id(&job->ids, c), &label);
+		*(struct summary_open_call *)vec_push(&s->open_calls) = (struct summary_open_call){
+			.name = label.name,
+			.layer = label.layer,
+			.pid = thread->pid,
+			.tid = thread->tid,
+			.start_ns = c->start_ns,
+			.dur_ns = c->dur_ns,
+		};
+	}
+	vec_free(&all);
+}
+
+static void make_totals(struct summary *s, const struct job *job)
+{
+	for (size_t i = 0; i < job->passes_len; i++) {
+		const struct pass *p = &job->passes[i];
+		if (p->first_ns && (!s->first_ns || p->first_ns < s->first_ns))
+			s->first_ns = p->first_ns;
+		if (p->last_ns > s->last_ns)
+			s->last_ns = p->last_ns;
+		if (p->blocks_unread && !s->blocks_unread)
+			s->unread = p->unread;
+		s->blocks_unread += p->blocks_unread;
+	}
+}
+
+static void job_free(struct job *job)
+{
+	for (size_t i = 0; i < job->passes_len; i++)
+		pass_free(&job->passes[i]);
+	free(job->passes);
+	for (size_t i = 0; i < job->bitmaps.len; i++)
+		free(job->bitmaps.data[i]);
+	vec_free(&job->bitmaps);
+	free(job->thread_counted);
+	free(job->thread_wanted);
+	fn_ids_free(&job->ids);
+}
+
+void summary_make(struct summary *ret, const struct rec_reader *r,
+		  const struct summary_options *options)
+{
+	struct job job = {.reader = r, .tables = rec_tables(r), .options = options};
+	job.blocks = rec_call_blocks(r);
+	fn_ids_make(&job.ids, job.tables);
+	choose_threads(&job);
+	mark_counted(&job);
+	job.passes_len = worker_count(options, job.blocks);
+	job.passes = xcalloc(job.passes_len, sizeof(*job.passes));
+	for (size_t i = 0; i < job.passes_len; i++) {
+		struct pass *p = &job.passes[i];
+		p->reader = r;
+		p->ids = &job.ids;
+		p->thread_wanted = job.thread_wanted;
+		p->thread_counted = job.thread_counted;
+		pass_init(p);
+	}
+	run_workers(&job);
+	pass_join_edges(job.passes, job.passes_len);
+	for (size_t i = 0; i < job.tables->hists.len; i++)
+		if (hist_wanted(&job, &job.tables->hists.data[i]))
+			add_hist(&job.passes[0], &job.tables->hists.data[i]);
+	struct summary s = {0};
+	make_functions(&s, &job);
+	make_processes(&s, &job);
+	make_open_calls(&s, &job);
+	make_totals(&s, &job);
+	job_free(&job);
+	*ret = s;
+}
+
+void summary_free(struct summary *s)
+{
+	for (size_t i = 0; i < s->functions.len; i++)
+		free(s->functions.data[i].name);
+	for (size_t i = 0; i < s->open_calls.len; i++)
+		free(s->open_calls.data[i].name);
+	vec_free(&s->functions);
+	vec_free(&s->processes);
+	vec_free(&s->open_calls);
+}
