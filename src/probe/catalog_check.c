@@ -3,6 +3,7 @@
  * Patterns and the rules that concern several keys. Does not look at any library: that a
  * pattern matches nothing is for the plan to say. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "probe/catalog_impl.h"
 
@@ -12,6 +13,12 @@ bool cat_text_clean(const char *s, size_t len)
 		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
 			return false;
 	return true;
+}
+
+void cat_add_word(char *words, size_t size, const char *word)
+{
+	size_t len = strlen(words);
+	snprintf(words + len, size - len, "%s%s", len ? " " : "", word);
 }
 
 /* The place after a '[...]' that begins at p, or NULL when it does not end. */

@@ -36,6 +36,9 @@ int cat_check_entry(const struct cat_entry *entry, const char **ret_key, struct 
 /* True when the text holds no control character. */
 bool cat_text_clean(const char *s, size_t len);
 
+/* Adds a word to a list for a sentence, as far as there is room. */
+void cat_add_word(char *words, size_t size, const char *word);
+
 /* Adds a copy of n bytes of s. */
 void cat_list_add(struct cat_list *l, const char *s, size_t n);
 void cat_entry_free(struct cat_entry *entry);

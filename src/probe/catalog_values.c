@@ -37,7 +37,7 @@ int yaml_get_text(struct yaml_reader *r, yaml_node_t *n, const char *key, const 
 	size_t len = n->data.scalar.length;
 	/* Block scalars ('>') end in a newline that nobody means. */
 	if (n->data.scalar.style == YAML_FOLDED_SCALAR_STYLE && len && s[len - 1] == '\n')
-		s[--len] = '\0';
+		s[n->data.scalar.length = --len] = '\0';
 	if (!cat_text_clean(s, len))
 		return yaml_fail(r, n, key, "holds a control character");
 	if (len == 0)
@@ -56,15 +56,13 @@ int yaml_get_choice(struct yaml_reader *r, yaml_node_t *n, const char *key,
 	int rc = yaml_get_text(r, n, key, &s);
 	if (rc)
 		return rc;
-	char known[200];
-	size_t len = 0;
+	char known[200] = "";
 	for (int i = 0; i < count; i++) {
 		if (strcmp(s, choices[i]) == 0) {
 			*ret = i;
 			return 0;
 		}
-		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", i ? " " : "",
-					choices[i]);
+		cat_add_word(known, sizeof(known), choices[i]);
 	}
 	return yaml_fail(r, n, key, "unknown value '%.40s' (known: %s)", s, known);
 }
@@ -131,13 +129,11 @@ static int find_key(struct yaml_reader *r, const struct yaml_key *keys, int coun
 	int rc = yaml_get_text(r, n, "", &s);
 	if (rc)
 		return rc;
-	char known[256];
-	size_t len = 0;
+	char known[256] = "";
 	for (int i = 0; i < count; i++) {
 		if (strcmp(s, keys[i].name) == 0)
 			return i;
-		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", i ? " " : "",
-					keys[i].name);
+		cat_add_word(known, sizeof(known), keys[i].name);
 	}
 	return yaml_fail(r, n, s, "unknown key (known: %s)", known);
 }

@@ -131,11 +131,9 @@ static const char *what_is_at(const char *p, char *ret, size_t size)
 
 static int fail_unknown_type(struct sig *s, const char *at, size_t n)
 {
-	char known[256];
-	size_t len = 0;
+	char known[256] = "";
 	for (size_t i = 0; i < TYPE_COUNT; i++)
-		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", i ? " " : "",
-					types[i].name);
+		cat_add_word(known, sizeof(known), types[i].name);
 	return fail(s, at, "unknown type '%.*s' (known: %s)", (int)(n > 40 ? 40 : n), at, known);
 }
 

@@ -144,7 +144,7 @@ static void limits(void **state)
 	b.len = 0;
 	buf_printf(&b, HEAD " - {id: a, symbols: a, about: %02049d}", 0);
 	assert_int_equal(catalog_parse(&c, (char *)b.data, b.len, "t.yaml", &e), -EINVAL);
-	assert_string_equal(e.msg, "t.yaml:4:32: probes[0].about: longer than 2048 bytes");
+	assert_string_equal(e.msg, "t.yaml:4:31: probes[0].about: longer than 2048 bytes");
 	b.len = 0;
 	buf_printf(&b, "#%01048576d", 0);
 	assert_int_equal(catalog_parse(&c, (char *)b.data, b.len, "t.yaml", &e), -EFBIG);
