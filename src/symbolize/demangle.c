@@ -141,6 +141,8 @@ static const char *copy_operator(struct buf *out, const char *s)
 		n = strcspn(s, "(");
 	else
 		n = strspn(s, "<>=!+-*/%^&|~,");
+	if (n == 0 && *s) /* another word that begins so: "operators" */
+		n = 1;
 	buf_add(out, s, n);
 	return s + n;
 }
