@@ -11,18 +11,20 @@
 #include <stdint.h>
 
 enum insn_cost {
-	INSN_NOP5,      /* 5-byte nop: the kernel may turn it into a call */
-	INSN_EMULATED,  /* nop, push, call, jmp, jcc */
-	INSN_STEPPED,   /* single-stepped: slow */
+	INSN_NOP5,	/* 5-byte nop: the kernel may turn it into a call */
+	INSN_EMULATED,	/* nop, push, call, jmp, jcc */
+	INSN_STEPPED,	/* single-stepped: slow */
 	INSN_FORBIDDEN, /* the kernel refuses it, or it cannot be decoded */
 };
 
 struct insn_place {
-	uint32_t offset;     /* bytes past the function's start */
+	uint32_t offset; /* bytes past the function's start */
 	enum insn_cost cost;
-	char text[32];       /* the mnemonic there: "push", "endbr64" */
+	char text[32]; /* the mnemonic there: "push", "endbr64" */
 };
 
 /* Chooses the place in the function whose first len bytes are given (its size, or as
- * many as there are, at least 16). need_return: a return probe will sit there too. */
+ * many as there are, at least 16). need_return: a return probe will sit there too; the
+ * stack rule holds without it as well, since stack arguments are found by it, so the answer
+ * is the same today. */
 struct insn_place insn_choose(const uint8_t *code, size_t len, int need_return);
