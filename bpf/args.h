@@ -303,6 +303,46 @@ static __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *fla
 	return fetch_string(a, v, flags);
 }
 
+/* In the order of enum arg_source's ARG_ANY_REG; the context must be read at constant
+ * offsets. */
+static __always_inline __u64 any_register(struct pt_regs *ctx, __u8 index)
+{
+	switch (index) {
+	case 0:
+		return ctx->rax;
+	case 1:
+		return ctx->rbx;
+	case 2:
+		return ctx->rcx;
+	case 3:
+		return ctx->rdx;
+	case 4:
+		return ctx->rsi;
+	case 5:
+		return ctx->rdi;
+	case 6:
+		return ctx->rbp;
+	case 7:
+		return ctx->rsp;
+	case 8:
+		return ctx->r8;
+	case 9:
+		return ctx->r9;
+	case 10:
+		return ctx->r10;
+	case 11:
+		return ctx->r11;
+	case 12:
+		return ctx->r12;
+	case 13:
+		return ctx->r13;
+	case 14:
+		return ctx->r14;
+	default:
+		return ctx->r15;
+	}
+}
+
 static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_desc *a)
 {
 	__u64 v = 0;
@@ -311,18 +351,21 @@ static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_
 		bpf_probe_read_user(&v, 8, (void *)slot);
 		return v;
 	}
-	switch (a->index) {
+	if (a->source == ARG_CONST)
+		return (__s64)a->deref[0];
+	if (a->source == ARG_ANY_REG)
+		return any_register(ctx, a->index);
+	switch (a->index) { /* the System V AMD64 ABI's order */
 	case 0:
-		return PT_REGS_PARM1(ctx);
+		return ctx->rdi;
 	case 1:
-		return PT_REGS_PARM2(ctx);
+		return ctx->rsi;
 	case 2:
-		return PT_REGS_PARM3(ctx);
+		return ctx->rdx;
 	case 3:
-		/* rcx: the user ABI's fourth argument */
 		return ctx->rcx;
 	case 4:
-		return PT_REGS_PARM5(ctx);
+		return ctx->r8;
 	default:
 		return ctx->r9;
 	}

@@ -25,13 +25,28 @@ static long wait_step(__u32 i, struct wait_ctx *w)
 	return (i & 63) == 0 && bpf_ktime_get_ns() > w->until_ns;
 }
 
+/* Offset of r_state in struct r_debug of <link.h>; RT_CONSISTENT is 0. */
+#define R_DEBUG_STATE 24
+
+/* The linker calls its hook before and after it maps; only the second time there is
+ * something new. The cookie is the distance from the hook to _r_debug, 0 if unknown. */
+static __always_inline bool is_mapping_done(struct pt_regs *ctx)
+{
+	__u64 distance = bpf_get_attach_cookie(ctx);
+	int state = 0;
+	if (!distance || bpf_probe_read_user(&state, sizeof(state),
+					     (void *)(PT_REGS_IP(ctx) + distance + R_DEBUG_STATE)))
+		return true;
+	return state == 0;
+}
+
 SEC("uprobe.s")
 int maps_changed(struct pt_regs *ctx)
 {
-	if (frozen)
+	if (closing)
 		return 0;
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	if (!is_target(pid_tgid >> 32))
+	if (!is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
 		return 0;
 	struct wait_ctx w = {
 		.sequence = __sync_fetch_and_add(&maps_sequence, 1) + 1,

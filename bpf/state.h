@@ -25,8 +25,9 @@ const volatile bool have_loop;          /* bpf_loop exists (5.17) */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
-__u32 epoch = 1;                  /* raised when probes go off: open calls are then void */
-bool frozen;                      /* stop recording, leave everything as it is */
+__u32 epoch;                      /* raised when probes go off: open calls are then void */
+bool frozen;                      /* record nothing, leave open calls as they are */
+bool closing;                     /* nobody answers the loader hook any more */
 __u64 maps_acked[ACK_SLOTS];      /* sequence numbers of REC_MAPS that were dealt with */
 
 /* ---- read by user space ---- */

@@ -5,6 +5,8 @@
  * 6.13: BPF_TRACE_UPROBE_SESSION). */
 #include "probe/attach.h"
 
+#include "symbolize/elf_file.h"
+
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
@@ -105,12 +107,66 @@ static int single_link(int prog_fd, const char *path, uint64_t offset, uint64_t 
 	return rc;
 }
 
-int attach_one(int prog_fd, const char *path, uint64_t offset, struct err *e)
+int attach_one(int prog_fd, const char *path, uint64_t offset, uint64_t cookie, struct err *e)
 {
-	int fd = single_link(prog_fd, path, offset, 0, 0, false);
+	int fd = single_link(prog_fd, path, offset, 0, cookie, false);
 	return fd < 0 ? err_set(e, -fd, "cannot attach to %s at 0x%lx: %s", path,
 				(unsigned long)offset, strerror(-fd))
 		      : fd;
+}
+
+/* ---- which method works ---- */
+
+static __attribute__((noinline, used)) void try_target(void)
+{
+	__asm__ volatile("nop");
+}
+
+/* The load address of this executable; the linker defines it. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static int try_link(uint32_t type)
+{
+	struct bpf_insn nothing[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	union bpf_attr attr;
+	memset(&attr, 0, sizeof(attr));
+	attr.prog_type = BPF_PROG_TYPE_KPROBE;
+	attr.expected_attach_type = type;
+	attr.insns = (uintptr_t)nothing;
+	attr.insn_cnt = 2;
+	attr.license = (uintptr_t) "GPL";
+	int prog = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+	if (prog < 0)
+		return -errno;
+	struct elf_file *self;
+	int rc = elf_file_open(&self, "/proc/self/exe", NULL);
+	uint64_t offset = (uint64_t)((const char *)(uintptr_t)try_target - __ehdr_start), cookie = 0;
+	if (!rc) {
+		elf_file_offset(self, offset, &offset);
+		elf_file_close(self);
+		rc = type ? multi_link(prog, type, 0, "/proc/self/exe", &offset, NULL, &cookie, 1)
+			  : single_link(prog, "/proc/self/exe", offset, 0, 0, false);
+	}
+	close(prog);
+	if (rc >= 0)
+		close(rc);
+	return rc < 0 ? rc : 0;
+}
+
+enum attach_method attach_try_methods(struct err *e)
+{
+	if (!try_link(TYPE_UPROBE_SESSION))
+		return ATTACH_SESSION;
+	if (!try_link(TYPE_UPROBE_MULTI))
+		return ATTACH_MULTI;
+	int rc = try_link(0);
+	if (!rc)
+		return ATTACH_SINGLE;
+	err_set(e, -rc, "this kernel cannot attach uprobes: %s", strerror(-rc));
+	return ATTACH_AUTO;
 }
 
 /* The sites of one program, as the arrays that the kernel takes. */

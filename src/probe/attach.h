@@ -38,6 +38,9 @@ int attach_sites(struct attach_links *ret, enum attach_method method,
 		 size_t n, struct err *e);
 
 /* Attaches one program at one offset, entry only; used for helper hooks. Returns the fd. */
-int attach_one(int prog_fd, const char *path, uint64_t offset, struct err *e);
+int attach_one(int prog_fd, const char *path, uint64_t offset, uint64_t cookie, struct err *e);
+
+/* The best method that works on this kernel; ATTACH_AUTO and a sentence when none does. */
+enum attach_method attach_try_methods(struct err *e);
 
 void attach_detach(struct attach_links *l);

@@ -28,6 +28,14 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 	return f;
 }
 
+void files_alias(struct files *fs, uint64_t device, uint64_t inode, const struct probed_file *f)
+{
+	for (size_t i = 0; i < fs->list.len; i++) {
+		if (fs->list.data[i] == f)
+			map64_set(&fs->by_inode, inode_key(device, inode), i);
+	}
+}
+
 void files_free(struct files *fs)
 {
 	/* spans first: the exception guard must outlive every return probe */

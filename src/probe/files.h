@@ -39,4 +39,6 @@ struct files {
 struct probed_file *files_find(const struct files *fs, uint64_t device, uint64_t inode);
 struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 			      const char *path);
+/* Makes another device and inode number name a known file. */
+void files_alias(struct files *fs, uint64_t device, uint64_t inode, const struct probed_file *f);
 void files_free(struct files *fs);

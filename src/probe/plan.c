@@ -21,6 +21,7 @@ struct work {
 	struct torch_names *names;  /* loaded when the first operator is met */
 	int py_layout;              /* index, -1 not looked up, -2 not to be had */
 	uint32_t py_version;
+	bool is_python;             /* the file holds a CPython interpreter */
 	const struct cat_entry *entry;
 	struct entry_result *result;
 	struct err *err;
@@ -308,11 +309,12 @@ static void explain_absence(struct work *w)
 		set_reason(w->result, "no symbol matches");
 }
 
+/* Also true for an entry that was itself not needed: `unless` chains. */
 static bool other_entry_found(const struct work *w, const char *id)
 {
 	for (size_t i = 0; i < w->out->results.len; i++) {
 		const struct entry_result *r = &w->out->results.data[i];
-		if (!strcmp(r->entry->id, id) && r->sites)
+		if (!strcmp(r->entry->id, id) && (r->sites || r->not_needed))
 			return true;
 	}
 	return false;
@@ -324,6 +326,7 @@ static void plan_entry(struct work *w)
 	if (en->unless && other_entry_found(w, en->unless)) {
 		snprintf(w->result->reason, sizeof(w->result->reason), "not needed: %s is there",
 			 en->unless);
+		w->result->not_needed = true;
 		return;
 	}
 	if (needs_py_layout(en)) {
@@ -341,30 +344,31 @@ static void plan_entry(struct work *w)
 	explain_absence(w);
 }
 
+static void consider_entry(struct work *w, const struct cat_entry *en)
+{
+	if (!entry_wants_file(w->plan, en, w->path) || (en->python && !w->is_python))
+		return;
+	w->entry = en;
+	w->result = vec_push(&w->out->results);
+	w->result->entry = en;
+	plan_entry(w);
+}
+
 int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct file_plan *ret,
 	      struct err *e)
 {
 	struct file_plan out = {0};
 	struct work w = {
 		.plan = p, .file = f, .path = path, .out = &out, .py_layout = -1, .err = e};
+	w.is_python = cpython_present(f);
 	/* later entries are the user's: they come first, and keep a place they share */
 	for (size_t i = p->catalog->entries.len; i-- > 0 && !w.rc;) {
-		const struct cat_entry *en = &p->catalog->entries.data[i];
-		if (en->unless || !entry_wants_file(p, en, path))
-			continue;
-		w.entry = en;
-		w.result = vec_push(&out.results);
-		w.result->entry = en;
-		plan_entry(&w);
+		if (!p->catalog->entries.data[i].unless)
+			consider_entry(&w, &p->catalog->entries.data[i]);
 	}
 	for (size_t i = 0; i < p->catalog->entries.len && !w.rc; i++) {
-		const struct cat_entry *en = &p->catalog->entries.data[i];
-		if (!en->unless || !entry_wants_file(p, en, path))
-			continue;
-		w.entry = en;
-		w.result = vec_push(&out.results);
-		w.result->entry = en;
-		plan_entry(&w);
+		if (p->catalog->entries.data[i].unless)
+			consider_entry(&w, &p->catalog->entries.data[i]);
 	}
 	map64_free(&w.taken);
 	torch_names_free(w.names);

@@ -43,6 +43,7 @@ struct entry_result {
 	uint32_t sites;
 	uint32_t by_cost[4]; /* indexed by enum insn_cost */
 	uint32_t refused;    /* matched, but cannot be probed */
+	bool not_needed;     /* another entry does its job (`unless`) */
 	char reason[160];    /* why sites is 0 or something was refused; "" when all is well */
 };
 

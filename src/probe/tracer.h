@@ -21,9 +21,8 @@ struct tracer;
  * probe is told before any call of it can be drained. */
 struct tracer_events {
 	void (*on_probe)(void *ctx, const struct probe_info *info);
-	void (*on_maps)(void *ctx, pid_t pid, const proc_maps_t *maps,
-			const char *(*build_id)(const struct tracer *t, const struct proc_map *m),
-			const struct tracer *t);
+	/* build_ids: one per map, "" where unknown; the callee may take maps (and empty it) */
+	void (*on_maps)(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids);
 	void (*on_task)(void *ctx, const struct rec_task *task);
 	void (*on_note)(void *ctx, const char *subject, const char *reason);
 	void *ctx;
@@ -74,10 +73,12 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 /* Changes what is kept of a layer from now on. */
 void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode);
 
-/* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. */
-int tracer_switch(struct tracer *t, uint32_t layers, bool on, struct err *e);
+/* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. Calls
+ * that are open when they go off are visited first, as by tracer_open_calls. */
+int tracer_switch(struct tracer *t, uint32_t layers, bool on,
+		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e);
 
-/* Stops recording at once, before anything is detached. */
+/* Stops recording at once, before anything is detached, and holds no process any more. */
 void tracer_freeze(struct tracer *t);
 
 /* Learns tail thresholds: each probe's p-quantile so far (0.99). */
@@ -115,6 +116,3 @@ double tracer_calibrate(struct tracer *t);
 
 /* Detaches and frees; safe at any moment. */
 void tracer_close(struct tracer *t);
-
-/* The best attach method that works on this kernel. */
-enum attach_method tracer_try_methods(struct err *e);

@@ -1,0 +1,81 @@
+# Everything a newcomer needs; Meson does the work underneath.
+BUILD ?= build
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get
+
+BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-dev libzstd-dev \
+	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler \
+	meson ninja-build pkg-config python3
+TEST_PACKAGES = libcmocka-dev protobuf-compiler python3-torch util-linux
+LINT_PACKAGES = clang-format clang-tidy cppcheck
+
+.PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz sanitize \
+	test-kernels bench man clean
+
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD) eacgm
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null && command -v bpftool >/dev/null || { [ -x /usr/sbin/bpftool ] && command -v meson >/dev/null; } || \
+		{ echo "build tools are missing: run 'make setup' first"; exit 1; }
+	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)
+
+# $(1): packages; installs the missing ones only, so that it is quick when all are there
+define install
+	@missing=""; for p in $(1); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+		echo "installing:$$missing"; \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends $$missing; \
+	fi
+endef
+
+setup:
+	$(call install,$(BUILD_PACKAGES))
+
+setup-test: setup
+	$(call install,$(TEST_PACKAGES))
+
+setup-lint: setup
+	$(call install,$(LINT_PACKAGES))
+
+# Sets itself up; the root tests call sudo where it is needed.
+test: setup-test
+	$(MAKE) all
+	ninja -C $(BUILD)
+	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)
+
+# Trains a small PyTorch model under the tracer and shows what came of it.
+demo: setup-test
+	$(MAKE) all
+	$(SUDO) sh demo/demo.sh $(BUILD)/eacgm
+
+dist: all
+	sh dist/make.sh $(BUILD)
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+
+lint: setup-lint
+	$(MAKE) all
+	sh tests/lint.sh $(BUILD)
+
+fuzz: setup
+	sh tests/fuzz/run.sh $${SECONDS_EACH:-30}
+
+sanitize: setup-test
+	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false 2>/dev/null || true
+	ninja -C $(BUILD)-asan
+	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)-asan --sanitized
+
+test-kernels: all
+	sh tests/kernels/run.sh $(BUILD)
+
+bench: all
+	$(SUDO) python3 bench/run.py $(BUILD)
+
+man: all
+	ninja -C $(BUILD) man
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz

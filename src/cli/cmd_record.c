@@ -1,0 +1,229 @@
+/* cmd_record.c - `eacgm record`: options in, one session, one line about it out. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/terminal.h"
+
+#define BURST_ON_MS 500 /* length of one period of --burst where none is given */
+
+static const char *const description[] = {
+	"Starts a command, or attaches to running processes, and writes every call of every "
+	"traced function into a recording. The traced programs are not changed, restarted or "
+	"stopped; when eacgm ends, in whatever way, they go on at full speed.",
+	"With a command, eacgm ends when the command and all that it started have ended, with "
+	"the command's exit status. Ctrl-C reaches the command as well; a second Ctrl-C ends "
+	"the recording and leaves the command running. Without a command, Ctrl-C or -d end the "
+	"recording.",
+	"Modes: 'trace' keeps every call; 'tail' keeps histograms, and each call slower than "
+	"99 % of its function's calls so far; 'stats' keeps histograms only.",
+	NULL,
+};
+
+static const struct opt_def options[] = {
+	TARGET_OPTIONS,
+	{'o', "output", "FILE", "Where to write; eacgm.eacgm when not given.", NULL, OPT_FILE},
+	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
+	CATALOG_OPTIONS,
+	{0, "mode", "M|LAYER=M,...", "What to keep: trace, tail or stats; for all layers or by layer.",
+	 NULL, 0},
+	{0, "burst", "1/N[:MS]",
+	 "Trace one period in N, and take all probes off in between; a period lasts MS "
+	 "milliseconds, 500 when not given.",
+	 NULL, 0},
+	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
+	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
+	 "session|multi|single", 0},
+	{0, "without-guard", NULL,
+	 "Trace also where the kernel forbids BPF to write user memory: a C++ exception that "
+	 "passes a traced function then ends the job.",
+	 NULL, 0},
+	{0},
+};
+
+static const struct cmd_example examples[] = {
+	{"sudo eacgm record -- python3 train.py", "trace a run from its start to its end"},
+	{"sudo eacgm record -p 4242 -d 10 -o job.eacgm", "ten seconds of a running job"},
+	{"sudo eacgm record --probe 'libfoo.so:foo_*(u64 handle, size bytes) -> int' -- ./prog",
+	 "any function of any library"},
+	{0},
+};
+
+static const char *const mode_names[] = {"trace", "tail", "stats"};
+
+static int mode_from_name(const char *name, enum trace_mode *ret, struct err *e)
+{
+	for (int i = 0; i < 3; i++) {
+		if (!strcmp(name, mode_names[i])) {
+			*ret = (enum trace_mode)i;
+			return 0;
+		}
+	}
+	return err_set(e, EINVAL, "--mode: '%s' is none of trace, tail, stats", name);
+}
+
+/* "stats" or "torch=tail,python=stats" */
+static int modes_from_args(enum trace_mode mode[LAYER_COUNT], const char *text, struct err *e)
+{
+	if (!text)
+		return 0;
+	char *copy = xstrdup(text), *save = NULL;
+	int rc = 0;
+	for (char *part = strtok_r(copy, ",", &save); part && !rc;
+	     part = strtok_r(NULL, ",", &save)) {
+		char *equals = strchr(part, '=');
+		enum trace_mode m = MODE_TRACE;
+		if (!equals) {
+			rc = mode_from_name(part, &m, e);
+			for (int i = 0; i < LAYER_COUNT && !rc; i++)
+				mode[i] = m;
+			continue;
+		}
+		*equals = 0;
+		int layer = layer_from_name(part);
+		if (layer < 0)
+			rc = err_set(e, EINVAL, "--mode: there is no layer '%s'", part);
+		else
+			rc = mode_from_name(equals + 1, &mode[layer], e);
+	}
+	free(copy);
+	return rc;
+}
+
+static int burst_from_args(struct session_options *o, const char *text, struct err *e)
+{
+	unsigned n = 0, ms = BURST_ON_MS;
+	int end = 0;
+	if (!text)
+		return 0;
+	if ((sscanf(text, "1/%u%n:%u%n", &n, &end, &ms, &end) < 1) || text[end] || n < 2 ||
+	    n > 100000 || ms < 50 || ms > 3600000)
+		return err_set(e, EINVAL,
+			       "--burst: '%s' is not 1/N or 1/N:MS (N from 2, MS from 50)", text);
+	o->burst_on_ns = ms * 1000000ULL;
+	o->burst_period_ns = o->burst_on_ns * n;
+	return 0;
+}
+
+static enum attach_method method_from_args(const struct args *a)
+{
+	const char *name = args_get(a, "attach");
+	if (!name)
+		name = getenv("EACGM_ATTACH");
+	for (int m = ATTACH_SESSION; name && m <= ATTACH_SINGLE; m++) {
+		if (!strcmp(name, attach_method_name((enum attach_method)m)))
+			return (enum attach_method)m;
+	}
+	return ATTACH_AUTO;
+}
+
+static int read_options(struct session_options *o, const struct args *a, struct err *e)
+{
+	uint64_t megabytes = 0;
+	double seconds = 0;
+	char *end;
+	int rc = layers_from_args(&o->layers, a, e);
+	if (!rc)
+		rc = modes_from_args(o->mode, args_get(a, "mode"), e);
+	if (!rc)
+		rc = burst_from_args(o, args_get(a, "burst"), e);
+	if (!rc)
+		rc = args_u64(a, "max-size", 1, 1 << 24, &megabytes, e);
+	if (!rc && args_has(a, "duration")) {
+		seconds = strtod(args_get(a, "duration"), &end);
+		if (*end || end == args_get(a, "duration") || !(seconds > 0) || seconds > 1e7)
+			rc = err_set(e, EINVAL, "-d: '%s' is not a number of seconds",
+				     args_get(a, "duration"));
+	}
+	o->max_bytes = megabytes << 20;
+	o->duration_ns = (uint64_t)(seconds * 1e9);
+	o->output = args_has(a, "output") ? args_get(a, "output") : "eacgm.eacgm";
+	o->all_entries = args_has(a, "everything");
+	o->without_guard = args_has(a, "without-guard");
+	o->method = method_from_args(a);
+	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";
+	o->command = a->rest_len ? a->rest : NULL;
+	return rc;
+}
+
+static char *target_text(const struct target *t, const struct session_options *o)
+{
+	if (o->command)
+		return xasprintf("command %s", o->command[0]);
+	if (t->all)
+		return xstrdup("all processes");
+	if (t->cgroup)
+		return xasprintf("cgroup %s", t->cgroup);
+	return xasprintf("%zu processes", t->pids.len);
+}
+
+static void say_result(const struct session_options *o, const struct session_result *r)
+{
+	struct stat st;
+	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
+	fprintf(stderr, "eacgm: %llu calls in %.1f s, lost %llu -> %s (%.1f MB, %.1f bytes a call)\n",
+		(unsigned long long)r->calls, r->duration_s, (unsigned long long)r->lost, o->output,
+		(double)bytes / 1e6, r->calls ? (double)bytes / (double)r->calls : 0.0);
+	if (r->left_running)
+		fputs("eacgm: the command goes on running, untraced\n", stderr);
+}
+
+static int record(const struct command *cmd, struct session_options *o, struct err *e)
+{
+	struct session_result result = {0};
+	char path[4096];
+	if (o->command && launch_find(o->command[0], path, sizeof(path), e))
+		return command_failed(cmd, e);
+	if (session_run(o, &result, e))
+		return command_failed(cmd, e);
+	say_result(o, &result);
+	if (result.stopped_early) {
+		command_failed(cmd, e);
+		return result.exit_status ? result.exit_status : 1;
+	}
+	return result.exit_status;
+}
+
+static int run(const struct args *a)
+{
+	const struct command *cmd = a->command;
+	struct session_options o = {0};
+	struct target target = {0};
+	struct catalog catalog = {0};
+	struct err e = {0};
+	if (read_options(&o, a, &e))
+		return usage_error(cmd, "%s", e.msg);
+	int targets = (o.command != NULL) + args_has(a, "pid") + args_has(a, "cgroup") +
+		      args_has(a, "all");
+	if (targets != 1)
+		return usage_error(cmd, "give one target: -- CMD, -p PID, --cgroup PATH or --all");
+	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
+		target_free(&target);
+		return command_failed(cmd, &e);
+	}
+	char *text = target_text(&target, &o);
+	o.target = &target;
+	o.catalog = &catalog;
+	o.target_text = text;
+	int status = record(cmd, &o, &e);
+	free(text);
+	catalog_free(&catalog);
+	target_free(&target);
+	return status;
+}
+
+const struct command cmd_record = {
+	.name = "record",
+	.synopsis = "[TARGET] [OPTION...] [-- CMD ARG...]",
+	.summary = "trace a run into a file",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 0,
+	.max_args = 0,
+	.takes_rest = true,
+	.run = run,
+};

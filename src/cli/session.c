@@ -1,0 +1,421 @@
+/* session.c - start, follow, stop. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/session_impl.h"
+
+#define TICK_NS          50000000L
+#define SAMPLE_TICKS     4 /* collectors are asked every 200 ms */
+#define LEARN_TICKS      20
+#define TAIL_QUANTILE    0.99
+#define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
+
+uint64_t session_now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- metas ---- */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+void session_write_metas(struct session *s, double probe_ns_each)
+{
+	struct utsname u;
+	uname(&u);
+	pipeline_meta(s->pipeline, "host", "%s", u.nodename);
+	pipeline_meta(s->pipeline, "kernel", "%s", u.release);
+	pipeline_meta(s->pipeline, "version", "%s", EACGM_VERSION);
+	pipeline_meta(s->pipeline, "mode", "%s", s->opts->mode_text);
+	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);
+	if (s->opts->command)
+		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
+	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", probe_ns_each);
+	pipeline_meta(s->pipeline, "start_realtime_ns", "%lu",
+		      (unsigned long)clock_ns(CLOCK_REALTIME));
+	pipeline_meta(s->pipeline, "start_monotonic_ns", "%lu", (unsigned long)s->start_ns);
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static uint64_t children_cpu_ns(void)
+{
+	struct rusage ru;
+	getrusage(RUSAGE_CHILDREN, &ru);
+	return (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000ULL +
+	       (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000ULL;
+}
+
+void session_write_end(struct session *s)
+{
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	/* a launched command's time is exact once it was waited for; others are sampled */
+	uint64_t job_ns = s->child_ended ? children_cpu_ns() : procfs_cpu_ns(s->procfs);
+	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)session_now_ns());
+	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns());
+	pipeline_meta(s->pipeline, "job_cpu_ns", "%lu", (unsigned long)job_ns);
+	pipeline_meta(s->pipeline, "probe_hits", "%lu", (unsigned long)st.probe_hits);
+	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
+	pipeline_meta(s->pipeline, "attach_sites", "%lu", (unsigned long)st.sites);
+	pipeline_meta(s->pipeline, "attach_sites_stepped", "%lu", (unsigned long)st.sites_stepped);
+	pipeline_meta(s->pipeline, "attach_ms", "%.1f", (double)st.attach_ns / 1e6);
+	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
+}
+
+/* ---- notes at the end: what was expected and not found ---- */
+
+struct found {
+	const struct catalog *catalog;
+	struct session *s;
+	uint32_t *sites; /* per entry */
+	bool *met;       /* a library of the entry was met */
+};
+
+static void add_result(void *ctx, const char *path, const struct entry_result *r)
+{
+	struct found *f = ctx;
+	size_t i = (size_t)(r->entry - f->catalog->entries.data);
+	f->sites[i] += r->sites;
+	f->met[i] = true;
+	if (r->reason[0] && (r->entry->expected || r->entry->layer == LAYER_USER))
+		pipeline_note(f->s->pipeline, path, r->reason);
+}
+
+static void note_missing(struct session *s)
+{
+	const struct catalog *c = s->opts->catalog;
+	struct found f = {.catalog = c,
+			  .s = s,
+			  .sites = xcalloc(c->entries.len, sizeof(*f.sites)),
+			  .met = xcalloc(c->entries.len, sizeof(*f.met))};
+	tracer_results(s->tracer, add_result, &f);
+	for (size_t i = 0; i < c->entries.len; i++) {
+		const struct cat_entry *en = &c->entries.data[i];
+		if (f.met[i] || !(s->opts->layers & 1u << en->layer) || en->off_by_default ||
+		    !(en->expected || en->layer == LAYER_USER) || !en->libraries.len)
+			continue;
+		pipeline_note(s->pipeline, en->libraries.data[0],
+			      "not loaded by any traced process");
+	}
+	free(f.sites);
+	free(f.met);
+}
+
+/* ---- following ---- */
+
+static void emit_counter(void *ctx, const char *entity, const char *name, double value)
+{
+	struct session *s = ctx;
+	pipeline_counter(s->pipeline, session_now_ns(), entity, name, value);
+}
+
+static void post_open_call(void *ctx, const struct rec_call *c)
+{
+	pipeline_open_call(ctx, c);
+}
+
+static void tick_burst(struct session *s, uint64_t now_ns)
+{
+	if (!s->opts->burst_on_ns)
+		return;
+	uint64_t length_ns = s->probes_on ? s->opts->burst_on_ns
+					  : s->opts->burst_period_ns - s->opts->burst_on_ns;
+	if (now_ns - s->switched_ns < length_ns)
+		return;
+	struct err e = {0};
+	if (s->probes_on)
+		pipeline_window(s->pipeline, s->switched_ns, now_ns);
+	if (tracer_switch(s->tracer, ~0u, !s->probes_on, post_open_call, s->pipeline, &e))
+		pipeline_note(s->pipeline, "burst", e.msg);
+	s->probes_on = !s->probes_on;
+	s->switched_ns = session_now_ns();
+}
+
+static bool uses_tail(const struct session *s)
+{
+	for (int i = 0; i < LAYER_COUNT; i++) {
+		if (s->opts->mode[i] == MODE_TAIL)
+			return true;
+	}
+	return false;
+}
+
+static void on_tick(struct session *s, unsigned tick)
+{
+	uint64_t now_ns = session_now_ns();
+	if (tick % SAMPLE_TICKS == 0)
+		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
+	if (tick % LEARN_TICKS == 0 && uses_tail(s))
+		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
+	tick_burst(s, now_ns);
+	if (s->opts->duration_ns && now_ns - s->start_ns >= s->opts->duration_ns)
+		s->stop = true;
+	if (atomic_load(&s->write_failed))
+		s->stop = true;
+	if (s->interrupts && now_ns - s->interrupted_ns > INTERRUPT_WAIT_NS)
+		s->stop = true;
+}
+
+/* Ctrl-C reaches the command too: its end is part of the run. Asked a second time, or
+ * where there is no command, recording ends and what runs goes on. */
+static void on_signal(struct session *s, int fd)
+{
+	struct signalfd_siginfo info;
+	if (read(fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	s->interrupted_ns = session_now_ns();
+	if (info.ssi_signo != SIGINT || !s->launch.pid || ++s->interrupts > 1)
+		s->stop = true;
+}
+
+static void reap_child(struct session *s)
+{
+	int status;
+	if (s->launch.pid && !s->child_ended &&
+	    waitpid(s->launch.pid, &status, WNOHANG) == s->launch.pid) {
+		s->child_ended = true;
+		s->child_status = status;
+	}
+}
+
+static void follow(struct session *s, int signal_fd, int timer_fd)
+{
+	struct pollfd fds[] = {
+		{.fd = tracer_control_fd(s->tracer), .events = POLLIN},
+		{.fd = signal_fd, .events = POLLIN},
+		{.fd = timer_fd, .events = POLLIN},
+		{.fd = s->launch.pid ? s->launch.pidfd : -1, .events = POLLIN},
+	};
+	unsigned tick = 0;
+	while (!s->stop) {
+		if (poll(fds, 4, -1) < 0 && errno != EINTR)
+			break;
+		tracer_control(s->tracer);
+		if (fds[1].revents)
+			on_signal(s, signal_fd);
+		uint64_t expirations;
+		if (fds[2].revents && read(timer_fd, &expirations, 8) == 8)
+			on_tick(s, ++tick);
+		reap_child(s);
+		if (s->child_ended)
+			fds[3].fd = -1;
+		/* a command may leave children behind: they are part of the job */
+		if (s->had_targets && !s->live.len && (!s->launch.pid || s->child_ended) &&
+		    !s->opts->target->all && !s->opts->target->cgroup_id)
+			s->stop = true;
+	}
+}
+
+/* ---- start and stop ---- */
+
+static int open_signals(sigset_t *old)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, old);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int open_timer(void)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	struct itimerspec every = {.it_interval.tv_nsec = TICK_NS, .it_value.tv_nsec = TICK_NS};
+	if (fd >= 0)
+		timerfd_settime(fd, 0, &every, NULL);
+	return fd;
+}
+
+/* Every process is scanned once more after it became a target: what it forked or loaded
+ * in between is found then. */
+static int add_targets(struct session *s, struct err *e)
+{
+	const struct target *t = s->opts->target;
+	pids_t everyone = {0};
+	const pids_t *pids = &t->pids;
+	if (t->all) {
+		proc_all("/proc", &everyone);
+		pids = &everyone;
+	}
+	int rc = 0, alive = 0;
+	for (size_t i = 0; i < pids->len && !rc; i++) {
+		if (pids->data[i] == getpid())
+			continue;
+		if (!t->all)
+			rc = tracer_add_pid(s->tracer, pids->data[i], e);
+		if (!rc)
+			session_watch_pid(s, pids->data[i]);
+	}
+	for (size_t i = 0; i < pids->len && !rc; i++) {
+		struct err why = {0};
+		if (pids->data[i] == getpid())
+			continue;
+		pipeline_process(s->pipeline, pids->data[i]);
+		if (tracer_scan_pid(s->tracer, pids->data[i], &why) >= 0)
+			alive++;
+		else if (!t->all)
+			pipeline_note(s->pipeline, "process", why.msg);
+	}
+	if (!rc && t->pids.len && !alive && !t->all)
+		rc = err_set(e, ESRCH, "none of the processes could be traced: they ended");
+	vec_free(&everyone);
+	return rc;
+}
+
+static int start_command(struct session *s, struct err *e)
+{
+	char path[4096];
+	int rc = launch_find(s->opts->command[0], path, sizeof(path), e);
+	if (!rc)
+		rc = tracer_prepare_exec(s->tracer, path, e);
+	if (!rc)
+		rc = tracer_add_pid(s->tracer, s->launch.pid, e);
+	if (rc)
+		return rc;
+	session_watch_pid(s, s->launch.pid);
+	pipeline_process(s->pipeline, s->launch.pid);
+	return launch_go(&s->launch, s->opts->command[0], e);
+}
+
+static int open_tracer(struct session *s, struct err *e)
+{
+	const struct session_options *o = s->opts;
+	struct tracer_options opts = {
+		.catalog = o->catalog,
+		.layers = o->layers,
+		.all_entries = o->all_entries,
+		.method = o->method,
+		.all = o->target->all,
+		.cgroup_id = o->target->cgroup_id,
+		.cgroup_level = o->target->cgroup_level,
+		.btf_path = getenv("EACGM_BTF"),
+		.without_guard = o->without_guard,
+		.events = session_events(s),
+	};
+	memcpy(opts.mode, o->mode, sizeof(opts.mode));
+	return tracer_open(&s->tracer, &opts, e);
+}
+
+static void stop_recording(struct session *s)
+{
+	tracer_freeze(s->tracer);
+	if (s->opts->burst_on_ns && s->probes_on)
+		pipeline_window(s->pipeline, s->switched_ns, session_now_ns());
+	struct err e = {0};
+	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
+		pipeline_note(s->pipeline, "open calls", e.msg);
+	collector_procfs.sample(s->procfs, session_now_ns(), emit_counter, s);
+	note_missing(s);
+	session_write_end(s);
+	mover_stop(s);
+}
+
+static int run(struct session *s, struct err *e)
+{
+	sigset_t old;
+	int signal_fd = open_signals(&old), timer_fd = open_timer();
+	int rc = mover_start(s, e);
+	if (!rc)
+		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
+	if (!rc) {
+		follow(s, signal_fd, timer_fd);
+		stop_recording(s);
+	}
+	mover_stop(s);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	close(signal_fd);
+	close(timer_fd);
+	return rc;
+}
+
+static void fill_result(struct session *s, struct session_result *ret)
+{
+	struct pipeline_stats st;
+	pipeline_stats(s->pipeline, &st);
+	*ret = (struct session_result){
+		.calls = st.calls,
+		.bytes = st.bytes,
+		.lost = st.lost,
+		.duration_s = (double)(session_now_ns() - s->start_ns) / 1e9,
+		.left_running = s->launch.pid && !s->child_ended,
+		.exit_status = s->child_ended ? launch_exit_status(s->child_status) : 0,
+		.stopped_early = atomic_load(&s->write_failed),
+	};
+}
+
+static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	struct session_result *r = ctx;
+	(void)cpu;
+	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE ||
+	    cause == LOSS_HIST_FULL)
+		r->lost += count;
+}
+
+int session_run(const struct session_options *opts, struct session_result *ret, struct err *e)
+{
+	struct session s = {.opts = opts, .probes_on = true, .launch = {.gate = -1, .report = -1,
+									 .pidfd = -1}};
+	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
+	struct rec_writer *writer = NULL;
+	int rc = open_tracer(&s, e);
+	if (rc)
+		return rc;
+	double probe_ns_each = tracer_calibrate(s.tracer);
+	if (opts->command)
+		rc = launch_prepare(&s.launch, opts->command, e);
+	if (!rc)
+		rc = rec_writer_open(&writer, opts->output, &wo, e);
+	if (!rc) {
+		s.pipeline = pipeline_new(writer, "/proc");
+		collector_procfs.open(&s.procfs, "/proc", e);
+		s.start_ns = s.switched_ns = session_now_ns();
+		session_write_metas(&s, probe_ns_each);
+		rc = run(&s, e);
+		if (!rc) {
+			fill_result(&s, ret);
+			tracer_losses(s.tracer, add_ring_loss, ret);
+		}
+		struct err close_error = {0};
+		int closed = pipeline_close(s.pipeline, &close_error);
+		if (!rc && closed && !ret->stopped_early) {
+			ret->stopped_early = true;
+			s.write_error = close_error;
+		}
+		if (!rc && ret->stopped_early)
+			*e = s.write_error;
+		collector_procfs.close(s.procfs);
+		if (rc)
+			unlink(opts->output);
+	}
+	if (rc)
+		launch_cancel(&s.launch);
+	vec_free(&s.live);
+	tracer_close(s.tracer);
+	return rc;
+}

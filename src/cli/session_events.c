@@ -1,0 +1,105 @@
+/* session_events.c - hands on what the tracer tells: probes, maps, processes, notes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "cli/session_impl.h"
+
+static uint8_t raw_kind(const struct cat_arg *arg)
+{
+	if (arg->is_vtable)
+		return RAW_VTABLE;
+	switch (arg->fetch.fetch) {
+	case FETCH_CSTRING:
+	case FETCH_PYSTRING:
+	case FETCH_CXXSTRING:
+		return RAW_STRING;
+	case FETCH_PYCODE:
+		return RAW_CODE;
+	default:
+		return RAW_PLAIN;
+	}
+}
+
+static void on_probe(void *ctx, const struct probe_info *info)
+{
+	struct session *s = ctx;
+	const struct cat_entry *entry = info->entry;
+	struct pipeline_probe probe = {
+		.id = info->id,
+		.layer = layer_name(entry->layer),
+		.name = info->name,
+		.library = info->library,
+		.symbol = info->symbol,
+		.kind = entry->instant || (entry->usdt && !entry->end_symbols.len) ? SITE_INSTANT
+										   : SITE_SPAN,
+		.nargs = info->desc.nargs,
+		.has_return = entry->has_return,
+		.name_arg = info->name_arg,
+	};
+	for (int i = 0; i < probe.nargs; i++) {
+		const struct cat_arg *arg = &entry->args[info->arg_order[i]];
+		probe.arg_names[i] = arg->name ? arg->name : "";
+		probe.arg_types[i] = arg->is_vtable ? ARG_TYPE_STRING : arg->arg_type;
+		probe.arg_raw[i] = raw_kind(arg);
+	}
+	pipeline_define_probe(s->pipeline, &probe);
+}
+
+static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids)
+{
+	struct session *s = ctx;
+	char **copies = xcalloc(maps->len, sizeof(*copies));
+	for (size_t i = 0; i < maps->len; i++)
+		copies[i] = xstrdup(build_ids[i]);
+	pipeline_define_maps(s->pipeline, pid, maps, copies);
+}
+
+void session_watch_pid(struct session *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->live.len; i++) {
+		if (s->live.data[i] == pid)
+			return;
+	}
+	*vec_push(&s->live) = pid;
+	s->had_targets = true;
+	collector_procfs.add_pid(s->procfs, pid);
+}
+
+static void unwatch_pid(struct session *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->live.len; i++) {
+		if (s->live.data[i] != pid)
+			continue;
+		s->live.data[i] = s->live.data[--s->live.len];
+		collector_procfs.del_pid(s->procfs, pid);
+		return;
+	}
+}
+
+static void on_task(void *ctx, const struct rec_task *task)
+{
+	struct session *s = ctx;
+	if (task->kind == REC_EXIT)
+		unwatch_pid(s, (pid_t)task->tgid);
+	else
+		session_watch_pid(s, (pid_t)task->tgid);
+	pipeline_task(s->pipeline, task);
+}
+
+static void on_note(void *ctx, const char *subject, const char *reason)
+{
+	struct session *s = ctx;
+	pipeline_note(s->pipeline, subject, reason);
+}
+
+struct tracer_events session_events(struct session *s)
+{
+	return (struct tracer_events){
+		.on_probe = on_probe,
+		.on_maps = on_maps,
+		.on_task = on_task,
+		.on_note = on_note,
+		.ctx = s,
+	};
+}

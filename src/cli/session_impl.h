@@ -1,0 +1,48 @@
+/* session_impl.h - the insides of a session, shared by the files that implement it. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cli/session.h"
+#include "collect/collector.h"
+#include "pipeline/pipeline.h"
+
+struct session {
+	const struct session_options *opts;
+	struct tracer *tracer;
+	struct pipeline *pipeline;
+	struct collector *procfs;
+	struct launch launch;
+	pids_t live; /* targets that have not ended */
+	bool had_targets;
+
+	pthread_t mover;
+	bool mover_runs;
+	atomic_bool stop_mover;
+	atomic_bool write_failed;
+	struct err write_error; /* set before write_failed */
+
+	uint64_t start_ns;
+	bool probes_on;         /* bursts */
+	uint64_t switched_ns;   /* when they last went on or off */
+	int interrupts;
+	uint64_t interrupted_ns;
+	bool stop;
+	bool child_ended;
+	int child_status;
+};
+
+uint64_t session_now_ns(void);
+
+/* events.c: what the tracer tells goes to the pipeline. */
+struct tracer_events session_events(struct session *s);
+void session_watch_pid(struct session *s, pid_t pid);
+
+/* mover.c: the thread that moves records from the rings to the recording. */
+int mover_start(struct session *s, struct err *e);
+void mover_stop(struct session *s);
+
+/* summary of the session in the recording's metas */
+void session_write_metas(struct session *s, double probe_ns_each);
+void session_write_end(struct session *s);

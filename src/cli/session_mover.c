@@ -1,0 +1,89 @@
+/* session_mover.c - the thread between rings and recording. It polls: a wake-up per
+ * record would be paid by the traced threads. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cli/session_impl.h"
+
+#define POLL_NS  5000000L    /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define FLUSH_NS 500000000UL /* what a crash can lose at most */
+
+static int on_record(void *ctx, void *record, size_t len)
+{
+	pipeline_record(ctx, record, len);
+	return 0;
+}
+
+static void on_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	static const char *const names[] = LOSS_NAMES;
+	pipeline_loss(ctx, names[cause], cpu, count);
+}
+
+static void on_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
+{
+	pipeline_histogram(ctx, key, value);
+}
+
+static bool keeps_histograms(const struct session *s)
+{
+	for (int i = 0; i < LAYER_COUNT; i++) {
+		if (s->opts->mode[i] != MODE_TRACE)
+			return true;
+	}
+	return false;
+}
+
+static void flush(struct session *s)
+{
+	tracer_losses(s->tracer, on_loss, s->pipeline);
+	if (keeps_histograms(s))
+		tracer_histograms(s->tracer, on_histogram, s->pipeline);
+	if (!pipeline_flush(s->pipeline, &s->write_error) || atomic_load(&s->write_failed))
+		return;
+	atomic_store(&s->write_failed, true);
+}
+
+static void *move(void *arg)
+{
+	struct session *s = arg;
+	uint64_t flushed_ns = session_now_ns();
+	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
+	for (;;) {
+		bool last = atomic_load(&s->stop_mover);
+		int n = tracer_drain(s->tracer);
+		pipeline_pass_end(s->pipeline);
+		uint64_t now_ns = session_now_ns();
+		if (now_ns - flushed_ns >= FLUSH_NS || last) {
+			flush(s);
+			flushed_ns = now_ns;
+		}
+		if (last)
+			return NULL;
+		if (n < 1000)
+			nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+	}
+}
+
+int mover_start(struct session *s, struct err *e)
+{
+	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
+	if (!rc) {
+		rc = -pthread_create(&s->mover, NULL, move, s);
+		if (rc)
+			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
+		s->mover_runs = true;
+	}
+	return rc;
+}
+
+void mover_stop(struct session *s)
+{
+	if (!s->mover_runs)
+		return;
+	atomic_store(&s->stop_mover, true);
+	pthread_join(s->mover, NULL);
+	s->mover_runs = false;
+}

@@ -1,0 +1,132 @@
+/* decode.c - raw records to rows. A pass collects the calls of all rings; only then are
+ * their names looked up, since a name may lie in another CPU's ring than its first use. */
+#include <string.h>
+
+#include "pipeline/pipeline_impl.h"
+
+#define CALL_HEADER_BYTES 32
+
+static void take_call(struct pipeline *p, const void *record, size_t len)
+{
+	const struct rec_call *in = record;
+	if (len < CALL_HEADER_BYTES || in->nargs > MAX_ARGS ||
+	    len < CALL_HEADER_BYTES + 8u * in->nargs) {
+		p->bad_records++;
+		return;
+	}
+	vec_reserve(&p->pass, 1);
+	struct rec_call *out = &p->pass.data[p->pass.len++];
+	memcpy(out, in, CALL_HEADER_BYTES + 8u * in->nargs);
+}
+
+void pipeline_record(struct pipeline *p, const void *record, size_t len)
+{
+	uint8_t kind = len ? *(const uint8_t *)record : 0;
+	if (kind == REC_CALL)
+		take_call(p, record, len);
+	else if (kind == REC_STRING && len >= sizeof(struct rec_string))
+		pipeline_add_string(p, record);
+	else if (kind == REC_PYCODE && len >= sizeof(struct rec_pycode))
+		pipeline_add_code(p, record);
+	else
+		p->bad_records++;
+}
+
+/* Turns raw arguments into the recording's; false when a name has not come yet. With
+ * force, an unknown name becomes the empty string and is counted. */
+static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
+			 const struct rec_call *in, struct m_call *out, bool force)
+{
+	for (int i = 0; i < in->nargs; i++) {
+		uint64_t v = in->args[i];
+		bool known = true;
+		switch (probe->arg_raw[i]) {
+		case RAW_STRING:
+			known = pipeline_string(p, v, &out->args[i]);
+			break;
+		case RAW_CODE:
+			known = pipeline_code(p, v, &out->args[i]);
+			break;
+		case RAW_VTABLE:
+			out->args[i] = pipeline_vtable(p, in->tgid, v);
+			break;
+		default:
+			out->args[i] = v;
+		}
+		if (known)
+			continue;
+		if (!force)
+			return false;
+		out->args[i] = 0;
+		p->unresolved++;
+	}
+	return true;
+}
+
+static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
+{
+	if (in->probe >= p->probes.len || !p->probes.data[in->probe].known) {
+		p->unknown_probes++;
+		return true;
+	}
+	const struct known_probe *probe = &p->probes.data[in->probe];
+	vec_reserve(&p->ready, 1);
+	struct m_call *out = &p->ready.data[p->ready.len];
+	*out = (struct m_call){
+		.start_ns = in->start_ns,
+		.dur_ns = in->dur_ns,
+		.probe = probe->row,
+		.flags = in->flags & (uint8_t)~CALL_NAMED,
+		.depth = in->depth,
+		.nargs = in->nargs < probe->nargs ? in->nargs : probe->nargs,
+	};
+	if (probe->plain)
+		memcpy(out->args, in->args, out->nargs * sizeof(out->args[0]));
+	else if (!resolve_args(p, probe, in, out, force))
+		return false;
+	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
+	p->ready.len++;
+	return true;
+}
+
+void pipeline_pass_end(struct pipeline *p)
+{
+	pipeline_take_messages(p); /* probes are defined before they are attached */
+	p->ready.len = 0;
+	for (size_t i = 0; i < p->waiting.len; i++)
+		convert(p, &p->waiting.data[i], true);
+	p->waiting.len = 0;
+	for (size_t i = 0; i < p->pass.len; i++) {
+		if (!convert(p, &p->pass.data[i], false))
+			*vec_push(&p->waiting) = p->pass.data[i];
+	}
+	p->pass.len = 0;
+	p->calls += p->ready.len;
+	rec_put_calls(p->writer, p->ready.data, p->ready.len);
+}
+
+void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
+			const struct hist_value *value)
+{
+	if (key->probe >= p->probes.len || !p->probes.data[key->probe].known)
+		return;
+	const struct known_probe *probe = &p->probes.data[key->probe];
+	struct m_hist row = {
+		.pid = key->tgid,
+		.probe = probe->row,
+		.count = value->count,
+		.errors = value->errors,
+		.nested = value->nested,
+		.total_ns = value->total_ns,
+		.max_ns = value->max_ns,
+	};
+	if (key->name && probe->nargs) {
+		struct rec_call call = {.nargs = 1, .tgid = key->tgid, .args = {key->name}};
+		struct m_call named = {0};
+		resolve_args(p, probe, &call, &named, true);
+		row.name = named.args[0];
+	}
+	_Static_assert(sizeof(row.buckets) == sizeof(value->buckets), "same layout");
+	memcpy(row.buckets, value->buckets, sizeof(row.buckets));
+	rec_put_hist(p->writer, &row);
+}

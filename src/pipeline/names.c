@@ -1,0 +1,128 @@
+/* names.c - strings, Python code objects and vtables: from the numbers and addresses
+ * that records carry to the recording's strings and codes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "pipeline/pipeline_impl.h"
+#include "symbolize/cpython.h"
+#include "symbolize/demangle.h"
+
+void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
+{
+	char utf8[STRING_BYTES * 4];
+	uint32_t len = r->len > STRING_BYTES ? STRING_BYTES : r->len;
+	const char *s = (const char *)r->bytes;
+	if (r->fetch == FETCH_PYSTRING) {
+		len = (uint32_t)cpython_string_utf8(r->bytes, len, r->pystate, utf8, sizeof(utf8));
+		s = utf8;
+	}
+	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
+}
+
+bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret)
+{
+	if (!id) { /* could not be read: the call's flags say so */
+		*ret = 0;
+		return true;
+	}
+	return map64_get(&p->strings, id, ret);
+}
+
+void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
+{
+	char name[sizeof(r->name) * 4], file[sizeof(r->file) * 4];
+	uint32_t name_len = r->name_len, file_len = r->file_len;
+	if (name_len > sizeof(r->name))
+		name_len = sizeof(r->name);
+	if (file_len > sizeof(r->file))
+		file_len = sizeof(r->file);
+	cpython_string_utf8(r->name, name_len, r->name_state, name, sizeof(name));
+	cpython_string_utf8(r->file, file_len, r->file_state, file, sizeof(file));
+	struct m_code row = {
+		.name = rec_string_z(p->writer, name[0] ? name : "?"),
+		.file = rec_string_z(p->writer, file),
+		.line = r->firstlineno,
+	};
+	/* the same function in other processes, or at another address, is one code */
+	char key[sizeof(name) + sizeof(file) + 16];
+	int n = snprintf(key, sizeof(key), "%u\n%u\n%u", row.name, row.file, row.line);
+	uint64_t same, h = hash_bytes(key, (size_t)n) | 1ULL << 63;
+	if (!map64_get(&p->codes, h, &same)) {
+		same = rec_put_code(p->writer, &row);
+		map64_set(&p->codes, h, same);
+	}
+	map64_set(&p->codes, r->id, same);
+}
+
+/* Code 0 of every recording is "?": what a frame that could not be read is called. */
+bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
+{
+	if (map64_get(&p->codes, id, ret))
+		return true;
+	if (id)
+		return false;
+	struct m_code unknown = {.name = rec_string_z(p->writer, "?")};
+	*ret = rec_put_code(p->writer, &unknown);
+	map64_set((struct map64 *)&p->codes, 0, *ret);
+	return true;
+}
+
+/* ---- vtables ---- */
+
+static struct elf_file *elf_of(struct pipeline *p, pid_t pid, const struct proc_map *m)
+{
+	for (size_t i = 0; i < p->elves.len; i++) {
+		if (!strcmp(p->elves.data[i].path, m->path))
+			return p->elves.data[i].file;
+	}
+	char path[4096];
+	struct err e;
+	struct elf_file *f = NULL;
+	proc_map_open_path(p->proc_root, pid, m, path, sizeof(path));
+	if (elf_file_open(&f, path, &e) && elf_file_open(&f, m->path, &e))
+		f = NULL;
+	struct open_elf *o = vec_push(&p->elves);
+	o->path = xstrdup(m->path);
+	o->file = f;
+	return f;
+}
+
+static const struct proc_map *map_at(const proc_maps_t *maps, uint64_t address)
+{
+	for (size_t i = 0; i < maps->len; i++) {
+		if (maps->data[i].start <= address && address < maps->data[i].end)
+			return &maps->data[i];
+	}
+	return NULL;
+}
+
+static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
+{
+	struct known_process *proc = pipeline_process_of(p, tgid);
+	const struct proc_map *m = map_at(&proc->maps, address);
+	uint64_t in_file;
+	struct elf_symbol symbol;
+	if (!m || !m->inode)
+		return NULL;
+	struct elf_file *f = elf_of(p, (pid_t)tgid, m);
+	if (!f || !elf_file_address(f, address - m->start + m->file_offset, &in_file) ||
+	    !elf_file_symbol_at(f, in_file, &symbol))
+		return NULL;
+	return demangle_vtable(symbol.name);
+}
+
+uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address)
+{
+	uint64_t string, key = hash_u64(tgid) ^ address;
+	if (!address)
+		return 0;
+	if (map64_get(&p->vtables, key, &string))
+		return string;
+	char *name = class_at(p, tgid, address);
+	if (!name)
+		name = xasprintf("class with vtable 0x%lx", (unsigned long)address);
+	string = rec_string_z(p->writer, name);
+	free(name);
+	map64_set(&p->vtables, key, string);
+	return string;
+}

@@ -1,0 +1,270 @@
+/* pipeline.c - the inbox, and opening, flushing and closing. Records are in decode.c,
+ * names in names.c, processes in processes.c. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "pipeline/pipeline_impl.h"
+
+struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
+{
+	struct pipeline *p = xcalloc(1, sizeof(*p));
+	p->writer = w;
+	p->proc_root = xstrdup(proc_root);
+	p->inbox_tail = &p->inbox;
+	pthread_mutex_init(&p->lock, NULL);
+	return p;
+}
+
+/* ---- inbox ---- */
+
+static void post(struct pipeline *p, struct message m)
+{
+	struct message *copy = xcalloc(1, sizeof(*copy));
+	*copy = m;
+	copy->next = NULL;
+	pthread_mutex_lock(&p->lock);
+	*p->inbox_tail = copy;
+	p->inbox_tail = &copy->next;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe)
+{
+	struct message m = {.kind = MSG_PROBE, .probe = *probe};
+	m.probe.layer = xstrdup(probe->layer);
+	m.probe.name = xstrdup(probe->name);
+	m.probe.library = xstrdup(probe->library);
+	m.probe.symbol = xstrdup(probe->symbol);
+	for (int i = 0; i < probe->nargs; i++)
+		m.probe.arg_names[i] = xstrdup(probe->arg_names[i]);
+	post(p, m);
+}
+
+void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
+{
+	post(p, (struct message){
+			.kind = MSG_MAPS, .pid = pid, .maps = *maps, .build_ids = build_ids});
+	*maps = (proc_maps_t){0};
+}
+
+void pipeline_task(struct pipeline *p, const struct rec_task *task)
+{
+	post(p, (struct message){.kind = MSG_TASK, .task = *task});
+}
+
+void pipeline_process(struct pipeline *p, pid_t pid)
+{
+	post(p, (struct message){.kind = MSG_PROCESS, .pid = pid});
+}
+
+void pipeline_note(struct pipeline *p, const char *subject, const char *reason)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	post(p, (struct message){
+			.kind = MSG_NOTE,
+			.a = xstrdup(subject),
+			.b = xstrdup(reason),
+			.start_ns = (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec,
+		});
+}
+
+void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
+{
+	char value[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(value, sizeof(value), fmt, ap);
+	va_end(ap);
+	post(p, (struct message){.kind = MSG_META, .a = xstrdup(key), .b = xstrdup(value)});
+}
+
+void pipeline_counter(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
+		      double value)
+{
+	post(p, (struct message){.kind = MSG_COUNTER,
+				 .a = xstrdup(entity),
+				 .b = xstrdup(name),
+				 .start_ns = time_ns,
+				 .value = value});
+}
+
+void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns)
+{
+	post(p, (struct message){.kind = MSG_WINDOW, .start_ns = start_ns, .end_ns = end_ns});
+}
+
+void pipeline_open_call(struct pipeline *p, const struct rec_call *call)
+{
+	post(p, (struct message){.kind = MSG_OPEN_CALL, .call = *call});
+}
+
+/* ---- the recording thread takes messages ---- */
+
+static void take_probe(struct pipeline *p, struct pipeline_probe *in)
+{
+	struct m_probe row = {
+		.layer = rec_string_z(p->writer, in->layer),
+		.name = rec_string_z(p->writer, in->name),
+		.library = rec_string_z(p->writer, in->library),
+		.symbol = rec_string_z(p->writer, in->symbol),
+		.kind = in->kind,
+		.nargs = in->nargs,
+		.has_return = in->has_return,
+		.name_arg = in->name_arg,
+	};
+	struct known_probe known = {.known = true, .nargs = in->nargs, .plain = true};
+	for (int i = 0; i < in->nargs; i++) {
+		row.arg_names[i] = rec_string_z(p->writer, in->arg_names[i]);
+		row.arg_types[i] = in->arg_types[i];
+		known.arg_raw[i] = in->arg_raw[i];
+		known.plain &= in->arg_raw[i] == RAW_PLAIN;
+		free((char *)in->arg_names[i]);
+	}
+	known.row = rec_put_probe(p->writer, &row);
+	while (p->probes.len <= in->id)
+		vec_push(&p->probes);
+	p->probes.data[in->id] = known;
+	free((char *)in->layer);
+	free((char *)in->name);
+	free((char *)in->library);
+	free((char *)in->symbol);
+}
+
+static void take_note(struct pipeline *p, const struct message *m)
+{
+	struct m_note row = {.subject = rec_string_z(p->writer, m->a),
+			     .reason = rec_string_z(p->writer, m->b),
+			     .time_ns = m->start_ns};
+	rec_put_note(p->writer, &row);
+}
+
+static void take_counter(struct pipeline *p, const struct message *m)
+{
+	struct m_counter row = {.time_ns = m->start_ns,
+				.entity = rec_string_z(p->writer, m->a),
+				.name = rec_string_z(p->writer, m->b),
+				.value = m->value};
+	rec_put_counter(p->writer, &row);
+}
+
+static void take(struct pipeline *p, struct message *m)
+{
+	struct m_window window = {.start_ns = m->start_ns, .end_ns = m->end_ns};
+	switch (m->kind) {
+	case MSG_PROBE:
+		take_probe(p, &m->probe);
+		break;
+	case MSG_MAPS:
+		pipeline_take_maps(p, m->pid, &m->maps, m->build_ids);
+		break;
+	case MSG_TASK:
+		pipeline_take_task(p, &m->task);
+		break;
+	case MSG_PROCESS:
+		pipeline_process_of(p, (uint32_t)m->pid);
+		break;
+	case MSG_NOTE:
+		take_note(p, m);
+		break;
+	case MSG_META:
+		rec_put_meta(p->writer, m->a, m->b);
+		break;
+	case MSG_COUNTER:
+		take_counter(p, m);
+		break;
+	case MSG_OPEN_CALL:
+		pipeline_record(p, &m->call, sizeof(m->call));
+		break;
+	case MSG_WINDOW:
+		rec_put_window(p->writer, &window);
+		break;
+	}
+	free(m->a);
+	free(m->b);
+	free(m);
+}
+
+void pipeline_take_messages(struct pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct message *m = p->inbox;
+	p->inbox = NULL;
+	p->inbox_tail = &p->inbox;
+	pthread_mutex_unlock(&p->lock);
+	while (m) {
+		struct message *next = m->next;
+		take(p, m);
+		m = next;
+	}
+}
+
+/* ---- flushing and closing ---- */
+
+void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
+{
+	struct m_loss row = {
+		.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
+	rec_put_loss(p->writer, &row);
+}
+
+int pipeline_flush(struct pipeline *p, struct err *e)
+{
+	pipeline_take_messages(p);
+	if (p->bad_records)
+		pipeline_loss(p, "bad_record", 0, p->bad_records);
+	if (p->unknown_probes)
+		pipeline_loss(p, "unknown_probe", 0, p->unknown_probes);
+	if (p->unresolved)
+		pipeline_loss(p, "name_unresolved", 0, p->unresolved);
+	struct rec_writer_stats s;
+	rec_writer_stats(p->writer, &s);
+	if (s.calls_dropped)
+		pipeline_loss(p, "write_error", 0, s.calls_dropped);
+	return rec_flush(p->writer, e);
+}
+
+void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
+{
+	struct rec_writer_stats s;
+	rec_writer_stats(p->writer, &s);
+	*ret = (struct pipeline_stats){
+		.calls = p->calls,
+		.bytes = s.bytes,
+		.lost = p->bad_records + p->unknown_probes + p->unresolved + s.calls_dropped,
+	};
+}
+
+int pipeline_close(struct pipeline *p, struct err *e)
+{
+	pipeline_pass_end(p);
+	struct err ignored;
+	int rc = pipeline_flush(p, e);
+	int close_rc = rec_writer_close(p->writer, true, rc ? &ignored : e);
+	for (size_t i = 0; i < p->process_list.len; i++) {
+		proc_maps_free(&p->process_list.data[i].maps);
+		map64_free(&p->process_list.data[i].sent);
+	}
+	for (size_t i = 0; i < p->elves.len; i++) {
+		free(p->elves.data[i].path);
+		if (p->elves.data[i].file)
+			elf_file_close(p->elves.data[i].file);
+	}
+	vec_free(&p->elves);
+	vec_free(&p->process_list);
+	vec_free(&p->probes);
+	vec_free(&p->pass);
+	vec_free(&p->waiting);
+	vec_free(&p->ready);
+	map64_free(&p->threads);
+	map64_free(&p->processes);
+	map64_free(&p->strings);
+	map64_free(&p->codes);
+	map64_free(&p->vtables);
+	pthread_mutex_destroy(&p->lock);
+	free(p->proc_root);
+	free(p);
+	return rc ? rc : close_rc;
+}

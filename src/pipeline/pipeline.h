@@ -1,0 +1,77 @@
+/* pipeline.h - from raw records to rows of a recording: decode and check once, resolve
+ * names, keep order per thread, count every loss.
+ *
+ * Two threads: one passes records (pipeline_record, _pass_end, _flush), any other may
+ * define probes, maps, processes and counters at any time. What is defined is known to
+ * every record that is passed later. Knows nothing of BPF's maps or links. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "recording/recording.h"
+#include "symbolize/proc_maps.h"
+#include "wire/event.h"
+
+struct pipeline;
+
+/* What the 64 bits of an argument in a raw record are. */
+enum raw_arg {
+	RAW_PLAIN,
+	RAW_STRING, /* number of a REC_STRING */
+	RAW_CODE,   /* number of a REC_PYCODE */
+	RAW_VTABLE, /* address in a vtable: resolved to the class's name */
+};
+
+struct pipeline_probe {
+	uint32_t id; /* what records carry */
+	const char *layer, *name, *library, *symbol;
+	uint8_t kind; /* enum site_action */
+	uint8_t nargs;
+	bool has_return;
+	int8_t name_arg;
+	const char *arg_names[MAX_ARGS];
+	uint8_t arg_types[MAX_ARGS]; /* enum arg_type */
+	uint8_t arg_raw[MAX_ARGS];   /* enum raw_arg */
+};
+
+/* Takes the writer over: it is closed with the pipeline. proc_root: "/proc". */
+struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root);
+
+/* ---- from any thread; strings are copied ---- */
+void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
+/* Takes the maps (emptied). build_ids: one per map, malloc'ed array of malloc'ed strings. */
+void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);
+void pipeline_task(struct pipeline *p, const struct rec_task *task);
+void pipeline_process(struct pipeline *p, pid_t pid); /* a target from the start */
+void pipeline_note(struct pipeline *p, const char *subject, const char *reason);
+void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void pipeline_counter(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
+		      double value);
+/* A call that is open (tracer_open_calls), while the recording thread runs. */
+void pipeline_open_call(struct pipeline *p, const struct rec_call *call);
+void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns);
+
+/* ---- from the recording thread ---- */
+/* One raw record as it comes from a ring; bad ones are counted, never trusted. */
+void pipeline_record(struct pipeline *p, const void *record, size_t len);
+/* All rings were emptied once: resolves and hands on what came. */
+void pipeline_pass_end(struct pipeline *p);
+void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total);
+void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
+			const struct hist_value *value);
+int pipeline_flush(struct pipeline *p, struct err *e);
+
+struct pipeline_stats {
+	uint64_t calls;
+	uint64_t bytes;
+	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
+};
+void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret);
+
+/* Flushes everything, closes the recording, frees. */
+int pipeline_close(struct pipeline *p, struct err *e);

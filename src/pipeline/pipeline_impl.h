@@ -1,0 +1,94 @@
+/* pipeline_impl.h - the pipeline's insides, shared by the files that implement it. */
+#pragma once
+
+#include <pthread.h>
+
+#include "base/map64.h"
+#include "pipeline/pipeline.h"
+#include "symbolize/elf_file.h"
+
+/* What the recording thread has to be told: one of the pipeline_define_* calls. */
+struct message {
+	struct message *next;
+	enum {
+		MSG_PROBE,
+		MSG_MAPS,
+		MSG_TASK,
+		MSG_PROCESS,
+		MSG_NOTE,
+		MSG_META,
+		MSG_COUNTER,
+		MSG_WINDOW,
+		MSG_OPEN_CALL,
+	} kind;
+	struct pipeline_probe probe; /* its strings are owned */
+	struct rec_task task;
+	struct rec_call call;
+	pid_t pid;
+	proc_maps_t maps;
+	char **build_ids;
+	char *a, *b;
+	uint64_t start_ns, end_ns;
+	double value;
+};
+
+struct known_process {
+	struct m_process row;
+	uint32_t executable; /* string */
+	proc_maps_t maps;    /* newest */
+	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
+};
+
+struct known_probe {
+	bool known;
+	uint32_t row; /* probe number in the recording */
+	uint8_t nargs;
+	uint8_t arg_raw[MAX_ARGS];
+	bool plain; /* no argument needs resolving */
+};
+
+struct open_elf {
+	char *path;
+	struct elf_file *file; /* NULL: could not be opened */
+};
+
+struct pipeline {
+	struct rec_writer *writer;
+	char *proc_root;
+
+	pthread_mutex_t lock; /* guards inbox */
+	struct message *inbox;
+	struct message **inbox_tail;
+
+	VEC(struct known_probe) probes; /* by record's probe id */
+	struct map64 threads;           /* tgid << 32 | tid -> thread index */
+	struct map64 processes;         /* tgid -> index in process_list */
+	VEC(struct known_process) process_list;
+	struct map64 strings;           /* REC_STRING id -> recording string + 1 */
+	struct map64 codes;             /* REC_PYCODE id -> code index */
+	struct map64 vtables;           /* hash of pid and address -> string */
+	VEC(struct open_elf) elves;
+
+	VEC(struct rec_call) pass;    /* calls of this pass, as they came */
+	VEC(struct rec_call) waiting; /* whose names had not come yet */
+	VEC(struct m_call) ready;
+	uint64_t calls;
+	uint64_t bad_records;
+	uint64_t unresolved;
+	uint64_t unknown_probes;
+};
+
+void pipeline_take_messages(struct pipeline *p);
+
+/* Names: false when the id's record has not come yet. */
+bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
+bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret);
+uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
+void pipeline_add_string(struct pipeline *p, const struct rec_string *r);
+void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r);
+
+/* Processes and threads, made on first sight. */
+struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
+uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
+void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
+void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);

@@ -1,0 +1,152 @@
+/* processes.c - processes and threads of the recording, made on first sight, and what
+ * they have mapped. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/pipeline_impl.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* The rank that the launcher gave: the only environment variables that are ever read. */
+static int32_t rank_of(const char *proc_root, uint32_t pid)
+{
+	static const char *const names[] = {"RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=",
+					    "SLURM_PROCID="};
+	char path[256], env[65536];
+	snprintf(path, sizeof(path), "%s/%u/environ", proc_root, pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t len = read(fd, env, sizeof(env) - 1);
+	close(fd);
+	if (len <= 0)
+		return -1;
+	env[len] = 0;
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+		for (const char *v = env; v < env + len; v += strlen(v) + 1) {
+			size_t key = strlen(names[n]);
+			if (!strncmp(v, names[n], key) && v[key] >= '0' && v[key] <= '9')
+				return (int32_t)strtol(v + key, NULL, 10);
+		}
+	}
+	return -1;
+}
+
+static void read_identity(struct pipeline *p, struct known_process *k)
+{
+	char comm[16] = "", exe[4096] = "";
+	pid_t parent = 0;
+	pid_t pid = (pid_t)k->row.pid;
+	if (!proc_comm(p->proc_root, pid, pid, comm))
+		k->row.comm = rec_string_z(p->writer, comm);
+	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
+		k->row.command = rec_string_z(p->writer, exe);
+	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
+		k->row.parent_pid = (uint32_t)parent;
+	int32_t rank = rank_of(p->proc_root, k->row.pid);
+	if (rank >= 0)
+		k->row.rank = rank;
+}
+
+/* Records of a process may be read after its exit was: it stays known until its number
+ * is given to another. */
+struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
+{
+	uint64_t i;
+	if (map64_get(&p->processes, tgid, &i))
+		return &p->process_list.data[i];
+	struct known_process *k = vec_push(&p->process_list);
+	map64_set(&p->processes, tgid, p->process_list.len - 1);
+	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = now_ns()};
+	read_identity(p, k);
+	rec_put_process(p->writer, &k->row);
+	return k;
+}
+
+uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid)
+{
+	uint64_t key = (uint64_t)tgid << 32 | tid, index;
+	if (map64_get(&p->threads, key, &index))
+		return (uint32_t)index;
+	pipeline_process_of(p, tgid);
+	char comm[16] = "";
+	struct m_thread row = {.pid = tgid, .tid = tid};
+	if (!proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm))
+		row.comm = rec_string_z(p->writer, comm);
+	index = rec_put_thread(p->writer, &row);
+	map64_set(&p->threads, key, index);
+	return (uint32_t)index;
+}
+
+void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
+{
+	uint64_t i;
+	if (task->kind == REC_FORK && map64_get(&p->processes, task->tgid, &i) &&
+	    p->process_list.data[i].row.end_ns) {
+		map64_del(&p->processes, task->tgid);
+		map64_del(&p->threads, (uint64_t)task->tgid << 32 | task->tgid);
+	}
+	struct known_process *k = pipeline_process_of(p, task->tgid);
+	char comm[17] = "";
+	memcpy(comm, task->comm, sizeof(task->comm));
+	switch (task->kind) {
+	case REC_FORK:
+		k->row.parent_pid = task->parent_tgid;
+		k->row.start_ns = task->time_ns;
+		break;
+	case REC_EXEC:
+		read_identity(p, k);
+		k->row.comm = rec_string_z(p->writer, comm);
+		break;
+	case REC_EXIT:
+		k->row.end_ns = task->time_ns;
+		k->row.exit_code = task->exit_code;
+		if (!k->row.comm)
+			k->row.comm = rec_string_z(p->writer, comm);
+		break;
+	default:
+		return;
+	}
+	rec_put_process(p->writer, &k->row);
+}
+
+static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
+		    const char *build_id)
+{
+	struct m_map row = {
+		.pid = pid,
+		.start = m->start,
+		.end = m->end,
+		.file_offset = m->file_offset,
+		.path = rec_string_z(p->writer, m->path),
+		.build_id = rec_string_z(p->writer, build_id),
+		.time_ns = now_ns(),
+	};
+	rec_put_map(p->writer, &row);
+}
+
+void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
+{
+	struct known_process *k = pipeline_process_of(p, (uint32_t)pid);
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct proc_map *m = &maps->data[i];
+		uint64_t key = hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end), sent;
+		if (m->executable && m->inode && !map64_get(&k->sent, key, &sent)) {
+			put_map(p, (uint32_t)pid, m, build_ids[i]);
+			map64_set(&k->sent, key, 1);
+		}
+		free(build_ids[i]);
+	}
+	free(build_ids);
+	proc_maps_free(&k->maps);
+	k->maps = *maps;
+	*maps = (proc_maps_t){0};
+}

@@ -1,0 +1,284 @@
+/* drain.c - what the kernel side tells: records, task events, open calls, losses,
+ * histograms; and the thresholds that are learned from the histograms. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe/tracer_impl.h"
+
+/* ---- control: forks, execs, exits, loaded libraries ---- */
+
+static int on_control(void *ctx, void *data, size_t len)
+{
+	struct tracer *t = ctx;
+	const struct rec_task *task = data;
+	if (len < sizeof(*task))
+		return 0;
+	if (task->kind == REC_EXEC || task->kind == REC_MAPS) {
+		struct err e;
+		tracer_scan_pid(t, (pid_t)task->tgid, &e); /* gone already: nothing to probe */
+	}
+	if (task->kind == REC_MAPS) {
+		uint64_t slots = sizeof(t->bpf->bss->maps_acked) / sizeof(uint64_t);
+		__atomic_store_n(&t->bpf->bss->maps_acked[task->sequence & (slots - 1)],
+				 task->sequence, __ATOMIC_SEQ_CST);
+	}
+	if (t->opts.events.on_task && task->kind != REC_MAPS)
+		t->opts.events.on_task(t->opts.events.ctx, task);
+	return 0;
+}
+
+static struct ring_buffer *control_ring(struct tracer *t)
+{
+	if (!t->control)
+		t->control = ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t,
+					      NULL);
+	return t->control;
+}
+
+int tracer_control_fd(const struct tracer *t)
+{
+	struct ring_buffer *r = control_ring((struct tracer *)t);
+	return r ? ring_buffer__epoll_fd(r) : -ENOMEM;
+}
+
+int tracer_control(struct tracer *t)
+{
+	struct ring_buffer *r = control_ring(t);
+	return r ? ring_buffer__consume(r) : -ENOMEM;
+}
+
+/* ---- records ---- */
+
+int tracer_set_drain(struct tracer *t, tracer_record_fn on_record, void *ctx, struct err *e)
+{
+	ring_buffer__free(t->rings);
+	t->rings = NULL;
+	for (size_t i = 0; i < t->ring_fds.len; i++) {
+		int rc = 0;
+		if (!t->rings)
+			t->rings = ring_buffer__new(t->ring_fds.data[i], on_record, ctx, NULL);
+		else
+			rc = ring_buffer__add(t->rings, t->ring_fds.data[i], on_record, ctx);
+		if (!t->rings || rc)
+			return err_set(e, ENOMEM, "cannot map the ring buffers");
+	}
+	return 0;
+}
+
+int tracer_drain(struct tracer *t)
+{
+	return ring_buffer__consume(t->rings);
+}
+
+/* ---- open calls ---- */
+
+int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
+		      void *ctx, struct err *e)
+{
+	struct bpf_link *link = bpf_program__attach_iter(t->bpf->progs.open_calls, NULL);
+	if (!link)
+		return err_set(e, errno, "cannot list open calls: %s", strerror(errno));
+	int fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0) {
+		int code = errno;
+		bpf_link__destroy(link);
+		return err_set(e, code, "cannot list open calls: %s", strerror(code));
+	}
+	struct rec_call calls[64];
+	size_t have = 0;
+	ssize_t n;
+	while ((n = read(fd, (char *)calls + have, sizeof(calls) - have)) > 0) {
+		have += (size_t)n;
+		size_t whole = have / sizeof(calls[0]);
+		for (size_t i = 0; i < whole; i++)
+			visit(ctx, &calls[i]);
+		have -= whole * sizeof(calls[0]);
+		memmove(calls, (char *)calls + whole * sizeof(calls[0]), have);
+	}
+	close(fd);
+	bpf_link__destroy(link);
+	return 0;
+}
+
+/* ---- losses ---- */
+
+void tracer_losses(struct tracer *t,
+		   void (*visit)(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count),
+		   void *ctx)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *counts = xcalloc((size_t)cpus, sizeof(*counts));
+	for (uint32_t cause = 0; cause < LOSS_COUNT; cause++) {
+		if (bpf_map_lookup_elem(bpf_map__fd(t->bpf->maps.losses), &cause, counts))
+			continue;
+		for (int cpu = 0; cpu < cpus; cpu++) {
+			if (counts[cpu])
+				visit(ctx, cause, (uint32_t)cpu, counts[cpu]);
+		}
+	}
+	free(counts);
+}
+
+/* ---- histograms ---- */
+
+void tracer_histograms(struct tracer *t,
+		       void (*visit)(void *ctx, const struct hist_key *key,
+				     const struct hist_value *value),
+		       void *ctx)
+{
+	int fd = bpf_map__fd(t->bpf->maps.hists);
+	struct hist_key key, *previous = NULL;
+	struct hist_value value;
+	while (!bpf_map_get_next_key(fd, previous, &key)) {
+		if (!bpf_map_lookup_elem(fd, &key, &value))
+			visit(ctx, &key, &value);
+		previous = &key;
+	}
+}
+
+struct threshold_sum {
+	uint64_t counts[HIST_BUCKETS];
+	uint64_t total;
+};
+
+struct learning {
+	struct threshold_sum **by_probe; /* of plan.probes.len */
+	size_t n;
+};
+
+static void add_to_learning(void *ctx, const struct hist_key *key, const struct hist_value *value)
+{
+	struct learning *l = ctx;
+	if (key->probe >= l->n)
+		return;
+	if (!l->by_probe[key->probe])
+		l->by_probe[key->probe] = xcalloc(1, sizeof(**l->by_probe));
+	struct threshold_sum *s = l->by_probe[key->probe];
+	for (int i = 0; i < HIST_BUCKETS; i++)
+		s->counts[i] += value->buckets[i];
+	s->total += value->count;
+}
+
+/* Upper edge of a bucket, in ns (wire/event.h). */
+static uint64_t bucket_end_ns(int i)
+{
+	return (uint64_t)(4 + i % 4 + 1) << (HIST_MIN_SHIFT + i / 4 - 2);
+}
+
+#define LEARN_AT_LEAST 100 /* calls of a probe before its threshold means anything */
+
+void tracer_learn_thresholds(struct tracer *t, double quantile)
+{
+	struct learning l = {.n = t->plan.probes.len};
+	l.by_probe = xcalloc(l.n, sizeof(*l.by_probe));
+	tracer_histograms(t, add_to_learning, &l);
+	int fd = bpf_map__fd(t->bpf->maps.thresholds_ns);
+	for (uint32_t probe = 0; probe < l.n; probe++) {
+		struct threshold_sum *s = l.by_probe[probe];
+		if (s && s->total >= LEARN_AT_LEAST) {
+			uint64_t below = 0, want = (uint64_t)(quantile * (double)s->total);
+			int i = 0;
+			while (i < HIST_BUCKETS - 1 && (below += s->counts[i]) < want)
+				i++;
+			uint64_t threshold_ns = bucket_end_ns(i);
+			bpf_map_update_elem(fd, &probe, &threshold_ns, BPF_ANY);
+		}
+		free(s);
+	}
+	free(l.by_probe);
+}
+
+/* ---- what a call costs ---- */
+
+#define CALIBRATE_CALLS 20000
+
+static __attribute__((noinline, used)) void calibrate_target(void)
+{
+	__asm__ volatile("nop");
+}
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* Child: waits for go, times its calls, tells nanoseconds per call. */
+static void calibrate_child(int go, int result)
+{
+	char c;
+	double ns[2];
+	for (int round = 0; round < 2; round++) {
+		if (read(go, &c, 1) != 1)
+			_exit(1);
+		for (int i = 0; i < CALIBRATE_CALLS / 10; i++)
+			calibrate_target();
+		uint64_t start_ns = tracer_now_ns();
+		for (int i = 0; i < CALIBRATE_CALLS; i++)
+			calibrate_target();
+		ns[round] = (double)(tracer_now_ns() - start_ns) / CALIBRATE_CALLS;
+		if (write(result, &ns[round], sizeof(double)) != sizeof(double))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static int drop_record(void *ctx, void *record, size_t len)
+{
+	(void)ctx, (void)record, (void)len;
+	return 0;
+}
+
+static double calibrate_with(struct tracer *t, pid_t child, int go, int result)
+{
+	struct elf_file *self;
+	struct err e;
+	double before = 0, after = 0, ns = 0;
+	uint64_t address = (uint64_t)((const char *)(uintptr_t)calibrate_target - __ehdr_start);
+	struct site site = {
+		.action = SITE_SPAN,
+		.cookie = COOKIE_MAKE(MAX_PROBES - 1, SITE_SPAN, LAYER_USER, 0, 0),
+	};
+	if (elf_file_open(&self, "/proc/self/exe", &e))
+		return 0;
+	bool found = elf_file_offset(self, address, &site.offset);
+	elf_file_close(self);
+	struct attach_links links = {0};
+	uint32_t mode = t->bpf->bss->mode_of_layer[LAYER_USER];
+	t->bpf->bss->mode_of_layer[LAYER_USER] = MODE_TRACE;
+	if (found && write(go, "", 1) == 1 &&
+	    read(result, &before, sizeof(before)) == sizeof(before) &&
+	    !tracer_add_pid(t, child, &e) &&
+	    !attach_sites(&links, t->method, &t->programs, "/proc/self/exe", &site, 1, &e) &&
+	    write(go, "", 1) == 1 && read(result, &after, sizeof(after)) == sizeof(after))
+		ns = after - before;
+	attach_detach(&links);
+	t->bpf->bss->mode_of_layer[LAYER_USER] = mode;
+	return ns > 0 ? ns : 0;
+}
+
+double tracer_calibrate(struct tracer *t)
+{
+	int go[2], result[2];
+	if (pipe(go) || pipe(result))
+		return 0;
+	pid_t child = fork();
+	if (child == 0) {
+		close(go[1]);
+		close(result[0]);
+		calibrate_child(go[0], result[1]);
+	}
+	close(go[0]);
+	close(result[1]);
+	double ns = child > 0 ? calibrate_with(t, child, go[1], result[0]) : 0;
+	close(go[1]);
+	close(result[0]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	/* what the child left in the rings, in the target set and in the counters goes */
+	struct err e;
+	if (!tracer_set_drain(t, drop_record, NULL, &e))
+		tracer_drain(t);
+	tracer_control(t);
+	t->bpf->bss->probe_hits = 0;
+	return ns;
+}

@@ -1,0 +1,271 @@
+/* scan.c - finds what processes have mapped, and probes each file once.
+ *
+ * Order matters: in every process the exception guard is attached before any return
+ * probe, and a probe is told to the listener before it is attached. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "probe/tracer_impl.h"
+
+/* ---- hooks: exception guard and dynamic linker ---- */
+
+static void hook_symbol(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
+			const char *open_path, const char *symbol, int prog_fd, uint64_t cookie)
+{
+	struct elf_symbol s;
+	struct err e;
+	if (!elf_file_find(elf, symbol, &s) || !s.is_function)
+		return;
+	int fd = attach_one(prog_fd, open_path, s.file_offset, cookie, &e);
+	if (fd >= 0)
+		*vec_push(&f->hooks.fds) = fd;
+	else if (t->opts.events.on_note)
+		t->opts.events.on_note(t->opts.events.ctx, f->path, e.msg);
+}
+
+static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
+		       const char *open_path)
+{
+	static const char *const begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
+					     "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
+	int begin_fd = bpf_program__fd(t->bpf->progs.unwind_begins);
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		hook_symbol(t, f, elf, open_path, begins[i], begin_fd, 0);
+	hook_symbol(t, f, elf, open_path, "__cxa_begin_catch",
+		    bpf_program__fd(t->bpf->progs.unwind_ends), 0);
+}
+
+static void hook_loader(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
+			const char *open_path)
+{
+	struct elf_symbol hook, debug;
+	if (!elf_file_find(elf, "_dl_debug_state", &hook))
+		return;
+	uint64_t distance = 0;
+	if (elf_file_find(elf, "_r_debug", &debug))
+		distance = debug.address - hook.address;
+	hook_symbol(t, f, elf, open_path, "_dl_debug_state",
+		    bpf_program__fd(t->bpf->progs.maps_changed), distance);
+}
+
+int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
+{
+	if (f->hooked)
+		return 0;
+	struct elf_file *elf;
+	int rc = elf_file_open(&elf, open_path, e);
+	if (rc)
+		return rc;
+	f->hooked = true;
+	snprintf(f->build_id, sizeof(f->build_id), "%s", elf_file_build_id(elf));
+	if (t->has_guard)
+		hook_guard(t, f, elf, open_path);
+	if (t->has_loader_hook)
+		hook_loader(t, f, elf, open_path);
+	elf_file_close(elf);
+	return 0;
+}
+
+/* ---- probes ---- */
+
+static void tell_plan(struct tracer *t)
+{
+	int layouts = bpf_map__fd(t->bpf->maps.py_layouts);
+	for (; t->layouts_told < t->plan.layouts.len; t->layouts_told++) {
+		uint32_t key = (uint32_t)t->layouts_told;
+		bpf_map_update_elem(layouts, &key, &t->plan.layouts.data[key], BPF_ANY);
+	}
+	int descs = bpf_map__fd(t->bpf->maps.probes);
+	for (; t->probes_told < t->plan.probes.len; t->probes_told++) {
+		const struct probe_info *info = &t->plan.probes.data[t->probes_told];
+		if (info->desc.nargs)
+			bpf_map_update_elem(descs, &info->id, &info->desc, BPF_ANY);
+		if (t->opts.events.on_probe)
+			t->opts.events.on_probe(t->opts.events.ctx, info);
+	}
+}
+
+static struct site_group *group_of(struct probed_file *f, enum layer layer)
+{
+	for (size_t i = 0; i < f->groups.len; i++) {
+		if (f->groups.data[i].layer == layer)
+			return &f->groups.data[i];
+	}
+	struct site_group *g = vec_push(&f->groups);
+	g->layer = layer;
+	return g;
+}
+
+static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	uint64_t start_ns = tracer_now_ns();
+	int rc = 0;
+	for (size_t i = 0; i < f->groups.len && !rc; i++) {
+		struct site_group *g = &f->groups.data[i];
+		if (t->off_layers & 1u << g->layer)
+			continue;
+		rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data,
+				  g->sites.len, e);
+		g->attached = !rc;
+	}
+	t->attach_ns += tracer_now_ns() - start_ns;
+	return rc;
+}
+
+int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path,
+		      struct err *e)
+{
+	if (f->planned)
+		return 0;
+	f->planned = true;
+	if (!plan_wants(&t->plan, f->path))
+		return 0;
+	uint64_t start_ns = tracer_now_ns();
+	struct elf_file *elf;
+	struct file_plan fp = {0};
+	int rc = elf_file_open(&elf, open_path, e);
+	if (rc)
+		return rc;
+	rc = plan_file(&t->plan, elf, f->path, &fp, e);
+	elf_file_close(elf);
+	t->plan_ns += tracer_now_ns() - start_ns;
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < fp.sites.len; i++)
+		*vec_push(&group_of(f, fp.sites.data[i].layer)->sites) = fp.sites.data[i];
+	for (size_t i = 0; i < fp.results.len; i++)
+		*vec_push(&f->results) = fp.results.data[i];
+	file_plan_free(&fp);
+	tell_plan(t);
+	if (!f->groups.len)
+		return 0;
+	f->fd = open(open_path, O_RDONLY | O_CLOEXEC);
+	if (f->fd < 0)
+		return err_set(e, errno, "cannot open %s: %s", f->path, strerror(errno));
+	return attach_groups(t, f, e);
+}
+
+/* ---- processes ---- */
+
+static void tell_maps(struct tracer *t, pid_t pid, proc_maps_t *maps)
+{
+	if (!t->opts.events.on_maps)
+		return;
+	const char **build_ids = xcalloc(maps->len, sizeof(*build_ids));
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct proc_map *m = &maps->data[i];
+		const struct probed_file *f = files_find(&t->files, m->device, m->inode);
+		build_ids[i] = f ? f->build_id : "";
+	}
+	t->opts.events.on_maps(t->opts.events.ctx, pid, maps, build_ids);
+	free(build_ids);
+}
+
+static void note(struct tracer *t, const char *subject, const char *reason)
+{
+	if (t->opts.events.on_note)
+		t->opts.events.on_note(t->opts.events.ctx, subject, reason);
+}
+
+/* The registry entry of a mapping that was not met before. Some file systems show another
+ * device number in /proc/PID/maps than stat(2) gives (btrfs, overlay): the file may be
+ * known by the latter. */
+static struct probed_file *file_of_map(struct tracer *t, const struct proc_map *m,
+				       const char *open_path)
+{
+	struct stat st;
+	if (!stat(open_path, &st)) {
+		struct probed_file *known = files_find(&t->files, st.st_dev, st.st_ino);
+		if (known) {
+			files_alias(&t->files, m->device, m->inode, known);
+			return known;
+		}
+	}
+	return files_add(&t->files, m->device, m->inode, m->path);
+}
+
+/* One pass over the maps: hooks first, then probes. Returns how many files were new. */
+static int scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool probe)
+{
+	int fresh = 0;
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct proc_map *m = &maps->data[i];
+		if (!m->executable || !m->inode)
+			continue;
+		struct probed_file *f = files_find(&t->files, m->device, m->inode);
+		if (f && (probe ? f->planned : f->hooked))
+			continue;
+		char path[4096];
+		struct err e = {0};
+		proc_map_open_path("/proc", pid, m, path, sizeof(path));
+		if (!f) {
+			f = file_of_map(t, m, path);
+			fresh++;
+		}
+		int rc = probe ? tracer_probe_file(t, f, path, &e)
+			       : tracer_hook_file(t, f, path, &e);
+		if (rc && rc != -ENOEXEC && plan_wants(&t->plan, f->path))
+			note(t, f->path, e.msg);
+		if (rc)
+			f->hooked = true; /* told once */
+	}
+	return fresh;
+}
+
+int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
+{
+	proc_maps_t maps = {0};
+	int rc = proc_maps_read("/proc", pid, &maps, e);
+	if (rc)
+		return rc;
+	int fresh = scan_pass(t, pid, &maps, false);
+	scan_pass(t, pid, &maps, true);
+	if (fresh)
+		tell_maps(t, pid, &maps);
+	proc_maps_free(&maps);
+	return fresh;
+}
+
+/* A file by its path, as registered by device and inode in the form of /proc/PID/maps. */
+static struct probed_file *file_by_path(struct tracer *t, const char *path)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return NULL;
+	uint64_t device = st.st_dev;
+	struct probed_file *f = files_find(&t->files, device, st.st_ino);
+	return f ? f : files_add(&t->files, device, st.st_ino, path);
+}
+
+int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
+{
+	char real[4096];
+	if (!realpath(path, real))
+		return err_set(e, errno, "%s: %s", path, strerror(errno));
+	struct elf_file *elf;
+	struct err ignored;
+	int rc = elf_file_open(&elf, real, &ignored);
+	if (rc)
+		return 0; /* a script: its interpreter comes by exec */
+	const char *interpreter = elf_file_interpreter(elf);
+	struct probed_file *exe = file_by_path(t, real);
+	struct probed_file *linker = NULL;
+	char linker_path[4096];
+	if (interpreter && realpath(interpreter, linker_path))
+		linker = file_by_path(t, linker_path);
+	elf_file_close(elf);
+	if (linker)
+		rc = tracer_hook_file(t, linker, linker_path, e);
+	if (!rc && exe)
+		rc = tracer_hook_file(t, exe, real, e);
+	if (!rc && exe)
+		rc = tracer_probe_file(t, exe, real, e);
+	return rc;
+}

@@ -1,0 +1,354 @@
+/* tracer.c - loads the BPF object, sets targets, switches layers, tears down.
+ * Files are in scan.c, rings and maps that are read in drain.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/tracer_impl.h"
+
+#define BPF_UPROBE_MULTI   48
+#define BPF_UPROBE_SESSION 57
+#define LOADER_WAIT_NS     500000000ULL
+#define RINGS_TOTAL_BYTES  (256u << 20)
+#define RING_MAX_BYTES     (16u << 20)
+#define RING_MIN_BYTES     (256u << 10)
+
+uint64_t tracer_now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- loading ---- */
+
+static void set_role(struct bpf_program *p, bool load, int attach_type)
+{
+	bpf_program__set_autoload(p, load);
+	if (load && attach_type)
+		bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)attach_type);
+}
+
+static void choose_programs(struct tracer *t, bool guard, bool loader)
+{
+	struct eacgm_bpf *b = t->bpf;
+	bool session = t->method == ATTACH_SESSION;
+	int multi = t->method == ATTACH_SINGLE ? 0 : BPF_UPROBE_MULTI;
+	set_role(b->progs.span_session, session, BPF_UPROBE_SESSION);
+	set_role(b->progs.empty_session, false, 0);
+	set_role(b->progs.empty_probe, false, 0);
+	set_role(b->progs.span_enter, !session, multi);
+	set_role(b->progs.span_leave, !session, multi);
+	set_role(b->progs.moment, true, multi);
+	set_role(b->progs.unwind_begins, guard, 0);
+	set_role(b->progs.unwind_ends, guard, 0);
+	set_role(b->progs.maps_changed, loader, 0);
+}
+
+static void set_configuration(struct tracer *t)
+{
+	struct eacgm_bpf *b = t->bpf;
+	b->rodata->target_all = t->opts.all;
+	b->rodata->target_cgroup = t->opts.cgroup_id;
+	b->rodata->target_cgroup_level = t->opts.cgroup_level;
+	b->rodata->own_tgid = (uint32_t)getpid();
+	b->rodata->loader_wait_ns = LOADER_WAIT_NS;
+	for (int i = 0; i < LAYER_COUNT; i++)
+		b->bss->mode_of_layer[i] = t->opts.mode[i];
+}
+
+/* Keeps libbpf's own messages away from the user: the last one goes into an error. */
+static char last_libbpf_message[256];
+static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level == LIBBPF_WARN)
+		vsnprintf(last_libbpf_message, sizeof(last_libbpf_message), fmt, ap);
+	return 0;
+}
+
+static int try_load(struct tracer *t, bool guard, bool loader)
+{
+	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, open_opts, .btf_custom_path = t->opts.btf_path);
+	t->bpf = eacgm_bpf__open_opts(&open_opts);
+	if (!t->bpf)
+		return -errno;
+	choose_programs(t, guard, loader);
+	set_configuration(t);
+	int rc = eacgm_bpf__load(t->bpf);
+	if (rc) {
+		eacgm_bpf__destroy(t->bpf);
+		t->bpf = NULL;
+		return rc;
+	}
+	t->has_guard = guard;
+	t->has_loader_hook = loader;
+	return 0;
+}
+
+static int explain_load_failure(int rc, struct err *e)
+{
+	char *newline = strchr(last_libbpf_message, '\n');
+	if (newline)
+		*newline = 0;
+	if (rc == -EPERM || rc == -EACCES)
+		return err_set(e, EPERM,
+			       "loading BPF programs was refused: run as root (CAP_BPF, "
+			       "CAP_PERFMON and CAP_SYS_ADMIN)");
+	if (rc == -ESRCH || rc == -ENOENT || rc == -EINVAL)
+		return err_set(e, -rc, "cannot load BPF programs (%s); see 'eacgm doctor'",
+			       last_libbpf_message[0] ? last_libbpf_message : strerror(-rc));
+	return err_set(e, -rc, "cannot load BPF programs: %s; see 'eacgm doctor'", strerror(-rc));
+}
+
+static int load(struct tracer *t, struct err *e)
+{
+	libbpf_set_print(keep_message);
+	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+	if (geteuid() != 0)
+		return err_set(e, EPERM, "tracing needs root: run with sudo");
+	const char *btf = t->opts.btf_path ? t->opts.btf_path : "/sys/kernel/btf/vmlinux";
+	if (access(btf, R_OK))
+		return err_set(e, ENOENT,
+			       "no kernel type information at %s: a kernel built with "
+			       "CONFIG_DEBUG_INFO_BTF=y is needed",
+			       btf);
+	t->method = t->opts.method != ATTACH_AUTO ? t->opts.method : attach_try_methods(e);
+	if (t->method == ATTACH_AUTO)
+		return -ENOTSUP;
+	int rc = try_load(t, true, true);
+	if (rc)
+		rc = try_load(t, true, false);
+	if (!rc)
+		return 0;
+	if (!t->opts.without_guard) {
+		if (!try_load(t, false, true)) {
+			eacgm_bpf__destroy(t->bpf);
+			t->bpf = NULL;
+			return err_set(e, EPERM,
+				       "this kernel forbids BPF to write user memory (lockdown), "
+				       "so C++ exceptions could not pass traced functions and "
+				       "would end the job; --without-guard traces all the same");
+		}
+		return explain_load_failure(rc, e);
+	}
+	rc = try_load(t, false, true);
+	if (rc)
+		rc = try_load(t, false, false);
+	return rc ? explain_load_failure(rc, e) : 0;
+}
+
+/* ---- rings ---- */
+
+static uint32_t ring_size(const struct tracer *t, int cpus)
+{
+	uint32_t want = t->opts.ring_bytes ? t->opts.ring_bytes
+					   : RINGS_TOTAL_BYTES / (uint32_t)cpus;
+	if (!t->opts.ring_bytes && want > RING_MAX_BYTES)
+		want = RING_MAX_BYTES;
+	if (want < RING_MIN_BYTES)
+		want = RING_MIN_BYTES;
+	while (want & (want - 1))
+		want &= want - 1;
+	return want;
+}
+
+static int make_rings(struct tracer *t, struct err *e)
+{
+	int cpus = libbpf_num_possible_cpus();
+	if (cpus < 1 || cpus > (int)bpf_map__max_entries(t->bpf->maps.rings))
+		return err_set(e, E2BIG, "cannot trace on %d CPUs", cpus);
+	uint32_t bytes = ring_size(t, cpus);
+	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
+		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, bytes, NULL);
+		if (fd < 0)
+			return err_set(e, errno, "cannot make a ring buffer of %u bytes: %s", bytes,
+				       strerror(errno));
+		*vec_push(&t->ring_fds) = fd;
+		if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.rings), &cpu, &fd, BPF_ANY))
+			return err_set(e, errno, "cannot install a ring buffer: %s",
+				       strerror(errno));
+	}
+	return 0;
+}
+
+static int attach_tasks(struct tracer *t, struct err *e)
+{
+	struct bpf_program *progs[] = {t->bpf->progs.on_fork, t->bpf->progs.on_exec,
+				       t->bpf->progs.on_exit};
+	for (size_t i = 0; i < 3; i++) {
+		t->task_links[i] = bpf_program__attach(progs[i]);
+		if (!t->task_links[i])
+			return err_set(e, errno, "cannot follow forks and execs: %s",
+				       strerror(errno));
+	}
+	return 0;
+}
+
+static int prog_fd(const struct bpf_program *p)
+{
+	return bpf_program__fd(p);
+}
+
+int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e)
+{
+	struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* kernels before 5.11 count maps against it */
+	struct rlimit files;
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max; /* one link per site needs many descriptors */
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	struct tracer *t = xcalloc(1, sizeof(*t));
+	t->opts = *opts;
+	t->plan.catalog = opts->catalog;
+	t->plan.layers = opts->layers;
+	t->plan.all_entries = opts->all_entries;
+	int rc = load(t, e);
+	if (!rc) {
+		struct eacgm_bpf *b = t->bpf;
+		t->programs = (struct attach_programs){
+			.span_session = prog_fd(b->progs.span_session),
+			.span_enter = prog_fd(b->progs.span_enter),
+			.span_leave = prog_fd(b->progs.span_leave),
+			.moment = prog_fd(b->progs.moment),
+		};
+		rc = make_rings(t, e);
+	}
+	if (!rc)
+		rc = attach_tasks(t, e);
+	if (rc) {
+		tracer_close(t);
+		return rc;
+	}
+	*ret = t;
+	return 0;
+}
+
+/* ---- targets, modes, switching ---- */
+
+int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e)
+{
+	uint32_t key = (uint32_t)pid;
+	uint8_t yes = 1;
+	if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.targets), &key, &yes, BPF_ANY))
+		return err_set(e, errno, "cannot trace process %d: %s", pid, strerror(errno));
+	return 0;
+}
+
+void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode)
+{
+	t->bpf->bss->mode_of_layer[layer] = mode;
+}
+
+static void set_flag(bool *flag, bool value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
+}
+
+void tracer_freeze(struct tracer *t)
+{
+	set_flag(&t->bpf->bss->frozen, true);
+	set_flag(&t->bpf->bss->closing, true);
+}
+
+static int switch_group(struct tracer *t, const struct probed_file *f, struct site_group *g, bool on,
+			struct err *e)
+{
+	if (!on) {
+		attach_detach(&g->links);
+		g->attached = false;
+		return 0;
+	}
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	int rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data, g->sites.len,
+			      e);
+	g->attached = !rc;
+	return rc;
+}
+
+int tracer_switch(struct tracer *t, uint32_t layers, bool on,
+		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e)
+{
+	int rc = 0;
+	t->off_layers = on ? t->off_layers & ~layers : t->off_layers | layers;
+	if (!on) {
+		/* recording stands still while probes go: no call is kept in half */
+		set_flag(&t->bpf->bss->frozen, true);
+		if (visit)
+			tracer_open_calls(t, visit, ctx, e);
+	}
+	for (size_t i = 0; i < t->files.list.len; i++) {
+		struct probed_file *f = t->files.list.data[i];
+		for (size_t g = 0; g < f->groups.len; g++) {
+			struct site_group *sg = &f->groups.data[g];
+			if (!(layers & 1u << sg->layer) || sg->attached == on)
+				continue;
+			int one = switch_group(t, f, sg, on, e);
+			if (one)
+				rc = one;
+		}
+	}
+	if (!on) {
+		if (layers == ~0u)
+			t->bpf->bss->epoch++; /* their returns go unseen: open calls are void */
+		set_flag(&t->bpf->bss->frozen, false);
+	}
+	return rc;
+}
+
+void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
+{
+	*ret = (struct tracer_stats){
+		.method = t->method,
+		.has_loader_hook = t->has_loader_hook,
+		.has_guard = t->has_guard,
+		.files = t->files.list.len,
+		.attach_ns = t->attach_ns,
+		.plan_ns = t->plan_ns,
+		.probe_hits = t->bpf->bss->probe_hits,
+	};
+	for (size_t i = 0; i < t->files.list.len; i++) {
+		const struct probed_file *f = t->files.list.data[i];
+		for (size_t g = 0; g < f->groups.len; g++) {
+			const struct site_group *sg = &f->groups.data[g];
+			ret->sites += sg->sites.len;
+			for (size_t s = 0; s < sg->sites.len; s++)
+				ret->sites_stepped += sg->sites.data[s].cost == INSN_STEPPED;
+		}
+	}
+}
+
+void tracer_results(const struct tracer *t,
+		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),
+		    void *ctx)
+{
+	for (size_t i = 0; i < t->files.list.len; i++) {
+		const struct probed_file *f = t->files.list.data[i];
+		for (size_t r = 0; r < f->results.len; r++)
+			visit(ctx, f->path, &f->results.data[r]);
+	}
+}
+
+void tracer_close(struct tracer *t)
+{
+	if (!t)
+		return;
+	if (t->bpf)
+		tracer_freeze(t);
+	files_free(&t->files);
+	for (size_t i = 0; i < 3; i++)
+		bpf_link__destroy(t->task_links[i]);
+	ring_buffer__free(t->rings);
+	ring_buffer__free(t->control);
+	for (size_t i = 0; i < t->ring_fds.len; i++)
+		close(t->ring_fds.data[i]);
+	vec_free(&t->ring_fds);
+	eacgm_bpf__destroy(t->bpf);
+	plan_free(&t->plan);
+	free(t);
+}

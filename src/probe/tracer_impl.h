@@ -1,0 +1,39 @@
+/* tracer_impl.h - the tracer's insides, shared by the files that implement it. */
+#pragma once
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "eacgm.skel.h"
+#include "probe/files.h"
+#include "probe/tracer.h"
+
+struct tracer {
+	struct tracer_options opts;
+	struct eacgm_bpf *bpf;
+	struct plan plan;
+	struct files files;
+	struct attach_programs programs;
+	enum attach_method method;
+	bool has_guard;
+	bool has_loader_hook;
+	uint32_t off_layers; /* switched off by tracer_switch */
+	size_t probes_told;  /* of plan.probes, how many went to on_probe */
+	size_t layouts_told; /* of plan.layouts, how many are in the BPF map */
+	VEC(int) ring_fds;
+	struct ring_buffer *rings;
+	struct ring_buffer *control;
+	struct bpf_link *task_links[3];
+	uint64_t attach_ns;
+	uint64_t plan_ns;
+};
+
+/* Plans and attaches the file that open_path opens; f is its registry entry. */
+int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path,
+		      struct err *e);
+
+/* Attaches the exception guard and the loader hook where the file has their symbols. */
+int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path,
+		     struct err *e);
+
+uint64_t tracer_now_ns(void);
