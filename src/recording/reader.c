@@ -1,0 +1,244 @@
+/* reader.c - opens recordings and decodes their blocks of calls and counters.
+ *
+ * A reader does not change after rec_open, and decoding uses memory of its own: so any
+ * number of threads may decode at a time. */
+#include "recording/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include "recording/calls.h"
+#include "recording/reader.h"
+#include "wire/event.h"
+
+/* ---- decoding ---- */
+
+/* Reads, checks and decompresses one block into raw. */
+static int read_payload(const struct rec_reader *r, const struct block_ref *ref, struct buf *raw,
+			struct err *e)
+{
+	struct buf stored = {0};
+	int rc = 0;
+	buf_reserve(&stored, ref->h.stored_bytes);
+	if (!reader_pread(r, stored.data, ref->h.stored_bytes, ref->payload_at))
+		rc = err_set(e, EIO, "cannot read a %s block at byte %llu of the recording",
+			     block_type_name(ref->h.type), (unsigned long long)ref->payload_at);
+	else if (block_crc(stored.data, ref->h.stored_bytes) != ref->h.payload_crc)
+		rc = err_set(e, EBADMSG,
+			     "the recording has changed at byte %llu since it was opened",
+			     (unsigned long long)ref->payload_at);
+	else
+		rc = block_unpack(&ref->h, stored.data, raw, e);
+	buf_free(&stored);
+	return rc;
+}
+
+/* Makes string and code numbers of a call good. False: drop the call. */
+static bool fix_refs(const struct rec_reader *r, const struct probe_check *check, struct m_call *c)
+{
+	for (unsigned k = 0; k < c->nargs; k++) {
+		if (check->strings >> k & 1 && c->args[k] >= r->t.strings.strings.len) {
+			c->args[k] = r->lost_string;
+			c->flags |= CALL_ARG_FAULT;
+		} else if (check->codes >> k & 1 && c->args[k] >= r->t.codes.len) {
+			if (r->lost_code == UINT32_MAX)
+				return false;
+			c->args[k] = r->lost_code;
+			c->flags |= CALL_ARG_FAULT;
+		}
+	}
+	return true;
+}
+
+/* Removes calls whose probe or thread is not in the file; returns how many are left. */
+static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_t n)
+{
+	const struct probe_check *checks = r->checks.data;
+	size_t left = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct m_call *c = &rows[i];
+		if (c->probe >= r->checks.len || c->thread >= r->threads_known.len ||
+		    !checks[c->probe].known || !r->threads_known.data[c->thread])
+			continue;
+		const struct probe_check *check = &checks[c->probe];
+		if ((check->strings | check->codes) && !fix_refs(r, check, c))
+			continue;
+		if (left != i)
+			rows[left] = *c;
+		left++;
+	}
+	return left;
+}
+
+int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret, struct err *e)
+{
+	if (block >= r->call_blocks.len)
+		return err_set(e, EINVAL, "the recording has no block %zu of calls", block);
+	const struct block_ref *ref = &r->call_blocks.data[block];
+	struct buf raw = {0};
+	int rc = read_payload(r, ref, &raw, e);
+	if (!rc && ref->h.rows > ret->cap) {
+		free(ret->rows);
+		ret->rows = xrealloc(NULL, ref->h.rows, sizeof(*ret->rows));
+		ret->cap = ref->h.rows;
+	}
+	ret->len = 0;
+	if (!rc && calls_decode(raw.data, raw.len, ref->h.rows, ret->rows))
+		rc = err_set(e, EBADMSG, "the calls block at byte %llu holds what no eACGM writes",
+			     (unsigned long long)ref->payload_at);
+	if (!rc)
+		ret->len = check_calls(r, ret->rows, ref->h.rows);
+	buf_free(&raw);
+	return rc;
+}
+
+int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
+		      struct err *e)
+{
+	if (block >= r->counter_blocks.len)
+		return err_set(e, EINVAL, "the recording has no block %zu of counters", block);
+	const struct block_ref *ref = &r->counter_blocks.data[block];
+	struct buf raw = {0};
+	void *rows;
+	ret->len = 0;
+	int rc = read_payload(r, ref, &raw, e);
+	if (!rc && table_decode(table_of(BLOCK_COUNTERS), raw.data, raw.len, ref->h.rows, &rows))
+		rc = err_set(e, EBADMSG,
+			     "the counters block at byte %llu holds what no eACGM writes",
+			     (unsigned long long)ref->payload_at);
+	buf_free(&raw);
+	if (rc)
+		return rc;
+	free(ret->rows);
+	ret->rows = rows;
+	ret->len = ret->cap = ref->h.rows;
+	for (size_t i = 0; i < ret->len; i++) {
+		struct m_counter *c = &ret->rows[i];
+		if (c->name >= r->t.strings.strings.len)
+			c->name = r->lost_string;
+		if (c->entity >= r->t.strings.strings.len)
+			c->entity = r->lost_string;
+	}
+	return 0;
+}
+
+/* ---- opening ---- */
+
+/* After lost blocks, calls may refer to lost rows: decodes them all once, so that the number
+ * of calls in the tables is the number that can be read. */
+static void count_readable_calls(struct rec_reader *r)
+{
+	struct m_calls calls = {0};
+	size_t left = 0;
+	for (size_t i = 0; i < r->call_blocks.len; i++) {
+		struct block_ref ref = r->call_blocks.data[i];
+		if (ref.payload_at > r->t.damaged_at) {
+			int rc = rec_read_calls(r, i, &calls, NULL);
+			r->t.calls -= ref.h.rows - calls.len;
+			r->dropped += ref.h.rows - calls.len;
+			if (rc) {
+				scan_note_damage(r, ref.payload_at, "a calls block is not valid");
+				continue;
+			}
+		}
+		r->call_blocks.data[left++] = ref;
+	}
+	r->call_blocks.len = left;
+	m_calls_free(&calls);
+}
+
+static int open_file(struct rec_reader *r, const char *path, struct err *e)
+{
+	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (r->fd < 0)
+		return err_set(e, errno, "cannot open '%s': %s", path, strerror(errno));
+	struct stat st;
+	if (fstat(r->fd, &st))
+		return err_set(e, errno, "cannot read '%s': %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, S_ISDIR(st.st_mode) ? EISDIR : EINVAL,
+			       "'%s' is not a regular file", path);
+	r->size = (uint64_t)st.st_size;
+	r->t.file_bytes = r->size;
+
+	uint8_t header[REC_FILE_HEADER_BYTES] = {0};
+	size_t have = r->size < sizeof(header) ? (size_t)r->size : sizeof(header);
+	if (!reader_pread(r, header, have, 0))
+		return err_set(e, EIO, "cannot read '%s'", path);
+	bool intact = true;
+	int rc = file_header_check(header, have, path, &intact, e);
+	if (!rc && !intact)
+		scan_note_damage(r, REC_MAGIC_BYTES, "checksum of the file header does not match");
+	return rc;
+}
+
+int rec_open(struct rec_reader **ret, const char *path, struct err *e)
+{
+	struct rec_reader *r = xcalloc(1, sizeof(*r));
+	int rc = open_file(r, path, e);
+	if (rc) {
+		rec_close(r);
+		return rc;
+	}
+	strtab_add(&r->t.strings, "", 0);
+	scan_blocks(r);
+	tables_finish(r);
+	if (r->lost_blocks)
+		count_readable_calls(r);
+	scan_damage_sentence(r);
+	buf_free(&r->stored);
+	buf_free(&r->raw);
+	*ret = r;
+	return 0;
+}
+
+void rec_close(struct rec_reader *r)
+{
+	if (!r)
+		return;
+	if (r->fd >= 0)
+		close(r->fd);
+	tables_free(r);
+	buf_free(&r->stored);
+	buf_free(&r->raw);
+	free(r);
+}
+
+const struct rec_tables *rec_tables(const struct rec_reader *r)
+{
+	return &r->t;
+}
+
+size_t rec_call_blocks(const struct rec_reader *r)
+{
+	return r->call_blocks.len;
+}
+
+size_t rec_counter_blocks(const struct rec_reader *r)
+{
+	return r->counter_blocks.len;
+}
+
+void m_calls_free(struct m_calls *c)
+{
+	free(c->rows);
+	*c = (struct m_calls){0};
+}
+
+void m_counters_free(struct m_counters *c)
+{
+	free(c->rows);
+	*c = (struct m_counters){0};
+}
+
+const char *rec_meta(const struct rec_tables *t, const char *key)
+{
+	for (size_t i = t->metas.len; i > 0; i--)
+		if (!strcmp(strtab_get(&t->strings, t->metas.data[i - 1].key, NULL), key))
+			return strtab_get(&t->strings, t->metas.data[i - 1].value, NULL);
+	return NULL;
+}

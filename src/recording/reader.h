@@ -1,0 +1,71 @@
+/* reader.h - inside of a reader; for scan.c, tables.c and reader.c only. */
+#pragma once
+
+#include "recording/format.h"
+#include "recording/recording.h"
+#include "recording/schema.h"
+
+/* Bound on the memory of all tables of one file: a small file can decompress to a lot. */
+#define REC_MAX_TABLE_BYTES ((size_t)1 << 30)
+
+struct block_ref {
+	uint64_t payload_at;
+	struct block_header h;
+};
+
+/* What a call's probe says about how to check it. */
+struct probe_check {
+	bool known;
+	uint8_t strings; /* bit per argument: a string number */
+	uint8_t codes;	 /* a code number */
+};
+
+struct rec_reader {
+	int fd;
+	uint64_t size;
+	struct rec_tables t;
+	VEC(struct block_ref) call_blocks;
+	VEC(struct block_ref) counter_blocks;
+	struct end_row end;
+
+	/* Which rows of the dictionaries were in the file; the others are gaps. */
+	VEC(uint8_t) probes_known;
+	VEC(uint8_t) threads_known;
+	VEC(uint8_t) codes_known;
+	size_t string_bytes;
+	size_t processes_sorted; /* lengths after the last removal of replaced rows */
+	size_t losses_sorted;
+	size_t hists_sorted;
+
+	VEC(struct probe_check) checks; /* by probe */
+	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */
+	uint32_t lost_code;		/* likewise; UINT32_MAX when the file lost nothing */
+
+	bool lost_blocks; /* blocks follow that may refer to lost ones */
+	uint32_t damaged_places;
+	char damage[128];      /* what is wrong at t.damaged_at */
+	uint64_t calls_before; /* it */
+	uint64_t dropped;      /* rows that refer to lost ones */
+
+	struct buf stored; /* scratch of the scan */
+	struct buf raw;
+};
+
+/* Reads n bytes at an offset; false at the end of the file and on errors. */
+bool reader_pread(const struct rec_reader *r, void *p, size_t n, uint64_t at);
+
+/* Walks the whole file: checks every block, hands it to tables_add, finds damage. */
+void scan_blocks(struct rec_reader *r);
+
+/* Puts the damage into one sentence. */
+void scan_damage_sentence(struct rec_reader *r);
+void scan_note_damage(struct rec_reader *r, uint64_t at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Takes over one intact block. Negative errno when its content is not what the format says. */
+int tables_add(struct rec_reader *r, const struct block_header *h, uint64_t payload_at,
+	       const uint8_t *stored);
+
+/* After the last block: fills gaps, makes every number in the tables good. */
+void tables_finish(struct rec_reader *r);
+void tables_free(struct rec_reader *r);

@@ -1,0 +1,239 @@
+/* schema.c - which fields each table has, and the loops that write and read any table.
+ *
+ * To add a field: append a line here and to the struct; old files then read as 0. To add a
+ * table: a block type in format.h, the struct, its fields and its line in `tables`. Calls
+ * have their own layout (calls.c). */
+#include "recording/schema.h"
+
+#include <errno.h>
+
+#include "recording/column.h"
+#include "recording/format.h"
+
+#define LIST(strct, member, name, count, type, enc)                                                \
+	{                                                                                          \
+		name, offsetof(struct strct, member), count, type, enc                             \
+	}
+#define FIELD(strct, member, type, enc) LIST(strct, member, #member, 1, type, enc)
+#define ROW(strct, member, type, enc)	LIST(strct, row.member, #member, 1, type, enc)
+
+static const struct field string_fields[] = {
+	FIELD(string_row, number, COL_U32, ENC_DELTA),
+	LIST(string_row, len, "length", 1, COL_U32, ENC_VARINT),
+};
+
+static const struct field probe_fields[] = {
+	FIELD(indexed_probe, index, COL_U32, ENC_DELTA),
+	ROW(indexed_probe, layer, COL_U32, ENC_VARINT),
+	ROW(indexed_probe, name, COL_U32, ENC_DELTA),
+	ROW(indexed_probe, library, COL_U32, ENC_VARINT),
+	ROW(indexed_probe, symbol, COL_U32, ENC_DELTA),
+	ROW(indexed_probe, kind, COL_U8, ENC_FIXED),
+	ROW(indexed_probe, nargs, COL_U8, ENC_FIXED),
+	ROW(indexed_probe, has_return, COL_U8, ENC_FIXED),
+	ROW(indexed_probe, name_arg, COL_I8, ENC_DELTA),
+	LIST(indexed_probe, row.arg_names, "arg_names", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
+	LIST(indexed_probe, row.arg_types, "arg_types", MODEL_MAX_ARGS, COL_U8, ENC_FIXED),
+};
+
+static const struct field thread_fields[] = {
+	FIELD(indexed_thread, index, COL_U32, ENC_DELTA),
+	ROW(indexed_thread, pid, COL_U32, ENC_DELTA),
+	ROW(indexed_thread, tid, COL_U32, ENC_DELTA),
+	ROW(indexed_thread, comm, COL_U32, ENC_VARINT),
+};
+
+static const struct field code_fields[] = {
+	FIELD(indexed_code, index, COL_U32, ENC_DELTA),
+	ROW(indexed_code, name, COL_U32, ENC_DELTA),
+	ROW(indexed_code, file, COL_U32, ENC_VARINT),
+	ROW(indexed_code, line, COL_U32, ENC_VARINT),
+};
+
+static const struct field process_fields[] = {
+	FIELD(m_process, pid, COL_U32, ENC_DELTA),
+	FIELD(m_process, parent_pid, COL_U32, ENC_DELTA),
+	FIELD(m_process, comm, COL_U32, ENC_VARINT),
+	FIELD(m_process, command, COL_U32, ENC_VARINT),
+	FIELD(m_process, start_ns, COL_U64, ENC_DELTA),
+	FIELD(m_process, end_ns, COL_U64, ENC_DELTA),
+	FIELD(m_process, exit_code, COL_I32, ENC_DELTA),
+	FIELD(m_process, rank, COL_I32, ENC_DELTA),
+};
+
+static const struct field map_fields[] = {
+	FIELD(m_map, pid, COL_U32, ENC_DELTA),	   FIELD(m_map, start, COL_U64, ENC_DELTA),
+	FIELD(m_map, end, COL_U64, ENC_DELTA),	   FIELD(m_map, file_offset, COL_U64, ENC_VARINT),
+	FIELD(m_map, path, COL_U32, ENC_DELTA),	   FIELD(m_map, build_id, COL_U32, ENC_DELTA),
+	FIELD(m_map, time_ns, COL_U64, ENC_DELTA),
+};
+
+static const struct field meta_fields[] = {
+	FIELD(m_meta, key, COL_U32, ENC_VARINT),
+	FIELD(m_meta, value, COL_U32, ENC_VARINT),
+};
+
+static const struct field note_fields[] = {
+	FIELD(m_note, subject, COL_U32, ENC_VARINT),
+	FIELD(m_note, reason, COL_U32, ENC_VARINT),
+	FIELD(m_note, time_ns, COL_U64, ENC_DELTA),
+};
+
+static const struct field window_fields[] = {
+	FIELD(m_window, start_ns, COL_U64, ENC_DELTA),
+	FIELD(m_window, end_ns, COL_U64, ENC_DELTA),
+	FIELD(m_window, layer, COL_U32, ENC_VARINT),
+};
+
+static const struct field loss_fields[] = {
+	FIELD(m_loss, cause, COL_U32, ENC_VARINT),
+	FIELD(m_loss, cpu, COL_U32, ENC_VARINT),
+	FIELD(m_loss, count, COL_U64, ENC_VARINT),
+};
+
+static const struct field hist_fields[] = {
+	FIELD(m_hist, pid, COL_U32, ENC_DELTA),
+	FIELD(m_hist, probe, COL_U32, ENC_DELTA),
+	FIELD(m_hist, count, COL_U64, ENC_VARINT),
+	FIELD(m_hist, errors, COL_U64, ENC_VARINT),
+	FIELD(m_hist, nested, COL_U64, ENC_VARINT),
+	FIELD(m_hist, total_ns, COL_U64, ENC_VARINT),
+	FIELD(m_hist, max_ns, COL_U64, ENC_VARINT),
+	LIST(m_hist, buckets, "buckets", 128, COL_U32, ENC_VARINT),
+};
+
+static const struct field counter_fields[] = {
+	FIELD(m_counter, time_ns, COL_U64, ENC_DELTA),
+	FIELD(m_counter, name, COL_U32, ENC_VARINT),
+	FIELD(m_counter, entity, COL_U32, ENC_VARINT),
+	FIELD(m_counter, value, COL_F64, ENC_FIXED),
+};
+
+static const struct field end_fields[] = {
+	FIELD(end_row, calls, COL_U64, ENC_VARINT),
+	FIELD(end_row, calls_dropped, COL_U64, ENC_VARINT),
+	FIELD(end_row, counters, COL_U64, ENC_VARINT),
+	FIELD(end_row, monotonic_ns, COL_U64, ENC_VARINT),
+};
+
+#define TABLE(type, row, rows, fields)                                                             \
+	{                                                                                          \
+		type, sizeof(struct row), rows, sizeof(fields) / sizeof((fields)[0]), fields       \
+	}
+
+static const struct table tables[] = {
+	TABLE(BLOCK_STRINGS, string_row, REC_MAX_ROWS, string_fields),
+	TABLE(BLOCK_PROBES, indexed_probe, REC_MAX_ROWS, probe_fields),
+	TABLE(BLOCK_THREADS, indexed_thread, REC_MAX_ROWS, thread_fields),
+	TABLE(BLOCK_CODES, indexed_code, REC_MAX_ROWS, code_fields),
+	TABLE(BLOCK_PROCESSES, m_process, REC_MAX_ROWS, process_fields),
+	TABLE(BLOCK_MAPS, m_map, REC_MAX_ROWS, map_fields),
+	TABLE(BLOCK_METAS, m_meta, REC_MAX_ROWS, meta_fields),
+	TABLE(BLOCK_NOTES, m_note, REC_MAX_ROWS, note_fields),
+	TABLE(BLOCK_WINDOWS, m_window, REC_MAX_ROWS, window_fields),
+	TABLE(BLOCK_LOSSES, m_loss, REC_MAX_ROWS, loss_fields),
+	TABLE(BLOCK_HISTS, m_hist, REC_MAX_HIST_ROWS, hist_fields),
+	TABLE(BLOCK_COUNTERS, m_counter, REC_MAX_ROWS, counter_fields),
+	TABLE(BLOCK_END, end_row, 1, end_fields),
+};
+
+const struct table *table_of(uint8_t block_type)
+{
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (tables[i].block_type == block_type)
+			return &tables[i];
+	return NULL;
+}
+
+static uint64_t load(const uint8_t *p, uint8_t type)
+{
+	uint32_t v32;
+	uint64_t v64;
+	switch (type) {
+	case COL_U8:
+		return *p;
+	case COL_I8:
+		return (uint64_t)(int64_t)(int8_t)*p;
+	case COL_U32:
+		memcpy(&v32, p, sizeof(v32));
+		return v32;
+	case COL_I32:
+		memcpy(&v32, p, sizeof(v32));
+		return (uint64_t)(int64_t)(int32_t)v32;
+	default:
+		memcpy(&v64, p, sizeof(v64));
+		return v64;
+	}
+}
+
+void table_encode(struct buf *payload, const struct table *t, const void *rows, size_t n)
+{
+	uint64_t *values = NULL;
+	for (size_t f = 0; f < t->nfields; f++) {
+		const struct field *field = &t->fields[f];
+		unsigned width = column_type_width(field->type);
+		values = xrealloc(values, n * field->count, sizeof(*values));
+		uint64_t *to = values;
+		for (size_t i = 0; i < n; i++) {
+			const uint8_t *from = (const uint8_t *)rows + i * t->row_bytes;
+			for (size_t k = 0; k < field->count; k++)
+				*to++ = load(from + field->offset + k * width, field->type);
+		}
+		column_put(payload, field->name, field->type, field->encoding, values,
+			   n * field->count);
+	}
+	free(values);
+}
+
+/* A list of k values a row in the file: a later version may have made k larger, an earlier
+ * one smaller. */
+static int decode_list(const struct field *field, const struct column *c, uint8_t *rows,
+		       size_t row_bytes, size_t n)
+{
+	size_t file_count = c->values / n;
+	unsigned width = column_type_width(field->type);
+	if (c->values % n || file_count > 4096 || c->values > (uint64_t)REC_MAX_HIST_ROWS * 4096)
+		return -EBADMSG;
+	uint64_t *values = xrealloc(NULL, c->values, sizeof(*values));
+	int rc = column_decode(c, values, sizeof(*values), sizeof(*values));
+	size_t count = file_count < field->count ? file_count : field->count;
+	for (size_t i = 0; !rc && i < n; i++)
+		for (size_t k = 0; k < count; k++) {
+			uint64_t v = values[i * file_count + k];
+			uint8_t *to = rows + i * row_bytes + field->offset + k * width;
+			if (width == 1)
+				*to = (uint8_t)v;
+			else
+				memcpy(to, &(uint32_t){(uint32_t)v}, sizeof(uint32_t));
+		}
+	free(values);
+	return rc;
+}
+
+int table_decode(const struct table *t, const uint8_t *payload, size_t len, size_t n,
+		 void **ret_rows)
+{
+	struct columns cols;
+	int rc = columns_parse(payload, len, &cols);
+	if (rc || !n || n > t->max_rows)
+		return -EBADMSG;
+	uint8_t *rows = xcalloc(n, t->row_bytes);
+	for (size_t f = 0; !rc && f < t->nfields; f++) {
+		const struct field *field = &t->fields[f];
+		const struct column *c = columns_find(&cols, field->name);
+		if (!c)
+			continue;
+		if (field->count > 1)
+			rc = decode_list(field, c, rows, t->row_bytes, n);
+		else if (c->values != n)
+			rc = -EBADMSG;
+		else
+			rc = column_decode(c, rows + field->offset, t->row_bytes,
+					   column_type_width(field->type));
+	}
+	if (rc)
+		free(rows);
+	else
+		*ret_rows = rows;
+	return rc;
+}

@@ -1,0 +1,513 @@
+/* writer.c - appends blocks to a recording.
+ *
+ * Dictionary rows and strings wait in memory until the next flush and then go out before
+ * the calls that use them. A block that cannot be written whole is cut off again, so the
+ * file ends with a whole block at any time; the first error stays, and from then on
+ * everything is dropped and counted. Does not start threads and does not sync, except at
+ * the end when asked to.
+ *
+ * A write over RLIMIT_FSIZE raises SIGXFSZ: a program that wants the error instead of the
+ * signal ignores that signal. */
+#include "recording/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <linux/types.h>
+
+#include "recording/calls.h"
+#include "recording/column.h"
+#include "recording/format.h"
+#include "recording/schema.h"
+#include "wire/event.h"
+
+/* Kept free under max_bytes for the end block. */
+#define END_BLOCK_ROOM 512
+
+/* Arguments of a probe whose values are numbers of a table. */
+struct arg_refs {
+	uint8_t strings; /* bit per argument */
+	uint8_t codes;
+};
+
+struct rec_writer {
+	int fd;
+	char *path;
+	uint64_t max_bytes;
+	ZSTD_CCtx *cctx;
+	struct strtab strings;
+	uint32_t strings_written;
+	uint32_t nprobes;
+	uint32_t nthreads;
+	uint32_t ncodes;
+	uint32_t unknown_code;	   /* number + 1 of the row that stands for a bad code number */
+	VEC(struct arg_refs) refs; /* by probe */
+
+	/* waiting for the next flush */
+	VEC(struct indexed_probe) probes;
+	VEC(struct indexed_thread) threads;
+	VEC(struct indexed_code) codes;
+	VEC(struct m_process) processes;
+	VEC(struct m_map) maps;
+	VEC(struct m_meta) metas;
+	VEC(struct m_note) notes;
+	VEC(struct m_window) windows;
+	VEC(struct m_loss) losses;
+	VEC(struct m_hist) hists;
+	VEC(struct m_counter) counters;
+	struct m_call *calls; /* room for REC_CALLS_PER_BLOCK */
+	size_t ncalls;
+
+	struct calls_encoder encoder;
+	struct buf raw;
+	struct buf block;
+	uint32_t sequence;
+	uint64_t counters_written;
+	uint64_t calls_accepted;
+	uint64_t calls_dropped;
+	uint64_t bytes;
+	int error; /* negative errno, once; then all is dropped */
+	struct err error_text;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the file ---- */
+
+static int write_at(int fd, const uint8_t *p, size_t n, uint64_t offset)
+{
+	while (n) {
+		ssize_t written = pwrite(fd, p, n, (off_t)offset);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written ? -errno : -ENOSPC;
+		p += written;
+		n -= (size_t)written;
+		offset += (uint64_t)written;
+	}
+	return 0;
+}
+
+/* Keeps the first error. */
+static int fail(struct rec_writer *w, int rc, const char *what)
+{
+	if (!w->error) {
+		w->error = rc;
+		err_set(&w->error_text, -rc, "cannot write '%s': %s", w->path, what);
+	}
+	return rc;
+}
+
+/* Appends w->block to the file, or leaves the file as it was. */
+static int append(struct rec_writer *w)
+{
+	int rc = write_at(w->fd, w->block.data, w->block.len, w->bytes);
+	if (!rc) {
+		w->bytes += w->block.len;
+		return 0;
+	}
+	/* When this fails too, the reader finds a torn last block and says so. */
+	if (ftruncate(w->fd, (off_t)w->bytes))
+		return rc;
+	return rc;
+}
+
+/* Writes w->raw as one block. END blocks may use the room that is kept for them. */
+static int write_block(struct rec_writer *w, struct block_header *h)
+{
+	struct err e = {0};
+	w->block.len = 0;
+	h->sequence = w->sequence;
+	int rc = block_pack(&w->block, h, &w->raw, w->cctx, &e);
+	if (rc)
+		return fail(w, rc, e.msg);
+	uint64_t room = h->type == BLOCK_END ? 0 : END_BLOCK_ROOM;
+	if (w->max_bytes && w->bytes + w->block.len + room > w->max_bytes)
+		return fail(w, -EFBIG, "it has reached the size limit that was set for it");
+	rc = append(w);
+	if (rc)
+		return fail(w, rc, strerror(-rc));
+	w->sequence++;
+	return 0;
+}
+
+/* ---- tables ---- */
+
+/* The times of counter rows go into the block's header. */
+static void counter_times(const struct m_counter *rows, size_t n, struct block_header *h)
+{
+	h->first_ns = UINT64_MAX;
+	for (size_t i = 0; i < n; i++) {
+		h->first_ns = rows[i].time_ns < h->first_ns ? rows[i].time_ns : h->first_ns;
+		h->last_ns = rows[i].time_ns > h->last_ns ? rows[i].time_ns : h->last_ns;
+	}
+}
+
+static int write_table(struct rec_writer *w, uint8_t type, const void *rows, size_t n)
+{
+	const struct table *t = table_of(type);
+	size_t max = t->max_rows < REC_ROWS_PER_BLOCK ? t->max_rows : REC_ROWS_PER_BLOCK;
+	const uint8_t *p = rows;
+	while (n) {
+		size_t now = n < max ? n : max;
+		struct block_header h = {.type = type, .rows = (uint32_t)now};
+		if (type == BLOCK_COUNTERS)
+			counter_times((const struct m_counter *)p, now, &h);
+		w->raw.len = 0;
+		table_encode(&w->raw, t, p, now);
+		int rc = write_block(w, &h);
+		if (rc)
+			return rc;
+		if (type == BLOCK_COUNTERS)
+			w->counters_written += now;
+		p += now * t->row_bytes;
+		n -= now;
+	}
+	return 0;
+}
+
+/* One block of the strings from `from` on; returns how many fit, or negative errno. */
+static int write_some_strings(struct rec_writer *w, uint32_t from)
+{
+	VEC(struct string_row) rows = {0};
+	struct buf bytes = {0};
+	uint32_t total = (uint32_t)strtab_len(&w->strings);
+	for (uint32_t id = from; id < total; id++) {
+		size_t len;
+		const char *s = strtab_get(&w->strings, id, &len);
+		if (rows.len == REC_ROWS_PER_BLOCK || bytes.len > 4 * REC_MAX_STRING_BYTES)
+			break;
+		*vec_push(&rows) = (struct string_row){id, (uint32_t)len};
+		buf_add(&bytes, s, len);
+	}
+	struct block_header h = {.type = BLOCK_STRINGS, .rows = (uint32_t)rows.len};
+	w->raw.len = 0;
+	table_encode(&w->raw, table_of(BLOCK_STRINGS), rows.data, rows.len);
+	column_put_bytes(&w->raw, "bytes", bytes.data, bytes.len);
+	int rc = write_block(w, &h);
+	int n = rc ? rc : (int)rows.len;
+	vec_free(&rows);
+	buf_free(&bytes);
+	return n;
+}
+
+static int write_strings(struct rec_writer *w)
+{
+	uint32_t total = (uint32_t)strtab_len(&w->strings);
+	if (!w->strings_written)
+		w->strings_written = 1; /* "" is known to all */
+	while (w->strings_written < total) {
+		int n = write_some_strings(w, w->strings_written);
+		if (n < 0)
+			return n;
+		w->strings_written += (uint32_t)n;
+	}
+	return 0;
+}
+
+#define WRITE_PENDING(w, type, vec)                                                                \
+	do {                                                                                       \
+		int rc_ = write_table(w, type, (vec)->data, (vec)->len);                           \
+		(vec)->len = 0;                                                                    \
+		if (rc_)                                                                           \
+			return rc_;                                                                \
+	} while (0)
+
+/* Dictionaries first: what comes later may refer to them. */
+static int write_tables(struct rec_writer *w)
+{
+	int rc = write_strings(w);
+	if (rc)
+		return rc;
+	WRITE_PENDING(w, BLOCK_METAS, &w->metas);
+	WRITE_PENDING(w, BLOCK_PROCESSES, &w->processes);
+	WRITE_PENDING(w, BLOCK_THREADS, &w->threads);
+	WRITE_PENDING(w, BLOCK_PROBES, &w->probes);
+	WRITE_PENDING(w, BLOCK_CODES, &w->codes);
+	WRITE_PENDING(w, BLOCK_MAPS, &w->maps);
+	WRITE_PENDING(w, BLOCK_NOTES, &w->notes);
+	WRITE_PENDING(w, BLOCK_WINDOWS, &w->windows);
+	WRITE_PENDING(w, BLOCK_LOSSES, &w->losses);
+	WRITE_PENDING(w, BLOCK_HISTS, &w->hists);
+	WRITE_PENDING(w, BLOCK_COUNTERS, &w->counters);
+	return 0;
+}
+
+/* Writes what is pending; calls that could not be written become dropped. */
+static int write_pending(struct rec_writer *w)
+{
+	int rc = w->error ? w->error : write_tables(w);
+	size_t n = w->ncalls;
+	if (!rc && n) {
+		struct block_header h = {.type = BLOCK_CALLS, .rows = (uint32_t)n};
+		w->raw.len = 0;
+		calls_encode(&w->encoder, &w->raw, w->calls, n, w->nthreads, w->nprobes,
+			     &h.first_ns, &h.last_ns);
+		rc = write_block(w, &h);
+	}
+	if (rc) {
+		w->calls_accepted -= n;
+		w->calls_dropped += n;
+	}
+	w->ncalls = 0;
+	return rc;
+}
+
+/* ---- the interface ---- */
+
+static int open_file(const char *path, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return err_set(e, errno, "cannot create '%s': %s", path, strerror(errno));
+	struct stat st;
+	int rc = 0;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		rc = err_set(e, EINVAL, "cannot record into '%s': it is not a regular file", path);
+	else if (ftruncate(fd, 0))
+		rc = err_set(e, errno, "cannot empty '%s': %s", path, strerror(errno));
+	if (rc)
+		close(fd);
+	return rc ? rc : fd;
+}
+
+int rec_writer_open(struct rec_writer **ret, const char *path,
+		    const struct rec_writer_options *opts, struct err *e)
+{
+	struct rec_writer_options defaults = {0};
+	opts = opts ? opts : &defaults;
+	int fd = open_file(path, e);
+	if (fd < 0)
+		return fd;
+	uint8_t header[REC_FILE_HEADER_BYTES];
+	file_header_encode(header, clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC));
+	int rc = write_at(fd, header, sizeof(header), 0);
+	if (rc) {
+		close(fd);
+		return err_set(e, -rc, "cannot write '%s': %s", path, strerror(-rc));
+	}
+	struct rec_writer *w = xcalloc(1, sizeof(*w));
+	w->fd = fd;
+	w->path = xstrdup(path);
+	w->max_bytes = opts->max_bytes;
+	w->bytes = sizeof(header);
+	w->cctx = ZSTD_createCCtx();
+	w->calls = xrealloc(NULL, REC_CALLS_PER_BLOCK, sizeof(*w->calls));
+	if (w->cctx)
+		ZSTD_CCtx_setParameter(w->cctx, ZSTD_c_compressionLevel,
+				       opts->zstd_level ? opts->zstd_level : 1);
+	strtab_add(&w->strings, "", 0);
+	if (!w->cctx) {
+		rec_writer_close(w, false, NULL);
+		return err_set(e, ENOMEM, "cannot write '%s': no memory to compress", path);
+	}
+	*ret = w;
+	return 0;
+}
+
+uint32_t rec_string(struct rec_writer *w, const char *s, size_t len)
+{
+	return strtab_add(&w->strings, s, len < REC_MAX_STRING_BYTES ? len : REC_MAX_STRING_BYTES);
+}
+
+uint32_t rec_string_z(struct rec_writer *w, const char *s)
+{
+	return s ? rec_string(w, s, strlen(s)) : 0;
+}
+
+uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
+{
+	struct arg_refs refs = {0};
+	for (size_t k = 0; k < MODEL_MAX_ARGS && k < row->nargs; k++) {
+		if (row->arg_types[k] == ARG_TYPE_STRING)
+			refs.strings |= (uint8_t)(1u << k);
+		else if (row->arg_types[k] == ARG_TYPE_CODE)
+			refs.codes |= (uint8_t)(1u << k);
+	}
+	*vec_push(&w->refs) = refs;
+	if (!w->error)
+		*vec_push(&w->probes) = (struct indexed_probe){*row, w->nprobes};
+	return w->nprobes++;
+}
+
+uint32_t rec_put_thread(struct rec_writer *w, const struct m_thread *row)
+{
+	rec_update_thread(w, w->nthreads, row);
+	return w->nthreads++;
+}
+
+void rec_update_thread(struct rec_writer *w, uint32_t index, const struct m_thread *row)
+{
+	if (!w->error)
+		*vec_push(&w->threads) = (struct indexed_thread){*row, index};
+}
+
+uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row)
+{
+	if (!w->error)
+		*vec_push(&w->codes) = (struct indexed_code){*row, w->ncodes};
+	return w->ncodes++;
+}
+
+#define PUT(w, vec, row)                                                                           \
+	do {                                                                                       \
+		if (!(w)->error)                                                                   \
+			*vec_push(vec) = *(row);                                                   \
+	} while (0)
+
+void rec_put_process(struct rec_writer *w, const struct m_process *row)
+{
+	PUT(w, &w->processes, row);
+}
+
+void rec_put_map(struct rec_writer *w, const struct m_map *row)
+{
+	PUT(w, &w->maps, row);
+}
+
+void rec_put_meta(struct rec_writer *w, const char *key, const char *value)
+{
+	struct m_meta row = {rec_string_z(w, key), rec_string_z(w, value)};
+	PUT(w, &w->metas, &row);
+}
+
+void rec_put_note(struct rec_writer *w, const struct m_note *row)
+{
+	PUT(w, &w->notes, row);
+}
+
+void rec_put_window(struct rec_writer *w, const struct m_window *row)
+{
+	PUT(w, &w->windows, row);
+}
+
+void rec_put_loss(struct rec_writer *w, const struct m_loss *row)
+{
+	PUT(w, &w->losses, row);
+}
+
+void rec_put_hist(struct rec_writer *w, const struct m_hist *row)
+{
+	PUT(w, &w->hists, row);
+}
+
+void rec_put_counter(struct rec_writer *w, const struct m_counter *row)
+{
+	PUT(w, &w->counters, row);
+}
+
+/* The code row that bad code numbers are turned into. */
+static uint32_t unknown_code(struct rec_writer *w)
+{
+	if (!w->unknown_code) {
+		struct m_code row = {.name = rec_string_z(w, "(unknown)")};
+		w->unknown_code = rec_put_code(w, &row) + 1;
+	}
+	return w->unknown_code - 1;
+}
+
+/* Readers rely on string and code numbers being in range: one that is not becomes "" or
+ * "(unknown)" and is marked as an argument that could not be read. */
+static void check_refs(struct rec_writer *w, struct m_call *c, struct arg_refs refs)
+{
+	for (unsigned k = 0; k < c->nargs; k++) {
+		if (refs.strings >> k & 1 && c->args[k] >= strtab_len(&w->strings)) {
+			c->args[k] = 0;
+			c->flags |= CALL_ARG_FAULT;
+		} else if (refs.codes >> k & 1 && c->args[k] >= w->ncodes) {
+			c->args[k] = unknown_code(w);
+			c->flags |= CALL_ARG_FAULT;
+		}
+	}
+}
+
+void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct m_call *row = &rows[i];
+		if (w->error || row->probe >= w->nprobes || row->thread >= w->nthreads) {
+			w->calls_dropped++;
+			continue;
+		}
+		struct m_call *c = &w->calls[w->ncalls++];
+		*c = *row;
+		if (c->nargs > MODEL_MAX_ARGS)
+			c->nargs = MODEL_MAX_ARGS;
+		struct arg_refs refs = w->refs.data[c->probe];
+		if (refs.strings | refs.codes)
+			check_refs(w, c, refs);
+		w->calls_accepted++;
+		if (w->ncalls == REC_CALLS_PER_BLOCK)
+			write_pending(w); /* the error stays in w and is told by rec_flush */
+	}
+}
+
+int rec_flush(struct rec_writer *w, struct err *e)
+{
+	int rc = write_pending(w);
+	if (rc && e)
+		*e = w->error_text;
+	return rc;
+}
+
+void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret)
+{
+	*ret = (struct rec_writer_stats){w->calls_accepted, w->calls_dropped, w->bytes};
+}
+
+static void writer_free(struct rec_writer *w)
+{
+	ZSTD_freeCCtx(w->cctx);
+	strtab_free(&w->strings);
+	vec_free(&w->refs);
+	vec_free(&w->probes);
+	vec_free(&w->threads);
+	vec_free(&w->codes);
+	vec_free(&w->processes);
+	vec_free(&w->maps);
+	vec_free(&w->metas);
+	vec_free(&w->notes);
+	vec_free(&w->windows);
+	vec_free(&w->losses);
+	vec_free(&w->hists);
+	vec_free(&w->counters);
+	calls_encoder_free(&w->encoder);
+	buf_free(&w->raw);
+	buf_free(&w->block);
+	free(w->calls);
+	free(w->path);
+	free(w);
+}
+
+int rec_writer_close(struct rec_writer *w, bool sync, struct err *e)
+{
+	if (w->cctx) {
+		write_pending(w);
+		/* Also after an error: cutting off the block that failed mostly left room for
+		 * this small one, and it says how many calls were dropped. */
+		struct end_row end = {w->calls_accepted, w->calls_dropped, w->counters_written,
+				      clock_ns(CLOCK_MONOTONIC)};
+		write_table(w, BLOCK_END, &end, 1);
+	}
+	if (sync && fsync(w->fd))
+		fail(w, -errno, strerror(errno));
+	if (close(w->fd))
+		fail(w, -errno, strerror(errno));
+	int rc = w->error;
+	if (rc && e)
+		*e = w->error_text;
+	writer_free(w);
+	return rc;
+}
