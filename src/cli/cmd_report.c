@@ -1,0 +1,168 @@
+/* cmd_report.c - eacgm report: where the time of a recording went. */
+#include <errno.h>
+#include <string.h>
+
+#include "analyze/summary.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/terminal.h"
+#include "recording/recording.h"
+
+#define TEXT_TOP 15
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	progress_step(ctx, done, total);
+}
+
+static int sort_from_name(const char *name)
+{
+	static const char *const names[] = {"total", "self", "calls", "p99", "max"};
+	for (int i = 0; name && i < 5; i++)
+		if (!strcmp(name, names[i]))
+			return i;
+	return SORT_TOTAL;
+}
+
+static bool layer_known(const struct rec_tables *t, const char *layer)
+{
+	for (size_t i = 0; i < t->probes.len; i++)
+		if (!strcmp(strtab_get(&t->strings, t->probes.data[i].layer, NULL), layer))
+			return true;
+	return false;
+}
+
+static bool process_known(const struct rec_tables *t, uint32_t pid)
+{
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			return true;
+	for (size_t i = 0; i < t->threads.len; i++)
+		if (t->threads.data[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* What the options ask for must be in the recording: an empty report explains nothing. */
+static int check_wanted(const struct report_options *o, const struct rec_tables *t, struct err *e)
+{
+	for (size_t i = 0; i < o->layers.len; i++)
+		if (!layer_known(t, o->layers.data[i]))
+			return err_set(e, ENOENT, "layer '%s' is not in the recording",
+				       o->layers.data[i]);
+	if (o->pid && !process_known(t, o->pid))
+		return err_set(e, ENOENT, "process %u is not in the recording", o->pid);
+	return 0;
+}
+
+static int options_from(struct report_options *o, const struct args *a, struct err *e)
+{
+	uint64_t pid = 0;
+	*o = (struct report_options){
+		.sort = (enum report_sort)sort_from_name(args_get(a, "sort")),
+		.top = args_has(a, "json") ? 0 : TEXT_TOP,
+		.width = terminal_width(stdout),
+		.colour = terminal_colour(stdout),
+	};
+	int rc = args_u64(a, "top", 0, 1000000, &o->top, e);
+	if (!rc)
+		rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);
+	if (rc)
+		return rc;
+	o->pid = (uint32_t)pid;
+	for (size_t i = 0; i < args_count(a, "layer"); i++)
+		*vec_push(&o->layers) = args_nth(a, "layer", i);
+	return 0;
+}
+
+static int print_report(const char *path, const struct rec_reader *reader,
+			const struct report_options *o, bool json, struct err *e)
+{
+	struct progress progress;
+	struct summary summary;
+	progress_begin(&progress, "reading");
+	summary_make(&summary, reader,
+		     &(struct summary_options){
+			     .pid = o->pid, .progress = show_progress, .progress_ctx = &progress});
+	progress_end(&progress);
+	struct report r = {
+		.path = path, .tables = rec_tables(reader), .summary = &summary, .options = o};
+	report_make(&r);
+	int rc = 0;
+	if (json)
+		rc = report_json(stdout, &r);
+	else
+		report_text(stdout, &r);
+	if (rc)
+		err_set(e, -rc, "cannot write the report");
+	report_free(&r);
+	summary_free(&summary);
+	return rc;
+}
+
+static int run(const struct args *a)
+{
+	struct err e = {0};
+	struct report_options o;
+	if (options_from(&o, a, &e))
+		return usage_error(a->command, "%s", e.msg);
+	struct rec_reader *reader = NULL;
+	const char *path = a->words.data[0];
+	int rc = rec_open(&reader, path, &e);
+	if (!rc)
+		rc = check_wanted(&o, rec_tables(reader), &e);
+	if (!rc)
+		rc = print_report(path, reader, &o, args_has(a, "json"), &e);
+	rec_close(reader);
+	vec_free(&o.layers);
+	return rc ? command_failed(a->command, &e) : 0;
+}
+
+static const struct opt_def options[] = {
+	{'n', "top", "N",
+	 "Functions to show of each layer, 0 for all. 15 unless told; all with "
+	 "--json.",
+	 NULL, 0},
+	{'s', "sort", "KEY",
+	 "What to sort by: total (time in the function and all it calls), self "
+	 "(without the traced functions that it calls), calls, p99 or max.",
+	 "total|self|calls|p99|max", 0},
+	{'l', "layer", "LAYER", "Show this layer only; may be given more than once.", NULL,
+	 OPT_REPEAT},
+	{'p', "process", "PID", "Count the calls of this process only.", NULL, 0},
+	{0, "json", NULL, "Print one JSON object.", NULL, 0},
+	{0},
+};
+
+static const char *const description[] = {
+	"Prints how the recording was made, what was lost and what tracing cost, then for each "
+	"layer the functions that took most time: number of calls, total and own time, mean, "
+	"median, 99th percentile and longest call.",
+	"A call that had not returned when the recording ended counts with its time until then. "
+	"Own time is shown as '-' where calls were counted in the kernel without being recorded "
+	"(modes tail and stats).",
+	"Reads a recording of any machine and needs no privileges. A damaged recording is read up "
+	"to the damage.",
+	NULL,
+};
+
+static const struct cmd_example examples[] = {
+	{"eacgm report run.eacgm", "Where the time went."},
+	{"eacgm report run.eacgm --layer torch --sort self --top 30",
+	 "The 30 operators with the most time of their own."},
+	{"eacgm report run.eacgm --json | jq '.functions[] | select(.errors > 0)'",
+	 "Functions that failed."},
+	{0},
+};
+
+const struct command cmd_report = {
+	.name = "report",
+	.synopsis = "FILE [OPTION...]",
+	.summary = "show where the time of a recording went",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};

@@ -1,0 +1,24 @@
+/* human.h - numbers as people read them, and text cut and padded to columns. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HUMAN_BYTES 32
+
+/* Three digits and a unit: "0", "912 ns", "1.23 ms", "45.6 s", "1,234 s". */
+const char *human_ns(char ret[static HUMAN_BYTES], uint64_t ns);
+
+/* "512 B", "1.23 MB" (powers of 1,000). */
+const char *human_bytes(char ret[static HUMAN_BYTES], uint64_t bytes);
+
+/* "1,234,567". */
+const char *human_count(char ret[static HUMAN_BYTES], uint64_t n);
+
+/* Columns that UTF-8 text takes on a terminal, one for each character. */
+size_t text_columns(const char *s);
+
+/* Copies text into ret so that it takes at most columns columns: control characters and
+ * bytes that are no UTF-8 become "?", and where it is too long the middle is left out,
+ * as an ellipsis. Returns the columns it takes. */
+size_t text_fit(char *ret, size_t size, const char *s, size_t columns);

@@ -1,0 +1,145 @@
+/* report.c - works out what a report says; prints nothing. */
+#include "cli/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint64_t report_number(const struct rec_tables *t, const char *key)
+{
+	const char *text = rec_meta(t, key);
+	if (!text || text[0] < '0' || text[0] > '9')
+		return 0;
+	errno = 0;
+	char *end;
+	uint64_t v = strtoull(text, &end, 10);
+	return *end || errno ? 0 : v;
+}
+
+/* Causes after which the call is in the recording all the same (wire/event.h). */
+static bool call_kept(const char *cause)
+{
+	static const char *const kept[] = {"no_return", "arg_fault", "arg_cut", "string_full"};
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (!strcmp(cause, kept[i]))
+			return true;
+	return false;
+}
+
+static struct report_loss *loss_of(struct report *r, const char *cause)
+{
+	for (size_t i = 0; i < r->losses.len; i++)
+		if (!strcmp(r->losses.data[i].cause, cause))
+			return &r->losses.data[i];
+	struct report_loss *l = vec_push(&r->losses);
+	l->cause = cause;
+	l->call_kept = call_kept(cause);
+	return l;
+}
+
+static void make_losses(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	for (size_t i = 0; i < t->losses.len; i++) {
+		const struct m_loss *row = &t->losses.data[i];
+		bool replaced = false; /* rows are totals: the last one of a cause and CPU holds */
+		for (size_t k = i + 1; k < t->losses.len && !replaced; k++)
+			replaced = t->losses.data[k].cause == row->cause &&
+				   t->losses.data[k].cpu == row->cpu;
+		if (replaced || !row->count)
+			continue;
+		struct report_loss *l = loss_of(r, strtab_get(&t->strings, row->cause, NULL));
+		l->count += row->count;
+		*(l->call_kept ? &r->incomplete : &r->lost) += row->count;
+	}
+}
+
+static void make_times(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	uint64_t start = report_number(t, "start_monotonic_ns");
+	uint64_t end = report_number(t, "end_monotonic_ns");
+	if (!start)
+		start = r->summary->first_ns;
+	if (end < start || !end) /* eacgm was killed: the last call is the best that is known */
+		end = r->summary->last_ns;
+	r->duration_ns = end > start ? end - start : 0;
+	r->start_realtime_ns = report_number(t, "start_realtime_ns");
+}
+
+/* CPU time of eacgm itself plus what the probes took inside the job, over the job's. */
+static void make_cost(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	uint64_t job = report_number(t, "job_cpu_ns");
+	double spent =
+		(double)report_number(t, "collector_cpu_ns") +
+		(double)report_number(t, "probe_hits") * (double)report_number(t, "probe_ns_each");
+	r->cpu_ratio = job ? spent / (double)job : -1;
+}
+
+static uint64_t sort_key(const struct summary_function *f, enum report_sort sort)
+{
+	switch (sort) {
+	case SORT_SELF:
+		return f->self_known ? f->self_ns : 0;
+	case SORT_CALLS:
+		return f->calls;
+	case SORT_P99:
+		return f->p99_ns;
+	case SORT_MAX:
+		return f->max_ns;
+	case SORT_TOTAL:
+		break;
+	}
+	return f->total_ns;
+}
+
+struct sortable {
+	const struct summary_function *function;
+	uint64_t key;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct sortable *x = a, *y = b;
+	if (x->key != y->key)
+		return x->key > y->key ? -1 : 1;
+	return x->function < y->function ? -1 : 1; /* keeps the summary's order */
+}
+
+static bool layer_wanted(const struct report_options *o, const char *layer)
+{
+	for (size_t i = 0; i < o->layers.len; i++)
+		if (!strcmp(o->layers.data[i], layer))
+			return true;
+	return !o->layers.len;
+}
+
+static void choose_functions(struct report *r)
+{
+	VEC(struct sortable) chosen = {0};
+	for (size_t i = 0; i < r->summary->functions.len; i++) {
+		const struct summary_function *f = &r->summary->functions.data[i];
+		if (layer_wanted(r->options, f->layer))
+			*vec_push(&chosen) = (struct sortable){f, sort_key(f, r->options->sort)};
+	}
+	if (chosen.len)
+		qsort(chosen.data, chosen.len, sizeof(*chosen.data), compare_keys);
+	for (size_t i = 0; i < chosen.len; i++)
+		*vec_push(&r->functions) = chosen.data[i].function;
+	vec_free(&chosen);
+}
+
+void report_make(struct report *r)
+{
+	make_losses(r);
+	make_times(r);
+	make_cost(r);
+	choose_functions(r);
+}
+
+void report_free(struct report *r)
+{
+	vec_free(&r->losses);
+	vec_free(&r->functions);
+}

@@ -1,0 +1,53 @@
+/* report.h - what a report says, worked out once for text and JSON. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyze/summary.h"
+#include "base/buffer.h"
+#include "recording/recording.h"
+
+enum report_sort { SORT_TOTAL, SORT_SELF, SORT_CALLS, SORT_P99, SORT_MAX };
+
+struct report_options {
+	enum report_sort sort;
+	uint64_t top;		  /* functions of a layer; 0 = all */
+	uint32_t pid;		  /* 0 = all */
+	VEC(const char *) layers; /* empty = all */
+	unsigned width;
+	bool colour;
+};
+
+struct report_loss {
+	const char *cause;
+	uint64_t count;
+	bool call_kept; /* something about a call is missing, not the call */
+};
+
+struct report {
+	const char *path;
+	const struct rec_tables *tables;
+	const struct summary *summary;
+	const struct report_options *options;
+	uint64_t duration_ns;
+	uint64_t start_realtime_ns; /* 0 unknown */
+	uint64_t lost;		    /* calls and records that are missing */
+	uint64_t incomplete;	    /* calls of which something is missing */
+	VEC(struct report_loss) losses;
+	double cpu_ratio; /* cost over the job's CPU time; negative when unknown */
+	VEC(const struct summary_function *) functions; /* chosen and sorted */
+};
+
+/* Fills in all of it from path, reader, summary and options. */
+void report_make(struct report *r);
+void report_free(struct report *r);
+
+/* A meta value as a number, 0 when it is absent or none. */
+uint64_t report_number(const struct rec_tables *t, const char *key);
+
+void report_text(FILE *out, const struct report *r);
+
+/* 0 or negative errno (the output could not be written). */
+int report_json(FILE *out, const struct report *r);

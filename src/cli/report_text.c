@@ -1,0 +1,313 @@
+/* report_text.c - the report as plain text: a header, a table per layer, remarks.
+ *
+ * Fits the width it is given; colour only where it is asked for. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/human.h"
+#include "cli/report.h"
+
+#define BOLD  "\033[1m"
+#define DIM   "\033[2m"
+#define RED   "\033[31m"
+#define RESET "\033[0m"
+
+#define OPEN_SHOWN 10
+
+struct page {
+	FILE *out;
+	const struct report *r;
+};
+
+static void styled(const struct page *p, const char *style, const char *text)
+{
+	if (p->r->options->colour)
+		fprintf(p->out, "%s%s" RESET, style, text);
+	else
+		fputs(text, p->out);
+}
+
+/* Text at the right of a column. */
+static void right(const struct page *p, const char *text, size_t columns)
+{
+	size_t n = text_columns(text);
+	fprintf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
+}
+
+/* One line of the header: a label, then a text that is cut to the width. */
+static void header_line(const struct page *p, const char *label, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void header_line(const struct page *p, const char *label, const char *fmt, ...)
+{
+	char text[1024], fitted[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	char padded[16];
+	snprintf(padded, sizeof(padded), "  %-10s", label);
+	styled(p, DIM, padded);
+	text_fit(fitted, sizeof(fitted), text, p->r->options->width - 12);
+	fprintf(p->out, "%s\n", fitted);
+}
+
+static void header_recorded(const struct page *p)
+{
+	const struct rec_tables *t = p->r->tables;
+	char duration[HUMAN_BYTES], when[64] = "", sites[HUMAN_BYTES];
+	time_t seconds = (time_t)(p->r->start_realtime_ns / 1000000000);
+	struct tm tm;
+	if (seconds && localtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S, ", &tm);
+	const char *mode = rec_meta(t, "mode");
+	header_line(p, "recorded", "%s%s%s%s", when, human_ns(duration, p->r->duration_ns),
+		    mode ? ", mode " : "", mode ? mode : "");
+	if (rec_meta(t, "attach_sites")) {
+		const char *ms = rec_meta(t, "attach_ms"), *how = rec_meta(t, "attach_method");
+		header_line(p, "probes", "%s sites%s%s%s%s%s",
+			    human_count(sites, report_number(t, "attach_sites")),
+			    ms ? " attached in " : "", ms ? ms : "", ms ? " ms" : "",
+			    how ? " by " : "", how ? how : "");
+	}
+}
+
+static void header_losses(const struct page *p)
+{
+	const struct report *r = p->r;
+	char count[HUMAN_BYTES];
+	struct buf lost = {0}, kept = {0};
+	for (size_t i = 0; i < r->losses.len; i++) {
+		const struct report_loss *l = &r->losses.data[i];
+		struct buf *b = l->call_kept ? &kept : &lost;
+		buf_printf(b, "%s%s %s", b->len ? ", " : "", l->cause,
+			   human_count(count, l->count));
+	}
+	buf_byte(&lost, 0);
+	buf_byte(&kept, 0);
+	if (r->lost)
+		header_line(p, "lost", "%s (%s)", human_count(count, r->lost), (char *)lost.data);
+	else
+		header_line(p, "lost", "0");
+	if (r->incomplete)
+		header_line(p, "incomplete", "%s of the calls kept (%s)",
+			    human_count(count, r->incomplete), (char *)kept.data);
+	buf_free(&lost);
+	buf_free(&kept);
+}
+
+static void header(const struct page *p)
+{
+	const struct report *r = p->r;
+	const struct rec_tables *t = r->tables;
+	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
+	const char *command = rec_meta(t, "command"), *target = rec_meta(t, "target");
+	const char *host = rec_meta(t, "host"), *kernel = rec_meta(t, "kernel");
+	styled(p, BOLD, r->path);
+	fputc('\n', p->out);
+	if (command && *command)
+		header_line(p, "command", "%s", command);
+	else if (target)
+		header_line(p, "target", "%s", target);
+	header_line(p, "host", "%s%s%s", host ? host : "unknown", kernel ? ", Linux " : "",
+		    kernel ? kernel : "");
+	header_recorded(p);
+	header_line(p, "events", "%s calls of %s functions, %s %s, %s threads",
+		    human_count(a, t->calls), human_count(b, r->summary->functions.len),
+		    human_count(c, r->summary->processes.len),
+		    r->summary->processes.len == 1 ? "process" : "processes",
+		    human_count(d, t->threads.len));
+	if (t->calls)
+		header_line(p, "file", "%s, %.1f bytes an event", human_bytes(a, t->file_bytes),
+			    (double)t->file_bytes / (double)t->calls);
+	else
+		header_line(p, "file", "%s", human_bytes(a, t->file_bytes));
+	header_losses(p);
+	if (r->cpu_ratio >= 0)
+		header_line(p, "cost", "%.2f %% of the job's CPU time", r->cpu_ratio * 100);
+	else
+		header_line(p, "cost", "unknown: the job's CPU time is not in the recording");
+}
+
+/* ---- tables ---- */
+
+static void processes_table(const struct page *p)
+{
+	const struct summary *s = p->r->summary;
+	char count[HUMAN_BYTES];
+	if (s->processes.len < 2)
+		return;
+	fputc('\n', p->out);
+	styled(p, BOLD, "processes");
+	fprintf(p->out, "\n%9s  %-16s %6s %9s %14s\n", "pid", "comm", "rank", "threads", "calls");
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct summary_process *q = &s->processes.data[i];
+		char comm[64], rank[16] = "-";
+		size_t n = text_fit(comm, sizeof(comm),
+				    strtab_get(&p->r->tables->strings, q->row->comm, NULL), 16);
+		if (q->row->rank >= 0)
+			snprintf(rank, sizeof(rank), "%d", q->row->rank);
+		fprintf(p->out, "%9u  %s%*s %6s %9" PRIu64 " %14s\n", q->row->pid, comm,
+			(int)(16 - n), "", rank, q->threads, human_count(count, q->calls));
+	}
+}
+
+enum { COLUMN_CALLS = 13, COLUMN_TIME = 9 };
+
+static void function_row(const struct page *p, const struct summary_function *f, bool errors)
+{
+	char text[HUMAN_BYTES], name[1024];
+	size_t used = COLUMN_CALLS + 6 * COLUMN_TIME + 2 + (errors ? COLUMN_TIME : 0);
+	right(p, human_count(text, f->calls), COLUMN_CALLS);
+	if (errors && f->errors && p->r->options->colour)
+		fputs(RED, p->out);
+	if (errors)
+		right(p, f->errors ? human_count(text, f->errors) : "-", COLUMN_TIME);
+	if (errors && f->errors && p->r->options->colour)
+		fputs(RESET, p->out);
+	bool timed = f->calls > f->instants;
+	const uint64_t times[] = {f->total_ns, f->self_ns, f->mean_ns,
+				  f->p50_ns,   f->p99_ns,  f->max_ns};
+	for (size_t i = 0; i < 6; i++) {
+		bool known = timed && (i != 1 || f->self_known);
+		right(p, known ? human_ns(text, times[i]) : "-", COLUMN_TIME);
+	}
+	size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
+	text_fit(name, sizeof(name), f->name, width);
+	fprintf(p->out, "  %s\n", name);
+}
+
+static void layer_head(const struct page *p, const char *layer, bool errors)
+{
+	char calls[HUMAN_BYTES], functions[HUMAN_BYTES];
+	uint64_t total = 0, n = 0;
+	for (size_t i = 0; i < p->r->functions.len; i++) {
+		if (p->r->functions.data[i]->layer != layer)
+			continue;
+		total += p->r->functions.data[i]->calls;
+		n++;
+	}
+	fputc('\n', p->out);
+	styled(p, BOLD, *layer ? layer : "(no layer)");
+	fprintf(p->out, ": %s calls of %s %s\n", human_count(calls, total),
+		human_count(functions, n), n == 1 ? "function" : "functions");
+	right(p, "calls", COLUMN_CALLS);
+	if (errors)
+		right(p, "errors", COLUMN_TIME);
+	static const char *const names[] = {"total", "self", "mean", "p50", "p99", "max"};
+	for (size_t i = 0; i < 6; i++)
+		right(p, names[i], COLUMN_TIME);
+	fputs("  function\n", p->out);
+}
+
+static void layer_table(const struct page *p, const char *layer)
+{
+	bool errors = false;
+	for (size_t i = 0; i < p->r->functions.len; i++)
+		errors |=
+			p->r->functions.data[i]->layer == layer && p->r->functions.data[i]->errors;
+	layer_head(p, layer, errors);
+	uint64_t shown = 0, more = 0;
+	for (size_t i = 0; i < p->r->functions.len; i++) {
+		const struct summary_function *f = p->r->functions.data[i];
+		if (f->layer != layer)
+			continue;
+		if (p->r->options->top && shown == p->r->options->top) {
+			more++;
+			continue;
+		}
+		function_row(p, f, errors);
+		shown++;
+	}
+	if (more)
+		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
+			COLUMN_CALLS - 3, "", more);
+}
+
+/* A table for each layer, that of the first function first. */
+static void layer_tables(const struct page *p)
+{
+	for (size_t i = 0; i < p->r->functions.len; i++) {
+		const char *layer = p->r->functions.data[i]->layer;
+		bool seen = false;
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = p->r->functions.data[k]->layer == layer;
+		if (!seen)
+			layer_table(p, layer);
+	}
+	if (!p->r->functions.len)
+		fputs("\nNo calls.\n", p->out);
+}
+
+/* ---- remarks ---- */
+
+static void open_calls(const struct page *p)
+{
+	const struct summary *s = p->r->summary;
+	char text[HUMAN_BYTES], name[1024];
+	if (!s->open_calls_total)
+		return;
+	fputc('\n', p->out);
+	styled(p, BOLD, "open when the recording ended");
+	fprintf(p->out, ": %s %s\n", human_count(text, s->open_calls_total),
+		s->open_calls_total == 1 ? "call" : "calls");
+	for (size_t i = 0; i < s->open_calls.len && i < OPEN_SHOWN; i++) {
+		const struct summary_open_call *c = &s->open_calls.data[i];
+		fputs("  since", p->out);
+		right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
+		int n = fprintf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
+		size_t used = 7 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
+		size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
+		text_fit(name, sizeof(name), c->name, width);
+		fprintf(p->out, "%s\n", name);
+	}
+}
+
+static void notes(const struct page *p)
+{
+	const struct rec_tables *t = p->r->tables;
+	if (!t->notes.len)
+		return;
+	fputc('\n', p->out);
+	styled(p, BOLD, "notes");
+	fputc('\n', p->out);
+	for (size_t i = 0; i < t->notes.len; i++) {
+		char subject[512], reason[512];
+		text_fit(subject, sizeof(subject),
+			 strtab_get(&t->strings, t->notes.data[i].subject, NULL), 80);
+		text_fit(reason, sizeof(reason),
+			 strtab_get(&t->strings, t->notes.data[i].reason, NULL), 300);
+		fprintf(p->out, "  %s: %s\n", subject, reason);
+	}
+}
+
+static void damage(const struct page *p)
+{
+	const struct rec_tables *t = p->r->tables;
+	if (t->damaged_at) {
+		fputc('\n', p->out);
+		styled(p, RED, "damaged");
+		fprintf(p->out, " at byte %" PRIu64 ": %s\n", t->damaged_at, t->damage);
+	} else if (!t->complete) {
+		fputc('\n', p->out);
+		styled(p, RED, "cut short");
+		fputs(": the file has no end block; eacgm or the machine was stopped, and what was "
+		      "flushed until then is here\n",
+		      p->out);
+	}
+	if (p->r->summary->blocks_unread)
+		fprintf(p->out, "\n%" PRIu64 " blocks of calls could not be read: %s\n",
+			p->r->summary->blocks_unread, p->r->summary->unread.msg);
+}
+
+void report_text(FILE *out, const struct report *r)
+{
+	struct page p = {out, r};
+	header(&p);
+	processes_table(&p);
+	layer_tables(&p);
+	open_calls(&p);
+	notes(&p);
+	damage(&p);
+}
