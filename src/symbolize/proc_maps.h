@@ -13,9 +13,10 @@ struct proc_map {
 	uint64_t end;
 	uint64_t file_offset;
 	uint64_t device; /* makedev(major, minor) */
-	uint64_t inode;  /* 0 = not a file */
+	uint64_t inode;	 /* 0 = not a file */
 	bool executable;
-	char *path;      /* as the process sees it, " (deleted)" removed; "" for anonymous */
+	char *path; /* as the process sees it, " (deleted)" removed; "" for anonymous, or
+		     * the kernel's name in brackets: "[stack]", "[vdso]" */
 };
 typedef VEC(struct proc_map) proc_maps_t;
 
@@ -28,7 +29,8 @@ void proc_maps_free(proc_maps_t *maps);
 void proc_map_open_path(const char *root, pid_t pid, const struct proc_map *m, char *ret,
 			size_t size);
 
-/* comm, parent, thread ids, children (all descendants), cgroup members. */
+/* comm, parent, thread ids, children (all descendants), cgroup members (those of the
+ * cgroups below it too). Lists are appended to. -ESRCH when the process is gone. */
 int proc_comm(const char *root, pid_t pid, pid_t tid, char ret[16]);
 int proc_parent(const char *root, pid_t pid, pid_t *ret);
 int proc_exe(const char *root, pid_t pid, char *ret, size_t size);

@@ -1,0 +1,330 @@
+/* proc_maps.c - reads /proc (man 5 proc): mappings, names, relations of processes.
+ *
+ * Processes come and go while this reads: one that vanishes is left out of lists, and is
+ * -ESRCH where it was asked for by number. Lists are of one moment each, not of one moment
+ * together. Nothing here changes a process. */
+#include "symbolize/proc_maps.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define MAX_CGROUP_DEPTH 32
+
+/* The whole file as a C string in ret; sizes in /proc are 0, so it is read to its end. */
+static int read_file(const char *path, struct buf *ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t n;
+
+		buf_reserve(ret, 16384);
+		n = read(fd, ret->data + ret->len, ret->cap - ret->len - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			rc = -errno;
+		if (n <= 0)
+			break;
+		ret->len += n;
+	}
+	close(fd);
+	buf_byte(ret, '\0');
+	return rc;
+}
+
+static int gone(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR ? -ESRCH : rc;
+}
+
+static void cut_deleted(char *path)
+{
+	static const char suffix[] = " (deleted)";
+	size_t n = strlen(path), m = sizeof(suffix) - 1;
+
+	if (n > m && strcmp(path + n - m, suffix) == 0)
+		path[n - m] = '\0';
+}
+
+/* The kernel writes a newline in a path as \012. */
+static void unescape_newlines(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; to++) {
+		if (strncmp(from, "\\012", 4) == 0) {
+			*to = '\n';
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* One line of maps: "start-end perms offset major:minor inode   path". */
+static bool parse_map(const char *line, struct proc_map *ret)
+{
+	unsigned int major_number, minor_number;
+	struct proc_map m = {0};
+	int path_at = 0;
+	char perms[5];
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start,
+		   &m.end, perms, &m.file_offset, &major_number, &minor_number, &m.inode,
+		   &path_at) < 7 ||
+	    !path_at || m.end <= m.start)
+		return false;
+	m.device = makedev(major_number, minor_number);
+	m.executable = strlen(perms) > 2 && perms[2] == 'x';
+	m.path = xstrdup(line + path_at);
+	if (m.inode)
+		cut_deleted(m.path);
+	unescape_newlines(m.path);
+	*ret = m;
+	return true;
+}
+
+int proc_maps_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e)
+{
+	proc_maps_t maps = {0};
+	struct buf text = {0};
+	char path[PATH_MAX];
+	char *line, *next;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/%d/maps", root, pid);
+	rc = gone(read_file(path, &text));
+	if (rc < 0) {
+		buf_free(&text);
+		if (rc == -ESRCH)
+			return err_set(e, ESRCH, "process %d does not exist", pid);
+		return err_set(e, -rc, "%s: %s", path, strerror(-rc));
+	}
+	for (line = (char *)text.data; *line; line = next) {
+		struct proc_map m;
+
+		next = strchrnul(line, '\n');
+		if (*next)
+			*next++ = '\0';
+		if (parse_map(line, &m))
+			*vec_push(&maps) = m;
+	}
+	buf_free(&text);
+	*ret = maps;
+	return 0;
+}
+
+void proc_maps_free(proc_maps_t *maps)
+{
+	for (size_t i = 0; i < maps->len; i++)
+		free(maps->data[i].path);
+	vec_free(maps);
+}
+
+void proc_map_open_path(const char *root, pid_t pid, const struct proc_map *m, char *ret,
+			size_t size)
+{
+	snprintf(ret, size, "%s/%d/map_files/%" PRIx64 "-%" PRIx64, root, pid, m->start, m->end);
+	/* Absent for anonymous mappings, closed to those without CAP_CHECKPOINT_RESTORE. */
+	if (access(ret, R_OK) != 0)
+		snprintf(ret, size, "%s/%d/root%s", root, pid, m->path);
+}
+
+int proc_comm(const char *root, pid_t pid, pid_t tid, char ret[16])
+{
+	struct buf text = {0};
+	char path[PATH_MAX];
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/%d/task/%d/comm", root, pid, tid);
+	rc = gone(read_file(path, &text));
+	if (rc == 0) {
+		/* A name may hold newlines of its own; the last one is the kernel's. */
+		if (text.len >= 2 && text.data[text.len - 2] == '\n')
+			text.data[text.len - 2] = '\0';
+		snprintf(ret, 16, "%s", (char *)text.data);
+	}
+	buf_free(&text);
+	return rc;
+}
+
+int proc_parent(const char *root, pid_t pid, pid_t *ret)
+{
+	struct buf text = {0};
+	char path[PATH_MAX];
+	const char *after_comm;
+	int parent, rc;
+
+	snprintf(path, sizeof(path), "%s/%d/stat", root, pid);
+	rc = gone(read_file(path, &text));
+	if (rc == 0) {
+		/* comm is in parentheses and may hold some itself. */
+		after_comm = strrchr((char *)text.data, ')');
+		if (after_comm && sscanf(after_comm + 1, " %*c %d", &parent) == 1)
+			*ret = parent;
+		else
+			rc = -ESRCH;
+	}
+	buf_free(&text);
+	return rc;
+}
+
+int proc_exe(const char *root, pid_t pid, char *ret, size_t size)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%d/exe", root, pid);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return gone(-errno);
+	target[n] = '\0';
+	cut_deleted(target);
+	if ((size_t)snprintf(ret, size, "%s", target) >= size)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* Appends the entries of a folder whose names are numbers. */
+static int numbered_entries(const char *path, pids_t *ret)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	if (!dir)
+		return -errno;
+	while ((entry = readdir(dir))) {
+		char *end;
+		long n;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		n = strtol(entry->d_name, &end, 10);
+		if (*end == '\0' && n > 0 && n <= INT_MAX)
+			*vec_push(ret) = n;
+	}
+	closedir(dir);
+	return 0;
+}
+
+int proc_all(const char *root, pids_t *ret)
+{
+	return numbered_entries(root, ret);
+}
+
+int proc_threads(const char *root, pid_t pid, pids_t *ret)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d/task", root, pid);
+	return gone(numbered_entries(path, ret));
+}
+
+int proc_descendants(const char *root, pid_t pid, pids_t *ret)
+{
+	pids_t all = {0}, parents = {0}, family = {0};
+	pid_t parent;
+	int rc;
+
+	rc = proc_parent(root, pid, &parent);
+	if (rc == 0)
+		rc = proc_all(root, &all);
+	if (rc < 0) {
+		vec_free(&all);
+		return rc;
+	}
+	for (size_t i = 0; i < all.len; i++) {
+		pid_t *p = vec_push(&parents);
+
+		if (proc_parent(root, all.data[i], &parent) == 0 && all.data[i] != pid)
+			*p = parent;
+	}
+	*vec_push(&family) = pid;
+	for (size_t done = 0; done < family.len; done++) {
+		for (size_t i = 0; i < all.len; i++) {
+			if (parents.data[i] != family.data[done])
+				continue;
+			parents.data[i] = 0; /* each once, also if numbers were reused meanwhile */
+			*vec_push(&family) = all.data[i];
+		}
+	}
+	for (size_t i = 0; i < family.len; i++)
+		*vec_push(ret) = family.data[i];
+	vec_free(&all);
+	vec_free(&parents);
+	vec_free(&family);
+	return 0;
+}
+
+static int cgroup_own_members(const char *path, pids_t *ret)
+{
+	char procs[PATH_MAX];
+	struct buf text = {0};
+	char *p, *end;
+	int rc;
+
+	if ((size_t)snprintf(procs, sizeof(procs), "%s/cgroup.procs", path) >= sizeof(procs))
+		return -ENAMETOOLONG;
+	rc = read_file(procs, &text);
+	for (p = (char *)text.data; rc == 0 && *p; p = end) {
+		long n = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (n > 0 && n <= INT_MAX)
+			*vec_push(ret) = n;
+		end += strspn(end, "\n");
+	}
+	buf_free(&text);
+	/* A threaded cgroup lists no processes: those are in the domain above it. */
+	return rc == -EOPNOTSUPP ? 0 : rc;
+}
+
+static int cgroup_members(const char *path, int depth, pids_t *ret)
+{
+	struct dirent *entry;
+	int rc = cgroup_own_members(path, ret);
+	DIR *dir;
+
+	if (rc < 0 || depth == MAX_CGROUP_DEPTH)
+		return rc;
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		char child[PATH_MAX];
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		if ((size_t)snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) <
+		    sizeof(child))
+			cgroup_members(child, depth + 1, ret); /* removed meanwhile: no members */
+	}
+	if (dir)
+		closedir(dir);
+	return 0;
+}
+
+int proc_cgroup_members(const char *cgroup_path, pids_t *ret, struct err *e)
+{
+	int rc = cgroup_members(cgroup_path, 0, ret);
+
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return err_set(e, -rc, "%s is not a cgroup: it has no cgroup.procs", cgroup_path);
+	if (rc < 0)
+		return err_set(e, -rc, "%s: %s", cgroup_path, strerror(-rc));
+	return 0;
+}
