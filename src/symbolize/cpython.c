@@ -62,24 +62,27 @@ static uint32_t version_from_string(const char *s)
 	return s[n] == '\0' && n < 16 && points == 2 ? version_from_text(s) : 0;
 }
 
-/* PY_VERSION is a string of its own in every build. want: a version whose minor it must
- * have, or 0 for any that is known here. */
-static uint32_t version_from_rodata(const struct elf_file *f, uint32_t want)
+/* PY_VERSION is a string of its own in every build, unless the linker has made it the tail of
+ * a longer one ("/opt/python/3.8.18"): tails says whether to look there. want: a version whose
+ * minor it must have, or 0 for any that is known here. */
+static uint32_t version_from_rodata(const struct elf_file *f, uint32_t want, bool tails)
 {
 	const uint8_t *data, *p, *end;
 	uint64_t address;
 	size_t len;
 
-	if (!elf_file_section(f, ".rodata", &data, &len, &address))
+	if (!elf_file_section(f, ".rodata", &data, &len, &address) || len == 0)
 		return 0;
 	end = data + len;
-	for (p = data; (p = memmem(p, end - p, "\0003.", 3)); p += 3) {
-		const char *s = (const char *)p + 1;
+	for (p = data + 1; (p = memmem(p, end - p, "3.", 2)); p += 2) {
+		bool whole = p[-1] == '\0';
 		uint32_t v;
 
-		if (!memchr(s, '\0', (const char *)end - s))
+		if (!whole && !(tails && ispunct(p[-1]) && p[-1] != '.'))
+			continue;
+		if (!memchr(p, '\0', end - p))
 			return 0;
-		v = version_from_string(s);
+		v = version_from_string((const char *)p);
 		if (v && (want ? MINOR(v) == MINOR(want)
 			       : MINOR(v) >= OLDEST_MINOR && MINOR(v) <= NEWEST_MINOR))
 			return v;
@@ -110,7 +113,9 @@ int cpython_version(const struct elf_file *f, const char *path, uint32_t *ret, s
 		named = version_from_name(soname);
 	if (!named)
 		named = version_from_name(path);
-	found = version_from_rodata(f, named);
+	found = version_from_rodata(f, named, false);
+	if (!found)
+		found = version_from_rodata(f, named, true);
 	if (!found)
 		found = named;
 	if (!found)
