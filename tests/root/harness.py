@@ -1,0 +1,328 @@
+"""harness.py - runs tests that need root and prints TAP (https://testanything.org).
+
+A test is a function with the decorator @test("what holds"). Tests are independent of
+each other, each has a folder of its own (t.dir) and a time limit; a test that raises has
+failed, skip(reason) skips it. Processes are ended by the id they were started under,
+with the process group they were given; nothing is ended by name. Knows eacgm through
+its command line only.
+
+Environment: EACGM (default build/eacgm), EACGM_TARGETS (the folder of the built targets,
+default build/tests/root/targets), EACGM_TEST_SLOW (factor for all time limits).
+Arguments of a test file: parts of names; only tests whose names hold one are run.
+"""
+
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EACGM = os.path.abspath(os.environ.get("EACGM", os.path.join(ROOT, "build", "eacgm")))
+TARGETS = os.path.abspath(
+    os.environ.get("EACGM_TARGETS", os.path.join(ROOT, "build", "tests", "root", "targets")))
+SLOW = float(os.environ.get("EACGM_TEST_SLOW", "1"))
+LIBTARGET = os.path.join(TARGETS, "libtarget.so")
+
+PUSH = "libtarget.so:target_push(u64 a) -> u64"
+
+_tests = []
+
+
+class Skip(Exception):
+    pass
+
+
+class TimedOut(Exception):
+    pass
+
+
+def skip(reason):
+    raise Skip(reason)
+
+
+def target(name):
+    return os.path.join(TARGETS, name)
+
+
+def test(name, seconds=60):
+    def add(fn):
+        _tests.append((name, seconds, fn))
+        return fn
+    return add
+
+
+class Result:
+    """A finished command."""
+
+    def __init__(self, args, status, out, err):
+        self.args, self.status, self.out, self.err = args, status, out, err
+
+    def __str__(self):
+        return "%s\nstatus %s\n--- out\n%s--- err\n%s" % (
+            " ".join(self.args), self.status, self.out[-2000:], self.err[-2000:])
+
+
+class Recording:
+    """What `eacgm report --json` and `eacgm export -f jsonl` say of a file."""
+
+    def __init__(self, t, path, ran=None):
+        self.t, self.path, self.ran = t, path, ran
+        self._report = self._calls = None
+
+    @property
+    def report(self):
+        if self._report is None:
+            r = self.t.run([EACGM, "report", "--json", self.path])
+            expect(r.status == 0, "report failed: %s" % r)
+            self._report = json.loads(r.out)
+        return self._report
+
+    @property
+    def calls(self):
+        if self._calls is None:
+            out = os.path.join(self.t.dir, "calls.jsonl")
+            r = self.t.run([EACGM, "export", self.path, "-f", "jsonl", "-o", out])
+            expect(r.status == 0, "export failed: %s" % r)
+            with open(out) as f:
+                rows = [json.loads(line) for line in f]
+            self._calls = [row for row in rows if row.get("type") == "call"]
+        return self._calls
+
+    def function(self, name, layer=None):
+        """The sums over all rows of that name."""
+        total = collections.Counter()
+        for f in self.report["functions"]:
+            if f["name"] == name and (layer is None or f["layer"] == layer):
+                for key in ("calls", "errors", "nested_calls", "total_ns"):
+                    total[key] += f.get(key) or 0
+                total["max_ns"] = max(total["max_ns"], f.get("max_ns") or 0)
+        return total
+
+    def count(self, name, layer=None):
+        return self.function(name, layer)["calls"]
+
+    def lost(self, cause=None):
+        r = self.report["recording"]
+        if cause is None:
+            return r["lost"]
+        return r.get("lost_by_cause", {}).get(cause, 0)
+
+    def expect_counts(self, counts, exactly=True):
+        expect(sum(counts.values()) > 0, "nothing was called: %s" % (self.ran or ""))
+        seen = {name: self.count(name) for name in counts}
+        if exactly:
+            expect(seen == dict(counts), "calls seen: %r, made: %r; lost: %r; eacgm said: %s" % (
+                seen, dict(counts), self.report["recording"].get("lost_by_cause"),
+                self.ran.err[-600:] if self.ran else ""))
+        return seen
+
+
+class Test:
+    """What a test is given."""
+
+    def __init__(self, deadline):
+        self.dir = tempfile.mkdtemp(prefix="eacgm-test-")
+        os.chmod(self.dir, 0o755)
+        self.deadline = deadline
+        self.started = []
+        self.at_end = []
+
+    def start(self, args, **kw):
+        """Starts a command in a process group of its own."""
+        args = [str(a) for a in args]
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        p = subprocess.Popen(args, start_new_session=True, **kw)
+        self.started.append(p)
+        return p
+
+    def finish(self, p, seconds=None):
+        """Waits for a command started with pipes."""
+        limit = self.deadline - time.monotonic()
+        if seconds is not None:
+            limit = min(limit, seconds * SLOW)
+        try:
+            out, err = p.communicate(timeout=max(limit, 0.1))
+        except subprocess.TimeoutExpired:
+            self.kill(p)
+            out, err = p.communicate()
+            raise TimedOut("%s did not end in %.0f s\n%s%s" % (
+                " ".join(p.args), limit, (out or "")[-1000:], (err or "")[-1000:])) from None
+        return Result(p.args, p.returncode, out or "", err or "")
+
+    def run(self, args, seconds=None, **kw):
+        p = self.start(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       errors="replace", **kw)
+        return self.finish(p, seconds)
+
+    def kill(self, p):
+        """Ends a process group that this test started and has not waited for."""
+        if p.poll() is None:
+            try:
+                os.killpg(p.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def record(self, cmd, *options, env=None, status=0, expected_out=None):
+        """Records a command; returns the Recording."""
+        out = self.path("run%d.eacgm" % len(self.started))
+        full = [EACGM, "record", "-o", out, *options, "--", *cmd]
+        r = self.run(full, env=dict(os.environ, **env) if env else None)
+        if status is not None:
+            expect(r.status == status, "expected exit status %r: %s" % (status, r))
+        rec = Recording(self, out, r)
+        rec.made = made_counts(r.out)
+        return rec
+
+    def start_record(self, *options, out=None, ready=True, **kw):
+        """Starts `eacgm record` and waits until it has attached."""
+        out = out or self.path("attached.eacgm")
+        log = open(out + ".log", "w+")
+        p = self.start([EACGM, "record", "-o", out, *options], stdout=log, stderr=log, **kw)
+        p.log = log
+        p.recording = Recording(self, out)
+        if ready:
+            self.wait_for(lambda: has_begun(p), "eacgm record to attach")
+        return p
+
+    def stop_record(self, p, sig=signal.SIGINT):
+        os.kill(p.pid, sig)
+        try:
+            p.wait(timeout=max(1, min(30 * SLOW, self.deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            raise TimedOut("eacgm record does not end on signal %d: %s" % (
+                sig, log_of(p))) from None
+        return p.recording
+
+    def wait_for(self, condition, what, seconds=20):
+        end = min(time.monotonic() + seconds * SLOW, self.deadline)
+        while not condition():
+            if time.monotonic() > end:
+                raise TimedOut("waited for: %s" % what)
+            time.sleep(0.02)
+
+    def clean(self):
+        for p in self.started:
+            self.kill(p)
+            try:
+                p.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                print("# process %d does not end" % p.pid)
+        for fn in reversed(self.at_end):
+            try:
+                fn()
+            except OSError as e:
+                print("# cleaning up: %s" % e)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def log_of(p):
+    p.log.flush()
+    with open(p.log.name) as f:
+        return f.read()
+
+
+POLL = ("7 ", "271 ")  # poll(2) and ppoll(2) on x86-64
+
+
+def has_begun(p):
+    """All is attached once the main thread follows processes, that is, sits in poll."""
+    if p.poll() is not None:
+        raise AssertionError("eacgm record ended with %s: %s" % (p.returncode, log_of(p)))
+    try:
+        with open("/proc/%d/syscall" % p.pid) as f:
+            return f.read().startswith(POLL)
+    except OSError:
+        return False
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def expect_one_line(r, *words, status=1):
+    """A failure as the rules want it: one clear line, no output, that exit status."""
+    expect(r.status == status, "expected exit status %d: %s" % (status, r))
+    lines = [line for line in r.err.splitlines() if line.strip()]
+    expect(len(lines) == 1, "expected one line on standard error: %s" % r)
+    for word in words:
+        expect(word.lower() in lines[0].lower(), "expected %r in: %s" % (word, lines[0]))
+
+
+def made_counts(out):
+    """The 'FUNCTION CALLS' lines that targets print, summed."""
+    made = collections.Counter()
+    for line in out.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit():
+            made[words[0]] += int(words[1])
+    return made
+
+
+def probes(*specs):
+    return [word for spec in specs for word in ("--probe", spec)]
+
+
+def _run_one(name, seconds, fn):
+    deadline = time.monotonic() + seconds * SLOW
+    t = Test(deadline)
+
+    def on_alarm(_sig, _frame):
+        raise TimedOut("time limit of %.0f s" % (seconds * SLOW))
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, seconds * SLOW + 5)
+    try:
+        fn(t)
+        return "ok", ""
+    except Skip as e:
+        return "skip", str(e)
+    except (AssertionError, TimedOut) as e:
+        where = traceback.extract_tb(e.__traceback__)
+        own = [f for f in where if not f.filename.endswith("harness.py")]
+        return "not ok", "line %d: %s" % ((own or where)[-1].lineno, e)
+    except Exception:  # pylint: disable=broad-except
+        return "not ok", traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        t.clean()
+
+
+def main():
+    wanted = sys.argv[1:]
+    chosen = [x for x in _tests if not wanted or any(w in x[0] for w in wanted)]
+    reason = None
+    if os.geteuid() != 0:
+        reason = "needs root"
+    elif not os.access(EACGM, os.X_OK):
+        reason = "%s is not built" % EACGM
+    elif not os.path.exists(LIBTARGET):
+        reason = "%s is not built" % LIBTARGET
+    if reason:
+        print("1..0 # SKIP %s" % reason)
+        return 0
+    print("1..%d" % len(chosen), flush=True)
+    failed = 0
+    for i, (name, seconds, fn) in enumerate(chosen, 1):
+        began = time.monotonic()
+        outcome, why = _run_one(name, seconds, fn)
+        took = time.monotonic() - began
+        if outcome == "skip":
+            print("ok %d - %s # SKIP %s" % (i, name, why))
+        else:
+            print("%s %d - %s (%.1f s)" % (outcome, i, name, took))
+        if outcome == "not ok":
+            failed += 1
+            for line in why.splitlines():
+                print("#   " + line)
+        sys.stdout.flush()
+    return 1 if failed else 0
