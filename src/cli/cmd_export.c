@@ -1,0 +1,138 @@
+/* cmd_export.c - eacgm export: a recording in another format. */
+#include <signal.h>
+#include <string.h>
+
+#include "cli/human.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+#include "export/export.h"
+#include "recording/recording.h"
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+	(void)sig;
+	stopped = 1;
+}
+
+/* Ctrl-C ends the export between two blocks, so that the temporary file is taken away. */
+static void catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = stop};
+	const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		struct sigaction old;
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &sa, NULL);
+	}
+	/* A reader of a pipe that goes away is an error like a full disk. */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static bool go_on(void *ctx, uint64_t done, uint64_t total)
+{
+	progress_step(ctx, done, total);
+	return !stopped;
+}
+
+/* run.eacgm -> run.perfetto-trace, beside it. */
+static char *default_output(const char *path, const struct sink_format *format)
+{
+	size_t len = strlen(path);
+	static const char end[] = ".eacgm";
+	if (len > sizeof(end) - 1 && !strcmp(path + len - (sizeof(end) - 1), end))
+		len -= sizeof(end) - 1;
+	return xasprintf("%.*s.%s", (int)len, path, format->extension);
+}
+
+static const struct sink_format *format_of(const struct args *a)
+{
+	const char *name = args_get(a, "format");
+	return sink_format(name ? name : "perfetto");
+}
+
+static int export_to(const struct rec_reader *reader, const struct sink_format *format,
+		     const char *path, struct err *e)
+{
+	struct progress progress;
+	uint64_t skipped = 0;
+	progress_begin(&progress, "exporting");
+	int rc = export_file(reader, format, path, &(struct export_options){go_on, &progress},
+			     &skipped, e);
+	progress_end(&progress);
+	const struct rec_tables *t = rec_tables(reader);
+	char count[HUMAN_BYTES];
+	if (rc)
+		return rc;
+	if (skipped)
+		fprintf(stderr, "eacgm export: %s blocks could not be decoded and are left out\n",
+			human_count(count, skipped));
+	if (t->damaged_at)
+		fprintf(stderr,
+			"eacgm export: the recording is damaged, what follows is left "
+			"out: %s\n",
+			t->damage);
+	fprintf(stderr, "%s: %s calls\n", path, human_count(count, t->calls));
+	return 0;
+}
+
+static int run(const struct args *a)
+{
+	struct err e = {0};
+	struct rec_reader *reader = NULL;
+	const struct sink_format *format = format_of(a);
+	const char *path = a->words.data[0];
+	int rc = rec_open(&reader, path, &e);
+	if (rc)
+		return command_failed(a->command, &e);
+	const char *wanted = args_get(a, "output");
+	char *output = !wanted		      ? default_output(path, format)
+		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
+					      : xstrdup(wanted);
+	catch_signals();
+	rc = export_to(reader, format, output, &e);
+	free(output);
+	rec_close(reader);
+	return rc ? command_failed(a->command, &e) : 0;
+}
+
+static const struct opt_def options[] = {
+	{'f', "format", "FORMAT",
+	 "perfetto (for ui.perfetto.dev; the default), chrome (Trace Event JSON), csv or jsonl.",
+	 "perfetto|chrome|csv|jsonl", 0},
+	{'o', "output", "FILE",
+	 "Where to write; '-' is the standard output. Unless told, a file beside the recording, "
+	 "with its name and the ending of the format.",
+	 NULL, OPT_FILE},
+	{0},
+};
+
+static const char *const description[] = {
+	"Writes a recording in a format that other tools read. perfetto and chrome are time lines: "
+	"a track for each thread with properly nested calls, their arguments, and counters. csv "
+	"and "
+	"jsonl are rows for one's own analysis.",
+	"The file appears under its name when it is whole: a failure or Ctrl-C leaves nothing, and "
+	"what was there before stays.",
+	NULL,
+};
+
+static const struct cmd_example examples[] = {
+	{"eacgm export run.eacgm", "Writes run.perfetto-trace, to be opened at ui.perfetto.dev."},
+	{"eacgm export run.eacgm -f jsonl -o - | jq 'select(.flags[]? == \"error\")'",
+	 "The calls that failed."},
+	{0},
+};
+
+const struct command cmd_export = {
+	.name = "export",
+	.synopsis = "FILE [-f FORMAT] [-o OUT]",
+	.summary = "write a recording as Perfetto, Chrome, CSV or JSON lines",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};

@@ -1,0 +1,144 @@
+/* chrome.c - the Trace Event Format ("Trace Event Format", Google, the JSON object form):
+ * for chrome://tracing, and for tools that do not read Perfetto's own format.
+ *
+ * Times are microseconds since the recording began. Calls are pairs of B and E events,
+ * each thread's in order, since complete events (X) that begin in the same nanosecond
+ * have no defined nesting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "export/call_view.h"
+#include "export/json_call.h"
+#include "export/sink.h"
+
+struct sink {
+	FILE *out;
+	const struct rec_tables *t;
+	uint64_t zero_ns;
+	bool some; /* an event is written: the next one needs a comma */
+};
+
+static struct sink *chrome_open(FILE *out, const struct rec_tables *t)
+{
+	struct sink *s = xcalloc(1, sizeof(*s));
+	s->out = out;
+	s->t = t;
+	s->zero_ns = meta_number(t, "start_monotonic_ns");
+	for (size_t i = 0; !s->zero_ns && i < t->processes.len; i++)
+		s->zero_ns = t->processes.data[i].start_ns;
+	return s;
+}
+
+static void event(struct sink *s, json_t *o)
+{
+	fputs(s->some ? ",\n" : "\n", s->out);
+	s->some = true;
+	json_write(s->out, o);
+}
+
+static json_t *phase(const char *ph, uint32_t pid, uint32_t tid)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "ph", json_string(ph));
+	json_object_set_new(o, "pid", json_integer(pid));
+	json_object_set_new(o, "tid", json_integer(tid));
+	return o;
+}
+
+static json_t *at(const struct sink *s, uint64_t time_ns)
+{
+	return json_real((double)(int64_t)(time_ns - s->zero_ns) / 1e3);
+}
+
+static void name_event(struct sink *s, const char *what, uint32_t pid, uint32_t tid, json_t *name)
+{
+	json_t *o = phase("M", pid, tid);
+	json_object_set_new(o, "name", json_string(what));
+	json_object_set_new(o, "args", json_pack("{s:o}", "name", name));
+	event(s, o);
+}
+
+static void chrome_tables(struct sink *s)
+{
+	const struct rec_tables *t = s->t;
+	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":", s->out);
+	json_write(s->out, json_about(t));
+	fputs(",\"traceEvents\":[", s->out);
+	for (size_t i = 0; i < t->processes.len; i++)
+		name_event(s, "process_name", t->processes.data[i].pid, t->processes.data[i].pid,
+			   json_text(t, t->processes.data[i].comm));
+	for (size_t i = 0; i < t->threads.len; i++)
+		name_event(s, "thread_name", t->threads.data[i].pid, t->threads.data[i].tid,
+			   json_text(t, t->threads.data[i].comm));
+}
+
+static json_t *span_args(const struct sink *s, const struct m_call *c, const struct m_code *code)
+{
+	json_t *args = json_args(s->t, c);
+	if (code) {
+		json_object_set_new(args, "file", json_text(s->t, code->file));
+		json_object_set_new(args, "line", json_integer(code->line));
+	}
+	for (size_t i = 2; i < CALL_FLAGS; i++) /* nesting and instants can be seen */
+		if (c->flags & call_flag_names[i].flag)
+			json_object_set_new(args, call_flag_names[i].name, json_true());
+	return args;
+}
+
+static void chrome_span(struct sink *s, const struct span *span)
+{
+	static const char *const phases[] = {"B", "E", "i"};
+	const struct m_call *c = span->call;
+	const struct m_thread *thread = &s->t->threads.data[c->thread];
+	json_t *o = phase(phases[span->kind], thread->pid, thread->tid);
+	json_object_set_new(o, "ts", at(s, span->time_ns));
+	if (span->kind != SPAN_END) {
+		const struct m_code *code;
+		json_object_set_new(o, "name", json_text(s->t, call_name(s->t, c, &code)));
+		json_object_set_new(o, "cat", json_text(s->t, s->t->probes.data[c->probe].layer));
+		json_t *args = span_args(s, c, code);
+		if (json_object_size(args))
+			json_object_set(o, "args", args);
+		json_decref(args);
+	}
+	if (span->kind == SPAN_INSTANT)
+		json_object_set_new(o, "s", json_string("t"));
+	event(s, o);
+}
+
+static void chrome_counters(struct sink *s, const struct m_counter *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *entity = strtab_get(&s->t->strings, rows[i].entity, NULL);
+		const char *name = strtab_get(&s->t->strings, rows[i].name, NULL);
+		uint32_t pid = 0;
+		if (!strncmp(entity, "pid ", 4))
+			pid = (uint32_t)strtoul(entity + 4, NULL, 10);
+		json_t *o = phase("C", pid, pid);
+		char *label = pid ? xstrdup(name) : xasprintf("%s %s", entity, name);
+		json_t *value = json_real(rows[i].value);
+		json_object_set_new(o, "ts", at(s, rows[i].time_ns));
+		json_object_set_new(o, "name", json_text_z(label));
+		json_object_set_new(o, "args",
+				    json_pack("{s:o}", "value", value ? value : json_integer(0)));
+		free(label);
+		event(s, o);
+	}
+}
+
+static void chrome_close(struct sink *s)
+{
+	fputs("\n]}\n", s->out);
+	free(s);
+}
+
+const struct sink_format sink_chrome = {
+	.name = "chrome",
+	.extension = "json",
+	.open = chrome_open,
+	.tables = chrome_tables,
+	.span = chrome_span,
+	.counters = chrome_counters,
+	.close = chrome_close,
+};

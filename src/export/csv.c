@@ -1,0 +1,162 @@
+/* csv.c - one line per call or counter value, as RFC 4180 describes it: comma, CR LF, and
+ * quotes around what holds a comma, a quote or a line break.
+ *
+ * A spreadsheet takes a field that begins with = + - @ for a formula; values are left as
+ * they are, since the reader of a trace wants the names unchanged. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/utf8.h"
+#include "export/call_view.h"
+#include "export/sink.h"
+
+struct sink {
+	FILE *out;
+	const struct rec_tables *t;
+	struct buf args; /* scratch */
+};
+
+static struct sink *csv_open(FILE *out, const struct rec_tables *t)
+{
+	struct sink *s = xcalloc(1, sizeof(*s));
+	s->out = out;
+	s->t = t;
+	return s;
+}
+
+static void field(struct sink *s, const char *text, size_t len)
+{
+	struct buf clean = {0};
+	if (!utf8_valid(text, len)) {
+		utf8_append(&clean, text, len);
+		text = (const char *)clean.data;
+		len = clean.len;
+	}
+	bool quoted = false;
+	for (size_t i = 0; i < len && !quoted; i++)
+		quoted = strchr(",\"\r\n", text[i]) != NULL;
+	if (quoted) {
+		fputc('"', s->out);
+		for (size_t i = 0; i < len; i++) {
+			if (text[i] == '"')
+				fputc('"', s->out);
+			fputc(text[i], s->out);
+		}
+		fputc('"', s->out);
+	} else {
+		fwrite(text, 1, len, s->out);
+	}
+	buf_free(&clean);
+}
+
+static void string_field(struct sink *s, uint32_t string)
+{
+	size_t len;
+	const char *text = strtab_get(&s->t->strings, string, &len);
+	field(s, text, len);
+}
+
+static void csv_tables(struct sink *s)
+{
+	fputs("type,time_ns,duration_ns,pid,tid,thread,layer,name,file,line,depth,flags,args,"
+	      "entity,value\r\n",
+	      s->out);
+}
+
+static void add_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_t v)
+{
+	struct buf *b = &s->args;
+	const struct rec_tables *t = s->t;
+	buf_printf(b, "%s%s=", b->len ? ";" : "", strtab_get(&t->strings, p->arg_names[i], NULL));
+	switch (p->arg_types[i]) {
+	case ARG_TYPE_I64:
+		buf_printf(b, "%" PRId64, (int64_t)v);
+		break;
+	case ARG_TYPE_PTR:
+		buf_printf(b, "0x%" PRIx64, v);
+		break;
+	case ARG_TYPE_BOOL:
+		buf_printf(b, "%s", v ? "true" : "false");
+		break;
+	case ARG_TYPE_STRING:
+		buf_printf(b, "%s", strtab_get(&t->strings, (uint32_t)v, NULL));
+		break;
+	case ARG_TYPE_CODE:
+		if (v < t->codes.len)
+			buf_printf(b, "%s", strtab_get(&t->strings, t->codes.data[v].name, NULL));
+		break;
+	default:
+		buf_printf(b, "%" PRIu64, v);
+	}
+}
+
+static void call_row(struct sink *s, const struct m_call *c)
+{
+	const struct rec_tables *t = s->t;
+	const struct m_probe *p = &t->probes.data[c->probe];
+	const struct m_thread *thread = &t->threads.data[c->thread];
+	const struct m_code *code;
+	uint32_t name = call_name(t, c, &code);
+	fprintf(s->out, "call,%" PRIu64 ",%" PRIu64 ",%u,%u,", c->start_ns, c->dur_ns, thread->pid,
+		thread->tid);
+	string_field(s, thread->comm);
+	fputc(',', s->out);
+	string_field(s, p->layer);
+	fputc(',', s->out);
+	string_field(s, name);
+	fputc(',', s->out);
+	if (code)
+		string_field(s, code->file);
+	fputc(',', s->out);
+	if (code)
+		fprintf(s->out, "%u", code->line);
+	fprintf(s->out, ",%u,", c->depth);
+	const char *between = "";
+	for (size_t i = 0; i < CALL_FLAGS; i++) {
+		if (!(c->flags & call_flag_names[i].flag))
+			continue;
+		fprintf(s->out, "%s%s", between, call_flag_names[i].name);
+		between = ";";
+	}
+	fputc(',', s->out);
+	s->args.len = 0;
+	for (unsigned i = 0; i < c->nargs && i < MODEL_MAX_ARGS; i++)
+		if (call_shows_arg(t, c, i))
+			add_arg(s, p, i, c->args[i]);
+	field(s, (const char *)s->args.data, s->args.len);
+	fputs(",,\r\n", s->out);
+}
+
+static void csv_calls(struct sink *s, const struct m_call *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		call_row(s, &rows[i]);
+}
+
+static void csv_counters(struct sink *s, const struct m_counter *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		fprintf(s->out, "counter,%" PRIu64 ",,,,,,", rows[i].time_ns);
+		string_field(s, rows[i].name);
+		fputs(",,,,,,", s->out);
+		string_field(s, rows[i].entity);
+		fprintf(s->out, ",%.15g\r\n", rows[i].value);
+	}
+}
+
+static void csv_close(struct sink *s)
+{
+	buf_free(&s->args);
+	free(s);
+}
+
+const struct sink_format sink_csv = {
+	.name = "csv",
+	.extension = "csv",
+	.open = csv_open,
+	.tables = csv_tables,
+	.calls = csv_calls,
+	.counters = csv_counters,
+	.close = csv_close,
+};

@@ -1,0 +1,22 @@
+/* export.h - writes a recording in another format. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "export/sink.h"
+#include "recording/recording.h"
+
+struct export_options {
+	/* Called after each block; false stops the export with -EINTR. May be NULL. */
+	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+/* Writes to path through a temporary name beside it, so that path holds either what it
+ * held before or the whole export. Where path is no regular file (a pipe, /dev/stdout) it
+ * is written to directly. Returns 0; or negative errno with the sentence. Blocks of the
+ * recording that cannot be decoded are left out and counted in *ret_skipped. */
+int export_file(const struct rec_reader *r, const struct sink_format *format, const char *path,
+		const struct export_options *options, uint64_t *ret_skipped, struct err *e);

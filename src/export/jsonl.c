@@ -1,0 +1,162 @@
+/* jsonl.c - one JSON object per line; the key "type" tells what it is. docs/export.md
+ * lists the types and their keys. */
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "export/call_view.h"
+#include "export/json_call.h"
+#include "export/sink.h"
+
+struct sink {
+	FILE *out;
+	const struct rec_tables *t;
+};
+
+static struct sink *jsonl_open(FILE *out, const struct rec_tables *t)
+{
+	struct sink *s = xcalloc(1, sizeof(*s));
+	s->out = out;
+	s->t = t;
+	return s;
+}
+
+static void line(struct sink *s, json_t *o)
+{
+	json_write(s->out, o);
+	fputc('\n', s->out);
+}
+
+static json_t *typed(const char *type)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "type", json_string(type));
+	return o;
+}
+
+static void process_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->processes.len; i++) {
+		const struct m_process *p = &s->t->processes.data[i];
+		json_t *o = typed("process");
+		json_object_set_new(o, "pid", json_integer(p->pid));
+		json_object_set_new(o, "parent_pid", json_integer(p->parent_pid));
+		json_object_set_new(o, "comm", json_text(s->t, p->comm));
+		json_object_set_new(o, "command", json_text(s->t, p->command));
+		json_object_set_new(o, "start_ns", json_u64(p->start_ns));
+		json_object_set_new(o, "end_ns", p->end_ns ? json_u64(p->end_ns) : json_null());
+		json_object_set_new(o, "exit_code",
+				    p->end_ns ? json_integer(p->exit_code) : json_null());
+		json_object_set_new(o, "rank", p->rank < 0 ? json_null() : json_integer(p->rank));
+		line(s, o);
+	}
+}
+
+static void hist_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->hists.len; i++) {
+		const struct m_hist *h = &s->t->hists.data[i];
+		if (h->probe >= s->t->probes.len)
+			continue;
+		const struct m_probe *p = &s->t->probes.data[h->probe];
+		struct m_call named = {.probe = h->probe, .nargs = p->nargs};
+		if (p->name_arg >= 0 && p->name_arg < MODEL_MAX_ARGS)
+			named.args[p->name_arg] = h->name;
+		const struct m_code *code;
+		json_t *o = typed("histogram");
+		json_object_set_new(o, "pid", json_integer(h->pid));
+		json_object_set_new(o, "layer", json_text(s->t, p->layer));
+		json_object_set_new(o, "name", json_text(s->t, call_name(s->t, &named, &code)));
+		json_object_set_new(o, "calls", json_u64(h->count));
+		json_object_set_new(o, "errors", json_u64(h->errors));
+		json_object_set_new(o, "nested_calls", json_u64(h->nested));
+		json_object_set_new(o, "total_ns", json_u64(h->total_ns));
+		json_object_set_new(o, "max_ns", json_u64(h->max_ns));
+		line(s, o);
+	}
+}
+
+static void jsonl_tables(struct sink *s)
+{
+	json_t *o = typed("recording");
+	json_object_update_new(o, json_about(s->t));
+	line(s, o);
+	process_lines(s);
+	for (size_t i = 0; i < s->t->threads.len; i++) {
+		const struct m_thread *t = &s->t->threads.data[i];
+		o = typed("thread");
+		json_object_set_new(o, "pid", json_integer(t->pid));
+		json_object_set_new(o, "tid", json_integer(t->tid));
+		json_object_set_new(o, "comm", json_text(s->t, t->comm));
+		line(s, o);
+	}
+	for (size_t i = 0; i < s->t->notes.len; i++) {
+		const struct m_note *n = &s->t->notes.data[i];
+		o = typed("note");
+		json_object_set_new(o, "subject", json_text(s->t, n->subject));
+		json_object_set_new(o, "reason", json_text(s->t, n->reason));
+		line(s, o);
+	}
+	hist_lines(s);
+}
+
+static json_t *flags(const struct m_call *c)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < CALL_FLAGS; i++)
+		if (c->flags & call_flag_names[i].flag)
+			json_array_append_new(list, json_string(call_flag_names[i].name));
+	return list;
+}
+
+static void jsonl_calls(struct sink *s, const struct m_call *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct m_call *c = &rows[i];
+		const struct m_thread *thread = &s->t->threads.data[c->thread];
+		const struct m_code *code;
+		uint32_t name = call_name(s->t, c, &code);
+		json_t *o = typed("call");
+		json_object_set_new(o, "start_ns", json_u64(c->start_ns));
+		json_object_set_new(o, "duration_ns", json_u64(c->dur_ns));
+		json_object_set_new(o, "pid", json_integer(thread->pid));
+		json_object_set_new(o, "tid", json_integer(thread->tid));
+		json_object_set_new(o, "layer", json_text(s->t, s->t->probes.data[c->probe].layer));
+		json_object_set_new(o, "name", json_text(s->t, name));
+		if (code) {
+			json_object_set_new(o, "file", json_text(s->t, code->file));
+			json_object_set_new(o, "line", json_integer(code->line));
+		}
+		json_object_set_new(o, "depth", json_integer(c->depth));
+		json_object_set_new(o, "flags", flags(c));
+		json_object_set_new(o, "args", json_args(s->t, c));
+		line(s, o);
+	}
+}
+
+static void jsonl_counters(struct sink *s, const struct m_counter *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		json_t *o = typed("counter");
+		json_object_set_new(o, "time_ns", json_u64(rows[i].time_ns));
+		json_object_set_new(o, "entity", json_text(s->t, rows[i].entity));
+		json_object_set_new(o, "name", json_text(s->t, rows[i].name));
+		json_t *value = json_real(rows[i].value); /* NULL for what JSON cannot hold */
+		json_object_set_new(o, "value", value ? value : json_null());
+		line(s, o);
+	}
+}
+
+static void jsonl_close(struct sink *s)
+{
+	free(s);
+}
+
+const struct sink_format sink_jsonl = {
+	.name = "jsonl",
+	.extension = "jsonl",
+	.open = jsonl_open,
+	.tables = jsonl_tables,
+	.calls = jsonl_calls,
+	.counters = jsonl_counters,
+	.close = jsonl_close,
+};

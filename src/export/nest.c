@@ -1,0 +1,244 @@
+/* nest.c - from calls in order of end to nested spans in order of time.
+ *
+ * A call comes after all that it called, often in a later block. So blocks are gone
+ * through twice. The plan notes, for each thread and block, the horizon: the latest end
+ * seen so far. A call that begins before the horizon of an earlier block belongs to the
+ * time of that block, and a copy of it is kept until then ("carried"). These are the
+ * calls that were open across the edge of a block: few. In the second round each block
+ * has all that begins in its time, which is sorted by start and swept with a stack.
+ *
+ * Partial overlap cannot happen in a correct trace, but the end of a call that was left
+ * by an exception is only an upper bound. Of two calls that overlap in part, the deeper
+ * one, which cannot outlast the other, is cut: a callee to the end of its caller, and a
+ * call that another of the same or a smaller depth follows, to the start of that. */
+#include "export/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "wire/event.h"
+
+struct horizon {
+	size_t block;
+	uint64_t end_ns;
+};
+
+struct open_span {
+	struct m_call call;
+	uint64_t end_ns;
+};
+
+struct nest_thread {
+	VEC(struct horizon) horizons;
+	VEC(struct open_span) stack;
+	size_t current; /* index into horizons of the block that is swept */
+};
+
+struct carried {
+	size_t block;
+	struct m_call call;
+};
+
+struct nest {
+	struct nest_thread *threads;
+	size_t threads_len;
+	VEC(struct carried) carried; /* sorted by block and thread before the sweep */
+	bool sorted;
+	VEC(const struct m_call *) order; /* scratch */
+};
+
+struct nest *nest_new(const struct rec_tables *t)
+{
+	struct nest *n = xcalloc(1, sizeof(*n));
+	n->threads_len = t->threads.len;
+	n->threads = xcalloc(n->threads_len + 1, sizeof(*n->threads));
+	return n;
+}
+
+void nest_free(struct nest *n)
+{
+	if (!n)
+		return;
+	for (size_t i = 0; i < n->threads_len; i++) {
+		vec_free(&n->threads[i].horizons);
+		vec_free(&n->threads[i].stack);
+	}
+	free(n->threads);
+	vec_free(&n->carried);
+	vec_free(&n->order);
+	free(n);
+}
+
+/* The end of a call; a damaged duration does not wrap around. */
+static uint64_t end_of(const struct m_call *c)
+{
+	return c->dur_ns > UINT64_MAX - c->start_ns ? UINT64_MAX : c->start_ns + c->dur_ns;
+}
+
+static size_t same_thread(const struct m_call *rows, size_t len)
+{
+	size_t n = 1;
+	while (n < len && rows[n].thread == rows[0].thread)
+		n++;
+	return n;
+}
+
+/* The first block of the thread whose horizon lies after start. */
+static size_t block_of_start(const struct nest_thread *t, uint64_t start_ns)
+{
+	size_t low = 0, high = t->horizons.len - 1;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (t->horizons.data[mid].end_ns > start_ns)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return t->horizons.data[low].block;
+}
+
+static void plan_segment(struct nest *n, size_t block, const struct m_call *rows, size_t len)
+{
+	struct nest_thread *t = &n->threads[rows->thread];
+	uint64_t before = 0, horizon = 0;
+	if (t->horizons.len)
+		before = horizon = t->horizons.data[t->horizons.len - 1].end_ns;
+	for (size_t i = 0; i < len; i++) {
+		if (rows[i].start_ns < before) {
+			struct carried *c = vec_push(&n->carried);
+			c->block = block_of_start(t, rows[i].start_ns);
+			c->call = rows[i];
+		}
+		uint64_t end = end_of(&rows[i]);
+		if (end > horizon)
+			horizon = end;
+	}
+	*vec_push(&t->horizons) = (struct horizon){block, horizon};
+}
+
+void nest_plan(struct nest *n, size_t block, const struct m_call *rows, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		size_t k = same_thread(rows + i, len - i);
+		plan_segment(n, block, rows + i, k);
+		i += k;
+	}
+}
+
+static int compare_carried(const void *a, const void *b)
+{
+	const struct carried *x = a, *y = b;
+	if (x->block != y->block)
+		return x->block < y->block ? -1 : 1;
+	if (x->call.thread != y->call.thread)
+		return x->call.thread < y->call.thread ? -1 : 1;
+	return 0;
+}
+
+/* Callers before what they call, also where both begin in the same nanosecond. */
+static int compare_starts(const void *a, const void *b)
+{
+	const struct m_call *x = *(const struct m_call *const *)a;
+	const struct m_call *y = *(const struct m_call *const *)b;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	uint64_t x_end = end_of(x), y_end = end_of(y);
+	if (x_end != y_end)
+		return x_end > y_end ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static void pop(struct nest_thread *t, uint64_t time_ns, nest_emit_fn *emit, void *ctx)
+{
+	struct open_span *top = &t->stack.data[--t->stack.len];
+	emit(ctx, &(struct span){SPAN_END, time_ns, &top->call});
+}
+
+static void sweep(struct nest_thread *t, const struct m_call *c, nest_emit_fn *emit, void *ctx)
+{
+	bool instant = c->flags & CALL_INSTANT;
+	uint64_t end_ns = instant ? c->start_ns : end_of(c);
+	while (t->stack.len) {
+		const struct open_span *top = &t->stack.data[t->stack.len - 1];
+		bool follows = top->call.depth >= c->depth;
+		/* What ends where a call of no length begins may still be its caller. */
+		bool apart = top->end_ns == c->start_ns && (follows || end_ns > c->start_ns);
+		if (top->end_ns < c->start_ns || apart)
+			pop(t, top->end_ns, emit, ctx);
+		else if (follows && (end_ns > top->end_ns || top->call.flags & CALL_UNWOUND))
+			pop(t, c->start_ns, emit, ctx);
+		else
+			break;
+	}
+	if (instant) {
+		emit(ctx, &(struct span){SPAN_INSTANT, c->start_ns, c});
+		return;
+	}
+	if (t->stack.len && t->stack.data[t->stack.len - 1].end_ns < end_ns)
+		end_ns = t->stack.data[t->stack.len - 1].end_ns;
+	*vec_push(&t->stack) = (struct open_span){*c, end_ns};
+	emit(ctx, &(struct span){SPAN_BEGIN, c->start_ns, c});
+}
+
+/* The carried calls of a block and thread: [*ret_first, returned index). */
+static size_t carried_range(const struct nest *n, size_t block, uint32_t thread, size_t *ret_first)
+{
+	size_t low = 0, high = n->carried.len;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct carried *c = &n->carried.data[mid];
+		if (c->block < block || (c->block == block && c->call.thread < thread))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_first = low;
+	while (high < n->carried.len && n->carried.data[high].block == block &&
+	       n->carried.data[high].call.thread == thread)
+		high++;
+	return high;
+}
+
+static void sweep_segment(struct nest *n, size_t block, const struct m_call *rows, size_t len,
+			  nest_emit_fn *emit, void *ctx)
+{
+	struct nest_thread *t = &n->threads[rows->thread];
+	uint64_t before = t->current ? t->horizons.data[t->current - 1].end_ns : 0;
+	size_t first, end = carried_range(n, block, rows->thread, &first);
+	t->current++;
+	n->order.len = 0;
+	for (size_t i = first; i < end; i++)
+		*vec_push(&n->order) = &n->carried.data[i].call;
+	for (size_t i = 0; i < len; i++)
+		if (rows[i].start_ns >= before)
+			*vec_push(&n->order) = &rows[i];
+	if (n->order.len)
+		qsort(n->order.data, n->order.len, sizeof(*n->order.data), compare_starts);
+	for (size_t i = 0; i < n->order.len; i++)
+		sweep(t, n->order.data[i], emit, ctx);
+}
+
+void nest_block(struct nest *n, size_t block, const struct m_call *rows, size_t len,
+		nest_emit_fn *emit, void *ctx)
+{
+	if (!n->sorted && n->carried.len)
+		qsort(n->carried.data, n->carried.len, sizeof(*n->carried.data), compare_carried);
+	n->sorted = true;
+	for (size_t i = 0; i < len;) {
+		size_t k = same_thread(rows + i, len - i);
+		sweep_segment(n, block, rows + i, k, emit, ctx);
+		i += k;
+	}
+}
+
+void nest_finish(struct nest *n, nest_emit_fn *emit, void *ctx)
+{
+	for (size_t i = 0; i < n->threads_len; i++)
+		while (n->threads[i].stack.len) {
+			struct nest_thread *t = &n->threads[i];
+			pop(t, t->stack.data[t->stack.len - 1].end_ns, emit, ctx);
+		}
+}

@@ -1,0 +1,501 @@
+/* perfetto.c - Perfetto's trace format, for ui.perfetto.dev and trace_processor.
+ *
+ * The fields that are written are in perfetto.proto. One packet sequence holds all; each
+ * string, function and place in a source file is written once and then referred to by
+ * number ("interned"): string numbers of the recording plus one. Times are those of
+ * CLOCK_MONOTONIC, and the clock snapshot at the head says what time of day that was.
+ * Tracks are numbered by kind and index, which keeps them the same from run to run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+#include "base/utf8.h"
+#include "export/call_view.h"
+#include "export/sink.h"
+#include "perfetto.pb-c.h"
+
+#define SEQUENCE	    1
+#define STATE_CLEARED	    1
+#define NEEDS_STATE	    2
+#define TRACK_ABOUT	    1ULL
+#define TRACK_PROCESS(pid)  (1ULL << 40 | (pid))
+#define TRACK_THREAD(index) (2ULL << 40 | (index))
+#define TRACK_COUNTER(k)    (3ULL << 40 | (k))
+#define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
+
+/* What has been interned already, as one bit per number. */
+enum { SEEN_CATEGORY, SEEN_NAME, SEEN_ARG_NAME, SEEN_ARG_VALUE, SEEN_CODE, SEEN_KINDS };
+
+/* The interned data that goes with one packet. */
+struct interned {
+	Eacgm__InternedData data;
+	Eacgm__InternedName names[2 + MODEL_MAX_ARGS];
+	Eacgm__InternedName *categories[1], *event_names[1], *arg_names[MODEL_MAX_ARGS];
+	Eacgm__InternedString strings[MODEL_MAX_ARGS], *string_list[MODEL_MAX_ARGS];
+	Eacgm__SourceLocation place, *place_list[1];
+	size_t names_len;
+};
+
+struct sink {
+	FILE *out;
+	const struct rec_tables *t;
+	uint8_t *seen[SEEN_KINDS];
+	struct map64 counters; /* name << 32 | entity -> track */
+	struct buf packed;
+	VEC(char *) texts; /* strings made for the packet that is being written */
+	struct interned interned;
+	Eacgm__DebugAnnotation annotations[MAX_ANNOTATIONS];
+	Eacgm__DebugAnnotation *annotation_list[MAX_ANNOTATIONS];
+	size_t annotations_len;
+};
+
+static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
+{
+	struct sink *s = xcalloc(1, sizeof(*s));
+	s->out = out;
+	s->t = t;
+	for (int i = 0; i < SEEN_KINDS; i++)
+		s->seen[i] = xcalloc(
+			(i == SEEN_CODE ? t->codes.len : strtab_len(&t->strings)) / 8 + 1, 1);
+	return s;
+}
+
+/* ---- packets ---- */
+
+static void packet_write(struct sink *s, Eacgm__TracePacket *p)
+{
+	p->has_trusted_packet_sequence_id = 1;
+	p->trusted_packet_sequence_id = SEQUENCE;
+	p->has_sequence_flags = 1;
+	if (!p->sequence_flags)
+		p->sequence_flags = NEEDS_STATE;
+	size_t len = eacgm__trace_packet__get_packed_size(p);
+	/* Trace.packet: field 1, length-delimited. */
+	uint8_t head[11] = {1 << 3 | 2};
+	size_t n = 1;
+	for (size_t v = len; n == 1 || v; v >>= 7)
+		head[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+	s->packed.len = 0;
+	buf_reserve(&s->packed, len + 1);
+	eacgm__trace_packet__pack(p, s->packed.data);
+	fwrite(head, 1, n, s->out);
+	fwrite(s->packed.data, 1, len, s->out);
+	for (size_t i = 0; i < s->texts.len; i++)
+		free(s->texts.data[i]);
+	s->texts.len = 0;
+}
+
+/* A string as protobuf wants it, good until the packet is written. */
+static char *text_z(struct sink *s, const char *str, size_t len)
+{
+	struct buf clean = {0};
+	utf8_append(&clean, str, len);
+	*vec_push(&s->texts) = (char *)clean.data;
+	return (char *)clean.data;
+}
+
+static char *text(struct sink *s, uint32_t string)
+{
+	size_t len;
+	const char *str = strtab_get(&s->t->strings, string, &len);
+	return text_z(s, str, len);
+}
+
+/* ---- interning ---- */
+
+static bool seen_before(struct sink *s, int kind, uint64_t number)
+{
+	uint8_t *byte = &s->seen[kind][number / 8], bit = (uint8_t)(1u << number % 8);
+	if (*byte & bit)
+		return true;
+	*byte |= bit;
+	return false;
+}
+
+static void interned_clear(struct interned *n)
+{
+	n->data = (Eacgm__InternedData)EACGM__INTERNED_DATA__INIT;
+	n->data.event_categories = n->categories;
+	n->data.event_names = n->event_names;
+	n->data.debug_annotation_names = n->arg_names;
+	n->data.debug_annotation_string_values = n->string_list;
+	n->data.source_locations = n->place_list;
+	n->names_len = 0;
+}
+
+static bool interned_any(const struct interned *n)
+{
+	return n->names_len || n->data.n_debug_annotation_string_values ||
+	       n->data.n_source_locations;
+}
+
+static uint64_t intern_name(struct sink *s, int kind, uint32_t string, Eacgm__InternedName **list,
+			    size_t *len)
+{
+	uint64_t iid = (uint64_t)string + 1;
+	if (seen_before(s, kind, string))
+		return iid;
+	Eacgm__InternedName *row = &s->interned.names[s->interned.names_len++];
+	*row = (Eacgm__InternedName)EACGM__INTERNED_NAME__INIT;
+	row->has_iid = 1;
+	row->iid = iid;
+	row->name = text(s, string);
+	list[(*len)++] = row;
+	return iid;
+}
+
+static uint64_t intern_value(struct sink *s, uint32_t string)
+{
+	struct interned *n = &s->interned;
+	if (!seen_before(s, SEEN_ARG_VALUE, string)) {
+		size_t at = n->data.n_debug_annotation_string_values++;
+		Eacgm__InternedString *row = &n->strings[at];
+		*row = (Eacgm__InternedString)EACGM__INTERNED_STRING__INIT;
+		row->has_iid = row->has_str = 1;
+		row->iid = (uint64_t)string + 1;
+		row->str.data = (uint8_t *)text(s, string);
+		row->str.len = strlen((char *)row->str.data);
+		n->string_list[at] = row;
+	}
+	return (uint64_t)string + 1;
+}
+
+static uint64_t intern_place(struct sink *s, const struct m_code *code)
+{
+	uint64_t index = (uint64_t)(code - s->t->codes.data);
+	struct interned *n = &s->interned;
+	if (!seen_before(s, SEEN_CODE, index)) {
+		n->place = (Eacgm__SourceLocation)EACGM__SOURCE_LOCATION__INIT;
+		n->place.has_iid = n->place.has_line_number = 1;
+		n->place.iid = index + 1;
+		n->place.file_name = text(s, code->file);
+		n->place.function_name = text(s, code->name);
+		n->place.line_number = code->line;
+		n->place_list[n->data.n_source_locations++] = &n->place;
+	}
+	return index + 1;
+}
+
+/* ---- annotations ---- */
+
+static Eacgm__DebugAnnotation *annotation_add(struct sink *s)
+{
+	size_t at = s->annotations_len++;
+	s->annotations[at] = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
+	s->annotation_list[at] = &s->annotations[at];
+	return &s->annotations[at];
+}
+
+static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_t v)
+{
+	Eacgm__DebugAnnotation *a = annotation_add(s);
+	a->has_name_iid = 1;
+	a->name_iid = intern_name(s, SEEN_ARG_NAME, p->arg_names[i], s->interned.arg_names,
+				  &s->interned.data.n_debug_annotation_names);
+	switch (p->arg_types[i]) {
+	case ARG_TYPE_I64:
+		a->has_int_value = 1;
+		a->int_value = (int64_t)v;
+		break;
+	case ARG_TYPE_PTR:
+		a->has_pointer_value = 1;
+		a->pointer_value = v;
+		break;
+	case ARG_TYPE_BOOL:
+		a->has_bool_value = 1;
+		a->bool_value = v != 0;
+		break;
+	case ARG_TYPE_STRING:
+		a->has_string_value_iid = 1;
+		a->string_value_iid = intern_value(s, (uint32_t)v);
+		break;
+	case ARG_TYPE_CODE:
+		a->has_string_value_iid = 1;
+		a->string_value_iid =
+			intern_value(s, v < s->t->codes.len ? s->t->codes.data[v].name : 0);
+		break;
+	default:
+		a->has_uint_value = 1;
+		a->uint_value = v;
+	}
+}
+
+static void annotate_call(struct sink *s, const struct m_call *c)
+{
+	const struct m_probe *p = &s->t->probes.data[c->probe];
+	for (unsigned i = 0; i < c->nargs && i < MODEL_MAX_ARGS; i++)
+		if (call_shows_arg(s->t, c, i))
+			annotate_arg(s, p, i, c->args[i]);
+	for (size_t i = 2; i < CALL_FLAGS; i++) { /* nesting and instants can be seen */
+		if (!(c->flags & call_flag_names[i].flag))
+			continue;
+		Eacgm__DebugAnnotation *a = annotation_add(s);
+		a->name = (char *)call_flag_names[i].name;
+		a->has_bool_value = 1;
+		a->bool_value = 1;
+	}
+}
+
+/* ---- events ---- */
+
+static void event_write(struct sink *s, Eacgm__TrackEvent *event, uint64_t time_ns)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	event->has_type = event->has_track_uuid = 1;
+	p.has_timestamp = 1;
+	p.timestamp = time_ns;
+	p.track_event = event;
+	if (interned_any(&s->interned))
+		p.interned_data = &s->interned.data;
+	packet_write(s, &p);
+}
+
+static void perfetto_span(struct sink *s, const struct span *span)
+{
+	static const Eacgm__TrackEvent__Type types[] = {
+		[SPAN_BEGIN] = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN,
+		[SPAN_END] = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END,
+		[SPAN_INSTANT] = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT,
+	};
+	const struct m_call *c = span->call;
+	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+	uint64_t category;
+	interned_clear(&s->interned);
+	s->annotations_len = 0;
+	event.type = types[span->kind];
+	event.track_uuid = TRACK_THREAD(c->thread);
+	if (span->kind != SPAN_END) {
+		const struct m_code *code;
+		uint32_t name = call_name(s->t, c, &code);
+		category =
+			intern_name(s, SEEN_CATEGORY, s->t->probes.data[c->probe].layer,
+				    s->interned.categories, &s->interned.data.n_event_categories);
+		event.category_iids = &category;
+		event.n_category_iids = 1;
+		event.has_name_iid = 1;
+		event.name_iid = intern_name(s, SEEN_NAME, name, s->interned.event_names,
+					     &s->interned.data.n_event_names);
+		if (code) {
+			event.has_source_location_iid = 1;
+			event.source_location_iid = intern_place(s, code);
+		}
+		annotate_call(s, c);
+		event.debug_annotations = s->annotation_list;
+		event.n_debug_annotations = s->annotations_len;
+	}
+	event_write(s, &event, span->time_ns);
+}
+
+/* ---- tracks ---- */
+
+static void track_write(struct sink *s, Eacgm__TrackDescriptor *d, uint64_t uuid)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	d->has_uuid = 1;
+	d->uuid = uuid;
+	p.track_descriptor = d;
+	packet_write(s, &p);
+}
+
+static void process_tracks(struct sink *s)
+{
+	const struct rec_tables *t = s->t;
+	struct map64 last = {0}; /* a process that ran another program has several rows */
+	for (size_t i = 0; i < t->processes.len; i++)
+		map64_set(&last, t->processes.data[i].pid, i);
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const struct m_process *row = &t->processes.data[i];
+		uint64_t at = 0;
+		if (!map64_get(&last, row->pid, &at) || at != i)
+			continue;
+		Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+		Eacgm__ProcessDescriptor process = EACGM__PROCESS_DESCRIPTOR__INIT;
+		char *command = text(s, row->command);
+		process.has_pid = 1;
+		process.pid = (int32_t)row->pid;
+		process.process_name = text(s, row->comm);
+		process.cmdline = &command;
+		process.n_cmdline = row->command != 0;
+		d.process = &process;
+		track_write(s, &d, TRACK_PROCESS(row->pid));
+	}
+	map64_free(&last);
+}
+
+static void thread_tracks(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->threads.len; i++) {
+		const struct m_thread *row = &s->t->threads.data[i];
+		Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+		Eacgm__ThreadDescriptor thread = EACGM__THREAD_DESCRIPTOR__INIT;
+		thread.has_pid = thread.has_tid = 1;
+		thread.pid = (int32_t)row->pid;
+		thread.tid = row->tid;
+		thread.thread_name = text(s, row->comm);
+		d.has_parent_uuid = 1;
+		d.parent_uuid = TRACK_PROCESS(row->pid);
+		d.thread = &thread;
+		track_write(s, &d, TRACK_THREAD(i));
+	}
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+/* The track of a counter, described when it is first met. */
+static uint64_t counter_track(struct sink *s, const struct m_counter *row)
+{
+	uint64_t key = (uint64_t)row->name << 32 | row->entity, uuid;
+	if (map64_get(&s->counters, key, &uuid))
+		return uuid;
+	uuid = TRACK_COUNTER(s->counters.len);
+	map64_set(&s->counters, key, uuid);
+	const char *entity = strtab_get(&s->t->strings, row->entity, NULL);
+	const char *name = strtab_get(&s->t->strings, row->name, NULL);
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	Eacgm__CounterDescriptor counter = EACGM__COUNTER_DESCRIPTOR__INIT;
+	const char *unit = strrchr(name, '_');
+	if (ends_with(name, "_bytes") || ends_with(name, "_ns")) {
+		counter.has_unit = 1;
+		counter.unit = ends_with(name, "_ns")
+				       ? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
+				       : EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
+	} else if (unit) {
+		counter.unit_name = text_z(s, unit + 1, strlen(unit + 1));
+	}
+	bool of_process = !strncmp(entity, "pid ", 4);
+	char *label = of_process ? xstrdup(name) : xasprintf("%s %s", entity, name);
+	d.name = text_z(s, label, strlen(label));
+	d.counter = &counter;
+	d.has_parent_uuid = of_process;
+	d.parent_uuid = of_process ? TRACK_PROCESS(strtoul(entity + 4, NULL, 10)) : 0;
+	track_write(s, &d, uuid);
+	free(label);
+	return uuid;
+}
+
+static void perfetto_counters(struct sink *s, const struct m_counter *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+		uint64_t track = counter_track(s, &rows[i]);
+		interned_clear(&s->interned);
+		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_COUNTER;
+		event.track_uuid = track;
+		event.has_double_counter_value = 1;
+		event.double_counter_value = rows[i].value;
+		event_write(s, &event, rows[i].time_ns);
+	}
+}
+
+/* ---- the head ---- */
+
+static void clock_packet(struct sink *s)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	Eacgm__ClockSnapshot snapshot = EACGM__CLOCK_SNAPSHOT__INIT;
+	Eacgm__ClockSnapshot__Clock clocks[2], *list[2] = {&clocks[0], &clocks[1]};
+	Eacgm__TracePacketDefaults defaults = EACGM__TRACE_PACKET_DEFAULTS__INIT;
+	uint64_t times[2] = {meta_number(s->t, "start_monotonic_ns"),
+			     meta_number(s->t, "start_realtime_ns")};
+	const uint32_t ids[2] = {EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC,
+				 EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME};
+	for (int i = 0; i < 2; i++) {
+		clocks[i] = (Eacgm__ClockSnapshot__Clock)EACGM__CLOCK_SNAPSHOT__CLOCK__INIT;
+		clocks[i].has_clock_id = clocks[i].has_timestamp = 1;
+		clocks[i].clock_id = ids[i];
+		clocks[i].timestamp = times[i];
+	}
+	snapshot.clocks = list;
+	snapshot.n_clocks = times[0] && times[1] ? 2 : 1;
+	snapshot.has_primary_trace_clock = 1;
+	snapshot.primary_trace_clock = EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC;
+	defaults.has_timestamp_clock_id = 1;
+	defaults.timestamp_clock_id = EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC;
+	p.clock_snapshot = &snapshot;
+	p.trace_packet_defaults = &defaults;
+	p.sequence_flags = STATE_CLEARED;
+	packet_write(s, &p);
+}
+
+static void annotate_text(struct sink *s, Eacgm__DebugAnnotation *a, const char *name,
+			  const char *value)
+{
+	*a = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
+	a->name = text_z(s, name, strlen(name));
+	a->string_value = text_z(s, value, strlen(value));
+}
+
+/* One instant on a track of its own that tells of the recording: so that losses are seen
+ * in the viewer too. */
+static void about_event(struct sink *s)
+{
+	const struct rec_tables *t = s->t;
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	d.name = (char *)"eACGM recording";
+	track_write(s, &d, TRACK_ABOUT);
+	loss_totals_t losses = {0};
+	loss_totals(t, &losses);
+	size_t n = 0, cap = t->metas.len + losses.len + 1;
+	Eacgm__DebugAnnotation *rows = xcalloc(cap, sizeof(*rows));
+	Eacgm__DebugAnnotation **list = xcalloc(cap, sizeof(*list));
+	for (size_t i = 0; i < t->metas.len; i++)
+		annotate_text(s, &rows[n++], strtab_get(&t->strings, t->metas.data[i].key, NULL),
+			      strtab_get(&t->strings, t->metas.data[i].value, NULL));
+	for (size_t i = 0; i < losses.len; i++) {
+		char count[32], name[64];
+		snprintf(name, sizeof(name), "lost_%s", losses.data[i].cause);
+		snprintf(count, sizeof(count), "%llu", (unsigned long long)losses.data[i].count);
+		annotate_text(s, &rows[n++], name, count);
+	}
+	if (t->damaged_at)
+		annotate_text(s, &rows[n++], "damage", t->damage);
+	for (size_t i = 0; i < n; i++)
+		list[i] = &rows[i];
+	uint64_t time_ns = meta_number(t, "start_monotonic_ns");
+	for (size_t i = 0; !time_ns && i < t->processes.len; i++)
+		time_ns = t->processes.data[i].start_ns;
+	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+	interned_clear(&s->interned);
+	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT;
+	event.name = (char *)"recording";
+	event.track_uuid = TRACK_ABOUT;
+	event.debug_annotations = list;
+	event.n_debug_annotations = n;
+	event_write(s, &event, time_ns);
+	free(list);
+	free(rows);
+	vec_free(&losses);
+}
+
+static void perfetto_tables(struct sink *s)
+{
+	clock_packet(s);
+	process_tracks(s);
+	thread_tracks(s);
+	about_event(s);
+}
+
+static void perfetto_close(struct sink *s)
+{
+	for (int i = 0; i < SEEN_KINDS; i++)
+		free(s->seen[i]);
+	map64_free(&s->counters);
+	buf_free(&s->packed);
+	vec_free(&s->texts);
+	free(s);
+}
+
+const struct sink_format sink_perfetto = {
+	.name = "perfetto",
+	.extension = "perfetto-trace",
+	.open = perfetto_open,
+	.tables = perfetto_tables,
+	.span = perfetto_span,
+	.counters = perfetto_counters,
+	.close = perfetto_close,
+};

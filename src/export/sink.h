@@ -1,0 +1,43 @@
+/* sink.h - what a format is: one struct of functions, one file, one line in formats.c.
+ *
+ * A sink writes to a stream that it is given. It does not open, name or rename files, and
+ * leaves checking for write errors to the driver (export.c). */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "recording/recording.h"
+
+struct sink; /* each format's own */
+
+/* A step of a thread's time line. Of one thread they come in order of time and properly
+ * nested: every begin has its end, and no call outlasts the one around it. */
+enum span_kind { SPAN_BEGIN, SPAN_END, SPAN_INSTANT };
+struct span {
+	enum span_kind kind;
+	uint64_t time_ns;
+	const struct m_call *call; /* its own duration may be longer than what is shown */
+};
+
+struct sink_format {
+	const char *name;      /* "perfetto" */
+	const char *extension; /* of files, without the dot */
+	struct sink *(*open)(FILE *out, const struct rec_tables *t);
+	void (*tables)(struct sink *s); /* once, before all rows */
+	/* Exactly one of the two: calls as they lie in the file, or as nested spans. */
+	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
+	void (*span)(struct sink *s, const struct span *span);
+	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
+	void (*close)(struct sink *s); /* writes what ends the file, and frees */
+};
+
+extern const struct sink_format sink_perfetto;
+extern const struct sink_format sink_chrome;
+extern const struct sink_format sink_csv;
+extern const struct sink_format sink_jsonl;
+
+/* The format of a name, NULL when there is none. */
+const struct sink_format *sink_format(const char *name);
