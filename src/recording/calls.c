@@ -131,7 +131,7 @@ static uint8_t small_value(const struct m_call *c, enum small_field field)
 	return field == SMALL_FLAGS ? c->flags : field == SMALL_DEPTH ? c->depth : c->nargs;
 }
 
-/* A byte a row, run-length coded: runs of a probe's equal values cross probes too. */
+/* A byte a row, a run for each probe. */
 static void put_small(struct calls_encoder *enc, struct buf *payload, const char *name,
 		      const struct m_call *rows, size_t n, enum small_field field)
 {
@@ -245,16 +245,30 @@ struct grouped {
 	uint64_t *values;
 };
 
-static int decode_small(const struct grouped *g, const char *name, size_t offset)
+static int decode_bytes(const struct grouped *g, const char *name, uint8_t *bytes)
 {
 	const struct column *c = columns_find(g->cols, name);
-	uint8_t *bytes = (uint8_t *)g->values;
 	if (!c)
 		return 0;
-	if (c->values != g->n || column_decode(c, bytes, 1, 1))
+	return c->values == g->n ? column_decode(c, bytes, 1, 1) : -EBADMSG;
+}
+
+/* All three at once: rows are visited out of order, which is what costs here. */
+static int decode_small(const struct grouped *g)
+{
+	uint8_t *flags = (uint8_t *)g->values; /* which has room for eight bytes a row */
+	uint8_t *depth = flags + g->n;
+	uint8_t *nargs = depth + g->n;
+	memset(flags, 0, 3 * g->n);
+	if (decode_bytes(g, "flags", flags) || decode_bytes(g, "depth", depth) ||
+	    decode_bytes(g, "nargs", nargs))
 		return -EBADMSG;
-	for (size_t i = 0; i < g->n; i++)
-		((uint8_t *)&g->rows[g->order[i]])[offset] = bytes[i];
+	for (size_t i = 0; i < g->n; i++) {
+		struct m_call *row = &g->rows[g->order[i]];
+		row->flags = flags[i];
+		row->depth = depth[i];
+		row->nargs = nargs[i];
+	}
 	return 0;
 }
 
@@ -280,9 +294,7 @@ static int decode_arg(const struct grouped *g, unsigned arg)
 static int decode_grouped(const struct grouped *g)
 {
 	int rc = rows_by_probe(g->rows, g->n, g->order);
-	rc = rc ? rc : decode_small(g, "flags", offsetof(struct m_call, flags));
-	rc = rc ? rc : decode_small(g, "depth", offsetof(struct m_call, depth));
-	rc = rc ? rc : decode_small(g, "nargs", offsetof(struct m_call, nargs));
+	rc = rc ? rc : decode_small(g);
 	for (unsigned arg = 0; !rc && arg < MODEL_MAX_ARGS; arg++)
 		rc = decode_arg(g, arg);
 	return rc;

@@ -364,6 +364,8 @@ decode_as(const struct column *col, struct cursor *c, uint8_t *to, size_t stride
 	case ENC_DELTA:
 		return decode_deltas(c, to, stride, col->values, &v, width);
 	case ENC_FIXED:
+		if (col->type == COL_I8 || col->type == COL_I32)
+			return false;
 		switch (column_type_width(col->type)) {
 		case 1:
 			return decode_fixed(c, to, stride, col->values, &v, 1, width);

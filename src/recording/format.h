@@ -18,7 +18,7 @@
  *    4  u8   type, enum block_type: a reader skips types that it does not know
  *    5  u8   flags: 1 = the payload is one zstd frame; others 0
  *    6  u16  zero
- *    8  u32  rows, at most 1 Mi
+ *    8  u32  rows, at most 1 Mi; in a table at least 1
  *   12  u32  raw_bytes: length of the payload once decompressed, at most 64 MiB
  *   16  u32  stored_bytes: length of the payload in the file
  *   20  u32  CRC-32 of the stored payload
@@ -40,7 +40,7 @@
  *   CONST     one LEB128: every value is this
  *   VARINT    LEB128 each
  *   DELTA     zigzag LEB128 of the difference to the value before (the first: to 0), mod 2^64
- *   FIXED     as many bytes each as the type is wide
+ *   FIXED     as many bytes each as the type is wide; not for I8 and I32
  *   SEGMENTS  runs, each LEB128 (length << 2 | mode), length > 0, then for mode
  *             0 one LEB128 that is every value; 1 LEB128 each; 2 DELTA, the value before
  *             being the last of the run before; 3 eight bytes each
@@ -53,7 +53,8 @@
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe; at most 4,096
  *                rows a block): a later row of the same key replaces the earlier
  *   MAPS, METAS, NOTES, WINDOWS, COUNTERS   rows in order of writing
- *   END          one row of totals; the last block of a file that was closed
+ *   END          one row: calls, calls_dropped (accepted but not written), counters,
+ *                monotonic_ns at the end; the last block of a file that was closed
  *
  * CALLS: rows are grouped by thread; within a thread they are in order of end time.
  *   thread, probe, end (start + duration, mod 2^64), dur: one value a row
@@ -81,24 +82,26 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-#define REC_MAGIC "\x89" "eACGM\r\n"
-#define REC_MAGIC_BYTES 8
-#define REC_MAJOR 1
-#define REC_MINOR 0
-#define REC_BYTE_ORDER 0x01020304u
+#define REC_MAGIC                                                                                  \
+	"\x89"                                                                                     \
+	"eACGM\r\n"
+#define REC_MAGIC_BYTES	      8
+#define REC_MAJOR	      1
+#define REC_MINOR	      0
+#define REC_BYTE_ORDER	      0x01020304u
 #define REC_FILE_HEADER_BYTES 64
 
-#define REC_BLOCK_MAGIC 0x4b4c4245u /* "EBLK" */
+#define REC_BLOCK_MAGIC	       0x4b4c4245u /* "EBLK" */
 #define REC_BLOCK_HEADER_BYTES 48
-#define REC_BLOCK_ZSTD 1
+#define REC_BLOCK_ZSTD	       1
 
-#define REC_MAX_RAW_BYTES (64u << 20)
-#define REC_MAX_ROWS (1u << 20)
-#define REC_MAX_HIST_ROWS 4096
+#define REC_MAX_RAW_BYTES    (64u << 20)
+#define REC_MAX_ROWS	     (1u << 20)
+#define REC_MAX_HIST_ROWS    4096
 #define REC_MAX_STRING_BYTES (1u << 20) /* longer ones are cut by the writer */
-#define REC_MAX_PROBES (1u << 20)
-#define REC_CALLS_PER_BLOCK (64u << 10)
-#define REC_ROWS_PER_BLOCK (64u << 10)
+#define REC_MAX_PROBES	     (1u << 20)
+#define REC_CALLS_PER_BLOCK  (64u << 10)
+#define REC_ROWS_PER_BLOCK   (64u << 10)
 
 enum block_type {
 	BLOCK_STRINGS = 1,

@@ -77,9 +77,9 @@ struct rec_tables {
 	VEC(struct m_meta) metas;
 	VEC(struct m_note) notes;
 	VEC(struct m_window) windows;
-	VEC(struct m_loss) losses;
+	VEC(struct m_loss) losses; /* also "not_written": calls dropped after a write error */
 	VEC(struct m_hist) hists;
-	uint64_t calls;        /* in all intact call blocks */
+	uint64_t calls;        /* that can be read from the intact call blocks */
 	uint64_t counters;     /* rows in all intact counter blocks */
 	uint64_t file_bytes;
 	uint64_t damaged_at;   /* file offset of the first damage, 0 = none */
@@ -94,7 +94,9 @@ const struct rec_tables *rec_tables(const struct rec_reader *r);
 
 /* Call blocks, in file order. Decoding is thread-safe: any number of threads may
  * decode different blocks of one reader at the same time. The rows are checked:
- * probe, thread, string and code numbers are in range of the tables. */
+ * probe, thread, string and code numbers are in range of the tables. Where blocks of the
+ * file were lost, calls whose probe or thread was in them are left out, and string and code
+ * arguments that were in them read as "(lost)". On failure ret is empty. */
 size_t rec_call_blocks(const struct rec_reader *r);
 struct m_calls {
 	struct m_call *rows;
