@@ -10,7 +10,6 @@
 
 #ifndef EACGM_VERSION
 #define EACGM_VERSION "unknown"
-#endif
 
 extern const struct command cmd_doctor;
 extern const struct command cmd_probes;
@@ -19,9 +18,7 @@ extern const struct command cmd_report;
 extern const struct command cmd_export;
 
 static const struct command *const commands[] = {
-#ifndef EACGM_WITHOUT_PROBES
 	&cmd_doctor, &cmd_probes, &cmd_record,
-#endif
 	&cmd_report, &cmd_export,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

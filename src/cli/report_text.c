@@ -47,9 +47,9 @@ static void header_line(const struct page *p, const char *label, const char *fmt
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	char padded[16];
-	snprintf(padded, sizeof(padded), "  %-10s", label);
+	snprintf(padded, sizeof(padded), "  %-11s", label);
 	styled(p, DIM, padded);
-	text_fit(fitted, sizeof(fitted), text, p->r->options->width - 12);
+	text_fit(fitted, sizeof(fitted), text, p->r->options->width - 13);
 	fprintf(p->out, "%s\n", fitted);
 }
 
@@ -254,10 +254,10 @@ static void open_calls(const struct page *p)
 		s->open_calls_total == 1 ? "call" : "calls");
 	for (size_t i = 0; i < s->open_calls.len && i < OPEN_SHOWN; i++) {
 		const struct summary_open_call *c = &s->open_calls.data[i];
-		fputs("  since", p->out);
+		fputs("  for", p->out);
 		right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
 		int n = fprintf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
-		size_t used = 7 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
+		size_t used = 5 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
 		size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
 		text_fit(name, sizeof(name), c->name, width);
 		fprintf(p->out, "%s\n", name);
