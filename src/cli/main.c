@@ -10,6 +10,7 @@
 
 #ifndef EACGM_VERSION
 #define EACGM_VERSION "unknown"
+#endif
 
 extern const struct command cmd_doctor;
 extern const struct command cmd_probes;

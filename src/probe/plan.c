@@ -77,7 +77,7 @@ static bool any_glob_matches(char *const *globs, size_t n, const char *name)
 static void set_reason(struct entry_result *r, const char *text)
 {
 	if (!r->reason[0])
-		snprintf(r->reason, sizeof(r->reason), "%s", text);
+		snprintf(r->reason, sizeof(r->reason), "%.159s", text);
 }
 
 /* ---- names ---- */
