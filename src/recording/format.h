@@ -50,8 +50,8 @@
  * the string table; number 0 is "" and is not written.
  *   STRINGS      number, length, and "bytes": all strings one after the other
  *   PROBES, THREADS, CODES  have a column "index"; a later row of the same index replaces
- *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe; at most 4,096
- *                rows a block): a later row of the same key replaces the earlier
+ *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
+ *                4,096 rows a block): a later row of the same key replaces the earlier
  *   MAPS, METAS, NOTES, WINDOWS, COUNTERS   rows in order of writing
  *   END          one row: calls, calls_dropped (accepted but not written), counters,
  *                monotonic_ns at the end; the last block of a file that was closed

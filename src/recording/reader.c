@@ -76,6 +76,7 @@ static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_
 
 int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret, struct err *e)
 {
+	ret->len = 0;
 	if (block >= r->call_blocks.len)
 		return err_set(e, EINVAL, "the recording has no block %zu of calls", block);
 	const struct block_ref *ref = &r->call_blocks.data[block];
@@ -86,7 +87,6 @@ int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret
 		ret->rows = xrealloc(NULL, ref->h.rows, sizeof(*ret->rows));
 		ret->cap = ref->h.rows;
 	}
-	ret->len = 0;
 	if (!rc && calls_decode(raw.data, raw.len, ref->h.rows, ret->rows))
 		rc = err_set(e, EBADMSG, "the calls block at byte %llu holds what no eACGM writes",
 			     (unsigned long long)ref->payload_at);
@@ -99,12 +99,12 @@ int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret
 int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
 		      struct err *e)
 {
+	ret->len = 0;
 	if (block >= r->counter_blocks.len)
 		return err_set(e, EINVAL, "the recording has no block %zu of counters", block);
 	const struct block_ref *ref = &r->counter_blocks.data[block];
 	struct buf raw = {0};
 	void *rows;
-	ret->len = 0;
 	int rc = read_payload(r, ref, &raw, e);
 	if (!rc && table_decode(table_of(BLOCK_COUNTERS), raw.data, raw.len, ref->h.rows, &rows))
 		rc = err_set(e, EBADMSG,

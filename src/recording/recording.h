@@ -40,7 +40,7 @@ void rec_put_meta(struct rec_writer *w, const char *key, const char *value);
 void rec_put_note(struct rec_writer *w, const struct m_note *row);
 void rec_put_window(struct rec_writer *w, const struct m_window *row);
 void rec_put_loss(struct rec_writer *w, const struct m_loss *row);
-void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces (pid, probe) */
+void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces */
 void rec_put_counter(struct rec_writer *w, const struct m_counter *row);
 
 /* Calls are buffered and become a block when 64 Ki are pending or at rec_flush. They may

@@ -94,6 +94,7 @@ static const struct field loss_fields[] = {
 static const struct field hist_fields[] = {
 	FIELD(m_hist, pid, COL_U32, ENC_DELTA),
 	FIELD(m_hist, probe, COL_U32, ENC_DELTA),
+	FIELD(m_hist, name, COL_U64, ENC_VARINT),
 	FIELD(m_hist, count, COL_U64, ENC_VARINT),
 	FIELD(m_hist, errors, COL_U64, ENC_VARINT),
 	FIELD(m_hist, nested, COL_U64, ENC_VARINT),

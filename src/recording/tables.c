@@ -127,6 +127,7 @@ static int compare_hist(const void *a, const void *b)
 	const struct m_hist *y = b;
 	COMPARE(x->pid, y->pid);
 	COMPARE(x->probe, y->probe);
+	COMPARE(x->name, y->name);
 	return 0;
 }
 
@@ -364,12 +365,27 @@ static void finish_codes(struct rec_reader *r)
 	}
 }
 
+/* The name is a value of the probe's name_arg. False: drop the row. */
+static bool fix_hist_name(const struct rec_reader *r, struct m_hist *h)
+{
+	int arg = r->t.probes.data[h->probe].name_arg;
+	if (arg < 0)
+		return true;
+	const struct probe_check *check = &r->checks.data[h->probe];
+	if (check->strings >> arg & 1 && h->name >= r->t.strings.strings.len)
+		h->name = r->lost_string;
+	if (check->codes >> arg & 1 && h->name >= r->t.codes.len)
+		h->name = r->lost_code;
+	return h->name != UINT32_MAX || !(check->codes >> arg & 1);
+}
+
 static void finish_hists(struct rec_reader *r)
 {
 	size_t left = 0;
 	for (size_t i = 0; i < r->t.hists.len; i++) {
-		const struct m_hist *h = &r->t.hists.data[i];
-		if (h->probe >= r->checks.len || !r->checks.data[h->probe].known) {
+		struct m_hist *h = &r->t.hists.data[i];
+		if (h->probe >= r->checks.len || !r->checks.data[h->probe].known ||
+		    !fix_hist_name(r, h)) {
 			r->dropped++;
 			continue;
 		}

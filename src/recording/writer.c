@@ -34,6 +34,7 @@
 struct arg_refs {
 	uint8_t strings; /* bit per argument */
 	uint8_t codes;
+	int8_t name_arg;
 };
 
 struct rec_writer {
@@ -329,7 +330,7 @@ uint32_t rec_string_z(struct rec_writer *w, const char *s)
 
 uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
 {
-	struct arg_refs refs = {0};
+	struct arg_refs refs = {.name_arg = row->name_arg};
 	for (size_t k = 0; k < MODEL_MAX_ARGS && k < row->nargs; k++) {
 		if (row->arg_types[k] == ARG_TYPE_STRING)
 			refs.strings |= (uint8_t)(1u << k);
@@ -398,11 +399,6 @@ void rec_put_loss(struct rec_writer *w, const struct m_loss *row)
 	PUT(w, &w->losses, row);
 }
 
-void rec_put_hist(struct rec_writer *w, const struct m_hist *row)
-{
-	PUT(w, &w->hists, row);
-}
-
 void rec_put_counter(struct rec_writer *w, const struct m_counter *row)
 {
 	PUT(w, &w->counters, row);
@@ -431,6 +427,21 @@ static void check_refs(struct rec_writer *w, struct m_call *c, struct arg_refs r
 			c->flags |= CALL_ARG_FAULT;
 		}
 	}
+}
+
+void rec_put_hist(struct rec_writer *w, const struct m_hist *row)
+{
+	if (row->probe >= w->nprobes)
+		return;
+	struct m_hist h = *row;
+	struct arg_refs refs = w->refs.data[h.probe];
+	if (refs.name_arg >= 0 && refs.name_arg < MODEL_MAX_ARGS) {
+		if (refs.strings >> refs.name_arg & 1 && h.name >= strtab_len(&w->strings))
+			h.name = 0;
+		else if (refs.codes >> refs.name_arg & 1 && h.name >= w->ncodes)
+			h.name = unknown_code(w);
+	}
+	PUT(w, &w->hists, &h);
 }
 
 void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)

@@ -227,7 +227,7 @@ static void put_steps(struct rec_writer *w)
 static void put_worker(struct rec_writer *w)
 {
 	put_call(w, 2, SP_MALLOC, 10 * MS, 100 * US, 1, 0, ARGS(0x7f1000000000, 1 << 20, 0));
-	put_call(w, 2, SP_MALLOC, 20 * MS, 200 * US, 1, 0, ARGS(0, 1 << 30, 2));
+	put_call(w, 2, SP_MALLOC, 20 * MS, 200 * US, 1, CALL_ERROR, ARGS(0, 1 << 30, 2));
 	put_call(w, 2, SP_MALLOC, 30 * MS, 100 * US, 1, CALL_ARG_FAULT, ARGS(0, 512, 0));
 	put_call(w, 2, SP_GC, 40 * MS, 5 * MS, 1, 0, ARGS(2, (uint64_t)-1));
 	put_call(w, 2, SP_ALLREDUCE, 50 * MS, 1 * MS, 1, 0, ARGS(1 << 20, 4 << 20, 0));
@@ -264,6 +264,15 @@ static void put_numbers(struct rec_writer *w)
 			    .max_ns = 200 * US};
 	h.buckets[42] = 2;
 	h.buckets[46] = 1;
+	rec_put_hist(w, &h);
+	h = (struct m_hist){.pid = 4242, .probe = SP_FRAME, .name = 1, .count = 10, .nested = 10};
+	h.total_ns = 40 * MS;
+	h.max_ns = 4 * MS;
+	h.buckets[63] = 10;
+	rec_put_hist(w, &h);
+	h = (struct m_hist){.pid = 4242, .probe = SP_FRAME, .count = 1};
+	h.total_ns = h.max_ns = 60 * MS;
+	h.buckets[79] = 1;
 	rec_put_hist(w, &h);
 	rec_put_loss(w, &(struct m_loss){str(w, "ring_full"), 0, 1});
 	rec_put_loss(w, &(struct m_loss){str(w, "ring_full"), 1, 4});

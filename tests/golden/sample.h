@@ -19,7 +19,7 @@
  *     "MmBackward0" for odd ones; that of i = 9 is CALL_UNWOUND. 10 calls.
  *   thread 2: SP_FRAME of worker from 6 ms, CALL_OPEN, up to 90 ms; in it SP_MALLOC at 10 ms
  *     (100 us, 0x7f1000000000, 1 MiB, returns 0), at 20 ms (200 us, 0, 1 GiB, returns 2: the
- *     one failed call) and at 30 ms (100 us, 0, 512, returns 0, CALL_ARG_FAULT); SP_GC at
+ *     one CALL_ERROR) and at 30 ms (100 us, 0, 512, returns 0, CALL_ARG_FAULT); SP_GC at
  *     40 ms (5 ms, generation 2, returns -1); two SP_ALLREDUCE at 50 and 60 ms (1 ms,
  *     count 1048576, 4 MiB, returns 0). 7 calls.
  *   thread 3: nine SP_MARK instants at 10, 20 .. 90 ms and one SP_FLAG at 15 ms (1 us,
@@ -29,7 +29,8 @@
  *   1e9 + i * 1e6, at 10i ms for i = 0..9.
  * Histograms (replace earlier rows): (4242, SP_LINEAR) count 10, total 20 ms, max 2 ms, all
  *   in bucket 59; (4300, SP_MALLOC) count 3, errors 1, nested 0, total 400 us, max 200 us,
- *   buckets 42: 2, 46: 1.
+ *   buckets 42: 2, 46: 1; (4242, SP_FRAME) by name: code 1: count 10, nested 10, total 40 ms,
+ *   max 4 ms, bucket 63: 10; code 0: count 1, total and max 60 ms, bucket 79: 1.
  * Losses: ring_full on CPU 0: 3 (put first as 1), ring_full on CPU 1: 4, arg_cut on CPU 0: 1.
  * Notes: 2. Maps: 3. Windows: 1. Metas: see SAMPLE_METAS. */
 #pragma once
