@@ -8,6 +8,13 @@
 
 #include "probe/tracer_impl.h"
 
+void tracer_answer(struct tracer *t, uint64_t sequence)
+{
+	uint64_t slots = sizeof(t->bpf->bss->answered) / sizeof(uint64_t);
+	__atomic_store_n(&t->bpf->bss->answered[sequence & (slots - 1)], sequence,
+			 __ATOMIC_SEQ_CST);
+}
+
 /* ---- control: forks, execs, exits, loaded libraries ---- */
 
 static int on_control(void *ctx, void *data, size_t len)
@@ -20,12 +27,9 @@ static int on_control(void *ctx, void *data, size_t len)
 		struct err e;
 		tracer_scan_pid(t, (pid_t)task->tgid, &e); /* gone already: nothing to probe */
 	}
-	if (task->kind == REC_MAPS) {
-		uint64_t slots = sizeof(t->bpf->bss->maps_acked) / sizeof(uint64_t);
-		__atomic_store_n(&t->bpf->bss->maps_acked[task->sequence & (slots - 1)],
-				 task->sequence, __ATOMIC_SEQ_CST);
-	}
-	if (t->opts.events.on_task && task->kind != REC_MAPS)
+	if (task->kind == REC_MAPS)
+		tracer_answer(t, task->sequence);
+	if (t->opts.events.on_task && task->kind != REC_MAPS && !t->calibrating)
 		t->opts.events.on_task(t->opts.events.ctx, task);
 	return 0;
 }
@@ -274,11 +278,13 @@ double tracer_calibrate(struct tracer *t)
 	close(result[0]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
-	/* what the child left in the rings, in the target set and in the counters goes */
+	/* what the child left in the rings and in the counters goes */
 	struct err e;
 	if (!tracer_set_drain(t, drop_record, NULL, &e))
 		tracer_drain(t);
+	t->calibrating = true;
 	tracer_control(t);
+	t->calibrating = false;
 	t->bpf->bss->probe_hits = 0;
 	return ns;
 }

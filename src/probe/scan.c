@@ -63,10 +63,10 @@ int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_p
 		return rc;
 	f->hooked = true;
 	snprintf(f->build_id, sizeof(f->build_id), "%s", elf_file_build_id(elf));
-	if (t->has_guard)
+	if (t->can_hold) {
 		hook_guard(t, f, elf, open_path);
-	if (t->has_loader_hook)
 		hook_loader(t, f, elf, open_path);
+	}
 	elf_file_close(elf);
 	return 0;
 }

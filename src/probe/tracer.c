@@ -12,7 +12,7 @@
 
 #define BPF_UPROBE_MULTI   48
 #define BPF_UPROBE_SESSION 57
-#define LOADER_WAIT_NS     500000000ULL
+#define HOLD_MAX_NS        500000000ULL
 #define RINGS_TOTAL_BYTES  (256u << 20)
 #define RING_MAX_BYTES     (16u << 20)
 #define RING_MIN_BYTES     (256u << 10)
@@ -33,7 +33,7 @@ static void set_role(struct bpf_program *p, bool load, int attach_type)
 		bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)attach_type);
 }
 
-static void choose_programs(struct tracer *t, bool guard, bool loader)
+static void choose_programs(struct tracer *t, bool can_hold)
 {
 	struct eacgm_bpf *b = t->bpf;
 	bool session = t->method == ATTACH_SESSION;
@@ -44,9 +44,9 @@ static void choose_programs(struct tracer *t, bool guard, bool loader)
 	set_role(b->progs.span_enter, !session, multi);
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
-	set_role(b->progs.unwind_begins, guard, 0);
-	set_role(b->progs.unwind_ends, guard, 0);
-	set_role(b->progs.maps_changed, loader, 0);
+	set_role(b->progs.unwind_begins, can_hold, 0);
+	set_role(b->progs.unwind_ends, can_hold, 0);
+	set_role(b->progs.maps_changed, can_hold, 0);
 }
 
 static void set_configuration(struct tracer *t)
@@ -56,7 +56,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup = t->opts.cgroup_id;
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
-	b->rodata->loader_wait_ns = LOADER_WAIT_NS;
+	b->rodata->hold_max_ns = HOLD_MAX_NS;
 	for (int i = 0; i < LAYER_COUNT; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
@@ -70,13 +70,13 @@ static int keep_message(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static int try_load(struct tracer *t, bool guard, bool loader)
+static int try_load(struct tracer *t, bool can_hold)
 {
 	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, open_opts, .btf_custom_path = t->opts.btf_path);
 	t->bpf = eacgm_bpf__open_opts(&open_opts);
 	if (!t->bpf)
 		return -errno;
-	choose_programs(t, guard, loader);
+	choose_programs(t, can_hold);
 	set_configuration(t);
 	int rc = eacgm_bpf__load(t->bpf);
 	if (rc) {
@@ -84,8 +84,7 @@ static int try_load(struct tracer *t, bool guard, bool loader)
 		t->bpf = NULL;
 		return rc;
 	}
-	t->has_guard = guard;
-	t->has_loader_hook = loader;
+	t->can_hold = can_hold;
 	return 0;
 }
 
@@ -119,26 +118,21 @@ static int load(struct tracer *t, struct err *e)
 	t->method = t->opts.method != ATTACH_AUTO ? t->opts.method : attach_try_methods(e);
 	if (t->method == ATTACH_AUTO)
 		return -ENOTSUP;
-	int rc = try_load(t, true, true);
-	if (rc)
-		rc = try_load(t, true, false);
+	int rc = try_load(t, true);
 	if (!rc)
 		return 0;
-	if (!t->opts.without_guard) {
-		if (!try_load(t, false, true)) {
-			eacgm_bpf__destroy(t->bpf);
-			t->bpf = NULL;
-			return err_set(e, EPERM,
-				       "this kernel forbids BPF to write user memory (lockdown), "
-				       "so C++ exceptions could not pass traced functions and "
-				       "would end the job; --without-guard traces all the same");
-		}
-		return explain_load_failure(rc, e);
+	struct err first;
+	rc = explain_load_failure(rc, &first);
+	if (try_load(t, false)) {
+		*e = first;
+		return rc;
 	}
-	rc = try_load(t, false, true);
-	if (rc)
-		rc = try_load(t, false, false);
-	return rc ? explain_load_failure(rc, e) : 0;
+	if (t->opts.without_guard)
+		return 0;
+	return err_set(e, ENOTSUP,
+		       "this kernel (before 6.0?) has no sleepable uprobes, so C++ exceptions could "
+		       "not pass traced functions and would end the job; --without-guard traces all "
+		       "the same");
 }
 
 /* ---- rings ---- */
@@ -220,6 +214,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	}
 	if (!rc)
 		rc = attach_tasks(t, e);
+	if (!rc && t->can_hold)
+		rc = tracer_guard_start(t, e);
 	if (rc) {
 		tracer_close(t);
 		return rc;
@@ -305,8 +301,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 {
 	*ret = (struct tracer_stats){
 		.method = t->method,
-		.has_loader_hook = t->has_loader_hook,
-		.has_guard = t->has_guard,
+		.can_hold = t->can_hold,
 		.files = t->files.list.len,
 		.attach_ns = t->attach_ns,
 		.plan_ns = t->plan_ns,
@@ -341,6 +336,7 @@ void tracer_close(struct tracer *t)
 	if (t->bpf)
 		tracer_freeze(t);
 	files_free(&t->files);
+	tracer_guard_stop(t);
 	for (size_t i = 0; i < 3; i++)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);

@@ -94,8 +94,8 @@ void tracer_histograms(struct tracer *t,
 
 struct tracer_stats {
 	enum attach_method method;
-	bool has_loader_hook; /* late libraries are held until they are probed */
-	bool has_guard;       /* C++ exceptions may pass probed frames */
+	bool can_hold; /* C++ exceptions may pass probed frames, and late libraries are held until
+			* they are probed */
 	uint64_t sites;
 	uint64_t sites_stepped; /* on instructions that the kernel single-steps */
 	uint64_t files;

@@ -1,6 +1,8 @@
 /* tracer_impl.h - the tracer's insides, shared by the files that implement it. */
 #pragma once
 
+#include <pthread.h>
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
@@ -15,8 +17,12 @@ struct tracer {
 	struct files files;
 	struct attach_programs programs;
 	enum attach_method method;
-	bool has_guard;
-	bool has_loader_hook;
+	bool can_hold; /* sleepable programs: exception guard and loader hook are there */
+	struct ring_buffer *guard;
+	pthread_t guard_thread;
+	bool guard_runs;
+	bool stop_guard; /* atomic */
+	bool calibrating; /* task events are our own child's */
 	uint32_t off_layers; /* switched off by tracer_switch */
 	size_t probes_told;  /* of plan.probes, how many went to on_probe */
 	size_t layouts_told; /* of plan.layouts, how many are in the BPF map */
@@ -35,5 +41,11 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 /* Attaches the exception guard and the loader hook where the file has their symbols. */
 int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path,
 		     struct err *e);
+
+/* Lets the task go that waits with this sequence number (bpf/hold.h). */
+void tracer_answer(struct tracer *t, uint64_t sequence);
+
+int tracer_guard_start(struct tracer *t, struct err *e);
+void tracer_guard_stop(struct tracer *t);
 
 uint64_t tracer_now_ns(void);
