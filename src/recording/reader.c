@@ -9,11 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <linux/types.h>
-
 #include "recording/calls.h"
 #include "recording/reader.h"
-#include "wire/event.h"
 
 /* ---- decoding ---- */
 
@@ -43,12 +40,10 @@ static bool fix_refs(const struct rec_reader *r, const struct probe_check *check
 	for (unsigned k = 0; k < c->nargs; k++) {
 		if (check->strings >> k & 1 && c->args[k] >= r->t.strings.strings.len) {
 			c->args[k] = r->lost_string;
-			c->flags |= CALL_ARG_FAULT;
 		} else if (check->codes >> k & 1 && c->args[k] >= r->t.codes.len) {
 			if (r->lost_code == UINT32_MAX)
 				return false;
 			c->args[k] = r->lost_code;
-			c->flags |= CALL_ARG_FAULT;
 		}
 	}
 	return true;
