@@ -208,27 +208,27 @@ static uint64_t field(const uint8_t *image, uint8_t index)
 	return v;
 }
 
+/* Whether a field of n bytes can be there: after the object's header, within its size. */
+static bool fits(uint64_t offset, uint64_t n, uint64_t size)
+{
+	return offset >= 16 && size >= n && offset <= size - n && offset % n == 0;
+}
+
 /* Whether the offsets could be those of real structs, so that a field list of another
  * release is noticed. */
 static bool plausible(const uint8_t *image, const struct offset_fields *at)
 {
 	uint64_t code_size = field(image, at->code_size);
 	uint64_t ascii_size = field(image, at->str_ascii_size);
-	const uint8_t pointers[] = {at->code_filename, at->code_name, at->code_qualname};
 
-	if (code_size > MAX_STRUCT || ascii_size > 256 || field(image, at->frame_executable) > 256)
-		return false;
-	for (size_t i = 0; i < sizeof(pointers); i++) {
-		uint64_t offset = field(image, pointers[i]);
-
-		if (offset < 16 || offset % 8 || offset + 8 > code_size)
-			return false;
-	}
-	return field(image, at->code_firstlineno) >= 16 &&
-	       field(image, at->code_firstlineno) + 4 <= code_size &&
-	       field(image, at->str_length) >= 16 &&
-	       field(image, at->str_length) + 8 <= ascii_size &&
-	       field(image, at->str_state) >= 16 && field(image, at->str_state) + 4 <= ascii_size &&
+	return code_size <= MAX_STRUCT && ascii_size <= 256 &&
+	       field(image, at->frame_executable) <= 256 &&
+	       fits(field(image, at->code_filename), 8, code_size) &&
+	       fits(field(image, at->code_name), 8, code_size) &&
+	       fits(field(image, at->code_qualname), 8, code_size) &&
+	       fits(field(image, at->code_firstlineno), 4, code_size) &&
+	       fits(field(image, at->str_length), 8, ascii_size) &&
+	       fits(field(image, at->str_state), 4, ascii_size) &&
 	       field(image, at->str_size) == ascii_size + COMPACT_EXTRA + 8;
 }
 
