@@ -331,8 +331,7 @@ static void finish_probe(struct rec_reader *r, size_t index)
 		p->nargs = MODEL_MAX_ARGS;
 	if (p->name_arg < -1 || p->name_arg >= p->nargs)
 		p->name_arg = -1;
-	if (p->has_return > 1 || !p->nargs)
-		p->has_return = p->has_return && p->nargs;
+	p->has_return = p->has_return && p->nargs;
 	fix_string(r, &p->layer);
 	fix_string(r, &p->name);
 	fix_string(r, &p->library);

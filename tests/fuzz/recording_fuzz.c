@@ -1,0 +1,134 @@
+/* recording_fuzz.c - hostile recordings.
+ *
+ * The first byte chooses: 'f' the rest is a file as it is; anything else: the rest is a list
+ * of blocks (u8 type, u16 rows, u16 length, payload), from which a file with right checksums
+ * is made, so that the fuzzer gets past them. Whatever is read must keep what recording.h
+ * promises.
+ *
+ * links: base recording */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "recording/format.h"
+#include "recording/recording.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void make_file(struct buf *file, const uint8_t *p, size_t n)
+{
+	uint32_t sequence = 0;
+	buf_reserve(file, REC_FILE_HEADER_BYTES);
+	file_header_encode(file->data, 1, 2);
+	file->len = REC_FILE_HEADER_BYTES;
+	while (n >= 5) {
+		size_t len = (size_t)p[3] | (size_t)p[4] << 8;
+		if (len > n - 5)
+			len = n - 5;
+		struct block_header h = {
+			.type = p[0],
+			.rows = (uint32_t)p[1] | (uint32_t)p[2] << 8,
+			.raw_bytes = (uint32_t)len,
+			.stored_bytes = (uint32_t)len,
+			.payload_crc = block_crc(p + 5, len),
+			.sequence = sequence,
+		};
+		/* Now and then a block is missing. */
+		sequence += (h.rows & 0x8000) ? 2 : 1;
+		h.rows &= 0x7fff;
+		buf_reserve(file, REC_BLOCK_HEADER_BYTES);
+		block_header_encode(file->data + file->len, &h);
+		file->len += REC_BLOCK_HEADER_BYTES;
+		buf_add(file, p + 5, len);
+		p += 5 + len;
+		n -= 5 + len;
+	}
+}
+
+static void check_tables(const struct rec_tables *t)
+{
+	size_t nstrings = strtab_len(&t->strings);
+	for (uint32_t i = 0; i < nstrings; i++)
+		check(strtab_get(&t->strings, i, NULL) != NULL);
+	for (size_t i = 0; i < t->probes.len; i++) {
+		const struct m_probe *p = &t->probes.data[i];
+		check(p->layer < nstrings && p->name < nstrings && p->nargs <= MODEL_MAX_ARGS);
+		check(p->name_arg >= -1 && p->name_arg < (p->nargs ? p->nargs : 1));
+		check(p->has_return <= p->nargs);
+	}
+	for (size_t i = 0; i < t->hists.len; i++)
+		check(t->hists.data[i].probe < t->probes.len);
+	for (size_t i = 0; i < t->codes.len; i++)
+		check(t->codes.data[i].name < nstrings && t->codes.data[i].file < nstrings);
+	for (size_t i = 0; i < t->maps.len; i++)
+		check(t->maps.data[i].path < nstrings && t->maps.data[i].build_id < nstrings);
+	check((t->damaged_at != 0) == (t->damage[0] != 0));
+	rec_meta(t, "host");
+}
+
+static void check_call(const struct rec_tables *t, const struct m_call *c)
+{
+	check(c->probe < t->probes.len && c->thread < t->threads.len);
+	check(c->nargs <= MODEL_MAX_ARGS);
+	const struct m_probe *p = &t->probes.data[c->probe];
+	for (unsigned k = 0; k < c->nargs && k < p->nargs; k++) {
+		check(p->arg_types[k] != ARG_TYPE_STRING || c->args[k] < strtab_len(&t->strings));
+		check(p->arg_types[k] != ARG_TYPE_CODE || c->args[k] < t->codes.len);
+	}
+}
+
+static void check_recording(const char *path)
+{
+	struct rec_reader *r;
+	struct err e = {0};
+	struct m_calls calls = {0};
+	struct m_counters counters = {0};
+	if (rec_open(&r, path, &e)) {
+		check(e.msg[0] != 0);
+		return;
+	}
+	const struct rec_tables *t = rec_tables(r);
+	check_tables(t);
+	for (size_t b = 0; b < rec_call_blocks(r); b++) {
+		int rc = rec_read_calls(r, b, &calls, &e);
+		check(!rc || !calls.len);
+		for (size_t i = 0; i < calls.len; i++)
+			check_call(t, &calls.rows[i]);
+	}
+	for (size_t b = 0; b < rec_counter_blocks(r); b++)
+		if (!rec_read_counters(r, b, &counters, &e))
+			for (size_t i = 0; i < counters.len; i++)
+				check(counters.rows[i].name < strtab_len(&t->strings));
+	m_calls_free(&calls);
+	m_counters_free(&counters);
+	rec_close(r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct buf file = {0};
+	char path[64];
+	if (!size)
+		return 0;
+	if (data[0] == 'f')
+		buf_add(&file, data + 1, size - 1);
+	else
+		make_file(&file, data + 1, size - 1);
+	int fd = memfd_create("recording_fuzz", MFD_CLOEXEC);
+	check(fd >= 0);
+	check(!file.len || write(fd, file.data, file.len) == (ssize_t)file.len);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	check_recording(path);
+	close(fd);
+	buf_free(&file);
+	return 0;
+}
