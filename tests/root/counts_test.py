@@ -52,7 +52,7 @@ def _(t):
 def _(t):
     rec = t.record([target("calls"), "slow", 3000, 300], *ALL, "--mode", "user=tail")
     rec.expect_counts(rec.made)
-    slow = [c for c in rec.calls if c["name"] == "target_sleep" and c["dur_ns"] >= 300e6]
+    slow = [c for c in rec.calls if c["name"] == "target_sleep" and c["duration_ns"] >= 300e6]
     expect(len(slow) == 2, "%d slow calls kept" % len(slow))
 
 
@@ -69,9 +69,9 @@ def _(t):
     expect(rec.function("target_outer")["nested_calls"] == 0, "outer calls are not nested")
     expect(rec.function("target_push")["nested_calls"] == 2100, "inner calls are nested: %r" %
            rec.function("target_push"))
-    outer = sorted((c["start_ns"], c["start_ns"] + c["dur_ns"]) for c in rec.calls
+    outer = sorted((c["start_ns"], c["start_ns"] + c["duration_ns"]) for c in rec.calls
                    if c["name"] == "target_outer")
-    inner = sorted((c["start_ns"], c["start_ns"] + c["dur_ns"]) for c in rec.calls
+    inner = sorted((c["start_ns"], c["start_ns"] + c["duration_ns"]) for c in rec.calls
                    if c["name"] == "target_push")
     for i, (start, end) in enumerate(inner):
         around = outer[i // 7]
@@ -153,7 +153,7 @@ def _(t):
     threads = {c["tid"] for c in rec.calls}
     expect(len(threads) == 4, "%d threads" % len(threads))
     for c in rec.calls:
-        expect(c["layer"] == "user" and c["dur_ns"] >= 0 and c["pid"] != 0, "call %r" % c)
+        expect(c["layer"] == "user" and c["duration_ns"] >= 0 and c["pid"] != 0, "call %r" % c)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def last_call_ns(t, rec):
         for line in f.read().splitlines()[1:]:
             row = json.loads(line)
             if row.get("type") == "call":
-                last = max(last, row["start_ns"] + row["dur_ns"])
+                last = max(last, row["start_ns"] + row["duration_ns"])
     return last
 
 

@@ -6,8 +6,9 @@ failed, skip(reason) skips it. Processes are ended by the id they were started u
 with the process group they were given; nothing is ended by name. Knows eacgm through
 its command line only.
 
-Environment: EACGM (default build/eacgm), EACGM_TARGETS (the folder of the built targets,
-default build/tests/root/targets), EACGM_TEST_SLOW (factor for all time limits).
+Environment: EACGM_BUILD (default build), EACGM (default BUILD/eacgm), EACGM_TARGETS (the
+folder of the built targets, default BUILD/tests/root/targets), EACGM_TEST_SLOW (factor
+for all time limits).
 Arguments of a test file: parts of names; only tests whose names hold one are run.
 """
 
@@ -23,9 +24,10 @@ import time
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-EACGM = os.path.abspath(os.environ.get("EACGM", os.path.join(ROOT, "build", "eacgm")))
-TARGETS = os.path.abspath(
-    os.environ.get("EACGM_TARGETS", os.path.join(ROOT, "build", "tests", "root", "targets")))
+BUILD = os.environ.get("EACGM_BUILD", os.path.join(ROOT, "build"))
+EACGM = os.path.abspath(os.environ.get("EACGM", os.path.join(BUILD, "eacgm")))
+TARGETS = os.path.abspath(os.environ.get("EACGM_TARGETS",
+                                         os.path.join(BUILD, "tests", "root", "targets")))
 SLOW = float(os.environ.get("EACGM_TEST_SLOW", "1"))
 LIBTARGET = os.path.join(TARGETS, "libtarget.so")
 

@@ -235,7 +235,7 @@ def _(t):
     expect(len(calls) == 1, "open calls: %r" % calls)
     flags = calls[0].get("flags")
     expect("open" in str(flags).lower() or calls[0].get("open"), "marked as open: %r" % calls[0])
-    expect(200e6 < calls[0]["dur_ns"] < 2.4e9, "its time so far: %r" % calls[0])
+    expect(200e6 < calls[0]["duration_ns"] < 2.4e9, "its time so far: %r" % calls[0])
 
 
 @test("a library that is expected and not there is said by name")

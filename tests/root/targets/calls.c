@@ -18,7 +18,9 @@
 #include "target.h"
 
 /* A function of the program itself, to be traced in an executable. */
-__attribute__((noinline, visibility("default"))) uint64_t own_function(uint64_t a)
+__attribute__((visibility("default"))) uint64_t own_function(uint64_t a);
+
+__attribute__((noinline)) uint64_t own_function(uint64_t a)
 {
 	__asm__ volatile("" : "+r"(a));
 	return a + 1;

@@ -12,7 +12,6 @@
  *                           appends "TIME_NS CALLS" to the file TELLS
  *
  * A call is target_push. Prints "target_push CALLS" for each process, once. */
-#define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
  *   leave killed N      SIGKILL to itself inside a traced call
  *
  * Prints "FUNCTION CALLS" lines: the calls that it began. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

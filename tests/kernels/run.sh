@@ -1,0 +1,163 @@
+#!/bin/sh
+# run.sh - runs root tests on Debian's 6.1 kernel in QEMU; see README.md.
+#
+#   tests/kernels/run.sh [BUILD [TEST...]]
+#
+# Environment: EACGM_KERNEL (a vmlinuz in place of Debian's), EACGM_KERNELS_LIMIT_S (time
+# limit, 1500), EACGM_KERNELS_ACCEL (tcg; kvm where it works, it often does not inside
+# another virtual machine). Ends with "N passed, N failed, N skipped"; status 1 when something failed.
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "${1:-$root/build}" 2>/dev/null && pwd || echo "${1:-$root/build}")
+[ $# -gt 0 ] && shift
+tests=${*:-counts processes leave failures harm python}
+limit_s=${EACGM_KERNELS_LIMIT_S:-1500}
+slow=6 # emulated: the time limits of the tests are stretched by this
+
+skip() {
+	echo "ok 1 - root tests on another kernel # SKIP $1"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+}
+
+for program in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio; do
+	command -v "${program%%:*}" >/dev/null ||
+		skip "${program%%:*} is missing: apt-get install ${program##*:}"
+done
+busybox=$(command -v busybox)
+! ldd "$busybox" >/dev/null 2>&1 || skip "busybox is not static: apt-get install busybox-static"
+[ -x "$build/eacgm" ] || skip "$build/eacgm is not built: run 'make'"
+[ -e "$build/tests/root/targets/libtarget.so" ] ||
+	skip "the targets are not built: run 'ninja -C $build'"
+python=/usr/bin/python3
+[ -x $python ] || skip "$python is missing: apt-get install python3"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/eacgm-kernels.XXXXXX")
+qemu_pid=
+cleanup() {
+	[ -z "$qemu_pid" ] || kill "$qemu_pid" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# Debian's kernel: the package is unpacked, never installed.
+get_kernel() {
+	mkdir -p "$build/kernels"
+	kernel=$(ls "$build"/kernels/vmlinuz-6.1.* 2>/dev/null | tail -n 1)
+	[ -z "$kernel" ] || return 0
+	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null |
+		sed -n 's/.*Depends: \(linux-image-6\.1\.[^ ]*\)/\1/p' | head -n 1)
+	[ -n "$package" ] || skip "apt knows no linux-image-cloud-amd64 of 6.1 (apt-get update?)"
+	mkdir "$work/package"
+	(cd "$work/package" && apt-get download "$package" >apt.log 2>&1) ||
+		skip "$package cannot be downloaded: $(tail -n 1 "$work/package/apt.log")"
+	dpkg-deb -x "$work"/package/*.deb "$work/package/x"
+	for option in UPROBES DEBUG_INFO_BTF BPF_SYSCALL BPF_EVENTS FTRACE_SYSCALLS; do
+		grep -q "^CONFIG_$option=y" "$work"/package/x/boot/config-* ||
+			skip "$package is built without CONFIG_$option"
+	done
+	cp "$work"/package/x/boot/vmlinuz-* "$build/kernels/"
+	kernel=$(ls "$build"/kernels/vmlinuz-6.1.* | tail -n 1)
+	rm -rf "$work/package"
+}
+
+# A file and the shared libraries that it needs, at the same paths in the guest.
+add_program() {
+	for file in "$1" $(ldd "$1" 2>/dev/null | sed -n 's/.*[ \t]\(\/[^ ]*\) (0x.*/\1/p'); do
+		mkdir -p "$guest$(dirname "$file")"
+		cp -L "$file" "$guest$file"
+	done
+}
+
+add_python() {
+	add_program $python
+	real=$(readlink -f $python)
+	[ "$real" = $python ] || add_program "$real"
+	lib=$($python -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')
+	mkdir -p "$guest$lib"
+	(cd "$lib" && tar cf - --exclude=test --exclude=tests --exclude=idlelib \
+		--exclude=lib2to3 --exclude=ensurepip --exclude=tkinter --exclude=dist-packages \
+		--exclude=site-packages --exclude='config-*' .) | tar xf - -C "$guest$lib"
+	for extension in "$lib"/lib-dynload/*.so; do
+		case $extension in
+		*_json*|*_ctypes.*|*_posixshmem*) add_program "$extension" ;;
+		esac
+	done
+}
+
+pack_guest() {
+	guest=$work/guest
+	mkdir -p "$guest"/bin "$guest"/proc "$guest"/sys "$guest"/dev "$guest"/tmp "$guest"/root \
+		"$guest"/etc "$guest"/lib64 "$guest"/eacgm/build/tests/root "$guest"/eacgm/tests
+	cp "$busybox" "$guest/bin/busybox"
+	ln -s busybox "$guest/bin/sh"
+	cp "$root/tests/kernels/guest_init" "$guest/init"
+	chmod 755 "$guest/init"
+	printf 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' >"$guest/etc/passwd"
+	printf 'TESTS="%s"\nEACGM_TEST_SLOW=%s\n' "$tests" "$slow" >"$guest/guest.conf"
+	add_python
+	for program in setpriv unshare mount umount; do
+		path=$(command -v $program || true)
+		[ -z "$path" ] || add_program "$path"
+	done
+	add_program "$build/eacgm"
+	mv "$guest$build/eacgm" "$guest/eacgm/build/eacgm"
+	cp -r "$root/tests/root" "$guest/eacgm/tests/root"
+	for target in "$build"/tests/root/targets/*; do
+		[ -f "$target" ] && [ -x "$target" ] || continue
+		add_program "$target"
+		mkdir -p "$guest/eacgm/build/tests/root/targets"
+		mv "$guest$target" "$guest/eacgm/build/tests/root/targets/"
+	done
+	(cd "$guest" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/initrd.gz"
+	rm -rf "$guest"
+}
+
+# Shows the tests' lines as they come: a guest takes minutes.
+boot() {
+	timeout -k 5 "$limit_s" qemu-system-x86_64 -accel "${EACGM_KERNELS_ACCEL:-tcg}" -kernel "$kernel" \
+		-initrd "$work/initrd.gz" -append "console=ttyS0 panic=-1 quiet" -display none \
+		-serial "file:$work/console" -monitor none -no-reboot -m 2G -smp 2 \
+		-nic none </dev/null >"$work/qemu.log" 2>&1 &
+	qemu_pid=$!
+	: >>"$work/console"
+	tail -f -n +1 --pid=$qemu_pid "$work/console" 2>/dev/null | tr -d '\r' |
+		grep --line-buffered -a -E '^(guest:|ok |not ok |# |1\.\.)' || true
+	wait $qemu_pid && status=0 || status=$?
+	qemu_pid=
+	tr -d '\r' <"$work/console" >"$work/lines"
+}
+
+if [ -n "${EACGM_KERNEL:-}" ]; then
+	kernel=$EACGM_KERNEL
+	[ -r "$kernel" ] || skip "$kernel cannot be read"
+else
+	get_kernel
+fi
+echo "# $(basename "$kernel") in QEMU: $tests"
+pack_guest
+boot
+
+count() {
+	grep -a -c -E "$1" "$work/lines" || true
+}
+skipped=$(count '^(ok .*# SKIP|1\.\.0 # SKIP)')
+passed=$(($(count '^ok ') - $(count '^ok .*# SKIP')))
+failed=$(count '^not ok ')
+if ! grep -a -q '^guest: done' "$work/lines"; then
+	echo "not ok - the guest did not come to its end (QEMU ended with $status, limit $limit_s s)"
+	tail -n 25 "$work/lines" | sed 's/^/# /'
+	cat "$work/qemu.log"
+	failed=$((failed + 1))
+fi
+# A test file that dies reports less than it planned.
+planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$work/lines" | awk '{ n += $1 } END { print n + 0 }')
+reported=$(($(count '^ok ') + $(count '^not ok ')))
+if [ "$reported" -lt "$planned" ]; then
+	echo "not ok - $reported of $planned tests reported"
+	failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$((passed + skipped))" -gt 0 ]

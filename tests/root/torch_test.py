@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""torch_test.py - a scripted PyTorch run: operators equal what the script calls and what
+torch.profiler counts, autograd nodes have their names, errors leave the job unharmed."""
+
+import collections
+import json
+import os
+
+from harness import expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "torch_job.py")
+TORCH = ("--layers", "torch")
+
+
+def needs_torch(t):
+    if not os.path.exists(PYTHON):
+        skip("no %s" % PYTHON)
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+
+
+def counts(rec):
+    c = collections.Counter()
+    for f in rec.report["functions"]:
+        if f["layer"] == "torch":
+            c[f["name"]] += f["calls"]
+    return c
+
+
+def recorded(t, what, *options):
+    rec = t.record([PYTHON, JOB, what], *(options or TORCH))
+    rec.counts = counts(rec)
+    return rec
+
+
+def profiled(t, what):
+    out = t.path("profile.json")
+    r = t.run([PYTHON, JOB, what, out])
+    expect(r.status == 0, "profiled run: %s" % r)
+    with open(out) as f:
+        return collections.Counter(json.load(f))
+
+
+@test("the first operator call of a program is in the recording", 120)
+def _(t):
+    needs_torch(t)
+    before, rec = recorded(t, "none"), recorded(t, "first")
+    made = rec.counts - before.counts
+    expect(made["aten::tanh"] == 1 and made["aten::zeros"] == 1, "seen: %r" % made)
+    expect(rec.lost("late_attach") == 0, "late: %r" % rec.report["recording"])
+
+
+@test("operators: as many as the script calls, and as torch.profiler counts", 240)
+def _(t):
+    needs_torch(t)
+    before, rec, known = recorded(t, "none"), recorded(t, "all"), profiled(t, "all")
+    made = json.loads(rec.ran.out)
+    seen = rec.counts - before.counts
+    expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
+    for name, n in made["operators"].items():
+        expect(seen[name] >= n, "%s: script %d, seen %d" % (name, n, seen[name]))
+    ops = {name: n for name, n in known.items() if name.startswith("aten::")}
+    expect(len(ops) > 60, "the profiler names %d operators" % len(ops))
+    wrong = {name: (n, seen[name]) for name, n in ops.items() if seen[name] != n}
+    more = {name: n for name, n in seen.items() if name.startswith("aten::") and name not in ops}
+    total = sum(ops.values())
+    print("# %d operators, %d calls; differing %d, unknown to the profiler %d" % (
+        len(ops), total, len(wrong), len(more)))
+    expect(not wrong, "profiler's count and ours: %r" % wrong)
+    expect(not more, "operators that the profiler does not know: %r" % more)
+
+
+@test("autograd: each node by its name, as often as the model has it", 240)
+def _(t):
+    needs_torch(t)
+    rec, known = recorded(t, "all"), profiled(t, "all")
+    prefix = "autograd::engine::evaluate_function: "
+    # The profiler gives an accumulation its full class name.
+    nodes = {name[len(prefix):].split("::")[-1]: n for name, n in known.items()
+             if name.startswith(prefix)}
+    expect(nodes, "the profiler names nodes")
+    seen = collections.Counter()
+    for name, n in rec.counts.items():
+        seen[name.split("::")[-1]] += n
+    wrong = {name: (n, seen[name]) for name, n in nodes.items() if seen[name] != n}
+    expect(not wrong, "profiler's count and ours: %r" % wrong)
+    script = json.loads(rec.ran.out)["nodes"]
+    less = {name: (n, seen[name]) for name, n in script.items() if seen[name] < n}
+    expect(not less, "script's count and ours: %r" % less)
+
+
+@test("a nested operator is known as nested", 120)
+def _(t):
+    needs_torch(t)
+    rec = recorded(t, "all")
+    linear, addmm = rec.function("aten::linear"), rec.function("aten::addmm")
+    expect(linear["calls"] and linear["nested_calls"] == 0, "aten::linear: %r" % linear)
+    expect(addmm["calls"] and addmm["nested_calls"] == addmm["calls"], "aten::addmm: %r" % addmm)
+
+
+@test("a thousand operators that raise: the job is unharmed, the calls are there", 240)
+def _(t):
+    needs_torch(t)
+    alone = t.run([PYTHON, JOB, "errors"])
+    rec = recorded(t, "errors")
+    expect(rec.ran.out == alone.out and alone.out, "alone %s traced %s" % (alone, rec.ran))
+    expect(rec.counts["aten::linear"] == 500, "aten::linear: %d" % rec.counts["aten::linear"])
+    expect(rec.counts["aten::mm"] >= 501, "aten::mm: %d" % rec.counts["aten::mm"])
+
+
+@test("all layers at once, errors included: the job prints what it prints untraced", 240)
+def _(t):
+    needs_torch(t)
+    alone = t.run([PYTHON, JOB, "errors"])
+    rec = recorded(t, "errors", "--layers", "torch,python")
+    expect(rec.ran.out == alone.out and alone.out, "alone %s traced %s" % (alone, rec.ran))
+    expect(rec.counts["aten::linear"] == 500, "aten::linear: %d" % rec.counts["aten::linear"])
+
+
+@test("mode stats counts the operators alike", 240)
+def _(t):
+    needs_torch(t)
+    trace, stats = recorded(t, "all"), recorded(t, "all", *TORCH, "--mode", "stats")
+    expect(trace.counts == stats.counts, "differing: %r" % {
+        n: (trace.counts[n], stats.counts[n]) for n in trace.counts | stats.counts
+        if trace.counts[n] != stats.counts[n]})
+
+
+@test("attaching all operators takes less than a tenth of a second", 120)
+def _(t):
+    needs_torch(t)
+    rec = recorded(t, "none")
+    attach = rec.report["recording"]["attach"]
+    print("# %s places in %s ms by %s" % (attach["sites"], attach["ms"], attach["method"]))
+    expect(int(attach["sites"]) > 2900, "places: %r" % attach)
+    if attach["method"] == "single":
+        skip("single links: one system call each")
+    expect(float(attach["ms"]) < 100, "attaching took %s ms" % attach["ms"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
