@@ -170,8 +170,10 @@ static __always_inline int read_cstring(__u64 address, struct string_key *key)
 	return 0;
 }
 
-static __noinline __u64 fetch_string(const struct arg_desc *a, __u64 value, __u8 *flags)
+__noinline __u64 fetch_string(const struct arg_desc *a, __u64 value, __u8 *flags)
 {
+	if (!a || !flags)
+		return 0;
 	struct scratch *s = scratch_claim();
 	if (!s) {
 		*flags |= CALL_ARG_FAULT;
@@ -238,8 +240,10 @@ static __always_inline void emit_code(const struct py_layout *l, const struct co
 }
 
 /* The number of the code object that the frame at address runs; 0 when unreadable. */
-static __noinline __u64 fetch_pycode(const struct arg_desc *a, __u64 frame, __u8 *flags)
+__noinline __u64 fetch_pycode(const struct arg_desc *a, __u64 frame, __u8 *flags)
 {
+	if (!a || !flags)
+		return 0;
 	__u32 i = a->layout;
 	struct py_layout *l = bpf_map_lookup_elem(&py_layouts, &i);
 	if (!l)
@@ -279,8 +283,10 @@ static __always_inline __u64 resize(__u64 v, __u8 size, __u8 is_signed)
 }
 
 /* From the raw register or slot to what the call holds. */
-static __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
+__noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
 {
+	if (!a || !flags)
+		return 0;
 	for (int i = 0; i < 3; i++) {
 		if (i >= a->nderef)
 			break;
@@ -303,43 +309,53 @@ static __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *fla
 	return fetch_string(a, v, flags);
 }
 
-/* In the order of enum arg_source's ARG_ANY_REG; the context must be read at constant
- * offsets. */
+/* Reads a register at a constant offset of the context: the verifier refuses the address
+ * arithmetic that the compiler would make of a switch. */
+#define READ_REGISTER(ctx, reg)                                                                    \
+	({                                                                                         \
+		__u64 value_;                                                                      \
+		asm volatile("%0 = *(u64 *)(%1 + %2)"                                              \
+			     : "=r"(value_)                                                        \
+			     : "r"(ctx), "i"(__builtin_offsetof(struct pt_regs, reg)));            \
+		value_;                                                                            \
+	})
+
+/* In the order of enum arg_source's ARG_ANY_REG. */
 static __always_inline __u64 any_register(struct pt_regs *ctx, __u8 index)
 {
 	switch (index) {
 	case 0:
-		return ctx->rax;
+		return READ_REGISTER(ctx, rax);
 	case 1:
-		return ctx->rbx;
+		return READ_REGISTER(ctx, rbx);
 	case 2:
-		return ctx->rcx;
+		return READ_REGISTER(ctx, rcx);
 	case 3:
-		return ctx->rdx;
+		return READ_REGISTER(ctx, rdx);
 	case 4:
-		return ctx->rsi;
+		return READ_REGISTER(ctx, rsi);
 	case 5:
-		return ctx->rdi;
+		return READ_REGISTER(ctx, rdi);
 	case 6:
-		return ctx->rbp;
+		return READ_REGISTER(ctx, rbp);
 	case 7:
-		return ctx->rsp;
+		return READ_REGISTER(ctx, rsp);
 	case 8:
-		return ctx->r8;
+		return READ_REGISTER(ctx, r8);
 	case 9:
-		return ctx->r9;
+		return READ_REGISTER(ctx, r9);
 	case 10:
-		return ctx->r10;
+		return READ_REGISTER(ctx, r10);
 	case 11:
-		return ctx->r11;
+		return READ_REGISTER(ctx, r11);
 	case 12:
-		return ctx->r12;
+		return READ_REGISTER(ctx, r12);
 	case 13:
-		return ctx->r13;
+		return READ_REGISTER(ctx, r13);
 	case 14:
-		return ctx->r14;
+		return READ_REGISTER(ctx, r14);
 	default:
-		return ctx->r15;
+		return READ_REGISTER(ctx, r15);
 	}
 }
 
@@ -347,7 +363,7 @@ static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_
 {
 	__u64 v = 0;
 	if (a->source == ARG_STACK) {
-		__u64 slot = PT_REGS_SP(ctx) + 8 + 8 * (__u64)a->index;
+		__u64 slot = READ_REGISTER(ctx, rsp) + 8 + 8 * (__u64)a->index;
 		bpf_probe_read_user(&v, 8, (void *)slot);
 		return v;
 	}
@@ -357,17 +373,17 @@ static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_
 		return any_register(ctx, a->index);
 	switch (a->index) { /* the System V AMD64 ABI's order */
 	case 0:
-		return ctx->rdi;
+		return READ_REGISTER(ctx, rdi);
 	case 1:
-		return ctx->rsi;
+		return READ_REGISTER(ctx, rsi);
 	case 2:
-		return ctx->rdx;
+		return READ_REGISTER(ctx, rdx);
 	case 3:
-		return ctx->rcx;
+		return READ_REGISTER(ctx, rcx);
 	case 4:
-		return ctx->r8;
+		return READ_REGISTER(ctx, r8);
 	default:
-		return ctx->r9;
+		return READ_REGISTER(ctx, r9);
 	}
 }
 
@@ -397,7 +413,7 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 			break;
 		const struct arg_desc *a = &d->args[i];
 		if (a->source == ARG_RETURN) {
-			__u64 v = fetch_value(a, PT_REGS_RC(ctx), &c->flags);
+			__u64 v = fetch_value(a, READ_REGISTER(ctx, rax), &c->flags);
 			c->args[i] = v;
 			if ((d->error_rule == ERROR_NONZERO && v) ||
 			    (d->error_rule == ERROR_NEGATIVE && (__s64)v < 0) ||

@@ -43,8 +43,12 @@ static __always_inline __u32 hist_bucket(__u64 ns)
 	return octave * 4 + fraction;
 }
 
-static __noinline void hist_count(struct open_call *c, __u64 dur_ns)
+/* Functions that are not static are verified once, by themselves, instead of once for each
+ * path that leads to them; so they check their pointers, and return a value. */
+__noinline int hist_count(struct open_call *c, __u64 dur_ns)
 {
+	if (!c)
+		return 0;
 	struct hist_key key = {.tgid = bpf_get_current_pid_tgid() >> 32, .probe = c->probe};
 	if (c->flags & CALL_NAMED)
 		key.name = c->args[0];
@@ -53,12 +57,12 @@ static __noinline void hist_count(struct open_call *c, __u64 dur_ns)
 		__u32 zero = 0;
 		struct hist_value *empty = bpf_map_lookup_elem(&hist_zero, &zero);
 		if (!empty)
-			return;
+			return 0;
 		bpf_map_update_elem(&hists, &key, empty, BPF_NOEXIST);
 		h = bpf_map_lookup_elem(&hists, &key);
 		if (!h) {
 			count_loss(LOSS_HIST_FULL);
-			return;
+			return 0;
 		}
 	}
 	__sync_fetch_and_add(&h->count, 1);
@@ -70,6 +74,7 @@ static __noinline void hist_count(struct open_call *c, __u64 dur_ns)
 	if (dur_ns > h->max_ns)
 		h->max_ns = dur_ns;
 	__sync_fetch_and_add(&h->buckets[hist_bucket(dur_ns) & (HIST_BUCKETS - 1)], 1);
+	return 0;
 }
 
 static __always_inline void fill_record(struct rec_call *r, const struct open_call *c,
@@ -146,8 +151,10 @@ static __always_inline void layer_left(struct thread_state *st, __u32 layer)
 }
 
 /* Takes the newest open call off as left without returning. */
-static __noinline void drop_top(struct thread_state *st, __u64 now_ns)
+__noinline int drop_top(struct thread_state *st, __u64 now_ns)
 {
+	if (!st || !st->depth)
+		return 0;
 	__u32 depth = st->depth - 1;
 	struct open_call *c = &st->open[depth & (MAX_OPEN_CALLS - 1)];
 	st->depth = depth;
@@ -155,11 +162,12 @@ static __noinline void drop_top(struct thread_state *st, __u64 now_ns)
 	c->flags |= CALL_UNWOUND;
 	count_loss(LOSS_NO_RETURN);
 	keep_call(c, depth, now_ns - c->start_ns);
+	return 0;
 }
 
 /* True when the return address at sp is the kernel's trampoline: a caller that jumped
  * here (tail call) is still waiting for the same return. */
-static __noinline bool is_chained(__u64 sp)
+__noinline int is_chained(__u64 sp)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
@@ -170,8 +178,10 @@ static __noinline bool is_chained(__u64 sp)
 }
 
 /* Drops open calls whose frames are gone, seen from a function entered at sp. */
-static __noinline void drop_left(struct thread_state *st, __u64 sp)
+__noinline int drop_left(struct thread_state *st, __u64 sp)
 {
+	if (!st)
+		return 0;
 	__u64 now_ns = bpf_ktime_get_ns();
 	for (int i = 0; i < MAX_OPEN_CALLS; i++) {
 		__u32 depth = st->depth;
@@ -182,6 +192,7 @@ static __noinline void drop_left(struct thread_state *st, __u64 sp)
 			break;
 		drop_top(st, now_ns);
 	}
+	return 0;
 }
 
 /* Pushes a call; returns 1 when its return is not wanted. */
@@ -192,7 +203,6 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return 1;
-	probe_hits++;
 	__u32 depth = st->depth;
 	if (depth && st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp <= sp) {
 		drop_left(st, sp);
@@ -218,12 +228,14 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 	st->layer_open[layer]++;
 	st->depth = depth + 1;
 	c->start_ns = bpf_ktime_get_ns(); /* last: the call does not pay for its own entry */
-	return 0;
+	return depth >= MAX_RETURNS;
 }
 
 /* The frame of the newest open call of a probe; 0 when there is none. */
-static __noinline __u64 frame_of_pair(struct thread_state *st, __u32 probe)
+__noinline __u64 frame_of_pair(struct thread_state *st, __u32 probe)
 {
+	if (!st)
+		return 0;
 	for (int i = 1; i <= MAX_OPEN_CALLS; i++) {
 		if (i > st->depth)
 			break;
@@ -287,7 +299,6 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return;
-	probe_hits++;
 	struct open_call c = {
 		.start_ns = bpf_ktime_get_ns(),
 		.probe = COOKIE_PROBE(cookie),
@@ -354,12 +365,6 @@ int moment(struct pt_regs *ctx)
 /* The floor to compare with: attached like a span, does nothing. */
 SEC("uprobe")
 int empty_session(struct pt_regs *ctx)
-{
-	return 0;
-}
-
-SEC("uprobe")
-int empty_probe(struct pt_regs *ctx)
 {
 	return 0;
 }

@@ -13,27 +13,23 @@
 #define HISTS_MAX 16384
 #define CPUS_MAX 1024
 #define PY_LAYOUTS_MAX 16
-#define ACK_SLOTS 1024
+#define ANSWER_SLOTS 1024
 
 /* ---- set before load; dead branches vanish at verification ---- */
 const volatile bool target_all;         /* every process */
 const volatile __u64 target_cgroup;     /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid;          /* eacgm itself is never a target */
-const volatile __u64 loader_wait_ns;    /* longest hold of a process in the loader hook */
-const volatile bool have_loop;          /* bpf_loop exists (5.17) */
+const volatile __u64 hold_max_ns;       /* longest hold of a task that waits for us */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
 __u32 epoch;                      /* raised when probes go off: open calls are then void */
 bool frozen;                      /* record nothing, leave open calls as they are */
 bool closing;                     /* nobody answers the loader hook any more */
-__u64 maps_acked[ACK_SLOTS];      /* sequence numbers of REC_MAPS that were dealt with */
+__u64 answered[ANSWER_SLOTS];     /* sequence numbers of holds that were dealt with */
 
-/* ---- read by user space ---- */
-__u64 probe_hits; /* calls seen by enter, approximate (not atomic) */
 static __u64 next_id = 1;
-static __u64 maps_sequence;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

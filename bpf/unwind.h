@@ -3,18 +3,22 @@
  * unwind.h - lets C++ exceptions pass frames that have a return probe. A return probe
  * replaces the return address on the stack by the kernel's trampoline; an unwinder that
  * walks into it finds no rules and ends the program (std::terminate). So, when an
- * unwinder starts, every replaced return address is put back, and when the exception
- * has been caught, the frames that are still there get the trampoline again.
+ * unwinder starts, every replaced return address is put back, and when the exception has
+ * been caught, the frames that are still there get the trampoline again.
  *
  * The kernel keeps both values in the task's list of return_instances
  * (kernel/events/uprobes.c); entries of frames that are gone are dropped by the kernel
- * itself, as after longjmp. Runs for every task: whoever has a return probe of ours is
- * protected, target or not. */
+ * itself, as after longjmp. BPF may not write user memory where the kernel is locked
+ * down, so user space does (process_vm_writev) while the task is held. Runs for every
+ * task: whoever has a return probe of ours is protected, target or not. */
 #pragma once
 
-#include "state.h"
+#include "hold.h"
 
-#define RETURN_INSTANCES_MAX 128
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} guard SEC(".maps");
 
 static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
@@ -22,44 +26,84 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return area ? BPF_CORE_READ(area, vaddr) : 0;
 }
 
-/* _Unwind_RaiseException, _Unwind_Resume, _Unwind_Resume_or_Rethrow,
- * _Unwind_ForcedUnwind: entered before the stack is walked. */
-SEC("uprobe")
-int unwind_begins(struct pt_regs *ctx)
+struct listing {
+	struct rec_unwind *record;
+	struct return_instance *next;
+	__u64 trampoline;
+	__u64 sp; /* only frames above */
+	bool restore;
+};
+
+/* Notes one return address that is to be exchanged: the trampoline for the original, or
+ * back. */
+static long list_step(__u32 i, struct listing *l)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct return_instance *ri = BPF_CORE_READ(task, utask, return_instances);
+	struct return_instance *ri = l->next;
 	if (!ri)
+		return 1;
+	__u64 slot = BPF_CORE_READ(ri, stack);
+	__u64 original = BPF_CORE_READ(ri, orig_ret_vaddr);
+	__u64 there = 0;
+	l->next = BPF_CORE_READ(ri, next);
+	if (slot <= l->sp || bpf_probe_read_user(&there, 8, (void *)slot) ||
+	    there != (l->restore ? l->trampoline : original))
 		return 0;
-	__u64 trampoline = trampoline_of(task);
-	for (int i = 0; i < RETURN_INSTANCES_MAX && ri && trampoline; i++) {
-		__u64 slot = BPF_CORE_READ(ri, stack);
-		__u64 original = BPF_CORE_READ(ri, orig_ret_vaddr);
-		__u64 there = 0;
-		if (!bpf_probe_read_user(&there, 8, (void *)slot) && there == trampoline)
-			bpf_probe_write_user((void *)slot, &original, 8);
-		ri = BPF_CORE_READ(ri, next);
-	}
+	__u32 n = l->record->count;
+	if (n >= UNWIND_SLOTS)
+		return 1;
+	l->record->slots[n].address = slot;
+	l->record->slots[n].value = l->restore ? original : l->trampoline;
+	l->record->count = n + 1;
 	return 0;
 }
 
-/* __cxa_begin_catch: the stack ends at the catching frame now. */
-SEC("uprobe")
-int unwind_ends(struct pt_regs *ctx)
+static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct return_instance *ri = BPF_CORE_READ(task, utask, return_instances);
-	if (!ri)
+	if (closing && !restore)
 		return 0;
-	__u64 trampoline = trampoline_of(task);
-	__u64 sp = PT_REGS_SP(ctx);
-	for (int i = 0; i < RETURN_INSTANCES_MAX && ri && trampoline; i++) {
-		__u64 slot = BPF_CORE_READ(ri, stack);
-		__u64 original = BPF_CORE_READ(ri, orig_ret_vaddr);
-		__u64 there = 0;
-		if (slot > sp && !bpf_probe_read_user(&there, 8, (void *)slot) && there == original)
-			bpf_probe_write_user((void *)slot, &trampoline, 8);
-		ri = BPF_CORE_READ(ri, next);
+	if (!BPF_CORE_READ(task, utask, return_instances))
+		return 0;
+	struct rec_unwind *r = bpf_ringbuf_reserve(&guard, sizeof(*r), 0);
+	if (!r) {
+		count_loss(LOSS_TASK_FULL);
+		return 0;
 	}
+	struct listing l = {
+		.record = r,
+		.next = BPF_CORE_READ(task, utask, return_instances),
+		.trampoline = trampoline_of(task),
+		.sp = restore ? 0 : PT_REGS_SP(ctx),
+		.restore = restore,
+	};
+	r->count = 0;
+	if (l.trampoline)
+		bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
+	if (!r->count) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	struct hold h = hold_begin();
+	r->kind = REC_UNWIND;
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->sequence = h.sequence;
+	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
+	if (!hold_wait(&h))
+		count_loss(LOSS_LATE_GUARD);
 	return 0;
+}
+
+/* _Unwind_RaiseException, _Unwind_Resume, _Unwind_Resume_or_Rethrow,
+ * _Unwind_ForcedUnwind: entered before the stack is walked. */
+SEC("uprobe.s")
+int unwind_begins(struct pt_regs *ctx)
+{
+	return exchange_returns(ctx, true);
+}
+
+/* __cxa_begin_catch: the stack ends at the catching frame now. */
+SEC("uprobe.s")
+int unwind_ends(struct pt_regs *ctx)
+{
+	return exchange_returns(ctx, false);
 }

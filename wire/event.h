@@ -48,7 +48,9 @@ enum trace_mode {
 
 #define MAX_PROBES 16384
 #define MAX_ARGS 6        /* arguments of one probe, the return value included */
-#define MAX_OPEN_CALLS 64 /* traced calls open at once on a thread; the kernel allows 64 returns */
+#define MAX_OPEN_CALLS 128 /* traced calls open at once on a thread */
+#define MAX_RETURNS 64     /* pending return probes the kernel allows a task; a call that is
+			    * deeper has no return: its end is bounded by what follows it */
 #define STRING_BYTES 128  /* longest string argument kept; longer ones are cut and counted */
 
 /* Where an argument comes from and what it is. */
@@ -113,13 +115,15 @@ enum record_kind {
 	REC_EXEC = 5,
 	REC_EXIT = 6,
 	REC_MAPS = 7, /* the dynamic linker changed the mappings of a traced process */
+	REC_UNWIND = 8, /* return addresses to exchange before a task goes on */
 };
 
 enum call_flags {
 	CALL_NESTED = 1,   /* another call of its layer was open on the thread */
 	CALL_INSTANT = 2,  /* a moment: no duration */
 	CALL_OPEN = 4,     /* had not returned when tracing stopped; dur is up to then */
-	CALL_UNWOUND = 8,  /* left without returning (exception, longjmp); dur is an upper bound */
+	CALL_UNWOUND = 8,  /* its return was not seen (exception, longjmp, deeper than MAX_RETURNS);
+			    * dur is an upper bound */
 	CALL_ARG_FAULT = 16, /* at least one argument could not be read */
 	CALL_ARG_CUT = 32, /* a string argument was longer than is kept */
 	CALL_ERROR = 64,   /* the return value says so (the probe's error rule) */
@@ -178,10 +182,24 @@ struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	char comm[16];
 };
 
+#define UNWIND_SLOTS 64 /* as many pending return probes as the kernel allows a task */
+struct rec_unwind {
+	__u8 kind; /* REC_UNWIND */
+	__u8 pad[3];
+	__u32 count;
+	__u32 pid;
+	__u32 pad2;
+	__u64 sequence; /* to be answered */
+	struct {
+		__u64 address;
+		__u64 value;
+	} slots[UNWIND_SLOTS];
+};
+
 /* Why something was not recorded; counted per CPU. */
 enum loss_cause {
 	LOSS_RING_FULL,     /* the ring buffer had no room for a call */
-	LOSS_STACK_FULL,    /* more than MAX_OPEN_CALLS traced calls open on a thread */
+	LOSS_STACK_FULL,    /* more than MAX_OPEN_CALLS traced calls open on a thread: not kept */
 	LOSS_NO_STATE,      /* no memory for a thread's state */
 	LOSS_NO_RETURN,     /* left without returning: kept, with an upper bound as duration */
 	LOSS_ARG_FAULT,     /* an argument could not be read: call kept */
@@ -191,12 +209,13 @@ enum loss_cause {
 	LOSS_TASK_FULL,     /* a fork, exec or exit record found no room */
 	LOSS_LATE_ATTACH,   /* a library ran before its probes were attached */
 	LOSS_RETURN_UNMATCHED, /* a return whose entry was not seen (attached in mid-call) */
+	LOSS_LATE_GUARD,    /* an exception was not prepared for in time (bpf/unwind.h) */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
 	{"ring_full",   "stack_full", "no_state",	 "no_return",	     "arg_fault",        \
 	 "arg_cut",     "string_full", "hist_full", "task_full", "late_attach",              \
-	 "return_unmatched"}
+	 "return_unmatched", "late_guard"}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */
 #define HIST_MIN_SHIFT 6
@@ -221,5 +240,6 @@ _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
 _Static_assert(sizeof(struct probe_desc) == 8 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
 _Static_assert(sizeof(struct rec_task) == 56, "rec_task");
+_Static_assert(sizeof(struct rec_unwind) == 24 + 16 * UNWIND_SLOTS, "rec_unwind");
 _Static_assert(sizeof(struct hist_key) == 16, "hist_key");
 #endif

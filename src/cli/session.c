@@ -77,7 +77,6 @@ void session_write_end(struct session *s)
 	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)session_now_ns());
 	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns());
 	pipeline_meta(s->pipeline, "job_cpu_ns", "%lu", (unsigned long)job_ns);
-	pipeline_meta(s->pipeline, "probe_hits", "%lu", (unsigned long)st.probe_hits);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
 	pipeline_meta(s->pipeline, "attach_sites", "%lu", (unsigned long)st.sites);
 	pipeline_meta(s->pipeline, "attach_sites_stepped", "%lu", (unsigned long)st.sites_stepped);
@@ -114,7 +113,13 @@ static void note_missing(struct session *s)
 	tracer_results(s->tracer, add_result, &f);
 	for (size_t i = 0; i < c->entries.len; i++) {
 		const struct cat_entry *en = &c->entries.data[i];
-		if (f.met[i] || !(s->opts->layers & 1u << en->layer) || en->off_by_default ||
+		bool told = false;
+		for (size_t k = 0; k < i && en->libraries.len; k++) {
+			const struct cat_entry *before = &c->entries.data[k];
+			told |= before->libraries.len &&
+				!strcmp(before->libraries.data[0], en->libraries.data[0]);
+		}
+		if (told || f.met[i] || !(s->opts->layers & 1u << en->layer) || en->off_by_default ||
 		    !(en->expected || en->layer == LAYER_USER) || !en->libraries.len)
 			continue;
 		pipeline_note(s->pipeline, en->libraries.data[0],

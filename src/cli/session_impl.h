@@ -20,6 +20,7 @@ struct session {
 	pthread_t mover;
 	bool mover_runs;
 	atomic_bool stop_mover;
+	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */
 	atomic_bool write_failed;
 	struct err write_error; /* set before write_failed */
 

@@ -24,7 +24,9 @@ static void on_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t cou
 
 static void on_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
 {
-	pipeline_histogram(ctx, key, value);
+	struct session *s = ctx;
+	s->counted_calls += value->count;
+	pipeline_histogram(s->pipeline, key, value);
 }
 
 static bool keeps_histograms(const struct session *s)
@@ -36,11 +38,17 @@ static bool keeps_histograms(const struct session *s)
 	return false;
 }
 
-static void flush(struct session *s)
+static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
+	s->counted_calls = 0;
 	if (keeps_histograms(s))
-		tracer_histograms(s->tracer, on_histogram, s->pipeline);
+		tracer_histograms(s->tracer, on_histogram, s);
+	struct pipeline_stats st;
+	pipeline_stats(s->pipeline, &st);
+	if (last)
+		pipeline_meta(s->pipeline, "probe_hits", "%lu",
+			      (unsigned long)(st.calls + s->counted_calls));
 	if (!pipeline_flush(s->pipeline, &s->write_error) || atomic_load(&s->write_failed))
 		return;
 	atomic_store(&s->write_failed, true);
@@ -57,7 +65,7 @@ static void *move(void *arg)
 		pipeline_pass_end(s->pipeline);
 		uint64_t now_ns = session_now_ns();
 		if (now_ns - flushed_ns >= FLUSH_NS || last) {
-			flush(s);
+			flush(s, last);
 			flushed_ns = now_ns;
 		}
 		if (last)

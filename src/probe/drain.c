@@ -278,13 +278,12 @@ double tracer_calibrate(struct tracer *t)
 	close(result[0]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
-	/* what the child left in the rings and in the counters goes */
+	/* what the child left in the rings goes */
 	struct err e;
 	if (!tracer_set_drain(t, drop_record, NULL, &e))
 		tracer_drain(t);
 	t->calibrating = true;
 	tracer_control(t);
 	t->calibrating = false;
-	t->bpf->bss->probe_hits = 0;
 	return ns;
 }

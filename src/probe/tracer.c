@@ -39,8 +39,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	bool session = t->method == ATTACH_SESSION;
 	int multi = t->method == ATTACH_SINGLE ? 0 : BPF_UPROBE_MULTI;
 	set_role(b->progs.span_session, session, BPF_UPROBE_SESSION);
-	set_role(b->progs.empty_session, false, 0);
-	set_role(b->progs.empty_probe, false, 0);
+	set_role(b->progs.empty_session, session && t->opts.with_empty, BPF_UPROBE_SESSION);
 	set_role(b->progs.span_enter, !session, multi);
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
@@ -305,7 +304,6 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		.files = t->files.list.len,
 		.attach_ns = t->attach_ns,
 		.plan_ns = t->plan_ns,
-		.probe_hits = t->bpf->bss->probe_hits,
 	};
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];

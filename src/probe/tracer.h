@@ -39,6 +39,7 @@ struct tracer_options {
 	uint32_t cgroup_level;
 	uint32_t ring_bytes;        /* per CPU, 0 = by the number of CPUs */
 	const char *btf_path;       /* NULL = the running kernel's */
+	bool with_empty;            /* load the empty programs too (bench/) */
 	bool without_guard;         /* go on where exceptions cannot be protected */
 	struct tracer_events events;
 };
@@ -101,7 +102,6 @@ struct tracer_stats {
 	uint64_t files;
 	uint64_t attach_ns;     /* sum over all files */
 	uint64_t plan_ns;
-	uint64_t probe_hits;
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 
