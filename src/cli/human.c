@@ -19,16 +19,17 @@ const char *human_ns(char ret[static HUMAN_BYTES], uint64_t ns)
 {
 	if (!ns)
 		return strcpy(ret, "0");
-	if (ns < 1000)
-		snprintf(ret, HUMAN_BYTES, "%u ns", (unsigned)ns);
-	else if (ns < 999500)
-		three_digits(ret, (double)ns / 1e3, "µs");
-	else if (ns < 999500000)
-		three_digits(ret, (double)ns / 1e6, "ms");
-	else if (ns < 999500000000)
-		three_digits(ret, (double)ns / 1e9, "s");
-	else
-		strcat(strcpy(ret, human_count(ret, ns / 1000000000)), " s");
+	if (ns >= 999500000000) {
+		human_count(ret, ns / 1000000000);
+		return strcat(ret, " s");
+	}
+	if (ns >= 999500000)
+		return three_digits(ret, (double)ns / 1e9, "s");
+	if (ns >= 999500)
+		return three_digits(ret, (double)ns / 1e6, "ms");
+	if (ns >= 1000)
+		return three_digits(ret, (double)ns / 1e3, "µs");
+	snprintf(ret, HUMAN_BYTES, "%u ns", (unsigned)ns);
 	return ret;
 }
 

@@ -103,6 +103,13 @@ json_t *json_about(const struct rec_tables *t)
 
 void json_write(FILE *out, json_t *v)
 {
-	json_dumpf(v, out, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(15);
+	char line[4096];
+	/* Into memory first: jansson hands out single characters. */
+	size_t len = json_dumpb(v, line, sizeof(line), flags);
+	if (len <= sizeof(line))
+		fwrite(line, 1, len, out);
+	else
+		json_dumpf(v, out, flags);
 	json_decref(v);
 }
