@@ -51,14 +51,14 @@ demo: setup-test
 	$(SUDO) sh demo/demo.sh $(BUILD)/eacgm
 
 dist: all
-	sh dist/make.sh $(BUILD)
+	sh tools/dist.sh $(BUILD)
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
 
 lint: setup-lint
 	$(MAKE) all
-	sh tests/lint.sh $(BUILD)
+	sh tools/lint.sh $(BUILD)
 
 fuzz: setup
 	sh tests/fuzz/run.sh $${SECONDS_EACH:-30}

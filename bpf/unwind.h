@@ -27,10 +27,11 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 }
 
 struct listing {
-	struct rec_unwind *record;
+	struct rec_unwind *record; /* NULL: only count */
 	struct return_instance *next;
 	__u64 trampoline;
 	__u64 sp; /* only frames above */
+	__u32 count;
 	bool restore;
 };
 
@@ -48,44 +49,45 @@ static long list_step(__u32 i, struct listing *l)
 	if (slot <= l->sp || bpf_probe_read_user(&there, 8, (void *)slot) ||
 	    there != (l->restore ? l->trampoline : original))
 		return 0;
-	__u32 n = l->record->count;
+	__u32 n = l->count;
 	if (n >= UNWIND_SLOTS)
 		return 1;
-	l->record->slots[n].address = slot;
-	l->record->slots[n].value = l->restore ? original : l->trampoline;
-	l->record->count = n + 1;
+	if (l->record) {
+		l->record->slots[n].address = slot;
+		l->record->slots[n].value = l->restore ? original : l->trampoline;
+	}
+	l->count = n + 1;
 	return 0;
 }
 
 static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	if (closing && !restore)
-		return 0;
-	if (!BPF_CORE_READ(task, utask, return_instances))
-		return 0;
-	struct rec_unwind *r = bpf_ringbuf_reserve(&guard, sizeof(*r), 0);
-	if (!r) {
-		count_loss(LOSS_TASK_FULL);
-		return 0;
-	}
 	struct listing l = {
-		.record = r,
 		.next = BPF_CORE_READ(task, utask, return_instances),
 		.trampoline = trampoline_of(task),
 		.sp = restore ? 0 : PT_REGS_SP(ctx),
 		.restore = restore,
 	};
-	r->count = 0;
-	if (l.trampoline)
-		bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
-	if (!r->count) {
-		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+	if (!l.next || !l.trampoline || (closing && !restore))
+		return 0;
+	struct return_instance *first = l.next;
+	bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
+	if (!l.count)
+		return 0;
+	struct rec_unwind *r = bpf_ringbuf_reserve(&guard, sizeof(*r), 0);
+	if (!r) {
+		count_loss(LOSS_LATE_GUARD);
 		return 0;
 	}
-	struct hold h = hold_begin();
+	struct hold h = hold_begin(ctx);
+	l.record = r;
+	l.next = first;
+	l.count = 0;
+	bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
 	r->kind = REC_UNWIND;
 	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->count = l.count;
 	r->sequence = h.sequence;
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
 	if (!hold_wait(&h))

@@ -111,14 +111,10 @@ static void check_programs(struct diagnosis *d)
 	}
 	tracer_stats(t, &st);
 	add(d, "BPF programs", GOOD, "loaded and verified", "");
-	if (st.has_guard)
+	if (st.can_hold) {
 		add(d, "C++ exceptions", GOOD, "may pass traced functions", "");
-	if (st.has_loader_hook)
 		add(d, "late libraries", GOOD, "held until their probes are attached", "");
-	else
-		add(d, "late libraries", LIMITED,
-		    "a library's first calls may be lost while its probes are attached",
-		    "a kernel of 6.0 or later can hold the process (sleepable uprobes)");
+	}
 	double ns = tracer_calibrate(t);
 	char text[64];
 	snprintf(text, sizeof(text), "%.0f ns a call, record included", ns);

@@ -1,5 +1,6 @@
 /* cmd_record.c - `eacgm record`: options in, one session, one line about it out. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,8 +39,9 @@ static const struct opt_def options[] = {
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
 	{0, "without-guard", NULL,
-	 "Trace also where the kernel forbids BPF to write user memory: a C++ exception that "
-	 "passes a traced function then ends the job.",
+	 "Trace also on kernels without sleepable uprobes (before 6.0): a C++ exception that "
+	 "passes a traced function then ends the job, and a late library's first calls may be "
+	 "lost.",
 	 NULL, 0},
 	{0},
 };
@@ -196,6 +198,8 @@ static int run(const struct args *a)
 	struct err e = {0};
 	if (read_options(&o, a, &e))
 		return usage_error(cmd, "%s", e.msg);
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write(2), told as such */
+	signal(SIGPIPE, SIG_IGN);
 	int targets = (o.command != NULL) + args_has(a, "pid") + args_has(a, "cgroup") +
 		      args_has(a, "all");
 	if (targets != 1)

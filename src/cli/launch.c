@@ -51,6 +51,7 @@ static void child(char **argv, int gate, int report)
 	if (read(gate, &go, 1) != 1)
 		_exit(127); /* eacgm ended before it was ready */
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	execvp(argv[0], argv);
 	int code = errno;
 	if (write(report, &code, sizeof(code)) != sizeof(code))

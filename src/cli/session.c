@@ -420,6 +420,8 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	}
 	if (rc)
 		launch_cancel(&s.launch);
+	if (s.live.len || opts->target->all || opts->target->cgroup_id)
+		tracer_linger(s.tracer);
 	vec_free(&s.live);
 	tracer_close(s.tracer);
 	return rc;

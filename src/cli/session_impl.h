@@ -19,6 +19,8 @@ struct session {
 
 	pthread_t mover;
 	bool mover_runs;
+	pthread_t syncer;
+	bool syncer_runs;
 	atomic_bool stop_mover;
 	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */
 	atomic_bool write_failed;

@@ -1,9 +1,12 @@
-/* session_mover.c - the thread between rings and recording. It polls: a wake-up per
- * record would be paid by the traced threads. */
+/* session_mover.c - the thread between rings and recording, and the one that sends the
+ * recording to the disk. The mover polls: a wake-up per record would be paid by the traced
+ * threads. It never waits for the disk: rings would fill meanwhile. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/session_impl.h"
 
@@ -75,11 +78,28 @@ static void *move(void *arg)
 	}
 }
 
+/* What was flushed survives a crash of the machine a second later. */
+static void *sync_file(void *arg)
+{
+	struct session *s = arg;
+	int fd = open(s->opts->output, O_RDONLY | O_CLOEXEC);
+	for (int tick = 0; fd >= 0 && !atomic_load(&s->stop_mover); tick++) {
+		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+		if (tick % 10 == 9)
+			fdatasync(fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
 int mover_start(struct session *s, struct err *e)
 {
 	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
 	if (!rc) {
 		rc = -pthread_create(&s->mover, NULL, move, s);
+		if (!rc)
+			s->syncer_runs = !pthread_create(&s->syncer, NULL, sync_file, s);
 		if (rc)
 			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 		s->mover_runs = true;
@@ -93,5 +113,7 @@ void mover_stop(struct session *s)
 		return;
 	atomic_store(&s->stop_mover, true);
 	pthread_join(s->mover, NULL);
-	s->mover_runs = false;
+	if (s->syncer_runs)
+		pthread_join(s->syncer, NULL);
+	s->mover_runs = s->syncer_runs = false;
 }

@@ -14,18 +14,19 @@
 
 /* ---- hooks: exception guard and dynamic linker ---- */
 
-static void hook_symbol(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
-			const char *open_path, const char *symbol, int prog_fd, uint64_t cookie)
+static int hook_symbol(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
+		       const char *open_path, const char *symbol, int prog_fd, uint64_t cookie)
 {
 	struct elf_symbol s;
 	struct err e;
 	if (!elf_file_find(elf, symbol, &s) || !s.is_function)
-		return;
+		return -ENOENT;
 	int fd = attach_one(prog_fd, open_path, s.file_offset, cookie, &e);
 	if (fd >= 0)
 		*vec_push(&f->hooks.fds) = fd;
 	else if (t->opts.events.on_note)
 		t->opts.events.on_note(t->opts.events.ctx, f->path, e.msg);
+	return fd;
 }
 
 static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
@@ -34,8 +35,11 @@ static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf
 	static const char *const begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
 					     "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
 	int begin_fd = bpf_program__fd(t->bpf->progs.unwind_begins);
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		hook_symbol(t, f, elf, open_path, begins[i], begin_fd, 0);
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+		int fd = hook_symbol(t, f, elf, open_path, begins[i], begin_fd, 0);
+		if (fd >= 0)
+			tracer_guard_keep(t, fd);
+	}
 	hook_symbol(t, f, elf, open_path, "__cxa_begin_catch",
 		    bpf_program__fd(t->bpf->progs.unwind_ends), 0);
 }

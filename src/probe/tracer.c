@@ -211,10 +211,10 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		};
 		rc = make_rings(t, e);
 	}
-	if (!rc)
-		rc = attach_tasks(t, e);
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
+	if (!rc)
+		rc = attach_tasks(t, e);
 	if (rc) {
 		tracer_close(t);
 		return rc;
@@ -325,6 +325,11 @@ void tracer_results(const struct tracer *t,
 		for (size_t r = 0; r < f->results.len; r++)
 			visit(ctx, f->path, &f->results.data[r]);
 	}
+}
+
+void tracer_linger(struct tracer *t)
+{
+	t->linger = true;
 }
 
 void tracer_close(struct tracer *t)

@@ -114,5 +114,9 @@ void tracer_results(const struct tracer *t,
  * calls an empty function; its records are dropped. 0 when it cannot be measured. */
 double tracer_calibrate(struct tracer *t);
 
+/* Targets go on running after tracer_close: the exception guard stays for some seconds,
+ * for the calls that are under way. */
+void tracer_linger(struct tracer *t);
+
 /* Detaches and frees; safe at any moment. */
 void tracer_close(struct tracer *t);

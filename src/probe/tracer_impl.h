@@ -1,8 +1,6 @@
 /* tracer_impl.h - the tracer's insides, shared by the files that implement it. */
 #pragma once
 
-#include <pthread.h>
-
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
@@ -18,10 +16,9 @@ struct tracer {
 	struct attach_programs programs;
 	enum attach_method method;
 	bool can_hold; /* sleepable programs: exception guard and loader hook are there */
-	struct ring_buffer *guard;
-	pthread_t guard_thread;
-	bool guard_runs;
-	bool stop_guard; /* atomic */
+	pid_t guard_pid; /* 0 = none */
+	int guard_sock;
+	bool linger;     /* the guard is to outlive us: targets go on running */
 	bool calibrating; /* task events are our own child's */
 	uint32_t off_layers; /* switched off by tracer_switch */
 	size_t probes_told;  /* of plan.probes, how many went to on_probe */
@@ -46,6 +43,8 @@ int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_p
 void tracer_answer(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
+/* Gives the guard a share of a hook's link, which keeps it attached after our end. */
+void tracer_guard_keep(struct tracer *t, int link_fd);
 void tracer_guard_stop(struct tracer *t);
 
 uint64_t tracer_now_ns(void);

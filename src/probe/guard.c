@@ -1,0 +1,161 @@
+/* guard.c - the process that lets C++ exceptions pass: exchanges return addresses on the
+ * stack of a task that bpf/unwind.h holds (process_vm_writev(2) is allowed where BPF may
+ * not write).
+ *
+ * A process of its own, for two reasons. It does nothing else, so it answers in
+ * microseconds. And it outlives the tracer: calls that are under way when the tracer
+ * ends, or is killed, still have a return probe, and an exception that leaves them has to
+ * be prepared for. So it holds the hooks' links too, for GUARD_LINGER_S after the end. */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe/tracer_impl.h"
+
+#define GUARD_LINGER_S 10
+#define END_AT_ONCE    'q'
+
+static int on_unwind(void *ctx, void *data, size_t len)
+{
+	struct tracer *t = ctx;
+	struct rec_unwind *r = data;
+	struct iovec local[UNWIND_SLOTS], remote[UNWIND_SLOTS];
+	if (len < sizeof(*r) || r->count > UNWIND_SLOTS)
+		return 0;
+	for (uint32_t i = 0; i < r->count; i++) {
+		local[i] = (struct iovec){&r->slots[i].value, sizeof(r->slots[i].value)};
+		remote[i] = (struct iovec){(void *)(uintptr_t)r->slots[i].address,
+					   sizeof(r->slots[i].value)};
+	}
+	process_vm_writev((pid_t)r->pid, local, r->count, remote, r->count, 0);
+	tracer_answer(t, r->sequence);
+	return 0;
+}
+
+/* ---- the guard's side ---- */
+
+/* A message of the tracer: a link to keep, or the order to end. 0 when it is gone. */
+static int read_message(int sock, bool *ret_end)
+{
+	char byte;
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {&byte, 1};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.space,
+			     .msg_controllen = sizeof(control.space)};
+	/* a link that came along stays open until this process ends: that is its purpose */
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	*ret_end = n == 1 && byte == END_AT_ONCE;
+	return n > 0;
+}
+
+static void close_all_but(int a, int b)
+{
+	int low = a < b ? a : b, high = a < b ? b : a;
+	syscall(SYS_close_range, 3, low - 1, 0);
+	syscall(SYS_close_range, low + 1, high - 1, 0);
+	syscall(SYS_close_range, high + 1, ~0U, 0);
+}
+
+static void guard_main(struct tracer *t, int sock)
+{
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	setsid(); /* not in the terminal's group: Ctrl-C is not for it */
+	prctl(PR_SET_NAME, "eacgm-guard");
+	int map_fd = bpf_map__fd(t->bpf->maps.guard);
+	close_all_but(map_fd, sock);
+	struct ring_buffer *ring = ring_buffer__new(map_fd, on_unwind, t, NULL);
+	if (!ring)
+		_exit(1);
+	/* a held task waits: answer before anything else runs, where that is allowed */
+	struct sched_param first = {.sched_priority = 1};
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, 0, -20);
+	struct pollfd fds[] = {{.fd = ring_buffer__epoll_fd(ring), .events = POLLIN},
+			       {.fd = sock, .events = POLLIN}};
+	uint64_t until_ns = 0;
+	bool end = false;
+	while (!end && (!until_ns || tracer_now_ns() < until_ns)) {
+		if (poll(fds, 2, until_ns ? 200 : -1) < 0 && errno != EINTR)
+			break;
+		ring_buffer__consume(ring);
+		if (fds[1].fd >= 0 && fds[1].revents && !read_message(sock, &end)) {
+			fds[1].fd = -1;
+			until_ns = tracer_now_ns() + GUARD_LINGER_S * 1000000000ULL;
+		}
+	}
+	_exit(0);
+}
+
+/* ---- the tracer's side ---- */
+
+int tracer_guard_start(struct tracer *t, struct err *e)
+{
+	int socks[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks))
+		return err_set(e, errno, "cannot make a socket: %s", strerror(errno));
+	fflush(NULL);
+	t->guard_pid = fork();
+	if (t->guard_pid < 0) {
+		close(socks[0]);
+		close(socks[1]);
+		return err_set(e, errno, "cannot fork: %s", strerror(errno));
+	}
+	if (!t->guard_pid) {
+		close(socks[0]);
+		guard_main(t, socks[1]);
+	}
+	close(socks[1]);
+	t->guard_sock = socks[0];
+	return 0;
+}
+
+void tracer_guard_keep(struct tracer *t, int link_fd)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {(char[]){'l'}, 1};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.space,
+			     .msg_controllen = sizeof(control.space)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &link_fd, sizeof(int));
+	if (t->guard_pid > 0)
+		sendmsg(t->guard_sock, &msg, MSG_NOSIGNAL);
+}
+
+void tracer_guard_stop(struct tracer *t)
+{
+	if (t->guard_pid <= 0)
+		return;
+	char order = END_AT_ONCE;
+	if (!t->linger && send(t->guard_sock, &order, 1, MSG_NOSIGNAL) == 1) {
+		close(t->guard_sock);
+		waitpid(t->guard_pid, NULL, 0);
+	} else {
+		close(t->guard_sock);
+	}
+	t->guard_pid = 0;
+}

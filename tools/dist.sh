@@ -1,0 +1,31 @@
+#!/bin/sh
+# Makes the tarball: the one binary, its man pages, completion and licence. The binary may
+# need nothing but glibc, of version 2.36 at most.
+# usage: dist.sh BUILD
+set -eu
+build=$1
+version=$("$build/eacgm" --version | awk '{print $2}')
+name=eacgm-$version-x86_64
+stage=$build/$name
+needs=$(objdump -p "$build/eacgm" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
+if [ -n "$needs" ]; then
+	echo "dist: the binary needs more than glibc: $needs" >&2
+	exit 1
+fi
+newest=$(objdump -T "$build/eacgm" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
+if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.36 ]; then
+	echo "dist: the binary needs $newest, newer than GLIBC_2.36" >&2
+	exit 1
+fi
+ninja -C "$build" man >/dev/null
+rm -rf "$stage"
+mkdir -p "$stage/man" "$stage/completion" "$stage/licenses"
+strip -o "$stage/eacgm" "$build/eacgm"
+cp "$build"/*.1 "$stage/man/"
+cp "$build/eacgm.bash" "$stage/completion/eacgm"
+cp LICENSE README.md CHANGELOG.md "$stage/"
+for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libstdc++6; do
+	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
+done
+tar -C "$build" -czf "$build/$name.tar.gz" "$name"
+echo "$build/$name.tar.gz ($(du -h "$build/$name.tar.gz" | cut -f1), needs glibc only, at least ${newest#GLIBC_})"
