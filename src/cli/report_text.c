@@ -123,6 +123,8 @@ static void header(const struct page *p)
 			    (double)t->file_bytes / (double)t->calls);
 	else
 		header_line(p, "file", "%s", human_bytes(a, t->file_bytes));
+	if (r->options->pid)
+		header_line(p, "shown", "process %u only", r->options->pid);
 	header_losses(p);
 	if (r->cpu_ratio >= 0)
 		header_line(p, "cost", "%.2f %% of the job's CPU time", r->cpu_ratio * 100);

@@ -1,0 +1,208 @@
+"""Reads a Perfetto trace back through protoc and checks that it holds together.
+
+Decodes with the minimal schema in src/export/perfetto.proto, so a field with a wrong
+number or type shows as a bare number and fails. Knows nothing of eacgm's own code.
+"""
+import re
+import subprocess
+import sys
+from collections import defaultdict
+
+CLEARED, NEEDS_STATE = 1, 2
+MONOTONIC, REALTIME = 3, 1
+LINE = re.compile(r'^\s*(?:(\w+) \{|(\w+): (.*)|(\}))\s*$')
+ESCAPE = re.compile(rb'\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)', re.S)
+PLAIN = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+
+
+class Bad(Exception):
+    pass
+
+
+def need(condition, what):
+    if not condition:
+        raise Bad(what)
+
+
+def unescape(match):
+    text = match.group(1)
+    if text[:1].isdigit():
+        return bytes([int(text, 8)])
+    if text[:1] == b"x" and len(text) > 1:
+        return bytes([int(text[1:], 16)])
+    return PLAIN.get(text, text)
+
+
+def value(text):
+    if text.startswith('"'):
+        return ESCAPE.sub(unescape, text[1:-1].encode()).decode()
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text  # the name of an enum's value
+
+
+def parse(text):
+    """protoc's text format as {field: [values]}."""
+    root = defaultdict(list)
+    stack = [root]
+    for line in text.splitlines():
+        match = LINE.match(line)
+        need(match, f"cannot read {line!r}")
+        message, field, rest, end = match.groups()
+        name = message or field
+        # protoc shows fields that the schema lacks by their number
+        need(not name or not name.isdigit(), f"field {name} is not in the schema")
+        if message:
+            stack[-1][message].append(defaultdict(list))
+            stack.append(stack[-1][message][-1])
+        elif end:
+            stack.pop()
+        else:
+            stack[-1][field].append(value(rest))
+    need(len(stack) == 1, "braces do not match")
+    return root
+
+
+def one(message, field, default=None):
+    values = message.get(field, [])
+    need(len(values) <= 1, f"{field} is given {len(values)} times")
+    return values[0] if values else default
+
+
+class Trace:
+    """Tracks, slices, instants and counters, with all interned numbers resolved."""
+
+    def __init__(self, root):
+        self.tracks, self.slices, self.instants = {}, [], []
+        self.counters = defaultdict(list)
+        self.clocks = {}
+        self.interned = defaultdict(dict)
+        self.open = defaultdict(list)
+        self.now = {}
+        packets = root["packet"]
+        need(packets, "no packets")
+        for index, packet in enumerate(packets):
+            self.packet(index, packet)
+        for track, spans in self.open.items():
+            need(not spans, f"{spans} never end on {self.tracks[track]}")
+
+    def packet(self, index, p):
+        need(one(p, "trusted_packet_sequence_id") == 1, "packet without sequence")
+        flags = one(p, "sequence_flags")
+        need(flags == (CLEARED if index == 0 else NEEDS_STATE), f"sequence flags {flags}")
+        if index == 0:
+            defaults = one(p, "trace_packet_defaults")
+            need(defaults and one(defaults, "timestamp_clock_id") == MONOTONIC, "no default clock")
+            self.clock_snapshot(one(p, "clock_snapshot"))
+        self.intern(one(p, "interned_data", {}))
+        if p.get("track_descriptor"):
+            self.track(one(p, "track_descriptor"))
+        if p.get("track_event"):
+            self.event(one(p, "timestamp"), one(p, "track_event"))
+
+    def clock_snapshot(self, snapshot):
+        need(snapshot, "the first packet has no clock snapshot")
+        for clock in snapshot["clocks"]:
+            self.clocks[one(clock, "clock_id")] = one(clock, "timestamp")
+        need(MONOTONIC in self.clocks, "no monotonic clock")
+        need(one(snapshot, "primary_trace_clock") == "BUILTIN_CLOCK_MONOTONIC", "primary clock")
+
+    def intern(self, data):
+        for kind in ("event_categories", "event_names", "debug_annotation_names"):
+            for row in data.get(kind, []):
+                self.define(kind, one(row, "iid"), one(row, "name"))
+        for row in data.get("debug_annotation_string_values", []):
+            self.define("strings", one(row, "iid"), one(row, "str", ""))
+        for row in data.get("source_locations", []):
+            self.define("places", one(row, "iid"), (one(row, "file_name"), one(row, "line_number"),
+                                                    one(row, "function_name")))
+
+    def define(self, kind, iid, what):
+        need(iid, f"{kind}: number 0 means none")
+        need(iid not in self.interned[kind], f"{kind} {iid} is defined twice")
+        self.interned[kind][iid] = what
+
+    def lookup(self, kind, iid):
+        need(iid in self.interned[kind], f"{kind} {iid} is used before it is defined")
+        return self.interned[kind][iid]
+
+    def track(self, d):
+        uuid = one(d, "uuid")
+        need(uuid and uuid not in self.tracks, f"track {uuid} is described twice")
+        parent = one(d, "parent_uuid")
+        need(parent is None or parent in self.tracks, f"track {uuid}: parent {parent} is unknown")
+        row = {"kind": "plain", "name": one(d, "name"), "parent": parent}
+        for kind in ("process", "thread", "counter"):
+            if d.get(kind):
+                fields = one(d, kind)
+                row.update({k: v[0] if len(v) == 1 else v for k, v in fields.items()}, kind=kind)
+        self.tracks[uuid] = row
+
+    def args(self, event):
+        args = {}
+        for a in event.get("debug_annotations", []):
+            name = one(a, "name")
+            if name is None:
+                name = self.lookup("debug_annotation_names", one(a, "name_iid"))
+            kinds = [k for k in a if k not in ("name", "name_iid")]
+            need(len(kinds) == 1, f"annotation {name} has values {kinds}")
+            v = one(a, kinds[0])
+            if kinds[0] == "string_value_iid":
+                v = self.lookup("strings", v)
+            args[name] = (kinds[0].replace("_value", "").replace("_iid", ""), v)
+        return args
+
+    def event(self, time, e):
+        uuid, kind = one(e, "track_uuid"), one(e, "type")
+        need(uuid in self.tracks, f"event on unknown track {uuid}")
+        track = self.tracks[uuid]
+        if kind == "TYPE_COUNTER":
+            need(track["kind"] == "counter", "counter value on another track")
+            self.counters[uuid].append((time, one(e, "double_counter_value")))
+            return
+        need(time >= self.now.get(uuid, 0), f"time goes back on {track}")
+        self.now[uuid] = time
+        if kind == "TYPE_SLICE_END":
+            need(self.open[uuid], f"end without begin on {track}")
+            row = self.open[uuid].pop()
+            row["end"] = time
+            self.slices.append(row)
+            return
+        row = {"track": track, "start": time, "args": self.args(e), "depth": len(self.open[uuid])}
+        row["name"] = one(e, "name") or self.lookup("event_names", one(e, "name_iid"))
+        row["categories"] = [self.lookup("event_categories", c)
+                             for c in e.get("category_iids", [])]
+        place = one(e, "source_location_iid")
+        row["place"] = self.lookup("places", place) if place else None
+        if kind == "TYPE_SLICE_BEGIN":
+            self.open[uuid].append(row)
+        else:
+            need(kind == "TYPE_INSTANT", f"event of type {kind}")
+            self.instants.append(row)
+
+
+def decode(path, proto):
+    with open(path, "rb") as f:
+        done = subprocess.run(
+            ["protoc", "--decode=eacgm.Trace", f"--proto_path={proto.parent}", proto.name],
+            stdin=f, capture_output=True, check=False)
+    need(done.returncode == 0, f"protoc: {done.stderr.decode(errors='replace')}")
+    return done.stdout.decode()
+
+
+if __name__ == "__main__":
+    import pathlib
+    schema = pathlib.Path(__file__).resolve().parents[2] / "src/export/perfetto.proto"
+    try:
+        t = Trace(parse(decode(sys.argv[1], schema)))
+    except Bad as bad:
+        sys.exit(f"perfetto_check: {bad}")
+    print(f"{len(t.tracks)} tracks, {len(t.slices)} slices, {len(t.instants)} instants, "
+          f"{sum(map(len, t.counters.values()))} counter values")

@@ -1,0 +1,225 @@
+/* export_test.c - exports of hostile names, and exports that fail or are stopped.
+ * links: export recording base golden */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "base/utf8.h"
+#include "export/export.h"
+#include "golden/sample.h"
+#include "wire/event.h"
+
+#define NASTY	    "a,\"b\"\r\n\xff\xc3\xa9;\x01"
+#define NASTY_CLEAN "a,\"b\"\r\n\xef\xbf\xbd\xc3\xa9;\x01"
+
+static char folder[] = "/tmp/eacgm-export-XXXXXX";
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return !mkdtemp(folder);
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	return rmdir(folder);
+}
+
+static char *in_folder(const char *name)
+{
+	return xasprintf("%s/%s", folder, name);
+}
+
+static size_t files_in_folder(void)
+{
+	size_t n = 0;
+	DIR *d = opendir(folder);
+	for (struct dirent *e; (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+static void remove_file(const char *name)
+{
+	char *path = in_folder(name);
+	assert_int_equal(unlink(path), 0);
+	free(path);
+}
+
+/* A recording with one call of which every string is nasty. */
+static struct rec_reader *nasty_recording(void)
+{
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct err e;
+	char *path = in_folder("nasty.eacgm");
+	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
+	uint32_t s = rec_string_z(w, NASTY);
+	struct m_probe p = {.layer = s, .name = s, .nargs = 6, .name_arg = -1};
+	const uint8_t types[] = {ARG_TYPE_STRING, ARG_TYPE_U64,	 ARG_TYPE_I64,
+				 ARG_TYPE_PTR,	  ARG_TYPE_BOOL, ARG_TYPE_CODE};
+	for (size_t i = 0; i < 6; i++) {
+		char name[] = {'a', (char)('0' + i), 0};
+		p.arg_names[i] = rec_string_z(w, name);
+		p.arg_types[i] = types[i];
+	}
+	rec_put_probe(w, &p);
+	rec_put_code(w, &(struct m_code){s, s, 1});
+	rec_put_process(w, &(struct m_process){.pid = 7, .comm = s, .command = s, .start_ns = 1});
+	rec_put_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
+	rec_put_meta(w, "command", NASTY);
+	struct m_call c = {.start_ns = 10, .dur_ns = 5, .nargs = 6};
+	const uint64_t args[] = {s, UINT64_MAX, UINT64_MAX, UINT64_MAX, 2, 0};
+	memcpy(c.args, args, sizeof(args));
+	rec_put_calls(w, &c, 1);
+	rec_put_counter(w, &(struct m_counter){11, s, s, 0.25});
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	free(path);
+	return r;
+}
+
+static char *export_text(const struct rec_reader *r, const char *format, size_t *ret_len)
+{
+	struct err e = {0};
+	uint64_t skipped;
+	char *path = in_folder("out");
+	if (export_file(r, sink_format(format), path, NULL, &skipped, &e))
+		fail_msg("%s: %s", format, e.msg);
+	FILE *f = fopen(path, "r");
+	char *text = calloc(1, 100000);
+	*ret_len = fread(text, 1, 99999, f);
+	fclose(f);
+	remove_file("out");
+	free(path);
+	return text;
+}
+
+static void assert_holds(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void hostile_names(void **state)
+{
+	(void)state;
+	struct rec_reader *r = nasty_recording();
+	size_t len;
+	char *text = export_text(r, "csv", &len);
+	assert_true(utf8_valid(text, len));
+	assert_holds(text, "\"a,\"\"b\"\"\r\n\xef\xbf\xbd\xc3\xa9;\x01\"");
+	assert_holds(text, "a1=18446744073709551615;a2=-1;a3=0xffffffffffffffff;a4=true;a5=a,");
+	free(text);
+	text = export_text(r, "jsonl", &len);
+	assert_true(utf8_valid(text, len));
+	assert_holds(text, "\"name\":\"a,\\\"b\\\"\\r\\n\xef\xbf\xbd\xc3\xa9;\\u0001\"");
+	assert_holds(text, "\"a1\":\"18446744073709551615\",\"a2\":-1,"
+			   "\"a3\":\"0xffffffffffffffff\",\"a4\":true,\"a5\":\"a,");
+	free(text);
+	text = export_text(r, "chrome", &len);
+	assert_true(utf8_valid(text, len));
+	assert_holds(text, "\"thread_name\",\"args\":{\"name\":\"a,\\\"b\\\"");
+	free(text);
+	text = export_text(r, "perfetto", &len);
+	size_t found = 0;
+	for (size_t i = 0; i + sizeof(NASTY_CLEAN) <= len; i++) {
+		found += !memcmp(text + i, NASTY_CLEAN, sizeof(NASTY_CLEAN) - 1);
+		assert_true(memcmp(text + i, NASTY, sizeof(NASTY) - 1));
+	}
+	/* command line, process, thread, about, category, name, value, counter, code's name */
+	assert_true(found >= 8);
+	free(text);
+	rec_close(r);
+	remove_file("nasty.eacgm");
+}
+
+static struct rec_reader *sample(void)
+{
+	struct rec_reader *r;
+	struct err e = {0};
+	char *path = in_folder("sample.eacgm");
+	assert_int_equal(sample_write(path, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	free(path);
+	return r;
+}
+
+static bool stop_at(void *ctx, uint64_t done, uint64_t total)
+{
+	assert_true(done <= total);
+	return done < *(uint64_t *)ctx;
+}
+
+static void stopped_exports_leave_what_was_there(void **state)
+{
+	(void)state;
+	struct rec_reader *r = sample();
+	char *path = in_folder("out");
+	FILE *f = fopen(path, "w");
+	fputs("before", f);
+	fclose(f);
+	for (uint64_t at = 1; at <= 3; at++) {
+		struct err e = {0};
+		uint64_t skipped = 99;
+		struct export_options o = {stop_at, &at};
+		assert_int_equal(export_file(r, &sink_perfetto, path, &o, &skipped, &e), -EINTR);
+		assert_int_equal(skipped, 99);
+		assert_non_null(strstr(e.msg, "stopped"));
+		assert_int_equal(files_in_folder(), 2); /* the recording and what was there */
+		char text[16] = {0};
+		f = fopen(path, "r");
+		assert_int_equal(fread(text, 1, sizeof(text), f), 6);
+		fclose(f);
+		assert_string_equal(text, "before");
+	}
+	rec_close(r);
+	remove_file("out");
+	remove_file("sample.eacgm");
+	free(path);
+}
+
+static void errors_are_told(void **state)
+{
+	(void)state;
+	static const char *const formats[] = {"perfetto", "chrome", "csv", "jsonl"};
+	struct rec_reader *r = sample();
+	char *nowhere = in_folder("none/out");
+	for (size_t i = 0; i < 4; i++) {
+		struct err e = {0};
+		uint64_t skipped;
+		const struct sink_format *format = sink_format(formats[i]);
+		assert_int_equal(export_file(r, format, "/dev/full", NULL, &skipped, &e), -ENOSPC);
+		assert_string_equal(e.msg, "cannot write '/dev/full': No space left on device");
+		assert_int_equal(export_file(r, format, nowhere, NULL, &skipped, &e), -ENOENT);
+		assert_int_equal(export_file(r, format, folder, NULL, &skipped, &e), -EISDIR);
+		assert_int_equal(files_in_folder(), 1);
+	}
+	assert_null(sink_format("html"));
+	rec_close(r);
+	free(nowhere);
+	remove_file("sample.eacgm");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hostile_names),
+		cmocka_unit_test(stopped_exports_leave_what_was_there),
+		cmocka_unit_test(errors_are_told),
+	};
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
