@@ -175,7 +175,7 @@ static void start(struct bench *b, const char *out)
 	b->empty_fd = bpf_program__fd(b->t->bpf->progs.empty_session);
 	b->p = pipeline_new(w, "/proc");
 	for (uint32_t i = 0; i < FUNCTIONS; i++) {
-		struct pipeline_probe p = {.id = i, .layer = "user", .name = functions[i].name,
+		struct pipeline_probe p = {.id = i, .layer = "user", .name = (char *)functions[i].name,
 					   .library = "bench", .symbol = functions[i].name,
 					   .name_arg = -1};
 		pipeline_define_probe(b->p, &p);

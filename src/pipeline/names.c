@@ -17,6 +17,7 @@ void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
 		s = utf8;
 	}
 	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
+	map64_set(&p->texts_of, r->id, strtab_add(&p->texts, s, len));
 }
 
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret)
@@ -26,6 +27,20 @@ bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret)
 		return true;
 	}
 	return map64_get(&p->strings, id, ret);
+}
+
+bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret)
+{
+	uint64_t text;
+	if (!id)
+		return pipeline_string(p, id, ret);
+	if (!map64_get(&p->texts_of, id, &text))
+		return false;
+	const char *name = strtab_get(&p->texts, (uint32_t)text, NULL);
+	char *full = xasprintf("%s%s", prefix, name[0] ? name : "."); /* from . import x */
+	*ret = rec_string_z(p->writer, full);
+	free(full);
+	return true;
 }
 
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)

@@ -103,8 +103,23 @@ void pipeline_open_call(struct pipeline *p, const struct rec_call *call)
 
 /* ---- the recording thread takes messages ---- */
 
+/* "import {name}": calls are named "import " and what their first argument says. Cuts the
+ * name down to "import" and returns the prefix. */
+static char *take_prefix(struct pipeline_probe *in)
+{
+	char *hole = in->name_arg == 0 ? strstr(in->name, "{name}") : NULL;
+	if (!hole)
+		return NULL;
+	*hole = 0;
+	char *prefix = xstrdup(in->name);
+	while (hole > in->name && hole[-1] == ' ')
+		*--hole = 0;
+	return prefix;
+}
+
 static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 {
+	char *prefix = take_prefix(in);
 	struct m_probe row = {
 		.layer = rec_string_z(p->writer, in->layer),
 		.name = rec_string_z(p->writer, in->name),
@@ -115,7 +130,8 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 		.has_return = in->has_return,
 		.name_arg = in->name_arg,
 	};
-	struct known_probe known = {.known = true, .nargs = in->nargs, .plain = true};
+	struct known_probe known = {
+		.known = true, .nargs = in->nargs, .plain = true, .prefix = prefix};
 	for (int i = 0; i < in->nargs; i++) {
 		row.arg_names[i] = rec_string_z(p->writer, in->arg_names[i]);
 		row.arg_types[i] = in->arg_types[i];
@@ -254,6 +270,8 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	}
 	vec_free(&p->elves);
 	vec_free(&p->process_list);
+	for (size_t i = 0; i < p->probes.len; i++)
+		free(p->probes.data[i].prefix);
 	vec_free(&p->probes);
 	vec_free(&p->pass);
 	vec_free(&p->waiting);
@@ -261,6 +279,8 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->threads);
 	map64_free(&p->processes);
 	map64_free(&p->strings);
+	map64_free(&p->texts_of);
+	strtab_free(&p->texts);
 	map64_free(&p->codes);
 	map64_free(&p->vtables);
 	pthread_mutex_destroy(&p->lock);

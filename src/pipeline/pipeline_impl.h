@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/map64.h"
+#include "base/strtab.h"
 #include "pipeline/pipeline.h"
 #include "symbolize/elf_file.h"
 
@@ -45,6 +46,7 @@ struct known_probe {
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
 	bool plain; /* no argument needs resolving */
+	char *prefix; /* stands before the name that args[0] gives; NULL for none */
 };
 
 struct open_elf {
@@ -65,6 +67,8 @@ struct pipeline {
 	struct map64 processes;         /* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
 	struct map64 strings;           /* REC_STRING id -> recording string + 1 */
+	struct map64 texts_of;          /* REC_STRING id -> number in texts */
+	struct strtab texts;            /* the strings themselves, for names with a prefix */
 	struct map64 codes;             /* REC_PYCODE id -> code index */
 	struct map64 vtables;           /* hash of pid and address -> string */
 	VEC(struct open_elf) elves;
@@ -84,6 +88,8 @@ void pipeline_take_messages(struct pipeline *p);
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
 bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret);
 uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
+/* Likewise, with a prefix before it. */
+bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret);
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r);
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r);
 

@@ -38,7 +38,8 @@ enum cat_error_rule { CAT_ERROR_NONE, CAT_ERROR_NONZERO, CAT_ERROR_NEGATIVE, CAT
 
 /* How calls are named. */
 enum cat_naming {
-	CAT_NAME_LITERAL,  /* `name:` as given; {symbol} stands for the symbol's name */
+	CAT_NAME_LITERAL,  /* `name:` as given; {symbol} stands for the symbol's name, {name} for
+			    * the argument that names the call */
 	CAT_NAME_SYMBOL,   /* the symbol, demangled, without parameters */
 	CAT_NAME_TORCH_OP, /* at::_ops::<op>::call -> aten::<op without overload> */
 };

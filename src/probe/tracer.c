@@ -87,7 +87,7 @@ static int try_load(struct tracer *t, bool can_hold)
 	return 0;
 }
 
-static int explain_load_failure(int rc, struct err *e)
+static int explain_load_failure(int rc, const char *btf_path, struct err *e)
 {
 	char *newline = strchr(last_libbpf_message, '\n');
 	if (newline)
@@ -96,6 +96,9 @@ static int explain_load_failure(int rc, struct err *e)
 		return err_set(e, EPERM,
 			       "loading BPF programs was refused: run as root (CAP_BPF, "
 			       "CAP_PERFMON and CAP_SYS_ADMIN)");
+	if (btf_path)
+		return err_set(e, -rc, "cannot load BPF programs with the type information (BTF) of %s: %s",
+			       btf_path, strerror(-rc));
 	if (rc == -ESRCH || rc == -ENOENT || rc == -EINVAL)
 		return err_set(e, -rc, "cannot load BPF programs (%s); see 'eacgm doctor'",
 			       last_libbpf_message[0] ? last_libbpf_message : strerror(-rc));
@@ -121,7 +124,7 @@ static int load(struct tracer *t, struct err *e)
 	if (!rc)
 		return 0;
 	struct err first;
-	rc = explain_load_failure(rc, &first);
+	rc = explain_load_failure(rc, t->opts.btf_path, &first);
 	if (try_load(t, false)) {
 		*e = first;
 		return rc;
