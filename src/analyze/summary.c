@@ -148,6 +148,8 @@ static void add_hist(struct pass *p, const struct m_hist *h)
 			high = h->max_ns > low ? h->max_ns : low;
 		hist_add_range(&f->durations, low, high, h->buckets[b]);
 	}
+	if (f->durations.count && h->max_ns > f->durations.max)
+		f->durations.max = h->max_ns; /* exact, unlike its bucket */
 }
 
 /* ---- rows ---- */

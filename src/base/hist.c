@@ -59,6 +59,8 @@ uint64_t hist_quantile(const struct hist *h, double q)
 		return 0;
 	double wanted = ceil(q * (double)h->count);
 	uint64_t rank = wanted < 1 ? 1 : wanted >= (double)h->count ? h->count : (uint64_t)wanted;
+	if (rank == 1 || rank == h->count) /* these two are known exactly */
+		return rank == 1 ? h->min : h->max;
 	uint64_t seen = 0;
 	for (unsigned r = 0; r < HIST_ROWS; r++) {
 		for (unsigned c = 0; h->rows[r] && c < HIST_CELLS; c++) {

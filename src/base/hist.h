@@ -51,7 +51,7 @@ void hist_add_range(struct hist *h, uint64_t low, uint64_t high, uint64_t n);
 void hist_merge(struct hist *dst, const struct hist *src);
 
 /* The smallest value v with at least q * count values <= v, within 1.6 %; q in [0, 1].
- * 0 for an empty histogram. */
+ * The smallest and the largest are exact. 0 for an empty histogram. */
 uint64_t hist_quantile(const struct hist *h, double q);
 
 void hist_free(struct hist *h);

@@ -19,8 +19,7 @@ extern const struct command cmd_report;
 extern const struct command cmd_export;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record,
-	&cmd_report, &cmd_export,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -1,6 +1,7 @@
 /* report_json.c - the report as one JSON object; docs/report.md names its keys. */
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -50,9 +51,11 @@ static json_t *recording_json(const struct report *r)
 	json_object_set_new(o, "overhead",
 			    json_pack("{s:o}", "cpu_ratio",
 				      r->cpu_ratio < 0 ? json_null() : json_real(r->cpu_ratio)));
+	const char *ms = rec_meta(t, "attach_ms");
 	json_object_set_new(o, "attach",
-			    json_pack("{s:o,s:o,s:o}", "ms", text(rec_meta(t, "attach_ms")),
-				      "sites", number(report_number(t, "attach_sites")), "method",
+			    json_pack("{s:o,s:o,s:o}", "ms",
+				      ms ? json_real(strtod(ms, NULL)) : json_null(), "sites",
+				      number(report_number(t, "attach_sites")), "method",
 				      text(rec_meta(t, "attach_method"))));
 	json_object_set_new(o, "complete", json_boolean(t->complete));
 	json_object_set_new(o, "damage",
