@@ -113,11 +113,11 @@ static void header(const struct page *p)
 	header_line(p, "host", "%s%s%s", host ? host : "unknown", kernel ? ", Linux " : "",
 		    kernel ? kernel : "");
 	header_recorded(p);
-	header_line(p, "events", "%s calls of %s functions, %s %s, %s threads",
-		    human_count(a, t->calls), human_count(b, r->summary->functions.len),
-		    human_count(c, r->summary->processes.len),
-		    r->summary->processes.len == 1 ? "process" : "processes",
-		    human_count(d, t->threads.len));
+	size_t functions = r->summary->functions.len, processes = r->summary->processes.len;
+	header_line(p, "events", "%s calls of %s %s, %s %s, %s %s", human_count(a, t->calls),
+		    human_count(b, functions), functions == 1 ? "function" : "functions",
+		    human_count(c, processes), processes == 1 ? "process" : "processes",
+		    human_count(d, t->threads.len), t->threads.len == 1 ? "thread" : "threads");
 	if (t->calls)
 		header_line(p, "file", "%s, %.1f bytes an event", human_bytes(a, t->file_bytes),
 			    (double)t->file_bytes / (double)t->calls);
@@ -275,12 +275,23 @@ static void notes(const struct page *p)
 	styled(p, BOLD, "notes");
 	fputc('\n', p->out);
 	for (size_t i = 0; i < t->notes.len; i++) {
+		const struct m_note *n = &t->notes.data[i];
 		char subject[512], reason[512];
-		text_fit(subject, sizeof(subject),
-			 strtab_get(&t->strings, t->notes.data[i].subject, NULL), 80);
-		text_fit(reason, sizeof(reason),
-			 strtab_get(&t->strings, t->notes.data[i].reason, NULL), 300);
-		fprintf(p->out, "  %s: %s\n", subject, reason);
+		size_t before = 0, times = 0;
+		for (size_t k = 0; k < t->notes.len; k++) {
+			bool same = t->notes.data[k].subject == n->subject &&
+				    t->notes.data[k].reason == n->reason;
+			times += same;
+			before += same && k < i;
+		}
+		if (before)
+			continue;
+		text_fit(subject, sizeof(subject), strtab_get(&t->strings, n->subject, NULL), 80);
+		text_fit(reason, sizeof(reason), strtab_get(&t->strings, n->reason, NULL), 300);
+		fprintf(p->out, "  %s: %s", subject, reason);
+		if (times > 1)
+			fprintf(p->out, " (%zu times)", times);
+		fputc('\n', p->out);
 	}
 }
 
