@@ -25,6 +25,7 @@ const volatile __u64 hold_max_ns;       /* longest hold of a task that waits for
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
 __u32 epoch;                      /* raised when probes go off: open calls are then void */
+__u32 exclusions;                 /* how often something was added to excluded */
 bool frozen;                      /* record nothing, leave open calls as they are */
 bool closing;                     /* nobody answers the loader hook any more */
 __u64 answered[ANSWER_SLOTS];     /* sequence numbers of holds that were dealt with */
@@ -37,6 +38,14 @@ struct {
 	__type(key, __u32);  /* tgid */
 	__type(value, __u8);
 } targets SEC(".maps");
+
+/* Processes that return probes would harm: never traced, whatever the target is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PID_TARGETS_MAX);
+	__type(key, __u32);  /* tgid */
+	__type(value, __u8);
+} excluded SEC(".maps");
 
 /* One ring per CPU (fewer where user space says so); slot = CPU number. */
 struct {
@@ -100,6 +109,8 @@ struct open_call {
 struct thread_state {
 	__u32 epoch;
 	__u32 depth;
+	__u32 exclusions; /* as of when is_excluded was looked up */
+	bool is_excluded;
 	__u8 layer_open[8];
 	struct open_call open[MAX_OPEN_CALLS];
 };
@@ -128,7 +139,7 @@ static __always_inline bool in_target_cgroup(void)
 
 static __always_inline bool is_target(__u32 tgid)
 {
-	if (tgid == own_tgid)
+	if (tgid == own_tgid || (exclusions && bpf_map_lookup_elem(&excluded, &tgid)))
 		return false;
 	return target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup();
 }
@@ -147,6 +158,13 @@ static __always_inline struct thread_state *thread_enter(void)
 			return NULL;
 		}
 	}
+	if (st->exclusions != exclusions) {
+		__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+		st->exclusions = exclusions;
+		st->is_excluded = bpf_map_lookup_elem(&excluded, &tgid) != NULL;
+	}
+	if (st->is_excluded)
+		return NULL;
 	if (st->epoch != epoch) {
 		st->epoch = epoch;
 		st->depth = 0;

@@ -11,7 +11,7 @@ unsigned terminal_width(FILE *f)
 {
 	struct winsize ws;
 	if (!isatty(fileno(f)) || ioctl(fileno(f), TIOCGWINSZ, &ws) || !ws.ws_col)
-		return 100;
+		return 140;
 	return ws.ws_col < 60 ? 60 : ws.ws_col > 200 ? 200 : ws.ws_col;
 }
 

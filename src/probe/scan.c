@@ -4,6 +4,7 @@
  * probe, and a probe is told to the listener before it is attached. */
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -195,6 +196,35 @@ static struct probed_file *file_of_map(struct tracer *t, const struct proc_map *
 	return files_add(&t->files, m->device, m->inode, m->path);
 }
 
+/* Libraries that run code on stacks of their own making. The kernel takes a thread's
+ * pending return probes for one stack: a switch in between makes a call return to where
+ * another was called from. */
+static const char *const stack_switchers[] = {"_greenlet*.so*", "libboost_context*.so*",
+					      "libboost_coroutine*.so*", "libboost_fiber*.so*"};
+
+static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
+{
+	uint32_t key = (uint32_t)pid;
+	uint8_t yes = 1;
+	int fd = bpf_map__fd(t->bpf->maps.excluded);
+	for (size_t i = 0; i < maps->len; i++) {
+		const char *slash = strrchr(maps->data[i].path, '/');
+		for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++) {
+			if (fnmatch(stack_switchers[k], slash + 1, 0) ||
+			    bpf_map_update_elem(fd, &key, &yes, BPF_NOEXIST))
+				continue;
+			__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+			char subject[32], reason[256];
+			snprintf(subject, sizeof(subject), "process %d", pid);
+			snprintf(reason, sizeof(reason),
+				 "not traced since it loaded %.120s: it switches stacks, which "
+				 "return probes do not survive",
+				 slash + 1);
+			note(t, subject, reason);
+		}
+	}
+}
+
 /* One pass over the maps: hooks first, then probes. Returns how many files were new. */
 static int scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool probe)
 {
@@ -229,6 +259,7 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 	int rc = proc_maps_read("/proc", pid, &maps, e);
 	if (rc)
 		return rc;
+	exclude_unsafe(t, pid, &maps);
 	int fresh = scan_pass(t, pid, &maps, false);
 	scan_pass(t, pid, &maps, true);
 	if (fresh)

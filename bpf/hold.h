@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hold.h - holds the current task in the kernel until user space has answered, for a
+ * bounded time: nobody has to be alive to let it go. For sleepable programs only: they
+ * run preemptible and outside RCU readers, so that nothing else waits for the held task. */
+#pragma once
+
+#include "state.h"
+
+#define HOLD_STEPS (1 << 23) /* the most that bpf_loop allows; each takes half a microsecond */
+
+static __u64 hold_sequence;
+
+struct hold {
+	__u64 sequence;
+	__u64 until_ns;
+	__u64 address; /* any readable address of the task */
+	bool answered;
+};
+
+static __always_inline struct hold hold_begin(struct pt_regs *ctx)
+{
+	struct hold h = {
+		.sequence = __sync_fetch_and_add(&hold_sequence, 1) + 1,
+		.until_ns = bpf_ktime_get_ns() + hold_max_ns,
+		.address = PT_REGS_SP(ctx),
+	};
+	return h;
+}
+
+static long hold_step(__u32 i, struct hold *h)
+{
+	__u64 seen = *(volatile __u64 *)&answered[h->sequence & (ANSWER_SLOTS - 1)];
+	char unused;
+	if (seen == h->sequence) {
+		h->answered = true;
+		return 1;
+	}
+	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
+	 * held on every CPU would keep user space from answering */
+	bpf_copy_from_user_task(&unused, 1, (void *)h->address,
+				(struct task_struct *)bpf_get_current_task_btf(), 0);
+	return bpf_ktime_get_ns() > h->until_ns;
+}
+
+/* True when the answer came. */
+static __always_inline bool hold_wait(struct hold *h)
+{
+	bpf_loop(HOLD_STEPS, hold_step, h, 0);
+	return h->answered;
+}
