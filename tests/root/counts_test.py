@@ -2,7 +2,9 @@
 """counts_test.py - every call of every traced function is seen, once, with what it was
 given and what it returned: threads, nesting, modes, arguments, ways of attaching."""
 
-from harness import EACGM, PUSH, expect, main, probes, target, test
+import os
+
+from harness import EACGM, PUSH, expect, main, probes, skip, target, test
 
 VARIANTS = ["target_push", "target_nop", "target_endbr", "target_sub", "target_lea",
             "target_mov", "target_ret"]
@@ -30,10 +32,10 @@ def _(t):
 for method in ("session", "multi", "single"):
     @test("the same, attached by %s links" % method)
     def _(t, method=method):
-        r = t.run([EACGM, "record", "-o", t.path("try.eacgm"), *probes(PUSH), "--", "true"],
-                  env=dict(EACGM_ATTACH=method, PATH="/usr/bin:/bin"))
+        r = t.run([EACGM, "record", "-o", t.path("try.eacgm"), *probes(PUSH), "--",
+                   target("family"), "calls", "1"],
+                  env=dict(os.environ, EACGM_ATTACH=method))
         if r.status != 0 and method != "single":
-            from harness import skip
             skip("not on this kernel: " + r.err.strip()[:150])
         rec = record_variants(t, env={"EACGM_ATTACH": method})
         rec.expect_counts(rec.made)

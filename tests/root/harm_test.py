@@ -8,7 +8,7 @@ import signal
 import statistics
 import time
 
-from harness import (EACGM, LIBTARGET, PUSH, Recording, expect, main, made_counts, probes,
+from harness import (EACGM, LIBTARGET, PUSH, Recording, expect, log_of, main, made_counts, probes,
                      skip, target, test)
 
 
@@ -173,8 +173,8 @@ def small_disk(t, size):
 
 @test("a full disk: said once, what was written is readable, the job goes on")
 def _(t):
-    out, tells = os.path.join(small_disk(t, "512k"), "full.eacgm"), t.path("tells")
-    r = t.run([EACGM, "record", "-o", out, *probes("libtarget.so:target_push(u64 a) -> u64"),
+    out, tells = os.path.join(small_disk(t, "512k"), "x.eacgm"), t.path("tells")
+    r = t.run_alone([EACGM, "record", "-o", out, *probes("libtarget.so:target_push(u64 a) -> u64"),
                "--", target("family"), "spin", 8, tells])
     ended = now()
     expect(r.status != 0, "exit status: %s" % r)
@@ -208,7 +208,7 @@ def _(t):
 @test("--max-size: the recording ends there, readable; the job goes on")
 def _(t):
     out, tells = t.path("small.eacgm"), t.path("tells")
-    r = t.run([EACGM, "record", "-o", out, "--max-size", "1", *probes(PUSH), "--",
+    r = t.run_alone([EACGM, "record", "-o", out, "--max-size", "1", *probes(PUSH), "--",
                target("family"), "spin", 6, tells])
     size = os.path.getsize(out)
     expect(size < 1.5 * (1 << 20), "size %d: %s" % (size, r))
@@ -219,7 +219,7 @@ def _(t):
 def _(t):
     out, tells = t.path("timed.eacgm"), t.path("tells")
     began = time.monotonic()
-    r = t.run([EACGM, "record", "-o", out, "-d", "1.5", *probes(PUSH), "--", target("family"),
+    r = t.run_alone([EACGM, "record", "-o", out, "-d", "1.5", *probes(PUSH), "--", target("family"),
                "spin", 5, tells])
     took = time.monotonic() - began
     expect(took < 4.5, "took %.1f s: %s" % (took, r))
@@ -256,7 +256,8 @@ def children(pid):
 
 @test("attached and detached ten times while four threads call: the job's results are right", 120)
 def _(t):
-    p = t.start([target("calls"), "threads", 40000000, 4], stdout=-1, stderr=-1, text=True)
+    stop = t.path("stop")
+    p = t.start([target("calls"), "until", stop, 4], stdout=-1, stderr=-1, text=True)
     seen = 0
     for i in range(10):
         expect(p.poll() is None, "the job has ended early: %s" % (p.poll()))
@@ -268,8 +269,10 @@ def _(t):
         lost = recording.lost("return_unmatched")
         expect(lost <= 4 * 8, "%d returns without entry" % lost)
     expect(seen > 100, "calls: %d" % seen)
+    with open(stop, "w"):
+        pass
     r = t.finish(p)
-    expect(r.status == 0 and made_counts(r.out)["target_push"] == 160000000, "the job: %s" % r)
+    expect(r.status == 0 and made_counts(r.out)["target_push"] > seen, "the job: %s" % r)
 
 
 @test("two eacgm on one process: both see every call")
@@ -285,6 +288,7 @@ def _(t):
     made = made_counts(t.finish(p).out)
     for rec in (first, second):
         rec.wait(timeout=30)
+        rec.recording.ran = log_of(rec)
         rec.recording.expect_counts(made)
 
 

@@ -100,7 +100,7 @@ class Recording:
         """The sums over all rows of that name."""
         total = collections.Counter()
         for f in self.report["functions"]:
-            if f["name"] == name and (layer is None or f["layer"] == layer):
+            if plain_name(f) == name and (layer is None or f["layer"] == layer):
                 for key in ("calls", "errors", "nested_calls", "total_ns"):
                     total[key] += f.get(key) or 0
                 total["max_ns"] = max(total["max_ns"], f.get("max_ns") or 0)
@@ -121,7 +121,7 @@ class Recording:
         if exactly:
             expect(seen == dict(counts), "calls seen: %r, made: %r; lost: %r; eacgm said: %s" % (
                 seen, dict(counts), self.report["recording"].get("lost_by_cause"),
-                self.ran.err[-600:] if self.ran else ""))
+                getattr(self.ran, "err", self.ran or "")[-600:]))
         return seen
 
 
@@ -161,6 +161,20 @@ class Test:
         p = self.start(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                        errors="replace", **kw)
         return self.finish(p, seconds)
+
+    def run_alone(self, args, seconds=None, **kw):
+        """As run, but does not wait for what the command leaves running."""
+        out, err = self.path("stdout"), self.path("stderr")
+        with open(out, "w") as o, open(err, "w") as e:
+            p = self.start(args, stdout=o, stderr=e, **kw)
+        limit = min((seconds or 1e9) * SLOW, max(0.1, self.deadline - time.monotonic()))
+        try:
+            p.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            self.kill(p)
+            raise TimedOut("%s did not end in %.0f s" % (" ".join(p.args), limit)) from None
+        with open(out) as o, open(err) as e:
+            return Result(p.args, p.returncode, o.read(), e.read())
 
     def kill(self, p):
         """Ends a process group that this test started and has not waited for."""
@@ -226,6 +240,13 @@ class Test:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def plain_name(f):
+    """A function's name without the place that the report adds to Python's."""
+    if f.get("file") and f["name"].endswith(")"):
+        return f["name"].rsplit(" (", 1)[0]
+    return f["name"]
+
+
 def log_of(p):
     p.log.flush()
     with open(p.log.name) as f:
@@ -236,14 +257,19 @@ POLL = ("7 ", "271 ")  # poll(2) and ppoll(2) on x86-64
 
 
 def has_begun(p):
-    """All is attached once the main thread follows processes, that is, sits in poll."""
-    if p.poll() is not None:
-        raise AssertionError("eacgm record ended with %s: %s" % (p.returncode, log_of(p)))
-    try:
-        with open("/proc/%d/syscall" % p.pid) as f:
-            return f.read().startswith(POLL)
-    except OSError:
-        return False
+    """All is attached once the recording's file is there and the main thread follows
+    processes, that is, sits in poll each time one looks."""
+    for _i in range(8):
+        if p.poll() is not None:
+            raise AssertionError("eacgm record ended with %s: %s" % (p.returncode, log_of(p)))
+        try:
+            with open("/proc/%d/syscall" % p.pid) as f:
+                if not os.path.exists(p.recording.path) or not f.read().startswith(POLL):
+                    return False
+        except OSError:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def expect(condition, message):

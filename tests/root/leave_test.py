@@ -35,7 +35,8 @@ def _(t):
 for method in ("multi", "single"):
     @test("C++ exceptions, attached by %s links" % method, 120)
     def _(t, method=method):
-        r = t.run([EACGM, "record", "-o", t.path("try.eacgm"), *EXCEPTIONS, "--", "true"],
+        r = t.run([EACGM, "record", "-o", t.path("try.eacgm"), *EXCEPTIONS, "--",
+                   target("exceptions"), "1"],
                   env=dict(os.environ, EACGM_ATTACH=method))
         if r.status != 0 and method == "multi":
             skip("not on this kernel: " + r.err.strip()[:150])

@@ -6,7 +6,7 @@ import collections
 import json
 import os
 
-from harness import expect, main, skip, test
+from harness import expect, main, plain_name, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "python_job.py")
@@ -19,7 +19,7 @@ def of_job(rec):
     c = collections.Counter()
     for f in rec.report["functions"]:
         if f["layer"] == "python" and f.get("file", "").endswith("python_job.py"):
-            c["%s:%d" % (f["name"].split(".")[-1], f["line"])] += f["calls"]
+            c["%s:%d" % (plain_name(f).split(".")[-1], f["line"])] += f["calls"]
     return c
 
 
@@ -89,7 +89,7 @@ def _(t):
                 "            return x\n\nlist(map(Outer.Innér().method, range(9)))\n"
                 "list(map(lambda x: x, range(8)))\n")
     rec = t.record([PYTHON, script], "--layers", "python")
-    rows = {(f["name"], f.get("line")): f for f in rec.report["functions"]
+    rows = {(plain_name(f), f.get("line")): f for f in rec.report["functions"]
             if f.get("file", "").endswith("näme.py")}
     expect(("Outer.Innér.method", 3) in rows, "functions: %r" % list(rows))
     expect(rows[("Outer.Innér.method", 3)]["calls"] == 9, "calls")
@@ -102,7 +102,7 @@ def _(t):
                    "--layers", "python")
     expect(rec.count("gc") >= 12, "gc: %d" % rec.count("gc"))
     expect(rec.count("json") >= 1, "import of json: %r" % [
-        f["name"] for f in rec.report["functions"]][:40])
+        plain_name(f) for f in rec.report["functions"]][:40])
 
 
 @test("attached to a running interpreter")

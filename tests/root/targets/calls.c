@@ -6,6 +6,7 @@
  *   calls tail N          target_tail N times
  *   calls recurse N D     target_recurse(D) N times
  *   calls sleep MS        one target_sleep, so that a call is open for long
+ *   calls until FILE T    every variant from T threads until FILE exists
  *   calls slow N MS       target_sleep(0) N times and target_sleep(MS) twice
  *
  * Prints "FUNCTION CALLS" lines: the calls that it made. */
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "target.h"
 
@@ -51,6 +53,40 @@ static void *call_variants(void *arg)
 		for (size_t v = 0; v < VARIANTS; v++)
 			check(variants[v](i) == i + 1, variant_names[v]);
 	return NULL;
+}
+
+struct until {
+	const char *path;
+	uint64_t rounds;
+};
+
+static void *call_until(void *arg)
+{
+	struct until *u = arg;
+	uint64_t thousand = 1000;
+	while (access(u->path, F_OK)) {
+		call_variants(&thousand);
+		u->rounds += thousand;
+	}
+	return NULL;
+}
+
+static void run_until(const char *path, uint64_t threads)
+{
+	pthread_t id[64];
+	struct until u[64];
+	uint64_t rounds = 0;
+	check(threads <= 64, "at most 64 threads");
+	for (uint64_t t = 0; t < threads; t++) {
+		u[t] = (struct until){path, 0};
+		check(!pthread_create(&id[t], NULL, call_until, &u[t]), "pthread_create");
+	}
+	for (uint64_t t = 0; t < threads; t++) {
+		pthread_join(id[t], NULL);
+		rounds += u[t].rounds;
+	}
+	for (size_t v = 0; v < VARIANTS; v++)
+		printf("%s %" PRIu64 "\n", variant_names[v], rounds);
 }
 
 static void run_threads(uint64_t n, uint64_t threads)
@@ -123,6 +159,8 @@ int main(int argc, char **argv)
 	uint64_t m = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 	if (!strcmp(mode, "threads"))
 		run_threads(n, m);
+	else if (!strcmp(mode, "until"))
+		run_until(argv[2], m);
 	else if (!strcmp(mode, "nested"))
 		run_nested(n, m);
 	else if (!strcmp(mode, "args"))
