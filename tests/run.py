@@ -77,15 +77,18 @@ def main():
     totals = Totals()
     tests = [(p.stem, [str(build / "tests" / p.stem)])
              for p in sorted((ROOT / "tests/unit").glob("*_test.c"))]
+    tests += [(p.stem, [str(build / "tests" / p.stem),
+                        str(ROOT / "tests/fuzz/corpus" / p.stem.removesuffix("_fuzz"))])
+              for p in sorted((ROOT / "tests/fuzz").glob("*_fuzz.c"))]
     tests += [(str(p.relative_to(ROOT)), ["/usr/bin/python3", str(p)])
               for folder in ("golden", "root")
               for p in sorted((ROOT / "tests" / folder).glob("*_test.py"))]
     for name, command in tests:
         if only and not any(o in name for o in only):
             continue
-        if not pathlib.Path(command[-1]).exists():
+        if not pathlib.Path(command[0]).exists():
             totals.failed += 1
-            print(f"FAIL {name}: {command[-1]} was not built")
+            print(f"FAIL {name}: {command[0]} was not built")
             continue
         run(name, command, totals, env)
     print(f"{totals.passed} passed, {totals.failed} failed, {totals.skipped} skipped")
