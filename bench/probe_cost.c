@@ -18,7 +18,8 @@
 #include "pipeline/pipeline.h"
 #include "probe/tracer_impl.h"
 
-#define CALLS 50000
+#define CALLS	   50000 /* of one round */
+#define WARM_CALLS (CALLS / 20)
 
 /* ---- the functions: what their first instruction is decides what a probe costs ---- */
 
@@ -49,6 +50,7 @@ struct bench {
 	pid_t child;
 	bool stop;
 	pthread_t mover;
+	uint64_t made; /* calls that had a recording probe on them */
 	VEC(double) ns[FUNCTIONS][WHATS];
 };
 
@@ -64,13 +66,12 @@ static void child_main(int go, int result)
 	char which;
 	while (read(go, &which, 1) == 1) {
 		void (*fn)(void) = functions[(int)which].fn;
-		long calls = CALLS;
-		for (long i = 0; i < calls / 20; i++)
+		for (long i = 0; i < WARM_CALLS; i++)
 			fn();
 		double start = now_ns();
-		for (long i = 0; i < calls; i++)
+		for (long i = 0; i < CALLS; i++)
 			fn();
-		double ns = (now_ns() - start) / (double)calls;
+		double ns = (now_ns() - start) / CALLS;
 		if (write(result, &ns, sizeof(ns)) != sizeof(ns))
 			break;
 	}
@@ -142,6 +143,8 @@ static void round_of(struct bench *b, size_t f, enum what w)
 		exit(1);
 	}
 	*vec_push(&b->ns[f][w]) = measure(b, f);
+	if (w == RECORDED)
+		b->made += CALLS + WARM_CALLS;
 	attach_detach(&links);
 }
 
@@ -175,8 +178,11 @@ static void start(struct bench *b, const char *out)
 	b->empty_fd = bpf_program__fd(b->t->bpf->progs.empty_session);
 	b->p = pipeline_new(w, "/proc");
 	for (uint32_t i = 0; i < FUNCTIONS; i++) {
-		struct pipeline_probe p = {.id = i, .layer = "user", .name = (char *)functions[i].name,
-					   .library = "bench", .symbol = functions[i].name,
+		struct pipeline_probe p = {.id = i,
+					   .layer = "user",
+					   .name = (char *)functions[i].name,
+					   .library = "bench",
+					   .symbol = functions[i].name,
 					   .name_arg = -1};
 		pipeline_define_probe(b->p, &p);
 	}
@@ -194,6 +200,29 @@ static void start(struct bench *b, const char *out)
 	pthread_create(&b->mover, NULL, move, b);
 }
 
+static void add_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	uint64_t *lost = ctx;
+	(void)cpu;
+	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE)
+		*lost += count;
+}
+
+/* A cost without the losses beside it would say nothing: a dropped record is cheap. */
+static json_t *report_counts(struct bench *b)
+{
+	struct pipeline_stats st;
+	tracer_drain(b->t);
+	pipeline_pass_end(b->p);
+	pipeline_stats(b->p, &st);
+	uint64_t lost = st.lost;
+	tracer_losses(b->t, add_loss, &lost);
+	printf("calls %lu, recorded %lu, lost %lu\n", (unsigned long)b->made,
+	       (unsigned long)st.calls, (unsigned long)lost);
+	return json_pack("{s:I s:I s:I}", "calls", (json_int_t)b->made, "recorded",
+			 (json_int_t)st.calls, "lost", (json_int_t)lost);
+}
+
 static json_t *report(struct bench *b)
 {
 	json_t *rows = json_array();
@@ -208,17 +237,18 @@ static json_t *report(struct bench *b)
 		printf("%-16s %7.1f ns %7.0f ns %7.0f ns %14.2f %18.2f\n", functions[f].name,
 		       ns[UNTRACED], ns[EMPTY], ns[RECORDED], cost / floor, cost / push);
 		json_array_append_new(rows, json_pack("{s:s s:f s:f s:f s:f s:f}", "first_insn",
-						      functions[f].name, "untraced_ns", ns[UNTRACED],
-						      "empty_ns", ns[EMPTY], "recorded_ns",
-						      ns[RECORDED], "ratio_to_floor", cost / floor,
-						      "ratio_to_push", cost / push));
+						      functions[f].name, "untraced_ns",
+						      ns[UNTRACED], "empty_ns", ns[EMPTY],
+						      "recorded_ns", ns[RECORDED], "ratio_to_floor",
+						      cost / floor, "ratio_to_push", cost / push));
 	}
 	return rows;
 }
 
 int main(int argc, char **argv)
 {
-	const char *json = NULL, *out = "/tmp/probe_cost.eacgm";
+	const char *json = NULL, *tmp = getenv("TMPDIR");
+	char out[4096];
 	int rounds = 15, c;
 	static const struct option longs[] = {{"json", 1, 0, 'j'}, {"rounds", 1, 0, 'r'}, {0}};
 	while ((c = getopt_long(argc, argv, "j:r:", longs, NULL)) != -1) {
@@ -229,6 +259,11 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
+	if (rounds < 1) {
+		fprintf(stderr, "usage: probe_cost [--json FILE] [--rounds N]\n");
+		return 2;
+	}
+	snprintf(out, sizeof(out), "%s/probe_cost.%d.eacgm", tmp ? tmp : "/tmp", getpid());
 	struct bench b = {0};
 	start(&b, out);
 	for (int r = 0; r < rounds; r++) {
@@ -241,13 +276,15 @@ int main(int argc, char **argv)
 	waitpid(b.child, NULL, 0);
 	__atomic_store_n(&b.stop, true, __ATOMIC_SEQ_CST);
 	pthread_join(b.mover, NULL);
-	json_t *rows = report(&b);
-	if (json)
-		json_dump_file(rows, json, JSON_INDENT(2));
-	json_decref(rows);
+	json_t *rows = report(&b), *all = report_counts(&b);
+	json_object_set_new(all, "rows", rows);
 	struct err e;
+	int rc = json ? json_dump_file(all, json, JSON_INDENT(2)) : 0;
+	if (rc)
+		fprintf(stderr, "probe_cost: cannot write %s\n", json);
+	json_decref(all);
 	pipeline_close(b.p, &e);
 	tracer_close(b.t);
 	unlink(out);
-	return 0;
+	return rc ? 1 : 0;
 }

@@ -6,7 +6,11 @@
  * there. Measures the format alone, no tracing. Times are CPU-bound: the file is written to
  * TMPDIR (or /tmp) and read from the page cache.
  *
- *   usage: recording_bench [JSON-FILE [CALLS]] */
+ * With --write it makes one recording (operators and Python frames) instead, and keeps it:
+ * something large and realistic for others to read.
+ *
+ *   usage: recording_bench [JSON-FILE [CALLS]]
+ *          recording_bench --write RECORDING CALLS */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -219,6 +223,16 @@ static double read_run(const struct rec_reader *r, size_t nthreads, size_t expec
 	return seconds(CLOCK_MONOTONIC) - start;
 }
 
+static void start_stream(struct stream *s, uint32_t thread, enum args_kind kind)
+{
+	*s = (struct stream){
+		.rng = {12345 + thread}, .order = {99}, .thread = thread, .kind = kind};
+	s->now_ns = 1000000000000ULL;
+	s->in_step = STEP_CALLS;
+	for (int i = 0; i < 64; i++)
+		s->pointers[i] = 0x7f0000000000 + (rng_next(&s->rng) % (1 << 24)) * 512;
+}
+
 static struct result run(const char *path, enum args_kind kind, size_t calls)
 {
 	struct result res = {.calls = calls / THREADS * THREADS};
@@ -226,11 +240,8 @@ static struct result run(const char *path, enum args_kind kind, size_t calls)
 	struct m_call *streams[THREADS];
 	struct err e;
 	for (uint32_t t = 0; t < THREADS; t++) {
-		struct stream s = {.rng = {12345 + t}, .order = {99}, .thread = t, .kind = kind};
-		s.now_ns = 1000000000000ULL;
-		s.in_step = STEP_CALLS;
-		for (int i = 0; i < 64; i++)
-			s.pointers[i] = 0x7f0000000000 + (rng_next(&s.rng) % (1 << 24)) * 512;
+		struct stream s;
+		start_stream(&s, t, kind);
 		streams[t] = calloc(each, sizeof(**streams));
 		make_stream(&s, streams[t], each);
 	}
@@ -250,14 +261,45 @@ static struct result run(const char *path, enum args_kind kind, size_t calls)
 	return res;
 }
 
+/* Bounded memory: each thread's stream is made a chunk at a time. */
+static void keep_run(const char *path, size_t calls)
+{
+	static struct m_call chunk[THREADS][64 * BATCH];
+	struct stream streams[THREADS];
+	struct rec_writer *w;
+	struct err e;
+	if (rec_writer_open(&w, path, NULL, &e))
+		die("open", &e);
+	put_dictionaries(w, ARGS_PYTHON);
+	for (uint32_t t = 0; t < THREADS; t++)
+		start_stream(&streams[t], t, ARGS_PYTHON);
+	for (size_t left = calls / THREADS, n; left; left -= n) {
+		n = left < 64 * BATCH ? left : 64 * BATCH;
+		for (int t = 0; t < THREADS; t++)
+			make_stream(&streams[t], chunk[t], n);
+		for (size_t at = 0; at < n; at += BATCH)
+			for (int t = 0; t < THREADS; t++)
+				rec_put_calls(w, chunk[t] + at, n - at < BATCH ? n - at : BATCH);
+		if (rec_flush(w, &e))
+			die("flush", &e);
+	}
+	if (rec_writer_close(w, false, &e))
+		die("close", &e);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 4 && !strcmp(argv[1], "--write") && strtoul(argv[3], NULL, 10) >= THREADS) {
+		keep_run(argv[2], strtoul(argv[3], NULL, 10));
+		return 0;
+	}
 	size_t calls = argc > 2 ? strtoul(argv[2], NULL, 10) : 4000000;
 	const char *tmp = getenv("TMPDIR");
 	char path[4096];
 	FILE *json = argc > 1 ? fopen(argv[1], "w") : NULL;
 	if (calls < THREADS || (argc > 1 && !json)) {
-		fprintf(stderr, "usage: recording_bench [JSON-FILE [CALLS]]\n");
+		fprintf(stderr, "usage: recording_bench [JSON-FILE [CALLS]]\n"
+				"       recording_bench --write RECORDING CALLS\n");
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/recording_bench.%d.eacgm", tmp ? tmp : "/tmp", getpid());
