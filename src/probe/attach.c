@@ -107,12 +107,27 @@ static int single_link(int prog_fd, const char *path, uint64_t offset, uint64_t 
 	return rc;
 }
 
-int attach_one(int prog_fd, const char *path, uint64_t offset, uint64_t cookie, struct err *e)
+int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd,
+		 const char *path, const struct hook_site *sites, size_t n, struct err *e)
 {
-	int fd = single_link(prog_fd, path, offset, 0, cookie, false);
-	return fd < 0 ? err_set(e, -fd, "cannot attach to %s at 0x%lx: %s", path,
-				(unsigned long)offset, strerror(-fd))
-		      : fd;
+	uint64_t offsets[8], cookies[8];
+	int fd = -EINVAL;
+	for (size_t i = 0; i < n && n <= 8; i++) {
+		offsets[i] = sites[i].offset;
+		cookies[i] = sites[i].cookie;
+	}
+	if (method != ATTACH_SINGLE && n <= 8) {
+		fd = multi_link(prog_fd, TYPE_UPROBE_MULTI, 0, path, offsets, NULL, cookies, n);
+		if (fd >= 0)
+			*vec_push(&ret->fds) = fd;
+	}
+	for (size_t i = 0; method == ATTACH_SINGLE && i < n; i++) {
+		fd = single_link(prog_fd, path, sites[i].offset, 0, sites[i].cookie, false);
+		if (fd < 0)
+			break;
+		*vec_push(&ret->fds) = fd;
+	}
+	return fd < 0 ? err_set(e, -fd, "cannot hook %s: %s", path, strerror(-fd)) : 0;
 }
 
 /* ---- which method works ---- */

@@ -37,8 +37,17 @@ int attach_sites(struct attach_links *ret, enum attach_method method,
 		 const struct attach_programs *progs, const char *path, const struct site *sites,
 		 size_t n, struct err *e);
 
-/* Attaches one program at one offset, entry only; used for helper hooks. Returns the fd. */
-int attach_one(int prog_fd, const char *path, uint64_t offset, uint64_t cookie, struct err *e);
+/* A place for a helper hook: one program, entry only. */
+struct hook_site {
+	uint64_t offset;
+	uint64_t cookie;
+};
+
+/* Attaches a sleepable program at n places of a file; adds the links' fds to ret. A multi
+ * link where there is one: perf events take a lock that others hold while they wait for
+ * held tasks. */
+int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd,
+		 const char *path, const struct hook_site *sites, size_t n, struct err *e);
 
 /* The best method that works on this kernel; ATTACH_AUTO and a sentence when none does. */
 enum attach_method attach_try_methods(struct err *e);

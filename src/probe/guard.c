@@ -7,6 +7,7 @@
  * ends, or is killed, still have a return probe, and an exception that leaves them has to
  * be prepared for. So it holds the hooks' links too, for GUARD_LINGER_S after the end. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -79,6 +80,9 @@ static void guard_main(struct tracer *t, int sock)
 	setsid(); /* not in the terminal's group: Ctrl-C is not for it */
 	prctl(PR_SET_NAME, "eacgm-guard");
 	int map_fd = bpf_map__fd(t->bpf->maps.guard);
+	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(nowhere, fd); /* whoever reads the tracer's output must see its end */
 	close_all_but(map_fd, sock);
 	struct ring_buffer *ring = ring_buffer__new(map_fd, on_unwind, t, NULL);
 	if (!ring)

@@ -228,12 +228,20 @@ static void add_site(struct work *w, const struct probe_info *info, uint64_t off
 	w->result->by_cost[cost]++;
 }
 
+/* Code that is jumped to, not called: there is no return address on top of the stack, and
+ * a return probe would overwrite what is. GCC moves unlikely parts of a function to
+ * "function.cold"; the kernel enters "_start". */
+static bool is_called(const char *symbol)
+{
+	return !strstr(symbol, ".cold") && strcmp(symbol, "_start");
+}
+
 static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 {
 	struct work *w = ctx;
 	const struct cat_entry *en = w->entry;
 	uint64_t taken;
-	if (!sym->is_function || !any_glob_matches(en->symbols.data, en->symbols.len, sym->name) ||
+	if (!sym->is_function || !is_called(sym->name) || !any_glob_matches(en->symbols.data, en->symbols.len, sym->name) ||
 	    any_glob_matches(en->exclude.data, en->exclude.len, sym->name))
 		return 0;
 	size_t len = sym->size ? sym->size : 16;

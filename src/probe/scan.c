@@ -15,19 +15,29 @@
 
 /* ---- hooks: exception guard and dynamic linker ---- */
 
-static int hook_symbol(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
-		       const char *open_path, const char *symbol, int prog_fd, uint64_t cookie)
+/* Hooks those of the symbols that the file defines; true when there were any. */
+static bool hook_symbols(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
+			 const char *open_path, const struct bpf_program *prog,
+			 const char *const *symbols, size_t n)
 {
-	struct elf_symbol s;
+	struct hook_site sites[4];
+	struct elf_symbol s, debug;
 	struct err e;
-	if (!elf_file_find(elf, symbol, &s) || !s.is_function)
-		return -ENOENT;
-	int fd = attach_one(prog_fd, open_path, s.file_offset, cookie, &e);
-	if (fd >= 0)
-		*vec_push(&f->hooks.fds) = fd;
-	else if (t->opts.events.on_note)
+	size_t found = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!elf_file_find(elf, symbols[i], &s) || !s.is_function)
+			continue;
+		sites[found] = (struct hook_site){.offset = s.file_offset};
+		if (prog == t->bpf->progs.maps_changed && elf_file_find(elf, "_r_debug", &debug))
+			sites[found].cookie = debug.address - s.address;
+		found++;
+	}
+	if (!found)
+		return false;
+	if (attach_hooks(&f->hooks, t->method, bpf_program__fd(prog), open_path, sites, found, &e) &&
+	    t->opts.events.on_note)
 		t->opts.events.on_note(t->opts.events.ctx, f->path, e.msg);
-	return fd;
+	return true;
 }
 
 static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
@@ -35,27 +45,20 @@ static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf
 {
 	static const char *const begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
 					     "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
-	int begin_fd = bpf_program__fd(t->bpf->progs.unwind_begins);
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
-		int fd = hook_symbol(t, f, elf, open_path, begins[i], begin_fd, 0);
-		if (fd >= 0)
-			tracer_guard_keep(t, fd);
+	static const char *const ends[] = {"__cxa_begin_catch"};
+	size_t had = f->hooks.fds.len;
+	if (hook_symbols(t, f, elf, open_path, t->bpf->progs.unwind_begins, begins, 4)) {
+		for (size_t i = had; i < f->hooks.fds.len; i++)
+			tracer_guard_keep(t, f->hooks.fds.data[i]);
 	}
-	hook_symbol(t, f, elf, open_path, "__cxa_begin_catch",
-		    bpf_program__fd(t->bpf->progs.unwind_ends), 0);
+	hook_symbols(t, f, elf, open_path, t->bpf->progs.unwind_ends, ends, 1);
 }
 
 static void hook_loader(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
 			const char *open_path)
 {
-	struct elf_symbol hook, debug;
-	if (!elf_file_find(elf, "_dl_debug_state", &hook))
-		return;
-	uint64_t distance = 0;
-	if (elf_file_find(elf, "_r_debug", &debug))
-		distance = debug.address - hook.address;
-	hook_symbol(t, f, elf, open_path, "_dl_debug_state",
-		    bpf_program__fd(t->bpf->progs.maps_changed), distance);
+	static const char *const hooks[] = {"_dl_debug_state"};
+	hook_symbols(t, f, elf, open_path, t->bpf->progs.maps_changed, hooks, 1);
 }
 
 int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
@@ -300,7 +303,9 @@ int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 		rc = tracer_hook_file(t, linker, linker_path, e);
 	if (!rc && exe)
 		rc = tracer_hook_file(t, exe, real, e);
-	if (!rc && exe)
+	/* a dynamic executable is probed when the linker holds it, after the exception guard
+	 * of its libraries; nobody holds a static one */
+	if (!rc && exe && !(linker && t->can_hold))
 		rc = tracer_probe_file(t, exe, real, e);
 	return rc;
 }

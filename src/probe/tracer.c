@@ -43,9 +43,9 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.span_enter, !session, multi);
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
-	set_role(b->progs.unwind_begins, can_hold, 0);
-	set_role(b->progs.unwind_ends, can_hold, 0);
-	set_role(b->progs.maps_changed, can_hold, 0);
+	set_role(b->progs.unwind_begins, can_hold, multi);
+	set_role(b->progs.unwind_ends, can_hold, multi);
+	set_role(b->progs.maps_changed, can_hold, multi);
 }
 
 static void set_configuration(struct tracer *t)
@@ -339,8 +339,10 @@ void tracer_close(struct tracer *t)
 {
 	if (!t)
 		return;
-	if (t->bpf)
+	if (t->bpf) {
 		tracer_freeze(t);
+		tracer_control(t); /* whoever is held now: detaching would wait for it */
+	}
 	files_free(&t->files);
 	tracer_guard_stop(t);
 	for (size_t i = 0; i < 3; i++)
