@@ -58,7 +58,8 @@ def other_pythons():
         if os.path.isdir(place):
             for version in sorted(os.listdir(place)):
                 exe = os.path.join(place, version, "bin", "python3")
-                if os.path.exists(exe):
+                minor = version.split(".")[1] if version.startswith("3.") else "0"
+                if os.path.exists(exe) and minor.isdigit() and int(minor) >= 8:
                     found[".".join(version.split(".")[:2])] = exe
     return found
 
@@ -101,7 +102,7 @@ def _(t):
     rec = t.record([PYTHON, "-c", "import gc, json\nfor i in range(12): gc.collect()"],
                    "--layers", "python")
     expect(rec.count("gc") >= 12, "gc: %d" % rec.count("gc"))
-    expect(rec.count("json") >= 1, "import of json: %r" % [
+    expect(rec.count("import json") >= 1, "import of json: %r" % [
         plain_name(f) for f in rec.report["functions"]][:40])
 
 
