@@ -18,11 +18,11 @@ struct hold {
 	bool answered;
 };
 
-static __always_inline struct hold hold_begin(struct pt_regs *ctx)
+static __always_inline struct hold hold_begin(struct pt_regs *ctx, __u64 max_ns)
 {
 	struct hold h = {
 		.sequence = __sync_fetch_and_add(&hold_sequence, 1) + 1,
-		.until_ns = bpf_ktime_get_ns() + hold_max_ns,
+		.until_ns = bpf_ktime_get_ns() + max_ns,
 		.address = PT_REGS_SP(ctx),
 	};
 	return h;

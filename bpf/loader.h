@@ -8,6 +8,8 @@
 
 #include "hold.h"
 
+#define LOADER_HOLD_MAX_NS 500000000ULL /* later, first calls are lost: the job comes first */
+
 /* Offset of r_state in struct r_debug of <link.h>; RT_CONSISTENT is 0. */
 #define R_DEBUG_STATE 24
 
@@ -41,7 +43,7 @@ int maps_changed(struct pt_regs *ctx)
 	r->tgid = pid_tgid >> 32;
 	r->tid = (__u32)pid_tgid;
 	r->time_ns = bpf_ktime_get_ns();
-	struct hold h = hold_begin(ctx);
+	struct hold h = hold_begin(ctx, LOADER_HOLD_MAX_NS);
 	r->sequence = h.sequence;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);

@@ -20,7 +20,6 @@ const volatile bool target_all;         /* every process */
 const volatile __u64 target_cgroup;     /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid;          /* eacgm itself is never a target */
-const volatile __u64 hold_max_ns;       /* longest hold of a task that waits for us */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */

@@ -15,6 +15,8 @@
 
 #include "hold.h"
 
+#define GUARD_HOLD_MAX_NS 5000000000ULL /* going on unprepared would end the job */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
@@ -80,7 +82,7 @@ static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 		count_loss(LOSS_LATE_GUARD);
 		return 0;
 	}
-	struct hold h = hold_begin(ctx);
+	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS);
 	l.record = r;
 	l.next = first;
 	l.count = 0;

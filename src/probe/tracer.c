@@ -12,7 +12,6 @@
 
 #define BPF_UPROBE_MULTI   48
 #define BPF_UPROBE_SESSION 57
-#define HOLD_MAX_NS        500000000ULL
 #define RINGS_TOTAL_BYTES  (256u << 20)
 #define RING_MAX_BYTES     (16u << 20)
 #define RING_MIN_BYTES     (256u << 10)
@@ -55,7 +54,6 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup = t->opts.cgroup_id;
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
-	b->rodata->hold_max_ns = HOLD_MAX_NS;
 	for (int i = 0; i < LAYER_COUNT; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
