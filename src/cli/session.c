@@ -340,6 +340,15 @@ static void stop_recording(struct session *s)
 	mover_stop(s);
 }
 
+/* Whoever attaches wants to know from when on calls are seen. */
+static void say_attached(const struct session *s)
+{
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	fprintf(stderr, "eacgm: attached to %zu process%s at %llu places; Ctrl-C ends the recording\n",
+		s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
+}
+
 static int run(struct session *s, struct err *e)
 {
 	sigset_t old;
@@ -347,6 +356,8 @@ static int run(struct session *s, struct err *e)
 	int rc = mover_start(s, e);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
+	if (!rc && !s->opts->command)
+		say_attached(s);
 	if (!rc) {
 		follow(s, signal_fd, timer_fd);
 		stop_recording(s);

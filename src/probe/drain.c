@@ -23,13 +23,14 @@ static int on_control(void *ctx, void *data, size_t len)
 	const struct rec_task *task = data;
 	if (len < sizeof(*task))
 		return 0;
-	if (task->kind == REC_EXEC || task->kind == REC_MAPS) {
+	bool listening = !t->calibrating; /* else found when the targets are scanned */
+	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS)) {
 		struct err e;
 		tracer_scan_pid(t, (pid_t)task->tgid, &e); /* gone already: nothing to probe */
 	}
 	if (task->kind == REC_MAPS)
 		tracer_answer(t, task->sequence);
-	if (t->opts.events.on_task && task->kind != REC_MAPS && !t->calibrating)
+	if (t->opts.events.on_task && task->kind != REC_MAPS && listening)
 		t->opts.events.on_task(t->opts.events.ctx, task);
 	return 0;
 }

@@ -315,6 +315,9 @@ static void explain_absence(struct work *w)
 				      "local symbols");
 	else
 		set_reason(w->result, "no symbol matches");
+	size_t len = strlen(w->result->reason);
+	snprintf(w->result->reason + len, sizeof(w->result->reason) - len, ": %.60s%s",
+		 w->entry->symbols.data[0], w->entry->symbols.len > 1 ? ", ..." : "");
 }
 
 /* Also true for an entry that was itself not needed: `unless` chains. */

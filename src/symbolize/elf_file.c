@@ -352,7 +352,8 @@ static int map_file(const char *path, const void **ret_data, size_t *ret_len, st
 		close(fd);
 		return err_set(e, ENOEXEC, "%s: empty", path);
 	}
-	data = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	/* shared: the kernel writes the breakpoints of other tracers into private mappings */
+	data = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	code = errno;
 	close(fd);
 	if (data == MAP_FAILED)

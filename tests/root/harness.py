@@ -257,8 +257,13 @@ POLL = ("7 ", "271 ")  # poll(2) and ppoll(2) on x86-64
 
 
 def has_begun(p):
-    """All is attached once the recording's file is there and the main thread follows
-    processes, that is, sits in poll each time one looks."""
+    """It says so where it attaches to what runs. With a command, all is attached once the
+    recording's file is there and the main thread follows processes, that is, sits in poll
+    each time one looks."""
+    if "--" not in p.args:
+        if p.poll() is not None:
+            raise AssertionError("eacgm record ended with %s: %s" % (p.returncode, log_of(p)))
+        return "eacgm: attached to " in log_of(p)
     for _i in range(8):
         if p.poll() is not None:
             raise AssertionError("eacgm record ended with %s: %s" % (p.returncode, log_of(p)))
