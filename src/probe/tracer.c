@@ -1,6 +1,7 @@
 /* tracer.c - loads the BPF object, sets targets, switches layers, tears down.
  * Files are in scan.c, rings and maps that are read in drain.c. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -251,14 +252,9 @@ void tracer_freeze(struct tracer *t)
 	set_flag(&t->bpf->bss->closing, true);
 }
 
-static int switch_group(struct tracer *t, const struct probed_file *f, struct site_group *g, bool on,
-			struct err *e)
+static int switch_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
+		     struct err *e)
 {
-	if (!on) {
-		attach_detach(&g->links);
-		g->attached = false;
-		return 0;
-	}
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
 	int rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data, g->sites.len,
@@ -267,10 +263,43 @@ static int switch_group(struct tracer *t, const struct probed_file *f, struct si
 	return rc;
 }
 
+/* Links that go, in a thread of their own. */
+struct detaching {
+	VEC(struct attach_links) links;
+	bool done; /* atomic */
+};
+
+static void *detach(void *arg)
+{
+	struct detaching *d = arg;
+	for (size_t i = 0; i < d->links.len; i++)
+		attach_detach(&d->links.data[i]);
+	__atomic_store_n(&d->done, true, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* Detaching waits until no sleepable program runs, so for every task that is held; this
+ * thread has to answer them meanwhile. */
+static void detach_all(struct tracer *t, struct detaching *d)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, detach, d)) {
+		detach(d);
+	} else {
+		while (!__atomic_load_n(&d->done, __ATOMIC_SEQ_CST)) {
+			tracer_control(t);
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		}
+		pthread_join(thread, NULL);
+	}
+	vec_free(&d->links);
+}
+
 int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e)
 {
 	int rc = 0;
+	struct detaching gone = {0};
 	t->off_layers = on ? t->off_layers & ~layers : t->off_layers | layers;
 	if (!on) {
 		/* recording stands still while probes go: no call is kept in half */
@@ -284,12 +313,18 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 			struct site_group *sg = &f->groups.data[g];
 			if (!(layers & 1u << sg->layer) || sg->attached == on)
 				continue;
-			int one = switch_group(t, f, sg, on, e);
-			if (one)
-				rc = one;
+			if (on) {
+				int one = switch_on(t, f, sg, e);
+				rc = one ? one : rc;
+				continue;
+			}
+			*vec_push(&gone.links) = sg->links;
+			sg->links = (struct attach_links){0};
+			sg->attached = false;
 		}
 	}
 	if (!on) {
+		detach_all(t, &gone);
 		if (layers == ~0u)
 			t->bpf->bss->epoch++; /* their returns go unseen: open calls are void */
 		set_flag(&t->bpf->bss->frozen, false);
