@@ -320,45 +320,6 @@ __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
 		value_;                                                                            \
 	})
 
-/* In the order of enum arg_source's ARG_ANY_REG. */
-static __always_inline __u64 any_register(struct pt_regs *ctx, __u8 index)
-{
-	switch (index) {
-	case 0:
-		return READ_REGISTER(ctx, rax);
-	case 1:
-		return READ_REGISTER(ctx, rbx);
-	case 2:
-		return READ_REGISTER(ctx, rcx);
-	case 3:
-		return READ_REGISTER(ctx, rdx);
-	case 4:
-		return READ_REGISTER(ctx, rsi);
-	case 5:
-		return READ_REGISTER(ctx, rdi);
-	case 6:
-		return READ_REGISTER(ctx, rbp);
-	case 7:
-		return READ_REGISTER(ctx, rsp);
-	case 8:
-		return READ_REGISTER(ctx, r8);
-	case 9:
-		return READ_REGISTER(ctx, r9);
-	case 10:
-		return READ_REGISTER(ctx, r10);
-	case 11:
-		return READ_REGISTER(ctx, r11);
-	case 12:
-		return READ_REGISTER(ctx, r12);
-	case 13:
-		return READ_REGISTER(ctx, r13);
-	case 14:
-		return READ_REGISTER(ctx, r14);
-	default:
-		return READ_REGISTER(ctx, r15);
-	}
-}
-
 static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_desc *a)
 {
 	__u64 v = 0;
@@ -367,10 +328,6 @@ static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_
 		bpf_probe_read_user(&v, 8, (void *)slot);
 		return v;
 	}
-	if (a->source == ARG_CONST)
-		return (__s64)a->deref[0];
-	if (a->source == ARG_ANY_REG)
-		return any_register(ctx, a->index);
 	switch (a->index) { /* the System V AMD64 ABI's order */
 	case 0:
 		return READ_REGISTER(ctx, rdi);

@@ -58,9 +58,6 @@ enum arg_source {
 	ARG_REG,   /* index: 0..5, the System V integer argument registers */
 	ARG_STACK, /* index: 0.., stack arguments after the return address */
 	ARG_RETURN,
-	ARG_ANY_REG, /* index: 0..15, the general registers in the order rax, rbx, rcx, rdx, rsi,
-		      * rdi, rbp, rsp, r8..r15 (operands of USDT probes) */
-	ARG_CONST,   /* deref[0] itself */
 };
 enum arg_fetch {
 	FETCH_VALUE,   /* size bytes of the (dereferenced) value */
