@@ -55,7 +55,8 @@ def run(args, seconds, env=None, cwd=None):
     wall = time.monotonic() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if p.returncode:
-        raise Failed("%s ended with %d: %s" % (" ".join(args), p.returncode, err[-800:]))
+        last = (err.strip() or out.strip() or "no output").splitlines()[-1]
+        raise Failed("%s ended with %d: %s" % (" ".join(args), p.returncode, last[:400]))
     return Ran(out, err, wall, after.ru_utime + after.ru_stime - before.ru_utime -
                before.ru_stime)
 
@@ -78,12 +79,26 @@ def metas_of(eacgm, path):
         end_group(p)
 
 
+def lost_calls(by_cause):
+    """Calls that are not in the recording; other losses are not calls (wire/event.h)."""
+    return sum(by_cause.get(cause, 0) for cause in (
+        "ring_full", "stack_full", "no_state", "hist_full", "bad_record", "write_error"))
+
+
+def add_up(dicts):
+    total = collections.Counter()
+    for d in dicts:
+        total.update(d)
+    return dict(total)
+
+
 def summary_of(eacgm, path):
     """The figures of one recording that every benchmark wants."""
     rec = report_of(eacgm, path)["recording"]
     meta = metas_of(eacgm, path)
     wall_ns = int(meta["end_monotonic_ns"]) - int(meta["start_monotonic_ns"])
     return {"events": rec["events"], "lost": rec["lost"], "incomplete": rec["incomplete"],
+            "lost_by_cause": rec["lost_by_cause"],
             "bytes": rec["bytes"], "bytes_per_event": rec["bytes_per_event"],
             "duration_s": wall_ns / 1e9, "collector_cpu_s": int(meta["collector_cpu_ns"]) / 1e9,
             "job_cpu_s": int(meta["job_cpu_ns"]) / 1e9, "attach_ms": float(meta["attach_ms"]),
@@ -168,6 +183,8 @@ class Results:
             json.dump(self.data, f, indent=1)
             f.write("\n")
         os.chmod(temporary, 0o644)
+        if "SUDO_UID" in os.environ:
+            os.chown(temporary, int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", -1)))
         os.replace(temporary, path)
 
 

@@ -175,6 +175,7 @@ class Measured:
             "events_per_step": self.events_per_step,
             "events": statistics.median(x["events"] for x in r),
             "lost": sum(x["lost"] for x in r), "incomplete": sum(x["incomplete"] for x in r),
+            "lost_by_cause": common.add_up(x["lost_by_cause"] for x in r),
             "collector_cpu_ratio": statistics.median(
                 x["collector_cpu_s"] / x["duration_s"] for x in r),
             "bytes_per_event": statistics.median(

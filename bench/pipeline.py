@@ -58,10 +58,10 @@ def record_once(args, cmd, path):
     row.update({"calls": calls, "seconds": seconds, "events_per_s": row["events"] / seconds,
                 "calls_per_s": calls / seconds, "wall_s": ran.wall_s,
                 "collector_ns_per_event": row["collector_cpu_s"] * 1e9 / max(row["events"], 1),
-                "unaccounted": calls - row["events"] - row["lost"]})
-    if row["unaccounted"] and not args.cmd:
-        raise Failed("%d calls were made, %d recorded and %d counted as lost" % (
-            calls, row["events"], row["lost"]))
+                "lost_calls": common.lost_calls(row["lost_by_cause"])})
+    if calls != row["events"] + row["lost_calls"] and not args.cmd:
+        raise Failed("%d calls were made, %d recorded; counted as lost: %s" % (
+            calls, row["events"], row["lost_by_cause"]))
     return row
 
 
@@ -82,7 +82,8 @@ def ring_to_disk(args, folder):
             runs.append(record_once(args, cmd, os.path.join(folder, "ring.eacgm")))
         row = {key: statistics.median(r[key] or 0 for r in runs) for key in MEDIANS}
         row.update({"job": name, "calls": sum(r["calls"] for r in runs), "rounds": args.rounds,
-                    "lost": sum(r["lost"] for r in runs)})
+                    "lost": sum(r["lost"] for r in runs),
+                    "lost_by_cause": common.add_up(r["lost_by_cause"] for r in runs)})
         rows.append(row)
     common.said()
     return rows

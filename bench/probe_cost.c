@@ -223,9 +223,25 @@ static json_t *report_counts(struct bench *b)
 			 (json_int_t)st.calls, "lost", (json_int_t)lost);
 }
 
+/* Every round's figure in the order measured: whoever reads the file can pair them. */
+static json_t *rounds_json(struct bench *b, size_t f)
+{
+	static const char *const names[WHATS] = {"untraced_ns", "empty_ns", "recorded_ns"};
+	json_t *all = json_object();
+	for (int w = 0; w < WHATS; w++) {
+		json_t *list = json_array();
+		for (size_t i = 0; i < b->ns[f][w].len; i++)
+			json_array_append_new(list, json_real(b->ns[f][w].data[i]));
+		json_object_set_new(all, names[w], list);
+	}
+	return all;
+}
+
 static json_t *report(struct bench *b)
 {
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *rounds[FUNCTIONS];
+	for (size_t f = 0; f < FUNCTIONS; f++)
+		rounds[f] = rounds_json(b, f); /* before median() sorts */
 	printf("%-16s %10s %10s %10s %14s %18s\n", "first insn", "untraced", "empty", "recorded",
 	       "recorded/floor", "recorded/push's");
 	double push = median(b, 0, RECORDED) - median(b, 0, UNTRACED);
@@ -236,11 +252,12 @@ static json_t *report(struct bench *b)
 		double floor = ns[EMPTY] - ns[UNTRACED], cost = ns[RECORDED] - ns[UNTRACED];
 		printf("%-16s %7.1f ns %7.0f ns %7.0f ns %14.2f %18.2f\n", functions[f].name,
 		       ns[UNTRACED], ns[EMPTY], ns[RECORDED], cost / floor, cost / push);
-		json_array_append_new(rows, json_pack("{s:s s:f s:f s:f s:f s:f}", "first_insn",
-						      functions[f].name, "untraced_ns",
-						      ns[UNTRACED], "empty_ns", ns[EMPTY],
-						      "recorded_ns", ns[RECORDED], "ratio_to_floor",
-						      cost / floor, "ratio_to_push", cost / push));
+		json_array_append_new(rows,
+				      json_pack("{s:s s:f s:f s:f s:f s:f s:o}", "first_insn",
+						functions[f].name, "untraced_ns", ns[UNTRACED],
+						"empty_ns", ns[EMPTY], "recorded_ns", ns[RECORDED],
+						"ratio_to_floor", cost / floor, "ratio_to_push",
+						cost / push, "rounds", rounds[f]));
 	}
 	return rows;
 }

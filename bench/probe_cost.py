@@ -5,7 +5,7 @@ and how long attaching to all operators of PyTorch takes.
 Three parts. (1) The program probe_cost: recorded calls against an empty program at the same
 place, in one process. (2) `spin` untraced, under `eacgm record` and under bpftrace doing the
 same (one line to a file for every call, with its duration), taking turns; the cost is the time
-per call minus the untraced one of the same round. (3) attach_ms and plan_ms as recordings of a
+per call minus the untraced one of the same round. Ratios are medians over rounds as well. (3) attach_ms and plan_ms as recordings of a
 PyTorch job tell them. Another C program that prints `ns_per_call` is put under (2) with --cmd
 and --function. Needs root; (2) goes without bpftrace where it is missing."""
 
@@ -57,7 +57,20 @@ def beside_floor(args, folder):
     if not os.path.exists(path):
         return {"skipped": ran.out.strip()}
     with open(path) as f:
-        return json.load(f)
+        floor = json.load(f)
+    push = floor["rows"][0]["rounds"]
+    for row in floor["rows"]:
+        r = row["rounds"]
+        row["to_floor"] = common.interval(map(
+            lambda u, e, c: (c - u) / (e - u), r["untraced_ns"], r["empty_ns"], r["recorded_ns"]))
+        row["to_push"] = common.interval(map(
+            lambda u, c, pu, pc: (c - u) / (pc - pu), r["untraced_ns"], r["recorded_ns"],
+            push["untraced_ns"], push["recorded_ns"]))
+    return floor
+
+
+def ratio_text(q):
+    return "%.2f (%.2f .. %.2f)" % (q["median"], q["low"], q["high"])
 
 
 def show_floor(floor):
@@ -68,8 +81,8 @@ def show_floor(floor):
         "first instruction", "untraced ns", "empty ns", "recorded ns", "recorded/floor",
         "recorded/push's"], [[
             r["first_insn"], "%.1f" % r["untraced_ns"], "%.0f" % r["empty_ns"],
-            "%.0f" % r["recorded_ns"], "%.2f" % r["ratio_to_floor"],
-            "%.2f" % r["ratio_to_push"]] for r in floor["rows"]])
+            "%.0f" % r["recorded_ns"], ratio_text(r["to_floor"]), ratio_text(r["to_push"])]
+            for r in floor["rows"]])
     print("calls %d, recorded %d, lost %d" % (floor["calls"], floor["recorded"], floor["lost"]))
 
 
@@ -173,8 +186,9 @@ def attach_times(args, folder):
                         "--", *shlex.split(args.attach_cmd)], args.limit)
             runs.append(common.summary_of(args.eacgm, path))
         if runs:
-            rows.append({"layers": layers or "default", "sites": runs[-1]["sites"],
-                         "sites_stepped": runs[-1]["sites_stepped"], "method": runs[-1]["method"],
+            rows.append({"layers": layers or "default", "sites": min(r["sites"] for r in runs),
+                         "sites_max": max(r["sites"] for r in runs),
+                         "sites_stepped": max(r["sites_stepped"] for r in runs), "method": runs[-1]["method"],
                          "attach_ms": statistics.median(r["attach_ms"] for r in runs),
                          "attach_max_ms": max(r["attach_ms"] for r in runs),
                          "plan_ms": statistics.median(r["plan_ms"] for r in runs), "n": len(runs)})
@@ -182,10 +196,16 @@ def attach_times(args, folder):
     return rows
 
 
+def sites_text(row):
+    if row["sites"] == row["sites_max"]:
+        return str(row["sites"])
+    return "%d .. %d" % (row["sites"], row["sites_max"])  # some runs did not find all
+
+
 def show_attach(rows):
     common.print_table("Attaching (a site is one function: its entry and its return)", [
         "layers", "sites", "stepped", "method", "attach ms", "longest", "plan ms"], [[
-            r["layers"], str(r["sites"]), str(r["sites_stepped"]), r["method"],
+            r["layers"], sites_text(r), str(r["sites_stepped"]), r["method"],
             "%.1f" % r["attach_ms"], "%.1f" % r["attach_max_ms"], "%.1f" % r["plan_ms"]]
             for r in rows])
 
