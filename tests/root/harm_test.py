@@ -42,8 +42,9 @@ def now():
 
 
 def expect_speed(before, during, after):
-    expect(during < before * 0.5, "it was not traced: %.0f/s, traced %.0f/s" % (before, during))
-    expect(after > before * 0.7, "calls/s before %.0f, traced %.0f, after %.0f" % (
+    """A probe that stayed costs a factor of hundreds here; the rest is the machine's noise."""
+    expect(during < before * 0.1, "it was not traced: %.0f/s, traced %.0f/s" % (before, during))
+    expect(after > before * 0.3, "calls/s before %.0f, traced %.0f, after %.0f" % (
         before, during, after))
     print("# calls/s before %.0f, traced %.0f, after %.0f" % (before, during, after))
 

@@ -23,6 +23,9 @@ import tempfile
 import time
 import traceback
 
+# a shell that starts jobs in the background has them ignore it, and children would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("EACGM_BUILD", os.path.join(ROOT, "build"))
 EACGM = os.path.abspath(os.environ.get("EACGM", os.path.join(BUILD, "eacgm")))
