@@ -294,7 +294,8 @@ __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
 		if (bpf_probe_read_user(&next, 8, (void *)(v + (__s64)a->deref[i]))) {
 			/* the last read may be of fewer bytes at the end of a page */
 			if (i + 1 != a->nderef || a->size == 8 ||
-			    bpf_probe_read_user(&next, a->size & 7, (void *)(v + (__s64)a->deref[i]))) {
+			    bpf_probe_read_user(&next, a->size & 7,
+						(void *)(v + (__s64)a->deref[i]))) {
 				*flags |= CALL_ARG_FAULT;
 				count_loss(LOSS_ARG_FAULT);
 				return 0;

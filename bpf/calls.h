@@ -31,12 +31,29 @@ static __always_inline __u32 hist_bucket(__u64 ns)
 	if (!v)
 		return 0;
 	__u32 octave = 0;
-	if (v >> 32) { octave += 32; v >>= 32; }
-	if (v >> 16) { octave += 16; v >>= 16; }
-	if (v >> 8) { octave += 8; v >>= 8; }
-	if (v >> 4) { octave += 4; v >>= 4; }
-	if (v >> 2) { octave += 2; v >>= 2; }
-	if (v >> 1) { octave += 1; }
+	if (v >> 32) {
+		octave += 32;
+		v >>= 32;
+	}
+	if (v >> 16) {
+		octave += 16;
+		v >>= 16;
+	}
+	if (v >> 8) {
+		octave += 8;
+		v >>= 8;
+	}
+	if (v >> 4) {
+		octave += 4;
+		v >>= 4;
+	}
+	if (v >> 2) {
+		octave += 2;
+		v >>= 2;
+	}
+	if (v >> 1) {
+		octave += 1;
+	}
 	if (octave >= HIST_OCTAVES)
 		return HIST_BUCKETS - 1;
 	__u32 fraction = (__u32)(ns >> (HIST_MIN_SHIFT + octave - 2)) & 3;
@@ -77,8 +94,8 @@ __noinline int hist_count(struct open_call *c, __u64 dur_ns)
 	return 0;
 }
 
-static __always_inline void fill_record(struct rec_call *r, const struct open_call *c,
-					__u32 depth, __u64 dur_ns, __u64 pid_tgid)
+static __always_inline void fill_record(struct rec_call *r, const struct open_call *c, __u32 depth,
+					__u64 dur_ns, __u64 pid_tgid)
 {
 	r->kind = REC_CALL;
 	r->flags = c->flags;

@@ -26,7 +26,7 @@ struct signal_struct {
 
 /* kernel/events/uprobes.c: one per pending return probe, newest first */
 struct return_instance {
-	unsigned long stack;          /* address of the return address on the user stack */
+	unsigned long stack;	      /* address of the return address on the user stack */
 	unsigned long orig_ret_vaddr; /* what stood there before the trampoline */
 	struct return_instance *next;
 } RELOCATED;

@@ -8,33 +8,33 @@
 #include "wire/event.h"
 
 #define PID_TARGETS_MAX 65536
-#define STRINGS_MAX 16384
-#define CODES_MAX 65536
-#define HISTS_MAX 16384
-#define CPUS_MAX 1024
-#define PY_LAYOUTS_MAX 16
-#define ANSWER_SLOTS 1024
+#define STRINGS_MAX	16384
+#define CODES_MAX	65536
+#define HISTS_MAX	16384
+#define CPUS_MAX	1024
+#define PY_LAYOUTS_MAX	16
+#define ANSWER_SLOTS	1024
 
 /* ---- set before load; dead branches vanish at verification ---- */
-const volatile bool target_all;         /* every process */
-const volatile __u64 target_cgroup;     /* cgroup v2 id, 0 = none */
+const volatile bool target_all;	    /* every process */
+const volatile __u64 target_cgroup; /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
-const volatile __u32 own_tgid;          /* eacgm itself is never a target */
+const volatile __u32 own_tgid; /* eacgm itself is never a target */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
-__u32 epoch;                      /* raised when probes go off: open calls are then void */
-__u32 exclusions;                 /* how often something was added to excluded */
-bool frozen;                      /* record nothing, leave open calls as they are */
-bool closing;                     /* nobody answers the loader hook any more */
-__u64 answered[ANSWER_SLOTS];     /* sequence numbers of holds that were dealt with */
+__u32 epoch;			  /* raised when probes go off: open calls are then void */
+__u32 exclusions;		  /* how often something was added to excluded */
+bool frozen;			  /* record nothing, leave open calls as they are */
+bool closing;			  /* nobody answers the loader hook any more */
+__u64 answered[ANSWER_SLOTS];	  /* sequence numbers of holds that were dealt with */
 
 static __u64 next_id = 1;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PID_TARGETS_MAX);
-	__type(key, __u32);  /* tgid */
+	__type(key, __u32); /* tgid */
 	__type(value, __u8);
 } targets SEC(".maps");
 
@@ -42,7 +42,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PID_TARGETS_MAX);
-	__type(key, __u32);  /* tgid */
+	__type(key, __u32); /* tgid */
 	__type(value, __u8);
 } excluded SEC(".maps");
 
@@ -51,10 +51,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, CPUS_MAX);
 	__uint(key_size, 4);
-	__array(values, struct {
-		__uint(type, BPF_MAP_TYPE_RINGBUF);
-		__uint(max_entries, 4096);
-	});
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_RINGBUF);
+			__uint(max_entries, 4096);
+		});
 } rings SEC(".maps");
 
 /* Forks, execs, exits and loader events: few, and user space is woken for each. */

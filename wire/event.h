@@ -19,7 +19,9 @@ enum layer {
 	LAYER_USER, /* --probe and user catalogs that name no other layer */
 	LAYER_COUNT,
 };
+/* clang-format off */
 #define LAYER_NAMES {"cuda", "nccl", "torch", "python", "gpu", "host", "cpu", "user"}
+/* clang-format on */
 
 /* What a probe site does when it is hit. */
 enum site_action {
@@ -37,21 +39,22 @@ enum trace_mode {
 };
 
 /* The cookie of a probe site: probe number, action, layer, arguments, flags. */
-#define COOKIE_PROBE(c) ((__u32)(c))
+#define COOKIE_PROBE(c)	 ((__u32)(c))
 #define COOKIE_ACTION(c) ((__u8)((c) >> 32))
-#define COOKIE_LAYER(c) ((__u8)((c) >> 40))
-#define COOKIE_NARGS(c) ((__u8)((c) >> 48))
-#define COOKIE_FLAGS(c) ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
+#define COOKIE_LAYER(c)	 ((__u8)((c) >> 40))
+#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48))
+#define COOKIE_FLAGS(c)	 ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
 #define COOKIE_MAKE(probe, action, layer, nargs, flags)                                            \
 	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48 |    \
 	 (__u64)(flags) << 56)
 
-#define MAX_PROBES 16384
-#define MAX_ARGS 6        /* arguments of one probe, the return value included */
+#define MAX_PROBES     16384
+#define MAX_ARGS       6   /* arguments of one probe, the return value included */
 #define MAX_OPEN_CALLS 128 /* traced calls open at once on a thread */
-#define MAX_RETURNS 64     /* pending return probes the kernel allows a task; a call that is
-			    * deeper has no return: its end is bounded by what follows it */
-#define STRING_BYTES 128  /* longest string argument kept; longer ones are cut and counted */
+/* Pending return probes the kernel allows a task; a call that is deeper has no return: its end is
+ * bounded by what follows it. */
+#define MAX_RETURNS  64
+#define STRING_BYTES 128 /* longest string argument kept; longer ones are cut and counted */
 
 /* Where an argument comes from and what it is. */
 enum arg_source {
@@ -60,22 +63,22 @@ enum arg_source {
 	ARG_RETURN,
 };
 enum arg_fetch {
-	FETCH_VALUE,   /* size bytes of the (dereferenced) value */
-	FETCH_CSTRING, /* NUL-terminated characters at the value */
-	FETCH_PYSTRING,/* CPython str object at the value */
+	FETCH_VALUE,	 /* size bytes of the (dereferenced) value */
+	FETCH_CSTRING,	 /* NUL-terminated characters at the value */
+	FETCH_PYSTRING,	 /* CPython str object at the value */
 	FETCH_CXXSTRING, /* libstdc++ std::string object at the value */
-	FETCH_PYCODE,  /* frame object or interpreter frame at the value: its code object */
+	FETCH_PYCODE,	 /* frame object or interpreter frame at the value: its code object */
 };
 struct arg_desc {
 	__u8 source; /* enum arg_source */
 	__u8 index;
-	__u8 fetch;  /* enum arg_fetch */
-	__u8 size;   /* 1, 2, 4 or 8 bytes of the value */
+	__u8 fetch; /* enum arg_fetch */
+	__u8 size;  /* 1, 2, 4 or 8 bytes of the value */
 	__u8 is_signed;
-	__u8 nderef;     /* how many pointers to follow first, 0..3 */
-	__u8 at_return;  /* read when the call returns, from the value saved at entry */
-	__u8 layout;     /* FETCH_PY*: index into the Python layouts of the plan */
-	__s32 deref[3];  /* offset added before each dereference */
+	__u8 nderef;	/* how many pointers to follow first, 0..3 */
+	__u8 at_return; /* read when the call returns, from the value saved at entry */
+	__u8 layout;	/* FETCH_PY*: index into the Python layouts of the plan */
+	__s32 deref[3]; /* offset added before each dereference */
 	__u32 pad;
 };
 enum error_rule { ERROR_NONE, ERROR_NONZERO, ERROR_NEGATIVE, ERROR_NULL };
@@ -88,13 +91,13 @@ struct probe_desc {
 
 /* Offsets in one build of CPython; see src/symbolize/cpython.h for their sources. */
 struct py_layout {
-	__u16 frame_code;       /* frame -> code object */
+	__u16 frame_code;	/* frame -> code object */
 	__u16 code_firstlineno; /* int */
-	__u16 code_filename;    /* str */
-	__u16 code_name;        /* str */
-	__u16 code_qualname;    /* str, 0 where the version has none */
+	__u16 code_filename;	/* str */
+	__u16 code_name;	/* str */
+	__u16 code_qualname;	/* str, 0 where the version has none */
 	__u16 str_length;
-	__u16 str_state;        /* u32: bits 2..4 kind, bit 5 compact, bit 6 ascii (see cpython.h) */
+	__u16 str_state; /* u32: bits 2..4 kind, bit 5 compact, bit 6 ascii (see cpython.h) */
 	__u16 str_ascii_data;
 	__u16 str_compact_data;
 	__u8 frame_code_tagged; /* low bits of the code pointer are tags (3.14) */
@@ -111,20 +114,20 @@ enum record_kind {
 	REC_FORK = 4,
 	REC_EXEC = 5,
 	REC_EXIT = 6,
-	REC_MAPS = 7, /* the dynamic linker changed the mappings of a traced process */
+	REC_MAPS = 7,	/* the dynamic linker changed the mappings of a traced process */
 	REC_UNWIND = 8, /* return addresses to exchange before a task goes on */
 };
 
 enum call_flags {
-	CALL_NESTED = 1,   /* another call of its layer was open on the thread */
-	CALL_INSTANT = 2,  /* a moment: no duration */
-	CALL_OPEN = 4,     /* had not returned when tracing stopped; dur is up to then */
-	CALL_UNWOUND = 8,  /* its return was not seen (exception, longjmp, deeper than MAX_RETURNS);
-			    * dur is an upper bound */
+	CALL_NESTED = 1,  /* another call of its layer was open on the thread */
+	CALL_INSTANT = 2, /* a moment: no duration */
+	CALL_OPEN = 4,	  /* had not returned when tracing stopped; dur is up to then */
+	CALL_UNWOUND = 8, /* its return was not seen (exception, longjmp, deeper than MAX_RETURNS);
+			   * dur is an upper bound */
 	CALL_ARG_FAULT = 16, /* at least one argument could not be read */
-	CALL_ARG_CUT = 32, /* a string argument was longer than is kept */
-	CALL_ERROR = 64,   /* the return value says so (the probe's error rule) */
-	CALL_NAMED = 128,  /* args[0] names the call: histograms are kept per name */
+	CALL_ARG_CUT = 32,   /* a string argument was longer than is kept */
+	CALL_ERROR = 64,     /* the return value says so (the probe's error rule) */
+	CALL_NAMED = 128,    /* args[0] names the call: histograms are kept per name */
 };
 
 struct rec_call {
@@ -141,8 +144,8 @@ struct rec_call {
 };
 
 struct rec_string {
-	__u8 kind; /* REC_STRING */
-	__u8 fetch; /* enum arg_fetch: how to decode the bytes */
+	__u8 kind;    /* REC_STRING */
+	__u8 fetch;   /* enum arg_fetch: how to decode the bytes */
 	__u8 pystate; /* PYSTRING: bytes per character (1, 2, 4), 0x80 = ASCII */
 	__u8 cut;
 	__u32 len; /* bytes that follow */
@@ -173,9 +176,9 @@ struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	__u32 tid;
 	__u32 parent_tgid; /* REC_FORK: the parent */
 	__u64 time_ns;
-	__s32 exit_code; /* REC_EXIT of the last thread: as wait(2) gives it */
+	__s32 exit_code;  /* REC_EXIT of the last thread: as wait(2) gives it */
 	__u32 group_dead; /* REC_EXIT: 1 when the whole process ended */
-	__u64 sequence;  /* REC_MAPS: to be acknowledged */
+	__u64 sequence;	  /* REC_MAPS: to be acknowledged */
 	char comm[16];
 };
 
@@ -195,29 +198,31 @@ struct rec_unwind {
 
 /* Why something was not recorded; counted per CPU. */
 enum loss_cause {
-	LOSS_RING_FULL,     /* the ring buffer had no room for a call */
-	LOSS_STACK_FULL,    /* more than MAX_OPEN_CALLS traced calls open on a thread: not kept */
-	LOSS_NO_STATE,      /* no memory for a thread's state */
-	LOSS_NO_RETURN,     /* left without returning: kept, with an upper bound as duration */
-	LOSS_ARG_FAULT,     /* an argument could not be read: call kept */
-	LOSS_ARG_CUT,       /* a string argument was cut: call kept */
-	LOSS_STRING_FULL,   /* the table of string arguments is full: call kept, string not */
-	LOSS_HIST_FULL,     /* the table of histograms is full */
-	LOSS_TASK_FULL,     /* a fork, exec or exit record found no room */
-	LOSS_LATE_ATTACH,   /* a library ran before its probes were attached */
+	LOSS_RING_FULL,	  /* the ring buffer had no room for a call */
+	LOSS_STACK_FULL,  /* more than MAX_OPEN_CALLS traced calls open on a thread: not kept */
+	LOSS_NO_STATE,	  /* no memory for a thread's state */
+	LOSS_NO_RETURN,	  /* left without returning: kept, with an upper bound as duration */
+	LOSS_ARG_FAULT,	  /* an argument could not be read: call kept */
+	LOSS_ARG_CUT,	  /* a string argument was cut: call kept */
+	LOSS_STRING_FULL, /* the table of string arguments is full: call kept, string not */
+	LOSS_HIST_FULL,	  /* the table of histograms is full */
+	LOSS_TASK_FULL,	  /* a fork, exec or exit record found no room */
+	LOSS_LATE_ATTACH, /* a library ran before its probes were attached */
 	LOSS_RETURN_UNMATCHED, /* a return whose entry was not seen (attached in mid-call) */
-	LOSS_LATE_GUARD,    /* an exception was not prepared for in time (bpf/unwind.h) */
+	LOSS_LATE_GUARD,       /* an exception was not prepared for in time (bpf/unwind.h) */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
-	{"ring_full",   "stack_full", "no_state",	 "no_return",	     "arg_fault",        \
-	 "arg_cut",     "string_full", "hist_full", "task_full", "late_attach",              \
-	 "return_unmatched", "late_guard"}
+	{                                                                                          \
+		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
+			"string_full", "hist_full", "task_full", "late_attach",                    \
+			"return_unmatched", "late_guard"                                           \
+	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */
 #define HIST_MIN_SHIFT 6
-#define HIST_OCTAVES 32
-#define HIST_BUCKETS (HIST_OCTAVES * 4)
+#define HIST_OCTAVES   32
+#define HIST_BUCKETS   (HIST_OCTAVES * 4)
 struct hist_key {
 	__u32 tgid;
 	__u32 probe;

@@ -10,7 +10,11 @@
 #include "buffer.h"
 
 struct strtab {
-	VEC(struct { char *s; uint32_t len; }) strings;
+	VEC(struct {
+		char *s;
+		uint32_t len;
+	})
+	strings;
 	uint32_t *index; /* open addressing: string number + 1, 0 = free */
 	size_t index_cap;
 };

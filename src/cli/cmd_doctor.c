@@ -87,7 +87,8 @@ static void check_attach(struct diagnosis *d)
 		add(d, "uprobes", GOOD, "multi links (one for each direction)", "");
 		break;
 	case ATTACH_SINGLE:
-		add(d, "uprobes", LIMITED, "one perf event per probe: attaching thousands takes long",
+		add(d, "uprobes", LIMITED,
+		    "one perf event per probe: attaching thousands takes long",
 		    "a kernel of 6.6 or later attaches them in milliseconds");
 		break;
 	default:
@@ -159,7 +160,8 @@ static void check_file(struct diagnosis *d, const struct catalog *c, const char 
 		 elf_file_has_symtab(f) ? "" : " (stripped: exported ones only)");
 	if (sites)
 		add(d, what, stepped > sites / 2 ? LIMITED : GOOD, text,
-		    stepped > sites / 2 ? "most probes would be single-stepped, which is slow" : "");
+		    stepped > sites / 2 ? "most probes would be single-stepped, which is slow"
+					: "");
 	file_plan_free(&fp);
 	plan_free(&plan);
 	elf_file_close(f);
@@ -193,9 +195,11 @@ static void check_files(struct diagnosis *d, const struct catalog *c, const char
 
 static void check_software(struct diagnosis *d)
 {
-	static const char *const pythons[] = {"/usr/bin/python3", "/usr/local/bin/python3",
+	static const char *const pythons[] = {"/usr/bin/python3",
+					      "/usr/local/bin/python3",
 					      "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0",
-					      "/opt/conda/bin/python3", "/root/.pyenv/versions/*/bin/python3",
+					      "/opt/conda/bin/python3",
+					      "/root/.pyenv/versions/*/bin/python3",
 					      "/home/*/.pyenv/versions/*/bin/python3"};
 	static const char *const torches[] = {
 		"/usr/lib/x86_64-linux-gnu/libtorch_cpu.so*",
@@ -252,7 +256,8 @@ static int run(const struct args *a)
 	check_limits(&d);
 	check_software(&d);
 	if (args_has(a, "json")) {
-		json_t *top = json_pack("{s:b s:O}", "can_record", d.can_record, "checks", d.checks);
+		json_t *top =
+			json_pack("{s:b s:O}", "can_record", d.can_record, "checks", d.checks);
 		json_dumpf(top, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(top);

@@ -41,8 +41,8 @@ struct listing {
 
 /* ---- rows ---- */
 
-static void add_row(struct listing *l, const struct cat_entry *en, const char *library, bool attached,
-		    unsigned sites, const char *placement, const char *reason)
+static void add_row(struct listing *l, const struct cat_entry *en, const char *library,
+		    bool attached, unsigned sites, const char *placement, const char *reason)
 {
 	json_t *row = json_pack("{s:s s:s s:s s:b s:i s:s s:s}", "layer", layer_name(en->layer),
 				"name", en->id, "library", library, "attached", attached, "sites",

@@ -29,8 +29,8 @@ static const struct opt_def options[] = {
 	{'o', "output", "FILE", "Where to write; eacgm.eacgm when not given.", NULL, OPT_FILE},
 	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
 	CATALOG_OPTIONS,
-	{0, "mode", "M|LAYER=M,...", "What to keep: trace, tail or stats; for all layers or by layer.",
-	 NULL, 0},
+	{0, "mode", "M|LAYER=M,...",
+	 "What to keep: trace, tail or stats; for all layers or by layer.", NULL, 0},
 	{0, "burst", "1/N[:MS]",
 	 "Trace one period in N, and take all probes off in between; a period lasts MS "
 	 "milliseconds, 500 when not given.",
@@ -166,7 +166,8 @@ static void say_result(const struct session_options *o, const struct session_res
 {
 	struct stat st;
 	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
-	fprintf(stderr, "eacgm: %llu calls in %.1f s, lost %llu -> %s (%.1f MB, %.1f bytes a call)\n",
+	fprintf(stderr,
+		"eacgm: %llu calls in %.1f s, lost %llu -> %s (%.1f MB, %.1f bytes a call)\n",
 		(unsigned long long)r->calls, r->duration_s, (unsigned long long)r->lost, o->output,
 		(double)bytes / 1e6, r->calls ? (double)bytes / (double)r->calls : 0.0);
 	if (r->left_running)

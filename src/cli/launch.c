@@ -35,7 +35,8 @@ int launch_find(const char *cmd, char *ret, size_t size, struct err *e)
 	for (const char *dir = path ? path : "/usr/local/bin:/usr/bin:/bin"; *dir;) {
 		size_t n = strcspn(dir, ":");
 		char candidate[4096];
-		snprintf(candidate, sizeof(candidate), "%.*s/%s", n ? (int)n : 1, n ? dir : ".", cmd);
+		snprintf(candidate, sizeof(candidate), "%.*s/%s", n ? (int)n : 1, n ? dir : ".",
+			 cmd);
 		if (*cmd && !check_executable(candidate)) {
 			snprintf(ret, size, "%s", candidate);
 			return 0;

@@ -16,10 +16,10 @@
 
 #include "cli/session_impl.h"
 
-#define TICK_NS          50000000L
-#define SAMPLE_TICKS     4 /* collectors are asked every 200 ms */
-#define LEARN_TICKS      20
-#define TAIL_QUANTILE    0.99
+#define TICK_NS		  50000000L
+#define SAMPLE_TICKS	  4 /* collectors are asked every 200 ms */
+#define LEARN_TICKS	  20
+#define TAIL_QUANTILE	  0.99
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
 uint64_t session_now_ns(void)
@@ -90,7 +90,7 @@ struct found {
 	const struct catalog *catalog;
 	struct session *s;
 	uint32_t *sites; /* per entry */
-	bool *met;       /* a library of the entry was met */
+	bool *met;	 /* a library of the entry was met */
 };
 
 static void add_result(void *ctx, const char *path, const struct entry_result *r)
@@ -119,8 +119,9 @@ static void note_missing(struct session *s)
 			told |= before->libraries.len &&
 				!strcmp(before->libraries.data[0], en->libraries.data[0]);
 		}
-		if (told || f.met[i] || !(s->opts->layers & 1u << en->layer) || en->off_by_default ||
-		    !(en->expected || en->layer == LAYER_USER) || !en->libraries.len)
+		if (told || f.met[i] || !(s->opts->layers & 1u << en->layer) ||
+		    en->off_by_default || !(en->expected || en->layer == LAYER_USER) ||
+		    !en->libraries.len)
 			continue;
 		pipeline_note(s->pipeline, en->libraries.data[0],
 			      "not loaded by any traced process");
@@ -345,7 +346,8 @@ static void say_attached(const struct session *s)
 {
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
-	fprintf(stderr, "eacgm: attached to %zu process%s at %llu places; Ctrl-C ends the recording\n",
+	fprintf(stderr,
+		"eacgm: attached to %zu process%s at %llu places; Ctrl-C ends the recording\n",
 		s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
 }
 
@@ -395,8 +397,8 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 
 int session_run(const struct session_options *opts, struct session_result *ret, struct err *e)
 {
-	struct session s = {.opts = opts, .probes_on = true, .launch = {.gate = -1, .report = -1,
-									 .pidfd = -1}};
+	struct session s = {
+		.opts = opts, .probes_on = true, .launch = {.gate = -1, .report = -1, .pidfd = -1}};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
 	struct rec_writer *writer = NULL;
 	int rc = open_tracer(&s, e);

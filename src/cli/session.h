@@ -18,23 +18,23 @@ struct session_options {
 	enum trace_mode mode[LAYER_COUNT];
 	enum attach_method method;
 	bool without_guard;
-	char **command;          /* NULL: the target's processes */
-	uint64_t duration_ns;    /* 0 = until the end */
-	uint64_t burst_on_ns;    /* 0 = always on */
+	char **command;	      /* NULL: the target's processes */
+	uint64_t duration_ns; /* 0 = until the end */
+	uint64_t burst_on_ns; /* 0 = always on */
 	uint64_t burst_period_ns;
 	uint64_t max_bytes;
-	const char *mode_text;   /* for the recording's header */
+	const char *mode_text; /* for the recording's header */
 	const char *target_text;
 };
 
 struct session_result {
-	int exit_status;      /* of the command; 0 where there was none */
+	int exit_status; /* of the command; 0 where there was none */
 	uint64_t calls;
 	uint64_t bytes;
-	uint64_t lost;        /* calls that are not in the recording */
+	uint64_t lost; /* calls that are not in the recording */
 	double duration_s;
-	bool left_running;    /* the command goes on without us */
-	bool stopped_early;   /* the disk or the size limit; e holds the sentence */
+	bool left_running;  /* the command goes on without us */
+	bool stopped_early; /* the disk or the size limit; e holds the sentence */
 };
 
 /* Records until the command ends, the time is over, or SIGINT/SIGTERM. On failure before

@@ -27,8 +27,8 @@ struct session {
 	struct err write_error; /* set before write_failed */
 
 	uint64_t start_ns;
-	bool probes_on;         /* bursts */
-	uint64_t switched_ns;   /* when they last went on or off */
+	bool probes_on;	      /* bursts */
+	uint64_t switched_ns; /* when they last went on or off */
 	int interrupts;
 	uint64_t interrupted_ns;
 	bool stop;

@@ -10,7 +10,7 @@
 
 #include "cli/session_impl.h"
 
-#define POLL_NS  5000000L    /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define POLL_NS	 5000000L    /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
 #define FLUSH_NS 500000000UL /* what a crash can lose at most */
 
 static int on_record(void *ctx, void *record, size_t len)

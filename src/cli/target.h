@@ -7,37 +7,33 @@
 #include "probe/tracer.h"
 #include "symbolize/proc_maps.h"
 
+/* clang-format off */
 /* The options of TARGET, and those of what is traced, for a command's table. */
 #define TARGET_OPTIONS                                                                             \
-	{'p', "pid", "PID[,PID...]", "Trace these processes and their descendants.", NULL,        \
+	{'p', "pid", "PID[,PID...]", "Trace these processes and their descendants.", NULL,         \
 	 OPT_REPEAT},                                                                              \
-		{0, "cgroup", "PATH",                                                              \
-		 "Trace the processes of this control group, also those that join later.", NULL,   \
-		 OPT_FILE},                                                                        \
-	{                                                                                          \
-		0, "all", NULL, "Trace every process.", NULL, 0                                    \
-	}
+	{0, "cgroup", "PATH",                                                                      \
+	 "Trace the processes of this control group, also those that join later.", NULL,           \
+	 OPT_FILE},                                                                                \
+	{0, "all", NULL, "Trace every process.", NULL, 0}
 
 #define CATALOG_OPTIONS                                                                            \
 	{0, "layers", "L,...",                                                                     \
 	 "Layers to trace: torch, python, user; all of them when not given.", NULL, 0},            \
-		{0, "probe", "SPEC",                                                               \
-		 "Also trace functions of any library: 'libfoo.so:foo_*(u64 handle, size bytes) "  \
-		 "-> int'. The language is described in docs/catalog.md.",                         \
-		 NULL, OPT_REPEAT},                                                                \
-		{0, "catalog", "FILE", "Also trace what this catalog file describes.", NULL,       \
-		 OPT_REPEAT | OPT_FILE},                                                           \
-	{                                                                                          \
-		0, "everything", NULL,                                                             \
-			"Also catalog entries that are off by default because they are "           \
-			"frequent.",                                                               \
-			NULL, 0                                                                    \
-	}
+	{0, "probe", "SPEC",                                                                       \
+	 "Also trace functions of any library: 'libfoo.so:foo_*(u64 handle, size bytes) "          \
+	 "-> int'. The language is described in docs/catalog.md.",                                 \
+	 NULL, OPT_REPEAT},                                                                        \
+	{0, "catalog", "FILE", "Also trace what this catalog file describes.", NULL,               \
+	 OPT_REPEAT | OPT_FILE},                                                                   \
+	{0, "everything", NULL,                                                                    \
+	 "Also catalog entries that are off by default because they are frequent.", NULL, 0}
+/* clang-format on */
 
 struct target {
-	pids_t pids;       /* as given, with their descendants at this moment */
+	pids_t pids; /* as given, with their descendants at this moment */
 	bool all;
-	char *cgroup;      /* path, NULL = none */
+	char *cgroup;	    /* path, NULL = none */
 	uint64_t cgroup_id; /* 0: a version 1 group, whose members are in pids */
 	uint32_t cgroup_level;
 };

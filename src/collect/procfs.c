@@ -99,8 +99,8 @@ static void procfs_del_pid(struct collector *c, pid_t pid)
 	}
 }
 
-static void sample_one(struct collector *c, struct watched *w, uint64_t now_ns,
-		       collector_emit emit, void *ctx)
+static void sample_one(struct collector *c, struct watched *w, uint64_t now_ns, collector_emit emit,
+		       void *ctx)
 {
 	uint64_t cpu_ns, threads, rss_bytes;
 	char entity[32];

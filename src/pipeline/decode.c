@@ -42,10 +42,9 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 		bool known = true;
 		switch (probe->arg_raw[i]) {
 		case RAW_STRING:
-			known = i == 0 && probe->prefix
-					? pipeline_prefixed_string(p, probe->prefix, v,
-								   &out->args[i])
-					: pipeline_string(p, v, &out->args[i]);
+			known = i == 0 && probe->prefix ? pipeline_prefixed_string(p, probe->prefix,
+										   v, &out->args[i])
+							: pipeline_string(p, v, &out->args[i]);
 			break;
 		case RAW_CODE:
 			known = pipeline_code(p, v, &out->args[i]);

@@ -44,8 +44,8 @@ void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *prob
 
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
 {
-	post(p, (struct message){
-			.kind = MSG_MAPS, .pid = pid, .maps = *maps, .build_ids = build_ids});
+	post(p,
+	     (struct message){.kind = MSG_MAPS, .pid = pid, .maps = *maps, .build_ids = build_ids});
 	*maps = (proc_maps_t){0};
 }
 
@@ -221,8 +221,7 @@ void pipeline_take_messages(struct pipeline *p)
 
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
 {
-	struct m_loss row = {
-		.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
+	struct m_loss row = {.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
 	rec_put_loss(p->writer, &row);
 }
 

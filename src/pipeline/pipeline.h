@@ -29,7 +29,7 @@ enum raw_arg {
 struct pipeline_probe {
 	uint32_t id; /* what records carry */
 	const char *layer, *library, *symbol;
-	char *name; /* "import {name}": the argument that names the call stands in it */
+	char *name;   /* "import {name}": the argument that names the call stands in it */
 	uint8_t kind; /* enum site_action */
 	uint8_t nargs;
 	bool has_return;

@@ -45,7 +45,7 @@ struct known_probe {
 	uint32_t row; /* probe number in the recording */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
-	bool plain; /* no argument needs resolving */
+	bool plain;   /* no argument needs resolving */
 	char *prefix; /* stands before the name that args[0] gives; NULL for none */
 };
 
@@ -63,14 +63,14 @@ struct pipeline {
 	struct message **inbox_tail;
 
 	VEC(struct known_probe) probes; /* by record's probe id */
-	struct map64 threads;           /* tgid << 32 | tid -> thread index */
-	struct map64 processes;         /* tgid -> index in process_list */
+	struct map64 threads;		/* tgid << 32 | tid -> thread index */
+	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
-	struct map64 strings;           /* REC_STRING id -> recording string + 1 */
-	struct map64 texts_of;          /* REC_STRING id -> number in texts */
-	struct strtab texts;            /* the strings themselves, for names with a prefix */
-	struct map64 codes;             /* REC_PYCODE id -> code index */
-	struct map64 vtables;           /* hash of pid and address -> string */
+	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
+	struct map64 texts_of; /* REC_STRING id -> number in texts */
+	struct strtab texts;   /* the strings themselves, for names with a prefix */
+	struct map64 codes;    /* REC_PYCODE id -> code index */
+	struct map64 vtables;  /* hash of pid and address -> string */
 	VEC(struct open_elf) elves;
 
 	VEC(struct rec_call) pass;    /* calls of this pass, as they came */

@@ -18,8 +18,8 @@ static uint64_t now_ns(void)
 /* The rank that the launcher gave: the only environment variables that are ever read. */
 static int32_t rank_of(const char *proc_root, uint32_t pid)
 {
-	static const char *const names[] = {"RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=",
-					    "SLURM_PROCID="};
+	static const char *const names[] = {
+		"RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
 	char path[256], env[65536];
 	snprintf(path, sizeof(path), "%s/%u/environ", proc_root, pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -138,7 +138,8 @@ void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char *
 	struct known_process *k = pipeline_process_of(p, (uint32_t)pid);
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
-		uint64_t key = hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end), sent;
+		uint64_t key = hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end),
+			 sent;
 		if (m->executable && m->inode && !map64_get(&k->sent, key, &sent)) {
 			put_map(p, (uint32_t)pid, m, build_ids[i]);
 			map64_set(&k->sent, key, 1);

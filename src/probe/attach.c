@@ -16,9 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TYPE_UPROBE_MULTI 48
+#define TYPE_UPROBE_MULTI   48
 #define TYPE_UPROBE_SESSION 57
-#define MULTI_RETURN 1
+#define MULTI_RETURN	    1
 
 struct link_create_multi {
 	uint32_t prog_fd;
@@ -107,8 +107,8 @@ static int single_link(int prog_fd, const char *path, uint64_t offset, uint64_t 
 	return rc;
 }
 
-int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd,
-		 const char *path, const struct hook_site *sites, size_t n, struct err *e)
+int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd, const char *path,
+		 const struct hook_site *sites, size_t n, struct err *e)
 {
 	uint64_t offsets[8], cookies[8];
 	int fd = -EINVAL;
@@ -158,7 +158,8 @@ static int try_link(uint32_t type)
 		return -errno;
 	struct elf_file *self;
 	int rc = elf_file_open(&self, "/proc/self/exe", NULL);
-	uint64_t offset = (uint64_t)((const char *)(uintptr_t)try_target - __ehdr_start), cookie = 0;
+	uint64_t offset = (uint64_t)((const char *)(uintptr_t)try_target - __ehdr_start),
+		 cookie = 0;
 	if (!rc) {
 		elf_file_offset(self, offset, &offset);
 		elf_file_close(self);
@@ -272,7 +273,8 @@ int attach_sites(struct attach_links *ret, enum attach_method method,
 	batch_free(&moments);
 	if (rc) {
 		attach_detach(&links);
-		return err_set(e, -rc, "cannot attach %zu probes to %s: %s", n, path, strerror(-rc));
+		return err_set(e, -rc, "cannot attach %zu probes to %s: %s", n, path,
+			       strerror(-rc));
 	}
 	*ret = links;
 	return 0;

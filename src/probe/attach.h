@@ -13,8 +13,8 @@
 enum attach_method {
 	ATTACH_AUTO,
 	ATTACH_SESSION, /* one link for entry and return (6.13) */
-	ATTACH_MULTI,   /* one link per direction (6.6) */
-	ATTACH_SINGLE,  /* one perf event per site and direction (5.15) */
+	ATTACH_MULTI,	/* one link per direction (6.6) */
+	ATTACH_SINGLE,	/* one perf event per site and direction (5.15) */
 };
 const char *attach_method_name(enum attach_method m);
 
@@ -46,8 +46,8 @@ struct hook_site {
 /* Attaches a sleepable program at n places of a file; adds the links' fds to ret. A multi
  * link where there is one: perf events take a lock that others hold while they wait for
  * held tasks. */
-int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd,
-		 const char *path, const struct hook_site *sites, size_t n, struct err *e);
+int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd, const char *path,
+		 const struct hook_site *sites, size_t n, struct err *e);
 
 /* The best method that works on this kernel; ATTACH_AUTO and a sentence when none does. */
 enum attach_method attach_try_methods(struct err *e);

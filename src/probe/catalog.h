@@ -26,11 +26,11 @@ enum cat_arg_type {
 
 /* What an argument is, as the user wrote it. */
 struct cat_arg {
-	char *name;             /* "size", "return" for the return value */
-	uint8_t arg_type;       /* enum cat_arg_type */
-	struct arg_desc fetch;  /* how BPF gets it (layout is filled in by the plan) */
-	bool is_vtable;         /* value is a C++ object: the class name by its vtable's symbol */
-	bool is_name;           /* names the call: written 'name:type' or with key `named_by` */
+	char *name;	       /* "size", "return" for the return value */
+	uint8_t arg_type;      /* enum cat_arg_type */
+	struct arg_desc fetch; /* how BPF gets it (layout is filled in by the plan) */
+	bool is_vtable;	       /* value is a C++ object: the class name by its vtable's symbol */
+	bool is_name;	       /* names the call: written 'name:type' or with key `named_by` */
 };
 
 /* How a return value tells an error. */
@@ -55,30 +55,30 @@ enum cat_cost { CAT_COST_LOW, CAT_COST_MEDIUM, CAT_COST_HIGH };
 
 struct cat_entry {
 	enum layer layer;
-	char *id;                   /* unique in the catalog: "torch.operators" */
-	struct cat_list libraries;  /* globs on the file name; one with a leading / on the path */
-	struct cat_list symbols;    /* globs on the (mangled) symbol; for USDT "provider:name" */
-	struct cat_list exclude;    /* globs that take symbols out again */
-	bool usdt;                  /* symbols are USDT probes; those have no arguments here */
+	char *id;		     /* unique in the catalog: "torch.operators" */
+	struct cat_list libraries;   /* globs on the file name; one with a leading / on the path */
+	struct cat_list symbols;     /* globs on the (mangled) symbol; for USDT "provider:name" */
+	struct cat_list exclude;     /* globs that take symbols out again */
+	bool usdt;		     /* symbols are USDT probes; those have no arguments here */
 	struct cat_list end_symbols; /* USDT pair: symbols begin, these end; else empty */
-	char *unless;               /* id of an earlier entry: use this one only in a library where
-				     * that found nothing; one passed over for its own `unless`
-				     * counts as found */
+	char *unless;		     /* id of an earlier entry: use this one only in a library where
+				      * that found nothing; one passed over for its own `unless`
+				      * counts as found */
 	enum cat_naming naming;
-	char *name;                 /* for CAT_NAME_LITERAL */
-	bool instant;               /* entry only, no duration */
-	bool python;                /* only in a file that defines a CPython interpreter; needed
-				     * for arguments that need a py_layout */
-	uint8_t nargs;              /* the return value included and last */
+	char *name;    /* for CAT_NAME_LITERAL */
+	bool instant;  /* entry only, no duration */
+	bool python;   /* only in a file that defines a CPython interpreter; needed
+			* for arguments that need a py_layout */
+	uint8_t nargs; /* the return value included and last */
 	bool has_return;
 	enum cat_error_rule error;
 	struct cat_arg args[MAX_ARGS];
 	enum cat_cost cost;
 	bool off_by_default;
-	bool expected;              /* its absence from a matching library is worth a note */
-	struct cat_list verified;   /* versions, for people */
-	char *about;                /* one sentence */
-	char *origin;               /* "built-in:torch.yaml", "--probe", a file's path */
+	bool expected;		  /* its absence from a matching library is worth a note */
+	struct cat_list verified; /* versions, for people */
+	char *about;		  /* one sentence */
+	char *origin;		  /* "built-in:torch.yaml", "--probe", a file's path */
 };
 
 struct catalog {

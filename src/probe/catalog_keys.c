@@ -149,7 +149,8 @@ static int set_name(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *ent
 	for (const char *p = strchr(s, '{'); p; p = strchr(p + 1, '{'))
 		if (strncmp(p, "{symbol}", strlen("{symbol}")) != 0 &&
 		    strncmp(p, "{name}", strlen("{name}")) != 0)
-			return yaml_fail(r, n, "name", "only {symbol} and {name} can stand in braces");
+			return yaml_fail(r, n, "name",
+					 "only {symbol} and {name} can stand in braces");
 	entry->naming = CAT_NAME_LITERAL;
 	entry->name = xstrdup(s);
 	return 0;

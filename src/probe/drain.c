@@ -38,8 +38,8 @@ static int on_control(void *ctx, void *data, size_t len)
 static struct ring_buffer *control_ring(struct tracer *t)
 {
 	if (!t->control)
-		t->control = ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t,
-					      NULL);
+		t->control =
+			ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t, NULL);
 	return t->control;
 }
 

@@ -21,8 +21,8 @@ struct site_group {
 struct probed_file {
 	uint64_t device;
 	uint64_t inode;
-	char *path;     /* as the process that first mapped it sees it */
-	int fd;         /* kept open: /proc/self/fd/N opens the same inode later; -1 = no sites */
+	char *path; /* as the process that first mapped it sees it */
+	int fd;	    /* kept open: /proc/self/fd/N opens the same inode later; -1 = no sites */
 	char build_id[65];
 	VEC(struct site_group) groups;
 	VEC(struct entry_result) results;
@@ -37,8 +37,7 @@ struct files {
 };
 
 struct probed_file *files_find(const struct files *fs, uint64_t device, uint64_t inode);
-struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
-			      const char *path);
+struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode, const char *path);
 /* Makes another device and inode number name a known file. */
 void files_alias(struct files *fs, uint64_t device, uint64_t inode, const struct probed_file *f);
 void files_free(struct files *fs);

@@ -17,11 +17,11 @@ struct work {
 	const struct elf_file *file;
 	const char *path;
 	struct file_plan *out;
-	struct map64 taken;         /* file offsets that have a site */
-	struct torch_names *names;  /* loaded when the first operator is met */
-	int py_layout;              /* index, -1 not looked up, -2 not to be had */
+	struct map64 taken;	   /* file offsets that have a site */
+	struct torch_names *names; /* loaded when the first operator is met */
+	int py_layout;		   /* index, -1 not looked up, -2 not to be had */
 	uint32_t py_version;
-	bool is_python;             /* the file holds a CPython interpreter */
+	bool is_python; /* the file holds a CPython interpreter */
 	const struct cat_entry *entry;
 	struct entry_result *result;
 	struct err *err;
@@ -241,7 +241,8 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	struct work *w = ctx;
 	const struct cat_entry *en = w->entry;
 	uint64_t taken;
-	if (!sym->is_function || !is_called(sym->name) || !any_glob_matches(en->symbols.data, en->symbols.len, sym->name) ||
+	if (!sym->is_function || !is_called(sym->name) ||
+	    !any_glob_matches(en->symbols.data, en->symbols.len, sym->name) ||
 	    any_glob_matches(en->exclude.data, en->exclude.len, sym->name))
 		return 0;
 	size_t len = sym->size ? sym->size : 16;
@@ -300,7 +301,10 @@ static int visit_usdt(const struct elf_usdt *u, void *ctx)
 	if (!info)
 		return w->rc;
 	add_site(w, info, u->file_offset, u->semaphore_offset,
-		 !pair ? SITE_INSTANT : begins ? SITE_BEGIN : SITE_END, INSN_EMULATED);
+		 !pair	  ? SITE_INSTANT
+		 : begins ? SITE_BEGIN
+			  : SITE_END,
+		 INSN_EMULATED);
 	return 0;
 }
 

@@ -23,15 +23,15 @@ struct probe_info {
 	char *library; /* path as the process sees it */
 	struct probe_desc desc;
 	uint8_t arg_order[MAX_ARGS]; /* entry->args index of each recorded argument */
-	int8_t name_arg;             /* recorded argument that names the call, or -1 */
+	int8_t name_arg;	     /* recorded argument that names the call, or -1 */
 };
 
 /* One place to attach at. */
 struct site {
-	uint64_t offset;     /* file offset */
-	uint64_t semaphore;  /* file offset of the USDT semaphore, 0 = none */
+	uint64_t offset;    /* file offset */
+	uint64_t semaphore; /* file offset of the USDT semaphore, 0 = none */
 	uint64_t cookie;
-	uint32_t probe;      /* probe_info id */
+	uint32_t probe; /* probe_info id */
 	enum layer layer;
 	enum site_action action;
 	enum insn_cost cost;
@@ -55,7 +55,7 @@ struct file_plan {
 /* Probe numbers and Python layouts, shared by all files of one tracing session. */
 struct plan {
 	const struct catalog *catalog;
-	uint32_t layers; /* bit per enum layer: which to plan */
+	uint32_t layers;  /* bit per enum layer: which to plan */
 	bool all_entries; /* also those that are off by default */
 	VEC(struct probe_info) probes;
 	VEC(struct py_layout) layouts;

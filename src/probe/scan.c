@@ -34,7 +34,8 @@ static bool hook_symbols(struct tracer *t, struct probed_file *f, const struct e
 	}
 	if (!found)
 		return false;
-	if (attach_hooks(&f->hooks, t->method, bpf_program__fd(prog), open_path, sites, found, &e) &&
+	if (attach_hooks(&f->hooks, t->method, bpf_program__fd(prog), open_path, sites, found,
+			 &e) &&
 	    t->opts.events.on_note)
 		t->opts.events.on_note(t->opts.events.ctx, f->path, e.msg);
 	return true;
@@ -127,8 +128,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	return rc;
 }
 
-int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path,
-		      struct err *e)
+int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
 {
 	if (f->planned)
 		return 0;

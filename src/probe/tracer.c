@@ -14,8 +14,8 @@
 #define BPF_UPROBE_MULTI   48
 #define BPF_UPROBE_SESSION 57
 #define RINGS_TOTAL_BYTES  (256u << 20)
-#define RING_MAX_BYTES     (16u << 20)
-#define RING_MIN_BYTES     (256u << 10)
+#define RING_MAX_BYTES	   (16u << 20)
+#define RING_MIN_BYTES	   (256u << 10)
 
 uint64_t tracer_now_ns(void)
 {
@@ -96,7 +96,8 @@ static int explain_load_failure(int rc, const char *btf_path, struct err *e)
 			       "loading BPF programs was refused: run as root (CAP_BPF, "
 			       "CAP_PERFMON and CAP_SYS_ADMIN)");
 	if (btf_path)
-		return err_set(e, -rc, "cannot load BPF programs with the type information (BTF) of %s: %s",
+		return err_set(e, -rc,
+			       "cannot load BPF programs with the type information (BTF) of %s: %s",
 			       btf_path, strerror(-rc));
 	if (rc == -ESRCH || rc == -ENOENT || rc == -EINVAL)
 		return err_set(e, -rc, "cannot load BPF programs (%s); see 'eacgm doctor'",
@@ -130,18 +131,19 @@ static int load(struct tracer *t, struct err *e)
 	}
 	if (t->opts.without_guard)
 		return 0;
-	return err_set(e, ENOTSUP,
-		       "this kernel (before 6.0?) has no sleepable uprobes, so C++ exceptions could "
-		       "not pass traced functions and would end the job; --without-guard traces all "
-		       "the same");
+	return err_set(
+		e, ENOTSUP,
+		"this kernel (before 6.0?) has no sleepable uprobes, so C++ exceptions could "
+		"not pass traced functions and would end the job; --without-guard traces all "
+		"the same");
 }
 
 /* ---- rings ---- */
 
 static uint32_t ring_size(const struct tracer *t, int cpus)
 {
-	uint32_t want = t->opts.ring_bytes ? t->opts.ring_bytes
-					   : RINGS_TOTAL_BYTES / (uint32_t)cpus;
+	uint32_t want =
+		t->opts.ring_bytes ? t->opts.ring_bytes : RINGS_TOTAL_BYTES / (uint32_t)cpus;
 	if (!t->opts.ring_bytes && want > RING_MAX_BYTES)
 		want = RING_MAX_BYTES;
 	if (want < RING_MIN_BYTES)

@@ -30,17 +30,17 @@ struct tracer_events {
 
 struct tracer_options {
 	const struct catalog *catalog;
-	uint32_t layers;            /* bit per enum layer */
-	bool all_entries;           /* also those that are off by default */
+	uint32_t layers;  /* bit per enum layer */
+	bool all_entries; /* also those that are off by default */
 	enum trace_mode mode[LAYER_COUNT];
-	enum attach_method method;  /* ATTACH_AUTO: the best that works */
-	bool all;                   /* every process is a target */
-	uint64_t cgroup_id;         /* cgroup v2, 0 = none; level as the kernel counts */
+	enum attach_method method; /* ATTACH_AUTO: the best that works */
+	bool all;		   /* every process is a target */
+	uint64_t cgroup_id;	   /* cgroup v2, 0 = none; level as the kernel counts */
 	uint32_t cgroup_level;
-	uint32_t ring_bytes;        /* per CPU, 0 = by the number of CPUs */
-	const char *btf_path;       /* NULL = the running kernel's */
-	bool with_empty;            /* load the empty programs too (bench/) */
-	bool without_guard;         /* go on where exceptions cannot be protected */
+	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
+	const char *btf_path; /* NULL = the running kernel's */
+	bool with_empty;      /* load the empty programs too (bench/) */
+	bool without_guard;   /* go on where exceptions cannot be protected */
 	struct tracer_events events;
 };
 
@@ -100,7 +100,7 @@ struct tracer_stats {
 	uint64_t sites;
 	uint64_t sites_stepped; /* on instructions that the kernel single-steps */
 	uint64_t files;
-	uint64_t attach_ns;     /* sum over all files */
+	uint64_t attach_ns; /* sum over all files */
 	uint64_t plan_ns;
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);

@@ -15,11 +15,11 @@ struct tracer {
 	struct files files;
 	struct attach_programs programs;
 	enum attach_method method;
-	bool can_hold; /* sleepable programs: exception guard and loader hook are there */
+	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
 	pid_t guard_pid; /* 0 = none */
 	int guard_sock;
-	bool linger;     /* the guard is to outlive us: targets go on running */
-	bool calibrating; /* task events are our own child's */
+	bool linger;	     /* the guard is to outlive us: targets go on running */
+	bool calibrating;    /* task events are our own child's */
 	uint32_t off_layers; /* switched off by tracer_switch */
 	size_t probes_told;  /* of plan.probes, how many went to on_probe */
 	size_t layouts_told; /* of plan.layouts, how many are in the BPF map */
@@ -36,8 +36,7 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 		      struct err *e);
 
 /* Attaches the exception guard and the loader hook where the file has their symbols. */
-int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path,
-		     struct err *e);
+int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e);
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */
 void tracer_answer(struct tracer *t, uint64_t sequence);

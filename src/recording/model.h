@@ -13,23 +13,23 @@
 enum arg_type {
 	ARG_TYPE_U64,
 	ARG_TYPE_I64,
-	ARG_TYPE_PTR,   /* shown in hexadecimal */
+	ARG_TYPE_PTR,	/* shown in hexadecimal */
 	ARG_TYPE_BYTES, /* a size in bytes */
 	ARG_TYPE_BOOL,
 	ARG_TYPE_STRING, /* a string number */
-	ARG_TYPE_CODE,   /* an index into the code table */
+	ARG_TYPE_CODE,	 /* an index into the code table */
 };
 
 /* One traced function (or USDT probe, or pair). Probe numbers are dense from 0. */
 struct m_probe {
-	uint32_t layer;   /* string: "torch" */
-	uint32_t name;    /* string: "aten::linear" */
+	uint32_t layer;	  /* string: "torch" */
+	uint32_t name;	  /* string: "aten::linear" */
 	uint32_t library; /* string: path as the traced process sees it */
 	uint32_t symbol;  /* string: as in the library */
-	uint8_t kind;     /* enum site_action of wire/event.h: SITE_SPAN, SITE_INSTANT */
-	uint8_t nargs;    /* arguments, the return value included and last */
+	uint8_t kind;	  /* enum site_action of wire/event.h: SITE_SPAN, SITE_INSTANT */
+	uint8_t nargs;	  /* arguments, the return value included and last */
 	uint8_t has_return;
-	int8_t name_arg;  /* argument whose value names the call (Python code, autograd node); -1 */
+	int8_t name_arg; /* argument whose value names the call (Python code, autograd node); -1 */
 	uint32_t arg_names[MODEL_MAX_ARGS]; /* strings; "return" for the return value */
 	uint8_t arg_types[MODEL_MAX_ARGS];  /* enum arg_type */
 };
@@ -37,12 +37,12 @@ struct m_probe {
 struct m_process {
 	uint32_t pid;
 	uint32_t parent_pid;
-	uint32_t comm;    /* string */
-	uint32_t command; /* string: the executable's path; arguments are not kept */
+	uint32_t comm;	   /* string */
+	uint32_t command;  /* string: the executable's path; arguments are not kept */
 	uint64_t start_ns; /* when tracing of it began */
 	uint64_t end_ns;   /* 0 while it runs */
 	int32_t exit_code; /* as wait(2); meaningful when end_ns is set */
-	int32_t rank;      /* -1 unknown */
+	int32_t rank;	   /* -1 unknown */
 };
 
 struct m_thread {
@@ -57,7 +57,7 @@ struct m_map {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_offset;
-	uint32_t path;     /* string */
+	uint32_t path;	   /* string */
 	uint32_t build_id; /* string: hexadecimal, "" when the file has none */
 	uint64_t time_ns;  /* when it was seen */
 };
@@ -85,7 +85,7 @@ struct m_call {
 /* A value over time. */
 struct m_counter {
 	uint64_t time_ns;
-	uint32_t name;   /* string: "cpu", unit in the name: "rss_bytes" */
+	uint32_t name;	 /* string: "cpu", unit in the name: "rss_bytes" */
 	uint32_t entity; /* string: what it is of: "pid 12", "gpu 0", "eacgm" */
 	double value;
 };

@@ -16,7 +16,7 @@
 struct rec_writer;
 
 struct rec_writer_options {
-	int zstd_level;     /* 0 = default (1) */
+	int zstd_level;	    /* 0 = default (1) */
 	uint64_t max_bytes; /* 0 = no limit; past it puts fail with -EFBIG, the file stays valid */
 };
 
@@ -54,9 +54,9 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n);
 int rec_flush(struct rec_writer *w, struct err *e);
 
 struct rec_writer_stats {
-	uint64_t calls;         /* accepted */
+	uint64_t calls;		/* accepted */
 	uint64_t calls_dropped; /* after a write error or over max_bytes */
-	uint64_t bytes;         /* in the file so far */
+	uint64_t bytes;		/* in the file so far */
 };
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret);
 
@@ -79,12 +79,12 @@ struct rec_tables {
 	VEC(struct m_window) windows;
 	VEC(struct m_loss) losses; /* also "not_written": calls dropped after a write error */
 	VEC(struct m_hist) hists;
-	uint64_t calls;        /* that can be read from the intact call blocks */
-	uint64_t counters;     /* rows in all intact counter blocks */
+	uint64_t calls;	   /* that can be read from the intact call blocks */
+	uint64_t counters; /* rows in all intact counter blocks */
 	uint64_t file_bytes;
-	uint64_t damaged_at;   /* file offset of the first damage, 0 = none */
-	char damage[256];      /* one sentence when damaged_at is set */
-	bool complete;         /* the end block is there: eacgm closed the file itself */
+	uint64_t damaged_at; /* file offset of the first damage, 0 = none */
+	char damage[256];    /* one sentence when damaged_at is set */
+	bool complete;	     /* the end block is there: eacgm closed the file itself */
 };
 
 /* Maps and validates the whole file. Fails only where nothing can be read (absent,

@@ -30,5 +30,4 @@ int cpython_frame_register(uint32_t version_hex);
 /* The characters of a str object as BPF captured them, as UTF-8. width: 1, 2 or 4 bytes
  * per character, 0x80 for ASCII. Writes at most size - 1 bytes and a NUL; returns the
  * length. Invalid code points become U+FFFD. */
-size_t cpython_string_utf8(const uint8_t *bytes, size_t len, uint8_t width, char *ret,
-			   size_t size);
+size_t cpython_string_utf8(const uint8_t *bytes, size_t len, uint8_t width, char *ret, size_t size);
