@@ -36,14 +36,17 @@ def end_group(p):
     p.wait()
 
 
-def run(args, seconds, env=None, cwd=None):
+def run(args, seconds, env=None):
     """Runs a command to its end. The CPU time is of it and of what it started."""
     args = [str(a) for a in args]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
-    p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True, errors="replace",
-                         start_new_session=True, env=dict(os.environ, **(env or {})), cwd=cwd)
+    try:
+        p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, errors="replace",
+                             start_new_session=True, env=dict(os.environ, **(env or {})))
+    except OSError as e:
+        raise Failed("cannot run %s: %s" % (args[0], e.strerror)) from None
     try:
         out, err = p.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

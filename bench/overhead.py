@@ -14,6 +14,7 @@ during and after are compared. Needs root."""
 import argparse
 import os
 import re
+import select
 import statistics
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from common import Failed
 TRAIN = os.path.join(common.BENCH, "train.py")
 PROFILER = os.path.join(common.BENCH, "with_torch_profiler.py")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-NUMBERS = re.compile(r"\b(step_(?:p99_|mean_)?ms|steps)\s+([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)")
+NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+NUMBERS = re.compile(r"\b(step_(?:p99_|mean_)?ms|steps)\s+" + NUMBER)
 WINDOW = re.compile(r"\bmeasured_ns\s+(\d+)\s+(\d+)")
 WARM_SECONDS = 120  # until a job has imported and warmed up
 
@@ -106,7 +108,8 @@ def traced(args, config, recording):
     job = [args.python] + (config.wrap or []) + script_args(args, config)
     if config.eacgm is not None:
         job = [args.eacgm, "record", "-o", recording, *config.eacgm, "--", *job]
-    return step_times(common.run(job, args.limit, ONE_THREAD).out, config.name)
+    ran = common.run(job, args.limit, ONE_THREAD)
+    return dict(step_times(ran.out, config.name), wall_s=ran.wall_s)
 
 
 def events_between(eacgm, path, window):
@@ -147,7 +150,8 @@ class Measured:
             old, new = without(), with_it()
         self.pairs.append((old, new))
         if self.config.eacgm is not None:
-            self.recordings.append(common.summary_of(args.eacgm, recording))
+            self.recordings.append(dict(common.summary_of(args.eacgm, recording),
+                                        wall_s=new["wall_s"]))
             if i + 1 == args.pairs and "window" in new and new.get("steps"):
                 self.events_per_step = events_between(
                     args.eacgm, recording, new["window"]) / new["steps"]
@@ -176,8 +180,9 @@ class Measured:
             "events": statistics.median(x["events"] for x in r),
             "lost": sum(x["lost"] for x in r), "incomplete": sum(x["incomplete"] for x in r),
             "lost_by_cause": common.add_up(x["lost_by_cause"] for x in r),
+            "collector_cpu_s": statistics.median(x["collector_cpu_s"] for x in r),
             "collector_cpu_ratio": statistics.median(
-                x["collector_cpu_s"] / x["duration_s"] for x in r),
+                x["collector_cpu_s"] / x["wall_s"] for x in r),
             "bytes_per_event": statistics.median(
                 [x["bytes_per_event"] for x in r if x["bytes_per_event"]] or [0]) or None})
         if self.events_per_step and row["by"] == "step_ms" and self.config.name != "tail":
@@ -215,7 +220,8 @@ def show_pairs(rows, pairs):
             percent(r["p99_ratio"]["median"]) if "p99_ratio" in r else "-",
             optional("%.0f", r.get("events_per_step")), optional("%.0f", r.get("ns_per_event")),
             optional("%d", r.get("lost")),
-            "-" if "collector_cpu_ratio" not in r else "%.1f %%" % (r["collector_cpu_ratio"] * 100)])
+            optional("%.1f %%", 100 * r["collector_cpu_ratio"] if "collector_cpu_ratio" in r
+                     else None)])
     common.print_table("Step time, %d interleaved pairs each" % pairs,
                        ["configuration", "untraced ms", "traced ms", "overhead", "95 %", "p99",
                         "events/step", "ns/event", "lost", "collector CPU"], table)
@@ -224,13 +230,10 @@ def show_pairs(rows, pairs):
 # ---- before and after ----
 
 def wait_until_warm(p):
-    deadline = time.monotonic() + WARM_SECONDS
-    while time.monotonic() < deadline:
-        if p.stdout.readline().strip() == "warm":
-            return
-        if p.poll() is not None:
-            raise Failed("the job ended before it was warm")
-    raise Failed("the job does not get warm")
+    if not select.select([p.stdout], [], [], WARM_SECONDS)[0]:
+        raise Failed("the job did not get warm in %d s" % WARM_SECONDS)
+    if p.stdout.readline().strip() != "warm":
+        raise Failed("the job ended before it was warm")
 
 
 def attach_cycles(args, folder):

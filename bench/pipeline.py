@@ -90,7 +90,8 @@ def ring_to_disk(args, folder):
 
 
 def show_ring(rows):
-    common.print_table("Ring to disk (medians of %d runs; calls and lost are sums)" % rows[0]["rounds"], [
+    title = "Ring to disk (medians of %d runs; calls and lost are sums)" % rows[0]["rounds"]
+    common.print_table(title, [
         "job", "calls", "calls/s", "lost", "bytes/event", "eacgm CPU s", "CPU ns/event"], [[
             r["job"], "%d" % r["calls"], "%.0f" % r["calls_per_s"],
             "%d" % r["lost"], "%.2f" % r["bytes_per_event"], "%.2f" % r["collector_cpu_s"],

@@ -5,9 +5,9 @@ and how long attaching to all operators of PyTorch takes.
 Three parts. (1) The program probe_cost: recorded calls against an empty program at the same
 place, in one process. (2) `spin` untraced, under `eacgm record` and under bpftrace doing the
 same (one line to a file for every call, with its duration), taking turns; the cost is the time
-per call minus the untraced one of the same round. Ratios are medians over rounds as well. (3) attach_ms and plan_ms as recordings of a
-PyTorch job tell them. Another C program that prints `ns_per_call` is put under (2) with --cmd
-and --function. Needs root; (2) goes without bpftrace where it is missing."""
+per call minus the untraced one of the same round. (3) attach_ms and plan_ms as recordings of a
+PyTorch job tell them. Figures are medians over rounds. Another C program that prints
+`ns_per_call` is put under (2) with --cmd and --function. Needs root; (2) goes without bpftrace where it is missing."""
 
 import argparse
 import json
@@ -154,8 +154,9 @@ def way_row(name, rounds):
     runs = [r[name] for r in rounds]
     row = {"way": name, "ns_per_call": statistics.median(r["ns"] for r in runs)}
     if name != "untraced":
-        row.update({"cost_ns": common.interval(r[name]["ns"] - r["untraced"]["ns"] for r in rounds),
-                    "events": sum(r["events"] for r in runs), "lost": sum(r["lost"] for r in runs)})
+        costs = common.interval(r[name]["ns"] - r["untraced"]["ns"] for r in rounds)
+        row.update({"cost_ns": costs, "events": sum(r["events"] for r in runs),
+                    "lost": sum(r["lost"] for r in runs)})
     return row
 
 
