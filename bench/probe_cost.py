@@ -7,7 +7,8 @@ place, in one process. (2) `spin` untraced, under `eacgm record` and under bpftr
 same (one line to a file for every call, with its duration), taking turns; the cost is the time
 per call minus the untraced one of the same round. (3) attach_ms and plan_ms as recordings of a
 PyTorch job tell them. Figures are medians over rounds. Another C program that prints
-`ns_per_call` is put under (2) with --cmd and --function. Needs root; (2) goes without bpftrace where it is missing."""
+`ns_per_call` is put under (2) with --cmd and --function. Needs root; (2) goes without bpftrace
+where it is missing."""
 
 import argparse
 import json
@@ -189,7 +190,8 @@ def attach_times(args, folder):
         if runs:
             rows.append({"layers": layers or "default", "sites": min(r["sites"] for r in runs),
                          "sites_max": max(r["sites"] for r in runs),
-                         "sites_stepped": max(r["sites_stepped"] for r in runs), "method": runs[-1]["method"],
+                         "sites_stepped": max(r["sites_stepped"] for r in runs),
+                         "method": runs[-1]["method"],
                          "attach_ms": statistics.median(r["attach_ms"] for r in runs),
                          "attach_max_ms": max(r["attach_ms"] for r in runs),
                          "plan_ms": statistics.median(r["plan_ms"] for r in runs), "n": len(runs)})
