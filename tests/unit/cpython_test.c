@@ -341,13 +341,15 @@ static void check_own_offsets(const struct elf_file *f, const struct py_layout *
 	assert_same_layout(&told, known);
 }
 
+/* Two literals: one escape would take the digits that follow it. */
+#define TEN_EUROS                                                                                  \
+	"\xe2\x82\xac"                                                                             \
+	"10"
+
 /* False when the interpreter is of a version that is not supported. */
 static bool check_interpreter(const char *path)
 {
-	static const char *const texts[] = {"plain", "caf\xc3\xa9",
-					    "\xe2\x82\xac"
-					    "10",
-					    "\xf0\x9f\x98\x80x"};
+	static const char *const texts[] = {"plain", "caf\xc3\xa9", TEN_EUROS, "\xf0\x9f\x98\x80x"};
 	struct interpreter i;
 	struct py_layout l;
 	struct elf_file *f;
