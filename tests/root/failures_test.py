@@ -127,7 +127,7 @@ def _(t):
 def good_recording(t):
     script = "for i in 1 2 3 4 5 6 7 8; do %s calls 500; sleep 0.2; done" % target("family")
     rec = t.record(["sh", "-c", script], *probes(PUSH))
-    expect(rec.count("target_push") == 4000, "a good recording")
+    rec.expect_counts({"target_push": 4000})
     with open(rec.path, "rb") as f:
         return rec, f.read()
 

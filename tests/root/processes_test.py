@@ -4,6 +4,7 @@ programs that replace themselves, libraries loaded late, other mount namespaces,
 processes, control groups, everything."""
 
 import os
+import shutil
 import subprocess
 import time
 
@@ -59,6 +60,18 @@ def _(t):
     rec = t.record(["sh", "-c", script], *probes(PUSH))
     rec.expect_counts(rec.made)
     expect(rec.made["target_push"] == 12, "the target itself: %s" % rec.ran)
+
+
+@test("a launcher without dynamic linker: what it starts is traced from the first call")
+def _(t):
+    busybox = shutil.which("busybox")
+    if not busybox or t.run(["ldd", busybox]).status == 0:
+        skip("no static busybox")
+    script = "for i in 1 2 3 4 5; do %s calls 100; done; %s %s 50" % (
+        target("family"), target("late"), LIBTARGET)
+    rec = t.record([busybox, "sh", "-c", script], *probes(PUSH))
+    rec.expect_counts(rec.made)
+    expect(rec.made["target_push"] == 550, "the target itself: %s" % rec.ran)
 
 
 @test("a library loaded late: its first call is there, ten times over")
