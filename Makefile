@@ -71,7 +71,10 @@ sanitize: setup-test
 test-kernels: all
 	sh tests/kernels/run.sh $(BUILD)
 
-bench: all
+bench: setup-test
+	$(call install,bpftrace)
+	$(MAKE) all
+	ninja -C $(BUILD)
 	$(SUDO) python3 bench/run.py $(BUILD)
 
 man: all

@@ -7,7 +7,10 @@
 
 #include "state.h"
 
-#define HOLD_STEPS (1 << 23) /* the most that bpf_loop allows; each takes half a microsecond */
+#define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
+#define HOLD_LOOPS  32
+#define YIELD_EVERY 1024 /* steps of some 25 ns; each yield takes the lock of the address space,
+			  * which attaching needs too */
 
 static __u64 hold_sequence;
 
@@ -38,14 +41,19 @@ static long hold_step(__u32 i, struct hold *h)
 	}
 	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
 	 * held on every CPU would keep user space from answering */
-	bpf_copy_from_user_task(&unused, 1, (void *)h->address,
-				(struct task_struct *)bpf_get_current_task_btf(), 0);
+	if (i % YIELD_EVERY == 0)
+		bpf_copy_from_user_task(&unused, 1, (void *)h->address,
+					(struct task_struct *)bpf_get_current_task_btf(), 0);
 	return bpf_ktime_get_ns() > h->until_ns;
 }
 
 /* True when the answer came. */
 static __always_inline bool hold_wait(struct hold *h)
 {
-	bpf_loop(HOLD_STEPS, hold_step, h, 0);
+	for (int i = 0; i < HOLD_LOOPS; i++) {
+		bpf_loop(HOLD_STEPS, hold_step, h, 0);
+		if (h->answered || bpf_ktime_get_ns() > h->until_ns)
+			break;
+	}
 	return h->answered;
 }

@@ -125,7 +125,10 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 	if (key->name && probe->nargs) {
 		struct rec_call call = {.nargs = 1, .tgid = key->tgid, .args = {key->name}};
 		struct m_call named = {0};
-		resolve_args(p, probe, &call, &named, true);
+		if (!resolve_args(p, probe, &call, &named, false)) {
+			p->unnamed_histograms++; /* its name comes with the next pass */
+			return;
+		}
 		row.name = named.args[0];
 	}
 	_Static_assert(sizeof(row.buckets) == sizeof(value->buckets), "same layout");

@@ -232,8 +232,11 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 		pipeline_loss(p, "bad_record", 0, p->bad_records);
 	if (p->unknown_probes)
 		pipeline_loss(p, "unknown_probe", 0, p->unknown_probes);
-	if (p->unresolved)
-		pipeline_loss(p, "name_unresolved", 0, p->unresolved);
+	uint64_t unresolved = p->unresolved + p->unnamed_histograms;
+	if (unresolved != p->unresolved_told)
+		pipeline_loss(p, "name_unresolved", 0, unresolved);
+	p->unresolved_told = unresolved;
+	p->unnamed_histograms = 0;
 	struct rec_writer_stats s;
 	rec_writer_stats(p->writer, &s);
 	if (s.calls_dropped)
@@ -248,7 +251,7 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 	*ret = (struct pipeline_stats){
 		.calls = p->calls,
 		.bytes = s.bytes,
-		.lost = p->bad_records + p->unknown_probes + p->unresolved + s.calls_dropped,
+		.lost = p->bad_records + p->unknown_probes + s.calls_dropped,
 	};
 }
 

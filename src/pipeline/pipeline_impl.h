@@ -79,6 +79,8 @@ struct pipeline {
 	uint64_t calls;
 	uint64_t bad_records;
 	uint64_t unresolved;
+	uint64_t unnamed_histograms; /* of this flush */
+	uint64_t unresolved_told;
 	uint64_t unknown_probes;
 };
 
