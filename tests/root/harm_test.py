@@ -268,7 +268,9 @@ def _(t):
         recording = t.stop_record(rec)
         seen += recording.count("target_push")
         lost = recording.lost("return_unmatched")
-        expect(lost <= 4 * 8, "%d returns without entry" % lost)
+        # Single links come one by one: a return may be attached long before its entry.
+        if recording.report["recording"]["attach"]["method"] != "single":
+            expect(lost <= 4 * 8, "%d returns without entry" % lost)
     expect(seen > 100, "calls: %d" % seen)
     with open(stop, "w"):
         pass
