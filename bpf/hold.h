@@ -7,10 +7,11 @@
 
 #include "state.h"
 
-#define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
-#define HOLD_LOOPS  32
-#define YIELD_EVERY 1024 /* steps of some 25 ns; each yield takes the lock of the address space,
-			  * which attaching needs too */
+#define HOLD_STEPS (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
+#define HOLD_LOOPS 32
+/* Steps of some 25 ns; each yield takes the lock of the address space, which attaching needs too.
+ */
+#define YIELD_EVERY 1024
 
 static __u64 hold_sequence;
 
@@ -18,6 +19,7 @@ struct hold {
 	__u64 sequence;
 	__u64 until_ns;
 	__u64 address; /* any readable address of the task */
+	bool ends_with_us; /* nobody answers once user space is closing */
 	bool answered;
 };
 
@@ -39,6 +41,8 @@ static long hold_step(__u32 i, struct hold *h)
 		h->answered = true;
 		return 1;
 	}
+	if (h->ends_with_us && *(volatile bool *)&closing)
+		return 1;
 	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
 	 * held on every CPU would keep user space from answering */
 	if (i % YIELD_EVERY == 0)
@@ -48,11 +52,12 @@ static long hold_step(__u32 i, struct hold *h)
 }
 
 /* True when the answer came. */
-static __always_inline bool hold_wait(struct hold *h)
+static __always_inline bool hold_wait(struct hold *h, bool ends_with_us)
 {
+	h->ends_with_us = ends_with_us;
 	for (int i = 0; i < HOLD_LOOPS; i++) {
 		bpf_loop(HOLD_STEPS, hold_step, h, 0);
-		if (h->answered || bpf_ktime_get_ns() > h->until_ns)
+		if (h->answered || (ends_with_us && closing) || bpf_ktime_get_ns() > h->until_ns)
 			break;
 	}
 	return h->answered;

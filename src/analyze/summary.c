@@ -66,13 +66,13 @@ static size_t worker_count(const struct summary_options *o, size_t blocks)
 static void run_workers(struct job *job)
 {
 	pthread_t ids[MAX_WORKERS];
-	struct worker workers[MAX_WORKERS];
+	struct worker workers[MAX_WORKERS] = {{job, &job->passes[0], true}};
 	size_t started = 1;
-	for (size_t i = 0; i < job->passes_len; i++)
-		workers[i] = (struct worker){job, &job->passes[i], i == 0};
-	for (; started < job->passes_len; started++)
+	for (; started < job->passes_len; started++) {
+		workers[started] = (struct worker){job, &job->passes[started], false};
 		if (pthread_create(&ids[started], NULL, worker_run, &workers[started]))
 			break; /* the others take its blocks */
+	}
 	worker_run(&workers[0]);
 	for (size_t i = 1; i < started; i++)
 		pthread_join(ids[i], NULL);
@@ -226,6 +226,7 @@ static void make_functions(struct summary *s, struct job *job)
 		if (number > row_fn.len)
 			*vec_push(&row_fn) = id;
 		else
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): from 1 on */
 			fn_sums_merge(first->sums[row_fn.data[number - 1]], first->sums[id]);
 	}
 	for (size_t i = 0; i < row_fn.len; i++)
@@ -254,6 +255,7 @@ static void make_processes(struct summary *s, const struct job *job)
 		uint64_t at;
 		if (!map64_get(&by_pid, t->threads.data[i].pid, &at))
 			continue;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): found means there is one */
 		s->processes.data[at].threads++;
 		for (size_t k = 0; k < job->passes_len; k++)
 			s->processes.data[at].calls += job->passes[k].thread_calls[i];

@@ -1,4 +1,5 @@
 /* error.c - formats error sentences. Does not print and does not abort. */
+#define ERROR_IMPLEMENTATION
 #include "error.h"
 
 #include <stdio.h>

@@ -18,3 +18,9 @@ int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format
 
 /* Puts "prefix: " in front of the sentence that is there; returns rc unchanged. */
 int err_wrap(struct err *e, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The static analyser does not look into variadic functions: what it has to know of them. */
+#if defined(__clang_analyzer__) && !defined(ERROR_IMPLEMENTATION)
+#define err_set(e, code, ...) ((err_set)(e, code, __VA_ARGS__), -1)
+#define err_wrap(e, rc, ...)  ((err_wrap)(e, rc, __VA_ARGS__), (rc))
+#endif

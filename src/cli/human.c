@@ -17,11 +17,15 @@ static const char *three_digits(char *ret, double v, const char *unit)
 
 const char *human_ns(char ret[static HUMAN_BYTES], uint64_t ns)
 {
-	if (!ns)
-		return strcpy(ret, "0");
+	if (!ns) {
+		snprintf(ret, HUMAN_BYTES, "0");
+		return ret;
+	}
 	if (ns >= 999500000000) {
-		human_count(ret, ns / 1000000000);
-		return strcat(ret, " s");
+		char seconds[HUMAN_BYTES];
+		snprintf(ret, HUMAN_BYTES, "%.*s s", HUMAN_BYTES - 3,
+			 human_count(seconds, ns / 1000000000));
+		return ret;
 	}
 	if (ns >= 999500000)
 		return three_digits(ret, (double)ns / 1e9, "s");

@@ -196,6 +196,7 @@ static int load_document(struct yaml_reader *r, const char *text, size_t len)
 	} else {
 		r->doc = &doc;
 		rc = read_document(r);
+		r->doc = NULL;
 		yaml_document_delete(&doc);
 	}
 	yaml_parser_delete(&p);

@@ -24,7 +24,11 @@ struct yaml_reader {
 /* "FILE:LINE:COLUMN: probes[2].signature: what"; key "" is the probe or file itself. */
 int yaml_fail_at(struct yaml_reader *r, yaml_mark_t m, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+#ifdef __clang_analyzer__ /* it does not look into variadic functions: never 0 */
+#define yaml_fail(r, node, key, ...) (yaml_fail_at(r, (node)->start_mark, key, __VA_ARGS__), -1)
+#else
 #define yaml_fail(r, node, key, ...) yaml_fail_at(r, (node)->start_mark, key, __VA_ARGS__)
+#endif
 
 int yaml_get_text(struct yaml_reader *r, yaml_node_t *n, const char *key, const char **ret);
 int yaml_get_bool(struct yaml_reader *r, yaml_node_t *n, const char *key, bool *ret);

@@ -209,6 +209,7 @@ static int parse_place(struct sig *s, unsigned *ret_position, struct arg_desc *d
 	int rc = parse_number(s, MAX_POSITION - base, &n);
 	if (rc)
 		return rc;
+	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): fail() is not 0 */
 	*ret_position = base + n;
 	for (;;) {
 		skip_space(s);
@@ -436,6 +437,7 @@ static int parse_return(struct sig *s)
 	int rc = parse_type(s, &t);
 	if (rc)
 		return rc;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): fail() is not 0 */
 	if (t->fetch == FETCH_PYCODE)
 		return fail(s, at, "a frame is gone when its function returns");
 	arg->fetch.source = ARG_RETURN;

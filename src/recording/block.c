@@ -72,6 +72,7 @@ void file_header_encode(uint8_t out[REC_FILE_HEADER_BYTES], uint64_t realtime_ns
 			uint64_t monotonic_ns)
 {
 	memset(out, 0, REC_FILE_HEADER_BYTES);
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): bytes, not a string */
 	memcpy(out, REC_MAGIC, REC_MAGIC_BYTES);
 	put_u16(out + 8, REC_MAJOR);
 	put_u16(out + 10, REC_MINOR);

@@ -367,6 +367,7 @@ static void finish_codes(struct rec_reader *r)
 /* The name is a value of the probe's name_arg. False: drop the row. */
 static bool fix_hist_name(const struct rec_reader *r, struct m_hist *h)
 {
+	/* NOLINTNEXTLINE(bugprone-signed-char-misuse): -1 is meant to stay -1 */
 	int arg = r->t.probes.data[h->probe].name_arg;
 	if (arg < 0)
 		return true;

@@ -281,6 +281,7 @@ static int cgroup_own_members(const char *path, pids_t *ret)
 	if ((size_t)snprintf(procs, sizeof(procs), "%s/cgroup.procs", path) >= sizeof(procs))
 		return -ENAMETOOLONG;
 	rc = read_file(procs, &text);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): after 0 there is a text */
 	for (p = (char *)text.data; rc == 0 && *p; p = end) {
 		long n = strtol(p, &end, 10);
 
