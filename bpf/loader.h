@@ -8,7 +8,7 @@
 
 #include "hold.h"
 
-#define LOADER_HOLD_MAX_NS 500000000ULL /* later, first calls are lost: the job comes first */
+#define LOADER_HOLD_MAX_NS 2000000000ULL /* later, first calls are lost: the job comes first */
 
 /* Offset of r_state in struct r_debug of <link.h>; RT_CONSISTENT is 0. */
 #define R_DEBUG_STATE 24
@@ -47,7 +47,7 @@ int maps_changed(struct pt_regs *ctx)
 	r->sequence = h.sequence;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h))
+	if (!hold_wait(&h, true))
 		count_loss(LOSS_LATE_ATTACH);
 	return 0;
 }

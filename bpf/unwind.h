@@ -92,7 +92,7 @@ static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 	r->count = l.count;
 	r->sequence = h.sequence;
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h))
+	if (!hold_wait(&h, false))
 		count_loss(LOSS_LATE_GUARD);
 	return 0;
 }

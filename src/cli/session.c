@@ -356,6 +356,7 @@ static int run(struct session *s, struct err *e)
 	sigset_t old;
 	int signal_fd = open_signals(&old), timer_fd = open_timer();
 	int rc = mover_start(s, e);
+	tracer_hook_loaders(s->tracer);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
 	if (!rc && !s->opts->command)

@@ -49,6 +49,9 @@ struct hook_site {
 int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd, const char *path,
 		 const struct hook_site *sites, size_t n, struct err *e);
 
+/* Whether a method works on this kernel, by trying it. */
+int attach_try_method(enum attach_method m, struct err *e);
+
 /* The best method that works on this kernel; ATTACH_AUTO and a sentence when none does. */
 enum attach_method attach_try_methods(struct err *e);
 

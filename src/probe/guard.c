@@ -101,6 +101,7 @@ static void guard_main(struct tracer *t, int sock)
 		ring_buffer__consume(ring);
 		if (fds[1].fd >= 0 && fds[1].revents && !read_message(sock, &end)) {
 			fds[1].fd = -1;
+			t->bpf->bss->closing = true; /* the tracer may have been killed */
 			until_ns = tracer_now_ns() + GUARD_LINGER_S * 1000000000ULL;
 		}
 	}

@@ -282,6 +282,19 @@ static struct probed_file *file_by_path(struct tracer *t, const char *path)
 	return f ? f : files_add(&t->files, device, st.st_ino, path);
 }
 
+void tracer_hook_loaders(struct tracer *t)
+{
+	static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2",
+					      "/lib/ld-musl-x86_64.so.1"};
+	char real[4096];
+	struct err ignored; /* a host may lack either */
+	for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
+		struct probed_file *f = realpath(loaders[i], real) ? file_by_path(t, real) : NULL;
+		if (f)
+			tracer_hook_file(t, f, real, &ignored);
+	}
+}
+
 int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 {
 	char real[4096];

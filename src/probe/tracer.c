@@ -120,7 +120,10 @@ static int load(struct tracer *t, struct err *e)
 	t->method = t->opts.method != ATTACH_AUTO ? t->opts.method : attach_try_methods(e);
 	if (t->method == ATTACH_AUTO)
 		return -ENOTSUP;
-	int rc = try_load(t, true);
+	int rc = attach_try_method(t->method, e);
+	if (rc)
+		return rc;
+	rc = try_load(t, true);
 	if (!rc)
 		return 0;
 	struct err first;

@@ -51,6 +51,10 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 /* Makes a process a target (its later children follow by themselves). */
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);
 
+/* Hooks the dynamic linkers of this host: whatever a target executes later is held when
+ * it loads libraries, also where a static program starts it. */
+void tracer_hook_loaders(struct tracer *t);
+
 /* Hooks the dynamic linker of a file that is about to be executed, so that what it
  * loads is probed before it runs. path: the executable. */
 int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
