@@ -68,7 +68,12 @@ sanitize: setup-test
 	ninja -C $(BUILD)-asan
 	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)-asan --sanitized
 
-test-kernels: all
+setup-kernels: setup
+	$(call install,qemu-system-x86 busybox-static cpio)
+
+test-kernels: setup-kernels
+	$(MAKE) all
+	ninja -C $(BUILD)
 	sh tests/kernels/run.sh $(BUILD)
 
 bench: setup-test
