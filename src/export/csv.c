@@ -44,7 +44,7 @@ static void field(struct sink *s, const char *text, size_t len)
 			fputc(text[i], s->out);
 		}
 		fputc('"', s->out);
-	} else {
+	} else if (len) {
 		fwrite(text, 1, len, s->out);
 	}
 	buf_free(&clean);

@@ -3,7 +3,7 @@
 # and UndefinedBehaviorSanitizer, beginning with tests/fuzz/corpus/NAME; one line each; fails on any
 # finding. usage: run.sh [SECONDS_EACH]
 #
-# Needs clang and its runtime (Debian 12: clang libclang-rt-14-dev, Ubuntu 22.04: libclang-common-14-dev).
+# Needs clang and its runtime (Debian 12, Ubuntu 24.04: clang libclang-rt-dev).
 # New inputs go to build-fuzz/corpus/NAME, never to the corpus in the tree; the input of a finding to
 # build-fuzz/findings/NAME-*: repeat it with build-fuzz/tests/NAME_fuzz FILE, and once it is fixed copy
 # it into tests/fuzz/corpus/NAME, where `make test` runs it from then on.
@@ -15,7 +15,7 @@ PATH=$PATH:/usr/sbin
 
 if ! echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
 	clang -x c - -fsanitize=fuzzer,address -o /dev/null 2>/dev/null; then
-	echo "clang cannot link -fsanitize=fuzzer: install its runtime (make setup-lint, or apt-get install libclang-rt-14-dev)" >&2
+	echo "clang cannot link -fsanitize=fuzzer: install its runtime (make setup-lint, or apt-get install libclang-rt-dev)" >&2
 	exit 1
 fi
 if [ ! -f "$build/build.ninja" ]; then

@@ -214,10 +214,42 @@ static void errors_are_told(void **state)
 	remove_file("sample.eacgm");
 }
 
+/* A recording that begins with a call without arguments: nothing was ever put into the room
+ * that arguments are written into. */
+static void calls_without_arguments(void **state)
+{
+	(void)state;
+	static const char *const formats[] = {"perfetto", "chrome", "csv", "jsonl"};
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct err e;
+	char *path = in_folder("bare.eacgm");
+	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
+	uint32_t s = rec_string_z(w, "f");
+	rec_put_probe(w, &(struct m_probe){.layer = s, .name = s, .name_arg = -1});
+	rec_put_process(w, &(struct m_process){.pid = 7, .comm = s, .command = s, .start_ns = 1});
+	rec_put_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
+	rec_put_calls(w, &(struct m_call){.start_ns = 10, .dur_ns = 5}, 1);
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	for (size_t i = 0; i < 4; i++) {
+		size_t len;
+		char *text = export_text(r, formats[i], &len);
+		assert_true(len > 0);
+		if (!strcmp(formats[i], "csv"))
+			assert_holds(text, "call,10,5,7,7,f,f,f,,,0,,,,\r\n");
+		free(text);
+	}
+	rec_close(r);
+	free(path);
+	remove_file("bare.eacgm");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_names),
+		cmocka_unit_test(calls_without_arguments),
 		cmocka_unit_test(stopped_exports_leave_what_was_there),
 		cmocka_unit_test(errors_are_told),
 	};
