@@ -227,11 +227,16 @@ static __always_inline void emit_code(const struct py_layout *l, const struct co
 	r->code = key->code;
 	r->tgid = (__u32)key->tgid;
 	__u64 file = 0;
-	bpf_probe_read_user(&r->firstlineno, 4, (void *)(key->code + l->code_firstlineno));
-	bpf_probe_read_user(&file, 8, (void *)(key->code + l->code_filename));
-	read_pystring(l, key->name, r->name, sizeof(r->name), &r->name_len, &r->name_state,
-		      &r->cut);
-	read_pystring(l, file, r->file, sizeof(r->file), &r->file_len, &r->file_state, &r->cut);
+	if (bpf_probe_read_user(&r->firstlineno, 4, (void *)(key->code + l->code_firstlineno)) ||
+	    bpf_probe_read_user(&file, 8, (void *)(key->code + l->code_filename)) ||
+	    read_pystring(l, key->name, r->name, sizeof(r->name), &r->name_len, &r->name_state,
+			  &r->cut) ||
+	    read_pystring(l, file, r->file, sizeof(r->file), &r->file_len, &r->file_state,
+			  &r->cut)) {
+		bpf_map_delete_elem(&codes,
+				    key); /* a page was not there: the next call tries again */
+		count_loss(LOSS_ARG_FAULT);
+	}
 	if (bpf_ringbuf_output(ring, r, sizeof(*r), BPF_RB_NO_WAKEUP)) {
 		bpf_map_delete_elem(&codes, key);
 		count_loss(LOSS_STRING_FULL);

@@ -212,6 +212,15 @@ __noinline int drop_left(struct thread_state *st, __u64 sp)
 	return 0;
 }
 
+/* True on an alternate signal stack. The kernel takes what is pending on the ordinary stack
+ * for left when that lies below, and the interrupted function would return into nothing. */
+static __always_inline bool on_signal_stack(__u64 sp)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 size = task->sas_ss_size;
+	return size && sp - task->sas_ss_sp <= size;
+}
+
 /* Pushes a call; returns 1 when its return is not wanted. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 {
@@ -220,6 +229,10 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return 1;
+	if (on_signal_stack(sp)) {
+		count_loss(LOSS_SIGNAL_STACK);
+		return 1;
+	}
 	__u32 depth = st->depth;
 	if (depth && st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp <= sp) {
 		drop_left(st, sp);

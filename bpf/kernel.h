@@ -53,6 +53,8 @@ struct task_struct {
 	int exit_code;
 	char comm[16];
 	struct mm_struct *mm;
+	unsigned long sas_ss_sp; /* sigaltstack(2) */
+	unsigned long sas_ss_size;
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
 } RELOCATED;

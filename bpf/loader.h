@@ -43,11 +43,11 @@ int maps_changed(struct pt_regs *ctx)
 	r->tgid = pid_tgid >> 32;
 	r->tid = (__u32)pid_tgid;
 	r->time_ns = bpf_ktime_get_ns();
-	struct hold h = hold_begin(ctx, LOADER_HOLD_MAX_NS);
+	struct hold h = hold_begin(ctx, LOADER_HOLD_MAX_NS, true);
 	r->sequence = h.sequence;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h, true))
+	if (!hold_wait(&h))
 		count_loss(LOSS_LATE_ATTACH);
 	return 0;
 }

@@ -22,12 +22,14 @@ const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid; /* eacgm itself is never a target */
 
 /* ---- written by user space while running ---- */
-__u32 mode_of_layer[LAYER_COUNT]; /* enum trace_mode */
-__u32 epoch;			  /* raised when probes go off: open calls are then void */
-__u32 exclusions;		  /* how often something was added to excluded */
-bool frozen;			  /* record nothing, leave open calls as they are */
-bool closing;			  /* nobody answers the loader hook any more */
-__u64 answered[ANSWER_SLOTS];	  /* sequence numbers of holds that were dealt with */
+__u32 mode_of_layer[LAYER_COUNT];    /* enum trace_mode */
+__u32 epoch;			     /* raised when probes go off: open calls are then void */
+__u32 exclusions;		     /* how often something was added to excluded */
+__u64 guard_failures;             /* exceptions that could not be prepared for */
+bool frozen;			     /* record nothing, leave open calls as they are */
+bool closing;			     /* nobody answers the loader hook any more */
+__u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
+__u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
 
 static __u64 next_id = 1;
 
@@ -142,6 +144,13 @@ static __always_inline bool is_target(__u32 tgid)
 	if (tgid == own_tgid || (exclusions && bpf_map_lookup_elem(&excluded, &tgid)))
 		return false;
 	return target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup();
+}
+
+/* Named as a target, whether it may be traced or not. */
+static __always_inline bool is_followed(__u32 tgid)
+{
+	return tgid != own_tgid &&
+	       (target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup());
 }
 
 /* The state of the current thread; NULL when it is not a target. Made on first use. */

@@ -43,10 +43,15 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (child_tgid != BPF_CORE_READ(child, pid))
 		return 0; /* a thread of the same process */
 	__u32 parent_tgid = BPF_CORE_READ(parent, tgid);
-	if (target_all || !is_target(parent_tgid))
-		return 0;
 	__u8 yes = 1;
-	bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY);
+	if (exclusions && bpf_map_lookup_elem(&excluded, &parent_tgid)) {
+		bpf_map_update_elem(&excluded, &child_tgid, &yes, BPF_ANY); /* the same program */
+		__sync_fetch_and_add(&exclusions, 1);
+	}
+	if (target_all || !is_followed(parent_tgid))
+		return 0;
+	if (bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
+		count_loss(LOSS_TASK_FULL);
 	emit_task(REC_FORK, child, parent_tgid, false);
 	return 0;
 }
@@ -54,11 +59,14 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
-	if (!is_target(BPF_CORE_READ(task, tgid)))
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	if (!is_followed(tgid))
 		return 0;
+	if (exclusions && !bpf_map_delete_elem(&excluded, &tgid))
+		__sync_fetch_and_add(&exclusions, 1); /* another program now */
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
-	if (st && st->epoch == epoch)
+	if (st && st->epoch == epoch && !frozen)
 		drop_all(st); /* the frames went with the old program */
 	emit_task(REC_EXEC, task, 0, false);
 	return 0;
@@ -73,9 +81,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		drop_all(st);
 	__u32 tgid = BPF_CORE_READ(task, tgid);
 	bool dead = BPF_CORE_READ(task, signal, live.counter) == 0;
-	if (!st && !is_target(tgid))
+	if (!st && !is_followed(tgid))
 		return 0;
 	if (dead) {
+		bpf_map_delete_elem(&excluded, &tgid);
 		emit_task(REC_EXIT, task, 0, true);
 		bpf_map_delete_elem(&targets, &tgid);
 	}

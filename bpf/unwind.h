@@ -82,7 +82,7 @@ static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 		count_loss(LOSS_LATE_GUARD);
 		return 0;
 	}
-	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS);
+	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS, false);
 	l.record = r;
 	l.next = first;
 	l.count = 0;
@@ -92,7 +92,7 @@ static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 	r->count = l.count;
 	r->sequence = h.sequence;
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h, false))
+	if (!hold_wait(&h))
 		count_loss(LOSS_LATE_GUARD);
 	return 0;
 }

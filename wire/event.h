@@ -210,13 +210,15 @@ enum loss_cause {
 	LOSS_LATE_ATTACH, /* a library ran before its probes were attached */
 	LOSS_RETURN_UNMATCHED, /* a return whose entry was not seen (attached in mid-call) */
 	LOSS_LATE_GUARD,       /* an exception was not prepared for in time (bpf/unwind.h) */
+	LOSS_SIGNAL_STACK,     /* a call on an alternate signal stack: not kept, its return probe
+				* would harm the job */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
 	{                                                                                          \
 		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
 			"string_full", "hist_full", "task_full", "late_attach",                    \
-			"return_unmatched", "late_guard"                                           \
+			"return_unmatched", "late_guard", "signal_stack"                           \
 	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */

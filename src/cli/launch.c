@@ -46,11 +46,19 @@ int launch_find(const char *cmd, char *ret, size_t size, struct err *e)
 	return err_set(e, ENOENT, "cannot run '%s': command not found", cmd);
 }
 
-static void child(char **argv, int gate, int report)
+void launch_save_limits(struct launch_limits *ret)
+{
+	getrlimit(RLIMIT_NOFILE, &ret->files);
+	getrlimit(RLIMIT_MEMLOCK, &ret->memlock);
+}
+
+static void child(char **argv, const struct launch_limits *limits, int gate, int report)
 {
 	char go;
 	if (read(gate, &go, 1) != 1)
 		_exit(127); /* eacgm ended before it was ready */
+	setrlimit(RLIMIT_NOFILE, &limits->files);
+	setrlimit(RLIMIT_MEMLOCK, &limits->memlock);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	execvp(argv[0], argv);
@@ -60,7 +68,7 @@ static void child(char **argv, int gate, int report)
 	_exit(127);
 }
 
-int launch_prepare(struct launch *l, char **argv, struct err *e)
+int launch_prepare(struct launch *l, char **argv, const struct launch_limits *limits, struct err *e)
 {
 	int gate[2], report[2];
 	if (pipe2(gate, O_CLOEXEC) || pipe2(report, O_CLOEXEC))
@@ -71,7 +79,7 @@ int launch_prepare(struct launch *l, char **argv, struct err *e)
 	if (pid == 0) {
 		close(gate[1]);
 		close(report[0]);
-		child(argv, gate[0], report[1]);
+		child(argv, limits, gate[0], report[1]);
 	}
 	close(gate[0]);
 	close(report[1]);

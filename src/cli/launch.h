@@ -2,9 +2,16 @@
 #pragma once
 
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+
+/* What the command is to find as it was, whatever eacgm sets for itself. */
+struct launch_limits {
+	struct rlimit files, memlock;
+};
+void launch_save_limits(struct launch_limits *ret);
 
 struct launch {
 	pid_t pid;
@@ -17,7 +24,8 @@ struct launch {
 int launch_find(const char *cmd, char *ret, size_t size, struct err *e);
 
 /* Forks a child that waits at the gate. */
-int launch_prepare(struct launch *l, char **argv, struct err *e);
+int launch_prepare(struct launch *l, char **argv, const struct launch_limits *limits,
+		   struct err *e);
 
 /* Opens the gate; fails with the reason when the command cannot be executed. */
 int launch_go(struct launch *l, const char *cmd, struct err *e);

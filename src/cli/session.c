@@ -19,6 +19,7 @@
 #define TICK_NS		  50000000L
 #define SAMPLE_TICKS	  4 /* collectors are asked every 200 ms */
 #define LEARN_TICKS	  20
+#define SWEEP_TICKS	  20
 #define TAIL_QUANTILE	  0.99
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
@@ -169,6 +170,16 @@ static bool uses_tail(const struct session *s)
 	return false;
 }
 
+/* An end that was not told (the control ring was full, or the process ended before it
+ * became a target) must not keep the recording open. */
+static void sweep_ended(struct session *s)
+{
+	for (size_t i = s->live.len; i-- > 0;) {
+		if (kill(s->live.data[i], 0) && errno == ESRCH)
+			session_unwatch_pid(s, s->live.data[i]);
+	}
+}
+
 static void on_tick(struct session *s, unsigned tick)
 {
 	uint64_t now_ns = session_now_ns();
@@ -181,6 +192,13 @@ static void on_tick(struct session *s, unsigned tick)
 		s->stop = true;
 	if (atomic_load(&s->write_failed))
 		s->stop = true;
+	if (tick % SWEEP_TICKS == 0)
+		sweep_ended(s);
+	if (!s->guard_failed && !tracer_guard_works(s->tracer)) {
+		s->guard_failed = s->stop = true;
+		pipeline_note(s->pipeline, "eacgm-guard",
+			      "ended or failed: recording stopped, to keep the job from harm");
+	}
 	if (s->interrupts && now_ns - s->interrupted_ns > INTERRUPT_WAIT_NS)
 		s->stop = true;
 }
@@ -257,8 +275,25 @@ static int open_timer(void)
 	return fd;
 }
 
-/* Every process is scanned once more after it became a target: what it forked or loaded
- * in between is found then. */
+/* Children that were forked while their parents were not targets yet. */
+static int add_forked(struct session *s, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < s->live.len && !rc; i++) { /* grows meanwhile */
+		pids_t family = {0};
+		proc_descendants("/proc", s->live.data[i], &family);
+		for (size_t k = 0; k < family.len && !rc; k++) {
+			rc = tracer_add_pid(s->tracer, family.data[k], e);
+			session_watch_pid(s, family.data[k]);
+			pipeline_process(s->pipeline, family.data[k]);
+		}
+		vec_free(&family);
+	}
+	return rc;
+}
+
+/* Every process is scanned after it became a target: what it loaded before is found then,
+ * what it loads later is told. */
 static int add_targets(struct session *s, struct err *e)
 {
 	const struct target *t = s->opts->target;
@@ -277,6 +312,8 @@ static int add_targets(struct session *s, struct err *e)
 		if (!rc)
 			session_watch_pid(s, pids->data[i]);
 	}
+	if (!t->all)
+		rc = rc ? rc : add_forked(s, e);
 	for (size_t i = 0; i < pids->len && !rc; i++) {
 		struct err why = {0};
 		if (pids->data[i] == getpid())
@@ -402,12 +439,15 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		.opts = opts, .probes_on = true, .launch = {.gate = -1, .report = -1, .pidfd = -1}};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
 	struct rec_writer *writer = NULL;
+	struct launch_limits limits;
+	launch_save_limits(&limits);
+	bool existed = !access(opts->output, F_OK);
 	int rc = open_tracer(&s, e);
 	if (rc)
 		return rc;
 	double probe_ns_each = tracer_calibrate(s.tracer);
 	if (opts->command)
-		rc = launch_prepare(&s.launch, opts->command, e);
+		rc = launch_prepare(&s.launch, opts->command, &limits, e);
 	if (!rc)
 		rc = rec_writer_open(&writer, opts->output, &wo, e);
 	if (!rc) {
@@ -429,8 +469,12 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		if (!rc && ret->stopped_early)
 			*e = s.write_error;
 		collector_procfs.close(s.procfs);
-		if (rc)
+		if (rc && !existed)
 			unlink(opts->output);
+	}
+	if (!rc && s.guard_failed && !ret->stopped_early) {
+		ret->stopped_early = true;
+		err_set(e, EIO, "the exception guard (eacgm-guard) has ended: recording stopped");
 	}
 	if (rc)
 		launch_cancel(&s.launch);

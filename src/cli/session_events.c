@@ -66,7 +66,7 @@ void session_watch_pid(struct session *s, pid_t pid)
 	collector_procfs.add_pid(s->procfs, pid);
 }
 
-static void unwatch_pid(struct session *s, pid_t pid)
+void session_unwatch_pid(struct session *s, pid_t pid)
 {
 	for (size_t i = 0; i < s->live.len; i++) {
 		if (s->live.data[i] != pid)
@@ -81,7 +81,7 @@ static void on_task(void *ctx, const struct rec_task *task)
 {
 	struct session *s = ctx;
 	if (task->kind == REC_EXIT)
-		unwatch_pid(s, (pid_t)task->tgid);
+		session_unwatch_pid(s, (pid_t)task->tgid);
 	else
 		session_watch_pid(s, (pid_t)task->tgid);
 	pipeline_task(s->pipeline, task);

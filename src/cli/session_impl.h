@@ -32,6 +32,7 @@ struct session {
 	int interrupts;
 	uint64_t interrupted_ns;
 	bool stop;
+	bool guard_failed;
 	bool child_ended;
 	int child_status;
 };
@@ -41,6 +42,7 @@ uint64_t session_now_ns(void);
 /* events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);
 void session_watch_pid(struct session *s, pid_t pid);
+void session_unwatch_pid(struct session *s, pid_t pid);
 
 /* mover.c: the thread that moves records from the rings to the recording. */
 int mover_start(struct session *s, struct err *e);

@@ -10,6 +10,23 @@
 
 #define CATALOG_DIR "/etc/eacgm/catalog.d"
 
+/* A thread's id has a folder in /proc too, but is listed in no process list. */
+static bool is_process(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, pid);
+	if (stat(path, &st))
+		return true; /* gone, or not to be seen: told later */
+	pids_t all = {0};
+	bool found = false;
+	proc_all("/proc", &all);
+	for (size_t i = 0; i < all.len; i++)
+		found |= all.data[i] == pid;
+	vec_free(&all);
+	return found;
+}
+
 static int add_pids(struct target *t, const char *list, struct err *e)
 {
 	for (const char *s = list; *s;) {
@@ -20,6 +37,9 @@ static int add_pids(struct target *t, const char *list, struct err *e)
 			return err_set(e, EINVAL, "'%s' is not a list of process ids", list);
 		if (kill((pid_t)pid, 0) && errno == ESRCH)
 			return err_set(e, ESRCH, "there is no process %ld", pid);
+		if (!is_process((pid_t)pid))
+			return err_set(e, EINVAL, "%ld is a thread: give the id of its process",
+				       pid);
 		pids_t family = {0};
 		proc_descendants("/proc", (pid_t)pid, &family);
 		for (size_t i = 0; i < family.len; i++)

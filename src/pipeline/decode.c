@@ -60,6 +60,9 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 		if (!force)
 			return false;
 		out->args[i] = 0;
+		if (probe->arg_raw[i] == RAW_CODE)
+			pipeline_code(p, 0, &out->args[i]);
+		out->flags |= CALL_ARG_FAULT;
 		p->unresolved++;
 	}
 	return true;
@@ -113,6 +116,10 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 	if (key->probe >= p->probes.len || !p->probes.data[key->probe].known)
 		return;
 	const struct known_probe *probe = &p->probes.data[key->probe];
+	struct hist_key exact = *key; /* rows that did not change need not be written again */
+	uint64_t written, id = hash_bytes(&exact, sizeof(exact));
+	if (map64_get(&p->hist_counts, id, &written) && written == value->count)
+		return;
 	struct m_hist row = {
 		.pid = key->tgid,
 		.probe = probe->row,
@@ -134,4 +141,5 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 	_Static_assert(sizeof(row.buckets) == sizeof(value->buckets), "same layout");
 	memcpy(row.buckets, value->buckets, sizeof(row.buckets));
 	rec_put_hist(p->writer, &row);
+	map64_set(&p->hist_counts, id, value->count);
 }

@@ -69,7 +69,7 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 	map64_set(&p->codes, r->id, same);
 }
 
-/* Code 0 of every recording is "?": what a frame that could not be read is called. */
+/* Id 0 is a frame that could not be read: its code is called "?". */
 bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
 {
 	if (map64_get(&p->codes, id, ret))
@@ -128,9 +128,11 @@ static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 
 uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
-	uint64_t string, key = hash_u64(tgid) ^ address;
 	if (!address)
 		return 0;
+	struct known_process *proc = pipeline_process_of(p, tgid);
+	size_t serial = (size_t)(proc - p->process_list.data); /* not the pid: pids are reused */
+	uint64_t string, key = hash_u64((uint64_t)serial << 32 | proc->generation) ^ address;
 	if (map64_get(&p->vtables, key, &string))
 		return string;
 	char *name = class_at(p, tgid, address);

@@ -281,6 +281,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->threads);
 	map64_free(&p->processes);
 	map64_free(&p->strings);
+	map64_free(&p->hist_counts);
 	map64_free(&p->texts_of);
 	strtab_free(&p->texts);
 	map64_free(&p->codes);

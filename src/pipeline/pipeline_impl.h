@@ -37,6 +37,7 @@ struct known_process {
 	struct m_process row;
 	uint32_t executable; /* string */
 	proc_maps_t maps;    /* newest */
+	uint32_t generation; /* raised by exec */
 	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
 };
 
@@ -66,11 +67,12 @@ struct pipeline {
 	struct map64 threads;		/* tgid << 32 | tid -> thread index */
 	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
-	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
-	struct map64 texts_of; /* REC_STRING id -> number in texts */
-	struct strtab texts;   /* the strings themselves, for names with a prefix */
-	struct map64 codes;    /* REC_PYCODE id -> code index */
-	struct map64 vtables;  /* hash of pid and address -> string */
+	struct map64 strings;	  /* REC_STRING id -> recording string + 1 */
+	struct map64 texts_of;	  /* REC_STRING id -> number in texts */
+	struct strtab texts;	  /* the strings themselves, for names with a prefix */
+	struct map64 codes;	  /* REC_PYCODE id -> code index */
+	struct map64 vtables;	  /* hash of pid and address -> string */
+	struct map64 hist_counts; /* hash of a histogram's key -> count as last written */
 	VEC(struct open_elf) elves;
 
 	VEC(struct rec_call) pass;    /* calls of this pass, as they came */

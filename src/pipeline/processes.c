@@ -86,6 +86,21 @@ uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid)
 	return (uint32_t)index;
 }
 
+/* A forked child has what its parent had mapped. */
+static void copy_maps(struct pipeline *p, struct known_process *child, uint32_t parent_tgid)
+{
+	uint64_t i;
+	if (!map64_get(&p->processes, parent_tgid, &i))
+		return;
+	const proc_maps_t *from = &p->process_list.data[i].maps;
+	proc_maps_free(&child->maps);
+	for (size_t m = 0; m < from->len; m++) {
+		struct proc_map *copy = vec_push(&child->maps);
+		*copy = from->data[m];
+		copy->path = xstrdup(from->data[m].path);
+	}
+}
+
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 {
 	uint64_t i;
@@ -99,10 +114,12 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	memcpy(comm, task->comm, sizeof(task->comm));
 	switch (task->kind) {
 	case REC_FORK:
+		copy_maps(p, k, task->parent_tgid);
 		k->row.parent_pid = task->parent_tgid;
 		k->row.start_ns = task->time_ns;
 		break;
 	case REC_EXEC:
+		k->generation++; /* what lay where in the old program is void */
 		read_identity(p, k);
 		k->row.comm = rec_string_z(p->writer, comm);
 		break;

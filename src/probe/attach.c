@@ -176,8 +176,8 @@ int attach_try_method(enum attach_method m, struct err *e)
 {
 	static const uint32_t types[] = {0, TYPE_UPROBE_SESSION, TYPE_UPROBE_MULTI, 0};
 	int rc = try_link(types[m]);
-	return rc ? err_set(e, -rc, "this kernel cannot attach by %s links: %s", attach_method_name(m),
-			    strerror(-rc))
+	return rc ? err_set(e, -rc, "this kernel cannot attach by %s links: %s",
+			    attach_method_name(m), strerror(-rc))
 		  : 0;
 }
 

@@ -1,6 +1,7 @@
 /* drain.c - what the kernel side tells: records, task events, open calls, losses,
  * histograms; and the thresholds that are learned from the histograms. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -8,11 +9,34 @@
 
 #include "probe/tracer_impl.h"
 
-void tracer_answer(struct tracer *t, uint64_t sequence)
+static void answer(uint64_t *slots, size_t n, uint64_t sequence)
 {
-	uint64_t slots = sizeof(t->bpf->bss->answered) / sizeof(uint64_t);
-	__atomic_store_n(&t->bpf->bss->answered[sequence & (slots - 1)], sequence,
-			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&slots[sequence & (n - 1)], sequence, __ATOMIC_SEQ_CST);
+}
+
+void tracer_answer_maps(struct tracer *t, uint64_t sequence)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	answer((uint64_t *)b->answered_maps, sizeof(b->answered_maps) / 8, sequence);
+}
+
+void tracer_answer_unwind(struct tracer *t, uint64_t sequence)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	answer((uint64_t *)b->answered_unwind, sizeof(b->answered_unwind) / 8, sequence);
+}
+
+/* Scans before anything else runs, where that is allowed: a task is held meanwhile, and
+ * each of thousands of places takes the lock of its address space, which a wait for a turn
+ * on the CPU would follow. */
+static void scan_first(struct tracer *t, pid_t pid)
+{
+	struct sched_param now = {.sched_priority = 1}, after = {.sched_priority = 0};
+	struct err e; /* gone already: nothing to probe */
+	bool raised = !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &now);
+	tracer_scan_pid(t, pid, &e);
+	if (raised)
+		sched_setscheduler(0, SCHED_OTHER, &after);
 }
 
 /* ---- control: forks, execs, exits, loaded libraries ---- */
@@ -25,11 +49,10 @@ static int on_control(void *ctx, void *data, size_t len)
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
 	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS)) {
-		struct err e;
-		tracer_scan_pid(t, (pid_t)task->tgid, &e); /* gone already: nothing to probe */
+		scan_first(t, (pid_t)task->tgid);
 	}
 	if (task->kind == REC_MAPS)
-		tracer_answer(t, task->sequence);
+		tracer_answer_maps(t, task->sequence);
 	if (t->opts.events.on_task && task->kind != REC_MAPS && listening)
 		t->opts.events.on_task(t->opts.events.ctx, task);
 	return 0;

@@ -22,12 +22,13 @@ struct probed_file {
 	uint64_t device;
 	uint64_t inode;
 	char *path; /* as the process that first mapped it sees it */
-	int fd;	    /* kept open: /proc/self/fd/N opens the same inode later; -1 = no sites */
+	int fd;	    /* kept open, so that the inode is not reused; -1 = could not be opened */
 	char build_id[65];
 	VEC(struct site_group) groups;
 	VEC(struct entry_result) results;
 	struct attach_links hooks; /* exception guard, dynamic linker */
 	bool hooked;
+	bool unguarded; /* has an unwinder that could not be hooked */
 	bool planned;
 };
 

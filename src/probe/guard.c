@@ -38,8 +38,10 @@ static int on_unwind(void *ctx, void *data, size_t len)
 		remote[i] = (struct iovec){(void *)(uintptr_t)r->slots[i].address,
 					   sizeof(r->slots[i].value)};
 	}
-	process_vm_writev((pid_t)r->pid, local, r->count, remote, r->count, 0);
-	tracer_answer(t, r->sequence);
+	if (process_vm_writev((pid_t)r->pid, local, r->count, remote, r->count, 0) < 0 &&
+	    errno != ESRCH)
+		t->bpf->bss->guard_failures++;
+	tracer_answer_unwind(t, r->sequence);
 	return 0;
 }
 
@@ -110,6 +112,21 @@ static void guard_main(struct tracer *t, int sock)
 
 /* ---- the tracer's side ---- */
 
+/* Whether the memory of another process may be written: tried on the guard itself. */
+static int check_write(pid_t pid, struct err *e)
+{
+	static uint64_t target; /* at the same address there */
+	uint64_t value = 1;
+	struct iovec local = {&value, sizeof(value)}, remote = {&target, sizeof(target)};
+	if (process_vm_writev(pid, &local, 1, &remote, 1, 0) == sizeof(value))
+		return 0;
+	return err_set(e, EPERM,
+		       "the memory of other processes may not be written (%s), so C++ exceptions "
+		       "could not pass traced functions: CAP_SYS_PTRACE is needed, and "
+		       "kernel.yama.ptrace_scope below 3",
+		       strerror(errno));
+}
+
 int tracer_guard_start(struct tracer *t, struct err *e)
 {
 	int socks[2];
@@ -128,7 +145,13 @@ int tracer_guard_start(struct tracer *t, struct err *e)
 	}
 	close(socks[1]);
 	t->guard_sock = socks[0];
-	return 0;
+	return check_write(t->guard_pid, e);
+}
+
+bool tracer_guard_works(const struct tracer *t)
+{
+	return !t->guard_pid ||
+	       (!waitpid(t->guard_pid, NULL, WNOHANG) && !t->bpf->bss->guard_failures);
 }
 
 void tracer_guard_keep(struct tracer *t, int link_fd)

@@ -13,6 +13,12 @@
 
 #include "probe/tracer_impl.h"
 
+static void note(struct tracer *t, const char *subject, const char *reason)
+{
+	if (t->opts.events.on_note)
+		t->opts.events.on_note(t->opts.events.ctx, subject, reason);
+}
+
 /* ---- hooks: exception guard and dynamic linker ---- */
 
 /* Hooks those of the symbols that the file defines; true when there were any. */
@@ -35,9 +41,10 @@ static bool hook_symbols(struct tracer *t, struct probed_file *f, const struct e
 	if (!found)
 		return false;
 	if (attach_hooks(&f->hooks, t->method, bpf_program__fd(prog), open_path, sites, found,
-			 &e) &&
-	    t->opts.events.on_note)
-		t->opts.events.on_note(t->opts.events.ctx, f->path, e.msg);
+			 &e)) {
+		f->unguarded |= prog == t->bpf->progs.unwind_begins;
+		note(t, f->path, e.msg);
+	}
 	return true;
 }
 
@@ -82,6 +89,30 @@ int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_p
 
 /* ---- probes ---- */
 
+static bool section_has(const struct elf_file *elf, const char *section, const char *text)
+{
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	return elf_file_section(elf, section, &data, &len, &address) &&
+	       memmem(data, len, text, strlen(text));
+}
+
+/* A C++ program with an unwinder of its own whose entry points cannot be found: it throws
+ * past its own frames, and nobody could prepare them. std::exception's type name tells a
+ * static libstdc++. */
+static bool hides_unwinder(const struct elf_file *elf)
+{
+	struct elf_symbol s;
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	return elf_file_section(elf, ".gcc_except_table", &data, &len, &address) &&
+	       section_has(elf, ".rodata", "St9exception") &&
+	       !section_has(elf, ".dynstr", "_Unwind_Resume") &&
+	       !elf_file_find(elf, "_Unwind_RaiseException", &s);
+}
+
 static void tell_plan(struct tracer *t)
 {
 	int layouts = bpf_map__fd(t->bpf->maps.py_layouts);
@@ -110,22 +141,40 @@ static struct site_group *group_of(struct probed_file *f, enum layer layer)
 	return g;
 }
 
+/* Attaches what can be attached: one place that the kernel refuses must not cost the
+ * others. Returns how many were refused; e holds the last reason. */
+static size_t attach_most(struct attach_links *links, struct tracer *t, const char *path,
+			  const struct site *sites, size_t n, struct err *e)
+{
+	struct attach_links some = {0};
+	if (!attach_sites(&some, t->method, &t->programs, path, sites, n, e)) {
+		for (size_t i = 0; i < some.fds.len; i++)
+			*vec_push(&links->fds) = some.fds.data[i];
+		vec_free(&some.fds);
+		return 0;
+	}
+	if (n <= 1)
+		return n;
+	size_t half = n / 2;
+	return attach_most(links, t, path, sites, half, e) +
+	       attach_most(links, t, path, sites + half, n - half, e);
+}
+
 static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
 	uint64_t start_ns = tracer_now_ns();
-	int rc = 0;
-	for (size_t i = 0; i < f->groups.len && !rc; i++) {
+	size_t refused = 0;
+	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
 		if (t->off_layers & 1u << g->layer)
 			continue;
-		rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data,
-				  g->sites.len, e);
-		g->attached = !rc;
+		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
+		g->attached = true;
 	}
 	t->attach_ns += tracer_now_ns() - start_ns;
-	return rc;
+	return refused ? err_wrap(e, -EIO, "%zu places are not traced", refused) : 0;
 }
 
 int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
@@ -141,7 +190,12 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 	int rc = elf_file_open(&elf, open_path, e);
 	if (rc)
 		return rc;
-	rc = plan_file(&t->plan, elf, f->path, &fp, e);
+	if (hides_unwinder(elf))
+		rc = err_set(e, ENOTSUP,
+			     "not traced: its exception unwinder is linked in and stripped of its "
+			     "symbols, so exceptions could not pass traced functions");
+	else
+		rc = plan_file(&t->plan, elf, f->path, &fp, e);
 	elf_file_close(elf);
 	t->plan_ns += tracer_now_ns() - start_ns;
 	if (rc)
@@ -152,12 +206,7 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 		*vec_push(&f->results) = fp.results.data[i];
 	file_plan_free(&fp);
 	tell_plan(t);
-	if (!f->groups.len)
-		return 0;
-	f->fd = open(open_path, O_RDONLY | O_CLOEXEC);
-	if (f->fd < 0)
-		return err_set(e, errno, "cannot open %s: %s", f->path, strerror(errno));
-	return attach_groups(t, f, e);
+	return f->groups.len ? attach_groups(t, f, e) : 0;
 }
 
 /* ---- processes ---- */
@@ -174,12 +223,6 @@ static void tell_maps(struct tracer *t, pid_t pid, proc_maps_t *maps)
 	}
 	t->opts.events.on_maps(t->opts.events.ctx, pid, maps, build_ids);
 	free(build_ids);
-}
-
-static void note(struct tracer *t, const char *subject, const char *reason)
-{
-	if (t->opts.events.on_note)
-		t->opts.events.on_note(t->opts.events.ctx, subject, reason);
 }
 
 /* The registry entry of a mapping that was not met before. Some file systems show another
@@ -221,39 +264,66 @@ static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
 			snprintf(subject, sizeof(subject), "process %d", pid);
 			snprintf(reason, sizeof(reason),
 				 "not traced since it loaded %.120s: it switches stacks, which "
-				 "return probes do not survive",
-				 slash + 1);
+				 "return probes do not survive%s",
+				 slash + 1,
+				 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
 			note(t, subject, reason);
+			/* other links cannot leave a process out: they reach all that map the file
+			 */
+			if (t->method != ATTACH_SESSION)
+				tracer_switch(t, ~0u, false, NULL, NULL, NULL);
 		}
 	}
 }
 
 /* One pass over the maps: hooks first, then probes. Returns how many files were new. */
-static int scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool probe)
+/* The registry entry of a mapping, opened once: what is parsed is what is attached to, and
+ * an inode that is held open is not given to another file. NULL: could not be opened. */
+static struct probed_file *open_mapped(struct tracer *t, pid_t pid, const struct proc_map *m,
+				       int *fresh)
 {
-	int fresh = 0;
+	struct probed_file *f = files_find(&t->files, m->device, m->inode);
+	if (f)
+		return f;
+	char path[4096];
+	proc_map_open_path("/proc", pid, m, path, sizeof(path));
+	f = file_of_map(t, m, path);
+	(*fresh)++;
+	if (f->fd < 0)
+		f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return f;
+}
+
+static int hook_or_probe(struct tracer *t, struct probed_file *f, bool probe, struct err *e)
+{
+	char path[64];
+	if (f->fd < 0)
+		return err_set(e, ENOENT, "cannot be opened");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	return probe ? tracer_probe_file(t, f, path, e) : tracer_hook_file(t, f, path, e);
+}
+
+/* False when the exception guard could not be attached: nothing may be probed then. */
+static bool scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool probe, int *fresh)
+{
+	bool guarded = true;
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
 		if (!m->executable || !m->inode)
 			continue;
-		struct probed_file *f = files_find(&t->files, m->device, m->inode);
-		if (f && (probe ? f->planned : f->hooked))
+		struct probed_file *f = open_mapped(t, pid, m, fresh);
+		if (probe ? f->planned : f->hooked) {
+			guarded &= !f->unguarded;
 			continue;
-		char path[4096];
-		struct err e = {0};
-		proc_map_open_path("/proc", pid, m, path, sizeof(path));
-		if (!f) {
-			f = file_of_map(t, m, path);
-			fresh++;
 		}
-		int rc = probe ? tracer_probe_file(t, f, path, &e)
-			       : tracer_hook_file(t, f, path, &e);
-		if (rc && rc != -ENOEXEC && plan_wants(&t->plan, f->path))
+		struct err e = {0};
+		int rc = hook_or_probe(t, f, probe, &e);
+		if (rc && rc != -ENOEXEC && (plan_wants(&t->plan, f->path) || f->unguarded))
 			note(t, f->path, e.msg);
-		if (rc)
-			f->hooked = true; /* told once */
+		f->hooked = true; /* told once */
+		guarded &= !f->unguarded;
 	}
-	return fresh;
+	return guarded;
 }
 
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
@@ -263,10 +333,10 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 	if (rc)
 		return rc;
 	exclude_unsafe(t, pid, &maps);
-	int fresh = scan_pass(t, pid, &maps, false);
-	scan_pass(t, pid, &maps, true);
-	if (fresh)
-		tell_maps(t, pid, &maps);
+	int fresh = 0;
+	if (scan_pass(t, pid, &maps, false, &fresh))
+		scan_pass(t, pid, &maps, true, &fresh);
+	tell_maps(t, pid, &maps);
 	proc_maps_free(&maps);
 	return fresh;
 }
@@ -277,9 +347,12 @@ static struct probed_file *file_by_path(struct tracer *t, const char *path)
 	struct stat st;
 	if (stat(path, &st))
 		return NULL;
-	uint64_t device = st.st_dev;
-	struct probed_file *f = files_find(&t->files, device, st.st_ino);
-	return f ? f : files_add(&t->files, device, st.st_ino, path);
+	struct probed_file *f = files_find(&t->files, st.st_dev, st.st_ino);
+	if (!f)
+		f = files_add(&t->files, st.st_dev, st.st_ino, path);
+	if (f->fd < 0)
+		f->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return f;
 }
 
 void tracer_hook_loaders(struct tracer *t)
@@ -291,7 +364,7 @@ void tracer_hook_loaders(struct tracer *t)
 	for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
 		struct probed_file *f = realpath(loaders[i], real) ? file_by_path(t, real) : NULL;
 		if (f)
-			tracer_hook_file(t, f, real, &ignored);
+			hook_or_probe(t, f, false, &ignored);
 	}
 }
 
@@ -313,12 +386,13 @@ int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 		linker = file_by_path(t, linker_path);
 	elf_file_close(elf);
 	if (linker)
-		rc = tracer_hook_file(t, linker, linker_path, e);
+		rc = hook_or_probe(t, linker, false, e);
 	if (!rc && exe)
-		rc = tracer_hook_file(t, exe, real, e);
+		rc = hook_or_probe(t, exe, false, e);
 	/* a dynamic executable is probed when the linker holds it, after the exception guard
 	 * of its libraries; nobody holds a static one */
-	if (!rc && exe && !(linker && t->can_hold))
-		rc = tracer_probe_file(t, exe, real, e);
+	if (!rc && exe && !exe->unguarded && !(linker && t->can_hold) &&
+	    hook_or_probe(t, exe, true, e))
+		note(t, exe->path, e->msg);
 	return rc;
 }

@@ -5,17 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "probe/tracer_impl.h"
 
-#define BPF_UPROBE_MULTI   48
-#define BPF_UPROBE_SESSION 57
-#define RINGS_TOTAL_BYTES  (256u << 20)
-#define RING_MAX_BYTES	   (16u << 20)
-#define RING_MIN_BYTES	   (256u << 10)
+#define BPF_UPROBE_MULTI      48
+#define BPF_UPROBE_SESSION    57
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFCU /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
+#define RINGS_TOTAL_BYTES     (256u << 20)
+#define RING_MAX_BYTES	      (16u << 20)
+#define RING_MIN_BYTES	      (256u << 10)
 
 uint64_t tracer_now_ns(void)
 {
@@ -111,6 +113,13 @@ static int load(struct tracer *t, struct err *e)
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	if (geteuid() != 0)
 		return err_set(e, EPERM, "tracing needs root: run with sudo");
+	struct stat ns;
+	if (!stat("/proc/self/ns/pid", &ns) && ns.st_ino != INITIAL_PID_NAMESPACE)
+		return err_set(
+			e, ENOTSUP,
+			"eacgm runs in a PID namespace of its own, where it cannot tell the "
+			"kernel's process ids: run it on the host, or in a container with the "
+			"host's (--pid=host)");
 	const char *btf = t->opts.btf_path ? t->opts.btf_path : "/sys/kernel/btf/vmlinux";
 	if (access(btf, R_OK))
 		return err_set(e, ENOENT,
@@ -381,6 +390,8 @@ void tracer_close(struct tracer *t)
 		tracer_freeze(t);
 		tracer_control(t); /* whoever is held now: detaching would wait for it */
 	}
+	if (t->method != ATTACH_SESSION)
+		t->linger = true; /* other processes that map our files have return probes too */
 	files_free(&t->files);
 	tracer_guard_stop(t);
 	for (size_t i = 0; i < 3; i++)

@@ -118,6 +118,9 @@ void tracer_results(const struct tracer *t,
  * calls an empty function; its records are dropped. 0 when it cannot be measured. */
 double tracer_calibrate(struct tracer *t);
 
+/* False when the exception guard has died or failed: recording has to end. */
+bool tracer_guard_works(const struct tracer *t);
+
 /* Targets go on running after tracer_close: the exception guard stays for some seconds,
  * for the calls that are under way. */
 void tracer_linger(struct tracer *t);

@@ -39,7 +39,8 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e);
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */
-void tracer_answer(struct tracer *t, uint64_t sequence);
+void tracer_answer_maps(struct tracer *t, uint64_t sequence);
+void tracer_answer_unwind(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
