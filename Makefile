@@ -7,7 +7,7 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler \
 	meson ninja-build pkg-config python3
 TEST_PACKAGES = libcmocka-dev protobuf-compiler python3-torch util-linux
-LINT_PACKAGES = clang-format clang-tidy cppcheck
+LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz sanitize \
 	test-kernels bench man clean
@@ -60,7 +60,7 @@ lint: setup-lint
 	$(MAKE) all
 	sh tools/lint.sh $(BUILD)
 
-fuzz: setup
+fuzz: setup-lint
 	sh tests/fuzz/run.sh $${SECONDS_EACH:-30}
 
 sanitize: setup-test
