@@ -28,7 +28,8 @@ struct probed_file {
 	VEC(struct entry_result) results;
 	struct attach_links hooks; /* exception guard, dynamic linker */
 	bool hooked;
-	bool unguarded; /* has an unwinder that could not be hooked */
+	bool hides_unwinder; /* throws C++ exceptions with an unwinder that nobody can find */
+	bool unguarded;	     /* has an unwinder that could not be hooked */
 	bool planned;
 };
 

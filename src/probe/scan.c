@@ -19,6 +19,62 @@ static void note(struct tracer *t, const char *subject, const char *reason)
 		t->opts.events.on_note(t->opts.events.ctx, subject, reason);
 }
 
+#define HIDDEN_UNWINDER                                                                            \
+	"its exception unwinder is linked in and stripped of its symbols, so exceptions could "    \
+	"not pass traced functions"
+
+static bool section_has(const struct elf_file *elf, const char *section, const char *text)
+{
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	return elf_file_section(elf, section, &data, &len, &address) &&
+	       memmem(data, len, text, strlen(text));
+}
+
+/* A C++ program with an unwinder of its own whose entry points cannot be found: it throws
+ * past its own frames, and nobody could prepare them. std::exception's type name tells a
+ * static libstdc++. */
+static bool hides_unwinder(const struct elf_file *elf)
+{
+	struct elf_symbol s;
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	return elf_file_section(elf, ".gcc_except_table", &data, &len, &address) &&
+	       section_has(elf, ".rodata", "St9exception") &&
+	       !section_has(elf, ".dynstr", "_Unwind_Resume") &&
+	       !elf_file_find(elf, "_Unwind_RaiseException", &s);
+}
+
+static void tell_plan(struct tracer *t)
+{
+	int layouts = bpf_map__fd(t->bpf->maps.py_layouts);
+	for (; t->layouts_told < t->plan.layouts.len; t->layouts_told++) {
+		uint32_t key = (uint32_t)t->layouts_told;
+		bpf_map_update_elem(layouts, &key, &t->plan.layouts.data[key], BPF_ANY);
+	}
+	int descs = bpf_map__fd(t->bpf->maps.probes);
+	for (; t->probes_told < t->plan.probes.len; t->probes_told++) {
+		const struct probe_info *info = &t->plan.probes.data[t->probes_told];
+		if (info->desc.nargs)
+			bpf_map_update_elem(descs, &info->id, &info->desc, BPF_ANY);
+		if (t->opts.events.on_probe)
+			t->opts.events.on_probe(t->opts.events.ctx, info);
+	}
+}
+
+static struct site_group *group_of(struct probed_file *f, enum layer layer)
+{
+	for (size_t i = 0; i < f->groups.len; i++) {
+		if (f->groups.data[i].layer == layer)
+			return &f->groups.data[i];
+	}
+	struct site_group *g = vec_push(&f->groups);
+	g->layer = layer;
+	return g;
+}
+
 /* ---- hooks: exception guard and dynamic linker ---- */
 
 /* Hooks those of the symbols that the file defines; true when there were any. */
@@ -78,6 +134,7 @@ int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_p
 	if (rc)
 		return rc;
 	f->hooked = true;
+	f->hides_unwinder = hides_unwinder(elf);
 	snprintf(f->build_id, sizeof(f->build_id), "%s", elf_file_build_id(elf));
 	if (t->can_hold) {
 		hook_guard(t, f, elf, open_path);
@@ -88,58 +145,6 @@ int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_p
 }
 
 /* ---- probes ---- */
-
-static bool section_has(const struct elf_file *elf, const char *section, const char *text)
-{
-	const uint8_t *data;
-	size_t len;
-	uint64_t address;
-	return elf_file_section(elf, section, &data, &len, &address) &&
-	       memmem(data, len, text, strlen(text));
-}
-
-/* A C++ program with an unwinder of its own whose entry points cannot be found: it throws
- * past its own frames, and nobody could prepare them. std::exception's type name tells a
- * static libstdc++. */
-static bool hides_unwinder(const struct elf_file *elf)
-{
-	struct elf_symbol s;
-	const uint8_t *data;
-	size_t len;
-	uint64_t address;
-	return elf_file_section(elf, ".gcc_except_table", &data, &len, &address) &&
-	       section_has(elf, ".rodata", "St9exception") &&
-	       !section_has(elf, ".dynstr", "_Unwind_Resume") &&
-	       !elf_file_find(elf, "_Unwind_RaiseException", &s);
-}
-
-static void tell_plan(struct tracer *t)
-{
-	int layouts = bpf_map__fd(t->bpf->maps.py_layouts);
-	for (; t->layouts_told < t->plan.layouts.len; t->layouts_told++) {
-		uint32_t key = (uint32_t)t->layouts_told;
-		bpf_map_update_elem(layouts, &key, &t->plan.layouts.data[key], BPF_ANY);
-	}
-	int descs = bpf_map__fd(t->bpf->maps.probes);
-	for (; t->probes_told < t->plan.probes.len; t->probes_told++) {
-		const struct probe_info *info = &t->plan.probes.data[t->probes_told];
-		if (info->desc.nargs)
-			bpf_map_update_elem(descs, &info->id, &info->desc, BPF_ANY);
-		if (t->opts.events.on_probe)
-			t->opts.events.on_probe(t->opts.events.ctx, info);
-	}
-}
-
-static struct site_group *group_of(struct probed_file *f, enum layer layer)
-{
-	for (size_t i = 0; i < f->groups.len; i++) {
-		if (f->groups.data[i].layer == layer)
-			return &f->groups.data[i];
-	}
-	struct site_group *g = vec_push(&f->groups);
-	g->layer = layer;
-	return g;
-}
 
 /* Attaches what can be attached: one place that the kernel refuses must not cost the
  * others. Returns how many were refused; e holds the last reason. */
@@ -190,10 +195,8 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 	int rc = elf_file_open(&elf, open_path, e);
 	if (rc)
 		return rc;
-	if (hides_unwinder(elf))
-		rc = err_set(e, ENOTSUP,
-			     "not traced: its exception unwinder is linked in and stripped of its "
-			     "symbols, so exceptions could not pass traced functions");
+	if (f->hides_unwinder)
+		rc = err_set(e, ENOTSUP, "not traced: " HIDDEN_UNWINDER);
 	else
 		rc = plan_file(&t->plan, elf, f->path, &fp, e);
 	elf_file_close(elf);
@@ -248,31 +251,42 @@ static struct probed_file *file_of_map(struct tracer *t, const struct proc_map *
 static const char *const stack_switchers[] = {"_greenlet*.so*", "libboost_context*.so*",
 					      "libboost_coroutine*.so*", "libboost_fiber*.so*"};
 
-static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
+/* Takes a process out of tracing for good, and says why. */
+static void exclude(struct tracer *t, pid_t pid, const char *file, const char *why)
 {
 	uint32_t key = (uint32_t)pid;
 	uint8_t yes = 1;
-	int fd = bpf_map__fd(t->bpf->maps.excluded);
+	char subject[32], reason[320];
+	if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.excluded), &key, &yes, BPF_NOEXIST))
+		return; /* it is out already */
+	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+	snprintf(subject, sizeof(subject), "process %d", pid);
+	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s", file, why,
+		 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
+	note(t, subject, reason);
+	/* other links cannot leave a process out: they reach all that map the file */
+	if (t->method != ATTACH_SESSION)
+		tracer_switch(t, ~0u, false, NULL, NULL, NULL);
+}
+
+static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
+{
+	char exe[4096] = "";
+	proc_exe("/proc", pid, exe, sizeof(exe));
 	for (size_t i = 0; i < maps->len; i++) {
-		const char *slash = strrchr(maps->data[i].path, '/');
+		const struct proc_map *m = &maps->data[i];
+		const char *slash = strrchr(m->path, '/');
 		for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++) {
-			if (fnmatch(stack_switchers[k], slash + 1, 0) ||
-			    bpf_map_update_elem(fd, &key, &yes, BPF_NOEXIST))
-				continue;
-			__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
-			char subject[32], reason[256];
-			snprintf(subject, sizeof(subject), "process %d", pid);
-			snprintf(reason, sizeof(reason),
-				 "not traced since it loaded %.120s: it switches stacks, which "
-				 "return probes do not survive%s",
-				 slash + 1,
-				 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
-			note(t, subject, reason);
-			/* other links cannot leave a process out: they reach all that map the file
-			 */
-			if (t->method != ATTACH_SESSION)
-				tracer_switch(t, ~0u, false, NULL, NULL, NULL);
+			if (!fnmatch(stack_switchers[k], slash + 1, 0))
+				exclude(t, pid, slash + 1,
+					"it switches stacks, which return probes do not survive");
 		}
+		/* a library's hidden unwinder handles its own exceptions; a program's handles all
+		 * that its libraries call back into */
+		const struct probed_file *f =
+			m->executable ? files_find(&t->files, m->device, m->inode) : NULL;
+		if (f && f->hides_unwinder && !strcmp(m->path, exe))
+			exclude(t, pid, m->path, HIDDEN_UNWINDER);
 	}
 }
 
@@ -332,9 +346,10 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 	int rc = proc_maps_read("/proc", pid, &maps, e);
 	if (rc)
 		return rc;
-	exclude_unsafe(t, pid, &maps);
 	int fresh = 0;
-	if (scan_pass(t, pid, &maps, false, &fresh))
+	bool guarded = scan_pass(t, pid, &maps, false, &fresh);
+	exclude_unsafe(t, pid, &maps);
+	if (guarded)
 		scan_pass(t, pid, &maps, true, &fresh);
 	tell_maps(t, pid, &maps);
 	proc_maps_free(&maps);
