@@ -12,6 +12,10 @@ EXCEPTIONS = probes("exceptions*:trace_*")
 LEAVE = probes("libtarget.so:target_*")
 
 
+def method_is(name):
+    return os.environ.get("EACGM_ATTACH") == name
+
+
 def same_as_untraced(t, cmd, options, env=None):
     """Runs the command without and with eacgm; both must print and end alike."""
     alone = t.run(cmd)
@@ -22,6 +26,28 @@ def same_as_untraced(t, cmd, options, env=None):
     expect(rec.ran.out == alone.out, "untraced it prints\n%s\ntraced\n%s" % (
         alone.out, rec.ran))
     return rec
+
+
+@test("signal handlers on an alternate stack above the ordinary one")
+def _(t):
+    if method_is("multi") or method_is("single"):
+        skip("only session links can leave a call out")
+    rec = same_as_untraced(t, [target("altstack")], probes("altstack:trace_*"))
+    expect(rec.ran.out == "done 100 100\n", "its own result: %s" % rec.ran)
+    expect(rec.count("trace_under_way") == 100, "calls: %d" % rec.count("trace_under_way"))
+    lost = rec.report["recording"]["lost_by_cause"].get("signal_stack", 0)
+    expect(rec.count("trace_in_handler") + lost == 100, "lost %d of 100 silently" % lost)
+
+
+@test("a program that loads a library which switches stacks is left alone, and that is said")
+def _(t):
+    if method_is("multi") or method_is("single"):
+        skip("only session links can leave a process out")
+    lib = t.path("_greenlet_like.so")
+    shutil.copy(target("libtarget.so"), lib)
+    rec = t.record([target("late"), lib, "5", "target_push"], *probes("_greenlet_like.so:target_*"))
+    expect("switches stacks" in str(rec.report["notes"]), "notes: %r" % rec.report["notes"])
+    expect(rec.count("target_push") == 0, "calls: %d" % rec.count("target_push"))
 
 
 @test("C++ exceptions, more than ten thousand: nested, rethrown, in destructors, threads", 120)
