@@ -39,15 +39,15 @@ struct session {
 
 uint64_t session_now_ns(void);
 
-/* events.c: what the tracer tells goes to the pipeline. */
+/* session_events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);
 void session_watch_pid(struct session *s, pid_t pid);
 void session_unwatch_pid(struct session *s, pid_t pid);
 
-/* mover.c: the thread that moves records from the rings to the recording. */
+/* session_mover.c: the threads that move records into the recording, and it to the disk. */
 int mover_start(struct session *s, struct err *e);
 void mover_stop(struct session *s);
 
-/* summary of the session in the recording's metas */
+/* What the recording says of its own making: at the start, and at the end. */
 void session_write_metas(struct session *s, double probe_ns_each);
 void session_write_end(struct session *s);
