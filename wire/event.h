@@ -49,12 +49,14 @@ enum trace_mode {
 	 (__u64)(flags) << 56)
 
 #define MAX_PROBES     16384
-#define MAX_ARGS       6   /* arguments of one probe, the return value included */
+#define MAX_ARGS       8   /* arguments of one probe, the return value included */
 #define MAX_OPEN_CALLS 128 /* traced calls open at once on a thread */
 /* Pending return probes the kernel allows a task; a call that is deeper has no return: its end is
  * bounded by what follows it. */
 #define MAX_RETURNS  64
-#define STRING_BYTES 128 /* longest string argument kept; longer ones are cut and counted */
+#define STRING_BYTES 128  /* longest string argument kept; longer ones are cut and counted */
+#define TEXT_BYTES   4096 /* longest text argument, its NUL included */
+#define UID_BYTES    128  /* NCCL_UNIQUE_ID_BYTES of nccl.h */
 
 /* Where an argument comes from and what it is. */
 enum arg_source {
@@ -68,6 +70,11 @@ enum arg_fetch {
 	FETCH_PYSTRING,	 /* CPython str object at the value */
 	FETCH_CXXSTRING, /* libstdc++ std::string object at the value */
 	FETCH_PYCODE,	 /* frame object or interpreter frame at the value: its code object */
+	FETCH_TEXT,	 /* as CSTRING, up to TEXT_BYTES, in a record of its own each time */
+	FETCH_XYZ,	 /* three 32-bit arguments from here on, packed as model.h's dim3 */
+	FETCH_DIM3,	 /* the same of a struct of three: by value, or in memory when nderef */
+	FETCH_COUNT,	 /* how many calls of this group had this value before */
+	FETCH_UID,	 /* UID_BYTES at the place (or pointer) itself: their hash */
 };
 struct arg_desc {
 	__u8 source; /* enum arg_source */
@@ -77,7 +84,7 @@ struct arg_desc {
 	__u8 is_signed;
 	__u8 nderef;	/* how many pointers to follow first, 0..3 */
 	__u8 at_return; /* read when the call returns, from the value saved at entry */
-	__u8 layout;	/* FETCH_PY*: index into the Python layouts of the plan */
+	__u8 layout;	/* FETCH_PY*: index into the Python layouts of the plan; COUNT: the group */
 	__s32 deref[3]; /* offset added before each dereference */
 	__u32 pad;
 };
@@ -85,7 +92,9 @@ enum error_rule { ERROR_NONE, ERROR_NONZERO, ERROR_NEGATIVE, ERROR_NULL };
 struct probe_desc {
 	__u8 nargs;
 	__u8 error_rule; /* what return value is an error */
-	__u8 pad[6];
+	__u8 has_except; /* but not this one */
+	__u8 pad;
+	__s32 error_except;
 	struct arg_desc args[MAX_ARGS];
 };
 
@@ -116,6 +125,7 @@ enum record_kind {
 	REC_EXIT = 6,
 	REC_MAPS = 7,	/* the dynamic linker changed the mappings of a traced process */
 	REC_UNWIND = 8, /* return addresses to exchange before a task goes on */
+	REC_TEXT = 9,
 };
 
 enum call_flags {
@@ -151,6 +161,15 @@ struct rec_string {
 	__u32 len; /* bytes that follow */
 	__u64 id;  /* what REC_CALL arguments hold */
 	__u8 bytes[STRING_BYTES];
+};
+
+struct rec_text {
+	__u8 kind; /* REC_TEXT */
+	__u8 cut;
+	__u8 pad[2];
+	__u32 len; /* without the NUL */
+	__u64 id;  /* as of rec_string */
+	__u8 bytes[TEXT_BYTES];
 };
 
 struct rec_pycode {

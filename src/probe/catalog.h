@@ -22,6 +22,7 @@ enum cat_arg_type {
 	CAT_TYPE_BOOL,
 	CAT_TYPE_STRING,
 	CAT_TYPE_CODE,
+	CAT_TYPE_DIM3,
 };
 
 /* What an argument is, as the user wrote it. */

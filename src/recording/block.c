@@ -57,6 +57,8 @@ const char *block_type_name(uint8_t type)
 		[BLOCK_WINDOWS] = "windows",	 [BLOCK_LOSSES] = "losses",
 		[BLOCK_HISTS] = "histograms",	 [BLOCK_COUNTERS] = "counters",
 		[BLOCK_CALLS] = "calls",	 [BLOCK_END] = "end",
+		[BLOCK_ENUMS] = "enums",	 [BLOCK_GPUS] = "gpus",
+		[BLOCK_COMMS] = "communicators", [BLOCK_EVENTS] = "events",
 	};
 	if (type >= sizeof(names) / sizeof(names[0]) || !names[type])
 		return "unknown";

@@ -11,8 +11,9 @@
 #include "recording/format.h"
 
 static const char *const arg_columns[MODEL_MAX_ARGS] = {"arg0", "arg1", "arg2",
-							"arg3", "arg4", "arg5"};
-_Static_assert(MODEL_MAX_ARGS == 6, "a name for each argument's column");
+							"arg3", "arg4", "arg5",
+							"arg6", "arg7"};
+_Static_assert(MODEL_MAX_ARGS == 8, "a name for each argument's column");
 
 /* ---- encoding ---- */
 

@@ -52,7 +52,8 @@
  *   PROBES, THREADS, CODES  have a column "index"; a later row of the same index replaces
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
- *   MAPS, METAS, NOTES, WINDOWS, COUNTERS   rows in order of writing
+ *   GPUS (key: uuid), COMMS (pid, handle, start_ns)   likewise
+ *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS   rows in order of writing
  *   END          one row: calls, calls_dropped (accepted but not written), counters,
  *                monotonic_ns at the end; the last block of a file that was closed
  *
@@ -60,7 +61,7 @@
  *   thread, probe, end (start + duration, mod 2^64), dur: one value a row
  *   flags, depth, nargs: one value a row, the rows taken in order of their probe's number
  *                (rows of the same probe in file order)
- *   arg0..arg5: in that same order, one value for each row whose nargs is greater
+ *   arg0..arg7: in that same order, one value for each row whose nargs is greater
  * Calls of one probe look alike, so grouping by probe makes long equal runs of the last two.
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
@@ -87,7 +88,7 @@
 	"eACGM\r\n"
 #define REC_MAGIC_BYTES	      8
 #define REC_MAJOR	      1
-#define REC_MINOR	      0
+#define REC_MINOR	      1
 #define REC_BYTE_ORDER	      0x01020304u
 #define REC_FILE_HEADER_BYTES 64
 
@@ -118,6 +119,10 @@ enum block_type {
 	BLOCK_COUNTERS = 12,
 	BLOCK_CALLS = 13,
 	BLOCK_END = 14,
+	BLOCK_ENUMS = 15,
+	BLOCK_GPUS = 16,
+	BLOCK_COMMS = 17,
+	BLOCK_EVENTS = 18,
 };
 
 struct block_header {

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define MODEL_MAX_ARGS 6
+#define MODEL_MAX_ARGS 8
 
 /* How an argument's 64 bits are to be read and shown. */
 enum arg_type {
@@ -18,7 +18,28 @@ enum arg_type {
 	ARG_TYPE_BOOL,
 	ARG_TYPE_STRING, /* a string number */
 	ARG_TYPE_CODE,	 /* an index into the code table */
+	ARG_TYPE_DIM3,	 /* three dimensions, packed: see dim3_x, _y, _z */
 };
+
+/* CUDA's launch dimensions in 64 bits: x below 2^31, y and z below 2^16 (CUDA C++
+ * Programming Guide, "Technical Specifications per Compute Capability"). */
+static inline uint64_t dim3_pack(uint32_t x, uint32_t y, uint32_t z)
+{
+	return (uint64_t)(x & 0x7fffffff) | (uint64_t)(y & 0xffff) << 31 |
+	       (uint64_t)(z & 0xffff) << 47;
+}
+static inline uint32_t dim3_x(uint64_t v)
+{
+	return v & 0x7fffffff;
+}
+static inline uint32_t dim3_y(uint64_t v)
+{
+	return v >> 31 & 0xffff;
+}
+static inline uint32_t dim3_z(uint64_t v)
+{
+	return v >> 47 & 0xffff;
+}
 
 /* One traced function (or USDT probe, or pair). Probe numbers are dense from 0. */
 struct m_probe {
@@ -32,6 +53,15 @@ struct m_probe {
 	int8_t name_arg; /* argument whose value names the call (Python code, autograd node); -1 */
 	uint32_t arg_names[MODEL_MAX_ARGS]; /* strings; "return" for the return value */
 	uint8_t arg_types[MODEL_MAX_ARGS];  /* enum arg_type */
+	uint32_t arg_enums[MODEL_MAX_ARGS]; /* strings: type in the enum table, "" = plain number */
+	uint32_t role; /* string: what the call is to the analyses, "launch"; see docs/catalog.md */
+};
+
+/* A named value of an enumeration: "CUresult", 2, "CUDA_ERROR_OUT_OF_MEMORY". */
+struct m_enum {
+	uint32_t type; /* string */
+	uint32_t name; /* string */
+	int64_t value;
 };
 
 struct m_process {
@@ -123,6 +153,41 @@ struct m_window {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	uint32_t layer; /* string, "" = all */
+};
+
+/* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */
+struct m_gpu {
+	uint32_t index;	 /* NVML's; of instances counted on after the last GPU */
+	int32_t parent;	 /* instances: index of the GPU they are a part of, else -1 */
+	uint32_t uuid;	 /* string */
+	uint32_t name;	 /* string: "NVIDIA H200" */
+	uint32_t bus_id; /* string: PCI, "00000000:00:06.0" */
+	uint32_t driver; /* string: version */
+	uint64_t memory_bytes;
+	double power_limit_w;
+	uint64_t seen_ns; /* when it was first seen */
+	uint64_t gone_ns; /* when it vanished, 0 = is there */
+};
+
+/* A communicator (NCCL) in one process. Key: pid, handle, start_ns. */
+struct m_comm {
+	uint32_t pid;
+	int32_t rank;	 /* -1 unknown */
+	int32_t size;	 /* ranks in it, 0 unknown */
+	int32_t device;	 /* CUDA device number in the process, -1 unknown */
+	uint64_t handle; /* as calls carry it */
+	uint64_t hash;	 /* the same on all ranks, 0 unknown; see src/pipeline/comms.c */
+	uint64_t parent; /* handle of the communicator it was split from, or 0 */
+	uint64_t start_ns;
+	uint64_t end_ns; /* when it was destroyed, 0 = lives */
+};
+
+/* Something that happened to something: an Xid error of a GPU. */
+struct m_event {
+	uint64_t time_ns;
+	uint32_t entity; /* string: "gpu 0" */
+	uint32_t name;	 /* string: "xid" */
+	uint32_t text;	 /* string: "79: GPU has fallen off the bus" */
 };
 
 /* Key and value about the recording: host, kernel, command, realtime offset, options. */

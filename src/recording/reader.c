@@ -230,6 +230,14 @@ void m_counters_free(struct m_counters *c)
 	*c = (struct m_counters){0};
 }
 
+const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value)
+{
+	for (size_t i = 0; type && i < t->enums.len; i++)
+		if (t->enums.data[i].type == type && t->enums.data[i].value == value)
+			return strtab_get(&t->strings, t->enums.data[i].name, NULL);
+	return NULL;
+}
+
 const char *rec_meta(const struct rec_tables *t, const char *key)
 {
 	for (size_t i = t->metas.len; i > 0; i--)

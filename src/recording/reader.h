@@ -36,6 +36,8 @@ struct rec_reader {
 	size_t processes_sorted; /* lengths after the last removal of replaced rows */
 	size_t losses_sorted;
 	size_t hists_sorted;
+	size_t gpus_sorted;
+	size_t comms_sorted;
 
 	VEC(struct probe_check) checks; /* by probe */
 	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */

@@ -42,6 +42,10 @@ void rec_put_window(struct rec_writer *w, const struct m_window *row);
 void rec_put_loss(struct rec_writer *w, const struct m_loss *row);
 void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces */
 void rec_put_counter(struct rec_writer *w, const struct m_counter *row);
+void rec_put_enum(struct rec_writer *w, const struct m_enum *row);
+void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);   /* replaces */
+void rec_put_comm(struct rec_writer *w, const struct m_comm *row); /* replaces */
+void rec_put_event(struct rec_writer *w, const struct m_event *row);
 
 /* Calls are buffered and become a block when 64 Ki are pending or at rec_flush. They may
  * come in any order; the writer groups them by thread, each thread's in order of end time. */
@@ -79,6 +83,10 @@ struct rec_tables {
 	VEC(struct m_window) windows;
 	VEC(struct m_loss) losses; /* also "not_written": calls dropped after a write error */
 	VEC(struct m_hist) hists;
+	VEC(struct m_enum) enums;
+	VEC(struct m_gpu) gpus;
+	VEC(struct m_comm) comms;
+	VEC(struct m_event) events;
 	uint64_t calls;	   /* that can be read from the intact call blocks */
 	uint64_t counters; /* rows in all intact counter blocks */
 	uint64_t file_bytes;
@@ -116,6 +124,9 @@ struct m_counters {
 int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
 		      struct err *e);
 void m_counters_free(struct m_counters *c);
+
+/* The name of a value of an enumeration (its type as m_probe.arg_enums), or NULL. */
+const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value);
 
 /* The value of a meta key, or NULL. */
 const char *rec_meta(const struct rec_tables *t, const char *key);

@@ -34,6 +34,8 @@ static const struct field probe_fields[] = {
 	ROW(indexed_probe, name_arg, COL_I8, ENC_DELTA),
 	LIST(indexed_probe, row.arg_names, "arg_names", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
 	LIST(indexed_probe, row.arg_types, "arg_types", MODEL_MAX_ARGS, COL_U8, ENC_FIXED),
+	LIST(indexed_probe, row.arg_enums, "arg_enums", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
+	ROW(indexed_probe, role, COL_U32, ENC_VARINT),
 };
 
 static const struct field thread_fields[] = {
@@ -110,6 +112,44 @@ static const struct field counter_fields[] = {
 	FIELD(m_counter, value, COL_F64, ENC_FIXED),
 };
 
+static const struct field enum_fields[] = {
+	FIELD(m_enum, type, COL_U32, ENC_VARINT),
+	FIELD(m_enum, name, COL_U32, ENC_DELTA),
+	FIELD(m_enum, value, COL_I64, ENC_DELTA),
+};
+
+static const struct field gpu_fields[] = {
+	FIELD(m_gpu, index, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, parent, COL_I32, ENC_DELTA),
+	FIELD(m_gpu, uuid, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, name, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, bus_id, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, driver, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, memory_bytes, COL_U64, ENC_VARINT),
+	FIELD(m_gpu, power_limit_w, COL_F64, ENC_FIXED),
+	FIELD(m_gpu, seen_ns, COL_U64, ENC_DELTA),
+	FIELD(m_gpu, gone_ns, COL_U64, ENC_DELTA),
+};
+
+static const struct field comm_fields[] = {
+	FIELD(m_comm, pid, COL_U32, ENC_DELTA),
+	FIELD(m_comm, rank, COL_I32, ENC_DELTA),
+	FIELD(m_comm, size, COL_I32, ENC_DELTA),
+	FIELD(m_comm, device, COL_I32, ENC_DELTA),
+	FIELD(m_comm, handle, COL_U64, ENC_DELTA),
+	FIELD(m_comm, hash, COL_U64, ENC_VARINT),
+	FIELD(m_comm, parent, COL_U64, ENC_VARINT),
+	FIELD(m_comm, start_ns, COL_U64, ENC_DELTA),
+	FIELD(m_comm, end_ns, COL_U64, ENC_DELTA),
+};
+
+static const struct field event_fields[] = {
+	FIELD(m_event, time_ns, COL_U64, ENC_DELTA),
+	FIELD(m_event, entity, COL_U32, ENC_VARINT),
+	FIELD(m_event, name, COL_U32, ENC_VARINT),
+	FIELD(m_event, text, COL_U32, ENC_VARINT),
+};
+
 static const struct field end_fields[] = {
 	FIELD(end_row, calls, COL_U64, ENC_VARINT),
 	FIELD(end_row, calls_dropped, COL_U64, ENC_VARINT),
@@ -135,6 +175,10 @@ static const struct table tables[] = {
 	TABLE(BLOCK_LOSSES, m_loss, REC_MAX_ROWS, loss_fields),
 	TABLE(BLOCK_HISTS, m_hist, REC_MAX_HIST_ROWS, hist_fields),
 	TABLE(BLOCK_COUNTERS, m_counter, REC_MAX_ROWS, counter_fields),
+	TABLE(BLOCK_ENUMS, m_enum, REC_MAX_ROWS, enum_fields),
+	TABLE(BLOCK_GPUS, m_gpu, REC_MAX_ROWS, gpu_fields),
+	TABLE(BLOCK_COMMS, m_comm, REC_MAX_ROWS, comm_fields),
+	TABLE(BLOCK_EVENTS, m_event, REC_MAX_ROWS, event_fields),
 	TABLE(BLOCK_END, end_row, 1, end_fields),
 };
 

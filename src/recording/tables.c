@@ -131,6 +131,24 @@ static int compare_hist(const void *a, const void *b)
 	return 0;
 }
 
+static int compare_gpu(const void *a, const void *b)
+{
+	const struct m_gpu *x = a;
+	const struct m_gpu *y = b;
+	COMPARE(x->uuid, y->uuid);
+	return 0;
+}
+
+static int compare_comm(const void *a, const void *b)
+{
+	const struct m_comm *x = a;
+	const struct m_comm *y = b;
+	COMPARE(x->pid, y->pid);
+	COMPARE(x->handle, y->handle);
+	COMPARE(x->start_ns, y->start_ns);
+	return 0;
+}
+
 struct key_order {
 	const uint8_t *rows;
 	size_t row_bytes;
@@ -197,6 +215,8 @@ static void remove_replaced(struct rec_reader *r, bool now)
 	KEEP_LAST(&r->t.processes, &r->processes_sorted, compare_process, now);
 	KEEP_LAST(&r->t.losses, &r->losses_sorted, compare_loss, now);
 	KEEP_LAST(&r->t.hists, &r->hists_sorted, compare_hist, now);
+	KEEP_LAST(&r->t.gpus, &r->gpus_sorted, compare_gpu, now);
+	KEEP_LAST(&r->t.comms, &r->comms_sorted, compare_comm, now);
 }
 
 /* ---- blocks ---- */
@@ -210,6 +230,8 @@ static size_t tables_bytes(const struct rec_reader *r)
 	       BYTES_OF(&t->threads) + BYTES_OF(&t->processes) + BYTES_OF(&t->maps) +
 	       BYTES_OF(&t->codes) + BYTES_OF(&t->metas) + BYTES_OF(&t->notes) +
 	       BYTES_OF(&t->windows) + BYTES_OF(&t->losses) + BYTES_OF(&t->hists) +
+	       BYTES_OF(&t->enums) + BYTES_OF(&t->gpus) + BYTES_OF(&t->comms) +
+	       BYTES_OF(&t->events) +
 	       BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks);
 }
 
@@ -248,6 +270,18 @@ static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t
 		break;
 	case BLOCK_HISTS:
 		ADD_ROWS(&t->hists, rows, n);
+		break;
+	case BLOCK_ENUMS:
+		ADD_ROWS(&t->enums, rows, n);
+		break;
+	case BLOCK_GPUS:
+		ADD_ROWS(&t->gpus, rows, n);
+		break;
+	case BLOCK_COMMS:
+		ADD_ROWS(&t->comms, rows, n);
+		break;
+	case BLOCK_EVENTS:
+		ADD_ROWS(&t->events, rows, n);
 		break;
 	case BLOCK_END:
 		r->end = *(const struct end_row *)rows;
@@ -336,8 +370,10 @@ static void finish_probe(struct rec_reader *r, size_t index)
 	fix_string(r, &p->name);
 	fix_string(r, &p->library);
 	fix_string(r, &p->symbol);
+	fix_string(r, &p->role);
 	for (unsigned k = 0; k < MODEL_MAX_ARGS; k++) {
 		fix_string(r, &p->arg_names[k]);
+		fix_string(r, &p->arg_enums[k]);
 		if (k >= p->nargs)
 			continue;
 		if (p->arg_types[k] == ARG_TYPE_STRING)
@@ -422,6 +458,15 @@ void tables_finish(struct rec_reader *r)
 	FIX_STRINGS(r, &t->notes, reason);
 	FIX_STRINGS(r, &t->windows, layer);
 	FIX_STRINGS(r, &t->losses, cause);
+	FIX_STRINGS(r, &t->enums, type);
+	FIX_STRINGS(r, &t->enums, name);
+	FIX_STRINGS(r, &t->gpus, uuid);
+	FIX_STRINGS(r, &t->gpus, name);
+	FIX_STRINGS(r, &t->gpus, bus_id);
+	FIX_STRINGS(r, &t->gpus, driver);
+	FIX_STRINGS(r, &t->events, entity);
+	FIX_STRINGS(r, &t->events, name);
+	FIX_STRINGS(r, &t->events, text);
 	if (r->end.calls_dropped)
 		*vec_push(&t->losses) = (struct m_loss){.cause = string_append(r, "not_written"),
 							.count = r->end.calls_dropped};
@@ -441,6 +486,10 @@ void tables_free(struct rec_reader *r)
 	vec_free(&t->windows);
 	vec_free(&t->losses);
 	vec_free(&t->hists);
+	vec_free(&t->enums);
+	vec_free(&t->gpus);
+	vec_free(&t->comms);
+	vec_free(&t->events);
 	vec_free(&r->call_blocks);
 	vec_free(&r->counter_blocks);
 	vec_free(&r->probes_known);

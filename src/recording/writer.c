@@ -62,6 +62,10 @@ struct rec_writer {
 	VEC(struct m_loss) losses;
 	VEC(struct m_hist) hists;
 	VEC(struct m_counter) counters;
+	VEC(struct m_enum) enums;
+	VEC(struct m_gpu) gpus;
+	VEC(struct m_comm) comms;
+	VEC(struct m_event) events;
 	struct m_call *calls; /* room for REC_CALLS_PER_BLOCK */
 	size_t ncalls;
 
@@ -243,6 +247,10 @@ static int write_tables(struct rec_writer *w)
 	WRITE_PENDING(w, BLOCK_LOSSES, &w->losses);
 	WRITE_PENDING(w, BLOCK_HISTS, &w->hists);
 	WRITE_PENDING(w, BLOCK_COUNTERS, &w->counters);
+	WRITE_PENDING(w, BLOCK_ENUMS, &w->enums);
+	WRITE_PENDING(w, BLOCK_GPUS, &w->gpus);
+	WRITE_PENDING(w, BLOCK_COMMS, &w->comms);
+	WRITE_PENDING(w, BLOCK_EVENTS, &w->events);
 	return 0;
 }
 
@@ -404,6 +412,26 @@ void rec_put_counter(struct rec_writer *w, const struct m_counter *row)
 	PUT(w, &w->counters, row);
 }
 
+void rec_put_enum(struct rec_writer *w, const struct m_enum *row)
+{
+	PUT(w, &w->enums, row);
+}
+
+void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row)
+{
+	PUT(w, &w->gpus, row);
+}
+
+void rec_put_comm(struct rec_writer *w, const struct m_comm *row)
+{
+	PUT(w, &w->comms, row);
+}
+
+void rec_put_event(struct rec_writer *w, const struct m_event *row)
+{
+	PUT(w, &w->events, row);
+}
+
 /* The code row that bad code numbers are turned into. */
 static uint32_t unknown_code(struct rec_writer *w)
 {
@@ -494,6 +522,10 @@ static void writer_free(struct rec_writer *w)
 	vec_free(&w->losses);
 	vec_free(&w->hists);
 	vec_free(&w->counters);
+	vec_free(&w->enums);
+	vec_free(&w->gpus);
+	vec_free(&w->comms);
+	vec_free(&w->events);
 	calls_encoder_free(&w->encoder);
 	buf_free(&w->raw);
 	buf_free(&w->block);
