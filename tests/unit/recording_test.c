@@ -453,7 +453,7 @@ static void test_bad_numbers(void **state)
 		assert_int_equal(c.rows[i].flags, CALL_ARG_FAULT * (i < 2));
 		assert_int_equal(c.rows[i].args[0], 0);
 		assert_int_equal(c.rows[i].args[1], 0);
-		assert_int_equal(c.rows[i].nargs, i < 2 ? 2 : 6);
+		assert_int_equal(c.rows[i].nargs, i < 2 ? 2 : MODEL_MAX_ARGS);
 	}
 	/* what was not written is told as a loss */
 	assert_int_equal(t->losses.len, 1);
