@@ -2,7 +2,8 @@
  *
  * args.h - fetches arguments as a probe_desc says: registers, stack slots, pointers to
  * follow, strings of C, C++ and CPython, code objects. Strings and code objects are
- * interned: the call holds a number, and a record of its own gives the bytes once. */
+ * interned: the call holds a number, and a record of its own gives the bytes once. What
+ * spans several slots (dimensions, ids) or is counted is in args_wide.h. */
 #pragma once
 
 #include "state.h"
@@ -326,15 +327,22 @@ __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
 		value_;                                                                            \
 	})
 
-static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_desc *a)
+#define REGISTER_ARGS 6
+
+static __always_inline __u64 stack_slot(struct pt_regs *ctx, __u32 index)
+{
+	return READ_REGISTER(ctx, rsp) + 8 + 8 * (__u64)index;
+}
+
+/* The argument at a position: registers first, then the stack. */
+static __noinline __u64 raw_at(struct pt_regs *ctx, __u32 position)
 {
 	__u64 v = 0;
-	if (a->source == ARG_STACK) {
-		__u64 slot = READ_REGISTER(ctx, rsp) + 8 + 8 * (__u64)a->index;
-		bpf_probe_read_user(&v, 8, (void *)slot);
+	if (position >= REGISTER_ARGS) {
+		bpf_probe_read_user(&v, 8, (void *)stack_slot(ctx, position - REGISTER_ARGS));
 		return v;
 	}
-	switch (a->index) { /* the System V AMD64 ABI's order */
+	switch (position) { /* the System V AMD64 ABI's order */
 	case 0:
 		return READ_REGISTER(ctx, rdi);
 	case 1:
@@ -350,6 +358,13 @@ static __always_inline __u64 raw_argument(struct pt_regs *ctx, const struct arg_
 	}
 }
 
+static __always_inline __u32 position_of(const struct arg_desc *a)
+{
+	return a->index + (a->source == ARG_STACK ? REGISTER_ARGS : 0);
+}
+
+#include "args_wide.h"
+
 /* Arguments that are known when the call begins; pointers that are to be followed at
  * return are kept as they are. */
 static __noinline void fetch_at_entry(struct pt_regs *ctx, const struct probe_desc *d,
@@ -363,8 +378,12 @@ static __noinline void fetch_at_entry(struct pt_regs *ctx, const struct probe_de
 			c->args[i] = 0;
 			continue;
 		}
-		__u64 v = raw_argument(ctx, a);
-		c->args[i] = a->at_return ? v : fetch_value(a, v, &c->flags);
+		__u64 v = raw_at(ctx, position_of(a));
+		if (a->fetch >= FETCH_TEXT)
+			v = fetch_wide(ctx, a, v, c);
+		else if (!a->at_return)
+			v = fetch_value(a, v, &c->flags);
+		c->args[i] = v;
 	}
 }
 
@@ -378,11 +397,12 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 		if (a->source == ARG_RETURN) {
 			__u64 v = fetch_value(a, READ_REGISTER(ctx, rax), &c->flags);
 			c->args[i] = v;
-			if ((d->error_rule == ERROR_NONZERO && v) ||
-			    (d->error_rule == ERROR_NEGATIVE && (__s64)v < 0) ||
-			    (d->error_rule == ERROR_NULL && !v))
+			if (((d->error_rule == ERROR_NONZERO && v) ||
+			     (d->error_rule == ERROR_NEGATIVE && (__s64)v < 0) ||
+			     (d->error_rule == ERROR_NULL && !v)) &&
+			    !(d->has_except && (__s64)v == d->error_except))
 				c->flags |= CALL_ERROR;
-		} else if (a->at_return) {
+		} else if (a->at_return && a->fetch < FETCH_TEXT) {
 			c->args[i] = fetch_value(a, c->args[i], &c->flags);
 		}
 	}

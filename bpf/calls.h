@@ -108,7 +108,7 @@ static __always_inline void fill_record(struct rec_call *r, const struct open_ca
 	r->dur_ns = dur_ns;
 }
 
-/* Reserves the smallest of three sizes that holds the arguments: the verifier wants
+/* Reserves the smallest of four sizes that holds the arguments: the verifier wants
  * constants. Every byte of a reserved record is written. */
 static __always_inline void write_call(const struct open_call *c, __u32 depth, __u64 dur_ns)
 {
@@ -131,6 +131,12 @@ static __always_inline void write_call(const struct open_call *c, __u32 depth, _
 		fill_record(r, c, depth, dur_ns, pid_tgid);
 		r->args[0] = c->args[0];
 		r->args[1] = c->args[1];
+	} else if (c->nargs <= 6) {
+		r = bpf_ringbuf_reserve(ring, 80, 0);
+		if (!r)
+			goto full;
+		fill_record(r, c, depth, dur_ns, pid_tgid);
+		__builtin_memcpy(r->args, c->args, 48);
 	} else {
 		r = bpf_ringbuf_reserve(ring, sizeof(*r), 0);
 		if (!r)

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * args_wide.h - arguments that are more than one slot, or not a value at all: launch
+ * dimensions, unique ids, long texts, sequence numbers. All are read when the call begins.
+ * Included by args.h, whose fetching of plain values it builds on. */
+#pragma once
+
+/* Sequence numbers: how many calls there were with this value. */
+struct count_key {
+	__u64 value;
+	__u32 tgid;
+	__u32 group;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct count_key);
+	__type(value, __u64);
+} counts SEC(".maps");
+
+static __always_inline __u64 dim3_pack(__u32 x, __u32 y, __u32 z)
+{
+	return (__u64)(x & 0x7fffffff) | (__u64)(y & 0xffff) << 31 | (__u64)(z & 0xffff) << 47;
+}
+
+/* Follows all pointers but the last, and says where that one leads. */
+static __always_inline int address_of(const struct arg_desc *a, __u64 v, __u64 *ret)
+{
+	for (int i = 0; i < 2; i++) {
+		if (i + 1 >= a->nderef)
+			break;
+		if (bpf_probe_read_user(&v, 8, (void *)(v + (__s64)a->deref[i])))
+			return -1;
+	}
+	__u32 last = a->nderef - 1;
+	*ret = v + (last < 3 ? (__s64)a->deref[last] : 0);
+	return 0;
+}
+
+static __always_inline __u64 fetch_dimensions(struct pt_regs *ctx, const struct arg_desc *a,
+					      __u64 v, __u8 *flags)
+{
+	__u32 xyz[3] = {};
+	__u64 address;
+	__u32 position = position_of(a);
+	if (a->fetch == FETCH_XYZ)
+		return dim3_pack(v, raw_at(ctx, position + 1), raw_at(ctx, position + 2));
+	if (!a->nderef)
+		return dim3_pack(v, v >> 32, raw_at(ctx, position + 1));
+	if (address_of(a, v, &address) || bpf_probe_read_user(xyz, sizeof(xyz), (void *)address)) {
+		*flags |= CALL_ARG_FAULT;
+		count_loss(LOSS_ARG_FAULT);
+		return 0;
+	}
+	return dim3_pack(xyz[0], xyz[1], xyz[2]);
+}
+
+/* As NCCL's log and its "commId" have it (hashUniqueId in NCCL's src/init.cc): bytes are
+ * taken as signed. */
+static __always_inline __u64 hash_uid(const __u8 *bytes)
+{
+	__u64 h = 0xdeadbeef;
+	for (int i = 0; i < UID_BYTES; i++) {
+		h ^= h >> 32;
+		h *= 0x8db3db47fa2994adULL;
+		h += (__u64)(__s64)(__s8)bytes[i];
+	}
+	return h;
+}
+
+/* A struct that is passed by value lies on the stack: its slot is its beginning. */
+static __noinline __u64 fetch_uid(struct pt_regs *ctx, const struct arg_desc *a, __u64 v,
+				  struct open_call *c)
+{
+	__u64 address = stack_slot(ctx, a->index), hash = 0;
+	int rc = a->nderef ? address_of(a, v, &address) : 0;
+	struct scratch *s = rc ? NULL : scratch_claim();
+	_Static_assert(sizeof(s->key.bytes) >= UID_BYTES, "room for an id");
+	if (s && !bpf_probe_read_user(s->key.bytes, UID_BYTES, (void *)address)) {
+		hash = hash_uid(s->key.bytes);
+	} else {
+		c->flags |= CALL_ARG_FAULT;
+		count_loss(LOSS_ARG_FAULT);
+	}
+	if (s)
+		scratch_release(s);
+	return hash;
+}
+
+static __noinline __u64 fetch_count(const struct arg_desc *a, __u64 v)
+{
+	struct count_key key = {
+		.value = v, .tgid = bpf_get_current_pid_tgid() >> 32, .group = a->layout};
+	__u64 zero = 0;
+	__u64 *n = bpf_map_lookup_elem(&counts, &key);
+	if (!n) {
+		bpf_map_update_elem(&counts, &key, &zero, BPF_NOEXIST);
+		n = bpf_map_lookup_elem(&counts, &key);
+	}
+	return n ? __sync_fetch_and_add(n, 1) : 0;
+}
+
+/* Rare and long: a record of its own each time, no table of those that were seen. */
+static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct open_call *c)
+{
+	__u64 address = v, id = 0;
+	if (a->nderef && address_of(a, v, &address) == 0)
+		bpf_probe_read_user(&address, 8, (void *)address);
+	void *ring = ring_here();
+	struct rec_text *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r) {
+		count_loss(LOSS_STRING_FULL);
+		return 0;
+	}
+	long n = bpf_probe_read_user_str(r->bytes, TEXT_BYTES, (void *)address);
+	if (n <= 0) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		c->flags |= CALL_ARG_FAULT;
+		count_loss(LOSS_ARG_FAULT);
+		return 0;
+	}
+	id = __sync_fetch_and_add(&next_id, 1);
+	r->kind = REC_TEXT;
+	r->cut = n == TEXT_BYTES;
+	r->pad[0] = r->pad[1] = 0;
+	r->len = (__u32)n - 1;
+	r->id = id;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return id;
+}
+
+static __noinline __u64 fetch_wide(struct pt_regs *ctx, const struct arg_desc *a, __u64 v,
+				   struct open_call *c)
+{
+	switch (a->fetch) {
+	case FETCH_TEXT:
+		return fetch_text(a, v, c);
+	case FETCH_COUNT:
+		return fetch_count(a, v);
+	case FETCH_UID:
+		return fetch_uid(ctx, a, v, c);
+	default:
+		return fetch_dimensions(ctx, a, v, &c->flags);
+	}
+}
