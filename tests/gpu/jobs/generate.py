@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""generate.py - generates text with a random GPT-2 and a cache of keys and values: a token at
+a time, hence many small kernels and one small copy to the host for each token."""
+
+import argparse
+import statistics
+import time
+
+import torch
+
+import gpt2
+import job
+
+
+class Cache:
+    """Keys and values of one layer, with room for every token to come."""
+
+    def __init__(self, batch, room, device, dtype):
+        shape = batch, gpt2.HEADS, room, gpt2.WIDTH // gpt2.HEADS
+        self.k = torch.zeros(shape, device=device, dtype=dtype)
+        self.v = torch.zeros(shape, device=device, dtype=dtype)
+        self.filled = 0
+
+    def append(self, k, v):
+        end = self.filled + k.shape[2]
+        self.k[:, :, self.filled:end] = k
+        self.v[:, :, self.filled:end] = v
+        self.filled = end
+        return self.k[:, :, :end], self.v[:, :, :end]
+
+
+def generate(model, prompt, tokens, dtype):
+    """The tokens and how long each took."""
+    room = prompt.shape[1] + tokens
+    caches = [Cache(prompt.shape[0], room, prompt.device, dtype) for _ in range(gpt2.LAYERS)]
+    made, lengths = [], []
+    x, at = prompt, 0
+    for _ in range(tokens):
+        began = time.monotonic_ns()
+        logits = model(x, at, caches)[:, -1]
+        at += x.shape[1]
+        x = torch.multinomial(torch.softmax(logits.float() / 0.8, -1), 1)
+        made.append(x[0, 0].item())
+        lengths.append(time.monotonic_ns() - began)
+    return made, lengths
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--prompt", type=int, default=16, help="tokens of the prompt")
+    p.add_argument("--tokens", type=int, default=64, help="tokens to generate")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    job.add_common(p)
+    args = p.parse_args()
+    if args.prompt + args.tokens > gpt2.CONTEXT:
+        p.error("prompt and tokens together are at most %d" % gpt2.CONTEXT)
+    return args
+
+
+def main():
+    args = arguments()
+    torch.manual_seed(args.seed)
+    dtype = torch.bfloat16
+    model = gpt2.GPT2(dropout=0.0).to(args.device, dtype).eval()
+    prompt = torch.randint(0, gpt2.VOCABULARY, (args.batch, args.prompt), device=args.device)
+    with torch.no_grad():
+        generate(model, prompt, 4, dtype)
+        if args.device == "cpu":
+            lengths = generate(model, prompt, args.tokens, dtype)[1]
+        else:
+            with job.measured(args.profile) as m:
+                lengths = generate(model, prompt, args.tokens, dtype)[1]
+            job.finish(args, m, steps=args.tokens)
+    print("step_ms %.4f steps %d" % (statistics.median(lengths) / 1e6, len(lengths)))
+
+
+if __name__ == "__main__":
+    main()
