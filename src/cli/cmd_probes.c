@@ -74,8 +74,10 @@ static void list_catalog(struct listing *l)
 		buf_byte(&globs, 0);
 		add_row(l, en, (const char *)globs.data, false, 0, "",
 			en->off_by_default ? "off by default (--everything)"
-			: en->about	   ? en->about
-					   : "");
+			: en->cost == CAT_COST_HIGH
+				? "off by default: frequent (--layers with its layer)"
+			: en->about ? en->about
+				    : "");
 		buf_free(&globs);
 	}
 }
@@ -205,6 +207,7 @@ static int run(const struct args *a)
 	if (!rc)
 		rc = catalog_from_args(&catalog, a, &e);
 	l.plan.catalog = &catalog;
+	l.plan.frequent = args_has(a, "layers");
 	l.plan.all_entries = args_has(a, "everything");
 	if (!rc)
 		rc = list(a, &l, &target, &e);

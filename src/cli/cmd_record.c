@@ -143,6 +143,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	o->max_bytes = megabytes << 20;
 	o->duration_ns = (uint64_t)(seconds * 1e9);
 	o->output = args_has(a, "output") ? args_get(a, "output") : "eacgm.eacgm";
+	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);

@@ -100,7 +100,7 @@ static void add_result(void *ctx, const char *path, const struct entry_result *r
 	size_t i = (size_t)(r->entry - f->catalog->entries.data);
 	f->sites[i] += r->sites;
 	f->met[i] = true;
-	if (r->reason[0] && (r->entry->expected || r->entry->layer == LAYER_USER))
+	if (r->reason[0] && !r->off && (r->entry->expected || r->entry->layer == LAYER_USER))
 		pipeline_note(f->s->pipeline, path, r->reason);
 }
 
@@ -351,6 +351,7 @@ static int open_tracer(struct session *s, struct err *e)
 	struct tracer_options opts = {
 		.catalog = o->catalog,
 		.layers = o->layers,
+		.frequent = o->frequent,
 		.all_entries = o->all_entries,
 		.method = o->method,
 		.all = o->target->all,
@@ -481,6 +482,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	if (s.live.len || opts->target->all || opts->target->cgroup_id)
 		tracer_linger(s.tracer);
 	vec_free(&s.live);
+	vec_free(&s.enums);
 	tracer_close(s.tracer);
 	return rc;
 }

@@ -14,6 +14,7 @@ struct session_options {
 	const struct catalog *catalog;
 	const struct target *target;
 	uint32_t layers;
+	bool frequent; /* also entries of high cost */
 	bool all_entries;
 	enum trace_mode mode[LAYER_COUNT];
 	enum attach_method method;

@@ -9,16 +9,43 @@ static uint8_t raw_kind(const struct cat_arg *arg)
 {
 	if (arg->is_vtable)
 		return RAW_VTABLE;
+	if (arg->is_kernel)
+		return RAW_KERNEL;
 	switch (arg->fetch.fetch) {
 	case FETCH_CSTRING:
 	case FETCH_PYSTRING:
 	case FETCH_CXXSTRING:
+	case FETCH_TEXT:
 		return RAW_STRING;
 	case FETCH_PYCODE:
 		return RAW_CODE;
 	default:
 		return RAW_PLAIN;
 	}
+}
+
+/* The names of an enumeration go into the recording when a probe first has need of them. */
+static void define_enum(struct session *s, const char *type)
+{
+	for (size_t i = 0; i < s->enums.len; i++)
+		if (!strcmp(s->enums.data[i], type))
+			return;
+	*vec_push(&s->enums) = type;
+	const struct catalog *c = s->opts->catalog;
+	for (size_t i = 0; i < c->enums.len; i++) {
+		const struct cat_enum *v = &c->enums.data[i];
+		if (!strcmp(v->type, type))
+			pipeline_define_enum(s->pipeline, type, v->value, v->name, v->bytes);
+	}
+}
+
+/* The recorded argument of a name, -1 when there is none. */
+static int8_t recorded_arg(const struct probe_info *info, const char *name)
+{
+	for (int8_t i = 0; name && i < info->desc.nargs; i++)
+		if (!strcmp(info->entry->args[info->arg_order[i]].name, name))
+			return i;
+	return -1;
 }
 
 static void on_probe(void *ctx, const struct probe_info *info)
@@ -36,12 +63,21 @@ static void on_probe(void *ctx, const struct probe_info *info)
 		.nargs = info->desc.nargs,
 		.has_return = entry->has_return,
 		.name_arg = info->name_arg,
+		.role = entry->role,
 	};
+	for (int i = 0; i < CAT_FACTORS && entry->factors[i]; i++)
+		probe.factors[probe.nfactors++] = (struct pipeline_factor){
+			.arg = recorded_arg(info, entry->factors[i]),
+			.value = (uint32_t)strtoul(entry->factors[i], NULL, 10),
+		};
 	for (int i = 0; i < probe.nargs; i++) {
 		const struct cat_arg *arg = &entry->args[info->arg_order[i]];
 		probe.arg_names[i] = arg->name ? arg->name : "";
 		probe.arg_types[i] = arg->is_vtable ? ARG_TYPE_STRING : arg->arg_type;
 		probe.arg_raw[i] = raw_kind(arg);
+		probe.arg_enums[i] = arg->enum_type;
+		if (arg->enum_type)
+			define_enum(s, arg->enum_type);
 	}
 	pipeline_define_probe(s->pipeline, &probe);
 }

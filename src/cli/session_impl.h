@@ -16,6 +16,7 @@ struct session {
 	struct launch launch;
 	pids_t live; /* targets that have not ended */
 	bool had_targets;
+	VEC(const char *) enums; /* whose names are in the recording */
 
 	pthread_t mover;
 	bool mover_runs;

@@ -146,6 +146,10 @@ int layers_from_args(uint32_t *ret, const struct args *a, struct err *e)
 	int rc = 0;
 	for (char *name = strtok_r(copy, ",", &save); name && !rc;
 	     name = strtok_r(NULL, ",", &save)) {
+		if (!strcmp(name, "all")) {
+			layers = ~0u;
+			continue;
+		}
 		int layer = layer_from_name(name);
 		if (layer < 0)
 			rc = err_set(e, EINVAL, "there is no layer '%s'", name);

@@ -19,7 +19,9 @@
 
 #define CATALOG_OPTIONS                                                                            \
 	{0, "layers", "L,...",                                                                     \
-	 "Layers to trace: torch, python, user; all of them when not given.", NULL, 0},            \
+	 "Layers to trace, with their frequent functions too: cuda, nccl, torch, python, gpu, "    \
+	 "user, or all. When not given: all layers, without what is frequent.",                    \
+	 NULL, 0},                                                                                 \
 	{0, "probe", "SPEC",                                                                       \
 	 "Also trace functions of any library: 'libfoo.so:foo_*(u64 handle, size bytes) "          \
 	 "-> int'. The language is described in docs/catalog.md.",                                 \
@@ -27,7 +29,7 @@
 	{0, "catalog", "FILE", "Also trace what this catalog file describes.", NULL,               \
 	 OPT_REPEAT | OPT_FILE},                                                                   \
 	{0, "everything", NULL,                                                                    \
-	 "Also catalog entries that are off by default because they are frequent.", NULL, 0}
+	 "Also catalog entries that are off by default, in every layer.", NULL, 0}
 /* clang-format on */
 
 struct target {

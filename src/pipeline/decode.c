@@ -28,6 +28,8 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		pipeline_add_string(p, record);
 	else if (kind == REC_PYCODE && len >= sizeof(struct rec_pycode))
 		pipeline_add_code(p, record);
+	else if (kind == REC_TEXT && len >= sizeof(struct rec_text))
+		pipeline_add_text(p, record);
 	else
 		p->bad_records++;
 }
@@ -49,6 +51,9 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 		case RAW_CODE:
 			known = pipeline_code(p, v, &out->args[i]);
 			break;
+		case RAW_KERNEL:
+			known = kernels_find(p, in->tgid, v, force, &out->args[i]);
+			break;
 		case RAW_VTABLE:
 			out->args[i] = pipeline_vtable(p, in->tgid, v);
 			break;
@@ -66,6 +71,33 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 		p->unresolved++;
 	}
 	return true;
+}
+
+static uint64_t factor(const struct pipeline *p, const struct known_probe *probe, int i,
+		       const struct m_call *c)
+{
+	const struct pipeline_factor *f = &probe->factors[i];
+	uint64_t bytes, v = f->arg >= 0 ? c->args[f->arg] : f->value;
+	if (!probe->factor_enum[i])
+		return v;
+	return map64_get(&p->enum_bytes, pipeline_enum_key(probe->factor_enum[i], v), &bytes)
+		       ? bytes
+		       : 0;
+}
+
+static void add_bytes(const struct pipeline *p, const struct known_probe *probe, struct m_call *c)
+{
+	if (c->nargs != probe->nargs || c->nargs >= MODEL_MAX_ARGS)
+		return;
+	uint64_t bytes = 1;
+	for (int i = 0; i < probe->nfactors; i++)
+		bytes *= factor(p, probe, i, c);
+	unsigned at = c->nargs++;
+	if (probe->has_return) {
+		c->args[at] = c->args[at - 1];
+		at--;
+	}
+	c->args[at] = bytes;
 }
 
 static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
@@ -89,15 +121,39 @@ static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
 		memcpy(out->args, in->args, out->nargs * sizeof(out->args[0]));
 	else if (!resolve_args(p, probe, in, out, force))
 		return false;
+	if (probe->nfactors)
+		add_bytes(p, probe, out);
+	if (probe->role == ROLE_COMM_USE && probe->arg_of[0] < in->nargs)
+		comms_use(p, in->tgid, in->args[probe->arg_of[0]], in->start_ns);
 	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
 	p->ready.len++;
 	return true;
+}
+
+/* What calls say of names holds for all calls of the pass: rings are not in order of time.
+ * A call whose own text has not come is asked again in the next pass. */
+static void observe(struct pipeline *p)
+{
+	for (size_t i = 0; i < p->unobserved.len; i++) {
+		const struct rec_call *c = &p->unobserved.data[i];
+		pipeline_observe(p, &p->probes.data[c->probe], c);
+	}
+	p->unobserved.len = 0;
+	for (size_t i = 0; i < p->pass.len; i++) {
+		const struct rec_call *c = &p->pass.data[i];
+		const struct known_probe *probe =
+			c->probe < p->probes.len ? &p->probes.data[c->probe] : NULL;
+		if (probe && probe->role != ROLE_OTHER && !pipeline_observe(p, probe, c))
+			*vec_push(&p->unobserved) = *c;
+	}
 }
 
 void pipeline_pass_end(struct pipeline *p)
 {
 	pipeline_take_messages(p); /* probes are defined before they are attached */
 	p->ready.len = 0;
+	if (p->observes)
+		observe(p);
 	for (size_t i = 0; i < p->waiting.len; i++)
 		convert(p, &p->waiting.data[i], true);
 	p->waiting.len = 0;

@@ -43,6 +43,14 @@ bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t i
 	return true;
 }
 
+void pipeline_add_text(struct pipeline *p, const struct rec_text *r)
+{
+	uint32_t len = r->len < TEXT_BYTES ? r->len : TEXT_BYTES - 1;
+	const char *s = (const char *)r->bytes;
+	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
+	map64_set(&p->texts_of, r->id, strtab_add(&p->texts, s, len));
+}
+
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 {
 	char name[sizeof(r->name) * 4], file[sizeof(r->file) * 4];
@@ -84,7 +92,7 @@ bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
 
 /* ---- vtables ---- */
 
-static struct elf_file *elf_of(struct pipeline *p, pid_t pid, const struct proc_map *m)
+struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
 	for (size_t i = 0; i < p->elves.len; i++) {
 		if (!strcmp(p->elves.data[i].path, m->path))
@@ -93,13 +101,24 @@ static struct elf_file *elf_of(struct pipeline *p, pid_t pid, const struct proc_
 	char path[4096];
 	struct err e;
 	struct elf_file *f = NULL;
-	proc_map_open_path(p->proc_root, pid, m, path, sizeof(path));
+	proc_map_open_path(p->proc_root, (pid_t)tgid, m, path, sizeof(path));
 	if (elf_file_open(&f, path, &e) && elf_file_open(&f, m->path, &e))
 		f = NULL;
 	struct open_elf *o = vec_push(&p->elves);
 	o->path = xstrdup(m->path);
 	o->file = f;
 	return f;
+}
+
+const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix)
+{
+	const proc_maps_t *maps = &pipeline_process_of(p, tgid)->maps;
+	for (size_t i = maps->len; i-- > 0;) {
+		const char *slash = strrchr(maps->data[i].path, '/');
+		if (slash && !strncmp(slash + 1, prefix, strlen(prefix)))
+			return &maps->data[i];
+	}
+	return NULL;
 }
 
 static const struct proc_map *map_at(const proc_maps_t *maps, uint64_t address)
@@ -119,7 +138,7 @@ static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 	struct elf_symbol symbol;
 	if (!m || !m->inode)
 		return NULL;
-	struct elf_file *f = elf_of(p, (pid_t)tgid, m);
+	struct elf_file *f = pipeline_elf(p, tgid, m);
 	if (!f || !elf_file_address(f, address - m->start + m->file_offset, &in_file) ||
 	    !elf_file_symbol_at(f, in_file, &symbol))
 		return NULL;
@@ -130,9 +149,7 @@ uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
 	if (!address)
 		return 0;
-	struct known_process *proc = pipeline_process_of(p, tgid);
-	size_t serial = (size_t)(proc - p->process_list.data); /* not the pid: pids are reused */
-	uint64_t string, key = hash_u64((uint64_t)serial << 32 | proc->generation) ^ address;
+	uint64_t string, key = pipeline_process_key(p, tgid) ^ address;
 	if (map64_get(&p->vtables, key, &string))
 		return string;
 	char *name = class_at(p, tgid, address);

@@ -13,6 +13,8 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->writer = w;
 	p->proc_root = xstrdup(proc_root);
 	p->inbox_tail = &p->inbox;
+	p->kernels = kernels_new();
+	p->comms = comms_new();
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
 }
@@ -37,9 +39,42 @@ void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *prob
 	m.probe.name = xstrdup(probe->name);
 	m.probe.library = xstrdup(probe->library);
 	m.probe.symbol = xstrdup(probe->symbol);
-	for (int i = 0; i < probe->nargs; i++)
+	m.probe.role = probe->role ? xstrdup(probe->role) : NULL;
+	for (int i = 0; i < probe->nargs; i++) {
 		m.probe.arg_names[i] = xstrdup(probe->arg_names[i]);
+		m.probe.arg_enums[i] = probe->arg_enums[i] ? xstrdup(probe->arg_enums[i]) : NULL;
+	}
 	post(p, m);
+}
+
+void pipeline_define_enum(struct pipeline *p, const char *type, int64_t value, const char *name,
+			  uint32_t bytes)
+{
+	post(p, (struct message){.kind = MSG_ENUM,
+				 .a = xstrdup(type),
+				 .b = xstrdup(name),
+				 .start_ns = (uint64_t)value,
+				 .end_ns = bytes});
+}
+
+void pipeline_gpu(struct pipeline *p, const struct pipeline_gpu *gpu)
+{
+	post(p, (struct message){.kind = MSG_GPU,
+				 .gpu = gpu->row,
+				 .a = xstrdup(gpu->uuid),
+				 .b = xstrdup(gpu->name),
+				 .c = xstrdup(gpu->bus_id),
+				 .d = xstrdup(gpu->driver)});
+}
+
+void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
+		    const char *text)
+{
+	post(p, (struct message){.kind = MSG_EVENT,
+				 .a = xstrdup(entity),
+				 .b = xstrdup(name),
+				 .c = xstrdup(text),
+				 .start_ns = time_ns});
 }
 
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
@@ -117,6 +152,21 @@ static char *take_prefix(struct pipeline_probe *in)
 	return prefix;
 }
 
+/* The product of two arguments becomes one of its own, before the return value. */
+static void add_bytes(struct pipeline *p, struct m_probe *row)
+{
+	unsigned at = row->nargs - (row->has_return ? 1u : 0u);
+	for (unsigned i = row->nargs; i > at; i--) {
+		row->arg_names[i] = row->arg_names[i - 1];
+		row->arg_types[i] = row->arg_types[i - 1];
+		row->arg_enums[i] = row->arg_enums[i - 1];
+	}
+	row->arg_names[at] = rec_string_z(p->writer, "bytes");
+	row->arg_types[at] = ARG_TYPE_BYTES;
+	row->arg_enums[at] = 0;
+	row->nargs++;
+}
+
 static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 {
 	char *prefix = take_prefix(in);
@@ -129,16 +179,33 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 		.nargs = in->nargs,
 		.has_return = in->has_return,
 		.name_arg = in->name_arg,
+		.role = rec_string_z(p->writer, in->role),
 	};
-	struct known_probe known = {
-		.known = true, .nargs = in->nargs, .plain = true, .prefix = prefix};
+	bool multiplies = in->nfactors && in->nargs < MODEL_MAX_ARGS;
+	struct known_probe known = {.known = true,
+				    .nargs = in->nargs,
+				    .plain = !multiplies,
+				    .prefix = prefix,
+				    .has_return = in->has_return};
+	pipeline_know_role(&known, in);
+	p->observes |= known.role != ROLE_OTHER;
 	for (int i = 0; i < in->nargs; i++) {
 		row.arg_names[i] = rec_string_z(p->writer, in->arg_names[i]);
 		row.arg_types[i] = in->arg_types[i];
 		known.arg_raw[i] = in->arg_raw[i];
 		known.plain &= in->arg_raw[i] == RAW_PLAIN;
+		row.arg_enums[i] = rec_string_z(p->writer, in->arg_enums[i]);
 		free((char *)in->arg_names[i]);
+		free((char *)in->arg_enums[i]);
 	}
+	for (int i = 0; i < in->nfactors && multiplies; i++) {
+		known.factors[i] = in->factors[i];
+		if (in->factors[i].arg >= 0)
+			known.factor_enum[i] = row.arg_enums[in->factors[i].arg];
+		known.nfactors++;
+	}
+	if (multiplies)
+		add_bytes(p, &row);
 	known.row = rec_put_probe(p->writer, &row);
 	while (p->probes.len <= in->id)
 		vec_push(&p->probes);
@@ -147,6 +214,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	free((char *)in->name);
 	free((char *)in->library);
 	free((char *)in->symbol);
+	free((char *)in->role);
 }
 
 static void take_note(struct pipeline *p, const struct message *m)
@@ -164,6 +232,39 @@ static void take_counter(struct pipeline *p, const struct message *m)
 				.name = rec_string_z(p->writer, m->b),
 				.value = m->value};
 	rec_put_counter(p->writer, &row);
+}
+
+uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
+{
+	return hash_u64(value ^ hash_u64(type));
+}
+
+static void take_enum(struct pipeline *p, const struct message *m)
+{
+	struct m_enum row = {.type = rec_string_z(p->writer, m->a),
+			     .name = rec_string_z(p->writer, m->b),
+			     .value = (int64_t)m->start_ns};
+	rec_put_enum(p->writer, &row);
+	if (m->end_ns)
+		map64_set(&p->enum_bytes, pipeline_enum_key(row.type, m->start_ns), m->end_ns);
+}
+
+static void take_gpu(struct pipeline *p, struct message *m)
+{
+	m->gpu.uuid = rec_string_z(p->writer, m->a);
+	m->gpu.name = rec_string_z(p->writer, m->b);
+	m->gpu.bus_id = rec_string_z(p->writer, m->c);
+	m->gpu.driver = rec_string_z(p->writer, m->d);
+	rec_put_gpu(p->writer, &m->gpu);
+}
+
+static void take_event(struct pipeline *p, const struct message *m)
+{
+	struct m_event row = {.time_ns = m->start_ns,
+			      .entity = rec_string_z(p->writer, m->a),
+			      .name = rec_string_z(p->writer, m->b),
+			      .text = rec_string_z(p->writer, m->c)};
+	rec_put_event(p->writer, &row);
 }
 
 static void take(struct pipeline *p, struct message *m)
@@ -191,6 +292,15 @@ static void take(struct pipeline *p, struct message *m)
 	case MSG_COUNTER:
 		take_counter(p, m);
 		break;
+	case MSG_ENUM:
+		take_enum(p, m);
+		break;
+	case MSG_GPU:
+		take_gpu(p, m);
+		break;
+	case MSG_EVENT:
+		take_event(p, m);
+		break;
 	case MSG_OPEN_CALL:
 		pipeline_record(p, &m->call, sizeof(m->call));
 		break;
@@ -200,6 +310,8 @@ static void take(struct pipeline *p, struct message *m)
 	}
 	free(m->a);
 	free(m->b);
+	free(m->c);
+	free(m->d);
 	free(m);
 }
 
@@ -277,6 +389,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	vec_free(&p->probes);
 	vec_free(&p->pass);
 	vec_free(&p->waiting);
+	vec_free(&p->unobserved);
 	vec_free(&p->ready);
 	map64_free(&p->threads);
 	map64_free(&p->processes);
@@ -286,6 +399,9 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	strtab_free(&p->texts);
 	map64_free(&p->codes);
 	map64_free(&p->vtables);
+	map64_free(&p->enum_bytes);
+	kernels_free(p->kernels);
+	comms_free(p->comms);
 	pthread_mutex_destroy(&p->lock);
 	free(p->proc_root);
 	free(p);

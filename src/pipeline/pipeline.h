@@ -24,7 +24,10 @@ enum raw_arg {
 	RAW_STRING, /* number of a REC_STRING */
 	RAW_CODE,   /* number of a REC_PYCODE */
 	RAW_VTABLE, /* address in a vtable: resolved to the class's name */
+	RAW_KERNEL, /* handle of a CUDA kernel: resolved to its name */
 };
+
+#define MAX_FACTORS 3
 
 struct pipeline_probe {
 	uint32_t id; /* what records carry */
@@ -35,8 +38,17 @@ struct pipeline_probe {
 	bool has_return;
 	int8_t name_arg;
 	const char *arg_names[MAX_ARGS];
-	uint8_t arg_types[MAX_ARGS]; /* enum arg_type */
-	uint8_t arg_raw[MAX_ARGS];   /* enum raw_arg */
+	uint8_t arg_types[MAX_ARGS];	 /* enum arg_type */
+	uint8_t arg_raw[MAX_ARGS];	 /* enum raw_arg */
+	const char *arg_enums[MAX_ARGS]; /* enumeration that names the values, or NULL */
+	const char *role;		 /* what the call is to the analyses, or NULL */
+	/* An argument "bytes" is added, the product of these; a value of an enumeration stands
+	 * for its bytes. None when nfactors is 0. */
+	uint8_t nfactors;
+	struct pipeline_factor {
+		int8_t arg; /* negative: the number */
+		uint32_t value;
+	} factors[MAX_FACTORS];
 };
 
 /* Takes the writer over: it is closed with the pipeline. proc_root: "/proc". */
@@ -44,6 +56,9 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root);
 
 /* ---- from any thread; strings are copied ---- */
 void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
+/* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */
+void pipeline_define_enum(struct pipeline *p, const char *type, int64_t value, const char *name,
+			  uint32_t bytes);
 /* Takes the maps (emptied). build_ids: one per map, malloc'ed array of malloc'ed strings. */
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);
 void pipeline_task(struct pipeline *p, const struct rec_task *task);
@@ -53,6 +68,15 @@ void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void pipeline_counter(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
 		      double value);
+/* gpu's strings are numbers nowhere yet: they are given as text. */
+struct pipeline_gpu {
+	struct m_gpu row;
+	const char *uuid, *name, *bus_id, *driver;
+};
+void pipeline_gpu(struct pipeline *p, const struct pipeline_gpu *gpu);
+/* Something that happened: entity "gpu 0", name "xid". */
+void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
+		    const char *text);
 /* A call that is open (tracer_open_calls), while the recording thread runs. */
 void pipeline_open_call(struct pipeline *p, const struct rec_call *call);
 void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns);

@@ -21,6 +21,9 @@ struct message {
 		MSG_COUNTER,
 		MSG_WINDOW,
 		MSG_OPEN_CALL,
+		MSG_ENUM,
+		MSG_GPU,
+		MSG_EVENT,
 	} kind;
 	struct pipeline_probe probe; /* its strings are owned */
 	struct rec_task task;
@@ -28,7 +31,8 @@ struct message {
 	pid_t pid;
 	proc_maps_t maps;
 	char **build_ids;
-	char *a, *b;
+	char *a, *b, *c, *d;
+	struct m_gpu gpu;
 	uint64_t start_ns, end_ns;
 	double value;
 };
@@ -41,8 +45,25 @@ struct known_process {
 	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
 };
 
+/* Calls whose meaning the pipeline itself needs: they name kernels and communicators. */
+enum known_role {
+	ROLE_OTHER,
+	ROLE_KERNEL_NAME,
+	ROLE_KERNEL_ALIAS,
+	ROLE_COMM_INIT,
+	ROLE_COMM_SPLIT,
+	ROLE_COMM_DESTROY,
+	ROLE_COMM_USE, /* collective, p2p */
+};
+
 struct known_probe {
 	bool known;
+	enum known_role role;
+	int8_t arg_of[4]; /* where the role's arguments are; see role_args in roles.c */
+	uint8_t nfactors; /* of "bytes" */
+	struct pipeline_factor factors[MAX_FACTORS];
+	uint32_t factor_enum[MAX_FACTORS]; /* string: enumeration of the factor, 0 = a number */
+	bool has_return;
 	uint32_t row; /* probe number in the recording */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
@@ -67,16 +88,21 @@ struct pipeline {
 	struct map64 threads;		/* tgid << 32 | tid -> thread index */
 	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
-	struct map64 strings;	  /* REC_STRING id -> recording string + 1 */
-	struct map64 texts_of;	  /* REC_STRING id -> number in texts */
-	struct strtab texts;	  /* the strings themselves, for names with a prefix */
-	struct map64 codes;	  /* REC_PYCODE id -> code index */
-	struct map64 vtables;	  /* hash of pid and address -> string */
+	struct map64 strings;	 /* REC_STRING id -> recording string + 1 */
+	struct map64 texts_of;	 /* REC_STRING id -> number in texts */
+	struct strtab texts;	 /* the strings themselves, for names with a prefix */
+	struct map64 codes;	 /* REC_PYCODE id -> code index */
+	struct map64 vtables;	 /* hash of pid and address -> string */
+	struct map64 enum_bytes; /* hash of type and value -> bytes */
+	struct kernels *kernels;
+	struct comms *comms;
 	struct map64 hist_counts; /* hash of a histogram's key -> count as last written */
 	VEC(struct open_elf) elves;
 
 	VEC(struct rec_call) pass;    /* calls of this pass, as they came */
 	VEC(struct rec_call) waiting; /* whose names had not come yet */
+	VEC(struct rec_call) unobserved;
+	bool observes; /* there are probes whose calls name something */
 	VEC(struct m_call) ready;
 	uint64_t calls;
 	uint64_t bad_records;
@@ -95,7 +121,47 @@ uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
 /* Likewise, with a prefix before it. */
 bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret);
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r);
+void pipeline_add_text(struct pipeline *p, const struct rec_text *r);
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r);
+
+uint64_t pipeline_enum_key(uint32_t type, uint64_t value);
+
+/* Tells processes apart whose numbers are the same, and what a process was before exec. */
+uint64_t pipeline_process_key(struct pipeline *p, uint32_t tgid);
+/* Reads memory of a process; false when it is gone or the address is not mapped. */
+bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len);
+/* The newest map of a process whose file name begins so; NULL when there is none. */
+const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix);
+struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+
+/* roles.c: what calls say of names. */
+void pipeline_know_role(struct known_probe *known, const struct pipeline_probe *probe);
+/* Takes note of a call that names something; false when its text has not come yet. */
+bool pipeline_observe(struct pipeline *p, const struct known_probe *probe,
+		      const struct rec_call *call);
+
+/* kernels.c: names of CUDA kernels. */
+struct kernels *kernels_new(void);
+void kernels_free(struct kernels *k);
+void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, const char *symbol);
+void kernels_alias(struct pipeline *p, uint32_t tgid, uint64_t function, uint64_t kernel);
+/* The recording's string; false when it is not known yet. With force it is looked for in the
+ * process's memory, and made up where that fails too. */
+bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, bool force, uint64_t *ret);
+
+/* comms.c: communicators. time_ns: when the call that tells of it ended. */
+struct comms *comms_new(void);
+void comms_free(struct comms *c);
+struct comm_init {
+	uint64_t handle;
+	uint64_t hash;
+	int32_t rank, size;
+};
+void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init, uint64_t time_ns);
+void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t color, uint64_t handle,
+		 uint64_t time_ns);
+void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
+void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);

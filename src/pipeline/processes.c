@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,6 +70,19 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	read_identity(p, k);
 	rec_put_process(p->writer, &k->row);
 	return k;
+}
+
+uint64_t pipeline_process_key(struct pipeline *p, uint32_t tgid)
+{
+	struct known_process *k = pipeline_process_of(p, tgid);
+	size_t serial = (size_t)(k - p->process_list.data); /* not the pid: pids are reused */
+	return hash_u64((uint64_t)serial << 32 | k->generation);
+}
+
+bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len)
+{
+	struct iovec here = {ret, len}, there = {(void *)address, len};
+	return process_vm_readv((pid_t)tgid, &here, 1, &there, 1, 0) == (ssize_t)len;
 }
 
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid)

@@ -41,6 +41,14 @@ static void list_free(struct cat_list *l)
 	vec_free(l);
 }
 
+void cat_args_free(struct cat_entry *entry)
+{
+	for (unsigned i = 0; i < entry->nargs; i++) {
+		free(entry->args[i].name);
+		free(entry->args[i].enum_type);
+	}
+}
+
 void cat_entry_free(struct cat_entry *entry)
 {
 	free(entry->id);
@@ -51,23 +59,36 @@ void cat_entry_free(struct cat_entry *entry)
 	list_free(&entry->verified);
 	free(entry->unless);
 	free(entry->name);
-	for (unsigned i = 0; i < entry->nargs; i++)
-		free(entry->args[i].name);
+	cat_args_free(entry);
+	free(entry->role);
+	for (int i = 0; i < CAT_FACTORS; i++)
+		free(entry->factors[i]);
 	free(entry->about);
 	free(entry->origin);
 	memset(entry, 0, sizeof(*entry));
 }
 
-void cat_truncate(struct catalog *c, size_t len)
+struct cat_mark cat_mark(const struct catalog *c)
 {
-	while (c->entries.len > len)
+	return (struct cat_mark){c->entries.len, c->enums.len};
+}
+
+void cat_truncate(struct catalog *c, struct cat_mark mark)
+{
+	while (c->entries.len > mark.entries)
 		cat_entry_free(&c->entries.data[--c->entries.len]);
+	while (c->enums.len > mark.enums) {
+		struct cat_enum *v = &c->enums.data[--c->enums.len];
+		free(v->type);
+		free(v->name);
+	}
 }
 
 void catalog_free(struct catalog *c)
 {
-	cat_truncate(c, 0);
+	cat_truncate(c, (struct cat_mark){0, 0});
 	vec_free(&c->entries);
+	vec_free(&c->enums);
 }
 
 const struct cat_entry *catalog_find(const struct catalog *c, const char *id)
@@ -132,7 +153,7 @@ int catalog_load_dir(struct catalog *c, const char *path, struct err *e)
 	int n = scandir(path, &names, is_catalog_file, by_name);
 	if (n < 0)
 		return errno == ENOENT ? 0 : err_set(e, errno, "%s: %s", path, strerror(errno));
-	size_t before = c->entries.len;
+	struct cat_mark before = cat_mark(c);
 	int rc = 0;
 	for (int i = 0; i < n; i++) {
 		char *file = xasprintf("%s/%s", path, names[i]->d_name);
@@ -151,7 +172,7 @@ int catalog_load_dir(struct catalog *c, const char *path, struct err *e)
 
 int catalog_load_builtin(struct catalog *c, struct err *e)
 {
-	size_t before = c->entries.len;
+	struct cat_mark before = cat_mark(c);
 	for (size_t i = 0; i < catalog_builtins_len; i++) {
 		const struct catalog_builtin *b = &catalog_builtins[i];
 		char *origin = xasprintf("built-in:%s", b->name);

@@ -31,6 +31,8 @@ struct cat_arg {
 	uint8_t arg_type;      /* enum cat_arg_type */
 	struct arg_desc fetch; /* how BPF gets it (layout is filled in by the plan) */
 	bool is_vtable;	       /* value is a C++ object: the class name by its vtable's symbol */
+	bool is_kernel;	       /* value is a CUDA kernel's handle: its name is shown */
+	char *enum_type;       /* enumeration that names its values, "CUresult"; or NULL */
 	bool is_name;	       /* names the call: written 'name:type' or with key `named_by` */
 };
 
@@ -54,6 +56,9 @@ struct cat_list {
 
 enum cat_cost { CAT_COST_LOW, CAT_COST_MEDIUM, CAT_COST_HIGH };
 
+/* Factors of "bytes": names of arguments, or numbers. */
+#define CAT_FACTORS 3
+
 struct cat_entry {
 	enum layer layer;
 	char *id;		     /* unique in the catalog: "torch.operators" */
@@ -73,6 +78,10 @@ struct cat_entry {
 	uint8_t nargs; /* the return value included and last */
 	bool has_return;
 	enum cat_error_rule error;
+	bool has_except; /* error_except is no error */
+	int32_t error_except;
+	char *role;		    /* what the call is to the analyses, "launch"; or NULL */
+	char *factors[CAT_FACTORS]; /* "bytes" is the product of these; NULL = no more */
 	struct cat_arg args[MAX_ARGS];
 	enum cat_cost cost;
 	bool off_by_default;
@@ -82,8 +91,17 @@ struct cat_entry {
 	char *origin;		  /* "built-in:torch.yaml", "--probe", a file's path */
 };
 
+/* A named value of an enumeration. */
+struct cat_enum {
+	char *type; /* "ncclDataType_t" */
+	char *name; /* "ncclFloat16" */
+	int64_t value;
+	uint32_t bytes; /* size of what the value stands for, 0 = none */
+};
+
 struct catalog {
 	VEC(struct cat_entry) entries;
+	VEC(struct cat_enum) enums;
 };
 
 /* Adds the entries of YAML text. origin names it in errors: "FILE:LINE:COLUMN: key: what".

@@ -5,6 +5,7 @@
 
 #define CATALOG_MAX_BYTES   (1024 * 1024)
 #define CATALOG_MAX_ENTRIES 4096
+#define CATALOG_MAX_ENUMS   8192 /* named values */
 #define CATALOG_MAX_LIST    256	 /* patterns of one list */
 #define CATALOG_MAX_TEXT    2048 /* bytes of one string */
 #define CATALOG_MAX_STARS   8	 /* '*' of one glob: matching is exponential in them */
@@ -42,6 +43,12 @@ void cat_add_word(char *words, size_t size, const char *word);
 /* Adds a copy of n bytes of s. */
 void cat_list_add(struct cat_list *l, const char *s, size_t n);
 void cat_entry_free(struct cat_entry *entry);
+void cat_args_free(struct cat_entry *entry); /* frees what the arguments own */
 
-/* Frees the entries from number `len` on. */
-void cat_truncate(struct catalog *c, size_t len);
+/* How much a catalog holds; what came after a mark can be taken out again. */
+struct cat_mark {
+	size_t entries;
+	size_t enums;
+};
+struct cat_mark cat_mark(const struct catalog *c);
+void cat_truncate(struct catalog *c, struct cat_mark mark);

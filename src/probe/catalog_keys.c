@@ -156,6 +156,102 @@ static int set_name(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *ent
 	return 0;
 }
 
+/* What the analyses know of; docs/catalog.md says what arguments each wants. */
+static const char *const roles[] = {
+	"launch",
+	"graph_launch",
+	"graph_instantiate",
+	"graph_exec_destroy",
+	"graph_kernel_node",
+	"graph_copy_node",
+	"graph_set_node",
+	"graph_child_node",
+	"graph_clone",
+	"graph_node",
+	"device_current",
+	"capture_begin",
+	"capture_end",
+	"event_record",
+	"event_wait",
+	"copy",
+	"copy_htod",
+	"copy_dtoh",
+	"copy_dtod",
+	"copy_htoh",
+	"copy_ptop",
+	"set",
+	"alloc",
+	"free",
+	"vmm_create",
+	"vmm_map",
+	"vmm_unmap",
+	"vmm_release",
+	"host_alloc",
+	"host_free",
+	"host_register",
+	"host_unregister",
+	"sync",
+	"context_current",
+	"context_push",
+	"context_pop",
+	"context_retain",
+	"kernel_name",
+	"kernel_alias",
+	"collective",
+	"p2p",
+	"nccl_group",
+	"comm_init",
+	"comm_split",
+	"comm_destroy",
+};
+#define ROLE_COUNT ((int)(sizeof(roles) / sizeof(roles[0])))
+
+static int set_role(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
+{
+	int v = 0;
+	int rc = yaml_get_choice(r, n, "role", roles, ROLE_COUNT, &v);
+	if (rc)
+		return rc;
+	entry->role = xstrdup(roles[v]);
+	/* calls of one role are numbered together */
+	for (unsigned i = 0; i < entry->nargs; i++)
+		if (entry->args[i].fetch.fetch == FETCH_COUNT)
+			entry->args[i].fetch.layout = (uint8_t)(v + 1);
+	return 0;
+}
+
+static bool is_number(const char *s)
+{
+	return s[0] && s[strspn(s, "0123456789")] == '\0' && strlen(s) < 10;
+}
+
+/* bytes: [count, datatype], bytes: [width, height, 4] */
+static int set_bytes(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
+{
+	struct cat_list words = {0};
+	int rc = yaml_get_list(r, n, "bytes", NULL, &words);
+	if (!rc && (words.len < 2 || words.len > CAT_FACTORS))
+		rc = yaml_fail(r, n, "bytes",
+			       "expected two or three factors: their product counts");
+	for (size_t i = 0; i < words.len && !rc; i++)
+		if (!find_arg(entry, words.data[i]) && !is_number(words.data[i]))
+			rc = yaml_fail(r, n, "bytes", "the signature has no argument '%.40s'",
+				       words.data[i]);
+	if (!rc && entry->nargs == MAX_ARGS)
+		rc = yaml_fail(r, n, "bytes", "no room: the signature has %d values already",
+			       MAX_ARGS);
+	if (!rc && find_arg(entry, "bytes"))
+		rc = yaml_fail(r, n, "bytes", "the signature has an argument 'bytes'");
+	for (size_t i = 0; i < words.len; i++) {
+		if (!rc)
+			entry->factors[i] = words.data[i];
+		else
+			free(words.data[i]);
+	}
+	vec_free(&words);
+	return rc;
+}
+
 static int set_unless(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
 {
 	const char *s = NULL;
@@ -221,6 +317,8 @@ static const struct yaml_key probe_keys[] = {
 	{"named_by", set_named_by},
 	{"naming", set_naming},
 	{"name", set_name},
+	{"role", set_role},
+	{"bytes", set_bytes},
 	{"unless", set_unless},
 	{"cost", set_cost},
 	{"enabled", set_enabled},

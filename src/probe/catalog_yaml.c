@@ -159,8 +159,8 @@ static int set_probes(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *e
 }
 
 static const struct yaml_key file_keys[] = {
-	{"catalog", set_version},    {"layer", set_file_layer}, {"libraries", set_file_libraries},
-	{"python", set_file_python}, {"probes", set_probes},
+	{"catalog", set_version},    {"layer", set_file_layer},	 {"libraries", set_file_libraries},
+	{"python", set_file_python}, {"enums", yaml_read_enums}, {"probes", set_probes},
 };
 #define FILE_KEYS ((int)(sizeof(file_keys) / sizeof(file_keys[0])))
 _Static_assert(FILE_KEYS <= YAML_MAX_KEYS, "YAML_MAX_KEYS");
@@ -208,6 +208,9 @@ static void move_entries(struct catalog *to, struct catalog *from)
 	for (size_t i = 0; i < from->entries.len; i++)
 		*vec_push(&to->entries) = from->entries.data[i];
 	vec_free(&from->entries);
+	for (size_t i = 0; i < from->enums.len; i++)
+		*vec_push(&to->enums) = from->enums.data[i];
+	vec_free(&from->enums);
 }
 
 int catalog_parse(struct catalog *c, const char *text, size_t len, const char *origin,

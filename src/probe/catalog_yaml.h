@@ -47,7 +47,7 @@ struct yaml_key {
 	const char *name;
 	int (*set)(struct yaml_reader *r, yaml_node_t *value, struct cat_entry *entry);
 };
-#define YAML_MAX_KEYS 24
+#define YAML_MAX_KEYS 32
 
 /* Finds the value of each key of the table, NULL for absent ones; unknown and repeated
  * keys are errors. ret_values has YAML_MAX_KEYS elements, all NULL. */
@@ -57,6 +57,9 @@ int yaml_match_keys(struct yaml_reader *r, yaml_node_t *map, const struct yaml_k
 /* Sets the values in the order of the table, not of the file. */
 int yaml_set_all(struct yaml_reader *r, const struct yaml_key *keys, int count,
 		 yaml_node_t **values, struct cat_entry *entry);
+
+/* Reads `enums:`: named values by type. */
+int yaml_read_enums(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry);
 
 /* Reads one item of `probes:`. What was read belongs to entry, also on failure. */
 int yaml_read_probe(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry);

@@ -34,9 +34,15 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static bool entry_is_off(const struct plan *p, const struct cat_entry *en)
+{
+	return !p->all_entries &&
+	       (en->off_by_default || (en->cost == CAT_COST_HIGH && !p->frequent));
+}
+
 static bool entry_wants_file(const struct plan *p, const struct cat_entry *en, const char *path)
 {
-	if (!(p->layers & 1u << en->layer) || (en->off_by_default && !p->all_entries))
+	if (!(p->layers & 1u << en->layer))
 		return false;
 	for (size_t i = 0; i < en->libraries.len; i++) {
 		const char *glob = en->libraries.data[i];
@@ -49,7 +55,8 @@ static bool entry_wants_file(const struct plan *p, const struct cat_entry *en, c
 bool plan_wants(const struct plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->catalog->entries.len; i++) {
-		if (entry_wants_file(p, &p->catalog->entries.data[i], path))
+		const struct cat_entry *en = &p->catalog->entries.data[i];
+		if (!entry_is_off(p, en) && entry_wants_file(p, en, path))
 			return true;
 	}
 	return false;
@@ -181,6 +188,8 @@ static void describe(struct work *w, struct probe_info *info)
 	}
 	info->desc.nargs = n;
 	info->desc.error_rule = error_rule_of(en);
+	info->desc.has_except = en->has_except;
+	info->desc.error_except = en->error_except;
 	for (uint8_t i = 0; i < n; i++) {
 		struct arg_desc *a = &info->desc.args[i];
 		*a = en->args[info->arg_order[i]].fetch;
@@ -267,6 +276,22 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	if (!info)
 		return w->rc;
 	add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
+	return 0;
+}
+
+/* An entry that is off keeps its symbols from the entries above it: they are off with it. */
+static int claim_symbol(const struct elf_symbol *sym, void *ctx)
+{
+	struct work *w = ctx;
+	const struct cat_entry *en = w->entry;
+	const uint8_t *code;
+	if (!sym->is_function || !any_glob_matches(en->symbols.data, en->symbols.len, sym->name))
+		return 0;
+	size_t len = sym->size && sym->size < 64 ? sym->size : 64;
+	code = elf_file_bytes(w->file, sym->address, len);
+	if (code)
+		map64_set(&w->taken, sym->file_offset + insn_choose(code, len, !en->instant).offset,
+			  0);
 	return 0;
 }
 
@@ -366,7 +391,16 @@ static void consider_entry(struct work *w, const struct cat_entry *en)
 	w->entry = en;
 	w->result = vec_push(&w->out->results);
 	w->result->entry = en;
-	plan_entry(w);
+	if (!entry_is_off(w->plan, en)) {
+		plan_entry(w);
+		return;
+	}
+	w->result->off = true;
+	set_reason(w->result, en->off_by_default
+				      ? "off by default (--everything)"
+				      : "off by default: frequent (--layers with its layer)");
+	if (!en->usdt)
+		elf_file_symbols(w->file, claim_symbol, w);
 }
 
 int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct file_plan *ret,

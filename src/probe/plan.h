@@ -44,6 +44,7 @@ struct entry_result {
 	uint32_t by_cost[4]; /* indexed by enum insn_cost */
 	uint32_t refused;    /* matched, but cannot be probed */
 	bool not_needed;     /* another entry does its job (`unless`) */
+	bool off;	     /* not asked for */
 	char reason[160];    /* why sites is 0 or something was refused; "" when all is well */
 };
 
@@ -56,6 +57,7 @@ struct file_plan {
 struct plan {
 	const struct catalog *catalog;
 	uint32_t layers;  /* bit per enum layer: which to plan */
+	bool frequent;	  /* also those of high cost */
 	bool all_entries; /* also those that are off by default */
 	VEC(struct probe_info) probes;
 	VEC(struct py_layout) layouts;

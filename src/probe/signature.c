@@ -16,6 +16,7 @@
 #define MAX_DEREFS    3
 #define MAX_OFFSET    (1 << 20)
 #define MAX_NAME      32
+#define MAX_ENUM_NAME 64
 
 struct type {
 	const char *name;
@@ -24,6 +25,7 @@ struct type {
 	uint8_t size;
 	bool is_signed;
 	bool is_vtable;
+	bool is_kernel;
 	uint8_t nderef;
 	int32_t deref[2];
 };
@@ -32,27 +34,33 @@ struct type {
  * Include/object.h and Include/cpython/object.h, builds with a GIL.
  * object: the vtable pointer is the first word (Itanium C++ ABI, 2.4). */
 static const struct type types[] = {
-	{"u8", CAT_TYPE_U64, FETCH_VALUE, 1, false, false, 0, {0}},
-	{"u16", CAT_TYPE_U64, FETCH_VALUE, 2, false, false, 0, {0}},
-	{"u32", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, 0, {0}},
-	{"u64", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, 0, {0}},
-	{"i8", CAT_TYPE_I64, FETCH_VALUE, 1, true, false, 0, {0}},
-	{"i16", CAT_TYPE_I64, FETCH_VALUE, 2, true, false, 0, {0}},
-	{"i32", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, 0, {0}},
-	{"i64", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, 0, {0}},
-	{"int", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, 0, {0}},
-	{"uint", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, 0, {0}},
-	{"long", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, 0, {0}},
-	{"ulong", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, 0, {0}},
-	{"size", CAT_TYPE_BYTES, FETCH_VALUE, 8, false, false, 0, {0}},
-	{"bool", CAT_TYPE_BOOL, FETCH_VALUE, 1, false, false, 0, {0}},
-	{"ptr", CAT_TYPE_PTR, FETCH_VALUE, 8, false, false, 0, {0}},
-	{"object", CAT_TYPE_PTR, FETCH_VALUE, 8, false, true, 1, {0}},
-	{"str", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, 0, {0}},
-	{"cxxstr", CAT_TYPE_STRING, FETCH_CXXSTRING, 8, false, false, 0, {0}},
-	{"pystr", CAT_TYPE_STRING, FETCH_PYSTRING, 8, false, false, 0, {0}},
-	{"pytype", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, 2, {8, 24}},
-	{"pycode", CAT_TYPE_CODE, FETCH_PYCODE, 8, false, false, 0, {0}},
+	{"u8", CAT_TYPE_U64, FETCH_VALUE, 1, false, false, false, 0, {0}},
+	{"u16", CAT_TYPE_U64, FETCH_VALUE, 2, false, false, false, 0, {0}},
+	{"u32", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, 0, {0}},
+	{"u64", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, 0, {0}},
+	{"i8", CAT_TYPE_I64, FETCH_VALUE, 1, true, false, false, 0, {0}},
+	{"i16", CAT_TYPE_I64, FETCH_VALUE, 2, true, false, false, 0, {0}},
+	{"i32", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, 0, {0}},
+	{"i64", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, 0, {0}},
+	{"int", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, 0, {0}},
+	{"uint", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, 0, {0}},
+	{"long", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, 0, {0}},
+	{"ulong", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, 0, {0}},
+	{"size", CAT_TYPE_BYTES, FETCH_VALUE, 8, false, false, false, 0, {0}},
+	{"bool", CAT_TYPE_BOOL, FETCH_VALUE, 1, false, false, false, 0, {0}},
+	{"ptr", CAT_TYPE_PTR, FETCH_VALUE, 8, false, false, false, 0, {0}},
+	{"object", CAT_TYPE_PTR, FETCH_VALUE, 8, false, true, false, 1, {0}},
+	{"str", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, 0, {0}},
+	{"cxxstr", CAT_TYPE_STRING, FETCH_CXXSTRING, 8, false, false, false, 0, {0}},
+	{"pystr", CAT_TYPE_STRING, FETCH_PYSTRING, 8, false, false, false, 0, {0}},
+	{"pytype", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, 2, {8, 24}},
+	{"pycode", CAT_TYPE_CODE, FETCH_PYCODE, 8, false, false, false, 0, {0}},
+	{"text", CAT_TYPE_STRING, FETCH_TEXT, 8, false, false, false, 0, {0}},
+	{"kernel", CAT_TYPE_STRING, FETCH_VALUE, 8, false, false, true, 0, {0}},
+	{"xyz", CAT_TYPE_DIM3, FETCH_XYZ, 8, false, false, false, 0, {0}},
+	{"dim3", CAT_TYPE_DIM3, FETCH_DIM3, 8, false, false, false, 0, {0}},
+	{"count", CAT_TYPE_U64, FETCH_COUNT, 8, false, false, false, 0, {0}},
+	{"uid", CAT_TYPE_U64, FETCH_UID, 8, false, false, false, 0, {0}},
 };
 #define TYPE_COUNT (sizeof(types) / sizeof(types[0]))
 
@@ -165,6 +173,23 @@ static int parse_type(struct sig *s, const struct type **ret)
 	return fail_unknown_type(s, at, n);
 }
 
+/* 'int:CUresult': the enumeration that names the values. */
+static int parse_enum(struct sig *s, const struct type *t, struct cat_arg *arg)
+{
+	if (*s->p != ':')
+		return 0;
+	const char *at = s->p++;
+	size_t n = word_len(s);
+	if (n == 0 || n > MAX_ENUM_NAME)
+		return fail(s, at, "expected the name of an enumeration after ':'");
+	if (t->fetch != FETCH_VALUE || (t->arg_type != CAT_TYPE_I64 && t->arg_type != CAT_TYPE_U64))
+		return fail(s, at, "only numbers have names");
+	arg->enum_type = xcalloc(n + 1, 1);
+	memcpy(arg->enum_type, s->p, n);
+	s->p += n;
+	return 0;
+}
+
 static int add_deref(struct sig *s, const char *at, struct arg_desc *d, int32_t offset)
 {
 	if (d->nderef == MAX_DEREFS)
@@ -245,6 +270,7 @@ static int apply_type(struct sig *s, const char *at, const struct type *t, unsig
 	}
 	arg->arg_type = t->arg_type;
 	arg->is_vtable = t->is_vtable;
+	arg->is_kernel = t->is_kernel;
 	d->fetch = t->fetch;
 	d->size = t->size;
 	d->is_signed = t->is_signed;
@@ -300,6 +326,16 @@ static int mark_naming(struct sig *s, const char *at, struct cat_arg *arg)
 	return 0;
 }
 
+/* How many places an argument takes. A uid by value is 128 bytes of stack. */
+static unsigned width_of(const struct type *t, const struct cat_arg *arg)
+{
+	if (t->fetch == FETCH_XYZ)
+		return 3;
+	if (arg->fetch.nderef)
+		return 1;
+	return t->fetch == FETCH_DIM3 ? 2 : t->fetch == FETCH_UID ? UID_BYTES / 8 : 1;
+}
+
 /* The name, placement and marks that follow a type. */
 static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, bool out,
 			  struct cat_arg *arg)
@@ -316,12 +352,17 @@ static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, b
 		rc = set_position(s, at, position, &arg->fetch);
 	if (rc)
 		return rc;
+	if (out && t->fetch >= FETCH_TEXT)
+		return fail(s, at, "'%s' is read when the call begins: no 'out'", t->name);
 	if (out && stars == 0 && arg->fetch.nderef == 0)
 		return fail(s, at, "'out' needs a pointer to read through: 'out %s*'", t->name);
 	arg->fetch.at_return = out;
 	rc = apply_type(s, at, t, stars, arg);
 	if (rc)
 		return rc;
+	s->next = position + width_of(t, arg);
+	if (t->fetch == FETCH_UID && arg->fetch.nderef == 0 && arg->fetch.source != ARG_STACK)
+		return fail(s, at, "a 'uid' that is passed by value lies on the stack: '@stackN'");
 	char number[16];
 	if (n == 0) {
 		n = (size_t)snprintf(number, sizeof(number), "arg%u", position);
@@ -354,13 +395,18 @@ static int parse_arg(struct sig *s)
 	const struct type *t = NULL;
 	int rc = parse_type(s, &t);
 	if (rc == 0)
+		rc = parse_enum(s, t, arg);
+	if (rc == 0)
 		rc = parse_arg_rest(s, at, t, out, arg);
 	if (rc == 0 && names_call)
 		rc = mark_naming(s, at, arg);
-	if (rc == 0)
+	if (rc == 0) {
 		s->entry->nargs++;
-	else
+	} else {
 		free(arg->name);
+		free(arg->enum_type);
+		arg->enum_type = NULL;
+	}
 	return rc;
 }
 
@@ -397,6 +443,21 @@ static int parse_args(struct sig *s)
 	}
 }
 
+/* '!nonzero except 600': cudaErrorNotReady is an answer. */
+static int parse_except(struct sig *s)
+{
+	size_t n = word_len(s);
+	if (!word_is(s->p, n, "except"))
+		return 0;
+	s->p += n;
+	skip_space(s);
+	unsigned v = 0;
+	int rc = parse_number(s, INT32_MAX, &v);
+	s->entry->has_except = rc == 0;
+	s->entry->error_except = (int32_t)v;
+	return rc;
+}
+
 static int parse_error_rule(struct sig *s, const struct cat_arg *arg)
 {
 	static const char *const rules[] = {
@@ -415,7 +476,7 @@ static int parse_error_rule(struct sig *s, const struct cat_arg *arg)
 			return fail(s, at, "an unsigned value is never negative");
 		s->p += n;
 		s->entry->error = (enum cat_error_rule)i;
-		return 0;
+		return parse_except(s);
 	}
 	char quoted[64];
 	return fail(s, at, "expected nonzero, negative or null after '!', found %s",
@@ -440,15 +501,21 @@ static int parse_return(struct sig *s)
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): fail() is not 0 */
 	if (t->fetch == FETCH_PYCODE)
 		return fail(s, at, "a frame is gone when its function returns");
+	if (t->fetch >= FETCH_TEXT)
+		return fail(s, at, "a '%s' is not returned", t->name);
+	rc = parse_enum(s, t, arg);
+	if (rc)
+		return rc;
 	arg->fetch.source = ARG_RETURN;
 	arg->fetch.at_return = 1;
 	rc = apply_type(s, at, t, take_stars(s), arg);
-	if (rc)
-		return rc;
-	if (take(s, "!"))
+	if (!rc && take(s, "!"))
 		rc = parse_error_rule(s, arg);
-	if (rc)
+	if (rc) {
+		free(arg->enum_type);
+		arg->enum_type = NULL;
 		return rc;
+	}
 	arg->name = xstrdup("return");
 	s->entry->nargs++;
 	s->entry->has_return = true;
@@ -492,12 +559,13 @@ int cat_signature_parse(struct cat_entry *entry, const char *sig, size_t *ret_po
 		cat_entry_free(&parsed);
 		return rc;
 	}
-	for (unsigned i = 0; i < entry->nargs; i++)
-		free(entry->args[i].name);
+	cat_args_free(entry);
 	memcpy(entry->args, parsed.args, sizeof(entry->args));
 	entry->nargs = parsed.nargs;
 	entry->has_return = parsed.has_return;
 	entry->error = parsed.error;
+	entry->has_except = parsed.has_except;
+	entry->error_except = parsed.error_except;
 	return 0;
 }
 

@@ -215,6 +215,7 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	t->opts = *opts;
 	t->plan.catalog = opts->catalog;
 	t->plan.layers = opts->layers;
+	t->plan.frequent = opts->frequent;
 	t->plan.all_entries = opts->all_entries;
 	int rc = load(t, e);
 	if (!rc) {

@@ -31,6 +31,7 @@ struct tracer_events {
 struct tracer_options {
 	const struct catalog *catalog;
 	uint32_t layers;  /* bit per enum layer */
+	bool frequent;	  /* also those of high cost */
 	bool all_entries; /* also those that are off by default */
 	enum trace_mode mode[LAYER_COUNT];
 	enum attach_method method; /* ATTACH_AUTO: the best that works */

@@ -1,0 +1,145 @@
+/* comms.c - communicators of NCCL: which ones a process has, their rank, size and identity.
+ *
+ * A communicator that is made while we trace is known from the call that made it. One that
+ * was there before, or that came of a split, is read from the process when it is first
+ * used; symbolize/nccl_layout.h finds where rank and size are in its object.
+ *
+ * Identity, the same on all ranks: of a made one the hash of its unique id, which is the
+ * "commId" of NCCL's own log; of a split one a hash of the parent's, of how many splits of
+ * the parent there were before, and of the color. One that was there before has none. */
+#include <string.h>
+
+#include "pipeline/pipeline_impl.h"
+#include "symbolize/nccl_layout.h"
+
+struct comm {
+	struct m_comm row;
+	bool device_tried;
+	uint32_t splits;
+};
+
+struct comms {
+	VEC(struct comm) list;
+	struct map64 by_handle; /* process and handle -> index in list */
+	struct nccl_layout layout;
+	bool layout_tried;
+};
+
+struct comms *comms_new(void)
+{
+	return xcalloc(1, sizeof(struct comms));
+}
+
+void comms_free(struct comms *c)
+{
+	vec_free(&c->list);
+	map64_free(&c->by_handle);
+	free(c);
+}
+
+static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
+{
+	return hash_u64(pipeline_process_key(p, tgid) ^ hash_u64(handle));
+}
+
+static struct comm *find(struct pipeline *p, uint32_t tgid, uint64_t handle)
+{
+	uint64_t i;
+	return map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &i)
+		       ? &p->comms->list.data[i]
+		       : NULL;
+}
+
+static struct comm *add(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+{
+	struct comm *c = vec_push(&p->comms->list);
+	c->row = (struct m_comm){
+		.pid = tgid, .handle = handle, .rank = -1, .device = -1, .start_ns = time_ns};
+	map64_set(&p->comms->by_handle, key_of(p, tgid, handle), p->comms->list.len - 1);
+	return c;
+}
+
+static const struct nccl_layout *layout_of(struct pipeline *p, uint32_t tgid)
+{
+	struct comms *all = p->comms;
+	if (!all->layout_tried) {
+		const struct proc_map *m = pipeline_map_named(p, tgid, "libnccl");
+		struct elf_file *f = m ? pipeline_elf(p, tgid, m) : NULL;
+		if (f) {
+			all->layout_tried = true;
+			nccl_layout_find(f, &all->layout);
+		}
+	}
+	return &all->layout;
+}
+
+static bool read_int(uint32_t tgid, uint64_t handle, uint32_t offset, int32_t most, int32_t *ret)
+{
+	int32_t v;
+	if (!offset || !pipeline_read_memory(tgid, handle + offset, &v, sizeof(v)) || v < 0 ||
+	    v > most)
+		return false;
+	*ret = v;
+	return true;
+}
+
+/* What the object itself says, where the calls did not. */
+static void read_object(struct pipeline *p, struct comm *c)
+{
+	const struct nccl_layout *l = layout_of(p, c->row.pid);
+	int32_t rank, size;
+	c->device_tried = true;
+	if (!c->row.size && read_int(c->row.pid, c->row.handle, l->size, 1 << 20, &size) &&
+	    read_int(c->row.pid, c->row.handle, l->rank, 1 << 20, &rank) && rank < size) {
+		c->row.rank = rank;
+		c->row.size = size;
+	}
+	read_int(c->row.pid, c->row.handle, l->device, 1023, &c->row.device);
+}
+
+void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init, uint64_t time_ns)
+{
+	struct comm *c = add(p, tgid, init->handle, time_ns);
+	c->row.hash = init->hash;
+	c->row.rank = init->rank;
+	c->row.size = init->size;
+	rec_put_comm(p->writer, &c->row);
+}
+
+void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t color, uint64_t handle,
+		 uint64_t time_ns)
+{
+	struct comm *from = find(p, tgid, parent);
+	uint64_t hash = 0;
+	if (from) {
+		uint64_t parts[] = {from->row.hash, from->splits++, (uint64_t)(int64_t)color};
+		hash = from->row.hash ? hash_bytes(parts, sizeof(parts)) : 0;
+	}
+	if (!handle || color < 0)
+		return; /* NCCL_SPLIT_NOCOLOR: took part, got none */
+	struct comm *c = add(p, tgid, handle, time_ns);
+	c->row.hash = hash;
+	c->row.parent = parent;
+	rec_put_comm(p->writer, &c->row);
+}
+
+void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+{
+	struct comm *c = find(p, tgid, handle);
+	if (c && c->device_tried)
+		return;
+	if (!c)
+		c = add(p, tgid, handle, time_ns);
+	read_object(p, c);
+	rec_put_comm(p->writer, &c->row);
+}
+
+void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+{
+	struct comm *c = find(p, tgid, handle);
+	if (!c)
+		return;
+	c->row.end_ns = time_ns;
+	rec_put_comm(p->writer, &c->row);
+	map64_del(&p->comms->by_handle, key_of(p, tgid, handle));
+}
