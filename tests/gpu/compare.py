@@ -93,8 +93,9 @@ def kernel_names(profile, report):
 
 
 def named(report, least):
+    """The share of launches, captured ones included, whose kernel has a name."""
     cuda = report["cuda"]
-    launches = cuda["launches"]
+    launches = cuda["launches"] + cuda["captured"]
     if not launches:
         return ["no launch was seen"]
     if cuda["named"] < least * launches:
@@ -149,15 +150,18 @@ def memory_row(made, report):
     return rows[0] if len(rows) == 1 else None
 
 
-def memory(made, report):
+def memory(made, report, running=False):
+    """running: the recording ended before the job, so that what it holds is live and not
+    leaked."""
     row = memory_row(made, report)
     if row is None:
         return ["not one row for process %d but %d" % (made["pid"], sum(
             r["pid"] == made["pid"] for r in report["memory"]))]
-    return ["%s: %s seen, %d made" % (key, row.get(key), made[key])
-            for key in ("live_bytes", "peak_bytes", "leaked_bytes", "leaked_count", "allocs",
-                        "frees")
-            if made[key] is not None and row.get(key) != made[key]]
+    none = {"leaked_bytes": 0, "leaked_count": 0} if running else {"live_bytes": 0}
+    want = dict({key: made[key] for key in ("live_bytes", "peak_bytes", "leaked_bytes",
+                                            "leaked_count", "allocs", "frees")}, **none)
+    return ["%s: %s seen, %d made" % (key, row.get(key), n) for key, n in want.items()
+            if n is not None and row.get(key) != n]
 
 
 def nvml_used(made):
@@ -173,9 +177,9 @@ def memory_nvml(made, report):
     if row is None or used is None:
         return ["nothing to compare"]
     slack = max(NVML_SLACK_BYTES, NVML_SLACK_RATIO * used)
-    if abs(row["live_bytes"] - used) > slack:
-        return ["%.0f MiB live, NVML has %.0f MiB used" % (row["live_bytes"] / 2**20,
-                                                           used / 2**20)]
+    held = row["live_bytes"] + row["leaked_bytes"]
+    if abs(held - used) > slack:
+        return ["%.0f MiB held, NVML has %.0f MiB used" % (held / 2**20, used / 2**20)]
     return []
 
 

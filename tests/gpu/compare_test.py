@@ -29,7 +29,7 @@ TRACE = [
 REPORT = {
     "kernels": [{"name": "k1(int)", "launches": 1, "graph_kernels": 1},
                 {"name": "k2()", "launches": 0, "graph_kernels": 1}],
-    "cuda": {"launches": 1, "captured": 2, "named": 1, "graph_launches": 1, "graph_kernels": 2,
+    "cuda": {"launches": 1, "captured": 2, "named": 3, "graph_launches": 1, "graph_kernels": 2,
              "graph_launches_unknown": 0},
     "copies": [{"direction": "HtoD", "kind": "copy", "calls": 1, "bytes": 100},
                {"direction": "DtoD", "kind": "set", "calls": 1, "bytes": 4}],
@@ -37,7 +37,7 @@ REPORT = {
                 "calls": 4},
                {"function": "cuMemAlloc_v2", "code": 2, "name": "CUDA_ERROR_OUT_OF_MEMORY",
                 "calls": 9}],
-    "memory": [{"pid": 5, "device": 0, "live_bytes": 300 << 20, "peak_bytes": 400 << 20,
+    "memory": [{"pid": 5, "device": 0, "live_bytes": 0, "peak_bytes": 400 << 20,
                 "leaked_bytes": 300 << 20, "leaked_count": 2, "allocs": 3, "frees": 1}],
     "collectives": [
         {"function": "ncclAllReduce", "comm_hash": "0xa1", "pid": 5, "rank": 0, "size": 2,
@@ -124,7 +124,7 @@ def _():
     notices(compare.graphs, GRAPHS, [(("cuda", "captured"), 0), (("cuda", "graph_kernels"), 4),
                                      (("cuda", "graph_launches"), 4)])
     assert not compare.named(REPORT, 1.0)
-    assert compare.named(set_at(REPORT, ("cuda", "named"), 0), 0.95)
+    assert compare.named(set_at(REPORT, ("cuda", "named"), 2), 0.95)
 
 
 @test("copies, memory and errors")
@@ -134,7 +134,11 @@ def _():
     notices(compare.memory, MEMORY, [
         (("memory", 0, key), 17) for key in ("live_bytes", "peak_bytes", "leaked_bytes",
                                              "leaked_count", "allocs", "frees", "pid")])
-    notices(compare.memory_nvml, MEMORY, [(("memory", 0, "live_bytes"), 100 << 20)])
+    notices(compare.memory_nvml, MEMORY, [(("memory", 0, "leaked_bytes"), 100 << 20)])
+    held = set_at(REPORT, ("memory", 0), dict(REPORT["memory"][0], live_bytes=300 << 20,
+                                              leaked_bytes=0, leaked_count=0))
+    assert not compare.memory(MEMORY, held, running=True)
+    assert compare.memory(MEMORY, REPORT, running=True) and compare.memory(MEMORY, held)
     notices(compare.errors, ERRORS, [(("errors", 0, "calls"), 3), (("errors", 1, "calls"), 8),
                                      (("errors", 0, "code"), 1), (("errors", 1, "name"), None)])
     only_driver = set_at(REPORT, ("errors",), REPORT["errors"][1:])

@@ -296,6 +296,34 @@ for part in ("raw", "caching", "expandable", "async"):
         t.results.note(made=made, seen=whole["memory"], nvml_used_bytes=compare.nvml_used(made))
 
 
+@check("memory-live", "gpu", "root", "eacgm")
+def _(t):
+    """The recording ends while the job holds its memory."""
+    made_path, out = t.path("made.json"), t.path("held.eacgm")
+    made = None
+    try:
+        run([t.args.eacgm, "record", "-o", out, "--layers", "cuda", "-d", 8, "--",
+             *t.job("memory", "--hold", 60, "--json", made_path)], 60)
+    finally:
+        if os.path.exists(made_path):
+            with open(made_path) as f:
+                made = json.load(f)
+            end_job(made["pid"], "memory.py")
+    if made is None:
+        raise Broken("the job had not allocated its memory after 8 s")
+    whole = t.report(out)
+    t.results.holds("what a running job holds is live", compare.memory(made, whole, running=True))
+    t.results.note(made=made, seen=whole["memory"])
+
+
+def end_job(pid, script):
+    """Ends a job that eacgm started and left running."""
+    with contextlib.suppress(OSError):
+        with open("/proc/%d/cmdline" % pid, "rb") as f:
+            if script.encode() in f.read():
+                os.kill(pid, signal.SIGKILL)
+
+
 # ---- NCCL ----
 
 @check("nccl", "gpu", "root", "torch", "eacgm")

@@ -297,6 +297,8 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--part", choices=["raw", *ALLOCATOR], default="raw")
     p.add_argument("--json", metavar="FILE", help="write the account there")
+    p.add_argument("--hold", type=float, default=0.2, metavar="SEC",
+                   help="how long to live on with what is left")
     return p.parse_args()
 
 
@@ -308,7 +310,7 @@ def main():
     run = {"raw": part_raw, "async": part_async}.get(args.part, part_caching)
     kept = run(account)
     job.write_json(args.json, dict(account.json(), part=args.part))
-    time.sleep(0.2)
+    time.sleep(args.hold)
     os._exit(0 if kept is None or kept else 1)  # nothing is freed on the way out
 
 
