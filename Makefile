@@ -10,7 +10,7 @@ TEST_PACKAGES = libcmocka-dev protobuf-compiler python3-torch util-linux
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz sanitize \
-	test-kernels bench man clean
+	test-kernels test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD) eacgm
@@ -75,6 +75,18 @@ test-kernels: setup-kernels
 	$(MAKE) all
 	ninja -C $(BUILD)
 	sh tests/kernels/run.sh $(BUILD)
+
+# Proves the CUDA and NCCL layers on a GPU host, from the unpacked tarball alone; PYTHON=... has
+# PyTorch, TARBALL=... takes one that is there already, GPU_ARGS=... goes to tests/gpu/run.py.
+PYTHON ?= python3
+TARBALL ?=
+test-gpu: $(if $(TARBALL),,dist)
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	tarball="$(TARBALL)"; \
+	[ -n "$$tarball" ] || tarball=$(BUILD)/eacgm-$$($(BUILD)/eacgm --version | awk '{print $$2}')-x86_64.tar.gz; \
+	tar -xzf "$$tarball" -C "$$dir"; \
+	$(MAKE) --no-print-directory -C "$$dir"/eacgm-*/ test-gpu PYTHON="$(PYTHON)" \
+		OUT="$(abspath $(BUILD))/gpu" ARGS="$(GPU_ARGS)"
 
 bench: setup-test
 	$(call install,bpftrace)

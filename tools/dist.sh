@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the tarball: the one binary, its man pages, completion and licence. The binary may
-# need nothing but glibc, of version 2.36 at most.
+# Makes the tarball: the one binary, its man pages, completion and licence, and the tests that
+# a GPU host can run with nothing else (make test-gpu). The binary may need nothing but glibc,
+# of version 2.36 at most.
 # usage: dist.sh BUILD
 set -eu
 build=$1
@@ -19,11 +20,14 @@ if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.3
 fi
 ninja -C "$build" man >/dev/null
 rm -rf "$stage"
-mkdir -p "$stage/man" "$stage/completion" "$stage/licenses"
+mkdir -p "$stage/man" "$stage/completion" "$stage/licenses" "$stage/tests"
 strip -o "$stage/eacgm" "$build/eacgm"
 cp "$build"/*.1 "$stage/man/"
 cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"
+cp -R tests/gpu "$stage/tests/"
+find "$stage/tests" -name __pycache__ -prune -exec rm -r {} +
+mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
 for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libstdc++6; do
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
