@@ -9,5 +9,6 @@
 #include "open_calls.h"
 #include "tasks.h"
 #include "unwind.h"
+#include "xid.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

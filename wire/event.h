@@ -126,6 +126,7 @@ enum record_kind {
 	REC_MAPS = 7,	/* the dynamic linker changed the mappings of a traced process */
 	REC_UNWIND = 8, /* return addresses to exchange before a task goes on */
 	REC_TEXT = 9,
+	REC_XID = 10,
 };
 
 enum call_flags {
@@ -201,6 +202,15 @@ struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	char comm[16];
 };
 
+struct rec_xid {
+	__u8 kind; /* REC_XID */
+	__u8 pad[3];
+	__u32 code;
+	__u64 time_ns;
+	char bus[32];	/* PCI address as the driver writes it: "0000:00:06" */
+	char text[256]; /* the driver's sentence */
+};
+
 #define UNWIND_SLOTS 64 /* as many pending return probes as the kernel allows a task */
 struct rec_unwind {
 	__u8 kind; /* REC_UNWIND */
@@ -263,6 +273,7 @@ _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
 _Static_assert(sizeof(struct probe_desc) == 8 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
 _Static_assert(sizeof(struct rec_task) == 56, "rec_task");
+_Static_assert(sizeof(struct rec_xid) == 304, "rec_xid");
 _Static_assert(sizeof(struct rec_unwind) == 24 + 16 * UNWIND_SLOTS, "rec_unwind");
 _Static_assert(sizeof(struct hist_key) == 16, "hist_key");
 #endif

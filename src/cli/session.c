@@ -374,6 +374,7 @@ static void stop_recording(struct session *s)
 	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open calls", e.msg);
 	collector_procfs.sample(s->procfs, session_now_ns(), emit_counter, s);
+	gpus_stop(s);
 	note_missing(s);
 	session_write_end(s);
 	mover_stop(s);
@@ -394,6 +395,7 @@ static int run(struct session *s, struct err *e)
 	sigset_t old;
 	int signal_fd = open_signals(&old), timer_fd = open_timer();
 	int rc = mover_start(s, e);
+	gpus_start(s);
 	tracer_hook_loaders(s->tracer);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
@@ -403,6 +405,7 @@ static int run(struct session *s, struct err *e)
 		follow(s, signal_fd, timer_fd);
 		stop_recording(s);
 	}
+	gpus_stop(s);
 	mover_stop(s);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	close(signal_fd);

@@ -100,6 +100,7 @@ void session_watch_pid(struct session *s, pid_t pid)
 	*vec_push(&s->live) = pid;
 	s->had_targets = true;
 	collector_procfs.add_pid(s->procfs, pid);
+	gpus_watch_pid(s, pid, true);
 }
 
 void session_unwatch_pid(struct session *s, pid_t pid)
@@ -109,6 +110,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 			continue;
 		s->live.data[i] = s->live.data[--s->live.len];
 		collector_procfs.del_pid(s->procfs, pid);
+		gpus_watch_pid(s, pid, false);
 		return;
 	}
 }
@@ -129,6 +131,11 @@ static void on_note(void *ctx, const char *subject, const char *reason)
 	pipeline_note(s->pipeline, subject, reason);
 }
 
+static void on_xid(void *ctx, const struct rec_xid *xid)
+{
+	gpus_xid(ctx, xid);
+}
+
 struct tracer_events session_events(struct session *s)
 {
 	return (struct tracer_events){
@@ -136,6 +143,7 @@ struct tracer_events session_events(struct session *s)
 		.on_maps = on_maps,
 		.on_task = on_task,
 		.on_note = on_note,
+		.on_xid = on_xid,
 		.ctx = s,
 	};
 }

@@ -8,6 +8,12 @@
 #include "collect/collector.h"
 #include "pipeline/pipeline.h"
 
+/* Where a GPU is on the bus: Xid errors are told by that. */
+struct seen_gpu {
+	uint32_t index;
+	unsigned domain, bus, device;
+};
+
 struct session {
 	const struct session_options *opts;
 	struct tracer *tracer;
@@ -26,6 +32,15 @@ struct session {
 	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */
 	atomic_bool write_failed;
 	struct err write_error; /* set before write_failed */
+
+	struct collector *gpu; /* session_gpu.c's, under gpu_lock until its thread runs */
+	pthread_mutex_t gpu_lock;
+	VEC(pid_t) gpu_pids; /* to be watched once NVML is open */
+	pthread_t gpu_thread;
+	bool gpus_asked;
+	atomic_bool stop_gpu;
+	uint64_t gpu_sample_ns;
+	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
 	uint64_t start_ns;
 	bool probes_on;	      /* bursts */
@@ -48,6 +63,13 @@ void session_unwatch_pid(struct session *s, pid_t pid);
 /* session_mover.c: the threads that move records into the recording, and it to the disk. */
 int mover_start(struct session *s, struct err *e);
 void mover_stop(struct session *s);
+
+/* session_gpu.c: the thread that asks the GPUs. */
+void gpus_start(struct session *s);
+void gpus_stop(struct session *s);
+/* What the driver says of an error, put to the GPU it names. */
+void gpus_xid(struct session *s, const struct rec_xid *xid);
+void gpus_watch_pid(struct session *s, pid_t pid, bool watched);
 
 /* What the recording says of its own making: at the start, and at the end. */
 void session_write_metas(struct session *s, double probe_ns_each);

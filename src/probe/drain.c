@@ -45,6 +45,11 @@ static int on_control(void *ctx, void *data, size_t len)
 {
 	struct tracer *t = ctx;
 	const struct rec_task *task = data;
+	if (len >= sizeof(struct rec_xid) && task->kind == REC_XID) {
+		if (t->opts.events.on_xid)
+			t->opts.events.on_xid(t->opts.events.ctx, data);
+		return 0;
+	}
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */

@@ -78,6 +78,7 @@ static int try_load(struct tracer *t, bool can_hold)
 		return -errno;
 	choose_programs(t, can_hold);
 	set_configuration(t);
+	xid_prepare(t);
 	int rc = eacgm_bpf__load(t->bpf);
 	if (rc) {
 		eacgm_bpf__destroy(t->bpf);
@@ -232,6 +233,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		rc = tracer_guard_start(t, e);
 	if (!rc)
 		rc = attach_tasks(t, e);
+	if (!rc && opts->layers & 1u << LAYER_GPU)
+		xid_attach(t);
 	if (rc) {
 		tracer_close(t);
 		return rc;
@@ -395,6 +398,7 @@ void tracer_close(struct tracer *t)
 		t->linger = true; /* other processes that map our files have return probes too */
 	files_free(&t->files);
 	tracer_guard_stop(t);
+	xid_detach(t);
 	for (size_t i = 0; i < 3; i++)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);

@@ -25,6 +25,7 @@ struct tracer_events {
 	void (*on_maps)(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids);
 	void (*on_task)(void *ctx, const struct rec_task *task);
 	void (*on_note)(void *ctx, const char *subject, const char *reason);
+	void (*on_xid)(void *ctx, const struct rec_xid *xid);
 	void *ctx;
 };
 
@@ -48,6 +49,9 @@ struct tracer_options {
 /* Loads everything; nothing is attached but forks, execs and exits. Fails with a
  * sentence that says what is missing (root, BTF, kernel feature). */
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
+
+/* Xid errors come through on_xid: the driver has a tracepoint for them. */
+bool tracer_sees_xid(const struct tracer *t);
 
 /* Makes a process a target (its later children follow by themselves). */
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);

@@ -27,6 +27,8 @@ struct tracer {
 	struct ring_buffer *rings;
 	struct ring_buffer *control;
 	struct bpf_link *task_links[3];
+	bool xid_known; /* the driver's tracepoint is there */
+	struct bpf_link *xid_link;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
 };
@@ -46,5 +48,10 @@ int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
 void tracer_guard_keep(struct tracer *t, int link_fd);
 void tracer_guard_stop(struct tracer *t);
+
+/* xid.c: the GPU driver's error messages; prepared before loading. */
+void xid_prepare(struct tracer *t);
+void xid_attach(struct tracer *t);
+void xid_detach(struct tracer *t);
 
 uint64_t tracer_now_ns(void);

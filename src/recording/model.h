@@ -157,8 +157,9 @@ struct m_window {
 
 /* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */
 struct m_gpu {
-	uint32_t index;	 /* NVML's; of instances counted on after the last GPU */
-	int32_t parent;	 /* instances: index of the GPU they are a part of, else -1 */
+	uint32_t index;	 /* NVML's; of an instance: within its GPU */
+	int32_t parent;	 /* of an instance the index of its GPU, else -1. Entities of counters:
+			  * "gpu INDEX", "gpu PARENT mig INDEX" */
 	uint32_t uuid;	 /* string */
 	uint32_t name;	 /* string: "NVIDIA H200" */
 	uint32_t bus_id; /* string: PCI, "00000000:00:06.0" */
