@@ -12,7 +12,8 @@
 #define LIST_NS	  (10 * S) /* how often they, and their MIG instances, are listed */
 #define REPORT_NS (1 * S)  /* how often the collector's own cost is told */
 
-/* Questions that are wanted less often than this are spread over the first second. */
+/* Rare questions are first asked one after the other: within a second, or five for those that
+ * are wanted every ten. */
 #define SPREAD_FROM_NS (500 * MS)
 
 static uint64_t read_clock(clockid_t id)
@@ -62,12 +63,13 @@ static double physical_gpus(const struct collector *c)
 	return n > 0 ? n : 1;
 }
 
-/* Rare questions of all devices in one sample would make it a long one. */
+/* All of them in one sample would make it a long one. */
 static void spread(struct pace *p, size_t number, uint64_t now_ns)
 {
 	if (p->last_ns || p->wanted_ns < SPREAD_FROM_NS)
 		return;
-	p->last_ns = now_ns - p->wanted_ns + number % 10 * 100 * MS;
+	uint64_t step_ns = p->wanted_ns < LIST_NS ? 100 * MS : 500 * MS;
+	p->last_ns = now_ns - p->wanted_ns + number % 10 * step_ns;
 }
 
 static void failed(struct collector *c, struct device *d, struct task *t, size_t k, int rc,

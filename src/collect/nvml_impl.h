@@ -81,6 +81,7 @@ struct device {
 	struct rate link_tx, link_rx, pcie_tx, pcie_rx;
 	uint64_t samples_seen_us;
 	VEC(uint32_t) on_gpu; /* watched processes that were on it at the last look */
+	bool no_process;      /* nobody was */
 	struct gpm gpm;
 };
 

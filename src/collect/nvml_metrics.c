@@ -488,7 +488,7 @@ const struct nvml_metric nvml_metrics[] = {
 	{"temperature", OF_GPU, 500 * MS, ask_temperature},
 	{"gpm", OF_GPU | OF_INSTANCE, 500 * MS, ask_gpm},
 	{"processes", OF_GPU | OF_INSTANCE, 1 * S, ask_processes},
-	{"process_utilization", OF_GPU, 1 * S, ask_process_utilization},
+	{"process_utilization", OF_GPU, 2 * S, ask_process_utilization},
 	{"nvlink_rates", OF_GPU, 1 * S, ask_nvlink_rates},
 	{"pcie_rates", OF_GPU, 2 * S, ask_pcie_rates},
 	{"memory_temperature", OF_GPU, 2 * S, ask_memory_temperature},

@@ -71,6 +71,7 @@ int ask_processes(struct collector *c, struct device *d, uint64_t now_ns)
 			other_bytes += known ? (double)p->used_bytes : 0;
 		}
 	}
+	d->no_process = !n;
 	tell(c, d, "processes", n);
 	tell(c, d, "other_processes", others);
 	tell(c, d, "other_memory_bytes", other_bytes);
@@ -151,6 +152,10 @@ int ask_process_utilization(struct collector *c, struct device *d, uint64_t now_
 		clock_gettime(CLOCK_REALTIME, &t);
 		d->samples_seen_us =
 			(uint64_t)(t.tv_sec - 1) * 1000000 + (uint64_t)t.tv_nsec / 1000;
+	}
+	if (d->no_process) { /* finding out that nobody did anything takes milliseconds */
+		tell(c, d, "other_sm_ratio", 0);
+		return NVML_OK;
 	}
 	int rc = list_samples(c, d, &n);
 	if (rc != NVML_OK)

@@ -215,7 +215,7 @@ static void values_have_their_units(void **state)
 		  "gpu 0 gpm_sm 50\ngpu 0 gpm_tensor 25\ngpu 0 gpm_pcie_tx_mib 2\n"
 		  "gpu 0 link_crc 4\n");
 	open_fake(f);
-	run_ticks(f, 30);
+	run_ticks(f, 50);
 	assert_value(f, "gpu 0", "sm_ratio", 0.87);
 	assert_value(f, "gpu 0", "memory_ratio", 0.41);
 	assert_value(f, "gpu 0", "temperature_celsius", 63);
@@ -362,9 +362,12 @@ static void processes_are_told_apart(void **state)
 	assert_int_equal(rows_of(f, "gpu 0 pid 100", "memory_used_bytes"), 0);
 	assert_value(f, "gpu 0", "other_memory_bytes", 6750);
 	script(f, "");
-	run_ticks(f, 20);
+	run_ticks(f, 40);
 	assert_value(f, "gpu 0", "processes", 0);
 	assert_value(f, "gpu 0", "other_sm_ratio", 0);
+	uint64_t before = f->calls("DeviceGetProcessUtilization");
+	run_ticks(f, 60); /* nobody is there: nobody is asked about */
+	assert_int_equal(f->calls("DeviceGetProcessUtilization"), before);
 }
 
 /* More processes than any first guess of a buffer's size. */
