@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""gpu_overhead.py - what tracing costs GPT-2 training on a GPU, in interleaved pairs.
+
+One training process per load goes on all the time and is told when to train how many steps;
+eacgm attaches to it and leaves it again. A pair is a segment untraced and a segment traced,
+one right after the other, the order changing from pair to pair; its figure is the ratio of
+the median step times (of the mean ones for bursts, which a median does not see). All
+configurations take turns and their order rotates, so that a slow minute of the machine meets
+all of them. Segments are short for the same reason. Loads: launch-bound (batch 1 x 128) and
+gpu-bound (8 x 1024).
+
+torch.profiler and cProfile are switched on for a segment in the same way. torch.profiler runs
+in a second process of the same load, because CUPTI goes on costing a little in a process that
+it was used in; what it is compared with is the first process, as for all. "attached before" is
+a segment right after eacgm attached to the job and left it. Needs root, a GPU, and a Python
+with PyTorch."""
+
+import argparse
+import json
+import os
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import common
+import to_markdown
+from common import Failed
+
+JOB = os.path.join(common.ROOT, "tests", "gpu", "jobs", "gpt2.py")
+START_SECONDS = 180  # until a job has imported PyTorch and warmed up
+SEGMENT_SECONDS = 120  # that a segment may take at most
+BURST_MIN_MS = 50
+BURST_OF = 20
+SAID = re.compile(r"eacgm: (\d+) calls in ([0-9.]+) s, lost (\d+)")
+
+
+class Load:
+    def __init__(self, name, batch, seq, steps):
+        self.name, self.batch, self.seq, self.steps = name, batch, seq, steps
+
+
+LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16)]
+
+
+class Config:
+    """eacgm: options of record, None if it does not run. way: how the job runs the segment
+    (gpt2.py --serve). before: eacgm comes and goes before the segment."""
+
+    def __init__(self, name, eacgm=None, way="none", before=False, burst=False):
+        self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
+        self.burst, self.by = burst, "mean_ms" if burst else "median_ms"
+        self.apart = way.startswith("torch.profiler")
+
+
+def configs():
+    return [
+        Config("default layers", eacgm=[]),
+        Config("all layers, trace", eacgm=["--layers", "all"]),
+        Config("stats", eacgm=["--mode", "stats"]),
+        Config("tail", eacgm=["--mode", "tail"]),
+        Config("burst 1/%d" % BURST_OF, eacgm=[], burst=True),
+        Config("attached before", eacgm=[], before=True),
+        Config("cProfile", way="cProfile"),
+        Config("torch.profiler", way="torch.profiler"),
+        Config("torch.profiler, stacks", way="torch.profiler-stacks"),
+    ]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    common.add_common(p)
+    names = [c.name for c in configs()]
+    p.add_argument("--eacgm", metavar="PATH", help="default: BUILD/eacgm")
+    p.add_argument("--python", default=sys.executable,
+                   help="that has PyTorch (default: %(default)s)")
+    p.add_argument("--load", action="append", choices=[x.name for x in LOADS],
+                   help="only this load, may be repeated")
+    p.add_argument("--only", action="append", choices=names, metavar="CONFIG",
+                   help="only this configuration, may be repeated: %s" % "; ".join(names))
+    p.add_argument("--pairs", type=int, default=10)
+    p.add_argument("--steps", type=int, help="of a segment (default: %s)" % ", ".join(
+        "%d %s" % (x.steps, x.name) for x in LOADS))
+    p.add_argument("--seconds", type=float, default=60, metavar="SEC",
+                   help="that one configuration of one load may take; fewer pairs are made when "
+                   "it is over (default: %(default)s)")
+    p.add_argument("--warmup", type=int, default=20)
+    p.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
+    args = p.parse_args()
+    args.eacgm = os.path.abspath(args.eacgm or os.path.join(args.build, "eacgm"))
+    if args.pairs < 1 or args.seconds <= 0 or (args.steps is not None and args.steps < 1):
+        p.error("--pairs, --seconds and --steps are positive")
+    return args
+
+
+# ---- the job ----
+
+class Job:
+    """A training process that trains when it is told to."""
+
+    def __init__(self, args, load, log):
+        self.log = log
+        with open(log, "w") as err:
+            self.p = subprocess.Popen(
+                [args.python, JOB, "--serve", "--batch", str(load.batch), "--seq", str(load.seq),
+                 "--warmup", str(args.warmup), "--device", args.device],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
+                start_new_session=True)
+        self.rest = b""
+        try:
+            while self.line(START_SECONDS) != "ready":
+                pass
+        except BaseException:
+            self.end()
+            raise
+
+    def line(self, seconds):
+        until = time.monotonic() + seconds
+        while b"\n" not in self.rest:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self.p.stdout], [], [], left)[0]:
+                raise Failed("the job said nothing for %d s" % seconds)
+            more = os.read(self.p.stdout.fileno(), 65536)
+            if not more:
+                with open(self.log, errors="replace") as f:
+                    raise Failed("the job ended: " + (f.read().strip() or "no output")[-600:])
+            self.rest += more
+        line, self.rest = self.rest.split(b"\n", 1)
+        return line.decode(errors="replace").strip()
+
+    def run(self, steps, way="none"):
+        self.p.stdin.write(("run %d %s\n" % (steps, way)).encode())
+        self.p.stdin.flush()
+        return json.loads(self.line(SEGMENT_SECONDS))
+
+    def end(self):
+        common.end_group(self.p)
+        self.p.stdin.close()
+        self.p.stdout.close()
+
+
+class Attached:
+    """eacgm, attached to a job from `with` on; what it said is there afterwards."""
+
+    def __init__(self, args, pid, recording, options):
+        self.err = recording + ".err"
+        self.said = self.attach_s = None
+        self.cmd = [args.eacgm, "record", "-p", str(pid), "-o", recording, *options]
+
+    def text(self):
+        with open(self.err, errors="replace") as f:
+            return f.read()
+
+    def __enter__(self):
+        began = time.monotonic()
+        with open(self.err, "w") as err:
+            self.p = subprocess.Popen(self.cmd, stdin=subprocess.DEVNULL, stderr=err,
+                                      stdout=subprocess.DEVNULL, start_new_session=True)
+        while "attached" not in self.text():
+            if self.p.poll() is not None:
+                raise Failed("%s ended with %d: %s" % (" ".join(self.cmd), self.p.returncode,
+                                                       self.text().strip()[-400:]))
+            if time.monotonic() > began + 60:
+                common.end_group(self.p)
+                raise Failed("eacgm did not attach in 60 s")
+            time.sleep(0.01)
+        self.attach_s = time.monotonic() - began
+        return self
+
+    def __exit__(self, *error):
+        if error[0] or self.p.poll() is not None:
+            common.end_group(self.p)
+            if not error[0]:
+                raise Failed("eacgm ended by itself: %s" % self.text().strip()[-400:])
+            return
+        self.p.send_signal(signal.SIGINT)
+        try:
+            self.p.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            common.end_group(self.p)
+            raise Failed("eacgm did not end in 60 s") from None
+        m = SAID.search(self.text())
+        if self.p.returncode or not m:
+            raise Failed("eacgm ended with %d: %s" % (self.p.returncode,
+                                                      self.text().strip()[-400:]))
+        self.said = {"calls": int(m.group(1)), "seconds": float(m.group(2)),
+                     "lost": int(m.group(3))}
+
+
+# ---- pairs ----
+
+class Measured:
+    """What is known of one configuration under one load."""
+
+    def __init__(self, config, steps):
+        self.config, self.steps, self.options = config, steps, config.eacgm
+        self.pairs, self.said, self.summary, self.seconds = [], [], None, 0.0
+        self.failed = None
+
+    def segment(self, args, job, recording):
+        """One traced segment."""
+        if self.options is None:
+            return job.run(self.steps, self.config.way)
+        with Attached(args, job.p.pid, recording, self.options) as eacgm:
+            made = None if self.config.before else job.run(self.steps)
+        self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s))
+        return made or job.run(self.steps)
+
+    def pair(self, args, i, clean, job, recording):
+        began = time.monotonic()
+        if i % 2:
+            new = self.segment(args, job, recording)
+            old = clean.run(self.steps)
+        else:
+            old = clean.run(self.steps)
+            new = self.segment(args, job, recording)
+        self.pairs.append((old, new))
+        if self.options is not None and self.summary is None and not self.config.before:
+            self.summary = common.summary_of(args.eacgm, recording)
+        if os.path.exists(recording):
+            os.unlink(recording)
+        self.seconds += time.monotonic() - began
+
+    def wants_more(self, args):
+        if self.failed or len(self.pairs) >= args.pairs:
+            return False
+        return not self.pairs or self.seconds * (1 + 1 / len(self.pairs)) <= args.seconds
+
+    def result(self):
+        by = self.config.by
+        row = {"config": self.config.name, "by": by, "steps": self.steps,
+               "options": self.options, "seconds": self.seconds}
+        if self.failed:
+            row["failed"] = self.failed
+        if not self.pairs:
+            return row
+        row.update({
+            "ratio": common.interval([new[by] / old[by] for old, new in self.pairs]),
+            "p99_ratio": common.interval([new["p99_ms"] / old["p99_ms"]
+                                          for old, new in self.pairs]),
+            "untraced_ms": statistics.median(old[by] for old, _ in self.pairs),
+            "traced_ms": statistics.median(new[by] for _, new in self.pairs),
+            "pairs": [{"untraced_ms": o[by], "traced_ms": n[by]} for o, n in self.pairs]})
+        if self.said:
+            row.update({"calls": statistics.median(s["calls"] for s in self.said),
+                        "lost": sum(s["lost"] for s in self.said),
+                        "attach_s": statistics.median(s["attach_s"] for s in self.said)})
+        if self.summary:
+            row["summary"] = self.summary
+            row["collector_cpu_ratio"] = (self.summary["collector_cpu_s"] /
+                                          self.summary["duration_s"])
+        return row
+
+
+def prepare_burst(args, m, job, step_ms, recording):
+    """A period of one step, or the shortest that eacgm takes; a segment of four rounds."""
+    for on_ms in (max(1, round(step_ms)), BURST_MIN_MS):
+        m.options = ["--burst", "1/%d:%d" % (BURST_OF, on_ms)]
+        try:
+            with Attached(args, job.p.pid, recording, m.options):
+                pass
+            break
+        except Failed:
+            if on_ms == BURST_MIN_MS:
+                raise
+    m.steps = max(m.steps, round(4 * BURST_OF * on_ms / step_ms))
+
+
+def run_load(args, load, folder):
+    chosen = [c for c in configs() if not args.only or c.name in args.only]
+    steps = args.steps or load.steps
+    rows = [Measured(c, steps) for c in chosen]
+    jobs, recording = [], os.path.join(folder, "run.eacgm")
+    common.say("%s: starting" % load.name)
+    try:
+        jobs.append(Job(args, load, os.path.join(folder, "clean.log")))
+        if any(c.apart for c in chosen):
+            jobs.append(Job(args, load, os.path.join(folder, "apart.log")))
+        step_ms = jobs[0].run(steps)["median_ms"]
+        for m in rows:
+            if m.config.burst:
+                prepare_burst(args, m, jobs[0], step_ms, recording)
+        for i in range(args.pairs):
+            turn = i % len(rows)
+            for m in rows[turn:] + rows[:turn]:
+                if not m.wants_more(args):
+                    continue
+                common.say("%s: %s, pair %d of %d" % (load.name, m.config.name, i + 1,
+                                                      args.pairs))
+                try:
+                    m.pair(args, i, jobs[0], jobs[-1] if m.config.apart else jobs[0], recording)
+                except Failed as e:
+                    if any(j.p.poll() is not None for j in jobs):
+                        raise
+                    m.failed = str(e)
+    finally:
+        for j in jobs:
+            j.end()
+        common.said()
+    return [m.result() for m in rows]
+
+
+# ---- output ----
+
+HEADS = ["configuration", "untraced ms", "traced ms", "overhead", "95 %", "p99", "pairs", "calls",
+         "lost", "collector CPU"]
+
+
+def percent(ratio):
+    return "%+.1f %%" % ((ratio - 1) * 100)
+
+
+def cells(rows):
+    table = []
+    for r in rows:
+        name = r["config"] + (" (mean)" if r["by"] == "mean_ms" else "")
+        if "ratio" not in r:
+            table.append([name] + ["-"] * (len(HEADS) - 1))
+            continue
+        q = r["ratio"]
+        table.append([
+            name, "%.3f" % r["untraced_ms"], "%.3f" % r["traced_ms"], percent(q["median"]),
+            "%s .. %s" % (percent(q["low"]), percent(q["high"])),
+            percent(r["p99_ratio"]["median"]), q["n"],
+            "%d" % r["calls"] if "calls" in r else "-", r.get("lost", "-"),
+            "%.1f %%" % (100 * r["collector_cpu_ratio"]) if "collector_cpu_ratio" in r else "-"])
+    return table
+
+
+def main():
+    args = arguments()
+    loads = [x for x in LOADS if not args.load or x.name in args.load]
+    results = common.Results("gpu_overhead", args.eacgm, {
+        "pairs": args.pairs, "seconds": args.seconds, "steps": args.steps,
+        "warmup": args.warmup})
+    results["loads"] = {}
+    for load in loads:
+        with tempfile.TemporaryDirectory(prefix="eacgm-bench-") as folder:
+            rows = run_load(args, load, folder)
+        results.data["loads"][load.name] = {"batch": load.batch, "seq": load.seq, "configs": rows}
+        results.write(args.json)  # what is measured is kept, whatever comes next
+        common.print_table("GPT-2, %s: batch %d x %d" % (load.name, load.batch, load.seq),
+                           HEADS, cells(rows))
+        for r in rows:
+            if "failed" in r:
+                print("%s failed: %s" % (r["config"], r["failed"]))
+    print("\nAs Markdown:\n")
+    for name, load in results.data["loads"].items():
+        print("#### GPT-2, %s (batch %d x %d)\n" % (name, load["batch"], load["seq"]))
+        to_markdown.table(HEADS, cells(load["configs"]))
+    return 1 if any("failed" in r for load in results.data["loads"].values()
+                    for r in load["configs"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(common.main_of(main))
