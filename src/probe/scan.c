@@ -214,17 +214,24 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 
 /* ---- processes ---- */
 
-static void tell_maps(struct tracer *t, pid_t pid, proc_maps_t *maps)
+static void tell_maps(struct tracer *t, pid_t pid, const proc_maps_t *maps)
 {
 	if (!t->opts.events.on_maps)
 		return;
+	proc_maps_t copy = {0};
+	for (size_t i = 0; i < maps->len; i++) {
+		struct proc_map *m = vec_push(&copy);
+		*m = maps->data[i];
+		m->path = xstrdup(m->path);
+	}
 	const char **build_ids = xcalloc(maps->len, sizeof(*build_ids));
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
 		const struct probed_file *f = files_find(&t->files, m->device, m->inode);
 		build_ids[i] = f ? f->build_id : "";
 	}
-	t->opts.events.on_maps(t->opts.events.ctx, pid, maps, build_ids);
+	t->opts.events.on_maps(t->opts.events.ctx, pid, &copy, build_ids);
+	proc_maps_free(&copy);
 	free(build_ids);
 }
 
@@ -349,9 +356,9 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 	int fresh = 0;
 	bool guarded = scan_pass(t, pid, &maps, false, &fresh);
 	exclude_unsafe(t, pid, &maps);
+	tell_maps(t, pid, &maps); /* before the first call is seen: names are looked up by them */
 	if (guarded)
 		scan_pass(t, pid, &maps, true, &fresh);
-	tell_maps(t, pid, &maps);
 	proc_maps_free(&maps);
 	return fresh;
 }
