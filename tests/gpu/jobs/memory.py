@@ -273,9 +273,9 @@ def part_async(account):
 class TorchAccount(Account):
     """The account is PyTorch's own: bytes it holds from CUDA, in use or not."""
 
-    def __init__(self, nvml):
+    def __init__(self, nvml, expandable):
         super().__init__(nvml)
-        self.stats = {}
+        self.stats, self.expandable = {}, expandable
 
     def live_bytes(self):
         return self.stats.get("reserved_bytes.all.current", 0)
@@ -288,9 +288,11 @@ class TorchAccount(Account):
 
     def json(self):
         s = self.stats
+        # PyTorch does not tell how many pieces an expandable segment consists of
+        told = not self.expandable
         return dict(super().json(), peak_bytes=s["reserved_bytes.all.peak"],
-                    allocs=s.get("num_device_alloc"), frees=s.get("num_device_free"),
-                    leaked_count=None)
+                    allocs=s.get("num_device_alloc") if told else None,
+                    frees=s.get("num_device_free") if told else None, leaked_count=None)
 
 
 def arguments():
@@ -306,7 +308,10 @@ def main():
     args = arguments()
     if ALLOCATOR.get(args.part):
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = ALLOCATOR[args.part]
-    account = (TorchAccount if args.part in ("caching", "expandable") else Account)(job.Nvml())
+    nvml = job.Nvml()
+    account = Account(nvml)
+    if args.part in ("caching", "expandable"):
+        account = TorchAccount(nvml, args.part == "expandable")
     run = {"raw": part_raw, "async": part_async}.get(args.part, part_caching)
     kept = run(account)
     job.write_json(args.json, dict(account.json(), part=args.part))
