@@ -15,6 +15,7 @@ import nccl  # noqa: E402
 
 TRACE = [
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "args": {"correlation": 7}},
+    {"ph": "X", "cat": "cuda_driver", "name": "cuGraphLaunch", "args": {"correlation": 7}},
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": 8}},
     {"ph": "X", "cat": "kernel", "name": "k1(int)", "args": {"correlation": 8,
                                                             "graph node id": 0}},

@@ -42,7 +42,7 @@ class Broken(Exception):
 
 
 def check(name, *needs):
-    """needs: gpu, root, torch, eacgm."""
+    """needs: gpu, root, torch."""
     def add(fn):
         checks.append((name, needs, fn))
         return fn
@@ -60,6 +60,8 @@ def arguments():
     p.add_argument("--list", action="store_true", help="names of the checks")
     args = p.parse_args()
     args.eacgm = os.path.abspath(args.eacgm)
+    if not os.access(args.eacgm, os.X_OK) and not args.list:
+        p.error("%s cannot be run" % args.eacgm)
     args.out = args.out or tempfile.mkdtemp(prefix="eacgm-gpu-")
     return args
 
@@ -96,7 +98,9 @@ class Results:
         path = os.path.join(self.folder, "figures.json")
         with open(path + ".part", "w") as f:
             json.dump({"host": host, "passed": self.passed, "failed": self.failed,
-                       "skipped": self.skipped, "checks": self.figures}, f, indent=1)
+                       "skipped": self.skipped, "seconds": sum(
+                           c.get("seconds_taken", 0) for c in self.figures.values()),
+                       "checks": self.figures}, f, indent=1)
             f.write("\n")
         os.replace(path + ".part", path)
         return path
@@ -156,8 +160,6 @@ class Host:
             return "no NVIDIA GPU here"
         if need == "root" and os.geteuid() != 0:
             return "needs root"
-        if need == "eacgm" and not os.access(self.args.eacgm, os.X_OK):
-            return "%s cannot be run" % self.args.eacgm
         if need == "torch" and not self.has_torch():
             return "%s has no PyTorch" % self.args.python
         return None
@@ -241,23 +243,23 @@ def _(t):
     tap(t, run([sys.executable, os.path.join(HERE, "compare_test.py")], 60, good=(0, 1))[0])
 
 
-@check("gpt2", "gpu", "root", "torch", "eacgm")
+@check("gpt2", "gpu", "root", "torch")
 def _(t):
     made, _ = kernels(t, [], "gpt2", "--steps", 10)
     t.results.note(kernels_per_step=sum(made["kernels"].values()) / made["steps"])
 
 
-@check("cnn", "gpu", "root", "torch", "eacgm")
+@check("cnn", "gpu", "root", "torch")
 def _(t):
     kernels(t, ["--layers", "cuda"], "cnn")
 
 
-@check("generate", "gpu", "root", "torch", "eacgm")
+@check("generate", "gpu", "root", "torch")
 def _(t):
     kernels(t, ["--layers", "cuda"], "generate")
 
 
-@check("graph", "gpu", "root", "torch", "eacgm")
+@check("graph", "gpu", "root", "torch")
 def _(t):
     made, window = kernels(t, ["--layers", "cuda"], "graph")
     if made["graph_kernels_made"] is None:
@@ -268,7 +270,7 @@ def _(t):
 
 # ---- copies, errors, memory ----
 
-@check("copies", "gpu", "root", "eacgm")
+@check("copies", "gpu", "root")
 def _(t):
     made, window, whole = t.recorded_job(["--layers", "cuda"], "copies")
     t.results.holds("calls and bytes by direction", compare.copies(made["copies"], window))
@@ -276,7 +278,7 @@ def _(t):
     t.results.note(made=made["copies"], seen=window["copies"])
 
 
-@check("errors", "gpu", "root", "eacgm")
+@check("errors", "gpu", "root")
 def _(t):
     made, _, whole = t.recorded_job(["--layers", "cuda"], "errors")
     t.results.holds("failed calls by function and code", compare.errors(made["errors"], whole))
@@ -284,7 +286,7 @@ def _(t):
 
 
 for part in ("raw", "caching", "expandable", "async"):
-    @check("memory-" + part, "gpu", "root", "eacgm", *(["torch"] if part != "raw" else []))
+    @check("memory-" + part, "gpu", "root", *(["torch"] if part != "raw" else []))
     def _(t, part=part):
         made, _, whole = t.recorded_job(["--layers", "cuda"], "memory", "--part", part)
         t.results.holds("live, peak and leaked memory", compare.memory(made, whole))
@@ -296,7 +298,7 @@ for part in ("raw", "caching", "expandable", "async"):
         t.results.note(made=made, seen=whole["memory"], nvml_used_bytes=compare.nvml_used(made))
 
 
-@check("memory-live", "gpu", "root", "eacgm")
+@check("memory-live", "gpu", "root")
 def _(t):
     """The recording ends while the job holds its memory."""
     made_path, out = t.path("made.json"), t.path("held.eacgm")
@@ -326,7 +328,7 @@ def end_job(pid, script):
 
 # ---- NCCL ----
 
-@check("nccl", "gpu", "root", "torch", "eacgm")
+@check("nccl", "gpu", "root", "torch")
 def _(t):
     for world in [n for n in (2, 4, 8) if n <= t.gpus] or [1]:
         made, _, whole = t.recorded_job(["--layers", "nccl"], "nccl", "--world", world,
@@ -421,7 +423,7 @@ def attached(t, pid, seconds, *options):
             end_group(p)
 
 
-@check("attach", "gpu", "root", "torch", "eacgm")
+@check("attach", "gpu", "root", "torch")
 def _(t):
     with training(t) as job:
         time.sleep(1)
@@ -499,7 +501,7 @@ def medians_of(steps, windows):
     return medians
 
 
-@check("after", "gpu", "root", "torch", "eacgm")
+@check("after", "gpu", "root", "torch")
 def _(t):
     """Five attachments: the job's code is restored, and its steps are as long as before."""
     rounds, seconds, quiet = 5, 2 if t.quick else 10, 1.5 if t.quick else 3
@@ -565,7 +567,7 @@ def tap(t, text):
         t.results.holds("all results came", "%d did: %s" % (seen, text[-800:]))
 
 
-@check("telemetry", "gpu", "root", "eacgm")
+@check("telemetry", "gpu", "root")
 def _(t):
     path = os.path.join(HERE, "telemetry_check.py")
     if not os.path.exists(path):

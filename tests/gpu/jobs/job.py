@@ -89,8 +89,9 @@ COPY = re.compile(r"^Memcpy (\w+)")
 def device_events(events):
     """Counts a trace's device events: kernels by name, apart by how they were started; copies
     by direction; calls of cudaGraphLaunch."""
-    launches = {e["args"].get("correlation") for e in events
-                if GRAPH_LAUNCH.match(e.get("name", "")) and "args" in e}
+    launched = [e for e in events if e.get("ph") == "X" and GRAPH_LAUNCH.match(e["name"])]
+    runtime_calls = [e for e in launched if e["name"].startswith("cuda")]
+    launches = {e.get("args", {}).get("correlation") for e in launched} - {None}
     kernels, direct, replayed, copies = {}, {}, {}, {}
     for e in events:
         kind, args = e.get("cat"), e.get("args", {})
@@ -109,8 +110,8 @@ def device_events(events):
         calls, size = copies.get(key, (0, 0))
         copies[key] = calls + 1, size + int(args.get("bytes", 0))
     return {"kernels": kernels, "direct_kernels": direct, "graph_kernels": replayed,
-            "graph_launches": sum(bool(GRAPH_LAUNCH.match(e.get("name", ""))) for e in events
-                                  if e.get("ph") == "X"),
+            # the driver's call below the runtime's may be in the trace as well
+            "graph_launches": len(runtime_calls) or len(launched),
             "cupti_copies": [{"kind": k[0], "direction": k[1], "in_graph": k[2],
                               "calls": v[0], "bytes": v[1]} for k, v in sorted(
                                   copies.items(), key=lambda item: str(item[0]))]}
