@@ -85,7 +85,7 @@ def arguments():
     p.add_argument("--pairs", type=int, default=10)
     p.add_argument("--steps", type=int, help="of a segment (default: %s)" % ", ".join(
         "%d %s" % (x.steps, x.name) for x in LOADS))
-    p.add_argument("--seconds", type=float, default=60, metavar="SEC",
+    p.add_argument("--seconds", type=float, default=90, metavar="SEC",
                    help="that one configuration of one load may take; fewer pairs are made when "
                    "it is over (default: %(default)s)")
     p.add_argument("--warmup", type=int, default=20)
