@@ -59,7 +59,7 @@ static const char *const cases[][2] = {
 	{"Foo::operator()(int) const", "operator()"},
 	{"bool ns::operator< <int>(int)", "operator<<int>"},
 	{"", ""},
-	{"(", "("},
+	{"(", "()"},
 	{"<<<<", "<<<<>>>>"},
 	{"a<b,,c>", "a<b, , c>"},
 	{"::", "::"},

@@ -1,0 +1,515 @@
+/* gpu.c - goes through a recording for what concerns GPUs and makes the rows of it.
+ *
+ * One round over the calls is enough where nothing was captured into a graph: it counts, and
+ * keeps the few calls that have to be gone through in order of time (gpu_kept.h). Where
+ * streams were captured a second round takes the events that let other streams join, and a
+ * third counts again, now knowing which calls ran. The same when copies tell no direction. */
+#include "analyze/gpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include "analyze/gpu_count.h"
+#include "analyze/gpu_devices.h"
+#include "analyze/gpu_kept.h"
+#include "analyze/gpu_ledger.h"
+#include "base/kernel_name.h"
+#include "wire/event.h"
+
+#define MAX_WORKERS 64
+
+enum round { ROUND_FIRST, ROUND_EVENTS, ROUND_COUNT };
+
+struct worker {
+	struct job *job;
+	pthread_t id;
+	bool reports; /* the caller's own thread: the one that may call progress */
+	struct gpu_counts counts;
+	gpu_kept_t kept;
+	struct m_calls rows;
+};
+
+struct job {
+	const struct rec_reader *reader;
+	const struct rec_tables *t;
+	const struct gpu_options *options;
+	struct gpu_probes probes;
+	struct gpu_count_context context;
+	struct gpu_graphs *graphs; /* without those that joined; while events are read */
+	size_t blocks;
+	bool *block_empty; /* no call of a role or with an error: left out from the second round */
+	enum round round;
+	atomic_size_t next_block;
+	struct worker *workers;
+	size_t workers_len;
+};
+
+/* ---- a block ---- */
+
+/* Calls that make the context of before current again change nothing. */
+static bool context_again(const struct worker *w, size_t kept_before, const struct gpu_kept *k)
+{
+	if (k->role != GPU_CONTEXT_CURRENT)
+		return false;
+	for (size_t i = w->kept.len; i > kept_before; i--) {
+		const struct gpu_kept *last = &w->kept.data[i - 1];
+		if (last->thread != k->thread)
+			return false;
+		if (last->role >= GPU_CONTEXT_CURRENT && last->role <= GPU_CONTEXT_POP)
+			return last->role == GPU_CONTEXT_CURRENT && last->v[0] == k->v[0];
+	}
+	return false;
+}
+
+static void keep(struct worker *w, const struct gpu_probe *p, const struct m_call *c,
+		 size_t kept_before, uint64_t order)
+{
+	const struct job *job = w->job;
+	bool of_event = p->role == GPU_EVENT_RECORD || p->role == GPU_EVENT_WAIT;
+	struct gpu_kept k;
+	if (of_event != (job->round == ROUND_EVENTS) || c->start_ns >= job->context.to_ns)
+		return;
+	if (of_event && !gpu_graphs_capturing(job->graphs, job->t->threads.data[c->thread].pid,
+					      c->start_ns, c->start_ns + c->dur_ns))
+		return;
+	if (gpu_keep(&k, p, c, order) && !context_again(w, kept_before, &k))
+		*vec_push(&w->kept) = k;
+}
+
+static void take_block(struct worker *w, size_t block)
+{
+	struct job *job = w->job;
+	uint32_t pid = job->options->pid;
+	size_t kept_before = w->kept.len;
+	bool some = false;
+	if (rec_read_calls(job->reader, block, &w->rows, NULL) < 0)
+		return; /* told by the summary */
+	for (size_t i = 0; i < w->rows.len; i++) {
+		const struct m_call *c = &w->rows.rows[i];
+		const struct gpu_probe *p = &job->probes.rows[c->probe];
+		bool error = p->has_code && c->flags & CALL_ERROR;
+		if (p->role == GPU_NO_ROLE && !error)
+			continue;
+		some = true;
+		if (pid && job->t->threads.data[c->thread].pid != pid)
+			continue;
+		if (gpu_role_is_kept(p->role) && job->round != ROUND_COUNT)
+			keep(w, p, c, kept_before, (uint64_t)block << 32 | i);
+		if (job->round != ROUND_EVENTS)
+			gpu_count(&w->counts, &job->context, c);
+	}
+	job->block_empty[block] = !some;
+}
+
+/* ---- rounds ---- */
+
+static void *worker_run(void *arg)
+{
+	struct worker *w = arg;
+	struct job *job = w->job;
+	const struct gpu_options *o = job->options;
+	for (;;) {
+		size_t block = atomic_fetch_add(&job->next_block, 1);
+		if (block >= job->blocks)
+			return NULL;
+		if (!job->block_empty[block])
+			take_block(w, block);
+		if (w->reports && o->progress)
+			o->progress(o->progress_ctx, block, job->blocks);
+	}
+}
+
+static void run_round(struct job *job, enum round round)
+{
+	job->round = round;
+	atomic_store(&job->next_block, 0);
+	for (size_t i = 0; i < job->workers_len; i++) {
+		struct worker *w = &job->workers[i];
+		if (round == ROUND_COUNT)
+			gpu_counts_free(&w->counts);
+		if (round != ROUND_EVENTS)
+			gpu_counts_init(&w->counts, &job->context);
+	}
+	size_t started = 1;
+	for (; started < job->workers_len; started++)
+		if (pthread_create(&job->workers[started].id, NULL, worker_run,
+				   &job->workers[started]))
+			break; /* the others take its blocks */
+	worker_run(&job->workers[0]);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(job->workers[i].id, NULL);
+}
+
+static void make_workers(struct job *job)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t n = job->options->threads;
+	if (!n)
+		n = cpus > 0 ? (size_t)cpus : 1;
+	if (n > MAX_WORKERS)
+		n = MAX_WORKERS;
+	if (n > job->blocks)
+		n = job->blocks ? job->blocks : 1;
+	job->workers_len = n;
+	job->workers = xcalloc(n, sizeof(*job->workers));
+	for (size_t i = 0; i < n; i++)
+		job->workers[i] = (struct worker){.job = job, .reports = i == 0};
+}
+
+/* All that the workers kept, and the ends of processes, by time. */
+static gpu_kept_t gather_kept(struct job *job)
+{
+	gpu_kept_t all = {0};
+	for (size_t i = 0; i < job->workers_len; i++) {
+		struct worker *w = &job->workers[i];
+		for (size_t k = 0; k < w->kept.len; k++)
+			*vec_push(&all) = w->kept.data[k];
+		vec_free(&w->kept);
+	}
+	return all;
+}
+
+static void add_process_ends(const struct job *job, gpu_kept_t *all)
+{
+	for (size_t i = 0; i < job->t->processes.len; i++) {
+		const struct m_process *p = &job->t->processes.data[i];
+		bool wanted = !job->options->pid || p->pid == job->options->pid;
+		if (!p->end_ns || !wanted || p->end_ns >= job->context.to_ns)
+			continue;
+		struct gpu_kept *k = vec_push(all);
+		k->time_ns = p->end_ns;
+		k->role = GPU_PROCESS_END;
+		k->rank = UINT8_MAX; /* after all that it did */
+		k->thread = p->pid;
+	}
+}
+
+/* Makes the graphs; where something was captured, with the streams that joined. */
+static void make_graphs(struct job *job, gpu_kept_t *kept)
+{
+	job->graphs = gpu_graphs_new(job->t, &job->probes, kept);
+	if (!gpu_graphs_captures(job->graphs))
+		return;
+	run_round(job, ROUND_EVENTS);
+	gpu_kept_t events = gather_kept(job);
+	for (size_t i = 0; i < events.len; i++)
+		*vec_push(kept) = events.data[i];
+	vec_free(&events);
+	gpu_kept_sort(kept);
+	gpu_graphs_free(job->graphs);
+	job->graphs = gpu_graphs_new(job->t, &job->probes, kept);
+}
+
+/* ---- rows ---- */
+
+static int compare_kernels(const void *a, const void *b)
+{
+	const struct gpu_kernel *x = a, *y = b;
+	uint64_t runs_x = x->launches + x->graph_kernels, runs_y = y->launches + y->graph_kernels;
+	if (runs_x != runs_y)
+		return runs_x > runs_y ? -1 : 1;
+	if (x->captured != y->captured)
+		return x->captured > y->captured ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static struct gpu_kernel kernel_row(const struct rec_tables *t, const struct gpu_kernel_count *k,
+				    uint64_t graph_kernels)
+{
+	char short_name[KERNEL_NAME_BYTES];
+	const char *name = k->string ? strtab_get(&t->strings, k->string, NULL) : "kernel node";
+	kernel_name_short(short_name, sizeof(short_name), name);
+	return (struct gpu_kernel){
+		.name = name,
+		.short_name = xstrdup(short_name),
+		.launches = k->launches,
+		.captured = k->captured,
+		.graph_kernels = graph_kernels,
+		.total_ns = k->total_ns,
+		.grid = k->grid,
+		.block = k->block,
+		.named = k->named && kernel_name_known(name),
+	};
+}
+
+static void make_kernels(struct gpu_summary *s, struct job *job, struct gpu_counts *n,
+			 const struct gpu_tally *ran)
+{
+	uint64_t *in_graphs;
+	for (size_t i = 0; i < ran->rows.len; i++)
+		if (ran->rows.data[i].key.a == GPU_PIECE_KERNEL)
+			(void)gpu_kernel_of(n, (uint32_t)ran->rows.data[i].key.b);
+	in_graphs = xcalloc(n->kernels.len + 1, sizeof(*in_graphs));
+	for (size_t i = 0; i < ran->rows.len; i++) {
+		const struct gpu_tally_row *row = &ran->rows.data[i];
+		if (row->key.a == GPU_PIECE_KERNEL)
+			in_graphs[n->kernel_of[row->key.b] - 1] += row->calls;
+	}
+	for (size_t i = 0; i < n->kernels.len; i++) {
+		const struct gpu_kernel_count *k = &n->kernels.data[i];
+		if (!k->launches && !k->captured && !in_graphs[i])
+			continue; /* not in the time that is asked for */
+		struct gpu_kernel row = kernel_row(job->t, k, in_graphs[i]);
+		s->total.launches += row.launches;
+		s->total.captured += row.captured;
+		s->total.graph_kernels += row.graph_kernels;
+		s->total.named += row.named ? row.launches + row.captured : 0;
+		*vec_push(&s->kernels) = row;
+	}
+	free(in_graphs);
+	if (s->kernels.len)
+		qsort(s->kernels.data, s->kernels.len, sizeof(*s->kernels.data), compare_kernels);
+	s->total.graphs = n->graph_launches;
+	s->total.graphs_unknown = n->graphs_unknown;
+}
+
+static void make_copies(struct gpu_summary *s, const struct gpu_counts *n,
+			const struct gpu_tally *ran)
+{
+	uint64_t nodes[GPU_COPY_CELLS] = {0}, bytes[GPU_COPY_CELLS] = {0};
+	for (size_t i = 0; i < ran->rows.len; i++) {
+		const struct gpu_tally_row *row = &ran->rows.data[i];
+		if (row->key.a != GPU_PIECE_COPY)
+			continue;
+		nodes[row->key.b] += row->calls;
+		bytes[row->key.b] += row->bytes;
+	}
+	for (uint32_t i = 0; i < GPU_COPY_CELLS; i++) {
+		const struct gpu_copy_count *c = &n->copies[i];
+		if (!c->calls && !c->captured && !nodes[i])
+			continue;
+		*(struct gpu_copies *)vec_push(&s->copies) = (struct gpu_copies){
+			.direction = i / 2,
+			.set = i / 2 == GPU_DIRECTIONS,
+			.async = i % 2,
+			.calls = c->calls,
+			.captured = c->captured,
+			.graph_nodes_run = nodes[i],
+			.bytes = c->bytes + bytes[i],
+			.total_ns = c->total_ns,
+		};
+	}
+}
+
+static int compare_syncs(const void *a, const void *b)
+{
+	const struct gpu_sync *x = a, *y = b;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns > y->total_ns ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static void make_syncs(struct gpu_summary *s, const struct job *job, const struct gpu_counts *n)
+{
+	for (size_t i = 0; i < job->t->probes.len; i++) {
+		const struct gpu_sync_count *c = &n->syncs[i];
+		const char *name = strtab_get(&job->t->strings, job->t->probes.data[i].name, NULL);
+		size_t k = 0;
+		if (!c->calls)
+			continue;
+		while (k < s->syncs.len && s->syncs.data[k].name != name)
+			k++; /* one function in several libraries is several probes */
+		if (k == s->syncs.len)
+			((struct gpu_sync *)vec_push(&s->syncs))->name = name;
+		struct gpu_sync *row = &s->syncs.data[k];
+		row->calls += c->calls;
+		row->total_ns += c->total_ns;
+		row->max_ns = c->max_ns > row->max_ns ? c->max_ns : row->max_ns;
+	}
+	if (s->syncs.len)
+		qsort(s->syncs.data, s->syncs.len, sizeof(*s->syncs.data), compare_syncs);
+}
+
+static int compare_collectives(const void *a, const void *b)
+{
+	const struct gpu_collective *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	if (x->calls != y->calls)
+		return x->calls > y->calls ? -1 : 1;
+	int by_name = strcmp(x->function, y->function);
+	if (by_name)
+		return by_name;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->comm < y->comm ? -1 : x->comm > y->comm;
+}
+
+static void make_collectives(struct gpu_summary *s, const struct job *job,
+			     const struct gpu_counts *n)
+{
+	const struct rec_tables *t = job->t;
+	for (size_t i = 0; i < n->collectives.rows.len; i++) {
+		const struct gpu_tally_row *row = &n->collectives.rows.data[i];
+		uint32_t type = (uint32_t)(row->key.a >> 32), comm = (uint32_t)(row->key.b >> 32);
+		struct gpu_collective *c = vec_push(&s->collectives);
+		*c = (struct gpu_collective){
+			.function = strtab_get(&t->strings, (uint32_t)row->key.a, NULL),
+			.comm = comm ? &t->comms.data[comm - 1] : NULL,
+			.pid = (uint32_t)row->key.b,
+			.calls = row->calls,
+			.bytes = row->bytes,
+			.total_ns = row->total_ns,
+		};
+		if (row->key.c == UINT64_MAX)
+			continue;
+		const char *name = rec_enum_name(t, type, (int64_t)row->key.c);
+		c->datatype = name ? xstrdup(name) : xasprintf("%lld", (long long)row->key.c);
+	}
+	if (s->collectives.len)
+		qsort(s->collectives.data, s->collectives.len, sizeof(*s->collectives.data),
+		      compare_collectives);
+	for (size_t i = 0; i < t->comms.len; i++) {
+		const struct m_comm *m = &t->comms.data[i];
+		if (job->options->pid && m->pid != job->options->pid)
+			continue;
+		*(struct gpu_comm *)vec_push(&s->comms) =
+			(struct gpu_comm){m, n->comm_calls[i], n->comm_bytes[i]};
+	}
+}
+
+static int compare_errors(const void *a, const void *b)
+{
+	const struct gpu_error *x = a, *y = b;
+	if (x->calls != y->calls)
+		return x->calls > y->calls ? -1 : 1;
+	int by_name = strcmp(x->function, y->function);
+	return by_name ? by_name : x->code < y->code ? -1 : x->code > y->code;
+}
+
+static void make_errors(struct gpu_summary *s, const struct job *job, const struct gpu_counts *n)
+{
+	const struct rec_tables *t = job->t;
+	for (size_t i = 0; i < n->errors.rows.len; i++) {
+		const struct gpu_tally_row *row = &n->errors.rows.data[i];
+		*(struct gpu_error *)vec_push(&s->errors) = (struct gpu_error){
+			.layer = strtab_get(&t->strings, (uint32_t)(row->key.a >> 32), NULL),
+			.function = strtab_get(&t->strings, (uint32_t)row->key.a, NULL),
+			.name = rec_enum_name(t, (uint32_t)row->key.b, (int64_t)row->key.c),
+			.code = (int64_t)row->key.c,
+			.calls = row->calls,
+		};
+	}
+	if (s->errors.len)
+		qsort(s->errors.data, s->errors.len, sizeof(*s->errors.data), compare_errors);
+}
+
+static void make_rows(struct gpu_summary *s, struct job *job)
+{
+	struct gpu_counts *n = &job->workers[0].counts;
+	struct gpu_tally ran = {0};
+	for (size_t i = 1; i < job->workers_len; i++)
+		gpu_counts_merge(n, &job->workers[i].counts, &job->context);
+	if (job->context.graphs)
+		gpu_graphs_sum(job->context.graphs, n->exec_launches, &n->captured, &ran);
+	make_kernels(s, job, n, &ran);
+	make_copies(s, n, &ran);
+	make_syncs(s, job, n);
+	make_collectives(s, job, n);
+	make_errors(s, job, n);
+	gpu_tally_free(&ran);
+}
+
+/* ---- all of it ---- */
+
+static void read_calls(struct gpu_summary *s, struct job *job)
+{
+	struct gpu_ledger ledger;
+	bool asks_graphs = false, asks_addresses = false;
+	run_round(job, ROUND_FIRST);
+	for (size_t i = 0; i < job->workers_len; i++) {
+		asks_graphs |= job->workers[i].counts.asks_graphs;
+		asks_addresses |= job->workers[i].counts.asks_addresses;
+	}
+	gpu_kept_t kept = gather_kept(job);
+	add_process_ends(job, &kept);
+	gpu_kept_sort(&kept);
+	gpu_ledger_make(&ledger, job->t, &kept, asks_addresses);
+	make_graphs(job, &kept);
+	struct gpu_addresses *addresses = NULL;
+	if (asks_addresses)
+		addresses = gpu_addresses_new(&ledger.ranges);
+	vec_free(&kept);
+	bool captures = gpu_graphs_captures(job->graphs) > 0;
+	if (captures || asks_graphs || asks_addresses) {
+		job->context.graphs = job->graphs;
+		job->context.addresses = addresses;
+		run_round(job, ROUND_COUNT);
+	}
+	make_rows(s, job);
+	for (size_t i = 0; i < ledger.memory.len; i++)
+		*vec_push(&s->memory) = ledger.memory.data[i];
+	for (size_t i = 0; i < ledger.pinned.len; i++)
+		*vec_push(&s->pinned) = ledger.pinned.data[i];
+	vec_free(&ledger.memory);
+	vec_free(&ledger.pinned);
+	gpu_addresses_free(addresses);
+}
+
+static void job_free(struct job *job)
+{
+	for (size_t i = 0; i < job->workers_len; i++) {
+		gpu_counts_free(&job->workers[i].counts);
+		vec_free(&job->workers[i].kept);
+		m_calls_free(&job->workers[i].rows);
+	}
+	free(job->workers);
+	free(job->block_empty);
+	gpu_graphs_free(job->graphs);
+	gpu_count_context_free(&job->context);
+	gpu_probes_free(&job->probes);
+}
+
+void gpu_summary_make(struct gpu_summary *ret, const struct rec_reader *r,
+		      const struct gpu_options *options)
+{
+	struct job job = {.reader = r, .t = rec_tables(r), .options = options};
+	struct gpu_summary s = {0};
+	gpu_probes_make(&job.probes, job.t);
+	gpu_count_context_make(&job.context, job.t, &job.probes);
+	job.context.from_ns = options->from_ns;
+	if (options->to_ns)
+		job.context.to_ns = options->to_ns;
+	job.blocks = job.probes.any ? rec_call_blocks(r) : 0;
+	job.block_empty = xcalloc(job.blocks + 1, sizeof(*job.block_empty));
+	make_workers(&job);
+	read_calls(&s, &job);
+	gpu_devices_make(&s, r, job.context.from_ns, job.context.to_ns);
+	job_free(&job);
+	*ret = s;
+}
+
+static void device_free(struct gpu_device *d)
+{
+	for (size_t i = 0; i < d->processes.len; i++)
+		vec_free(&d->processes.data[i].counters);
+	vec_free(&d->processes);
+	vec_free(&d->counters);
+}
+
+void gpu_summary_free(struct gpu_summary *s)
+{
+	for (size_t i = 0; i < s->kernels.len; i++)
+		free(s->kernels.data[i].short_name);
+	for (size_t i = 0; i < s->collectives.len; i++)
+		free(s->collectives.data[i].datatype);
+	for (size_t i = 0; i < s->memory.len; i++)
+		vec_free(&s->memory.data[i].sources);
+	for (size_t i = 0; i < s->pinned.len; i++)
+		vec_free(&s->pinned.data[i].sources);
+	for (size_t i = 0; i < s->devices.len; i++)
+		device_free(&s->devices.data[i]);
+	vec_free(&s->kernels);
+	vec_free(&s->copies);
+	vec_free(&s->syncs);
+	vec_free(&s->collectives);
+	vec_free(&s->comms);
+	vec_free(&s->memory);
+	vec_free(&s->pinned);
+	vec_free(&s->errors);
+	vec_free(&s->devices);
+	vec_free(&s->events);
+}

@@ -1,0 +1,179 @@
+/* gpu_devices.c - sums up the counters of GPUs: entities "gpu 0", "gpu 0 mig 1" (an instance of
+ * it) and "gpu 0 pid 42" (a process's share). */
+#include "analyze/gpu_devices.h"
+
+#include <stdio.h>
+
+/* What an entity's name says. */
+struct entity {
+	unsigned gpu;
+	unsigned instance;
+	uint32_t pid;
+	bool is_gpu, is_instance, is_process;
+};
+
+static struct entity entity_parse(const char *name)
+{
+	struct entity e = {0};
+	int end = 0;
+	if (sscanf(name, "gpu %u%n", &e.gpu, &end) != 1)
+		return e;
+	name += end;
+	end = 0;
+	if (sscanf(name, " mig %u%n", &e.instance, &end) == 1) {
+		e.is_instance = true;
+		name += end;
+		end = 0;
+	}
+	if (sscanf(name, " pid %u%n", &e.pid, &end) == 1) {
+		e.is_process = true;
+		name += end;
+	}
+	e.is_gpu = !*name;
+	return e;
+}
+
+static int compare_devices(const void *a, const void *b)
+{
+	const struct gpu_device *x = a, *y = b;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static void devices_of_table(struct gpu_summary *s, const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->gpus.len; i++) {
+		struct gpu_device *d = vec_push(&s->devices);
+		d->index = t->gpus.data[i].index;
+		d->row = &t->gpus.data[i];
+	}
+	if (s->devices.len)
+		qsort(s->devices.data, s->devices.len, sizeof(*s->devices.data), compare_devices);
+}
+
+/* The device of an entity. One that the table lacks is made, but for an instance. */
+static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e)
+{
+	unsigned instance = 0;
+	for (size_t i = 0; i < s->devices.len; i++) {
+		struct gpu_device *d = &s->devices.data[i];
+		bool part = d->row && d->row->parent >= 0;
+		if (!e->is_instance && !part && d->index == e->gpu)
+			return d;
+		if (e->is_instance && part && (unsigned)d->row->parent == e->gpu &&
+		    instance++ == e->instance)
+			return d;
+	}
+	if (e->is_instance)
+		return NULL;
+	struct gpu_device *d = vec_push(&s->devices);
+	d->index = e->gpu;
+	return d;
+}
+
+static gpu_counters_t *counters_of(struct gpu_summary *s, const struct entity *e)
+{
+	struct gpu_device *d = device_of(s, e);
+	if (!d || !e->is_process)
+		return d ? &d->counters : NULL;
+	for (size_t i = 0; i < d->processes.len; i++)
+		if (d->processes.data[i].pid == e->pid)
+			return &d->processes.data[i].counters;
+	struct gpu_device_process *p = vec_push(&d->processes);
+	p->pid = e->pid;
+	return &p->counters;
+}
+
+static void counter_add(gpu_counters_t *list, const char *name, const struct m_counter *row)
+{
+	size_t i = 0;
+	while (i < list->len && list->data[i].name != name)
+		i++;
+	if (i == list->len) {
+		struct gpu_counter *c = vec_push(list);
+		*c = (struct gpu_counter){.name = name, .min = row->value, .max = row->value};
+	}
+	struct gpu_counter *c = &list->data[i];
+	c->samples++;
+	c->mean += (row->value - c->mean) / (double)c->samples;
+	if (row->value < c->min)
+		c->min = row->value;
+	if (row->value > c->max)
+		c->max = row->value;
+	if (row->time_ns < c->last_ns)
+		return;
+	c->last = row->value;
+	c->last_ns = row->time_ns;
+}
+
+static void add_counters(struct gpu_summary *s, const struct rec_reader *r, uint64_t from_ns,
+			 uint64_t to_ns)
+{
+	const struct rec_tables *t = rec_tables(r);
+	struct m_counters rows = {0};
+	for (size_t b = 0; b < rec_counter_blocks(r); b++) {
+		if (rec_read_counters(r, b, &rows, NULL) < 0)
+			continue; /* damage is told elsewhere */
+		for (size_t i = 0; i < rows.len; i++) {
+			const struct m_counter *row = &rows.rows[i];
+			if (row->time_ns < from_ns || row->time_ns >= to_ns)
+				continue;
+			struct entity e = entity_parse(strtab_get(&t->strings, row->entity, NULL));
+			gpu_counters_t *list = e.is_gpu ? counters_of(s, &e) : NULL;
+			if (list)
+				counter_add(list, strtab_get(&t->strings, row->name, NULL), row);
+		}
+	}
+	m_counters_free(&rows);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct gpu_counter *)a)->name, ((const struct gpu_counter *)b)->name);
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const struct gpu_device_process *x = a, *y = b;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static void sort_counters(gpu_counters_t *list)
+{
+	if (list->len)
+		qsort(list->data, list->len, sizeof(*list->data), compare_names);
+}
+
+static void sort_all(struct gpu_summary *s)
+{
+	if (s->devices.len)
+		qsort(s->devices.data, s->devices.len, sizeof(*s->devices.data), compare_devices);
+	for (size_t i = 0; i < s->devices.len; i++) {
+		struct gpu_device *d = &s->devices.data[i];
+		sort_counters(&d->counters);
+		if (d->processes.len)
+			qsort(d->processes.data, d->processes.len, sizeof(*d->processes.data),
+			      compare_pids);
+		for (size_t k = 0; k < d->processes.len; k++)
+			sort_counters(&d->processes.data[k].counters);
+	}
+}
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct m_event *x = a, *y = b;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+void gpu_devices_make(struct gpu_summary *s, const struct rec_reader *r, uint64_t from_ns,
+		      uint64_t to_ns)
+{
+	const struct rec_tables *t = rec_tables(r);
+	devices_of_table(s, t);
+	add_counters(s, r, from_ns, to_ns);
+	sort_all(s);
+	for (size_t i = 0; i < t->events.len; i++)
+		if (t->events.data[i].time_ns >= from_ns && t->events.data[i].time_ns < to_ns)
+			*vec_push(&s->events) = t->events.data[i];
+	if (s->events.len)
+		qsort(s->events.data, s->events.len, sizeof(*s->events.data), compare_events);
+}

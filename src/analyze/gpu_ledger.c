@@ -1,0 +1,495 @@
+/* gpu_ledger.c - the ledger of memory: device memory by process and device, pinned memory by
+ * process.
+ *
+ * An allocation counts from the end of its call, a free from its start. The device of an
+ * allocation is that of the thread's current context, as far as the calls that made it
+ * current were seen; else the only device that is known in the process; else it is unknown.
+ * Memory made with the driver's virtual memory calls lives until its handle is released and
+ * no mapping of it is left. */
+#include "analyze/gpu_ledger.h"
+
+#include "base/map64.h"
+
+#define DEVICE_UNKNOWN (-1)
+#define DEVICE_SEVERAL (-2)
+
+struct block {
+	uint64_t address; /* or handle */
+	uint64_t bytes;
+	uint64_t from_ns;
+	int32_t device;
+	uint32_t source; /* string: the function */
+	uint32_t mappings;
+	bool live, pinned, virtual, released;
+};
+
+struct mapping {
+	uint64_t address, bytes, from_ns;
+	uint32_t block; /* UINT32_MAX: of memory that was not seen being made */
+	int32_t device;
+};
+
+struct owner {
+	uint32_t pid;
+	int32_t device; /* the only one known, or one of DEVICE_* */
+	struct map64 contexts;
+	struct map64 device_blocks, pinned_blocks, handles; /* -> index into blocks */
+	struct map64 mapped;				    /* address -> index into mappings */
+	VEC(struct block) blocks;
+	VEC(uint32_t) free_blocks; /* numbers that can be used again */
+	VEC(struct mapping) mappings;
+	VEC(uint32_t) free_mappings;
+};
+
+/* What an account's function holds now; beside gpu_memory.sources. */
+struct holding {
+	uint32_t source;
+	uint64_t live_bytes;
+};
+struct account {
+	uint32_t pid;
+	int32_t device;
+	bool pinned;
+	struct gpu_memory sums;
+	VEC(struct holding) holdings;
+};
+
+struct context_stack {
+	VEC(uint64_t) contexts;
+};
+
+struct ledger {
+	const struct rec_tables *t;
+	struct map64 by_pid; /* -> owners */
+	VEC(struct owner) owners;
+	VEC(struct account) accounts;
+	struct map64 account_of;
+	struct context_stack *stacks; /* by thread */
+	struct gpu_ledger *ret;
+	bool ranges_wanted;
+};
+
+static struct owner *owner_of(struct ledger *l, uint32_t pid)
+{
+	uint64_t at;
+	if (!map64_get(&l->by_pid, pid, &at)) {
+		at = l->owners.len;
+		map64_set(&l->by_pid, pid, at);
+		struct owner *o = vec_push(&l->owners);
+		o->pid = pid;
+		o->device = DEVICE_UNKNOWN;
+	}
+	return &l->owners.data[at];
+}
+
+static void know_device(struct ledger *l, uint32_t pid, int32_t device)
+{
+	struct owner *o = owner_of(l, pid);
+	if (o->device == DEVICE_UNKNOWN)
+		o->device = device;
+	else if (o->device != device)
+		o->device = DEVICE_SEVERAL;
+}
+
+static void know_devices(struct ledger *l, const gpu_kept_t *kept)
+{
+	for (size_t i = 0; i < kept->len; i++) {
+		const struct gpu_kept *k = &kept->data[i];
+		if (k->role == GPU_CONTEXT_RETAIN)
+			know_device(l, l->t->threads.data[k->thread].pid, (int32_t)k->v[1]);
+	}
+	for (size_t i = 0; i < l->t->comms.len; i++)
+		if (l->t->comms.data[i].device >= 0)
+			know_device(l, l->t->comms.data[i].pid, l->t->comms.data[i].device);
+}
+
+/* ---- sums ---- */
+
+static struct account *account_of(struct ledger *l, uint32_t pid, int32_t device, bool pinned)
+{
+	uint64_t at, key = (uint64_t)pid << 32 | (uint32_t)(pinned ? INT32_MIN : device);
+	if (!map64_get(&l->account_of, key, &at)) {
+		at = l->accounts.len;
+		map64_set(&l->account_of, key, at);
+		struct account *a = vec_push(&l->accounts);
+		a->pinned = pinned;
+		a->sums.pid = pid;
+		a->sums.device = device;
+	}
+	return &l->accounts.data[at];
+}
+
+static size_t holding_of(struct ledger *l, struct account *a, uint32_t source)
+{
+	size_t i = 0;
+	while (i < a->holdings.len && a->holdings.data[i].source != source)
+		i++;
+	if (i == a->holdings.len) {
+		((struct holding *)vec_push(&a->holdings))->source = source;
+		((struct gpu_source *)vec_push(&a->sums.sources))->function =
+			strtab_get(&l->t->strings, source, NULL);
+	}
+	return i;
+}
+
+static void account_add(struct ledger *l, uint32_t pid, const struct block *b)
+{
+	struct account *a = account_of(l, pid, b->device, b->pinned);
+	size_t h = holding_of(l, a, b->source);
+	a->holdings.data[h].live_bytes += b->bytes;
+	a->sums.sources.data[h].count++;
+	a->sums.allocs++;
+	a->sums.live_bytes += b->bytes;
+	if (a->sums.live_bytes <= a->sums.peak_bytes)
+		return;
+	a->sums.peak_bytes = a->sums.live_bytes;
+	a->sums.peak_ns = b->from_ns;
+	for (size_t i = 0; i < a->holdings.len; i++)
+		a->sums.sources.data[i].bytes = a->holdings.data[i].live_bytes;
+}
+
+enum ending { FREED, LEAKED, UNMATCHED };
+
+static void block_range(struct ledger *l, uint32_t pid, const struct block *b, uint64_t to_ns)
+{
+	if (l->ranges_wanted && !b->virtual)
+		*vec_push(&l->ret->ranges) = (struct gpu_range){
+			.start = b->address,
+			.end = b->address + b->bytes,
+			.from_ns = b->from_ns,
+			.to_ns = to_ns,
+			.pid = pid,
+			.device = b->device,
+			.pinned = b->pinned,
+		};
+}
+
+static struct map64 *index_of(struct owner *o, bool pinned, bool virtual)
+{
+	if (pinned)
+		return &o->pinned_blocks;
+	return virtual ? &o->handles : &o->device_blocks;
+}
+
+static void block_end(struct ledger *l, struct owner *o, size_t at, uint64_t time_ns,
+		      enum ending how)
+{
+	struct block *b = &o->blocks.data[at];
+	struct account *a = account_of(l, o->pid, b->device, b->pinned);
+	size_t h = holding_of(l, a, b->source);
+	b->live = false;
+	a->holdings.data[h].live_bytes -= b->bytes;
+	a->sums.live_bytes -= b->bytes;
+	a->sums.frees += how == FREED;
+	a->sums.unmatched_allocs += how == UNMATCHED;
+	if (how == LEAKED) {
+		a->sums.leaked_count++;
+		a->sums.leaked_bytes += b->bytes;
+	}
+	block_range(l, o->pid, b, time_ns);
+	struct map64 *index = index_of(o, b->pinned, b->virtual);
+	uint64_t named;
+	if (map64_get(index, b->address, &named) && named == at)
+		map64_del(index, b->address);
+	*vec_push(&o->free_blocks) = (uint32_t)at;
+}
+
+static struct block *block_begin(struct owner *o, struct map64 *index, uint64_t address)
+{
+	size_t at = o->blocks.len;
+	if (o->free_blocks.len)
+		at = o->free_blocks.data[--o->free_blocks.len];
+	else
+		(void)vec_push(&o->blocks);
+	map64_set(index, address, at);
+	return &o->blocks.data[at];
+}
+
+/* ---- contexts ---- */
+
+static void take_context(struct ledger *l, const struct gpu_kept *k)
+{
+	struct context_stack *s = &l->stacks[k->thread];
+	switch (k->role) {
+	case GPU_CONTEXT_POP:
+		if (s->contexts.len)
+			s->contexts.len--;
+		break;
+	case GPU_CONTEXT_CURRENT: /* takes the place of the topmost */
+		if (s->contexts.len)
+			s->contexts.len--;
+		if (k->v[0])
+			*vec_push(&s->contexts) = k->v[0];
+		break;
+	default:
+		*vec_push(&s->contexts) = k->v[0];
+	}
+}
+
+static int32_t current_device(const struct ledger *l, const struct owner *o, uint32_t thread)
+{
+	const struct context_stack *s = &l->stacks[thread];
+	uint64_t device;
+	if (s->contexts.len &&
+	    map64_get(&o->contexts, s->contexts.data[s->contexts.len - 1], &device))
+		return (int32_t)device;
+	return o->device >= 0 ? o->device : DEVICE_UNKNOWN;
+}
+
+/* ---- allocations ---- */
+
+static void take_alloc(struct ledger *l, struct owner *o, const struct gpu_kept *k)
+{
+	bool pinned = k->role == GPU_HOST_ALLOC, virtual = k->role == GPU_VMM_CREATE;
+	struct map64 *index = index_of(o, pinned, virtual);
+	uint64_t at;
+	if (!k->v[0])
+		return; /* what it gave could not be read */
+	if (map64_get(index, k->v[0], &at)) {
+		if (o->blocks.data[at].mappings) /* only its release was not seen */
+			o->blocks.data[at].released = true;
+		else
+			block_end(l, o, at, k->time_ns, UNMATCHED);
+	}
+	struct block *b = block_begin(o, index, k->v[0]);
+	*b = (struct block){
+		.address = k->v[0],
+		.bytes = k->v[1],
+		.from_ns = k->time_ns,
+		.device = virtual  ? (int32_t)k->v[2]
+			  : pinned ? DEVICE_UNKNOWN
+				   : current_device(l, o, k->thread),
+		.source = l->t->probes.data[k->probe].name,
+		.live = true,
+		.pinned = pinned,
+		.virtual = virtual,
+	};
+	account_add(l, o->pid, b);
+}
+
+static void take_free(struct ledger *l, struct owner *o, const struct gpu_kept *k)
+{
+	bool pinned = k->role == GPU_HOST_FREE;
+	uint64_t at;
+	if (!k->v[0])
+		return; /* frees nothing */
+	if (map64_get(pinned ? &o->pinned_blocks : &o->device_blocks, k->v[0], &at)) {
+		block_end(l, o, at, k->time_ns, FREED);
+		return;
+	}
+	int32_t device = pinned ? DEVICE_UNKNOWN : current_device(l, o, k->thread);
+	account_of(l, o->pid, device, pinned)->sums.unmatched_frees++;
+}
+
+/* ---- virtual memory ---- */
+
+static void end_unused(struct ledger *l, struct owner *o, size_t at, uint64_t time_ns)
+{
+	const struct block *b = &o->blocks.data[at];
+	if (b->live && b->released && !b->mappings)
+		block_end(l, o, at, time_ns, FREED);
+}
+
+static void mapping_range(struct ledger *l, uint32_t pid, const struct mapping *m, uint64_t to_ns)
+{
+	if (l->ranges_wanted)
+		*vec_push(&l->ret->ranges) = (struct gpu_range){
+			.start = m->address,
+			.end = m->address + m->bytes,
+			.from_ns = m->from_ns,
+			.to_ns = to_ns,
+			.pid = pid,
+			.device = m->device,
+		};
+}
+
+static void mapping_end(struct ledger *l, struct owner *o, size_t at, uint64_t time_ns)
+{
+	struct mapping m = o->mappings.data[at];
+	map64_del(&o->mapped, m.address);
+	*vec_push(&o->free_mappings) = (uint32_t)at;
+	mapping_range(l, o->pid, &m, time_ns);
+	if (m.block == UINT32_MAX)
+		return;
+	o->blocks.data[m.block].mappings--;
+	end_unused(l, o, m.block, time_ns);
+}
+
+static void take_map(struct ledger *l, struct owner *o, const struct gpu_kept *k)
+{
+	uint64_t at, block = UINT32_MAX;
+	if (map64_get(&o->mapped, k->v[0], &at))
+		mapping_end(l, o, at, k->time_ns); /* unmapping it was not seen */
+	if (map64_get(&o->handles, k->v[2], &block))
+		o->blocks.data[block].mappings++;
+	at = o->mappings.len;
+	if (o->free_mappings.len)
+		at = o->free_mappings.data[--o->free_mappings.len];
+	else
+		(void)vec_push(&o->mappings);
+	map64_set(&o->mapped, k->v[0], at);
+	o->mappings.data[at] = (struct mapping){
+		.address = k->v[0],
+		.bytes = k->v[1],
+		.from_ns = k->time_ns,
+		.block = (uint32_t)block,
+		.device = block == UINT32_MAX ? DEVICE_UNKNOWN : o->blocks.data[block].device,
+	};
+}
+
+/* One call may unmap several mappings that lie side by side. */
+static void take_unmap(struct ledger *l, struct owner *o, const struct gpu_kept *k)
+{
+	uint64_t address = k->v[0], left = k->v[1], at;
+	while (map64_get(&o->mapped, address, &at)) {
+		uint64_t bytes = o->mappings.data[at].bytes;
+		mapping_end(l, o, at, k->time_ns);
+		if (!bytes || bytes >= left)
+			return;
+		address += bytes;
+		left -= bytes;
+	}
+}
+
+/* The handle is void from now on, and may come again for other memory. */
+static void take_release(struct ledger *l, struct owner *o, const struct gpu_kept *k)
+{
+	uint64_t at;
+	if (!map64_get(&o->handles, k->v[0], &at)) {
+		int32_t device = current_device(l, o, k->thread);
+		account_of(l, o->pid, device, false)->sums.unmatched_frees++;
+		return;
+	}
+	map64_del(&o->handles, k->v[0]);
+	o->blocks.data[at].released = true;
+	end_unused(l, o, at, k->time_ns);
+}
+
+/* ---- all of it ---- */
+
+/* Ranges of the mappings that are there. */
+static void mapped_ranges(struct ledger *l, const struct owner *o, uint64_t to_ns)
+{
+	uint64_t at;
+	for (size_t i = 0; i < o->mappings.len; i++)
+		if (map64_get(&o->mapped, o->mappings.data[i].address, &at) && at == i)
+			mapping_range(l, o->pid, &o->mappings.data[i], to_ns);
+}
+
+static void end_all(struct ledger *l, struct owner *o, uint64_t time_ns)
+{
+	for (size_t i = 0; i < o->blocks.len; i++)
+		if (o->blocks.data[i].live)
+			block_end(l, o, i, time_ns, LEAKED);
+	mapped_ranges(l, o, time_ns);
+	map64_free(&o->contexts);
+	map64_free(&o->mapped);
+	map64_free(&o->handles);
+	o->mappings.len = o->free_mappings.len = 0;
+	o->blocks.len = o->free_blocks.len = 0;
+}
+
+static void take(struct ledger *l, const struct gpu_kept *k)
+{
+	if (k->role == GPU_PROCESS_END) {
+		end_all(l, owner_of(l, k->thread), k->time_ns);
+		return;
+	}
+	struct owner *o = owner_of(l, l->t->threads.data[k->thread].pid);
+	switch (k->role) {
+	case GPU_ALLOC:
+	case GPU_HOST_ALLOC:
+	case GPU_VMM_CREATE:
+		take_alloc(l, o, k);
+		break;
+	case GPU_FREE:
+	case GPU_HOST_FREE:
+		take_free(l, o, k);
+		break;
+	case GPU_VMM_MAP:
+		take_map(l, o, k);
+		break;
+	case GPU_VMM_UNMAP:
+		take_unmap(l, o, k);
+		break;
+	case GPU_VMM_RELEASE:
+		take_release(l, o, k);
+		break;
+	case GPU_CONTEXT_RETAIN:
+		map64_set(&o->contexts, k->v[0], k->v[1]);
+		break;
+	case GPU_CONTEXT_CURRENT:
+	case GPU_CONTEXT_PUSH:
+	case GPU_CONTEXT_POP:
+		take_context(l, k);
+		break;
+	default: /* graphs */
+		break;
+	}
+}
+
+static void live_ranges(struct ledger *l, struct owner *o)
+{
+	for (size_t i = 0; i < o->blocks.len; i++)
+		if (o->blocks.data[i].live)
+			block_range(l, o->pid, &o->blocks.data[i], UINT64_MAX);
+	mapped_ranges(l, o, UINT64_MAX);
+}
+
+static int compare_memory(const void *a, const void *b)
+{
+	const struct gpu_memory *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
+static void ledger_free(struct ledger *l)
+{
+	for (size_t i = 0; i < l->owners.len; i++) {
+		struct owner *o = &l->owners.data[i];
+		map64_free(&o->contexts);
+		map64_free(&o->device_blocks);
+		map64_free(&o->pinned_blocks);
+		map64_free(&o->handles);
+		map64_free(&o->mapped);
+		vec_free(&o->blocks);
+		vec_free(&o->free_blocks);
+		vec_free(&o->mappings);
+		vec_free(&o->free_mappings);
+	}
+	for (size_t i = 0; i < l->accounts.len; i++)
+		vec_free(&l->accounts.data[i].holdings);
+	for (size_t i = 0; i < l->t->threads.len; i++)
+		vec_free(&l->stacks[i].contexts);
+	free(l->stacks);
+	vec_free(&l->owners);
+	vec_free(&l->accounts);
+	map64_free(&l->by_pid);
+	map64_free(&l->account_of);
+}
+
+void gpu_ledger_make(struct gpu_ledger *ret, const struct rec_tables *t, const gpu_kept_t *kept,
+		     bool ranges_wanted)
+{
+	struct ledger l = {.t = t, .ret = ret, .ranges_wanted = ranges_wanted};
+	*ret = (struct gpu_ledger){0};
+	l.stacks = xcalloc(t->threads.len + 1, sizeof(*l.stacks));
+	know_devices(&l, kept);
+	for (size_t i = 0; i < kept->len; i++)
+		take(&l, &kept->data[i]);
+	for (size_t i = 0; i < l.owners.len; i++)
+		live_ranges(&l, &l.owners.data[i]);
+	for (size_t i = 0; i < l.accounts.len; i++) {
+		struct account *a = &l.accounts.data[i];
+		if (a->pinned)
+			*vec_push(&ret->pinned) = a->sums;
+		else
+			*vec_push(&ret->memory) = a->sums;
+	}
+	if (ret->memory.len)
+		qsort(ret->memory.data, ret->memory.len, sizeof(*ret->memory.data), compare_memory);
+	if (ret->pinned.len)
+		qsort(ret->pinned.data, ret->pinned.len, sizeof(*ret->pinned.data), compare_memory);
+	ledger_free(&l);
+}
