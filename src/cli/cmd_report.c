@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyze/gpu.h"
 #include "analyze/summary.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -67,6 +68,12 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 	int rc = args_u64(a, "top", 0, 1000000, &o->top, e);
 	if (!rc)
 		rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);
+	if (!rc)
+		rc = args_u64(a, "from", 0, UINT64_MAX, &o->from_ns, e);
+	if (!rc)
+		rc = args_u64(a, "to", 1, UINT64_MAX, &o->to_ns, e);
+	if (!rc && o->to_ns && o->to_ns <= o->from_ns)
+		rc = err_set(e, EINVAL, "'--to' must be later than '--from'");
 	if (rc)
 		return rc;
 	o->pid = (uint32_t)pid;
@@ -84,9 +91,19 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	summary_make(&summary, reader,
 		     &(struct summary_options){
 			     .pid = o->pid, .progress = show_progress, .progress_ctx = &progress});
+	struct gpu_summary gpu;
+	gpu_summary_make(&gpu, reader,
+			 &(struct gpu_options){.pid = o->pid,
+					       .from_ns = o->from_ns,
+					       .to_ns = o->to_ns,
+					       .progress = show_progress,
+					       .progress_ctx = &progress});
 	progress_end(&progress);
-	struct report r = {
-		.path = path, .tables = rec_tables(reader), .summary = &summary, .options = o};
+	struct report r = {.path = path,
+			   .tables = rec_tables(reader),
+			   .summary = &summary,
+			   .gpu = &gpu,
+			   .options = o};
 	report_make(&r);
 	int rc = 0;
 	if (json)
@@ -96,6 +113,7 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	if (rc)
 		err_set(e, -rc, "cannot write the report");
 	report_free(&r);
+	gpu_summary_free(&gpu);
 	summary_free(&summary);
 	return rc;
 }
@@ -130,6 +148,11 @@ static const struct opt_def options[] = {
 	{'l', "layer", "LAYER", "Show this layer only; may be given more than once.", NULL,
 	 OPT_REPEAT},
 	{'p', "process", "PID", "Count the calls of this process only.", NULL, 0},
+	{0, "from", "NS",
+	 "Count kernels, copies, waits, collectives, errors and GPU counters from this time on "
+	 "(CLOCK_MONOTONIC, ns).",
+	 NULL, 0},
+	{0, "to", "NS", "Likewise, up to before this time.", NULL, 0},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
 	{0},
 };

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/kernel_name.h"
+
 uint64_t report_number(const struct rec_tables *t, const char *key)
 {
 	const char *text = rec_meta(t, key);
@@ -131,8 +133,23 @@ static void choose_functions(struct report *r)
 	vec_free(&chosen);
 }
 
+const char *report_function_name(const struct report *r, const struct summary_function *f,
+				 char *ret, size_t size)
+{
+	uint64_t unused;
+	if (strcmp(f->layer, "cuda") != 0 ||
+	    !map64_get(&r->kernel_names, hash_bytes(f->name, strlen(f->name)), &unused))
+		return f->name;
+	kernel_name_short(ret, size, f->name);
+	return ret;
+}
+
 void report_make(struct report *r)
 {
+	for (size_t i = 0; i < r->gpu->kernels.len; i++) {
+		const char *name = r->gpu->kernels.data[i].name;
+		map64_set(&r->kernel_names, hash_bytes(name, strlen(name)), 1);
+	}
 	make_losses(r);
 	make_times(r);
 	make_cost(r);
@@ -143,4 +160,5 @@ void report_free(struct report *r)
 {
 	vec_free(&r->losses);
 	vec_free(&r->functions);
+	map64_free(&r->kernel_names);
 }

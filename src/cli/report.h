@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyze/gpu.h"
 #include "analyze/summary.h"
 #include "base/buffer.h"
+#include "base/map64.h"
 #include "recording/recording.h"
 
 enum report_sort { SORT_TOTAL, SORT_SELF, SORT_CALLS, SORT_P99, SORT_MAX };
@@ -15,6 +17,7 @@ struct report_options {
 	enum report_sort sort;
 	uint64_t top;		  /* functions of a layer; 0 = all */
 	uint32_t pid;		  /* 0 = all */
+	uint64_t from_ns, to_ns;  /* what concerns GPUs; 0 = from the beginning, to the end */
 	VEC(const char *) layers; /* empty = all */
 	unsigned width;
 	bool colour;
@@ -30,6 +33,7 @@ struct report {
 	const char *path;
 	const struct rec_tables *tables;
 	const struct summary *summary;
+	const struct gpu_summary *gpu;
 	const struct report_options *options;
 	uint64_t duration_ns;
 	uint64_t start_realtime_ns; /* 0 unknown */
@@ -38,9 +42,10 @@ struct report {
 	VEC(struct report_loss) losses;
 	double cpu_ratio; /* cost over the job's CPU time; negative when unknown */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
+	struct map64 kernel_names;			/* hashes of the names of gpu->kernels */
 };
 
-/* Fills in all of it from path, reader, summary and options. */
+/* Fills in all of it from path, tables, summaries and options. */
 void report_make(struct report *r);
 void report_free(struct report *r);
 
@@ -51,3 +56,7 @@ void report_text(FILE *out, const struct report *r);
 
 /* 0 or negative errno (the output could not be written). */
 int report_json(FILE *out, const struct report *r);
+
+/* What a function is called in a table: kernels by their short name, in ret or as they are. */
+const char *report_function_name(const struct report *r, const struct summary_function *f,
+				 char *ret, size_t size);

@@ -6,9 +6,9 @@
 
 #include "base/utf8.h"
 #include "cli/report.h"
+#include "cli/report_json.h"
 
-/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
-static json_t *text(const char *s)
+json_t *report_text_json(const char *s)
 {
 	if (!s)
 		return json_null();
@@ -19,35 +19,31 @@ static json_t *text(const char *s)
 	return ret;
 }
 
-static json_t *number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 static json_t *recording_json(const struct report *r)
 {
 	const struct rec_tables *t = r->tables;
 	json_t *o = json_object();
-	json_object_set_new(o, "file", text(r->path));
+	json_object_set_new(o, "file", report_text_json(r->path));
 	json_object_set_new(o, "duration_s", json_real((double)r->duration_ns / 1e9));
-	json_object_set_new(o, "events", number(t->calls));
-	json_object_set_new(o, "lost", number(r->lost));
-	json_object_set_new(o, "incomplete", number(r->incomplete));
+	json_object_set_new(o, "events", report_number_json(t->calls));
+	json_object_set_new(o, "lost", report_number_json(r->lost));
+	json_object_set_new(o, "incomplete", report_number_json(r->incomplete));
 	json_t *losses = json_object();
 	for (size_t i = 0; i < r->losses.len; i++)
 		json_object_set_new(losses, r->losses.data[i].cause,
-				    number(r->losses.data[i].count));
+				    report_number_json(r->losses.data[i].count));
 	json_object_set_new(o, "lost_by_cause", losses);
-	json_object_set_new(o, "bytes", number(t->file_bytes));
+	json_object_set_new(o, "bytes", report_number_json(t->file_bytes));
 	json_object_set_new(o, "bytes_per_event",
 			    t->calls ? json_real((double)t->file_bytes / (double)t->calls)
 				     : json_null());
 	static const char *const keys[] = {"host",    "kernel", "command",
 					   "version", "mode",	"target"};
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		json_object_set_new(o, keys[i], text(rec_meta(t, keys[i])));
+		json_object_set_new(o, keys[i], report_text_json(rec_meta(t, keys[i])));
 	json_object_set_new(o, "start_realtime_ns",
-			    r->start_realtime_ns ? number(r->start_realtime_ns) : json_null());
+			    r->start_realtime_ns ? report_number_json(r->start_realtime_ns)
+						 : json_null());
 	json_object_set_new(o, "overhead",
 			    json_pack("{s:o}", "cpu_ratio",
 				      r->cpu_ratio < 0 ? json_null() : json_real(r->cpu_ratio)));
@@ -55,12 +51,13 @@ static json_t *recording_json(const struct report *r)
 	json_object_set_new(o, "attach",
 			    json_pack("{s:o,s:o,s:o}", "ms",
 				      ms ? json_real(strtod(ms, NULL)) : json_null(), "sites",
-				      number(report_number(t, "attach_sites")), "method",
-				      text(rec_meta(t, "attach_method"))));
+				      report_number_json(report_number(t, "attach_sites")),
+				      "method", report_text_json(rec_meta(t, "attach_method"))));
 	json_object_set_new(o, "complete", json_boolean(t->complete));
 	json_object_set_new(o, "damage",
-			    t->damaged_at ? json_pack("{s:o,s:o}", "offset", number(t->damaged_at),
-						      "message", text(t->damage))
+			    t->damaged_at ? json_pack("{s:o,s:o}", "offset",
+						      report_number_json(t->damaged_at), "message",
+						      report_text_json(t->damage))
 					  : json_null());
 	return o;
 }
@@ -72,14 +69,16 @@ static json_t *processes_json(const struct report *r)
 		const struct summary_process *p = &r->summary->processes.data[i];
 		const struct strtab *strings = &r->tables->strings;
 		json_t *o = json_object();
-		json_object_set_new(o, "pid", number(p->row->pid));
-		json_object_set_new(o, "parent_pid", number(p->row->parent_pid));
-		json_object_set_new(o, "comm", text(strtab_get(strings, p->row->comm, NULL)));
-		json_object_set_new(o, "command", text(strtab_get(strings, p->row->command, NULL)));
+		json_object_set_new(o, "pid", report_number_json(p->row->pid));
+		json_object_set_new(o, "parent_pid", report_number_json(p->row->parent_pid));
+		json_object_set_new(o, "comm",
+				    report_text_json(strtab_get(strings, p->row->comm, NULL)));
+		json_object_set_new(o, "command",
+				    report_text_json(strtab_get(strings, p->row->command, NULL)));
 		json_object_set_new(o, "rank",
 				    p->row->rank < 0 ? json_null() : json_integer(p->row->rank));
-		json_object_set_new(o, "calls", number(p->calls));
-		json_object_set_new(o, "threads", number(p->threads));
+		json_object_set_new(o, "calls", report_number_json(p->calls));
+		json_object_set_new(o, "threads", report_number_json(p->threads));
 		json_object_set_new(o, "exit_code",
 				    p->row->end_ns ? json_integer(p->row->exit_code) : json_null());
 		json_array_append_new(list, o);
@@ -90,24 +89,25 @@ static json_t *processes_json(const struct report *r)
 static json_t *function_json(const struct summary_function *f)
 {
 	json_t *o = json_object();
-	json_object_set_new(o, "layer", text(f->layer));
-	json_object_set_new(o, "name", text(f->name));
+	json_object_set_new(o, "layer", report_text_json(f->layer));
+	json_object_set_new(o, "name", report_text_json(f->name));
 	if (*f->file) {
-		json_object_set_new(o, "file", text(f->file));
-		json_object_set_new(o, "line", number(f->line));
+		json_object_set_new(o, "file", report_text_json(f->file));
+		json_object_set_new(o, "line", report_number_json(f->line));
 	}
-	json_object_set_new(o, "calls", number(f->calls));
-	json_object_set_new(o, "errors", number(f->errors));
-	json_object_set_new(o, "nested_calls", number(f->nested));
-	json_object_set_new(o, "instants", number(f->instants));
-	json_object_set_new(o, "open_calls", number(f->open));
-	json_object_set_new(o, "unwound_calls", number(f->unwound));
-	json_object_set_new(o, "total_ns", number(f->total_ns));
-	json_object_set_new(o, "self_ns", f->self_known ? number(f->self_ns) : json_null());
-	json_object_set_new(o, "mean_ns", number(f->mean_ns));
-	json_object_set_new(o, "p50_ns", number(f->p50_ns));
-	json_object_set_new(o, "p99_ns", number(f->p99_ns));
-	json_object_set_new(o, "max_ns", number(f->max_ns));
+	json_object_set_new(o, "calls", report_number_json(f->calls));
+	json_object_set_new(o, "errors", report_number_json(f->errors));
+	json_object_set_new(o, "nested_calls", report_number_json(f->nested));
+	json_object_set_new(o, "instants", report_number_json(f->instants));
+	json_object_set_new(o, "open_calls", report_number_json(f->open));
+	json_object_set_new(o, "unwound_calls", report_number_json(f->unwound));
+	json_object_set_new(o, "total_ns", report_number_json(f->total_ns));
+	json_object_set_new(o, "self_ns",
+			    f->self_known ? report_number_json(f->self_ns) : json_null());
+	json_object_set_new(o, "mean_ns", report_number_json(f->mean_ns));
+	json_object_set_new(o, "p50_ns", report_number_json(f->p50_ns));
+	json_object_set_new(o, "p99_ns", report_number_json(f->p99_ns));
+	json_object_set_new(o, "max_ns", report_number_json(f->max_ns));
 	json_object_set_new(o, "from_histogram", json_boolean(f->from_histogram));
 	return o;
 }
@@ -132,11 +132,13 @@ static json_t *notes_json(const struct report *r)
 	json_t *list = json_array();
 	for (size_t i = 0; i < r->tables->notes.len; i++) {
 		const struct m_note *n = &r->tables->notes.data[i];
-		json_array_append_new(
-			list,
-			json_pack("{s:o,s:o}", "subject",
-				  text(strtab_get(&r->tables->strings, n->subject, NULL)), "reason",
-				  text(strtab_get(&r->tables->strings, n->reason, NULL))));
+		json_array_append_new(list,
+				      json_pack("{s:o,s:o}", "subject",
+						report_text_json(strtab_get(&r->tables->strings,
+									    n->subject, NULL)),
+						"reason",
+						report_text_json(strtab_get(&r->tables->strings,
+									    n->reason, NULL))));
 	}
 	return list;
 }
@@ -147,12 +149,12 @@ static json_t *open_calls_json(const struct report *r)
 	for (size_t i = 0; i < r->summary->open_calls.len; i++) {
 		const struct summary_open_call *c = &r->summary->open_calls.data[i];
 		json_t *o = json_object();
-		json_object_set_new(o, "layer", text(c->layer));
-		json_object_set_new(o, "name", text(c->name));
-		json_object_set_new(o, "pid", number(c->pid));
-		json_object_set_new(o, "tid", number(c->tid));
-		json_object_set_new(o, "start_ns", number(c->start_ns));
-		json_object_set_new(o, "open_ns", number(c->dur_ns));
+		json_object_set_new(o, "layer", report_text_json(c->layer));
+		json_object_set_new(o, "name", report_text_json(c->name));
+		json_object_set_new(o, "pid", report_number_json(c->pid));
+		json_object_set_new(o, "tid", report_number_json(c->tid));
+		json_object_set_new(o, "start_ns", report_number_json(c->start_ns));
+		json_object_set_new(o, "open_ns", report_number_json(c->dur_ns));
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -166,6 +168,7 @@ int report_json(FILE *out, const struct report *r)
 	json_object_set_new(root, "functions", functions_json(r));
 	json_object_set_new(root, "notes", notes_json(r));
 	json_object_set_new(root, "open_calls", open_calls_json(r));
+	report_gpu_json(root, r);
 	int rc = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	fputc('\n', out);
 	json_decref(root);
