@@ -55,11 +55,20 @@ struct rate {
 	uint64_t time_ns; /* 0: no value yet */
 };
 
-struct gpm {
-	nvml_gpm_sample samples[2];
-	uint64_t time_ns[2]; /* when each was taken; 0: never */
-	int newest;
+/* Metrics that are computed together, from the sample before to the latest. */
+struct gpm_group {
 	struct nvml_gpm_metrics *get;
+	int before; /* index into samples; -1: none yet */
+};
+
+enum { GPM_CHEAP, GPM_DEAR, GPM_GROUPS };
+
+struct gpm {
+	/* one for each group's last look, the latest, and one to fill */
+	nvml_gpm_sample samples[GPM_GROUPS + 2];
+	uint64_t time_ns[GPM_GROUPS + 2]; /* when each was taken */
+	int latest;			  /* -1: none yet */
+	struct gpm_group groups[GPM_GROUPS];
 };
 
 struct device {
@@ -182,6 +191,7 @@ void events_drain(struct collector *c, uint64_t now_ns);
 int ask_processes(struct collector *c, struct device *d, uint64_t now_ns);
 int ask_process_utilization(struct collector *c, struct device *d, uint64_t now_ns);
 int ask_gpm(struct collector *c, struct device *d, uint64_t now_ns);
+int ask_gpm_dear(struct collector *c, struct device *d, uint64_t now_ns);
 
 bool gpm_supported(struct collector *c, const struct device *d);
 /* Before the handle or the library goes. */

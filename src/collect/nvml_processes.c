@@ -136,7 +136,9 @@ static double others_sm(const struct collector *c, const struct device *d, uint3
 		bool counted = is_watched(c, pid);
 		for (uint32_t k = 0; k < i && !counted; k++)
 			counted = c->samples.data[k].pid == pid;
-		struct share s = counted ? (struct share){0} : share_of(c, d, n, pid);
+		if (counted)
+			continue;
+		struct share s = share_of(c, d, n, pid);
 		if (s.n > 0)
 			sum += s.sm / s.n / 100;
 	}

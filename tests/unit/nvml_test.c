@@ -208,12 +208,13 @@ static int tear_down(void **state)
 static void values_have_their_units(void **state)
 {
 	struct fixture *f = *state;
-	script(f, "gpu 0 sm 87\ngpu 0 memory 41\ngpu 0 temperature 63\ngpu 0 power_mw 512345\n"
-		  "gpu 0 used 3000000000\ngpu 0 sm_clock 1755\ngpu 0 fan 55\ngpu 0 encoder 12\n"
-		  "gpu 0 decoder 7\ngpu 0 energy_mj 123456\ngpu 0 ecc_corrected 3\n"
-		  "gpu 0 rows_corrected 2\ngpu 0 rows_uncorrected 1\ngpu 0 replays 9\n"
-		  "gpu 0 gpm_sm 50\ngpu 0 gpm_tensor 25\ngpu 0 gpm_pcie_tx_mib 2\n"
-		  "gpu 0 link_crc 4\n");
+	script(f,
+	       "gpu 0 sm 87\ngpu 0 memory 41\ngpu 0 temperature 63\ngpu 0 power_mw 512345\n"
+	       "gpu 0 used 3000000000\ngpu 0 sm_clock 1755\ngpu 0 fan 55\ngpu 0 encoder 12\n"
+	       "gpu 0 decoder 7\ngpu 0 energy_mj 123456\ngpu 0 ecc_corrected 3\n"
+	       "gpu 0 rows_corrected 2\ngpu 0 rows_uncorrected 1\ngpu 0 replays 9\n"
+	       "gpu 0 gpm_sm 50\ngpu 0 gpm_tensor 25\ngpu 0 gpm_dram 75\ngpu 0 gpm_pcie_tx_mib 2\n"
+	       "gpu 0 link_crc 4\n");
 	open_fake(f);
 	run_ticks(f, 50);
 	assert_value(f, "gpu 0", "sm_ratio", 0.87);
@@ -239,6 +240,8 @@ static void values_have_their_units(void **state)
 	assert_value(f, "gpu 0", "nvlink_crc_errors", 4);
 	assert_value(f, "gpu 0", "gpm_sm_ratio", 0.5);
 	assert_value(f, "gpu 0", "gpm_tensor_ratio", 0.25);
+	assert_value(f, "gpu 0", "gpm_dram_ratio", 0.75);
+	assert_int_equal(rows_of(f, "gpu 0", "gpm_fp64_ratio"), 0); /* the one it lacks */
 	assert_value(f, "gpu 0", "pcie_tx_bytes_per_s", 2 * 1048576);
 	assert_value(f, "gpu 0", "pcie_rx_bytes_per_s", 0);
 	assert_true(last_value(f, "eacgm", "gpu_collector_cpu_ratio") > 0);
@@ -256,9 +259,10 @@ static void periods_are_kept(void **state)
 	assert_int_equal(rows_of(f, "gpu 0", "memory_used_bytes"), 200);
 	assert_int_equal(rows_of(f, "gpu 0", "memory_total_bytes"), 2);
 	assert_in_range(rows_of(f, "gpu 0", "temperature_celsius"), 39, 40);
-	assert_int_equal(rows_of(f, "gpu 0", "energy_j"), 2);
-	assert_in_range(rows_of(f, "gpu 0", "gpm_sm_ratio"), 38,
-			39); /* from the second sample on */
+	assert_int_equal(rows_of(f, "gpu 0", "ecc_corrected_errors"), 2);
+	assert_int_equal(rows_of(f, "gpu 0", "gpm_sm_ratio"), 99); /* from the second sample on */
+	assert_in_range(rows_of(f, "gpu 0", "gpm_dram_ratio"), 8, 9);
+	assert_int_equal(f->calls("GpmSampleGet"), 100); /* both take the same samples */
 }
 
 /* A beat that comes a little early or late does not halve a rate. */
@@ -267,7 +271,7 @@ static void jitter_keeps_rates(void **state)
 	struct fixture *f = *state;
 	open_fake(f);
 	for (int i = 0; i < 200; i++) {
-		f->now_ns += TICK + (i % 2 ? 20 * MS : -20 * MS);
+		f->now_ns += i % 2 ? TICK + 20 * MS : TICK - 20 * MS;
 		collector_nvml.sample(f->c, f->now_ns, on_value, f);
 	}
 	assert_int_equal(rows_of(f, "gpu 0", "memory_used_bytes"), 200);
@@ -599,7 +603,7 @@ static void old_library_is_enough(void **state)
 	assert_times(&f->texts, "[0 xid: 13: ", 1);
 	assert_int_equal(rows_of(f, "gpu 0", "gpm_sm_ratio"), 0);
 	run_ticks(f, 50);
-	assert_times(&f->notes, "gpm", 1);
+	assert_times(&f->notes, " gpm,", 1);
 	assert_times(&f->notes, "memory_temperature", 1);
 }
 

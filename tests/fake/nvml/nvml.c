@@ -64,6 +64,7 @@ enum key {
 	GPM,
 	GPM_SM,
 	GPM_TENSOR,
+	GPM_DRAM,
 	GPM_PCIE_TX_MIB,
 	KEYS,
 };
@@ -104,6 +105,7 @@ static const struct {
 	[GPM] = {"gpm", 1},
 	[GPM_SM] = {"gpm_sm", 0},
 	[GPM_TENSOR] = {"gpm_tensor", 0},
+	[GPM_DRAM] = {"gpm_dram", 0},
 	[GPM_PCIE_TX_MIB] = {"gpm_pcie_tx_mib", 0},
 };
 
@@ -852,6 +854,8 @@ int nvmlGpmMetricsGet(struct nvml_gpm_metrics *get)
 			m->value = (double)values[GPM_SM];
 		else if (m->id == NVML_GPM_TENSOR)
 			m->value = (double)values[GPM_TENSOR];
+		else if (m->id == NVML_GPM_DRAM)
+			m->value = (double)values[GPM_DRAM];
 		else if (m->id == NVML_GPM_PCIE_TX_MIB)
 			m->value = (double)values[GPM_PCIE_TX_MIB];
 		else if (m->id == NVML_GPM_FP64)
