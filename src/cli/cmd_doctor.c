@@ -7,9 +7,11 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/options.h"
+#include "collect/nvml.h"
 #include "cli/terminal.h"
 #include "probe/plan.h"
 #include "probe/tracer.h"
@@ -136,13 +138,53 @@ static void check_limits(struct diagnosis *d)
 	    gigabytes < 0.2 ? "write elsewhere: record -o /path/run.eacgm" : "");
 }
 
+/* ---- GPUs ---- */
+
+static void count_gpu(void *ctx, const struct gpu_info *info, bool present)
+{
+	char text[256];
+	if (!present || info->parent >= 0)
+		return;
+	snprintf(text, sizeof(text), "%s, %.0f GB, driver %s%s", info->name,
+		 (double)info->memory_bytes / 1e9, info->driver, info->has_gpm ? ", GPM" : "");
+	add(ctx, info->entity, GOOD, text, "");
+}
+
+static void no_emit(void *ctx, const char *entity, const char *name, double value)
+{
+	(void)ctx, (void)entity, (void)name, (void)value;
+}
+
+static void check_gpus(struct diagnosis *d)
+{
+	struct nvml_events events = {.ctx = d, .gpu = count_gpu};
+	struct collector *c = NULL;
+	struct err e = {0};
+	if (nvml_open(&c, getenv("EACGM_NVML"), &events, &e)) {
+		add(d, "GPU telemetry", ABSENT, e.msg, "");
+		return;
+	}
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	collector_nvml.sample(c, (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec,
+			      no_emit, NULL);
+	collector_nvml.close(c);
+	add(d, "GPU telemetry", GOOD, "NVML answers", "");
+	if (!access("/sys/kernel/tracing/events/nvidia/nvidia_dev_xid", F_OK) ||
+	    !access("/sys/kernel/debug/tracing/events/nvidia/nvidia_dev_xid", F_OK))
+		add(d, "Xid errors", GOOD, "the driver's tracepoint", "");
+	else
+		add(d, "Xid errors", LIMITED, "by NVML: without the driver's sentence",
+		    "mount tracefs, or use a driver of 580 or later");
+}
+
 /* ---- what there is to trace ---- */
 
 /* Plans a file of the catalog: how much of a layer is found in it. */
 static void check_file(struct diagnosis *d, const struct catalog *c, const char *what,
 		       const char *path)
 {
-	struct plan plan = {.catalog = c, .layers = ~0u};
+	struct plan plan = {.catalog = c, .layers = ~0u, .frequent = true};
 	struct elf_file *f;
 	struct file_plan fp = {0};
 	struct err e;
@@ -216,6 +258,21 @@ static void check_software(struct diagnosis *d)
 	}
 	check_files(d, &c, "Python", pythons, sizeof(pythons) / sizeof(pythons[0]),
 		    "no interpreter in the usual places; others are found when a job runs them");
+	static const char *const drivers[] = {
+		"/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
+		"/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
+	static const char *const nccls[] = {
+		"/usr/lib/x86_64-linux-gnu/libnccl.so.2",
+		"/usr/local/cuda*/lib64/libnccl.so.2",
+		"/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+		"/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+		"/opt/*/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2",
+		"/opt/*/.venv/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2",
+	};
+	check_files(d, &c, "CUDA driver", drivers, sizeof(drivers) / sizeof(drivers[0]),
+		    "libcuda.so.1 not in the usual places; it is found when a job loads it");
+	check_files(d, &c, "NCCL", nccls, sizeof(nccls) / sizeof(nccls[0]),
+		    "not in the usual places; it is found when a job loads it");
 	check_files(d, &c, "PyTorch", torches, sizeof(torches) / sizeof(torches[0]),
 		    "not in the usual places; it is found when a job loads it");
 	catalog_free(&c);
@@ -254,6 +311,7 @@ static int run(const struct args *a)
 	check_attach(&d);
 	check_programs(&d);
 	check_limits(&d);
+	check_gpus(&d);
 	check_software(&d);
 	if (args_has(a, "json")) {
 		json_t *top =
