@@ -15,12 +15,20 @@ bool pace_due(struct pace *p, uint64_t now_ns, uint64_t early_ns)
 	return true;
 }
 
+static uint64_t middle(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t low = a < b ? a : b, high = a < b ? b : a;
+	return c < low ? low : c > high ? high : c;
+}
+
 void pace_paid(struct pace *p, uint64_t cpu_ns, uint64_t wall_ns)
 {
-	bool first = p->cpu_ns == 0 && p->wall_ns == 0;
-	double weight = first ? 1 : 0.25;
+	double weight = p->cpu_ns == 0 ? 1 : 0.25;
+	uint64_t usual_ns = middle(p->walls_ns[0], p->walls_ns[1], wall_ns);
 	p->cpu_ns += ((double)cpu_ns - p->cpu_ns) * weight;
-	p->wall_ns += ((double)wall_ns - p->wall_ns) * weight;
+	p->wall_ns += ((double)usual_ns - p->wall_ns) * 0.25;
+	p->walls_ns[0] = p->walls_ns[1];
+	p->walls_ns[1] = wall_ns;
 }
 
 /* How many GPUs' budgets asking it once a nanosecond would take. */

@@ -23,14 +23,16 @@ struct pace {
 	uint64_t last_ns;   /* when it was last due; 0: never asked */
 	double cpu_ns;	    /* what asking it costs: a sliding mean */
 	double wall_ns;
-	bool off; /* not asked at all */
+	uint64_t walls_ns[2]; /* what the last two took */
+	bool off;	      /* not asked at all */
 };
 
 /* Whether it is to be asked now. early_ns: how far before its time it may be, so that a caller's
  * jitter does not halve a rate. Notes now as its last time when so. */
 bool pace_due(struct pace *p, uint64_t now_ns, uint64_t early_ns);
 
-/* Notes what asking took. */
+/* Notes what asking took. A single long call counts as CPU time alone: long by the clock is also
+ * one during which another thread ran. */
 void pace_paid(struct pace *p, uint64_t cpu_ns, uint64_t wall_ns);
 
 /* Sets the periods of n paces for `gpus` budgets together. Returns the largest factor by which

@@ -723,6 +723,22 @@ static void governor_divides_fairly(void **state)
 	assert_true(governor_plan(all, 0, 1) == 1.0);
 }
 
+/* One call during which the thread did not run is no slow question; slow ones are. */
+static void governor_forgives_one_long_call(void **state)
+{
+	(void)state;
+	struct pace p = {.wanted_ns = TICK};
+	struct pace *all[] = {&p};
+	for (int i = 0; i < 20; i++)
+		pace_paid(&p, 4000, i == 10 ? 500 * MS : 4000);
+	assert_true(p.wall_ns < 4001);
+	assert_true(governor_plan(all, 1, 1) == 1.0);
+	for (int i = 0; i < 20; i++)
+		pace_paid(&p, 4000, 21 * MS);
+	assert_true(p.wall_ns > 20e6);
+	assert_true(governor_plan(all, 1, 1) > 6);
+}
+
 static void governor_never_overspends(void **state)
 {
 	(void)state;
@@ -770,6 +786,7 @@ int main(void)
 		WITH_FAKE(absence_is_one_line),
 		WITH_FAKE(dear_question_is_asked_less),
 		cmocka_unit_test(governor_divides_fairly),
+		cmocka_unit_test(governor_forgives_one_long_call),
 		cmocka_unit_test(governor_never_overspends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
