@@ -49,17 +49,25 @@ struct job {
 
 /* ---- a block ---- */
 
-/* Calls that make the context of before current again change nothing. */
+static bool sets_current(uint8_t role)
+{
+	return role == GPU_CONTEXT_CURRENT || role == GPU_DEVICE_CURRENT;
+}
+
+/* Calls that make the context or device of before current again change nothing. */
 static bool context_again(const struct worker *w, size_t kept_before, const struct gpu_kept *k)
 {
-	if (k->role != GPU_CONTEXT_CURRENT)
+	if (!sets_current(k->role))
 		return false;
 	for (size_t i = w->kept.len; i > kept_before; i--) {
 		const struct gpu_kept *last = &w->kept.data[i - 1];
 		if (last->thread != k->thread)
 			return false;
-		if (last->role >= GPU_CONTEXT_CURRENT && last->role <= GPU_CONTEXT_POP)
-			return last->role == GPU_CONTEXT_CURRENT && last->v[0] == k->v[0];
+		if (last->role == k->role)
+			return last->v[0] == k->v[0];
+		if (sets_current(last->role) || last->role == GPU_CONTEXT_PUSH ||
+		    last->role == GPU_CONTEXT_POP)
+			return false;
 	}
 	return false;
 }

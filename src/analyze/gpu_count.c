@@ -228,6 +228,19 @@ static void count_graph_launch(struct gpu_counts *n, const struct gpu_count_cont
 		n->graphs_unknown++;
 }
 
+/* What a copy's descriptor says; GPU_UNIFIED where it leaves it to the pointers. */
+static enum gpu_direction types_direction(const struct counted_call *call)
+{
+	enum { HOST = 1, ARRAY = 3 }; /* CUmemorytype of cuda.h; between them: device */
+	uint64_t to = gpu_arg(call->p, call->c, GPU_ARG_DESTINATION_TYPE);
+	uint64_t from = gpu_arg(call->p, call->c, GPU_ARG_SOURCE_TYPE);
+	if (to < HOST || to > ARRAY || from < HOST || from > ARRAY)
+		return GPU_UNIFIED;
+	if (from == HOST)
+		return to == HOST ? GPU_HTOH : GPU_HTOD;
+	return to == HOST ? GPU_DTOH : GPU_DTOD;
+}
+
 static enum gpu_direction pointers_direction(const struct gpu_count_context *x,
 					     const struct counted_call *call)
 {
@@ -253,6 +266,8 @@ static void count_copy(struct gpu_counts *n, const struct gpu_count_context *x,
 	uint32_t direction = call->p->direction;
 	bool async = gpu_has_arg(call->p, call->c, GPU_ARG_STREAM);
 	uint64_t bytes = gpu_arg(call->p, call->c, GPU_ARG_BYTES);
+	if (call->p->role == GPU_COPY && direction == GPU_UNIFIED)
+		direction = types_direction(call);
 	if (call->p->role == GPU_COPY && direction == GPU_UNIFIED) {
 		n->asks_addresses |= !x->addresses;
 		direction = pointers_direction(x, call);

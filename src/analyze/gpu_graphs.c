@@ -201,6 +201,19 @@ static void copy_graph(struct gpu_graphs *g, struct process *p, uint64_t to, uin
 	gpu_tally_add(t, &g->graphs.data[at], 1);
 }
 
+/* CUgraphNodeType of cuda.h. Child graphs that are added this way are not followed. */
+enum { NODE_KERNEL, NODE_COPY, NODE_SET };
+
+static void add_node(struct gpu_tally *graph, uint64_t type, uint64_t kernel, uint64_t bytes)
+{
+	if (type == NODE_KERNEL)
+		add_piece(graph, GPU_PIECE_KERNEL, kernel, 0);
+	else if (type == NODE_COPY)
+		add_piece(graph, GPU_PIECE_COPY, gpu_copy_cell(false, GPU_UNIFIED, true), bytes);
+	else if (type == NODE_SET)
+		add_piece(graph, GPU_PIECE_COPY, gpu_copy_cell(true, 0, true), bytes);
+}
+
 static void graph_forget(struct process *p, uint64_t handle)
 {
 	map64_del(&p->graphs, handle);
@@ -236,16 +249,17 @@ static void take(struct gpu_graphs *g, const struct gpu_probe *probe, const stru
 	case GPU_GRAPH_EXEC_DESTROY:
 		exec_end(g, p, k->v[0], k->time_ns);
 		break;
+	case GPU_GRAPH_NODE:
+		add_node(graph_of(g, p, k->v[0]), k->v[1], 0, 0);
+		break;
 	case GPU_GRAPH_KERNEL_NODE:
-		add_piece(graph_of(g, p, k->v[0]), GPU_PIECE_KERNEL, k->v[1], 0);
+		add_node(graph_of(g, p, k->v[0]), NODE_KERNEL, k->v[1], 0);
 		break;
 	case GPU_GRAPH_COPY_NODE:
-		add_piece(graph_of(g, p, k->v[0]), GPU_PIECE_COPY,
-			  gpu_copy_cell(false, GPU_UNIFIED, true), k->v[1]);
+		add_node(graph_of(g, p, k->v[0]), NODE_COPY, 0, k->v[1]);
 		break;
 	case GPU_GRAPH_SET_NODE:
-		add_piece(graph_of(g, p, k->v[0]), GPU_PIECE_COPY, gpu_copy_cell(true, 0, true),
-			  k->v[1]);
+		add_node(graph_of(g, p, k->v[0]), NODE_SET, 0, k->v[1]);
 		break;
 	case GPU_GRAPH_CHILD_NODE:
 		copy_graph(g, p, k->v[0], k->v[1], false);

@@ -54,8 +54,12 @@ struct account {
 	VEC(struct holding) holdings;
 };
 
+struct current {
+	uint64_t context;
+	int32_t device; /* where the device itself was chosen, else DEVICE_UNKNOWN */
+};
 struct context_stack {
-	VEC(uint64_t) contexts;
+	VEC(struct current) contexts;
 };
 
 struct ledger {
@@ -95,8 +99,9 @@ static void know_devices(struct ledger *l, const gpu_kept_t *kept)
 {
 	for (size_t i = 0; i < kept->len; i++) {
 		const struct gpu_kept *k = &kept->data[i];
-		if (k->role == GPU_CONTEXT_RETAIN)
-			know_device(l, l->t->threads.data[k->thread].pid, (int32_t)k->v[1]);
+		bool chosen = k->role == GPU_DEVICE_CURRENT;
+		if (chosen || k->role == GPU_CONTEXT_RETAIN)
+			know_device(l, l->t->threads.data[k->thread].pid, (int32_t)k->v[!chosen]);
 	}
 	for (size_t i = 0; i < l->t->comms.len; i++)
 		if (l->t->comms.data[i].device >= 0)
@@ -219,10 +224,15 @@ static void take_context(struct ledger *l, const struct gpu_kept *k)
 		if (s->contexts.len)
 			s->contexts.len--;
 		if (k->v[0])
-			*vec_push(&s->contexts) = k->v[0];
+			*vec_push(&s->contexts) = (struct current){k->v[0], DEVICE_UNKNOWN};
+		break;
+	case GPU_DEVICE_CURRENT:
+		if (s->contexts.len)
+			s->contexts.len--;
+		*vec_push(&s->contexts) = (struct current){0, (int32_t)k->v[0]};
 		break;
 	default:
-		*vec_push(&s->contexts) = k->v[0];
+		*vec_push(&s->contexts) = (struct current){k->v[0], DEVICE_UNKNOWN};
 	}
 }
 
@@ -230,9 +240,13 @@ static int32_t current_device(const struct ledger *l, const struct owner *o, uin
 {
 	const struct context_stack *s = &l->stacks[thread];
 	uint64_t device;
-	if (s->contexts.len &&
-	    map64_get(&o->contexts, s->contexts.data[s->contexts.len - 1], &device))
-		return (int32_t)device;
+	if (s->contexts.len) {
+		const struct current *top = &s->contexts.data[s->contexts.len - 1];
+		if (top->device >= 0)
+			return top->device;
+		if (map64_get(&o->contexts, top->context, &device))
+			return (int32_t)device;
+	}
 	return o->device >= 0 ? o->device : DEVICE_UNKNOWN;
 }
 
@@ -421,6 +435,7 @@ static void take(struct ledger *l, const struct gpu_kept *k)
 	case GPU_CONTEXT_CURRENT:
 	case GPU_CONTEXT_PUSH:
 	case GPU_CONTEXT_POP:
+	case GPU_DEVICE_CURRENT:
 		take_context(l, k);
 		break;
 	default: /* graphs */
