@@ -52,7 +52,16 @@ static void gather_paces(struct collector *c)
 				*vec_push(&c->paces) = p;
 		}
 	}
-	c->devices_changed = false;
+}
+
+/* Registering for events anew may lose one that is queued: only when devices changed. */
+static void follow_changes(struct collector *c)
+{
+	if (c->devices_changed)
+		events_register(c);
+	if (c->devices_changed || c->paces_changed)
+		gather_paces(c);
+	c->devices_changed = c->paces_changed = false;
 }
 
 static double physical_gpus(const struct collector *c)
@@ -81,7 +90,7 @@ static void failed(struct collector *c, struct device *d, struct task *t, size_t
 	}
 	if (nvml_means_never(rc)) {
 		t->unsupported = t->pace.off = true;
-		c->devices_changed = true;
+		c->paces_changed = true;
 		return;
 	}
 	if (rc == NVML_UNINITIALIZED && !c->restart_ns) /* the driver was unloaded under us */
@@ -171,10 +180,7 @@ static void nvml_sample(struct collector *c, uint64_t now_ns, collector_emit emi
 	look_after_devices(c, now_ns, &last);
 	for (size_t i = 0; i < c->devices.len && c->initialised; i++)
 		ask_device(c, c->devices.data[i], i * 3, now_ns, &last);
-	if (c->devices_changed) {
-		events_register(c);
-		gather_paces(c);
-	}
+	follow_changes(c);
 	c->stretch = governor_plan(c->paces.data, c->paces.len, physical_gpus(c));
 	c->cpu_ns += read_clock(CLOCK_THREAD_CPUTIME_ID) - start.cpu_ns;
 	tell_cost(c, now_ns);
@@ -245,7 +251,7 @@ int nvml_open(struct collector **ret, const char *library, const struct nvml_eve
 	devices_update(c, now_ns);
 	if (!c->devices.len && !c->count_failed)
 		note(c, "gpu", "the NVIDIA driver has no GPU");
-	gather_paces(c);
+	follow_changes(c);
 	*ret = c;
 	return 0;
 }

@@ -307,8 +307,8 @@ void devices_update(struct collector *c, uint64_t now_ns)
 			list_instances(c, d, now_ns);
 	}
 	drop_unseen(c, now_ns);
-	if (c->devices_changed || !c->event_set)
-		events_register(c);
+	if (!c->event_set) /* it failed since */
+		c->devices_changed = true;
 }
 
 bool devices_differ(struct collector *c)

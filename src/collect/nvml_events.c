@@ -123,7 +123,11 @@ void events_register(struct collector *c)
 		c->event_set_failed = true;
 		return;
 	}
-	if (c->lib.EventSetCreate(&c->event_set) != NVML_OK) {
+	int made = c->lib.EventSetCreate(&c->event_set);
+	if (made != NVML_OK) {
+		if (!c->event_set_failed)
+			note(c, "gpu events", "not told: %s", nvml_text(&c->lib, made));
+		c->event_set_failed = true;
 		c->event_set = NULL;
 		return;
 	}
@@ -132,11 +136,13 @@ void events_register(struct collector *c)
 		if (d->parent || d->lost)
 			continue;
 		int rc = register_one(c, d);
-		if (rc == NVML_OK)
+		if (rc == NVML_OK) {
 			c->event_pace.off = false;
-		else if (!nvml_means_lost(rc) && !d->announced)
+		} else if (!nvml_means_lost(rc) && !d->events_noted) {
 			note(c, d->info.entity, "no Xid and ECC events: %s",
 			     nvml_text(&c->lib, rc));
+			d->events_noted = true;
+		}
 	}
 }
 

@@ -78,6 +78,7 @@ struct device {
 	bool seen;	       /* in the enumeration that is under way */
 	bool lost;
 	bool announced;
+	bool events_noted; /* that it tells none */
 	struct task tasks[NVML_MAX_METRICS];
 
 	/* what questions remember */
@@ -112,7 +113,7 @@ struct collector {
 	/* paces of everything that may be asked; rebuilt when devices change */
 	VEC(struct pace *) paces;
 	struct pace event_pace, count_pace, list_pace;
-	bool devices_changed, list_now;
+	bool devices_changed, paces_changed, list_now;
 	uint64_t restart_ns; /* when to start the library anew; 0: nothing is missing */
 	bool count_failed;
 

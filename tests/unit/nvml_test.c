@@ -315,6 +315,7 @@ static void unsupported_is_asked_once(void **state)
 	script(f, "unsupported DeviceGetFanSpeed\nunsupported DeviceGetTotalEnergyConsumption\n");
 	open_fake(f);
 	run_ticks(f, 300);
+	assert_int_equal(f->calls("EventSetCreate"), 1); /* no event is lost over it */
 	assert_int_equal(f->calls("DeviceGetFanSpeed"), 1);
 	assert_int_equal(f->calls("DeviceGetTotalEnergyConsumption"), 1);
 	assert_int_equal(rows_of(f, "gpu 0", "fan_ratio"), 0);
@@ -407,6 +408,20 @@ static void events_are_told_once(void **state)
 	assert_times(&f->texts, "[0 xid: 31: ", 1);
 	assert_times(&f->texts, "[0 xid: 12345: ", 1);
 	assert_int_equal(f->n_events, 4);
+}
+
+/* Where events are refused the rest goes on, and it is said once. */
+static void no_events_is_said_once(void **state)
+{
+	struct fixture *f = *state;
+	script(f, "count 2\nunsupported DeviceRegisterEvents\nxid 0 79\n");
+	open_fake(f);
+	run_ticks(f, 300);
+	assert_times(&f->notes, "[gpu 0: no Xid and ECC events: ", 1);
+	assert_times(&f->notes, "[gpu 1: no Xid and ECC events: ", 1);
+	assert_int_equal(f->n_events, 0);
+	assert_int_equal(f->calls("EventSetWait_v2"), 0);
+	assert_true(rows_of(f, "gpu 1", "power_w") > 290);
 }
 
 static void worse_health_is_an_event(void **state)
@@ -773,6 +788,7 @@ int main(void)
 		WITH_FAKE(processes_are_told_apart),
 		WITH_FAKE(many_processes_fit),
 		WITH_FAKE(events_are_told_once),
+		WITH_FAKE(no_events_is_said_once),
 		WITH_FAKE(worse_health_is_an_event),
 		WITH_FAKE(held_clocks_are_told),
 		WITH_FAKE(lost_gpu_is_said_once),
