@@ -6,22 +6,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/kernel_name.h"
 #include "cli/human.h"
 #include "cli/report.h"
-
-#define BOLD  "\033[1m"
-#define DIM   "\033[2m"
-#define RED   "\033[31m"
-#define RESET "\033[0m"
+#include "cli/report_page.h"
 
 #define OPEN_SHOWN 10
 
-struct page {
-	FILE *out;
-	const struct report *r;
-};
-
-static void styled(const struct page *p, const char *style, const char *text)
+void page_styled(const struct page *p, const char *style, const char *text)
 {
 	if (p->r->options->colour)
 		fprintf(p->out, "%s%s" RESET, style, text);
@@ -29,8 +21,7 @@ static void styled(const struct page *p, const char *style, const char *text)
 		fputs(text, p->out);
 }
 
-/* Text at the right of a column. */
-static void right(const struct page *p, const char *text, size_t columns)
+void page_right(const struct page *p, const char *text, size_t columns)
 {
 	size_t n = text_columns(text);
 	fprintf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
@@ -48,7 +39,7 @@ static void header_line(const struct page *p, const char *label, const char *fmt
 	va_end(ap);
 	char padded[16];
 	snprintf(padded, sizeof(padded), "  %-11s", label);
-	styled(p, DIM, padded);
+	page_styled(p, DIM, padded);
 	text_fit(fitted, sizeof(fitted), text, p->r->options->width - 13);
 	fprintf(p->out, "%s\n", fitted);
 }
@@ -104,7 +95,7 @@ static void header(const struct page *p)
 	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
 	const char *command = rec_meta(t, "command"), *target = rec_meta(t, "target");
 	const char *host = rec_meta(t, "host"), *kernel = rec_meta(t, "kernel");
-	styled(p, BOLD, r->path);
+	page_styled(p, BOLD, r->path);
 	fputc('\n', p->out);
 	if (command && *command)
 		header_line(p, "command", "%s", command);
@@ -141,7 +132,7 @@ static void processes_table(const struct page *p)
 	if (s->processes.len < 2)
 		return;
 	fputc('\n', p->out);
-	styled(p, BOLD, "processes");
+	page_styled(p, BOLD, "processes");
 	fprintf(p->out, "\n%9s  %-16s %6s %9s %14s\n", "pid", "comm", "rank", "threads", "calls");
 	for (size_t i = 0; i < s->processes.len; i++) {
 		const struct summary_process *q = &s->processes.data[i];
@@ -155,17 +146,15 @@ static void processes_table(const struct page *p)
 	}
 }
 
-enum { COLUMN_CALLS = 13, COLUMN_TIME = 9 };
-
 static void function_row(const struct page *p, const struct summary_function *f, bool errors)
 {
 	char text[HUMAN_BYTES], name[1024];
 	size_t used = COLUMN_CALLS + 6 * COLUMN_TIME + 2 + (errors ? COLUMN_TIME : 0);
-	right(p, human_count(text, f->calls), COLUMN_CALLS);
+	page_right(p, human_count(text, f->calls), COLUMN_CALLS);
 	if (errors && f->errors && p->r->options->colour)
 		fputs(RED, p->out);
 	if (errors)
-		right(p, f->errors ? human_count(text, f->errors) : "-", COLUMN_TIME);
+		page_right(p, f->errors ? human_count(text, f->errors) : "-", COLUMN_TIME);
 	if (errors && f->errors && p->r->options->colour)
 		fputs(RESET, p->out);
 	bool timed = f->calls > f->instants;
@@ -173,10 +162,12 @@ static void function_row(const struct page *p, const struct summary_function *f,
 				  f->p50_ns,   f->p99_ns,  f->max_ns};
 	for (size_t i = 0; i < 6; i++) {
 		bool known = timed && (i != 1 || f->self_known);
-		right(p, known ? human_ns(text, times[i]) : "-", COLUMN_TIME);
+		page_right(p, known ? human_ns(text, times[i]) : "-", COLUMN_TIME);
 	}
 	size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
-	text_fit(name, sizeof(name), f->name, width);
+	char shorter[KERNEL_NAME_BYTES];
+	text_fit(name, sizeof(name), report_function_name(p->r, f, shorter, sizeof(shorter)),
+		 width);
 	fprintf(p->out, "  %s\n", name);
 }
 
@@ -191,15 +182,15 @@ static void layer_head(const struct page *p, const char *layer, bool errors)
 		n++;
 	}
 	fputc('\n', p->out);
-	styled(p, BOLD, *layer ? layer : "(no layer)");
+	page_styled(p, BOLD, *layer ? layer : "(no layer)");
 	fprintf(p->out, ": %s calls of %s %s\n", human_count(calls, total),
 		human_count(functions, n), n == 1 ? "function" : "functions");
-	right(p, "calls", COLUMN_CALLS);
+	page_right(p, "calls", COLUMN_CALLS);
 	if (errors)
-		right(p, "errors", COLUMN_TIME);
+		page_right(p, "errors", COLUMN_TIME);
 	static const char *const names[] = {"total", "self", "mean", "p50", "p99", "max"};
 	for (size_t i = 0; i < 6; i++)
-		right(p, names[i], COLUMN_TIME);
+		page_right(p, names[i], COLUMN_TIME);
 	fputs("  function\n", p->out);
 }
 
@@ -251,13 +242,13 @@ static void open_calls(const struct page *p)
 	if (!s->open_calls_total)
 		return;
 	fputc('\n', p->out);
-	styled(p, BOLD, "open when the recording ended");
+	page_styled(p, BOLD, "open when the recording ended");
 	fprintf(p->out, ": %s %s\n", human_count(text, s->open_calls_total),
 		s->open_calls_total == 1 ? "call" : "calls");
 	for (size_t i = 0; i < s->open_calls.len && i < OPEN_SHOWN; i++) {
 		const struct summary_open_call *c = &s->open_calls.data[i];
 		fputs("  for", p->out);
-		right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
+		page_right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
 		int n = fprintf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
 		size_t used = 5 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
 		size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
@@ -272,7 +263,7 @@ static void notes(const struct page *p)
 	if (!t->notes.len)
 		return;
 	fputc('\n', p->out);
-	styled(p, BOLD, "notes");
+	page_styled(p, BOLD, "notes");
 	fputc('\n', p->out);
 	for (size_t i = 0; i < t->notes.len; i++) {
 		const struct m_note *n = &t->notes.data[i];
@@ -300,11 +291,11 @@ static void damage(const struct page *p)
 	const struct rec_tables *t = p->r->tables;
 	if (t->damaged_at) {
 		fputc('\n', p->out);
-		styled(p, RED, "damaged");
+		page_styled(p, RED, "damaged");
 		fprintf(p->out, " at byte %" PRIu64 ": %s\n", t->damaged_at, t->damage);
 	} else if (!t->complete) {
 		fputc('\n', p->out);
-		styled(p, RED, "cut short");
+		page_styled(p, RED, "cut short");
 		fputs(": the file has no end block; eacgm or the machine was stopped, and what was "
 		      "flushed until then is here\n",
 		      p->out);
@@ -319,6 +310,7 @@ void report_text(FILE *out, const struct report *r)
 	struct page p = {out, r};
 	header(&p);
 	processes_table(&p);
+	report_gpu_text(&p);
 	layer_tables(&p);
 	open_calls(&p);
 	notes(&p);

@@ -215,13 +215,13 @@ static void put_gpus(struct rec_writer *w)
 		const char *name;
 		double value;
 	} counters[] = {
-		{"gpu_busy_ratio", 0.5},
+		{"sm_ratio", 0.5},
 		{"memory_used_bytes", 8e9},
 		{"power_w", 400},
 		{"temperature_celsius", 60},
 		{"sm_clock_mhz", 1980},
 		{"memory_clock_mhz", 3201},
-		{"held_by_power_cap_ratio", 0},
+		{"clock_limit_power_cap", 1},
 	};
 	char entity[32];
 	for (uint32_t i = 0; i < 2; i++) {

@@ -1,0 +1,435 @@
+/* report_gpu_text.c - the report's tables of GPUs, kernels, copies, waits, collectives, memory,
+ * errors and events. Each is there only where there is something to say. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/human.h"
+#include "cli/report_page.h"
+
+#define EVENTS_SHOWN 10
+#define ROWS_SHOWN   10
+#define WIDE	     100 /* columns from which a table has its rarer ones */
+
+static void title(const struct page *p, const char *name)
+{
+	fputc('\n', p->out);
+	page_styled(p, BOLD, name);
+}
+
+static void heads(const struct page *p, const char *const *names, const unsigned *widths, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		page_right(p, names[i], widths[i]);
+}
+
+static void count(const struct page *p, uint64_t n, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, n ? human_count(text, n) : "-", columns);
+}
+
+static void bytes(const struct page *p, uint64_t n, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, n ? human_bytes(text, n) : "-", columns);
+}
+
+static void duration(const struct page *p, uint64_t ns, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, ns ? human_ns(text, ns) : "-", columns);
+}
+
+/* The rest of a line, cut to what is left of the width. */
+static void rest(const struct page *p, const char *text, size_t used)
+{
+	char fitted[1024];
+	size_t width = p->r->options->width > used + 26 ? p->r->options->width - used - 2 : 24;
+	text_fit(fitted, sizeof(fitted), text, width);
+	fprintf(p->out, "  %s\n", fitted);
+}
+
+static void more(const struct page *p, size_t all, size_t shown, bool by_option)
+{
+	char text[HUMAN_BYTES];
+	if (all > shown)
+		fprintf(p->out, "%*s... and %s more (%s)\n", COLUMN_CALLS - 3, "",
+			human_count(text, all - shown),
+			by_option ? "--top 0 shows all" : "--json has all");
+}
+
+static size_t shown_of(const struct page *p, size_t n)
+{
+	uint64_t top = p->r->options->top;
+	return top && n > top ? (size_t)top : n;
+}
+
+/* ---- GPUs ---- */
+
+static const struct gpu_counter *counter(const struct gpu_device *d, const char *const *names)
+{
+	for (; *names; names++)
+		for (size_t i = 0; i < d->counters.len; i++)
+			if (!strcmp(d->counters.data[i].name, *names))
+				return &d->counters.data[i];
+	return NULL;
+}
+#define COUNTER(d, ...) counter(d, (const char *const[]){__VA_ARGS__, NULL})
+
+static void value(const struct page *p, const struct gpu_counter *c, double v, const char *unit,
+		  size_t columns)
+{
+	char text[64] = "-";
+	if (c)
+		snprintf(text, sizeof(text), "%.0f%s", v, unit);
+	page_right(p, text, columns);
+}
+
+/* What held the clocks down at some time: "power_cap, thermal_sw". */
+static void holds(const struct gpu_device *d, struct buf *ret)
+{
+	static const char prefix[] = "clock_limit_";
+	for (size_t i = 0; i < d->counters.len; i++) {
+		const struct gpu_counter *c = &d->counters.data[i];
+		if (!strncmp(c->name, prefix, strlen(prefix)) && c->max > 0)
+			buf_printf(ret, "%s%s", ret->len ? ", " : "", c->name + strlen(prefix));
+	}
+	buf_byte(ret, 0);
+}
+
+enum { GPU_USED = 76 };
+
+static void gpu_row(const struct page *p, const struct gpu_device *d)
+{
+	const struct gpu_counter *busy =
+		COUNTER(d, "sm_ratio", "gpm_graphics_ratio", "gpm_sm_ratio");
+	const struct gpu_counter *used = COUNTER(d, "memory_used_bytes");
+	const struct gpu_counter *all = COUNTER(d, "memory_total_bytes");
+	const struct gpu_counter *power = COUNTER(d, "power_w"),
+				 *limit = COUNTER(d, "power_limit_w");
+	const struct gpu_counter *hot = COUNTER(d, "temperature_celsius");
+	const struct gpu_counter *clock = COUNTER(d, "sm_clock_mhz");
+	char name[128];
+	struct buf held = {0};
+	uint64_t total = d->row && d->row->memory_bytes ? d->row->memory_bytes
+			 : all				? (uint64_t)all->max
+							: 0;
+	double limit_w = d->row && d->row->power_limit_w > 0 ? d->row->power_limit_w : 0;
+	if (!(limit_w > 0) && limit)
+		limit_w = limit->last;
+	text_fit(name, sizeof(name),
+		 d->row ? strtab_get(&p->r->tables->strings, d->row->name, NULL) : "", 18);
+	fprintf(p->out, "%5u  %s%*s", d->index, name, (int)(18 - text_columns(name)), "");
+	value(p, busy, busy ? busy->mean * 100 : 0, " %", 6);
+	bytes(p, used ? (uint64_t)used->max : 0, 9);
+	bytes(p, total, 9);
+	value(p, power, power ? power->mean : 0, " W", 7);
+	if (limit_w > 0)
+		fprintf(p->out, "%5.0f W", limit_w);
+	else
+		page_right(p, "-", 7);
+	value(p, hot, hot ? hot->max : 0, " °C", 7);
+	value(p, clock, clock ? clock->mean : 0, "", 6);
+	holds(d, &held);
+	if (held.len > 1 && p->r->options->width < GPU_USED + 24)
+		fprintf(p->out, "\n%*sclocks held down by: %s\n", 7, "", (char *)held.data);
+	else
+		rest(p, held.len > 1 ? (char *)held.data : "-", GPU_USED);
+	buf_free(&held);
+}
+
+static void gpus(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	if (!s->devices.len)
+		return;
+	title(p, "GPUs");
+	fprintf(p->out, "\n%5s  %-18s%6s%9s%9s%7s%7s%7s%6s%s\n", "gpu", "name", "busy", "memory",
+		"of", "power", "limit", "temp", "MHz",
+		p->r->options->width < GPU_USED + 24 ? "" : "  clocks held down by");
+	for (size_t i = 0; i < s->devices.len; i++)
+		gpu_row(p, &s->devices.data[i]);
+}
+
+/* ---- kernels ---- */
+
+static void kernels_head(const struct page *p)
+{
+	const struct gpu_launches *n = &p->r->gpu->total;
+	char a[HUMAN_BYTES], b[HUMAN_BYTES];
+	uint64_t calls = n->launches + n->captured;
+	title(p, "kernels");
+	fprintf(p->out, ": %s launches of %s kernels", human_count(a, n->launches),
+		human_count(b, p->r->gpu->kernels.len));
+	if (n->captured)
+		fprintf(p->out, ", %s captured into graphs", human_count(a, n->captured));
+	if (n->named < calls)
+		fprintf(p->out, ", %.1f %% with a name", 100 * (double)n->named / (double)calls);
+	fputc('\n', p->out);
+	if (n->graphs)
+		fprintf(p->out, "  %s launches of graphs ran %s kernels", human_count(a, n->graphs),
+			human_count(b, n->graph_kernels));
+	if (n->graphs_unknown)
+		fprintf(p->out, "; %s were of graphs made before the recording",
+			human_count(a, n->graphs_unknown));
+	if (n->graphs)
+		fputc('\n', p->out);
+	fputs("  by launches: the device's own time is not in this recording\n", p->out);
+}
+
+static void dim3_text(char ret[static 48], uint64_t v)
+{
+	snprintf(ret, 48, "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
+}
+
+static void kernels(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	if (!s->kernels.len && !s->total.graphs)
+		return;
+	bool graphs = s->total.graphs || s->total.captured;
+	bool wide = p->r->options->width >= WIDE;
+	size_t used = COLUMN_CALLS + COLUMN_TIME, shown = shown_of(p, s->kernels.len);
+	kernels_head(p);
+	page_right(p, "launches", COLUMN_CALLS);
+	if (graphs) {
+		page_right(p, "in graphs", 11);
+		page_right(p, "captured", 10);
+		used += 21;
+	}
+	page_right(p, "mean call", COLUMN_TIME + 1);
+	if (wide) {
+		page_right(p, "grid", 15);
+		page_right(p, "block", 12);
+		used += 27;
+	}
+	fputs("  kernel\n", p->out);
+	for (size_t i = 0; i < shown; i++) {
+		const struct gpu_kernel *k = &s->kernels.data[i];
+		char dims[48];
+		count(p, k->launches, COLUMN_CALLS);
+		if (graphs) {
+			count(p, k->graph_kernels, 11);
+			count(p, k->captured, 10);
+		}
+		duration(p, k->launches ? k->total_ns / k->launches : 0, COLUMN_TIME + 1);
+		if (wide) {
+			dim3_text(dims, k->grid);
+			page_right(p, k->grid ? dims : "-", 15);
+			dim3_text(dims, k->block);
+			page_right(p, k->block ? dims : "-", 12);
+		}
+		rest(p, k->short_name, used + 1);
+	}
+	more(p, s->kernels.len, shown, true);
+}
+
+/* ---- copies, waits ---- */
+
+static void copies(const struct page *p)
+{
+	static const char *const directions[] = {
+		[GPU_HTOD] = "host to device",	    [GPU_DTOH] = "device to host",
+		[GPU_DTOD] = "within a device",	    [GPU_HTOH] = "within the host",
+		[GPU_PTOP] = "device to device",    [GPU_UNIFIED] = "direction not known",
+		[GPU_DIRECTIONS] = "memory filled",
+	};
+	static const char *const names[] = {"calls", "in graphs", "bytes", "time of calls"};
+	static const unsigned widths[] = {COLUMN_CALLS, 11, 10, 15};
+	const struct gpu_summary *s = p->r->gpu;
+	if (!s->copies.len)
+		return;
+	title(p, "copies");
+	fputc('\n', p->out);
+	heads(p, names, widths, 4);
+	fputs("  what\n", p->out);
+	for (size_t i = 0; i < s->copies.len; i++) {
+		const struct gpu_copies *c = &s->copies.data[i];
+		count(p, c->calls, widths[0]);
+		count(p, c->graph_nodes_run, widths[1]);
+		bytes(p, c->bytes, widths[2]);
+		duration(p, c->total_ns, widths[3]);
+		fprintf(p->out, "  %s, %s\n", directions[c->set ? GPU_DIRECTIONS : c->direction],
+			c->async ? "on a stream" : "host waits");
+	}
+}
+
+static void syncs(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	char text[HUMAN_BYTES];
+	uint64_t total = 0;
+	if (!s->syncs.len)
+		return;
+	for (size_t i = 0; i < s->syncs.len; i++)
+		total += s->syncs.data[i].total_ns;
+	title(p, "host waited for the device");
+	fprintf(p->out, ": %s, summed over threads\n", human_ns(text, total));
+	page_right(p, "calls", COLUMN_CALLS);
+	page_right(p, "total", COLUMN_TIME);
+	page_right(p, "max", COLUMN_TIME);
+	fputs("  function\n", p->out);
+	for (size_t i = 0; i < s->syncs.len; i++) {
+		const struct gpu_sync *y = &s->syncs.data[i];
+		count(p, y->calls, COLUMN_CALLS);
+		duration(p, y->total_ns, COLUMN_TIME);
+		duration(p, y->max_ns, COLUMN_TIME);
+		rest(p, y->name, COLUMN_CALLS + 2 * COLUMN_TIME);
+	}
+}
+
+/* ---- collectives ---- */
+
+static void collective_row(const struct page *p, const struct gpu_collective *c)
+{
+	char rank[32] = "-";
+	struct buf what = {0};
+	if (c->comm && c->comm->rank >= 0 && c->comm->size > 0)
+		snprintf(rank, sizeof(rank), "%d of %d", c->comm->rank, c->comm->size);
+	count(p, c->calls, COLUMN_CALLS);
+	bytes(p, c->bytes, 10);
+	duration(p, c->total_ns, 10);
+	page_right(p, rank, 12);
+	buf_printf(&what, "%s", c->function);
+	if (c->datatype)
+		buf_printf(&what, " %s", c->datatype);
+	if (c->comm && c->comm->hash)
+		buf_printf(&what, " on %" PRIx64, c->comm->hash);
+	buf_byte(&what, 0);
+	rest(p, (char *)what.data, COLUMN_CALLS + 32);
+	buf_free(&what);
+}
+
+static void collectives(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	size_t shown = shown_of(p, s->collectives.len);
+	if (!s->collectives.len)
+		return;
+	title(p, "collectives");
+	fputs(" by bytes: time is the time to enqueue, not the collective's own\n", p->out);
+	page_right(p, "calls", COLUMN_CALLS);
+	page_right(p, "bytes", 10);
+	page_right(p, "enqueue", 10);
+	page_right(p, "rank", 12);
+	fputs("  function\n", p->out);
+	for (size_t i = 0; i < shown; i++)
+		collective_row(p, &s->collectives.data[i]);
+	more(p, s->collectives.len, shown, true);
+}
+
+/* ---- memory ---- */
+
+static const struct gpu_source *largest_source(const struct gpu_memory *m)
+{
+	const struct gpu_source *largest = NULL;
+	for (size_t i = 0; i < m->sources.len; i++)
+		if (!largest || m->sources.data[i].bytes > largest->bytes)
+			largest = &m->sources.data[i];
+	return largest;
+}
+
+static void memory_row(const struct page *p, const struct gpu_memory *m, bool pinned)
+{
+	char where[24] = "pinned", text[HUMAN_BYTES];
+	if (!pinned)
+		snprintf(where, sizeof(where), m->device < 0 ? "-" : "%d", m->device);
+	fprintf(p->out, "%9u", m->pid);
+	page_right(p, where, 8);
+	bytes(p, m->peak_bytes, 10);
+	/* Of a process that has ended: what it had not freed. */
+	bytes(p, m->live_bytes ? m->live_bytes : m->leaked_bytes, 10);
+	fputs(m->leaked_count && !m->live_bytes ? " at exit" : "        ", p->out);
+	count(p, m->allocs, 10);
+	count(p, m->frees, 10);
+	const struct gpu_source *largest = largest_source(m);
+	struct buf what = {0};
+	if (largest)
+		buf_printf(&what, "%s", largest->function);
+	if (m->unmatched_frees)
+		buf_printf(&what, "%s%s frees of memory from before", what.len ? ", " : "",
+			   human_count(text, m->unmatched_frees));
+	if (m->unmatched_allocs)
+		buf_printf(&what, "%s%s frees not seen", what.len ? ", " : "",
+			   human_count(text, m->unmatched_allocs));
+	buf_byte(&what, 0);
+	rest(p, (char *)what.data, 65);
+	buf_free(&what);
+}
+
+static void memory(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	if (!s->memory.len && !s->pinned.len)
+		return;
+	title(p, "memory");
+	fputs(" of processes: device memory and pinned host memory\n", p->out);
+	fprintf(p->out, "%9s%8s%10s%10s        %10s%10s  %s\n", "pid", "device", "peak", "live",
+		"allocs", "frees", "mostly from");
+	for (size_t i = 0; i < s->memory.len; i++)
+		memory_row(p, &s->memory.data[i], false);
+	for (size_t i = 0; i < s->pinned.len; i++)
+		memory_row(p, &s->pinned.data[i], true);
+}
+
+/* ---- errors, events ---- */
+
+static void errors(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	size_t shown = s->errors.len < ROWS_SHOWN ? s->errors.len : ROWS_SHOWN;
+	if (!s->errors.len)
+		return;
+	title(p, "errors");
+	fputs(" that calls returned\n", p->out);
+	page_right(p, "calls", COLUMN_CALLS);
+	fputs("  code\n", p->out);
+	for (size_t i = 0; i < shown; i++) {
+		const struct gpu_error *e = &s->errors.data[i];
+		struct buf what = {0};
+		count(p, e->calls, COLUMN_CALLS);
+		buf_printf(&what, "%" PRId64 " %s from %s", e->code, e->name ? e->name : "",
+			   e->function);
+		buf_byte(&what, 0);
+		rest(p, (char *)what.data, COLUMN_CALLS);
+		buf_free(&what);
+	}
+	more(p, s->errors.len, shown, false);
+}
+
+static void events(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	const struct strtab *strings = &p->r->tables->strings;
+	uint64_t start = report_number(p->r->tables, "start_monotonic_ns");
+	size_t shown = s->events.len < EVENTS_SHOWN ? s->events.len : EVENTS_SHOWN;
+	if (!s->events.len)
+		return;
+	title(p, "events");
+	fputc('\n', p->out);
+	for (size_t i = 0; i < shown; i++) {
+		const struct m_event *e = &s->events.data[i];
+		char after[HUMAN_BYTES];
+		struct buf what = {0};
+		page_right(p, human_ns(after, e->time_ns > start ? e->time_ns - start : 0),
+			   COLUMN_CALLS);
+		buf_printf(&what, "%s %s: %s", strtab_get(strings, e->entity, NULL),
+			   strtab_get(strings, e->name, NULL), strtab_get(strings, e->text, NULL));
+		buf_byte(&what, 0);
+		rest(p, (char *)what.data, COLUMN_CALLS);
+		buf_free(&what);
+	}
+	more(p, s->events.len, shown, false);
+}
+
+void report_gpu_text(const struct page *p)
+{
+	gpus(p);
+	kernels(p);
+	copies(p);
+	syncs(p);
+	collectives(p);
+	memory(p);
+	errors(p);
+	events(p);
+}
