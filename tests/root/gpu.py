@@ -1,0 +1,83 @@
+"""gpu.py - what the tests over the fake CUDA and NCCL share: running the programs of
+targets/gpu, and reading calls with their arguments as numbers."""
+
+import collections
+import os
+import re
+import subprocess
+
+from harness import expect, target
+
+CUDA = ("--layers", "cuda")
+
+
+def program(name):
+    path = target(os.path.join("gpu", name))
+    expect(os.path.exists(path), "%s is not built" % path)
+    return path
+
+
+def lines(out, kind):
+    """The words of the lines that begin with one."""
+    return [line.split()[1:] for line in out.splitlines() if line.split()[:1] == [kind]]
+
+
+def demangled(names):
+    r = subprocess.run(["c++filt"], input="\n".join(names), stdout=subprocess.PIPE, text=True,
+                       check=True)
+    return dict(zip(names, r.stdout.splitlines()))
+
+
+def number(v):
+    """An argument as a number: addresses are given as text, named values perhaps as both."""
+    if isinstance(v, dict):
+        v = v.get("value")
+    if isinstance(v, str):
+        return int(v, 0)
+    return v
+
+
+def dimensions(v):
+    """Three numbers, packed as the recording has them or written out."""
+    if isinstance(v, (list, tuple)):
+        return tuple(v)
+    if isinstance(v, str) and not v.isdigit():
+        return tuple(int(n) for n in re.findall(r"\d+", v))
+    v = int(v)
+    return v & 0x7fffffff, v >> 31 & 0xffff, v >> 47 & 0xffff
+
+
+def calls_of(rec, *names, layer=None):
+    return [c for c in rec.calls if (not names or c["name"] in names) and
+            (layer is None or c["layer"] == layer)]
+
+
+def launches_made(out):
+    """(name, grid, block, shared bytes, stream) -> times, of a program's "launch" lines."""
+    rows = lines(out, "launch")
+    names = demangled(sorted({row[5] for row in rows}))
+    made = collections.Counter()
+    for times, grid, block, shared, stream, name in rows:
+        stream = 0 if stream == "(nil)" else int(stream, 16)
+        made[(names[name], dimensions(grid), dimensions(block), int(shared), stream)] += int(times)
+    return made
+
+
+def is_launch(c):
+    """A launch at the driver; at the runtime the function is an argument."""
+    return "grid" in c["args"] and "function" not in c["args"]
+
+
+def launches_seen(rec):
+    seen = collections.Counter()
+    for c in rec.calls:
+        if is_launch(c):
+            a = c["args"]
+            seen[(c["name"], dimensions(a["grid"]), dimensions(a["block"]), a["shared_bytes"],
+                  number(a["stream"]))] += 1
+    return seen
+
+
+def expect_same(seen, made, what):
+    expect(seen == made, "%s: seen but not made %r; made but not seen %r" % (
+        what, dict(seen - made), dict(made - seen)))
