@@ -2,6 +2,7 @@
 #include "export/call_view.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "wire/event.h"
@@ -41,6 +42,59 @@ uint32_t call_name(const struct rec_tables *t, const struct m_call *c,
 bool call_shows_arg(const struct rec_tables *t, const struct m_call *c, unsigned arg)
 {
 	return (int)arg != name_arg(&t->probes.data[c->probe], c);
+}
+
+const char *call_enum_name(const struct rec_tables *t, const struct m_probe *p, unsigned arg,
+			   uint64_t value)
+{
+	return p->arg_enums[arg] ? rec_enum_name(t, p->arg_enums[arg], (int64_t)value) : NULL;
+}
+
+static const struct m_gpu *find_gpu(const struct rec_tables *t, unsigned index)
+{
+	for (size_t i = 0; i < t->gpus.len; i++)
+		if (t->gpus.data[i].parent < 0 && t->gpus.data[i].index == index)
+			return &t->gpus.data[i];
+	return NULL;
+}
+
+/* The n-th instance of a GPU, by index. */
+static const struct m_gpu *find_instance(const struct rec_tables *t, unsigned gpu, unsigned n)
+{
+	for (size_t i = 0; i < t->gpus.len; i++) {
+		const struct m_gpu *row = &t->gpus.data[i];
+		unsigned before = 0;
+		if (row->parent < 0 || (unsigned)row->parent != gpu)
+			continue;
+		for (size_t k = 0; k < t->gpus.len; k++)
+			before += t->gpus.data[k].parent == row->parent &&
+				  t->gpus.data[k].index < row->index;
+		if (before == n)
+			return row;
+	}
+	return NULL;
+}
+
+bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct m_gpu **ret_row,
+		   uint32_t *ret_pid)
+{
+	unsigned gpu, instance;
+	int end = 0, part = 0;
+	*ret_row = NULL;
+	*ret_pid = 0;
+	if (sscanf(entity, "gpu %u%n", &gpu, &end) != 1)
+		return false;
+	entity += end;
+	if (sscanf(entity, " mig %u%n", &instance, &part) == 1) {
+		*ret_row = find_instance(t, gpu, instance);
+		entity += part;
+	} else {
+		*ret_row = find_gpu(t, gpu);
+	}
+	part = 0;
+	if (sscanf(entity, " pid %u%n", ret_pid, &part) == 1)
+		entity += part;
+	return !*entity;
 }
 
 void loss_totals(const struct rec_tables *t, loss_totals_t *ret)

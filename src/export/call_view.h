@@ -1,6 +1,7 @@
 /* call_view.h - what a call is called, and its arguments, as every format shows them. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -13,6 +14,15 @@ uint32_t call_name(const struct rec_tables *t, const struct m_call *c,
 
 /* True for arguments that are shown: not the one that names the call. */
 bool call_shows_arg(const struct rec_tables *t, const struct m_call *c, unsigned arg);
+
+/* The name of an argument's value, where it is of an enumeration that has it; else NULL. */
+const char *call_enum_name(const struct rec_tables *t, const struct m_probe *p, unsigned arg,
+			   uint64_t value);
+
+/* A GPU's entity: "gpu 0", "gpu 0 mig 1", and either with " pid 42" behind it. False: the text
+ * is of something else. *ret_row: its row of the table, or NULL; *ret_pid: 0 = none. */
+bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct m_gpu **ret_row,
+		   uint32_t *ret_pid);
 
 /* Names of the flags of a call that tell of trouble or kind; "nested" is the first, then
  * "instant", "open", "unwound", "error", "arg_fault", "arg_cut". */

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/kernel_name.h"
 #include "export/call_view.h"
 #include "export/json_call.h"
+#include "export/launches.h"
 #include "export/sink.h"
 
 struct sink {
@@ -17,13 +19,19 @@ struct sink {
 	const struct rec_tables *t;
 	uint64_t zero_ns;
 	bool some; /* an event is written: the next one needs a comma */
+	struct launch_probes launches;
+	struct lanes lanes;
 };
+
+/* Lanes of launches are threads that the system cannot have: its numbers end at 2^22. */
+#define LANE_TID 0x40000000
 
 static struct sink *chrome_open(FILE *out, const struct rec_tables *t)
 {
 	struct sink *s = xcalloc(1, sizeof(*s));
 	s->out = out;
 	s->t = t;
+	launch_probes_make(&s->launches, t);
 	s->zero_ns = meta_number(t, "start_monotonic_ns");
 	for (size_t i = 0; !s->zero_ns && i < t->processes.len; i++)
 		s->zero_ns = t->processes.data[i].start_ns;
@@ -59,6 +67,24 @@ static void name_event(struct sink *s, const char *what, uint32_t pid, uint32_t 
 	event(s, o);
 }
 
+/* What happened to a GPU, as instants of the whole recording. */
+static void event_instants(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->events.len; i++) {
+		const struct m_event *e = &s->t->events.data[i];
+		char *name = xasprintf("%s %s", strtab_get(&s->t->strings, e->entity, NULL),
+				       strtab_get(&s->t->strings, e->name, NULL));
+		json_t *o = phase("i", 0, 0);
+		json_object_set_new(o, "ts", at(s, e->time_ns));
+		json_object_set_new(o, "name", json_text_z(name));
+		json_object_set_new(o, "s", json_string("g"));
+		json_object_set_new(o, "args",
+				    json_pack("{s:o}", "text", json_text(s->t, e->text)));
+		free(name);
+		event(s, o);
+	}
+}
+
 static void chrome_tables(struct sink *s)
 {
 	const struct rec_tables *t = s->t;
@@ -71,6 +97,7 @@ static void chrome_tables(struct sink *s)
 	for (size_t i = 0; i < t->threads.len; i++)
 		name_event(s, "thread_name", t->threads.data[i].pid, t->threads.data[i].tid,
 			   json_text(t, t->threads.data[i].comm));
+	event_instants(s);
 }
 
 static json_t *span_args(const struct sink *s, const struct m_call *c, const struct m_code *code)
@@ -84,6 +111,44 @@ static json_t *span_args(const struct sink *s, const struct m_call *c, const str
 		if (c->flags & call_flag_names[i].flag)
 			json_object_set_new(args, call_flag_names[i].name, json_true());
 	return args;
+}
+
+/* One end of an arrow. */
+static void arrow(struct sink *s, const char *ph, uint64_t id, uint64_t time_ns, uint32_t pid,
+		  uint32_t tid)
+{
+	json_t *o = phase(ph, pid, tid);
+	json_object_set_new(o, "ts", at(s, time_ns));
+	json_object_set_new(o, "id", json_u64(id));
+	json_object_set_new(o, "name", json_string("launch"));
+	json_object_set_new(o, "cat", json_string("launch"));
+	if (*ph == 'f')
+		json_object_set_new(o, "bp", json_string("e"));
+	event(s, o);
+}
+
+/* The launch once more, on its stream's lane. */
+static void lane_span(struct sink *s, const struct span *span, uint32_t pid)
+{
+	bool is_new;
+	size_t lane = lane_of(&s->lanes, &s->launches, span->call, &is_new);
+	uint32_t tid = LANE_TID + (uint32_t)lane;
+	if (is_new) {
+		char *label = lane_label(&s->lanes.rows.data[lane]);
+		name_event(s, "thread_name", pid, tid, json_text_z(label));
+		free(label);
+	}
+	json_t *o = phase(span->kind == SPAN_BEGIN ? "B" : "E", pid, tid);
+	json_object_set_new(o, "ts", at(s, span->time_ns));
+	if (span->kind == SPAN_BEGIN) {
+		char name[KERNEL_NAME_BYTES];
+		launch_name(name, sizeof(name), s->t, span->call);
+		json_object_set_new(o, "name", json_text_z(name));
+		json_object_set_new(o, "cat", json_string("launch"));
+	}
+	event(s, o);
+	if (span->kind == SPAN_BEGIN)
+		arrow(s, "f", span->launch_flow, span->time_ns, pid, tid);
 }
 
 static void chrome_span(struct sink *s, const struct span *span)
@@ -105,6 +170,10 @@ static void chrome_span(struct sink *s, const struct span *span)
 	if (span->kind == SPAN_INSTANT)
 		json_object_set_new(o, "s", json_string("t"));
 	event(s, o);
+	for (uint32_t i = 0; i < span->flows; i++)
+		arrow(s, "s", span->flow_first + i, span->time_ns, thread->pid, thread->tid);
+	if (span->kind != SPAN_INSTANT && is_launch(&s->launches, c))
+		lane_span(s, span, thread->pid);
 }
 
 static void chrome_counters(struct sink *s, const struct m_counter *rows, size_t n)
@@ -130,6 +199,8 @@ static void chrome_counters(struct sink *s, const struct m_counter *rows, size_t
 static void chrome_close(struct sink *s)
 {
 	fputs("\n]}\n", s->out);
+	launch_probes_free(&s->launches);
+	lanes_free(&s->lanes);
 	free(s);
 }
 

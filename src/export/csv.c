@@ -69,6 +69,11 @@ static void add_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_
 	struct buf *b = &s->args;
 	const struct rec_tables *t = s->t;
 	buf_printf(b, "%s%s=", b->len ? ";" : "", strtab_get(&t->strings, p->arg_names[i], NULL));
+	const char *value_name = call_enum_name(t, p, i, v);
+	if (value_name) {
+		buf_printf(b, "%s", value_name);
+		return;
+	}
 	switch (p->arg_types[i]) {
 	case ARG_TYPE_I64:
 		buf_printf(b, "%" PRId64, (int64_t)v);
@@ -85,6 +90,9 @@ static void add_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_
 	case ARG_TYPE_CODE:
 		if (v < t->codes.len)
 			buf_printf(b, "%s", strtab_get(&t->strings, t->codes.data[v].name, NULL));
+		break;
+	case ARG_TYPE_DIM3:
+		buf_printf(b, "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
 		break;
 	default:
 		buf_printf(b, "%" PRIu64, v);

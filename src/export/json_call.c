@@ -40,10 +40,14 @@ json_t *json_u64(uint64_t v)
 	return json_string(digits);
 }
 
-static json_t *arg_value(const struct rec_tables *t, uint8_t type, uint64_t v)
+static json_t *arg_value(const struct rec_tables *t, const struct m_probe *p, unsigned arg,
+			 uint64_t v)
 {
 	char hex[24];
-	switch (type) {
+	const char *name = call_enum_name(t, p, arg, v);
+	if (name)
+		return json_text_z(name);
+	switch (p->arg_types[arg]) {
 	case ARG_TYPE_I64:
 		return json_integer((json_int_t)v);
 	case ARG_TYPE_PTR:
@@ -55,6 +59,8 @@ static json_t *arg_value(const struct rec_tables *t, uint8_t type, uint64_t v)
 		return json_text(t, (uint32_t)v);
 	case ARG_TYPE_CODE:
 		return v < t->codes.len ? json_text(t, t->codes.data[v].name) : json_null();
+	case ARG_TYPE_DIM3:
+		return json_pack("[i,i,i]", (int)dim3_x(v), (int)dim3_y(v), (int)dim3_z(v));
 	default:
 		return json_u64(v);
 	}
@@ -70,7 +76,7 @@ json_t *json_args(const struct rec_tables *t, const struct m_call *c)
 		const char *name = strtab_get(&t->strings, p->arg_names[i], NULL);
 		char number[8];
 		snprintf(number, sizeof(number), "arg%u", i);
-		json_t *value = arg_value(t, p->arg_types[i], c->args[i]);
+		json_t *value = arg_value(t, p, i, c->args[i]);
 		/* A catalog's names are ASCII; a foreign recording's may be anything. */
 		if (!utf8_valid(name, strlen(name)) || !*name)
 			name = number;

@@ -1,5 +1,6 @@
 /* jsonl.c - one JSON object per line; the key "type" tells what it is. docs/export.md
  * lists the types and their keys. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/buffer.h"
@@ -75,6 +76,81 @@ static void hist_lines(struct sink *s)
 	}
 }
 
+static void set_hex(json_t *o, const char *key, uint64_t v)
+{
+	char hex[24];
+	snprintf(hex, sizeof(hex), "0x%" PRIx64, v);
+	json_object_set_new(o, key, v ? json_string(hex) : json_null());
+}
+
+/* A number where it is known. */
+static void set_known(json_t *o, const char *key, int64_t v, bool known)
+{
+	json_object_set_new(o, key, known ? json_integer(v) : json_null());
+}
+
+static void gpu_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->gpus.len; i++) {
+		const struct m_gpu *g = &s->t->gpus.data[i];
+		json_t *o = typed("gpu"), *limit = json_real(g->power_limit_w);
+		json_object_set_new(o, "index", json_integer(g->index));
+		set_known(o, "parent", g->parent, g->parent >= 0);
+		json_object_set_new(o, "uuid", json_text(s->t, g->uuid));
+		json_object_set_new(o, "name", json_text(s->t, g->name));
+		json_object_set_new(o, "bus_id", json_text(s->t, g->bus_id));
+		json_object_set_new(o, "driver", json_text(s->t, g->driver));
+		json_object_set_new(o, "memory_bytes", json_u64(g->memory_bytes));
+		json_object_set_new(o, "power_limit_w", limit ? limit : json_null());
+		json_object_set_new(o, "seen_ns", json_u64(g->seen_ns));
+		json_object_set_new(o, "gone_ns", g->gone_ns ? json_u64(g->gone_ns) : json_null());
+		line(s, o);
+	}
+}
+
+static void comm_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->comms.len; i++) {
+		const struct m_comm *c = &s->t->comms.data[i];
+		json_t *o = typed("comm");
+		json_object_set_new(o, "pid", json_integer(c->pid));
+		set_hex(o, "handle", c->handle);
+		set_hex(o, "hash", c->hash);
+		set_hex(o, "parent", c->parent);
+		set_known(o, "rank", c->rank, c->rank >= 0);
+		set_known(o, "size", c->size, c->size > 0);
+		set_known(o, "device", c->device, c->device >= 0);
+		json_object_set_new(o, "start_ns", json_u64(c->start_ns));
+		json_object_set_new(o, "end_ns", c->end_ns ? json_u64(c->end_ns) : json_null());
+		line(s, o);
+	}
+}
+
+static void event_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->events.len; i++) {
+		const struct m_event *e = &s->t->events.data[i];
+		json_t *o = typed("event");
+		json_object_set_new(o, "time_ns", json_u64(e->time_ns));
+		json_object_set_new(o, "entity", json_text(s->t, e->entity));
+		json_object_set_new(o, "name", json_text(s->t, e->name));
+		json_object_set_new(o, "text", json_text(s->t, e->text));
+		line(s, o);
+	}
+}
+
+static void enum_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->enums.len; i++) {
+		const struct m_enum *e = &s->t->enums.data[i];
+		json_t *o = typed("enum");
+		json_object_set_new(o, "enum", json_text(s->t, e->type));
+		json_object_set_new(o, "name", json_text(s->t, e->name));
+		json_object_set_new(o, "value", json_integer(e->value));
+		line(s, o);
+	}
+}
+
 static void jsonl_tables(struct sink *s)
 {
 	json_t *o = typed("recording");
@@ -96,6 +172,10 @@ static void jsonl_tables(struct sink *s)
 		json_object_set_new(o, "reason", json_text(s->t, n->reason));
 		line(s, o);
 	}
+	gpu_lines(s);
+	comm_lines(s);
+	event_lines(s);
+	enum_lines(s);
 	hist_lines(s);
 }
 
@@ -122,6 +202,9 @@ static void jsonl_calls(struct sink *s, const struct m_call *rows, size_t n)
 		json_object_set_new(o, "tid", json_integer(thread->tid));
 		json_object_set_new(o, "layer", json_text(s->t, s->t->probes.data[c->probe].layer));
 		json_object_set_new(o, "name", json_text(s->t, name));
+		if (s->t->probes.data[c->probe].role)
+			json_object_set_new(o, "role",
+					    json_text(s->t, s->t->probes.data[c->probe].role));
 		if (code) {
 			json_object_set_new(o, "file", json_text(s->t, code->file));
 			json_object_set_new(o, "line", json_integer(code->line));

@@ -10,13 +10,19 @@
  * Partial overlap cannot happen in a correct trace, but the end of a call that was left
  * by an exception is only an upper bound. Of two calls that overlap in part, the deeper
  * one, which cannot outlast the other, is cut: a callee to the end of its caller, and a
- * call that another of the same or a smaller depth follows, to the start of that. */
+ * call that another of the same or a smaller depth follows, to the start of that.
+ *
+ * Arrows go from an operator to the launches in it. Their number must be known when the
+ * operator begins, so what begins in a block's time is swept twice: the first time only
+ * counts. Launches of an operator that began in the time of an earlier block, which has been
+ * written, are few; their arrow leaves from the launch itself. */
 #include "export/nest.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
+#include "export/launches.h"
 #include "wire/event.h"
 
 struct horizon {
@@ -24,14 +30,25 @@ struct horizon {
 	uint64_t end_ns;
 };
 
+#define EARLIER SIZE_MAX
+
 struct open_span {
 	struct m_call call;
 	uint64_t end_ns;
+	size_t slot; /* its place in nest.order, or EARLIER */
+};
+typedef VEC(struct open_span) span_stack_t;
+
+/* The arrows of a call in nest.order. */
+struct arrows {
+	uint32_t leave; /* how many begin at it */
+	uint64_t next;	/* the next of them to be taken */
+	size_t from;	/* of a launch: the slot of its operator */
 };
 
 struct nest_thread {
 	VEC(struct horizon) horizons;
-	VEC(struct open_span) stack;
+	span_stack_t stack;
 	size_t current; /* index into horizons of the block that is swept */
 };
 
@@ -45,7 +62,11 @@ struct nest {
 	size_t threads_len;
 	VEC(struct carried) carried; /* sorted by block and thread before the sweep */
 	bool sorted;
-	VEC(const struct m_call *) order; /* scratch */
+	VEC(const struct m_call *) order; /* scratch, as the next two */
+	VEC(struct arrows) arrows;	  /* by slot */
+	span_stack_t counted;		  /* the stack of the sweep that only counts */
+	struct launch_probes launches;
+	uint64_t flows; /* how many arrows there are so far */
 };
 
 struct nest *nest_new(const struct rec_tables *t)
@@ -53,6 +74,7 @@ struct nest *nest_new(const struct rec_tables *t)
 	struct nest *n = xcalloc(1, sizeof(*n));
 	n->threads_len = t->threads.len;
 	n->threads = xcalloc(n->threads_len + 1, sizeof(*n->threads));
+	launch_probes_make(&n->launches, t);
 	return n;
 }
 
@@ -67,6 +89,9 @@ void nest_free(struct nest *n)
 	free(n->threads);
 	vec_free(&n->carried);
 	vec_free(&n->order);
+	vec_free(&n->arrows);
+	vec_free(&n->counted);
+	launch_probes_free(&n->launches);
 	free(n);
 }
 
@@ -151,36 +176,115 @@ static int compare_starts(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void pop(struct nest_thread *t, uint64_t time_ns, nest_emit_fn *emit, void *ctx)
+/* ---- arrows ---- */
+
+/* The slot that the arrow to a launch leaves from: the nearest operator around it, else the
+ * nearest Python function, else its own. */
+static size_t arrow_source(const struct nest *n, const span_stack_t *stack, size_t own)
 {
-	struct open_span *top = &t->stack.data[--t->stack.len];
-	emit(ctx, &(struct span){SPAN_END, time_ns, &top->call});
+	static const uint8_t kinds[] = {LAUNCH_OPERATOR, LAUNCH_PYTHON};
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = stack->len; i-- > 0;) {
+			const struct open_span *s = &stack->data[i];
+			if (n->launches.rows[s->call.probe].kind == kinds[k])
+				return s->slot == EARLIER ? own : s->slot;
+		}
+	return own;
 }
 
-static void sweep(struct nest_thread *t, const struct m_call *c, nest_emit_fn *emit, void *ctx)
+static void arrows_count(struct nest *n, const span_stack_t *stack, const struct m_call *c,
+			 size_t slot)
+{
+	if (!is_launch(&n->launches, c))
+		return;
+	size_t from = arrow_source(n, stack, slot);
+	n->arrows.data[slot].from = from;
+	n->arrows.data[from].leave++;
+}
+
+static void arrows_take(struct nest *n, struct span *span, size_t slot)
+{
+	if (!n->launches.any)
+		return;
+	struct arrows *a = &n->arrows.data[slot];
+	if (a->leave) {
+		span->flow_first = a->next = n->flows + 1;
+		span->flows = a->leave;
+		n->flows += a->leave;
+	}
+	if (is_launch(&n->launches, span->call))
+		span->launch_flow = n->arrows.data[a->from].next++;
+}
+
+/* ---- the sweep ---- */
+
+/* Where the spans of a sweep go; emit NULL: it only counts the arrows. */
+struct visitor {
+	struct nest *nest;
+	nest_emit_fn *emit;
+	void *ctx;
+};
+
+static void visit(const struct visitor *v, const struct span *span)
+{
+	if (v->emit)
+		v->emit(v->ctx, span);
+}
+
+static void pop(span_stack_t *stack, uint64_t time_ns, const struct visitor *v)
+{
+	const struct open_span *top = &stack->data[--stack->len];
+	visit(v, &(struct span){.kind = SPAN_END, .time_ns = time_ns, .call = &top->call});
+}
+
+static void sweep(span_stack_t *stack, const struct m_call *c, size_t slot, const struct visitor *v)
 {
 	bool instant = c->flags & CALL_INSTANT;
 	uint64_t end_ns = instant ? c->start_ns : end_of(c);
-	while (t->stack.len) {
-		const struct open_span *top = &t->stack.data[t->stack.len - 1];
+	while (stack->len) {
+		const struct open_span *top = &stack->data[stack->len - 1];
 		bool follows = top->call.depth >= c->depth;
 		/* What ends where a call of no length begins may still be its caller. */
 		bool apart = top->end_ns == c->start_ns && (follows || end_ns > c->start_ns);
 		if (top->end_ns < c->start_ns || apart)
-			pop(t, top->end_ns, emit, ctx);
+			pop(stack, top->end_ns, v);
 		else if (follows && (end_ns > top->end_ns || top->call.flags & CALL_UNWOUND))
-			pop(t, c->start_ns, emit, ctx);
+			pop(stack, c->start_ns, v);
 		else
 			break;
 	}
+	struct span span = {.kind = SPAN_BEGIN, .time_ns = c->start_ns, .call = c};
 	if (instant) {
-		emit(ctx, &(struct span){SPAN_INSTANT, c->start_ns, c});
+		span.kind = SPAN_INSTANT;
+		visit(v, &span);
 		return;
 	}
-	if (t->stack.len && t->stack.data[t->stack.len - 1].end_ns < end_ns)
-		end_ns = t->stack.data[t->stack.len - 1].end_ns;
-	*vec_push(&t->stack) = (struct open_span){*c, end_ns};
-	emit(ctx, &(struct span){SPAN_BEGIN, c->start_ns, c});
+	if (v->emit)
+		arrows_take(v->nest, &span, slot);
+	else
+		arrows_count(v->nest, stack, c, slot);
+	if (stack->len && stack->data[stack->len - 1].end_ns < end_ns)
+		end_ns = stack->data[stack->len - 1].end_ns;
+	*(struct open_span *)vec_push(stack) = (struct open_span){*c, end_ns, slot};
+	visit(v, &span);
+}
+
+/* Sweeps what is in order without emitting, so that each operator's arrows are known. */
+static void count_arrows(struct nest *n, struct nest_thread *t)
+{
+	const struct visitor counting = {.nest = n};
+	n->arrows.len = n->counted.len = 0;
+	vec_reserve(&n->arrows, n->order.len);
+	vec_reserve(&n->counted, t->stack.len);
+	if (n->order.len)
+		memset(n->arrows.data, 0, n->order.len * sizeof(*n->arrows.data));
+	n->arrows.len = n->order.len;
+	for (size_t i = 0; i < t->stack.len; i++) {
+		t->stack.data[i].slot = EARLIER;
+		*vec_push(&n->counted) = t->stack.data[i];
+	}
+	for (size_t i = 0; i < n->order.len; i++)
+		sweep(&n->counted, n->order.data[i], i, &counting);
 }
 
 /* The carried calls of a block and thread: [*ret_first, returned index). */
@@ -217,8 +321,10 @@ static void sweep_segment(struct nest *n, size_t block, const struct m_call *row
 			*vec_push(&n->order) = &rows[i];
 	if (n->order.len)
 		qsort(n->order.data, n->order.len, sizeof(*n->order.data), compare_starts);
+	if (n->launches.any)
+		count_arrows(n, t);
 	for (size_t i = 0; i < n->order.len; i++)
-		sweep(t, n->order.data[i], emit, ctx);
+		sweep(&t->stack, n->order.data[i], i, &(struct visitor){n, emit, ctx});
 }
 
 void nest_block(struct nest *n, size_t block, const struct m_call *rows, size_t len,
@@ -238,7 +344,8 @@ void nest_finish(struct nest *n, nest_emit_fn *emit, void *ctx)
 {
 	for (size_t i = 0; i < n->threads_len; i++)
 		while (n->threads[i].stack.len) {
-			struct nest_thread *t = &n->threads[i];
-			pop(t, t->stack.data[t->stack.len - 1].end_ns, emit, ctx);
+			span_stack_t *stack = &n->threads[i].stack;
+			pop(stack, stack->data[stack->len - 1].end_ns,
+			    &(struct visitor){n, emit, ctx});
 		}
 }

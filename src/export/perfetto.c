@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/kernel_name.h"
 #include "base/map64.h"
 #include "base/utf8.h"
 #include "export/call_view.h"
+#include "export/launches.h"
 #include "export/sink.h"
 #include "perfetto.pb-c.h"
 
@@ -22,6 +24,8 @@
 #define TRACK_PROCESS(pid)  (1ULL << 40 | (pid))
 #define TRACK_THREAD(index) (2ULL << 40 | (index))
 #define TRACK_COUNTER(k)    (3ULL << 40 | (k))
+#define TRACK_LANE(k)	    (4ULL << 40 | (k))
+#define TRACK_ENTITY(k)	    (5ULL << 40 | (k))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
 
 /* What has been interned already, as one bit per number. */
@@ -42,6 +46,11 @@ struct sink {
 	const struct rec_tables *t;
 	uint8_t *seen[SEEN_KINDS];
 	struct map64 counters; /* name << 32 | entity -> track */
+	struct map64 entities; /* what it is of -> track; see entity_track */
+	struct map64 with_process;
+	struct launch_probes launches;
+	struct lanes lanes;
+	VEC(uint64_t) flows; /* of the event that is being written */
 	struct buf packed;
 	VEC(char *) texts; /* strings made for the packet that is being written */
 	struct interned interned;
@@ -55,6 +64,7 @@ static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 	struct sink *s = xcalloc(1, sizeof(*s));
 	s->out = out;
 	s->t = t;
+	launch_probes_make(&s->launches, t);
 	for (int i = 0; i < SEEN_KINDS; i++)
 		s->seen[i] = xcalloc(
 			(i == SEEN_CODE ? t->codes.len : strtab_len(&t->strings)) / 8 + 1, 1);
@@ -190,9 +200,15 @@ static Eacgm__DebugAnnotation *annotation_add(struct sink *s)
 static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_t v)
 {
 	Eacgm__DebugAnnotation *a = annotation_add(s);
+	const char *value_name = call_enum_name(s->t, p, i, v);
+	char dims[48];
 	a->has_name_iid = 1;
 	a->name_iid = intern_name(s, SEEN_ARG_NAME, p->arg_names[i], s->interned.arg_names,
 				  &s->interned.data.n_debug_annotation_names);
+	if (value_name) {
+		a->string_value = text_z(s, value_name, strlen(value_name));
+		return;
+	}
 	switch (p->arg_types[i]) {
 	case ARG_TYPE_I64:
 		a->has_int_value = 1;
@@ -214,6 +230,10 @@ static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, ui
 		a->has_string_value_iid = 1;
 		a->string_value_iid =
 			intern_value(s, v < s->t->codes.len ? s->t->codes.data[v].name : 0);
+		break;
+	case ARG_TYPE_DIM3:
+		snprintf(dims, sizeof(dims), "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
+		a->string_value = text_z(s, dims, strlen(dims));
 		break;
 	default:
 		a->has_uint_value = 1;
@@ -251,6 +271,53 @@ static void event_write(struct sink *s, Eacgm__TrackEvent *event, uint64_t time_
 	packet_write(s, &p);
 }
 
+static void track_write(struct sink *s, Eacgm__TrackDescriptor *d, uint64_t uuid)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	d->has_uuid = 1;
+	d->uuid = uuid;
+	p.track_descriptor = d;
+	packet_write(s, &p);
+}
+
+/* Puts a track under its process, where that has a track. */
+static void set_parent(const struct sink *s, Eacgm__TrackDescriptor *d, uint32_t pid)
+{
+	uint64_t unused;
+	d->has_parent_uuid = map64_get(&s->with_process, pid, &unused);
+	d->parent_uuid = d->has_parent_uuid ? TRACK_PROCESS(pid) : 0;
+}
+
+/* The launch once more, on its stream's lane. */
+static void lane_event(struct sink *s, const struct span *span)
+{
+	bool is_new;
+	size_t lane = lane_of(&s->lanes, &s->launches, span->call, &is_new);
+	uint64_t flow = span->launch_flow;
+	char name[KERNEL_NAME_BYTES];
+	if (is_new) {
+		Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+		char *label = lane_label(&s->lanes.rows.data[lane]);
+		d.name = text_z(s, label, strlen(label));
+		/* Tracks of one name and parent are shown as one: the lanes of a stream. */
+		set_parent(s, &d, s->t->threads.data[span->call->thread].pid);
+		track_write(s, &d, TRACK_LANE(lane));
+		free(label);
+	}
+	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+	interned_clear(&s->interned);
+	event.track_uuid = TRACK_LANE(lane);
+	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+	if (span->kind == SPAN_BEGIN) {
+		launch_name(name, sizeof(name), s->t, span->call);
+		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+		event.name = text_z(s, name, strlen(name));
+		event.terminating_flow_ids = &flow;
+		event.n_terminating_flow_ids = 1;
+	}
+	event_write(s, &event, span->time_ns);
+}
+
 static void perfetto_span(struct sink *s, const struct span *span)
 {
 	static const Eacgm__TrackEvent__Type types[] = {
@@ -284,19 +351,17 @@ static void perfetto_span(struct sink *s, const struct span *span)
 		event.debug_annotations = s->annotation_list;
 		event.n_debug_annotations = s->annotations_len;
 	}
+	s->flows.len = 0;
+	for (uint32_t i = 0; i < span->flows; i++)
+		*vec_push(&s->flows) = span->flow_first + i;
+	event.flow_ids = s->flows.data;
+	event.n_flow_ids = s->flows.len;
 	event_write(s, &event, span->time_ns);
+	if (span->kind != SPAN_INSTANT && is_launch(&s->launches, c))
+		lane_event(s, span);
 }
 
 /* ---- tracks ---- */
-
-static void track_write(struct sink *s, Eacgm__TrackDescriptor *d, uint64_t uuid)
-{
-	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
-	d->has_uuid = 1;
-	d->uuid = uuid;
-	p.track_descriptor = d;
-	packet_write(s, &p);
-}
 
 static void process_tracks(struct sink *s)
 {
@@ -318,6 +383,7 @@ static void process_tracks(struct sink *s)
 		process.cmdline = &command;
 		process.n_cmdline = row->command != 0;
 		d.process = &process;
+		map64_set(&s->with_process, row->pid, 1);
 		track_write(s, &d, TRACK_PROCESS(row->pid));
 	}
 	map64_free(&last);
@@ -346,6 +412,57 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && !strcmp(s + n - m, end);
 }
 
+/* A track for all that is told of one entity: a GPU's counters and events. */
+static uint64_t entity_track(struct sink *s, const char *entity, const struct m_gpu *gpu)
+{
+	/* All entities of one GPU, its processes' shares too, are on its track. */
+	uint64_t key = gpu ? hash_u64((uint64_t)(gpu - s->t->gpus.data) + 1)
+			   : hash_bytes(entity, strlen(entity)),
+		 uuid;
+	if (map64_get(&s->entities, key, &uuid))
+		return uuid;
+	uuid = TRACK_ENTITY(s->entities.len);
+	map64_set(&s->entities, key, uuid);
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	char *label = gpu ? xasprintf("%s %u %s", gpu->parent < 0 ? "GPU" : "GPU instance",
+				      gpu->index, strtab_get(&s->t->strings, gpu->name, NULL))
+			  : xstrdup(entity);
+	d.name = text_z(s, label, strlen(label));
+	track_write(s, &d, uuid);
+	free(label);
+	return uuid;
+}
+
+/* What the ends of counters' names say; bytes and ns have their own. */
+static const char *unit_of(const char *name)
+{
+	static const char *const units[][2] = {
+		{"_bytes_per_s", "bytes/s"},
+		{"_per_s", "1/s"},
+		{"_ratio", "ratio"},
+		{"_celsius", "°C"},
+		{"_mhz", "MHz"},
+		{"_w", "W"},
+		{"_j", "J"},
+	};
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (ends_with(name, units[i][0]))
+			return units[i][1];
+	return NULL;
+}
+
+static void set_unit(Eacgm__CounterDescriptor *counter, const char *name)
+{
+	if (ends_with(name, "_bytes") || ends_with(name, "_ns")) {
+		counter->has_unit = 1;
+		counter->unit = ends_with(name, "_ns")
+					? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
+					: EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
+	} else {
+		counter->unit_name = (char *)unit_of(name);
+	}
+}
+
 /* The track of a counter, described when it is first met. */
 static uint64_t counter_track(struct sink *s, const struct m_counter *row)
 {
@@ -358,21 +475,22 @@ static uint64_t counter_track(struct sink *s, const struct m_counter *row)
 	const char *name = strtab_get(&s->t->strings, row->name, NULL);
 	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
 	Eacgm__CounterDescriptor counter = EACGM__COUNTER_DESCRIPTOR__INIT;
-	const char *unit = strrchr(name, '_');
-	if (ends_with(name, "_bytes") || ends_with(name, "_ns")) {
-		counter.has_unit = 1;
-		counter.unit = ends_with(name, "_ns")
-				       ? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
-				       : EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
-	} else if (unit) {
-		counter.unit_name = text_z(s, unit + 1, strlen(unit + 1));
+	const struct m_gpu *gpu;
+	uint32_t pid;
+	char *label;
+	set_unit(&counter, name);
+	if (gpu_of_entity(s->t, entity, &gpu, &pid)) {
+		d.has_parent_uuid = 1;
+		d.parent_uuid = entity_track(s, entity, gpu);
+		label = pid ? xasprintf("pid %u %s", pid, name) : xstrdup(name);
+	} else if (!strncmp(entity, "pid ", 4)) {
+		set_parent(s, &d, (uint32_t)strtoul(entity + 4, NULL, 10));
+		label = d.has_parent_uuid ? xstrdup(name) : xasprintf("%s %s", entity, name);
+	} else {
+		label = xasprintf("%s %s", entity, name);
 	}
-	bool of_process = !strncmp(entity, "pid ", 4);
-	char *label = of_process ? xstrdup(name) : xasprintf("%s %s", entity, name);
 	d.name = text_z(s, label, strlen(label));
 	d.counter = &counter;
-	d.has_parent_uuid = of_process;
-	d.parent_uuid = of_process ? TRACK_PROCESS(strtoul(entity + 4, NULL, 10)) : 0;
 	track_write(s, &d, uuid);
 	free(label);
 	return uuid;
@@ -472,12 +590,48 @@ static void about_event(struct sink *s)
 	vec_free(&losses);
 }
 
+static int compare_events(const void *a, const void *b)
+{
+	const struct m_event *x = a, *y = b;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* What happened to GPUs and others, as instants on their tracks. */
+static void event_instants(struct sink *s)
+{
+	VEC(struct m_event) events = {0};
+	for (size_t i = 0; i < s->t->events.len; i++)
+		*vec_push(&events) = s->t->events.data[i];
+	if (events.len)
+		qsort(events.data, events.len, sizeof(*events.data), compare_events);
+	for (size_t i = 0; i < events.len; i++) {
+		const char *entity = strtab_get(&s->t->strings, events.data[i].entity, NULL);
+		const struct m_gpu *gpu;
+		uint32_t pid;
+		(void)gpu_of_entity(s->t, entity, &gpu, &pid);
+		uint64_t track = entity_track(s, entity, gpu);
+		Eacgm__DebugAnnotation note, *list = &note;
+		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+		annotate_text(s, &note, "text",
+			      strtab_get(&s->t->strings, events.data[i].text, NULL));
+		interned_clear(&s->interned);
+		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT;
+		event.name = text(s, events.data[i].name);
+		event.track_uuid = track;
+		event.debug_annotations = &list;
+		event.n_debug_annotations = 1;
+		event_write(s, &event, events.data[i].time_ns);
+	}
+	vec_free(&events);
+}
+
 static void perfetto_tables(struct sink *s)
 {
 	clock_packet(s);
 	process_tracks(s);
 	thread_tracks(s);
 	about_event(s);
+	event_instants(s);
 }
 
 static void perfetto_close(struct sink *s)
@@ -485,6 +639,11 @@ static void perfetto_close(struct sink *s)
 	for (int i = 0; i < SEEN_KINDS; i++)
 		free(s->seen[i]);
 	map64_free(&s->counters);
+	map64_free(&s->entities);
+	map64_free(&s->with_process);
+	launch_probes_free(&s->launches);
+	lanes_free(&s->lanes);
+	vec_free(&s->flows);
 	buf_free(&s->packed);
 	vec_free(&s->texts);
 	free(s);

@@ -20,6 +20,11 @@ struct span {
 	enum span_kind kind;
 	uint64_t time_ns;
 	const struct m_call *call; /* its own duration may be longer than what is shown */
+	/* Of begins: arrows that leave it to launches, numbered from flow_first; and of a launch
+	 * the arrow that ends at it on its stream's lane, 0 for other calls. */
+	uint64_t flow_first;
+	uint32_t flows;
+	uint64_t launch_flow;
 };
 
 struct sink_format {
