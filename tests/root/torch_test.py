@@ -10,7 +10,7 @@ from harness import expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "torch_job.py")
-TORCH = ("--layers", "torch")
+TORCH = ("--layers", "torch", "--everything")
 
 
 def needs_torch(t):
