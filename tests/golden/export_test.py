@@ -1,6 +1,7 @@
 """Exports and reports of the sample recording: against goldens, and field by field.
 
-The sample is tests/golden/recordings/v1.eacgm; sample.h says what is in it. With
+The samples are tests/golden/recordings/v1.eacgm and v1_gpu.eacgm; sample.h and gpu_sample.h
+say what is in them. With
 EACGM_UPDATE_GOLDENS=1 the files in tests/golden/export/ are written anew: look at the
 difference before committing it. Needs no root. Prints TAP.
 """
@@ -20,6 +21,7 @@ import perfetto_check  # noqa: E402
 
 GOLDENS = HERE / "export"
 SAMPLE = HERE / "recordings" / "v1.eacgm"
+GPU_SAMPLE = HERE / "recordings" / "v1_gpu.eacgm"
 PROTO = ROOT / "src/export/perfetto.proto"
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
 UPDATE = os.environ.get("EACGM_UPDATE_GOLDENS") == "1"
@@ -54,9 +56,9 @@ def compare(name, got):
     assert False, f"{name}: {len(want.splitlines())} lines expected, got {len(got.splitlines())}"
 
 
-def exported(folder, form):
+def exported(folder, form, sample=SAMPLE):
     out = folder / f"sample.{form}"
-    eacgm("export", SAMPLE, "-f", form, "-o", out)
+    eacgm("export", sample, "-f", form, "-o", out)
     return out
 
 
@@ -64,11 +66,14 @@ def exported(folder, form):
 def every_format_equals_its_golden(folder):
     for form in ("chrome", "csv", "jsonl"):
         compare(f"sample.{form}", exported(folder, form).open(newline="").read())
+        compare(f"gpu.{form}", exported(folder, form, GPU_SAMPLE).open(newline="").read())
 
 
 @test
 def perfetto_equals_its_golden(folder):
-    compare("sample.perfetto.txt", perfetto_check.decode(exported(folder, "perfetto"), PROTO))
+    for name, sample in {"sample": SAMPLE, "gpu": GPU_SAMPLE}.items():
+        compare(f"{name}.perfetto.txt",
+                perfetto_check.decode(exported(folder, "perfetto", sample), PROTO))
 
 
 @test
@@ -76,6 +81,9 @@ def reports_equal_their_goldens(folder):
     shutil.copy(SAMPLE, folder / "sample.eacgm")
     compare("report.txt", eacgm("report", "sample.eacgm", cwd=folder).stdout.decode())
     compare("report.json", eacgm("report", "sample.eacgm", "--json", cwd=folder).stdout.decode())
+    shutil.copy(GPU_SAMPLE, folder / "gpu.eacgm")
+    compare("gpu_report.txt", eacgm("report", "gpu.eacgm", cwd=folder).stdout.decode())
+    compare("gpu_report.json", eacgm("report", "gpu.eacgm", "--json", cwd=folder).stdout.decode())
     compare("report_options.txt",
             eacgm("report", "sample.eacgm", "--layer", "torch", "-l", "cuda", "--sort", "calls",
                   "--top", "2", "--process", "4242", cwd=folder).stdout.decode())
@@ -146,6 +154,67 @@ def check_arguments(t):
     assert named(t, "worker")[0]["args"] == {"open": ("bool", True)}
     assert named(t, "MmBackward0")[4]["args"] == {"unwound": ("bool", True)}
     assert named(t, "ampere_sgemm_128x64_tn")[0]["args"] == {"return": ("int", 0)}
+
+
+@test
+def launches_stand_on_their_streams(folder):
+    t = perfetto_check.Trace(perfetto_check.parse(
+        perfetto_check.decode(exported(folder, "perfetto", GPU_SAMPLE), PROTO)))
+    lanes = [r for r in t.tracks.values() if r["name"] == "stream 0x7000 launches"]
+    assert sorted(t.tracks[r["parent"]]["pid"] for r in lanes) == [100, 100, 101], lanes
+    ends = [(a["name"], a["track"]["kind"], b["name"][:10], b["track"]["name"])
+            for a, b in t.flows.values()]
+    stream = "stream 0x7000 launches"
+    # two launches in each of the 20 operators; alone: two captured, one of another thread, and
+    # ten of a graph
+    assert ends.count(("aten::mm", "thread", "sm90_xmma_", stream)) == 20, ends
+    assert ends.count(("aten::mm", "thread", "vectorized", stream)) == 20, ends
+    assert ends.count(("kernel 0x7f00aa00", "thread", "kernel 0x7", stream)) == 1, ends
+    assert ends.count(("cuGraphLaunch", "thread", "cuGraphLau", stream)) == 10, ends
+    assert len(ends) == 53, ends
+    for a, b in t.flows.values():
+        assert a["start"] <= b["start"] and b["end"] <= a["end"], (a, b)
+    gemm = [s for s in t.slices if s["name"].startswith("sm90") and s["track"]["kind"] == "thread"]
+    assert gemm[0]["args"] == {"grid": ("string", "128,2,1"), "block": ("string", "256,1,1"),
+                               "stream": ("pointer", 0x7000),
+                               "return": ("string", "CUDA_SUCCESS")}, gemm[0]["args"]
+    gpu = [r for r in t.tracks.values() if r["name"] == "GPU 1 NVIDIA H200"]
+    assert len(gpu) == 1
+    power = [(k, r) for k, r in t.tracks.items() if r["name"] == "power_w"]
+    assert len(power) == 2 and all(r["unit_name"] == "W" for _, r in power), power
+    assert [t.tracks[r["parent"]]["name"] for _, r in power] == ["GPU 0 NVIDIA H200",
+                                                                  "GPU 1 NVIDIA H200"]
+    xid, = [i for i in t.instants if i["name"] == "xid"]
+    assert xid["track"] is gpu[0] and xid["args"]["text"][1].startswith("31: "), xid
+
+
+@test
+def chrome_arrows_have_two_ends(folder):
+    trace = json.loads(exported(folder, "chrome", GPU_SAMPLE).read_text())["traceEvents"]
+    starts = {e["id"]: e for e in trace if e["ph"] == "s"}
+    ends = {e["id"]: e for e in trace if e["ph"] == "f"}
+    assert len(starts) == 53 and starts.keys() == ends.keys()
+    for number, start in starts.items():
+        assert start["ts"] <= ends[number]["ts"] and start["pid"] == ends[number]["pid"]
+        assert start["tid"] < 1 << 22 < ends[number]["tid"]
+
+
+@test
+def reports_of_a_span_of_time(folder):
+    def report(*args):
+        return json.loads(eacgm("report", GPU_SAMPLE, "--json", *args).stdout)
+
+    step = [T0 + 3 * MS, T0 + 4 * MS]  # the second step of both ranks
+    cut = report("--from", step[0], "--to", step[1])
+    assert cut["cuda"]["launches"] == 4 and cut["cuda"]["captured"] == 0
+    assert [s["calls"] for s in cut["syncs"]] == [2]
+    assert sum(c["bytes"] for c in cut["collectives"]) == 2 * (4 << 20)
+    assert not cut["copies"] and not cut["errors"] and not cut["events"]
+    assert {m["live_bytes"] for m in cut["memory"]} == {(1 << 30) + (512 << 20)}
+    graph = report("--from", T0 + 41 * MS, "--process", 100)
+    assert graph["cuda"]["graph_kernels"] == 20 and graph["cuda"]["launches"] == 0
+    bad = eacgm("report", GPU_SAMPLE, "--from", 5, "--to", 5, status=2).stderr.decode()
+    assert "'--to' must be later than '--from'" in bad
 
 
 @test

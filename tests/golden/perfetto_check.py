@@ -81,6 +81,7 @@ class Trace:
 
     def __init__(self, root):
         self.tracks, self.slices, self.instants = {}, [], []
+        self.flows = defaultdict(list)  # number: [slice, ...] in order of writing
         self.counters = defaultdict(list)
         self.clocks = {}
         self.interned = defaultdict(dict)
@@ -90,6 +91,8 @@ class Trace:
         need(packets, "no packets")
         for index, packet in enumerate(packets):
             self.packet(index, packet)
+        for number, rows in self.flows.items():
+            need(len(rows) == 2, f"flow {number} has {len(rows)} ends")
         for track, spans in self.open.items():
             need(not spans, f"{spans} never end on {self.tracks[track]}")
 
@@ -183,9 +186,19 @@ class Trace:
         row["place"] = self.lookup("places", place) if place else None
         if kind == "TYPE_SLICE_BEGIN":
             self.open[uuid].append(row)
+            self.flow(e, row)
         else:
             need(kind == "TYPE_INSTANT", f"event of type {kind}")
             self.instants.append(row)
+
+
+    def flow(self, event, row):
+        for number in event.get("flow_ids", []):
+            need(number and not self.flows[number], f"flow {number} begins twice")
+            self.flows[number].append(row)
+        for number in event.get("terminating_flow_ids", []):
+            need(len(self.flows[number]) == 1, f"flow {number} ends without a begin, or twice")
+            self.flows[number].append(row)
 
 
 def decode(path, proto):
