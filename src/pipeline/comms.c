@@ -14,13 +14,15 @@
 
 struct comm {
 	struct m_comm row;
+	uint64_t begin_ns; /* calls from here on may mean it */
+	size_t previous;   /* that had the handle before it: index in list + 1, 0 = none */
 	bool device_tried;
 	uint32_t splits;
 };
 
 struct comms {
 	VEC(struct comm) list;
-	struct map64 by_handle; /* process and handle -> index in list */
+	struct map64 by_handle; /* process and handle -> index in list of the newest */
 	struct nccl_layout layout;
 	bool layout_tried;
 };
@@ -42,21 +44,43 @@ static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
 	return hash_u64(pipeline_process_key(p, tgid) ^ hash_u64(handle));
 }
 
-static struct comm *find(struct pipeline *p, uint32_t tgid, uint64_t handle)
+/* The one that a handle meant at a time. Of a pass all makings and destructions are taken
+ * note of before the uses between them, and a new communicator often lies where an old one
+ * was. */
+static struct comm *find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
 {
-	uint64_t i;
-	return map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &i)
-		       ? &p->comms->list.data[i]
-		       : NULL;
+	uint64_t newest;
+	if (!map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &newest))
+		return NULL;
+	for (size_t i = (size_t)newest + 1; i; i = p->comms->list.data[i - 1].previous) {
+		struct comm *c = &p->comms->list.data[i - 1];
+		if (time_ns >= c->begin_ns)
+			return c->row.end_ns && time_ns > c->row.end_ns ? NULL : c;
+	}
+	return NULL;
 }
 
-static struct comm *add(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+static struct comm *add(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t begin_ns,
+			uint64_t time_ns)
 {
+	uint64_t newest;
+	bool known = map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &newest);
 	struct comm *c = vec_push(&p->comms->list);
+	c->begin_ns = begin_ns;
+	c->previous = known ? (size_t)newest + 1 : 0;
 	c->row = (struct m_comm){
 		.pid = tgid, .handle = handle, .rank = -1, .device = -1, .start_ns = time_ns};
 	map64_set(&p->comms->by_handle, key_of(p, tgid, handle), p->comms->list.len - 1);
 	return c;
+}
+
+/* One that is only known by its uses: it may be older than the first that is read here. */
+static struct comm *add_used(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+{
+	uint64_t newest, begin_ns = 0;
+	if (map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &newest))
+		begin_ns = p->comms->list.data[newest].row.end_ns + 1;
+	return add(p, tgid, handle, begin_ns, time_ns);
 }
 
 static const struct nccl_layout *layout_of(struct pipeline *p, uint32_t tgid)
@@ -86,9 +110,11 @@ static bool read_int(uint32_t tgid, uint64_t handle, uint32_t offset, int32_t mo
 /* What the object itself says, where the calls did not. */
 static void read_object(struct pipeline *p, struct comm *c)
 {
+	c->device_tried = true;
+	if (c->row.end_ns)
+		return; /* something else may lie there */
 	const struct nccl_layout *l = layout_of(p, c->row.pid);
 	int32_t rank, size;
-	c->device_tried = true;
 	if (!c->row.size && read_int(c->row.pid, c->row.handle, l->size, 1 << 20, &size) &&
 	    read_int(c->row.pid, c->row.handle, l->rank, 1 << 20, &rank) && rank < size) {
 		c->row.rank = rank;
@@ -99,7 +125,7 @@ static void read_object(struct pipeline *p, struct comm *c)
 
 void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init, uint64_t time_ns)
 {
-	struct comm *c = add(p, tgid, init->handle, time_ns);
+	struct comm *c = add(p, tgid, init->handle, time_ns, time_ns);
 	c->row.hash = init->hash;
 	c->row.rank = init->rank;
 	c->row.size = init->size;
@@ -109,7 +135,7 @@ void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init,
 void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t color, uint64_t handle,
 		 uint64_t time_ns)
 {
-	struct comm *from = find(p, tgid, parent);
+	struct comm *from = find(p, tgid, parent, time_ns);
 	uint64_t hash = 0;
 	if (from) {
 		uint64_t parts[] = {from->row.hash, from->splits++, (uint64_t)(int64_t)color};
@@ -117,7 +143,7 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 	}
 	if (!handle || color < 0)
 		return; /* NCCL_SPLIT_NOCOLOR: took part, got none */
-	struct comm *c = add(p, tgid, handle, time_ns);
+	struct comm *c = add(p, tgid, handle, time_ns, time_ns);
 	c->row.hash = hash;
 	c->row.parent = parent;
 	rec_put_comm(p->writer, &c->row);
@@ -125,21 +151,20 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 
 void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
 {
-	struct comm *c = find(p, tgid, handle);
+	struct comm *c = find(p, tgid, handle, time_ns);
 	if (c && c->device_tried)
 		return;
 	if (!c)
-		c = add(p, tgid, handle, time_ns);
+		c = add_used(p, tgid, handle, time_ns);
 	read_object(p, c);
 	rec_put_comm(p->writer, &c->row);
 }
 
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
 {
-	struct comm *c = find(p, tgid, handle);
+	struct comm *c = find(p, tgid, handle, time_ns);
 	if (!c)
 		return;
 	c->row.end_ns = time_ns;
 	rec_put_comm(p->writer, &c->row);
-	map64_del(&p->comms->by_handle, key_of(p, tgid, handle));
 }
