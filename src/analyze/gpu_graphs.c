@@ -13,6 +13,12 @@ struct window { /* a stream is being captured in [start_ns, end_ns) */
 	uint32_t capture;
 };
 
+/* Something is being captured in the process in [start_ns, end_ns]; spans do not overlap. */
+struct capture_span {
+	uint32_t pid;
+	uint64_t start_ns, end_ns;
+};
+
 struct exec_life {
 	uint32_t pid;
 	uint32_t exec;
@@ -41,6 +47,7 @@ struct gpu_graphs {
 	VEC(struct process) processes;
 	struct map64 by_pid;
 	VEC(struct window) windows;
+	VEC(struct capture_span) spans;
 	VEC(struct exec_life) lives;
 	VEC(struct gpu_tally) graphs; /* rows: a: piece, b: which; calls: how many, bytes */
 	VEC(struct gpu_tally) execs;
@@ -294,6 +301,37 @@ static int compare_lives(const void *a, const void *b)
 	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
 
+static int compare_spans(const void *a, const void *b)
+{
+	const struct capture_span *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* The windows of all streams of a process, joined where they overlap. */
+static void make_spans(struct gpu_graphs *g)
+{
+	for (size_t i = 0; i < g->windows.len; i++) {
+		const struct window *w = &g->windows.data[i];
+		*(struct capture_span *)vec_push(&g->spans) =
+			(struct capture_span){w->pid, w->start_ns, w->end_ns};
+	}
+	if (!g->spans.len)
+		return;
+	qsort(g->spans.data, g->spans.len, sizeof(*g->spans.data), compare_spans);
+	size_t last = 0;
+	for (size_t i = 1; i < g->spans.len; i++) {
+		struct capture_span *to = &g->spans.data[last];
+		const struct capture_span *from = &g->spans.data[i];
+		if (from->pid != to->pid || from->start_ns > to->end_ns)
+			g->spans.data[++last] = *from;
+		else if (from->end_ns > to->end_ns)
+			to->end_ns = from->end_ns;
+	}
+	g->spans.len = last + 1;
+}
+
 struct gpu_graphs *gpu_graphs_new(const struct rec_tables *t, const struct gpu_probes *probes,
 				  const gpu_kept_t *kept)
 {
@@ -306,6 +344,7 @@ struct gpu_graphs *gpu_graphs_new(const struct rec_tables *t, const struct gpu_p
 		qsort(g->windows.data, g->windows.len, sizeof(*g->windows.data), compare_windows);
 	if (g->lives.len)
 		qsort(g->lives.data, g->lives.len, sizeof(*g->lives.data), compare_lives);
+	make_spans(g);
 	return g;
 }
 
@@ -326,6 +365,7 @@ void gpu_graphs_free(struct gpu_graphs *g)
 		gpu_tally_free(&g->execs.data[i]);
 	vec_free(&g->processes);
 	vec_free(&g->windows);
+	vec_free(&g->spans);
 	vec_free(&g->lives);
 	vec_free(&g->graphs);
 	vec_free(&g->execs);
@@ -348,12 +388,16 @@ uint32_t gpu_graphs_execs(const struct gpu_graphs *g)
 bool gpu_graphs_capturing(const struct gpu_graphs *g, uint32_t pid, uint64_t from_ns,
 			  uint64_t to_ns)
 {
-	for (size_t i = 0; i < g->windows.len; i++) {
-		const struct window *w = &g->windows.data[i];
-		if (w->pid == pid && w->start_ns <= to_ns && w->end_ns >= from_ns)
-			return true;
+	const struct capture_span key = {.pid = pid, .start_ns = to_ns};
+	size_t low = 0, high = g->spans.len;
+	while (low < high) { /* the first that is after the time */
+		size_t mid = low + (high - low) / 2;
+		if (compare_spans(&g->spans.data[mid], &key) <= 0)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	return false;
+	return low && g->spans.data[low - 1].pid == pid && g->spans.data[low - 1].end_ns >= from_ns;
 }
 
 uint32_t gpu_graphs_capture(const struct gpu_graphs *g, uint32_t pid, struct gpu_stream stream,
