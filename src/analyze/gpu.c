@@ -411,6 +411,9 @@ static void make_rows(struct gpu_summary *s, struct job *job)
 	struct gpu_tally ran = {0};
 	for (size_t i = 1; i < job->workers_len; i++)
 		gpu_counts_merge(n, &job->workers[i].counts, &job->context);
+	for (size_t i = 0; i < job->t->hists.len; i++)
+		if (!job->options->pid || job->t->hists.data[i].pid == job->options->pid)
+			gpu_count_histogram(n, &job->context, &job->t->hists.data[i]);
 	if (job->context.graphs)
 		gpu_graphs_sum(job->context.graphs, n->exec_launches, &n->captured, &ran);
 	make_kernels(s, job, n, &ran);
@@ -477,10 +480,7 @@ void gpu_summary_make(struct gpu_summary *ret, const struct rec_reader *r,
 	struct job job = {.reader = r, .t = rec_tables(r), .options = options};
 	struct gpu_summary s = {0};
 	gpu_probes_make(&job.probes, job.t);
-	gpu_count_context_make(&job.context, job.t, &job.probes);
-	job.context.from_ns = options->from_ns;
-	if (options->to_ns)
-		job.context.to_ns = options->to_ns;
+	gpu_count_context_make(&job.context, job.t, &job.probes, options->from_ns, options->to_ns);
 	job.blocks = job.probes.any ? rec_call_blocks(r) : 0;
 	job.block_empty = xcalloc(job.blocks + 1, sizeof(*job.block_empty));
 	make_workers(&job);

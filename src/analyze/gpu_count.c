@@ -19,10 +19,24 @@ static int compare_comms(const void *a, const void *b, void *tables)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-void gpu_count_context_make(struct gpu_count_context *x, const struct rec_tables *t,
-			    const struct gpu_probes *probes)
+static uint64_t histogram_key(uint32_t pid, uint32_t probe)
 {
-	*x = (struct gpu_count_context){.t = t, .probes = probes, .to_ns = UINT64_MAX};
+	return (uint64_t)pid << 32 | probe;
+}
+
+void gpu_count_context_make(struct gpu_count_context *x, const struct rec_tables *t,
+			    const struct gpu_probes *probes, uint64_t from_ns, uint64_t to_ns)
+{
+	*x = (struct gpu_count_context){
+		.t = t,
+		.probes = probes,
+		.from_ns = from_ns,
+		.to_ns = to_ns ? to_ns : UINT64_MAX,
+		.histograms = t->hists.len && !from_ns && !to_ns,
+	};
+	for (size_t i = 0; x->histograms && i < t->hists.len; i++)
+		map64_set(&x->in_histogram,
+			  histogram_key(t->hists.data[i].pid, t->hists.data[i].probe), 1);
 	x->comm_order = xcalloc(t->comms.len + 1, sizeof(*x->comm_order));
 	for (uint32_t i = 0; i < t->comms.len; i++)
 		x->comm_order[i] = i;
@@ -32,6 +46,7 @@ void gpu_count_context_make(struct gpu_count_context *x, const struct rec_tables
 void gpu_count_context_free(struct gpu_count_context *x)
 {
 	free(x->comm_order);
+	map64_free(&x->in_histogram);
 }
 
 /* The communicator of the handle at that time. One that was first seen in use may be noted
@@ -179,6 +194,14 @@ static void capture_add(struct gpu_counts *n, uint32_t capture, enum gpu_piece p
 	row->bytes += bytes;
 }
 
+/* The kernel counts at return, so not what was still open. */
+static bool in_histogram(const struct gpu_count_context *x, const struct counted_call *call)
+{
+	uint64_t unused;
+	return x->histograms && !(call->c->flags & CALL_OPEN) &&
+	       map64_get(&x->in_histogram, histogram_key(call->pid, call->c->probe), &unused);
+}
+
 static void count_launch(struct gpu_counts *n, const struct gpu_count_context *x,
 			 const struct counted_call *call)
 {
@@ -195,7 +218,7 @@ static void count_launch(struct gpu_counts *n, const struct gpu_count_context *x
 		k->grid = gpu_arg(call->p, call->c, GPU_ARG_GRID);
 		k->block = gpu_arg(call->p, call->c, GPU_ARG_BLOCK);
 	}
-	if (!call->in_time)
+	if (!call->in_time || in_histogram(x, call))
 		return;
 	if (call->capture != GPU_NONE) {
 		k->captured++;
@@ -285,9 +308,13 @@ static void count_copy(struct gpu_counts *n, const struct gpu_count_context *x,
 	n->copies[cell].total_ns += call->c->dur_ns;
 }
 
-static void count_sync(struct gpu_counts *n, const struct m_call *c)
+static void count_sync(struct gpu_counts *n, const struct gpu_count_context *x,
+		       const struct counted_call *call)
 {
+	const struct m_call *c = call->c;
 	struct gpu_sync_count *s = &n->syncs[c->probe];
+	if (!call->in_time || in_histogram(x, call))
+		return;
 	s->calls++;
 	s->total_ns += c->dur_ns;
 	if (c->dur_ns > s->max_ns)
@@ -328,6 +355,30 @@ static void count_error(struct gpu_counts *n, const struct gpu_count_context *x,
 	gpu_tally_at(&n->errors, key)->calls++;
 }
 
+void gpu_count_histogram(struct gpu_counts *n, const struct gpu_count_context *x,
+			 const struct m_hist *h)
+{
+	if (!x->histograms || h->probe >= x->t->probes.len)
+		return;
+	const struct gpu_probe *p = &x->probes->rows[h->probe];
+	const struct m_probe *probe = &x->t->probes.data[h->probe];
+	if (p->role == GPU_LAUNCH) {
+		bool named = probe->name_arg >= 0 && probe->name_arg == p->arg[GPU_ARG_KERNEL] &&
+			     h->name && h->name < strtab_len(&x->t->strings);
+		struct gpu_kernel_count *k =
+			gpu_kernel_of(n, named ? (uint32_t)h->name : probe->name);
+		k->named |= named;
+		k->launches += h->count > h->errors ? h->count - h->errors : 0;
+		k->total_ns += h->total_ns;
+	} else if (p->role == GPU_SYNC) {
+		struct gpu_sync_count *s = &n->syncs[h->probe];
+		s->calls += h->count;
+		s->total_ns += h->total_ns;
+		if (h->max_ns > s->max_ns)
+			s->max_ns = h->max_ns;
+	}
+}
+
 void gpu_count(struct gpu_counts *n, const struct gpu_count_context *x, const struct m_call *c)
 {
 	struct counted_call call = {
@@ -340,8 +391,8 @@ void gpu_count(struct gpu_counts *n, const struct gpu_count_context *x, const st
 	if (c->flags & CALL_ERROR) {
 		if (call.in_time)
 			count_error(n, x, &call);
-		if (call.in_time && call.p->role == GPU_SYNC)
-			count_sync(n, c);
+		if (call.p->role == GPU_SYNC)
+			count_sync(n, x, &call);
 		return;
 	}
 	switch (call.p->role) {
@@ -359,8 +410,7 @@ void gpu_count(struct gpu_counts *n, const struct gpu_count_context *x, const st
 		count_copy(n, x, &call);
 		break;
 	case GPU_SYNC:
-		if (call.in_time)
-			count_sync(n, c);
+		count_sync(n, x, &call);
 		break;
 	case GPU_COLLECTIVE:
 		if (call.in_time)

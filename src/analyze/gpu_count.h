@@ -16,6 +16,10 @@ struct gpu_count_context {
 	const struct gpu_addresses *addresses; /* likewise */
 	uint32_t *comm_order;		       /* numbers of comms by pid, handle, start */
 	uint64_t from_ns, to_ns;
+	/* Launches and waits that the kernel has counted are taken from its histograms: which
+	 * have no times, so not where a span of time is asked for. */
+	bool histograms;
+	struct map64 in_histogram; /* pid << 32 | probe */
 };
 
 struct gpu_kernel_count {
@@ -47,8 +51,9 @@ struct gpu_counts {
 	bool asks_graphs, asks_addresses; /* a call needs what the context does not have yet */
 };
 
+/* to_ns 0: to the end. */
 void gpu_count_context_make(struct gpu_count_context *x, const struct rec_tables *t,
-			    const struct gpu_probes *probes);
+			    const struct gpu_probes *probes, uint64_t from_ns, uint64_t to_ns);
 void gpu_count_context_free(struct gpu_count_context *x);
 
 void gpu_counts_init(struct gpu_counts *n, const struct gpu_count_context *x);
@@ -60,6 +65,10 @@ void gpu_count(struct gpu_counts *n, const struct gpu_count_context *x, const st
 /* Adds those of b to a. */
 void gpu_counts_merge(struct gpu_counts *a, const struct gpu_counts *b,
 		      const struct gpu_count_context *x);
+
+/* Adds launches and waits of one kernel histogram. */
+void gpu_count_histogram(struct gpu_counts *n, const struct gpu_count_context *x,
+			 const struct m_hist *h);
 
 /* The kernel's counts by its name, made when there are none. */
 struct gpu_kernel_count *gpu_kernel_of(struct gpu_counts *n, uint32_t string);

@@ -602,6 +602,40 @@ static void blocks_and_threads_do_not_matter(void **state)
 	done(&s);
 }
 
+/* Modes tail and stats: the kernel has counted all calls, some are recorded as well. */
+static void histograms_count_launches_and_waits(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	uint64_t add = rec_string_z(w, "add");
+	GPU_CALL(w, 0, GS_LAUNCH, 100, 900, add, dim3_pack(4, 1, 1), 0, 0x70);
+	gpu_sample_call_full(w, 0, GS_LAUNCH, 2000, 10, (const uint64_t[8]){add}, 0, CALL_OPEN, 0);
+	GPU_CALL(w, 2, GS_LAUNCH, 100, 900, add, 0, 0, 0x70); /* the other process has none */
+	GPU_CALL(w, 0, GS_SYNC, 1000, 700, 0x70);
+	rec_put_hist(w, &(struct m_hist){.pid = 7,
+					 .probe = GS_LAUNCH,
+					 .name = add,
+					 .count = 50,
+					 .errors = 3,
+					 .total_ns = 5000,
+					 .max_ns = 900});
+	rec_put_hist(
+		w,
+		&(struct m_hist){
+			.pid = 7, .probe = GS_SYNC, .count = 4, .total_ns = 1000, .max_ns = 700});
+	struct gpu_summary s = summed(w, (struct gpu_options){0});
+	assert_int_equal(s.total.launches, 47 + 1 + 1);
+	assert_int_equal(s.total.named, 49);
+	assert_int_equal(dim3_x(kernel(&s, "add")->grid), 4);
+	assert_int_equal(s.syncs.data[0].calls, 4);
+	assert_int_equal(s.syncs.data[0].total_ns, 1000);
+	done(&s);
+	s = summed(NULL, (struct gpu_options){.to_ns = 1500}); /* what is recorded of that time */
+	assert_int_equal(s.total.launches, 2);
+	assert_int_equal(s.syncs.data[0].calls, 1);
+	done(&s);
+}
+
 static void nothing_gives_nothing(void **state)
 {
 	(void)state;
@@ -626,6 +660,7 @@ int main(void)
 		cmocka_unit_test(collectives_belong_to_communicators),
 		cmocka_unit_test(counters_belong_to_gpus),
 		cmocka_unit_test(blocks_and_threads_do_not_matter),
+		cmocka_unit_test(histograms_count_launches_and_waits),
 		cmocka_unit_test(nothing_gives_nothing),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
