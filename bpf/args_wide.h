@@ -5,6 +5,8 @@
  * Included by args.h, whose fetching of plain values it builds on. */
 #pragma once
 
+#include "wire/nccl_hash.h"
+
 /* Sequence numbers: how many calls there were with this value. */
 struct count_key {
 	__u64 value;
@@ -55,17 +57,16 @@ static __always_inline __u64 fetch_dimensions(struct pt_regs *ctx, const struct 
 	return dim3_pack(xyz[0], xyz[1], xyz[2]);
 }
 
-/* As NCCL's log and its "commId" have it (hashUniqueId in NCCL's src/init.cc): bytes are
- * taken as signed. */
 static __always_inline __u64 hash_uid(const __u8 *bytes)
 {
-	__u64 h = 0xdeadbeef;
-	for (int i = 0; i < UID_BYTES; i++) {
-		h ^= h >> 32;
-		h *= 0x8db3db47fa2994adULL;
-		h += (__u64)(__s64)(__s8)bytes[i];
+	struct nccl_hash h = NCCL_HASH_INIT;
+	nccl_hash_size(&h, UID_BYTES);
+	for (int i = 0; i < UID_BYTES / 8; i++) {
+		__u64 word;
+		__builtin_memcpy(&word, bytes + 8 * i, 8);
+		nccl_hash_word(&h, word);
 	}
-	return h;
+	return nccl_hash_end(&h);
 }
 
 /* A struct that is passed by value lies on the stack: its slot is its beginning. */

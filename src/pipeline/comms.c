@@ -4,13 +4,15 @@
  * was there before, or that came of a split, is read from the process when it is first
  * used; symbolize/nccl_layout.h finds where rank and size are in its object.
  *
- * Identity, the same on all ranks: of a made one the hash of its unique id, which is the
- * "commId" of NCCL's own log; of a split one a hash of the parent's, of how many splits of
- * the parent there were before, and of the color. One that was there before has none. */
+ * Identity, the same on all ranks, is NCCL's own (wire/nccl_hash.h): of a made one the hash of
+ * its unique id, the "commId" of NCCL's log; of a split one the hash of the parent's, of the
+ * number of the split and of the color (commAlloc in NCCL's src/init.cc). One that was there
+ * before has none. */
 #include <string.h>
 
 #include "pipeline/pipeline_impl.h"
 #include "symbolize/nccl_layout.h"
+#include "wire/nccl_hash.h"
 
 struct comm {
 	struct m_comm row;
@@ -132,14 +134,27 @@ void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init,
 	rec_put_comm(p->writer, &c->row);
 }
 
+static uint64_t child_hash(uint64_t parent, uint32_t number, int32_t color)
+{
+	struct nccl_hash h = NCCL_HASH_INIT;
+	nccl_hash_size(&h, sizeof(parent));
+	nccl_hash_word(&h, parent);
+	nccl_hash_size(&h, sizeof(number));
+	nccl_hash_word(&h, number);
+	nccl_hash_size(&h, sizeof(color));
+	nccl_hash_word(&h, (uint32_t)color);
+	return nccl_hash_end(&h);
+}
+
 void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t color, uint64_t handle,
 		 uint64_t time_ns)
 {
 	struct comm *from = find(p, tgid, parent, time_ns);
 	uint64_t hash = 0;
 	if (from) {
-		uint64_t parts[] = {from->row.hash, from->splits++, (uint64_t)(int64_t)color};
-		hash = from->row.hash ? hash_bytes(parts, sizeof(parts)) : 0;
+		from->splits++;
+		if (from->row.hash)
+			hash = child_hash(from->row.hash, from->splits, color);
 	}
 	if (!handle || color < 0)
 		return; /* NCCL_SPLIT_NOCOLOR: took part, got none */
