@@ -161,6 +161,9 @@ static const char *const description[] = {
 	"Prints how the recording was made, what was lost and what tracing cost, then for each "
 	"layer the functions that took most time: number of calls, total and own time, mean, "
 	"median, 99th percentile and longest call.",
+	"Where GPUs are in use: their load, kernels by launches, copies, time the host waited, "
+	"collectives, memory of each process, errors and events. --from and --to restrict these "
+	"to a span of time.",
 	"A call that had not returned when the recording ended counts with its time until then. "
 	"Own time is shown as '-' where calls were counted in the kernel without being recorded "
 	"(modes tail and stats).",
@@ -175,6 +178,8 @@ static const struct cmd_example examples[] = {
 	 "The 30 operators with the most time of their own."},
 	{"eacgm report run.eacgm --json | jq '.functions[] | select(.errors > 0)'",
 	 "Functions that failed."},
+	{"eacgm report run.eacgm --json | jq '.kernels[:5][] | .short_name, .launches'",
+	 "The kernels that were launched most."},
 	{0},
 };
 
