@@ -6,6 +6,7 @@ report's keys in docs/report.md."""
 import collections
 import ctypes
 import functools
+import re
 
 SHOWN = 12  # differences that are spelled out
 
@@ -40,10 +41,20 @@ def full_name(name):
     return text
 
 
+# A copy within the device that is a node of a graph is run by the driver as a kernel of its
+# own making, and CUPTI shows it as that. To eacgm it is the copy that it was made as.
+DRIVERS_OWN = re.compile(r"^memcpy\d+(_\w+)?$")
+
+
+def copy_kernels(kernels):
+    return sum(n for name, n in kernels.items() if DRIVERS_OWN.match(name))
+
+
 def names_made(profile):
     made = collections.Counter()
     for name, n in profile["kernels"].items():
-        made[full_name(name)] += n
+        if not DRIVERS_OWN.match(name):
+            made[full_name(name)] += n
     return made
 
 
@@ -60,7 +71,8 @@ def kernel_counts(profile, report):
     """Launches, kernels of graphs and launches of graphs against CUPTI's."""
     cuda, problems = report["cuda"], []
     direct = sum(profile["direct_kernels"].values())
-    replayed = sum(profile["graph_kernels"].values())
+    copied = copy_kernels(profile["graph_kernels"])
+    replayed = sum(profile["graph_kernels"].values()) - copied
     for what, seen, made in (
             ("kernels that ran", cuda["launches"] + cuda["graph_kernels"], direct + replayed),
             ("direct launches", cuda["launches"], direct),
@@ -68,6 +80,12 @@ def kernel_counts(profile, report):
             ("launches of graphs", cuda["graph_launches"], profile["graph_launches"])):
         if seen != made:
             problems.append("%s: %d seen, CUPTI counts %d" % (what, seen, made))
+    nodes = sum(r["graph_nodes_run"] for r in report["copies"] if r["direction"] == "DtoD")
+    shown = sum(r["calls"] for r in profile["cupti_copies"]
+                if r["in_graph"] and r["direction"] == "DtoD")
+    if nodes != copied + shown:
+        problems.append("copies of graphs within the device: %d seen, CUPTI counts %d, %d of "
+                        "them as kernels" % (nodes, copied + shown, copied))
     if direct + replayed == 0:
         problems.append("CUPTI saw no kernel")
     if cuda.get("graph_launches_unknown"):
@@ -165,11 +183,12 @@ def memory(made, report, running=False):
 
 
 def nvml_used(made):
-    """Bytes that NVML saw the job take since its context was there; None without NVML."""
+    """Bytes that NVML saw the job take since its context was there, without what a pool of the
+    driver holds in reserve beyond what is allocated from it; None without NVML."""
     first, last = made["checkpoints"][0], made["checkpoints"][-1]
     if first["nvml_bytes"] is None or last["nvml_bytes"] is None:
         return None
-    return last["nvml_bytes"] - first["nvml_bytes"]
+    return last["nvml_bytes"] - first["nvml_bytes"] - (last.get("pool_spare_bytes") or 0)
 
 
 def memory_nvml(made, report):

@@ -21,6 +21,7 @@ TRACE = [
                                                             "graph node id": 0}},
     {"ph": "X", "cat": "kernel", "name": "k1(int)", "args": {"correlation": 7}},
     {"ph": "X", "cat": "kernel", "name": "_Z2k2v", "args": {"graph node id": 5}},
+    {"ph": "X", "cat": "kernel", "name": "memcpy128", "args": {"graph node id": 6}},
     {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)",
      "args": {"bytes": 100, "correlation": 9}},
     {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "args": {"bytes": 4}},
@@ -32,8 +33,11 @@ REPORT = {
                 {"name": "k2()", "launches": 0, "graph_kernels": 1}],
     "cuda": {"launches": 1, "captured": 2, "named": 3, "graph_launches": 1, "graph_kernels": 2,
              "graph_launches_unknown": 0},
-    "copies": [{"direction": "HtoD", "kind": "copy", "calls": 1, "bytes": 100},
-               {"direction": "DtoD", "kind": "set", "calls": 1, "bytes": 4}],
+    "copies": [{"direction": "HtoD", "kind": "copy", "calls": 1, "bytes": 100,
+                "graph_nodes_run": 0},
+               {"direction": "DtoD", "kind": "copy", "calls": 0, "bytes": 64,
+                "graph_nodes_run": 1},
+               {"direction": None, "kind": "set", "calls": 1, "bytes": 4, "graph_nodes_run": 0}],
     "errors": [{"function": "cudaMalloc", "code": 2, "name": "cudaErrorMemoryAllocation",
                 "calls": 4},
                {"function": "cuMemAlloc_v2", "code": 2, "name": "CUDA_ERROR_OUT_OF_MEMORY",
@@ -105,9 +109,9 @@ def notices(fn, made, changes):
 @test("a trace's kernels, copies and graphs are told apart")
 def _():
     p = job.device_events(TRACE)
-    assert p["kernels"] == {"k1(int)": 2, "_Z2k2v": 1}, p
+    assert p["kernels"] == {"k1(int)": 2, "_Z2k2v": 1, "memcpy128": 1}, p
     assert p["direct_kernels"] == {"k1(int)": 1} and p["graph_launches"] == 1, p
-    assert p["graph_kernels"] == {"k1(int)": 1, "_Z2k2v": 1}, p
+    assert p["graph_kernels"] == {"k1(int)": 1, "_Z2k2v": 1, "memcpy128": 1}, p
     assert [(c["kind"], c["direction"], c["bytes"]) for c in p["cupti_copies"]] == [
         ("copy", "HtoD", 100), ("set", None, 4)], p
 
@@ -118,7 +122,7 @@ def _():
     notices(compare.kernel_counts, p, [
         (("cuda", "launches"), 2), (("cuda", "graph_kernels"), 1),
         (("cuda", "graph_launches"), 2), (("cuda", "graph_launches_unknown"), 1),
-        (("kernels", 0, "launches"), 2)])
+        (("kernels", 0, "launches"), 2), (("copies", 1, "graph_nodes_run"), 2)])
     notices(compare.kernel_names, p, [
         (("kernels", 0, "launches"), 2), (("kernels", 1, "name"), "k3()"),
         (("kernels", 1, "name"), None), (("kernels", 1, "graph_kernels"), 0)])
@@ -130,7 +134,7 @@ def _():
 
 @test("copies, memory and errors")
 def _():
-    notices(compare.copies, COPIES, [(("copies", 0, "calls"), 2), (("copies", 1, "bytes"), 5),
+    notices(compare.copies, COPIES, [(("copies", 0, "calls"), 2), (("copies", 2, "bytes"), 5),
                                      (("copies", 0, "direction"), "DtoH")])
     notices(compare.memory, MEMORY, [
         (("memory", 0, key), 17) for key in ("live_bytes", "peak_bytes", "leaked_bytes",

@@ -304,7 +304,9 @@ def _(t):
     made_path, out = t.path("made.json"), t.path("held.eacgm")
     made = None
     try:
-        run([t.args.eacgm, "record", "-o", out, "--layers", "cuda", "-d", 8, "--",
+        # the job outlives eacgm, and would keep a pipe open
+        run(["sh", "-c", 'exec "$@" >/dev/null 2>&1', "sh", t.args.eacgm, "record", "-o", out,
+             "--layers", "cuda", "-d", 8, "--",
              *t.job("memory", "--hold", 60, "--json", made_path)], 60)
     finally:
         if os.path.exists(made_path):

@@ -3,7 +3,8 @@
 the runtime and the driver: pageable and pinned host memory, with and without a stream, in
 two dimensions. Writes what it did; works without PyTorch.
 
-A copy whose direction is left to CUDA (cudaMemcpyDefault, cuMemcpy) is "unified". Bytes of
+A copy whose direction is left to CUDA (cudaMemcpyDefault, cuMemcpy) is told by what its ends
+are: here pinned memory to the device, and within the device. Bytes of
 two-dimensional copies are width times height. With two GPUs, copies between them too."""
 
 import argparse
@@ -13,7 +14,7 @@ import os
 import job
 
 H2D, D2H, D2D, DEFAULT = 1, 2, 3, 4  # enum cudaMemcpyKind, driver_types.h
-DIRECTION = {H2D: "HtoD", D2H: "DtoH", D2D: "DtoD", DEFAULT: "unified"}
+DIRECTION = {H2D: "HtoD", D2H: "DtoH", D2D: "DtoD", DEFAULT: "HtoD"}
 KB, MB = 1 << 10, 1 << 20
 
 
@@ -88,7 +89,7 @@ class Copies:
         self.note("HtoD", "copy", 6, 5000)
         self.note("DtoH", "copy", 6, 6000)
         self.note("DtoD", "copy", 6, 7000)
-        self.note("unified", "copy", 3, 8000)
+        self.note("DtoD", "copy", 3, 8000)
         self.note(None, "set", 3, 900)
         self.note(None, "set", 6, 3600)
 

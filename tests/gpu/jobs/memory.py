@@ -267,7 +267,18 @@ def part_async(account):
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     account.checkpoint("end")
+    account.checkpoints[-1]["pool_spare_bytes"] = pool_spare_bytes()
     return kept
+
+
+def pool_spare_bytes():
+    """What the device's default pool holds beyond what is allocated from it."""
+    rt, pool, v = job.runtime(), job.pointer(), {}
+    rt.cudaDeviceGetDefaultMemPool(ctypes.byref(pool), 0)
+    for name, attribute in (("reserved", 5), ("used", 7)):  # cudaMemPoolAttr, driver_types.h
+        v[name] = ctypes.c_ulonglong(0)
+        rt.cudaMemPoolGetAttribute(pool, attribute, ctypes.byref(v[name]))
+    return v["reserved"].value - v["used"].value
 
 
 class TorchAccount(Account):
