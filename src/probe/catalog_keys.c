@@ -167,6 +167,8 @@ static const char *const roles[] = {
 	"graph_set_node",
 	"graph_child_node",
 	"graph_clone",
+	"graph_create",
+	"graph_destroy",
 	"graph_node",
 	"device_current",
 	"capture_begin",
