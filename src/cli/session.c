@@ -188,7 +188,7 @@ static void on_tick(struct session *s, unsigned tick)
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
 	tick_burst(s, now_ns);
-	if (s->opts->duration_ns && now_ns - s->start_ns >= s->opts->duration_ns)
+	if (s->opts->duration_ns && now_ns - s->follow_ns >= s->opts->duration_ns)
 		s->stop = true;
 	if (atomic_load(&s->write_failed))
 		s->stop = true;
@@ -234,6 +234,7 @@ static void follow(struct session *s, int signal_fd, int timer_fd)
 		{.fd = s->launch.pid ? s->launch.pidfd : -1, .events = POLLIN},
 	};
 	unsigned tick = 0;
+	s->follow_ns = session_now_ns();
 	while (!s->stop) {
 		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			break;

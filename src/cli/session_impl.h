@@ -43,6 +43,7 @@ struct session {
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
 	uint64_t start_ns;
+	uint64_t follow_ns;   /* when all was attached: -d counts from here */
 	bool probes_on;	      /* bursts */
 	uint64_t switched_ns; /* when they last went on or off */
 	int interrupts;

@@ -406,7 +406,7 @@ def attached(t, pid, seconds, *options):
                               "-o", out, *options], stdin=subprocess.DEVNULL, stderr=f,
                              stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        until = time.monotonic() + min(10, seconds / 2)
+        until = time.monotonic() + 10
         while time.monotonic() < until and p.poll() is None:
             with open(err, errors="replace") as f:
                 if "attached" in f.read():
