@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "probe/catalog_yaml.h"
 
@@ -69,6 +70,16 @@ static int read_value(struct yaml_reader *r, yaml_node_t *n, struct cat_enum *re
 	return 0;
 }
 
+static const struct cat_enum *find_value(const struct yaml_reader *r, const char *type,
+					 int64_t value)
+{
+	for (size_t i = 0; i < r->added.enums.len; i++)
+		if (r->added.enums.data[i].value == value &&
+		    !strcmp(r->added.enums.data[i].type, type))
+			return &r->added.enums.data[i];
+	return NULL;
+}
+
 static int read_type(struct yaml_reader *r, const char *type, yaml_node_t *n)
 {
 	if (n->type != YAML_MAPPING_NODE)
@@ -78,6 +89,10 @@ static int read_type(struct yaml_reader *r, const char *type, yaml_node_t *n)
 		struct cat_enum v = {0};
 		yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
 		int rc = get_number(r, key, INT64_MIN, INT64_MAX, &v.value);
+		const struct cat_enum *other = rc ? NULL : find_value(r, type, v.value);
+		if (other)
+			return yaml_fail(r, key, "enums", "%lld is '%s' already",
+					 (long long)v.value, other->name);
 		if (!rc)
 			rc = read_value(r, yaml_document_get_node(r->doc, pair->value), &v);
 		if (rc)

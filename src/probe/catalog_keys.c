@@ -227,6 +227,18 @@ static bool is_number(const char *s)
 	return s[0] && s[strspn(s, "0123456789")] == '\0' && strlen(s) < 10;
 }
 
+static int check_factor(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry,
+			const char *word)
+{
+	const struct cat_arg *arg = find_arg(entry, word);
+	if (!arg && !is_number(word))
+		return yaml_fail(r, n, "bytes", "the signature has no argument '%.40s'", word);
+	if (arg && arg->arg_type != CAT_TYPE_U64 && arg->arg_type != CAT_TYPE_I64 &&
+	    arg->arg_type != CAT_TYPE_BYTES)
+		return yaml_fail(r, n, "bytes", "'%.40s' is not a number", word);
+	return 0;
+}
+
 /* bytes: [count, datatype], bytes: [width, height, 4] */
 static int set_bytes(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
 {
@@ -236,9 +248,7 @@ static int set_bytes(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *en
 		rc = yaml_fail(r, n, "bytes",
 			       "expected two or three factors: their product counts");
 	for (size_t i = 0; i < words.len && !rc; i++)
-		if (!find_arg(entry, words.data[i]) && !is_number(words.data[i]))
-			rc = yaml_fail(r, n, "bytes", "the signature has no argument '%.40s'",
-				       words.data[i]);
+		rc = check_factor(r, n, entry, words.data[i]);
 	if (!rc && entry->nargs == MAX_ARGS)
 		rc = yaml_fail(r, n, "bytes", "no room: the signature has %d values already",
 			       MAX_ARGS);

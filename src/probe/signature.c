@@ -201,7 +201,7 @@ static int add_deref(struct sig *s, const char *at, struct arg_desc *d, int32_t 
 static int parse_number(struct sig *s, unsigned limit, unsigned *ret)
 {
 	const char *at = s->p;
-	unsigned v = 0;
+	uint64_t v = 0;
 	if (!isdigit((unsigned char)*at))
 		return fail(s, at, "expected a number");
 	while (isdigit((unsigned char)*s->p)) {
@@ -209,7 +209,7 @@ static int parse_number(struct sig *s, unsigned limit, unsigned *ret)
 		if (v > limit)
 			return fail(s, at, "number larger than %u", limit);
 	}
-	*ret = v;
+	*ret = (unsigned)v;
 	return 0;
 }
 
@@ -336,6 +336,25 @@ static unsigned width_of(const struct type *t, const struct cat_arg *arg)
 	return t->fetch == FETCH_DIM3 ? 2 : t->fetch == FETCH_UID ? UID_BYTES / 8 : 1;
 }
 
+/* What cannot be read where it is said to be. */
+static int check_place(struct sig *s, const char *at, const struct type *t,
+		       const struct arg_desc *d)
+{
+	if (d->nderef && (t->fetch == FETCH_XYZ || t->fetch == FETCH_COUNT))
+		return fail(s, at, "'%s' is of the arguments themselves: no pointer to follow%s",
+			    t->name, t->fetch == FETCH_XYZ ? "; 'dim3*' is" : "");
+	if (d->nderef)
+		return 0;
+	if (t->fetch == FETCH_UID && d->source != ARG_STACK)
+		return fail(s, at, "a 'uid' that is passed by value lies on the stack: '@stackN'");
+	/* a struct is not split; what follows it takes the register that it leaves free */
+	if (t->fetch == FETCH_DIM3 && d->source == ARG_REG && d->index == REGISTER_ARGS - 1)
+		return fail(s, at,
+			    "a 'dim3' does not begin in the last register: '@stackN', and "
+			    "the next argument '@arg5'");
+	return 0;
+}
+
 /* The name, placement and marks that follow a type. */
 static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, bool out,
 			  struct cat_arg *arg)
@@ -361,8 +380,9 @@ static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, b
 	if (rc)
 		return rc;
 	s->next = position + width_of(t, arg);
-	if (t->fetch == FETCH_UID && arg->fetch.nderef == 0 && arg->fetch.source != ARG_STACK)
-		return fail(s, at, "a 'uid' that is passed by value lies on the stack: '@stackN'");
+	rc = check_place(s, at, t, &arg->fetch);
+	if (rc)
+		return rc;
 	char number[16];
 	if (n == 0) {
 		n = (size_t)snprintf(number, sizeof(number), "arg%u", position);
