@@ -210,10 +210,15 @@ static const char *const roles[] = {
 
 static int set_role(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
 {
-	int v = 0;
-	int rc = yaml_get_choice(r, n, "role", roles, ROLE_COUNT, &v);
+	const char *s = NULL;
+	int v = 0, rc = yaml_get_text(r, n, "role", &s);
 	if (rc)
 		return rc;
+	while (v < ROLE_COUNT && strcmp(roles[v], s))
+		v++;
+	if (v == ROLE_COUNT)
+		return yaml_fail(r, n, "role", "'%.40s' is no role (docs/catalog.md lists them)",
+				 s);
 	entry->role = xstrdup(roles[v]);
 	/* calls of one role are numbered together */
 	for (unsigned i = 0; i < entry->nargs; i++)
