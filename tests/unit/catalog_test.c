@@ -111,6 +111,66 @@ static void every_key(void **state)
 	catalog_free(&c);
 }
 
+static void roles_bytes_and_enums(void **state)
+{
+	(void)state;
+	struct catalog c = {0};
+	parse_ok(
+		&c,
+		"catalog: 1\n"
+		"layer: cuda\n"
+		"libraries: [\"libfoo.so*\"]\n"
+		"enums:\n"
+		"  result: {0: OK, -1: BAD, 0x10: WORSE}\n"
+		"  type_t:\n"
+		"    7: [float32, 4]\n"
+		"    9: [bfloat16, 2]\n"
+		"probes:\n"
+		"  - id: foo.copy\n"
+		"    symbols: foo_copy\n"
+		"    bytes: [width, type, 4]\n"
+		"    signature: \"(size width, int:type_t type) -> int:result!nonzero except 16\"\n"
+		"    role: copy\n"
+		"  - id: foo.sum\n"
+		"    symbols: foo_sum\n"
+		"    role: collective\n"
+		"    signature: (ptr comm, count sequence@arg0)\n"
+		"  - id: foo.send\n"
+		"    symbols: foo_send\n"
+		"    role: p2p\n"
+		"    signature: (ptr comm, count sequence@arg0)\n"
+		"  - {id: foo.plain, symbols: foo, signature: (count n)}\n");
+	assert_int_equal(c.enums.len, 5);
+	assert_string_equal(c.enums.data[0].type, "result");
+	assert_string_equal(c.enums.data[0].name, "OK");
+	assert_int_equal(c.enums.data[1].value, -1);
+	assert_int_equal(c.enums.data[2].value, 16);
+	assert_int_equal(c.enums.data[2].bytes, 0);
+	assert_string_equal(c.enums.data[4].type, "type_t");
+	assert_string_equal(c.enums.data[4].name, "bfloat16");
+	assert_int_equal(c.enums.data[4].bytes, 2);
+
+	const struct cat_entry *en = catalog_find(&c, "foo.copy");
+	assert_string_equal(en->role, "copy");
+	assert_string_equal(en->factors[0], "width");
+	assert_string_equal(en->factors[1], "type");
+	assert_string_equal(en->factors[2], "4");
+	assert_string_equal(en->args[1].enum_type, "type_t");
+	assert_string_equal(en->args[2].enum_type, "result");
+	assert_true(en->has_except && en->error_except == 16);
+	/* calls are numbered by role: the two kinds do not count each other */
+	int sum = catalog_find(&c, "foo.sum")->args[1].fetch.layout;
+	int send = catalog_find(&c, "foo.send")->args[1].fetch.layout;
+	assert_true(sum != send && sum && send);
+	assert_int_equal(catalog_find(&c, "foo.plain")->args[0].fetch.layout, 0);
+	assert_null(catalog_find(&c, "foo.plain")->role);
+	/* what a refused file named is not kept */
+	parse_fails(&c, "catalog: 1\nenums:\n  more: {0: A}\nprobes: []\n",
+		    "t.yaml:4:9: probes: empty list");
+	assert_int_equal(c.enums.len, 5);
+	catalog_free(&c);
+}
+
 static void nothing_is_added_on_error(void **state)
 {
 	(void)state;
@@ -153,6 +213,86 @@ static void limits(void **state)
 	catalog_free(&c);
 }
 
+static bool has_arg(const struct cat_entry *en, const char *name)
+{
+	for (unsigned i = 0; i < en->nargs; i++)
+		if (!strcmp(en->args[i].name, name))
+			return true;
+	return !strcmp(name, "bytes") && en->factors[0];
+}
+
+/* A role without the arguments that it wants does nothing, and nobody would notice. */
+static void builtin_roles(const struct catalog *c)
+{
+	static const struct {
+		const char *role, *args[5];
+	} wants[] = {
+		{"launch", {"kernel", "grid", "block", "stream"}},
+		{"graph_launch", {"graph_exec", "stream"}},
+		{"graph_instantiate", {"graph_exec", "graph"}},
+		{"graph_exec_destroy", {"graph_exec"}},
+		{"graph_child_node", {"graph", "child"}},
+		{"capture_begin", {"stream"}},
+		{"capture_end", {"stream", "graph"}},
+		{"event_record", {"event", "stream"}},
+		{"event_wait", {"stream", "event"}},
+		{"copy", {"bytes"}},
+		{"copy_htod", {"bytes"}},
+		{"copy_dtoh", {"bytes"}},
+		{"copy_dtod", {"bytes"}},
+		{"copy_ptop", {"bytes"}},
+		{"set", {"bytes"}},
+		{"alloc", {"pointer", "bytes"}},
+		{"free", {"pointer"}},
+		{"vmm_create", {"handle", "bytes", "device"}},
+		{"vmm_map", {"address", "bytes", "handle"}},
+		{"vmm_unmap", {"address", "bytes"}},
+		{"vmm_release", {"handle"}},
+		{"host_alloc", {"pointer", "bytes"}},
+		{"host_free", {"pointer"}},
+		{"host_register", {"pointer", "bytes"}},
+		{"host_unregister", {"pointer"}},
+		{"kernel_name", {"handle", "name"}},
+		{"kernel_alias", {"function", "kernel"}},
+		{"collective", {"comm", "bytes", "sequence"}},
+		{"p2p", {"comm", "bytes", "sequence", "peer"}},
+		{"comm_init", {"comm", "id", "rank", "size"}},
+		{"comm_split", {"comm", "color", "child"}},
+		{"comm_destroy", {"comm"}},
+	};
+	for (size_t k = 0; k < sizeof(wants) / sizeof(wants[0]); k++) {
+		unsigned entries = 0;
+		for (size_t i = 0; i < c->entries.len; i++) {
+			const struct cat_entry *en = &c->entries.data[i];
+			if (!en->role || strcmp(en->role, wants[k].role))
+				continue;
+			entries++;
+			for (unsigned a = 0; a < 5 && wants[k].args[a]; a++)
+				if (!has_arg(en, wants[k].args[a]))
+					fail_msg("%s: role %s without %s", en->id, en->role,
+						 wants[k].args[a]);
+		}
+		if (!entries)
+			fail_msg("no entry has the role %s", wants[k].role);
+	}
+}
+
+/* Each enumeration that a signature names is there, and has a value. */
+static void builtin_enums(const struct catalog *c)
+{
+	for (size_t i = 0; i < c->entries.len; i++) {
+		const struct cat_entry *en = &c->entries.data[i];
+		for (unsigned a = 0; a < en->nargs; a++) {
+			const char *type = en->args[a].enum_type;
+			size_t k = 0;
+			while (type && k < c->enums.len && strcmp(c->enums.data[k].type, type))
+				k++;
+			if (type && k == c->enums.len)
+				fail_msg("%s: no enumeration %s", en->id, type);
+		}
+	}
+}
+
 static void builtin(void **state)
 {
 	(void)state;
@@ -176,8 +316,12 @@ static void builtin(void **state)
 	en = catalog_find(&c, "python.gc");
 	assert_true(en->usdt && en->end_symbols.len == 1 && !en->instant);
 	assert_string_equal(catalog_find(&c, "python.gc_function")->unless, "python.gc");
+	/* functions of C APIs are known by their names */
 	for (size_t i = 0; i < c.entries.len; i++)
-		assert_non_null(c.entries.data[i].about);
+		assert_true(c.entries.data[i].about || c.entries.data[i].layer == LAYER_CUDA ||
+			    c.entries.data[i].layer == LAYER_NCCL);
+	builtin_roles(&c);
+	builtin_enums(&c);
 	assert_true(catalog_load_builtin(&c, &e) < 0); /* the ids are taken */
 	catalog_free(&c);
 }
@@ -316,7 +460,7 @@ static void golden_errors(void **state)
 	}
 	closedir(d);
 	free(dir);
-	assert_true(files >= 48);
+	assert_true(files >= 73);
 }
 
 static void write_file(const char *dir, const char *name, const char *text)
@@ -381,10 +525,15 @@ static void layers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_key),	 cmocka_unit_test(nothing_is_added_on_error),
-		cmocka_unit_test(limits),	 cmocka_unit_test(builtin),
-		cmocka_unit_test(specs),	 cmocka_unit_test(bad_specs),
-		cmocka_unit_test(folders),	 cmocka_unit_test(layers),
+		cmocka_unit_test(every_key),
+		cmocka_unit_test(roles_bytes_and_enums),
+		cmocka_unit_test(nothing_is_added_on_error),
+		cmocka_unit_test(limits),
+		cmocka_unit_test(builtin),
+		cmocka_unit_test(specs),
+		cmocka_unit_test(bad_specs),
+		cmocka_unit_test(folders),
+		cmocka_unit_test(layers),
 		cmocka_unit_test(golden_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

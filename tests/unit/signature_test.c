@@ -20,12 +20,15 @@ _Static_assert((int)CAT_TYPE_BYTES == (int)ARG_TYPE_BYTES, "arg types");
 _Static_assert((int)CAT_TYPE_BOOL == (int)ARG_TYPE_BOOL, "arg types");
 _Static_assert((int)CAT_TYPE_STRING == (int)ARG_TYPE_STRING, "arg types");
 _Static_assert((int)CAT_TYPE_CODE == (int)ARG_TYPE_CODE, "arg types");
+_Static_assert((int)CAT_TYPE_DIM3 == (int)ARG_TYPE_DIM3, "arg types");
 _Static_assert(MAX_ARGS == MODEL_MAX_ARGS, "arguments of a call");
 
 static void entry_free(struct cat_entry *en)
 {
-	for (unsigned i = 0; i < en->nargs; i++)
+	for (unsigned i = 0; i < en->nargs; i++) {
 		free(en->args[i].name);
+		free(en->args[i].enum_type);
+	}
 	*en = (struct cat_entry){0};
 }
 
@@ -44,9 +47,11 @@ static void check_arg(const struct cat_entry *en, unsigned i, const char *expect
 	const struct cat_arg *a = &en->args[i];
 	const struct arg_desc *d = &a->fetch;
 	char *got =
-		xasprintf("%s t%u f%u s%u%s%s @%u.%u%s%s", a->name, a->arg_type, d->fetch, d->size,
-			  d->is_signed ? " signed" : "", a->is_vtable ? " vtable" : "", d->source,
-			  d->index, d->at_return ? " return" : "", a->is_name ? " name" : "");
+		xasprintf("%s%s%s t%u f%u s%u%s%s%s @%u.%u%s%s", a->name, a->enum_type ? ":" : "",
+			  a->enum_type ? a->enum_type : "", a->arg_type, d->fetch, d->size,
+			  d->is_signed ? " signed" : "", a->is_vtable ? " vtable" : "",
+			  a->is_kernel ? " kernel" : "", d->source, d->index,
+			  d->at_return ? " return" : "", a->is_name ? " name" : "");
 	for (unsigned k = 0; k < d->nderef; k++) {
 		char *more = xasprintf("%s [%d]", got, d->deref[k]);
 		free(got);
@@ -93,6 +98,20 @@ static void every_type(void **state)
 	one("(pycode x)", "x t6 f4 s8 @0.0");
 	one("(pytype x)", "x t5 f1 s8 @0.0 [8] [24]");
 	one("(object x)", "x t2 f0 s8 vtable @0.0 [0]");
+	one("(text x)", "x t5 f5 s8 @0.0");
+	one("(kernel x)", "x t5 f0 s8 kernel @0.0");
+	one("(xyz x)", "x t7 f6 s8 @0.0");
+	one("(dim3 x)", "x t7 f7 s8 @0.0");
+	one("(count x)", "x t0 f8 s8 @0.0");
+	one("(uid x@stack0)", "x t0 f9 s8 @1.0");
+	one("(uid* x)", "x t0 f9 s8 @0.0 [0]");
+	one("(dim3 x@arg0[12])", "x t7 f7 s8 @0.0 [12]");
+	one("(name:kernel x@arg1)", "x t5 f0 s8 kernel @0.1 name");
+	one("(text* x)", "x t5 f5 s8 @0.0 [0]");
+	one("(int:CUresult x)", "x:CUresult t1 f0 s4 signed @0.0");
+	one("(u64:flags_t x)", "x:flags_t t0 f0 s8 @0.0");
+	one("(out int:a* x)", "x:a t1 f0 s4 signed @0.0 return [0]");
+	one("-> int:CUresult", "return:CUresult t1 f0 s4 signed @2.0 return");
 }
 
 static void pointers_and_places(void **state)
@@ -137,6 +156,58 @@ static void registers_then_stack(void **state)
 	entry_free(&en);
 	parse("(int a@arg4, int b)", &en);
 	check_arg(&en, 1, "b t1 f0 s4 signed @0.5");
+	entry_free(&en);
+}
+
+/* What takes more than one place, and what follows it: cuLaunchKernel, cudaLaunchKernel,
+ * ncclCommInitRank as the ABI passes them. */
+static void several_places(void **state)
+{
+	(void)state;
+	struct cat_entry en;
+	parse("(name:kernel f, xyz grid, xyz block, uint shared, ptr stream)", &en);
+	check_arg(&en, 1, "grid t7 f6 s8 @0.1");
+	check_arg(&en, 2, "block t7 f6 s8 @0.4");
+	check_arg(&en, 3, "shared t0 f0 s4 @1.1");
+	check_arg(&en, 4, "stream t2 f0 s8 @1.2");
+	entry_free(&en);
+	parse("(ptr f, dim3 grid, dim3 block, _, size shared, ptr stream)", &en);
+	check_arg(&en, 1, "grid t7 f7 s8 @0.1");
+	check_arg(&en, 2, "block t7 f7 s8 @0.3");
+	check_arg(&en, 3, "shared t3 f0 s8 @1.0");
+	check_arg(&en, 4, "stream t2 f0 s8 @1.1");
+	entry_free(&en);
+	parse("(dim3* at, int next)", &en); /* a pointer is one place */
+	check_arg(&en, 1, "next t1 f0 s4 signed @0.1");
+	entry_free(&en);
+	parse("(dim3 d@stack1, int next)", &en);
+	check_arg(&en, 1, "next t1 f0 s4 signed @1.3");
+	entry_free(&en);
+	parse("(out ptr* comm, int size, uid id@stack0, int next, int rank@arg2)", &en);
+	check_arg(&en, 2, "id t0 f9 s8 @1.0");
+	check_arg(&en, 3, "next t1 f0 s4 signed @1.16");
+	check_arg(&en, 4, "rank t1 f0 s4 signed @0.2");
+	entry_free(&en);
+	parse("(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g) -> int", &en);
+	assert_int_equal(en.nargs, MAX_ARGS);
+	entry_free(&en);
+}
+
+static void answers_that_are_no_errors(void **state)
+{
+	(void)state;
+	struct cat_entry en;
+	parse("(ptr event) -> int:CUresult!nonzero except 600", &en);
+	assert_int_equal(en.error, CAT_ERROR_NONZERO);
+	assert_true(en.has_except);
+	assert_int_equal(en.error_except, 600);
+	entry_free(&en);
+	parse("-> int ! nonzero  except  0", &en);
+	assert_true(en.has_except);
+	assert_int_equal(en.error_except, 0);
+	entry_free(&en);
+	parse("-> int!nonzero", &en);
+	assert_false(en.has_except);
 	entry_free(&en);
 }
 
@@ -190,7 +261,29 @@ static void complaints(void **state)
 		{"(u64 a, )", "character 9: expected a type, found ')'"},
 		{"(intt a)", "character 2: unknown type 'intt' (known: u8 u16 u32 u64 i8 i16 i32 "
 			     "i64 int uint long ulong size bool ptr object str cxxstr pystr pytype "
-			     "pycode)"},
+			     "pycode text kernel xyz dim3 count uid)"},
+		{"(ptr:CUresult x)", "character 5: only numbers have names"},
+		{"(size:T x)", "character 6: only numbers have names"},
+		{"(count:T x)", "character 7: only numbers have names"},
+		{"(int:4 x)", "character 5: expected the name of an enumeration after ':'"},
+		{"(int:, u64 b)", "character 5: expected the name of an enumeration after ':'"},
+		{"(uid id)", "character 2: a 'uid' that is passed by value lies on the stack: "
+			     "'@stackN'"},
+		{"(_, _, _, _, _, dim3 d)",
+		 "character 17: a 'dim3' does not begin in the last register: '@stackN', and the "
+		 "next argument '@arg5'"},
+		{"(xyz* grid)", "character 2: 'xyz' is of the arguments themselves: no pointer to "
+				"follow; 'dim3*' is"},
+		{"(count n@arg0[8])", "character 2: 'count' is of the arguments themselves: no "
+				      "pointer to follow"},
+		{"(out text* t)", "character 2: 'text' is read when the call begins: no 'out'"},
+		{"(out dim3* d)", "character 2: 'dim3' is read when the call begins: no 'out'"},
+		{"-> text", "character 4: a 'text' is not returned"},
+		{"-> uid", "character 4: a 'uid' is not returned"},
+		{"-> int!nonzero except", "character 22: expected a number"},
+		{"-> int!nonzero except -1", "character 23: expected a number"},
+		{"-> int!nonzero except 4294967300", "character 23: number larger than 2147483647"},
+		{"-> int!nonzero expect 7", "character 16: unexpected 'expect'"},
 		{"(u64 a, double b)", "character 9: 'double' arguments travel in SSE registers, "
 				      "which uprobes cannot read; leave it out (it takes no place "
 				      "among the others)"},
@@ -201,11 +294,11 @@ static void complaints(void **state)
 		{"(u64 a b)", "character 8: expected ',' or ')', found 'b'"},
 		{"(u64 a, u64 a)", "character 13: second argument named 'a'"},
 		{"(u64 return)", "character 6: 'return' is the name of the return value"},
-		{"(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g)",
-		 "character 44: more than 6 values, the return value included; skip some with "
+		{"(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h, u64 i)",
+		 "character 58: more than 8 values, the return value included; skip some with "
 		 "'_'"},
-		{"(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) -> int",
-		 "character 47: more than 6 values, the return value included; skip some with "
+		{"(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h) -> int",
+		 "character 61: more than 8 values, the return value included; skip some with "
 		 "'_'"},
 		{"(out u64 a)", "character 2: 'out' needs a pointer to read through: 'out u64*'"},
 		{"(u64**** a)", "character 2: more than 3 pointers to follow"},
@@ -256,6 +349,8 @@ int main(void)
 		cmocka_unit_test(every_type),
 		cmocka_unit_test(pointers_and_places),
 		cmocka_unit_test(registers_then_stack),
+		cmocka_unit_test(several_places),
+		cmocka_unit_test(answers_that_are_no_errors),
 		cmocka_unit_test(returns),
 		cmocka_unit_test(replaces_what_was_there),
 		cmocka_unit_test(complaints),
