@@ -63,7 +63,8 @@ static void every_collective(ncclComm_t c, unsigned n)
 		MUST(ncclScatter(NULL, NULL, 800, 10, 0, c, NULL));
 	}
 	say_call("ncclBroadcast", "world", n, n * 400ul);
-	say_call("ncclBcast", "world", n, n * 1600ul);
+	say_call("ncclBroadcast", "world", n, n * 1600ul); /* ncclBcast's */
+	say("ncclBcast %u\n", n);
 	say_call("ncclReduce", "world", n, n * 600ul);
 	say_call("ncclAllGather", "world", n, n * 400ul);
 	say_call("ncclReduceScatter", "world", n, n * 2000ul);

@@ -145,8 +145,7 @@ ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, int type,
 ncclResult_t ncclBcast(void *buffer, size_t count, int type, int root, ncclComm_t comm,
 		       CUstream stream)
 {
-	(void)buffer, (void)stream;
-	return enqueue(3, count, type, root, comm);
+	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream); /* as NCCL has it */
 }
 
 ncclResult_t ncclReduce(const void *send, void *recv, size_t count, int type, int op, int root,
