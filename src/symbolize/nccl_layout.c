@@ -8,7 +8,8 @@
 #include <capstone/capstone.h>
 
 #define MAX_FUNCTION_BYTES 4096
-#define LEAST_OFFSET	   16
+#define LEAST_OFFSET	   256 /* the object begins with large arrays; frames have no such offsets */
+#define MAX_BETWEEN	   3   /* instructions from the load to the store */
 #define MAX_OFFSET	   (16 << 20)
 
 static bool is_load(const cs_insn *i, x86_reg *ret_reg, uint32_t *ret_offset)
@@ -19,8 +20,7 @@ static bool is_load(const cs_insn *i, x86_reg *ret_reg, uint32_t *ret_offset)
 		return false;
 	const x86_op_mem *m = &x->operands[1].mem;
 	if (m->base == X86_REG_INVALID || m->base == X86_REG_RIP || m->base == X86_REG_RSP ||
-	    m->base == X86_REG_RBP || m->index != X86_REG_INVALID || m->disp < LEAST_OFFSET ||
-	    m->disp > MAX_OFFSET)
+	    m->index != X86_REG_INVALID || m->disp < LEAST_OFFSET || m->disp > MAX_OFFSET)
 		return false;
 	*ret_reg = x->operands[0].reg;
 	*ret_offset = (uint32_t)m->disp;
@@ -44,7 +44,7 @@ static uint32_t offset_in(const cs_insn *insns, size_t n)
 		uint32_t offset;
 		if (!is_load(&insns[i], &reg, &offset))
 			continue;
-		for (size_t k = i + 1; k < n && k <= i + 2; k++) {
+		for (size_t k = i + 1; k < n && k <= i + MAX_BETWEEN; k++) {
 			if (!is_store(&insns[k], reg))
 				continue;
 			if (found && found != offset)
