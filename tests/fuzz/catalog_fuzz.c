@@ -21,12 +21,14 @@ static void check(int holds)
 
 static void check_entry(const struct cat_entry *en)
 {
-	check(en->nargs <= MAX_ARGS && en->layer < LAYER_COUNT);
+	check(en->nargs + (en->factors[0] != NULL) <= MAX_ARGS && en->layer < LAYER_COUNT);
 	check(en->id && en->origin && en->symbols.len && en->libraries.len);
 	for (unsigned i = 0; i < en->nargs; i++) {
 		const struct arg_desc *d = &en->args[i].fetch;
 		check(en->args[i].name && en->args[i].name[0]);
-		check(d->nderef <= 3 && d->fetch <= FETCH_PYCODE && d->source <= ARG_RETURN);
+		check(d->nderef <= 3 && d->fetch <= FETCH_UID && d->source <= ARG_RETURN);
+		check(d->fetch < FETCH_TEXT || (!d->at_return && d->source != ARG_RETURN));
+		check(!d->nderef || (d->fetch != FETCH_XYZ && d->fetch != FETCH_COUNT));
 		check(d->size == 1 || d->size == 2 || d->size == 4 || d->size == 8);
 		check(d->source != ARG_REG || d->index < 6);
 		check((d->source == ARG_RETURN) == (en->has_return && i + 1u == en->nargs));
@@ -51,8 +53,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		catalog_parse(&c, (const char *)data, size, "fuzz", &e);
 	for (size_t i = 0; i < c.entries.len; i++)
 		check_entry(&c.entries.data[i]);
-	for (unsigned i = 0; i < en.nargs; i++)
+	for (size_t i = 0; i < c.enums.len; i++)
+		check(c.enums.data[i].type && c.enums.data[i].name && c.enums.data[i].name[0]);
+	for (unsigned i = 0; i < en.nargs; i++) {
 		free(en.args[i].name);
+		free(en.args[i].enum_type);
+	}
 	catalog_free(&c);
 	free(text);
 	return 0;
