@@ -104,7 +104,8 @@ class Torch:
         for _ in range(2):
             dist.reduce_scatter_tensor(self.tensor("bfloat16", 5 * unit),
                                        self.tensor("bfloat16", n * 5 * unit), group=group)
-        comm.add("ncclReduceScatter", "bfloat16", 5 * unit, 2)
+        if n > 1:  # in a group of one PyTorch copies, without NCCL
+            comm.add("ncclReduceScatter", "bfloat16", 5 * unit, 2)
         dist.reduce(self.tensor("float32", 11 * unit), dst=root, group=group)
         comm.add("ncclReduce", "float32", 11 * unit)
         dist.barrier(group=group)
