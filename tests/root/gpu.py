@@ -29,12 +29,16 @@ def demangled(names):
 
 
 def number(v):
-    """An argument as a number: addresses are given as text, named values perhaps as both."""
-    if isinstance(v, dict):
-        v = v.get("value")
+    """An argument as a number: addresses are given as text."""
     if isinstance(v, str):
         return int(v, 0)
     return v
+
+
+def succeeded(c):
+    """Whether a call says that it was good: 0, or the name of 0."""
+    v = c["args"]["return"]
+    return v == 0 or isinstance(v, str) and v.lower().endswith("success")
 
 
 def dimensions(v):

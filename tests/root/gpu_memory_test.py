@@ -4,7 +4,7 @@ driver (targets/gpu): bytes, directions, what was kept, and codes are exact."""
 
 import collections
 
-from gpu import CUDA, calls_of, expect_same, lines, number, program
+from gpu import CUDA, calls_of, expect_same, lines, number, program, succeeded
 from harness import expect, main, test
 
 
@@ -17,7 +17,7 @@ def _(t):
 
 @test("memory: peak, what is kept, allocations and frees of each device")
 def _(t):
-    rec = t.record([program("memory")])
+    rec = t.record([program("memory")], *CUDA)
     made = {row[0]: tuple(map(int, row[1:])) for row in lines(rec.ran.out, "memory")}
 
     def sums(rows):
@@ -32,6 +32,16 @@ def _(t):
             device, seen, made[str(device)]))
     expect(sums(rec.report["pinned"]) == [made["host"]], "pinned: seen %r, made %r" % (
         rec.report["pinned"], made["host"]))
+
+
+@test("without the frequent changes of contexts, memory of two devices is that of none")
+def _(t):
+    rec = t.record([program("memory")])
+    made = [tuple(map(int, row[2:])) for row in lines(rec.ran.out, "memory") if row[0] != "host"]
+    seen = [(m["device"], m["leaked_bytes"], m["leaked_count"], m["allocs"], m["frees"])
+            for m in rec.report["memory"]]
+    expect(sum(m[1] for m in seen) == sum(m[0] for m in made) and
+           sum(m[3] for m in seen) == sum(m[2] for m in made), "seen %r, made %r" % (seen, made))
 
 
 @test("what allocations give and are asked for")
@@ -92,9 +102,7 @@ def _(t):
 def _(t):
     rec = t.record([program("errors"), 4])
     for c in calls_of(rec, "cuMemAlloc_v2", "cuMemAllocAsync", "cuModuleGetFunction"):
-        failed = number(c["args"]["return"]) != 0 if not isinstance(
-            c["args"]["return"], str) else "SUCCESS" not in c["args"]["return"]
-        expect(("error" in c["flags"]) == failed, "flags: %r" % c)
+        expect(("error" in c["flags"]) == (not succeeded(c)), "flags: %r" % c)
     launches = [c for c in rec.calls if "grid" in c["args"]]
     expect(launches and all("error" in c["flags"] for c in launches), "launches that failed")
     expect({c["name"] for c in launches} == {"plain_kernel"}, "they have names too")
