@@ -34,7 +34,7 @@
 
 static struct {
 	void *handle;
-#define FIELD(name) __typeof__(name) *name;
+#define FIELD(name) __typeof__(name) *(name);
 	DRIVER(FIELD)
 	CUmodule library;
 } driver;
