@@ -188,7 +188,8 @@ def nvml_used(made):
     first, last = made["checkpoints"][0], made["checkpoints"][-1]
     if first["nvml_bytes"] is None or last["nvml_bytes"] is None:
         return None
-    return last["nvml_bytes"] - first["nvml_bytes"] - (last.get("pool_spare_bytes") or 0)
+    return last["nvml_bytes"] - first["nvml_bytes"] - (
+        last.get("pool_spare_bytes", 0) - first.get("pool_spare_bytes", 0))
 
 
 def memory_nvml(made, report):
