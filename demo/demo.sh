@@ -11,7 +11,7 @@ echo "== what this host can trace"
 "$eacgm" doctor
 echo
 echo "== training under the tracer"
-"$eacgm" record -o "$out/demo.eacgm" -- /usr/bin/python3 demo/train.py
+"$eacgm" record --layers all -o "$out/demo.eacgm" -- /usr/bin/python3 demo/train.py
 echo
 echo "== where the time went"
 "$eacgm" report --top 8 "$out/demo.eacgm"
