@@ -402,6 +402,8 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 			     (d->error_rule == ERROR_NULL && !v)) &&
 			    !(d->has_except && (__s64)v == d->error_except))
 				c->flags |= CALL_ERROR;
+		} else if (a->fetch == FETCH_TEXT && c->args[i] & TEXT_LATER) {
+			c->args[i] = fetch_text(a, c->args[i] & ~TEXT_LATER, c, true);
 		} else if (a->at_return && a->fetch < FETCH_TEXT) {
 			c->args[i] = fetch_value(a, c->args[i], &c->flags);
 		}

@@ -101,8 +101,12 @@ static __noinline __u64 fetch_count(const struct arg_desc *a, __u64 v)
 	return n ? __sync_fetch_and_add(n, 1) : 0;
 }
 
-/* Rare and long: a record of its own each time, no table of those that were seen. */
-static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct open_call *c)
+#define TEXT_LATER (1ULL << 63) /* with the argument itself: to be read at return */
+
+/* Rare and long: a record of its own each time, no table of those that were seen. A text in
+ * a page that nobody has read yet cannot be read here; the function itself will have. */
+static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct open_call *c,
+				   bool last)
 {
 	__u64 address = v, id = 0;
 	if (a->nderef && address_of(a, v, &address) == 0)
@@ -116,6 +120,8 @@ static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct ope
 	long n = bpf_probe_read_user_str(r->bytes, TEXT_BYTES, (void *)address);
 	if (n <= 0) {
 		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		if (!last)
+			return v | TEXT_LATER;
 		c->flags |= CALL_ARG_FAULT;
 		count_loss(LOSS_ARG_FAULT);
 		return 0;
@@ -135,7 +141,7 @@ static __noinline __u64 fetch_wide(struct pt_regs *ctx, const struct arg_desc *a
 {
 	switch (a->fetch) {
 	case FETCH_TEXT:
-		return fetch_text(a, v, c);
+		return fetch_text(a, v, c, false);
 	case FETCH_COUNT:
 		return fetch_count(a, v);
 	case FETCH_UID:
