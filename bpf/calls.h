@@ -156,11 +156,11 @@ static __always_inline void keep_call(struct open_call *c, __u32 depth, __u64 du
 	__u32 mode = mode_of_layer[c->layer & 7];
 	if (mode != MODE_TRACE) {
 		hist_count(c, dur_ns);
-		if (mode == MODE_STATS)
-			return;
 		__u32 probe = c->probe;
+		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		__u64 *threshold_ns = bpf_map_lookup_elem(&thresholds_ns, &probe);
-		if (threshold_ns && dur_ns < *threshold_ns)
+		bool slow = mode == MODE_TAIL && (!threshold_ns || dur_ns >= *threshold_ns);
+		if (!slow && !(d && d->keep))
 			return;
 	}
 	write_call(c, depth, dur_ns);

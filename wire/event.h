@@ -93,7 +93,7 @@ struct probe_desc {
 	__u8 nargs;
 	__u8 error_rule; /* what return value is an error */
 	__u8 has_except; /* but not this one */
-	__u8 pad;
+	__u8 keep;	 /* its calls are recorded in every mode: they name something */
 	__s32 error_except;
 	struct arg_desc args[MAX_ARGS];
 };

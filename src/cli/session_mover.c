@@ -29,7 +29,7 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 {
 	struct session *s = ctx;
 	s->counted_calls += value->count;
-	pipeline_histogram(s->pipeline, key, value);
+	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->stop_mover));
 }
 
 static bool keeps_histograms(const struct session *s)

@@ -52,7 +52,8 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 			known = pipeline_code(p, v, &out->args[i]);
 			break;
 		case RAW_KERNEL:
-			known = kernels_find(p, in->tgid, v, force, &out->args[i]);
+			known = kernels_find(p, in->tgid, v, in->start_ns,
+					     force ? KERNEL_MADE_UP : KERNEL_KNOWN, &out->args[i]);
 			break;
 		case RAW_VTABLE:
 			out->args[i] = pipeline_vtable(p, in->tgid, v);
@@ -166,16 +167,38 @@ void pipeline_pass_end(struct pipeline *p)
 	rec_put_calls(p->writer, p->ready.data, p->ready.len);
 }
 
+static uint64_t sum_key(const struct m_hist *row)
+{
+	uint64_t parts[] = {(uint64_t)row->pid << 32 | row->probe, row->name};
+	return hash_bytes(parts, sizeof(parts));
+}
+
+/* Several keys may have one name: handles of the same kernel. */
+static void add_to_sums(struct pipeline *p, const struct m_hist *row)
+{
+	uint64_t i;
+	if (!map64_get(&p->hist_sums, sum_key(row), &i)) {
+		map64_set(&p->hist_sums, sum_key(row), p->sums.len);
+		*vec_push(&p->sums) = *row;
+		return;
+	}
+	struct m_hist *sum = &p->sums.data[i];
+	sum->count += row->count;
+	sum->errors += row->errors;
+	sum->nested += row->nested;
+	sum->total_ns += row->total_ns;
+	if (row->max_ns > sum->max_ns)
+		sum->max_ns = row->max_ns;
+	for (int k = 0; k < HIST_BUCKETS; k++)
+		sum->buckets[k] += row->buckets[k];
+}
+
 void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
-			const struct hist_value *value)
+			const struct hist_value *value, bool last)
 {
 	if (key->probe >= p->probes.len || !p->probes.data[key->probe].known)
 		return;
 	const struct known_probe *probe = &p->probes.data[key->probe];
-	struct hist_key exact = *key; /* rows that did not change need not be written again */
-	uint64_t written, id = hash_bytes(&exact, sizeof(exact));
-	if (map64_get(&p->hist_counts, id, &written) && written == value->count)
-		return;
 	struct m_hist row = {
 		.pid = key->tgid,
 		.probe = probe->row,
@@ -186,9 +209,15 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 		.max_ns = value->max_ns,
 	};
 	if (key->name && probe->nargs) {
-		struct rec_call call = {.nargs = 1, .tgid = key->tgid, .args = {key->name}};
+		struct rec_call call = {
+			.nargs = 1, .tgid = key->tgid, .args = {key->name}, .start_ns = UINT64_MAX};
 		struct m_call named = {0};
-		if (!resolve_args(p, probe, &call, &named, false)) {
+		bool known = probe->arg_raw[0] == RAW_KERNEL
+				     ? kernels_find(p, key->tgid, key->name, UINT64_MAX,
+						    last ? KERNEL_MADE_UP : KERNEL_IN_MEMORY,
+						    &named.args[0])
+				     : resolve_args(p, probe, &call, &named, false);
+		if (!known) {
 			p->unnamed_histograms++; /* its name comes with the next pass */
 			return;
 		}
@@ -196,6 +225,19 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 	}
 	_Static_assert(sizeof(row.buckets) == sizeof(value->buckets), "same layout");
 	memcpy(row.buckets, value->buckets, sizeof(row.buckets));
-	rec_put_hist(p->writer, &row);
-	map64_set(&p->hist_counts, id, value->count);
+	add_to_sums(p, &row);
+}
+
+void pipeline_put_histograms(struct pipeline *p)
+{
+	for (size_t i = 0; i < p->sums.len; i++) {
+		const struct m_hist *row = &p->sums.data[i];
+		uint64_t written, key = sum_key(row);
+		if (map64_get(&p->hist_counts, key, &written) && written == row->count)
+			continue; /* as it was: need not be written again */
+		rec_put_hist(p->writer, row);
+		map64_set(&p->hist_counts, key, row->count);
+	}
+	p->sums.len = 0;
+	map64_free(&p->hist_sums);
 }

@@ -17,10 +17,17 @@
 #define OBJECT_BYTES 256 /* of a handle's object that are searched for the name */
 #define LEAST_NAME   3
 
+struct named {
+	uint64_t from_ns; /* what the handle meant from here on */
+	uint64_t string;
+	size_t previous; /* what it meant before: index in list + 1, 0 = unknown */
+};
+
 struct kernels {
-	struct map64 names; /* process and handle -> string */
-	int name_at;	    /* offset of the name's address in the object, -1 unknown */
-	bool by_known;	    /* name_at was found with a kernel of known name */
+	VEC(struct named) list;
+	struct map64 newest; /* process and handle -> index in list */
+	int name_at;	     /* offset of the name's address in the object, -1 unknown */
+	bool by_known;	     /* name_at was found with a kernel of known name */
 	uint64_t made_up;
 };
 
@@ -33,13 +40,60 @@ struct kernels *kernels_new(void)
 
 void kernels_free(struct kernels *k)
 {
-	map64_free(&k->names);
+	vec_free(&k->list);
+	map64_free(&k->newest);
 	free(k);
 }
 
 static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
 {
-	return hash_u64(pipeline_process_key(p, tgid) ^ hash_u64(handle));
+	size_t serial = (size_t)(pipeline_process_of(p, tgid) - p->process_list.data);
+	return hash_u64(serial) ^ hash_u64(handle ^ (uint64_t)serial << 48);
+}
+
+/* What a handle meant at a time. Of a pass all namings are taken note of before the launches
+ * between them, a handle may be given again, and that a process has become another program
+ * is told late: times tell. */
+static bool name_at(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
+		    uint64_t *ret)
+{
+	struct kernels *k = p->kernels;
+	uint64_t newest, exec_ns = pipeline_process_of(p, tgid)->exec_ns;
+	if (!map64_get(&k->newest, key_of(p, tgid, handle), &newest))
+		return false;
+	for (size_t i = (size_t)newest + 1; i; i = k->list.data[i - 1].previous) {
+		const struct named *n = &k->list.data[i - 1];
+		if (n->from_ns > time_ns)
+			continue;
+		if (time_ns >= exec_ns && n->from_ns < exec_ns)
+			return false; /* of the program that was there before */
+		*ret = n->string;
+		return true;
+	}
+	return false;
+}
+
+static void put(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t from_ns,
+		uint64_t string)
+{
+	struct kernels *k = p->kernels;
+	uint64_t newest, known, key = key_of(p, tgid, handle);
+	if (name_at(p, tgid, handle, from_ns, &known) && known == string)
+		return;
+	bool any = map64_get(&k->newest, key, &newest);
+	struct named *n = vec_push(&k->list);
+	size_t self = k->list.len;
+	*n = (struct named){.from_ns = from_ns, .string = string};
+	if (!any || k->list.data[newest].from_ns <= from_ns) {
+		n->previous = any ? (size_t)newest + 1 : 0;
+		map64_set(&k->newest, key, self - 1);
+		return;
+	}
+	struct named *later = &k->list.data[newest];
+	while (later->previous && k->list.data[later->previous - 1].from_ns > from_ns)
+		later = &k->list.data[later->previous - 1];
+	n->previous = later->previous;
+	later->previous = self;
 }
 
 /* A kernel's symbol: mangled, or as the compiler of another language named it. */
@@ -88,30 +142,34 @@ static void calibrate(struct kernels *k, uint32_t tgid, uint64_t handle, const c
 	}
 }
 
-static uint64_t put_name(struct pipeline *p, uint32_t tgid, uint64_t handle, const char *symbol)
+static uint64_t put_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t from_ns,
+			 const char *symbol)
 {
 	char *name = demangle(symbol, 1);
 	uint64_t string = rec_string_z(p->writer, name);
 	free(name);
-	map64_set(&p->kernels->names, key_of(p, tgid, handle), string);
+	put(p, tgid, handle, from_ns, string);
 	return string;
 }
 
-void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, const char *symbol)
+void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
+		  const char *symbol)
 {
-	put_name(p, tgid, handle, symbol);
+	put_name(p, tgid, handle, time_ns, symbol);
 	if (!p->kernels->by_known)
 		calibrate(p->kernels, tgid, handle, symbol);
 }
 
-void kernels_alias(struct pipeline *p, uint32_t tgid, uint64_t function, uint64_t kernel)
+void kernels_alias(struct pipeline *p, uint32_t tgid, uint64_t function, uint64_t kernel,
+		   uint64_t time_ns)
 {
 	uint64_t string;
-	if (map64_get(&p->kernels->names, key_of(p, tgid, kernel), &string))
-		map64_set(&p->kernels->names, key_of(p, tgid, function), string);
+	if (name_at(p, tgid, kernel, time_ns, &string))
+		put(p, tgid, function, time_ns, string);
 }
 
-static bool find_in_memory(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t *ret)
+static bool find_in_memory(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t from_ns,
+			   uint64_t *ret)
 {
 	struct kernels *k = p->kernels;
 	uint8_t object[OBJECT_BYTES];
@@ -121,22 +179,28 @@ static bool find_in_memory(struct pipeline *p, uint32_t tgid, uint64_t handle, u
 	if (k->name_at < 0 || !pipeline_read_memory(tgid, handle, object, (size_t)k->name_at + 8) ||
 	    !name_behind(tgid, object, k->name_at, name))
 		return false;
-	*ret = put_name(p, tgid, handle, name);
+	*ret = put_name(p, tgid, handle, from_ns, name);
 	return true;
 }
 
-bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, bool force, uint64_t *ret)
+bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
+		  enum kernel_effort effort, uint64_t *ret)
 {
-	if (map64_get(&p->kernels->names, key_of(p, tgid, handle), ret))
+	if (name_at(p, tgid, handle, time_ns, ret))
 		return true;
-	if (!force)
+	if (effort == KERNEL_KNOWN)
 		return false;
-	if (find_in_memory(p, tgid, handle, ret))
+	/* it was named before we looked, but by the program that was there at that time */
+	uint64_t exec_ns = pipeline_process_of(p, tgid)->exec_ns;
+	uint64_t from_ns = exec_ns <= time_ns ? exec_ns : 0;
+	if (exec_ns <= time_ns && find_in_memory(p, tgid, handle, from_ns, ret))
 		return true;
+	if (effort == KERNEL_IN_MEMORY)
+		return false;
 	char text[32];
 	snprintf(text, sizeof(text), "kernel 0x%lx", (unsigned long)handle);
 	*ret = rec_string_z(p->writer, text);
-	map64_set(&p->kernels->names, key_of(p, tgid, handle), *ret);
+	put(p, tgid, handle, from_ns, *ret);
 	p->kernels->made_up++;
 	return true;
 }

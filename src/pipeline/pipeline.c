@@ -340,6 +340,7 @@ void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t
 int pipeline_flush(struct pipeline *p, struct err *e)
 {
 	pipeline_take_messages(p);
+	pipeline_put_histograms(p);
 	if (p->bad_records)
 		pipeline_loss(p, "bad_record", 0, p->bad_records);
 	if (p->unknown_probes)
@@ -395,6 +396,8 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->processes);
 	map64_free(&p->strings);
 	map64_free(&p->hist_counts);
+	map64_free(&p->hist_sums);
+	vec_free(&p->sums);
 	map64_free(&p->texts_of);
 	strtab_free(&p->texts);
 	map64_free(&p->codes);

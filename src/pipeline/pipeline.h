@@ -87,8 +87,9 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len);
 /* All rings were emptied once: resolves and hands on what came. */
 void pipeline_pass_end(struct pipeline *p);
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total);
+/* All histograms, before each flush. last: what has no name will get none any more. */
 void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
-			const struct hist_value *value);
+			const struct hist_value *value, bool last);
 int pipeline_flush(struct pipeline *p, struct err *e);
 
 struct pipeline_stats {

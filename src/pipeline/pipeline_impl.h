@@ -42,6 +42,7 @@ struct known_process {
 	uint32_t executable; /* string */
 	proc_maps_t maps;    /* newest */
 	uint32_t generation; /* raised by exec */
+	uint64_t exec_ns;    /* the last exec, 0 = none seen */
 	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
 };
 
@@ -96,7 +97,9 @@ struct pipeline {
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
 	struct kernels *kernels;
 	struct comms *comms;
-	struct map64 hist_counts; /* hash of a histogram's key -> count as last written */
+	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
+	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
+	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
 
 	VEC(struct rec_call) pass;    /* calls of this pass, as they came */
@@ -113,6 +116,7 @@ struct pipeline {
 };
 
 void pipeline_take_messages(struct pipeline *p);
+void pipeline_put_histograms(struct pipeline *p);
 
 /* Names: false when the id's record has not come yet. */
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
@@ -143,11 +147,19 @@ bool pipeline_observe(struct pipeline *p, const struct known_probe *probe,
 /* kernels.c: names of CUDA kernels. */
 struct kernels *kernels_new(void);
 void kernels_free(struct kernels *k);
-void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, const char *symbol);
-void kernels_alias(struct pipeline *p, uint32_t tgid, uint64_t function, uint64_t kernel);
-/* The recording's string; false when it is not known yet. With force it is looked for in the
- * process's memory, and made up where that fails too. */
-bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, bool force, uint64_t *ret);
+/* time_ns: when the naming call ended. */
+void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
+		  const char *symbol);
+void kernels_alias(struct pipeline *p, uint32_t tgid, uint64_t function, uint64_t kernel,
+		   uint64_t time_ns);
+enum kernel_effort {
+	KERNEL_KNOWN,
+	KERNEL_IN_MEMORY, /* looked for in the process's memory too */
+	KERNEL_MADE_UP,	  /* "kernel 0x..." where that fails as well */
+};
+/* The recording's string for a handle as of time_ns; false when none is known. */
+bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
+		  enum kernel_effort effort, uint64_t *ret);
 
 /* comms.c: communicators. time_ns: when the call that tells of it ended. */
 struct comms *comms_new(void);

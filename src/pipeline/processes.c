@@ -134,6 +134,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		break;
 	case REC_EXEC:
 		k->generation++; /* what lay where in the old program is void */
+		k->exec_ns = task->time_ns;
 		read_identity(p, k);
 		k->row.comm = rec_string_z(p->writer, comm);
 		break;

@@ -55,10 +55,11 @@ bool pipeline_observe(struct pipeline *p, const struct known_probe *probe, const
 	case ROLE_KERNEL_NAME:
 		if (!map64_get(&p->texts_of, arg[1], &text))
 			return false;
-		kernels_name(p, c->tgid, arg[0], strtab_get(&p->texts, (uint32_t)text, NULL));
+		kernels_name(p, c->tgid, arg[0], end_ns,
+			     strtab_get(&p->texts, (uint32_t)text, NULL));
 		break;
 	case ROLE_KERNEL_ALIAS:
-		kernels_alias(p, c->tgid, arg[0], arg[1]);
+		kernels_alias(p, c->tgid, arg[0], arg[1], end_ns);
 		break;
 	case ROLE_COMM_INIT:
 		comms_init(p, c->tgid,

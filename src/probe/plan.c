@@ -170,6 +170,17 @@ static enum error_rule error_rule_of(const struct cat_entry *en)
 	}
 }
 
+/* Without these calls others cannot be named: kernels, communicators. */
+static bool names_something(const struct cat_entry *en)
+{
+	static const char *const roles[] = {"kernel_name", "kernel_alias", "comm_init",
+					    "comm_split", "comm_destroy"};
+	for (size_t i = 0; en->role && i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (!strcmp(en->role, roles[i]))
+			return true;
+	return false;
+}
+
 /* Fills the BPF descriptor; the argument that names the call comes first. */
 static void describe(struct work *w, struct probe_info *info)
 {
@@ -189,6 +200,7 @@ static void describe(struct work *w, struct probe_info *info)
 	info->desc.nargs = n;
 	info->desc.error_rule = error_rule_of(en);
 	info->desc.has_except = en->has_except;
+	info->desc.keep = names_something(en);
 	info->desc.error_except = en->error_except;
 	for (uint8_t i = 0; i < n; i++) {
 		struct arg_desc *a = &info->desc.args[i];

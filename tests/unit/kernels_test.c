@@ -173,6 +173,37 @@ static void late_names(void **state)
 	EXPECT(&r, "late_kernel");
 }
 
+/* Of a pass all namings are known before its launches, and another program may give the same
+ * handle, of which we are told late. */
+static void handles_that_are_given_again(void **state)
+{
+	(void)state;
+	struct run r;
+	char made_up[64];
+	uint64_t a[64] = {0};
+	snprintf(made_up, sizeof(made_up), "kernel 0x%lx", (unsigned long)(uintptr_t)a);
+	begin(&r);
+	name(&r, 100, a, "first_kernel");
+	launch(&r, 200, a);
+	launch(&r, 600, a);
+	name(&r, 500, a, "third_kernel");
+	launch(&r, 400, a);
+	name(&r, 300, a, "second_kernel");
+	pipeline_pass_end(r.p);
+	struct rec_task exec = {.kind = REC_EXEC,
+				.tgid = (uint32_t)getpid(),
+				.tid = (uint32_t)getpid(),
+				.time_ns = 700,
+				.comm = "kernels_test"};
+	name(&r, 800, a, "fourth_kernel");
+	pipeline_pass_end(r.p);
+	pipeline_task(r.p, &exec);
+	launch(&r, 900, a);
+	launch(&r, 750, a); /* by the new program, before it named it */
+	pipeline_pass_end(r.p);
+	EXPECT(&r, "first_kernel", "second_kernel", "third_kernel", made_up, "fourth_kernel");
+}
+
 static void failed_naming_names_nothing(void **state)
 {
 	(void)state;
@@ -296,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_naming_calls),
 		cmocka_unit_test(late_names),
+		cmocka_unit_test(handles_that_are_given_again),
 		cmocka_unit_test(failed_naming_names_nothing),
 		cmocka_unit_test(from_memory),
 		cmocka_unit_test(calibrated_by_a_known_name),
