@@ -66,6 +66,8 @@ static void *move(void *arg)
 		bool last = atomic_load(&s->stop_mover);
 		int n = tracer_drain(s->tracer);
 		pipeline_pass_end(s->pipeline);
+		if (last)
+			pipeline_pass_end(s->pipeline); /* what still waited for its name */
 		uint64_t now_ns = session_now_ns();
 		if (now_ns - flushed_ns >= FLUSH_NS || last) {
 			flush(s, last);
