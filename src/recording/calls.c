@@ -10,9 +10,8 @@
 #include "recording/column.h"
 #include "recording/format.h"
 
-static const char *const arg_columns[MODEL_MAX_ARGS] = {"arg0", "arg1", "arg2",
-							"arg3", "arg4", "arg5",
-							"arg6", "arg7"};
+static const char *const arg_columns[MODEL_MAX_ARGS] = {"arg0", "arg1", "arg2", "arg3",
+							"arg4", "arg5", "arg6", "arg7"};
 _Static_assert(MODEL_MAX_ARGS == 8, "a name for each argument's column");
 
 /* ---- encoding ---- */

@@ -132,14 +132,10 @@ static const struct field gpu_fields[] = {
 };
 
 static const struct field comm_fields[] = {
-	FIELD(m_comm, pid, COL_U32, ENC_DELTA),
-	FIELD(m_comm, rank, COL_I32, ENC_DELTA),
-	FIELD(m_comm, size, COL_I32, ENC_DELTA),
-	FIELD(m_comm, device, COL_I32, ENC_DELTA),
-	FIELD(m_comm, handle, COL_U64, ENC_DELTA),
-	FIELD(m_comm, hash, COL_U64, ENC_VARINT),
-	FIELD(m_comm, parent, COL_U64, ENC_VARINT),
-	FIELD(m_comm, start_ns, COL_U64, ENC_DELTA),
+	FIELD(m_comm, pid, COL_U32, ENC_DELTA),	    FIELD(m_comm, rank, COL_I32, ENC_DELTA),
+	FIELD(m_comm, size, COL_I32, ENC_DELTA),    FIELD(m_comm, device, COL_I32, ENC_DELTA),
+	FIELD(m_comm, handle, COL_U64, ENC_DELTA),  FIELD(m_comm, hash, COL_U64, ENC_VARINT),
+	FIELD(m_comm, parent, COL_U64, ENC_VARINT), FIELD(m_comm, start_ns, COL_U64, ENC_DELTA),
 	FIELD(m_comm, end_ns, COL_U64, ENC_DELTA),
 };
 

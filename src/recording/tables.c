@@ -231,8 +231,7 @@ static size_t tables_bytes(const struct rec_reader *r)
 	       BYTES_OF(&t->codes) + BYTES_OF(&t->metas) + BYTES_OF(&t->notes) +
 	       BYTES_OF(&t->windows) + BYTES_OF(&t->losses) + BYTES_OF(&t->hists) +
 	       BYTES_OF(&t->enums) + BYTES_OF(&t->gpus) + BYTES_OF(&t->comms) +
-	       BYTES_OF(&t->events) +
-	       BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks);
+	       BYTES_OF(&t->events) + BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks);
 }
 
 static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t n)
