@@ -408,4 +408,6 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 			c->args[i] = fetch_value(a, c->args[i], &c->flags);
 		}
 	}
+	if (d->begins && !(c->flags & CALL_ERROR))
+		begin_counts(c->args[(d->begins - 1) & (MAX_ARGS - 1)]);
 }

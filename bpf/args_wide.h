@@ -101,6 +101,19 @@ static __noinline __u64 fetch_count(const struct arg_desc *a, __u64 v)
 	return n ? __sync_fetch_and_add(n, 1) : 0;
 }
 
+#define COUNT_GROUPS 64 /* roles of the catalog */
+
+/* A new thing at the place of an old one: what was counted of that is void. */
+static __noinline int begin_counts(__u64 value)
+{
+	struct count_key key = {.value = value, .tgid = bpf_get_current_pid_tgid() >> 32};
+	for (int i = 0; i < COUNT_GROUPS; i++) {
+		key.group = i;
+		bpf_map_delete_elem(&counts, &key);
+	}
+	return 0;
+}
+
 #define TEXT_LATER (1ULL << 63) /* with the argument itself: to be read at return */
 
 /* Rare and long: a record of its own each time, no table of those that were seen. A text in
@@ -129,6 +142,10 @@ static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct ope
 	id = __sync_fetch_and_add(&next_id, 1);
 	r->kind = REC_TEXT;
 	r->cut = n == TEXT_BYTES;
+	if (r->cut) {
+		c->flags |= CALL_ARG_CUT;
+		count_loss(LOSS_ARG_CUT);
+	}
 	r->pad[0] = r->pad[1] = 0;
 	r->len = (__u32)n - 1;
 	r->id = id;

@@ -93,8 +93,10 @@ struct probe_desc {
 	__u8 nargs;
 	__u8 error_rule; /* what return value is an error */
 	__u8 has_except; /* but not this one */
-	__u8 keep;	 /* its calls are recorded in every mode: they name something */
+	__u8 keep;	 /* its calls are recorded in every mode: what they say is needed */
 	__s32 error_except;
+	__u8 begins; /* argument + 1 that is a new thing: counting (FETCH_COUNT) begins anew */
+	__u8 pad[7];
 	struct arg_desc args[MAX_ARGS];
 };
 
@@ -270,7 +272,7 @@ struct hist_value {
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
-_Static_assert(sizeof(struct probe_desc) == 8 + 24 * MAX_ARGS, "probe_desc");
+_Static_assert(sizeof(struct probe_desc) == 16 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
 _Static_assert(sizeof(struct rec_task) == 56, "rec_task");
 _Static_assert(sizeof(struct rec_xid) == 304, "rec_xid");

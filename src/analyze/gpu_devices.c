@@ -51,28 +51,32 @@ static void devices_of_table(struct gpu_summary *s, const struct rec_tables *t)
 }
 
 /* The device of an entity. One that the table lacks is made, but for an instance. */
-static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e)
+static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
 {
-	unsigned instance = 0;
+	struct gpu_device *instance = NULL;
 	for (size_t i = 0; i < s->devices.len; i++) {
 		struct gpu_device *d = &s->devices.data[i];
 		bool part = d->row && d->row->parent >= 0;
 		if (!e->is_instance && !part && d->index == e->gpu)
 			return d;
-		if (e->is_instance && part && (unsigned)d->row->parent == e->gpu &&
-		    instance++ == e->instance)
+		if (!e->is_instance || !part || (unsigned)d->row->parent != e->gpu ||
+		    d->row->index != e->instance)
+			continue;
+		/* one made anew has the number of the one before it: that which is there */
+		instance = d;
+		if (d->row->seen_ns <= time_ns && (!d->row->gone_ns || time_ns <= d->row->gone_ns))
 			return d;
 	}
 	if (e->is_instance)
-		return NULL;
+		return instance;
 	struct gpu_device *d = vec_push(&s->devices);
 	d->index = e->gpu;
 	return d;
 }
 
-static gpu_counters_t *counters_of(struct gpu_summary *s, const struct entity *e)
+static gpu_counters_t *counters_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
 {
-	struct gpu_device *d = device_of(s, e);
+	struct gpu_device *d = device_of(s, e, time_ns);
 	if (!d || !e->is_process)
 		return d ? &d->counters : NULL;
 	for (size_t i = 0; i < d->processes.len; i++)
@@ -118,7 +122,7 @@ static void add_counters(struct gpu_summary *s, const struct rec_reader *r, uint
 			if (row->time_ns < from_ns || row->time_ns >= to_ns)
 				continue;
 			struct entity e = entity_parse(strtab_get(&t->strings, row->entity, NULL));
-			gpu_counters_t *list = e.is_gpu ? counters_of(s, &e) : NULL;
+			gpu_counters_t *list = e.is_gpu ? counters_of(s, &e, row->time_ns) : NULL;
 			if (list)
 				counter_add(list, strtab_get(&t->strings, row->name, NULL), row);
 		}

@@ -440,53 +440,59 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 
 int session_run(const struct session_options *opts, struct session_result *ret, struct err *e)
 {
-	struct session s = {
-		.opts = opts, .probes_on = true, .launch = {.gate = -1, .report = -1, .pidfd = -1}};
+	struct session *s = xcalloc(1, sizeof(*s));
+	s->opts = opts;
+	s->probes_on = true;
+	s->launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
 	struct rec_writer *writer = NULL;
 	struct launch_limits limits;
 	launch_save_limits(&limits);
 	bool existed = !access(opts->output, F_OK);
-	int rc = open_tracer(&s, e);
-	if (rc)
+	int rc = open_tracer(s, e);
+	if (rc) {
+		free(s);
 		return rc;
-	double probe_ns_each = tracer_calibrate(s.tracer);
+	}
+	double probe_ns_each = tracer_calibrate(s->tracer);
 	if (opts->command)
-		rc = launch_prepare(&s.launch, opts->command, &limits, e);
+		rc = launch_prepare(&s->launch, opts->command, &limits, e);
 	if (!rc)
 		rc = rec_writer_open(&writer, opts->output, &wo, e);
 	if (!rc) {
-		s.pipeline = pipeline_new(writer, "/proc");
-		collector_procfs.open(&s.procfs, "/proc", e);
-		s.start_ns = s.switched_ns = session_now_ns();
-		session_write_metas(&s, probe_ns_each);
-		rc = run(&s, e);
+		s->pipeline = pipeline_new(writer, "/proc");
+		collector_procfs.open(&s->procfs, "/proc", e);
+		s->start_ns = s->switched_ns = session_now_ns();
+		session_write_metas(s, probe_ns_each);
+		rc = run(s, e);
 		if (!rc) {
-			fill_result(&s, ret);
-			tracer_losses(s.tracer, add_ring_loss, ret);
+			fill_result(s, ret);
+			tracer_losses(s->tracer, add_ring_loss, ret);
 		}
 		struct err close_error = {0};
-		int closed = pipeline_close(s.pipeline, &close_error);
+		int closed = pipeline_close(s->pipeline, &close_error);
 		if (!rc && closed && !ret->stopped_early) {
 			ret->stopped_early = true;
-			s.write_error = close_error;
+			s->write_error = close_error;
 		}
 		if (!rc && ret->stopped_early)
-			*e = s.write_error;
-		collector_procfs.close(s.procfs);
+			*e = s->write_error;
+		collector_procfs.close(s->procfs);
 		if (rc && !existed)
 			unlink(opts->output);
 	}
-	if (!rc && s.guard_failed && !ret->stopped_early) {
+	if (!rc && s->guard_failed && !ret->stopped_early) {
 		ret->stopped_early = true;
 		err_set(e, EIO, "the exception guard (eacgm-guard) has ended: recording stopped");
 	}
 	if (rc)
-		launch_cancel(&s.launch);
-	if (s.live.len || opts->target->all || opts->target->cgroup_id)
-		tracer_linger(s.tracer);
-	vec_free(&s.live);
-	vec_free(&s.enums);
-	tracer_close(s.tracer);
+		launch_cancel(&s->launch);
+	if (s->live.len || opts->target->all || opts->target->cgroup_id)
+		tracer_linger(s->tracer);
+	vec_free(&s->live);
+	vec_free(&s->enums);
+	tracer_close(s->tracer);
+	if (!s->gpu_abandoned)
+		free(s);
 	return rc;
 }

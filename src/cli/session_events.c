@@ -15,8 +15,9 @@ static uint8_t raw_kind(const struct cat_arg *arg)
 	case FETCH_CSTRING:
 	case FETCH_PYSTRING:
 	case FETCH_CXXSTRING:
-	case FETCH_TEXT:
 		return RAW_STRING;
+	case FETCH_TEXT:
+		return RAW_TEXT;
 	case FETCH_PYCODE:
 		return RAW_CODE;
 	default:

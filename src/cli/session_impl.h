@@ -38,7 +38,11 @@ struct session {
 	VEC(pid_t) gpu_pids; /* to be watched once NVML is open */
 	pthread_t gpu_thread;
 	bool gpus_asked;
-	atomic_bool stop_gpu;
+	pthread_cond_t gpu_wake;
+	bool stop_gpu;	    /* under gpu_lock */
+	bool gpu_abandoned; /* under gpu_lock: its thread hangs in the driver, and goes on
+			     * holding this struct */
+	bool xid_traced;
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 

@@ -48,6 +48,9 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 										   v, &out->args[i])
 							: pipeline_string(p, v, &out->args[i]);
 			break;
+		case RAW_TEXT:
+			known = pipeline_string(p, v, &out->args[i]);
+			break;
 		case RAW_CODE:
 			known = pipeline_code(p, v, &out->args[i]);
 			break;
@@ -92,13 +95,28 @@ static void add_bytes(const struct pipeline *p, const struct known_probe *probe,
 		return;
 	uint64_t bytes = 1;
 	for (int i = 0; i < probe->nfactors; i++)
-		bytes *= factor(p, probe, i, c);
+		if (__builtin_mul_overflow(bytes, factor(p, probe, i, c), &bytes)) {
+			bytes = 0; /* garbage: nothing is that large */
+			c->flags |= CALL_ARG_FAULT;
+		}
 	unsigned at = c->nargs++;
 	if (probe->has_return) {
 		c->args[at] = c->args[at - 1];
 		at--;
 	}
 	c->args[at] = bytes;
+}
+
+/* A text belongs to one call, unlike interned strings, whose numbers come again. */
+static void forget_texts(struct pipeline *p, const struct known_probe *probe,
+			 const struct rec_call *in)
+{
+	for (int i = 0; i < in->nargs && i < probe->nargs; i++) {
+		if (probe->arg_raw[i] != RAW_TEXT)
+			continue;
+		map64_del(&p->strings, in->args[i]);
+		map64_del(&p->texts_of, in->args[i]);
+	}
 }
 
 static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
@@ -126,27 +144,42 @@ static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
 		add_bytes(p, probe, out);
 	if (probe->role == ROLE_COMM_USE && probe->arg_of[0] < in->nargs)
 		comms_use(p, in->tgid, in->args[probe->arg_of[0]], in->start_ns);
+	if (probe->has_text)
+		forget_texts(p, probe, in);
 	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
 	p->ready.len++;
 	return true;
 }
 
-/* What calls say of names holds for all calls of the pass: rings are not in order of time.
+/* What calls say of names holds for all calls of the pass; rings are not in order of time.
  * A call whose own text has not come is asked again in the next pass. */
+static int compare_end(const void *a, const void *b)
+{
+	const struct rec_call *x = a, *y = b;
+	uint64_t x_ns = x->start_ns + x->dur_ns, y_ns = y->start_ns + y->dur_ns;
+	return x_ns < y_ns ? -1 : x_ns > y_ns;
+}
+
 static void observe(struct pipeline *p)
 {
-	for (size_t i = 0; i < p->unobserved.len; i++) {
+	size_t late = p->unobserved.len, left = 0;
+	for (size_t i = 0; i < late; i++) { /* their second time, and last */
 		const struct rec_call *c = &p->unobserved.data[i];
 		pipeline_observe(p, &p->probes.data[c->probe], c);
 	}
 	p->unobserved.len = 0;
 	for (size_t i = 0; i < p->pass.len; i++) {
 		const struct rec_call *c = &p->pass.data[i];
-		const struct known_probe *probe =
-			c->probe < p->probes.len ? &p->probes.data[c->probe] : NULL;
-		if (probe && probe->role != ROLE_OTHER && !pipeline_observe(p, probe, c))
+		if (c->probe < p->probes.len && p->probes.data[c->probe].names)
 			*vec_push(&p->unobserved) = *c;
 	}
+	struct rec_call *fresh = p->unobserved.data;
+	if (p->unobserved.len)
+		qsort(fresh, p->unobserved.len, sizeof(*fresh), compare_end);
+	for (size_t i = 0; i < p->unobserved.len; i++)
+		if (!pipeline_observe(p, &p->probes.data[fresh[i].probe], &fresh[i]))
+			fresh[left++] = fresh[i];
+	p->unobserved.len = left;
 }
 
 void pipeline_pass_end(struct pipeline *p)

@@ -188,12 +188,14 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 				    .prefix = prefix,
 				    .has_return = in->has_return};
 	pipeline_know_role(&known, in);
-	p->observes |= known.role != ROLE_OTHER;
+	known.names = known.role != ROLE_OTHER && known.role != ROLE_COMM_USE;
+	p->observes |= known.names;
 	for (int i = 0; i < in->nargs; i++) {
 		row.arg_names[i] = rec_string_z(p->writer, in->arg_names[i]);
 		row.arg_types[i] = in->arg_types[i];
 		known.arg_raw[i] = in->arg_raw[i];
 		known.plain &= in->arg_raw[i] == RAW_PLAIN;
+		known.has_text |= in->arg_raw[i] == RAW_TEXT;
 		row.arg_enums[i] = rec_string_z(p->writer, in->arg_enums[i]);
 		free((char *)in->arg_names[i]);
 		free((char *)in->arg_enums[i]);

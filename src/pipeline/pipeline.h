@@ -24,6 +24,7 @@ enum raw_arg {
 	RAW_STRING, /* number of a REC_STRING */
 	RAW_CODE,   /* number of a REC_PYCODE */
 	RAW_VTABLE, /* address in a vtable: resolved to the class's name */
+	RAW_TEXT,   /* number of a REC_TEXT: used once */
 	RAW_KERNEL, /* handle of a CUDA kernel: resolved to its name */
 };
 

@@ -65,7 +65,9 @@ struct known_probe {
 	struct pipeline_factor factors[MAX_FACTORS];
 	uint32_t factor_enum[MAX_FACTORS]; /* string: enumeration of the factor, 0 = a number */
 	bool has_return;
-	uint32_t row; /* probe number in the recording */
+	bool has_text; /* an argument is RAW_TEXT */
+	bool names;    /* its calls are observed: pipeline_observe */
+	uint32_t row;  /* probe number in the recording */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
 	bool plain;   /* no argument needs resolving */

@@ -170,15 +170,45 @@ static enum error_rule error_rule_of(const struct cat_entry *en)
 	}
 }
 
-/* Without these calls others cannot be named: kernels, communicators. */
-static bool names_something(const struct cat_entry *en)
+static bool role_is(const struct cat_entry *en, const char *const *roles, size_t n)
 {
-	static const char *const roles[] = {"kernel_name", "kernel_alias", "comm_init",
-					    "comm_split", "comm_destroy"};
-	for (size_t i = 0; en->role && i < sizeof(roles) / sizeof(roles[0]); i++)
+	for (size_t i = 0; en->role && i < n; i++)
 		if (!strcmp(en->role, roles[i]))
 			return true;
 	return false;
+}
+
+/* Without these calls others cannot be named (kernels, communicators), or the account of
+ * memory and the nodes of graphs would be wrong: recorded in every mode. */
+static bool is_needed(const struct cat_entry *en)
+{
+	static const char *const roles[] = {
+		"kernel_name",	  "kernel_alias",	"comm_init",
+		"comm_split",	  "comm_destroy",	"alloc",
+		"free",		  "vmm_create",		"vmm_map",
+		"vmm_unmap",	  "vmm_release",	"host_alloc",
+		"host_free",	  "host_register",	"host_unregister",
+		"context_retain", "context_current",	"context_push",
+		"context_pop",	  "device_current",	"capture_begin",
+		"capture_end",	  "graph_instantiate",	"graph_create",
+		"graph_destroy",  "graph_exec_destroy", "graph_clone",
+		"graph_node",	  "graph_kernel_node",	"graph_copy_node",
+		"graph_set_node", "graph_child_node",
+	};
+	return role_is(en, roles, sizeof(roles) / sizeof(roles[0]));
+}
+
+/* The recorded argument, counted from 1, that is a communicator just made; 0 = none. */
+static uint8_t begins_what(const struct cat_entry *en, const struct probe_info *info)
+{
+	static const char *const makers[] = {"comm_init", "comm_split"};
+	if (!role_is(en, makers, 2))
+		return 0;
+	const char *made = !strcmp(en->role, "comm_init") ? "comm" : "child";
+	for (uint8_t i = 0; i < info->desc.nargs; i++)
+		if (!strcmp(en->args[info->arg_order[i]].name, made))
+			return i + 1;
+	return 0;
 }
 
 /* Fills the BPF descriptor; the argument that names the call comes first. */
@@ -200,7 +230,8 @@ static void describe(struct work *w, struct probe_info *info)
 	info->desc.nargs = n;
 	info->desc.error_rule = error_rule_of(en);
 	info->desc.has_except = en->has_except;
-	info->desc.keep = names_something(en);
+	info->desc.keep = is_needed(en);
+	info->desc.begins = begins_what(en, info);
 	info->desc.error_except = en->error_except;
 	for (uint8_t i = 0; i < n; i++) {
 		struct arg_desc *a = &info->desc.args[i];

@@ -233,8 +233,6 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		rc = tracer_guard_start(t, e);
 	if (!rc)
 		rc = attach_tasks(t, e);
-	if (!rc && opts->layers & 1u << LAYER_GPU)
-		xid_attach(t);
 	if (rc) {
 		tracer_close(t);
 		return rc;
@@ -398,7 +396,8 @@ void tracer_close(struct tracer *t)
 		t->linger = true; /* other processes that map our files have return probes too */
 	files_free(&t->files);
 	tracer_guard_stop(t);
-	xid_detach(t);
+	if (t->xid_link)
+		tracer_unwatch_xid(t);
 	for (size_t i = 0; i < 3; i++)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);

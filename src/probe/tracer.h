@@ -50,7 +50,10 @@ struct tracer_options {
  * sentence that says what is missing (root, BTF, kernel feature). */
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
 
-/* Xid errors come through on_xid: the driver has a tracepoint for them. */
+/* From here on Xid errors come through on_xid, where the driver has a tracepoint for them;
+ * unwatch hands over those that have happened, and ends it. */
+void tracer_watch_xid(struct tracer *t);
+void tracer_unwatch_xid(struct tracer *t);
 bool tracer_sees_xid(const struct tracer *t);
 
 /* Makes a process a target (its later children follow by themselves). */

@@ -49,9 +49,7 @@ int tracer_guard_start(struct tracer *t, struct err *e);
 void tracer_guard_keep(struct tracer *t, int link_fd);
 void tracer_guard_stop(struct tracer *t);
 
-/* xid.c: the GPU driver's error messages; prepared before loading. */
+/* xid.c: the GPU driver's error messages; before loading. */
 void xid_prepare(struct tracer *t);
-void xid_attach(struct tracer *t);
-void xid_detach(struct tracer *t);
 
 uint64_t tracer_now_ns(void);

@@ -44,17 +44,19 @@ void xid_prepare(struct tracer *t)
 	t->bpf->rodata->xid_text_at = at.text;
 }
 
-void xid_attach(struct tracer *t)
+void tracer_watch_xid(struct tracer *t)
 {
 	if (t->xid_known)
 		t->xid_link = bpf_program__attach_tracepoint(t->bpf->progs.on_xid, "nvidia",
 							     "nvidia_dev_xid");
 }
 
-void xid_detach(struct tracer *t)
+void tracer_unwatch_xid(struct tracer *t)
 {
 	bpf_link__destroy(t->xid_link);
 	t->xid_link = NULL;
+	tracer_control(t); /* what has been told until now */
+	t->opts.events.on_xid = NULL;
 }
 
 bool tracer_sees_xid(const struct tracer *t)

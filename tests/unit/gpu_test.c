@@ -533,11 +533,48 @@ static void put_counter(struct rec_writer *w, uint64_t time, const char *entity,
 					       rec_string_z(w, entity), value});
 }
 
+/* An instance that is made anew has another uuid and the number of the old one. */
+static void counters_belong_to_instances(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	rec_put_gpu(w, &(struct m_gpu){.index = 0, .parent = -1, .uuid = rec_string_z(w, "GPU")});
+	rec_put_gpu(w, &(struct m_gpu){.index = 0,
+				       .parent = 0,
+				       .uuid = rec_string_z(w, "MIG-old"),
+				       .seen_ns = 10,
+				       .gone_ns = 50});
+	rec_put_gpu(w, &(struct m_gpu){.index = 1,
+				       .parent = 0,
+				       .uuid = rec_string_z(w, "MIG-one"),
+				       .seen_ns = 10});
+	rec_put_gpu(w, &(struct m_gpu){.index = 0,
+				       .parent = 0,
+				       .uuid = rec_string_z(w, "MIG-new"),
+				       .seen_ns = 60});
+	put_counter(w, 20, "gpu 0 mig 0", 1);
+	put_counter(w, 20, "gpu 0 mig 1", 2);
+	put_counter(w, 70, "gpu 0 mig 0", 3);
+	struct gpu_summary s = summed(w, (struct gpu_options){0});
+	assert_int_equal(s.devices.len, 4);
+	for (size_t i = 0; i < s.devices.len; i++) {
+		const struct gpu_device *d = &s.devices.data[i];
+		double want = d->row->parent < 0      ? 0
+			      : d->row->seen_ns == 60 ? 3
+			      : d->row->index == 1    ? 2
+						      : 1;
+		assert_int_equal(d->counters.len, want > 0);
+		if (want > 0)
+			assert_float_equal(d->counters.data[0].last, want, 0);
+	}
+	done(&s);
+}
+
 static void counters_belong_to_gpus(void **state)
 {
 	(void)state;
 	struct rec_writer *w = created();
-	rec_put_gpu(w, &(struct m_gpu){.index = 2, .parent = 1, .uuid = rec_string_z(w, "MIG-a")});
+	rec_put_gpu(w, &(struct m_gpu){.index = 0, .parent = 1, .uuid = rec_string_z(w, "MIG-a")});
 	rec_put_gpu(w, &(struct m_gpu){.index = 1, .parent = -1, .uuid = rec_string_z(w, "GPU-b")});
 	put_counter(w, 10, "gpu 1", 100);
 	put_counter(w, 20, "gpu 1", 300);
@@ -659,6 +696,7 @@ int main(void)
 		cmocka_unit_test(random_memory),
 		cmocka_unit_test(collectives_belong_to_communicators),
 		cmocka_unit_test(counters_belong_to_gpus),
+		cmocka_unit_test(counters_belong_to_instances),
 		cmocka_unit_test(blocks_and_threads_do_not_matter),
 		cmocka_unit_test(histograms_count_launches_and_waits),
 		cmocka_unit_test(nothing_gives_nothing),
