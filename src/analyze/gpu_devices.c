@@ -33,9 +33,17 @@ static struct entity entity_parse(const char *name)
 	return e;
 }
 
+/* By GPU; the instances of one follow it. */
 static int compare_devices(const void *a, const void *b)
 {
 	const struct gpu_device *x = a, *y = b;
+	bool x_part = x->row && x->row->parent >= 0, y_part = y->row && y->row->parent >= 0;
+	uint32_t x_gpu = x_part ? (uint32_t)x->row->parent : x->index;
+	uint32_t y_gpu = y_part ? (uint32_t)y->row->parent : y->index;
+	if (x_gpu != y_gpu)
+		return x_gpu < y_gpu ? -1 : 1;
+	if (x_part != y_part)
+		return x_part ? 1 : -1;
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
