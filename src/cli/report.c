@@ -6,6 +6,17 @@
 
 #include "base/kernel_name.h"
 
+bool report_gpu_partial(const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->hists.len; i++) {
+		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
+		const char *layer = strtab_get(&t->strings, p->layer, NULL);
+		if (!strcmp(layer, "cuda") || !strcmp(layer, "nccl"))
+			return true;
+	}
+	return false;
+}
+
 uint64_t report_number(const struct rec_tables *t, const char *key)
 {
 	const char *text = rec_meta(t, key);

@@ -49,6 +49,10 @@ struct report {
 void report_make(struct report *r);
 void report_free(struct report *r);
 
+/* Calls of the layers cuda and nccl were counted without being recorded (modes tail, stats):
+ * what is read from their arguments is incomplete. */
+bool report_gpu_partial(const struct rec_tables *t);
+
 /* A meta value as a number, 0 when it is absent or none. */
 uint64_t report_number(const struct rec_tables *t, const char *key);
 

@@ -59,8 +59,9 @@ static json_t *kernels_json(const struct gpu_summary *s)
 	return list;
 }
 
-static json_t *launches_json(const struct gpu_summary *s)
+static json_t *launches_json(const struct report *r)
 {
+	const struct gpu_summary *s = r->gpu;
 	const struct gpu_launches *n = &s->total;
 	uint64_t calls = n->launches + n->captured;
 	json_t *o = json_object();
@@ -72,6 +73,7 @@ static json_t *launches_json(const struct gpu_summary *s)
 	set_number(o, "graph_launches", n->graphs);
 	set_number(o, "graph_kernels", n->graph_kernels);
 	set_number(o, "graph_launches_unknown", n->graphs_unknown);
+	json_object_set_new(o, "partial", json_boolean(report_gpu_partial(r->tables)));
 	return o;
 }
 
@@ -272,7 +274,7 @@ void report_gpu_json(json_t *root, const struct report *r)
 	for (size_t i = 0; i < s->devices.len; i++)
 		json_array_append_new(gpus, gpu_json(r, &s->devices.data[i]));
 	json_object_set_new(root, "kernels", kernels_json(s));
-	json_object_set_new(root, "cuda", launches_json(s));
+	json_object_set_new(root, "cuda", launches_json(r));
 	json_object_set_new(root, "copies", copies_json(s));
 	json_object_set_new(root, "syncs", syncs_json(s));
 	json_object_set_new(root, "collectives", collectives_json(s));

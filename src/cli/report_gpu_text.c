@@ -16,6 +16,14 @@ static void title(const struct page *p, const char *name)
 	page_styled(p, BOLD, name);
 }
 
+/* Says so where only some of the calls are there to read arguments from. */
+static void recorded_only(const struct page *p)
+{
+	if (report_gpu_partial(p->r->tables))
+		fputs("  incomplete: of the recorded calls only; modes tail and stats keep few\n",
+		      p->out);
+}
+
 static void heads(const struct page *p, const char *const *names, const unsigned *widths, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -241,6 +249,7 @@ static void copies(const struct page *p)
 		return;
 	title(p, "copies");
 	fputc('\n', p->out);
+	recorded_only(p);
 	heads(p, names, widths, 4);
 	fputs("  what\n", p->out);
 	for (size_t i = 0; i < s->copies.len; i++) {
@@ -308,6 +317,7 @@ static void collectives(const struct page *p)
 		return;
 	title(p, "collectives");
 	fputs(" by bytes: time is the time to enqueue, not the collective's own\n", p->out);
+	recorded_only(p);
 	page_right(p, "calls", COLUMN_CALLS);
 	page_right(p, "bytes", 10);
 	page_right(p, "enqueue", 10);
@@ -382,6 +392,7 @@ static void errors(const struct page *p)
 		return;
 	title(p, "errors");
 	fputs(" that calls returned\n", p->out);
+	recorded_only(p);
 	page_right(p, "calls", COLUMN_CALLS);
 	fputs("  code\n", p->out);
 	for (size_t i = 0; i < shown; i++) {

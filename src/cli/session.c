@@ -120,6 +120,10 @@ static void note_missing(struct session *s)
 			told |= before->libraries.len &&
 				!strcmp(before->libraries.data[0], en->libraries.data[0]);
 		}
+		/* on a host without GPUs nobody expects them, but who asks for them by name */
+		bool gpu_layer = en->layer == LAYER_CUDA || en->layer == LAYER_NCCL;
+		if (gpu_layer && !s->saw_gpu && !(s->opts->frequent && s->opts->layers != ~0u))
+			continue;
 		if (told || f.met[i] || !(s->opts->layers & 1u << en->layer) ||
 		    en->off_by_default || !(en->expected || en->layer == LAYER_USER) ||
 		    !en->libraries.len)

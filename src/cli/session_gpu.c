@@ -78,6 +78,7 @@ static void on_gpu(void *ctx, const struct gpu_info *info, bool present)
 	if (!may_tell(s))
 		return;
 	pipeline_gpu(s->pipeline, &gpu);
+	s->saw_gpu = true;
 	if (present)
 		remember(s, info);
 	told(s);

@@ -43,6 +43,7 @@ struct session {
 	bool gpu_abandoned; /* under gpu_lock: its thread hangs in the driver, and goes on
 			     * holding this struct */
 	bool xid_traced;
+	bool saw_gpu;
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
