@@ -139,8 +139,11 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	value(p, hot, hot ? hot->max : 0, " °C", 7);
 	value(p, clock, clock ? clock->mean : 0, "", 6);
 	holds(d, &held);
-	if (held.len > 1 && p->r->options->width < GPU_USED + 24)
+	bool narrow = p->r->options->width < GPU_USED + 24;
+	if (narrow && held.len > 1)
 		fprintf(p->out, "\n%*sclocks held down by: %s\n", 7, "", (char *)held.data);
+	else if (narrow)
+		fputc('\n', p->out);
 	else
 		rest(p, held.len > 1 ? (char *)held.data : "-", GPU_USED);
 	buf_free(&held);
