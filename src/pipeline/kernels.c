@@ -28,7 +28,6 @@ struct kernels {
 	struct map64 newest; /* process and handle -> index in list */
 	int name_at;	     /* offset of the name's address in the object, -1 unknown */
 	bool by_known;	     /* name_at was found with a kernel of known name */
-	uint64_t made_up;
 };
 
 struct kernels *kernels_new(void)
@@ -201,6 +200,5 @@ bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t t
 	snprintf(text, sizeof(text), "kernel 0x%lx", (unsigned long)handle);
 	*ret = rec_string_z(p->writer, text);
 	put(p, tgid, handle, from_ns, *ret);
-	p->kernels->made_up++;
 	return true;
 }
