@@ -55,6 +55,7 @@ struct m_probe {
 	uint8_t arg_types[MODEL_MAX_ARGS];  /* enum arg_type */
 	uint32_t arg_enums[MODEL_MAX_ARGS]; /* strings: type in the enum table, "" = plain number */
 	uint32_t role; /* string: what the call is to the analyses, "launch"; see docs/catalog.md */
+	uint32_t stack_every; /* one call in so many, by chance, has its stack; 0 = none has */
 };
 
 /* A named value of an enumeration: "CUresult", 2, "CUDA_ERROR_OUT_OF_MEMORY". */
@@ -109,7 +110,96 @@ struct m_call {
 	uint8_t depth; /* traced calls open on the thread when it began, at most 255 */
 	uint8_t nargs;
 	uint8_t pad;
+	uint32_t stack;		       /* index into the stack table, 0 = not taken */
 	uint64_t args[MODEL_MAX_ARGS]; /* by the probe's arg_types; unused ones 0 */
+};
+
+enum frame_kind {
+	FRAME_NATIVE, /* of a program or library */
+	FRAME_PYTHON,
+	FRAME_KERNEL, /* of the operating system */
+	FRAME_CUT,    /* stands at the root of a stack that is not whole: name is the reason */
+};
+
+/* A place in code; rows are written when it is first met, native and kernel ones again when
+ * its name was found. Numbers are dense from 0. */
+struct m_frame {
+	uint8_t kind;	   /* enum frame_kind */
+	uint8_t in_python; /* native: of the file that holds a Python interpreter */
+	uint32_t name;	   /* string: demangled function or qualified name; 0 = not found */
+	uint32_t file;	   /* string: source file, 0 unknown */
+	uint32_t line;	   /* 0 unknown; Python: the line being run */
+	uint32_t library;  /* string: path of the binary */
+	uint32_t build_id; /* string */
+	uint64_t address;  /* virtual address in the binary, or in the kernel */
+};
+
+/* A stack is a leaf of this tree: number, then its parent's, up to 0. Number 0 is no stack;
+ * a parent's number is smaller than its children's. */
+struct m_stack {
+	uint32_t parent; /* the caller: index into this table, 0 = this frame is the root */
+	uint32_t frame;	 /* index into the frame table */
+};
+
+enum sample_kind {
+	SAMPLE_CPU,    /* weight_ns of running, as the clock ticks */
+	SAMPLE_OFFCPU, /* weight_ns of not running, which ended at time_ns */
+};
+
+/* Why a thread did not run. */
+enum wait_reason {
+	WAIT_OTHER,
+	WAIT_PREEMPTED, /* it could have run */
+	WAIT_FUTEX,	/* a lock or a condition variable */
+	WAIT_GIL,
+	WAIT_DISK,
+	WAIT_PAGE_FAULT,
+	WAIT_NETWORK,
+	WAIT_POLL, /* poll, select, epoll: several files at once */
+	WAIT_PIPE,
+	WAIT_SLEEP,
+	WAIT_CHILD, /* another process to end */
+	WAIT_GPU,   /* the GPU or its driver */
+	WAIT_REASONS,
+};
+#define WAIT_REASON_NAMES                                                                          \
+	{                                                                                          \
+		"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll",     \
+			"pipe", "sleep", "child", "gpu"                                            \
+	}
+
+/* What a thread did at a moment, and the time that the moment stands for. */
+struct m_sample {
+	uint64_t time_ns;
+	uint64_t weight_ns;
+	uint32_t thread;
+	uint32_t stack; /* index into the stack table, 0 = not taken */
+	uint8_t kind;	/* enum sample_kind */
+	uint8_t reason; /* enum wait_reason, of SAMPLE_OFFCPU */
+	uint32_t waker; /* string: comm of the thread that woke it, 0 unknown */
+	uint32_t waker_tid;
+};
+
+enum gpu_work {
+	WORK_KERNEL,
+	WORK_COPY,
+	WORK_SET,
+};
+
+/* What a GPU did, as CUPTI tells; times are on the host's clock. */
+struct m_gpu_span {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t pid;
+	int32_t device; /* CUDA's number in the process */
+	uint32_t context;
+	uint32_t stream;      /* CUPTI's number of it */
+	uint32_t correlation; /* the same for all that one call of the driver or runtime started */
+	uint32_t name;	      /* string: mangled kernel name; of copies and sets "" */
+	uint8_t work;	      /* enum gpu_work */
+	uint8_t copy_kind;    /* CUpti_ActivityMemcpyKind */
+	uint64_t bytes;	      /* of copies and sets */
+	uint64_t graph_node;  /* 0 = not of a graph */
 };
 
 /* A value over time. */

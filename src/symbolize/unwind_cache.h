@@ -1,0 +1,22 @@
+/* unwind_cache.h - compiled unwind tables on disk, by build id.
+ *
+ * A file per table, written under another name and renamed, checked when it is read. Failure
+ * to read or write the cache is never an error: the table is compiled instead. */
+#pragma once
+
+#include <stdint.h>
+
+#include "symbolize/unwind_table.h"
+
+struct unwind_cache;
+
+/* dir: made if need be, with mode 0700; NULL = $EACGM_CACHE/unwind, else
+ * /var/cache/eacgm/unwind for root, else $XDG_CACHE_HOME or ~/.cache. max_bytes: the files
+ * longest unused go when there are more; 0 = 512 MiB. Never fails. */
+struct unwind_cache *unwind_cache_open(const char *dir, uint64_t max_bytes);
+void unwind_cache_close(struct unwind_cache *c);
+
+/* The table of a file: from the cache when it has a build id and is there, else compiled and
+ * kept. *ret_hit (may be NULL) tells which. As unwind_table_build. */
+int unwind_cache_get(struct unwind_cache *c, const struct elf_file *f, struct unwind_table *ret,
+		     bool *ret_hit, struct err *e);
