@@ -59,6 +59,8 @@ const char *block_type_name(uint8_t type)
 		[BLOCK_CALLS] = "calls",	 [BLOCK_END] = "end",
 		[BLOCK_ENUMS] = "enums",	 [BLOCK_GPUS] = "gpus",
 		[BLOCK_COMMS] = "communicators", [BLOCK_EVENTS] = "events",
+		[BLOCK_FRAMES] = "frames",	 [BLOCK_STACKS] = "stacks",
+		[BLOCK_SAMPLES] = "samples",	 [BLOCK_GPU_SPANS] = "GPU spans",
 	};
 	if (type >= sizeof(names) / sizeof(names[0]) || !names[type])
 		return "unknown";

@@ -181,6 +181,7 @@ void calls_encode(struct calls_encoder *enc, struct buf *payload, const struct m
 	put_threads(enc, payload, rows, n);
 
 	uint64_t first_ns = UINT64_MAX;
+	uint32_t stacks = 0;
 	uint64_t last_ns = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct m_call *c = &rows[enc->order[i]];
@@ -188,12 +189,16 @@ void calls_encode(struct calls_encoder *enc, struct buf *payload, const struct m
 		enc->end_ns[i] = end_ns;
 		enc->dur_ns[i] = c->dur_ns;
 		enc->probe[i] = c->probe;
+		enc->grouped[i] = c->stack;
+		stacks |= c->stack;
 		first_ns = c->start_ns < first_ns ? c->start_ns : first_ns;
 		last_ns = end_ns > last_ns ? end_ns : last_ns;
 	}
 	column_put(payload, "probe", COL_U32, ENC_VARINT, enc->probe, n);
 	column_put(payload, "end", COL_U64, ENC_DELTA, enc->end_ns, n);
 	column_put(payload, "dur", COL_U64, ENC_VARINT, enc->dur_ns, n);
+	if (stacks)
+		column_put(payload, "stack", COL_U32, ENC_VARINT, enc->grouped, n);
 
 	order_by_probe(enc, n, nprobes);
 	put_small(enc, payload, "flags", rows, n, SMALL_FLAGS);
@@ -310,6 +315,7 @@ int calls_decode(const uint8_t *payload, size_t len, size_t n, struct m_call *ro
 	rc = rc ? rc : decode_rows(&cols, "probe", n, &rows->probe, sizeof(rows->probe));
 	rc = rc ? rc : decode_rows(&cols, "end", n, &rows->start_ns, sizeof(rows->start_ns));
 	rc = rc ? rc : decode_rows(&cols, "dur", n, &rows->dur_ns, sizeof(rows->dur_ns));
+	rc = rc ? rc : decode_rows(&cols, "stack", n, &rows->stack, sizeof(rows->stack));
 	if (rc)
 		return rc;
 

@@ -28,6 +28,9 @@
  *   44  u32  CRC-32 of bytes 0..43
  * CRC-32 is that of zlib and IEEE 802.3; zstd frames are those of RFC 8878.
  *
+ * Times of a block: CALLS have the earliest start and the latest end, GPU_SPANS likewise;
+ * COUNTERS and SAMPLES the earliest and the latest time_ns.
+ *
  * The payload is a list of columns up to its end, each:
  *   u8 length of the name, the name, u8 enum column_type, u8 enum column_encoding,
  *   u32 number of values, u32 number of bytes, the bytes
@@ -49,11 +52,15 @@
  * values a row (histogram buckets, argument names), row after row. Strings are numbers of
  * the string table; number 0 is "" and is not written.
  *   STRINGS      number, length, and "bytes": all strings one after the other
- *   PROBES, THREADS, CODES  have a column "index"; a later row of the same index replaces
+ *   PROBES, THREADS, CODES, FRAMES, STACKS  have a column "index"; a later row of the same
+ *                index replaces. Indexes are dense from 0; of STACKS from 1, for stack 0 is "no
+ *                stack", and a row's parent is a smaller index or 0
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
  *   GPUS (key: uuid), COMMS (pid, handle, start_ns)   likewise
  *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS   rows in order of writing
+ *   SAMPLES, GPU_SPANS   rows in order of writing, in blocks of at most 64 Ki, which stay in the
+ *                file until they are asked for, as COUNTERS and CALLS do
  *   END          one row: calls, calls_dropped (accepted but not written), counters,
  *                monotonic_ns at the end; the last block of a file that was closed
  *
@@ -61,8 +68,12 @@
  *   thread, probe, end (start + duration, mod 2^64), dur: one value a row
  *   flags, depth, nargs: one value a row, the rows taken in order of their probe's number
  *                (rows of the same probe in file order)
+ *   stack: one value a row, in file order (since 1.2)
  *   arg0..arg7: in that same order, one value for each row whose nargs is greater
  * Calls of one probe look alike, so grouping by probe makes long equal runs of the last two.
+ *
+ * Minor versions: 1.1 enums, gpus, communicators and events; 1.2 frames, stacks, samples, GPU
+ * spans, stacks of calls.
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
  * dictionary row is in a block before the first block that refers to it; numbers in call
@@ -88,7 +99,7 @@
 	"eACGM\r\n"
 #define REC_MAGIC_BYTES	      8
 #define REC_MAJOR	      1
-#define REC_MINOR	      1
+#define REC_MINOR	      2
 #define REC_BYTE_ORDER	      0x01020304u
 #define REC_FILE_HEADER_BYTES 64
 
@@ -123,6 +134,10 @@ enum block_type {
 	BLOCK_GPUS = 16,
 	BLOCK_COMMS = 17,
 	BLOCK_EVENTS = 18,
+	BLOCK_FRAMES = 19,
+	BLOCK_STACKS = 20,
+	BLOCK_SAMPLES = 21,
+	BLOCK_GPU_SPANS = 22,
 };
 
 struct block_header {

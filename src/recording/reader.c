@@ -1,4 +1,4 @@
-/* reader.c - opens recordings and decodes their blocks of calls and counters.
+/* reader.c - opens recordings and decodes their bulk blocks: calls, counters, samples, GPU spans.
  *
  * A reader does not change after rec_open, and decoding uses memory of its own: so any
  * number of threads may decode at a time. */
@@ -59,6 +59,8 @@ static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_
 		if (c->probe >= r->checks.len || c->thread >= r->threads_known.len ||
 		    !checks[c->probe].known || !r->threads_known.data[c->thread])
 			continue;
+		if (c->stack >= r->t.stacks.len)
+			c->stack = r->lost_stack;
 		const struct probe_check *check = &checks[c->probe];
 		if ((check->strings | check->codes) && !fix_refs(r, check, c))
 			continue;
@@ -91,34 +93,92 @@ int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret
 	return rc;
 }
 
+/* One block of a bulk table as malloc'ed rows; what is the table's name for sentences. */
+static int read_rows(const struct rec_reader *r, const struct block_ref *ref, const char *what,
+		     void **ret_rows, struct err *e)
+{
+	struct buf raw = {0};
+	int rc = read_payload(r, ref, &raw, e);
+	if (!rc && table_decode(table_of(ref->h.type), raw.data, raw.len, ref->h.rows, ret_rows))
+		rc = err_set(e, EBADMSG, "the %s block at byte %llu holds what no eACGM writes",
+			     what, (unsigned long long)ref->payload_at);
+	buf_free(&raw);
+	return rc;
+}
+
+/* Replaces ret's rows by those of one block of refs. Negative errno: return it. */
+#define READ_ROWS(r, refs, block, what, ret, e)                                                    \
+	({                                                                                         \
+		void *rows_;                                                                       \
+		int rc_;                                                                           \
+		(ret)->len = 0;                                                                    \
+		if ((block) >= (refs)->len)                                                        \
+			rc_ = err_set(e, EINVAL, "the recording has no block %zu of %s", block,    \
+				      what);                                                       \
+		else                                                                               \
+			rc_ = read_rows(r, &(refs)->data[block], what, &rows_, e);                 \
+		if (!rc_) {                                                                        \
+			free((ret)->rows);                                                         \
+			(ret)->rows = rows_;                                                       \
+			(ret)->len = (ret)->cap = (refs)->data[block].h.rows;                      \
+		}                                                                                  \
+		rc_;                                                                               \
+	})
+
+static void check_string(const struct rec_reader *r, uint32_t *number)
+{
+	if (*number >= r->t.strings.strings.len)
+		*number = r->lost_string;
+}
+
 int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
 		      struct err *e)
 {
-	ret->len = 0;
-	if (block >= r->counter_blocks.len)
-		return err_set(e, EINVAL, "the recording has no block %zu of counters", block);
-	const struct block_ref *ref = &r->counter_blocks.data[block];
-	struct buf raw = {0};
-	void *rows;
-	int rc = read_payload(r, ref, &raw, e);
-	if (!rc && table_decode(table_of(BLOCK_COUNTERS), raw.data, raw.len, ref->h.rows, &rows))
-		rc = err_set(e, EBADMSG,
-			     "the counters block at byte %llu holds what no eACGM writes",
-			     (unsigned long long)ref->payload_at);
-	buf_free(&raw);
+	int rc = READ_ROWS(r, &r->counter_blocks, block, "counters", ret, e);
+	for (size_t i = 0; !rc && i < ret->len; i++) {
+		check_string(r, &ret->rows[i].name);
+		check_string(r, &ret->rows[i].entity);
+	}
+	return rc;
+}
+
+/* Makes the numbers of a sample good. False: drop it. */
+static bool check_sample(const struct rec_reader *r, struct m_sample *s)
+{
+	if (s->thread >= r->threads_known.len || !r->threads_known.data[s->thread])
+		return false;
+	if (s->stack >= r->t.stacks.len)
+		s->stack = r->lost_stack;
+	if (s->reason >= WAIT_REASONS)
+		s->reason = WAIT_OTHER;
+	check_string(r, &s->waker);
+	return true;
+}
+
+int rec_read_samples(const struct rec_reader *r, size_t block, struct m_samples *ret, struct err *e)
+{
+	int rc = READ_ROWS(r, &r->sample_blocks, block, "samples", ret, e);
 	if (rc)
 		return rc;
-	free(ret->rows);
-	ret->rows = rows;
-	ret->len = ret->cap = ref->h.rows;
-	for (size_t i = 0; i < ret->len; i++) {
-		struct m_counter *c = &ret->rows[i];
-		if (c->name >= r->t.strings.strings.len)
-			c->name = r->lost_string;
-		if (c->entity >= r->t.strings.strings.len)
-			c->entity = r->lost_string;
-	}
+	size_t left = 0;
+	for (size_t i = 0; i < ret->len; i++)
+		if (check_sample(r, &ret->rows[i]))
+			ret->rows[left++] = ret->rows[i];
+	ret->len = left;
 	return 0;
+}
+
+int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
+		       struct err *e)
+{
+	int rc = READ_ROWS(r, &r->gpu_span_blocks, block, "GPU spans", ret, e);
+	for (size_t i = 0; !rc && i < ret->len; i++) {
+		struct m_gpu_span *s = &ret->rows[i];
+		check_string(r, &s->name);
+		if (s->end_ns < s->start_ns)
+			s->end_ns = s->start_ns;
+	}
+	return rc;
 }
 
 /* ---- opening ---- */
@@ -218,6 +278,16 @@ size_t rec_counter_blocks(const struct rec_reader *r)
 	return r->counter_blocks.len;
 }
 
+size_t rec_sample_blocks(const struct rec_reader *r)
+{
+	return r->sample_blocks.len;
+}
+
+size_t rec_gpu_span_blocks(const struct rec_reader *r)
+{
+	return r->gpu_span_blocks.len;
+}
+
 void m_calls_free(struct m_calls *c)
 {
 	free(c->rows);
@@ -228,6 +298,18 @@ void m_counters_free(struct m_counters *c)
 {
 	free(c->rows);
 	*c = (struct m_counters){0};
+}
+
+void m_samples_free(struct m_samples *s)
+{
+	free(s->rows);
+	*s = (struct m_samples){0};
+}
+
+void m_gpu_spans_free(struct m_gpu_spans *s)
+{
+	free(s->rows);
+	*s = (struct m_gpu_spans){0};
 }
 
 const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value)

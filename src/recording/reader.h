@@ -26,12 +26,16 @@ struct rec_reader {
 	struct rec_tables t;
 	VEC(struct block_ref) call_blocks;
 	VEC(struct block_ref) counter_blocks;
+	VEC(struct block_ref) sample_blocks;
+	VEC(struct block_ref) gpu_span_blocks;
 	struct end_row end;
 
 	/* Which rows of the dictionaries were in the file; the others are gaps. */
 	VEC(uint8_t) probes_known;
 	VEC(uint8_t) threads_known;
 	VEC(uint8_t) codes_known;
+	VEC(uint8_t) frames_known;
+	VEC(uint8_t) stacks_known;
 	size_t string_bytes;
 	size_t processes_sorted; /* lengths after the last removal of replaced rows */
 	size_t losses_sorted;
@@ -42,6 +46,7 @@ struct rec_reader {
 	VEC(struct probe_check) checks; /* by probe */
 	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */
 	uint32_t lost_code;		/* likewise; UINT32_MAX when the file lost nothing */
+	uint32_t lost_stack;		/* what a bad stack number becomes; 0 likewise */
 
 	bool lost_blocks; /* blocks follow that may refer to lost ones */
 	uint32_t damaged_places;

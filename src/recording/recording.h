@@ -33,7 +33,12 @@ uint32_t rec_string_z(struct rec_writer *w, const char *s);
 uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row);
 uint32_t rec_put_thread(struct rec_writer *w, const struct m_thread *row);
 uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row);
+uint32_t rec_put_frame(struct rec_writer *w, const struct m_frame *row);
+/* From 1 on. The parent and the frame have been put before; a number that is not becomes 0
+ * or a frame "(unknown)". Rows of the same parent and frame are for the caller to find. */
+uint32_t rec_put_stack(struct rec_writer *w, const struct m_stack *row);
 void rec_update_thread(struct rec_writer *w, uint32_t index, const struct m_thread *row);
+void rec_update_frame(struct rec_writer *w, uint32_t index, const struct m_frame *row);
 void rec_put_process(struct rec_writer *w, const struct m_process *row); /* key: pid + start_ns */
 void rec_put_map(struct rec_writer *w, const struct m_map *row);
 void rec_put_meta(struct rec_writer *w, const char *key, const char *value);
@@ -46,8 +51,12 @@ void rec_put_enum(struct rec_writer *w, const struct m_enum *row);
 void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);   /* replaces */
 void rec_put_comm(struct rec_writer *w, const struct m_comm *row); /* replaces */
 void rec_put_event(struct rec_writer *w, const struct m_event *row);
+/* A row whose thread is not in the recording is left out; a stack that is not becomes 0. */
+void rec_put_sample(struct rec_writer *w, const struct m_sample *row);
+void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row);
 
-/* Calls are buffered and become a block when 64 Ki are pending or at rec_flush. They may
+/* Calls are buffered and become a block when 64 Ki are pending or at rec_flush; so are frames,
+ * stacks, samples and GPU spans. Calls may
  * come in any order; the writer groups them by thread, each thread's in order of end time. */
 void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n);
 
@@ -70,7 +79,8 @@ int rec_writer_close(struct rec_writer *w, bool sync, struct err *e);
 /* ---- reading ---- */
 struct rec_reader;
 
-/* Everything in the file but the calls and counters, complete after rec_open. */
+/* Everything in the file but the calls, counters, samples and GPU spans, complete after rec_open.
+ */
 struct rec_tables {
 	struct strtab strings;
 	VEC(struct m_probe) probes;
@@ -87,8 +97,13 @@ struct rec_tables {
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
 	VEC(struct m_event) events;
+	VEC(struct m_frame) frames;
+	/* Row 0 is no stack. Parents are smaller than their children, frames are in range. */
+	VEC(struct m_stack) stacks;
 	uint64_t calls;	   /* that can be read from the intact call blocks */
 	uint64_t counters; /* rows in all intact counter blocks */
+	uint64_t samples;
+	uint64_t gpu_spans;
 	uint64_t file_bytes;
 	uint64_t damaged_at; /* file offset of the first damage, 0 = none */
 	char damage[256];    /* one sentence when damaged_at is set */
@@ -102,9 +117,9 @@ const struct rec_tables *rec_tables(const struct rec_reader *r);
 
 /* Call blocks, in file order. Decoding is thread-safe: any number of threads may
  * decode different blocks of one reader at the same time. The rows are checked:
- * probe, thread, string and code numbers are in range of the tables. Where blocks of the
- * file were lost, calls whose probe or thread was in them are left out, and string and code
- * arguments that were in them read as "(lost)". On failure ret is empty. */
+ * probe, thread, stack, string and code numbers are in range of the tables. Where blocks of
+ * the file were lost, calls whose probe or thread was in them are left out, and string and
+ * code arguments and stacks that were in them read as "(lost)". On failure ret is empty. */
 size_t rec_call_blocks(const struct rec_reader *r);
 struct m_calls {
 	struct m_call *rows;
@@ -124,6 +139,29 @@ struct m_counters {
 int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
 		      struct err *e);
 void m_counters_free(struct m_counters *c);
+
+/* Sample blocks, likewise: of every row thread, stack, reason and waker are in range; rows whose
+ * thread was lost are left out. */
+size_t rec_sample_blocks(const struct rec_reader *r);
+struct m_samples {
+	struct m_sample *rows;
+	size_t len;
+	size_t cap;
+};
+int rec_read_samples(const struct rec_reader *r, size_t block, struct m_samples *ret,
+		     struct err *e);
+void m_samples_free(struct m_samples *s);
+
+/* Blocks of GPU spans, likewise: no span ends before it starts. */
+size_t rec_gpu_span_blocks(const struct rec_reader *r);
+struct m_gpu_spans {
+	struct m_gpu_span *rows;
+	size_t len;
+	size_t cap;
+};
+int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
+		       struct err *e);
+void m_gpu_spans_free(struct m_gpu_spans *s);
 
 /* The name of a value of an enumeration (its type as m_probe.arg_enums), or NULL. */
 const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value);

@@ -36,6 +36,7 @@ static const struct field probe_fields[] = {
 	LIST(indexed_probe, row.arg_types, "arg_types", MODEL_MAX_ARGS, COL_U8, ENC_FIXED),
 	LIST(indexed_probe, row.arg_enums, "arg_enums", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
 	ROW(indexed_probe, role, COL_U32, ENC_VARINT),
+	ROW(indexed_probe, stack_every, COL_U32, ENC_VARINT),
 };
 
 static const struct field thread_fields[] = {
@@ -146,6 +147,50 @@ static const struct field event_fields[] = {
 	FIELD(m_event, text, COL_U32, ENC_VARINT),
 };
 
+static const struct field frame_fields[] = {
+	FIELD(indexed_frame, index, COL_U32, ENC_DELTA),
+	ROW(indexed_frame, kind, COL_U8, ENC_FIXED),
+	ROW(indexed_frame, in_python, COL_U8, ENC_FIXED),
+	ROW(indexed_frame, name, COL_U32, ENC_DELTA),
+	ROW(indexed_frame, file, COL_U32, ENC_VARINT),
+	ROW(indexed_frame, line, COL_U32, ENC_VARINT),
+	ROW(indexed_frame, library, COL_U32, ENC_VARINT),
+	ROW(indexed_frame, build_id, COL_U32, ENC_VARINT),
+	ROW(indexed_frame, address, COL_U64, ENC_DELTA),
+};
+
+static const struct field stack_fields[] = {
+	FIELD(indexed_stack, index, COL_U32, ENC_DELTA),
+	ROW(indexed_stack, parent, COL_U32, ENC_DELTA),
+	ROW(indexed_stack, frame, COL_U32, ENC_DELTA),
+};
+
+static const struct field sample_fields[] = {
+	FIELD(m_sample, time_ns, COL_U64, ENC_DELTA),
+	FIELD(m_sample, weight_ns, COL_U64, ENC_VARINT),
+	FIELD(m_sample, thread, COL_U32, ENC_VARINT),
+	FIELD(m_sample, stack, COL_U32, ENC_VARINT),
+	FIELD(m_sample, kind, COL_U8, ENC_FIXED),
+	FIELD(m_sample, reason, COL_U8, ENC_FIXED),
+	FIELD(m_sample, waker, COL_U32, ENC_VARINT),
+	FIELD(m_sample, waker_tid, COL_U32, ENC_VARINT),
+};
+
+static const struct field gpu_span_fields[] = {
+	FIELD(m_gpu_span, start_ns, COL_U64, ENC_DELTA),
+	FIELD(m_gpu_span, end_ns, COL_U64, ENC_DELTA),
+	FIELD(m_gpu_span, pid, COL_U32, ENC_DELTA),
+	FIELD(m_gpu_span, device, COL_I32, ENC_DELTA),
+	FIELD(m_gpu_span, context, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, stream, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, correlation, COL_U32, ENC_DELTA),
+	FIELD(m_gpu_span, name, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, work, COL_U8, ENC_FIXED),
+	FIELD(m_gpu_span, copy_kind, COL_U8, ENC_FIXED),
+	FIELD(m_gpu_span, bytes, COL_U64, ENC_VARINT),
+	FIELD(m_gpu_span, graph_node, COL_U64, ENC_DELTA),
+};
+
 static const struct field end_fields[] = {
 	FIELD(end_row, calls, COL_U64, ENC_VARINT),
 	FIELD(end_row, calls_dropped, COL_U64, ENC_VARINT),
@@ -175,6 +220,10 @@ static const struct table tables[] = {
 	TABLE(BLOCK_GPUS, m_gpu, REC_MAX_ROWS, gpu_fields),
 	TABLE(BLOCK_COMMS, m_comm, REC_MAX_ROWS, comm_fields),
 	TABLE(BLOCK_EVENTS, m_event, REC_MAX_ROWS, event_fields),
+	TABLE(BLOCK_FRAMES, indexed_frame, REC_MAX_ROWS, frame_fields),
+	TABLE(BLOCK_STACKS, indexed_stack, REC_MAX_ROWS, stack_fields),
+	TABLE(BLOCK_SAMPLES, m_sample, REC_ROWS_PER_BLOCK, sample_fields),
+	TABLE(BLOCK_GPU_SPANS, m_gpu_span, REC_ROWS_PER_BLOCK, gpu_span_fields),
 	TABLE(BLOCK_END, end_row, 1, end_fields),
 };
 

@@ -22,6 +22,15 @@ struct indexed_code {
 	uint32_t index;
 };
 
+struct indexed_frame {
+	struct m_frame row;
+	uint32_t index;
+};
+struct indexed_stack {
+	struct m_stack row;
+	uint32_t index;
+};
+
 struct string_row {
 	uint32_t number;
 	uint32_t len;

@@ -231,7 +231,9 @@ static size_t tables_bytes(const struct rec_reader *r)
 	       BYTES_OF(&t->codes) + BYTES_OF(&t->metas) + BYTES_OF(&t->notes) +
 	       BYTES_OF(&t->windows) + BYTES_OF(&t->losses) + BYTES_OF(&t->hists) +
 	       BYTES_OF(&t->enums) + BYTES_OF(&t->gpus) + BYTES_OF(&t->comms) +
-	       BYTES_OF(&t->events) + BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks);
+	       BYTES_OF(&t->events) + BYTES_OF(&t->frames) + BYTES_OF(&t->stacks) +
+	       BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks) +
+	       BYTES_OF(&r->sample_blocks) + BYTES_OF(&r->gpu_span_blocks);
 }
 
 static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t n)
@@ -248,6 +250,12 @@ static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t
 		break;
 	case BLOCK_CODES:
 		ADD_INDEXED(&t->codes, &r->codes_known, (const struct indexed_code *)rows, n);
+		break;
+	case BLOCK_FRAMES:
+		ADD_INDEXED(&t->frames, &r->frames_known, (const struct indexed_frame *)rows, n);
+		break;
+	case BLOCK_STACKS:
+		ADD_INDEXED(&t->stacks, &r->stacks_known, (const struct indexed_stack *)rows, n);
 		break;
 	case BLOCK_PROCESSES:
 		ADD_ROWS(&t->processes, rows, n);
@@ -311,22 +319,36 @@ static int add_table(struct rec_reader *r, const struct table *t, const struct b
 	return rc;
 }
 
+/* Notes where a block of a bulk table is. False: it is of another type. */
+static bool add_bulk(struct rec_reader *r, const struct block_ref *ref)
+{
+	switch (ref->h.type) {
+	case BLOCK_CALLS:
+		*vec_push(&r->call_blocks) = *ref;
+		r->t.calls += ref->h.rows;
+		return true;
+	case BLOCK_COUNTERS:
+		*vec_push(&r->counter_blocks) = *ref;
+		r->t.counters += ref->h.rows;
+		return true;
+	case BLOCK_SAMPLES:
+		*vec_push(&r->sample_blocks) = *ref;
+		r->t.samples += ref->h.rows;
+		return true;
+	case BLOCK_GPU_SPANS:
+		*vec_push(&r->gpu_span_blocks) = *ref;
+		r->t.gpu_spans += ref->h.rows;
+		return true;
+	}
+	return false;
+}
+
 int tables_add(struct rec_reader *r, const struct block_header *h, uint64_t payload_at,
 	       const uint8_t *stored)
 {
 	struct block_ref ref = {payload_at, *h};
-	if (h->type == BLOCK_CALLS || h->type == BLOCK_COUNTERS) {
-		if (!h->rows)
-			return -EBADMSG;
-		if (h->type == BLOCK_CALLS) {
-			*vec_push(&r->call_blocks) = ref;
-			r->t.calls += h->rows;
-		} else {
-			*vec_push(&r->counter_blocks) = ref;
-			r->t.counters += h->rows;
-		}
-		return 0;
-	}
+	if (add_bulk(r, &ref))
+		return h->rows ? 0 : -EBADMSG;
 	const struct table *t = table_of(h->type);
 	return t ? add_table(r, t, h, stored) : 0;
 }
@@ -399,6 +421,60 @@ static void finish_codes(struct rec_reader *r)
 	}
 }
 
+static uint32_t lost_frame(struct rec_reader *r, uint8_t kind)
+{
+	uint32_t name = r->lost_string ? r->lost_string : string_append(r, LOST_TEXT);
+	*vec_push(&r->t.frames) = (struct m_frame){.kind = kind, .name = name};
+	return (uint32_t)r->t.frames.len - 1;
+}
+
+static void finish_frames(struct rec_reader *r)
+{
+	for (size_t i = 0; i < r->t.frames.len; i++) {
+		struct m_frame *f = &r->t.frames.data[i];
+		if (!r->frames_known.data[i])
+			*f = (struct m_frame){.name = r->lost_string};
+		fix_string(r, &f->name);
+		fix_string(r, &f->file);
+		fix_string(r, &f->library);
+		fix_string(r, &f->build_id);
+	}
+}
+
+/* A row that is lost, or whose parent is, begins with a frame that says so. */
+static void finish_stacks(struct rec_reader *r)
+{
+	struct rec_tables *t = &r->t;
+	size_t nframes = t->frames.len;
+	uint32_t bad_frame = UINT32_MAX; /* stands for frames that are not there */
+	uint32_t bad_row = UINT32_MAX;	 /* for rows that are not there */
+	if (!t->stacks.len) {
+		(void)vec_push(&t->stacks);
+		(void)vec_push(&r->stacks_known);
+	}
+	t->stacks.data[0] = (struct m_stack){0};
+	for (size_t i = 1; i < t->stacks.len; i++) {
+		struct m_stack *s = &t->stacks.data[i];
+		if (!r->stacks_known.data[i]) {
+			bad_row = bad_row == UINT32_MAX ? lost_frame(r, FRAME_CUT) : bad_row;
+			*s = (struct m_stack){.frame = bad_row};
+			continue;
+		}
+		if (s->parent >= i)
+			s->parent = 0;
+		if (s->frame >= nframes) {
+			bad_frame =
+				bad_frame == UINT32_MAX ? lost_frame(r, FRAME_NATIVE) : bad_frame;
+			s->frame = bad_frame;
+		}
+	}
+	if (r->lost_blocks) {
+		bad_row = bad_row == UINT32_MAX ? lost_frame(r, FRAME_CUT) : bad_row;
+		r->lost_stack = (uint32_t)t->stacks.len;
+		*vec_push(&t->stacks) = (struct m_stack){.frame = bad_row};
+	}
+}
+
 /* The name is a value of the probe's name_arg. False: drop the row. */
 static bool fix_hist_name(const struct rec_reader *r, struct m_hist *h)
 {
@@ -445,6 +521,8 @@ void tables_finish(struct rec_reader *r)
 	for (size_t i = 0; i < t->probes.len; i++)
 		finish_probe(r, i);
 	finish_codes(r);
+	finish_frames(r);
+	finish_stacks(r);
 	finish_hists(r);
 	FIX_STRINGS(r, &t->threads, comm);
 	FIX_STRINGS(r, &t->processes, comm);
@@ -489,10 +567,16 @@ void tables_free(struct rec_reader *r)
 	vec_free(&t->gpus);
 	vec_free(&t->comms);
 	vec_free(&t->events);
+	vec_free(&t->frames);
+	vec_free(&t->stacks);
 	vec_free(&r->call_blocks);
 	vec_free(&r->counter_blocks);
+	vec_free(&r->sample_blocks);
+	vec_free(&r->gpu_span_blocks);
 	vec_free(&r->probes_known);
 	vec_free(&r->threads_known);
 	vec_free(&r->codes_known);
+	vec_free(&r->frames_known);
+	vec_free(&r->stacks_known);
 	vec_free(&r->checks);
 }

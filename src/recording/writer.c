@@ -47,7 +47,10 @@ struct rec_writer {
 	uint32_t nprobes;
 	uint32_t nthreads;
 	uint32_t ncodes;
+	uint32_t nframes;
+	uint32_t nstacks;	   /* the next number: that of no stack, 0, is not written */
 	uint32_t unknown_code;	   /* number + 1 of the row that stands for a bad code number */
+	uint32_t unknown_frame;	   /* likewise */
 	VEC(struct arg_refs) refs; /* by probe */
 
 	/* waiting for the next flush */
@@ -66,6 +69,10 @@ struct rec_writer {
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
 	VEC(struct m_event) events;
+	VEC(struct indexed_frame) frames;
+	VEC(struct indexed_stack) stacks;
+	VEC(struct m_sample) samples;
+	VEC(struct m_gpu_span) gpu_spans;
 	struct m_call *calls; /* room for REC_CALLS_PER_BLOCK */
 	size_t ncalls;
 
@@ -150,14 +157,28 @@ static int write_block(struct rec_writer *w, struct block_header *h)
 
 /* ---- tables ---- */
 
-/* The times of counter rows go into the block's header. */
-static void counter_times(const struct m_counter *rows, size_t n, struct block_header *h)
+static void widen(struct block_header *h, uint64_t first_ns, uint64_t last_ns)
 {
+	h->first_ns = first_ns < h->first_ns ? first_ns : h->first_ns;
+	h->last_ns = last_ns > h->last_ns ? last_ns : h->last_ns;
+}
+
+/* The times of the rows of a bulk table go into the block's header. */
+static void set_times(struct block_header *h, const void *rows, size_t n)
+{
+	const struct m_counter *counters = rows;
+	const struct m_sample *samples = rows;
+	const struct m_gpu_span *spans = rows;
+	if (h->type != BLOCK_COUNTERS && h->type != BLOCK_SAMPLES && h->type != BLOCK_GPU_SPANS)
+		return;
 	h->first_ns = UINT64_MAX;
-	for (size_t i = 0; i < n; i++) {
-		h->first_ns = rows[i].time_ns < h->first_ns ? rows[i].time_ns : h->first_ns;
-		h->last_ns = rows[i].time_ns > h->last_ns ? rows[i].time_ns : h->last_ns;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (h->type == BLOCK_COUNTERS)
+			widen(h, counters[i].time_ns, counters[i].time_ns);
+		else if (h->type == BLOCK_SAMPLES)
+			widen(h, samples[i].time_ns, samples[i].time_ns);
+		else
+			widen(h, spans[i].start_ns, spans[i].end_ns);
 }
 
 static int write_table(struct rec_writer *w, uint8_t type, const void *rows, size_t n)
@@ -168,8 +189,7 @@ static int write_table(struct rec_writer *w, uint8_t type, const void *rows, siz
 	while (n) {
 		size_t now = n < max ? n : max;
 		struct block_header h = {.type = type, .rows = (uint32_t)now};
-		if (type == BLOCK_COUNTERS)
-			counter_times((const struct m_counter *)p, now, &h);
+		set_times(&h, p, now);
 		w->raw.len = 0;
 		table_encode(&w->raw, t, p, now);
 		int rc = write_block(w, &h);
@@ -241,6 +261,8 @@ static int write_tables(struct rec_writer *w)
 	WRITE_PENDING(w, BLOCK_THREADS, &w->threads);
 	WRITE_PENDING(w, BLOCK_PROBES, &w->probes);
 	WRITE_PENDING(w, BLOCK_CODES, &w->codes);
+	WRITE_PENDING(w, BLOCK_FRAMES, &w->frames);
+	WRITE_PENDING(w, BLOCK_STACKS, &w->stacks);
 	WRITE_PENDING(w, BLOCK_MAPS, &w->maps);
 	WRITE_PENDING(w, BLOCK_NOTES, &w->notes);
 	WRITE_PENDING(w, BLOCK_WINDOWS, &w->windows);
@@ -251,6 +273,8 @@ static int write_tables(struct rec_writer *w)
 	WRITE_PENDING(w, BLOCK_GPUS, &w->gpus);
 	WRITE_PENDING(w, BLOCK_COMMS, &w->comms);
 	WRITE_PENDING(w, BLOCK_EVENTS, &w->events);
+	WRITE_PENDING(w, BLOCK_SAMPLES, &w->samples);
+	WRITE_PENDING(w, BLOCK_GPU_SPANS, &w->gpu_spans);
 	return 0;
 }
 
@@ -312,6 +336,7 @@ int rec_writer_open(struct rec_writer **ret, const char *path,
 	w->path = xstrdup(path);
 	w->max_bytes = opts->max_bytes;
 	w->bytes = sizeof(header);
+	w->nstacks = 1;
 	w->cctx = ZSTD_createCCtx();
 	w->calls = xrealloc(NULL, REC_CALLS_PER_BLOCK, sizeof(*w->calls));
 	if (w->cctx)
@@ -368,6 +393,46 @@ uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row)
 	if (!w->error)
 		*vec_push(&w->codes) = (struct indexed_code){*row, w->ncodes};
 	return w->ncodes++;
+}
+
+void rec_update_frame(struct rec_writer *w, uint32_t index, const struct m_frame *row)
+{
+	if (w->error)
+		return;
+	*vec_push(&w->frames) = (struct indexed_frame){*row, index};
+	if (w->frames.len >= REC_ROWS_PER_BLOCK)
+		write_pending(w); /* the error stays in w and is told by rec_flush */
+}
+
+uint32_t rec_put_frame(struct rec_writer *w, const struct m_frame *row)
+{
+	uint32_t index = w->nframes++;
+	rec_update_frame(w, index, row);
+	return index;
+}
+
+static uint32_t unknown_frame(struct rec_writer *w)
+{
+	if (!w->unknown_frame) {
+		struct m_frame row = {.name = rec_string_z(w, "(unknown)")};
+		w->unknown_frame = rec_put_frame(w, &row) + 1;
+	}
+	return w->unknown_frame - 1;
+}
+
+uint32_t rec_put_stack(struct rec_writer *w, const struct m_stack *row)
+{
+	struct indexed_stack s = {*row, w->nstacks};
+	if (s.row.parent >= w->nstacks)
+		s.row.parent = 0;
+	if (s.row.frame >= w->nframes)
+		s.row.frame = unknown_frame(w);
+	w->nstacks++;
+	if (!w->error)
+		*vec_push(&w->stacks) = s;
+	if (w->stacks.len >= REC_ROWS_PER_BLOCK)
+		write_pending(w);
+	return s.index;
 }
 
 #define PUT(w, vec, row)                                                                           \
@@ -457,6 +522,25 @@ static void check_refs(struct rec_writer *w, struct m_call *c, struct arg_refs r
 	}
 }
 
+void rec_put_sample(struct rec_writer *w, const struct m_sample *row)
+{
+	if (w->error || row->thread >= w->nthreads)
+		return;
+	struct m_sample *s = vec_push(&w->samples);
+	*s = *row;
+	if (s->stack >= w->nstacks)
+		s->stack = 0;
+	if (w->samples.len >= REC_ROWS_PER_BLOCK)
+		write_pending(w);
+}
+
+void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row)
+{
+	PUT(w, &w->gpu_spans, row);
+	if (w->gpu_spans.len >= REC_ROWS_PER_BLOCK)
+		write_pending(w);
+}
+
 void rec_put_hist(struct rec_writer *w, const struct m_hist *row)
 {
 	if (row->probe >= w->nprobes)
@@ -484,6 +568,8 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 		*c = *row;
 		if (c->nargs > MODEL_MAX_ARGS)
 			c->nargs = MODEL_MAX_ARGS;
+		if (c->stack >= w->nstacks)
+			c->stack = 0;
 		struct arg_refs refs = w->refs.data[c->probe];
 		if (refs.strings | refs.codes)
 			check_refs(w, c, refs);
@@ -526,6 +612,10 @@ static void writer_free(struct rec_writer *w)
 	vec_free(&w->gpus);
 	vec_free(&w->comms);
 	vec_free(&w->events);
+	vec_free(&w->frames);
+	vec_free(&w->stacks);
+	vec_free(&w->samples);
+	vec_free(&w->gpu_spans);
 	calls_encoder_free(&w->encoder);
 	buf_free(&w->raw);
 	buf_free(&w->block);

@@ -60,6 +60,19 @@ static void write_file(const char *path, const void *p, size_t n)
 	close(fd);
 }
 
+/* Takes the file at f->path as the sample. */
+static void load_sample(struct fixture *f)
+{
+	read_file(f->path, &f->sample);
+	f->nblocks = 0;
+	for (size_t at = REC_FILE_HEADER_BYTES; at < f->sample.len; f->nblocks++) {
+		struct block_header *h = &f->headers[f->nblocks];
+		assert_true(f->nblocks < MAX_BLOCKS && block_header_decode(f->sample.data + at, h));
+		f->blocks[f->nblocks] = at;
+		at += REC_BLOCK_HEADER_BYTES + h->stored_bytes;
+	}
+}
+
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
@@ -69,13 +82,7 @@ static int setup(void **state)
 	f->dir = xstrdup(dir);
 	f->path = xasprintf("%s/r.eacgm", dir);
 	assert_int_equal(sample_write(f->path, &e), 0);
-	read_file(f->path, &f->sample);
-	for (size_t at = REC_FILE_HEADER_BYTES; at < f->sample.len; f->nblocks++) {
-		struct block_header *h = &f->headers[f->nblocks];
-		assert_true(f->nblocks < MAX_BLOCKS && block_header_decode(f->sample.data + at, h));
-		f->blocks[f->nblocks] = at;
-		at += REC_BLOCK_HEADER_BYTES + h->stored_bytes;
-	}
+	load_sample(f);
 	*state = f;
 	return 0;
 }
@@ -115,6 +122,10 @@ static uint64_t read_all(const struct rec_reader *r)
 					assert_true(c.rows[i].args[k] < t->codes.len);
 			}
 		}
+	}
+	for (size_t i = 1; i < t->stacks.len; i++) {
+		assert_true(t->stacks.data[i].parent < i);
+		assert_true(t->stacks.data[i].frame < t->frames.len);
 	}
 	for (size_t b = 0; b < rec_counter_blocks(r); b++)
 		assert_int_equal(rec_read_counters(r, b, &counters, &e), 0);
@@ -311,6 +322,82 @@ static void test_lost_strings(void **state)
 }
 
 /* A block cut out without a trace but for the numbers of its neighbours. */
+/* Frames "a" > "b" in one block of the file and a stack of each in the next; "c" below them
+ * in later ones; a call and a sample of each stack. */
+static void write_profile(struct fixture *f)
+{
+	struct rec_writer *w;
+	struct err e;
+	assert_int_equal(rec_writer_open(&w, f->path, NULL, &e), 0);
+	rec_put_probe(w, &(struct m_probe){.name_arg = -1});
+	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	for (uint32_t i = 0; i < 3; i++) {
+		char name[2] = {(char)('a' + i), 0};
+		struct m_frame frame = {.name = rec_string_z(w, name)};
+		struct m_call call = {.stack = i + 1};
+		rec_put_frame(w, &frame);
+		rec_put_stack(w, &(struct m_stack){i, i});
+		rec_put_calls(w, &call, 1);
+		rec_put_sample(w, &(struct m_sample){.stack = i + 1});
+		if (i == 1)
+			assert_int_equal(rec_flush(w, &e), 0);
+	}
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	load_sample(f);
+}
+
+/* "c > b" of a sample's stack, leaf first. */
+static const char *stack_text(const struct rec_tables *t, uint32_t stack, char ret[64])
+{
+	ret[0] = 0;
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		strcat(ret, ret[0] ? " > " : "");
+		strcat(ret, f->kind == FRAME_CUT ? "cut " : "");
+		strcat(ret, strtab_get(&t->strings, f->name, NULL));
+	}
+	return ret;
+}
+
+static void expect_stacks(struct fixture *f, size_t lost_block, const char *const want[3])
+{
+	struct rec_reader *r = open_without(f, lost_block);
+	struct m_calls calls = {0};
+	struct m_samples samples = {0};
+	struct err e;
+	char text[64];
+	read_all(r);
+	for (size_t b = 0, i = 0; b < rec_call_blocks(r); b++) {
+		assert_int_equal(rec_read_calls(r, b, &calls, &e), 0);
+		assert_int_equal(rec_read_samples(r, b, &samples, &e), 0);
+		assert_int_equal(calls.len, samples.len);
+		for (size_t k = 0; k < calls.len; k++, i++) {
+			assert_int_equal(calls.rows[k].stack, samples.rows[k].stack);
+			assert_string_equal(stack_text(rec_tables(r), calls.rows[k].stack, text),
+					    want[i]);
+		}
+	}
+	m_calls_free(&calls);
+	m_samples_free(&samples);
+	rec_close(r);
+	f->sample.data[f->blocks[lost_block] + REC_BLOCK_HEADER_BYTES] ^= 0xff; /* whole again */
+}
+
+static void test_lost_stacks(void **state)
+{
+	struct fixture *f = *state;
+	write_profile(f);
+	expect_stacks(f, block_of_type(f, BLOCK_FRAMES, 0),
+		      (const char *const[]){"(lost)", "(lost) > (lost)", "c > (lost) > (lost)"});
+	expect_stacks(f, block_of_type(f, BLOCK_STACKS, 0),
+		      (const char *const[]){"cut (lost)", "cut (lost)", "c > cut (lost)"});
+	/* the last ones: not a gap but numbers past the end */
+	expect_stacks(f, block_of_type(f, BLOCK_FRAMES, 1),
+		      (const char *const[]){"a", "b > a", "(lost) > b > a"});
+	expect_stacks(f, block_of_type(f, BLOCK_STACKS, 1),
+		      (const char *const[]){"a", "b > a", "cut (lost)"});
+}
+
 static void test_missing_block(void **state)
 {
 	struct fixture *f = *state;
@@ -406,6 +493,10 @@ static void test_hostile_tables(void **state)
 	expect_invalid(f, BLOCK_PROBES, 1, &raw);
 	expect_invalid(f, BLOCK_THREADS, 1, &raw);
 	expect_invalid(f, BLOCK_CODES, 1, &raw);
+	expect_invalid(f, BLOCK_FRAMES, 1, &raw);
+	expect_invalid(f, BLOCK_STACKS, 1, &raw);
+	expect_invalid(f, BLOCK_SAMPLES, 0, &raw);
+	expect_invalid(f, BLOCK_GPU_SPANS, 0, &raw);
 	raw.len = 0;
 	put_column(&raw, "number", 0xfffffff0, 1);
 	expect_invalid(f, BLOCK_STRINGS, 1, &raw);
@@ -482,6 +573,54 @@ static void test_hostile_calls(void **state)
 	put_column(&raw, "flags", 1, 4);
 	expect_bad_calls(f, 3, &raw);
 	buf_free(&raw);
+}
+
+/* Good checksums around stacks that make no sense: loops, frames that are not there, a row for
+ * stack 0, samples of no thread. */
+static void test_hostile_stacks(void **state)
+{
+	struct fixture *f = *state;
+	struct buf raw = {0};
+	struct buf file = {0};
+	static const uint64_t indexes[3] = {0, 1, 2};
+	static const uint64_t parents[3] = {2, 2, 1};
+	static const uint64_t frames[3] = {0, 0, 5};
+	start_file(&file);
+	put_column(&raw, "pid", 7, 1);
+	add_block(&file, BLOCK_THREADS, 1, 0, &raw);
+	raw.len = 0;
+	put_column(&raw, "kind", FRAME_PYTHON, 1);
+	put_column(&raw, "name", 4000, 1);
+	add_block(&file, BLOCK_FRAMES, 1, 1, &raw);
+	raw.len = 0;
+	column_put(&raw, "index", COL_U32, ENC_DELTA, indexes, 3);
+	column_put(&raw, "parent", COL_U32, ENC_DELTA, parents, 3);
+	column_put(&raw, "frame", COL_U32, ENC_DELTA, frames, 3);
+	add_block(&file, BLOCK_STACKS, 3, 2, &raw);
+	raw.len = 0;
+	column_put(&raw, "thread", COL_U32, ENC_VARINT, (const uint64_t[2]){0, 9}, 2);
+	put_column(&raw, "stack", 3, 2);
+	put_column(&raw, "reason", 200, 2);
+	add_block(&file, BLOCK_SAMPLES, 2, 3, &raw);
+	struct rec_reader *r = open_bytes(f, file.data, file.len);
+	const struct rec_tables *t = rec_tables(r);
+	struct m_samples samples = {0};
+	struct err e;
+	assert_string_equal(t->damage, "");
+	assert_int_equal(t->stacks.data[0].parent, 0);
+	assert_int_equal(t->stacks.data[1].parent, 0);
+	assert_int_equal(t->stacks.data[2].parent, 1);
+	assert_int_equal(t->stacks.data[2].frame, 1);
+	assert_string_equal(strtab_get(&t->strings, t->frames.data[1].name, NULL), "(lost)");
+	assert_int_equal(t->frames.data[0].name, 0);
+	assert_int_equal(rec_read_samples(r, 0, &samples, &e), 0);
+	assert_int_equal(samples.len, 1);
+	assert_int_equal(samples.rows[0].stack, 0);
+	assert_int_equal(samples.rows[0].reason, WAIT_OTHER);
+	m_samples_free(&samples);
+	rec_close(r);
+	buf_free(&raw);
+	buf_free(&file);
 }
 
 /* A block of a later version, and a column of one: skipped without a word. */
@@ -655,13 +794,14 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_refused),	     TEST(test_writer_refused), TEST(test_cut_everywhere),
-		TEST(test_flip_everywhere),  TEST(test_damaged_calls),	TEST(test_lost_probes),
-		TEST(test_lost_threads),     TEST(test_lost_codes),	TEST(test_lost_strings),
-		TEST(test_missing_block),    TEST(test_tails),		TEST(test_many_damages),
-		TEST(test_hostile_tables),   TEST(test_hostile_growth), TEST(test_hostile_calls),
-		TEST(test_later_additions),  TEST(test_killed),		TEST(test_size_limit),
-		TEST(test_file_size_rlimit), TEST(test_full_disk),
+		TEST(test_refused),	    TEST(test_writer_refused), TEST(test_cut_everywhere),
+		TEST(test_flip_everywhere), TEST(test_damaged_calls),  TEST(test_lost_probes),
+		TEST(test_lost_threads),    TEST(test_lost_codes),     TEST(test_lost_strings),
+		TEST(test_missing_block),   TEST(test_lost_stacks),    TEST(test_hostile_stacks),
+		TEST(test_tails),	    TEST(test_many_damages),   TEST(test_hostile_tables),
+		TEST(test_hostile_growth),  TEST(test_hostile_calls),  TEST(test_later_additions),
+		TEST(test_killed),	    TEST(test_size_limit),     TEST(test_file_size_rlimit),
+		TEST(test_full_disk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* recording_test.c - what is put into a recording comes out again, row by row.
  *
  * links: base recording */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,6 +213,188 @@ static void test_call_extremes(void **state)
 	free(path);
 }
 
+/* ---- stacks, samples, GPU spans ---- */
+
+/* A chain of n stacks of their own frames. */
+static void put_chain(struct rec_writer *w, uint32_t n)
+{
+	uint32_t parent = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct m_frame f = {.kind = FRAME_NATIVE, .address = i};
+		assert_int_equal(rec_put_frame(w, &f), i);
+		parent = rec_put_stack(w, &(struct m_stack){parent, i});
+		assert_int_equal(parent, i + 1);
+	}
+}
+
+static void test_stack_extremes(void **state)
+{
+	(void)state;
+	char *path = temp_path();
+	struct rec_writer *w = open_writer(path);
+	struct m_frame frames[2];
+	struct m_sample samples[2];
+	struct m_gpu_span spans[2];
+	fill(frames, sizeof(frames[0]));
+	fill(samples, sizeof(samples[0]));
+	fill(spans, sizeof(spans[0]));
+	struct m_probe probe = {.name_arg = -1, .stack_every = UINT32_MAX};
+	uint32_t s = rec_string_z(w, "s");
+	rec_put_probe(w, &probe);
+	rec_put_thread(w, &(struct m_thread){1, 1, s});
+	for (uint32_t i = 0; i < 2; i++) {
+		/* numbers have to be good ones */
+		frames[i].name = frames[i].file = frames[i].library = frames[i].build_id = s;
+		samples[i].thread = 0;
+		samples[i].stack = i + 1;
+		samples[i].reason = WAIT_GPU;
+		samples[i].waker = spans[i].name = s;
+		spans[i].end_ns = UINT64_MAX;
+		assert_int_equal(rec_put_frame(w, &frames[i]), i);
+		assert_int_equal(rec_put_stack(w, &(struct m_stack){i, i}), i + 1);
+		rec_put_sample(w, &samples[i]);
+		rec_put_gpu_span(w, &spans[i]);
+	}
+	struct m_call call = {.dur_ns = 1, .stack = 2};
+	rec_put_calls(w, &call, 1);
+	close_writer(w);
+
+	struct rec_reader *r = open_reader(path);
+	const struct rec_tables *t = rec_tables(r);
+	struct m_samples got = {0};
+	struct m_gpu_spans got_spans = {0};
+	struct err e;
+	assert_int_equal(t->probes.data[0].stack_every, UINT32_MAX);
+	assert_int_equal(t->frames.len, 2);
+	assert_int_equal(t->stacks.len, 3);
+	assert_int_equal(t->samples, 2);
+	assert_int_equal(t->gpu_spans, 2);
+	assert_int_equal(rec_read_samples(r, 0, &got, &e), 0);
+	assert_int_equal(rec_read_gpu_spans(r, 0, &got_spans, &e), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct m_frame *f = &t->frames.data[i];
+		assert_int_equal(f->kind, frames[i].kind);
+		assert_int_equal(f->in_python, frames[i].in_python);
+		assert_memory_equal(&f->name, &frames[i].name, 5 * sizeof(f->name));
+		assert_int_equal(f->line, frames[i].line);
+		assert_int_equal(f->address, frames[i].address);
+		assert_int_equal(t->stacks.data[i + 1].parent, i);
+		assert_int_equal(t->stacks.data[i + 1].frame, i);
+		struct m_sample *m = &got.rows[i];
+		assert_int_equal(m->time_ns, samples[i].time_ns);
+		assert_int_equal(m->weight_ns, samples[i].weight_ns);
+		assert_int_equal(m->stack, i + 1);
+		assert_int_equal(m->kind, samples[i].kind);
+		assert_int_equal(m->reason, WAIT_GPU);
+		assert_int_equal(m->waker, s);
+		assert_int_equal(m->waker_tid, samples[i].waker_tid);
+		struct m_gpu_span *g = &got_spans.rows[i];
+		assert_memory_equal(g, &spans[i], offsetof(struct m_gpu_span, work));
+		assert_int_equal(g->work, spans[i].work);
+		assert_int_equal(g->copy_kind, spans[i].copy_kind);
+		assert_int_equal(g->bytes, spans[i].bytes);
+		assert_int_equal(g->graph_node, spans[i].graph_node);
+	}
+	struct m_calls calls = all_calls(r);
+	assert_int_equal(calls.rows[0].stack, 2);
+	assert_int_equal(rec_read_samples(r, 1, &got, &e), -EINVAL);
+	assert_int_equal(rec_read_gpu_spans(r, 1, &got_spans, &e), -EINVAL);
+	m_calls_free(&calls);
+	m_samples_free(&got);
+	m_gpu_spans_free(&got_spans);
+	rec_close(r);
+	unlink(path);
+	free(path);
+}
+
+/* The writer makes numbers good that were never given out, and leaves out samples of threads
+ * that are not there; a frame put again replaces. */
+static void test_stack_numbers(void **state)
+{
+	(void)state;
+	char *path = temp_path();
+	struct rec_writer *w = open_writer(path);
+	struct err e;
+	rec_put_probe(w, &(struct m_probe){.name_arg = -1});
+	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	put_chain(w, 2);
+	assert_int_equal(rec_put_stack(w, &(struct m_stack){9, 0}), 3);
+	assert_int_equal(rec_put_stack(w, &(struct m_stack){4, 99}), 4);
+	assert_int_equal(rec_flush(w, &e), 0);
+	struct m_frame named = {.name = rec_string_z(w, "main"), .address = 1};
+	rec_update_frame(w, 1, &named);
+	rec_put_sample(w, &(struct m_sample){.thread = 1, .stack = 1});
+	rec_put_sample(w, &(struct m_sample){.stack = 5});
+	struct m_call call = {.stack = 5};
+	rec_put_calls(w, &call, 1);
+	close_writer(w);
+
+	struct rec_reader *r = open_reader(path);
+	const struct rec_tables *t = rec_tables(r);
+	struct m_samples got = {0};
+	assert_int_equal(t->stacks.data[3].parent, 0);
+	assert_int_equal(t->stacks.data[4].parent, 0);
+	assert_string_equal(text(r, t->frames.data[t->stacks.data[4].frame].name), "(unknown)");
+	assert_string_equal(text(r, t->frames.data[1].name), "main");
+	assert_int_equal(rec_read_samples(r, 0, &got, &e), 0);
+	assert_int_equal(got.len, 1);
+	assert_int_equal(got.rows[0].stack, 0);
+	struct m_calls calls = all_calls(r);
+	assert_int_equal(calls.rows[0].stack, 0);
+	m_calls_free(&calls);
+	m_samples_free(&got);
+	rec_close(r);
+	unlink(path);
+	free(path);
+}
+
+/* More rows than a block holds: they go out by themselves, in blocks of at most 64 Ki. */
+static void test_many_samples(void **state)
+{
+	(void)state;
+	char *path = temp_path();
+	struct rec_writer *w = open_writer(path);
+	struct rec_writer_stats before, after;
+	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	rec_writer_stats(w, &before);
+	put_chain(w, 70000);
+	for (uint32_t i = 0; i < 140000; i++) {
+		rec_put_sample(w, &(struct m_sample){i, 1, 0, i % 70000 + 1, 0, 0, 0, 0});
+		rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = i, .end_ns = 2 * i});
+	}
+	rec_writer_stats(w, &after);
+	assert_true(after.bytes > before.bytes);
+	close_writer(w);
+
+	struct rec_reader *r = open_reader(path);
+	struct m_samples got = {0};
+	struct m_gpu_spans spans = {0};
+	struct err e;
+	uint32_t next = 0;
+	assert_int_equal(rec_tables(r)->stacks.len, 70001);
+	assert_int_equal(rec_sample_blocks(r), 3);
+	for (size_t b = 0; b < rec_sample_blocks(r); b++) {
+		assert_int_equal(rec_read_samples(r, b, &got, &e), 0);
+		for (size_t i = 0; i < got.len; i++, next++) {
+			assert_int_equal(got.rows[i].time_ns, next);
+			assert_int_equal(got.rows[i].stack, next % 70000 + 1);
+		}
+	}
+	assert_int_equal(next, 140000);
+	next = 0;
+	for (size_t b = 0; b < rec_gpu_span_blocks(r); b++) {
+		assert_int_equal(rec_read_gpu_spans(r, b, &spans, &e), 0);
+		for (size_t i = 0; i < spans.len; i++, next++)
+			assert_int_equal(spans.rows[i].end_ns, 2 * next);
+	}
+	assert_int_equal(next, 140000);
+	m_samples_free(&got);
+	m_gpu_spans_free(&spans);
+	rec_close(r);
+	unlink(path);
+	free(path);
+}
+
 /* ---- many calls ---- */
 
 static uint64_t next_random(uint64_t *state)
@@ -230,6 +413,7 @@ static struct m_call random_call(uint64_t *seed, uint64_t id)
 		.flags = (uint8_t)(next_random(seed) % 64),
 		.depth = (uint8_t)next_random(seed),
 		.nargs = (uint8_t)(1 + next_random(seed) % 6),
+		.stack = next_random(seed) % 8 ? 0 : (uint32_t)(1 + next_random(seed) % 50),
 	};
 	for (unsigned k = 1; k < c.nargs; k++)
 		c.args[k] = next_random(seed) << (next_random(seed) % 34);
@@ -254,6 +438,7 @@ static void test_many_calls(void **state)
 		rec_put_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
 	for (uint32_t i = 0; i < 7; i++)
 		rec_put_thread(w, &(struct m_thread){1, i, 0});
+	put_chain(w, 50);
 	rec_put_calls(w, rows, MANY);
 	close_writer(w);
 
@@ -486,10 +671,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 
-		cmocka_unit_test(test_extremes),    cmocka_unit_test(test_call_extremes),
-		cmocka_unit_test(test_many_calls),  cmocka_unit_test(test_concurrent_decode),
-		cmocka_unit_test(test_strings),	    cmocka_unit_test(test_replaced_rows),
-		cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_call_extremes),
+		cmocka_unit_test(test_stack_extremes),
+		cmocka_unit_test(test_stack_numbers),
+		cmocka_unit_test(test_many_samples),
+		cmocka_unit_test(test_many_calls),
+		cmocka_unit_test(test_concurrent_decode),
+		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_replaced_rows),
+		cmocka_unit_test(test_bad_numbers),
+		cmocka_unit_test(test_empty),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
