@@ -1,0 +1,83 @@
+/* calltree.c - frames and nodes by hash maps. */
+#include "base/calltree.h"
+
+#include <stdlib.h>
+
+void calltree_init(struct calltree *t)
+{
+	*t = (struct calltree){.unit = "count", .type = "cpu"};
+	calltree_frame(t, CALLTREE_OTHER, "", "", 0, "");
+	(void)vec_push(&t->nodes);
+}
+
+void calltree_free(struct calltree *t)
+{
+	free((char *)t->title);
+	strtab_free(&t->strings);
+	vec_free(&t->frames);
+	vec_free(&t->nodes);
+	map64_free(&t->frame_of);
+	map64_free(&t->child_of);
+	*t = (struct calltree){0};
+}
+
+static bool same_frame(const struct calltree_frame *a, const struct calltree_frame *b)
+{
+	return a->kind == b->kind && a->name == b->name && a->file == b->file &&
+	       a->line == b->line && a->library == b->library;
+}
+
+static uint64_t frame_hash(const struct calltree_frame *f)
+{
+	uint64_t h = hash_u64((uint64_t)f->name << 32 | f->file);
+	return hash_u64(h ^ ((uint64_t)f->line << 32 | f->library)) ^ f->kind;
+}
+
+uint32_t calltree_frame(struct calltree *t, enum calltree_kind kind, const char *name,
+			const char *file, uint32_t line, const char *library)
+{
+	struct calltree_frame f = {
+		.kind = (uint8_t)kind,
+		.name = strtab_add_z(&t->strings, name),
+		.file = strtab_add_z(&t->strings, file),
+		.line = line,
+		.library = strtab_add_z(&t->strings, library),
+	};
+	uint64_t number;
+	uint64_t key = frame_hash(&f);
+	for (; map64_get(&t->frame_of, key, &number); key++) /* another frame may have the hash */
+		if (same_frame(&t->frames.data[number], &f))
+			return (uint32_t)number;
+	map64_set(&t->frame_of, key, t->frames.len);
+	*vec_push(&t->frames) = f;
+	return (uint32_t)t->frames.len - 1;
+}
+
+uint32_t calltree_child(struct calltree *t, uint32_t parent, uint32_t frame)
+{
+	uint64_t number;
+	uint64_t key = (uint64_t)parent << 32 | frame;
+	if (map64_get(&t->child_of, key, &number))
+		return (uint32_t)number;
+	map64_set(&t->child_of, key, t->nodes.len);
+	struct calltree_node *n = vec_push(&t->nodes);
+	n->parent = parent;
+	n->frame = frame;
+	return (uint32_t)t->nodes.len - 1;
+}
+
+void calltree_add(struct calltree *t, uint32_t node, int64_t weight, int which)
+{
+	t->nodes.data[node].self[which] += weight;
+}
+
+void calltree_sum(struct calltree *t)
+{
+	struct calltree_node *nodes = t->nodes.data;
+	for (size_t i = 0; i < t->nodes.len; i++)
+		memcpy(nodes[i].total, nodes[i].self, sizeof(nodes[i].total));
+	/* Parents come before their children: from the end each node is complete. */
+	for (size_t i = t->nodes.len; i-- > 1;)
+		for (int which = 0; which < 2; which++)
+			nodes[nodes[i].parent].total[which] += nodes[i].total[which];
+}
