@@ -152,7 +152,11 @@ struct py_frames {
 	__u8 shim_owner;  /* PY_ENTRY_SHIM: this value or a greater one */
 	__u16 frame_code; /* the code object; its low bits are tags where code_tagged */
 	__u8 code_tagged;
-	__u8 pad[5];
+	__u8 pad;
+	/* Free-threaded 3.14, else 0: frames may run a thread's own copy of the bytecode, and
+	 * the instructions begin at (*(code + code_copies))[1 + *(int *)(frame + frame_copy)]. */
+	__u16 code_copies;
+	__u16 frame_copy;
 };
 
 #ifndef __cplusplus
