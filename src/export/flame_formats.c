@@ -4,7 +4,10 @@
 #include "export/flame.h"
 
 static const struct flame_format *const formats[] = {
+	&flame_svg,
 	&flame_folded,
+	&flame_pprof,
+	&flame_speedscope,
 };
 
 const struct flame_format *flame_format(const char *name)

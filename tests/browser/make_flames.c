@@ -24,7 +24,8 @@ static int write_one(const char *folder, const char *name, const struct flame_fo
 
 int main(int argc, char **argv)
 {
-	static const struct flame_format *const formats[] = {&flame_svg};
+	static const struct flame_format *const formats[] = {&flame_svg, &flame_folded,
+							     &flame_pprof, &flame_speedscope};
 	if (argc < 2) {
 		fprintf(stderr, "usage: make_flames FOLDER [TREE...]\n");
 		return 2;

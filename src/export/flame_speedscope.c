@@ -1,0 +1,134 @@
+/* flame_speedscope.c - call trees in speedscope's file format
+ * (https://www.speedscope.app/file-format-schema.json), profiles of type "sampled".
+ *
+ * Each node that weighs something by itself is one sample. The samples of a large tree are
+ * many times longer than the tree: they are written one by one and never held. A base that is
+ * compared with is a second profile. Weights below 0 have no place in the format and are left
+ * out. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/utf8.h"
+#include "export/flame.h"
+#include "export/json_call.h"
+
+static json_t *text(const char *s, size_t len)
+{
+	struct buf clean = {0};
+	utf8_append(&clean, s, len);
+	json_t *ret = json_stringn((const char *)clean.data, clean.len);
+	buf_free(&clean);
+	return ret;
+}
+
+static json_t *string(const struct calltree *t, uint32_t number)
+{
+	size_t len;
+	const char *s = strtab_get(&t->strings, number, &len);
+	return text(s, len);
+}
+
+/* speedscope shows one file per frame: the source, or the library where there is none. */
+static json_t *frame(const struct calltree *t, const struct calltree_frame *f)
+{
+	json_t *o = json_object();
+	uint32_t file = f->file ? f->file : f->library;
+	json_object_set_new(o, "name", f->name ? string(t, f->name) : json_string("[unknown]"));
+	if (file)
+		json_object_set_new(o, "file", string(t, file));
+	if (f->file && f->line)
+		json_object_set_new(o, "line", json_integer(f->line));
+	return o;
+}
+
+static const char *unit_name(const char *unit)
+{
+	return !strcmp(unit, "ns") ? "nanoseconds" : !strcmp(unit, "bytes") ? "bytes" : "none";
+}
+
+/* The frames of a node from the root on; the root itself has none. */
+static json_t *stack(const struct calltree *t, uint32_t node, struct buf *path)
+{
+	json_t *list = json_array();
+	path->len = 0;
+	for (; node; node = t->nodes.data[node].parent)
+		buf_add(path, &t->nodes.data[node].frame, sizeof(uint32_t));
+	const uint32_t *frames = (const uint32_t *)(const void *)path->data;
+	for (size_t i = path->len / sizeof(*frames); i--;)
+		json_array_append_new(list, json_integer(frames[i]));
+	return list;
+}
+
+static void write_samples(FILE *out, const struct calltree *t, int which)
+{
+	struct buf path = {0};
+	const char *before = "\n";
+	for (uint32_t i = 0; i < t->nodes.len; i++) {
+		if (t->nodes.data[i].self[which] <= 0)
+			continue;
+		fputs(before, out);
+		json_write(out, stack(t, i, &path));
+		before = ",\n";
+	}
+	buf_free(&path);
+}
+
+/* Returns their sum. */
+static int64_t write_weights(FILE *out, const struct calltree *t, int which)
+{
+	const char *before = "";
+	int64_t sum = 0;
+	for (size_t i = 0; i < t->nodes.len; i++) {
+		int64_t weight = t->nodes.data[i].self[which];
+		if (weight <= 0)
+			continue;
+		fprintf(out, "%s%" PRId64, before, weight);
+		sum += weight;
+		before = ",";
+	}
+	return sum;
+}
+
+static void write_profile(FILE *out, const struct calltree *t, int which)
+{
+	char *name = xasprintf("%s%s", t->title ? t->title : "", which ? " (base)" : "");
+	fputs("{\"type\":\"sampled\",\"name\":", out);
+	json_write(out, json_text_z(name));
+	fputs(",\"unit\":", out);
+	json_write(out, json_string(unit_name(t->unit)));
+	fputs(",\"samples\":[", out);
+	write_samples(out, t, which);
+	fputs("],\n\"weights\":[", out);
+	int64_t sum = write_weights(out, t, which);
+	fprintf(out, "],\n\"startValue\":0,\"endValue\":%" PRId64 "}", sum);
+	free(name);
+}
+
+static int speedscope_write(FILE *out, const struct calltree *t, struct err *e)
+{
+	if (!t->nodes.len)
+		return err_set(e, EINVAL, "the call tree has no root");
+	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+	      "\"exporter\":\"eacgm " EACGM_VERSION "\",\"name\":",
+	      out);
+	json_write(out, json_text_z(t->title ? t->title : ""));
+	fputs(",\"activeProfileIndex\":0,\"shared\":{\"frames\":[", out);
+	for (size_t i = 0; i < t->frames.len; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_write(out, frame(t, &t->frames.data[i]));
+	}
+	fputs("]},\n\"profiles\":[", out);
+	write_profile(out, t, 0);
+	if (t->differential) {
+		fputs(",\n", out);
+		write_profile(out, t, 1);
+	}
+	fputs("]}\n", out);
+	return 0;
+}
+
+const struct flame_format flame_speedscope = {
+	.name = "speedscope",
+	.extension = "speedscope.json",
+	.write = speedscope_write,
+};
