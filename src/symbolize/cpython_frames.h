@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "symbolize/elf_file.h"
 #include "wire/unwind.h"
 
 /* Offsets for a version (PY_VERSION_HEX), 3.8 to 3.14, of ordinary builds. For 3.13 and later
@@ -33,3 +34,8 @@ int cpython_lines_layout_from_offsets(const void *image, size_t len, struct py_l
  * when the table does not cover it, is cut or is damaged. */
 uint32_t cpython_line_at(uint32_t version_hex, const uint8_t *table, size_t len,
 			 uint32_t first_line, uint32_t offset);
+
+/* The address ranges [start, end) of the interpreter's loop (_PyEval_EvalFrameDefault) in a
+ * file, the function itself first, then the parts that the compiler has put elsewhere.
+ * Returns how many there are, at most max; 0 when the file has no interpreter. */
+int cpython_eval_ranges(const struct elf_file *f, uint64_t (*ranges)[2], size_t max);
