@@ -21,6 +21,13 @@ static json_t *text(const char *s, size_t len)
 	return ret;
 }
 
+static void write_text(FILE *out, const char *s)
+{
+	json_t *v = json_text_z(s);
+	json_dumpf(v, out, JSON_ENCODE_ANY);
+	json_decref(v);
+}
+
 static json_t *string(const struct calltree *t, uint32_t number)
 {
 	size_t len;
@@ -93,9 +100,9 @@ static void write_profile(FILE *out, const struct calltree *t, int which)
 {
 	char *name = xasprintf("%s%s", t->title ? t->title : "", which ? " (base)" : "");
 	fputs("{\"type\":\"sampled\",\"name\":", out);
-	json_write(out, json_text_z(name));
+	write_text(out, name);
 	fputs(",\"unit\":", out);
-	json_write(out, json_string(unit_name(t->unit)));
+	write_text(out, unit_name(t->unit));
 	fputs(",\"samples\":[", out);
 	write_samples(out, t, which);
 	fputs("],\n\"weights\":[", out);
@@ -111,7 +118,7 @@ static int speedscope_write(FILE *out, const struct calltree *t, struct err *e)
 	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
 	      "\"exporter\":\"eacgm " EACGM_VERSION "\",\"name\":",
 	      out);
-	json_write(out, json_text_z(t->title ? t->title : ""));
+	write_text(out, t->title ? t->title : "");
 	fputs(",\"activeProfileIndex\":0,\"shared\":{\"frames\":[", out);
 	for (size_t i = 0; i < t->frames.len; i++) {
 		fputs(i ? ",\n" : "\n", out);
