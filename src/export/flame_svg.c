@@ -134,6 +134,12 @@ static void amount(char *ret, size_t size, const char *unit, int64_t v)
 	snprintf(ret, size, "%.*f %s", digits, x, units[n]);
 }
 
+static void title_text(struct buf *ret, const struct calltree *t)
+{
+	const char *title = t->title ? t->title : "";
+	clean_text(ret, title, strlen(title));
+}
+
 static void frame_name(struct buf *ret, const struct calltree *t, uint32_t frame)
 {
 	size_t len;
@@ -300,7 +306,7 @@ static void still_picture(const struct page *p)
 	fputs("<g id=\"still\">\n<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n", p->out);
 	fprintf(p->out, "<text class=\"title\" x=\"%d\" y=\"24\">", MARGIN);
 	struct buf title = {0};
-	clean_text(&title, p->t->title, strlen(p->t->title));
+	title_text(&title, p->t);
 	write_cut(p->out, &title, 120);
 	fprintf(p->out, "</text>\n<text id=\"subtitle\" class=\"page-text\" x=\"%d\" y=\"42\">",
 		MARGIN);
@@ -351,7 +357,8 @@ static json_t *about(const struct page *p)
 	json_t *o = json_object(), *list = json_array();
 	for (int i = 0; i < CALLTREE_KINDS; i++)
 		json_array_append_new(list, json_pack("[s, s]", kinds[i].class, kinds[i].label));
-	json_object_set_new(o, "title", json_clean(p->t->title, strlen(p->t->title)));
+	const char *title = p->t->title ? p->t->title : "";
+	json_object_set_new(o, "title", json_clean(title, strlen(title)));
 	json_object_set_new(o, "unit", json_string(p->t->unit));
 	json_object_set_new(o, "differential", json_boolean(p->t->differential));
 	json_object_set_new(o, "other", json_integer(CALLTREE_OTHER));
@@ -471,7 +478,7 @@ static int svg_write(FILE *out, const struct calltree *t, struct err *e)
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\""
 		" viewBox=\"0 0 %d %u\">\n<title>",
 		STILL_WIDTH, height, STILL_WIDTH, height);
-	clean_text(&title, t->title, strlen(t->title));
+	title_text(&title, t);
 	write_escaped(out, (const char *)title.data, title.len);
 	fprintf(out, "</title>\n<style><![CDATA[\n%s]]></style>\n", flame_svg_style);
 	still_picture(&p);

@@ -163,10 +163,11 @@ function build() {
 	const heading = element("div", "heading"), footer = element("footer");
 	heading.append(element("h1", "", about.title), element("p", "", subtitle));
 	input.type = "search";
-	input.placeholder = "Search (name or regular expression)";
+	input.placeholder = "Search";
+	input.title = "Part of a name, or a regular expression";
 	input.setAttribute("aria-label", "Search frames");
 	matched.setAttribute("aria-live", "polite");
-	tools.append(input, matched, resetButton, turnButton);
+	tools.append(matched, input, resetButton, turnButton);
 	if (about.differential)
 		tools.append(widthButton);
 	header.append(heading, tools);
