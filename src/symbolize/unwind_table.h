@@ -25,8 +25,9 @@ struct unwind_table_stats {
 	uint64_t damaged;     /* CIEs and FDEs that do not parse: left out */
 };
 
-/* Compiles the rules of f; stats may be NULL. -ENOENT: the file has none. Anything else is a
- * table, though of damaged sections only in part. */
+/* Compiles the rules of f; stats may be NULL. -ENOENT: the file has none. -EFBIG: they come to
+ * more than 256 MiB. Anything else is a table, though of damaged sections only in part; free it
+ * with unwind_table_free. */
 int unwind_table_build(const struct elf_file *f, struct unwind_table *ret,
 		       struct unwind_table_stats *stats, struct err *e);
 void unwind_table_free(struct unwind_table *t);
