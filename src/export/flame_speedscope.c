@@ -4,13 +4,17 @@
  * Each node that weighs something by itself is one sample. The samples of a large tree are
  * many times longer than the tree: they are written one by one and never held. A base that is
  * compared with is a second profile. Weights below 0 have no place in the format and are left
- * out. */
+ * out; so are the middle frames of stacks that are deeper than speedscope can read. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "base/utf8.h"
 #include "export/flame.h"
+#include "export/flame_order.h"
 #include "export/json_call.h"
+
+/* speedscope 1.25 reads trees by recursion and fails at 5,000 frames, not at 3,500. */
+#define MAX_DEPTH 2000
 
 static json_t *text(const char *s, size_t len)
 {
@@ -53,7 +57,13 @@ static const char *unit_name(const char *unit)
 	return !strcmp(unit, "ns") ? "nanoseconds" : !strcmp(unit, "bytes") ? "bytes" : "none";
 }
 
-/* The frames of a node from the root on; the root itself has none. */
+static void add_frames(json_t *list, const uint32_t *leaf_first, size_t from, size_t to)
+{
+	for (size_t i = from; i-- > to;)
+		json_array_append_new(list, json_integer(leaf_first[i]));
+}
+
+/* The frames of a node from the root on; the root itself has none. path is scratch. */
 static json_t *stack(const struct calltree *t, uint32_t node, struct buf *path)
 {
 	json_t *list = json_array();
@@ -61,32 +71,38 @@ static json_t *stack(const struct calltree *t, uint32_t node, struct buf *path)
 	for (; node; node = t->nodes.data[node].parent)
 		buf_add(path, &t->nodes.data[node].frame, sizeof(uint32_t));
 	const uint32_t *frames = (const uint32_t *)(const void *)path->data;
-	for (size_t i = path->len / sizeof(*frames); i--;)
-		json_array_append_new(list, json_integer(frames[i]));
+	size_t len = path->len / sizeof(*frames);
+	if (len <= MAX_DEPTH) {
+		add_frames(list, frames, len, 0);
+	} else {
+		add_frames(list, frames, len, len - MAX_DEPTH / 2);
+		json_array_append_new(list, json_integer((json_int_t)t->frames.len));
+		add_frames(list, frames, MAX_DEPTH / 2, 0);
+	}
 	return list;
 }
 
-static void write_samples(FILE *out, const struct calltree *t, int which)
+static void write_samples(FILE *out, const struct calltree *t, const uint32_t *order, int which)
 {
 	struct buf path = {0};
 	const char *before = "\n";
-	for (uint32_t i = 0; i < t->nodes.len; i++) {
-		if (t->nodes.data[i].self[which] <= 0)
+	for (size_t i = 0; i < t->nodes.len; i++) {
+		if (t->nodes.data[order[i]].self[which] <= 0)
 			continue;
 		fputs(before, out);
-		json_write(out, stack(t, i, &path));
+		json_write(out, stack(t, order[i], &path));
 		before = ",\n";
 	}
 	buf_free(&path);
 }
 
 /* Returns their sum. */
-static int64_t write_weights(FILE *out, const struct calltree *t, int which)
+static int64_t write_weights(FILE *out, const struct calltree *t, const uint32_t *order, int which)
 {
 	const char *before = "";
 	int64_t sum = 0;
 	for (size_t i = 0; i < t->nodes.len; i++) {
-		int64_t weight = t->nodes.data[i].self[which];
+		int64_t weight = t->nodes.data[order[i]].self[which];
 		if (weight <= 0)
 			continue;
 		fprintf(out, "%s%" PRId64, before, weight);
@@ -96,7 +112,7 @@ static int64_t write_weights(FILE *out, const struct calltree *t, int which)
 	return sum;
 }
 
-static void write_profile(FILE *out, const struct calltree *t, int which)
+static void write_profile(FILE *out, const struct calltree *t, const uint32_t *order, int which)
 {
 	char *name = xasprintf("%s%s", t->title ? t->title : "", which ? " (base)" : "");
 	fputs("{\"type\":\"sampled\",\"name\":", out);
@@ -104,9 +120,9 @@ static void write_profile(FILE *out, const struct calltree *t, int which)
 	fputs(",\"unit\":", out);
 	write_text(out, unit_name(t->unit));
 	fputs(",\"samples\":[", out);
-	write_samples(out, t, which);
+	write_samples(out, t, order, which);
 	fputs("],\n\"weights\":[", out);
-	int64_t sum = write_weights(out, t, which);
+	int64_t sum = write_weights(out, t, order, which);
 	fprintf(out, "],\n\"startValue\":0,\"endValue\":%" PRId64 "}", sum);
 	free(name);
 }
@@ -124,13 +140,17 @@ static int speedscope_write(FILE *out, const struct calltree *t, struct err *e)
 		fputs(i ? ",\n" : "\n", out);
 		json_write(out, frame(t, &t->frames.data[i]));
 	}
+	fputs(",\n", out); /* the one more that stacks which are too deep refer to */
+	json_write(out, json_pack("{s:s}", "name", "[frames left out]"));
 	fputs("]},\n\"profiles\":[", out);
-	write_profile(out, t, 0);
+	uint32_t *order = flame_preorder(t);
+	write_profile(out, t, order, 0);
 	if (t->differential) {
 		fputs(",\n", out);
-		write_profile(out, t, 1);
+		write_profile(out, t, order, 1);
 	}
 	fputs("]}\n", out);
+	free(order);
 	return 0;
 }
 

@@ -6,49 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/flame_order.h"
 #include "export/flame_svg_impl.h"
-
-/* The children of each node, by node: those of n are list[first[n]] to list[first[n + 1]]. */
-struct children {
-	uint32_t *first, *list;
-};
-
-static int compare_text(const struct calltree *t, uint32_t a, uint32_t b)
-{
-	size_t a_len, b_len;
-	const char *x = strtab_get(&t->strings, a, &a_len);
-	const char *y = strtab_get(&t->strings, b, &b_len);
-	int order = a == b ? 0 : memcmp(x, y, a_len < b_len ? a_len : b_len);
-	return order ? order : (a_len > b_len) - (a_len < b_len);
-}
-
-static int compare_nodes(const void *a, const void *b, void *ctx)
-{
-	const struct calltree *t = ctx;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct calltree_frame *f = &t->frames.data[t->nodes.data[x].frame];
-	const struct calltree_frame *g = &t->frames.data[t->nodes.data[y].frame];
-	int order = compare_text(t, f->name, g->name);
-	order = order ? order : compare_text(t, f->file, g->file);
-	order = order ? order : (f->line > g->line) - (f->line < g->line);
-	return order ? order : (x > y) - (x < y);
-}
-
-static void children_make(struct children *c, const struct calltree *t)
-{
-	size_t n = t->nodes.len;
-	c->first = xcalloc(n + 2, sizeof(*c->first));
-	c->list = xcalloc(n + 1, sizeof(*c->list));
-	for (size_t i = 1; i < n; i++)
-		c->first[t->nodes.data[i].parent + 2]++;
-	for (size_t i = 2; i < n + 2; i++)
-		c->first[i] += c->first[i - 1];
-	for (size_t i = 1; i < n; i++)
-		c->list[c->first[t->nodes.data[i].parent + 1]++] = (uint32_t)i;
-	for (size_t i = 0; i < n; i++)
-		qsort_r(c->list + c->first[i], c->first[i + 1] - c->first[i], sizeof(*c->list),
-			compare_nodes, (void *)t);
-}
 
 /* What a frame must weigh to be drawn, in the tree and in its base. */
 struct floor {
@@ -130,9 +89,9 @@ struct open_node {
 void svg_rows_make(struct svg_rows *r, const struct calltree *t, uint32_t steps, size_t max)
 {
 	struct floor f = floor_of(t, steps, max);
-	struct children c;
+	struct flame_order c;
 	VEC(struct open_node) open = {0};
-	children_make(&c, t);
+	flame_order_make(&c, t);
 	add_node(r, &t->nodes.data[0], 0);
 	vec_push(&open);
 	while (open.len) {
@@ -148,8 +107,7 @@ void svg_rows_make(struct svg_rows *r, const struct calltree *t, uint32_t steps,
 		}
 	}
 	vec_free(&open);
-	free(c.first);
-	free(c.list);
+	flame_order_free(&c);
 }
 
 void svg_rows_free(struct svg_rows *r)
