@@ -167,7 +167,7 @@ static void make_workers(struct job *job)
 		job->workers[i] = (struct worker){.job = job, .reports = i == 0};
 }
 
-/* All that the workers kept, and the ends of processes, by time. */
+/* All that the workers kept. */
 static gpu_kept_t gather_kept(struct job *job)
 {
 	gpu_kept_t all = {0};
@@ -178,21 +178,6 @@ static gpu_kept_t gather_kept(struct job *job)
 		vec_free(&w->kept);
 	}
 	return all;
-}
-
-static void add_process_ends(const struct job *job, gpu_kept_t *all)
-{
-	for (size_t i = 0; i < job->t->processes.len; i++) {
-		const struct m_process *p = &job->t->processes.data[i];
-		bool wanted = !job->options->pid || p->pid == job->options->pid;
-		if (!p->end_ns || !wanted || p->end_ns >= job->context.to_ns)
-			continue;
-		struct gpu_kept *k = vec_push(all);
-		k->time_ns = p->end_ns;
-		k->role = GPU_PROCESS_END;
-		k->rank = UINT8_MAX; /* after all that it did */
-		k->thread = p->pid;
-	}
 }
 
 /* Makes the graphs; where something was captured, with the streams that joined. */
@@ -436,7 +421,7 @@ static void read_calls(struct gpu_summary *s, struct job *job)
 		asks_addresses |= job->workers[i].counts.asks_addresses;
 	}
 	gpu_kept_t kept = gather_kept(job);
-	add_process_ends(job, &kept);
+	gpu_kept_process_ends(&kept, job->t, job->options->pid, job->context.to_ns);
 	gpu_kept_sort(&kept);
 	gpu_ledger_make(&ledger, job->t, &kept, asks_addresses);
 	make_graphs(job, &kept);

@@ -17,6 +17,7 @@ bool gpu_keep(struct gpu_kept *ret, const struct gpu_probe *p, const struct m_ca
 		.order = order,
 		.thread = c->thread,
 		.probe = c->probe,
+		.stack = c->stack,
 		.role = p->role,
 		.failed = failed || open,
 	};
@@ -26,6 +27,21 @@ bool gpu_keep(struct gpu_kept *ret, const struct gpu_probe *p, const struct m_ca
 		if (p->kept[i] >= 0 && p->kept[i] < c->nargs)
 			ret->v[i] = c->args[p->kept[i]];
 	return true;
+}
+
+void gpu_kept_process_ends(gpu_kept_t *kept, const struct rec_tables *t, uint32_t pid,
+			   uint64_t to_ns)
+{
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const struct m_process *p = &t->processes.data[i];
+		if (!p->end_ns || p->end_ns >= to_ns || (pid && p->pid != pid))
+			continue;
+		struct gpu_kept *k = vec_push(kept);
+		k->time_ns = p->end_ns;
+		k->role = GPU_PROCESS_END;
+		k->rank = UINT8_MAX; /* after all that it did */
+		k->thread = p->pid;
+	}
 }
 
 static int compare(const void *a, const void *b)

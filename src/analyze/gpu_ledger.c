@@ -19,6 +19,8 @@ struct block {
 	uint64_t from_ns;
 	int32_t device;
 	uint32_t source; /* string: the function */
+	uint32_t thread;
+	uint32_t stack;
 	uint32_t mappings;
 	bool live, pinned, virtual, released;
 };
@@ -51,6 +53,7 @@ struct account {
 	int32_t device;
 	bool pinned;
 	struct gpu_memory sums;
+	size_t peak_step; /* the kept call after which it was at its peak */
 	VEC(struct holding) holdings;
 };
 
@@ -71,6 +74,8 @@ struct ledger {
 	struct context_stack *stacks; /* by thread */
 	struct gpu_ledger *ret;
 	bool ranges_wanted;
+	size_t step;	   /* number of the kept call that is taken */
+	gpu_live_t *leaks; /* where what processes left behind is put, or NULL */
 };
 
 static struct owner *owner_of(struct ledger *l, uint32_t pid)
@@ -149,6 +154,7 @@ static void account_add(struct ledger *l, uint32_t pid, const struct block *b)
 		return;
 	a->sums.peak_bytes = a->sums.live_bytes;
 	a->sums.peak_ns = b->from_ns;
+	a->peak_step = l->step;
 	for (size_t i = 0; i < a->holdings.len; i++)
 		a->sums.sources.data[i].bytes = a->holdings.data[i].live_bytes;
 }
@@ -176,6 +182,11 @@ static struct map64 *index_of(struct owner *o, bool pinned, bool virtual)
 	return virtual ? &o->handles : &o->device_blocks;
 }
 
+static void live_add(gpu_live_t *to, uint32_t pid, const struct block *b)
+{
+	*vec_push(to) = (struct gpu_live){pid, b->device, b->thread, b->stack, b->bytes, b->pinned};
+}
+
 static void block_end(struct ledger *l, struct owner *o, size_t at, uint64_t time_ns,
 		      enum ending how)
 {
@@ -183,6 +194,8 @@ static void block_end(struct ledger *l, struct owner *o, size_t at, uint64_t tim
 	struct account *a = account_of(l, o->pid, b->device, b->pinned);
 	size_t h = holding_of(l, a, b->source);
 	b->live = false;
+	if (how == LEAKED && l->leaks)
+		live_add(l->leaks, o->pid, b);
 	a->holdings.data[h].live_bytes -= b->bytes;
 	a->sums.live_bytes -= b->bytes;
 	a->sums.frees += how == FREED;
@@ -274,6 +287,8 @@ static void take_alloc(struct ledger *l, struct owner *o, const struct gpu_kept 
 			  : pinned ? DEVICE_UNKNOWN
 				   : current_device(l, o, k->thread),
 		.source = l->t->probes.data[k->probe].name,
+		.thread = k->thread,
+		.stack = k->stack,
 		.live = true,
 		.pinned = pinned,
 		.virtual = virtual,
@@ -484,15 +499,101 @@ static void ledger_free(struct ledger *l)
 	map64_free(&l->account_of);
 }
 
+static void ledger_init(struct ledger *l, const struct rec_tables *t, const gpu_kept_t *kept)
+{
+	*l = (struct ledger){.t = t};
+	l->stacks = xcalloc(t->threads.len + 1, sizeof(*l->stacks));
+	know_devices(l, kept);
+}
+
+/* ---- what is allocated at a moment ---- */
+
+static void live_blocks(const struct owner *o, gpu_live_t *to)
+{
+	for (size_t i = 0; i < o->blocks.len; i++)
+		if (o->blocks.data[i].live)
+			live_add(to, o->pid, &o->blocks.data[i]);
+}
+
+static void live_of_account(const struct ledger *l, const struct account *a, gpu_live_t *to)
+{
+	uint64_t at;
+	if (!map64_get(&l->by_pid, a->sums.pid, &at))
+		return;
+	const struct owner *o = &l->owners.data[at];
+	for (size_t i = 0; i < o->blocks.len; i++) {
+		const struct block *b = &o->blocks.data[i];
+		if (b->live && b->pinned == a->pinned && (b->pinned || b->device == a->sums.device))
+			live_add(to, o->pid, b);
+	}
+}
+
+static int compare_peaks(const void *a, const void *b)
+{
+	const struct account *x = a, *y = b;
+	return x->peak_step < y->peak_step ? -1 : x->peak_step > y->peak_step;
+}
+
+/* The first time through tells when each account was at its peak; the second, what then was. */
+static void live_at_peaks(gpu_live_t *ret, const struct rec_tables *t, const gpu_kept_t *kept)
+{
+	struct ledger first, second;
+	struct gpu_ledger unused = {0};
+	ledger_init(&first, t, kept);
+	ledger_init(&second, t, kept);
+	first.ret = second.ret = &unused;
+	for (first.step = 0; first.step < kept->len; first.step++)
+		take(&first, &kept->data[first.step]);
+	if (first.accounts.len)
+		qsort(first.accounts.data, first.accounts.len, sizeof(*first.accounts.data),
+		      compare_peaks);
+	for (size_t i = 0, a = 0; a < first.accounts.len && i < kept->len; i++) {
+		take(&second, &kept->data[i]);
+		while (a < first.accounts.len && first.accounts.data[a].peak_step == i)
+			live_of_account(&second, &first.accounts.data[a++], ret);
+	}
+	for (size_t i = 0; i < first.accounts.len; i++)
+		vec_free(&first.accounts.data[i].sums.sources);
+	for (size_t i = 0; i < second.accounts.len; i++)
+		vec_free(&second.accounts.data[i].sums.sources);
+	ledger_free(&first);
+	ledger_free(&second);
+}
+
+void gpu_ledger_live(gpu_live_t *ret, const struct rec_tables *t, const gpu_kept_t *kept,
+		     enum gpu_moment at, uint64_t time_ns)
+{
+	struct ledger l;
+	struct gpu_ledger unused = {0};
+	if (at == GPU_AT_PEAK) {
+		live_at_peaks(ret, t, kept);
+		return;
+	}
+	ledger_init(&l, t, kept);
+	l.ret = &unused;
+	l.leaks = at == GPU_AT_END ? ret : NULL;
+	for (size_t i = 0; i < kept->len; i++)
+		if (at == GPU_AT_END || kept->data[i].time_ns <= time_ns)
+			take(&l, &kept->data[i]);
+	for (size_t i = 0; i < l.owners.len; i++)
+		live_blocks(&l.owners.data[i], ret);
+	for (size_t i = 0; i < l.accounts.len; i++)
+		vec_free(&l.accounts.data[i].sums.sources);
+	ledger_free(&l);
+}
+
+/* ---- the sums of all of it ---- */
+
 void gpu_ledger_make(struct gpu_ledger *ret, const struct rec_tables *t, const gpu_kept_t *kept,
 		     bool ranges_wanted)
 {
-	struct ledger l = {.t = t, .ret = ret, .ranges_wanted = ranges_wanted};
+	struct ledger l;
+	ledger_init(&l, t, kept);
+	l.ret = ret;
+	l.ranges_wanted = ranges_wanted;
 	*ret = (struct gpu_ledger){0};
-	l.stacks = xcalloc(t->threads.len + 1, sizeof(*l.stacks));
-	know_devices(&l, kept);
-	for (size_t i = 0; i < kept->len; i++)
-		take(&l, &kept->data[i]);
+	for (; l.step < kept->len; l.step++)
+		take(&l, &kept->data[l.step]);
 	for (size_t i = 0; i < l.owners.len; i++)
 		live_ranges(&l, &l.owners.data[i]);
 	for (size_t i = 0; i < l.accounts.len; i++) {

@@ -17,6 +17,10 @@ enum gpu_role {
 	GPU_SET,
 	GPU_SYNC,
 	GPU_COLLECTIVE,
+	/* of PyTorch's caching allocator: not counted here, for they are of memory that the
+	 * driver's calls made; flame_memory.c has a ledger of them alone */
+	GPU_TORCH_ALLOC,
+	GPU_TORCH_FREE,
 	/* kept and gone through in order of time: for the ledger of memory */
 	GPU_ALLOC,
 	GPU_FREE,
