@@ -1,0 +1,77 @@
+/* flame.h - call trees of a recording: where CPU time, waiting, GPU time and memory come from.
+ *
+ * Reads only through the recording's reader, and does no output: a tree is written by one of
+ * the formats of export/flame.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/calltree.h"
+#include "base/error.h"
+#include "recording/recording.h"
+
+enum flame_kind {
+	FLAME_CPU,	 /* samples of running threads, ns */
+	FLAME_OFFCPU,	 /* time that threads did not run, ns */
+	FLAME_GPU,	 /* kernels and copies by who launched them: ns, or launches */
+	FLAME_GPU_ALLOC, /* device memory allocated, bytes */
+	FLAME_GPU_INUSE, /* device memory allocated and not yet freed at a moment, bytes */
+	FLAME_PINNED,	 /* pinned host memory allocated, bytes */
+	FLAME_KINDS,
+};
+#define FLAME_KIND_NAMES                                                                           \
+	{                                                                                          \
+		"cpu", "offcpu", "gpu", "gpu-alloc", "gpu-inuse", "pinned"                         \
+	}
+
+/* Whose allocations count: those of the driver, or those of PyTorch's caching allocator above
+ * it. One holds the other, so never both. */
+enum flame_level {
+	FLAME_AUTO, /* PyTorch's where the recording has them */
+	FLAME_DRIVER,
+	FLAME_TORCH,
+};
+
+/* When memory is looked at. */
+enum flame_moment {
+	FLAME_AT_END,  /* of the recording, or of the process where it ended before */
+	FLAME_AT_PEAK, /* of each process and device for itself */
+	FLAME_AT_TIME,
+};
+
+struct flame_options {
+	enum flame_kind kind;
+	uint32_t pid, tid; /* only this process, this thread; 0 = all */
+	/* Only what begins in this span counts, after the recording's start; to 0: to its end.
+	 * A sample counts where it was taken; memory in use is followed from the beginning. */
+	uint64_t from_ns, to_ns;
+	bool native;  /* keep the interpreter's own frames between Python frames */
+	bool lines;   /* tell frames of one function apart by line, unnamed ones by address */
+	bool threads; /* the thread's name is the first frame */
+	bool wakers;  /* FLAME_OFFCPU: below the reason, who woke it */
+	enum flame_level level;
+	enum flame_moment at;
+	uint64_t at_ns; /* after the recording's start */
+	/* Makes a readable name of a mangled one, malloc'ed; NULL: names stay as they are. The
+	 * names that GPU spans have are mangled, those of launches are not. */
+	char *(*demangle)(const char *name, int params);
+	unsigned workers; /* 0 = one for each CPU */
+	/* Called from the calling thread now and then; may be NULL. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+/* The kind of a name; FLAME_KINDS when there is none. */
+enum flame_kind flame_kind_of(const char *name);
+
+/* Makes the tree of a recording; free it with calltree_free. 0; -ENODATA where the recording
+ * has nothing of that kind; the sentence says what to record with. */
+int flame_make(struct calltree *ret, const struct rec_reader *r, const struct flame_options *o,
+	       struct err *e);
+
+/* Of two recordings in one tree, self[1] and total[1] being the base's; name and base_name go
+ * into the title. normalise: the base is scaled to the other's total. */
+int flame_make_diff(struct calltree *ret, const struct rec_reader *r, const char *name,
+		    const struct rec_reader *base, const char *base_name, bool normalise,
+		    const struct flame_options *o, struct err *e);

@@ -1,0 +1,252 @@
+/* flame_frames.c - stacks of a recording as nodes of a tree: names of frames, and which of
+ * them are shown. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/flame_impl.h"
+
+/* ---- names ---- */
+
+static const char *text(const struct rec_tables *t, uint32_t string)
+{
+	return strtab_get(&t->strings, string, NULL);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char operators_prefix[] = "at::_ops::";
+
+/* "addmm_out" of "at::_ops::addmm_out::call(...)"; NULL of other names. */
+static const char *operator_class(const char *name, size_t *ret_len)
+{
+	size_t prefix = sizeof(operators_prefix) - 1;
+	if (strncmp(name, operators_prefix, prefix) != 0)
+		return NULL;
+	const char *end = strstr(name + prefix, "::call");
+	if (!end || (end[6] && end[6] != '('))
+		return NULL;
+	*ret_len = (size_t)(end - name) - prefix;
+	return memchr(name + prefix, ':', *ret_len) ? NULL : name + prefix;
+}
+
+/* Where the overload's name begins, by how they are mostly written: "_Tensor", "_out". */
+static size_t without_overload(const char *class, size_t len)
+{
+	for (size_t i = 1; i + 1 < len; i++)
+		if (class[i] == '_' && (isupper((unsigned char)class[i + 1]) ||
+					(len - i == 4 && !memcmp(class + i, "_out", 4))))
+			return i;
+	return len;
+}
+
+/* The symbol of at::_ops::X::call is "_ZN2at4_ops", X with its length, "4callE...". */
+void flame_operators(struct map64 *ret, const struct rec_tables *t)
+{
+	static const char prefix[] = "_ZN2at4_ops";
+	for (size_t i = 0; i < t->probes.len; i++) {
+		const struct m_probe *p = &t->probes.data[i];
+		const char *symbol = text(t, p->symbol);
+		char *class;
+		if (strncmp(symbol, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		size_t len = strtoul(symbol + sizeof(prefix) - 1, &class, 10);
+		if (len <= strlen(class) && !strncmp(class + len, "4callE", 6))
+			map64_set(ret, hash_bytes(class, len), p->name);
+	}
+}
+
+static char *operator_name(const struct rec_tables *t, const struct map64 *operators,
+			   const char *class, size_t len)
+{
+	uint64_t string;
+	if (operators && map64_get(operators, hash_bytes(class, len), &string))
+		return xstrdup(text(t, (uint32_t)string));
+	return xasprintf("aten::%.*s", (int)without_overload(class, len), class);
+}
+
+static char *native_name(const struct rec_tables *t, const struct map64 *operators,
+			 const struct m_frame *f, bool lines, enum calltree_kind *ret_kind)
+{
+	const char *name = text(t, f->name);
+	size_t len;
+	const char *class = operator_class(name, &len);
+	if (class) {
+		*ret_kind = CALLTREE_OPERATOR;
+		return operator_name(t, operators, class, len);
+	}
+	if (*name)
+		return xstrdup(name);
+	const char *library = f->library		? base_name(text(t, f->library))
+			      : f->kind == FRAME_KERNEL ? "kernel"
+							: "unknown";
+	if (lines)
+		return xasprintf("[%s+0x%llx]", library, (unsigned long long)f->address);
+	return xasprintf("[%s]", library);
+}
+
+char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators,
+		       const struct m_frame *f, bool lines, enum calltree_kind *ret_kind)
+{
+	switch (f->kind) {
+	case FRAME_PYTHON:
+		*ret_kind = CALLTREE_PYTHON;
+		if (lines && f->line)
+			return xasprintf("%s (%s:%u)", text(t, f->name),
+					 base_name(text(t, f->file)), f->line);
+		return xasprintf("%s (%s)", text(t, f->name), base_name(text(t, f->file)));
+	case FRAME_CUT:
+		*ret_kind = CALLTREE_OTHER;
+		return xasprintf("[cut: %s]", text(t, f->name));
+	default:
+		*ret_kind = f->kind == FRAME_KERNEL ? CALLTREE_KERNEL : CALLTREE_NATIVE;
+		return native_name(t, operators, f, lines, ret_kind);
+	}
+}
+
+/* ---- stacks ---- */
+
+struct painter {
+	struct flame_job *job;
+	struct map64 operators;
+	uint32_t *frame_of;   /* by frame of the recording: number in the tree, 0 = not yet */
+	struct map64 node_of; /* root << 32 | stack -> node */
+	VEC(uint32_t) path;   /* frames of the recording, from the root */
+	uint32_t not_taken;   /* frame of stack 0 */
+};
+
+static uint32_t tree_frame(struct painter *p, uint32_t frame)
+{
+	const struct rec_tables *t = p->job->t;
+	const struct m_frame *f = &t->frames.data[frame];
+	bool lines = p->job->o->lines;
+	enum calltree_kind kind;
+	if (p->frame_of[frame])
+		return p->frame_of[frame];
+	char *name = flame_frame_name(t, &p->operators, f, lines, &kind);
+	p->frame_of[frame] = calltree_frame(p->job->tree, kind, name, text(t, f->file),
+					    lines ? f->line : 0, text(t, f->library));
+	free(name);
+	return p->frame_of[frame];
+}
+
+/* Fills the path; leaves out what stands between the first and the last Python frame and is
+ * the interpreter's own. */
+static void take_path(struct painter *p, uint32_t stack)
+{
+	const struct rec_tables *t = p->job->t;
+	p->path.len = 0;
+	for (; stack; stack = t->stacks.data[stack].parent)
+		*vec_push(&p->path) = t->stacks.data[stack].frame;
+	for (size_t i = 0; i < p->path.len / 2; i++) {
+		uint32_t swapped = p->path.data[i];
+		p->path.data[i] = p->path.data[p->path.len - 1 - i];
+		p->path.data[p->path.len - 1 - i] = swapped;
+	}
+	if (p->job->o->native)
+		return;
+	size_t first = p->path.len, last = 0, left = 0;
+	for (size_t i = 0; i < p->path.len; i++)
+		if (t->frames.data[p->path.data[i]].kind == FRAME_PYTHON) {
+			first = first < i ? first : i;
+			last = i;
+		}
+	for (size_t i = 0; i < p->path.len; i++) {
+		const struct m_frame *f = &t->frames.data[p->path.data[i]];
+		bool own = f->kind == FRAME_NATIVE && f->in_python && i > first && i < last;
+		if (!own)
+			p->path.data[left++] = p->path.data[i];
+	}
+	p->path.len = left;
+}
+
+static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
+{
+	struct calltree *tree = p->job->tree;
+	uint64_t key = (uint64_t)root << 32 | stack, known;
+	if (stack == FLAME_NO_STACK)
+		return root;
+	if (!stack)
+		return calltree_child(tree, root, p->not_taken);
+	if (map64_get(&p->node_of, key, &known))
+		return (uint32_t)known;
+	uint32_t node = root;
+	take_path(p, stack);
+	for (size_t i = 0; i < p->path.len; i++)
+		node = calltree_child(tree, node, tree_frame(p, p->path.data[i]));
+	map64_set(&p->node_of, key, node);
+	return node;
+}
+
+/* "python3 (4242)"; of a differential, where numbers differ from run to run, "python3" or
+ * "python3 rank 0". */
+static uint32_t process_frame(struct flame_job *job, uint32_t pid)
+{
+	const struct rec_tables *t = job->t;
+	const struct m_process *found = NULL;
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			found = &t->processes.data[i];
+	const char *comm = found ? text(t, found->comm) : "process";
+	if (!job->tree->differential)
+		return flame_other_frame(job, "%s (%u)", comm, pid);
+	if (found && found->rank >= 0)
+		return flame_other_frame(job, "%s rank %d", comm, found->rank);
+	return flame_other_frame(job, "%s", comm);
+}
+
+static uint32_t root_of(struct flame_job *job, const struct flame_row *row)
+{
+	uint32_t node = 0;
+	if (job->several_processes)
+		node = calltree_child(job->tree, node, process_frame(job, row->pid));
+	if (job->o->threads && row->thread != FLAME_NO_THREAD)
+		node = calltree_child(
+			job->tree, node,
+			flame_other_frame(job, "%s",
+					  text(job->t, job->t->threads.data[row->thread].comm)));
+	return node;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct flame_row *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->stack != y->stack)
+		return x->stack < y->stack ? -1 : 1;
+	if (x->leaf[0] != y->leaf[0])
+		return x->leaf[0] < y->leaf[0] ? -1 : 1;
+	return x->leaf[1] < y->leaf[1] ? -1 : x->leaf[1] > y->leaf[1];
+}
+
+void flame_frames_add(struct flame_job *job)
+{
+	struct painter p = {.job = job};
+	uint32_t root = 0;
+	p.frame_of = xcalloc(job->t->frames.len + 1, sizeof(*p.frame_of));
+	p.not_taken = flame_other_frame(job, "[stack not taken]");
+	flame_operators(&p.operators, job->t);
+	/* In an order that does not depend on which worker was first. */
+	if (job->rows.len)
+		qsort(job->rows.data, job->rows.len, sizeof(*job->rows.data), compare_rows);
+	for (size_t i = 0; i < job->rows.len; i++) {
+		const struct flame_row *row = &job->rows.data[i];
+		if (!i || row[-1].pid != row->pid || row[-1].thread != row->thread)
+			root = root_of(job, row);
+		uint32_t node = stack_node(&p, root, row->stack);
+		for (int k = 0; k < 2 && row->leaf[k]; k++)
+			node = calltree_child(job->tree, node, row->leaf[k]);
+		calltree_add(job->tree, node, row->weight, job->which);
+	}
+	free(p.frame_of);
+	vec_free(&p.path);
+	map64_free(&p.node_of);
+	map64_free(&p.operators);
+}

@@ -1,0 +1,73 @@
+/* flame_impl.h - what the files that make flame trees share. */
+#pragma once
+
+#include "analyze/flame.h"
+#include "base/buffer.h"
+#include "base/map64.h"
+
+#define FLAME_NO_THREAD UINT32_MAX
+#define FLAME_NO_STACK	UINT32_MAX /* the frames below stand at the root */
+
+/* Weight of one stack of one process (and thread, where they are told apart), and frames
+ * below the stack's leaf. */
+struct flame_row {
+	uint32_t pid;
+	uint32_t thread;  /* index, FLAME_NO_THREAD */
+	uint32_t stack;	  /* 0 = not taken, FLAME_NO_STACK */
+	uint32_t leaf[2]; /* frames of the tree, 0 = none */
+	int64_t weight;
+};
+
+/* One recording on its way into a tree. */
+struct flame_job {
+	const struct rec_reader *reader;
+	const struct rec_tables *t;
+	const struct flame_options *o;
+	struct calltree *tree;
+	int which; /* 1 = the base of a differential */
+	bool several_processes;
+	uint64_t from_ns, to_ns, at_ns; /* on the recording's clock; to_ns exclusive */
+	VEC(struct flame_row) rows;
+	struct map64 row_of; /* hash of all but the weight -> row */
+};
+
+/* ---- flame.c ---- */
+
+/* Adds to the weight of a row. Threads and processes that are not asked for are left out. */
+void flame_add(struct flame_job *job, struct flame_row row);
+
+static inline bool flame_in_time(const struct flame_job *job, uint64_t time_ns)
+{
+	return time_ns >= job->from_ns && time_ns < job->to_ns;
+}
+
+/* A frame that stands for something else than code: "[gil]". */
+uint32_t flame_other_frame(struct flame_job *job, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- flame_frames.c: the rows' stacks as nodes ---- */
+
+void flame_frames_add(struct flame_job *job);
+
+/* What a frame is called, its kind in the tree in *ret_kind; malloc'ed. operators: as
+ * flame_operators makes it, or NULL. */
+char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators,
+		       const struct m_frame *f, bool lines, enum calltree_kind *ret_kind);
+
+/* Names of operators by the hash of their class, "add_Tensor" -> string number of "aten::add":
+ * from the probes of the recording, which know where the overload's name begins. */
+void flame_operators(struct map64 *ret, const struct rec_tables *t);
+
+/* ---- flame_calls.c: all calls, by several threads ---- */
+
+/* Hands every call to take; each worker has its own state, of state_bytes, zeroed, and
+ * threads call take with their own. Returns the states in one array of *ret_workers; the
+ * caller frees it. order is the call's place in the file. */
+typedef void flame_take(void *state, void *ctx, const struct m_call *c, uint64_t order);
+void *flame_calls(struct flame_job *job, size_t state_bytes, flame_take *take, void *ctx,
+		  size_t *ret_workers);
+
+/* ---- the kinds: each fills job->rows and the tree's type, unit ---- */
+int flame_samples(struct flame_job *job, struct err *e); /* flame_samples.c */
+int flame_gpu(struct flame_job *job, struct err *e);	 /* flame_gpu.c */
+int flame_memory(struct flame_job *job, struct err *e);	 /* flame_memory.c */

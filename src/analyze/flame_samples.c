@@ -1,0 +1,60 @@
+/* flame_samples.c - CPU time and waiting: rows of the recording's samples. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "analyze/flame_impl.h"
+
+/* "[gil]", and below it who woke the thread. */
+static void reason_leaves(struct flame_job *job, const struct m_sample *s, uint32_t leaf[2])
+{
+	static const char *const reasons[] = WAIT_REASON_NAMES;
+	leaf[0] = flame_other_frame(job, "[%s]", reasons[s->reason]);
+	if (job->o->wakers && s->waker)
+		leaf[1] = flame_other_frame(job, "woken by %s",
+					    strtab_get(&job->t->strings, s->waker, NULL));
+}
+
+static void take_sample(struct flame_job *job, const struct m_sample *s)
+{
+	struct flame_row row = {
+		.pid = job->t->threads.data[s->thread].pid,
+		.thread = s->thread,
+		.stack = s->stack,
+		.weight = (int64_t)s->weight_ns,
+	};
+	if (!flame_in_time(job, s->time_ns))
+		return;
+	if (s->kind == SAMPLE_OFFCPU)
+		reason_leaves(job, s, row.leaf);
+	else if (!job->tree->period_ns || s->weight_ns < job->tree->period_ns)
+		job->tree->period_ns = s->weight_ns;
+	flame_add(job, row);
+}
+
+int flame_samples(struct flame_job *job, struct err *e)
+{
+	bool off = job->o->kind == FLAME_OFFCPU;
+	struct m_samples samples = {0};
+	uint64_t of_kind = 0;
+	for (size_t b = 0; b < rec_sample_blocks(job->reader); b++) {
+		if (rec_read_samples(job->reader, b, &samples, NULL))
+			continue;
+		for (size_t i = 0; i < samples.len; i++) {
+			const struct m_sample *s = &samples.rows[i];
+			if (s->kind != (off ? SAMPLE_OFFCPU : SAMPLE_CPU))
+				continue;
+			of_kind++;
+			take_sample(job, s);
+		}
+		if (job->o->progress)
+			job->o->progress(job->o->progress_ctx, b, rec_sample_blocks(job->reader));
+	}
+	m_samples_free(&samples);
+	job->tree->unit = "ns";
+	if (!of_kind)
+		return err_set(e, ENODATA,
+			       off ? "the recording has no waits: record with '--offcpu'"
+				   : "the recording has no CPU samples: record with "
+				     "'--profile'");
+	return 0;
+}
