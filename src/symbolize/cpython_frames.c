@@ -41,7 +41,7 @@ static const struct py_frames frames[] = {
 	 * Include/internal/pycore_frame.h; co_code_adaptive: Include/cpython/code.h. */
 	[11] = {.interpreters_head = 40, .interpreter_next = 0, .interpreter_threads = 16,
 		.thread_next = 8, .thread_pthread = 152,
-		.thread_frame = 56, .thread_indirect = 1, .indirect_frame = 8,
+		.thread_frame = 56, .thread_indirect = 1, .indirect_frame = 8, .indirect_previous = 16,
 		.frame_previous = 48, .frame_code = 32, .frame_instruction = 56,
 		.instruction = PY_INSTR_POINTER, .code_instructions = 184,
 		.boundary = PY_ENTRY_FLAG, .frame_boundary = 68},
@@ -103,6 +103,11 @@ int cpython_lines_layout(uint32_t version_hex, struct py_lines_layout *ret, stru
 		.bytes_data = 32,
 	};
 	return 0;
+}
+
+bool cpython_is_init_cleanup(const char *name, const char *file, uint32_t first_line)
+{
+	return first_line == 0 && strcmp(name, "__init__") == 0 && strcmp(file, "__init__") == 0;
 }
 
 /* ---- what the interpreter says itself ---- */

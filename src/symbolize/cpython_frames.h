@@ -2,6 +2,7 @@
  * a code object an instruction belongs to. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,11 @@ int cpython_frames(uint32_t version_hex, struct py_frames *ret, struct err *e);
  * builds. Bounded by len; -EINVAL when cookie, version or offsets do not fit. */
 int cpython_frames_from_offsets(const void *image, size_t len, struct py_frames *ret,
 				struct err *e);
+
+/* Whether a code object is the interpreter's own, between a call of a class and its __init__
+ * (_Py_InitCleanup, Python/specialize.c, from 3.13 on): it has no source, and the interpreter
+ * leaves its frames out of tracebacks. */
+bool cpython_is_init_cleanup(const char *name, const char *file, uint32_t first_line);
 
 /* Where a code object keeps its line table. */
 struct py_lines_layout {
