@@ -494,6 +494,16 @@ static void begin_table(struct build *b)
 	grow_slots(b);
 }
 
+/* Of all words but the head's last, which it is. */
+static uint32_t table_crc(const uint32_t *words, size_t len)
+{
+	const size_t head_len = UNWIND_HEAD_WORDS - 1;
+	uint32_t crc = crc32_z(0, (const uint8_t *)words, head_len * sizeof(*words));
+
+	return crc32_z(crc, (const uint8_t *)(words + UNWIND_HEAD_WORDS),
+		       (len - UNWIND_HEAD_WORDS) * sizeof(*words));
+}
+
 static void end_table(struct build *b)
 {
 	struct unwind_table_head head = {
@@ -517,8 +527,8 @@ static void end_table(struct build *b)
 	b->words.data = xrealloc(b->words.data, head.words, sizeof(*b->words.data));
 	b->words.len = b->words.cap = head.words;
 	memcpy(b->words.data + head.rules_at, b->rules.data, rules_len * sizeof(uint32_t));
-	head.crc = crc32_z(0, (const uint8_t *)(b->words.data + UNWIND_HEAD_WORDS),
-			   (head.words - UNWIND_HEAD_WORDS) * sizeof(uint32_t));
+	memcpy(b->words.data, &head, sizeof(head));
+	head.crc = table_crc(b->words.data, head.words);
 	memcpy(b->words.data, &head, sizeof(head));
 	b->stats.rows = head.nrows;
 }
@@ -640,8 +650,7 @@ int unwind_table_check(const uint32_t *words, size_t len, struct err *e)
 	h = table_head(words);
 	if (!check_head(&h, len))
 		return err_set(e, EINVAL, "the head of the unwind table is damaged");
-	if (h.crc != crc32_z(0, (const uint8_t *)(words + UNWIND_HEAD_WORDS),
-			     (len - UNWIND_HEAD_WORDS) * sizeof(*words)))
+	if (h.crc != table_crc(words, len))
 		return err_set(e, EINVAL, "the unwind table's checksum is wrong");
 	if (!check_rows(&h, words))
 		return err_set(e, EINVAL, "the unwind table's rows are out of order");
