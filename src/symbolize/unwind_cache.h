@@ -4,6 +4,7 @@
  * to read or write the cache is never an error: the table is compiled instead. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "symbolize/unwind_table.h"
@@ -11,8 +12,9 @@
 struct unwind_cache;
 
 /* dir: made if need be, with mode 0700; NULL = $EACGM_CACHE/unwind, else
- * /var/cache/eacgm/unwind for root, else $XDG_CACHE_HOME or ~/.cache. max_bytes: the files
- * longest unused go when there are more; 0 = 512 MiB. Never fails. */
+ * /var/cache/eacgm/unwind for root, else eacgm/unwind in $XDG_CACHE_HOME or ~/.cache. One that
+ * belongs to someone else, or that others may write, is not used. max_bytes: the files longest
+ * unused go when there are more; 0 = 512 MiB. Never fails. */
 struct unwind_cache *unwind_cache_open(const char *dir, uint64_t max_bytes);
 void unwind_cache_close(struct unwind_cache *c);
 
