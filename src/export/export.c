@@ -1,78 +1,11 @@
-/* export.c - drives a sink over a recording, block by block, into a file that appears
- * under its name only when it is whole. */
+/* export.c - drives a sink over a recording, block by block. */
 #include "export/export.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "export/nest.h"
-
-/* ---- the file ---- */
-
-struct output {
-	FILE *stream;
-	const char *path;
-	char *temporary; /* NULL: written to directly */
-};
-
-static int output_open(struct output *o, const char *path, struct err *e)
-{
-	struct stat st;
-	*o = (struct output){.path = path};
-	bool direct = !stat(path, &st) && !S_ISREG(st.st_mode);
-	int fd;
-	if (direct) {
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-	} else {
-		o->temporary = xasprintf("%s.tmp.XXXXXX", path);
-		fd = mkstemp(o->temporary);
-	}
-	if (fd < 0) {
-		int code = errno;
-		free(o->temporary);
-		return err_set(e, code, "cannot write '%s': %s", path, strerror(code));
-	}
-	if (!direct) { /* mkstemp makes files that only the owner can read */
-		mode_t mask = umask(0);
-		umask(mask);
-		fchmod(fd, 0666 & ~mask);
-	}
-	o->stream = fdopen(fd, "w");
-	if (!o->stream) {
-		int code = errno;
-		close(fd);
-		return err_set(e, code, "cannot write '%s': %s", path, strerror(code));
-	}
-	setvbuf(o->stream, NULL, _IOFBF, 1 << 18);
-	return 0;
-}
-
-static int output_error(const struct output *o, struct err *e)
-{
-	int code = errno ? errno : EIO;
-	return err_set(e, code, "cannot write '%s': %s", o->path, strerror(code));
-}
-
-/* Closes, and names the file or takes it away. rc: how the writing went. */
-static int output_close(struct output *o, int rc, struct err *e)
-{
-	errno = 0;
-	if (o->stream && (ferror(o->stream) | fclose(o->stream)) && !rc)
-		rc = output_error(o, e);
-	if (o->temporary) {
-		if (!rc && rename(o->temporary, o->path))
-			rc = output_error(o, e);
-		if (rc)
-			unlink(o->temporary);
-	}
-	free(o->temporary);
-	return rc;
-}
+#include "export/output.h"
 
 /* ---- the rows ---- */
 
