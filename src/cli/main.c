@@ -17,9 +17,10 @@ extern const struct command cmd_probes;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_export;
+extern const struct command cmd_flame;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export, &cmd_flame,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
