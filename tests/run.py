@@ -81,7 +81,7 @@ def main():
                         str(ROOT / "tests/fuzz/corpus" / p.stem.removesuffix("_fuzz"))])
               for p in sorted((ROOT / "tests/fuzz").glob("*_fuzz.c"))]
     tests += [(str(p.relative_to(ROOT)), ["/usr/bin/python3", str(p)])
-              for folder in ("golden", "root")
+              for folder in ("golden", "browser", "root")
               for p in sorted((ROOT / "tests" / folder).glob("*_test.py"))]
     for name, command in tests:
         if only and not any(o in name for o in only):
