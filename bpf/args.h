@@ -245,23 +245,16 @@ static __always_inline void emit_code(const struct py_layout *l, const struct co
 	scratch_release(s);
 }
 
-/* The number of the code object that the frame at address runs; 0 when unreadable. */
-__noinline __u64 fetch_pycode(const struct arg_desc *a, __u64 frame, __u8 *flags)
+/* The number of the code object at an address, for one of the layouts; 0 when unreadable. */
+__noinline __u64 intern_code(__u32 layout, __u64 code)
 {
-	if (!a || !flags)
-		return 0;
-	__u32 i = a->layout;
-	struct py_layout *l = bpf_map_lookup_elem(&py_layouts, &i);
+	struct py_layout *l = bpf_map_lookup_elem(&py_layouts, &layout);
 	if (!l)
 		return 0;
-	struct code_key key = {.tgid = bpf_get_current_pid_tgid() >> 32};
+	struct code_key key = {.tgid = bpf_get_current_pid_tgid() >> 32, .code = code};
 	__u16 name_at = l->code_qualname ? l->code_qualname : l->code_name;
-	if (bpf_probe_read_user(&key.code, 8, (void *)(frame + l->frame_code)))
-		goto fault;
-	if (l->frame_code_tagged)
-		key.code &= ~7ULL;
 	if (bpf_probe_read_user(&key.name, 8, (void *)(key.code + name_at)))
-		goto fault;
+		return 0;
 	__u64 *known = bpf_map_lookup_elem(&codes, &key);
 	if (known)
 		return *known;
@@ -275,10 +268,21 @@ __noinline __u64 fetch_pycode(const struct arg_desc *a, __u64 frame, __u8 *flags
 	}
 	emit_code(l, &key, id);
 	return id;
-fault:
-	*flags |= CALL_ARG_FAULT;
-	count_loss(LOSS_ARG_FAULT);
-	return 0;
+}
+
+/* The number of the code object that the frame at address runs; 0 when unreadable. */
+static __always_inline __u64 fetch_pycode(const struct arg_desc *a, __u64 frame, __u8 *flags)
+{
+	__u32 i = a->layout;
+	struct py_layout *l = bpf_map_lookup_elem(&py_layouts, &i);
+	__u64 code = 0, id = 0;
+	if (l && !bpf_probe_read_user(&code, 8, (void *)(frame + l->frame_code)))
+		id = intern_code(i, l->frame_code_tagged ? code & ~7ULL : code);
+	if (!id) {
+		*flags |= CALL_ARG_FAULT;
+		count_loss(LOSS_ARG_FAULT);
+	}
+	return id;
 }
 
 static __always_inline __u64 resize(__u64 v, __u8 size, __u8 is_signed)

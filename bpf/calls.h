@@ -6,7 +6,7 @@
  * pointer: a frame below the current one has left, whether it returned or not. */
 #pragma once
 
-#include "args.h"
+#include "stack.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -119,18 +119,28 @@ static __always_inline void write_call(const struct open_call *c, __u32 depth, _
 	}
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct rec_call *r;
-	if (c->nargs == 0) {
+	if (c->nargs == 0 && !c->stack) {
 		r = bpf_ringbuf_reserve(ring, 32, 0);
 		if (!r)
 			goto full;
 		fill_record(r, c, depth, dur_ns, pid_tgid);
-	} else if (c->nargs <= 2) {
+	} else if (c->nargs <= 2 && !c->stack) {
 		r = bpf_ringbuf_reserve(ring, 48, 0);
 		if (!r)
 			goto full;
 		fill_record(r, c, depth, dur_ns, pid_tgid);
 		r->args[0] = c->args[0];
 		r->args[1] = c->args[1];
+	} else if (c->stack) {
+		struct rec_call_stack *with = bpf_ringbuf_reserve(ring, sizeof(*with), 0);
+		if (!with)
+			goto full;
+		r = &with->call;
+		fill_record(r, c, depth, dur_ns, pid_tgid);
+		__builtin_memcpy(r->args, c->args, sizeof(r->args));
+		with->stack = c->stack;
+		bpf_ringbuf_submit(with, BPF_RB_NO_WAKEUP);
+		return;
 	} else if (c->nargs <= 6) {
 		r = bpf_ringbuf_reserve(ring, 80, 0);
 		if (!r)
@@ -227,6 +237,22 @@ static __always_inline bool on_signal_stack(__u64 sp)
 	return size && sp - task->sas_ss_sp <= size;
 }
 
+/* The number of the stack with which a call was made, for those that chance picks. */
+static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_desc *d)
+{
+	__u64 chance = d->stack_chance;
+	if (!chance || (chance != ~0u && bpf_get_prandom_u32() > chance))
+		return 0;
+	struct rec_stack *r = stack_begin(bpf_get_current_pid_tgid() >> 32);
+	if (!r)
+		return 0;
+#define OF_CONTEXT(reg) READ_REGISTER(ctx, reg)
+	TAKE_REGISTERS(r, OF_CONTEXT);
+#undef OF_CONTEXT
+	stack_walk(r);
+	return stack_end(r);
+}
+
 /* Pushes a call; returns 1 when its return is not wanted. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 {
@@ -255,11 +281,14 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 	c->layer = layer;
 	c->nargs = COOKIE_NARGS(cookie);
 	c->flags = COOKIE_FLAGS(cookie) | (st->layer_open[layer] ? CALL_NESTED : 0);
-	if (c->nargs) {
+	c->stack = 0;
+	if (c->nargs || COOKIE_STACK(cookie)) {
 		__u32 probe = c->probe;
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		if (d)
 			fetch_at_entry(ctx, d, c);
+		if (d && takes_stacks && COOKIE_STACK(cookie))
+			c->stack = stack_of_call(ctx, d);
 	}
 	st->layer_open[layer]++;
 	st->depth = depth + 1;

@@ -7,6 +7,7 @@
 #include "hold.h"
 #include "loader.h"
 #include "open_calls.h"
+#include "samples.h"
 #include "tasks.h"
 #include "unwind.h"
 #include "xid.h"

@@ -47,10 +47,17 @@ struct mm_struct {
 	struct uprobes_state uprobes_state;
 } RELOCATED;
 
+struct thread_struct {
+	unsigned long fsbase; /* pthread_self(), where glibc and musl run */
+} RELOCATED;
+
 struct task_struct {
 	int pid;
 	int tgid;
 	int exit_code;
+	unsigned int __state;
+	void *stack;
+	struct thread_struct thread;
 	char comm[16];
 	struct mm_struct *mm;
 	unsigned long sas_ss_sp; /* sigaltstack(2) */

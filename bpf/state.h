@@ -12,7 +12,7 @@
 #define CODES_MAX	65536
 #define HISTS_MAX	16384
 #define CPUS_MAX	1024
-#define PY_LAYOUTS_MAX	16
+#define PY_LAYOUTS_MAX	(2 * PY_FRAMES_MAX) /* those of probes, and those of stacks */
 #define ANSWER_SLOTS	1024
 
 /* ---- set before load; dead branches vanish at verification ---- */
@@ -105,6 +105,7 @@ struct open_call {
 	__u8 flags;
 	__u8 nargs;
 	__u8 pad;
+	__u64 stack; /* rec_stack.id, 0 = not taken */
 	__u64 args[MAX_ARGS];
 };
 

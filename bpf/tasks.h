@@ -48,7 +48,12 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		bpf_map_update_elem(&excluded, &child_tgid, &yes, BPF_ANY); /* the same program */
 		__sync_fetch_and_add(&exclusions, 1);
 	}
-	if (target_all || !is_followed(parent_tgid))
+	if (!is_followed(parent_tgid))
+		return 0;
+	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &parent_tgid);
+	if (p) /* the child has its parent's mappings */
+		bpf_map_update_elem(&unwind_processes, &child_tgid, p, BPF_ANY);
+	if (target_all)
 		return 0;
 	if (bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
 		count_loss(LOSS_TASK_FULL);
@@ -62,6 +67,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	__u32 tgid = BPF_CORE_READ(task, tgid);
 	if (!is_followed(tgid))
 		return 0;
+	bpf_map_delete_elem(&unwind_processes, &tgid);
 	if (exclusions && !bpf_map_delete_elem(&excluded, &tgid))
 		__sync_fetch_and_add(&exclusions, 1); /* another program now */
 	struct thread_state *st = bpf_task_storage_get(

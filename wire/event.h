@@ -7,6 +7,8 @@
 
 #include <linux/types.h>
 
+#include "wire/unwind.h"
+
 /* Layers a probe can belong to; the recording stores their names. */
 enum layer {
 	LAYER_CUDA,
@@ -42,11 +44,13 @@ enum trace_mode {
 #define COOKIE_PROBE(c)	 ((__u32)(c))
 #define COOKIE_ACTION(c) ((__u8)((c) >> 32))
 #define COOKIE_LAYER(c)	 ((__u8)((c) >> 40))
-#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48))
+#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48) & 0x7f)
+#define COOKIE_STACK(c)	 ((c) >> 55 & 1)     /* its calls may have their stacks taken */
 #define COOKIE_FLAGS(c)	 ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
 #define COOKIE_MAKE(probe, action, layer, nargs, flags)                                            \
 	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48 |    \
 	 (__u64)(flags) << 56)
+#define COOKIE_WITH_STACK (1ULL << 55)
 
 #define MAX_PROBES     16384
 #define MAX_ARGS       8   /* arguments of one probe, the return value included */
@@ -96,7 +100,9 @@ struct probe_desc {
 	__u8 keep;	 /* its calls are recorded in every mode: what they say is needed */
 	__s32 error_except;
 	__u8 begins; /* argument + 1 that is a new thing: counting (FETCH_COUNT) begins anew */
-	__u8 pad[7];
+	__u8 pad[3];
+	__u32 stack_chance; /* a call's stack is taken when a random number is at most this; 0 =
+			       never */
 	struct arg_desc args[MAX_ARGS];
 };
 
@@ -129,6 +135,9 @@ enum record_kind {
 	REC_UNWIND = 8, /* return addresses to exchange before a task goes on */
 	REC_TEXT = 9,
 	REC_XID = 10,
+	REC_STACK = 11,
+	REC_SAMPLE = 12,
+	REC_STALE = 13, /* a process has mappings that were not known: struct rec_task */
 };
 
 enum call_flags {
@@ -154,6 +163,11 @@ struct rec_call {
 	__u64 start_ns;
 	__u64 dur_ns;
 	__u64 args[MAX_ARGS]; /* only nargs of them are in the record, rounded up (see calls.h) */
+};
+/* A record of this size has the number of the call's stack (rec_stack.id) after all arguments. */
+struct rec_call_stack {
+	struct rec_call call;
+	__u64 stack;
 };
 
 struct rec_string {
@@ -213,6 +227,58 @@ struct rec_xid {
 	char text[256]; /* the driver's sentence */
 };
 
+/* What the unwinder works on; it lies in the record since nothing else is as private. */
+struct unwind_state {
+	__u64 regs[UNWIND_REGISTERS];
+	__u64 read[UNWIND_REGISTERS]; /* the part of the stack that was read last */
+	struct unwind_rule rule;
+	struct unwind_mapping mapping; /* the one met last */
+	struct unwind_process process;
+	__u64 returns;	  /* the kernel's return_instance that comes next */
+	__u64 trampoline; /* where functions with a return probe return to */
+	__u64 py_frame;	  /* the next frame of Python */
+	__u64 py_run;	  /* PY_ENTRY_FLAG: the struct of the run that it is of */
+	__u64 py_begin;	  /* of the run at hand: the first frame, and what the stack was before */
+	__u64 py_begin_id;
+	__u32 py_begin_frames;
+	__s32 found;	 /* what look_up() said of the native frame at hand */
+	__u64 frame_end; /* the CFA of the frame at hand, 0 = not known */
+	__u32 known;	 /* bit for each register */
+	__u8 exact;	 /* rip is where the frame stands, not where it returns to */
+	__u8 guessed;	 /* the frame was found by the frame pointer */
+	__u8 py_begun;
+	__u8 in_python; /* amid a run's frames */
+};
+
+struct rec_stack {
+	__u8 kind;   /* REC_STACK */
+	__u8 end;    /* enum stack_end */
+	__u8 python; /* enum stack_python */
+	__u8 pad;
+	__u32 tgid;
+	__u64 id;     /* a hash of all of it: the same stack has the same */
+	__u32 frames; /* leaf first */
+	__u32 kernel; /* how many of them are the kernel's: the first */
+	__u64 frame[STACK_FRAMES];
+	struct unwind_state state;
+};
+
+struct rec_sample {
+	__u8 kind;	/* REC_SAMPLE */
+	__u8 is_wait;	/* weight is the time that the thread did not run, up to time_ns */
+	__u8 preempted; /* it could have run */
+	__u8 pad;
+	__s32 syscall; /* of waits: the number, -1 = none */
+	__u32 tgid;
+	__u32 tid;
+	__u64 time_ns;
+	__u64 weight_ns;
+	__u64 stack; /* rec_stack.id, 0 = not taken */
+	__u32 waker_tid;
+	__u32 pad2;
+	char waker[16];
+};
+
 #define UNWIND_SLOTS 64 /* as many pending return probes as the kernel allows a task */
 struct rec_unwind {
 	__u8 kind; /* REC_UNWIND */
@@ -243,13 +309,15 @@ enum loss_cause {
 	LOSS_LATE_GUARD,       /* an exception was not prepared for in time (bpf/unwind.h) */
 	LOSS_SIGNAL_STACK,     /* a call on an alternate signal stack: not kept, its return probe
 				* would harm the job */
+	LOSS_SAMPLE,	       /* a sample found no room */
+	LOSS_STACK,	       /* a stack found no room: the sample or call is kept without it */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
 	{                                                                                          \
 		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
 			"string_full", "hist_full", "task_full", "late_attach",                    \
-			"return_unmatched", "late_guard", "signal_stack"                           \
+			"return_unmatched", "late_guard", "signal_stack", "sample", "stack"        \
 	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */

@@ -70,7 +70,7 @@ struct unwind_table_head {
 	__u32 rows_at;	/* nrows words: address within the page, rule << 16; in rising order */
 	__u32 rules_at; /* nrules struct unwind_rule; a multiple of UNWIND_RULE_WORDS */
 	__u32 words;	/* of the whole table */
-	__u32 crc;	/* CRC-32 of zlib of all words but these twelve */
+	__u32 crc;	/* CRC-32 of zlib of all words but this one */
 };
 #define UNWIND_HEAD_WORDS 12
 /* Rule 0 is CFA_NONE. A page that has rows has one at its first address, so that no look-up
@@ -78,7 +78,7 @@ struct unwind_table_head {
 
 /* ---- stacks ---- */
 
-#define STACK_FRAMES 500 /* of all languages together; deeper ones are cut at the root */
+#define STACK_FRAMES 512 /* of all languages together; deeper ones are cut at the root */
 
 /* A frame: an address in the kernel (bit 63), in the process, or a Python frame. Addresses
  * are such that they lie in the calling instruction, not after it. */
@@ -152,14 +152,79 @@ struct py_frames {
 	__u8 shim_owner;  /* PY_ENTRY_SHIM: this value or a greater one */
 	__u16 frame_code; /* the code object; its low bits are tags where code_tagged */
 	__u8 code_tagged;
-	__u8 pad;
+	/* The struct of thread_indirect lies on the stack, in the frame of the run that made it
+	 * (PY_ENTRY_FLAG): where in it the one of the run before is. */
+	__u8 indirect_previous;
 	/* Free-threaded 3.14, else 0: frames may run a thread's own copy of the bytecode, and
 	 * the instructions begin at (*(code + code_copies))[1 + *(int *)(frame + frame_copy)]. */
 	__u16 code_copies;
 	__u16 frame_copy;
 };
 
+/* ---- what the unwinder looks up, beside the words ---- */
+
+/* The pool: segments of words, in an array of maps. A word's number is its segment, the
+ * element in it and the place in that: 12, 10 and 10 bits. */
+#define UNWIND_WORDS	      1024 /* in one element of a segment */
+#define UNWIND_SEGMENT_WORDS  (1u << 20)
+#define UNWIND_SEGMENTS_MAX   64 /* 256 MiB */
+#define UNWIND_TABLES_MAX     16384
+#define UNWIND_PROCESSES_MAX  65536
+#define UNWIND_BLOCKS_MAX     65536
+#define UNWIND_BLOCK_MAPPINGS 32
+#define PY_FRAMES_MAX	      16
+
+struct unwind_words {
+	__u32 w[UNWIND_WORDS];
+};
+
+/* Where a table's parts are in the pool; npages 0: not there yet, or with nrules: the file has
+ * none. */
+struct unwind_table_ref {
+	__u64 text_start;
+	__u32 npages;
+	__u32 pages_at;
+	__u32 rows_at;
+	__u32 nrows;
+	__u32 rules_at;
+	__u32 nrules;
+};
+
+#define MAPPING_NO_RULES 0xffffffffu /* table: there is none, frame pointers are tried */
+struct unwind_mapping {
+	__u64 start;
+	__u64 end;
+	__u64 bias;  /* address in the process - virtual address in the file */
+	__u32 table; /* or the above */
+	__u32 pad;
+};
+/* Executable mappings in rising order, in blocks; a process's change as one, by a new
+ * generation. */
+struct unwind_block_key {
+	__u32 owner; /* tgid of the process that they were read from */
+	__u32 generation;
+	__u32 block;
+	__u32 pad;
+};
+struct unwind_block {
+	struct unwind_mapping m[UNWIND_BLOCK_MAPPINGS];
+};
+
+#define PY_EVAL_RANGES 4
+struct unwind_process {
+	__u32 owner;
+	__u32 generation;
+	__u32 mappings;
+	__u32 python;	  /* 1: the rest is about its interpreter */
+	__u64 stale_ns;	  /* when the programs last asked for its mappings to be read again */
+	__u64 py_runtime; /* address of _PyRuntime */
+	__u64 eval[PY_EVAL_RANGES][2]; /* the interpreter's loop: start, end; unused ones 0 */
+	__u32 py_frames;	       /* index of its struct py_frames */
+	__u32 py_layout;	       /* and of its struct py_layout */
+};
+
 #ifndef __cplusplus
+_Static_assert(sizeof(struct unwind_mapping) == 32, "unwind_mapping");
 _Static_assert(sizeof(struct unwind_rule) == 4 * UNWIND_RULE_WORDS, "unwind_rule");
 _Static_assert(sizeof(struct unwind_table_head) == 4 * UNWIND_HEAD_WORDS, "unwind_table_head");
 _Static_assert(sizeof(struct py_frames) == 40, "py_frames");

@@ -35,6 +35,17 @@ static const struct opt_def options[] = {
 	 "Trace one period in N, and take all probes off in between; a period lasts MS "
 	 "milliseconds, 500 when not given.",
 	 NULL, 0},
+	{0, "profile", "KIND,...|off",
+	 "Which stacks to take: cpu (at each tick of a clock), offcpu (where threads stop running, "
+	 "and "
+	 "why), gpu (where kernels are launched from; one launch in 64), gpu-alloc (where memory "
+	 "of "
+	 "GPUs is allocated), gpu-inuse (the same down to PyTorch's caching allocator). Unless "
+	 "told: "
+	 "cpu,gpu,gpu-alloc.",
+	 NULL, 0},
+	{'F', "freq", "HZ", "How often a second the CPU clock ticks: 19 to 999; 99 unless told.",
+	 NULL, 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -110,6 +121,38 @@ static int burst_from_args(struct session_options *o, const char *text, struct e
 	return 0;
 }
 
+#define DEFAULT_HZ 99
+
+static int profile_from_args(struct session_options *o, const struct args *a, struct err *e)
+{
+	const char *text = args_get(a, "profile");
+	uint64_t hz = DEFAULT_HZ;
+	int rc = args_u64(a, "freq", 19, 999, &hz, e);
+	if (rc)
+		return rc;
+	if (text && !strcmp(text, "off"))
+		return 0;
+	char *copy = xstrdup(text ? text : "cpu,gpu,gpu-alloc"), *save = NULL;
+	for (char *part = strtok_r(copy, ",", &save); part && !rc;
+	     part = strtok_r(NULL, ",", &save)) {
+		if (!strcmp(part, "cpu"))
+			o->sample_hz = (uint32_t)hz;
+		else if (!strcmp(part, "offcpu"))
+			o->waits = true;
+		else if (!strcmp(part, "gpu") || !strcmp(part, "gpu-alloc"))
+			o->stacks = true;
+		else if (!strcmp(part, "gpu-inuse"))
+			o->stacks = o->allocators = true;
+		else
+			rc = err_set(e, EINVAL,
+				     "--profile: '%s' is none of cpu, offcpu, gpu, gpu-alloc, "
+				     "gpu-inuse, off",
+				     part);
+	}
+	free(copy);
+	return rc;
+}
+
 static enum attach_method method_from_args(const struct args *a)
 {
 	const char *name = args_get(a, "attach");
@@ -132,6 +175,8 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 		rc = modes_from_args(o->mode, args_get(a, "mode"), e);
 	if (!rc)
 		rc = burst_from_args(o, args_get(a, "burst"), e);
+	if (!rc)
+		rc = profile_from_args(o, a, e);
 	if (!rc)
 		rc = args_u64(a, "max-size", 1, 1 << 24, &megabytes, e);
 	if (!rc && args_has(a, "duration")) {
@@ -167,10 +212,9 @@ static void say_result(const struct session_options *o, const struct session_res
 {
 	struct stat st;
 	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
-	fprintf(stderr,
-		"eacgm: %llu calls in %.1f s, lost %llu -> %s (%.1f MB, %.1f bytes a call)\n",
-		(unsigned long long)r->calls, r->duration_s, (unsigned long long)r->lost, o->output,
-		(double)bytes / 1e6, r->calls ? (double)bytes / (double)r->calls : 0.0);
+	fprintf(stderr, "eacgm: %llu calls, %llu samples in %.1f s, lost %llu -> %s (%.1f MB)\n",
+		(unsigned long long)r->calls, (unsigned long long)r->samples, r->duration_s,
+		(unsigned long long)r->lost, o->output, (double)bytes / 1e6);
 	if (r->left_running)
 		fputs("eacgm: the command goes on running, untraced\n", stderr);
 }

@@ -21,6 +21,7 @@
 #define LEARN_TICKS	  20
 #define SWEEP_TICKS	  20
 #define TAIL_QUANTILE	  0.99
+#define SETTLE_MS	  5000
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
 uint64_t session_now_ns(void)
@@ -48,6 +49,7 @@ void session_write_metas(struct session *s, double probe_ns_each)
 	pipeline_meta(s->pipeline, "version", "%s", EACGM_VERSION);
 	pipeline_meta(s->pipeline, "mode", "%s", s->opts->mode_text);
 	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);
+	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
 	if (s->opts->command)
 		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
 	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", probe_ns_each);
@@ -83,6 +85,14 @@ void session_write_end(struct session *s)
 	pipeline_meta(s->pipeline, "attach_sites_stepped", "%lu", (unsigned long)st.sites_stepped);
 	pipeline_meta(s->pipeline, "attach_ms", "%.1f", (double)st.attach_ns / 1e6);
 	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
+	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
+		return;
+	pipeline_meta(s->pipeline, "unwind_files", "%lu", (unsigned long)st.unwinder.files);
+	pipeline_meta(s->pipeline, "unwind_files_cached", "%lu", (unsigned long)st.unwinder.cached);
+	pipeline_meta(s->pipeline, "unwind_files_refused", "%lu",
+		      (unsigned long)st.unwinder.refused);
+	pipeline_meta(s->pipeline, "unwind_bytes", "%lu", (unsigned long)st.unwinder.words_bytes);
+	pipeline_meta(s->pipeline, "unwind_ms", "%.1f", (double)st.unwinder.build_ns / 1e6);
 }
 
 /* ---- notes at the end: what was expected and not found ---- */
@@ -364,6 +374,9 @@ static int open_tracer(struct session *s, struct err *e)
 		.cgroup_level = o->target->cgroup_level,
 		.btf_path = getenv("EACGM_BTF"),
 		.without_guard = o->without_guard,
+		.stacks = o->stacks,
+		.sample_hz = o->sample_hz,
+		.waits = o->waits,
 		.events = session_events(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
@@ -404,8 +417,12 @@ static int run(struct session *s, struct err *e)
 	tracer_hook_loaders(s->tracer);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
-	if (!rc && !s->opts->command)
+	if (!rc && !s->opts->command) {
+		if (!tracer_stacks_settle(s->tracer, SETTLE_MS))
+			pipeline_note(s->pipeline, "stacks",
+				      "cut at first: unwind tables took longer than 5 s");
 		say_attached(s);
+	}
 	if (!rc) {
 		follow(s, signal_fd, timer_fd);
 		stop_recording(s);
@@ -424,6 +441,7 @@ static void fill_result(struct session *s, struct session_result *ret)
 	pipeline_stats(s->pipeline, &st);
 	*ret = (struct session_result){
 		.calls = st.calls,
+		.samples = st.samples,
 		.bytes = st.bytes,
 		.lost = st.lost,
 		.duration_s = (double)(session_now_ns() - s->start_ns) / 1e9,

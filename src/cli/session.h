@@ -19,6 +19,10 @@ struct session_options {
 	enum trace_mode mode[LAYER_COUNT];
 	enum attach_method method;
 	bool without_guard;
+	bool stacks;	      /* calls carry their stacks as the catalog says */
+	bool allocators;      /* also the allocators above the driver's, call by call */
+	bool waits;	      /* stacks where threads stop running */
+	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
 	char **command;	      /* NULL: the target's processes */
 	uint64_t duration_ns; /* 0 = until the end */
 	uint64_t burst_on_ns; /* 0 = always on */
@@ -31,6 +35,7 @@ struct session_options {
 struct session_result {
 	int exit_status; /* of the command; 0 where there was none */
 	uint64_t calls;
+	uint64_t samples;
 	uint64_t bytes;
 	uint64_t lost; /* calls that are not in the recording */
 	double duration_s;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pipeline/pipeline_impl.h"
+#include "pipeline/stacks.h"
 
 #define CALL_HEADER_BYTES 32
 
@@ -15,8 +16,9 @@ static void take_call(struct pipeline *p, const void *record, size_t len)
 		return;
 	}
 	vec_reserve(&p->pass, 1);
-	struct rec_call *out = &p->pass.data[p->pass.len++];
-	memcpy(out, in, CALL_HEADER_BYTES + 8u * in->nargs);
+	struct rec_call_stack *out = &p->pass.data[p->pass.len++];
+	memcpy(&out->call, in, CALL_HEADER_BYTES + 8u * in->nargs);
+	out->stack = len >= sizeof(*out) ? ((const struct rec_call_stack *)record)->stack : 0;
 }
 
 void pipeline_record(struct pipeline *p, const void *record, size_t len)
@@ -30,6 +32,10 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		pipeline_add_code(p, record);
 	else if (kind == REC_TEXT && len >= sizeof(struct rec_text))
 		pipeline_add_text(p, record);
+	else if (kind == REC_STACK && len >= sizeof(struct rec_stack))
+		stacks_add(p, record);
+	else if (kind == REC_SAMPLE && len >= sizeof(struct rec_sample))
+		stacks_add_sample(p, record);
 	else
 		p->bad_records++;
 }
@@ -119,13 +125,20 @@ static void forget_texts(struct pipeline *p, const struct known_probe *probe,
 	}
 }
 
-static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
+static bool convert(struct pipeline *p, const struct rec_call_stack *record, bool force)
 {
+	const struct rec_call *in = &record->call;
+	uint32_t stack = 0;
 	if (in->probe >= p->probes.len || !p->probes.data[in->probe].known) {
 		p->unknown_probes++;
 		return true;
 	}
 	const struct known_probe *probe = &p->probes.data[in->probe];
+	if (record->stack && !stacks_find(p, record->stack, &stack)) {
+		if (!force)
+			return false;
+		p->stackless++;
+	}
 	vec_reserve(&p->ready, 1);
 	struct m_call *out = &p->ready.data[p->ready.len];
 	*out = (struct m_call){
@@ -135,6 +148,7 @@ static bool convert(struct pipeline *p, const struct rec_call *in, bool force)
 		.flags = in->flags & (uint8_t)~CALL_NAMED,
 		.depth = in->depth,
 		.nargs = in->nargs < probe->nargs ? in->nargs : probe->nargs,
+		.stack = stack,
 	};
 	if (probe->plain)
 		memcpy(out->args, in->args, out->nargs * sizeof(out->args[0]));
@@ -169,7 +183,7 @@ static void observe(struct pipeline *p)
 	}
 	p->unobserved.len = 0;
 	for (size_t i = 0; i < p->pass.len; i++) {
-		const struct rec_call *c = &p->pass.data[i];
+		const struct rec_call *c = &p->pass.data[i].call;
 		if (c->probe < p->probes.len && p->probes.data[c->probe].names)
 			*vec_push(&p->unobserved) = *c;
 	}
@@ -186,6 +200,7 @@ void pipeline_pass_end(struct pipeline *p)
 {
 	pipeline_take_messages(p); /* probes are defined before they are attached */
 	p->ready.len = 0;
+	stacks_pass(p);
 	if (p->observes)
 		observe(p);
 	for (size_t i = 0; i < p->waiting.len; i++)
@@ -198,6 +213,7 @@ void pipeline_pass_end(struct pipeline *p)
 	p->pass.len = 0;
 	p->calls += p->ready.len;
 	rec_put_calls(p->writer, p->ready.data, p->ready.len);
+	stacks_pass_samples(p, false);
 }
 
 static uint64_t sum_key(const struct m_hist *row)

@@ -2,8 +2,10 @@
  * that records carry to the recording's strings and codes. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "pipeline/pipeline_impl.h"
+#include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
 
@@ -51,6 +53,15 @@ void pipeline_add_text(struct pipeline *p, const struct rec_text *r)
 	map64_set(&p->texts_of, r->id, strtab_add(&p->texts, s, len));
 }
 
+static uint32_t put_code(struct pipeline *p, const struct m_code *row)
+{
+	uint32_t index = rec_put_code(p->writer, row);
+	while (p->code_rows.len <= index)
+		vec_push(&p->code_rows);
+	p->code_rows.data[index] = *row;
+	return index;
+}
+
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 {
 	char name[sizeof(r->name) * 4], file[sizeof(r->file) * 4];
@@ -71,10 +82,16 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 	int n = snprintf(key, sizeof(key), "%u\n%u\n%u", row.name, row.file, row.line);
 	uint64_t same, h = hash_bytes(key, (size_t)n) | 1ULL << 63;
 	if (!map64_get(&p->codes, h, &same)) {
-		same = rec_put_code(p->writer, &row);
+		same = put_code(p, &row);
 		map64_set(&p->codes, h, same);
 	}
 	map64_set(&p->codes, r->id, same);
+	frames_add_code(p, r, (uint32_t)same);
+}
+
+const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code)
+{
+	return &p->code_rows.data[code];
 }
 
 /* Id 0 is a frame that could not be read: its code is called "?". */
@@ -85,29 +102,50 @@ bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
 	if (id)
 		return false;
 	struct m_code unknown = {.name = rec_string_z(p->writer, "?")};
-	*ret = rec_put_code(p->writer, &unknown);
+	*ret = put_code((struct pipeline *)p, &unknown);
 	map64_set((struct map64 *)&p->codes, 0, *ret);
 	return true;
 }
 
 /* ---- vtables ---- */
 
-struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+static struct elf_file *open_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
-	for (size_t i = 0; i < p->elves.len; i++) {
-		if (!strcmp(p->elves.data[i].path, m->path))
-			return p->elves.data[i].file;
-	}
 	char path[4096];
 	struct err e;
 	struct elf_file *f = NULL;
+	if (!strcmp(m->path, "[vdso]")) { /* the same in all processes */
+		const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
+		return image && !elf_file_open_memory(&f, image, m->end - m->start, &e) ? f : NULL;
+	}
+	if (!m->inode)
+		return NULL;
 	proc_map_open_path(p->proc_root, (pid_t)tgid, m, path, sizeof(path));
 	if (elf_file_open(&f, path, &e) && elf_file_open(&f, m->path, &e))
-		f = NULL;
+		return NULL;
+	return f;
+}
+
+size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+{
+	uint64_t index, key = hash_bytes(m->path, strlen(m->path));
+	struct err e;
+	if (map64_get(&p->elf_of, key, &index) && !strcmp(p->elves.data[index].path, m->path))
+		return p->elves.data[index].file ? index + 1 : 0;
 	struct open_elf *o = vec_push(&p->elves);
 	o->path = xstrdup(m->path);
-	o->file = f;
-	return f;
+	o->file = open_elf(p, tgid, m);
+	if (o->file && cpython_present(o->file) &&
+	    cpython_version(o->file, m->path, &o->py_version, &e))
+		o->py_version = 0;
+	map64_set(&p->elf_of, key, p->elves.len - 1);
+	return o->file ? p->elves.len : 0;
+}
+
+struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+{
+	size_t index = pipeline_elf_index(p, tgid, m);
+	return index ? p->elves.data[index - 1].file : NULL;
 }
 
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix)

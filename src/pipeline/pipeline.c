@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "pipeline/pipeline_impl.h"
+#include "pipeline/stacks.h"
 
 struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 {
@@ -15,6 +16,8 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->inbox_tail = &p->inbox;
 	p->kernels = kernels_new();
 	p->comms = comms_new();
+	p->stacks = stacks_new();
+	p->frames = frames_new();
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
 }
@@ -350,6 +353,8 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 	uint64_t unresolved = p->unresolved + p->unnamed_histograms;
 	if (unresolved != p->unresolved_told)
 		pipeline_loss(p, "name_unresolved", 0, unresolved);
+	if (p->stackless)
+		pipeline_loss(p, "call_stack", 0, p->stackless);
 	p->unresolved_told = unresolved;
 	p->unnamed_histograms = 0;
 	struct rec_writer_stats s;
@@ -365,6 +370,7 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 	rec_writer_stats(p->writer, &s);
 	*ret = (struct pipeline_stats){
 		.calls = p->calls,
+		.samples = p->samples,
 		.bytes = s.bytes,
 		.lost = p->bad_records + p->unknown_probes + s.calls_dropped,
 	};
@@ -373,6 +379,8 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 int pipeline_close(struct pipeline *p, struct err *e)
 {
 	pipeline_pass_end(p);
+	stacks_pass_samples(p, true);
+	frames_name_all(p);
 	struct err ignored;
 	int rc = pipeline_flush(p, e);
 	int close_rc = rec_writer_close(p->writer, true, rc ? &ignored : e);
@@ -386,6 +394,10 @@ int pipeline_close(struct pipeline *p, struct err *e)
 			elf_file_close(p->elves.data[i].file);
 	}
 	vec_free(&p->elves);
+	map64_free(&p->elf_of);
+	stacks_free(p->stacks);
+	frames_free(p->frames);
+	vec_free(&p->code_rows);
 	vec_free(&p->process_list);
 	for (size_t i = 0; i < p->probes.len; i++)
 		free(p->probes.data[i].prefix);

@@ -95,6 +95,7 @@ int pipeline_flush(struct pipeline *p, struct err *e);
 
 struct pipeline_stats {
 	uint64_t calls;
+	uint64_t samples;
 	uint64_t bytes;
 	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
 };

@@ -77,6 +77,7 @@ struct known_probe {
 struct open_elf {
 	char *path;
 	struct elf_file *file; /* NULL: could not be opened */
+	uint32_t py_version;   /* of the interpreter in it, 0 = none */
 };
 
 struct pipeline {
@@ -103,18 +104,24 @@ struct pipeline {
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
+	struct map64 elf_of; /* hash of the path -> index */
+	struct stacks *stacks;
+	struct frames *frames;
+	VEC(struct m_code) code_rows; /* by code index */
 
-	VEC(struct rec_call) pass;    /* calls of this pass, as they came */
-	VEC(struct rec_call) waiting; /* whose names had not come yet */
+	VEC(struct rec_call_stack) pass;    /* calls of this pass, as they came */
+	VEC(struct rec_call_stack) waiting; /* whose names had not come yet */
 	VEC(struct rec_call) unobserved;
 	bool observes; /* there are probes whose calls name something */
 	VEC(struct m_call) ready;
 	uint64_t calls;
+	uint64_t samples;
 	uint64_t bad_records;
 	uint64_t unresolved;
 	uint64_t unnamed_histograms; /* of this flush */
 	uint64_t unresolved_told;
 	uint64_t unknown_probes;
+	uint64_t stackless; /* calls whose stack never came */
 };
 
 void pipeline_take_messages(struct pipeline *p);
@@ -139,6 +146,9 @@ bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len
 /* The newest map of a process whose file name begins so; NULL when there is none. */
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix);
 struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+/* Its number in elves + 1, 0 when it cannot be opened. */
+size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code);
 
 /* roles.c: what calls say of names. */
 void pipeline_know_role(struct known_probe *known, const struct pipeline_probe *probe);

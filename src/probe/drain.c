@@ -53,12 +53,20 @@ static int on_control(void *ctx, void *data, size_t len)
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
-	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS)) {
+	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS))
 		scan_first(t, (pid_t)task->tgid);
-	}
 	if (task->kind == REC_MAPS)
 		tracer_answer_maps(t, task->sequence);
-	if (t->opts.events.on_task && task->kind != REC_MAPS && listening)
+	if (task->kind == REC_STALE) {
+		struct err e; /* it may have ended */
+		tracer_scan_pid(t, (pid_t)task->tgid, &e);
+	}
+	if (t->unwinder && task->kind == REC_FORK)
+		unwinder_forked(t->unwinder, (pid_t)task->parent_tgid, (pid_t)task->tgid);
+	if (t->unwinder && task->kind == REC_EXIT)
+		unwinder_exited(t->unwinder, (pid_t)task->tgid);
+	bool is_task = task->kind != REC_MAPS && task->kind != REC_STALE;
+	if (t->opts.events.on_task && is_task && listening)
 		t->opts.events.on_task(t->opts.events.ctx, task);
 	return 0;
 }

@@ -216,6 +216,8 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 
 static void tell_maps(struct tracer *t, pid_t pid, const proc_maps_t *maps)
 {
+	if (t->unwinder)
+		unwinder_look(t->unwinder, pid);
 	if (!t->opts.events.on_maps)
 		return;
 	proc_maps_t copy = {0};

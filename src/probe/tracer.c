@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/sampling.h"
 #include "probe/tracer_impl.h"
 
 #define BPF_UPROBE_MULTI      48
@@ -18,6 +19,7 @@
 #define RINGS_TOTAL_BYTES     (256u << 20)
 #define RING_MAX_BYTES	      (16u << 20)
 #define RING_MIN_BYTES	      (256u << 10)
+#define WAIT_MIN_NS	      20000 /* shorter waits are put together */
 
 uint64_t tracer_now_ns(void)
 {
@@ -48,6 +50,9 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.unwind_begins, can_hold, multi);
 	set_role(b->progs.unwind_ends, can_hold, multi);
 	set_role(b->progs.maps_changed, can_hold, multi);
+	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
+	set_role(b->progs.on_switch, t->opts.waits, 0);
+	set_role(b->progs.on_waking, t->opts.waits, 0);
 }
 
 static void set_configuration(struct tracer *t)
@@ -57,6 +62,9 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup = t->opts.cgroup_id;
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
+	b->rodata->takes_stacks = t->opts.stacks;
+	b->rodata->sample_period_ns = t->opts.sample_hz ? 1000000000ULL / t->opts.sample_hz : 0;
+	b->rodata->wait_min_ns = WAIT_MIN_NS;
 	for (int i = 0; i < LAYER_COUNT; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
@@ -198,6 +206,31 @@ static int attach_tasks(struct tracer *t, struct err *e)
 	return 0;
 }
 
+static bool takes_stacks(const struct tracer *t)
+{
+	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
+}
+
+static int start_unwinder(struct tracer *t, struct err *e)
+{
+	struct eacgm_bpf *b = t->bpf;
+	struct unwinder_maps maps = {
+		.pool = bpf_map__fd(b->maps.unwind_pool),
+		.tables = bpf_map__fd(b->maps.unwind_tables),
+		.processes = bpf_map__fd(b->maps.unwind_processes),
+		.blocks = bpf_map__fd(b->maps.unwind_blocks),
+		.py_frames = bpf_map__fd(b->maps.py_frames),
+		.py_layouts = bpf_map__fd(b->maps.py_layouts),
+	};
+	int rc = unwinder_start(&t->unwinder, &maps, e);
+	return rc ? rc : sampling_start(t, e);
+}
+
+bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms)
+{
+	return !t->unwinder || unwinder_settle(t->unwinder, timeout_ms);
+}
+
 static int prog_fd(const struct bpf_program *p)
 {
 	return bpf_program__fd(p);
@@ -233,6 +266,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		rc = tracer_guard_start(t, e);
 	if (!rc)
 		rc = attach_tasks(t, e);
+	if (!rc && takes_stacks(t))
+		rc = start_unwinder(t, e);
 	if (rc) {
 		tracer_close(t);
 		return rc;
@@ -357,6 +392,8 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		.attach_ns = t->attach_ns,
 		.plan_ns = t->plan_ns,
 	};
+	if (t->unwinder)
+		unwinder_stats(t->unwinder, &ret->unwinder);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
@@ -392,6 +429,8 @@ void tracer_close(struct tracer *t)
 		tracer_freeze(t);
 		tracer_control(t); /* whoever is held now: detaching would wait for it */
 	}
+	sampling_stop(t);
+	unwinder_stop(t->unwinder);
 	if (t->method != ATTACH_SESSION)
 		t->linger = true; /* other processes that map our files have return probes too */
 	files_free(&t->files);

@@ -12,6 +12,7 @@
 #include "probe/attach.h"
 #include "probe/catalog.h"
 #include "probe/plan.h"
+#include "probe/unwinder.h"
 #include "symbolize/proc_maps.h"
 #include "wire/event.h"
 
@@ -43,6 +44,9 @@ struct tracer_options {
 	const char *btf_path; /* NULL = the running kernel's */
 	bool with_empty;      /* load the empty programs too (bench/) */
 	bool without_guard;   /* go on where exceptions cannot be protected */
+	bool stacks;	      /* calls of entries with `stack` carry theirs */
+	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
+	bool waits;	      /* stacks where threads stop running */
 	struct tracer_events events;
 };
 
@@ -69,6 +73,10 @@ int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
 
 /* Finds the files that a process has mapped and probes the new ones. -ESRCH: gone. */
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
+
+/* Waits until the stacks of all that is known can be walked; false when that takes longer than
+ * timeout_ms: they are cut until then. */
+bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms);
 
 /* Readable when forks, execs, exits or loaded libraries wait to be handled. */
 int tracer_control_fd(const struct tracer *t);
@@ -114,6 +122,7 @@ struct tracer_stats {
 	uint64_t files;
 	uint64_t attach_ns; /* sum over all files */
 	uint64_t plan_ns;
+	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 

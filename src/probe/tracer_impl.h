@@ -7,6 +7,7 @@
 #include "eacgm.skel.h"
 #include "probe/files.h"
 #include "probe/tracer.h"
+#include "probe/unwinder.h"
 
 struct tracer {
 	struct tracer_options opts;
@@ -29,6 +30,8 @@ struct tracer {
 	struct bpf_link *task_links[3];
 	bool xid_known; /* the driver's tracepoint is there */
 	struct bpf_link *xid_link;
+	struct unwinder *unwinder; /* NULL: no stacks are taken */
+	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
 };

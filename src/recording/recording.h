@@ -27,6 +27,8 @@ int rec_writer_open(struct rec_writer **ret, const char *path,
 /* The string's number, added if new; written before the next block that is flushed. */
 uint32_t rec_string(struct rec_writer *w, const char *s, size_t len);
 uint32_t rec_string_z(struct rec_writer *w, const char *s);
+/* The string of a number; valid while w lives. */
+const char *rec_string_get(const struct rec_writer *w, uint32_t number);
 
 /* Dictionary rows; each returns its dense index (probe number, thread index, code index).
  * A process or thread row may be put again with its index to update it. */

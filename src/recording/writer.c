@@ -361,6 +361,11 @@ uint32_t rec_string_z(struct rec_writer *w, const char *s)
 	return s ? rec_string(w, s, strlen(s)) : 0;
 }
 
+const char *rec_string_get(const struct rec_writer *w, uint32_t number)
+{
+	return strtab_get(&w->strings, number, NULL);
+}
+
 uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
 {
 	struct arg_refs refs = {.name_arg = row->name_arg};

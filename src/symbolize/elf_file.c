@@ -445,6 +445,25 @@ bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *
 	return false;
 }
 
+bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
+		   uint64_t *ret)
+{
+	uint64_t most = 0, last = file_offset + (end - start);
+
+	for (size_t i = 0; i < f->nsegments; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		uint64_t s_end = s->file_offset + s->size;
+		uint64_t from = s->file_offset > file_offset ? s->file_offset : file_offset;
+		uint64_t to = s_end < last ? s_end : last;
+
+		if (from >= to || to - from <= most)
+			continue;
+		most = to - from;
+		*ret = start - file_offset + s->file_offset - s->address;
+	}
+	return most > 0;
+}
+
 const void *elf_file_bytes(const struct elf_file *f, uint64_t address, size_t len)
 {
 	size_t rest;

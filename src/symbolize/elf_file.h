@@ -52,6 +52,11 @@ bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol 
 bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret);
 bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *ret);
 
+/* What a mapping of the file adds to virtual addresses: that of the segment that most of it
+ * shows, since a page of the file may belong to two. False when it shows none. */
+bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
+		   uint64_t *ret);
+
 /* len bytes at a virtual address, or NULL when they are not all in the file. */
 const void *elf_file_bytes(const struct elf_file *f, uint64_t address, size_t len);
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * samples.h - what threads do: the stack at each tick of the CPU clock, and why, for how long
+ * and at which stack a thread does not run. */
+#pragma once
+
+#include "stack.h"
+
+#define SWITCH_STACKS_PER_S 200 /* a thread; waits beyond them are recorded without a stack */
+#define SWITCH_STACKS_BURST 50
+#define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
+#define TASK_DEAD	    0x80
+#define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */
+
+const volatile __u64 sample_period_ns;
+const volatile __u64 wait_min_ns; /* shorter waits are put together */
+
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#define KERNEL_STACK_BYTES (8 * 127)
+
+/* The kernel's frames come first. */
+static __always_inline void take_kernel_frames(void *ctx, struct rec_stack *r)
+{
+	long n = bpf_get_stack(ctx, r->frame, KERNEL_STACK_BYTES, 0);
+	if (n <= 0)
+		return;
+	__u32 frames = (__u32)n / 8;
+	if (frames > KERNEL_STACK_BYTES / 8)
+		frames = KERNEL_STACK_BYTES / 8;
+	r->frames = r->kernel = frames;
+	__u64 h = r->id;
+	for (__u32 i = 0; i < KERNEL_STACK_BYTES / 8; i++) {
+		if (i >= frames)
+			break;
+		h = (h ^ r->frame[i]) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 29;
+	}
+	r->id = h;
+}
+
+static __always_inline struct rec_sample *sample_begin(void)
+{
+	void *ring = ring_here();
+	struct rec_sample *s = ring ? bpf_ringbuf_reserve(ring, sizeof(*s), 0) : NULL;
+	if (!s) {
+		count_loss(LOSS_SAMPLE);
+		return NULL;
+	}
+	__builtin_memset(s, 0, sizeof(*s));
+	s->kind = REC_SAMPLE;
+	s->syscall = -1;
+	return s;
+}
+
+SEC("perf_event")
+int on_cpu_clock(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u32 tgid = pid_tgid >> 32;
+	if (!tgid || frozen || !is_followed(tgid))
+		return 0;
+	struct rec_stack *r = stack_begin(tgid);
+	__u64 stack = 0;
+	if (r) {
+		bool user = ctx->regs.cs & 3;
+		if (!user)
+			take_kernel_frames(ctx, r);
+		if (user) {
+#define OF_CONTEXT(reg) ctx->regs.reg
+			TAKE_REGISTERS(r, OF_CONTEXT);
+#undef OF_CONTEXT
+		}
+		if (user || take_entry_registers(r, task))
+			stack_walk(r);
+		stack = stack_end(r);
+	}
+	struct rec_sample *s = sample_begin();
+	if (!s)
+		return 0;
+	s->tgid = tgid;
+	s->tid = (__u32)pid_tgid;
+	s->time_ns = bpf_ktime_get_ns();
+	s->weight_ns = sample_period_ns;
+	s->stack = stack;
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* ---- waits ---- */
+
+static __always_inline bool may_take_stack(struct thread_profile *p, __u64 now_ns)
+{
+	__u64 since_ns = now_ns - p->refill_ns;
+	__u64 more = since_ns * SWITCH_STACKS_PER_S / 1000000000ULL;
+	if (more) {
+		p->refill_ns = now_ns;
+		p->allowance = more > SWITCH_STACKS_BURST ? SWITCH_STACKS_BURST
+							  : p->allowance + (__u32)more;
+		if (p->allowance > SWITCH_STACKS_BURST)
+			p->allowance = SWITCH_STACKS_BURST;
+	}
+	if (!p->allowance)
+		return false;
+	p->allowance--;
+	return true;
+}
+
+static __always_inline __s32 syscall_of(struct task_struct *task)
+{
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
+	__u64 number = ~0ULL;
+	if (saved)
+		bpf_probe_read_kernel(&number, sizeof(number), &saved->orig_rax);
+	return (__s32)number;
+}
+
+static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool preempted)
+{
+	struct thread_profile *p =
+		bpf_task_storage_get(&profiles, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!p)
+		return;
+	__u64 now_ns = bpf_ktime_get_ns();
+	p->off_ns = now_ns;
+	p->off_stack = 0;
+	p->preempted = preempted;
+	p->waker_tid = 0;
+	p->waker[0] = 0;
+	p->syscall = syscall_of(task);
+	if (!may_take_stack(p, now_ns))
+		return;
+	struct rec_stack *r = stack_begin(BPF_CORE_READ(task, tgid));
+	if (!r)
+		return;
+	take_kernel_frames(ctx, r);
+	if (take_entry_registers(r, task))
+		stack_walk(r);
+	p->off_stack = stack_end(r);
+}
+
+static __always_inline void end_wait(struct task_struct *task)
+{
+	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
+	if (!p || !p->off_ns)
+		return;
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 waited_ns = now_ns - p->off_ns;
+	p->off_ns = 0;
+	bool is_short = waited_ns < wait_min_ns;
+	if (is_short) {
+		p->short_ns += waited_ns;
+		if (p->short_ns < SHORT_WAITS_NS)
+			return;
+		waited_ns = p->short_ns;
+		p->short_ns = 0;
+	}
+	struct rec_sample *s = sample_begin();
+	if (!s)
+		return;
+	s->is_wait = 1;
+	s->preempted = p->preempted;
+	s->syscall = p->syscall;
+	s->tgid = BPF_CORE_READ(task, tgid);
+	s->tid = BPF_CORE_READ(task, pid);
+	s->time_ns = now_ns;
+	s->weight_ns = waited_ns;
+	s->stack = is_short ? 0 : p->off_stack;
+	s->waker_tid = p->waker_tid;
+	__builtin_memcpy(s->waker, p->waker, sizeof(s->waker));
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (frozen)
+		return 0;
+	end_wait(next);
+	__u32 tgid = BPF_CORE_READ(prev, tgid);
+	__u32 state = BPF_CORE_READ(prev, __state);
+	if (tgid && is_followed(tgid) && !(state & TASK_DEAD))
+		begin_wait(ctx, prev, preempt || !state);
+	return 0;
+}
+
+/* Interrupts, hard and soft, run on stacks of their own (arch/x86/kernel/irq_64.c), and the
+ * context of a program lies on the stack: then the current task has nothing to do with it. */
+static __always_inline bool in_interrupt(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	return (__u64)ctx - (__u64)task->stack >= THREAD_STACK_BYTES;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
+	if (!p || !p->off_ns)
+		return 0;
+	if (in_interrupt(ctx)) {
+		p->waker_tid = 0;
+		__builtin_memcpy(p->waker, "(interrupt)", 12);
+		return 0;
+	}
+	p->waker_tid = (__u32)bpf_get_current_pid_tgid();
+	bpf_get_current_comm(p->waker, sizeof(p->waker));
+	return 0;
+}

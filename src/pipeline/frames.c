@@ -1,0 +1,270 @@
+/* frames.c - one row for each place in code that is met in a stack: native places by file and
+ * address, Python's by code object and line, the kernel's by function. */
+#include <stdio.h>
+#include <string.h>
+
+#include "pipeline/stacks.h"
+#include "symbolize/cpython.h"
+#include "symbolize/cpython_frames.h"
+#include "symbolize/demangle.h"
+#include "symbolize/kallsyms.h"
+
+#define LINES_MAX_BYTES (256u << 10) /* of one code object's line table */
+
+/* A code object, by the number that the programs gave it. */
+struct py_code {
+	uint32_t tgid;
+	uint64_t address;
+	uint32_t code; /* row of the recording */
+	uint32_t first_line;
+	uint32_t name, file; /* strings */
+	uint32_t version;
+	bool read;
+	uint8_t *lines;
+	uint32_t lines_len;
+};
+
+struct frames {
+	VEC(struct known_frame) list; /* by number */
+	struct map64 by_place;	      /* hash of what tells frames apart -> number */
+	struct map64 code_of;	      /* REC_PYCODE id -> index in codes */
+	VEC(struct py_code) codes;
+	struct kallsyms *kernel;
+	bool kernel_tried;
+};
+
+struct frames *frames_new(void)
+{
+	return xcalloc(1, sizeof(struct frames));
+}
+
+void frames_free(struct frames *f)
+{
+	for (size_t i = 0; i < f->codes.len; i++)
+		free(f->codes.data[i].lines);
+	vec_free(&f->codes);
+	vec_free(&f->list);
+	map64_free(&f->by_place);
+	map64_free(&f->code_of);
+	kallsyms_free(f->kernel);
+	free(f);
+}
+
+const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame)
+{
+	return &p->frames->list.data[frame];
+}
+
+static uint64_t place_key(uint8_t kind, uint64_t a, uint64_t b)
+{
+	uint64_t parts[] = {kind, a, b};
+	return hash_bytes(parts, sizeof(parts));
+}
+
+static uint32_t add_frame(struct pipeline *p, uint64_t key, const struct known_frame *frame)
+{
+	uint32_t number = rec_put_frame(p->writer, &frame->row);
+	struct frames *f = p->frames;
+	while (f->list.len <= number)
+		vec_push(&f->list);
+	f->list.data[number] = *frame;
+	map64_set(&f->by_place, key, number);
+	return number;
+}
+
+/* ---- native ---- */
+
+static const struct proc_map *map_of(const proc_maps_t *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct proc_map *m = &maps->data[middle];
+		if (address < m->start)
+			high = middle;
+		else if (address >= m->end)
+			low = middle + 1;
+		else
+			return m;
+	}
+	return NULL;
+}
+
+bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret)
+{
+	struct known_process *process = pipeline_process_of(p, tgid);
+	const struct proc_map *m = map_of(&process->maps, address);
+	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = address}};
+	uint64_t bias = 0, number;
+	size_t elf = m ? pipeline_elf_index(p, tgid, m) : 0;
+	const struct elf_file *file = elf ? p->elves.data[elf - 1].file : NULL;
+	if (file && elf_file_bias(file, m->start, m->end, m->file_offset, &bias)) {
+		frame.elf = (uint32_t)elf;
+		frame.row.address = address - bias;
+	}
+	/* places without a file are told apart by process */
+	uint64_t where = elf ? elf : (uint64_t)tgid << 32 | process->generation;
+	uint64_t key = place_key(FRAME_NATIVE, where, frame.row.address);
+	if (map64_get(&p->frames->by_place, key, &number)) {
+		*ret = (uint32_t)number;
+		return true;
+	}
+	frame.named = !frame.elf;
+	frame.row.library = rec_string_z(p->writer, !m ? "" : m->path[0] ? m->path : "[anonymous]");
+	if (file) {
+		frame.row.build_id = rec_string_z(p->writer, elf_file_build_id(file));
+		frame.row.in_python = p->elves.data[elf - 1].py_version != 0;
+	}
+	*ret = add_frame(p, key, &frame);
+	return true;
+}
+
+/* ---- Python ---- */
+
+void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code)
+{
+	struct frames *f = p->frames;
+	map64_set(&f->code_of, r->id, f->codes.len);
+	*vec_push(&f->codes) = (struct py_code){
+		.tgid = r->tgid, .address = r->code, .code = code, .first_line = r->firstlineno};
+}
+
+/* The version of the interpreter that a process runs, 0 = none is known. */
+static uint32_t python_version(struct pipeline *p, uint32_t tgid)
+{
+	struct known_process *process = pipeline_process_of(p, tgid);
+	for (size_t i = 0; i < process->maps.len; i++) {
+		const struct proc_map *m = &process->maps.data[i];
+		size_t elf = m->executable && m->inode ? pipeline_elf_index(p, tgid, m) : 0;
+		if (elf && p->elves.data[elf - 1].py_version)
+			return p->elves.data[elf - 1].py_version;
+	}
+	return 0;
+}
+
+/* Copies the line table out of the process, while it lives. */
+static void read_lines(struct pipeline *p, struct py_code *c)
+{
+	struct py_lines_layout l;
+	struct err e;
+	uint64_t bytes = 0, len = 0;
+	c->read = true;
+	c->version = python_version(p, c->tgid);
+	if (!c->version || cpython_lines_layout(c->version, &l, &e) ||
+	    !pipeline_read_memory(c->tgid, c->address + l.code_lines, &bytes, 8) ||
+	    !pipeline_read_memory(c->tgid, bytes + l.bytes_size, &len, 8) || !len ||
+	    len > LINES_MAX_BYTES)
+		return;
+	c->lines = xrealloc(NULL, len, 1);
+	if (pipeline_read_memory(c->tgid, bytes + l.bytes_data, c->lines, len))
+		c->lines_len = (uint32_t)len;
+}
+
+static uint32_t line_at(struct pipeline *p, struct py_code *c, uint32_t offset)
+{
+	if (!c->read)
+		read_lines(p, c);
+	if (!c->lines_len)
+		return c->first_line;
+	return cpython_line_at(c->version, c->lines, c->lines_len, c->first_line, offset);
+}
+
+bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool force, uint32_t *ret)
+{
+	struct frames *f = p->frames;
+	uint64_t index, number;
+	uint32_t id = PYTHON_FRAME_ID(frame);
+	struct known_frame known = {.row = {.kind = FRAME_PYTHON}, .named = true};
+	uint32_t code = UINT32_MAX, line = 0;
+	(void)tgid;
+	if (map64_get(&f->code_of, id, &index)) {
+		struct py_code *c = &f->codes.data[index];
+		code = c->code;
+		line = line_at(p, c, PYTHON_FRAME_AT(frame));
+	} else if (id && !force) {
+		return false; /* 0: the code object could not be read */
+	}
+	uint64_t key = place_key(FRAME_PYTHON, code, line);
+	if (map64_get(&f->by_place, key, &number)) {
+		*ret = (uint32_t)number;
+		return true;
+	}
+	if (code != UINT32_MAX) {
+		const struct m_code *row = pipeline_code_row(p, code);
+		known.row.name = row->name;
+		known.row.file = row->file;
+		known.row.line = line;
+	} else {
+		known.row.name = rec_string_z(p->writer, "(unknown)");
+	}
+	*ret = add_frame(p, key, &known);
+	return true;
+}
+
+/* ---- the kernel ---- */
+
+uint32_t frames_of_kernel(struct pipeline *p, uint64_t address)
+{
+	struct frames *f = p->frames;
+	uint64_t start = address, number;
+	const char *module = "", *name = NULL;
+	if (!f->kernel_tried) {
+		f->kernel_tried = true;
+		f->kernel = kallsyms_load(p->proc_root);
+	}
+	if (f->kernel)
+		name = kallsyms_find(f->kernel, address, &start, &module);
+	uint64_t key = place_key(FRAME_KERNEL, 0, start);
+	if (map64_get(&f->by_place, key, &number))
+		return (uint32_t)number;
+	char library[160];
+	snprintf(library, sizeof(library), "[%s]", module[0] ? module : "kernel");
+	struct known_frame frame = {
+		.named = true,
+		.row = {.kind = FRAME_KERNEL,
+			.name = rec_string_z(p->writer, name),
+			.library = rec_string_z(p->writer, library),
+			.address = start},
+	};
+	return add_frame(p, key, &frame);
+}
+
+uint32_t frames_cut(struct pipeline *p, const char *reason)
+{
+	uint32_t name = rec_string_z(p->writer, reason);
+	uint64_t key = place_key(FRAME_CUT, name, 0), number;
+	if (map64_get(&p->frames->by_place, key, &number))
+		return (uint32_t)number;
+	struct known_frame frame = {.named = true, .row = {.kind = FRAME_CUT, .name = name}};
+	return add_frame(p, key, &frame);
+}
+
+/* ---- names ---- */
+
+static void name_frame(struct pipeline *p, uint32_t number)
+{
+	struct known_frame *frame = &p->frames->list.data[number];
+	struct elf_symbol symbol;
+	frame->named = true;
+	struct elf_file *file = p->elves.data[frame->elf - 1].file;
+	if (!elf_file_symbol_at(file, frame->row.address, &symbol))
+		return;
+	char *name = demangle(symbol.name, 0);
+	frame->row.name = rec_string_z(p->writer, name);
+	free(name);
+	rec_update_frame(p->writer, number, &frame->row);
+}
+
+const char *frames_name(struct pipeline *p, uint32_t frame)
+{
+	if (!p->frames->list.data[frame].named)
+		name_frame(p, frame);
+	return rec_string_get(p->writer, p->frames->list.data[frame].row.name);
+}
+
+void frames_name_all(struct pipeline *p)
+{
+	for (uint32_t i = 0; i < p->frames->list.len; i++)
+		if (!p->frames->list.data[i].named)
+			name_frame(p, i);
+}

@@ -1,0 +1,239 @@
+/* stacks.c - the tree of stacks, and the samples that refer to it. Frames are in frames.c. */
+#include "pipeline/stacks.h"
+
+#include <string.h>
+
+#define WAIT_FRAMES  48 /* from the leaf, that a wait's reason is looked for in */
+#define SAMPLES_WAIT 2	/* passes, for a stack that was written to another CPU's ring */
+
+/* A record without its unused part. */
+struct raw_stack {
+	uint32_t tgid;
+	uint8_t end, python;
+	uint16_t frames, kernel;
+	uint8_t age; /* passes that it has waited for names */
+	uint64_t id;
+	size_t at; /* of its frames in stacks.raw_frames */
+};
+
+struct pending_sample {
+	struct rec_sample record;
+	uint8_t age;
+};
+
+struct node {
+	uint32_t parent;
+	uint32_t frame;
+};
+
+struct stacks {
+	VEC(struct raw_stack) raw;
+	VEC(uint64_t) raw_frames;
+	VEC(struct pending_sample) samples;
+	VEC(struct node) nodes;	  /* by number; 0 is none */
+	struct map64 node_of;	  /* hash of parent and frame -> number */
+	struct map64 by_id;	  /* rec_stack.id -> number */
+	uint64_t unknown_samples; /* whose stack never came */
+};
+
+struct stacks *stacks_new(void)
+{
+	struct stacks *s = xcalloc(1, sizeof(*s));
+	vec_push(&s->nodes);
+	return s;
+}
+
+void stacks_free(struct stacks *s)
+{
+	vec_free(&s->raw);
+	vec_free(&s->raw_frames);
+	vec_free(&s->samples);
+	vec_free(&s->nodes);
+	map64_free(&s->node_of);
+	map64_free(&s->by_id);
+	free(s);
+}
+
+/* ---- stacks ---- */
+
+void stacks_add(struct pipeline *p, const struct rec_stack *r)
+{
+	struct stacks *s = p->stacks;
+	uint32_t known;
+	if (r->frames > STACK_FRAMES || r->kernel > r->frames || r->end >= STACK_ENDS ||
+	    r->python >= PYTHON_ENDS) {
+		p->bad_records++;
+		return;
+	}
+	if (stacks_find(p, r->id, &known))
+		return;
+	struct raw_stack raw = {
+		.tgid = r->tgid,
+		.end = r->end,
+		.python = r->python,
+		.frames = (uint16_t)r->frames,
+		.kernel = (uint16_t)r->kernel,
+		.id = r->id,
+		.at = s->raw_frames.len,
+	};
+	vec_reserve(&s->raw_frames, r->frames);
+	memcpy(s->raw_frames.data + s->raw_frames.len, r->frame, r->frames * sizeof(uint64_t));
+	s->raw_frames.len += r->frames;
+	*vec_push(&s->raw) = raw;
+}
+
+bool stacks_find(const struct pipeline *p, uint64_t id, uint32_t *ret)
+{
+	uint64_t number;
+	if (!map64_get(&p->stacks->by_id, id, &number))
+		return false;
+	*ret = (uint32_t)number;
+	return true;
+}
+
+static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
+{
+	struct stacks *s = p->stacks;
+	uint64_t key = hash_u64((uint64_t)parent << 32 | frame), number;
+	if (map64_get(&s->node_of, key, &number)) {
+		const struct node *n = &s->nodes.data[number];
+		if (n->parent == parent && n->frame == frame)
+			return (uint32_t)number;
+	}
+	struct m_stack row = {.parent = parent, .frame = frame};
+	number = rec_put_stack(p->writer, &row);
+	while (s->nodes.len <= number)
+		vec_push(&s->nodes);
+	s->nodes.data[number] = (struct node){parent, frame};
+	map64_set(&s->node_of, key, number);
+	return (uint32_t)number;
+}
+
+/* Of the kernel's own frames the first are of what takes the stack. */
+static bool takes_the_stack(struct pipeline *p, uint32_t frame)
+{
+	static const char *const starts[] = {"bpf_", "__bpf_", "__traceiter_", "trace_", "perf_"};
+	const char *name = frames_name(p, frame);
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (!strncmp(name, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
+/* Why a stack is not all that it should be; NULL when it is. */
+static const char *cut_reason(const struct raw_stack *raw)
+{
+	static const char *const ends[] = STACK_END_NAMES;
+	static const char *const pythons[] = STACK_PYTHON_NAMES;
+	static const char *const python_texts[] = {"", "", "python: no_thread",
+						   "python: bad_memory", "python: too_few"};
+	_Static_assert(sizeof(pythons) == sizeof(python_texts), "one text for each");
+	if (raw->end != STACK_WHOLE)
+		return ends[raw->end];
+	return raw->python > PYTHON_WHOLE ? python_texts[raw->python] : NULL;
+}
+
+/* False when a name has not come yet, and may. */
+static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
+{
+	struct stacks *s = p->stacks;
+	uint32_t frames[STACK_FRAMES];
+	size_t n = 0;
+	bool begun = false; /* past the frames of what takes the stack */
+	for (uint32_t i = 0; i < raw->frames; i++) {
+		uint64_t at = s->raw_frames.data[raw->at + i];
+		if (i < raw->kernel) {
+			uint32_t frame = frames_of_kernel(p, at - (i > 0));
+			begun = begun || !takes_the_stack(p, frame);
+			if (begun)
+				frames[n++] = frame;
+		} else if (at & PYTHON_FRAME_BIT) {
+			if (!frames_of_python(p, raw->tgid, at, raw->age > 0, &frames[n++]))
+				return false;
+		} else {
+			frames_of_address(p, raw->tgid, at, &frames[n++]);
+		}
+	}
+	const char *cut = cut_reason(raw);
+	uint32_t node = cut ? child_of(p, 0, frames_cut(p, cut)) : 0;
+	while (n-- > 0)
+		node = child_of(p, node, frames[n]);
+	map64_set(&s->by_id, raw->id, node);
+	return true;
+}
+
+void stacks_pass(struct pipeline *p)
+{
+	struct stacks *s = p->stacks;
+	size_t kept = 0;
+	for (size_t i = 0; i < s->raw.len; i++) {
+		struct raw_stack raw = s->raw.data[i];
+		if (make_stack(p, &raw))
+			continue;
+		raw.age++;
+		s->raw.data[kept++] = raw;
+	}
+	s->raw.len = kept;
+	if (!kept)
+		s->raw_frames.len = 0;
+}
+
+/* ---- samples ---- */
+
+void stacks_add_sample(struct pipeline *p, const struct rec_sample *r)
+{
+	*vec_push(&p->stacks->samples) = (struct pending_sample){.record = *r};
+}
+
+static enum wait_reason reason_of(struct pipeline *p, const struct rec_sample *r, uint32_t stack)
+{
+	const struct stacks *s = p->stacks;
+	uint32_t frames[WAIT_FRAMES];
+	size_t n = 0;
+	if (!r->is_wait)
+		return WAIT_OTHER;
+	if (r->preempted)
+		return WAIT_PREEMPTED;
+	for (; stack && n < WAIT_FRAMES; stack = s->nodes.data[stack].parent)
+		frames[n++] = s->nodes.data[stack].frame;
+	return wait_reason_of(p, frames, n, r->syscall);
+}
+
+static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t stack)
+{
+	char waker[sizeof(r->waker) + 1] = "";
+	memcpy(waker, r->waker, sizeof(r->waker));
+	struct m_sample row = {
+		.time_ns = r->time_ns,
+		.weight_ns = r->weight_ns,
+		.thread = pipeline_thread_of(p, r->tgid, r->tid),
+		.stack = stack,
+		.kind = r->is_wait ? SAMPLE_OFFCPU : SAMPLE_CPU,
+		.reason = (uint8_t)reason_of(p, r, stack),
+		.waker = rec_string_z(p->writer, waker),
+		.waker_tid = r->waker_tid,
+	};
+	rec_put_sample(p->writer, &row);
+	p->samples++;
+}
+
+void stacks_pass_samples(struct pipeline *p, bool last)
+{
+	struct stacks *s = p->stacks;
+	size_t kept = 0;
+	for (size_t i = 0; i < s->samples.len; i++) {
+		struct pending_sample pending = s->samples.data[i];
+		uint32_t stack = 0;
+		if (pending.record.stack && !stacks_find(p, pending.record.stack, &stack)) {
+			if (!last && pending.age++ < SAMPLES_WAIT) {
+				s->samples.data[kept++] = pending;
+				continue;
+			}
+			s->unknown_samples++;
+		}
+		put_sample(p, &pending.record, stack);
+	}
+	s->samples.len = kept;
+	if (last && s->unknown_samples)
+		pipeline_loss(p, "sample_stack", 0, s->unknown_samples);
+}

@@ -1,0 +1,55 @@
+/* stacks.h - stacks and samples, from the programs' records to rows. Internal to
+ * src/pipeline; the recording thread's.
+ *
+ * A stack is a list of addresses of one process at one moment; it becomes a leaf of the
+ * recording's tree of stacks. Addresses become frames at once, by what the process has
+ * mapped; their names are looked up at the end, when the job is no longer disturbed. */
+#pragma once
+
+#include "pipeline/pipeline_impl.h"
+
+struct stacks *stacks_new(void);
+void stacks_free(struct stacks *s);
+
+/* Records, as they come; they are looked at when the pass ends. */
+void stacks_add(struct pipeline *p, const struct rec_stack *r);
+void stacks_add_sample(struct pipeline *p, const struct rec_sample *r);
+
+/* Before calls are converted: makes rows of the stacks that came. */
+void stacks_pass(struct pipeline *p);
+/* After it: samples whose stacks are there; last: those whose are not as well. */
+void stacks_pass_samples(struct pipeline *p, bool last);
+
+/* The recording's number of a stack; false when its record has not come. */
+bool stacks_find(const struct pipeline *p, uint64_t id, uint32_t *ret);
+
+/* ---- frames.c ---- */
+
+/* What is known of a frame that is in the recording. */
+struct known_frame {
+	struct m_frame row;
+	uint32_t elf; /* index in pipeline.elves + 1, 0 = none */
+	bool named;
+};
+
+struct frames *frames_new(void);
+void frames_free(struct frames *f);
+/* The recording's number of a frame; false: a name that it needs has not come (only with
+ * !force). */
+bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret);
+bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool force, uint32_t *ret);
+uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
+uint32_t frames_cut(struct pipeline *p, const char *reason);
+/* Of a code object, when its name comes: where to find its lines. */
+void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code);
+const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame);
+/* The frame's name, looked up now if need be; "" when there is none. */
+const char *frames_name(struct pipeline *p, uint32_t frame);
+/* Names the frames that have no name yet. */
+void frames_name_all(struct pipeline *p);
+
+/* ---- waits.c ---- */
+
+/* Why a thread with this stack (leaf first) does not run; syscall: its number, -1 = none. */
+enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size_t n,
+				int32_t syscall);

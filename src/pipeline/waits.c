@@ -1,0 +1,163 @@
+/* waits.c - why a thread does not run, by the functions that it waits in: the kernel's first,
+ * then the job's own. To add a reason: a line in one of the tables. */
+#include <string.h>
+
+#include "pipeline/stacks.h"
+
+struct wait_rule {
+	const char *start; /* of the function's name, or of the library's */
+	enum wait_reason reason;
+};
+
+/* Functions of the kernel; the first one from the leaf that is listed decides. */
+static const struct wait_rule kernel_rules[] = {
+	{"futex_", WAIT_FUTEX},
+	{"do_futex", WAIT_FUTEX},
+	{"io_schedule", WAIT_DISK},
+	{"folio_wait", WAIT_DISK},
+	{"wait_on_page", WAIT_DISK},
+	{"filemap_", WAIT_DISK},
+	{"blk_", WAIT_DISK},
+	{"jbd2_", WAIT_DISK},
+	{"ext4_", WAIT_DISK},
+	{"xfs_", WAIT_DISK},
+	{"btrfs_", WAIT_DISK},
+	{"vfs_fsync", WAIT_DISK},
+	{"do_nanosleep", WAIT_SLEEP},
+	{"hrtimer_nanosleep", WAIT_SLEEP},
+	{"common_nsleep", WAIT_SLEEP},
+	{"ep_poll", WAIT_POLL},
+	{"do_epoll_wait", WAIT_POLL},
+	{"do_poll", WAIT_POLL},
+	{"do_sys_poll", WAIT_POLL},
+	{"do_select", WAIT_POLL},
+	{"core_sys_select", WAIT_POLL},
+	{"pipe_", WAIT_PIPE},
+	{"anon_pipe_", WAIT_PIPE},
+	{"tcp_", WAIT_NETWORK},
+	{"udp_", WAIT_NETWORK},
+	{"inet", WAIT_NETWORK},
+	{"unix_", WAIT_NETWORK},
+	{"sk_wait", WAIT_NETWORK},
+	{"sock_", WAIT_NETWORK},
+	{"__skb_", WAIT_NETWORK},
+	{"skb_", WAIT_NETWORK},
+	{"do_wait", WAIT_CHILD},
+	{"kernel_wait", WAIT_CHILD},
+	{"kernel_waitid", WAIT_CHILD},
+	{"nvidia_", WAIT_GPU},
+	{"nv_", WAIT_GPU},
+	{"uvm_", WAIT_GPU},
+	{"exc_page_fault", WAIT_PAGE_FAULT},
+	{"do_user_addr_fault", WAIT_PAGE_FAULT},
+	{"asm_exc_page_fault", WAIT_PAGE_FAULT},
+};
+
+/* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl), where the kernel's functions
+ * are not known. */
+static const struct {
+	int32_t number;
+	enum wait_reason reason;
+} syscall_rules[] = {
+	{202, WAIT_FUTEX},  {449, WAIT_FUTEX},	 {7, WAIT_POLL},      {23, WAIT_POLL},
+	{232, WAIT_POLL},   {270, WAIT_POLL},	 {271, WAIT_POLL},    {281, WAIT_POLL},
+	{441, WAIT_POLL},   {35, WAIT_SLEEP},	 {230, WAIT_SLEEP},   {42, WAIT_NETWORK},
+	{43, WAIT_NETWORK}, {44, WAIT_NETWORK},	 {45, WAIT_NETWORK},  {46, WAIT_NETWORK},
+	{47, WAIT_NETWORK}, {288, WAIT_NETWORK}, {299, WAIT_NETWORK}, {61, WAIT_CHILD},
+	{247, WAIT_CHILD},  {74, WAIT_DISK},	 {75, WAIT_DISK},     {162, WAIT_DISK},
+	{277, WAIT_DISK},   {306, WAIT_DISK},
+};
+
+static bool starts(const char *s, const char *with)
+{
+	return !strncmp(s, with, strlen(with));
+}
+
+static enum wait_reason by_syscall(int32_t number)
+{
+	for (size_t i = 0; i < sizeof(syscall_rules) / sizeof(syscall_rules[0]); i++)
+		if (syscall_rules[i].number == number)
+			return syscall_rules[i].reason;
+	return WAIT_OTHER;
+}
+
+static enum wait_reason by_kernel(struct pipeline *p, const uint32_t *frames, size_t n)
+{
+	enum wait_reason found = WAIT_OTHER;
+	for (size_t i = 0; i < n; i++) {
+		if (frames_get(p, frames[i])->row.kind != FRAME_KERNEL)
+			break;
+		const char *name = frames_name(p, frames[i]);
+		for (size_t k = 0; k < sizeof(kernel_rules) / sizeof(kernel_rules[0]); k++) {
+			if (!starts(name, kernel_rules[k].start))
+				continue;
+			/* a fault that reads from a disk is a fault */
+			if (kernel_rules[k].reason == WAIT_PAGE_FAULT)
+				return WAIT_PAGE_FAULT;
+			if (found == WAIT_OTHER)
+				found = kernel_rules[k].reason;
+		}
+	}
+	return found;
+}
+
+static bool library_is(struct pipeline *p, const struct known_frame *f, const char *name)
+{
+	const char *path = rec_string_get(p->writer, f->row.library);
+	const char *slash = strrchr(path, '/');
+	return starts(slash ? slash + 1 : path, name);
+}
+
+static bool of_libc(struct pipeline *p, const struct known_frame *f)
+{
+	return library_is(p, f, "libc.so") || library_is(p, f, "libc-") ||
+	       library_is(p, f, "libpthread");
+}
+
+/* take_gil() waits with pthread_cond_timedwait (Python/ceval_gil.c, COND_TIMED_WAIT); locks of
+ * Python programs are semaphores (Python/thread_pthread.h). take_gil itself is a local symbol,
+ * which distributions strip. */
+static bool waits_for_gil(struct pipeline *p, const uint32_t *frames, size_t n)
+{
+	bool on_condition = false;
+	for (size_t i = 0; i < n; i++) {
+		const struct known_frame *f = frames_get(p, frames[i]);
+		if (f->row.kind == FRAME_KERNEL)
+			continue;
+		if (f->row.kind != FRAME_NATIVE)
+			return false;
+		const char *name = frames_name(p, frames[i]);
+		if (of_libc(p, f)) {
+			on_condition |=
+				starts(name, "pthread_cond_") || starts(name, "__pthread_cond_");
+			continue;
+		}
+		return f->row.in_python && (on_condition || starts(name, "take_gil"));
+	}
+	return false;
+}
+
+static bool waits_for_gpu(struct pipeline *p, const uint32_t *frames, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct known_frame *f = frames_get(p, frames[i]);
+		if (f->row.kind == FRAME_PYTHON)
+			return false;
+		if (f->row.kind == FRAME_NATIVE && library_is(p, f, "libcuda.so"))
+			return true;
+	}
+	return false;
+}
+
+enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size_t n,
+				int32_t syscall)
+{
+	enum wait_reason reason = by_kernel(p, frames, n);
+	if (reason == WAIT_OTHER)
+		reason = by_syscall(syscall);
+	if (reason == WAIT_FUTEX && waits_for_gil(p, frames, n))
+		return WAIT_GIL;
+	if (reason != WAIT_PAGE_FAULT && waits_for_gpu(p, frames, n))
+		return WAIT_GPU;
+	return reason;
+}

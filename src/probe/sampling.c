@@ -1,0 +1,70 @@
+/* sampling.c - a software clock on each CPU that is online (perf_event_open(2)); hardware
+ * counters are not needed, so that it works in virtual machines. */
+#include "probe/sampling.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int open_clock(int cpu, uint32_t hz)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_freq = hz,
+		.freq = 1,
+	};
+	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int start_clocks(struct tracer *t, struct err *e)
+{
+	int cpus = libbpf_num_possible_cpus(), code = 0;
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		int fd = open_clock(cpu, t->opts.sample_hz);
+		if (fd < 0) {
+			code = errno; /* a CPU that is offline, mostly */
+			continue;
+		}
+		struct bpf_link *link =
+			bpf_program__attach_perf_event(t->bpf->progs.on_cpu_clock, fd);
+		if (!link) {
+			code = errno;
+			close(fd);
+			continue;
+		}
+		*vec_push(&t->clock_links) = link;
+	}
+	if (t->clock_links.len)
+		return 0;
+	return err_set(e, code, "cannot sample the CPUs' clocks: %s", strerror(code));
+}
+
+static int start_waits(struct tracer *t, struct err *e)
+{
+	struct bpf_program *progs[] = {t->bpf->progs.on_switch, t->bpf->progs.on_waking};
+	for (size_t i = 0; i < 2; i++) {
+		struct bpf_link *link = bpf_program__attach(progs[i]);
+		if (!link)
+			return err_set(e, errno, "cannot follow the scheduler: %s",
+				       strerror(errno));
+		*vec_push(&t->clock_links) = link;
+	}
+	return 0;
+}
+
+int sampling_start(struct tracer *t, struct err *e)
+{
+	int rc = t->opts.sample_hz ? start_clocks(t, e) : 0;
+	return !rc && t->opts.waits ? start_waits(t, e) : rc;
+}
+
+void sampling_stop(struct tracer *t)
+{
+	for (size_t i = 0; i < t->clock_links.len; i++)
+		bpf_link__destroy(t->clock_links.data[i]);
+	vec_free(&t->clock_links);
+}

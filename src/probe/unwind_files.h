@@ -1,0 +1,42 @@
+/* unwind_files.h - the mapped files whose rules the BPF unwinder has, or will have.
+ *
+ * Used by one thread, but for unwind_files_interrupt. Internal to src/probe. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "probe/unwinder.h"
+#include "symbolize/proc_maps.h"
+#include "wire/unwind.h"
+
+struct unwind_files;
+struct unwind_file;
+
+/* What the programs need to know of an interpreter; addresses are those of its file. */
+struct unwind_python {
+	uint64_t runtime;
+	uint64_t eval[PY_EVAL_RANGES][2];
+	uint32_t frames; /* numbers of the layouts in the BPF maps */
+	uint32_t layout;
+};
+
+struct unwind_files *unwind_files_new(const struct unwinder_maps *maps);
+void unwind_files_free(struct unwind_files *fs);
+
+/* The file of a mapping, with one more reference; NULL when it cannot be opened. Its rules
+ * come with the next unwind_files_load. */
+struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m);
+void unwind_file_unref(struct unwind_file *f);
+
+/* Compiles what is not there yet. From any thread: an end is put to it. */
+void unwind_files_load(struct unwind_files *fs);
+void unwind_files_interrupt(struct unwind_files *fs);
+
+/* What the mapping adds to the file's addresses; false when the file has no such place. */
+bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t *ret);
+uint32_t unwind_file_table(const struct unwind_file *f);
+/* NULL when it holds no interpreter that is known here. */
+const struct unwind_python *unwind_file_python(const struct unwind_file *f);
+
+void unwind_files_stats(const struct unwind_files *fs, struct unwinder_stats *ret);

@@ -1,0 +1,120 @@
+/* unwind_pool.c - room for words: first fit in what was given back, else another segment. */
+#include "probe/unwind_pool.h"
+
+#include <bpf/bpf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SEGMENT_BYTES  (UNWIND_SEGMENT_WORDS * sizeof(uint32_t))
+#define SEGMENTS_LIMIT 40 /* 160 MiB */
+
+void unwind_pool_init(struct unwind_pool *p, int map)
+{
+	*p = (struct unwind_pool){.map = map};
+}
+
+void unwind_pool_free(struct unwind_pool *p)
+{
+	for (uint32_t i = 0; i < p->nsegments; i++)
+		munmap(p->segments[i], SEGMENT_BYTES);
+	vec_free(&p->free);
+}
+
+static uint32_t rounded(uint32_t len)
+{
+	return (len + UNWIND_RULE_WORDS - 1) & ~(uint32_t)(UNWIND_RULE_WORDS - 1);
+}
+
+static void add_range(struct unwind_pool *p, struct pool_range r)
+{
+	size_t i = 0;
+	while (i < p->free.len && p->free.data[i].at < r.at)
+		i++;
+	*vec_push(&p->free) = r;
+	memmove(&p->free.data[i + 1], &p->free.data[i],
+		(p->free.len - 1 - i) * sizeof(p->free.data[0]));
+	p->free.data[i] = r;
+	if (i + 1 < p->free.len && r.at + r.len == p->free.data[i + 1].at) {
+		p->free.data[i].len += p->free.data[i + 1].len;
+		memmove(&p->free.data[i + 1], &p->free.data[i + 2],
+			(p->free.len - i - 2) * sizeof(p->free.data[0]));
+		p->free.len--;
+	}
+	if (i && p->free.data[i - 1].at + p->free.data[i - 1].len == p->free.data[i].at) {
+		p->free.data[i - 1].len += p->free.data[i].len;
+		memmove(&p->free.data[i], &p->free.data[i + 1],
+			(p->free.len - i - 1) * sizeof(p->free.data[0]));
+		p->free.len--;
+	}
+}
+
+static bool add_segment(struct unwind_pool *p)
+{
+	DECLARE_LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+	uint32_t index = p->nsegments;
+	if (index >= SEGMENTS_LIMIT)
+		return false;
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_words", 4, sizeof(struct unwind_words),
+				UNWIND_SEGMENT_WORDS / UNWIND_WORDS, &opts);
+	if (fd < 0)
+		return false;
+	void *words = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	bool installed = words != MAP_FAILED && !bpf_map_update_elem(p->map, &index, &fd, BPF_ANY);
+	close(fd); /* the array and the mapping keep it */
+	if (!installed) {
+		if (words != MAP_FAILED)
+			munmap(words, SEGMENT_BYTES);
+		return false;
+	}
+	p->segments[p->nsegments++] = words;
+	add_range(p, (struct pool_range){index * UNWIND_SEGMENT_WORDS, UNWIND_SEGMENT_WORDS});
+	return true;
+}
+
+static bool take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
+{
+	for (size_t i = 0; i < p->free.len; i++) {
+		struct pool_range *r = &p->free.data[i];
+		if (r->len < len)
+			continue;
+		*ret_at = r->at;
+		r->at += len;
+		r->len -= len;
+		if (!r->len) {
+			memmove(r, r + 1, (p->free.len - i - 1) * sizeof(*r));
+			p->free.len--;
+		}
+		return true;
+	}
+	return false;
+}
+
+bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at)
+{
+	uint32_t need = rounded(len), at;
+	if (len > SEGMENTS_LIMIT * UNWIND_SEGMENT_WORDS)
+		return false;
+	while (!take(p, need, &at)) {
+		if (!add_segment(p))
+			return false;
+	}
+	*ret_at = at;
+	p->used_words += need;
+	while (len) {
+		uint32_t *segment = p->segments[at / UNWIND_SEGMENT_WORDS];
+		uint32_t from = at % UNWIND_SEGMENT_WORDS;
+		uint32_t n = UNWIND_SEGMENT_WORDS - from < len ? UNWIND_SEGMENT_WORDS - from : len;
+		memcpy(segment + from, words, n * sizeof(*words));
+		words += n;
+		at += n;
+		len -= n;
+	}
+	return true;
+}
+
+void unwind_pool_give(struct unwind_pool *p, uint32_t at, uint32_t len)
+{
+	add_range(p, (struct pool_range){at, rounded(len)});
+	p->used_words -= rounded(len);
+}

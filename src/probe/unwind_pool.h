@@ -1,0 +1,31 @@
+/* unwind_pool.h - the words of all unwind tables, as BPF sees them: a flat memory made of
+ * mapped segments, of which parts are taken and given back. Not thread-safe. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "wire/unwind.h"
+
+struct pool_range {
+	uint32_t at; /* in words */
+	uint32_t len;
+};
+
+struct unwind_pool {
+	int map; /* the array of segments; not owned */
+	uint32_t *segments[UNWIND_SEGMENTS_MAX];
+	uint32_t nsegments;
+	VEC(struct pool_range) free; /* by place; no two touch */
+	uint64_t used_words;
+};
+
+void unwind_pool_init(struct unwind_pool *p, int map);
+void unwind_pool_free(struct unwind_pool *p);
+
+/* Copies words into the pool; *ret_at is a multiple of UNWIND_RULE_WORDS. False when there is
+ * no room, or no memory for another segment. */
+bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at);
+/* Gives words back that nobody reads any more. */
+void unwind_pool_give(struct unwind_pool *p, uint32_t at, uint32_t len);

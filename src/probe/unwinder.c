@@ -1,0 +1,347 @@
+/* unwinder.c - the thread that reads what processes have mapped and publishes it to BPF.
+ *
+ * Order: a process is published first, with a number for each file's table; then the files'
+ * rules are compiled and appear under their numbers. Mappings that BPF may still be searching
+ * are deleted a second after they were replaced. */
+#include "probe/unwinder.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/map64.h"
+#include "probe/unwind_files.h"
+#include "symbolize/proc_maps.h"
+
+#define GRACE_NS  1000000000ULL
+#define TICK_MS	  250
+#define LOOKS_MAX 65536 /* processes that wait for the thread */
+
+/* One state of the mappings of a process; its forked children share it. */
+struct mapping_set {
+	uint32_t owner;
+	uint32_t generation;
+	uint32_t blocks;
+	uint32_t refs;
+	uint64_t unused_ns; /* since when nobody refers to it */
+	VEC(struct unwind_file *) files;
+};
+
+struct unwinder {
+	struct unwinder_maps maps;
+	struct unwind_files *files; /* the thread's own */
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t wake;
+	pthread_cond_t idle;
+	VEC(pid_t) queue;
+	bool busy;
+	bool stop;
+	struct map64 sets_of; /* pid -> struct mapping_set * */
+	VEC(struct mapping_set *) sets;
+	uint32_t next_generation;
+	struct unwinder_stats stats;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- sets ---- */
+
+static void set_unref(struct mapping_set *s)
+{
+	if (!--s->refs)
+		s->unused_ns = now_ns();
+}
+
+/* With the lock held: the process has this set now, NULL = none. */
+static void assign(struct unwinder *u, pid_t pid, struct mapping_set *s)
+{
+	uint64_t before;
+	if (map64_get(&u->sets_of, (uint64_t)pid, &before))
+		set_unref((struct mapping_set *)before);
+	if (!s) {
+		map64_del(&u->sets_of, (uint64_t)pid);
+		return;
+	}
+	s->refs++;
+	map64_set(&u->sets_of, (uint64_t)pid, (uint64_t)s);
+}
+
+static void delete_blocks(struct unwinder *u, const struct mapping_set *s)
+{
+	struct unwind_block_key key = {.owner = s->owner, .generation = s->generation};
+	for (; key.block < s->blocks; key.block++)
+		bpf_map_delete_elem(u->maps.blocks, &key);
+}
+
+static void set_free(struct unwinder *u, struct mapping_set *s)
+{
+	for (size_t i = 0; i < s->files.len; i++)
+		unwind_file_unref(s->files.data[i]);
+	vec_free(&s->files);
+	delete_blocks(u, s);
+	free(s);
+}
+
+static void collect_garbage(struct unwinder *u)
+{
+	uint64_t now = now_ns();
+	pthread_mutex_lock(&u->lock);
+	for (size_t i = u->sets.len; i-- > 0;) {
+		struct mapping_set *s = u->sets.data[i];
+		if (s->refs || now - s->unused_ns < GRACE_NS)
+			continue;
+		u->sets.data[i] = u->sets.data[--u->sets.len];
+		set_free(u, s);
+	}
+	pthread_mutex_unlock(&u->lock);
+}
+
+/* ---- publishing ---- */
+
+struct publication {
+	struct unwinder *u;
+	pid_t pid;
+	struct mapping_set *set;
+	struct unwind_process process;
+	struct unwind_block block; /* being filled */
+	bool failed;
+};
+
+static void write_block(struct publication *p)
+{
+	struct unwind_block_key key = {
+		.owner = p->set->owner, .generation = p->set->generation, .block = p->set->blocks};
+	if (bpf_map_update_elem(p->u->maps.blocks, &key, &p->block, BPF_ANY)) {
+		p->failed = true;
+		return;
+	}
+	p->set->blocks++;
+	memset(&p->block, 0, sizeof(p->block));
+}
+
+static void add_mapping(struct publication *p, const struct unwind_mapping *m)
+{
+	p->block.m[p->process.mappings++ % UNWIND_BLOCK_MAPPINGS] = *m;
+	if (p->process.mappings % UNWIND_BLOCK_MAPPINGS == 0)
+		write_block(p);
+}
+
+static void add_python(struct publication *p, const struct unwind_python *py, uint64_t bias)
+{
+	p->process.python = 1;
+	p->process.py_runtime = py->runtime + bias;
+	p->process.py_frames = py->frames;
+	p->process.py_layout = py->layout;
+	for (int i = 0; i < PY_EVAL_RANGES && py->eval[i][1]; i++) {
+		p->process.eval[i][0] = py->eval[i][0] + bias;
+		p->process.eval[i][1] = py->eval[i][1] + bias;
+	}
+}
+
+static void publish_map(struct publication *p, const struct proc_map *m)
+{
+	struct unwind_mapping mapping = {
+		.start = m->start, .end = m->end, .table = MAPPING_NO_RULES};
+	struct unwind_file *f = NULL;
+	uint64_t bias = 0;
+	if (m->inode || !strcmp(m->path, "[vdso]"))
+		f = unwind_files_get(p->u->files, p->pid, m);
+	if (f && unwind_file_bias(f, m, &bias)) {
+		const struct unwind_python *py = unwind_file_python(f);
+		mapping.bias = bias;
+		mapping.table = unwind_file_table(f);
+		if (py && !p->process.python)
+			add_python(p, py, bias);
+	}
+	if (f)
+		*vec_push(&p->set->files) = f;
+	add_mapping(p, &mapping);
+}
+
+static void give_up(struct publication *p)
+{
+	for (size_t i = 0; i < p->set->files.len; i++)
+		unwind_file_unref(p->set->files.data[i]);
+	vec_free(&p->set->files);
+	delete_blocks(p->u, p->set);
+	free(p->set);
+}
+
+static void publish(struct unwinder *u, pid_t pid)
+{
+	proc_maps_t maps = {0};
+	struct err e;
+	if (proc_maps_read("/proc", pid, &maps, &e))
+		return; /* it has ended */
+	struct publication p = {.u = u, .pid = pid, .set = xcalloc(1, sizeof(*p.set))};
+	p.set->owner = p.process.owner = (uint32_t)pid;
+	p.set->generation = p.process.generation = ++u->next_generation;
+	for (size_t i = 0; i < maps.len; i++) {
+		if (maps.data[i].executable && !p.failed)
+			publish_map(&p, &maps.data[i]);
+	}
+	proc_maps_free(&maps);
+	if (p.process.mappings % UNWIND_BLOCK_MAPPINGS)
+		write_block(&p);
+	uint32_t key = (uint32_t)pid;
+	if (p.failed || !p.process.mappings ||
+	    bpf_map_update_elem(u->maps.processes, &key, &p.process, BPF_ANY)) {
+		give_up(&p);
+		return;
+	}
+	pthread_mutex_lock(&u->lock);
+	*vec_push(&u->sets) = p.set;
+	assign(u, pid, p.set);
+	pthread_mutex_unlock(&u->lock);
+	unwind_files_load(u->files);
+}
+
+/* ---- the thread ---- */
+
+/* With the lock held: until there is a process to look at, or a tick; 0 = none. */
+static pid_t next_look(struct unwinder *u)
+{
+	if (!u->queue.len) {
+		struct timespec until;
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += TICK_MS * 1000000L;
+		if (until.tv_nsec >= 1000000000L) {
+			until.tv_nsec -= 1000000000L;
+			until.tv_sec++;
+		}
+		pthread_cond_clockwait(&u->wake, &u->lock, CLOCK_MONOTONIC, &until);
+	}
+	if (!u->queue.len)
+		return 0;
+	pid_t pid = u->queue.data[0];
+	u->queue.len--;
+	memmove(u->queue.data, u->queue.data + 1, u->queue.len * sizeof(pid));
+	return pid;
+}
+
+static void *work(void *arg)
+{
+	struct unwinder *u = arg;
+	pthread_mutex_lock(&u->lock);
+	while (!u->stop) {
+		pid_t pid = next_look(u);
+		u->busy = pid != 0;
+		pthread_mutex_unlock(&u->lock);
+		if (pid)
+			publish(u, pid);
+		collect_garbage(u);
+		pthread_mutex_lock(&u->lock);
+		u->busy = false;
+		unwind_files_stats(u->files, &u->stats);
+		if (!u->queue.len)
+			pthread_cond_broadcast(&u->idle);
+	}
+	pthread_mutex_unlock(&u->lock);
+	return NULL;
+}
+
+/* ---- the interface ---- */
+
+int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, struct err *e)
+{
+	struct unwinder *u = xcalloc(1, sizeof(*u));
+	u->maps = *maps;
+	u->files = unwind_files_new(maps);
+	pthread_mutex_init(&u->lock, NULL);
+	pthread_cond_init(&u->wake, NULL);
+	pthread_cond_init(&u->idle, NULL);
+	int rc = pthread_create(&u->thread, NULL, work, u);
+	if (rc) {
+		unwind_files_free(u->files);
+		free(u);
+		return err_set(e, rc, "cannot start a thread: %s", strerror(rc));
+	}
+	*ret = u;
+	return 0;
+}
+
+void unwinder_stop(struct unwinder *u)
+{
+	if (!u)
+		return;
+	pthread_mutex_lock(&u->lock);
+	u->stop = true;
+	pthread_cond_signal(&u->wake);
+	pthread_mutex_unlock(&u->lock);
+	unwind_files_interrupt(u->files);
+	pthread_join(u->thread, NULL);
+	for (size_t i = 0; i < u->sets.len; i++)
+		set_free(u, u->sets.data[i]);
+	vec_free(&u->sets);
+	vec_free(&u->queue);
+	map64_free(&u->sets_of);
+	unwind_files_free(u->files);
+	pthread_mutex_destroy(&u->lock);
+	pthread_cond_destroy(&u->wake);
+	pthread_cond_destroy(&u->idle);
+	free(u);
+}
+
+void unwinder_look(struct unwinder *u, pid_t pid)
+{
+	pthread_mutex_lock(&u->lock);
+	bool waits = u->queue.len >= LOOKS_MAX;
+	for (size_t i = 0; i < u->queue.len && !waits; i++)
+		waits = u->queue.data[i] == pid;
+	if (!waits)
+		*vec_push(&u->queue) = pid;
+	pthread_cond_signal(&u->wake);
+	pthread_mutex_unlock(&u->lock);
+}
+
+void unwinder_forked(struct unwinder *u, pid_t parent, pid_t child)
+{
+	uint64_t set;
+	pthread_mutex_lock(&u->lock);
+	if (map64_get(&u->sets_of, (uint64_t)parent, &set))
+		assign(u, child, (struct mapping_set *)set);
+	pthread_mutex_unlock(&u->lock);
+}
+
+void unwinder_exited(struct unwinder *u, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	pthread_mutex_lock(&u->lock);
+	assign(u, pid, NULL);
+	for (size_t i = 0; i < u->queue.len; i++) {
+		if (u->queue.data[i] == pid)
+			u->queue.data[i] = 0; /* nothing to look at */
+	}
+	pthread_mutex_unlock(&u->lock);
+	bpf_map_delete_elem(u->maps.processes, &key);
+}
+
+bool unwinder_settle(struct unwinder *u, unsigned timeout_ms)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += timeout_ms / 1000;
+	pthread_mutex_lock(&u->lock);
+	int rc = 0;
+	while ((u->queue.len || u->busy) && !rc)
+		rc = pthread_cond_clockwait(&u->idle, &u->lock, CLOCK_MONOTONIC, &until);
+	pthread_mutex_unlock(&u->lock);
+	return !rc;
+}
+
+void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret)
+{
+	pthread_mutex_lock(&u->lock);
+	*ret = u->stats;
+	pthread_mutex_unlock(&u->lock);
+}

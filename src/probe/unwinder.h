@@ -1,0 +1,48 @@
+/* unwinder.h - gives the BPF unwinder what it looks up: rules of files, mappings and
+ * interpreters of processes. Internal to src/probe.
+ *
+ * Files are compiled and processes published by a thread of its own: a stack of a process or
+ * a file that is not ready yet is cut there, and says so. Every function may be called from
+ * any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* Descriptors of the BPF maps of bpf/stack.h and bpf/python.h; not owned. */
+struct unwinder_maps {
+	int pool;
+	int tables;
+	int processes;
+	int blocks;
+	int py_frames;
+	int py_layouts;
+};
+
+struct unwinder_stats {
+	uint64_t files;	      /* whose rules are there */
+	uint64_t cached;      /* of these: found in the cache on disk */
+	uint64_t without;     /* files that have no rules */
+	uint64_t refused;     /* that could not be read, or did not fit */
+	uint64_t words_bytes; /* of rules in the kernel */
+	uint64_t build_ns;    /* reading and compiling them took so long */
+};
+
+struct unwinder;
+
+int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, struct err *e);
+void unwinder_stop(struct unwinder *u);
+
+/* The process has new mappings: they are read and published soon. */
+void unwinder_look(struct unwinder *u, pid_t pid);
+/* A child that has its parent's mappings (BPF has published them for it). */
+void unwinder_forked(struct unwinder *u, pid_t parent, pid_t child);
+void unwinder_exited(struct unwinder *u, pid_t pid);
+
+/* Waits until nothing is left to be read; false when that takes longer than timeout_ms. */
+bool unwinder_settle(struct unwinder *u, unsigned timeout_ms);
+
+void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret);
