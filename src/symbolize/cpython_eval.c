@@ -10,13 +10,16 @@
 #include "symbolize/cpython_frames.h"
 
 #include <capstone/capstone.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "symbolize/eh_frame.h"
 
 #define LOOP	   "_PyEval_EvalFrameDefault"
 #define TAIL_CALLS "_TAIL_CALL_"
-#define MAX_BYTES  (1u << 20) /* of a function; the longest known has 56 KiB */
+#define MAX_BYTES  (1u << 18) /* of a function; the longest known has 56 KiB */
+#define MAX_JUMPS  4096	      /* out of it */
+#define MAX_PARTS  64	      /* that it jumps to; bounds the work on hostile files */
 
 struct ranges {
 	uint64_t (*at)[2];
@@ -108,6 +111,22 @@ static const struct cfi_fde *fde_at(const struct cfi *c, uint64_t address)
 	return NULL;
 }
 
+/* The entries of a procedure linkage table share one call frame information. */
+static bool in_plt(const struct elf_file *f, uint64_t address)
+{
+	static const char *const names[] = {".plt", ".plt.sec", ".plt.got"};
+	const uint8_t *data;
+	uint64_t start;
+	size_t len;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (elf_file_section(f, names[i], &data, &len, &start) && address >= start &&
+		    address - start < len)
+			return true;
+	}
+	return false;
+}
+
 /* Whether code jumps into a function elsewhere than to its first byte. */
 static bool jumps_into(const struct elf_file *f, const struct cfi_fde *from, uint64_t start,
 		       uint64_t end)
@@ -122,26 +141,62 @@ static bool jumps_into(const struct elf_file *f, const struct cfi_fde *from, uin
 	return found;
 }
 
+static int by_target(const void *a, const void *b)
+{
+	const struct jump *x = a, *y = b;
+
+	return x->target < y->target ? -1 : x->target > y->target;
+}
+
+/* Takes together the jumps to one place. */
+static void merge_jumps(jumps_t *jumps)
+{
+	size_t n = 0;
+
+	if (jumps->len)
+		qsort(jumps->data, jumps->len, sizeof(jumps->data[0]), by_target);
+	for (size_t i = 0; i < jumps->len; i++) {
+		const struct jump *j = &jumps->data[i];
+
+		if (n && jumps->data[n - 1].target == j->target)
+			jumps->data[n - 1].conditional |= j->conditional;
+		else
+			jumps->data[n++] = *j;
+	}
+	jumps->len = n < MAX_JUMPS ? n : MAX_JUMPS;
+}
+
+static void add_parts(const struct elf_file *f, const struct cfi *cfi, const jumps_t *jumps,
+		      uint64_t start, uint64_t end, struct ranges *r)
+{
+	size_t checked = 0;
+
+	for (size_t i = 0; i < jumps->len && checked < MAX_PARTS; i++) {
+		const struct jump *j = &jumps->data[i];
+		const struct cfi_fde *part = fde_at(cfi, j->target);
+
+		if (!part || (part->start < end && part->end > start) || in_plt(f, j->target))
+			continue;
+		if (j->conditional || j->target > part->start)
+			add_range(r, part->start, part->end);
+		else if (++checked && jumps_into(f, part, start, end))
+			add_range(r, part->start, part->end);
+	}
+}
+
 static void add_jumped(const struct elf_file *f, uint64_t start, uint64_t end, struct ranges *r)
 {
 	struct cfi_section s = {.eh = true};
 	struct cfi cfi = {0};
 	jumps_t jumps = {0};
 
-	if (!elf_file_section(f, ".eh_frame", &s.data, &s.len, &s.address) ||
-	    !jumps_out(f, start, end, &jumps))
-		return;
-	if (jumps.len)
+	if (elf_file_section(f, ".eh_frame", &s.data, &s.len, &s.address) &&
+	    jumps_out(f, start, end, &jumps) && jumps.len) {
+		merge_jumps(&jumps);
 		cfi_scan(&cfi, &s);
-	for (size_t i = 0; i < jumps.len && r->n < r->max; i++) {
-		const struct jump *j = &jumps.data[i];
-		const struct cfi_fde *part = fde_at(&cfi, j->target);
-
-		if (part && (part->start >= end || part->end <= start) &&
-		    (j->conditional || j->target > part->start || jumps_into(f, part, start, end)))
-			add_range(r, part->start, part->end);
+		add_parts(f, &cfi, &jumps, start, end, r);
+		cfi_free(&cfi);
 	}
-	cfi_free(&cfi);
 	vec_free(&jumps);
 }
 
