@@ -65,16 +65,15 @@ uint32_t flame_other_frame(struct flame_job *job, const char *fmt, ...)
 
 /* ---- times ---- */
 
-static uint64_t meta_number(const struct rec_tables *t, const char *key)
+uint64_t flame_meta_number(const struct rec_tables *t, const char *key)
 {
 	const char *text = rec_meta(t, key);
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* Where the recording says no start (eacgm was killed early): when its first process began. */
-static uint64_t start_of(const struct rec_tables *t)
+uint64_t flame_start_ns(const struct rec_tables *t)
 {
-	uint64_t start = meta_number(t, "start_monotonic_ns");
+	uint64_t start = flame_meta_number(t, "start_monotonic_ns");
 	for (size_t i = 0; i < t->processes.len; i++)
 		if (!start && t->processes.data[i].start_ns)
 			start = t->processes.data[i].start_ns;
@@ -83,14 +82,15 @@ static uint64_t start_of(const struct rec_tables *t)
 
 static void set_times(struct flame_job *job)
 {
-	uint64_t start = start_of(job->t), end = meta_number(job->t, "end_monotonic_ns");
+	uint64_t start = flame_start_ns(job->t),
+		 end = flame_meta_number(job->t, "end_monotonic_ns");
 	const struct flame_options *o = job->o;
 	job->from_ns = o->from_ns ? start + o->from_ns : 0;
 	job->to_ns = o->to_ns ? start + o->to_ns : UINT64_MAX;
 	job->at_ns = start + o->at_ns;
 	if (job->which)
 		return;
-	job->tree->start_realtime_ns = meta_number(job->t, "start_realtime_ns") + o->from_ns;
+	job->tree->start_realtime_ns = flame_meta_number(job->t, "start_realtime_ns") + o->from_ns;
 	job->tree->duration_ns = end > start ? end - start : 0;
 	if (o->to_ns && o->to_ns < job->tree->duration_ns)
 		job->tree->duration_ns = o->to_ns;

@@ -33,6 +33,12 @@ struct flame_job {
 
 /* ---- flame.c ---- */
 
+/* A meta value as a number, 0 when it is absent. */
+uint64_t flame_meta_number(const struct rec_tables *t, const char *key);
+
+/* When the recording began; where it does not say (it was cut early): its first process. */
+uint64_t flame_start_ns(const struct rec_tables *t);
+
 /* Adds to the weight of a row. Threads and processes that are not asked for are left out. */
 void flame_add(struct flame_job *job, struct flame_row row);
 

@@ -26,8 +26,6 @@ static void take_sample(struct flame_job *job, const struct m_sample *s)
 		return;
 	if (s->kind == SAMPLE_OFFCPU)
 		reason_leaves(job, s, row.leaf);
-	else if (!job->tree->period_ns || s->weight_ns < job->tree->period_ns)
-		job->tree->period_ns = s->weight_ns;
 	flame_add(job, row);
 }
 
@@ -51,10 +49,13 @@ int flame_samples(struct flame_job *job, struct err *e)
 	}
 	m_samples_free(&samples);
 	job->tree->unit = "ns";
+	uint64_t hz = flame_meta_number(job->t, "sample_hz");
+	if (!off && hz)
+		job->tree->period_ns = 1000000000 / hz;
 	if (!of_kind)
 		return err_set(e, ENODATA,
-			       off ? "the recording has no waits: record with '--offcpu'"
+			       off ? "the recording has no waits: record with '--profile offcpu'"
 				   : "the recording has no CPU samples: record with "
-				     "'--profile'");
+				     "'--profile cpu'");
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <linux/types.h>
 
 #include "analyze/flame.h"
+#include "analyze/profile.h"
 #include "export/flame.h"
 #include "recording/recording.h"
 #include "wire/event.h"
@@ -45,6 +46,7 @@ static void world_begin(struct world *x)
 	rec_put_meta(x->w, "start_monotonic_ns", "100000000000");
 	rec_put_meta(x->w, "end_monotonic_ns", "110000000000");
 	rec_put_meta(x->w, "command", "/usr/bin/python3");
+	rec_put_meta(x->w, "sample_hz", "1000");
 	uint32_t python = rec_string_z(x->w, "python3"), main = rec_string_z(x->w, "main");
 	rec_put_process(x->w, &(struct m_process){10, 1, python, 0, T0, 0, 0, 0});
 	rec_put_process(x->w, &(struct m_process){20, 1, python, 0, T0, T0 + 9 * S, 0, 1});
@@ -266,7 +268,7 @@ static void test_cpu(void **state)
 	assert_string_equal(t.title, "CPU time of python3");
 	assert_string_equal(t.unit, "ns");
 	assert_string_equal(t.type, "cpu");
-	assert_int_equal(t.period_ns, 900);
+	assert_int_equal(t.period_ns, 1000000);
 	assert_int_equal(t.duration_ns, 10 * S);
 	const struct calltree_frame *f = frame_named(&t, "f (train.py:10)");
 	assert_int_equal(f->kind, CALLTREE_PYTHON);
@@ -337,7 +339,7 @@ static void test_processes(void **state)
 	expect(&x, (struct flame_options){.threads = true},
 	       "python3 (10);main;main 5\npython3 (20);main;main 6\n");
 	expect(&x, (struct flame_options){.pid = 20}, "main 6\n");
-	expect_none(&x, (struct flame_options){.kind = FLAME_OFFCPU}, "--offcpu");
+	expect_none(&x, (struct flame_options){.kind = FLAME_OFFCPU}, "--profile offcpu");
 	expect_none(&x, (struct flame_options){.kind = FLAME_GPU}, "layer cuda");
 	expect_none(&x, (struct flame_options){.kind = FLAME_GPU_ALLOC}, "layer cuda");
 	expect_none(&x, (struct flame_options){.kind = FLAME_GPU_INUSE}, "in use");
@@ -686,6 +688,78 @@ static void test_diff(void **state)
 	world_end(&b);
 }
 
+/* ---- the report's sums ---- */
+
+static void expect_function(const struct profile *p, size_t i, const char *name, uint64_t self_ns,
+			    uint64_t total_ns)
+{
+	assert_true(i < p->functions.len);
+	assert_string_equal(p->functions.data[i].name, name);
+	assert_int_equal(p->functions.data[i].self_ns, self_ns);
+	assert_int_equal(p->functions.data[i].total_ns, total_ns);
+}
+
+static void test_profile(void **state)
+{
+	(void)state;
+	struct world x;
+	struct profile p;
+	world_begin(&x);
+	uint32_t once = put_stack(x.w, "n:_start p:f@1 n:mm");
+	uint32_t twice = put_stack(x.w, "n:_start p:f@1 p:g@1 p:f@2"); /* f is on it twice */
+	uint32_t cut = put_stack(x.w, "c:no_rules n:mm");
+	put_sample(&x, 0, 1 * S, 100, once);
+	put_sample(&x, 0, 2 * S, 100, once);
+	put_sample(&x, 0, 3 * S, 30, twice);
+	put_sample(&x, 2, 4 * S, 5, cut);
+	put_sample(&x, 2, 5 * S, 6, 0);
+	struct m_sample wait = {.time_ns = T0 + S, .weight_ns = 70, .kind = SAMPLE_OFFCPU};
+	wait.reason = WAIT_GIL;
+	rec_put_sample(x.w, &wait);
+	rec_put_sample(x.w, &wait);
+	wait.reason = WAIT_DISK;
+	wait.weight_ns = 1000;
+	rec_put_sample(x.w, &wait);
+	world_read(&x);
+	profile_make(&p, x.r, &(struct profile_options){0});
+	assert_int_equal(p.samples, 5);
+	assert_int_equal(p.total_ns, 241);
+	assert_int_equal(p.period_ns, 1000000);
+	assert_int_equal(p.whole, 3);
+	assert_int_equal(p.ends.len, 2);
+	assert_string_equal(p.ends.data[0].reason, "no_rules");
+	assert_int_equal(p.ends.data[0].samples, 1);
+	assert_string_equal(p.ends.data[1].reason, "not_taken");
+	assert_int_equal(p.functions.len, 4);
+	expect_function(&p, 0, "mm", 205, 205);
+	expect_function(&p, 1, "f (train.py)", 30, 230);
+	expect_function(&p, 2, "_start", 0, 230);
+	expect_function(&p, 3, "g (train.py)", 0, 30);
+	assert_int_equal(p.functions.data[1].kind, CALLTREE_PYTHON);
+	assert_string_equal(p.functions.data[1].file, "/job/train.py");
+	assert_string_equal(p.functions.data[0].library, "/usr/lib/libx.so");
+	assert_int_equal(p.waits, 3);
+	assert_int_equal(p.waited_ns, 1140);
+	assert_int_equal(p.reasons.len, 2);
+	assert_string_equal(p.reasons.data[0].reason, "disk");
+	assert_string_equal(p.reasons.data[1].reason, "gil");
+	assert_int_equal(p.reasons.data[1].waits, 2);
+	assert_int_equal(p.reasons.data[1].total_ns, 140);
+	profile_free(&p);
+	/* Of one process; of a span of time. */
+	profile_make(&p, x.r, &(struct profile_options){.pid = 20});
+	assert_int_equal(p.samples, 2);
+	assert_int_equal(p.total_ns, 11);
+	assert_int_equal(p.waits, 0);
+	profile_free(&p);
+	profile_make(&p, x.r,
+		     &(struct profile_options){.from_ns = T0 + 2 * S, .to_ns = T0 + 4 * S});
+	assert_int_equal(p.samples, 2);
+	assert_int_equal(p.total_ns, 130);
+	profile_free(&p);
+	world_end(&x);
+}
+
 static void test_kinds(void **state)
 {
 	(void)state;
@@ -704,7 +778,8 @@ int main(void)
 		cmocka_unit_test(test_gpu_unmatched), cmocka_unit_test(test_gpu_graphs_and_copies),
 		cmocka_unit_test(test_gpu_captured),  cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_levels), cmocka_unit_test(test_memory_virtual),
-		cmocka_unit_test(test_diff),	      cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_diff),	      cmocka_unit_test(test_profile),
+		cmocka_unit_test(test_kinds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
