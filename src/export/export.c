@@ -77,6 +77,22 @@ static int counter_blocks(struct export_run *x, struct err *e)
 	return rc;
 }
 
+static int sample_blocks(struct export_run *x, struct err *e)
+{
+	struct m_samples samples = {0};
+	int rc = 0;
+	for (size_t i = 0; !rc && i < rec_sample_blocks(x->reader); i++) {
+		errno = 0;
+		if (rec_read_samples(x->reader, i, &samples, NULL) < 0)
+			x->skipped++;
+		else
+			x->format->samples(x->sink, samples.rows, samples.len);
+		rc = block_done(x, e);
+	}
+	m_samples_free(&samples);
+	return rc;
+}
+
 static int write_rows(struct export_run *x, struct err *e)
 {
 	int rc = 0;
@@ -89,6 +105,8 @@ static int write_rows(struct export_run *x, struct err *e)
 		nest_finish(x->nest, emit_span, x);
 	if (!rc)
 		rc = counter_blocks(x, e);
+	if (!rc && x->format->samples)
+		rc = sample_blocks(x, e);
 	return rc;
 }
 
@@ -101,7 +119,8 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 		return rc;
 	struct export_run x = {
 		.reader = r, .format = format, .options = options, .output = &output};
-	x.total = rec_call_blocks(r) * (format->span ? 2 : 1) + rec_counter_blocks(r);
+	x.total = rec_call_blocks(r) * (format->span ? 2 : 1) + rec_counter_blocks(r) +
+		  (format->samples ? rec_sample_blocks(r) : 0);
 	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
 	x.sink = format->open(output.stream, rec_tables(r));
 	rc = write_rows(&x, e);

@@ -14,8 +14,8 @@
 #include "base/utf8.h"
 #include "export/call_view.h"
 #include "export/launches.h"
+#include "export/perfetto_impl.h"
 #include "export/sink.h"
-#include "perfetto.pb-c.h"
 
 #define SEQUENCE	    1
 #define STATE_CLEARED	    1
@@ -26,6 +26,7 @@
 #define TRACK_COUNTER(k)    (3ULL << 40 | (k))
 #define TRACK_LANE(k)	    (4ULL << 40 | (k))
 #define TRACK_ENTITY(k)	    (5ULL << 40 | (k))
+#define TRACK_WAIT(index)   (6ULL << 40 | (index))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
 
 /* What has been interned already, as one bit per number. */
@@ -50,6 +51,7 @@ struct sink {
 	struct map64 with_process;
 	struct launch_probes launches;
 	struct lanes lanes;
+	struct perfetto_stacks *stacks;
 	VEC(uint64_t) flows; /* of the event that is being written */
 	struct buf packed;
 	VEC(char *) texts; /* strings made for the packet that is being written */
@@ -58,18 +60,6 @@ struct sink {
 	Eacgm__DebugAnnotation *annotation_list[MAX_ANNOTATIONS];
 	size_t annotations_len;
 };
-
-static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
-{
-	struct sink *s = xcalloc(1, sizeof(*s));
-	s->out = out;
-	s->t = t;
-	launch_probes_make(&s->launches, t);
-	for (int i = 0; i < SEEN_KINDS; i++)
-		s->seen[i] = xcalloc(
-			(i == SEEN_CODE ? t->codes.len : strtab_len(&t->strings)) / 8 + 1, 1);
-	return s;
-}
 
 /* ---- packets ---- */
 
@@ -94,6 +84,24 @@ static void packet_write(struct sink *s, Eacgm__TracePacket *p)
 	for (size_t i = 0; i < s->texts.len; i++)
 		free(s->texts.data[i]);
 	s->texts.len = 0;
+}
+
+static void put_packet(void *ctx, Eacgm__TracePacket *p)
+{
+	packet_write(ctx, p);
+}
+
+static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
+{
+	struct sink *s = xcalloc(1, sizeof(*s));
+	s->out = out;
+	s->t = t;
+	s->stacks = perfetto_stacks_new(t, put_packet, s);
+	launch_probes_make(&s->launches, t);
+	for (int i = 0; i < SEEN_KINDS; i++)
+		s->seen[i] = xcalloc(
+			(i == SEEN_CODE ? t->codes.len : strtab_len(&t->strings)) / 8 + 1, 1);
+	return s;
 }
 
 /* A string as protobuf wants it, good until the packet is written. */
@@ -328,6 +336,9 @@ static void perfetto_span(struct sink *s, const struct span *span)
 	const struct m_call *c = span->call;
 	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
 	uint64_t category;
+	/* First: it may write packets, which ends the strings made for this one. */
+	event.callstack_iid = span->kind == SPAN_END ? 0 : perfetto_stack(s->stacks, c->stack);
+	event.has_callstack_iid = event.callstack_iid != 0;
 	interned_clear(&s->interned);
 	s->annotations_len = 0;
 	event.type = types[span->kind];
@@ -510,6 +521,11 @@ static void perfetto_counters(struct sink *s, const struct m_counter *rows, size
 	}
 }
 
+static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, size_t n)
+{
+	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
+}
+
 /* ---- the head ---- */
 
 static void clock_packet(struct sink *s)
@@ -532,6 +548,12 @@ static void clock_packet(struct sink *s)
 	snapshot.n_clocks = times[0] && times[1] ? 2 : 1;
 	snapshot.has_primary_trace_clock = 1;
 	snapshot.primary_trace_clock = EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC;
+	Eacgm__PerfSampleDefaults samples = EACGM__PERF_SAMPLE_DEFAULTS__INIT;
+	Eacgm__Timebase timebase = EACGM__TIMEBASE__INIT;
+	timebase.has_counter = 1;
+	timebase.counter = EACGM__TIMEBASE__COUNTER__SW_CPU_CLOCK;
+	samples.timebase = &timebase;
+	defaults.perf_sample_defaults = s->t->samples ? &samples : NULL;
 	defaults.has_timestamp_clock_id = 1;
 	defaults.timestamp_clock_id = EACGM__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC;
 	p.clock_snapshot = &snapshot;
@@ -643,6 +665,7 @@ static void perfetto_close(struct sink *s)
 	map64_free(&s->with_process);
 	launch_probes_free(&s->launches);
 	lanes_free(&s->lanes);
+	perfetto_stacks_free(s->stacks);
 	vec_free(&s->flows);
 	buf_free(&s->packed);
 	vec_free(&s->texts);
@@ -656,5 +679,6 @@ const struct sink_format sink_perfetto = {
 	.tables = perfetto_tables,
 	.span = perfetto_span,
 	.counters = perfetto_counters,
+	.samples = perfetto_sample_rows,
 	.close = perfetto_close,
 };

@@ -36,6 +36,8 @@ struct sink_format {
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
 	void (*span)(struct sink *s, const struct span *span);
 	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
+	/* NULL where the format has no place for them. */
+	void (*samples)(struct sink *s, const struct m_sample *rows, size_t n);
 	void (*close)(struct sink *s); /* writes what ends the file, and frees */
 };
 
