@@ -1,0 +1,25 @@
+/* perfetto_impl.h - what the files of the Perfetto export share. Private to perfetto*.c. */
+#pragma once
+
+#include <stdint.h>
+
+#include "perfetto.pb-c.h"
+#include "recording/recording.h"
+
+/* Writes a packet; ctx is the sink. Strings of it may be freed afterwards. */
+typedef void perfetto_put_fn(void *ctx, Eacgm__TracePacket *p);
+
+/* Stacks that were written, and the threads' tracks of waiting. */
+struct perfetto_stacks;
+struct perfetto_stacks *perfetto_stacks_new(const struct rec_tables *t, perfetto_put_fn *put,
+					    void *ctx);
+void perfetto_stacks_free(struct perfetto_stacks *s);
+
+/* The number of a stack of the recording's table; its frames are written when it is first met.
+ * 0: there is none. */
+uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t stack);
+
+/* Samples on the CPU as such, times off the CPU as slices on tracks below the threads'. Tracks
+ * are those of thread 0; the others' follow. */
+void perfetto_samples(struct perfetto_stacks *s, const struct m_sample *rows, size_t n,
+		      uint64_t thread_track, uint64_t wait_track);
