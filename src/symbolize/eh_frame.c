@@ -642,7 +642,7 @@ static bool parse_fde(struct cfi *c, size_t cie_index, struct bytes b)
 {
 	const struct cfi_cie *cie = &c->cies.data[cie_index];
 	struct cfi_fde fde = {.cie = cie_index};
-	uint64_t len;
+	uint64_t len, program_len;
 
 	if (cie->broken)
 		return false;
@@ -651,10 +651,11 @@ static bool parse_fde(struct cfi *c, size_t cie_index, struct bytes b)
 	len = take_formatted(&b, cie->encoding & PE_FORMAT);
 	if (cie->augmented)
 		take(&b, take_uleb(&b));
-	if (!b.ok || __builtin_add_overflow(fde.start, len, &fde.end) || b.end - b.at > UINT32_MAX)
+	program_len = b.end - b.at;
+	if (!b.ok || __builtin_add_overflow(fde.start, len, &fde.end) || program_len > UINT32_MAX)
 		return false;
 	fde.program = b.at;
-	fde.program_len = b.end - b.at;
+	fde.program_len = program_len;
 	if (len)
 		*vec_push(&c->fdes) = fde;
 	return true;

@@ -28,6 +28,10 @@
 #define MAX_PAGES  65536       /* 4 GiB: x86-64's code models keep code within 2 */
 #define MAX_WORDS  (64u << 20) /* 256 MiB; the largest library measured has 1 M */
 
+/* A file may be made so that all its rules fall on one slot; half-full tables of real rules have
+ * runs of some twenty. */
+#define MAX_PROBES 128
+
 /* The last rule numbers are for rules that were stripped of r12 to r15. */
 #define FULL_RULES (UNWIND_MAX_RULES / 8 * 7)
 
@@ -71,14 +75,18 @@ static uint32_t rule_hash(const struct unwind_rule *r)
 	return (uint32_t)h;
 }
 
-/* The slot that holds a rule or is free for it. */
+/* The slot that holds a rule or is free for it; NULL where the search takes too long. */
 static uint32_t *rule_slot(const struct build *b, const struct unwind_rule *r)
 {
-	uint32_t i = rule_hash(r) & (b->nslots - 1);
+	uint32_t at = rule_hash(r);
 
-	while (b->slots[i] && memcmp(&b->rules.data[b->slots[i]], r, sizeof(*r)) != 0)
-		i = (i + 1) & (b->nslots - 1);
-	return &b->slots[i];
+	for (uint32_t i = 0; i < MAX_PROBES; i++) {
+		uint32_t *slot = &b->slots[(at + i) & (b->nslots - 1)];
+
+		if (!*slot || memcmp(&b->rules.data[*slot], r, sizeof(*r)) == 0)
+			return slot;
+	}
+	return NULL;
 }
 
 static void grow_slots(struct build *b)
@@ -86,41 +94,45 @@ static void grow_slots(struct build *b)
 	free(b->slots);
 	b->nslots = b->nslots ? b->nslots * 2 : 1024;
 	b->slots = xcalloc(b->nslots, sizeof(*b->slots));
-	for (uint32_t i = 1; i < b->rules.len; i++)
-		*rule_slot(b, &b->rules.data[i]) = i;
+	for (uint32_t i = 1; i < b->rules.len; i++) {
+		uint32_t *slot = rule_slot(b, &b->rules.data[i]);
+
+		if (slot)
+			*slot = i;
+	}
 }
 
-static uint32_t add_rule(struct build *b, const struct unwind_rule *r)
+/* The number of a rule, which gets one when there are fewer than limit; else 0. */
+static uint32_t rule_number_below(struct build *b, const struct unwind_rule *r, uint32_t limit)
 {
+	uint32_t *slot = rule_slot(b, r);
+
+	if (!slot || *slot)
+		return slot ? *slot : 0;
+	if (b->rules.len >= limit)
+		return 0;
+	*slot = b->rules.len;
 	*vec_push(&b->rules) = *r;
 	if (b->rules.len * 2 > b->nslots)
 		grow_slots(b);
-	else
-		*rule_slot(b, r) = b->rules.len - 1;
 	return b->rules.len - 1;
 }
 
 /* The number of a rule; of a lesser one when there are too many; 0 when there is no room. */
 static uint32_t rule_number(struct build *b, const struct unwind_rule *r)
 {
-	struct unwind_rule lesser;
-	uint32_t found = *rule_slot(b, r);
+	uint32_t found = rule_number_below(b, r, FULL_RULES);
+	struct unwind_rule lesser = *r;
 
 	if (found)
 		return found;
-	if (b->rules.len < FULL_RULES)
-		return add_rule(b, r);
-	lesser = *r;
 	for (size_t i = CFI_R12; i <= CFI_R15; i++) {
 		lesser.saved[i] = UNWIND_LOST;
 		lesser.by_base &= ~(1u << i);
 	}
 	if (!lesser.by_base)
 		lesser.base = 0;
-	found = *rule_slot(b, &lesser);
-	if (found)
-		return found;
-	return b->rules.len < UNWIND_MAX_RULES ? add_rule(b, &lesser) : 0;
+	return rule_number_below(b, &lesser, UNWIND_MAX_RULES);
 }
 
 /* No offset of a word on the stack is odd, so that the two marks cannot be mistaken. */

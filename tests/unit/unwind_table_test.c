@@ -210,7 +210,7 @@ struct example {
 	{                                                                                          \
 		1, 1, 1, 1, 1, 1                                                                   \
 	}
-#define REG_RULE(r, o) .cfa = CFA_REG, .reg = r, .offset = o, .ra = -8
+#define REG_RULE(r, o) .cfa = CFA_REG, .reg = (r), .offset = (o), .ra = -8
 
 static const struct example examples[] = {
 	{"nothing more", CODE(""), {REG_RULE(7, 8), .saved = ALL_SAME}},
