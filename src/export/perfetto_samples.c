@@ -21,6 +21,9 @@ struct perfetto_stacks {
 	void *ctx;
 	/* One bit per number: what is written already. */
 	uint8_t *stacks, *frames, *names, *paths, *sources, *build_ids, *waits;
+	struct wait {
+		uint64_t start_ns, end_ns;
+	} * last_wait;	       /* by thread: the last that was written */
 	struct map64 mappings; /* path << 32 | build id -> number */
 	struct buf scratch;
 };
@@ -41,6 +44,7 @@ struct perfetto_stacks *perfetto_stacks_new(const struct rec_tables *t, perfetto
 	s->stacks = bits(t->stacks.len);
 	s->frames = bits(t->frames.len);
 	s->waits = bits(t->threads.len);
+	s->last_wait = xcalloc(t->threads.len + 1, sizeof(*s->last_wait));
 	s->names = bits(strings);
 	s->paths = bits(strings);
 	s->sources = bits(strings);
@@ -53,6 +57,7 @@ void perfetto_stacks_free(struct perfetto_stacks *s)
 	free(s->stacks);
 	free(s->frames);
 	free(s->waits);
+	free(s->last_wait);
 	free(s->names);
 	free(s->paths);
 	free(s->sources);
@@ -278,14 +283,28 @@ static void put_edge(struct perfetto_stacks *s, Eacgm__TrackEvent *event, uint64
 	s->put(s->ctx, &p);
 }
 
-/* One time off the CPU: from weight_ns before it ended until then. */
+/* When the wait of a row began: weight_ns before it ended, but not within the one before, since
+ * slices of a track may not overlap. Rows come nearly in order: one that ended before the last
+ * began stands for itself. */
+static uint64_t wait_start(struct perfetto_stacks *s, const struct m_sample *row)
+{
+	struct wait *last = &s->last_wait[row->thread];
+	uint64_t start_ns = row->time_ns > row->weight_ns ? row->time_ns - row->weight_ns : 0;
+	if (row->time_ns <= last->start_ns)
+		return start_ns;
+	if (start_ns < last->end_ns)
+		start_ns = last->end_ns < row->time_ns ? last->end_ns : row->time_ns;
+	*last = (struct wait){start_ns, row->time_ns};
+	return start_ns;
+}
+
+/* One time off the CPU. */
 static void put_wait(struct perfetto_stacks *s, const struct m_sample *row, uint64_t track)
 {
 	static const char *const reasons[WAIT_REASONS] = WAIT_REASON_NAMES;
 	Eacgm__DebugAnnotation waker = EACGM__DEBUG_ANNOTATION__INIT, tid = waker;
 	Eacgm__DebugAnnotation *notes[2] = {&waker, &tid};
 	Eacgm__TrackEvent begin = EACGM__TRACK_EVENT__INIT, end = begin;
-	uint64_t start_ns = row->time_ns > row->weight_ns ? row->time_ns - row->weight_ns : 0;
 	struct buf name = {0};
 	size_t len;
 	const char *comm = strtab_get(&s->t->strings, row->waker, &len);
@@ -302,7 +321,7 @@ static void put_wait(struct perfetto_stacks *s, const struct m_sample *row, uint
 	tid.uint_value = row->waker_tid;
 	begin.debug_annotations = notes;
 	begin.n_debug_annotations = row->waker_tid || row->waker ? 2 : 0;
-	put_edge(s, &begin, start_ns);
+	put_edge(s, &begin, wait_start(s, row));
 	end.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
 	put_edge(s, &end, row->time_ns);
 	buf_free(&name);

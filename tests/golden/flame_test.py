@@ -15,6 +15,9 @@ from collections import Counter
 import perfetto_check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
+# profile_sample.h says what is in it
+RECORDING = ROOT / "tests/golden/recordings/v1_profile.eacgm"
 BUILD = pathlib.Path(os.environ.get("EACGM_BUILD", ROOT / "build"))
 # Debian's golang-github-google-pprof-dev: the schema as google/pprof has it
 GOOGLE = pathlib.Path("/usr/share/gocode/src/github.com/google/pprof/proto")
@@ -203,6 +206,41 @@ def pprof_opens_in_pprof(folder):
     for name in TREES:
         if name != "empty":
             assert len(top(name)) > 3
+
+
+# ---- Perfetto ----
+
+@test
+def perfetto_has_samples_with_stacks(folder):
+    if not RECORDING.exists():
+        raise Skip(f"{RECORDING.name} is not there")
+    out = folder / "profile.perfetto-trace"
+    subprocess.run([EACGM, "export", RECORDING, "-f", "perfetto", "-o", out], check=True,
+                   timeout=60, capture_output=True)
+    text = perfetto_check.decode(out, ROOT / "src/export/perfetto.proto")
+    t = perfetto_check.Trace(perfetto_check.parse(text))
+    assert "counter: SW_CPU_CLOCK" in text
+    names = Counter("none" if s is None else ">".join(f["name"] for f in s)
+                    for _, _, _, s in t.samples)
+    loader = "_start>Py_RunMain>main>_PyEval_EvalFrameDefault>Loader.load>cfunction_call>read>" \
+        "do_syscall_64"
+    assert len(t.samples) == 1000 and names[loader] == 300 and names["none"] == 1, names
+    assert names["no_rules>at::_ops::mm::call(at::Tensor const&)"] == 9
+    assert Counter(s[:2] for s in t.samples) == {(700, 700): 900, (700, 701): 100}
+    frames = {f["name"]: f for s in t.samples for f in s[3] or []}
+    assert frames["main"] == {"name": "main", "mapping": "/job/train.py", "address": 2,
+                              "line": 50, "source": "/job/train.py", "kind": "KIND_INTERPRETED"}
+    assert frames["read"]["mapping"] == "/usr/lib/libc.so.6" and frames["read"]["address"] == 0x7000
+    assert frames["do_syscall_64"]["kind"] == "KIND_KERNEL"
+    waits = [s for s in t.slices if s["track"]["name"] == "off CPU"]
+    assert Counter(w["name"] for w in waits) == {"gil": 20, "disk": 5}
+    assert all(t.tracks[w["track"]["parent"]]["tid"] == 700 for w in waits)
+    gil = next(w for w in waits if w["name"] == "gil")
+    assert gil["args"] == {"waker": ("string", "pt_autograd_0"), "waker_tid": ("uint", 701)}
+    assert gil["stack"][-1]["mapping"] == "/usr/lib/libblas.so.3"
+    launches = [s for s in t.slices if s["name"] == "cuLaunchKernel"]
+    assert sum(s["stack"] is not None for s in launches) == 10
+    assert all(s["stack"][-1]["name"] == "cuLaunchKernel" for s in launches if s["stack"])
 
 
 def main():

@@ -87,6 +87,7 @@ class Trace:
         self.interned = defaultdict(dict)
         self.open = defaultdict(list)
         self.now = {}
+        self.samples = []  # of threads: pid, tid, time, stack
         packets = root["packet"]
         need(packets, "no packets")
         for index, packet in enumerate(packets):
@@ -109,6 +110,10 @@ class Trace:
             self.track(one(p, "track_descriptor"))
         if p.get("track_event"):
             self.event(one(p, "timestamp"), one(p, "track_event"))
+        if p.get("perf_sample"):
+            sample = one(p, "perf_sample")
+            self.samples.append((one(sample, "pid"), one(sample, "tid"), one(p, "timestamp"),
+                                 self.stack(sample)))
 
     def clock_snapshot(self, snapshot):
         need(snapshot, "the first packet has no clock snapshot")
@@ -126,6 +131,32 @@ class Trace:
         for row in data.get("source_locations", []):
             self.define("places", one(row, "iid"), (one(row, "file_name"), one(row, "line_number"),
                                                     one(row, "function_name")))
+
+        self.intern_stacks(data)
+
+    def intern_stacks(self, data):
+        for kind in ("function_names", "mapping_paths", "source_paths", "build_ids"):
+            for row in data.get(kind, []):
+                self.define(kind, one(row, "iid"), one(row, "str", ""))
+        for row in data.get("mappings", []):
+            self.define("mappings", one(row, "iid"),
+                        "/".join(self.lookup("mapping_paths", i) for i in row["path_string_ids"]))
+        for row in data.get("frames", []):
+            name, source = one(row, "function_name_id"), one(row, "source_path_iid")
+            self.define("frames", one(row, "iid"), {
+                "name": self.lookup("function_names", name) if name else "",
+                "mapping": self.lookup("mappings", one(row, "mapping_id")),
+                "address": one(row, "rel_pc"), "line": one(row, "line_number"),
+                "source": self.lookup("source_paths", source) if source else "",
+                "kind": one(row, "kind")})
+        for row in data.get("callstacks", []):
+            need(row["frame_ids"], "an empty stack")
+            self.define("callstacks", one(row, "iid"),
+                        [self.lookup("frames", i) for i in row["frame_ids"]])
+
+    def stack(self, message):
+        iid = one(message, "callstack_iid")
+        return self.lookup("callstacks", iid) if iid else None
 
     def define(self, kind, iid, what):
         need(iid, f"{kind}: number 0 means none")
@@ -178,7 +209,8 @@ class Trace:
             row["end"] = time
             self.slices.append(row)
             return
-        row = {"track": track, "start": time, "args": self.args(e), "depth": len(self.open[uuid])}
+        row = {"track": track, "start": time, "args": self.args(e), "depth": len(self.open[uuid]),
+               "stack": self.stack(e)}
         row["name"] = one(e, "name") or self.lookup("event_names", one(e, "name_iid"))
         row["categories"] = [self.lookup("event_categories", c)
                              for c in e.get("category_iids", [])]
