@@ -194,6 +194,7 @@ static const char offsets_program[] =
 	"#if PY_VERSION_HEX >= 0x030b0000\n"
 	"#define THREAD_FRAME cframe\n"
 	"#define INDIRECT offsetof(_PyCFrame, current_frame)\n"
+	"#define ABOVE offsetof(_PyCFrame, previous)\n"
 	"#define INSTRUCTION prev_instr\n"
 	"#endif\n"
 	"#endif\n"
@@ -204,6 +205,7 @@ static const char offsets_program[] =
 	"#endif\n"
 	"#ifndef INDIRECT\n"
 	"#define INDIRECT 0\n"
+	"#define ABOVE 0\n"
 	"#endif\n"
 	"#if PY_VERSION_HEX < 0x030a0000\n"
 	"#define LINES co_lnotab\n"
@@ -218,7 +220,8 @@ static const char offsets_program[] =
 	"		offsetof(PyThreadState, THREAD_FRAME), INDIRECT,\n"
 	"		offsetof(frame_t, PREVIOUS), offsetof(frame_t, INSTRUCTION), BOUNDARY,\n"
 	"		INSTRUCTIONS, offsetof(frame_t, CODE), offsetof(PyCodeObject, LINES),\n"
-	"		offsetof(PyVarObject, ob_size), offsetof(PyBytesObject, ob_sval)};\n"
+	"		offsetof(PyVarObject, ob_size), offsetof(PyBytesObject, ob_sval),\n"
+	"		ABOVE};\n"
 	"	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)\n"
 	"		printf(\"%zu \", all[i]);\n"
 	"	return 0;\n"
@@ -233,7 +236,7 @@ static bool check_headers(const char *include)
 				      " && $d/a; rm -rf $d";
 	struct py_lines_layout l;
 	struct py_frames f;
-	unsigned int v[16];
+	unsigned int v[17];
 	struct err e;
 	FILE *p;
 	int n = 0;
@@ -242,12 +245,12 @@ static bool check_headers(const char *include)
 	setenv("HEADERS", include, 1);
 	p = popen(command, "r");
 	assert_non_null(p);
-	while (n < 16 && fscanf(p, "%u", &v[n]) == 1)
+	while (n < 17 && fscanf(p, "%u", &v[n]) == 1)
 		n++;
 	pclose(p);
 	if (n == 0)
 		return false;
-	assert_int_equal(n, 16);
+	assert_int_equal(n, 17);
 	print_message("%s: %08x\n", include, v[0]);
 	assert_int_equal(cpython_frames(v[0], &f, &e), 0);
 	assert_int_equal(cpython_lines_layout(v[0], &l, &e), 0);
@@ -266,6 +269,8 @@ static bool check_headers(const char *include)
 	assert_int_equal(l.code_lines, v[13]);
 	assert_int_equal(l.bytes_size, v[14]);
 	assert_int_equal(l.bytes_data, v[15]);
+	if (f.boundary == PY_ENTRY_FLAG)
+		assert_int_equal(f.indirect_previous, v[16]);
 	return true;
 }
 
