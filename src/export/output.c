@@ -15,9 +15,12 @@ int output_open(struct output *o, const char *path, struct err *e)
 {
 	struct stat st;
 	*o = (struct output){.path = path};
-	bool direct = !stat(path, &st) && !S_ISREG(st.st_mode);
+	bool is_stdout = !strcmp(path, "/dev/stdout"); /* never replaced, also where it is a file */
+	bool direct = is_stdout || (!stat(path, &st) && !S_ISREG(st.st_mode));
 	int fd;
-	if (direct) {
+	if (is_stdout) {
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	} else if (direct) {
 		fd = open(path, O_WRONLY | O_CLOEXEC);
 	} else {
 		o->temporary = xasprintf("%s.tmp.XXXXXX", path);
