@@ -1,7 +1,8 @@
-/* recording_sample_test.c - the sample of tests/golden, written now and by the first version.
+/* recording_sample_test.c - the samples of tests/golden, written now and by the first version.
  *
- * tests/golden/recordings/v1.eacgm stays as format 1 wrote it and must stay readable. What
- * is expected is written from sample.h and not from sample.c. Finds the source tree by
+ * tests/golden/recordings/v1.eacgm stays as format 1 wrote it, v1_profile.eacgm as format 1.2 did,
+ * and must stay readable. What is expected is written from sample.h and profile_sample.h and not
+ * from the sources. Finds the source tree by
  * EACGM_SOURCE_ROOT, else in the current folder.
  *
  * links: base recording golden */
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 #include <linux/types.h>
 
+#include "golden/profile_sample.h"
 #include "golden/sample.h"
 #include "recording/recording.h"
 #include "wire/event.h"
@@ -315,11 +317,105 @@ static void test_golden_v1(void **state)
 	free(path);
 }
 
+/* Root first: "a;b;c". */
+static void expect_stack(const struct rec_tables *t, uint32_t stack, const char *want)
+{
+	char *text = NULL;
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		const char *name = strtab_get(&t->strings, f->name, NULL);
+		char *longer = text ? xasprintf("%s;%s", name, text) : xstrdup(name);
+		free(text);
+		text = longer;
+	}
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void check_profile_samples(const struct rec_reader *r)
+{
+	const struct rec_tables *t = rec_tables(r);
+	struct m_samples s = {0};
+	struct err e;
+	assert_int_equal(t->samples, 1025);
+	assert_int_equal(rec_sample_blocks(r), 2);
+	assert_int_equal(rec_read_samples(r, 0, &s, &e), 0);
+	assert_int_equal(s.len, 900);
+	expect_stack(t, s.rows[0].stack,
+		     "_start;Py_RunMain;main;_PyEval_EvalFrameDefault;train;cfunction_call;"
+		     "at::_ops::addmm::call(at::Tensor const&);");
+	expect_stack(t, s.rows[899].stack,
+		     "_start;Py_RunMain;main;_PyEval_EvalFrameDefault;Loader.load;cfunction_call;"
+		     "read;do_syscall_64");
+	assert_int_equal(s.rows[1].time_ns, PROFILE_T0 + 10 * MS);
+	assert_int_equal(s.rows[1].weight_ns, 10 * MS);
+	assert_int_equal(rec_read_samples(r, 1, &s, &e), 0);
+	assert_int_equal(s.len, 125);
+	assert_int_equal(s.rows[0].thread, 1);
+	expect_stack(t, s.rows[90].stack, "no_rules;at::_ops::mm::call(at::Tensor const&)");
+	assert_int_equal(s.rows[99].stack, 0);
+	assert_int_equal(s.rows[100].kind, SAMPLE_OFFCPU);
+	assert_int_equal(s.rows[100].reason, WAIT_GIL);
+	assert_string_equal(strtab_get(&t->strings, s.rows[100].waker, NULL), "pt_autograd_0");
+	m_samples_free(&s);
+}
+
+static void check_profile(const char *path)
+{
+	struct rec_reader *r = open_reader(path);
+	const struct rec_tables *t = rec_tables(r);
+	struct m_gpu_spans spans = {0};
+	struct err e;
+	check_profile_samples(r);
+	assert_int_equal(t->frames.len, 16);
+	assert_int_equal(t->frames.data[4].kind, FRAME_PYTHON);
+	assert_int_equal(t->frames.data[4].line, 20);
+	assert_int_equal(t->frames.data[7].address, 0x6000);
+	assert_int_equal(t->probes.data[0].stack_every, 64);
+	assert_int_equal(t->gpu_spans, 641);
+	assert_int_equal(rec_read_gpu_spans(r, 0, &spans, &e), 0);
+	assert_int_equal(spans.rows[3].correlation, 103);
+	assert_int_equal(spans.rows[3].end_ns - spans.rows[3].start_ns, MS);
+	assert_int_equal(spans.rows[640].work, WORK_COPY);
+	assert_int_equal(spans.rows[640].bytes, 1 << 20);
+	struct m_calls c = all_calls(r);
+	assert_int_equal(c.len, 644);
+	size_t with_stack = 0;
+	for (size_t i = 0; i < c.len; i++)
+		with_stack += c.rows[i].stack != 0;
+	assert_int_equal(with_stack, 12);
+	m_calls_free(&c);
+	m_gpu_spans_free(&spans);
+	rec_close(r);
+}
+
+static void test_profile_sample(void **state)
+{
+	(void)state;
+	char *path = temp_path();
+	struct err e = {0};
+	assert_int_equal(profile_sample_write(path, &e), 0);
+	check_profile(path);
+	unlink(path);
+	free(path);
+}
+
+static void test_golden_v1_profile(void **state)
+{
+	(void)state;
+	const char *root = getenv("EACGM_SOURCE_ROOT");
+	char *path = xasprintf("%s/tests/golden/recordings/v1_profile.eacgm", root ? root : ".");
+	check_profile(path);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sample),
 		cmocka_unit_test(test_golden_v1),
+		cmocka_unit_test(test_profile_sample),
+		cmocka_unit_test(test_golden_v1_profile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
