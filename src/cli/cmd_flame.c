@@ -98,6 +98,14 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 	progress_step(ctx, done, total);
 }
 
+/* Files are named without their folders where that tells them apart. */
+static const char *title_name(const char *path, const char *other)
+{
+	const char *slash = strrchr(path, '/'), *other_slash = strrchr(other, '/');
+	const char *name = slash ? slash + 1 : path;
+	return strcmp(name, other_slash ? other_slash + 1 : other) != 0 ? name : path;
+}
+
 static int make_tree(struct calltree *ret, const struct args *a, struct flame_options *o,
 		     const struct rec_reader *reader, const struct rec_reader *base, struct err *e)
 {
@@ -105,10 +113,12 @@ static int make_tree(struct calltree *ret, const struct args *a, struct flame_op
 	progress_begin(&progress, "reading");
 	o->progress = show_progress;
 	o->progress_ctx = &progress;
+	const char *path = a->words.data[0], *base_path = args_get(a, "diff");
 	int rc;
 	if (base)
-		rc = flame_make_diff(ret, reader, a->words.data[0], base, args_get(a, "diff"),
-				     !args_has(a, "no-normalize"), o, e);
+		rc = flame_make_diff(ret, reader, title_name(path, base_path), base,
+				     title_name(base_path, path), !args_has(a, "no-normalize"), o,
+				     e);
 	else
 		rc = flame_make(ret, reader, o, e);
 	progress_end(&progress);
@@ -125,8 +135,13 @@ static int write_tree(const struct calltree *t, const struct flame_format *forma
 	sigprocmask(SIG_BLOCK, &all, &before);
 	signal(SIGPIPE, SIG_IGN);
 	int rc = output_open(&output, path, e);
-	if (!rc)
-		rc = output_close(&output, format->write(output.stream, t, e), e);
+	if (!rc) {
+		errno = 0;
+		rc = format->write(output.stream, t, e);
+		if (!rc && ferror(output.stream))
+			rc = output_error(&output, e);
+		rc = output_close(&output, rc, e);
+	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return rc;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/gpu.h"
+#include "analyze/profile.h"
 #include "analyze/summary.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -98,11 +99,16 @@ static int print_report(const char *path, const struct rec_reader *reader,
 					       .to_ns = o->to_ns,
 					       .progress = show_progress,
 					       .progress_ctx = &progress});
+	struct profile profile;
+	profile_make(
+		&profile, reader,
+		&(struct profile_options){.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns});
 	progress_end(&progress);
 	struct report r = {.path = path,
 			   .tables = rec_tables(reader),
 			   .summary = &summary,
 			   .gpu = &gpu,
+			   .profile = &profile,
 			   .options = o};
 	report_make(&r);
 	int rc = 0;
@@ -113,6 +119,7 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	if (rc)
 		err_set(e, -rc, "cannot write the report");
 	report_free(&r);
+	profile_free(&profile);
 	gpu_summary_free(&gpu);
 	summary_free(&summary);
 	return rc;
@@ -149,7 +156,8 @@ static const struct opt_def options[] = {
 	 OPT_REPEAT},
 	{'p', "process", "PID", "Count the calls of this process only.", NULL, 0},
 	{0, "from", "NS",
-	 "Count kernels, copies, waits, collectives, errors and GPU counters from this time on "
+	 "Count kernels, copies, waits, collectives, errors, GPU counters and samples from this "
+	 "time on "
 	 "(CLOCK_MONOTONIC, ns).",
 	 NULL, 0},
 	{0, "to", "NS", "Likewise, up to before this time.", NULL, 0},
@@ -161,6 +169,9 @@ static const char *const description[] = {
 	"Prints how the recording was made, what was lost and what tracing cost, then for each "
 	"layer the functions that took most time: number of calls, total and own time, mean, "
 	"median, 99th percentile and longest call.",
+	"Where the recording has samples (record --profile): the functions of all languages with "
+	"most "
+	"CPU time of their own and with all they call, and what threads waited for.",
 	"Where GPUs are in use: their load, kernels by launches, copies, time the host waited, "
 	"collectives, memory of each process, errors and events. --from and --to restrict these "
 	"to a span of time.",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "analyze/gpu.h"
+#include "analyze/profile.h"
 #include "analyze/summary.h"
 #include "base/buffer.h"
 #include "base/map64.h"
@@ -17,7 +18,7 @@ struct report_options {
 	enum report_sort sort;
 	uint64_t top;		  /* functions of a layer; 0 = all */
 	uint32_t pid;		  /* 0 = all */
-	uint64_t from_ns, to_ns;  /* what concerns GPUs; 0 = from the beginning, to the end */
+	uint64_t from_ns, to_ns;  /* GPUs and samples; 0 = from the beginning, to the end */
 	VEC(const char *) layers; /* empty = all */
 	unsigned width;
 	bool colour;
@@ -34,6 +35,7 @@ struct report {
 	const struct rec_tables *tables;
 	const struct summary *summary;
 	const struct gpu_summary *gpu;
+	const struct profile *profile;
 	const struct report_options *options;
 	uint64_t duration_ns;
 	uint64_t start_realtime_ns; /* 0 unknown */

@@ -168,6 +168,7 @@ int report_json(FILE *out, const struct report *r)
 	json_object_set_new(root, "functions", functions_json(r));
 	json_object_set_new(root, "notes", notes_json(r));
 	json_object_set_new(root, "open_calls", open_calls_json(r));
+	report_profile_json(root, r);
 	report_gpu_json(root, r);
 	int rc = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	fputc('\n', out);

@@ -13,5 +13,8 @@ static inline json_t *report_number_json(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+/* Adds what samples say: functions by CPU time, waits. */
+void report_profile_json(json_t *root, const struct report *r);
+
 /* Adds what concerns GPUs: kernels, copies, memory, collectives, telemetry. */
 void report_gpu_json(json_t *root, const struct report *r);

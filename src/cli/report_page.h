@@ -23,5 +23,8 @@ void page_styled(const struct page *p, const char *style, const char *text);
 /* Text at the right of a column. */
 void page_right(const struct page *p, const char *text, size_t columns);
 
+/* Prints what samples say, where there are any. */
+void report_profile_text(const struct page *p);
+
 /* Prints what concerns GPUs: tables, each only where there is something. */
 void report_gpu_text(const struct page *p);

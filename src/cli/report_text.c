@@ -311,6 +311,7 @@ void report_text(FILE *out, const struct report *r)
 	header(&p);
 	processes_table(&p);
 	report_gpu_text(&p);
+	report_profile_text(&p);
 	layer_tables(&p);
 	open_calls(&p);
 	notes(&p);
