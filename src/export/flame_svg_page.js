@@ -133,7 +133,6 @@ function legend() {
 	const add = (color, text) => {
 		const item = element("span"), swatch = element("span", "swatch");
 		swatch.style.background = color;
-		item.style.marginRight = "14px";
 		item.append(swatch, text);
 		box.append(item);
 	};
@@ -143,6 +142,8 @@ function legend() {
 		add("var(--other)", "the same");
 	} else {
 		const seen = new Set(frames.slice(1).map((f) => f[0]));
+		if (frame.some((f) => f < 0))
+			seen.add(about.other); // merged frames
 		about.kinds.forEach((k, i) => seen.has(i) && add("var(--" + k[0] + ")", k[1]));
 	}
 	return box;
