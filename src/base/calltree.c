@@ -18,6 +18,7 @@ void calltree_free(struct calltree *t)
 	vec_free(&t->nodes);
 	map64_free(&t->frame_of);
 	map64_free(&t->child_of);
+	map64_free(&t->build_of);
 	*t = (struct calltree){0};
 }
 
@@ -51,6 +52,14 @@ uint32_t calltree_frame(struct calltree *t, enum calltree_kind kind, const char 
 	map64_set(&t->frame_of, key, t->frames.len);
 	*vec_push(&t->frames) = f;
 	return (uint32_t)t->frames.len - 1;
+}
+
+void calltree_build_id(struct calltree *t, const char *library, const char *build_id)
+{
+	uint64_t unused;
+	uint32_t path = strtab_add_z(&t->strings, library);
+	if (path && *build_id && !map64_get(&t->build_of, path, &unused))
+		map64_set(&t->build_of, path, strtab_add_z(&t->strings, build_id));
 }
 
 uint32_t calltree_child(struct calltree *t, uint32_t parent, uint32_t frame)

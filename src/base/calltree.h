@@ -52,6 +52,7 @@ struct calltree {
 	VEC(struct calltree_node) nodes;
 	struct map64 frame_of; /* hash of frame -> number */
 	struct map64 child_of; /* hash of parent and frame -> node */
+	struct map64 build_of; /* library's string -> its build id's; see calltree_build_id */
 };
 
 void calltree_init(struct calltree *t);
@@ -60,6 +61,9 @@ void calltree_free(struct calltree *t);
 /* The frame's number, added if new. */
 uint32_t calltree_frame(struct calltree *t, enum calltree_kind kind, const char *name,
 			const char *file, uint32_t line, const char *library);
+/* Says which build of a library the frames are of: hexadecimal, "" = unknown. The first that is
+ * known of a path stays. */
+void calltree_build_id(struct calltree *t, const char *library, const char *build_id);
 /* The node of a frame below a parent, added if new. */
 uint32_t calltree_child(struct calltree *t, uint32_t parent, uint32_t frame);
 /* Adds to a node's own weight; which: 0, or 1 for the base of a differential. */

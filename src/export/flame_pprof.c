@@ -133,7 +133,7 @@ static void put_about(struct writer *w)
 /* The number of a library, 0 of none; what is new is written. */
 static uint64_t mapping_of(struct writer *w, uint32_t library)
 {
-	uint64_t number;
+	uint64_t number, build_id = 0;
 	if (!library)
 		return 0;
 	if (map64_get(&w->mappings, library, &number))
@@ -142,6 +142,8 @@ static uint64_t mapping_of(struct writer *w, uint32_t library)
 	EacgmPprof__Mapping mapping = EACGM_PPROF__MAPPING__INIT, *list = &mapping;
 	mapping.id = w->mappings.len + 1;
 	mapping.filename = library;
+	(void)map64_get(&w->t->build_of, library, &build_id);
+	mapping.build_id = (int64_t)build_id;
 	mapping.has_functions = mapping.has_filenames = mapping.has_line_numbers = 1;
 	p.mapping = &list;
 	p.n_mapping = 1;

@@ -122,6 +122,7 @@ class Profile:
         functions = {one(f, "id"): (text(f, "name"), text(f, "filename"))
                      for f in root["function"]}
         mappings = {one(m, "id"): text(m, "filename") for m in root["mapping"]}
+        self.builds = {text(m, "filename"): text(m, "build_id") for m in root["mapping"]}
         places = {}
         for row in root["location"]:
             line = one(row, "line")
@@ -159,6 +160,8 @@ def check_profiles(folder, schema, message):
     assert leaf[1] == 15 * 10**9 and leaf[2] == {"kind": "native"}
     assert leaf[0][0][3].endswith("libtorch_cpu.so") and leaf[0][-1][0] == "_start"
     assert ("train_step", "/home/user/gpt/train.py", 41, "") in leaf[0]
+    assert p.builds["/usr/bin/python3.11"] == "0123456789abcdef0123456789abcdef01234567"
+    assert p.builds["/usr/lib/libcudart.so.12"] == ""
     p = decode(folder / "differential.pb.gz", schema, message)
     base = [s for s in p.samples if s[2].get("pprof::base") == "true"]
     assert sum(s[1] for s in base) == -58 * 10**9

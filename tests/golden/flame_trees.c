@@ -33,6 +33,9 @@ static void add_ms(struct calltree *t, uint32_t node, int64_t ms, int which)
 static void training(struct calltree *t, int which, int64_t attention_ms)
 {
 	uint32_t start = native(t, 0, "_start", PYTHON);
+	calltree_build_id(t, PYTHON, "");
+	calltree_build_id(t, PYTHON, "0123456789abcdef0123456789abcdef01234567");
+	calltree_build_id(t, PYTHON, "ffff"); /* of another process: the first stays */
 	uint32_t runtime =
 		native(t, native(t, start, "__libc_start_main", LIBC), "Py_RunMain", PYTHON);
 	uint32_t module = python(t, runtime, "<module>", 88);
