@@ -142,6 +142,19 @@ def a_search_marks_and_sums(page):
 
 
 @test
+def what_is_found_within_what_is_found_counts_once(page):
+    page.open("deep")
+    page.browser.key("/")
+    page.type("recurse")
+    assert page.text(".matched") == "Matched 100.00 % (77)", page.text(".matched")
+    page.open("differential")
+    page.browser.key("/")
+    page.type("train_step|aten::")
+    assert page.text(".matched") == "Matched 80.33 % (49.0 s), base 75.86 %", \
+        page.text(".matched")
+
+
+@test
 def hovering_tells_all(page):
     page.open("training")
     assert page.hover("train_step") == [
@@ -320,7 +333,8 @@ def main():
                 fn(page)
                 assert not browser.problems, browser.problems
                 print(f"ok {number} - {name}", flush=True)
-            except (AssertionError, RuntimeError, TimeoutError, KeyError, IndexError) as e:
+            except (AssertionError, RuntimeError, TimeoutError, KeyError, IndexError,
+                    StopIteration) as e:
                 bad += 1
                 print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}", flush=True)
             browser.problems.clear()
