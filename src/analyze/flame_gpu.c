@@ -9,6 +9,7 @@
  * So the sum of a tree is the sum of all spans (or of all launches), to the nanosecond. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <linux/types.h>
 
@@ -46,6 +47,7 @@ struct leaf {
 struct group {
 	uint32_t pid;
 	uint8_t class;
+	uint32_t name; /* of OF_LAUNCHES: number in gpu_flame.names */
 	VEC(struct launch) launches;
 	VEC(struct span) spans;
 	VEC(struct leaf) leaves;
@@ -135,6 +137,7 @@ static struct group *group_of(struct gpu_flame *g, uint32_t pid, enum group_clas
 		struct group *group = vec_push(&g->groups);
 		group->pid = pid;
 		group->class = class;
+		group->name = name;
 	}
 	return &g->groups.data[at];
 }
@@ -257,6 +260,25 @@ static void group_spans(struct gpu_flame *g)
 	m_gpu_spans_free(&spans);
 }
 
+static int compare_groups(const void *a, const void *b, void *arg)
+{
+	const struct group *x = a, *y = b;
+	const struct gpu_flame *g = arg;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	return strcmp(strtab_get(&g->names, x->name, NULL), strtab_get(&g->names, y->name, NULL));
+}
+
+/* In an order that does not depend on which worker was first. group_of is void after it. */
+static void sort_groups(struct gpu_flame *g)
+{
+	map64_free(&g->group_of);
+	if (g->groups.len)
+		qsort_r(g->groups.data, g->groups.len, sizeof(*g->groups.data), compare_groups, g);
+}
+
 /* Without spans each launch is one, and nothing is known of copies. */
 static void count_launches(struct gpu_flame *g)
 {
@@ -282,13 +304,19 @@ static int compare_launches(const void *a, const void *b)
 	const struct launch *x = a, *y = b;
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
 static int compare_spans(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
-	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+	if (x->correlation != y->correlation)
+		return x->correlation < y->correlation ? -1 : 1;
+	if (x->leaf != y->leaf)
+		return x->leaf < y->leaf ? -1 : 1;
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 static size_t correlations(const struct group *group)
@@ -432,7 +460,8 @@ int flame_gpu(struct flame_job *job, struct err *e)
 	free(workers);
 	if (g.has_spans)
 		group_spans(&g);
-	else
+	sort_groups(&g);
+	if (!g.has_spans)
 		count_launches(&g);
 	for (size_t i = 0; i < g.groups.len; i++) {
 		work += g.groups.data[i].leaves.len;
