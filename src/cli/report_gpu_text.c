@@ -185,7 +185,10 @@ static void kernels_head(const struct page *p)
 			human_count(a, n->graphs_unknown));
 	if (n->graphs)
 		fputc('\n', p->out);
-	fputs("  by launches: the device's own time is not in this recording\n", p->out);
+	if (p->r->tables->gpu_spans)
+		fputs("  by launches: 'eacgm flame -k gpu' shows the device's own time\n", p->out);
+	else
+		fputs("  by launches: the device's own time is not in this recording\n", p->out);
 }
 
 static void dim3_text(char ret[static 48], uint64_t v)
