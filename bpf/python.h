@@ -80,6 +80,16 @@ static __always_inline __u64 find_thread(const struct py_frames *l, __u64 runtim
 	return s.found;
 }
 
+/* The newest frame of a run (thread_indirect), 0 when what is there is no frame. */
+static __always_inline __u64 frame_of_run(const struct py_frames *l, __u64 run)
+{
+	__u64 frame = 0, code = 0;
+	if (bpf_probe_read_user(&frame, 8, (void *)(run + l->indirect_frame)) ||
+	    bpf_probe_read_user(&code, 8, (void *)(frame + l->frame_code)))
+		return 0;
+	return frame;
+}
+
 /* Sets state.py_frame to the newest frame. */
 __noinline int begin_python(struct rec_stack *r)
 {
@@ -89,6 +99,7 @@ __noinline int begin_python(struct rec_stack *r)
 	struct py_frames *l = bpf_map_lookup_elem(&py_frames, &i);
 	__u64 frame = 0;
 	r->state.py_begun = 1;
+	r->state.py_retried = 0;
 	r->state.py_frame = 0;
 	if (!l)
 		return 0;
@@ -102,10 +113,13 @@ __noinline int begin_python(struct rec_stack *r)
 		return 0;
 	}
 	r->state.py_run = frame;
-	if (l->thread_indirect &&
-	    bpf_probe_read_user(&frame, 8, (void *)(frame + l->indirect_frame))) {
-		r->python = PYTHON_BAD_MEMORY;
-		return 0;
+	if (l->thread_indirect) {
+		frame = frame_of_run(l, r->state.py_run);
+		if (!frame) { /* a run that is just being begun: the one before */
+			bpf_probe_read_user(&r->state.py_run, 8,
+					    (void *)(r->state.py_run + l->indirect_previous));
+			frame = frame_of_run(l, r->state.py_run);
+		}
 	}
 	r->python = PYTHON_WHOLE;
 	r->state.py_frame = frame;
@@ -205,6 +219,24 @@ static __always_inline int leave_python(struct rec_stack *r, __u64 shim)
 	return push_frame(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
 }
 
+/* A frame could not be read. Of the newest run that may be as it is just being begun, and what
+ * it was taken for is left over from another one: the run before is gone on with. */
+static __always_inline int leave_unread(struct rec_stack *r, const struct py_frames *l)
+{
+	r->state.in_python = 0;
+	r->state.py_frame = 0;
+	if (!l->thread_indirect || r->state.py_retried) {
+		r->python = PYTHON_BAD_MEMORY;
+		return 0;
+	}
+	r->state.py_retried = 1;
+	bpf_probe_read_user(&r->state.py_run, 8, (void *)(r->state.py_run + l->indirect_previous));
+	r->state.py_frame = frame_of_run(l, r->state.py_run);
+	r->id = r->state.py_begin_id;
+	r->frames = r->state.py_begin_frames;
+	return push_frame(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
+}
+
 /* One Python frame: appended, unless it is a shim. 1 = no room; in_python tells whether more
  * of the run follow. */
 __noinline int python_frame(struct rec_stack *r)
@@ -221,12 +253,8 @@ __noinline int python_frame(struct rec_stack *r)
 	}
 	if (bpf_probe_read_user(&code, 8, (void *)(frame + l->frame_code)) ||
 	    bpf_probe_read_user(&next, 8, (void *)(frame + l->frame_previous)) ||
-	    bpf_probe_read_user(&boundary, 1, (void *)(frame + l->frame_boundary))) {
-		r->python = PYTHON_BAD_MEMORY;
-		r->state.py_frame = 0;
-		r->state.in_python = 0;
-		return 0;
-	}
+	    bpf_probe_read_user(&boundary, 1, (void *)(frame + l->frame_boundary)))
+		return leave_unread(r, l);
 	r->state.py_frame = next;
 	if (l->boundary == PY_ENTRY_SHIM && boundary >= l->shim_owner)
 		return leave_python(r, frame);

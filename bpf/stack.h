@@ -10,6 +10,7 @@
 
 #define EXECUTABLE_BYTES_MAX (16u << 20) /* of stack between two frames found by frame pointer */
 #define STALE_NS	     200000000ULL
+#define TRAMPOLINE_BYTES     4096
 #define STACKS_SEEN	     65536
 
 const volatile bool takes_stacks; /* else nothing below is reached */
@@ -223,7 +224,6 @@ __noinline int find_mapping(struct rec_stack *r, __u64 address)
 		return STACK_MAPS_CHANGED;
 	if (address >= r->state.mapping.start && address < r->state.mapping.end)
 		return 0;
-	ask_for_mappings(r->tgid);
 	return STACK_NO_MAPPING;
 }
 
@@ -429,6 +429,59 @@ static __always_inline int look_up(struct rec_stack *r, __u64 at)
 	return 0;
 }
 
+/* A return probe's trampoline is run between a function's end and its caller. Before its system
+ * call the return address is in the kernel; after it, below two registers that are popped
+ * (arch/x86/kernel/uprobes.c, uretprobe_trampoline). */
+__noinline int leave_trampoline(struct rec_stack *r, __u64 at)
+{
+	if (!r)
+		return 0;
+	struct unwind_state *st = &r->state;
+	struct return_instance *ri = (void *)st->returns;
+	if (!st->trampoline || at < st->trampoline || at - st->trampoline >= TRAMPOLINE_BYTES)
+		return 0;
+	__u64 slot = ri ? BPF_CORE_READ(ri, stack) : 0;
+	__u64 ra = ri ? original_return(r, slot) : 0;
+	for (int i = 0; i < 3 && !ra; i++) {
+		slot = st->regs[UNWIND_RSP] + 8 * i;
+		if (bpf_probe_read_user(&ra, 8, (void *)slot) || find_mapping(r, ra - 1))
+			ra = 0;
+	}
+	if (!ra)
+		return 0;
+	st->regs[UNWIND_RSP] = slot + 8;
+	st->regs[UNWIND_RIP] = ra;
+	st->exact = 0;
+	return 1;
+}
+
+/* The kernel emulates a probed push: for some time the instruction pointer is past it and
+ * nothing was pushed, or the other way round. Then the return address is a slot below or above
+ * the one that the rule tells. True when it was found there. */
+__noinline int leave_probed(struct rec_stack *r)
+{
+	if (!r)
+		return 0;
+	struct unwind_state *st = &r->state;
+	__u64 cfa = st->frame_end;
+	for (int i = 0; i < 3; i++) {
+		__u64 slot = cfa - 8 + (i == 1 ? -8 : i == 2 ? 8 : 0), ra = 0;
+		if (bpf_probe_read_user(&ra, 8, (void *)slot))
+			return 0;
+		if (st->trampoline && ra == st->trampoline)
+			ra = original_return(r, slot);
+		if (!ra || find_mapping(r, ra - 1))
+			continue;
+		if (!i) /* it is where the rule says */
+			return 0;
+		st->regs[UNWIND_RSP] = slot + 8;
+		st->regs[UNWIND_RIP] = ra;
+		st->exact = 0;
+		return 1;
+	}
+	return 0;
+}
+
 /* One native frame: appended, or the Python frames in its place begun. 1 = the walk is over. */
 __noinline int enter_frame(struct rec_stack *r)
 {
@@ -438,9 +491,14 @@ __noinline int enter_frame(struct rec_stack *r)
 	__u64 at = st->regs[UNWIND_RIP] - !st->exact;
 	if (!st->regs[UNWIND_RIP])
 		return stack_fails(r, STACK_WHOLE);
+	if (st->exact && leave_trampoline(r, at))
+		at = st->regs[UNWIND_RIP] - 1;
 	int end = find_mapping(r, at);
-	if (end)
+	if (end) {
+		if (end == STACK_NO_MAPPING)
+			ask_for_mappings(r->tgid);
 		return stack_fails(r, end);
+	}
 	st->found = look_up(r, at);
 	if (is_eval(&st->process, at) ? enter_python(r, at) : push_frame(r, at))
 		return stack_fails(r, STACK_TOO_DEEP);
@@ -454,6 +512,10 @@ __noinline int leave_frame(struct rec_stack *r)
 		return 1;
 	if (r->state.found < 0)
 		return step_by_frame_pointer(r, STACK_NO_RULES);
+	bool amid_entry = r->state.amid_entry;
+	r->state.amid_entry = 0;
+	if (amid_entry && r->state.rule.cfa == CFA_REG && leave_probed(r))
+		return 0;
 	return r->state.rule.cfa == CFA_SIGNAL ? leave_signal(r)
 					       : restore_registers(r, r->state.frame_end);
 }
@@ -502,6 +564,7 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 	r->state.exact = 1;
 	r->state.guessed = 0;
 	r->state.py_begun = 0;
+	r->state.amid_entry = 0;
 	r->state.returns = 0;
 	r->state.trampoline = 0;
 	r->state.mapping.start = r->state.mapping.end = 0;
@@ -541,6 +604,7 @@ static __always_inline bool take_entry_registers(struct rec_stack *r, struct tas
 #define OF_ENTRY(reg) regs.reg
 	TAKE_REGISTERS(r, OF_ENTRY);
 #undef OF_ENTRY
+	r->state.amid_entry = (__s64)regs.orig_rax == -1; /* by an exception, or an interrupt */
 	return true;
 }
 
@@ -559,10 +623,8 @@ __noinline int stack_walk(struct rec_stack *r)
 	}
 	r->state.process = *p;
 	r->state.returns = (__u64)BPF_CORE_READ(task, utask, return_instances);
-	if (r->state.returns) {
-		struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
-		r->state.trampoline = area ? BPF_CORE_READ(area, vaddr) : 0;
-	}
+	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+	r->state.trampoline = area ? BPF_CORE_READ(area, vaddr) : 0;
 	r->end = STACK_TOO_DEEP;
 	r->state.in_python = 0;
 	struct walk w = {.r = r};

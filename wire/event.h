@@ -247,7 +247,10 @@ struct unwind_state {
 	__u8 exact;	 /* rip is where the frame stands, not where it returns to */
 	__u8 guessed;	 /* the frame was found by the frame pointer */
 	__u8 py_begun;
-	__u8 in_python; /* amid a run's frames */
+	__u8 in_python;	 /* amid a run's frames */
+	__u8 amid_entry; /* the leaf may stand in an instruction that the kernel emulates */
+	__u8 py_retried;
+	__u8 pad[6];
 };
 
 struct rec_stack {

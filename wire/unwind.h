@@ -119,7 +119,7 @@ enum stack_python {
 };
 #define STACK_PYTHON_NAMES                                                                         \
 	{                                                                                          \
-		"none", "whole", "no_thread", "bad_memory", "too_few"                              \
+		"", "", "python_no_thread", "python_bad_memory", "python_too_few"                  \
 	}
 
 /* How frames of one build of CPython hang together; what code objects look like is in

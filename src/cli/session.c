@@ -375,6 +375,7 @@ static int open_tracer(struct session *s, struct err *e)
 		.btf_path = getenv("EACGM_BTF"),
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
+		.allocators = o->allocators,
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,
 		.events = session_events(s),

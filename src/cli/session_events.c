@@ -65,6 +65,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 		.has_return = entry->has_return,
 		.name_arg = info->name_arg,
 		.role = entry->role,
+		.stack_every = s->opts->stacks ? entry->stack_every : 0,
 	};
 	for (int i = 0; i < CAT_FACTORS && entry->factors[i]; i++)
 		probe.factors[probe.nfactors++] = (struct pipeline_factor){

@@ -129,8 +129,7 @@ void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t co
 		.tgid = r->tgid, .address = r->code, .code = code, .first_line = r->firstlineno};
 }
 
-/* The version of the interpreter that a process runs, 0 = none is known. */
-static uint32_t python_version(struct pipeline *p, uint32_t tgid)
+uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
 	for (size_t i = 0; i < process->maps.len; i++) {
@@ -149,7 +148,7 @@ static void read_lines(struct pipeline *p, struct py_code *c)
 	struct err e;
 	uint64_t bytes = 0, len = 0;
 	c->read = true;
-	c->version = python_version(p, c->tgid);
+	c->version = frames_python_version(p, c->tgid);
 	if (!c->version || cpython_lines_layout(c->version, &l, &e) ||
 	    !pipeline_read_memory(c->tgid, c->address + l.code_lines, &bytes, 8) ||
 	    !pipeline_read_memory(c->tgid, bytes + l.bytes_size, &len, 8) || !len ||

@@ -183,6 +183,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 		.has_return = in->has_return,
 		.name_arg = in->name_arg,
 		.role = rec_string_z(p->writer, in->role),
+		.stack_every = in->stack_every,
 	};
 	bool multiplies = in->nfactors && in->nargs < MODEL_MAX_ARGS;
 	struct known_probe known = {.known = true,

@@ -43,6 +43,7 @@ struct pipeline_probe {
 	uint8_t arg_raw[MAX_ARGS];	 /* enum raw_arg */
 	const char *arg_enums[MAX_ARGS]; /* enumeration that names the values, or NULL */
 	const char *role;		 /* what the call is to the analyses, or NULL */
+	uint32_t stack_every;		 /* one call in so many has its stack, 0 = none */
 	/* An argument "bytes" is added, the product of these; a value of an enumeration stands
 	 * for its bytes. None when nfactors is 0. */
 	uint8_t nfactors;

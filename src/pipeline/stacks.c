@@ -125,12 +125,35 @@ static const char *cut_reason(const struct raw_stack *raw)
 {
 	static const char *const ends[] = STACK_END_NAMES;
 	static const char *const pythons[] = STACK_PYTHON_NAMES;
-	static const char *const python_texts[] = {"", "", "python: no_thread",
-						   "python: bad_memory", "python: too_few"};
-	_Static_assert(sizeof(pythons) == sizeof(python_texts), "one text for each");
 	if (raw->end != STACK_WHOLE)
 		return ends[raw->end];
-	return raw->python > PYTHON_WHOLE ? python_texts[raw->python] : NULL;
+	return raw->python > PYTHON_WHOLE ? pythons[raw->python] : NULL;
+}
+
+/* To 3.10 a run of the interpreter's loop has one frame, and none when it has just begun or is
+ * about to end: that is the newest run, but the programs find out at the oldest. Moves each
+ * frame to the run before its own; true when that was the case. */
+static bool move_python(struct pipeline *p, const struct raw_stack *raw, uint32_t *frames, size_t n)
+{
+	uint32_t version = frames_python_version(p, raw->tgid);
+	if (raw->python != PYTHON_TOO_FEW || !version || version >= 0x030b0000)
+		return false;
+	size_t oldest = n;
+	while (oldest-- > 0)
+		if (frames_get(p, frames[oldest])->row.kind == FRAME_NATIVE &&
+		    !strcmp(frames_name(p, frames[oldest]), "_PyEval_EvalFrameDefault"))
+			break;
+	if (oldest >= n)
+		return false;
+	uint32_t moved = frames[oldest];
+	for (size_t i = 0; i <= oldest; i++) {
+		uint32_t was = frames[i];
+		if (i < oldest && frames_get(p, was)->row.kind != FRAME_PYTHON)
+			continue;
+		frames[i] = moved;
+		moved = was;
+	}
+	return true;
 }
 
 /* False when a name has not come yet, and may. */
@@ -154,7 +177,7 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 			frames_of_address(p, raw->tgid, at, &frames[n++]);
 		}
 	}
-	const char *cut = cut_reason(raw);
+	const char *cut = move_python(p, raw, frames, n) ? NULL : cut_reason(raw);
 	uint32_t node = cut ? child_of(p, 0, frames_cut(p, cut)) : 0;
 	while (n-- > 0)
 		node = child_of(p, node, frames[n]);

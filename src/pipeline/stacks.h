@@ -38,6 +38,8 @@ void frames_free(struct frames *f);
  * !force). */
 bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret);
 bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool force, uint32_t *ret);
+/* The version of the interpreter that a process runs, 0 = none is known. */
+uint32_t frames_python_version(struct pipeline *p, uint32_t tgid);
 uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
 uint32_t frames_cut(struct pipeline *p, const char *reason);
 /* Of a code object, when its name comes: where to find its lines. */

@@ -84,6 +84,7 @@ struct cat_entry {
 	char *factors[CAT_FACTORS]; /* "bytes" is the product of these; NULL = no more */
 	struct cat_arg args[MAX_ARGS];
 	enum cat_cost cost;
+	uint32_t stack_every; /* one call in so many, by chance, has its stack taken; 0 = none */
 	bool off_by_default;
 	bool expected;		  /* its absence from a matching library is worth a note */
 	struct cat_list verified; /* versions, for people */

@@ -291,6 +291,21 @@ static int set_cost(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *ent
 	return rc;
 }
 
+/* "always", or one call in so many: "1/64" */
+static int set_stack(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
+{
+	const char *s = NULL;
+	int end = 0, rc = yaml_get_text(r, n, "stack", &s);
+	if (rc)
+		return rc;
+	entry->stack_every = 1;
+	if (!strcmp(s, "always"))
+		return 0;
+	if (sscanf(s, "1/%7u%n", &entry->stack_every, &end) != 1 || s[end] || !entry->stack_every)
+		return yaml_fail(r, n, "stack", "'%.40s' is neither 'always' nor 1/N", s);
+	return 0;
+}
+
 static int set_enabled(struct yaml_reader *r, yaml_node_t *n, struct cat_entry *entry)
 {
 	bool v = true;
@@ -338,6 +353,7 @@ static const struct yaml_key probe_keys[] = {
 	{"bytes", set_bytes},
 	{"unless", set_unless},
 	{"cost", set_cost},
+	{"stack", set_stack},
 	{"enabled", set_enabled},
 	{"expected", set_expected},
 	{"verified", set_verified},

@@ -34,9 +34,14 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static bool is_wanted_allocator(const struct plan *p, const struct cat_entry *en)
+{
+	return p->allocators && en->role && !strncmp(en->role, "torch_", 6);
+}
+
 static bool entry_is_off(const struct plan *p, const struct cat_entry *en)
 {
-	return !p->all_entries &&
+	return !p->all_entries && !is_wanted_allocator(p, en) &&
 	       (en->off_by_default || (en->cost == CAT_COST_HIGH && !p->frequent));
 }
 
@@ -231,6 +236,8 @@ static void describe(struct work *w, struct probe_info *info)
 	info->desc.error_rule = error_rule_of(en);
 	info->desc.has_except = en->has_except;
 	info->desc.keep = is_needed(en);
+	if (w->plan->stacks && en->stack_every)
+		info->desc.stack_chance = UINT32_MAX / en->stack_every;
 	info->desc.begins = begins_what(en, info);
 	info->desc.error_except = en->error_except;
 	for (uint8_t i = 0; i < n; i++) {
@@ -273,7 +280,8 @@ static void add_site(struct work *w, const struct probe_info *info, uint64_t off
 		.action = action,
 		.cost = cost,
 		.cookie = COOKIE_MAKE(info->id, action, w->entry->layer, info->desc.nargs,
-				      info->name_arg == 0 ? CALL_NAMED : 0),
+				      info->name_arg == 0 ? CALL_NAMED : 0) |
+			  (info->desc.stack_chance ? COOKIE_WITH_STACK : 0),
 	};
 	map64_set(&w->taken, offset, info->id);
 	w->result->sites++;

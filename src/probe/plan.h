@@ -59,6 +59,8 @@ struct plan {
 	uint32_t layers;  /* bit per enum layer: which to plan */
 	bool frequent;	  /* also those of high cost */
 	bool all_entries; /* also those that are off by default */
+	bool stacks;	  /* calls have their stacks taken, as the entries say */
+	bool allocators;  /* also entries of allocators above the driver's (role torch_*) */
 	VEC(struct probe_info) probes;
 	VEC(struct py_layout) layouts;
 };

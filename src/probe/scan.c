@@ -57,7 +57,7 @@ static void tell_plan(struct tracer *t)
 	int descs = bpf_map__fd(t->bpf->maps.probes);
 	for (; t->probes_told < t->plan.probes.len; t->probes_told++) {
 		const struct probe_info *info = &t->plan.probes.data[t->probes_told];
-		if (info->desc.nargs)
+		if (info->desc.nargs || info->desc.stack_chance)
 			bpf_map_update_elem(descs, &info->id, &info->desc, BPF_ANY);
 		if (t->opts.events.on_probe)
 			t->opts.events.on_probe(t->opts.events.ctx, info);

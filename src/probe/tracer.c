@@ -251,6 +251,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	t->plan.layers = opts->layers;
 	t->plan.frequent = opts->frequent;
 	t->plan.all_entries = opts->all_entries;
+	t->plan.stacks = opts->stacks;
+	t->plan.allocators = opts->allocators;
 	int rc = load(t, e);
 	if (!rc) {
 		struct eacgm_bpf *b = t->bpf;

@@ -44,6 +44,7 @@ struct tracer_options {
 	const char *btf_path; /* NULL = the running kernel's */
 	bool with_empty;      /* load the empty programs too (bench/) */
 	bool without_guard;   /* go on where exceptions cannot be protected */
+	bool allocators;      /* also allocators above the driver's, call by call */
 	bool stacks;	      /* calls of entries with `stack` carry theirs */
 	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
 	bool waits;	      /* stacks where threads stop running */

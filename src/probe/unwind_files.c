@@ -3,7 +3,6 @@
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -48,7 +47,7 @@ struct unwind_files {
 	uint32_t nframes;		/* python layouts made so far */
 	struct py_frames frames[PY_FRAMES_MAX];
 	struct py_layout layouts[PY_FRAMES_MAX];
-	atomic_bool interrupted;
+	size_t pending; /* files whose rules are to be compiled */
 	struct unwinder_stats stats;
 };
 
@@ -142,8 +141,8 @@ static bool open_vdso(struct unwind_file *f, const struct proc_map *m)
 	return image && !elf_file_open_memory(&f->elf, image, m->end - m->start, &e);
 }
 
-static bool open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
-		      const struct proc_map *m)
+static bool open_elf(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
+		     const struct proc_map *m)
 {
 	char path[4096];
 	struct err e;
@@ -154,6 +153,14 @@ static bool open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		return false;
 	find_python(fs, f, m->path);
 	return true;
+}
+
+static bool open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
+		      const struct proc_map *m)
+{
+	bool opened = open_elf(fs, f, pid, m);
+	fs->pending += opened;
+	return opened;
 }
 
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m)
@@ -280,19 +287,20 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-void unwind_files_load(struct unwind_files *fs)
+bool unwind_files_load(struct unwind_files *fs)
 {
 	uint64_t start_ns = now_ns();
-	for (size_t i = 0; i < fs->list.len && !atomic_load(&fs->interrupted); i++) {
-		if (fs->list.data[i]->elf)
-			load(fs, fs->list.data[i]);
+	size_t next = 0;
+	while (fs->pending && next < fs->list.len && !fs->list.data[next]->elf)
+		next++;
+	if (!fs->pending || next == fs->list.len) {
+		fs->pending = 0;
+		return false;
 	}
+	load(fs, fs->list.data[next]);
+	fs->pending--;
 	fs->stats.build_ns += now_ns() - start_ns;
-}
-
-void unwind_files_interrupt(struct unwind_files *fs)
-{
-	atomic_store(&fs->interrupted, true);
+	return fs->pending > 0;
 }
 
 void unwind_files_stats(const struct unwind_files *fs, struct unwinder_stats *ret)

@@ -1,6 +1,6 @@
 /* unwind_files.h - the mapped files whose rules the BPF unwinder has, or will have.
  *
- * Used by one thread, but for unwind_files_interrupt. Internal to src/probe. */
+ * Used by one thread. Internal to src/probe. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,9 +29,8 @@ void unwind_files_free(struct unwind_files *fs);
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m);
 void unwind_file_unref(struct unwind_file *f);
 
-/* Compiles what is not there yet. From any thread: an end is put to it. */
-void unwind_files_load(struct unwind_files *fs);
-void unwind_files_interrupt(struct unwind_files *fs);
+/* Compiles the rules of one file whose are not there yet; true when there are more. */
+bool unwind_files_load(struct unwind_files *fs);
 
 /* What the mapping adds to the file's addresses; false when the file has no such place. */
 bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t *ret);

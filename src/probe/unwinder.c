@@ -1,8 +1,8 @@
 /* unwinder.c - the thread that reads what processes have mapped and publishes it to BPF.
  *
- * Order: a process is published first, with a number for each file's table; then the files'
- * rules are compiled and appear under their numbers. Mappings that BPF may still be searching
- * are deleted a second after they were replaced. */
+ * Order: processes are published first, with a number for each file's table; then the files'
+ * rules are compiled, one by one, and appear under their numbers. Mappings that BPF may still be
+ * searching are deleted a second after they were replaced. */
 #include "probe/unwinder.h"
 
 #include <bpf/bpf.h>
@@ -203,15 +203,14 @@ static void publish(struct unwinder *u, pid_t pid)
 	*vec_push(&u->sets) = p.set;
 	assign(u, pid, p.set);
 	pthread_mutex_unlock(&u->lock);
-	unwind_files_load(u->files);
 }
 
 /* ---- the thread ---- */
 
 /* With the lock held: until there is a process to look at, or a tick; 0 = none. */
-static pid_t next_look(struct unwinder *u)
+static pid_t next_look(struct unwinder *u, bool may_wait)
 {
-	if (!u->queue.len) {
+	if (!u->queue.len && may_wait) {
 		struct timespec until;
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000L;
@@ -232,18 +231,20 @@ static pid_t next_look(struct unwinder *u)
 static void *work(void *arg)
 {
 	struct unwinder *u = arg;
+	bool more = false; /* files to be loaded */
 	pthread_mutex_lock(&u->lock);
 	while (!u->stop) {
-		pid_t pid = next_look(u);
-		u->busy = pid != 0;
+		pid_t pid = next_look(u, !more);
+		u->busy = pid || more;
 		pthread_mutex_unlock(&u->lock);
 		if (pid)
 			publish(u, pid);
+		more = unwind_files_load(u->files);
 		collect_garbage(u);
 		pthread_mutex_lock(&u->lock);
-		u->busy = false;
+		u->busy = more;
 		unwind_files_stats(u->files, &u->stats);
-		if (!u->queue.len)
+		if (!u->queue.len && !more)
 			pthread_cond_broadcast(&u->idle);
 	}
 	pthread_mutex_unlock(&u->lock);
@@ -278,7 +279,6 @@ void unwinder_stop(struct unwinder *u)
 	u->stop = true;
 	pthread_cond_signal(&u->wake);
 	pthread_mutex_unlock(&u->lock);
-	unwind_files_interrupt(u->files);
 	pthread_join(u->thread, NULL);
 	for (size_t i = 0; i < u->sets.len; i++)
 		set_free(u, u->sets.data[i]);

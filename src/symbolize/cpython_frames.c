@@ -48,7 +48,7 @@ static const struct py_frames frames[] = {
 	/* The same headers; owner in place of is_entry. */
 	[12] = {.interpreters_head = 40, .interpreter_next = 0, .interpreter_threads = 72,
 		.thread_next = 8, .thread_pthread = 136,
-		.thread_frame = 56, .thread_indirect = 1, .indirect_frame = 0,
+		.thread_frame = 56, .thread_indirect = 1, .indirect_frame = 0, .indirect_previous = 8,
 		.frame_previous = 8, .frame_code = 0, .frame_instruction = 56,
 		.instruction = PY_INSTR_POINTER, .code_instructions = 192,
 		.boundary = PY_ENTRY_SHIM, .frame_boundary = 70, .shim_owner = OWNED_BY_C},
