@@ -18,8 +18,8 @@ static uint32_t str(struct rec_writer *w, const char *s)
 
 struct frame_text {
 	uint8_t kind, in_python;
-	const char *name, *library;
 	uint32_t line;
+	const char *name, *library;
 	uint64_t address;
 };
 
@@ -49,22 +49,22 @@ enum {
 #define CUDA   "/usr/lib/libcuda.so.1"
 
 static const struct frame_text frames[FRAMES] = {
-	[START] = {FRAME_NATIVE, 1, "_start", PYTHON, 0, 0x1000},
-	[RUN_MAIN] = {FRAME_NATIVE, 1, "Py_RunMain", PYTHON, 0, 0x2000},
-	[MAIN] = {FRAME_PYTHON, 0, "main", NULL, 50, 0},
-	[EVAL] = {FRAME_NATIVE, 1, "_PyEval_EvalFrameDefault", PYTHON, 0, 0x3000},
-	[TRAIN] = {FRAME_PYTHON, 0, "train", NULL, 20, 0},
-	[CALL] = {FRAME_NATIVE, 1, "cfunction_call", PYTHON, 0, 0x4000},
-	[ADDMM] = {FRAME_NATIVE, 0, "at::_ops::addmm::call(at::Tensor const&)", TORCH, 0, 0x5000},
-	[SGEMM] = {FRAME_NATIVE, 0, "", "/usr/lib/libblas.so.3", 0, 0x6000},
-	[LOAD] = {FRAME_PYTHON, 0, "Loader.load", NULL, 33, 0},
-	[READ] = {FRAME_NATIVE, 0, "read", LIBC, 0, 0x7000},
-	[SYSCALL] = {FRAME_KERNEL, 0, "do_syscall_64", NULL, 0, 0xffffffff81000000},
-	[CLONE] = {FRAME_NATIVE, 0, "clone3", LIBC, 0, 0x8000},
-	[MM] = {FRAME_NATIVE, 0, "at::_ops::mm::call(at::Tensor const&)", TORCH, 0, 0x9000},
-	[CUT] = {FRAME_CUT, 0, "no_rules", NULL, 0, 0},
-	[CU_LAUNCH] = {FRAME_NATIVE, 0, "cuLaunchKernel", CUDA, 0, 0xa000},
-	[CU_ALLOC] = {FRAME_NATIVE, 0, "cuMemAlloc_v2", CUDA, 0, 0xb000},
+	[START] = {FRAME_NATIVE, 1, 0, "_start", PYTHON, 0x1000},
+	[RUN_MAIN] = {FRAME_NATIVE, 1, 0, "Py_RunMain", PYTHON, 0x2000},
+	[MAIN] = {FRAME_PYTHON, 0, 50, "main", NULL, 0},
+	[EVAL] = {FRAME_NATIVE, 1, 0, "_PyEval_EvalFrameDefault", PYTHON, 0x3000},
+	[TRAIN] = {FRAME_PYTHON, 0, 20, "train", NULL, 0},
+	[CALL] = {FRAME_NATIVE, 1, 0, "cfunction_call", PYTHON, 0x4000},
+	[ADDMM] = {FRAME_NATIVE, 0, 0, "at::_ops::addmm::call(at::Tensor const&)", TORCH, 0x5000},
+	[SGEMM] = {FRAME_NATIVE, 0, 0, "", "/usr/lib/libblas.so.3", 0x6000},
+	[LOAD] = {FRAME_PYTHON, 0, 33, "Loader.load", NULL, 0},
+	[READ] = {FRAME_NATIVE, 0, 0, "read", LIBC, 0x7000},
+	[SYSCALL] = {FRAME_KERNEL, 0, 0, "do_syscall_64", NULL, 0xffffffff81000000},
+	[CLONE] = {FRAME_NATIVE, 0, 0, "clone3", LIBC, 0x8000},
+	[MM] = {FRAME_NATIVE, 0, 0, "at::_ops::mm::call(at::Tensor const&)", TORCH, 0x9000},
+	[CUT] = {FRAME_CUT, 0, 0, "no_rules", NULL, 0},
+	[CU_LAUNCH] = {FRAME_NATIVE, 0, 0, "cuLaunchKernel", CUDA, 0xa000},
+	[CU_ALLOC] = {FRAME_NATIVE, 0, 0, "cuMemAlloc_v2", CUDA, 0xb000},
 };
 
 static void put_frames(struct rec_writer *w)
