@@ -61,7 +61,7 @@ void *flame_calls(struct flame_job *job, size_t state_bytes, flame_take *take, v
 	s.blocks = rec_call_blocks(job->reader);
 	size_t n = workers_wanted(&s);
 	uint8_t *states = xcalloc(n, state_bytes);
-	struct worker workers[MAX_WORKERS];
+	struct worker *workers = xcalloc(n, sizeof(*workers));
 	for (size_t i = 0; i < n; i++)
 		workers[i] = (struct worker){&s, states + i * state_bytes, i == 0, 0};
 	size_t started = 1;
@@ -71,6 +71,7 @@ void *flame_calls(struct flame_job *job, size_t state_bytes, flame_take *take, v
 	worker_run(&workers[0]);
 	for (size_t i = 1; i < started; i++)
 		pthread_join(workers[i].id, NULL);
+	free(workers);
 	*ret_workers = n;
 	return states;
 }

@@ -106,21 +106,22 @@ static const char *title_name(const char *path, const char *other)
 	return strcmp(name, other_slash ? other_slash + 1 : other) != 0 ? name : path;
 }
 
-static int make_tree(struct calltree *ret, const struct args *a, struct flame_options *o,
+static int make_tree(struct calltree *ret, const struct args *a, const struct flame_options *wanted,
 		     const struct rec_reader *reader, const struct rec_reader *base, struct err *e)
 {
+	struct flame_options o = *wanted;
 	struct progress progress;
 	progress_begin(&progress, "reading");
-	o->progress = show_progress;
-	o->progress_ctx = &progress;
+	o.progress = show_progress;
+	o.progress_ctx = &progress;
 	const char *path = a->words.data[0], *base_path = args_get(a, "diff");
 	int rc;
 	if (base)
 		rc = flame_make_diff(ret, reader, title_name(path, base_path), base,
-				     title_name(base_path, path), !args_has(a, "no-normalize"), o,
+				     title_name(base_path, path), !args_has(a, "no-normalize"), &o,
 				     e);
 	else
-		rc = flame_make(ret, reader, o, e);
+		rc = flame_make(ret, reader, &o, e);
 	progress_end(&progress);
 	return rc;
 }
@@ -166,8 +167,8 @@ static void tell(const struct args *a, const struct calltree *t, const struct re
 		human_count(nodes, t->nodes.len - 1));
 }
 
-static int run_with(const struct args *a, struct flame_options *o, const struct rec_reader *reader,
-		    const struct rec_reader *base, struct err *e)
+static int run_with(const struct args *a, const struct flame_options *o,
+		    const struct rec_reader *reader, const struct rec_reader *base, struct err *e)
 {
 	const char *name = args_get(a, "format");
 	const struct flame_format *format = flame_format(name ? name : "svg");

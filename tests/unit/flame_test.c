@@ -164,7 +164,7 @@ static int compare_lines(const void *a, const void *b)
 /* The tree, folded, its lines sorted. */
 static char *folded(const struct calltree *t)
 {
-	char *text = NULL, *lines[64], *rest;
+	char *text = NULL, *lines[64] = {NULL}, *rest;
 	struct buf sorted = {0};
 	size_t len, n = 0;
 	struct err e;
