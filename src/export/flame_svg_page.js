@@ -276,15 +276,19 @@ function draw() {
 			continue;
 		}
 		const list = levels[d];
-		let edge = -1;
+		// Frames too narrow to be seen are drawn as one with the next that they touch.
+		let from = -1, last = -1;
 		for (let k = lowerBound(list, focus); k < list.length && list[k] < end[focus]; k++) {
 			const i = list[k];
 			const x = (start[which][i] - start[which][focus]) * scale;
 			const right = x + total[which][i] * scale;
-			if (right - Math.max(x, edge) < LEAST)
+			if (from < 0 || x > last + 0.01)
+				from = x;
+			last = right;
+			if (right - from < LEAST)
 				continue;
-			drawFrame(out, i, x, right - x, y, false);
-			edge = right;
+			drawFrame(out, i, from, right - from, y, false);
+			from = -1;
 		}
 	}
 	picture.replaceChildren(out);

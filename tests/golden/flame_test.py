@@ -22,7 +22,8 @@ BUILD = pathlib.Path(os.environ.get("EACGM_BUILD", ROOT / "build"))
 # Debian's golang-github-google-pprof-dev: the schema as google/pprof has it
 GOOGLE = pathlib.Path("/usr/share/gocode/src/github.com/google/pprof/proto")
 SVG = "{http://www.w3.org/2000/svg}"
-TREES = ["training", "differential", "hostile", "deep", "wide", "one", "empty", "bytes", "large"]
+TREES = ["training", "differential", "hostile", "deep", "wide", "one", "empty", "bytes", "large",
+         "threads"]
 TESTS = []
 
 

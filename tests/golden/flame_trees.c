@@ -171,6 +171,19 @@ static void large(struct calltree *t)
 	}
 }
 
+/* 5,000 threads of the same weight, each narrower than a pixel and wider than a tenth. */
+static void threads(struct calltree *t)
+{
+	char name[32];
+	for (int i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "thread_%04d", i);
+		uint32_t node = native(t, 0, name, LIBC);
+		for (int d = 0; d < 9; d++)
+			node = native(t, node, "worker", LIBC);
+		calltree_add(t, node, 10101010, 0);
+	}
+}
+
 static const struct {
 	const char *name, *title, *unit, *type;
 	void (*fill)(struct calltree *t);
@@ -184,12 +197,13 @@ static const struct {
 	{"empty", "Nothing", "ns", "offcpu", empty},
 	{"bytes", "GPU memory in use", "bytes", "gpu_inuse", bytes},
 	{"large", "A large run", "ns", "cpu", large},
+	{"threads", "Many threads", "ns", "cpu", threads},
 };
 #define TREES (sizeof(trees) / sizeof(trees[0]))
 
 const char *const flame_tree_names[TREES + 1] = {
-	"training", "differential", "hostile", "deep",	"wide",
-	"one",	    "empty",	    "bytes",   "large", NULL,
+	"training", "differential", "hostile", "deep",	  "wide", "one",
+	"empty",    "bytes",	    "large",   "threads", NULL,
 };
 
 void flame_tree_make(struct calltree *t, const char *name)
