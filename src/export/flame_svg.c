@@ -22,7 +22,7 @@
 #define CHAR_WIDTH  6.7 /* of the style's font, for cutting text */
 #define MARGIN	    10
 #define STEPS	    (10 * STILL_WIDTH) /* frames below a tenth of a pixel are merged */
-#define MAX_ROWS    120000
+#define MAX_ROWS    250000
 #define MAX_STILL   8000 /* rectangles of the still picture */
 #define CHUNK	    512	 /* rows in one JSON array */
 #define DIFF_LEVELS 5
