@@ -190,6 +190,9 @@ bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool fo
 	}
 	if (code != UINT32_MAX) {
 		const struct m_code *row = pipeline_code_row(p, code);
+		known.is_glue = cpython_is_init_cleanup(rec_string_get(p->writer, row->name),
+							rec_string_get(p->writer, row->file),
+							row->line);
 		known.row.name = row->name;
 		known.row.file = row->file;
 		known.row.line = line;

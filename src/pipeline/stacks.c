@@ -171,8 +171,9 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 			if (begun)
 				frames[n++] = frame;
 		} else if (at & PYTHON_FRAME_BIT) {
-			if (!frames_of_python(p, raw->tgid, at, raw->age > 0, &frames[n++]))
+			if (!frames_of_python(p, raw->tgid, at, raw->age > 0, &frames[n]))
 				return false;
+			n += !frames_get(p, frames[n])->is_glue;
 		} else {
 			frames_of_address(p, raw->tgid, at, &frames[n++]);
 		}

@@ -30,6 +30,7 @@ struct known_frame {
 	struct m_frame row;
 	uint32_t elf; /* index in pipeline.elves + 1, 0 = none */
 	bool named;
+	bool is_glue; /* the interpreter's own Python code: not shown */
 };
 
 struct frames *frames_new(void);

@@ -184,6 +184,8 @@ static const char *const roles[] = {
 	"set",
 	"alloc",
 	"free",
+	"torch_alloc",
+	"torch_free",
 	"vmm_create",
 	"vmm_map",
 	"vmm_unmap",
