@@ -37,7 +37,7 @@ static bool same_row(const struct flame_row *a, const struct flame_row *b)
 void flame_add(struct flame_job *job, struct flame_row row)
 {
 	uint64_t at;
-	if (!row.weight || !wanted(job, &row))
+	if (row.weight <= 0 || !wanted(job, &row)) /* what is no int64_t no eACGM writes */
 		return;
 	if (!job->o->threads)
 		row.thread = FLAME_NO_THREAD;
@@ -46,7 +46,9 @@ void flame_add(struct flame_job *job, struct flame_row row)
 	for (; map64_get(&job->row_of, key, &at); key++) { /* another row may have the hash */
 		if (!same_row(&job->rows.data[at], &row))
 			continue;
-		job->rows.data[at].weight += row.weight;
+		if (__builtin_add_overflow(job->rows.data[at].weight, row.weight,
+					   &job->rows.data[at].weight))
+			job->rows.data[at].weight = INT64_MAX;
 		return;
 	}
 	map64_set(&job->row_of, key, job->rows.len);
@@ -199,15 +201,17 @@ int flame_make(struct calltree *ret, const struct rec_reader *r, const struct fl
  * one node goes to the next. */
 static void normalise_base(struct calltree *tree)
 {
-	__int128 sums[2] = {0, 0}, seen = 0;
+	long double sums[2] = {0, 0}, seen = 0;
 	for (size_t i = 0; i < tree->nodes.len; i++)
 		for (int which = 0; which < 2; which++)
-			sums[which] += tree->nodes.data[i].self[which];
-	for (size_t i = 0; sums[1] && i < tree->nodes.len; i++) {
+			sums[which] += (long double)tree->nodes.data[i].self[which];
+	if (sums[0] > INT64_MAX || sums[1] <= 0)
+		return;
+	for (size_t i = 0; i < tree->nodes.len; i++) {
 		int64_t *self = &tree->nodes.data[i].self[1];
-		__int128 before = seen * sums[0] / sums[1];
-		seen += *self;
-		*self = (int64_t)(seen * sums[0] / sums[1] - before);
+		int64_t before = (int64_t)(sums[0] * (seen / sums[1]));
+		seen += (long double)*self;
+		*self = (int64_t)(sums[0] * (seen / sums[1])) - before;
 	}
 }
 

@@ -39,9 +39,10 @@ struct span {
 /* What one kernel, or one kind of copy, adds up to in a group. */
 struct leaf {
 	uint32_t frame;
-	uint64_t total;	  /* ns or launches */
-	__int128 sampled; /* of that: of calls with a stack, each times its stack_every */
-	__int128 given;	  /* of sampled: what was gone through so far */
+	uint64_t total;		   /* ns or launches */
+	unsigned __int128 sampled; /* of that: of calls with a stack, each times its stack_every */
+	unsigned __int128 given;   /* of sampled: what was gone through so far */
+	uint64_t gone;		   /* of total: went to stacks */
 };
 
 struct group {
@@ -243,7 +244,10 @@ static void group_span(struct gpu_flame *g, const struct m_gpu_span *s)
 	struct group *group = group_of(g, s->pid, class, class == OF_LAUNCHES ? name : 0);
 	uint64_t ns = flame_in_time(g->job, s->start_ns) ? s->end_ns - s->start_ns : 0;
 	uint32_t leaf = leaf_of(group, frame);
-	group->leaves.data[leaf].total += ns;
+	if (__builtin_add_overflow(group->leaves.data[leaf].total, ns,
+				   &group->leaves.data[leaf].total) ||
+	    group->leaves.data[leaf].total > INT64_MAX)
+		group->leaves.data[leaf].total = INT64_MAX; /* times of no GPU */
 	*vec_push(&group->spans) = (struct span){s->correlation, leaf, ns};
 }
 
@@ -337,27 +341,29 @@ static uint64_t stands_for(const struct gpu_flame *g, const struct launch *l)
 /* A part of what a leaf did was the call's. All parts of a leaf together are its total: each
  * takes what the parts so far make of it, less what was given. */
 static void give(struct gpu_flame *g, struct group *group, struct leaf *leaf,
-		 const struct launch *l, uint64_t part)
+		 const struct launch *l, unsigned __int128 part)
 {
-	__int128 before = (__int128)leaf->total * leaf->given / leaf->sampled;
 	leaf->given += part;
-	flame_add(g->job,
-		  (struct flame_row){
-			  .pid = group->pid,
-			  .thread = l->thread,
-			  .stack = l->stack,
-			  .leaf = {leaf->frame},
-			  .weight = (int64_t)((__int128)leaf->total * leaf->given / leaf->sampled -
-					      before),
-		  });
+	/* Up to the last part, of which the quotient is 1, it only rises. */
+	uint64_t so_far =
+		(uint64_t)((long double)leaf->total * ((long double)leaf->given / leaf->sampled));
+	struct flame_row row = {
+		.pid = group->pid,
+		.thread = l->thread,
+		.stack = l->stack,
+		.leaf = {leaf->frame},
+		.weight = (int64_t)(so_far - leaf->gone),
+	};
+	leaf->gone = so_far;
+	flame_add(g->job, row);
 }
 
 /* What is done with the parts: first their sums are made, then they are given. */
 typedef void part_fn(struct gpu_flame *g, struct group *group, struct leaf *leaf,
-		     const struct launch *l, uint64_t part);
+		     const struct launch *l, unsigned __int128 part);
 
 static void add_sampled(struct gpu_flame *g, struct group *group, struct leaf *leaf,
-			const struct launch *l, uint64_t part)
+			const struct launch *l, unsigned __int128 part)
 {
 	(void)g;
 	(void)group;
@@ -373,7 +379,8 @@ static void matched_parts(struct gpu_flame *g, struct group *group, part_fn *par
 		at += i && s->correlation != s[-1].correlation;
 		const struct launch *l = &group->launches.data[at];
 		if (l->stack && s->ns)
-			part(g, group, &group->leaves.data[s->leaf], l, s->ns * stands_for(g, l));
+			part(g, group, &group->leaves.data[s->leaf], l,
+			     (unsigned __int128)s->ns * stands_for(g, l));
 	}
 }
 

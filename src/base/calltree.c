@@ -75,9 +75,16 @@ uint32_t calltree_child(struct calltree *t, uint32_t parent, uint32_t frame)
 	return (uint32_t)t->nodes.len - 1;
 }
 
+/* Weights come from files: the sum of absurd ones stays at the bound. */
+static void add_weight(int64_t *to, int64_t weight)
+{
+	if (__builtin_add_overflow(*to, weight, to))
+		*to = weight < 0 ? INT64_MIN : INT64_MAX;
+}
+
 void calltree_add(struct calltree *t, uint32_t node, int64_t weight, int which)
 {
-	t->nodes.data[node].self[which] += weight;
+	add_weight(&t->nodes.data[node].self[which], weight);
 }
 
 void calltree_sum(struct calltree *t)
@@ -88,5 +95,5 @@ void calltree_sum(struct calltree *t)
 	/* Parents come before their children: from the end each node is complete. */
 	for (size_t i = t->nodes.len; i-- > 1;)
 		for (int which = 0; which < 2; which++)
-			nodes[nodes[i].parent].total[which] += nodes[i].total[which];
+			add_weight(&nodes[nodes[i].parent].total[which], nodes[i].total[which]);
 }

@@ -1,58 +1,12 @@
 /* recording_fuzz.c - hostile recordings.
  *
- * The first byte chooses: 'f' the rest is a file as it is; anything else: the rest is a list
- * of blocks (u8 type, u16 rows, u16 length, payload), from which a file with right checksums
- * is made, so that the fuzzer gets past them. Whatever is read must keep what recording.h
- * promises.
+ * What the input looks like is in recording_input.h. Whatever is read must keep what
+ * recording.h promises.
  *
  * links: base recording */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "recording/format.h"
-#include "recording/recording.h"
+#include "recording_input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void make_file(struct buf *file, const uint8_t *p, size_t n)
-{
-	uint32_t sequence = 0;
-	buf_reserve(file, REC_FILE_HEADER_BYTES);
-	file_header_encode(file->data, 1, 2);
-	file->len = REC_FILE_HEADER_BYTES;
-	while (n >= 5) {
-		size_t len = (size_t)p[3] | (size_t)p[4] << 8;
-		if (len > n - 5)
-			len = n - 5;
-		struct block_header h = {
-			.type = p[0],
-			.rows = (uint32_t)p[1] | (uint32_t)p[2] << 8,
-			.raw_bytes = (uint32_t)len,
-			.stored_bytes = (uint32_t)len,
-			.payload_crc = block_crc(p + 5, len),
-			.sequence = sequence,
-		};
-		/* Now and then a block is missing. */
-		sequence += (h.rows & 0x8000) ? 2 : 1;
-		h.rows &= 0x7fff;
-		buf_reserve(file, REC_BLOCK_HEADER_BYTES);
-		block_header_encode(file->data + file->len, &h);
-		file->len += REC_BLOCK_HEADER_BYTES;
-		buf_add(file, p + 5, len);
-		p += 5 + len;
-		n -= 5 + len;
-	}
-}
 
 static void check_tables(const struct rec_tables *t)
 {
@@ -145,20 +99,6 @@ static void check_recording(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct buf file = {0};
-	char path[64];
-	if (!size)
-		return 0;
-	if (data[0] == 'f')
-		buf_add(&file, data + 1, size - 1);
-	else
-		make_file(&file, data + 1, size - 1);
-	int fd = memfd_create("recording_fuzz", MFD_CLOEXEC);
-	check(fd >= 0);
-	check(!file.len || write(fd, file.data, file.len) == (ssize_t)file.len);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	check_recording(path);
-	close(fd);
-	buf_free(&file);
+	with_recording(data, size, check_recording);
 	return 0;
 }
