@@ -110,6 +110,9 @@ char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators
 
 /* ---- stacks ---- */
 
+/* More than recordings have (STACK_FRAMES of wire/unwind.h); a hostile one is cut. */
+#define MAX_PATH 1024
+
 struct painter {
 	struct flame_job *job;
 	struct map64 operators;
@@ -132,6 +135,8 @@ static uint32_t tree_frame(struct painter *p, uint32_t frame)
 					    lines ? f->line : 0, text(t, f->library));
 	calltree_build_id(p->job->tree, text(t, f->library), text(t, f->build_id));
 	free(name);
+	if (f->library && f->build_id)
+		calltree_build_id(p->job->tree, text(t, f->library), text(t, f->build_id));
 	return p->frame_of[frame];
 }
 
@@ -141,7 +146,7 @@ static void take_path(struct painter *p, uint32_t stack)
 {
 	const struct rec_tables *t = p->job->t;
 	p->path.len = 0;
-	for (; stack; stack = t->stacks.data[stack].parent)
+	for (; stack && p->path.len < MAX_PATH; stack = t->stacks.data[stack].parent)
 		*vec_push(&p->path) = t->stacks.data[stack].frame;
 	for (size_t i = 0; i < p->path.len / 2; i++) {
 		uint32_t swapped = p->path.data[i];
