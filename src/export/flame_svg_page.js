@@ -4,7 +4,8 @@
 "use strict";
 (function () {
 const SVG = "http://www.w3.org/2000/svg", HTML = "http://www.w3.org/1999/xhtml";
-const ROW = 17, LEAST = 0.4; // pixels: of a row, and of a frame that is drawn
+// Pixels: of a row, of a frame that is drawn, and of one that is an element of its own.
+const ROW = 17, LEAST = 0.4, ELEMENT = 2;
 const root = document.documentElement;
 if (root.namespaceURI !== SVG)
 	return; // pasted into a page: the still picture stays
@@ -221,18 +222,25 @@ function isHit(i) {
 	return hits !== null && i > 0 && frame[i] >= 0 && hits[frame[i]] === 1;
 }
 
+// Thousands of narrow frames are one path for each class: elements are what takes time.
 function drawFrame(out, i, x, w, y, above) {
 	const extra = (above ? " above" : "") + (isHit(i) ? " hit" : "");
+	if (w < ELEMENT) {
+		const name = classOf(i) + extra, d = out.paths.get(name) || [];
+		d.push("M" + x.toFixed(2) + " " + y + "h" + w.toFixed(2) + "v16h-" + w.toFixed(2) + "z");
+		out.paths.set(name, d);
+		return;
+	}
 	const r = shape("rect", {x: x.toFixed(2), y: y, width: Math.max(w - 0.5, 0.3).toFixed(2),
 		height: ROW - 1, rx: w > 4 ? 1.5 : 0, "class": classOf(i) + extra, "data-i": i});
 	if (i === chosen)
 		r.classList.add("over");
-	out.append(r);
+	out.elements.append(r);
 	const text = fit(nameOf(i), w - 6);
 	if (text) {
 		const t = shape("text", {x: (x + 3).toFixed(2), y: y + 12, "class": extra.trim()});
 		t.textContent = text;
-		out.append(t);
+		out.elements.append(t);
 	}
 }
 
@@ -264,7 +272,7 @@ function draw() {
 	picture.setAttribute("width", all);
 	picture.setAttribute("height", height);
 	picture.classList.toggle("searching", hits !== null);
-	const out = document.createDocumentFragment();
+	const out = {elements: document.createDocumentFragment(), paths: new Map()};
 	const top = plot.scrollTop - 10 * ROW, bottom = plot.scrollTop + plot.clientHeight + 10 * ROW;
 	const scale = total[which][focus] ? all / total[which][focus] : 0;
 	for (let d = 0; d <= deepest[focus]; d++) {
@@ -291,7 +299,9 @@ function draw() {
 			from = -1;
 		}
 	}
-	picture.replaceChildren(out);
+	for (const [name, d] of out.paths)
+		out.elements.append(shape("path", {"class": name, d: d.join("")}));
+	picture.replaceChildren(out.elements);
 }
 
 let asked = false;
@@ -476,9 +486,31 @@ function onKey(event) {
 	}
 }
 
+// The row that is drawn at a place; of narrow ones that share a pixel, one of them.
+function rowAtPlace(x, y) {
+	const box = picture.getBoundingClientRect(), line = Math.floor((y - box.top) / ROW);
+	const d = icicle ? line : deepest[focus] - line, list = levels[d];
+	if (d <= depth[focus])
+		return ancestor(focus, Math.max(d, 0));
+	if (!list)
+		return -1;
+	const at = start[which][focus] + (x - box.left) / box.width * total[which][focus];
+	let from = 0, to = list.length;
+	while (from < to) {
+		const mid = (from + to) >> 1;
+		if (start[which][list[mid]] <= at)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return list[Math.max(from - 1, 0)];
+}
+
 function rowAt(event) {
-	const i = event.target.getAttribute && event.target.getAttribute("data-i");
-	return i === null || i === undefined ? -1 : Number(i);
+	if (event.target.localName === "path")
+		return rowAtPlace(event.clientX, event.clientY);
+	const i = event.target.getAttribute("data-i");
+	return i === null ? -1 : Number(i);
 }
 
 function listen() {
