@@ -20,12 +20,15 @@ bool gpu_keep(struct gpu_kept *ret, const struct gpu_probe *p, const struct m_ca
 		.stack = c->stack,
 		.role = p->role,
 		.failed = failed || open,
+		.device = -1,
 	};
 	bool memory = p->role < GPU_CAPTURE_BEGIN;
 	ret->rank = memory ? !p->at_start : p->at_start;
 	for (int i = 0; i < GPU_KEPT_ARGS; i++)
 		if (p->kept[i] >= 0 && p->kept[i] < c->nargs)
 			ret->v[i] = c->args[p->kept[i]];
+	if (p->role == GPU_TORCH_ALLOC && p->kept[2] >= 0)
+		ret->device = (int8_t)ret->v[2]; /* c10::DeviceIndex */
 	return true;
 }
 

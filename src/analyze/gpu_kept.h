@@ -16,6 +16,7 @@ struct gpu_kept {
 	uint8_t role;
 	uint8_t rank; /* of what happens at the same time: ends of memory first */
 	bool failed;
+	int16_t device; /* that the call names itself (torch_alloc), -1 = none */
 	uint64_t v[GPU_KEPT_ARGS];
 };
 

@@ -283,9 +283,10 @@ static void take_alloc(struct ledger *l, struct owner *o, const struct gpu_kept 
 		.address = k->v[0],
 		.bytes = k->v[1],
 		.from_ns = k->time_ns,
-		.device = virtual  ? (int32_t)k->v[2]
-			  : pinned ? DEVICE_UNKNOWN
-				   : current_device(l, o, k->thread),
+		.device = k->device >= 0 ? k->device
+			  : virtual	 ? (int32_t)k->v[2]
+			  : pinned	 ? DEVICE_UNKNOWN
+					 : current_device(l, o, k->thread),
 		.source = l->t->probes.data[k->probe].name,
 		.thread = k->thread,
 		.stack = k->stack,

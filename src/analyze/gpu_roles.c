@@ -22,7 +22,7 @@ static const struct role_def {
 	{"sync", GPU_SYNC, 0, false, {0}},
 	{"collective", GPU_COLLECTIVE, 0, false, {0}},
 	{"p2p", GPU_COLLECTIVE, 0, false, {0}},
-	{"torch_alloc", GPU_TORCH_ALLOC, 0, false, {"address", "bytes"}},
+	{"torch_alloc", GPU_TORCH_ALLOC, 0, false, {"address", "bytes", "device"}},
 	{"torch_free", GPU_TORCH_FREE, 0, true, {"address"}},
 	{"alloc", GPU_ALLOC, 0, false, {"pointer", "bytes"}},
 	{"free", GPU_FREE, 0, true, {"pointer"}},

@@ -633,6 +633,36 @@ static void test_memory_levels(void **state)
 	world_end(&x);
 }
 
+/* Two devices of one process are at their peaks at different times. */
+static void test_memory_devices(void **state)
+{
+	(void)state;
+	struct world x;
+	world_begin(&x);
+	static const struct arg_def args[] = {{"address", ARG_TYPE_PTR},
+					      {"bytes", ARG_TYPE_BYTES},
+					      {"device", ARG_TYPE_I64},
+					      {NULL, 0}};
+	uint32_t alloc = put_probe(x.w, "torch_alloc", 1, args);
+	uint32_t release = put_probe(x.w, "torch_free", 0, torch_args);
+	uint32_t stacks[2] = {put_stack(x.w, "p:f@1"), put_stack(x.w, "p:g@1")};
+	for (uint64_t device = 0; device < 2; device++) {
+		struct m_call c = {.start_ns = T0 + device * S,
+				   .dur_ns = 10,
+				   .probe = alloc,
+				   .nargs = 3,
+				   .stack = stacks[device],
+				   .args = {0x1000 + device, 100 + device, device}};
+		rec_put_calls(x.w, &c, 1);
+		put_call(x.w, x.threads[0], release, device * S + S / 2, 0, 0x1000 + device, 0);
+	}
+	world_read(&x);
+	expect(&x, (struct flame_options){.kind = FLAME_GPU_INUSE, .at = FLAME_AT_PEAK},
+	       "f (train.py) 100\ng (train.py) 101\n");
+	expect_none(&x, (struct flame_options){.kind = FLAME_GPU_INUSE}, "in use then");
+	world_end(&x);
+}
+
 /* Virtual memory lives until its handle is released and no mapping is left. */
 static void test_memory_virtual(void **state)
 {
@@ -651,6 +681,50 @@ static void test_memory_virtual(void **state)
 	expect(&x, (struct flame_options){.kind = FLAME_GPU_ALLOC},
 	       "f (train.py) 2097152\ng (train.py) 4194304\n");
 	expect(&x, (struct flame_options){.kind = FLAME_GPU_INUSE}, "g (train.py) 4194304\n");
+	world_end(&x);
+}
+
+/* ---- many calls, several threads ---- */
+
+static void test_workers(void **state)
+{
+	(void)state;
+	struct world x;
+	world_begin(&x);
+	uint32_t probe = put_probe(x.w, "launch", 64, launch_args);
+	uint32_t stacks[5], kernels[9];
+	for (uint32_t i = 0; i < 5; i++) {
+		char text[16];
+		snprintf(text, sizeof(text), "p:f%u@1", i);
+		stacks[i] = put_stack(x.w, text);
+	}
+	for (uint32_t i = 0; i < 9; i++) {
+		char text[16];
+		snprintf(text, sizeof(text), "k%u()", i);
+		kernels[i] = rec_string_z(x.w, text);
+	}
+	for (uint32_t i = 0; i < 300000; i++)
+		put_call(x.w, x.threads[i % 2], probe, i * 1000, i % 64 ? 0 : stacks[i / 64 % 5],
+			 kernels[(8 * 300000 - i) % 9], 7);
+	world_read(&x);
+	assert_true(rec_call_blocks(x.r) > 4);
+	char *first = NULL;
+	for (unsigned workers = 1; workers <= 4; workers++) {
+		struct calltree t;
+		make(&x, (struct flame_options){.kind = FLAME_GPU, .workers = workers}, &t);
+		assert_int_equal(t.nodes.data[0].total[0], 300000);
+		char *text = NULL;
+		size_t len;
+		FILE *out = open_memstream(&text, &len);
+		assert_int_equal(flame_folded.write(out, &t, NULL), 0);
+		fclose(out);
+		if (first)
+			assert_string_equal(text, first); /* also in the order of its lines */
+		free(first);
+		first = text;
+		calltree_free(&t);
+	}
+	free(first);
 	world_end(&x);
 }
 
@@ -772,13 +846,22 @@ static void test_kinds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cpu),	      cmocka_unit_test(test_names),
-		cmocka_unit_test(test_processes),     cmocka_unit_test(test_offcpu),
-		cmocka_unit_test(test_gpu_launches),  cmocka_unit_test(test_gpu_spans),
-		cmocka_unit_test(test_gpu_unmatched), cmocka_unit_test(test_gpu_graphs_and_copies),
-		cmocka_unit_test(test_gpu_captured),  cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_memory_levels), cmocka_unit_test(test_memory_virtual),
-		cmocka_unit_test(test_diff),	      cmocka_unit_test(test_profile),
+		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_offcpu),
+		cmocka_unit_test(test_gpu_launches),
+		cmocka_unit_test(test_gpu_spans),
+		cmocka_unit_test(test_gpu_unmatched),
+		cmocka_unit_test(test_gpu_graphs_and_copies),
+		cmocka_unit_test(test_gpu_captured),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_levels),
+		cmocka_unit_test(test_memory_virtual),
+		cmocka_unit_test(test_memory_devices),
+		cmocka_unit_test(test_workers),
+		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_profile),
 		cmocka_unit_test(test_kinds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
