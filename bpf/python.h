@@ -18,7 +18,7 @@ struct {
 
 static __always_inline bool is_eval(const struct unwind_process *p, __u64 address)
 {
-	if (!p->python)
+	if (!p->python || stops_at_samples)
 		return false;
 	bool found = false;
 #pragma unroll

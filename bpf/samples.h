@@ -11,6 +11,7 @@
 #define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
 #define TASK_DEAD	    0x80
 #define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */
+#define SIGNAL_STOP	    19	  /* arch/x86/include/uapi/asm/signal.h */
 
 const volatile __u64 sample_period_ns;
 const volatile __u64 wait_min_ns; /* shorter waits are put together */
@@ -89,6 +90,8 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	s->weight_ns = sample_period_ns;
 	s->stack = stack;
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	if (stops_at_samples && ctx->regs.cs & 3)
+		bpf_send_signal(SIGNAL_STOP);
 	return 0;
 }
 

@@ -14,6 +14,8 @@
 #define STACKS_SEEN	     65536
 
 const volatile bool takes_stacks; /* else nothing below is reached */
+/* Tests: what is sampled is stopped at that very instruction, and Python is as any program. */
+const volatile bool stops_at_samples;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

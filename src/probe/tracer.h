@@ -40,14 +40,15 @@ struct tracer_options {
 	bool all;		   /* every process is a target */
 	uint64_t cgroup_id;	   /* cgroup v2, 0 = none; level as the kernel counts */
 	uint32_t cgroup_level;
-	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
-	const char *btf_path; /* NULL = the running kernel's */
-	bool with_empty;      /* load the empty programs too (bench/) */
-	bool without_guard;   /* go on where exceptions cannot be protected */
-	bool allocators;      /* also allocators above the driver's, call by call */
-	bool stacks;	      /* calls of entries with `stack` carry theirs */
-	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
-	bool waits;	      /* stacks where threads stop running */
+	uint32_t ring_bytes;   /* per CPU, 0 = by the number of CPUs */
+	const char *btf_path;  /* NULL = the running kernel's */
+	bool with_empty;       /* load the empty programs too (bench/) */
+	bool without_guard;    /* go on where exceptions cannot be protected */
+	bool allocators;       /* also allocators above the driver's, call by call */
+	bool stacks;	       /* calls of entries with `stack` carry theirs */
+	uint32_t sample_hz;    /* stacks at each tick of the CPU clock, 0 = none */
+	bool waits;	       /* stacks where threads stop running */
+	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct tracer_events events;
 };
 
