@@ -48,7 +48,8 @@ struct leaf {
 struct group {
 	uint32_t pid;
 	uint8_t class;
-	uint32_t name; /* of OF_LAUNCHES: number in gpu_flame.names */
+	uint32_t name;	  /* of OF_LAUNCHES: number in gpu_flame.names */
+	uint64_t counted; /* launches that only the kernel's histograms tell of */
 	VEC(struct launch) launches;
 	VEC(struct span) spans;
 	VEC(struct leaf) leaves;
@@ -61,9 +62,10 @@ struct gpu_flame {
 	bool has_spans;
 	struct strtab names; /* of kernels, readable; a group's is one of these */
 	VEC(struct group) groups;
-	struct map64 group_of;	/* pid, class, name */
-	uint32_t *name_of;	/* by string of the recording: number in names + 1 */
-	VEC(uint32_t) frame_of; /* by name: frame of the tree, 0 = not yet */
+	struct map64 group_of;	   /* pid, class, name */
+	struct map64 in_histogram; /* pid << 32 | probe: calls that the kernel has counted */
+	uint32_t *name_of;	   /* by string of the recording: number in names + 1 */
+	VEC(uint32_t) frame_of;	   /* by name: frame of the tree, 0 = not yet */
 };
 
 struct worker {
@@ -283,21 +285,46 @@ static void sort_groups(struct gpu_flame *g)
 		qsort_r(g->groups.data, g->groups.len, sizeof(*g->groups.data), compare_groups, g);
 }
 
+/* In modes tail and stats not all launches are in the recording, but all are counted; without
+ * times, so not where a span of time is asked for. */
+static void count_histograms(struct gpu_flame *g)
+{
+	const struct flame_options *o = g->job->o;
+	for (size_t i = 0; i < g->job->t->hists.len; i++) {
+		const struct m_hist *h = &g->job->t->hists.data[i];
+		const struct gpu_probe *p = &g->probes.rows[h->probe];
+		bool by_kernel =
+			p->arg[GPU_ARG_KERNEL] >= 0 &&
+			g->job->t->probes.data[h->probe].name_arg == p->arg[GPU_ARG_KERNEL];
+		if (p->role != GPU_LAUNCH || !by_kernel || (o->pid && h->pid != o->pid) ||
+		    o->from_ns || o->to_ns)
+			continue;
+		map64_set(&g->in_histogram, (uint64_t)h->pid << 32 | h->probe, 1);
+		group_of(g, h->pid, OF_LAUNCHES, name_of(g, (uint32_t)h->name))->counted +=
+			h->count;
+	}
+}
+
 /* Without spans each launch is one, and nothing is known of copies. */
 static void count_launches(struct gpu_flame *g)
 {
 	for (size_t i = 0; i < g->groups.len; i++) {
 		struct group *group = &g->groups.data[i];
-		if (!group->launches.len || group->class > OF_GRAPHS)
+		if (!(group->launches.len || group->counted) || group->class > OF_GRAPHS)
 			continue;
 		uint32_t frame =
 			group->class == OF_GRAPHS
 				? calltree_frame(g->job->tree, CALLTREE_GPU, "graph", "", 0, "")
-				: kernel_frame(g, name_of(g, group->launches.data[0].name));
-		uint32_t leaf = leaf_of(group, frame);
-		for (size_t k = 0; k < group->launches.len; k++)
-			group->leaves.data[leaf].total +=
-				flame_in_time(g->job, group->launches.data[k].start_ns);
+				: kernel_frame(g, group->name);
+		uint32_t number = leaf_of(group, frame);
+		struct leaf *leaf = &group->leaves.data[number];
+		leaf->total = group->counted;
+		for (size_t k = 0; k < group->launches.len; k++) {
+			const struct launch *l = &group->launches.data[k];
+			uint64_t unused, key = (uint64_t)group->pid << 32 | l->probe;
+			leaf->total += flame_in_time(g->job, l->start_ns) &&
+				       !map64_get(&g->in_histogram, key, &unused);
+		}
 	}
 }
 
@@ -448,6 +475,7 @@ static void gpu_flame_free(struct gpu_flame *g)
 	}
 	vec_free(&g->groups);
 	map64_free(&g->group_of);
+	map64_free(&g->in_histogram);
 	strtab_free(&g->names);
 	free(g->name_of);
 	vec_free(&g->frame_of);
@@ -467,6 +495,8 @@ int flame_gpu(struct flame_job *job, struct err *e)
 	free(workers);
 	if (g.has_spans)
 		group_spans(&g);
+	else
+		count_histograms(&g);
 	sort_groups(&g);
 	if (!g.has_spans)
 		count_launches(&g);

@@ -433,6 +433,29 @@ static void test_gpu_launches(void **state)
 	world_end(&x);
 }
 
+/* In mode tail a few launches are recorded and all are counted, by kernel. */
+static void test_gpu_histograms(void **state)
+{
+	(void)state;
+	struct world x;
+	world_begin(&x);
+	struct m_probe p = {.role = rec_string_z(x.w, "launch"), .nargs = 1, .stack_every = 1};
+	p.arg_names[0] = rec_string_z(x.w, "kernel");
+	p.arg_types[0] = ARG_TYPE_STRING;
+	uint32_t probe = rec_put_probe(x.w, &p);
+	uint32_t a = rec_string_z(x.w, "a()"), b = rec_string_z(x.w, "b()");
+	put_call(x.w, x.threads[0], probe, S, put_stack(x.w, "p:f@1"), a, 0);
+	put_call(x.w, x.threads[0], probe, S, put_stack(x.w, "p:g@1"), a, 0);
+	rec_put_hist(x.w, &(struct m_hist){.pid = 10, .probe = probe, .name = a, .count = 1000});
+	rec_put_hist(x.w, &(struct m_hist){.pid = 10, .probe = probe, .name = b, .count = 7});
+	world_read(&x);
+	expect(&x, (struct flame_options){.kind = FLAME_GPU},
+	       "[stack not taken];b 7\nf (train.py);a 500\ng (train.py);a 500\n");
+	expect(&x, (struct flame_options){.kind = FLAME_GPU, .to_ns = 2 * S},
+	       "f (train.py);a 1\ng (train.py);a 1\n");
+	world_end(&x);
+}
+
 static void test_gpu_spans(void **state)
 {
 	(void)state;
@@ -851,6 +874,7 @@ int main(void)
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_offcpu),
 		cmocka_unit_test(test_gpu_launches),
+		cmocka_unit_test(test_gpu_histograms),
 		cmocka_unit_test(test_gpu_spans),
 		cmocka_unit_test(test_gpu_unmatched),
 		cmocka_unit_test(test_gpu_graphs_and_copies),
