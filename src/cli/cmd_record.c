@@ -46,6 +46,11 @@ static const struct opt_def options[] = {
 	 NULL, 0},
 	{'F', "freq", "HZ", "How often a second the CPU clock ticks: 19 to 999; 99 unless told.",
 	 NULL, 0},
+	{0, "debuginfod", NULL,
+	 "Ask the servers of $DEBUGINFOD_URLS for the symbols of stripped libraries; their build "
+	 "ids "
+	 "are sent there. Debug files in /usr/lib/debug are used without asking.",
+	 NULL, 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -190,6 +195,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	o->output = args_has(a, "output") ? args_get(a, "output") : "eacgm.eacgm";
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
+	o->debuginfod = args_has(a, "debuginfod");
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);
 	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";

@@ -484,6 +484,8 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		rc = rec_writer_open(&writer, opts->output, &wo, e);
 	if (!rc) {
 		s->pipeline = pipeline_new(writer, "/proc");
+		if (opts->debuginfod)
+			pipeline_ask_debuginfod(s->pipeline);
 		collector_procfs.open(&s->procfs, "/proc", e);
 		s->start_ns = s->switched_ns = session_now_ns();
 		session_write_metas(s, probe_ns_each);

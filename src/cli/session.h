@@ -21,6 +21,7 @@ struct session_options {
 	bool without_guard;
 	bool stacks;	      /* calls carry their stacks as the catalog says */
 	bool allocators;      /* also the allocators above the driver's, call by call */
+	bool debuginfod;      /* servers may be asked for symbols */
 	bool waits;	      /* stacks where threads stop running */
 	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
 	char **command;	      /* NULL: the target's processes */

@@ -6,6 +6,7 @@
 #include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
 #include "symbolize/cpython_frames.h"
+#include "symbolize/debug_file.h"
 #include "symbolize/demangle.h"
 #include "symbolize/kallsyms.h"
 
@@ -190,9 +191,9 @@ bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool fo
 	}
 	if (code != UINT32_MAX) {
 		const struct m_code *row = pipeline_code_row(p, code);
-		known.is_glue = cpython_is_init_cleanup(rec_string_get(p->writer, row->name),
-							rec_string_get(p->writer, row->file),
-							row->line);
+		known.is_glue =
+			cpython_is_init_cleanup(rec_string_get(p->writer, row->name),
+						rec_string_get(p->writer, row->file), row->line);
 		known.row.name = row->name;
 		known.row.file = row->file;
 		known.row.line = line;
@@ -243,15 +244,36 @@ uint32_t frames_cut(struct pipeline *p, const char *reason)
 
 /* ---- names ---- */
 
+/* The file that has the most symbols of this one. */
+static struct elf_file *symbols_of(struct pipeline *p, struct open_elf *elf)
+{
+	struct err e;
+	if (elf_file_has_symtab(elf->file))
+		return elf->file;
+	if (!p->debug_files) {
+		p->debug_files = debug_files_open(NULL, p->asks_debuginfod, &e);
+		if (e.msg[0])
+			pipeline_note(p, "debuginfod", e.msg);
+	}
+	if (!elf->debug_tried)
+		elf->debug = debug_files_find(p->debug_files, elf_file_build_id(elf->file));
+	elf->debug_tried = true;
+	return elf->debug ? elf->debug : elf->file;
+}
+
 static void name_frame(struct pipeline *p, uint32_t number)
 {
 	struct known_frame *frame = &p->frames->list.data[number];
 	struct elf_symbol symbol;
 	frame->named = true;
-	struct elf_file *file = p->elves.data[frame->elf - 1].file;
-	if (!elf_file_symbol_at(file, frame->row.address, &symbol))
+	struct open_elf *elf = &p->elves.data[frame->elf - 1];
+	if (!elf_file_symbol_at(symbols_of(p, elf), frame->row.address, &symbol) &&
+	    !elf_file_symbol_at(elf->file, frame->row.address, &symbol))
 		return;
-	char *name = demangle(symbol.name, 0);
+	char *plain = xstrdup(symbol.name);
+	plain[strcspn(plain, "@")] = 0; /* .symtab keeps versions: "__libc_start_main@@GLIBC_2.34" */
+	char *name = demangle(plain, 0);
+	free(plain);
 	frame->row.name = rec_string_z(p->writer, name);
 	free(name);
 	rec_update_frame(p->writer, number, &frame->row);

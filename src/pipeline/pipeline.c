@@ -7,6 +7,7 @@
 
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
+#include "symbolize/debug_file.h"
 
 struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 {
@@ -20,6 +21,11 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->frames = frames_new();
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
+}
+
+void pipeline_ask_debuginfod(struct pipeline *p)
+{
+	p->asks_debuginfod = true;
 }
 
 /* ---- inbox ---- */
@@ -393,7 +399,9 @@ int pipeline_close(struct pipeline *p, struct err *e)
 		free(p->elves.data[i].path);
 		if (p->elves.data[i].file)
 			elf_file_close(p->elves.data[i].file);
+		elf_file_close(p->elves.data[i].debug);
 	}
+	debug_files_close(p->debug_files);
 	vec_free(&p->elves);
 	map64_free(&p->elf_of);
 	stacks_free(p->stacks);

@@ -56,6 +56,9 @@ struct pipeline_probe {
 /* Takes the writer over: it is closed with the pipeline. proc_root: "/proc". */
 struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root);
 
+/* Before anything is passed: symbols of stripped files may come from debuginfod servers. */
+void pipeline_ask_debuginfod(struct pipeline *p);
+
 /* ---- from any thread; strings are copied ---- */
 void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
 /* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */

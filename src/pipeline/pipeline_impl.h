@@ -78,6 +78,8 @@ struct open_elf {
 	char *path;
 	struct elf_file *file; /* NULL: could not be opened */
 	uint32_t py_version;   /* of the interpreter in it, 0 = none */
+	bool debug_tried;
+	struct elf_file *debug; /* the file's stripped symbols, or NULL */
 };
 
 struct pipeline {
@@ -105,6 +107,8 @@ struct pipeline {
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
 	struct map64 elf_of; /* hash of the path -> index */
+	struct debug_files *debug_files;
+	bool asks_debuginfod;
 	struct stacks *stacks;
 	struct frames *frames;
 	VEC(struct m_code) code_rows; /* by code index */
