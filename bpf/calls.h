@@ -287,7 +287,8 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		if (d)
 			fetch_at_entry(ctx, d, c);
-		if (d && takes_stacks && COOKIE_STACK(cookie))
+		if (d && takes_stacks && COOKIE_STACK(cookie) &&
+		    (mode_of_layer[layer] == MODE_TRACE || d->keep))
 			c->stack = stack_of_call(ctx, d);
 	}
 	st->layer_open[layer]++;
