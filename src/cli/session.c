@@ -22,6 +22,7 @@
 #define SWEEP_TICKS	  20
 #define TAIL_QUANTILE	  0.99
 #define SETTLE_MS	  5000
+#define SETTLE_STEP_MS	  20
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
 uint64_t session_now_ns(void)
@@ -409,6 +410,19 @@ static void say_attached(const struct session *s)
 		s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
 }
 
+/* Stacks that are taken before their unwind tables are there are cut. Tasks that load a library
+ * meanwhile are held, and have to be answered. */
+static void settle_stacks(struct session *s)
+{
+	for (int waited_ms = 0; waited_ms < SETTLE_MS; waited_ms += SETTLE_STEP_MS) {
+		if (tracer_stacks_settle(s->tracer, SETTLE_STEP_MS))
+			return;
+		tracer_control(s->tracer);
+	}
+	pipeline_note(s->pipeline, "stacks",
+		      "the first ones may be cut: unwind tables took longer than 5 s");
+}
+
 static int run(struct session *s, struct err *e)
 {
 	sigset_t old;
@@ -419,9 +433,7 @@ static int run(struct session *s, struct err *e)
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
 	if (!rc && !s->opts->command) {
-		if (!tracer_stacks_settle(s->tracer, SETTLE_MS))
-			pipeline_note(s->pipeline, "stacks",
-				      "cut at first: unwind tables took longer than 5 s");
+		settle_stacks(s);
 		say_attached(s);
 	}
 	if (!rc) {

@@ -331,6 +331,11 @@ bool unwinder_settle(struct unwinder *u, unsigned timeout_ms)
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += timeout_ms / 1000;
+	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
 	pthread_mutex_lock(&u->lock);
 	int rc = 0;
 	while ((u->queue.len || u->busy) && !rc)
