@@ -28,7 +28,7 @@ bool gpu_keep(struct gpu_kept *ret, const struct gpu_probe *p, const struct m_ca
 		if (p->kept[i] >= 0 && p->kept[i] < c->nargs)
 			ret->v[i] = c->args[p->kept[i]];
 	if (p->role == GPU_TORCH_ALLOC && p->kept[2] >= 0)
-		ret->device = (int8_t)ret->v[2]; /* c10::DeviceIndex */
+		ret->device = ret->v[2] <= INT8_MAX ? (int16_t)ret->v[2] : -1; /* DeviceIndex */
 	return true;
 }
 
