@@ -351,6 +351,8 @@ static int start_command(struct session *s, struct err *e)
 	char path[4096];
 	int rc = launch_find(s->opts->command[0], path, sizeof(path), e);
 	if (!rc)
+		rc = tracer_start_sampling(s->tracer, e);
+	if (!rc)
 		rc = tracer_prepare_exec(s->tracer, path, e);
 	if (!rc)
 		rc = tracer_add_pid(s->tracer, s->launch.pid, e);
@@ -434,6 +436,7 @@ static int run(struct session *s, struct err *e)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
 	if (!rc && !s->opts->command) {
 		settle_stacks(s);
+		rc = tracer_start_sampling(s->tracer, e);
 		say_attached(s);
 	}
 	if (!rc) {

@@ -223,8 +223,12 @@ static int start_unwinder(struct tracer *t, struct err *e)
 		.py_frames = bpf_map__fd(b->maps.py_frames),
 		.py_layouts = bpf_map__fd(b->maps.py_layouts),
 	};
-	int rc = unwinder_start(&t->unwinder, &maps, e);
-	return rc ? rc : sampling_start(t, e);
+	return unwinder_start(&t->unwinder, &maps, e);
+}
+
+int tracer_start_sampling(struct tracer *t, struct err *e)
+{
+	return sampling_start(t, e);
 }
 
 bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms)

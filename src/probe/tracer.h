@@ -76,6 +76,9 @@ int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
 /* Finds the files that a process has mapped and probes the new ones. -ESRCH: gone. */
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
 
+/* From here on the CPU clock ticks and waits are seen, as the options ask for. */
+int tracer_start_sampling(struct tracer *t, struct err *e);
+
 /* Waits until the stacks of all that is known can be walked; false when that takes longer than
  * timeout_ms: they are cut until then. */
 bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms);
