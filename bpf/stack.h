@@ -502,6 +502,9 @@ __noinline int enter_frame(struct rec_stack *r)
 		return stack_fails(r, end);
 	}
 	st->found = look_up(r, at);
+	/* nothing called a signal's return code: its first instruction comes next */
+	if (!st->found && st->rule.cfa == CFA_SIGNAL)
+		at = st->regs[UNWIND_RIP];
 	if (is_eval(&st->process, at) ? enter_python(r, at) : push_frame(r, at))
 		return stack_fails(r, STACK_TOO_DEEP);
 	return 0;
