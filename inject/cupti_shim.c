@@ -1,0 +1,359 @@
+/* cupti_shim.c - is loaded into a traced process by CUDA itself (CUDA_INJECTION64_PATH) and
+ * hands on what CUPTI's activity records say of kernels, copies and sets.
+ *
+ * It calls nothing of CUDA's driver or runtime, keeps the job waiting for nothing and prints
+ * nothing; what goes wrong is said in the ring's header. Where eacgm has ended or asks for it,
+ * recording is switched off and the process goes on without.
+ *
+ * CUPTI hands over a buffer when it is full, or at a flush once all work in it is complete
+ * (cuptiActivityFlushAll in cupti_activity.h): so a thread flushes at intervals, and buffers are
+ * small. Times are CLOCK_MONOTONIC: CUPTI reads the clock that we register to convert the
+ * device's; where it is too old for that, each buffer's are shifted by what the two clocks
+ * differ then. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "find.h"
+#include "ring.h"
+
+#define BUFFER_BYTES  (1u << 20) /* some 5,000 kernels */
+#define SPARE_BUFFERS 16
+#define FLUSH_NS      100000000L
+#define JOIN_S	      2
+
+static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET,
+				 CUPTI_KIND_MEMCPY2};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* The process's one shim. */
+static struct {
+	pid_t pid; /* that it was started in; a forked child is another */
+	char lock_path[4096];
+	struct cupti cupti;
+	bool own_clock; /* CUPTI's times are CLOCK_MONOTONIC */
+
+	pthread_mutex_t ring_lock;
+	struct ring ring;
+
+	pthread_mutex_t buffer_lock;
+	uint8_t *spare[SPARE_BUFFERS];
+	size_t spares;
+
+	pthread_mutex_t end_lock;
+	pthread_cond_t end_wake;
+	bool ending;
+	pthread_t flusher;
+	bool flusher_runs;
+} shim = {.ring_lock = PTHREAD_MUTEX_INITIALIZER,
+	  .buffer_lock = PTHREAD_MUTEX_INITIALIZER,
+	  .end_lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((visibility("default"))) int InitializeInjection(void);
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- records ---- */
+
+static int64_t clock_difference(void)
+{
+	uint64_t narrowest = UINT64_MAX;
+	int64_t difference = 0;
+	if (shim.own_clock)
+		return 0;
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = now_ns(), theirs = 0;
+		if (shim.cupti.GetTimestamp(&theirs))
+			continue;
+		uint64_t after = now_ns();
+		if (after - before < narrowest) {
+			narrowest = after - before;
+			difference = (int64_t)(before + narrowest / 2 - theirs);
+		}
+	}
+	return difference;
+}
+
+/* False for kinds that were not asked for. */
+static bool read_record(const void *record, struct gpu_ring_span *ret, const char **name)
+{
+	const struct cupti_kernel *k = record;
+	const struct cupti_copy *c = record;
+	const struct cupti_peer_copy *p = record;
+	const struct cupti_set *s = record;
+#define COMMON(r)                                                                                  \
+	.start_ns = (r)->start, .end_ns = (r)->end, .device = (r)->device,                         \
+	.context = (r)->context, .stream = (r)->stream, .correlation = (r)->correlation,           \
+	.graph_node = (r)->graph_node
+	*name = NULL;
+	switch (((const struct cupti_record *)record)->kind) {
+	case CUPTI_KIND_KERNEL:
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+		*ret = (struct gpu_ring_span){COMMON(k), .work = GPU_RING_KERNEL};
+		*name = k->name;
+		return true;
+	case CUPTI_KIND_MEMCPY:
+		*ret = (struct gpu_ring_span){COMMON(c), .work = GPU_RING_COPY,
+					      .copy_kind = c->copy_kind, .bytes = c->bytes};
+		return true;
+	case CUPTI_KIND_MEMCPY2:
+		*ret = (struct gpu_ring_span){COMMON(p), .work = GPU_RING_COPY,
+					      .copy_kind = p->copy_kind, .bytes = p->bytes};
+		return true;
+	case CUPTI_KIND_MEMSET:
+		*ret = (struct gpu_ring_span){COMMON(s), .work = GPU_RING_SET, .bytes = s->bytes};
+		return true;
+	default:
+		return false;
+	}
+#undef COMMON
+}
+
+/* Times of 0 are CUPTI's way to say that it has none, or that the work is not complete. */
+static void take_record(const void *record, int64_t difference_ns)
+{
+	struct gpu_ring_span span;
+	const char *name;
+	if (!read_record(record, &span, &name))
+		return;
+	if (!span.start_ns || !span.end_ns || span.end_ns < span.start_ns) {
+		__atomic_fetch_add(&shim.ring.header->untimed, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	span.start_ns += (uint64_t)difference_ns;
+	span.end_ns += (uint64_t)difference_ns;
+	ring_put(&shim.ring, &span, name);
+}
+
+static void take_buffer(uint8_t *buffer, size_t valid_bytes)
+{
+	void *record = NULL;
+	size_t dropped = 0;
+	int64_t difference_ns = clock_difference();
+	pthread_mutex_lock(&shim.ring_lock);
+	while (shim.cupti.ActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
+		take_record(record, difference_ns);
+	if (shim.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS && dropped)
+		__atomic_fetch_add(&shim.ring.header->dropped, dropped, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&shim.ring_lock);
+}
+
+/* ---- buffers ---- */
+
+static void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
+{
+	*buffer = NULL;
+	*most_records = 0;
+	pthread_mutex_lock(&shim.buffer_lock);
+	if (shim.spares)
+		*buffer = shim.spare[--shim.spares];
+	pthread_mutex_unlock(&shim.buffer_lock);
+	if (!*buffer)
+		*buffer = aligned_alloc(64, BUFFER_BYTES);
+	*bytes = *buffer ? BUFFER_BYTES : 0; /* without one CUPTI drops records, and counts them */
+}
+
+static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+			size_t valid_bytes)
+{
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	if (getpid() == shim.pid && valid_bytes)
+		take_buffer(buffer, valid_bytes);
+	pthread_mutex_lock(&shim.buffer_lock);
+	bool keeps = shim.spares < SPARE_BUFFERS;
+	if (keeps)
+		shim.spare[shim.spares++] = buffer;
+	pthread_mutex_unlock(&shim.buffer_lock);
+	if (!keeps)
+		free(buffer);
+}
+
+/* ---- on and off ---- */
+
+static void fail(const char *doing, int rc)
+{
+	char text[256];
+	const char *why = NULL;
+	if (shim.cupti.GetResultString)
+		shim.cupti.GetResultString(rc, &why);
+	snprintf(text, sizeof(text), "CUPTI cannot %s: %s (%d)", doing, why ? why : "error", rc);
+	ring_set_state(&shim.ring, GPU_RING_FAILED, text);
+}
+
+static void disable(void)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		shim.cupti.ActivityDisable(kinds[i]);
+}
+
+static bool enable(void)
+{
+	struct cupti *c = &shim.cupti;
+	shim.own_clock = c->ActivityRegisterTimestampCallback &&
+			 !c->ActivityRegisterTimestampCallback(now_ns);
+	int rc = c->ActivityRegisterCallbacks(on_request, on_complete);
+	if (rc) {
+		fail("hand over records", rc);
+		return false;
+	}
+	for (size_t i = 0; i < KINDS; i++) {
+		rc = c->ActivityEnable(kinds[i]);
+		if (rc) {
+			disable();
+			fail("record what the GPU does", rc);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void free_spares(void)
+{
+	pthread_mutex_lock(&shim.buffer_lock);
+	while (shim.spares)
+		free(shim.spare[--shim.spares]);
+	pthread_mutex_unlock(&shim.buffer_lock);
+}
+
+/* Hands over all that is complete, and what is not: of that the times are missing, and it is
+ * counted. */
+static void end_recording(bool goes_on)
+{
+	if (goes_on)
+		disable();
+	shim.cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	free_spares();
+	pthread_mutex_lock(&shim.ring_lock);
+	ring_set_state(&shim.ring, GPU_RING_ENDED, NULL);
+	pthread_mutex_unlock(&shim.ring_lock);
+}
+
+/* The path is opened each time: a job may close descriptors that are not its own. To close it
+ * again releases this process's own locks on it, of which there are none. */
+static bool eacgm_has_ended(void)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	int fd = open(shim.lock_path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT;
+	bool unlocked = !fcntl(fd, F_GETLK, &lock) && lock.l_type == F_UNLCK;
+	close(fd);
+	return unlocked;
+}
+
+/* True when the process ends. */
+static bool wait_a_while(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += FLUSH_NS;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&shim.end_lock);
+	while (!shim.ending && !pthread_cond_timedwait(&shim.end_wake, &shim.end_lock, &until))
+		;
+	bool ending = shim.ending;
+	pthread_mutex_unlock(&shim.end_lock);
+	return ending;
+}
+
+static void *flush_at_intervals(void *arg)
+{
+	(void)arg;
+	while (!wait_a_while()) {
+		if (ring_stopped(&shim.ring) || eacgm_has_ended()) {
+			end_recording(true);
+			return NULL;
+		}
+		shim.cupti.ActivityFlushAll(0);
+	}
+	return NULL;
+}
+
+static void start_flusher(void)
+{
+	sigset_t all, old;
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&shim.end_wake, &attributes);
+	pthread_condattr_destroy(&attributes);
+	sigfillset(&all); /* the job's signals are for the job's threads */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	shim.flusher_runs = !pthread_create(&shim.flusher, NULL, flush_at_intervals, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (shim.flusher_runs)
+		pthread_setname_np(shim.flusher, "eacgm-gpu");
+}
+
+/* A thread that hangs in CUPTI does not keep the process from its end. */
+static bool stop_flusher(void)
+{
+	struct timespec until;
+	if (!shim.flusher_runs)
+		return true;
+	pthread_mutex_lock(&shim.end_lock);
+	shim.ending = true;
+	pthread_cond_signal(&shim.end_wake);
+	pthread_mutex_unlock(&shim.end_lock);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += JOIN_S;
+	return !pthread_timedjoin_np(shim.flusher, NULL, &until);
+}
+
+/* Handlers run in the reverse order of their registration: this one before the driver's. */
+static void on_exit_of_process(void)
+{
+	if (getpid() != shim.pid)
+		return;
+	if (stop_flusher() && shim.ring.header->state == GPU_RING_ON)
+		end_recording(false);
+}
+
+static bool start(const char *folder)
+{
+	char path[sizeof(shim.ring.header->text)] = "";
+	int n = snprintf(shim.lock_path, sizeof(shim.lock_path), "%s/" GPU_RINGS_LOCK, folder);
+	if (n < 0 || (size_t)n >= sizeof(shim.lock_path) || eacgm_has_ended() ||
+	    !ring_open(&shim.ring, folder))
+		return false;
+	const char *missing = cupti_find(&shim.cupti, path, sizeof(path));
+	if (missing) {
+		ring_set_state(&shim.ring, GPU_RING_FAILED, missing);
+		return false;
+	}
+	if (shim.cupti.GetVersion)
+		shim.cupti.GetVersion(&shim.ring.header->cupti_version);
+	ring_set_state(&shim.ring, GPU_RING_STARTING, path);
+	return enable();
+}
+
+/* CUDA calls it once, at the process's first cuInit. */
+int InitializeInjection(void)
+{
+	const char *folder = getenv(GPU_RINGS_ENV);
+	if (shim.pid || !folder)
+		return 1;
+	shim.pid = getpid();
+	if (!start(folder))
+		return 1;
+	ring_set_state(&shim.ring, GPU_RING_ON, NULL);
+	atexit(on_exit_of_process);
+	start_flusher();
+	return 1;
+}

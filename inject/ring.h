@@ -1,0 +1,35 @@
+/* ring.h - the writing side of the file that hands what the GPU did to eacgm (wire/gpu_ring.h).
+ *
+ * One writer at a time: the caller locks. Nothing here waits or fails loudly: what finds no
+ * room is counted in the file. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/gpu_ring.h"
+
+struct ring_name;
+
+struct ring {
+	struct gpu_ring_header *header;
+	uint8_t *data;
+	uint64_t bytes;
+	uint64_t head;
+	uint64_t tail; /* as last read */
+	struct ring_name *names;
+	size_t names_cap; /* a power of two, or 0 */
+	size_t names_len;
+};
+
+/* Makes the file of this process in a folder. False when there is no folder or no room. */
+bool ring_open(struct ring *r, const char *folder);
+
+/* Adds a span; name is its kernel's, NULL for none. The record's head is filled in. */
+void ring_put(struct ring *r, struct gpu_ring_span *span, const char *name);
+
+void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text);
+
+/* Whether eacgm asks the process to end its work. */
+bool ring_stopped(const struct ring *r);

@@ -1,0 +1,105 @@
+/* gpu_ring.h - the file through which the CUPTI shim in a traced process (inject/) hands what
+ * the GPU did to eacgm (src/collect/gpu_spans.c).
+ *
+ * One file per process, named after its pid, in the session's folder, which the environment
+ * variable GPU_RINGS_ENV names. It is a header of GPU_RING_HEADER_BYTES and `bytes` bytes of
+ * records, a ring: the record at position p lies at offset p modulo bytes. The producer alone
+ * writes head, all else in its part, and records; the consumer alone tail and stop. Records lie
+ * in [tail, head); positions only grow. A record never crosses the end of the ring: a
+ * GPU_RING_PAD fills what is left there. The file has its full length, with blocks behind it,
+ * before the producer maps it: a write cannot fault.
+ *
+ * magic is written last, with what it covers visible. The consumer reads and writes by
+ * pread(2) and pwrite(2) and trusts nothing: a number that was torn or forged costs records,
+ * not more. A producer that finds no room counts the record and goes on; it never waits.
+ *
+ * eacgm holds a write lock (fcntl, F_SETLK) on the file GPU_RINGS_LOCK of the folder while it
+ * runs. A producer that finds it unlocked or the folder gone ends its work. */
+#pragma once
+
+#include <linux/types.h>
+
+#define GPU_RINGS_ENV  "EACGM_GPU_RINGS"
+#define GPU_RINGS_LOCK "session"
+
+#define GPU_RING_MAGIC	      0x31555047474d4341ULL /* "ACMGGPU1" */
+#define GPU_RING_HEADER_BYTES 4096
+#define GPU_RING_MIN_BYTES    (1u << 16)
+#define GPU_RING_MAX_BYTES    (1u << 26)
+
+enum gpu_ring_state {
+	GPU_RING_STARTING,
+	GPU_RING_ON,
+	GPU_RING_ENDED,	 /* all that CUPTI had was handed over */
+	GPU_RING_FAILED, /* text says why */
+};
+
+struct gpu_ring_header {
+	__u64 magic;
+	__u64 bytes; /* of records: a power of two */
+	__u32 pid;
+	__u32 cupti_version; /* of cuptiGetVersion */
+	__u8 pad0[40];
+
+	/* the producer's */
+	__u64 head;    /* position after the last record */
+	__u64 full;    /* records for which there was no room */
+	__u64 dropped; /* records that CUPTI says it dropped */
+	__u64 untimed; /* work whose times CUPTI could not tell */
+	__u32 state;   /* enum gpu_ring_state */
+	__u8 pad1[28];
+	char text[512]; /* CUPTI's path, or why there is none; ends with a NUL */
+
+	/* the consumer's */
+	__u64 tail; /* position up to which records were read */
+	__u32 stop; /* the producer is to end its work */
+	__u8 pad2[52];
+};
+_Static_assert(__builtin_offsetof(struct gpu_ring_header, head) == 64, "a cache line each");
+_Static_assert(__builtin_offsetof(struct gpu_ring_header, tail) == 640, "a cache line each");
+_Static_assert(sizeof(struct gpu_ring_header) == 704, "shared with traced processes");
+
+enum gpu_ring_kind {
+	GPU_RING_PAD = 1,
+	GPU_RING_NAME,
+	GPU_RING_SPAN,
+};
+
+struct gpu_ring_record {
+	__u32 kind;  /* enum gpu_ring_kind */
+	__u32 bytes; /* of the whole record, a multiple of 8 */
+};
+
+#define GPU_RING_NAME_BYTES (1u << 14) /* longer names are cut */
+
+/* Comes before the first span that uses it; numbers are dense from 1. */
+struct gpu_ring_name {
+	struct gpu_ring_record record;
+	__u32 number;
+	__u32 len; /* of the text, which follows */
+};
+_Static_assert(sizeof(struct gpu_ring_name) == 16, "shared with traced processes");
+
+struct gpu_ring_span {
+	struct gpu_ring_record record;
+	__u64 start_ns; /* CLOCK_MONOTONIC */
+	__u64 end_ns;
+	__u64 bytes;
+	__u64 graph_node;
+	__u32 device;
+	__u32 context;
+	__u32 stream;
+	__u32 correlation;
+	__u32 name; /* 0 = none */
+	__u8 work;  /* enum gpu_ring_work */
+	__u8 copy_kind;
+	__u8 pad[2];
+};
+_Static_assert(sizeof(struct gpu_ring_span) == 64, "shared with traced processes");
+
+/* As enum gpu_work of recording/model.h. */
+enum gpu_ring_work {
+	GPU_RING_KERNEL,
+	GPU_RING_COPY,
+	GPU_RING_SET,
+};
