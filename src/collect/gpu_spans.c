@@ -1,0 +1,410 @@
+/* gpu_spans.c - the reading side of wire/gpu_ring.h.
+ *
+ * A ring is read by pread(2), not mapped: its process can cut the file short at any time. Of a
+ * ring that makes no sense all that is in it is skipped, and counted once. */
+#include "collect/gpu_spans.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+
+#define FOLDER_PREFIX "eacgm-gpu-"
+#define CHUNK_BYTES   (1u << 18)
+#define MAX_RINGS     4096
+#define MAX_NAMES     (1u << 18) /* of a ring */
+#define STALE_S	      10	 /* a folder without its lock is being made, or was left */
+
+struct gpu_ring {
+	int fd;
+	uint32_t pid;
+	bool known; /* its header was read and holds */
+	bool told;  /* its state */
+	uint64_t bytes;
+	uint64_t tail;
+	struct gpu_ring_header last; /* as last read */
+	uint64_t bad_records;
+	VEC(uint32_t) names; /* by number - 1: what on_name returned */
+};
+
+struct gpu_spans {
+	struct gpu_spans_events events;
+	char folder[PATH_MAX];
+	int folder_fd;
+	int lock_fd;
+	VEC(struct gpu_ring) rings;
+	struct gpu_spans_stats past; /* of rings that have gone, and spans of all */
+	uint8_t *chunk;
+};
+
+/* ---- the folder ---- */
+
+/* Write-locks the session's file; false when another process holds it. */
+static bool take_lock(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return !fcntl(fd, F_SETLK, &lock);
+}
+
+static void remove_folder(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (const struct dirent *entry; (entry = readdir(dir));)
+		unlinkat(fd, entry->d_name, 0); /* "." and ".." do not go */
+	closedir(dir);
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+/* Whether a folder is ours, and no session holds it. */
+static bool is_stale(int parent_fd, const char *name)
+{
+	struct stat st;
+	char path[NAME_MAX + 16];
+	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) ||
+	    st.st_uid != geteuid())
+		return false;
+	if (time(NULL) - st.st_mtime < STALE_S)
+		return false;
+	snprintf(path, sizeof(path), "%s/" GPU_RINGS_LOCK, name);
+	int fd = openat(parent_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT;
+	bool free_of_lock = take_lock(fd);
+	close(fd);
+	return free_of_lock;
+}
+
+static void remove_stale_folders(const char *parent)
+{
+	DIR *dir = opendir(parent);
+	if (!dir)
+		return;
+	for (const struct dirent *entry; (entry = readdir(dir));)
+		if (!strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) &&
+		    is_stale(dirfd(dir), entry->d_name))
+			remove_folder(dirfd(dir), entry->d_name);
+	closedir(dir);
+}
+
+static int open_folder(struct gpu_spans *s, const char *parent, struct err *e)
+{
+	int n = snprintf(s->folder, sizeof(s->folder), "%s/" FOLDER_PREFIX "XXXXXX", parent);
+	if (n < 0 || (size_t)n >= sizeof(s->folder) || !mkdtemp(s->folder))
+		return err_set(e, errno, "cannot make a folder in %s: %s", parent, strerror(errno));
+	s->folder_fd = open(s->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	s->lock_fd =
+		openat(s->folder_fd, GPU_RINGS_LOCK, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0 || !take_lock(s->lock_fd))
+		return err_set(e, errno, "cannot make a file in %s: %s", s->folder,
+			       strerror(errno));
+	return 0;
+}
+
+int gpu_spans_open(struct gpu_spans **ret, const char *parent,
+		   const struct gpu_spans_events *events, struct err *e)
+{
+	struct gpu_spans *s = xcalloc(1, sizeof(*s));
+	s->events = *events;
+	s->folder_fd = s->lock_fd = -1;
+	s->chunk = xcalloc(1, CHUNK_BYTES);
+	remove_stale_folders(parent);
+	int rc = open_folder(s, parent, e);
+	if (rc) {
+		gpu_spans_close(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+const char *gpu_spans_folder(const struct gpu_spans *s)
+{
+	return s->folder;
+}
+
+void gpu_spans_close(struct gpu_spans *s)
+{
+	for (size_t i = 0; i < s->rings.len; i++) {
+		close(s->rings.data[i].fd);
+		vec_free(&s->rings.data[i].names);
+	}
+	vec_free(&s->rings);
+	if (s->folder_fd >= 0) {
+		remove_folder(AT_FDCWD, s->folder);
+		close(s->folder_fd);
+	}
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	free(s->chunk);
+	free(s);
+}
+
+/* ---- rings ---- */
+
+/* The process writes its header without us: what was read twice alike was not torn. */
+static bool read_header(const struct gpu_ring *r, struct gpu_ring_header *ret)
+{
+	struct gpu_ring_header again;
+	for (int i = 0; i < 4; i++) {
+		if (pread(r->fd, ret, sizeof(*ret), 0) != sizeof(*ret) ||
+		    pread(r->fd, &again, sizeof(again), 0) != sizeof(again))
+			return false;
+		if (ret->head == again.head && ret->magic == again.magic)
+			return true;
+	}
+	return false;
+}
+
+static bool pid_from_name(const char *name, uint32_t *ret)
+{
+	char *end;
+	unsigned long pid = strtoul(name, &end, 10);
+	*ret = (uint32_t)pid;
+	return name[0] >= '1' && name[0] <= '9' && !*end && pid <= INT_MAX;
+}
+
+static bool is_known(const struct gpu_spans *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->rings.len; i++)
+		if (s->rings.data[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void find_rings(struct gpu_spans *s)
+{
+	struct stat st;
+	uint32_t pid;
+	int fd = openat(s->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (const struct dirent *entry; (entry = readdir(dir)) && s->rings.len < MAX_RINGS;) {
+		if (!pid_from_name(entry->d_name, &pid) || is_known(s, pid))
+			continue;
+		int ring_fd =
+			openat(fd, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (ring_fd < 0)
+			continue;
+		if (fstat(ring_fd, &st) || !S_ISREG(st.st_mode)) {
+			close(ring_fd);
+			continue;
+		}
+		struct gpu_ring *r = vec_push(&s->rings);
+		r->fd = ring_fd;
+		r->pid = pid;
+		s->past.rings++;
+	}
+	closedir(dir);
+}
+
+static bool sizes_hold(uint64_t bytes)
+{
+	return bytes >= GPU_RING_MIN_BYTES && bytes <= GPU_RING_MAX_BYTES && !(bytes & (bytes - 1));
+}
+
+/* The rest of a ring is skipped. */
+static void skip_bad(struct gpu_ring *r)
+{
+	r->bad_records++;
+	r->tail = r->last.head & ~(uint64_t)7;
+}
+
+static bool take_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
+{
+	struct gpu_ring_name name;
+	if (bytes < sizeof(name))
+		return false;
+	memcpy(&name, p, sizeof(name));
+	if (name.number != r->names.len + 1 || name.len > GPU_RING_NAME_BYTES ||
+	    name.len > bytes - sizeof(name) || r->names.len >= MAX_NAMES)
+		return false;
+	*vec_push(&r->names) =
+		s->events.on_name(s->events.ctx, (const char *)p + sizeof(name), name.len);
+	return true;
+}
+
+static bool take_span(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
+{
+	struct gpu_ring_span span;
+	if (bytes != sizeof(span))
+		return false;
+	memcpy(&span, p, sizeof(span));
+	if (span.end_ns < span.start_ns || span.work > GPU_RING_SET || span.name > r->names.len)
+		return false;
+	s->past.spans++;
+	s->events.on_span(s->events.ctx, r->pid, &span,
+			  span.name ? r->names.data[span.name - 1] : 0);
+	return true;
+}
+
+/* The bytes of the record at p, which has `left` bytes; 0 for one that makes no sense, left + 1
+ * for one that goes on behind them. */
+static size_t take_record(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t left)
+{
+	struct gpu_ring_record record;
+	bool good;
+	if (left < sizeof(record))
+		return left + 1;
+	memcpy(&record, p, sizeof(record));
+	if (record.bytes < sizeof(record) || record.bytes % 8)
+		return 0;
+	if (record.kind == GPU_RING_PAD)
+		return record.bytes;
+	if (record.bytes > left)
+		return left + 1;
+	good = record.kind == GPU_RING_NAME   ? take_name(s, r, p, record.bytes)
+	       : record.kind == GPU_RING_SPAN ? take_span(s, r, p, record.bytes)
+					      : false;
+	return good ? record.bytes : 0;
+}
+
+/* Reads on from the tail; false when that led nowhere. */
+static bool read_some(struct gpu_spans *s, struct gpu_ring *r)
+{
+	uint64_t at = r->tail & (r->bytes - 1);
+	uint64_t to_end = r->bytes - at, n = r->last.head - r->tail;
+	size_t done = 0;
+	n = n < to_end ? n : to_end;
+	n = n < CHUNK_BYTES ? n : CHUNK_BYTES;
+	if (pread(r->fd, s->chunk, n, (off_t)(GPU_RING_HEADER_BYTES + at)) != (ssize_t)n)
+		return false;
+	while (done < n) {
+		size_t bytes = take_record(s, r, s->chunk + done, n - done);
+		if (!bytes || (bytes > n - done && done + bytes > to_end))
+			return false;
+		if (bytes > n - done) {
+			r->tail += done;
+			return done > 0; /* a record has room in a chunk */
+		}
+		done += bytes;
+	}
+	r->tail += done;
+	return true;
+}
+
+static void drain_ring(struct gpu_spans *s, struct gpu_ring *r)
+{
+	struct gpu_ring_header h;
+	uint64_t before = r->tail;
+	if (!read_header(r, &h) || h.magic != GPU_RING_MAGIC)
+		return;
+	if (!r->known && !sizes_hold(h.bytes)) {
+		r->bad_records += !r->bad_records;
+		return;
+	}
+	if (!r->known)
+		r->bytes = h.bytes;
+	r->known = true;
+	r->last = h;
+	if (h.head < r->tail || h.head - r->tail > r->bytes || h.head % 8)
+		skip_bad(r);
+	while (r->tail != r->last.head)
+		if (!read_some(s, r))
+			skip_bad(r);
+	if (r->tail != before)
+		pwrite(r->fd, &r->tail, sizeof(r->tail), offsetof(struct gpu_ring_header, tail));
+}
+
+static void note(struct gpu_spans *s, const struct gpu_ring *r, const char *text)
+{
+	s->events.on_note(s->events.ctx, r->pid, text);
+}
+
+static void tell_failure(struct gpu_spans *s, struct gpu_ring *r)
+{
+	char text[sizeof(r->last.text)];
+	if (r->told || r->last.state != GPU_RING_FAILED)
+		return;
+	r->told = true;
+	snprintf(text, sizeof(text), "%.*s", (int)sizeof(r->last.text) - 1, r->last.text);
+	note(s, r, text);
+}
+
+/* ---- processes that end ---- */
+
+static bool has_died(const struct gpu_ring *r)
+{
+	return kill((pid_t)r->pid, 0) && errno == ESRCH;
+}
+
+static void add_losses(struct gpu_spans_stats *sum, const struct gpu_ring *r)
+{
+	sum->ring_full += r->last.full;
+	sum->dropped += r->last.dropped;
+	sum->untimed += r->last.untimed;
+	sum->bad_records += r->bad_records;
+}
+
+static void forget(struct gpu_spans *s, size_t i)
+{
+	struct gpu_ring *r = &s->rings.data[i];
+	char name[16];
+	if (r->known && (r->last.state == GPU_RING_ON || r->last.state == GPU_RING_STARTING))
+		note(s, r,
+		     "ended without handing over what the GPU did last: what CUPTI held of the "
+		     "last moments is not in the recording");
+	if (!r->known)
+		note(s, r, "ended before its ring was ready");
+	add_losses(&s->past, r);
+	snprintf(name, sizeof(name), "%u", r->pid);
+	unlinkat(s->folder_fd, name, 0);
+	close(r->fd);
+	vec_free(&r->names);
+	*r = s->rings.data[--s->rings.len];
+}
+
+void gpu_spans_drain(struct gpu_spans *s)
+{
+	find_rings(s);
+	for (size_t i = s->rings.len; i-- > 0;) {
+		struct gpu_ring *r = &s->rings.data[i];
+		bool died = has_died(r); /* before the last look */
+		drain_ring(s, r);
+		tell_failure(s, r);
+		if (died)
+			forget(s, i);
+	}
+}
+
+void gpu_spans_stop(struct gpu_spans *s)
+{
+	uint32_t stop = 1;
+	for (size_t i = 0; i < s->rings.len; i++)
+		pwrite(s->rings.data[i].fd, &stop, sizeof(stop),
+		       offsetof(struct gpu_ring_header, stop));
+}
+
+size_t gpu_spans_active(const struct gpu_spans *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->rings.len; i++) {
+		const struct gpu_ring *r = &s->rings.data[i];
+		n += r->last.state == GPU_RING_STARTING || r->last.state == GPU_RING_ON;
+	}
+	return n;
+}
+
+void gpu_spans_stats(const struct gpu_spans *s, struct gpu_spans_stats *ret)
+{
+	*ret = s->past;
+	for (size_t i = 0; i < s->rings.len; i++)
+		add_losses(ret, &s->rings.data[i]);
+}

@@ -1,0 +1,58 @@
+/* gpu_spans.h - what the GPU did, as the CUPTI shims in traced processes tell it.
+ *
+ * Makes a folder in which each process with a shim has a ring (wire/gpu_ring.h), and empties
+ * the rings. It knows nothing of recordings. Nothing that a process writes is trusted: what
+ * makes no sense is counted, and costs that process's spans alone.
+ *
+ * One thread: all functions but gpu_spans_folder. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "wire/gpu_ring.h"
+
+struct gpu_spans;
+
+struct gpu_spans_events {
+	/* A name is met; the number that is returned comes with its spans. Not terminated. */
+	uint32_t (*on_name)(void *ctx, const char *text, size_t len);
+	/* span->name is not that number: it is the ring's own. */
+	void (*on_span)(void *ctx, uint32_t pid, const struct gpu_ring_span *span, uint32_t name);
+	/* One sentence about a process. */
+	void (*on_note)(void *ctx, uint32_t pid, const char *text);
+	void *ctx;
+};
+
+/* Removes what sessions that were killed left in parent ("/dev/shm"), and makes a folder there,
+ * which a child of this process may write to. */
+int gpu_spans_open(struct gpu_spans **ret, const char *parent,
+		   const struct gpu_spans_events *events, struct err *e);
+
+/* For GPU_RINGS_ENV; valid until the end. */
+const char *gpu_spans_folder(const struct gpu_spans *s);
+
+/* Looks for new rings and empties all. Rings of processes that have ended go. */
+void gpu_spans_drain(struct gpu_spans *s);
+
+/* Asks all processes to end their part. */
+void gpu_spans_stop(struct gpu_spans *s);
+
+/* Processes that may still hand over something. */
+size_t gpu_spans_active(const struct gpu_spans *s);
+
+struct gpu_spans_stats {
+	uint64_t spans;
+	uint64_t rings;	    /* processes that had one */
+	uint64_t ring_full; /* spans that found no room in a ring */
+	uint64_t dropped;   /* by CUPTI */
+	uint64_t untimed;   /* without times, by CUPTI: also what was not complete at the end */
+	uint64_t bad_records;
+};
+void gpu_spans_stats(const struct gpu_spans *s, struct gpu_spans_stats *ret);
+
+/* Removes the folder. */
+void gpu_spans_close(struct gpu_spans *s);
