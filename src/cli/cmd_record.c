@@ -51,6 +51,10 @@ static const struct opt_def options[] = {
 	 "ids "
 	 "are sent there. Debug files in /usr/lib/debug are used without asking.",
 	 NULL, 0},
+	{0, "gpu-timeline", NULL,
+	 "Also record every kernel, copy and memset that GPUs run, with its times, through CUPTI "
+	 "in the command's processes: see docs/gpu-timeline.md.",
+	 NULL, 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -196,6 +200,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
 	o->debuginfod = args_has(a, "debuginfod");
+	o->gpu_timeline = args_has(a, "gpu-timeline");
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);
 	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";

@@ -493,8 +493,10 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		return rc;
 	}
 	double probe_ns_each = tracer_calibrate(s->tracer);
+	spans_prepare(s);
 	if (opts->command)
 		rc = launch_prepare(&s->launch, opts->command, &limits, e);
+	spans_prepared(s);
 	if (!rc)
 		rc = rec_writer_open(&writer, opts->output, &wo, e);
 	if (!rc) {
@@ -504,6 +506,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		collector_procfs.open(&s->procfs, "/proc", e);
 		s->start_ns = s->switched_ns = session_now_ns();
 		session_write_metas(s, probe_ns_each);
+		spans_tell(s);
 		rc = run(s, e);
 		if (!rc) {
 			fill_result(s, ret);
@@ -531,6 +534,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		tracer_linger(s->tracer);
 	vec_free(&s->live);
 	vec_free(&s->enums);
+	spans_close(s);
 	tracer_close(s->tracer);
 	if (!s->gpu_abandoned)
 		free(s);

@@ -23,6 +23,7 @@ struct session_options {
 	bool allocators;      /* also the allocators above the driver's, call by call */
 	bool debuginfod;      /* servers may be asked for symbols */
 	bool waits;	      /* stacks where threads stop running */
+	bool gpu_timeline;    /* what the GPU did, through the CUPTI shim */
 	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
 	char **command;	      /* NULL: the target's processes */
 	uint64_t duration_ns; /* 0 = until the end */

@@ -47,6 +47,10 @@ struct session {
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
+	struct gpu_spans *spans; /* session_spans.c's; the mover's while it runs */
+	uint64_t spans_drained_ns;
+	struct err spans_error; /* why there is no timeline, to be told */
+
 	uint64_t start_ns;
 	uint64_t follow_ns;   /* when all was attached: -d counts from here */
 	bool probes_on;	      /* bursts */
@@ -76,6 +80,17 @@ void gpus_stop(struct session *s);
 /* What the driver says of an error, put to the GPU it names. */
 void gpus_xid(struct session *s, const struct rec_xid *xid);
 void gpus_watch_pid(struct session *s, pid_t pid, bool watched);
+
+/* session_spans.c: what the GPU did. Before the command is forked, and after. */
+void spans_prepare(struct session *s);
+void spans_prepared(const struct session *s);
+/* What went wrong until there was a recording. */
+void spans_tell(struct session *s);
+/* The mover's. finish: the processes hand over what they have; for the last time. */
+void spans_drain(struct session *s, uint64_t now_ns);
+void spans_finish(struct session *s);
+void spans_losses(struct session *s);
+void spans_close(struct session *s);
 
 /* What the recording says of its own making: at the start, and at the end. */
 void session_write_metas(struct session *s, double probe_ns_each);

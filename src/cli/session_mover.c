@@ -44,6 +44,7 @@ static bool keeps_histograms(const struct session *s)
 static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
+	spans_losses(s);
 	s->counted_calls = 0;
 	if (keeps_histograms(s))
 		tracer_histograms(s->tracer, on_histogram, s);
@@ -69,6 +70,9 @@ static void *move(void *arg)
 		if (last)
 			pipeline_pass_end(s->pipeline); /* what still waited for its name */
 		uint64_t now_ns = session_now_ns();
+		spans_drain(s, now_ns);
+		if (last)
+			spans_finish(s);
 		if (now_ns - flushed_ns >= FLUSH_NS || last) {
 			flush(s, last);
 			flushed_ns = now_ns;

@@ -378,6 +378,7 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 	*ret = (struct pipeline_stats){
 		.calls = p->calls,
 		.samples = p->samples,
+		.gpu_spans = p->gpu_spans,
 		.bytes = s.bytes,
 		.lost = p->bad_records + p->unknown_probes + s.calls_dropped,
 	};

@@ -92,6 +92,9 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len);
 /* All rings were emptied once: resolves and hands on what came. */
 void pipeline_pass_end(struct pipeline *p);
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total);
+/* The recording's string of a kernel's name, for spans. */
+uint32_t pipeline_gpu_name(struct pipeline *p, const char *text, size_t len);
+void pipeline_gpu_span(struct pipeline *p, const struct m_gpu_span *span);
 /* All histograms, before each flush. last: what has no name will get none any more. */
 void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 			const struct hist_value *value, bool last);
@@ -100,6 +103,7 @@ int pipeline_flush(struct pipeline *p, struct err *e);
 struct pipeline_stats {
 	uint64_t calls;
 	uint64_t samples;
+	uint64_t gpu_spans;
 	uint64_t bytes;
 	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
 };

@@ -120,6 +120,7 @@ struct pipeline {
 	VEC(struct m_call) ready;
 	uint64_t calls;
 	uint64_t samples;
+	uint64_t gpu_spans;
 	uint64_t bad_records;
 	uint64_t unresolved;
 	uint64_t unnamed_histograms; /* of this flush */

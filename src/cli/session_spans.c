@@ -1,0 +1,180 @@
+/* session_spans.c - the GPU's own time beside a recording: the command's processes are given the
+ * CUPTI shim (inject/) through their environment, and the mover empties their rings.
+ *
+ * CUDA loads the library that CUDA_INJECTION64_PATH names into each process that uses it. A
+ * variable that is set already belongs to another tool: it stays, and there is no timeline. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/session_impl.h"
+#include "collect/gpu_spans.h"
+
+#define INJECTION_ENV "CUDA_INJECTION64_PATH"
+#define SHIM	      "libeacgm_gpu.so"
+#define PARENT	      "/dev/shm"
+#define SUBJECT	      "gpu timeline"
+#define DRAIN_NS      20000000ULL /* a ring holds some 100,000 kernels */
+#define PATIENCE_NS   1500000000ULL
+#define STEP_NS	      5000000L
+
+/* ---- what rings tell ---- */
+
+static uint32_t on_name(void *ctx, const char *text, size_t len)
+{
+	struct session *s = ctx;
+	return pipeline_gpu_name(s->pipeline, text, len);
+}
+
+_Static_assert(GPU_RING_KERNEL == (int)WORK_KERNEL && GPU_RING_COPY == (int)WORK_COPY &&
+		       GPU_RING_SET == (int)WORK_SET,
+	       "the ring's kinds of work are the model's");
+
+static void on_span(void *ctx, uint32_t pid, const struct gpu_ring_span *span, uint32_t name)
+{
+	struct session *s = ctx;
+	struct m_gpu_span row = {
+		.start_ns = span->start_ns,
+		.end_ns = span->end_ns,
+		.pid = pid,
+		.device = (int32_t)span->device,
+		.context = span->context,
+		.stream = span->stream,
+		.correlation = span->correlation,
+		.name = name,
+		.work = span->work,
+		.copy_kind = span->copy_kind,
+		.bytes = span->bytes,
+		.graph_node = span->graph_node,
+	};
+	pipeline_gpu_span(s->pipeline, &row);
+}
+
+static void on_note(void *ctx, uint32_t pid, const char *text)
+{
+	struct session *s = ctx;
+	char *reason = xasprintf("process %u: %s", pid, text);
+	pipeline_note(s->pipeline, SUBJECT, reason);
+	free(reason);
+}
+
+/* ---- giving the shim to the command ---- */
+
+/* Beside the binary, as in the tarball, or where it is installed. */
+static int find_shim(char *ret, size_t size, struct err *e)
+{
+	static const char *const places[] = {"", "../lib/eacgm/"};
+	char self[4096] = "";
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash = n > 0 ? strrchr(self, '/') : NULL;
+	for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+		int len = snprintf(ret, size, "%.*s%s" SHIM, (int)(slash + 1 - self), self,
+				   places[i]);
+		if (len > 0 && (size_t)len < size && !access(ret, R_OK))
+			return 0;
+	}
+	return err_set(e, ENOENT,
+		       "not recorded: " SHIM " is neither beside eacgm nor in ../lib/eacgm");
+}
+
+static int prepare(struct session *s, struct err *e)
+{
+	char path[4096];
+	struct gpu_spans_events events = {on_name, on_span, on_note, s};
+	if (!s->opts->command)
+		return err_set(e, ENOTSUP,
+			       "not recorded: CUPTI comes into a process at its start, so it "
+			       "takes a command: record --gpu-timeline -- CMD");
+	if (getenv(INJECTION_ENV))
+		return err_set(e, EBUSY,
+			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
+	int rc = find_shim(path, sizeof(path), e);
+	if (!rc)
+		rc = gpu_spans_open(&s->spans, PARENT, &events, e);
+	if (!rc && (setenv(INJECTION_ENV, path, 1) ||
+		    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1)))
+		rc = err_set(e, errno, "not recorded: %s", strerror(errno));
+	return rc;
+}
+
+void spans_prepare(struct session *s)
+{
+	if (s->opts->gpu_timeline && prepare(s, &s->spans_error))
+		fprintf(stderr, "eacgm: GPU timeline %s\n", s->spans_error.msg);
+}
+
+/* The variables are for the command, which was forked. */
+void spans_prepared(const struct session *s)
+{
+	if (!s->spans)
+		return;
+	unsetenv(INJECTION_ENV);
+	unsetenv(GPU_RINGS_ENV);
+}
+
+void spans_tell(struct session *s)
+{
+	if (s->spans_error.msg[0])
+		pipeline_note(s->pipeline, SUBJECT, s->spans_error.msg);
+}
+
+/* ---- while it runs ---- */
+
+void spans_drain(struct session *s, uint64_t now_ns)
+{
+	if (!s->spans || now_ns - s->spans_drained_ns < DRAIN_NS)
+		return;
+	gpu_spans_drain(s->spans);
+	s->spans_drained_ns = now_ns;
+}
+
+/* Processes that have ended have handed over what they had; those that go on are asked to. */
+void spans_finish(struct session *s)
+{
+	struct gpu_spans_stats st;
+	if (!s->spans)
+		return;
+	gpu_spans_drain(s->spans);
+	gpu_spans_stop(s->spans);
+	for (uint64_t end_ns = session_now_ns() + PATIENCE_NS;
+	     gpu_spans_active(s->spans) && session_now_ns() < end_ns;) {
+		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+		gpu_spans_drain(s->spans);
+	}
+	gpu_spans_stats(s->spans, &st);
+	if (gpu_spans_active(s->spans))
+		pipeline_note(s->pipeline, SUBJECT,
+			      "a process did not hand over what its GPU did last");
+	if (!st.rings)
+		pipeline_note(s->pipeline, SUBJECT,
+			      "no process used CUDA, or those that did could not write to " PARENT
+			      " as the user that eacgm runs as");
+}
+
+static void tell_loss(struct session *s, const char *cause, uint64_t total)
+{
+	if (total)
+		pipeline_loss(s->pipeline, cause, 0, total);
+}
+
+void spans_losses(struct session *s)
+{
+	struct gpu_spans_stats st;
+	if (!s->spans)
+		return;
+	gpu_spans_stats(s->spans, &st);
+	tell_loss(s, "gpu_ring_full", st.ring_full);
+	tell_loss(s, "gpu_span_dropped", st.dropped);
+	tell_loss(s, "gpu_span_untimed", st.untimed);
+	tell_loss(s, "gpu_ring_record", st.bad_records);
+}
+
+void spans_close(struct session *s)
+{
+	if (s->spans)
+		gpu_spans_close(s->spans);
+	s->spans = NULL;
+}
