@@ -1,0 +1,251 @@
+/* cupti.c - a libcupti.so.13 without a GPU: it exports the real functions that the shim uses
+ * and makes activity records, of the real sizes, of the work that it is told of
+ * (fake_cupti.h). With FAKE_CUPTI_OLD it is one of CUDA 12 without a clock of the client's.
+ *
+ * A buffer is handed over when it is full or at a flush, by the thread that does it. Where
+ * FAKE_CUPTI_REFUSES is set in the environment, recording is refused as by a driver that does
+ * not permit it. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cupti_abi.h"
+#include "fake_cupti.h"
+
+#define EXPORT	       __attribute__((visibility("default")))
+#define REFUSED	       35 /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
+#define NO_MORE	       12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+#define UNKNOWN_KIND   21 /* CUPTI_ERROR_INVALID_KIND */
+#define LARGEST_RECORD 256
+
+/* sizeof of the structs of the header, of 13.0 or of 12 */
+#ifdef FAKE_CUPTI_OLD
+enum { KERNEL_BYTES = 208, COPY_BYTES = 88, PEER_COPY_BYTES = 96, SET_BYTES = 88 };
+#else
+enum { KERNEL_BYTES = 216, COPY_BYTES = 96, PEER_COPY_BYTES = 96, SET_BYTES = 88 };
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static cupti_request_fn request;
+static cupti_complete_fn complete;
+static cupti_clock_fn own_clock;
+static uint64_t enabled; /* bit by kind */
+static uint8_t *buffer;
+static size_t buffer_bytes, used;
+static size_t dropped;
+
+EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn on_request,
+					  cupti_complete_fn on_complete);
+EXPORT int cuptiActivityEnable(uint32_t kind);
+EXPORT int cuptiActivityDisable(uint32_t kind);
+EXPORT int cuptiActivityFlushAll(uint32_t flags);
+EXPORT int cuptiActivityGetNextRecord(uint8_t *b, size_t valid, void **record);
+EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *ret);
+EXPORT int cuptiGetTimestamp(uint64_t *ret);
+EXPORT int cuptiGetResultString(int result, const char **ret);
+EXPORT fake_cupti_did_fn fake_cupti_did;
+EXPORT fake_cupti_drop_fn fake_cupti_drop;
+EXPORT fake_cupti_clock_fn fake_cupti_clock;
+
+/* ---- clock ---- */
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t fake_cupti_clock(void)
+{
+	return own_clock ? own_clock() : realtime_ns();
+}
+
+int cuptiGetTimestamp(uint64_t *ret)
+{
+	*ret = fake_cupti_clock();
+	return 0;
+}
+
+#ifndef FAKE_CUPTI_OLD
+EXPORT int cuptiActivityRegisterTimestampCallback(cupti_clock_fn clock);
+EXPORT int cuptiGetVersion(uint32_t *ret);
+
+int cuptiActivityRegisterTimestampCallback(cupti_clock_fn clock)
+{
+	own_clock = clock;
+	return 0;
+}
+
+int cuptiGetVersion(uint32_t *ret)
+{
+	*ret = 130001;
+	return 0;
+}
+#endif
+
+int cuptiGetResultString(int result, const char **ret)
+{
+	*ret = result == REFUSED ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : "CUPTI_ERROR_UNKNOWN";
+	return 0;
+}
+
+/* ---- buffers ---- */
+
+int cuptiActivityRegisterCallbacks(cupti_request_fn on_request, cupti_complete_fn on_complete)
+{
+	request = on_request;
+	complete = on_complete;
+	return 0;
+}
+
+int cuptiActivityEnable(uint32_t kind)
+{
+	if (getenv("FAKE_CUPTI_REFUSES"))
+		return REFUSED;
+	enabled |= 1ULL << kind;
+	return 0;
+}
+
+int cuptiActivityDisable(uint32_t kind)
+{
+	enabled &= ~(1ULL << kind);
+	return 0;
+}
+
+/* With the lock held; without it while the client reads. */
+static void hand_over(void)
+{
+	uint8_t *full = buffer;
+	size_t bytes = buffer_bytes, valid = used;
+	buffer = NULL;
+	used = buffer_bytes = 0;
+	if (!full)
+		return;
+	pthread_mutex_unlock(&lock);
+	complete(NULL, 0, full, bytes, valid);
+	pthread_mutex_lock(&lock);
+}
+
+int cuptiActivityFlushAll(uint32_t flags)
+{
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	hand_over();
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static size_t bytes_of(uint32_t kind)
+{
+	switch (kind) {
+	case CUPTI_KIND_KERNEL:
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+		return KERNEL_BYTES;
+	case CUPTI_KIND_MEMCPY:
+		return COPY_BYTES;
+	case CUPTI_KIND_MEMCPY2:
+		return PEER_COPY_BYTES;
+	case CUPTI_KIND_MEMSET:
+		return SET_BYTES;
+	default:
+		return 0;
+	}
+}
+
+int cuptiActivityGetNextRecord(uint8_t *b, size_t valid, void **record)
+{
+	uint8_t *next = b;
+	if (*record)
+		next = (uint8_t *)*record + bytes_of(*(uint32_t *)*record);
+	if (next >= b + valid)
+		return NO_MORE;
+	*record = next;
+	return bytes_of(*(uint32_t *)(void *)next) ? 0 : UNKNOWN_KIND;
+}
+
+/* Tells what was dropped since the last question, as the real one. */
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *ret)
+{
+	(void)context;
+	(void)stream;
+	pthread_mutex_lock(&lock);
+	*ret = dropped;
+	dropped = 0;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+void fake_cupti_drop(uint64_t records)
+{
+	pthread_mutex_lock(&lock);
+	dropped += records;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- work ---- */
+
+static void fill(void *record, const struct fake_work *w)
+{
+	struct cupti_kernel *k = record;
+	struct cupti_copy *c = record;
+	struct cupti_peer_copy *p = record;
+	struct cupti_set *s = record;
+#define FILL(r)                                                                                    \
+	do {                                                                                       \
+		(r)->kind = w->kind, (r)->start = w->start_ns, (r)->end = w->end_ns;               \
+		(r)->device = w->device, (r)->context = w->context, (r)->stream = w->stream;       \
+		(r)->correlation = w->correlation, (r)->graph_node = w->graph_node;                \
+	} while (0)
+	switch (w->kind) {
+	case CUPTI_KIND_MEMCPY:
+		FILL(c);
+		c->bytes = w->bytes;
+		c->copy_kind = w->copy_kind;
+		break;
+	case CUPTI_KIND_MEMCPY2:
+		FILL(p);
+		p->bytes = w->bytes;
+		p->copy_kind = w->copy_kind;
+		break;
+	case CUPTI_KIND_MEMSET:
+		FILL(s);
+		s->bytes = w->bytes;
+		break;
+	default:
+		FILL(k);
+		k->name = w->name;
+	}
+#undef FILL
+}
+
+static bool make_room(size_t bytes)
+{
+	size_t most = 0;
+	if (buffer && buffer_bytes - used >= bytes)
+		return true;
+	hand_over();
+	if (!buffer)
+		request(&buffer, &buffer_bytes, &most);
+	return buffer && buffer_bytes - used >= bytes;
+}
+
+int fake_cupti_did(const struct fake_work *work)
+{
+	size_t bytes = bytes_of(work->kind);
+	if (!(enabled & 1ULL << work->kind))
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (make_room(bytes)) {
+		/* what lies behind the fields that a client may know is not 0 */
+		memset(buffer + used, 0xa5, bytes);
+		fill(buffer + used, work);
+		used += bytes;
+	} else {
+		dropped++;
+	}
+	pthread_mutex_unlock(&lock);
+	return 1;
+}

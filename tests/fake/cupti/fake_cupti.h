@@ -1,0 +1,21 @@
+/* fake_cupti.h - how a test drives the fake CUPTI: its functions beside the real ones. */
+#pragma once
+
+#include <stdint.h>
+
+struct fake_work {
+	uint32_t kind; /* CUpti_ActivityKind */
+	const char *name;
+	uint64_t start_ns, end_ns; /* of fake_cupti_clock */
+	uint64_t bytes;
+	uint64_t graph_node;
+	uint32_t device, context, stream, correlation;
+	uint8_t copy_kind;
+};
+
+/* The GPU did something. 0 when nobody asked for records of the kind. */
+typedef int fake_cupti_did_fn(const struct fake_work *work);
+/* CUPTI lost records. */
+typedef void fake_cupti_drop_fn(uint64_t records);
+/* The clock of the records: the one that was registered, else CLOCK_REALTIME. */
+typedef uint64_t fake_cupti_clock_fn(void);
