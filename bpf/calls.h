@@ -253,8 +253,9 @@ static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_de
 	return stack_end(r);
 }
 
-/* Pushes a call; returns 1 when its return is not wanted. */
-static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
+/* Pushes a call; returns 1 when its return is not wanted. with_stack:
+ * it may be a function whose calls carry their stacks. */
+static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bool with_stack)
 {
 	if (frozen)
 		return 1;
@@ -282,12 +283,12 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 	c->nargs = COOKIE_NARGS(cookie);
 	c->flags = COOKIE_FLAGS(cookie) | (st->layer_open[layer] ? CALL_NESTED : 0);
 	c->stack = 0;
-	if (c->nargs || COOKIE_STACK(cookie)) {
+	if (c->nargs || (with_stack && COOKIE_STACK(cookie))) {
 		__u32 probe = c->probe;
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		if (d)
 			fetch_at_entry(ctx, d, c);
-		if (d && takes_stacks && COOKIE_STACK(cookie) &&
+		if (with_stack && d && takes_stacks && COOKIE_STACK(cookie) &&
 		    (mode_of_layer[layer] == MODE_TRACE || d->keep))
 			c->stack = stack_of_call(ctx, d);
 	}
@@ -365,20 +366,26 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return;
-	struct open_call c = {
-		.start_ns = bpf_ktime_get_ns(),
-		.probe = COOKIE_PROBE(cookie),
-		.layer = COOKIE_LAYER(cookie),
-		.nargs = COOKIE_NARGS(cookie),
-		.flags = COOKIE_FLAGS(cookie) | CALL_INSTANT,
-	};
-	if (st->layer_open[c.layer & 7])
-		c.flags |= CALL_NESTED;
-	__u32 probe = c.probe;
+	__u32 depth = st->depth;
+	if (depth >= MAX_OPEN_CALLS) {
+		count_loss(LOSS_STACK_FULL);
+		return;
+	}
+	/* the next call's place: what is on the BPF stack the verifier follows too closely */
+	struct open_call *c = &st->open[depth & (MAX_OPEN_CALLS - 1)];
+	c->start_ns = bpf_ktime_get_ns();
+	c->probe = COOKIE_PROBE(cookie);
+	c->layer = COOKIE_LAYER(cookie);
+	c->nargs = COOKIE_NARGS(cookie);
+	c->flags = COOKIE_FLAGS(cookie) | CALL_INSTANT;
+	c->stack = 0;
+	if (st->layer_open[c->layer & 7])
+		c->flags |= CALL_NESTED;
+	__u32 probe = c->probe;
 	struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
-	if (d && c.nargs)
-		fetch_at_entry(ctx, d, &c);
-	keep_call(&c, st->depth, 0);
+	if (d && c->nargs)
+		fetch_at_entry(ctx, d, c);
+	keep_call(c, depth, 0);
 }
 
 /* ---- entry points: thin shells, one set per way of attaching ---- */
@@ -390,7 +397,7 @@ int span_session(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	if (bpf_get_func_ip(ctx) == PT_REGS_IP(ctx))
-		return enter(ctx, cookie, PT_REGS_SP(ctx));
+		return enter(ctx, cookie, PT_REGS_SP(ctx), true);
 	leave(ctx, cookie, PT_REGS_SP(ctx) - 8);
 	return 0;
 }
@@ -398,7 +405,7 @@ int span_session(struct pt_regs *ctx)
 SEC("uprobe")
 int span_enter(struct pt_regs *ctx)
 {
-	enter(ctx, bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx));
+	enter(ctx, bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx), true);
 	return 0;
 }
 
@@ -409,22 +416,27 @@ int span_leave(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Single-moment sites: instants and the two halves of a pair. A pair begins inside a
- * function: what that function calls has frames below this stack pointer. */
+/* Single-moment sites: instants and the two halves of a pair, a program each, since together
+ * they are too large for older verifiers. A pair begins inside a function: what that function
+ * calls has frames below this stack pointer. */
 SEC("uprobe")
 int moment(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-	switch (COOKIE_ACTION(cookie)) {
-	case SITE_BEGIN:
-		enter(ctx, cookie, PT_REGS_SP(ctx));
-		break;
-	case SITE_END:
-		leave(ctx, cookie, 0);
-		break;
-	default:
-		instant(ctx, cookie);
-	}
+	instant(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+SEC("uprobe")
+int pair_begin(struct pt_regs *ctx)
+{
+	enter(ctx, bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx), false);
+	return 0;
+}
+
+SEC("uprobe")
+int pair_end(struct pt_regs *ctx)
+{
+	leave(ctx, bpf_get_attach_cookie(ctx), 0);
 	return 0;
 }
 

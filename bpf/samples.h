@@ -193,11 +193,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /* Interrupts, hard and soft, run on stacks of their own (arch/x86/kernel/irq_64.c), and the
- * context of a program lies on the stack: then the current task has nothing to do with it. */
-static __always_inline bool in_interrupt(void *ctx)
+ * context of a program lies on the stack: then the current task has nothing to do with it. The
+ * address becomes a number by way of memory: verifiers before 6.2 calculate with no context. */
+static __always_inline bool in_interrupt(void *ctx, struct thread_profile *p)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	return (__u64)ctx - (__u64)task->stack >= THREAD_STACK_BYTES;
+	*(void *volatile *)&p->context = ctx;
+	__u64 here = *(volatile __u64 *)&p->context;
+	return here - (__u64)BPF_CORE_READ(task, stack) >= THREAD_STACK_BYTES;
 }
 
 SEC("tp_btf/sched_waking")
@@ -206,7 +209,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (!p || !p->off_ns)
 		return 0;
-	if (in_interrupt(ctx)) {
+	if (in_interrupt(ctx, p)) {
 		p->waker_tid = 0;
 		__builtin_memcpy(p->waker, "(interrupt)", 12);
 		return 0;

@@ -68,6 +68,7 @@ struct thread_profile {
 	__u64 off_ns;	 /* since when it does not run, 0 = it does */
 	__u64 off_stack; /* rec_stack.id */
 	__u64 refill_ns; /* of the allowance for stacks at switches */
+	__u64 context;	 /* of the program that sees it woken: in_interrupt() */
 	__u64 short_ns;	 /* in waits too short for a record of their own */
 	__u32 allowance;
 	__s32 syscall;

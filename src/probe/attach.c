@@ -245,41 +245,58 @@ static int batch_single(struct attach_links *l, const struct batch *b, int prog_
 	return 0;
 }
 
-/* Returns are attached before entries and detached after them, so that no call is ever
- * seen to begin without a chance to be seen to end. */
-static int attach_batches(struct attach_links *l, enum attach_method method,
-			  const struct attach_programs *p, const char *path,
-			  const struct batch *spans, const struct batch *moments)
+static int attach_spans(struct attach_links *l, enum attach_method method,
+			const struct attach_programs *p, const char *path,
+			const struct batch *spans)
 {
 	int rc;
 	switch (method) {
 	case ATTACH_SESSION:
-		rc = batch_multi(l, spans, p->span_session, TYPE_UPROBE_SESSION, 0, path);
-		return rc ? rc : batch_multi(l, moments, p->moment, TYPE_UPROBE_MULTI, 0, path);
+		return batch_multi(l, spans, p->span_session, TYPE_UPROBE_SESSION, 0, path);
 	case ATTACH_MULTI:
 		rc = batch_multi(l, spans, p->span_leave, TYPE_UPROBE_MULTI, MULTI_RETURN, path);
-		if (!rc)
-			rc = batch_multi(l, spans, p->span_enter, TYPE_UPROBE_MULTI, 0, path);
-		return rc ? rc : batch_multi(l, moments, p->moment, TYPE_UPROBE_MULTI, 0, path);
+		return rc ? rc : batch_multi(l, spans, p->span_enter, TYPE_UPROBE_MULTI, 0, path);
 	default:
 		rc = batch_single(l, spans, p->span_leave, true, path);
-		if (!rc)
-			rc = batch_single(l, spans, p->span_enter, false, path);
-		return rc ? rc : batch_single(l, moments, p->moment, false, path);
+		return rc ? rc : batch_single(l, spans, p->span_enter, false, path);
 	}
+}
+
+static int attach_moments(struct attach_links *l, enum attach_method method, int program,
+			  const char *path, const struct batch *moments)
+{
+	return method == ATTACH_SINGLE
+		       ? batch_single(l, moments, program, false, path)
+		       : batch_multi(l, moments, program, TYPE_UPROBE_MULTI, 0, path);
+}
+
+/* Returns are attached before entries and detached after them, so that no call is ever
+ * seen to begin without a chance to be seen to end. */
+static int attach_batches(struct attach_links *l, enum attach_method method,
+			  const struct attach_programs *p, const char *path,
+			  const struct batch *by_action /* [SITE_END + 1] */)
+{
+	int rc = attach_spans(l, method, p, path, &by_action[SITE_SPAN]);
+	if (!rc)
+		rc = attach_moments(l, method, p->moment, path, &by_action[SITE_INSTANT]);
+	if (!rc)
+		rc = attach_moments(l, method, p->pair_end, path, &by_action[SITE_END]);
+	if (!rc)
+		rc = attach_moments(l, method, p->pair_begin, path, &by_action[SITE_BEGIN]);
+	return rc;
 }
 
 int attach_sites(struct attach_links *ret, enum attach_method method,
 		 const struct attach_programs *progs, const char *path, const struct site *sites,
 		 size_t n, struct err *e)
 {
-	struct batch spans = {0}, moments = {0};
+	struct batch by_action[SITE_END + 1] = {0};
 	struct attach_links links = {0};
 	for (size_t i = 0; i < n; i++)
-		batch_add(sites[i].action == SITE_SPAN ? &spans : &moments, &sites[i]);
-	int rc = attach_batches(&links, method, progs, path, &spans, &moments);
-	batch_free(&spans);
-	batch_free(&moments);
+		batch_add(&by_action[sites[i].action], &sites[i]);
+	int rc = attach_batches(&links, method, progs, path, by_action);
+	for (size_t i = 0; i <= SITE_END; i++)
+		batch_free(&by_action[i]);
 	if (rc) {
 		attach_detach(&links);
 		return err_set(e, -rc, "cannot attach %zu probes to %s: %s", n, path,

@@ -24,6 +24,8 @@ struct attach_programs {
 	int span_enter;
 	int span_leave;
 	int moment;
+	int pair_begin;
+	int pair_end;
 };
 
 /* The links of one group of sites. Zero-initialised = nothing attached. */

@@ -47,6 +47,8 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.span_enter, !session, multi);
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
+	set_role(b->progs.pair_begin, true, multi);
+	set_role(b->progs.pair_end, true, multi);
 	set_role(b->progs.unwind_begins, can_hold, multi);
 	set_role(b->progs.unwind_ends, can_hold, multi);
 	set_role(b->progs.maps_changed, can_hold, multi);
@@ -266,6 +268,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 			.span_enter = prog_fd(b->progs.span_enter),
 			.span_leave = prog_fd(b->progs.span_leave),
 			.moment = prog_fd(b->progs.moment),
+			.pair_begin = prog_fd(b->progs.pair_begin),
+			.pair_end = prog_fd(b->progs.pair_end),
 		};
 		rc = make_rings(t, e);
 	}
