@@ -149,11 +149,10 @@ static void start_tracer(struct agreement *a)
 	if (tracer_open(&a->tracer, &opts, &e) || tracer_set_drain(a->tracer, on_record, a, &e) ||
 	    tracer_add_pid(a->tracer, a->pid, &e) || tracer_scan_pid(a->tracer, a->pid, &e) < 0)
 		fail("cannot trace", e.msg);
-	/* it may be stopped already, which does not matter: its mappings can be read */
 	if (!tracer_stacks_settle(a->tracer, 60000))
 		fail("cannot trace", "unwind tables take longer than a minute");
-	tracer_drain(a->tracer);
-	a->samples.len = 0;
+	if (tracer_start_sampling(a->tracer, &e))
+		fail("cannot sample", e.msg);
 }
 
 /* ---- libdw's side ---- */

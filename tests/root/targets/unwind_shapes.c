@@ -3,8 +3,8 @@
  *
  *   unwind_shapes NAME...   runs these shapes in turn until it is ended; without a name all
  *
- * Names: alloca recurse signal altstack tick asm plt lazy align vdso longjmp callback thread.
- * Nothing is printed. */
+ * Names: alloca recurse signal altstack tick asm plt lazy align vdso longjmp callback thread; and
+ * deep, which is not among all. Nothing is printed. */
 #include <alloca.h>
 #include <elf.h>
 #include <immintrin.h>
@@ -64,6 +64,11 @@ static void shape_recurse(void)
 {
 	for (int depth = 1; depth < 400; depth += 37)
 		sink += recurse(depth, 1, 0.5);
+}
+
+static void shape_deep(void)
+{
+	sink += recurse(3000, 1, 0.5);
 }
 
 /* ---- signals ---- */
@@ -356,7 +361,7 @@ static const struct {
 	{"altstack", shape_altstack}, {"tick", shape_tick},	  {"asm", shape_asm},
 	{"plt", shape_plt},	      {"lazy", shape_lazy},	  {"align", shape_align},
 	{"vdso", shape_vdso},	      {"longjmp", shape_longjmp}, {"callback", shape_callback},
-	{"thread", shape_thread},
+	{"thread", shape_thread},     {"deep", shape_deep},
 };
 
 static int is_wanted(const char *name, int argc, char **argv)
@@ -364,7 +369,7 @@ static int is_wanted(const char *name, int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], name))
 			return 1;
-	return argc < 2;
+	return argc < 2 && strcmp(name, "deep") != 0;
 }
 
 int main(int argc, char **argv)
