@@ -5,10 +5,15 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12"};
-#define SONAMES (sizeof(sonames) / sizeof(sonames[0]))
+#define MAJORS 2 /* of CUDA: the process's runtime's first, else the newest */
+
+struct search {
+	int majors[MAJORS];
+	char runtime[4096]; /* folder of libcudart.so, with the slash; "" = none is loaded */
+};
 
 /* From the folder of libcudart.so: in NVIDIA's wheels for CUDA 13, for CUDA 12 (where each
  * library has a folder), and in a toolkit. */
@@ -17,60 +22,48 @@ static const char *const beside_runtime[] = {"", "../../cuda_cupti/lib/", "../ex
 static const char *const folders[] = {"", "/usr/local/cuda/lib64/",
 				      "/usr/local/cuda/extras/CUPTI/lib64/"};
 
-static void *open_in(const char *folder, size_t folder_len, const char *below)
+static void *open_in(const struct search *s, const char *folder, const char *below, int flags)
 {
-	char path[4096];
+	char path[8192];
 	void *handle = NULL;
-	for (size_t i = 0; i < SONAMES && !handle; i++) {
-		int n = snprintf(path, sizeof(path), "%.*s%s%s", (int)folder_len, folder, below,
-				 sonames[i]);
-		if (n > 0 && (size_t)n < sizeof(path))
-			handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	for (int i = 0; i < MAJORS && !handle; i++) {
+		snprintf(path, sizeof(path), "%s%slibcupti.so.%d", folder, below, s->majors[i]);
+		handle = dlopen(path, flags);
 	}
 	return handle;
 }
 
-static void *open_loaded(void)
-{
-	void *handle = NULL;
-	for (size_t i = 0; i < SONAMES && !handle; i++)
-		handle = dlopen(sonames[i], RTLD_NOW | RTLD_NOLOAD);
-	return handle;
-}
-
-struct runtime {
-	char folder[4096]; /* with the slash; "" = none is loaded */
-};
-
 /* Nothing is opened in here: the loader's lock is held. */
 static int is_runtime(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct runtime *ret = arg;
+	static const char name[] = "libcudart.so.";
+	struct search *s = arg;
 	const char *slash = strrchr(info->dlpi_name, '/');
 	(void)size;
-	if (!slash || strncmp(slash + 1, "libcudart.so", 12) != 0)
+	if (!slash || strncmp(slash + 1, name, sizeof(name) - 1) != 0)
 		return 0;
-	snprintf(ret->folder, sizeof(ret->folder), "%.*s", (int)(slash + 1 - info->dlpi_name),
+	snprintf(s->runtime, sizeof(s->runtime), "%.*s", (int)(slash + 1 - info->dlpi_name),
 		 info->dlpi_name);
+	if (atoi(slash + sizeof(name)) == 12) {
+		s->majors[0] = 12;
+		s->majors[1] = 13;
+	}
 	return 1;
 }
 
-static void *open_beside_runtime(void)
+static void *open_beside_runtime(const struct search *s)
 {
-	struct runtime runtime = {0};
 	void *handle = NULL;
-	if (!dl_iterate_phdr(is_runtime, &runtime))
-		return NULL;
 	for (size_t i = 0; i < sizeof(beside_runtime) / sizeof(beside_runtime[0]) && !handle; i++)
-		handle = open_in(runtime.folder, strlen(runtime.folder), beside_runtime[i]);
+		handle = open_in(s, s->runtime, beside_runtime[i], RTLD_NOW | RTLD_LOCAL);
 	return handle;
 }
 
-static void *open_anywhere(void)
+static void *open_anywhere(const struct search *s)
 {
 	void *handle = NULL;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && !handle; i++)
-		handle = open_in(folders[i], strlen(folders[i]), "");
+		handle = open_in(s, folders[i], "", RTLD_NOW | RTLD_LOCAL);
 	return handle;
 }
 
@@ -89,11 +82,13 @@ static bool look_up(struct cupti *c)
 const char *cupti_find(struct cupti *ret, char *path, size_t size)
 {
 	Dl_info info;
-	*ret = (struct cupti){.handle = open_loaded()};
+	struct search s = {.majors = {13, 12}};
+	dl_iterate_phdr(is_runtime, &s);
+	*ret = (struct cupti){.handle = open_in(&s, "", "", RTLD_NOW | RTLD_NOLOAD)};
+	if (!ret->handle && s.runtime[0])
+		ret->handle = open_beside_runtime(&s);
 	if (!ret->handle)
-		ret->handle = open_beside_runtime();
-	if (!ret->handle)
-		ret->handle = open_anywhere();
+		ret->handle = open_anywhere(&s);
 	if (!ret->handle)
 		return "libcupti.so.13 or .12 is neither in the process nor beside its CUDA "
 		       "runtime nor on the host: it comes with the CUDA toolkit and with PyTorch";
