@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -261,7 +262,11 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, stru
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);
+	sigset_t all, before;
+	sigfillset(&all); /* signals are for the thread that follows processes */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int rc = pthread_create(&u->thread, NULL, work, u);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
 		unwind_files_free(u->files);
 		free(u);
