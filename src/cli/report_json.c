@@ -44,6 +44,8 @@ static json_t *recording_json(const struct report *r)
 	json_object_set_new(o, "start_realtime_ns",
 			    r->start_realtime_ns ? report_number_json(r->start_realtime_ns)
 						 : json_null());
+	json_object_set_new(o, "start_monotonic_ns",
+			    report_number_json(report_number(t, "start_monotonic_ns")));
 	json_object_set_new(o, "overhead",
 			    json_pack("{s:o}", "cpu_ratio",
 				      r->cpu_ratio < 0 ? json_null() : json_real(r->cpu_ratio)));

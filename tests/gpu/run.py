@@ -24,6 +24,7 @@ import time
 import traceback
 
 import compare
+import profiles
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOBS = os.path.join(HERE, "jobs")
@@ -326,6 +327,23 @@ def end_job(pid, script):
         with open("/proc/%d/cmdline" % pid, "rb") as f:
             if script.encode() in f.read():
                 os.kill(pid, signal.SIGKILL)
+
+
+# ---- stacks ----
+
+@check("profile-cpu", "gpu", "root", "torch")
+def _(t):
+    profiles.whole_stacks(t, run)
+
+
+@check("profile-memory", "gpu", "root", "torch")
+def _(t):
+    profiles.memory(t, run)
+
+
+@check("profile-gpu", "gpu", "root", "torch")
+def _(t):
+    profiles.gpu_time(t, run)
 
 
 # ---- NCCL ----

@@ -88,15 +88,17 @@ COPY = re.compile(r"^Memcpy (\w+)")
 
 def device_events(events):
     """Counts a trace's device events: kernels by name, apart by how they were started; copies
-    by direction; calls of cudaGraphLaunch."""
+    by direction; calls of cudaGraphLaunch; and adds up how long they took."""
     launched = [e for e in events if e.get("ph") == "X" and GRAPH_LAUNCH.match(e["name"])]
     runtime_calls = [e for e in launched if e["name"].startswith("cuda")]
     launches = {e.get("args", {}).get("correlation") for e in launched} - {None}
     kernels, direct, replayed, copies = {}, {}, {}, {}
+    busy_us = {"kernel": 0.0, "gpu_memcpy": 0.0, "gpu_memset": 0.0}
     for e in events:
         kind, args = e.get("cat"), e.get("args", {})
         if e.get("ph") != "X" or kind not in ("kernel", "gpu_memcpy", "gpu_memset"):
             continue
+        busy_us[kind] += e.get("dur", 0)
         in_graph = bool(args.get("graph node id")) or args.get("correlation") in launches
         name = e["name"]
         if kind == "kernel":
@@ -110,6 +112,8 @@ def device_events(events):
         calls, size = copies.get(key, (0, 0))
         copies[key] = calls + 1, size + int(args.get("bytes", 0))
     return {"kernels": kernels, "direct_kernels": direct, "graph_kernels": replayed,
+            "kernel_ns": round(1000 * busy_us["kernel"]),
+            "copy_ns": round(1000 * (busy_us["gpu_memcpy"] + busy_us["gpu_memset"])),
             # the driver's call below the runtime's may be in the trace as well
             "graph_launches": len(runtime_calls) or len(launched),
             "cupti_copies": [{"kind": k[0], "direction": k[1], "in_graph": k[2],

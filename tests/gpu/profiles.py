@@ -1,0 +1,90 @@
+"""profiles.py - the checks of run.py that are about stacks: whole stacks on a real training,
+GPU time and GPU memory by stack. Knows eacgm by its command line only."""
+
+import json
+
+from compare import SHOWN
+
+WHOLE = 0.99       # of CPU samples
+GPU_TIME = 0.02    # of what CUPTI says
+
+
+def folded(t, run, recording, kind, *options):
+    """{stack as a tuple of frames, root first: weight}"""
+    out, _ = run([t.args.eacgm, "flame", recording, "--kind", kind, "-f", "folded", "-o", "-",
+                  *options], 120)
+    stacks = {}
+    for line in out.splitlines():
+        stack, weight = line.rsplit(" ", 1)
+        stacks[tuple(stack.split(";"))] = int(weight)
+    return stacks
+
+
+def through(stacks, function):
+    """Weight of the stacks that have a Python function of this name."""
+    return sum(weight for stack, weight in stacks.items()
+               if any(frame.startswith(function + " (") for frame in stack))
+
+
+def whole_stacks(t, run):
+    """Python, native and kernel frames of a training, from the root on."""
+    recording = t.record(["--profile", "cpu,offcpu"], t.job("gpt2", "--steps", 600), 120)
+    profile = t.report(recording)["profile"]
+    cut = ["%d of %d CPU samples are not whole: %s" % (
+        sum(profile["end_reasons"].values()), profile["samples"], profile["end_reasons"])]
+    t.results.holds("at least 99 % of the stacks are whole",
+                    cut if profile["whole_ratio"] < WHOLE else [])
+    stacks = folded(t, run, recording, "cpu")
+    lost = ["no stack of Training.step in %d" % len(stacks)]
+    t.results.holds("the training step is on the stacks",
+                    [] if through(stacks, "Training.step") else lost)
+    t.results.note(profile={k: profile[k] for k in ("samples", "whole_ratio", "end_reasons")},
+                   waits=profile.get("offcpu"), steps_ms=None)
+
+
+def memory(t, run):
+    """What tensors hold, by the function that made them, to the byte."""
+    made_path = t.path("made.json")
+    recording = t.record(["--profile", "gpu-inuse"], t.job("tensors", "--json", made_path), 120)
+    with open(made_path) as f:
+        made = json.load(f)
+    end = folded(t, run, recording, "gpu-inuse", "--level", "torch")
+    problems = ["%s holds %d bytes, its stacks %d" % (name, held, through(end, name))
+                for name, held in made["held_bytes"].items() if through(end, name) != held]
+    t.results.holds("bytes by function equal what the script holds", problems)
+    total = sum(end.values())
+    t.results.holds("all stacks together equal PyTorch's requested bytes", [] if
+                    total == made["requested_bytes"] else
+                    ["%d bytes, requested_bytes %d" % (total, made["requested_bytes"])])
+    peak = sum(folded(t, run, recording, "gpu-inuse", "--level", "torch", "--at", "peak").values())
+    t.results.holds("the peak equals PyTorch's", [] if peak == made["peak_requested_bytes"] else
+                    ["%d bytes, peak %d" % (peak, made["peak_requested_bytes"])])
+    driver = sum(folded(t, run, recording, "gpu-inuse", "--level", "driver").values())
+    t.results.holds("the driver's level covers what PyTorch reserved",
+                    [] if made["reserved_bytes"] <= driver else
+                    ["%d bytes, reserved %d" % (driver, made["reserved_bytes"])])
+    t.results.note(made=made, seen={"torch": total, "peak": peak, "driver": driver},
+                   unexplained={str(k): v for k, v in sorted(
+                       end.items(), key=lambda i: -i[1])[:SHOWN]})
+
+
+def gpu_time(t, run):
+    """The GPU flame graph's total against CUPTI's, of a run of its own with the same seed."""
+    steps, made_path, cupti_path = ("--steps", 60), t.path("made.json"), t.path("cupti.json")
+    recording = t.record(["--profile", "gpu", "--gpu-timeline"],
+                         t.job("gpt2", *steps, "--json", made_path), 180)
+    run(t.job("gpt2", *steps, "--profile", cupti_path), 180)
+    with open(made_path) as f, open(cupti_path) as g:
+        made, cupti = json.load(f), json.load(g)
+    r = t.report(recording)["recording"]
+    window = [(ns - r["start_monotonic_ns"]) / 1e9 for ns in made["window"]]
+    stacks = folded(t, run, recording, "gpu", "--from", window[0], "--to", window[1])
+    total, said = sum(stacks.values()), cupti["kernel_ns"] + cupti["copy_ns"]
+    t.results.note(total_ns=total, cupti_ns=said, ratio=total / said, stacks=len(stacks),
+                   under_step_ns=through(stacks, "Training.step"), lost=r.get("lost_by_cause"))
+    t.results.holds("its total is the GPU's busy time", [] if
+                    abs(total - said) <= GPU_TIME * said else
+                    ["%d ns of GPU work, CUPTI says %d" % (total, said)])
+    under = through(stacks, "Training.step")
+    t.results.holds("nearly all of it is under the training step", [] if under > 0.95 * total else
+                    ["%d of %d ns" % (under, total)])
