@@ -6,8 +6,8 @@
 
 #include "stack.h"
 
-#define SWITCH_STACKS_PER_S 200 /* a thread; waits beyond them are recorded without a stack */
-#define SWITCH_STACKS_BURST 50
+#define SWITCH_STACK_NS	    1000000ULL /* a thread: one in so much time */
+#define SWITCH_STACKS_BURST 200	       /* waits beyond them are recorded without a stack */
 #define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
 #define TASK_DEAD	    0x80
 #define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */
@@ -99,14 +99,13 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 
 static __always_inline bool may_take_stack(struct thread_profile *p, __u64 now_ns)
 {
-	__u64 since_ns = now_ns - p->refill_ns;
-	__u64 more = since_ns * SWITCH_STACKS_PER_S / 1000000000ULL;
-	if (more) {
+	__u64 more = (now_ns - p->refill_ns) / SWITCH_STACK_NS;
+	if (more + p->allowance > SWITCH_STACKS_BURST) {
 		p->refill_ns = now_ns;
-		p->allowance = more > SWITCH_STACKS_BURST ? SWITCH_STACKS_BURST
-							  : p->allowance + (__u32)more;
-		if (p->allowance > SWITCH_STACKS_BURST)
-			p->allowance = SWITCH_STACKS_BURST;
+		p->allowance = SWITCH_STACKS_BURST;
+	} else {
+		p->refill_ns += more * SWITCH_STACK_NS;
+		p->allowance += (__u32)more;
 	}
 	if (!p->allowance)
 		return false;
@@ -147,22 +146,9 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	p->off_stack = stack_end(r);
 }
 
-static __always_inline void end_wait(struct task_struct *task)
+static __always_inline void put_wait(struct task_struct *task, const struct thread_profile *p,
+				     __u64 waited_ns, __u64 stack)
 {
-	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
-	if (!p || !p->off_ns)
-		return;
-	__u64 now_ns = bpf_ktime_get_ns();
-	__u64 waited_ns = now_ns - p->off_ns;
-	p->off_ns = 0;
-	bool is_short = waited_ns < wait_min_ns;
-	if (is_short) {
-		p->short_ns += waited_ns;
-		if (p->short_ns < SHORT_WAITS_NS)
-			return;
-		waited_ns = p->short_ns;
-		p->short_ns = 0;
-	}
 	struct rec_sample *s = sample_begin();
 	if (!s)
 		return;
@@ -171,12 +157,38 @@ static __always_inline void end_wait(struct task_struct *task)
 	s->syscall = p->syscall;
 	s->tgid = BPF_CORE_READ(task, tgid);
 	s->tid = BPF_CORE_READ(task, pid);
-	s->time_ns = now_ns;
+	s->time_ns = bpf_ktime_get_ns();
 	s->weight_ns = waited_ns;
-	s->stack = is_short ? 0 : p->off_stack;
+	s->stack = stack;
 	s->waker_tid = p->waker_tid;
 	__builtin_memcpy(s->waker, p->waker, sizeof(s->waker));
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void end_wait(struct task_struct *task)
+{
+	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
+	if (!p || !p->off_ns)
+		return;
+	__u64 waited_ns = bpf_ktime_get_ns() - p->off_ns;
+	bool is_short = waited_ns < wait_min_ns;
+	p->off_ns = 0;
+	if (is_short) {
+		p->short_ns += waited_ns;
+		if (p->short_ns < SHORT_WAITS_NS)
+			return;
+		waited_ns = p->short_ns;
+		p->short_ns = 0;
+	}
+	put_wait(task, p, waited_ns, is_short ? 0 : p->off_stack);
+}
+
+/* A thread that ends leaves its last short waits. */
+static __always_inline void end_thread(struct task_struct *task)
+{
+	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
+	if (p && p->short_ns)
+		put_wait(task, p, p->short_ns, 0);
 }
 
 SEC("tp_btf/sched_switch")
@@ -187,17 +199,27 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	end_wait(next);
 	__u32 tgid = BPF_CORE_READ(prev, tgid);
 	__u32 state = BPF_CORE_READ(prev, __state);
-	if (tgid && is_followed(tgid) && !(state & TASK_DEAD))
+	if (!tgid || !is_followed(tgid))
+		return 0;
+	if (state & TASK_DEAD)
+		end_thread(prev);
+	else
 		begin_wait(ctx, prev, preempt || !state);
 	return 0;
 }
 
-/* Interrupts, hard and soft, run on stacks of their own (arch/x86/kernel/irq_64.c), and the
- * context of a program lies on the stack: then the current task has nothing to do with it. The
- * address becomes a number by way of memory: verifiers before 6.2 calculate with no context. */
+/* In an interrupt, hard or soft, the current task has nothing to do with what happens. Those
+ * that interrupt the kernel run on stacks of their own (arch/x86/kernel/irq_64.c), and the
+ * context of a program lies on the stack; those that interrupt user space may run on the task's,
+ * which then was entered by no system call. The address becomes a number by way of memory:
+ * verifiers before 6.2 calculate with no context. */
 static __always_inline bool in_interrupt(void *ctx, struct thread_profile *p)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task), entry;
+	if (saved && !bpf_probe_read_kernel(&entry, sizeof(entry), saved) && entry.cs & 3 &&
+	    (__s64)entry.orig_rax == -1)
+		return true;
 	*(void *volatile *)&p->context = ctx;
 	__u64 here = *(volatile __u64 *)&p->context;
 	return here - (__u64)BPF_CORE_READ(task, stack) >= THREAD_STACK_BYTES;
