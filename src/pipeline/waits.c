@@ -65,7 +65,8 @@ static const struct {
 	{43, WAIT_NETWORK}, {44, WAIT_NETWORK},	 {45, WAIT_NETWORK},  {46, WAIT_NETWORK},
 	{47, WAIT_NETWORK}, {288, WAIT_NETWORK}, {299, WAIT_NETWORK}, {61, WAIT_CHILD},
 	{247, WAIT_CHILD},  {74, WAIT_DISK},	 {75, WAIT_DISK},     {162, WAIT_DISK},
-	{277, WAIT_DISK},   {306, WAIT_DISK},
+	{277, WAIT_DISK},   {306, WAIT_DISK},	 {17, WAIT_DISK},     {18, WAIT_DISK},
+	{295, WAIT_DISK},   {296, WAIT_DISK},	 {327, WAIT_DISK},    {328, WAIT_DISK},
 };
 
 static bool starts(const char *s, const char *with)
@@ -73,8 +74,11 @@ static bool starts(const char *s, const char *with)
 	return !strncmp(s, with, strlen(with));
 }
 
-static enum wait_reason by_syscall(int32_t number)
+static enum wait_reason by_syscall(int32_t number, bool has_stack)
 {
+	/* in no system call, and not preempted */
+	if (number < 0 && !has_stack)
+		return WAIT_PAGE_FAULT;
 	for (size_t i = 0; i < sizeof(syscall_rules) / sizeof(syscall_rules[0]); i++)
 		if (syscall_rules[i].number == number)
 			return syscall_rules[i].reason;
@@ -154,7 +158,7 @@ enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size
 {
 	enum wait_reason reason = by_kernel(p, frames, n);
 	if (reason == WAIT_OTHER)
-		reason = by_syscall(syscall);
+		reason = by_syscall(syscall, n > 0);
 	if (reason == WAIT_FUTEX && waits_for_gil(p, frames, n))
 		return WAIT_GIL;
 	if (reason != WAIT_PAGE_FAULT && waits_for_gpu(p, frames, n))
