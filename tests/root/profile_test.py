@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""profile_test.py - profiles by stack: shares of CPU time that are known by construction, whole
+stacks of PyTorch, why threads wait and who woke them. Read through `eacgm flame -f folded`.
+
+A share that is measured by n samples has a standard deviation of sqrt(p (1 - p) / n): these runs
+are short, so 3.5 of them are allowed where that is more than 2 points. bench/profile_cost.py has
+the runs of a minute, held to 2 points."""
+
+import collections
+import json
+import math
+import os
+import re
+
+from harness import EACGM, ROOT, expect, main, skip, target, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
+TICK_NS = 1e9 / 99
+GIL = """
+import sys, threading, time
+def burn(total_s):
+    began, cpu = time.monotonic(), time.thread_time()
+    while time.thread_time() - cpu < total_s:
+        sum(range(200))
+    off_s = time.monotonic() - began - (time.thread_time() - cpu)
+    sys.stdout.write("%d\\n" % (off_s * 1e9))
+threads = [threading.Thread(target=burn, args=(1.0,)) for _ in range(2)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+
+def folded(t, path, kind, *options):
+    """[(frames from the root, weight)]"""
+    r = t.run([EACGM, "flame", path, "-k", kind, "-f", "folded", "-o", "-", *options])
+    expect(r.status == 0, "flame: %s" % r)
+    rows = []
+    for line in r.out.splitlines():
+        stack, weight = line.rsplit(" ", 1)
+        rows.append((stack.split(";"), int(weight)))
+    return rows
+
+
+def inclusive(rows, names):
+    """Weight of the stacks in which a function of that name is."""
+    total = collections.Counter()
+    for frames, weight in rows:
+        in_it = {f.split(" (")[0].split(".")[0] for f in frames if "(profile_shares.py)" in f}
+        for name in in_it & set(names):
+            total[name] += weight
+    return total
+
+
+# ---- CPU time ----
+
+def interpreters():
+    """Debian's, and those of pyenv; one a version."""
+    found = {}
+    place = os.path.expanduser("~/.pyenv/versions")
+    for version in sorted(os.listdir(place)) if os.path.isdir(place) else []:
+        exe = os.path.join(place, version, "bin", "python3")
+        numbers = version.split(".")
+        if numbers[0] == "3" and int(numbers[1]) >= 8 and os.access(exe, os.X_OK):
+            found[version] = exe
+    return found
+
+
+def expect_shares(t, python, cpu_s, what):
+    rec = t.record([python, os.path.join(JOBS, "profile_shares.py"), cpu_s], "--profile", "cpu",
+                   "--layers", "user")
+    took = json.loads(rec.ran.out)
+    rows = folded(t, rec.path, "cpu")
+    seen = inclusive(rows, took)
+    total, known = sum(seen.values()), sum(took.values())
+    n = total / TICK_NS
+    expect(n > 0.8 * 99 * known, "%s: %d samples of %.1f s" % (what, n, known))
+    worst = 0
+    for name, cpu in took.items():
+        p = cpu / known
+        off = abs(seen[name] / total - p)
+        worst = max(worst, off)
+        limit = max(0.02, 3.5 * math.sqrt(p * (1 - p) / n))
+        expect(off <= limit, "%s: %s has %.1f %% and should have %.1f %%: %r" % (
+            what, name, 100 * seen[name] / total, 100 * p, dict(seen)))
+    # the generator's frames stand below their consumer's, callbacks below who passed them on
+    inner = {"numbers": "by_generator", "step": "c_callback", "is_over": "by_comprehension"}
+    for frames, _weight in rows:
+        names = [f.split(" (")[0].split(".")[-1] for f in frames]
+        for below, above in inner.items():
+            if below in names:
+                expect(any(f.startswith(above) for f in frames), "%s without %s: %r" % (
+                    below, above, frames))
+    print("# %s: %d samples, at most %.2f points off" % (what, n, 100 * worst))
+
+
+@test("CPU time: functions, generators, comprehensions, callbacks, threads have their shares", 120)
+def _(t):
+    expect_shares(t, PYTHON, 5, "python3")
+
+
+@test("the same in other versions of CPython", 300)
+def _(t):
+    found = interpreters()
+    if not found:
+        skip("no interpreters in ~/.pyenv/versions")
+    for version, exe in found.items():
+        expect_shares(t, exe, 1.2, version)
+
+
+@test("PyTorch: 99 % of the samples reach the thread's start, and the others say why not", 180)
+def _(t):
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+    rec = t.record([PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps", "500"],
+                   "--profile", "cpu")
+    reasons = collections.Counter()
+    total = 0
+    trained = 0
+    for frames, weight in folded(t, rec.path, "cpu", "--native"):
+        total += weight
+        if frames[0].startswith("[") and (frames[0].startswith("[cut: ") or
+                                          frames[0] == "[stack not taken]"):
+            reasons[frames[0]] += weight
+        if any(f.startswith("Training.step") for f in frames):
+            trained += weight
+            expect("_start" in frames, "a root that is none: %r" % frames)
+    whole = 1 - sum(reasons.values()) / total
+    print("# %d samples, %.2f %% whole; %s" % (
+        total / TICK_NS, 100 * whole,
+        ", ".join("%s %d" % (k, v / TICK_NS) for k, v in reasons.most_common()) or "all"))
+    expect(whole >= 0.99, "whole: %.4f, others %r" % (whole, dict(reasons)))
+    expect(trained > total / 4, "the training is not there: %d of %d" % (trained, total))
+
+
+# ---- waits ----
+
+def reasons_by_thread(t, path):
+    """thread name -> reason -> ns, and (thread, reason) -> waker -> ns"""
+    reasons, wakers = collections.defaultdict(collections.Counter), collections.defaultdict(
+        collections.Counter)
+    known = {"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll", "pipe",
+             "sleep", "child", "gpu"}
+    for frames, weight in folded(t, path, "offcpu", "--threads", "--wakers"):
+        at = max((i for i, f in enumerate(frames) if f[1:-1] in known and f[0] == "["),
+                 default=None)
+        expect(at is not None, "a wait without a reason: %r" % frames)
+        # with several processes the first frame is the process
+        process = re.search(r" \(\d+\)$", frames[0]) is not None
+        if process and not frames[0].startswith("wait_reasons "):
+            continue
+        thread, reason = frames[process], frames[at][1:-1]
+        reasons[thread][reason] += weight
+        if at + 1 < len(frames):
+            wakers[thread, reason][frames[at + 1]] += weight
+    return reasons, wakers
+
+
+@test("waits: each has its reason, its time and its waker", 120)
+def _(t):
+    folder = t.dir
+    rec = t.record([target("wait_reasons"), folder], "--profile", "offcpu", "--layers", "user")
+    made = {}
+    for line in rec.ran.out.splitlines():
+        name, ns = line.split()
+        made[name] = int(ns)
+    reasons, wakers = reasons_by_thread(t, rec.path)
+    for name, ns in made.items():
+        seen = reasons[name]
+        # a thread that could run and does not is no wait for something
+        waited = sum(seen.values()) - seen["preempted"]
+        print("# %s: %.1f ms waited, seen %.1f ms; %s; %s" % (
+            name, ns / 1e6, waited / 1e6,
+            ", ".join("%s %.1f" % (k, v / 1e6) for k, v in seen.most_common()),
+            dict(wakers[name, name])))
+        # switching threads takes microseconds that are neither running nor waiting
+        slack_ns = 0.05 * ns + 3e6
+        expect(seen[name] >= ns - slack_ns - seen["preempted"], "%s: too little: %r of %d" % (
+            name, dict(seen), ns))
+        expect(waited <= ns + slack_ns, "%s: too much: %r of %d" % (name, dict(seen), ns))
+    for name in ("futex", "pipe", "network", "poll"):
+        by = wakers[name, name]
+        expect(by and any(w.find("wk-" + name) >= 0 for w in by), "%s: woken by %r" % (
+            name, dict(by)))
+        right = sum(v for k, v in by.items() if "wk-" + name in k)
+        expect(right >= 0.9 * reasons[name][name], "%s: woken by %r" % (name, dict(by)))
+
+
+@test("Python threads that wait for the GIL", 60)
+def _(t):
+    rec = t.record([PYTHON, "-c", GIL], "--profile", "offcpu", "--layers", "user")
+    made = sum(int(line) for line in rec.ran.out.split())
+    seen = collections.Counter()
+    for frames, weight in folded(t, rec.path, "offcpu"):
+        if any(f.startswith("burn (") for f in frames) or "[stack not taken]" in frames:
+            seen[frames[-1]] += weight
+    print("# made %d ms, seen %r" % (made / 1e6, {k: v // 1000000 for k, v in seen.items()}))
+    waited = made - seen["[preempted]"]
+    expect(0.95 * waited - 5e6 <= seen["[gil]"] <= 1.05 * waited + 5e6, "seen %r of %d" % (
+        dict(seen), made))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
