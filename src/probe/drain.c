@@ -41,6 +41,8 @@ static void scan_first(struct tracer *t, pid_t pid)
 
 /* ---- control: forks, execs, exits, loaded libraries ---- */
 
+#define TABLES_MS 100
+
 static int on_control(void *ctx, void *data, size_t len)
 {
 	struct tracer *t = ctx;
@@ -55,8 +57,13 @@ static int on_control(void *ctx, void *data, size_t len)
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
 	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS))
 		scan_first(t, (pid_t)task->tgid);
-	if (task->kind == REC_MAPS)
+	if (task->kind == REC_MAPS) {
+		/* it waits, so that its first stacks are whole as well; compiling the rules of a
+		 * large library takes longer once */
+		if (listening)
+			tracer_stacks_settle(t, TABLES_MS);
 		tracer_answer_maps(t, task->sequence);
+	}
 	if (task->kind == REC_STALE) {
 		struct err e; /* it may have ended */
 		tracer_scan_pid(t, (pid_t)task->tgid, &e);
