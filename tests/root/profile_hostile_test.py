@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""profile_hostile_test.py - programs that make stacks hard to walk while they are sampled: they do
+what they do untraced, what is cut says why, eacgm stays within its memory and leaves nothing."""
+
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import time
+
+from harness import (EACGM, LIBTARGET, SLOW, TARGETS, Recording, expect, main, skip, target, test)
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+MEMORY_KB = 250 * 1024  # of eacgm, at most
+PROFILE = ("--profile", "cpu,offcpu", "-F", "499", "--layers", "user")
+
+
+def peak_kb(pid, before=0):
+    """The most memory that a process has had."""
+    try:
+        with open("/proc/%d/status" % pid) as f:
+            for line in f:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return before
+
+
+def profiled(t, cmd, status=0, seconds=60, **env):
+    """Records a command and watches eacgm's memory; returns the Recording."""
+    out = t.path("run%d.eacgm" % len(t.started))
+    with open(out + ".out", "w") as o, open(out + ".err", "w") as e:
+        p = t.start([EACGM, "record", "-o", out, *PROFILE, "--", *cmd], stdout=o, stderr=e,
+                    env=dict(os.environ, **env))
+    peak, end = 0, time.monotonic() + seconds * SLOW
+    while p.poll() is None:
+        expect(time.monotonic() < end, "%r does not end" % cmd)
+        peak = peak_kb(p.pid, peak)
+        time.sleep(0.02)
+    with open(out + ".out") as o, open(out + ".err") as e:
+        said = o.read(), e.read()
+    expect(p.returncode == status, "%r ended with %s: %r" % (cmd, p.returncode, said))
+    expect(0 < peak < MEMORY_KB, "eacgm had %d kB" % peak)
+    rec = Recording(t, out, said)
+    rec.peak_kb = peak
+    return rec
+
+
+def ends(t, rec, kind="cpu"):
+    """Share of each way in which stacks end, 'whole' among them, and the rows."""
+    r = t.run([EACGM, "flame", rec.path, "-k", kind, "-f", "folded", "--native", "-o", "-"])
+    expect(r.status == 0, "flame: %s" % r)
+    weights, rows = collections.Counter(), []
+    for line in r.out.splitlines():
+        stack, weight = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        rows.append((frames, int(weight)))
+        cut = [f for f in frames[:2] if f.startswith("[cut: ")]
+        weights[cut[0][6:-1] if cut else "whole"] += int(weight)
+    total = sum(weights.values())
+    expect(total > 0, "nothing was sampled")
+    return {k: v / total for k, v in weights.items()}, rows
+
+
+def show(what, rec, shares):
+    print("# %s: peak %d MB; %s" % (what, rec.peak_kb // 1024, ", ".join(
+        "%s %.1f %%" % (k, 100 * v) for k, v in sorted(shares.items(), key=lambda x: -x[1]))))
+
+
+def hostile(*args):
+    return [target("hostile_stacks"), *[str(a) for a in args]]
+
+
+@test("executable pages and libraries that come and go all the time", 60)
+def _(t):
+    rec = profiled(t, hostile("maps", 1500, LIBTARGET))
+    shares, _rows = ends(t, rec)
+    show("maps", rec, shares)
+    expect(rec.ran[0] == "done\n", "it says %r" % (rec.ran,))
+
+
+@test("2,000 short children", 90)
+def _(t):
+    rec = profiled(t, hostile("storm", 2000))
+    shares, _rows = ends(t, rec)
+    show("storm", rec, shares)
+    expect(shares.get("whole", 0) > 0.9, "of children: %r" % shares)
+
+
+@test("10,000 threads", 90)
+def _(t):
+    rec = profiled(t, hostile("threads", 10000))
+    made = int(rec.ran[0].split()[1])
+    if made < 10000:
+        skip("only %d threads can be made here" % made)
+    shares, _rows = ends(t, rec)
+    show("threads", rec, shares)
+    expect(shares.get("whole", 0) > 0.8, "of threads: %r" % shares)
+
+
+@test("native recursion 100,000 deep is cut, and counted as too deep", 60)
+def _(t):
+    rec = profiled(t, hostile("deep", 100000, 700))
+    shares, rows = ends(t, rec)
+    show("deep", rec, shares)
+    expect(shares.get("too_deep", 0) > 0.8, "ends: %r" % shares)
+    expect(max(len(frames) for frames, _ in rows) < 600, "a stack is longer than what is kept")
+
+
+@test("Python recursion 5,000 deep likewise", 60)
+def _(t):
+    script = ("import sys, threading, time\n"
+              "sys.setrecursionlimit(6000)\n"
+              "threading.stack_size(1 << 28)\n"
+              "def down(n):\n"
+              "    if n: return down(n - 1)\n"
+              "    end = time.thread_time() + 1\n"
+              "    while time.thread_time() < end: pass\n"
+              "t = threading.Thread(target=down, args=(5000,)); t.start(); t.join()\n")
+    rec = profiled(t, [PYTHON, "-c", script])
+    shares, rows = ends(t, rec)
+    show("Python", rec, shares)
+    expect(shares.get("too_deep", 0) > 0.7, "ends: %r" % shares)
+    deepest = max(rows, key=lambda row: len(row[0]))[0]
+    expect(sum(f.startswith("down (") for f in deepest) > 400, "frames: %r" % deepest[:20])
+
+
+@test("code without rules: through it by the frame pointer; without one the stack is cut", 60)
+def _(t):
+    rec = profiled(t, hostile("code", 1000))
+    shares, rows = ends(t, rec)
+    show("code", rec, shares)
+    whole = collections.Counter()
+    for frames, weight in rows:
+        for name in ("callee_with", "callee_without"):
+            if name in frames:
+                whole[name, "main" in frames and "_start" in frames] += weight
+    print("# %r" % {k: v // 1000000 for k, v in whole.items()})
+    expect(whole["callee_with", True] > 9 * whole["callee_with", False],
+           "by frame pointer: %r" % whole)
+    expect(whole["callee_without", True] + whole["callee_without", False] > 0, "seen: %r" % whole)
+
+
+@test("stack pointers that are garbage", 60)
+def _(t):
+    rec = profiled(t, hostile("wild", 800))
+    shares, _rows = ends(t, rec)
+    show("wild", rec, shares)
+    expect(rec.ran[0] == "done\n", "it says %r" % (rec.ran,))
+    expect(sum(v for k, v in shares.items() if k != "whole") > 0.3, "ends: %r" % shares)
+
+
+def section(data, wanted):
+    """Offset and size of a section of a 64-bit ELF file."""
+    shoff, = struct.unpack_from("<Q", data, 0x28)
+    entsize, num, names = struct.unpack_from("<HHH", data, 0x3a)
+    strings, = struct.unpack_from("<Q", data, shoff + names * entsize + 0x18)
+    for i in range(num):
+        name, _type, _flags, _addr, offset, size = struct.unpack_from("<IIQQQQ", data,
+                                                                      shoff + i * entsize)
+        begin = strings + name
+        if data[begin:data.index(b"\0", begin)] == wanted:
+            return offset, size
+    raise AssertionError("no section %r" % wanted)
+
+
+def loaded_bytes(data):
+    """How much of the file its loadable segments need."""
+    phoff, = struct.unpack_from("<Q", data, 0x20)
+    entsize, num = struct.unpack_from("<HH", data, 0x36)
+    end = 0
+    for i in range(num):
+        kind, _flags, offset, _v, _p, filesz = struct.unpack_from("<IIQQQQ", data,
+                                                                  phoff + i * entsize)
+        if kind == 1:
+            end = max(end, offset + filesz)
+    return end
+
+
+def damaged_copies():
+    with open(target("unwind_shapes"), "rb") as f:
+        good = f.read()
+    offset, size = section(good, b".eh_frame")
+    rng = random.Random(3)
+    for seed in (0, 2, 3):
+        bad = bytearray(good)
+        for _ in range(10 ** seed):
+            bad[offset + rng.randrange(size)] = rng.randrange(256)
+        yield "corrupt%d" % seed, bytes(bad)
+    bad = bytearray(good)
+    bad[offset:offset + size] = bytes([0xff]) * size
+    yield "all-ones", bytes(bad)
+    yield "cut-off", good[:loaded_bytes(good)]
+
+
+@test("rules that are corrupt, cut off, or not there", 90)
+def _(t):
+    # caches of their own: rules are kept by build id, which the copies share
+    for name, data in damaged_copies():
+        path = t.path(name)
+        with open(path, "wb") as f:
+            f.write(data)
+        os.chmod(path, 0o755)
+        rec = profiled(t, ["timeout", "0.4", path, "recurse"], status=124,
+                       LD_LIBRARY_PATH=TARGETS, EACGM_CACHE=t.path("cache-" + name))
+        shares, _rows = ends(t, rec)
+        show(name, rec, shares)
+    if not shutil.which("objcopy"):
+        skip("no objcopy: sections cannot be taken away")
+    name = "without"
+    path = t.path(name)
+    r = t.run(["objcopy", "-R", ".eh_frame", "-R", ".eh_frame_hdr", target("unwind_shapes"), path])
+    expect(r.status == 0, "objcopy: %s" % r)
+    rec = profiled(t, ["timeout", "0.4", path, "recurse"], status=124, LD_LIBRARY_PATH=TARGETS, EACGM_CACHE=t.path("cache-" + name))
+    shares, _rows = ends(t, rec)
+    show(name, rec, shares)
+    expect(shares.get("whole", 0) < 0.5, "whole without rules: %r" % shares)
+
+
+@test("the target executes another program again and again", 60)
+def _(t):
+    script = ("import os, sys, time\n"
+              "n = int(sys.argv[1])\n"
+              "def last():\n"
+              "    end = time.thread_time() + 1\n"
+              "    while time.thread_time() < end: pass\n"
+              "if n: os.execv(sys.executable, [sys.executable, sys.argv[0], str(n - 1)])\n"
+              "last()\n")
+    path = t.path("again.py")
+    with open(path, "w") as f:
+        f.write(script)
+    rec = profiled(t, [PYTHON, path, "15"])
+    shares, rows = ends(t, rec)
+    show("exec", rec, shares)
+    in_last = sum(w for frames, w in rows if any(f.startswith("last (") for f in frames))
+    expect(in_last > 0.8e9, "the last program: %d ns" % in_last)
+
+
+@test("the target is killed amid sampling", 60)
+def _(t):
+    rec = profiled(t, [PYTHON, "-c", "import os, signal, time\n"
+                       "end = time.thread_time() + 0.5\n"
+                       "while time.thread_time() < end: pass\n"
+                       "os.kill(os.getpid(), signal.SIGKILL)\n"], status=137)
+    shares, _rows = ends(t, rec)
+    show("killed", rec, shares)
+    expect(not rec.report["recording"]["incomplete"], "the recording is not whole")
+
+
+def held_by(pid):
+    """Numbers of the BPF programs and links that a process has open, and of its perf events."""
+    programs, links, clocks = set(), set(), 0
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        try:
+            clocks += "perf_event" in os.readlink("/proc/%d/fd/%s" % (pid, fd))
+            with open("/proc/%d/fdinfo/%s" % (pid, fd)) as f:
+                for line in f:
+                    if line.startswith("prog_id:"):
+                        programs.add(int(line.split()[1]))
+                    elif line.startswith("link_id:"):
+                        links.add(int(line.split()[1]))
+        except OSError:
+            pass
+    return programs, links, clocks
+
+
+def present(t, kind):
+    r = t.run([shutil.which("bpftool") or "/usr/sbin/bpftool", "-j", kind, "list"])
+    expect(r.status == 0, "bpftool: %s" % r)
+    return {x["id"] for x in json.loads(r.out)}
+
+
+@test("eacgm is killed amid sampling: no program, no clock stays, the job goes on", 60)
+def _(t):
+    if not shutil.which("bpftool") and not os.path.exists("/usr/sbin/bpftool"):
+        skip("no bpftool")
+    job = t.start(hostile("deep", 100, 30000))
+    p = t.start_record("-p", job.pid, "--profile", "cpu,offcpu", "--layers", "user")
+    programs, links, clocks = held_by(p.pid)
+    expect(programs <= present(t, "prog") and links <= present(t, "link"), "bpftool sees others")
+    expect(len(programs) >= 3 and len(links) >= 3 and clocks >= 1,
+           "programs %r, links %r, clocks %d" % (programs, links, clocks))
+    time.sleep(0.5)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    # the exception guard stays for some seconds
+    t.wait_for(lambda: not programs & present(t, "prog") and not links & present(t, "link"),
+               "its programs to go", 30)
+    expect(job.poll() is None, "the job ended with %s" % job.returncode)
+    expect(p.recording.report["recording"]["incomplete"] is not None, "it can be read")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
