@@ -96,7 +96,7 @@ def expect_shares(t, python, cpu_s, what):
 
 @test("CPU time: functions, generators, comprehensions, callbacks, threads have their shares", 120)
 def _(t):
-    expect_shares(t, PYTHON, 5, "python3")
+    expect_shares(t, PYTHON, 4, "python3")
 
 
 @test("the same in other versions of CPython", 300)
@@ -105,7 +105,7 @@ def _(t):
     if not found:
         skip("no interpreters in ~/.pyenv/versions")
     for version, exe in found.items():
-        expect_shares(t, exe, 1.2, version)
+        expect_shares(t, exe, 0.9, version)
 
 
 @test("PyTorch: 99 % of the samples reach the thread's start, and the others say why not", 180)
