@@ -15,6 +15,7 @@
 #include "cli/terminal.h"
 #include "probe/plan.h"
 #include "probe/tracer.h"
+#include "symbolize/kallsyms.h"
 
 static const char *const description[] = {
 	"Checks what tracing needs: privileges, kernel features (each by trying it), and what "
@@ -124,6 +125,31 @@ static void check_programs(struct diagnosis *d)
 	if (ns > 0)
 		add(d, "cost of a traced call", GOOD, text, "");
 	tracer_close(t);
+}
+
+/* Whether stacks can be taken: the programs, a clock on a CPU, the scheduler's tracepoints. */
+static void check_stacks(struct diagnosis *d)
+{
+	struct catalog none = {0};
+	struct tracer_options opts = {.catalog = &none,
+				      .btf_path = getenv("EACGM_BTF"),
+				      .stacks = true,
+				      .sample_hz = 99,
+				      .waits = true};
+	struct tracer *t = NULL;
+	struct err e = {0};
+	if (geteuid())
+		return; /* said above */
+	if (tracer_open(&t, &opts, &e) || tracer_start_sampling(t, &e))
+		add(d, "stacks", LIMITED, e.msg, "record with --profile off");
+	else
+		add(d, "stacks", GOOD, "CPU clock, waits, and at calls", "");
+	tracer_close(t);
+	struct kallsyms *k = kallsyms_load("/proc");
+	if (!k)
+		add(d, "names of the kernel's functions", LIMITED,
+		    "/proc/kallsyms tells no addresses", "sysctl kernel.kptr_restrict=1");
+	kallsyms_free(k);
 }
 
 static void check_limits(struct diagnosis *d)
@@ -310,6 +336,7 @@ static int run(const struct args *a)
 	check_kernel(&d);
 	check_attach(&d);
 	check_programs(&d);
+	check_stacks(&d);
 	check_limits(&d);
 	check_gpus(&d);
 	check_software(&d);
