@@ -20,8 +20,9 @@
 #define FOLDER_PREFIX "eacgm-gpu-"
 #define CHUNK_BYTES   (1u << 18)
 #define MAX_RINGS     4096
-#define MAX_NAMES     (1u << 18) /* of a ring */
-#define STALE_S	      10	 /* a folder without its lock is being made, or was left */
+#define MAX_NAMES     (1u << 18)   /* of a ring */
+#define MAX_NAMED     (256u << 20) /* bytes of all names: far more than all kernels' */
+#define STALE_S	      10	   /* a folder without its lock is being made, or was left */
 
 struct gpu_ring {
 	int fd;
@@ -41,6 +42,7 @@ struct gpu_spans {
 	int folder_fd;
 	int lock_fd;
 	VEC(struct gpu_ring) rings;
+	uint64_t named;		     /* bytes */
 	struct gpu_spans_stats past; /* of rings that have gone, and spans of all */
 	uint8_t *chunk;
 };
@@ -224,7 +226,7 @@ static bool sizes_hold(uint64_t bytes)
 static void skip_bad(struct gpu_ring *r)
 {
 	r->bad_records++;
-	r->tail = r->last.head & ~(uint64_t)7;
+	r->tail = r->last.head;
 }
 
 static bool take_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
@@ -234,8 +236,10 @@ static bool take_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p,
 		return false;
 	memcpy(&name, p, sizeof(name));
 	if (name.number != r->names.len + 1 || name.len > GPU_RING_NAME_BYTES ||
-	    name.len > bytes - sizeof(name) || r->names.len >= MAX_NAMES)
+	    name.len > bytes - sizeof(name) || r->names.len >= MAX_NAMES ||
+	    s->named + name.len > MAX_NAMED)
 		return false;
+	s->named += name.len;
 	*vec_push(&r->names) =
 		s->events.on_name(s->events.ctx, (const char *)p + sizeof(name), name.len);
 	return true;
@@ -314,7 +318,8 @@ static void drain_ring(struct gpu_spans *s, struct gpu_ring *r)
 		r->bytes = h.bytes;
 	r->known = true;
 	r->last = h;
-	if (h.head < r->tail || h.head - r->tail > r->bytes || h.head % 8)
+	r->last.head = h.head & ~(uint64_t)7; /* an odd one never comes to an end */
+	if (r->last.head < r->tail || r->last.head - r->tail > r->bytes)
 		skip_bad(r);
 	while (r->tail != r->last.head)
 		if (!read_some(s, r))
