@@ -86,26 +86,24 @@ struct {
 
 /* ---- look-ups ---- */
 
-static __always_inline __u32 *pool_word(__u32 at)
+static __always_inline struct unwind_words *pool_element(__u32 at)
 {
 	__u32 segment = at / UNWIND_SEGMENT_WORDS;
 	__u32 element = at / UNWIND_WORDS % (UNWIND_SEGMENT_WORDS / UNWIND_WORDS);
 	void *words = bpf_map_lookup_elem(&unwind_pool, &segment);
-	if (!words)
-		return NULL;
-	struct unwind_words *e = bpf_map_lookup_elem(words, &element);
+	return words ? bpf_map_lookup_elem(words, &element) : NULL;
+}
+
+static __always_inline __u32 *pool_word(__u32 at)
+{
+	struct unwind_words *e = pool_element(at);
 	return e ? &e->w[at % UNWIND_WORDS] : NULL;
 }
 
 /* Rules are aligned, so none lies across two elements. */
 static __always_inline struct unwind_rule *pool_rule(__u32 at)
 {
-	__u32 segment = at / UNWIND_SEGMENT_WORDS;
-	__u32 element = at / UNWIND_WORDS % (UNWIND_SEGMENT_WORDS / UNWIND_WORDS);
-	void *words = bpf_map_lookup_elem(&unwind_pool, &segment);
-	if (!words)
-		return NULL;
-	struct unwind_words *e = bpf_map_lookup_elem(words, &element);
+	struct unwind_words *e = pool_element(at);
 	return e ? (void *)&e->w[at % UNWIND_WORDS & ~(UNWIND_RULE_WORDS - 1)] : NULL;
 }
 

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/session_impl.h"
 
 #define TICK_NS		  50000000L
@@ -24,13 +25,6 @@
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
-
-uint64_t session_now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- metas ---- */
 
@@ -78,7 +72,7 @@ void session_write_end(struct session *s)
 	tracer_stats(s->tracer, &st);
 	/* a launched command's time is exact once it was waited for; others are sampled */
 	uint64_t job_ns = s->child_ended ? children_cpu_ns() : procfs_cpu_ns(s->procfs);
-	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)session_now_ns());
+	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)monotonic_ns());
 	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns());
 	pipeline_meta(s->pipeline, "job_cpu_ns", "%lu", (unsigned long)job_ns);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
@@ -151,7 +145,7 @@ static void note_missing(struct session *s)
 static void emit_counter(void *ctx, const char *entity, const char *name, double value)
 {
 	struct session *s = ctx;
-	pipeline_counter(s->pipeline, session_now_ns(), entity, name, value);
+	pipeline_counter(s->pipeline, monotonic_ns(), entity, name, value);
 }
 
 static void post_open_call(void *ctx, const struct rec_call *c)
@@ -173,7 +167,7 @@ static void tick_burst(struct session *s, uint64_t now_ns)
 	if (tracer_switch(s->tracer, ~0u, !s->probes_on, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "burst", e.msg);
 	s->probes_on = !s->probes_on;
-	s->switched_ns = session_now_ns();
+	s->switched_ns = monotonic_ns();
 }
 
 static bool uses_tail(const struct session *s)
@@ -197,7 +191,7 @@ static void sweep_ended(struct session *s)
 
 static void on_tick(struct session *s, unsigned tick)
 {
-	uint64_t now_ns = session_now_ns();
+	uint64_t now_ns = monotonic_ns();
 	if (tick % SAMPLE_TICKS == 0)
 		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
@@ -225,7 +219,7 @@ static void on_signal(struct session *s, int fd)
 	struct signalfd_siginfo info;
 	if (read(fd, &info, sizeof(info)) != sizeof(info))
 		return;
-	s->interrupted_ns = session_now_ns();
+	s->interrupted_ns = monotonic_ns();
 	if (info.ssi_signo != SIGINT || !s->launch.pid || ++s->interrupts > 1)
 		s->stop = true;
 }
@@ -249,7 +243,7 @@ static void follow(struct session *s, int signal_fd, int timer_fd)
 		{.fd = s->launch.pid ? s->launch.pidfd : -1, .events = POLLIN},
 	};
 	unsigned tick = 0;
-	s->follow_ns = session_now_ns();
+	s->follow_ns = monotonic_ns();
 	while (!s->stop) {
 		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			break;
@@ -391,11 +385,11 @@ static void stop_recording(struct session *s)
 {
 	tracer_freeze(s->tracer);
 	if (s->opts->burst_on_ns && s->probes_on)
-		pipeline_window(s->pipeline, s->switched_ns, session_now_ns());
+		pipeline_window(s->pipeline, s->switched_ns, monotonic_ns());
 	struct err e = {0};
 	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open calls", e.msg);
-	collector_procfs.sample(s->procfs, session_now_ns(), emit_counter, s);
+	collector_procfs.sample(s->procfs, monotonic_ns(), emit_counter, s);
 	gpus_stop(s);
 	note_missing(s);
 	session_write_end(s);
@@ -460,7 +454,7 @@ static void fill_result(struct session *s, struct session_result *ret)
 		.samples = st.samples,
 		.bytes = st.bytes,
 		.lost = st.lost,
-		.duration_s = (double)(session_now_ns() - s->start_ns) / 1e9,
+		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
 		.left_running = s->launch.pid && !s->child_ended,
 		.exit_status = s->child_ended ? launch_exit_status(s->child_status) : 0,
 		.stopped_early = atomic_load(&s->write_failed),
@@ -504,7 +498,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		if (opts->debuginfod)
 			pipeline_ask_debuginfod(s->pipeline);
 		collector_procfs.open(&s->procfs, "/proc", e);
-		s->start_ns = s->switched_ns = session_now_ns();
+		s->start_ns = s->switched_ns = monotonic_ns();
 		session_write_metas(s, probe_ns_each);
 		spans_tell(s);
 		rc = run(s, e);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cli/session_impl.h"
 #include "collect/nvml.h"
 
@@ -62,7 +63,7 @@ static void on_gpu(void *ctx, const struct gpu_info *info, bool present)
 {
 	struct session *s = ctx;
 	/* of the sample that noticed it: its counters have that time */
-	uint64_t now_ns = s->gpu_sample_ns ? s->gpu_sample_ns : session_now_ns();
+	uint64_t now_ns = s->gpu_sample_ns ? s->gpu_sample_ns : monotonic_ns();
 	struct pipeline_gpu gpu = {
 		.row = {.index = info->index,
 			.parent = info->parent,
@@ -150,7 +151,7 @@ static bool wait_until(struct session *s, const struct timespec *when)
 
 static void sample(struct session *s)
 {
-	s->gpu_sample_ns = session_now_ns();
+	s->gpu_sample_ns = monotonic_ns();
 	collector_nvml.sample(s->gpu, s->gpu_sample_ns, emit, s);
 }
 

@@ -63,8 +63,6 @@ struct session {
 	int child_status;
 };
 
-uint64_t session_now_ns(void);
-
 /* session_events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);
 void session_watch_pid(struct session *s, pid_t pid);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/session_impl.h"
 
 #define POLL_NS	 5000000L    /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
@@ -61,7 +62,7 @@ static void flush(struct session *s, bool last)
 static void *move(void *arg)
 {
 	struct session *s = arg;
-	uint64_t flushed_ns = session_now_ns();
+	uint64_t flushed_ns = monotonic_ns();
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
 		bool last = atomic_load(&s->stop_mover);
@@ -69,7 +70,7 @@ static void *move(void *arg)
 		pipeline_pass_end(s->pipeline);
 		if (last)
 			pipeline_pass_end(s->pipeline); /* what still waited for its name */
-		uint64_t now_ns = session_now_ns();
+		uint64_t now_ns = monotonic_ns();
 		spans_drain(s, now_ns);
 		if (last)
 			spans_finish(s);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/session_impl.h"
 #include "collect/gpu_spans.h"
 
@@ -139,8 +140,8 @@ void spans_finish(struct session *s)
 		return;
 	gpu_spans_drain(s->spans);
 	gpu_spans_stop(s->spans);
-	for (uint64_t end_ns = session_now_ns() + PATIENCE_NS;
-	     gpu_spans_active(s->spans) && session_now_ns() < end_ns;) {
+	for (uint64_t end_ns = monotonic_ns() + PATIENCE_NS;
+	     gpu_spans_active(s->spans) && monotonic_ns() < end_ns;) {
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 		gpu_spans_drain(s->spans);
 	}

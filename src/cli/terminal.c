@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 unsigned terminal_width(FILE *f)
 {
 	struct winsize ws;
@@ -22,16 +23,9 @@ bool terminal_colour(FILE *f)
 	return isatty(fileno(f)) && !(no_color && *no_color) && !(term && !strcmp(term, "dumb"));
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 void progress_begin(struct progress *p, const char *what)
 {
-	*p = (struct progress){.what = what, .started_ns = now_ns()};
+	*p = (struct progress){.what = what, .started_ns = monotonic_ns()};
 	p->silent = !isatty(STDERR_FILENO);
 }
 
@@ -39,7 +33,7 @@ void progress_step(struct progress *p, uint64_t done, uint64_t total)
 {
 	if (p->silent || !total)
 		return;
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 	if (now - p->started_ns < 1000000000ULL || now - p->shown_ns < 100000000ULL)
 		return;
 	p->shown_ns = now;

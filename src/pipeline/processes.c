@@ -7,14 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
 
 /* The rank that the launcher gave: the only environment variables that are ever read. */
 static int32_t rank_of(const char *proc_root, uint32_t pid)
@@ -66,7 +60,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 		return &p->process_list.data[i];
 	struct known_process *k = vec_push(&p->process_list);
 	map64_set(&p->processes, tgid, p->process_list.len - 1);
-	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = now_ns()};
+	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
 	read_identity(p, k);
 	rec_put_process(p->writer, &k->row);
 	return k;
@@ -160,7 +154,7 @@ static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
 		.file_offset = m->file_offset,
 		.path = rec_string_z(p->writer, m->path),
 		.build_id = rec_string_z(p->writer, build_id),
-		.time_ns = now_ns(),
+		.time_ns = monotonic_ns(),
 	};
 	rec_put_map(p->writer, &row);
 }

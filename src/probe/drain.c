@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/tracer_impl.h"
 
 static void answer(uint64_t *slots, size_t n, uint64_t sequence)
@@ -260,10 +261,10 @@ static void calibrate_child(int go, int result)
 			_exit(1);
 		for (int i = 0; i < CALIBRATE_CALLS / 10; i++)
 			calibrate_target();
-		uint64_t start_ns = tracer_now_ns();
+		uint64_t start_ns = monotonic_ns();
 		for (int i = 0; i < CALIBRATE_CALLS; i++)
 			calibrate_target();
-		ns[round] = (double)(tracer_now_ns() - start_ns) / CALIBRATE_CALLS;
+		ns[round] = (double)(monotonic_ns() - start_ns) / CALIBRATE_CALLS;
 		if (write(result, &ns[round], sizeof(double)) != sizeof(double))
 			_exit(1);
 	}

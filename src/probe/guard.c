@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/tracer_impl.h"
 
 #define GUARD_LINGER_S 10
@@ -97,14 +98,14 @@ static void guard_main(struct tracer *t, int sock)
 			       {.fd = sock, .events = POLLIN}};
 	uint64_t until_ns = 0;
 	bool end = false;
-	while (!end && (!until_ns || tracer_now_ns() < until_ns)) {
+	while (!end && (!until_ns || monotonic_ns() < until_ns)) {
 		if (poll(fds, 2, until_ns ? 200 : -1) < 0 && errno != EINTR)
 			break;
 		ring_buffer__consume(ring);
 		if (fds[1].fd >= 0 && fds[1].revents && !read_message(sock, &end)) {
 			fds[1].fd = -1;
 			t->bpf->bss->closing = true; /* the tracer may have been killed */
-			until_ns = tracer_now_ns() + GUARD_LINGER_S * 1000000000ULL;
+			until_ns = monotonic_ns() + GUARD_LINGER_S * 1000000000ULL;
 		}
 	}
 	_exit(0);

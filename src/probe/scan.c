@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/tracer_impl.h"
 
 static void note(struct tracer *t, const char *subject, const char *reason)
@@ -169,7 +170,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	uint64_t start_ns = tracer_now_ns();
+	uint64_t start_ns = monotonic_ns();
 	size_t refused = 0;
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
@@ -178,7 +179,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
 		g->attached = true;
 	}
-	t->attach_ns += tracer_now_ns() - start_ns;
+	t->attach_ns += monotonic_ns() - start_ns;
 	return refused ? err_wrap(e, -EIO, "%zu places are not traced", refused) : 0;
 }
 
@@ -189,7 +190,7 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 	f->planned = true;
 	if (!plan_wants(&t->plan, f->path))
 		return 0;
-	uint64_t start_ns = tracer_now_ns();
+	uint64_t start_ns = monotonic_ns();
 	struct elf_file *elf;
 	struct file_plan fp = {0};
 	int rc = elf_file_open(&elf, open_path, e);
@@ -200,7 +201,7 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 	else
 		rc = plan_file(&t->plan, elf, f->path, &fp, e);
 	elf_file_close(elf);
-	t->plan_ns += tracer_now_ns() - start_ns;
+	t->plan_ns += monotonic_ns() - start_ns;
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < fp.sites.len; i++)

@@ -21,13 +21,6 @@
 #define RING_MIN_BYTES	      (256u << 10)
 #define WAIT_MIN_NS	      20000 /* shorter waits are put together */
 
-uint64_t tracer_now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- loading ---- */
 
 static void set_role(struct bpf_program *p, bool load, int attach_type)

@@ -54,5 +54,3 @@ void tracer_guard_stop(struct tracer *t);
 
 /* xid.c: the GPU driver's error messages; before loading. */
 void xid_prepare(struct tracer *t);
-
-uint64_t tracer_now_ns(void);

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/map64.h"
 #include "probe/unwind_pool.h"
 #include "symbolize/cpython.h"
@@ -280,16 +281,9 @@ static void load(struct unwind_files *fs, struct unwind_file *f)
 	f->tried = true;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 bool unwind_files_load(struct unwind_files *fs)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = monotonic_ns();
 	size_t next = 0;
 	while (fs->pending && next < fs->list.len && !fs->list.data[next]->elf)
 		next++;
@@ -299,7 +293,7 @@ bool unwind_files_load(struct unwind_files *fs)
 	}
 	load(fs, fs->list.data[next]);
 	fs->pending--;
-	fs->stats.build_ns += now_ns() - start_ns;
+	fs->stats.build_ns += monotonic_ns() - start_ns;
 	return fs->pending > 0;
 }
 

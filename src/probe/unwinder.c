@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map64.h"
 #include "probe/unwind_files.h"
 #include "symbolize/proc_maps.h"
@@ -48,19 +49,12 @@ struct unwinder {
 	struct unwinder_stats stats;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- sets ---- */
 
 static void set_unref(struct mapping_set *s)
 {
 	if (!--s->refs)
-		s->unused_ns = now_ns();
+		s->unused_ns = monotonic_ns();
 }
 
 /* With the lock held: the process has this set now, NULL = none. */
@@ -95,7 +89,7 @@ static void set_free(struct unwinder *u, struct mapping_set *s)
 
 static void collect_garbage(struct unwinder *u)
 {
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 	pthread_mutex_lock(&u->lock);
 	for (size_t i = u->sets.len; i-- > 0;) {
 		struct mapping_set *s = u->sets.data[i];
