@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+
 unsigned terminal_width(FILE *f)
 {
 	struct winsize ws;
