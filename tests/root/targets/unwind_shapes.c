@@ -5,7 +5,6 @@
  *
  * Names: alloca recurse signal altstack tick asm plt lazy align vdso longjmp callback thread; and
  * deep, which is not among all. Nothing is printed. */
-#include <alloca.h>
 #include <elf.h>
 #include <immintrin.h>
 #include <link.h>
@@ -21,7 +20,7 @@
 
 #include "target.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 
 static volatile uint64_t sink;
 
@@ -35,7 +34,7 @@ NOINLINE static void spin(int n)
 
 NOINLINE static uint64_t fill(char *at, size_t len, int depth)
 {
-	char *more = alloca(16 + len % 977);
+	char *more = __builtin_alloca(16 + len % 977);
 	memset(at, depth, len);
 	memset(more, depth, 16);
 	if (depth)
@@ -47,7 +46,7 @@ NOINLINE static uint64_t fill(char *at, size_t len, int depth)
 static void shape_alloca(void)
 {
 	for (size_t i = 1; i < 40; i++)
-		sink += fill(alloca(i * 16), i * 16, 6);
+		sink += fill(__builtin_alloca(i * 16), i * 16, 6);
 }
 
 NOINLINE static uint64_t recurse(int depth, uint64_t a, double b)
@@ -249,7 +248,7 @@ NOINLINE __attribute__((target("avx"))) static double align32(int depth, const d
 	for (int i = 0; i < 20; i++)
 		x = _mm256_add_pd(x, _mm256_mul_pd(x, x));
 	_mm256_store_pd(v, x);
-	char *more = alloca((size_t)depth * 8 + 8);
+	char *more = __builtin_alloca((size_t)depth * 8 + 8);
 	more[0] = (char)depth;
 	return depth ? align32(depth - 1, v) + more[0] : v[0];
 }
@@ -314,7 +313,7 @@ NOINLINE static uint64_t choose(uint64_t n)
 	case 3:
 		__builtin_trap();
 	case 7:
-		return fill(alloca(64), 64, 2);
+		return fill(__builtin_alloca(64), 64, 2);
 	default:
 		return n * 3;
 	}

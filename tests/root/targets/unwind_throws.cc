@@ -9,8 +9,13 @@ static volatile long sink;
 
 struct clean_up {
 	std::string text;
-	explicit clean_up(int n) : text(static_cast<size_t>(n), 'x') {}
-	~clean_up() { sink = sink + static_cast<long>(text.size()); }
+	explicit clean_up(int n) : text(static_cast<size_t>(n), 'x')
+	{
+	}
+	~clean_up()
+	{
+		sink = sink + static_cast<long>(text.size());
+	}
 };
 
 __attribute__((noinline)) static int fails(int depth)
@@ -33,7 +38,9 @@ __attribute__((noinline)) static int fails(int depth)
 			throw;
 		}
 	}
-	std::function<int(int)> f = [&](int n) { return fails(n) + static_cast<int>(c.text.size()); };
+	std::function<int(int)> f = [&](int n) {
+		return fails(n) + static_cast<int>(c.text.size());
+	};
 	return f(depth - 1);
 }
 
