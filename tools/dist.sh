@@ -1,27 +1,30 @@
 #!/bin/sh
-# Makes the tarball: the one binary, its man pages, completion and licence, and the tests that
-# a GPU host can run with nothing else (make test-gpu). The binary may need nothing but glibc,
-# of version 2.36 at most.
+# Makes the tarball: the one binary, beside it the CUPTI shim that it gives to traced commands, its
+# man pages, completion and licence, and the tests that a GPU host can run with nothing else
+# (make test-gpu). Binary and shim may need nothing but glibc, of version 2.36 at most.
 # usage: dist.sh BUILD
 set -eu
 build=$1
 version=$("$build/eacgm" --version | awk '{print $2}')
 name=eacgm-$version-x86_64
 stage=$build/$name
-needs=$(objdump -p "$build/eacgm" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
-if [ -n "$needs" ]; then
-	echo "dist: the binary needs more than glibc: $needs" >&2
-	exit 1
-fi
-newest=$(objdump -T "$build/eacgm" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
-if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.36 ]; then
-	echo "dist: the binary needs $newest, newer than GLIBC_2.36" >&2
-	exit 1
-fi
-ninja -C "$build" man >/dev/null
+ninja -C "$build" eacgm libeacgm_gpu.so man >/dev/null
+for file in "$build/libeacgm_gpu.so" "$build/eacgm"; do
+	needs=$(objdump -p "$file" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
+	if [ -n "$needs" ]; then
+		echo "dist: $file needs more than glibc: $needs" >&2
+		exit 1
+	fi
+	newest=$(objdump -T "$file" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
+	if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.36 ]; then
+		echo "dist: $file needs $newest, newer than GLIBC_2.36" >&2
+		exit 1
+	fi
+done
 rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/completion" "$stage/licenses" "$stage/tests"
 strip -o "$stage/eacgm" "$build/eacgm"
+strip -o "$stage/libeacgm_gpu.so" "$build/libeacgm_gpu.so"
 cp "$build"/*.1 "$stage/man/"
 cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"
