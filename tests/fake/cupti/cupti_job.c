@@ -100,12 +100,13 @@ static void do_work(struct fake_work w, uint64_t duration_ns)
 	/* exactly, if that is CUPTI's clock; else as near as two clocks can be read */
 	bool same_clock = now_ns - w.start_ns < 1000000000;
 	uint64_t start_ns = same_clock ? w.start_ns : now_ns;
+	uint64_t end_ns = start_ns + duration_ns;
 	if (!did || !did(&w) || quiet || !duration_ns)
 		return;
 	printf("span %d %s %u %u %u %u %llu %u %llu %llu %llu %s\n", getpid(), works[w.kind],
 	       w.device, w.context, w.stream, w.correlation, (unsigned long long)w.bytes,
 	       w.copy_kind, (unsigned long long)w.graph_node, (unsigned long long)start_ns,
-	       (unsigned long long)(start_ns + duration_ns), w.name ? w.name : "-");
+	       (unsigned long long)end_ns, w.name ? w.name : "-");
 	fflush(stdout);
 }
 
