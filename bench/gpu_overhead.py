@@ -36,7 +36,7 @@ START_SECONDS = 180  # until a job has imported PyTorch and warmed up
 SEGMENT_SECONDS = 120  # that a segment may take at most
 BURST_MIN_MS = 50
 BURST_OF = 20
-SAID = re.compile(r"eacgm: (\d+) calls in ([0-9.]+) s, lost (\d+)")
+SAID = re.compile(r"eacgm: (\d+) calls, \d+ samples in ([0-9.]+) s, lost (\d+)")
 
 
 class Load:
@@ -60,6 +60,8 @@ class Config:
 def configs():
     return [
         Config("default layers", eacgm=[]),
+        Config("default layers, no stacks", eacgm=["--profile", "off"]),
+        Config("stacks alone", eacgm=["--layers", "gpu", "--profile", "cpu,offcpu"]),
         Config("all layers, trace", eacgm=["--layers", "all"]),
         Config("stats", eacgm=["--mode", "stats"]),
         Config("tail", eacgm=["--mode", "tail"]),
