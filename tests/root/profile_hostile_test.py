@@ -186,7 +186,7 @@ def damaged_copies():
         good = f.read()
     offset, size = section(good, b".eh_frame")
     rng = random.Random(3)
-    for seed in (0, 2, 3):
+    for seed in (0, 3):
         bad = bytearray(good)
         for _ in range(10 ** seed):
             bad[offset + rng.randrange(size)] = rng.randrange(256)

@@ -2,7 +2,7 @@
 """unwind_agreement_test.py - stacks walked in the kernel agree with libdw's, frame by frame, at
 the same stop (tests/tools/unwind_agreement.c).
 
-EACGM_AGREEMENT_STOPS sets the stops of each program (default 60); the figures that are quoted
+EACGM_AGREEMENT_STOPS sets the stops of each program (default 40); the figures that are quoted
 come from thousands. Where both unwinders find no caller at the same frame they agree. What is
 known to differ, and why libdw's answer is not ours, or is wrong:
   - clone3 of glibc has no rules for the child's first instructions; libdw then guesses by a
@@ -16,7 +16,7 @@ import os
 from harness import BUILD, ROOT, expect, main, skip, target, test
 
 TOOL = os.path.abspath(os.path.join(BUILD, "tests", "unwind_agreement"))
-STOPS = int(os.environ.get("EACGM_AGREEMENT_STOPS", "60"))
+STOPS = int(os.environ.get("EACGM_AGREEMENT_STOPS", "40"))
 SHAPES = ("alloca", "recurse", "signal", "altstack", "tick", "asm", "plt", "lazy", "align", "vdso",
           "longjmp", "callback", "thread")
 SECONDS = max(20, STOPS // 10)
