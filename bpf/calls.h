@@ -241,7 +241,7 @@ static __always_inline bool on_signal_stack(__u64 sp)
 static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_desc *d)
 {
 	__u64 chance = d->stack_chance;
-	if (!chance || (chance != ~0u && bpf_get_prandom_u32() > chance))
+	if (!chance || (chance != ~0u && bpf_get_prandom_u32() > chance >> (stack_shift & 31)))
 		return 0;
 	struct rec_stack *r = stack_begin(bpf_get_current_pid_tgid() >> 32);
 	if (!r)

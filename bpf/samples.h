@@ -6,8 +6,8 @@
 
 #include "stack.h"
 
-#define SWITCH_STACK_NS	    1000000ULL /* a thread: one in so much time */
-#define SWITCH_STACKS_BURST 200	       /* waits beyond them are recorded without a stack */
+#define SWITCH_STACK_NS	    1000000ULL	/* a thread: one in so much time */
+#define SWITCH_STACKS_BURST 200		/* waits beyond them are recorded without a stack */
 #define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
 #define TASK_DEAD	    0x80
 #define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */

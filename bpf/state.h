@@ -26,6 +26,7 @@ __u32 mode_of_layer[LAYER_COUNT];    /* enum trace_mode */
 __u32 epoch;			     /* raised when probes go off: open calls are then void */
 __u32 exclusions;		     /* how often something was added to excluded */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
+__u32 stack_shift;		     /* calls' chances of a stack are halved so often */
 bool frozen;			     /* record nothing, leave open calls as they are */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */

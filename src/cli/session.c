@@ -22,6 +22,7 @@
 #define LEARN_TICKS	  20
 #define SWEEP_TICKS	  20
 #define TAIL_QUANTILE	  0.99
+#define FIRST_STACK_SHIFT 2 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
@@ -475,6 +476,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	struct session *s = xcalloc(1, sizeof(*s));
 	s->opts = opts;
 	s->probes_on = true;
+	s->stack_shift = FIRST_STACK_SHIFT;
 	s->launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
 	struct rec_writer *writer = NULL;
@@ -486,6 +488,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		free(s);
 		return rc;
 	}
+	tracer_set_stack_shift(s->tracer, s->stack_shift);
 	double probe_ns_each = tracer_calibrate(s->tracer);
 	spans_prepare(s);
 	if (opts->command)

@@ -29,6 +29,8 @@ struct session {
 	pthread_t syncer;
 	bool syncer_runs;
 	atomic_bool stop_mover;
+	uint64_t stacks_taken; /* of frequent calls, as of the last flush; the mover's own */
+	unsigned stack_shift;
 	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */
 	atomic_bool write_failed;
 	struct err write_error; /* set before write_failed */

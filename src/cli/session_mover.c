@@ -11,8 +11,11 @@
 #include "base/clock.h"
 #include "cli/session_impl.h"
 
-#define POLL_NS	 5000000L    /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
-#define FLUSH_NS 500000000UL /* what a crash can lose at most */
+#define POLL_NS		5000000L /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define STACKS_MOST	150	 /* of frequent calls, between two flushes */
+#define STACKS_LEAST	40
+#define STACK_SHIFT_MAX 6
+#define FLUSH_NS	500000000UL /* what a crash can lose at most */
 
 static int on_record(void *ctx, void *record, size_t len)
 {
@@ -42,6 +45,19 @@ static bool keeps_histograms(const struct session *s)
 	return false;
 }
 
+/* A stack takes some 20 us to walk: of frequent calls so few are taken that a job of many small
+ * kernels does not notice. The bounds are more than twice apart, so that it settles. */
+static void pace_stacks(struct session *s, uint64_t taken)
+{
+	uint64_t since = taken - s->stacks_taken;
+	s->stacks_taken = taken;
+	if (since > STACKS_MOST && s->stack_shift < STACK_SHIFT_MAX)
+		s->stack_shift++;
+	else if (since < STACKS_LEAST && s->stack_shift)
+		s->stack_shift--;
+	tracer_set_stack_shift(s->tracer, s->stack_shift);
+}
+
 static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
@@ -51,6 +67,7 @@ static void flush(struct session *s, bool last)
 		tracer_histograms(s->tracer, on_histogram, s);
 	struct pipeline_stats st;
 	pipeline_stats(s->pipeline, &st);
+	pace_stacks(s, st.chance_stacks);
 	if (last)
 		pipeline_meta(s->pipeline, "probe_hits", "%lu",
 			      (unsigned long)(st.calls + s->counted_calls));

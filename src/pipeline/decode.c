@@ -139,6 +139,7 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 			return false;
 		p->stackless++;
 	}
+	p->chance_stacks += stack && probe->by_chance;
 	vec_reserve(&p->ready, 1);
 	struct m_call *out = &p->ready.data[p->ready.len];
 	*out = (struct m_call){

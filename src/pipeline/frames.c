@@ -271,7 +271,8 @@ static void name_frame(struct pipeline *p, uint32_t number)
 	    !elf_file_symbol_at(elf->file, frame->row.address, &symbol))
 		return;
 	char *plain = xstrdup(symbol.name);
-	plain[strcspn(plain, "@")] = 0; /* .symtab keeps versions: "__libc_start_main@@GLIBC_2.34" */
+	plain[strcspn(plain, "@")] =
+		0; /* .symtab keeps versions: "__libc_start_main@@GLIBC_2.34" */
 	char *name = demangle(plain, 0);
 	free(plain);
 	frame->row.name = rec_string_z(p->writer, name);

@@ -196,7 +196,8 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 				    .nargs = in->nargs,
 				    .plain = !multiplies,
 				    .prefix = prefix,
-				    .has_return = in->has_return};
+				    .has_return = in->has_return,
+				    .by_chance = in->stack_every > 1};
 	pipeline_know_role(&known, in);
 	known.names = known.role != ROLE_OTHER && known.role != ROLE_COMM_USE;
 	p->observes |= known.names;
@@ -378,6 +379,7 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 	*ret = (struct pipeline_stats){
 		.calls = p->calls,
 		.samples = p->samples,
+		.chance_stacks = p->chance_stacks,
 		.gpu_spans = p->gpu_spans,
 		.bytes = s.bytes,
 		.lost = p->bad_records + p->unknown_probes + s.calls_dropped,

@@ -65,9 +65,10 @@ struct known_probe {
 	struct pipeline_factor factors[MAX_FACTORS];
 	uint32_t factor_enum[MAX_FACTORS]; /* string: enumeration of the factor, 0 = a number */
 	bool has_return;
-	bool has_text; /* an argument is RAW_TEXT */
-	bool names;    /* its calls are observed: pipeline_observe */
-	uint32_t row;  /* probe number in the recording */
+	bool has_text;	/* an argument is RAW_TEXT */
+	bool by_chance; /* one call in so many has its stack */
+	bool names;	/* its calls are observed: pipeline_observe */
+	uint32_t row;	/* probe number in the recording */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
 	bool plain;   /* no argument needs resolving */
@@ -126,7 +127,8 @@ struct pipeline {
 	uint64_t unnamed_histograms; /* of this flush */
 	uint64_t unresolved_told;
 	uint64_t unknown_probes;
-	uint64_t stackless; /* calls whose stack never came */
+	uint64_t chance_stacks; /* calls that by chance have theirs */
+	uint64_t stackless;	/* calls whose stack never came */
 };
 
 void pipeline_take_messages(struct pipeline *p);

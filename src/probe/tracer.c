@@ -226,6 +226,11 @@ int tracer_start_sampling(struct tracer *t, struct err *e)
 	return sampling_start(t, e);
 }
 
+void tracer_set_stack_shift(struct tracer *t, unsigned shift)
+{
+	t->bpf->bss->stack_shift = shift;
+}
+
 bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms)
 {
 	return !t->unwinder || unwinder_settle(t->unwinder, timeout_ms);

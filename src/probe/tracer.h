@@ -79,6 +79,10 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
 /* From here on the CPU clock ticks and waits are seen, as the options ask for. */
 int tracer_start_sampling(struct tracer *t, struct err *e);
 
+/* Halves so often the chance that a call has of its stack being taken (of entries with
+ * stack: 1/N); 0 to 31. */
+void tracer_set_stack_shift(struct tracer *t, unsigned shift);
+
 /* Waits until the stacks of all that is known can be walked; false when that takes longer than
  * timeout_ms: they are cut until then. */
 bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms);

@@ -49,7 +49,9 @@ def memory(t, run):
     recording = t.record(["--profile", "gpu-inuse"], t.job("tensors", "--json", made_path), 120)
     with open(made_path) as f:
         made = json.load(f)
-    end = folded(t, run, recording, "gpu-inuse", "--level", "torch")
+    start_ns = t.report(recording)["recording"]["start_monotonic_ns"]
+    moment = ("--at", "%.9f" % ((made["at_ns"] - start_ns) / 1e9))
+    end = folded(t, run, recording, "gpu-inuse", "--level", "torch", *moment)
     problems = ["%s holds %d bytes, its stacks %d" % (name, held, through(end, name))
                 for name, held in made["held_bytes"].items() if through(end, name) != held]
     t.results.holds("bytes by function equal what the script holds", problems)
@@ -60,7 +62,8 @@ def memory(t, run):
     peak = sum(folded(t, run, recording, "gpu-inuse", "--level", "torch", "--at", "peak").values())
     t.results.holds("the peak equals PyTorch's", [] if peak == made["peak_requested_bytes"] else
                     ["%d bytes, peak %d" % (peak, made["peak_requested_bytes"])])
-    driver = sum(folded(t, run, recording, "gpu-inuse", "--level", "driver").values())
+    driver = sum(folded(t, run, recording, "gpu-inuse", "--level", "driver",
+                        *moment).values())
     t.results.holds("the driver's level covers what PyTorch reserved",
                     [] if made["reserved_bytes"] <= driver else
                     ["%d bytes, reserved %d" % (driver, made["reserved_bytes"])])

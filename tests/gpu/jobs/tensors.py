@@ -3,10 +3,11 @@
 caching allocator holds is known by construction.
 
 Writes what each function's tensors hold, the most that all held at once, and what
-torch.cuda.memory_stats() and NVML say at the end; the tensors live until the process ends."""
+torch.cuda.memory_stats() and NVML say, at a moment that it tells."""
 
 import argparse
 import gc
+import time
 
 import torch
 
@@ -71,8 +72,10 @@ def main():
     gc.collect()
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
+    at_ns = job.now_ns()
+    time.sleep(0.1)
     job.write_json(args.json, {
-        "held_bytes": {name: held(tensors) for name, tensors in kept.items()},
+        "at_ns": at_ns, "held_bytes": {name: held(tensors) for name, tensors in kept.items()},
         "freed_at_peak_bytes": peak,
         "requested_bytes": stats["requested_bytes.all.current"],
         "peak_requested_bytes": stats["requested_bytes.all.peak"],
