@@ -103,6 +103,7 @@ int pipeline_flush(struct pipeline *p, struct err *e);
 struct pipeline_stats {
 	uint64_t calls;
 	uint64_t samples;
+	uint64_t chance_stacks; /* calls whose stack was taken by chance */
 	uint64_t gpu_spans;
 	uint64_t bytes;
 	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
