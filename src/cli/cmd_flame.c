@@ -126,14 +126,18 @@ static int make_tree(struct calltree *ret, const struct args *a, const struct fl
 	return rc;
 }
 
-/* Signals wait until the file is named or taken away; writing takes a moment. */
+/* Signals wait until the file is named or taken away; writing takes a moment. What is written to
+ * directly may wait for its reader for ever, and leaves nothing to take away. A reader that goes
+ * away is an error like a full disk. */
 static int write_tree(const struct calltree *t, const struct flame_format *format, const char *path,
 		      struct err *e)
 {
 	struct output output;
-	sigset_t all, before;
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
+	sigset_t waiting, before;
+	sigemptyset(&waiting);
+	if (!output_is_direct(path))
+		sigfillset(&waiting);
+	sigprocmask(SIG_BLOCK, &waiting, &before);
 	signal(SIGPIPE, SIG_IGN);
 	int rc = output_open(&output, path, e);
 	if (!rc) {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,14 +10,24 @@
 
 #include "base/buffer.h"
 
-int output_open(struct output *o, const char *path, struct err *e)
+/* The standard output is never replaced, also where it is a file. */
+static bool is_stdout(const char *path)
+{
+	return !strcmp(path, "/dev/stdout");
+}
+
+bool output_is_direct(const char *path)
 {
 	struct stat st;
+	return is_stdout(path) || (!stat(path, &st) && !S_ISREG(st.st_mode));
+}
+
+int output_open(struct output *o, const char *path, struct err *e)
+{
 	*o = (struct output){.path = path};
-	bool is_stdout = !strcmp(path, "/dev/stdout"); /* never replaced, also where it is a file */
-	bool direct = is_stdout || (!stat(path, &st) && !S_ISREG(st.st_mode));
+	bool direct = output_is_direct(path);
 	int fd;
-	if (is_stdout) {
+	if (is_stdout(path)) {
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 	} else if (direct) {
 		fd = open(path, O_WRONLY | O_CLOEXEC);

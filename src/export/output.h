@@ -5,6 +5,7 @@
  * written to directly. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -14,6 +15,9 @@ struct output {
 	const char *path; /* the caller's */
 	char *temporary;  /* NULL: written to directly */
 };
+
+/* Whether a path is written to directly. */
+bool output_is_direct(const char *path);
 
 /* 0, or negative errno with the sentence: then there is nothing to close. */
 int output_open(struct output *o, const char *path, struct err *e);

@@ -4,13 +4,16 @@ The sample is tests/golden/recordings/v1_profile.eacgm; profile_sample.h says wh
 EACGM_UPDATE_GOLDENS=1 the files in tests/golden/export/ are written anew: look at the
 difference before committing it. Needs no root. Prints TAP.
 """
+import fcntl
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -125,6 +128,37 @@ def standard_output_may_be_a_file(folder):
             eacgm(*args, "-o", "-", stdout=out)
         assert (folder / "out").read_bytes() == want and want
     assert os.path.islink("/dev/stdout")
+
+
+@test
+def a_signal_ends_the_wait_for_a_reader(folder):
+    os.mkfifo(folder / "fifo")
+    for sent in (signal.SIGTERM, signal.SIGINT):
+        for opened in (False, True):  # nobody opens the pipe; nobody reads from it
+            reader = os.open(folder / "fifo", os.O_RDONLY | os.O_NONBLOCK) if opened else None
+            if opened:
+                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+            with subprocess.Popen([EACGM, "flame", str(SAMPLE), "-o", "fifo"], cwd=folder,
+                                  stderr=subprocess.DEVNULL) as flame:
+                time.sleep(0.5)
+                assert flame.poll() is None
+                flame.send_signal(sent)
+                try:
+                    assert flame.wait(timeout=10) == -sent
+                finally:
+                    flame.kill()
+            if opened:
+                os.close(reader)
+
+
+@test
+def a_reader_that_goes_away_is_an_error(folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = eacgm("flame", SAMPLE, "-o", "-", status=1, stdout=writer)
+    os.close(writer)
+    text = done.stderr.decode()
+    assert "Broken pipe" in text and text.count("\n") == 1, text
 
 
 @test
