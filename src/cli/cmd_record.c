@@ -139,11 +139,11 @@ static int profile_from_args(struct session_options *o, const struct args *a, st
 	int rc = args_u64(a, "freq", 19, 999, &hz, e);
 	if (rc)
 		return rc;
-	if (text && !strcmp(text, "off"))
-		return 0;
-	char *copy = xstrdup(text ? text : "cpu,gpu,gpu-alloc"), *save = NULL;
+	bool off = text && !strcmp(text, "off");
+	unsigned kinds = 0;
+	char *copy = xstrdup(!text ? "cpu,gpu,gpu-alloc" : off ? "" : text), *save = NULL;
 	for (char *part = strtok_r(copy, ",", &save); part && !rc;
-	     part = strtok_r(NULL, ",", &save)) {
+	     part = strtok_r(NULL, ",", &save), kinds++) {
 		if (!strcmp(part, "cpu"))
 			o->sample_hz = (uint32_t)hz;
 		else if (!strcmp(part, "offcpu"))
@@ -159,6 +159,11 @@ static int profile_from_args(struct session_options *o, const struct args *a, st
 				     part);
 	}
 	free(copy);
+	if (!rc && !off && !kinds)
+		rc = err_set(e, EINVAL, "--profile: '%s' names no kind; 'off' takes no stacks",
+			     text);
+	if (!rc && args_has(a, "freq") && !o->sample_hz)
+		rc = err_set(e, EINVAL, "-F needs --profile cpu");
 	return rc;
 }
 

@@ -44,8 +44,12 @@ def _(t):
 def _(t):
     for bad in ([], ["--no-such-option"], ["-p"], ["--mode", "loud", "--", "true"],
                 ["--layers", "nothing", "--", "true"], ["-d", "soon", "--", "true"],
-                ["--burst", "2/1", "--", "true"], ["--all", "-p", "1"], ["--"]):
+                ["--burst", "2/1", "--", "true"], ["--all", "-p", "1"], ["--"],
+                ["--profile", ",", "--", "true"], ["--profile", "disk", "--", "true"]):
         refused(t, bad, status=2)
+    for kinds in ("off", "offcpu,gpu"):
+        refused(t, ["--profile", kinds, "-F", "99", "--", "true"], "-F needs --profile cpu",
+                status=2)
     expect_one_line(t.run([EACGM, "frobnicate"]), "frobnicate", status=2)
 
 
