@@ -228,8 +228,11 @@ static void say_result(const struct session_options *o, const struct session_res
 {
 	struct stat st;
 	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
-	fprintf(stderr, "eacgm: %llu calls, %llu samples in %.1f s, lost %llu -> %s (%.1f MB)\n",
-		(unsigned long long)r->calls, (unsigned long long)r->samples, r->duration_s,
+	fprintf(stderr, "eacgm: %llu calls, %llu samples", (unsigned long long)r->calls,
+		(unsigned long long)r->samples);
+	if (r->gpu_spans)
+		fprintf(stderr, ", %llu GPU spans", (unsigned long long)r->gpu_spans);
+	fprintf(stderr, " in %.1f s, lost %llu -> %s (%.1f MB)\n", r->duration_s,
 		(unsigned long long)r->lost, o->output, (double)bytes / 1e6);
 	if (r->left_running)
 		fputs("eacgm: the command goes on running, untraced\n", stderr);

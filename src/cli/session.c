@@ -154,6 +154,11 @@ static void post_open_call(void *ctx, const struct rec_call *c)
 	pipeline_open_call(ctx, c);
 }
 
+static void post_open_wait(void *ctx, const struct rec_sample *sample)
+{
+	pipeline_open_wait(ctx, sample);
+}
+
 static void tick_burst(struct session *s, uint64_t now_ns)
 {
 	if (!s->opts->burst_on_ns)
@@ -390,6 +395,8 @@ static void stop_recording(struct session *s)
 	struct err e = {0};
 	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open calls", e.msg);
+	if (tracer_open_waits(s->tracer, post_open_wait, s->pipeline, &e))
+		pipeline_note(s->pipeline, "open waits", e.msg);
 	collector_procfs.sample(s->procfs, monotonic_ns(), emit_counter, s);
 	gpus_stop(s);
 	note_missing(s);
@@ -432,7 +439,8 @@ static int run(struct session *s, struct err *e)
 	if (!rc && !s->opts->command) {
 		settle_stacks(s);
 		rc = tracer_start_sampling(s->tracer, e);
-		say_attached(s);
+		if (!rc)
+			say_attached(s);
 	}
 	if (!rc) {
 		follow(s, signal_fd, timer_fd);
@@ -453,6 +461,7 @@ static void fill_result(struct session *s, struct session_result *ret)
 	*ret = (struct session_result){
 		.calls = st.calls,
 		.samples = st.samples,
+		.gpu_spans = st.gpu_spans,
 		.bytes = st.bytes,
 		.lost = st.lost,
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
@@ -467,7 +476,7 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 	struct session_result *r = ctx;
 	(void)cpu;
 	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE ||
-	    cause == LOSS_HIST_FULL)
+	    cause == LOSS_HIST_FULL || cause == LOSS_SAMPLE || cause == LOSS_STACK)
 		r->lost += count;
 }
 

@@ -38,8 +38,9 @@ struct session_result {
 	int exit_status; /* of the command; 0 where there was none */
 	uint64_t calls;
 	uint64_t samples;
+	uint64_t gpu_spans; /* kernels, copies and sets */
 	uint64_t bytes;
-	uint64_t lost; /* calls that are not in the recording */
+	uint64_t lost; /* calls, samples and stacks that are not in the recording */
 	double duration_s;
 	bool left_running;  /* the command goes on without us */
 	bool stopped_early; /* the disk or the size limit; e holds the sentence */
