@@ -31,4 +31,4 @@ deleter raw_deleter()
 	return local_raw_delete;
 }
 
-}
+} // namespace c10::cuda::CUDACachingAllocator::Native

@@ -21,4 +21,4 @@ class NativeCachingAllocator
 using deleter = void (*)(void *);
 deleter raw_deleter();
 
-}
+} // namespace c10::cuda::CUDACachingAllocator::Native
