@@ -74,8 +74,8 @@ static void make_times(struct report *r)
 	uint64_t end = report_number(t, "end_monotonic_ns");
 	if (!start)
 		start = r->summary->first_ns;
-	if (end < start || !end) /* eacgm was killed: the last call is the best that is known */
-		end = r->summary->last_ns;
+	if (end < start || !end) /* eacgm was killed: the last row is the best that is known */
+		end = t->last_ns;
 	r->duration_ns = end > start ? end - start : 0;
 	r->start_realtime_ns = report_number(t, "start_realtime_ns");
 }

@@ -106,6 +106,7 @@ struct rec_tables {
 	uint64_t counters; /* rows in all intact counter blocks */
 	uint64_t samples;
 	uint64_t gpu_spans;
+	uint64_t last_ns; /* latest time in the intact blocks of these four; 0 = none */
 	uint64_t file_bytes;
 	uint64_t damaged_at; /* file offset of the first damage, 0 = none */
 	char damage[256];    /* one sentence when damaged_at is set */

@@ -347,8 +347,11 @@ int tables_add(struct rec_reader *r, const struct block_header *h, uint64_t payl
 	       const uint8_t *stored)
 {
 	struct block_ref ref = {payload_at, *h};
-	if (add_bulk(r, &ref))
+	if (add_bulk(r, &ref)) {
+		if (h->rows && h->last_ns > r->t.last_ns)
+			r->t.last_ns = h->last_ns;
 		return h->rows ? 0 : -EBADMSG;
+	}
 	const struct table *t = table_of(h->type);
 	return t ? add_table(r, t, h, stored) : 0;
 }

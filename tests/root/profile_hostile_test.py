@@ -292,6 +292,7 @@ def _(t):
                "its programs to go", 30)
     expect(job.poll() is None, "the job ended with %s" % job.returncode)
     expect(p.recording.report["recording"]["incomplete"] is not None, "it can be read")
+    expect(p.recording.report["recording"]["duration_s"] > 0.1, "it lasts until its last sample")
 
 
 if __name__ == "__main__":

@@ -281,6 +281,31 @@ static void test_cpu(void **state)
 	world_end(&x);
 }
 
+/* Without a word about its end a recording lasts until its last row, of whatever kind. */
+static void test_killed(void **state)
+{
+	struct world x;
+	struct calltree t;
+	(void)state;
+	for (int last = 0; last < 4; last++) {
+		world_begin(&x);
+		rec_put_meta(x.w, "end_monotonic_ns", "0");
+		uint32_t probe = put_probe(x.w, "launch", 1, launch_args);
+		put_sample(&x, 0, last == 0 ? 7 * S : S, 1, put_stack(x.w, "n:main"));
+		put_call(x.w, x.threads[0], probe, last == 1 ? 7 * S - 10 : S, 0, 0, 0);
+		rec_put_gpu_span(x.w, &(struct m_gpu_span){.start_ns = T0 + S,
+							   .end_ns = T0 + (last == 2 ? 7 : 1) * S,
+							   .pid = 10});
+		rec_put_counter(x.w, &(struct m_counter){.time_ns = T0 + (last == 3 ? 7 : 1) * S});
+		world_read(&x);
+		assert_int_equal(rec_tables(x.r)->last_ns, T0 + 7 * S);
+		make(&x, (struct flame_options){.kind = FLAME_CPU}, &t);
+		assert_int_equal(t.duration_ns, 7 * S);
+		calltree_free(&t);
+		world_end(&x);
+	}
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -870,6 +895,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_offcpu),
