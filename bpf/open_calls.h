@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * open_calls.h - the calls that have not returned, of every thread: read by user space
- * when it wants to know where a job stands, and when tracing stops. */
+ * open_calls.h - the calls that have not returned and the waits that have not ended, of every
+ * thread: read by user space when it wants to know where a job stands, and when tracing stops. */
 #pragma once
 
 #include "state.h"
@@ -44,5 +44,31 @@ int open_calls(struct bpf_iter__task *ctx)
 		__builtin_memcpy(r.args, c->args, sizeof(r.args));
 		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	}
+	return 0;
+}
+
+/* Writes struct rec_sample for each thread that does not run; weight_ns is up to now. */
+SEC("iter/task")
+int open_waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task)
+		return 0;
+	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
+	if (!p || !p->off_ns)
+		return 0;
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct rec_sample s = {
+		.kind = REC_SAMPLE,
+		.is_wait = 1,
+		.preempted = p->preempted,
+		.syscall = p->syscall,
+		.tgid = task->tgid,
+		.tid = task->pid,
+		.time_ns = now_ns,
+		.weight_ns = now_ns - p->off_ns,
+		.stack = p->off_stack,
+	};
+	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
 	return 0;
 }

@@ -9,7 +9,8 @@
 #include "state.h"
 
 #define EXECUTABLE_BYTES_MAX (16u << 20) /* of stack between two frames found by frame pointer */
-#define STALE_NS	     200000000ULL
+#define ASK_NS		     100000000ULL
+#define ASK_FORGET_NS	     60000000000ULL
 #define TRAMPOLINE_BYTES     4096
 #define STACKS_SEEN	     65536
 
@@ -196,13 +197,32 @@ static long search_mapping(__u32 i, struct search *s)
 	return 1;
 }
 
+/* When a process was last asked for again, and how often lately. */
+struct asked {
+	__u64 time_ns;
+	__u32 times;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32); /* tgid */
+	__type(value, struct asked);
+} asked_for SEC(".maps");
+
+/* Has a process's mappings read again: less and less often where that does not help, as with code
+ * that is made and thrown away. */
 static __always_inline void ask_for_mappings(__u32 tgid)
 {
-	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &tgid);
-	__u64 now_ns = bpf_ktime_get_ns();
-	if (!p || now_ns - p->stale_ns < STALE_NS)
-		return;
-	p->stale_ns = now_ns;
+	struct asked *known = bpf_map_lookup_elem(&asked_for, &tgid);
+	struct asked now = {.time_ns = bpf_ktime_get_ns()};
+	if (known) {
+		__u64 since_ns = now.time_ns - known->time_ns;
+		if (since_ns < ASK_NS << (known->times & 7))
+			return;
+		now.times = since_ns > ASK_FORGET_NS ? 0 : known->times < 6 ? known->times + 1 : 6;
+	}
+	bpf_map_update_elem(&asked_for, &tgid, &now, BPF_ANY);
 	struct rec_task *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
 	if (!r)
 		return;
@@ -496,8 +516,7 @@ __noinline int enter_frame(struct rec_stack *r)
 		at = st->regs[UNWIND_RIP] - 1;
 	int end = find_mapping(r, at);
 	if (end) {
-		if (end == STACK_NO_MAPPING)
-			ask_for_mappings(r->tgid);
+		ask_for_mappings(r->tgid);
 		return stack_fails(r, end);
 	}
 	st->found = look_up(r, at);
@@ -621,6 +640,7 @@ __noinline int stack_walk(struct rec_stack *r)
 	__u32 tgid = r->tgid;
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &tgid);
 	if (!p) {
+		ask_for_mappings(tgid);
 		r->end = STACK_NO_MAPS;
 		push_frame(r, r->state.regs[UNWIND_RIP]);
 		return 0;

@@ -53,9 +53,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &parent_tgid);
 	if (p) /* the child has its parent's mappings */
 		bpf_map_update_elem(&unwind_processes, &child_tgid, p, BPF_ANY);
-	if (target_all)
-		return 0;
-	if (bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
+	if (!target_all && bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
 		count_loss(LOSS_TASK_FULL);
 	emit_task(REC_FORK, child, parent_tgid, false);
 	return 0;

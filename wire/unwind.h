@@ -215,9 +215,8 @@ struct unwind_process {
 	__u32 owner;
 	__u32 generation;
 	__u32 mappings;
-	__u32 python;	  /* 1: the rest is about its interpreter */
-	__u64 stale_ns;	  /* when the programs last asked for its mappings to be read again */
-	__u64 py_runtime; /* address of _PyRuntime */
+	__u32 python;		       /* 1: the rest is about its interpreter */
+	__u64 py_runtime;	       /* address of _PyRuntime */
 	__u64 eval[PY_EVAL_RANGES][2]; /* the interpreter's loop: start, end; unused ones 0 */
 	__u32 py_frames;	       /* index of its struct py_frames */
 	__u32 py_layout;	       /* and of its struct py_layout */

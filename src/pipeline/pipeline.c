@@ -145,6 +145,11 @@ void pipeline_open_call(struct pipeline *p, const struct rec_call *call)
 	post(p, (struct message){.kind = MSG_OPEN_CALL, .call = *call});
 }
 
+void pipeline_open_wait(struct pipeline *p, const struct rec_sample *sample)
+{
+	post(p, (struct message){.kind = MSG_OPEN_WAIT, .sample = *sample});
+}
+
 /* ---- the recording thread takes messages ---- */
 
 /* "import {name}": calls are named "import " and what their first argument says. Cuts the
@@ -316,6 +321,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_OPEN_CALL:
 		pipeline_record(p, &m->call, sizeof(m->call));
+		break;
+	case MSG_OPEN_WAIT:
+		pipeline_record(p, &m->sample, sizeof(m->sample));
 		break;
 	case MSG_WINDOW:
 		rec_put_window(p->writer, &window);

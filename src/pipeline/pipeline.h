@@ -84,6 +84,8 @@ void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, co
 		    const char *text);
 /* A call that is open (tracer_open_calls), while the recording thread runs. */
 void pipeline_open_call(struct pipeline *p, const struct rec_call *call);
+/* A wait that has not ended (tracer_open_waits), likewise. */
+void pipeline_open_wait(struct pipeline *p, const struct rec_sample *sample);
 void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns);
 
 /* ---- from the recording thread ---- */

@@ -21,6 +21,7 @@ struct message {
 		MSG_COUNTER,
 		MSG_WINDOW,
 		MSG_OPEN_CALL,
+		MSG_OPEN_WAIT,
 		MSG_ENUM,
 		MSG_GPU,
 		MSG_EVENT,
@@ -28,6 +29,7 @@ struct message {
 	struct pipeline_probe probe; /* its strings are owned */
 	struct rec_task task;
 	struct rec_call call;
+	struct rec_sample sample;
 	pid_t pid;
 	proc_maps_t maps;
 	char **build_ids;

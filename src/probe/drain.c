@@ -61,8 +61,8 @@ static int on_control(void *ctx, void *data, size_t len)
 	if (task->kind == REC_MAPS) {
 		/* it waits, so that its first stacks are whole as well; compiling the rules of a
 		 * large library takes longer once */
-		if (listening)
-			tracer_stacks_settle(t, TABLES_MS);
+		if (listening && t->unwinder)
+			unwinder_settle(t->unwinder, (pid_t)task->tgid, TABLES_MS);
 		tracer_answer_maps(t, task->sequence);
 	}
 	if (task->kind == REC_STALE) {
@@ -70,7 +70,7 @@ static int on_control(void *ctx, void *data, size_t len)
 		tracer_scan_pid(t, (pid_t)task->tgid, &e);
 	}
 	if (t->unwinder && task->kind == REC_FORK)
-		unwinder_forked(t->unwinder, (pid_t)task->parent_tgid, (pid_t)task->tgid);
+		unwinder_forked(t->unwinder, (pid_t)task->tgid);
 	if (t->unwinder && task->kind == REC_EXIT)
 		unwinder_exited(t->unwinder, (pid_t)task->tgid);
 	bool is_task = task->kind != REC_MAPS && task->kind != REC_STALE;
@@ -122,12 +122,13 @@ int tracer_drain(struct tracer *t)
 	return ring_buffer__consume(t->rings);
 }
 
-/* ---- open calls ---- */
+/* ---- open calls and waits ---- */
 
-int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
-		      void *ctx, struct err *e)
+/* Reads the rows of an iterator over all tasks. */
+static int read_rows(struct bpf_program *prog, size_t row_bytes,
+		     void (*visit)(void *ctx, const void *row), void *ctx, struct err *e)
 {
-	struct bpf_link *link = bpf_program__attach_iter(t->bpf->progs.open_calls, NULL);
+	struct bpf_link *link = bpf_program__attach_iter(prog, NULL);
 	if (!link)
 		return err_set(e, errno, "cannot list open calls: %s", strerror(errno));
 	int fd = bpf_iter_create(bpf_link__fd(link));
@@ -136,20 +137,62 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 		bpf_link__destroy(link);
 		return err_set(e, code, "cannot list open calls: %s", strerror(code));
 	}
-	struct rec_call calls[64];
+	char rows[8192];
 	size_t have = 0;
 	ssize_t n;
-	while ((n = read(fd, (char *)calls + have, sizeof(calls) - have)) > 0) {
+	while ((n = read(fd, rows + have, sizeof(rows) - have)) > 0) {
+		size_t done = 0;
 		have += (size_t)n;
-		size_t whole = have / sizeof(calls[0]);
-		for (size_t i = 0; i < whole; i++)
-			visit(ctx, &calls[i]);
-		have -= whole * sizeof(calls[0]);
-		memmove(calls, (char *)calls + whole * sizeof(calls[0]), have);
+		for (; have - done >= row_bytes; done += row_bytes)
+			visit(ctx, rows + done);
+		have -= done;
+		memmove(rows, rows + done, have);
 	}
 	close(fd);
 	bpf_link__destroy(link);
 	return 0;
+}
+
+struct call_visit {
+	void (*visit)(void *ctx, const struct rec_call *c);
+	void *ctx;
+};
+
+static void visit_call(void *ctx, const void *row)
+{
+	struct call_visit *v = ctx;
+	struct rec_call call;
+	memcpy(&call, row, sizeof(call));
+	v->visit(v->ctx, &call);
+}
+
+int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
+		      void *ctx, struct err *e)
+{
+	struct call_visit v = {visit, ctx};
+	return read_rows(t->bpf->progs.open_calls, sizeof(struct rec_call), visit_call, &v, e);
+}
+
+struct wait_visit {
+	void (*visit)(void *ctx, const struct rec_sample *s);
+	void *ctx;
+};
+
+static void visit_wait(void *ctx, const void *row)
+{
+	struct wait_visit *v = ctx;
+	struct rec_sample sample;
+	memcpy(&sample, row, sizeof(sample));
+	v->visit(v->ctx, &sample);
+}
+
+int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct rec_sample *s),
+		      void *ctx, struct err *e)
+{
+	struct wait_visit v = {visit, ctx};
+	if (!t->opts.waits)
+		return 0;
+	return read_rows(t->bpf->progs.open_waits, sizeof(struct rec_sample), visit_wait, &v, e);
 }
 
 /* ---- losses ---- */

@@ -48,6 +48,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
 	set_role(b->progs.on_switch, t->opts.waits, 0);
 	set_role(b->progs.on_waking, t->opts.waits, 0);
+	set_role(b->progs.open_waits, t->opts.waits, 0);
 }
 
 static void set_configuration(struct tracer *t)
@@ -233,7 +234,7 @@ void tracer_set_stack_shift(struct tracer *t, unsigned shift)
 
 bool tracer_stacks_settle(struct tracer *t, unsigned timeout_ms)
 {
-	return !t->unwinder || unwinder_settle(t->unwinder, timeout_ms);
+	return !t->unwinder || unwinder_settle(t->unwinder, 0, timeout_ms);
 }
 
 static int prog_fd(const struct bpf_program *p)

@@ -100,6 +100,10 @@ int tracer_drain(struct tracer *t);
 int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
 		      void *ctx, struct err *e);
 
+/* The waits that have not ended (opts.waits), as struct rec_sample up to now. */
+int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct rec_sample *s),
+		      void *ctx, struct err *e);
+
 /* Changes what is kept of a layer from now on. */
 void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode);
 

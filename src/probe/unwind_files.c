@@ -1,12 +1,12 @@
-/* unwind_files.c - each file once, whoever maps it, by device and inode. Rules that no process
- * needs go when there is no room for others. */
+/* unwind_files.c - each file once, whoever maps it, by device and inode, size and time of its
+ * last change. Rules that no process needs go when there is no room for others. */
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <time.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map64.h"
@@ -26,13 +26,13 @@ struct shown {
 };
 
 struct unwind_file {
-	uint64_t device, inode;
+	uint64_t key;
 	uint32_t table;
 	uint32_t at, words; /* in the pool, while loaded */
 	uint32_t refs;
-	bool tried;
+	atomic_bool pending; /* its elf waits to be compiled */
 	bool loaded;
-	bool is_vdso;
+	bool evicted; /* had rules, which others needed the room of */
 	bool is_python;
 	struct unwind_python python;
 	VEC(struct shown) shown;
@@ -44,11 +44,12 @@ struct unwind_files {
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
 	VEC(struct unwind_file *) list; /* by table number */
-	struct map64 by_inode;		/* hash of device and inode -> index */
+	struct map64 by_key;		/* what tells files apart -> index */
 	uint32_t nframes;		/* python layouts made so far */
 	struct py_frames frames[PY_FRAMES_MAX];
 	struct py_layout layouts[PY_FRAMES_MAX];
-	size_t pending; /* files whose rules are to be compiled */
+	size_t to_load; /* files whose rules are to be compiled */
+	size_t next_reused;
 	struct unwinder_stats stats;
 };
 
@@ -70,7 +71,7 @@ void unwind_files_free(struct unwind_files *fs)
 		free(f);
 	}
 	vec_free(&fs->list);
-	map64_free(&fs->by_inode);
+	map64_free(&fs->by_key);
 	unwind_cache_close(fs->cache);
 	unwind_pool_free(&fs->pool);
 	free(fs);
@@ -134,58 +135,106 @@ static void find_python(struct unwind_files *fs, struct unwind_file *f, const ch
 
 /* ---- files ---- */
 
-static bool open_vdso(struct unwind_file *f, const struct proc_map *m)
+/* The kernel maps the same image into all processes. */
+static bool open_vdso(struct unwind_file *f)
 {
+	proc_maps_t own = {0};
 	struct err e;
-	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* the same in all */
-	f->is_vdso = true;
-	return image && !elf_file_open_memory(&f->elf, image, m->end - m->start, &e);
+	bool opened = false;
+	if (proc_maps_read("/proc", getpid(), &own, &e))
+		return false;
+	for (size_t i = 0; i < own.len && !opened; i++) {
+		const struct proc_map *m = &own.data[i];
+		opened = !strcmp(m->path, "[vdso]") &&
+			 !elf_file_open_memory(&f->elf, (const void *)m->start, m->end - m->start,
+					       &e);
+	}
+	proc_maps_free(&own);
+	return opened;
 }
 
-static bool open_elf(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
-		     const struct proc_map *m)
+static void open_file(struct unwind_files *fs, struct unwind_file *f, const char *path,
+		      const struct proc_map *m)
 {
-	char path[4096];
 	struct err e;
-	if (!m->inode)
-		return open_vdso(f, m);
-	proc_map_open_path("/proc", pid, m, path, sizeof(path));
-	if (elf_file_open(&f->elf, path, &e))
+	if (m->inode ? !elf_file_open(&f->elf, path, &e) : open_vdso(f)) {
+		find_python(fs, f, m->path);
+		fs->to_load++;
+		atomic_store(&f->pending, true);
+	} else {
+		fs->stats.refused++;
+	}
+}
+
+/* Tells files apart, also when one was rewritten in place; false when it is gone. */
+static bool key_of(const struct proc_map *m, const char *path, uint64_t *ret)
+{
+	struct stat st = {0};
+	if (m->inode && stat(path, &st))
 		return false;
-	find_python(fs, f, m->path);
+	uint64_t parts[] = {m->device, m->inode, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
+			    (uint64_t)st.st_ctim.tv_nsec};
+	*ret = hash_bytes(parts, sizeof(parts));
 	return true;
 }
 
-static bool open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
-		      const struct proc_map *m)
+static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
 {
-	bool opened = open_elf(fs, f, pid, m);
-	fs->pending += opened;
-	return opened;
+	struct unwind_table_ref none = {0};
+	bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
+	if (f->loaded)
+		unwind_pool_give(&fs->pool, f->at, f->words);
+	f->loaded = false;
+}
+
+/* Room for a file: a new table number, or that of a file that no process maps. */
+static struct unwind_file *new_file(struct unwind_files *fs)
+{
+	if (fs->list.len < UNWIND_TABLES_MAX) {
+		struct unwind_file *f = xcalloc(1, sizeof(*f));
+		f->table = (uint32_t)fs->list.len;
+		*vec_push(&fs->list) = f;
+		return f;
+	}
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct unwind_file *f = fs->list.data[fs->next_reused++ % fs->list.len];
+		uint32_t table = f->table;
+		if (f->refs || f->elf)
+			continue;
+		take_rules_back(fs, f);
+		map64_del(&fs->by_key, f->key);
+		vec_free(&f->shown);
+		memset(f, 0, sizeof(*f));
+		f->table = table;
+		return f;
+	}
+	return NULL;
 }
 
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m)
 {
-	uint64_t ids[] = {m->device, m->inode}, index;
-	uint64_t key = hash_bytes(ids, sizeof(ids));
-	if (map64_get(&fs->by_inode, key, &index)) {
-		struct unwind_file *known = fs->list.data[index];
-		known->refs++;
-		if (!known->elf && !known->loaded && known->tried)
-			open_file(fs, known, pid, m); /* its rules went meanwhile */
-		return known;
-	}
-	if (fs->list.len >= UNWIND_TABLES_MAX)
+	char path[4096];
+	uint64_t key, index;
+	proc_map_open_path("/proc", pid, m, path, sizeof(path));
+	if (!key_of(m, path, &key))
 		return NULL;
-	struct unwind_file *f = xcalloc(1, sizeof(*f));
-	f->device = m->device;
-	f->inode = m->inode;
-	f->table = (uint32_t)fs->list.len;
-	f->refs = 1;
-	if (!open_file(fs, f, pid, m))
+	struct unwind_file *f = map64_get(&fs->by_key, key, &index) ? fs->list.data[index] : NULL;
+	if (f && f->evicted)
+		open_file(fs, f, path, m); /* its rules went meanwhile */
+	if (f) {
+		f->evicted = false;
+		f->refs++;
+		return f;
+	}
+	f = new_file(fs);
+	if (!f) {
 		fs->stats.refused++;
-	map64_set(&fs->by_inode, key, fs->list.len);
-	*vec_push(&fs->list) = f;
+		return NULL;
+	}
+	f->key = key;
+	f->refs = 1;
+	open_file(fs, f, path, m);
+	map64_set(&fs->by_key, key, f->table);
 	return f;
 }
 
@@ -227,12 +276,10 @@ static bool evict(struct unwind_files *fs)
 {
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
-		struct unwind_table_ref none = {0};
 		if (f->refs || !f->loaded)
 			continue;
-		bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
-		unwind_pool_give(&fs->pool, f->at, f->words);
-		f->loaded = false;
+		take_rules_back(fs, f);
+		f->evicted = true;
 		return true;
 	}
 	return false;
@@ -278,23 +325,28 @@ static void load(struct unwind_files *fs, struct unwind_file *f)
 	unwind_table_free(&table);
 	elf_file_close(f->elf);
 	f->elf = NULL;
-	f->tried = true;
+	atomic_store(&f->pending, false);
+}
+
+bool unwind_file_pending(const struct unwind_file *f)
+{
+	return atomic_load(&f->pending);
 }
 
 bool unwind_files_load(struct unwind_files *fs)
 {
 	uint64_t start_ns = monotonic_ns();
 	size_t next = 0;
-	while (fs->pending && next < fs->list.len && !fs->list.data[next]->elf)
+	while (fs->to_load && next < fs->list.len && !fs->list.data[next]->elf)
 		next++;
-	if (!fs->pending || next == fs->list.len) {
-		fs->pending = 0;
+	if (!fs->to_load || next == fs->list.len) {
+		fs->to_load = 0;
 		return false;
 	}
 	load(fs, fs->list.data[next]);
-	fs->pending--;
+	fs->to_load--;
 	fs->stats.build_ns += monotonic_ns() - start_ns;
-	return fs->pending > 0;
+	return fs->to_load > 0;
 }
 
 void unwind_files_stats(const struct unwind_files *fs, struct unwinder_stats *ret)

@@ -29,6 +29,9 @@ void unwind_files_free(struct unwind_files *fs);
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m);
 void unwind_file_unref(struct unwind_file *f);
 
+/* Whether its rules are still to be compiled; from any thread that holds a reference. */
+bool unwind_file_pending(const struct unwind_file *f);
+
 /* Compiles the rules of one file whose are not there yet; true when there are more. */
 bool unwind_files_load(struct unwind_files *fs);
 

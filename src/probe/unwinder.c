@@ -29,6 +29,7 @@ struct mapping_set {
 	uint32_t generation;
 	uint32_t blocks;
 	uint32_t refs;
+	uint64_t hash;	    /* of all mappings: what is as it was is not published again */
 	uint64_t unused_ns; /* since when nobody refers to it */
 	VEC(struct unwind_file *) files;
 };
@@ -41,7 +42,9 @@ struct unwinder {
 	pthread_cond_t wake;
 	pthread_cond_t idle;
 	VEC(pid_t) queue;
-	bool busy;
+	pid_t looking;	      /* what the thread is publishing, 0 = nothing */
+	bool looking_at_dead; /* that process ended meanwhile */
+	bool loading;	      /* files are left to be loaded */
 	bool stop;
 	struct map64 sets_of; /* pid -> struct mapping_set * */
 	VEC(struct mapping_set *) sets;
@@ -109,6 +112,7 @@ struct publication {
 	struct mapping_set *set;
 	struct unwind_process process;
 	struct unwind_block block; /* being filled */
+	uint64_t hash;
 	bool failed;
 };
 
@@ -126,6 +130,8 @@ static void write_block(struct publication *p)
 
 static void add_mapping(struct publication *p, const struct unwind_mapping *m)
 {
+	uint64_t parts[] = {p->hash, m->start, m->end, m->bias, m->table};
+	p->hash = hash_bytes(parts, sizeof(parts));
 	p->block.m[p->process.mappings++ % UNWIND_BLOCK_MAPPINGS] = *m;
 	if (p->process.mappings % UNWIND_BLOCK_MAPPINGS == 0)
 		write_block(p);
@@ -172,40 +178,64 @@ static void give_up(struct publication *p)
 	free(p->set);
 }
 
+static void collect(struct publication *p, const proc_maps_t *maps)
+{
+	p->set = xcalloc(1, sizeof(*p->set));
+	p->set->owner = p->process.owner = (uint32_t)p->pid;
+	p->set->generation = p->process.generation = ++p->u->next_generation;
+	for (size_t i = 0; i < maps->len; i++) {
+		if (maps->data[i].executable && !p->failed)
+			publish_map(p, &maps->data[i]);
+	}
+	if (p->process.mappings % UNWIND_BLOCK_MAPPINGS)
+		write_block(p);
+	p->set->hash = p->hash;
+}
+
+/* With the lock held. */
+static struct mapping_set *set_of(const struct unwinder *u, pid_t pid)
+{
+	uint64_t set;
+	return map64_get(&u->sets_of, (uint64_t)pid, &set) ? (struct mapping_set *)set : NULL;
+}
+
+/* Makes the set the process's; false when it is not worth it, or the process has ended. */
+static bool install(struct publication *p)
+{
+	struct unwinder *u = p->u;
+	uint32_t key = (uint32_t)p->pid;
+	pthread_mutex_lock(&u->lock);
+	const struct mapping_set *before = set_of(u, p->pid);
+	bool wanted = !p->failed && p->process.mappings && !u->looking_at_dead &&
+		      !(before && before->owner == key && before->hash == p->hash) &&
+		      !bpf_map_update_elem(u->maps.processes, &key, &p->process, BPF_ANY);
+	if (wanted) {
+		*vec_push(&u->sets) = p->set;
+		assign(u, p->pid, p->set);
+	}
+	pthread_mutex_unlock(&u->lock);
+	return wanted;
+}
+
 static void publish(struct unwinder *u, pid_t pid)
 {
 	proc_maps_t maps = {0};
 	struct err e;
+	struct publication p = {.u = u, .pid = pid};
 	if (proc_maps_read("/proc", pid, &maps, &e))
 		return; /* it has ended */
-	struct publication p = {.u = u, .pid = pid, .set = xcalloc(1, sizeof(*p.set))};
-	p.set->owner = p.process.owner = (uint32_t)pid;
-	p.set->generation = p.process.generation = ++u->next_generation;
-	for (size_t i = 0; i < maps.len; i++) {
-		if (maps.data[i].executable && !p.failed)
-			publish_map(&p, &maps.data[i]);
-	}
+	collect(&p, &maps);
 	proc_maps_free(&maps);
-	if (p.process.mappings % UNWIND_BLOCK_MAPPINGS)
-		write_block(&p);
-	uint32_t key = (uint32_t)pid;
-	if (p.failed || !p.process.mappings ||
-	    bpf_map_update_elem(u->maps.processes, &key, &p.process, BPF_ANY)) {
+	if (!install(&p))
 		give_up(&p);
-		return;
-	}
-	pthread_mutex_lock(&u->lock);
-	*vec_push(&u->sets) = p.set;
-	assign(u, pid, p.set);
-	pthread_mutex_unlock(&u->lock);
 }
 
 /* ---- the thread ---- */
 
 /* With the lock held: until there is a process to look at, or a tick; 0 = none. */
-static pid_t next_look(struct unwinder *u, bool may_wait)
+static pid_t next_look(struct unwinder *u)
 {
-	if (!u->queue.len && may_wait) {
+	if (!u->queue.len && !u->loading) {
 		struct timespec until;
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000L;
@@ -226,21 +256,24 @@ static pid_t next_look(struct unwinder *u, bool may_wait)
 static void *work(void *arg)
 {
 	struct unwinder *u = arg;
-	bool more = false; /* files to be loaded */
 	pthread_mutex_lock(&u->lock);
 	while (!u->stop) {
-		pid_t pid = next_look(u, !more);
-		u->busy = pid || more;
+		u->looking = next_look(u);
+		u->looking_at_dead = false;
+		bool loading = u->loading;
 		pthread_mutex_unlock(&u->lock);
-		if (pid)
-			publish(u, pid);
-		more = unwind_files_load(u->files);
+		if (u->looking) {
+			publish(u, u->looking);
+			loading = true;
+		} else if (loading) {
+			loading = unwind_files_load(u->files);
+		}
 		collect_garbage(u);
 		pthread_mutex_lock(&u->lock);
-		u->busy = more;
+		u->looking = 0;
+		u->loading = loading;
 		unwind_files_stats(u->files, &u->stats);
-		if (!u->queue.len && !more)
-			pthread_cond_broadcast(&u->idle);
+		pthread_cond_broadcast(&u->idle);
 	}
 	pthread_mutex_unlock(&u->lock);
 	return NULL;
@@ -303,13 +336,30 @@ void unwinder_look(struct unwinder *u, pid_t pid)
 	pthread_mutex_unlock(&u->lock);
 }
 
-void unwinder_forked(struct unwinder *u, pid_t parent, pid_t child)
+/* With the lock held: the set that BPF gave a process, NULL when it is not known any more. */
+static struct mapping_set *published_set(const struct unwinder *u, pid_t pid)
 {
-	uint64_t set;
+	struct unwind_process process;
+	uint32_t key = (uint32_t)pid;
+	if (bpf_map_lookup_elem(u->maps.processes, &key, &process))
+		return NULL;
+	for (size_t i = u->sets.len; i-- > 0;) {
+		struct mapping_set *s = u->sets.data[i];
+		if (s->owner == process.owner && s->generation == process.generation)
+			return s;
+	}
+	return NULL;
+}
+
+void unwinder_forked(struct unwinder *u, pid_t child)
+{
 	pthread_mutex_lock(&u->lock);
-	if (map64_get(&u->sets_of, (uint64_t)parent, &set))
-		assign(u, child, (struct mapping_set *)set);
+	struct mapping_set *s = published_set(u, child);
+	if (s)
+		assign(u, child, s);
 	pthread_mutex_unlock(&u->lock);
+	if (!s) /* forked before its parent was published */
+		unwinder_look(u, child);
 }
 
 void unwinder_exited(struct unwinder *u, pid_t pid)
@@ -317,15 +367,37 @@ void unwinder_exited(struct unwinder *u, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 	pthread_mutex_lock(&u->lock);
 	assign(u, pid, NULL);
-	for (size_t i = 0; i < u->queue.len; i++) {
-		if (u->queue.data[i] == pid)
-			u->queue.data[i] = 0; /* nothing to look at */
+	for (size_t i = u->queue.len; i-- > 0;) {
+		if (u->queue.data[i] != pid)
+			continue;
+		u->queue.len--;
+		memmove(&u->queue.data[i], &u->queue.data[i + 1], (u->queue.len - i) * sizeof(pid));
 	}
-	pthread_mutex_unlock(&u->lock);
+	u->looking_at_dead |= u->looking == pid;
 	bpf_map_delete_elem(u->maps.processes, &key);
+	pthread_mutex_unlock(&u->lock);
 }
 
-bool unwinder_settle(struct unwinder *u, unsigned timeout_ms)
+/* With the lock held: whether all of a process, or of all, is there. */
+static bool is_settled(const struct unwinder *u, pid_t pid)
+{
+	if (!pid)
+		return !u->queue.len && !u->looking && !u->loading;
+	if (u->looking == pid)
+		return false;
+	for (size_t i = 0; i < u->queue.len; i++) {
+		if (u->queue.data[i] == pid)
+			return false;
+	}
+	const struct mapping_set *s = set_of(u, pid);
+	for (size_t i = 0; s && i < s->files.len; i++) {
+		if (unwind_file_pending(s->files.data[i]))
+			return false;
+	}
+	return true;
+}
+
+bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -336,11 +408,12 @@ bool unwinder_settle(struct unwinder *u, unsigned timeout_ms)
 		until.tv_sec++;
 	}
 	pthread_mutex_lock(&u->lock);
+	bool settled;
 	int rc = 0;
-	while ((u->queue.len || u->busy) && !rc)
+	while (!(settled = is_settled(u, pid)) && !rc)
 		rc = pthread_cond_clockwait(&u->idle, &u->lock, CLOCK_MONOTONIC, &until);
 	pthread_mutex_unlock(&u->lock);
-	return !rc;
+	return settled;
 }
 
 void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret)

@@ -38,11 +38,12 @@ void unwinder_stop(struct unwinder *u);
 
 /* The process has new mappings: they are read and published soon. */
 void unwinder_look(struct unwinder *u, pid_t pid);
-/* A child that has its parent's mappings (BPF has published them for it). */
-void unwinder_forked(struct unwinder *u, pid_t parent, pid_t child);
+/* A child that was forked: it has its parent's mappings, and BPF has published them for it. */
+void unwinder_forked(struct unwinder *u, pid_t child);
 void unwinder_exited(struct unwinder *u, pid_t pid);
 
-/* Waits until nothing is left to be read; false when that takes longer than timeout_ms. */
-bool unwinder_settle(struct unwinder *u, unsigned timeout_ms);
+/* Waits until the rules of all that a process has mapped are there, or, with pid 0, of all
+ * processes; false when that takes longer than timeout_ms. */
+bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms);
 
 void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret);

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""profile_follow_test.py - stacks of processes that come about in unusual ways: forked from one
+that nobody named and that ends, running a library that was rewritten, waiting without an end."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import EACGM, expect, main, skip, test
+
+PYTHON = "/usr/bin/python3"
+
+FORK = """
+import os, time
+def child_work():
+    end = time.time() + 2.5
+    while time.time() < end:
+        pass
+if os.fork() == 0:
+    child_work()
+    os._exit(0)
+"""
+
+HANG = """
+import os, sys, threading
+lock = threading.Lock()
+def hang_here():
+    lock.acquire()
+    lock.acquire()
+print(os.getpid(), flush=True)
+hang_here()
+"""
+
+
+def folded(t, recording, *options):
+    r = t.run([EACGM, "flame", recording, "-f", "folded", "-o", "-", *options])
+    expect(r.status == 0, r.err)
+    rows = (line.rsplit(" ", 1) for line in r.out.splitlines())
+    return {tuple(stack.split(";")): int(weight) for stack, weight in rows}
+
+
+def through(stacks, text):
+    return sum(w for stack, w in stacks.items() if any(text in frame for frame in stack))
+
+
+def script(t, name, text):
+    with open(t.path(name), "w", encoding="ascii") as f:
+        f.write(text)
+    return t.path(name)
+
+
+@test("--all: a forked child has its names and stacks, also when its parent has ended")
+def _(t):
+    if not os.path.exists(PYTHON):
+        skip(PYTHON + " is not there")
+    rec = t.start_record("--all", "--profile", "cpu")
+    t.run([PYTHON, script(t, "fork.py", FORK)])
+    t.run(["sleep", "2.8"])
+    t.stop_record(rec)
+    stacks = folded(t, rec.recording.path)
+    seen = through(stacks, "child_work (")
+    cut = {s: w for s, w in stacks.items() if any("maps_changed" in f for f in s)}
+    expect(seen > 1e9 and not cut, "child_work %.2f s, cut %r" % (seen / 1e9, cut))
+
+
+@test("a wait that does not end is shown, with its stack")
+def _(t):
+    if not os.path.exists(PYTHON):
+        skip(PYTHON + " is not there")
+    path = t.path("hang.eacgm")
+    r = t.run([EACGM, "record", "--profile", "offcpu", "-d", "3", "-o", path, "--", PYTHON,
+               script(t, "hang.py", HANG)])
+    os.kill(int(r.out.split()[0]), signal.SIGKILL)
+    waited = through(folded(t, path, "--kind", "offcpu"), "hang_here (")
+    expect(2e9 < waited < 3.5e9, "waited %.2f s" % (waited / 1e9))
+
+
+SPIN = """
+static volatile unsigned long sum;
+__attribute__((noinline)) void %s(void)
+{
+	for (unsigned long i = 0; i < 900000000; i++)
+		sum += i;
+}
+%s
+void run(void)
+{
+	%s();
+	sum++;
+}
+"""
+
+
+def library(t, name, function, padding):
+    """A library whose run() spins in a function of that name, at another place in each."""
+    source = script(t, name + ".c", SPIN % (function, padding, function))
+    out = t.path(name + ".so")
+    expect(t.run(["gcc", "-O1", "-shared", "-fPIC", "-o", out, source]).status == 0, "gcc")
+    return out
+
+
+@test("a library that was rewritten in place has the names and rules of what it is now")
+def _(t):
+    if not shutil.which("gcc"):
+        skip("gcc is not installed")
+    first = library(t, "first", "spin_first", "")
+    second = library(t, "second", "spin_second", "__attribute__((used)) static int pad(int a)"
+                     "{ for (int i = 0; i < 9; i++) a = a * 31 + i; return a; }")
+    runner = script(t, "run.py", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).run()")
+    used = t.path("used.so")
+    command = "cp %s %s; %s %s %s; cat %s > %s; %s %s %s" % (
+        first, used, PYTHON, runner, used, second, used, PYTHON, runner, used)
+    path = t.path("rewritten.eacgm")
+    r = subprocess.run([EACGM, "record", "--profile", "cpu", "-o", path, "--", "sh", "-c", command],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                       check=False)
+    expect(r.returncode == 0, r.stderr)
+    stacks = folded(t, path)
+    for name in ("spin_first", "spin_second"):
+        expect(through(stacks, name) > 2e8, "%s: %r" % (name, sorted(stacks)[:6]))
+
+
+main()
