@@ -4,19 +4,17 @@
  * type NT_GNU_BUILD_ID of owner "GNU". Symbols are in elf_symbols.c, USDT in elf_usdt.c.
  *
  * The file is mapped, not read: libraries have hundreds of megabytes of which a few are
- * touched. A file that is cut short by someone else while it is mapped raises SIGBUS, as
- * for every user of mmap; libraries in use are replaced by rename, which is harmless. */
+ * touched. Libraries in use are mostly replaced by rename, which changes nothing here; but any
+ * owner can write into a file or cut it short. So what is read again is checked again, and
+ * file_map.c has what was cut read as zeros. */
 #include "symbolize/elf_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/map64.h"
 #include "symbolize/elf_internal.h"
 
 #define ALIGN_UP(x, a) (((uint64_t)(x) + (a)-1) & ~((uint64_t)(a)-1))
@@ -334,63 +332,64 @@ int elf_file_open_memory(struct elf_file **ret, const void *data, size_t len, st
 	return 0;
 }
 
-static int map_file(const char *path, const void **ret_data, size_t *ret_len, struct err *e)
+/* Of what says where everything is: the file's first page, its table of sections. */
+static uint64_t headers_hash(const struct elf_file *f)
 {
-	/* Without O_NONBLOCK a fifo at that path would wait for a writer. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	void *data;
-	int code;
+	uint64_t parts[2] = {0};
 
-	if (fd < 0)
-		return err_set(e, errno, "%s: %s", path, strerror(errno));
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return err_set(e, ENOEXEC, "%s: not a regular file", path);
+	parts[0] = hash_bytes(f->data, f->len < 4096 ? f->len : 4096);
+	if (f->nsections)
+		parts[1] = hash_bytes(f->sections, f->nsections * sizeof(Elf64_Shdr));
+	return hash_bytes(parts, sizeof(parts));
+}
+
+int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e)
+{
+	struct file_map map;
+	struct elf_file *f;
+	int rc;
+
+	rc = file_map_open(&map, path, copy_bytes, e);
+	if (rc < 0)
+		return rc;
+	rc = elf_file_open_memory(&f, map.data, map.len, e);
+	if (rc < 0) {
+		file_map_close(&map);
+		return err_wrap(e, rc, "%s", path);
 	}
-	if (st.st_size == 0) {
-		close(fd);
-		return err_set(e, ENOEXEC, "%s: empty", path);
-	}
-	/* shared: the kernel writes the breakpoints of other tracers into private mappings */
-	data = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	code = errno;
-	close(fd);
-	if (data == MAP_FAILED)
-		return err_set(e, code, "%s: cannot map: %s", path, strerror(code));
-	*ret_data = data;
-	*ret_len = st.st_size;
+	f->map = map;
+	f->headers_hash = headers_hash(f);
+	*ret = f;
 	return 0;
 }
 
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e)
 {
-	struct elf_file *f;
-	const void *data = NULL;
-	size_t len = 0;
-	int rc;
+	return elf_file_open_copy(ret, path, 0, e);
+}
 
-	rc = map_file(path, &data, &len, e);
-	if (rc < 0)
-		return rc;
-	rc = elf_file_open_memory(&f, data, len, e);
-	if (rc < 0) {
-		munmap((void *)data, len);
-		return err_wrap(e, rc, "%s", path);
-	}
-	f->mapped = true;
-	*ret = f;
-	return 0;
+bool elf_file_changed(const struct elf_file *f)
+{
+	return f->map.data && headers_hash(f) != f->headers_hash;
 }
 
 void elf_file_close(struct elf_file *f)
 {
 	if (!f)
 		return;
-	if (f->mapped)
-		munmap((void *)f->data, f->len);
+	file_map_close(&f->map);
 	free(f->by_address);
 	free(f);
+}
+
+size_t elf_file_size(const struct elf_file *f)
+{
+	return f->len;
+}
+
+uid_t elf_file_owner(const struct elf_file *f)
+{
+	return f->map.owner;
 }
 
 const char *elf_file_build_id(const struct elf_file *f)

@@ -7,16 +7,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
 struct elf_file;
 
-/* Maps path read-only. The sentence names the path and what is wrong with it. */
+/* Maps path read-only. The sentence names the path and what is wrong with it. A file that is
+ * cut short while it is open reads as zeros there, one that is written to reads as it then is. */
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
+/* The same, but a file of at most copy_bytes is copied: it stays as it was. */
+int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e);
 /* The same on bytes that the caller keeps until elf_file_close. */
 int elf_file_open_memory(struct elf_file **ret, const void *data, size_t len, struct err *e);
 void elf_file_close(struct elf_file *f);
+/* Whether somebody wrote to the file or cut it since it was opened, by its headers: what it says
+ * now is not what it said. False of a copy. */
+bool elf_file_changed(const struct elf_file *f);
+
+size_t elf_file_size(const struct elf_file *f); /* bytes, when it was opened */
+uid_t elf_file_owner(const struct elf_file *f); /* 0 of bytes in memory */
 
 /* Build id in hexadecimal, "" when there is none. */
 const char *elf_file_build_id(const struct elf_file *f);

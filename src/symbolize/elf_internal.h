@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "symbolize/elf_file.h"
+#include "symbolize/file_map.h"
 
 /* A symbol table with its strings; count is 0 where the file has none. */
 struct elf_symtab {
@@ -37,7 +38,8 @@ struct elf_symbol_ref {
 struct elf_file {
 	const uint8_t *data;
 	size_t len;
-	bool mapped;
+	struct file_map map; /* none of bytes in memory */
+	uint64_t headers_hash;
 	uint16_t type;
 	bool pie;
 	bool needs_libraries;

@@ -1,0 +1,23 @@
+/* file_map.h - the bytes of a file that others may write to or cut short meanwhile. Internal to
+ * this folder. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct file_map {
+	const uint8_t *data; /* what lies behind len bytes reads as zeros, a page at least */
+	size_t len;
+	uid_t owner;
+	void *copy; /* NULL: mapped */
+	struct file_range *range;
+};
+
+/* Maps a regular file read-only; one of at most copy_bytes is copied instead, so that it stays
+ * as it is. Bytes of a mapped file change when somebody writes to it, and are zeros where it was
+ * cut short: reading them never ends the program. The sentence names the path. */
+int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, struct err *e);
+void file_map_close(struct file_map *m);
