@@ -120,7 +120,46 @@ def before_after(data):
     print("After to before: %.3f (%s).\n" % (q["median"], spread(q, lambda x: "%.3f" % x)))
 
 
-PARTS = (("overhead", overhead), ("probe_cost", probe_cost), ("pipeline", pipeline))
+def profile_cost(data):
+    s = data["settings"]
+    if "cost" in data:
+        print("### Stacks at %d Hz, all cores busy with PyTorch\n" % s["hz"])
+        table(["", "step ms", "step to untraced (95 %)", "of the machine", "second half",
+               "own CPU s", "BPF s", "peak MB", "kB/s"], [[
+                   r["way"], "%.2f" % r["step_ms"],
+                   "%.3f (%s)" % (r["slowdown"]["median"],
+                                  spread(r["slowdown"], lambda x: "%.3f" % x))
+                   if "slowdown" in r else "–",
+                   scaled("%.2f %%", r, "machine_share", 100),
+                   scaled("%.2f %%", r, "steady_share", 100), scaled("%.2f", r, "own_cpu_s"),
+                   scaled("%.2f", r, "bpf_s"), scaled("%.0f", r, "peak_mb"),
+                   scaled("%.1f", r, "bytes_per_s", 1e-3)] for r in data["cost"]])
+    if "cold_start" in data:
+        print("### From the start of `eacgm record -p` to the first whole stack\n")
+        table(["cache", "median s of %d" % s["starts"], "longest s", "tables read in ms", "files",
+               "from the cache", "tables MB"], [[
+                   r["cache"], "%.2f" % r["first_whole_s"], "%.2f" % r["longest_s"],
+                   "%.0f" % r["unwind_ms"], r["files"], "%.0f" % r["cached"],
+                   "%.1f" % r["rules_mb"]] for r in data["cold_start"]])
+    if "shares" in data:
+        shares(data["shares"], s["shares_seconds"])
+
+
+def shares(rows, seconds):
+    names = list(rows[0]["shares"])
+    print("### Shares of CPU time over %g s: known, seen, %%\n" % seconds)
+    table(["CPython", "samples", "whole stacks", *("`%s`" % n for n in names), "most off, points"],
+          [[r["python"], r["samples"], "%.1f %%" % (100 * r["whole"]),
+            *("%.1f, %.1f" % (100 * r["shares"][n]["known"], 100 * r["shares"][n]["seen"])
+              for n in names), "%.2f" % (100 * r["worst_points"])] for r in rows])
+
+
+def scaled(fmt, row, key, scale=1):
+    return optional(fmt, row[key] * scale if key in row else None)
+
+
+PARTS = (("overhead", overhead), ("probe_cost", probe_cost), ("pipeline", pipeline),
+         ("profile_cost", profile_cost))
 
 
 def main():
