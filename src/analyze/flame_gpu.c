@@ -211,25 +211,6 @@ static uint32_t kernel_frame(struct gpu_flame *g, uint32_t name)
 	return g->frame_of.data[name];
 }
 
-/* CUpti_ActivityMemcpyKind of cupti_activity.h. */
-static const char *copy_name(uint8_t kind)
-{
-	static const char *const names[] = {
-		"copy",
-		"copy host to device",
-		"copy device to host",
-		"copy host to array",
-		"copy array to host",
-		"copy array to array",
-		"copy array to device",
-		"copy device to array",
-		"copy device to device",
-		"copy host to host",
-		"copy device to other device",
-	};
-	return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
-}
-
 static void group_span(struct gpu_flame *g, const struct m_gpu_span *s)
 {
 	uint32_t name = s->work == WORK_KERNEL ? name_of(g, s->name) : 0;
@@ -241,8 +222,8 @@ static void group_span(struct gpu_flame *g, const struct m_gpu_span *s)
 		s->work == WORK_KERNEL
 			? kernel_frame(g, name)
 			: calltree_frame(g->job->tree, CALLTREE_GPU,
-					 s->work == WORK_SET ? "set" : copy_name(s->copy_kind), "",
-					 0, "");
+					 s->work == WORK_SET ? "set" : copy_kind_name(s->copy_kind),
+					 "", 0, "");
 	struct group *group = group_of(g, s->pid, class, class == OF_LAUNCHES ? name : 0);
 	uint64_t ns = flame_in_time(g->job, s->start_ns) ? s->end_ns - s->start_ns : 0;
 	uint32_t leaf = leaf_of(group, frame);

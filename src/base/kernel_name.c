@@ -233,3 +233,21 @@ void kernel_name_short(char *ret, size_t size, const char *name)
 		copy_cut(ret, size, name, strlen(name));
 	buf_free(&r.out);
 }
+
+const char *copy_kind_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		"copy",
+		"copy host to device",
+		"copy device to host",
+		"copy host to array",
+		"copy array to host",
+		"copy array to array",
+		"copy array to device",
+		"copy device to array",
+		"copy device to device",
+		"copy host to host",
+		"copy device to other device",
+	};
+	return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
+}
