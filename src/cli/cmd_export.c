@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "export/export.h"
 #include "recording/recording.h"
+#include "symbolize/demangle.h"
 
 static volatile sig_atomic_t stopped;
 
@@ -58,8 +59,8 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	struct progress progress;
 	uint64_t skipped = 0;
 	progress_begin(&progress, "exporting");
-	int rc = export_file(reader, format, path, &(struct export_options){go_on, &progress},
-			     &skipped, e);
+	int rc = export_file(reader, format, path,
+			     &(struct export_options){go_on, &progress, demangle}, &skipped, e);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);
 	char count[HUMAN_BYTES];

@@ -93,6 +93,23 @@ static int sample_blocks(struct export_run *x, struct err *e)
 	return rc;
 }
 
+static int gpu_span_blocks(struct export_run *x, struct err *e)
+{
+	struct m_gpu_spans spans = {0};
+	int rc = 0;
+	for (size_t i = 0; !rc && i < rec_gpu_span_blocks(x->reader); i++) {
+		errno = 0;
+		if (rec_read_gpu_spans(x->reader, i, &spans, NULL) < 0)
+			x->skipped++;
+		else
+			x->format->gpu_spans(x->sink, spans.rows, spans.len,
+					     x->options ? x->options->demangle : NULL);
+		rc = block_done(x, e);
+	}
+	m_gpu_spans_free(&spans);
+	return rc;
+}
+
 static int write_rows(struct export_run *x, struct err *e)
 {
 	int rc = 0;
@@ -107,6 +124,8 @@ static int write_rows(struct export_run *x, struct err *e)
 		rc = counter_blocks(x, e);
 	if (!rc && x->format->samples)
 		rc = sample_blocks(x, e);
+	if (!rc && x->format->gpu_spans)
+		rc = gpu_span_blocks(x, e);
 	return rc;
 }
 
@@ -120,7 +139,8 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 	struct export_run x = {
 		.reader = r, .format = format, .options = options, .output = &output};
 	x.total = rec_call_blocks(r) * (format->span ? 2 : 1) + rec_counter_blocks(r) +
-		  (format->samples ? rec_sample_blocks(r) : 0);
+		  (format->samples ? rec_sample_blocks(r) : 0) +
+		  (format->gpu_spans ? rec_gpu_span_blocks(r) : 0);
 	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
 	x.sink = format->open(output.stream, rec_tables(r));
 	rc = write_rows(&x, e);

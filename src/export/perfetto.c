@@ -27,6 +27,7 @@
 #define TRACK_LANE(k)	    (4ULL << 40 | (k))
 #define TRACK_ENTITY(k)	    (5ULL << 40 | (k))
 #define TRACK_WAIT(index)   (6ULL << 40 | (index))
+#define TRACK_STREAM(k)	    (7ULL << 40 | (k))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
 
 /* What has been interned already, as one bit per number. */
@@ -52,6 +53,7 @@ struct sink {
 	struct launch_probes launches;
 	struct lanes lanes;
 	struct perfetto_stacks *stacks;
+	struct perfetto_gpu *gpu;
 	VEC(uint64_t) flows; /* of the event that is being written */
 	struct buf packed;
 	VEC(char *) texts; /* strings made for the packet that is being written */
@@ -91,12 +93,20 @@ static void put_packet(void *ctx, Eacgm__TracePacket *p)
 	packet_write(ctx, p);
 }
 
+static uint64_t process_track(void *ctx, uint32_t pid)
+{
+	const struct sink *s = ctx;
+	uint64_t unused;
+	return map64_get(&s->with_process, pid, &unused) ? TRACK_PROCESS(pid) : 0;
+}
+
 static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 {
 	struct sink *s = xcalloc(1, sizeof(*s));
 	s->out = out;
 	s->t = t;
 	s->stacks = perfetto_stacks_new(t, put_packet, s);
+	s->gpu = perfetto_gpu_new(t, put_packet, process_track, s);
 	launch_probes_make(&s->launches, t);
 	for (int i = 0; i < SEEN_KINDS; i++)
 		s->seen[i] = xcalloc(
@@ -289,11 +299,10 @@ static void track_write(struct sink *s, Eacgm__TrackDescriptor *d, uint64_t uuid
 }
 
 /* Puts a track under its process, where that has a track. */
-static void set_parent(const struct sink *s, Eacgm__TrackDescriptor *d, uint32_t pid)
+static void set_parent(struct sink *s, Eacgm__TrackDescriptor *d, uint32_t pid)
 {
-	uint64_t unused;
-	d->has_parent_uuid = map64_get(&s->with_process, pid, &unused);
-	d->parent_uuid = d->has_parent_uuid ? TRACK_PROCESS(pid) : 0;
+	d->parent_uuid = process_track(s, pid);
+	d->has_parent_uuid = d->parent_uuid != 0;
 }
 
 /* The launch once more, on its stream's lane. */
@@ -526,6 +535,12 @@ static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, si
 	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
 }
 
+static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, size_t n,
+			      demangle_fn *demangle)
+{
+	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle);
+}
+
 /* ---- the head ---- */
 
 static void clock_packet(struct sink *s)
@@ -666,6 +681,7 @@ static void perfetto_close(struct sink *s)
 	launch_probes_free(&s->launches);
 	lanes_free(&s->lanes);
 	perfetto_stacks_free(s->stacks);
+	perfetto_gpu_free(s->gpu);
 	vec_free(&s->flows);
 	buf_free(&s->packed);
 	vec_free(&s->texts);
@@ -680,5 +696,6 @@ const struct sink_format sink_perfetto = {
 	.span = perfetto_span,
 	.counters = perfetto_counters,
 	.samples = perfetto_sample_rows,
+	.gpu_spans = perfetto_gpu_rows,
 	.close = perfetto_close,
 };

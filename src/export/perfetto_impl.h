@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "export/sink.h"
 #include "perfetto.pb-c.h"
 #include "recording/recording.h"
 
@@ -23,3 +24,16 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t stack);
  * are those of thread 0; the others' follow. */
 void perfetto_samples(struct perfetto_stacks *s, const struct m_sample *rows, size_t n,
 		      uint64_t thread_track, uint64_t wait_track);
+
+/* The track of a process, 0 where it has none; ctx is the sink. */
+typedef uint64_t perfetto_parent_fn(void *ctx, uint32_t pid);
+
+/* The streams of GPUs that were met. */
+struct perfetto_gpu;
+struct perfetto_gpu *perfetto_gpu_new(const struct rec_tables *t, perfetto_put_fn *put,
+				      perfetto_parent_fn *parent, void *ctx);
+void perfetto_gpu_free(struct perfetto_gpu *g);
+
+/* A slice for each row, on tracks from first_track on; demangle may be NULL. */
+void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
+			uint64_t first_track, demangle_fn *demangle);

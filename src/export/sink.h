@@ -27,6 +27,9 @@ struct span {
 	uint64_t launch_flow;
 };
 
+/* A readable form of a mangled name, malloc'ed; parameters too when params is not 0. */
+typedef char *demangle_fn(const char *name, int params);
+
 struct sink_format {
 	const char *name;      /* "perfetto" */
 	const char *extension; /* of files, without the dot */
@@ -36,9 +39,11 @@ struct sink_format {
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
 	void (*span)(struct sink *s, const struct span *span);
 	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
-	/* NULL where the format has no place for them. */
+	/* These two: NULL where the format has no place for them. */
 	void (*samples)(struct sink *s, const struct m_sample *rows, size_t n);
-	void (*close)(struct sink *s); /* writes what ends the file, and frees */
+	void (*gpu_spans)(struct sink *s, const struct m_gpu_span *rows, size_t n,
+			  demangle_fn *demangle); /* demangle may be NULL */
+	void (*close)(struct sink *s);		  /* writes what ends the file, and frees */
 };
 
 extern const struct sink_format sink_perfetto;

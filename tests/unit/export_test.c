@@ -1,5 +1,5 @@
 /* export_test.c - exports of hostile names, and exports that fail or are stopped.
- * links: export recording base golden */
+ * links: export recording base golden symbolize */
 #include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -17,7 +17,9 @@
 
 #include "base/utf8.h"
 #include "export/export.h"
+#include "perfetto.pb-c.h"
 #include "golden/sample.h"
+#include "symbolize/demangle.h"
 #include "wire/event.h"
 
 #define NASTY	    "a,\"b\"\r\n\xff\xc3\xa9;\x01"
@@ -97,7 +99,8 @@ static char *export_text(const struct rec_reader *r, const char *format, size_t 
 	struct err e = {0};
 	uint64_t skipped;
 	char *path = in_folder("out");
-	if (export_file(r, sink_format(format), path, NULL, &skipped, &e))
+	struct export_options options = {.demangle = demangle};
+	if (export_file(r, sink_format(format), path, &options, &skipped, &e))
 		fail_msg("%s: %s", format, e.msg);
 	FILE *f = fopen(path, "r");
 	char *text = calloc(1, 100000);
@@ -175,7 +178,7 @@ static void stopped_exports_leave_what_was_there(void **state)
 	for (uint64_t at = 1; at <= 3; at++) {
 		struct err e = {0};
 		uint64_t skipped = 99;
-		struct export_options o = {stop_at, &at};
+		struct export_options o = {.progress = stop_at, .progress_ctx = &at};
 		assert_int_equal(export_file(r, &sink_perfetto, path, &o, &skipped, &e), -EINTR);
 		assert_int_equal(skipped, 99);
 		assert_non_null(strstr(e.msg, "stopped"));
@@ -245,11 +248,110 @@ static void calls_without_arguments(void **state)
 	remove_file("bare.eacgm");
 }
 
+static const char kernel_name[] = "_ZN2at6native3addIfEEvPT_";
+
+/* Work of streams that overlaps: 20 kernels that all run at once, then two of another stream, the
+ * first of which ends when the second begins; in no order. */
+static struct rec_reader *overlapping_recording(void)
+{
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct err e;
+	char *path = in_folder("overlap.eacgm");
+	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
+	struct m_gpu_span s = {.pid = 7, .name = rec_string_z(w, kernel_name)};
+	for (uint64_t i = 0; i < 20; i++) {
+		s.start_ns = 1000 + (i * 7) % 20;
+		s.end_ns = 2000 + i;
+		rec_put_gpu_span(w, &s);
+	}
+	s.stream = 9;
+	s.start_ns = 5000;
+	s.end_ns = 6000;
+	rec_put_gpu_span(w, &s);
+	s.start_ns = 4000;
+	s.end_ns = 5000;
+	rec_put_gpu_span(w, &s);
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	free(path);
+	return r;
+}
+
+struct track {
+	uint64_t uuid;
+	uint64_t now_ns;
+	char name[32];
+	bool open;
+	size_t slices;
+};
+
+/* Time does not go back on a track, and a slice ends before the next begins. */
+static void check_event(struct track *tracks, size_t n, const Eacgm__TracePacket *p)
+{
+	const Eacgm__TrackEvent *event = p->track_event;
+	struct track *t = tracks;
+	while (t < tracks + n && t->uuid != event->track_uuid)
+		t++;
+	assert_true(t < tracks + n && p->timestamp >= t->now_ns);
+	t->now_ns = p->timestamp;
+	if (event->type == EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT)
+		return;
+	assert_true(t->open == (event->type == EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END));
+	t->open = !t->open;
+	t->slices += t->open;
+}
+
+static void work_that_overlaps(void **state)
+{
+	(void)state;
+	struct rec_reader *r = overlapping_recording();
+	struct track tracks[64] = {0};
+	size_t len, n = 0, lanes[2] = {0}, slices[2] = {0}, names = 0;
+	char *text = export_text(r, "perfetto", &len);
+	Eacgm__Trace *trace = eacgm__trace__unpack(NULL, len, (uint8_t *)text);
+	assert_non_null(trace);
+	for (size_t i = 0; i < trace->n_packet; i++) {
+		const Eacgm__TracePacket *p = trace->packet[i];
+		if (p->track_descriptor) {
+			assert_true(n < 64);
+			tracks[n].uuid = p->track_descriptor->uuid;
+			snprintf(tracks[n++].name, sizeof(tracks[0].name), "%s",
+				 p->track_descriptor->name);
+		}
+		if (p->track_event)
+			check_event(tracks, n, p);
+		if (p->interned_data && p->interned_data->n_event_names) {
+			assert_string_equal(p->interned_data->event_names[0]->name, "add<float>");
+			names++;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(tracks[i].name, "GPU ", 4) != 0)
+			continue;
+		bool other = !strcmp(tracks[i].name, "GPU 0 stream 9");
+		assert_true(other || !strcmp(tracks[i].name, "GPU 0 stream 0"));
+		assert_false(tracks[i].open);
+		lanes[other]++;
+		slices[other] += tracks[i].slices;
+	}
+	assert_int_equal(slices[0], 20);
+	assert_int_equal(lanes[0], 16);
+	assert_int_equal(slices[1], 2);
+	assert_int_equal(lanes[1], 1);
+	assert_int_equal(names, 1);
+	eacgm__trace__free_unpacked(trace, NULL);
+	free(text);
+	rec_close(r);
+	remove_file("overlap.eacgm");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(calls_without_arguments),
+		cmocka_unit_test(work_that_overlaps),
 		cmocka_unit_test(stopped_exports_leave_what_was_there),
 		cmocka_unit_test(errors_are_told),
 	};

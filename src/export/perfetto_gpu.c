@@ -1,0 +1,221 @@
+/* perfetto_gpu.c - what GPUs did in Perfetto's trace format: each kernel, copy and set is a slice
+ * on a track of its process, device and stream.
+ *
+ * Slices of a track may not overlap, while work of one stream may a little (programmatic dependent
+ * launch). What does not fit after the last slice of a track goes to another of the same name,
+ * which viewers show as one with it. A stream has at most MAX_LANES of them: what fits on none is
+ * cut at its start, which only a damaged recording can need. Rows come block by block, nearly in
+ * order; no more of them is kept than the end of each track. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/kernel_name.h"
+#include "base/map64.h"
+#include "base/utf8.h"
+#include "export/perfetto_impl.h"
+
+#define MAX_LANES 16
+
+/* Numbers of interned names: those of calls are numbers of strings plus one. */
+#define NAME_IID(string) (1ULL << 40 | (string))
+
+struct gpu_stream {
+	uint32_t pid;
+	int32_t device;
+	uint32_t context;
+	uint32_t stream;
+	uint32_t lanes;
+	uint64_t lane[MAX_LANES]; /* number of its track, from 0 */
+	uint64_t end_ns[MAX_LANES];
+};
+
+struct perfetto_gpu {
+	const struct rec_tables *t;
+	perfetto_put_fn *put;
+	perfetto_parent_fn *parent;
+	void *ctx;
+	VEC(struct gpu_stream) streams;
+	struct map64 index;
+	uint64_t tracks;
+	uint8_t *names; /* one bit per string: its short form is interned */
+};
+
+struct perfetto_gpu *perfetto_gpu_new(const struct rec_tables *t, perfetto_put_fn *put,
+				      perfetto_parent_fn *parent, void *ctx)
+{
+	struct perfetto_gpu *g = xcalloc(1, sizeof(*g));
+	g->t = t;
+	g->put = put;
+	g->parent = parent;
+	g->ctx = ctx;
+	g->names = xcalloc(strtab_len(&t->strings) / 8 + 1, 1);
+	return g;
+}
+
+void perfetto_gpu_free(struct perfetto_gpu *g)
+{
+	vec_free(&g->streams);
+	map64_free(&g->index);
+	free(g->names);
+	free(g);
+}
+
+/* ---- tracks ---- */
+
+static bool is_of(const struct gpu_stream *s, const struct m_gpu_span *row)
+{
+	return s->pid == row->pid && s->device == row->device && s->context == row->context &&
+	       s->stream == row->stream;
+}
+
+static struct gpu_stream *stream_of(struct perfetto_gpu *g, const struct m_gpu_span *row)
+{
+	uint64_t at, key = hash_u64((uint64_t)row->pid << 32 | row->stream);
+	key = hash_u64(key ^ ((uint64_t)(uint32_t)row->device << 32 | row->context));
+	for (; map64_get(&g->index, key, &at); key++) /* another stream may have the hash */
+		if (is_of(&g->streams.data[at], row))
+			return &g->streams.data[at];
+	map64_set(&g->index, key, g->streams.len);
+	struct gpu_stream *s = vec_push(&g->streams);
+	*s = (struct gpu_stream){row->pid, row->device, row->context, row->stream, 0, {0}, {0}};
+	return s;
+}
+
+static void describe_lane(struct perfetto_gpu *g, const struct gpu_stream *s, uint64_t uuid)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	d.has_uuid = 1;
+	d.uuid = uuid;
+	d.parent_uuid = g->parent(g->ctx, s->pid);
+	d.has_parent_uuid = d.parent_uuid != 0;
+	d.name = xasprintf("GPU %d stream %u", s->device, s->stream);
+	p.track_descriptor = &d;
+	g->put(g->ctx, &p);
+	free(d.name);
+}
+
+/* The lane that is free when the row begins, else a new one, else the one that is free first. */
+static uint32_t lane_of(struct perfetto_gpu *g, struct gpu_stream *s, uint64_t start_ns,
+			uint64_t first_track)
+{
+	uint32_t first = 0;
+	for (uint32_t i = 0; i < s->lanes; i++) {
+		if (s->end_ns[i] <= start_ns)
+			return i;
+		if (s->end_ns[i] < s->end_ns[first])
+			first = i;
+	}
+	if (s->lanes == MAX_LANES)
+		return first;
+	s->lane[s->lanes] = g->tracks++;
+	describe_lane(g, s, first_track + s->lane[s->lanes]);
+	return s->lanes++;
+}
+
+/* ---- slices ---- */
+
+static void intern_kernel(struct perfetto_gpu *g, uint32_t string, demangle_fn *demangle)
+{
+	uint8_t *byte = &g->names[string / 8], bit = (uint8_t)(1u << string % 8);
+	if (*byte & bit)
+		return;
+	*byte |= bit;
+	const char *text = strtab_get(&g->t->strings, string, NULL);
+	bool mangled = demangle && text[0] == '_' && text[1] == 'Z';
+	char *readable = mangled ? demangle(text, 1) : NULL, name[KERNEL_NAME_BYTES];
+	struct buf clean = {0};
+	kernel_name_short(name, sizeof(name), readable ? readable : text);
+	utf8_append(&clean, name[0] ? name : "kernel", name[0] ? strlen(name) : 6);
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	Eacgm__InternedData data = EACGM__INTERNED_DATA__INIT;
+	Eacgm__InternedName row = EACGM__INTERNED_NAME__INIT, *list = &row;
+	row.has_iid = 1;
+	row.iid = NAME_IID(string);
+	row.name = (char *)clean.data;
+	data.event_names = &list;
+	data.n_event_names = 1;
+	p.interned_data = &data;
+	g->put(g->ctx, &p);
+	buf_free(&clean);
+	free(readable);
+}
+
+static void put_edge(struct perfetto_gpu *g, Eacgm__TrackEvent *event, uint64_t time_ns)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	event->has_type = event->has_track_uuid = 1;
+	p.has_timestamp = 1;
+	p.timestamp = time_ns;
+	p.track_event = event;
+	g->put(g->ctx, &p);
+}
+
+struct notes {
+	Eacgm__DebugAnnotation rows[5], *list[5];
+	size_t len;
+};
+
+static void note(struct notes *n, const char *name, uint64_t value)
+{
+	Eacgm__DebugAnnotation *a = &n->rows[n->len];
+	*a = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
+	a->name = (char *)name;
+	a->has_uint_value = 1;
+	a->uint_value = value;
+	n->list[n->len++] = a;
+}
+
+static void put_span(struct perfetto_gpu *g, const struct m_gpu_span *row, uint64_t first_track,
+		     demangle_fn *demangle)
+{
+	Eacgm__TrackEvent begin = EACGM__TRACK_EVENT__INIT, end = begin;
+	struct notes notes = {.len = 0};
+	struct gpu_stream *s = stream_of(g, row);
+	uint32_t lane = lane_of(g, s, row->start_ns, first_track);
+	uint64_t start_ns = row->start_ns > s->end_ns[lane] ? row->start_ns : s->end_ns[lane];
+	uint64_t end_ns = row->end_ns > start_ns ? row->end_ns : start_ns;
+	s->end_ns[lane] = end_ns;
+	note(&notes, "correlation", row->correlation);
+	note(&notes, "device", (uint64_t)row->device);
+	note(&notes, "context", row->context);
+	if (row->graph_node)
+		note(&notes, "graph_node", row->graph_node);
+	if (row->work == WORK_KERNEL) {
+		intern_kernel(g, row->name, demangle);
+		begin.has_name_iid = 1;
+		begin.name_iid = NAME_IID(row->name);
+	} else {
+		begin.name =
+			(char *)(row->work == WORK_SET ? "set" : copy_kind_name(row->copy_kind));
+		note(&notes, "bytes", row->bytes);
+	}
+	begin.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+	begin.track_uuid = end.track_uuid = first_track + s->lane[lane];
+	begin.debug_annotations = notes.list;
+	begin.n_debug_annotations = notes.len;
+	put_edge(g, &begin, start_ns);
+	end.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+	put_edge(g, &end, end_ns);
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct m_gpu_span *x = a, *y = b;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
+			uint64_t first_track, demangle_fn *demangle)
+{
+	struct m_gpu_span *sorted = xcalloc(n + 1, sizeof(*sorted));
+	if (n)
+		memcpy(sorted, rows, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), compare_starts);
+	for (size_t i = 0; i < n; i++)
+		put_span(g, &sorted[i], first_track, demangle);
+	free(sorted);
+}
