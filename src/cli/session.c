@@ -22,7 +22,7 @@
 #define LEARN_TICKS	  20
 #define SWEEP_TICKS	  20
 #define TAIL_QUANTILE	  0.99
-#define FIRST_STACK_SHIFT 2 /* as for a busy job; a quiet one gets more stacks soon */
+#define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
