@@ -12,7 +12,7 @@
 #include "cli/session_impl.h"
 
 #define POLL_NS		5000000L /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
-#define STACKS_MOST	150	 /* of frequent calls, between two flushes */
+#define STACKS_MOST	60	 /* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define FLUSH_NS	500000000UL /* what a crash can lose at most */
