@@ -133,7 +133,6 @@ static uint32_t tree_frame(struct painter *p, uint32_t frame)
 	char *name = flame_frame_name(t, &p->operators, f, lines, &kind);
 	p->frame_of[frame] = calltree_frame(p->job->tree, kind, name, text(t, f->file),
 					    lines ? f->line : 0, text(t, f->library));
-	calltree_build_id(p->job->tree, text(t, f->library), text(t, f->build_id));
 	free(name);
 	if (f->library && f->build_id)
 		calltree_build_id(p->job->tree, text(t, f->library), text(t, f->build_id));
