@@ -130,33 +130,41 @@ void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t co
 		.tgid = r->tgid, .address = r->code, .code = code, .first_line = r->firstlineno};
 }
 
-uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
+/* The file of the interpreter that a process runs, until another is opened; or NULL. */
+static const struct open_elf *python_of(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
 	for (size_t i = 0; i < process->maps.len; i++) {
 		const struct proc_map *m = &process->maps.data[i];
 		size_t elf = m->executable && m->inode ? pipeline_elf_index(p, tgid, m) : 0;
 		if (elf && p->elves.data[elf - 1].py_version)
-			return p->elves.data[elf - 1].py_version;
+			return &p->elves.data[elf - 1];
 	}
-	return 0;
+	return NULL;
+}
+
+uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
+{
+	const struct open_elf *python = python_of(p, tgid);
+	return python ? python->py_version : 0;
 }
 
 /* Copies the line table out of the process, while it lives. */
 static void read_lines(struct pipeline *p, struct py_code *c)
 {
-	struct py_lines_layout l;
-	struct err e;
+	const struct open_elf *python = python_of(p, c->tgid);
 	uint64_t bytes = 0, len = 0;
 	c->read = true;
-	c->version = frames_python_version(p, c->tgid);
-	if (!c->version || cpython_lines_layout(c->version, &l, &e) ||
-	    !pipeline_read_memory(c->tgid, c->address + l.code_lines, &bytes, 8) ||
-	    !pipeline_read_memory(c->tgid, bytes + l.bytes_size, &len, 8) || !len ||
+	if (!python || !python->has_py_lines)
+		return;
+	const struct py_lines_layout *l = &python->py_lines;
+	c->version = python->py_version;
+	if (!pipeline_read_memory(c->tgid, c->address + l->code_lines, &bytes, 8) ||
+	    !pipeline_read_memory(c->tgid, bytes + l->bytes_size, &len, 8) || !len ||
 	    len > LINES_MAX_BYTES)
 		return;
 	c->lines = xrealloc(NULL, len, 1);
-	if (pipeline_read_memory(c->tgid, bytes + l.bytes_data, c->lines, len))
+	if (pipeline_read_memory(c->tgid, bytes + l->bytes_data, c->lines, len))
 		c->lines_len = (uint32_t)len;
 }
 
@@ -169,14 +177,13 @@ static uint32_t line_at(struct pipeline *p, struct py_code *c, uint32_t offset)
 	return cpython_line_at(c->version, c->lines, c->lines_len, c->first_line, offset);
 }
 
-bool frames_of_python(struct pipeline *p, uint32_t tgid, uint64_t frame, bool force, uint32_t *ret)
+bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *ret)
 {
 	struct frames *f = p->frames;
 	uint64_t index, number;
 	uint32_t id = PYTHON_FRAME_ID(frame);
 	struct known_frame known = {.row = {.kind = FRAME_PYTHON}, .named = true};
 	uint32_t code = UINT32_MAX, line = 0;
-	(void)tgid;
 	if (map64_get(&f->code_of, id, &index)) {
 		struct py_code *c = &f->codes.data[index];
 		code = c->code;
@@ -244,11 +251,13 @@ uint32_t frames_cut(struct pipeline *p, const char *reason)
 
 /* ---- names ---- */
 
-/* The file that has the most symbols of this one. */
+/* The file that has the most symbols of this one; NULL where only the file itself has any, and
+ * what it has are those of another that was written over it. */
 static struct elf_file *symbols_of(struct pipeline *p, struct open_elf *elf)
 {
 	struct err e;
-	if (elf_file_has_symtab(elf->file))
+	bool changed = elf_file_changed(elf->file);
+	if (elf_file_has_symtab(elf->file) && !changed)
 		return elf->file;
 	if (!p->debug_files) {
 		p->debug_files = debug_files_open(NULL, p->asks_debuginfod, &e);
@@ -258,7 +267,17 @@ static struct elf_file *symbols_of(struct pipeline *p, struct open_elf *elf)
 	if (!elf->debug_tried)
 		elf->debug = debug_files_find(p->debug_files, elf_file_build_id(elf->file));
 	elf->debug_tried = true;
-	return elf->debug ? elf->debug : elf->file;
+	return elf->debug ? elf->debug : changed ? NULL : elf->file;
+}
+
+static bool symbol_at(struct pipeline *p, struct open_elf *elf, uint64_t address,
+		      struct elf_symbol *ret)
+{
+	struct elf_file *symbols = symbols_of(p, elf);
+	if (symbols && elf_file_symbol_at(symbols, address, ret))
+		return true;
+	return symbols != elf->file && !elf_file_changed(elf->file) &&
+	       elf_file_symbol_at(elf->file, address, ret);
 }
 
 static void name_frame(struct pipeline *p, uint32_t number)
@@ -266,9 +285,7 @@ static void name_frame(struct pipeline *p, uint32_t number)
 	struct known_frame *frame = &p->frames->list.data[number];
 	struct elf_symbol symbol;
 	frame->named = true;
-	struct open_elf *elf = &p->elves.data[frame->elf - 1];
-	if (!elf_file_symbol_at(symbols_of(p, elf), frame->row.address, &symbol) &&
-	    !elf_file_symbol_at(elf->file, frame->row.address, &symbol))
+	if (!symbol_at(p, &p->elves.data[frame->elf - 1], frame->row.address, &symbol))
 		return;
 	char *plain = xstrdup(symbol.name);
 	plain[strcspn(plain, "@")] =

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
@@ -107,39 +108,126 @@ bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
 	return true;
 }
 
-/* ---- vtables ---- */
+/* ---- files ---- */
 
-static struct elf_file *open_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+#define COPY_BYTES (4u << 20) /* larger files are mapped: see elf_file_changed */
+
+static bool is_vdso(const struct proc_map *m)
 {
-	char path[4096];
-	struct err e;
-	struct elf_file *f = NULL;
-	if (!strcmp(m->path, "[vdso]")) { /* the same in all processes */
-		const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
-		return image && !elf_file_open_memory(&f, image, m->end - m->start, &e) ? f : NULL;
+	return !m->inode && !strcmp(m->path, "[vdso]");
+}
+
+static void identify(const struct proc_map *m, const struct stat *st, struct elf_identity *ret)
+{
+	*ret = (struct elf_identity){
+		.device = m->device,
+		.inode = m->inode,
+		.size = (uint64_t)st->st_size,
+		.changed_ns =
+			(uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec,
+	};
+}
+
+/* A path that opens the mapped file: the process's, or this host's where the process is gone or
+ * does not let it. A device is not compared: of overlays and btrfs stat knows another. */
+static bool find_file(struct pipeline *p, uint32_t tgid, const struct proc_map *m, char *ret_path,
+		      size_t size, struct elf_identity *ret)
+{
+	struct stat st;
+	proc_map_open_path(p->proc_root, (pid_t)tgid, m, ret_path, size);
+	bool found =
+		!stat(ret_path, &st) && (strstr(ret_path, "/map_files/") || st.st_ino == m->inode);
+	if (!found) {
+		snprintf(ret_path, size, "%s", m->path);
+		found = !stat(ret_path, &st) && st.st_ino == m->inode;
 	}
-	if (!m->inode)
-		return NULL;
-	proc_map_open_path(p->proc_root, (pid_t)tgid, m, path, sizeof(path));
-	if (elf_file_open(&f, path, &e) && elf_file_open(&f, m->path, &e))
-		return NULL;
-	return f;
+	if (found)
+		identify(m, &st, ret);
+	return found;
+}
+
+static void know_python(struct open_elf *o, const char *path)
+{
+	struct elf_symbol runtime;
+	struct err e;
+	if (!cpython_present(o->file) || cpython_version(o->file, path, &o->py_version, &e)) {
+		o->py_version = 0;
+		return;
+	}
+	/* the interpreter's own account, where it gives one (3.13) */
+	bool has_runtime = elf_file_find(o->file, "_PyRuntime", &runtime);
+	for (size_t len = 2048; has_runtime && !o->has_py_lines && len >= 512; len /= 2) {
+		const void *image = elf_file_bytes(o->file, runtime.address, len);
+		o->has_py_lines =
+			image && !cpython_lines_layout_from_offsets(image, len, &o->py_lines, &e);
+	}
+	if (!o->has_py_lines)
+		o->has_py_lines = !cpython_lines_layout(o->py_version, &o->py_lines, &e);
+}
+
+static size_t add_elf(struct pipeline *p, const struct elf_identity *identity,
+		      struct elf_file *file, const char *path)
+{
+	uint64_t ids[] = {identity->device, identity->inode};
+	struct open_elf *o = vec_push(&p->elves);
+	o->identity = *identity;
+	o->file = file;
+	if (file)
+		know_python(o, path);
+	map64_set(&p->elf_of, hash_bytes(identity, sizeof(*identity)), p->elves.len - 1);
+	map64_set(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), p->elves.len - 1);
+	return p->elves.len - 1;
+}
+
+static struct elf_file *open_vdso(const struct proc_map *m)
+{
+	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* the same in all */
+	struct elf_file *f = NULL;
+	struct err e;
+	return image && !elf_file_open_memory(&f, image, m->end - m->start, &e) ? f : NULL;
+}
+
+/* Index in elves + 1 of the file that a process has mapped. */
+static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+{
+	uint64_t index, ids[] = {m->device, m->inode};
+	struct elf_identity identity = {0};
+	struct elf_file *f = NULL;
+	char path[4096] = "";
+	struct err e;
+	if (!is_vdso(m) && !find_file(p, tgid, m, path, sizeof(path), &identity)) {
+		/* gone: what is known of that file */
+		bool known = map64_get(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), &index);
+		return known && p->elves.data[index].file ? index + 1 : 0;
+	}
+	if (!map64_get(&p->elf_of, hash_bytes(&identity, sizeof(identity)), &index) ||
+	    memcmp(&p->elves.data[index].identity, &identity, sizeof(identity)) != 0) {
+		if (is_vdso(m))
+			f = open_vdso(m);
+		else if (elf_file_open_copy(&f, path, COPY_BYTES, &e))
+			f = NULL;
+		index = add_elf(p, &identity, f, m->path);
+	}
+	return p->elves.data[index].file ? index + 1 : 0;
 }
 
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
-	uint64_t index, key = hash_bytes(m->path, strlen(m->path));
-	struct err e;
-	if (map64_get(&p->elf_of, key, &index) && !strcmp(p->elves.data[index].path, m->path))
-		return p->elves.data[index].file ? index + 1 : 0;
-	struct open_elf *o = vec_push(&p->elves);
-	o->path = xstrdup(m->path);
-	o->file = open_elf(p, tgid, m);
-	if (o->file && cpython_present(o->file) &&
-	    cpython_version(o->file, m->path, &o->py_version, &e))
-		o->py_version = 0;
-	map64_set(&p->elf_of, key, p->elves.len - 1);
-	return o->file ? p->elves.len : 0;
+	uint64_t index, key;
+	if (!m->inode && !is_vdso(m))
+		return 0;
+	uint64_t mapping[] = {pipeline_process_key(p, tgid),
+			      m->start,
+			      m->end,
+			      m->file_offset,
+			      m->device,
+			      m->inode};
+	key = hash_bytes(mapping, sizeof(mapping));
+	if (map64_get(&p->elf_of_map, key, &index))
+		return index;
+	index = elf_of_mapping(p, tgid, m);
+	map64_set(&p->elf_of_map, key, index);
+	return index;
 }
 
 struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
@@ -147,6 +235,8 @@ struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct pr
 	size_t index = pipeline_elf_index(p, tgid, m);
 	return index ? p->elves.data[index - 1].file : NULL;
 }
+
+/* ---- vtables ---- */
 
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix)
 {

@@ -407,14 +407,14 @@ int pipeline_close(struct pipeline *p, struct err *e)
 		map64_free(&p->process_list.data[i].sent);
 	}
 	for (size_t i = 0; i < p->elves.len; i++) {
-		free(p->elves.data[i].path);
-		if (p->elves.data[i].file)
-			elf_file_close(p->elves.data[i].file);
+		elf_file_close(p->elves.data[i].file);
 		elf_file_close(p->elves.data[i].debug);
 	}
 	debug_files_close(p->debug_files);
 	vec_free(&p->elves);
 	map64_free(&p->elf_of);
+	map64_free(&p->elf_of_file);
+	map64_free(&p->elf_of_map);
 	stacks_free(p->stacks);
 	frames_free(p->frames);
 	vec_free(&p->code_rows);

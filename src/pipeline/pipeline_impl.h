@@ -6,6 +6,7 @@
 #include "base/map64.h"
 #include "base/strtab.h"
 #include "pipeline/pipeline.h"
+#include "symbolize/cpython_frames.h"
 #include "symbolize/elf_file.h"
 
 /* What the recording thread has to be told: one of the pipeline_define_* calls. */
@@ -77,10 +78,19 @@ struct known_probe {
 	char *prefix; /* stands before the name that args[0] gives; NULL for none */
 };
 
+/* Which file it is, and in which state: its owner may write it anew. */
+struct elf_identity {
+	uint64_t device, inode; /* as the mapping says; 0 = the vDSO */
+	uint64_t size;
+	uint64_t changed_ns; /* ctime */
+};
+
 struct open_elf {
-	char *path;
+	struct elf_identity identity;
 	struct elf_file *file; /* NULL: could not be opened */
 	uint32_t py_version;   /* of the interpreter in it, 0 = none */
+	bool has_py_lines;
+	struct py_lines_layout py_lines;
 	bool debug_tried;
 	struct elf_file *debug; /* the file's stripped symbols, or NULL */
 };
@@ -109,7 +119,9 @@ struct pipeline {
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
-	struct map64 elf_of; /* hash of the path -> index */
+	struct map64 elf_of;	  /* hash of the identity -> index */
+	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
+	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
 	struct debug_files *debug_files;
 	bool asks_debuginfod;
 	struct stacks *stacks;
@@ -155,7 +167,8 @@ bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len
 /* The newest map of a process whose file name begins so; NULL when there is none. */
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix);
 struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
-/* Its number in elves + 1, 0 when it cannot be opened. */
+/* Its number in elves + 1, 0 when it cannot be opened. Files of one path may be several: in
+ * other mount namespaces, and one after the other. */
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code);
 

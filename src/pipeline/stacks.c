@@ -171,7 +171,7 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 			if (begun)
 				frames[n++] = frame;
 		} else if (at & PYTHON_FRAME_BIT) {
-			if (!frames_of_python(p, raw->tgid, at, raw->age > 0, &frames[n]))
+			if (!frames_of_python(p, at, raw->age > 0, &frames[n]))
 				return false;
 			n += !frames_get(p, frames[n])->is_glue;
 		} else {

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""rewritten_test.py - files that change while they are traced: cut short, replaced, written
+over, and different ones under one path. Recordings go on, and no function has a name of another
+file."""
+
+import shutil
+
+from harness import EACGM, expect, main, skip, test
+
+LIBRARY = """
+static volatile unsigned long sum;
+const char padding[PADDING] = {1};
+static __attribute__((noinline)) void NAME(void)
+{
+	for (int i = 0; i < 1000000; i++)
+		sum += (unsigned long)i;
+}
+void run(int times)
+{
+	for (int i = 0; i < times; i++)
+		NAME();
+	sum++;
+}
+"""
+PROGRAM = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	void (*run)(int) = library ? (void (*)(int))dlsym(library, "run") : NULL;
+	if (!run)
+		return 1;
+	run(atoi(argv[2]));
+	puts("over");
+	return 0;
+}
+"""
+SMALL, LARGE = 16, 6 << 20  # the pipeline copies files up to 4 MiB
+
+
+def compile_all(t, padding):
+    """The program, and two libraries that are alike but for a function's name."""
+    if not shutil.which("gcc"):
+        skip("gcc is not installed")
+    with open(t.path("program.c"), "w", encoding="ascii") as f:
+        f.write(PROGRAM)
+    r = t.run(["gcc", "-O1", "-o", "program", "program.c", "-ldl"], cwd=t.dir)
+    expect(r.status == 0, r.err)
+    for name in ("first", "second"):
+        with open(t.path(name + ".c"), "w", encoding="ascii") as f:
+            f.write(LIBRARY.replace("NAME", name + "_spin").replace("PADDING", str(padding)))
+        r = t.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,--build-id", "-o", name + ".so",
+                   name + ".c"], cwd=t.dir)
+        expect(r.status == 0, r.err)
+    shutil.copy(t.path("first.so"), t.path("lib.so"))
+
+
+def record(t, script):
+    """Folded CPU stacks of a shell script."""
+    r = t.run([EACGM, "record", "--profile", "cpu", "-o", t.path("x.eacgm"), "--", "/bin/sh",
+               "-ec", script], cwd=t.dir, seconds=60)
+    expect(r.status == 0, "record: %s" % r)
+    flame = t.run([EACGM, "flame", t.path("x.eacgm"), "-k", "cpu", "-f", "folded", "-o", "-"])
+    expect(flame.status == 0, flame.err)
+    return flame.out
+
+
+def weight_ms(folded, name):
+    """CPU time with that function as the leaf."""
+    return sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()
+               if line.rsplit(" ", 1)[0].endswith(name)) / 1e6
+
+
+# A library's page that is cut kills the program that runs on it: not the recording.
+@test("a library cut short while it is mapped does not end the recording", 120)
+def _(t):
+    for padding in (SMALL, LARGE):
+        for left in (0, 4096):
+            compile_all(t, padding)
+            folded = record(t, "./program ./lib.so 400; ./program ./lib.so 100000 & sleep 0.7;"
+                            "truncate -s %d lib.so; wait $! || true; echo over" % left)
+            expect("program" in folded or "main" in folded, folded)
+            if padding == SMALL:
+                expect(weight_ms(folded, "first_spin") > 200, folded)
+
+
+def expect_each_named(t, change, padding):
+    compile_all(t, padding)
+    folded = record(t, "./program ./lib.so 300; %s; ./program ./lib.so 900" % change)
+    first, second = weight_ms(folded, "first_spin"), weight_ms(folded, "second_spin")
+    expect(second > 100, "nothing of the second: %s" % folded)
+    expect(first > second / 6, "the first has %d ms, the second %d: %s" % (first, second, folded))
+    expect(first < second / 1.5, "the first has %d ms, the second %d: %s" % (first, second,
+                                                                            folded))
+
+
+@test("a library that was replaced: each run has its own names", 120)
+def _(t):
+    for padding in (SMALL, LARGE):
+        expect_each_named(t, "rm lib.so; cp second.so lib.so", padding)
+
+
+@test("a library that was written over: each run has its own names", 120)
+def _(t):
+    expect_each_named(t, "cat second.so > lib.so", SMALL)
+
+
+@test("a large library that was written over: no names rather than wrong ones", 120)
+def _(t):
+    compile_all(t, LARGE)
+    folded = record(t, "./program ./lib.so 600; cat second.so > lib.so; ./program ./lib.so 300")
+    second, unnamed = weight_ms(folded, "second_spin"), weight_ms(folded, "[lib.so]")
+    expect(second > 50, "nothing of the second: %s" % folded)
+    expect(unnamed > 1.3 * second and weight_ms(folded, "first_spin") == 0, folded)
+
+
+@test("one path in two mount namespaces: each has its own names", 120)
+def _(t):
+    if t.run(["unshare", "-m", "true"]).status:
+        skip("no mount namespaces here")
+    compile_all(t, SMALL)
+    folded = record(t, "./program ./lib.so 300; unshare -m sh -ec '"
+                    "mount --bind second.so lib.so; exec ./program ./lib.so 900'")
+    first, second = weight_ms(folded, "first_spin"), weight_ms(folded, "second_spin")
+    expect(second > 100 and second / 6 < first < second / 1.5, "%d ms, %d ms: %s" % (
+        first, second, folded))
+
+
+main()
