@@ -3,11 +3,16 @@ fake driver (tests/fake/cupti): each span that CUPTI made is in the recording, o
 
 import glob
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 
-from harness import BUILD, EACGM, TARGETS, Recording, expect, main, skip, test
+from harness import BUILD, EACGM, ROOT, TARGETS, Recording, expect, main, skip, test
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
+import perfetto_check  # noqa: E402
 
 FAKES = os.path.join(BUILD, "tests", "fake", "cupti")
 JOB = os.path.join(FAKES, "cupti_job")
@@ -69,6 +74,27 @@ def _(t):
     expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
     expect(not notes_of(rec), "notes: %r" % notes_of(rec))
     expect(set(folders()) <= set(before), "left behind: %r" % folders())
+    made = len(spans_in(rec.ran.out))
+    expect(", %d GPU spans in " % made in rec.ran.err, "what eacgm says: %s" % rec.ran)
+
+
+@test("in a Perfetto trace they stand on their streams")
+def _(t):
+    if not shutil.which("protoc"):
+        skip("no protoc")
+    rec = t.record([JOB, "init", "kernel", FIRST, "30", "1500", "copy", "1", "4096", "kernel",
+                    LONG, "2", "900", "kernel", "plain", "1", "1", "set", "77"], *CUDA,
+                   env=cupti(t))
+    made = len(spans_in(rec.ran.out))
+    r = t.run([EACGM, "export", rec.path, "-o", t.path("trace")])
+    expect(r.status == 0, "export: %s" % r)
+    schema = pathlib.Path(ROOT, "src/export/perfetto.proto")
+    trace = perfetto_check.Trace(perfetto_check.parse(perfetto_check.decode(
+        t.path("trace"), schema)))
+    work = [s for s in trace.slices if (s["track"]["name"] or "").startswith("GPU ")]
+    expect(len(work) == made, "%d made, %d in the trace" % (made, len(work)))
+    expect({"small_add", "plain", "set", "copy host to device"} <= {s["name"] for s in work},
+           "names: %r" % {s["name"] for s in work})
 
 
 @test("a flame graph weighs launches by the time of their kernels")
