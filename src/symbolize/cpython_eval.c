@@ -189,12 +189,13 @@ static void add_jumped(const struct elf_file *f, uint64_t start, uint64_t end, s
 	struct cfi_section s = {.eh = true};
 	struct cfi cfi = {0};
 	jumps_t jumps = {0};
+	struct err e;
 
 	if (elf_file_section(f, ".eh_frame", &s.data, &s.len, &s.address) &&
 	    jumps_out(f, start, end, &jumps) && jumps.len) {
 		merge_jumps(&jumps);
-		cfi_scan(&cfi, &s);
-		add_parts(f, &cfi, &jumps, start, end, r);
+		if (cfi_scan(&cfi, &s, &e) == 0)
+			add_parts(f, &cfi, &jumps, start, end, r);
 		cfi_free(&cfi);
 	}
 	vec_free(&jumps);

@@ -11,6 +11,7 @@
  * entries do not overlap, so that hostile ones cannot have the same bytes read many times. */
 #include "symbolize/eh_frame.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "wire/unwind.h"
@@ -661,7 +662,7 @@ static bool parse_fde(struct cfi *c, size_t cie_index, struct bytes b)
 	return true;
 }
 
-void cfi_scan(struct cfi *c, const struct cfi_section *s)
+int cfi_scan(struct cfi *c, const struct cfi_section *s, struct err *e)
 {
 	size_t first = c->cies.len, guess = first;
 	bool damaged = false;
@@ -678,6 +679,10 @@ void cfi_scan(struct cfi *c, const struct cfi_section *s)
 			c->damaged++;
 		} else if (entry.is_cie) {
 			add_cie(c, s, &entry);
+		} else if (c->fdes.len == CFI_MAX_FDES) {
+			return err_set(e, EFBIG,
+				       "its call frame information is of more than %u functions",
+				       CFI_MAX_FDES);
 		} else {
 			guess = find_cie(c, first, s->eh ? entry.id_at - entry.id : entry.id,
 					 guess);
@@ -686,6 +691,7 @@ void cfi_scan(struct cfi *c, const struct cfi_section *s)
 		}
 	}
 	c->damaged += damaged;
+	return 0;
 }
 
 void cfi_free(struct cfi *c)

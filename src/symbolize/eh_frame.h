@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/error.h"
 
 /* Where a value of the caller is. */
 enum cfi_how {
@@ -88,8 +89,11 @@ struct cfi_section {
 	bool ends_at_zero; /* its end is not known: an entry of length 0 ends it */
 };
 
-/* Adds the entries of a section. */
-void cfi_scan(struct cfi *c, const struct cfi_section *s);
+/* Real files have up to some hundred thousand functions. */
+#define CFI_MAX_FDES (8u << 20)
+
+/* Adds the entries of a section. -EFBIG: c would have more than CFI_MAX_FDES functions. */
+int cfi_scan(struct cfi *c, const struct cfi_section *s, struct err *e);
 void cfi_free(struct cfi *c);
 
 /* Runs an entry's program: visit for each row in rising order of addresses, the first one at

@@ -410,15 +410,18 @@ static void clip_functions(struct cfi *c, size_t first)
 	c->fdes.len = kept;
 }
 
-static void add_section(struct build *b, const struct cfi_section *s)
+static int add_section(struct build *b, const struct cfi_section *s, struct err *e)
 {
 	size_t first = b->cfi.fdes.len;
+	int rc = cfi_scan(&b->cfi, s, e);
 
-	cfi_scan(&b->cfi, s);
+	if (rc < 0)
+		return rc;
 	keep_functions_of_file(b, first);
 	if (first)
 		clip_functions(&b->cfi, first);
 	sort_functions(&b->cfi);
+	return 0;
 }
 
 /* The bytes of the file from a virtual address to the end of its segment. */
@@ -469,17 +472,19 @@ static bool find_by_header(const struct elf_file *f, struct cfi_section *ret)
 	return ret->data;
 }
 
-static void find_functions(struct build *b)
+static int find_functions(struct build *b, struct err *e)
 {
 	struct cfi_section eh = {.eh = true}, debug = {0};
 	uint64_t ignored;
+	int rc = 0;
 
 	if (elf_file_section(b->file, ".eh_frame", &eh.data, &eh.len, &eh.address) ||
 	    (!b->file->nsections && find_by_header(b->file, &eh)))
-		add_section(b, &eh);
-	if (elf_file_section(b->file, ".debug_frame", &debug.data, &debug.len, &ignored))
-		add_section(b, &debug);
+		rc = add_section(b, &eh, e);
+	if (rc == 0 && elf_file_section(b->file, ".debug_frame", &debug.data, &debug.len, &ignored))
+		rc = add_section(b, &debug, e);
 	b->stats.damaged += b->cfi.damaged;
+	return rc;
 }
 
 /* ---- table ---- */
@@ -565,9 +570,10 @@ int unwind_table_build(const struct elf_file *f, struct unwind_table *ret,
 	struct build b = {.file = f};
 	int rc;
 
-	find_functions(&b);
+	rc = find_functions(&b, e);
 	b.stats.fdes = b.cfi.fdes.len;
-	rc = fill_table(&b, e);
+	if (rc == 0)
+		rc = fill_table(&b, e);
 	if (rc == 0)
 		*ret = (struct unwind_table){b.words.data, b.words.len};
 	else

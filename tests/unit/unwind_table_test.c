@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
+#include "symbolize/eh_frame.h"
 #include "symbolize/unwind_table.h"
 #include "elf_builder.h"
 
@@ -1049,6 +1050,39 @@ static void test_libraries(void **state)
 
 #endif
 
+/* More functions than any real file has, in 13 bytes each. */
+static void test_too_many_functions(void **state)
+{
+	/* pointers of two bytes: encoding 2 */
+	static const uint8_t common[20] = {16, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 1, 16, 1, 2};
+	struct cfi_section s = {.eh = true};
+	struct cfi c = {0};
+	size_t n = CFI_MAX_FDES + 1;
+	struct err e;
+	uint8_t *at;
+
+	(void)state;
+	s.len = sizeof(common) + 13 * n;
+	s.data = at = xcalloc(1, s.len);
+	memcpy(at, common, sizeof(common));
+	at += sizeof(common);
+	for (size_t i = 0; i < n; i++, at += 13) {
+		uint32_t head[2] = {9, (uint32_t)(at + 4 - s.data)};
+
+		memcpy(at, head, 8);
+		at[10] = 1; /* its length in bytes */
+	}
+	assert_int_equal(cfi_scan(&c, &s, &e), -EFBIG);
+	assert_non_null(strstr(e.msg, "8388608 functions"));
+	cfi_free(&c);
+	c = (struct cfi){0};
+	s.len -= 13;
+	assert_int_equal(cfi_scan(&c, &s, &e), 0);
+	assert_int_equal(c.fdes.len, CFI_MAX_FDES);
+	cfi_free(&c);
+	free((void *)s.data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1063,6 +1097,7 @@ int main(void)
 		cmocka_unit_test(test_debug_frame_fills_in),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_too_many_rules),
+		cmocka_unit_test(test_too_many_functions),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_nothing_there),
 		cmocka_unit_test(test_libraries),
