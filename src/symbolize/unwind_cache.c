@@ -1,6 +1,10 @@
-/* unwind_cache.c - keeps compiled unwind tables as files BUILDID.unt.
+/* unwind_cache.c - keeps compiled unwind tables as files BUILDID-OWNER-SIZE-CRC.unt.
  *
- * A file is the words of wire/unwind.h and nothing else. It is written as BUILDID.PID.tmp and
+ * A build id is what a file says of itself, and root's cache has tables of everybody's files: so
+ * that nobody plants rules for the files of another, the file's owner is part of the name. Its
+ * size and the CRC-32 of its .eh_frame keep files apart whose build ids are the same by mistake.
+ *
+ * A file is the words of wire/unwind.h and nothing else. It is written as NAME.PID.tmp and
  * renamed, so that processes that work on one folder at once see whole files or none, and it
  * is not synced: what a power failure leaves does not pass unwind_table_check. That removes
  * damaged files and those of another UNWIND_TABLE_VERSION, which is raised with every change
@@ -19,6 +23,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/buffer.h"
 
@@ -183,10 +188,9 @@ static bool write_all(int fd, const void *from, size_t len)
 	return true;
 }
 
-static void store(const struct unwind_cache *c, const char *build_id, const char *name,
-		  const struct unwind_table *t)
+static void store(const struct unwind_cache *c, const char *name, const struct unwind_table *t)
 {
-	char *temporary = xasprintf("%s.%d" TEMPORARY_ENDING, build_id, (int)getpid());
+	char *temporary = xasprintf("%s.%d" TEMPORARY_ENDING, name, (int)getpid());
 	int fd = openat(c->dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	bool good;
 
@@ -274,19 +278,34 @@ static void make_room(const struct unwind_cache *c, uint64_t bytes)
 
 /* ---- both ---- */
 
+char *unwind_cache_name(const struct elf_file *f)
+{
+	const char *build_id = elf_file_build_id(f);
+	const uint8_t *eh_frame;
+	uint32_t crc = 0;
+	uint64_t ignored;
+	size_t len;
+
+	if (strlen(build_id) < SHORTEST_BUILD_ID)
+		return NULL;
+	if (elf_file_section(f, ".eh_frame", &eh_frame, &len, &ignored))
+		crc = crc32_z(0, eh_frame, len);
+	return xasprintf("%s-%u-%zx-%08x" TABLE_ENDING, build_id, elf_file_owner(f),
+			 elf_file_size(f), crc);
+}
+
 int unwind_cache_get(struct unwind_cache *c, const struct elf_file *f, struct unwind_table *ret,
 		     bool *ret_hit, struct err *e)
 {
-	const char *build_id = elf_file_build_id(f);
-	bool usable = c->dir >= 0 && strlen(build_id) >= SHORTEST_BUILD_ID;
-	char *name = xasprintf("%s" TABLE_ENDING, build_id);
-	bool hit = usable && load(c, name, ret);
+	char *name = c->dir >= 0 ? unwind_cache_name(f) : NULL;
+	bool hit = name && load(c, name, ret);
 	int rc = hit ? 0 : unwind_table_build(f, ret, NULL, e);
 	uint64_t bytes = rc == 0 ? ret->len * sizeof(*ret->words) : 0;
 
-	if (rc == 0 && usable && !hit && bytes <= c->max_bytes) {
+	/* a file that was written to meanwhile is not what its name says */
+	if (rc == 0 && name && !hit && bytes <= c->max_bytes && !elf_file_changed(f)) {
 		make_room(c, bytes);
-		store(c, build_id, name, ret);
+		store(c, name, ret);
 	}
 	if (ret_hit)
 		*ret_hit = hit;

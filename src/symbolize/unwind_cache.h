@@ -1,4 +1,5 @@
-/* unwind_cache.h - compiled unwind tables on disk, by build id.
+/* unwind_cache.h - compiled unwind tables on disk, by build id, and by what a file cannot claim:
+ * its owner, its size, a sum of its .eh_frame.
  *
  * A file per table, written under another name and renamed, checked when it is read. Failure
  * to read or write the cache is never an error: the table is compiled instead. */
@@ -22,3 +23,6 @@ void unwind_cache_close(struct unwind_cache *c);
  * kept. *ret_hit (may be NULL) tells which. As unwind_table_build. */
 int unwind_cache_get(struct unwind_cache *c, const struct elf_file *f, struct unwind_table *ret,
 		     bool *ret_hit, struct err *e);
+
+/* The name of a file's table in the folder, malloc'ed; NULL when it is not kept. */
+char *unwind_cache_name(const struct elf_file *f);

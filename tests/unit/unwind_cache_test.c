@@ -27,18 +27,26 @@
 struct made {
 	struct elf_builder elf;
 	struct elf_file *file;
-	char name[64]; /* of its table in the cache */
+	char name[128]; /* of its table in the cache */
 };
 
 static char folder[64];
 
+static void name_table(struct made *m)
+{
+	char *name = unwind_cache_name(m->file);
+
+	snprintf(m->name, sizeof(m->name), "%s", name ? name : "");
+	free(name);
+}
+
 /* A file whose one function has a rule of its own; id_len 0: without a build id. */
-static void make(struct made *m, uint8_t number, size_t id_len)
+static void make_claiming(struct made *m, uint8_t number, uint8_t id_number, size_t id_len)
 {
 	static const uint8_t text[4096];
 	uint8_t eh[64] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1};
 	uint64_t start = ELF_BASE + 1024, len = sizeof(text);
-	uint8_t id[20] = {number, 0xab};
+	uint8_t id[20] = {id_number, 0xab};
 	struct buf note = {0};
 	struct err e;
 
@@ -59,7 +67,12 @@ static void make(struct made *m, uint8_t number, size_t id_len)
 	}
 	elf_builder_finish(&m->elf, ET_DYN);
 	assert_int_equal(elf_file_open_memory(&m->file, m->elf.file.data, m->elf.file.len, &e), 0);
-	snprintf(m->name, sizeof(m->name), "%s.unt", elf_file_build_id(m->file));
+	name_table(m);
+}
+
+static void make(struct made *m, uint8_t number, size_t id_len)
+{
+	make_claiming(m, number, number, id_len);
 }
 
 static void end(struct made *m)
@@ -158,6 +171,51 @@ static void test_no_build_id(void **state)
 	}
 	assert_int_equal(files_in_folder(), 0);
 	unwind_cache_close(c);
+}
+
+/* Files that claim the build id of another: with other rules, of another size, of someone else. */
+static void test_claimed_build_id(void **state)
+{
+	struct unwind_cache *c = unwind_cache_open(folder, 0);
+	struct made real, other;
+	char path[] = "/tmp/unwind-cache-file-XXXXXX";
+	struct elf_file *file;
+	struct err e;
+	int fd = mkstemp(path);
+
+	(void)state;
+	make(&real, 1, 20);
+	assert_false(get(c, &real));
+
+	make_claiming(&other, 2, 1, 20);
+	assert_string_equal(elf_file_build_id(other.file), elf_file_build_id(real.file));
+	assert_false(get(c, &other));
+	assert_true(get(c, &other));
+	end(&other);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, real.elf.file.data, real.elf.file.len), real.elf.file.len);
+	file = real.file;
+	assert_int_equal(elf_file_open(&real.file, path, &e), 0);
+	assert_int_equal(get(c, &real), geteuid() == 0); /* bytes in memory are root's */
+	elf_file_close(real.file);
+	if (geteuid() == 0) {
+		assert_int_equal(fchown(fd, 12345, 12345), 0);
+		assert_int_equal(elf_file_open(&real.file, path, &e), 0);
+		assert_false(get(c, &real));
+		assert_true(get(c, &real));
+		elf_file_close(real.file);
+	}
+	assert_int_equal(write(fd, "x", 1), 1);
+	assert_int_equal(elf_file_open(&real.file, path, &e), 0);
+	assert_false(get(c, &real));
+	elf_file_close(real.file);
+	real.file = file;
+	close(fd);
+	unlink(path);
+	assert_true(get(c, &real));
+	unwind_cache_close(c);
+	end(&real);
 }
 
 static void test_no_rules(void **state)
@@ -318,7 +376,7 @@ static void test_folders_are_made(void **state)
 {
 	struct unwind_cache *c;
 	struct stat st;
-	char *variable = path_of("a/b");
+	char *variable = path_of("a/b"), made[160];
 	struct made m;
 
 	(void)state;
@@ -331,8 +389,8 @@ static void test_folders_are_made(void **state)
 	assert_int_equal(stat(path_of("a/b/unwind"), &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	unwind_cache_close(c);
-	snprintf(m.name, sizeof(m.name), "a/b/unwind/%s.unt", elf_file_build_id(m.file));
-	assert_int_equal(remove(path_of(m.name)), 0);
+	snprintf(made, sizeof(made), "a/b/unwind/%s", m.name);
+	assert_int_equal(remove(path_of(made)), 0);
 	assert_int_equal(rmdir(path_of("a/b/unwind")) | rmdir(path_of("a/b")) | rmdir(path_of("a")),
 			 0);
 	end(&m);
@@ -413,6 +471,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_kept, empty_folder),
 		cmocka_unit_test_setup(test_no_build_id, empty_folder),
+		cmocka_unit_test_setup(test_claimed_build_id, empty_folder),
 		cmocka_unit_test_setup(test_no_rules, empty_folder),
 		cmocka_unit_test_setup(test_damaged, empty_folder),
 		cmocka_unit_test_setup(test_no_file, empty_folder),
