@@ -148,21 +148,11 @@ static bool find_file(struct pipeline *p, uint32_t tgid, const struct proc_map *
 
 static void know_python(struct open_elf *o, const char *path)
 {
-	struct elf_symbol runtime;
 	struct err e;
-	if (!cpython_present(o->file) || cpython_version(o->file, path, &o->py_version, &e)) {
+	if (!cpython_present(o->file) || cpython_version(o->file, path, &o->py_version, &e))
 		o->py_version = 0;
-		return;
-	}
-	/* the interpreter's own account, where it gives one (3.13) */
-	bool has_runtime = elf_file_find(o->file, "_PyRuntime", &runtime);
-	for (size_t len = 2048; has_runtime && !o->has_py_lines && len >= 512; len /= 2) {
-		const void *image = elf_file_bytes(o->file, runtime.address, len);
-		o->has_py_lines =
-			image && !cpython_lines_layout_from_offsets(image, len, &o->py_lines, &e);
-	}
-	if (!o->has_py_lines)
-		o->has_py_lines = !cpython_lines_layout(o->py_version, &o->py_lines, &e);
+	o->has_py_lines =
+		o->py_version && !cpython_lines_layout_of(o->file, o->py_version, &o->py_lines, &e);
 }
 
 static size_t add_elf(struct pipeline *p, const struct elf_identity *identity,

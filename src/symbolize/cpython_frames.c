@@ -272,3 +272,21 @@ int cpython_lines_layout_from_offsets(const void *image, size_t len, struct py_l
 	};
 	return 0;
 }
+
+int cpython_lines_layout_of(const struct elf_file *f, uint32_t version_hex,
+			    struct py_lines_layout *ret, struct err *e)
+{
+	bool has_image = MINOR(version_hex) >= 13;
+	struct elf_symbol runtime;
+
+	if (!has_image || !elf_file_find(f, "_PyRuntime", &runtime))
+		return cpython_lines_layout(version_hex, ret, e);
+	/* how long the image is differs from version to version */
+	for (size_t len = 2048; len >= 512; len /= 2) {
+		const void *image = elf_file_bytes(f, runtime.address, len);
+
+		if (image && cpython_lines_layout_from_offsets(image, len, ret, e) == 0)
+			return 0;
+	}
+	return cpython_lines_layout(version_hex, ret, e);
+}

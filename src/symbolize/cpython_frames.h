@@ -34,6 +34,9 @@ int cpython_lines_layout(uint32_t version_hex, struct py_lines_layout *ret, stru
 /* The same from an image of _Py_DebugOffsets. */
 int cpython_lines_layout_from_offsets(const void *image, size_t len, struct py_lines_layout *ret,
 				      struct err *e);
+/* Of the interpreter in a file: from the image in it where it has one, else by version. */
+int cpython_lines_layout_of(const struct elf_file *f, uint32_t version_hex,
+			    struct py_lines_layout *ret, struct err *e);
 
 /* The line of the instruction at an offset in bytes from the first one, by the line table of
  * the code object (Objects/lnotab_notes.txt, Objects/locations.md, by version); first_line

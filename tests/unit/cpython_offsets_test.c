@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "elf_builder.h"
 #include "symbolize/cpython_frames.h"
 
 static void test_versions(void **state)
@@ -153,6 +154,51 @@ static void test_debug_offsets_refused(void **state)
 	((char *)fields)[3] ^= 1;
 	assert_int_equal(cpython_frames_from_offsets(fields, sizeof(fields), &frames, &e), -EINVAL);
 	assert_int_equal(frames.thread_next, 77);
+}
+
+/* A file whose _PyRuntime is the image: of a free-threaded build, whose objects' heads are longer.
+ */
+static void test_lines_of_file(void **state)
+{
+	const uint32_t version = 0x030d00f0;
+	struct buf symbols = {0}, strings = {0};
+	struct py_lines_layout lines;
+	struct elf_builder b;
+	struct elf_file *f;
+	uint64_t fields[128];
+	uint32_t section;
+	struct err e;
+
+	(void)state;
+	make_image(fields, version, true);
+	member(fields, version, "code")[4] = 152;
+	SET("bytes", 56, 32, 48);
+	elf_builder_init(&b);
+	section = elf_builder_section(&b, ".data", SHT_PROGBITS, fields, sizeof(fields), 0);
+	buf_byte(&strings, 0);
+	elf_builder_symbol(&symbols, &strings, "_PyRuntime", b.sections.data[section].sh_addr,
+			   sizeof(fields), ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT));
+	section = elf_builder_section(&b, ".dynstr", SHT_STRTAB, strings.data, strings.len, 0);
+	elf_builder_section(&b, ".dynsym", SHT_DYNSYM, symbols.data, symbols.len, section);
+	elf_builder_finish(&b, ET_DYN);
+	assert_int_equal(elf_file_open_memory(&f, b.file.data, b.file.len, &e), 0);
+	assert_int_equal(cpython_lines_layout_of(f, version, &lines, &e), 0);
+	assert_int_equal(lines.code_lines, 152);
+	assert_int_equal(lines.bytes_size, 32);
+	assert_int_equal(lines.bytes_data, 48);
+	/* a version without an image, and one that nobody knows */
+	assert_int_equal(cpython_lines_layout_of(f, 0x030c00f0, &lines, &e), 0);
+	assert_int_equal(lines.bytes_size, 16);
+	elf_file_close(f);
+	b.file.data[1024] ^= 1; /* "xdebugpy" */
+	assert_int_equal(elf_file_open_memory(&f, b.file.data, b.file.len, &e), 0);
+	assert_int_equal(cpython_lines_layout_of(f, version, &lines, &e), 0);
+	assert_int_equal(lines.code_lines, 136);
+	assert_int_equal(cpython_lines_layout_of(f, 0x030f00f0, &lines, &e), -EINVAL);
+	elf_file_close(f);
+	elf_builder_free(&b);
+	buf_free(&symbols);
+	buf_free(&strings);
 }
 
 /* ---- the installed headers ---- */
@@ -305,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_debug_offsets),
 		cmocka_unit_test(test_debug_offsets_refused),
+		cmocka_unit_test(test_lines_of_file),
 		cmocka_unit_test(test_headers),
 	};
 
