@@ -14,6 +14,7 @@
 #define SIGNAL_STOP	    19	  /* arch/x86/include/uapi/asm/signal.h */
 
 const volatile __u64 sample_period_ns;
+const volatile __u32 ticks_a_sample;
 const volatile __u64 wait_min_ns; /* shorter waits are put together */
 
 struct bpf_perf_event_data {
@@ -58,13 +59,40 @@ static __always_inline struct rec_sample *sample_begin(void)
 	return s;
 }
 
+/* Where each CPU is in its group of ticks, and which of them is taken. */
+struct ticks {
+	__u32 at;
+	__u32 taken;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ticks);
+} ticks SEC(".maps");
+
+/* One tick in so many is taken, by chance: what happens as regularly as the clock ticks would be
+ * seen always, or never. Threads that take turns under CPython's lock do, every 5 ms. */
+static __always_inline bool tick_is_taken(void)
+{
+	__u32 zero = 0;
+	struct ticks *t = bpf_map_lookup_elem(&ticks, &zero);
+	if (!t || ticks_a_sample <= 1)
+		return true;
+	if (++t->at >= ticks_a_sample) {
+		t->at = 0;
+		t->taken = bpf_get_prandom_u32() % ticks_a_sample;
+	}
+	return t->at == t->taken;
+}
+
 SEC("perf_event")
 int on_cpu_clock(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 tgid = pid_tgid >> 32;
-	if (!tgid || frozen || !is_followed(tgid))
+	if (!tick_is_taken() || !tgid || frozen || !is_followed(tgid))
 		return 0;
 	struct rec_stack *r = stack_begin(tgid);
 	__u64 stack = 0;

@@ -8,6 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define TICKS_MAX_HZ 1000
+
+uint32_t sampling_ticks(uint32_t hz)
+{
+	return hz * 4 <= TICKS_MAX_HZ ? 4 : hz * 2 <= TICKS_MAX_HZ ? 2 : 1;
+}
+
 static int open_clock(int cpu, uint32_t hz)
 {
 	struct perf_event_attr attr = {
@@ -23,8 +30,9 @@ static int open_clock(int cpu, uint32_t hz)
 static int start_clocks(struct tracer *t, struct err *e)
 {
 	int cpus = libbpf_num_possible_cpus(), code = 0;
+	uint32_t hz = t->opts.sample_hz * sampling_ticks(t->opts.sample_hz);
 	for (int cpu = 0; cpu < cpus; cpu++) {
-		int fd = open_clock(cpu, t->opts.sample_hz);
+		int fd = open_clock(cpu, hz);
 		if (fd < 0) {
 			code = errno; /* a CPU that is offline, mostly */
 			continue;

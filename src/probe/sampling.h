@@ -10,3 +10,6 @@
  * What was started is ended by sampling_stop. */
 int sampling_start(struct tracer *t, struct err *e);
 void sampling_stop(struct tracer *t);
+
+/* The clock ticks so often for each sample that is taken (bpf/samples.h says why). */
+uint32_t sampling_ticks(uint32_t hz);
