@@ -69,6 +69,7 @@ int open_waits(struct bpf_iter__task *ctx)
 		.weight_ns = now_ns - p->off_ns,
 		.stack = p->off_stack,
 	};
+	BPF_CORE_READ_STR_INTO(&s.comm, task, comm);
 	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
 	return 0;
 }

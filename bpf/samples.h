@@ -190,6 +190,7 @@ static __always_inline void put_wait(struct task_struct *task, const struct thre
 	s->stack = stack;
 	s->waker_tid = p->waker_tid;
 	__builtin_memcpy(s->waker, p->waker, sizeof(s->waker));
+	BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 }
 

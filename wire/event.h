@@ -280,6 +280,7 @@ struct rec_sample {
 	__u32 waker_tid;
 	__u32 pad2;
 	char waker[16];
+	char comm[16]; /* the thread's own */
 };
 
 #define UNWIND_SLOTS 64 /* as many pending return probes as the kernel allows a task */

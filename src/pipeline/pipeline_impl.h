@@ -212,5 +212,7 @@ void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
+/* The same; name: what it is called should it have ended. */
+uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);

@@ -81,14 +81,19 @@ bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len
 
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid)
 {
+	return pipeline_thread_named(p, tgid, tid, "");
+}
+
+uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name)
+{
 	uint64_t key = (uint64_t)tgid << 32 | tid, index;
 	if (map64_get(&p->threads, key, &index))
 		return (uint32_t)index;
 	pipeline_process_of(p, tgid);
 	char comm[16] = "";
 	struct m_thread row = {.pid = tgid, .tid = tid};
-	if (!proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm))
-		row.comm = rec_string_z(p->writer, comm);
+	bool lives = !proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm);
+	row.comm = rec_string_z(p->writer, lives ? comm : name);
 	index = rec_put_thread(p->writer, &row);
 	map64_set(&p->threads, key, index);
 	return (uint32_t)index;

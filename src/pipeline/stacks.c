@@ -225,12 +225,13 @@ static enum wait_reason reason_of(struct pipeline *p, const struct rec_sample *r
 
 static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t stack)
 {
-	char waker[sizeof(r->waker) + 1] = "";
+	char waker[sizeof(r->waker) + 1] = "", comm[sizeof(r->comm) + 1] = "";
 	memcpy(waker, r->waker, sizeof(r->waker));
+	memcpy(comm, r->comm, sizeof(r->comm));
 	struct m_sample row = {
 		.time_ns = r->time_ns,
 		.weight_ns = r->weight_ns,
-		.thread = pipeline_thread_of(p, r->tgid, r->tid),
+		.thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
 		.stack = stack,
 		.kind = r->is_wait ? SAMPLE_OFFCPU : SAMPLE_CPU,
 		.reason = (uint8_t)reason_of(p, r, stack),
