@@ -43,6 +43,7 @@ struct leaf {
 	unsigned __int128 sampled; /* of that: of calls with a stack, each times its stack_every */
 	unsigned __int128 given;   /* of sampled: what was gone through so far */
 	uint64_t gone;		   /* of total: went to stacks */
+	bool rest;		   /* none of its own calls has a stack: see rest_parts */
 };
 
 struct group {
@@ -408,6 +409,20 @@ static void equal_parts(struct gpu_flame *g, struct group *group, part_fn *part)
 	}
 }
 
+/* What was done by calls of which none has a stack, in a short time, say: the group's others
+ * answer for it, whenever they were. */
+static void rest_parts(struct gpu_flame *g, struct group *group, part_fn *part)
+{
+	for (size_t k = 0; k < group->leaves.len; k++) {
+		struct leaf *leaf = &group->leaves.data[k];
+		for (size_t i = 0; leaf->rest && i < group->launches.len; i++) {
+			const struct launch *l = &group->launches.data[i];
+			if (l->stack)
+				part(g, group, leaf, l, stands_for(g, l));
+		}
+	}
+}
+
 /* What no call with a stack can answer for. */
 static void add_without_stack(struct gpu_flame *g, const struct group *group,
 			      const struct leaf *leaf)
@@ -439,7 +454,13 @@ static void add_group(struct gpu_flame *g, struct group *group)
 	void (*parts)(struct gpu_flame *, struct group *, part_fn *) =
 		matched ? matched_parts : equal_parts;
 	parts(g, group, add_sampled);
+	for (size_t i = 0; i < group->leaves.len; i++) {
+		struct leaf *leaf = &group->leaves.data[i];
+		leaf->rest = leaf->total && !leaf->sampled;
+	}
+	rest_parts(g, group, add_sampled);
 	parts(g, group, give);
+	rest_parts(g, group, give);
 	for (size_t i = 0; i < group->leaves.len; i++)
 		if (!group->leaves.data[i].sampled)
 			add_without_stack(g, group, &group->leaves.data[i]);

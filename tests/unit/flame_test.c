@@ -458,6 +458,24 @@ static void test_gpu_launches(void **state)
 	world_end(&x);
 }
 
+/* Of ten launches, those from 4 s to 4.5 s have no stack; the others' answer for their time. */
+static void test_gpu_window_without_stacks(void **state)
+{
+	(void)state;
+	struct world x;
+	world_begin(&x);
+	uint32_t probe = put_probe(x.w, "launch", 3, launch_args);
+	put_launches(&x, probe, put_stack(x.w, "p:f@1 n:launch"), put_stack(x.w, "p:g@1 n:launch"));
+	for (uint32_t i = 0; i < 10; i++)
+		put_span(&x, 10, "a()", i + 1, i * S / 2 + 1, 100);
+	world_read(&x);
+	expect(&x,
+	       (struct flame_options){.kind = FLAME_GPU, .from_ns = 4 * S, .to_ns = 4 * S + S / 2},
+	       "f (train.py);launch;a 50\n"
+	       "g (train.py);launch;a 50\n");
+	world_end(&x);
+}
+
 /* In mode tail a few launches are recorded and all are counted, by kernel. */
 static void test_gpu_histograms(void **state)
 {
@@ -900,6 +918,7 @@ int main(void)
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_offcpu),
 		cmocka_unit_test(test_gpu_launches),
+		cmocka_unit_test(test_gpu_window_without_stacks),
 		cmocka_unit_test(test_gpu_histograms),
 		cmocka_unit_test(test_gpu_spans),
 		cmocka_unit_test(test_gpu_unmatched),
