@@ -11,6 +11,7 @@ known to differ, and why libdw's answer is not ours, or is wrong:
     rules cannot say."""
 
 import collections
+import math
 import os
 
 from harness import BUILD, ROOT, expect, main, skip, target, test
@@ -41,8 +42,10 @@ def expect_agreement(n, what):
     print("# %s: %d stacks of %d frames, deepest %d: %.2f %% agree (%d differ; %d end early in "
           "both)" % (what, n["stacks"], n["frames"], n["deepest"], 100 * ratio, n["differ"],
                      n["cut_both"]))
-    # a single stack in few is no ratio
-    expect(ratio >= AGREE_RATIO or n["differ"] <= 2, "%s: %r" % (what, dict(n)))
+    # as many as chance brings, three deviations, were the ratio what it must be at least; thousands
+    # of stops (see above) leave little room, the few of a short run more
+    most = n["stacks"] * (1 - AGREE_RATIO)
+    expect(n["differ"] <= most + 3 * math.sqrt(most), "%s: %r" % (what, dict(n)))
     expect(n["cut_both"] <= max(4, 0.02 * n["stacks"]), "%s: cut in both: %r" % (what, dict(n)))
 
 
