@@ -237,11 +237,39 @@ static __always_inline bool on_signal_stack(__u64 sp)
 	return size && sp - task->sas_ss_sp <= size;
 }
 
+/* What calls are named by (kernels, by their handles) of which one had its stack taken. */
+struct named_key {
+	__u64 name;
+	__u32 tgid;
+	__u32 probe;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct named_key);
+	__type(value, __u8);
+} named_seen SEC(".maps");
+
+/* The first call of each name always has its stack: what is rare would be without one. */
+__noinline int is_first_named(struct open_call *c)
+{
+	if (!c || !(c->flags & CALL_NAMED))
+		return 0;
+	struct named_key key = {
+		.name = c->args[0], .tgid = bpf_get_current_pid_tgid() >> 32, .probe = c->probe};
+	__u8 yes = 1;
+	if (bpf_map_lookup_elem(&named_seen, &key))
+		return 0;
+	return !bpf_map_update_elem(&named_seen, &key, &yes, BPF_NOEXIST);
+}
+
 /* The number of the stack with which a call was made, for those that chance picks. */
-static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_desc *d)
+static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_desc *d,
+				      struct open_call *c)
 {
 	__u64 chance = d->stack_chance;
-	if (!chance || (chance != ~0u && bpf_get_prandom_u32() > chance >> (stack_shift & 31)))
+	if (!chance || (chance != ~0u && bpf_get_prandom_u32() > chance >> (stack_shift & 31) &&
+			!is_first_named(c)))
 		return 0;
 	struct rec_stack *r = stack_begin(bpf_get_current_pid_tgid() >> 32);
 	if (!r)
@@ -290,7 +318,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 			fetch_at_entry(ctx, d, c);
 		if (with_stack && d && takes_stacks && COOKIE_STACK(cookie) &&
 		    (mode_of_layer[layer] == MODE_TRACE || d->keep))
-			c->stack = stack_of_call(ctx, d);
+			c->stack = stack_of_call(ctx, d, c);
 	}
 	st->layer_open[layer]++;
 	st->depth = depth + 1;
