@@ -8,11 +8,11 @@
 
 #include "state.h"
 
-#define EXECUTABLE_BYTES_MAX (16u << 20) /* of stack between two frames found by frame pointer */
-#define ASK_NS		     100000000ULL
-#define ASK_FORGET_NS	     60000000000ULL
-#define TRAMPOLINE_BYTES     4096
-#define STACKS_SEEN	     65536
+#define FRAME_BYTES_MAX	 (16u << 20) /* of stack between two frames found by frame pointer */
+#define ASK_NS		 100000000ULL
+#define ASK_FORGET_NS	 60000000000ULL
+#define TRAMPOLINE_BYTES 4096
+#define STACKS_SEEN	 65536
 
 const volatile bool takes_stacks; /* else nothing below is reached */
 /* Tests: what is sampled is stopped at that very instruction, and Python is as any program. */
@@ -319,8 +319,7 @@ static __always_inline int step_by_frame_pointer(struct rec_stack *r, int why)
 	__u64 rbp = st->regs[UNWIND_RBP], rsp = st->regs[UNWIND_RSP];
 	__u64 pair[2] = {};
 	if (st->guessed > 8 || !(st->known & 1u << UNWIND_RBP) || rbp < rsp || rbp & 7 ||
-	    rbp - rsp > EXECUTABLE_BYTES_MAX ||
-	    bpf_probe_read_user(pair, sizeof(pair), (void *)rbp))
+	    rbp - rsp > FRAME_BYTES_MAX || bpf_probe_read_user(pair, sizeof(pair), (void *)rbp))
 		return stack_fails(r, why);
 	if (st->trampoline && pair[1] == st->trampoline)
 		pair[1] = original_return(r, rbp + 8);

@@ -37,15 +37,12 @@ static const struct opt_def options[] = {
 	 NULL, 0},
 	{0, "profile", "KIND,...|off",
 	 "Which stacks to take: cpu (at each tick of a clock), offcpu (where threads stop running, "
-	 "and "
-	 "why), gpu (where kernels are launched from; one launch in 64), gpu-alloc (where memory "
-	 "of "
-	 "GPUs is allocated), gpu-inuse (the same down to PyTorch's caching allocator). Unless "
-	 "told: "
-	 "cpu,gpu,gpu-alloc.",
+	 "and why), gpu (where kernels are launched from; some launches, by chance), gpu-alloc "
+	 "(where memory of GPUs is allocated), gpu-inuse (the same down to PyTorch's caching "
+	 "allocator). Unless told: cpu,gpu,gpu-alloc.",
 	 NULL, 0},
-	{'F', "freq", "HZ", "How often a second the CPU clock ticks: 19 to 999; 99 unless told.",
-	 NULL, 0},
+	{'F', "freq", "HZ",
+	 "How many samples a second of running are taken: 19 to 999; 99 unless told.", NULL, 0},
 	{0, "debuginfod", NULL,
 	 "Ask the servers of $DEBUGINFOD_URLS for the symbols of stripped libraries; their build "
 	 "ids "
