@@ -25,9 +25,12 @@ enum {
 	CUPTI_KIND_KERNEL = 3,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10, /* its records say so, or CUPTI_KIND_KERNEL */
 	CUPTI_KIND_MEMCPY2 = 22,	   /* between devices */
+	CUPTI_KIND_SYNCHRONIZATION = 38,
+	CUPTI_KIND_GRAPH_TRACE = 51, /* graphs as wholes, not their nodes */
 };
 
 enum { CUPTI_FLUSH_FORCED = 1 }; /* CUPTI_ACTIVITY_FLAG_FLUSH_FORCED */
+enum { CUPTI_COPY_ASYNC = 1 };	 /* CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC */
 
 struct cupti_record {
 	uint32_t kind;
@@ -52,12 +55,15 @@ struct cupti_kernel {
 	uint8_t launch_type, carveout_requested, carveout, pad;
 	uint32_t shared_executed;
 	uint64_t graph_node;
+	uint32_t shared_limit;
+	uint32_t graph;
 };
 _Static_assert(offsetof(struct cupti_kernel, start) == 16, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(struct cupti_kernel, device) == 40, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(struct cupti_kernel, correlation) == 92, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(struct cupti_kernel, name) == 104, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(struct cupti_kernel, graph_node) == 144, "CUpti_ActivityKernel10");
+_Static_assert(offsetof(struct cupti_kernel, graph) == 156, "CUpti_ActivityKernel10");
 
 /* CUpti_ActivityMemcpy4 to 6 */
 struct cupti_copy {
@@ -70,6 +76,7 @@ struct cupti_copy {
 	uint32_t pad;
 	void *reserved;
 	uint64_t graph_node;
+	uint32_t graph;
 };
 _Static_assert(offsetof(struct cupti_copy, start) == 16, "CUpti_ActivityMemcpy6");
 _Static_assert(offsetof(struct cupti_copy, correlation) == 44, "CUpti_ActivityMemcpy6");
@@ -86,6 +93,7 @@ struct cupti_peer_copy {
 	uint32_t correlation;
 	void *reserved;
 	uint64_t graph_node;
+	uint32_t graph;
 };
 _Static_assert(offsetof(struct cupti_peer_copy, correlation) == 60, "CUpti_ActivityMemcpyPtoP4");
 _Static_assert(offsetof(struct cupti_peer_copy, graph_node) == 72, "CUpti_ActivityMemcpyPtoP4");
@@ -102,9 +110,27 @@ struct cupti_set {
 	uint32_t pad;
 	void *reserved;
 	uint64_t graph_node;
+	uint32_t graph;
 };
 _Static_assert(offsetof(struct cupti_set, correlation) == 44, "CUpti_ActivityMemset4");
 _Static_assert(offsetof(struct cupti_set, graph_node) == 64, "CUpti_ActivityMemset4");
+
+/* CUpti_ActivitySynchronization and 2 */
+struct cupti_sync {
+	uint32_t kind, type;
+	uint64_t start, end;
+	uint32_t correlation, context, stream;
+	uint32_t event;
+};
+_Static_assert(offsetof(struct cupti_sync, stream) == 32, "CUpti_ActivitySynchronization2");
+
+/* CUpti_ActivityGraphTrace and 2 */
+struct cupti_graph {
+	uint32_t kind, correlation;
+	uint64_t start, end;
+	uint32_t device, graph, context, stream;
+};
+_Static_assert(offsetof(struct cupti_graph, stream) == 36, "CUpti_ActivityGraphTrace2");
 
 typedef void (*cupti_request_fn)(uint8_t **buffer, size_t *bytes, size_t *most_records);
 typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,

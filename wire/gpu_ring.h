@@ -22,7 +22,7 @@
 #define GPU_RINGS_ENV  "EACGM_GPU_RINGS"
 #define GPU_RINGS_LOCK "session"
 
-#define GPU_RING_MAGIC	      0x31555047474d4341ULL /* "ACMGGPU1" */
+#define GPU_RING_MAGIC	      0x32555047474d4341ULL /* "ACMGGPU2" */
 #define GPU_RING_HEADER_BYTES 4096
 #define GPU_RING_MIN_BYTES    (1u << 16)
 #define GPU_RING_MAX_BYTES    (1u << 26)
@@ -90,16 +90,25 @@ struct gpu_ring_span {
 	__u32 context;
 	__u32 stream;
 	__u32 correlation;
-	__u32 name; /* 0 = none */
-	__u8 work;  /* enum gpu_ring_work */
-	__u8 copy_kind;
-	__u8 pad[2];
+	__u32 name;	/* 0 = none */
+	__u8 work;	/* enum gpu_ring_work */
+	__u8 copy_kind; /* of a GPU_RING_SYNC what was waited for */
+	__u8 source_kind;
+	__u8 destination_kind;
+	__u32 grid[3], block[3];
+	__u32 graph;
+	__u32 shared_bytes;
+	__u16 registers;
+	__u8 async;
+	__u8 pad[5];
 };
-_Static_assert(sizeof(struct gpu_ring_span) == 64, "shared with traced processes");
+_Static_assert(sizeof(struct gpu_ring_span) == 104, "shared with traced processes");
 
 /* As enum gpu_work of recording/model.h. */
 enum gpu_ring_work {
 	GPU_RING_KERNEL,
 	GPU_RING_COPY,
 	GPU_RING_SET,
+	GPU_RING_SYNC,
+	GPU_RING_GRAPH,
 };

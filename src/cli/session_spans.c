@@ -31,7 +31,8 @@ static uint32_t on_name(void *ctx, const char *text, size_t len)
 }
 
 _Static_assert(GPU_RING_KERNEL == (int)WORK_KERNEL && GPU_RING_COPY == (int)WORK_COPY &&
-		       GPU_RING_SET == (int)WORK_SET,
+		       GPU_RING_SET == (int)WORK_SET && GPU_RING_SYNC == (int)WORK_SYNC &&
+		       GPU_RING_GRAPH == (int)WORK_GRAPH,
 	       "the ring's kinds of work are the model's");
 
 static void on_span(void *ctx, uint32_t pid, const struct gpu_ring_span *span, uint32_t name)
@@ -50,6 +51,14 @@ static void on_span(void *ctx, uint32_t pid, const struct gpu_ring_span *span, u
 		.copy_kind = span->copy_kind,
 		.bytes = span->bytes,
 		.graph_node = span->graph_node,
+		.grid = dim3_pack(span->grid[0], span->grid[1], span->grid[2]),
+		.block = dim3_pack(span->block[0], span->block[1], span->block[2]),
+		.graph = span->graph,
+		.registers = span->registers,
+		.shared_bytes = span->shared_bytes,
+		.source_kind = span->source_kind,
+		.destination_kind = span->destination_kind,
+		.async = span->async,
 	};
 	pipeline_gpu_span(s->pipeline, &row);
 }

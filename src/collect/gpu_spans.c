@@ -251,7 +251,7 @@ static bool take_span(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p,
 	if (bytes != sizeof(span))
 		return false;
 	memcpy(&span, p, sizeof(span));
-	if (span.end_ns < span.start_ns || span.work > GPU_RING_SET || span.name > r->names.len)
+	if (span.end_ns < span.start_ns || span.work > GPU_RING_GRAPH || span.name > r->names.len)
 		return false;
 	s->past.spans++;
 	s->events.on_span(s->events.ctx, r->pid, &span,

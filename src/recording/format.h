@@ -58,7 +58,7 @@
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
  *   GPUS (key: uuid), COMMS (pid, handle, start_ns)   likewise
- *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS   rows in order of writing
+ *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS, SOURCES   rows in order of writing
  *   SAMPLES, GPU_SPANS   rows in order of writing, in blocks of at most 64 Ki, which stay in the
  *                file until they are asked for, as COUNTERS and CALLS do
  *   END          one row: calls, calls_dropped (accepted but not written), counters,
@@ -73,7 +73,7 @@
  * Calls of one probe look alike, so grouping by probe makes long equal runs of the last two.
  *
  * Minor versions: 1.1 enums, gpus, communicators and events; 1.2 frames, stacks, samples, GPU
- * spans, stacks of calls.
+ * spans, stacks of calls; 1.3 sources (of merged recordings), more of GPU spans.
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
  * dictionary row is in a block before the first block that refers to it; numbers in call
@@ -99,7 +99,7 @@
 	"eACGM\r\n"
 #define REC_MAGIC_BYTES	      8
 #define REC_MAJOR	      1
-#define REC_MINOR	      2
+#define REC_MINOR	      3
 #define REC_BYTE_ORDER	      0x01020304u
 #define REC_FILE_HEADER_BYTES 64
 
@@ -138,6 +138,7 @@ enum block_type {
 	BLOCK_STACKS = 20,
 	BLOCK_SAMPLES = 21,
 	BLOCK_GPU_SPANS = 22,
+	BLOCK_SOURCES = 23,
 };
 
 struct block_header {

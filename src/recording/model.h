@@ -74,6 +74,19 @@ struct m_process {
 	uint64_t end_ns;   /* 0 while it runs */
 	int32_t exit_code; /* as wait(2); meaningful when end_ns is set */
 	int32_t rank;	   /* -1 unknown */
+	uint32_t source;   /* of a merged recording: index into the source table */
+};
+
+/* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a
+ * merged recording a pid that two sources have is made unique: see src/merge. */
+struct m_source {
+	uint32_t path; /* string */
+	uint32_t host; /* string */
+	int64_t shift_ns;
+	uint64_t error_ns;  /* the shift is right within this; UINT64_MAX = nothing bounds it */
+	uint32_t pid_shift; /* was added to its pids and tids */
+	uint32_t
+		how; /* string: what the shift comes from, "collectives", "realtime", "same boot" */
 };
 
 struct m_thread {
@@ -184,6 +197,26 @@ enum gpu_work {
 	WORK_KERNEL,
 	WORK_COPY,
 	WORK_SET,
+	WORK_SYNC,  /* a wait: of the host, or of a stream for an event. See gpu_sync_kind */
+	WORK_GRAPH, /* a whole CUDA graph, where its nodes are not recorded one by one */
+};
+
+/* What a WORK_SYNC waited for: CUpti_ActivitySynchronizationType. */
+enum gpu_sync_kind {
+	SYNC_EVENT = 1,	   /* the host, for an event */
+	SYNC_STREAM_EVENT, /* a stream, for an event: starts and ends when the host asked for it */
+	SYNC_STREAM,	   /* the host, for a stream */
+	SYNC_CONTEXT,	   /* the host, for all streams */
+};
+
+/* Where a copy's bytes are: CUpti_ActivityMemoryKind. */
+enum gpu_memory_kind {
+	MEMORY_UNKNOWN,
+	MEMORY_PAGEABLE,
+	MEMORY_PINNED,
+	MEMORY_DEVICE,
+	MEMORY_ARRAY,
+	MEMORY_MANAGED,
 };
 
 /* What a GPU did, as CUPTI tells; times are on the host's clock. */
@@ -197,9 +230,16 @@ struct m_gpu_span {
 	uint32_t correlation; /* the same for all that one call of the driver or runtime started */
 	uint32_t name;	      /* string: mangled kernel name; of copies and sets "" */
 	uint8_t work;	      /* enum gpu_work */
-	uint8_t copy_kind;    /* CUpti_ActivityMemcpyKind */
+	uint8_t copy_kind;    /* CUpti_ActivityMemcpyKind; of a WORK_SYNC its gpu_sync_kind */
 	uint64_t bytes;	      /* of copies and sets */
 	uint64_t graph_node;  /* 0 = not of a graph */
+	uint64_t grid, block; /* of kernels, as dim3_pack; 0 unknown */
+	uint32_t graph;	    /* of WORK_GRAPH and of nodes: CUPTI's number of the graph, 0 unknown */
+	uint32_t registers; /* of kernels: a thread's */
+	uint32_t shared_bytes; /* of kernels: a block's, static and dynamic */
+	uint8_t source_kind;   /* of copies: enum gpu_memory_kind */
+	uint8_t destination_kind;
+	uint8_t async; /* of copies: the call did not wait */
 };
 
 /* A value over time. */

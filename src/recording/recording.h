@@ -53,6 +53,8 @@ void rec_put_enum(struct rec_writer *w, const struct m_enum *row);
 void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);   /* replaces */
 void rec_put_comm(struct rec_writer *w, const struct m_comm *row); /* replaces */
 void rec_put_event(struct rec_writer *w, const struct m_event *row);
+/* From 0 on, in order of writing. */
+void rec_put_source(struct rec_writer *w, const struct m_source *row);
 /* A row whose thread is not in the recording is left out; a stack that is not becomes 0. */
 void rec_put_sample(struct rec_writer *w, const struct m_sample *row);
 void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row);
@@ -99,6 +101,7 @@ struct rec_tables {
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
 	VEC(struct m_event) events;
+	VEC(struct m_source) sources;
 	VEC(struct m_frame) frames;
 	/* Row 0 is no stack. Parents are smaller than their children, frames are in range. */
 	VEC(struct m_stack) stacks;

@@ -62,6 +62,7 @@ static const struct field process_fields[] = {
 	FIELD(m_process, end_ns, COL_U64, ENC_DELTA),
 	FIELD(m_process, exit_code, COL_I32, ENC_DELTA),
 	FIELD(m_process, rank, COL_I32, ENC_DELTA),
+	FIELD(m_process, source, COL_U32, ENC_DELTA),
 };
 
 static const struct field map_fields[] = {
@@ -189,6 +190,23 @@ static const struct field gpu_span_fields[] = {
 	FIELD(m_gpu_span, copy_kind, COL_U8, ENC_FIXED),
 	FIELD(m_gpu_span, bytes, COL_U64, ENC_VARINT),
 	FIELD(m_gpu_span, graph_node, COL_U64, ENC_DELTA),
+	FIELD(m_gpu_span, grid, COL_U64, ENC_VARINT),
+	FIELD(m_gpu_span, block, COL_U64, ENC_VARINT),
+	FIELD(m_gpu_span, graph, COL_U32, ENC_DELTA),
+	FIELD(m_gpu_span, registers, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, shared_bytes, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, source_kind, COL_U8, ENC_FIXED),
+	FIELD(m_gpu_span, destination_kind, COL_U8, ENC_FIXED),
+	FIELD(m_gpu_span, async, COL_U8, ENC_FIXED),
+};
+
+static const struct field source_fields[] = {
+	FIELD(m_source, path, COL_U32, ENC_VARINT),
+	FIELD(m_source, host, COL_U32, ENC_VARINT),
+	FIELD(m_source, shift_ns, COL_U64, ENC_DELTA),
+	FIELD(m_source, error_ns, COL_U64, ENC_DELTA),
+	FIELD(m_source, pid_shift, COL_U32, ENC_VARINT),
+	FIELD(m_source, how, COL_U32, ENC_VARINT),
 };
 
 static const struct field end_fields[] = {
@@ -224,6 +242,7 @@ static const struct table tables[] = {
 	TABLE(BLOCK_STACKS, indexed_stack, REC_MAX_ROWS, stack_fields),
 	TABLE(BLOCK_SAMPLES, m_sample, REC_ROWS_PER_BLOCK, sample_fields),
 	TABLE(BLOCK_GPU_SPANS, m_gpu_span, REC_ROWS_PER_BLOCK, gpu_span_fields),
+	TABLE(BLOCK_SOURCES, m_source, REC_MAX_ROWS, source_fields),
 	TABLE(BLOCK_END, end_row, 1, end_fields),
 };
 

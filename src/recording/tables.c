@@ -232,7 +232,7 @@ static size_t tables_bytes(const struct rec_reader *r)
 	       BYTES_OF(&t->windows) + BYTES_OF(&t->losses) + BYTES_OF(&t->hists) +
 	       BYTES_OF(&t->enums) + BYTES_OF(&t->gpus) + BYTES_OF(&t->comms) +
 	       BYTES_OF(&t->events) + BYTES_OF(&t->frames) + BYTES_OF(&t->stacks) +
-	       BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks) +
+	       BYTES_OF(&t->sources) + BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks) +
 	       BYTES_OF(&r->sample_blocks) + BYTES_OF(&r->gpu_span_blocks);
 }
 
@@ -289,6 +289,9 @@ static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t
 		break;
 	case BLOCK_EVENTS:
 		ADD_ROWS(&t->events, rows, n);
+		break;
+	case BLOCK_SOURCES:
+		ADD_ROWS(&t->sources, rows, n);
 		break;
 	case BLOCK_END:
 		r->end = *(const struct end_row *)rows;
@@ -547,6 +550,9 @@ void tables_finish(struct rec_reader *r)
 	FIX_STRINGS(r, &t->events, entity);
 	FIX_STRINGS(r, &t->events, name);
 	FIX_STRINGS(r, &t->events, text);
+	FIX_STRINGS(r, &t->sources, path);
+	FIX_STRINGS(r, &t->sources, host);
+	FIX_STRINGS(r, &t->sources, how);
 	if (r->end.calls_dropped)
 		*vec_push(&t->losses) = (struct m_loss){.cause = string_append(r, "not_written"),
 							.count = r->end.calls_dropped};
@@ -570,6 +576,7 @@ void tables_free(struct rec_reader *r)
 	vec_free(&t->gpus);
 	vec_free(&t->comms);
 	vec_free(&t->events);
+	vec_free(&t->sources);
 	vec_free(&t->frames);
 	vec_free(&t->stacks);
 	vec_free(&r->call_blocks);

@@ -69,6 +69,7 @@ struct rec_writer {
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
 	VEC(struct m_event) events;
+	VEC(struct m_source) sources;
 	VEC(struct indexed_frame) frames;
 	VEC(struct indexed_stack) stacks;
 	VEC(struct m_sample) samples;
@@ -257,6 +258,7 @@ static int write_tables(struct rec_writer *w)
 	if (rc)
 		return rc;
 	WRITE_PENDING(w, BLOCK_METAS, &w->metas);
+	WRITE_PENDING(w, BLOCK_SOURCES, &w->sources);
 	WRITE_PENDING(w, BLOCK_PROCESSES, &w->processes);
 	WRITE_PENDING(w, BLOCK_THREADS, &w->threads);
 	WRITE_PENDING(w, BLOCK_PROBES, &w->probes);
@@ -502,6 +504,11 @@ void rec_put_event(struct rec_writer *w, const struct m_event *row)
 	PUT(w, &w->events, row);
 }
 
+void rec_put_source(struct rec_writer *w, const struct m_source *row)
+{
+	PUT(w, &w->sources, row);
+}
+
 /* The code row that bad code numbers are turned into. */
 static uint32_t unknown_code(struct rec_writer *w)
 {
@@ -617,6 +624,7 @@ static void writer_free(struct rec_writer *w)
 	vec_free(&w->gpus);
 	vec_free(&w->comms);
 	vec_free(&w->events);
+	vec_free(&w->sources);
 	vec_free(&w->frames);
 	vec_free(&w->stacks);
 	vec_free(&w->samples);

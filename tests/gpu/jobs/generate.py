@@ -29,8 +29,8 @@ class Cache:
         return self.k[:, :, :end], self.v[:, :, :end]
 
 
-def generate(model, prompt, tokens, dtype):
-    """The tokens and how long each took."""
+def generate(model, prompt, tokens, dtype, each=lambda: None):
+    """The tokens and how long each took; calls each() after every one."""
     room = prompt.shape[1] + tokens
     caches = [Cache(prompt.shape[0], room, prompt.device, dtype) for _ in range(gpt2.LAYERS)]
     made, lengths = [], []
@@ -42,6 +42,7 @@ def generate(model, prompt, tokens, dtype):
         x = torch.multinomial(torch.softmax(logits.float() / 0.8, -1), 1)
         made.append(x[0, 0].item())
         lengths.append(time.monotonic_ns() - began)
+        each()
     return made, lengths
 
 
