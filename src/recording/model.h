@@ -240,6 +240,11 @@ struct m_gpu_span {
 	uint8_t source_kind;   /* of copies: enum gpu_memory_kind */
 	uint8_t destination_kind;
 	uint8_t async; /* of copies: the call did not wait */
+	/* The driver's call that started it, as CUPTI saw it, inside of the one that is probed;
+	 * zero where CUPTI could not be asked for calls of launches alone (before CUDA 12.8). */
+	uint64_t called_ns;
+	uint32_t called_dur_ns;
+	uint32_t called_tid;
 };
 
 /* A value over time. */

@@ -198,6 +198,9 @@ static const struct field gpu_span_fields[] = {
 	FIELD(m_gpu_span, source_kind, COL_U8, ENC_FIXED),
 	FIELD(m_gpu_span, destination_kind, COL_U8, ENC_FIXED),
 	FIELD(m_gpu_span, async, COL_U8, ENC_FIXED),
+	FIELD(m_gpu_span, called_ns, COL_U64, ENC_DELTA),
+	FIELD(m_gpu_span, called_dur_ns, COL_U32, ENC_VARINT),
+	FIELD(m_gpu_span, called_tid, COL_U32, ENC_DELTA),
 };
 
 static const struct field source_fields[] = {
