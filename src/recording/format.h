@@ -57,7 +57,8 @@
  *                stack", and a row's parent is a smaller index or 0
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
- *   GPUS (key: uuid), COMMS (pid, handle, start_ns)   likewise
+ *   GPUS (key: uuid), COMMS (pid, handle, start_ns), CONNECTIONS (pid, source, destination,
+ *                netns, first_ns)   likewise
  *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS, SOURCES   rows in order of writing
  *   SAMPLES, GPU_SPANS   rows in order of writing, in blocks of at most 64 Ki, which stay in the
  *                file until they are asked for, as COUNTERS and CALLS do
@@ -73,7 +74,8 @@
  * Calls of one probe look alike, so grouping by probe makes long equal runs of the last two.
  *
  * Minor versions: 1.1 enums, gpus, communicators and events; 1.2 frames, stacks, samples, GPU
- * spans, stacks of calls; 1.3 sources (of merged recordings), more of GPU spans.
+ * spans, stacks of calls; 1.3 sources (of merged recordings), connections, more of
+ * GPU spans.
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
  * dictionary row is in a block before the first block that refers to it; numbers in call
@@ -139,6 +141,7 @@ enum block_type {
 	BLOCK_SAMPLES = 21,
 	BLOCK_GPU_SPANS = 22,
 	BLOCK_SOURCES = 23,
+	BLOCK_CONNECTIONS = 24,
 };
 
 struct block_header {

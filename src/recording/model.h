@@ -318,6 +318,28 @@ struct m_comm {
 	uint64_t end_ns; /* when it was destroyed, 0 = lives */
 };
 
+/* A TCP connection of a process, and what went over it as long as it was watched. Key: pid,
+ * source, destination, netns, first_ns. */
+struct m_connection {
+	uint32_t pid;	      /* of those that have it open, the one that was seen first */
+	uint32_t source;      /* string: "10.0.0.1:4791", "[fe80::1]:4791", its own end */
+	uint32_t destination; /* string */
+	uint32_t opener;      /* string: comm of the thread that connected or accepted it, "" = it
+			       * was there before */
+	uint64_t netns;	      /* inode number of its network namespace */
+	uint64_t first_ns;    /* when it was first seen */
+	uint64_t last_ns;     /* when the figures below were read */
+	uint64_t closed_ns;   /* 0 = is open */
+	/* All since the connection was made, also before it was first seen. */
+	uint64_t bytes_sent;	      /* payload, each byte once */
+	uint64_t bytes_received;      /* payload, in order */
+	uint64_t bytes_retransmitted; /* payload that was sent again */
+	uint64_t retransmits;	      /* segments that were sent again */
+	uint64_t sent_before;	      /* bytes_sent and bytes_received at first_ns */
+	uint64_t received_before;
+	uint32_t srtt_us; /* smoothed round-trip time, 0 unknown */
+};
+
 /* Something that happened to something: an Xid error of a GPU. */
 struct m_event {
 	uint64_t time_ns;

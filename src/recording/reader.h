@@ -42,6 +42,7 @@ struct rec_reader {
 	size_t hists_sorted;
 	size_t gpus_sorted;
 	size_t comms_sorted;
+	size_t connections_sorted;
 
 	VEC(struct probe_check) checks; /* by probe */
 	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */

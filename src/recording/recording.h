@@ -50,8 +50,9 @@ void rec_put_loss(struct rec_writer *w, const struct m_loss *row);
 void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces */
 void rec_put_counter(struct rec_writer *w, const struct m_counter *row);
 void rec_put_enum(struct rec_writer *w, const struct m_enum *row);
-void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);   /* replaces */
-void rec_put_comm(struct rec_writer *w, const struct m_comm *row); /* replaces */
+void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);	       /* replaces */
+void rec_put_comm(struct rec_writer *w, const struct m_comm *row);	       /* replaces */
+void rec_put_connection(struct rec_writer *w, const struct m_connection *row); /* replaces */
 void rec_put_event(struct rec_writer *w, const struct m_event *row);
 /* From 0 on, in order of writing. */
 void rec_put_source(struct rec_writer *w, const struct m_source *row);
@@ -101,6 +102,7 @@ struct rec_tables {
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
 	VEC(struct m_event) events;
+	VEC(struct m_connection) connections;
 	VEC(struct m_source) sources;
 	VEC(struct m_frame) frames;
 	/* Row 0 is no stack. Parents are smaller than their children, frames are in range. */

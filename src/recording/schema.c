@@ -148,6 +148,24 @@ static const struct field event_fields[] = {
 	FIELD(m_event, text, COL_U32, ENC_VARINT),
 };
 
+static const struct field connection_fields[] = {
+	FIELD(m_connection, pid, COL_U32, ENC_DELTA),
+	FIELD(m_connection, source, COL_U32, ENC_DELTA),
+	FIELD(m_connection, destination, COL_U32, ENC_DELTA),
+	FIELD(m_connection, opener, COL_U32, ENC_VARINT),
+	FIELD(m_connection, netns, COL_U64, ENC_DELTA),
+	FIELD(m_connection, first_ns, COL_U64, ENC_DELTA),
+	FIELD(m_connection, last_ns, COL_U64, ENC_DELTA),
+	FIELD(m_connection, closed_ns, COL_U64, ENC_DELTA),
+	FIELD(m_connection, bytes_sent, COL_U64, ENC_VARINT),
+	FIELD(m_connection, bytes_received, COL_U64, ENC_VARINT),
+	FIELD(m_connection, bytes_retransmitted, COL_U64, ENC_VARINT),
+	FIELD(m_connection, retransmits, COL_U64, ENC_VARINT),
+	FIELD(m_connection, sent_before, COL_U64, ENC_VARINT),
+	FIELD(m_connection, received_before, COL_U64, ENC_VARINT),
+	FIELD(m_connection, srtt_us, COL_U32, ENC_VARINT),
+};
+
 static const struct field frame_fields[] = {
 	FIELD(indexed_frame, index, COL_U32, ENC_DELTA),
 	ROW(indexed_frame, kind, COL_U8, ENC_FIXED),
@@ -246,6 +264,7 @@ static const struct table tables[] = {
 	TABLE(BLOCK_SAMPLES, m_sample, REC_ROWS_PER_BLOCK, sample_fields),
 	TABLE(BLOCK_GPU_SPANS, m_gpu_span, REC_ROWS_PER_BLOCK, gpu_span_fields),
 	TABLE(BLOCK_SOURCES, m_source, REC_MAX_ROWS, source_fields),
+	TABLE(BLOCK_CONNECTIONS, m_connection, REC_MAX_ROWS, connection_fields),
 	TABLE(BLOCK_END, end_row, 1, end_fields),
 };
 

@@ -149,6 +149,18 @@ static int compare_comm(const void *a, const void *b)
 	return 0;
 }
 
+static int compare_connection(const void *a, const void *b)
+{
+	const struct m_connection *x = a;
+	const struct m_connection *y = b;
+	COMPARE(x->pid, y->pid);
+	COMPARE(x->source, y->source);
+	COMPARE(x->destination, y->destination);
+	COMPARE(x->netns, y->netns);
+	COMPARE(x->first_ns, y->first_ns);
+	return 0;
+}
+
 struct key_order {
 	const uint8_t *rows;
 	size_t row_bytes;
@@ -217,6 +229,7 @@ static void remove_replaced(struct rec_reader *r, bool now)
 	KEEP_LAST(&r->t.hists, &r->hists_sorted, compare_hist, now);
 	KEEP_LAST(&r->t.gpus, &r->gpus_sorted, compare_gpu, now);
 	KEEP_LAST(&r->t.comms, &r->comms_sorted, compare_comm, now);
+	KEEP_LAST(&r->t.connections, &r->connections_sorted, compare_connection, now);
 }
 
 /* ---- blocks ---- */
@@ -232,8 +245,9 @@ static size_t tables_bytes(const struct rec_reader *r)
 	       BYTES_OF(&t->windows) + BYTES_OF(&t->losses) + BYTES_OF(&t->hists) +
 	       BYTES_OF(&t->enums) + BYTES_OF(&t->gpus) + BYTES_OF(&t->comms) +
 	       BYTES_OF(&t->events) + BYTES_OF(&t->frames) + BYTES_OF(&t->stacks) +
-	       BYTES_OF(&t->sources) + BYTES_OF(&r->call_blocks) + BYTES_OF(&r->counter_blocks) +
-	       BYTES_OF(&r->sample_blocks) + BYTES_OF(&r->gpu_span_blocks);
+	       BYTES_OF(&t->sources) + BYTES_OF(&t->connections) + BYTES_OF(&r->call_blocks) +
+	       BYTES_OF(&r->counter_blocks) + BYTES_OF(&r->sample_blocks) +
+	       BYTES_OF(&r->gpu_span_blocks);
 }
 
 static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t n)
@@ -289,6 +303,9 @@ static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t
 		break;
 	case BLOCK_EVENTS:
 		ADD_ROWS(&t->events, rows, n);
+		break;
+	case BLOCK_CONNECTIONS:
+		ADD_ROWS(&t->connections, rows, n);
 		break;
 	case BLOCK_SOURCES:
 		ADD_ROWS(&t->sources, rows, n);
@@ -550,6 +567,9 @@ void tables_finish(struct rec_reader *r)
 	FIX_STRINGS(r, &t->events, entity);
 	FIX_STRINGS(r, &t->events, name);
 	FIX_STRINGS(r, &t->events, text);
+	FIX_STRINGS(r, &t->connections, source);
+	FIX_STRINGS(r, &t->connections, destination);
+	FIX_STRINGS(r, &t->connections, opener);
 	FIX_STRINGS(r, &t->sources, path);
 	FIX_STRINGS(r, &t->sources, host);
 	FIX_STRINGS(r, &t->sources, how);
@@ -576,6 +596,7 @@ void tables_free(struct rec_reader *r)
 	vec_free(&t->gpus);
 	vec_free(&t->comms);
 	vec_free(&t->events);
+	vec_free(&t->connections);
 	vec_free(&t->sources);
 	vec_free(&t->frames);
 	vec_free(&t->stacks);

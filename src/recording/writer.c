@@ -68,6 +68,7 @@ struct rec_writer {
 	VEC(struct m_enum) enums;
 	VEC(struct m_gpu) gpus;
 	VEC(struct m_comm) comms;
+	VEC(struct m_connection) connections;
 	VEC(struct m_event) events;
 	VEC(struct m_source) sources;
 	VEC(struct indexed_frame) frames;
@@ -274,6 +275,7 @@ static int write_tables(struct rec_writer *w)
 	WRITE_PENDING(w, BLOCK_ENUMS, &w->enums);
 	WRITE_PENDING(w, BLOCK_GPUS, &w->gpus);
 	WRITE_PENDING(w, BLOCK_COMMS, &w->comms);
+	WRITE_PENDING(w, BLOCK_CONNECTIONS, &w->connections);
 	WRITE_PENDING(w, BLOCK_EVENTS, &w->events);
 	WRITE_PENDING(w, BLOCK_SAMPLES, &w->samples);
 	WRITE_PENDING(w, BLOCK_GPU_SPANS, &w->gpu_spans);
@@ -499,6 +501,11 @@ void rec_put_comm(struct rec_writer *w, const struct m_comm *row)
 	PUT(w, &w->comms, row);
 }
 
+void rec_put_connection(struct rec_writer *w, const struct m_connection *row)
+{
+	PUT(w, &w->connections, row);
+}
+
 void rec_put_event(struct rec_writer *w, const struct m_event *row)
 {
 	PUT(w, &w->events, row);
@@ -623,6 +630,7 @@ static void writer_free(struct rec_writer *w)
 	vec_free(&w->enums);
 	vec_free(&w->gpus);
 	vec_free(&w->comms);
+	vec_free(&w->connections);
 	vec_free(&w->events);
 	vec_free(&w->sources);
 	vec_free(&w->frames);
