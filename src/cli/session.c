@@ -36,6 +36,27 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
+/* Names the boot: recordings of one boot have the same clock. */
+static void write_boot_id(struct session *s)
+{
+	char id[64] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (f && fgets(id, sizeof(id), f)) {
+		id[strcspn(id, "\n")] = 0;
+		pipeline_meta(s->pipeline, "boot_id", "%s", id);
+	}
+	if (f)
+		fclose(f);
+}
+
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC: where the clocks of two hosts stand to each other. */
+static void write_realtime_offset(struct session *s)
+{
+	uint64_t before_ns = monotonic_ns(), realtime_ns = clock_ns(CLOCK_REALTIME);
+	uint64_t middle_ns = before_ns + (monotonic_ns() - before_ns) / 2;
+	pipeline_meta(s->pipeline, "realtime_offset_ns", "%ld", (long)(realtime_ns - middle_ns));
+}
+
 void session_write_metas(struct session *s, double probe_ns_each)
 {
 	struct utsname u;
@@ -52,6 +73,8 @@ void session_write_metas(struct session *s, double probe_ns_each)
 	pipeline_meta(s->pipeline, "start_realtime_ns", "%lu",
 		      (unsigned long)clock_ns(CLOCK_REALTIME));
 	pipeline_meta(s->pipeline, "start_monotonic_ns", "%lu", (unsigned long)s->start_ns);
+	write_realtime_offset(s);
+	write_boot_id(s);
 }
 
 static uint64_t own_cpu_ns(void)
