@@ -413,6 +413,7 @@ void gpu_count(struct gpu_counts *n, const struct gpu_count_context *x, const st
 		count_sync(n, x, &call);
 		break;
 	case GPU_COLLECTIVE:
+	case GPU_P2P:
 		if (call.in_time)
 			count_collective(n, x, &call);
 		break;

@@ -21,7 +21,8 @@ static const struct role_def {
 	{"set", GPU_SET, 0, false, {0}},
 	{"sync", GPU_SYNC, 0, false, {0}},
 	{"collective", GPU_COLLECTIVE, 0, false, {0}},
-	{"p2p", GPU_COLLECTIVE, 0, false, {0}},
+	{"p2p", GPU_P2P, 0, false, {0}},
+	{"nccl_group", GPU_NCCL_GROUP, 0, false, {0}},
 	{"torch_alloc", GPU_TORCH_ALLOC, 0, false, {"address", "bytes", "device"}},
 	{"torch_free", GPU_TORCH_FREE, 0, true, {"address"}},
 	{"alloc", GPU_ALLOC, 0, false, {"pointer", "bytes"}},
@@ -68,6 +69,7 @@ static const char *const arg_names[GPU_ARGS] = {
 	[GPU_ARG_SOURCE_TYPE] = "source_type",
 	[GPU_ARG_DATATYPE] = "datatype",
 	[GPU_ARG_COMM] = "comm",
+	[GPU_ARG_SEQUENCE] = "sequence",
 	[GPU_ARG_RETURN] = "return",
 };
 

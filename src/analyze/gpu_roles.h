@@ -17,6 +17,8 @@ enum gpu_role {
 	GPU_SET,
 	GPU_SYNC,
 	GPU_COLLECTIVE,
+	GPU_P2P,	/* counted with the collectives */
+	GPU_NCCL_GROUP, /* the two calls that begin and end a group of these; not counted */
 	/* of PyTorch's caching allocator: not counted here, for they are of memory that the
 	 * driver's calls made; flame_memory.c has a ledger of them alone */
 	GPU_TORCH_ALLOC,
@@ -67,6 +69,7 @@ enum gpu_arg {
 	GPU_ARG_SOURCE_TYPE,
 	GPU_ARG_DATATYPE,
 	GPU_ARG_COMM,
+	GPU_ARG_SEQUENCE, /* of collectives: how many the communicator had before */
 	GPU_ARG_RETURN,
 	GPU_ARGS,
 };
