@@ -1,6 +1,7 @@
 /* flame_impl.h - what the files that make flame trees share. */
 #pragma once
 
+#include "analyze/call_blocks.h"
 #include "analyze/flame.h"
 #include "base/buffer.h"
 #include "base/map64.h"
@@ -66,10 +67,8 @@ void flame_operators(struct map64 *ret, const struct rec_tables *t);
 
 /* ---- flame_calls.c: all calls, by several threads ---- */
 
-/* Hands every call to take; each worker has its own state, of state_bytes, zeroed, and
- * threads call take with their own. Returns the states in one array of *ret_workers; the
- * caller frees it. order is the call's place in the file. */
-typedef void flame_take(void *state, void *ctx, const struct m_call *c, uint64_t order);
+/* As call_blocks_read. */
+typedef call_blocks_take flame_take;
 void *flame_calls(struct flame_job *job, size_t state_bytes, flame_take *take, void *ctx,
 		  size_t *ret_workers);
 

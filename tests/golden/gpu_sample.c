@@ -69,6 +69,12 @@ static const struct {
 			    "usequence"}},
 	[GS_OPERATOR] = {"torch", "aten::mm", "", {NULL}},
 	[GS_FRAME] = {"python", "train", "", {NULL}},
+	[GS_SEND] = {"nccl",
+		     "ncclSend",
+		     "p2p",
+		     {"bbytes", "ucount", "ddatatype", "ipeer", "pcomm", "pstream", "usequence"}},
+	[GS_GROUP_START] = {"nccl", "ncclGroupStart", "nccl_group", {NULL}},
+	[GS_GROUP_END] = {"nccl", "ncclGroupEnd", "nccl_group", {NULL}},
 };
 
 static uint8_t type_of(char letter)
@@ -99,7 +105,7 @@ static uint8_t args_of(enum gpu_sample_probe probe)
 
 static bool returns(enum gpu_sample_probe probe)
 {
-	return probe < GS_OPERATOR;
+	return probe != GS_OPERATOR && probe != GS_FRAME;
 }
 
 static void put_enums(struct rec_writer *w)

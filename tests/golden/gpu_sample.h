@@ -42,6 +42,9 @@ enum gpu_sample_probe {
 	GS_ALL_REDUCE,	 /* ncclAllReduce(bytes, count, datatype, op, comm, stream, sequence) */
 	GS_OPERATOR,	 /* torch aten::mm */
 	GS_FRAME,	 /* python train */
+	GS_SEND,	 /* ncclSend(bytes, count, datatype, peer, comm, stream, sequence) */
+	GS_GROUP_START,	 /* ncclGroupStart() */
+	GS_GROUP_END,	 /* ncclGroupEnd() */
 	GS_PROBES,
 };
 

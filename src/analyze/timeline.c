@@ -1,0 +1,579 @@
+/* timeline.c - loads calls and spans and puts them together; timeline_match.c finds which belong
+ * to which. Draws no conclusions. */
+#include "analyze/timeline.h"
+
+#include <string.h>
+
+#include <linux/types.h>
+
+#include "analyze/call_blocks.h"
+#include "analyze/gpu_graphs.h"
+#include "analyze/gpu_kept.h"
+#include "analyze/timeline_match.h"
+#include "base/kernel_name.h"
+#include "base/map64.h"
+#include "wire/event.h"
+
+struct job {
+	struct timeline *t;
+	const struct rec_reader *reader;
+	const struct timeline_options *o;
+	struct strtab names; /* of kernels, readable */
+	uint32_t *name_of; /* by string of the recording: number in names + 1, 0 = not looked up */
+};
+
+struct worker {
+	VEC(struct timeline_call) calls;
+	gpu_kept_t kept; /* what makes graphs */
+};
+
+static uint32_t pid_of(const struct rec_tables *t, uint32_t thread)
+{
+	return t->threads.data[thread].pid;
+}
+
+/* ---- calls ---- */
+
+static bool is_wanted(uint8_t role)
+{
+	return role == GPU_LAUNCH || role == GPU_GRAPH_LAUNCH || role == GPU_COPY ||
+	       role == GPU_SET || role == GPU_SYNC || role == GPU_COLLECTIVE || role == GPU_P2P ||
+	       role == GPU_NCCL_GROUP;
+}
+
+static enum match_class class_of(uint8_t role)
+{
+	switch (role) {
+	case GPU_LAUNCH:
+		return MATCH_LAUNCH;
+	case GPU_GRAPH_LAUNCH:
+		return MATCH_GRAPH;
+	case GPU_COPY:
+		return MATCH_COPY;
+	case GPU_SET:
+		return MATCH_SET;
+	default:
+		return MATCH_NO_CLASS;
+	}
+}
+
+static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
+{
+	struct worker *w = state;
+	const struct job *job = ctx;
+	const struct gpu_probe *p = &job->t->probes.rows[c->probe];
+	uint32_t pid = pid_of(job->t->tables, c->thread);
+	struct gpu_kept k;
+	if (job->o->pid && pid != job->o->pid)
+		return;
+	if (p->role >= GPU_CAPTURE_BEGIN && gpu_keep(&k, p, c, order))
+		*vec_push(&w->kept) = k;
+	if (!is_wanted(p->role) || c->flags & CALL_ERROR)
+		return;
+	*vec_push(&w->calls) = (struct timeline_call){
+		.start_ns = c->start_ns,
+		.end_ns = c->start_ns + c->dur_ns,
+		.stream = gpu_arg(p, c, GPU_ARG_STREAM),
+		.bytes = gpu_arg(p, c, GPU_ARG_BYTES),
+		.comm = gpu_arg(p, c, GPU_ARG_COMM),
+		.sequence = gpu_arg(p, c, GPU_ARG_SEQUENCE),
+		.grid = gpu_arg(p, c, GPU_ARG_GRID),
+		.block = gpu_arg(p, c, GPU_ARG_BLOCK),
+		.pid = pid,
+		.thread = c->thread,
+		.probe = c->probe,
+		.stack = c->stack,
+		.name = p->role == GPU_LAUNCH ? (uint32_t)gpu_arg(p, c, GPU_ARG_KERNEL) : 0,
+		.parent = TIMELINE_NONE,
+		.role = p->role,
+		.flags = c->flags,
+	};
+}
+
+static int compare_calls(const void *a, const void *b)
+{
+	const struct timeline_call *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* the outer one first */
+}
+
+static struct gpu_graphs *make_graphs(struct job *job, struct worker *workers, size_t n)
+{
+	gpu_kept_t kept = {0};
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < workers[i].kept.len; k++)
+			*vec_push(&kept) = workers[i].kept.data[k];
+		vec_free(&workers[i].kept);
+	}
+	gpu_kept_sort(&kept);
+	struct gpu_graphs *graphs = gpu_graphs_new(job->t->tables, &job->t->probes, &kept);
+	vec_free(&kept);
+	return graphs;
+}
+
+static bool captured(const struct job *job, const struct gpu_graphs *graphs,
+		     const struct timeline_call *c)
+{
+	const struct gpu_probe *p = &job->t->probes.rows[c->probe];
+	if (class_of(c->role) == MATCH_NO_CLASS || p->arg[GPU_ARG_STREAM] < 0)
+		return false;
+	return gpu_graphs_capture(graphs, c->pid, gpu_stream_of(p, c->stream, c->thread),
+				  c->start_ns) != GPU_NONE;
+}
+
+static void load_calls(struct job *job)
+{
+	struct timeline *t = job->t;
+	size_t n;
+	struct call_blocks_options o = {.workers = job->o->threads};
+	struct worker *workers = call_blocks_read(job->reader, &o, sizeof(*workers), take, job, &n);
+	struct gpu_graphs *graphs = make_graphs(job, workers, n);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < workers[i].calls.len; k++)
+			if (!captured(job, graphs, &workers[i].calls.data[k]))
+				*vec_push(&t->calls) = workers[i].calls.data[k];
+		vec_free(&workers[i].calls);
+	}
+	free(workers);
+	gpu_graphs_free(graphs);
+	if (t->calls.len)
+		qsort(t->calls.data, t->calls.len, sizeof(*t->calls.data), compare_calls);
+}
+
+/* ---- spans ---- */
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct m_gpu_span *x = &((const struct timeline_span *)a)->row;
+	const struct m_gpu_span *y = &((const struct timeline_span *)b)->row;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->correlation != y->correlation)
+		return x->correlation < y->correlation ? -1 : 1;
+	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+}
+
+static void load_spans(struct job *job)
+{
+	struct timeline *t = job->t;
+	struct m_gpu_spans rows = {0};
+	for (size_t b = 0; b < rec_gpu_span_blocks(job->reader); b++) {
+		if (rec_read_gpu_spans(job->reader, b, &rows, NULL))
+			continue;
+		for (size_t i = 0; i < rows.len && t->spans.len < TIMELINE_NONE; i++)
+			if (!job->o->pid || rows.rows[i].pid == job->o->pid)
+				*vec_push(&t->spans) =
+					(struct timeline_span){rows.rows[i], TIMELINE_NONE};
+	}
+	m_gpu_spans_free(&rows);
+	if (t->spans.len)
+		qsort(t->spans.data, t->spans.len, sizeof(*t->spans.data), compare_spans);
+}
+
+/* ---- one process ---- */
+
+/* The calls and spans of one process, and the lists that are matched. */
+struct process {
+	struct job *job;
+	size_t calls_from, calls_to;
+	size_t spans_from, spans_to;
+	struct match_item *calls; /* that start work */
+	uint32_t *call_of;	  /* by item: its call */
+	size_t ncalls;
+	struct match_item *groups; /* spans of one correlation number */
+	uint32_t *group_ends;	   /* by group: where its spans end in order */
+	uint32_t *order;	   /* spans by correlation number */
+	size_t ngroups, nordered;
+};
+
+/* Numbers equal names; names that were not resolved have none, and fit any. */
+static uint32_t name_of(struct job *job, uint32_t string)
+{
+	if (!string)
+		return 0;
+	if (!job->name_of[string]) {
+		const char *text = strtab_get(&job->t->tables->strings, string, NULL);
+		bool mangled = text[0] == '_' && text[1] == 'Z';
+		char *readable = mangled && job->o->demangle ? job->o->demangle(text, 1) : NULL;
+		bool known = kernel_name_known(text) && (!mangled || readable);
+		uint32_t name =
+			known ? strtab_add_z(&job->names, readable ? readable : text) + 1 : 0;
+		job->name_of[string] = name + 1;
+		free(readable);
+	}
+	return job->name_of[string] - 1;
+}
+
+/* A wait for a stream or for all of them ended: what was enqueued before had begun by then.
+ * Handles are told apart by stream only where all is of one context. */
+static bool one_context(const struct process *p)
+{
+	const struct timeline_span *all = p->job->t->spans.data;
+	const struct m_gpu_span *first = NULL;
+	for (size_t i = p->spans_from; i < p->spans_to; i++) {
+		const struct m_gpu_span *s = &all[i].row;
+		if (s->work == WORK_SYNC)
+			continue;
+		if (first && (first->device != s->device || first->context != s->context))
+			return false;
+		if (!first)
+			first = s;
+	}
+	return true;
+}
+
+/* The end of the next wait for a stream, going back in time. */
+struct wait {
+	uint64_t start_ns, end_ns;
+};
+
+static uint64_t stream_key(const struct process *p, const struct timeline_call *c)
+{
+	struct gpu_stream s =
+		gpu_stream_of(&p->job->t->probes.rows[c->probe], c->stream, c->thread);
+	return hash_u64(s.handle) ^ s.thread;
+}
+
+static bool earlier(const struct wait *a, const struct wait *b)
+{
+	return a->end_ns && (!b->end_ns || a->end_ns < b->end_ns);
+}
+
+/* Calls have their items in reverse here: they are made going back in time. */
+static void take_untils(struct process *p)
+{
+	const struct timeline *t = p->job->t;
+	bool usable = one_context(p);
+	struct wait all = {0};
+	VEC(struct wait) waits = {0};
+	struct map64 of_stream = {0};
+	size_t item = p->ncalls;
+	for (size_t i = p->calls_to; i-- > p->calls_from;) {
+		const struct timeline_call *c = &t->calls.data[i];
+		const struct gpu_probe *probe = &t->probes.rows[c->probe];
+		uint64_t at, key = stream_key(p, c);
+		if (c->role == GPU_SYNC && !(c->flags & CALL_OPEN)) {
+			struct wait wait = {c->start_ns, c->end_ns};
+			bool of_all = probe->arg[GPU_ARG_STREAM] < 0;
+			if (of_all &&
+			    !strstr(strtab_get(&t->tables->strings,
+					       t->tables->probes.data[c->probe].symbol, NULL),
+				    "Ctx"))
+				continue; /* for an event: nobody knows of what */
+			if (of_all) {
+				all = wait;
+			} else if (map64_get(&of_stream, key, &at)) {
+				waits.data[at] = wait;
+			} else {
+				map64_set(&of_stream, key, waits.len);
+				*vec_push(&waits) = wait;
+			}
+		}
+		if (class_of(c->role) == MATCH_NO_CLASS)
+			continue;
+		struct match_item *it = &p->calls[--item];
+		struct wait first = all;
+		if (map64_get(&of_stream, key, &at) && earlier(&waits.data[at], &first))
+			first = waits.data[at];
+		bool after = first.end_ns && first.start_ns >= c->end_ns;
+		it->until_ns = usable && after ? first.end_ns : UINT64_MAX;
+	}
+	vec_free(&waits);
+	map64_free(&of_stream);
+}
+
+static void list_calls(struct process *p)
+{
+	const struct timeline *t = p->job->t;
+	size_t n = p->calls_to - p->calls_from;
+	p->calls = xcalloc(n + 1, sizeof(*p->calls));
+	p->call_of = xcalloc(n + 1, sizeof(*p->call_of));
+	for (size_t i = p->calls_from; i < p->calls_to; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		if (class_of(c->role) == MATCH_NO_CLASS)
+			continue;
+		p->call_of[p->ncalls] = (uint32_t)i;
+		p->calls[p->ncalls++] = (struct match_item){
+			.start_ns = c->start_ns,
+			.grid = c->grid,
+			.block = c->block,
+			.name = name_of(p->job, c->name),
+			.class = class_of(c->role),
+		};
+	}
+	take_untils(p);
+}
+
+struct ordering {
+	const struct timeline_span *spans;
+	uint32_t base; /* numbers wrap: this one is the smallest */
+};
+
+static int compare_correlations(const void *a, const void *b, void *arg)
+{
+	const struct ordering *o = arg;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint32_t cx = o->spans[x].row.correlation - o->base;
+	uint32_t cy = o->spans[y].row.correlation - o->base;
+	if (cx != cy)
+		return cx < cy ? -1 : 1;
+	return x < y ? -1 : x > y; /* by start */
+}
+
+static enum match_class class_of_span(const struct m_gpu_span *s)
+{
+	if (s->graph_node || s->work == WORK_GRAPH)
+		return MATCH_GRAPH;
+	return s->work == WORK_COPY ? MATCH_COPY : s->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
+}
+
+static void list_groups(struct process *p)
+{
+	const struct timeline_span *all = p->job->t->spans.data;
+	size_t n = p->spans_to - p->spans_from;
+	p->order = xcalloc(n + 1, sizeof(*p->order));
+	for (size_t i = p->spans_from; i < p->spans_to; i++)
+		if (all[i].row.work != WORK_SYNC)
+			p->order[p->nordered++] = (uint32_t)i;
+	p->groups = xcalloc(p->nordered + 1, sizeof(*p->groups));
+	p->group_ends = xcalloc(p->nordered + 1, sizeof(*p->group_ends));
+	if (!p->nordered)
+		return;
+	struct ordering ordering = {all, all[p->order[0]].row.correlation - (1u << 30)};
+	qsort_r(p->order, p->nordered, sizeof(*p->order), compare_correlations, &ordering);
+	for (size_t i = 0; i < p->nordered; i++) {
+		const struct m_gpu_span *s = &all[p->order[i]].row;
+		if (!i || s->correlation != all[p->order[i - 1]].row.correlation) {
+			bool kernel = class_of_span(s) == MATCH_LAUNCH;
+			p->groups[p->ngroups++] = (struct match_item){
+				.start_ns = s->start_ns,
+				.grid = kernel ? s->grid : 0,
+				.block = kernel ? s->block : 0,
+				.name = kernel ? name_of(p->job, s->name) : 0,
+				.class = class_of_span(s),
+			};
+		}
+		p->group_ends[p->ngroups - 1] = (uint32_t)i + 1;
+	}
+}
+
+static void match_work(struct process *p)
+{
+	struct timeline_span *spans = p->job->t->spans.data;
+	match_make(p->calls, p->ncalls, p->groups, p->ngroups);
+	for (size_t g = 0; g < p->ngroups; g++) {
+		if (p->groups[g].match == MATCH_NONE)
+			continue;
+		for (size_t i = g ? p->group_ends[g - 1] : 0; i < p->group_ends[g]; i++)
+			spans[p->order[i]].call = p->call_of[p->groups[g].match];
+	}
+}
+
+/* CUPTI times a wait inside its call. */
+static void match_waits(struct process *p)
+{
+	enum { SLACK_NS = 5000, BACK = 64 };
+	struct timeline *t = p->job->t;
+	size_t next = p->calls_from;
+	for (size_t i = p->spans_from; i < p->spans_to; i++) {
+		struct timeline_span *s = &t->spans.data[i];
+		while (next < p->calls_to &&
+		       t->calls.data[next].start_ns <= s->row.start_ns + SLACK_NS)
+			next++;
+		for (size_t k = next;
+		     s->row.work == WORK_SYNC && k > p->calls_from && next - k < BACK; k--) {
+			const struct timeline_call *c = &t->calls.data[k - 1];
+			if (c->role != GPU_SYNC || c->end_ns + SLACK_NS < s->row.end_ns)
+				continue;
+			s->call = (uint32_t)(k - 1);
+			break;
+		}
+	}
+}
+
+static void match_process(struct process *p)
+{
+	list_calls(p);
+	list_groups(p);
+	match_work(p);
+	match_waits(p);
+	free(p->calls);
+	free(p->call_of);
+	free(p->groups);
+	free(p->group_ends);
+	free(p->order);
+}
+
+/* Both lists are sorted by process. */
+static void match_all(struct job *job)
+{
+	const struct timeline *t = job->t;
+	size_t call = 0;
+	for (size_t i = 0; i < t->spans.len;) {
+		uint32_t pid = t->spans.data[i].row.pid;
+		struct process p = {.job = job, .spans_from = i};
+		while (i < t->spans.len && t->spans.data[i].row.pid == pid)
+			i++;
+		p.spans_to = i;
+		while (call < t->calls.len && t->calls.data[call].pid < pid)
+			call++;
+		p.calls_from = call;
+		while (call < t->calls.len && t->calls.data[call].pid == pid)
+			call++;
+		p.calls_to = call;
+		match_process(&p);
+	}
+}
+
+/* ---- collectives and their groups ---- */
+
+#define OPEN_MAX 4 /* calls of NCCL that are inside one another */
+
+struct nccl_thread {
+	uint32_t open[OPEN_MAX]; /* the outermost first */
+	uint32_t opens;
+	uint32_t groups;	/* that were begun and not ended */
+	VEC(uint32_t) in_group; /* collectives that wait for its end */
+};
+
+static bool begins_group(const struct timeline *t, const struct timeline_call *c)
+{
+	uint32_t symbol = t->tables->probes.data[c->probe].symbol;
+	return strstr(strtab_get(&t->tables->strings, symbol, NULL), "Start") != NULL;
+}
+
+static void take_group(struct timeline *t, struct nccl_thread *n, uint32_t call)
+{
+	if (begins_group(t, &t->calls.data[call])) {
+		n->groups++;
+		return;
+	}
+	n->groups -= n->groups > 0;
+	for (size_t i = 0; !n->groups && i < n->in_group.len; i++)
+		t->calls.data[n->in_group.data[i]].parent = call;
+	if (!n->groups)
+		n->in_group.len = 0;
+}
+
+static void find_parents(struct timeline *t)
+{
+	struct nccl_thread *threads = xcalloc(t->tables->threads.len + 1, sizeof(*threads));
+	for (uint32_t i = 0; i < t->calls.len; i++) {
+		struct timeline_call *c = &t->calls.data[i];
+		struct nccl_thread *n = &threads[c->thread];
+		while (n->opens && t->calls.data[n->open[n->opens - 1]].end_ns <= c->start_ns)
+			n->opens--;
+		if (n->opens)
+			c->parent = n->open[n->opens - 1];
+		bool moves = c->role == GPU_COLLECTIVE || c->role == GPU_P2P;
+		if (moves && !n->opens && n->groups)
+			*vec_push(&n->in_group) = i;
+		if (c->role == GPU_NCCL_GROUP)
+			take_group(t, n, i);
+		if ((moves || c->role == GPU_NCCL_GROUP) && n->opens < OPEN_MAX)
+			n->open[n->opens++] = i;
+	}
+	for (size_t i = 0; i < t->tables->threads.len; i++)
+		vec_free(&threads[i].in_group);
+	free(threads);
+}
+
+/* ---- what is handed out ---- */
+
+static void drop_others(struct timeline *t, uint64_t from_ns, uint64_t to_ns)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		if (s->row.start_ns >= from_ns && (!to_ns || s->row.start_ns < to_ns))
+			t->spans.data[kept++] = *s;
+	}
+	t->spans.len = kept;
+}
+
+static void list_by_call(struct timeline *t)
+{
+	uint32_t *next = xcalloc(t->calls.len + 1, sizeof(*next));
+	size_t total = 0;
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		if (s->call != TIMELINE_NONE && s->row.work != WORK_SYNC)
+			t->calls.data[s->call].spans++;
+	}
+	for (size_t i = 0; i < t->calls.len; i++) {
+		next[i] = t->calls.data[i].first_span = (uint32_t)total;
+		total += t->calls.data[i].spans;
+	}
+	vec_reserve(&t->by_call, total);
+	t->by_call.len = total;
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		if (s->call != TIMELINE_NONE && s->row.work != WORK_SYNC)
+			t->by_call.data[next[s->call]++] = (uint32_t)i;
+	}
+	free(next);
+}
+
+static void count_spans(struct timeline *t)
+{
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		if (s->row.work == WORK_SYNC)
+			continue;
+		if (!t->first_ns || s->row.start_ns < t->first_ns)
+			t->first_ns = s->row.start_ns;
+		if (s->row.end_ns > t->last_ns)
+			t->last_ns = s->row.end_ns;
+		if (s->call == TIMELINE_NONE) {
+			t->unmatched_spans++;
+			continue;
+		}
+		t->matched_spans++;
+		t->early_spans += s->row.start_ns < t->calls.data[s->call].start_ns;
+	}
+}
+
+static void count_calls(struct timeline *t, const struct timeline_options *o)
+{
+	for (size_t i = 0; i < t->calls.len; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		bool launch = c->role == GPU_LAUNCH || c->role == GPU_GRAPH_LAUNCH;
+		bool asked = c->start_ns >= o->from_ns && (!o->to_ns || c->start_ns < o->to_ns);
+		t->unmatched_calls += launch && asked && !c->spans;
+	}
+}
+
+void timeline_make(struct timeline *ret, const struct rec_reader *r,
+		   const struct timeline_options *options)
+{
+	*ret = (struct timeline){.tables = rec_tables(r)};
+	struct job job = {.t = ret, .reader = r, .o = options};
+	gpu_probes_make(&ret->probes, ret->tables);
+	job.name_of = xcalloc(strtab_len(&ret->tables->strings) + 1, sizeof(*job.name_of));
+	if (ret->tables->gpu_spans || ret->probes.any)
+		load_calls(&job);
+	load_spans(&job);
+	match_all(&job);
+	find_parents(ret);
+	drop_others(ret, options->from_ns, options->to_ns);
+	list_by_call(ret);
+	count_spans(ret);
+	count_calls(ret, options);
+	strtab_free(&job.names);
+	free(job.name_of);
+}
+
+void timeline_free(struct timeline *t)
+{
+	gpu_probes_free(&t->probes);
+	vec_free(&t->calls);
+	vec_free(&t->spans);
+	vec_free(&t->by_call);
+}
