@@ -90,7 +90,8 @@ static enum kind kind_of(const struct links *l, const struct m_probe *p)
 		return NODE;
 	if (!strcmp(role, "backward"))
 		return BACKWARD;
-	return !strcmp(strtab_get(&l->t->strings, p->layer, NULL), "torch") && strstr(name, "::")
+	return p->name_arg < 0 && !strcmp(strtab_get(&l->t->strings, p->layer, NULL), "torch") &&
+			       strstr(name, "::")
 		       ? OPERATOR
 		       : OTHER;
 }

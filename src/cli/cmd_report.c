@@ -9,6 +9,7 @@
 #include "cli/report.h"
 #include "cli/terminal.h"
 #include "recording/recording.h"
+#include "symbolize/demangle.h"
 
 #define TEXT_TOP 15
 
@@ -103,12 +104,20 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	profile_make(
 		&profile, reader,
 		&(struct profile_options){.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns});
+	struct timeline timeline;
+	timeline_make(&timeline, reader,
+		      &(struct timeline_options){.pid = o->pid,
+						 .from_ns = o->from_ns,
+						 .to_ns = o->to_ns,
+						 .demangle = demangle});
 	progress_end(&progress);
 	struct report r = {.path = path,
+			   .reader = reader,
 			   .tables = rec_tables(reader),
 			   .summary = &summary,
 			   .gpu = &gpu,
 			   .profile = &profile,
+			   .timeline = &timeline,
 			   .options = o};
 	report_make(&r);
 	int rc = 0;
@@ -119,6 +128,7 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	if (rc)
 		err_set(e, -rc, "cannot write the report");
 	report_free(&r);
+	timeline_free(&timeline);
 	profile_free(&profile);
 	gpu_summary_free(&gpu);
 	summary_free(&summary);

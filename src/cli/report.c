@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/kernel_name.h"
+#include "cli/report_section.h"
 
 bool report_gpu_partial(const struct rec_tables *t)
 {
@@ -165,6 +166,7 @@ void report_make(struct report *r)
 	make_times(r);
 	make_cost(r);
 	choose_functions(r);
+	report_sections_make(r);
 }
 
 void report_free(struct report *r)
@@ -172,4 +174,5 @@ void report_free(struct report *r)
 	vec_free(&r->losses);
 	vec_free(&r->functions);
 	map64_free(&r->kernel_names);
+	report_sections_end(r);
 }

@@ -8,6 +8,7 @@
 #include "analyze/gpu.h"
 #include "analyze/profile.h"
 #include "analyze/summary.h"
+#include "analyze/timeline.h"
 #include "base/buffer.h"
 #include "base/map64.h"
 #include "recording/recording.h"
@@ -32,10 +33,12 @@ struct report_loss {
 
 struct report {
 	const char *path;
+	const struct rec_reader *reader;
 	const struct rec_tables *tables;
 	const struct summary *summary;
 	const struct gpu_summary *gpu;
 	const struct profile *profile;
+	const struct timeline *timeline; /* without spans where there are none */
 	const struct report_options *options;
 	uint64_t duration_ns;
 	uint64_t start_realtime_ns; /* 0 unknown */
@@ -44,7 +47,8 @@ struct report {
 	VEC(struct report_loss) losses;
 	double cpu_ratio; /* cost over the job's CPU time; negative when unknown */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
-	struct map64 kernel_names;			/* hashes of the names of gpu->kernels */
+	void **sections;	   /* what report_section.c worked out; NULL: there is none of it */
+	struct map64 kernel_names; /* hashes of the names of gpu->kernels */
 };
 
 /* Fills in all of it from path, tables, summaries and options. */

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
+#include "cli/report_section.h"
 
 json_t *report_text_json(const char *s)
 {
@@ -172,6 +173,7 @@ int report_json(FILE *out, const struct report *r)
 	json_object_set_new(root, "open_calls", open_calls_json(r));
 	report_profile_json(root, r);
 	report_gpu_json(root, r);
+	report_sections_json(root, r);
 	int rc = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	fputc('\n', out);
 	json_decref(root);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/kernel_name.h"
+#include "cli/report_section.h"
 #include "cli/human.h"
 #include "cli/report.h"
 #include "cli/report_page.h"
@@ -311,6 +312,7 @@ void report_text(FILE *out, const struct report *r)
 	header(&p);
 	processes_table(&p);
 	report_gpu_text(&p);
+	report_sections_text(&p);
 	report_profile_text(&p);
 	layer_tables(&p);
 	open_calls(&p);

@@ -1,0 +1,100 @@
+/* report_operators.c - GPU time by operator, forward and backward, in the report. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analyze/operators.h"
+#include "cli/human.h"
+#include "cli/report_section.h"
+
+static void *make(const struct report *r)
+{
+	struct operators *o = xcalloc(1, sizeof(*o));
+	operators_make(o, r->reader, r->timeline, r->options->pid);
+	if (o->rows.len)
+		return o;
+	operators_free(o);
+	free(o);
+	return NULL;
+}
+
+static void end(void *state)
+{
+	operators_free(state);
+	free(state);
+}
+
+/* ---- text ---- */
+
+static void time_text(const struct page *p, uint64_t ns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, ns ? human_ns(text, ns) : "-", COLUMN_TIME);
+}
+
+static void row_text(const struct page *p, const struct operator_time *row)
+{
+	char count[HUMAN_BYTES], name[512];
+	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
+	time_text(p, row->forward_ns);
+	page_right(p, row->nodes ? human_count(count, row->nodes) : "-", COLUMN_TIME);
+	time_text(p, row->backward_ns);
+	text_fit(name, sizeof(name), row->name,
+		 p->r->options->width > 80 ? p->r->options->width - 48 : 32);
+	fprintf(p->out, "  %s\n", name);
+}
+
+static void text(const struct page *p, const void *state)
+{
+	const struct operators *o = state;
+	char outside[HUMAN_BYTES];
+	uint64_t top = p->r->options->top;
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "operators on the GPU");
+	if (o->nodes)
+		fprintf(p->out, ": %.1f %% of the backward nodes have their operator",
+			100 * (double)o->linked / (double)o->nodes);
+	fprintf(p->out, "\n  outside of operators: %s of the GPU's time\n",
+		human_ns(outside, o->outside_ns));
+	page_right(p, "calls", COLUMN_CALLS);
+	page_right(p, "forward", COLUMN_TIME);
+	page_right(p, "nodes", COLUMN_TIME);
+	page_right(p, "backward", COLUMN_TIME);
+	fputs("  operator, by time on the GPU\n", p->out);
+	for (size_t i = 0; i < o->rows.len && (!top || i < top); i++)
+		row_text(p, &o->rows.data[i]);
+	if (top && o->rows.len > top)
+		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
+			COLUMN_CALLS - 3, "", (uint64_t)o->rows.len - top);
+}
+
+/* ---- JSON ---- */
+
+static json_t *row_json(const struct operator_time *row)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "name", report_text_json(row->name));
+	json_object_set_new(o, "calls", report_number_json(row->calls));
+	json_object_set_new(o, "forward_ns", report_number_json(row->forward_ns));
+	json_object_set_new(o, "forward_spans", report_number_json(row->forward_spans));
+	json_object_set_new(o, "nodes", report_number_json(row->nodes));
+	json_object_set_new(o, "backward_ns", report_number_json(row->backward_ns));
+	json_object_set_new(o, "backward_spans", report_number_json(row->backward_spans));
+	return o;
+}
+
+static void json(json_t *root, const struct report *r, const void *state)
+{
+	const struct operators *o = state;
+	json_t *list = json_array(), *all = json_object();
+	uint64_t top = r->options->top;
+	for (size_t i = 0; i < o->rows.len && (!top || i < top); i++)
+		json_array_append_new(list, row_json(&o->rows.data[i]));
+	json_object_set_new(all, "operators", list);
+	json_object_set_new(all, "outside_ns", report_number_json(o->outside_ns));
+	json_object_set_new(all, "unmatched_ns", report_number_json(o->unmatched_ns));
+	json_object_set_new(all, "nodes", report_number_json(o->nodes));
+	json_object_set_new(all, "nodes_linked", report_number_json(o->linked));
+	json_object_set_new(root, "gpu_operators", all);
+}
+
+const struct report_section report_operators = {make, text, json, end};
