@@ -187,6 +187,7 @@ struct process {
 	struct match_item *calls; /* that start work */
 	uint32_t *call_of;	  /* by item: its call */
 	size_t ncalls;
+	bool *known;		   /* by call, from calls_from on: CUPTI says what it started */
 	struct match_item *groups; /* spans of one correlation number */
 	uint32_t *group_ends;	   /* by group: where its spans end in order */
 	uint32_t *order;	   /* spans by correlation number */
@@ -209,6 +210,50 @@ static uint32_t name_of(struct job *job, uint32_t string)
 		free(readable);
 	}
 	return job->name_of[string] - 1;
+}
+
+static enum match_class class_of_span(const struct m_gpu_span *s)
+{
+	if (s->graph_node || s->work == WORK_GRAPH)
+		return MATCH_GRAPH;
+	return s->work == WORK_COPY ? MATCH_COPY : s->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
+}
+
+/* Where CUPTI tells the driver's call, it lies in the one that was probed. */
+static void match_known(struct process *p)
+{
+	enum { BACK = 256 }; /* calls of other threads that may begin in between */
+	struct timeline *t = p->job->t;
+	p->known = xcalloc(p->calls_to - p->calls_from + 1, sizeof(*p->known));
+	for (size_t i = p->spans_from; i < p->spans_to; i++) {
+		struct timeline_span *s = &t->spans.data[i];
+		bool tells = s->row.called_ns && s->row.work != WORK_SYNC;
+		size_t low = p->calls_from, high = tells ? p->calls_to : low;
+		while (low < high) { /* the first that began after it */
+			size_t mid = low + (high - low) / 2;
+			if (t->calls.data[mid].start_ns <= s->row.called_ns)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		for (size_t k = low; tells && k > p->calls_from && low - k < BACK; k--) {
+			const struct timeline_call *c = &t->calls.data[k - 1];
+			if (class_of(c->role) != class_of_span(&s->row) ||
+			    c->end_ns < s->row.called_ns ||
+			    t->tables->threads.data[c->thread].tid != s->row.called_tid)
+				continue;
+			s->call = (uint32_t)(k - 1);
+			p->known[k - 1 - p->calls_from] = true;
+			break;
+		}
+	}
+}
+
+/* A call whose work is to be found. */
+static bool is_asked(const struct process *p, size_t call)
+{
+	return class_of(p->job->t->calls.data[call].role) != MATCH_NO_CLASS &&
+	       !p->known[call - p->calls_from];
 }
 
 /* A wait for a stream or for all of them ended: what was enqueued before had begun by then.
@@ -276,7 +321,7 @@ static void take_untils(struct process *p)
 				*vec_push(&waits) = wait;
 			}
 		}
-		if (class_of(c->role) == MATCH_NO_CLASS)
+		if (!is_asked(p, i))
 			continue;
 		struct match_item *it = &p->calls[--item];
 		struct wait first = all;
@@ -297,7 +342,7 @@ static void list_calls(struct process *p)
 	p->call_of = xcalloc(n + 1, sizeof(*p->call_of));
 	for (size_t i = p->calls_from; i < p->calls_to; i++) {
 		const struct timeline_call *c = &t->calls.data[i];
-		if (class_of(c->role) == MATCH_NO_CLASS)
+		if (!is_asked(p, i))
 			continue;
 		p->call_of[p->ncalls] = (uint32_t)i;
 		p->calls[p->ncalls++] = (struct match_item){
@@ -327,20 +372,13 @@ static int compare_correlations(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y; /* by start */
 }
 
-static enum match_class class_of_span(const struct m_gpu_span *s)
-{
-	if (s->graph_node || s->work == WORK_GRAPH)
-		return MATCH_GRAPH;
-	return s->work == WORK_COPY ? MATCH_COPY : s->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
-}
-
 static void list_groups(struct process *p)
 {
 	const struct timeline_span *all = p->job->t->spans.data;
 	size_t n = p->spans_to - p->spans_from;
 	p->order = xcalloc(n + 1, sizeof(*p->order));
 	for (size_t i = p->spans_from; i < p->spans_to; i++)
-		if (all[i].row.work != WORK_SYNC)
+		if (all[i].row.work != WORK_SYNC && !all[i].row.called_ns)
 			p->order[p->nordered++] = (uint32_t)i;
 	p->groups = xcalloc(p->nordered + 1, sizeof(*p->groups));
 	p->group_ends = xcalloc(p->nordered + 1, sizeof(*p->group_ends));
@@ -400,10 +438,12 @@ static void match_waits(struct process *p)
 
 static void match_process(struct process *p)
 {
+	match_known(p);
 	list_calls(p);
 	list_groups(p);
 	match_work(p);
 	match_waits(p);
+	free(p->known);
 	free(p->calls);
 	free(p->call_of);
 	free(p->groups);

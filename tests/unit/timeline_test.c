@@ -342,6 +342,34 @@ static void correlation_numbers_wrap(void **state)
 	done(&t);
 }
 
+/* What CUPTI says of a call goes before all order. */
+static void known_calls_are_taken(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	uint64_t name = rec_string_z(w, "add");
+	struct m_gpu_span s = {.pid = 7, .name = (uint32_t)name};
+	for (uint64_t i = 0; i < 100; i++) {
+		launch(w, i % 2 ? 1 : 0, name, 100 + i * 2); /* each ends after the next began */
+		s.start_ns = (1000 + i) * US;
+		s.end_ns = s.start_ns + 1;
+		s.correlation = (uint32_t)(200 - i);
+		s.called_ns = i % 10 ? (101 + i * 2) * US : 0;
+		s.called_dur_ns = US;
+		s.called_tid = i % 2 ? 9 : 7;
+		rec_put_gpu_span(w, &s);
+	}
+	s.called_ns = 5000 * US; /* not recorded */
+	rec_put_gpu_span(w, &s);
+	struct timeline t = made(w, (struct timeline_options){0});
+	assert_int_equal(t.unmatched_spans, 1);
+	assert_int_equal(t.matched_spans, 100);
+	for (size_t i = 0; i < 100; i++)
+		if (i % 10)
+			assert_int_equal(t.spans.data[i].call, i);
+	done(&t);
+}
+
 static void groups_hold_collectives(void **state)
 {
 	(void)state;
@@ -387,6 +415,7 @@ int main(void)
 		cmocka_unit_test(classes_are_told_apart),
 		cmocka_unit_test(captured_calls_start_nothing),
 		cmocka_unit_test(correlation_numbers_wrap),
+		cmocka_unit_test(known_calls_are_taken),
 		cmocka_unit_test(groups_hold_collectives),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
