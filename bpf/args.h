@@ -408,6 +408,8 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 				c->flags |= CALL_ERROR;
 		} else if (a->fetch == FETCH_TEXT && c->args[i] & TEXT_LATER) {
 			c->args[i] = fetch_text(a, c->args[i] & ~TEXT_LATER, c, true);
+		} else if (a->at_return && a->fetch == FETCH_SHAPE) {
+			c->args[i] = fetch_shape(a, c->args[i], &c->flags);
 		} else if (a->at_return && a->fetch < FETCH_TEXT) {
 			c->args[i] = fetch_value(a, c->args[i], &c->flags);
 		}

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * args_wide.h - arguments that are more than one slot, or not a value at all: launch
- * dimensions, unique ids, long texts, sequence numbers. All are read when the call begins.
+ * dimensions, tensors' shapes, unique ids, long texts, sequence numbers. All but shapes are read
+ * when the call begins.
  * Included by args.h, whose fetching of plain values it builds on. */
 #pragma once
 
 #include "wire/nccl_hash.h"
+#include "wire/shape.h"
 
 /* Sequence numbers: how many calls there were with this value. */
 struct count_key {
@@ -55,6 +57,35 @@ static __always_inline __u64 fetch_dimensions(struct pt_regs *ctx, const struct 
 		return 0;
 	}
 	return dim3_pack(xyz[0], xyz[1], xyz[2]);
+}
+
+/* c10::impl::SizesAndStrides and the fields that follow it in c10::TensorImpl. */
+struct tensor_sizes {
+	__u64 dims;
+	__u64 sizes[SHAPE_DIMS];
+	__u64 strides[SHAPE_DIMS];
+	__u64 storage_offset;
+	__u64 numel;
+};
+
+/* The shape of a tensor. It is believed only where the product of the sizes is the number of
+ * elements that the tensor tells: what is no tensor, or of another version, has no shape. One
+ * of more dimensions has its sizes elsewhere. */
+static __noinline __u64 fetch_shape(const struct arg_desc *a, __u64 v, __u8 *flags)
+{
+	struct tensor_sizes t;
+	__u64 address, numel = 1;
+	if (address_of(a, v, &address) || bpf_probe_read_user(&t, sizeof(t), (void *)address)) {
+		*flags |= CALL_ARG_FAULT;
+		count_loss(LOSS_ARG_FAULT);
+		return SHAPE_UNKNOWN;
+	}
+	if (t.dims > SHAPE_DIMS)
+		return SHAPE_UNKNOWN;
+	for (int i = 0; i < SHAPE_DIMS; i++)
+		if (i < t.dims)
+			numel *= t.sizes[i];
+	return numel == t.numel ? shape_pack(t.sizes, t.dims) : SHAPE_UNKNOWN;
 }
 
 static __always_inline __u64 hash_uid(const __u8 *bytes)
@@ -163,6 +194,8 @@ static __noinline __u64 fetch_wide(struct pt_regs *ctx, const struct arg_desc *a
 		return fetch_count(a, v);
 	case FETCH_UID:
 		return fetch_uid(ctx, a, v, c);
+	case FETCH_SHAPE:
+		return a->at_return ? v : fetch_shape(a, v, &c->flags);
 	default:
 		return fetch_dimensions(ctx, a, v, &c->flags);
 	}

@@ -79,6 +79,7 @@ enum arg_fetch {
 	FETCH_DIM3,	 /* the same of a struct of three: by value, or in memory when nderef */
 	FETCH_COUNT,	 /* how many calls of this group had this value before */
 	FETCH_UID,	 /* UID_BYTES at the place (or pointer) itself: their hash */
+	FETCH_SHAPE,	 /* sizes of a PyTorch tensor, packed as wire/shape.h says */
 };
 struct arg_desc {
 	__u8 source; /* enum arg_source */
@@ -138,6 +139,7 @@ enum record_kind {
 	REC_STACK = 11,
 	REC_SAMPLE = 12,
 	REC_STALE = 13, /* a process has mappings that were not known: struct rec_task */
+	REC_SOCKET = 14,
 };
 
 enum call_flags {
@@ -226,6 +228,29 @@ struct rec_xid {
 	char bus[32];	/* PCI address as the driver writes it: "0000:00:06" */
 	char text[256]; /* the driver's sentence */
 };
+
+/* A TCP connection: as it stands, or (REC_SOCKET) as it was when its state changed. */
+struct rec_socket {
+	__u8 kind;   /* REC_SOCKET */
+	__u8 state;  /* TCP_CLOSE: the last of it */
+	__u8 family; /* AF_INET, AF_INET6 */
+	__u8 pad;
+	__u32 tgid;
+	__u64 socket; /* names it as long as it lives */
+	__u64 time_ns;
+	__u32 netns; /* inode number */
+	__u32 srtt_us;
+	__u8 source[16]; /* of AF_INET the first four */
+	__u8 destination[16];
+	__u16 source_port; /* 0: it was given back already */
+	__u16 destination_port;
+	__u32 retransmits;  /* segments */
+	__u64 bytes_sent;   /* payload, each byte once */
+	__u64 bytes_resent; /* payload, what went out again */
+	__u64 bytes_received;
+	char opener[16]; /* comm of the thread that connected or accepted it, "" unknown */
+};
+_Static_assert(sizeof(struct rec_socket) == 112, "shared by BPF and user space");
 
 /* What the unwinder works on; it lies in the record since nothing else is as private. */
 struct unwind_state {

@@ -2,6 +2,7 @@
 #include "export/call_view.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,6 +49,17 @@ const char *call_enum_name(const struct rec_tables *t, const struct m_probe *p, 
 			   uint64_t value)
 {
 	return p->arg_enums[arg] ? rec_enum_name(t, p->arg_enums[arg], (int64_t)value) : NULL;
+}
+
+void call_shape_text(uint64_t shape, char ret[SHAPE_TEXT_BYTES])
+{
+	int dims = shape_dims(shape), len = 1;
+	snprintf(ret, SHAPE_TEXT_BYTES, dims < 0 ? "unknown" : "[");
+	for (int i = 0; i < dims; i++)
+		len += snprintf(ret + len, SHAPE_TEXT_BYTES - (size_t)len, "%s%" PRIu64,
+				i ? ", " : "", (uint64_t)shape_size(shape, i));
+	if (dims >= 0)
+		snprintf(ret + len, SHAPE_TEXT_BYTES - (size_t)len, "]");
 }
 
 static const struct m_gpu *find_gpu(const struct rec_tables *t, unsigned index)

@@ -19,6 +19,10 @@ bool call_shows_arg(const struct rec_tables *t, const struct m_call *c, unsigned
 const char *call_enum_name(const struct rec_tables *t, const struct m_probe *p, unsigned arg,
 			   uint64_t value);
 
+/* A tensor's shape: "[2, 128, 768]", "[]" of a single value, "unknown". */
+#define SHAPE_TEXT_BYTES 128
+void call_shape_text(uint64_t shape, char ret[SHAPE_TEXT_BYTES]);
+
 /* A GPU's entity: "gpu 0", "gpu 0 mig 1", and either with " pid 42" behind it. False: the text
  * is of something else. *ret_row: its row of the table, or NULL; *ret_pid: 0 = none. */
 bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct m_gpu **ret_row,

@@ -68,6 +68,7 @@ static void add_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_
 {
 	struct buf *b = &s->args;
 	const struct rec_tables *t = s->t;
+	char shape[SHAPE_TEXT_BYTES];
 	buf_printf(b, "%s%s=", b->len ? ";" : "", strtab_get(&t->strings, p->arg_names[i], NULL));
 	const char *value_name = call_enum_name(t, p, i, v);
 	if (value_name) {
@@ -93,6 +94,10 @@ static void add_arg(struct sink *s, const struct m_probe *p, unsigned i, uint64_
 		break;
 	case ARG_TYPE_DIM3:
 		buf_printf(b, "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
+		break;
+	case ARG_TYPE_SHAPE:
+		call_shape_text(v, shape);
+		buf_printf(b, "%s", shape);
 		break;
 	default:
 		buf_printf(b, "%" PRIu64, v);

@@ -40,6 +40,15 @@ json_t *json_u64(uint64_t v)
 	return json_string(digits);
 }
 
+static json_t *shape_value(uint64_t shape)
+{
+	int dims = shape_dims(shape);
+	json_t *sizes = dims < 0 ? json_null() : json_array();
+	for (int i = 0; i < dims; i++)
+		json_array_append_new(sizes, json_u64(shape_size(shape, i)));
+	return sizes;
+}
+
 static json_t *arg_value(const struct rec_tables *t, const struct m_probe *p, unsigned arg,
 			 uint64_t v)
 {
@@ -61,6 +70,8 @@ static json_t *arg_value(const struct rec_tables *t, const struct m_probe *p, un
 		return v < t->codes.len ? json_text(t, t->codes.data[v].name) : json_null();
 	case ARG_TYPE_DIM3:
 		return json_pack("[i,i,i]", (int)dim3_x(v), (int)dim3_y(v), (int)dim3_z(v));
+	case ARG_TYPE_SHAPE:
+		return shape_value(v);
 	default:
 		return json_u64(v);
 	}

@@ -219,7 +219,7 @@ static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, ui
 {
 	Eacgm__DebugAnnotation *a = annotation_add(s);
 	const char *value_name = call_enum_name(s->t, p, i, v);
-	char dims[48];
+	char dims[SHAPE_TEXT_BYTES];
 	a->has_name_iid = 1;
 	a->name_iid = intern_name(s, SEEN_ARG_NAME, p->arg_names[i], s->interned.arg_names,
 				  &s->interned.data.n_debug_annotation_names);
@@ -251,6 +251,10 @@ static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, ui
 		break;
 	case ARG_TYPE_DIM3:
 		snprintf(dims, sizeof(dims), "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
+		a->string_value = text_z(s, dims, strlen(dims));
+		break;
+	case ARG_TYPE_SHAPE:
+		call_shape_text(v, dims);
 		a->string_value = text_z(s, dims, strlen(dims));
 		break;
 	default:

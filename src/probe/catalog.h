@@ -23,6 +23,7 @@ enum cat_arg_type {
 	CAT_TYPE_STRING,
 	CAT_TYPE_CODE,
 	CAT_TYPE_DIM3,
+	CAT_TYPE_SHAPE,
 };
 
 /* What an argument is, as the user wrote it. */
@@ -32,6 +33,7 @@ struct cat_arg {
 	struct arg_desc fetch; /* how BPF gets it (layout is filled in by the plan) */
 	bool is_vtable;	       /* value is a C++ object: the class name by its vtable's symbol */
 	bool is_kernel;	       /* value is a CUDA kernel's handle: its name is shown */
+	bool of_tensor;	       /* a field of PyTorch's TensorImpl: the plan knows its offset */
 	char *enum_type;       /* enumeration that names its values, "CUresult"; or NULL */
 	bool is_name;	       /* names the call: written 'name:type' or with key `named_by` */
 };

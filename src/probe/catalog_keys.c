@@ -207,6 +207,15 @@ static const char *const roles[] = {
 	"comm_init",
 	"comm_split",
 	"comm_destroy",
+	"matmul",
+	"convolution",
+	"convolution_backward",
+	"attention",
+	"attention_backward",
+	"gemm",
+	"gemm_layouts",
+	"autograd_node",
+	"backward",
 };
 #define ROLE_COUNT ((int)(sizeof(roles) / sizeof(roles[0])))
 

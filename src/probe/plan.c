@@ -9,6 +9,7 @@
 #include "base/map64.h"
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
+#include "symbolize/torch_layout.h"
 #include "symbolize/torch_names.h"
 
 /* Planning of one file in progress. */
@@ -21,7 +22,9 @@ struct work {
 	struct torch_names *names; /* loaded when the first operator is met */
 	int py_layout;		   /* index, -1 not looked up, -2 not to be had */
 	uint32_t py_version;
-	bool is_python; /* the file holds a CPython interpreter */
+	bool is_python;			  /* the file holds a CPython interpreter */
+	bool torch_known;		  /* torch_layout was looked for */
+	struct torch_layout torch_layout; /* 0: not found */
 	const struct cat_entry *entry;
 	struct entry_result *result;
 	struct err *err;
@@ -159,6 +162,22 @@ static bool needs_py_layout(const struct cat_entry *en)
 	return false;
 }
 
+/* ---- PyTorch ---- */
+
+static bool needs_torch_layout(const struct cat_entry *en)
+{
+	for (int i = 0; i < en->nargs; i++)
+		if (en->args[i].of_tensor)
+			return true;
+	return false;
+}
+
+/* Entries are used without the arguments that cannot be read. */
+static bool is_unreadable(const struct work *w, const struct cat_arg *arg)
+{
+	return arg->of_tensor && !w->torch_layout.sizes;
+}
+
 /* ---- probes and sites ---- */
 
 static enum error_rule error_rule_of(const struct cat_entry *en)
@@ -229,7 +248,9 @@ static void describe(struct work *w, struct probe_info *info)
 		}
 	}
 	for (uint8_t i = 0; i < en->nargs; i++) {
-		if (info->name_arg < 0 || i != info->arg_order[0])
+		if (info->name_arg >= 0 && i == info->arg_order[0])
+			continue;
+		if (!is_unreadable(w, &en->args[i]))
 			info->arg_order[n++] = i;
 	}
 	info->desc.nargs = n;
@@ -245,6 +266,10 @@ static void describe(struct work *w, struct probe_info *info)
 		*a = en->args[info->arg_order[i]].fetch;
 		if (a->fetch == FETCH_PYCODE || a->fetch == FETCH_PYSTRING)
 			a->layout = (uint8_t)w->py_layout;
+		if (en->args[info->arg_order[i]].of_tensor)
+			a->deref[a->nderef - 1] =
+				(int32_t)(a->fetch == FETCH_SHAPE ? w->torch_layout.sizes
+								  : w->torch_layout.scalar);
 		if (a->fetch == FETCH_PYCODE)
 			a->index = (uint8_t)cpython_frame_register(w->py_version);
 	}
@@ -428,6 +453,13 @@ static void plan_entry(struct work *w)
 			return;
 		}
 	}
+	if (needs_torch_layout(en) && !w->torch_known) {
+		torch_layout_find(w->file, &w->torch_layout);
+		w->torch_known = true;
+	}
+	if (needs_torch_layout(en) && !w->torch_layout.sizes)
+		set_reason(w->result, "where its tensors have their sizes was not found: traced "
+				      "without shapes");
 	if (en->usdt)
 		elf_file_usdt(w->file, visit_usdt, w);
 	else

@@ -26,41 +26,45 @@ struct type {
 	bool is_signed;
 	bool is_vtable;
 	bool is_kernel;
+	bool of_tensor;
 	uint8_t nderef;
 	int32_t deref[2];
 };
 
 /* pytype: PyObject.ob_type at 8 and PyTypeObject.tp_name at 24 bytes, CPython
  * Include/object.h and Include/cpython/object.h, builds with a GIL.
- * object: the vtable pointer is the first word (Itanium C++ ABI, 2.4). */
+ * object: the vtable pointer is the first word (Itanium C++ ABI, 2.4).
+ * shape, dtype: an at::Tensor is a pointer to its TensorImpl; the plan fills in the offset. */
 static const struct type types[] = {
-	{"u8", CAT_TYPE_U64, FETCH_VALUE, 1, false, false, false, 0, {0}},
-	{"u16", CAT_TYPE_U64, FETCH_VALUE, 2, false, false, false, 0, {0}},
-	{"u32", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, 0, {0}},
-	{"u64", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, 0, {0}},
-	{"i8", CAT_TYPE_I64, FETCH_VALUE, 1, true, false, false, 0, {0}},
-	{"i16", CAT_TYPE_I64, FETCH_VALUE, 2, true, false, false, 0, {0}},
-	{"i32", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, 0, {0}},
-	{"i64", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, 0, {0}},
-	{"int", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, 0, {0}},
-	{"uint", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, 0, {0}},
-	{"long", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, 0, {0}},
-	{"ulong", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, 0, {0}},
-	{"size", CAT_TYPE_BYTES, FETCH_VALUE, 8, false, false, false, 0, {0}},
-	{"bool", CAT_TYPE_BOOL, FETCH_VALUE, 1, false, false, false, 0, {0}},
-	{"ptr", CAT_TYPE_PTR, FETCH_VALUE, 8, false, false, false, 0, {0}},
-	{"object", CAT_TYPE_PTR, FETCH_VALUE, 8, false, true, false, 1, {0}},
-	{"str", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, 0, {0}},
-	{"cxxstr", CAT_TYPE_STRING, FETCH_CXXSTRING, 8, false, false, false, 0, {0}},
-	{"pystr", CAT_TYPE_STRING, FETCH_PYSTRING, 8, false, false, false, 0, {0}},
-	{"pytype", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, 2, {8, 24}},
-	{"pycode", CAT_TYPE_CODE, FETCH_PYCODE, 8, false, false, false, 0, {0}},
-	{"text", CAT_TYPE_STRING, FETCH_TEXT, 8, false, false, false, 0, {0}},
-	{"kernel", CAT_TYPE_STRING, FETCH_VALUE, 8, false, false, true, 0, {0}},
-	{"xyz", CAT_TYPE_DIM3, FETCH_XYZ, 8, false, false, false, 0, {0}},
-	{"dim3", CAT_TYPE_DIM3, FETCH_DIM3, 8, false, false, false, 0, {0}},
-	{"count", CAT_TYPE_U64, FETCH_COUNT, 8, false, false, false, 0, {0}},
-	{"uid", CAT_TYPE_U64, FETCH_UID, 8, false, false, false, 0, {0}},
+	{"u8", CAT_TYPE_U64, FETCH_VALUE, 1, false, false, false, false, 0, {0}},
+	{"u16", CAT_TYPE_U64, FETCH_VALUE, 2, false, false, false, false, 0, {0}},
+	{"u32", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, false, 0, {0}},
+	{"u64", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, false, 0, {0}},
+	{"i8", CAT_TYPE_I64, FETCH_VALUE, 1, true, false, false, false, 0, {0}},
+	{"i16", CAT_TYPE_I64, FETCH_VALUE, 2, true, false, false, false, 0, {0}},
+	{"i32", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, false, 0, {0}},
+	{"i64", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, false, 0, {0}},
+	{"int", CAT_TYPE_I64, FETCH_VALUE, 4, true, false, false, false, 0, {0}},
+	{"uint", CAT_TYPE_U64, FETCH_VALUE, 4, false, false, false, false, 0, {0}},
+	{"long", CAT_TYPE_I64, FETCH_VALUE, 8, true, false, false, false, 0, {0}},
+	{"ulong", CAT_TYPE_U64, FETCH_VALUE, 8, false, false, false, false, 0, {0}},
+	{"size", CAT_TYPE_BYTES, FETCH_VALUE, 8, false, false, false, false, 0, {0}},
+	{"bool", CAT_TYPE_BOOL, FETCH_VALUE, 1, false, false, false, false, 0, {0}},
+	{"ptr", CAT_TYPE_PTR, FETCH_VALUE, 8, false, false, false, false, 0, {0}},
+	{"object", CAT_TYPE_PTR, FETCH_VALUE, 8, false, true, false, false, 1, {0}},
+	{"str", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, false, 0, {0}},
+	{"cxxstr", CAT_TYPE_STRING, FETCH_CXXSTRING, 8, false, false, false, false, 0, {0}},
+	{"pystr", CAT_TYPE_STRING, FETCH_PYSTRING, 8, false, false, false, false, 0, {0}},
+	{"pytype", CAT_TYPE_STRING, FETCH_CSTRING, 8, false, false, false, false, 2, {8, 24}},
+	{"pycode", CAT_TYPE_CODE, FETCH_PYCODE, 8, false, false, false, false, 0, {0}},
+	{"text", CAT_TYPE_STRING, FETCH_TEXT, 8, false, false, false, false, 0, {0}},
+	{"kernel", CAT_TYPE_STRING, FETCH_VALUE, 8, false, false, true, false, 0, {0}},
+	{"xyz", CAT_TYPE_DIM3, FETCH_XYZ, 8, false, false, false, false, 0, {0}},
+	{"dim3", CAT_TYPE_DIM3, FETCH_DIM3, 8, false, false, false, false, 0, {0}},
+	{"count", CAT_TYPE_U64, FETCH_COUNT, 8, false, false, false, false, 0, {0}},
+	{"uid", CAT_TYPE_U64, FETCH_UID, 8, false, false, false, false, 0, {0}},
+	{"shape", CAT_TYPE_SHAPE, FETCH_SHAPE, 8, false, false, false, true, 1, {0}},
+	{"dtype", CAT_TYPE_U64, FETCH_VALUE, 2, false, false, false, true, 1, {0}},
 };
 #define TYPE_COUNT (sizeof(types) / sizeof(types[0]))
 
@@ -139,7 +143,7 @@ static const char *what_is_at(const char *p, char *ret, size_t size)
 
 static int fail_unknown_type(struct sig *s, const char *at, size_t n)
 {
-	char known[256] = "";
+	char known[320] = "";
 	for (size_t i = 0; i < TYPE_COUNT; i++)
 		cat_add_word(known, sizeof(known), types[i].name);
 	return fail(s, at, "unknown type '%.*s' (known: %s)", (int)(n > 40 ? 40 : n), at, known);
@@ -271,6 +275,7 @@ static int apply_type(struct sig *s, const char *at, const struct type *t, unsig
 	arg->arg_type = t->arg_type;
 	arg->is_vtable = t->is_vtable;
 	arg->is_kernel = t->is_kernel;
+	arg->of_tensor = t->of_tensor;
 	d->fetch = t->fetch;
 	d->size = t->size;
 	d->is_signed = t->is_signed;
@@ -371,7 +376,7 @@ static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, b
 		rc = set_position(s, at, position, &arg->fetch);
 	if (rc)
 		return rc;
-	if (out && t->fetch >= FETCH_TEXT)
+	if (out && t->fetch >= FETCH_TEXT && t->fetch != FETCH_SHAPE)
 		return fail(s, at, "'%s' is read when the call begins: no 'out'", t->name);
 	if (out && stars == 0 && arg->fetch.nderef == 0)
 		return fail(s, at, "'out' needs a pointer to read through: 'out %s*'", t->name);

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "wire/shape.h"
+
 #define MODEL_MAX_ARGS 8
 
 /* How an argument's 64 bits are to be read and shown. */
@@ -19,6 +21,7 @@ enum arg_type {
 	ARG_TYPE_STRING, /* a string number */
 	ARG_TYPE_CODE,	 /* an index into the code table */
 	ARG_TYPE_DIM3,	 /* three dimensions, packed: see dim3_x, _y, _z */
+	ARG_TYPE_SHAPE,	 /* a tensor's sizes, packed: see shape_dims, shape_size */
 };
 
 /* CUDA's launch dimensions in 64 bits: x below 2^31, y and z below 2^16 (CUDA C++

@@ -21,6 +21,7 @@ _Static_assert((int)CAT_TYPE_BOOL == (int)ARG_TYPE_BOOL, "arg types");
 _Static_assert((int)CAT_TYPE_STRING == (int)ARG_TYPE_STRING, "arg types");
 _Static_assert((int)CAT_TYPE_CODE == (int)ARG_TYPE_CODE, "arg types");
 _Static_assert((int)CAT_TYPE_DIM3 == (int)ARG_TYPE_DIM3, "arg types");
+_Static_assert((int)CAT_TYPE_SHAPE == (int)ARG_TYPE_SHAPE, "arg types");
 _Static_assert(MAX_ARGS == MODEL_MAX_ARGS, "arguments of a call");
 
 static void entry_free(struct cat_entry *en)
@@ -47,11 +48,11 @@ static void check_arg(const struct cat_entry *en, unsigned i, const char *expect
 	const struct cat_arg *a = &en->args[i];
 	const struct arg_desc *d = &a->fetch;
 	char *got =
-		xasprintf("%s%s%s t%u f%u s%u%s%s%s @%u.%u%s%s", a->name, a->enum_type ? ":" : "",
+		xasprintf("%s%s%s t%u f%u s%u%s%s%s%s @%u.%u%s%s", a->name, a->enum_type ? ":" : "",
 			  a->enum_type ? a->enum_type : "", a->arg_type, d->fetch, d->size,
 			  d->is_signed ? " signed" : "", a->is_vtable ? " vtable" : "",
-			  a->is_kernel ? " kernel" : "", d->source, d->index,
-			  d->at_return ? " return" : "", a->is_name ? " name" : "");
+			  a->is_kernel ? " kernel" : "", a->of_tensor ? " tensor" : "", d->source,
+			  d->index, d->at_return ? " return" : "", a->is_name ? " name" : "");
 	for (unsigned k = 0; k < d->nderef; k++) {
 		char *more = xasprintf("%s [%d]", got, d->deref[k]);
 		free(got);
@@ -105,6 +106,11 @@ static void every_type(void **state)
 	one("(count x)", "x t0 f8 s8 @0.0");
 	one("(uid x@stack0)", "x t0 f9 s8 @1.0");
 	one("(uid* x)", "x t0 f9 s8 @0.0 [0]");
+	/* the last offset is the plan's to fill in */
+	one("(shape x)", "x t8 f10 s8 tensor @0.0 [0]");
+	one("(shape* x@arg1)", "x t8 f10 s8 tensor @0.1 [0] [0]");
+	one("(out shape x@arg0[16])", "x t8 f10 s8 tensor @0.0 return [16] [0]");
+	one("(dtype:ScalarType* x)", "x:ScalarType t0 f0 s2 tensor @0.0 [0] [0]");
 	one("(dim3 x@arg0[12])", "x t7 f7 s8 @0.0 [12]");
 	one("(name:kernel x@arg1)", "x t5 f0 s8 kernel @0.1 name");
 	one("(text* x)", "x t5 f5 s8 @0.0 [0]");
@@ -261,7 +267,7 @@ static void complaints(void **state)
 		{"(u64 a, )", "character 9: expected a type, found ')'"},
 		{"(intt a)", "character 2: unknown type 'intt' (known: u8 u16 u32 u64 i8 i16 i32 "
 			     "i64 int uint long ulong size bool ptr object str cxxstr pystr pytype "
-			     "pycode text kernel xyz dim3 count uid)"},
+			     "pycode text kernel xyz dim3 count uid shape dtype)"},
 		{"(ptr:CUresult x)", "character 5: only numbers have names"},
 		{"(size:T x)", "character 6: only numbers have names"},
 		{"(count:T x)", "character 7: only numbers have names"},
@@ -280,6 +286,7 @@ static void complaints(void **state)
 		{"(out dim3* d)", "character 2: 'dim3' is read when the call begins: no 'out'"},
 		{"-> text", "character 4: a 'text' is not returned"},
 		{"-> uid", "character 4: a 'uid' is not returned"},
+		{"-> shape", "character 4: a 'shape' is not returned"},
 		{"-> int!nonzero except", "character 22: expected a number"},
 		{"-> int!nonzero except -1", "character 23: expected a number"},
 		{"-> int!nonzero except 4294967300", "character 23: number larger than 2147483647"},
