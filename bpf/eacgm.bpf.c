@@ -4,6 +4,7 @@
 #include "state.h"
 
 #include "calls.h"
+#include "catch.h"
 #include "hold.h"
 #include "loader.h"
 #include "open_calls.h"
