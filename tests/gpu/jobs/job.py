@@ -94,6 +94,7 @@ def device_events(events):
     launches = {e.get("args", {}).get("correlation") for e in launched} - {None}
     kernels, direct, replayed, copies = {}, {}, {}, {}
     busy_us = {"kernel": 0.0, "gpu_memcpy": 0.0, "gpu_memset": 0.0}
+    us_of = {}
     for e in events:
         kind, args = e.get("cat"), e.get("args", {})
         if e.get("ph") != "X" or kind not in ("kernel", "gpu_memcpy", "gpu_memset"):
@@ -105,6 +106,7 @@ def device_events(events):
             own = replayed if in_graph else direct
             own[name] = own.get(name, 0) + 1
             kernels[name] = kernels.get(name, 0) + 1
+            us_of[name] = us_of.get(name, 0.0) + e.get("dur", 0)
             continue
         direction = COPY.match(name)
         key = ("set" if kind == "gpu_memset" else "copy",
@@ -113,6 +115,7 @@ def device_events(events):
         copies[key] = calls + 1, size + int(args.get("bytes", 0))
     return {"kernels": kernels, "direct_kernels": direct, "graph_kernels": replayed,
             "kernel_ns": round(1000 * busy_us["kernel"]),
+            "kernel_ns_of": {name: round(1000 * us) for name, us in us_of.items()},
             "copy_ns": round(1000 * (busy_us["gpu_memcpy"] + busy_us["gpu_memset"])),
             # the driver's call below the runtime's may be in the trace as well
             "graph_launches": len(runtime_calls) or len(launched),
