@@ -9,6 +9,7 @@
 #include "loader.h"
 #include "open_calls.h"
 #include "samples.h"
+#include "sockets.h"
 #include "tasks.h"
 #include "unwind.h"
 #include "xid.h"

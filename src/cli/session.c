@@ -21,6 +21,7 @@
 #define SAMPLE_TICKS	  4 /* collectors are asked every 200 ms */
 #define LEARN_TICKS	  20
 #define SWEEP_TICKS	  20
+#define SOCKET_TICKS	  20
 #define TAIL_QUANTILE	  0.99
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
@@ -225,6 +226,8 @@ static void on_tick(struct session *s, unsigned tick)
 		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
+	if (tick % SOCKET_TICKS == 0)
+		sockets_sample(s);
 	tick_burst(s, now_ns);
 	if (s->opts->duration_ns && now_ns - s->follow_ns >= s->opts->duration_ns)
 		s->stop = true;
@@ -404,6 +407,7 @@ static int open_tracer(struct session *s, struct err *e)
 		.allocators = o->allocators,
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,
+		.sockets = o->layers & 1u << LAYER_NCCL,
 		.events = session_events(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
@@ -422,6 +426,7 @@ static void stop_recording(struct session *s)
 		pipeline_note(s->pipeline, "open waits", e.msg);
 	collector_procfs.sample(s->procfs, monotonic_ns(), emit_counter, s);
 	gpus_stop(s);
+	sockets_stop(s);
 	note_missing(s);
 	session_write_end(s);
 	mover_stop(s);
@@ -456,6 +461,7 @@ static int run(struct session *s, struct err *e)
 	int signal_fd = open_signals(&old), timer_fd = open_timer();
 	int rc = mover_start(s, e);
 	gpus_start(s);
+	sockets_start(s);
 	tracer_hook_loaders(s->tracer);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);

@@ -138,6 +138,11 @@ static void on_xid(void *ctx, const struct rec_xid *xid)
 	gpus_xid(ctx, xid);
 }
 
+static void on_socket(void *ctx, const struct rec_socket *socket)
+{
+	sockets_told(ctx, socket);
+}
+
 struct tracer_events session_events(struct session *s)
 {
 	return (struct tracer_events){
@@ -146,6 +151,7 @@ struct tracer_events session_events(struct session *s)
 		.on_task = on_task,
 		.on_note = on_note,
 		.on_xid = on_xid,
+		.on_socket = on_socket,
 		.ctx = s,
 	};
 }

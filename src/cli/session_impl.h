@@ -6,6 +6,7 @@
 
 #include "cli/session.h"
 #include "collect/collector.h"
+#include "collect/sockets.h"
 #include "pipeline/pipeline.h"
 
 /* Where a GPU is on the bus: Xid errors are told by that. */
@@ -49,6 +50,10 @@ struct session {
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
+	struct sockets *sockets; /* session_sockets.c's, of the control thread; NULL: not watched */
+	size_t sockets_next;
+	bool sockets_failed; /* was told */
+
 	struct gpu_spans *spans; /* session_spans.c's; the mover's while it runs */
 	uint64_t spans_drained_ns;
 	struct err spans_error; /* why there is no timeline, to be told */
@@ -91,6 +96,12 @@ void spans_drain(struct session *s, uint64_t now_ns);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
 void spans_close(struct session *s);
+
+/* session_sockets.c: TCP connections of the processes. */
+void sockets_start(struct session *s);
+void sockets_sample(struct session *s);
+void sockets_told(struct session *s, const struct rec_socket *row);
+void sockets_stop(struct session *s);
 
 /* What the recording says of its own making: at the start, and at the end. */
 void session_write_metas(struct session *s, double probe_ns_each);

@@ -76,6 +76,15 @@ void pipeline_gpu(struct pipeline *p, const struct pipeline_gpu *gpu)
 				 .d = xstrdup(gpu->driver)});
 }
 
+void pipeline_connection(struct pipeline *p, const struct pipeline_connection *connection)
+{
+	post(p, (struct message){.kind = MSG_CONNECTION,
+				 .connection = connection->row,
+				 .a = xstrdup(connection->source),
+				 .b = xstrdup(connection->destination),
+				 .c = xstrdup(connection->opener)});
+}
+
 void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
 		    const char *text)
 {
@@ -276,6 +285,14 @@ static void take_gpu(struct pipeline *p, struct message *m)
 	rec_put_gpu(p->writer, &m->gpu);
 }
 
+static void take_connection(struct pipeline *p, struct message *m)
+{
+	m->connection.source = rec_string_z(p->writer, m->a);
+	m->connection.destination = rec_string_z(p->writer, m->b);
+	m->connection.opener = rec_string_z(p->writer, m->c);
+	rec_put_connection(p->writer, &m->connection);
+}
+
 static void take_event(struct pipeline *p, const struct message *m)
 {
 	struct m_event row = {.time_ns = m->start_ns,
@@ -318,6 +335,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_EVENT:
 		take_event(p, m);
+		break;
+	case MSG_CONNECTION:
+		take_connection(p, m);
 		break;
 	case MSG_OPEN_CALL:
 		pipeline_record(p, &m->call, sizeof(m->call));

@@ -82,6 +82,12 @@ void pipeline_gpu(struct pipeline *p, const struct pipeline_gpu *gpu);
 /* Something that happened: entity "gpu 0", name "xid". */
 void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
 		    const char *text);
+/* Replaces what was told of the same connection; strings are given as text. */
+struct pipeline_connection {
+	struct m_connection row;
+	const char *source, *destination, *opener;
+};
+void pipeline_connection(struct pipeline *p, const struct pipeline_connection *connection);
 /* A call that is open (tracer_open_calls), while the recording thread runs. */
 void pipeline_open_call(struct pipeline *p, const struct rec_call *call);
 /* A wait that has not ended (tracer_open_waits), likewise. */

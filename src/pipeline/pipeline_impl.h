@@ -26,6 +26,7 @@ struct message {
 		MSG_ENUM,
 		MSG_GPU,
 		MSG_EVENT,
+		MSG_CONNECTION,
 	} kind;
 	struct pipeline_probe probe; /* its strings are owned */
 	struct rec_task task;
@@ -36,6 +37,7 @@ struct message {
 	char **build_ids;
 	char *a, *b, *c, *d;
 	struct m_gpu gpu;
+	struct m_connection connection;
 	uint64_t start_ns, end_ns;
 	double value;
 };

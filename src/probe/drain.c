@@ -53,6 +53,11 @@ static int on_control(void *ctx, void *data, size_t len)
 			t->opts.events.on_xid(t->opts.events.ctx, data);
 		return 0;
 	}
+	if (len >= sizeof(struct rec_socket) && task->kind == REC_SOCKET) {
+		if (t->opts.events.on_socket && !t->calibrating)
+			t->opts.events.on_socket(t->opts.events.ctx, data);
+		return 0;
+	}
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
@@ -124,18 +129,20 @@ int tracer_drain(struct tracer *t)
 
 /* ---- open calls and waits ---- */
 
-/* Reads the rows of an iterator over all tasks. */
-static int read_rows(struct bpf_program *prog, size_t row_bytes,
-		     void (*visit)(void *ctx, const void *row), void *ctx, struct err *e)
+int drain_iterator(struct bpf_program *prog, const struct bpf_iter_attach_opts *opts,
+		   size_t row_bytes, void (*visit)(void *ctx, const void *row), void *ctx,
+		   struct err *e)
 {
-	struct bpf_link *link = bpf_program__attach_iter(prog, NULL);
+	struct bpf_link *link = bpf_program__attach_iter(prog, opts);
 	if (!link)
-		return err_set(e, errno, "cannot list open calls: %s", strerror(errno));
+		return err_set(e, errno, "cannot list %s: %s", bpf_program__name(prog),
+			       strerror(errno));
 	int fd = bpf_iter_create(bpf_link__fd(link));
 	if (fd < 0) {
 		int code = errno;
 		bpf_link__destroy(link);
-		return err_set(e, code, "cannot list open calls: %s", strerror(code));
+		return err_set(e, code, "cannot list %s: %s", bpf_program__name(prog),
+			       strerror(code));
 	}
 	char rows[8192];
 	size_t have = 0;
@@ -170,7 +177,8 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 		      void *ctx, struct err *e)
 {
 	struct call_visit v = {visit, ctx};
-	return read_rows(t->bpf->progs.open_calls, sizeof(struct rec_call), visit_call, &v, e);
+	return drain_iterator(t->bpf->progs.open_calls, NULL, sizeof(struct rec_call), visit_call,
+			      &v, e);
 }
 
 struct wait_visit {
@@ -192,7 +200,8 @@ int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct re
 	struct wait_visit v = {visit, ctx};
 	if (!t->opts.waits)
 		return 0;
-	return read_rows(t->bpf->progs.open_waits, sizeof(struct rec_sample), visit_wait, &v, e);
+	return drain_iterator(t->bpf->progs.open_waits, NULL, sizeof(struct rec_sample), visit_wait,
+			      &v, e);
 }
 
 /* ---- losses ---- */

@@ -50,6 +50,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.on_switch, t->opts.waits, 0);
 	set_role(b->progs.on_waking, t->opts.waits, 0);
 	set_role(b->progs.open_waits, t->opts.waits, 0);
+	sockets_choose(t);
 }
 
 static void set_configuration(struct tracer *t)
@@ -449,6 +450,7 @@ void tracer_close(struct tracer *t)
 	tracer_guard_stop(t);
 	if (t->xid_link)
 		tracer_unwatch_xid(t);
+	sockets_unwatch(t);
 	for (size_t i = 0; i < 3; i++)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);

@@ -27,6 +27,7 @@ struct tracer_events {
 	void (*on_task)(void *ctx, const struct rec_task *task);
 	void (*on_note)(void *ctx, const char *subject, const char *reason);
 	void (*on_xid)(void *ctx, const struct rec_xid *xid);
+	void (*on_socket)(void *ctx, const struct rec_socket *socket); /* closing, or closed */
 	void *ctx;
 };
 
@@ -48,6 +49,7 @@ struct tracer_options {
 	bool stacks;	       /* calls of entries with `stack` carry theirs */
 	uint32_t sample_hz;    /* stacks at each tick of the CPU clock, 0 = none */
 	bool waits;	       /* stacks where threads stop running */
+	bool sockets;	       /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct tracer_events events;
 };
@@ -61,6 +63,14 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 void tracer_watch_xid(struct tracer *t);
 void tracer_unwatch_xid(struct tracer *t);
 bool tracer_sees_xid(const struct tracer *t);
+
+/* From here on the ends of connections are told, and who opens them (opts.sockets). Without it,
+ * or where it fails, tracer_sockets still tells what is open. */
+int tracer_watch_sockets(struct tracer *t, struct err *e);
+
+/* The TCP connections that a process has, as they are now (Linux 6.1). */
+int tracer_sockets(struct tracer *t, pid_t pid,
+		   void (*visit)(void *ctx, const struct rec_socket *s), void *ctx, struct err *e);
 
 /* Makes a process a target (its later children follow by themselves). */
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);

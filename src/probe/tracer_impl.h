@@ -30,6 +30,7 @@ struct tracer {
 	struct bpf_link *task_links[3];
 	bool xid_known; /* the driver's tracepoint is there */
 	struct bpf_link *xid_link;
+	struct bpf_link *socket_links[2];
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
@@ -51,6 +52,15 @@ int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
 void tracer_guard_keep(struct tracer *t, int link_fd);
 void tracer_guard_stop(struct tracer *t);
+
+/* Reads the rows of an iterator over tasks; opts may be NULL. */
+int drain_iterator(struct bpf_program *prog, const struct bpf_iter_attach_opts *opts,
+		   size_t row_bytes, void (*visit)(void *ctx, const void *row), void *ctx,
+		   struct err *e);
+
+/* sockets.c: before loading, and at the end. */
+void sockets_choose(struct tracer *t);
+void sockets_unwatch(struct tracer *t);
 
 /* xid.c: the GPU driver's error messages; before loading. */
 void xid_prepare(struct tracer *t);

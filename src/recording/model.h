@@ -327,18 +327,18 @@ struct m_connection {
 	uint32_t pid;	      /* of those that have it open, the one that was seen first */
 	uint32_t source;      /* string: "10.0.0.1:4791", "[fe80::1]:4791", its own end */
 	uint32_t destination; /* string */
-	uint32_t opener;      /* string: comm of the thread that connected or accepted it, "" = it
-			       * was there before */
+	uint32_t opener;      /* string: comm of the thread that connected or accepted it, ""
+			       * unknown: it was there before */
 	uint64_t netns;	      /* inode number of its network namespace */
 	uint64_t first_ns;    /* when it was first seen */
 	uint64_t last_ns;     /* when the figures below were read */
 	uint64_t closed_ns;   /* 0 = is open */
-	/* All since the connection was made, also before it was first seen. */
+	/* All since the connection was made. */
 	uint64_t bytes_sent;	      /* payload, each byte once */
 	uint64_t bytes_received;      /* payload, in order */
 	uint64_t bytes_retransmitted; /* payload that was sent again */
 	uint64_t retransmits;	      /* segments that were sent again */
-	uint64_t sent_before;	      /* bytes_sent and bytes_received at first_ns */
+	uint64_t sent_before;	      /* bytes_sent and bytes_received before tracing began */
 	uint64_t received_before;
 	uint32_t srtt_us; /* smoothed round-trip time, 0 unknown */
 };

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * sockets.h - TCP connections of targets: what user space asks for process by process, what
+ * went over one by the time it closes, and which thread opened it. Nothing runs per packet or
+ * per call of send and receive. */
+#pragma once
+
+#include "open_calls.h"
+
+#define AF_INET	    2 /* socket(7) */
+#define AF_INET6    10
+#define IPPROTO_TCP 6
+
+/* enum of net/tcp_states.h */
+#define TCP_ESTABLISHED	 1
+#define TCP_SYN_SENT	 2
+#define TCP_SYN_RECV	 3
+#define TCP_CLOSE	 7
+#define TCP_LISTEN	 10
+#define TCP_NEW_SYN_RECV 12
+
+enum sock_flags {
+	SOCK_DONE = 1, /* the peer's FIN has come */
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+} RELOCATED;
+
+struct ns_common {
+	unsigned int inum;
+} RELOCATED;
+
+struct net {
+	struct ns_common ns;
+} RELOCATED;
+
+typedef struct {
+	struct net *net;
+} RELOCATED possible_net_t;
+
+struct sock_common {
+	__u32 skc_daddr;
+	__u32 skc_rcv_saddr;
+	__u16 skc_dport; /* in network order, unlike skc_num */
+	__u16 skc_num;
+	unsigned short skc_family;
+	unsigned char skc_state;
+	unsigned long skc_flags;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+} RELOCATED;
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+} RELOCATED;
+
+struct tcp_sock {
+	__u64 bytes_sent;     /* payload, what was sent again included */
+	__u64 bytes_retrans;  /* that part */
+	__u64 bytes_received; /* in order, and the FIN */
+	__u32 total_retrans;
+	__u32 srtt_us; /* eight times it */
+} RELOCATED;
+
+struct socket {
+	struct sock *sk;
+} RELOCATED;
+
+struct file;
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+} RELOCATED;
+
+/* Connections that are known to be a target's. */
+struct socket_owner {
+	__u32 tgid;
+	__u32 pad;
+	char opener[16];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64); /* address of the struct sock */
+	__type(value, struct socket_owner);
+} socket_owners SEC(".maps");
+
+static __always_inline void read_addresses(struct rec_socket *r, struct sock *sk)
+{
+	if (r->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&r->source, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr8);
+		BPF_CORE_READ_INTO(&r->destination, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr8);
+		return;
+	}
+	__u32 source = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+	__u32 destination = BPF_CORE_READ(sk, __sk_common.skc_daddr);
+	__builtin_memcpy(r->source, &source, sizeof(source));
+	__builtin_memcpy(r->destination, &destination, sizeof(destination));
+}
+
+static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
+					const struct socket_owner *owner)
+{
+	struct tcp_sock *tcp = (struct tcp_sock *)sk;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = REC_SOCKET;
+	r->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	r->tgid = owner->tgid;
+	r->socket = (__u64)sk;
+	r->time_ns = bpf_ktime_get_ns();
+	r->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	r->srtt_us = BPF_CORE_READ(tcp, srtt_us) >> 3;
+	read_addresses(r, sk);
+	r->source_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	r->destination_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	r->retransmits = BPF_CORE_READ(tcp, total_retrans);
+	r->bytes_resent = BPF_CORE_READ(tcp, bytes_retrans);
+	r->bytes_sent = BPF_CORE_READ(tcp, bytes_sent) - r->bytes_resent;
+	r->bytes_received = BPF_CORE_READ(tcp, bytes_received);
+	__u64 done = bpf_core_enum_value(enum sock_flags, SOCK_DONE) & 63;
+	if (r->bytes_received && BPF_CORE_READ(sk, __sk_common.skc_flags) >> done & 1)
+		r->bytes_received--;
+	__builtin_memcpy(r->opener, owner->opener, sizeof(r->opener));
+}
+
+static __always_inline bool is_tcp(struct sock *sk)
+{
+	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP &&
+	       (family == AF_INET || family == AF_INET6);
+}
+
+static __always_inline bool is_connected(__u8 state)
+{
+	return state != TCP_SYN_SENT && state != TCP_SYN_RECV && state != TCP_CLOSE &&
+	       state != TCP_LISTEN && state != TCP_NEW_SYN_RECV;
+}
+
+/* Writes struct rec_socket for each connection of a process. */
+SEC("iter/task_file")
+int connections(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	if (!task || !file)
+		return 0;
+	struct socket *socket = bpf_sock_from_file(file);
+	struct sock *sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
+	if (!sk || !is_tcp(sk))
+		return 0;
+	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (!is_connected(state))
+		return 0;
+	__u64 key = (__u64)sk;
+	struct socket_owner unknown = {.tgid = BPF_CORE_READ(task, tgid)};
+	bpf_map_update_elem(&socket_owners, &key, &unknown, BPF_NOEXIST);
+	struct socket_owner *owner = bpf_map_lookup_elem(&socket_owners, &key);
+	struct rec_socket r;
+	read_socket(&r, sk, owner ? owner : &unknown);
+	r.state = state;
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+static __always_inline void own_socket(struct sock *sk)
+{
+	struct socket_owner owner = {.tgid = bpf_get_current_pid_tgid() >> 32};
+	__u64 key = (__u64)sk;
+	if (!is_target(owner.tgid))
+		return;
+	bpf_get_current_comm(owner.opener, sizeof(owner.opener));
+	bpf_map_update_elem(&socket_owners, &key, &owner, BPF_ANY);
+}
+
+static __always_inline void emit_socket(struct sock *sk, const struct socket_owner *owner,
+					__u8 state)
+{
+	struct rec_socket *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
+	if (!r) {
+		count_loss(LOSS_TASK_FULL);
+		return;
+	}
+	read_socket(r, sk, owner);
+	r->state = state;
+	bpf_ringbuf_submit(r, 0);
+}
+
+/* From connect(2) to the end. Between the states of closing all is told anew: the last, which
+ * comes when the peer has answered, may be long after. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_socket_state, struct sock *sk, int before, int state)
+{
+	if (state == TCP_SYN_SENT) { /* in connect(2) */
+		if (is_tcp(sk))
+			own_socket(sk);
+		return 0;
+	}
+	__u64 key = (__u64)sk;
+	struct socket_owner *owner = bpf_map_lookup_elem(&socket_owners, &key);
+	if (!owner)
+		return 0;
+	if (is_connected(before))
+		emit_socket(sk, owner, state);
+	if (state == TCP_CLOSE)
+		bpf_map_delete_elem(&socket_owners, &key);
+	return 0;
+}
+
+/* In accept(2), before it returns the connection. */
+SEC("kretprobe/inet_csk_accept")
+int BPF_KRETPROBE(on_accept, struct sock *sk)
+{
+	if (sk && is_tcp(sk))
+		own_socket(sk);
+	return 0;
+}

@@ -1,0 +1,173 @@
+/* sockets.c - connections by the kernel's name of their socket. A name comes again once its
+ * connection is closed, so closed ones lose theirs. */
+#include "collect/sockets.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+
+enum { TCP_CLOSED = 7 }; /* TCP_CLOSE of Linux's net/tcp_states.h */
+
+struct known {
+	struct connection c;
+	uint64_t socket;
+	bool changed;
+};
+
+/* Of a process, with the connections that are gone. */
+struct totals {
+	uint32_t pid;
+	uint64_t sent, received, retransmits;
+	bool taken; /* all that it has were seen once */
+	bool changed;
+};
+
+struct sockets {
+	VEC(struct known) list;
+	struct map64 by_socket; /* -> index in list */
+	VEC(struct totals) totals;
+	struct map64 by_pid; /* -> index in totals */
+	bool from_start;
+};
+
+struct sockets *sockets_new(bool from_start)
+{
+	struct sockets *s = xcalloc(1, sizeof(*s));
+	s->from_start = from_start;
+	return s;
+}
+
+void sockets_free(struct sockets *s)
+{
+	if (!s)
+		return;
+	vec_free(&s->list);
+	vec_free(&s->totals);
+	map64_free(&s->by_socket);
+	map64_free(&s->by_pid);
+	free(s);
+}
+
+/* An IPv4 address within IPv6 (RFC 4291, 2.5.5.2) is shown as what it is. */
+static void format_address(char *ret, uint8_t family, const uint8_t *address, uint16_t port)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	char text[INET6_ADDRSTRLEN] = "?";
+	bool v6 = family == AF_INET6;
+	if (v6 && !memcmp(address, mapped, sizeof(mapped))) {
+		address += sizeof(mapped);
+		v6 = false;
+	}
+	inet_ntop(v6 ? AF_INET6 : AF_INET, address, text, sizeof(text));
+	snprintf(ret, SOCKET_ADDRESS_BYTES, v6 ? "[%s]:%u" : "%s:%u", text, port);
+}
+
+static struct totals *totals_of(struct sockets *s, uint32_t pid)
+{
+	uint64_t i;
+	if (map64_get(&s->by_pid, pid, &i))
+		return &s->totals.data[i];
+	map64_set(&s->by_pid, pid, s->totals.len);
+	struct totals *t = vec_push(&s->totals);
+	t->pid = pid;
+	return t;
+}
+
+static struct known *add(struct sockets *s, const struct rec_socket *row)
+{
+	struct known *k = vec_push(&s->list);
+	map64_set(&s->by_socket, row->socket, s->list.len - 1);
+	k->socket = row->socket;
+	k->c.pid = row->tgid;
+	k->c.netns = row->netns;
+	k->c.first_ns = row->time_ns;
+	memcpy(k->c.opener, row->opener, sizeof(row->opener));
+	format_address(k->c.source, row->family, row->source, row->source_port);
+	format_address(k->c.destination, row->family, row->destination, row->destination_port);
+	if (!s->from_start && !k->c.opener[0] && !totals_of(s, row->tgid)->taken) {
+		k->c.bytes_sent = k->c.sent_before = row->bytes_sent;
+		k->c.bytes_received = k->c.received_before = row->bytes_received;
+		k->c.retransmits = k->c.retransmits_before = row->retransmits;
+	}
+	return k;
+}
+
+/* What it grew by; a figure that was read while it changed may seem to shrink. */
+static uint64_t grow(uint64_t *figure, uint64_t now)
+{
+	uint64_t by = now > *figure ? now - *figure : 0;
+	*figure += by;
+	return by;
+}
+
+void sockets_take(struct sockets *s, const struct rec_socket *row)
+{
+	uint64_t i;
+	struct known *k = map64_get(&s->by_socket, row->socket, &i) ? &s->list.data[i] : NULL;
+	bool is_new = !k;
+	if (k && row->time_ns < k->c.last_ns)
+		return; /* was told already */
+	if (!k)
+		k = add(s, row);
+	struct connection *c = &k->c;
+	struct totals *t = totals_of(s, c->pid);
+	uint64_t sent = grow(&c->bytes_sent, row->bytes_sent);
+	uint64_t received = grow(&c->bytes_received, row->bytes_received);
+	uint64_t retransmits = grow(&c->retransmits, row->retransmits);
+	t->sent += sent;
+	t->received += received;
+	t->retransmits += retransmits;
+	bool moved = sent || received || retransmits;
+	t->changed |= is_new || moved;
+	c->bytes_resent = row->bytes_resent;
+	c->srtt_us = row->srtt_us;
+	c->last_ns = row->time_ns;
+	if (row->state == TCP_CLOSED)
+		c->closed_ns = row->time_ns;
+	k->changed |= is_new || moved || c->closed_ns;
+}
+
+void sockets_taken(struct sockets *s, uint32_t pid)
+{
+	totals_of(s, pid)->taken = true;
+}
+
+void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),
+		     void *ctx)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < s->list.len; i++) {
+		struct known *k = &s->list.data[i];
+		if (k->changed)
+			visit(ctx, &k->c);
+		k->changed = false;
+		if (k->c.closed_ns) {
+			map64_del(&s->by_socket, k->socket);
+			continue;
+		}
+		if (left != i) {
+			s->list.data[left] = *k;
+			map64_set(&s->by_socket, k->socket, left);
+		}
+		left++;
+	}
+	s->list.len = left;
+}
+
+void sockets_counters(struct sockets *s, collector_emit emit, void *ctx)
+{
+	for (size_t i = 0; i < s->totals.len; i++) {
+		struct totals *t = &s->totals.data[i];
+		char entity[32];
+		if (!t->changed)
+			continue;
+		t->changed = false;
+		snprintf(entity, sizeof(entity), "pid %u", t->pid);
+		emit(ctx, entity, "net_sent_bytes", (double)t->sent);
+		emit(ctx, entity, "net_received_bytes", (double)t->received);
+		emit(ctx, entity, "net_retransmits", (double)t->retransmits);
+	}
+}

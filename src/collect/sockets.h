@@ -1,0 +1,48 @@
+/* sockets.h - keeps account of TCP connections: takes their states as the kernel tells them
+ * (struct rec_socket), tells which rows have changed, and how much each process sent and had to
+ * send again.
+ *
+ * Asks nobody itself and knows nothing of BPF: its caller reads each process's connections and
+ * passes on what the kernel tells of those that close. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/collector.h"
+#include "wire/event.h"
+
+/* "10.0.0.1:4791", "[fe80::1]:4791" */
+#define SOCKET_ADDRESS_BYTES 64
+
+struct connection {
+	uint32_t pid; /* the first that was seen with it */
+	char source[SOCKET_ADDRESS_BYTES];
+	char destination[SOCKET_ADDRESS_BYTES];
+	char opener[17]; /* comm of the thread that opened it, "" unknown */
+	uint64_t netns;
+	uint64_t first_ns, last_ns;
+	uint64_t closed_ns;						/* 0 = is open */
+	uint64_t bytes_sent, bytes_received, bytes_resent, retransmits; /* since it was made */
+	uint64_t sent_before, received_before, retransmits_before;	/* tracing */
+	uint32_t srtt_us;
+};
+
+struct sockets;
+
+/* from_start: the processes were started by us, none of their connections is older. */
+struct sockets *sockets_new(bool from_start);
+void sockets_free(struct sockets *s);
+
+void sockets_take(struct sockets *s, const struct rec_socket *row);
+
+/* All connections that a process has were taken: one that comes later is a new one. */
+void sockets_taken(struct sockets *s, uint32_t pid);
+
+/* Each connection that has changed since the last time. Those that are closed are forgotten. */
+void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),
+		     void *ctx);
+
+/* "net_sent_bytes", "net_received_bytes" and "net_retransmits" of each process that has had
+ * connections: totals over all of them since they were first seen. Told when they changed. */
+void sockets_counters(struct sockets *s, collector_emit emit, void *ctx);
