@@ -90,6 +90,7 @@ struct m_source {
 	uint32_t pid_shift; /* was added to its pids and tids */
 	uint32_t
 		how; /* string: what the shift comes from, "collectives", "realtime", "same boot" */
+	double drift_ratio; /* shift_ns is that of the source's beginning; it grew by this */
 };
 
 struct m_thread {

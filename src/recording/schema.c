@@ -228,6 +228,7 @@ static const struct field source_fields[] = {
 	FIELD(m_source, error_ns, COL_U64, ENC_DELTA),
 	FIELD(m_source, pid_shift, COL_U32, ENC_VARINT),
 	FIELD(m_source, how, COL_U32, ENC_VARINT),
+	FIELD(m_source, drift_ratio, COL_F64, ENC_FIXED),
 };
 
 static const struct field end_fields[] = {
