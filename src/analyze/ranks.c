@@ -1,0 +1,319 @@
+/* ranks.c - compares what the ranks did: waiting, stragglers, mismatches. */
+#include "analyze/ranks.h"
+
+#include <stdlib.h>
+
+#include "analyze/ranks_impl.h"
+
+int32_t ranks_process_rank(const struct rec_tables *t, uint32_t pid)
+{
+	int32_t rank = -1, size = 0;
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid && t->processes.data[i].rank >= 0)
+			rank = t->processes.data[i].rank;
+	if (rank >= 0)
+		return rank;
+	for (size_t i = 0; i < t->comms.len; i++)
+		if (t->comms.data[i].size > size)
+			size = t->comms.data[i].size;
+	for (size_t i = 0; i < t->comms.len; i++)
+		if (t->comms.data[i].pid == pid && t->comms.data[i].size == size)
+			rank = t->comms.data[i].rank;
+	return rank;
+}
+
+/* ---- which process is of which source ---- */
+
+uint32_t ranks_source_of(const struct rec_tables *t, uint32_t pid)
+{
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			return t->processes.data[i].source;
+	return 0;
+}
+
+/* How well the clock of a source is known. */
+static uint64_t clock_error(const struct ranks *r, uint32_t source)
+{
+	return source < r->tables->sources.len ? r->tables->sources.data[source].error_ns : 0;
+}
+
+/* ---- calls and members ---- */
+
+static void list_calls(struct ranks *r)
+{
+	const struct collectives *c = r->collectives;
+	for (size_t i = 0; i < c->rows.len; i++) {
+		if (c->rows.data[i].failed)
+			continue;
+		struct rank_call *call = vec_push(&r->calls);
+		*call = rank_call_from(&c->rows.data[i], c->timeline, (uint32_t)i);
+		/* The clocks of merged recordings are aligned already. */
+		call->source = ranks_source_of(r->tables, call->pid);
+	}
+}
+
+static const struct collective *row_of(const struct ranks *r, const struct rank_call *c)
+{
+	return &r->collectives->rows.data[c->row];
+}
+
+static const struct rank_call *matched_call(const struct ranks *r, const struct rank_match *match,
+					    uint32_t i)
+{
+	return &r->calls.data[r->matching.matched.data[match->first + i]];
+}
+
+/* The member that a call is of. */
+static uint32_t member_of(const struct ranks *r, uint32_t group, const struct rank_call *c)
+{
+	const struct rank_group *g = &r->matching.groups.data[group];
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		const struct rank_member *m = &r->matching.members.data[k];
+		if (m->pid == c->pid && m->comm == c->comm && m->comm_row == c->comm_row)
+			return k;
+	}
+	return g->first_member;
+}
+
+/* ---- waiting ---- */
+
+/* Calls whose own beginnings can be compared with each other. */
+static bool comparable(const struct ranks *r, const struct rank_match *match)
+{
+	if (match->calls < 2)
+		return false;
+	for (uint32_t i = 0; i < match->calls; i++) {
+		const struct rank_call *c = matched_call(r, match, i);
+		if (!rank_op_synchronises(c->op) || row_of(r, c)->timing == COLLECTIVE_CAPTURED)
+			return false;
+	}
+	return true;
+}
+
+/* The next of a group whose kernels were compared already. */
+static bool shares_kernels(const struct ranks *r, const struct rank_match *match)
+{
+	if (!match->first)
+		return false;
+	const struct rank_call *c = matched_call(r, match, 0);
+	const struct rank_match *before = match - 1;
+	if (before->group != match->group)
+		return false;
+	const struct rank_call *other = matched_call(r, before, 0);
+	return c->pid == other->pid && row_of(r, c)->group &&
+	       row_of(r, c)->group == row_of(r, other)->group;
+}
+
+/* What lateness says nothing below; UINT64_MAX: nothing can be said. */
+static uint64_t noise_of(const struct ranks *r, const struct rank_match *match, bool on_device)
+{
+	uint64_t noise = on_device ? RANKS_NOISE_NS : RANKS_HOST_NOISE_NS;
+	uint32_t first = matched_call(r, match, 0)->source;
+	uint64_t error = clock_error(r, first);
+	bool several = false;
+	for (uint32_t i = 1; i < match->calls; i++) {
+		uint32_t source = matched_call(r, match, i)->source;
+		several |= source != first;
+		error = clock_error(r, source) > error ? clock_error(r, source) : error;
+	}
+	return several && error > noise ? error : noise;
+}
+
+static uint64_t start_of(const struct rank_call *c, bool timed)
+{
+	return timed ? c->start_ns : c->host_ns;
+}
+
+/* Fills in what a comparable match says. */
+static void time_match(const struct ranks *r, const struct rank_match *match,
+		       struct ranks_timing *ret)
+{
+	uint64_t last = 0, before = 0, end = 0, sum = 0;
+	bool timed = true;
+	for (uint32_t i = 0; i < match->calls; i++)
+		timed &= matched_call(r, match, i)->timed;
+	for (uint32_t i = 0; i < match->calls; i++) {
+		const struct rank_call *c = matched_call(r, match, i);
+		uint64_t start = start_of(c, timed);
+		if (ret->last == RANKS_NONE || start > last) {
+			before = ret->last == RANKS_NONE ? start : last;
+			last = start;
+			ret->last = r->matching.matched.data[match->first + i];
+		} else if (start > before || i == 1) {
+			before = start;
+		}
+		end = c->end_ns > end ? c->end_ns : end;
+		sum += start;
+	}
+	ret->on_device = timed;
+	ret->late_ns = last - before;
+	ret->wait_ns = last * match->calls - sum;
+	ret->transfer_ns = timed && end > last ? end - last : 0;
+}
+
+static void add_match(struct ranks *r, const struct rank_match *match,
+		      const struct ranks_timing *timing)
+{
+	struct ranks_comm *comm = &r->comms.data[match->group];
+	uint64_t last = start_of(&r->calls.data[timing->last], timing->on_device);
+	comm->compared++;
+	comm->wait_ns += timing->wait_ns;
+	comm->late += timing->late;
+	comm->late_ns += timing->late ? timing->late_ns : 0;
+	if (timing->on_device) {
+		comm->on_device++;
+		comm->transfer_ns += timing->transfer_ns;
+		comm->rank_ns += timing->wait_ns + timing->transfer_ns * match->calls;
+	}
+	if (!comm->first_ns || last < comm->first_ns)
+		comm->first_ns = last;
+	if (last > comm->last_ns)
+		comm->last_ns = last;
+	for (uint32_t i = 0; i < match->calls; i++) {
+		const struct rank_call *c = matched_call(r, match, i);
+		struct ranks_member *m = &r->members.data[member_of(r, match->group, c)];
+		m->compared++;
+		m->wait_ns += last - start_of(c, timing->on_device);
+		if (c != &r->calls.data[timing->last])
+			continue;
+		m->last++;
+		m->late += timing->late;
+		m->late_ns += timing->late ? timing->late_ns : 0;
+		m->waited_for_ns += timing->late ? timing->wait_ns : 0;
+	}
+}
+
+static void compare_times(struct ranks *r)
+{
+	for (size_t i = 0; i < r->matching.matches.len; i++) {
+		const struct rank_match *match = &r->matching.matches.data[i];
+		struct ranks_timing *timing = vec_push(&r->timings);
+		timing->last = RANKS_NONE;
+		if (!comparable(r, match) || shares_kernels(r, match))
+			continue;
+		if (noise_of(r, match, true) == UINT64_MAX) {
+			r->comms.data[match->group].clocks_unknown = true;
+			continue;
+		}
+		time_match(r, match, timing);
+		timing->late = timing->late_ns > noise_of(r, match, timing->on_device);
+		add_match(r, match, timing);
+	}
+}
+
+/* ---- stragglers ---- */
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* The late times of a member, or of all of a group (RANKS_NONE), sorted. */
+typedef VEC(uint64_t) times_t;
+static void late_times(const struct ranks *r, uint32_t group, uint32_t member, times_t *ret)
+{
+	const struct rank_group *g = &r->matching.groups.data[group];
+	ret->len = 0;
+	for (size_t i = g->first_match; i < g->first_match + g->matches; i++) {
+		const struct ranks_timing *t = &r->timings.data[i];
+		if (t->late && (member == RANKS_NONE ||
+				member_of(r, group, &r->calls.data[t->last]) == member))
+			*vec_push(ret) = t->late_ns;
+	}
+	if (ret->len)
+		qsort(ret->data, ret->len, sizeof(*ret->data), compare_u64);
+}
+
+static double capped_sum(const times_t *times, uint64_t most)
+{
+	double sum = 0;
+	for (size_t i = 0; i < times->len; i++)
+		sum += (double)(times->data[i] < most ? times->data[i] : most);
+	return sum;
+}
+
+static void find_straggler(struct ranks *r, uint32_t group)
+{
+	const struct rank_group *g = &r->matching.groups.data[group];
+	struct ranks_comm *comm = &r->comms.data[group];
+	times_t all = {0}, own = {0};
+	late_times(r, group, RANKS_NONE, &all);
+	uint64_t most = all.len ? 10 * all.data[all.len / 2] : 0;
+	double total = capped_sum(&all, most);
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		struct ranks_member *m = &r->members.data[k];
+		late_times(r, group, k, &own);
+		m->p50_late_ns = own.len ? own.data[own.len / 2] : 0;
+		double sum = capped_sum(&own, most);
+		if (own.len >= RANKS_LATE_LEAST && (double)own.len >= 0.6 * (double)all.len &&
+		    sum >= 0.6 * total && sum >= 0.01 * (double)(comm->last_ns - comm->first_ns))
+			comm->straggler = k;
+	}
+	vec_free(&all);
+	vec_free(&own);
+}
+
+/* ---- mismatches ---- */
+
+static uint8_t difference(const struct rank_call *a, const struct rank_call *b)
+{
+	uint8_t what = 0;
+	if (a->op != b->op)
+		what |= RANKS_OTHER_FUNCTION;
+	if (a->bytes != b->bytes)
+		what |= RANKS_OTHER_BYTES;
+	if (a->datatype >= 0 && b->datatype >= 0 && a->datatype != b->datatype)
+		what |= RANKS_OTHER_DATATYPE;
+	if (a->op == b->op && a->root != b->root)
+		what |= RANKS_OTHER_ROOT;
+	return what;
+}
+
+static void find_mismatches(struct ranks *r)
+{
+	for (size_t i = 0; i < r->matching.matches.len; i++) {
+		const struct rank_match *match = &r->matching.matches.data[i];
+		uint8_t what = 0;
+		for (uint32_t k = 1; k < match->calls; k++)
+			what |= difference(matched_call(r, match, 0), matched_call(r, match, k));
+		if (!what)
+			continue;
+		r->mismatches_total++;
+		if (!r->comms.data[match->group].mismatches++ ||
+		    r->mismatches.len < RANKS_MISMATCHES)
+			*vec_push(&r->mismatches) = (struct ranks_mismatch){(uint32_t)i, what};
+	}
+}
+
+void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct collectives *c)
+{
+	*ret = (struct ranks){.tables = rec_tables(r), .collectives = c};
+	list_calls(ret);
+	rank_matching_make(&ret->matching, ret->calls.data, ret->calls.len);
+	for (size_t i = 0; i < ret->matching.members.len; i++)
+		(void)vec_push(&ret->members);
+	for (size_t i = 0; i < ret->matching.groups.len; i++) {
+		vec_push(&ret->comms)->straggler = RANKS_NONE;
+		ret->several |= ret->matching.groups.data[i].members > 1;
+	}
+	compare_times(ret);
+	for (uint32_t g = 0; g < ret->comms.len; g++)
+		find_straggler(ret, g);
+	find_mismatches(ret);
+	ranks_find_hangs(ret, r);
+}
+
+void ranks_free(struct ranks *r)
+{
+	for (size_t i = 0; i < r->hangs.len; i++)
+		vec_free(&r->hangs.data[i].ranks);
+	vec_free(&r->hangs);
+	vec_free(&r->mismatches);
+	vec_free(&r->comms);
+	vec_free(&r->members);
+	vec_free(&r->timings);
+	rank_matching_free(&r->matching);
+	vec_free(&r->calls);
+}

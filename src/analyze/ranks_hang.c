@@ -1,0 +1,277 @@
+/* ranks_hang.c - collectives that some ranks wait in at the end of the recording, and what every
+ * rank did then. ranks.h says what is a hang and what is not. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analyze/ranks_impl.h"
+#include "base/map64.h"
+#include "wire/event.h"
+
+/* ---- how long members were seen ---- */
+
+static uint64_t meta_number(const struct rec_tables *t, const char *key)
+{
+	const char *text = rec_meta(t, key);
+	return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t source_end(const struct rec_tables *t, uint32_t source)
+{
+	char key[64];
+	uint64_t end = 0;
+	if (t->sources.len) {
+		snprintf(key, sizeof(key), "source_%u_end_monotonic_ns", source);
+		end = meta_number(t, key);
+	}
+	if (!end)
+		end = meta_number(t, "end_monotonic_ns");
+	return end ? end : t->last_ns;
+}
+
+static uint64_t process_end(const struct rec_tables *t, uint32_t pid)
+{
+	uint64_t end = 0;
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			end = t->processes.data[i].end_ns;
+	return end;
+}
+
+static void find_ends(struct ranks *r)
+{
+	for (size_t k = 0; k < r->members.len; k++) {
+		const struct rank_member *m = &r->matching.members.data[k];
+		struct ranks_member *ret = &r->members.data[k];
+		ret->observed_ns = source_end(r->tables, m->source);
+		ret->ended_ns = process_end(r->tables, m->pid);
+		ret->next_sequence = m->sequence_shift;
+		if (!m->calls)
+			continue;
+		const struct rank_call *last =
+			&r->calls.data[r->matching.order.data[m->first_call + m->calls - 1]];
+		ret->next_sequence = (int64_t)last->sequence + 1 + m->sequence_shift;
+		ret->last_call_ns = last->host_ns;
+	}
+}
+
+/* ---- finding ---- */
+
+/* The number of a member's call of a collective, RANKS_NONE. */
+static uint32_t call_of_member(const struct ranks *r, const struct rank_member *m, int64_t sequence)
+{
+	for (size_t i = m->calls; i-- > 0;) {
+		uint32_t number = r->matching.order.data[m->first_call + i];
+		int64_t here = (int64_t)r->calls.data[number].sequence + m->sequence_shift;
+		if (here == sequence)
+			return number;
+		if (here < sequence)
+			break;
+	}
+	return RANKS_NONE;
+}
+
+/* What a communicator's ranks say of the collective at which the first of them stands. */
+struct standing {
+	int64_t sequence;  /* the first one that is not on all */
+	uint64_t quiet_ns; /* all were there and none entered another */
+	uint32_t entered, missing;
+	bool ended;   /* on one of those that entered */
+	bool untimed; /* the device's times are recorded, and of this one on none */
+};
+
+static struct standing standing_of(const struct ranks *r, const struct rank_group *g)
+{
+	struct standing s = {.sequence = INT64_MAX, .untimed = true};
+	int64_t most = INT64_MIN;
+	uint64_t entered_ns = 0, observed_ns = UINT64_MAX;
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		const struct ranks_member *m = &r->members.data[k];
+		s.sequence = m->next_sequence < s.sequence ? m->next_sequence : s.sequence;
+		most = m->next_sequence > most ? m->next_sequence : most;
+		entered_ns = m->last_call_ns > entered_ns ? m->last_call_ns : entered_ns;
+	}
+	if (s.sequence == most)
+		s.sequence--; /* all have entered the last one */
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		const struct ranks_member *m = &r->members.data[k];
+		uint32_t number = call_of_member(r, &r->matching.members.data[k], s.sequence);
+		bool in = m->next_sequence > s.sequence;
+		uint64_t until = m->observed_ns;
+		if (in && m->ended_ns && m->ended_ns < until)
+			until = m->ended_ns;
+		observed_ns = until < observed_ns ? until : observed_ns;
+		*(in ? &s.entered : &s.missing) += 1;
+		if (number == RANKS_NONE)
+			continue;
+		const struct rank_call *c = &r->calls.data[number];
+		s.ended |= c->timed;
+		s.untimed &= r->collectives->rows.data[c->row].timing == COLLECTIVE_UNTIMED;
+	}
+	s.quiet_ns = observed_ns > entered_ns ? observed_ns - entered_ns : 0;
+	return s;
+}
+
+static bool hangs(const struct standing *s)
+{
+	if (s->quiet_ns <= RANKS_QUIET_NS || s->ended)
+		return false;
+	return s->missing || s->untimed;
+}
+
+static void add_hang(struct ranks *r, uint32_t group, const struct standing *s)
+{
+	const struct rank_group *g = &r->matching.groups.data[group];
+	struct ranks_hang *h = vec_push(&r->hangs);
+	*h = (struct ranks_hang){.group = group,
+				 .sequence = s->sequence,
+				 .quiet_ns = s->quiet_ns,
+				 .entered = s->entered,
+				 .missing = s->missing};
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		const struct rank_member *m = &r->matching.members.data[k];
+		uint32_t call = call_of_member(r, m, s->sequence);
+		const struct collective *c =
+			call == RANKS_NONE ? NULL
+					   : &r->collectives->rows.data[r->calls.data[call].row];
+		*vec_push(&h->ranks) = (struct ranks_hung){.member = k,
+							   .call = call,
+							   .stack = c ? c->stack : 0,
+							   .stack_ns = c ? c->start_ns : 0,
+							   .thread = c ? c->thread : RANKS_NONE,
+							   .probe = RANKS_NONE};
+	}
+}
+
+/* ---- what the ranks did ---- */
+
+/* The last that is known of a process: of its main thread rather than of another. */
+struct last_seen {
+	uint64_t time_ns; /* of the stack */
+	uint32_t stack, thread;
+	bool main;
+	/* the innermost open call, likewise */
+	uint32_t open_probe, open_thread, open_stack;
+	uint64_t open_ns;
+	uint8_t open_depth;
+	bool is_open, open_main;
+};
+
+struct all_seen {
+	struct map64 by_pid;
+	VEC(struct last_seen) rows;
+};
+
+static struct last_seen *seen_of(const struct ranks *r, struct all_seen *a, uint32_t thread,
+				 bool *main)
+{
+	uint64_t i;
+	const struct m_thread *t = &r->tables->threads.data[thread];
+	if (!map64_get(&a->by_pid, t->pid, &i))
+		return NULL;
+	*main = t->tid == t->pid;
+	return &a->rows.data[i];
+}
+
+static void see_sample(const struct ranks *r, struct all_seen *a, const struct m_sample *s)
+{
+	bool main;
+	struct last_seen *l = s->stack ? seen_of(r, a, s->thread, &main) : NULL;
+	if (!l || (l->stack && l->main > main))
+		return;
+	if (l->stack && l->main == main && s->time_ns < l->time_ns)
+		return;
+	l->time_ns = s->time_ns;
+	l->stack = s->stack;
+	l->thread = s->thread;
+	l->main = main;
+}
+
+static void see_open(const struct ranks *r, struct all_seen *a, const struct m_call *c)
+{
+	bool main;
+	struct last_seen *l = c->flags & CALL_OPEN ? seen_of(r, a, c->thread, &main) : NULL;
+	if (!l || (l->is_open && l->open_main > main))
+		return;
+	if (l->is_open && l->open_main == main && c->depth < l->open_depth)
+		return;
+	l->is_open = true;
+	l->open_main = main;
+	l->open_probe = c->probe;
+	l->open_thread = c->thread;
+	l->open_stack = c->stack;
+	l->open_ns = c->start_ns;
+	l->open_depth = c->depth;
+}
+
+static void see_all(const struct ranks *r, const struct rec_reader *reader, struct all_seen *a)
+{
+	struct m_samples samples = {0};
+	struct m_calls calls = {0};
+	for (size_t b = 0; b < rec_sample_blocks(reader); b++)
+		if (!rec_read_samples(reader, b, &samples, NULL))
+			for (size_t i = 0; i < samples.len; i++)
+				see_sample(r, a, &samples.rows[i]);
+	for (size_t b = 0; b < rec_call_blocks(reader); b++)
+		if (!rec_read_calls(reader, b, &calls, NULL))
+			for (size_t i = 0; i < calls.len; i++)
+				see_open(r, a, &calls.rows[i]);
+	m_samples_free(&samples);
+	m_calls_free(&calls);
+}
+
+/* The call of the collective itself says best where its rank is; else the innermost open call,
+ * else the last sample. */
+static void tell(struct ranks_hung *h, const struct last_seen *l)
+{
+	if (l->is_open) {
+		h->probe = l->open_probe;
+		if (!h->stack) {
+			h->thread = l->open_thread;
+			h->stack = l->open_stack;
+			h->stack_ns = l->open_ns;
+		}
+	}
+	if (!h->stack && l->stack) {
+		h->thread = l->thread;
+		h->stack = l->stack;
+		h->stack_ns = l->time_ns;
+	}
+}
+
+static void find_stacks(struct ranks *r, const struct rec_reader *reader)
+{
+	struct all_seen a = {0};
+	for (size_t i = 0; i < r->members.len; i++) {
+		uint64_t at;
+		uint32_t pid = r->matching.members.data[i].pid;
+		if (map64_get(&a.by_pid, pid, &at))
+			continue;
+		map64_set(&a.by_pid, pid, a.rows.len);
+		(void)vec_push(&a.rows);
+	}
+	see_all(r, reader, &a);
+	for (size_t i = 0; i < r->hangs.len; i++)
+		for (size_t k = 0; k < r->hangs.data[i].ranks.len; k++) {
+			struct ranks_hung *h = &r->hangs.data[i].ranks.data[k];
+			uint64_t at;
+			if (map64_get(&a.by_pid, r->matching.members.data[h->member].pid, &at))
+				tell(h, &a.rows.data[at]);
+		}
+	map64_free(&a.by_pid);
+	vec_free(&a.rows);
+}
+
+void ranks_find_hangs(struct ranks *r, const struct rec_reader *reader)
+{
+	find_ends(r);
+	for (uint32_t g = 0; g < r->matching.groups.len; g++) {
+		const struct rank_group *group = &r->matching.groups.data[g];
+		if (group->members < 2)
+			continue;
+		struct standing s = standing_of(r, group);
+		if (hangs(&s))
+			add_hang(r, g, &s);
+	}
+	if (r->hangs.len)
+		find_stacks(r, reader);
+}
