@@ -23,6 +23,7 @@ enum {
 	CUPTI_KIND_MEMCPY = 1,
 	CUPTI_KIND_MEMSET = 2,
 	CUPTI_KIND_KERNEL = 3,
+	CUPTI_KIND_DRIVER = 4,		   /* calls of the driver */
 	CUPTI_KIND_CONCURRENT_KERNEL = 10, /* its records say so, or CUPTI_KIND_KERNEL */
 	CUPTI_KIND_MEMCPY2 = 22,	   /* between devices */
 	CUPTI_KIND_SYNCHRONIZATION = 38,
@@ -32,9 +33,23 @@ enum {
 enum { CUPTI_FLUSH_FORCED = 1 }; /* CUPTI_ACTIVITY_FLAG_FLUSH_FORCED */
 enum { CUPTI_COPY_ASYNC = 1 };	 /* CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC */
 
+/* CUpti_ActivityThreadIdType */
+enum {
+	CUPTI_THREAD_ID_DEFAULT, /* pthread_self's lower half */
+	CUPTI_THREAD_ID_SYSTEM,	 /* the kernel's */
+};
+
 struct cupti_record {
 	uint32_t kind;
 };
+
+/* CUpti_ActivityAPI */
+struct cupti_call {
+	uint32_t kind, function; /* the latter of cupti_driver_cbid.h */
+	uint64_t start, end;
+	uint32_t process, thread, correlation, result;
+};
+_Static_assert(offsetof(struct cupti_call, result) == 36, "CUpti_ActivityAPI");
 
 /* CUpti_ActivityKernel5 to 10 */
 struct cupti_kernel {
@@ -137,6 +152,13 @@ typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffe
 				  size_t valid_bytes);
 typedef uint64_t (*cupti_clock_fn)(void);
 
+/* CUpti_CallbackData */
+struct cupti_callback {
+	uint32_t site; /* CUpti_ApiCallbackSite */
+};
+typedef void (*cupti_call_fn)(void *user, uint32_t domain, uint32_t function,
+			      const struct cupti_callback *data);
+
 /* Functions that must be there: F(name after "cupti", arguments). */
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(ActivityRegisterCallbacks, (cupti_request_fn, cupti_complete_fn))                        \
@@ -147,9 +169,16 @@ typedef uint64_t (*cupti_clock_fn)(void);
 	F(ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *ret))             \
 	F(GetTimestamp, (uint64_t * ret))
 
-/* Functions that may be missing: the first is of CUDA 11.6 and later. */
+/* Functions that may be missing: the first is of CUDA 11.6 and later, that of single calls and
+ * that of threads' numbers of late versions of CUDA 12. */
 #define CUPTI_OPTIONAL_FUNCTIONS(F)                                                                \
 	F(ActivityRegisterTimestampCallback, (cupti_clock_fn))                                     \
+	F(ActivityEnableDriverApi, (uint32_t function, uint8_t on))                                \
+	F(SetThreadIdType, (uint32_t type))                                                        \
+	F(Subscribe, (void **subscriber, cupti_call_fn, void *user))                               \
+	F(Unsubscribe, (void *subscriber))                                                         \
+	F(EnableDomain, (uint32_t on, void *subscriber, uint32_t domain))                          \
+	F(Finalize, (void))                                                                        \
 	F(GetResultString, (int result, const char **ret))                                         \
 	F(GetVersion, (uint32_t * ret))
 

@@ -1,15 +1,18 @@
-/* cupti_shim.c - is loaded into a traced process by CUDA itself (CUDA_INJECTION64_PATH) and
- * hands on what CUPTI's activity records say of kernels, copies and sets.
+/* cupti_shim.c - is loaded into a traced process, by CUDA itself (CUDA_INJECTION64_PATH) or by
+ * src/remote while it runs, and hands on what CUPTI's activity records say of kernels, copies,
+ * sets, waits and graphs.
  *
  * It calls nothing of CUDA's driver or runtime, keeps the job waiting for nothing and prints
  * nothing; what goes wrong is said in the ring's header. Where eacgm has ended or asks for it,
- * recording is switched off and the process goes on without.
+ * recording is switched off, CUPTI is ended, and the process goes on without; where it came while
+ * the process ran it unloads itself.
  *
  * CUPTI hands over a buffer when it is full, or at a flush once all work in it is complete
  * (cuptiActivityFlushAll in cupti_activity.h): so a thread flushes at intervals, and buffers are
  * small. Times are CLOCK_MONOTONIC: CUPTI reads the clock that we register to convert the
  * device's; where it is too old for that, each buffer's are shifted by what the two clocks
  * differ then. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,24 +23,32 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "detach.h"
+#include "driver_calls.h"
 #include "find.h"
+#include "gate.h"
 #include "ring.h"
 
 #define BUFFER_BYTES  (1u << 20) /* some 5,000 kernels */
 #define SPARE_BUFFERS 16
 #define FLUSH_NS      100000000L
 #define JOIN_S	      2
+#define THREAD_NAME   "eacgm-gpu"
 
 static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET,
 				 CUPTI_KIND_MEMCPY2};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+static const uint32_t optional_kinds[] = {CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_GRAPH_TRACE};
+#define KINDS	       (sizeof(kinds) / sizeof(kinds[0]))
+#define OPTIONAL_KINDS (sizeof(optional_kinds) / sizeof(optional_kinds[0]))
 
 /* The process's one shim. */
 static struct {
 	pid_t pid; /* that it was started in; a forked child is another */
 	char lock_path[4096];
 	struct cupti cupti;
-	bool own_clock; /* CUPTI's times are CLOCK_MONOTONIC */
+	bool own_clock;	  /* CUPTI's times are CLOCK_MONOTONIC */
+	unsigned options; /* of enum gpu_options */
+	bool attached;	  /* while the process ran */
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
@@ -49,13 +60,23 @@ static struct {
 	pthread_mutex_t end_lock;
 	pthread_cond_t end_wake;
 	bool ending;
-	pthread_t flusher;
+	bool ended; /* the thread has no more to do */
 	bool flusher_runs;
 } shim = {.ring_lock = PTHREAD_MUTEX_INITIALIZER,
 	  .buffer_lock = PTHREAD_MUTEX_INITIALIZER,
 	  .end_lock = PTHREAD_MUTEX_INITIALIZER};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
+__attribute__((used, visibility("hidden"))) void *shim_attached(const char *argument, void *handle,
+								uint64_t *entered);
+__attribute__((used, visibility("hidden"))) void on_request(uint8_t **buffer, size_t *bytes,
+							    size_t *most_records);
+__attribute__((used, visibility("hidden"))) void
+on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid_bytes);
+extern const char on_request_gate[] __attribute__((visibility("hidden")));
+extern const char on_complete_gate[] __attribute__((visibility("hidden")));
+GATE(on_request)
+GATE(on_complete)
 
 static uint64_t now_ns(void)
 {
@@ -152,11 +173,23 @@ static bool read_record(const void *record, struct gpu_ring_span *ret, const cha
 #undef COPY
 }
 
+static void take_call(struct gpu_ring_call *call, int64_t difference_ns)
+{
+	if (!call->start_ns || call->end_ns < call->start_ns)
+		return;
+	call->start_ns += (uint64_t)difference_ns;
+	call->end_ns += (uint64_t)difference_ns;
+	ring_put_call(&shim.ring, call);
+}
+
 /* Times of 0 are CUPTI's way to say that it has none, or that the work is not complete. */
 static void take_record(const void *record, int64_t difference_ns)
 {
 	struct gpu_ring_span span;
+	struct gpu_ring_call call;
 	const char *name;
+	if (driver_calls_read(record, &call))
+		take_call(&call, difference_ns);
 	if (!read_record(record, &span, &name))
 		return;
 	if (!span.start_ns || !span.end_ns || span.end_ns < span.start_ns) {
@@ -183,8 +216,9 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 
 /* ---- buffers ---- */
 
-static void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
+void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
+	gate_enter();
 	*buffer = NULL;
 	*most_records = 0;
 	pthread_mutex_lock(&shim.buffer_lock);
@@ -196,9 +230,9 @@ static void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 	*bytes = *buffer ? BUFFER_BYTES : 0; /* without one CUPTI drops records, and counts them */
 }
 
-static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
-			size_t valid_bytes)
+void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid_bytes)
 {
+	gate_enter();
 	(void)context;
 	(void)stream;
 	(void)bytes;
@@ -229,6 +263,9 @@ static void disable(void)
 {
 	for (size_t i = 0; i < KINDS; i++)
 		shim.cupti.ActivityDisable(kinds[i]);
+	for (size_t i = 0; i < OPTIONAL_KINDS; i++)
+		shim.cupti.ActivityDisable(optional_kinds[i]);
+	driver_calls_disable(&shim.cupti);
 }
 
 static bool enable(void)
@@ -236,7 +273,8 @@ static bool enable(void)
 	struct cupti *c = &shim.cupti;
 	shim.own_clock = c->ActivityRegisterTimestampCallback &&
 			 !c->ActivityRegisterTimestampCallback(now_ns);
-	int rc = c->ActivityRegisterCallbacks(on_request, on_complete);
+	int rc = c->ActivityRegisterCallbacks((cupti_request_fn)(uintptr_t)on_request_gate,
+					      (cupti_complete_fn)(uintptr_t)on_complete_gate);
 	if (rc) {
 		fail("hand over records", rc);
 		return false;
@@ -249,6 +287,11 @@ static bool enable(void)
 			return false;
 		}
 	}
+	c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
+	if (shim.options & GPU_OPTION_GRAPHS)
+		c->ActivityEnable(CUPTI_KIND_GRAPH_TRACE); /* before CUDA 11.7: nodes */
+	if (driver_calls_enable(c))
+		ring_set_tells(&shim.ring, GPU_RING_TELLS_CALLS);
 	return true;
 }
 
@@ -262,15 +305,19 @@ static void free_spares(void)
 
 /* Hands over all that is complete, and what is not: of that the times are missing, and it is
  * counted. */
-static void end_recording(bool goes_on)
+static bool end_recording(bool goes_on)
 {
+	const char *stays = NULL;
 	if (goes_on)
 		disable();
 	shim.cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
-	free_spares();
+	if (goes_on)
+		stays = detach_cupti(&shim.cupti);
 	pthread_mutex_lock(&shim.ring_lock);
-	ring_set_state(&shim.ring, GPU_RING_ENDED, NULL);
+	ring_set_state(&shim.ring, GPU_RING_ENDED, stays ? stays : "");
 	pthread_mutex_unlock(&shim.ring_lock);
+	free_spares();
+	return !stays;
 }
 
 /* The path is opened each time: a job may close descriptors that are not its own. To close it
@@ -304,33 +351,48 @@ static bool wait_a_while(void)
 	return ending;
 }
 
-static void *flush_at_intervals(void *arg)
+/* True when CUPTI was ended: eacgm asked for it, or has ended. False when the process ends. */
+static bool flush_at_intervals(void)
 {
-	(void)arg;
 	while (!wait_a_while()) {
-		if (ring_stopped(&shim.ring) || eacgm_has_ended()) {
-			end_recording(true);
-			return NULL;
-		}
+		if (ring_stopped(&shim.ring) || eacgm_has_ended())
+			return end_recording(true);
 		shim.cupti.ActivityFlushAll(0);
 	}
+	return false;
+}
+
+/* Whoever ends the process waits for this. True when nobody does. */
+static bool end_flusher(void)
+{
+	pthread_mutex_lock(&shim.end_lock);
+	shim.ended = true;
+	pthread_cond_broadcast(&shim.end_wake);
+	bool ending = shim.ending;
+	pthread_mutex_unlock(&shim.end_lock);
+	return !ending;
+}
+
+static void *flush(void *arg)
+{
+	(void)arg;
+	flush_at_intervals();
+	end_flusher();
 	return NULL;
 }
 
 static void start_flusher(void)
 {
 	sigset_t all, old;
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&shim.end_wake, &attributes);
-	pthread_condattr_destroy(&attributes);
+	pthread_t flusher;
 	sigfillset(&all); /* the job's signals are for the job's threads */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	shim.flusher_runs = !pthread_create(&shim.flusher, NULL, flush_at_intervals, NULL);
+	shim.flusher_runs = !pthread_create(&flusher, NULL, flush, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (shim.flusher_runs)
-		pthread_setname_np(shim.flusher, "eacgm-gpu");
+	if (!shim.flusher_runs)
+		return;
+	pthread_setname_np(flusher, THREAD_NAME);
+	pthread_detach(flusher);
 }
 
 /* A thread that hangs in CUPTI does not keep the process from its end. */
@@ -339,32 +401,40 @@ static bool stop_flusher(void)
 	struct timespec until;
 	if (!shim.flusher_runs)
 		return true;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += JOIN_S;
 	pthread_mutex_lock(&shim.end_lock);
 	shim.ending = true;
-	pthread_cond_signal(&shim.end_wake);
+	pthread_cond_broadcast(&shim.end_wake);
+	while (!shim.ended && !pthread_cond_timedwait(&shim.end_wake, &shim.end_lock, &until))
+		;
+	bool ended = shim.ended;
 	pthread_mutex_unlock(&shim.end_lock);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += JOIN_S;
-	return !pthread_timedjoin_np(shim.flusher, NULL, &until);
+	return ended;
 }
 
-/* Handlers run in the reverse order of their registration: this one before the driver's. */
+/* Handlers run in the reverse order of their registration: this one before the driver's. Where
+ * the shim is unloaded it runs too, and finds all done. */
 static void on_exit_of_process(void)
 {
-	if (getpid() != shim.pid)
+	if (getpid() != shim.pid || !shim.ring.header)
 		return;
 	if (stop_flusher() && shim.ring.header->state == GPU_RING_ON)
 		end_recording(false);
 }
 
-static bool start(const char *folder)
+/* The ring is open; what goes wrong is said there. */
+static bool start(void)
 {
 	char path[sizeof(shim.ring.header->text)] = "";
-	int n = snprintf(shim.lock_path, sizeof(shim.lock_path), "%s/" GPU_RINGS_LOCK, folder);
-	if (n < 0 || (size_t)n >= sizeof(shim.lock_path) || eacgm_has_ended() ||
-	    !ring_open(&shim.ring, folder))
-		return false;
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&shim.end_wake, &attributes);
+	pthread_condattr_destroy(&attributes);
 	const char *missing = cupti_find(&shim.cupti, path, sizeof(path));
+	if (!missing && shim.attached)
+		missing = detach_other_user(&shim.cupti);
 	if (missing) {
 		ring_set_state(&shim.ring, GPU_RING_FAILED, missing);
 		return false;
@@ -372,20 +442,92 @@ static bool start(const char *folder)
 	if (shim.cupti.GetVersion)
 		shim.cupti.GetVersion(&shim.ring.header->cupti_version);
 	ring_set_state(&shim.ring, GPU_RING_STARTING, path);
-	return enable();
+	if (!enable())
+		return false;
+	ring_set_state(&shim.ring, GPU_RING_ON, NULL);
+	atexit(on_exit_of_process);
+	return true;
+}
+
+static bool set_lock_path(const char *folder, int len)
+{
+	int n = snprintf(shim.lock_path, sizeof(shim.lock_path), "%.*s/" GPU_RINGS_LOCK, len,
+			 folder);
+	return n > 0 && (size_t)n < sizeof(shim.lock_path) && !eacgm_has_ended();
+}
+
+/* ---- loaded by CUDA ---- */
+
+/* CUDA does not unload what it has loaded, but nobody says so. */
+static void stay_loaded(void)
+{
+	Dl_info info;
+	if (dladdr(&shim, &info) && info.dli_fname)
+		dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* CUDA calls it once, at the process's first cuInit. */
 int InitializeInjection(void)
 {
-	const char *folder = getenv(GPU_RINGS_ENV);
+	const char *folder = getenv(GPU_RINGS_ENV), *options = getenv(GPU_OPTIONS_ENV);
 	if (shim.pid || !folder)
 		return 1;
+	stay_loaded();
 	shim.pid = getpid();
-	if (!start(folder))
-		return 1;
-	ring_set_state(&shim.ring, GPU_RING_ON, NULL);
-	atexit(on_exit_of_process);
-	start_flusher();
+	shim.options = options ? (unsigned)strtoul(options, NULL, 10) : 0;
+	if (set_lock_path(folder, (int)strlen(folder)) && ring_open(&shim.ring, folder) && start())
+		start_flusher();
 	return 1;
+}
+
+/* ---- come into a running process ---- */
+
+/* The argument is "OPTIONS RING", the ring's file in the session's folder. */
+static bool begin(const char *argument)
+{
+	char *ring;
+	shim.options = (unsigned)strtoul(argument, &ring, 10);
+	char *slash = *ring == ' ' ? strrchr(++ring, '/') : NULL;
+	return slash && set_lock_path(ring, (int)(slash - ring)) &&
+	       ring_open_file(&shim.ring, ring) && start();
+}
+
+/* All that the process has of us, but the shim itself. */
+static void give_back(void)
+{
+	pthread_mutex_lock(&shim.ring_lock);
+	if (shim.ring.header)
+		ring_close(&shim.ring);
+	pthread_mutex_unlock(&shim.ring_lock);
+	pthread_cond_destroy(&shim.end_wake);
+	if (shim.cupti.handle && !(shim.options & GPU_OPTION_KEEP_CUPTI))
+		dlclose(shim.cupti.handle);
+	shim.cupti = (struct cupti){0};
+	shim.pid = 0;
+}
+
+/* A thread that the job did not start, with all signals blocked. Returns the handle when the shim
+ * is to be unloaded: CUPTI knows nothing of it, and nobody is in it. */
+void *shim_attached(const char *argument, void *handle, uint64_t *entered)
+{
+	char copy[4096];
+	snprintf(copy, sizeof(copy), "%s", argument);
+	__atomic_store_n(entered, 1, __ATOMIC_SEQ_CST);
+	pthread_setname_np(pthread_self(), THREAD_NAME);
+	if (shim.pid)
+		return NULL;
+	shim.pid = getpid();
+	shim.attached = true;
+	bool out = true;
+	if (begin(copy)) {
+		shim.flusher_runs = true;
+		out = flush_at_intervals();
+		if (!end_flusher())
+			for (;;)
+				pause(); /* the process ends, and this code with it */
+	}
+	if (!out || !gate_wait())
+		return NULL;
+	give_back();
+	return handle;
 }

@@ -38,13 +38,9 @@ static void *map_file(int fd, uint64_t bytes)
 	return p;
 }
 
-bool ring_open(struct ring *r, const char *folder)
+static bool open_path(struct ring *r, const char *path, int flags)
 {
-	char path[4096];
-	int n = snprintf(path, sizeof(path), "%s/%d", folder, getpid());
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return false;
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 	if (fd < 0)
 		return false;
 	uint64_t bytes = allocate(fd);
@@ -61,11 +57,37 @@ bool ring_open(struct ring *r, const char *folder)
 	return true;
 }
 
+bool ring_open(struct ring *r, const char *folder)
+{
+	char path[4096];
+	int n = snprintf(path, sizeof(path), "%s/%d", folder, getpid());
+	return n > 0 && (size_t)n < sizeof(path) && open_path(r, path, O_CREAT | O_EXCL);
+}
+
+bool ring_open_file(struct ring *r, const char *path)
+{
+	return open_path(r, path, 0);
+}
+
+void ring_close(struct ring *r)
+{
+	for (size_t i = 0; i < r->names_cap; i++)
+		free(r->names[i].text);
+	free(r->names);
+	munmap(r->header, GPU_RING_HEADER_BYTES + r->bytes);
+	*r = (struct ring){0};
+}
+
 void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text)
 {
 	if (text)
 		snprintf(r->header->text, sizeof(r->header->text), "%s", text);
 	__atomic_store_n(&r->header->state, (uint32_t)state, __ATOMIC_RELEASE);
+}
+
+void ring_set_tells(struct ring *r, enum gpu_ring_tells tells)
+{
+	__atomic_fetch_or(&r->header->tells, (uint32_t)tells, __ATOMIC_RELEASE);
 }
 
 bool ring_stopped(const struct ring *r)
@@ -206,6 +228,18 @@ void ring_put(struct ring *r, struct gpu_ring_span *span, const char *name)
 		*place = *span;
 	} else {
 		__atomic_fetch_add(&r->header->full, 1, __ATOMIC_RELAXED);
+	}
+	publish(r);
+}
+
+void ring_put_call(struct ring *r, struct gpu_ring_call *call)
+{
+	struct gpu_ring_call *place = reserve(r, GPU_RING_CALL, sizeof(*call));
+	if (place) {
+		call->record = place->record;
+		*place = *call;
+	} else {
+		__atomic_fetch_add(&r->header->full_calls, 1, __ATOMIC_RELAXED);
 	}
 	publish(r);
 }

@@ -26,8 +26,20 @@ struct ring {
 /* Makes the file of this process in a folder. False when there is no folder or no room. */
 bool ring_open(struct ring *r, const char *folder);
 
+/* The same with a file that eacgm has made for this process. */
+bool ring_open_file(struct ring *r, const char *path);
+
+/* Gives back what the process has of it; what is in the file stays for eacgm. */
+void ring_close(struct ring *r);
+
 /* Adds a span; name is its kernel's, NULL for none. The record's head is filled in. */
 void ring_put(struct ring *r, struct gpu_ring_span *span, const char *name);
+
+/* Adds a call; the record's head is filled in. */
+void ring_put_call(struct ring *r, struct gpu_ring_call *call);
+
+/* Says what comes beside spans, before it does. */
+void ring_set_tells(struct ring *r, enum gpu_ring_tells tells);
 
 void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text);
 

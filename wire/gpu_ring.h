@@ -22,6 +22,15 @@
 #define GPU_RINGS_ENV  "EACGM_GPU_RINGS"
 #define GPU_RINGS_LOCK "session"
 
+/* What the shim is asked for: a number in the environment, or before the path of its ring, which
+ * eacgm has made, and a space, where it came into a running process. */
+#define GPU_OPTIONS_ENV	 "EACGM_GPU_OPTIONS"
+#define GPU_ATTACH_ENTRY "eacgm_gpu_attach"
+enum gpu_options {
+	GPU_OPTION_GRAPHS = 1,	   /* graphs as wholes, not their nodes */
+	GPU_OPTION_KEEP_CUPTI = 2, /* libcupti is not unloaded at the end */
+};
+
 #define GPU_RING_MAGIC	      0x32555047474d4341ULL /* "ACMGGPU2" */
 #define GPU_RING_HEADER_BYTES 4096
 #define GPU_RING_MIN_BYTES    (1u << 16)
@@ -34,6 +43,11 @@ enum gpu_ring_state {
 	GPU_RING_FAILED, /* text says why */
 };
 
+/* What comes beside spans. */
+enum gpu_ring_tells {
+	GPU_RING_TELLS_CALLS = 1,
+};
+
 struct gpu_ring_header {
 	__u64 magic;
 	__u64 bytes; /* of records: a power of two */
@@ -42,13 +56,16 @@ struct gpu_ring_header {
 	__u8 pad0[40];
 
 	/* the producer's */
-	__u64 head;    /* position after the last record */
-	__u64 full;    /* records for which there was no room */
-	__u64 dropped; /* records that CUPTI says it dropped */
-	__u64 untimed; /* work whose times CUPTI could not tell */
-	__u32 state;   /* enum gpu_ring_state */
-	__u8 pad1[28];
-	char text[512]; /* CUPTI's path, or why there is none; ends with a NUL */
+	__u64 head;	  /* position after the last record */
+	__u64 full;	  /* spans for which there was no room */
+	__u64 dropped;	  /* records that CUPTI says it dropped */
+	__u64 untimed;	  /* work whose times CUPTI could not tell */
+	__u32 state;	  /* enum gpu_ring_state */
+	__u32 tells;	  /* bits of enum gpu_ring_tells; grows before the first such record */
+	__u64 full_calls; /* calls for which there was no room */
+	__u8 pad1[16];
+	char text[512]; /* CUPTI's path, or why there is none, or, once ended, what stays in the
+			 * process; ends with a NUL */
 
 	/* the consumer's */
 	__u64 tail; /* position up to which records were read */
@@ -63,6 +80,7 @@ enum gpu_ring_kind {
 	GPU_RING_PAD = 1,
 	GPU_RING_NAME,
 	GPU_RING_SPAN,
+	GPU_RING_CALL,
 };
 
 struct gpu_ring_record {
@@ -112,3 +130,16 @@ enum gpu_ring_work {
 	GPU_RING_SYNC,
 	GPU_RING_GRAPH,
 };
+
+/* A call of the driver that hands work to a GPU, by the clock of spans. It may come before or
+ * after what it started, which has the same correlation number; a graph's nodes share one. */
+struct gpu_ring_call {
+	struct gpu_ring_record record;
+	__u64 start_ns;
+	__u64 end_ns;
+	__u32 tid;
+	__u32 correlation;
+	__u32 function; /* CUpti_driver_api_trace_cbid */
+	__u32 result;	/* CUresult */
+};
+_Static_assert(sizeof(struct gpu_ring_call) == 40, "shared with traced processes");

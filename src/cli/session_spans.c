@@ -63,6 +63,27 @@ static void on_span(void *ctx, uint32_t pid, const struct gpu_ring_span *span, u
 	pipeline_gpu_span(s->pipeline, &row);
 }
 
+static void on_tells(void *ctx, uint32_t pid, uint32_t tells)
+{
+	struct session *s = ctx;
+	if (tells & GPU_RING_TELLS_CALLS)
+		pipeline_gpu_tells_calls(s->pipeline, pid);
+}
+
+static void on_call(void *ctx, uint32_t pid, const struct gpu_ring_call *call)
+{
+	struct session *s = ctx;
+	struct pipeline_gpu_call row = {
+		.start_ns = call->start_ns,
+		.end_ns = call->end_ns,
+		.pid = pid,
+		.tid = call->tid,
+		.correlation = call->correlation,
+		.function = call->function,
+	};
+	pipeline_gpu_call(s->pipeline, &row);
+}
+
 static void on_note(void *ctx, uint32_t pid, const char *text)
 {
 	struct session *s = ctx;
@@ -93,7 +114,7 @@ static int find_shim(char *ret, size_t size, struct err *e)
 static int prepare(struct session *s, struct err *e)
 {
 	char path[4096];
-	struct gpu_spans_events events = {on_name, on_span, on_note, s};
+	struct gpu_spans_events events = {on_name, on_span, on_tells, on_call, on_note, s};
 	if (!s->opts->command)
 		return err_set(e, ENOTSUP,
 			       "not recorded: CUPTI comes into a process at its start, so it "
@@ -154,6 +175,7 @@ void spans_finish(struct session *s)
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 		gpu_spans_drain(s->spans);
 	}
+	pipeline_gpu_end(s->pipeline);
 	gpu_spans_stats(s->spans, &st);
 	if (gpu_spans_active(s->spans))
 		pipeline_note(s->pipeline, SUBJECT,
@@ -177,6 +199,7 @@ void spans_losses(struct session *s)
 		return;
 	gpu_spans_stats(s->spans, &st);
 	tell_loss(s, "gpu_ring_full", st.ring_full);
+	tell_loss(s, "gpu_call_full", st.calls_full);
 	tell_loss(s, "gpu_span_dropped", st.dropped);
 	tell_loss(s, "gpu_span_untimed", st.untimed);
 	tell_loss(s, "gpu_ring_record", st.bad_records);

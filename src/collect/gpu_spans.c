@@ -27,8 +27,9 @@
 struct gpu_ring {
 	int fd;
 	uint32_t pid;
-	bool known; /* its header was read and holds */
-	bool told;  /* its state */
+	bool known;	/* its header was read and holds */
+	bool told;	/* its state */
+	uint32_t tells; /* bits of enum gpu_ring_tells, as passed on */
 	uint64_t bytes;
 	uint64_t tail;
 	struct gpu_ring_header last; /* as last read */
@@ -259,6 +260,19 @@ static bool take_span(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p,
 	return true;
 }
 
+static bool take_call(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
+{
+	struct gpu_ring_call call;
+	if (bytes != sizeof(call))
+		return false;
+	memcpy(&call, p, sizeof(call));
+	if (call.end_ns < call.start_ns)
+		return false;
+	s->past.calls++;
+	s->events.on_call(s->events.ctx, r->pid, &call);
+	return true;
+}
+
 /* The bytes of the record at p, which has `left` bytes; 0 for one that makes no sense, left + 1
  * for one that goes on behind them. */
 static size_t take_record(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t left)
@@ -276,6 +290,7 @@ static size_t take_record(struct gpu_spans *s, struct gpu_ring *r, const uint8_t
 		return left + 1;
 	good = record.kind == GPU_RING_NAME   ? take_name(s, r, p, record.bytes)
 	       : record.kind == GPU_RING_SPAN ? take_span(s, r, p, record.bytes)
+	       : record.kind == GPU_RING_CALL ? take_call(s, r, p, record.bytes)
 					      : false;
 	return good ? record.bytes : 0;
 }
@@ -318,6 +333,9 @@ static void drain_ring(struct gpu_spans *s, struct gpu_ring *r)
 		r->bytes = h.bytes;
 	r->known = true;
 	r->last = h;
+	if (h.tells & ~r->tells)
+		s->events.on_tells(s->events.ctx, r->pid, h.tells);
+	r->tells |= h.tells;
 	r->last.head = h.head & ~(uint64_t)7; /* an odd one never comes to an end */
 	if (r->last.head < r->tail || r->last.head - r->tail > r->bytes)
 		skip_bad(r);
@@ -353,6 +371,7 @@ static bool has_died(const struct gpu_ring *r)
 static void add_losses(struct gpu_spans_stats *sum, const struct gpu_ring *r)
 {
 	sum->ring_full += r->last.full;
+	sum->calls_full += r->last.full_calls;
 	sum->dropped += r->last.dropped;
 	sum->untimed += r->last.untimed;
 	sum->bad_records += r->bad_records;

@@ -22,6 +22,10 @@ struct gpu_spans_events {
 	uint32_t (*on_name)(void *ctx, const char *text, size_t len);
 	/* span->name is not that number: it is the ring's own. */
 	void (*on_span)(void *ctx, uint32_t pid, const struct gpu_ring_span *span, uint32_t name);
+	/* What a process tells beside spans (bits of enum gpu_ring_tells) has grown. */
+	void (*on_tells)(void *ctx, uint32_t pid, uint32_t tells);
+	/* A call that started work. */
+	void (*on_call)(void *ctx, uint32_t pid, const struct gpu_ring_call *call);
 	/* One sentence about a process. */
 	void (*on_note)(void *ctx, uint32_t pid, const char *text);
 	void *ctx;
@@ -46,10 +50,12 @@ size_t gpu_spans_active(const struct gpu_spans *s);
 
 struct gpu_spans_stats {
 	uint64_t spans;
-	uint64_t rings;	    /* processes that had one */
-	uint64_t ring_full; /* spans that found no room in a ring */
-	uint64_t dropped;   /* by CUPTI */
-	uint64_t untimed;   /* without times, by CUPTI: also what was not complete at the end */
+	uint64_t calls;
+	uint64_t rings;	     /* processes that had one */
+	uint64_t ring_full;  /* spans that found no room in a ring */
+	uint64_t calls_full; /* likewise calls */
+	uint64_t dropped;    /* by CUPTI */
+	uint64_t untimed;    /* without times, by CUPTI: also what was not complete at the end */
 	uint64_t bad_records;
 };
 void gpu_spans_stats(const struct gpu_spans *s, struct gpu_spans_stats *ret);

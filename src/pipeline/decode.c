@@ -215,6 +215,7 @@ void pipeline_pass_end(struct pipeline *p)
 	p->calls += p->ready.len;
 	rec_put_calls(p->writer, p->ready.data, p->ready.len);
 	stacks_pass_samples(p, false);
+	shim_calls_pass(p, false);
 }
 
 static uint64_t sum_key(const struct m_hist *row)

@@ -17,6 +17,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->inbox_tail = &p->inbox;
 	p->kernels = kernels_new();
 	p->comms = comms_new();
+	p->shim_calls = shim_calls_new();
 	p->stacks = stacks_new();
 	p->frames = frames_new();
 	pthread_mutex_init(&p->lock, NULL);
@@ -418,6 +419,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 {
 	pipeline_pass_end(p);
 	stacks_pass_samples(p, true);
+	shim_calls_pass(p, true);
 	frames_name_all(p);
 	struct err ignored;
 	int rc = pipeline_flush(p, e);
@@ -459,6 +461,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->enum_bytes);
 	kernels_free(p->kernels);
 	comms_free(p->comms);
+	shim_calls_free(p->shim_calls);
 	pthread_mutex_destroy(&p->lock);
 	free(p->proc_root);
 	free(p);

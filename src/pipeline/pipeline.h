@@ -102,7 +102,20 @@ void pipeline_pass_end(struct pipeline *p);
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total);
 /* The recording's string of a kernel's name, for spans. */
 uint32_t pipeline_gpu_name(struct pipeline *p, const char *text, size_t len);
+/* What the GPU did; called_* are filled in where the process tells calls. */
 void pipeline_gpu_span(struct pipeline *p, const struct m_gpu_span *span);
+/* From here on the process tells the driver's calls too. */
+void pipeline_gpu_tells_calls(struct pipeline *p, uint32_t pid);
+/* A call of the driver that handed work to a GPU. */
+struct pipeline_gpu_call {
+	uint64_t start_ns, end_ns;
+	uint32_t pid, tid;
+	uint32_t correlation;
+	uint32_t function; /* CUpti_driver_api_trace_cbid */
+};
+void pipeline_gpu_call(struct pipeline *p, const struct pipeline_gpu_call *call);
+/* All that there was has come: spans wait for no calls any more. */
+void pipeline_gpu_end(struct pipeline *p);
 /* All histograms, before each flush. last: what has no name will get none any more. */
 void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 			const struct hist_value *value, bool last);

@@ -117,6 +117,7 @@ struct pipeline {
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
 	struct kernels *kernels;
 	struct comms *comms;
+	struct shim_calls *shim_calls;
 	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
@@ -210,6 +211,11 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 		 uint64_t time_ns);
 void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
+
+/* shim_calls.c: spans of GPUs wait for the calls that started them; `all`: no longer. */
+struct shim_calls *shim_calls_new(void);
+void shim_calls_free(struct shim_calls *s);
+void shim_calls_pass(struct pipeline *p, bool all);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);

@@ -1,5 +1,5 @@
-/* spans.c - what the GPU did goes into the recording as it comes: its times, its process and
- * its name are known already. */
+/* spans.c - names of what the GPU did: whole in the recording's strings, as they come. The
+ * spans themselves are in shim_calls.c. */
 #include "base/utf8.h"
 #include "pipeline/pipeline_impl.h"
 
@@ -12,10 +12,4 @@ uint32_t pipeline_gpu_name(struct pipeline *p, const char *text, size_t len)
 	uint32_t number = rec_string(p->writer, (const char *)clean.data, clean.len);
 	buf_free(&clean);
 	return number;
-}
-
-void pipeline_gpu_span(struct pipeline *p, const struct m_gpu_span *span)
-{
-	rec_put_gpu_span(p->writer, span);
-	p->gpu_spans++;
 }

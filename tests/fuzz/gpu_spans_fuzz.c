@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char parent[] = "/tmp/gpu_spans_fuzz-XXXXXX";
-static uint64_t told_spans;
+static uint64_t told_spans, told_calls;
 static uint32_t told_names;
 
 static void check(int holds)
@@ -42,9 +42,22 @@ static void on_span(void *ctx, uint32_t pid, const struct gpu_ring_span *span, u
 {
 	(void)ctx;
 	check((pid_t)pid == getpid() && span->end_ns >= span->start_ns &&
-	      span->work <= GPU_RING_SET);
+	      span->work <= GPU_RING_GRAPH);
 	check(!span->name == !name && span->name <= told_names);
 	told_spans++;
+}
+
+static void on_tells(void *ctx, uint32_t pid, uint32_t tells)
+{
+	(void)ctx;
+	check((pid_t)pid == getpid() && tells);
+}
+
+static void on_call(void *ctx, uint32_t pid, const struct gpu_ring_call *call)
+{
+	(void)ctx;
+	check((pid_t)pid == getpid() && call->end_ns >= call->start_ns);
+	told_calls++;
 }
 
 static void on_note(void *ctx, uint32_t pid, const char *text)
@@ -62,7 +75,7 @@ static void remove_parent(void)
 static struct gpu_spans *open_spans(void)
 {
 	static bool made;
-	struct gpu_spans_events events = {on_name, on_span, on_note, NULL};
+	struct gpu_spans_events events = {on_name, on_span, on_tells, on_call, on_note, NULL};
 	struct gpu_spans *s;
 	struct err e;
 	if (!made) {
@@ -82,11 +95,12 @@ static void write_header(int fd, const struct gpu_ring_header *h)
 static void look(struct gpu_spans *spans)
 {
 	struct gpu_spans_stats before, after;
-	uint64_t told = told_spans;
+	uint64_t told = told_spans, told_of_calls = told_calls;
 	gpu_spans_stats(spans, &before);
 	gpu_spans_drain(spans);
 	gpu_spans_stats(spans, &after);
 	check(after.spans - before.spans == told_spans - told);
+	check(after.calls - before.calls == told_calls - told_of_calls);
 	check(after.bad_records >= before.bad_records);
 }
 

@@ -10,15 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cupti_abi.h"
 #include "fake_cupti.h"
 
-#define EXPORT	       __attribute__((visibility("default")))
-#define REFUSED	       35 /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
-#define NO_MORE	       12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
-#define UNKNOWN_KIND   21 /* CUPTI_ERROR_INVALID_KIND */
-#define LARGEST_RECORD 256
+#define EXPORT		  __attribute__((visibility("default")))
+#define REFUSED		  35 /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
+#define INVALID_PARAMETER 1  /* CUPTI_ERROR_INVALID_PARAMETER */
+#define NO_MORE		  12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+#define UNKNOWN_KIND	  21 /* CUPTI_ERROR_INVALID_KIND */
+#define LARGEST_RECORD	  256
 
 /* sizeof of the structs of the header, of 13.0 or of 12 */
 #ifdef FAKE_CUPTI_OLD
@@ -35,6 +37,8 @@ static uint64_t enabled; /* bit by kind */
 static uint8_t *buffer;
 static size_t buffer_bytes, used;
 static size_t dropped;
+static bool wanted_calls[1024]; /* by CUpti_driver_api_trace_cbid */
+static bool system_tids;
 
 EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn on_request,
 					  cupti_complete_fn on_complete);
@@ -46,6 +50,7 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, siz
 EXPORT int cuptiGetTimestamp(uint64_t *ret);
 EXPORT int cuptiGetResultString(int result, const char **ret);
 EXPORT fake_cupti_did_fn fake_cupti_did;
+EXPORT fake_cupti_called_fn fake_cupti_called;
 EXPORT fake_cupti_drop_fn fake_cupti_drop;
 EXPORT fake_cupti_clock_fn fake_cupti_clock;
 
@@ -72,10 +77,27 @@ int cuptiGetTimestamp(uint64_t *ret)
 #ifndef FAKE_CUPTI_OLD
 EXPORT int cuptiActivityRegisterTimestampCallback(cupti_clock_fn clock);
 EXPORT int cuptiGetVersion(uint32_t *ret);
+EXPORT int cuptiActivityEnableDriverApi(uint32_t function, uint8_t on);
+EXPORT int cuptiSetThreadIdType(uint32_t type);
 
 int cuptiActivityRegisterTimestampCallback(cupti_clock_fn clock)
 {
 	own_clock = clock;
+	return 0;
+}
+
+/* As a driver that lacks the newest functions. */
+int cuptiActivityEnableDriverApi(uint32_t function, uint8_t on)
+{
+	if (function >= 776)
+		return INVALID_PARAMETER;
+	wanted_calls[function] = on;
+	return 0;
+}
+
+int cuptiSetThreadIdType(uint32_t type)
+{
+	system_tids = type == CUPTI_THREAD_ID_SYSTEM;
 	return 0;
 }
 
@@ -150,6 +172,8 @@ static size_t bytes_of(uint32_t kind)
 		return PEER_COPY_BYTES;
 	case CUPTI_KIND_MEMSET:
 		return SET_BYTES;
+	case CUPTI_KIND_DRIVER:
+		return sizeof(struct cupti_call);
 	default:
 		return 0;
 	}
@@ -243,6 +267,33 @@ int fake_cupti_did(const struct fake_work *work)
 		memset(buffer + used, 0xa5, bytes);
 		fill(buffer + used, work);
 		used += bytes;
+	} else {
+		dropped++;
+	}
+	pthread_mutex_unlock(&lock);
+	return 1;
+}
+
+static uint32_t thread_id(void)
+{
+	return system_tids ? (uint32_t)gettid() : (uint32_t)(uintptr_t)pthread_self();
+}
+
+int fake_cupti_called(const struct fake_call *call)
+{
+	if (call->function >= sizeof(wanted_calls) || !wanted_calls[call->function])
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (make_room(sizeof(struct cupti_call))) {
+		struct cupti_call *record = (void *)(buffer + used);
+		*record = (struct cupti_call){.kind = CUPTI_KIND_DRIVER,
+					      .function = call->function,
+					      .start = call->start_ns,
+					      .end = call->end_ns,
+					      .process = (uint32_t)getpid(),
+					      .thread = thread_id(),
+					      .correlation = call->correlation};
+		used += sizeof(*record);
 	} else {
 		dropped++;
 	}

@@ -6,6 +6,9 @@
  *   load FILE              loads a library (a CUDA runtime, a CUPTI)
  *   init                   the driver starts
  *   kernel NAME TIMES NS   launches, each runs NS
+ *   graph TIMES KERNELS    launches a graph of kernels, all with the launch's correlation
+ *   late                   CUPTI tells calls only after what they started
+ *   calls OFF              0: CUPTI tells no calls any more, 1: it does again
  *   copy KIND BYTES        a copy of a CUpti_ActivityMemcpyKind; peer BYTES: between devices
  *   set BYTES              a memset
  *   node ID                what follows is of this node of a graph
@@ -17,7 +20,8 @@
  *   quiet                  says no more what it does
  *
  * Prints "span PID WORK DEVICE CONTEXT STREAM CORRELATION BYTES COPY_KIND NODE START END NAME"
- * for all that CUPTI made a record of; times are CLOCK_MONOTONIC. */
+ * for all that CUPTI made a record of, and "called PID CORRELATION TID START END" for each of
+ * them whose call CUPTI made a record of too; times are CLOCK_MONOTONIC. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -35,11 +39,12 @@
 enum { DEVICE = 1, CONTEXT = 2, STREAM = 7 };
 
 static fake_cupti_did_fn *did;
+static fake_cupti_called_fn *called;
 static fake_cupti_drop_fn *drop;
 static fake_cupti_clock_fn *cupti_clock;
 static uint32_t correlation = 1000;
 static uint64_t node;
-static bool quiet;
+static bool quiet, late, calls_off;
 static CUmodule module;
 
 static void must(bool holds, const char *what)
@@ -75,6 +80,7 @@ static void init(void)
 		cupti = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
 	if (cupti) {
 		*(void **)&did = dlsym(cupti, "fake_cupti_did");
+		*(void **)&called = dlsym(cupti, "fake_cupti_called");
 		*(void **)&drop = dlsym(cupti, "fake_cupti_drop");
 		*(void **)&cupti_clock = dlsym(cupti, "fake_cupti_clock");
 	}
@@ -110,14 +116,59 @@ static void do_work(struct fake_work w, uint64_t duration_ns)
 	fflush(stdout);
 }
 
+/* The driver's call that the next `n` works come from began at start_ns and ends now. */
+static void tell_call(uint32_t function, uint32_t number, uint64_t start_ns, unsigned n)
+{
+	struct fake_call c = {.function = function, .correlation = number, .start_ns = start_ns};
+	c.end_ns = cupti_clock ? cupti_clock() : 0;
+	if (!called || calls_off || !called(&c) || quiet)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		printf("called %d %u %d %llu %llu\n", getpid(), number, gettid(),
+		       (unsigned long long)c.start_ns, (unsigned long long)c.end_ns);
+	fflush(stdout);
+}
+
+static void launch(const char *name, CUfunction f, uint64_t ns)
+{
+	enum { LAUNCH_KERNEL = 307 };
+	uint64_t start_ns = cupti_clock ? cupti_clock() : 0;
+	uint32_t number = correlation;
+	must(!cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL), name);
+	if (!late)
+		tell_call(LAUNCH_KERNEL, number, start_ns, 1);
+	do_work((struct fake_work){.kind = CUPTI_KIND_CONCURRENT_KERNEL, .name = name}, ns);
+	if (late)
+		tell_call(LAUNCH_KERNEL, number, start_ns, 1);
+}
+
+static void graphs(unsigned times, unsigned nodes)
+{
+	enum { GRAPH_LAUNCH = 514 };
+	for (unsigned i = 0; i < times; i++) {
+		uint32_t number = correlation;
+		uint64_t start_ns = cupti_clock ? cupti_clock() : 0;
+		if (!late)
+			tell_call(GRAPH_LAUNCH, number, start_ns, nodes);
+		for (unsigned k = 0; k < nodes; k++) {
+			correlation = number;
+			node = 1 + k;
+			do_work((struct fake_work){.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+						   .name = "node"},
+				1000);
+		}
+		if (late)
+			tell_call(GRAPH_LAUNCH, number, start_ns, nodes);
+		node = 0;
+	}
+}
+
 static void kernels(const char *name, unsigned times, uint64_t ns)
 {
 	CUfunction f = NULL;
 	must(!cuModuleGetFunction(&f, module, name), name);
-	for (unsigned i = 0; i < times; i++) {
-		must(!cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL), name);
-		do_work((struct fake_work){.kind = CUPTI_KIND_CONCURRENT_KERNEL, .name = name}, ns);
-	}
+	for (unsigned i = 0; i < times; i++)
+		launch(name, f, ns);
 }
 
 static void take_a_child(void)
@@ -152,6 +203,13 @@ static void obey(char ***at)
 		const char *name = text(at);
 		unsigned times = (unsigned)number(at);
 		kernels(name, times, number(at));
+	} else if (!strcmp(word, "graph")) {
+		unsigned times = (unsigned)number(at);
+		graphs(times, (unsigned)number(at));
+	} else if (!strcmp(word, "late")) {
+		late = true;
+	} else if (!strcmp(word, "calls")) {
+		calls_off = !number(at);
 	} else if (!strcmp(word, "copy")) {
 		uint8_t kind = (uint8_t)number(at);
 		do_work((struct fake_work){.kind = CUPTI_KIND_MEMCPY,

@@ -15,6 +15,14 @@ struct fake_work {
 
 /* The GPU did something. 0 when nobody asked for records of the kind. */
 typedef int fake_cupti_did_fn(const struct fake_work *work);
+struct fake_call {
+	uint32_t function; /* CUpti_driver_api_trace_cbid */
+	uint32_t correlation;
+	uint64_t start_ns, end_ns; /* of fake_cupti_clock */
+};
+
+/* This thread called the driver. 0 when nobody asked for records of the function. */
+typedef int fake_cupti_called_fn(const struct fake_call *call);
 /* CUPTI lost records. */
 typedef void fake_cupti_drop_fn(uint64_t records);
 /* The clock of the records: the one that was registered, else CLOCK_REALTIME. */

@@ -13,6 +13,10 @@ static void print_span(const struct rec_tables *t, const struct m_gpu_span *s)
 	       s->device, s->context, s->stream, s->correlation, (unsigned long long)s->bytes,
 	       s->copy_kind, (unsigned long long)s->graph_node, (unsigned long long)s->start_ns,
 	       (unsigned long long)s->end_ns, name[0] ? name : "-");
+	if (s->called_ns)
+		printf("called %u %u %u %llu %llu\n", s->pid, s->correlation, s->called_tid,
+		       (unsigned long long)s->called_ns,
+		       (unsigned long long)(s->called_ns + s->called_dur_ns));
 }
 
 int main(int argc, char **argv)

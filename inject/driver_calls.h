@@ -1,0 +1,20 @@
+/* driver_calls.h - CUPTI's records of the driver's calls that hand work to a GPU.
+ *
+ * Kernels, copies and sets carry the correlation number of the call that started them; these
+ * records say when that call was and on which thread. Of all other calls none is asked for:
+ * every kind of call costs a job a multiple of that (docs/gpu-timeline.md). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "cupti_abi.h"
+#include "wire/gpu_ring.h"
+
+/* Before work is recorded. False where CUPTI cannot be asked for single calls (before CUDA
+ * 12.8): there are no records then, and it goes on without. */
+bool driver_calls_enable(const struct cupti *c);
+
+void driver_calls_disable(const struct cupti *c);
+
+/* False for records of anything else. */
+bool driver_calls_read(const void *record, struct gpu_ring_call *ret);
