@@ -1,0 +1,32 @@
+/* gpu_host.h - what threads that launch GPU work did in a span of time: waits for the device,
+ * calls of NCCL, times off the CPU. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/timeline.h"
+
+struct host_time {
+	uint64_t sync_ns;	/* in waits for the device, and in copies that wait */
+	uint64_t sync_end_ns;	/* when the one ended that had begun before; 0 = there was none */
+	uint64_t collective_ns; /* in calls of NCCL */
+	/* off the CPU, outside of waits for the device: */
+	uint64_t data_ns; /* for the disk, or in a data loader */
+	uint64_t preempted_ns;
+	uint64_t blocked_ns; /* for anything else; where times off the CPU are not recorded,
+			      * for whatever, as far as samples tell: from one and a half of
+			      * their periods on */
+};
+
+struct gpu_host;
+
+/* Of the threads of the timeline's calls. */
+struct gpu_host *gpu_host_new(const struct timeline *t, const struct rec_reader *r);
+void gpu_host_free(struct gpu_host *h);
+
+/* Times off the CPU are in the recording. */
+bool gpu_host_waits(const struct gpu_host *h);
+
+void gpu_host_time(struct host_time *ret, const struct gpu_host *h, uint32_t thread,
+		   uint64_t from_ns, uint64_t to_ns);
