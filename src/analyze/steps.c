@@ -1,0 +1,480 @@
+/* steps.c - of each process: which thread is read, which loops are in it, and their steps.
+ *
+ * How anchors are found is in steps_anchor.c and steps_period.c, how steps are cut in
+ * steps_cut.c; here is what is tried in which order, and what becomes of what lies between. */
+#include "analyze/steps.h"
+
+#include <linux/types.h>
+
+#include "analyze/steps_impl.h"
+
+#define LEAST_OPS    5
+#define LEAST_STEPS  3
+#define LEAST_BURSTS 3
+
+struct finder {
+	struct steps *ret;
+	struct steps_input in;
+	const struct rec_tables *t;
+	/* Of the process in hand. */
+	struct steps_process *process;
+	uint64_t *launches; /* starts, in order */
+	size_t launches_len;
+	uint64_t last_ns; /* of the recording, or when the process ended */
+	bool exited;
+};
+
+/* ---- texts ---- */
+
+/* Nothing was cut off behind the last operation: the process ended, or has been quiet for longer
+ * than ever between its operations. */
+static bool text_ended(const struct finder *f, const steps_ops_t *ops)
+{
+	uint64_t quiet = 0, end = 0;
+	for (size_t i = 0; i < ops->len; i++) {
+		if (i && ops->data[i].start_ns > end && ops->data[i].start_ns - end > quiet)
+			quiet = ops->data[i].start_ns - end;
+		if (steps_op_end(&ops->data[i]) > end)
+			end = steps_op_end(&ops->data[i]);
+	}
+	return f->exited || (f->last_ns > end && f->last_ns - end > 2 * quiet);
+}
+
+static struct steps_text text_of(const struct finder *f, const steps_ops_t *ops)
+{
+	return (struct steps_text){.ops = ops->data,
+				   .len = ops->len,
+				   .symbols = f->in.symbols.data,
+				   .symbols_len = f->in.symbols.len,
+				   .ended = text_ended(f, ops)};
+}
+
+static struct steps_text text_part(const struct steps_text *t, size_t begin, size_t end)
+{
+	struct steps_text part = *t;
+	part.ops += begin;
+	part.len = end - begin;
+	part.ended = t->ended || end < t->len;
+	return part;
+}
+
+/* ---- loops ---- */
+
+static uint64_t launches_before(const struct finder *f, uint64_t time_ns)
+{
+	size_t low = 0, high = f->launches_len;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (f->launches[mid] < time_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static uint64_t text_end_ns(const struct steps_text *t, const struct steps_cut *cut)
+{
+	uint64_t end = 0;
+	for (size_t i = cut->begin; i < cut->end; i++)
+		if (steps_op_end(&t->ops[i]) > end)
+			end = steps_op_end(&t->ops[i]);
+	/* An operation that was cut, or overlaps: steps of a thread come one after another. */
+	if (cut->end < t->len && end > t->ops[cut->end].start_ns)
+		end = t->ops[cut->end].start_ns;
+	return end;
+}
+
+/* A step from its operations; previous_ns is when what lies before it ended, 0 unknown. */
+static uint64_t step_add(struct finder *f, const struct steps_text *t, const struct steps_cut *cut,
+			 uint32_t loop, uint32_t index, uint64_t previous_ns)
+{
+	struct steps_step *s = vec_push(&f->process->steps);
+	s->start_ns = previous_ns ? previous_ns : t->ops[cut->begin].start_ns;
+	s->end_ns = text_end_ns(t, cut);
+	s->loop = loop;
+	s->index = index;
+	s->ops = (uint32_t)(cut->end - cut->begin);
+	s->launches = launches_before(f, s->end_ns) - launches_before(f, s->start_ns);
+	steps_phases(t, cut, f->process->loops.data[loop].kind, s);
+	return s->end_ns;
+}
+
+/* Adds a loop of these cuts. Where nothing lies between two, the second begins when the first
+ * ended. */
+static void loop_add(struct finder *f, const struct steps_text *t, enum steps_kind kind,
+		     const struct steps_cut *cuts, size_t n, size_t usual, uint32_t anchor)
+{
+	uint32_t number = (uint32_t)f->process->loops.len, stretches = 1;
+	struct steps_loop *loop = vec_push(&f->process->loops);
+	loop->kind = kind;
+	loop->first = (uint32_t)f->process->steps.len;
+	loop->steps = (uint32_t)n;
+	loop->confidence_ratio = (double)(usual < n ? usual : n) / (double)n;
+	char *name = xstrdup(t->symbols[anchor].name);
+	*vec_push(&f->ret->names) = name;
+	loop->anchor = name;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t previous = 0;
+		bool follows = i && cuts[i].begin == cuts[i - 1].end;
+		if (follows)
+			previous = f->process->steps.data[f->process->steps.len - 1].end_ns;
+		else if (cuts[i].begin && i)
+			previous = text_end_ns(
+				t, &(struct steps_cut){cuts[i].begin - 1, cuts[i].begin});
+		stretches += i && !follows;
+		step_add(f, t, &cuts[i], number, (uint32_t)i, previous);
+	}
+	loop = &f->process->loops.data[number];
+	loop->stretches = stretches;
+	steps_loop_sum(loop, f->process->steps.data + loop->first, t, cuts, f->ret);
+}
+
+/* ---- repetition ---- */
+
+static bool only_setup(const struct steps_text *t, const struct steps_cut *cut)
+{
+	for (size_t i = cut->begin; i < cut->end; i++)
+		if (!(steps_class(t, i) & CLASS_SETUP))
+			return false;
+	return true;
+}
+
+/* A loop without updates, if there is one: most of its steps must be alike. */
+static bool find_repetition(struct finder *f, const struct steps_text *t, enum steps_kind kind)
+{
+	steps_positions_t anchors = {0};
+	struct steps_cuts cuts = {0};
+	steps_anchors_of_repetition(t, &anchors);
+	steps_cut(&cuts, t, anchors.data, anchors.len, false);
+	bool found = cuts.rows.len >= LEAST_STEPS && cuts.usual * 10 >= cuts.rows.len * 6 &&
+		     !only_setup(t, &cuts.rows.data[cuts.rows.len / 2]);
+	if (found) {
+		loop_add(f, t, kind, cuts.rows.data, cuts.rows.len, cuts.usual,
+			 t->ops[anchors.data[0]].symbol);
+		f->process->partial_first |= cuts.partial_first;
+		f->process->partial_last |= cuts.partial_last;
+	}
+	steps_cuts_free(&cuts);
+	vec_free(&anchors);
+	return found;
+}
+
+/* ---- what lies between steps of training ---- */
+
+/* The shortest distance at which the text repeats itself; its length where it does not. One
+ * operation in fifty may differ. */
+static size_t period_of(const struct steps_text *t)
+{
+	for (size_t lag = 1; lag * 2 <= t->len; lag++) {
+		size_t wrong = 0, most = (t->len - lag) / 50;
+		for (size_t i = 0; i + lag < t->len && wrong <= most; i++)
+			wrong += t->ops[i].symbol != t->ops[i + lag].symbol;
+		if (wrong <= most)
+			return lag;
+	}
+	return t->len;
+}
+
+static void add_batches(steps_cut_rows_t *ret, const struct steps_text *all, size_t begin,
+			size_t end)
+{
+	struct steps_text part = text_part(all, begin, end);
+	size_t period = period_of(&part);
+	for (size_t at = begin; at < end; at += period) {
+		struct steps_cut *cut = vec_push(ret);
+		cut->begin = at;
+		/* The last one has what remains. */
+		cut->end = end - at < 2 * period ? end : at + period;
+		if (cut->end == end)
+			break;
+	}
+}
+
+static void find_evaluations(struct finder *f, const struct steps_text *t,
+			     const struct steps_cuts *training)
+{
+	steps_cut_rows_t batches = {0};
+	for (size_t i = 1; i < training->rows.len; i++) {
+		size_t begin = training->rows.data[i - 1].end, end = training->rows.data[i].begin;
+		struct steps_text part = text_part(t, begin, end);
+		if (begin < end && !only_setup(&part, &(struct steps_cut){0, end - begin}))
+			add_batches(&batches, t, begin, end);
+	}
+	if (batches.len)
+		loop_add(f, t, STEPS_EVALUATION, batches.data, batches.len, batches.len,
+			 t->ops[batches.data[0].begin].symbol);
+	vec_free(&batches);
+}
+
+/* ---- training ---- */
+
+static bool find_training(struct finder *f, const struct steps_text *t)
+{
+	steps_positions_t anchors = {0};
+	struct steps_cuts cuts = {0};
+	steps_anchors_of_training(t, &anchors);
+	steps_cut(&cuts, t, anchors.data, anchors.len, true);
+	bool found = cuts.rows.len >= LEAST_STEPS - 1;
+	if (found) {
+		loop_add(f, t, STEPS_TRAINING, cuts.rows.data, cuts.rows.len, cuts.usual,
+			 t->ops[anchors.data[0]].symbol);
+		f->process->partial_first = cuts.partial_first;
+		f->process->partial_last = cuts.partial_last;
+		find_evaluations(f, t, &cuts);
+		struct steps_text before = text_part(t, 0, cuts.rows.data[0].begin);
+		struct steps_text after =
+			text_part(t, cuts.rows.data[cuts.rows.len - 1].end, t->len);
+		if (!cuts.partial_first)
+			find_repetition(f, &before, STEPS_EVALUATION);
+		if (!cuts.partial_last)
+			find_repetition(f, &after, STEPS_EVALUATION);
+	}
+	steps_cuts_free(&cuts);
+	vec_free(&anchors);
+	return found;
+}
+
+static bool find_loops(struct finder *f, const struct steps_text *t)
+{
+	return find_training(f, t) || find_repetition(f, t, STEPS_INFERENCE);
+}
+
+/* ---- threads ---- */
+
+static bool better_thread(const struct steps_thread *a, const struct steps_thread *b)
+{
+	bool engine_a = a->nodes && !a->backwards, engine_b = b->nodes && !b->backwards;
+	if (a->backwards != b->backwards)
+		return a->backwards > b->backwards;
+	if (engine_a != engine_b)
+		return engine_b;
+	return a->torch.len > b->torch.len;
+}
+
+static const struct steps_thread *thread_of_operators(const struct finder *f, uint32_t pid)
+{
+	const struct steps_thread *best = NULL;
+	for (size_t i = 0; i < f->t->threads.len; i++) {
+		const struct steps_thread *t = &f->in.threads[i];
+		if (t->pid == pid && t->torch.len && (!best || better_thread(t, best)))
+			best = t;
+	}
+	return best;
+}
+
+/* The process's first thread, if it launches a tenth of all; else the one that launches most.
+ * *ret_other: of the others the one that launches most, or NULL. */
+static const struct steps_thread *thread_of_launches(const struct finder *f, uint32_t pid,
+						     const struct steps_thread **ret_other)
+{
+	const struct steps_thread *most = NULL, *first = NULL, *other = NULL;
+	uint64_t all = 0;
+	for (size_t i = 0; i < f->t->threads.len; i++) {
+		const struct steps_thread *t = &f->in.threads[i];
+		if (t->pid != pid || !t->launches)
+			continue;
+		all += t->launches;
+		first = t->tid == pid ? t : first;
+		most = !most || t->launches > most->launches ? t : most;
+	}
+	const struct steps_thread *ret = first && first->launches * 10ULL >= all ? first : most;
+	for (size_t i = 0; i < f->t->threads.len; i++) {
+		const struct steps_thread *t = &f->in.threads[i];
+		if (t->pid == pid && t != ret && t->launches &&
+		    (!other || t->launches > other->launches))
+			other = t;
+	}
+	*ret_other = other;
+	return ret;
+}
+
+/* ---- launches of two threads ---- */
+
+/* Autograd's own thread launches while the one that asked for the backward pass waits: its
+ * launches between two of the other's become one operation, the backward pass. */
+static void merge_backward(const struct steps_thread *main, const struct steps_thread *other,
+			   steps_ops_t *ret)
+{
+	size_t k = 0, bursts = 0;
+	for (size_t i = 0; i < main->device.len; i++) {
+		const struct steps_op *next = &main->device.data[i];
+		uint64_t begin = 0, end = 0;
+		for (; k < other->device.len && other->device.data[k].start_ns < next->start_ns;
+		     k++) {
+			const struct steps_op *o = &other->device.data[k];
+			begin = begin ? begin : o->start_ns;
+			end = steps_op_end(o);
+		}
+		if (begin) {
+			bursts++;
+			*vec_push(ret) = (struct steps_op){begin, (end - begin) & STEPS_MAX_DUR_NS,
+							   SYMBOL_BACKWARD};
+		}
+		*vec_push(ret) = *next;
+	}
+	/* Threads that work at the same time are no such pair. */
+	if (bursts < LEAST_BURSTS || bursts * 4 > other->device.len) {
+		ret->len = 0;
+		for (size_t i = 0; i < main->device.len; i++)
+			*vec_push(ret) = main->device.data[i];
+	}
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static void list_launches(struct finder *f, uint32_t pid)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < f->t->threads.len; i++)
+		n += f->in.threads[i].pid == pid ? f->in.threads[i].launches : 0;
+	f->launches = xcalloc(n + 1, sizeof(*f->launches));
+	f->launches_len = 0;
+	for (size_t i = 0; i < f->t->threads.len; i++) {
+		const struct steps_thread *t = &f->in.threads[i];
+		for (size_t k = 0; t->pid == pid && k < t->device.len; k++)
+			if (f->in.symbols.data[t->device.data[k].symbol].class & CLASS_LAUNCH)
+				f->launches[f->launches_len++] = t->device.data[k].start_ns;
+	}
+	qsort(f->launches, f->launches_len, sizeof(*f->launches), compare_u64);
+}
+
+/* ---- processes ---- */
+
+static void find_end(struct finder *f, uint32_t pid)
+{
+	f->last_ns = f->t->last_ns;
+	f->exited = false;
+	for (size_t i = 0; i < f->t->processes.len; i++)
+		if (f->t->processes.data[i].pid == pid && f->t->processes.data[i].end_ns) {
+			f->last_ns = f->t->processes.data[i].end_ns;
+			f->exited = true;
+		}
+}
+
+static void take_process(struct finder *f, uint32_t pid)
+{
+	const struct steps_thread *other, *operators = thread_of_operators(f, pid),
+					  *launches = thread_of_launches(f, pid, &other);
+	bool found = false;
+	if ((!operators || operators->torch.len < LEAST_OPS) && !launches)
+		return;
+	f->process = vec_push(&f->ret->processes);
+	f->process->pid = pid;
+	find_end(f, pid);
+	list_launches(f, pid);
+	if (operators) {
+		struct steps_text text = text_of(f, &operators->torch);
+		f->process->tid = operators->tid;
+		f->process->ops = text.len;
+		found = find_loops(f, &text);
+	}
+	if (!found && launches) {
+		steps_ops_t merged = {0};
+		merge_backward(launches, other ? other : &(struct steps_thread){0}, &merged);
+		struct steps_text text = text_of(f, &merged);
+		f->process->tid = launches->tid;
+		f->process->ops = text.len;
+		f->process->from_launches = true;
+		find_loops(f, &text);
+		vec_free(&merged);
+	}
+	free(f->launches);
+}
+
+/* ---- which process tells most ---- */
+
+static const struct steps_process *process_of(const struct steps *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->processes.len; i++)
+		if (s->processes.data[i].pid == pid)
+			return &s->processes.data[i];
+	return NULL;
+}
+
+static uint32_t parent_of(const struct rec_tables *t, uint32_t pid)
+{
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			return t->processes.data[i].parent_pid;
+	return 0;
+}
+
+/* Children without launches and updates, of a process that has steps, make its batches. */
+static void find_loaders(struct finder *f)
+{
+	for (size_t i = 0; i < f->ret->processes.len; i++) {
+		struct steps_process *p = &f->ret->processes.data[i];
+		const struct steps_process *parent = process_of(f->ret, parent_of(f->t, p->pid));
+		if (!parent || parent == p || !parent->loops.len)
+			continue;
+		for (size_t k = 0; k < p->loops.len; k++)
+			if (p->loops.data[k].kind == STEPS_INFERENCE &&
+			    p->loops.data[k].launches_mean == 0)
+				p->loops.data[k].kind = STEPS_LOADING;
+	}
+}
+
+const struct steps_loop *steps_main_loop(const struct steps_process *p)
+{
+	const struct steps_loop *best = NULL;
+	for (size_t i = 0; i < p->loops.len; i++) {
+		const struct steps_loop *l = &p->loops.data[i];
+		if (!best || l->kind < best->kind ||
+		    (l->kind == best->kind && l->total_ns > best->total_ns))
+			best = l;
+	}
+	return best;
+}
+
+static void find_main(struct steps *s)
+{
+	const struct steps_loop *best = NULL;
+	s->main = SIZE_MAX;
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_loop *l = steps_main_loop(&s->processes.data[i]);
+		if (!l || (best && (l->kind > best->kind ||
+				    (l->kind == best->kind && l->total_ns <= best->total_ns))))
+			continue;
+		best = l;
+		s->main = i;
+	}
+}
+
+void steps_make(struct steps *ret, const struct rec_reader *r, const struct steps_options *options)
+{
+	struct finder f = {.ret = ret, .t = rec_tables(r)};
+	struct map64 done = {0};
+	*ret = (struct steps){0};
+	steps_load(&f.in, r, options ? options->pid : 0);
+	for (size_t i = 0; i < f.t->threads.len; i++) {
+		uint64_t unused;
+		if (map64_get(&done, f.in.threads[i].pid, &unused))
+			continue;
+		map64_set(&done, f.in.threads[i].pid, 1);
+		take_process(&f, f.in.threads[i].pid);
+	}
+	map64_free(&done);
+	find_loaders(&f);
+	find_main(ret);
+	steps_input_free(&f.in);
+}
+
+void steps_free(struct steps *s)
+{
+	for (size_t i = 0; i < s->processes.len; i++) {
+		struct steps_process *p = &s->processes.data[i];
+		for (size_t k = 0; k < p->loops.len; k++)
+			vec_free(&p->loops.data[k].slow);
+		vec_free(&p->loops);
+		vec_free(&p->steps);
+	}
+	for (size_t i = 0; i < s->names.len; i++)
+		free(s->names.data[i]);
+	vec_free(&s->processes);
+	vec_free(&s->names);
+}

@@ -1,0 +1,171 @@
+/* steps_anchor.c - where in a text of operations each step of training has its update.
+ *
+ * The anchor is PyTorch's own mark of an optimizer's step, where it is recorded. Else it is the
+ * backward pass that an update follows: of backward passes whose gradients are accumulated only
+ * the last. What an update is, is told by its operations (in-place arithmetic); where the names
+ * say nothing (plain kernels), by comparing what follows the backward passes. */
+#include "analyze/steps_impl.h"
+
+static uint64_t text_hash(const struct steps_text *t, size_t begin, size_t end)
+{
+	uint64_t h = end - begin;
+	for (size_t i = begin; i < end; i++)
+		h = hash_u64(h * 31 + t->ops[i].symbol);
+	return h;
+}
+
+/* ---- marks ---- */
+
+/* Optimizers that step one after another belong to one step: the first counts. */
+static void anchors_of_marks(const struct steps_text *t, steps_positions_t *ret)
+{
+	bool backward_between = true, any_backward = false;
+	for (size_t i = 0; i < t->len; i++)
+		any_backward |= (steps_class(t, i) & CLASS_BACKWARD) != 0;
+	for (size_t i = 0; i < t->len; i++) {
+		uint16_t class = steps_class(t, i);
+		backward_between |= (class & CLASS_BACKWARD) != 0;
+		if (!(class & CLASS_OPTIMIZER))
+			continue;
+		if (backward_between || !any_backward)
+			*vec_push(ret) = i;
+		backward_between = false;
+	}
+}
+
+/* ---- backward passes ---- */
+
+/* Operations that update, between two backward passes. */
+static uint32_t updates_in(const struct steps_text *t, size_t begin, size_t end)
+{
+	uint32_t n = 0;
+	for (size_t i = begin; i < end; i++)
+		n += (steps_class(t, i) & CLASS_UPDATE) != 0;
+	return n;
+}
+
+/* Of the texts that follow backward passes one is the frequent end of another: what precedes the
+ * end in the longer one is an update. False when there is no such pair. */
+static bool keep_longer(const struct steps_text *t, const steps_positions_t *all,
+			steps_positions_t *ret)
+{
+	struct map64 counts = {0}; /* hash of a text -> how often */
+	size_t shortest = SIZE_MAX, short_at = 0, longer = 0;
+	for (size_t k = 0; k + 1 < all->len; k++) {
+		uint64_t key = text_hash(t, all->data[k] + 1, all->data[k + 1]), n = 0;
+		map64_get(&counts, key, &n);
+		map64_set(&counts, key, n + 1);
+	}
+	for (size_t k = 0; k + 1 < all->len; k++) {
+		size_t len = all->data[k + 1] - all->data[k] - 1;
+		uint64_t n = 0;
+		map64_get(&counts, text_hash(t, all->data[k] + 1, all->data[k + 1]), &n);
+		if (n * 4 >= all->len && len && len < shortest) {
+			shortest = len;
+			short_at = k;
+		}
+	}
+	map64_free(&counts);
+	if (shortest == SIZE_MAX)
+		return false;
+	uint64_t end = text_hash(t, all->data[short_at] + 1, all->data[short_at + 1]);
+	for (size_t k = 0; k < all->len; k++) {
+		size_t next = k + 1 < all->len ? all->data[k + 1] : t->len;
+		size_t len = next - all->data[k] - 1;
+		bool same = len == shortest && text_hash(t, next - shortest, next) == end;
+		if (!same)
+			*vec_push(ret) = all->data[k];
+		longer += k + 1 < all->len && len > shortest &&
+			  text_hash(t, next - shortest, next) == end;
+	}
+	return longer >= 2 && ret->len * 5 <= all->len * 4;
+}
+
+/* Where gradients are accumulated, at least half of the backward passes have no update behind
+ * them. Fewer are the first step, whose update may be another, or one that was left out. */
+static void keep_updated(const steps_positions_t *all, const uint32_t *updates, uint32_t most,
+			 steps_positions_t *ret)
+{
+	size_t without = 0;
+	for (size_t k = 0; k + 1 < all->len; k++)
+		without += updates[k] * 5 < most * 2;
+	bool accumulates = without * 3 >= all->len;
+	for (size_t k = 0; k < all->len; k++)
+		if (!accumulates || updates[k] * 5 >= most * 2)
+			*vec_push(ret) = all->data[k];
+}
+
+static void anchors_of_backwards(const struct steps_text *t, steps_positions_t *ret)
+{
+	steps_positions_t all = {0};
+	for (size_t i = 0; i < t->len; i++)
+		if (steps_class(t, i) & CLASS_BACKWARD)
+			*vec_push(&all) = i;
+	uint32_t *updates = xcalloc(all.len + 1, sizeof(*updates)), most = 0;
+	for (size_t k = 0; k < all.len; k++) {
+		size_t end = k + 1 < all.len ? all.data[k + 1] : t->len;
+		updates[k] = updates_in(t, all.data[k], end);
+		most = updates[k] > most ? updates[k] : most;
+	}
+	if (most || !keep_longer(t, &all, ret)) {
+		ret->len = 0;
+		keep_updated(&all, updates, most, ret);
+	}
+	free(updates);
+	vec_free(&all);
+}
+
+/* ---- several optimizers ---- */
+
+#define MOST_OPTIMIZERS 4
+
+/* Where updates of different optimizers take turns (generator and discriminator), a turn is one
+ * step. Updates that look the same are each a step. */
+static void join_turns(const struct steps_text *t, steps_positions_t *anchors)
+{
+	uint64_t *hashes = xcalloc(anchors->len + 1, sizeof(*hashes));
+	for (size_t k = 0; k < anchors->len; k++) {
+		size_t end = k + 1 < anchors->len ? anchors->data[k + 1] : t->len, most;
+		size_t n = steps_update_run(t, anchors->data[k], end, &most);
+		hashes[k] = text_hash(t, anchors->data[k], anchors->data[k] + n);
+	}
+	for (size_t turn = 2; turn <= MOST_OPTIMIZERS; turn++) {
+		size_t same = 0, differ = 0;
+		if (anchors->len < 3 * turn)
+			break;
+		size_t pairs = anchors->len - turn;
+		for (size_t k = 0; k < pairs; k++) {
+			same += hashes[k] == hashes[k + turn];
+			differ += hashes[k] != hashes[k + 1];
+		}
+		if (same * 10 < pairs * 8 || differ * 10 < pairs * 8)
+			continue;
+		size_t kept = 0;
+		for (size_t k = turn - 1; k < anchors->len; k += turn)
+			anchors->data[kept++] = anchors->data[k];
+		anchors->len = kept;
+		break;
+	}
+	free(hashes);
+}
+
+size_t steps_update_run(const struct steps_text *t, size_t i, size_t end, size_t *ret_most)
+{
+	const uint16_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
+	size_t last = i + 1, at = i + 1;
+	for (; at < end && steps_class(t, at) & (updating | CLASS_NEUTRAL | CLASS_COLLECTIVE); at++)
+		if (steps_class(t, at) & updating)
+			last = at + 1;
+	while (last < at && steps_class(t, last) & CLASS_READ)
+		last++;
+	*ret_most = at - i;
+	return last - i;
+}
+
+void steps_anchors_of_training(const struct steps_text *t, steps_positions_t *ret)
+{
+	anchors_of_marks(t, ret);
+	if (!ret->len)
+		anchors_of_backwards(t, ret);
+	join_turns(t, ret);
+}

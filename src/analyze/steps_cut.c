@@ -1,0 +1,348 @@
+/* steps_cut.c - from one operation in each step to where steps begin and end.
+ *
+ * From anchor to anchor lies a segment: the end of one step and the beginning of the next. The
+ * usual segment is the one that is met most often; where in it steps end, its cut, is asked of
+ * several witnesses:
+ *  - what comes before the first anchor ends with the beginning of a step, and what comes after
+ *    the last anchor begins with the end of one;
+ *  - of a segment into which something was inserted (an evaluation), the usual one's beginning
+ *    and end are left, and the cut is between them;
+ *  - an optimizer's operations end a step, and so does the read of a value.
+ * Each gives a range of cuts; the cut that most agree to wins, near what names say. */
+#include "analyze/steps_impl.h"
+
+struct cutter {
+	const struct steps_text *t;
+	const size_t *anchors;
+	size_t n;
+	bool training;
+	size_t usual_at; /* anchor that the usual segment begins with */
+	size_t len;	 /* of the usual segment */
+	size_t cut;	 /* of its operations are of the step that ends: 1 to len */
+	int *votes;	 /* by cut, as differences */
+};
+
+/* ---- the usual segment ---- */
+
+static size_t segment_len(const struct cutter *c, size_t k)
+{
+	return c->anchors[k + 1] - c->anchors[k];
+}
+
+static uint64_t segment_hash(const struct cutter *c, size_t k)
+{
+	uint64_t h = 1;
+	for (size_t i = c->anchors[k]; i < c->anchors[k + 1]; i++)
+		h = hash_u64(h * 31 + c->t->ops[i].symbol);
+	return h;
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static size_t median_segment(const struct cutter *c)
+{
+	size_t *lens = xcalloc(c->n, sizeof(*lens)), ret = 0;
+	for (size_t k = 0; k + 1 < c->n; k++)
+		lens[k] = segment_len(c, k);
+	qsort(lens, c->n - 1, sizeof(*lens), compare_sizes);
+	size_t median = lens[(c->n - 1) / 2];
+	free(lens);
+	for (size_t k = 0; k + 1 < c->n; k++)
+		if (segment_len(c, k) == median)
+			ret = k;
+	return ret;
+}
+
+static void find_usual(struct cutter *c)
+{
+	struct map64 counts = {0};
+	uint64_t most = 0;
+	for (size_t k = 0; k + 1 < c->n; k++) {
+		uint64_t key = segment_hash(c, k), n = 0;
+		map64_get(&counts, key, &n);
+		map64_set(&counts, key, ++n);
+		if (n > most) {
+			most = n;
+			c->usual_at = k;
+		}
+	}
+	map64_free(&counts);
+	if (most < 2)
+		c->usual_at = median_segment(c);
+	c->len = segment_len(c, c->usual_at);
+}
+
+static uint32_t usual_symbol(const struct cutter *c, size_t i)
+{
+	return c->t->ops[c->anchors[c->usual_at] + i].symbol;
+}
+
+/* How many operations of [begin, end) are as the usual segment begins. */
+static size_t same_at_begin(const struct cutter *c, size_t begin, size_t end)
+{
+	size_t n = 0;
+	while (n < c->len && begin + n < end && c->t->ops[begin + n].symbol == usual_symbol(c, n))
+		n++;
+	return n;
+}
+
+static size_t same_at_end(const struct cutter *c, size_t begin, size_t end)
+{
+	size_t n = 0;
+	while (n < c->len && begin + n < end &&
+	       c->t->ops[end - 1 - n].symbol == usual_symbol(c, c->len - 1 - n))
+		n++;
+	return n;
+}
+
+/* ---- witnesses ---- */
+
+static void vote(struct cutter *c, size_t low, size_t high, int weight)
+{
+	if (low < 1)
+		low = 1;
+	if (high > c->len)
+		high = c->len;
+	if (low > high)
+		return;
+	c->votes[low] += weight;
+	c->votes[high + 1] -= weight;
+}
+
+static bool only_reads(const struct steps_text *t, size_t begin, size_t end)
+{
+	for (size_t i = begin; i < end; i++)
+		if (!(steps_class(t, i) & (CLASS_READ | CLASS_NEUTRAL)))
+			return false;
+	return true;
+}
+
+static void ask_insertions(struct cutter *c)
+{
+	enum { MOST = 4 };
+	for (size_t k = 0, asked = 0; k + 1 < c->n && asked < MOST; k++) {
+		size_t begin = c->anchors[k], end = c->anchors[k + 1];
+		size_t head = same_at_begin(c, begin, end), tail = same_at_end(c, begin, end);
+		if (end - begin <= c->len || head + tail < c->len || !head || !tail)
+			continue;
+		size_t inserted = end - begin - c->len;
+		size_t from = begin + (c->len - tail);
+		if (only_reads(c->t, from, from + inserted))
+			continue;
+		vote(c, c->len - tail, head, 1);
+		asked++;
+	}
+}
+
+static void ask_ends(struct cutter *c)
+{
+	size_t first = c->anchors[0], last = c->anchors[c->n - 1];
+	size_t tail = same_at_end(c, 0, first), head = same_at_begin(c, last, c->t->len);
+	/* What is as usual up to the recording's very beginning or end was cut by that. */
+	if (tail < first)
+		vote(c, c->len - tail, c->len, 2);
+	if (last + head == c->t->len && !c->t->ended)
+		return;
+	/* A loop over batches asks for one more than there are. */
+	if (head && steps_class(c->t, last + head - 1) & CLASS_LOADER)
+		head--;
+	vote(c, 1, head, 3);
+	vote(c, head, head, 1);
+}
+
+/* What names say: the cut, 0 when nothing. */
+static size_t ask_names(struct cutter *c)
+{
+	size_t begin = c->anchors[c->usual_at], most;
+	if (c->training) {
+		size_t n = steps_update_run(c->t, begin, begin + c->len, &most);
+		if (n > 1)
+			vote(c, n, most, 3);
+		return n > 1 ? n : 0;
+	}
+	size_t cut = 0; /* after the last value that is handed to the host */
+	for (size_t i = 0; i < c->len; i++)
+		if (steps_class(c->t, begin + i) & CLASS_READ)
+			cut = i + 1;
+	if (cut)
+		vote(c, cut, cut, 1);
+	return cut;
+}
+
+/* The largest pause between two operations of the usual segment, on the median of segments that
+ * are as usual: where nothing else tells, the loop itself is likely there. */
+static size_t ask_pauses(const struct cutter *c)
+{
+	uint64_t *sums = xcalloc(c->len + 1, sizeof(*sums));
+	size_t ret = c->len, seen = 0;
+	for (size_t k = 0; k + 1 < c->n && seen < 64; k++) {
+		size_t begin = c->anchors[k];
+		if (segment_len(c, k) != c->len ||
+		    same_at_begin(c, begin, c->anchors[k + 1]) < c->len)
+			continue;
+		seen++;
+		for (size_t i = 1; i <= c->len; i++) {
+			uint64_t end = steps_op_end(&c->t->ops[begin + i - 1]);
+			uint64_t next = c->t->ops[begin + i].start_ns;
+			sums[i] += next > end ? next - end : 0;
+		}
+	}
+	for (size_t i = 1; i <= c->len; i++)
+		if (sums[i] > sums[ret])
+			ret = i;
+	free(sums);
+	return ret;
+}
+
+static void find_cut(struct cutter *c)
+{
+	c->votes = xcalloc(c->len + 2, sizeof(*c->votes));
+	size_t near = ask_names(c);
+	ask_ends(c);
+	ask_insertions(c);
+	if (!near)
+		near = c->training ? 1 : ask_pauses(c);
+	int sum = 0, most = -1;
+	for (size_t i = 1; i <= c->len; i++) {
+		sum += c->votes[i];
+		size_t far = i > near ? i - near : near - i;
+		size_t best = c->cut > near ? c->cut - near : near - c->cut;
+		if (sum > most || (sum == most && far < best)) {
+			most = sum;
+			c->cut = i;
+		}
+	}
+	free(c->votes);
+}
+
+/* ---- cuts ---- */
+
+/* Of a segment in which the usual one is not found whole: the operations around the cut, nearest
+ * to where it is usually; else by names; else as far as usual. */
+static size_t cut_of_other(const struct cutter *c, size_t begin, size_t end)
+{
+	size_t best = 0, most, len = end - begin;
+	for (size_t i = 1; i < len && c->cut < c->len; i++) {
+		if (c->t->ops[begin + i - 1].symbol != usual_symbol(c, c->cut - 1) ||
+		    c->t->ops[begin + i].symbol != usual_symbol(c, c->cut))
+			continue;
+		size_t far = i > c->cut ? i - c->cut : c->cut - i;
+		size_t far_best = best > c->cut ? best - c->cut : c->cut - best;
+		if (!best || far < far_best)
+			best = i;
+	}
+	if (best)
+		return begin + best;
+	if (c->training && (best = steps_update_run(c->t, begin, end, &most)) > 1)
+		return begin + best;
+	return begin + (c->cut < len ? c->cut : len);
+}
+
+/* Where the step of anchor k ends and where the next one begins. True when all is as usual but
+ * for what lies between the two. */
+static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_t *ret_begin)
+{
+	size_t begin = c->anchors[k], end = c->anchors[k + 1], rest = c->len - c->cut;
+	bool head = same_at_begin(c, begin, end) >= c->cut;
+	bool tail = same_at_end(c, begin, end) >= rest;
+	size_t from_head = begin + c->cut, from_tail = end - (tail ? rest : 0);
+	if (head && tail && from_head <= from_tail) {
+		bool reads = only_reads(c->t, from_head, from_tail);
+		*ret_end = reads ? from_tail : from_head;
+		*ret_begin = from_tail;
+		return true;
+	}
+	if (head)
+		*ret_end = from_head;
+	else if (tail && rest && from_tail > begin)
+		*ret_end = from_tail;
+	else
+		*ret_end = cut_of_other(c, begin, end);
+	*ret_begin = *ret_end;
+	return false;
+}
+
+/* Where the usual step's first operations are before the first anchor, nearest to where they are
+ * expected; SIZE_MAX: they are not there. */
+static size_t find_beginning(const struct cutter *c, size_t expected)
+{
+	enum { ENOUGH = 4 };
+	size_t first = c->anchors[0], rest = c->len - c->cut, best = SIZE_MAX;
+	size_t enough = rest < ENOUGH ? rest : ENOUGH;
+	for (size_t i = 0; i + enough <= first; i++) {
+		size_t n = 0;
+		while (n < enough && c->t->ops[i + n].symbol == usual_symbol(c, c->cut + n))
+			n++;
+		size_t far = i > expected ? i - expected : expected - i;
+		size_t far_best = best > expected ? best - expected : expected - best;
+		if (n == enough && (best == SIZE_MAX || far < far_best))
+			best = i;
+	}
+	return best;
+}
+
+/* Where the first step begins: before the first anchor is what the job did to get ready, or, where
+ * the recording began within a step, only a part of it: then SIZE_MAX. The first step's operations
+ * may differ from later steps'. */
+static size_t begin_of_first(const struct cutter *c)
+{
+	size_t first = c->anchors[0], rest = c->len - c->cut;
+	size_t tail = same_at_end(c, 0, first);
+	size_t expected = first > rest ? first - rest : 0;
+	if (tail >= rest)
+		return expected;
+	if (tail == first)
+		return SIZE_MAX;
+	size_t found = find_beginning(c, expected);
+	if (found != SIZE_MAX)
+		return found;
+	/* Its end is as usual, so its beginning is a little before. */
+	for (size_t i = first - tail, n = 0; tail * 2 >= rest && i-- > 0 && n < rest; n++)
+		if (c->t->ops[i].symbol == usual_symbol(c, c->cut))
+			return i;
+	return c->training ? expected : SIZE_MAX;
+}
+
+static void add_cut(struct steps_cuts *ret, size_t begin, size_t end)
+{
+	struct steps_cut *row = vec_push(&ret->rows);
+	row->begin = begin;
+	row->end = end;
+}
+
+void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t *anchors,
+	       size_t anchors_len, bool training)
+{
+	struct cutter c = {.t = t, .anchors = anchors, .n = anchors_len, .training = training};
+	*ret = (struct steps_cuts){0};
+	if (anchors_len < 3)
+		return;
+	find_usual(&c);
+	find_cut(&c);
+	size_t begin = begin_of_first(&c), last = anchors[c.n - 1];
+	bool first_whole = begin != SIZE_MAX;
+	ret->partial_first = !first_whole && anchors[0] > 0;
+	for (size_t k = 0; k + 1 < c.n; k++) {
+		size_t end, next;
+		ret->usual += cut_segment(&c, k, &end, &next);
+		if (k || first_whole)
+			add_cut(ret, begin, end);
+		begin = next;
+	}
+	bool last_whole = t->ended || same_at_begin(&c, last, t->len) >= c.cut;
+	if (same_at_begin(&c, last, t->len) >= c.cut)
+		add_cut(ret, begin, last + c.cut);
+	else if (last_whole)
+		add_cut(ret, begin, cut_of_other(&c, last, t->len));
+	ret->partial_last = !last_whole;
+	ret->usual++;
+}
+
+void steps_cuts_free(struct steps_cuts *c)
+{
+	vec_free(&c->rows);
+}

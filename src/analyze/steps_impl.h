@@ -1,0 +1,120 @@
+/* steps_impl.h - what the files that find steps share. Private to steps*.c. */
+#pragma once
+
+#include "analyze/steps.h"
+#include "base/map64.h"
+
+/* What an operation's name tells of it; several may hold. */
+enum steps_class {
+	CLASS_BACKWARD = 1, /* the engine runs a backward pass, or another thread's launches do */
+	CLASS_UPDATE = 2,   /* changes tensors in place by arithmetic, as optimizers do */
+	CLASS_NEUTRAL = 4,  /* may be among an optimizer's operations, says nothing */
+	CLASS_READ = 8,	    /* hands a value to the host, or waits for the device */
+	CLASS_COPY = 16,    /* copies, nothing else */
+	CLASS_COLLECTIVE = 32,
+	CLASS_SETUP = 64,      /* makes or fills tensors: what is only of these is no step */
+	CLASS_OPTIMIZER = 128, /* mark: a step of an optimizer begins */
+	CLASS_ZERO_GRAD = 256, /* mark */
+	CLASS_LOADER = 512,    /* mark: the next batch is asked for */
+	CLASS_TO_HOST = 1024,  /* a copy from the device */
+	CLASS_FORWARD = 4096,  /* mark: of a model that several processes share */
+	CLASS_LAUNCH = 2048,   /* of a kernel or graph */
+};
+
+struct steps_symbol {
+	char *name;
+	uint16_t class;
+};
+
+/* One outermost operation. Ends beyond 18 minutes are cut. */
+struct steps_op {
+	uint64_t start_ns;
+	uint64_t dur_ns : 40;
+	uint64_t symbol : 24;
+};
+_Static_assert(sizeof(struct steps_op) == 16, "steps_op has padding");
+#define STEPS_MAX_DUR_NS  ((1ULL << 40) - 1)
+#define STEPS_MAX_SYMBOLS (1U << 24)
+
+typedef VEC(struct steps_op) steps_ops_t;
+
+struct steps_thread {
+	uint32_t pid, tid;
+	steps_ops_t torch;  /* outermost operations of PyTorch, marks, collectives beside them */
+	steps_ops_t device; /* launches, copies, waits, collectives */
+	uint32_t launches;
+	uint32_t backwards;
+	uint32_t nodes; /* outermost nodes of autograd: the engine's own threads have them */
+};
+
+struct steps_input {
+	const struct rec_tables *tables;
+	VEC(struct steps_symbol) symbols; /* 0 is the backward pass */
+	struct map64 symbol_of;		  /* function or role -> symbol */
+	struct steps_thread *threads;	  /* as in the thread table */
+};
+#define SYMBOL_BACKWARD 0
+
+/* steps_names.c: what the name of an operator, range or kernel tells. */
+uint16_t steps_class_of_operator(const char *name);
+uint16_t steps_class_of_range(const char *name);
+uint16_t steps_class_of_kernel(const char *name);
+
+/* steps_load.c: each thread's operations, in order of start. */
+void steps_load(struct steps_input *ret, const struct rec_reader *r, uint32_t pid);
+void steps_input_free(struct steps_input *in);
+
+/* A text of operations: what is searched for repetition. */
+struct steps_text {
+	const struct steps_op *ops;
+	size_t len;
+	const struct steps_symbol *symbols;
+	size_t symbols_len;
+	bool ended; /* the thread lived on, or ended by itself, after its last operation */
+};
+
+static inline uint16_t steps_class(const struct steps_text *t, size_t i)
+{
+	return t->symbols[t->ops[i].symbol].class;
+}
+
+static inline uint64_t steps_op_end(const struct steps_op *o)
+{
+	return o->start_ns + o->dur_ns;
+}
+
+typedef VEC(size_t) steps_positions_t;
+
+/* steps_anchor.c: the operations that begin the end of each step of training: the optimizer's,
+ * or the last backward before it. Empty where nothing is trained. */
+void steps_anchors_of_training(const struct steps_text *t, steps_positions_t *ret);
+
+/* How many operations from i on are an optimizer's, and which come after its last and may be so
+ * too: *ret_most. */
+size_t steps_update_run(const struct steps_text *t, size_t i, size_t end, size_t *ret_most);
+
+/* steps_period.c: positions of an operation that each repetition has once. Empty where there is
+ * no repetition. */
+void steps_anchors_of_repetition(const struct steps_text *t, steps_positions_t *ret);
+
+/* steps_cut.c: steps from anchors. */
+struct steps_cut {
+	size_t begin, end; /* of operations; between two cuts may lie others */
+};
+typedef VEC(struct steps_cut) steps_cut_rows_t;
+struct steps_cuts {
+	steps_cut_rows_t rows;
+	size_t usual; /* of rows: as the usual step */
+	bool partial_first, partial_last;
+};
+void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t *anchors,
+	       size_t anchors_len, bool training);
+void steps_cuts_free(struct steps_cuts *c);
+
+/* steps_phase.c: times of a step's phases. */
+void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum steps_kind kind,
+		  struct steps_step *step);
+
+/* steps_sum.c: a loop's figures and its slow steps; cuts are those of the loop's steps. */
+void steps_loop_sum(struct steps_loop *loop, const struct steps_step *steps,
+		    const struct steps_text *t, const struct steps_cut *cuts, struct steps *owner);

@@ -1,0 +1,143 @@
+/* steps_names.c - what the name of an operation tells of its place in a step.
+ *
+ * Names are PyTorch's (native_functions.yaml; torch/optim/optimizer.py and
+ * torch/utils/data/dataloader.py name their ranges). What is not known here is an ordinary
+ * operation: steps are found by repetition all the same. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "analyze/steps_impl.h"
+
+struct named_class {
+	const char *name;
+	uint16_t class;
+};
+
+/* In byte order of names. */
+static const struct named_class operators[] = {
+	{"_has_compatible_shallow_copy_type", CLASS_NEUTRAL | CLASS_SETUP},
+	{"_local_scalar_dense", CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP},
+	{"add", CLASS_NEUTRAL},
+	{"add_", CLASS_UPDATE | CLASS_SETUP},
+	{"addcdiv_", CLASS_UPDATE},
+	{"addcmul_", CLASS_UPDATE},
+	{"any", CLASS_NEUTRAL},
+	{"arange", CLASS_SETUP},
+	{"cat", CLASS_NEUTRAL},
+	{"clamp", CLASS_NEUTRAL},
+	{"clamp_", CLASS_UPDATE | CLASS_SETUP},
+	{"clone", CLASS_NEUTRAL | CLASS_SETUP | CLASS_COPY},
+	{"copy_", CLASS_NEUTRAL | CLASS_COPY | CLASS_SETUP},
+	{"detach", CLASS_NEUTRAL | CLASS_SETUP},
+	{"detach_", CLASS_NEUTRAL | CLASS_SETUP},
+	{"div", CLASS_NEUTRAL},
+	{"div_", CLASS_UPDATE | CLASS_SETUP},
+	{"empty", CLASS_NEUTRAL | CLASS_SETUP},
+	{"empty_like", CLASS_NEUTRAL | CLASS_SETUP},
+	{"eq", CLASS_NEUTRAL},
+	{"erfinv_", CLASS_SETUP},
+	{"exp", CLASS_NEUTRAL},
+	{"eye", CLASS_SETUP},
+	{"fill_", CLASS_NEUTRAL | CLASS_SETUP},
+	{"full", CLASS_NEUTRAL | CLASS_SETUP},
+	{"is_nonzero", CLASS_READ | CLASS_NEUTRAL},
+	{"item", CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP},
+	{"lerp_", CLASS_UPDATE},
+	{"lift_fresh", CLASS_NEUTRAL | CLASS_SETUP},
+	{"linalg_vector_norm", CLASS_NEUTRAL},
+	{"linspace", CLASS_SETUP},
+	{"max", CLASS_NEUTRAL},
+	{"maximum", CLASS_NEUTRAL},
+	{"maximum_", CLASS_UPDATE},
+	{"mul", CLASS_NEUTRAL},
+	{"mul_", CLASS_UPDATE | CLASS_SETUP},
+	{"neg", CLASS_NEUTRAL},
+	{"norm", CLASS_NEUTRAL},
+	{"normal_", CLASS_SETUP},
+	{"ones", CLASS_NEUTRAL | CLASS_SETUP},
+	{"ones_like", CLASS_NEUTRAL | CLASS_SETUP},
+	{"pin_memory", CLASS_COPY | CLASS_SETUP},
+	{"pow", CLASS_NEUTRAL},
+	{"rand", CLASS_SETUP},
+	{"randint", CLASS_SETUP},
+	{"randn", CLASS_SETUP},
+	{"random_", CLASS_SETUP},
+	{"randperm", CLASS_SETUP},
+	{"reciprocal", CLASS_NEUTRAL},
+	{"resolve_conj", CLASS_NEUTRAL | CLASS_SETUP},
+	{"resolve_neg", CLASS_NEUTRAL | CLASS_SETUP},
+	{"set_", CLASS_SETUP},
+	{"sign", CLASS_NEUTRAL},
+	{"sqrt", CLASS_NEUTRAL},
+	{"square", CLASS_NEUTRAL},
+	{"stack", CLASS_NEUTRAL},
+	{"sub", CLASS_NEUTRAL},
+	{"sub_", CLASS_UPDATE | CLASS_SETUP},
+	{"sum", CLASS_NEUTRAL},
+	{"to", CLASS_NEUTRAL | CLASS_COPY | CLASS_SETUP},
+	{"tril", CLASS_SETUP},
+	{"triu", CLASS_SETUP},
+	{"uniform_", CLASS_SETUP},
+	{"where", CLASS_NEUTRAL},
+	{"zero_", CLASS_UPDATE | CLASS_SETUP},
+	{"zeros", CLASS_NEUTRAL | CLASS_SETUP},
+	{"zeros_like", CLASS_NEUTRAL | CLASS_SETUP},
+};
+
+static bool starts_with(const char *s, const char *head)
+{
+	return !strncmp(s, head, strlen(head));
+}
+
+static bool ends_in_place(const char *name)
+{
+	size_t n = strlen(name);
+	return n && name[n - 1] == '_';
+}
+
+static int compare_names(const void *key, const void *row)
+{
+	return strcmp(key, ((const struct named_class *)row)->name);
+}
+
+uint16_t steps_class_of_operator(const char *name)
+{
+	const char *colons = strstr(name, "::");
+	const char *plain = colons ? colons + 2 : name;
+	if (starts_with(plain, "_foreach_"))
+		return ends_in_place(plain) ? CLASS_UPDATE : CLASS_NEUTRAL;
+	if (starts_with(plain, "_fused_ada") || starts_with(plain, "_fused_sgd"))
+		return CLASS_UPDATE;
+	if (starts_with(plain, "_amp_"))
+		return CLASS_NEUTRAL;
+	const struct named_class *row =
+		bsearch(plain, operators, sizeof(operators) / sizeof(operators[0]),
+			sizeof(operators[0]), compare_names);
+	return row ? row->class : 0;
+}
+
+uint16_t steps_class_of_range(const char *name)
+{
+	if (starts_with(name, "Optimizer.step#"))
+		return CLASS_OPTIMIZER;
+	if (starts_with(name, "Optimizer.zero_grad#"))
+		return CLASS_ZERO_GRAD;
+	if (starts_with(name, "enumerate(DataLoader)#"))
+		return CLASS_LOADER;
+	if (!strcmp(name, "DistributedDataParallel.forward") ||
+	    !strcmp(name, "FullyShardedDataParallel.forward"))
+		return CLASS_FORWARD;
+	return 0;
+}
+
+uint16_t steps_class_of_kernel(const char *name)
+{
+	static const char *const updates[] = {"multi_tensor_apply", "FusedAdam", "FusedSgd",
+					      "fused_adam", "adam_kernel"};
+	for (size_t i = 0; i < sizeof(updates) / sizeof(updates[0]); i++)
+		if (strstr(name, updates[i]))
+			return CLASS_LAUNCH | CLASS_UPDATE;
+	if (starts_with(name, "nccl"))
+		return CLASS_LAUNCH | CLASS_COLLECTIVE;
+	return CLASS_LAUNCH;
+}

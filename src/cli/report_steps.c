@@ -1,0 +1,281 @@
+/* report_steps.c - the steps of the job, as text and JSON: how many, how long, which were slow
+ * and what in them was longer. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/steps.h"
+#include "base/kernel_name.h"
+#include "cli/human.h"
+#include "cli/report_section.h"
+
+static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
+static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
+
+enum { COLUMN_STEPS = 9, SLOW_SHOWN = 5 };
+
+/* ---- text ---- */
+
+static const char *signed_ns(char ret[HUMAN_BYTES + 1], int64_t ns)
+{
+	char text[HUMAN_BYTES];
+	human_ns(text, (uint64_t)(ns < 0 ? -ns : ns));
+	snprintf(ret, HUMAN_BYTES + 1, "%c%s", ns < 0 ? '-' : '+', text);
+	return ret;
+}
+
+static void ns_right(const struct page *p, uint64_t ns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, human_ns(text, ns), COLUMN_TIME);
+}
+
+static void head_text(const struct page *p, bool pids)
+{
+	static const char *const columns[] = {"median", "p99", "min", "max"};
+	if (pids)
+		page_right(p, "pid", COLUMN_STEPS);
+	page_right(p, "steps", COLUMN_STEPS);
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		page_right(p, columns[i], COLUMN_TIME);
+	page_right(p, "slow", COLUMN_STEPS);
+	fputs("  kind, and the median time of its phases\n", p->out);
+}
+
+static void phases_text(const struct page *p, const struct steps_loop *l)
+{
+	const char *sep = ": ";
+	for (int i = 0; i < STEPS_PHASES; i++) {
+		char text[HUMAN_BYTES];
+		if (!l->phase_median_ns[i])
+			continue;
+		fprintf(p->out, "%s%s %s", sep, phase_names[i],
+			human_ns(text, l->phase_median_ns[i]));
+		sep = ", ";
+	}
+	fputc('\n', p->out);
+}
+
+static void loop_text(const struct page *p, const struct steps_process *process,
+		      const struct steps_loop *l, bool pids)
+{
+	char text[HUMAN_BYTES];
+	if (pids) {
+		snprintf(text, sizeof(text), "%u", process->pid);
+		page_right(p, text, COLUMN_STEPS);
+	}
+	page_right(p, human_count(text, l->steps), COLUMN_STEPS);
+	ns_right(p, l->median_ns);
+	ns_right(p, l->p99_ns);
+	ns_right(p, l->min_ns);
+	ns_right(p, l->max_ns);
+	page_right(p, l->slow_total ? human_count(text, l->slow_total) : "-", COLUMN_STEPS);
+	fprintf(p->out, "  %s", kind_names[l->kind]);
+	phases_text(p, l);
+}
+
+static void slow_text(const struct page *p, const struct steps_process *process,
+		      const struct steps_slow *slow)
+{
+	const struct steps_step *s = &process->steps.data[slow->step];
+	char text[HUMAN_BYTES], more[HUMAN_BYTES + 1], causes[1024], fitted[1024];
+	size_t at = 0, used = 3 * COLUMN_STEPS + COLUMN_TIME + 18;
+	causes[0] = 0;
+	for (uint32_t i = 0; i < slow->causes_len && at < sizeof(causes); i++) {
+		char name[KERNEL_NAME_BYTES], grew[HUMAN_BYTES + 1];
+		kernel_name_short(name, sizeof(name), slow->causes[i].name);
+		int n = snprintf(causes + at, sizeof(causes) - at, "%s%s %s", i ? ", " : "", name,
+				 signed_ns(grew, slow->causes[i].more_ns));
+		at += n > 0 ? (size_t)n : 0;
+	}
+	snprintf(text, sizeof(text), "%u", process->pid);
+	page_right(p, text, COLUMN_STEPS);
+	page_right(p, human_count(text, s->index), COLUMN_STEPS);
+	ns_right(p, s->end_ns - s->start_ns);
+	snprintf(text, sizeof(text), "%.1f", slow->z < 999 ? slow->z : 999);
+	page_right(p, text, COLUMN_STEPS);
+	size_t width = p->r->options->width;
+	text_fit(fitted, sizeof(fitted), causes, width > used + 24 ? width - used : 24);
+	fprintf(p->out, "  %s %s: %s\n", phase_names[slow->phase],
+		signed_ns(more, slow->phase_more_ns), fitted);
+}
+
+static void slow_table(const struct page *p, const struct steps *s)
+{
+	static const char *const columns[] = {"pid", "step", "time", "z"};
+	bool any = false;
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *process = &s->processes.data[i];
+		const struct steps_loop *l = steps_main_loop(process);
+		for (size_t k = 0;
+		     l && l->kind <= STEPS_INFERENCE && k < l->slow.len && k < SLOW_SHOWN; k++) {
+			for (size_t c = 0; !any && c < sizeof(columns) / sizeof(columns[0]); c++)
+				page_right(p, columns[c], COLUMN_STEPS);
+			if (!any)
+				fputs("  slow steps: what was longer than usual\n", p->out);
+			any = true;
+			slow_text(p, process, &l->slow.data[k]);
+		}
+	}
+}
+
+static void found_text(const struct page *p, const struct steps_process *process)
+{
+	const struct steps_loop *l = steps_main_loop(process);
+	char n[HUMAN_BYTES], median[HUMAN_BYTES];
+	page_styled(p, BOLD, "steps");
+	fprintf(p->out, ": %s of %s, median %s, found by %s '%s' (%.0f %% alike)%s\n",
+		human_count(n, l->steps), kind_names[l->kind], human_ns(median, l->median_ns),
+		process->from_launches ? "launches, by" : "operations, by", l->anchor,
+		100 * l->confidence_ratio,
+		process->partial_first || process->partial_last
+			? "; those cut by the recording's ends are left out"
+			: "");
+}
+
+static void steps_text(const struct page *p, const void *state)
+{
+	const struct steps *s = state;
+	fputc('\n', p->out);
+	if (s->main == SIZE_MAX) {
+		page_styled(p, BOLD, "steps");
+		fputs(": none found: nothing repeats in the order of operations\n", p->out);
+		return;
+	}
+	found_text(p, &s->processes.data[s->main]);
+	bool pids = s->processes.len > 1;
+	head_text(p, pids);
+	for (size_t i = 0; i < s->processes.len; i++)
+		for (size_t k = 0; k < s->processes.data[i].loops.len; k++)
+			loop_text(p, &s->processes.data[i], &s->processes.data[i].loops.data[k],
+				  pids);
+	slow_table(p, s);
+}
+
+/* ---- JSON ---- */
+
+static json_t *ms_json(uint64_t ns)
+{
+	return json_real((double)ns / 1e6);
+}
+
+static json_t *phases_json(const uint64_t *ns)
+{
+	json_t *o = json_object();
+	for (int i = 0; i < STEPS_PHASES; i++)
+		json_object_set_new(o, phase_names[i], report_number_json(ns[i]));
+	return o;
+}
+
+static json_t *slow_json(const struct steps_process *p, const struct steps_slow *slow)
+{
+	const struct steps_step *s = &p->steps.data[slow->step];
+	json_t *o = json_object(), *causes = json_array();
+	json_object_set_new(o, "index", report_number_json(s->index));
+	json_object_set_new(o, "start_ns", report_number_json(s->start_ns));
+	json_object_set_new(o, "duration_ns", report_number_json(s->end_ns - s->start_ns));
+	json_object_set_new(o, "z", json_real(slow->z));
+	json_object_set_new(o, "phase", json_string(phase_names[slow->phase]));
+	json_object_set_new(o, "phase_more_ns", json_integer(slow->phase_more_ns));
+	for (uint32_t i = 0; i < slow->causes_len; i++)
+		json_array_append_new(causes,
+				      json_pack("{s:o,s:I}", "name",
+						report_text_json(slow->causes[i].name), "more_ns",
+						(json_int_t)slow->causes[i].more_ns));
+	json_object_set_new(o, "longer", causes);
+	return o;
+}
+
+static json_t *step_json(const struct steps_step *s)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "index", report_number_json(s->index));
+	json_object_set_new(o, "start_ns", report_number_json(s->start_ns));
+	json_object_set_new(o, "end_ns", report_number_json(s->end_ns));
+	json_object_set_new(o, "operations", report_number_json(s->ops));
+	json_object_set_new(o, "launches", report_number_json(s->launches));
+	json_object_set_new(o, "phases_ns", phases_json(s->phase_ns));
+	return o;
+}
+
+static void loop_json(json_t *o, const struct steps_process *p, const struct steps_loop *l,
+		      bool rows)
+{
+	json_t *slow = json_array(), *list = json_array();
+	json_object_set_new(o, "kind", json_string(kind_names[l->kind]));
+	json_object_set_new(o, "count", report_number_json(l->steps));
+	json_object_set_new(o, "stretches", report_number_json(l->stretches));
+	json_object_set_new(o, "median_ms", ms_json(l->median_ns));
+	json_object_set_new(o, "p99_ms", ms_json(l->p99_ns));
+	json_object_set_new(o, "min_ms", ms_json(l->min_ns));
+	json_object_set_new(o, "max_ms", ms_json(l->max_ns));
+	json_object_set_new(o, "total_ms", ms_json(l->total_ns));
+	json_object_set_new(o, "operations_mean", json_real(l->ops_mean));
+	json_object_set_new(o, "launches_mean", json_real(l->launches_mean));
+	json_object_set_new(o, "phases", phases_json(l->phase_median_ns));
+	json_object_set_new(o, "anchor", report_text_json(l->anchor));
+	json_object_set_new(o, "confidence_ratio", json_real(l->confidence_ratio));
+	json_object_set_new(o, "slow_count", report_number_json(l->slow_total));
+	for (size_t i = 0; i < l->slow.len; i++)
+		json_array_append_new(slow, slow_json(p, &l->slow.data[i]));
+	json_object_set_new(o, "slow", slow);
+	for (uint32_t i = 0; rows && i < l->steps; i++)
+		json_array_append_new(list, step_json(&p->steps.data[l->first + i]));
+	json_object_set_new(o, "steps", list);
+}
+
+static json_t *process_json(const struct steps_process *p)
+{
+	json_t *o = json_object(), *loops = json_array();
+	json_object_set_new(o, "pid", report_number_json(p->pid));
+	json_object_set_new(o, "tid", report_number_json(p->tid));
+	json_object_set_new(o, "from", json_string(p->from_launches ? "launches" : "operators"));
+	json_object_set_new(o, "partial_first", json_boolean(p->partial_first));
+	json_object_set_new(o, "partial_last", json_boolean(p->partial_last));
+	for (size_t i = 0; i < p->loops.len; i++) {
+		json_t *loop = json_object();
+		loop_json(loop, p, &p->loops.data[i], true);
+		json_array_append_new(loops, loop);
+	}
+	json_object_set_new(o, "loops", loops);
+	return o;
+}
+
+static void steps_json(json_t *root, const struct report *r, const void *state)
+{
+	const struct steps *s = state;
+	(void)r;
+	json_t *o = json_object(), *processes = json_array();
+	if (s->main != SIZE_MAX) {
+		const struct steps_process *p = &s->processes.data[s->main];
+		json_object_set_new(o, "pid", report_number_json(p->pid));
+		loop_json(o, p, steps_main_loop(p), false);
+		json_object_del(o, "steps");
+	} else {
+		json_object_set_new(o, "count", report_number_json(0));
+	}
+	for (size_t i = 0; i < s->processes.len; i++)
+		json_array_append_new(processes, process_json(&s->processes.data[i]));
+	json_object_set_new(o, "processes", processes);
+	json_object_set_new(root, "steps", o);
+}
+
+/* ---- section ---- */
+
+static void steps_end(void *state)
+{
+	steps_free(state);
+	free(state);
+}
+
+static void *steps_begin(const struct report *r)
+{
+	struct steps *s = xcalloc(1, sizeof(*s));
+	steps_make(s, r->reader, &(struct steps_options){.pid = r->options->pid});
+	if (s->processes.len)
+		return s;
+	steps_end(s);
+	return NULL;
+}
+
+const struct report_section report_steps = {steps_begin, steps_text, steps_json, steps_end};
