@@ -22,6 +22,7 @@
 #define LEARN_TICKS	  20
 #define SWEEP_TICKS	  20
 #define SOCKET_TICKS	  20
+#define OPEN_TICKS	  20
 #define TAIL_QUANTILE	  0.99
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
@@ -226,6 +227,8 @@ static void on_tick(struct session *s, unsigned tick)
 		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
+	if (tick % OPEN_TICKS == 0)
+		hang_watch_tick(s);
 	if (tick % SOCKET_TICKS == 0)
 		sockets_sample(s);
 	tick_burst(s, now_ns);
@@ -538,6 +541,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		s->pipeline = pipeline_new(writer, "/proc");
 		if (opts->debuginfod)
 			pipeline_ask_debuginfod(s->pipeline);
+		hang_watch_start(s);
 		collector_procfs.open(&s->procfs, "/proc", e);
 		s->start_ns = s->switched_ns = monotonic_ns();
 		session_write_metas(s, probe_ns_each);
@@ -569,6 +573,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		tracer_linger(s->tracer);
 	vec_free(&s->live);
 	vec_free(&s->enums);
+	vec_free(&s->collective_probes);
 	spans_close(s);
 	tracer_close(s->tracer);
 	if (!s->gpu_abandoned)

@@ -82,6 +82,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 			define_enum(s, arg->enum_type);
 	}
 	pipeline_define_probe(s->pipeline, &probe);
+	hang_watch_probe(s, info);
 }
 
 static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids)

@@ -50,6 +50,9 @@ struct session {
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
+	bool watches_hangs;	     /* session_hangs.c's, of the control thread */
+	VEC(bool) collective_probes; /* by probe id */
+
 	struct sockets *sockets; /* session_sockets.c's, of the control thread; NULL: not watched */
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
@@ -96,6 +99,11 @@ void spans_drain(struct session *s, uint64_t now_ns);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
 void spans_close(struct session *s);
+
+/* session_hangs.c: collectives that not all ranks enter. */
+void hang_watch_start(struct session *s);
+void hang_watch_probe(struct session *s, const struct probe_info *info);
+void hang_watch_tick(struct session *s);
 
 /* session_sockets.c: TCP connections of the processes. */
 void sockets_start(struct session *s);

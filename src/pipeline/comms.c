@@ -125,13 +125,19 @@ static void read_object(struct pipeline *p, struct comm *c)
 	read_int(c->row.pid, c->row.handle, l->device, 1023, &c->row.device);
 }
 
+static void put(struct pipeline *p, const struct comm *c)
+{
+	rec_put_comm(p->writer, &c->row);
+	watch_comm(p, &c->row);
+}
+
 void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init, uint64_t time_ns)
 {
 	struct comm *c = add(p, tgid, init->handle, time_ns, time_ns);
 	c->row.hash = init->hash;
 	c->row.rank = init->rank;
 	c->row.size = init->size;
-	rec_put_comm(p->writer, &c->row);
+	put(p, c);
 }
 
 static uint64_t child_hash(uint64_t parent, uint32_t number, int32_t color)
@@ -161,18 +167,19 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 	struct comm *c = add(p, tgid, handle, time_ns, time_ns);
 	c->row.hash = hash;
 	c->row.parent = parent;
-	rec_put_comm(p->writer, &c->row);
+	put(p, c);
 }
 
-void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
+const struct m_comm *comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
 {
 	struct comm *c = find(p, tgid, handle, time_ns);
 	if (c && c->device_tried)
-		return;
+		return &c->row;
 	if (!c)
 		c = add_used(p, tgid, handle, time_ns);
 	read_object(p, c);
-	rec_put_comm(p->writer, &c->row);
+	put(p, c);
+	return &c->row;
 }
 
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
@@ -181,5 +188,5 @@ void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t 
 	if (!c)
 		return;
 	c->row.end_ns = time_ns;
-	rec_put_comm(p->writer, &c->row);
+	put(p, c);
 }

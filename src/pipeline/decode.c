@@ -113,6 +113,33 @@ static void add_bytes(const struct pipeline *p, const struct known_probe *probe,
 	c->args[at] = bytes;
 }
 
+static void use_comm(struct pipeline *p, const struct known_probe *probe, const struct rec_call *in,
+		     const struct m_call *out)
+{
+	if (probe->role != ROLE_COMM_USE || probe->arg_of[0] >= in->nargs)
+		return;
+	const struct m_comm *comm =
+		comms_use(p, in->tgid, in->args[probe->arg_of[0]], in->start_ns);
+	uint64_t bytes = 0;
+	if (out->nargs > probe->nargs)
+		bytes = out->args[probe->nargs - (probe->has_return ? 1 : 0)];
+	watch_collective(p, probe, in, bytes, comm);
+}
+
+void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in)
+{
+	if (in->probe >= p->probes.len || in->nargs > MAX_ARGS)
+		return;
+	const struct known_probe *probe = &p->probes.data[in->probe];
+	struct m_call call = {.nargs = probe->nargs};
+	if (!probe->known || probe->role != ROLE_COMM_USE)
+		return;
+	memcpy(call.args, in->args, in->nargs * sizeof(in->args[0]));
+	if (probe->nfactors)
+		add_bytes(p, probe, &call);
+	use_comm(p, probe, in, &call);
+}
+
 /* A text belongs to one call, unlike interned strings, whose numbers come again. */
 static void forget_texts(struct pipeline *p, const struct known_probe *probe,
 			 const struct rec_call *in)
@@ -157,8 +184,7 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 		return false;
 	if (probe->nfactors)
 		add_bytes(p, probe, out);
-	if (probe->role == ROLE_COMM_USE && probe->arg_of[0] < in->nargs)
-		comms_use(p, in->tgid, in->args[probe->arg_of[0]], in->start_ns);
+	use_comm(p, probe, in, out);
 	if (probe->has_text)
 		forget_texts(p, probe, in);
 	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
@@ -216,6 +242,7 @@ void pipeline_pass_end(struct pipeline *p)
 	rec_put_calls(p->writer, p->ready.data, p->ready.len);
 	stacks_pass_samples(p, false);
 	shim_calls_pass(p, false);
+	watch_check(p);
 }
 
 static uint64_t sum_key(const struct m_hist *row)

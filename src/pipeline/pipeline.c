@@ -155,6 +155,11 @@ void pipeline_open_call(struct pipeline *p, const struct rec_call *call)
 	post(p, (struct message){.kind = MSG_OPEN_CALL, .call = *call});
 }
 
+void pipeline_open_collective(struct pipeline *p, const struct rec_call *call)
+{
+	post(p, (struct message){.kind = MSG_OPEN_COLLECTIVE, .call = *call});
+}
+
 void pipeline_open_wait(struct pipeline *p, const struct rec_sample *sample)
 {
 	post(p, (struct message){.kind = MSG_OPEN_WAIT, .sample = *sample});
@@ -235,6 +240,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	if (multiplies)
 		add_bytes(p, &row);
 	known.row = rec_put_probe(p->writer, &row);
+	known.name = row.name;
 	while (p->probes.len <= in->id)
 		vec_push(&p->probes);
 	p->probes.data[in->id] = known;
@@ -342,6 +348,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_OPEN_CALL:
 		pipeline_record(p, &m->call, sizeof(m->call));
+		break;
+	case MSG_OPEN_COLLECTIVE:
+		pipeline_take_open_collective(p, &m->call);
 		break;
 	case MSG_OPEN_WAIT:
 		pipeline_record(p, &m->sample, sizeof(m->sample));
@@ -462,6 +471,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	kernels_free(p->kernels);
 	comms_free(p->comms);
 	shim_calls_free(p->shim_calls);
+	watch_free(p);
 	pthread_mutex_destroy(&p->lock);
 	free(p->proc_root);
 	free(p);

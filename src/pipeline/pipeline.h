@@ -59,6 +59,11 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root);
 /* Before anything is passed: symbols of stripped files may come from debuginfod servers. */
 void pipeline_ask_debuginfod(struct pipeline *p);
 
+/* Likewise: ranks that do not enter a collective that others wait in are told, as events of the
+ * recording and, from the recording thread, to tell. Needs every call of the layer recorded. */
+void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char *sentence),
+			  void *ctx);
+
 /* ---- from any thread; strings are copied ---- */
 void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
 /* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */
@@ -92,6 +97,10 @@ void pipeline_connection(struct pipeline *p, const struct pipeline_connection *c
 void pipeline_open_call(struct pipeline *p, const struct rec_call *call);
 /* A wait that has not ended (tracer_open_waits), likewise. */
 void pipeline_open_wait(struct pipeline *p, const struct rec_sample *sample);
+/* A collective that is open (tracer_open_calls): it is watched, not recorded. */
+void pipeline_open_collective(struct pipeline *p, const struct rec_call *call);
+/* Whether these are asked for now: a communicator is quiet. */
+bool pipeline_asks_open_collectives(const struct pipeline *p);
 void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns);
 
 /* ---- from the recording thread ---- */

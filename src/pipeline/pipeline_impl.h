@@ -23,6 +23,7 @@ struct message {
 		MSG_WINDOW,
 		MSG_OPEN_CALL,
 		MSG_OPEN_WAIT,
+		MSG_OPEN_COLLECTIVE,
 		MSG_ENUM,
 		MSG_GPU,
 		MSG_EVENT,
@@ -70,10 +71,12 @@ struct known_probe {
 	struct pipeline_factor factors[MAX_FACTORS];
 	uint32_t factor_enum[MAX_FACTORS]; /* string: enumeration of the factor, 0 = a number */
 	bool has_return;
-	bool has_text;	/* an argument is RAW_TEXT */
-	bool by_chance; /* one call in so many has its stack */
-	bool names;	/* its calls are observed: pipeline_observe */
-	uint32_t row;	/* probe number in the recording */
+	bool has_text;	     /* an argument is RAW_TEXT */
+	bool by_chance;	     /* one call in so many has its stack */
+	bool names;	     /* its calls are observed: pipeline_observe */
+	uint32_t row;	     /* probe number in the recording */
+	uint32_t name;	     /* string */
+	int8_t sequence_arg; /* of collectives, -1 = none: not watched */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
 	bool plain;   /* no argument needs resolving */
@@ -118,6 +121,7 @@ struct pipeline {
 	struct kernels *kernels;
 	struct comms *comms;
 	struct shim_calls *shim_calls;
+	struct watch *watch;	  /* NULL: collectives are not watched */
 	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
@@ -209,13 +213,26 @@ struct comm_init {
 void comms_init(struct pipeline *p, uint32_t tgid, const struct comm_init *init, uint64_t time_ns);
 void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t color, uint64_t handle,
 		 uint64_t time_ns);
-void comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
+/* Returns the communicator; valid until the next is made. */
+const struct m_comm *comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle,
+			       uint64_t time_ns);
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
 
 /* shim_calls.c: spans of GPUs wait for the calls that started them; `all`: no longer. */
 struct shim_calls *shim_calls_new(void);
 void shim_calls_free(struct shim_calls *s);
 void shim_calls_pass(struct pipeline *p, bool all);
+
+/* watch.c: who enters which collective, where that is asked for. */
+void watch_comm(struct pipeline *p, const struct m_comm *comm);
+void watch_process_ended(struct pipeline *p, uint32_t tgid);
+void watch_collective(struct pipeline *p, const struct known_probe *probe,
+		      const struct rec_call *in, uint64_t bytes, const struct m_comm *comm);
+void watch_check(struct pipeline *p);
+void watch_free(struct pipeline *p);
+
+/* decode.c: a collective that has not returned, for the watch alone. */
+void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);

@@ -132,12 +132,14 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->row.start_ns = task->time_ns;
 		break;
 	case REC_EXEC:
+		watch_process_ended(p, task->tgid);
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
 		read_identity(p, k);
 		k->row.comm = rec_string_z(p->writer, comm);
 		break;
 	case REC_EXIT:
+		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
 		if (!k->row.comm)

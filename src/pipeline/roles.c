@@ -31,6 +31,9 @@ static int8_t find_arg(const struct pipeline_probe *probe, const char *name)
 void pipeline_know_role(struct known_probe *known, const struct pipeline_probe *probe)
 {
 	known->role = ROLE_OTHER;
+	known->sequence_arg = probe->role && !strcmp(probe->role, "collective")
+				      ? find_arg(probe, "sequence")
+				      : -1;
 	for (size_t i = 0; probe->role && i < sizeof(role_args) / sizeof(role_args[0]); i++) {
 		if (strcmp(probe->role, role_args[i].role))
 			continue;

@@ -151,5 +151,81 @@ def _(t):
     expect_same(collections.Counter({f: rec.count(f) for f in made}), made, "functions")
 
 
+# ---- ranks that do not all come ----
+
+def record_stuck(t, kind, ranks=4, n=20, keep_ms=8500):
+    rec = t.record([program("stuck"), kind, ranks, n, keep_ms])
+    expect(len(lines(rec.ran.out, "comm")) == ranks, "the ranks: %s" % rec.ran)
+    return rec
+
+
+def hangs(rec, name="collective_hang"):
+    return [e for e in rec.report["events"] if e["name"] == name]
+
+
+def last_entry_ns(rec):
+    return max(c["start_ns"] for c in rec.calls if c["name"] in COLLECTIVES)
+
+
+def expect_named(rec, said, not_by="3", entered="ranks 0, 1, 2"):
+    found = hangs(rec)
+    expect([e["entity"] for e in found] == ["rank 3"], "events: %r" % found)
+    text = found[0]["text"]
+    expect("ncclAllReduce #%d was entered by %s, not by rank %s" % (said, entered, not_by) in text
+           and "(4 ranks)" in text, "the sentence: %s" % text)
+    waited = (found[0]["time_ns"] - last_entry_ns(rec)) / 1e9
+    expect(5 <= waited < 10, "named after %.1f s" % waited)
+    told = [line for line in rec.ran.err.splitlines() if text in line]
+    expect(told == ["eacgm: " + text], "standard error: %s" % rec.ran.err)
+
+
+@test("a rank that skips a collective is named within 10 s")
+def _(t):
+    expect_named(record_stuck(t, "skips"), 20)
+
+
+@test("it is named too while the others do not come back from the call")
+def _(t):
+    rec = record_stuck(t, "blocks")
+    blocked = [c for c in rec.calls if c["name"] == "ncclAllReduce" and c["duration_ns"] > 8e9]
+    expect(len(blocked) == 3, "blocked: %r" % blocked)
+    expect_named(rec, 20)
+
+
+@test("a rank that has ended while others wait is named, and that it has")
+def _(t):
+    expect_named(record_stuck(t, "ends"), 20, not_by="3 (has ended)")
+
+
+@test("a rank that comes late: that it goes on is told")
+def _(t):
+    rec = record_stuck(t, "late", keep_ms=7000)
+    expect(len(hangs(rec)) == 1, "hangs: %r" % rec.report["events"])
+    resumed = hangs(rec, "collective_resumed")
+    expect([e["entity"] for e in resumed] == ["rank 3"] and
+           "#20 was entered by all" in resumed[0]["text"], "resumed: %r" % resumed)
+
+
+@test("ranks that are level, idle, or have no communicator any more: nothing is told")
+def _(t):
+    for kind in ("level", "leaves"):
+        rec = record_stuck(t, kind, keep_ms=7000)
+        expect(not rec.report["events"], "%s: %r" % (kind, rec.report["events"]))
+        expect("communicator" not in rec.ran.err, "%s: %s" % (kind, rec.ran.err))
+
+
+@test("another size or function as the n-th collective is told at once")
+def _(t):
+    for kind, differs in (("size", "ncclAllReduce of 4004 bytes"),
+                          ("function", "ncclBroadcast of 4000 bytes")):
+        rec = record_stuck(t, kind, keep_ms=300)
+        found = hangs(rec, "collective_mismatch")
+        expect(len(found) >= 1, "%s: %r" % (kind, rec.report["events"]))
+        text = found[0]["text"]
+        expect("#20 is " in text and "ncclAllReduce of 4000 bytes on rank" in text and
+               differs + " on rank 3" in text, "%s: %s" % (kind, text))
+        expect(not hangs(rec), "%s is no hang: %r" % (kind, rec.report["events"]))
+
+
 if __name__ == "__main__":
     raise SystemExit(main())

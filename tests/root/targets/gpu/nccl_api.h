@@ -20,6 +20,9 @@ typedef struct {
 enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInProgress = 7 };
 enum { ncclNumTypes = 12 };
 
+/* Not NCCL's: a call with this count and a number of milliseconds more comes back after these. */
+#define FAKE_BLOCKING_COUNT ((size_t)1 << 40)
+
 ncclResult_t ncclCommInitRank(ncclComm_t *ret, int size, ncclUniqueId id, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret, int size, ncclUniqueId id, int rank,
 				    ncclConfig_t *config);
