@@ -1,0 +1,396 @@
+/* flops.c - collects calls with shapes, finds their kernels, and sums up.
+ *
+ * First all calls of the roles are read and put in order of thread and start; those inside of
+ * others are dropped, so that what is left of a thread does not overlap. Then each launch looks
+ * for the call that it lies in. */
+#include "analyze/flops.h"
+
+#include <string.h>
+
+#include "analyze/call_blocks.h"
+#include "analyze/flops_peak.h"
+#include "base/map64.h"
+#include "wire/event.h"
+
+struct work_call {
+	uint64_t start_ns, end_ns;
+	struct flops_work work;
+	uint32_t thread;
+	uint32_t probe;
+	uint64_t device_ns;
+	uint64_t kernel_ns; /* of the longest kernel */
+	uint32_t kernel;    /* string: its name */
+	bool on_device;	    /* launched something */
+};
+typedef VEC(struct work_call) work_calls_t;
+
+struct job {
+	struct flops *f;
+	const struct rec_tables *t;
+	const struct timeline *timeline;
+	const struct flops_options *o;
+	struct flops_probe *probes;
+	work_calls_t calls;  /* by thread and start; disjoint */
+	struct map64 others; /* by string: places in f->others */
+	uint64_t end_ns;     /* of what counted calls launched */
+};
+
+/* ---- calls ---- */
+
+static bool in_range(const struct job *j, const struct m_call *c)
+{
+	return (!j->o->pid || j->t->threads.data[c->thread].pid == j->o->pid) &&
+	       c->start_ns >= j->o->from_ns && (!j->o->to_ns || c->start_ns < j->o->to_ns);
+}
+
+static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
+{
+	work_calls_t *calls = state;
+	const struct job *j = ctx;
+	const struct flops_probe *p = &j->probes[c->probe];
+	(void)order;
+	if (!p->kind || c->flags & CALL_ERROR || !in_range(j, c))
+		return;
+	struct work_call *w = vec_push(calls);
+	*w = (struct work_call){.start_ns = c->start_ns,
+				.end_ns = c->start_ns + c->dur_ns,
+				.thread = c->thread,
+				.probe = c->probe};
+	flops_count(&w->work, p, c);
+}
+
+/* Those that hold others come before them. */
+static int compare_calls(const void *a, const void *b)
+{
+	const struct work_call *x = a, *y = b;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
+}
+
+/* Drops the calls inside of others and those that are not known. A call that casts its arguments
+ * (autocast) calls itself anew with what it made: the format is the inner one's. */
+static void drop_nested(struct job *j)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < j->calls.len; i++) {
+		const struct work_call *c = &j->calls.data[i];
+		struct work_call *outer = kept ? &j->calls.data[kept - 1] : NULL;
+		if (outer && outer->thread == c->thread && c->start_ns < outer->end_ns) {
+			j->f->within++;
+			if (c->work.format)
+				outer->work.format = c->work.format;
+		} else if (!c->work.known) {
+			j->f->unknown++;
+		} else {
+			j->calls.data[kept++] = *c;
+		}
+	}
+	j->calls.len = kept;
+}
+
+static void load_calls(struct job *j, const struct rec_reader *r)
+{
+	size_t workers;
+	work_calls_t *states = call_blocks_read(r, &(struct call_blocks_options){0},
+						sizeof(*states), take, j, &workers);
+	for (size_t i = 0; i < workers; i++) {
+		for (size_t k = 0; k < states[i].len; k++)
+			*vec_push(&j->calls) = states[i].data[k];
+		vec_free(&states[i]);
+	}
+	free(states);
+	if (j->calls.len)
+		qsort(j->calls.data, j->calls.len, sizeof(*j->calls.data), compare_calls);
+	drop_nested(j);
+}
+
+/* The counted call of the thread that was open at a moment, or NULL. */
+static struct work_call *find_call(const struct job *j, uint32_t thread, uint64_t time_ns)
+{
+	size_t low = 0, high = j->calls.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct work_call *c = &j->calls.data[middle];
+		if (c->thread < thread || (c->thread == thread && c->start_ns <= time_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	struct work_call *c = &j->calls.data[low - 1];
+	return c->thread == thread && time_ns < c->end_ns ? c : NULL;
+}
+
+/* ---- kernels ---- */
+
+/* Kernels that multiply float32 on tensor cores: of cuDNN and cuBLAS ("tf32f32", "s1688gemm"),
+ * CUTLASS ("tensorop") and cuBLAS for Hopper ("nvjet"). */
+static bool is_tensor_kernel(const char *name)
+{
+	return strstr(name, "tf32") || strstr(name, "1688") || strstr(name, "tensorop") ||
+	       strstr(name, "nvjet");
+}
+
+static void note_kernel(const struct job *j, struct work_call *c, uint32_t name)
+{
+	c->on_device = true;
+	if (c->work.format == FORMAT_F32 &&
+	    is_tensor_kernel(strtab_get(&j->t->strings, name, NULL)))
+		c->work.format = FORMAT_TF32;
+}
+
+static void add_other(struct job *j, const struct m_gpu_span *row)
+{
+	uint64_t at;
+	if (!map64_get(&j->others, row->name, &at)) {
+		at = j->f->others.len;
+		map64_set(&j->others, row->name, at);
+		*vec_push(&j->f->others) = (struct flops_kernel_time){
+			.name = strtab_get(&j->t->strings, row->name, NULL)};
+	}
+	j->f->others.data[at].ns += row->end_ns - row->start_ns;
+}
+
+static void add_span(struct job *j, const struct timeline_span *s)
+{
+	const struct m_gpu_span *row = &s->row;
+	struct work_call *c = NULL;
+	uint64_t ns = row->end_ns - row->start_ns;
+	if (row->work != WORK_KERNEL && row->work != WORK_GRAPH)
+		return;
+	j->f->kernels_ns += ns;
+	if (row->graph_node || row->work == WORK_GRAPH) {
+		j->f->graphs_ns += ns;
+	} else if (s->call != TIMELINE_NONE) {
+		const struct timeline_call *call = &j->timeline->calls.data[s->call];
+		c = find_call(j, call->thread, call->start_ns);
+	}
+	if (!c) {
+		add_other(j, row);
+		return;
+	}
+	j->f->counted_ns += ns;
+	c->device_ns += ns;
+	note_kernel(j, c, row->name);
+	if (ns > c->kernel_ns) {
+		c->kernel_ns = ns;
+		c->kernel = row->name;
+	}
+	if (row->end_ns > j->end_ns)
+		j->end_ns = row->end_ns;
+}
+
+static void find_kernels(struct job *j)
+{
+	const struct timeline *t = j->timeline;
+	for (size_t i = 0; i < t->calls.len; i++) {
+		const struct timeline_call *call = &t->calls.data[i];
+		struct work_call *c = call->role == GPU_LAUNCH
+					      ? find_call(j, call->thread, call->start_ns)
+					      : NULL;
+		if (c)
+			note_kernel(j, c, call->name);
+	}
+	for (size_t i = 0; i < t->spans.len; i++)
+		add_span(j, &t->spans.data[i]);
+}
+
+/* ---- devices ---- */
+
+struct busy {
+	uint32_t pid;
+	int32_t device;
+	uint64_t until_ns;
+};
+
+/* Spans come by process and start, so of each device in order. */
+static void sum_busy(struct job *j)
+{
+	VEC(struct busy) devices = {0};
+	for (size_t i = 0; i < j->timeline->spans.len; i++) {
+		const struct m_gpu_span *s = &j->timeline->spans.data[i].row;
+		size_t k = 0;
+		if (s->work != WORK_KERNEL && s->work != WORK_GRAPH)
+			continue;
+		while (k < devices.len &&
+		       (devices.data[k].pid != s->pid || devices.data[k].device != s->device))
+			k++;
+		if (k == devices.len)
+			*(struct busy *)vec_push(&devices) = (struct busy){s->pid, s->device, 0};
+		struct busy *d = &devices.data[k];
+		uint64_t from = s->start_ns > d->until_ns ? s->start_ns : d->until_ns;
+		if (s->end_ns > from) {
+			j->f->busy_ns += s->end_ns - from;
+			d->until_ns = s->end_ns;
+		}
+	}
+	j->f->devices = (uint32_t)devices.len;
+	vec_free(&devices);
+}
+
+/* Without a timeline: as many devices as processes launched kernels in counted calls. */
+static void count_processes(struct job *j)
+{
+	struct map64 pids = {0};
+	for (size_t i = 0; i < j->calls.len; i++)
+		if (j->calls.data[i].on_device)
+			map64_set(&pids, j->t->threads.data[j->calls.data[i].thread].pid, 1);
+	j->f->devices = (uint32_t)pids.len;
+	map64_free(&pids);
+}
+
+static const char *device_name(const struct rec_tables *t)
+{
+	const char *name = NULL;
+	for (size_t i = 0; i < t->gpus.len; i++) {
+		const char *this = strtab_get(&t->strings, t->gpus.data[i].name, NULL);
+		if (t->gpus.data[i].parent >= 0 || (name && strcmp(name, this)))
+			return NULL;
+		name = this;
+	}
+	return name;
+}
+
+/* 0 where the peak of one of the formats is not known. */
+static double ideal_s(const char *device, const double by_format[FLOPS_FORMATS])
+{
+	double s = 0;
+	for (int i = 0; i < FLOPS_FORMATS; i++) {
+		double peak = by_format[i] > 0 ? flops_peak(device, (enum flops_format)i) : 1;
+		if (peak <= 0)
+			return 0;
+		s += by_format[i] / peak;
+	}
+	return s;
+}
+
+static void find_devices(struct job *j)
+{
+	struct flops *f = j->f;
+	sum_busy(j);
+	if (!f->devices)
+		count_processes(j);
+	f->device = device_name(j->t);
+	if (!f->devices || !f->device)
+		return;
+	f->ideal_s = ideal_s(f->device, f->by_format);
+	f->hardware_ideal_s = ideal_s(f->device, f->hardware_by_format);
+}
+
+/* ---- sums ---- */
+
+static void add_to_row(flops_rows_t *rows, struct map64 *index, uint64_t name_number,
+		       const struct flops_row *add)
+{
+	uint64_t key = name_number << 8 | add->format, at;
+	if (!map64_get(index, key, &at)) {
+		at = rows->len;
+		map64_set(index, key, at);
+		struct flops_row *row = vec_push(rows);
+		*row = (struct flops_row){
+			.name = add->name, .kind = add->kind, .format = add->format};
+	}
+	struct flops_row *row = &rows->data[at];
+	row->calls += add->calls;
+	row->model += add->model;
+	row->hardware += add->hardware;
+	row->host_ns += add->host_ns;
+	row->device_ns += add->device_ns;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct flops_row *x = a, *y = b;
+	if (x->model != y->model)
+		return x->model > y->model ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static void sum_calls(struct job *j)
+{
+	struct flops *f = j->f;
+	struct map64 operators = {0}, kernels = {0};
+	uint64_t first_ns = UINT64_MAX, last_ns = j->end_ns;
+	for (size_t i = 0; i < j->calls.len; i++) {
+		const struct work_call *c = &j->calls.data[i];
+		uint32_t name = j->t->probes.data[c->probe].name;
+		struct flops_row row = {.name = strtab_get(&j->t->strings, name, NULL),
+					.kind = j->probes[c->probe].kind,
+					.format = c->work.format,
+					.calls = 1,
+					.model = c->work.model,
+					.hardware = c->work.hardware,
+					.host_ns = c->end_ns - c->start_ns,
+					.device_ns = c->device_ns};
+		add_to_row(&f->operators, &operators, name, &row);
+		f->calls++;
+		f->model += row.model;
+		f->hardware += row.hardware;
+		f->masked += c->work.masked;
+		f->by_format[row.format] += row.model;
+		f->hardware_by_format[row.format] += row.hardware;
+		f->host_ns += row.host_ns;
+		first_ns = c->start_ns < first_ns ? c->start_ns : first_ns;
+		last_ns = c->end_ns > last_ns ? c->end_ns : last_ns;
+		if (!c->kernel_ns)
+			continue;
+		row.name = strtab_get(&j->t->strings, c->kernel, NULL);
+		row.kind = FLOPS_NONE;
+		row.host_ns = 0;
+		add_to_row(&f->kernels, &kernels, c->kernel, &row);
+	}
+	f->wall_ns = f->calls ? last_ns - first_ns : 0;
+	if (f->operators.len)
+		qsort(f->operators.data, f->operators.len, sizeof(*f->operators.data),
+		      compare_rows);
+	if (f->kernels.len)
+		qsort(f->kernels.data, f->kernels.len, sizeof(*f->kernels.data), compare_rows);
+	map64_free(&operators);
+	map64_free(&kernels);
+}
+
+static int compare_others(const void *a, const void *b)
+{
+	const struct flops_kernel_time *x = a, *y = b;
+	if (x->ns != y->ns)
+		return x->ns > y->ns ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+void flops_make(struct flops *ret, const struct rec_reader *r, const struct timeline *t,
+		const struct flops_options *o)
+{
+	struct job j = {.f = ret, .t = rec_tables(r), .timeline = t, .o = o};
+	*ret = (struct flops){0};
+	j.probes = xcalloc(j.t->probes.len, sizeof(*j.probes));
+	for (size_t i = 0; i < j.t->probes.len; i++)
+		flops_probe_make(&j.probes[i], j.t, &j.t->probes.data[i]);
+	load_calls(&j, r);
+	find_kernels(&j);
+	sum_calls(&j);
+	find_devices(&j);
+	if (ret->others.len)
+		qsort(ret->others.data, ret->others.len, sizeof(*ret->others.data), compare_others);
+	map64_free(&j.others);
+	vec_free(&j.calls);
+	free(j.probes);
+}
+
+void flops_free(struct flops *f)
+{
+	vec_free(&f->operators);
+	vec_free(&f->kernels);
+	vec_free(&f->others);
+}
+
+double flops_utilisation(const struct flops *f, bool hardware)
+{
+	double ideal = hardware ? f->hardware_ideal_s : f->ideal_s;
+	if (ideal <= 0 || !f->wall_ns || !f->devices)
+		return -1;
+	return ideal / ((double)f->wall_ns / 1e9 * f->devices);
+}

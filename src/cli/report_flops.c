@@ -1,0 +1,351 @@
+/* report_flops.c - floating-point operations in the report: how many, how fast, how much of what
+ * the devices can do, and what of the GPU's time that tells of. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analyze/flops.h"
+#include "base/kernel_name.h"
+#include "cli/human.h"
+#include "cli/report_section.h"
+#include "symbolize/demangle.h"
+
+#define OTHERS_SHOWN 5
+
+static void *make(const struct report *r)
+{
+	const struct report_options *o = r->options;
+	struct flops *f = xcalloc(1, sizeof(*f));
+	flops_make(f, r->reader, r->timeline,
+		   &(struct flops_options){o->pid, o->from_ns, o->to_ns});
+	if (f->calls || f->unknown)
+		return f;
+	flops_free(f);
+	free(f);
+	return NULL;
+}
+
+static void end(void *state)
+{
+	flops_free(state);
+	free(state);
+}
+
+/* Operations a second, 0 where there is no time. */
+static double rate(double n, uint64_t ns)
+{
+	return ns ? n / ((double)ns / 1e9) : 0;
+}
+
+/* The mean of a counter over the GPUs that tell it, in *ret. */
+static bool mean_counter(const struct report *r, const char *name, double *ret)
+{
+	double sum = 0;
+	unsigned n = 0;
+	for (size_t i = 0; i < r->gpu->devices.len; i++) {
+		const struct gpu_device *d = &r->gpu->devices.data[i];
+		for (size_t k = 0; k < d->counters.len; k++) {
+			if (strcmp(d->counters.data[k].name, name))
+				continue;
+			sum += d->counters.data[k].mean;
+			n++;
+		}
+	}
+	*ret = n ? sum / n : 0;
+	return n > 0;
+}
+
+static const char *const gpm_counters[] = {"gpm_sm_ratio", "gpm_sm_occupancy_ratio",
+					   "gpm_tensor_ratio", "gpm_dram_ratio"};
+static const char *const gpm_names[] = {"SM", "occupancy", "tensor cores", "memory"};
+#define GPM_COUNTERS (sizeof(gpm_counters) / sizeof(gpm_counters[0]))
+
+/* ---- text ---- */
+
+#define FLOPS_TEXT 32
+
+/* Three digits and a unit: "12.3 TFLOP". */
+static const char *flop_text(char ret[static FLOPS_TEXT], double n)
+{
+	static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+	size_t unit = 0;
+	while (n >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		n /= 1000;
+		unit++;
+	}
+	int decimals = !unit || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
+	snprintf(ret, FLOPS_TEXT, "%.*f %sFLOP", decimals, n, units[unit]);
+	return ret;
+}
+
+static const char *rate_text(char ret[static FLOPS_TEXT], double per_s)
+{
+	char n[FLOPS_TEXT - 2];
+	if (per_s <= 0)
+		snprintf(ret, FLOPS_TEXT, "-");
+	else
+		snprintf(ret, FLOPS_TEXT, "%s/s", flop_text(n, per_s));
+	return ret;
+}
+
+static void kernel_text(char ret[static KERNEL_NAME_BYTES], const char *mangled)
+{
+	char *plain = demangle(mangled, 0);
+	kernel_name_short(ret, KERNEL_NAME_BYTES, plain);
+	free(plain);
+}
+
+static void utilisation_text(const struct page *p, const struct flops *f)
+{
+	static const char *const formats[] = FLOPS_FORMAT_NAMES;
+	double mfu = flops_utilisation(f, false), hfu = flops_utilisation(f, true);
+	if (!f->devices)
+		return;
+	if (mfu < 0) {
+		fprintf(p->out, "  utilisation unknown: the peak of %s is not known\n",
+			f->device ? f->device : "these devices");
+		return;
+	}
+	fprintf(p->out, "  model FLOPs utilisation %.1f %%", mfu * 100);
+	if (hfu > mfu * 1.0005)
+		fprintf(p->out, " (%.1f %% with what is computed again)", hfu * 100);
+	fprintf(p->out, " of %u x %s:", f->devices, f->device);
+	const char *between = "";
+	for (int i = 0; i < FLOPS_FORMATS; i++) {
+		if (f->by_format[i] <= 0)
+			continue;
+		fprintf(p->out, "%s %.0f %% %s", between, 100 * f->by_format[i] / f->model,
+			formats[i]);
+		between = ",";
+	}
+	fputc('\n', p->out);
+}
+
+static void speed_text(const struct page *p, const struct flops *f)
+{
+	char total[FLOPS_TEXT], wall[FLOPS_TEXT], busy[FLOPS_TEXT], counted[FLOPS_TEXT];
+	char time[HUMAN_BYTES];
+	fprintf(p->out, "  %s in %s: %s TFLOP/s", flop_text(total, f->model),
+		human_ns(time, f->wall_ns), rate_text(wall, rate(f->model, f->wall_ns)));
+	if (f->busy_ns)
+		fprintf(p->out, ", %s while a GPU was busy",
+			rate_text(busy, rate(f->model, f->busy_ns)));
+	if (f->counted_ns)
+		fprintf(p->out, ", %s in the kernels that did them",
+			rate_text(counted, rate(f->model, f->counted_ns)));
+	else
+		fprintf(p->out, ", %s in the calls themselves",
+			rate_text(counted, rate(f->model, f->host_ns)));
+	fputc('\n', p->out);
+}
+
+static void coverage_text(const struct page *p, const struct report *r, const struct flops *f)
+{
+	char count[HUMAN_BYTES], time[HUMAN_BYTES], name[256], plain[KERNEL_NAME_BYTES];
+	if (f->kernels_ns) {
+		fprintf(p->out, "  counted calls launched %.1f %% of the kernels' time",
+			100 * (double)f->counted_ns / (double)f->kernels_ns);
+		if (f->graphs_ns)
+			fprintf(p->out, ", CUDA graphs, which are not counted, %.1f %%",
+				100 * (double)f->graphs_ns / (double)f->kernels_ns);
+		fputc('\n', p->out);
+	}
+	for (size_t i = 0; i < f->others.len && i < OTHERS_SHOWN; i++) {
+		kernel_text(plain, f->others.data[i].name);
+		text_fit(name, sizeof(name), plain,
+			 r->options->width > 60 ? r->options->width - 24 : 36);
+		fprintf(p->out, "    %s ", i ? "       " : "others:");
+		page_right(p, human_ns(time, f->others.data[i].ns), COLUMN_TIME);
+		fprintf(p->out, "  %s\n", name);
+	}
+	if (f->unknown)
+		fprintf(p->out, "  %s calls are not counted: a shape is not known\n",
+			human_count(count, f->unknown));
+}
+
+static void activity_text(const struct page *p, const struct report *r)
+{
+	const char *between = "  activity by the GPUs' own counters:";
+	double mean;
+	for (size_t i = 0; i < GPM_COUNTERS; i++) {
+		if (!mean_counter(r, gpm_counters[i], &mean))
+			continue;
+		fprintf(p->out, "%s %s %.1f %%", between, gpm_names[i], mean * 100);
+		between = ",";
+	}
+	if (*between == ',')
+		fputc('\n', p->out);
+}
+
+static void row_text(const struct page *p, const struct flops_row *row, const char *name)
+{
+	static const char *const formats[] = FLOPS_FORMAT_NAMES;
+	char count[HUMAN_BYTES], time[HUMAN_BYTES], n[FLOPS_TEXT], per_s[FLOPS_TEXT];
+	char fitted[256];
+	uint64_t ns = row->device_ns ? row->device_ns : row->host_ns;
+	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
+	page_right(p, flop_text(n, row->model), COLUMN_TIME + 4);
+	page_right(p, human_ns(time, ns), COLUMN_TIME);
+	page_right(p, rate_text(per_s, rate(row->model, ns)), COLUMN_TIME);
+	fprintf(p->out, "  %-8s", formats[row->format]);
+	text_fit(fitted, sizeof(fitted), name,
+		 p->r->options->width > 90 ? p->r->options->width - 58 : 32);
+	fprintf(p->out, " %s\n", fitted);
+}
+
+static void table_text(const struct page *p, const flops_rows_t *rows, const char *what,
+		       bool kernels)
+{
+	uint64_t top = p->r->options->top;
+	char plain[KERNEL_NAME_BYTES];
+	if (!rows->len)
+		return;
+	page_right(p, "calls", COLUMN_CALLS);
+	page_right(p, "work", COLUMN_TIME + 4);
+	page_right(p, "time", COLUMN_TIME);
+	page_right(p, "TFLOP/s", COLUMN_TIME);
+	fprintf(p->out, "  format   %s\n", what);
+	for (size_t i = 0; i < rows->len && (!top || i < top); i++) {
+		if (kernels)
+			kernel_text(plain, rows->data[i].name);
+		row_text(p, &rows->data[i], kernels ? plain : rows->data[i].name);
+	}
+	if (top && rows->len > top)
+		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
+			COLUMN_CALLS - 3, "", (uint64_t)rows->len - top);
+}
+
+static void text(const struct page *p, const void *state)
+{
+	const struct flops *f = state;
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "floating-point operations");
+	fputs(": matrix products, convolutions, attention\n", p->out);
+	speed_text(p, f);
+	utilisation_text(p, f);
+	coverage_text(p, p->r, f);
+	activity_text(p, p->r);
+	table_text(p, &f->operators,
+		   f->counted_ns ? "operator, by work; time on the GPU"
+				 : "operator, by work; time of the calls",
+		   false);
+	table_text(p, &f->kernels, "kernel that took most of the call's time", true);
+}
+
+/* ---- JSON ---- */
+
+/* Whole as far as a double is. */
+static json_t *flop_json(double n)
+{
+	return n < 9007199254740992.0 ? json_integer((json_int_t)n) : json_real(n);
+}
+
+static json_t *known_json(double v)
+{
+	return v >= 0 ? json_real(v) : json_null();
+}
+
+static json_t *rate_json(double n, uint64_t ns)
+{
+	return ns ? json_real(rate(n, ns) / 1e12) : json_null();
+}
+
+static json_t *row_json(const struct flops_row *row)
+{
+	static const char *const kinds[] = FLOPS_KIND_NAMES, *const formats[] = FLOPS_FORMAT_NAMES;
+	json_t *o = json_object();
+	json_object_set_new(o, "name", report_text_json(row->name));
+	if (row->kind)
+		json_object_set_new(o, "kind", json_string(kinds[row->kind]));
+	json_object_set_new(o, "format", json_string(formats[row->format]));
+	json_object_set_new(o, "calls", report_number_json(row->calls));
+	json_object_set_new(o, "model_flop", flop_json(row->model));
+	json_object_set_new(o, "hardware_flop", flop_json(row->hardware));
+	if (row->kind)
+		json_object_set_new(o, "host_ns", report_number_json(row->host_ns));
+	json_object_set_new(o, "device_ns", report_number_json(row->device_ns));
+	json_object_set_new(o, "tflops",
+			    rate_json(row->model, row->device_ns ? row->device_ns : row->host_ns));
+	return o;
+}
+
+static json_t *rows_json(const struct report *r, const flops_rows_t *rows)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < rows->len && (!r->options->top || i < r->options->top); i++)
+		json_array_append_new(list, row_json(&rows->data[i]));
+	return list;
+}
+
+static json_t *others_json(const struct report *r, const struct flops *f)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < f->others.len && (!r->options->top || i < r->options->top); i++)
+		json_array_append_new(list,
+				      json_pack("{s:o,s:o}", "name",
+						report_text_json(f->others.data[i].name), "ns",
+						report_number_json(f->others.data[i].ns)));
+	return list;
+}
+
+static json_t *formats_json(const double by_format[FLOPS_FORMATS])
+{
+	static const char *const formats[] = FLOPS_FORMAT_NAMES;
+	json_t *o = json_object();
+	for (int i = 0; i < FLOPS_FORMATS; i++)
+		if (by_format[i] > 0)
+			json_object_set_new(o, formats[i], flop_json(by_format[i]));
+	return o;
+}
+
+static json_t *coverage_json(const struct flops *f)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "kernels_ns", report_number_json(f->kernels_ns));
+	json_object_set_new(o, "counted_ns", report_number_json(f->counted_ns));
+	json_object_set_new(o, "graphs_ns", report_number_json(f->graphs_ns));
+	json_object_set_new(o, "ratio",
+			    f->kernels_ns ? json_real((double)f->counted_ns / (double)f->kernels_ns)
+					  : json_null());
+	json_object_set_new(o, "calls", report_number_json(f->calls));
+	json_object_set_new(o, "calls_within", report_number_json(f->within));
+	json_object_set_new(o, "calls_unknown", report_number_json(f->unknown));
+	return o;
+}
+
+static json_t *activity_json(const struct report *r)
+{
+	json_t *o = json_object();
+	double mean;
+	for (size_t i = 0; i < GPM_COUNTERS; i++)
+		if (mean_counter(r, gpm_counters[i], &mean))
+			json_object_set_new(o, gpm_counters[i], json_real(mean));
+	return o;
+}
+
+static void json(json_t *root, const struct report *r, const void *state)
+{
+	const struct flops *f = state;
+	json_t *o = json_object();
+	json_object_set_new(o, "model_flop", flop_json(f->model));
+	json_object_set_new(o, "hardware_flop", flop_json(f->hardware));
+	json_object_set_new(o, "masked_flop", flop_json(f->masked));
+	json_object_set_new(o, "by_format", formats_json(f->by_format));
+	json_object_set_new(o, "wall_ns", report_number_json(f->wall_ns));
+	json_object_set_new(o, "busy_ns", report_number_json(f->busy_ns));
+	json_object_set_new(o, "host_ns", report_number_json(f->host_ns));
+	json_object_set_new(o, "tflops_wall", rate_json(f->model, f->wall_ns));
+	json_object_set_new(o, "tflops_busy", rate_json(f->model, f->busy_ns));
+	json_object_set_new(o, "tflops_counted", rate_json(f->model, f->counted_ns));
+	json_object_set_new(o, "device", report_text_json(f->device));
+	json_object_set_new(o, "devices", report_number_json(f->devices));
+	json_object_set_new(o, "mfu_ratio", known_json(flops_utilisation(f, false)));
+	json_object_set_new(o, "hfu_ratio", known_json(flops_utilisation(f, true)));
+	json_object_set_new(o, "coverage", coverage_json(f));
+	json_object_set_new(o, "activity", activity_json(r));
+	json_object_set_new(o, "operators", rows_json(r, &f->operators));
+	json_object_set_new(o, "kernels", rows_json(r, &f->kernels));
+	json_object_set_new(o, "others", others_json(r, f));
+	json_object_set_new(root, "flops", o);
+}
+
+const struct report_section report_flops = {make, text, json, end};
