@@ -79,11 +79,11 @@ static const char *flop_text(char ret[static FLOPS_TEXT], double n)
 
 static const char *rate_text(char ret[static FLOPS_TEXT], double per_s)
 {
-	char n[FLOPS_TEXT - 2];
+	char n[FLOPS_TEXT];
 	if (per_s <= 0)
 		snprintf(ret, FLOPS_TEXT, "-");
 	else
-		snprintf(ret, FLOPS_TEXT, "%s/s", flop_text(n, per_s));
+		snprintf(ret, FLOPS_TEXT, "%.29s/s", flop_text(n, per_s));
 	return ret;
 }
 
@@ -124,8 +124,8 @@ static void speed_text(const struct page *p, const struct flops *f)
 {
 	char total[FLOPS_TEXT], wall[FLOPS_TEXT], busy[FLOPS_TEXT], counted[FLOPS_TEXT];
 	char time[HUMAN_BYTES];
-	fprintf(p->out, "  %s in %s: %s TFLOP/s", flop_text(total, f->model),
-		human_ns(time, f->wall_ns), rate_text(wall, rate(f->model, f->wall_ns)));
+	fprintf(p->out, "  %s in %s: %s", flop_text(total, f->model), human_ns(time, f->wall_ns),
+		rate_text(wall, rate(f->model, f->wall_ns)));
 	if (f->busy_ns)
 		fprintf(p->out, ", %s while a GPU was busy",
 			rate_text(busy, rate(f->model, f->busy_ns)));
@@ -185,10 +185,10 @@ static void row_text(const struct page *p, const struct flops_row *row, const ch
 	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
 	page_right(p, flop_text(n, row->model), COLUMN_TIME + 4);
 	page_right(p, human_ns(time, ns), COLUMN_TIME);
-	page_right(p, rate_text(per_s, rate(row->model, ns)), COLUMN_TIME);
+	page_right(p, rate_text(per_s, rate(row->model, ns)), COLUMN_TIME + 5);
 	fprintf(p->out, "  %-8s", formats[row->format]);
 	text_fit(fitted, sizeof(fitted), name,
-		 p->r->options->width > 90 ? p->r->options->width - 58 : 32);
+		 p->r->options->width > 90 ? p->r->options->width - 60 : 32);
 	fprintf(p->out, " %s\n", fitted);
 }
 
@@ -202,7 +202,7 @@ static void table_text(const struct page *p, const flops_rows_t *rows, const cha
 	page_right(p, "calls", COLUMN_CALLS);
 	page_right(p, "work", COLUMN_TIME + 4);
 	page_right(p, "time", COLUMN_TIME);
-	page_right(p, "TFLOP/s", COLUMN_TIME);
+	page_right(p, "speed", COLUMN_TIME + 5);
 	fprintf(p->out, "  format   %s\n", what);
 	for (size_t i = 0; i < rows->len && (!top || i < top); i++) {
 		if (kernels)
