@@ -191,7 +191,9 @@ static void add_batches(steps_cut_rows_t *ret, const struct steps_text *all, siz
 	}
 }
 
-static void find_evaluations(struct finder *f, const struct steps_text *t,
+/* What was inserted between steps, and what follows the last if it begins alike: false where the
+ * latter is another thing. */
+static bool find_evaluations(struct finder *f, const struct steps_text *t,
 			     const struct steps_cuts *training)
 {
 	steps_cut_rows_t batches = {0};
@@ -201,10 +203,16 @@ static void find_evaluations(struct finder *f, const struct steps_text *t,
 		if (begin < end && !only_setup(&part, &(struct steps_cut){0, end - begin}))
 			add_batches(&batches, t, begin, end);
 	}
+	size_t after = training->rows.data[training->rows.len - 1].end;
+	bool last = batches.len && after < t->len &&
+		    t->ops[after].symbol == t->ops[batches.data[0].begin].symbol;
+	if (last)
+		add_batches(&batches, t, after, t->len);
 	if (batches.len)
 		loop_add(f, t, STEPS_EVALUATION, batches.data, batches.len, batches.len,
 			 t->ops[batches.data[0].begin].symbol);
 	vec_free(&batches);
+	return last;
 }
 
 /* ---- training ---- */
@@ -221,13 +229,13 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 			 t->ops[anchors.data[0]].symbol);
 		f->process->partial_first = cuts.partial_first;
 		f->process->partial_last = cuts.partial_last;
-		find_evaluations(f, t, &cuts);
+		bool last = find_evaluations(f, t, &cuts);
 		struct steps_text before = text_part(t, 0, cuts.rows.data[0].begin);
 		struct steps_text after =
 			text_part(t, cuts.rows.data[cuts.rows.len - 1].end, t->len);
 		if (!cuts.partial_first)
 			find_repetition(f, &before, STEPS_EVALUATION);
-		if (!cuts.partial_last)
+		if (!cuts.partial_last && !last)
 			find_repetition(f, &after, STEPS_EVALUATION);
 	}
 	steps_cuts_free(&cuts);
@@ -249,7 +257,7 @@ static bool better_thread(const struct steps_thread *a, const struct steps_threa
 		return a->backwards > b->backwards;
 	if (engine_a != engine_b)
 		return engine_b;
-	return a->torch.len > b->torch.len;
+	return a->operators > b->operators;
 }
 
 static const struct steps_thread *thread_of_operators(const struct finder *f, uint32_t pid)
@@ -257,7 +265,7 @@ static const struct steps_thread *thread_of_operators(const struct finder *f, ui
 	const struct steps_thread *best = NULL;
 	for (size_t i = 0; i < f->t->threads.len; i++) {
 		const struct steps_thread *t = &f->in.threads[i];
-		if (t->pid == pid && t->torch.len && (!best || better_thread(t, best)))
+		if (t->pid == pid && t->operators >= LEAST_OPS && (!best || better_thread(t, best)))
 			best = t;
 	}
 	return best;
@@ -361,7 +369,7 @@ static void take_process(struct finder *f, uint32_t pid)
 	const struct steps_thread *other, *operators = thread_of_operators(f, pid),
 					  *launches = thread_of_launches(f, pid, &other);
 	bool found = false;
-	if ((!operators || operators->torch.len < LEAST_OPS) && !launches)
+	if (!operators && !launches)
 		return;
 	f->process = vec_push(&f->ret->processes);
 	f->process->pid = pid;

@@ -53,9 +53,10 @@ struct steps_step {
 	uint32_t ops;	   /* outermost operations, or launches, of the thread */
 };
 
-/* A function that took longer in a slow step than in usual ones. */
+/* What took longer in a slow step than in usual ones. */
 struct steps_cause {
-	const char *name; /* an operation, or "before " and the operation that a wait came before */
+	const char *name; /* of an operation */
+	bool before;	  /* not it, but what the host did or waited for before it */
 	int64_t more_ns;  /* than the mean of usual steps */
 };
 

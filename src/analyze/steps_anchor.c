@@ -152,12 +152,15 @@ static void join_turns(const struct steps_text *t, steps_positions_t *anchors)
 size_t steps_update_run(const struct steps_text *t, size_t i, size_t end, size_t *ret_most)
 {
 	const uint16_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
+	const uint16_t ending = updating | CLASS_COLLECTIVE;
 	size_t last = i + 1, at = i + 1;
-	for (; at < end && steps_class(t, at) & (updating | CLASS_NEUTRAL | CLASS_COLLECTIVE); at++)
-		if (steps_class(t, at) & updating)
+	for (; at < end && steps_class(t, at) & (ending | CLASS_NEUTRAL); at++)
+		if (steps_class(t, at) & ending)
 			last = at + 1;
 	while (last < at && steps_class(t, last) & CLASS_READ)
 		last++;
+	if (at < end && steps_class(t, at) & CLASS_LOADER)
+		last = at; /* all that is before the next batch */
 	*ret_most = at - i;
 	return last - i;
 }

@@ -154,32 +154,11 @@ static void ask_ends(struct cutter *c)
 	vote(c, head, head, 1);
 }
 
-/* What names say: the cut, 0 when nothing. */
-static size_t ask_names(struct cutter *c)
-{
-	size_t begin = c->anchors[c->usual_at], most;
-	if (c->training) {
-		size_t n = steps_update_run(c->t, begin, begin + c->len, &most);
-		if (n > 1)
-			vote(c, n, most, 3);
-		return n > 1 ? n : 0;
-	}
-	size_t cut = 0; /* after the last value that is handed to the host */
-	for (size_t i = 0; i < c->len; i++)
-		if (steps_class(c->t, begin + i) & CLASS_READ)
-			cut = i + 1;
-	if (cut)
-		vote(c, cut, cut, 1);
-	return cut;
-}
-
-/* The largest pause between two operations of the usual segment, on the median of segments that
- * are as usual: where nothing else tells, the loop itself is likely there. */
-static size_t ask_pauses(const struct cutter *c)
+/* The pauses between operations, summed over segments that are as usual: [i] before operation i. */
+static uint64_t *sum_pauses(const struct cutter *c)
 {
 	uint64_t *sums = xcalloc(c->len + 1, sizeof(*sums));
-	size_t ret = c->len, seen = 0;
-	for (size_t k = 0; k + 1 < c->n && seen < 64; k++) {
+	for (size_t k = 0, seen = 0; k + 1 < c->n && seen < 64; k++) {
 		size_t begin = c->anchors[k];
 		if (segment_len(c, k) != c->len ||
 		    same_at_begin(c, begin, c->anchors[k + 1]) < c->len)
@@ -191,21 +170,59 @@ static size_t ask_pauses(const struct cutter *c)
 			sums[i] += next > end ? next - end : 0;
 		}
 	}
-	for (size_t i = 1; i <= c->len; i++)
-		if (sums[i] > sums[ret])
+	return sums;
+}
+
+/* Of the cuts behind an operation of the class the one with the longest pause; class 0: of all. 0:
+ * there is none. */
+static size_t longest_pause(const struct cutter *c, const uint64_t *pauses, uint16_t class)
+{
+	size_t ret = 0;
+	for (size_t i = 1; i <= c->len; i++) {
+		uint16_t before = steps_class(c->t, c->anchors[c->usual_at] + i - 1);
+		if ((!class || before & class) && (!ret || pauses[i] > pauses[ret]))
 			ret = i;
-	free(sums);
+	}
 	return ret;
+}
+
+/* Steps without an update end before the next batch is asked for; or when a value was handed to
+ * the host, or a token chosen; else likely where the host pauses longest. */
+static size_t ask_names_of_inference(struct cutter *c)
+{
+	size_t begin = c->anchors[c->usual_at], cut = 0;
+	for (size_t i = 0; i < c->len && !cut; i++)
+		if (steps_class(c->t, begin + i) & CLASS_LOADER)
+			cut = i ? i : c->len;
+	uint64_t *pauses = sum_pauses(c);
+	if (!cut)
+		cut = longest_pause(c, pauses, CLASS_READ);
+	if (!cut)
+		cut = longest_pause(c, pauses, CLASS_CHOICE);
+	if (cut)
+		vote(c, cut, cut, 1);
+	else
+		cut = longest_pause(c, pauses, 0);
+	free(pauses);
+	return cut;
+}
+
+/* An optimizer's operations end a step. */
+static size_t ask_names_of_training(struct cutter *c)
+{
+	size_t begin = c->anchors[c->usual_at], most;
+	size_t n = steps_update_run(c->t, begin, begin + c->len, &most);
+	if (n > 1)
+		vote(c, n, most, 3);
+	return n;
 }
 
 static void find_cut(struct cutter *c)
 {
 	c->votes = xcalloc(c->len + 2, sizeof(*c->votes));
-	size_t near = ask_names(c);
+	size_t near = c->training ? ask_names_of_training(c) : ask_names_of_inference(c);
 	ask_ends(c);
 	ask_insertions(c);
-	if (!near)
-		near = c->training ? 1 : ask_pauses(c);
 	int sum = 0, most = -1;
 	for (size_t i = 1; i <= c->len; i++) {
 		sum += c->votes[i];
@@ -242,6 +259,21 @@ static size_t cut_of_other(const struct cutter *c, size_t begin, size_t end)
 	return begin + (c->cut < len ? c->cut : len);
 }
 
+/* Where the host pauses longest: before one of the operations begin to end, both included. */
+static size_t longest_pause_in(const struct steps_text *t, size_t begin, size_t end)
+{
+	size_t ret = begin;
+	uint64_t longest = 0;
+	for (size_t i = begin; i <= end && i < t->len; i++) {
+		uint64_t before = steps_op_end(&t->ops[i - 1]), at = t->ops[i].start_ns;
+		if (at > before && at - before > longest) {
+			longest = at - before;
+			ret = i;
+		}
+	}
+	return ret;
+}
+
 /* Where the step of anchor k ends and where the next one begins. True when all is as usual but
  * for what lies between the two. */
 static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_t *ret_begin)
@@ -251,14 +283,16 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 	bool tail = same_at_end(c, begin, end) >= rest;
 	size_t from_head = begin + c->cut, from_tail = end - (tail ? rest : 0);
 	if (head && tail && from_head <= from_tail) {
-		bool reads = only_reads(c->t, from_head, from_tail);
-		*ret_end = reads ? from_tail : from_head;
+		*ret_end = from_head;
 		*ret_begin = from_tail;
+		/* Values for a log, and waits, are of one of the two steps. */
+		if (from_head < from_tail && only_reads(c->t, from_head, from_tail))
+			*ret_end = *ret_begin = longest_pause_in(c->t, from_head, from_tail);
 		return true;
 	}
 	if (head)
 		*ret_end = from_head;
-	else if (tail && rest && from_tail > begin)
+	else if (tail && from_tail > begin)
 		*ret_end = from_tail;
 	else
 		*ret_end = cut_of_other(c, begin, end);

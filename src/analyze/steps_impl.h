@@ -18,6 +18,7 @@ enum steps_class {
 	CLASS_LOADER = 512,    /* mark: the next batch is asked for */
 	CLASS_TO_HOST = 1024,  /* a copy from the device */
 	CLASS_FORWARD = 4096,  /* mark: of a model that several processes share */
+	CLASS_CHOICE = 8192,   /* chooses a token */
 	CLASS_LAUNCH = 2048,   /* of a kernel or graph */
 };
 
@@ -42,6 +43,7 @@ struct steps_thread {
 	uint32_t pid, tid;
 	steps_ops_t torch;  /* outermost operations of PyTorch, marks, collectives beside them */
 	steps_ops_t device; /* launches, copies, waits, collectives */
+	uint32_t operators; /* of torch: not marks, not collectives */
 	uint32_t launches;
 	uint32_t backwards;
 	uint32_t nodes; /* outermost nodes of autograd: the engine's own threads have them */
@@ -89,8 +91,8 @@ typedef VEC(size_t) steps_positions_t;
  * or the last backward before it. Empty where nothing is trained. */
 void steps_anchors_of_training(const struct steps_text *t, steps_positions_t *ret);
 
-/* How many operations from i on are an optimizer's, and which come after its last and may be so
- * too: *ret_most. */
+/* How many operations from i on are an optimizer's, or come after and end a step as well; with
+ * those that may do so: *ret_most. */
 size_t steps_update_run(const struct steps_text *t, size_t i, size_t end, size_t *ret_most);
 
 /* steps_period.c: positions of an operation that each repetition has once. Empty where there is

@@ -122,6 +122,7 @@ static void take_torch(struct loader *l, struct steps_thread *thread, const stru
 		break;
 	default:
 		symbol = symbol_of(l, c, steps_class_of_operator);
+		thread->operators++;
 	}
 	op_add(&thread->torch, c, symbol);
 }

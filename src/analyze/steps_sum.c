@@ -58,26 +58,25 @@ static void add_times(struct times *x, const struct steps_text *t, const struct 
 	}
 }
 
-static const char *name_kept(struct steps *owner, char *name)
+static const char *name_kept(struct steps *owner, const char *name)
 {
-	*vec_push(&owner->names) = name;
-	return name;
+	char *kept = xstrdup(name);
+	*vec_push(&owner->names) = kept;
+	return kept;
 }
 
-static void cause_add(struct steps_slow *slow, struct steps *owner, const char *before,
-		      const char *name, int64_t more_ns)
+static void cause_add(struct steps_slow *slow, struct steps_cause cause)
 {
 	uint32_t at = slow->causes_len;
-	while (at && slow->causes[at - 1].more_ns < more_ns)
+	while (at && slow->causes[at - 1].more_ns < cause.more_ns)
 		at--;
-	if (more_ns <= 0 || at == STEPS_CAUSES)
+	if (cause.more_ns <= 0 || at == STEPS_CAUSES)
 		return;
 	if (slow->causes_len < STEPS_CAUSES)
 		slow->causes_len++;
 	for (uint32_t i = slow->causes_len - 1; i > at; i--)
 		slow->causes[i] = slow->causes[i - 1];
-	slow->causes[at].name = name_kept(owner, xasprintf("%s%s", before, name));
-	slow->causes[at].more_ns = more_ns;
+	slow->causes[at] = cause;
 }
 
 static void find_causes(struct steps_slow *slow, const struct times *usual, size_t usual_steps,
@@ -89,13 +88,15 @@ static void find_causes(struct steps_slow *slow, const struct times *usual, size
 		struct symbol_time *row = &its->rows[its->met.data[i]];
 		const struct symbol_time *u = &usual->rows[its->met.data[i]];
 		const char *name = t->symbols[its->met.data[i]].name;
-		cause_add(slow, owner, "", name,
-			  (int64_t)(row->inside_ns - u->inside_ns / usual_steps));
-		cause_add(slow, owner, "before ", name,
-			  (int64_t)(row->before_ns - u->before_ns / usual_steps));
+		int64_t inside = (int64_t)(row->inside_ns - u->inside_ns / usual_steps);
+		int64_t before = (int64_t)(row->before_ns - u->before_ns / usual_steps);
+		cause_add(slow, (struct steps_cause){name, false, inside});
+		cause_add(slow, (struct steps_cause){name, true, before});
 		*row = (struct symbol_time){0};
 	}
 	its->met.len = 0;
+	for (uint32_t i = 0; i < slow->causes_len; i++)
+		slow->causes[i].name = name_kept(owner, slow->causes[i].name);
 }
 
 /* ---- slow steps ---- */

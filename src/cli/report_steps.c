@@ -74,30 +74,40 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 	phases_text(p, l);
 }
 
+/* "before aten::linear +3.2 ms" */
+static void cause_text(struct buf *ret, const struct steps_process *process,
+		       const struct steps_cause *c)
+{
+	char name[KERNEL_NAME_BYTES], grew[HUMAN_BYTES + 1];
+	if (process->from_launches)
+		kernel_name_short(name, sizeof(name), c->name);
+	else
+		snprintf(name, sizeof(name), "%s", c->name);
+	buf_printf(ret, "%s%s%s %s", ret->len ? ", " : "", c->before ? "before " : "", name,
+		   signed_ns(grew, c->more_ns));
+}
+
 static void slow_text(const struct page *p, const struct steps_process *process,
 		      const struct steps_slow *slow)
 {
 	const struct steps_step *s = &process->steps.data[slow->step];
-	char text[HUMAN_BYTES], more[HUMAN_BYTES + 1], causes[1024], fitted[1024];
-	size_t at = 0, used = 3 * COLUMN_STEPS + COLUMN_TIME + 18;
-	causes[0] = 0;
-	for (uint32_t i = 0; i < slow->causes_len && at < sizeof(causes); i++) {
-		char name[KERNEL_NAME_BYTES], grew[HUMAN_BYTES + 1];
-		kernel_name_short(name, sizeof(name), slow->causes[i].name);
-		int n = snprintf(causes + at, sizeof(causes) - at, "%s%s %s", i ? ", " : "", name,
-				 signed_ns(grew, slow->causes[i].more_ns));
-		at += n > 0 ? (size_t)n : 0;
-	}
+	char text[HUMAN_BYTES], more[HUMAN_BYTES + 1], fitted[1024];
+	size_t used = 3 * COLUMN_STEPS + COLUMN_TIME + 24, width = p->r->options->width;
+	struct buf causes = {0};
+	for (uint32_t i = 0; i < slow->causes_len; i++)
+		cause_text(&causes, process, &slow->causes[i]);
+	buf_byte(&causes, 0);
 	snprintf(text, sizeof(text), "%u", process->pid);
 	page_right(p, text, COLUMN_STEPS);
 	page_right(p, human_count(text, s->index), COLUMN_STEPS);
 	ns_right(p, s->end_ns - s->start_ns);
 	snprintf(text, sizeof(text), "%.1f", slow->z < 999 ? slow->z : 999);
 	page_right(p, text, COLUMN_STEPS);
-	size_t width = p->r->options->width;
-	text_fit(fitted, sizeof(fitted), causes, width > used + 24 ? width - used : 24);
+	text_fit(fitted, sizeof(fitted), (const char *)causes.data,
+		 width > used + 24 ? width - used : 24);
 	fprintf(p->out, "  %s %s: %s\n", phase_names[slow->phase],
 		signed_ns(more, slow->phase_more_ns), fitted);
+	buf_free(&causes);
 }
 
 static void slow_table(const struct page *p, const struct steps *s)
@@ -124,9 +134,9 @@ static void found_text(const struct page *p, const struct steps_process *process
 	const struct steps_loop *l = steps_main_loop(process);
 	char n[HUMAN_BYTES], median[HUMAN_BYTES];
 	page_styled(p, BOLD, "steps");
-	fprintf(p->out, ": %s of %s, median %s, found by %s '%s' (%.0f %% alike)%s\n",
+	fprintf(p->out, ": %s of %s, median %s; found in %s by '%s', %.0f %% alike%s\n",
 		human_count(n, l->steps), kind_names[l->kind], human_ns(median, l->median_ns),
-		process->from_launches ? "launches, by" : "operations, by", l->anchor,
+		process->from_launches ? "launches" : "operators", l->anchor,
 		100 * l->confidence_ratio,
 		process->partial_first || process->partial_last
 			? "; those cut by the recording's ends are left out"
@@ -178,10 +188,10 @@ static json_t *slow_json(const struct steps_process *p, const struct steps_slow 
 	json_object_set_new(o, "phase", json_string(phase_names[slow->phase]));
 	json_object_set_new(o, "phase_more_ns", json_integer(slow->phase_more_ns));
 	for (uint32_t i = 0; i < slow->causes_len; i++)
-		json_array_append_new(causes,
-				      json_pack("{s:o,s:I}", "name",
-						report_text_json(slow->causes[i].name), "more_ns",
-						(json_int_t)slow->causes[i].more_ns));
+		json_array_append_new(causes, json_pack("{s:o,s:b,s:I}", "name",
+							report_text_json(slow->causes[i].name),
+							"before", slow->causes[i].before, "more_ns",
+							(json_int_t)slow->causes[i].more_ns));
 	json_object_set_new(o, "longer", causes);
 	return o;
 }
