@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/kernel_name.h"
+#include "symbolize/demangle.h"
 #include "cli/report_section.h"
 
 bool report_gpu_partial(const struct rec_tables *t)
@@ -162,6 +163,7 @@ void report_make(struct report *r)
 		const char *name = r->gpu->kernels.data[i].name;
 		map64_set(&r->kernel_names, hash_bytes(name, strlen(name)), 1);
 	}
+	kernel_times_make(&r->kernel_times, r->timeline, r->gpu, demangle);
 	make_losses(r);
 	make_times(r);
 	make_cost(r);
@@ -173,6 +175,7 @@ void report_free(struct report *r)
 {
 	vec_free(&r->losses);
 	vec_free(&r->functions);
+	kernel_times_free(&r->kernel_times);
 	map64_free(&r->kernel_names);
 	report_sections_end(r);
 }

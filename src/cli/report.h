@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "analyze/gpu.h"
+#include "analyze/kernel_times.h"
 #include "analyze/profile.h"
 #include "analyze/summary.h"
 #include "analyze/timeline.h"
@@ -47,8 +48,9 @@ struct report {
 	VEC(struct report_loss) losses;
 	double cpu_ratio; /* cost over the job's CPU time; negative when unknown */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
-	void **sections;	   /* what report_section.c worked out; NULL: there is none of it */
-	struct map64 kernel_names; /* hashes of the names of gpu->kernels */
+	void **sections; /* what report_section.c worked out; NULL: there is none of it */
+	struct kernel_times kernel_times; /* on the device; all 0 without spans */
+	struct map64 kernel_names;	  /* hashes of the names of gpu->kernels */
 };
 
 /* Fills in all of it from path, tables, summaries and options. */

@@ -39,8 +39,9 @@ static json_t *dim3_json(uint64_t v)
 	return json_pack("[i,i,i]", (int)dim3_x(v), (int)dim3_y(v), (int)dim3_z(v));
 }
 
-static json_t *kernels_json(const struct gpu_summary *s)
+static json_t *kernels_json(const struct report *r)
 {
+	const struct gpu_summary *s = r->gpu;
 	json_t *list = json_array();
 	for (size_t i = 0; i < s->kernels.len; i++) {
 		const struct gpu_kernel *k = &s->kernels.data[i];
@@ -52,6 +53,10 @@ static json_t *kernels_json(const struct gpu_summary *s)
 		set_number(o, "captured", k->captured);
 		set_number(o, "total_ns", k->total_ns);
 		set_number(o, "mean_ns", k->launches ? k->total_ns / k->launches : 0);
+		const struct kernel_time *t = &r->kernel_times.rows[i];
+		set_known(o, "device_ns", (int64_t)t->total_ns, r->timeline->spans.len > 0);
+		set_known(o, "device_count", (int64_t)t->count, r->timeline->spans.len > 0);
+		set_known(o, "device_max_ns", (int64_t)t->max_ns, r->timeline->spans.len > 0);
 		json_object_set_new(o, "grid", dim3_json(k->grid));
 		json_object_set_new(o, "block", dim3_json(k->block));
 		json_array_append_new(list, o);
@@ -273,7 +278,7 @@ void report_gpu_json(json_t *root, const struct report *r)
 		json_array_append_new(pinned, memory_json(&s->pinned.data[i], false));
 	for (size_t i = 0; i < s->devices.len; i++)
 		json_array_append_new(gpus, gpu_json(r, &s->devices.data[i]));
-	json_object_set_new(root, "kernels", kernels_json(s));
+	json_object_set_new(root, "kernels", kernels_json(r));
 	json_object_set_new(root, "cuda", launches_json(r));
 	json_object_set_new(root, "copies", copies_json(s));
 	json_object_set_new(root, "syncs", syncs_json(s));

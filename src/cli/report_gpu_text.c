@@ -185,10 +185,14 @@ static void kernels_head(const struct page *p)
 			human_count(a, n->graphs_unknown));
 	if (n->graphs)
 		fputc('\n', p->out);
-	if (p->r->tables->gpu_spans)
-		fputs("  by launches: 'eacgm flame -k gpu' shows the device's own time\n", p->out);
-	else
+	if (!p->r->timeline->spans.len)
 		fputs("  by launches: the device's own time is not in this recording\n", p->out);
+	else if (p->r->kernel_times.others.count)
+		fprintf(p->out,
+			"  by time on the device; %s more of kernels launched by nothing seen\n",
+			human_ns(a, p->r->kernel_times.others.total_ns));
+	else
+		fputs("  by time on the device\n", p->out);
 }
 
 static void dim3_text(char ret[static 48], uint64_t v)
@@ -196,46 +200,104 @@ static void dim3_text(char ret[static 48], uint64_t v)
 	snprintf(ret, 48, "%u,%u,%u", dim3_x(v), dim3_y(v), dim3_z(v));
 }
 
-static void kernels(const struct page *p)
+/* Columns beside those of all kernels. */
+struct kernel_columns {
+	bool device; /* time on the device */
+	bool graphs;
+	bool dims;
+};
+
+static struct kernel_columns kernel_columns(const struct page *p)
 {
-	const struct gpu_summary *s = p->r->gpu;
-	if (!s->kernels.len && !s->total.graphs)
-		return;
-	bool graphs = s->total.graphs || s->total.captured;
-	bool wide = p->r->options->width >= WIDE;
-	size_t used = COLUMN_CALLS + COLUMN_TIME, shown = shown_of(p, s->kernels.len);
-	kernels_head(p);
+	const struct gpu_launches *n = &p->r->gpu->total;
+	bool device = p->r->timeline->spans.len > 0;
+	return (struct kernel_columns){
+		.device = device,
+		.graphs = n->graphs || n->captured,
+		.dims = p->r->options->width >= WIDE + (device ? 30 : 0),
+	};
+}
+
+/* Returns the columns that it took. */
+static size_t kernel_heads(const struct page *p, const struct kernel_columns *c)
+{
+	size_t used = COLUMN_CALLS + COLUMN_TIME;
 	page_right(p, "launches", COLUMN_CALLS);
-	if (graphs) {
+	if (c->graphs) {
 		page_right(p, "in graphs", 11);
 		page_right(p, "captured", 10);
 		used += 21;
 	}
 	page_right(p, "mean call", COLUMN_TIME + 1);
-	if (wide) {
+	if (c->device) {
+		page_right(p, "device", 10);
+		page_right(p, "mean", 10);
+		page_right(p, "max", 10);
+		used += 30;
+	}
+	if (c->dims) {
 		page_right(p, "grid", 15);
 		page_right(p, "block", 12);
 		used += 27;
 	}
 	fputs("  kernel\n", p->out);
-	for (size_t i = 0; i < shown; i++) {
-		const struct gpu_kernel *k = &s->kernels.data[i];
-		char dims[48];
-		count(p, k->launches, COLUMN_CALLS);
-		if (graphs) {
-			count(p, k->graph_kernels, 11);
-			count(p, k->captured, 10);
-		}
-		duration(p, k->launches ? k->total_ns / k->launches : 0, COLUMN_TIME + 1);
-		if (wide) {
-			dim3_text(dims, k->grid);
-			page_right(p, k->grid ? dims : "-", 15);
-			dim3_text(dims, k->block);
-			page_right(p, k->block ? dims : "-", 12);
-		}
-		rest(p, k->short_name, used + 1);
+	return used;
+}
+
+static void kernel_row(const struct page *p, const struct kernel_columns *c, size_t index,
+		       size_t used)
+{
+	const struct gpu_kernel *k = &p->r->gpu->kernels.data[index];
+	const struct kernel_time *t = &p->r->kernel_times.rows[index];
+	char dims[48];
+	count(p, k->launches, COLUMN_CALLS);
+	if (c->graphs) {
+		count(p, k->graph_kernels, 11);
+		count(p, k->captured, 10);
 	}
+	duration(p, k->launches ? k->total_ns / k->launches : 0, COLUMN_TIME + 1);
+	if (c->device) {
+		duration(p, t->total_ns, 10);
+		duration(p, t->count ? t->total_ns / t->count : 0, 10);
+		duration(p, t->max_ns, 10);
+	}
+	if (c->dims) {
+		dim3_text(dims, k->grid);
+		page_right(p, k->grid ? dims : "-", 15);
+		dim3_text(dims, k->block);
+		page_right(p, k->block ? dims : "-", 12);
+	}
+	rest(p, k->short_name, used + 1);
+}
+
+/* By time on the device; the same as they were where there is none. */
+static int compare_kernel_times(const void *a, const void *b, void *arg)
+{
+	const struct kernel_time *rows = arg;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	if (rows[x].total_ns != rows[y].total_ns)
+		return rows[x].total_ns > rows[y].total_ns ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static void kernels(const struct page *p)
+{
+	const struct gpu_summary *s = p->r->gpu;
+	if (!s->kernels.len && !s->total.graphs)
+		return;
+	struct kernel_columns columns = kernel_columns(p);
+	size_t shown = shown_of(p, s->kernels.len),
+	       *order = xcalloc(s->kernels.len + 1, sizeof(*order));
+	for (size_t i = 0; i < s->kernels.len; i++)
+		order[i] = i;
+	qsort_r(order, s->kernels.len, sizeof(*order), compare_kernel_times,
+		p->r->kernel_times.rows);
+	kernels_head(p);
+	size_t used = kernel_heads(p, &columns);
+	for (size_t i = 0; i < shown; i++)
+		kernel_row(p, &columns, order[i], used);
 	more(p, s->kernels.len, shown, true);
+	free(order);
 }
 
 /* ---- copies, waits ---- */

@@ -2,6 +2,7 @@
 #include "cli/report_section.h"
 
 static const struct report_section *const sections[] = {
+	&report_timeline,
 	&report_steps,
 	&report_operators,
 };

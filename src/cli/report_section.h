@@ -14,6 +14,7 @@ struct report_section {
 	void (*end)(void *state);					       /* frees it */
 };
 
+extern const struct report_section report_timeline;
 extern const struct report_section report_steps;
 extern const struct report_section report_operators;
 

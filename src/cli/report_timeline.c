@@ -1,0 +1,311 @@
+/* report_timeline.c - what the devices did, as text and JSON: busy, idle and why, copies. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/gpu_gaps.h"
+#include "analyze/gpu_transfers.h"
+#include "base/kernel_name.h"
+#include "cli/human.h"
+#include "cli/report_section.h"
+
+static const char *const reason_names[GAP_REASONS] = GAP_REASON_NAMES;
+
+struct state {
+	const struct timeline *timeline;
+	struct gpu_gaps gaps;
+	struct gpu_transfers transfers;
+};
+
+static void *make(const struct report *r)
+{
+	if (!r->timeline->spans.len)
+		return NULL;
+	struct state *s = xcalloc(1, sizeof(*s));
+	s->timeline = r->timeline;
+	gpu_gaps_make(&s->gaps, r->timeline, r->reader);
+	gpu_transfers_make(&s->transfers, r->timeline);
+	return s;
+}
+
+static void end(void *state)
+{
+	struct state *s = state;
+	gpu_gaps_free(&s->gaps);
+	gpu_transfers_free(&s->transfers);
+	free(s);
+}
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+/* ---- text ---- */
+
+static void ns_right(const struct page *p, uint64_t ns, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, ns ? human_ns(text, ns) : "-", columns);
+}
+
+static void count_right(const struct page *p, uint64_t n, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, human_count(text, n), columns);
+}
+
+static void share_right(const struct page *p, uint64_t part, uint64_t whole, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	snprintf(text, sizeof(text), "%.1f %%", 100 * ratio(part, whole));
+	page_right(p, part ? text : "-", columns);
+}
+
+static void place_right(const struct page *p, const struct gap_device *d)
+{
+	fprintf(p->out, "%9u%8d", d->pid, d->device);
+}
+
+static void matches_text(const struct page *p, const struct timeline *t)
+{
+	char a[HUMAN_BYTES], b[HUMAN_BYTES];
+	fprintf(p->out, "  %s kernels, copies and sets; ",
+		human_count(a, t->matched_spans + t->unmatched_spans));
+	if (t->unmatched_spans)
+		fprintf(p->out, "of %s the call is not recorded",
+			human_count(b, t->unmatched_spans));
+	else
+		fputs("each has its call", p->out);
+	if (t->unmatched_calls)
+		fprintf(p->out, "; %s launches without their work",
+			human_count(a, t->unmatched_calls));
+	if (t->early_spans)
+		fprintf(p->out, "; %s begin before their call", human_count(a, t->early_spans));
+	else
+		fputs("; none begins before it", p->out);
+	fputc('\n', p->out);
+}
+
+static void devices_text(const struct page *p, const struct gpu_gaps *g)
+{
+	static const char *const columns[] = {"busy", "kernels",    "copies",
+					      "NCCL", "NCCL alone", "idle"};
+	fprintf(p->out, "%9s%8s%10s", "pid", "device", "span");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		page_right(p, columns[i], i == 4 ? 12 : COLUMN_TIME);
+	fputc('\n', p->out);
+	for (size_t i = 0; i < g->devices.len; i++) {
+		const struct gap_device *d = &g->devices.data[i];
+		place_right(p, d);
+		ns_right(p, d->span_ns, 10);
+		share_right(p, d->busy_ns, d->span_ns, COLUMN_TIME);
+		share_right(p, d->kernels_ns, d->span_ns, COLUMN_TIME);
+		share_right(p, d->copies_ns, d->span_ns, COLUMN_TIME);
+		share_right(p, d->collectives_ns, d->span_ns, COLUMN_TIME);
+		share_right(p, d->exposed_ns, d->span_ns, 12);
+		share_right(p, d->idle_ns, d->span_ns, COLUMN_TIME);
+		fputc('\n', p->out);
+	}
+}
+
+static void gaps_text(const struct page *p, const struct gpu_gaps *g)
+{
+	static const char *const says[GAP_REASONS] = {
+		[GAP_LAUNCH] = "launch: the host was too slow",
+		[GAP_SYNC] = "sync: the host had waited for it",
+		[GAP_DATA] = "data: the host waited for data",
+		[GAP_PREEMPTED] = "preempted: the host had no CPU",
+		[GAP_BLOCKED] = "blocked: the host was off the CPU",
+		[GAP_COLLECTIVE] = "collective: the host was in NCCL",
+		[GAP_DISPATCH] = "dispatch: the device's own",
+		[GAP_DEPENDENCY] = "dependency: an event or the like",
+		[GAP_UNKNOWN] = "unknown: launch not recorded",
+	};
+	static const char *const columns[] = {"gaps", "idle", "of idle", "p50", "max"};
+	fprintf(p->out, "%9s%8s", "pid", "device");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		page_right(p, columns[i], i ? COLUMN_TIME : 10);
+	fputs("  reason of gaps over 1 µs\n", p->out);
+	for (size_t i = 0; i < g->devices.len; i++) {
+		const struct gap_device *d = &g->devices.data[i];
+		for (size_t k = 0; k < d->gaps.len; k++) {
+			const struct gap_row *row = &d->gaps.data[k];
+			place_right(p, d);
+			count_right(p, row->count, 10);
+			ns_right(p, row->total_ns, COLUMN_TIME);
+			share_right(p, row->total_ns, d->idle_ns, COLUMN_TIME);
+			ns_right(p, row->p50_ns, COLUMN_TIME);
+			ns_right(p, row->max_ns, COLUMN_TIME);
+			fprintf(p->out, "  %s\n", says[row->reason]);
+		}
+	}
+}
+
+static const char *memory_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[MEMORY_PAGEABLE] = "pageable", [MEMORY_PINNED] = "pinned",
+		[MEMORY_DEVICE] = "device",	[MEMORY_ARRAY] = "array",
+		[MEMORY_MANAGED] = "managed",
+	};
+	return kind && kind < sizeof(names) / sizeof(names[0]) ? names[kind] : NULL;
+}
+
+static void rate_right(const struct page *p, double bytes_per_s)
+{
+	char number[HUMAN_BYTES], text[HUMAN_BYTES + 8];
+	snprintf(text, sizeof(text), "%s/s", human_bytes(number, (uint64_t)bytes_per_s));
+	page_right(p, bytes_per_s > 0 ? text : "-", 10);
+}
+
+/* "copy host to device, pinned, async". Of device memory nothing is said. */
+static void transfer_name(const struct page *p, const struct transfer_row *row)
+{
+	const char *source = memory_name(row->source_kind);
+	const char *destination = memory_name(row->destination_kind);
+	fprintf(p->out, "  %s", row->set ? "set" : copy_kind_name(row->copy_kind));
+	if (source && row->source_kind != MEMORY_DEVICE)
+		fprintf(p->out, ", %s", source);
+	if (destination && row->destination_kind != MEMORY_DEVICE)
+		fprintf(p->out, ", to %s", destination);
+	fprintf(p->out, "%s\n", row->async ? ", async" : "");
+}
+
+static void transfers_text(const struct page *p, const struct gpu_transfers *g)
+{
+	if (!g->rows.len)
+		return;
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "copies on the GPU");
+	fputs(": as the devices made them\n", p->out);
+	page_right(p, "copies", 10);
+	page_right(p, "bytes", COLUMN_TIME);
+	page_right(p, "time", COLUMN_TIME);
+	page_right(p, "mean", 10);
+	page_right(p, "p50", 10);
+	page_right(p, "overlapped", 11);
+	fputs("  what\n", p->out);
+	for (size_t i = 0; i < g->rows.len; i++) {
+		const struct transfer_row *row = &g->rows.data[i];
+		char bytes[HUMAN_BYTES];
+		count_right(p, row->count, 10);
+		page_right(p, human_bytes(bytes, row->bytes), COLUMN_TIME);
+		ns_right(p, row->total_ns, COLUMN_TIME);
+		rate_right(p, row->mean_bytes_per_s);
+		rate_right(p, row->p50_bytes_per_s);
+		share_right(p, row->overlapped_ns, row->total_ns, 11);
+		transfer_name(p, row);
+	}
+}
+
+static void text(const struct page *p, const void *state)
+{
+	const struct state *s = state;
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "time on the GPU");
+	fputc('\n', p->out);
+	matches_text(p, s->timeline);
+	devices_text(p, &s->gaps);
+	gaps_text(p, &s->gaps);
+	transfers_text(p, &s->transfers);
+}
+
+/* ---- JSON ---- */
+
+static void set_number(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, report_number_json(v));
+}
+
+static json_t *gap_json(const struct gap_row *row)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "reason", json_string(reason_names[row->reason]));
+	set_number(o, "count", row->count);
+	set_number(o, "total_ns", row->total_ns);
+	set_number(o, "p50_ns", row->p50_ns);
+	set_number(o, "max_ns", row->max_ns);
+	return o;
+}
+
+static json_t *stream_json(const struct gap_device *d, const struct gap_stream *s)
+{
+	json_t *o = json_object();
+	set_number(o, "context", s->context);
+	set_number(o, "stream", s->stream);
+	set_number(o, "spans", s->spans);
+	set_number(o, "busy_ns", s->busy_ns);
+	json_object_set_new(o, "busy_ratio", json_real(ratio(s->busy_ns, d->span_ns)));
+	return o;
+}
+
+static json_t *device_json(const struct gap_device *d)
+{
+	json_t *o = json_object(), *gaps = json_array(), *streams = json_array();
+	set_number(o, "pid", d->pid);
+	json_object_set_new(o, "device", json_integer(d->device));
+	set_number(o, "first_ns", d->first_ns);
+	set_number(o, "span_ns", d->span_ns);
+	set_number(o, "busy_ns", d->busy_ns);
+	set_number(o, "idle_ns", d->idle_ns);
+	json_object_set_new(o, "busy_ratio", json_real(ratio(d->busy_ns, d->span_ns)));
+	set_number(o, "kernels_ns", d->kernels_ns);
+	set_number(o, "copies_ns", d->copies_ns);
+	set_number(o, "collectives_ns", d->collectives_ns);
+	set_number(o, "collectives_alone_ns", d->exposed_ns);
+	set_number(o, "short_gaps", d->short_count);
+	set_number(o, "short_gaps_ns", d->short_ns);
+	set_number(o, "least_launch_ns", d->launch_ns);
+	for (size_t i = 0; i < d->gaps.len; i++)
+		json_array_append_new(gaps, gap_json(&d->gaps.data[i]));
+	for (size_t i = 0; i < d->streams.len; i++)
+		json_array_append_new(streams, stream_json(d, &d->streams.data[i]));
+	json_object_set_new(o, "gaps", gaps);
+	json_object_set_new(o, "streams", streams);
+	return o;
+}
+
+static json_t *rate_json(double bytes_per_s)
+{
+	return bytes_per_s > 0 ? json_real(bytes_per_s) : json_null();
+}
+
+static json_t *transfer_json(const struct transfer_row *row)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "kind", json_string(row->set ? "set" : "copy"));
+	json_object_set_new(o, "direction",
+			    row->set ? json_null() : json_string(copy_kind_name(row->copy_kind)));
+	json_object_set_new(o, "source", report_text_json(memory_name(row->source_kind)));
+	json_object_set_new(o, "destination", report_text_json(memory_name(row->destination_kind)));
+	json_object_set_new(o, "async", json_boolean(row->async));
+	set_number(o, "count", row->count);
+	set_number(o, "bytes", row->bytes);
+	set_number(o, "total_ns", row->total_ns);
+	set_number(o, "overlapped_ns", row->overlapped_ns);
+	json_object_set_new(o, "mean_bytes_per_s", rate_json(row->mean_bytes_per_s));
+	json_object_set_new(o, "p50_bytes_per_s", rate_json(row->p50_bytes_per_s));
+	return o;
+}
+
+static void json(json_t *root, const struct report *r, const void *state)
+{
+	const struct state *s = state;
+	json_t *o = json_object(), *devices = json_array(), *copies = json_array();
+	(void)r;
+	for (size_t i = 0; i < s->gaps.devices.len; i++)
+		json_array_append_new(devices, device_json(&s->gaps.devices.data[i]));
+	for (size_t i = 0; i < s->transfers.rows.len; i++)
+		json_array_append_new(copies, transfer_json(&s->transfers.rows.data[i]));
+	set_number(o, "matched_spans", s->timeline->matched_spans);
+	set_number(o, "unmatched_spans", s->timeline->unmatched_spans);
+	set_number(o, "unmatched_launches", s->timeline->unmatched_calls);
+	set_number(o, "early_spans", s->timeline->early_spans);
+	json_object_set_new(o, "waits_recorded", json_boolean(s->gaps.waits));
+	json_object_set_new(o, "devices", devices);
+	json_object_set_new(o, "copies", copies);
+	json_object_set_new(root, "gpu_timeline", o);
+}
+
+const struct report_section report_timeline = {make, text, json, end};
