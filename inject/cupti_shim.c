@@ -49,6 +49,7 @@ static struct {
 	bool own_clock;	  /* CUPTI's times are CLOCK_MONOTONIC */
 	unsigned options; /* of enum gpu_options */
 	bool attached;	  /* while the process ran */
+	bool registered;  /* CUPTI knows our functions */
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
@@ -271,6 +272,7 @@ static void disable(void)
 static bool enable(void)
 {
 	struct cupti *c = &shim.cupti;
+	shim.registered = true;
 	shim.own_clock = c->ActivityRegisterTimestampCallback &&
 			 !c->ActivityRegisterTimestampCallback(now_ns);
 	int rc = c->ActivityRegisterCallbacks((cupti_request_fn)(uintptr_t)on_request_gate,
@@ -395,7 +397,8 @@ static void start_flusher(void)
 	pthread_detach(flusher);
 }
 
-/* A thread that hangs in CUPTI does not keep the process from its end. */
+/* True when the thread left the end of recording to us. One that hangs in CUPTI does not keep the
+ * process from its end. */
 static bool stop_flusher(void)
 {
 	struct timespec until;
@@ -404,22 +407,21 @@ static bool stop_flusher(void)
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += JOIN_S;
 	pthread_mutex_lock(&shim.end_lock);
+	bool had_ended = shim.ended;
 	shim.ending = true;
 	pthread_cond_broadcast(&shim.end_wake);
 	while (!shim.ended && !pthread_cond_timedwait(&shim.end_wake, &shim.end_lock, &until))
 		;
 	bool ended = shim.ended;
 	pthread_mutex_unlock(&shim.end_lock);
-	return ended;
+	return ended && !had_ended;
 }
 
 /* Handlers run in the reverse order of their registration: this one before the driver's. Where
  * the shim is unloaded it runs too, and finds all done. */
 static void on_exit_of_process(void)
 {
-	if (getpid() != shim.pid || !shim.ring.header)
-		return;
-	if (stop_flusher() && shim.ring.header->state == GPU_RING_ON)
+	if (getpid() == shim.pid && stop_flusher())
 		end_recording(false);
 }
 
@@ -525,7 +527,8 @@ void *shim_attached(const char *argument, void *handle, uint64_t *entered)
 		if (!end_flusher())
 			for (;;)
 				pause(); /* the process ends, and this code with it */
-	}
+	} else if (shim.registered)
+		out = !detach_cupti(&shim.cupti);
 	if (!out || !gate_wait())
 		return NULL;
 	give_back();

@@ -15,17 +15,17 @@ void gate_enter(void)
 	__atomic_fetch_add(&entered, 1, __ATOMIC_SEQ_CST);
 }
 
-int gate_wait(void)
+bool gate_wait(void)
 {
 	int left = 0;
 	nanosleep(&(struct timespec){.tv_nsec = GRACE_NS}, NULL);
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
 		if (!sem_getvalue(&gate_left, &left) &&
 		    left == __atomic_load_n(&entered, __ATOMIC_SEQ_CST))
-			return 1;
+			return true;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
-	return 0;
+	return false;
 }
 
 /* The function where a thread begins that src/remote made: its arguments are those of

@@ -5,7 +5,7 @@
  * the count that says that a thread has left is raised in libc, which stays. */
 #pragma once
 
-#include <stdint.h>
+#include <stdbool.h>
 
 /* Defines name_of_function_gate, to be called as the function, which returns nothing, has at most
  * six arguments and begins with gate_enter(). */
@@ -24,4 +24,4 @@ void gate_enter(void);
 
 /* Waits until all have left that have entered, and gives those time that are about to. False
  * when somebody does not leave. */
-int gate_wait(void);
+bool gate_wait(void);

@@ -48,10 +48,11 @@ static const struct opt_def options[] = {
 	 "ids "
 	 "are sent there. Debug files in /usr/lib/debug are used without asking.",
 	 NULL, 0},
-	{0, "gpu-timeline", NULL,
-	 "Also record every kernel, copy and memset that GPUs run, with its times, through CUPTI "
-	 "in the command's processes: see docs/gpu-timeline.md.",
-	 NULL, 0},
+	{0, "gpu-timeline", "WHAT",
+	 "Also record every kernel, copy, memset and wait that GPUs run, with its times, through "
+	 "CUPTI, which comes into the processes and goes out again: see docs/gpu-timeline.md. on "
+	 "when no word is given; graphs: graphs as wholes, which is cheaper; off.",
+	 "on|graphs|off", OPT_OPTIONAL_VALUE},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -176,6 +177,15 @@ static enum attach_method method_from_args(const struct args *a)
 	return ATTACH_AUTO;
 }
 
+/* The option's table has checked the word. */
+static enum gpu_timeline timeline_from_args(const struct args *a)
+{
+	const char *word = args_get(a, "gpu-timeline");
+	if (!word || !strcmp(word, "off"))
+		return GPU_TIMELINE_OFF;
+	return !strcmp(word, "graphs") ? GPU_TIMELINE_GRAPHS : GPU_TIMELINE_ON;
+}
+
 static int read_options(struct session_options *o, const struct args *a, struct err *e)
 {
 	uint64_t megabytes = 0;
@@ -202,7 +212,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
 	o->debuginfod = args_has(a, "debuginfod");
-	o->gpu_timeline = args_has(a, "gpu-timeline");
+	o->gpu_timeline = timeline_from_args(a);
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);
 	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";

@@ -420,6 +420,7 @@ static int open_tracer(struct session *s, struct err *e)
 static void stop_recording(struct session *s)
 {
 	tracer_freeze(s->tracer);
+	attacher_stop(s);
 	if (s->opts->burst_on_ns && s->probes_on)
 		pipeline_window(s->pipeline, s->switched_ns, monotonic_ns());
 	struct err e = {0};
@@ -475,6 +476,7 @@ static int run(struct session *s, struct err *e)
 			say_attached(s);
 	}
 	if (!rc) {
+		attacher_start(s);
 		follow(s, signal_fd, timer_fd);
 		stop_recording(s);
 	}

@@ -9,6 +9,12 @@
 #include "cli/target.h"
 #include "recording/recording.h"
 
+enum gpu_timeline {
+	GPU_TIMELINE_OFF,
+	GPU_TIMELINE_ON,
+	GPU_TIMELINE_GRAPHS, /* graphs as wholes */
+};
+
 struct session_options {
 	const char *output;
 	const struct catalog *catalog;
@@ -23,7 +29,8 @@ struct session_options {
 	bool allocators;      /* also the allocators above the driver's, call by call */
 	bool debuginfod;      /* servers may be asked for symbols */
 	bool waits;	      /* stacks where threads stop running */
-	bool gpu_timeline;    /* what the GPU did, through the CUPTI shim */
+	/* what the GPU did, through the CUPTI shim */
+	enum gpu_timeline gpu_timeline;
 	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
 	char **command;	      /* NULL: the target's processes */
 	uint64_t duration_ns; /* 0 = until the end */

@@ -88,6 +88,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids)
 {
 	struct session *s = ctx;
+	attacher_saw(s, pid, maps);
 	char **copies = xcalloc(maps->len, sizeof(*copies));
 	for (size_t i = 0; i < maps->len; i++)
 		copies[i] = xstrdup(build_ids[i]);

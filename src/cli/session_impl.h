@@ -57,7 +57,9 @@ struct session {
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
 
-	struct gpu_spans *spans; /* session_spans.c's; the mover's while it runs */
+	struct gpu_spans *spans;    /* session_spans.c's, under spans_lock */
+	pthread_mutex_t spans_lock; /* of the mover and the attacher */
+	struct attacher *attacher;  /* session_attach.c's; NULL: a command has its shim */
 	uint64_t spans_drained_ns;
 	struct err spans_error; /* why there is no timeline, to be told */
 
@@ -99,6 +101,14 @@ void spans_drain(struct session *s, uint64_t now_ns);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
 void spans_close(struct session *s);
+
+/* session_attach.c: the shim comes into processes that run. saw: a process's mappings, of the
+ * control thread; stop: none is held or stopped any more, before the mover's end. */
+void attacher_open(struct session *s, const char *shim);
+void attacher_start(struct session *s);
+void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps);
+void attacher_stop(struct session *s);
+void attacher_close(struct session *s);
 
 /* session_hangs.c: collectives that not all ranks enter. */
 void hang_watch_start(struct session *s);

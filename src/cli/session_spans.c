@@ -1,5 +1,6 @@
 /* session_spans.c - the GPU's own time beside a recording: the command's processes are given the
- * CUPTI shim (inject/) through their environment, and the mover empties their rings.
+ * CUPTI shim (inject/) through their environment, processes that run by session_attach.c, and the
+ * mover empties their rings.
  *
  * CUDA loads the library that CUDA_INJECTION64_PATH names into each process that uses it. A
  * variable that is set already belongs to another tool: it stays, and there is no timeline. */
@@ -18,9 +19,10 @@
 #define SHIM	      "libeacgm_gpu.so"
 #define PARENT	      "/dev/shm"
 #define SUBJECT	      "gpu timeline"
-#define DRAIN_NS      20000000ULL /* a ring holds some 100,000 kernels */
-#define PATIENCE_NS   1500000000ULL
+#define DRAIN_NS      20000000ULL   /* a ring holds some 100,000 kernels */
+#define PATIENCE_NS   3000000000ULL /* a shim waits for a call of the driver */
 #define STEP_NS	      5000000L
+#define GRAPHS_TEXT   "1" /* GPU_OPTION_GRAPHS */
 
 /* ---- what rings tell ---- */
 
@@ -30,6 +32,7 @@ static uint32_t on_name(void *ctx, const char *text, size_t len)
 	return pipeline_gpu_name(s->pipeline, text, len);
 }
 
+_Static_assert(GPU_OPTION_GRAPHS == 1, "GRAPHS_TEXT");
 _Static_assert(GPU_RING_KERNEL == (int)WORK_KERNEL && GPU_RING_COPY == (int)WORK_COPY &&
 		       GPU_RING_SET == (int)WORK_SET && GPU_RING_SYNC == (int)WORK_SYNC &&
 		       GPU_RING_GRAPH == (int)WORK_GRAPH,
@@ -115,24 +118,29 @@ static int prepare(struct session *s, struct err *e)
 {
 	char path[4096];
 	struct gpu_spans_events events = {on_name, on_span, on_tells, on_call, on_note, s};
-	if (!s->opts->command)
-		return err_set(e, ENOTSUP,
-			       "not recorded: CUPTI comes into a process at its start, so it "
-			       "takes a command: record --gpu-timeline -- CMD");
-	if (getenv(INJECTION_ENV))
+	if (s->opts->command && getenv(INJECTION_ENV))
 		return err_set(e, EBUSY,
 			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
 	int rc = find_shim(path, sizeof(path), e);
 	if (!rc)
 		rc = gpu_spans_open(&s->spans, PARENT, &events, e);
-	if (!rc && (setenv(INJECTION_ENV, path, 1) ||
-		    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1)))
-		rc = err_set(e, errno, "not recorded: %s", strerror(errno));
-	return rc;
+	if (rc)
+		return rc;
+	if (!s->opts->command) {
+		attacher_open(s, path);
+		return 0;
+	}
+	if (setenv(INJECTION_ENV, path, 1) ||
+	    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1) ||
+	    setenv(GPU_OPTIONS_ENV,
+		   s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GRAPHS_TEXT : "0", 1))
+		return err_set(e, errno, "not recorded: %s", strerror(errno));
+	return 0;
 }
 
 void spans_prepare(struct session *s)
 {
+	pthread_mutex_init(&s->spans_lock, NULL);
 	if (s->opts->gpu_timeline && prepare(s, &s->spans_error))
 		fprintf(stderr, "eacgm: GPU timeline %s\n", s->spans_error.msg);
 }
@@ -140,10 +148,11 @@ void spans_prepare(struct session *s)
 /* The variables are for the command, which was forked. */
 void spans_prepared(const struct session *s)
 {
-	if (!s->spans)
+	if (!s->spans || s->attacher)
 		return;
 	unsetenv(INJECTION_ENV);
 	unsetenv(GPU_RINGS_ENV);
+	unsetenv(GPU_OPTIONS_ENV);
 }
 
 void spans_tell(struct session *s)
@@ -158,11 +167,14 @@ void spans_drain(struct session *s, uint64_t now_ns)
 {
 	if (!s->spans || now_ns - s->spans_drained_ns < DRAIN_NS)
 		return;
+	pthread_mutex_lock(&s->spans_lock);
 	gpu_spans_drain(s->spans);
+	pthread_mutex_unlock(&s->spans_lock);
 	s->spans_drained_ns = now_ns;
 }
 
-/* Processes that have ended have handed over what they had; those that go on are asked to. */
+/* Processes that have ended have handed over what they had; those that go on are asked to. The
+ * attacher has ended. */
 void spans_finish(struct session *s)
 {
 	struct gpu_spans_stats st;
@@ -180,7 +192,7 @@ void spans_finish(struct session *s)
 	if (gpu_spans_active(s->spans))
 		pipeline_note(s->pipeline, SUBJECT,
 			      "a process did not hand over what its GPU did last");
-	if (!st.rings)
+	if (!st.rings && s->opts->command)
 		pipeline_note(s->pipeline, SUBJECT,
 			      "no process used CUDA, or those that did could not write to " PARENT
 			      " as the user that eacgm runs as");
@@ -197,7 +209,9 @@ void spans_losses(struct session *s)
 	struct gpu_spans_stats st;
 	if (!s->spans)
 		return;
+	pthread_mutex_lock(&s->spans_lock);
 	gpu_spans_stats(s->spans, &st);
+	pthread_mutex_unlock(&s->spans_lock);
 	tell_loss(s, "gpu_ring_full", st.ring_full);
 	tell_loss(s, "gpu_call_full", st.calls_full);
 	tell_loss(s, "gpu_span_dropped", st.dropped);
@@ -207,6 +221,7 @@ void spans_losses(struct session *s)
 
 void spans_close(struct session *s)
 {
+	attacher_close(s);
 	if (s->spans)
 		gpu_spans_close(s->spans);
 	s->spans = NULL;

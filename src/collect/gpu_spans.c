@@ -10,19 +10,16 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "collect/gpu_folder.h"
 
-#define FOLDER_PREFIX "eacgm-gpu-"
-#define CHUNK_BYTES   (1u << 18)
-#define MAX_RINGS     4096
-#define MAX_NAMES     (1u << 18)   /* of a ring */
-#define MAX_NAMED     (256u << 20) /* bytes of all names: far more than all kernels' */
-#define STALE_S	      10	   /* a folder without its lock is being made, or was left */
+#define CHUNK_BYTES (1u << 18)
+#define MAX_RINGS   4096
+#define MAX_NAMES   (1u << 18)	 /* of a ring */
+#define MAX_NAMED   (256u << 20) /* bytes of all names: far more than all kernels' */
 
 struct gpu_ring {
 	int fd;
@@ -39,104 +36,32 @@ struct gpu_ring {
 
 struct gpu_spans {
 	struct gpu_spans_events events;
-	char folder[PATH_MAX];
-	int folder_fd;
-	int lock_fd;
+	struct gpu_folder folder;
 	VEC(struct gpu_ring) rings;
 	uint64_t named;		     /* bytes */
 	struct gpu_spans_stats past; /* of rings that have gone, and spans of all */
 	uint8_t *chunk;
 };
 
-/* ---- the folder ---- */
-
-/* Write-locks the session's file; false when another process holds it. */
-static bool take_lock(int fd)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	return !fcntl(fd, F_SETLK, &lock);
-}
-
-static void remove_folder(int parent_fd, const char *name)
-{
-	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	for (const struct dirent *entry; (entry = readdir(dir));)
-		unlinkat(fd, entry->d_name, 0); /* "." and ".." do not go */
-	closedir(dir);
-	unlinkat(parent_fd, name, AT_REMOVEDIR);
-}
-
-/* Whether a folder is ours, and no session holds it. */
-static bool is_stale(int parent_fd, const char *name)
-{
-	struct stat st;
-	char path[NAME_MAX + 16];
-	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) ||
-	    st.st_uid != geteuid())
-		return false;
-	if (time(NULL) - st.st_mtime < STALE_S)
-		return false;
-	snprintf(path, sizeof(path), "%s/" GPU_RINGS_LOCK, name);
-	int fd = openat(parent_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT;
-	bool free_of_lock = take_lock(fd);
-	close(fd);
-	return free_of_lock;
-}
-
-static void remove_stale_folders(const char *parent)
-{
-	DIR *dir = opendir(parent);
-	if (!dir)
-		return;
-	for (const struct dirent *entry; (entry = readdir(dir));)
-		if (!strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) &&
-		    is_stale(dirfd(dir), entry->d_name))
-			remove_folder(dirfd(dir), entry->d_name);
-	closedir(dir);
-}
-
-static int open_folder(struct gpu_spans *s, const char *parent, struct err *e)
-{
-	int n = snprintf(s->folder, sizeof(s->folder), "%s/" FOLDER_PREFIX "XXXXXX", parent);
-	if (n < 0 || (size_t)n >= sizeof(s->folder) || !mkdtemp(s->folder))
-		return err_set(e, errno, "cannot make a folder in %s: %s", parent, strerror(errno));
-	s->folder_fd = open(s->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	s->lock_fd =
-		openat(s->folder_fd, GPU_RINGS_LOCK, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (s->lock_fd < 0 || !take_lock(s->lock_fd))
-		return err_set(e, errno, "cannot make a file in %s: %s", s->folder,
-			       strerror(errno));
-	return 0;
-}
-
 int gpu_spans_open(struct gpu_spans **ret, const char *parent,
 		   const struct gpu_spans_events *events, struct err *e)
 {
 	struct gpu_spans *s = xcalloc(1, sizeof(*s));
 	s->events = *events;
-	s->folder_fd = s->lock_fd = -1;
-	s->chunk = xcalloc(1, CHUNK_BYTES);
-	remove_stale_folders(parent);
-	int rc = open_folder(s, parent, e);
+	gpu_folder_clean_up(parent);
+	int rc = gpu_folder_open(&s->folder, parent, e);
 	if (rc) {
-		gpu_spans_close(s);
+		free(s);
 		return rc;
 	}
+	s->chunk = xcalloc(1, CHUNK_BYTES);
 	*ret = s;
 	return 0;
 }
 
 const char *gpu_spans_folder(const struct gpu_spans *s)
 {
-	return s->folder;
+	return s->folder.path;
 }
 
 void gpu_spans_close(struct gpu_spans *s)
@@ -146,12 +71,7 @@ void gpu_spans_close(struct gpu_spans *s)
 		vec_free(&s->rings.data[i].names);
 	}
 	vec_free(&s->rings);
-	if (s->folder_fd >= 0) {
-		remove_folder(AT_FDCWD, s->folder);
-		close(s->folder_fd);
-	}
-	if (s->lock_fd >= 0)
-		close(s->lock_fd);
+	gpu_folder_close(&s->folder);
 	free(s->chunk);
 	free(s);
 }
@@ -188,11 +108,18 @@ static bool is_known(const struct gpu_spans *s, uint32_t pid)
 	return false;
 }
 
+static void add_ring(struct gpu_spans *s, uint32_t pid, int fd)
+{
+	struct gpu_ring *r = vec_push(&s->rings);
+	r->fd = fd;
+	r->pid = pid;
+}
+
 static void find_rings(struct gpu_spans *s)
 {
 	struct stat st;
 	uint32_t pid;
-	int fd = openat(s->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(s->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
@@ -210,9 +137,7 @@ static void find_rings(struct gpu_spans *s)
 			close(ring_fd);
 			continue;
 		}
-		struct gpu_ring *r = vec_push(&s->rings);
-		r->fd = ring_fd;
-		r->pid = pid;
+		add_ring(s, pid, ring_fd);
 		s->past.rings++;
 	}
 	closedir(dir);
@@ -351,14 +276,16 @@ static void note(struct gpu_spans *s, const struct gpu_ring *r, const char *text
 	s->events.on_note(s->events.ctx, r->pid, text);
 }
 
-static void tell_failure(struct gpu_spans *s, struct gpu_ring *r)
+/* What the process says when its part is over: why there was nothing, or what stays behind. */
+static void tell_end(struct gpu_spans *s, struct gpu_ring *r)
 {
 	char text[sizeof(r->last.text)];
-	if (r->told || r->last.state != GPU_RING_FAILED)
+	if (r->told || (r->last.state != GPU_RING_FAILED && r->last.state != GPU_RING_ENDED))
 		return;
 	r->told = true;
 	snprintf(text, sizeof(text), "%.*s", (int)sizeof(r->last.text) - 1, r->last.text);
-	note(s, r, text);
+	if (text[0])
+		note(s, r, text);
 }
 
 /* ---- processes that end ---- */
@@ -389,7 +316,7 @@ static void forget(struct gpu_spans *s, size_t i)
 		note(s, r, "ended before its ring was ready");
 	add_losses(&s->past, r);
 	snprintf(name, sizeof(name), "%u", r->pid);
-	unlinkat(s->folder_fd, name, 0);
+	unlinkat(s->folder.fd, name, 0);
 	close(r->fd);
 	vec_free(&r->names);
 	*r = s->rings.data[--s->rings.len];
@@ -402,9 +329,29 @@ void gpu_spans_drain(struct gpu_spans *s)
 		struct gpu_ring *r = &s->rings.data[i];
 		bool died = has_died(r); /* before the last look */
 		drain_ring(s, r);
-		tell_failure(s, r);
+		tell_end(s, r);
 		if (died)
 			forget(s, i);
+	}
+}
+
+int gpu_spans_adopt(struct gpu_spans *s, pid_t pid, int ring_fd, struct err *e)
+{
+	int fd = fcntl(ring_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return err_set(e, errno, "no descriptor is left: %s", strerror(errno));
+	add_ring(s, (uint32_t)pid, fd);
+	return 0;
+}
+
+void gpu_spans_drop(struct gpu_spans *s, pid_t pid)
+{
+	for (size_t i = s->rings.len; i-- > 0;) {
+		struct gpu_ring *r = &s->rings.data[i];
+		if (r->pid != (uint32_t)pid || r->known)
+			continue;
+		close(r->fd);
+		*r = s->rings.data[--s->rings.len];
 	}
 }
 

@@ -4,7 +4,7 @@
  * the rings. It knows nothing of recordings. Nothing that a process writes is trusted: what
  * makes no sense is counted, and costs that process's spans alone.
  *
- * One thread: all functions but gpu_spans_folder. */
+ * One thread at a time: all functions but gpu_spans_folder. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,6 +38,10 @@ int gpu_spans_open(struct gpu_spans **ret, const char *parent,
 
 /* For GPU_RINGS_ENV; valid until the end. */
 const char *gpu_spans_folder(const struct gpu_spans *s);
+
+/* Empties the ring of a process that was given one (gpu_guest.h) too; drop: unless it was used. */
+int gpu_spans_adopt(struct gpu_spans *s, pid_t pid, int ring_fd, struct err *e);
+void gpu_spans_drop(struct gpu_spans *s, pid_t pid);
 
 /* Looks for new rings and empties all. Rings of processes that have ended go. */
 void gpu_spans_drain(struct gpu_spans *s);

@@ -215,10 +215,11 @@ static bool is_in_stub(const struct remote *r, uint64_t ip)
 }
 
 /* Whether the thread, which has no more to do in the stub, has left its last instructions. */
-static bool is_out(const struct remote *r)
+static bool is_out(const struct remote *r, uint64_t *stopped_ns)
 {
 	struct user_regs_struct regs;
 	struct err e;
+	uint64_t start_ns = monotonic_ns();
 	int rc = seize(r->tid, &e);
 	if (rc)
 		return rc == -ESRCH;
@@ -226,13 +227,14 @@ static bool is_out(const struct remote *r)
 		return false;
 	bool out = !ptrace(PTRACE_GETREGS, r->tid, 0, &regs) && !is_in_stub(r, regs.rip);
 	ptrace(PTRACE_DETACH, r->tid, 0, 0);
+	*stopped_ns += monotonic_ns() - start_ns;
 	return out;
 }
 
-static bool has_left(const struct remote *r)
+static bool has_left(const struct remote *r, uint64_t *stopped_ns)
 {
 	for (int i = 0; i < LEAVE_TRIES; i++) {
-		if (is_out(r))
+		if (is_out(r, stopped_ns))
 			return true;
 		wait_ns(FINISH_NS);
 	}
@@ -283,14 +285,21 @@ int remote_finish(struct remote *r, unsigned timeout_ms, struct err *e)
 	return err_set(e, ETIMEDOUT, "the library was not loaded in %u ms", timeout_ms);
 }
 
-void remote_close(struct remote *r)
+uint64_t remote_clear(struct remote *r)
 {
 	struct stub_words w;
+	uint64_t stopped_ns = 0;
 	if (r->written && !r->tid)
 		restore(r);
 	if (r->written && !r->failed && read_words(r, &w) && w.begun &&
-	    (w.entered || w.begun > 1) && has_left(r))
+	    (w.entered || w.begun > 1) && has_left(r, &stopped_ns))
 		restore(r);
+	return stopped_ns;
+}
+
+void remote_close(struct remote *r)
+{
+	remote_clear(r);
 	modules_free(&r->modules);
 	buf_free(&r->stub);
 	free(r->before);

@@ -2,10 +2,14 @@
  * and makes activity records, of the real sizes, of the work that it is told of
  * (fake_cupti.h). With FAKE_CUPTI_OLD it is one of CUDA 12 without a clock of the client's.
  *
+ * Where FAKE_CUPTI_LOG names a file, each cuptiFinalize adds a line to it: "in a call" or
+ * "outside".
+ *
  * A buffer is handed over when it is full or at a flush, by the thread that does it. Where
  * FAKE_CUPTI_REFUSES is set in the environment, recording is refused as by a driver that does
  * not permit it. */
 #include <pthread.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +19,16 @@
 #include "cupti_abi.h"
 #include "fake_cupti.h"
 
-#define EXPORT		  __attribute__((visibility("default")))
-#define REFUSED		  35 /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
-#define INVALID_PARAMETER 1  /* CUPTI_ERROR_INVALID_PARAMETER */
-#define NO_MORE		  12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
-#define UNKNOWN_KIND	  21 /* CUPTI_ERROR_INVALID_KIND */
-#define LARGEST_RECORD	  256
+#define EXPORT		   __attribute__((visibility("default")))
+#define REFUSED		   35 /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
+#define INVALID_PARAMETER  1  /* CUPTI_ERROR_INVALID_PARAMETER */
+#define NO_MORE		   12 /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+#define UNKNOWN_KIND	   21 /* CUPTI_ERROR_INVALID_KIND */
+#define ALREADY_SUBSCRIBED 39 /* CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED */
+#define LARGEST_RECORD	   256
 
 /* sizeof of the structs of the header, of 13.0 or of 12 */
+enum { SYNC_BYTES = 56, GRAPH_BYTES = 64 };
 #ifdef FAKE_CUPTI_OLD
 enum { KERNEL_BYTES = 208, COPY_BYTES = 88, PEER_COPY_BYTES = 96, SET_BYTES = 88 };
 #else
@@ -39,6 +45,9 @@ static size_t buffer_bytes, used;
 static size_t dropped;
 static bool wanted_calls[1024]; /* by CUpti_driver_api_trace_cbid */
 static bool system_tids;
+static cupti_call_fn subscriber;
+static bool tells_calls; /* to the subscriber */
+static _Thread_local bool in_call;
 
 EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn on_request,
 					  cupti_complete_fn on_complete);
@@ -49,7 +58,12 @@ EXPORT int cuptiActivityGetNextRecord(uint8_t *b, size_t valid, void **record);
 EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *ret);
 EXPORT int cuptiGetTimestamp(uint64_t *ret);
 EXPORT int cuptiGetResultString(int result, const char **ret);
+EXPORT int cuptiSubscribe(void **ret, cupti_call_fn callback, void *user);
+EXPORT int cuptiUnsubscribe(void *handle);
+EXPORT int cuptiEnableDomain(uint32_t on, void *handle, uint32_t domain);
+EXPORT int cuptiFinalize(void);
 EXPORT fake_cupti_did_fn fake_cupti_did;
+EXPORT fake_cupti_entered_fn fake_cupti_entered;
 EXPORT fake_cupti_called_fn fake_cupti_called;
 EXPORT fake_cupti_drop_fn fake_cupti_drop;
 EXPORT fake_cupti_clock_fn fake_cupti_clock;
@@ -160,6 +174,76 @@ int cuptiActivityFlushAll(uint32_t flags)
 	return 0;
 }
 
+/* ---- one subscriber ---- */
+
+int cuptiSubscribe(void **ret, cupti_call_fn callback, void *user)
+{
+	(void)user;
+	if (subscriber)
+		return ALREADY_SUBSCRIBED;
+	subscriber = callback;
+	*ret = &subscriber;
+	return 0;
+}
+
+int cuptiUnsubscribe(void *handle)
+{
+	if (handle != &subscriber || !subscriber)
+		return INVALID_PARAMETER;
+	tells_calls = false;
+	subscriber = NULL;
+	return 0;
+}
+
+int cuptiEnableDomain(uint32_t on, void *handle, uint32_t domain)
+{
+	if (handle != &subscriber || domain != 1)
+		return INVALID_PARAMETER;
+	tells_calls = on;
+	return 0;
+}
+
+static void log_end(void)
+{
+	const char *path = getenv("FAKE_CUPTI_LOG");
+	const char *line = in_call ? "in a call\n" : "outside\n";
+	int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+	if (fd < 0)
+		return;
+	if (write(fd, line, strlen(line)) < 0)
+		abort();
+	close(fd);
+}
+
+int cuptiFinalize(void)
+{
+	log_end();
+	pthread_mutex_lock(&lock);
+	enabled = 0;
+	memset(wanted_calls, 0, sizeof(wanted_calls));
+	hand_over();
+	request = NULL;
+	complete = NULL;
+	own_clock = NULL;
+	subscriber = NULL;
+	tells_calls = false;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+void fake_cupti_entered(uint32_t site)
+{
+	struct cupti_callback data = {.site = site};
+	cupti_call_fn callback = subscriber;
+	if (!tells_calls || !callback)
+		return;
+	in_call = true;
+	callback(NULL, 1, 307, &data);
+	in_call = false;
+}
+
+/* ---- records ---- */
+
 static size_t bytes_of(uint32_t kind)
 {
 	switch (kind) {
@@ -172,6 +256,10 @@ static size_t bytes_of(uint32_t kind)
 		return PEER_COPY_BYTES;
 	case CUPTI_KIND_MEMSET:
 		return SET_BYTES;
+	case CUPTI_KIND_SYNCHRONIZATION:
+		return SYNC_BYTES;
+	case CUPTI_KIND_GRAPH_TRACE:
+		return GRAPH_BYTES;
 	case CUPTI_KIND_DRIVER:
 		return sizeof(struct cupti_call);
 	default:
@@ -217,6 +305,8 @@ static void fill(void *record, const struct fake_work *w)
 	struct cupti_copy *c = record;
 	struct cupti_peer_copy *p = record;
 	struct cupti_set *s = record;
+	struct cupti_sync *y = record;
+	struct cupti_graph *g = record;
 #define FILL(r)                                                                                    \
 	do {                                                                                       \
 		(r)->kind = w->kind, (r)->start = w->start_ns, (r)->end = w->end_ns;               \
@@ -237,6 +327,24 @@ static void fill(void *record, const struct fake_work *w)
 	case CUPTI_KIND_MEMSET:
 		FILL(s);
 		s->bytes = w->bytes;
+		break;
+	case CUPTI_KIND_SYNCHRONIZATION:
+		*y = (struct cupti_sync){.kind = w->kind,
+					 .type = w->copy_kind,
+					 .start = w->start_ns,
+					 .end = w->end_ns,
+					 .correlation = w->correlation,
+					 .context = w->context,
+					 .stream = w->stream};
+		break;
+	case CUPTI_KIND_GRAPH_TRACE:
+		*g = (struct cupti_graph){.kind = w->kind,
+					  .correlation = w->correlation,
+					  .start = w->start_ns,
+					  .end = w->end_ns,
+					  .device = w->device,
+					  .context = w->context,
+					  .stream = w->stream};
 		break;
 	default:
 		FILL(k);
@@ -259,9 +367,11 @@ static bool make_room(size_t bytes)
 int fake_cupti_did(const struct fake_work *work)
 {
 	size_t bytes = bytes_of(work->kind);
-	if (!(enabled & 1ULL << work->kind))
-		return 0;
 	pthread_mutex_lock(&lock);
+	if (!(enabled & 1ULL << work->kind)) {
+		pthread_mutex_unlock(&lock);
+		return 0;
+	}
 	if (make_room(bytes)) {
 		/* what lies behind the fields that a client may know is not 0 */
 		memset(buffer + used, 0xa5, bytes);

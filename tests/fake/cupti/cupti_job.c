@@ -9,6 +9,8 @@
  *   graph TIMES KERNELS    launches a graph of kernels, all with the launch's correlation
  *   late                   CUPTI tells calls only after what they started
  *   calls OFF              0: CUPTI tells no calls any more, 1: it does again
+ *   whole NS               a graph that CUPTI tells as a whole
+ *   wait TYPE NS           the host waits: a CUpti_ActivitySynchronizationType
  *   copy KIND BYTES        a copy of a CUpti_ActivityMemcpyKind; peer BYTES: between devices
  *   set BYTES              a memset
  *   node ID                what follows is of this node of a graph
@@ -92,7 +94,9 @@ static void do_work(struct fake_work w, uint64_t duration_ns)
 	static const char *const works[] = {[CUPTI_KIND_MEMCPY] = "copy",
 					    [CUPTI_KIND_MEMSET] = "set",
 					    [CUPTI_KIND_CONCURRENT_KERNEL] = "kernel",
-					    [CUPTI_KIND_MEMCPY2] = "copy"};
+					    [CUPTI_KIND_MEMCPY2] = "copy",
+					    [CUPTI_KIND_SYNCHRONIZATION] = "sync",
+					    [CUPTI_KIND_GRAPH_TRACE] = "graph"};
 	w.device = DEVICE;
 	w.context = CONTEXT;
 	w.stream = STREAM;
@@ -221,6 +225,12 @@ static void obey(char ***at)
 					   .copy_kind = 10,
 					   .bytes = number(at)},
 			7000);
+	} else if (!strcmp(word, "whole")) {
+		do_work((struct fake_work){.kind = CUPTI_KIND_GRAPH_TRACE}, number(at));
+	} else if (!strcmp(word, "wait")) {
+		uint8_t type = (uint8_t)number(at);
+		do_work((struct fake_work){.kind = CUPTI_KIND_SYNCHRONIZATION, .copy_kind = type},
+			number(at));
 	} else if (!strcmp(word, "set")) {
 		do_work((struct fake_work){.kind = CUPTI_KIND_MEMSET, .bytes = number(at)}, 3000);
 	} else if (!strcmp(word, "untimed")) {

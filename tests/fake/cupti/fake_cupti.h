@@ -23,6 +23,8 @@ struct fake_call {
 
 /* This thread called the driver. 0 when nobody asked for records of the function. */
 typedef int fake_cupti_called_fn(const struct fake_call *call);
+/* This thread is at the entry (0) or the exit (1) of a call of the driver. */
+typedef void fake_cupti_entered_fn(uint32_t site);
 /* CUPTI lost records. */
 typedef void fake_cupti_drop_fn(uint64_t records);
 /* The clock of the records: the one that was registered, else CLOCK_REALTIME. */

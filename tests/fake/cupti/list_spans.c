@@ -7,7 +7,7 @@
 
 static void print_span(const struct rec_tables *t, const struct m_gpu_span *s)
 {
-	static const char *const works[] = {"kernel", "copy", "set"};
+	static const char *const works[] = {"kernel", "copy", "set", "sync", "graph"};
 	const char *name = strtab_get(&t->strings, s->name, NULL);
 	printf("span %u %s %d %u %u %u %llu %u %llu %llu %llu %s\n", s->pid, works[s->work],
 	       s->device, s->context, s->stream, s->correlation, (unsigned long long)s->bytes,

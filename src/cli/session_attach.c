@@ -1,0 +1,429 @@
+/* session_attach.c - the thread that brings the CUPTI shim into processes that run already.
+ *
+ * One process after another. A thread of the process that calls the driver is held at the call's
+ * beginning, where it has no lock (src/probe/catch.c), stopped, and made to start a thread that
+ * loads the shim (src/remote). All ptrace(2) is this thread's. Whoever does not call the driver
+ * for some seconds is told of and waited for. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/session_impl.h"
+#include "collect/gpu_guest.h"
+#include "collect/gpu_spans.h"
+#include "probe/catch.h"
+#include "remote/remote.h"
+
+#define DRIVER	      "libcuda.so"
+#define SHIM	      "libeacgm_gpu.so"
+#define INJECTION_ENV "CUDA_INJECTION64_PATH="
+#define SUBJECT	      "gpu timeline"
+#define ROUND_NS      3000000000ULL /* a process has so long to call the driver */
+#define POLL_NS	      50000L
+#define POLL_LATE_NS  1000000L /* after the first round: the thread is stopped for longer */
+#define LOAD_STEP_MS  100
+#define LOAD_STEPS    100
+#define LEAVE_STEPS   25 /* of 100 ms, for the shim of a session that was killed */
+
+/* At their entries the caller holds no lock of libc, the loader or CUDA. */
+static const char *const entries[] = {
+	"cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx",	"cuLaunchKernelEx_ptsz",
+	"cuGraphLaunch",  "cuGraphLaunch_ptsz",	 "cuStreamSynchronize", "cuStreamSynchronize_ptsz"};
+#define ENTRIES (sizeof(entries) / sizeof(entries[0]))
+
+struct candidate {
+	pid_t pid;
+	bool told; /* that it does not call the driver */
+};
+
+struct attacher {
+	struct session *session;
+	char shim[4096];
+	pthread_t thread;
+	bool runs;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	VEC(struct candidate) waiting; /* under lock */
+	bool stop;		       /* under lock */
+	pids_t seen;		       /* under lock: that were candidates at some time */
+	VEC(struct gpu_guest *) guests;
+	size_t attached;
+	uint64_t longest_stop_ns;
+};
+
+static bool stops(struct attacher *a)
+{
+	pthread_mutex_lock(&a->lock);
+	bool stop = a->stop;
+	pthread_mutex_unlock(&a->lock);
+	return stop;
+}
+
+static void wait_ns(long ns)
+{
+	nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+}
+
+static void tell(struct attacher *a, pid_t pid, const char *text)
+{
+	char *reason = xasprintf("process %d: %s", pid, text);
+	pipeline_note(a->session->pipeline, SUBJECT, reason);
+	fprintf(stderr, "eacgm: GPU timeline: %s\n", reason);
+	free(reason);
+}
+
+/* ---- whether a process may have it ---- */
+
+static bool in_environment(pid_t pid, const char *name)
+{
+	char path[64], text[65536];
+	size_t n = 0;
+	ssize_t got;
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (n < sizeof(text) - 1 && (got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)got;
+	close(fd);
+	text[n] = 0;
+	for (const char *at = text; at < text + n; at += strlen(at) + 1)
+		if (!strncmp(at, name, strlen(name)))
+			return true;
+	return false;
+}
+
+static bool has_shim(pid_t pid)
+{
+	proc_maps_t maps = {0};
+	bool found = false;
+	if (proc_maps_read("/proc", pid, &maps, NULL))
+		return false;
+	for (size_t i = 0; i < maps.len && !found; i++)
+		found = strstr(maps.data[i].path, "/" SHIM) != NULL;
+	proc_maps_free(&maps);
+	return found;
+}
+
+static pid_t tracer_of(pid_t pid)
+{
+	char path[64], line[256];
+	int tracer = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "TracerPid: %d", &tracer) != 1)
+		;
+	if (f)
+		fclose(f);
+	return tracer;
+}
+
+static int check(struct attacher *a, pid_t pid, struct err *e)
+{
+	pid_t tracer = tracer_of(pid);
+	if (tracer)
+		return err_set(e, EBUSY, "process %d traces it", tracer);
+	if (in_environment(pid, INJECTION_ENV))
+		return err_set(e, EBUSY,
+			       INJECTION_ENV " is in its environment, another tool uses CUPTI");
+	for (int i = 0; i < LEAVE_STEPS && has_shim(pid) && !stops(a); i++)
+		wait_ns(LOAD_STEP_MS * 1000000L);
+	if (has_shim(pid))
+		return err_set(e, EBUSY,
+			       "another eacgm records its GPU timeline, or has left "
+			       "its library there");
+	return 0;
+}
+
+/* ---- one process ---- */
+
+struct visit {
+	struct attacher *a;
+	struct candidate *candidate;
+	struct remote_place places[ENTRIES];
+	size_t nplaces;
+	char driver[4096];
+	struct gpu_guest *guest;
+	struct remote *remote;
+	struct catch *catch;
+	uint64_t stopped_ns;
+};
+
+static int find_places(struct visit *v, struct err *e)
+{
+	int n = remote_find(v->candidate->pid, DRIVER, entries, ENTRIES, v->places, v->driver,
+			    sizeof(v->driver), e);
+	if (!n)
+		return err_set(e, ENOENT, "its " DRIVER " has no entries to launch");
+	v->nplaces = n > 0 ? (size_t)n : 0;
+	return n < 0 ? n : 0;
+}
+
+static unsigned options_of(const struct session *s)
+{
+	const char *unload = getenv("EACGM_CUPTI_UNLOAD");
+	return (s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0) |
+	       (unload && !strcmp(unload, "0") ? GPU_OPTION_KEEP_CUPTI : 0);
+}
+
+/* The mover reads rings at the same time. */
+static int adopt_ring(struct visit *v, struct err *e)
+{
+	struct session *s = v->a->session;
+	pthread_mutex_lock(&s->spans_lock);
+	int rc = gpu_spans_adopt(s->spans, v->candidate->pid, gpu_guest_ring_fd(v->guest), e);
+	pthread_mutex_unlock(&s->spans_lock);
+	return rc;
+}
+
+static void drop_ring(struct visit *v)
+{
+	struct session *s = v->a->session;
+	pthread_mutex_lock(&s->spans_lock);
+	gpu_spans_drop(s->spans, v->candidate->pid);
+	pthread_mutex_unlock(&s->spans_lock);
+}
+
+/* All that takes time, before anything is stopped. */
+static int prepare(struct visit *v, struct err *e)
+{
+	char argument[4200];
+	uint64_t offsets[ENTRIES];
+	int rc = check(v->a, v->candidate->pid, e);
+	if (!rc)
+		rc = find_places(v, e);
+	if (!rc)
+		rc = gpu_guest_open(&v->guest, v->candidate->pid, v->a->shim, e);
+	if (!rc)
+		rc = adopt_ring(v, e);
+	if (rc)
+		return rc;
+	snprintf(argument, sizeof(argument), "%u %s", options_of(v->a->session),
+		 gpu_guest_ring(v->guest));
+	struct remote_request request = {.pid = v->candidate->pid,
+					 .library = gpu_guest_shim(v->guest),
+					 .entry = GPU_ATTACH_ENTRY,
+					 .argument = argument};
+	rc = remote_prepare(&v->remote, &request, e);
+	for (size_t i = 0; i < v->nplaces; i++)
+		offsets[i] = v->places[i].file_offset;
+	if (!rc)
+		rc = catch_open(&v->catch, v->a->session->tracer, v->driver, offsets, v->nplaces,
+				e);
+	return rc;
+}
+
+static void let_go(void *ctx)
+{
+	catch_let_go(ctx);
+}
+
+/* The thread that comes by next is redirected. -EAGAIN when none came in time. */
+static int redirect_next(struct visit *v, struct err *e)
+{
+	uint64_t since_ns, end_ns = monotonic_ns() + ROUND_NS;
+	struct remote_stop stop = {
+		.places = v->places, .nplaces = v->nplaces, .let_go = let_go, .ctx = v->catch};
+	int rc = -EAGAIN;
+	catch_arm(v->catch, v->candidate->pid);
+	while (rc == -EAGAIN && monotonic_ns() < end_ns && !stops(v->a)) {
+		stop.tid = catch_poll(v->catch, &since_ns);
+		if (!stop.tid) {
+			wait_ns(v->candidate->told ? POLL_LATE_NS : POLL_NS);
+			continue;
+		}
+		rc = remote_redirect(v->remote, &stop, e);
+		v->stopped_ns += monotonic_ns() - since_ns;
+		if (rc == -EAGAIN)
+			catch_arm(v->catch, v->candidate->pid);
+	}
+	catch_let_go(v->catch);
+	return rc;
+}
+
+static int finish(struct visit *v, struct err *e)
+{
+	int rc = -ETIMEDOUT;
+	for (int i = 0; i < LOAD_STEPS && rc == -ETIMEDOUT && !stops(v->a); i++)
+		rc = remote_finish(v->remote, LOAD_STEP_MS, e);
+	return rc;
+}
+
+static void say_stop(struct visit *v)
+{
+	struct attacher *a = v->a;
+	v->stopped_ns += remote_clear(v->remote);
+	fprintf(stderr, "eacgm: GPU timeline: process %d stopped for %.2f ms, one thread of it\n",
+		v->candidate->pid, (double)v->stopped_ns / 1e6);
+	a->attached++;
+	if (v->stopped_ns > a->longest_stop_ns)
+		a->longest_stop_ns = v->stopped_ns;
+}
+
+static void end_visit(struct visit *v, bool attached)
+{
+	if (v->catch)
+		catch_close(v->catch);
+	if (v->remote)
+		remote_close(v->remote);
+	if (v->guest && !attached)
+		drop_ring(v);
+	if (v->guest && attached)
+		*vec_push(&v->a->guests) = v->guest;
+	else if (v->guest)
+		gpu_guest_close(v->guest);
+}
+
+/* -EAGAIN: to be tried again. */
+static int visit(struct attacher *a, struct candidate *c, struct err *e)
+{
+	struct visit v = {.a = a, .candidate = c};
+	int rc = prepare(&v, e);
+	if (!rc)
+		rc = redirect_next(&v, e);
+	if (!rc)
+		rc = finish(&v, e);
+	if (!rc)
+		say_stop(&v);
+	end_visit(&v, !rc);
+	return rc;
+}
+
+/* ---- the thread ---- */
+
+/* False when there is to be an end. */
+static bool next_candidate(struct attacher *a, struct candidate *ret)
+{
+	pthread_mutex_lock(&a->lock);
+	while (!a->stop && !a->waiting.len)
+		pthread_cond_wait(&a->wake, &a->lock);
+	bool more = !a->stop;
+	if (more) {
+		*ret = a->waiting.data[0];
+		memmove(a->waiting.data, a->waiting.data + 1,
+			--a->waiting.len * sizeof(*a->waiting.data));
+	}
+	pthread_mutex_unlock(&a->lock);
+	return more;
+}
+
+static void try_later(struct attacher *a, struct candidate *c)
+{
+	if (!c->told)
+		tell(a, c->pid,
+		     "not recorded so far: no thread of it called the driver to launch or wait in "
+		     "3 s; its timeline begins when one does");
+	c->told = true;
+	pthread_mutex_lock(&a->lock);
+	*vec_push(&a->waiting) = *c;
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void *attach(void *arg)
+{
+	struct attacher *a = arg;
+	struct candidate c;
+	setpriority(PRIO_PROCESS, 0, -10); /* somebody's thread may wait for this one */
+	while (next_candidate(a, &c)) {
+		struct err e = {0};
+		int rc = visit(a, &c, &e);
+		if (stops(a))
+			break;
+		if (rc == -EAGAIN)
+			try_later(a, &c);
+		else if (rc && rc != -ESRCH && err_wrap(&e, rc, "not recorded"))
+			tell(a, c.pid, e.msg);
+	}
+	return NULL;
+}
+
+/* ---- the session's ---- */
+
+void attacher_open(struct session *s, const char *shim)
+{
+	struct attacher *a = xcalloc(1, sizeof(*a));
+	a->session = s;
+	snprintf(a->shim, sizeof(a->shim), "%s", shim);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->wake, NULL);
+	gpu_guest_clean_up();
+	s->attacher = a;
+}
+
+void attacher_start(struct session *s)
+{
+	struct attacher *a = s->attacher;
+	if (a)
+		a->runs = !pthread_create(&a->thread, NULL, attach, a);
+}
+
+static bool was_seen(const struct attacher *a, pid_t pid)
+{
+	for (size_t i = 0; i < a->seen.len; i++)
+		if (a->seen.data[i] == pid)
+			return true;
+	return false;
+}
+
+static bool uses_driver(const proc_maps_t *maps)
+{
+	for (size_t i = 0; i < maps->len; i++) {
+		const char *slash = strrchr(maps->data[i].path, '/');
+		if (slash && !strncmp(slash + 1, DRIVER, strlen(DRIVER)))
+			return true;
+	}
+	return false;
+}
+
+void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
+{
+	struct attacher *a = s->attacher;
+	if (!a || !uses_driver(maps))
+		return;
+	pthread_mutex_lock(&a->lock);
+	if (!was_seen(a, pid)) {
+		*vec_push(&a->seen) = pid;
+		*vec_push(&a->waiting) = (struct candidate){.pid = pid};
+		pthread_cond_signal(&a->wake);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+void attacher_stop(struct session *s)
+{
+	struct attacher *a = s->attacher;
+	if (!a || !a->runs)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->stop = true;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	a->runs = false;
+	pipeline_meta(s->pipeline, "gpu_attached", "%zu", a->attached);
+	if (a->attached)
+		pipeline_meta(s->pipeline, "gpu_attach_stop_ms", "%.2f",
+			      (double)a->longest_stop_ns / 1e6);
+	if (!a->seen.len)
+		pipeline_note(s->pipeline, SUBJECT,
+			      "not recorded: no traced process has loaded " DRIVER);
+}
+
+void attacher_close(struct session *s)
+{
+	struct attacher *a = s->attacher;
+	if (!a)
+		return;
+	for (size_t i = 0; i < a->guests.len; i++)
+		gpu_guest_close(a->guests.data[i]);
+	vec_free(&a->guests);
+	vec_free(&a->waiting);
+	vec_free(&a->seen);
+	free(a);
+	s->attacher = NULL;
+}

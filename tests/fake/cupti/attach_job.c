@@ -1,0 +1,143 @@
+/* attach_job.c - a job that uses the fake GPU in several threads for as long as it is let, and
+ * into which a CUPTI may come and from which it may go at any time.
+ *
+ * usage: attach_job THREADS [idle|subscribe]
+ *   idle       nothing is launched
+ *   subscribe  another tool has subscribed to CUPTI
+ *
+ * Says "ready" when it runs. At SIGUSR1 and at SIGTERM, which ends it, it says
+ * "launches N made N wrong N": calls of the driver, kernels of which CUPTI made a record, and
+ * calls after which a register or the state of SSE was not what it had been. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cuda_api.h"
+#include "cupti_abi.h"
+#include "fake_cupti.h"
+
+#define MAX_THREADS 64
+#define PAUSE_NS    20000L
+
+static atomic_ulong launches, made, wrong;
+static atomic_bool ended;
+static CUfunction function;
+
+static void must(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "attach_job: %s\n", what);
+	exit(99);
+}
+
+/* The arguments arrive as they were given, and what a call has to keep is kept: the driver is
+ * entered where a thread may be redirected. */
+static bool launch(unsigned number)
+{
+	unsigned before_mxcsr, after_mxcsr;
+	double kept = number;
+	__asm__ volatile("stmxcsr %0" : "=m"(before_mxcsr));
+	int rc = cuLaunchKernel(function, number | 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+	__asm__ volatile("stmxcsr %0" : "=m"(after_mxcsr));
+	return !rc && before_mxcsr == after_mxcsr && kept == number;
+}
+
+/* A reference is held while CUPTI is called: it may be unloaded by who has loaded it. */
+static void tell_cupti(unsigned number)
+{
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	fake_cupti_did_fn *did = NULL;
+	fake_cupti_entered_fn *enter = NULL;
+	fake_cupti_clock_fn *clock = NULL;
+	if (!cupti)
+		return;
+	*(void **)&did = dlsym(cupti, "fake_cupti_did");
+	*(void **)&enter = dlsym(cupti, "fake_cupti_entered");
+	*(void **)&clock = dlsym(cupti, "fake_cupti_clock");
+	enter(0);
+	struct fake_work w = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+			      .name = "attached_kernel",
+			      .start_ns = clock(),
+			      .device = 1,
+			      .context = 2,
+			      .stream = 7,
+			      .correlation = number};
+	w.end_ns = w.start_ns + 1000;
+	if (did(&w))
+		atomic_fetch_add(&made, 1);
+	enter(1);
+	dlclose(cupti);
+}
+
+static void *work(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&ended)) {
+		unsigned number = (unsigned)atomic_fetch_add(&launches, 1);
+		if (!launch(number))
+			atomic_fetch_add(&wrong, 1);
+		tell_cupti(number);
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
+	return NULL;
+}
+
+static void on_call(void *user, uint32_t domain, uint32_t id, const struct cupti_callback *data)
+{
+	(void)user, (void)domain, (void)id, (void)data;
+}
+
+static void subscribe(void)
+{
+	static void *handle;
+	int (*subscribe_to)(void **, cupti_call_fn, void *) = NULL;
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW);
+	must(cupti != NULL, "no libcupti.so.13");
+	*(void **)&subscribe_to = dlsym(cupti, "cuptiSubscribe");
+	must(subscribe_to && !subscribe_to(&handle, on_call, NULL), "cannot subscribe");
+}
+
+static void say(void)
+{
+	printf("launches %lu made %lu wrong %lu\n", atomic_load(&launches), atomic_load(&made),
+	       atomic_load(&wrong));
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[MAX_THREADS];
+	CUmodule module;
+	sigset_t set;
+	int signal_number, n = argc > 1 ? atoi(argv[1]) : 0;
+	const char *how = argc > 2 ? argv[2] : "";
+	must(n > 0 && n <= MAX_THREADS, "usage: attach_job THREADS [idle|subscribe]");
+	must(!cuInit(0) && !cuModuleLoadData(&module, "image") &&
+		     !cuModuleGetFunction(&function, module, "attached_kernel"),
+	     "the driver does not start");
+	if (!strcmp(how, "subscribe"))
+		subscribe();
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
+		must(!pthread_create(&threads[i], NULL, work, NULL), "no thread");
+	puts("ready");
+	fflush(stdout);
+	while (!sigwait(&set, &signal_number) && signal_number == SIGUSR1)
+		say();
+	atomic_store(&ended, true);
+	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
+		pthread_join(threads[i], NULL);
+	say();
+	return 0;
+}
