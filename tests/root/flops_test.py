@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""flops_test.py - shapes and floating-point operations of real PyTorch models on the CPU: equal to
+what is worked out from the models' sizes, to the last operation."""
+
+import json
+import os
+
+from harness import expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "flops_job.py")
+
+
+def recorded(t, what, *options):
+    if not os.path.exists(PYTHON):
+        skip("no %s" % PYTHON)
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+    rec = t.record([PYTHON, JOB, what], *options)
+    rec.known = json.loads(rec.ran.out)
+    rec.flops = rec.report["flops"]
+    return rec
+
+
+def expect_whole(rec):
+    flops = rec.flops
+    expect(rec.lost() == 0 and rec.lost("arg_fault") == 0, "lost: %r" % rec.report["recording"])
+    expect(flops["coverage"]["calls_unknown"] == 0, "unknown: %r" % flops["coverage"])
+    expect(flops["model_flop"] == rec.known["flop"],
+           "counted %r, worked out %r: %r" % (flops["model_flop"], rec.known["flop"],
+                                              flops["operators"]))
+    expect(flops["hardware_flop"] == flops["model_flop"], "nothing is computed again here")
+    expect(sum(o["model_flop"] for o in flops["operators"]) == flops["model_flop"], "rows")
+    expect(flops["devices"] == 0 and flops["mfu_ratio"] is None, "there is no GPU")
+    expect(0 < flops["host_ns"] <= flops["wall_ns"], "times: %r" % flops)
+
+
+@test("a transformer's training: every operation is counted, none twice", 120)
+def _(t):
+    rec = recorded(t, "block")
+    expect_whole(rec)
+    expect({o["kind"] for o in rec.flops["operators"]} == {"matmul"}, "kinds")
+
+
+@test("a CNN's training: groups, strides, transposed, gradients that nobody asked for", 120)
+def _(t):
+    rec = recorded(t, "cnn")
+    expect_whole(rec)
+    expect(rec.flops["coverage"]["calls_within"] > 0, "convolutions call each other")
+
+
+@test("operators: shapes and data types as they were given", 120)
+def _(t):
+    rec = recorded(t, "operators", "--layers", "torch")
+    expect_whole(rec)
+    seen = {}
+    for row in rec.calls:
+        args = row.get("args") or {}
+        if "a" in args:
+            seen.setdefault(row["name"], []).append([args["a"], args["b"], args["dtype"]])
+    known = rec.known["shapes"]
+    for name, calls in known.items():
+        expect(sorted(seen.get(name, []), key=str) == sorted(calls, key=str),
+               "%s: %r, not %r" % (name, seen.get(name), calls))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
