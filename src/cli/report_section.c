@@ -5,6 +5,7 @@ static const struct report_section *const sections[] = {
 	&report_timeline,
 	&report_steps,
 	&report_operators,
+	&report_flops,
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
