@@ -18,7 +18,9 @@
  *   gather, scatter       size = count * n            factor (n-1)/n
  *   broadcast, reduce     size = count                factor 1
  *   send, recv            size = count                factor 1
- * where count is in bytes, as the call gives it (m_call's argument "bytes").
+ * where count is in bytes, as the call gives it (m_call's argument "bytes"). The size of a group
+ * is the sum of its calls', of sends and receives the greater of the two sums. A group that sends
+ * to every rank once, itself included, is an all_to_all.
  *
  * Does no I/O; waiting for other ranks is part of a collective's duration here, and told apart
  * once ranks are merged. */
@@ -45,6 +47,7 @@ enum collective_op {
 	COLLECTIVE_SCATTER,
 	COLLECTIVE_SEND,
 	COLLECTIVE_RECV,
+	COLLECTIVE_SEND_RECV, /* a group of both */
 	COLLECTIVE_OPS,
 };
 
@@ -87,10 +90,11 @@ struct collective {
 	uint64_t group_bytes; /* their total_bytes; of a lone one its own */
 	uint32_t first_span;  /* into collectives.spans: numbers of spans in the timeline */
 	uint32_t spans;
-	uint8_t op;	/* enum collective_op */
-	uint8_t timing; /* enum collective_timing */
-	bool open;	/* the call had not returned when the recording ended */
-	bool failed;	/* it returned an error: nothing was started */
+	uint8_t op;	  /* enum collective_op */
+	uint8_t group_op; /* what its group is together; of a lone one its own */
+	uint8_t timing;	  /* enum collective_timing */
+	bool open;	  /* the call had not returned when the recording ended */
+	bool failed;	  /* it returned an error: the timeline leaves such calls out */
 };
 
 /* Collectives of one function, one communicator, one process and one bucket of sizes. */
@@ -99,20 +103,21 @@ struct collective_sum {
 	uint32_t comm_row; /* TIMELINE_NONE unknown */
 	uint64_t comm;
 	int32_t rank, size;
-	uint32_t probe;
+	uint32_t probe; /* TIMELINE_NONE: of groups */
 	uint8_t op;
 	bool grouped;	     /* of groups: a group is one, its bytes those of all its calls */
 	uint64_t from_bytes; /* the bucket: [2^k, 2^(k+1)) of total_bytes, 0 = nothing */
 	uint64_t count;
+	uint64_t calls; /* of groups all of their calls */
 	uint64_t timed; /* of these: with a device time */
 	uint64_t bytes; /* total_bytes of all */
 	uint64_t timed_bytes;
 	uint64_t host_ns;   /* of all calls */
 	uint64_t device_ns; /* of the timed */
 	uint64_t overlap_ns;
-	uint64_t p50_ns, max_ns;    /* of device times; 0 without */
-	double algorithm_bandwidth; /* bytes a second over all timed; 0 unknown */
-	double bus_bandwidth;	    /* 0 unknown: also where the number of ranks is */
+	uint64_t min_ns, p50_ns, max_ns; /* of device times; 0 without */
+	double algorithm_bandwidth;	 /* bytes a second over all timed; 0 unknown */
+	double bus_bandwidth;		 /* 0 unknown: also where the number of ranks is */
 };
 
 struct collectives {

@@ -69,6 +69,8 @@ static const char *const arg_names[GPU_ARGS] = {
 	[GPU_ARG_SOURCE_TYPE] = "source_type",
 	[GPU_ARG_DATATYPE] = "datatype",
 	[GPU_ARG_COMM] = "comm",
+	[GPU_ARG_PEER] = "peer",
+	[GPU_ARG_ROOT] = "root",
 	[GPU_ARG_SEQUENCE] = "sequence",
 	[GPU_ARG_RETURN] = "return",
 };

@@ -69,6 +69,8 @@ enum gpu_arg {
 	GPU_ARG_SOURCE_TYPE,
 	GPU_ARG_DATATYPE,
 	GPU_ARG_COMM,
+	GPU_ARG_PEER,
+	GPU_ARG_ROOT,
 	GPU_ARG_SEQUENCE, /* of collectives: how many the communicator had before */
 	GPU_ARG_RETURN,
 	GPU_ARGS,

@@ -57,6 +57,13 @@ static enum match_class class_of(uint8_t role)
 	}
 }
 
+static int32_t partner_of(const struct gpu_probe *p, const struct m_call *c)
+{
+	if (gpu_has_arg(p, c, GPU_ARG_PEER))
+		return (int32_t)gpu_arg(p, c, GPU_ARG_PEER);
+	return gpu_has_arg(p, c, GPU_ARG_ROOT) ? (int32_t)gpu_arg(p, c, GPU_ARG_ROOT) : INT32_MIN;
+}
+
 static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 {
 	struct worker *w = state;
@@ -85,6 +92,10 @@ static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 		.stack = c->stack,
 		.name = p->role == GPU_LAUNCH ? (uint32_t)gpu_arg(p, c, GPU_ARG_KERNEL) : 0,
 		.parent = TIMELINE_NONE,
+		.partner = partner_of(p, c),
+		.datatype = gpu_has_arg(p, c, GPU_ARG_DATATYPE)
+				    ? (int16_t)gpu_arg(p, c, GPU_ARG_DATATYPE)
+				    : -1,
 		.role = p->role,
 		.flags = c->flags,
 	};
@@ -116,11 +127,17 @@ static struct gpu_graphs *make_graphs(struct job *job, struct worker *workers, s
 	return graphs;
 }
 
+static bool moves_data(uint8_t role)
+{
+	return role == GPU_COLLECTIVE || role == GPU_P2P;
+}
+
 static bool captured(const struct job *job, const struct gpu_graphs *graphs,
 		     const struct timeline_call *c)
 {
 	const struct gpu_probe *p = &job->t->probes.rows[c->probe];
-	if (class_of(c->role) == MATCH_NO_CLASS || p->arg[GPU_ARG_STREAM] < 0)
+	if ((class_of(c->role) == MATCH_NO_CLASS && !moves_data(c->role)) ||
+	    p->arg[GPU_ARG_STREAM] < 0)
 		return false;
 	return gpu_graphs_capture(graphs, c->pid, gpu_stream_of(p, c->stream, c->thread),
 				  c->start_ns) != GPU_NONE;
@@ -134,9 +151,12 @@ static void load_calls(struct job *job)
 	struct worker *workers = call_blocks_read(job->reader, &o, sizeof(*workers), take, job, &n);
 	struct gpu_graphs *graphs = make_graphs(job, workers, n);
 	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < workers[i].calls.len; k++)
-			if (!captured(job, graphs, &workers[i].calls.data[k]))
-				*vec_push(&t->calls) = workers[i].calls.data[k];
+		for (size_t k = 0; k < workers[i].calls.len; k++) {
+			struct timeline_call *c = &workers[i].calls.data[k];
+			c->captured = captured(job, graphs, c);
+			if (!c->captured || moves_data(c->role))
+				*vec_push(&t->calls) = *c;
+		}
 		vec_free(&workers[i].calls);
 	}
 	free(workers);
@@ -512,7 +532,7 @@ static void find_parents(struct timeline *t)
 			n->opens--;
 		if (n->opens)
 			c->parent = n->open[n->opens - 1];
-		bool moves = c->role == GPU_COLLECTIVE || c->role == GPU_P2P;
+		bool moves = moves_data(c->role);
 		if (moves && !n->opens && n->groups)
 			*vec_push(&n->in_group) = i;
 		if (c->role == GPU_NCCL_GROUP)

@@ -38,8 +38,11 @@ struct timeline_call {
 			      * TIMELINE_NONE; a collective's is its group */
 	uint32_t first_span; /* into by_call; what the call started, in order of start */
 	uint32_t spans;
-	uint8_t role;  /* enum gpu_role */
-	uint8_t flags; /* enum call_flags of wire/event.h */
+	int32_t partner;  /* of collectives: the root or the peer, INT32_MIN = none */
+	int16_t datatype; /* of collectives: ncclDataType_t, -1 = the call tells none */
+	bool captured;	  /* of collectives: into a graph, it started nothing */
+	uint8_t role;	  /* enum gpu_role */
+	uint8_t flags;	  /* enum call_flags of wire/event.h */
 };
 
 struct timeline_span {
