@@ -246,6 +246,7 @@ static void find_straggler(struct ranks *r, uint32_t group)
 		struct ranks_member *m = &r->members.data[k];
 		late_times(r, group, k, &own);
 		m->p50_late_ns = own.len ? own.data[own.len / 2] : 0;
+		m->max_late_ns = own.len ? own.data[own.len - 1] : 0;
 		double sum = capped_sum(&own, most);
 		if (own.len >= RANKS_LATE_LEAST && (double)own.len >= 0.6 * (double)all.len &&
 		    sum >= 0.6 * total && sum >= 0.01 * (double)(comm->last_ns - comm->first_ns))

@@ -63,7 +63,7 @@ struct ranks_member {
 	uint64_t last;	   /* of these: it came last */
 	uint64_t late;	   /* of these: by more than the noise */
 	uint64_t late_ns;  /* sum of that lateness */
-	uint64_t p50_late_ns;
+	uint64_t p50_late_ns, max_late_ns;
 	uint64_t waited_for_ns; /* others together, in those where it was late */
 	uint64_t wait_ns;	/* it waited itself, in all */
 	int64_t next_sequence;	/* of the group: after the last one that it entered */

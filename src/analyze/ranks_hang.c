@@ -146,9 +146,11 @@ static void add_hang(struct ranks *r, uint32_t group, const struct standing *s)
 
 /* The last that is known of a process: of its main thread rather than of another. */
 struct last_seen {
-	uint64_t time_ns; /* of the stack */
-	uint32_t stack, thread;
-	bool main;
+	struct seen_stack {
+		uint64_t time_ns;
+		uint32_t stack, thread; /* stack 0: none */
+		bool main;
+	} any, python; /* of all, and of those with a frame of Python */
 	/* the innermost open call, likewise */
 	uint32_t open_probe, open_thread, open_stack;
 	uint64_t open_ns;
@@ -172,18 +174,32 @@ static struct last_seen *seen_of(const struct ranks *r, struct all_seen *a, uint
 	return &a->rows.data[i];
 }
 
+static bool has_python(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent)
+		if (t->frames.data[t->stacks.data[stack].frame].kind == FRAME_PYTHON)
+			return true;
+	return false;
+}
+
+static bool sees_more(const struct seen_stack *old, const struct seen_stack *new)
+{
+	if (!old->stack || old->main != new->main)
+		return !old->stack || new->main;
+	return new->time_ns >= old->time_ns;
+}
+
 static void see_sample(const struct ranks *r, struct all_seen *a, const struct m_sample *s)
 {
 	bool main;
 	struct last_seen *l = s->stack ? seen_of(r, a, s->thread, &main) : NULL;
-	if (!l || (l->stack && l->main > main))
+	if (!l)
 		return;
-	if (l->stack && l->main == main && s->time_ns < l->time_ns)
-		return;
-	l->time_ns = s->time_ns;
-	l->stack = s->stack;
-	l->thread = s->thread;
-	l->main = main;
+	struct seen_stack now = {s->time_ns, s->stack, s->thread, main};
+	if (sees_more(&l->any, &now))
+		l->any = now;
+	if (sees_more(&l->python, &now) && has_python(r->tables, s->stack))
+		l->python = now;
 }
 
 static void see_open(const struct ranks *r, struct all_seen *a, const struct m_call *c)
@@ -220,9 +236,10 @@ static void see_all(const struct ranks *r, const struct rec_reader *reader, stru
 }
 
 /* The call of the collective itself says best where its rank is; else the innermost open call,
- * else the last sample. */
-static void tell(struct ranks_hung *h, const struct last_seen *l)
+ * else the last sample; of a process that ended, which was last seen ending, one in Python. */
+static void tell(struct ranks_hung *h, const struct last_seen *l, bool ended)
 {
+	const struct seen_stack *s = ended && l->python.stack ? &l->python : &l->any;
 	if (l->is_open) {
 		h->probe = l->open_probe;
 		if (!h->stack) {
@@ -231,10 +248,10 @@ static void tell(struct ranks_hung *h, const struct last_seen *l)
 			h->stack_ns = l->open_ns;
 		}
 	}
-	if (!h->stack && l->stack) {
-		h->thread = l->thread;
-		h->stack = l->stack;
-		h->stack_ns = l->time_ns;
+	if (!h->stack && s->stack) {
+		h->thread = s->thread;
+		h->stack = s->stack;
+		h->stack_ns = s->time_ns;
 	}
 }
 
@@ -255,7 +272,7 @@ static void find_stacks(struct ranks *r, const struct rec_reader *reader)
 			struct ranks_hung *h = &r->hangs.data[i].ranks.data[k];
 			uint64_t at;
 			if (map64_get(&a.by_pid, r->matching.members.data[h->member].pid, &at))
-				tell(h, &a.rows.data[at]);
+				tell(h, &a.rows.data[at], r->members.data[h->member].ended_ns != 0);
 		}
 	map64_free(&a.by_pid);
 	vec_free(&a.rows);

@@ -5,7 +5,7 @@ typedef VEC(struct clock_bound) bounds_t;
 
 /* One side of a collective: ranks of clocks that are aligned, or of one that is not. */
 struct side {
-	int64_t last_start, first_end, last_end;
+	int64_t last_start, first_end, last_end, shortest;
 	unsigned ranks;
 };
 
@@ -17,6 +17,8 @@ static void side_add(struct side *s, int64_t start, int64_t end)
 		s->first_end = end;
 	if (!s->ranks || end > s->last_end)
 		s->last_end = end;
+	if (!s->ranks || end - start < s->shortest)
+		s->shortest = end - start;
 	s->ranks++;
 }
 
@@ -52,6 +54,8 @@ static void bound_of_match(const struct clock_state *clocks, uint32_t clock,
 		.low_ns = there.last_start - here.first_end,
 		.high_ns = there.first_end - here.last_start,
 		.ends_ns = middle_end(&there) - middle_end(&here),
+		.transfer_ns =
+			(uint64_t)(there.shortest < here.shortest ? there.shortest : here.shortest),
 		.has_ends = true,
 	};
 }

@@ -9,6 +9,9 @@
 #define LINE_SAMPLES	192  /* their pairs are gone through */
 #define MAX_DRIFT	5e-4 /* 500 ppm */
 #define SPREAD_OF_ERROR 4
+#define TRANSFER_SHARE	4 /* ends differ by less than this part of the transfer */
+#define SHORT_SHARE	0.1
+#define SHORT_FACTOR	2
 
 /* A line through the shifts of a window: base at time_ns, and a slope. */
 struct line {
@@ -116,19 +119,38 @@ static double median_slope(const struct clock_bound *const *ends, size_t n)
 	return fabs(slope) <= MAX_DRIFT ? slope : 0;
 }
 
+/* The longest transfer whose ends are asked. */
+static uint64_t short_transfer(const struct clock_bound *bounds, size_t n)
+{
+	double *transfers = xrealloc(NULL, n, sizeof(*transfers));
+	size_t all = 0;
+	for (size_t i = 0; i < n; i++)
+		if (bounds[i].has_ends)
+			transfers[all++] = (double)bounds[i].transfer_ns;
+	double most = all ? SHORT_FACTOR * quantile(transfers, all, SHORT_SHARE) : 0;
+	free(transfers);
+	return (uint64_t)most;
+}
+
+static bool asked(const struct clock_bound *b, uint64_t most_ns)
+{
+	return b->has_ends && b->transfer_ns <= most_ns;
+}
+
 /* By the ends. False: there are none. */
 static bool line_by_ends(struct line *l, const struct clock_bound *bounds, size_t n)
 {
 	const struct clock_bound *ends[LINE_SAMPLES];
 	double left[LINE_SAMPLES];
 	size_t all = 0, taken = 0, seen = 0;
+	uint64_t most_ns = short_transfer(bounds, n);
 	for (size_t i = 0; i < n; i++)
-		all += bounds[i].has_ends;
+		all += asked(&bounds[i], most_ns);
 	if (!all)
 		return false;
 	size_t wanted = all < LINE_SAMPLES ? all : LINE_SAMPLES;
-	for (size_t i = 0; i < n; i++)
-		if (bounds[i].has_ends && seen++ == taken * all / wanted)
+	for (size_t i = 0; i < n && taken < wanted; i++)
+		if (asked(&bounds[i], most_ns) && seen++ == taken * all / wanted)
 			ends[taken++] = &bounds[i];
 	l->time_ns = ends[taken / 2]->time_ns;
 	l->base_ns = ends[taken / 2]->ends_ns;
@@ -194,7 +216,7 @@ static void fit_windows(struct clock_map *m, const struct clock_bound *bounds, s
 /* What the bounds and ends say of the map that was found. */
 struct remainder {
 	double low, high; /* the map may be moved by this much; infinite = not bounded */
-	double spread;	  /* of the ends; infinite: they are too few */
+	double ends;	  /* error by the ends; infinite: they are too few */
 };
 
 static struct remainder remainder_of(const struct clock_map *m, const struct clock_bound *bounds,
@@ -204,13 +226,14 @@ static struct remainder remainder_of(const struct clock_map *m, const struct clo
 	double *low = xrealloc(NULL, n, sizeof(*low)), *high = xrealloc(NULL, n, sizeof(*high));
 	double *ends = xrealloc(NULL, n, sizeof(*ends));
 	size_t lows = 0, highs = 0, all = 0;
+	uint64_t most_ns = short_transfer(bounds, n);
 	for (size_t i = 0; i < n; i++) {
 		int64_t shift = clock_map_shift(m, bounds[i].time_ns);
 		if (bounds[i].low_ns != -CLOCK_NO_BOUND)
 			low[lows++] = (double)(bounds[i].low_ns - shift);
 		if (bounds[i].high_ns != CLOCK_NO_BOUND)
 			high[highs++] = (double)(bounds[i].high_ns - shift);
-		if (bounds[i].has_ends)
+		if (asked(&bounds[i], most_ns))
 			ends[all++] = fabs((double)(bounds[i].ends_ns - shift));
 	}
 	if (lows) /* one in a hundred is left out */
@@ -218,7 +241,8 @@ static struct remainder remainder_of(const struct clock_map *m, const struct clo
 	if (highs)
 		r.high = quantile(high, highs, highs < 100 ? 0 : 0.01);
 	if (all >= LINE_ENDS)
-		r.spread = 1.4826 * quantile(ends, all, 0.5);
+		r.ends = fmax(SPREAD_OF_ERROR * 1.4826 * quantile(ends, all, 0.5),
+			      (double)most_ns / TRANSFER_SHARE);
 	free(low);
 	free(high);
 	free(ends);
@@ -243,7 +267,7 @@ bool clock_map_fit(struct clock_map *m, struct clock_bound *bounds, size_t n)
 			m->knots.data[i].shift_ns += llround(move);
 		error = fmax(r.high - move, move - r.low);
 	}
-	error = fmin(error, fmax(SPREAD_OF_ERROR * r.spread, 1));
+	error = fmin(error, r.ends);
 	if (error < 0x1p60)
 		m->error_ns = (uint64_t)llround(error);
 	return true;

@@ -57,6 +57,8 @@ struct merge_result {
 struct merge_options {
 	bool (*go_on)(void *ctx, uint64_t done, uint64_t total); /* false ends it; may be NULL */
 	void *ctx;
+	/* As timeline_options.demangle; may be NULL. */
+	char *(*demangle)(const char *name, int params);
 };
 
 /* Writes the file that path names, as a whole or not at all: what was there before stays until

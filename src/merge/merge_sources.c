@@ -24,7 +24,7 @@ static bool number_from(const char *text, int64_t *ret)
 	char *end;
 	errno = 0;
 	long long v = strtoll(text, &end, 10);
-	if (*end || errno || v > 1LL << 60 || v < -(1LL << 60))
+	if (*end || errno || v < 0 || v >= 1LL << 62)
 		return false;
 	*ret = v;
 	return true;
@@ -38,7 +38,7 @@ static void find_realtime(struct merge_input *in)
 	    !number_from(rec_meta(in->t, "start_monotonic_ns"), &monotonic))
 		return;
 	in->realtime_ns = realtime - monotonic;
-	in->realtime_known = true;
+	in->realtime_known = realtime > monotonic;
 }
 
 /* Before boots were recorded: a boot is at the same time. */
@@ -190,11 +190,13 @@ int merge_choose_pids(struct merge *m, struct err *e)
 
 /* ---- clocks ---- */
 
-static void collect_calls(const struct merge_input *in, uint32_t source, rank_calls_t *calls)
+static void collect_calls(const struct merge *m, uint32_t source, rank_calls_t *calls)
 {
+	const struct merge_input *in = &m->inputs.data[source];
 	struct timeline timeline;
 	struct collectives collectives;
-	timeline_make(&timeline, in->reader, &(struct timeline_options){0});
+	timeline_make(&timeline, in->reader,
+		      &(struct timeline_options){.demangle = m->options->demangle});
 	collectives_make(&collectives, &timeline, 0);
 	for (size_t i = 0; i < collectives.rows.len; i++) {
 		const struct collective *c = &collectives.rows.data[i];
@@ -233,7 +235,7 @@ void merge_align(struct merge *m)
 	if (m->clocks.len < 2)
 		return;
 	for (size_t i = 0; i < m->inputs.len && merge_go_on(m); i++)
-		collect_calls(&m->inputs.data[i], (uint32_t)i, &calls);
+		collect_calls(m, (uint32_t)i, &calls);
 	struct rank_matching matching;
 	struct rank_call *shifted = xcalloc(calls.len + 1, sizeof(*shifted));
 	for (size_t i = 0; i < calls.len; i++) {
