@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analyze/timeline.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -53,14 +54,46 @@ static const struct sink_format *format_of(const struct args *a)
 	return sink_format(name ? name : "perfetto");
 }
 
+/* An arrow from each call to what it started; of graphs to their first GRAPH_ARROWS nodes. Work
+ * that seems to begin before its call has none. */
+static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
+{
+	enum { GRAPH_ARROWS = 32 };
+	struct timeline t;
+	timeline_make(&t, reader, &(struct timeline_options){.demangle = demangle});
+	for (size_t i = 0; i < t.calls.len; i++) {
+		const struct timeline_call *c = &t.calls.data[i];
+		for (uint32_t k = 0; k < c->spans && k < GRAPH_ARROWS; k++) {
+			const struct m_gpu_span *s =
+				&t.spans.data[t.by_call.data[c->first_span + k]].row;
+			if (s->start_ns < c->start_ns)
+				continue;
+			*vec_push(&ret->rows) = (struct work_flow){.call_start_ns = c->start_ns,
+								   .span_start_ns = s->start_ns,
+								   .thread = c->thread,
+								   .probe = c->probe,
+								   .pid = s->pid,
+								   .correlation = s->correlation};
+		}
+	}
+	timeline_free(&t);
+	work_flows_sort(ret);
+}
+
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
 		     const char *path, struct err *e)
 {
 	struct progress progress;
 	uint64_t skipped = 0;
+	struct work_flows flows = {0};
 	progress_begin(&progress, "exporting");
+	if (format->work_flows && rec_tables(reader)->gpu_spans)
+		make_flows(&flows, reader);
 	int rc = export_file(reader, format, path,
-			     &(struct export_options){go_on, &progress, demangle}, &skipped, e);
+			     &(struct export_options){go_on, &progress, demangle,
+						      flows.rows.len ? &flows : NULL},
+			     &skipped, e);
+	work_flows_free(&flows);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);
 	char count[HUMAN_BYTES];

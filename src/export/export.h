@@ -12,7 +12,8 @@ struct export_options {
 	/* Called after each block; false stops the export with -EINTR. May be NULL. */
 	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	demangle_fn *demangle; /* for names of kernels; NULL: as they are */
+	demangle_fn *demangle;	  /* for names of kernels; NULL: as they are */
+	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 
 /* Writes to path through a temporary name beside it, so that path holds either what it

@@ -54,7 +54,8 @@ struct sink {
 	struct lanes lanes;
 	struct perfetto_stacks *stacks;
 	struct perfetto_gpu *gpu;
-	VEC(uint64_t) flows; /* of the event that is being written */
+	struct work_flows *work_flows; /* NULL: none */
+	VEC(uint64_t) flows;	       /* of the event that is being written */
 	struct buf packed;
 	VEC(char *) texts; /* strings made for the packet that is being written */
 	struct interned interned;
@@ -339,6 +340,15 @@ static void lane_event(struct sink *s, const struct span *span)
 	event_write(s, &event, span->time_ns);
 }
 
+/* Arrows to what the call started on the GPU. */
+static void add_work_flows(struct sink *s, const struct m_call *c)
+{
+	uint32_t n;
+	uint32_t first = work_flows_of_call(s->work_flows, c->thread, c->start_ns, c->probe, &n);
+	for (uint32_t i = 0; i < n; i++)
+		*vec_push(&s->flows) = WORK_FLOW_NUMBER(first + i);
+}
+
 static void perfetto_span(struct sink *s, const struct span *span)
 {
 	static const Eacgm__TrackEvent__Type types[] = {
@@ -378,6 +388,8 @@ static void perfetto_span(struct sink *s, const struct span *span)
 	s->flows.len = 0;
 	for (uint32_t i = 0; i < span->flows; i++)
 		*vec_push(&s->flows) = span->flow_first + i;
+	if (s->work_flows && span->kind == SPAN_BEGIN)
+		add_work_flows(s, c);
 	event.flow_ids = s->flows.data;
 	event.n_flow_ids = s->flows.len;
 	event_write(s, &event, span->time_ns);
@@ -539,10 +551,15 @@ static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, si
 	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
 }
 
+static void perfetto_work_flows(struct sink *s, struct work_flows *flows)
+{
+	s->work_flows = flows;
+}
+
 static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, size_t n,
 			      demangle_fn *demangle)
 {
-	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle);
+	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle, s->work_flows);
 }
 
 /* ---- the head ---- */
@@ -700,6 +717,7 @@ const struct sink_format sink_perfetto = {
 	.span = perfetto_span,
 	.counters = perfetto_counters,
 	.samples = perfetto_sample_rows,
+	.work_flows = perfetto_work_flows,
 	.gpu_spans = perfetto_gpu_rows,
 	.close = perfetto_close,
 };

@@ -6,6 +6,7 @@
  * which viewers show as one with it. A stream has at most MAX_LANES of them: what fits on none is
  * cut at its start, which only a damaged recording can need. Rows come block by block, nearly in
  * order; no more of them is kept than the end of each track. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,44 +153,118 @@ static void put_edge(struct perfetto_gpu *g, Eacgm__TrackEvent *event, uint64_t 
 	g->put(g->ctx, &p);
 }
 
+enum { NOTES = 14, NOTE_TEXT = 48 };
+
 struct notes {
-	Eacgm__DebugAnnotation rows[5], *list[5];
+	Eacgm__DebugAnnotation rows[NOTES], *list[NOTES];
+	char texts[NOTES][NOTE_TEXT];
 	size_t len;
 };
 
-static void note(struct notes *n, const char *name, uint64_t value)
+static Eacgm__DebugAnnotation *note_add(struct notes *n, const char *name)
 {
 	Eacgm__DebugAnnotation *a = &n->rows[n->len];
 	*a = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
 	a->name = (char *)name;
+	n->list[n->len++] = a;
+	return a;
+}
+
+static void note(struct notes *n, const char *name, uint64_t value)
+{
+	Eacgm__DebugAnnotation *a = note_add(n, name);
 	a->has_uint_value = 1;
 	a->uint_value = value;
-	n->list[n->len++] = a;
+}
+
+/* value is a literal. */
+static void note_text(struct notes *n, const char *name, const char *value)
+{
+	note_add(n, name)->string_value = (char *)value;
+}
+
+static void note_dims(struct notes *n, const char *name, uint64_t dims)
+{
+	char *text = n->texts[n->len];
+	if (!dims)
+		return;
+	snprintf(text, NOTE_TEXT, "%u,%u,%u", dim3_x(dims), dim3_y(dims), dim3_z(dims));
+	note_add(n, name)->string_value = text;
+}
+
+static void note_memory(struct notes *n, const char *name, uint8_t kind)
+{
+	static const char *const names[] = {
+		[MEMORY_PAGEABLE] = "pageable", [MEMORY_PINNED] = "pinned",
+		[MEMORY_DEVICE] = "device",	[MEMORY_ARRAY] = "array",
+		[MEMORY_MANAGED] = "managed",
+	};
+	if (kind && kind < sizeof(names) / sizeof(names[0]))
+		note_text(n, name, names[kind]);
+}
+
+/* What the span says of itself: 12 notes at most. */
+static void note_span(struct notes *n, const struct m_gpu_span *row)
+{
+	note(n, "correlation", row->correlation);
+	note(n, "device", (uint64_t)row->device);
+	note(n, "context", row->context);
+	if (row->graph_node)
+		note(n, "graph_node", row->graph_node);
+	if (row->graph)
+		note(n, "graph", row->graph);
+	if (row->work == WORK_KERNEL) {
+		note_dims(n, "grid", row->grid);
+		note_dims(n, "block", row->block);
+		if (row->registers)
+			note(n, "registers", row->registers);
+		if (row->shared_bytes)
+			note(n, "shared_bytes", row->shared_bytes);
+	} else if (row->work == WORK_COPY || row->work == WORK_SET) {
+		note(n, "bytes", row->bytes);
+		note_memory(n, "source", row->source_kind);
+		note_memory(n, "destination", row->destination_kind);
+		if (row->async)
+			note(n, "async", 1);
+	}
+}
+
+static const char *work_name(const struct m_gpu_span *row)
+{
+	switch (row->work) {
+	case WORK_SET:
+		return "set";
+	case WORK_SYNC:
+		return "wait";
+	case WORK_GRAPH:
+		return "graph";
+	default:
+		return copy_kind_name(row->copy_kind);
+	}
 }
 
 static void put_span(struct perfetto_gpu *g, const struct m_gpu_span *row, uint64_t first_track,
-		     demangle_fn *demangle)
+		     demangle_fn *demangle, struct work_flows *flows)
 {
 	Eacgm__TrackEvent begin = EACGM__TRACK_EVENT__INIT, end = begin;
 	struct notes notes = {.len = 0};
 	struct gpu_stream *s = stream_of(g, row);
-	uint32_t lane = lane_of(g, s, row->start_ns, first_track);
+	uint32_t lane = lane_of(g, s, row->start_ns, first_track), arrow;
 	uint64_t start_ns = row->start_ns > s->end_ns[lane] ? row->start_ns : s->end_ns[lane];
-	uint64_t end_ns = row->end_ns > start_ns ? row->end_ns : start_ns;
+	uint64_t end_ns = row->end_ns > start_ns ? row->end_ns : start_ns, number;
 	s->end_ns[lane] = end_ns;
-	note(&notes, "correlation", row->correlation);
-	note(&notes, "device", (uint64_t)row->device);
-	note(&notes, "context", row->context);
-	if (row->graph_node)
-		note(&notes, "graph_node", row->graph_node);
+	note_span(&notes, row);
 	if (row->work == WORK_KERNEL) {
 		intern_kernel(g, row->name, demangle);
 		begin.has_name_iid = 1;
 		begin.name_iid = NAME_IID(row->name);
 	} else {
-		begin.name =
-			(char *)(row->work == WORK_SET ? "set" : copy_kind_name(row->copy_kind));
-		note(&notes, "bytes", row->bytes);
+		begin.name = (char *)work_name(row);
+	}
+	if (flows && work_flows_take(flows, row->pid, row->start_ns, row->correlation, &arrow)) {
+		number = WORK_FLOW_NUMBER(arrow);
+		begin.terminating_flow_ids = &number;
+		begin.n_terminating_flow_ids = 1;
 	}
 	begin.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
 	begin.track_uuid = end.track_uuid = first_track + s->lane[lane];
@@ -209,13 +284,13 @@ static int compare_starts(const void *a, const void *b)
 }
 
 void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
-			uint64_t first_track, demangle_fn *demangle)
+			uint64_t first_track, demangle_fn *demangle, struct work_flows *flows)
 {
 	struct m_gpu_span *sorted = xcalloc(n + 1, sizeof(*sorted));
 	if (n)
 		memcpy(sorted, rows, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_starts);
 	for (size_t i = 0; i < n; i++)
-		put_span(g, &sorted[i], first_track, demangle);
+		put_span(g, &sorted[i], first_track, demangle, flows);
 	free(sorted);
 }

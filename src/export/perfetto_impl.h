@@ -34,6 +34,6 @@ struct perfetto_gpu *perfetto_gpu_new(const struct rec_tables *t, perfetto_put_f
 				      perfetto_parent_fn *parent, void *ctx);
 void perfetto_gpu_free(struct perfetto_gpu *g);
 
-/* A slice for each row, on tracks from first_track on; demangle may be NULL. */
+/* A slice for each row, on tracks from first_track on; demangle and flows may be NULL. */
 void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
-			uint64_t first_track, demangle_fn *demangle);
+			uint64_t first_track, demangle_fn *demangle, struct work_flows *flows);

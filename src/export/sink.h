@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "export/work_flows.h"
 #include "recording/recording.h"
 
 struct sink; /* each format's own */
@@ -39,11 +40,13 @@ struct sink_format {
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
 	void (*span)(struct sink *s, const struct span *span);
 	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
-	/* These two: NULL where the format has no place for them. */
+	/* These three: NULL where the format has no place for them. */
 	void (*samples)(struct sink *s, const struct m_sample *rows, size_t n);
 	void (*gpu_spans)(struct sink *s, const struct m_gpu_span *rows, size_t n,
 			  demangle_fn *demangle); /* demangle may be NULL */
-	void (*close)(struct sink *s);		  /* writes what ends the file, and frees */
+	/* Before all rows, where there are any: arrows between these and calls. */
+	void (*work_flows)(struct sink *s, struct work_flows *flows);
+	void (*close)(struct sink *s); /* writes what ends the file, and frees */
 };
 
 extern const struct sink_format sink_perfetto;
