@@ -10,6 +10,7 @@ from collections import defaultdict
 
 CLEARED, NEEDS_STATE = 1, 2
 MONOTONIC, REALTIME = 3, 1
+WORK_FLOW = 1 << 62  # numbers from here on: src/export/work_flows.h
 LINE = re.compile(r'^\s*(?:(\w+) \{|(\w+): (.*)|(\}))\s*$')
 ESCAPE = re.compile(rb'\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)', re.S)
 PLAIN = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
@@ -35,7 +36,7 @@ def unescape(match):
 
 def value(text):
     if text.startswith('"'):
-        return ESCAPE.sub(unescape, text[1:-1].encode()).decode()
+        return ESCAPE.sub(unescape, text[1:-1].encode()).decode(errors="surrogateescape")
     if text in ("true", "false"):
         return text == "true"
     try:
@@ -87,6 +88,7 @@ class Trace:
         self.interned = defaultdict(dict)
         self.open = defaultdict(list)
         self.now = {}
+        self.work_flows = 0  # from calls to GPU slices
         self.samples = []  # of threads: pid, tid, time, stack
         packets = root["packet"]
         need(packets, "no packets")
@@ -94,8 +96,18 @@ class Trace:
             self.packet(index, packet)
         for number, rows in self.flows.items():
             need(len(rows) == 2, f"flow {number} has {len(rows)} ends")
+            if number >= WORK_FLOW:
+                self.work_flow(number, *rows)
         for track, spans in self.open.items():
             need(not spans, f"{spans} never end on {self.tracks[track]}")
+
+    def work_flow(self, number, call, work):
+        """From a call of a thread to what it started on a stream, which did not begin before."""
+        need(call["track"]["kind"] == "thread", f"flow {number} leaves {call['track']}")
+        need((work["track"]["name"] or "").startswith("GPU "), f"flow {number} ends on no stream")
+        need(call["track"]["parent"] == work["track"]["parent"], f"flow {number} leaves its process")
+        need(call["start"] <= work["start"], f"flow {number} goes back in time")
+        self.work_flows += 1
 
     def packet(self, index, p):
         need(one(p, "trusted_packet_sequence_id") == 1, "packet without sequence")
@@ -250,4 +262,4 @@ if __name__ == "__main__":
     except Bad as bad:
         sys.exit(f"perfetto_check: {bad}")
     print(f"{len(t.tracks)} tracks, {len(t.slices)} slices, {len(t.instants)} instants, "
-          f"{sum(map(len, t.counters.values()))} counter values")
+          f"{sum(map(len, t.counters.values()))} counter values, {t.work_flows} arrows to the GPU")
