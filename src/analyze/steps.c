@@ -54,7 +54,8 @@ static struct steps_text text_part(const struct steps_text *t, size_t begin, siz
 	struct steps_text part = *t;
 	part.ops += begin;
 	part.len = end - begin;
-	part.ended = t->ended || end < t->len;
+	part.began = begin > 0 || t->began;
+	part.ended = end < t->len || t->ended;
 	return part;
 }
 

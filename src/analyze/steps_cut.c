@@ -145,6 +145,8 @@ static void ask_ends(struct cutter *c)
 	/* What is as usual up to the recording's very beginning or end was cut by that. */
 	if (tail < first)
 		vote(c, c->len - tail, c->len, 2);
+	else if (c->t->began)
+		vote(c, c->len - first, c->len - first, 3);
 	if (last + head == c->t->len && !c->t->ended)
 		return;
 	/* A loop over batches asks for one more than there are. */
@@ -300,13 +302,11 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 	return false;
 }
 
-/* Where the usual step's first operations are before the first anchor, nearest to where they are
- * expected; SIZE_MAX: they are not there. */
-static size_t find_beginning(const struct cutter *c, size_t expected)
+/* Where as many of the usual step's first operations are before the first anchor, nearest to where
+ * they are expected; SIZE_MAX: they are not there. */
+static size_t find_beginning(const struct cutter *c, size_t expected, size_t enough)
 {
-	enum { ENOUGH = 4 };
-	size_t first = c->anchors[0], rest = c->len - c->cut, best = SIZE_MAX;
-	size_t enough = rest < ENOUGH ? rest : ENOUGH;
+	size_t first = c->anchors[0], best = SIZE_MAX;
 	for (size_t i = 0; i + enough <= first; i++) {
 		size_t n = 0;
 		while (n < enough && c->t->ops[i + n].symbol == usual_symbol(c, c->cut + n))
@@ -329,15 +329,13 @@ static size_t begin_of_first(const struct cutter *c)
 	size_t expected = first > rest ? first - rest : 0;
 	if (tail >= rest)
 		return expected;
-	if (tail == first)
+	if (tail == first && !c->t->began)
 		return SIZE_MAX;
-	size_t found = find_beginning(c, expected);
-	if (found != SIZE_MAX)
-		return found;
-	/* Its end is as usual, so its beginning is a little before. */
-	for (size_t i = first - tail, n = 0; tail * 2 >= rest && i-- > 0 && n < rest; n++)
-		if (c->t->ops[i].symbol == usual_symbol(c, c->cut))
-			return i;
+	for (size_t enough = 4; enough; enough /= 2) {
+		size_t found = enough <= rest ? find_beginning(c, expected, enough) : SIZE_MAX;
+		if (found != SIZE_MAX)
+			return found;
+	}
 	return c->training ? expected : SIZE_MAX;
 }
 

@@ -72,6 +72,7 @@ struct steps_text {
 	size_t len;
 	const struct steps_symbol *symbols;
 	size_t symbols_len;
+	bool began; /* a step, if there is one, begins with its first operation, or later */
 	bool ended; /* the thread lived on, or ended by itself, after its last operation */
 };
 

@@ -29,7 +29,10 @@ static bool named_by_string(const struct m_probe *p)
 
 static enum probe_kind probe_kind(const struct rec_tables *t, const struct m_probe *p)
 {
-	if (strcmp(strtab_get(&t->strings, p->layer, NULL), "torch") != 0 || p->role)
+	static const char allocator[] = "torch_"; /* torch_alloc, torch_free */
+	const char *role = strtab_get(&t->strings, p->role, NULL);
+	if (strcmp(strtab_get(&t->strings, p->layer, NULL), "torch") != 0 ||
+	    !strncmp(role, allocator, strlen(allocator)))
 		return PROBE_OTHER;
 	if (p->kind == SITE_INSTANT)
 		return named_by_string(p) ? PROBE_RANGE : PROBE_OTHER;

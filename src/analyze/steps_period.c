@@ -130,14 +130,15 @@ static int compare_counts(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The largest count about as high as a value is handed to the host, or twice to four times in
- * each; 0: values are not handed over regularly. */
-static uint32_t count_of_reads(const struct regular *r, size_t symbols)
+/* The largest count about as high as a value is handed to the host or a token chosen, or twice to
+ * four times in each; 0: that is not done regularly. */
+static uint32_t count_of_reads(const struct regular *r, const struct steps_text *t)
 {
 	uint32_t ret = 0;
-	for (size_t s = 0; s < symbols; s++) {
+	for (size_t s = 0; s < t->symbols_len; s++) {
 		const struct gram *read = &r->grams->rows.data[s];
-		for (uint32_t k = 1; read->read && read->count >= LEAST_STEPS && k <= 4; k++)
+		bool hands_over = t->symbols[s].class & (CLASS_READ | CLASS_CHOICE);
+		for (uint32_t k = 1; hands_over && read->count >= LEAST_STEPS && k <= 4; k++)
 			for (size_t i = 0; i < r->rows.len; i++) {
 				const struct gram *row = r->rows.data[i];
 				if (!row->read && about((uint64_t)row->count * k, read->count) &&
@@ -160,10 +161,10 @@ static bool is_little_more(const struct gram *seldom, const struct gram *often)
 	return more * 20 <= often->gap && about(repeats * seldom->count, often->count);
 }
 
-static const struct gram *choose(const struct regular *r, size_t symbols)
+static const struct gram *choose(const struct regular *r, const struct steps_text *t)
 {
 	const struct gram *best = NULL;
-	uint32_t with_reads = count_of_reads(r, symbols);
+	uint32_t with_reads = count_of_reads(r, t);
 	for (size_t i = 0; i < r->rows.len; i++) {
 		const struct gram *row = r->rows.data[i];
 		if (row->read)
@@ -207,7 +208,7 @@ void steps_anchors_of_repetition(const struct steps_text *t, steps_positions_t *
 	if (regular.rows.len) {
 		qsort(regular.rows.data, regular.rows.len, sizeof(*regular.rows.data),
 		      compare_counts);
-		const struct gram *best = choose(&regular, t->symbols_len);
+		const struct gram *best = choose(&regular, t);
 		if (best)
 			keep_run(&g, best, ret);
 	}
