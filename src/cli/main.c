@@ -18,9 +18,10 @@ extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_export;
 extern const struct command cmd_flame;
+extern const struct command cmd_merge;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export, &cmd_flame,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export, &cmd_flame, &cmd_merge,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -3,6 +3,7 @@
 
 static const struct report_section *const sections[] = {
 	&report_timeline,
+	&report_ranks,
 	&report_steps,
 	&report_operators,
 	&report_flops,
