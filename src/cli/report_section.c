@@ -6,6 +6,7 @@ static const struct report_section *const sections[] = {
 	&report_ranks,
 	&report_steps,
 	&report_operators,
+	&report_collectives,
 	&report_flops,
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))

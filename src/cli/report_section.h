@@ -18,6 +18,7 @@ extern const struct report_section report_timeline;
 extern const struct report_section report_steps;
 extern const struct report_section report_flops;
 extern const struct report_section report_operators;
+extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
 
 /* Called by report_make, report_text, report_json and report_free. */
