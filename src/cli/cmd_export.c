@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "cli/human.h"
 #include "cli/options.h"
@@ -80,20 +81,56 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 	work_flows_sort(ret);
 }
 
+static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
+static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
+_Static_assert(STEPS_PHASES <= STEP_SLICE_PHASES, "a step has more phases than a slice");
+
+static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
+{
+	struct steps steps;
+	steps_make(&steps, reader, NULL);
+	ret->phase_names = phase_names;
+	ret->phases = STEPS_PHASES;
+	for (size_t i = 0; i < steps.processes.len; i++) {
+		const struct steps_process *p = &steps.processes.data[i];
+		for (size_t k = 0; k < p->steps.len; k++) {
+			const struct steps_step *s = &p->steps.data[k];
+			struct step_slice *row = vec_push(&ret->rows);
+			*row = (struct step_slice){.start_ns = s->start_ns,
+						   .end_ns = s->end_ns,
+						   .pid = p->pid,
+						   .loop = s->loop,
+						   .index = s->index,
+						   .ops = s->ops,
+						   .launches = s->launches,
+						   .kind = kind_names[p->loops.data[s->loop].kind]};
+			memcpy(row->phase_ns, s->phase_ns, sizeof(s->phase_ns));
+		}
+	}
+	steps_free(&steps);
+}
+
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
 		     const char *path, struct err *e)
 {
 	struct progress progress;
 	uint64_t skipped = 0;
 	struct work_flows flows = {0};
+	struct step_slices steps = {0};
 	progress_begin(&progress, "exporting");
 	if (format->work_flows && rec_tables(reader)->gpu_spans)
 		make_flows(&flows, reader);
+	if (format->steps)
+		make_steps(&steps, reader);
 	int rc = export_file(reader, format, path,
-			     &(struct export_options){go_on, &progress, demangle,
-						      flows.rows.len ? &flows : NULL},
+			     &(struct export_options){.progress = go_on,
+						      .progress_ctx = &progress,
+						      .demangle = demangle,
+						      .steps = &steps,
+						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
 	work_flows_free(&flows);
+	vec_free(&steps.rows);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);
 	char count[HUMAN_BYTES];

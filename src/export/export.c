@@ -114,6 +114,8 @@ static int write_rows(struct export_run *x, struct err *e)
 {
 	int rc = 0;
 	x->format->tables(x->sink);
+	if (x->options && x->options->steps && x->format->steps)
+		x->format->steps(x->sink, x->options->steps);
 	if (x->nest)
 		rc = call_blocks(x, ROUND_PLAN, e);
 	if (!rc)

@@ -13,6 +13,7 @@ struct export_options {
 	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 	demangle_fn *demangle;	  /* for names of kernels; NULL: as they are */
+	const struct step_slices *steps; /* NULL: none */
 	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 

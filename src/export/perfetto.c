@@ -28,6 +28,7 @@
 #define TRACK_ENTITY(k)	    (5ULL << 40 | (k))
 #define TRACK_WAIT(index)   (6ULL << 40 | (index))
 #define TRACK_STREAM(k)	    (7ULL << 40 | (k))
+#define TRACK_STEPS(k)	    (8ULL << 40 | (k))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
 
 /* What has been interned already, as one bit per number. */
@@ -562,6 +563,11 @@ static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, siz
 	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle, s->work_flows);
 }
 
+static void perfetto_step_rows(struct sink *s, const struct step_slices *slices)
+{
+	perfetto_steps(slices, put_packet, process_track, s, TRACK_STEPS(0));
+}
+
 /* ---- the head ---- */
 
 static void clock_packet(struct sink *s)
@@ -719,5 +725,6 @@ const struct sink_format sink_perfetto = {
 	.samples = perfetto_sample_rows,
 	.work_flows = perfetto_work_flows,
 	.gpu_spans = perfetto_gpu_rows,
+	.steps = perfetto_step_rows,
 	.close = perfetto_close,
 };

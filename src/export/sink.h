@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "export/step_slices.h"
 #include "export/work_flows.h"
 #include "recording/recording.h"
 
@@ -46,6 +47,8 @@ struct sink_format {
 			  demangle_fn *demangle); /* demangle may be NULL */
 	/* Before all rows, where there are any: arrows between these and calls. */
 	void (*work_flows)(struct sink *s, struct work_flows *flows);
+	/* After the tables, where there are any. NULL likewise. */
+	void (*steps)(struct sink *s, const struct step_slices *slices);
 	void (*close)(struct sink *s); /* writes what ends the file, and frees */
 };
 
