@@ -163,11 +163,11 @@ static uint8_t format_of(const struct call *c, bool *ret_complex)
 {
 	uint64_t none = UINT64_MAX;
 	*ret_complex = c->p->is_complex;
-	if (c->p->format)
-		return c->p->format;
 	uint64_t type = value(c, FLOPS_ARG_A_TYPE, none);
 	if (type != none)
 		return format_of_cuda(type, ret_complex);
+	if (c->p->format)
+		return c->p->format;
 	return format_of_scalar(value(c, FLOPS_ARG_DTYPE, none), ret_complex);
 }
 

@@ -213,7 +213,6 @@ static const char *const roles[] = {
 	"attention",
 	"attention_backward",
 	"gemm",
-	"gemm_layouts",
 	"autograd_node",
 	"backward",
 };

@@ -5,6 +5,7 @@ what is worked out from the models' sizes, to the last operation."""
 import json
 import os
 
+import gpu
 from harness import expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
@@ -62,6 +63,20 @@ def _(t):
     for name, calls in known.items():
         expect(sorted(seen.get(name, []), key=str) == sorted(calls, key=str),
                "%s: %r, not %r" % (name, seen.get(name), calls))
+
+
+@test("cuBLAS: sizes, batches and types of each of its functions", 60)
+def _(t):
+    rec = t.record([gpu.program("gemms")])
+    rec.flops = rec.report["flops"]
+    made = {name: int(n) for name, n in gpu.lines(rec.ran.out, "flop")}
+    seen = {o["name"]: o["model_flop"] for o in rec.flops["operators"]}
+    expect(seen == made and len(made) == 7, "counted %r, made %r" % (seen, made))
+    formats = {o["name"]: o["format"] for o in rec.flops["operators"]}
+    expect(formats == {"cublasSgemm_v2": "float32", "cublasDgemm_v2_64": "float64",
+                       "cublasGemmEx": "float16", "cublasHgemmStridedBatched": "float16",
+                       "cublasSgemmBatched": "float32", "cublasGemmBatchedEx": "float16",
+                       "cublasGemmStridedBatchedEx": "float8"}, "formats: %r" % formats)
 
 
 if __name__ == "__main__":
