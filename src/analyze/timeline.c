@@ -269,11 +269,15 @@ static void match_known(struct process *p)
 	}
 }
 
-/* A call whose work is to be found. */
+/* A call whose work is to be found. Copies of no bytes start none. */
 static bool is_asked(const struct process *p, size_t call)
 {
-	return class_of(p->job->t->calls.data[call].role) != MATCH_NO_CLASS &&
-	       !p->known[call - p->calls_from];
+	const struct timeline *t = p->job->t;
+	const struct timeline_call *c = &t->calls.data[call];
+	enum match_class class = class_of(c->role);
+	bool empty = (class == MATCH_COPY || class == MATCH_SET) && !c->bytes &&
+		     t->probes.rows[c->probe].arg[GPU_ARG_BYTES] >= 0;
+	return class != MATCH_NO_CLASS && !empty && !p->known[call - p->calls_from];
 }
 
 /* A wait for a stream or for all of them ended: what was enqueued before had begun by then.
@@ -369,6 +373,7 @@ static void list_calls(struct process *p)
 			.start_ns = c->start_ns,
 			.grid = c->grid,
 			.block = c->block,
+			.bytes = c->bytes,
 			.name = name_of(p->job, c->name),
 			.class = class_of(c->role),
 		};
@@ -414,9 +419,12 @@ static void list_groups(struct process *p)
 				.start_ns = s->start_ns,
 				.grid = kernel ? s->grid : 0,
 				.block = kernel ? s->block : 0,
+				.bytes = s->bytes,
 				.name = kernel ? name_of(p->job, s->name) : 0,
 				.class = class_of_span(s),
 			};
+		} else {
+			p->groups[p->ngroups - 1].bytes = 0; /* one call, several copies */
 		}
 		p->group_ends[p->ngroups - 1] = (uint32_t)i + 1;
 	}

@@ -1,11 +1,11 @@
 /* timeline_match.c - aligns the calls of a process with the work of its GPUs.
  *
  * CUPTI numbers API calls as they are made, so both lists are in one order, and pairs of one
- * place are a match as long as nothing is missing. A pair fits when its class, kernel and
- * dimensions agree, the work does not begin before the call, nor after a wait for it has ended.
+ * place are a match as long as nothing is missing. A pair fits when its class, kernel, dimensions
+ * and bytes agree, the work does not begin before the call, nor after a wait for it has ended.
  *
  * Where a pair does not fit, something is missing on one side, or two threads called in another
- * order than they were numbered. A few steps are skipped on either side until MATCH_CONFIRM pairs
+ * order than they were numbered. A few steps are skipped on either side until CONFIRM pairs
  * in a row fit. Where no few steps do (the beginning of a recording that was attached, a hole),
  * the lists are aligned anew: of all places near in time the one that gives most pairs without
  * work before its call; of equally good ones, as loops give, that of the shortest time between
@@ -39,7 +39,8 @@ static bool same_kind(const struct match_item *c, const struct match_item *g)
 {
 	return c->class == g->class && (c->name == g->name || !c->name || !g->name) &&
 	       (c->grid == g->grid || !c->grid || !g->grid) &&
-	       (c->block == g->block || !c->block || !g->block);
+	       (c->block == g->block || !c->block || !g->block) &&
+	       (c->bytes == g->bytes || !c->bytes || !g->bytes);
 }
 
 static bool in_time(const struct match_item *c, const struct match_item *g)

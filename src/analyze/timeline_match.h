@@ -16,6 +16,7 @@ struct match_item {
 	/* Of calls: their work has begun by then, since a wait for it ended; UINT64_MAX unknown. */
 	uint64_t until_ns;
 	uint64_t grid, block; /* of launches; 0 unknown */
+	uint64_t bytes;	      /* of copies and sets; 0 unknown */
 	uint32_t name;	      /* of kernels: equal names have equal numbers; 0 unknown */
 	uint32_t match;	      /* returned: index in the other list, MATCH_NONE */
 	uint8_t class;	      /* enum match_class */

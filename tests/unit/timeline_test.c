@@ -310,6 +310,34 @@ static void classes_are_told_apart(void **state)
 	done(&t);
 }
 
+/* One call is missing among copies of many sizes; one that copies nothing starts nothing. */
+static void copies_are_told_by_bytes(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	for (uint64_t i = 0; i < 100; i++) {
+		uint64_t bytes = (i * 7 % 13 + 1) * 512;
+		if (i != 40)
+			GPU_CALL(w, 0, GS_HTOD_ASYNC, (100 + i * 10) * US, 3 * US, bytes, STREAM);
+		if (i == 60)
+			GPU_CALL(w, 0, GS_HTOD_ASYNC, (105 + i * 10) * US, 3 * US, 0, STREAM);
+		work(w, (struct m_gpu_span){.start_ns = (5000 + i) * US,
+					    .end_ns = (5001 + i) * US,
+					    .correlation = (uint32_t)i,
+					    .work = WORK_COPY,
+					    .bytes = bytes});
+	}
+	struct timeline t = made(w, (struct timeline_options){0});
+	assert_int_equal(t.matched_spans, 99);
+	for (size_t i = 0; i < 100; i++)
+		if (i == 40)
+			assert_int_equal(t.spans.data[i].call, TIMELINE_NONE);
+		else
+			assert_int_equal(t.calls.data[t.spans.data[i].call].start_ns,
+					 (100 + i * 10) * US);
+	done(&t);
+}
+
 static void captured_calls_start_nothing(void **state)
 {
 	(void)state;
@@ -413,6 +441,7 @@ int main(void)
 		cmocka_unit_test(some_are_missing),
 		cmocka_unit_test(threads_swap),
 		cmocka_unit_test(classes_are_told_apart),
+		cmocka_unit_test(copies_are_told_by_bytes),
 		cmocka_unit_test(captured_calls_start_nothing),
 		cmocka_unit_test(correlation_numbers_wrap),
 		cmocka_unit_test(known_calls_are_taken),
