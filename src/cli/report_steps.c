@@ -143,9 +143,22 @@ static void found_text(const struct page *p, const struct steps_process *process
 			: "");
 }
 
+/* Of fewer operations it is no news that nothing repeats. */
+#define WORTH_SAYING 50
+
+static bool is_worth_saying(const struct steps *s)
+{
+	for (size_t i = 0; i < s->processes.len; i++)
+		if (s->processes.data[i].ops >= WORTH_SAYING)
+			return true;
+	return s->main != SIZE_MAX;
+}
+
 static void steps_text(const struct page *p, const void *state)
 {
 	const struct steps *s = state;
+	if (!is_worth_saying(s))
+		return;
 	fputc('\n', p->out);
 	if (s->main == SIZE_MAX) {
 		page_styled(p, BOLD, "steps");

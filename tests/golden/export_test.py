@@ -102,8 +102,9 @@ def perfetto_holds_what_the_sample_holds(folder):
     for row in t.tracks.values():
         if row["kind"] == "thread":
             assert t.tracks[row["parent"]]["pid"] == row["pid"]
-    assert len(t.slices) == 79 and len(t.instants) == 9 + 1
+    assert len(t.slices) == 79 + 10 and len(t.instants) == 9 + 1
     check_slices(t)
+    check_steps(t)
     check_arguments(t)
     counters = {t.tracks[k]["name"]: v for k, v in t.counters.items()}
     assert counters["cpu_ratio"] == [(T0 + 10 * MS * i, 0.5 + i / 100) for i in range(10)]
@@ -115,6 +116,16 @@ def perfetto_holds_what_the_sample_holds(folder):
 
 def named(t, name):
     return sorted((s for s in t.slices if s["name"] == name), key=lambda s: s["start"])
+
+
+def check_steps(t):
+    """What repeats: each aten::linear; a step lasts from the end of the one before it."""
+    for i in range(10):
+        step, = named(t, f"inference {i}")
+        end = T0 + 2 * MS + 5 * MS * i + 100 * US + 2 * MS
+        assert (step["start"], step["end"]) == (end - (5 if i else 2) * MS, end), (i, step)
+        assert step["track"]["name"] == "steps: inference", step
+        assert step["args"]["operations"] == ("uint", 1), step
 
 
 def check_slices(t):
