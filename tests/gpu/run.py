@@ -25,6 +25,7 @@ import traceback
 
 import compare
 import profiles
+import timelines
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOBS = os.path.join(HERE, "jobs")
@@ -344,6 +345,36 @@ def _(t):
 @check("profile-gpu", "gpu", "root", "torch")
 def _(t):
     profiles.gpu_time(t, run)
+
+
+# ---- what devices did ----
+
+@check("timeline-equal", "gpu", "root", "torch")
+def _(t):
+    timelines.equal(t, run)
+
+
+@check("timeline-steps", "gpu", "root", "torch")
+def _(t):
+    timelines.steps(t, run)
+
+
+@check("timeline-running", "gpu", "root", "torch")
+def _(t):
+    timelines.running(t, training, attached, medians_of, rest)
+
+
+@check("timeline-storm", "gpu", "root", "torch")
+def _(t):
+    timelines.storm(t, run)
+
+
+for part in ("collectives", "straggler", "hang", "merge"):
+    @check("ranks-" + part, "gpu", "root", "torch")
+    def _(t, part=part):
+        if t.gpus < 2:
+            raise Skip("one GPU here")
+        getattr(timelines, part)(t, run)
 
 
 # ---- NCCL ----
