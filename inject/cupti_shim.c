@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@
 #include "find.h"
 #include "gate.h"
 #include "ring.h"
+#include "torch_ops.h"
 
 #define BUFFER_BYTES  (1u << 20) /* some 5,000 kernels */
 #define SPARE_BUFFERS 16
@@ -217,6 +219,15 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 
 /* ---- buffers ---- */
 
+/* Not of malloc: what is given back goes to the kernel, not to the heap of one of the job's
+ * threads. */
+static uint8_t *new_buffer(void)
+{
+	void *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
 void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
 	gate_enter();
@@ -227,7 +238,7 @@ void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 		*buffer = shim.spare[--shim.spares];
 	pthread_mutex_unlock(&shim.buffer_lock);
 	if (!*buffer)
-		*buffer = aligned_alloc(64, BUFFER_BYTES);
+		*buffer = new_buffer();
 	*bytes = *buffer ? BUFFER_BYTES : 0; /* without one CUPTI drops records, and counts them */
 }
 
@@ -245,7 +256,7 @@ void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, 
 		shim.spare[shim.spares++] = buffer;
 	pthread_mutex_unlock(&shim.buffer_lock);
 	if (!keeps)
-		free(buffer);
+		munmap(buffer, BUFFER_BYTES);
 }
 
 /* ---- on and off ---- */
@@ -301,7 +312,7 @@ static void free_spares(void)
 {
 	pthread_mutex_lock(&shim.buffer_lock);
 	while (shim.spares)
-		free(shim.spare[--shim.spares]);
+		munmap(shim.spare[--shim.spares], BUFFER_BYTES);
 	pthread_mutex_unlock(&shim.buffer_lock);
 }
 
@@ -310,11 +321,14 @@ static void free_spares(void)
 static bool end_recording(bool goes_on)
 {
 	const char *stays = NULL;
+	bool left = torch_ops_stop(goes_on);
 	if (goes_on)
 		disable();
 	shim.cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
 	if (goes_on)
 		stays = detach_cupti(&shim.cupti);
+	if (!left && !stays)
+		stays = "the shim stays in the process: an operator has not ended";
 	pthread_mutex_lock(&shim.ring_lock);
 	ring_set_state(&shim.ring, GPU_RING_ENDED, stays ? stays : "");
 	pthread_mutex_unlock(&shim.ring_lock);
@@ -447,6 +461,8 @@ static bool start(void)
 	if (!enable())
 		return false;
 	ring_set_state(&shim.ring, GPU_RING_ON, NULL);
+	if (shim.options & GPU_OPTION_OPERATORS)
+		torch_ops_start(&shim.ring, &shim.ring_lock);
 	atexit(on_exit_of_process);
 	return true;
 }

@@ -243,3 +243,55 @@ void ring_put_call(struct ring *r, struct gpu_ring_call *call)
 	}
 	publish(r);
 }
+
+void ring_lost_ops(struct ring *r, uint64_t n)
+{
+	__atomic_fetch_add(&r->header->lost_ops, n, __ATOMIC_RELAXED);
+}
+
+void ring_put_op(struct ring *r, struct gpu_ring_op *op)
+{
+	struct gpu_ring_op *place = reserve(r, GPU_RING_OP, sizeof(*op));
+	if (place) {
+		op->record = place->record;
+		*place = *op;
+	} else {
+		ring_lost_ops(r, 1);
+	}
+	publish(r);
+}
+
+bool ring_put_operator_name(struct ring *r, uint32_t number, uint32_t kind, const char *text,
+			    size_t len)
+{
+	struct gpu_ring_op_name *record =
+		reserve(r, GPU_RING_OP_NAME, (sizeof(*record) + len + 7) & ~(uint64_t)7);
+	if (!record)
+		return false;
+	record->number = number;
+	record->len = (uint32_t)len;
+	record->kind = kind;
+	record->pad = 0;
+	memcpy(record + 1, text, len);
+	publish(r);
+	return true;
+}
+
+void ring_put_ops_upto(struct ring *r, uint64_t ns)
+{
+	struct gpu_ring_ops_upto *record = reserve(r, GPU_RING_OPS_UPTO, sizeof(*record));
+	if (record)
+		record->ns = ns;
+	publish(r);
+}
+
+void ring_set_why(struct ring *r, const char *why)
+{
+	snprintf(r->header->why, sizeof(r->header->why), "%s", why);
+}
+
+bool ring_wants_no(const struct ring *r, uint32_t number)
+{
+	uint8_t byte = __atomic_load_n(&r->header->unwanted[number / 8], __ATOMIC_RELAXED);
+	return byte >> number % 8 & 1;
+}

@@ -38,6 +38,17 @@ void ring_put(struct ring *r, struct gpu_ring_span *span, const char *name);
 /* Adds a call; the record's head is filled in. */
 void ring_put_call(struct ring *r, struct gpu_ring_call *call);
 
+/* Likewise an operator. Its name was told before; false when there was no room to. */
+void ring_put_op(struct ring *r, struct gpu_ring_op *op);
+bool ring_put_operator_name(struct ring *r, uint32_t number, uint32_t kind, const char *text,
+			    size_t len);
+void ring_put_ops_upto(struct ring *r, uint64_t ns);
+void ring_lost_ops(struct ring *r, uint64_t n);
+/* Why there are no operators, below 64 bytes. */
+void ring_set_why(struct ring *r, const char *why);
+/* Whether eacgm wants nothing of a name. */
+bool ring_wants_no(const struct ring *r, uint32_t number);
+
 /* Says what comes beside spans, before it does. */
 void ring_set_tells(struct ring *r, enum gpu_ring_tells tells);
 

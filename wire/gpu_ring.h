@@ -29,6 +29,7 @@
 enum gpu_options {
 	GPU_OPTION_GRAPHS = 1,	   /* graphs as wholes, not their nodes */
 	GPU_OPTION_KEEP_CUPTI = 2, /* libcupti is not unloaded at the end */
+	GPU_OPTION_OPERATORS = 4,  /* PyTorch's operators too */
 };
 
 #define GPU_RING_MAGIC	      0x32555047474d4341ULL /* "ACMGGPU2" */
@@ -46,7 +47,10 @@ enum gpu_ring_state {
 /* What comes beside spans. */
 enum gpu_ring_tells {
 	GPU_RING_TELLS_CALLS = 1,
+	GPU_RING_TELLS_OPERATORS = 2,
 };
+
+#define GPU_RING_MAX_OPERATORS 2048 /* names of operators and nodes */
 
 struct gpu_ring_header {
 	__u64 magic;
@@ -63,24 +67,30 @@ struct gpu_ring_header {
 	__u32 state;	  /* enum gpu_ring_state */
 	__u32 tells;	  /* bits of enum gpu_ring_tells; grows before the first such record */
 	__u64 full_calls; /* calls for which there was no room */
-	__u8 pad1[16];
-	char text[512]; /* CUPTI's path, or why there is none, or, once ended, what stays in the
+	__u64 lost_ops;	  /* operators and nodes for which there was no room */
+	__u8 pad1[8];
+	char text[448]; /* CUPTI's path, or why there is none, or, once ended, what stays in the
 			 * process; ends with a NUL */
+	char why[64];	/* no operators are told; "" = they are, or there is no PyTorch */
 
 	/* the consumer's */
 	__u64 tail; /* position up to which records were read */
 	__u32 stop; /* the producer is to end its work */
 	__u8 pad2[52];
+	__u8 unwanted[GPU_RING_MAX_OPERATORS / 8]; /* bits by number: names to tell nothing of */
 };
 _Static_assert(__builtin_offsetof(struct gpu_ring_header, head) == 64, "a cache line each");
 _Static_assert(__builtin_offsetof(struct gpu_ring_header, tail) == 640, "a cache line each");
-_Static_assert(sizeof(struct gpu_ring_header) == 704, "shared with traced processes");
+_Static_assert(sizeof(struct gpu_ring_header) == 960, "shared with traced processes");
 
 enum gpu_ring_kind {
 	GPU_RING_PAD = 1,
 	GPU_RING_NAME,
 	GPU_RING_SPAN,
 	GPU_RING_CALL,
+	GPU_RING_OP_NAME,
+	GPU_RING_OP,
+	GPU_RING_OPS_UPTO,
 };
 
 struct gpu_ring_record {
@@ -143,3 +153,39 @@ struct gpu_ring_call {
 	__u32 result;	/* CUresult */
 };
 _Static_assert(sizeof(struct gpu_ring_call) == 40, "shared with traced processes");
+
+enum gpu_ring_operator_kind {
+	GPU_RING_OPERATOR,
+	GPU_RING_NODE, /* of a backward pass, with its hooks */
+};
+
+/* Of an operator or node, before the first that uses it. Numbers are below
+ * GPU_RING_MAX_OPERATORS, in any order, and are not those of GPU_RING_NAME. */
+struct gpu_ring_op_name {
+	struct gpu_ring_record record;
+	__u32 number;
+	__u32 len;  /* of the text, which follows */
+	__u32 kind; /* enum gpu_ring_operator_kind */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct gpu_ring_op_name) == 24, "shared with traced processes");
+
+/* An operator or node that has ended: in the order of ends, for each thread. */
+struct gpu_ring_op {
+	struct gpu_ring_record record;
+	__u64 start_ns; /* CLOCK_MONOTONIC */
+	__u64 end_ns;
+	__s64 sequence; /* of nodes: autograd's number; else -1 */
+	__u32 tid;
+	__u16 name;
+	__u8 depth; /* operators and nodes around it, also of unwanted names */
+	__u8 pad;
+};
+_Static_assert(sizeof(struct gpu_ring_op) == 40, "shared with traced processes");
+
+/* All that ended before has been told, or counted. */
+struct gpu_ring_ops_upto {
+	struct gpu_ring_record record;
+	__u64 ns;
+};
+_Static_assert(sizeof(struct gpu_ring_ops_upto) == 16, "shared with traced processes");

@@ -53,6 +53,10 @@ static const struct opt_def options[] = {
 	 "CUPTI, which comes into the processes and goes out again: see docs/gpu-timeline.md. on "
 	 "when no word is given; graphs: graphs as wholes, which is cheaper; off.",
 	 "on|graphs|off", OPT_OPTIONAL_VALUE},
+	{0, "operators", "HOW",
+	 "Where PyTorch's operators come from beside --gpu-timeline: auto (from PyTorch's own "
+	 "callbacks where its interface is known, which is cheaper; else from probes) or probes.",
+	 "auto|probes", 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -186,6 +190,12 @@ static enum gpu_timeline timeline_from_args(const struct args *a)
 	return !strcmp(word, "graphs") ? GPU_TIMELINE_GRAPHS : GPU_TIMELINE_ON;
 }
 
+static enum operator_source operators_from_args(const struct args *a)
+{
+	const char *word = args_get(a, "operators");
+	return word && !strcmp(word, "probes") ? OPERATORS_PROBES : OPERATORS_AUTO;
+}
+
 static int read_options(struct session_options *o, const struct args *a, struct err *e)
 {
 	uint64_t megabytes = 0;
@@ -213,6 +223,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	o->all_entries = args_has(a, "everything");
 	o->debuginfod = args_has(a, "debuginfod");
 	o->gpu_timeline = timeline_from_args(a);
+	o->operators = operators_from_args(a);
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);
 	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";

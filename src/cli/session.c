@@ -232,6 +232,7 @@ static void on_tick(struct session *s, unsigned tick)
 	if (tick % SOCKET_TICKS == 0)
 		sockets_sample(s);
 	tick_burst(s, now_ns);
+	spans_switch_probes(s);
 	if (s->opts->duration_ns && now_ns - s->follow_ns >= s->opts->duration_ns)
 		s->stop = true;
 	if (atomic_load(&s->write_failed))

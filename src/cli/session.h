@@ -15,6 +15,12 @@ enum gpu_timeline {
 	GPU_TIMELINE_GRAPHS, /* graphs as wholes */
 };
 
+/* Where PyTorch's operators and nodes of backward passes come from. */
+enum operator_source {
+	OPERATORS_AUTO,	    /* from PyTorch's callbacks where the shim is in and knows them */
+	OPERATORS_PROBES,
+};
+
 struct session_options {
 	const char *output;
 	const struct catalog *catalog;
@@ -31,6 +37,7 @@ struct session_options {
 	bool waits;	      /* stacks where threads stop running */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
+	enum operator_source operators;
 	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
 	char **command;	      /* NULL: the target's processes */
 	uint64_t duration_ns; /* 0 = until the end */

@@ -57,6 +57,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 		.id = info->id,
 		.layer = layer_name(entry->layer),
 		.name = info->name,
+		.by_callback = info->by_callback,
 		.library = info->library,
 		.symbol = info->symbol,
 		.kind = entry->instant || (entry->usdt && !entry->end_symbols.len) ? SITE_INSTANT

@@ -57,6 +57,8 @@ struct session {
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
 
+	atomic_bool ops_told; /* a process tells its operators: their probes may go */
+	bool ops_switched;    /* the control thread's */
 	struct gpu_spans *spans;    /* session_spans.c's, under spans_lock */
 	pthread_mutex_t spans_lock; /* of the mover and the attacher */
 	struct attacher *attacher;  /* session_attach.c's; NULL: a command has its shim */
@@ -101,6 +103,9 @@ void spans_drain(struct session *s, uint64_t now_ns);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
 void spans_close(struct session *s);
+unsigned spans_options(const struct session *s);
+/* The control thread's, now and then. */
+void spans_switch_probes(struct session *s);
 
 /* session_attach.c: the shim comes into processes that run. saw: a process's mappings, of the
  * control thread; stop: none is held or stopped any more, before the mover's end. */

@@ -22,7 +22,6 @@
 #define DRAIN_NS      20000000ULL   /* a ring holds some 100,000 kernels */
 #define PATIENCE_NS   3000000000ULL /* a shim waits for a call of the driver */
 #define STEP_NS	      5000000L
-#define GRAPHS_TEXT   "1" /* GPU_OPTION_GRAPHS */
 
 /* ---- what rings tell ---- */
 
@@ -32,7 +31,6 @@ static uint32_t on_name(void *ctx, const char *text, size_t len)
 	return pipeline_gpu_name(s->pipeline, text, len);
 }
 
-_Static_assert(GPU_OPTION_GRAPHS == 1, "GRAPHS_TEXT");
 _Static_assert(GPU_RING_KERNEL == (int)WORK_KERNEL && GPU_RING_COPY == (int)WORK_COPY &&
 		       GPU_RING_SET == (int)WORK_SET && GPU_RING_SYNC == (int)WORK_SYNC &&
 		       GPU_RING_GRAPH == (int)WORK_GRAPH,
@@ -71,6 +69,37 @@ static void on_tells(void *ctx, uint32_t pid, uint32_t tells)
 	struct session *s = ctx;
 	if (tells & GPU_RING_TELLS_CALLS)
 		pipeline_gpu_tells_calls(s->pipeline, pid);
+	if (tells & GPU_RING_TELLS_OPERATORS)
+		atomic_store(&s->ops_told, true);
+}
+
+_Static_assert(GPU_RING_OPERATOR == 0 && GPU_RING_NODE == 1, "kinds as a bool");
+
+static uint32_t on_op_name(void *ctx, uint32_t kind, const char *text, size_t len)
+{
+	struct session *s = ctx;
+	return pipeline_op_name(s->pipeline, kind == GPU_RING_NODE, text, len);
+}
+
+static void on_op(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_t name)
+{
+	struct session *s = ctx;
+	struct pipeline_op row = {
+		.start_ns = op->start_ns,
+		.end_ns = op->end_ns,
+		.sequence = op->sequence,
+		.pid = pid,
+		.tid = op->tid,
+		.name = name,
+		.depth = op->depth,
+	};
+	pipeline_op(s->pipeline, &row);
+}
+
+static void on_ops_upto(void *ctx, uint32_t pid, uint64_t ns)
+{
+	struct session *s = ctx;
+	pipeline_ops_upto(s->pipeline, pid, ns);
 }
 
 static void on_call(void *ctx, uint32_t pid, const struct gpu_ring_call *call)
@@ -114,10 +143,27 @@ static int find_shim(char *ret, size_t size, struct err *e)
 		       "not recorded: " SHIM " is neither beside eacgm nor in ../lib/eacgm");
 }
 
+/* Rows of operators come whole or not at all: modes that count them in the kernel, and bursts,
+ * need the probes. */
+static bool wants_callbacks(const struct session *s)
+{
+	const struct session_options *o = s->opts;
+	return o->operators != OPERATORS_PROBES && o->layers & 1u << LAYER_TORCH &&
+	       o->mode[LAYER_TORCH] == MODE_TRACE && !o->burst_on_ns;
+}
+
+/* What shims are asked for: enum gpu_options. */
+unsigned spans_options(const struct session *s)
+{
+	return (s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0u) |
+	       (wants_callbacks(s) ? GPU_OPTION_OPERATORS : 0u);
+}
+
 static int prepare(struct session *s, struct err *e)
 {
-	char path[4096];
-	struct gpu_spans_events events = {on_name, on_span, on_tells, on_call, on_note, s};
+	char path[4096], options[16];
+	struct gpu_spans_events events = {on_name, on_span,	on_tells, on_call, on_op_name,
+					  on_op,   on_ops_upto, on_note,  s};
 	if (s->opts->command && getenv(INJECTION_ENV))
 		return err_set(e, EBUSY,
 			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
@@ -130,10 +176,10 @@ static int prepare(struct session *s, struct err *e)
 		attacher_open(s, path);
 		return 0;
 	}
+	snprintf(options, sizeof(options), "%u", spans_options(s));
 	if (setenv(INJECTION_ENV, path, 1) ||
 	    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1) ||
-	    setenv(GPU_OPTIONS_ENV,
-		   s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GRAPHS_TEXT : "0", 1))
+	    setenv(GPU_OPTIONS_ENV, options, 1))
 		return err_set(e, errno, "not recorded: %s", strerror(errno));
 	return 0;
 }
@@ -214,6 +260,7 @@ void spans_losses(struct session *s)
 	pthread_mutex_unlock(&s->spans_lock);
 	tell_loss(s, "gpu_ring_full", st.ring_full);
 	tell_loss(s, "gpu_call_full", st.calls_full);
+	tell_loss(s, "operator_full", st.ops_lost);
 	tell_loss(s, "gpu_span_dropped", st.dropped);
 	tell_loss(s, "gpu_span_untimed", st.untimed);
 	tell_loss(s, "gpu_ring_record", st.bad_records);
@@ -225,4 +272,20 @@ void spans_close(struct session *s)
 	if (s->spans)
 		gpu_spans_close(s->spans);
 	s->spans = NULL;
+}
+
+/* ---- operators by PyTorch's callbacks instead of probes ---- */
+
+/* The control thread's. Recording stands still while probes go, so an operator that ends before
+ * is the probe's, and one that ends after is PyTorch's. */
+void spans_switch_probes(struct session *s)
+{
+	if (s->ops_switched || !atomic_load(&s->ops_told))
+		return;
+	s->ops_switched = true;
+	pipeline_ops_from(s->pipeline, monotonic_ns());
+	tracer_switch_callbacks(s->tracer);
+	pipeline_note(s->pipeline, "operators",
+		      "of processes that use CUDA they are told by PyTorch itself; processes that "
+		      "do not use it have none from then on");
 }

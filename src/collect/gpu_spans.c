@@ -26,12 +26,14 @@ struct gpu_ring {
 	uint32_t pid;
 	bool known;	/* its header was read and holds */
 	bool told;	/* its state */
+	bool told_why;	/* there are no operators */
 	uint32_t tells; /* bits of enum gpu_ring_tells, as passed on */
 	uint64_t bytes;
 	uint64_t tail;
 	struct gpu_ring_header last; /* as last read */
 	uint64_t bad_records;
-	VEC(uint32_t) names; /* by number - 1: what on_name returned */
+	VEC(uint32_t) names;	/* by number - 1: what on_name returned */
+	VEC(uint32_t) op_names; /* by number: what on_op_name returned */
 };
 
 struct gpu_spans {
@@ -69,6 +71,7 @@ void gpu_spans_close(struct gpu_spans *s)
 	for (size_t i = 0; i < s->rings.len; i++) {
 		close(s->rings.data[i].fd);
 		vec_free(&s->rings.data[i].names);
+		vec_free(&s->rings.data[i].op_names);
 	}
 	vec_free(&s->rings);
 	gpu_folder_close(&s->folder);
@@ -198,12 +201,90 @@ static bool take_call(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p,
 	return true;
 }
 
+/* The process is to say nothing more of an operator. */
+static void refuse_op(const struct gpu_ring *r, uint32_t number)
+{
+	size_t at = offsetof(struct gpu_ring_header, unwanted) + number / 8;
+	uint8_t byte = 0;
+	if (pread(r->fd, &byte, 1, (off_t)at) == 1) {
+		byte |= (uint8_t)(1u << number % 8);
+		pwrite(r->fd, &byte, 1, (off_t)at);
+	}
+}
+
+static bool take_op_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
+{
+	struct gpu_ring_op_name name;
+	if (bytes < sizeof(name))
+		return false;
+	memcpy(&name, p, sizeof(name));
+	if (name.number >= GPU_RING_MAX_OPERATORS || name.kind > GPU_RING_NODE ||
+	    name.len > GPU_RING_NAME_BYTES || name.len > bytes - sizeof(name) ||
+	    s->named + name.len > MAX_NAMED)
+		return false;
+	s->named += name.len;
+	while (r->op_names.len <= name.number)
+		vec_push(&r->op_names);
+	uint32_t number = s->events.on_op_name(s->events.ctx, name.kind,
+					       (const char *)p + sizeof(name), name.len);
+	r->op_names.data[name.number] = number;
+	if (!number)
+		refuse_op(r, name.number);
+	return true;
+}
+
+static bool take_op(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p, size_t bytes)
+{
+	struct gpu_ring_op op;
+	if (bytes != sizeof(op))
+		return false;
+	memcpy(&op, p, sizeof(op));
+	if (op.end_ns < op.start_ns || op.name >= r->op_names.len)
+		return false;
+	if (!r->op_names.data[op.name])
+		return true;
+	s->past.ops++;
+	s->events.on_op(s->events.ctx, r->pid, &op, r->op_names.data[op.name]);
+	return true;
+}
+
+static bool take_ops_upto(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p,
+			  size_t bytes)
+{
+	struct gpu_ring_ops_upto upto;
+	if (bytes != sizeof(upto))
+		return false;
+	memcpy(&upto, p, sizeof(upto));
+	s->events.on_ops_upto(s->events.ctx, r->pid, upto.ns);
+	return true;
+}
+
+static bool take_by_kind(struct gpu_spans *s, struct gpu_ring *r, uint32_t kind, const uint8_t *p,
+			 size_t bytes)
+{
+	switch (kind) {
+	case GPU_RING_NAME:
+		return take_name(s, r, p, bytes);
+	case GPU_RING_SPAN:
+		return take_span(s, r, p, bytes);
+	case GPU_RING_CALL:
+		return take_call(s, r, p, bytes);
+	case GPU_RING_OP_NAME:
+		return take_op_name(s, r, p, bytes);
+	case GPU_RING_OP:
+		return take_op(s, r, p, bytes);
+	case GPU_RING_OPS_UPTO:
+		return take_ops_upto(s, r, p, bytes);
+	default:
+		return false;
+	}
+}
+
 /* The bytes of the record at p, which has `left` bytes; 0 for one that makes no sense, left + 1
  * for one that goes on behind them. */
 static size_t take_record(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t left)
 {
 	struct gpu_ring_record record;
-	bool good;
 	if (left < sizeof(record))
 		return left + 1;
 	memcpy(&record, p, sizeof(record));
@@ -213,11 +294,7 @@ static size_t take_record(struct gpu_spans *s, struct gpu_ring *r, const uint8_t
 		return record.bytes;
 	if (record.bytes > left)
 		return left + 1;
-	good = record.kind == GPU_RING_NAME   ? take_name(s, r, p, record.bytes)
-	       : record.kind == GPU_RING_SPAN ? take_span(s, r, p, record.bytes)
-	       : record.kind == GPU_RING_CALL ? take_call(s, r, p, record.bytes)
-					      : false;
-	return good ? record.bytes : 0;
+	return take_by_kind(s, r, record.kind, p, record.bytes) ? record.bytes : 0;
 }
 
 /* Reads on from the tail; false when that led nowhere. */
@@ -276,6 +353,18 @@ static void note(struct gpu_spans *s, const struct gpu_ring *r, const char *text
 	s->events.on_note(s->events.ctx, r->pid, text);
 }
 
+/* PyTorch's operators are not told: the probes go on. */
+static void tell_why(struct gpu_spans *s, struct gpu_ring *r)
+{
+	char text[sizeof(r->last.why) + 64];
+	if (r->told_why || !r->last.why[0])
+		return;
+	r->told_why = true;
+	snprintf(text, sizeof(text), "its operators come from probes: %.*s",
+		 (int)sizeof(r->last.why) - 1, r->last.why);
+	note(s, r, text);
+}
+
 /* What the process says when its part is over: why there was nothing, or what stays behind. */
 static void tell_end(struct gpu_spans *s, struct gpu_ring *r)
 {
@@ -299,6 +388,7 @@ static void add_losses(struct gpu_spans_stats *sum, const struct gpu_ring *r)
 {
 	sum->ring_full += r->last.full;
 	sum->calls_full += r->last.full_calls;
+	sum->ops_lost += r->last.lost_ops;
 	sum->dropped += r->last.dropped;
 	sum->untimed += r->last.untimed;
 	sum->bad_records += r->bad_records;
@@ -319,6 +409,7 @@ static void forget(struct gpu_spans *s, size_t i)
 	unlinkat(s->folder.fd, name, 0);
 	close(r->fd);
 	vec_free(&r->names);
+	vec_free(&r->op_names);
 	*r = s->rings.data[--s->rings.len];
 }
 
@@ -330,6 +421,7 @@ void gpu_spans_drain(struct gpu_spans *s)
 		bool died = has_died(r); /* before the last look */
 		drain_ring(s, r);
 		tell_end(s, r);
+		tell_why(s, r);
 		if (died)
 			forget(s, i);
 	}

@@ -26,6 +26,12 @@ struct gpu_spans_events {
 	void (*on_tells)(void *ctx, uint32_t pid, uint32_t tells);
 	/* A call that started work. */
 	void (*on_call)(void *ctx, uint32_t pid, const struct gpu_ring_call *call);
+	/* An operator's or node's name is met (enum gpu_ring_operator_kind). The number that is
+	 * returned comes with its rows; 0: nothing more is wanted of it. */
+	uint32_t (*on_op_name)(void *ctx, uint32_t kind, const char *text, size_t len);
+	void (*on_op)(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_t name);
+	/* All operators of the process that ended before have come. */
+	void (*on_ops_upto)(void *ctx, uint32_t pid, uint64_t ns);
 	/* One sentence about a process. */
 	void (*on_note)(void *ctx, uint32_t pid, const char *text);
 	void *ctx;
@@ -55,9 +61,11 @@ size_t gpu_spans_active(const struct gpu_spans *s);
 struct gpu_spans_stats {
 	uint64_t spans;
 	uint64_t calls;
+	uint64_t ops;
 	uint64_t rings;	     /* processes that had one */
 	uint64_t ring_full;  /* spans that found no room in a ring */
 	uint64_t calls_full; /* likewise calls */
+	uint64_t ops_lost;   /* and operators */
 	uint64_t dropped;    /* by CUPTI */
 	uint64_t untimed;    /* without times, by CUPTI: also what was not complete at the end */
 	uint64_t bad_records;

@@ -239,9 +239,10 @@ void pipeline_pass_end(struct pipeline *p)
 	}
 	p->pass.len = 0;
 	p->calls += p->ready.len;
-	rec_put_calls(p->writer, p->ready.data, p->ready.len);
+	shim_ops_put_calls(p, p->ready.data, p->ready.len);
 	stacks_pass_samples(p, false);
 	shim_calls_pass(p, false);
+	shim_ops_pass(p, false);
 	watch_check(p);
 }
 

@@ -18,6 +18,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->kernels = kernels_new();
 	p->comms = comms_new();
 	p->shim_calls = shim_calls_new();
+	p->shim_ops = shim_ops_new();
 	p->stacks = stacks_new();
 	p->frames = frames_new();
 	pthread_mutex_init(&p->lock, NULL);
@@ -240,6 +241,8 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	if (multiplies)
 		add_bytes(p, &row);
 	known.row = rec_put_probe(p->writer, &row);
+	if (in->by_callback)
+		shim_ops_know(p, known.row, &row);
 	known.name = row.name;
 	while (p->probes.len <= in->id)
 		vec_push(&p->probes);
@@ -429,6 +432,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	pipeline_pass_end(p);
 	stacks_pass_samples(p, true);
 	shim_calls_pass(p, true);
+	shim_ops_pass(p, true);
 	frames_name_all(p);
 	struct err ignored;
 	int rc = pipeline_flush(p, e);
@@ -471,6 +475,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	kernels_free(p->kernels);
 	comms_free(p->comms);
 	shim_calls_free(p->shim_calls);
+	shim_ops_free(p->shim_ops);
 	watch_free(p);
 	pthread_mutex_destroy(&p->lock);
 	free(p->proc_root);

@@ -43,6 +43,7 @@ struct pipeline_probe {
 	uint8_t arg_raw[MAX_ARGS];	 /* enum raw_arg */
 	const char *arg_enums[MAX_ARGS]; /* enumeration that names the values, or NULL */
 	const char *role;		 /* what the call is to the analyses, or NULL */
+	bool by_callback;		 /* PyTorch tells these calls too: pipeline_op */
 	uint32_t stack_every;		 /* one call in so many has its stack, 0 = none */
 	/* An argument "bytes" is added, the product of these; a value of an enumeration stands
 	 * for its bytes. None when nfactors is 0. */
@@ -123,6 +124,21 @@ struct pipeline_gpu_call {
 	uint32_t function; /* CUpti_driver_api_trace_cbid */
 };
 void pipeline_gpu_call(struct pipeline *p, const struct pipeline_gpu_call *call);
+/* The number of an operator's or a node's name for pipeline_op; 0: no probe of them is on. */
+uint32_t pipeline_op_name(struct pipeline *p, bool node, const char *text, size_t len);
+struct pipeline_op {
+	uint64_t start_ns, end_ns;
+	int64_t sequence; /* of nodes */
+	uint32_t pid, tid;
+	uint32_t name;
+	uint8_t depth; /* operators and nodes around it */
+};
+/* An operator that PyTorch told. The calls of its thread wait for the operators that they are in
+ * or have called: until pipeline_ops_upto has passed their end. */
+void pipeline_op(struct pipeline *p, const struct pipeline_op *op);
+void pipeline_ops_upto(struct pipeline *p, uint32_t pid, uint64_t ns);
+/* From any thread: operators that end before come from probes. UINT64_MAX: all do. */
+void pipeline_ops_from(struct pipeline *p, uint64_t ns);
 /* All that there was has come: spans wait for no calls any more. */
 void pipeline_gpu_end(struct pipeline *p);
 /* All histograms, before each flush. last: what has no name will get none any more. */

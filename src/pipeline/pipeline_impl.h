@@ -121,6 +121,7 @@ struct pipeline {
 	struct kernels *kernels;
 	struct comms *comms;
 	struct shim_calls *shim_calls;
+	struct shim_ops *shim_ops;
 	struct watch *watch;	  /* NULL: collectives are not watched */
 	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
@@ -233,6 +234,15 @@ void watch_free(struct pipeline *p);
 
 /* decode.c: a collective that has not returned, for the watch alone. */
 void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in);
+
+/* shim_ops.c: operators that PyTorch told, and calls of their threads in order of end. */
+struct shim_ops *shim_ops_new(void);
+void shim_ops_free(struct shim_ops *s);
+/* A probe whose calls PyTorch tells too. */
+void shim_ops_know(struct pipeline *p, uint32_t number, const struct m_probe *probe);
+void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n);
+/* Calls whose time has come go into the recording; all: whatever there is. */
+void shim_ops_pass(struct pipeline *p, bool all);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);

@@ -220,4 +220,5 @@ void pipeline_gpu_call(struct pipeline *p, const struct pipeline_gpu_call *call)
 void pipeline_gpu_end(struct pipeline *p)
 {
 	shim_calls_pass(p, true);
+	shim_ops_pass(p, true);
 }

@@ -10,9 +10,11 @@
 #include "probe/plan.h"
 #include "symbolize/proc_maps.h"
 
-/* The sites of one layer in one file: what is switched on and off together. */
+/* The sites of one layer in one file, those of calls that PyTorch can tell itself apart: what
+ * is switched on and off together. */
 struct site_group {
 	enum layer layer;
+	bool by_callback;
 	VEC(struct site) sites;
 	struct attach_links links;
 	bool attached;

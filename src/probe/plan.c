@@ -18,9 +18,10 @@ struct work {
 	const struct elf_file *file;
 	const char *path;
 	struct file_plan *out;
-	struct map64 taken;	   /* file offsets that have a site */
-	struct torch_names *names; /* loaded when the first operator is met */
-	int py_layout;		   /* index, -1 not looked up, -2 not to be had */
+	struct map64 taken;	    /* file offsets that have a site */
+	struct map64 off_operators; /* hashes of names */
+	struct torch_names *names;  /* loaded when the first operator is met */
+	int py_layout;		    /* index, -1 not looked up, -2 not to be had */
 	uint32_t py_version;
 	bool is_python;			  /* the file holds a CPython interpreter */
 	bool torch_known;		  /* torch_layout was looked for */
@@ -356,6 +357,16 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 }
 
 /* An entry that is off keeps its symbols from the entries above it: they are off with it. */
+/* An operator that has an overload which is off. */
+static void note_off_operator(struct work *w, const char *symbol)
+{
+	if (w->entry->naming != CAT_NAME_TORCH_OP)
+		return;
+	char *name = site_name(w, symbol);
+	map64_set(&w->off_operators, hash_bytes(name, strlen(name)), 1);
+	free(name);
+}
+
 static int claim_symbol(const struct elf_symbol *sym, void *ctx)
 {
 	struct work *w = ctx;
@@ -365,6 +376,7 @@ static int claim_symbol(const struct elf_symbol *sym, void *ctx)
 		return 0;
 	size_t len = sym->size && sym->size < 64 ? sym->size : 64;
 	code = elf_file_bytes(w->file, sym->address, len);
+	note_off_operator(w, sym->name);
 	if (code)
 		map64_set(&w->taken, sym->file_offset + insn_choose(code, len, !en->instant).offset,
 			  0);
@@ -486,10 +498,44 @@ static void consider_entry(struct work *w, const struct cat_entry *en)
 		elf_file_symbols(w->file, claim_symbol, w);
 }
 
+/* Whether another overload of the operator has arguments recorded. */
+static bool has_args_elsewhere(const struct plan *p, size_t first, const char *name)
+{
+	for (size_t i = first; i < p->probes.len; i++) {
+		const struct probe_info *info = &p->probes.data[i];
+		if (info->entry->naming == CAT_NAME_TORCH_OP && info->desc.nargs &&
+		    !strcmp(info->name, name))
+			return true;
+	}
+	return false;
+}
+
+/* Marks the calls that PyTorch tells itself (docs/gpu-timeline.md) as they are recorded: nodes of
+ * backward passes, and operators of which nothing but the time is. It tells an operator's name
+ * without its overload: where an overload has arguments or is off, all go on being probed. */
+static void mark_callbacks(const struct work *w, size_t first)
+{
+	struct plan *p = w->plan;
+	uint64_t off;
+	for (size_t i = first; i < p->probes.len; i++) {
+		struct probe_info *info = &p->probes.data[i];
+		const struct cat_entry *en = info->entry;
+		if (en->naming == CAT_NAME_TORCH_OP)
+			info->by_callback =
+				!info->desc.nargs && !info->desc.stack_chance &&
+				!has_args_elsewhere(p, first, info->name) &&
+				!map64_get(&w->off_operators,
+					   hash_bytes(info->name, strlen(info->name)), &off);
+		else
+			info->by_callback = en->role && !strcmp(en->role, "autograd_node");
+	}
+}
+
 int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct file_plan *ret,
 	      struct err *e)
 {
 	struct file_plan out = {0};
+	size_t first = p->probes.len;
 	struct work w = {
 		.plan = p, .file = f, .path = path, .out = &out, .py_layout = -1, .err = e};
 	w.is_python = cpython_present(f);
@@ -502,6 +548,8 @@ int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct
 		if (p->catalog->entries.data[i].unless)
 			consider_entry(&w, &p->catalog->entries.data[i]);
 	}
+	mark_callbacks(&w, first);
+	map64_free(&w.off_operators);
 	map64_free(&w.taken);
 	torch_names_free(w.names);
 	if (w.rc) {

@@ -24,6 +24,7 @@ struct probe_info {
 	struct probe_desc desc;
 	uint8_t arg_order[MAX_ARGS]; /* entry->args index of each recorded argument */
 	int8_t name_arg;	     /* recorded argument that names the call, or -1 */
+	bool by_callback;	     /* PyTorch can tell these calls itself: see mark_callbacks */
 };
 
 /* One place to attach at. */

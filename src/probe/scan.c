@@ -65,14 +65,16 @@ static void tell_plan(struct tracer *t)
 	}
 }
 
-static struct site_group *group_of(struct probed_file *f, enum layer layer)
+static struct site_group *group_of(struct probed_file *f, enum layer layer, bool by_callback)
 {
 	for (size_t i = 0; i < f->groups.len; i++) {
-		if (f->groups.data[i].layer == layer)
-			return &f->groups.data[i];
+		struct site_group *known = &f->groups.data[i];
+		if (known->layer == layer && known->by_callback == by_callback)
+			return known;
 	}
 	struct site_group *g = vec_push(&f->groups);
 	g->layer = layer;
+	g->by_callback = by_callback;
 	return g;
 }
 
@@ -174,7 +176,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	size_t refused = 0;
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
-		if (t->off_layers & 1u << g->layer)
+		if (t->off_layers & 1u << g->layer || (g->by_callback && t->off_callbacks))
 			continue;
 		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
 		g->attached = true;
@@ -204,8 +206,11 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 	t->plan_ns += monotonic_ns() - start_ns;
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < fp.sites.len; i++)
-		*vec_push(&group_of(f, fp.sites.data[i].layer)->sites) = fp.sites.data[i];
+	for (size_t i = 0; i < fp.sites.len; i++) {
+		const struct site *site = &fp.sites.data[i];
+		bool by_callback = t->plan.probes.data[site->probe].by_callback;
+		*vec_push(&group_of(f, site->layer, by_callback)->sites) = *site;
+	}
 	for (size_t i = 0; i < fp.results.len; i++)
 		*vec_push(&f->results) = fp.results.data[i];
 	file_plan_free(&fp);

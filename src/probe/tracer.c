@@ -375,7 +375,8 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *sg = &f->groups.data[g];
-			if (!(layers & 1u << sg->layer) || sg->attached == on)
+			if (!(layers & 1u << sg->layer) || sg->attached == on ||
+			    (on && sg->by_callback && t->off_callbacks))
 				continue;
 			if (on) {
 				int one = switch_on(t, f, sg, e);
@@ -394,6 +395,26 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		set_flag(&t->bpf->bss->frozen, false);
 	}
 	return rc;
+}
+
+void tracer_switch_callbacks(struct tracer *t)
+{
+	struct detaching gone = {0};
+	t->off_callbacks = true;
+	set_flag(&t->bpf->bss->frozen, true);
+	for (size_t i = 0; i < t->files.list.len; i++) {
+		struct probed_file *f = t->files.list.data[i];
+		for (size_t g = 0; g < f->groups.len; g++) {
+			struct site_group *sg = &f->groups.data[g];
+			if (!sg->by_callback || !sg->attached)
+				continue;
+			*vec_push(&gone.links) = sg->links;
+			sg->links = (struct attach_links){0};
+			sg->attached = false;
+		}
+	}
+	detach_all(t, &gone);
+	set_flag(&t->bpf->bss->frozen, false);
 }
 
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret)

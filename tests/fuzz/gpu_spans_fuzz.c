@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char parent[] = "/tmp/gpu_spans_fuzz-XXXXXX";
-static uint64_t told_spans, told_calls;
+static uint64_t told_spans, told_calls, told_ops;
 static uint32_t told_names;
 
 static void check(int holds)
@@ -60,6 +60,31 @@ static void on_call(void *ctx, uint32_t pid, const struct gpu_ring_call *call)
 	told_calls++;
 }
 
+/* Some names are wanted, others not. */
+static uint32_t on_op_name(void *ctx, uint32_t kind, const char *text, size_t len)
+{
+	uint32_t sum = 0;
+	(void)ctx;
+	check(kind <= GPU_RING_NODE && len <= GPU_RING_NAME_BYTES);
+	for (size_t i = 0; i < len; i++)
+		sum += (unsigned char)text[i];
+	return sum % 3;
+}
+
+static void on_op(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_t name)
+{
+	(void)ctx;
+	check((pid_t)pid == getpid() && op->end_ns >= op->start_ns && name && name < 3);
+	told_ops++;
+}
+
+static void on_ops_upto(void *ctx, uint32_t pid, uint64_t ns)
+{
+	(void)ctx;
+	(void)ns;
+	check((pid_t)pid == getpid());
+}
+
 static void on_note(void *ctx, uint32_t pid, const char *text)
 {
 	(void)ctx;
@@ -75,7 +100,8 @@ static void remove_parent(void)
 static struct gpu_spans *open_spans(void)
 {
 	static bool made;
-	struct gpu_spans_events events = {on_name, on_span, on_tells, on_call, on_note, NULL};
+	struct gpu_spans_events events = {on_name, on_span,	on_tells, on_call, on_op_name,
+					  on_op,   on_ops_upto, on_note,  NULL};
 	struct gpu_spans *s;
 	struct err e;
 	if (!made) {
@@ -95,12 +121,13 @@ static void write_header(int fd, const struct gpu_ring_header *h)
 static void look(struct gpu_spans *spans)
 {
 	struct gpu_spans_stats before, after;
-	uint64_t told = told_spans, told_of_calls = told_calls;
+	uint64_t told = told_spans, told_of_calls = told_calls, told_of_ops = told_ops;
 	gpu_spans_stats(spans, &before);
 	gpu_spans_drain(spans);
 	gpu_spans_stats(spans, &after);
 	check(after.spans - before.spans == told_spans - told);
 	check(after.calls - before.calls == told_calls - told_of_calls);
+	check(after.ops - before.ops == told_ops - told_of_ops);
 	check(after.bad_records >= before.bad_records);
 }
 

@@ -1,0 +1,217 @@
+/* shim_ops.c - operators and nodes of backward passes that PyTorch told, as rows like those of
+ * their probes.
+ *
+ * They come some 20 ms after the calls that probes see on the same thread. Readers want the
+ * calls of a thread in the order of their ends, so those of threads that run operators wait
+ * until all operators that ended before them have come, at most for PATIENCE_NS.
+ *
+ * depth: of operators the number of operators around them, of calls of probes that of probed
+ * calls around them; readers tell by times what lies in what (analyze/pass.c, export/nest.c). */
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "pipeline/pipeline_impl.h"
+
+#define PATIENCE_NS 2000000000ULL
+#define MOST_HELD   (1u << 19)
+
+struct op_name {
+	uint32_t probe;	 /* of the recording */
+	uint32_t string; /* of nodes: their name */
+	bool node;
+};
+
+struct held {
+	struct m_call row;
+	uint32_t pid;
+	uint64_t came_ns;
+};
+
+struct shim_ops {
+	struct map64 probe_of; /* string of an operator's name -> its probe */
+	bool knows_nodes;
+	uint32_t node_probe;
+	int8_t node_name, node_sequence; /* places of arguments, -1 */
+	uint8_t node_nargs;
+	VEC(struct op_name) names; /* by number - 1 */
+	struct map64 pid_of;	   /* thread index of threads that run operators -> pid */
+	struct map64 upto_ns;	   /* pid -> all that ended before has come */
+	bool upto_moved;
+	uint64_t held_ns; /* when something was last let go */
+	VEC(struct held) held;
+	VEC(struct m_call) out;
+	_Atomic uint64_t from_ns;
+};
+
+struct shim_ops *shim_ops_new(void)
+{
+	struct shim_ops *s = xcalloc(1, sizeof(*s));
+	s->from_ns = UINT64_MAX;
+	return s;
+}
+
+void shim_ops_free(struct shim_ops *s)
+{
+	map64_free(&s->probe_of);
+	map64_free(&s->pid_of);
+	map64_free(&s->upto_ns);
+	vec_free(&s->names);
+	vec_free(&s->held);
+	vec_free(&s->out);
+	free(s);
+}
+
+/* ---- names ---- */
+
+/* Of several operators of a name the first one's probe stands for all. */
+void shim_ops_know(struct pipeline *p, uint32_t number, const struct m_probe *probe)
+{
+	struct shim_ops *s = p->shim_ops;
+	uint64_t first;
+	if (probe->name_arg < 0) {
+		if (!map64_get(&s->probe_of, probe->name, &first))
+			map64_set(&s->probe_of, probe->name, number);
+		return;
+	}
+	s->knows_nodes = true;
+	s->node_probe = number;
+	s->node_name = probe->name_arg;
+	s->node_sequence = -1;
+	s->node_nargs = probe->nargs;
+	for (int8_t i = 0; i < probe->nargs; i++)
+		if (probe->arg_names[i] == rec_string_z(p->writer, "sequence"))
+			s->node_sequence = i;
+}
+
+/* As the class is called without its namespace, which is how the probe names it. */
+static const char *class_of(const char *text, size_t *len)
+{
+	for (size_t i = *len; i >= 2; i--)
+		if (text[i - 1] == ':' && text[i - 2] == ':') {
+			*len -= i;
+			return text + i;
+		}
+	return text;
+}
+
+uint32_t pipeline_op_name(struct pipeline *p, bool node, const char *text, size_t len)
+{
+	struct shim_ops *s = p->shim_ops;
+	struct op_name name = {.node = node, .probe = s->node_probe};
+	uint64_t probe = 0;
+	pipeline_take_messages(p); /* probes were told before they were attached */
+	if (node)
+		text = class_of(text, &len);
+	name.string = pipeline_gpu_name(p, text, len);
+	if (node ? !s->knows_nodes : !map64_get(&s->probe_of, name.string, &probe))
+		return 0;
+	if (!node)
+		name.probe = (uint32_t)probe;
+	*vec_push(&s->names) = name;
+	return (uint32_t)s->names.len;
+}
+
+/* ---- rows ---- */
+
+static void hold(struct shim_ops *s, const struct m_call *row, uint32_t pid)
+{
+	*vec_push(&s->held) = (struct held){*row, pid, monotonic_ns()};
+}
+
+static void set_arg(struct m_call *row, int8_t at, uint64_t value)
+{
+	if (at >= 0)
+		row->args[at] = value;
+}
+
+void pipeline_op(struct pipeline *p, const struct pipeline_op *op)
+{
+	struct shim_ops *s = p->shim_ops;
+	if (op->end_ns < atomic_load(&s->from_ns) || !op->name || op->name > s->names.len)
+		return;
+	const struct op_name *name = &s->names.data[op->name - 1];
+	struct m_call row = {
+		.start_ns = op->start_ns,
+		.dur_ns = op->end_ns - op->start_ns,
+		.thread = pipeline_thread_of(p, op->pid, op->tid),
+		.probe = name->probe,
+		.depth = op->depth,
+		.nargs = name->node ? s->node_nargs : 0,
+	};
+	if (name->node) {
+		set_arg(&row, s->node_name, name->string);
+		set_arg(&row, s->node_sequence, (uint64_t)op->sequence);
+	}
+	map64_set(&s->pid_of, row.thread, op->pid);
+	p->calls++;
+	hold(s, &row, op->pid);
+}
+
+void pipeline_ops_from(struct pipeline *p, uint64_t ns)
+{
+	atomic_store(&p->shim_ops->from_ns, ns);
+}
+
+void pipeline_ops_upto(struct pipeline *p, uint32_t pid, uint64_t ns)
+{
+	map64_set(&p->shim_ops->upto_ns, pid, ns);
+	p->shim_ops->upto_moved = true;
+}
+
+void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
+{
+	struct shim_ops *s = p->shim_ops;
+	uint64_t pid;
+	if (!s->pid_of.len) {
+		rec_put_calls(p->writer, rows, n);
+		return;
+	}
+	s->out.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (map64_get(&s->pid_of, rows[i].thread, &pid))
+			hold(s, &rows[i], (uint32_t)pid);
+		else
+			*vec_push(&s->out) = rows[i];
+	}
+	rec_put_calls(p->writer, s->out.data, s->out.len);
+}
+
+/* In order of end; what lies in a call before it. */
+static int compare_ends(const void *a, const void *b)
+{
+	const struct m_call *x = a, *y = b;
+	uint64_t x_ns = x->start_ns + x->dur_ns, y_ns = y->start_ns + y->dur_ns;
+	if (x_ns != y_ns)
+		return x_ns < y_ns ? -1 : 1;
+	return x->start_ns > y->start_ns ? -1 : x->start_ns < y->start_ns;
+}
+
+static bool has_come(const struct shim_ops *s, const struct held *h, uint64_t now_ns)
+{
+	uint64_t upto_ns;
+	return now_ns - h->came_ns > PATIENCE_NS || (map64_get(&s->upto_ns, h->pid, &upto_ns) &&
+						     h->row.start_ns + h->row.dur_ns < upto_ns);
+}
+
+void shim_ops_pass(struct pipeline *p, bool all)
+{
+	struct shim_ops *s = p->shim_ops;
+	uint64_t now_ns = monotonic_ns();
+	size_t left = 0;
+	all |= s->held.len > MOST_HELD;
+	if (!s->held.len || !(all || s->upto_moved || now_ns - s->held_ns > PATIENCE_NS))
+		return;
+	s->upto_moved = false;
+	s->held_ns = now_ns;
+	s->out.len = 0;
+	for (size_t i = 0; i < s->held.len; i++) {
+		if (all || has_come(s, &s->held.data[i], now_ns))
+			*vec_push(&s->out) = s->held.data[i].row;
+		else
+			s->held.data[left++] = s->held.data[i];
+	}
+	s->held.len = left;
+	if (s->out.len)
+		qsort(s->out.data, s->out.len, sizeof(*s->out.data), compare_ends);
+	rec_put_calls(p->writer, s->out.data, s->out.len);
+}
