@@ -310,6 +310,24 @@ static int compare_rows(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* How much of a span of time the operators' probes were on: all of it, but for bursts. */
+static uint64_t probed_ns(const struct rec_tables *t, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t sum = 0;
+	bool any = false;
+	for (size_t i = 0; i < t->windows.len; i++) {
+		const struct m_window *w = &t->windows.data[i];
+		const char *layer = strtab_get(&t->strings, w->layer, NULL);
+		if (*layer && strcmp(layer, "torch"))
+			continue;
+		any = true;
+		uint64_t from = w->start_ns > from_ns ? w->start_ns : from_ns;
+		uint64_t to = w->end_ns < to_ns ? w->end_ns : to_ns;
+		sum += to > from ? to - from : 0;
+	}
+	return any ? sum : to_ns - from_ns;
+}
+
 static void sum_calls(struct job *j)
 {
 	struct flops *f = j->f;
@@ -343,7 +361,7 @@ static void sum_calls(struct job *j)
 		row.host_ns = 0;
 		add_to_row(&f->kernels, &kernels, c->kernel, &row);
 	}
-	f->wall_ns = f->calls ? last_ns - first_ns : 0;
+	f->wall_ns = f->calls ? probed_ns(j->t, first_ns, last_ns) : 0;
 	if (f->operators.len)
 		qsort(f->operators.data, f->operators.len, sizeof(*f->operators.data),
 		      compare_rows);

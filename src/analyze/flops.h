@@ -47,7 +47,8 @@ struct flops {
 	double by_format[FLOPS_FORMATS]; /* of model */
 	double hardware_by_format[FLOPS_FORMATS];
 
-	uint64_t wall_ns;    /* from the first counted call to the end of the last or its work */
+	uint64_t wall_ns;    /* from the first counted call to the end of the last or its work, as
+			      * far as probes were on (bursts) */
 	uint64_t host_ns;    /* of the counted calls, summed over threads */
 	uint64_t kernels_ns; /* of all kernels, summed */
 	uint64_t counted_ns; /* of these: launched in counted calls */

@@ -30,6 +30,17 @@ static void end(void *state)
 	free(state);
 }
 
+/* Calls that were counted in the kernel (modes tail, stats) have no shapes. */
+static bool is_partial(const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->hists.len; i++) {
+		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
+		if (!strcmp(strtab_get(&t->strings, p->layer, NULL), "torch"))
+			return true;
+	}
+	return false;
+}
+
 /* Operations a second, 0 where there is no time. */
 static double rate(double n, uint64_t ns)
 {
@@ -220,6 +231,8 @@ static void text(const struct page *p, const void *state)
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "floating-point operations");
 	fputs(": matrix products, convolutions, attention\n", p->out);
+	if (is_partial(p->r->tables))
+		fputs("  incomplete: of the recorded calls alone (modes tail, stats)\n", p->out);
 	speed_text(p, f);
 	utilisation_text(p, f);
 	coverage_text(p, p->r, f);
@@ -329,6 +342,7 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(o, "model_flop", flop_json(f->model));
 	json_object_set_new(o, "hardware_flop", flop_json(f->hardware));
 	json_object_set_new(o, "masked_flop", flop_json(f->masked));
+	json_object_set_new(o, "partial", json_boolean(is_partial(r->tables)));
 	json_object_set_new(o, "by_format", formats_json(f->by_format));
 	json_object_set_new(o, "wall_ns", report_number_json(f->wall_ns));
 	json_object_set_new(o, "busy_ns", report_number_json(f->busy_ns));

@@ -332,6 +332,22 @@ static void a_span_of_time(void **state)
 	done(&f);
 }
 
+static void bursts(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	uint64_t a = SHAPE(3, 5), b = SHAPE(5, 7), torch = rec_string_z(w, "torch");
+	uint64_t cuda = rec_string_z(w, "cuda");
+	rec_put_window(w, &(struct m_window){90 * US, 120 * US, (uint32_t)torch});
+	rec_put_window(w, &(struct m_window){90 * US, 220 * US, (uint32_t)cuda});
+	rec_put_window(w, &(struct m_window){200 * US, 220 * US, 0});
+	CALL(w, 0, MM, 100, 5, a, b, FLOAT);
+	CALL(w, 0, MM, 210, 5, a, b, FLOAT);
+	struct flops f = made(w, (struct flops_options){0});
+	assert_int_equal(f.wall_ns, (20 + 15) * US);
+	done(&f);
+}
+
 /* Kernels of a product, of something else, of a graph, and of a call that was not recorded. */
 static void kernels_are_whose(void **state)
 {
@@ -454,6 +470,7 @@ int main(void)
 		cmocka_unit_test(attention),
 		cmocka_unit_test(the_outer_call_counts),
 		cmocka_unit_test(a_span_of_time),
+		cmocka_unit_test(bursts),
 		cmocka_unit_test(kernels_are_whose),
 		cmocka_unit_test(kernels_tell_tensor_cores),
 		cmocka_unit_test(what_has_no_peak),
