@@ -113,10 +113,11 @@ static enum gap_reason host_reason(const struct device_run *d, uint64_t from_ns,
 		if (other.data_ns + other.preempted_ns + other.blocked_ns <
 		    h.data_ns + h.preempted_ns + h.blocked_ns) {
 			other.collective_ns += h.collective_ns;
+			other.loading_ns = h.loading_ns;
 			h = other;
 		}
 	}
-	if (half(h.data_ns, ns))
+	if (half(h.data_ns, ns) || half(h.loading_ns, ns))
 		return GAP_DATA;
 	if (half(h.preempted_ns, ns))
 		return GAP_PREEMPTED;

@@ -12,7 +12,8 @@
  *   Else the host was late. Looked at is the time from the gap's beginning to the launch, on the
  *   launching thread; where another thread made the launch before, on the one of the two that
  *   waited less:
- *     data         half of it or more was off the CPU for the disk, or in a data loader
+ *     data         half of it or more was spent getting the next batch from PyTorch's data loader,
+ *                  or off the CPU for the disk or in a data loader
  *     preempted    likewise, and could have run: the CPU was another's
  *     blocked      likewise, for anything else; where times off the CPU are not recorded, for
  *                  whatever: samples do not show it running

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "analyze/call_blocks.h"
+
 struct stretch {
 	uint64_t start_ns, end_ns;
 };
@@ -21,6 +23,7 @@ struct wait {
 struct host_thread {
 	VEC(struct stretch) syncs;
 	VEC(struct stretch) collectives;
+	VEC(struct stretch) loads; /* an instant: only the beginning is known */
 	VEC(struct wait) waits;
 	VEC(struct stretch) running; /* samples on the CPU, which were taken at the end */
 };
@@ -52,6 +55,68 @@ static void load_calls(struct gpu_host *h, const struct timeline *t)
 			 c->parent == TIMELINE_NONE)
 			*vec_push(&thread->collectives) = at;
 	}
+}
+
+/* PyTorch opens a range of this name for each batch (torch/utils/data/dataloader.py). */
+#define LOADER_RANGE "enumerate(DataLoader)#"
+
+/* The strings that are such names, one bit each; NULL when there are none. */
+static uint8_t *loader_names(const struct rec_tables *t)
+{
+	uint8_t *names = NULL;
+	for (uint32_t i = 1; i < strtab_len(&t->strings); i++) {
+		if (strncmp(strtab_get(&t->strings, i, NULL), LOADER_RANGE,
+			    sizeof(LOADER_RANGE) - 1) != 0)
+			continue;
+		if (!names)
+			names = xcalloc(strtab_len(&t->strings) / 8 + 1, 1);
+		names[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+	return names;
+}
+
+struct load {
+	uint32_t thread;
+	struct stretch at;
+};
+typedef VEC(struct load) loads_t;
+
+struct load_search {
+	const struct rec_tables *t;
+	const uint8_t *names;
+};
+
+static void take_load(void *state, void *ctx, const struct m_call *c, uint64_t order)
+{
+	const struct load_search *s = ctx;
+	const struct m_probe *p = &s->t->probes.data[c->probe];
+	loads_t *loads = state;
+	(void)order;
+	if (p->name_arg < 0 || p->name_arg >= c->nargs ||
+	    p->arg_types[p->name_arg] != ARG_TYPE_STRING)
+		return;
+	uint64_t name = c->args[p->name_arg];
+	if (s->names[name / 8] & 1u << name % 8)
+		*vec_push(loads) = (struct load){c->thread, {c->start_ns, c->start_ns + c->dur_ns}};
+}
+
+static void load_loads(struct gpu_host *h, const struct rec_reader *r)
+{
+	uint8_t *names = loader_names(h->t);
+	struct load_search search = {h->t, names};
+	size_t n;
+	if (!names)
+		return;
+	loads_t *workers = call_blocks_read(r, &(struct call_blocks_options){0}, sizeof(*workers),
+					    take_load, &search, &n);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < workers[i].len; k++)
+			*vec_push(&h->threads[workers[i].data[k].thread].loads) =
+				workers[i].data[k].at;
+		vec_free(&workers[i]);
+	}
+	free(workers);
+	free(names);
 }
 
 /* Names of PyTorch's data loader, and of queues that others use for the same. */
@@ -141,10 +206,12 @@ struct gpu_host *gpu_host_new(const struct timeline *t, const struct rec_reader 
 	for (size_t i = 0; i < t->calls.len; i++)
 		wanted[t->calls.data[i].thread] = true;
 	load_calls(h, t);
+	load_loads(h, r);
 	load_samples(h, r, wanted);
 	for (size_t i = 0; i < h->t->threads.len; i++) {
 		SORT(&h->threads[i].syncs);
 		SORT(&h->threads[i].collectives);
+		SORT(&h->threads[i].loads);
 		SORT(&h->threads[i].waits);
 		SORT(&h->threads[i].running);
 	}
@@ -157,6 +224,7 @@ void gpu_host_free(struct gpu_host *h)
 	for (size_t i = 0; i < h->t->threads.len; i++) {
 		vec_free(&h->threads[i].syncs);
 		vec_free(&h->threads[i].collectives);
+		vec_free(&h->threads[i].loads);
 		vec_free(&h->threads[i].waits);
 		vec_free(&h->threads[i].running);
 	}
@@ -201,6 +269,19 @@ static uint64_t covered(const struct stretch *rows, size_t n, uint64_t from_ns, 
 	for (size_t i = first_after(rows, n, sizeof(*rows), from_ns);
 	     i < n && rows[i].start_ns < to_ns; i++)
 		ns += overlap(&rows[i], from_ns, to_ns);
+	return ns;
+}
+
+static uint64_t loading(const struct host_thread *t, uint64_t from_ns, uint64_t to_ns)
+{
+	size_t i = first_after(t->loads.data, t->loads.len, sizeof(*t->loads.data), from_ns);
+	uint64_t ns = 0;
+	for (; i < t->loads.len && t->loads.data[i].start_ns < to_ns; i++) {
+		const struct stretch *s = &t->loads.data[i];
+		if (s->end_ns == s->start_ns)
+			return to_ns - s->start_ns;
+		ns += overlap(s, from_ns, to_ns);
+	}
 	return ns;
 }
 
@@ -252,6 +333,7 @@ void gpu_host_time(struct host_time *ret, const struct gpu_host *h, uint32_t thr
 		ret->sync_end_ns = t->syncs.data[open].end_ns;
 	ret->sync_ns = covered(t->syncs.data, t->syncs.len, from_ns, to_ns);
 	ret->collective_ns = covered(t->collectives.data, t->collectives.len, from_ns, to_ns);
+	ret->loading_ns = loading(t, from_ns, to_ns);
 	if (h->waits)
 		add_waits(ret, t, from_ns, to_ns);
 	else if (to_ns > from_ns)

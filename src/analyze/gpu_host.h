@@ -11,6 +11,9 @@ struct host_time {
 	uint64_t sync_ns;	/* in waits for the device, and in copies that wait */
 	uint64_t sync_end_ns;	/* when the one ended that had begun before; 0 = there was none */
 	uint64_t collective_ns; /* in calls of NCCL */
+	/* Getting the next batch: in PyTorch's range of that name; where only its beginning is
+	 * recorded, from there to the end of the span of time. */
+	uint64_t loading_ns;
 	/* off the CPU, outside of waits for the device: */
 	uint64_t data_ns; /* for the disk, or in a data loader */
 	uint64_t preempted_ns;

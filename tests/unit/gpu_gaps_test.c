@@ -209,6 +209,34 @@ static void host_was_off_the_cpu(void **state)
 	}
 }
 
+static void loader_tells_of_batches(void **state)
+{
+	(void)state;
+	for (int instant = 0; instant < 2; instant++) {
+		create();
+		struct m_probe p = {.layer = rec_string_z(w, "torch"),
+				    .name = rec_string_z(w, "range"),
+				    .nargs = 1,
+				    .arg_names = {rec_string_z(w, "name")},
+				    .arg_types = {ARG_TYPE_STRING}};
+		struct m_call c = {.start_ns = 200 * US,
+				   .dur_ns = instant ? 0 : 700 * US,
+				   .probe = rec_put_probe(w, &p),
+				   .nargs = 1,
+				   .args = {rec_string_z(w, "enumerate(DataLoader)#X.__next__")}};
+		rec_put_calls(w, &c, 1);
+		launch(0, 100, 105, 110);
+		launch(0, 1000, 1005, 1010);
+		launch(0, 1100, 1105, 1110);
+		make();
+		assert_int_equal(gaps.devices.data[0].gaps.len, 2);
+		assert_int_equal(gaps.devices.data[0].gaps.data[0].reason, GAP_DATA);
+		assert_int_equal(gaps.devices.data[0].gaps.data[0].total_ns, 895 * US);
+		assert_int_equal(gaps.devices.data[0].gaps.data[1].reason, GAP_LAUNCH);
+		done();
+	}
+}
+
 /* The thread that launches next waited for the other one, which ran. */
 static void threads_take_turns(void **state)
 {
@@ -348,6 +376,7 @@ int main(void)
 		cmocka_unit_test(device_has_its_work),
 		cmocka_unit_test(host_waited_for_the_device),
 		cmocka_unit_test(host_was_off_the_cpu),
+		cmocka_unit_test(loader_tells_of_batches),
 		cmocka_unit_test(threads_take_turns),
 		cmocka_unit_test(samples_tell_where_waits_do_not),
 		cmocka_unit_test(nobody_knows),
