@@ -52,6 +52,7 @@ struct attacher {
 	bool stop;		       /* under lock */
 	pids_t seen;		       /* under lock: that were candidates at some time */
 	VEC(struct gpu_guest *) guests;
+	bool stuck; /* a thread did not stop, and goes on when ours ends */
 	size_t attached;
 	uint64_t longest_stop_ns;
 };
@@ -164,11 +165,11 @@ static int find_places(struct visit *v, struct err *e)
 	return n < 0 ? n : 0;
 }
 
+/* CUPTI is ended in any case; its library stays mapped, unless it is asked to go. */
 static unsigned options_of(const struct session *s)
 {
 	const char *unload = getenv("EACGM_CUPTI_UNLOAD");
-	return (s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0) |
-	       (unload && !strcmp(unload, "0") ? GPU_OPTION_KEEP_CUPTI : 0);
+	return spans_options(s) | (unload && !strcmp(unload, "1") ? 0 : GPU_OPTION_KEEP_CUPTI);
 }
 
 /* The mover reads rings at the same time. */
@@ -243,6 +244,7 @@ static int redirect_next(struct visit *v, struct err *e)
 			catch_arm(v->catch, v->candidate->pid);
 	}
 	catch_let_go(v->catch);
+	v->a->stuck = rc == -ETIMEDOUT;
 	return rc;
 }
 
@@ -257,7 +259,6 @@ static int finish(struct visit *v, struct err *e)
 static void say_stop(struct visit *v)
 {
 	struct attacher *a = v->a;
-	v->stopped_ns += remote_clear(v->remote);
 	fprintf(stderr, "eacgm: GPU timeline: process %d stopped for %.2f ms, one thread of it\n",
 		v->candidate->pid, (double)v->stopped_ns / 1e6);
 	a->attached++;
@@ -329,7 +330,7 @@ static void *attach(void *arg)
 	struct attacher *a = arg;
 	struct candidate c;
 	setpriority(PRIO_PROCESS, 0, -10); /* somebody's thread may wait for this one */
-	while (next_candidate(a, &c)) {
+	while (!a->stuck && next_candidate(a, &c)) {
 		struct err e = {0};
 		int rc = visit(a, &c, &e);
 		if (stops(a))

@@ -2,22 +2,25 @@
 #include "remote/remote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "remote/modules.h"
 #include "remote/stub.h"
 
-#define STOP_NS	    200000000ULL /* for a thread that is let go to stop */
+#define STOP_NS	    5000000000ULL /* for a thread that is let go to stop */
 #define STEP_NS	    10000L
 #define FINISH_NS   1000000L
-#define INSTRUCTION 16	 /* a thread stops behind the first one */
-#define LEAVE_TRIES 1000 /* of 1 ms, for the thread to be out of the stub */
+#define INSTRUCTION 16	   /* a thread stops behind the first one */
+#define LEAVE_TRIES 1000   /* of FINISH_NS, for the thread to be out of the stub */
+#define ENOUGH_NS   100000 /* of running, for a few instructions */
 
 struct remote {
 	struct modules modules;
@@ -201,7 +204,7 @@ int remote_redirect(struct remote *r, const struct remote_stop *stop, struct err
 	if (rc)
 		return rc;
 	if (!wait_for_stop(stop->tid, STOP_NS))
-		return err_set(e, EAGAIN, "the thread did not stop");
+		return err_set(e, ETIMEDOUT, "a thread of it did not stop");
 	rc = set_out(r, stop, e);
 	ptrace(PTRACE_DETACH, stop->tid, 0, 0);
 	return rc;
@@ -214,31 +217,48 @@ static bool is_in_stub(const struct remote *r, uint64_t ip)
 	return ip >= r->code && ip < r->code + r->stub.len;
 }
 
-/* Whether the thread, which has no more to do in the stub, has left its last instructions. */
-static bool is_out(const struct remote *r, uint64_t *stopped_ns)
+/* A file of the thread in /proc; false when the thread has ended. */
+static bool read_thread_file(const struct remote *r, const char *name, char *ret, size_t size)
 {
-	struct user_regs_struct regs;
-	struct err e;
-	uint64_t start_ns = monotonic_ns();
-	int rc = seize(r->tid, &e);
-	if (rc)
-		return rc == -ESRCH;
-	if (!wait_for_stop(r->tid, STOP_NS))
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", r->modules.pid, r->tid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return false;
-	bool out = !ptrace(PTRACE_GETREGS, r->tid, 0, &regs) && !is_in_stub(r, regs.rip);
-	ptrace(PTRACE_DETACH, r->tid, 0, 0);
-	*stopped_ns += monotonic_ns() - start_ns;
-	return out;
+	ssize_t n = read(fd, ret, size - 1);
+	close(fd);
+	ret[n > 0 ? n : 0] = 0;
+	return n > 0;
 }
 
-static bool has_left(const struct remote *r, uint64_t *stopped_ns)
+/* Where a thread waits in the kernel it is known where it will go on: the last number. */
+static bool waits_outside(const struct remote *r, const char *syscall_file)
 {
-	for (int i = 0; i < LEAVE_TRIES; i++) {
-		if (is_out(r, stopped_ns))
+	const char *last = strrchr(syscall_file, ' ');
+	return last && strncmp(syscall_file, "running", 7) != 0 &&
+	       !is_in_stub(r, strtoull(last + 1, NULL, 16));
+}
+
+/* Whether the thread, which has no more to do in the stub, has left its last instructions: it
+ * waits elsewhere, or its time on the CPU was counted twice since and grew in between. It is not
+ * stopped for that: a wait in the kernel would end early. */
+static bool has_left(const struct remote *r)
+{
+	char text[256];
+	uint64_t counted_ns = 0;
+	unsigned grew = 0;
+	for (int i = 0; i < LEAVE_TRIES && grew < 3; i++) {
+		if (!read_thread_file(r, "syscall", text, sizeof(text)) || waits_outside(r, text) ||
+		    !read_thread_file(r, "schedstat", text, sizeof(text)))
 			return true;
+		uint64_t now_ns = strtoull(text, NULL, 10);
+		if (now_ns > counted_ns + ENOUGH_NS) {
+			counted_ns = now_ns;
+			grew++; /* the first time is before we looked */
+		}
 		wait_ns(FINISH_NS);
 	}
-	return false;
+	return grew == 3;
 }
 
 static bool read_words(const struct remote *r, struct stub_words *ret)
@@ -272,7 +292,7 @@ int remote_finish(struct remote *r, unsigned timeout_ms, struct err *e)
 		if (!read_words(r, &w))
 			return err_set(e, ESRCH, "the process ended");
 		if (w.begun > 1)
-			return err_set(e, EAGAIN, "it could not start a thread: %s",
+			return err_set(e, ENOMEM, "it could not start a thread: %s",
 				       strerror((int)w.begun - 1));
 		if (w.entered == STUB_FAILED) {
 			r->failed = true; /* the new thread may still be in the stub */
@@ -285,21 +305,19 @@ int remote_finish(struct remote *r, unsigned timeout_ms, struct err *e)
 	return err_set(e, ETIMEDOUT, "the library was not loaded in %u ms", timeout_ms);
 }
 
-uint64_t remote_clear(struct remote *r)
+static void take_away(struct remote *r)
 {
 	struct stub_words w;
-	uint64_t stopped_ns = 0;
 	if (r->written && !r->tid)
 		restore(r);
 	if (r->written && !r->failed && read_words(r, &w) && w.begun &&
-	    (w.entered || w.begun > 1) && has_left(r, &stopped_ns))
+	    (w.entered || w.begun > 1) && has_left(r))
 		restore(r);
-	return stopped_ns;
 }
 
 void remote_close(struct remote *r)
 {
-	remote_clear(r);
+	take_away(r);
 	modules_free(&r->modules);
 	buf_free(&r->stub);
 	free(r->before);

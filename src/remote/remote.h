@@ -64,16 +64,13 @@ struct remote_stop {
 };
 
 /* Stops the thread, redirects it and lets it go on. Nothing is changed where it fails: -EAGAIN
- * when the thread was not at a place, -EPERM when it is traced by another. */
+ * when the thread was not at a place, -EPERM when it is traced by another; -ETIMEDOUT when it
+ * does not stop: it goes on when the caller's thread ends. */
 int remote_redirect(struct remote *r, const struct remote_stop *stop, struct err *e);
 
 /* Waits until the entry runs. -ENOEXEC with the loader's word when the
  * library does not load. */
 int remote_finish(struct remote *r, unsigned timeout_ms, struct err *e);
 
-/* Takes the stub away where nothing runs it. To see that, the thread is stopped once more: for so
- * many nanoseconds. */
-uint64_t remote_clear(struct remote *r);
-
-/* Takes the stub away, and frees. */
+/* Takes the stub away where nothing can run it any more, and frees. */
 void remote_close(struct remote *r);
