@@ -227,14 +227,31 @@ def _(t):
     expect("CUDA_INJECTION64_PATH is set" in rec.ran.err, "said: %r" % rec.ran.err)
 
 
-@test("a command without CUDA, and a target that runs already, get a note")
+@test("a command without CUDA gets a note")
 def _(t):
     rec = t.record(["true"], *CUDA)
     expect_note(rec, "no process used CUDA")
-    p = t.start(["sleep", "5"])
-    out = t.path("attached.eacgm")
-    r = t.run([EACGM, "record", "-o", out, *CUDA, "-d", "0.3", "-p", str(p.pid)])
-    expect(r.status == 0 and "takes a command" in r.err, "said: %s" % r)
+
+
+@test("waits are recorded; graphs as wholes where they are asked for")
+def _(t):
+    work = [JOB, "init", "kernel", FIRST, "3", "500", "whole", "9000", "wait", "3", "4000", "wait",
+            "1", "100"]
+    env = cupti(t)
+    nodes = t.record(work, *CUDA, env=env)
+    kinds = [line.split()[2] for line in spans_of(t, nodes)]
+    expect(sorted(kinds) == ["kernel"] * 3 + ["sync"] * 2, "kinds: %r" % kinds)
+    wholes = t.record(work, "--gpu-timeline=graphs", *CUDA[1:], env=env)
+    kinds = [line.split()[2] for line in spans_of(t, wholes)]
+    expect(sorted(kinds) == ["graph"] + ["kernel"] * 3 + ["sync"] * 2, "kinds: %r" % kinds)
+
+
+@test("--gpu-timeline=off gives nothing to the command, and another word is refused")
+def _(t):
+    rec = t.record(["env"], "--gpu-timeline=off", "--layers", "cuda")
+    expect("CUDA_INJECTION64_PATH" not in rec.ran.out, rec.ran.out)
+    r = t.run([EACGM, "record", "--gpu-timeline=some", "--", "true"])
+    expect(r.status == 2 and "graphs" in r.err, "said: %s" % r)
 
 
 @test("without --gpu-timeline nothing is given to the command")
@@ -249,15 +266,17 @@ def _(t):
     said = t.path("said")
     with open(said, "w") as f:
         p = t.start([EACGM, "record", "-o", t.path("short.eacgm"), *CUDA, "-d", "1", "--", JOB,
-                     "init", "kernel", FIRST, "5", "100", "sleep", "2500", "kernel", "after", "5",
+                     "init", "kernel", FIRST, "5", "100", "sleep", "4000", "kernel", "after", "5",
                      "100"], stdout=f, stderr=subprocess.PIPE, text=True,
-                    env=dict(os.environ, **cupti(t)))
+                    env=dict(os.environ, FAKE_CUPTI_LOG=t.path("finalized"), **cupti(t)))
         p.wait(timeout=30)
     t.wait_for(lambda: no_job_left(t), "the job to end", 20)
     with open(said) as f:
         made = spans_in(f.read())
     expect(len(made) == 5 and all(s.endswith(FIRST) for s in made),
            "CUPTI still made records: %r" % made)
+    with open(t.path("finalized")) as f:
+        expect(f.read() == "outside\n", "CUPTI was not ended once")
     r = t.run([os.path.join(FAKES, "list_spans"), t.path("short.eacgm")])
     expect(spans_in(r.out) == made, "seen: %r" % r.out)
 
@@ -280,7 +299,7 @@ def _(t):
     said = t.path("said")
     with open(said, "w") as f:
         p = t.start([EACGM, "record", "-o", t.path("killed.eacgm"), *CUDA, "--", JOB, "init",
-                     "kernel", FIRST, "5", "100", "sleep", "1500", "kernel", "after", "5", "100"],
+                     "kernel", FIRST, "5", "100", "sleep", "3000", "kernel", "after", "5", "100"],
                     stdout=f, stderr=subprocess.DEVNULL, env=dict(os.environ, **cupti(t)))
         t.wait_for(lambda: os.path.getsize(said) > 100, "the job to begin")
         left = [d for d in folders() if glob.glob(d + "/[0-9]*")]

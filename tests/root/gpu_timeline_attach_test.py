@@ -1,0 +1,379 @@
+"""gpu_timeline_attach_test.py - the CUPTI shim comes into a running process and goes out again,
+over the fake CUPTI and the fake driver (tests/fake/cupti): what was launched meanwhile is
+recorded, and the process is as it was before."""
+
+import glob
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from harness import BUILD, EACGM, Recording, expect, log_of, main, skip, test
+
+FAKES = os.path.join(BUILD, "tests", "fake", "cupti")
+JOB = os.path.join(FAKES, "attach_job")
+TIMELINE = ["--gpu-timeline", "--layers", "cuda", "--profile", "off"]
+KERNEL = "attached_kernel"
+os.environ["EACGM_CUPTI_UNLOAD"] = "1"  # its library goes too
+
+
+class Job:
+    """A running attach_job with a CUPTI of the test's own."""
+
+    def __init__(self, t, *words, env=None, wrap=(), **kw):
+        self.t = t
+        folder = t.path("cupti")
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(FAKES, "libcupti.so.13"), folder)
+        self.ends = t.path("finalized")
+        with open(self.ends, "w"):
+            pass
+        os.chmod(self.ends, 0o666)
+        self.said = t.path("said")
+        with open(self.said, "w") as out:
+            self.p = t.start([*wrap, JOB, *words], stdout=out, stderr=subprocess.STDOUT,
+                             env=dict(os.environ, LD_LIBRARY_PATH=folder,
+                                      FAKE_CUPTI_LOG=self.ends, **(env or {})), **kw)
+        t.wait_for(lambda: "ready" in self.text(), "the job to run")
+        self.pid = self.p.pid
+
+    def text(self):
+        with open(self.said) as f:
+            return f.read()
+
+    def count(self, end=False):
+        """launches, made, wrong so far."""
+        n = self.text().count("launches ")
+        os.kill(self.pid, signal.SIGTERM if end else signal.SIGUSR1)
+        self.t.wait_for(lambda: self.text().count("launches ") > n, "the job to count")
+        line = [x for x in self.text().splitlines() if x.startswith("launches ")][-1]
+        return [int(x) for x in line.split()[1::2]]
+
+    def status(self, key):
+        with open("/proc/%d/status" % self.pid) as f:
+            return int(re.search(r"^%s:\s+(\d+)" % key, f.read(), re.M).group(1))
+
+    def maps(self):
+        with open("/proc/%d/maps" % self.pid) as f:
+            return f.read().splitlines()
+
+    def guests(self):
+        """What came in."""
+        mine = self.t.path("cupti")
+        return [m for m in self.maps() if "libeacgm" in m or mine in m]
+
+    def code(self):
+        """Places where mapped code is not what its file has. Breakpoints of whoever traces the
+        same files do not count."""
+        places = []
+        with open("/proc/%d/mem" % self.pid, "rb") as mem:
+            for line in self.maps():
+                words = line.split()
+                if words[1] != "r-xp" or len(words) < 6 or not os.path.isfile(words[5]):
+                    continue
+                start, end = (int(x, 16) for x in words[0].split("-"))
+                mem.seek(start)
+                there = mem.read(end - start)
+                with open(words[5], "rb") as f:
+                    f.seek(int(words[2], 16))
+                    wanted = f.read(end - start).ljust(end - start, b"\0")
+                if there != wanted:
+                    places += [(words[5], i) for i, (a, b) in enumerate(zip(there, wanted))
+                               if a not in (b, 0xcc)]
+        return places
+
+    def shape(self):
+        return {"threads": len(os.listdir("/proc/%d/task" % self.pid)),
+                "descriptors": len(os.listdir("/proc/%d/fd" % self.pid)),
+                "guests": self.guests(), "tracer": self.status("TracerPid"),
+                "code": self.code()}
+
+    def expect_as(self, before, what="afterwards"):
+        after = None
+
+        def same():
+            nonlocal after
+            after = self.shape()
+            return after == before
+        try:
+            self.t.wait_for(same, what, 10)
+        except Exception:
+            raise AssertionError("%s it is not as before: %r" % (what, {
+                k: (before[k], after[k]) for k in before if before[k] != after[k]})) from None
+
+    def expect_works(self):
+        first = self.count()[0]
+        time.sleep(0.2)
+        launches, _made, wrong = self.count()
+        expect(launches > first and wrong == 0, "it goes on with %d, %d wrong" % (
+            launches - first, wrong))
+
+
+def attach(t, job, *options, seconds="1", out="attached.eacgm"):
+    path = t.path(out)
+    if os.path.exists(path):
+        os.remove(path)
+    r = t.run([EACGM, "record", "-o", path, *(options or TIMELINE), "-d", seconds, "-p",
+               str(job.pid)])
+    expect(r.status == 0, "record: %s" % r)
+    return Recording(t, path, r)
+
+
+def spans_of(t, rec):
+    r = t.run([os.path.join(FAKES, "list_spans"), rec.path])
+    expect(r.status == 0, "list_spans: %s" % r)
+    return [line for line in r.out.splitlines() if line.startswith("span ")]
+
+
+def notes_of(rec):
+    return [n["reason"] for n in rec.report["notes"] if n["subject"] == "gpu timeline"]
+
+
+def expect_note(rec, words):
+    expect(any(words in n for n in notes_of(rec)), "no note %r in %r" % (words, notes_of(rec)))
+    expect(words in rec.ran.err, "not said: %s" % rec.ran)
+
+
+def stop_ms(rec):
+    found = re.search(r"process \d+ stopped for ([0-9.]+) ms", rec.ran.err)
+    expect(found, "no stop was told: %s" % rec.ran)
+    return float(found.group(1))
+
+
+def expect_spans(t, rec, made):
+    spans = spans_of(t, rec)
+    expect(len(spans) == made > 0, "%d made, %d seen; notes %r" % (
+        made, len(spans), notes_of(rec)))
+    expect(all(s.endswith(" " + KERNEL) for s in spans), "names: %r" % spans[0])
+    expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
+
+
+def folders():
+    return {d for p in ("/dev/shm", "/tmp", "/var/tmp") for d in glob.glob(p + "/eacgm-gpu-*")}
+
+
+@test("a running job: each kernel in the window is there, and afterwards nothing is left")
+def _(t):
+    job = Job(t, "4")
+    before, were = job.shape(), folders()
+    rec = attach(t, job)
+    job.expect_as(before)
+    launches, made, wrong = job.count()
+    expect_spans(t, rec, made)
+    expect(launches > made and wrong == 0, "%d launches, %d wrong" % (launches, wrong))
+    expect(stop_ms(rec) < 100, "stopped for %g ms" % stop_ms(rec))
+    expect(not notes_of(rec), "notes: %r" % notes_of(rec))
+    with open(job.ends) as f:
+        expect(f.read() == "in a call\n", "how CUPTI ended: %r" % f.read())
+    expect(folders() <= were, "left behind: %r" % (folders() - were))
+    job.expect_works()
+
+
+@test("host and GPU are recorded together")
+def _(t):
+    job = Job(t, "2")
+    rec = attach(t, job)
+    calls = rec.count(KERNEL, "cuda")
+    expect(0 < len(spans_of(t, rec)) and calls > 0, "%d calls" % calls)
+
+
+@test("twenty times into the same process: it does not grow", 240)
+def _(t):
+    job = Job(t, "3")
+    attach(t, job, seconds="0.4")
+    t.wait_for(lambda: not job.guests(), "the shim to leave")
+    shape, maps, rss = job.shape(), len(job.maps()), job.status("VmRSS")
+    made = job.count()[1]
+    for i in range(19):
+        rec = attach(t, job, seconds="0.4")
+        job.expect_as(shape, "after %d times" % (i + 2))
+        so_far = job.count()[1]
+        expect_spans(t, rec, so_far - made)
+        made = so_far
+    expect(len(job.maps()) <= maps + 2, "%d mappings, %d before" % (len(job.maps()), maps))
+    expect(job.status("VmRSS") < rss + 1024, "%d kB, %d before" % (job.status("VmRSS"), rss))
+    with open(job.ends) as f:
+        expect(len(f.readlines()) == 20, "CUPTI was not ended each time")
+    job.expect_works()
+
+
+@test("eacgm is killed at any moment: the job lives, and the next one comes in", 300)
+def _(t):
+    job = Job(t, "4")
+    chance = random.Random(5)
+    loaded = 0
+    for i in range(30):
+        p = t.start_record(*TIMELINE, "-p", str(job.pid), out=t.path("killed%d" % i))
+        time.sleep(chance.uniform(0, 0.08 if i % 3 else 0.5))
+        os.kill(p.pid, signal.SIGKILL)
+        p.wait(timeout=10)
+        loaded += bool(job.guests())
+        expect(job.p.poll() is None, "the job ended with %s after %d times" % (job.p.poll(), i))
+    t.wait_for(lambda: not job.guests(), "the last shim to leave", 20)
+    t.wait_for(lambda: len(os.listdir("/proc/%d/task" % job.pid)) == 5, "its thread to end")
+    expect(job.status("TracerPid") == 0, "somebody traces it")
+    job.expect_works()
+    made = job.count()[1]
+    rec = attach(t, job)
+    t.wait_for(lambda: not job.guests(), "the shim to leave")
+    expect_spans(t, rec, job.count()[1] - made)
+    expect(loaded, "it was never killed with the shim loaded")
+    for d in folders():
+        shutil.rmtree(d)
+
+
+@test("a process that never calls the driver: said within 4 s, and it is left alone")
+def _(t):
+    job = Job(t, "1", "idle")
+    before = job.shape()
+    p = t.start_record(*TIMELINE, "-d", "5", "-p", str(job.pid))
+    began = time.monotonic()
+    t.wait_for(lambda: "not recorded so far" in log_of(p), "the note", 10)
+    expect(time.monotonic() - began < 4.5, "it came after %g s" % (time.monotonic() - began))
+    expect(not job.guests(), "it was loaded: %r" % job.guests())
+    p.wait(timeout=20)
+    expect(any("no thread of it called" in n for n in notes_of(p.recording)),
+           "notes: %r" % notes_of(p.recording))
+    job.expect_as(before)
+
+
+@test("a process that begins to call the driver later is recorded from then on")
+def _(t):
+    shell = t.start(["sh", "-c", "sleep 1.5; exec %s 2" % JOB], stdout=subprocess.DEVNULL,
+                    env=dict(os.environ, LD_LIBRARY_PATH=cupti_folder(t)))
+    p = t.start_record(*TIMELINE, "-p", str(shell.pid))
+    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    time.sleep(0.5)
+    rec = t.stop_record(p)
+    expect(spans_of(t, rec), "no spans: %s" % log_of(p))
+
+
+def cupti_folder(t):
+    folder = t.path("cupti")
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(FAKES, "libcupti.so.13"), folder)
+    return folder
+
+
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+
+
+@test("a process that a debugger holds gets a note; once it is free it is recorded")
+def _(t):
+    job = Job(t, "2")
+    seize = ("import ctypes,sys,time; c=ctypes.CDLL(None,use_errno=True);"
+             "r=c.ptrace(%d,%d,None,None); print('seized',r,flush=True); time.sleep(60)" % (
+                 PTRACE_SEIZE, job.pid))
+    debugger = t.start([sys.executable, "-c", seize], stdout=subprocess.PIPE, text=True)
+    expect(debugger.stdout.readline() == "seized 0\n", "no debugger")
+    rec = attach(t, job)
+    expect_note(rec, "process %d traces it" % debugger.pid)
+    expect(not spans_of(t, rec) and rec.count(KERNEL) > 0, "spans, or no calls")
+    t.kill(debugger)
+    debugger.wait(timeout=10)
+    rec = attach(t, job, out="second.eacgm")
+    expect_spans(t, rec, job.count()[1])
+
+
+@test("a job of another user")
+def _(t):
+    job = Job(t, "2", user=65534, group=65534)
+    before = job.shape()
+    rec = attach(t, job)
+    job.expect_as(before)
+    expect_spans(t, rec, job.count()[1])
+
+
+@test("a job in another mount namespace, whose /dev/shm admits no code")
+def _(t):
+    if not shutil.which("unshare"):
+        skip("unshare (util-linux) is not installed")
+    inside = ("mount -t tmpfs -o noexec shm /dev/shm && mount -t tmpfs tmp /var/tmp && "
+              'exec "$0" "$@"')
+    job = Job(t, "2", wrap=["unshare", "-m", "sh", "-c", inside])
+    before = job.shape()
+    rec = attach(t, job)
+    job.expect_as(before)
+    expect_spans(t, rec, job.count()[1])
+    for place in ("dev/shm", "tmp", "var/tmp"):
+        left = glob.glob("/proc/%d/root/%s/eacgm-gpu-*" % (job.pid, place))
+        expect(not left, "left behind: %r" % left)
+
+
+@test("another tool that uses CUPTI is left alone")
+def _(t):
+    job = Job(t, "2", "subscribe")
+    rec = attach(t, job)
+    expect(any("another tool has subscribed" in n for n in notes_of(rec)),
+           "notes: %r" % notes_of(rec))
+    expect(not spans_of(t, rec) and rec.count(KERNEL) > 0, "spans, or no calls")
+    t.wait_for(lambda: not [m for m in job.guests() if "libeacgm" in m], "the shim to leave")
+    with open(job.ends) as f:
+        expect(not f.read(), "it was ended")
+    job.expect_works()
+
+
+@test("a job with a tool's CUDA_INJECTION64_PATH is left alone")
+def _(t):
+    job = Job(t, "2", env={"CUDA_INJECTION64_PATH": "/none.so"})
+    before = job.shape()
+    rec = attach(t, job)
+    expect_note(rec, "CUDA_INJECTION64_PATH")
+    expect(not spans_of(t, rec) and rec.count(KERNEL) > 0, "spans, or no calls")
+    job.expect_as(before)
+
+
+@test("where CUPTI refuses, the recording says why, and the shim is gone")
+def _(t):
+    job = Job(t, "2", env={"FAKE_CUPTI_REFUSES": "1"})
+    before = job.shape()
+    rec = attach(t, job)
+    expect(any("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" in n for n in notes_of(rec)),
+           "notes: %r" % notes_of(rec))
+    job.expect_as(before)
+    job.expect_works()
+
+
+@test("two recordings at once: the second says that there is a first")
+def _(t):
+    job = Job(t, "2")
+    p = t.start_record(*TIMELINE, "-p", str(job.pid))
+    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    rec = attach(t, job, seconds="3.5", out="second.eacgm")
+    expect_note(rec, "another eacgm")
+    t.stop_record(p)
+    t.wait_for(lambda: not job.guests(), "the shim to leave")
+    expect_spans(t, p.recording, job.count()[1])
+
+
+@test("a job that ends meanwhile hands over all that it did")
+def _(t):
+    job = Job(t, "3")
+    p = t.start_record(*TIMELINE, "-p", str(job.pid))
+    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    time.sleep(0.3)
+    _launches, made, wrong = job.count(end=True)
+    expect(job.p.wait(timeout=10) == 0 and wrong == 0, "how it ended: %s" % job.p.returncode)
+    p.wait(timeout=20)
+    rec = p.recording
+    expect(len(spans_of(t, rec)) == made > 0, "%d made, %d seen; notes %r" % (
+        made, len(spans_of(t, rec)), notes_of(rec)))
+
+
+@test("a process without CUDA gets a note")
+def _(t):
+    p = t.start(["sleep", "20"])
+    r = t.run([EACGM, "record", "-o", t.path("none.eacgm"), *TIMELINE, "-d", "0.5", "-p",
+               str(p.pid)])
+    rec = Recording(t, t.path("none.eacgm"), r)
+    expect(r.status == 0, "record: %s" % r)
+    expect(any("no traced process has loaded" in n for n in notes_of(rec)),
+           "notes: %r" % notes_of(rec))
+
+
+if __name__ == "__main__":
+    main()
