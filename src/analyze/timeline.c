@@ -239,34 +239,69 @@ static enum match_class class_of_span(const struct m_gpu_span *s)
 	return s->work == WORK_COPY ? MATCH_COPY : s->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
 }
 
+/* A call that starts work, to be found by its thread and a time in it. */
+struct thread_call {
+	uint64_t start_ns;
+	uint32_t tid;
+	uint32_t call;
+};
+
+static int compare_thread_calls(const void *a, const void *b)
+{
+	const struct thread_call *x = a, *y = b;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->call < y->call ? -1 : x->call > y->call;
+}
+
+/* The innermost call of the class that holds what CUPTI says, or TIMELINE_NONE. */
+static uint32_t known_call(const struct timeline *t, const struct thread_call *rows, size_t n,
+			   const struct m_gpu_span *s)
+{
+	enum { NESTED = 4 };
+	const struct thread_call key = {s->called_ns, s->called_tid, UINT32_MAX};
+	size_t low = 0, high = n;
+	while (low < high) { /* the first that began after it */
+		size_t mid = low + (high - low) / 2;
+		if (compare_thread_calls(&rows[mid], &key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (size_t k = low; k > 0 && low - k < NESTED && rows[k - 1].tid == s->called_tid; k--) {
+		const struct timeline_call *c = &t->calls.data[rows[k - 1].call];
+		if (class_of(c->role) == class_of_span(s) && c->end_ns >= s->called_ns)
+			return rows[k - 1].call;
+	}
+	return TIMELINE_NONE;
+}
+
 /* Where CUPTI tells the driver's call, it lies in the one that was probed. */
 static void match_known(struct process *p)
 {
-	enum { BACK = 256 }; /* calls of other threads that may begin in between */
 	struct timeline *t = p->job->t;
-	p->known = xcalloc(p->calls_to - p->calls_from + 1, sizeof(*p->known));
+	size_t ncalls = p->calls_to - p->calls_from, n = 0;
+	struct thread_call *rows = xcalloc(ncalls + 1, sizeof(*rows));
+	p->known = xcalloc(ncalls + 1, sizeof(*p->known));
+	for (size_t i = p->calls_from; i < p->calls_to; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		if (class_of(c->role) != MATCH_NO_CLASS)
+			rows[n++] = (struct thread_call){
+				c->start_ns, t->tables->threads.data[c->thread].tid, (uint32_t)i};
+	}
+	if (n)
+		qsort(rows, n, sizeof(*rows), compare_thread_calls);
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
 		struct timeline_span *s = &t->spans.data[i];
-		bool tells = s->row.called_ns && s->row.work != WORK_SYNC;
-		size_t low = p->calls_from, high = tells ? p->calls_to : low;
-		while (low < high) { /* the first that began after it */
-			size_t mid = low + (high - low) / 2;
-			if (t->calls.data[mid].start_ns <= s->row.called_ns)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		for (size_t k = low; tells && k > p->calls_from && low - k < BACK; k--) {
-			const struct timeline_call *c = &t->calls.data[k - 1];
-			if (class_of(c->role) != class_of_span(&s->row) ||
-			    c->end_ns < s->row.called_ns ||
-			    t->tables->threads.data[c->thread].tid != s->row.called_tid)
-				continue;
-			s->call = (uint32_t)(k - 1);
-			p->known[k - 1 - p->calls_from] = true;
-			break;
-		}
+		if (!s->row.called_ns || s->row.work == WORK_SYNC)
+			continue;
+		s->call = known_call(t, rows, n, &s->row);
+		if (s->call != TIMELINE_NONE)
+			p->known[s->call - p->calls_from] = true;
 	}
+	free(rows);
 }
 
 /* A call whose work is to be found. Copies of no bytes start none. */
