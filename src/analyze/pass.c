@@ -1,22 +1,17 @@
 /* pass.c - sums one call block at a time, and joins what crosses blocks.
  *
- * Within a thread children come before their caller (order of end time) and one level
- * deeper. So one pending sum per depth is enough: a call claims all that is pending
- * deeper than itself and began after it, and leaves its own duration pending. Callers
- * that were not recorded are simply skipped: their children count for the next caller
- * that was. */
+ * Within a thread children come before their caller (order of end time), and lie in its time.
+ * So finished calls that nobody has claimed are a stack in the order of time: a call claims those
+ * at its top that began after it, and is put there itself. Callers that were not recorded are
+ * simply skipped: their children count for the next caller that was. A call's depth is not
+ * needed: calls of one thread may come from several sources, each of which knows its own alone
+ * (pipeline/shim_ops.c).
+ *
+ * What nobody claims would fill memory: the older half of a full stack is put together two by
+ * two. A call that began within such a pair claims as much of it as has room after its start. */
 #include "analyze/pass.h"
 
 #include "wire/event.h"
-
-#define DEPTHS 256
-
-/* The state of one thread within one block. */
-struct segment {
-	struct pending pending[DEPTHS];
-	unsigned top;	 /* nothing is pending deeper than this */
-	unsigned lowest; /* the smallest depth of a call so far, DEPTHS before the first */
-};
 
 void pass_init(struct pass *p)
 {
@@ -65,43 +60,41 @@ void fn_sums_merge(struct fn_sums *a, const struct fn_sums *b)
 	hist_merge(&a->durations, &b->durations);
 }
 
-/* How much of what is pending lies in a call that began at start. Mixed sums exist only
- * where a caller was not recorded; then all of it may be the caller's, at most. */
-static uint64_t claimable(const struct pending *p, uint64_t start_ns)
+/* Puts the older half together two by two; returns how many there are then. */
+static size_t thin_out(struct pending *stack, size_t len)
 {
-	if (p->first_start_ns >= start_ns)
-		return p->sum_ns;
-	if (p->last_end_ns <= start_ns)
-		return 0;
-	uint64_t span = p->last_end_ns - start_ns;
-	return p->sum_ns < span ? p->sum_ns : span;
+	size_t half = len / 2 & ~(size_t)1, to = 0;
+	for (size_t i = 0; i < half; i += 2)
+		stack[to++] = (struct pending){stack[i].sum_ns + stack[i + 1].sum_ns,
+					       stack[i].first_start_ns, stack[i + 1].last_end_ns};
+	memmove(stack + to, stack + half, (len - half) * sizeof(*stack));
+	return to + len - half;
 }
 
-static void pending_add(struct pending *p, const struct pending *more)
-{
-	if (!p->sum_ns) {
-		*p = *more;
-		return;
-	}
-	p->sum_ns += more->sum_ns;
-	if (more->first_start_ns < p->first_start_ns)
-		p->first_start_ns = more->first_start_ns;
-	if (more->last_end_ns > p->last_end_ns)
-		p->last_end_ns = more->last_end_ns;
-}
-
-/* Takes what is pending deeper than the call; returns the part that is inside it. */
-static inline uint64_t claim_deeper(struct segment *s, const struct m_call *c)
+/* Takes from the top what is inside a call that began at start; returns its time. */
+static inline uint64_t claim(struct pending *stack, size_t *len, uint64_t start_ns)
 {
 	uint64_t inside = 0;
-	for (unsigned d = s->top; d > c->depth; d--) {
-		if (!s->pending[d].sum_ns)
+	while (*len) {
+		struct pending *top = &stack[*len - 1];
+		if (top->last_end_ns <= start_ns)
+			break;
+		if (top->first_start_ns >= start_ns) {
+			inside += top->sum_ns;
+			--*len;
 			continue;
-		inside += claimable(&s->pending[d], c->start_ns);
-		s->pending[d].sum_ns = 0;
+		}
+		/* it began before: one call is not inside, of several some may be */
+		uint64_t room = top->last_end_ns - start_ns;
+		if (top->sum_ns < top->last_end_ns - top->first_start_ns) {
+			uint64_t part = top->sum_ns < room ? top->sum_ns : room;
+			inside += part;
+			top->sum_ns -= part;
+			top->last_end_ns = start_ns;
+		}
+		break;
 	}
-	s->top = c->depth;
-	return inside < c->dur_ns ? inside : c->dur_ns;
+	return inside;
 }
 
 static void note_open(struct pass *p, const struct m_call *c)
@@ -145,7 +138,7 @@ static inline bool in_histogram(const struct pass *p, const struct m_call *c)
 	return bits && bits[c->probe / 8] & 1u << c->probe % 8 && !(c->flags & CALL_OPEN);
 }
 
-static inline void segment_call(struct pass *p, struct segment *s, const struct m_call *c)
+static inline void segment_call(struct pass *p, const struct m_call *c)
 {
 	uint32_t fn = fn_id(p->ids, c);
 	bool counted = !in_histogram(p, c);
@@ -154,46 +147,47 @@ static inline void segment_call(struct pass *p, struct segment *s, const struct 
 			count_call(p, pass_sums(p, fn), c, 0);
 		return;
 	}
-	uint64_t inside = claim_deeper(s, c);
+	uint64_t inside = claim(p->pending, &p->pending_len, c->start_ns);
+	if (inside > c->dur_ns)
+		inside = c->dur_ns;
 	if (counted)
 		count_call(p, pass_sums(p, fn), c, inside);
-	if (c->depth < s->lowest) {
-		s->lowest = c->depth;
-		struct edge_head *h = vec_push(&p->heads);
-		*h = (struct edge_head){.start_ns = c->start_ns,
-					.unclaimed_ns = c->dur_ns - inside,
-					.fn = fn,
-					.depth = c->depth,
-					.counted = counted};
-	}
+	if (!p->pending_len) /* what ended in earlier blocks may be inside */
+		*vec_push(&p->heads) = (struct edge_head){.start_ns = c->start_ns,
+							  .unclaimed_ns = c->dur_ns - inside,
+							  .fn = fn,
+							  .counted = counted};
 	uint64_t end_ns = c->start_ns + c->dur_ns;
 	if (p->first_ns > c->start_ns || !p->first_ns)
 		p->first_ns = c->start_ns;
 	if (p->last_ns < end_ns)
 		p->last_ns = end_ns;
-	if (c->depth && c->dur_ns) /* nobody claims what depth 0 took */
-		pending_add(&s->pending[c->depth],
-			    &(struct pending){c->dur_ns, c->start_ns, end_ns});
+	if (!c->dur_ns)
+		return;
+	if (p->pending_len == PASS_MOST_PENDING)
+		p->pending_len = thin_out(p->pending, p->pending_len);
+	p->pending[p->pending_len++] = (struct pending){c->dur_ns, c->start_ns, end_ns};
 }
 
 /* Sums the rows of one thread in a block; returns how many there were. */
 static size_t pass_segment(struct pass *p, size_t block, const struct m_call *rows, size_t len)
 {
 	uint32_t thread = rows->thread;
-	struct segment s = {.lowest = DEPTHS};
 	struct edge edge = {
 		.thread = thread, .block = block, .heads = p->heads.len, .tails = p->tails.len};
 	size_t n = 0;
+	p->pending_len = 0;
 	bool wanted = !p->thread_wanted || p->thread_wanted[thread];
 	for (; n < len && rows[n].thread == thread; n++)
 		if (wanted)
-			segment_call(p, &s, &rows[n]);
+			segment_call(p, &rows[n]);
 	if (!wanted)
 		return n;
 	p->thread_calls[thread] += n;
-	for (unsigned d = 1; d <= s.top; d++)
-		if (s.pending[d].sum_ns)
-			*vec_push(&p->tails) = (struct edge_tail){s.pending[d], d};
+	while (p->pending_len > PASS_MOST_TAILS)
+		p->pending_len = thin_out(p->pending, p->pending_len);
+	for (size_t i = 0; i < p->pending_len; i++)
+		*vec_push(&p->tails) = p->pending[i];
 	edge.heads_len = (uint32_t)(p->heads.len - edge.heads);
 	edge.tails_len = (uint32_t)(p->tails.len - edge.tails);
 	*vec_push(&p->edges) = edge;
@@ -231,27 +225,23 @@ static int compare_edges(const void *a, const void *b)
 }
 
 /* Takes one edge: its heads claim what earlier blocks left, then its own tails are left. */
-static void join_edge(struct pass *into, const struct edge_ref *ref, struct pending *carried)
+static void join_edge(struct pass *into, const struct edge_ref *ref, struct pending *carried,
+		      size_t *carried_len)
 {
 	const struct edge_head *heads = ref->pass->heads.data + ref->edge->heads;
-	const struct edge_tail *tails = ref->pass->tails.data + ref->edge->tails;
-	unsigned top = DEPTHS - 1;
+	const struct pending *tails = ref->pass->tails.data + ref->edge->tails;
 	for (uint32_t i = 0; i < ref->edge->heads_len; i++) {
 		const struct edge_head *h = &heads[i];
-		uint64_t inside = 0;
-		for (unsigned d = top; d > h->depth; d--) {
-			if (carried[d].sum_ns)
-				inside += claimable(&carried[d], h->start_ns);
-			carried[d].sum_ns = 0;
-		}
-		top = h->depth;
+		uint64_t inside = claim(carried, carried_len, h->start_ns);
 		if (inside > h->unclaimed_ns)
 			inside = h->unclaimed_ns;
 		if (h->counted && inside)
 			pass_sums(into, h->fn)->inside_ns += inside;
 	}
-	for (uint32_t i = 0; i < ref->edge->tails_len; i++)
-		pending_add(&carried[tails[i].depth], &tails[i].pending);
+	while (*carried_len + ref->edge->tails_len > PASS_MOST_PENDING)
+		*carried_len = thin_out(carried, *carried_len);
+	memcpy(carried + *carried_len, tails, ref->edge->tails_len * sizeof(*tails));
+	*carried_len += ref->edge->tails_len;
 }
 
 void pass_join_edges(struct pass *passes, size_t n)
@@ -262,11 +252,12 @@ void pass_join_edges(struct pass *passes, size_t n)
 			*vec_push(&refs) = (struct edge_ref){&passes[i], &passes[i].edges.data[k]};
 	if (refs.len)
 		qsort(refs.data, refs.len, sizeof(*refs.data), compare_edges);
-	struct pending carried[DEPTHS];
+	struct pending carried[PASS_MOST_PENDING];
+	size_t carried_len = 0;
 	for (size_t i = 0; i < refs.len; i++) {
 		if (!i || refs.data[i].edge->thread != refs.data[i - 1].edge->thread)
-			memset(carried, 0, sizeof(carried));
-		join_edge(&passes[0], &refs.data[i], carried);
+			carried_len = 0;
+		join_edge(&passes[0], &refs.data[i], carried, &carried_len);
 	}
 	vec_free(&refs);
 }

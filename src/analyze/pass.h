@@ -23,24 +23,22 @@ struct fn_sums {
 	struct hist durations;
 };
 
-/* Time of finished calls of one depth that no recorded caller has claimed yet. */
+/* Time of finished calls that no recorded caller has claimed yet: of one, or of several that
+ * followed each other. */
 struct pending {
 	uint64_t sum_ns;
 	uint64_t first_start_ns;
 	uint64_t last_end_ns;
 };
 
+#define PASS_MOST_PENDING 1024
+#define PASS_MOST_TAILS	  64
+
 struct edge_head {
 	uint64_t start_ns;
 	uint64_t unclaimed_ns; /* of its duration: not yet known to be in traced calls */
 	uint32_t fn;
-	uint8_t depth;
 	bool counted; /* false: its time is in a histogram, or its process is not wanted */
-};
-
-struct edge_tail {
-	struct pending pending;
-	uint32_t depth;
 };
 
 struct edge {
@@ -65,7 +63,9 @@ struct pass {
 	uint64_t *thread_calls;
 	VEC(struct edge) edges;
 	VEC(struct edge_head) heads;
-	VEC(struct edge_tail) tails;
+	VEC(struct pending) tails;
+	struct pending pending[PASS_MOST_PENDING]; /* of the thread that is summed up */
+	size_t pending_len;
 	VEC(struct m_call) open_calls;
 	uint64_t open_calls_total;
 	uint64_t first_ns, last_ns;
