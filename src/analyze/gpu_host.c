@@ -262,14 +262,14 @@ static uint64_t overlap(const struct stretch *s, uint64_t from_ns, uint64_t to_n
 	return to > from ? to - from : 0;
 }
 
-/* The time of a list's stretches in a span of time. */
+/* The time of a list's stretches in a span of time; all of it at most, where they overlap. */
 static uint64_t covered(const struct stretch *rows, size_t n, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t ns = 0;
+	uint64_t whole = to_ns > from_ns ? to_ns - from_ns : 0, ns = 0;
 	for (size_t i = first_after(rows, n, sizeof(*rows), from_ns);
 	     i < n && rows[i].start_ns < to_ns; i++)
 		ns += overlap(&rows[i], from_ns, to_ns);
-	return ns;
+	return ns < whole ? ns : whole;
 }
 
 static uint64_t loading(const struct host_thread *t, uint64_t from_ns, uint64_t to_ns)

@@ -155,7 +155,8 @@ static const char *memory_name(uint8_t kind)
 static void rate_right(const struct page *p, double bytes_per_s)
 {
 	char number[HUMAN_BYTES], text[HUMAN_BYTES + 8];
-	snprintf(text, sizeof(text), "%s/s", human_bytes(number, (uint64_t)bytes_per_s));
+	uint64_t rate = bytes_per_s < 1e18 ? (uint64_t)bytes_per_s : (uint64_t)1e18;
+	snprintf(text, sizeof(text), "%s/s", human_bytes(number, rate));
 	page_right(p, bytes_per_s > 0 ? text : "-", 10);
 }
 
