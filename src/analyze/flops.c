@@ -3,45 +3,14 @@
  * First all calls of the roles are read and put in order of thread and start; those inside of
  * others are dropped, so that what is left of a thread does not overlap. Then each launch looks
  * for the call that it lies in. */
-#include "analyze/flops.h"
-
 #include <string.h>
 
 #include "analyze/call_blocks.h"
+#include "analyze/flops_impl.h"
 #include "analyze/flops_peak.h"
-#include "base/map64.h"
 #include "wire/event.h"
 
-struct work_call {
-	uint64_t start_ns, end_ns;
-	struct flops_work work;
-	uint32_t thread;
-	uint32_t probe;
-	uint64_t device_ns;
-	uint64_t kernel_ns; /* of the longest kernel */
-	uint32_t kernel;    /* string: its name */
-	bool on_device;	    /* launched something */
-};
-typedef VEC(struct work_call) work_calls_t;
-
-struct job {
-	struct flops *f;
-	const struct rec_tables *t;
-	const struct timeline *timeline;
-	const struct flops_options *o;
-	struct flops_probe *probes;
-	work_calls_t calls;  /* by thread and start; disjoint */
-	struct map64 others; /* by string: places in f->others */
-	uint64_t end_ns;     /* of what counted calls launched */
-};
-
 /* ---- calls ---- */
-
-static bool in_range(const struct job *j, const struct m_call *c)
-{
-	return (!j->o->pid || j->t->threads.data[c->thread].pid == j->o->pid) &&
-	       c->start_ns >= j->o->from_ns && (!j->o->to_ns || c->start_ns < j->o->to_ns);
-}
 
 static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 {
@@ -49,13 +18,15 @@ static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 	const struct job *j = ctx;
 	const struct flops_probe *p = &j->probes[c->probe];
 	(void)order;
-	if (!p->kind || c->flags & CALL_ERROR || !in_range(j, c))
+	if (!p->kind || c->flags & CALL_ERROR ||
+	    (j->o->pid && j->t->threads.data[c->thread].pid != j->o->pid))
 		return;
 	struct work_call *w = vec_push(calls);
 	*w = (struct work_call){.start_ns = c->start_ns,
 				.end_ns = c->start_ns + c->dur_ns,
 				.thread = c->thread,
-				.probe = c->probe};
+				.probe = c->probe,
+				.capture = NO_CAPTURE};
 	flops_count(&w->work, p, c);
 }
 
@@ -78,15 +49,32 @@ static void drop_nested(struct job *j)
 	for (size_t i = 0; i < j->calls.len; i++) {
 		const struct work_call *c = &j->calls.data[i];
 		struct work_call *outer = kept ? &j->calls.data[kept - 1] : NULL;
+		bool counts = flops_in_range(j, c->start_ns);
 		if (outer && outer->thread == c->thread && c->start_ns < outer->end_ns) {
-			j->f->within++;
+			j->f->within += counts;
 			if (c->work.format)
 				outer->work.format = c->work.format;
 		} else if (!c->work.known) {
-			j->f->unknown++;
+			j->f->unknown += counts;
 		} else {
 			j->calls.data[kept++] = *c;
 		}
+	}
+	j->calls.len = kept;
+}
+
+/* What was captured is counted with the graphs; the rest is of another time. */
+static void keep_counted(struct job *j)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < j->calls.len; i++) {
+		const struct work_call *c = &j->calls.data[i];
+		if (!flops_in_range(j, c->start_ns))
+			continue;
+		if (c->capture == NO_CAPTURE)
+			j->calls.data[kept++] = *c;
+		else
+			j->f->captured++;
 	}
 	j->calls.len = kept;
 }
@@ -105,10 +93,11 @@ static void load_calls(struct job *j, const struct rec_reader *r)
 	if (j->calls.len)
 		qsort(j->calls.data, j->calls.len, sizeof(*j->calls.data), compare_calls);
 	drop_nested(j);
+	flops_graphs_add(j, r);
+	keep_counted(j);
 }
 
-/* The counted call of the thread that was open at a moment, or NULL. */
-static struct work_call *find_call(const struct job *j, uint32_t thread, uint64_t time_ns)
+struct work_call *flops_find_call(const struct job *j, uint32_t thread, uint64_t time_ns)
 {
 	size_t low = 0, high = j->calls.len;
 	while (low < high) {
@@ -165,9 +154,11 @@ static void add_span(struct job *j, const struct timeline_span *s)
 	j->f->kernels_ns += ns;
 	if (row->graph_node || row->work == WORK_GRAPH) {
 		j->f->graphs_ns += ns;
+		if (j->f->graph_model > 0 && row->end_ns > j->last_ns)
+			j->last_ns = row->end_ns;
 	} else if (s->call != TIMELINE_NONE) {
 		const struct timeline_call *call = &j->timeline->calls.data[s->call];
-		c = find_call(j, call->thread, call->start_ns);
+		c = flops_find_call(j, call->thread, call->start_ns);
 	}
 	if (!c) {
 		add_other(j, row);
@@ -180,8 +171,8 @@ static void add_span(struct job *j, const struct timeline_span *s)
 		c->kernel_ns = ns;
 		c->kernel = row->name;
 	}
-	if (row->end_ns > j->end_ns)
-		j->end_ns = row->end_ns;
+	if (row->end_ns > j->last_ns)
+		j->last_ns = row->end_ns;
 }
 
 static void find_kernels(struct job *j)
@@ -190,7 +181,7 @@ static void find_kernels(struct job *j)
 	for (size_t i = 0; i < t->calls.len; i++) {
 		const struct timeline_call *call = &t->calls.data[i];
 		struct work_call *c = call->role == GPU_LAUNCH
-					      ? find_call(j, call->thread, call->start_ns)
+					      ? flops_find_call(j, call->thread, call->start_ns)
 					      : NULL;
 		if (c)
 			note_kernel(j, c, call->name);
@@ -310,6 +301,14 @@ static int compare_rows(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+void flops_add_work(struct flops *f, uint8_t format, double model, double hardware)
+{
+	f->model += model;
+	f->hardware += hardware;
+	f->by_format[format] += model;
+	f->hardware_by_format[format] += hardware;
+}
+
 /* How much of a span of time the operators' probes were on: all of it, but for bursts. */
 static uint64_t probed_ns(const struct rec_tables *t, uint64_t from_ns, uint64_t to_ns)
 {
@@ -332,7 +331,6 @@ static void sum_calls(struct job *j)
 {
 	struct flops *f = j->f;
 	struct map64 operators = {0}, kernels = {0};
-	uint64_t first_ns = UINT64_MAX, last_ns = j->end_ns;
 	for (size_t i = 0; i < j->calls.len; i++) {
 		const struct work_call *c = &j->calls.data[i];
 		uint32_t name = j->t->probes.data[c->probe].name;
@@ -345,15 +343,12 @@ static void sum_calls(struct job *j)
 					.host_ns = c->end_ns - c->start_ns,
 					.device_ns = c->device_ns};
 		add_to_row(&f->operators, &operators, name, &row);
+		flops_add_work(f, row.format, row.model, row.hardware);
 		f->calls++;
-		f->model += row.model;
-		f->hardware += row.hardware;
 		f->masked += c->work.masked;
-		f->by_format[row.format] += row.model;
-		f->hardware_by_format[row.format] += row.hardware;
 		f->host_ns += row.host_ns;
-		first_ns = c->start_ns < first_ns ? c->start_ns : first_ns;
-		last_ns = c->end_ns > last_ns ? c->end_ns : last_ns;
+		j->first_ns = c->start_ns < j->first_ns ? c->start_ns : j->first_ns;
+		j->last_ns = c->end_ns > j->last_ns ? c->end_ns : j->last_ns;
 		if (!c->kernel_ns)
 			continue;
 		row.name = strtab_get(&j->t->strings, c->kernel, NULL);
@@ -361,10 +356,12 @@ static void sum_calls(struct job *j)
 		row.host_ns = 0;
 		add_to_row(&f->kernels, &kernels, c->kernel, &row);
 	}
-	f->wall_ns = f->calls ? probed_ns(j->t, first_ns, last_ns) : 0;
+	f->wall_ns = f->model > 0 ? probed_ns(j->t, j->first_ns, j->last_ns) : 0;
 	if (f->operators.len)
 		qsort(f->operators.data, f->operators.len, sizeof(*f->operators.data),
 		      compare_rows);
+	if (f->graphs.len)
+		qsort(f->graphs.data, f->graphs.len, sizeof(*f->graphs.data), compare_rows);
 	if (f->kernels.len)
 		qsort(f->kernels.data, f->kernels.len, sizeof(*f->kernels.data), compare_rows);
 	map64_free(&operators);
@@ -382,7 +379,8 @@ static int compare_others(const void *a, const void *b)
 void flops_make(struct flops *ret, const struct rec_reader *r, const struct timeline *t,
 		const struct flops_options *o)
 {
-	struct job j = {.f = ret, .t = rec_tables(r), .timeline = t, .o = o};
+	struct job j = {
+		.f = ret, .t = rec_tables(r), .timeline = t, .o = o, .first_ns = UINT64_MAX};
 	*ret = (struct flops){0};
 	j.probes = xcalloc(j.t->probes.len, sizeof(*j.probes));
 	for (size_t i = 0; i < j.t->probes.len; i++)
@@ -402,6 +400,7 @@ void flops_free(struct flops *f)
 {
 	vec_free(&f->operators);
 	vec_free(&f->kernels);
+	vec_free(&f->graphs);
 	vec_free(&f->others);
 }
 

@@ -6,8 +6,8 @@
  * counted one, on the same thread, is the same work and is not counted again.
  *
  * A kernel belongs to the counted call in which it was launched. What ran outside of counted calls
- * is told beside: coverage is the kernels' time inside over the time of all. Work that a CUDA graph
- * repeats is not counted: no operator is called for it.
+ * is told beside: coverage is the kernels' time inside over the time of all. Calls that were
+ * captured into a CUDA graph count as often as the graph is launched, where its making was seen.
  *
  * Numbers of operations are doubles, exact up to 2^53. Does no output. */
 #pragma once
@@ -36,14 +36,19 @@ struct flops_kernel_time {
 struct flops {
 	flops_rows_t operators; /* by model, most first; a row for each name and format */
 	flops_rows_t kernels;	/* the longest kernel of each call stands for it */
+	flops_rows_t graphs;	/* operators again: what graphs ran of them, without times */
 	VEC(struct flops_kernel_time) others; /* outside of counted calls, longest first */
 
-	uint64_t calls;	  /* counted */
-	uint64_t unknown; /* of these roles, but a shape is missing: not counted */
-	uint64_t within;  /* of these roles, inside of a counted call */
-	double model;	  /* what the operations are by their definition */
-	double hardware;  /* what was carried out: parts that are computed again too */
-	double masked;	  /* of model: what causal masks leave unused */
+	uint64_t calls;		 /* counted */
+	uint64_t unknown;	 /* of these roles, but a shape is missing: not counted */
+	uint64_t within;	 /* of these roles, inside of a counted call */
+	uint64_t captured;	 /* into graphs, instead of running: not in calls */
+	uint64_t graph_launches; /* of CUDA graphs */
+	uint64_t graph_unknown;	 /* of these: of graphs whose making was not seen */
+	double graph_model;	 /* of model: what graphs ran */
+	double model;		 /* what the operations are by their definition */
+	double hardware;	 /* what was carried out: parts that are computed again too */
+	double masked;		 /* of model: what causal masks leave unused */
 	double by_format[FLOPS_FORMATS]; /* of model */
 	double hardware_by_format[FLOPS_FORMATS];
 
@@ -52,7 +57,7 @@ struct flops {
 	uint64_t host_ns;    /* of the counted calls, summed over threads */
 	uint64_t kernels_ns; /* of all kernels, summed */
 	uint64_t counted_ns; /* of these: launched in counted calls */
-	uint64_t graphs_ns;  /* of these: launched as CUDA graphs, which is not counted */
+	uint64_t graphs_ns;  /* of kernels_ns: launched as CUDA graphs */
 	uint64_t busy_ns;    /* when kernels ran, for each device of a process, summed */
 
 	const char *device; /* its name; NULL: there is none, or there are different ones */

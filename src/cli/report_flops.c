@@ -17,7 +17,7 @@ static void *make(const struct report *r)
 	struct flops *f = xcalloc(1, sizeof(*f));
 	flops_make(f, r->reader, r->timeline,
 		   &(struct flops_options){o->pid, o->from_ns, o->to_ns});
-	if (f->calls || f->unknown)
+	if (f->model > 0 || f->unknown)
 		return f;
 	flops_free(f);
 	free(f);
@@ -142,10 +142,10 @@ static void speed_text(const struct page *p, const struct flops *f)
 			rate_text(busy, rate(f->model, f->busy_ns)));
 	if (f->counted_ns)
 		fprintf(p->out, ", %s in the kernels that did them",
-			rate_text(counted, rate(f->model, f->counted_ns)));
-	else
+			rate_text(counted, rate(f->model - f->graph_model, f->counted_ns)));
+	else if (f->host_ns)
 		fprintf(p->out, ", %s in the calls themselves",
-			rate_text(counted, rate(f->model, f->host_ns)));
+			rate_text(counted, rate(f->model - f->graph_model, f->host_ns)));
 	fputc('\n', p->out);
 }
 
@@ -156,7 +156,7 @@ static void coverage_text(const struct page *p, const struct report *r, const st
 		fprintf(p->out, "  counted calls launched %.1f %% of the kernels' time",
 			100 * (double)f->counted_ns / (double)f->kernels_ns);
 		if (f->graphs_ns)
-			fprintf(p->out, ", CUDA graphs, which are not counted, %.1f %%",
+			fprintf(p->out, ", CUDA graphs %.1f %%",
 				100 * (double)f->graphs_ns / (double)f->kernels_ns);
 		fputc('\n', p->out);
 	}
@@ -168,6 +168,10 @@ static void coverage_text(const struct page *p, const struct report *r, const st
 		page_right(p, human_ns(time, f->others.data[i].ns), COLUMN_TIME);
 		fprintf(p->out, "  %s\n", name);
 	}
+	if (f->graph_unknown)
+		fprintf(p->out,
+			"  %s launches of CUDA graphs are not counted: their making was not seen\n",
+			human_count(count, f->graph_unknown));
 	if (f->unknown)
 		fprintf(p->out, "  %s calls are not counted: a shape is not known\n",
 			human_count(count, f->unknown));
@@ -195,7 +199,7 @@ static void row_text(const struct page *p, const struct flops_row *row, const ch
 	uint64_t ns = row->device_ns ? row->device_ns : row->host_ns;
 	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
 	page_right(p, flop_text(n, row->model), COLUMN_TIME + 4);
-	page_right(p, human_ns(time, ns), COLUMN_TIME);
+	page_right(p, ns ? human_ns(time, ns) : "-", COLUMN_TIME);
 	page_right(p, rate_text(per_s, rate(row->model, ns)), COLUMN_TIME + 5);
 	fprintf(p->out, "  %-8s", formats[row->format]);
 	text_fit(fitted, sizeof(fitted), name,
@@ -241,6 +245,7 @@ static void text(const struct page *p, const void *state)
 		   f->counted_ns ? "operator, by work; time on the GPU"
 				 : "operator, by work; time of the calls",
 		   false);
+	table_text(p, &f->graphs, "operator, run by CUDA graphs", false);
 	table_text(p, &f->kernels, "kernel that took most of the call's time", true);
 }
 
@@ -322,6 +327,9 @@ static json_t *coverage_json(const struct flops *f)
 	json_object_set_new(o, "calls", report_number_json(f->calls));
 	json_object_set_new(o, "calls_within", report_number_json(f->within));
 	json_object_set_new(o, "calls_unknown", report_number_json(f->unknown));
+	json_object_set_new(o, "calls_captured", report_number_json(f->captured));
+	json_object_set_new(o, "graph_launches", report_number_json(f->graph_launches));
+	json_object_set_new(o, "graph_launches_unknown", report_number_json(f->graph_unknown));
 	return o;
 }
 
@@ -341,6 +349,7 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_t *o = json_object();
 	json_object_set_new(o, "model_flop", flop_json(f->model));
 	json_object_set_new(o, "hardware_flop", flop_json(f->hardware));
+	json_object_set_new(o, "graph_flop", flop_json(f->graph_model));
 	json_object_set_new(o, "masked_flop", flop_json(f->masked));
 	json_object_set_new(o, "partial", json_boolean(is_partial(r->tables)));
 	json_object_set_new(o, "by_format", formats_json(f->by_format));
@@ -349,7 +358,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(o, "host_ns", report_number_json(f->host_ns));
 	json_object_set_new(o, "tflops_wall", rate_json(f->model, f->wall_ns));
 	json_object_set_new(o, "tflops_busy", rate_json(f->model, f->busy_ns));
-	json_object_set_new(o, "tflops_counted", rate_json(f->model, f->counted_ns));
+	json_object_set_new(o, "tflops_counted",
+			    rate_json(f->model - f->graph_model, f->counted_ns));
 	json_object_set_new(o, "device", report_text_json(f->device));
 	json_object_set_new(o, "devices", report_number_json(f->devices));
 	json_object_set_new(o, "mfu_ratio", known_json(flops_utilisation(f, false)));
@@ -358,6 +368,7 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(o, "activity", activity_json(r));
 	json_object_set_new(o, "operators", rows_json(r, &f->operators));
 	json_object_set_new(o, "kernels", rows_json(r, &f->kernels));
+	json_object_set_new(o, "graphs", rows_json(r, &f->graphs));
 	json_object_set_new(o, "others", others_json(r, f));
 	json_object_set_new(root, "flops", o);
 }

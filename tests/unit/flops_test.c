@@ -393,6 +393,58 @@ static void kernels_are_whose(void **state)
 	done(&f);
 }
 
+/* A product and attention are captured, with another product beside on a stream that is not; the
+ * graph is launched three times, once before the span of time that is asked for. */
+static void captured(struct rec_writer *w)
+{
+	uint64_t a = SHAPE(3, 5), b = SHAPE(5, 7), q = SHAPE(1, 2, 8, 4);
+	CALL(w, 0, MM, 10, 5, a, b, BFLOAT16); /* warms up */
+	launch(w, 0, "gemm", 11);
+	GPU_CALL(w, 0, GS_CAPTURE, 20 * US, 1 * US, STREAM);
+	CALL(w, 0, MM, 30, 5, a, b, BFLOAT16);
+	launch(w, 0, "gemm", 31);
+	CALL(w, 0, ATTENTION_BACK, 40, 5, q, q, q, 0, HALF);
+	launch(w, 0, "flash", 41);
+	CALL(w, 1, MM, 42, 5, a, b, BFLOAT16);
+	GPU_CALL(w, 1, GS_LAUNCH, 43 * US, 1 * US, rec_string_z(w, "gemm"), dim3_pack(1, 1, 1),
+		 dim3_pack(32, 1, 1), STREAM + 1);
+	GPU_CALL(w, 0, GS_CAPTURE_END, 50 * US, 1 * US, STREAM, 0x900);
+	GPU_CALL(w, 0, GS_INSTANTIATE, 60 * US, 1 * US, 0xa00, 0x900);
+	for (unsigned i = 0; i < 3; i++)
+		GPU_CALL(w, 0, GS_GRAPH_LAUNCH, (100 + 100 * i) * US, 1 * US, 0xa00, STREAM);
+	GPU_CALL(w, 0, GS_GRAPH_LAUNCH, 400 * US, 1 * US, 0xb00, STREAM); /* of which? */
+}
+
+static void graphs_repeat_what_they_hold(void **state)
+{
+	(void)state;
+	double attention = 2 * 4.0 * 2 * 8 * 8 * 4;
+	struct rec_writer *w = created();
+	captured(w);
+	struct flops f = made(w, (struct flops_options){0});
+	assert_int_equal(f.calls, 2);
+	assert_int_equal(f.captured, 2);
+	assert_int_equal(f.graph_launches, 4);
+	assert_int_equal(f.graph_unknown, 1);
+	assert_float_equal(f.graph_model, 3 * (210 + attention), 0);
+	assert_float_equal(f.model, 2 * 210 + f.graph_model, 0);
+	assert_float_equal(f.hardware, 5 * 210 + 3 * 1.25 * attention, 0);
+	assert_int_equal(f.graphs.len, 2);
+	const struct flops_row *mm = row_of(&f.graphs, "aten::mm");
+	assert_int_equal(mm->calls, 3);
+	assert_float_equal(mm->model, 3 * 210, 0);
+	assert_int_equal(row_of(&f.operators, "aten::mm")->calls, 2);
+	done(&f);
+	/* only the second and third launch */
+	w = created();
+	captured(w);
+	f = made(w, (struct flops_options){.from_ns = 150 * US, .to_ns = 350 * US});
+	assert_int_equal(f.calls, 0);
+	assert_float_equal(f.model, 2 * (210 + attention), 0);
+	assert_int_equal(f.wall_ns, 100 * US);
+	done(&f);
+}
+
 static void kernels_tell_tensor_cores(void **state)
 {
 	(void)state;
@@ -472,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_span_of_time),
 		cmocka_unit_test(bursts),
 		cmocka_unit_test(kernels_are_whose),
+		cmocka_unit_test(graphs_repeat_what_they_hold),
 		cmocka_unit_test(kernels_tell_tensor_cores),
 		cmocka_unit_test(what_has_no_peak),
 		cmocka_unit_test(peaks),
