@@ -129,7 +129,7 @@ static void member_row(const struct page *p, const struct ranks *r, uint32_t mem
 	time_or_none(p, s->waited_for_ns, s->late);
 	time_or_none(p, s->wait_ns, s->compared);
 	text_fit(host, sizeof(host), ranks_host(r, m), 24);
-	fprintf(p->out, "  %s\n", host);
+	fprintf(p->out, "%s%s\n", *host ? "  " : "", host);
 }
 
 static void straggler(const struct page *p, const struct ranks *r, uint32_t group)
@@ -183,9 +183,9 @@ static void comm_table(const struct page *p, const struct ranks *r, uint32_t gro
 	fprintf(p->out, " ranks, %s collectives compared\n",
 		human_count(count, r->comms.data[group].compared));
 	waiting(p, &r->comms.data[group]);
-	fprintf(p->out, "%8s%10s%13s%9s%9s%11s%11s%11s  %s\n", "rank", "pid", "collectives", "last",
+	fprintf(p->out, "%8s%10s%13s%9s%9s%11s%11s%11s%s\n", "rank", "pid", "collectives", "last",
 		"late", "p50 late", "waited for", "waited",
-		p->r->tables->sources.len ? "host" : "");
+		p->r->tables->sources.len ? "  host" : "");
 	uint64_t top = p->r->options->top ? RANKS_SHOWN : UINT64_MAX;
 	for (uint32_t i = 0; i < g->members && i < top; i++)
 		member_row(p, r, g->first_member + i);
