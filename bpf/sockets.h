@@ -60,9 +60,12 @@ struct sock {
 } RELOCATED;
 
 struct tcp_sock {
-	__u64 bytes_sent;     /* payload, what was sent again included */
-	__u64 bytes_retrans;  /* that part */
+	__u64 bytes_sent;    /* payload, what was sent again included */
+	__u64 bytes_retrans; /* that part */
+	__u64 bytes_acked;
 	__u64 bytes_received; /* in order, and the FIN */
+	__u32 snd_una;
+	__u32 snd_nxt;
 	__u32 total_retrans;
 	__u32 srtt_us; /* eight times it */
 } RELOCATED;
@@ -105,6 +108,20 @@ static __always_inline void read_addresses(struct rec_socket *r, struct sock *sk
 	__builtin_memcpy(r->destination, &destination, sizeof(destination));
 }
 
+/* Each byte once. What the host itself drops before it is out is counted again when it is tried
+ * again, and not as retransmitted: what was acknowledged and what is under way bound it then, by
+ * at most SYN and FIN too much. The connection goes on meanwhile: in this order what is read is
+ * too little rather than too much. */
+static __always_inline __u64 read_sent(struct tcp_sock *tcp)
+{
+	__u64 acked = BPF_CORE_READ(tcp, bytes_acked);
+	__u64 sent = BPF_CORE_READ(tcp, bytes_sent);
+	sent -= BPF_CORE_READ(tcp, bytes_retrans);
+	__u32 next = BPF_CORE_READ(tcp, snd_nxt);
+	__u64 most = acked + (__u32)(next - BPF_CORE_READ(tcp, snd_una));
+	return sent < most ? sent : most;
+}
+
 static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 					const struct socket_owner *owner)
 {
@@ -122,7 +139,7 @@ static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 	r->destination_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
 	r->retransmits = BPF_CORE_READ(tcp, total_retrans);
 	r->bytes_resent = BPF_CORE_READ(tcp, bytes_retrans);
-	r->bytes_sent = BPF_CORE_READ(tcp, bytes_sent) - r->bytes_resent;
+	r->bytes_sent = read_sent(tcp);
 	r->bytes_received = BPF_CORE_READ(tcp, bytes_received);
 	__u64 done = bpf_core_enum_value(enum sock_flags, SOCK_DONE) & 63;
 	if (r->bytes_received && BPF_CORE_READ(sk, __sk_common.skc_flags) >> done & 1)

@@ -107,9 +107,11 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 {
 	uint64_t i;
 	struct known *k = map64_get(&s->by_socket, row->socket, &i) ? &s->list.data[i] : NULL;
-	bool is_new = !k;
+	if (k && k->c.closed_ns && row->time_ns > k->c.closed_ns)
+		k = NULL; /* its name has been given to another */
 	if (k && row->time_ns < k->c.last_ns)
 		return; /* was told already */
+	bool is_new = !k;
 	if (!k)
 		k = add(s, row);
 	struct connection *c = &k->c;
@@ -144,13 +146,16 @@ void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct co
 		if (k->changed)
 			visit(ctx, &k->c);
 		k->changed = false;
+		uint64_t named;
+		bool has_name = map64_get(&s->by_socket, k->socket, &named) && named == i;
 		if (k->c.closed_ns) {
-			map64_del(&s->by_socket, k->socket);
+			if (has_name)
+				map64_del(&s->by_socket, k->socket);
 			continue;
 		}
 		if (left != i) {
 			s->list.data[left] = *k;
-			map64_set(&s->by_socket, k->socket, left);
+			map64_set(&s->by_socket, s->list.data[left].socket, left);
 		}
 		left++;
 	}

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""net_test.py - TCP connections of traced processes: their bytes are those that the two ends sent and
+received, their retransmits those of TCP_INFO, on loopback and between network namespaces."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from gpu import lines
+from harness import EACGM, Recording, expect, main, skip, test
+
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "transfer.py")
+PAUSE = "1.3"  # longer than the time between two looks at what is open
+
+
+def ends(out):
+    """(source, destination) -> (sent, received, retransmits, resent)"""
+    return {(row[0], row[1]): tuple(int(n) for n in row[2:]) for row in lines(out, "socket")}
+
+
+def script(t, *commands):
+    """A shell script that runs commands at the same time, and waits for all."""
+    path = t.path("both.sh")
+    with open(path, "w") as f:
+        f.write("".join(" ".join(str(w) for w in c) + " &\n" for c in commands) + "wait\n")
+    return ["sh", path]
+
+
+def job(*words, within=()):
+    return [*within, sys.executable, JOB, *words]
+
+
+def seen_of(rec):
+    return {(c["source"], c["destination"]): c for c in rec.report["connections"]}
+
+
+def expect_exact(rec, made, which=None, too_many=0):
+    seen = seen_of(rec)
+    expect(made, "nothing was sent: %s" % rec.ran)
+    for key, (sent, received, retransmits, resent) in made.items():
+        if which and key not in which:
+            continue
+        c = seen.get(key)
+        expect(c is not None, "%s to %s is not there: %r" % (*key, list(seen)))
+        got = tuple(c[k] for k in ("bytes_sent", "bytes_received", "retransmits",
+                                   "bytes_retransmitted"))
+        if sent < got[0] <= sent + too_many:
+            got = (sent, *got[1:])
+        expect(got == (sent, received, retransmits, resent), "%s to %s: %r, TCP says %r" % (
+            *key, got, (sent, received, retransmits, resent)))
+
+
+def record_both(t, *options, address="127.0.0.1", connect=()):
+    file = t.path("address")
+    return t.record(script(t, job("serve", file, "--address", address, *options),
+                           job("connect", file, *connect, *options)))
+
+
+def counters(t, rec):
+    r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", t.path("all.jsonl")])
+    expect(r.status == 0, "export: %s" % r)
+    with open(t.path("all.jsonl")) as f:
+        rows = [json.loads(line) for line in f]
+    return [row for row in rows if row.get("type") == "counter" and row["name"].startswith("net_")]
+
+
+@test("bytes of a connection are exact at both of its ends")
+def _(t):
+    rec = record_both(t, "--pause", PAUSE, connect=("30000001", "--back", "7000003"))
+    made = ends(rec.ran.out)
+    expect(len(made) == 2, "ends: %s" % rec.ran)
+    expect_exact(rec, made)
+    for c in rec.report["connections"]:
+        expect(c["closed"] and not c["bytes_sent_before"] and c["nccl"] == "no", "row: %r" % c)
+    sent = {c["entity"]: 0 for c in counters(t, rec)}
+    for c in counters(t, rec):
+        if c["name"] == "net_sent_bytes":
+            sent[c["entity"]] = max(sent[c["entity"]], c["value"])
+    expect(sorted(sent.values()) == sorted(v[0] for v in made.values()), "counters: %r" % sent)
+
+
+@test("of IPv6 too")
+def _(t):
+    try:
+        with open("/proc/net/if_inet6") as f:
+            expect(f.read(), "none")
+    except (OSError, AssertionError):
+        skip("no IPv6 here")
+    rec = record_both(t, "--pause", PAUSE, address="::1", connect=("1000001",))
+    made = ends(rec.ran.out)
+    expect(all(key[0].startswith("[::1]:") for key in made), "addresses: %r" % made)
+    expect_exact(rec, made)
+
+
+@test("connections that live between two looks: the connecting end is there, exactly")
+def _(t):
+    rec = record_both(t, "--connections", "20", connect=("100003", "--back", "5"))
+    made = ends(rec.ran.out)
+    expect(len(made) == 40, "ends: %s" % rec.ran)
+    connecting = {key for key, v in made.items() if v[0] > v[1]}
+    expect(len(connecting) == 20, "connecting: %r" % made)
+    expect_exact(rec, made, connecting)
+
+
+@test("what NCCL's threads connect is NCCL's, and so is the other end")
+def _(t):
+    file = t.path("address")
+    rec = t.record(script(t, job("serve", file, "--connections", "2", "--pause", PAUSE),
+                          job("connect", file, "1000", "--pause", PAUSE, "--thread",
+                              "'NCCL Service 0'"),
+                          job("connect", file, "2000", "--pause", PAUSE)))
+    rows = rec.report["connections"]
+    by_opener = {c["opener"]: c["nccl"] for c in rows if c["bytes_sent"]}
+    expect(by_opener.get("NCCL Service 0") == "yes", "openers: %r" % rows)
+    nccl = {(c["source"], c["destination"]) for c in rows if c["nccl"] == "yes"}
+    expect(len(nccl) == 2 and all((b, a) in nccl for a, b in nccl), "NCCL's: %r" % rows)
+    expect(len(rows) == 4, "all: %r" % rows)
+
+
+@test("attached to a running transfer: what went before is told apart")
+def _(t):
+    file, until = t.path("address"), t.path("until")
+    server = t.start(job("serve", file), stdout=subprocess.PIPE, text=True)
+    client = t.start(job("connect", file, "100000", "--until", until), stdout=subprocess.PIPE,
+                     text=True)
+    time.sleep(0.7)
+    r = t.start_record("-p", "%d,%d" % (server.pid, client.pid))
+    time.sleep(2.5)
+    with open(until, "w"):
+        pass
+    made = ends(t.finish(client).out)
+    made.update(ends(t.finish(server).out))
+    r.wait(timeout=20)
+    rec = r.recording
+    expect_exact(rec, made)
+    for c in rec.report["connections"]:
+        before = c["bytes_sent_before"] + c["bytes_received_before"]
+        all_bytes = c["bytes_sent"] + c["bytes_received"]
+        expect(c["opener"] is None and 0 < before < all_bytes, "before: %r" % c)
+
+
+# ---- network namespaces ----
+
+def ip(*words):
+    r = subprocess.run(["ip", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if r.returncode:
+        skip("ip %s: %s" % (" ".join(words), r.stdout.strip()))
+
+
+def make_namespaces(t):
+    """Two of them with a pair of interfaces between: 10.231.7.1 and .2."""
+    if not shutil.which("ip"):
+        skip("needs ip")
+    names = ["eacgm-%d-%s" % (os.getpid(), side) for side in "ab"]
+    for name in names:
+        ip("netns", "add", name)
+        t.at_end.append(lambda name=name: subprocess.run(["ip", "netns", "del", name], check=False))
+    ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns",
+       names[1])
+    for i, name in enumerate(names):
+        ip("-n", name, "addr", "add", "10.231.7.%d/24" % (i + 1), "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+    return names
+
+
+@test("between two network namespaces: exact, and each end says where it is")
+def _(t):
+    a, b = make_namespaces(t)
+    file = t.path("address")
+    rec = t.record(script(
+        t, job("serve", file, "--address", "10.231.7.1", "--pause", PAUSE,
+               within=("ip", "netns", "exec", a)),
+        job("connect", file, "20000001", "--back", "1000001", "--pause", PAUSE,
+            within=("ip", "netns", "exec", b))))
+    expect_exact(rec, ends(rec.ran.out))
+    rows = rec.report["connections"]
+    inodes = {name: os.stat("/run/netns/" + name).st_ino for name in (a, b)}
+    where = {c["source"].split(":")[0]: c["netns"] for c in rows}
+    expect(where == {"10.231.7.1": inodes[a], "10.231.7.2": inodes[b]}, "where: %r" % rows)
+
+
+@test("segments that are lost are sent again, and counted as TCP counts them")
+def _(t):
+    a, b = make_namespaces(t)
+    file, until = t.path("address"), t.path("until")
+    both = script(t, job("serve", file, "--address", "10.231.7.1",
+                         within=("ip", "netns", "exec", a)),
+                  job("connect", file, "200000", "--until", until, "--pause", PAUSE,
+                      within=("ip", "netns", "exec", b)))
+    path = t.path("lost.eacgm")
+    p = t.start([EACGM, "record", "-o", path, "--", *both], stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True)
+    t.wait_for(lambda: os.path.exists(file), "the server")
+    time.sleep(1)
+    for _i in range(3):
+        ip("-n", a, "link", "set", "eth0", "down")
+        time.sleep(0.4)
+        ip("-n", a, "link", "set", "eth0", "up")
+        time.sleep(0.6)
+    with open(until, "w"):
+        pass
+    ran = t.finish(p)
+    rec = Recording(t, path, ran)
+    made = ends(ran.out)
+    lost = [v[2] for v in made.values() if v[2]]
+    expect(lost, "nothing was lost: %s" % ran)
+    expect_exact(rec, made, too_many=2)  # SYN and FIN, where the host itself dropped segments
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

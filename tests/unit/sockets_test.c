@@ -1,0 +1,158 @@
+/* sockets_test.c - what becomes of the states of connections: totals, baselines, names that come
+ * again.
+ * links: base collect symbolize */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "collect/sockets.h"
+
+enum { ESTABLISHED = 1, CLOSED = 7, INET = 2, INET6 = 10 };
+
+static char told[4096];
+
+static void tell(void *ctx, const struct connection *c)
+{
+	(void)ctx;
+	size_t n = strlen(told);
+	snprintf(told + n, sizeof(told) - n,
+		 "%u %s>%s '%s' sent %lu-%lu got %lu-%lu resent %lu%s\n", c->pid, c->source,
+		 c->destination, c->opener, (unsigned long)c->sent_before,
+		 (unsigned long)c->bytes_sent, (unsigned long)c->received_before,
+		 (unsigned long)c->bytes_received, (unsigned long)c->retransmits,
+		 c->closed_ns ? " closed" : "");
+}
+
+static void emit(void *ctx, const char *entity, const char *name, double value)
+{
+	(void)ctx;
+	size_t n = strlen(told);
+	snprintf(told + n, sizeof(told) - n, "%s %s %.0f\n", entity, name, value);
+}
+
+static void expect_changed(struct sockets *s, const char *expected)
+{
+	told[0] = 0;
+	sockets_changed(s, tell, NULL);
+	assert_string_equal(told, expected);
+}
+
+static struct rec_socket row(uint64_t socket, uint64_t time_ns, uint64_t sent, uint64_t received)
+{
+	return (struct rec_socket){.kind = REC_SOCKET,
+				   .state = ESTABLISHED,
+				   .family = INET,
+				   .tgid = 7,
+				   .socket = socket,
+				   .time_ns = time_ns,
+				   .source = {10, 0, 0, 1},
+				   .destination = {10, 0, 0, 2},
+				   .source_port = 100,
+				   .destination_port = 200,
+				   .bytes_sent = sent,
+				   .bytes_received = received};
+}
+
+static void what_was_there_before_is_told_apart(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(false);
+	struct rec_socket r = row(1, 10, 1000, 50);
+	sockets_take(s, &r);
+	sockets_taken(s, 7);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 1000-1000 got 50-50 resent 0\n");
+	expect_changed(s, "");
+	r = row(1, 20, 1500, 60);
+	r.retransmits = 3;
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 1000-1500 got 50-60 resent 3\n");
+	/* its process was looked at: this one is new */
+	r = row(2, 21, 8, 9);
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-8 got 0-9 resent 0\n");
+	told[0] = 0;
+	sockets_counters(s, emit, NULL);
+	assert_string_equal(told, "pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
+				  "pid 7 net_retransmits 3\n");
+	told[0] = 0;
+	sockets_counters(s, emit, NULL);
+	assert_string_equal(told, "");
+	sockets_free(s);
+}
+
+static void who_opens_it_and_who_is_started_by_us_has_nothing_before(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(false);
+	struct rec_socket r = row(1, 10, 1000, 50);
+	memcpy(r.opener, "NCCL Service 012", 16); /* as long as a name can be, and not ended */
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 'NCCL Service 012' sent 0-1000 got 0-50 "
+			  "resent 0\n");
+	sockets_free(s);
+	s = sockets_new(true);
+	r = row(1, 10, 1000, 50);
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-1000 got 0-50 resent 0\n");
+	sockets_free(s);
+}
+
+static void a_name_that_comes_again_is_another_connection(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	struct rec_socket r = row(1, 10, 5, 5);
+	sockets_take(s, &r);
+	r = row(2, 10, 1, 1);
+	sockets_take(s, &r);
+	r = row(1, 20, 6, 5);
+	r.state = CLOSED;
+	r.source_port = 0; /* given back by then: its name is kept */
+	sockets_take(s, &r);
+	r = row(1, 15, 5, 5); /* was read before, comes late */
+	sockets_take(s, &r);
+	r = row(1, 30, 77, 0);
+	r.source_port = 101;
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-6 got 0-5 resent 0 closed\n"
+			  "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-1 got 0-1 resent 0\n"
+			  "7 10.0.0.1:101>10.0.0.2:200 '' sent 0-77 got 0-0 resent 0\n");
+	r = row(1, 40, 78, 0);
+	sockets_take(s, &r);
+	r = row(2, 40, 2, 1);
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-2 got 0-1 resent 0\n"
+			  "7 10.0.0.1:101>10.0.0.2:200 '' sent 0-78 got 0-0 resent 0\n");
+	sockets_free(s);
+}
+
+static void addresses_of_ipv6(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	struct rec_socket r = row(1, 10, 1, 1);
+	r.family = INET6;
+	memset(r.source, 0, 16);
+	r.source[0] = 0xfe, r.source[1] = 0x80, r.source[15] = 1;
+	memcpy(r.destination, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\1\2\3", 16);
+	sockets_take(s, &r);
+	expect_changed(s, "7 [fe80::1]:100>10.1.2.3:200 '' sent 0-1 got 0-1 resent 0\n");
+	sockets_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_there_before_is_told_apart),
+		cmocka_unit_test(who_opens_it_and_who_is_started_by_us_has_nothing_before),
+		cmocka_unit_test(a_name_that_comes_again_is_another_connection),
+		cmocka_unit_test(addresses_of_ipv6),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
