@@ -133,12 +133,22 @@ static void loop_add(struct finder *f, const struct steps_text *t, enum steps_ki
 
 /* ---- repetition ---- */
 
-static bool only_setup(const struct steps_text *t, const struct steps_cut *cut)
+static bool only_of_class(const struct steps_text *t, const struct steps_cut *cut, uint16_t class)
 {
 	for (size_t i = cut->begin; i < cut->end; i++)
-		if (!(steps_class(t, i) & CLASS_SETUP))
+		if (!(steps_class(t, i) & class))
 			return false;
 	return true;
+}
+
+/* Tensors are made and filled, or, where something is trained, optimizers go through parameters. */
+static bool is_no_step(const struct steps_text *t, const struct steps_cut *cut,
+		       enum steps_kind kind)
+{
+	uint16_t class = CLASS_SETUP;
+	if (kind == STEPS_EVALUATION)
+		class |= CLASS_UPDATE | CLASS_NEUTRAL | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
+	return only_of_class(t, cut, class);
 }
 
 /* A loop without updates, if there is one: most of its steps must be alike. */
@@ -149,7 +159,7 @@ static bool find_repetition(struct finder *f, const struct steps_text *t, enum s
 	steps_anchors_of_repetition(t, &anchors);
 	steps_cut(&cuts, t, anchors.data, anchors.len, false);
 	bool found = cuts.rows.len >= LEAST_STEPS && cuts.usual * 10 >= cuts.rows.len * 6 &&
-		     !only_setup(t, &cuts.rows.data[cuts.rows.len / 2]);
+		     !is_no_step(t, &cuts.rows.data[cuts.rows.len / 2], kind);
 	if (found) {
 		loop_add(f, t, kind, cuts.rows.data, cuts.rows.len, cuts.usual,
 			 t->ops[anchors.data[0]].symbol);
@@ -201,7 +211,8 @@ static bool find_evaluations(struct finder *f, const struct steps_text *t,
 	for (size_t i = 1; i < training->rows.len; i++) {
 		size_t begin = training->rows.data[i - 1].end, end = training->rows.data[i].begin;
 		struct steps_text part = text_part(t, begin, end);
-		if (begin < end && !only_setup(&part, &(struct steps_cut){0, end - begin}))
+		if (begin < end &&
+		    !is_no_step(&part, &(struct steps_cut){0, part.len}, STEPS_EVALUATION))
 			add_batches(&batches, t, begin, end);
 	}
 	size_t after = training->rows.data[training->rows.len - 1].end;
@@ -236,7 +247,8 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 			text_part(t, cuts.rows.data[cuts.rows.len - 1].end, t->len);
 		if (!cuts.partial_first)
 			find_repetition(f, &before, STEPS_EVALUATION);
-		if (!cuts.partial_last && !last)
+		/* Less than a step may be the beginning of one that was cut. */
+		if (!last && (t->ended || after.len > cuts.usual_len))
 			find_repetition(f, &after, STEPS_EVALUATION);
 	}
 	steps_cuts_free(&cuts);

@@ -121,6 +121,7 @@ static bool only_reads(const struct steps_text *t, size_t begin, size_t end)
 	return true;
 }
 
+/* A few operations may come in the midst of a step; what is much longer lies between two. */
 static void ask_insertions(struct cutter *c)
 {
 	enum { MOST = 4 };
@@ -131,7 +132,7 @@ static void ask_insertions(struct cutter *c)
 			continue;
 		size_t inserted = end - begin - c->len;
 		size_t from = begin + (c->len - tail);
-		if (only_reads(c->t, from, from + inserted))
+		if (inserted * 4 < c->len || only_reads(c->t, from, from + inserted))
 			continue;
 		vote(c, c->len - tail, head, 1);
 		asked++;
@@ -357,7 +358,7 @@ void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t 
 	find_cut(&c);
 	size_t begin = begin_of_first(&c), last = anchors[c.n - 1];
 	bool first_whole = begin != SIZE_MAX;
-	ret->partial_first = !first_whole && anchors[0] > 0;
+	ret->partial_first = !first_whole;
 	for (size_t k = 0; k + 1 < c.n; k++) {
 		size_t end, next;
 		ret->usual += cut_segment(&c, k, &end, &next);
@@ -365,13 +366,19 @@ void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t 
 			add_cut(ret, begin, end);
 		begin = next;
 	}
-	bool last_whole = t->ended || same_at_begin(&c, last, t->len) >= c.cut;
-	if (same_at_begin(&c, last, t->len) >= c.cut)
-		add_cut(ret, begin, last + c.cut);
-	else if (last_whole)
-		add_cut(ret, begin, cut_of_other(&c, last, t->len));
-	ret->partial_last = !last_whole;
+	size_t end = last + c.cut;
+	bool last_whole = same_at_begin(&c, last, t->len) >= c.cut;
+	if (!last_whole && t->ended)
+		end = cut_of_other(&c, last, t->len);
+	/* Values that are read at the loop's end are of its last step; a mere wait is not. */
+	while (end < t->len && !(steps_class(t, end) & CLASS_WAIT) &&
+	       steps_class(t, end) & CLASS_READ)
+		end++;
+	if (last_whole || t->ended)
+		add_cut(ret, begin, end);
+	ret->partial_last = !t->ended && (!last_whole || end < t->len);
 	ret->usual++;
+	ret->usual_len = c.len;
 }
 
 void steps_cuts_free(struct steps_cuts *c)

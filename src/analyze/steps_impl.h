@@ -19,6 +19,7 @@ enum steps_class {
 	CLASS_TO_HOST = 1024,  /* a copy from the device */
 	CLASS_FORWARD = 4096,  /* mark: of a model that several processes share */
 	CLASS_CHOICE = 8192,   /* chooses a token */
+	CLASS_WAIT = 16384,    /* waits for the device, hands nothing over */
 	CLASS_LAUNCH = 2048,   /* of a kernel or graph */
 };
 
@@ -107,7 +108,8 @@ struct steps_cut {
 typedef VEC(struct steps_cut) steps_cut_rows_t;
 struct steps_cuts {
 	steps_cut_rows_t rows;
-	size_t usual; /* of rows: as the usual step */
+	size_t usual;	  /* of rows: as the usual step */
+	size_t usual_len; /* operations of the usual step */
 	bool partial_first, partial_last;
 };
 void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t *anchors,

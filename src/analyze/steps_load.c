@@ -153,7 +153,7 @@ static void take_device(struct loader *l, struct steps_thread *thread, const str
 		break;
 	case GPU_SYNC:
 		symbol = symbol_of_role(l, 2, "wait for the device",
-					CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP);
+					CLASS_READ | CLASS_WAIT | CLASS_NEUTRAL | CLASS_SETUP);
 		break;
 	case GPU_COLLECTIVE:
 		symbol = symbol_of_role(

@@ -1,0 +1,645 @@
+/* steps_test.c - steps that are found in recordings made by hand, against where they were put.
+ *
+ * A recording is written as a text of words, one call each, as word() reads them; "|" is where one
+ * step ends and the next begins. What is found must end and begin at exactly those operations.
+ * links: analyze recording base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "analyze/steps.h"
+#include "base/map64.h"
+#include "recording/recording.h"
+#include "wire/event.h"
+
+#define US  1000ULL
+#define GAP (2 * US) /* between calls */
+
+static char path[] = "/tmp/eacgm-steps-XXXXXX";
+
+static int make_path(void **state)
+{
+	(void)state;
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+/* ---- writing ---- */
+
+struct put {
+	uint64_t start_ns, end_ns;
+};
+
+struct job {
+	struct rec_writer *w;
+	struct map64 probes; /* hash of a word's name -> probe */
+	uint32_t thread, engine;
+	uint64_t now;
+	uint64_t last_end; /* of the last call on the main thread */
+	bool begins;	   /* the next call is the first of a step */
+	VEC(struct put) steps;
+};
+
+/* A process with a thread and autograd's own: pid and tids are 10 * number and the next. */
+static void process_put(struct job *j, uint32_t number, uint32_t parent, bool exited)
+{
+	uint32_t pid = 10 * number;
+	j->thread = rec_put_thread(j->w, &(struct m_thread){pid, pid, 0});
+	j->engine = rec_put_thread(j->w, &(struct m_thread){pid, pid + 1, 0});
+	rec_put_process(j->w, &(struct m_process){.pid = pid,
+						  .parent_pid = parent,
+						  .start_ns = 1,
+						  .end_ns = exited ? 1ULL << 60 : 0,
+						  .rank = -1});
+}
+
+static struct job created(bool exited)
+{
+	struct job j = {.now = 1000 * US};
+	struct err e = {0};
+	if (rec_writer_open(&j.w, path, NULL, &e))
+		fail_msg("%s", e.msg);
+	process_put(&j, 1, 1, exited);
+	return j;
+}
+
+static uint32_t probe_of(struct job *j, const char *layer, const char *name, const char *role,
+			 const char *arg, bool instant)
+{
+	char all[256];
+	snprintf(all, sizeof(all), "%s %s %s", layer, name, role);
+	uint64_t key = hash_bytes(all, strlen(all)), number;
+	if (map64_get(&j->probes, key, &number))
+		return (uint32_t)number;
+	struct m_probe row = {.kind = instant ? SITE_INSTANT : SITE_SPAN, .name_arg = -1};
+	row.layer = rec_string_z(j->w, layer);
+	row.name = rec_string_z(j->w, name);
+	row.role = rec_string_z(j->w, role);
+	if (arg) {
+		row.nargs = 1;
+		row.name_arg = 0;
+		row.arg_names[0] = rec_string_z(j->w, arg);
+		row.arg_types[0] = ARG_TYPE_STRING;
+	}
+	number = rec_put_probe(j->w, &row);
+	map64_set(&j->probes, key, number);
+	return (uint32_t)number;
+}
+
+static void call_put(struct job *j, uint32_t thread, uint32_t probe, const char *arg, uint64_t dur)
+{
+	struct m_call c = {.start_ns = j->now, .dur_ns = dur, .thread = thread, .probe = probe};
+	if (arg) {
+		c.nargs = 1;
+		c.args[0] = rec_string_z(j->w, arg);
+	}
+	if (!dur)
+		c.flags = CALL_INSTANT;
+	rec_put_calls(j->w, &c, 1);
+	if (thread == j->thread) {
+		if (j->begins)
+			vec_push(&j->steps)->start_ns = j->now;
+		j->begins = false;
+		j->last_end = j->now + dur;
+	}
+	j->now += dur + GAP;
+}
+
+/* "|" ends a step, "(" begins one behind what is none; "=300" is a pause of 300 us. Calls:
+ * "linear", an operator, of 5 us, or of 70 us as "linear:70"; "backward";
+ * "@Optimizer.step#SGD.step", a range's mark; "k.name" a launch, "e.name" one on autograd's thread;
+ * "dtoh", "sync", "allreduce" of the device. */
+static void word(struct job *j, char *name)
+{
+	char *colon = strchr(name, ':'), text[128];
+	uint64_t dur = 5 * US;
+	if (colon) {
+		*colon = 0;
+		dur = strtoull(colon + 1, NULL, 10) * US;
+	}
+	if (!strcmp(name, "|") || !strcmp(name, "(")) {
+		if (*name == '|')
+			j->steps.data[j->steps.len - 1].end_ns = j->last_end;
+		j->begins = true;
+	} else if (*name == '=') {
+		j->now += strtoull(name + 1, NULL, 10) * US;
+	} else if (*name == '@') {
+		call_put(j, j->thread, probe_of(j, "torch", "range", "", "name", true), name + 1,
+			 0);
+	} else if (!strncmp(name, "k.", 2) || !strncmp(name, "e.", 2)) {
+		call_put(j, *name == 'k' ? j->thread : j->engine,
+			 probe_of(j, "cuda", "cuLaunchKernel", "launch", "kernel", false), name + 2,
+			 dur);
+	} else if (!strcmp(name, "dtoh")) {
+		call_put(j, j->thread, probe_of(j, "cuda", "copy", "copy_dtoh", NULL, false), NULL,
+			 dur);
+	} else if (!strcmp(name, "sync")) {
+		call_put(j, j->thread, probe_of(j, "cuda", "sync", "sync", NULL, false), NULL, dur);
+	} else if (!strcmp(name, "allreduce")) {
+		call_put(j, j->thread,
+			 probe_of(j, "nccl", "ncclAllReduce", "collective", NULL, false), NULL,
+			 dur);
+	} else {
+		bool backward = !strcmp(name, "backward");
+		snprintf(text, sizeof(text), "%s%s", backward ? "" : "aten::", name);
+		call_put(j, j->thread,
+			 probe_of(j, "torch", text, backward ? "backward" : "", NULL, false), NULL,
+			 backward ? 20 * US : dur);
+	}
+}
+
+static void play(struct job *j, const char *text)
+{
+	char *copy = xstrdup(text), *rest = copy, *next;
+	while ((next = strsep(&rest, " ")))
+		if (*next)
+			word(j, next);
+	free(copy);
+}
+
+static void play_often(struct job *j, unsigned times, const char *text)
+{
+	for (unsigned i = 0; i < times; i++)
+		play(j, text);
+}
+
+/* ---- reading ---- */
+
+static struct rec_reader *reader;
+
+static struct steps found(struct job *j)
+{
+	struct err e = {0};
+	struct steps s;
+	if (rec_writer_close(j->w, false, &e) || rec_open(&reader, path, &e))
+		fail_msg("%s", e.msg);
+	steps_make(&s, reader, &(struct steps_options){0});
+	return s;
+}
+
+static void done(struct job *j, struct steps *s)
+{
+	steps_free(s);
+	rec_close(reader);
+	map64_free(&j->probes);
+	vec_free(&j->steps);
+}
+
+/* The phases of each step make up its time. */
+static void check_phases(const struct steps_process *p)
+{
+	for (size_t i = 0; i < p->steps.len; i++) {
+		uint64_t sum = 0;
+		for (int k = 0; k < STEPS_PHASES; k++)
+			sum += p->steps.data[i].phase_ns[k];
+		assert_int_equal(sum, p->steps.data[i].end_ns - p->steps.data[i].start_ns);
+	}
+}
+
+/* A loop's steps are those that were put, from the one numbered first on. */
+static void check_loop(const struct job *j, const struct steps_process *p,
+		       const struct steps_loop *l, size_t first, size_t n)
+{
+	assert_int_equal(l->steps, n);
+	assert_true(first + n <= j->steps.len);
+	for (size_t i = 0; i < n; i++) {
+		const struct steps_step *s = &p->steps.data[l->first + i];
+		const struct put *want = &j->steps.data[first + i];
+		assert_int_equal(s->index, i);
+		if (s->end_ns != want->end_ns)
+			fail_msg("step %zu ends %+lld ns off", i,
+				 (long long)(s->end_ns - want->end_ns));
+		/* Where nothing lies between, it begins when the one before it ended. */
+		if (s->start_ns > want->start_ns ||
+		    (i && s->start_ns < j->steps.data[first + i - 1].end_ns))
+			fail_msg("step %zu begins %+lld ns off", i,
+				 (long long)(s->start_ns - want->start_ns));
+	}
+	if (p->steps.data[l->first].start_ns < j->steps.data[first].start_ns)
+		fail_msg("the first step begins too early");
+	check_phases(p);
+}
+
+/* All steps that were put, and no others, in the one loop of the one process. */
+static void check_all(struct job *j, enum steps_kind kind)
+{
+	struct steps s = found(j);
+	assert_int_equal(s.processes.len, 1);
+	assert_int_equal(s.main, 0);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.len, 1);
+	assert_int_equal(p->loops.data[0].kind, kind);
+	check_loop(j, p, &p->loops.data[0], 0, j->steps.len);
+	done(j, &s);
+}
+
+static void check_none(struct job *j)
+{
+	struct steps s = found(j);
+	assert_int_equal(s.main, SIZE_MAX);
+	done(j, &s);
+}
+
+#define SETUP	"empty uniform_ empty uniform_ zeros detach_ copy_ copy_ "
+#define FORWARD "embedding linear relu linear relu linear cross_entropy_loss "
+#define ADAM	"mul_ add_ addcmul_ sqrt div add_ addcdiv_ "
+#define UPDATE	ADAM ADAM ADAM
+#define FOREACH                                                                                    \
+	"@Optimizer.step#AdamW.step _foreach_add_ _foreach_mul_ _foreach_lerp_ _foreach_addcdiv_ "
+
+/* ---- training ---- */
+
+static void updates_end_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	check_all(&j, STEPS_TRAINING);
+}
+
+static void marks_of_optimizers_end_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20,
+		   FORWARD "backward linalg_vector_norm stack _foreach_mul_ " FOREACH
+			   "@Optimizer.zero_grad#AdamW.zero_grad | ");
+	check_all(&j, STEPS_TRAINING);
+}
+
+/* The first update makes the optimizer's state: other operations, and fewer. */
+static void the_first_update_may_differ(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( " FORWARD "backward clone add_ clone add_ clone add_ | ");
+	play_often(&j, 20, FORWARD "backward mul_ add_ add_ mul_ add_ add_ mul_ add_ add_ | ");
+	check_all(&j, STEPS_TRAINING);
+}
+
+static void gradients_are_accumulated(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 15; i++) {
+		play_often(&j, 4, FORWARD "div backward ");
+		play(&j, UPDATE "| ");
+	}
+	check_all(&j, STEPS_TRAINING);
+}
+
+/* Copies to the device begin a step, gradients are set to zero there. */
+static void batches_are_loaded(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "item ( ");
+	play_often(&j, 20,
+		   "@enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ =90 copy_ "
+		   "copy_ conv2d add_ relu conv2d add_ relu cross_entropy_loss "
+		   "@Optimizer.zero_grad#SGD.zero_grad backward @Optimizer.step#SGD.step "
+		   "_foreach_mul_ _foreach_add_ | ");
+	play(&j, "@enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.len, 1);
+	const struct steps_loop *l = &p->loops.data[0];
+	check_loop(&j, p, l, 0, 20);
+	/* The wait and two copies. */
+	assert_int_equal(l->phase_median_ns[STEPS_LOAD], 90 * US + 2 * 5 * US + 3 * GAP);
+	assert_int_equal(l->phase_median_ns[STEPS_BACKWARD], 20 * US + GAP);
+	assert_int_equal(l->phase_median_ns[STEPS_OPTIMIZER], 2 * 5 * US + 3 * GAP);
+	done(&j, &s);
+}
+
+static void other_ranks_are_told(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20,
+		   "@DistributedDataParallel.forward " FORWARD "backward " FOREACH
+		   "copy_ allreduce | ");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	check_loop(&j, p, &p->loops.data[0], 0, 20);
+	assert_int_equal(p->loops.data[0].phase_median_ns[STEPS_COMMUNICATION], 5 * US + GAP);
+	done(&j, &s);
+}
+
+static void evaluations_lie_between_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP);
+	for (int i = 0; i < 4; i++) {
+		play(&j, "( ");
+		play_often(&j, 6, FORWARD "backward " UPDATE "| ");
+		j.begins = false;
+		play_often(&j, 3, FORWARD);
+	}
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.len, 2);
+	check_loop(&j, p, &p->loops.data[0], 0, 24);
+	assert_int_equal(p->loops.data[0].stretches, 4);
+	assert_int_equal(p->loops.data[1].kind, STEPS_EVALUATION);
+	assert_int_equal(p->loops.data[1].steps, 12);
+	assert_int_equal(p->loops.data[1].stretches, 4);
+	assert_ptr_equal(steps_main_loop(p), &p->loops.data[0]);
+	done(&j, &s);
+}
+
+/* A value is read now and then: no step is lost or added. */
+static void logs_are_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 40; i++)
+		play(&j, i % 10 == 9 ? FORWARD "backward " UPDATE "item | =50"
+				     : FORWARD "backward " UPDATE "| =50");
+	check_all(&j, STEPS_TRAINING);
+}
+
+static void two_optimizers_take_turns(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20,
+		   "randn linear linear sigmoid backward " ADAM ADAM
+		   "linear relu sigmoid backward " ADAM "| ");
+	check_all(&j, STEPS_TRAINING);
+}
+
+static void batches_of_two_kinds_take_turns(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 10,
+		   "randn linear relu linear mean backward " UPDATE
+		   "| randn tanh layer_norm square mean backward " UPDATE "| ");
+	check_all(&j, STEPS_TRAINING);
+}
+
+/* ---- inference ---- */
+
+#define LAYER "layer_norm linear scaled_dot_product_attention linear add gelu linear add "
+
+/* The layers repeat as well, and more often. */
+static void tokens_are_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 30; i++) {
+		play(&j, "arange embedding embedding add ");
+		play_often(&j, 12, i ? LAYER "cat " : LAYER);
+		play(&j, "layer_norm linear softmax multinomial item | ");
+	}
+	check_all(&j, STEPS_INFERENCE);
+}
+
+static void tokens_of_requests_are_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP);
+	for (int i = 0; i < 8; i++) {
+		j.begins = false;
+		play(&j, "randint ( ");
+		play_often(&j, 6, "embedding " LAYER LAYER "argmax item | ");
+	}
+	j.begins = false;
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.len, 1);
+	check_loop(&j, p, &p->loops.data[0], 0, 48);
+	done(&j, &s);
+}
+
+static void one_operation_is_a_step(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "randn eye ( ");
+	play_often(&j, 30, "mm | ");
+	check_all(&j, STEPS_INFERENCE);
+}
+
+/* ---- launches alone ---- */
+
+static void launches_of_training(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.init k.fill ( ");
+	play_often(&j, 20,
+		   "k.gather k.gemm k.relu k.gemm k.loss e.loss_grad e.gemm e.relu_grad e.gemm "
+		   "e.gather_grad k.multi_tensor_apply_kernel k.multi_tensor_apply_kernel | ");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_true(p->from_launches);
+	assert_int_equal(p->loops.len, 1);
+	assert_int_equal(p->loops.data[0].kind, STEPS_TRAINING);
+	check_loop(&j, p, &p->loops.data[0], 0, 20);
+	assert_int_equal(p->steps.data[3].launches, 12);
+	done(&j, &s);
+}
+
+/* No kernel's name tells of an update. */
+static void launches_of_accumulation(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.init k.fill ( ");
+	for (int i = 0; i < 12; i++) {
+		play_often(&j, 4,
+			   "k.gather k.gemm k.relu k.gemm k.loss e.loss_grad e.gemm e.relu_grad "
+			   "e.gemm e.gather_grad ");
+		play(&j, "k.elementwise k.elementwise k.elementwise k.other | ");
+	}
+	check_all(&j, STEPS_TRAINING);
+}
+
+static void launches_of_tokens(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.fill ( ");
+	for (int i = 0; i < 30; i++) {
+		play(&j, "k.gather ");
+		play_often(&j, 24, "k.norm k.gemv k.attention k.gemv k.add k.gemv k.act k.gemv ");
+		play(&j, i % 5 ? "k.norm k.gemv k.sample dtoh sync | "
+			       : "k.norm k.gemv k.split k.sample dtoh sync | ");
+	}
+	check_all(&j, STEPS_INFERENCE);
+}
+
+/* ---- parts of a loop ---- */
+
+static void cut_recordings(void **state)
+{
+	(void)state;
+	static const char *const begins[] = {"relu linear cross_entropy_loss backward " UPDATE,
+					     "addcmul_ sqrt " ADAM, "backward " UPDATE,
+					     "cross_entropy_loss backward " UPDATE};
+	static const char *const ends[] = {FORWARD, "embedding", FORWARD "backward ",
+					   FORWARD "backward " ADAM};
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+		struct job j = created(false);
+		play(&j, begins[i]);
+		play(&j, "( ");
+		play_often(&j, 15, FORWARD "backward " UPDATE "| ");
+		j.begins = false;
+		play(&j, ends[i]);
+		struct steps s = found(&j);
+		const struct steps_process *p = &s.processes.data[0];
+		assert_int_equal(p->loops.len, 1);
+		check_loop(&j, p, &p->loops.data[0], 0, 15);
+		done(&j, &s);
+	}
+}
+
+/* ---- slow steps ---- */
+
+static void slow_steps_are_explained(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 40; i++)
+		play(&j, i == 11   ? "embedding linear:900 relu backward " UPDATE "| "
+			 : i == 23 ? "embedding linear =700 relu backward " UPDATE "| "
+			 : i == 30 ? "=800 embedding linear relu backward " UPDATE "| "
+				   : "embedding linear relu backward " UPDATE "| ");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	const struct steps_loop *l = &p->loops.data[0];
+	check_loop(&j, p, l, 0, 40);
+	assert_int_equal(l->slow_total, 3);
+	static const struct {
+		uint32_t index;
+		enum steps_phase phase;
+		const char *name;
+		bool before;
+		int64_t more_ns;
+	} want[] = {{11, STEPS_FORWARD, "aten::linear", false, 895000},
+		    {30, STEPS_LOAD, "aten::embedding", true, 800000},
+		    {23, STEPS_FORWARD, "aten::relu", true, 700000}};
+	for (size_t i = 0; i < 3; i++) {
+		const struct steps_slow *slow = &l->slow.data[i];
+		assert_int_equal(p->steps.data[slow->step].index, want[i].index);
+		assert_int_equal(slow->phase, want[i].phase);
+		assert_int_equal(slow->phase_more_ns, want[i].more_ns);
+		assert_string_equal(slow->causes[0].name, want[i].name);
+		assert_int_equal(slow->causes[0].before, want[i].before);
+		/* The first step lacks the pause before it, which the mean tells. */
+		assert_in_range(slow->causes[0].more_ns, want[i].more_ns, want[i].more_ns + 100);
+	}
+	done(&j, &s);
+}
+
+/* ---- nothing, and several processes ---- */
+
+static void no_order_is_no_loop(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"sin", "cos",  "exp",     "tanh",  "relu", "abs",
+					    "mm",  "sqrt", "softmax", "floor", "neg",  "cumsum"};
+	struct job j = created(true);
+	uint64_t x = 1;
+	for (int i = 0; i < 2000; i++) {
+		x = hash_u64(x + 1);
+		play(&j, names[x % (sizeof(names) / sizeof(names[0]))]);
+	}
+	check_none(&j);
+}
+
+static void setup_is_no_loop(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play_often(&j, 50, "empty uniform_ empty uniform_ ");
+	check_none(&j);
+}
+
+static void empty_recordings_have_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	check_none(&j);
+	j = created(true);
+	play(&j, "backward backward backward");
+	check_none(&j);
+}
+
+static void the_process_that_trains_is_the_main_one(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	process_put(&j, 2, 30, true); /* makes batches for the one that trains */
+	play_often(&j, 100, "rand rand rand stack:500 set_ ");
+	process_put(&j, 3, 1, true);
+	play(&j, SETUP "( ");
+	play_often(&j, 10, FORWARD "backward " UPDATE "| ");
+	struct steps s = found(&j);
+	assert_int_equal(s.processes.len, 2);
+	const struct steps_process *p = &s.processes.data[s.main];
+	assert_int_equal(p->pid, 30);
+	check_loop(&j, p, steps_main_loop(p), 0, 10);
+	const struct steps_process *loader = &s.processes.data[!s.main];
+	assert_int_equal(loader->loops.len, 1);
+	assert_int_equal(loader->loops.data[0].kind, STEPS_LOADING);
+	assert_int_equal(loader->loops.data[0].steps, 100);
+	done(&j, &s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(updates_end_steps),
+		cmocka_unit_test(marks_of_optimizers_end_steps),
+		cmocka_unit_test(the_first_update_may_differ),
+		cmocka_unit_test(gradients_are_accumulated),
+		cmocka_unit_test(batches_are_loaded),
+		cmocka_unit_test(other_ranks_are_told),
+		cmocka_unit_test(evaluations_lie_between_steps),
+		cmocka_unit_test(logs_are_no_steps),
+		cmocka_unit_test(two_optimizers_take_turns),
+		cmocka_unit_test(batches_of_two_kinds_take_turns),
+		cmocka_unit_test(tokens_are_steps),
+		cmocka_unit_test(tokens_of_requests_are_steps),
+		cmocka_unit_test(one_operation_is_a_step),
+		cmocka_unit_test(launches_of_training),
+		cmocka_unit_test(launches_of_accumulation),
+		cmocka_unit_test(launches_of_tokens),
+		cmocka_unit_test(cut_recordings),
+		cmocka_unit_test(slow_steps_are_explained),
+		cmocka_unit_test(no_order_is_no_loop),
+		cmocka_unit_test(setup_is_no_loop),
+		cmocka_unit_test(empty_recordings_have_no_steps),
+		cmocka_unit_test(the_process_that_trains_is_the_main_one),
+	};
+	return cmocka_run_group_tests(tests, make_path, remove_path);
+}
