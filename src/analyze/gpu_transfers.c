@@ -12,13 +12,15 @@ struct device {
 	VEC(struct run) runs; /* in order, apart from each other */
 };
 
-typedef VEC(double) rates_t;
+struct kind {
+	struct transfer_row row;
+	VEC(double) rates; /* of each copy */
+};
 
 struct job {
 	const struct timeline *t;
-	struct gpu_transfers *ret;
-	VEC(struct device) devices; /* they are few */
-	VEC(rates_t) rates;	    /* by row: of each copy */
+	VEC(struct device) devices; /* they are few, as are kinds */
+	VEC(struct kind) kinds;
 };
 
 static struct device *device_of(struct job *job, const struct m_gpu_span *s)
@@ -35,11 +37,11 @@ static struct device *device_of(struct job *job, const struct m_gpu_span *s)
 /* Spans of a process come in order of start. */
 static void add_run(struct device *d, const struct m_gpu_span *s)
 {
-	struct run *last = d->runs.len ? &d->runs.data[d->runs.len - 1] : NULL;
-	if (!last || s->start_ns > last->end_ns)
+	uint64_t end_ns = d->runs.len ? d->runs.data[d->runs.len - 1].end_ns : 0;
+	if (!d->runs.len || s->start_ns > end_ns)
 		*vec_push(&d->runs) = (struct run){s->start_ns, s->end_ns};
-	else if (s->end_ns > last->end_ns)
-		last->end_ns = s->end_ns;
+	else if (s->end_ns > end_ns)
+		d->runs.data[d->runs.len - 1].end_ns = s->end_ns;
 }
 
 static uint64_t overlapped(const struct device *d, uint64_t from_ns, uint64_t to_ns)
@@ -62,36 +64,35 @@ static uint64_t overlapped(const struct device *d, uint64_t from_ns, uint64_t to
 	return ns;
 }
 
-static size_t row_of(struct job *job, const struct m_gpu_span *s)
+static struct kind *kind_of(struct job *job, const struct m_gpu_span *s)
 {
 	struct transfer_row key = {.set = s->work == WORK_SET,
 				   .source_kind = s->source_kind,
 				   .destination_kind = s->destination_kind,
 				   .async = s->async};
 	key.copy_kind = key.set ? 0 : s->copy_kind;
-	for (size_t i = 0; i < job->ret->rows.len; i++) {
-		const struct transfer_row *r = &job->ret->rows.data[i];
+	for (size_t i = 0; i < job->kinds.len; i++) {
+		const struct transfer_row *r = &job->kinds.data[i].row;
 		if (r->set == key.set && r->copy_kind == key.copy_kind &&
 		    r->source_kind == key.source_kind &&
 		    r->destination_kind == key.destination_kind && r->async == key.async)
-			return i;
+			return &job->kinds.data[i];
 	}
-	*vec_push(&job->ret->rows) = key;
-	(void)vec_push(&job->rates);
-	return job->ret->rows.len - 1;
+	struct kind *kind = vec_push(&job->kinds);
+	kind->row = key;
+	return kind;
 }
 
 static void add_transfer(struct job *job, const struct m_gpu_span *s)
 {
-	size_t at = row_of(job, s);
-	struct transfer_row *r = &job->ret->rows.data[at];
+	struct kind *kind = kind_of(job, s);
 	uint64_t ns = s->end_ns - s->start_ns;
-	r->count++;
-	r->bytes += s->bytes;
-	r->total_ns += ns;
-	r->overlapped_ns += overlapped(device_of(job, s), s->start_ns, s->end_ns);
+	kind->row.count++;
+	kind->row.bytes += s->bytes;
+	kind->row.total_ns += ns;
+	kind->row.overlapped_ns += overlapped(device_of(job, s), s->start_ns, s->end_ns);
 	if (ns)
-		*vec_push(&job->rates.data[at]) = (double)s->bytes * 1e9 / (double)ns;
+		*vec_push(&kind->rates) = (double)s->bytes * 1e9 / (double)ns;
 }
 
 static int compare_rates(const void *a, const void *b)
@@ -108,30 +109,31 @@ static int compare_rows(const void *a, const void *b)
 	return x->copy_kind < y->copy_kind ? -1 : x->copy_kind > y->copy_kind;
 }
 
-static void finish(struct job *job)
+static void finish(struct gpu_transfers *ret, struct job *job)
 {
-	for (size_t i = 0; i < job->ret->rows.len; i++) {
-		struct transfer_row *r = &job->ret->rows.data[i];
-		rates_t *rates = &job->rates.data[i];
-		if (rates->len) {
-			qsort(rates->data, rates->len, sizeof(double), compare_rates);
-			r->p50_bytes_per_s = rates->data[(rates->len - 1) / 2];
-			r->mean_bytes_per_s = (double)r->bytes * 1e9 / (double)r->total_ns;
+	for (size_t i = 0; i < job->kinds.len; i++) {
+		struct kind *kind = &job->kinds.data[i];
+		size_t n = kind->rates.len;
+		if (n) {
+			qsort(kind->rates.data, n, sizeof(double), compare_rates);
+			kind->row.p50_bytes_per_s = kind->rates.data[(n - 1) / 2];
+			kind->row.mean_bytes_per_s =
+				(double)kind->row.bytes * 1e9 / (double)kind->row.total_ns;
 		}
-		vec_free(rates);
+		*vec_push(&ret->rows) = kind->row;
+		vec_free(&kind->rates);
 	}
 	for (size_t i = 0; i < job->devices.len; i++)
 		vec_free(&job->devices.data[i].runs);
-	vec_free(&job->rates);
+	vec_free(&job->kinds);
 	vec_free(&job->devices);
-	if (job->ret->rows.len)
-		qsort(job->ret->rows.data, job->ret->rows.len, sizeof(*job->ret->rows.data),
-		      compare_rows);
+	if (ret->rows.len)
+		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), compare_rows);
 }
 
 void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t)
 {
-	struct job job = {.t = t, .ret = ret};
+	struct job job = {.t = t};
 	*ret = (struct gpu_transfers){0};
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct m_gpu_span *s = &t->spans.data[i].row;
@@ -143,7 +145,7 @@ void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t)
 		if (s->work == WORK_COPY || s->work == WORK_SET)
 			add_transfer(&job, s);
 	}
-	finish(&job);
+	finish(ret, &job);
 }
 
 void gpu_transfers_free(struct gpu_transfers *g)

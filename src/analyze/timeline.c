@@ -345,52 +345,50 @@ static uint64_t stream_key(const struct process *p, const struct timeline_call *
 	return hash_u64(s.handle) ^ s.thread;
 }
 
-static bool earlier(const struct wait *a, const struct wait *b)
-{
-	return a->end_ns && (!b->end_ns || a->end_ns < b->end_ns);
-}
+/* The next waits, of each stream and of all of them. */
+struct waits {
+	struct map64 starts, ends; /* by stream_key */
+	struct wait all;
+};
 
-/* Calls have their items in reverse here: they are made going back in time. */
-static void take_untils(struct process *p)
+static void add_wait(struct waits *w, const struct process *p, const struct timeline_call *c)
 {
 	const struct timeline *t = p->job->t;
+	uint32_t symbol = t->tables->probes.data[c->probe].symbol;
+	if (t->probes.rows[c->probe].arg[GPU_ARG_STREAM] >= 0) {
+		map64_set(&w->starts, stream_key(p, c), c->start_ns);
+		map64_set(&w->ends, stream_key(p, c), c->end_ns);
+	} else if (strstr(strtab_get(&t->tables->strings, symbol, NULL), "Ctx")) {
+		w->all = (struct wait){c->start_ns, c->end_ns};
+	} /* else for an event: nobody knows of what */
+}
+
+/* When the work of a call had begun at the latest. */
+static uint64_t until(const struct waits *w, const struct process *p, const struct timeline_call *c)
+{
+	struct wait first = w->all, own = {0};
+	if (map64_get(&w->ends, stream_key(p, c), &own.end_ns) &&
+	    map64_get(&w->starts, stream_key(p, c), &own.start_ns) &&
+	    (!first.end_ns || own.end_ns < first.end_ns))
+		first = own;
+	return first.end_ns && first.start_ns >= c->end_ns ? first.end_ns : UINT64_MAX;
+}
+
+/* Goes back in time, through the calls and their items. */
+static void take_untils(struct process *p)
+{
 	bool usable = one_context(p);
-	struct wait all = {0};
-	VEC(struct wait) waits = {0};
-	struct map64 of_stream = {0};
+	struct waits waits = {0};
 	size_t item = p->ncalls;
 	for (size_t i = p->calls_to; i-- > p->calls_from;) {
-		const struct timeline_call *c = &t->calls.data[i];
-		const struct gpu_probe *probe = &t->probes.rows[c->probe];
-		uint64_t at, key = stream_key(p, c);
-		if (c->role == GPU_SYNC && !(c->flags & CALL_OPEN)) {
-			struct wait wait = {c->start_ns, c->end_ns};
-			bool of_all = probe->arg[GPU_ARG_STREAM] < 0;
-			if (of_all &&
-			    !strstr(strtab_get(&t->tables->strings,
-					       t->tables->probes.data[c->probe].symbol, NULL),
-				    "Ctx"))
-				continue; /* for an event: nobody knows of what */
-			if (of_all) {
-				all = wait;
-			} else if (map64_get(&of_stream, key, &at)) {
-				waits.data[at] = wait;
-			} else {
-				map64_set(&of_stream, key, waits.len);
-				*vec_push(&waits) = wait;
-			}
-		}
-		if (!is_asked(p, i))
-			continue;
-		struct match_item *it = &p->calls[--item];
-		struct wait first = all;
-		if (map64_get(&of_stream, key, &at) && earlier(&waits.data[at], &first))
-			first = waits.data[at];
-		bool after = first.end_ns && first.start_ns >= c->end_ns;
-		it->until_ns = usable && after ? first.end_ns : UINT64_MAX;
+		const struct timeline_call *c = &p->job->t->calls.data[i];
+		if (c->role == GPU_SYNC && !(c->flags & CALL_OPEN))
+			add_wait(&waits, p, c);
+		else if (is_asked(p, i))
+			p->calls[--item].until_ns = usable ? until(&waits, p, c) : UINT64_MAX;
 	}
-	vec_free(&waits);
-	map64_free(&of_stream);
+	map64_free(&waits.starts);
+	map64_free(&waits.ends);
 }
 
 static void list_calls(struct process *p)
