@@ -177,7 +177,7 @@ static void add_match(struct ranks *r, const struct rank_match *match,
 		m->wait_ns += last - start_of(c, timing->on_device);
 		if (c != &r->calls.data[timing->last])
 			continue;
-		m->last++;
+		m->last += timing->late_ns != 0; /* of several at once none is */
 		m->late += timing->late;
 		m->late_ns += timing->late ? timing->late_ns : 0;
 		m->waited_for_ns += timing->late ? timing->wait_ns : 0;
