@@ -79,7 +79,7 @@ struct call {
 
 static uint64_t value(const struct call *c, enum flops_arg arg, uint64_t absent)
 {
-	int at = c->p->arg[arg];
+	int8_t at = c->p->arg[arg];
 	return at >= 0 && at < c->c->nargs ? c->c->args[at] : absent;
 }
 

@@ -11,6 +11,7 @@
 #include "symbolize/demangle.h"
 #include "symbolize/elf_file.h"
 #include "symbolize/insn.h"
+#include "symbolize/torch_layout.h"
 #include "symbolize/torch_names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -73,6 +74,7 @@ static int visit_usdt(const struct elf_usdt *u, void *ctx)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.data = data, .size = size};
+	struct torch_layout layout;
 	struct torch_names *names;
 	struct elf_symbol sym;
 	struct elf_file *f;
@@ -81,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (elf_file_open_memory(&f, data, size, &e) < 0)
 		return 0;
+	torch_layout_find(f, &layout);
+	check(!layout.sizes || layout.scalar == layout.sizes + 104);
 	names = torch_names_load(f);
 	in.file = f;
 	in.names = names;
