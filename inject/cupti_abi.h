@@ -155,7 +155,21 @@ typedef uint64_t (*cupti_clock_fn)(void);
 /* CUpti_CallbackData */
 struct cupti_callback {
 	uint32_t site; /* CUpti_ApiCallbackSite */
+	uint32_t pad;
+	const char *function;
+	const void *arguments; /* as generated_cuda_meta.h has them */
+	const void *result;    /* at the exit */
+	const char *symbol;
+	void *context;
+	uint32_t context_number;
+	uint32_t pad2;
+	uint64_t *own; /* the subscriber's: the same at a call's entry and exit */
+	uint32_t correlation;
 };
+_Static_assert(offsetof(struct cupti_callback, correlation) == 64, "CUpti_CallbackData");
+enum { CUPTI_SITE_ENTRY, CUPTI_SITE_EXIT };
+enum { CUPTI_DOMAIN_DRIVER = 1 };
+
 typedef void (*cupti_call_fn)(void *user, uint32_t domain, uint32_t function,
 			      const struct cupti_callback *data);
 
@@ -177,6 +191,7 @@ typedef void (*cupti_call_fn)(void *user, uint32_t domain, uint32_t function,
 	F(SetThreadIdType, (uint32_t type))                                                        \
 	F(Subscribe, (void **subscriber, cupti_call_fn, void *user))                               \
 	F(Unsubscribe, (void *subscriber))                                                         \
+	F(EnableCallback, (uint32_t on, void *subscriber, uint32_t domain, uint32_t function))     \
 	F(EnableDomain, (uint32_t on, void *subscriber, uint32_t domain))                          \
 	F(Finalize, (void))                                                                        \
 	F(GetResultString, (int result, const char **ret))                                         \

@@ -462,7 +462,8 @@ static bool start(void)
 		return false;
 	ring_set_state(&shim.ring, GPU_RING_ON, NULL);
 	if (shim.options & GPU_OPTION_OPERATORS)
-		torch_ops_start(&shim.ring, &shim.ring_lock);
+		torch_ops_start(&shim.ring, &shim.ring_lock,
+				shim.options & GPU_OPTION_LAUNCHES ? &shim.cupti : NULL);
 	atexit(on_exit_of_process);
 	return true;
 }

@@ -30,6 +30,9 @@ static const struct {
 };
 #define STARTERS (sizeof(starters) / sizeof(starters[0]))
 
+/* cuLaunchKernel, cuLaunchCooperativeKernel, cuLaunchKernelEx, each with _ptsz */
+const uint16_t driver_launches[DRIVER_LAUNCHES] = {307, 442, 477, 478, 652, 653};
+
 static bool set_all(const struct cupti *c, uint8_t on)
 {
 	bool any = false;
@@ -44,6 +47,12 @@ bool driver_calls_enable(const struct cupti *c)
 {
 	return c->ActivityEnableDriverApi && c->SetThreadIdType &&
 	       c->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM) == CUPTI_SUCCESS && set_all(c, 1);
+}
+
+void driver_calls_leave_launches(const struct cupti *c)
+{
+	for (size_t i = 0; c->ActivityEnableDriverApi && i < DRIVER_LAUNCHES; i++)
+		c->ActivityEnableDriverApi(driver_launches[i], 0);
 }
 
 void driver_calls_disable(const struct cupti *c)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cupti_abi.h"
 #include "wire/gpu_ring.h"
@@ -13,6 +14,13 @@
 /* Before work is recorded. False where CUPTI cannot be asked for single calls (before CUDA
  * 12.8): there are no records then, and it goes on without. */
 bool driver_calls_enable(const struct cupti *c);
+
+/* The functions that launch kernels. */
+#define DRIVER_LAUNCHES 6
+extern const uint16_t driver_launches[DRIVER_LAUNCHES] __attribute__((visibility("hidden")));
+
+/* Of these no records are made any more: launches.h tells them. */
+void driver_calls_leave_launches(const struct cupti *c);
 
 void driver_calls_disable(const struct cupti *c);
 

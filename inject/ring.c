@@ -85,9 +85,9 @@ void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text)
 	__atomic_store_n(&r->header->state, (uint32_t)state, __ATOMIC_RELEASE);
 }
 
-void ring_set_tells(struct ring *r, enum gpu_ring_tells tells)
+void ring_set_tells(struct ring *r, unsigned tells)
 {
-	__atomic_fetch_or(&r->header->tells, (uint32_t)tells, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&r->header->tells, tells, __ATOMIC_RELEASE);
 }
 
 bool ring_stopped(const struct ring *r)
@@ -255,6 +255,18 @@ void ring_put_op(struct ring *r, struct gpu_ring_op *op)
 	if (place) {
 		op->record = place->record;
 		*place = *op;
+	} else {
+		ring_lost_ops(r, 1);
+	}
+	publish(r);
+}
+
+void ring_put_launch(struct ring *r, struct gpu_ring_launch *launch)
+{
+	struct gpu_ring_launch *place = reserve(r, GPU_RING_LAUNCH, sizeof(*launch));
+	if (place) {
+		launch->record = place->record;
+		*place = *launch;
 	} else {
 		ring_lost_ops(r, 1);
 	}

@@ -42,6 +42,7 @@ void ring_put_call(struct ring *r, struct gpu_ring_call *call);
 void ring_put_op(struct ring *r, struct gpu_ring_op *op);
 bool ring_put_operator_name(struct ring *r, uint32_t number, uint32_t kind, const char *text,
 			    size_t len);
+void ring_put_launch(struct ring *r, struct gpu_ring_launch *launch);
 void ring_put_ops_upto(struct ring *r, uint64_t ns);
 void ring_lost_ops(struct ring *r, uint64_t n);
 /* Why there are no operators, below 64 bytes. */
@@ -50,7 +51,7 @@ void ring_set_why(struct ring *r, const char *why);
 bool ring_wants_no(const struct ring *r, uint32_t number);
 
 /* Says what comes beside spans, before it does. */
-void ring_set_tells(struct ring *r, enum gpu_ring_tells tells);
+void ring_set_tells(struct ring *r, unsigned tells);
 
 void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text);
 

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver_calls.h"
+#include "launches.h"
 #include "ticks.h"
 #include "torch_abi.h"
 
@@ -27,6 +29,7 @@
 #define ROWS	      (1u << 14) /* of a thread: 36 ms at 450,000 operators a second */
 #define BY_ADDRESS    512
 #define BY_TEXT	      4096 /* more than names, so that there is always a free place */
+#define LAUNCHES      (1u << 12)
 #define LOOK_NS	      100000000L
 #define EMPTY_NS      10000000L
 #define PAIRS	      256 /* of clocks, one a second: older times are a little off */
@@ -79,7 +82,10 @@ struct thread {
 	uint64_t seen_tail;			    /* tail as the thread last saw it */
 	uint64_t tail __attribute__((aligned(64))); /* atomic: rows read */
 	uint64_t lost_told;
+	uint64_t launches_head; /* atomic, as those of rows */
+	uint64_t launches_tail; /* atomic */
 	struct row rows[ROWS];
+	struct launch launches[LAUNCHES];
 };
 
 static struct {
@@ -87,6 +93,8 @@ static struct {
 	uint64_t handles[2];
 	struct ring *ring;
 	pthread_mutex_t *ring_lock;
+	const struct cupti *cupti; /* NULL: no launches */
+	bool launches;		   /* are told */
 
 	pthread_mutex_t lock; /* guards threads and names; held for moments */
 	struct thread *threads;
@@ -265,6 +273,22 @@ static inline void add_row(struct thread *t, const struct open_row *o, unsigned 
 	__atomic_store_n(&t->head, head + 1, __ATOMIC_RELEASE);
 }
 
+/* Of CUPTI's subscription, in the thread that launches. */
+static void take_launch(struct launch *l)
+{
+	struct thread *t = own;
+	if (__atomic_load_n(&ops.off, __ATOMIC_RELAXED) || (!t && !(t = new_thread())))
+		return;
+	uint64_t head = t->launches_head;
+	if (head - __atomic_load_n(&t->launches_tail, __ATOMIC_ACQUIRE) >= LAUNCHES) {
+		__atomic_store_n(&t->lost, t->lost + 1, __ATOMIC_RELAXED);
+		return;
+	}
+	l->depth = t->depth < UINT8_MAX ? (uint8_t)t->depth : UINT8_MAX;
+	t->launches[head % LAUNCHES] = *l;
+	__atomic_store_n(&t->launches_head, head + 1, __ATOMIC_RELEASE);
+}
+
 /* Where it is among the open ones; those above it have ended elsewhere. UINT_MAX: nowhere. */
 static __attribute__((noinline)) unsigned find_open(const struct thread *t,
 						    const struct torch_record *record)
@@ -346,9 +370,37 @@ static void put_row(const struct thread *t, const struct row *row)
 		ring_lost_ops(ops.ring, 1);
 }
 
+static void put_launch(const struct thread *t, const struct launch *l)
+{
+	struct gpu_ring_launch out = {.start_ns = to_ns(l->start),
+				      .end_ns = to_ns(l->end),
+				      .kernel = l->kernel,
+				      .stream = l->stream,
+				      .shared_bytes = l->shared_bytes,
+				      .tid = t->tid,
+				      .correlation = l->correlation,
+				      .function = l->function,
+				      .depth = l->depth,
+				      .result = l->result};
+	memcpy(out.grid, l->grid, sizeof(out.grid));
+	memcpy(out.block, l->block, sizeof(out.block));
+	if (out.end_ns < out.start_ns)
+		out.end_ns = out.start_ns;
+	ring_put_launch(ops.ring, &out);
+}
+
+static void empty_launches(struct thread *t)
+{
+	uint64_t head = __atomic_load_n(&t->launches_head, __ATOMIC_ACQUIRE);
+	for (; t->launches_tail < head;
+	     __atomic_store_n(&t->launches_tail, t->launches_tail + 1, __ATOMIC_RELEASE))
+		put_launch(t, &t->launches[t->launches_tail % LAUNCHES]);
+}
+
 /* The rows that were there when it began. */
 static void empty_thread(struct thread *t)
 {
+	empty_launches(t);
 	uint64_t head = __atomic_load_n(&t->head, __ATOMIC_ACQUIRE);
 	uint64_t lost = __atomic_load_n(&t->lost, __ATOMIC_RELAXED);
 	for (; t->tail < head; __atomic_store_n(&t->tail, t->tail + 1, __ATOMIC_RELEASE))
@@ -434,11 +486,15 @@ static bool begin(void)
 	ticks_choose();
 	take_pair();
 	pthread_atfork(NULL, NULL, go_without);
-	pthread_mutex_lock(ops.ring_lock);
-	ring_set_tells(ops.ring, GPU_RING_TELLS_OPERATORS);
-	pthread_mutex_unlock(ops.ring_lock);
 	__atomic_store_n(&ops.off, false, __ATOMIC_RELEASE);
+	ops.launches = ops.cupti && launches_start(ops.cupti, take_launch);
+	if (ops.launches)
+		driver_calls_leave_launches(ops.cupti);
 	register_callbacks();
+	pthread_mutex_lock(ops.ring_lock);
+	ring_set_tells(ops.ring,
+		       GPU_RING_TELLS_OPERATORS | (ops.launches ? GPU_RING_TELLS_LAUNCHES : 0u));
+	pthread_mutex_unlock(ops.ring_lock);
 	return true;
 }
 
@@ -480,12 +536,13 @@ static void *empty_at_intervals(void *arg)
 	return NULL;
 }
 
-void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock)
+void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock, const struct cupti *cupti)
 {
 	pthread_condattr_t attributes;
 	sigset_t all, old;
 	ops.ring = ring;
 	ops.ring_lock = ring_lock;
+	ops.cupti = cupti;
 	ops.ending = false;
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -565,6 +622,8 @@ bool torch_ops_stop(bool goes_on)
 	}
 	for (int i = 0; i < 2; i++)
 		ops.abi.remove(ops.handles[i]);
+	if (ops.launches)
+		launches_stop(ops.cupti);
 	bool left = wait_for_all();
 	__atomic_store_n(&ops.off, true, __ATOMIC_RELAXED);
 	empty_all();

@@ -13,11 +13,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "cupti_abi.h"
 #include "ring.h"
 
 /* Starts the thread, which waits for the process to load PyTorch. The lock is held whenever the
- * ring is written to. */
-void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock);
+ * ring is written to. cupti: launches of kernels go the same way (launches.h); NULL: they do
+ * not. */
+void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock, const struct cupti *cupti);
 
 /* PyTorch calls us no more, and what there was is in the ring. goes_on: the process does, not
  * only to its end. False when a thread is still within one of our functions, or will return to

@@ -30,6 +30,7 @@ enum gpu_options {
 	GPU_OPTION_GRAPHS = 1,	   /* graphs as wholes, not their nodes */
 	GPU_OPTION_KEEP_CUPTI = 2, /* libcupti is not unloaded at the end */
 	GPU_OPTION_OPERATORS = 4,  /* PyTorch's operators too */
+	GPU_OPTION_LAUNCHES = 8,   /* and with them launches */
 };
 
 #define GPU_RING_MAGIC	      0x32555047474d4341ULL /* "ACMGGPU2" */
@@ -48,6 +49,7 @@ enum gpu_ring_state {
 enum gpu_ring_tells {
 	GPU_RING_TELLS_CALLS = 1,
 	GPU_RING_TELLS_OPERATORS = 2,
+	GPU_RING_TELLS_LAUNCHES = 4, /* never without operators */
 };
 
 #define GPU_RING_MAX_OPERATORS 2048 /* names of operators and nodes */
@@ -67,7 +69,7 @@ struct gpu_ring_header {
 	__u32 state;	  /* enum gpu_ring_state */
 	__u32 tells;	  /* bits of enum gpu_ring_tells; grows before the first such record */
 	__u64 full_calls; /* calls for which there was no room */
-	__u64 lost_ops;	  /* operators and nodes for which there was no room */
+	__u64 lost_ops;	  /* operators, nodes and launches for which there was no room */
 	__u8 pad1[8];
 	char text[448]; /* CUPTI's path, or why there is none, or, once ended, what stays in the
 			 * process; ends with a NUL */
@@ -91,6 +93,7 @@ enum gpu_ring_kind {
 	GPU_RING_OP_NAME,
 	GPU_RING_OP,
 	GPU_RING_OPS_UPTO,
+	GPU_RING_LAUNCH,
 };
 
 struct gpu_ring_record {
@@ -182,6 +185,24 @@ struct gpu_ring_op {
 	__u8 pad;
 };
 _Static_assert(sizeof(struct gpu_ring_op) == 40, "shared with traced processes");
+
+/* A launch of a kernel that has returned. There is no GPU_RING_CALL of it. */
+struct gpu_ring_launch {
+	struct gpu_ring_record record;
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 kernel; /* handle */
+	__u64 stream; /* handle */
+	__u32 grid[3], block[3];
+	__u32 shared_bytes;
+	__u32 tid;
+	__u32 correlation;
+	__u32 result;	/* CUresult */
+	__u16 function; /* CUpti_driver_api_trace_cbid */
+	__u8 depth;	/* as of gpu_ring_op */
+	__u8 pad[5];
+};
+_Static_assert(sizeof(struct gpu_ring_launch) == 88, "shared with traced processes");
 
 /* All that ended before has been told, or counted. */
 struct gpu_ring_ops_upto {

@@ -57,8 +57,9 @@ struct session {
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
 
-	atomic_bool ops_told; /* a process tells its operators: their probes may go */
-	bool ops_switched;    /* the control thread's */
+	atomic_bool ops_told;	    /* a process tells its operators: their probes may go */
+	atomic_bool launches_told; /* likewise; set before ops_told */
+	bool ops_switched;	    /* the control thread's */
 	struct gpu_spans *spans;    /* session_spans.c's, under spans_lock */
 	pthread_mutex_t spans_lock; /* of the mover and the attacher */
 	struct attacher *attacher;  /* session_attach.c's; NULL: a command has its shim */

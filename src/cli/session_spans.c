@@ -69,8 +69,10 @@ static void on_tells(void *ctx, uint32_t pid, uint32_t tells)
 	struct session *s = ctx;
 	if (tells & GPU_RING_TELLS_CALLS)
 		pipeline_gpu_tells_calls(s->pipeline, pid);
-	if (tells & GPU_RING_TELLS_OPERATORS)
+	if (tells & GPU_RING_TELLS_OPERATORS) {
+		atomic_store(&s->launches_told, (tells & GPU_RING_TELLS_LAUNCHES) != 0);
 		atomic_store(&s->ops_told, true);
+	}
 }
 
 _Static_assert(GPU_RING_OPERATOR == 0 && GPU_RING_NODE == 1, "kinds as a bool");
@@ -94,6 +96,27 @@ static void on_op(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_
 		.depth = op->depth,
 	};
 	pipeline_op(s->pipeline, &row);
+}
+
+static void on_launch(void *ctx, uint32_t pid, const struct gpu_ring_launch *launch)
+{
+	struct session *s = ctx;
+	struct pipeline_launch row = {
+		.call = {.start_ns = launch->start_ns,
+			 .end_ns = launch->end_ns,
+			 .pid = pid,
+			 .tid = launch->tid,
+			 .correlation = launch->correlation,
+			 .function = launch->function},
+		.kernel = launch->kernel,
+		.stream = launch->stream,
+		.grid = dim3_pack(launch->grid[0], launch->grid[1], launch->grid[2]),
+		.block = dim3_pack(launch->block[0], launch->block[1], launch->block[2]),
+		.shared_bytes = launch->shared_bytes,
+		.result = launch->result,
+		.depth = launch->depth,
+	};
+	pipeline_launch(s->pipeline, &row);
 }
 
 static void on_ops_upto(void *ctx, uint32_t pid, uint64_t ns)
@@ -155,15 +178,29 @@ static bool wants_callbacks(const struct session *s)
 /* What shims are asked for: enum gpu_options. */
 unsigned spans_options(const struct session *s)
 {
-	return (s->opts->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0u) |
-	       (wants_callbacks(s) ? GPU_OPTION_OPERATORS : 0u);
+	const struct session_options *o = s->opts;
+	unsigned options = o->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0;
+	if (!wants_callbacks(s))
+		return options;
+	/* stacks of launches are taken by their probes */
+	bool launches =
+		!o->stacks && o->layers & 1u << LAYER_CUDA && o->mode[LAYER_CUDA] == MODE_TRACE;
+	return options | GPU_OPTION_OPERATORS | (launches ? GPU_OPTION_LAUNCHES : 0u);
 }
 
 static int prepare(struct session *s, struct err *e)
 {
 	char path[4096], options[16];
-	struct gpu_spans_events events = {on_name, on_span,	on_tells, on_call, on_op_name,
-					  on_op,   on_ops_upto, on_note,  s};
+	struct gpu_spans_events events = {.on_name = on_name,
+					  .on_span = on_span,
+					  .on_tells = on_tells,
+					  .on_call = on_call,
+					  .on_op_name = on_op_name,
+					  .on_op = on_op,
+					  .on_launch = on_launch,
+					  .on_ops_upto = on_ops_upto,
+					  .on_note = on_note,
+					  .ctx = s};
 	if (s->opts->command && getenv(INJECTION_ENV))
 		return err_set(e, EBUSY,
 			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
@@ -284,7 +321,7 @@ void spans_switch_probes(struct session *s)
 		return;
 	s->ops_switched = true;
 	pipeline_ops_from(s->pipeline, monotonic_ns());
-	tracer_switch_callbacks(s->tracer);
+	tracer_switch_callbacks(s->tracer, atomic_load(&s->launches_told));
 	pipeline_note(s->pipeline, "operators",
 		      "of processes that use CUDA they are told by PyTorch itself; processes that "
 		      "do not use it have none from then on");

@@ -248,6 +248,20 @@ static bool take_op(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t
 	return true;
 }
 
+static bool take_launch(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p,
+			size_t bytes)
+{
+	struct gpu_ring_launch launch;
+	if (bytes != sizeof(launch))
+		return false;
+	memcpy(&launch, p, sizeof(launch));
+	if (launch.end_ns < launch.start_ns)
+		return false;
+	s->past.ops++;
+	s->events.on_launch(s->events.ctx, r->pid, &launch);
+	return true;
+}
+
 static bool take_ops_upto(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p,
 			  size_t bytes)
 {
@@ -273,6 +287,8 @@ static bool take_by_kind(struct gpu_spans *s, struct gpu_ring *r, uint32_t kind,
 		return take_op_name(s, r, p, bytes);
 	case GPU_RING_OP:
 		return take_op(s, r, p, bytes);
+	case GPU_RING_LAUNCH:
+		return take_launch(s, r, p, bytes);
 	case GPU_RING_OPS_UPTO:
 		return take_ops_upto(s, r, p, bytes);
 	default:
@@ -360,7 +376,7 @@ static void tell_why(struct gpu_spans *s, struct gpu_ring *r)
 	if (r->told_why || !r->last.why[0])
 		return;
 	r->told_why = true;
-	snprintf(text, sizeof(text), "its operators come from probes: %.*s",
+	snprintf(text, sizeof(text), "PyTorch itself tells no operators: %.*s",
 		 (int)sizeof(r->last.why) - 1, r->last.why);
 	note(s, r, text);
 }

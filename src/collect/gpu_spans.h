@@ -30,7 +30,8 @@ struct gpu_spans_events {
 	 * returned comes with its rows; 0: nothing more is wanted of it. */
 	uint32_t (*on_op_name)(void *ctx, uint32_t kind, const char *text, size_t len);
 	void (*on_op)(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_t name);
-	/* All operators of the process that ended before have come. */
+	void (*on_launch)(void *ctx, uint32_t pid, const struct gpu_ring_launch *launch);
+	/* All operators and launches of the process that ended before have come. */
 	void (*on_ops_upto)(void *ctx, uint32_t pid, uint64_t ns);
 	/* One sentence about a process. */
 	void (*on_note)(void *ctx, uint32_t pid, const char *text);

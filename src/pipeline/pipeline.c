@@ -242,7 +242,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 		add_bytes(p, &row);
 	known.row = rec_put_probe(p->writer, &row);
 	if (in->by_callback)
-		shim_ops_know(p, known.row, &row);
+		shim_ops_know(p, in->id, known.row, &row, in->symbol);
 	known.name = row.name;
 	while (p->probes.len <= in->id)
 		vec_push(&p->probes);

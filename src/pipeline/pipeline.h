@@ -43,7 +43,7 @@ struct pipeline_probe {
 	uint8_t arg_raw[MAX_ARGS];	 /* enum raw_arg */
 	const char *arg_enums[MAX_ARGS]; /* enumeration that names the values, or NULL */
 	const char *role;		 /* what the call is to the analyses, or NULL */
-	bool by_callback;		 /* PyTorch tells these calls too: pipeline_op */
+	bool by_callback;		 /* told by others too: pipeline_op, pipeline_launch */
 	uint32_t stack_every;		 /* one call in so many has its stack, 0 = none */
 	/* An argument "bytes" is added, the product of these; a value of an enumeration stands
 	 * for its bytes. None when nfactors is 0. */
@@ -133,6 +133,16 @@ struct pipeline_op {
 	uint32_t name;
 	uint8_t depth; /* operators and nodes around it */
 };
+/* A launch that CUPTI told: a call of the driver, as its probe would see it. */
+struct pipeline_launch {
+	struct pipeline_gpu_call call;
+	uint64_t kernel, stream; /* handles */
+	uint64_t grid, block;	 /* as dim3_pack */
+	uint32_t shared_bytes;
+	uint32_t result; /* CUresult */
+	uint8_t depth;
+};
+void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch);
 /* An operator that PyTorch told. The calls of its thread wait for the operators that they are in
  * or have called: until pipeline_ops_upto has passed their end. */
 void pipeline_op(struct pipeline *p, const struct pipeline_op *op);

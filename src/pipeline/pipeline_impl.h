@@ -238,8 +238,9 @@ void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in
 /* shim_ops.c: operators that PyTorch told, and calls of their threads in order of end. */
 struct shim_ops *shim_ops_new(void);
 void shim_ops_free(struct shim_ops *s);
-/* A probe whose calls PyTorch tells too. */
-void shim_ops_know(struct pipeline *p, uint32_t number, const struct m_probe *probe);
+/* A probe whose calls others tell too. id: that of records; number: the recording's. */
+void shim_ops_know(struct pipeline *p, uint32_t id, uint32_t number, const struct m_probe *probe,
+		   const char *symbol);
 void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n);
 /* Calls whose time has come go into the recording; all: whatever there is. */
 void shim_ops_pass(struct pipeline *p, bool all);

@@ -1,5 +1,5 @@
-/* shim_ops.c - operators and nodes of backward passes that PyTorch told, as rows like those of
- * their probes.
+/* shim_ops.c - operators and nodes of backward passes that PyTorch told, and launches that CUPTI
+ * told, as rows like those of their probes.
  *
  * They come some 20 ms after the calls that probes see on the same thread. Readers want the
  * calls of a thread in the order of their ends, so those of threads that run operators wait
@@ -27,7 +27,18 @@ struct held {
 	uint64_t came_ns;
 };
 
+#define LAUNCH_FUNCTIONS 6
+enum { LAUNCH_ARGS = 6 };
+
+struct launch_probe {
+	bool known;
+	uint32_t id; /* that of records */
+	uint8_t nargs;
+	int8_t arg[LAUNCH_ARGS]; /* places, -1 */
+};
+
 struct shim_ops {
+	struct launch_probe launches[LAUNCH_FUNCTIONS];
 	struct map64 probe_of; /* string of an operator's name -> its probe */
 	bool knows_nodes;
 	uint32_t node_probe;
@@ -61,13 +72,87 @@ void shim_ops_free(struct shim_ops *s)
 	free(s);
 }
 
+/* ---- launches ---- */
+
+static const struct {
+	uint16_t function; /* CUpti_driver_api_trace_cbid */
+	const char *symbol;
+} launch_functions[LAUNCH_FUNCTIONS] = {
+	{307, "cuLaunchKernel"},
+	{442, "cuLaunchKernel_ptsz"},
+	{477, "cuLaunchCooperativeKernel"},
+	{478, "cuLaunchCooperativeKernel_ptsz"},
+	{652, "cuLaunchKernelEx"},
+	{653, "cuLaunchKernelEx_ptsz"},
+};
+
+static const char *const launch_args[LAUNCH_ARGS] = {"kernel",	     "grid",   "block",
+						     "shared_bytes", "stream", "return"};
+
+/* The first library's probe stands for those of all. */
+static bool know_launch(struct pipeline *p, uint32_t id, const struct m_probe *probe,
+			const char *symbol)
+{
+	for (size_t i = 0; i < LAUNCH_FUNCTIONS; i++) {
+		struct launch_probe *l = &p->shim_ops->launches[i];
+		if (strcmp(launch_functions[i].symbol, symbol))
+			continue;
+		if (l->known)
+			return true;
+		*l = (struct launch_probe){.known = true, .id = id, .nargs = probe->nargs};
+		for (int a = 0; a < LAUNCH_ARGS; a++) {
+			l->arg[a] = -1;
+			for (int8_t k = 0; k < probe->nargs; k++)
+				if (probe->arg_names[k] == rec_string_z(p->writer, launch_args[a]))
+					l->arg[a] = k;
+		}
+		return true;
+	}
+	return false;
+}
+
+/* It goes the way of the probe's records: kernels have their names, captures their launches. */
+void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
+{
+	struct shim_ops *s = p->shim_ops;
+	const struct pipeline_gpu_call *c = &launch->call;
+	const uint64_t values[LAUNCH_ARGS] = {launch->kernel,	    launch->grid,   launch->block,
+					      launch->shared_bytes, launch->stream, launch->result};
+	const struct launch_probe *l = NULL;
+	pipeline_gpu_call(p, c);
+	for (size_t i = 0; i < LAUNCH_FUNCTIONS && !l; i++)
+		if (launch_functions[i].function == c->function && s->launches[i].known)
+			l = &s->launches[i];
+	if (!l || c->end_ns < atomic_load(&s->from_ns))
+		return;
+	struct rec_call row = {
+		.kind = REC_CALL,
+		.flags = launch->result ? CALL_ERROR : 0,
+		.depth = launch->depth,
+		.nargs = l->nargs,
+		.probe = l->id,
+		.tgid = c->pid,
+		.tid = c->tid,
+		.start_ns = c->start_ns,
+		.dur_ns = c->end_ns - c->start_ns,
+	};
+	for (int i = 0; i < LAUNCH_ARGS; i++)
+		if (l->arg[i] >= 0)
+			row.args[l->arg[i]] = values[i];
+	map64_set(&s->pid_of, pipeline_thread_of(p, c->pid, c->tid), c->pid);
+	pipeline_record(p, &row, sizeof(row));
+}
+
 /* ---- names ---- */
 
 /* Of several operators of a name the first one's probe stands for all. */
-void shim_ops_know(struct pipeline *p, uint32_t number, const struct m_probe *probe)
+void shim_ops_know(struct pipeline *p, uint32_t id, uint32_t number, const struct m_probe *probe,
+		   const char *symbol)
 {
 	struct shim_ops *s = p->shim_ops;
 	uint64_t first;
+	if (know_launch(p, id, probe, symbol))
+		return;
 	if (probe->name_arg < 0) {
 		if (!map64_get(&s->probe_of, probe->name, &first))
 			map64_set(&s->probe_of, probe->name, number);

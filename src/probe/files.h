@@ -10,11 +10,11 @@
 #include "probe/plan.h"
 #include "symbolize/proc_maps.h"
 
-/* The sites of one layer in one file, those of calls that PyTorch can tell itself apart: what
+/* The sites of one layer in one file, those of calls that others can tell apart: what
  * is switched on and off together. */
 struct site_group {
 	enum layer layer;
-	bool by_callback;
+	enum callback by_callback;
 	VEC(struct site) sites;
 	struct attach_links links;
 	bool attached;

@@ -510,24 +510,32 @@ static bool has_args_elsewhere(const struct plan *p, size_t first, const char *n
 	return false;
 }
 
-/* Marks the calls that PyTorch tells itself (docs/gpu-timeline.md) as they are recorded: nodes of
- * backward passes, and operators of which nothing but the time is. It tells an operator's name
- * without its overload: where an overload has arguments or is off, all go on being probed. */
+/* An operator is told without its overload: where an overload has arguments or is off, all go on
+ * being probed. */
+static enum callback callback_of_operator(const struct work *w, size_t first,
+					  const struct probe_info *info)
+{
+	uint64_t off, name = hash_bytes(info->name, strlen(info->name));
+	bool alike = !info->desc.nargs && !has_args_elsewhere(w->plan, first, info->name) &&
+		     !map64_get(&w->off_operators, name, &off);
+	return alike ? CALLBACK_TORCH : CALLBACK_NONE;
+}
+
+/* Marks the calls that others can tell as they are recorded (docs/gpu-timeline.md). Stacks are
+ * the probes' alone. */
 static void mark_callbacks(const struct work *w, size_t first)
 {
-	struct plan *p = w->plan;
-	uint64_t off;
-	for (size_t i = first; i < p->probes.len; i++) {
-		struct probe_info *info = &p->probes.data[i];
-		const struct cat_entry *en = info->entry;
-		if (en->naming == CAT_NAME_TORCH_OP)
-			info->by_callback =
-				!info->desc.nargs && !info->desc.stack_chance &&
-				!has_args_elsewhere(p, first, info->name) &&
-				!map64_get(&w->off_operators,
-					   hash_bytes(info->name, strlen(info->name)), &off);
-		else
-			info->by_callback = en->role && !strcmp(en->role, "autograd_node");
+	for (size_t i = first; i < w->plan->probes.len; i++) {
+		struct probe_info *info = &w->plan->probes.data[i];
+		const char *role = info->entry->role ? info->entry->role : "";
+		if (info->desc.stack_chance)
+			continue;
+		if (!strcmp(role, "autograd_node"))
+			info->by_callback = CALLBACK_TORCH;
+		else if (!strcmp(role, "launch") && info->entry->layer == LAYER_CUDA)
+			info->by_callback = CALLBACK_CUPTI;
+		else if (info->entry->naming == CAT_NAME_TORCH_OP)
+			info->by_callback = callback_of_operator(w, first, info);
 	}
 }
 

@@ -14,6 +14,13 @@
 #include "symbolize/insn.h"
 #include "wire/event.h"
 
+/* Who else can tell a call. */
+enum callback {
+	CALLBACK_NONE,
+	CALLBACK_TORCH, /* PyTorch: operators, nodes of backward passes */
+	CALLBACK_CUPTI, /* CUPTI's callbacks: launches */
+};
+
 /* One traced function: what the recording calls a probe. */
 struct probe_info {
 	uint32_t id; /* dense; index of the BPF probe_desc */
@@ -24,7 +31,7 @@ struct probe_info {
 	struct probe_desc desc;
 	uint8_t arg_order[MAX_ARGS]; /* entry->args index of each recorded argument */
 	int8_t name_arg;	     /* recorded argument that names the call, or -1 */
-	bool by_callback;	     /* PyTorch can tell these calls itself: see mark_callbacks */
+	enum callback by_callback;   /* who can tell these calls too: see mark_callbacks */
 };
 
 /* One place to attach at. */

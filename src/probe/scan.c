@@ -65,7 +65,8 @@ static void tell_plan(struct tracer *t)
 	}
 }
 
-static struct site_group *group_of(struct probed_file *f, enum layer layer, bool by_callback)
+static struct site_group *group_of(struct probed_file *f, enum layer layer,
+				   enum callback by_callback)
 {
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *known = &f->groups.data[i];
@@ -176,7 +177,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	size_t refused = 0;
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
-		if (t->off_layers & 1u << g->layer || (g->by_callback && t->off_callbacks))
+		if (t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback)
 			continue;
 		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
 		g->attached = true;
@@ -208,7 +209,7 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 		return rc;
 	for (size_t i = 0; i < fp.sites.len; i++) {
 		const struct site *site = &fp.sites.data[i];
-		bool by_callback = t->plan.probes.data[site->probe].by_callback;
+		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
 		*vec_push(&group_of(f, site->layer, by_callback)->sites) = *site;
 	}
 	for (size_t i = 0; i < fp.results.len; i++)

@@ -376,7 +376,7 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *sg = &f->groups.data[g];
 			if (!(layers & 1u << sg->layer) || sg->attached == on ||
-			    (on && sg->by_callback && t->off_callbacks))
+			    (on && t->off_callbacks & 1u << sg->by_callback))
 				continue;
 			if (on) {
 				int one = switch_on(t, f, sg, e);
@@ -397,16 +397,16 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 	return rc;
 }
 
-void tracer_switch_callbacks(struct tracer *t)
+void tracer_switch_callbacks(struct tracer *t, bool launches)
 {
 	struct detaching gone = {0};
-	t->off_callbacks = true;
+	t->off_callbacks = 1u << CALLBACK_TORCH | (launches ? 1u << CALLBACK_CUPTI : 0u);
 	set_flag(&t->bpf->bss->frozen, true);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *sg = &f->groups.data[g];
-			if (!sg->by_callback || !sg->attached)
+			if (!(t->off_callbacks & 1u << sg->by_callback) || !sg->attached)
 				continue;
 			*vec_push(&gone.links) = sg->links;
 			sg->links = (struct attach_links){0};

@@ -122,8 +122,9 @@ void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode);
 int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e);
 
-/* Takes off the probes of calls that PyTorch tells itself (probe_info.by_callback), for good. */
-void tracer_switch_callbacks(struct tracer *t);
+/* Takes off the probes of calls that PyTorch tells, and of those that CUPTI tells if launches
+ * is true, for good. */
+void tracer_switch_callbacks(struct tracer *t, bool launches);
 
 /* Stops recording at once, before anything is detached, and holds no process any more. */
 void tracer_freeze(struct tracer *t);

@@ -22,7 +22,7 @@ struct tracer {
 	bool linger;	     /* the guard is to outlive us: targets go on running */
 	bool calibrating;    /* task events are our own child's */
 	uint32_t off_layers; /* switched off by tracer_switch */
-	bool off_callbacks;  /* likewise by tracer_switch_callbacks */
+	uint32_t off_callbacks; /* likewise by tracer_switch_callbacks: bit per enum callback */
 	size_t probes_told;  /* of plan.probes, how many went to on_probe */
 	size_t layouts_told; /* of plan.layouts, how many are in the BPF map */
 	VEC(int) ring_fds;

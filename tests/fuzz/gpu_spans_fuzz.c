@@ -78,6 +78,13 @@ static void on_op(void *ctx, uint32_t pid, const struct gpu_ring_op *op, uint32_
 	told_ops++;
 }
 
+static void on_launch(void *ctx, uint32_t pid, const struct gpu_ring_launch *launch)
+{
+	(void)ctx;
+	check((pid_t)pid == getpid() && launch->end_ns >= launch->start_ns);
+	told_ops++;
+}
+
 static void on_ops_upto(void *ctx, uint32_t pid, uint64_t ns)
 {
 	(void)ctx;
@@ -100,8 +107,15 @@ static void remove_parent(void)
 static struct gpu_spans *open_spans(void)
 {
 	static bool made;
-	struct gpu_spans_events events = {on_name, on_span,	on_tells, on_call, on_op_name,
-					  on_op,   on_ops_upto, on_note,  NULL};
+	struct gpu_spans_events events = {.on_name = on_name,
+					  .on_span = on_span,
+					  .on_tells = on_tells,
+					  .on_call = on_call,
+					  .on_op_name = on_op_name,
+					  .on_op = on_op,
+					  .on_launch = on_launch,
+					  .on_ops_upto = on_ops_upto,
+					  .on_note = on_note};
 	struct gpu_spans *s;
 	struct err e;
 	if (!made) {
