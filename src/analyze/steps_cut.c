@@ -277,6 +277,26 @@ static size_t longest_pause_in(const struct steps_text *t, size_t begin, size_t 
 	return ret;
 }
 
+/* Of a segment that ends as usual from `tail` on, but begins otherwise, as that of the first
+ * update: what the usual step ends with, from its last update on, is looked for before `tail`. */
+static size_t end_of_update(const struct cutter *c, size_t begin, size_t tail)
+{
+	size_t from = c->cut, n;
+	while (from && !(steps_class(c->t, c->anchors[c->usual_at] + from - 1) & CLASS_UPDATE))
+		from--;
+	if (!from || !c->training)
+		return tail;
+	from--;
+	for (size_t end = tail; end >= begin + c->cut - from; end--) {
+		for (n = 0; n < c->cut - from; n++)
+			if (c->t->ops[end - 1 - n].symbol != usual_symbol(c, c->cut - 1 - n))
+				break;
+		if (n == c->cut - from)
+			return end;
+	}
+	return tail;
+}
+
 /* Where the step of anchor k ends and where the next one begins. True when all is as usual but
  * for what lies between the two. */
 static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_t *ret_begin)
@@ -296,7 +316,7 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 	if (head)
 		*ret_end = from_head;
 	else if (tail && from_tail > begin)
-		*ret_end = from_tail;
+		*ret_end = end_of_update(c, begin, from_tail);
 	else
 		*ret_end = cut_of_other(c, begin, end);
 	*ret_begin = *ret_end;
