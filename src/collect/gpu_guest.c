@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -24,8 +26,8 @@ static const char *const parents[] = {"/dev/shm", "/tmp", "/var/tmp"};
 
 struct gpu_guest {
 	struct gpu_folder folder;
-	char shim[PATH_MAX];
-	char ring[PATH_MAX];
+	char shim[PATH_MAX + 64];
+	char ring[PATH_MAX + 64];
 	int ring_fd;
 };
 
@@ -54,7 +56,7 @@ static int read_user(pid_t pid, uid_t *uid, gid_t *gid)
 
 static int copy_file(const char *from, int folder_fd, const char *name)
 {
-	struct stat st;
+	struct stat st = {0};
 	int rc = 0;
 	int in = open(from, O_RDONLY | O_CLOEXEC);
 	int out = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
@@ -83,23 +85,47 @@ static int make_ring(struct gpu_guest *g, pid_t pid)
 	return g->ring_fd < 0 || fchown(g->ring_fd, uid, gid) ? -errno : 0;
 }
 
-static bool admits_code(const char *path)
+static bool admits_code(int fd)
 {
 	struct statvfs st;
-	return !statvfs(path, &st) && !(st.f_flag & (ST_NOEXEC | ST_RDONLY));
+	return !fstatvfs(fd, &st) && !(st.f_flag & (ST_NOEXEC | ST_RDONLY));
+}
+
+/* A folder as the process sees it. Links are not followed: one that the process made would lead
+ * into our file system. */
+static int open_parent(pid_t pid, const char *parent)
+{
+	char root[64];
+	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -errno;
+	int fd = (int)syscall(SYS_openat2, root_fd, parent + 1, &how, sizeof(how));
+	int rc = fd < 0 ? -errno : fd;
+	close(root_fd);
+	if (fd >= 0 && !admits_code(fd)) {
+		close(fd);
+		rc = -EACCES;
+	}
+	return rc;
 }
 
 /* The process may have any user: it reads, and writes to its ring alone. */
 static int fill(struct gpu_guest *g, pid_t pid, const char *parent, const char *shim)
 {
-	char root[64], path[128];
+	char path[64];
 	struct err e;
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	snprintf(path, sizeof(path), "%s%s", root, parent);
-	if (!admits_code(path))
-		return -EACCES;
+	int parent_fd = open_parent(pid, parent);
+	if (parent_fd < 0)
+		return parent_fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", parent_fd);
 	int rc = gpu_folder_open(&g->folder, path, &e);
-	if (!rc && (fchmod(g->folder.fd, 0711) || fchmod(g->folder.lock_fd, 0644)))
+	close(parent_fd);
+	if (rc)
+		return rc;
+	if (fchmod(g->folder.fd, 0711) || fchmod(g->folder.lock_fd, 0644))
 		rc = -errno;
 	if (!rc)
 		rc = copy_file(shim, g->folder.fd, SHIM_NAME);
@@ -109,9 +135,9 @@ static int fill(struct gpu_guest *g, pid_t pid, const char *parent, const char *
 		gpu_folder_close(&g->folder);
 		return rc;
 	}
-	const char *seen = g->folder.path + strlen(root);
-	snprintf(g->shim, sizeof(g->shim), "%s/" SHIM_NAME, seen);
-	snprintf(g->ring, sizeof(g->ring), "%s/" RING_NAME, seen);
+	const char *name = strrchr(g->folder.path, '/');
+	snprintf(g->shim, sizeof(g->shim), "%s%s/" SHIM_NAME, parent, name);
+	snprintf(g->ring, sizeof(g->ring), "%s%s/" RING_NAME, parent, name);
 	return 0;
 }
 

@@ -43,11 +43,12 @@ static char opened[64], looked_up[64], argument[64];
 void run_stub(void);
 extern const char run_stub_back[];
 
+/* clang-format off */
 #define EACH_VECTOR(F, base)                                                                       \
-	F(0, base)                                                                                 \
-	F(1, base)                                                                                 \
-	F(2, base) F(3, base) F(4, base) F(5, base) F(6, base) F(7, base) F(8, base) F(9, base)    \
-		F(10, base) F(11, base) F(12, base) F(13, base) F(14, base) F(15, base)
+	F(0, base) F(1, base) F(2, base) F(3, base) F(4, base) F(5, base) F(6, base) F(7, base)    \
+	F(8, base) F(9, base) F(10, base) F(11, base) F(12, base) F(13, base) F(14, base)          \
+	F(15, base)
+/* clang-format on */
 #define LOAD(n, base)  "	movups	" #base "+136+16*" #n "(%rip), %xmm" #n "\n"
 #define STORE(n, base) "	movups	%xmm" #n ", " #base "+136+16*" #n "(%rip)\n"
 

@@ -114,7 +114,7 @@ static void say(void)
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[MAX_THREADS];
+	pthread_t threads[MAX_THREADS] = {0};
 	CUmodule module;
 	sigset_t set;
 	int signal_number, n = argc > 1 ? atoi(argv[1]) : 0;
