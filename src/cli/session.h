@@ -17,7 +17,7 @@ enum gpu_timeline {
 
 /* Where PyTorch's operators and nodes of backward passes come from. */
 enum operator_source {
-	OPERATORS_AUTO,	    /* from PyTorch's callbacks where the shim is in and knows them */
+	OPERATORS_AUTO, /* from PyTorch's callbacks where the shim is in and knows them */
 	OPERATORS_PROBES,
 };
 
@@ -31,10 +31,10 @@ struct session_options {
 	enum trace_mode mode[LAYER_COUNT];
 	enum attach_method method;
 	bool without_guard;
-	bool stacks;	      /* calls carry their stacks as the catalog says */
-	bool allocators;      /* also the allocators above the driver's, call by call */
-	bool debuginfod;      /* servers may be asked for symbols */
-	bool waits;	      /* stacks where threads stop running */
+	bool stacks;	 /* calls carry their stacks as the catalog says */
+	bool allocators; /* also the allocators above the driver's, call by call */
+	bool debuginfod; /* servers may be asked for symbols */
+	bool waits;	 /* stacks where threads stop running */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
 	enum operator_source operators;
