@@ -121,6 +121,7 @@ struct gpu_device_process {
 struct gpu_device {
 	uint32_t index;
 	const struct m_gpu *row; /* NULL: only counters tell of it */
+	const char *host;	 /* "" unless hosts were merged */
 	gpu_counters_t counters;
 	VEC(struct gpu_device_process) processes;
 };

@@ -1,11 +1,14 @@
 /* gpu_devices.c - sums up the counters of GPUs: entities "gpu 0", "gpu 0 mig 1" (an instance of
- * it) and "gpu 0 pid 42" (a process's share). */
+ * it) and "gpu 0 pid 42" (a process's share); of several hosts "node7 gpu 0". */
 #include "analyze/gpu_devices.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* What an entity's name says. */
 struct entity {
+	const char *host; /* of host_len characters */
+	size_t host_len;
 	unsigned gpu;
 	unsigned instance;
 	uint32_t pid;
@@ -14,8 +17,11 @@ struct entity {
 
 static struct entity entity_parse(const char *name)
 {
-	struct entity e = {0};
+	const char *gpu = strstr(name, " gpu "); /* behind a host */
+	struct entity e = {.host = name, .host_len = gpu ? (size_t)(gpu - name) : 0};
 	int end = 0;
+	if (gpu)
+		name = gpu + 1;
 	if (sscanf(name, "gpu %u%n", &e.gpu, &end) != 1)
 		return e;
 	name += end;
@@ -33,13 +39,15 @@ static struct entity entity_parse(const char *name)
 	return e;
 }
 
-/* By GPU; the instances of one follow it. */
+/* By host and GPU; the instances of one follow it. */
 static int compare_devices(const void *a, const void *b)
 {
 	const struct gpu_device *x = a, *y = b;
 	bool x_part = x->row && x->row->parent >= 0, y_part = y->row && y->row->parent >= 0;
 	uint32_t x_gpu = x_part ? (uint32_t)x->row->parent : x->index;
 	uint32_t y_gpu = y_part ? (uint32_t)y->row->parent : y->index;
+	if (strcmp(x->host, y->host))
+		return strcmp(x->host, y->host);
 	if (x_gpu != y_gpu)
 		return x_gpu < y_gpu ? -1 : 1;
 	if (x_part != y_part)
@@ -53,18 +61,27 @@ static void devices_of_table(struct gpu_summary *s, const struct rec_tables *t)
 		struct gpu_device *d = vec_push(&s->devices);
 		d->index = t->gpus.data[i].index;
 		d->row = &t->gpus.data[i];
+		d->host = strtab_get(&t->strings, d->row->host, NULL);
 	}
 	if (s->devices.len)
 		qsort(s->devices.data, s->devices.len, sizeof(*s->devices.data), compare_devices);
 }
 
-/* The device of an entity. One that the table lacks is made, but for an instance. */
+static bool is_of_host(const struct gpu_device *d, const struct entity *e)
+{
+	return strlen(d->host) == e->host_len && !memcmp(d->host, e->host, e->host_len);
+}
+
+/* The device of an entity. One that the table lacks is made, but for an instance and where the
+ * host is told: that is a recording's whose table says it. */
 static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
 {
 	struct gpu_device *instance = NULL;
 	for (size_t i = 0; i < s->devices.len; i++) {
 		struct gpu_device *d = &s->devices.data[i];
 		bool part = d->row && d->row->parent >= 0;
+		if (!is_of_host(d, e))
+			continue;
 		if (!e->is_instance && !part && d->index == e->gpu)
 			return d;
 		if (!e->is_instance || !part || (unsigned)d->row->parent != e->gpu ||
@@ -75,10 +92,11 @@ static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *
 		if (d->row->seen_ns <= time_ns && (!d->row->gone_ns || time_ns <= d->row->gone_ns))
 			return d;
 	}
-	if (e->is_instance)
+	if (e->is_instance || e->host_len)
 		return instance;
 	struct gpu_device *d = vec_push(&s->devices);
 	d->index = e->gpu;
+	d->host = "";
 	return d;
 }
 

@@ -233,6 +233,8 @@ static json_t *gpu_json(const struct report *r, const struct gpu_device *d)
 	const struct m_gpu *row = d->row;
 	json_t *o = json_object(), *processes = json_array();
 	set_number(o, "index", d->index);
+	if (*d->host)
+		set_text(o, "host", d->host);
 	set_text(o, "name", row ? strtab_get(strings, row->name, NULL) : NULL);
 	set_text(o, "uuid", row ? strtab_get(strings, row->uuid, NULL) : NULL);
 	set_text(o, "bus_id", row ? strtab_get(strings, row->bus_id, NULL) : NULL);

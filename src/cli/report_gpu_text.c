@@ -117,7 +117,7 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 				 *limit = COUNTER(d, "power_limit_w");
 	const struct gpu_counter *hot = COUNTER(d, "temperature_celsius");
 	const struct gpu_counter *clock = COUNTER(d, "sm_clock_mhz");
-	char name[128];
+	char name[128], whole[512];
 	struct buf held = {0};
 	uint64_t total = d->row && d->row->memory_bytes ? d->row->memory_bytes
 			 : all				? (uint64_t)all->max
@@ -125,8 +125,9 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	double limit_w = d->row && d->row->power_limit_w > 0 ? d->row->power_limit_w : 0;
 	if (!(limit_w > 0) && limit)
 		limit_w = limit->last;
-	text_fit(name, sizeof(name),
-		 d->row ? strtab_get(&p->r->tables->strings, d->row->name, NULL) : "", 18);
+	snprintf(whole, sizeof(whole), "%s%s%s", d->host, *d->host ? " " : "",
+		 d->row ? strtab_get(&p->r->tables->strings, d->row->name, NULL) : "");
+	text_fit(name, sizeof(name), whole, 18);
 	fprintf(p->out, "%5u  %s%*s", d->index, name, (int)(18 - text_columns(name)), "");
 	value(p, busy, busy ? busy->mean * 100 : 0, " %", 6);
 	bytes(p, used ? (uint64_t)used->max : 0, 9);

@@ -252,6 +252,8 @@ static void put_gpus(struct merge *m, const struct merge_input *in)
 		row.driver = merge_string(in, row.driver);
 		row.seen_ns = merge_time(m, in, row.seen_ns);
 		row.gone_ns = merge_time(m, in, row.gone_ns);
+		if (m->clocks.len > 1)
+			row.host = rec_string_z(m->w, m->labels.data[in->clock]);
 		rec_put_gpu(m->w, &row);
 	}
 }

@@ -307,6 +307,8 @@ struct m_gpu {
 	double power_limit_w;
 	uint64_t seen_ns; /* when it was first seen */
 	uint64_t gone_ns; /* when it vanished, 0 = is there */
+	uint32_t host;	  /* string: in what was merged of several hosts. Entities of counters are
+			   * then "HOST gpu INDEX" */
 };
 
 /* A communicator (NCCL) in one process. Key: pid, handle, start_ns. */

@@ -131,6 +131,7 @@ static const struct field gpu_fields[] = {
 	FIELD(m_gpu, power_limit_w, COL_F64, ENC_FIXED),
 	FIELD(m_gpu, seen_ns, COL_U64, ENC_DELTA),
 	FIELD(m_gpu, gone_ns, COL_U64, ENC_DELTA),
+	FIELD(m_gpu, host, COL_U32, ENC_VARINT),
 };
 
 static const struct field comm_fields[] = {

@@ -564,6 +564,7 @@ void tables_finish(struct rec_reader *r)
 	FIX_STRINGS(r, &t->gpus, name);
 	FIX_STRINGS(r, &t->gpus, bus_id);
 	FIX_STRINGS(r, &t->gpus, driver);
+	FIX_STRINGS(r, &t->gpus, host);
 	FIX_STRINGS(r, &t->events, entity);
 	FIX_STRINGS(r, &t->events, name);
 	FIX_STRINGS(r, &t->events, text);

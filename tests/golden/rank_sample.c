@@ -159,7 +159,12 @@ static void put_samples(struct rec_writer *w, const struct rank_sample *s, unsig
 				  .thread = thread,
 				  .stack = stack,
 				  .waker_tid = rank_sample_pid(s, rank)});
-	char entity[32];
+	char entity[64];
+	snprintf(entity, sizeof(entity), "GPU-%s-%u", s->clocks[rank].host, rank % 2);
+	rec_put_gpu(w, &(struct m_gpu){.index = rank % 2,
+				       .parent = -1,
+				       .uuid = rec_string_z(w, entity),
+				       .name = rec_string_z(w, "NVIDIA H200")});
 	snprintf(entity, sizeof(entity), "gpu %u pid %u", rank % 2, rank_sample_pid(s, rank));
 	rec_put_counter(w, &(struct m_counter){rank_sample_shown(&s->clocks[rank], RANK_SAMPLE_T0),
 					       rec_string_z(w, "memory_used_bytes"),

@@ -547,6 +547,18 @@ static void same_things_become_one(void **state)
 	}
 	assert_true(first && second);
 	m_counters_free(&counters);
+	struct gpu_summary gpu;
+	gpu_summary_make(&gpu, one, &(struct gpu_options){0});
+	assert_int_equal(gpu.devices.len, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct gpu_device *d = &gpu.devices.data[i];
+		assert_string_equal(d->host, i < 2 ? "node0" : "node1");
+		assert_int_equal(d->index, i % 2);
+		assert_int_equal(d->processes.len, 1);
+		assert_int_equal(d->processes.data[0].pid, 100 + i % 2 + i / 2 * MERGE_PID_STEP);
+		assert_float_equal(d->processes.data[0].counters.data[0].last, 1e9 * (i + 1), 1);
+	}
+	gpu_summary_free(&gpu);
 	assert_string_equal(rec_meta(t, "host"), "node0");
 	assert_string_equal(rec_meta(t, "source_1_host"), "node1");
 	rec_close(one);
