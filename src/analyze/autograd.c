@@ -70,8 +70,11 @@ static const char *after_namespace(const char *name)
 
 void autograd_operator_key(char *ret, size_t size, const char *name)
 {
-	name = after_namespace(name);
-	put_key(ret, size, name, name + strlen(name));
+	static const char suffix[] = "_forward"; /* aten::nll_loss_forward, NllLossBackward0 */
+	size_t len = strlen(name = after_namespace(name));
+	if (len >= sizeof(suffix) && !strcmp(name + len - (sizeof(suffix) - 1), suffix))
+		len -= sizeof(suffix) - 1;
+	put_key(ret, size, name, name + len);
 }
 
 void autograd_node_key(char *ret, size_t size, const char *name)
@@ -269,6 +272,7 @@ static void link_pass(struct links *l, struct autograd_links *ret, const struct 
 			.node_start_ns = nodes[i].start_ns,
 			.operator_start_ns = ops[at].start_ns,
 			.operator_probe = ops[at].probe,
+			.node_probe = nodes[i].probe,
 		};
 	}
 }

@@ -21,6 +21,7 @@ struct autograd_link {
 	uint64_t node_start_ns;
 	uint64_t operator_start_ns;
 	uint32_t operator_probe;
+	uint32_t node_probe;
 };
 
 struct autograd_links {

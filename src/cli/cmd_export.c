@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analyze/autograd.h"
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "cli/human.h"
@@ -81,6 +82,25 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 	work_flows_sort(ret);
 }
 
+/* An arrow from each operator to the backward node that it made. */
+static void make_call_flows(struct call_flows *ret, const struct rec_reader *reader)
+{
+	struct autograd_links links;
+	autograd_links_make(&links, reader, 0);
+	for (size_t i = 0; i < links.rows.len; i++) {
+		const struct autograd_link *l = &links.rows.data[i];
+		call_flows_add(ret,
+			       &(struct call_flow_end){.start_ns = l->operator_start_ns,
+						       .thread = l->operator_thread,
+						       .probe = l->operator_probe},
+			       &(struct call_flow_end){.start_ns = l->node_start_ns,
+						       .thread = l->node_thread,
+						       .probe = l->node_probe});
+	}
+	autograd_links_free(&links);
+	call_flows_sort(ret);
+}
+
 static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
 static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
 _Static_assert(STEPS_PHASES <= STEP_SLICE_PHASES, "a step has more phases than a slice");
@@ -116,10 +136,13 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	struct progress progress;
 	uint64_t skipped = 0;
 	struct work_flows flows = {0};
+	struct call_flows call_flows = {0};
 	struct step_slices steps = {0};
 	progress_begin(&progress, "exporting");
 	if (format->work_flows && rec_tables(reader)->gpu_spans)
 		make_flows(&flows, reader);
+	if (format->call_flows)
+		make_call_flows(&call_flows, reader);
 	if (format->steps)
 		make_steps(&steps, reader);
 	int rc = export_file(reader, format, path,
@@ -127,9 +150,11 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .progress_ctx = &progress,
 						      .demangle = demangle,
 						      .steps = &steps,
+						      .call_flows = &call_flows,
 						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
 	work_flows_free(&flows);
+	call_flows_free(&call_flows);
 	vec_free(&steps.rows);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);

@@ -145,6 +145,8 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 		  (format->gpu_spans ? rec_gpu_span_blocks(r) : 0);
 	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
 	x.sink = format->open(output.stream, rec_tables(r));
+	if (options && options->call_flows && options->call_flows->tails.len && format->call_flows)
+		format->call_flows(x.sink, options->call_flows);
 	if (options && options->flows && format->work_flows)
 		format->work_flows(x.sink, options->flows);
 	rc = write_rows(&x, e);

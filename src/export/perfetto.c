@@ -55,8 +55,10 @@ struct sink {
 	struct lanes lanes;
 	struct perfetto_stacks *stacks;
 	struct perfetto_gpu *gpu;
-	struct work_flows *work_flows; /* NULL: none */
-	VEC(uint64_t) flows;	       /* of the event that is being written */
+	struct work_flows *work_flows;	     /* NULL: none */
+	const struct call_flows *call_flows; /* NULL: none */
+	VEC(uint64_t) flows;		     /* of the event that is being written */
+	VEC(uint64_t) flows_in;		     /* likewise: those that end there */
 	struct buf packed;
 	VEC(char *) texts; /* strings made for the packet that is being written */
 	struct interned interned;
@@ -350,6 +352,20 @@ static void add_work_flows(struct sink *s, const struct m_call *c)
 		*vec_push(&s->flows) = WORK_FLOW_NUMBER(first + i);
 }
 
+/* Arrows from an operator to its backward node. */
+static void add_call_flows(struct sink *s, const struct m_call *c)
+{
+	const struct call_flows *f = s->call_flows;
+	size_t n;
+	const struct call_flow_end *ends =
+		call_flow_ends(f->tails.data, f->tails.len, c->thread, c->start_ns, c->probe, &n);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&s->flows) = CALL_FLOW_NUMBER(ends[i].number);
+	ends = call_flow_ends(f->heads.data, f->heads.len, c->thread, c->start_ns, c->probe, &n);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&s->flows_in) = CALL_FLOW_NUMBER(ends[i].number);
+}
+
 static void perfetto_span(struct sink *s, const struct span *span)
 {
 	static const Eacgm__TrackEvent__Type types[] = {
@@ -386,13 +402,17 @@ static void perfetto_span(struct sink *s, const struct span *span)
 		event.debug_annotations = s->annotation_list;
 		event.n_debug_annotations = s->annotations_len;
 	}
-	s->flows.len = 0;
+	s->flows.len = s->flows_in.len = 0;
 	for (uint32_t i = 0; i < span->flows; i++)
 		*vec_push(&s->flows) = span->flow_first + i;
 	if (s->work_flows && span->kind == SPAN_BEGIN)
 		add_work_flows(s, c);
+	if (s->call_flows && span->kind == SPAN_BEGIN)
+		add_call_flows(s, c);
 	event.flow_ids = s->flows.data;
 	event.n_flow_ids = s->flows.len;
+	event.terminating_flow_ids = s->flows_in.data;
+	event.n_terminating_flow_ids = s->flows_in.len;
 	event_write(s, &event, span->time_ns);
 	if (span->kind != SPAN_INSTANT && is_launch(&s->launches, c))
 		lane_event(s, span);
@@ -557,6 +577,11 @@ static void perfetto_work_flows(struct sink *s, struct work_flows *flows)
 	s->work_flows = flows;
 }
 
+static void perfetto_call_flows(struct sink *s, const struct call_flows *flows)
+{
+	s->call_flows = flows;
+}
+
 static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, size_t n,
 			      demangle_fn *demangle)
 {
@@ -710,6 +735,7 @@ static void perfetto_close(struct sink *s)
 	perfetto_stacks_free(s->stacks);
 	perfetto_gpu_free(s->gpu);
 	vec_free(&s->flows);
+	vec_free(&s->flows_in);
 	buf_free(&s->packed);
 	vec_free(&s->texts);
 	free(s);
@@ -724,6 +750,7 @@ const struct sink_format sink_perfetto = {
 	.counters = perfetto_counters,
 	.samples = perfetto_sample_rows,
 	.work_flows = perfetto_work_flows,
+	.call_flows = perfetto_call_flows,
 	.gpu_spans = perfetto_gpu_rows,
 	.steps = perfetto_step_rows,
 	.close = perfetto_close,

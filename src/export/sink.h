@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "export/call_flows.h"
 #include "export/step_slices.h"
 #include "export/work_flows.h"
 #include "recording/recording.h"
@@ -47,6 +48,7 @@ struct sink_format {
 			  demangle_fn *demangle); /* demangle may be NULL */
 	/* Before all rows, where there are any: arrows between these and calls. */
 	void (*work_flows)(struct sink *s, struct work_flows *flows);
+	void (*call_flows)(struct sink *s, const struct call_flows *flows); /* likewise */
 	/* After the tables, where there are any. NULL likewise. */
 	void (*steps)(struct sink *s, const struct step_slices *slices);
 	void (*close)(struct sink *s); /* writes what ends the file, and frees */

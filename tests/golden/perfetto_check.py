@@ -11,6 +11,7 @@ from collections import defaultdict
 CLEARED, NEEDS_STATE = 1, 2
 MONOTONIC, REALTIME = 3, 1
 WORK_FLOW = 1 << 62  # numbers from here on: src/export/work_flows.h
+CALL_FLOW = 1 << 61  # likewise: src/export/call_flows.h
 LINE = re.compile(r'^\s*(?:(\w+) \{|(\w+): (.*)|(\}))\s*$')
 ESCAPE = re.compile(rb'\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)', re.S)
 PLAIN = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
@@ -89,6 +90,7 @@ class Trace:
         self.open = defaultdict(list)
         self.now = {}
         self.work_flows = 0  # from calls to GPU slices
+        self.backward = []  # an operator and the backward node that it made
         self.samples = []  # of threads: pid, tid, time, stack
         packets = root["packet"]
         need(packets, "no packets")
@@ -98,6 +100,8 @@ class Trace:
             need(len(rows) == 2, f"flow {number} has {len(rows)} ends")
             if number >= WORK_FLOW:
                 self.work_flow(number, *rows)
+            elif number >= CALL_FLOW:
+                self.call_flow(number, *rows)
         for track, spans in self.open.items():
             need(not spans, f"{spans} never end on {self.tracks[track]}")
 
@@ -108,6 +112,12 @@ class Trace:
         need(call["track"]["parent"] == work["track"]["parent"], f"flow {number} leaves its process")
         need(call["start"] <= work["start"], f"flow {number} goes back in time")
         self.work_flows += 1
+
+    def call_flow(self, number, *rows):
+        """The two threads' calls come in any order."""
+        operator, node = sorted(rows, key=lambda row: row["start"])
+        need("Backward" in node["name"], f"flow {number} ends at {node['name']}")
+        self.backward.append((operator["name"], node["name"]))
 
     def packet(self, index, p):
         need(one(p, "trusted_packet_sequence_id") == 1, "packet without sequence")
@@ -238,10 +248,13 @@ class Trace:
 
     def flow(self, event, row):
         for number in event.get("flow_ids", []):
-            need(number and not self.flows[number], f"flow {number} begins twice")
+            need(number and (not self.flows[number] or CALL_FLOW <= number < WORK_FLOW),
+                 f"flow {number} begins twice")
             self.flows[number].append(row)
         for number in event.get("terminating_flow_ids", []):
-            need(len(self.flows[number]) == 1, f"flow {number} ends without a begin, or twice")
+            begun = len(self.flows[number])
+            need(begun == 1 or (not begun and CALL_FLOW <= number < WORK_FLOW),
+                 f"flow {number} ends without a begin, or twice")
             self.flows[number].append(row)
 
 

@@ -5,11 +5,14 @@ torch.profiler counts, autograd nodes have their names, errors leave the job unh
 import collections
 import json
 import os
+import pathlib
+import sys
 
-from harness import expect, main, skip, test
+from harness import EACGM, expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "torch_job.py")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TORCH = ("--layers", "torch", "--everything")
 
 
@@ -40,6 +43,35 @@ def profiled(t, what):
     expect(r.status == 0, "profiled run: %s" % r)
     with open(out) as f:
         return collections.Counter(json.load(f))
+
+
+TRAINING = """
+import torch
+torch.manual_seed(0)
+m = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
+                        torch.nn.Linear(16, 4))
+o = torch.optim.SGD(m.parameters(), lr=0.1)
+for i in range(3):
+    torch.nn.functional.cross_entropy(m(torch.randn(5, 8)), torch.zeros(5).long()).backward()
+    o.step()
+"""
+MADE = [("aten::addmm", "AddmmBackward0"), ("aten::gelu", "GeluBackward0"),
+        ("aten::native_layer_norm", "NativeLayerNormBackward0"), ("aten::addmm", "AddmmBackward0"),
+        ("aten::_log_softmax", "LogSoftmaxBackward0"),
+        ("aten::nll_loss_forward", "NllLossBackward0")]
+
+
+@test("a backward node has an arrow from the operator that made it", 120)
+def _(t):
+    needs_torch(t)
+    sys.path.insert(0, str(ROOT / "tests" / "golden"))
+    import perfetto_check
+    rec, out = t.record([PYTHON, "-c", TRAINING], "--layers", "torch"), t.path("out.pftrace")
+    r = t.run([EACGM, "export", rec.path, "-f", "perfetto", "-o", out])
+    expect(r.status == 0, "export: %s" % r)
+    trace = perfetto_check.Trace(perfetto_check.parse(
+        perfetto_check.decode(out, ROOT / "src/export/perfetto.proto")))
+    expect(sorted(trace.backward) == sorted(3 * MADE), "arrows: %r" % trace.backward)
 
 
 @test("the first operator call of a program is in the recording", 120)

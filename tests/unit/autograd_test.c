@@ -142,7 +142,6 @@ static void test_steps(void **state)
 		uint64_t second = operator(&m, "aten::addmm");
 		uint64_t soft = operator(&m, "aten::_log_softmax");
 		uint64_t loss = operator(&m, "aten::nll_loss_forward");
-		(void)loss; /* its node's name is another: it stays without */
 		pass(&m,
 		     (struct node[]){{"AddmmBackward0", s, first},
 				     {"NativeLayerNormBackward0", s + 1, norm},
@@ -150,9 +149,10 @@ static void test_steps(void **state)
 				     {"MulBackward0", s + 3, mul},
 				     {"AddmmBackward0", s + 4, second},
 				     {"LogSoftmaxBackward0", s + 5, soft},
+				     {"NllLossBackward0", s + 6, loss},
 				     {"torch::autograd::AccumulateGrad", n, 0}},
-		     7);
-		m.sequence += 6;
+		     8);
+		m.sequence += 7;
 		operator(&m, "aten::mul");
 		operator(&m, "aten::addmm");
 	}
