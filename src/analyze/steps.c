@@ -151,8 +151,11 @@ static bool is_no_step(const struct steps_text *t, const struct steps_cut *cut,
 	return only_of_class(t, cut, class);
 }
 
-/* A loop without updates, if there is one: most of its steps must be alike. */
-static bool find_repetition(struct finder *f, const struct steps_text *t, enum steps_kind kind)
+#define MOST_NESTED 6
+
+/* Loops without updates: one, if most of its steps are alike, then what is before and behind it. */
+static bool find_repetitions(struct finder *f, const struct steps_text *t, enum steps_kind kind,
+			     unsigned depth)
 {
 	steps_positions_t anchors = {0};
 	struct steps_cuts cuts = {0};
@@ -165,6 +168,13 @@ static bool find_repetition(struct finder *f, const struct steps_text *t, enum s
 			 t->ops[anchors.data[0]].symbol);
 		f->process->partial_first |= cuts.partial_first;
 		f->process->partial_last |= cuts.partial_last;
+		struct steps_text before = text_part(t, 0, cuts.rows.data[0].begin);
+		struct steps_text after =
+			text_part(t, cuts.rows.data[cuts.rows.len - 1].end, t->len);
+		if (before.len > cuts.usual_len && depth < MOST_NESTED)
+			find_repetitions(f, &before, kind, depth + 1);
+		if (after.len > cuts.usual_len && depth < MOST_NESTED)
+			find_repetitions(f, &after, kind, depth + 1);
 	}
 	steps_cuts_free(&cuts);
 	vec_free(&anchors);
@@ -246,10 +256,10 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 		struct steps_text after =
 			text_part(t, cuts.rows.data[cuts.rows.len - 1].end, t->len);
 		if (!cuts.partial_first)
-			find_repetition(f, &before, STEPS_EVALUATION);
+			find_repetitions(f, &before, STEPS_EVALUATION, 0);
 		/* Less than a step may be the beginning of one that was cut. */
 		if (!last && (t->ended || after.len > cuts.usual_len))
-			find_repetition(f, &after, STEPS_EVALUATION);
+			find_repetitions(f, &after, STEPS_EVALUATION, 0);
 	}
 	steps_cuts_free(&cuts);
 	vec_free(&anchors);
@@ -258,7 +268,7 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 
 static bool find_loops(struct finder *f, const struct steps_text *t)
 {
-	return find_training(f, t) || find_repetition(f, t, STEPS_INFERENCE);
+	return find_training(f, t) || find_repetitions(f, t, STEPS_INFERENCE, 0);
 }
 
 /* ---- threads ---- */
