@@ -31,7 +31,8 @@ static bool change(int from, int to)
 
 static void finalize(void)
 {
-	detach.cupti->Unsubscribe(detach.subscriber);
+	if (detach.subscriber)
+		detach.cupti->Unsubscribe(detach.subscriber);
 	detach.result = detach.cupti->Finalize();
 	__atomic_store_n(&detach.state, DONE, __ATOMIC_SEQ_CST);
 }
@@ -97,10 +98,13 @@ const char *detach_cupti(const struct cupti *c)
 	detach.cupti = c;
 	detach.result = 0;
 	int rc = subscribe(c);
-	if (rc)
+	if (rc == CUPTI_MULTIPLE_SUBSCRIBERS)
 		return say(c, "cuptiSubscribe", rc);
+	if (rc) /* it had not begun to work */
+		detach.subscriber = NULL;
 	__atomic_store_n(&detach.state, WANTED, __ATOMIC_SEQ_CST);
-	rc = c->EnableDomain(1, detach.subscriber, CUPTI_DOMAIN_DRIVER_API);
+	if (!rc)
+		rc = c->EnableDomain(1, detach.subscriber, CUPTI_DOMAIN_DRIVER_API);
 	if ((rc || !wait_for(DONE, CALL_MS)) && change(WANTED, TAKEN)) {
 		c->ActivityFlushAll(CUPTI_FLUSH_FORCED);
 		finalize();

@@ -325,6 +325,12 @@ static void try_later(struct attacher *a, struct candidate *c)
 	pthread_mutex_unlock(&a->lock);
 }
 
+static void tell_too_short(struct attacher *a, const struct candidate *c)
+{
+	if (!c->told)
+		tell(a, c->pid, "not recorded: the recording ended before the shim was in");
+}
+
 static void *attach(void *arg)
 {
 	struct attacher *a = arg;
@@ -333,9 +339,9 @@ static void *attach(void *arg)
 	while (!a->stuck && next_candidate(a, &c)) {
 		struct err e = {0};
 		int rc = visit(a, &c, &e);
-		if (stops(a))
-			break;
-		if (rc == -EAGAIN)
+		if (stops(a) && (rc == -EAGAIN || rc == -ETIMEDOUT))
+			tell_too_short(a, &c);
+		else if (rc == -EAGAIN)
 			try_later(a, &c);
 		else if (rc && rc != -ESRCH && err_wrap(&e, rc, "not recorded"))
 			tell(a, c.pid, e.msg);
@@ -406,6 +412,8 @@ void attacher_stop(struct session *s)
 	pthread_mutex_unlock(&a->lock);
 	pthread_join(a->thread, NULL);
 	a->runs = false;
+	for (size_t i = 0; i < a->waiting.len; i++)
+		tell_too_short(a, &a->waiting.data[i]);
 	pipeline_meta(s->pipeline, "gpu_attached", "%zu", a->attached);
 	if (a->attached)
 		pipeline_meta(s->pipeline, "gpu_attach_stop_ms", "%.2f",
