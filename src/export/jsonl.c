@@ -126,6 +126,32 @@ static void comm_lines(struct sink *s)
 	}
 }
 
+static void connection_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->connections.len; i++) {
+		const struct m_connection *c = &s->t->connections.data[i];
+		json_t *o = typed("connection");
+		json_object_set_new(o, "pid", json_integer(c->pid));
+		json_object_set_new(o, "source", json_text(s->t, c->source));
+		json_object_set_new(o, "destination", json_text(s->t, c->destination));
+		json_object_set_new(o, "opener",
+				    c->opener ? json_text(s->t, c->opener) : json_null());
+		json_object_set_new(o, "netns", json_u64(c->netns));
+		json_object_set_new(o, "first_ns", json_u64(c->first_ns));
+		json_object_set_new(o, "last_ns", json_u64(c->last_ns));
+		json_object_set_new(o, "closed_ns",
+				    c->closed_ns ? json_u64(c->closed_ns) : json_null());
+		json_object_set_new(o, "bytes_sent", json_u64(c->bytes_sent));
+		json_object_set_new(o, "bytes_received", json_u64(c->bytes_received));
+		json_object_set_new(o, "bytes_sent_before", json_u64(c->sent_before));
+		json_object_set_new(o, "bytes_received_before", json_u64(c->received_before));
+		json_object_set_new(o, "bytes_retransmitted", json_u64(c->bytes_retransmitted));
+		json_object_set_new(o, "retransmits", json_u64(c->retransmits));
+		set_known(o, "srtt_us", c->srtt_us, c->srtt_us > 0);
+		line(s, o);
+	}
+}
+
 static void event_lines(struct sink *s)
 {
 	for (size_t i = 0; i < s->t->events.len; i++) {
@@ -174,6 +200,7 @@ static void jsonl_tables(struct sink *s)
 	}
 	gpu_lines(s);
 	comm_lines(s);
+	connection_lines(s);
 	event_lines(s);
 	enum_lines(s);
 	hist_lines(s);
