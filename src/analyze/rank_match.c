@@ -354,6 +354,7 @@ static void match_group(struct rank_matching *m, uint32_t group)
 			if (match->calls && all.data[i].member == all.data[i - 1].member)
 				continue; /* a number comes once */
 			*vec_push(&m->matched) = all.data[i].call;
+			*vec_push(&m->matched_members) = all.data[i].member;
 			match->calls++;
 		}
 	}
@@ -413,5 +414,6 @@ void rank_matching_free(struct rank_matching *m)
 	vec_free(&m->groups);
 	vec_free(&m->matches);
 	vec_free(&m->matched);
+	vec_free(&m->matched_members);
 	vec_free(&m->pairs);
 }

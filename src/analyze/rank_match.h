@@ -105,6 +105,7 @@ struct rank_matching {
 	VEC(struct rank_group) groups;
 	VEC(struct rank_match) matches; /* by group, then number; also of one call alone */
 	VEC(uint32_t) matched;		/* numbers of calls, by match, then rank */
+	VEC(uint32_t) matched_members;	/* whose they are: numbers of members */
 	VEC(struct rank_pair) pairs;
 };
 

@@ -64,18 +64,6 @@ static const struct rank_call *matched_call(const struct ranks *r, const struct 
 	return &r->calls.data[r->matching.matched.data[match->first + i]];
 }
 
-/* The member that a call is of. */
-static uint32_t member_of(const struct ranks *r, uint32_t group, const struct rank_call *c)
-{
-	const struct rank_group *g = &r->matching.groups.data[group];
-	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
-		const struct rank_member *m = &r->matching.members.data[k];
-		if (m->pid == c->pid && m->comm == c->comm && m->comm_row == c->comm_row)
-			return k;
-	}
-	return g->first_member;
-}
-
 /* ---- waiting ---- */
 
 /* Calls whose own beginnings can be compared with each other. */
@@ -140,6 +128,7 @@ static void time_match(const struct ranks *r, const struct rank_match *match,
 			before = ret->last == RANKS_NONE ? start : last;
 			last = start;
 			ret->last = r->matching.matched.data[match->first + i];
+			ret->last_member = r->matching.matched_members.data[match->first + i];
 		} else if (start > before || i == 1) {
 			before = start;
 		}
@@ -172,7 +161,8 @@ static void add_match(struct ranks *r, const struct rank_match *match,
 		comm->last_ns = last;
 	for (uint32_t i = 0; i < match->calls; i++) {
 		const struct rank_call *c = matched_call(r, match, i);
-		struct ranks_member *m = &r->members.data[member_of(r, match->group, c)];
+		uint32_t member = r->matching.matched_members.data[match->first + i];
+		struct ranks_member *m = &r->members.data[member];
 		m->compared++;
 		m->wait_ns += last - start_of(c, timing->on_device);
 		if (c != &r->calls.data[timing->last])
@@ -218,8 +208,7 @@ static void late_times(const struct ranks *r, uint32_t group, uint32_t member, t
 	ret->len = 0;
 	for (size_t i = g->first_match; i < g->first_match + g->matches; i++) {
 		const struct ranks_timing *t = &r->timings.data[i];
-		if (t->late && (member == RANKS_NONE ||
-				member_of(r, group, &r->calls.data[t->last]) == member))
+		if (t->late && (member == RANKS_NONE || t->last_member == member))
 			*vec_push(ret) = t->late_ns;
 	}
 	if (ret->len)

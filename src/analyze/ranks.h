@@ -50,6 +50,7 @@
 /* What one match (of the same place in rank_matching.matches) says. */
 struct ranks_timing {
 	uint32_t last;	      /* number of the call that began last; RANKS_NONE: not compared */
+	uint32_t last_member; /* whose it is */
 	bool late;	      /* by more than the noise */
 	bool on_device;	      /* by times of the device */
 	uint64_t late_ns;     /* its start after that of the one before it */

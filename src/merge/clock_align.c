@@ -32,7 +32,18 @@ static int64_t aligned_time(const struct clock_state *clocks, uint32_t clock, ui
 	return (int64_t)time_ns + clock_map_shift(&clocks[clock].map, time_ns);
 }
 
-static void bound_of_match(const struct clock_state *clocks, uint32_t clock,
+/* Which clocks the one at hand is aligned by. */
+enum anchors {
+	BY_REFERENCE, /* the reference alone, whose error is none */
+	BY_ALL,	      /* all that are aligned */
+};
+
+static bool is_anchor(const struct clock_state *clocks, uint32_t clock, enum anchors by)
+{
+	return by == BY_REFERENCE ? !clock : clocks[clock].aligned;
+}
+
+static void bound_of_match(const struct clock_state *clocks, uint32_t clock, enum anchors by,
 			   const struct rank_matching *m, const struct rank_match *match,
 			   bounds_t *ret)
 {
@@ -43,7 +54,7 @@ static void bound_of_match(const struct clock_state *clocks, uint32_t clock,
 			continue;
 		if (c->clock == clock)
 			side_add(&here, (int64_t)c->start_ns, (int64_t)c->end_ns);
-		else if (clocks[c->clock].aligned)
+		else if (is_anchor(clocks, c->clock, by))
 			side_add(&there, aligned_time(clocks, c->clock, c->start_ns),
 				 aligned_time(clocks, c->clock, c->end_ns));
 	}
@@ -60,7 +71,7 @@ static void bound_of_match(const struct clock_state *clocks, uint32_t clock,
 	};
 }
 
-static void bound_of_pair(const struct clock_state *clocks, uint32_t clock,
+static void bound_of_pair(const struct clock_state *clocks, uint32_t clock, enum anchors by,
 			  const struct rank_matching *m, const struct rank_pair *pair,
 			  bounds_t *ret)
 {
@@ -68,11 +79,11 @@ static void bound_of_pair(const struct clock_state *clocks, uint32_t clock,
 	if (!send->timed || !recv->timed || send->clock == recv->clock)
 		return;
 	struct clock_bound b = {.low_ns = -CLOCK_NO_BOUND, .high_ns = CLOCK_NO_BOUND};
-	if (recv->clock == clock && clocks[send->clock].aligned) {
+	if (recv->clock == clock && is_anchor(clocks, send->clock, by)) {
 		b.time_ns = recv->end_ns;
 		b.low_ns =
 			aligned_time(clocks, send->clock, send->start_ns) - (int64_t)recv->end_ns;
-	} else if (send->clock == clock && clocks[recv->clock].aligned) {
+	} else if (send->clock == clock && is_anchor(clocks, recv->clock, by)) {
 		b.time_ns = send->start_ns;
 		b.high_ns =
 			aligned_time(clocks, recv->clock, recv->end_ns) - (int64_t)send->start_ns;
@@ -82,14 +93,14 @@ static void bound_of_pair(const struct clock_state *clocks, uint32_t clock,
 	*vec_push(ret) = b;
 }
 
-static void find_bounds(const struct clock_state *clocks, uint32_t clock,
+static void find_bounds(const struct clock_state *clocks, uint32_t clock, enum anchors by,
 			const struct rank_matching *m, bounds_t *ret)
 {
 	ret->len = 0;
 	for (size_t i = 0; i < m->matches.len; i++)
-		bound_of_match(clocks, clock, m, &m->matches.data[i], ret);
+		bound_of_match(clocks, clock, by, m, &m->matches.data[i], ret);
 	for (size_t i = 0; i < m->pairs.len; i++)
-		bound_of_pair(clocks, clock, m, &m->pairs.data[i], ret);
+		bound_of_pair(clocks, clock, by, m, &m->pairs.data[i], ret);
 }
 
 /* The largest error of the clocks that a clock was aligned by: of all that are aligned, since any
@@ -103,43 +114,96 @@ static uint64_t error_before(const struct clock_state *clocks, size_t n)
 	return most;
 }
 
-/* Aligns the clock that has most bounds. False: none has any. */
-static bool align_next(struct clock_state *clocks, size_t n, const struct rank_matching *m)
+static bool is_open(const struct clock_state *c)
 {
-	bounds_t best = {0}, bounds = {0};
-	uint32_t clock = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		if (clocks[i].aligned || clocks[i].used)
-			continue;
-		find_bounds(clocks, i, m, &bounds);
-		if (bounds.len <= best.len)
-			continue;
-		bounds_t other = best;
-		best = bounds;
-		bounds = other;
-		clock = i;
+	return !c->aligned && !c->used;
+}
+
+/* Counts, for each clock that is not aligned, the matches it shares with clocks that are. */
+static void count_matches(const struct clock_state *clocks, const struct rank_matching *m,
+			  uint64_t *shared, size_t *counted_at)
+{
+	for (size_t i = 0; i < m->matches.len; i++) {
+		const struct rank_match *match = &m->matches.data[i];
+		bool anchored = false;
+		for (uint32_t k = 0; k < match->calls; k++) {
+			const struct rank_call *c = &m->calls[m->matched.data[match->first + k]];
+			anchored |= clocks[c->clock].aligned && c->timed;
+		}
+		for (uint32_t k = 0; anchored && k < match->calls; k++) {
+			const struct rank_call *c = &m->calls[m->matched.data[match->first + k]];
+			if (!rank_op_synchronises(c->op) || !c->timed ||
+			    counted_at[c->clock] == i + 1)
+				continue;
+			counted_at[c->clock] = i + 1; /* once for each match */
+			shared[c->clock]++;
+		}
 	}
-	bool found = best.len != 0;
+}
+
+static void count_pairs(const struct clock_state *clocks, const struct rank_matching *m,
+			uint64_t *shared)
+{
+	for (size_t i = 0; i < m->pairs.len; i++) {
+		const struct rank_call *send = &m->calls[m->pairs.data[i].send];
+		const struct rank_call *recv = &m->calls[m->pairs.data[i].recv];
+		if (!send->timed || !recv->timed || send->clock == recv->clock)
+			continue;
+		shared[send->clock] += clocks[recv->clock].aligned;
+		shared[recv->clock] += clocks[send->clock].aligned;
+	}
+}
+
+/* The clock that shares most with those that are aligned. False: none shares anything. */
+static bool choose_clock(const struct clock_state *clocks, size_t n, const struct rank_matching *m,
+			 uint32_t *ret)
+{
+	uint64_t *shared = xcalloc(n, sizeof(*shared)), most = 0;
+	size_t *counted_at = xcalloc(n, sizeof(*counted_at));
+	count_matches(clocks, m, shared, counted_at);
+	count_pairs(clocks, m, shared);
+	for (uint32_t i = 0; i < n; i++)
+		if (is_open(&clocks[i]) && shared[i] > most) {
+			most = shared[i];
+			*ret = i;
+		}
+	free(shared);
+	free(counted_at);
+	return most != 0;
+}
+
+/* By the reference alone where it has a part in half of what there is: errors of others are not
+ * added then. */
+static void align_clock(struct clock_state *clocks, size_t n, uint32_t clock,
+			const struct rank_matching *m)
+{
+	bounds_t all = {0}, direct = {0};
 	struct clock_map map = {0};
-	if (found)
-		clocks[clock].used = best.len;
-	if (found && clock_map_fit(&map, best.data, best.len)) {
-		uint64_t before = error_before(clocks, n);
+	uint64_t before = 0;
+	find_bounds(clocks, clock, BY_ALL, m, &all);
+	find_bounds(clocks, clock, BY_REFERENCE, m, &direct);
+	clocks[clock].used = all.len ? all.len : 1;
+	bool found = direct.len * 2 >= all.len && clock_map_fit(&map, direct.data, direct.len);
+	if (!found) {
+		before = error_before(clocks, n);
+		found = clock_map_fit(&map, all.data, all.len);
+	}
+	if (found) {
+		bool known = before < CLOCK_ERROR_UNKNOWN - map.error_ns;
+		map.error_ns = known ? map.error_ns + before : CLOCK_ERROR_UNKNOWN;
 		clock_map_free(&clocks[clock].map);
 		clocks[clock].map = map;
 		clocks[clock].aligned = true;
-		if (before < CLOCK_ERROR_UNKNOWN - map.error_ns)
-			clocks[clock].map.error_ns += before;
-		else
-			clocks[clock].map.error_ns = CLOCK_ERROR_UNKNOWN;
+	} else {
+		clock_map_free(&map);
 	}
-	vec_free(&best);
-	vec_free(&bounds);
-	return found;
+	vec_free(&all);
+	vec_free(&direct);
 }
 
 void clock_align(struct clock_state *clocks, size_t n, const struct rank_matching *m)
 {
-	while (align_next(clocks, n, m))
-		;
+	uint32_t clock;
+	while (choose_clock(clocks, n, m, &clock))
+		align_clock(clocks, n, clock, m);
 }

@@ -5,8 +5,9 @@
  * are aligned already (the reference first), so that also hosts that only talk to each other
  * through others are reached. Of each collective the ranks that are aligned stand on one side, the
  * ranks of the clock at hand on the other: the last start and the first end of either bound the
- * shift (see clock_map.h), the middle ends of both estimate it. The error of the ranks on the
- * aligned side is added.
+ * shift (see clock_map.h), the middle ends of both estimate it. The error of the aligned side is
+ * added; where the reference takes part in half of the collectives or more it stands there alone,
+ * so that errors do not add up.
  *
  * Only calls whose own times are known take part: on the device, or of calls that block. A call
  * that enqueues ends before the collective does, and bounds nothing. */

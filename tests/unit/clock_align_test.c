@@ -212,6 +212,34 @@ static void chains_are_followed(void **state)
 	done(clocks, 3, &calls);
 }
 
+/* All hosts in one communicator: each is aligned by the reference, and as well as the first. */
+static void errors_do_not_add_up(void **state)
+{
+	(void)state;
+	struct host hosts[12];
+	rank_calls_t calls = {0};
+	for (unsigned h = 0; h < 12; h++)
+		hosts[h] = h ? (struct host){-(int64_t)h * 100 * S, h * 5e-6} : reference;
+	for (unsigned i = 0; i < 300; i++) {
+		int64_t t = i * 20 * MS, starts[12], last = 0;
+		for (unsigned h = 0; h < 12; h++) {
+			starts[h] = t + within(MS);
+			last = starts[h] > last ? starts[h] : last;
+		}
+		for (unsigned h = 0; h < 12; h++)
+			add_call(&calls, h, &hosts[h], RING, i, COLLECTIVE_ALL_REDUCE, (int32_t)h,
+				 0, starts[h], last + 40 * US + within(5 * US));
+	}
+	struct clock_state *clocks = aligned(&calls, 12);
+	for (size_t i = 1; i < 12; i++) {
+		assert_true(clocks[i].aligned);
+		int64_t error = worst(&clocks[i].map, &hosts[i], 6 * S);
+		assert_in_range(error, 0, 20 * US);
+		assert_in_range(clocks[i].map.error_ns, error, 60 * US);
+	}
+	done(clocks, 12, &calls);
+}
+
 /* A pipeline: activations forward, gradients backward. Both directions bound the shift. */
 static void sends_and_receives_bound_it(void **state)
 {
@@ -349,6 +377,7 @@ int main(void)
 		cmocka_unit_test(skewed_clocks_are_aligned),
 		cmocka_unit_test(changing_rates_are_followed),
 		cmocka_unit_test(chains_are_followed),
+		cmocka_unit_test(errors_do_not_add_up),
 		cmocka_unit_test(sends_and_receives_bound_it),
 		cmocka_unit_test(communicators_without_a_hash_are_found),
 		cmocka_unit_test(patterns_keep_communicators_apart),
