@@ -356,7 +356,11 @@ static void sum_calls(struct job *j)
 		row.host_ns = 0;
 		add_to_row(&f->kernels, &kernels, c->kernel, &row);
 	}
-	f->wall_ns = f->model > 0 ? probed_ns(j->t, j->first_ns, j->last_ns) : 0;
+	if (f->model > 0) {
+		f->first_ns = j->first_ns;
+		f->last_ns = j->last_ns;
+		f->wall_ns = probed_ns(j->t, j->first_ns, j->last_ns);
+	}
 	if (f->operators.len)
 		qsort(f->operators.data, f->operators.len, sizeof(*f->operators.data),
 		      compare_rows);
@@ -376,19 +380,30 @@ static int compare_others(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+static bool make_probes(struct job *j)
+{
+	bool any = false;
+	j->probes = xcalloc(j->t->probes.len + 1, sizeof(*j->probes));
+	for (size_t i = 0; i < j->t->probes.len; i++) {
+		flops_probe_make(&j->probes[i], j->t, &j->t->probes.data[i]);
+		any |= j->probes[i].kind != FLOPS_NONE;
+	}
+	return any;
+}
+
 void flops_make(struct flops *ret, const struct rec_reader *r, const struct timeline *t,
 		const struct flops_options *o)
 {
 	struct job j = {
 		.f = ret, .t = rec_tables(r), .timeline = t, .o = o, .first_ns = UINT64_MAX};
 	*ret = (struct flops){0};
-	j.probes = xcalloc(j.t->probes.len, sizeof(*j.probes));
-	for (size_t i = 0; i < j.t->probes.len; i++)
-		flops_probe_make(&j.probes[i], j.t, &j.t->probes.data[i]);
-	load_calls(&j, r);
-	find_kernels(&j);
-	sum_calls(&j);
-	find_devices(&j);
+	if (make_probes(&j)) {
+		load_calls(&j, r);
+		find_kernels(&j);
+		sum_calls(&j);
+		find_devices(&j);
+	}
+	flops_activity_read(ret, r);
 	if (ret->others.len)
 		qsort(ret->others.data, ret->others.len, sizeof(*ret->others.data), compare_others);
 	map64_free(&j.others);

@@ -33,6 +33,19 @@ struct flops_kernel_time {
 	uint64_t ns;
 };
 
+/* Means of the GPUs' own counters (src/collect/gpm.c) over the time of the counted work. */
+enum flops_activity {
+	ACTIVITY_SM,	    /* SMs with a warp on them */
+	ACTIVITY_OCCUPANCY, /* warps on them, of what fits */
+	ACTIVITY_TENSOR,    /* tensor cores */
+	ACTIVITY_MEMORY,    /* device memory */
+	FLOPS_ACTIVITIES,
+};
+#define FLOPS_ACTIVITY_NAMES                                                                       \
+	{                                                                                          \
+		"gpm_sm_ratio", "gpm_sm_occupancy_ratio", "gpm_tensor_ratio", "gpm_dram_ratio"     \
+	}
+
 struct flops {
 	flops_rows_t operators; /* by model, most first; a row for each name and format */
 	flops_rows_t kernels;	/* the longest kernel of each call stands for it */
@@ -52,6 +65,7 @@ struct flops {
 	double by_format[FLOPS_FORMATS]; /* of model */
 	double hardware_by_format[FLOPS_FORMATS];
 
+	uint64_t first_ns, last_ns;
 	uint64_t wall_ns;    /* from the first counted call to the end of the last or its work, as
 			      * far as probes were on (bursts) */
 	uint64_t host_ns;    /* of the counted calls, summed over threads */
@@ -65,6 +79,7 @@ struct flops {
 			     * that launched some; 0 = all was done by the host */
 	double ideal_s;	    /* how long one device would take for model at its peak; 0 unknown */
 	double hardware_ideal_s;
+	double activity[FLOPS_ACTIVITIES]; /* 0..1; negative: no sample */
 };
 
 /* pid: only this process, 0 = all. The calls that begin in [from_ns, to_ns), where they are not

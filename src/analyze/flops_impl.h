@@ -45,5 +45,8 @@ struct work_call *flops_find_call(const struct job *j, uint32_t thread, uint64_t
  * captured. The calls are those of the whole recording: captures are made before they run. */
 void flops_graphs_add(struct job *j, const struct rec_reader *r);
 
+/* Fills f->activity from the counters between f->first_ns and f->last_ns. */
+void flops_activity_read(struct flops *f, const struct rec_reader *r);
+
 /* Adds to the sums of f. */
 void flops_add_work(struct flops *f, uint8_t format, double model, double hardware);

@@ -47,29 +47,6 @@ static double rate(double n, uint64_t ns)
 	return ns ? n / ((double)ns / 1e9) : 0;
 }
 
-/* The mean of a counter over the GPUs that tell it, in *ret. */
-static bool mean_counter(const struct report *r, const char *name, double *ret)
-{
-	double sum = 0;
-	unsigned n = 0;
-	for (size_t i = 0; i < r->gpu->devices.len; i++) {
-		const struct gpu_device *d = &r->gpu->devices.data[i];
-		for (size_t k = 0; k < d->counters.len; k++) {
-			if (strcmp(d->counters.data[k].name, name))
-				continue;
-			sum += d->counters.data[k].mean;
-			n++;
-		}
-	}
-	*ret = n ? sum / n : 0;
-	return n > 0;
-}
-
-static const char *const gpm_counters[] = {"gpm_sm_ratio", "gpm_sm_occupancy_ratio",
-					   "gpm_tensor_ratio", "gpm_dram_ratio"};
-static const char *const gpm_names[] = {"SM", "occupancy", "tensor cores", "memory"};
-#define GPM_COUNTERS (sizeof(gpm_counters) / sizeof(gpm_counters[0]))
-
 /* ---- text ---- */
 
 #define FLOPS_TEXT 32
@@ -177,14 +154,14 @@ static void coverage_text(const struct page *p, const struct report *r, const st
 			human_count(count, f->unknown));
 }
 
-static void activity_text(const struct page *p, const struct report *r)
+static void activity_text(const struct page *p, const struct flops *f)
 {
-	const char *between = "  activity by the GPUs' own counters:";
-	double mean;
-	for (size_t i = 0; i < GPM_COUNTERS; i++) {
-		if (!mean_counter(r, gpm_counters[i], &mean))
+	static const char *const names[] = {"SM", "occupancy", "tensor cores", "memory"};
+	const char *between = "  activity in that time by the GPUs' own counters:";
+	for (int i = 0; i < FLOPS_ACTIVITIES; i++) {
+		if (f->activity[i] < 0)
 			continue;
-		fprintf(p->out, "%s %s %.1f %%", between, gpm_names[i], mean * 100);
+		fprintf(p->out, "%s %s %.1f %%", between, names[i], f->activity[i] * 100);
 		between = ",";
 	}
 	if (*between == ',')
@@ -240,7 +217,7 @@ static void text(const struct page *p, const void *state)
 	speed_text(p, f);
 	utilisation_text(p, f);
 	coverage_text(p, p->r, f);
-	activity_text(p, p->r);
+	activity_text(p, f);
 	table_text(p, &f->operators,
 		   f->counted_ns ? "operator, by work; time on the GPU"
 				 : "operator, by work; time of the calls",
@@ -333,13 +310,13 @@ static json_t *coverage_json(const struct flops *f)
 	return o;
 }
 
-static json_t *activity_json(const struct report *r)
+static json_t *activity_json(const struct flops *f)
 {
+	static const char *const names[] = FLOPS_ACTIVITY_NAMES;
 	json_t *o = json_object();
-	double mean;
-	for (size_t i = 0; i < GPM_COUNTERS; i++)
-		if (mean_counter(r, gpm_counters[i], &mean))
-			json_object_set_new(o, gpm_counters[i], json_real(mean));
+	for (int i = 0; i < FLOPS_ACTIVITIES; i++)
+		if (f->activity[i] >= 0)
+			json_object_set_new(o, names[i], json_real(f->activity[i]));
 	return o;
 }
 
@@ -353,6 +330,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(o, "masked_flop", flop_json(f->masked));
 	json_object_set_new(o, "partial", json_boolean(is_partial(r->tables)));
 	json_object_set_new(o, "by_format", formats_json(f->by_format));
+	json_object_set_new(o, "first_ns", report_number_json(f->first_ns));
+	json_object_set_new(o, "last_ns", report_number_json(f->last_ns));
 	json_object_set_new(o, "wall_ns", report_number_json(f->wall_ns));
 	json_object_set_new(o, "busy_ns", report_number_json(f->busy_ns));
 	json_object_set_new(o, "host_ns", report_number_json(f->host_ns));
@@ -365,7 +344,7 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(o, "mfu_ratio", known_json(flops_utilisation(f, false)));
 	json_object_set_new(o, "hfu_ratio", known_json(flops_utilisation(f, true)));
 	json_object_set_new(o, "coverage", coverage_json(f));
-	json_object_set_new(o, "activity", activity_json(r));
+	json_object_set_new(o, "activity", activity_json(f));
 	json_object_set_new(o, "operators", rows_json(r, &f->operators));
 	json_object_set_new(o, "kernels", rows_json(r, &f->kernels));
 	json_object_set_new(o, "graphs", rows_json(r, &f->graphs));

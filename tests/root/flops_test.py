@@ -6,7 +6,7 @@ import json
 import os
 
 import gpu
-from harness import expect, main, skip, test
+from harness import EACGM, expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "flops_job.py")
@@ -63,6 +63,18 @@ def _(t):
     for name, calls in known.items():
         expect(sorted(seen.get(name, []), key=str) == sorted(calls, key=str),
                "%s: %r, not %r" % (name, seen.get(name), calls))
+
+
+@test("shapes in the formats that people read", 120)
+def _(t):
+    rec = recorded(t, "operators", "--layers", "torch", "--profile", "off")
+    for name, words in (("csv", b"a=[3, 5];b=[5, 7];dtype=float32"), ("perfetto", b"[3, 5]"),
+                        ("chrome", b'"a":[3,5],"b":[5,7],"dtype":"float32"')):
+        out = t.path("calls." + name)
+        r = t.run([EACGM, "export", rec.path, "-f", name, "-o", out])
+        expect(r.status == 0, "export: %s" % r)
+        with open(out, "rb") as f:
+            expect(words in f.read(), "%s does not show %r" % (name, words))
 
 
 @test("cuBLAS: sizes, batches and types of each of its functions", 60)

@@ -465,6 +465,35 @@ static void kernels_tell_tensor_cores(void **state)
 	done(&f);
 }
 
+static void counter(struct rec_writer *w, const char *entity, const char *name, uint64_t us,
+		    double value)
+{
+	rec_put_counter(w, &(struct m_counter){us * US, rec_string_z(w, name),
+					       rec_string_z(w, entity), value});
+}
+
+static void activity_of_that_time(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	CALL(w, 0, MM, 100, 50, SHAPE(3, 5), SHAPE(5, 7), FLOAT);
+	CALL(w, 0, MM, 200, 50, SHAPE(3, 5), SHAPE(5, 7), FLOAT);
+	counter(w, "gpu 0", "gpm_sm_ratio", 90, 0.9); /* before */
+	counter(w, "gpu 0", "gpm_sm_ratio", 120, 0.25);
+	counter(w, "gpu 1", "gpm_sm_ratio", 220, 0.75);
+	counter(w, "gpu 0 pid 7", "gpm_sm_ratio", 220, 1);
+	counter(w, "gpu 0", "gpm_sm_ratio", 251, 0.9); /* after */
+	counter(w, "gpu 0", "gpm_tensor_ratio", 150, 0.125);
+	counter(w, "gpu 0", "sm_ratio", 150, 1);
+	struct flops f = made(w, (struct flops_options){0});
+	assert_int_equal(f.first_ns, 100 * US);
+	assert_int_equal(f.last_ns, 250 * US);
+	assert_float_equal(f.activity[ACTIVITY_SM], 0.5, 1e-9);
+	assert_float_equal(f.activity[ACTIVITY_TENSOR], 0.125, 1e-9);
+	assert_true(f.activity[ACTIVITY_MEMORY] < 0);
+	done(&f);
+}
+
 static void what_has_no_peak(void **state)
 {
 	(void)state;
@@ -526,6 +555,7 @@ int main(void)
 		cmocka_unit_test(kernels_are_whose),
 		cmocka_unit_test(graphs_repeat_what_they_hold),
 		cmocka_unit_test(kernels_tell_tensor_cores),
+		cmocka_unit_test(activity_of_that_time),
 		cmocka_unit_test(what_has_no_peak),
 		cmocka_unit_test(peaks),
 	};
