@@ -131,6 +131,8 @@ static void gaps_text(const struct page *p, const struct gpu_gaps *g)
 		const struct gap_device *d = &g->devices.data[i];
 		for (size_t k = 0; k < d->gaps.len; k++) {
 			const struct gap_row *row = &d->gaps.data[k];
+			if (g->devices.len > 2 && row->total_ns < d->idle_ns / 1000)
+				continue; /* of many devices, what matters */
 			place_right(p, d);
 			count_right(p, row->count, 10);
 			ns_right(p, row->total_ns, COLUMN_TIME);
