@@ -16,7 +16,7 @@ LONG = "_ZN" + "12namespace_00" * 200 + "6kernelIfEEvPT_i"
 def folder_with(t, name, library="libcupti.so.13"):
     """A folder with a CUPTI, as the loader finds it."""
     path = t.path(name)
-    os.makedirs(path)
+    os.makedirs(path, exist_ok=True)
     shutil.copy(os.path.join(FAKES, library), path)
     return path
 

@@ -1,10 +1,15 @@
 """gpu_ops_test.py - the driver's calls and PyTorch's operators as the shim tells them: each GPU
 span has the call that started it, over the fake CUPTI and the fake driver (tests/fake/cupti)."""
 
+import collections
 import os
 
 from cupti_fakes import CUDA, FAKES, FIRST, JOB, cupti, expect_spans
-from harness import expect, main, test
+from harness import TARGETS, expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+OPS_JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "ops_job.py")
+FAKE_CUDA = os.path.join(TARGETS, "gpu", "libcuda.so.1")
 
 
 def called_in(text):
@@ -62,6 +67,134 @@ def _(t):
 def _(t):
     expect_calls(t, t.record([JOB, "fork", "init", "late", "kernel", FIRST, "70", "300"], *CUDA,
                              env=cupti(t)), 140)
+
+
+# ---- operators and launches with the real PyTorch, without a GPU ----
+
+def record_ops(t, how, *words, options=("--layers", "torch,cuda", "--profile", "off")):
+    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+    return t.record([PYTHON, OPS_JOB, *words], "--gpu-timeline", "--operators", how, *options,
+                    env=dict(cupti(t) if how != "none" else {}, FAKE_CUDA=FAKE_CUDA))
+
+
+def between(rec):
+    """The torch layer's calls between the job's "begin" and "end"."""
+    at = {line.split()[0]: int(line.split()[1]) for line in rec.ran.out.splitlines()
+          if line.split()[0] in ("begin", "end")}
+    return [c for c in rec.calls if at["begin"] <= c["start_ns"] <= at["end"]]
+
+
+def names(calls, layer="torch"):
+    return collections.Counter(c["name"] for c in calls if c["layer"] == layer)
+
+
+def notes(rec, subject):
+    return [n["reason"] for n in rec.report["notes"] if n["subject"] == subject]
+
+
+def expect_callbacks(rec):
+    expect(notes(rec, "operators"), "operators came from probes: %r" % rec.report["notes"])
+    expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
+
+
+def nesting(calls, outer, inner):
+    """How many calls lie in one of another name, in its thread and time."""
+    spans = [(c["tid"], c["start_ns"], c["start_ns"] + c["duration_ns"]) for c in calls
+             if c["name"] == outer]
+    return sum(any(c["tid"] == t and s <= c["start_ns"] and
+                   c["start_ns"] + c["duration_ns"] <= e for t, s, e in spans)
+               for c in calls if c["name"] == inner)
+
+
+@test("operators by PyTorch's callbacks are those that probes see, name by name", 180)
+def _(t):
+    by_probes, by_callbacks = record_ops(t, "probes", "40"), record_ops(t, "auto", "40")
+    expect(not notes(by_probes, "operators"), "%r" % by_probes.report["notes"])
+    expect_callbacks(by_callbacks)
+    a, b = between(by_probes), between(by_callbacks)
+    expect(names(a)["aten::linear"] == names(a)["AddmmBackward0"] == 80, "%r" % names(a))
+    expect(names(a) == names(b), "by probes %r, by callbacks %r" % (names(a) - names(b),
+                                                                    names(b) - names(a)))
+    for outer, inner in (("aten::linear", "aten::addmm"), ("backward", "AddmmBackward0"),
+                         ("AddmmBackward0", "aten::mm"), ("aten::zeros", "aten::zero_")):
+        expect(nesting(a, outer, inner) == nesting(b, outer, inner) > 0,
+               "%s in %s: %d by probes, %d by callbacks" % (
+                   inner, outer, nesting(a, outer, inner), nesting(b, outer, inner)))
+    sequences = [c["args"]["sequence"] for c in b if c["name"] == "AddmmBackward0"]
+    expect(sequences == [c["args"]["sequence"] for c in a if c["name"] == "AddmmBackward0"] and
+           len(set(sequences)) == 80, "sequence numbers: %r" % sequences[:5])
+
+
+@test("time in callees is taken from callers, whoever told which", 120)
+def _(t):
+    rec = record_ops(t, "auto", "200")
+    expect_callbacks(rec)
+    f = {f["name"]: f for f in rec.report["functions"]}
+    for name in ("backward", "AddmmBackward0", "aten::linear"):
+        self_ns, total_ns = f[name]["self_ns"], f[name]["total_ns"]
+        expect(0 < self_ns < 0.8 * total_ns, "%s: %d of %d ns are its own" % (
+            name, self_ns, total_ns))
+
+
+@test("launches by CUPTI's callbacks have their kernels, arguments and operators", 120)
+def _(t):
+    rec = record_ops(t, "auto", "60")
+    expect_callbacks(rec)
+    made = [line.split()[1:] for line in rec.ran.out.splitlines() if line.startswith("launch ")]
+    seen = [c for c in between(rec) if "grid" in c["args"]]
+    expect(len(made) == len(seen) == 60, "%d made, %d seen" % (len(made), len(seen)))
+    for m, c in zip(made, seen):
+        a = c["args"]
+        expect(m[1] == ("_Z9small_addPfi" if "small_add" in c["name"] else c["name"]),
+               "kernel %r is %r" % (m, c))
+        expect(list(a["grid"]) == [int(m[2]), 2, 3] and a["shared_bytes"] == 48,
+               "arguments %r of %r" % (a, m))
+        expect(int(m[4]) <= c["start_ns"] <= c["start_ns"] + c["duration_ns"] <= int(m[5]),
+               "time %r of %r" % (c, m))
+
+
+@test("with stacks of launches their probes stay", 120)
+def _(t):
+    rec = record_ops(t, "auto", "30", options=("--layers", "torch,cuda", "--profile", "gpu"))
+    expect_callbacks(rec)
+    seen = [c for c in between(rec) if "grid" in c["args"]]
+    expect(len(seen) == 30, "%d launches" % len(seen))
+
+
+@test("threads that come and go tell all that they ran", 120)
+def _(t):
+    a, b = record_ops(t, "probes", "50", "threads"), record_ops(t, "auto", "50", "threads")
+    expect_callbacks(b)
+    expect(names(between(a)) == names(between(b)), "%r, %r" % (
+        names(between(a)) - names(between(b)), names(between(b)) - names(between(a))))
+
+
+@test("PyTorch that comes after the shim, and a child that was forked", 120)
+def _(t):
+    rec = record_ops(t, "auto", "30", "late", "fork")
+    expect_callbacks(rec)
+    expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
+
+
+@test("when recording ends before the job, PyTorch calls us no more and the job goes on", 120)
+def _(t):
+    rec = record_ops(t, "auto", "30", "wait", "4", options=(
+        "--layers", "torch,cuda", "--profile", "off", "-d", "4"))
+    expect_callbacks(rec)
+    expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
+
+
+@test("a PyTorch of another interface: probes go on, and it is said", 60)
+def _(t):
+    library = os.path.join(FAKES, "libtorch_cpu.so")
+    rec = t.record([JOB, "load", library, "init", "sleep", "400", "kernel", FIRST, "5", "100"],
+                   "--gpu-timeline", "--layers", "cuda,torch", "--profile", "off", env=cupti(t))
+    expect_calls(t, rec, 5)
+    expect(any("tells no operators" in n for n in notes(rec, "gpu timeline")),
+           "notes: %r" % rec.report["notes"])
+    expect(not notes(rec, "operators"), "probes were taken off")
+    expect(len([c for c in rec.calls if "grid" in c["args"]]) == 5, "launches are missing")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ static uint64_t enabled; /* bit by kind */
 static uint8_t *buffer;
 static size_t buffer_bytes, used;
 static size_t dropped;
+static bool told_calls[1024];	/* to the subscriber, likewise */
 static bool wanted_calls[1024]; /* by CUpti_driver_api_trace_cbid */
 static bool system_tids;
 static cupti_call_fn subscriber;
@@ -61,7 +62,9 @@ EXPORT int cuptiGetResultString(int result, const char **ret);
 EXPORT int cuptiSubscribe(void **ret, cupti_call_fn callback, void *user);
 EXPORT int cuptiUnsubscribe(void *handle);
 EXPORT int cuptiEnableDomain(uint32_t on, void *handle, uint32_t domain);
+EXPORT int cuptiEnableCallback(uint32_t on, void *handle, uint32_t domain, uint32_t function);
 EXPORT int cuptiFinalize(void);
+EXPORT fake_cupti_at_launch_fn fake_cupti_at_launch;
 EXPORT fake_cupti_did_fn fake_cupti_did;
 EXPORT fake_cupti_entered_fn fake_cupti_entered;
 EXPORT fake_cupti_called_fn fake_cupti_called;
@@ -191,6 +194,7 @@ int cuptiUnsubscribe(void *handle)
 	if (handle != &subscriber || !subscriber)
 		return INVALID_PARAMETER;
 	tells_calls = false;
+	memset(told_calls, 0, sizeof(told_calls));
 	subscriber = NULL;
 	return 0;
 }
@@ -201,6 +205,27 @@ int cuptiEnableDomain(uint32_t on, void *handle, uint32_t domain)
 		return INVALID_PARAMETER;
 	tells_calls = on;
 	return 0;
+}
+
+int cuptiEnableCallback(uint32_t on, void *handle, uint32_t domain, uint32_t function)
+{
+	if (handle != &subscriber || domain != 1 || function >= 1024)
+		return INVALID_PARAMETER;
+	told_calls[function] = on;
+	return 0;
+}
+
+void fake_cupti_at_launch(uint32_t site, uint32_t function, const void *arguments,
+			  uint32_t correlation, uint64_t *own, const int *result)
+{
+	struct cupti_callback data = {.site = site,
+				      .arguments = arguments,
+				      .correlation = correlation,
+				      .own = own,
+				      .result = site ? result : NULL};
+	cupti_call_fn callback = subscriber;
+	if (callback && function < 1024 && told_calls[function])
+		callback(NULL, 1, function, &data);
 }
 
 static void log_end(void)

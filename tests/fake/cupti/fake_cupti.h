@@ -25,6 +25,10 @@ struct fake_call {
 typedef int fake_cupti_called_fn(const struct fake_call *call);
 /* This thread is at the entry (0) or the exit (1) of a call of the driver. */
 typedef void fake_cupti_entered_fn(uint32_t site);
+/* This thread is at the entry (0) or the exit (1) of a launch, whose arguments are as in
+ * generated_cuda_meta.h. own: of the caller, the same at both. */
+typedef void fake_cupti_at_launch_fn(uint32_t site, uint32_t function, const void *arguments,
+				     uint32_t correlation, uint64_t *own, const int *result);
 /* CUPTI lost records. */
 typedef void fake_cupti_drop_fn(uint64_t records);
 /* The clock of the records: the one that was registered, else CLOCK_REALTIME. */
