@@ -136,7 +136,10 @@ static enum gap_reason reason_of(const struct device_run *d, uint64_t from_ns,
 	if (next->call == TIMELINE_NONE)
 		return GAP_UNKNOWN;
 	const struct timeline_call *call = &calls[next->call];
-	if (call->start_ns + d->ret->launch_ns > from_ns)
+	/* A device that always had work ahead tells nothing of how soon it begins. */
+	uint64_t soon_ns =
+		d->ret->launch_ns < GAP_DISPATCH_NS ? d->ret->launch_ns : GAP_DISPATCH_NS;
+	if (call->start_ns + soon_ns > from_ns)
 		return host_reason(d, from_ns, call,
 				   last->call == TIMELINE_NONE ? NULL : &calls[last->call]);
 	return next->row.start_ns - from_ns > GAP_DISPATCH_NS ? GAP_DEPENDENCY : GAP_DISPATCH;

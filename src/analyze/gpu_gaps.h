@@ -5,8 +5,9 @@
  * span it is idle else. Pauses of up to GAP_SHORT_NS are what a device takes between two kernels
  * of a stream; longer ones are gaps, and each has one reason, from what the host did:
  *
- *   Work cannot begin sooner after its launch than the least time seen on the device. If the work
- *   that ends the gap could have begun when the gap did, it waited on the device:
+ *   Work cannot begin sooner after its launch than the least time seen on the device, which is
+ *   taken as GAP_DISPATCH_NS at most. If the work that ends the gap could have begun when the gap
+ *   did, it waited on the device:
  *     dispatch     up to GAP_DISPATCH_NS: the device's own time, of the next kernel or graph
  *     dependency   longer: an event, another device or process, a resource
  *   Else the host was late. Looked at is the time from the gap's beginning to the launch, on the

@@ -151,6 +151,13 @@ static void device_has_its_work(void **state)
 	make();
 	check_gap(GAP_DEPENDENCY, 50);
 	done();
+	create(); /* always far ahead */
+	launch(0, 100, 600, 700);
+	launch(0, 300, 800, 900);
+	make();
+	assert_int_equal(gaps.devices.data[0].launch_ns, 500 * US);
+	check_gap(GAP_DEPENDENCY, 100);
+	done();
 }
 
 static void host_waited_for_the_device(void **state)
