@@ -3,8 +3,7 @@
  *
  * Inlined, at::Tensor::sizes() loads the number of dimensions from [impl + O], compares it with
  * five and takes the sizes from impl + O + 8, where they are or where the pointer to them is. A
- * function in which this holds for one O alone tells it; several functions that tell another one
- * mean that the code is not understood.
+ * function in which this holds for one O alone tells it; what most functions tell is believed.
  *
  * What follows the sizes has been the same since PyTorch 1.9 (c10/core/TensorImpl.h:
  * sizes_and_strides_, storage_offset_, numel_, data_type_). BPF checks the sizes of every tensor
@@ -128,20 +127,37 @@ static uint32_t sizes_in(const struct elf_file *f, const char *asker)
 	return offset;
 }
 
+#define ASKERS (sizeof(askers) / sizeof(askers[0]))
+
+/* The offset that most of the functions tell; 0 where none does, or two are told as often. */
+static uint32_t most_told(const uint32_t told[ASKERS])
+{
+	uint32_t best = 0;
+	size_t best_votes = 0;
+	for (size_t i = 0; i < ASKERS; i++) {
+		size_t votes = 0;
+		for (size_t k = 0; told[i] && k < ASKERS; k++)
+			votes += told[k] == told[i];
+		if (votes > best_votes) {
+			best = told[i];
+			best_votes = votes;
+		} else if (votes && votes == best_votes && told[i] != best) {
+			best = 0;
+		}
+	}
+	return best;
+}
+
 void torch_layout_find(const struct elf_file *f, struct torch_layout *ret)
 {
-	uint32_t found = 0;
+	uint32_t told[ASKERS];
 	*ret = (struct torch_layout){0};
-	for (size_t i = 0; i < sizeof(askers) / sizeof(askers[0]); i++) {
-		uint32_t offset = sizes_in(f, askers[i]);
-		if (offset && found && offset != found)
-			return;
-		if (offset)
-			found = offset;
-	}
-	if (!found)
+	for (size_t i = 0; i < ASKERS; i++)
+		told[i] = sizes_in(f, askers[i]);
+	uint32_t sizes = most_told(told);
+	if (!sizes)
 		return;
-	ret->sizes = found;
-	ret->numel = found + SIZES_BYTES + 8;
-	ret->scalar = found + SIZES_BYTES + 16;
+	ret->sizes = sizes;
+	ret->numel = sizes + SIZES_BYTES + 8;
+	ret->scalar = sizes + SIZES_BYTES + 16;
 }

@@ -17,6 +17,7 @@
 
 #define IS_SAME_SIZE "_ZN2at6native12is_same_sizeERKNS_6TensorES3_"
 #define SIZE	     "_ZN2at6native4sizeERKNS_6TensorEl"
+#define STRIDE	     "_ZN2at6native6strideERKNS_6TensorEl"
 
 struct code {
 	const char *bytes; /* in hexadecimal */
@@ -34,8 +35,9 @@ static size_t bytes_of(const char *hex, uint8_t *ret)
 	return n;
 }
 
-/* The offset found in an ELF file that has two functions with that code; the second may be NULL. */
-static uint32_t sizes_of(const char *same_size, const char *size)
+/* The offset found in an ELF file that has functions with that code; all but the first may be NULL.
+ */
+static uint32_t sizes_of3(const char *same_size, const char *size, const char *stride)
 {
 	struct elf_builder b;
 	struct buf symbols = {0}, strings = {0};
@@ -46,7 +48,9 @@ static uint32_t sizes_of(const char *same_size, const char *size)
 	elf_builder_init(&b);
 	size_t first = bytes_of(same_size, code);
 	size_t second = size ? bytes_of(size, code + first) : 0;
-	uint32_t text = elf_builder_section(&b, ".text", SHT_PROGBITS, code, first + second, 0);
+	size_t third = stride ? bytes_of(stride, code + first + second) : 0;
+	uint32_t text =
+		elf_builder_section(&b, ".text", SHT_PROGBITS, code, first + second + third, 0);
 	uint64_t address = b.sections.data[text].sh_addr;
 	buf_byte(&strings, 0);
 	buf_add(&symbols, &(Elf64_Sym){0}, sizeof(Elf64_Sym));
@@ -54,6 +58,9 @@ static uint32_t sizes_of(const char *same_size, const char *size)
 			   ELF64_ST_INFO(STB_GLOBAL, STT_FUNC));
 	if (second)
 		elf_builder_symbol(&symbols, &strings, SIZE, address + first, second,
+				   ELF64_ST_INFO(STB_GLOBAL, STT_FUNC));
+	if (third)
+		elf_builder_symbol(&symbols, &strings, STRIDE, address + first + second, third,
 				   ELF64_ST_INFO(STB_GLOBAL, STT_FUNC));
 	uint32_t names =
 		elf_builder_section(&b, ".dynstr", SHT_STRTAB, strings.data, strings.len, 0);
@@ -70,6 +77,11 @@ static uint32_t sizes_of(const char *same_size, const char *size)
 	assert_int_equal(l.numel, l.sizes ? l.sizes + 96 : 0);
 	assert_int_equal(l.scalar, l.sizes ? l.sizes + 104 : 0);
 	return l.sizes;
+}
+
+static uint32_t sizes_of(const char *same_size, const char *size)
+{
+	return sizes_of3(same_size, size, NULL);
 }
 
 static void check(const struct code *cases, size_t n)
@@ -139,6 +151,9 @@ static void functions_have_to_agree(void **state)
 	assert_int_equal(sizes_of(at_48, at_48), 0x48);
 	assert_int_equal(sizes_of(at_48, at_40), 0);
 	assert_int_equal(sizes_of("c3", at_40), 0x40);
+	assert_int_equal(sizes_of3(at_48, at_40, at_40), 0x40);
+	assert_int_equal(sizes_of3(at_48, at_40, at_48), 0x48);
+	assert_int_equal(sizes_of3(at_48, at_40, "c3"), 0);
 }
 
 /* Debian's 1.13: the offset as gdb's "ptype /o c10::TensorImpl" would show it. */
