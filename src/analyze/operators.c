@@ -124,12 +124,14 @@ static const char *operator_name(const struct sums *s, uint32_t probe)
 }
 
 /* That of the operator which made the node, else the node's own. */
-static struct operator_time *row_of_node(struct sums *s, const struct open_call *node)
+static struct operator_time *row_of_node(struct sums *s, const struct open_call *node,
+					 bool *ret_linked)
 {
 	const struct autograd_link *l = autograd_link_of(&s->links, node->thread, node->start_ns);
 	const char *name = l ? operator_name(s, l->operator_probe)
 			     : strtab_get(&s->t->strings, node->name, NULL);
 	const char *last = strrchr(name, ':');
+	*ret_linked = l != NULL;
 	return row_named(s, l || !last ? name : last + 1);
 }
 
@@ -153,7 +155,10 @@ static void add_launch(struct sums *s, const struct timeline_call *c)
 		if (s->open.data[i - 1].is_node)
 			node = &s->open.data[i - 1];
 	if (node) {
-		struct operator_time *row = row_of_node(s, node);
+		bool linked;
+		struct operator_time *row = row_of_node(s, node, &linked);
+		s->ret->backward_ns += ns;
+		s->ret->linked_ns += linked ? ns : 0;
 		row->backward_ns += ns;
 		row->backward_spans += c->spans;
 	} else if (s->open.len) {
@@ -176,10 +181,11 @@ static void close_until(struct sums *s, uint64_t now_ns)
 
 static void open_call(struct sums *s, const struct open_call *c)
 {
+	bool linked;
 	close_until(s, c->start_ns);
 	*vec_push(&s->open) = *c;
 	if (c->is_node)
-		row_of_node(s, c)->nodes++;
+		row_of_node(s, c, &linked)->nodes++;
 	else
 		row_named(s, operator_name(s, c->probe))->calls++;
 }
@@ -269,8 +275,6 @@ void operators_make(struct operators *ret, const struct rec_reader *r, const str
 		return;
 	know_probes(&s);
 	autograd_links_make(&s.links, r, pid);
-	ret->nodes = s.links.nodes;
-	ret->linked = s.links.rows.len;
 	for (size_t i = 0; i < t->spans.len; i++)
 		if (t->spans.data[i].call == TIMELINE_NONE &&
 		    t->spans.data[i].row.work != WORK_SYNC)

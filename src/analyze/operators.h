@@ -22,7 +22,8 @@ struct operators {
 	VEC(struct operator_time) rows; /* by GPU time, longest first; only those with some */
 	uint64_t outside_ns;		/* of matched spans: launched outside of operators */
 	uint64_t unmatched_ns;		/* of spans whose call was not recorded */
-	uint64_t nodes, linked;		/* nodes with a number, and those with their operator */
+	uint64_t backward_ns;		/* of the rows */
+	uint64_t linked_ns;		/* of backward_ns: of nodes whose operator was recorded */
 };
 
 /* pid as in timeline_options. */

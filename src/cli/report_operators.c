@@ -50,9 +50,9 @@ static void text(const struct page *p, const void *state)
 	uint64_t top = p->r->options->top;
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "operators on the GPU");
-	if (o->nodes)
-		fprintf(p->out, ": %.1f %% of the backward nodes have their operator",
-			100 * (double)o->linked / (double)o->nodes);
+	if (o->backward_ns)
+		fprintf(p->out, ": of %.1f %% of the backward pass the operator is recorded",
+			100 * (double)o->linked_ns / (double)o->backward_ns);
 	fprintf(p->out, "\n  outside of operators: %s of the GPU's time\n",
 		human_ns(outside, o->outside_ns));
 	page_right(p, "calls", COLUMN_CALLS);
@@ -92,8 +92,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(all, "operators", list);
 	json_object_set_new(all, "outside_ns", report_number_json(o->outside_ns));
 	json_object_set_new(all, "unmatched_ns", report_number_json(o->unmatched_ns));
-	json_object_set_new(all, "nodes", report_number_json(o->nodes));
-	json_object_set_new(all, "nodes_linked", report_number_json(o->linked));
+	json_object_set_new(all, "backward_ns", report_number_json(o->backward_ns));
+	json_object_set_new(all, "backward_linked_ns", report_number_json(o->linked_ns));
 	json_object_set_new(root, "gpu_operators", all);
 }
 
