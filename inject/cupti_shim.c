@@ -511,7 +511,8 @@ static bool begin(const char *argument)
 	       ring_open_file(&shim.ring, ring) && start();
 }
 
-/* All that the process has of us, but the shim itself. */
+/* All that the process has of us, but the shim itself. CUPTI's library stays: it has destructors
+ * for data of each thread that it met, which run when these threads end. */
 static void give_back(void)
 {
 	pthread_mutex_lock(&shim.ring_lock);
@@ -519,8 +520,6 @@ static void give_back(void)
 		ring_close(&shim.ring);
 	pthread_mutex_unlock(&shim.ring_lock);
 	pthread_cond_destroy(&shim.end_wake);
-	if (shim.cupti.handle && !(shim.options & GPU_OPTION_KEEP_CUPTI))
-		dlclose(shim.cupti.handle);
 	shim.cupti = (struct cupti){0};
 	shim.pid = 0;
 }

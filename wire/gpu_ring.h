@@ -27,10 +27,9 @@
 #define GPU_OPTIONS_ENV	 "EACGM_GPU_OPTIONS"
 #define GPU_ATTACH_ENTRY "eacgm_gpu_attach"
 enum gpu_options {
-	GPU_OPTION_GRAPHS = 1,	   /* graphs as wholes, not their nodes */
-	GPU_OPTION_KEEP_CUPTI = 2, /* libcupti is not unloaded at the end */
-	GPU_OPTION_OPERATORS = 4,  /* PyTorch's operators too */
-	GPU_OPTION_LAUNCHES = 8,   /* and with them launches */
+	GPU_OPTION_GRAPHS = 1,	  /* graphs as wholes, not their nodes */
+	GPU_OPTION_OPERATORS = 4, /* PyTorch's operators too */
+	GPU_OPTION_LAUNCHES = 8,  /* and with them launches */
 };
 
 #define GPU_RING_MAGIC	      0x32555047474d4341ULL /* "ACMGGPU2" */

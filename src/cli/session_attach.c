@@ -165,13 +165,6 @@ static int find_places(struct visit *v, struct err *e)
 	return n < 0 ? n : 0;
 }
 
-/* CUPTI is ended in any case; its library stays mapped, unless it is asked to go. */
-static unsigned options_of(const struct session *s)
-{
-	const char *unload = getenv("EACGM_CUPTI_UNLOAD");
-	return spans_options(s) | (unload && !strcmp(unload, "1") ? 0 : GPU_OPTION_KEEP_CUPTI);
-}
-
 /* The mover reads rings at the same time. */
 static int adopt_ring(struct visit *v, struct err *e)
 {
@@ -204,7 +197,7 @@ static int prepare(struct visit *v, struct err *e)
 		rc = adopt_ring(v, e);
 	if (rc)
 		return rc;
-	snprintf(argument, sizeof(argument), "%u %s", options_of(v->a->session),
+	snprintf(argument, sizeof(argument), "%u %s", spans_options(v->a->session),
 		 gpu_guest_ring(v->guest));
 	struct remote_request request = {.pid = v->candidate->pid,
 					 .library = gpu_guest_shim(v->guest),
