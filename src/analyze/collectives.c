@@ -108,18 +108,20 @@ static bool is_nccl(struct job *job, const struct m_gpu_span *s)
 	return *known == 2;
 }
 
+static struct busy *busy_of(struct job *job, const struct m_gpu_span *s)
+{
+	for (size_t i = job->busy.len; i-- > 0;)
+		if (job->busy.data[i].pid == s->pid && job->busy.data[i].device == s->device)
+			return &job->busy.data[i];
+	struct busy *b = vec_push(&job->busy);
+	*b = (struct busy){.pid = s->pid, .device = s->device};
+	return b;
+}
+
 /* Spans are in order of start within a process. */
 static void add_busy(struct job *job, const struct m_gpu_span *s)
 {
-	struct busy *b = NULL;
-	for (size_t i = job->busy.len; i-- > 0 && !b;)
-		if (job->busy.data[i].pid == s->pid && job->busy.data[i].device == s->device)
-			b = &job->busy.data[i];
-	if (!b) {
-		b = vec_push(&job->busy);
-		b->pid = s->pid;
-		b->device = s->device;
-	}
+	struct busy *b = busy_of(job, s);
 	struct interval *last = b->times.len ? &b->times.data[b->times.len - 1] : NULL;
 	if (last && s->start_ns <= last->end_ns) {
 		if (s->end_ns > last->end_ns)
@@ -460,13 +462,12 @@ static void make_units(struct collectives *c, uint32_t ngroups, units_t *units)
 	uint32_t *unit_of = xcalloc((size_t)ngroups + 1, sizeof(*unit_of));
 	for (size_t i = 0; i < c->rows.len; i++) {
 		const struct collective *row = &c->rows.data[i];
-		uint32_t *at = row->group ? &unit_of[row->group] : NULL;
-		if (!at || !*at) {
-			vec_push(units);
-			if (at)
-				*at = (uint32_t)units->len;
-		}
-		add_to_unit(&units->data[at ? *at - 1 : units->len - 1], row, (uint32_t)i);
+		uint32_t at = row->group ? unit_of[row->group] : 0;
+		bool known = at && at <= units->len;
+		struct unit *u = known ? &units->data[at - 1] : vec_push(units);
+		if (!known)
+			unit_of[row->group] = (uint32_t)units->len;
+		add_to_unit(u, row, (uint32_t)i);
 	}
 	for (size_t i = 0; i < units->len; i++) {
 		struct unit *u = &units->data[i];

@@ -70,8 +70,8 @@ static struct totals *totals_of(struct sockets *s, uint32_t pid)
 	uint64_t i;
 	if (map64_get(&s->by_pid, pid, &i))
 		return &s->totals.data[i];
-	map64_set(&s->by_pid, pid, s->totals.len);
 	struct totals *t = vec_push(&s->totals);
+	map64_set(&s->by_pid, pid, s->totals.len - 1);
 	t->pid = pid;
 	return t;
 }
