@@ -306,9 +306,11 @@ static void builtin(void **state)
 	assert_int_equal(en->naming, CAT_NAME_TORCH_OP);
 	assert_string_equal(en->origin, "built-in:torch.yaml");
 	en = catalog_find(&c, "torch.autograd_node");
-	assert_int_equal(en->nargs, 1);
+	assert_int_equal(en->nargs, 2);
 	assert_int_equal(en->args[0].fetch.index, 2);
 	assert_true(en->args[0].is_vtable && en->args[0].is_name);
+	assert_int_equal(en->args[1].fetch.index, 2); /* the node's number */
+	assert_false(en->args[1].is_name);
 	en = catalog_find(&c, "python.frame");
 	assert_true(en->python && en->args[0].is_name);
 	assert_int_equal(en->args[0].fetch.index, 1);
