@@ -106,14 +106,12 @@ static uint64_t grow(uint64_t *figure, uint64_t now)
 void sockets_take(struct sockets *s, const struct rec_socket *row)
 {
 	uint64_t i;
-	struct known *k = map64_get(&s->by_socket, row->socket, &i) ? &s->list.data[i] : NULL;
-	if (k && k->c.closed_ns && row->time_ns > k->c.closed_ns)
-		k = NULL; /* its name has been given to another */
-	if (k && row->time_ns < k->c.last_ns)
+	bool is_new = !map64_get(&s->by_socket, row->socket, &i);
+	if (!is_new && row->time_ns < s->list.data[i].c.last_ns)
 		return; /* was told already */
-	bool is_new = !k;
-	if (!k)
-		k = add(s, row);
+	if (!is_new && s->list.data[i].c.closed_ns)
+		is_new = true; /* its name has been given to another */
+	struct known *k = is_new ? add(s, row) : &s->list.data[i];
 	struct connection *c = &k->c;
 	struct totals *t = totals_of(s, c->pid);
 	uint64_t sent = grow(&c->bytes_sent, row->bytes_sent);
