@@ -12,8 +12,15 @@ gpu-bound (8 x 1024).
 torch.profiler and cProfile are switched on for a segment in the same way. torch.profiler runs
 in a second process of the same load, because CUPTI goes on costing a little in a process that
 it was used in; what it is compared with is the first process, as for all. "attached before" is
-a segment right after eacgm attached to the job and left it. Needs root, a GPU, and a Python
-with PyTorch."""
+a segment right after eacgm attached to the job and left it.
+
+Configurations with the timeline attach to a process of their own, because of CUPTI, and run half
+a segment before the one that counts: the shim comes in where the job calls the driver, and the
+probes of operators go after that. The bare client of CUPTI that they are compared with
+(bench/cupti_client.c) is in a third process from its start; it has no probes, which would be felt
+in all processes. "of the client's" is what tracing takes in relation to what the bare client
+takes, from segments of the same round. `graph inference` replays one CUDA graph a step.
+Needs root, a GPU, and a Python with PyTorch."""
 
 import argparse
 import json
@@ -31,28 +38,35 @@ import common
 import to_markdown
 from common import Failed
 
-JOB = os.path.join(common.ROOT, "tests", "gpu", "jobs", "gpt2.py")
+JOBS = os.path.join(common.ROOT, "tests", "gpu", "jobs")
 START_SECONDS = 180  # until a job has imported PyTorch and warmed up
 SEGMENT_SECONDS = 120  # that a segment may take at most
 BURST_MIN_MS = 50
 BURST_OF = 20
-SAID = re.compile(r"eacgm: (\d+) calls, \d+ samples in ([0-9.]+) s, lost (\d+)")
+SAID = re.compile(r"eacgm: (\d+) calls, \d+ samples(?:, (\d+) GPU spans)? in ([0-9.]+) s, "
+                  r"lost (\d+)")
 
 
 class Load:
-    def __init__(self, name, batch, seq, steps):
+    def __init__(self, name, batch, seq, steps, job="gpt2.py"):
         self.name, self.batch, self.seq, self.steps = name, batch, seq, steps
+        self.job = os.path.join(JOBS, job)
 
 
-LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16)]
+LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
+         Load("graph inference", 1, 128, 200, "infer.py")]
+CLIENT = "bare CUPTI client"
 
 
 class Config:
     """eacgm: options of record, None if it does not run. way: how the job runs the segment
-    (gpt2.py --serve). before: eacgm comes and goes before the segment."""
+    (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
+    of CUPTI is in the process."""
 
-    def __init__(self, name, eacgm=None, way="none", before=False, burst=False):
+    def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False):
         self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
+        self.client = client
+        self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
         self.burst, self.by = burst, "mean_ms" if burst else "median_ms"
         self.apart = way.startswith("torch.profiler")
 
@@ -67,6 +81,16 @@ def configs():
         Config("tail", eacgm=["--mode", "tail"]),
         Config("burst 1/%d" % BURST_OF, eacgm=[], burst=True),
         Config("attached before", eacgm=[], before=True),
+        Config(CLIENT, client=True),
+        Config("timeline", eacgm=["--gpu-timeline", "--layers", "gpu", "--profile", "off"]),
+        Config("timeline, graphs", eacgm=["--gpu-timeline=graphs", "--layers", "gpu",
+                                          "--profile", "off"]),
+        Config("default layers + timeline", eacgm=["--gpu-timeline", "--operators", "probes"]),
+        Config("operators by callbacks + timeline", eacgm=["--gpu-timeline"]),
+        Config("operators and launches by callbacks + timeline",
+               eacgm=["--gpu-timeline", "--profile", "off"]),
+        Config("the same by probes", eacgm=["--gpu-timeline", "--profile", "off", "--operators",
+                                            "probes"]),
         Config("cProfile", way="cProfile"),
         Config("torch.profiler", way="torch.profiler"),
         Config("torch.profiler, stacks", way="torch.profiler-stacks"),
@@ -104,14 +128,14 @@ def arguments():
 class Job:
     """A training process that trains when it is told to."""
 
-    def __init__(self, args, load, log):
+    def __init__(self, args, load, log, env=None):
         self.log = log
         with open(log, "w") as err:
             self.p = subprocess.Popen(
-                [args.python, JOB, "--serve", "--batch", str(load.batch), "--seq", str(load.seq),
-                 "--warmup", str(args.warmup), "--device", args.device],
+                [args.python, load.job, "--serve", "--batch", str(load.batch), "--seq",
+                 str(load.seq), "--warmup", str(args.warmup), "--device", args.device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
-                start_new_session=True)
+                start_new_session=True, env=dict(os.environ, **(env or {})))
         self.rest = b""
         try:
             while self.line(START_SECONDS) != "ready":
@@ -189,8 +213,8 @@ class Attached:
         if self.p.returncode or not m:
             raise Failed("eacgm ended with %d: %s" % (self.p.returncode,
                                                       self.text().strip()[-400:]))
-        self.said = {"calls": int(m.group(1)), "seconds": float(m.group(2)),
-                     "lost": int(m.group(3))}
+        self.said = {"calls": int(m.group(1)), "spans": int(m.group(2) or 0),
+                     "seconds": float(m.group(3)), "lost": int(m.group(4))}
 
 
 # ---- pairs ----
@@ -200,6 +224,7 @@ class Measured:
 
     def __init__(self, config, steps):
         self.config, self.steps, self.options = config, steps, config.eacgm
+        self.ratios_to_client = []
         self.pairs, self.said, self.summary, self.seconds = [], [], None, 0.0
         self.failed = None
 
@@ -208,7 +233,11 @@ class Measured:
         if self.options is None:
             return job.run(self.steps, self.config.way)
         with Attached(args, job.p.pid, recording, self.options) as eacgm:
+            if self.config.timeline:
+                job.run(max(1, self.steps // 2))
             made = None if self.config.before else job.run(self.steps)
+        if self.config.timeline and not eacgm.said["spans"]:
+            raise Failed("there was no timeline: %s" % eacgm.text().strip()[-400:])
         self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s))
         return made or job.run(self.steps)
 
@@ -226,6 +255,14 @@ class Measured:
         if os.path.exists(recording):
             os.unlink(recording)
         self.seconds += time.monotonic() - began
+
+    def to_client(self, client):
+        """What it takes in relation to what the client took in the same round."""
+        if client and self.config.timeline:
+            for (old, new), (c_old, c_new) in zip(self.pairs, client.pairs):
+                taken = c_new["median_ms"] / c_old["median_ms"] - 1
+                if taken > 0:
+                    self.ratios_to_client.append((new["median_ms"] / old["median_ms"] - 1) / taken)
 
     def wants_more(self, args):
         if self.failed or len(self.pairs) >= args.pairs:
@@ -247,9 +284,12 @@ class Measured:
             "untraced_ms": statistics.median(old[by] for old, _ in self.pairs),
             "traced_ms": statistics.median(new[by] for _, new in self.pairs),
             "pairs": [{"untraced_ms": o[by], "traced_ms": n[by]} for o, n in self.pairs]})
+        if self.ratios_to_client:
+            row["of_client"] = common.interval(self.ratios_to_client)
         if self.said:
             row.update({"calls": statistics.median(s["calls"] for s in self.said),
                         "lost": sum(s["lost"] for s in self.said),
+                        "spans": statistics.median(s["spans"] for s in self.said),
                         "attach_s": statistics.median(s["attach_s"] for s in self.said)})
         if self.summary:
             row["summary"] = self.summary
@@ -272,6 +312,19 @@ def prepare_burst(args, m, job, step_ms, recording):
     m.steps = max(m.steps, round(4 * BURST_OF * on_ms / step_ms))
 
 
+def jobs_of(args, load, chosen, folder, jobs):
+    """The process that each configuration runs in; those that are started are put into jobs."""
+    client = os.path.join(args.build, "bench", "libbench_cupti_client.so")
+    where = {}
+    for name, needs, env in (("apart", lambda c: c.apart, None),
+                             ("timeline", lambda c: c.timeline, None),
+                             ("client", lambda c: c.client, {"CUDA_INJECTION64_PATH": client})):
+        if any(needs(c) for c in chosen):
+            jobs.append(Job(args, load, os.path.join(folder, name + ".log"), env))
+            where.update({c.name: jobs[-1] for c in chosen if needs(c)})
+    return where
+
+
 def run_load(args, load, folder):
     chosen = [c for c in configs() if not args.only or c.name in args.only]
     steps = args.steps or load.steps
@@ -280,8 +333,7 @@ def run_load(args, load, folder):
     common.say("%s: starting" % load.name)
     try:
         jobs.append(Job(args, load, os.path.join(folder, "clean.log")))
-        if any(c.apart for c in chosen):
-            jobs.append(Job(args, load, os.path.join(folder, "apart.log")))
+        where = jobs_of(args, load, chosen, folder, jobs)
         step_ms = jobs[0].run(steps)["median_ms"]
         for m in rows:
             if m.config.burst:
@@ -294,11 +346,14 @@ def run_load(args, load, folder):
                 common.say("%s: %s, pair %d of %d" % (load.name, m.config.name, i + 1,
                                                       args.pairs))
                 try:
-                    m.pair(args, i, jobs[0], jobs[-1] if m.config.apart else jobs[0], recording)
+                    m.pair(args, i, jobs[0], where.get(m.config.name, jobs[0]), recording)
                 except Failed as e:
                     if any(j.p.poll() is not None for j in jobs):
                         raise
                     m.failed = str(e)
+        client = next((m for m in rows if m.config.name == CLIENT), None)
+        for m in rows:
+            m.to_client(client)
     finally:
         for j in jobs:
             j.end()
@@ -309,7 +364,7 @@ def run_load(args, load, folder):
 # ---- output ----
 
 HEADS = ["configuration", "untraced ms", "traced ms", "overhead", "95 %", "p99", "pairs", "calls",
-         "lost", "collector CPU"]
+         "lost", "collector CPU", "of the client's"]
 
 
 def percent(ratio):
@@ -329,7 +384,9 @@ def cells(rows):
             "%s .. %s" % (percent(q["low"]), percent(q["high"])),
             percent(r["p99_ratio"]["median"]), q["n"],
             "%d" % r["calls"] if "calls" in r else "-", r.get("lost", "-"),
-            "%.1f %%" % (100 * r["collector_cpu_ratio"]) if "collector_cpu_ratio" in r else "-"])
+            "%.1f %%" % (100 * r["collector_cpu_ratio"]) if "collector_cpu_ratio" in r else "-",
+            "%.2f (%.2f .. %.2f)" % tuple(r["of_client"][k] for k in ("median", "low", "high"))
+            if "of_client" in r else "-"])
     return table
 
 
