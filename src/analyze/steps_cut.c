@@ -113,12 +113,26 @@ static void vote(struct cutter *c, size_t low, size_t high, int weight)
 	c->votes[high + 1] -= weight;
 }
 
+/* Values for a log, with the arithmetic for them, and waits. */
 static bool only_reads(const struct steps_text *t, size_t begin, size_t end)
 {
-	for (size_t i = begin; i < end; i++)
-		if (!(steps_class(t, i) & (CLASS_READ | CLASS_NEUTRAL)))
+	for (size_t i = begin; i < end; i++) {
+		uint16_t class = steps_class(t, i);
+		if (!(class & (CLASS_READ | CLASS_NEUTRAL)) ||
+		    (class & CLASS_COPY && !(class & CLASS_TO_HOST)))
 			return false;
+	}
 	return true;
+}
+
+/* What was inserted into a segment is long enough to stand for itself, and does some work. */
+static bool is_of_its_own(const struct cutter *c, size_t begin, size_t end)
+{
+	const uint16_t idle = CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP | CLASS_COLLECTIVE;
+	for (size_t i = begin; i < end && (end - begin) * 4 >= c->len; i++)
+		if (!(steps_class(c->t, i) & idle))
+			return true;
+	return false;
 }
 
 /* A few operations may come in the midst of a step; what is much longer lies between two. */
@@ -132,7 +146,7 @@ static void ask_insertions(struct cutter *c)
 			continue;
 		size_t inserted = end - begin - c->len;
 		size_t from = begin + (c->len - tail);
-		if (inserted * 4 < c->len || only_reads(c->t, from, from + inserted))
+		if (!is_of_its_own(c, from, from + inserted))
 			continue;
 		vote(c, c->len - tail, head, 1);
 		asked++;
@@ -306,10 +320,10 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 	bool tail = same_at_end(c, begin, end) >= rest;
 	size_t from_head = begin + c->cut, from_tail = end - (tail ? rest : 0);
 	if (head && tail && from_head <= from_tail) {
-		*ret_end = from_head;
-		*ret_begin = from_tail;
-		/* Values for a log, and waits, are of one of the two steps. */
-		if (from_head < from_tail && only_reads(c->t, from_head, from_tail))
+		*ret_end = *ret_begin = from_head;
+		if (from_head < from_tail && is_of_its_own(c, from_head, from_tail))
+			*ret_begin = from_tail;
+		else if (from_head < from_tail && only_reads(c->t, from_head, from_tail))
 			*ret_end = *ret_begin = longest_pause_in(c->t, from_head, from_tail);
 		return true;
 	}
