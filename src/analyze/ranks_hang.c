@@ -192,7 +192,9 @@ static bool sees_more(const struct seen_stack *old, const struct seen_stack *new
 static void see_sample(const struct ranks *r, struct all_seen *a, const struct m_sample *s)
 {
 	bool main;
-	struct last_seen *l = s->stack ? seen_of(r, a, s->thread, &main) : NULL;
+	if (!s->stack)
+		return;
+	struct last_seen *l = seen_of(r, a, s->thread, &main);
 	if (!l)
 		return;
 	struct seen_stack now = {s->time_ns, s->stack, s->thread, main};
@@ -205,10 +207,13 @@ static void see_sample(const struct ranks *r, struct all_seen *a, const struct m
 static void see_open(const struct ranks *r, struct all_seen *a, const struct m_call *c)
 {
 	bool main;
-	struct last_seen *l = c->flags & CALL_OPEN ? seen_of(r, a, c->thread, &main) : NULL;
-	if (!l || (l->is_open && l->open_main > main))
+	if (!(c->flags & CALL_OPEN))
 		return;
-	if (l->is_open && l->open_main == main && c->depth < l->open_depth)
+	struct last_seen *l = seen_of(r, a, c->thread, &main);
+	if (!l)
+		return;
+	if (l->is_open &&
+	    (l->open_main > main || (l->open_main == main && c->depth < l->open_depth)))
 		return;
 	l->is_open = true;
 	l->open_main = main;
@@ -271,7 +276,8 @@ static void find_stacks(struct ranks *r, const struct rec_reader *reader)
 		for (size_t k = 0; k < r->hangs.data[i].ranks.len; k++) {
 			struct ranks_hung *h = &r->hangs.data[i].ranks.data[k];
 			uint64_t at;
-			if (map64_get(&a.by_pid, r->matching.members.data[h->member].pid, &at))
+			if (map64_get(&a.by_pid, r->matching.members.data[h->member].pid, &at) &&
+			    at < a.rows.len)
 				tell(h, &a.rows.data[at], r->members.data[h->member].ended_ns != 0);
 		}
 	map64_free(&a.by_pid);

@@ -140,7 +140,7 @@ static bool asked(const struct clock_bound *b, uint64_t most_ns)
 /* By the ends. False: there are none. */
 static bool line_by_ends(struct line *l, const struct clock_bound *bounds, size_t n)
 {
-	const struct clock_bound *ends[LINE_SAMPLES];
+	const struct clock_bound *ends[LINE_SAMPLES] = {NULL};
 	double left[LINE_SAMPLES];
 	size_t all = 0, taken = 0, seen = 0;
 	uint64_t most_ns = short_transfer(bounds, n);

@@ -1,6 +1,7 @@
 /* rank_sample.c - simulates a job of several ranks. */
 #include "rank_sample.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -67,7 +68,7 @@ static void put_metas(struct rec_writer *w, const struct rank_sample *s, unsigne
 	rec_put_meta(w, "host", c->host);
 	if (c->boot)
 		rec_put_meta(w, "boot_id", c->boot);
-	snprintf(text, sizeof(text), "%lld", (long long)(c->zero_ns + c->realtime_error_ns));
+	snprintf(text, sizeof(text), "%" PRId64, c->zero_ns + c->realtime_error_ns);
 	rec_put_meta(w, "realtime_offset_ns", text);
 	snprintf(text, sizeof(text), "%llu",
 		 (unsigned long long)rank_sample_shown(c, RANK_SAMPLE_T0 - MS));
