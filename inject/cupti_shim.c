@@ -300,7 +300,8 @@ static bool enable(void)
 			return false;
 		}
 	}
-	c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
+	if (shim.options & GPU_OPTION_WAITS)
+		c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
 	if (shim.options & GPU_OPTION_GRAPHS)
 		c->ActivityEnable(CUPTI_KIND_GRAPH_TRACE); /* before CUDA 11.7: nodes */
 	if (driver_calls_enable(c))

@@ -28,6 +28,7 @@
 #define GPU_ATTACH_ENTRY "eacgm_gpu_attach"
 enum gpu_options {
 	GPU_OPTION_GRAPHS = 1,	  /* graphs as wholes, not their nodes */
+	GPU_OPTION_WAITS = 2,	  /* waits of the host and of streams, which are dear */
 	GPU_OPTION_OPERATORS = 4, /* PyTorch's operators too */
 	GPU_OPTION_LAUNCHES = 8,  /* and with them launches */
 };

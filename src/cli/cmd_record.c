@@ -49,10 +49,11 @@ static const struct opt_def options[] = {
 	 "are sent there. Debug files in /usr/lib/debug are used without asking.",
 	 NULL, 0},
 	{0, "gpu-timeline", "WHAT",
-	 "Also record every kernel, copy, memset and wait that GPUs run, with its times, through "
+	 "Also record every kernel, copy and memset that GPUs run, with its times, through "
 	 "CUPTI, which comes into the processes and goes out again: see docs/gpu-timeline.md. on "
-	 "when no word is given; graphs: graphs as wholes, which is cheaper; off.",
-	 "on|graphs|off", OPT_OPTIONAL_VALUE},
+	 "when no word is given; graphs: graphs as wholes, which is cheaper; waits: also "
+	 "waits of the host and of streams, which are dear; off.",
+	 "on|graphs|waits|off", OPT_OPTIONAL_VALUE},
 	{0, "operators", "HOW",
 	 "Where PyTorch's operators come from beside --gpu-timeline: auto (from PyTorch's own "
 	 "callbacks where its interface is known, which is cheaper; else from probes) or probes.",
@@ -187,6 +188,8 @@ static enum gpu_timeline timeline_from_args(const struct args *a)
 	const char *word = args_get(a, "gpu-timeline");
 	if (!word || !strcmp(word, "off"))
 		return GPU_TIMELINE_OFF;
+	if (!strcmp(word, "waits"))
+		return GPU_TIMELINE_WAITS;
 	return !strcmp(word, "graphs") ? GPU_TIMELINE_GRAPHS : GPU_TIMELINE_ON;
 }
 

@@ -13,6 +13,7 @@ enum gpu_timeline {
 	GPU_TIMELINE_OFF,
 	GPU_TIMELINE_ON,
 	GPU_TIMELINE_GRAPHS, /* graphs as wholes */
+	GPU_TIMELINE_WAITS,  /* also what the host and streams waited for */
 };
 
 /* Where PyTorch's operators and nodes of backward passes come from. */

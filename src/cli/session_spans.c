@@ -179,7 +179,9 @@ static bool wants_callbacks(const struct session *s)
 unsigned spans_options(const struct session *s)
 {
 	const struct session_options *o = s->opts;
-	unsigned options = o->gpu_timeline == GPU_TIMELINE_GRAPHS ? GPU_OPTION_GRAPHS : 0;
+	unsigned options = o->gpu_timeline == GPU_TIMELINE_GRAPHS  ? GPU_OPTION_GRAPHS
+			   : o->gpu_timeline == GPU_TIMELINE_WAITS ? GPU_OPTION_WAITS
+								   : 0;
 	if (!wants_callbacks(s))
 		return options;
 	/* stacks of launches are taken by their probes */

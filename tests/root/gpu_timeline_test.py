@@ -233,17 +233,20 @@ def _(t):
     expect_note(rec, "no process used CUDA")
 
 
-@test("waits are recorded; graphs as wholes where they are asked for")
+@test("waits, and graphs as wholes, where they are asked for")
 def _(t):
     work = [JOB, "init", "kernel", FIRST, "3", "500", "whole", "9000", "wait", "3", "4000", "wait",
             "1", "100"]
     env = cupti(t)
     nodes = t.record(work, *CUDA, env=env)
     kinds = [line.split()[2] for line in spans_of(t, nodes)]
+    expect(sorted(kinds) == ["kernel"] * 3, "kinds: %r" % kinds)
+    waits = t.record(work, "--gpu-timeline=waits", *CUDA[1:], env=env)
+    kinds = [line.split()[2] for line in spans_of(t, waits)]
     expect(sorted(kinds) == ["kernel"] * 3 + ["sync"] * 2, "kinds: %r" % kinds)
     wholes = t.record(work, "--gpu-timeline=graphs", *CUDA[1:], env=env)
     kinds = [line.split()[2] for line in spans_of(t, wholes)]
-    expect(sorted(kinds) == ["graph"] + ["kernel"] * 3 + ["sync"] * 2, "kinds: %r" % kinds)
+    expect(sorted(kinds) == ["graph"] + ["kernel"] * 3, "kinds: %r" % kinds)
 
 
 @test("--gpu-timeline=off gives nothing to the command, and another word is refused")
