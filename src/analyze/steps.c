@@ -184,14 +184,14 @@ static bool find_repetitions(struct finder *f, const struct steps_text *t, enum 
 /* ---- what lies between steps of training ---- */
 
 /* The shortest distance at which the text repeats itself; its length where it does not. One
- * operation in fifty may differ. */
+ * operation in fifty may differ, and four: most distances are given up after a few operations. */
 static size_t period_of(const struct steps_text *t)
 {
 	for (size_t lag = 1; lag * 2 <= t->len; lag++) {
-		size_t wrong = 0, most = (t->len - lag) / 50;
-		for (size_t i = 0; i + lag < t->len && wrong <= most; i++)
+		size_t wrong = 0, i = 0;
+		for (; i + lag < t->len && wrong <= 4 + i / 50; i++)
 			wrong += t->ops[i].symbol != t->ops[i + lag].symbol;
-		if (wrong <= most)
+		if (i + lag == t->len && wrong <= (t->len - lag) / 50)
 			return lag;
 	}
 	return t->len;
