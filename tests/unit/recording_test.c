@@ -149,7 +149,9 @@ static void test_extremes(void **state)
 	struct rec_reader *r = open_reader(path);
 	const struct rec_tables *t = rec_tables(r);
 	assert_int_equal(t->processes.len, 2);
-	assert_memory_equal(t->processes.data, processes, sizeof(processes));
+	for (size_t i = 0; i < 2; i++) /* up to the padding */
+		assert_memory_equal(&t->processes.data[i], &processes[i],
+				    offsetof(struct m_process, source) + sizeof(uint32_t));
 	assert_int_equal(t->windows.data[0].start_ns, UINT64_MAX);
 	assert_memory_equal(t->hists.data, hists, sizeof(hists));
 	assert_memory_equal(t->codes.data, codes, sizeof(codes));
