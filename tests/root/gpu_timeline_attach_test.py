@@ -221,10 +221,12 @@ def _(t):
     loaded = 0
     for i in range(30):
         p = t.start_record(*TIMELINE, "-p", str(job.pid), out=t.path("killed%d" % i))
-        time.sleep(chance.uniform(0, 0.08 if i % 3 else 0.5))
-        os.kill(p.pid, signal.SIGKILL)
-        p.wait(timeout=10)
+        if i % 3 == 0:
+            t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+        time.sleep(chance.uniform(0, 0.08))
         loaded += bool(job.guests())
+        os.kill(p.pid, signal.SIGKILL)
+        p.wait(timeout=30)
         expect(job.p.poll() is None, "the job ended with %s after %d times" % (job.p.poll(), i))
     t.wait_for(lambda: not job.guests(), "the last shim to leave", 20)
     t.wait_for(lambda: len(os.listdir("/proc/%d/task" % job.pid)) == 5, "its thread to end")
@@ -243,7 +245,7 @@ def _(t):
     expect(not left & folders(), "left behind: %r" % (left & folders()))
 
 
-@test("a process that never calls the driver: said within 4 s, and it is left alone")
+@test("a process that never calls the driver: said within 4 s, and it is left alone", 120)
 def _(t):
     job = Job(t, "1", "idle")
     before = job.shape()
@@ -252,7 +254,7 @@ def _(t):
     t.wait_for(lambda: "not recorded so far" in log_of(p), "the note", 10)
     expect(time.monotonic() - began < 4.5, "it came after %g s" % (time.monotonic() - began))
     expect(not job.guests(), "it was loaded: %r" % job.guests())
-    p.wait(timeout=20)
+    p.wait(timeout=60)
     expect(any("no thread of it called" in n for n in notes_of(p.recording)),
            "notes: %r" % notes_of(p.recording))
     job.expect_as(before)
