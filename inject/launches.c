@@ -32,10 +32,13 @@ struct launch_ex_arguments {
 	void *kernel;
 };
 
+#define LONGEST_TICKS (1ULL << 37) /* half a minute and more */
+
 enum { LAUNCH_EX = 652, LAUNCH_EX_PTSZ = 653 };
 
 static struct {
 	void *subscriber;
+	bool subscribed;
 	void (*take)(struct launch *launch);
 } launches;
 
@@ -76,23 +79,30 @@ static void on_call(void *user, uint32_t domain, uint32_t function,
 	if (data->result)
 		memcpy(&l.result, data->result, sizeof(l.result));
 	read_arguments(&l, data->arguments);
-	if (l.start) /* else it began before we came */
+	/* else it began before we came, and left us nothing, or anything */
+	if (l.start && l.start <= l.end && l.end - l.start < LONGEST_TICKS)
 		launches.take(&l);
+}
+
+void launches_subscribe(const struct cupti *c)
+{
+	launches.subscribed = c->Subscribe && c->Unsubscribe && c->EnableCallback &&
+			      c->Subscribe(&launches.subscriber, on_call, NULL) == CUPTI_SUCCESS;
 }
 
 bool launches_start(const struct cupti *c, void (*take)(struct launch *launch))
 {
-	if (!c->Subscribe || !c->Unsubscribe || !c->EnableCallback)
-		return false;
 	launches.take = take;
-	if (c->Subscribe(&launches.subscriber, on_call, NULL) != CUPTI_SUCCESS)
-		return false;
-	for (size_t i = 0; i < DRIVER_LAUNCHES; i++)
+	if (!launches.subscribed)
+		launches_subscribe(c);
+	for (size_t i = 0; launches.subscribed && i < DRIVER_LAUNCHES; i++)
 		c->EnableCallback(1, launches.subscriber, CUPTI_DOMAIN_DRIVER, driver_launches[i]);
-	return true;
+	return launches.subscribed;
 }
 
 void launches_stop(const struct cupti *c)
 {
-	c->Unsubscribe(launches.subscriber);
+	if (launches.subscribed)
+		c->Unsubscribe(launches.subscriber);
+	launches.subscribed = false;
 }

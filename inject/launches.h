@@ -20,8 +20,11 @@ struct launch {
 };
 _Static_assert(sizeof(struct launch) == 72, "eight to nine cache lines");
 
-/* Each launch goes to `take`, in the thread that makes it. False where CUPTI has a subscriber
- * already: CUPTI knows but one. */
+/* Subscribes to CUPTI, where the caller may: while CUDA starts, in the thread that it starts in. */
+void launches_subscribe(const struct cupti *c);
+
+/* Each launch goes to `take`, in the thread that makes it; subscribes if need be. False where
+ * CUPTI has a subscriber already: CUPTI knows but one. */
 bool launches_start(const struct cupti *c, void (*take)(struct launch *launch));
 
 /* No more are told; a thread may still be in `take` for a moment. */

@@ -156,3 +156,9 @@ int torch_abi_find(struct torch_abi *ret, const char **why)
 		dlclose(library);
 	return *why ? -1 : 1;
 }
+
+bool torch_is_loaded(void)
+{
+	char path[4096];
+	return dl_iterate_phdr(is_torch, path) != 0;
+}

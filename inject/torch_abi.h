@@ -44,3 +44,6 @@ struct torch_abi {
  * no PyTorch is loaded (yet), -1: it is another, and *why says what. Tries it on the calling
  * thread, which must be one of ours. */
 int torch_abi_find(struct torch_abi *ret, const char **why);
+
+/* Whether the process has loaded PyTorch. */
+bool torch_is_loaded(void);

@@ -548,6 +548,8 @@ void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock, const struct
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&ops.end_wake, &attributes);
 	pthread_condattr_destroy(&attributes);
+	if (cupti && torch_is_loaded())
+		launches_subscribe(cupti);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ops.runs = !pthread_create(&ops.emptier, NULL, empty_at_intervals, NULL);
@@ -613,6 +615,8 @@ bool torch_ops_stop(bool goes_on)
 	pthread_mutex_unlock(&ops.end_lock);
 	pthread_join(ops.emptier, NULL);
 	ops.runs = false;
+	if (goes_on && ops.cupti)
+		launches_stop(ops.cupti);
 	if (!ops.has_key)
 		return true;
 	if (!goes_on) {
@@ -622,8 +626,6 @@ bool torch_ops_stop(bool goes_on)
 	}
 	for (int i = 0; i < 2; i++)
 		ops.abi.remove(ops.handles[i]);
-	if (ops.launches)
-		launches_stop(ops.cupti);
 	bool left = wait_for_all();
 	__atomic_store_n(&ops.off, true, __ATOMIC_RELAXED);
 	empty_all();
