@@ -315,8 +315,8 @@ void spans_close(struct session *s)
 
 /* ---- operators by PyTorch's callbacks instead of probes ---- */
 
-/* The control thread's. Recording stands still while probes go, so an operator that ends before
- * is the probe's, and one that ends after is PyTorch's. */
+/* The control thread's. An operator that ends before this moment is the probe's, one that ends
+ * after is PyTorch's, though the probe may see it too: to take probes off takes a while. */
 void spans_switch_probes(struct session *s)
 {
 	if (s->ops_switched || !atomic_load(&s->ops_told))

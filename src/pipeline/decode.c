@@ -161,6 +161,8 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 		return true;
 	}
 	const struct known_probe *probe = &p->probes.data[in->probe];
+	if (probe->by_callback && shim_ops_tells(p, in))
+		return true;
 	if (record->stack && !stacks_find(p, record->stack, &stack)) {
 		if (!force)
 			return false;

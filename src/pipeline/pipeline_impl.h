@@ -74,6 +74,7 @@ struct known_probe {
 	bool has_text;	     /* an argument is RAW_TEXT */
 	bool by_chance;	     /* one call in so many has its stack */
 	bool names;	     /* its calls are observed: pipeline_observe */
+	bool by_callback;    /* its calls are told by others too: shim_ops_tells */
 	uint32_t row;	     /* probe number in the recording */
 	uint32_t name;	     /* string */
 	int8_t sequence_arg; /* of collectives, -1 = none: not watched */
@@ -242,6 +243,8 @@ void shim_ops_free(struct shim_ops *s);
 void shim_ops_know(struct pipeline *p, uint32_t id, uint32_t number, const struct m_probe *probe,
 		   const char *symbol);
 void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n);
+/* Whether a call of such a probe is not the probe's to tell: it ended when others told. */
+bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call);
 /* Calls whose time has come go into the recording; all: whatever there is. */
 void shim_ops_pass(struct pipeline *p, bool all);
 

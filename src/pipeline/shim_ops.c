@@ -14,6 +14,7 @@
 
 #define PATIENCE_NS 2000000000ULL
 #define MOST_HELD   (1u << 19)
+#define FROM_SHIM   0 /* a call's kind: REC_CALL is that of probes */
 
 struct op_name {
 	uint32_t probe;	 /* of the recording */
@@ -111,6 +112,8 @@ static bool know_launch(struct pipeline *p, uint32_t id, const struct m_probe *p
 	return false;
 }
 
+_Static_assert(FROM_SHIM != REC_CALL, "told apart");
+
 /* It goes the way of the probe's records: kernels have their names, captures their launches. */
 void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
 {
@@ -126,7 +129,7 @@ void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
 	if (!l || c->end_ns < atomic_load(&s->from_ns))
 		return;
 	struct rec_call row = {
-		.kind = REC_CALL,
+		.kind = FROM_SHIM,
 		.flags = launch->result ? CALL_ERROR : 0,
 		.depth = launch->depth,
 		.nargs = l->nargs,
@@ -140,7 +143,13 @@ void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
 		if (l->arg[i] >= 0)
 			row.args[l->arg[i]] = values[i];
 	map64_set(&s->pid_of, pipeline_thread_of(p, c->pid, c->tid), c->pid);
-	pipeline_record(p, &row, sizeof(row));
+	vec_push(&p->pass)->call = row;
+}
+
+bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call)
+{
+	return call->kind != FROM_SHIM &&
+	       call->start_ns + call->dur_ns >= atomic_load(&p->shim_ops->from_ns);
 }
 
 /* ---- names ---- */

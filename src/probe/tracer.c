@@ -401,7 +401,6 @@ void tracer_switch_callbacks(struct tracer *t, bool launches)
 {
 	struct detaching gone = {0};
 	t->off_callbacks = 1u << CALLBACK_TORCH | (launches ? 1u << CALLBACK_CUPTI : 0u);
-	set_flag(&t->bpf->bss->frozen, true);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
@@ -414,7 +413,6 @@ void tracer_switch_callbacks(struct tracer *t, bool launches)
 		}
 	}
 	detach_all(t, &gone);
-	set_flag(&t->bpf->bss->frozen, false);
 }
 
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret)

@@ -123,7 +123,8 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e);
 
 /* Takes off the probes of calls that PyTorch tells, and of those that CUPTI tells if launches
- * is true, for good. */
+ * is true, for good. Their calls go on being recorded until they are off, and those that are
+ * open then may come later as unwound: the caller leaves them out. */
 void tracer_switch_callbacks(struct tracer *t, bool launches);
 
 /* Stops recording at once, before anything is detached, and holds no process any more. */

@@ -126,6 +126,19 @@ def _(t):
            len(set(sequences)) == 80, "sequence numbers: %r" % sequences[:5])
 
 
+@test("the change from probes to callbacks in the midst loses nothing and doubles nothing", 120)
+def _(t):
+    n = 1500
+    rec = record_ops(t, "auto", str(n), "busy", options=("--layers", "torch", "--profile", "off"))
+    expect_callbacks(rec)
+    seen = names(between(rec))
+    a_step = {"backward": 1, "aten::linear": 2, "aten::addmm": 2, "aten::mm": 3,
+              "AddmmBackward0": 2, "AccumulateGrad": 4, "aten::relu": 1, "aten::randn": 1}
+    wrong = {k: seen[k] for k, v in a_step.items() if abs(seen[k] - v * n) > 1}
+    expect(not wrong, "of %d steps: %r" % (n, wrong))
+    expect(not [c for c in between(rec) if "unwound" in c["flags"]], "calls without their end")
+
+
 @test("time in callees is taken from callers, whoever told which", 120)
 def _(t):
     rec = record_ops(t, "auto", "200")

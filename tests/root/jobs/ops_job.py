@@ -1,7 +1,8 @@
 """ops_job.py - trains a small model with PyTorch on the CPU and launches kernels through the fake
 driver, in a process with the CUPTI shim.
 
-usage: ops_job.py STEPS [late] [threads] [fork] [wait SECONDS]
+usage: ops_job.py STEPS [busy] [late] [threads] [fork] [wait SECONDS]
+busy: the steps begin at once, before operators come from callbacks.
 late: the shim comes before PyTorch is imported. threads: each step runs in a thread of its own.
 fork: a child trains too. wait: before it ends. Prints "begin NS", "end NS" around the steps, and
 "launch CORRELATION NAME X STREAM START END" for each launch."""
@@ -81,7 +82,8 @@ class Driver:
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
-time.sleep(1)  # the shim finds PyTorch, eacgm takes the probes off
+if "busy" not in words:
+    time.sleep(1)  # the shim finds PyTorch, eacgm takes the probes off
 model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 driver = Driver() if FAKE_CUDA else None
