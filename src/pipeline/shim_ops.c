@@ -6,7 +6,9 @@
  * until all operators that ended before them have come, at most for PATIENCE_NS.
  *
  * depth: of operators the number of operators around them, of calls of probes that of probed
- * calls around them; readers tell by times what lies in what (analyze/pass.c, export/nest.c). */
+ * calls around them, or more where calls that go on together show it. Around a call that takes
+ * longer than they wait it is too small: readers tell by times what lies in what
+ * (analyze/pass.c, export/nest.c). */
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -270,14 +272,35 @@ void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 	rec_put_calls(p->writer, s->out.data, s->out.len);
 }
 
-/* In order of end; what lies in a call before it. */
+/* By thread, in order of end; what lies in a call before it. */
 static int compare_ends(const void *a, const void *b)
 {
 	const struct m_call *x = a, *y = b;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
 	uint64_t x_ns = x->start_ns + x->dur_ns, y_ns = y->start_ns + y->dur_ns;
 	if (x_ns != y_ns)
 		return x_ns < y_ns ? -1 : 1;
 	return x->start_ns > y->start_ns ? -1 : x->start_ns < y->start_ns;
+}
+
+/* Each source knows the depth among its own calls; together it is more. From the last end to the
+ * first: the stack has the calls around, each with a start before those on top of it. */
+static void deepen(struct m_call *rows, size_t n)
+{
+	uint64_t starts[UINT8_MAX];
+	size_t depth = 0;
+	for (size_t i = n; i-- > 0;) {
+		struct m_call *c = &rows[i];
+		if (i + 1 < n && rows[i + 1].thread != c->thread)
+			depth = 0;
+		while (depth && starts[depth - 1] > c->start_ns)
+			depth--;
+		if (c->depth < depth)
+			c->depth = (uint8_t)depth;
+		if (depth < UINT8_MAX && c->dur_ns)
+			starts[depth++] = c->start_ns;
+	}
 }
 
 static bool has_come(const struct shim_ops *s, const struct held *h, uint64_t now_ns)
@@ -307,5 +330,6 @@ void shim_ops_pass(struct pipeline *p, bool all)
 	s->held.len = left;
 	if (s->out.len)
 		qsort(s->out.data, s->out.len, sizeof(*s->out.data), compare_ends);
+	deepen(s->out.data, s->out.len);
 	rec_put_calls(p->writer, s->out.data, s->out.len);
 }

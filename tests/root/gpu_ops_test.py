@@ -121,6 +121,9 @@ def _(t):
         expect(nesting(a, outer, inner) == nesting(b, outer, inner) > 0,
                "%s in %s: %d by probes, %d by callbacks" % (
                    inner, outer, nesting(a, outer, inner), nesting(b, outer, inner)))
+    deep = sum(c["depth"] >= 2 for c in b if c["name"] == "aten::mm")
+    expect(deep >= 0.9 * names(b)["aten::mm"], "of %d aten::mm %d know that they are in a node of "
+           "a backward pass" % (names(b)["aten::mm"], deep))
     sequences = [c["args"]["sequence"] for c in b if c["name"] == "AddmmBackward0"]
     expect(sequences == [c["args"]["sequence"] for c in a if c["name"] == "AddmmBackward0"] and
            len(set(sequences)) == 80, "sequence numbers: %r" % sequences[:5])
