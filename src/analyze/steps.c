@@ -161,7 +161,8 @@ static bool find_repetitions(struct finder *f, const struct steps_text *t, enum 
 	struct steps_cuts cuts = {0};
 	steps_anchors_of_repetition(t, &anchors);
 	steps_cut(&cuts, t, anchors.data, anchors.len, false);
-	bool found = cuts.rows.len >= LEAST_STEPS && cuts.usual * 10 >= cuts.rows.len * 6 &&
+	bool found = anchors.len && cuts.rows.len >= LEAST_STEPS &&
+		     cuts.usual * 10 >= cuts.rows.len * 6 &&
 		     !is_no_step(t, &cuts.rows.data[cuts.rows.len / 2], kind);
 	if (found) {
 		loop_add(f, t, kind, cuts.rows.data, cuts.rows.len, cuts.usual,
@@ -245,7 +246,7 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 	struct steps_cuts cuts = {0};
 	steps_anchors_of_training(t, &anchors);
 	steps_cut(&cuts, t, anchors.data, anchors.len, true);
-	bool found = cuts.rows.len >= LEAST_STEPS - 1;
+	bool found = anchors.len && cuts.rows.len >= LEAST_STEPS - 1;
 	if (found) {
 		loop_add(f, t, STEPS_TRAINING, cuts.rows.data, cuts.rows.len, cuts.usual,
 			 t->ops[anchors.data[0]].symbol);

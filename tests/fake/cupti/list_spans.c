@@ -1,6 +1,7 @@
 /* list_spans.c - prints the GPU spans of a recording, for tests: lines as cupti_job's.
  *
  * usage: list_spans FILE */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "recording/recording.h"
@@ -13,10 +14,10 @@ static void print_span(const struct rec_tables *t, const struct m_gpu_span *s)
 	       s->device, s->context, s->stream, s->correlation, (unsigned long long)s->bytes,
 	       s->copy_kind, (unsigned long long)s->graph_node, (unsigned long long)s->start_ns,
 	       (unsigned long long)s->end_ns, name[0] ? name : "-");
+	uint64_t returned_ns = s->called_ns + s->called_dur_ns;
 	if (s->called_ns)
-		printf("called %u %u %u %llu %llu\n", s->pid, s->correlation, s->called_tid,
-		       (unsigned long long)s->called_ns,
-		       (unsigned long long)(s->called_ns + s->called_dur_ns));
+		printf("called %u %u %u %" PRIu64 " %" PRIu64 "\n", s->pid, s->correlation,
+		       s->called_tid, s->called_ns, returned_ns);
 }
 
 int main(int argc, char **argv)
