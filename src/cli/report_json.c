@@ -56,6 +56,12 @@ static json_t *recording_json(const struct report *r)
 				      ms ? json_real(strtod(ms, NULL)) : json_null(), "sites",
 				      report_number_json(report_number(t, "attach_sites")),
 				      "method", report_text_json(rec_meta(t, "attach_method"))));
+	const char *stop_ms = rec_meta(t, "gpu_attach_stop_ms");
+	if (stop_ms)
+		json_object_set_new(o, "gpu_attach",
+				    json_pack("{s:o,s:f}", "processes",
+					      report_number_json(report_number(t, "gpu_attached")),
+					      "longest_stop_ms", strtod(stop_ms, NULL)));
 	json_object_set_new(o, "complete", json_boolean(t->complete));
 	json_object_set_new(o, "damage",
 			    t->damaged_at ? json_pack("{s:o,s:o}", "offset",

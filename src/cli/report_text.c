@@ -115,6 +115,9 @@ static void header(const struct page *p)
 			    (double)t->file_bytes / (double)t->calls);
 	else
 		header_line(p, "file", "%s", human_bytes(a, t->file_bytes));
+	const char *stop_ms = rec_meta(t, "gpu_attach_stop_ms");
+	if (stop_ms)
+		header_line(p, "stopped", "%s ms at most, for CUPTI to come in", stop_ms);
 	if (r->options->pid)
 		header_line(p, "shown", "process %u only", r->options->pid);
 	header_losses(p);

@@ -142,9 +142,7 @@ def state_of(pid):
 
 def stop_ms(report):
     """The longest stop that the recording tells of, or None."""
-    found = [float(note["reason"].split("stopped for ")[1].split(" ms")[0])
-             for note in report["notes"] if "stopped for " in note["reason"]]
-    return max(found) if found else None
+    return report["recording"].get("gpu_attach", {}).get("longest_stop_ms")
 
 
 def running(t, training, attached, medians_of, rest):
