@@ -190,6 +190,7 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 	if (probe->has_text)
 		forget_texts(p, probe, in);
 	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
+	shim_ops_thread(p, in->tgid, out->thread);
 	p->ready.len++;
 	return true;
 }

@@ -241,6 +241,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	if (multiplies)
 		add_bytes(p, &row);
 	known.row = rec_put_probe(p->writer, &row);
+	shim_ops_layer(p, known.row, row.layer);
 	known.by_callback = in->by_callback;
 	if (in->by_callback)
 		shim_ops_know(p, in->id, known.row, &row, in->symbol);

@@ -242,6 +242,9 @@ void shim_ops_free(struct shim_ops *s);
 /* A probe whose calls others tell too. id: that of records; number: the recording's. */
 void shim_ops_know(struct pipeline *p, uint32_t id, uint32_t number, const struct m_probe *probe,
 		   const char *symbol);
+/* A call of the thread has come. */
+void shim_ops_thread(struct pipeline *p, uint32_t pid, uint32_t thread);
+void shim_ops_layer(struct pipeline *p, uint32_t number, uint32_t layer);
 void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n);
 /* Whether a call of such a probe is not the probe's to tell: it ended when others told. */
 bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call);

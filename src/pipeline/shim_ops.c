@@ -3,7 +3,8 @@
  *
  * They come some 20 ms after the calls that probes see on the same thread. Readers want the
  * calls of a thread in the order of their ends, so those of threads that run operators wait
- * until all operators that ended before them have come, at most for PATIENCE_NS.
+ * until all operators that ended before them have come, and those around them that end within
+ * AROUND_NS; at most for PATIENCE_NS.
  *
  * depth: of operators the number of operators around them, of calls of probes that of probed
  * calls around them, or more where calls that go on together show it. Around a call that takes
@@ -15,6 +16,8 @@
 #include "pipeline/pipeline_impl.h"
 
 #define PATIENCE_NS 2000000000ULL
+#define AROUND_NS   100000000ULL
+#define EVERY_NS    50000000ULL
 #define MOST_HELD   (1u << 19)
 #define FROM_SHIM   0 /* a call's kind: REC_CALL is that of probes */
 
@@ -48,11 +51,11 @@ struct shim_ops {
 	int8_t node_name, node_sequence; /* places of arguments, -1 */
 	uint8_t node_nargs;
 	VEC(struct op_name) names; /* by number - 1 */
-	struct map64 pid_of;	   /* thread index of threads that run operators -> pid */
+	struct map64 pid_of;	   /* thread index, of processes that tell operators -> pid */
 	struct map64 upto_ns;	   /* pid -> all that ended before has come */
-	bool upto_moved;
-	uint64_t held_ns; /* when something was last let go */
+	uint64_t held_ns;	   /* when something was last let go */
 	VEC(struct held) held;
+	VEC(uint32_t) layers; /* strings, by the recording's number of probes */
 	VEC(struct m_call) out;
 	_Atomic uint64_t from_ns;
 };
@@ -71,6 +74,7 @@ void shim_ops_free(struct shim_ops *s)
 	map64_free(&s->upto_ns);
 	vec_free(&s->names);
 	vec_free(&s->held);
+	vec_free(&s->layers);
 	vec_free(&s->out);
 	free(s);
 }
@@ -251,7 +255,15 @@ void pipeline_ops_from(struct pipeline *p, uint64_t ns)
 void pipeline_ops_upto(struct pipeline *p, uint32_t pid, uint64_t ns)
 {
 	map64_set(&p->shim_ops->upto_ns, pid, ns);
-	p->shim_ops->upto_moved = true;
+}
+
+void shim_ops_thread(struct pipeline *p, uint32_t pid, uint32_t thread)
+{
+	struct shim_ops *s = p->shim_ops;
+	uint64_t known;
+	if (s->upto_ns.len && map64_get(&s->upto_ns, pid, &known) &&
+	    !map64_get(&s->pid_of, thread, &known))
+		map64_set(&s->pid_of, thread, pid);
 }
 
 void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
@@ -275,7 +287,8 @@ void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 /* By thread, in order of end; what lies in a call before it. */
 static int compare_ends(const void *a, const void *b)
 {
-	const struct m_call *x = a, *y = b;
+	const struct m_call *x = &((const struct held *)a)->row,
+			    *y = &((const struct held *)b)->row;
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	uint64_t x_ns = x->start_ns + x->dur_ns, y_ns = y->start_ns + y->dur_ns;
@@ -284,30 +297,57 @@ static int compare_ends(const void *a, const void *b)
 	return x->start_ns > y->start_ns ? -1 : x->start_ns < y->start_ns;
 }
 
-/* Each source knows the depth among its own calls; together it is more. From the last end to the
- * first: the stack has the calls around, each with a start before those on top of it. */
-static void deepen(struct m_call *rows, size_t n)
+void shim_ops_layer(struct pipeline *p, uint32_t number, uint32_t layer)
 {
-	uint64_t starts[UINT8_MAX];
+	struct shim_ops *s = p->shim_ops;
+	while (s->layers.len <= number)
+		vec_push(&s->layers);
+	s->layers.data[number] = layer;
+}
+
+struct around {
+	uint64_t start_ns;
+	uint32_t layer;
+};
+
+static bool has_layer(const struct around *stack, size_t depth, uint32_t layer)
+{
+	while (depth-- > 0)
+		if (stack[depth].layer == layer)
+			return true;
+	return false;
+}
+
+/* Each source knows of its own calls alone how deep they are, and whether one of their layer is
+ * around them. From the last end to the first: the stack has the calls around, each with a start
+ * before those on top of it. */
+static void deepen(const struct shim_ops *s, struct held *held, size_t n)
+{
+	struct around stack[UINT8_MAX];
 	size_t depth = 0;
 	for (size_t i = n; i-- > 0;) {
-		struct m_call *c = &rows[i];
-		if (i + 1 < n && rows[i + 1].thread != c->thread)
+		struct m_call *c = &held[i].row;
+		uint32_t layer = c->probe < s->layers.len ? s->layers.data[c->probe] : 0;
+		if (i + 1 < n && held[i + 1].row.thread != c->thread)
 			depth = 0;
-		while (depth && starts[depth - 1] > c->start_ns)
+		while (depth && stack[depth - 1].start_ns > c->start_ns)
 			depth--;
 		if (c->depth < depth)
 			c->depth = (uint8_t)depth;
+		if (has_layer(stack, depth, layer))
+			c->flags |= CALL_NESTED;
 		if (depth < UINT8_MAX && c->dur_ns)
-			starts[depth++] = c->start_ns;
+			stack[depth++] = (struct around){c->start_ns, layer};
 	}
 }
 
+/* Also all that it lies in, if that does not take long. */
 static bool has_come(const struct shim_ops *s, const struct held *h, uint64_t now_ns)
 {
 	uint64_t upto_ns;
-	return now_ns - h->came_ns > PATIENCE_NS || (map64_get(&s->upto_ns, h->pid, &upto_ns) &&
-						     h->row.start_ns + h->row.dur_ns < upto_ns);
+	return now_ns - h->came_ns > PATIENCE_NS ||
+	       (map64_get(&s->upto_ns, h->pid, &upto_ns) &&
+		h->row.start_ns + h->row.dur_ns + AROUND_NS < upto_ns);
 }
 
 void shim_ops_pass(struct pipeline *p, bool all)
@@ -316,11 +356,12 @@ void shim_ops_pass(struct pipeline *p, bool all)
 	uint64_t now_ns = monotonic_ns();
 	size_t left = 0;
 	all |= s->held.len > MOST_HELD;
-	if (!s->held.len || !(all || s->upto_moved || now_ns - s->held_ns > PATIENCE_NS))
+	if (!s->held.len || !(all || now_ns - s->held_ns > EVERY_NS))
 		return;
-	s->upto_moved = false;
 	s->held_ns = now_ns;
 	s->out.len = 0;
+	qsort(s->held.data, s->held.len, sizeof(*s->held.data), compare_ends);
+	deepen(s, s->held.data, s->held.len);
 	for (size_t i = 0; i < s->held.len; i++) {
 		if (all || has_come(s, &s->held.data[i], now_ns))
 			*vec_push(&s->out) = s->held.data[i].row;
@@ -328,8 +369,5 @@ void shim_ops_pass(struct pipeline *p, bool all)
 			s->held.data[left++] = s->held.data[i];
 	}
 	s->held.len = left;
-	if (s->out.len)
-		qsort(s->out.data, s->out.len, sizeof(*s->out.data), compare_ends);
-	deepen(s->out.data, s->out.len);
 	rec_put_calls(p->writer, s->out.data, s->out.len);
 }

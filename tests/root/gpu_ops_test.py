@@ -124,6 +124,9 @@ def _(t):
     deep = sum(c["depth"] >= 2 for c in b if c["name"] == "aten::mm")
     expect(deep >= 0.9 * names(b)["aten::mm"], "of %d aten::mm %d know that they are in a node of "
            "a backward pass" % (names(b)["aten::mm"], deep))
+    outermost = [names([c for c in x if "nested" not in c["flags"]]) for x in (a, b)]
+    expect(outermost[0] == outermost[1], "in no other of the layer: by probes %r, by callbacks %r" %
+           tuple(outermost))
     sequences = [c["args"]["sequence"] for c in b if c["name"] == "AddmmBackward0"]
     expect(sequences == [c["args"]["sequence"] for c in a if c["name"] == "AddmmBackward0"] and
            len(set(sequences)) == 80, "sequence numbers: %r" % sequences[:5])
