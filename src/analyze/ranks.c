@@ -152,6 +152,7 @@ static void add_match(struct ranks *r, const struct rank_match *match,
 	comm->late_ns += timing->late ? timing->late_ns : 0;
 	if (timing->on_device) {
 		comm->on_device++;
+		comm->device_wait_ns += timing->wait_ns;
 		comm->transfer_ns += timing->transfer_ns;
 		comm->rank_ns += timing->wait_ns + timing->transfer_ns * match->calls;
 	}

@@ -76,9 +76,10 @@ struct ranks_member {
 /* A communicator (of the same place in rank_matching.groups). */
 struct ranks_comm {
 	uint64_t compared, on_device, late;
-	uint64_t wait_ns;     /* of all ranks together */
-	uint64_t rank_ns;     /* time of all ranks in those on devices: wait + transfer */
-	uint64_t transfer_ns; /* of collectives, not ranks */
+	uint64_t wait_ns;	 /* of all ranks together */
+	uint64_t device_wait_ns; /* of that, in those on devices */
+	uint64_t rank_ns;	 /* time of all ranks in those: wait + transfer */
+	uint64_t transfer_ns;	 /* of collectives, not ranks */
 	uint64_t late_ns;
 	uint64_t first_ns, last_ns; /* of what was compared */
 	uint32_t straggler;	    /* member, RANKS_NONE */

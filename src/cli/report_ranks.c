@@ -144,31 +144,33 @@ static void straggler(const struct page *p, const struct ranks *r, uint32_t grou
 	page_styled(p, RED, "straggler");
 	snprintf(line, sizeof(line),
 		 ": %s is late in %" PRIu64 " of the %" PRIu64
-		 " collectives with a late rank, typically by %s, at most by %s; the others waited "
-		 "%s for it",
+		 " collectives with a late rank,\n    typically by %s, at most by %s; the others "
+		 "waited %s for it",
 		 name, m->late, c->late, human_ns(typical, m->p50_late_ns),
 		 human_ns(most, m->max_late_ns), human_ns(waited, m->waited_for_ns));
 	fprintf(p->out, "%s\n", line);
 }
 
+/* Of the collectives' time, that of all ranks added up. */
 static void waiting(const struct page *p, const struct ranks_comm *c)
 {
-	char wait[HUMAN_BYTES], transfer[HUMAN_BYTES];
+	char all[HUMAN_BYTES], wait[HUMAN_BYTES], rest[HUMAN_BYTES];
 	if (c->clocks_unknown)
 		fputs("  the clocks of its hosts are not aligned: nothing is said about waiting\n",
 		      p->out);
 	else if (c->on_device && c->rank_ns)
 		fprintf(p->out,
-			"  %.0f %% of their time on devices is waiting for the last rank (%s over "
-			"all "
-			"ranks), the rest moves bytes (%s)\n",
-			100 * (double)c->wait_ns / (double)c->rank_ns, human_ns(wait, c->wait_ns),
-			human_ns(transfer, c->transfer_ns));
+			"  ranks' time on devices: %s, of it %s (%.0f %%) waiting for the last "
+			"rank, "
+			"%s moving bytes\n",
+			human_ns(all, c->rank_ns), human_ns(wait, c->device_wait_ns),
+			100 * (double)c->device_wait_ns / (double)c->rank_ns,
+			human_ns(rest, c->rank_ns - c->device_wait_ns));
 	else if (c->compared)
 		fprintf(p->out,
-			"  by the host's calls: they began %s apart over all ranks; the devices' "
-			"times "
-			"are not known\n",
+			"  ranks' time by the host's calls: %s waiting for the last rank; the "
+			"devices' "
+			"is not known\n",
 			human_ns(wait, c->wait_ns));
 }
 

@@ -82,7 +82,7 @@ static json_t *comm_json(const struct ranks *r, uint32_t group)
 	json_object_set_new(o, "late_ns", report_number_json(c->late_ns));
 	json_object_set_new(o, "wait_ns", report_number_json(c->wait_ns));
 	json_object_set_new(o, "wait_ratio",
-			    c->rank_ns ? json_real((double)c->wait_ns / (double)c->rank_ns)
+			    c->rank_ns ? json_real((double)c->device_wait_ns / (double)c->rank_ns)
 				       : json_null());
 	json_object_set_new(o, "transfer_ns",
 			    c->on_device ? report_number_json(c->transfer_ns) : json_null());

@@ -124,7 +124,7 @@ static void put_step(struct rec_writer *w, const struct rank_sample *s, unsigned
 		put_call(w, thread, GS_ALL_REDUCE, c, at, 8 * US, 0,
 			 (const uint64_t[8]){bytes, bytes / 4, 7, 0, 0x5500 + rank, STREAM,
 					     step - s->missed[rank]});
-	if (s->no_spans || (s->missing && step + s->missing >= s->steps))
+	if (s->no_spans || step < s->spans_from || (s->missing && step + s->missing >= s->steps))
 		return; /* what does not end has no span */
 	rec_put_gpu_span(
 		w, &(struct m_gpu_span){.start_ns = rank_sample_shown(c, begun(s, step, rank)),

@@ -29,6 +29,7 @@ struct rank_sample {
 	uint64_t jitter_ns;   /* starts and ends vary by up to this */
 	bool no_hash;	      /* the communicator was there before tracing began */
 	bool no_spans;	      /* without the device's times */
+	unsigned spans_from;  /* the step from which on there are devices' times */
 	unsigned late_rank;   /* comes late_ns later in each step */
 	uint64_t late_ns;
 	unsigned missed[RANK_SAMPLE_RANKS]; /* of no_hash: collectives before tracing began */

@@ -131,6 +131,24 @@ static void straggler_is_named(void **state)
 	}
 }
 
+/* The GPU's timeline began in the midst: shares of devices' time are of what is known of it. */
+static void waits_without_device_times_are_no_share(void **state)
+{
+	(void)state;
+	struct rank_sample s = plain();
+	s.late_rank = 2;
+	s.late_ns = 20 * MS;
+	s.spans_from = 40;
+	const struct ranks_comm *c = &made(&s)->comms.data[0];
+	assert_int_equal(c->compared, 60);
+	assert_int_equal(c->on_device, 20);
+	assert_in_range(c->wait_ns, 60 * 3 * (20 * MS - 20 * US), 60 * 3 * (20 * MS + 20 * US));
+	assert_in_range(c->device_wait_ns, 20 * 3 * (20 * MS - 20 * US),
+			20 * 3 * (20 * MS + 20 * US));
+	assert_int_equal(c->rank_ns, c->device_wait_ns + 4 * c->transfer_ns);
+	done();
+}
+
 /* Late by less than can be said, or too seldom: nobody is named. */
 static void little_lateness_is_none(void **state)
 {
@@ -290,6 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_found_where_nothing_is),
 		cmocka_unit_test(straggler_is_named),
+		cmocka_unit_test(waits_without_device_times_are_no_share),
 		cmocka_unit_test(little_lateness_is_none),
 		cmocka_unit_test(mismatch_is_found),
 		cmocka_unit_test(missing_rank_is_named),
