@@ -588,12 +588,17 @@ static void find_parents(struct timeline *t)
 
 /* ---- what is handed out ---- */
 
-static void drop_others(struct timeline *t, uint64_t from_ns, uint64_t to_ns)
+static bool is_asked_time(const struct timeline_options *o, uint64_t ns)
+{
+	return ns >= o->from_ns && (!o->to_ns || ns < o->to_ns);
+}
+
+static void drop_others(struct timeline *t, const struct timeline_options *o)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (s->row.start_ns >= from_ns && (!to_ns || s->row.start_ns < to_ns))
+		if (is_asked_time(o, s->row.start_ns))
 			t->spans.data[kept++] = *s;
 	}
 	t->spans.len = kept;
@@ -622,33 +627,99 @@ static void list_by_call(struct timeline *t)
 	free(next);
 }
 
-static void count_spans(struct timeline *t)
+/* What a process's calls that start work span, and its spans. */
+struct extent {
+	uint64_t first_ns, last_ns;
+};
+
+static void extend(struct extent *e, uint64_t first_ns, uint64_t last_ns)
 {
-	for (size_t i = 0; i < t->spans.len; i++) {
-		const struct timeline_span *s = &t->spans.data[i];
-		if (s->row.work == WORK_SYNC)
-			continue;
-		if (!t->first_ns || s->row.start_ns < t->first_ns)
-			t->first_ns = s->row.start_ns;
-		if (s->row.end_ns > t->last_ns)
-			t->last_ns = s->row.end_ns;
-		if (s->call == TIMELINE_NONE) {
-			t->unmatched_spans++;
-			continue;
-		}
+	if (first_ns < e->first_ns)
+		e->first_ns = first_ns;
+	if (last_ns > e->last_ns)
+		e->last_ns = last_ns;
+}
+
+static bool is_launch(const struct timeline_call *c)
+{
+	return c->role == GPU_LAUNCH || c->role == GPU_GRAPH_LAUNCH;
+}
+
+/* The latest that its launch can have been. */
+static uint64_t launched_ns(const struct m_gpu_span *s)
+{
+	return s->called_ns ? s->called_ns : s->start_ns;
+}
+
+static void count_span(struct timeline *t, const struct timeline_span *s,
+		       const struct extent *calls)
+{
+	if (!t->first_ns || s->row.start_ns < t->first_ns)
+		t->first_ns = s->row.start_ns;
+	if (s->row.end_ns > t->last_ns)
+		t->last_ns = s->row.end_ns;
+	if (s->call != TIMELINE_NONE) {
 		t->matched_spans++;
 		t->early_spans += s->row.start_ns < t->calls.data[s->call].start_ns;
+		return;
+	}
+	t->unmatched_spans++;
+	t->outside_spans += launched_ns(&s->row) < calls->first_ns || /* or of queued work: */
+			    (s->row.called_ns && s->row.called_ns > calls->last_ns);
+}
+
+static void count_call(struct timeline *t, const struct timeline_call *c,
+		       const struct extent *spans)
+{
+	t->unmatched_calls++;
+	t->outside_calls += c->end_ns < spans->first_ns || c->start_ns > spans->last_ns;
+}
+
+/* Both lists are sorted by process; the extents are of one of its processes. */
+static void count_process(struct timeline *t, const struct timeline_options *o,
+			  const bool *has_work, size_t spans_from, size_t spans_to,
+			  size_t calls_from, size_t calls_to)
+{
+	struct extent calls = {UINT64_MAX, 0}, spans = {UINT64_MAX, 0};
+	for (size_t i = calls_from; i < calls_to; i++)
+		if (class_of(t->calls.data[i].role) != MATCH_NO_CLASS)
+			extend(&calls, t->calls.data[i].start_ns, t->calls.data[i].end_ns);
+	for (size_t i = spans_from; i < spans_to; i++)
+		extend(&spans, launched_ns(&t->spans.data[i].row), t->spans.data[i].row.end_ns);
+	for (size_t i = spans_from; i < spans_to; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		if (s->row.work != WORK_SYNC && is_asked_time(o, s->row.start_ns))
+			count_span(t, s, &calls);
+	}
+	for (size_t i = calls_from; i < calls_to; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		if (is_launch(c) && is_asked_time(o, c->start_ns) && !has_work[i])
+			count_call(t, c, &spans);
 	}
 }
 
-static void count_calls(struct timeline *t, const struct timeline_options *o)
+/* Before spans are dropped: a call that was asked for may have started work that was not. */
+static void count_all(struct timeline *t, const struct timeline_options *o)
 {
-	for (size_t i = 0; i < t->calls.len; i++) {
-		const struct timeline_call *c = &t->calls.data[i];
-		bool launch = c->role == GPU_LAUNCH || c->role == GPU_GRAPH_LAUNCH;
-		bool asked = c->start_ns >= o->from_ns && (!o->to_ns || c->start_ns < o->to_ns);
-		t->unmatched_calls += launch && asked && !c->spans;
+	size_t span = 0, call = 0;
+	bool *has_work = xcalloc(t->calls.len + 1, sizeof(*has_work));
+	for (size_t i = 0; i < t->spans.len; i++)
+		if (t->spans.data[i].call != TIMELINE_NONE)
+			has_work[t->spans.data[i].call] = true;
+	while (span < t->spans.len || call < t->calls.len) {
+		uint32_t pid = UINT32_MAX;
+		size_t spans_from = span, calls_from = call;
+		if (span < t->spans.len)
+			pid = t->spans.data[span].row.pid;
+		if (call < t->calls.len && t->calls.data[call].pid < pid)
+			pid = t->calls.data[call].pid;
+		while (span < t->spans.len && t->spans.data[span].row.pid == pid)
+			span++;
+		while (call < t->calls.len && t->calls.data[call].pid == pid)
+			call++;
+		count_process(t, o, has_work, spans_from, span, calls_from, call);
 	}
+	free(has_work);
 }
 
 void timeline_make(struct timeline *ret, const struct rec_reader *r,
@@ -663,10 +734,9 @@ void timeline_make(struct timeline *ret, const struct rec_reader *r,
 	load_spans(&job);
 	match_all(&job);
 	find_parents(ret);
-	drop_others(ret, options->from_ns, options->to_ns);
+	count_all(ret, options);
+	drop_others(ret, options);
 	list_by_call(ret);
-	count_spans(ret);
-	count_calls(ret, options);
 	strtab_free(&job.names);
 	free(job.name_of);
 }

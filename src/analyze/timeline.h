@@ -59,8 +59,11 @@ struct timeline {
 	VEC(uint32_t) by_call;		 /* numbers of spans: see timeline_call.first_span */
 	/* Waits are not counted in these. */
 	uint64_t matched_spans;
-	uint64_t unmatched_spans;   /* started by calls that were not recorded */
-	uint64_t unmatched_calls;   /* launches, of graphs too, of which no span was recorded */
+	uint64_t unmatched_spans; /* started by calls that were not recorded */
+	uint64_t unmatched_calls; /* launches, of graphs too, of which no span was recorded */
+	/* Of both: launched before or after calls of the process were traced, or while the GPU's
+	 * work was not. Told by the first and last of the other kind. */
+	uint64_t outside_spans, outside_calls;
 	uint64_t early_spans;	    /* of the matched: begin before their call, which cannot be */
 	uint64_t first_ns, last_ns; /* of the spans; 0 without */
 };

@@ -67,24 +67,34 @@ static void place_right(const struct page *p, const struct gap_device *d)
 	fprintf(p->out, "%9u%8d", d->pid, d->device);
 }
 
+/* What has no partner, and why: most of it where the two kinds of tracing did not begin at once. */
 static void matches_text(const struct page *p, const struct timeline *t)
 {
-	char a[HUMAN_BYTES], b[HUMAN_BYTES];
+	char all[HUMAN_BYTES], n[HUMAN_BYTES];
+	uint64_t spans = t->unmatched_spans - t->outside_spans;
+	uint64_t calls = t->unmatched_calls - t->outside_calls;
 	fprintf(p->out, "  %s kernels, copies and sets; ",
-		human_count(a, t->matched_spans + t->unmatched_spans));
+		human_count(all, t->matched_spans + t->unmatched_spans));
 	if (t->unmatched_spans)
-		fprintf(p->out, "of %s the call is not recorded",
-			human_count(b, t->unmatched_spans));
+		fprintf(p->out, "of %s the call that started it is recorded",
+			human_count(n, t->matched_spans));
 	else
-		fputs("each has its call", p->out);
-	if (t->unmatched_calls)
-		fprintf(p->out, "; %s launches without their work",
-			human_count(a, t->unmatched_calls));
+		fputs("of each the call that started it is recorded", p->out);
 	if (t->early_spans)
-		fprintf(p->out, "; %s begin before their call", human_count(a, t->early_spans));
-	else
-		fputs("; none begins before it", p->out);
+		fprintf(p->out, "; %s begin before their call", human_count(n, t->early_spans));
 	fputc('\n', p->out);
+	if (t->outside_spans)
+		fprintf(p->out, "  started while calls were not traced: %s\n",
+			human_count(n, t->outside_spans));
+	if (spans)
+		fprintf(p->out, "  started by calls that are not in the recording: %s\n",
+			human_count(n, spans));
+	if (t->outside_calls)
+		fprintf(p->out, "  launches made while the GPU's work was not traced: %s\n",
+			human_count(n, t->outside_calls));
+	if (calls)
+		fprintf(p->out, "  launches whose work is not in the recording: %s\n",
+			human_count(n, calls));
 }
 
 static void devices_text(const struct page *p, const struct gpu_gaps *g)
@@ -304,6 +314,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	set_number(o, "matched_spans", s->timeline->matched_spans);
 	set_number(o, "unmatched_spans", s->timeline->unmatched_spans);
 	set_number(o, "unmatched_launches", s->timeline->unmatched_calls);
+	set_number(o, "outside_spans", s->timeline->outside_spans);
+	set_number(o, "outside_launches", s->timeline->outside_calls);
 	set_number(o, "early_spans", s->timeline->early_spans);
 	json_object_set_new(o, "waits_recorded", json_boolean(s->gaps.waits));
 	json_object_set_new(o, "devices", devices);

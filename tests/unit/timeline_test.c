@@ -398,6 +398,44 @@ static void known_calls_are_taken(void **state)
 	done(&t);
 }
 
+/* eacgm came to a running job: work and calls of one kind are there before the other's. */
+static void what_was_not_traced_is_told_apart(void **state)
+{
+	(void)state;
+	for (unsigned calls_first = 0; calls_first < 2; calls_first++) {
+		struct rec_writer *w = created();
+		for (unsigned i = 0; i < 300; i++) {
+			uint64_t name = kernel_name(w, i); /* no loop, which fits elsewhere too */
+			if ((calls_first || i >= 100) && i != 200)
+				launch(w, 0, name, 100 + i * 10);
+			if ((!calls_first || i >= 100) && i != 250)
+				kernel(w, 10 + i, name, 106 + i * 10, 1);
+		}
+		struct timeline t = made(w, (struct timeline_options){0});
+		assert_int_equal(t.unmatched_spans, calls_first ? 1 : 101);
+		assert_int_equal(t.unmatched_calls, calls_first ? 101 : 1);
+		assert_int_equal(t.outside_spans, calls_first ? 0 : 100);
+		assert_int_equal(t.outside_calls, calls_first ? 100 : 0);
+		done(&t);
+	}
+}
+
+/* A launch that was asked for has work, even when that begins after what was asked for. */
+static void work_after_the_asked_time_is_not_missing(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	for (unsigned i = 0; i < 100; i++) {
+		launch(w, 0, kernel_name(w, i % NAMES), 100 + i * 10);
+		kernel(w, 10 + i, kernel_name(w, i % NAMES), 250 + i * 10, 1);
+	}
+	struct timeline t = made(w, (struct timeline_options){.to_ns = 500 * US});
+	assert_int_equal(t.matched_spans, 25);
+	assert_int_equal(t.unmatched_calls, 0);
+	assert_int_equal(t.spans.len, 25);
+	done(&t);
+}
+
 static void groups_hold_collectives(void **state)
 {
 	(void)state;
@@ -445,6 +483,8 @@ int main(void)
 		cmocka_unit_test(captured_calls_start_nothing),
 		cmocka_unit_test(correlation_numbers_wrap),
 		cmocka_unit_test(known_calls_are_taken),
+		cmocka_unit_test(what_was_not_traced_is_told_apart),
+		cmocka_unit_test(work_after_the_asked_time_is_not_missing),
 		cmocka_unit_test(groups_hold_collectives),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
