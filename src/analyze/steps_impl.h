@@ -21,6 +21,7 @@ enum steps_class {
 	CLASS_CHOICE = 8192,   /* chooses a token */
 	CLASS_WAIT = 16384,    /* waits for the device, hands nothing over */
 	CLASS_LAUNCH = 2048,   /* of a kernel or graph */
+	CLASS_GRAPH = 32768,   /* of a graph */
 };
 
 struct steps_symbol {

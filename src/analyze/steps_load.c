@@ -142,7 +142,7 @@ static void take_device(struct loader *l, struct steps_thread *thread, const str
 	case GPU_GRAPH_LAUNCH:
 		symbol = symbol_of_role(l,
 					hash_u64(gpu_arg(p, c, GPU_ARG_GRAPH_EXEC)) >> 1 | 1 << 16,
-					"graph launch", CLASS_LAUNCH);
+					"graph launch", CLASS_LAUNCH | CLASS_GRAPH);
 		thread->launches++;
 		break;
 	case GPU_COPY:

@@ -162,7 +162,7 @@ static void steps_text(const struct page *p, const void *state)
 	fputc('\n', p->out);
 	if (s->main == SIZE_MAX) {
 		page_styled(p, BOLD, "steps");
-		fputs(": none found: nothing repeats in the order of operations\n", p->out);
+		fputs(": none found: no sequence of operations repeats\n", p->out);
 		return;
 	}
 	found_text(p, &s->processes.data[s->main]);

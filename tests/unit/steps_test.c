@@ -576,6 +576,15 @@ static void no_order_is_no_loop(void **state)
 	check_none(&j);
 }
 
+/* How many of them a step has, nobody can tell. */
+static void one_kernel_over_and_over_is_no_loop(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play_often(&j, 100, "k.add ");
+	check_none(&j);
+}
+
 static void setup_is_no_loop(void **state)
 {
 	(void)state;
@@ -637,6 +646,7 @@ int main(void)
 		cmocka_unit_test(cut_recordings),
 		cmocka_unit_test(slow_steps_are_explained),
 		cmocka_unit_test(no_order_is_no_loop),
+		cmocka_unit_test(one_kernel_over_and_over_is_no_loop),
 		cmocka_unit_test(setup_is_no_loop),
 		cmocka_unit_test(empty_recordings_have_no_steps),
 		cmocka_unit_test(the_process_that_trains_is_the_main_one),
