@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* At 100,000 kernels a second the first holds 1.3 s; the others are for a full /dev/shm. */
@@ -19,11 +20,15 @@ struct ring_name {
 
 /* ---- the file ---- */
 
-/* Blocks are taken now: a write to a mapping of a full file system would end the job. */
+/* Blocks are taken now: a write to a mapping of a full file system would end the job. So would the
+ * SIGXFSZ of a file that is larger than the job's limit. */
 static uint64_t allocate(int fd)
 {
+	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+	getrlimit(RLIMIT_FSIZE, &limit);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (!posix_fallocate(fd, 0, (off_t)(GPU_RING_HEADER_BYTES + sizes[i])))
+		if (GPU_RING_HEADER_BYTES + sizes[i] <= limit.rlim_cur &&
+		    !posix_fallocate(fd, 0, (off_t)(GPU_RING_HEADER_BYTES + sizes[i])))
 			return sizes[i];
 	return 0;
 }

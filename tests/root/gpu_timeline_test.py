@@ -35,6 +35,14 @@ def _(t):
     expect(", %d GPU spans in " % made in rec.ran.err, "what eacgm says: %s" % rec.ran)
 
 
+@test("a job that may write no large files has a smaller ring, and lives")
+def _(t):
+    rec = t.record(["sh", "-c", 'ulimit -f 600; exec "$0" "$@"', JOB, "init", "kernel", FIRST,
+                    "300", "1500"], *CUDA, env=cupti(t))
+    expect_spans(t, rec)
+    expect(not notes_of(rec), "notes: %r" % notes_of(rec))
+
+
 @test("in a Perfetto trace they stand on their streams")
 def _(t):
     if not shutil.which("protoc"):
