@@ -101,9 +101,9 @@ static bool is_regular(struct grams *g, struct gram *row)
 	if (row->count < LEAST_STEPS)
 		return false;
 	row->gap = median_gap(p, row->count);
-	/* Of one operation over and over nobody knows how many are a step; a graph is a whole one.
-	 */
-	if (row->gap < 2 && !(steps_class(g->t, p[0]) & CLASS_GRAPH))
+	/* Of one kernel over and over nobody knows how many are a step; a graph is a whole one. */
+	uint16_t class = steps_class(g->t, p[0]);
+	if (row->gap < 2 && class & CLASS_LAUNCH && !(class & CLASS_GRAPH))
 		return false;
 	for (uint32_t i = 0; i + 1 < row->count; i++) {
 		uint64_t gap = p[i + 1] - p[i];
