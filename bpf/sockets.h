@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * sockets.h - TCP connections of targets: what user space asks for process by process, what
- * went over one by the time it closes, and which thread opened it. Nothing runs per packet or
- * per call of send and receive. */
+ * went over one by the time it closes, which thread opened it, and whether NCCL did. Nothing runs
+ * per packet or per call of send and receive. */
 #pragma once
 
+#include "caller.h"
 #include "open_calls.h"
 
 #define AF_INET	    2 /* socket(7) */
@@ -74,7 +75,6 @@ struct socket {
 	struct sock *sk;
 } RELOCATED;
 
-struct file;
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -85,7 +85,7 @@ struct bpf_iter__task_file {
 /* Connections that are known to be a target's. */
 struct socket_owner {
 	__u32 tgid;
-	__u32 pad;
+	__u32 flags; /* enum socket_flags */
 	char opener[16];
 };
 struct {
@@ -94,6 +94,18 @@ struct {
 	__type(key, __u64); /* address of the struct sock */
 	__type(value, struct socket_owner);
 } socket_owners SEC(".maps");
+
+/* Where NCCL listens. An entry is replaced when the port is listened at again. */
+struct socket_port {
+	__u32 netns;
+	__u32 port;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct socket_port);
+	__type(value, __u8);
+} nccl_ports SEC(".maps");
 
 static __always_inline void read_addresses(struct rec_socket *r, struct sock *sk)
 {
@@ -129,6 +141,7 @@ static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_SOCKET;
 	r->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	r->flags = owner->flags;
 	r->tgid = owner->tgid;
 	r->socket = (__u64)sk;
 	r->time_ns = bpf_ktime_get_ns();
@@ -160,6 +173,20 @@ static __always_inline bool is_connected(__u8 state)
 	       state != TCP_LISTEN && state != TCP_NEW_SYN_RECV;
 }
 
+static __always_inline struct socket_port port_of(struct sock *sk)
+{
+	return (struct socket_port){
+		.netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum),
+		.port = BPF_CORE_READ(sk, __sk_common.skc_num),
+	};
+}
+
+static __always_inline __u32 flags_of_accepted(struct sock *sk)
+{
+	struct socket_port port = port_of(sk);
+	return bpf_map_lookup_elem(&nccl_ports, &port) ? SOCKET_NCCL : 0;
+}
+
 /* Writes struct rec_socket for each connection of a process. */
 SEC("iter/task_file")
 int connections(struct bpf_iter__task_file *ctx)
@@ -176,7 +203,10 @@ int connections(struct bpf_iter__task_file *ctx)
 	if (!is_connected(state))
 		return 0;
 	__u64 key = (__u64)sk;
-	struct socket_owner unknown = {.tgid = BPF_CORE_READ(task, tgid)};
+	struct socket_owner unknown = {
+		.tgid = BPF_CORE_READ(task, tgid),
+		.flags = flags_of_accepted(sk), /* what connects is known by now */
+	};
 	bpf_map_update_elem(&socket_owners, &key, &unknown, BPF_NOEXIST);
 	struct socket_owner *owner = bpf_map_lookup_elem(&socket_owners, &key);
 	struct rec_socket r;
@@ -186,14 +216,30 @@ int connections(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-static __always_inline void own_socket(struct sock *sk)
+static __always_inline void own_socket(struct sock *sk, bool is_accepted)
 {
 	struct socket_owner owner = {.tgid = bpf_get_current_pid_tgid() >> 32};
 	__u64 key = (__u64)sk;
 	if (!is_target(owner.tgid))
 		return;
+	if (is_accepted)
+		owner.flags = flags_of_accepted(sk);
+	else
+		owner.flags = is_called_by_nccl() ? SOCKET_NCCL : 0;
 	bpf_get_current_comm(owner.opener, sizeof(owner.opener));
 	bpf_map_update_elem(&socket_owners, &key, &owner, BPF_ANY);
+}
+
+static __always_inline void keep_port(struct sock *sk)
+{
+	struct socket_port port = port_of(sk);
+	__u8 one = 1;
+	if (!is_target(bpf_get_current_pid_tgid() >> 32))
+		return;
+	if (is_called_by_nccl())
+		bpf_map_update_elem(&nccl_ports, &port, &one, BPF_ANY);
+	else
+		bpf_map_delete_elem(&nccl_ports, &port);
 }
 
 static __always_inline void emit_socket(struct sock *sk, const struct socket_owner *owner,
@@ -216,7 +262,12 @@ int BPF_PROG(on_socket_state, struct sock *sk, int before, int state)
 {
 	if (state == TCP_SYN_SENT) { /* in connect(2) */
 		if (is_tcp(sk))
-			own_socket(sk);
+			own_socket(sk, false);
+		return 0;
+	}
+	if (state == TCP_LISTEN) { /* in listen(2) */
+		if (is_tcp(sk))
+			keep_port(sk);
 		return 0;
 	}
 	__u64 key = (__u64)sk;
@@ -235,6 +286,6 @@ SEC("kretprobe/inet_csk_accept")
 int BPF_KRETPROBE(on_accept, struct sock *sk)
 {
 	if (sk && is_tcp(sk))
-		own_socket(sk);
+		own_socket(sk, true);
 	return 0;
 }

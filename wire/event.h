@@ -229,12 +229,16 @@ struct rec_xid {
 	char text[256]; /* the driver's sentence */
 };
 
+enum socket_flags {
+	SOCKET_NCCL = 1, /* NCCL's code connected it, or listened for it */
+};
+
 /* A TCP connection: as it stands, or (REC_SOCKET) as it was when its state changed. */
 struct rec_socket {
 	__u8 kind;   /* REC_SOCKET */
 	__u8 state;  /* TCP_CLOSE: the last of it */
 	__u8 family; /* AF_INET, AF_INET6 */
-	__u8 pad;
+	__u8 flags;  /* enum socket_flags */
 	__u32 tgid;
 	__u64 socket; /* names it as long as it lives */
 	__u64 time_ns;

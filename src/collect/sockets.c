@@ -122,6 +122,7 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 	t->retransmits += retransmits;
 	bool moved = sent || received || retransmits;
 	t->changed |= is_new || moved;
+	c->by_nccl |= (row->flags & SOCKET_NCCL) != 0;
 	c->bytes_resent = row->bytes_resent;
 	c->srtt_us = row->srtt_us;
 	c->last_ns = row->time_ns;

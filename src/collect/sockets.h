@@ -20,6 +20,7 @@ struct connection {
 	char source[SOCKET_ADDRESS_BYTES];
 	char destination[SOCKET_ADDRESS_BYTES];
 	char opener[17]; /* comm of the thread that opened it, "" unknown */
+	bool by_nccl;	 /* NCCL's code connected it, or listened for it */
 	uint64_t netns;
 	uint64_t first_ns, last_ns;
 	uint64_t closed_ns;						/* 0 = is open */

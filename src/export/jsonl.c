@@ -136,6 +136,7 @@ static void connection_lines(struct sink *s)
 		json_object_set_new(o, "destination", json_text(s->t, c->destination));
 		json_object_set_new(o, "opener",
 				    c->opener ? json_text(s->t, c->opener) : json_null());
+		json_object_set_new(o, "by_nccl", json_boolean(c->by_nccl));
 		json_object_set_new(o, "netns", json_u64(c->netns));
 		json_object_set_new(o, "first_ns", json_u64(c->first_ns));
 		json_object_set_new(o, "last_ns", json_u64(c->last_ns));

@@ -344,6 +344,7 @@ struct m_connection {
 	uint64_t sent_before;	      /* bytes_sent and bytes_received before tracing began */
 	uint64_t received_before;
 	uint32_t srtt_us; /* smoothed round-trip time, 0 unknown */
+	uint8_t by_nccl;  /* 1: NCCL's code connected it, or listened for it */
 };
 
 /* Something that happened to something: an Xid error of a GPU. */

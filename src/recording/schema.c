@@ -165,6 +165,7 @@ static const struct field connection_fields[] = {
 	FIELD(m_connection, sent_before, COL_U64, ENC_VARINT),
 	FIELD(m_connection, received_before, COL_U64, ENC_VARINT),
 	FIELD(m_connection, srtt_us, COL_U32, ENC_VARINT),
+	FIELD(m_connection, by_nccl, COL_U8, ENC_FIXED),
 };
 
 static const struct field frame_fields[] = {
