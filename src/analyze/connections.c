@@ -1,4 +1,6 @@
-/* connections.c - the two ends of a connection are found by their addresses. */
+/* connections.c - the two ends of a connection are found by their addresses. In different network
+ * namespaces they may be ends of one too, but not with addresses that each namespace has for
+ * itself. */
 #include "analyze/connections.h"
 
 #include <string.h>
@@ -25,7 +27,7 @@ static bool has_comm(const struct rec_tables *t, uint32_t pid)
 
 static bool opened_by_nccl(const struct rec_tables *t, const struct m_connection *c)
 {
-	return !strncmp(text(t, c->opener), "NCCL", 4);
+	return c->by_nccl || !strncmp(text(t, c->opener), "NCCL", 4);
 }
 
 static uint8_t use_of(const struct rec_tables *t, const struct m_connection *c,
@@ -40,20 +42,90 @@ static uint8_t use_of(const struct rec_tables *t, const struct m_connection *c,
 	return CONNECTION_MAYBE_NCCL;
 }
 
+/* What finds the other end of a connection. */
+struct ends {
+	const struct rec_tables *t;
+	struct map64 last; /* source and destination -> 1 + index of the last such row */
+	uint64_t *before;  /* by row: the one before with both the same, 0 none */
+	struct map64 host; /* pid -> the recording that it is from, of a merged one */
+};
+
+static void ends_make(struct ends *e, const struct rec_tables *t)
+{
+	*e = (struct ends){.t = t};
+	e->before = xcalloc(t->connections.len + 1, sizeof(*e->before));
+	for (size_t i = 0; i < t->connections.len; i++) {
+		const struct m_connection *c = &t->connections.data[i];
+		uint64_t key = key_of(c->source, c->destination);
+		map64_get(&e->last, key, &e->before[i]);
+		map64_set(&e->last, key, i + 1);
+	}
+	for (size_t i = 0; i < t->processes.len; i++)
+		map64_set(&e->host, t->processes.data[i].pid, t->processes.data[i].source);
+}
+
+static void ends_free(struct ends *e)
+{
+	map64_free(&e->last);
+	map64_free(&e->host);
+	free(e->before);
+}
+
+static bool same_namespace(const struct ends *e, const struct m_connection *a,
+			   const struct m_connection *b)
+{
+	uint64_t here = 0, there = 0;
+	map64_get(&e->host, a->pid, &here);
+	map64_get(&e->host, b->pid, &there);
+	return a->netns == b->netns && here == there;
+}
+
+static bool is_loopback(const char *address)
+{
+	return !strncmp(address, "127.", 4) || !strncmp(address, "[::1]", 5);
+}
+
+/* NULL: was not traced. */
+static const struct m_connection *other_end(const struct ends *e, const struct m_connection *c)
+{
+	uint64_t i = 0;
+	const struct m_connection *elsewhere = NULL;
+	map64_get(&e->last, key_of(c->destination, c->source), &i);
+	for (; i; i = e->before[i - 1]) {
+		const struct m_connection *other = &e->t->connections.data[i - 1];
+		if (same_namespace(e, c, other))
+			return other;
+		if (!elsewhere)
+			elsewhere = other;
+	}
+	return is_loopback(text(e->t, c->source)) ? NULL : elsewhere;
+}
+
 uint8_t *connections_uses(const struct rec_tables *t)
 {
 	uint8_t *uses = xcalloc(t->connections.len + 1, sizeof(*uses));
-	struct map64 rows = {0};
+	struct ends ends;
+	ends_make(&ends, t);
 	for (size_t i = 0; i < t->connections.len; i++) {
 		const struct m_connection *c = &t->connections.data[i];
-		map64_set(&rows, key_of(c->source, c->destination), i);
+		uses[i] = use_of(t, c, other_end(&ends, c));
 	}
-	for (size_t i = 0; i < t->connections.len; i++) {
-		const struct m_connection *c = &t->connections.data[i];
-		uint64_t other;
-		bool both = map64_get(&rows, key_of(c->destination, c->source), &other);
-		uses[i] = use_of(t, c, both ? &t->connections.data[other] : NULL);
-	}
-	map64_free(&rows);
+	ends_free(&ends);
 	return uses;
+}
+
+struct connections_sum connections_nccl(const struct rec_tables *t, const uint8_t *uses,
+					uint32_t pid)
+{
+	struct connections_sum sum = {0};
+	for (size_t i = 0; i < t->connections.len; i++) {
+		const struct m_connection *c = &t->connections.data[i];
+		if (uses[i] != CONNECTION_NCCL || (pid && c->pid != pid))
+			continue;
+		sum.count++;
+		sum.bytes_sent += c->bytes_sent - c->sent_before;
+		sum.bytes_received += c->bytes_received - c->received_before;
+		sum.retransmits += c->retransmits;
+	}
+	return sum;
 }

@@ -171,6 +171,18 @@ static void connection_text(const struct page *p, const struct m_connection *c, 
 	fprintf(p->out, "  %s\n", fitted);
 }
 
+static void connections_sum_text(const struct page *p, const struct state *s)
+{
+	struct connections_sum sum = connections_nccl(p->r->tables, s->uses, p->r->options->pid);
+	char sent[HUMAN_BYTES], received[HUMAN_BYTES];
+	if (sum.count)
+		fprintf(p->out,
+			"  NCCL's connections: %" PRIu64
+			", sent %s, received %s, retransmitted %" PRIu64 " segments\n",
+			sum.count, human_bytes(sent, sum.bytes_sent),
+			human_bytes(received, sum.bytes_received), sum.retransmits);
+}
+
 static void connections_text(const struct page *p, const struct state *s)
 {
 	const struct rec_tables *t = p->r->tables;
@@ -183,6 +195,7 @@ static void connections_text(const struct page *p, const struct state *s)
 			fputc('\n', p->out);
 			page_styled(p, BOLD, "sockets");
 			fputs(": TCP connections that carry NCCL\n", p->out);
+			connections_sum_text(p, s);
 			page_right(p, "sent", COLUMN_BYTES);
 			page_right(p, "received", COLUMN_BYTES);
 			page_right(p, "resent", COLUMN_BYTES);
@@ -308,6 +321,7 @@ static json_t *connection_json(const struct rec_tables *t, const struct m_connec
 	json_object_set_new(o, "destination",
 			    report_text_json(strtab_get(&t->strings, c->destination, NULL)));
 	json_object_set_new(o, "opener", *opener ? report_text_json(opener) : json_null());
+	json_object_set_new(o, "by_nccl", json_boolean(c->by_nccl));
 	json_object_set_new(o, "nccl", json_string(uses[use]));
 	set(o, "netns", c->netns);
 	set(o, "first_ns", c->first_ns);
@@ -323,6 +337,16 @@ static json_t *connection_json(const struct rec_tables *t, const struct m_connec
 	return o;
 }
 
+static json_t *connections_sum_json(const struct connections_sum *sum)
+{
+	json_t *o = json_object();
+	set(o, "count", sum->count);
+	set(o, "bytes_sent", sum->bytes_sent);
+	set(o, "bytes_received", sum->bytes_received);
+	set(o, "retransmits", sum->retransmits);
+	return o;
+}
+
 static void json(json_t *root, const struct report *r, const void *state)
 {
 	const struct state *s = state;
@@ -334,6 +358,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	}
 	json_object_set_new(root, "collective_times", times_json(r->tables, &s->collectives));
 	json_object_set_new(root, "connections", list);
+	struct connections_sum sum = connections_nccl(r->tables, s->uses, r->options->pid);
+	json_object_set_new(root, "nccl_connections", connections_sum_json(&sum));
 }
 
 const struct report_section report_collectives = {make, text, json, end};

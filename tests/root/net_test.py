@@ -10,9 +10,10 @@ import sys
 import time
 
 from gpu import lines
-from harness import EACGM, Recording, expect, main, skip, test
+from harness import EACGM, TARGETS, Recording, expect, main, skip, test
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "transfer.py")
+NCCL = os.path.join(TARGETS, "libnccl.so.2")
 PAUSE = "1.3"  # longer than the time between two looks at what is open
 
 
@@ -118,6 +119,47 @@ def _(t):
     nccl = {(c["source"], c["destination"]) for c in rows if c["nccl"] == "yes"}
     expect(len(nccl) == 2 and all((b, a) in nccl for a, b in nccl), "NCCL's: %r" % rows)
     expect(len(rows) == 4, "all: %r" % rows)
+
+
+def expect_nccl(rec, answered):
+    """Those over which as many bytes were asked for are NCCL's, at both ends, and no others."""
+    made, rows = ends(rec.ran.out), seen_of(rec)
+    expect(len(rows) == len(made), "all: %r, ends: %r" % (rows, made))
+    for key, (sent, received, retransmits, resent) in made.items():
+        nccl = {sent, received} & {16 + n for n in answered}
+        expect(rows[key]["nccl"] == ("yes" if nccl else "no"), "%r: %r" % (key, rows[key]))
+    of_nccl = [v for key, v in made.items() if rows[key]["nccl"] == "yes"]
+    expect(rec.report["nccl_connections"] == {
+        "count": 2 * len(answered), "bytes_sent": sum(v[0] for v in of_nccl),
+        "bytes_received": sum(v[1] for v in of_nccl), "retransmits": sum(v[2] for v in of_nccl)},
+        "sum: %r" % rec.report["nccl_connections"])
+
+
+@test("what NCCL's code connects is NCCL's, whatever its threads' names")
+def _(t):
+    file = t.path("address")
+    rec = t.record(script(t, job("serve", file, "--connections", "3", "--pause", PAUSE),
+                          job("connect", file, "1000", "--pause", PAUSE, "--nccl", NCCL),
+                          job("connect", file, "2000", "--pause", PAUSE),
+                          job("connect", file, "3000", "--nccl", NCCL)))
+    expect_nccl(rec, (1000, 3000))
+    connected = {c["bytes_sent"]: c for c in rec.report["connections"] if c["bytes_sent"]}
+    expect(all(connected[n]["by_nccl"] for n in (1016, 3016)), "connected: %r" % connected)
+    expect(not connected[2016]["by_nccl"], "the program's own: %r" % connected)
+    text = t.run([EACGM, "report", rec.path]).out
+    expect("NCCL's connections: 4, sent 4" in text, "report: %s" % text)
+
+
+@test("what is accepted where NCCL's code listens is NCCL's")
+def _(t):
+    file, own = t.path("address"), t.path("own")
+    rec = t.record(script(t, job("serve", file, "--pause", PAUSE, "--nccl", NCCL),
+                          job("serve", own, "--pause", PAUSE),
+                          job("connect", file, "1000", "--pause", PAUSE),
+                          job("connect", own, "2000", "--pause", PAUSE)))
+    expect_nccl(rec, (1000,))
+    accepted = [c for c in rec.report["connections"] if c["bytes_received"] == 1016]
+    expect([c["by_nccl"] for c in accepted] == [True], "accepted: %r" % accepted)
 
 
 @test("attached to a running transfer: what went before is told apart")

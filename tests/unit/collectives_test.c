@@ -362,15 +362,54 @@ static void without_spans_there_are_the_hosts_times(void **state)
 	done();
 }
 
-static void connection(struct rec_writer *w, uint32_t pid, const char *source,
-		       const char *destination, const char *opener, uint64_t sent)
+static void connection_in(struct rec_writer *w, uint32_t pid, const char *source,
+			  const char *destination, const char *opener, uint64_t sent,
+			  uint64_t netns, bool by_nccl)
 {
 	rec_put_connection(w, &(struct m_connection){.pid = pid,
 						     .source = rec_string_z(w, source),
 						     .destination = rec_string_z(w, destination),
 						     .opener = rec_string_z(w, opener),
 						     .first_ns = 5,
+						     .netns = netns,
+						     .by_nccl = by_nccl,
 						     .bytes_sent = sent});
+}
+
+static void connection(struct rec_writer *w, uint32_t pid, const char *source,
+		       const char *destination, const char *opener, uint64_t sent)
+{
+	connection_in(w, pid, source, destination, opener, sent, 1, false);
+}
+
+static void expect_uses(const uint8_t *expected, size_t n, struct connections_sum sum)
+{
+	const struct rec_tables *t = rec_tables(reader);
+	assert_int_equal(t->connections.len, n);
+	uint8_t *uses = connections_uses(t);
+	assert_memory_equal(uses, expected, n);
+	struct connections_sum nccl = connections_nccl(t, uses, 0);
+	assert_int_equal(nccl.count, sum.count);
+	assert_int_equal(nccl.bytes_sent, sum.bytes_sent);
+	free(uses);
+}
+
+static void what_nccls_code_opens_and_its_other_end(void **state)
+{
+	(void)state;
+	struct rec_writer *w = created();
+	connection_in(w, 7, "10.0.0.1:1", "10.0.0.2:1", "python3", 1, 1, true);
+	connection_in(w, 8, "10.0.0.2:1", "10.0.0.1:1", "python3", 2, 2, false); /* elsewhere */
+	connection_in(w, 7, "127.0.0.1:1", "127.0.0.1:2", "python3", 4, 1, true);
+	connection_in(w, 8, "127.0.0.1:2", "127.0.0.1:1", "python3", 8, 2, false); /* another */
+	connection_in(w, 9, "127.0.0.1:2", "127.0.0.1:1", "python3", 16, 1, false);
+	connection_in(w, 9, "127.0.0.1:2", "127.0.0.1:3", "python3", 32, 1, false);
+	make(w, 0);
+	static const uint8_t expected[] = {CONNECTION_NCCL,  CONNECTION_NCCL, CONNECTION_NCCL,
+					   CONNECTION_OTHER, CONNECTION_NCCL, CONNECTION_OTHER};
+	expect_uses(expected, sizeof(expected),
+		    (struct connections_sum){.count = 4, .bytes_sent = 1 + 2 + 4 + 16});
+	done();
 }
 
 static void connections_that_carry_nccl(void **state)
@@ -392,11 +431,9 @@ static void connections_that_carry_nccl(void **state)
 	static const uint8_t expected[] = {
 		CONNECTION_NCCL,       CONNECTION_NCCL,	      CONNECTION_OTHER, CONNECTION_OTHER,
 		CONNECTION_MAYBE_NCCL, CONNECTION_MAYBE_NCCL, CONNECTION_OTHER, CONNECTION_OTHER};
-	assert_int_equal(t->connections.len, sizeof(expected));
 	assert_int_equal(t->connections.data[0].bytes_sent, 20);
-	uint8_t *uses = connections_uses(t);
-	assert_memory_equal(uses, expected, sizeof(expected));
-	free(uses);
+	expect_uses(expected, sizeof(expected),
+		    (struct connections_sum){.count = 2, .bytes_sent = 20});
 	done();
 }
 
@@ -409,6 +446,7 @@ int main(void)
 		cmocka_unit_test(captured_ones_have_no_time),
 		cmocka_unit_test(without_spans_there_are_the_hosts_times),
 		cmocka_unit_test(connections_that_carry_nccl),
+		cmocka_unit_test(what_nccls_code_opens_and_its_other_end),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -2,13 +2,14 @@
 """transfer.py - the two ends of TCP connections, with known bytes.
 
 usage: transfer.py serve FILE | connect FILE BYTES [--back BYTES] [--connections N] [--pause S]
-                   [--thread NAME] [--until FILE] [--address A]
+                   [--thread NAME] [--until FILE] [--address A] [--nccl LIBRARY]
 
 `serve` listens on --address, writes "HOST PORT N" to FILE, and answers each connection: its first 16
 bytes say how many come and how many are to go back. `connect` waits for FILE and sends. Each end
 prints, as it closes, "socket SOURCE DESTINATION SENT RECEIVED RETRANSMITS RESENT": the bytes are
 those of its own calls, the rest is TCP_INFO's (linux/tcp.h). --thread: the name of the thread that
-connects. --until: it goes on sending BYTES, every 50 ms, until that file is there."""
+connects. --until: it goes on sending BYTES, every 50 ms, until that file is there. --nccl: that library
+(targets/nccl_sockets.c) listens and connects."""
 
 import argparse
 import ctypes
@@ -32,6 +33,7 @@ def arguments():
     p.add_argument("--thread")
     p.add_argument("--until")
     p.add_argument("--address", default="127.0.0.1")
+    p.add_argument("--nccl")
     return p.parse_args()
 
 
@@ -83,7 +85,10 @@ def serve(args):
     family = socket.AF_INET6 if ":" in args.address else socket.AF_INET
     with socket.socket(family) as listener:
         listener.bind((args.address, 0))
-        listener.listen(64)
+        if args.nccl:
+            expect_none(ctypes.CDLL(args.nccl).nccl_listen(listener.fileno()))
+        else:
+            listener.listen(64)
         with open(args.file + ".part", "w") as f:
             f.write("%s %d\n" % listener.getsockname()[:2])
         os.rename(args.file + ".part", args.file)
@@ -91,10 +96,25 @@ def serve(args):
             serve_one(listener.accept()[0], args.pause)
 
 
+def expect_none(error):
+    if error:
+        raise OSError(-error, os.strerror(-error))
+
+
+def connected(args, address):
+    if not args.nccl:
+        return socket.create_connection(address)
+    s = socket.socket()
+    to = struct.pack("=H", socket.AF_INET) + struct.pack("!H", address[1])
+    to += socket.inet_aton(address[0]) + bytes(8)  # struct sockaddr_in
+    expect_none(ctypes.CDLL(args.nccl).nccl_connect(s.fileno(), to, len(to)))
+    return s
+
+
 def connect_one(args, address):
     if args.thread:
         ctypes.CDLL(None).prctl(15, args.thread.encode())  # PR_SET_NAME
-    with socket.create_connection(address) as s:
+    with connected(args, address) as s:
         names = names_of(s)
         if args.until:
             s.sendall(struct.pack("QQ", 1 << 62, 0))
