@@ -6,8 +6,10 @@
  * for some seconds is told of and waited for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@
 #define INJECTION_ENV "CUDA_INJECTION64_PATH="
 #define SUBJECT	      "gpu timeline"
 #define ROUND_NS      3000000000ULL /* a process has so long to call the driver */
+#define LATE_NS	      40000000ULL   /* it is held for 50 ms: later it is anywhere */
 #define POLL_NS	      50000L
 #define POLL_LATE_NS  1000000L /* after the first round: the thread is stopped for longer */
 #define LOAD_STEP_MS  100
@@ -149,6 +152,7 @@ struct visit {
 	struct remote_place places[ENTRIES];
 	size_t nplaces;
 	char driver[4096];
+	int lock_fd; /* -1 = none */
 	struct gpu_guest *guest;
 	struct remote *remote;
 	struct catch *catch;
@@ -163,6 +167,22 @@ static int find_places(struct visit *v, struct err *e)
 		return err_set(e, ENOENT, "its " DRIVER " has no entries to launch");
 	v->nplaces = n > 0 ? (size_t)n : 0;
 	return n < 0 ? n : 0;
+}
+
+/* One eacgm at a time: two would write their stubs to the same place. The lock goes with us. */
+static int lock_process(struct visit *v, struct err *e)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d", v->candidate->pid);
+	v->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (v->lock_fd < 0)
+		return err_set(e, ESRCH, "the process ended");
+	for (int i = 0; i < LEAVE_STEPS && !stops(v->a); i++) {
+		if (!flock(v->lock_fd, LOCK_EX | LOCK_NB))
+			return 0;
+		wait_ns(LOAD_STEP_MS * 1000000L);
+	}
+	return err_set(e, EBUSY, "another eacgm is about to record its GPU timeline");
 }
 
 /* The mover reads rings at the same time. */
@@ -188,7 +208,9 @@ static int prepare(struct visit *v, struct err *e)
 {
 	char argument[4200];
 	uint64_t offsets[ENTRIES];
-	int rc = check(v->a, v->candidate->pid, e);
+	int rc = lock_process(v, e);
+	if (!rc)
+		rc = check(v->a, v->candidate->pid, e);
 	if (!rc)
 		rc = find_places(v, e);
 	if (!rc)
@@ -217,6 +239,16 @@ static void let_go(void *ctx)
 	catch_let_go(ctx);
 }
 
+/* One that was held for too long has gone on, and may be waiting in the kernel: it is left alone,
+ * for to be stopped would end its wait. */
+static int redirect(struct visit *v, struct remote_stop *stop, uint64_t since_ns, struct err *e)
+{
+	if (monotonic_ns() - since_ns > LATE_NS)
+		return err_set(e, EAGAIN, "the thread had gone on");
+	int rc = remote_redirect(v->remote, stop, e);
+	return rc == -ESRCH && !kill(v->candidate->pid, 0) ? -EAGAIN : rc; /* the thread alone */
+}
+
 /* The thread that comes by next is redirected. -EAGAIN when none came in time. */
 static int redirect_next(struct visit *v, struct err *e)
 {
@@ -231,7 +263,7 @@ static int redirect_next(struct visit *v, struct err *e)
 			wait_ns(v->candidate->told ? POLL_LATE_NS : POLL_NS);
 			continue;
 		}
-		rc = remote_redirect(v->remote, &stop, e);
+		rc = redirect(v, &stop, since_ns, e);
 		v->stopped_ns += monotonic_ns() - since_ns;
 		if (rc == -EAGAIN)
 			catch_arm(v->catch, v->candidate->pid);
@@ -271,12 +303,14 @@ static void end_visit(struct visit *v, bool attached)
 		*vec_push(&v->a->guests) = v->guest;
 	else if (v->guest)
 		gpu_guest_close(v->guest);
+	if (v->lock_fd >= 0)
+		close(v->lock_fd);
 }
 
 /* -EAGAIN: to be tried again. */
 static int visit(struct attacher *a, struct candidate *c, struct err *e)
 {
-	struct visit v = {.a = a, .candidate = c};
+	struct visit v = {.a = a, .candidate = c, .lock_fd = -1};
 	int rc = prepare(&v, e);
 	if (!rc)
 		rc = redirect_next(&v, e);

@@ -135,19 +135,21 @@ int remote_prepare(struct remote **ret, const struct remote_request *request, st
 
 /* ---- stopping one thread ---- */
 
-/* False when it does not stop in time, or has ended. */
-static bool wait_for_stop(pid_t tid, uint64_t patience_ns)
+/* signal: of the job's, which the thread was just about to take; 0 = none. */
+static int wait_for_stop(pid_t tid, int *signal, struct err *e)
 {
 	int status;
-	for (uint64_t end_ns = monotonic_ns() + patience_ns; monotonic_ns() < end_ns;) {
+	for (uint64_t end_ns = monotonic_ns() + STOP_NS; monotonic_ns() < end_ns;) {
 		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
 		if (got < 0 || (got == tid && !WIFSTOPPED(status)))
-			return false;
-		if (got == tid)
-			return true;
+			return err_set(e, ESRCH, "the thread ended");
+		if (got == tid) {
+			*signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+			return 0;
+		}
 		wait_ns(STEP_NS);
 	}
-	return false;
+	return err_set(e, ETIMEDOUT, "a thread of it did not stop");
 }
 
 /* A thread that is seized and does not stop cannot be let go by number: it is when it stops, or
@@ -199,14 +201,15 @@ static int set_out(struct remote *r, const struct remote_stop *stop, struct err 
 
 int remote_redirect(struct remote *r, const struct remote_stop *stop, struct err *e)
 {
+	int signal = 0;
 	int rc = seize(stop->tid, e);
 	stop->let_go(stop->ctx);
+	if (!rc)
+		rc = wait_for_stop(stop->tid, &signal, e);
 	if (rc)
 		return rc;
-	if (!wait_for_stop(stop->tid, STOP_NS))
-		return err_set(e, ETIMEDOUT, "a thread of it did not stop");
-	rc = set_out(r, stop, e);
-	ptrace(PTRACE_DETACH, stop->tid, 0, 0);
+	rc = signal ? err_set(e, EAGAIN, "the thread took a signal") : set_out(r, stop, e);
+	ptrace(PTRACE_DETACH, stop->tid, 0, signal);
 	return rc;
 }
 

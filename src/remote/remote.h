@@ -64,8 +64,8 @@ struct remote_stop {
 };
 
 /* Stops the thread, redirects it and lets it go on. Nothing is changed where it fails: -EAGAIN
- * when the thread was not at a place, -EPERM when it is traced by another; -ETIMEDOUT when it
- * does not stop: it goes on when the caller's thread ends. */
+ * when the thread was not at a place, -EPERM when it is traced by another, -ESRCH when it has
+ * ended; -ETIMEDOUT when it does not stop: it goes on when the caller's thread ends. */
 int remote_redirect(struct remote *r, const struct remote_stop *stop, struct err *e);
 
 /* Waits until the entry runs. -ENOEXEC with the loader's word when the

@@ -369,6 +369,20 @@ def _(t):
     expect_spans(t, p.recording, job.count()[1])
 
 
+@test("two that wait for the same process leave it as it was")
+def _(t):
+    job = Job(t, "1", "idle")
+    before = job.shape()
+    p = t.start_record(*TIMELINE, "-p", str(job.pid))
+    t.wait_for(lambda: "not recorded so far" in log_of(p), "the first to wait", 10)
+    rec = attach(t, job, seconds="4", out="second.eacgm")
+    expect_note(rec, "not recorded")
+    t.stop_record(p)
+    job.expect_as(before)
+    expect(not any("another eacgm" in n for n in notes_of(p.recording)),
+           "the first one's notes: %r" % notes_of(p.recording))
+
+
 @test("a job that ends meanwhile hands over all that it did")
 def _(t):
     job = Job(t, "3")
