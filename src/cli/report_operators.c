@@ -53,8 +53,11 @@ static void text(const struct page *p, const void *state)
 	if (o->backward_ns)
 		fprintf(p->out, ": of %.1f %% of the backward pass the operator is recorded",
 			100 * (double)o->linked_ns / (double)o->backward_ns);
-	fprintf(p->out, "\n  outside of operators: %s of the GPU's time\n",
-		human_ns(outside, o->outside_ns));
+	fputc('\n', p->out);
+	if (o->outside_ns)
+		fprintf(p->out,
+			"  outside of operators, as collectives are: %s of the GPU's time\n",
+			human_ns(outside, o->outside_ns));
 	page_right(p, "calls", COLUMN_CALLS);
 	page_right(p, "forward", COLUMN_TIME);
 	page_right(p, "nodes", COLUMN_TIME);

@@ -42,18 +42,26 @@ static void head_text(const struct page *p, bool pids)
 	fputs("  kind, and the median time of its phases\n", p->out);
 }
 
-static void phases_text(const struct page *p, const struct steps_loop *l)
+/* Behind the kind, or below it where the page is too narrow. */
+static void phases_text(const struct page *p, const struct steps_loop *l, bool pids)
 {
-	const char *sep = ": ";
+	struct buf line = {0};
+	size_t used = (pids ? 3 : 2) * COLUMN_STEPS + 4 * COLUMN_TIME + 2;
 	for (int i = 0; i < STEPS_PHASES; i++) {
 		char text[HUMAN_BYTES];
-		if (!l->phase_median_ns[i])
-			continue;
-		fprintf(p->out, "%s%s %s", sep, phase_names[i],
-			human_ns(text, l->phase_median_ns[i]));
-		sep = ", ";
+		if (l->phase_median_ns[i])
+			buf_printf(&line, "%s%s %s", line.len ? ", " : "", phase_names[i],
+				   human_ns(text, l->phase_median_ns[i]));
 	}
-	fputc('\n', p->out);
+	buf_byte(&line, 0);
+	fprintf(p->out, "  %s", kind_names[l->kind]);
+	if (line.len > 1)
+		used += strlen(kind_names[l->kind]) + 2 + text_columns((char *)line.data);
+	if (line.len > 1 && used > p->r->options->width)
+		fprintf(p->out, "\n%*s%s\n", COLUMN_STEPS + 2, "", (char *)line.data);
+	else
+		fprintf(p->out, "%s%s\n", line.len > 1 ? ": " : "", (char *)line.data);
+	buf_free(&line);
 }
 
 static void loop_text(const struct page *p, const struct steps_process *process,
@@ -70,43 +78,57 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 	ns_right(p, l->min_ns);
 	ns_right(p, l->max_ns);
 	page_right(p, l->slow_total ? human_count(text, l->slow_total) : "-", COLUMN_STEPS);
-	fprintf(p->out, "  %s", kind_names[l->kind]);
-	phases_text(p, l);
+	phases_text(p, l, pids);
 }
 
 /* "before aten::linear +3.2 ms" */
-static void cause_text(struct buf *ret, const struct steps_process *process,
-		       const struct steps_cause *c)
+static void cause_text(char *ret, size_t size, const struct steps_process *process,
+		       const struct steps_cause *c, size_t columns)
 {
-	char name[KERNEL_NAME_BYTES], grew[HUMAN_BYTES + 1];
+	char name[KERNEL_NAME_BYTES], fitted[KERNEL_NAME_BYTES], grew[HUMAN_BYTES + 1];
+	const char *before = c->before ? "before " : "";
 	if (process->from_launches)
 		kernel_name_short(name, sizeof(name), c->name);
 	else
 		snprintf(name, sizeof(name), "%s", c->name);
-	buf_printf(ret, "%s%s%s %s", ret->len ? ", " : "", c->before ? "before " : "", name,
-		   signed_ns(grew, c->more_ns));
+	signed_ns(grew, c->more_ns);
+	size_t beside = strlen(before) + 1 + text_columns(grew);
+	text_fit(fitted, sizeof(fitted), name, columns > beside + 8 ? columns - beside : 8);
+	snprintf(ret, size, "%s%s %s", before, fitted, grew);
+}
+
+/* As many as fit, and one. */
+static void causes_text(struct buf *ret, const struct steps_process *process,
+			const struct steps_slow *slow, size_t columns)
+{
+	char text[KERNEL_NAME_BYTES + 64];
+	size_t used = 0;
+	for (uint32_t i = 0; i < slow->causes_len; i++) {
+		cause_text(text, sizeof(text), process, &slow->causes[i], columns);
+		used += text_columns(text) + (i ? 2 : 0);
+		if (i && used > columns)
+			break;
+		buf_printf(ret, "%s%s", i ? ", " : "", text);
+	}
+	buf_byte(ret, 0);
 }
 
 static void slow_text(const struct page *p, const struct steps_process *process,
 		      const struct steps_slow *slow)
 {
 	const struct steps_step *s = &process->steps.data[slow->step];
-	char text[HUMAN_BYTES], more[HUMAN_BYTES + 1], fitted[1024];
+	char text[HUMAN_BYTES], more[HUMAN_BYTES + 1];
 	size_t used = 3 * COLUMN_STEPS + COLUMN_TIME + 24, width = p->r->options->width;
 	struct buf causes = {0};
-	for (uint32_t i = 0; i < slow->causes_len; i++)
-		cause_text(&causes, process, &slow->causes[i]);
-	buf_byte(&causes, 0);
+	causes_text(&causes, process, slow, width > used + 24 ? width - used : 24);
 	snprintf(text, sizeof(text), "%u", process->pid);
 	page_right(p, text, COLUMN_STEPS);
 	page_right(p, human_count(text, s->index), COLUMN_STEPS);
 	ns_right(p, s->end_ns - s->start_ns);
 	snprintf(text, sizeof(text), "%.1f", slow->z < 999 ? slow->z : 999);
 	page_right(p, text, COLUMN_STEPS);
-	text_fit(fitted, sizeof(fitted), (const char *)causes.data,
-		 width > used + 24 ? width - used : 24);
 	fprintf(p->out, "  %s %s: %s\n", phase_names[slow->phase],
-		signed_ns(more, slow->phase_more_ns), fitted);
+		signed_ns(more, slow->phase_more_ns), (char *)causes.data);
 	buf_free(&causes);
 }
 
