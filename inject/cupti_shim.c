@@ -33,6 +33,7 @@
 
 #define BUFFER_BYTES  (1u << 20) /* some 5,000 kernels */
 #define SPARE_BUFFERS 16
+#define LENT_BUFFERS  4096 /* CUPTI holds one for each context and thread, and some more */
 #define FLUSH_NS      100000000L
 #define JOIN_S	      2
 #define THREAD_NAME   "eacgm-gpu"
@@ -59,6 +60,8 @@ static struct {
 	pthread_mutex_t buffer_lock;
 	uint8_t *spare[SPARE_BUFFERS];
 	size_t spares;
+	uint8_t *lent[LENT_BUFFERS]; /* to CUPTI */
+	size_t lents;
 
 	pthread_mutex_t end_lock;
 	pthread_cond_t end_wake;
@@ -234,12 +237,27 @@ void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 	*buffer = NULL;
 	*most_records = 0;
 	pthread_mutex_lock(&shim.buffer_lock);
-	if (shim.spares)
-		*buffer = shim.spare[--shim.spares];
+	if (shim.lents < LENT_BUFFERS)
+		*buffer = shim.spares ? shim.spare[--shim.spares] : new_buffer();
+	if (*buffer)
+		shim.lent[shim.lents++] = *buffer;
 	pthread_mutex_unlock(&shim.buffer_lock);
-	if (!*buffer)
-		*buffer = new_buffer();
 	*bytes = *buffer ? BUFFER_BYTES : 0; /* without one CUPTI drops records, and counts them */
+}
+
+/* False when it is not ours: a tool that was there before us has given it, and has our functions in
+ * the place of its own. */
+static bool take_back(const uint8_t *buffer)
+{
+	bool found = false;
+	pthread_mutex_lock(&shim.buffer_lock);
+	for (size_t i = 0; i < shim.lents && !found; i++) {
+		found = shim.lent[i] == buffer;
+		if (found)
+			shim.lent[i] = shim.lent[--shim.lents];
+	}
+	pthread_mutex_unlock(&shim.buffer_lock);
+	return found;
 }
 
 void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid_bytes)
@@ -248,6 +266,8 @@ void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, 
 	(void)context;
 	(void)stream;
 	(void)bytes;
+	if (!take_back(buffer))
+		return;
 	if (getpid() == shim.pid && valid_bytes)
 		take_buffer(buffer, valid_bytes);
 	pthread_mutex_lock(&shim.buffer_lock);

@@ -336,6 +336,16 @@ def _(t):
     job.expect_works()
 
 
+@test("another tool's buffer stays its own")
+def _(t):
+    job = Job(t, "2", "profile")
+    attach(t, job)
+    t.wait_for(lambda: not job.guests(), "the shim to leave")
+    job.expect_works()
+    job.count(end=True)
+    expect(job.p.wait(timeout=10) == 0, "how it ended: %s" % job.p.returncode)
+
+
 @test("a job with a tool's CUDA_INJECTION64_PATH is left alone")
 def _(t):
     job = Job(t, "2", env={"CUDA_INJECTION64_PATH": "/none.so"})

@@ -1,9 +1,11 @@
 /* attach_job.c - a job that uses the fake GPU in several threads for as long as it is let, and
  * into which a CUPTI may come and from which it may go at any time.
  *
- * usage: attach_job THREADS [idle|subscribe]
+ * usage: attach_job THREADS [idle|subscribe|profile]
  *   idle       nothing is launched
  *   subscribe  another tool has subscribed to CUPTI
+ *   profile    another tool has CUPTI write records to a buffer of its own, which it uses again
+ *              at the end
  *
  * Says "ready" when it runs. At SIGUSR1 and at SIGTERM, which ends it, it says
  * "launches N made N wrong N": calls of the driver, kernels of which CUPTI made a record, and
@@ -109,6 +111,32 @@ static void subscribe(void)
 	must(subscribe_to && !subscribe_to(&handle, on_call, NULL), "cannot subscribe");
 }
 
+static uint8_t tools_buffer[1u << 20] __attribute__((aligned(4096)));
+
+static void request(uint8_t **buffer, size_t *bytes, size_t *most_records)
+{
+	*buffer = tools_buffer;
+	*bytes = 1u << 16;
+	*most_records = 0;
+}
+
+static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+{
+	(void)context, (void)stream, (void)buffer, (void)bytes, (void)valid;
+}
+
+static void profile(void)
+{
+	int (*enable)(uint32_t) = NULL;
+	int (*set)(cupti_request_fn, cupti_complete_fn) = NULL;
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW);
+	must(cupti != NULL, "no libcupti.so.13");
+	*(void **)&enable = dlsym(cupti, "cuptiActivityEnable");
+	*(void **)&set = dlsym(cupti, "cuptiActivityRegisterCallbacks");
+	must(enable && set && !set(request, complete) && !enable(CUPTI_KIND_CONCURRENT_KERNEL),
+	     "cannot profile");
+}
+
 static void say(void)
 {
 	printf("launches %lu made %lu wrong %lu\n", atomic_load(&launches), atomic_load(&made),
@@ -123,12 +151,14 @@ int main(int argc, char **argv)
 	sigset_t set;
 	int signal_number, n = argc > 1 ? atoi(argv[1]) : 0;
 	const char *how = argc > 2 ? argv[2] : "";
-	must(n > 0 && n <= MAX_THREADS, "usage: attach_job THREADS [idle|subscribe]");
+	must(n > 0 && n <= MAX_THREADS, "usage: attach_job THREADS [idle|subscribe|profile]");
 	must(!cuInit(0) && !cuModuleLoadData(&module, "image") &&
 		     !cuModuleGetFunction(&function, module, "attached_kernel"),
 	     "the driver does not start");
 	if (!strcmp(how, "subscribe"))
 		subscribe();
+	if (!strcmp(how, "profile"))
+		profile();
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGTERM);
@@ -142,6 +172,7 @@ int main(int argc, char **argv)
 	atomic_store(&ended, true);
 	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
 		pthread_join(threads[i], NULL);
+	memset(tools_buffer, 0, sizeof(tools_buffer));
 	say();
 	return 0;
 }
