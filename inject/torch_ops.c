@@ -4,8 +4,9 @@
  * of rows that it alone writes and our thread alone reads, and what it knows of names. A name is
  * looked up by its address, where an operator's stays, and compared, for those of nodes are made
  * each time; only a name that the thread meets for the first time takes a lock, which is held
- * for no longer than it takes to look it up among all. A thread's block is freed by our thread
- * when the thread has ended and its rows are read.
+ * for no longer than it takes to look it up among all. Beyond GPU_RING_MAX_OPERATORS names, and
+ * MOST_OPEN operators in each other, operators are counted as lost. A thread's block is freed by
+ * our thread when the thread has ended and its rows are read.
  *
  * eacgm says which names it wants none of, by bits in the ring's header: those open and end
  * without a row. Rows are in ticks of ticks.h; our thread makes nanoseconds of them.
@@ -36,6 +37,7 @@
 #define PAIR_EVERY_NS 1000000000ULL
 #define GRACE_NS      200000000L
 #define STOP_MS	      2000
+#define JOIN_S	      2
 #define NODE_PREFIX   "autograd::engine::evaluate_function: "
 
 struct name {
@@ -77,7 +79,7 @@ struct thread {
 	} by_address[BY_ADDRESS];
 	struct name *by_text[BY_TEXT];
 
-	uint64_t lost __attribute__((aligned(64))); /* atomic: rows without room */
+	uint64_t lost __attribute__((aligned(64))); /* atomic: rows without room or name */
 	uint64_t head;				    /* atomic: rows written */
 	uint64_t seen_tail;			    /* tail as the thread last saw it */
 	uint64_t tail __attribute__((aligned(64))); /* atomic: rows read */
@@ -99,6 +101,7 @@ static struct {
 	pthread_mutex_t lock; /* guards threads and names; held for moments */
 	struct thread *threads;
 	struct name *names[GPU_RING_MAX_OPERATORS];
+	struct name *by_text[BY_TEXT];
 	uint32_t names_len;
 
 	bool off; /* atomic: callbacks do nothing */
@@ -133,6 +136,15 @@ static bool is_name(const struct name *n, uint64_t hash, const char *text, size_
 	return n->hash == hash && n->len == len && !memcmp(n->text, text, len);
 }
 
+/* The name's place in a table by text, or the free one where it belongs. */
+static struct name **place_of(struct name **by_text, uint64_t hash, const char *text, size_t len)
+{
+	size_t i = hash % BY_TEXT;
+	while (by_text[i] && !is_name(by_text[i], hash, text, len))
+		i = (i + 1) % BY_TEXT;
+	return &by_text[i];
+}
+
 /* NULL when there are too many, or no memory. */
 static struct name *add_name(uint64_t hash, const char *text, size_t len)
 {
@@ -154,13 +166,11 @@ static struct name *add_name(uint64_t hash, const char *text, size_t len)
 /* The name that all threads share. */
 static struct name *shared_name(uint64_t hash, const char *text, size_t len)
 {
-	struct name *found = NULL;
 	pthread_mutex_lock(&ops.lock);
-	for (uint32_t i = 0; i < ops.names_len && !found; i++)
-		if (is_name(ops.names[i], hash, text, len))
-			found = ops.names[i];
-	if (!found)
-		found = add_name(hash, text, len);
+	struct name **place = place_of(ops.by_text, hash, text, len);
+	if (!*place)
+		*place = add_name(hash, text, len);
+	struct name *found = *place;
 	pthread_mutex_unlock(&ops.lock);
 	return found;
 }
@@ -169,12 +179,10 @@ static __attribute__((noinline)) struct name *look_up_name(struct thread *t, con
 {
 	size_t len = strlen(text);
 	uint64_t hash = hash_text(text, len);
-	size_t i = hash % BY_TEXT;
-	for (; t->by_text[i]; i = (i + 1) % BY_TEXT)
-		if (is_name(t->by_text[i], hash, text, len))
-			return t->by_text[i];
-	t->by_text[i] = shared_name(hash, text, len);
-	return t->by_text[i];
+	struct name **place = place_of(t->by_text, hash, text, len);
+	if (!*place)
+		*place = shared_name(hash, text, len);
+	return *place;
 }
 
 static inline struct name *name_of(struct thread *t, const char *text)
@@ -218,6 +226,11 @@ static inline void set_depth(struct thread *t, unsigned depth)
 	__atomic_store_n(&t->depth, depth, __ATOMIC_RELAXED);
 }
 
+static inline void lose_one(struct thread *t)
+{
+	__atomic_store_n(&t->lost, t->lost + 1, __ATOMIC_RELAXED);
+}
+
 static void **start_operator(void **ret, const struct torch_record *record)
 {
 	*ret = NULL;
@@ -228,16 +241,19 @@ static void **start_operator(void **ret, const struct torch_record *record)
 		return ret;
 	unsigned depth = t->depth;
 	set_depth(t, depth + 1);
-	if (__builtin_expect(depth >= MOST_OPEN, 0))
+	if (__builtin_expect(depth >= MOST_OPEN, 0)) {
+		lose_one(t);
 		return ret;
+	}
 	struct open_row *o = &t->open[depth];
 	o->record = record;
 	o->name = name_of(t, ops.abi.name(record));
 	o->sequence = -1;
-	if (o->name && !__atomic_load_n(&o->name->unwanted, __ATOMIC_RELAXED))
+	o->start = 0;
+	if (__builtin_expect(!o->name, 0))
+		lose_one(t);
+	else if (!__atomic_load_n(&o->name->unwanted, __ATOMIC_RELAXED))
 		o->start = ticks_now();
-	else
-		o->start = 0;
 	return ret;
 }
 
@@ -261,7 +277,7 @@ static inline void add_row(struct thread *t, const struct open_row *o, unsigned 
 	if (__builtin_expect(head - t->seen_tail >= ROWS, 0)) {
 		t->seen_tail = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE);
 		if (head - t->seen_tail >= ROWS) {
-			__atomic_store_n(&t->lost, t->lost + 1, __ATOMIC_RELAXED);
+			lose_one(t);
 			return;
 		}
 	}
@@ -281,7 +297,7 @@ static void take_launch(struct launch *l)
 		return;
 	uint64_t head = t->launches_head;
 	if (head - __atomic_load_n(&t->launches_tail, __ATOMIC_ACQUIRE) >= LAUNCHES) {
-		__atomic_store_n(&t->lost, t->lost + 1, __ATOMIC_RELAXED);
+		lose_one(t);
 		return;
 	}
 	l->depth = t->depth < UINT8_MAX ? (uint8_t)t->depth : UINT8_MAX;
@@ -323,12 +339,14 @@ static void end_operator(const struct torch_record *record, void *context)
 
 /* ---- in our thread ---- */
 
-/* The rate between the pair before the time and now. */
+/* The rate between the pair before the time and the next, or now, which may be the last pair. */
 static uint64_t to_ns(uint64_t ticks)
 {
 	size_t i = ops.pairs_len;
 	if (!ticks_are_counted)
 		return ticks;
+	if (i > 1 && ops.pairs[i - 1].ticks == ops.now.ticks)
+		i--;
 	while (i > 1 && ops.pairs[i - 1].ticks > ticks)
 		i--;
 	const struct ticks_pair *next = i < ops.pairs_len ? &ops.pairs[i] : &ops.now;
@@ -603,6 +621,19 @@ static void free_all(void)
 	for (uint32_t i = 0; i < ops.names_len; i++)
 		free(ops.names[i]);
 	ops.names_len = 0;
+	memset(ops.by_text, 0, sizeof(ops.by_text));
+}
+
+/* Who ends the process may hold the loader's lock, for which our thread may wait: it is not waited
+ * for without end. */
+static bool join_emptier(bool goes_on)
+{
+	struct timespec until;
+	if (goes_on)
+		return !pthread_join(ops.emptier, NULL);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += JOIN_S;
+	return !pthread_timedjoin_np(ops.emptier, NULL, &until);
 }
 
 bool torch_ops_stop(bool goes_on)
@@ -613,7 +644,8 @@ bool torch_ops_stop(bool goes_on)
 	ops.ending = true;
 	pthread_cond_broadcast(&ops.end_wake);
 	pthread_mutex_unlock(&ops.end_lock);
-	pthread_join(ops.emptier, NULL);
+	if (!join_emptier(goes_on))
+		return false;
 	ops.runs = false;
 	if (goes_on && ops.cupti)
 		launches_stop(ops.cupti);

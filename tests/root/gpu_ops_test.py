@@ -196,6 +196,14 @@ def _(t):
     expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
 
 
+@test("operators of more names than fit, and those too deep in others, are counted", 120)
+def _(t):
+    rec = record_ops(t, "auto", "30", "many")
+    lost = rec.lost("operator_full")
+    expect(2200 - 2048 + 150 - 128 < lost < 400, "lost: %r" % rec.report["recording"])
+    expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
+
+
 @test("when recording ends before the job, PyTorch calls us no more and the job goes on", 120)
 def _(t):
     rec = record_ops(t, "auto", "30", "wait", "4", options=(

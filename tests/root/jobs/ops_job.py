@@ -1,10 +1,11 @@
 """ops_job.py - trains a small model with PyTorch on the CPU and launches kernels through the fake
 driver, in a process with the CUPTI shim.
 
-usage: ops_job.py STEPS [busy] [late] [threads] [fork] [wait SECONDS]
+usage: ops_job.py STEPS [busy] [late] [threads] [fork] [many] [wait SECONDS]
 busy: the steps begin at once, before operators come from callbacks.
 late: the shim comes before PyTorch is imported. threads: each step runs in a thread of its own.
-fork: a child trains too. wait: before it ends. Prints "begin NS", "end NS" around the steps, and
+fork: a child trains too. many: then runs 2,200 operators of as many names, and 150 in each other.
+wait: before it ends. Prints "begin NS", "end NS" around the steps, and
 "launch CORRELATION NAME X STREAM START END" for each launch."""
 
 import ctypes
@@ -108,6 +109,19 @@ def train():
             step(i)
 
 
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(_ctx, x, depth=0):
+        return Same.apply(x, depth - 1) if depth else x.clone()
+
+
+def run_many():
+    x = torch.ones(1)
+    for i in range(2200):
+        type("Named%d" % i, (Same,), {}).apply(x)
+    Same.apply(x, 149)
+
+
 if "fork" in words:
     child = os.fork()
     if not child:
@@ -117,6 +131,8 @@ if "fork" in words:
 print("begin", now(), flush=True)
 train()
 print("end", now(), flush=True)
+if "many" in words:
+    run_many()
 if "wait" in words:
     time.sleep(float(words[words.index("wait") + 1]))
     began = time.perf_counter()
