@@ -11,7 +11,7 @@
 #include "state.h"
 
 #define CALLER_WORDS 32
-#define CALLER_TRIES 256 /* while another thread changes the process's mappings */
+#define CALLER_TRIES 4096 /* some 50 ns each, while other threads change the mappings */
 
 #define VM_EXEC 4 /* linux/mm.h */
 #define EBUSY	16
@@ -39,10 +39,24 @@ struct vm_area_struct {
 
 enum code_of { CODE_NONE, CODE_LIBC, CODE_NCCL, CODE_OTHER };
 
+/* A program connects at few places: their mappings are looked up once, which takes a lock. */
+struct call_place {
+	__u64 mm; /* address of the struct: exec(2) makes a new one */
+	__u64 address;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct call_place);
+	__type(value, __u32); /* enum code_of */
+} call_places SEC(".maps");
+
 struct caller {
-	__u64 sp; /* the word at hand */
+	__u64 sp; /* of the word at hand */
 	__u64 end;
-	enum code_of code;
+	__u64 mm;
+	__u32 code; /* enum code_of */
+	__u32 pad;
 };
 
 #define NAMED(name, prefix) (!bpf_strncmp(name, sizeof(prefix) - 1, prefix))
@@ -78,14 +92,31 @@ static __always_inline bool follows_call(__u64 address)
 	return false;
 }
 
+/* Sets c->code; whether it could. */
+static __always_inline bool look_up_code(struct caller *c, __u64 address)
+{
+	struct call_place place = {c->mm, address};
+	__u32 *known = bpf_map_lookup_elem(&call_places, &place);
+	if (known) {
+		c->code = *known;
+		return true;
+	}
+	if (bpf_find_vma(bpf_get_current_task_btf(), address, name_code, c, 0) == -EBUSY)
+		return false;
+	if (c->code != CODE_NONE) {
+		__u32 code = c->code;
+		bpf_map_update_elem(&call_places, &place, &code, BPF_ANY);
+	}
+	return true;
+}
+
 static long see_word(__u32 i, struct caller *c)
 {
 	__u64 word = 0;
 	if (c->sp >= c->end || bpf_probe_read_user(&word, sizeof(word), (void *)c->sp))
 		return 1;
 	c->code = CODE_NONE;
-	if (follows_call(word) &&
-	    bpf_find_vma(bpf_get_current_task_btf(), word, name_code, c, 0) == -EBUSY)
+	if (follows_call(word) && !look_up_code(c, word))
 		return 0; /* once more */
 	c->sp += sizeof(word);
 	return c->code == CODE_NCCL || c->code == CODE_OTHER;
@@ -94,8 +125,9 @@ static long see_word(__u32 i, struct caller *c)
 /* Of the current thread, amid a system call. */
 static __always_inline bool is_called_by_nccl(void)
 {
-	struct pt_regs *saved = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct caller c = {};
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
+	struct caller c = {.mm = (__u64)BPF_CORE_READ(task, mm)};
 	if (!saved || bpf_probe_read_kernel(&c.sp, sizeof(c.sp), &saved->rsp))
 		return false;
 	c.end = c.sp + CALLER_WORDS * sizeof(__u64);
