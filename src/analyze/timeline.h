@@ -5,7 +5,7 @@
  * CUPTI's correlation numbers and calls are in the same order (src/analyze/timeline_match.c says
  * how what is missing on either side is told). Calls that failed are left out, and so are those
  * that were captured into a graph: they start nothing, the graph's launch does. It draws no
- * conclusions: those are drawn by gpu_gaps.h, gpu_copies.h, collectives.h, steps.h.
+ * conclusions: those are drawn by gpu_gaps.h, gpu_transfers.h, collectives.h, steps.h.
  *
  * Memory: about 100 bytes a span and 80 a call. Does no output. */
 #pragma once

@@ -257,7 +257,7 @@ static void loop_json(json_t *o, const struct steps_process *p, const struct ste
 	json_object_set_new(o, "total_ms", ms_json(l->total_ns));
 	json_object_set_new(o, "operations_mean", json_real(l->ops_mean));
 	json_object_set_new(o, "launches_mean", json_real(l->launches_mean));
-	json_object_set_new(o, "phases", phases_json(l->phase_median_ns));
+	json_object_set_new(o, "phases_ns", phases_json(l->phase_median_ns));
 	json_object_set_new(o, "anchor", report_text_json(l->anchor));
 	json_object_set_new(o, "confidence_ratio", json_real(l->confidence_ratio));
 	json_object_set_new(o, "slow_count", report_number_json(l->slow_total));

@@ -115,7 +115,7 @@ def one_loop(t, run, kind, truth_path, options):
                              "median_ms": report["steps"]["median_ms"],
                              "end_before_truth_us_median": statistics.median(lag) / 1e3,
                              "end_before_truth_us_max": max(lag) / 1e3,
-                             "phases_ns": report["steps"]["phases"]}})
+                             "phases_ns": report["steps"]["phases_ns"]}})
 
 
 def steps(t, run):
