@@ -20,6 +20,9 @@
 #define SHIM_NAME "libeacgm_gpu.so"
 #define RING_NAME "ring"
 
+/* As the smallest of inject/ring.c. */
+#define LEAST_RING_BYTES (GPU_RING_HEADER_BYTES + (256 << 10))
+
 /* The first is memory; it is often mounted without the right to execute, in containers above
  * all. */
 static const char *const parents[] = {"/dev/shm", "/tmp", "/var/tmp"};
@@ -82,7 +85,10 @@ static int make_ring(struct gpu_guest *g, pid_t pid)
 	if (rc)
 		return rc;
 	g->ring_fd = openat(g->folder.fd, RING_NAME, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return g->ring_fd < 0 || fchown(g->ring_fd, uid, gid) ? -errno : 0;
+	if (g->ring_fd < 0 || fchown(g->ring_fd, uid, gid))
+		return -errno;
+	/* the process takes more if there is: that there is none would be said by nobody */
+	return -posix_fallocate(g->ring_fd, 0, LEAST_RING_BYTES);
 }
 
 static bool admits_code(int fd)
@@ -132,6 +138,9 @@ static int fill(struct gpu_guest *g, pid_t pid, const char *parent, const char *
 	if (!rc)
 		rc = make_ring(g, pid);
 	if (rc) {
+		if (g->ring_fd >= 0)
+			close(g->ring_fd);
+		g->ring_fd = -1;
 		gpu_folder_close(&g->folder);
 		return rc;
 	}
@@ -149,8 +158,6 @@ int gpu_guest_open(struct gpu_guest **ret, pid_t pid, const char *shim, struct e
 	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]) && rc; i++)
 		rc = fill(g, pid, parents[i], shim);
 	if (rc) {
-		if (g->ring_fd >= 0)
-			close(g->ring_fd);
 		free(g);
 		return err_set(e, -rc,
 			       "neither /dev/shm nor /tmp nor /var/tmp, as it sees them, takes "

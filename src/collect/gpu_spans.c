@@ -20,6 +20,7 @@
 #define MAX_RINGS   4096
 #define MAX_NAMES   (1u << 18)	 /* of a ring */
 #define MAX_NAMED   (256u << 20) /* bytes of all names: far more than all kernels' */
+#define MAX_TID	    (1u << 22)	 /* PID_MAX_LIMIT of Linux */
 
 struct gpu_ring {
 	int fd;
@@ -34,6 +35,7 @@ struct gpu_ring {
 	uint64_t bad_records;
 	VEC(uint32_t) names;	/* by number - 1: what on_name returned */
 	VEC(uint32_t) op_names; /* by number: what on_op_name returned */
+	uint32_t ops_named;	/* how often that was called */
 };
 
 struct gpu_spans {
@@ -218,11 +220,12 @@ static bool take_op_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t 
 	if (bytes < sizeof(name))
 		return false;
 	memcpy(&name, p, sizeof(name));
-	if (name.number >= GPU_RING_MAX_OPERATORS || name.kind > GPU_RING_NODE ||
-	    name.len > GPU_RING_NAME_BYTES || name.len > bytes - sizeof(name) ||
-	    s->named + name.len > MAX_NAMED)
+	if (name.number >= GPU_RING_MAX_OPERATORS || r->ops_named >= GPU_RING_MAX_OPERATORS ||
+	    name.kind > GPU_RING_NODE || name.len > GPU_RING_NAME_BYTES ||
+	    name.len > bytes - sizeof(name) || s->named + name.len > MAX_NAMED)
 		return false;
 	s->named += name.len;
+	r->ops_named++;
 	while (r->op_names.len <= name.number)
 		vec_push(&r->op_names);
 	uint32_t number = s->events.on_op_name(s->events.ctx, name.kind,
@@ -239,7 +242,7 @@ static bool take_op(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t
 	if (bytes != sizeof(op))
 		return false;
 	memcpy(&op, p, sizeof(op));
-	if (op.end_ns < op.start_ns || op.name >= r->op_names.len)
+	if (op.end_ns < op.start_ns || op.tid > MAX_TID || op.name >= r->op_names.len)
 		return false;
 	if (!r->op_names.data[op.name])
 		return true;
@@ -255,7 +258,7 @@ static bool take_launch(struct gpu_spans *s, const struct gpu_ring *r, const uin
 	if (bytes != sizeof(launch))
 		return false;
 	memcpy(&launch, p, sizeof(launch));
-	if (launch.end_ns < launch.start_ns)
+	if (launch.end_ns < launch.start_ns || launch.tid > MAX_TID)
 		return false;
 	s->past.ops++;
 	s->events.on_launch(s->events.ctx, r->pid, &launch);
