@@ -15,6 +15,7 @@
 
 #include "base/buffer.h"
 #include "collect/gpu_folder.h"
+#include "collect/gpu_tids.h"
 
 #define CHUNK_BYTES (1u << 18)
 #define MAX_RINGS   4096
@@ -33,6 +34,7 @@ struct gpu_ring {
 	uint64_t tail;
 	struct gpu_ring_header last; /* as last read */
 	uint64_t bad_records;
+	struct gpu_tids tids;
 	VEC(uint32_t) names;	/* by number - 1: what on_name returned */
 	VEC(uint32_t) op_names; /* by number: what on_op_name returned */
 	uint32_t ops_named;	/* how often that was called */
@@ -74,6 +76,7 @@ void gpu_spans_close(struct gpu_spans *s)
 		close(s->rings.data[i].fd);
 		vec_free(&s->rings.data[i].names);
 		vec_free(&s->rings.data[i].op_names);
+		gpu_tids_free(&s->rings.data[i].tids);
 	}
 	vec_free(&s->rings);
 	gpu_folder_close(&s->folder);
@@ -118,6 +121,7 @@ static void add_ring(struct gpu_spans *s, uint32_t pid, int fd)
 	struct gpu_ring *r = vec_push(&s->rings);
 	r->fd = fd;
 	r->pid = pid;
+	gpu_tids_open(&r->tids, (pid_t)pid);
 }
 
 static void find_rings(struct gpu_spans *s)
@@ -199,6 +203,7 @@ static bool take_call(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p,
 	if (call.end_ns < call.start_ns)
 		return false;
 	s->past.calls++;
+	call.tid = gpu_tids_host(&r->tids, call.tid);
 	s->events.on_call(s->events.ctx, r->pid, &call);
 	return true;
 }
@@ -236,7 +241,7 @@ static bool take_op_name(struct gpu_spans *s, struct gpu_ring *r, const uint8_t 
 	return true;
 }
 
-static bool take_op(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p, size_t bytes)
+static bool take_op(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
 {
 	struct gpu_ring_op op;
 	if (bytes != sizeof(op))
@@ -247,12 +252,12 @@ static bool take_op(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t
 	if (!r->op_names.data[op.name])
 		return true;
 	s->past.ops++;
+	op.tid = gpu_tids_host(&r->tids, op.tid);
 	s->events.on_op(s->events.ctx, r->pid, &op, r->op_names.data[op.name]);
 	return true;
 }
 
-static bool take_launch(struct gpu_spans *s, const struct gpu_ring *r, const uint8_t *p,
-			size_t bytes)
+static bool take_launch(struct gpu_spans *s, struct gpu_ring *r, const uint8_t *p, size_t bytes)
 {
 	struct gpu_ring_launch launch;
 	if (bytes != sizeof(launch))
@@ -261,6 +266,7 @@ static bool take_launch(struct gpu_spans *s, const struct gpu_ring *r, const uin
 	if (launch.end_ns < launch.start_ns || launch.tid > MAX_TID)
 		return false;
 	s->past.ops++;
+	launch.tid = gpu_tids_host(&r->tids, launch.tid);
 	s->events.on_launch(s->events.ctx, r->pid, &launch);
 	return true;
 }
@@ -354,6 +360,7 @@ static void drain_ring(struct gpu_spans *s, struct gpu_ring *r)
 		r->bytes = h.bytes;
 	r->known = true;
 	r->last = h;
+	r->tids.looked = false;
 	if (h.tells & ~r->tells)
 		s->events.on_tells(s->events.ctx, r->pid, h.tells);
 	r->tells |= h.tells;
@@ -429,6 +436,7 @@ static void forget(struct gpu_spans *s, size_t i)
 	close(r->fd);
 	vec_free(&r->names);
 	vec_free(&r->op_names);
+	gpu_tids_free(&r->tids);
 	*r = s->rings.data[--s->rings.len];
 }
 

@@ -323,6 +323,33 @@ def _(t):
         expect(not left, "left behind: %r" % left)
 
 
+@test("a job whose /dev/shm has no room for the ring")
+def _(t):
+    if not shutil.which("unshare"):
+        skip("unshare (util-linux) is not installed")
+    shim = os.path.getsize(os.path.join(BUILD, "libeacgm_gpu.so"))
+    inside = "mount -t tmpfs -o size=%d shm /dev/shm && exec \"$0\" \"$@\"" % (shim + 100000)
+    job = Job(t, "2", wrap=["unshare", "-m", "sh", "-c", inside])
+    before = job.shape()
+    rec = attach(t, job)
+    job.expect_as(before)
+    expect_spans(t, rec, job.count()[1])
+
+
+@test("a job in another pid namespace: its calls are of threads as the host numbers them")
+def _(t):
+    if not shutil.which("unshare"):
+        skip("unshare (util-linux) is not installed")
+    job = Job(t, "2", wrap=["unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child"])
+    with open("/proc/%d/task/%d/children" % (job.pid, job.pid)) as f:
+        job.pid = int(f.read())
+    rec = attach(t, job)
+    r = t.run([os.path.join(FAKES, "list_spans"), rec.path])
+    called = [line.split() for line in r.out.splitlines() if line.startswith("called ")]
+    expect(called and {int(c[3]) for c in called} <= {
+        int(tid) for tid in os.listdir("/proc/%d/task" % job.pid)}, "calls: %r" % called[:3])
+
+
 @test("another tool that uses CUPTI is left alone")
 def _(t):
     job = Job(t, "2", "subscribe")

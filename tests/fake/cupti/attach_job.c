@@ -27,6 +27,7 @@
 
 #define MAX_THREADS 64
 #define PAUSE_NS    20000L
+#define LAUNCH	    307 /* cuLaunchKernel, as a CUpti_driver_api_trace_cbid */
 
 static atomic_ulong launches, made, wrong;
 static atomic_bool ended;
@@ -59,11 +60,13 @@ static void tell_cupti(unsigned number)
 	fake_cupti_did_fn *did = NULL;
 	fake_cupti_entered_fn *enter = NULL;
 	fake_cupti_clock_fn *clock = NULL;
+	fake_cupti_called_fn *called = NULL;
 	if (!cupti)
 		return;
 	*(void **)&did = dlsym(cupti, "fake_cupti_did");
 	*(void **)&enter = dlsym(cupti, "fake_cupti_entered");
 	*(void **)&clock = dlsym(cupti, "fake_cupti_clock");
+	*(void **)&called = dlsym(cupti, "fake_cupti_called");
 	if (!did) { /* a real one */
 		dlclose(cupti);
 		return;
@@ -77,6 +80,10 @@ static void tell_cupti(unsigned number)
 			      .stream = 7,
 			      .correlation = number};
 	w.end_ns = w.start_ns + 1000;
+	called(&(struct fake_call){.function = LAUNCH,
+				   .correlation = number,
+				   .start_ns = w.start_ns - 1000,
+				   .end_ns = w.start_ns});
 	if (did(&w))
 		atomic_fetch_add(&made, 1);
 	enter(1);
