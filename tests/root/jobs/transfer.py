@@ -48,7 +48,8 @@ def names_of(s):
 def say(s, names, sent, received):
     info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 216)
     retransmits, resent = struct.unpack_from("I", info, 100)[0], struct.unpack_from("Q", info, 208)[0]
-    print("socket", *names, sent, received, retransmits, resent, flush=True)
+    line = "socket %s %s %d %d %d %d\n" % (*names, sent, received, retransmits, resent)
+    os.write(1, line.encode())  # whole, others write too
 
 
 def send(s, n):
