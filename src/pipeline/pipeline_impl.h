@@ -250,6 +250,8 @@ void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call);
 /* Calls whose time has come go into the recording; all: whatever there is. */
 void shim_ops_pass(struct pipeline *p, bool all);
+/* At the end: how many processes had no operators since the probes went. */
+void shim_ops_tell_silent(struct pipeline *p);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);

@@ -221,4 +221,5 @@ void pipeline_gpu_end(struct pipeline *p)
 {
 	shim_calls_pass(p, true);
 	shim_ops_pass(p, true);
+	shim_ops_tell_silent(p);
 }

@@ -371,3 +371,35 @@ void shim_ops_pass(struct pipeline *p, bool all)
 	s->held.len = left;
 	rec_put_calls(p->writer, s->out.data, s->out.len);
 }
+
+/* ---- who tells nothing ---- */
+
+static bool has_torch(const struct known_process *k)
+{
+	for (size_t i = 0; i < k->maps.len; i++)
+		if (strstr(k->maps.data[i].path, "/libtorch_cpu"))
+			return true;
+	return false;
+}
+
+static bool is_silent(const struct shim_ops *s, const struct known_process *k, uint64_t from_ns)
+{
+	uint64_t upto_ns;
+	return has_torch(k) && (!k->row.end_ns || k->row.end_ns > from_ns) &&
+	       !map64_get(&s->upto_ns, k->row.pid, &upto_ns);
+}
+
+void shim_ops_tell_silent(struct pipeline *p)
+{
+	struct shim_ops *s = p->shim_ops;
+	uint64_t from_ns = atomic_load(&s->from_ns);
+	size_t silent = 0;
+	for (size_t i = 0; i < p->process_list.len && from_ns != UINT64_MAX; i++)
+		silent += is_silent(s, &p->process_list.data[i], from_ns);
+	if (!silent)
+		return;
+	char *text = xasprintf("%zu process%s with PyTorch told none: forked, or without CUDA",
+			       silent, silent > 1 ? "es" : "");
+	pipeline_note(p, "operators", text);
+	free(text);
+}

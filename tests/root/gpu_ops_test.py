@@ -193,6 +193,8 @@ def _(t):
 def _(t):
     rec = record_ops(t, "auto", "30", "late", "fork")
     expect_callbacks(rec)
+    expect(any(n.startswith("1 process with PyTorch told none") for n in notes(rec, "operators")),
+           "notes: %r" % rec.report["notes"])
     expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
 
 

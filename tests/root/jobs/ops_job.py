@@ -4,8 +4,8 @@ driver, in a process with the CUPTI shim.
 usage: ops_job.py STEPS [busy] [late] [threads] [fork] [many] [wait SECONDS]
 busy: the steps begin at once, before operators come from callbacks.
 late: the shim comes before PyTorch is imported. threads: each step runs in a thread of its own.
-fork: a child trains too. many: then runs 2,200 operators of as many names, and 150 in each other.
-wait: before it ends. Prints "begin NS", "end NS" around the steps, and
+fork: a child trains too, another runs a program. many: then runs 2,200 operators of as many names,
+and 150 in each other. wait: before it ends. Prints "begin NS", "end NS" around the steps, and
 "launch CORRELATION NAME X STREAM START END" for each launch."""
 
 import ctypes
@@ -123,6 +123,7 @@ def run_many():
 
 
 if "fork" in words:
+    os.system("true")  # a program without PyTorch
     child = os.fork()
     if not child:
         train()
