@@ -11,7 +11,7 @@
 #define CALL_MS	    1000 /* for a call of the driver to return */
 #define FINALIZE_MS 5000
 
-enum { CUPTI_DOMAIN_DRIVER_API = 1, CUPTI_API_EXIT = 1, CUPTI_MULTIPLE_SUBSCRIBERS = 39 };
+enum { CUPTI_MULTIPLE_SUBSCRIBERS = 39 }; /* CUptiResult */
 
 enum state { IDLE, WANTED, TAKEN, DONE };
 
@@ -48,7 +48,7 @@ void detach_on_call(void *user, uint32_t domain, uint32_t function,
 	gate_enter();
 	(void)user;
 	(void)function;
-	if (domain == CUPTI_DOMAIN_DRIVER_API && data->site == CUPTI_API_EXIT &&
+	if (domain == CUPTI_DOMAIN_DRIVER && data->site == CUPTI_SITE_EXIT &&
 	    change(WANTED, TAKEN))
 		finalize();
 }
@@ -104,7 +104,7 @@ const char *detach_cupti(const struct cupti *c)
 		detach.subscriber = NULL;
 	__atomic_store_n(&detach.state, WANTED, __ATOMIC_SEQ_CST);
 	if (!rc)
-		rc = c->EnableDomain(1, detach.subscriber, CUPTI_DOMAIN_DRIVER_API);
+		rc = c->EnableDomain(1, detach.subscriber, CUPTI_DOMAIN_DRIVER);
 	if ((rc || !wait_for(DONE, CALL_MS)) && change(WANTED, TAKEN)) {
 		c->ActivityFlushAll(CUPTI_FLUSH_FORCED);
 		finalize();
