@@ -53,6 +53,10 @@ static struct {
 	unsigned options; /* of enum gpu_options */
 	bool attached;	  /* while the process ran */
 	bool registered;  /* CUPTI knows our functions */
+	/* CUPTI has prepared CUDA graphs of the process for itself. Once it is finalized their next
+	 * launch fails ("unspecified launch failure"), so it is not. Never false again. */
+	bool graphs;
+	bool used; /* by an earlier recording, after which the shim stayed */
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
@@ -181,7 +185,9 @@ static bool read_record(const void *record, struct gpu_ring_span *ret, const cha
 
 static void take_call(struct gpu_ring_call *call, int64_t difference_ns)
 {
-	if (!call->start_ns || call->end_ns < call->start_ns)
+	bool makes_graph = driver_calls_makes_graph(call->function);
+	shim.graphs |= makes_graph || driver_calls_starts_graph(call->function);
+	if (makes_graph || !call->start_ns || call->end_ns < call->start_ns)
 		return;
 	call->start_ns += (uint64_t)difference_ns;
 	call->end_ns += (uint64_t)difference_ns;
@@ -198,6 +204,7 @@ static void take_record(const void *record, int64_t difference_ns)
 		take_call(&call, difference_ns);
 	if (!read_record(record, &span, &name))
 		return;
+	shim.graphs |= span.work == GPU_RING_GRAPH || span.graph_node;
 	if (!span.start_ns || !span.end_ns || span.end_ns < span.start_ns) {
 		__atomic_fetch_add(&shim.ring.header->untimed, 1, __ATOMIC_RELAXED);
 		return;
@@ -213,9 +220,11 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 	size_t dropped = 0;
 	int64_t difference_ns = clock_difference();
 	pthread_mutex_lock(&shim.ring_lock);
-	while (shim.cupti.ActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
+	while (shim.ring.header &&
+	       shim.cupti.ActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
 		take_record(record, difference_ns);
-	if (shim.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS && dropped)
+	if (shim.ring.header &&
+	    shim.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS && dropped)
 		__atomic_fetch_add(&shim.ring.header->dropped, dropped, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&shim.ring_lock);
 }
@@ -300,6 +309,18 @@ static void disable(void)
 	driver_calls_disable(&shim.cupti);
 }
 
+/* In a process that ran already, graphs are told as wholes, whatever was asked for: to tell the
+ * nodes of a graph that was made before, CUPTI makes its next launch crash. */
+static bool enable_graphs(struct cupti *c)
+{
+	if (!shim.attached && !(shim.options & GPU_OPTION_GRAPHS))
+		return true;
+	int rc = c->ActivityEnable(CUPTI_KIND_GRAPH_TRACE);
+	if (rc && shim.attached)
+		fail("leave CUDA graphs whole", rc);
+	return !rc || !shim.attached; /* before CUDA 11.7: nodes */
+}
+
 static bool enable(void)
 {
 	struct cupti *c = &shim.cupti;
@@ -312,6 +333,8 @@ static bool enable(void)
 		fail("hand over records", rc);
 		return false;
 	}
+	if (!enable_graphs(c))
+		return false;
 	for (size_t i = 0; i < KINDS; i++) {
 		rc = c->ActivityEnable(kinds[i]);
 		if (rc) {
@@ -322,8 +345,6 @@ static bool enable(void)
 	}
 	if (shim.options & GPU_OPTION_WAITS)
 		c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
-	if (shim.options & GPU_OPTION_GRAPHS)
-		c->ActivityEnable(CUPTI_KIND_GRAPH_TRACE); /* before CUDA 11.7: nodes */
 	if (driver_calls_enable(c))
 		ring_set_tells(&shim.ring, GPU_RING_TELLS_CALLS);
 	return true;
@@ -337,6 +358,10 @@ static void free_spares(void)
 	pthread_mutex_unlock(&shim.buffer_lock);
 }
 
+#define GRAPHS_STAY                                                                                \
+	"CUPTI stays in the process, switched off: it has prepared the CUDA graphs, which would "  \
+	"fail without it"
+
 /* Hands over all that is complete, and what is not: of that the times are missing, and it is
  * counted. */
 static bool end_recording(bool goes_on)
@@ -346,7 +371,9 @@ static bool end_recording(bool goes_on)
 	if (goes_on)
 		disable();
 	shim.cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
-	if (goes_on)
+	if (goes_on && shim.graphs)
+		stays = GRAPHS_STAY;
+	else if (goes_on)
 		stays = detach_cupti(&shim.cupti);
 	if (!left && !stays)
 		stays = "the shim stays in the process: an operator has not ended";
@@ -527,6 +554,8 @@ static bool begin(const char *argument)
 {
 	char *ring;
 	shim.options = (unsigned)strtoul(argument, &ring, 10);
+	if (shim.used) /* threads still hold what the callbacks of operators gave them */
+		shim.options &= ~(unsigned)(GPU_OPTION_OPERATORS | GPU_OPTION_LAUNCHES);
 	char *slash = *ring == ' ' ? strrchr(++ring, '/') : NULL;
 	return slash && set_lock_path(ring, (int)(slash - ring)) &&
 	       ring_open_file(&shim.ring, ring) && start();
@@ -542,6 +571,8 @@ static void give_back(void)
 	pthread_mutex_unlock(&shim.ring_lock);
 	pthread_cond_destroy(&shim.end_wake);
 	shim.cupti = (struct cupti){0};
+	shim.ended = shim.flusher_runs = false;
+	shim.used = true;
 	shim.pid = 0;
 }
 
@@ -566,8 +597,8 @@ void *shim_attached(const char *argument, void *handle, uint64_t *entered)
 				pause(); /* the process ends, and this code with it */
 	} else if (shim.registered)
 		out = !detach_cupti(&shim.cupti);
-	if (!out || !gate_wait())
-		return NULL;
-	give_back();
-	return handle;
+	bool unload = out && gate_wait();
+	if (unload || shim.graphs)
+		give_back(); /* where the shim stays, the next recording starts it again */
+	return unload ? handle : NULL;
 }

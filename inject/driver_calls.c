@@ -30,6 +30,10 @@ static const struct {
 };
 #define STARTERS (sizeof(starters) / sizeof(starters[0]))
 
+/* cuGraphInstantiate, _v2, cuGraphUpload, _ptsz, cuGraphInstantiateWithFlags, WithParams, _ptsz */
+static const uint16_t graph_makers[] = {513, 578, 580, 581, 643, 656, 657};
+#define GRAPH_MAKERS (sizeof(graph_makers) / sizeof(graph_makers[0]))
+
 /* cuLaunchKernel, cuLaunchCooperativeKernel, cuLaunchKernelEx, each with _ptsz */
 const uint16_t driver_launches[DRIVER_LAUNCHES] = {307, 442, 477, 478, 652, 653};
 
@@ -39,7 +43,22 @@ static bool set_all(const struct cupti *c, uint8_t on)
 	for (size_t i = 0; i < STARTERS; i++)
 		for (uint32_t id = starters[i].first; id <= starters[i].last; id++)
 			any |= c->ActivityEnableDriverApi(id, on) == CUPTI_SUCCESS;
+	for (size_t i = 0; i < GRAPH_MAKERS; i++)
+		c->ActivityEnableDriverApi(graph_makers[i], on);
 	return any;
+}
+
+bool driver_calls_makes_graph(uint32_t function)
+{
+	for (size_t i = 0; i < GRAPH_MAKERS; i++)
+		if (graph_makers[i] == function)
+			return true;
+	return false;
+}
+
+bool driver_calls_starts_graph(uint32_t function)
+{
+	return function == 514 || function == 515;
 }
 
 /* Without numbers of threads that are the kernel's a call belongs nowhere. */

@@ -11,6 +11,10 @@
 #include "cupti_abi.h"
 #include "wire/gpu_ring.h"
 
+/* Calls that make or start CUDA graphs; those that make them start no work. */
+bool driver_calls_makes_graph(uint32_t function);
+bool driver_calls_starts_graph(uint32_t function);
+
 /* Before work is recorded. False where CUPTI cannot be asked for single calls (before CUDA
  * 12.8): there are no records then, and it goes on without. */
 bool driver_calls_enable(const struct cupti *c);
