@@ -48,8 +48,7 @@ void detach_on_call(void *user, uint32_t domain, uint32_t function,
 	gate_enter();
 	(void)user;
 	(void)function;
-	if (domain == CUPTI_DOMAIN_DRIVER && data->site == CUPTI_SITE_EXIT &&
-	    change(WANTED, TAKEN))
+	if (domain == CUPTI_DOMAIN_DRIVER && data->site == CUPTI_SITE_EXIT && change(WANTED, TAKEN))
 		finalize();
 }
 

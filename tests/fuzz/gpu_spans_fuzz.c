@@ -5,7 +5,7 @@
  * what lies in the ring, whose file is no longer than that. It is read twice, as from a process
  * that goes on writing.
  *
- * links: base collect */
+ * links: base collect symbolize */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
