@@ -40,9 +40,7 @@
 
 static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET,
 				 CUPTI_KIND_MEMCPY2};
-static const uint32_t optional_kinds[] = {CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_GRAPH_TRACE};
-#define KINDS	       (sizeof(kinds) / sizeof(kinds[0]))
-#define OPTIONAL_KINDS (sizeof(optional_kinds) / sizeof(optional_kinds[0]))
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* The process's one shim. */
 static struct {
@@ -56,7 +54,7 @@ static struct {
 	/* CUPTI has prepared CUDA graphs of the process for itself. Once it is finalized their next
 	 * launch fails ("unspecified launch failure"), so it is not. Never false again. */
 	bool graphs;
-	bool used; /* by an earlier recording, after which the shim stayed */
+	bool paused;
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
@@ -218,8 +216,8 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 {
 	void *record = NULL;
 	size_t dropped = 0;
-	int64_t difference_ns = clock_difference();
 	pthread_mutex_lock(&shim.ring_lock);
+	int64_t difference_ns = shim.ring.header ? clock_difference() : 0; /* NULL: at rest */
 	while (shim.ring.header &&
 	       shim.cupti.ActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
 		take_record(record, difference_ns);
@@ -300,13 +298,18 @@ static void fail(const char *doing, int rc)
 	ring_set_state(&shim.ring, GPU_RING_FAILED, text);
 }
 
-static void disable(void)
+static void disable_kinds(void)
 {
 	for (size_t i = 0; i < KINDS; i++)
 		shim.cupti.ActivityDisable(kinds[i]);
-	for (size_t i = 0; i < OPTIONAL_KINDS; i++)
-		shim.cupti.ActivityDisable(optional_kinds[i]);
+	shim.cupti.ActivityDisable(CUPTI_KIND_SYNCHRONIZATION);
 	driver_calls_disable(&shim.cupti);
+}
+
+static void disable(void)
+{
+	disable_kinds();
+	shim.cupti.ActivityDisable(CUPTI_KIND_GRAPH_TRACE);
 }
 
 /* In a process that ran already, graphs are told as wholes, whatever was asked for: to tell the
@@ -319,6 +322,21 @@ static bool enable_graphs(struct cupti *c)
 	if (rc && shim.attached)
 		fail("leave CUDA graphs whole", rc);
 	return !rc || !shim.attached; /* before CUDA 11.7: nodes */
+}
+
+/* Once more after a pause. 0, or CUPTI's word. */
+static int enable_kinds(const struct cupti *c)
+{
+	for (size_t i = 0; i < KINDS; i++) {
+		int rc = c->ActivityEnable(kinds[i]);
+		if (rc)
+			return rc;
+	}
+	if (shim.options & GPU_OPTION_WAITS)
+		c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
+	if (driver_calls_enable(c))
+		ring_set_tells(&shim.ring, GPU_RING_TELLS_CALLS);
+	return 0;
 }
 
 static bool enable(void)
@@ -335,19 +353,26 @@ static bool enable(void)
 	}
 	if (!enable_graphs(c))
 		return false;
-	for (size_t i = 0; i < KINDS; i++) {
-		rc = c->ActivityEnable(kinds[i]);
-		if (rc) {
-			disable();
-			fail("record what the GPU does", rc);
-			return false;
-		}
+	rc = enable_kinds(c);
+	if (rc) {
+		disable();
+		fail("record what the GPU does", rc);
 	}
-	if (shim.options & GPU_OPTION_WAITS)
-		c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
-	if (driver_calls_enable(c))
-		ring_set_tells(&shim.ring, GPU_RING_TELLS_CALLS);
-	return true;
+	return !rc;
+}
+
+/* Bursts: nothing is recorded for the time being. Graphs are told as wholes then, and go on to be:
+ * see enable_graphs. */
+static void follow_pause(void)
+{
+	bool pause = ring_paused(&shim.ring);
+	if (pause == shim.paused)
+		return;
+	shim.paused = pause;
+	if (pause)
+		disable_kinds();
+	else
+		enable_kinds(&shim.cupti);
 }
 
 static void free_spares(void)
@@ -421,6 +446,7 @@ static bool flush_at_intervals(void)
 	while (!wait_a_while()) {
 		if (ring_stopped(&shim.ring) || eacgm_has_ended())
 			return end_recording(true);
+		follow_pause();
 		shim.cupti.ActivityFlushAll(0);
 	}
 	return false;
@@ -554,8 +580,6 @@ static bool begin(const char *argument)
 {
 	char *ring;
 	shim.options = (unsigned)strtoul(argument, &ring, 10);
-	if (shim.used) /* threads still hold what the callbacks of operators gave them */
-		shim.options &= ~(unsigned)(GPU_OPTION_OPERATORS | GPU_OPTION_LAUNCHES);
 	char *slash = *ring == ' ' ? strrchr(++ring, '/') : NULL;
 	return slash && set_lock_path(ring, (int)(slash - ring)) &&
 	       ring_open_file(&shim.ring, ring) && start();
@@ -571,8 +595,6 @@ static void give_back(void)
 	pthread_mutex_unlock(&shim.ring_lock);
 	pthread_cond_destroy(&shim.end_wake);
 	shim.cupti = (struct cupti){0};
-	shim.ended = shim.flusher_runs = false;
-	shim.used = true;
 	shim.pid = 0;
 }
 
@@ -599,6 +621,7 @@ void *shim_attached(const char *argument, void *handle, uint64_t *entered)
 		out = !detach_cupti(&shim.cupti);
 	bool unload = out && gate_wait();
 	if (unload || shim.graphs)
-		give_back(); /* where the shim stays, the next recording starts it again */
+		give_back(); /* where the shim stays, it is at rest; the next recording has another
+			      */
 	return unload ? handle : NULL;
 }

@@ -95,6 +95,11 @@ void ring_set_tells(struct ring *r, unsigned tells)
 	__atomic_fetch_or(&r->header->tells, tells, __ATOMIC_RELEASE);
 }
 
+bool ring_paused(const struct ring *r)
+{
+	return __atomic_load_n(&r->header->pause, __ATOMIC_RELAXED) != 0;
+}
+
 bool ring_stopped(const struct ring *r)
 {
 	return __atomic_load_n(&r->header->stop, __ATOMIC_RELAXED) != 0;

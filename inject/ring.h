@@ -55,5 +55,6 @@ void ring_set_tells(struct ring *r, unsigned tells);
 
 void ring_set_state(struct ring *r, enum gpu_ring_state state, const char *text);
 
-/* Whether eacgm asks the process to end its work. */
+/* Whether eacgm asks the process to record nothing for now, and to end its work. */
+bool ring_paused(const struct ring *r);
 bool ring_stopped(const struct ring *r);

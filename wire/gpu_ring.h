@@ -4,8 +4,8 @@
  * One file per process, named after its pid, in the session's folder, which the environment
  * variable GPU_RINGS_ENV names. It is a header of GPU_RING_HEADER_BYTES and `bytes` bytes of
  * records, a ring: the record at position p lies at offset p modulo bytes. The producer alone
- * writes head, all else in its part, and records; the consumer alone tail and stop. Records lie
- * in [tail, head); positions only grow. A record never crosses the end of the ring: a
+ * writes head, all else in its part, and records; the consumer alone tail, stop and pause. Records
+ * lie in [tail, head); positions only grow. A record never crosses the end of the ring: a
  * GPU_RING_PAD fills what is left there. The file has its full length, with blocks behind it,
  * before the producer maps it: a write cannot fault.
  *
@@ -76,9 +76,10 @@ struct gpu_ring_header {
 	char why[64];	/* no operators are told; "" = they are, or there is no PyTorch */
 
 	/* the consumer's */
-	__u64 tail; /* position up to which records were read */
-	__u32 stop; /* the producer is to end its work */
-	__u8 pad2[52];
+	__u64 tail;  /* position up to which records were read */
+	__u32 stop;  /* the producer is to end its work */
+	__u32 pause; /* it is to record nothing for the time being */
+	__u8 pad2[48];
 	__u8 unwanted[GPU_RING_MAX_OPERATORS / 8]; /* bits by number: names to tell nothing of */
 };
 _Static_assert(__builtin_offsetof(struct gpu_ring_header, head) == 64, "a cache line each");

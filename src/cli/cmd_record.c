@@ -55,9 +55,10 @@ static const struct opt_def options[] = {
 	 "waits of the host and of streams, which are dear; off.",
 	 "on|graphs|waits|off", OPT_OPTIONAL_VALUE},
 	{0, "operators", "HOW",
-	 "Where PyTorch's operators come from beside --gpu-timeline: auto (from PyTorch's own "
-	 "callbacks where its interface is known, which is cheaper; else from probes) or probes.",
-	 "auto|probes", 0},
+	 "Where PyTorch's operators come from beside --gpu-timeline: probes, or callbacks of "
+	 "PyTorch "
+	 "itself where its interface is known. auto: callbacks with --everything, probes else.",
+	 "auto|probes|callbacks", 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -196,6 +197,8 @@ static enum gpu_timeline timeline_from_args(const struct args *a)
 static enum operator_source operators_from_args(const struct args *a)
 {
 	const char *word = args_get(a, "operators");
+	if (word && !strcmp(word, "callbacks"))
+		return OPERATORS_CALLBACKS;
 	return word && !strcmp(word, "probes") ? OPERATORS_PROBES : OPERATORS_AUTO;
 }
 

@@ -198,6 +198,7 @@ static void tick_burst(struct session *s, uint64_t now_ns)
 	if (tracer_switch(s->tracer, ~0u, !s->probes_on, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "burst", e.msg);
 	s->probes_on = !s->probes_on;
+	spans_pause(s, !s->probes_on);
 	s->switched_ns = monotonic_ns();
 }
 

@@ -18,8 +18,9 @@ enum gpu_timeline {
 
 /* Where PyTorch's operators and nodes of backward passes come from. */
 enum operator_source {
-	OPERATORS_AUTO, /* from PyTorch's callbacks where the shim is in and knows them */
+	OPERATORS_AUTO, /* callbacks where all operators are asked for, else probes */
 	OPERATORS_PROBES,
+	OPERATORS_CALLBACKS, /* of PyTorch, where the shim is in and knows them */
 };
 
 struct session_options {

@@ -16,13 +16,13 @@
 
 #include "base/clock.h"
 #include "cli/session_impl.h"
+#include "collect/gpu_folder.h"
 #include "collect/gpu_guest.h"
 #include "collect/gpu_spans.h"
 #include "probe/catch.h"
 #include "remote/remote.h"
 
 #define DRIVER	      "libcuda.so"
-#define SHIM	      "libeacgm_gpu.so"
 #define INJECTION_ENV "CUDA_INJECTION64_PATH="
 #define SUBJECT	      "gpu timeline"
 #define ROUND_NS      3000000000ULL /* a process has so long to call the driver */
@@ -102,15 +102,17 @@ static bool in_environment(pid_t pid, const char *name)
 	return false;
 }
 
-static bool has_shim(pid_t pid)
+/* A shim without a ring is at rest: it stayed because CUPTI has its functions. */
+static bool has_ring(pid_t pid)
 {
-	proc_maps_t maps = {0};
+	char path[64], line[8192];
 	bool found = false;
-	if (proc_maps_read("/proc", pid, &maps, NULL))
-		return false;
-	for (size_t i = 0; i < maps.len && !found; i++)
-		found = strstr(maps.data[i].path, "/" SHIM) != NULL;
-	proc_maps_free(&maps);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, " rw-s ") && strstr(line, "/" GPU_FOLDER_PREFIX);
+	if (f)
+		fclose(f);
 	return found;
 }
 
@@ -135,9 +137,9 @@ static int check(struct attacher *a, pid_t pid, struct err *e)
 	if (in_environment(pid, INJECTION_ENV))
 		return err_set(e, EBUSY,
 			       INJECTION_ENV " is in its environment, another tool uses CUPTI");
-	for (int i = 0; i < LEAVE_STEPS && has_shim(pid) && !stops(a); i++)
+	for (int i = 0; i < LEAVE_STEPS && has_ring(pid) && !stops(a); i++)
 		wait_ns(LOAD_STEP_MS * 1000000L);
-	if (has_shim(pid))
+	if (has_ring(pid))
 		return err_set(e, EBUSY,
 			       "another eacgm records its GPU timeline, or has left "
 			       "its library there");

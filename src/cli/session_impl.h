@@ -101,6 +101,8 @@ void spans_prepared(const struct session *s);
 void spans_tell(struct session *s);
 /* The mover's. finish: the processes hand over what they have; for the last time. */
 void spans_drain(struct session *s, uint64_t now_ns);
+/* The timeline follows the probes, in bursts. */
+void spans_pause(struct session *s, bool pause);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
 void spans_close(struct session *s);

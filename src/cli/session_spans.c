@@ -166,20 +166,25 @@ static int find_shim(char *ret, size_t size, struct err *e)
 		       "not recorded: " SHIM " is neither beside eacgm nor in ../lib/eacgm");
 }
 
-/* Rows of operators come whole or not at all: modes that count them in the kernel, and bursts,
- * need the probes. */
+/* A callback costs a fifth of a probe, but all operators have one, five times as many as probes
+ * have by default. Rows of operators come whole or not at all: modes that count them in the kernel,
+ * and bursts, need the probes. */
 static bool wants_callbacks(const struct session *s)
 {
 	const struct session_options *o = s->opts;
-	return o->operators != OPERATORS_PROBES && o->layers & 1u << LAYER_TORCH &&
-	       o->mode[LAYER_TORCH] == MODE_TRACE && !o->burst_on_ns;
+	bool asked = o->operators == OPERATORS_CALLBACKS ||
+		     (o->operators == OPERATORS_AUTO && o->all_entries);
+	return asked && o->layers & 1u << LAYER_TORCH && o->mode[LAYER_TORCH] == MODE_TRACE &&
+	       !o->burst_on_ns;
 }
 
 /* What shims are asked for: enum gpu_options. */
 unsigned spans_options(const struct session *s)
 {
 	const struct session_options *o = s->opts;
-	unsigned options = o->gpu_timeline == GPU_TIMELINE_GRAPHS  ? GPU_OPTION_GRAPHS
+	/* in bursts graphs are made while nothing is recorded: see inject/cupti_shim.c */
+	bool whole_graphs = o->gpu_timeline == GPU_TIMELINE_GRAPHS || o->burst_on_ns;
+	unsigned options = whole_graphs				   ? GPU_OPTION_GRAPHS
 			   : o->gpu_timeline == GPU_TIMELINE_WAITS ? GPU_OPTION_WAITS
 								   : 0;
 	if (!wants_callbacks(s))
@@ -247,6 +252,15 @@ void spans_tell(struct session *s)
 }
 
 /* ---- while it runs ---- */
+
+void spans_pause(struct session *s, bool pause)
+{
+	if (!s->spans)
+		return;
+	pthread_mutex_lock(&s->spans_lock);
+	gpu_spans_pause(s->spans, pause);
+	pthread_mutex_unlock(&s->spans_lock);
+}
 
 void spans_drain(struct session *s, uint64_t now_ns)
 {

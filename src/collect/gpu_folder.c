@@ -15,8 +15,7 @@
 
 #include "wire/gpu_ring.h"
 
-#define FOLDER_PREFIX "eacgm-gpu-"
-#define STALE_S	      10 /* a folder without its lock is being made, or was left */
+#define STALE_S 10 /* a folder without its lock is being made, or was left */
 
 /* Write-locks the session's file; false when another process holds it. */
 static bool take_lock(int fd)
@@ -65,7 +64,7 @@ void gpu_folder_clean_up(const char *parent)
 	if (!dir)
 		return;
 	for (const struct dirent *entry; (entry = readdir(dir));)
-		if (!strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) &&
+		if (!strncmp(entry->d_name, GPU_FOLDER_PREFIX, strlen(GPU_FOLDER_PREFIX)) &&
 		    is_stale(dirfd(dir), entry->d_name))
 			remove_folder(dirfd(dir), entry->d_name);
 	closedir(dir);
@@ -87,7 +86,7 @@ static const char *name_of(const struct gpu_folder *f)
 int gpu_folder_open(struct gpu_folder *ret, const char *parent, struct err *e)
 {
 	struct gpu_folder f = {.parent_fd = -1, .fd = -1, .lock_fd = -1};
-	int n = snprintf(f.path, sizeof(f.path), "%s/" FOLDER_PREFIX "XXXXXX", parent);
+	int n = snprintf(f.path, sizeof(f.path), "%s/" GPU_FOLDER_PREFIX "XXXXXX", parent);
 	if (n < 0 || (size_t)n >= sizeof(f.path) || !mkdtemp(f.path))
 		return err_set(e, errno, "cannot make a folder in %s: %s", parent, strerror(errno));
 	f.parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

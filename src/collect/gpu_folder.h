@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 
+#define GPU_FOLDER_PREFIX "eacgm-gpu-" /* of the folders' names */
+
 struct gpu_folder {
 	char path[PATH_MAX];
 	int parent_fd;

@@ -47,6 +47,7 @@ struct gpu_spans {
 	uint64_t named;		     /* bytes */
 	struct gpu_spans_stats past; /* of rings that have gone, and spans of all */
 	uint8_t *chunk;
+	uint32_t pause;
 };
 
 int gpu_spans_open(struct gpu_spans **ret, const char *parent,
@@ -440,6 +441,12 @@ static void forget(struct gpu_spans *s, size_t i)
 	*r = s->rings.data[--s->rings.len];
 }
 
+static void tell_pause(const struct gpu_spans *s, const struct gpu_ring *r)
+{
+	if (r->known && r->last.pause != s->pause)
+		pwrite(r->fd, &s->pause, sizeof(s->pause), offsetof(struct gpu_ring_header, pause));
+}
+
 void gpu_spans_drain(struct gpu_spans *s)
 {
 	find_rings(s);
@@ -447,6 +454,7 @@ void gpu_spans_drain(struct gpu_spans *s)
 		struct gpu_ring *r = &s->rings.data[i];
 		bool died = has_died(r); /* before the last look */
 		drain_ring(s, r);
+		tell_pause(s, r);
 		tell_end(s, r);
 		tell_why(s, r);
 		if (died)
@@ -472,6 +480,11 @@ void gpu_spans_drop(struct gpu_spans *s, pid_t pid)
 		close(r->fd);
 		*r = s->rings.data[--s->rings.len];
 	}
+}
+
+void gpu_spans_pause(struct gpu_spans *s, bool pause)
+{
+	s->pause = pause;
 }
 
 void gpu_spans_stop(struct gpu_spans *s)

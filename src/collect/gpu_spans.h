@@ -53,6 +53,10 @@ void gpu_spans_drop(struct gpu_spans *s, pid_t pid);
 /* Looks for new rings and empties all. Rings of processes that have ended go. */
 void gpu_spans_drain(struct gpu_spans *s);
 
+/* Asks all processes, later ones too, to record nothing until it is called again; takes effect
+ * with the next drain, and in the processes within 0.1 s. */
+void gpu_spans_pause(struct gpu_spans *s, bool pause);
+
 /* Asks all processes to end their part. */
 void gpu_spans_stop(struct gpu_spans *s);
 

@@ -109,7 +109,7 @@ def nesting(calls, outer, inner):
 
 @test("operators by PyTorch's callbacks are those that probes see, name by name", 180)
 def _(t):
-    by_probes, by_callbacks = record_ops(t, "probes", "40"), record_ops(t, "auto", "40")
+    by_probes, by_callbacks = record_ops(t, "probes", "40"), record_ops(t, "callbacks", "40")
     expect(not notes(by_probes, "operators"), "%r" % by_probes.report["notes"])
     expect_callbacks(by_callbacks)
     a, b = between(by_probes), between(by_callbacks)
@@ -135,7 +135,7 @@ def _(t):
 @test("the change from probes to callbacks in the midst loses nothing and doubles nothing", 120)
 def _(t):
     n = 1500
-    rec = record_ops(t, "auto", str(n), "busy", options=("--layers", "torch", "--profile", "off"))
+    rec = record_ops(t, "callbacks", str(n), "busy", options=("--layers", "torch", "--profile", "off"))
     expect_callbacks(rec)
     seen = names(between(rec))
     a_step = {"backward": 1, "aten::linear": 2, "aten::addmm": 2, "aten::mm": 3,
@@ -147,7 +147,7 @@ def _(t):
 
 @test("time in callees is taken from callers, whoever told which", 120)
 def _(t):
-    rec = record_ops(t, "auto", "200")
+    rec = record_ops(t, "callbacks", "200")
     expect_callbacks(rec)
     f = {f["name"]: f for f in rec.report["functions"]}
     for name in ("backward", "AddmmBackward0", "aten::linear"):
@@ -158,7 +158,7 @@ def _(t):
 
 @test("launches by CUPTI's callbacks have their kernels, arguments and operators", 120)
 def _(t):
-    rec = record_ops(t, "auto", "60")
+    rec = record_ops(t, "callbacks", "60")
     expect_callbacks(rec)
     made = [line.split()[1:] for line in rec.ran.out.splitlines() if line.startswith("launch ")]
     seen = [c for c in between(rec) if "grid" in c["args"]]
@@ -175,7 +175,7 @@ def _(t):
 
 @test("with stacks of launches their probes stay", 120)
 def _(t):
-    rec = record_ops(t, "auto", "30", options=("--layers", "torch,cuda", "--profile", "gpu"))
+    rec = record_ops(t, "callbacks", "30", options=("--layers", "torch,cuda", "--profile", "gpu"))
     expect_callbacks(rec)
     seen = [c for c in between(rec) if "grid" in c["args"]]
     expect(len(seen) == 30, "%d launches" % len(seen))
@@ -183,7 +183,7 @@ def _(t):
 
 @test("threads that come and go tell all that they ran", 120)
 def _(t):
-    a, b = record_ops(t, "probes", "50", "threads"), record_ops(t, "auto", "50", "threads")
+    a, b = record_ops(t, "probes", "50", "threads"), record_ops(t, "callbacks", "50", "threads")
     expect_callbacks(b)
     expect(names(between(a)) == names(between(b)), "%r, %r" % (
         names(between(a)) - names(between(b)), names(between(b)) - names(between(a))))
@@ -191,7 +191,7 @@ def _(t):
 
 @test("PyTorch that comes after the shim, and a child that was forked", 120)
 def _(t):
-    rec = record_ops(t, "auto", "30", "late", "fork")
+    rec = record_ops(t, "callbacks", "30", "late", "fork")
     expect_callbacks(rec)
     expect(any(n.startswith("1 process with PyTorch told none") for n in notes(rec, "operators")),
            "notes: %r" % rec.report["notes"])
@@ -200,7 +200,7 @@ def _(t):
 
 @test("operators of more names than fit, and those too deep in others, are counted", 120)
 def _(t):
-    rec = record_ops(t, "auto", "30", "many")
+    rec = record_ops(t, "callbacks", "30", "many")
     lost = rec.lost("operator_full")
     expect(2200 - 2048 + 150 - 128 < lost < 400, "lost: %r" % rec.report["recording"])
     expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
@@ -208,7 +208,7 @@ def _(t):
 
 @test("when recording ends before the job, PyTorch calls us no more and the job goes on", 120)
 def _(t):
-    rec = record_ops(t, "auto", "30", "wait", "4", options=(
+    rec = record_ops(t, "callbacks", "30", "wait", "4", options=(
         "--layers", "torch,cuda", "--profile", "off", "-d", "4"))
     expect_callbacks(rec)
     expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))

@@ -194,6 +194,37 @@ def _(t):
     expect(0 < len(spans_of(t, rec)) and calls > 0, "%d calls" % calls)
 
 
+@test("where CUPTI has seen CUDA graphs it stays, switched off, and the next one comes in")
+def _(t):
+    job = Job(t, "2", "graphs")
+    seen = 0
+    for turn in range(3):
+        rec = attach(t, job)
+        spans = spans_of(t, rec)
+        expect(spans and all(s.split()[2] == "graph" for s in spans), "turn %d: %r, %r" % (
+            turn, spans[:3], notes_of(rec)))
+        expect(any("CUDA graphs, which would fail without it" in n for n in notes_of(rec)),
+               "notes: %r" % notes_of(rec))
+        seen += len(spans)
+        expect(job.count()[1] == seen, "%d made, %d seen by turn %d" % (
+            job.count()[1], seen, turn))
+    with open(job.ends) as f:
+        expect(f.read() == "", "CUPTI was ended")
+    expect(job.guests(), "the shim is gone, CUPTI still has its functions")
+    job.expect_works()
+
+
+@test("in bursts the timeline rests while the probes do")
+def _(t):
+    job = Job(t, "2")
+    rec = attach(t, job, "--burst", "1/4:400", *TIMELINE, seconds="5")
+    starts = sorted(int(s.split()[-3]) for s in spans_of(t, rec))
+    rests = [(b - a) / 1e9 for a, b in zip(starts, starts[1:]) if b - a > 500e6]
+    expect(len(rests) >= 2, "spans without a rest in %.1f s" % ((starts[-1] - starts[0]) / 1e9))
+    expect(max(rests) < 1.8, "rested for %r s" % rests)
+    job.expect_works()
+
+
 @test("twenty times into the same process: it does not grow", 240)
 def _(t):
     job = Job(t, "3")

@@ -1,8 +1,9 @@
 /* attach_job.c - a job that uses the fake GPU in several threads for as long as it is let, and
  * into which a CUPTI may come and from which it may go at any time.
  *
- * usage: attach_job THREADS [idle|subscribe|profile]
+ * usage: attach_job THREADS [idle|graphs|subscribe|profile]
  *   idle       nothing is launched
+ *   graphs     what is launched are graphs, which CUPTI tells as wholes
  *   subscribe  another tool has subscribed to CUPTI
  *   profile    another tool has CUPTI write records to a buffer of its own, which it uses again
  *              at the end
@@ -25,12 +26,14 @@
 #include "cupti_abi.h"
 #include "fake_cupti.h"
 
-#define MAX_THREADS 64
-#define PAUSE_NS    20000L
-#define LAUNCH	    307 /* cuLaunchKernel, as a CUpti_driver_api_trace_cbid */
+#define MAX_THREADS  64
+#define PAUSE_NS     20000L
+#define LAUNCH	     307 /* cuLaunchKernel, as a CUpti_driver_api_trace_cbid */
+#define GRAPH_LAUNCH 514 /* cuGraphLaunch */
 
 static atomic_ulong launches, made, wrong;
 static atomic_bool ended;
+static bool graphs;
 static CUfunction function;
 
 static void must(bool holds, const char *what)
@@ -72,7 +75,8 @@ static void tell_cupti(unsigned number)
 		return;
 	}
 	enter(0);
-	struct fake_work w = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+	struct fake_work w = {.kind = graphs ? CUPTI_KIND_GRAPH_TRACE
+					     : CUPTI_KIND_CONCURRENT_KERNEL,
 			      .name = "attached_kernel",
 			      .start_ns = clock(),
 			      .device = 1,
@@ -80,7 +84,7 @@ static void tell_cupti(unsigned number)
 			      .stream = 7,
 			      .correlation = number};
 	w.end_ns = w.start_ns + 1000;
-	called(&(struct fake_call){.function = LAUNCH,
+	called(&(struct fake_call){.function = graphs ? GRAPH_LAUNCH : LAUNCH,
 				   .correlation = number,
 				   .start_ns = w.start_ns - 1000,
 				   .end_ns = w.start_ns});
@@ -158,10 +162,12 @@ int main(int argc, char **argv)
 	sigset_t set;
 	int signal_number, n = argc > 1 ? atoi(argv[1]) : 0;
 	const char *how = argc > 2 ? argv[2] : "";
-	must(n > 0 && n <= MAX_THREADS, "usage: attach_job THREADS [idle|subscribe|profile]");
+	must(n > 0 && n <= MAX_THREADS,
+	     "usage: attach_job THREADS [idle|graphs|subscribe|profile]");
 	must(!cuInit(0) && !cuModuleLoadData(&module, "image") &&
 		     !cuModuleGetFunction(&function, module, "attached_kernel"),
 	     "the driver does not start");
+	graphs = !strcmp(how, "graphs");
 	if (!strcmp(how, "subscribe"))
 		subscribe();
 	if (!strcmp(how, "profile"))
