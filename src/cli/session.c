@@ -234,6 +234,10 @@ static void on_tick(struct session *s, unsigned tick)
 		sockets_sample(s);
 	tick_burst(s, now_ns);
 	spans_switch_probes(s);
+	/* where CUPTI is on its way into the processes that were there, -d waits for it */
+	s->timeline_came |= !attacher_at_work(s);
+	if (!s->timeline_came)
+		s->follow_ns = now_ns;
 	if (s->opts->duration_ns && now_ns - s->follow_ns >= s->opts->duration_ns)
 		s->stop = true;
 	if (atomic_load(&s->write_failed))

@@ -39,6 +39,18 @@ static const char *const entries[] = {
 	"cuGraphLaunch",  "cuGraphLaunch_ptsz",	 "cuStreamSynchronize", "cuStreamSynchronize_ptsz"};
 #define ENTRIES (sizeof(entries) / sizeof(entries[0]))
 
+/* CUPTI of CUDA 13.0 that comes in while CUDA graphs are there makes their next launch crash. What
+ * was made before cannot be asked for; so a process is watched for a while, and one that makes or
+ * launches graphs is left alone. */
+static const char *const graph_entries[] = {"cuGraphLaunch",
+					    "cuGraphLaunch_ptsz",
+					    "cuGraphInstantiateWithFlags",
+					    "cuGraphInstantiateWithParams",
+					    "cuGraphUpload",
+					    "cuGraphExecUpdate_v2"};
+#define GRAPH_ENTRIES  (sizeof(graph_entries) / sizeof(graph_entries[0]))
+#define GRAPH_WATCH_NS 1000000000ULL
+
 struct candidate {
 	pid_t pid;
 	bool told; /* that it does not call the driver */
@@ -55,7 +67,8 @@ struct attacher {
 	bool stop;		       /* under lock */
 	pids_t seen;		       /* under lock: that were candidates at some time */
 	VEC(struct gpu_guest *) guests;
-	bool stuck; /* a thread did not stop, and goes on when ours ends */
+	bool stuck;   /* a thread did not stop, and goes on when ours ends */
+	bool at_work; /* under lock: at a process, the first time */
 	size_t attached;
 	uint64_t longest_stop_ns;
 };
@@ -171,6 +184,42 @@ static int find_places(struct visit *v, struct err *e)
 	return n < 0 ? n : 0;
 }
 
+static bool passes_by(struct catch *c, pid_t pid, struct attacher *a)
+{
+	uint64_t since_ns, end_ns = monotonic_ns() + GRAPH_WATCH_NS;
+	bool seen = false;
+	catch_arm(c, pid);
+	while (!seen && monotonic_ns() < end_ns && !stops(a)) {
+		seen = catch_poll(c, &since_ns) != 0;
+		if (!seen)
+			wait_ns(POLL_NS);
+	}
+	catch_let_go(c);
+	return seen;
+}
+
+static int refuse_graphs(struct visit *v, struct err *e)
+{
+	struct remote_place places[GRAPH_ENTRIES];
+	uint64_t offsets[GRAPH_ENTRIES];
+	struct catch *c;
+	int n = remote_find(v->candidate->pid, DRIVER, graph_entries, GRAPH_ENTRIES, places,
+			    v->driver, sizeof(v->driver), e);
+	if (n <= 0)
+		return n;
+	for (int i = 0; i < n; i++)
+		offsets[i] = places[i].file_offset;
+	int rc = catch_open(&c, v->a->session->tracer, v->driver, offsets, (size_t)n, e);
+	if (rc)
+		return rc;
+	bool seen = passes_by(c, v->candidate->pid, v->a);
+	catch_close(c);
+	return seen ? err_set(e, EBUSY,
+			      "it uses CUDA graphs, whose next launch would crash if CUPTI came in "
+			      "now: record it from its start, record --gpu-timeline -- CMD")
+		    : 0;
+}
+
 /* One eacgm at a time: two would write their stubs to the same place. The lock goes with us. */
 static int lock_process(struct visit *v, struct err *e)
 {
@@ -213,6 +262,8 @@ static int prepare(struct visit *v, struct err *e)
 	int rc = lock_process(v, e);
 	if (!rc)
 		rc = check(v->a, v->candidate->pid, e);
+	if (!rc)
+		rc = refuse_graphs(v, e);
 	if (!rc)
 		rc = find_places(v, e);
 	if (!rc)
@@ -335,6 +386,7 @@ static bool next_candidate(struct attacher *a, struct candidate *ret)
 	bool more = !a->stop;
 	if (more) {
 		*ret = a->waiting.data[0];
+		a->at_work = !ret->told;
 		memmove(a->waiting.data, a->waiting.data + 1,
 			--a->waiting.len * sizeof(*a->waiting.data));
 	}
@@ -374,6 +426,9 @@ static void *attach(void *arg)
 			try_later(a, &c);
 		else if (rc && rc != -ESRCH && err_wrap(&e, rc, "not recorded"))
 			tell(a, c.pid, e.msg);
+		pthread_mutex_lock(&a->lock);
+		a->at_work = false;
+		pthread_mutex_unlock(&a->lock);
 	}
 	return NULL;
 }
@@ -389,6 +444,19 @@ void attacher_open(struct session *s, const char *shim)
 	pthread_cond_init(&a->wake, NULL);
 	gpu_guest_clean_up();
 	s->attacher = a;
+}
+
+bool attacher_at_work(struct session *s)
+{
+	struct attacher *a = s->attacher;
+	if (!a || !a->runs || a->stuck)
+		return false;
+	pthread_mutex_lock(&a->lock);
+	bool at_work = a->at_work;
+	for (size_t i = 0; i < a->waiting.len; i++)
+		at_work |= !a->waiting.data[i].told;
+	pthread_mutex_unlock(&a->lock);
+	return at_work;
 }
 
 void attacher_start(struct session *s)

@@ -67,6 +67,7 @@ struct session {
 	struct err spans_error; /* why there is no timeline, to be told */
 
 	uint64_t start_ns;
+	bool timeline_came;   /* to the processes that were there at the beginning, or it does not */
 	uint64_t follow_ns;   /* when all was attached: -d counts from here */
 	bool probes_on;	      /* bursts */
 	uint64_t switched_ns; /* when they last went on or off */
@@ -115,6 +116,8 @@ void spans_switch_probes(struct session *s);
 void attacher_open(struct session *s, const char *shim);
 void attacher_start(struct session *s);
 void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps);
+/* A process that is new to it has its timeline in a moment, or a note why not. */
+bool attacher_at_work(struct session *s);
 void attacher_stop(struct session *s);
 void attacher_close(struct session *s);
 

@@ -214,6 +214,15 @@ def _(t):
     job.expect_works()
 
 
+@test("a process that launches CUDA graphs is left alone")
+def _(t):
+    job = Job(t, "2", "replay")
+    rec = attach(t, job)
+    expect_note(rec, "it uses CUDA graphs")
+    expect(not job.guests() and not spans_of(t, rec), "something came in")
+    job.expect_works()
+
+
 @test("in bursts the timeline rests while the probes do")
 def _(t):
     job = Job(t, "2")

@@ -1,9 +1,10 @@
 /* attach_job.c - a job that uses the fake GPU in several threads for as long as it is let, and
  * into which a CUPTI may come and from which it may go at any time.
  *
- * usage: attach_job THREADS [idle|graphs|subscribe|profile]
+ * usage: attach_job THREADS [idle|replay|graphs|subscribe|profile]
  *   idle       nothing is launched
- *   graphs     what is launched are graphs, which CUPTI tells as wholes
+ *   replay     a graph is launched beside each kernel
+ *   graphs     CUPTI tells all work as graphs, as wholes
  *   subscribe  another tool has subscribed to CUPTI
  *   profile    another tool has CUPTI write records to a buffer of its own, which it uses again
  *              at the end
@@ -34,6 +35,7 @@
 static atomic_ulong launches, made, wrong;
 static atomic_bool ended;
 static bool graphs;
+static CUgraphExec replayed; /* NULL: none */
 static CUfunction function;
 
 static void must(bool holds, const char *what)
@@ -51,6 +53,8 @@ static bool launch(unsigned number)
 	unsigned before_mxcsr, after_mxcsr;
 	double kept = number;
 	__asm__ volatile("stmxcsr %0" : "=m"(before_mxcsr));
+	if (replayed)
+		cuGraphLaunch(replayed, NULL);
 	int rc = cuLaunchKernel(function, number | 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 	__asm__ volatile("stmxcsr %0" : "=m"(after_mxcsr));
 	return !rc && before_mxcsr == after_mxcsr && kept == number;
@@ -168,6 +172,10 @@ int main(int argc, char **argv)
 		     !cuModuleGetFunction(&function, module, "attached_kernel"),
 	     "the driver does not start");
 	graphs = !strcmp(how, "graphs");
+	CUgraph graph;
+	if (!strcmp(how, "replay"))
+		must(!cuGraphCreate(&graph, 0) && !cuGraphInstantiateWithFlags(&replayed, graph, 0),
+		     "no graph");
 	if (!strcmp(how, "subscribe"))
 		subscribe();
 	if (!strcmp(how, "profile"))
