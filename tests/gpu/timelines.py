@@ -191,13 +191,13 @@ SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def collective_problems(truth, rows):
-    """Mean times of rank 0 against those of events around the same calls."""
+    """Median times of rank 0 against those of events around the same calls."""
     problems, ratios = [], {}
-    names = {"alltoall": ("send_recv",), "ncclSend": ("send_recv",)}
     for want in truth:
-        if want["bytes"] < LEAST_BYTES or want["function"] in names:
-            continue
-        seen = [r for r in rows if r["rank"] == 0 and r["function"] == want["function"]
+        if want["bytes"] < LEAST_BYTES or want["function"] == "ncclSend":
+            continue  # a send and a receive together are one row
+        name = {"alltoall": "ncclAlltoAll"}.get(want["function"], want["function"])
+        seen = [r for r in rows if r["rank"] == 0 and r["function"] == name
                 and r["timed"] and abs(r["mean_bytes"] - want["bytes"]) < 0.01 * want["bytes"]]
         if len(seen) != 1:
             problems.append("%s of %d bytes: %d rows" % (want["function"], want["bytes"],
@@ -212,12 +212,10 @@ def collective_problems(truth, rows):
 
 
 def rows_of(report):
-    """Sizes as nccl-tests has them: of these two, what all ranks have together."""
-    rows = []
-    for row in report["collective_times"]["sums"]:
-        whole = row["function"] in ("ncclAllGather", "ncclReduceScatter")
-        row["mean_bytes"] = row["bytes"] / max(row["calls"], 1) * (row["size"] if whole else 1)
-        rows.append(row)
+    """With the size of one collective, as nccl-tests has it."""
+    rows = report["collective_times"]["sums"]
+    for row in rows:
+        row["mean_bytes"] = row["bytes"] / max(row["calls"], 1)
     return rows
 
 
