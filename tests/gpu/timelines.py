@@ -14,7 +14,7 @@ from compare import SHOWN, full_name
 
 KERNEL_TIME = 0.01   # of what torch.profiler says
 EVENT_TIME = 0.05    # of what CUDA events say
-LEAST_BYTES = 16 << 20  # smaller collectives are as long as their launches
+LEAST_US = 200  # of shorter calls launches take a part, which events count and kernels do not
 LOOPS = ("train", "accumulate", "loader", "generate", "evaluate")
 STOP_MS = 100
 
@@ -194,7 +194,7 @@ def collective_problems(truth, rows):
     """Median times of rank 0 against those of events around the same calls."""
     problems, ratios = [], {}
     for want in truth:
-        if want["bytes"] < LEAST_BYTES or want["function"] == "ncclSend":
+        if want["us"] < LEAST_US or want["function"] == "ncclSend":
             continue  # a send and a receive together are one row
         name = {"alltoall": "ncclAlltoAll"}.get(want["function"], want["function"])
         seen = [r for r in rows if r["rank"] == 0 and r["function"] == name
