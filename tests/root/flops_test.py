@@ -79,7 +79,7 @@ def _(t):
 
 @test("cuBLAS: sizes, batches and types of each of its functions", 60)
 def _(t):
-    rec = t.record([gpu.program("gemms")])
+    rec = t.record([gpu.program("gemms")], "--layers", "cuda")
     rec.flops = rec.report["flops"]
     made = {name: int(n) for name, n in gpu.lines(rec.ran.out, "flop")}
     seen = {o["name"]: o["model_flop"] for o in rec.flops["operators"]}

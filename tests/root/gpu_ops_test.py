@@ -218,7 +218,8 @@ def _(t):
 def _(t):
     library = os.path.join(FAKES, "libtorch_cpu.so")
     rec = t.record([JOB, "load", library, "init", "sleep", "400", "kernel", FIRST, "5", "100"],
-                   "--gpu-timeline", "--layers", "cuda,torch", "--profile", "off", env=cupti(t))
+                   "--gpu-timeline", "--operators", "callbacks", "--layers", "cuda,torch",
+                   "--profile", "off", env=cupti(t))
     expect_calls(t, rec, 5)
     expect(any("tells no operators" in n for n in notes(rec, "gpu timeline")),
            "notes: %r" % rec.report["notes"])
