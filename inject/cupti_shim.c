@@ -31,12 +31,13 @@
 #include "ring.h"
 #include "torch_ops.h"
 
-#define BUFFER_BYTES  (1u << 20) /* some 5,000 kernels */
-#define SPARE_BUFFERS 16
-#define LENT_BUFFERS  4096 /* CUPTI holds one for each context and thread, and some more */
-#define FLUSH_NS      100000000L
-#define JOIN_S	      2
-#define THREAD_NAME   "eacgm-gpu"
+#define BUFFER_BYTES   (1u << 20) /* some 5,000 kernels */
+#define SPARE_BUFFERS  16
+#define LENT_BUFFERS   4096 /* CUPTI holds one for each context and thread, and some more */
+#define CLOCK_SLACK_NS 1000000000ULL
+#define FLUSH_NS       100000000L
+#define JOIN_S	       2
+#define THREAD_NAME    "eacgm-gpu"
 
 static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET,
 				 CUPTI_KIND_MEMCPY2};
@@ -193,7 +194,7 @@ static void take_call(struct gpu_ring_call *call, int64_t difference_ns)
 }
 
 /* Times of 0 are CUPTI's way to say that it has none, or that the work is not complete. */
-static void take_record(const void *record, int64_t difference_ns)
+static void take_record(const void *record, int64_t difference_ns, uint64_t now)
 {
 	struct gpu_ring_span span;
 	struct gpu_ring_call call;
@@ -209,6 +210,10 @@ static void take_record(const void *record, int64_t difference_ns)
 	}
 	span.start_ns += (uint64_t)difference_ns;
 	span.end_ns += (uint64_t)difference_ns;
+	if (span.end_ns > now) { /* of another clock: it began while we told CUPTI ours */
+		__atomic_fetch_add(&shim.ring.header->untimed, 1, __ATOMIC_RELAXED);
+		return;
+	}
 	ring_put(&shim.ring, &span, name);
 }
 
@@ -218,9 +223,10 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 	size_t dropped = 0;
 	pthread_mutex_lock(&shim.ring_lock);
 	int64_t difference_ns = shim.ring.header ? clock_difference() : 0; /* NULL: at rest */
+	uint64_t now = now_ns() + CLOCK_SLACK_NS;
 	while (shim.ring.header &&
 	       shim.cupti.ActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
-		take_record(record, difference_ns);
+		take_record(record, difference_ns, now);
 	if (shim.ring.header &&
 	    shim.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS && dropped)
 		__atomic_fetch_add(&shim.ring.header->dropped, dropped, __ATOMIC_RELAXED);

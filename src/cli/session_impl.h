@@ -58,7 +58,7 @@ struct session {
 	bool sockets_failed; /* was told */
 
 	atomic_bool ops_told;	    /* a process tells its operators: their probes may go */
-	atomic_bool launches_told; /* likewise; set before ops_told */
+	atomic_bool launches_told;  /* likewise; set before ops_told */
 	bool ops_switched;	    /* the control thread's */
 	struct gpu_spans *spans;    /* session_spans.c's, under spans_lock */
 	pthread_mutex_t spans_lock; /* of the mover and the attacher */
@@ -67,9 +67,9 @@ struct session {
 	struct err spans_error; /* why there is no timeline, to be told */
 
 	uint64_t start_ns;
-	bool timeline_came;   /* to the processes that were there at the beginning, or it does not */
-	uint64_t follow_ns;   /* when all was attached: -d counts from here */
-	bool probes_on;	      /* bursts */
+	bool timeline_came; /* to the processes that were there at the beginning, or it does not */
+	uint64_t follow_ns; /* when all was attached: -d counts from here */
+	bool probes_on;	    /* bursts */
 	uint64_t switched_ns; /* when they last went on or off */
 	int interrupts;
 	uint64_t interrupted_ns;

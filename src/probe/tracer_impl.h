@@ -19,12 +19,12 @@ struct tracer {
 	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
 	pid_t guard_pid; /* 0 = none */
 	int guard_sock;
-	bool linger;	     /* the guard is to outlive us: targets go on running */
-	bool calibrating;    /* task events are our own child's */
-	uint32_t off_layers; /* switched off by tracer_switch */
+	bool linger;		/* the guard is to outlive us: targets go on running */
+	bool calibrating;	/* task events are our own child's */
+	uint32_t off_layers;	/* switched off by tracer_switch */
 	uint32_t off_callbacks; /* likewise by tracer_switch_callbacks: bit per enum callback */
-	size_t probes_told;  /* of plan.probes, how many went to on_probe */
-	size_t layouts_told; /* of plan.layouts, how many are in the BPF map */
+	size_t probes_told;	/* of plan.probes, how many went to on_probe */
+	size_t layouts_told;	/* of plan.layouts, how many are in the BPF map */
 	VEC(int) ring_fds;
 	struct ring_buffer *rings;
 	struct ring_buffer *control;

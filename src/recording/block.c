@@ -61,8 +61,7 @@ const char *block_type_name(uint8_t type)
 		[BLOCK_COMMS] = "communicators", [BLOCK_EVENTS] = "events",
 		[BLOCK_FRAMES] = "frames",	 [BLOCK_STACKS] = "stacks",
 		[BLOCK_SAMPLES] = "samples",	 [BLOCK_GPU_SPANS] = "GPU spans",
-		[BLOCK_SOURCES] = "sources",
-		[BLOCK_CONNECTIONS] = "connections",
+		[BLOCK_SOURCES] = "sources",	 [BLOCK_CONNECTIONS] = "connections",
 	};
 	if (type >= sizeof(names) / sizeof(names[0]) || !names[type])
 		return "unknown";
