@@ -91,17 +91,20 @@ class Job:
                 "code": self.code()}
 
     def expect_as(self, before, what="afterwards"):
-        after = None
+        after = {}
 
         def same():
-            nonlocal after
-            after = self.shape()
+            try:
+                after.update(self.shape())
+            except OSError:  # what was mapped when the list was read has gone meanwhile
+                return False
             return after == before
         try:
             self.t.wait_for(same, what, 10)
         except Exception:
             raise AssertionError("%s it is not as before: %r" % (what, {
-                k: (before[k], after[k]) for k in before if before[k] != after[k]})) from None
+                k: (before[k], after.get(k)) for k in before if before[k] != after.get(k)})
+                ) from None
 
     def expect_works(self):
         first = self.count()[0]
