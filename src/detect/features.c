@@ -1,0 +1,89 @@
+/* features.c - the list of features. */
+#include "detect/features.h"
+
+#include <stddef.h>
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Of calls, the same for cuda, python, torch and nccl. windows.c computes them in this order. */
+static const struct feature of_calls[] = {
+	{"slowdown", "ln ratio", "time in calls, over the usual time of calls of the same keys"},
+	{"gap", "ln ratio", "time between calls, over the usual time before calls of these keys"},
+	{"shift", "sigma", "mean z of the calls' durations"},
+	{"gap_shift", "sigma", "mean z of the times between calls"},
+	{"spread", "ln sigma", "how much the calls' z differ"},
+	{"tail", "asin sqrt ratio", "share of calls that took longer than z = 4"},
+	{"gap_tail", "asin sqrt ratio", "share of times between calls that were longer than z = 4"},
+	{"errors", "asin sqrt ratio", "share of calls that failed"},
+};
+
+/* Of a GPU: its counters, each against its usual value while the job does what it does. Counters
+ * that nobody else's work moves are mixed with those that only it moves, on purpose. */
+static const struct feature of_hardware[] = {
+	{"sm_ratio", "sigma", "time in which any kernel ran"},
+	{"gpm_sm_ratio", "sigma", "multiprocessors that had work"},
+	{"gpm_tensor_ratio", "sigma", "time in tensor instructions"},
+	{"gpm_dram_ratio", "sigma", "share of the memory's bandwidth"},
+	{"memory_used_bytes", "sigma", "memory allocated on the device"},
+	{"other_memory_bytes", "sigma", "memory of processes that are not the job's"},
+	{"other_sm_ratio", "sigma", "time of processes that are not the job's"},
+	{"power_w", "sigma", "power"},
+	{"temperature_celsius", "sigma", "temperature"},
+	{"sm_clock_mhz", "sigma", "clock of the multiprocessors"},
+	{"clocks_held", "sigma", "share of time in which the driver held the clocks down"},
+	{"pcie_rx_bytes_per_s", "sigma", "bytes into the GPU"},
+	{"pcie_tx_bytes_per_s", "sigma", "bytes out of the GPU"},
+	{"nvlink_rx_bytes_per_s", "sigma", "bytes from other GPUs"},
+	{"nvlink_tx_bytes_per_s", "sigma", "bytes to other GPUs"},
+};
+
+/* Of a process: what it used and what it waited for. */
+static const struct feature of_host[] = {
+	{"cpu_ratio", "sigma", "CPU time, cores"},
+	{"preempted_ratio", "sigma", "time in which threads could have run and did not"},
+	{"wait_disk_ratio", "sigma", "time in which threads waited for the disk"},
+	{"wait_network_ratio", "sigma", "time in which threads waited for the network"},
+	{"wait_gil_ratio", "sigma", "time in which threads waited for Python's lock"},
+	{"wait_futex_ratio", "sigma", "time in which threads waited for locks"},
+	{"wait_other_ratio", "sigma", "time in which threads waited for anything else"},
+	{"rss_bytes", "sigma", "resident memory"},
+	{"preemptions_per_s", "sigma", "involuntary context switches"},
+	{"net_sent_bytes_per_s", "sigma", "bytes sent"},
+	{"net_received_bytes_per_s", "sigma", "bytes received"},
+	{"retransmitted_bytes_per_s", "sigma", "bytes that were sent again"},
+};
+
+/* Of a step: its phases by what they add to it, so that a phase of no length cannot alarm. */
+static const struct feature of_steps[] = {
+	{"duration", "ln ratio", "the step's duration"},
+	{"load", "ln ratio", "the step's duration, had only loading been unusual"},
+	{"forward", "ln ratio", "likewise, the forward pass"},
+	{"backward", "ln ratio", "likewise, the backward pass"},
+	{"communication", "ln ratio", "likewise, collectives"},
+	{"optimizer", "ln ratio", "likewise, the update"},
+	{"checkpoint", "ln ratio", "likewise, copies to the host after the update"},
+	{"launches", "ln ratio", "launches of kernels"},
+	{"operations", "ln ratio", "outermost operations"},
+};
+
+_Static_assert(LEN(of_calls) <= FEATURES_MOST && LEN(of_hardware) <= FEATURES_MOST &&
+		       LEN(of_host) <= FEATURES_MOST && LEN(of_steps) <= FEATURES_MOST,
+	       "a row holds FEATURES_MOST");
+
+const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
+{
+	switch (layer) {
+	case DETECT_HARDWARE:
+		*ret_n = LEN(of_hardware);
+		return of_hardware;
+	case DETECT_HOST:
+		*ret_n = LEN(of_host);
+		return of_host;
+	case DETECT_STEP:
+		*ret_n = LEN(of_steps);
+		return of_steps;
+	default:
+		*ret_n = LEN(of_calls);
+		return of_calls;
+	}
+}

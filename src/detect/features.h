@@ -1,0 +1,31 @@
+/* features.h - the numbers that windows and steps are judged by: the list, with units.
+ * docs/detection.md explains them; what computes them is windows.c (calls), hardware.c (counters),
+ * step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 = as usual. */
+#pragma once
+
+#include <stdint.h>
+
+#include "analyze/gmm.h"
+#include "detect/layer.h"
+
+#define FEATURES_MOST GMM_MAX_D
+
+struct feature {
+	const char *name;
+	const char *unit; /* "ln ratio", "sigma", "ratio" */
+	const char *what; /* one clause: "the calls took as long as usual calls of their keys" */
+};
+
+/* Those of a layer; *ret_n <= FEATURES_MOST. Append only: model files name them. */
+const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n);
+
+/* A window, or a step, of one process or device as a row. */
+struct feature_row {
+	uint64_t start_ns, end_ns;
+	enum detect_layer layer;
+	uint32_t pid;		 /* of hardware 0: of the host or a GPU */
+	int32_t gpu;		 /* NVML's index, -1 none */
+	uint32_t regime;	 /* what the job was doing: see regimes.h; 0 unknown */
+	uint64_t events;	 /* that it was made of */
+	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
+};

@@ -1,0 +1,34 @@
+/* learn.h - from recordings of normal running to a model. Reads through the recording's reader
+ * only. Two passes: what is usual for each key and counter, then windows and steps against it. */
+#pragma once
+
+#include "base/error.h"
+#include "detect/model.h"
+#include "recording/recording.h"
+
+struct learn_options {
+	uint64_t window_ns;  /* 0 = 1 s */
+	uint32_t components; /* 0 = by BIC, at most 8 */
+	enum gmm_covariance covariance;
+	uint64_t seed;
+	double warmup_s; /* left out at the beginning of each recording; negative = 5 */
+	/* Which ingredients are left out, for bench/detect's ablations; 0 = none. */
+	unsigned without; /* of enum learn_without */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+enum learn_without {
+	WITHOUT_KEYS = 1 << 0,	/* one key for each layer */
+	WITHOUT_SIZES = 1 << 1, /* keys are functions alone */
+	WITHOUT_GAPS = 1 << 2,
+	WITHOUT_REGIMES = 1 << 3,
+	WITHOUT_CLEANING = 1 << 4, /* all rows are believed: no trimming */
+	WITHOUT_MIXTURE = 1 << 5,  /* one component */
+	WITHOUT_CUSUM = 1 << 6,
+	WITHOUT_TAIL = 1 << 7, /* thresholds from the mixture's density alone */
+};
+
+/* -EINVAL: too little was recorded to learn any layer (the sentence says how much is needed). */
+int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t n,
+		const struct learn_options *o, struct err *e);

@@ -1,0 +1,41 @@
+/* model.c - making, freeing and asking a model. */
+#include "detect/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void model_init(struct model *m)
+{
+	*m = (struct model){0};
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		for (size_t k = 0; k < GMM_MAX_K; k++)
+			m->layers[l].bics[k] = NAN;
+}
+
+void model_free(struct model *m)
+{
+	free(m->origin);
+	for (size_t i = 0; i < m->keys.len; i++)
+		free(m->keys.data[i].text);
+	vec_free(&m->keys);
+	for (size_t i = 0; i < m->counters.len; i++)
+		free(m->counters.data[i].name);
+	vec_free(&m->counters);
+	vec_free(&m->regimes);
+	for (size_t l = 0; l < DETECT_LAYERS; l++) {
+		for (uint32_t i = 0; i < m->layers[l].columns; i++)
+			free(m->layers[l].names[i]);
+		gmm_free(&m->layers[l].gmm);
+	}
+	*m = (struct model){0};
+}
+
+double model_score(const struct model_mixture *m, const double *row)
+{
+	double x[FEATURES_MOST], density;
+	for (uint32_t i = 0; i < m->columns; i++)
+		x[i] = isnan(row[i]) ? 0 : (row[i] - m->centre[i]) / m->scale[i];
+	gmm_log_density(&m->gmm, x, 1, &density);
+	return -density;
+}

@@ -1,0 +1,70 @@
+/* model.h - what `learn` makes and `detect` goes by: what normal looks like. Plain data; the file
+ * is model_file.h's. */
+#pragma once
+
+#include <stdint.h>
+
+#include "analyze/gmm.h"
+#include "base/buffer.h"
+#include "detect/baseline.h"
+#include "detect/features.h"
+#include "detect/layer.h"
+#include "detect/tail.h"
+
+/* A key's durations, and the times between the call before it on its thread and it. count 0: was
+ * not learned. */
+struct model_key {
+	enum detect_layer layer;
+	char *text;
+	struct baseline duration;
+	struct baseline gap;
+};
+
+/* A counter's usual values in a regime: median and sigma as in baseline.h, of the value itself. */
+struct model_counter {
+	char *name;	 /* the counter's: "power_w" */
+	uint32_t regime; /* 0 = whatever the job does */
+	uint64_t count;
+	double median, sigma;
+};
+
+/* A mixture of rows and what its scores are worth. Rows are standardised first:
+ * (x - centre) / scale, NaN becomes 0. The score of a row is its -log density. */
+struct model_mixture {
+	uint32_t columns; /* 0: the layer was not learned */
+	char *names[FEATURES_MOST];
+	double centre[FEATURES_MOST];
+	double scale[FEATURES_MOST]; /* > 0 */
+	struct gmm gmm;
+	struct tail tail;
+	double bics[GMM_MAX_K]; /* tried; NaN not tried */
+};
+
+#define REGIME_PLACES 64
+/* A mix of work: shares of a window's events, by the hash of their keys. */
+struct model_regime {
+	float places[REGIME_PLACES]; /* sum 1 */
+	uint64_t windows;
+};
+
+enum model_kind {
+	MODEL_JOB,   /* of recordings */
+	MODEL_TABLE, /* of a table of numbers: only layers[0] is used */
+};
+
+struct model {
+	enum model_kind kind;
+	char *origin; /* "train.eacgm, 1 h 2 min of it, on host gpu7" */
+	uint64_t window_ns;
+	double seconds; /* of recording that it was learned from */
+	VEC(struct model_key) keys;
+	VEC(struct model_counter) counters;
+	VEC(struct model_regime) regimes; /* regime n is element n - 1 */
+	struct model_mixture layers[DETECT_LAYERS];
+};
+
+void model_init(struct model *m);
+void model_free(struct model *m);
+
+/* A row's -log density, standardised first; columns as in mixture->names. NaN: not finite. */
+double model_score(const struct model_mixture *m, const double *row);
