@@ -10,17 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CUSUM_SLACK 2.0	 /* k: a mean of u above it is a shift */
-#define CUSUM_MOST  12.0 /* u is cut off there: one window alone cannot be a lasting shift */
+#define CUSUM_SLACK 2.0 /* k: a mean of u above it is a shift */
+#define CUSUM_MOST  8.0 /* u is cut off there: one window alone is no lasting shift */
 
 struct cusum {
-	double sum;
+	double sum; /* at most CUSUM_SLACK above the height, so that it falls when the shift ends */
 	uint64_t since; /* the windows that made sum what it is: number of the first */
-	uint64_t last;
+	uint64_t last;	/* and of the last that raised it */
 };
 
-/* The height that is reached once in windows_between windows on average, where all is normal. */
+/* The height that is reached once in windows_between windows on average, where all is normal;
+ * windows_between is put into [10, 10^9]. */
 double cusum_height(double windows_between);
 /* Adds a window's p (in (0, 1]; NaN: nothing is known, nothing changes). number grows from window
- * to window. Returns whether the sum is above the height. */
+ * to window. Returns whether the sum is above the height and this window raised it. */
 bool cusum_add(struct cusum *c, uint64_t number, double p, double height);

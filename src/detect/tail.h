@@ -31,8 +31,10 @@ int tail_fit(struct tail *ret, const double *scores, size_t n, struct err *e);
 
 /* Where a share of the rows may be faulty: only the lower part of the scores is believed (below
  * their believed-quantile, 0.5 to 0.9), and a gamma distribution that is fitted to it by
- * censored maximum likelihood says which scores are beyond what is normal. keep[i] becomes false
- * for those. Returns how many are left. Scores are squared distances or like them: not negative. */
+ * truncated maximum likelihood says which scores are beyond what is normal. keep[i] becomes false
+ * for those, where they are more than one row in forty: fewer are the tail of normal rows. Returns
+ * how many are left. Scores are squared distances or like them: not negative; not finite ones are
+ * dropped. */
 size_t tail_clean(const double *scores, size_t n, double believed, bool *keep);
 
 /* P(score >= s) for a normal row, in (0, 1]; falls as s grows. */
