@@ -47,18 +47,6 @@ static const char *function_of(const struct rec_tables *t, uint32_t probe, uint8
 
 /* ---- text ---- */
 
-static void time_text(const struct page *p, uint64_t ns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, ns ? human_ns(text, ns) : "-", COLUMN_TIME);
-}
-
-static void bytes_text(const struct page *p, uint64_t n)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, n ? human_bytes(text, n) : "-", COLUMN_BYTES);
-}
-
 static void rate_text(const struct page *p, double bytes_a_second)
 {
 	char text[HUMAN_BYTES + 8] = "-", n[HUMAN_BYTES];
@@ -73,34 +61,35 @@ static void rate_text(const struct page *p, double bytes_a_second)
 static void name_text(const struct page *p, const char *name, int32_t rank, int32_t size,
 		      bool grouped, size_t used)
 {
-	char line[512], fitted[512], of[48] = "";
+	char line[512], of[48] = "";
 	if (rank >= 0 && size > 0)
 		snprintf(of, sizeof(of), ", rank %d of %d", rank, size);
 	snprintf(line, sizeof(line), "%s%s%s", name, grouped ? " in groups" : "", of);
-	unsigned width = p->r->options->width;
-	text_fit(fitted, sizeof(fitted), line, width > used + 34 ? width - used - 2 : 32);
-	fprintf(p->out, "  %s\n", fitted);
+	page_rest(p, line, used);
 }
+
+enum { SUM_USED = COLUMN_CALLS - 4 + COLUMN_BYTES + 2 * COLUMN_TIME + 2 * COLUMN_RATE + 8 };
 
 static void sum_text(const struct page *p, const struct collective_sum *s)
 {
 	char text[HUMAN_BYTES];
-	page_right(p, human_count(text, s->count), COLUMN_CALLS - 4);
-	bytes_text(p, s->bytes / s->count);
-	time_text(p, s->p50_ns);
-	time_text(p, s->max_ns);
+	page_count(p, s->count, COLUMN_CALLS - 4);
+	page_bytes(p, s->bytes / s->count, COLUMN_BYTES);
+	page_ns(p, s->p50_ns, COLUMN_TIME);
+	page_ns(p, s->max_ns, COLUMN_TIME);
 	rate_text(p, s->algorithm_bandwidth);
 	rate_text(p, s->bus_bandwidth);
 	if (s->device_ns)
 		snprintf(text, sizeof(text), "%.0f %%",
 			 100 * (double)s->overlap_ns / (double)s->device_ns);
 	page_right(p, s->device_ns ? text : "-", 8);
-	name_text(p, function_of(p->r->tables, s->probe, s->op), s->rank, s->size, s->grouped, 69);
+	name_text(p, function_of(p->r->tables, s->probe, s->op), s->rank, s->size, s->grouped,
+		  SUM_USED);
 }
 
 static void sums_text(const struct page *p, const struct collectives *c)
 {
-	uint64_t top = p->r->options->top;
+	size_t shown = page_shown(p, c->sums.len);
 	page_right(p, "count", COLUMN_CALLS - 4);
 	page_right(p, "size", COLUMN_BYTES);
 	page_right(p, "p50", COLUMN_TIME);
@@ -109,11 +98,9 @@ static void sums_text(const struct page *p, const struct collectives *c)
 	page_right(p, "busbw", COLUMN_RATE);
 	page_right(p, "overlap", 8);
 	fputs("  function\n", p->out);
-	for (size_t i = 0; i < c->sums.len && (!top || i < top); i++)
+	for (size_t i = 0; i < shown; i++)
 		sum_text(p, &c->sums.data[i]);
-	if (top && c->sums.len > top)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			COLUMN_CALLS - 3, "", (uint64_t)c->sums.len - top);
+	page_more(p, c->sums.len, shown, COLUMN_CALLS);
 }
 
 static void longest_text(const struct page *p, const struct collectives *c)
@@ -158,17 +145,15 @@ static void times_text(const struct page *p, const struct collectives *c)
 static void connection_text(const struct page *p, const struct m_connection *c, bool maybe)
 {
 	const struct strtab *strings = &p->r->tables->strings;
-	char line[256], fitted[256], rtt[32];
-	bytes_text(p, c->bytes_sent - c->sent_before);
-	bytes_text(p, c->bytes_received - c->received_before);
-	bytes_text(p, c->bytes_retransmitted);
+	char line[256], rtt[32];
+	page_bytes(p, c->bytes_sent - c->sent_before, COLUMN_BYTES);
+	page_bytes(p, c->bytes_received - c->received_before, COLUMN_BYTES);
+	page_bytes(p, c->bytes_retransmitted, COLUMN_BYTES);
 	snprintf(rtt, sizeof(rtt), "%u µs", c->srtt_us);
 	page_right(p, c->srtt_us ? rtt : "-", COLUMN_BYTES);
 	snprintf(line, sizeof(line), "%u: %s to %s%s", c->pid, strtab_get(strings, c->source, NULL),
 		 strtab_get(strings, c->destination, NULL), maybe ? " (NCCL's?)" : "");
-	text_fit(fitted, sizeof(fitted), line,
-		 p->r->options->width > 80 ? p->r->options->width - 44 : 36);
-	fprintf(p->out, "  %s\n", fitted);
+	page_rest(p, line, 4 * COLUMN_BYTES);
 }
 
 static void connections_sum_text(const struct page *p, const struct state *s)
@@ -205,9 +190,8 @@ static void connections_text(const struct page *p, const struct state *s)
 		if (n++ < CONNECTIONS || !p->r->options->top)
 			connection_text(p, c, s->uses[i] == CONNECTION_MAYBE_NCCL);
 	}
-	if (n > CONNECTIONS && p->r->options->top)
-		fprintf(p->out, "%*s... and %zu more (--top 0 shows all)\n", COLUMN_CALLS - 3, "",
-			n - CONNECTIONS);
+	if (p->r->options->top)
+		page_more(p, n, n < CONNECTIONS ? n : CONNECTIONS, COLUMN_CALLS);
 }
 
 static void text(const struct page *p, const void *state)

@@ -126,9 +126,9 @@ static void speed_text(const struct page *p, const struct flops *f)
 	fputc('\n', p->out);
 }
 
-static void coverage_text(const struct page *p, const struct report *r, const struct flops *f)
+static void coverage_text(const struct page *p, const struct flops *f)
 {
-	char count[HUMAN_BYTES], time[HUMAN_BYTES], name[256], plain[KERNEL_NAME_BYTES];
+	char count[HUMAN_BYTES], plain[KERNEL_NAME_BYTES];
 	if (f->kernels_ns) {
 		fprintf(p->out, "  counted calls launched %.1f %% of the kernels' time",
 			100 * (double)f->counted_ns / (double)f->kernels_ns);
@@ -139,11 +139,9 @@ static void coverage_text(const struct page *p, const struct report *r, const st
 	}
 	for (size_t i = 0; i < f->others.len && i < OTHERS_SHOWN; i++) {
 		kernel_text(plain, f->others.data[i].name);
-		text_fit(name, sizeof(name), plain,
-			 r->options->width > 60 ? r->options->width - 24 : 36);
 		fprintf(p->out, "    %s ", i ? "       " : "others:");
-		page_right(p, human_ns(time, f->others.data[i].ns), COLUMN_TIME);
-		fprintf(p->out, "  %s\n", name);
+		page_ns(p, f->others.data[i].ns, COLUMN_TIME);
+		page_rest(p, plain, 12 + COLUMN_TIME);
 	}
 	if (f->graph_unknown)
 		fprintf(p->out,
@@ -171,23 +169,20 @@ static void activity_text(const struct page *p, const struct flops *f)
 static void row_text(const struct page *p, const struct flops_row *row, const char *name)
 {
 	static const char *const formats[] = FLOPS_FORMAT_NAMES;
-	char count[HUMAN_BYTES], time[HUMAN_BYTES], n[FLOPS_TEXT], per_s[FLOPS_TEXT];
-	char fitted[256];
+	char n[FLOPS_TEXT], per_s[FLOPS_TEXT];
 	uint64_t ns = row->device_ns ? row->device_ns : row->host_ns;
-	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
+	page_count(p, row->calls, COLUMN_CALLS);
 	page_right(p, flop_text(n, row->model), COLUMN_TIME + 4);
-	page_right(p, ns ? human_ns(time, ns) : "-", COLUMN_TIME);
+	page_ns(p, ns, COLUMN_TIME);
 	page_right(p, rate_text(per_s, rate(row->model, ns)), COLUMN_TIME + 5);
-	fprintf(p->out, "  %-8s", formats[row->format]);
-	text_fit(fitted, sizeof(fitted), name,
-		 p->r->options->width > 90 ? p->r->options->width - 60 : 32);
-	fprintf(p->out, " %s\n", fitted);
+	fprintf(p->out, "  %-7s", formats[row->format]);
+	page_rest(p, name, COLUMN_CALLS + 3 * COLUMN_TIME + 18);
 }
 
 static void table_text(const struct page *p, const flops_rows_t *rows, const char *what,
 		       bool kernels)
 {
-	uint64_t top = p->r->options->top;
+	size_t shown = page_shown(p, rows->len);
 	char plain[KERNEL_NAME_BYTES];
 	if (!rows->len)
 		return;
@@ -196,14 +191,12 @@ static void table_text(const struct page *p, const flops_rows_t *rows, const cha
 	page_right(p, "time", COLUMN_TIME);
 	page_right(p, "speed", COLUMN_TIME + 5);
 	fprintf(p->out, "  format   %s\n", what);
-	for (size_t i = 0; i < rows->len && (!top || i < top); i++) {
+	for (size_t i = 0; i < shown; i++) {
 		if (kernels)
 			kernel_text(plain, rows->data[i].name);
 		row_text(p, &rows->data[i], kernels ? plain : rows->data[i].name);
 	}
-	if (top && rows->len > top)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			COLUMN_CALLS - 3, "", (uint64_t)rows->len - top);
+	page_more(p, rows->len, shown, COLUMN_CALLS);
 }
 
 static void text(const struct page *p, const void *state)
@@ -216,7 +209,7 @@ static void text(const struct page *p, const void *state)
 		fputs("  incomplete: of the recorded calls alone (modes tail, stats)\n", p->out);
 	speed_text(p, f);
 	utilisation_text(p, f);
-	coverage_text(p, p->r, f);
+	coverage_text(p, f);
 	activity_text(p, f);
 	table_text(p, &f->operators,
 		   f->counted_ns ? "operator, by work; time on the GPU"

@@ -30,46 +30,13 @@ static void heads(const struct page *p, const char *const *names, const unsigned
 		page_right(p, names[i], widths[i]);
 }
 
-static void count(const struct page *p, uint64_t n, size_t columns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, n ? human_count(text, n) : "-", columns);
-}
-
-static void bytes(const struct page *p, uint64_t n, size_t columns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, n ? human_bytes(text, n) : "-", columns);
-}
-
-static void duration(const struct page *p, uint64_t ns, size_t columns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, ns ? human_ns(text, ns) : "-", columns);
-}
-
-/* The rest of a line, cut to what is left of the width. */
-static void rest(const struct page *p, const char *text, size_t used)
-{
-	char fitted[1024];
-	size_t width = p->r->options->width > used + 26 ? p->r->options->width - used - 2 : 24;
-	text_fit(fitted, sizeof(fitted), text, width);
-	fprintf(p->out, "  %s\n", fitted);
-}
-
-static void more(const struct page *p, size_t all, size_t shown, bool by_option)
+/* Of what --top does not restrict. */
+static void more_in_json(const struct page *p, size_t all, size_t shown)
 {
 	char text[HUMAN_BYTES];
 	if (all > shown)
-		fprintf(p->out, "%*s... and %s more (%s)\n", COLUMN_CALLS - 3, "",
-			human_count(text, all - shown),
-			by_option ? "--top 0 shows all" : "--json has all");
-}
-
-static size_t shown_of(const struct page *p, size_t n)
-{
-	uint64_t top = p->r->options->top;
-	return top && n > top ? (size_t)top : n;
+		fprintf(p->out, "%*s... and %s more (--json has all)\n", COLUMN_CALLS - 3, "",
+			human_count(text, all - shown));
 }
 
 /* ---- GPUs ---- */
@@ -130,8 +97,8 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	text_fit(name, sizeof(name), whole, 18);
 	fprintf(p->out, "%5u  %s%*s", d->index, name, (int)(18 - text_columns(name)), "");
 	value(p, busy, busy ? busy->mean * 100 : 0, " %", 6);
-	bytes(p, used ? (uint64_t)used->max : 0, 9);
-	bytes(p, total, 9);
+	page_bytes(p, used ? (uint64_t)used->max : 0, 9);
+	page_bytes(p, total, 9);
 	value(p, power, power ? power->mean : 0, " W", 7);
 	if (limit_w > 0)
 		fprintf(p->out, "%5.0f W", limit_w);
@@ -146,7 +113,7 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	else if (narrow)
 		fputc('\n', p->out);
 	else
-		rest(p, held.len > 1 ? (char *)held.data : "-", GPU_USED);
+		page_rest(p, held.len > 1 ? (char *)held.data : "-", GPU_USED);
 	buf_free(&held);
 }
 
@@ -251,16 +218,16 @@ static void kernel_row(const struct page *p, const struct kernel_columns *c, siz
 	const struct gpu_kernel *k = &p->r->gpu->kernels.data[index];
 	const struct kernel_time *t = &p->r->kernel_times.rows[index];
 	char dims[48];
-	count(p, k->launches, COLUMN_CALLS);
+	page_count(p, k->launches, COLUMN_CALLS);
 	if (c->graphs) {
-		count(p, k->graph_kernels, 11);
-		count(p, k->captured, 10);
+		page_count(p, k->graph_kernels, 11);
+		page_count(p, k->captured, 10);
 	}
-	duration(p, k->launches ? k->total_ns / k->launches : 0, COLUMN_TIME + 1);
+	page_ns(p, k->launches ? k->total_ns / k->launches : 0, COLUMN_TIME + 1);
 	if (c->device) {
-		duration(p, t->total_ns, 10);
-		duration(p, t->count ? t->total_ns / t->count : 0, 10);
-		duration(p, t->max_ns, 10);
+		page_ns(p, t->total_ns, 10);
+		page_ns(p, t->count ? t->total_ns / t->count : 0, 10);
+		page_ns(p, t->max_ns, 10);
 	}
 	if (c->dims) {
 		dim3_text(dims, k->grid);
@@ -268,7 +235,7 @@ static void kernel_row(const struct page *p, const struct kernel_columns *c, siz
 		dim3_text(dims, k->block);
 		page_right(p, k->block ? dims : "-", 12);
 	}
-	rest(p, k->short_name, used + 1);
+	page_rest(p, k->short_name, used + 1);
 }
 
 /* By time on the device; the same as they were where there is none. */
@@ -287,7 +254,7 @@ static void kernels(const struct page *p)
 	if (!s->kernels.len && !s->total.graphs)
 		return;
 	struct kernel_columns columns = kernel_columns(p);
-	size_t shown = shown_of(p, s->kernels.len),
+	size_t shown = page_shown(p, s->kernels.len),
 	       *order = xcalloc(s->kernels.len + 1, sizeof(*order));
 	for (size_t i = 0; i < s->kernels.len; i++)
 		order[i] = i;
@@ -297,7 +264,7 @@ static void kernels(const struct page *p)
 	size_t used = kernel_heads(p, &columns);
 	for (size_t i = 0; i < shown; i++)
 		kernel_row(p, &columns, order[i], used);
-	more(p, s->kernels.len, shown, true);
+	page_more(p, s->kernels.len, shown, COLUMN_CALLS);
 	free(order);
 }
 
@@ -323,10 +290,10 @@ static void copies(const struct page *p)
 	fputs("  what\n", p->out);
 	for (size_t i = 0; i < s->copies.len; i++) {
 		const struct gpu_copies *c = &s->copies.data[i];
-		count(p, c->calls, widths[0]);
-		count(p, c->graph_nodes_run, widths[1]);
-		bytes(p, c->bytes, widths[2]);
-		duration(p, c->total_ns, widths[3]);
+		page_count(p, c->calls, widths[0]);
+		page_count(p, c->graph_nodes_run, widths[1]);
+		page_bytes(p, c->bytes, widths[2]);
+		page_ns(p, c->total_ns, widths[3]);
 		fprintf(p->out, "  %s, %s\n", directions[c->set ? GPU_DIRECTIONS : c->direction],
 			c->async ? "on a stream" : "host waits");
 	}
@@ -349,10 +316,10 @@ static void syncs(const struct page *p)
 	fputs("  function\n", p->out);
 	for (size_t i = 0; i < s->syncs.len; i++) {
 		const struct gpu_sync *y = &s->syncs.data[i];
-		count(p, y->calls, COLUMN_CALLS);
-		duration(p, y->total_ns, COLUMN_TIME);
-		duration(p, y->max_ns, COLUMN_TIME);
-		rest(p, y->name, COLUMN_CALLS + 2 * COLUMN_TIME);
+		page_count(p, y->calls, COLUMN_CALLS);
+		page_ns(p, y->total_ns, COLUMN_TIME);
+		page_ns(p, y->max_ns, COLUMN_TIME);
+		page_rest(p, y->name, COLUMN_CALLS + 2 * COLUMN_TIME);
 	}
 }
 
@@ -364,9 +331,9 @@ static void collective_row(const struct page *p, const struct gpu_collective *c)
 	struct buf what = {0};
 	if (c->comm && c->comm->rank >= 0 && c->comm->size > 0)
 		snprintf(rank, sizeof(rank), "%d of %d", c->comm->rank, c->comm->size);
-	count(p, c->calls, COLUMN_CALLS);
-	bytes(p, c->bytes, 10);
-	duration(p, c->total_ns, 10);
+	page_count(p, c->calls, COLUMN_CALLS);
+	page_bytes(p, c->bytes, 10);
+	page_ns(p, c->total_ns, 10);
 	page_right(p, rank, 12);
 	buf_printf(&what, "%s", c->function);
 	if (c->datatype)
@@ -374,14 +341,14 @@ static void collective_row(const struct page *p, const struct gpu_collective *c)
 	if (c->comm && c->comm->hash)
 		buf_printf(&what, " on %" PRIx64, c->comm->hash);
 	buf_byte(&what, 0);
-	rest(p, (char *)what.data, COLUMN_CALLS + 32);
+	page_rest(p, (char *)what.data, COLUMN_CALLS + 32);
 	buf_free(&what);
 }
 
 static void collectives(const struct page *p)
 {
 	const struct gpu_summary *s = p->r->gpu;
-	size_t shown = shown_of(p, s->collectives.len);
+	size_t shown = page_shown(p, s->collectives.len);
 	if (!s->collectives.len)
 		return;
 	title(p, "collectives");
@@ -394,7 +361,7 @@ static void collectives(const struct page *p)
 	fputs("  function\n", p->out);
 	for (size_t i = 0; i < shown; i++)
 		collective_row(p, &s->collectives.data[i]);
-	more(p, s->collectives.len, shown, true);
+	page_more(p, s->collectives.len, shown, COLUMN_CALLS);
 }
 
 /* ---- memory ---- */
@@ -415,12 +382,12 @@ static void memory_row(const struct page *p, const struct gpu_memory *m, bool pi
 		snprintf(where, sizeof(where), m->device < 0 ? "-" : "%d", m->device);
 	fprintf(p->out, "%9u", m->pid);
 	page_right(p, where, 8);
-	bytes(p, m->peak_bytes, 10);
+	page_bytes(p, m->peak_bytes, 10);
 	/* Of a process that has ended: what it had not freed. */
-	bytes(p, m->live_bytes ? m->live_bytes : m->leaked_bytes, 10);
+	page_bytes(p, m->live_bytes ? m->live_bytes : m->leaked_bytes, 10);
 	fputs(m->leaked_count && !m->live_bytes ? " at exit" : "        ", p->out);
-	count(p, m->allocs, 10);
-	count(p, m->frees, 10);
+	page_count(p, m->allocs, 10);
+	page_count(p, m->frees, 10);
 	const struct gpu_source *largest = largest_source(m);
 	struct buf what = {0};
 	if (largest)
@@ -432,7 +399,7 @@ static void memory_row(const struct page *p, const struct gpu_memory *m, bool pi
 		buf_printf(&what, "%s%s frees not seen", what.len ? ", " : "",
 			   human_count(text, m->unmatched_allocs));
 	buf_byte(&what, 0);
-	rest(p, (char *)what.data, 65);
+	page_rest(p, (char *)what.data, 65);
 	buf_free(&what);
 }
 
@@ -467,14 +434,14 @@ static void errors(const struct page *p)
 	for (size_t i = 0; i < shown; i++) {
 		const struct gpu_error *e = &s->errors.data[i];
 		struct buf what = {0};
-		count(p, e->calls, COLUMN_CALLS);
+		page_count(p, e->calls, COLUMN_CALLS);
 		buf_printf(&what, "%" PRId64 " %s from %s", e->code, e->name ? e->name : "",
 			   e->function);
 		buf_byte(&what, 0);
-		rest(p, (char *)what.data, COLUMN_CALLS);
+		page_rest(p, (char *)what.data, COLUMN_CALLS);
 		buf_free(&what);
 	}
-	more(p, s->errors.len, shown, false);
+	more_in_json(p, s->errors.len, shown);
 }
 
 static void events(const struct page *p)
@@ -496,10 +463,10 @@ static void events(const struct page *p)
 		buf_printf(&what, "%s %s: %s", strtab_get(strings, e->entity, NULL),
 			   strtab_get(strings, e->name, NULL), strtab_get(strings, e->text, NULL));
 		buf_byte(&what, 0);
-		rest(p, (char *)what.data, COLUMN_CALLS);
+		page_rest(p, (char *)what.data, COLUMN_CALLS);
 		buf_free(&what);
 	}
-	more(p, s->events.len, shown, false);
+	more_in_json(p, s->events.len, shown);
 }
 
 void report_gpu_text(const struct page *p)

@@ -1,5 +1,4 @@
 /* report_operators.c - GPU time by operator, forward and backward, in the report. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analyze/operators.h"
@@ -25,29 +24,20 @@ static void end(void *state)
 
 /* ---- text ---- */
 
-static void time_text(const struct page *p, uint64_t ns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, ns ? human_ns(text, ns) : "-", COLUMN_TIME);
-}
-
 static void row_text(const struct page *p, const struct operator_time *row)
 {
-	char count[HUMAN_BYTES], name[512];
-	page_right(p, human_count(count, row->calls), COLUMN_CALLS);
-	time_text(p, row->forward_ns);
-	page_right(p, row->nodes ? human_count(count, row->nodes) : "-", COLUMN_TIME);
-	time_text(p, row->backward_ns);
-	text_fit(name, sizeof(name), row->name,
-		 p->r->options->width > 80 ? p->r->options->width - 48 : 32);
-	fprintf(p->out, "  %s\n", name);
+	page_count(p, row->calls, COLUMN_CALLS);
+	page_ns(p, row->forward_ns, COLUMN_TIME);
+	page_count(p, row->nodes, COLUMN_TIME);
+	page_ns(p, row->backward_ns, COLUMN_TIME);
+	page_rest(p, row->name, COLUMN_CALLS + 3 * COLUMN_TIME);
 }
 
 static void text(const struct page *p, const void *state)
 {
 	const struct operators *o = state;
 	char outside[HUMAN_BYTES];
-	uint64_t top = p->r->options->top;
+	size_t shown = page_shown(p, o->rows.len);
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "operators on the GPU");
 	if (o->backward_ns)
@@ -63,11 +53,9 @@ static void text(const struct page *p, const void *state)
 	page_right(p, "nodes", COLUMN_TIME);
 	page_right(p, "backward", COLUMN_TIME);
 	fputs("  operator, by time on the GPU\n", p->out);
-	for (size_t i = 0; i < o->rows.len && (!top || i < top); i++)
+	for (size_t i = 0; i < shown; i++)
 		row_text(p, &o->rows.data[i]);
-	if (top && o->rows.len > top)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			COLUMN_CALLS - 3, "", (uint64_t)o->rows.len - top);
+	page_more(p, o->rows.len, shown, COLUMN_CALLS);
 }
 
 /* ---- JSON ---- */

@@ -1,4 +1,4 @@
-/* report_page.h - what the files that print the report share. */
+/* report_page.h - what the files that print the report share: cells, rows, names that fit. */
 #pragma once
 
 #include <stdio.h>
@@ -22,6 +22,23 @@ void page_styled(const struct page *p, const char *style, const char *text);
 
 /* Text at the right of a column. */
 void page_right(const struct page *p, const char *text, size_t columns);
+
+/* Likewise; 0 is "-". */
+void page_ns(const struct page *p, uint64_t ns, size_t columns);
+void page_count(const struct page *p, uint64_t n, size_t columns);
+void page_bytes(const struct page *p, uint64_t n, size_t columns);
+
+/* Columns that are left of a line, for a name: 16 at least. */
+size_t page_room(const struct page *p, size_t used);
+
+/* The last column of a row, cut to what is left of the width, and the row's end. */
+void page_rest(const struct page *p, const char *text, size_t used);
+
+/* Of n rows those that --top asks for. */
+size_t page_shown(const struct page *p, size_t n);
+
+/* Behind a table whose first column is so wide: "... and 3 more", where not all is shown. */
+void page_more(const struct page *p, uint64_t all, uint64_t shown, size_t columns);
 
 /* Prints what samples say, where there are any. */
 void report_profile_text(const struct page *p);

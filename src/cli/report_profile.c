@@ -48,19 +48,16 @@ static void share_text(const struct page *p, uint64_t ns)
 /* "matmul (libx.so)"; Python frames have their file in their name. */
 static void function_text(const struct page *p, const struct profile_function *f)
 {
-	char name[1024], full[1024];
+	char full[1024];
 	const char *slash = strrchr(f->library, '/');
 	const char *library = slash ? slash + 1 : f->library;
-	size_t used = 4 * COLUMN_TIME + 2;
-	size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
 	share_text(p, f->self_ns);
 	share_text(p, f->total_ns);
 	if (*library && f->name[0] != '[')
 		snprintf(full, sizeof(full), "%s (%s)", f->name, library);
 	else
 		snprintf(full, sizeof(full), "%s", f->name);
-	text_fit(name, sizeof(name), full, width);
-	fprintf(p->out, "  %s\n", name);
+	page_rest(p, full, 4 * COLUMN_TIME);
 }
 
 static int compare_totals(const void *a, const void *b)
@@ -76,7 +73,6 @@ static int compare_totals(const void *a, const void *b)
 static void functions_text(const struct page *p, bool by_total)
 {
 	const struct profile *f = p->r->profile;
-	uint64_t top = p->r->options->top;
 	const struct profile_function **order = xcalloc(f->functions.len + 1, sizeof(*order));
 	for (size_t i = 0; i < f->functions.len; i++)
 		order[i] = &f->functions.data[i];
@@ -89,11 +85,10 @@ static void functions_text(const struct page *p, bool by_total)
 	size_t n = f->functions.len;
 	while (!by_total && n && !order[n - 1]->self_ns)
 		n--; /* they come last, and only call others */
-	for (size_t i = 0; i < n && (!top || i < top); i++)
+	size_t shown = page_shown(p, n);
+	for (size_t i = 0; i < shown; i++)
 		function_text(p, order[i]);
-	if (top && n > top)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			COLUMN_TIME - 3, "", (uint64_t)n - top);
+	page_more(p, n, shown, COLUMN_TIME);
 	free(order);
 }
 

@@ -80,16 +80,14 @@ static void rank_name(char *ret, size_t size, const struct rank_member *m)
 static void source_row(const struct page *p, const struct m_source *s)
 {
 	const struct strtab *strings = &p->r->tables->strings;
-	char host[64], path[1024], shift[HUMAN_BYTES], error[HUMAN_BYTES];
+	char host[64], shift[HUMAN_BYTES], error[HUMAN_BYTES];
 	size_t n = text_fit(host, sizeof(host), strtab_get(strings, s->host, NULL), 20);
 	fprintf(p->out, "  %s%*s", host, (int)(20 - n), "");
 	page_right(p, s->shift_ns < 0 ? "-" : "", 3);
 	page_right(p, human_ns(shift, (uint64_t)llabs(s->shift_ns)), 9);
 	page_right(p, s->error_ns == UINT64_MAX ? "unknown" : human_ns(error, s->error_ns), 11);
 	fprintf(p->out, "%9.2f  %-12s", s->drift_ratio * 1e6, strtab_get(strings, s->how, NULL));
-	size_t width = p->r->options->width > 94 ? p->r->options->width - 70 : 24;
-	text_fit(path, sizeof(path), strtab_get(strings, s->path, NULL), width);
-	fprintf(p->out, "  %s\n", path);
+	page_rest(p, strtab_get(strings, s->path, NULL), 68);
 }
 
 static void sources(const struct page *p)
@@ -191,9 +189,7 @@ static void comm_table(const struct page *p, const struct ranks *r, uint32_t gro
 	uint64_t top = p->r->options->top ? RANKS_SHOWN : UINT64_MAX;
 	for (uint32_t i = 0; i < g->members && i < top; i++)
 		member_row(p, r, g->first_member + i);
-	if (g->members > top)
-		fprintf(p->out, "%8s... and %" PRIu64 " more (--top 0 shows all)\n", "",
-			g->members - top);
+	page_more(p, g->members, g->members < top ? g->members : top, 11);
 	straggler(p, r, group);
 }
 
@@ -286,8 +282,7 @@ static void stack_lines(const struct page *p, uint32_t stack)
 			snprintf(line, sizeof(line), "%s (%s:%u)", name, file, f->line);
 		else
 			snprintf(line, sizeof(line), "%s", name);
-		size_t width = p->r->options->width > 34 ? p->r->options->width - 10 : 24;
-		text_fit(fitted, sizeof(fitted), line, width);
+		text_fit(fitted, sizeof(fitted), line, page_room(p, 10));
 		fprintf(p->out, "          %s\n", fitted);
 		shown++;
 	}

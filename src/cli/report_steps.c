@@ -24,12 +24,6 @@ static const char *signed_ns(char ret[HUMAN_BYTES + 1], int64_t ns)
 	return ret;
 }
 
-static void ns_right(const struct page *p, uint64_t ns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, human_ns(text, ns), COLUMN_TIME);
-}
-
 static void head_text(const struct page *p, bool pids)
 {
 	static const char *const columns[] = {"median", "p99", "min", "max"};
@@ -72,12 +66,12 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 		snprintf(text, sizeof(text), "%u", process->pid);
 		page_right(p, text, COLUMN_STEPS);
 	}
-	page_right(p, human_count(text, l->steps), COLUMN_STEPS);
-	ns_right(p, l->median_ns);
-	ns_right(p, l->p99_ns);
-	ns_right(p, l->min_ns);
-	ns_right(p, l->max_ns);
-	page_right(p, l->slow_total ? human_count(text, l->slow_total) : "-", COLUMN_STEPS);
+	page_count(p, l->steps, COLUMN_STEPS);
+	page_ns(p, l->median_ns, COLUMN_TIME);
+	page_ns(p, l->p99_ns, COLUMN_TIME);
+	page_ns(p, l->min_ns, COLUMN_TIME);
+	page_ns(p, l->max_ns, COLUMN_TIME);
+	page_count(p, l->slow_total, COLUMN_STEPS);
 	phases_text(p, l, pids);
 }
 
@@ -124,7 +118,7 @@ static void slow_text(const struct page *p, const struct steps_process *process,
 	snprintf(text, sizeof(text), "%u", process->pid);
 	page_right(p, text, COLUMN_STEPS);
 	page_right(p, human_count(text, s->index), COLUMN_STEPS);
-	ns_right(p, s->end_ns - s->start_ns);
+	page_ns(p, s->end_ns - s->start_ns, COLUMN_TIME);
 	snprintf(text, sizeof(text), "%.1f", slow->z < 999 ? slow->z : 999);
 	page_right(p, text, COLUMN_STEPS);
 	fprintf(p->out, "  %s %s: %s\n", phase_names[slow->phase],

@@ -14,20 +14,6 @@
 
 #define OPEN_SHOWN 10
 
-void page_styled(const struct page *p, const char *style, const char *text)
-{
-	if (p->r->options->colour)
-		fprintf(p->out, "%s%s" RESET, style, text);
-	else
-		fputs(text, p->out);
-}
-
-void page_right(const struct page *p, const char *text, size_t columns)
-{
-	size_t n = text_columns(text);
-	fprintf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
-}
-
 /* One line of the header: a label, then a text that is cut to the width. */
 static void header_line(const struct page *p, const char *label, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -152,13 +138,13 @@ static void processes_table(const struct page *p)
 
 static void function_row(const struct page *p, const struct summary_function *f, bool errors)
 {
-	char text[HUMAN_BYTES], name[1024];
-	size_t used = COLUMN_CALLS + 6 * COLUMN_TIME + 2 + (errors ? COLUMN_TIME : 0);
+	char text[HUMAN_BYTES];
+	size_t used = COLUMN_CALLS + 6 * COLUMN_TIME + (errors ? COLUMN_TIME : 0);
 	page_right(p, human_count(text, f->calls), COLUMN_CALLS);
 	if (errors && f->errors && p->r->options->colour)
 		fputs(RED, p->out);
 	if (errors)
-		page_right(p, f->errors ? human_count(text, f->errors) : "-", COLUMN_TIME);
+		page_count(p, f->errors, COLUMN_TIME);
 	if (errors && f->errors && p->r->options->colour)
 		fputs(RESET, p->out);
 	bool timed = f->calls > f->instants;
@@ -168,11 +154,8 @@ static void function_row(const struct page *p, const struct summary_function *f,
 		bool known = timed && (i != 1 || f->self_known);
 		page_right(p, known ? human_ns(text, times[i]) : "-", COLUMN_TIME);
 	}
-	size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
 	char shorter[KERNEL_NAME_BYTES];
-	text_fit(name, sizeof(name), report_function_name(p->r, f, shorter, sizeof(shorter)),
-		 width);
-	fprintf(p->out, "  %s\n", name);
+	page_rest(p, report_function_name(p->r, f, shorter, sizeof(shorter)), used);
 }
 
 static void layer_head(const struct page *p, const char *layer, bool errors)
@@ -205,21 +188,18 @@ static void layer_table(const struct page *p, const char *layer)
 		errors |=
 			p->r->functions.data[i]->layer == layer && p->r->functions.data[i]->errors;
 	layer_head(p, layer, errors);
-	uint64_t shown = 0, more = 0;
+	uint64_t shown = 0, all = 0;
 	for (size_t i = 0; i < p->r->functions.len; i++) {
 		const struct summary_function *f = p->r->functions.data[i];
 		if (f->layer != layer)
 			continue;
-		if (p->r->options->top && shown == p->r->options->top) {
-			more++;
+		all++;
+		if (p->r->options->top && shown == p->r->options->top)
 			continue;
-		}
 		function_row(p, f, errors);
 		shown++;
 	}
-	if (more)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			COLUMN_CALLS - 3, "", more);
+	page_more(p, all, shown, COLUMN_CALLS);
 }
 
 /* A table for each layer, that of the first function first. */
@@ -255,8 +235,7 @@ static void open_calls(const struct page *p)
 		page_right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
 		int n = fprintf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
 		size_t used = 5 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
-		size_t width = p->r->options->width > used + 24 ? p->r->options->width - used : 24;
-		text_fit(name, sizeof(name), c->name, width);
+		text_fit(name, sizeof(name), c->name, page_room(p, used));
 		fprintf(p->out, "%s\n", name);
 	}
 }

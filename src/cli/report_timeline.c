@@ -43,18 +43,6 @@ static double ratio(uint64_t part, uint64_t whole)
 
 /* ---- text ---- */
 
-static void ns_right(const struct page *p, uint64_t ns, size_t columns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, ns ? human_ns(text, ns) : "-", columns);
-}
-
-static void count_right(const struct page *p, uint64_t n, size_t columns)
-{
-	char text[HUMAN_BYTES];
-	page_right(p, human_count(text, n), columns);
-}
-
 static void share_right(const struct page *p, uint64_t part, uint64_t whole, size_t columns)
 {
 	char text[HUMAN_BYTES];
@@ -108,7 +96,7 @@ static void devices_text(const struct page *p, const struct gpu_gaps *g)
 	for (size_t i = 0; i < g->devices.len; i++) {
 		const struct gap_device *d = &g->devices.data[i];
 		place_right(p, d);
-		ns_right(p, d->span_ns, 10);
+		page_ns(p, d->span_ns, 10);
 		share_right(p, d->busy_ns, d->span_ns, COLUMN_TIME);
 		share_right(p, d->kernels_ns, d->span_ns, COLUMN_TIME);
 		share_right(p, d->copies_ns, d->span_ns, COLUMN_TIME);
@@ -144,11 +132,11 @@ static void gaps_text(const struct page *p, const struct gpu_gaps *g)
 			if (g->devices.len > 2 && row->total_ns < d->idle_ns / 1000)
 				continue; /* of many devices, what matters */
 			place_right(p, d);
-			count_right(p, row->count, 10);
-			ns_right(p, row->total_ns, COLUMN_TIME);
+			page_count(p, row->count, 10);
+			page_ns(p, row->total_ns, COLUMN_TIME);
 			share_right(p, row->total_ns, d->idle_ns, COLUMN_TIME);
-			ns_right(p, row->p50_ns, COLUMN_TIME);
-			ns_right(p, row->max_ns, COLUMN_TIME);
+			page_ns(p, row->p50_ns, COLUMN_TIME);
+			page_ns(p, row->max_ns, COLUMN_TIME);
 			fprintf(p->out, "  %s\n", says[row->reason]);
 		}
 	}
@@ -201,10 +189,9 @@ static void transfers_text(const struct page *p, const struct gpu_transfers *g)
 	fputs("  what\n", p->out);
 	for (size_t i = 0; i < g->rows.len; i++) {
 		const struct transfer_row *row = &g->rows.data[i];
-		char bytes[HUMAN_BYTES];
-		count_right(p, row->count, 10);
-		page_right(p, human_bytes(bytes, row->bytes), COLUMN_TIME);
-		ns_right(p, row->total_ns, COLUMN_TIME);
+		page_count(p, row->count, 10);
+		page_bytes(p, row->bytes, COLUMN_TIME);
+		page_ns(p, row->total_ns, COLUMN_TIME);
 		rate_right(p, row->mean_bytes_per_s);
 		rate_right(p, row->p50_bytes_per_s);
 		share_right(p, row->overlapped_ns, row->total_ns, 11);

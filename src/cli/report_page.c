@@ -1,0 +1,67 @@
+/* report_page.c - cells of the report's tables and the text around them. What they say is in the
+ * other files named report_*.c. */
+#include "cli/report_page.h"
+
+#include <inttypes.h>
+
+#include "cli/human.h"
+
+#define LEAST_NAME 16 /* columns of a name, however narrow the page is */
+
+void page_styled(const struct page *p, const char *style, const char *text)
+{
+	if (p->r->options->colour)
+		fprintf(p->out, "%s%s" RESET, style, text);
+	else
+		fputs(text, p->out);
+}
+
+void page_right(const struct page *p, const char *text, size_t columns)
+{
+	size_t n = text_columns(text);
+	fprintf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
+}
+
+void page_ns(const struct page *p, uint64_t ns, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, ns ? human_ns(text, ns) : "-", columns);
+}
+
+void page_count(const struct page *p, uint64_t n, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, n ? human_count(text, n) : "-", columns);
+}
+
+void page_bytes(const struct page *p, uint64_t n, size_t columns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, n ? human_bytes(text, n) : "-", columns);
+}
+
+size_t page_room(const struct page *p, size_t used)
+{
+	unsigned width = p->r->options->width;
+	return width > used + LEAST_NAME ? width - used : LEAST_NAME;
+}
+
+void page_rest(const struct page *p, const char *text, size_t used)
+{
+	char fitted[1024];
+	text_fit(fitted, sizeof(fitted), text, page_room(p, used + 2));
+	fprintf(p->out, "  %s\n", fitted);
+}
+
+size_t page_shown(const struct page *p, size_t n)
+{
+	uint64_t top = p->r->options->top;
+	return top && n > top ? (size_t)top : n;
+}
+
+void page_more(const struct page *p, uint64_t all, uint64_t shown, size_t columns)
+{
+	if (all > shown)
+		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
+			(int)columns - 3, "", all - shown);
+}
