@@ -55,6 +55,18 @@ uint32_t strtab_add_z(struct strtab *t, const char *s)
 	return strtab_add(t, s ? s : "", s ? strlen(s) : 0);
 }
 
+bool strtab_find(const struct strtab *t, const char *s, size_t len, uint32_t *ret)
+{
+	if (!len)
+		*ret = 0;
+	if (!len || !t->index_cap)
+		return !len;
+	uint32_t at = t->index[slot_of(t, s, len)];
+	if (at)
+		*ret = at - 1;
+	return at > 0;
+}
+
 const char *strtab_get(const struct strtab *t, uint32_t id, size_t *ret_len)
 {
 	if (id >= t->strings.len) {

@@ -4,6 +4,7 @@
  * terminating NUL beside its length. Numbers are dense and never reused. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ struct strtab {
 /* The number of the string, added if it is new. */
 uint32_t strtab_add(struct strtab *t, const char *s, size_t len);
 uint32_t strtab_add_z(struct strtab *t, const char *s);
+
+/* Likewise, of a string that is there; false when it is not. */
+bool strtab_find(const struct strtab *t, const char *s, size_t len, uint32_t *ret);
 
 /* The string of a number, valid while the table lives; "" for an unknown number. */
 const char *strtab_get(const struct strtab *t, uint32_t id, size_t *ret_len);
