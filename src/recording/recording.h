@@ -18,9 +18,13 @@ struct rec_writer;
 struct rec_writer_options {
 	int zstd_level;	    /* 0 = default (1) */
 	uint64_t max_bytes; /* 0 = no limit; past it puts fail with -EFBIG, the file stays valid */
+	/* 0 = no limit; past it a string that is not there yet reads "(more)". For what runs for
+	 * days. */
+	uint64_t max_string_bytes;
 };
 
-/* Creates (truncates) path; *ret is set on success only. */
+/* Creates (truncates) path; *ret is set on success only. path NULL: rows are numbered and counted
+ * as ever, and then forgotten; only strings stay. */
 int rec_writer_open(struct rec_writer **ret, const char *path,
 		    const struct rec_writer_options *opts, struct err *e);
 
@@ -29,6 +33,8 @@ uint32_t rec_string(struct rec_writer *w, const char *s, size_t len);
 uint32_t rec_string_z(struct rec_writer *w, const char *s);
 /* The string of a number; valid while w lives. */
 const char *rec_string_get(const struct rec_writer *w, uint32_t number);
+/* Numbers are smaller than this. */
+uint32_t rec_string_count(const struct rec_writer *w);
 
 /* Dictionary rows; each returns its dense index (probe number, thread index, code index).
  * A process or thread row may be put again with its index to update it. */
@@ -75,6 +81,7 @@ struct rec_writer_stats {
 	uint64_t calls;		/* accepted */
 	uint64_t calls_dropped; /* after a write error or over max_bytes */
 	uint64_t bytes;		/* in the file so far */
+	uint64_t strings_over;	/* past max_string_bytes */
 };
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret);
 

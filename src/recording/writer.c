@@ -30,6 +30,9 @@
 /* Kept free under max_bytes for the end block. */
 #define END_BLOCK_ROOM 512
 
+/* What a string takes beside its bytes: its row, its places in the index, malloc's own. */
+#define STRING_ROOM 64
+
 /* Arguments of a probe whose values are numbers of a table. */
 struct arg_refs {
 	uint8_t strings; /* bit per argument */
@@ -38,12 +41,14 @@ struct arg_refs {
 };
 
 struct rec_writer {
-	int fd;
+	int fd; /* negative: nothing is kept */
 	char *path;
 	uint64_t max_bytes;
 	ZSTD_CCtx *cctx;
 	struct strtab strings;
 	uint32_t strings_written;
+	uint64_t string_bytes, max_string_bytes;
+	uint64_t strings_over;
 	uint32_t nprobes;
 	uint32_t nthreads;
 	uint32_t ncodes;
@@ -282,9 +287,22 @@ static int write_tables(struct rec_writer *w)
 	return 0;
 }
 
+static void forget_pending(struct rec_writer *w)
+{
+	w->metas.len = w->sources.len = w->processes.len = w->threads.len = w->probes.len = 0;
+	w->codes.len = w->frames.len = w->stacks.len = w->maps.len = w->notes.len = 0;
+	w->windows.len = w->losses.len = w->hists.len = w->counters.len = w->enums.len = 0;
+	w->gpus.len = w->comms.len = w->connections.len = w->events.len = w->samples.len = 0;
+	w->gpu_spans.len = 0;
+}
+
 /* Writes what is pending; calls that could not be written become dropped. */
 static int write_pending(struct rec_writer *w)
 {
+	if (w->fd < 0) {
+		forget_pending(w);
+		return 0;
+	}
 	int rc = w->error ? w->error : write_tables(w);
 	size_t n = w->ncalls;
 	if (!rc && n) {
@@ -320,11 +338,26 @@ static int open_file(const char *path, struct err *e)
 	return rc ? rc : fd;
 }
 
+static struct rec_writer *writer_new(int fd, const struct rec_writer_options *opts)
+{
+	struct rec_writer *w = xcalloc(1, sizeof(*w));
+	w->fd = fd;
+	w->max_bytes = opts->max_bytes;
+	w->max_string_bytes = opts->max_string_bytes;
+	w->nstacks = 1;
+	strtab_add(&w->strings, "", 0);
+	return w;
+}
+
 int rec_writer_open(struct rec_writer **ret, const char *path,
 		    const struct rec_writer_options *opts, struct err *e)
 {
 	struct rec_writer_options defaults = {0};
 	opts = opts ? opts : &defaults;
+	if (!path) {
+		*ret = writer_new(-1, opts);
+		return 0;
+	}
 	int fd = open_file(path, e);
 	if (fd < 0)
 		return fd;
@@ -335,18 +368,14 @@ int rec_writer_open(struct rec_writer **ret, const char *path,
 		close(fd);
 		return err_set(e, -rc, "cannot write '%s': %s", path, strerror(-rc));
 	}
-	struct rec_writer *w = xcalloc(1, sizeof(*w));
-	w->fd = fd;
+	struct rec_writer *w = writer_new(fd, opts);
 	w->path = xstrdup(path);
-	w->max_bytes = opts->max_bytes;
 	w->bytes = sizeof(header);
-	w->nstacks = 1;
 	w->cctx = ZSTD_createCCtx();
 	w->calls = xrealloc(NULL, REC_CALLS_PER_BLOCK, sizeof(*w->calls));
 	if (w->cctx)
 		ZSTD_CCtx_setParameter(w->cctx, ZSTD_c_compressionLevel,
 				       opts->zstd_level ? opts->zstd_level : 1);
-	strtab_add(&w->strings, "", 0);
 	if (!w->cctx) {
 		rec_writer_close(w, false, NULL);
 		return err_set(e, ENOMEM, "cannot write '%s': no memory to compress", path);
@@ -357,7 +386,18 @@ int rec_writer_open(struct rec_writer **ret, const char *path,
 
 uint32_t rec_string(struct rec_writer *w, const char *s, size_t len)
 {
-	return strtab_add(&w->strings, s, len < REC_MAX_STRING_BYTES ? len : REC_MAX_STRING_BYTES);
+	uint32_t known;
+	len = len < REC_MAX_STRING_BYTES ? len : REC_MAX_STRING_BYTES;
+	if (!w->max_string_bytes)
+		return strtab_add(&w->strings, s, len);
+	if (strtab_find(&w->strings, s, len, &known))
+		return known;
+	if (w->string_bytes + len + STRING_ROOM > w->max_string_bytes) {
+		w->strings_over++;
+		return strtab_add_z(&w->strings, "(more)");
+	}
+	w->string_bytes += len + STRING_ROOM;
+	return strtab_add(&w->strings, s, len);
 }
 
 uint32_t rec_string_z(struct rec_writer *w, const char *s)
@@ -368,6 +408,11 @@ uint32_t rec_string_z(struct rec_writer *w, const char *s)
 const char *rec_string_get(const struct rec_writer *w, uint32_t number)
 {
 	return strtab_get(&w->strings, number, NULL);
+}
+
+uint32_t rec_string_count(const struct rec_writer *w)
+{
+	return (uint32_t)strtab_len(&w->strings);
 }
 
 uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
@@ -583,6 +628,9 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 			w->calls_dropped++;
 			continue;
 		}
+		w->calls_accepted++;
+		if (w->fd < 0)
+			continue;
 		struct m_call *c = &w->calls[w->ncalls++];
 		*c = *row;
 		if (c->nargs > MODEL_MAX_ARGS)
@@ -592,7 +640,6 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 		struct arg_refs refs = w->refs.data[c->probe];
 		if (refs.strings | refs.codes)
 			check_refs(w, c, refs);
-		w->calls_accepted++;
 		if (w->ncalls == REC_CALLS_PER_BLOCK)
 			write_pending(w); /* the error stays in w and is told by rec_flush */
 	}
@@ -608,7 +655,12 @@ int rec_flush(struct rec_writer *w, struct err *e)
 
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret)
 {
-	*ret = (struct rec_writer_stats){w->calls_accepted, w->calls_dropped, w->bytes};
+	*ret = (struct rec_writer_stats){
+		.calls = w->calls_accepted,
+		.calls_dropped = w->calls_dropped,
+		.bytes = w->bytes,
+		.strings_over = w->strings_over,
+	};
 }
 
 static void writer_free(struct rec_writer *w)
@@ -647,6 +699,10 @@ static void writer_free(struct rec_writer *w)
 
 int rec_writer_close(struct rec_writer *w, bool sync, struct err *e)
 {
+	if (w->fd < 0) {
+		writer_free(w);
+		return 0;
+	}
 	if (w->cctx) {
 		write_pending(w);
 		/* Also after an error: cutting off the block that failed mostly left room for
