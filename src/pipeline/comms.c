@@ -127,7 +127,7 @@ static void read_object(struct pipeline *p, struct comm *c)
 
 static void put(struct pipeline *p, const struct comm *c)
 {
-	rec_put_comm(p->writer, &c->row);
+	tap_comm(p, &c->row);
 	watch_comm(p, &c->row);
 }
 

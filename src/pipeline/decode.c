@@ -247,6 +247,7 @@ void pipeline_pass_end(struct pipeline *p)
 	shim_calls_pass(p, false);
 	shim_ops_pass(p, false);
 	watch_check(p);
+	forget_pass(p);
 }
 
 static uint64_t sum_key(const struct m_hist *row)

@@ -56,7 +56,7 @@ void pipeline_add_text(struct pipeline *p, const struct rec_text *r)
 
 static uint32_t put_code(struct pipeline *p, const struct m_code *row)
 {
-	uint32_t index = rec_put_code(p->writer, row);
+	uint32_t index = tap_code(p, row);
 	while (p->code_rows.len <= index)
 		vec_push(&p->code_rows);
 	p->code_rows.data[index] = *row;

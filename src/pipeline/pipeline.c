@@ -240,7 +240,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	}
 	if (multiplies)
 		add_bytes(p, &row);
-	known.row = rec_put_probe(p->writer, &row);
+	known.row = tap_probe(p, &row);
 	shim_ops_layer(p, known.row, row.layer);
 	known.by_callback = in->by_callback;
 	if (in->by_callback)
@@ -270,7 +270,7 @@ static void take_counter(struct pipeline *p, const struct message *m)
 				.entity = rec_string_z(p->writer, m->a),
 				.name = rec_string_z(p->writer, m->b),
 				.value = m->value};
-	rec_put_counter(p->writer, &row);
+	tap_counter(p, &row);
 }
 
 uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
@@ -294,7 +294,7 @@ static void take_gpu(struct pipeline *p, struct message *m)
 	m->gpu.name = rec_string_z(p->writer, m->b);
 	m->gpu.bus_id = rec_string_z(p->writer, m->c);
 	m->gpu.driver = rec_string_z(p->writer, m->d);
-	rec_put_gpu(p->writer, &m->gpu);
+	tap_gpu(p, &m->gpu);
 }
 
 static void take_connection(struct pipeline *p, struct message *m)
@@ -390,7 +390,7 @@ void pipeline_take_messages(struct pipeline *p)
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
 {
 	struct m_loss row = {.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
-	rec_put_loss(p->writer, &row);
+	tap_loss(p, &row);
 }
 
 int pipeline_flush(struct pipeline *p, struct err *e)
@@ -442,6 +442,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	for (size_t i = 0; i < p->process_list.len; i++) {
 		proc_maps_free(&p->process_list.data[i].maps);
 		map64_free(&p->process_list.data[i].sent);
+		vec_free(&p->process_list.data[i].tids);
 	}
 	for (size_t i = 0; i < p->elves.len; i++) {
 		elf_file_close(p->elves.data[i].file);
@@ -456,6 +457,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	frames_free(p->frames);
 	vec_free(&p->code_rows);
 	vec_free(&p->process_list);
+	vec_free(&p->free_processes);
 	for (size_t i = 0; i < p->probes.len; i++)
 		free(p->probes.data[i].prefix);
 	vec_free(&p->probes);

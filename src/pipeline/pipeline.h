@@ -65,6 +65,10 @@ void pipeline_ask_debuginfod(struct pipeline *p);
 void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char *sentence),
 			  void *ctx);
 
+/* Likewise, for what runs for days and keeps nothing: what is known of processes and threads is
+ * forgotten some time after their end, and caches that have grown are dropped. */
+void pipeline_forget_ended(struct pipeline *p);
+
 /* ---- from any thread; strings are copied ---- */
 void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
 /* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */

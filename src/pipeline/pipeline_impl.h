@@ -6,6 +6,7 @@
 #include "base/map64.h"
 #include "base/strtab.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/tap.h"
 #include "symbolize/cpython_frames.h"
 #include "symbolize/elf_file.h"
 
@@ -50,6 +51,9 @@ struct known_process {
 	uint32_t generation; /* raised by exec */
 	uint64_t exec_ns;    /* the last exec, 0 = none seen */
 	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
+	VEC(uint32_t) tids;  /* where what has ended is forgotten */
+	size_t tids_next;    /* so many: those that have ended are looked for */
+	uint64_t forget_ns;  /* 0 = lives, or is forgotten */
 };
 
 /* Calls whose meaning the pipeline itself needs: they name kernels and communicators. */
@@ -103,6 +107,7 @@ struct open_elf {
 
 struct pipeline {
 	struct rec_writer *writer;
+	struct pipeline_tap tap;
 	char *proc_root;
 
 	pthread_mutex_t lock; /* guards inbox */
@@ -113,6 +118,9 @@ struct pipeline {
 	struct map64 threads;		/* tgid << 32 | tid -> thread index */
 	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
+	VEC(uint32_t) free_processes; /* of the list */
+	bool forgets;
+	uint64_t forgot_ns;
 	struct map64 strings;	 /* REC_STRING id -> recording string + 1 */
 	struct map64 texts_of;	 /* REC_STRING id -> number in texts */
 	struct strtab texts;	 /* the strings themselves, for names with a prefix */
@@ -156,6 +164,25 @@ struct pipeline {
 
 void pipeline_take_messages(struct pipeline *p);
 void pipeline_put_histograms(struct pipeline *p);
+
+/* tap.c: rows go into the recording, and to who listens. */
+uint32_t tap_probe(struct pipeline *p, const struct m_probe *row);
+uint32_t tap_thread(struct pipeline *p, const struct m_thread *row);
+uint32_t tap_code(struct pipeline *p, const struct m_code *row);
+void tap_process(struct pipeline *p, const struct m_process *row);
+void tap_comm(struct pipeline *p, const struct m_comm *row);
+void tap_gpu(struct pipeline *p, const struct m_gpu *row);
+void tap_loss(struct pipeline *p, const struct m_loss *row);
+void tap_calls(struct pipeline *p, const struct m_call *rows, size_t n);
+void tap_gpu_span(struct pipeline *p, const struct m_gpu_span *row);
+void tap_counter(struct pipeline *p, const struct m_counter *row);
+void tap_sample(struct pipeline *p, const struct m_sample *row);
+void tap_thread_gone(struct pipeline *p, uint32_t index);
+
+/* forget.c: what ended processes and threads had, where nothing is kept. */
+void forget_thread_later(struct pipeline *p, struct known_process *k, uint32_t tid);
+void forget_replaced(struct pipeline *p, uint32_t process);
+void forget_pass(struct pipeline *p);
 
 /* Names: false when the id's record has not come yet. */
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);

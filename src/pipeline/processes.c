@@ -58,11 +58,14 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	uint64_t i;
 	if (map64_get(&p->processes, tgid, &i))
 		return &p->process_list.data[i];
-	struct known_process *k = vec_push(&p->process_list);
-	map64_set(&p->processes, tgid, p->process_list.len - 1);
+	i = p->free_processes.len ? p->free_processes.data[--p->free_processes.len]
+				  : p->process_list.len;
+	struct known_process *k =
+		i < p->process_list.len ? &p->process_list.data[i] : vec_push(&p->process_list);
+	map64_set(&p->processes, tgid, i);
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
 	read_identity(p, k);
-	rec_put_process(p->writer, &k->row);
+	tap_process(p, &k->row);
 	return k;
 }
 
@@ -94,8 +97,10 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	struct m_thread row = {.pid = tgid, .tid = tid};
 	bool lives = !proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm);
 	row.comm = rec_string_z(p->writer, lives ? comm : name);
-	index = rec_put_thread(p->writer, &row);
+	index = tap_thread(p, &row);
 	map64_set(&p->threads, key, index);
+	if (p->forgets)
+		forget_thread_later(p, pipeline_process_of(p, tgid), tid);
 	return (uint32_t)index;
 }
 
@@ -121,6 +126,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	    p->process_list.data[i].row.end_ns) {
 		map64_del(&p->processes, task->tgid);
 		map64_del(&p->threads, (uint64_t)task->tgid << 32 | task->tgid);
+		if (p->forgets)
+			forget_replaced(p, (uint32_t)i);
 	}
 	struct known_process *k = pipeline_process_of(p, task->tgid);
 	char comm[17] = "";
@@ -148,7 +155,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	default:
 		return;
 	}
-	rec_put_process(p->writer, &k->row);
+	tap_process(p, &k->row);
 }
 
 static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,

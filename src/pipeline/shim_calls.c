@@ -68,7 +68,7 @@ static bool starts_many(uint32_t function)
 
 static void put_span(struct pipeline *p, const struct m_gpu_span *row)
 {
-	rec_put_gpu_span(p->writer, row);
+	tap_gpu_span(p, row);
 	p->gpu_spans++;
 }
 

@@ -238,7 +238,7 @@ static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t 
 		.waker = rec_string_z(p->writer, waker),
 		.waker_tid = r->waker_tid,
 	};
-	rec_put_sample(p->writer, &row);
+	tap_sample(p, &row);
 	p->samples++;
 }
 

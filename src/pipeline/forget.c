@@ -1,0 +1,105 @@
+/* forget.c - bounds what the pipeline knows of processes and threads that have ended, where
+ * nothing is kept and it runs for days. In a recording they stay: the rows refer to them.
+ *
+ * Records of a process may be read after its end was told, so it stays for FORGET_NS. The ends of
+ * threads are not told: when a process has had many, those that /proc does not list any more are
+ * forgotten. One that is met again after all is new. Stays: what the job has of libraries,
+ * functions, kernels and communicators. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "pipeline/pipeline_impl.h"
+
+#define FORGET_NS     10000000000ULL
+#define FORGET_EVERY  1000000000ULL
+#define TIDS_FIRST    1024	/* threads of a process, before they are looked after */
+#define CACHE_ENTRIES (1 << 16) /* of what can be found again */
+#define TEXTS	      (1 << 16)
+
+void pipeline_forget_ended(struct pipeline *p)
+{
+	p->forgets = true;
+}
+
+static void forget_thread(struct pipeline *p, uint32_t tgid, uint32_t tid)
+{
+	uint64_t key = (uint64_t)tgid << 32 | tid, index;
+	if (!map64_get(&p->threads, key, &index))
+		return;
+	map64_del(&p->threads, key);
+	tap_thread_gone(p, (uint32_t)index);
+}
+
+static bool thread_lives(const struct pipeline *p, uint32_t tgid, uint32_t tid)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%u/task/%u", p->proc_root, tgid, tid);
+	return !access(path, F_OK);
+}
+
+void forget_thread_later(struct pipeline *p, struct known_process *k, uint32_t tid)
+{
+	size_t kept = 0;
+	*vec_push(&k->tids) = tid;
+	if (!k->tids_next)
+		k->tids_next = TIDS_FIRST;
+	if (k->tids.len < k->tids_next)
+		return;
+	for (size_t i = 0; i < k->tids.len; i++) {
+		uint32_t t = k->tids.data[i];
+		if (t == tid || thread_lives(p, k->row.pid, t))
+			k->tids.data[kept++] = t;
+		else
+			forget_thread(p, k->row.pid, t);
+	}
+	k->tids.len = kept;
+	k->tids_next = kept * 2 > TIDS_FIRST ? kept * 2 : TIDS_FIRST;
+}
+
+/* Its number has gone to another, or will. */
+void forget_replaced(struct pipeline *p, uint32_t process)
+{
+	struct known_process *k = &p->process_list.data[process];
+	uint64_t now;
+	for (size_t i = 0; i < k->tids.len; i++)
+		forget_thread(p, k->row.pid, k->tids.data[i]);
+	if (map64_get(&p->processes, k->row.pid, &now) && now == process)
+		map64_del(&p->processes, k->row.pid);
+	proc_maps_free(&k->maps);
+	map64_free(&k->sent);
+	vec_free(&k->tids);
+	/* addresses of the next one in this place are not this one's */
+	*k = (struct known_process){.generation = k->generation + 1};
+	*vec_push(&p->free_processes) = process;
+}
+
+static void drop_large(struct map64 *cache)
+{
+	if (cache->len > CACHE_ENTRIES)
+		map64_free(cache);
+}
+
+void forget_pass(struct pipeline *p)
+{
+	uint64_t now_ns;
+	if (!p->forgets || (now_ns = monotonic_ns()) - p->forgot_ns < FORGET_EVERY)
+		return;
+	p->forgot_ns = now_ns;
+	for (size_t i = 0; i < p->process_list.len; i++) {
+		struct known_process *k = &p->process_list.data[i];
+		if (!k->row.end_ns)
+			continue;
+		if (!k->forget_ns)
+			k->forget_ns = now_ns + FORGET_NS;
+		else if (now_ns > k->forget_ns)
+			forget_replaced(p, (uint32_t)i);
+	}
+	drop_large(&p->elf_of_map);
+	drop_large(&p->vtables);
+	drop_large(&p->hist_counts);
+	if (strtab_len(&p->texts) > TEXTS) {
+		strtab_free(&p->texts);
+		map64_free(&p->texts_of);
+	}
+}

@@ -1,0 +1,251 @@
+/* tap_test.c - who listens to the pipeline hears of every row that is recorded, dictionaries first;
+ * where nothing is kept, no file is made, and threads that have ended and strings are bounded.
+ *
+ * links: pipeline recording symbolize base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/tap.h"
+
+struct heard {
+	struct pipeline *p;
+	struct m_probe probe;
+	uint32_t probes, threads, gone, processes, counters, gpus, losses;
+	uint32_t thread_rows;  /* indices are smaller */
+	uint64_t calls, early; /* calls whose thread or probe had not been told */
+	uint64_t dur_ns;
+	char counter[32];
+};
+
+static void on_probe(void *ctx, uint32_t number, const struct m_probe *row)
+{
+	struct heard *h = ctx;
+	assert_int_equal(number, h->probes);
+	h->probe = *row;
+	h->probes++;
+}
+
+static void on_thread(void *ctx, uint32_t index, const struct m_thread *row)
+{
+	struct heard *h = ctx;
+	assert_int_equal(row->pid, getpid());
+	h->threads++;
+	h->thread_rows = index + 1;
+}
+
+static void on_thread_gone(void *ctx, uint32_t index)
+{
+	struct heard *h = ctx;
+	assert_true(index < h->thread_rows);
+	h->gone++;
+}
+
+static void on_process(void *ctx, const struct m_process *row)
+{
+	struct heard *h = ctx;
+	h->processes += row->pid == (uint32_t)getpid();
+}
+
+static void on_calls(void *ctx, const struct m_call *rows, size_t n)
+{
+	struct heard *h = ctx;
+	for (size_t i = 0; i < n; i++) {
+		h->early += rows[i].probe >= h->probes || rows[i].thread >= h->thread_rows;
+		h->dur_ns += rows[i].dur_ns;
+	}
+	h->calls += n;
+}
+
+static void on_counter(void *ctx, const struct m_counter *row)
+{
+	struct heard *h = ctx;
+	snprintf(h->counter, sizeof(h->counter), "%s %s %.1f",
+		 pipeline_string_text(h->p, row->entity), pipeline_string_text(h->p, row->name),
+		 row->value);
+	h->counters++;
+}
+
+static void on_gpu(void *ctx, const struct m_gpu *row)
+{
+	struct heard *h = ctx;
+	assert_string_equal(pipeline_string_text(h->p, row->name), "NVIDIA H200");
+	h->gpus++;
+}
+
+static void on_loss(void *ctx, const struct m_loss *row)
+{
+	struct heard *h = ctx;
+	h->losses += (uint32_t)row->count;
+}
+
+static void begin(struct heard *h, const char *path, const struct rec_writer_options *options)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	if (rec_writer_open(&w, path, options, &e))
+		fail_msg("%s", e.msg);
+	*h = (struct heard){.p = pipeline_new(w, "/proc")};
+	pipeline_set_tap(h->p, &(struct pipeline_tap){
+				       .ctx = h,
+				       .probe = on_probe,
+				       .thread = on_thread,
+				       .thread_gone = on_thread_gone,
+				       .process = on_process,
+				       .gpu = on_gpu,
+				       .loss = on_loss,
+				       .calls = on_calls,
+				       .counter = on_counter,
+			       });
+	struct pipeline_probe probe = {
+		.layer = "torch",
+		.library = "libtorch_cpu.so",
+		.symbol = "x",
+		.name = (char[]){"aten::mm"},
+		.name_arg = -1,
+	};
+	pipeline_define_probe(h->p, &probe);
+}
+
+static void call(struct heard *h, uint32_t tid, uint64_t start_ns)
+{
+	struct rec_call c = {.kind = REC_CALL,
+			     .tgid = (uint32_t)getpid(),
+			     .tid = tid,
+			     .start_ns = start_ns,
+			     .dur_ns = 7};
+	pipeline_record(h->p, &c, sizeof(c));
+}
+
+static void end(struct heard *h)
+{
+	struct err e = {""};
+	if (pipeline_close(h->p, &e))
+		fail_msg("%s", e.msg);
+}
+
+static void test_rows_are_heard(void **state)
+{
+	(void)state;
+	char path[64];
+	struct heard h;
+	snprintf(path, sizeof(path), "/tmp/tap_test.%d", getpid());
+	begin(&h, path, NULL);
+	pipeline_counter(h.p, 5, "gpu 0", "power_w", 412.5);
+	pipeline_gpu(h.p,
+		     &(struct pipeline_gpu){
+			     .uuid = "u", .name = "NVIDIA H200", .bus_id = "b", .driver = "d"});
+	for (uint32_t i = 0; i < 10; i++)
+		call(&h, (uint32_t)getpid(), i);
+	pipeline_pass_end(h.p);
+	pipeline_loss(h.p, "ring_full", 0, 3);
+	assert_int_equal(h.probes, 1);
+	assert_string_equal(pipeline_string_text(h.p, h.probe.layer), "torch");
+	assert_int_equal(h.threads, 1);
+	assert_int_equal(h.processes, 1);
+	assert_int_equal(h.calls, 10);
+	assert_int_equal(h.dur_ns, 70);
+	assert_int_equal(h.early, 0);
+	assert_string_equal(h.counter, "gpu 0 power_w 412.5");
+	assert_int_equal(h.gpus, 1);
+	assert_int_equal(h.losses, 3);
+	end(&h);
+
+	/* the recording has the same */
+	struct rec_reader *r;
+	struct err e = {""};
+	if (rec_open(&r, path, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(rec_tables(r)->calls, 10);
+	rec_close(r);
+	unlink(path);
+}
+
+static void test_nothing_is_kept(void **state)
+{
+	(void)state;
+	struct heard h;
+	struct pipeline_stats st;
+	struct err e = {""};
+	begin(&h, NULL, NULL);
+	pipeline_counter(h.p, 5, "pid 1", "rss_bytes", 1);
+	for (uint32_t pass = 0; pass < 3; pass++) {
+		for (uint32_t i = 0; i < 100000; i++)
+			call(&h, (uint32_t)getpid(), i);
+		pipeline_pass_end(h.p);
+		assert_int_equal(pipeline_flush(h.p, &e), 0);
+	}
+	pipeline_stats(h.p, &st);
+	assert_int_equal(st.calls, 300000);
+	assert_int_equal(st.bytes, 0);
+	assert_int_equal(st.lost, 0);
+	assert_int_equal(h.calls, 300000);
+	end(&h);
+}
+
+/* 100,000 threads that nobody has seen in /proc, one after another. */
+static void test_threads_are_forgotten(void **state)
+{
+	(void)state;
+	struct heard h;
+	begin(&h, NULL, NULL);
+	pipeline_forget_ended(h.p);
+	call(&h, (uint32_t)getpid(), 1);
+	for (uint32_t i = 0; i < 100000; i++) {
+		call(&h, 0x40000000u + i, i);
+		if (i % 1000 == 0)
+			pipeline_pass_end(h.p);
+	}
+	pipeline_pass_end(h.p);
+	assert_int_equal(h.calls, 100001);
+	assert_int_equal(h.early, 0);
+	assert_int_equal(h.threads, 100001);
+	assert_true(h.gone > 98000);
+	/* the one that lives was not forgotten: it is not told again */
+	call(&h, (uint32_t)getpid(), 2);
+	pipeline_pass_end(h.p);
+	assert_int_equal(h.threads, 100001);
+	end(&h);
+}
+
+static void test_strings_are_bounded(void **state)
+{
+	(void)state;
+	struct rec_writer *w;
+	struct rec_writer_stats st;
+	struct err e = {""};
+	char text[32];
+	if (rec_writer_open(&w, NULL, &(struct rec_writer_options){.max_string_bytes = 100000}, &e))
+		fail_msg("%s", e.msg);
+	uint32_t first = rec_string_z(w, "range 0");
+	for (int i = 0; i < 100000; i++) {
+		snprintf(text, sizeof(text), "range %d", i);
+		rec_string_z(w, text);
+	}
+	rec_writer_stats(w, &st);
+	assert_true(rec_string_count(w) < 2000);
+	assert_int_equal(st.strings_over + rec_string_count(w), 100000 + 2); /* "", "(more)" */
+	assert_int_equal(rec_string_z(w, "range 0"), first);
+	assert_string_equal(rec_string_get(w, rec_string_z(w, "range 99999")), "(more)");
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows_are_heard),
+		cmocka_unit_test(test_nothing_is_kept),
+		cmocka_unit_test(test_threads_are_forgotten),
+		cmocka_unit_test(test_strings_are_bounded),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
