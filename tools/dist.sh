@@ -31,7 +31,7 @@ cp LICENSE README.md CHANGELOG.md "$stage/"
 cp -R tests/gpu "$stage/tests/"
 find "$stage/tests" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
-for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libstdc++6; do
+for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libstdc++6; do
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
 tar -C "$build" -czf "$build/$name.tar.gz" "$name"
