@@ -7,10 +7,17 @@
 #include "base/error.h"
 #include "detect/model.h"
 
+#define MODEL_FILE_MOST ((size_t)64 << 20) /* bytes of a file that is read */
+
 /* ret is written on success only; model_free it. -EINVAL: not a model, of a newer version, or
- * damaged, with the sentence; files above 64 MiB are refused. */
+ * damaged, with the sentence; files above MODEL_FILE_MOST are refused. */
 int model_read(struct model *ret, const char *path, struct err *e);
 /* The same from memory, for tests and fuzzing; name is what errors call it. */
 int model_parse(struct model *ret, const char *text, size_t len, const char *name, struct err *e);
-/* Writes PATH.part, renames it. */
+
+/* The file's text, malloc'ed, and its length (there is a NUL behind it). Reading it gives the same
+ * numbers to the bit. -EINVAL: what it holds could not be read again, with the sentence. */
+int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *e);
+/* Writes PATH.part, renames it; a path that is no regular file (a pipe, /dev/stdout) is written
+ * to directly. */
 int model_write(const struct model *m, const char *path, struct err *e);

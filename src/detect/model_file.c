@@ -1,0 +1,352 @@
+/* model_file.c - writes a model's file, and reads the bytes of one; what they mean is checked by
+ * model_parse.c.
+ *
+ * One JSON object:
+ *   eacgm_model  1: the version. A newer one is refused; unknown keys are left out
+ *   kind         "job" (of recordings) or "table" (of a table of numbers)
+ *   origin       what it was learned from, for people
+ *   window_ns    length of the windows, 0 of a table
+ *   seconds      of recording that it was learned from, 0 of a table
+ *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
+ *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
+ *   counters     [[name, regime, values, median, sigma], ...], in the counter's unit
+ *   regimes      [[windows, share of place 0, ..., of place REGIME_PLACES - 1], ...], the first
+ *                one is regime 1
+ *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
+ *     columns      names, in the order of all that follows
+ *     centre, scale  a value for each column; a row is (x - centre) / scale
+ *     covariance   "full", "diagonal", "tied"
+ *     weights      a value for each component, sum 1
+ *     means        [component][column], of standardised rows, as are
+ *     covariances  of full [component][d x d values, row by row], of tied the same of one for
+ *                  all, of diagonal [component][d variances]
+ *     rows, rows_left, trimmed, log_density, bic, iterations, converged: of the fit, see gmm.h
+ *     bics         by number of components from 1 on; null: not tried
+ *     tail         null, or {n, start, start_ratio, shape, scale, points}: see tail.h
+ *
+ * Numbers have seventeen significant digits, so reading gives the same to the bit. */
+#include "detect/model_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
+static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
+
+/* ---- as JSON ---- */
+
+/* A number that is not finite becomes null: reading refuses it. */
+static json_t *real(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *count(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static json_t *text(const char *s)
+{
+	struct buf clean = {0};
+	utf8_append(&clean, s ? s : "", s ? strlen(s) : 0);
+	json_t *ret = json_stringn((const char *)clean.data, clean.len);
+	buf_free(&clean);
+	return ret;
+}
+
+static json_t *reals(const double *values, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, real(values[i]));
+	return list;
+}
+
+static json_t *rows_json(const double *values, size_t rows, size_t columns)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < rows; i++)
+		json_array_append_new(list, reals(values + i * columns, columns));
+	return list;
+}
+
+static json_t *baseline_json(const struct baseline *b)
+{
+	if (!b->count)
+		return json_null();
+	json_t *list = json_array();
+	json_array_append_new(list, count(b->count));
+	json_array_append_new(list, real(b->log_median));
+	json_array_append_new(list, real(b->sigma));
+	json_array_append_new(list, real(b->usual_ns));
+	json_array_append_new(list, real(b->q99_ns));
+	return list;
+}
+
+static json_t *keys_json(const struct model *m)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < m->keys.len; i++) {
+		const struct model_key *k = &m->keys.data[i];
+		json_t *row = json_array();
+		json_array_append_new(row, json_string(layer_names[k->layer]));
+		json_array_append_new(row, text(k->text));
+		json_array_append_new(row, baseline_json(&k->duration));
+		json_array_append_new(row, baseline_json(&k->gap));
+		json_array_append_new(list, row);
+	}
+	return list;
+}
+
+static json_t *counters_json(const struct model *m)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < m->counters.len; i++) {
+		const struct model_counter *c = &m->counters.data[i];
+		json_t *row = json_array();
+		json_array_append_new(row, text(c->name));
+		json_array_append_new(row, count(c->regime));
+		json_array_append_new(row, count(c->count));
+		json_array_append_new(row, real(c->median));
+		json_array_append_new(row, real(c->sigma));
+		json_array_append_new(list, row);
+	}
+	return list;
+}
+
+static json_t *regimes_json(const struct model *m)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < m->regimes.len; i++) {
+		const struct model_regime *r = &m->regimes.data[i];
+		json_t *row = json_array();
+		json_array_append_new(row, count(r->windows));
+		for (size_t k = 0; k < REGIME_PLACES; k++)
+			json_array_append_new(row, real((double)r->places[k]));
+		json_array_append_new(list, row);
+	}
+	return list;
+}
+
+static json_t *covariances_json(const struct gmm *g)
+{
+	size_t d = g->d;
+	if (g->covariance != GMM_DIAGONAL)
+		return rows_json(g->covariances, g->covariance == GMM_TIED ? 1 : g->components,
+				 d * d);
+	json_t *list = json_array();
+	for (size_t k = 0; k < g->components; k++) {
+		json_t *row = json_array();
+		for (size_t i = 0; i < d; i++)
+			json_array_append_new(row, real(g->covariances[(k * d + i) * d + i]));
+		json_array_append_new(list, row);
+	}
+	return list;
+}
+
+static json_t *bics_json(const double *bics)
+{
+	json_t *list = json_array();
+	size_t n = GMM_MAX_K;
+	while (n && isnan(bics[n - 1]))
+		n--;
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, real(bics[i]));
+	return list;
+}
+
+static json_t *tail_json(const struct tail *t)
+{
+	if (!t->n)
+		return json_null();
+	json_t *o = json_object();
+	json_object_set_new(o, "n", count(t->n));
+	json_object_set_new(o, "start", real(t->start));
+	json_object_set_new(o, "start_ratio", real(t->start_ratio));
+	json_object_set_new(o, "shape", real(t->shape));
+	json_object_set_new(o, "scale", real(t->scale));
+	json_object_set_new(o, "points", reals(t->points, TAIL_POINTS));
+	return o;
+}
+
+static json_t *mixture_json(const struct model_mixture *m)
+{
+	const struct gmm *g = &m->gmm;
+	json_t *o = json_object(), *columns = json_array();
+	for (uint32_t i = 0; i < m->columns; i++)
+		json_array_append_new(columns, text(m->names[i]));
+	json_object_set_new(o, "columns", columns);
+	json_object_set_new(o, "centre", reals(m->centre, m->columns));
+	json_object_set_new(o, "scale", reals(m->scale, m->columns));
+	json_object_set_new(o, "covariance", json_string(covariance_names[g->covariance]));
+	json_object_set_new(o, "weights", reals(g->weights, g->components));
+	json_object_set_new(o, "means", rows_json(g->means, g->components, g->d));
+	json_object_set_new(o, "covariances", covariances_json(g));
+	json_object_set_new(o, "rows", count(g->rows));
+	json_object_set_new(o, "rows_left", count(g->rows_left));
+	json_object_set_new(o, "trimmed", count(g->trimmed));
+	json_object_set_new(o, "log_density", real(g->log_density));
+	json_object_set_new(o, "bic", real(g->bic));
+	json_object_set_new(o, "iterations", count(g->iterations));
+	json_object_set_new(o, "converged", json_boolean(g->converged));
+	json_object_set_new(o, "bics", bics_json(m->bics));
+	json_object_set_new(o, "tail", tail_json(&m->tail));
+	return o;
+}
+
+static json_t *layers_json(const struct model *m)
+{
+	json_t *o = json_object();
+	if (m->kind == MODEL_TABLE) {
+		json_object_set_new(o, "table", mixture_json(&m->layers[0]));
+		return o;
+	}
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		if (m->layers[l].columns)
+			json_object_set_new(o, layer_names[l], mixture_json(&m->layers[l]));
+	return o;
+}
+
+static json_t *model_json(const struct model *m)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "eacgm_model", json_integer(1));
+	json_object_set_new(o, "kind", json_string(m->kind == MODEL_TABLE ? "table" : "job"));
+	json_object_set_new(o, "origin", text(m->origin));
+	json_object_set_new(o, "window_ns", count(m->window_ns));
+	json_object_set_new(o, "seconds", real(m->seconds));
+	json_object_set_new(o, "keys", keys_json(m));
+	json_object_set_new(o, "counters", counters_json(m));
+	json_object_set_new(o, "regimes", regimes_json(m));
+	json_object_set_new(o, "layers", layers_json(m));
+	return o;
+}
+
+/* A model that `detect` would refuse is not written. */
+static int check_text(const char *s, size_t len, struct err *e)
+{
+	struct model again;
+	int rc = model_parse(&again, s, len, "the new model", e);
+	if (!rc)
+		model_free(&again);
+	return rc;
+}
+
+int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *e)
+{
+	json_t *o = model_json(m);
+	char *s = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	json_decref(o);
+	if (!s)
+		return err_set(e, EINVAL, "the model cannot be written as JSON");
+	size_t len = strlen(s);
+	int rc = check_text(s, len, e);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	*ret_len = len;
+	return 0;
+}
+
+/* ---- files ---- */
+
+static int write_error(const char *path, struct err *e)
+{
+	int code = errno ? errno : EIO;
+	return err_set(e, code, "cannot write '%s': %s", path, strerror(code));
+}
+
+static int write_bytes(const char *name, int flags, const char *s, size_t len, const char *path,
+		       struct err *e)
+{
+	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666);
+	if (fd < 0)
+		return write_error(path, e);
+	int rc = 0;
+	for (size_t at = 0; at < len && !rc;) {
+		ssize_t n = write(fd, s + at, len - at);
+		if (n > 0)
+			at += (size_t)n;
+		else if (!n || errno != EINTR)
+			rc = write_error(path, e);
+	}
+	if (close(fd) && !rc)
+		rc = write_error(path, e);
+	return rc;
+}
+
+static int write_and_rename(const char *path, const char *s, size_t len, struct err *e)
+{
+	char *part = xasprintf("%s.part", path);
+	int rc = write_bytes(part, O_CREAT | O_TRUNC | O_NOFOLLOW, s, len, path, e);
+	if (!rc && rename(part, path))
+		rc = write_error(path, e);
+	if (rc)
+		unlink(part);
+	free(part);
+	return rc;
+}
+
+int model_write(const struct model *m, const char *path, struct err *e)
+{
+	char *s;
+	size_t len;
+	struct stat st;
+	int rc = model_print(m, &s, &len, e);
+	if (rc)
+		return rc;
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		rc = write_bytes(path, 0, s, len, path, e);
+	else
+		rc = write_and_rename(path, s, len, e);
+	free(s);
+	return rc;
+}
+
+static int read_error(const char *path, struct err *e)
+{
+	int code = errno ? errno : EIO;
+	return err_set(e, code, "cannot read '%s': %s", path, strerror(code));
+}
+
+/* All of a file, up to one byte more than is allowed. */
+static int read_bytes(FILE *f, struct buf *ret, const char *path, struct err *e)
+{
+	size_t n;
+	do {
+		buf_reserve(ret, 1 << 16);
+		n = fread(ret->data + ret->len, 1, 1 << 16, f);
+		ret->len += n;
+	} while (n && ret->len <= MODEL_FILE_MOST);
+	if (ferror(f))
+		return read_error(path, e);
+	if (ret->len > MODEL_FILE_MOST)
+		return err_set(e, EINVAL, "'%s' is larger than a model may be (%zu MiB)", path,
+			       MODEL_FILE_MOST >> 20);
+	return 0;
+}
+
+int model_read(struct model *ret, const char *path, struct err *e)
+{
+	struct buf bytes = {0};
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return read_error(path, e);
+	int rc = read_bytes(f, &bytes, path, e);
+	fclose(f);
+	if (!rc)
+		rc = model_parse(ret, (const char *)bytes.data, bytes.len, path, e);
+	buf_free(&bytes);
+	return rc;
+}
