@@ -5,7 +5,9 @@
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Of calls, the same for cuda, python, torch and nccl. windows.c computes them in this order. */
+/* Of calls: cuda and nccl have all, python and torch the first OF_THE_HOST. windows.c computes them
+ * in this order. */
+#define OF_THE_HOST 8
 static const struct feature of_calls[] = {
 	{"slowdown", "ln ratio", "time in calls, over the usual time of calls of the same keys"},
 	{"gap", "ln ratio", "time between calls, over the usual time before calls of these keys"},
@@ -15,6 +17,10 @@ static const struct feature of_calls[] = {
 	{"tail", "asin sqrt ratio", "share of calls that took longer than z = 4"},
 	{"gap_tail", "asin sqrt ratio", "share of times between calls that were longer than z = 4"},
 	{"errors", "asin sqrt ratio", "share of calls that failed"},
+	{"device_slowdown", "ln ratio",
+	 "time the GPU worked, over the usual time of work of its keys"},
+	{"device_shift", "sigma", "mean z of the durations of the GPU's kernels and copies"},
+	{"device_tail", "asin sqrt ratio", "share of these that took longer than z = 4"},
 };
 
 /* Of a GPU: its counters, each against its usual value while the job does what it does. Counters
@@ -50,7 +56,7 @@ static const struct feature of_host[] = {
 	{"preemptions_per_s", "sigma", "involuntary context switches"},
 	{"net_sent_bytes_per_s", "sigma", "bytes sent"},
 	{"net_received_bytes_per_s", "sigma", "bytes received"},
-	{"retransmitted_bytes_per_s", "sigma", "bytes that were sent again"},
+	{"net_retransmits_per_s", "sigma", "segments that were sent again"},
 };
 
 /* Of a step: its phases by what they add to it, so that a phase of no length cannot alarm. */
@@ -82,6 +88,10 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
 	case DETECT_STEP:
 		*ret_n = LEN(of_steps);
 		return of_steps;
+	case DETECT_PYTHON:
+	case DETECT_TORCH:
+		*ret_n = OF_THE_HOST;
+		return of_calls;
 	default:
 		*ret_n = LEN(of_calls);
 		return of_calls;

@@ -1,0 +1,66 @@
+/* hardware.h - rows of GPUs (layer hardware) and of processes (layer host), from counters and
+ * from samples of threads off the CPU. features.h has the list.
+ *
+ * A value of a window is the mean of the counter's rows in it; where it has none, the last one
+ * before, as long as HARDWARE_HOLD_NS (some counters are read every two seconds). Totals
+ * (net_sent_bytes) become rates. Rows hold z = (value - median) / sigma against what is usual for
+ * the counter in the window's regime; details hold the values themselves. The regime of a process
+ * is what windows.h says of it, that of a GPU the one of its process with the most events.
+ * No I/O. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "detect/features.h"
+#include "detect/names.h"
+
+#define HARDWARE_HOLD_NS 10000000000ULL
+
+/* What is usual for counters, by name and regime; see model.h's struct model_counter. */
+struct counter_usual {
+	uint64_t count; /* 0 unknown */
+	double median, sigma;
+};
+struct counters_usual;
+struct counters_usual *counters_usual_new(uint64_t seed);
+void counters_usual_free(struct counters_usual *u);
+void counters_usual_set(struct counters_usual *u, enum detect_layer layer, uint32_t feature,
+			uint32_t regime, const struct counter_usual *usual);
+/* Of the regime, else of regime 0 (whatever the job does); count 0: unknown. */
+void counters_usual_get(const struct counters_usual *u, enum detect_layer layer, uint32_t feature,
+			uint32_t regime, struct counter_usual *ret);
+/* Learns a window's values, for its regime and for regime 0. */
+void counters_usual_learn(struct counters_usual *u, enum detect_layer layer, uint32_t regime,
+			  const double values[FEATURES_MOST]);
+/* Samples become medians and sigmas. */
+void counters_usual_settle(struct counters_usual *u);
+/* The medians follow a normal window's values by an exponential average over seconds. */
+void counters_usual_follow(struct counters_usual *u, enum detect_layer layer, uint32_t regime,
+			   const double values[FEATURES_MOST], double window_s);
+
+struct hardware_options {
+	uint64_t window_ns;
+	uint64_t late_ns; /* as in windows.h */
+	struct counters_usual *usual;
+	bool learn; /* each row is handed to counters_usual_learn as well */
+	/* x of the row: z, NaN where unknown; values: in the counters' units, of the same order. */
+	void (*row)(void *ctx, const struct feature_row *row, const double values[FEATURES_MOST]);
+	void *ctx;
+};
+
+struct hardware;
+struct hardware *hardware_new(const struct hardware_options *o);
+void hardware_free(struct hardware *h);
+
+void hardware_counter(struct hardware *h, const struct detect_names *names,
+		      const struct m_counter *c);
+void hardware_sample(struct hardware *h, const struct detect_names *names,
+		     const struct m_sample *s);
+/* What windows.h's mix says; before hardware_upto reaches that window. */
+void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
+		  uint64_t events);
+void hardware_upto(struct hardware *h, uint64_t now_ns);
+void hardware_end(struct hardware *h);
+/* Another recording: numbers of strings mean something else. After hardware_end. */
+void hardware_forget_rows(struct hardware *h);

@@ -1,0 +1,94 @@
+/* windows.h - rows of the layers that have calls (cuda, python, torch, nccl): one for each window
+ * of time, process and layer, from calls and spans of the GPU as they come. features.h has the
+ * list, docs/detection-features.md the formulas.
+ *
+ * The end of a call decides its window; a call, or a time between calls, that is longer than a
+ * window counts for each that it covers and that is still open, with its share. Windows of a
+ * process are handed out in order of time, those of one time together, when windows_upto says that
+ * nothing of them comes any more.
+ *
+ * Live, late_ns is as long as sources may lag behind and few windows are open. Offline, calls come
+ * in blocks grouped by thread: late_ns WINDOWS_NEVER keeps all windows open up to windows_end, at
+ * about 1 KiB for each second, process and layer (an hour of 8 processes: 115 MB). The code is the
+ * same. What comes after its window was handed out is counted (windows_late). No I/O. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "detect/features.h"
+#include "detect/keys.h"
+#include "detect/regimes.h"
+#include "detect/usual.h"
+
+#define WINDOWS_NEVER	  UINT64_MAX
+#define WINDOWS_KEYS	  8   /* of a window: those with the most time beyond what is usual */
+#define WINDOWS_LEAST	  8   /* known events that a feature needs */
+#define WINDOWS_COVERED	  600 /* windows that one event may cover */
+#define WINDOWS_PROCESSES 4096
+
+struct window_key {
+	uint32_t key;
+	uint64_t calls;
+	double total_ns, usual_ns; /* of these calls: more_ns = total - usual, and gaps' */
+	double gap_ns, usual_gap_ns;
+};
+
+/* What a row was made of, for explanations. Valid during the callback. */
+struct window_detail {
+	uint64_t events, known;	   /* known: of a key that has a baseline */
+	double total_ns, usual_ns; /* of outermost calls with a baseline */
+	double gap_ns, usual_gap_ns;
+	double device_ns, usual_device_ns; /* of spans of the GPU */
+	uint64_t errors;
+	const struct window_key *keys; /* the most excess first */
+	uint32_t keys_len;
+};
+
+/* What an event came to, for those who mark events. */
+struct windows_event {
+	uint64_t start_ns, dur_ns;
+	uint32_t key, pid, tid;
+	enum detect_layer layer;
+	struct usual_z usual;
+};
+
+struct windows_options {
+	uint64_t window_ns;
+	uint64_t late_ns; /* WINDOWS_NEVER: all windows are handed out at the end */
+	struct detect_keys *keys;
+	struct usual *usual;
+	struct regimes *regimes; /* NULL: every regime is 0 */
+	bool learn;		 /* each event is handed to usual_learn as well */
+	bool new_regimes;	 /* may be made */
+	bool without_gaps;	 /* features of gaps are NaN */
+	void (*row)(void *ctx, const struct feature_row *row, const struct window_detail *detail);
+	/* What a process did in a window, after its rows; may be NULL. */
+	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
+		    uint64_t events);
+	void *ctx;
+};
+
+struct windows;
+struct windows *windows_new(const struct windows_options *o);
+void windows_free(struct windows *w);
+
+/* true: it was counted, and *ret (may be NULL) says how. */
+bool windows_call(struct windows *w, const struct detect_names *names, const struct m_call *c,
+		  struct windows_event *ret);
+bool windows_gpu_span(struct windows *w, const struct detect_names *names,
+		      const struct m_gpu_span *s, struct windows_event *ret);
+/* All that ended before now_ns - late_ns has come. */
+void windows_upto(struct windows *w, uint64_t now_ns);
+/* Nothing more comes: hands out what is open. */
+void windows_end(struct windows *w);
+/* Numbers of rows mean something else from here on: another recording. After windows_end. */
+void windows_forget_rows(struct windows *w);
+uint64_t windows_late(const struct windows *w);
+
+/* The number of the window that a time is in, and where it starts: windows begin at multiples of
+ * their length on CLOCK_MONOTONIC. */
+static inline uint64_t window_number(uint64_t time_ns, uint64_t window_ns)
+{
+	return time_ns / window_ns;
+}
