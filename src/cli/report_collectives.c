@@ -130,8 +130,8 @@ static void times_text(const struct page *p, const struct collectives *c)
 		return; /* what the host did is in the table of calls */
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "collectives on the device");
-	fputs(": with the time that they wait for other ranks; bandwidths as nccl-tests has them\n",
-	      p->out);
+	page_wrapped(p, 25, 2,
+		     ": waiting for other ranks included; bandwidths as nccl-tests has them");
 	if (c->captured)
 		fprintf(p->out, "  %s more are in CUDA graphs: their times are not known\n",
 			human_count(text, c->captured));
@@ -161,11 +161,11 @@ static void connections_sum_text(const struct page *p, const struct state *s)
 	struct connections_sum sum = connections_nccl(p->r->tables, s->uses, p->r->options->pid);
 	char sent[HUMAN_BYTES], received[HUMAN_BYTES];
 	if (sum.count)
-		fprintf(p->out,
-			"  NCCL's connections: %" PRIu64
-			", sent %s, received %s, retransmitted %" PRIu64 " segments\n",
-			sum.count, human_bytes(sent, sum.bytes_sent),
-			human_bytes(received, sum.bytes_received), sum.retransmits);
+		page_wrapped(p, 0, 4,
+			     "  NCCL's connections: %" PRIu64
+			     ", sent %s, received %s, retransmitted %" PRIu64 " segments",
+			     sum.count, human_bytes(sent, sum.bytes_sent),
+			     human_bytes(received, sum.bytes_received), sum.retransmits);
 }
 
 static void connections_text(const struct page *p, const struct state *s)

@@ -93,37 +93,43 @@ static void utilisation_text(const struct page *p, const struct flops *f)
 			f->device ? f->device : "these devices");
 		return;
 	}
-	fprintf(p->out, "  model FLOPs utilisation %.1f %%", mfu * 100);
+	struct buf line = {0};
+	buf_printf(&line, "  model FLOPs utilisation %.1f %%", mfu * 100);
 	if (hfu > mfu * 1.0005)
-		fprintf(p->out, " (%.1f %% with what is computed again)", hfu * 100);
-	fprintf(p->out, " of %u x %s:", f->devices, f->device);
+		buf_printf(&line, " (%.1f %% with what is computed again)", hfu * 100);
+	buf_printf(&line, " of %u x %s:", f->devices, f->device);
 	const char *between = "";
 	for (int i = 0; i < FLOPS_FORMATS; i++) {
 		if (f->by_format[i] <= 0)
 			continue;
-		fprintf(p->out, "%s %.0f %% %s", between, 100 * f->by_format[i] / f->model,
-			formats[i]);
+		buf_printf(&line, "%s %.0f %% %s", between, 100 * f->by_format[i] / f->model,
+			   formats[i]);
 		between = ",";
 	}
-	fputc('\n', p->out);
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
 }
 
 static void speed_text(const struct page *p, const struct flops *f)
 {
 	char total[FLOPS_TEXT], wall[FLOPS_TEXT], busy[FLOPS_TEXT], counted[FLOPS_TEXT];
 	char time[HUMAN_BYTES];
-	fprintf(p->out, "  %s in %s: %s", flop_text(total, f->model), human_ns(time, f->wall_ns),
-		rate_text(wall, rate(f->model, f->wall_ns)));
+	struct buf line = {0};
+	buf_printf(&line, "  %s in %s: %s", flop_text(total, f->model), human_ns(time, f->wall_ns),
+		   rate_text(wall, rate(f->model, f->wall_ns)));
 	if (f->busy_ns)
-		fprintf(p->out, ", %s while a GPU was busy",
-			rate_text(busy, rate(f->model, f->busy_ns)));
+		buf_printf(&line, ", %s while a GPU was busy",
+			   rate_text(busy, rate(f->model, f->busy_ns)));
 	if (f->counted_ns)
-		fprintf(p->out, ", %s in the kernels that did them",
-			rate_text(counted, rate(f->model - f->graph_model, f->counted_ns)));
+		buf_printf(&line, ", %s in the kernels that did them",
+			   rate_text(counted, rate(f->model - f->graph_model, f->counted_ns)));
 	else if (f->host_ns)
-		fprintf(p->out, ", %s in the calls themselves",
-			rate_text(counted, rate(f->model - f->graph_model, f->host_ns)));
-	fputc('\n', p->out);
+		buf_printf(&line, ", %s in the calls themselves",
+			   rate_text(counted, rate(f->model - f->graph_model, f->host_ns)));
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
 }
 
 static void coverage_text(const struct page *p, const struct flops *f)
@@ -156,14 +162,17 @@ static void activity_text(const struct page *p, const struct flops *f)
 {
 	static const char *const names[] = {"SM", "occupancy", "tensor cores", "memory"};
 	const char *between = "  activity in that time by the GPUs' own counters:";
+	struct buf line = {0};
 	for (int i = 0; i < FLOPS_ACTIVITIES; i++) {
 		if (f->activity[i] < 0)
 			continue;
-		fprintf(p->out, "%s %s %.1f %%", between, names[i], f->activity[i] * 100);
+		buf_printf(&line, "%s %s %.1f %%", between, names[i], f->activity[i] * 100);
 		between = ",";
 	}
-	if (*between == ',')
-		fputc('\n', p->out);
+	buf_byte(&line, 0);
+	if (line.len > 1)
+		page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
 }
 
 static void row_text(const struct page *p, const struct flops_row *row, const char *name)

@@ -137,6 +137,7 @@ static void kernels_head(const struct page *p)
 	const struct gpu_launches *n = &p->r->gpu->total;
 	char a[HUMAN_BYTES], b[HUMAN_BYTES];
 	uint64_t calls = n->launches + n->captured;
+	struct buf graphs = {0};
 	title(p, "kernels");
 	fprintf(p->out, ": %s launches of %s kernels", human_count(a, n->launches),
 		human_count(b, p->r->gpu->kernels.len));
@@ -146,13 +147,15 @@ static void kernels_head(const struct page *p)
 		fprintf(p->out, ", %.1f %% with a name", 100 * (double)n->named / (double)calls);
 	fputc('\n', p->out);
 	if (n->graphs)
-		fprintf(p->out, "  %s launches of graphs ran %s kernels", human_count(a, n->graphs),
-			human_count(b, n->graph_kernels));
+		buf_printf(&graphs, "  %s launches of graphs ran %s kernels",
+			   human_count(a, n->graphs), human_count(b, n->graph_kernels));
 	if (n->graphs_unknown)
-		fprintf(p->out, "; %s were of graphs made before the recording",
-			human_count(a, n->graphs_unknown));
+		buf_printf(&graphs, "; %s were of graphs made before the recording",
+			   human_count(a, n->graphs_unknown));
+	buf_byte(&graphs, 0);
 	if (n->graphs)
-		fputc('\n', p->out);
+		page_wrapped(p, 0, 4, "%s", (char *)graphs.data);
+	buf_free(&graphs);
 	if (!p->r->timeline->spans.len)
 		fputs("  by launches: the device's own time is not in this recording\n", p->out);
 	else if (p->r->kernel_times.others.count)

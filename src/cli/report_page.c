@@ -3,6 +3,8 @@
 #include "cli/report_page.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
 
 #include "cli/human.h"
 
@@ -51,6 +53,38 @@ void page_rest(const struct page *p, const char *text, size_t used)
 	char fitted[1024];
 	text_fit(fitted, sizeof(fitted), text, page_room(p, used + 2));
 	fprintf(p->out, "  %s\n", fitted);
+}
+
+/* One word; before it a line ends, or the blank that was between it and the last. Returns the
+ * columns that are used then. */
+static size_t put_word(const struct page *p, const char *word, size_t used, size_t indent,
+		       bool blank)
+{
+	size_t columns = text_columns(word);
+	if (used > indent && used + blank + columns > p->r->options->width) {
+		fprintf(p->out, "\n%*s", (int)indent, "");
+		used = indent;
+		blank = false;
+	}
+	fprintf(p->out, "%s%s", blank ? " " : "", word);
+	return used + blank + columns;
+}
+
+void page_wrapped(const struct page *p, size_t used, size_t indent, const char *fmt, ...)
+{
+	char text[2048], clean[2048], *rest = NULL;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	text_fit(clean, sizeof(clean), text, sizeof(clean) / 4);
+	bool blank = false;
+	used += (size_t)fprintf(p->out, "%*s", (int)strspn(clean, " "), "");
+	for (char *word = strtok_r(clean, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		used = put_word(p, word, used, indent, blank);
+		blank = true;
+	}
+	fputc('\n', p->out);
 }
 
 size_t page_shown(const struct page *p, size_t n)

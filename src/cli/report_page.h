@@ -34,6 +34,11 @@ size_t page_room(const struct page *p, size_t used);
 /* The last column of a row, cut to what is left of the width, and the row's end. */
 void page_rest(const struct page *p, const char *text, size_t used);
 
+/* A sentence behind the columns that are used of its first line, in lines of the page's width;
+ * those that follow are indented. Ends the last one. */
+void page_wrapped(const struct page *p, size_t used, size_t indent, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* Of n rows those that --top asks for. */
 size_t page_shown(const struct page *p, size_t n);
 

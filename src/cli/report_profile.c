@@ -14,27 +14,29 @@ static double ratio(uint64_t part, uint64_t whole)
 /* ---- text ---- */
 
 /* " (no_rules 12, not_taken 3)"; nothing where all are whole. */
-static void ends_text(const struct page *p)
+static void ends_text(struct buf *ret, const struct profile *f)
 {
-	const struct profile *f = p->r->profile;
 	char count[HUMAN_BYTES];
 	for (size_t i = 0; i < f->ends.len; i++)
-		fprintf(p->out, "%s%s %s", i ? ", " : " (", f->ends.data[i].reason,
-			human_count(count, f->ends.data[i].samples));
-	fputs(f->ends.len ? ")" : "", p->out);
+		buf_printf(ret, "%s%s %s", i ? ", " : " (", f->ends.data[i].reason,
+			   human_count(count, f->ends.data[i].samples));
+	buf_printf(ret, "%s", f->ends.len ? ")" : "");
+	buf_byte(ret, 0);
 }
 
 static void head_text(const struct page *p)
 {
 	const struct profile *f = p->r->profile;
 	char samples[HUMAN_BYTES], total[HUMAN_BYTES];
+	struct buf ends = {0};
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "profile");
-	fprintf(p->out, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole",
-		human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
-		human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples));
-	ends_text(p);
-	fputc('\n', p->out);
+	ends_text(&ends, f);
+	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole%s",
+		     human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
+		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
+		     (char *)ends.data);
+	buf_free(&ends);
 }
 
 static void share_text(const struct page *p, uint64_t ns)

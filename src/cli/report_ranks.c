@@ -133,20 +133,19 @@ static void member_row(const struct page *p, const struct ranks *r, uint32_t mem
 static void straggler(const struct page *p, const struct ranks *r, uint32_t group)
 {
 	const struct ranks_comm *c = &r->comms.data[group];
-	char name[64], typical[HUMAN_BYTES], most[HUMAN_BYTES], waited[HUMAN_BYTES], line[512];
+	char name[64], typical[HUMAN_BYTES], most[HUMAN_BYTES], waited[HUMAN_BYTES];
 	if (c->straggler == RANKS_NONE)
 		return;
 	const struct ranks_member *m = &r->members.data[c->straggler];
 	rank_name(name, sizeof(name), &r->matching.members.data[c->straggler]);
 	fputs("  ", p->out);
 	page_styled(p, RED, "straggler");
-	snprintf(line, sizeof(line),
-		 ": %s is late in %" PRIu64 " of the %" PRIu64
-		 " collectives with a late rank,\n    typically by %s, at most by %s; the others "
-		 "waited %s for it",
-		 name, m->late, c->late, human_ns(typical, m->p50_late_ns),
-		 human_ns(most, m->max_late_ns), human_ns(waited, m->waited_for_ns));
-	fprintf(p->out, "%s\n", line);
+	page_wrapped(p, 11, 4,
+		     ": %s is late in %" PRIu64 " of the %" PRIu64
+		     " collectives with a late rank, typically by %s, at most by %s; the others "
+		     "waited %s for it",
+		     name, m->late, c->late, human_ns(typical, m->p50_late_ns),
+		     human_ns(most, m->max_late_ns), human_ns(waited, m->waited_for_ns));
 }
 
 /* Of the collectives' time, that of all ranks added up. */
@@ -157,19 +156,17 @@ static void waiting(const struct page *p, const struct ranks_comm *c)
 		fputs("  the clocks of its hosts are not aligned: nothing is said about waiting\n",
 		      p->out);
 	else if (c->on_device && c->rank_ns)
-		fprintf(p->out,
-			"  ranks' time on devices: %s, of it %s (%.0f %%) waiting for the last "
-			"rank, "
-			"%s moving bytes\n",
-			human_ns(all, c->rank_ns), human_ns(wait, c->device_wait_ns),
-			100 * (double)c->device_wait_ns / (double)c->rank_ns,
-			human_ns(rest, c->rank_ns - c->device_wait_ns));
+		page_wrapped(p, 0, 4,
+			     "  ranks' time on devices: %s, of it %s (%.0f %%) waiting for the "
+			     "last rank, %s moving bytes",
+			     human_ns(all, c->rank_ns), human_ns(wait, c->device_wait_ns),
+			     100 * (double)c->device_wait_ns / (double)c->rank_ns,
+			     human_ns(rest, c->rank_ns - c->device_wait_ns));
 	else if (c->compared)
-		fprintf(p->out,
-			"  ranks' time by the host's calls: %s waiting for the last rank; the "
-			"devices' "
-			"is not known\n",
-			human_ns(wait, c->wait_ns));
+		page_wrapped(p, 0, 4,
+			     "  ranks' time by the host's calls: %s waiting for the last rank; "
+			     "the devices' is not known",
+			     human_ns(wait, c->wait_ns));
 }
 
 static void comm_table(const struct page *p, const struct ranks *r, uint32_t group)
@@ -226,22 +223,25 @@ static void mismatch(const struct page *p, const struct ranks *r, const struct r
 {
 	const struct rank_match *match = &r->matching.matches.data[m->match];
 	char comm[64], what[128];
+	struct buf line = {0};
 	ranks_comm_text(comm, sizeof(comm), r, match->group);
 	fputs("  ", p->out);
 	page_styled(p, RED, "mismatch");
-	fprintf(p->out, " in number %" PRId64 " of communicator %s:", match->sequence, comm);
+	buf_printf(&line, " in number %" PRId64 " of communicator %s:", match->sequence, comm);
 	for (uint32_t i = 0; i < match->calls && i < RANKS_SHOWN; i++) {
 		uint32_t call = r->matching.matched.data[match->first + i];
 		const struct rank_call *c = &r->calls.data[call];
 		ranks_call_text(what, sizeof(what), r, call);
-		fprintf(p->out, "%s %s %d: %s", i ? "," : "", c->rank >= 0 ? "rank" : "pid",
-			c->rank >= 0 ? c->rank : (int)c->pid, what);
+		buf_printf(&line, "%s %s %d: %s", i ? "," : "", c->rank >= 0 ? "rank" : "pid",
+			   c->rank >= 0 ? c->rank : (int)c->pid, what);
 		if (m->what & RANKS_OTHER_DATATYPE)
-			fprintf(p->out, " of data type %" PRId64, c->datatype);
+			buf_printf(&line, " of data type %" PRId64, c->datatype);
 		if (m->what & RANKS_OTHER_ROOT)
-			fprintf(p->out, " from root %d", c->root);
+			buf_printf(&line, " from root %d", c->root);
 	}
-	fputc('\n', p->out);
+	buf_byte(&line, 0);
+	page_wrapped(p, 10, 4, "%s", (char *)line.data);
+	buf_free(&line);
 }
 
 static void mismatches(const struct page *p, const struct ranks *r)
@@ -293,24 +293,28 @@ static void hung_rank(const struct page *p, const struct ranks *r, const struct 
 	const struct rank_member *m = &r->matching.members.data[h->member];
 	const struct ranks_member *s = &r->members.data[h->member];
 	char name[64], what[128], ago[HUMAN_BYTES];
+	struct buf line = {0};
 	rank_name(name, sizeof(name), m);
-	fprintf(p->out, "    %s %s", h->call == RANKS_NONE ? "missing" : "entered", name);
+	buf_printf(&line, "    %s %s", h->call == RANKS_NONE ? "missing" : "entered", name);
 	if (h->call != RANKS_NONE) {
 		const struct rank_call *c = &r->calls.data[h->call];
 		ranks_call_text(what, sizeof(what), r, h->call);
-		fprintf(p->out, ": %s, %s before its recording ended", what,
-			human_ns(ago,
-				 s->observed_ns > c->host_ns ? s->observed_ns - c->host_ns : 0));
+		buf_printf(&line, ": %s, %s before its recording ended", what,
+			   human_ns(ago,
+				    s->observed_ns > c->host_ns ? s->observed_ns - c->host_ns : 0));
 	}
 	if (s->ended_ns)
-		fputs("; the process has ended", p->out);
+		buf_printf(&line, "; the process has ended");
 	if (ranks_function(r, h->probe))
-		fprintf(p->out, "; in %s", ranks_function(r, h->probe));
+		buf_printf(&line, "; in %s", ranks_function(r, h->probe));
 	if (h->stack)
-		fprintf(p->out, "; its stack%s:\n",
-			h->call == RANKS_NONE ? " when it was last seen" : "");
+		buf_printf(&line,
+			   "; its stack%s:", h->call == RANKS_NONE ? " when it was last seen" : "");
 	else
-		fputs("; no stack of it is known\n", p->out);
+		buf_printf(&line, "; no stack of it is known");
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 6, "%s", (char *)line.data);
+	buf_free(&line);
 	stack_lines(p, h->stack);
 }
 
@@ -318,17 +322,17 @@ static void hangs(const struct page *p, const struct ranks *r)
 {
 	for (size_t i = 0; i < r->hangs.len; i++) {
 		const struct ranks_hang *h = &r->hangs.data[i];
-		char comm[64], quiet[HUMAN_BYTES];
+		char comm[64], quiet[HUMAN_BYTES],
+			what[96] = "all ranks entered it, and it ended on none";
 		ranks_comm_text(comm, sizeof(comm), r, h->group);
 		fputs("  ", p->out);
 		page_styled(p, RED, "hang");
-		fprintf(p->out, " in number %" PRId64 " of communicator %s: ", h->sequence, comm);
 		if (h->missing)
-			fprintf(p->out, "%u of %u ranks entered it, and nothing went on for %s\n",
-				h->entered, h->entered + h->missing, human_ns(quiet, h->quiet_ns));
-		else
-			fprintf(p->out, "all ranks entered it, and it ended on none for %s\n",
-				human_ns(quiet, h->quiet_ns));
+			snprintf(what, sizeof(what),
+				 "%u of %u ranks entered it, and nothing went on", h->entered,
+				 h->entered + h->missing);
+		page_wrapped(p, 6, 4, " in number %" PRId64 " of communicator %s: %s for %s",
+			     h->sequence, comm, what, human_ns(quiet, h->quiet_ns));
 		for (size_t k = 0; k < h->ranks.len && k < RANKS_SHOWN; k++)
 			hung_rank(p, r, &h->ranks.data[k]);
 		if (h->ranks.len > RANKS_SHOWN)

@@ -12,7 +12,7 @@
 static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
 static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
 
-enum { COLUMN_STEPS = 9, SLOW_SHOWN = 5 };
+enum { COLUMN_STEPS = 9, PHASES_INDENT = COLUMN_STEPS + 2, SLOW_SHOWN = 5 };
 
 /* ---- text ---- */
 
@@ -33,7 +33,7 @@ static void head_text(const struct page *p, bool pids)
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
 		page_right(p, columns[i], COLUMN_TIME);
 	page_right(p, "slow", COLUMN_STEPS);
-	fputs("  kind, and the median time of its phases\n", p->out);
+	fputs("  kind, and the median of its phases\n", p->out);
 }
 
 /* Behind the kind, or below it where the page is too narrow. */
@@ -51,10 +51,12 @@ static void phases_text(const struct page *p, const struct steps_loop *l, bool p
 	fprintf(p->out, "  %s", kind_names[l->kind]);
 	if (line.len > 1)
 		used += strlen(kind_names[l->kind]) + 2 + text_columns((char *)line.data);
-	if (line.len > 1 && used > p->r->options->width)
-		fprintf(p->out, "\n%*s%s\n", COLUMN_STEPS + 2, "", (char *)line.data);
-	else
+	if (line.len > 1 && used > p->r->options->width) {
+		fprintf(p->out, "\n%*s", PHASES_INDENT, "");
+		page_wrapped(p, PHASES_INDENT, PHASES_INDENT, "%s", (char *)line.data);
+	} else {
 		fprintf(p->out, "%s%s\n", line.len > 1 ? ": " : "", (char *)line.data);
+	}
 	buf_free(&line);
 }
 
@@ -121,8 +123,10 @@ static void slow_text(const struct page *p, const struct steps_process *process,
 	page_ns(p, s->end_ns - s->start_ns, COLUMN_TIME);
 	snprintf(text, sizeof(text), "%.1f", slow->z < 999 ? slow->z : 999);
 	page_right(p, text, COLUMN_STEPS);
-	fprintf(p->out, "  %s %s: %s\n", phase_names[slow->phase],
-		signed_ns(more, slow->phase_more_ns), (char *)causes.data);
+	fputs("  ", p->out);
+	page_wrapped(p, 3 * COLUMN_STEPS + COLUMN_TIME + 2, 3 * COLUMN_STEPS + COLUMN_TIME + 2,
+		     "%s %s: %s", phase_names[slow->phase], signed_ns(more, slow->phase_more_ns),
+		     (char *)causes.data);
 	buf_free(&causes);
 }
 
@@ -150,13 +154,13 @@ static void found_text(const struct page *p, const struct steps_process *process
 	const struct steps_loop *l = steps_main_loop(process);
 	char n[HUMAN_BYTES], median[HUMAN_BYTES];
 	page_styled(p, BOLD, "steps");
-	fprintf(p->out, ": %s of %s, median %s; found in %s by '%s', %.0f %% alike%s\n",
-		human_count(n, l->steps), kind_names[l->kind], human_ns(median, l->median_ns),
-		process->from_launches ? "launches" : "operators", l->anchor,
-		100 * l->confidence_ratio,
-		process->partial_first || process->partial_last
-			? "; those cut by the recording's ends are left out"
-			: "");
+	page_wrapped(p, 5, 2, ": %s of %s, median %s; found in %s by '%s', %.0f %% alike%s",
+		     human_count(n, l->steps), kind_names[l->kind], human_ns(median, l->median_ns),
+		     process->from_launches ? "launches" : "operators", l->anchor,
+		     100 * l->confidence_ratio,
+		     process->partial_first || process->partial_last
+			     ? "; those cut by the recording's ends are left out"
+			     : "");
 }
 
 /* Of fewer operations it is no news that nothing repeats. */

@@ -250,7 +250,7 @@ static void notes(const struct page *p)
 	fputc('\n', p->out);
 	for (size_t i = 0; i < t->notes.len; i++) {
 		const struct m_note *n = &t->notes.data[i];
-		char subject[512], reason[512];
+		char often[32] = "";
 		size_t before = 0, times = 0;
 		for (size_t k = 0; k < t->notes.len; k++) {
 			bool same = t->notes.data[k].subject == n->subject &&
@@ -260,12 +260,10 @@ static void notes(const struct page *p)
 		}
 		if (before)
 			continue;
-		text_fit(subject, sizeof(subject), strtab_get(&t->strings, n->subject, NULL), 80);
-		text_fit(reason, sizeof(reason), strtab_get(&t->strings, n->reason, NULL), 300);
-		fprintf(p->out, "  %s: %s", subject, reason);
 		if (times > 1)
-			fprintf(p->out, " (%zu times)", times);
-		fputc('\n', p->out);
+			snprintf(often, sizeof(often), " (%zu times)", times);
+		page_wrapped(p, 0, 4, "  %s: %s%s", strtab_get(&t->strings, n->subject, NULL),
+			     strtab_get(&t->strings, n->reason, NULL), often);
 	}
 }
 
@@ -275,17 +273,19 @@ static void damage(const struct page *p)
 	if (t->damaged_at) {
 		fputc('\n', p->out);
 		page_styled(p, RED, "damaged");
-		fprintf(p->out, " at byte %" PRIu64 ": %s\n", t->damaged_at, t->damage);
+		page_wrapped(p, 7, 2, " at byte %" PRIu64 ": %s", t->damaged_at, t->damage);
 	} else if (!t->complete) {
 		fputc('\n', p->out);
 		page_styled(p, RED, "cut short");
-		fputs(": the file has no end block; eacgm or the machine was stopped, and what was "
-		      "flushed until then is here\n",
-		      p->out);
+		page_wrapped(p, 9, 2,
+			     ": the file has no end block; eacgm or the machine was stopped, and "
+			     "what was flushed until then is here");
 	}
-	if (p->r->summary->blocks_unread)
-		fprintf(p->out, "\n%" PRIu64 " blocks of calls could not be read: %s\n",
-			p->r->summary->blocks_unread, p->r->summary->unread.msg);
+	if (p->r->summary->blocks_unread) {
+		fputc('\n', p->out);
+		page_wrapped(p, 0, 2, "%" PRIu64 " blocks of calls could not be read: %s",
+			     p->r->summary->blocks_unread, p->r->summary->unread.msg);
+	}
 }
 
 void report_text(FILE *out, const struct report *r)

@@ -9,12 +9,22 @@
 
 #include "base/clock.h"
 
-unsigned terminal_width(FILE *f)
+/* 0 unknown. */
+static unsigned long columns_of(FILE *f)
 {
 	struct winsize ws;
-	if (!isatty(fileno(f)) || ioctl(fileno(f), TIOCGWINSZ, &ws) || !ws.ws_col)
+	if (isatty(fileno(f)))
+		return ioctl(fileno(f), TIOCGWINSZ, &ws) ? 0 : ws.ws_col;
+	const char *columns = getenv("COLUMNS");
+	return columns ? strtoul(columns, NULL, 10) : 0;
+}
+
+unsigned terminal_width(FILE *f)
+{
+	unsigned long columns = columns_of(f);
+	if (!columns)
 		return 140;
-	return ws.ws_col < 60 ? 60 : ws.ws_col > 200 ? 200 : ws.ws_col;
+	return columns < 60 ? 60 : columns > 200 ? 200 : (unsigned)columns;
 }
 
 bool terminal_colour(FILE *f)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Columns of the terminal behind f, 60 to 200; 140 where there is none. */
+/* Columns of the terminal behind f, 60 to 200. Where there is none what COLUMNS says, or 140. */
 unsigned terminal_width(FILE *f);
 
 /* Whether to colour: f is a terminal, NO_COLOR is not set, TERM is not "dumb". */

@@ -34,9 +34,9 @@ def test(fn):
     return fn
 
 
-def eacgm(*args, cwd=None, status=0, **kw):
+def eacgm(*args, cwd=None, status=0, columns=140, **kw):
     done = subprocess.run([EACGM, *map(str, args)], cwd=cwd, capture_output=True, check=False,
-                          timeout=60, **kw)
+                          timeout=60, env=dict(os.environ, COLUMNS=str(columns)), **kw)
     assert done.returncode == status, \
         f"eacgm {args} ended with {done.returncode}: {done.stderr.decode()}"
     return done
@@ -296,6 +296,17 @@ def the_default_name_lies_beside_the_recording(folder):
     piped = eacgm("export", folder / "run.eacgm", "-f", "csv", "-o", "-").stdout
     assert piped == (folder / "run.csv").read_bytes()
     assert len(os.listdir(folder)) == 5, os.listdir(folder)
+
+
+@test
+def lines_fit_the_page(folder):
+    for sample in sorted(SAMPLE.parent.glob("*.eacgm")):
+        for columns in (100, 120, 200):
+            lines = eacgm("report", sample, "--top", "0", columns=columns).stdout.decode()
+            wide = [line for line in lines.splitlines() if len(line) > columns]
+            assert not wide, f"{sample.name}: beyond {columns} columns: {wide}"
+    narrow, wide = (eacgm("report", GPU_SAMPLE, columns=n).stdout for n in (100, 140))
+    assert narrow != wide, "COLUMNS makes no difference"
 
 
 @test

@@ -33,7 +33,7 @@ def test(fn):
 
 def eacgm(*args, status=0, **kw):
     done = subprocess.run([EACGM, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=120, **kw)
+                          timeout=120, env=dict(os.environ, COLUMNS="100"), **kw)
     assert done.returncode == status, \
         f"eacgm {args} ended with {done.returncode}: {done.stderr}"
     return done
