@@ -66,6 +66,7 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 		.top = args_has(a, "json") ? 0 : TEXT_TOP,
 		.width = terminal_width(stdout),
 		.colour = terminal_colour(stdout),
+		.steps = args_has(a, "steps"),
 	};
 	int rc = args_u64(a, "top", 0, 1000000, &o->top, e);
 	if (!rc)
@@ -172,6 +173,9 @@ static const struct opt_def options[] = {
 	 NULL, 0},
 	{0, "to", "NS", "Likewise, up to before this time.", NULL, 0},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
+	{0, "steps", NULL,
+	 "With --json: every step of each loop, not the loops' figures and slow steps alone.", NULL,
+	 0},
 	{0},
 };
 

@@ -24,6 +24,7 @@ struct report_options {
 	VEC(const char *) layers; /* empty = all */
 	unsigned width;
 	bool colour;
+	bool steps; /* in JSON each step */
 };
 
 struct report_loss {

@@ -241,10 +241,9 @@ static json_t *step_json(const struct steps_step *s)
 	return o;
 }
 
-static void loop_json(json_t *o, const struct steps_process *p, const struct steps_loop *l,
-		      bool rows)
+static void loop_json(json_t *o, const struct steps_process *p, const struct steps_loop *l)
 {
-	json_t *slow = json_array(), *list = json_array();
+	json_t *slow = json_array();
 	json_object_set_new(o, "kind", json_string(kind_names[l->kind]));
 	json_object_set_new(o, "count", report_number_json(l->steps));
 	json_object_set_new(o, "stretches", report_number_json(l->stretches));
@@ -262,12 +261,18 @@ static void loop_json(json_t *o, const struct steps_process *p, const struct ste
 	for (size_t i = 0; i < l->slow.len; i++)
 		json_array_append_new(slow, slow_json(p, &l->slow.data[i]));
 	json_object_set_new(o, "slow", slow);
-	for (uint32_t i = 0; rows && i < l->steps; i++)
-		json_array_append_new(list, step_json(&p->steps.data[l->first + i]));
-	json_object_set_new(o, "steps", list);
 }
 
-static json_t *process_json(const struct steps_process *p)
+/* Null where they were not asked for: a long training has a million. */
+static json_t *rows_json(const struct steps_process *p, const struct steps_loop *l, bool asked)
+{
+	json_t *list = asked ? json_array() : json_null();
+	for (uint32_t i = 0; asked && i < l->steps; i++)
+		json_array_append_new(list, step_json(&p->steps.data[l->first + i]));
+	return list;
+}
+
+static json_t *process_json(const struct steps_process *p, bool rows)
 {
 	json_t *o = json_object(), *loops = json_array();
 	json_object_set_new(o, "pid", report_number_json(p->pid));
@@ -277,7 +282,8 @@ static json_t *process_json(const struct steps_process *p)
 	json_object_set_new(o, "partial_last", json_boolean(p->partial_last));
 	for (size_t i = 0; i < p->loops.len; i++) {
 		json_t *loop = json_object();
-		loop_json(loop, p, &p->loops.data[i], true);
+		loop_json(loop, p, &p->loops.data[i]);
+		json_object_set_new(loop, "steps", rows_json(p, &p->loops.data[i], rows));
 		json_array_append_new(loops, loop);
 	}
 	json_object_set_new(o, "loops", loops);
@@ -287,18 +293,17 @@ static json_t *process_json(const struct steps_process *p)
 static void steps_json(json_t *root, const struct report *r, const void *state)
 {
 	const struct steps *s = state;
-	(void)r;
 	json_t *o = json_object(), *processes = json_array();
 	if (s->main != SIZE_MAX) {
 		const struct steps_process *p = &s->processes.data[s->main];
 		json_object_set_new(o, "pid", report_number_json(p->pid));
-		loop_json(o, p, steps_main_loop(p), false);
-		json_object_del(o, "steps");
+		loop_json(o, p, steps_main_loop(p));
 	} else {
 		json_object_set_new(o, "count", report_number_json(0));
 	}
 	for (size_t i = 0; i < s->processes.len; i++)
-		json_array_append_new(processes, process_json(&s->processes.data[i]));
+		json_array_append_new(processes,
+				      process_json(&s->processes.data[i], r->options->steps));
 	json_object_set_new(o, "processes", processes);
 	json_object_set_new(root, "steps", o);
 }

@@ -84,6 +84,10 @@ def reports_equal_their_goldens(folder):
     shutil.copy(GPU_SAMPLE, folder / "gpu.eacgm")
     compare("gpu_report.txt", eacgm("report", "gpu.eacgm", cwd=folder).stdout.decode())
     compare("gpu_report.json", eacgm("report", "gpu.eacgm", "--json", cwd=folder).stdout.decode())
+    one, all_of = (json.loads(eacgm("report", "gpu.eacgm", "--json", *more, cwd=folder).stdout)
+                   ["steps"]["processes"][0]["loops"][0] for more in ([], ["--steps"]))
+    assert one.pop("steps") is None and len(all_of.pop("steps")) == one["count"] > 1
+    assert one == all_of
     compare("report_options.txt",
             eacgm("report", "sample.eacgm", "--layer", "torch", "-l", "cuda", "--sort", "calls",
                   "--top", "2", "--process", "4242", cwd=folder).stdout.decode())

@@ -83,7 +83,7 @@ class Recording:
     @property
     def report(self):
         if self._report is None:
-            r = self.t.run([EACGM, "report", "--json", self.path])
+            r = self.t.run([EACGM, "report", "--json", "--steps", self.path])
             expect(r.status == 0, "report failed: %s" % r)
             self._report = json.loads(r.out)
         return self._report
