@@ -196,7 +196,8 @@ class Host:
 
     def report(self, recording, window=None):
         more = ["--from", window[0], "--to", window[1]] if window else []
-        out, _ = run([self.args.eacgm, "report", recording, "--json", "--steps", "--top", 0, *more], 120)
+        out, _ = run([self.args.eacgm, "report", recording, "--json", "--steps", "--top", 0,
+                      *more], 120)
         return json.loads(out)
 
     def recorded_job(self, options, name, *more, seconds=120, env=None):
