@@ -13,7 +13,7 @@
 #include "detect/features.h"
 #include "detect/model.h"
 #include "detect/names.h"
-#include "recording/model.h"
+#include "recording/recording.h"
 
 #define DETECTOR_LEARN_S 30
 #define ANOMALY_FEATURES 4
@@ -63,7 +63,10 @@ struct detector_options {
 	const struct model *model; /* NULL: learns from what comes */
 	uint64_t window_ns;	   /* 0 = the model's, or 1 s */
 	double alarms_per_hour;	   /* of recorded time where all is normal; 0 = 1 */
-	bool follow; /* the model's medians follow slow drift; always without a model */
+	bool follow;		   /* what is usual follows slow drift; always without a model */
+	/* All events come before detector_end, in any order between threads: a file. Windows are
+	 * judged then, and take about 1 KiB each until then. */
+	bool whole;
 	void (*tell)(void *ctx, const struct anomaly *a); /* when it is found, and when it ends */
 	void *tell_ctx;
 	/* Each row as it is judged, or NULL: for --rows and watch. p is NaN where not judged. */
@@ -84,10 +87,16 @@ void detector_gpu_span(struct detector *d, const struct detect_names *n,
 		       const struct m_gpu_span *s);
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c);
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
+/* A row that was made elsewhere: steps. In order of time for each process. */
+void detector_row(struct detector *d, const struct feature_row *row);
 /* All events that ended before have come: windows up to there are judged. */
 void detector_upto(struct detector *d, uint64_t now_ns);
 /* Nothing more comes: open windows are judged and open anomalies end. */
 void detector_end(struct detector *d);
+
+/* All of a file, its steps too, and then detector_end; options: whole. progress may be NULL. */
+void detector_recording(struct detector *d, const struct rec_reader *r,
+			void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
 
 struct detector_stats {
 	uint64_t events, rows, alarmed_rows;

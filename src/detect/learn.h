@@ -16,6 +16,9 @@ struct learn_options {
 	unsigned without; /* of enum learn_without */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
+	/* A layer that too little was recorded of, with the sentence; may be NULL. */
+	void (*left_out)(void *ctx, enum detect_layer layer, const char *why);
+	void *left_out_ctx;
 };
 
 enum learn_without {

@@ -37,6 +37,9 @@ struct model_mixture {
 	double scale[FEATURES_MOST]; /* > 0 */
 	struct gmm gmm;
 	struct tail tail;
+	/* How much higher the CUSUM of the training rows went than that of independent windows;
+	 * 0 = 1. Windows that follow each other are alike in real jobs. */
+	double cusum_ratio;
 	double bics[GMM_MAX_K]; /* tried; NaN not tried */
 };
 
@@ -56,7 +59,8 @@ struct model {
 	enum model_kind kind;
 	char *origin; /* "train.eacgm, 1 h 2 min of it, on host gpu7" */
 	uint64_t window_ns;
-	double seconds; /* of recording that it was learned from */
+	double seconds;	  /* of recording that it was learned from */
+	unsigned without; /* enum learn_without of learn.h: detecting leaves it out as well */
 	VEC(struct model_key) keys;
 	VEC(struct model_counter) counters;
 	VEC(struct model_regime) regimes; /* regime n is element n - 1 */

@@ -7,6 +7,7 @@
  *   origin       what it was learned from, for people
  *   window_ns    length of the windows, 0 of a table
  *   seconds      of recording that it was learned from, 0 of a table
+ *   without      what was left out of the method, bits of learn.h's enum learn_without
  *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
  *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
  *   counters     [[name, regime, values, median, sigma], ...], in the counter's unit
@@ -22,6 +23,7 @@
  *                  all, of diagonal [component][d variances]
  *     rows, rows_left, trimmed, log_density, bic, iterations, converged: of the fit, see gmm.h
  *     bics         by number of components from 1 on; null: not tried
+ *     cusum_ratio  of the CUSUM's height, 0 = 1
  *     tail         null, or {n, start, start_ratio, shape, scale, points}: see tail.h
  *
  * Numbers have seventeen significant digits, so reading gives the same to the bit. */
@@ -199,6 +201,7 @@ static json_t *mixture_json(const struct model_mixture *m)
 	json_object_set_new(o, "iterations", count(g->iterations));
 	json_object_set_new(o, "converged", json_boolean(g->converged));
 	json_object_set_new(o, "bics", bics_json(m->bics));
+	json_object_set_new(o, "cusum_ratio", real(m->cusum_ratio));
 	json_object_set_new(o, "tail", tail_json(&m->tail));
 	return o;
 }
@@ -224,6 +227,7 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "origin", text(m->origin));
 	json_object_set_new(o, "window_ns", count(m->window_ns));
 	json_object_set_new(o, "seconds", real(m->seconds));
+	json_object_set_new(o, "without", count(m->without));
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));
 	json_object_set_new(o, "regimes", regimes_json(m));

@@ -344,6 +344,9 @@ static int parse_mixture(const json_t *o, struct model_mixture *m, struct err *e
 		rc = parse_gmm(o, m->columns, &m->gmm, e);
 	if (!rc)
 		rc = parse_bics(json_object_get(o, "bics"), m->bics, e);
+	if (!rc && json_object_get(o, "cusum_ratio"))
+		rc = want_real(json_object_get(o, "cusum_ratio"), 0, 1000, &m->cusum_ratio,
+			       "'cusum_ratio'", e);
 	return rc ? rc : parse_tail(json_object_get(o, "tail"), &m->tail, e);
 }
 
@@ -373,6 +376,7 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 {
 	static const char *const kinds[] = {"job", "table"};
 	size_t kind = 0;
+	uint64_t without = 0;
 	int rc = want_name(json_object_get(o, "kind"), kinds, 2, &kind, "'kind'", e);
 	m->kind = kind ? MODEL_TABLE : MODEL_JOB;
 	if (!rc)
@@ -384,6 +388,10 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 		rc = err_set(e, EINVAL, "'window_ns' is less than a millisecond");
 	if (!rc)
 		rc = want_real(json_object_get(o, "seconds"), 0, 1e12, &m->seconds, "'seconds'", e);
+	if (!rc && json_object_get(o, "without"))
+		rc = want_count(json_object_get(o, "without"), UINT32_MAX, &without, "'without'",
+				e);
+	m->without = (unsigned)without;
 	if (!rc)
 		rc = parse_keys(json_object_get(o, "keys"), m, e);
 	if (!rc)

@@ -1,0 +1,27 @@
+/* explain.h - what a row is worth under a layer's mixture, and which of its features make it so.
+ * No I/O, keeps nothing. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "detect/features.h"
+#include "detect/model.h"
+
+struct explained {
+	double score; /* -log density; of a row that is merely better than usual the lowest there
+		       * is; NaN: the row has none of the layer's columns */
+	bool better;
+	/* By feature of the layer: its part in the distance from the component that is nearest, 0
+	 * of what is no column. They add up to at most 1. */
+	double shares[FEATURES_MOST];
+	double usual[FEATURES_MOST]; /* the nearest component's value, in the feature's unit */
+};
+
+/* x: as in struct feature_row. Time that is saved is no fault: where more than half of the distance
+ * comes from features of calls and steps that are lower than usual the row is better. */
+void explain_row(struct explained *ret, const struct model_mixture *m, enum detect_layer layer,
+		 const double *x);
+
+/* The row as the mixture's columns, standardised; returns how many of them are known. */
+uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect_layer layer,
+			 const double *x);
