@@ -1,0 +1,195 @@
+"""events.py - millions of judged events to a sample of bounded size, and to what a window looks like
+before any normalisation. Streams the CSV of `eacgm detect --events` in chunks.
+
+The sample is stratified: of each layer and truth as many as asked for, drawn evenly, each with the
+number of events that it stands for. Sums of weights are those of all events: natural rates
+come out unbiased, and the rare class is not thinned."""
+
+import csv
+import itertools
+
+import numpy as np
+
+import truth
+from data import Bad
+
+CHUNK = 200000
+RAW_CALLS = ("events_per_s", "mean_ns", "p50_ns", "p99_ns", "max_ns")
+HEADS = ("start_ns", "dur_ns", "pid", "tid", "layer", "key", "z", "gap_z", "anomalous")
+_LAYER = {name: number for number, name in enumerate(truth.LAYERS)}
+_FLAG = {"1": 1, "0": 0, "true": 1, "false": 0}
+
+
+def number_or_nan(text):
+    return float(text) if text else np.nan
+
+
+def columns_of(rows, place, path):
+    try:
+        columns = list(zip(*rows))
+        get = lambda name: columns[place[name]]
+        return {
+            "start": np.array(get("start_ns"), dtype=np.int64),
+            "dur": np.array(get("dur_ns"), dtype=np.float64),
+            "pid": np.array(get("pid"), dtype=np.int32),
+            "tid": np.array(get("tid"), dtype=np.int32),
+            "layer": np.array([_LAYER[x] for x in get("layer")], np.int8),
+            "key": get("key"),
+            "z": np.array([number_or_nan(x) for x in get("z")], np.float32),
+            "gap_z": np.array([number_or_nan(x) for x in get("gap_z")], np.float32),
+            "alarmed": np.array([_FLAG[x] for x in get("anomalous")], np.uint8),
+        }
+    except (ValueError, KeyError, IndexError) as e:
+        raise Bad("%s: a line is not as docs/detect.md says: %s" % (path, e)) from None
+
+
+def chunks_of(path):
+    """The file's columns, CHUNK lines at a time."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as f:
+            lines = csv.reader(f)
+            heads = next(lines, None) or []
+            place = {name: heads.index(name) for name in HEADS if name in heads}
+            if len(place) != len(HEADS):
+                raise Bad("%s: lacks columns: %s" % (
+                    path, ", ".join(n for n in HEADS if n not in place)))
+            while True:
+                rows = list(itertools.islice(lines, CHUNK))
+                if not rows:
+                    return
+                yield columns_of(rows, place, path)
+    except OSError as e:
+        raise Bad("%s: %s" % (path, e.strerror)) from None
+    except csv.Error as e:
+        raise Bad("%s: %s" % (path, e)) from None
+
+
+class Stratum:
+    """So many of what is added, as if drawn evenly: those of the least random numbers."""
+
+    def __init__(self, most):
+        self.most, self.seen = most, 0
+        self.order = np.empty(0)
+        self.columns = None
+
+    def add(self, columns, chosen, rng):
+        at = np.flatnonzero(chosen)
+        self.seen += len(at)
+        order = rng.random(len(at))
+        if len(self.order) == self.most and len(at):  # most of them would go again at once
+            near = order < self.order.max()
+            at, order = at[near], order[near]
+        if not len(at):
+            return
+        new = {k: ([v[i] for i in at] if k == "key" else v[at]) for k, v in columns.items()}
+        if self.columns is not None:
+            order = np.concatenate([self.order, order])
+            new = {k: (v + new[k] if k == "key" else np.concatenate([v, new[k]]))
+                   for k, v in self.columns.items()}
+        keep = np.sort(np.argpartition(order, self.most)[:self.most]) \
+            if len(order) > self.most else np.arange(len(order))
+        self.order = order[keep]
+        self.columns = {k: ([v[i] for i in keep] if k == "key" else v[keep])
+                        for k, v in new.items()}
+
+
+class Places:
+    """Which window an event is of: that of its layer and process in which it ended."""
+
+    def __init__(self, row_start, row_end, row_layer, row_pid):
+        self.groups = {}
+        for layer, pid in set(zip(row_layer.tolist(), row_pid.tolist())):
+            at = np.flatnonzero((row_layer == layer) & (row_pid == pid))
+            at = at[np.argsort(row_start[at], kind="stable")]
+            self.groups[layer, pid] = (at, row_start[at], row_end[at])
+
+    def of(self, layer, pid, end):
+        ret = np.full(len(end), -1, np.int32)
+        for (of_layer, of_pid), (rows, starts, ends) in self.groups.items():
+            mine = np.flatnonzero((layer == of_layer) & (pid == of_pid))
+            place = np.searchsorted(starts, end[mine], side="right") - 1
+            good = (place >= 0) & (end[mine] <= ends[np.maximum(place, 0)])
+            ret[mine[good]] = rows[place[good]]
+        return ret
+
+
+def raw_windows(n_rows, row_seconds, row_of, dur):
+    """n_rows x RAW_CALLS of all events of a run; NaN where a window has none."""
+    ret = np.full((n_rows, len(RAW_CALLS)), np.nan, np.float32)
+    order = np.lexsort((dur, row_of))
+    row_of, dur = row_of[order], dur[order]
+    first = np.searchsorted(row_of, 0)
+    row_of, dur = row_of[first:], dur[first:]
+    rows, begin, count = np.unique(row_of, return_index=True, return_counts=True)
+    if not len(rows):
+        return ret
+    ret[rows, 0] = count / row_seconds[rows]
+    ret[rows, 1] = np.add.reduceat(dur, begin) / count
+    ret[rows, 2] = dur[begin + count // 2]
+    ret[rows, 3] = dur[begin + np.minimum((count * 0.99).astype(int), count - 1)]
+    ret[rows, 4] = dur[begin + count - 1]
+    return ret
+
+
+def sample(path, origin_ns, meta, calls, rows, most, seed):
+    """Of a run's events: (columns of the sample, keys, raw_windows, population). Times become
+    those after origin_ns, as those of meta and calls are; rows: start, end, layer, pid as
+    arrays."""
+    rng = np.random.default_rng(seed)
+    places = Places(*rows)
+    strata, all_rows, all_durs = {}, [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    for c in chunks_of(path):
+        c["start"] -= origin_ns
+        end = c["start"] + c["dur"].astype(np.int64)
+        what, _ = truth.truth_of(meta, c["start"], end, c["layer"], c["pid"],
+                                 np.full(len(end), -1, np.int16), c["tid"], calls)
+        c["row"] = places.of(c["layer"], c["pid"], end)
+        all_rows.append(c["row"])
+        all_durs.append(c["dur"].astype(np.float32))
+        for layer in set(c["layer"].tolist()):
+            for kind in (truth.NORMAL, truth.ANOMALOUS, truth.LEFT_OUT):
+                s = strata.setdefault((layer, kind), Stratum(most if kind >= 0 else most // 8))
+                s.add(c, (c["layer"] == layer) & (what == kind), rng)
+    raw = raw_windows(len(rows[0]), (rows[1] - rows[0]) / 1e9, np.concatenate(all_rows),
+                      np.concatenate(all_durs))
+    population = {}
+    for (layer, kind), s in strata.items():
+        population.setdefault(truth.LAYERS[layer], [0, 0, 0])[kind if kind >= 0 else 2] = s.seen
+    return (*put_together(strata), raw, population)
+
+
+def put_together(strata):
+    """One set of columns in order of time; keys by number."""
+    parts = [s for s in strata.values() if s.seen]
+    names = ("start", "dur", "pid", "tid", "layer", "z", "gap_z", "alarmed", "row")
+    if not parts:
+        empty = {n: np.empty(0, np.int64) for n in names}
+        return dict(empty, weight=np.empty(0, np.float32), key=np.empty(0, np.uint16)), []
+    columns = {n: np.concatenate([s.columns[n] for s in parts]) for n in names}
+    columns["weight"] = np.concatenate(
+        [np.full(len(s.order), s.seen / len(s.order), np.float32) for s in parts])
+    texts = [k for s in parts for k in s.columns["key"]]
+    keys = sorted(set(texts))
+    place = {k: n for n, k in enumerate(keys)}
+    columns["key"] = np.array([place[k] for k in texts], np.uint32)
+    order = np.lexsort((columns["tid"], columns["start"]))
+    return {n: v[order] for n, v in columns.items()}, keys
+
+
+def alarms_of(path, origin_ns, columns):
+    """What another detector said of the events that were sampled: found by start, thread and
+    duration. 2 where it told nothing of one."""
+    want = {}
+    for i, key in enumerate(zip(columns["start"].tolist(), columns["tid"].tolist(),
+                                columns["dur"].tolist())):
+        want.setdefault(key, []).append(i)
+    starts = np.unique(columns["start"])
+    ret = np.full(len(columns["start"]), 2, np.uint8)
+    for c in chunks_of(path):
+        c["start"] -= origin_ns
+        place = np.minimum(np.searchsorted(starts, c["start"]), max(len(starts) - 1, 0))
+        maybe = np.flatnonzero(starts[place] == c["start"]) if len(starts) else []
+        for i in maybe:
+            for j in want.get((int(c["start"][i]), int(c["tid"][i]), float(c["dur"][i])), ()):
+                ret[j] = c["alarmed"][i]
+    return ret

@@ -1,0 +1,95 @@
+"""truth.py - what was true of a window or an event, by what was injected (docs/faults.md). Knows no
+method; the detectors never see any of this.
+
+Of a layer, a sample is
+  anomalous  in an effective episode that names this layer and this process or GPU as its target,
+             between the fault's taking hold and its release: a window that lies in it by half or
+             more, an event that overlaps it. Where the injector listed the very calls that it
+             delayed, only events that overlap one of them in the same thread, and the
+             others of that layer and process are normal;
+  normal     wholly in a clean stretch, and in what is benign;
+  left out   all else: windows of which less than half lies in the episode, the time in which the
+             job recovers, layers and processes that the episode does not name (they may be slowed
+             by it or not), and episodes that did not slow the job by 10 % (reported apart).
+
+The unit of a sample, for intervals: its episode, else the piece of UNIT_NS it lies in."""
+
+import numpy as np
+
+LAYERS = ("cuda", "python", "torch", "nccl", "hardware", "host", "step")  # src/detect/layer.h
+SCORED = ("cuda", "python", "torch", "nccl", "hardware")  # the paper's table
+CALLS = ("cuda", "python", "torch", "nccl")  # layers that have events
+NORMAL, ANOMALOUS, LEFT_OUT = 0, 1, -1
+GRACE_NS = 2 * 10**9  # after a release; clean stretches begin then
+UNIT_NS = 60 * 10**9
+LEAST_COVER = 0.5
+
+
+def named(episode, layer, pid, gpu):
+    """Which samples an episode names: layer, pid and gpu are arrays."""
+    ret = np.isin(layer, [LAYERS.index(x) for x in episode["layers"] if x in LAYERS])
+    if episode["pids"]:
+        ret &= np.isin(pid, episode["pids"]) | (pid == 0)
+    if episode["gpu"] is not None:
+        ret &= (gpu == episode["gpu"]) | (gpu < 0)
+    return ret
+
+
+class Calls:
+    """The calls that the injector delayed: arrays episode (its place), tid, start, end."""
+
+    def __init__(self, episode, tid, start, end):
+        self.of = {}
+        for e in np.unique(episode):
+            for t in np.unique(tid[episode == e]):
+                at = np.flatnonzero((episode == e) & (tid == t))
+                at = at[np.argsort(start[at], kind="stable")]
+                # The latest end so far: calls may lie in each other.
+                self.of[int(e), int(t)] = (start[at], np.maximum.accumulate(end[at]))
+
+    def listed(self, episode):
+        return any(e == episode for e, _ in self.of)
+
+    def overlap(self, episode, tid, start, end):
+        ret = np.zeros(len(tid), bool)
+        for (e, t), (starts, ends) in self.of.items():
+            if e != episode:
+                continue
+            mine = np.flatnonzero(tid == t)
+            place = np.searchsorted(starts, end[mine], side="right") - 1
+            ret[mine] = (place >= 0) & (ends[np.maximum(place, 0)] >= start[mine])
+        return ret
+
+
+def inside_any(stretches, start, end):
+    """Whether a sample lies wholly in one of [(start, end)]."""
+    ret = np.zeros(len(start), bool)
+    for low, high in stretches:
+        ret |= (start >= low) & (end <= high)
+    return ret
+
+
+def truth_of(meta, start, end, layer, pid, gpu, tid=None, calls=None):
+    """(truth, unit) of samples, arrays of the same length, times as those of meta. Events have tid,
+    windows have not. Units are numbers of episodes and benign stretches, beyond them of pieces."""
+    episodes, benign = meta["episodes"], meta["benign"]
+    windows = tid is None
+    truth = np.full(len(start), LEFT_OUT, np.int8)
+    unit = len(episodes) + len(benign) + (start // UNIT_NS).astype(np.int32)
+    truth[inside_any(meta["clean"], start, end)] = NORMAL
+    for number, b in enumerate(benign):
+        unit[(start < b["end_ns"]) & (end > b["start_ns"])] = len(episodes) + number
+    for number, e in enumerate(episodes):
+        near = (start < e["released_ns"]) & (end > e["applied_ns"])
+        unit[near] = number
+        if not e["effective"]:
+            continue
+        hit = near & named(e, layer, pid, gpu)
+        if windows:
+            inside = np.minimum(end, e["released_ns"]) - np.maximum(start, e["applied_ns"])
+            hit &= inside >= LEAST_COVER * (end - start)
+        elif calls is not None and calls.listed(number):
+            truth[hit] = NORMAL
+            hit &= calls.overlap(number, tid, start, end)
+        truth[hit] = ANOMALOUS
+    return truth, unit
