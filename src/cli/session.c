@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -27,6 +28,7 @@
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
+#define STRINGS_UNKEPT	  (64u << 20)	/* bytes, where nothing is kept */
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
 /* ---- metas ---- */
@@ -240,7 +242,7 @@ static void on_tick(struct session *s, unsigned tick)
 		s->follow_ns = now_ns;
 	if (s->opts->duration_ns && now_ns - s->follow_ns >= s->opts->duration_ns)
 		s->stop = true;
-	if (atomic_load(&s->write_failed))
+	if (atomic_load(&s->write_failed) || (s->opts->stop && atomic_load(s->opts->stop)))
 		s->stop = true;
 	if (tick % SWEEP_TICKS == 0)
 		sweep_ended(s);
@@ -442,14 +444,26 @@ static void stop_recording(struct session *s)
 	mover_stop(s);
 }
 
+void session_say(const struct session *s, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (s->opts->say)
+		s->opts->say(s->opts->say_ctx, text);
+	else
+		fprintf(stderr, "eacgm: %s\n", text);
+}
+
 /* Whoever attaches wants to know from when on calls are seen. */
 static void say_attached(const struct session *s)
 {
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
-	fprintf(stderr,
-		"eacgm: attached to %zu process%s at %llu places; Ctrl-C ends the recording\n",
-		s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
+	session_say(s, "attached to %zu process%s at %llu places; Ctrl-C ends the recording",
+		    s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
 }
 
 /* Stacks that are taken before their unwind tables are there are cut. Tasks that load a library
@@ -527,11 +541,12 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	s->probes_on = true;
 	s->stack_shift = FIRST_STACK_SHIFT;
 	s->launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
-	struct rec_writer_options wo = {.max_bytes = opts->max_bytes};
+	struct rec_writer_options wo = {.max_bytes = opts->max_bytes,
+					.max_string_bytes = opts->output ? 0 : STRINGS_UNKEPT};
 	struct rec_writer *writer = NULL;
 	struct launch_limits limits;
 	launch_save_limits(&limits);
-	bool existed = !access(opts->output, F_OK);
+	bool existed = opts->output && !access(opts->output, F_OK);
 	int rc = open_tracer(s, e);
 	if (rc) {
 		free(s);
@@ -549,12 +564,17 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		s->pipeline = pipeline_new(writer, "/proc");
 		if (opts->debuginfod)
 			pipeline_ask_debuginfod(s->pipeline);
+		if (!opts->output)
+			pipeline_forget_ended(s->pipeline);
 		hang_watch_start(s);
 		collector_procfs.open(&s->procfs, "/proc", e);
 		s->start_ns = s->switched_ns = monotonic_ns();
 		session_write_metas(s, probe_ns_each);
 		spans_tell(s);
-		rc = run(s, e);
+		rc = live_start(s, probe_ns_each, e);
+		if (!rc)
+			rc = run(s, e);
+		live_stop(s);
 		if (!rc) {
 			fill_result(s, ret);
 			tracer_losses(s->tracer, add_ring_loss, ret);
@@ -568,7 +588,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		if (!rc && ret->stopped_early)
 			*e = s->write_error;
 		collector_procfs.close(s->procfs);
-		if (rc && !existed)
+		if (rc && opts->output && !existed)
 			unlink(opts->output);
 	}
 	if (!rc && s->guard_failed && !ret->stopped_early) {

@@ -2,6 +2,7 @@
  * a thread that moves records, and the loop that follows processes. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,8 +24,10 @@ enum operator_source {
 	OPERATORS_CALLBACKS, /* of PyTorch, where the shim is in and knows them */
 };
 
+struct session_live;
+
 struct session_options {
-	const char *output;
+	const char *output; /* NULL: nothing is kept */
 	const struct catalog *catalog;
 	const struct target *target;
 	uint32_t layers;
@@ -46,6 +49,11 @@ struct session_options {
 	uint64_t burst_on_ns; /* 0 = always on */
 	uint64_t burst_period_ns;
 	uint64_t max_bytes;
+	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */
+	const atomic_bool *stop;	 /* ends the session when it becomes true; or NULL */
+	/* What there is to say meanwhile, from any thread; NULL: standard error. */
+	void (*say)(void *ctx, const char *sentence);
+	void *say_ctx;
 	const char *mode_text; /* for the recording's header */
 	const char *target_text;
 };

@@ -90,7 +90,7 @@ static void tell(struct attacher *a, pid_t pid, const char *text)
 {
 	char *reason = xasprintf("process %d: %s", pid, text);
 	pipeline_note(a->session->pipeline, SUBJECT, reason);
-	fprintf(stderr, "eacgm: GPU timeline: %s\n", reason);
+	session_say(a->session, "GPU timeline: %s", reason);
 	free(reason);
 }
 
@@ -337,8 +337,8 @@ static int finish(struct visit *v, struct err *e)
 static void say_stop(struct visit *v)
 {
 	struct attacher *a = v->a;
-	fprintf(stderr, "eacgm: GPU timeline: process %d stopped for %.2f ms, one thread of it\n",
-		v->candidate->pid, (double)v->stopped_ns / 1e6);
+	session_say(a->session, "GPU timeline: process %d stopped for %.2f ms, one thread of it",
+		    v->candidate->pid, (double)v->stopped_ns / 1e6);
 	a->attached++;
 	if (v->stopped_ns > a->longest_stop_ns)
 		a->longest_stop_ns = v->stopped_ns;

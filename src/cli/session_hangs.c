@@ -1,15 +1,13 @@
-/* session_hangs.c - tells on standard error which ranks do not enter a collective that others
+/* session_hangs.c - tells which ranks do not enter a collective that others
  * wait in. What is entered comes with the records; calls that block in NCCL have none yet, so
  * while a communicator is quiet they are looked for among the open calls. */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/session_impl.h"
 
 static void tell(void *ctx, const char *sentence)
 {
-	(void)ctx;
-	fprintf(stderr, "eacgm: %s\n", sentence);
+	session_say(ctx, "%s", sentence);
 }
 
 /* Sequence numbers come with every call, so ranks can be compared only where every call is
@@ -20,7 +18,7 @@ void hang_watch_start(struct session *s)
 	s->watches_hangs = o->layers & 1u << LAYER_NCCL && o->mode[LAYER_NCCL] == MODE_TRACE &&
 			   !o->burst_on_ns;
 	if (s->watches_hangs)
-		pipeline_watch_hangs(s->pipeline, tell, NULL);
+		pipeline_watch_hangs(s->pipeline, tell, s);
 }
 
 void hang_watch_probe(struct session *s, const struct probe_info *info)

@@ -57,6 +57,8 @@ struct session {
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
 
+	struct live *looker; /* session_live.c's; NULL: nobody looks */
+
 	atomic_bool ops_told;	    /* a process tells its operators: their probes may go */
 	atomic_bool launches_told;  /* likewise; set before ops_told */
 	bool ops_switched;	    /* the control thread's */
@@ -131,6 +133,15 @@ void sockets_start(struct session *s);
 void sockets_sample(struct session *s);
 void sockets_told(struct session *s, const struct rec_socket *row);
 void sockets_stop(struct session *s);
+
+/* session_live.c: who looks at the rows as they come. pass: the mover's; stop: after its end. */
+int live_start(struct session *s, double probe_ns_each, struct err *e);
+void live_pass(struct session *s, uint64_t begin_ns);
+void live_stop(struct session *s);
+
+/* "eacgm: SENTENCE" on standard error, or to who asked for it. */
+void session_say(const struct session *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* What the recording says of its own making: at the start, and at the end. */
 void session_write_metas(struct session *s, double probe_ns_each);

@@ -83,6 +83,7 @@ static void *move(void *arg)
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
 		bool last = atomic_load(&s->stop_mover);
+		uint64_t begin_ns = monotonic_ns();
 		int n = tracer_drain(s->tracer);
 		pipeline_pass_end(s->pipeline);
 		if (last)
@@ -91,6 +92,7 @@ static void *move(void *arg)
 		spans_drain(s, now_ns);
 		if (last)
 			spans_finish(s);
+		live_pass(s, begin_ns);
 		if (now_ns - flushed_ns >= FLUSH_NS || last) {
 			flush(s, last);
 			flushed_ns = now_ns;
@@ -122,7 +124,7 @@ int mover_start(struct session *s, struct err *e)
 	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
 	if (!rc) {
 		rc = -pthread_create(&s->mover, NULL, move, s);
-		if (!rc)
+		if (!rc && s->opts->output)
 			s->syncer_runs = !pthread_create(&s->syncer, NULL, sync_file, s);
 		if (rc)
 			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));

@@ -232,7 +232,7 @@ void spans_prepare(struct session *s)
 {
 	pthread_mutex_init(&s->spans_lock, NULL);
 	if (s->opts->gpu_timeline && prepare(s, &s->spans_error))
-		fprintf(stderr, "eacgm: GPU timeline %s\n", s->spans_error.msg);
+		session_say(s, "GPU timeline %s", s->spans_error.msg);
 }
 
 /* The variables are for the command, which was forked. */
