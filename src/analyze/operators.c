@@ -9,7 +9,7 @@
 #include "analyze/call_blocks.h"
 #include "base/map64.h"
 
-enum kind { OTHER, OPERATOR, NODE };
+enum kind { OTHER, OPERATOR, NODE, PASS };
 
 struct open_call {
 	uint64_t start_ns, end_ns;
@@ -21,6 +21,7 @@ struct open_call {
 
 struct worker {
 	VEC(struct open_call) calls;
+	uint64_t passes, nodes;
 };
 
 struct sums {
@@ -37,19 +38,32 @@ struct sums {
 
 /* ---- reading ---- */
 
+/* By its role; recordings of before there were these roles tell by the function. */
+static bool is_function(const struct sums *s, const struct m_probe *p, const char *role,
+			const char *symbol)
+{
+	return !strcmp(strtab_get(&s->t->strings, p->role, NULL), role) ||
+	       strstr(strtab_get(&s->t->strings, p->symbol, NULL), symbol);
+}
+
+static enum kind kind_of(const struct sums *s, const struct m_probe *p)
+{
+	if (strcmp(strtab_get(&s->t->strings, p->layer, NULL), "torch") != 0)
+		return OTHER;
+	if (is_function(s, p, "autograd_node", "5torch8autograd6Engine17evaluate_function"))
+		return p->name_arg >= 0 ? NODE : OTHER;
+	if (is_function(s, p, "backward", "5torch8autograd6Engine7execute"))
+		return PASS;
+	/* what calls name is no operator */
+	return p->name_arg < 0 && strstr(strtab_get(&s->t->strings, p->name, NULL), "::") ? OPERATOR
+											  : OTHER;
+}
+
 static void know_probes(struct sums *s)
 {
 	s->kind_of = xcalloc(s->t->probes.len + 1, 1);
-	for (size_t i = 0; i < s->t->probes.len; i++) {
-		const struct m_probe *p = &s->t->probes.data[i];
-		if (!strcmp(strtab_get(&s->t->strings, p->role, NULL), "autograd_node"))
-			s->kind_of[i] = p->name_arg >= 0 ? NODE : OTHER;
-		/* what calls name is no operator */
-		else if (p->name_arg < 0 &&
-			 !strcmp(strtab_get(&s->t->strings, p->layer, NULL), "torch") &&
-			 strstr(strtab_get(&s->t->strings, p->name, NULL), "::"))
-			s->kind_of[i] = OPERATOR;
-	}
+	for (size_t i = 0; i < s->t->probes.len; i++)
+		s->kind_of[i] = (uint8_t)kind_of(s, &s->t->probes.data[i]);
 }
 
 static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
@@ -59,7 +73,10 @@ static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 	enum kind kind = s->kind_of[c->probe];
 	const struct m_probe *p = &s->t->probes.data[c->probe];
 	(void)order;
-	if (kind == OTHER || (s->pid && s->t->threads.data[c->thread].pid != s->pid) ||
+	w->passes += kind == PASS;
+	w->nodes += kind == NODE;
+	if (kind == OTHER || kind == PASS ||
+	    (s->pid && s->t->threads.data[c->thread].pid != s->pid) ||
 	    (kind == NODE && p->name_arg >= c->nargs))
 		return;
 	*vec_push(&w->calls) = (struct open_call){
@@ -88,8 +105,13 @@ static struct open_call *read_calls(struct sums *s, const struct rec_reader *r, 
 	size_t n, len = 0;
 	struct worker *workers = call_blocks_read(r, &(struct call_blocks_options){0},
 						  sizeof(*workers), take, s, &n);
-	for (size_t i = 0; i < n; i++)
+	uint64_t passes = 0, nodes = 0;
+	for (size_t i = 0; i < n; i++) {
 		len += workers[i].calls.len;
+		passes += workers[i].passes;
+		nodes += workers[i].nodes;
+	}
+	s->ret->nodes_missing = passes && !nodes;
 	struct open_call *all = xcalloc(len + 1, sizeof(*all));
 	*ret_len = 0;
 	for (size_t i = 0; i < n; i++) {

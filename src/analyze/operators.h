@@ -24,6 +24,7 @@ struct operators {
 	uint64_t unmatched_ns;		/* of spans whose call was not recorded */
 	uint64_t backward_ns;		/* of the rows */
 	uint64_t linked_ns;		/* of backward_ns: of nodes whose operator was recorded */
+	bool nodes_missing; /* there are backward passes, none of their nodes: all is forward */
 };
 
 /* pid as in timeline_options. */

@@ -44,6 +44,10 @@ static void text(const struct page *p, const void *state)
 		fprintf(p->out, ": of %.1f %% of the backward pass the operator is recorded",
 			100 * (double)o->linked_ns / (double)o->backward_ns);
 	fputc('\n', p->out);
+	if (o->nodes_missing)
+		fputs("  nodes of backward passes are not recorded: their operators count as "
+		      "forward\n",
+		      p->out);
 	if (o->outside_ns)
 		fprintf(p->out,
 			"  outside of operators, as collectives are: %s of the GPU's time\n",
@@ -85,6 +89,7 @@ static void json(json_t *root, const struct report *r, const void *state)
 	json_object_set_new(all, "unmatched_ns", report_number_json(o->unmatched_ns));
 	json_object_set_new(all, "backward_ns", report_number_json(o->backward_ns));
 	json_object_set_new(all, "backward_linked_ns", report_number_json(o->linked_ns));
+	json_object_set_new(all, "backward_nodes_missing", json_boolean(o->nodes_missing));
 	json_object_set_new(root, "gpu_operators", all);
 }
 

@@ -154,10 +154,66 @@ static void test_sums(void **state)
 	unlink(x.path);
 }
 
+/* Recordings of before there were roles; and those in which nodes were not traced. */
+static void sums_without_roles(bool nodes)
+{
+	struct world x;
+	struct err e = {0};
+	struct rec_reader *r;
+	struct timeline t;
+	struct operators o;
+	begin(&x);
+	uint32_t node = rec_put_probe(
+		x.w,
+		&(struct m_probe){.layer = text(&x, "torch"),
+				  .name = text(&x, "torch::autograd::Engine::evaluate_function"),
+				  .symbol = text(&x, "_ZN5torch8autograd6Engine17evaluate_"
+						     "functionERSt10shared_ptr"),
+				  .nargs = 1,
+				  .arg_names = {text(&x, "node")},
+				  .arg_types = {ARG_TYPE_STRING}});
+	uint32_t pass = rec_put_probe(
+		x.w, &(struct m_probe){.layer = text(&x, "torch"),
+				       .name = text(&x, "backward"),
+				       .symbol = text(&x, "_ZN5torch8autograd6Engine7executeERK"),
+				       .name_arg = -1});
+	operator(&x, "aten::addmm", MAIN, 20, 30);
+	launch(&x, MAIN, 25, 7);
+	operator(&x, "aten::mm", AUTOGRAD, 220, 10);
+	launch(&x, AUTOGRAD, 222, 11);
+	if (nodes)
+		call(&x, AUTOGRAD, node, 210, 30, text(&x, "AddmmBackward0"), 0, 1);
+	call(&x, MAIN, pass, 200, 100, 0, 0, 0);
+	assert_int_equal(rec_writer_close(x.w, false, &e), 0);
+	assert_int_equal(rec_open(&r, x.path, &e), 0);
+	timeline_make(&t, r, &(struct timeline_options){0});
+	operators_make(&o, r, &t, 0);
+	assert_int_equal(o.nodes_missing, !nodes);
+	assert_int_equal(row(&o, "aten::addmm")->forward_ns, 7 * US);
+	if (nodes) { /* the numbers that link them are missing too */
+		assert_int_equal(row(&o, "AddmmBackward0")->backward_ns, 11 * US);
+		assert_null(row(&o, "aten::mm"));
+	} else {
+		assert_int_equal(row(&o, "aten::mm")->forward_ns, 11 * US);
+	}
+	operators_free(&o);
+	timeline_free(&t);
+	rec_close(r);
+	unlink(x.path);
+}
+
+static void test_without_roles(void **state)
+{
+	(void)state;
+	sums_without_roles(true);
+	sums_without_roles(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_without_roles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
