@@ -1,0 +1,140 @@
+"""base.py - what a fault is: a row that says what it does, and how it is switched on and off.
+
+A fault without the job (Fault) is switched by the runner: prepare() before, where that takes long,
+begin(), end(). A fault within the job (Inside) is switched through the control page, and hook()
+makes what the job's steps then call. Modules of faults are imported by runner and jobs alike, so
+PyTorch is imported by hooks alone."""
+
+import threading
+import time
+
+LAYERS = ("cuda", "python", "torch", "nccl", "hardware", "host")
+LEVELS = ("low", "mid", "high")
+
+
+class Fault:
+    name = None
+    what = None  # one clause
+    layers = ()  # whose events or counters differ by construction
+    values = ()  # of low, mid, high
+    unit = None
+    confusable = ()
+    traits = ()  # of the workload that it needs: cuda, ranks, loader, net, model
+    inside = False
+    exact_calls = False  # the delayed ones are written down
+
+    @property
+    def cause(self):
+        return self.name
+
+    def value_of(self, intensity):
+        """Levels of the test split lie between those of development, and beyond."""
+        low, mid, high = self.values
+        return {"low": low, "mid": mid, "high": high, "low-mid": (low * mid) ** 0.5,
+                "mid-high": (mid * high) ** 0.5,
+                "high+": high * (high / mid) ** 0.5}[intensity]
+
+    def why_not(self, host, workload):
+        """None, or why it cannot be injected here."""
+        missing = [t for t in self.traits if t not in workload.traits]
+        if missing:
+            return "%s has no %s" % (workload.name, ", ".join(missing))
+        return self.host_lacks(host, workload)
+
+    def host_lacks(self, host, workload):
+        return None
+
+    def rank(self, run, chance):
+        """The rank that is the culprit, or None."""
+        return None
+
+    def prepare(self, run, value):
+        pass
+
+    def begin(self, run, value):
+        raise NotImplementedError
+
+    def end(self, run):
+        raise NotImplementedError
+
+    def injectors(self):
+        """Foreign processes that make it."""
+        return []
+
+    def target(self, run):
+        """What of the target is special to it."""
+        return {}
+
+
+class Inside(Fault):
+    inside = True
+    hooked = None  # the class of its hooks
+
+    def begin(self, run, value):
+        raise AssertionError("is switched through the control page")
+
+    end = begin
+
+    def hook(self, job, value, episode):
+        return self.hooked(job, value, episode)
+
+
+class Hook:
+    """Within the job, while the fault is on. All is undone by remove()."""
+
+    def __init__(self, job, value, episode):
+        self.job, self.value, self.episode = job, value, episode
+        self.begin()
+
+    def begin(self):
+        pass
+
+    def before_step(self):
+        pass
+
+    def after_step(self):
+        pass
+
+    def remove(self):
+        pass
+
+    def budget_ns(self):
+        """Its value's share of the job's usual step."""
+        return int(self.value * self.job.usual_ns)
+
+
+class Foreign(Fault):
+    """Made by a process of stress.py, which is started before and waits to be let go."""
+
+    def __init__(self):
+        self.started = None
+
+    def arguments(self, run, value):
+        raise NotImplementedError
+
+    def prepare(self, run, value):
+        self.started = run.stress(self.arguments(run, value))
+
+    def begin(self, run, value):
+        self.started.go()
+
+    def end(self, run):
+        if self.started:
+            run.end_process(self.started.process)
+        self.started = None
+
+    def injectors(self):
+        return self.started.pids() if self.started else []
+
+
+def wait_ns(ns):
+    """As long as that, to some 10 us: sleeps where it can."""
+    end = time.monotonic_ns() + ns
+    if ns > 200_000:
+        time.sleep((ns - 100_000) / 1e9)
+    while time.monotonic_ns() < end:
+        pass
+
+
+def thread_id():
+    return threading.get_native_id()

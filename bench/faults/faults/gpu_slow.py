@@ -1,0 +1,40 @@
+"""gpu_slow.py - one rank's GPU spins for a share of each step. Shows as a GPU that takes longer for
+the job's own kernels, without a foreign process."""
+
+from .base import Hook, Inside
+
+
+class Spins(Hook):
+    """torch.cuda._sleep spins for a number of clock ticks, told once what a tick is."""
+
+    def begin(self):
+        import torch
+        self.spin = torch.cuda._sleep  # pylint: disable=protected-access
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        self.spin(1_000_000)
+        end.record()
+        end.synchronize()
+        self.ticks_per_ns = 1_000_000 / (begin.elapsed_time(end) * 1e6)
+
+    def before_step(self):
+        self.spin(int(self.budget_ns() * self.ticks_per_ns))
+
+
+class GpuSlow(Inside):
+    name = "gpu_slow"
+    what = "a kernel that spins in each step of one rank"
+    layers = ("cuda", "hardware")
+    traits = ("cuda",)
+    values, unit = (0.2, 0.5, 1.0), "share of the usual step"
+    confusable = ("gpu_contention", "straggler")
+    hooked = Spins
+
+    def rank(self, run, chance):
+        return chance.randrange(run.world) if run.world > 1 else None
+
+    def target(self, run):
+        return {"gpu": run.gpus[run.culprit or 0]}
+
+
+FAULT = GpuSlow()

@@ -1,0 +1,1 @@
+"""What the fault laboratory is made of: see ../README.md."""
