@@ -19,9 +19,11 @@ extern const struct command cmd_report;
 extern const struct command cmd_export;
 extern const struct command cmd_flame;
 extern const struct command cmd_merge;
+extern const struct command cmd_learn;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export, &cmd_flame, &cmd_merge,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report,
+	&cmd_export, &cmd_flame,  &cmd_merge,  &cmd_learn,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

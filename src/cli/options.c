@@ -270,6 +270,22 @@ int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max,
 	return 0;
 }
 
+int args_real(const struct args *a, const char *name, double min, double max, double *ret,
+	      struct err *e)
+{
+	const char *text = args_get(a, name);
+	char *end = NULL;
+	if (!text)
+		return 0;
+	/* strtod takes "nan", "inf", " 1" and "0x1": a number here is written in digits. */
+	double v = strspn(text, "0123456789+-.eE") == strlen(text) ? strtod(text, &end) : 0;
+	if (!end || end == text || *end || !(v >= min && v <= max))
+		return err_set(e, EINVAL, "option '--%s' takes a number of %g to %g, not '%s'",
+			       name, min, max, text);
+	*ret = v;
+	return 0;
+}
+
 int usage_error(const struct command *cmd, const char *fmt, ...)
 {
 	va_list ap;

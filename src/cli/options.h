@@ -79,6 +79,10 @@ const char *args_nth(const struct args *a, const char *name, size_t i);
 int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
 	     struct err *e);
 
+/* The same of a number with a fraction: "0.5", "1e-9". */
+int args_real(const struct args *a, const char *name, double min, double max, double *ret,
+	      struct err *e);
+
 /* Prints "eacgm CMD: sentence (see 'eacgm CMD --help')"; returns EXIT_USAGE. */
 int usage_error(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

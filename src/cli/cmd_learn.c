@@ -1,0 +1,268 @@
+/* cmd_learn.c - eacgm learn: from recordings of normal running, or a table of numbers, to a model.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "cli/detect_cli.h"
+#include "cli/detect_model.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+#include "detect/learn.h"
+#include "detect/learn_table.h"
+#include "detect/model_file.h"
+
+#define MOST_COMPONENTS 8 /* where BIC chooses */
+
+static const char *const table_only[] = {"init",      "trim",	    "starts",
+					 "tolerance", "iterations", "covariance-floor"};
+static const char *const recordings_only[] = {"window", "warm-up"};
+
+bool path_is_table(const char *path)
+{
+	size_t len = strlen(path);
+	return len >= 4 && !strcmp(path + len - 4, ".csv");
+}
+
+static enum gmm_covariance covariance_of(const struct args *a)
+{
+	static const char *const names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
+	const char *name = args_get(a, "covariance");
+	for (int i = 0; name && i < GMM_COVARIANCES; i++)
+		if (!strcmp(name, names[i]))
+			return (enum gmm_covariance)i;
+	return GMM_FULL;
+}
+
+/* ---- a table ---- */
+
+static int table_options(const struct args *a, struct gmm_options *ret, struct err *e)
+{
+	uint64_t components = 0, starts = 4, iterations = 0;
+	*ret = (struct gmm_options){.covariance = covariance_of(a), .covariance_floor = -1};
+	int rc = args_u64(a, "components", 1, GMM_MAX_K, &components, e);
+	if (!rc)
+		rc = args_u64(a, "seed", 0, UINT64_MAX, &ret->seed, e);
+	if (!rc)
+		rc = args_u64(a, "starts", 1, 1000, &starts, e);
+	if (!rc)
+		rc = args_u64(a, "iterations", 1, 1000000, &iterations, e);
+	if (!rc)
+		rc = args_real(a, "trim", 0, 0.5, &ret->trim_ratio, e);
+	if (!rc)
+		rc = args_real(a, "tolerance", 1e-300, 1e300, &ret->tolerance, e);
+	if (!rc)
+		rc = args_real(a, "covariance-floor", 0, 1e300, &ret->covariance_floor, e);
+	ret->components = (uint32_t)components;
+	ret->starts = (uint32_t)starts;
+	ret->iterations = (uint32_t)iterations;
+	return rc;
+}
+
+/* The means to begin with: a row for each component, columns by name. *ret is malloc'ed. */
+static int read_means(const char *path, const struct table *t, struct gmm_options *o, double **ret,
+		      struct err *e)
+{
+	struct table means;
+	uint32_t columns[TABLE_COLUMNS];
+	int rc = table_read(&means, path, e);
+	if (rc)
+		return rc;
+	rc = table_columns(&means, t->names, t->columns, columns, path, e);
+	if (!rc && (means.rows > GMM_MAX_K || (o->components && means.rows != o->components)))
+		rc = err_set(e, EINVAL,
+			     "'%s' has %zu rows, and there must be one for each of %u "
+			     "components",
+			     path, means.rows, o->components ? o->components : GMM_MAX_K);
+	if (!rc && means.rows_not_finite)
+		rc = err_set(e, EINVAL, "'%s' has means that are not finite", path);
+	if (!rc) {
+		o->components = (uint32_t)means.rows;
+		*ret = xcalloc(means.rows * t->columns, sizeof(**ret));
+		for (size_t i = 0; i < means.rows; i++)
+			for (uint32_t c = 0; c < t->columns; c++)
+				(*ret)[i * t->columns + c] =
+					means.cells[i * means.columns + columns[c]];
+	}
+	table_free(&means);
+	return rc;
+}
+
+static int learn_rows(const struct args *a, struct model *ret, struct table *t,
+		      struct gmm_options *o, struct err *e)
+{
+	double *means = NULL;
+	const char *init = args_get(a, "init");
+	int rc = init ? read_means(init, t, o, &means, e) : 0;
+	o->means = means;
+	if (!rc)
+		rc = learn_table(ret, t, o, MOST_COMPONENTS, e);
+	free(means);
+	return rc;
+}
+
+static int learn_from_table(const struct args *a, struct model *ret, struct err *e)
+{
+	const char *path = a->words.data[0];
+	struct gmm_options o;
+	struct table t;
+	int rc = table_options(a, &o, e);
+	if (!rc)
+		rc = table_read(&t, path, e);
+	if (rc)
+		return rc;
+	size_t rows = t.rows;
+	uint32_t columns = t.columns;
+	rc = learn_rows(a, ret, &t, &o, e);
+	table_free(&t);
+	if (!rc)
+		ret->origin = xasprintf("%s: %zu rows of %u columns", path, rows, columns);
+	return rc;
+}
+
+/* ---- the command ---- */
+
+/* Ctrl-C before this ends the program, and nothing has been written; during it, it waits. */
+static int write_model(const struct model *m, const char *path, struct err *e)
+{
+	sigset_t set, old;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
+	signal(SIGPIPE, SIG_IGN);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	int rc = model_write(m, path, e);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static int print_result(const struct args *a, const struct model *m, struct err *e)
+{
+	const char *output = args_get(a, "output");
+	if (!args_has(a, "json")) {
+		printf("%s: learned from %s\n", output, m->origin);
+		model_text(stdout, m);
+		return 0;
+	}
+	json_t *o = model_summary_json(m);
+	json_object_set_new(o, "model", report_text_json(output));
+	json_object_set_new(o, "origin", report_text_json(m->origin));
+	int bad = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+	json_decref(o);
+	putchar('\n');
+	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
+}
+
+/* NULL, or the first of the options that is given and does not fit. */
+static const char *given(const struct args *a, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (args_has(a, names[i]))
+			return names[i];
+	return NULL;
+}
+
+static int check_usage(const struct args *a, bool table)
+{
+	size_t tables = 0;
+	for (size_t i = 0; i < a->words.len; i++)
+		tables += path_is_table(a->words.data[i]);
+	if (tables && a->words.len > 1)
+		return usage_error(a->command, "a table (.csv) is learned alone");
+	const char *wrong = table ? given(a, recordings_only,
+					  sizeof(recordings_only) / sizeof(*recordings_only))
+				  : given(a, table_only, sizeof(table_only) / sizeof(*table_only));
+	if (wrong)
+		return usage_error(a->command, "--%s is for %s", wrong,
+				   table ? "recordings" : "tables (.csv)");
+	if (!args_has(a, "output") && !args_has(a, "json"))
+		return usage_error(a->command, "say with -o where to write the model");
+	return 0;
+}
+
+static int run(const struct args *a)
+{
+	struct err e = {0};
+	struct model m;
+	bool table = path_is_table(a->words.data[0]);
+	int rc = check_usage(a, table);
+	if (rc)
+		return rc;
+	rc = learn_from_table(a, &m, &e);
+	if (rc)
+		return command_failed(a->command, &e);
+	if (args_has(a, "output"))
+		rc = write_model(&m, args_get(a, "output"), &e);
+	if (!rc)
+		rc = print_result(a, &m, &e);
+	model_free(&m);
+	return rc ? command_failed(a->command, &e) : 0;
+}
+
+static const struct opt_def options[] = {
+	{'o', "output", "MODEL", "The model to write. May be left out with --json.", NULL,
+	 OPT_FILE},
+	{0, "json", NULL,
+	 "Print one JSON object: weights, means, covariances, log-likelihood, BIC.", NULL, 0},
+	{'k', "components", "K",
+	 "How many components a mixture has. Unless told, the best by BIC of 1 to 8.", NULL, 0},
+	{0, "covariance", "KIND",
+	 "full (a matrix for each component; the default), diagonal (a variance for each column) "
+	 "or tied (one matrix for all).",
+	 "full|diagonal|tied", 0},
+	{0, "seed", "N", "Of what is chosen by chance: the same gives the same. 0 unless told.",
+	 NULL, 0},
+	{0, "window", "SECONDS", "Of recordings: how long a window is. 1 unless told.", NULL, 0},
+	{0, "warm-up", "SECONDS",
+	 "Of recordings: what is left out at the beginning of each. 5 unless told.", NULL, 0},
+	{0, "init", "FILE.csv",
+	 "Of a table: the means to begin with, a row for each component, instead of k-means++.",
+	 NULL, OPT_FILE},
+	{0, "trim", "RATIO",
+	 "Of a table: the share of rows, of the lowest density, that may be faults and are left "
+	 "out "
+	 "of the fit, up to 0.5. 0 unless told.",
+	 NULL, 0},
+	{0, "starts", "N", "Of a table: the best of so many beginnings is taken. 4 unless told.",
+	 NULL, 0},
+	{0, "tolerance", "X",
+	 "Of a table: the fit ends when the mean log density grows by less. 0.001 unless told.",
+	 NULL, 0},
+	{0, "iterations", "N", "Of a table: steps of a fit, at most. 100 unless told.", NULL, 0},
+	{0, "covariance-floor", "X",
+	 "Of a table: is added to every variance, in the columns' units squared. 1e-6 unless told.",
+	 NULL, 0},
+	{0},
+};
+
+static const char *const description[] = {
+	"Learns what normal looks like, from recordings of a job that ran well or from a table of "
+	"numbers (a file that ends in .csv, with a header row), and writes a model that "
+	"'eacgm detect' goes by.",
+	"The model of a table is one Gaussian mixture of its rows, in the table's own units. Rows "
+	"with a cell that is not finite are left out, and counted.",
+	"The file appears under its name when it is whole: a failure or Ctrl-C leaves nothing, and "
+	"what was there before stays.",
+	NULL,
+};
+
+static const struct cmd_example examples[] = {
+	{"eacgm learn good1.eacgm good2.eacgm -o job.model", "What is normal for a job."},
+	{"eacgm learn rows.csv -k 4 -o rows.model", "A mixture of four components."},
+	{"eacgm learn rows.csv --json | jq .bics", "BIC by the number of components."},
+	{0},
+};
+
+const struct command cmd_learn = {
+	.name = "learn",
+	.synopsis = "FILE... -o MODEL [--json]",
+	.summary = "learn what is normal, from recordings or a table of numbers",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 1,
+	.max_args = -1,
+	.run = run,
+};

@@ -1,0 +1,228 @@
+/* detect_model.c - a model as text and as JSON: for people, and for holding it against what other
+ * libraries make of the same rows. It is not the model's file (src/detect/model_file.c). */
+#include "cli/detect_model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/human.h"
+#include "cli/terminal.h"
+
+static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
+static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
+
+static uint64_t keys_of(const struct model *m, enum detect_layer layer)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < m->keys.len; i++)
+		n += m->keys.data[i].layer == layer;
+	return n;
+}
+
+/* ---- JSON ---- */
+
+json_t *real_json(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *reals_json(const double *values, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, real_json(values[i]));
+	return list;
+}
+
+static json_t *matrix_json(const double *values, size_t rows, size_t columns)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < rows; i++)
+		json_array_append_new(list, reals_json(values + i * columns, columns));
+	return list;
+}
+
+static json_t *covariances_json(const struct gmm *g)
+{
+	json_t *list = json_array();
+	for (uint32_t k = 0; k < g->components; k++)
+		json_array_append_new(
+			list, matrix_json(g->covariances + (size_t)k * g->d * g->d, g->d, g->d));
+	return list;
+}
+
+static size_t tried(const struct model_mixture *m)
+{
+	size_t n = GMM_MAX_K;
+	while (n && isnan(m->bics[n - 1]))
+		n--;
+	return n;
+}
+
+static json_t *mixture_json(const struct model_mixture *m)
+{
+	const struct gmm *g = &m->gmm;
+	json_t *o = json_object(), *columns = json_array();
+	for (uint32_t i = 0; i < m->columns; i++)
+		json_array_append_new(columns, report_text_json(m->names[i]));
+	json_object_set_new(o, "rows", report_number_json(g->rows));
+	json_object_set_new(o, "rows_left_out", report_number_json(g->rows_left));
+	json_object_set_new(o, "rows_trimmed", report_number_json(g->trimmed));
+	json_object_set_new(o, "columns", columns);
+	json_object_set_new(o, "centre", reals_json(m->centre, m->columns));
+	json_object_set_new(o, "scale", reals_json(m->scale, m->columns));
+	json_object_set_new(o, "components", report_number_json(g->components));
+	json_object_set_new(o, "covariance", json_string(covariance_names[g->covariance]));
+	json_object_set_new(o, "weights", reals_json(g->weights, g->components));
+	json_object_set_new(o, "means", matrix_json(g->means, g->components, g->d));
+	json_object_set_new(o, "covariances", covariances_json(g));
+	json_object_set_new(o, "log_likelihood", real_json(g->log_density * (double)g->rows));
+	json_object_set_new(o, "log_likelihood_mean", real_json(g->log_density));
+	json_object_set_new(o, "bic", real_json(g->bic));
+	json_object_set_new(o, "bics", reals_json(m->bics, tried(m)));
+	json_object_set_new(o, "iterations", report_number_json(g->iterations));
+	json_object_set_new(o, "converged", json_boolean(g->converged));
+	json_object_set_new(o, "scores", report_number_json(m->tail.n));
+	return o;
+}
+
+static json_t *layers_json(const struct model *m)
+{
+	json_t *list = json_array();
+	for (int l = 0; l < DETECT_LAYERS; l++) {
+		uint64_t keys = keys_of(m, (enum detect_layer)l);
+		if (!keys && !m->layers[l].columns)
+			continue;
+		json_t *o = m->layers[l].columns ? mixture_json(&m->layers[l]) : json_object();
+		json_object_set_new(o, "layer", json_string(layer_names[l]));
+		json_object_set_new(o, "learned", json_boolean(m->layers[l].columns));
+		json_object_set_new(o, "keys", report_number_json(keys));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *model_summary_json(const struct model *m)
+{
+	if (m->kind == MODEL_TABLE) {
+		json_t *o = mixture_json(&m->layers[0]);
+		json_object_set_new(o, "kind", json_string("table"));
+		return o;
+	}
+	json_t *o = json_object();
+	json_object_set_new(o, "kind", json_string("job"));
+	json_object_set_new(o, "seconds", real_json(m->seconds));
+	json_object_set_new(o, "window_ns", report_number_json(m->window_ns));
+	json_object_set_new(o, "counters", report_number_json(m->counters.len));
+	json_object_set_new(o, "regimes", report_number_json(m->regimes.len));
+	json_object_set_new(o, "layers", layers_json(m));
+	return o;
+}
+
+/* ---- text ---- */
+
+enum { COLUMN_VALUE = 22 };
+
+/* Text at the right of a column, cut to it. */
+static void cell(FILE *out, const char *s, size_t columns)
+{
+	char fit[512];
+	size_t taken = text_fit(fit, sizeof(fit), s, columns);
+	fprintf(out, "  %*s%s", (int)(columns - taken), "", fit);
+}
+
+static void print_fit(FILE *out, const struct model_mixture *m)
+{
+	const struct gmm *g = &m->gmm;
+	char count[HUMAN_BYTES];
+	fprintf(out, "  %s rows", human_count(count, g->rows));
+	if (g->rows_left)
+		fprintf(out, ", %s left out (not finite)", human_count(count, g->rows_left));
+	if (g->trimmed)
+		fprintf(out, ", %s trimmed", human_count(count, g->trimmed));
+	fprintf(out, "\n  %u %s, %s covariance", g->components,
+		g->components == 1 ? "component" : "components", covariance_names[g->covariance]);
+	if (tried(m))
+		fprintf(out, ", the best by BIC of 1 to %zu", tried(m));
+	fprintf(out, "\n  log-likelihood %.6g a row, BIC %.8g, %u iterations, %s\n", g->log_density,
+		g->bic, g->iterations, g->converged ? "converged" : "not converged");
+}
+
+static void print_component(FILE *out, const struct model_mixture *m, uint32_t k, uint32_t shown)
+{
+	const struct gmm *g = &m->gmm;
+	size_t d = g->d;
+	char text[64];
+	snprintf(text, sizeof(text), "%.1f %%", 100 * g->weights[k]);
+	fprintf(out, "  %9u", k + 1);
+	cell(out, text, 8);
+	for (size_t i = 0; i < shown; i++) {
+		snprintf(text, sizeof(text), "%.4g ± %.3g", g->means[k * d + i],
+			 sqrt(g->covariances[(k * d + i) * d + i]));
+		cell(out, text, COLUMN_VALUE);
+	}
+	fputc('\n', out);
+}
+
+/* Mean and standard deviation of each column in each component. */
+static void print_components(FILE *out, const struct model_mixture *m)
+{
+	unsigned room = (terminal_width(out) - 21) / (COLUMN_VALUE + 2);
+	uint32_t shown = m->columns < room ? m->columns : room;
+	fputs("\n  component    weight", out);
+	for (uint32_t i = 0; i < shown; i++)
+		cell(out, m->names[i], COLUMN_VALUE);
+	fputc('\n', out);
+	for (uint32_t k = 0; k < m->gmm.components; k++)
+		print_component(out, m, k, shown);
+	if (shown < m->columns)
+		fprintf(out, "  and %u more columns: --json\n", m->columns - shown);
+}
+
+static void print_columns(FILE *out, const struct model_mixture *m)
+{
+	fputs("  ", out);
+	for (uint32_t i = 0; i < m->columns; i++)
+		fprintf(out, "%s%s", i ? ", " : "", m->names[i]);
+}
+
+static void print_layer(FILE *out, const struct model *m, enum detect_layer layer)
+{
+	const struct model_mixture *x = &m->layers[layer];
+	uint64_t keys = keys_of(m, layer);
+	char count[HUMAN_BYTES];
+	if (!keys && !x->columns)
+		return;
+	fprintf(out, "  %-8s", layer_names[layer]);
+	cell(out, keys ? human_count(count, keys) : "-", 6);
+	if (!x->columns) {
+		fputs("  too few windows to learn it\n", out);
+		return;
+	}
+	cell(out, human_count(count, x->gmm.rows), 7);
+	cell(out, x->gmm.trimmed ? human_count(count, x->gmm.trimmed) : "-", 8);
+	cell(out, human_count(count, x->gmm.components), 10);
+	print_columns(out, x);
+	fputc('\n', out);
+}
+
+static void print_layers(FILE *out, const struct model *m)
+{
+	fputs("  layer       keys  windows  left out  components  features\n", out);
+	for (int l = 0; l < DETECT_LAYERS; l++)
+		print_layer(out, m, (enum detect_layer)l);
+}
+
+void model_text(FILE *out, const struct model *m)
+{
+	if (m->kind == MODEL_TABLE) {
+		print_fit(out, &m->layers[0]);
+		print_components(out, &m->layers[0]);
+		return;
+	}
+	char length[HUMAN_BYTES], window[HUMAN_BYTES];
+	fprintf(out, "  %s of recording, windows of %s, %zu %s\n\n",
+		human_ns(length, (uint64_t)(m->seconds * 1e9)), human_ns(window, m->window_ns),
+		m->regimes.len, m->regimes.len == 1 ? "mix of work" : "mixes of work");
+	print_layers(out, m);
+}
