@@ -20,10 +20,11 @@ extern const struct command cmd_export;
 extern const struct command cmd_flame;
 extern const struct command cmd_merge;
 extern const struct command cmd_learn;
+extern const struct command cmd_detect;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report,
-	&cmd_export, &cmd_flame,  &cmd_merge,  &cmd_learn,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,
+	&cmd_flame,  &cmd_merge,  &cmd_learn,  &cmd_detect,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -1,0 +1,129 @@
+/* cmd_detect.c - eacgm detect: what was not normal in a recording or a table of numbers. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/detect_cli.h"
+#include "cli/detect_model.h"
+#include "detect/model_file.h"
+
+#define EXIT_FOUND 3
+
+static const char *const table_only[] = {"p", "delta"};
+static const char *const recording_only[] = {"alarms-per-hour", "events", "follow"};
+
+/* NULL, or the first of the options that is given and does not fit. */
+static const char *given(const struct args *a, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (args_has(a, names[i]))
+			return names[i];
+	return NULL;
+}
+
+static int check_usage(const struct args *a, bool table)
+{
+	const char *wrong =
+		table ? given(a, recording_only, sizeof(recording_only) / sizeof(*recording_only))
+		      : given(a, table_only, sizeof(table_only) / sizeof(*table_only));
+	if (wrong)
+		return usage_error(a->command, "--%s is for %s", wrong,
+				   table ? "recordings" : "tables (.csv)");
+	if (!table)
+		return usage_error(a->command, "'%s' is no table (.csv)", a->words.data[0]);
+	if (!args_has(a, "model"))
+		return usage_error(a->command, "a table (.csv) needs a model: say it with -m");
+	if (args_has(a, "p") && args_has(a, "delta"))
+		return usage_error(a->command, "--p and --delta exclude each other");
+	return 0;
+}
+
+static int read_model(struct model *ret, const char *path, bool table, struct err *e)
+{
+	int rc = model_read(ret, path, e);
+	if (rc || (ret->kind == MODEL_TABLE) == table)
+		return rc;
+	model_free(ret);
+	return err_set(e, EINVAL, "'%s' was learned from %s, and this is %s", path,
+		       table ? "recordings" : "a table", table ? "a table" : "a recording");
+}
+
+static int run(const struct args *a)
+{
+	struct err e = {0};
+	struct model m;
+	uint64_t found = 0;
+	bool table = path_is_table(a->words.data[0]);
+	const char *path = args_get(a, "model");
+	int rc = check_usage(a, table);
+	if (rc)
+		return rc;
+	model_init(&m);
+	if (path)
+		rc = read_model(&m, path, table, &e);
+	if (!rc)
+		rc = detect_table(a, &m, &found, &e);
+	model_free(&m);
+	if (rc)
+		return command_failed(a->command, &e);
+	return found && args_has(a, "exit-code") ? EXIT_FOUND : 0;
+}
+
+static const struct opt_def options[] = {
+	{'m', "model", "MODEL",
+	 "What is normal, from 'eacgm learn'. Without it a recording is judged by its own "
+	 "beginning.",
+	 NULL, OPT_FILE},
+	{0, "json", NULL, "Print one JSON object.", NULL, 0},
+	{'n', "top", "N", "How many anomalies are shown; 0 = all. 20 unless told.", NULL, 0},
+	{0, "alarms-per-hour", "N",
+	 "Of a recording: how many false alarms an hour of normal running may have. 1 unless told.",
+	 NULL, 0},
+	{0, "follow", NULL,
+	 "Of a recording: let what is usual follow slow drift, except where there is an anomaly. "
+	 "Always without a model.",
+	 NULL, 0},
+	{0, "p", "P",
+	 "Of a table: a row is not normal where rows like it are rarer than that. 0.001 unless "
+	 "told.",
+	 NULL, 0},
+	{0, "delta", "D",
+	 "Of a table: instead, where its density under its likeliest component is below D.", NULL,
+	 0},
+	{0, "rows", "OUT.jsonl", "Write every window, step or row of the table as it was judged.",
+	 NULL, OPT_FILE},
+	{0, "events", "OUT.csv", "Of a recording: write every event as it was judged.", NULL,
+	 OPT_FILE},
+	{0, "exit-code", NULL, "End with status 3 where something was not normal.", NULL, 0},
+	{0},
+};
+
+static const char *const description[] = {
+	"Says what was not normal in a recording: when and how long, in which layer, process and "
+	"function, by which of its features and how much, with the calls that took longer than "
+	"they usually do and the lines of Python that ran.",
+	"Of a table of numbers (a file that ends in .csv) it says which rows are unlikely, and "
+	"which columns make them so.",
+	"The exit status is 0 also where something was found, unless --exit-code is given.",
+	NULL,
+};
+
+static const struct cmd_example examples[] = {
+	{"eacgm detect run.eacgm -m job.model", "What was not as in the recordings of the model."},
+	{"eacgm detect run.eacgm", "What was not as in the recording's own beginning."},
+	{"eacgm detect run.eacgm -m job.model --json | jq -r '.anomalies[].why'",
+	 "One sentence for each."},
+	{"eacgm detect rows.csv -m rows.model --p 1e-4", "The rows that are unlikely."},
+	{0},
+};
+
+const struct command cmd_detect = {
+	.name = "detect",
+	.synopsis = "FILE [-m MODEL] [--json]",
+	.summary = "say what was not normal in a recording or a table of numbers",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};
