@@ -2,7 +2,8 @@
  * logarithm of their durations, learned from a sample of bounded size.
  *
  * z = (ln(t) - ln median) / sigma, sigma = 1.4826 x the median distance from the median (MAD),
- * at least BASELINE_LEAST_SIGMA. Faults in a part of the data move median and MAD little. */
+ * at least BASELINE_LEAST_SIGMA, and wider by BASELINE_FEW / events while few were seen. Faults in
+ * a part of the data move median and MAD little. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,6 +12,7 @@
 #define BASELINE_SAMPLE	     512  /* durations that are kept of a key */
 #define BASELINE_LEAST	     8	  /* events before a key is judged */
 #define BASELINE_LEAST_SIGMA 0.02 /* clocks and caches: two in a hundred */
+#define BASELINE_FEW	     4.0  /* with 8 events sigma is half as wide again */
 #define BASELINE_Z_MOST	     12.0 /* z is cut off there, at both ends */
 
 struct baseline {

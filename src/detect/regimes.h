@@ -34,7 +34,7 @@ bool regime_mix_shares(const struct regime_mix *m, float ret[REGIME_PLACES]);
 struct regimes;
 struct regimes *regimes_new(void);
 void regimes_free(struct regimes *r);
-/* From a model, in order: the first becomes 1. */
+/* From a model, in order: the first becomes 1. They are frozen. */
 void regimes_add(struct regimes *r, const struct model_regime *m);
 /* Which it is, from 1. Where none is near: a new one when may_add and there is room, else 0. A
  * regime that was not frozen (those of a model are) becomes the mean of its windows. */
