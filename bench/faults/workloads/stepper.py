@@ -180,10 +180,14 @@ class Job:
                   if f.get("rank") in (None, self.rank)}
         for name in [n for n in self.hooks if n not in wanted]:
             self.hooks.pop(name).remove()
+        seen = {"sequence": self.reader.sequence}
         for name, f in wanted.items():
             if name not in self.hooks:
-                self.hooks[name] = FAULTS[name].hook(self, f["value"], f.get("episode"))
-        self.seen.add({"sequence": self.reader.sequence, "ns": now_ns()})
+                try:
+                    self.hooks[name] = FAULTS[name].hook(self, f["value"], f.get("episode"))
+                except (RuntimeError, OSError, AttributeError) as e:
+                    seen["failed"] = "%s: %s" % (name, e)
+        self.seen.add(dict(seen, ns=now_ns()))
         self.seen.flush()
 
     def call(self, episode, function, tid, start_ns, end_ns, delay_ns):

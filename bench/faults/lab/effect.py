@@ -1,0 +1,108 @@
+"""effect.py - how much slower the job was in each episode, from the log of its steps. The detector
+sees nothing of this."""
+
+import bisect
+import json
+import os
+import statistics
+
+SLOWED = 1.10
+NEAR_NS = 60 * 10**9  # clean steps that far to each side make the baseline
+LEAST_STEPS = 5
+WORKING = ("train", "token")
+
+
+def read_rows(folder, name, ranks):
+    rows = {}
+    for rank in range(ranks):
+        rows[rank] = []
+        path = os.path.join(folder, "%s.%d.jsonl" % (name, rank))
+        if os.path.exists(path):
+            with open(path) as f:
+                rows[rank] = [json.loads(line) for line in f if line.endswith("\n")]
+    return rows
+
+
+class Steps:
+    """Those of one rank that did the usual work, in order."""
+
+    def __init__(self, rows):
+        self.rows = [r for r in rows if r["phase"] in WORKING and not r["half"]]
+        self.ends = [r["end_ns"] for r in self.rows]
+        self.last_ns = max((r["end_ns"] for r in rows), default=0)
+
+    def within(self, start_ns, end_ns):
+        """Those that overlap."""
+        rows = self.rows[bisect.bisect_right(self.ends, start_ns):]
+        found = []
+        for r in rows:
+            if r["start_ns"] >= end_ns:
+                break
+            found.append(r["end_ns"] - r["start_ns"])
+        return found
+
+    def inside(self, start_ns, end_ns):
+        """Those that lie in it as a whole."""
+        rows = self.rows[bisect.bisect_right(self.ends, start_ns):]
+        return [r["end_ns"] - r["start_ns"] for r in rows
+                if r["start_ns"] >= start_ns and r["end_ns"] <= end_ns]
+
+
+def clean_stretches(episodes, start_ns, end_ns, rest_ns=2 * 10**9):
+    """Where no fault was on, from some time after a release to the next onset."""
+    out, at = [], start_ns
+    for e in sorted(episodes, key=lambda e: e["onset_ns"]):
+        if e["onset_ns"] > at:
+            out.append((at, e["onset_ns"]))
+        at = max(at, e["released_ns"] + rest_ns)
+    if end_ns > at:
+        out.append((at, end_ns))
+    return out
+
+
+def _baseline(steps, clean, start_ns, end_ns):
+    lengths = []
+    for a, b in clean:
+        lengths += steps.inside(max(a, start_ns - NEAR_NS), min(b, end_ns + NEAR_NS))
+    return lengths
+
+
+def _noise(steps, clean, length_ns, baseline):
+    """The largest ratio among clean stretches of that length."""
+    most = None
+    for a, b in clean:
+        while a + length_ns <= b:
+            lengths = steps.inside(a, a + length_ns)
+            if len(lengths) >= LEAST_STEPS:
+                most = max(most or 0, statistics.fmean(lengths) / baseline)
+            a += length_ns
+    return most
+
+
+def effect_of(steps, clean, start_ns, end_ns):
+    """What the labels hold: steps, slowdown, baseline, noise. A step that has not ended when the
+    log does (a hang) lasted until then."""
+    lengths = steps.within(start_ns, end_ns)
+    baseline = _baseline(steps, clean, start_ns, end_ns)
+    result = {"steps": len(lengths), "slowdown_ratio": None, "baseline_step_ns": None,
+              "noise_ratio": None, "effective": False}
+    if len(baseline) < LEAST_STEPS or not lengths:
+        return result
+    mean = statistics.fmean(baseline)
+    noise = _noise(steps, clean, end_ns - start_ns, mean)
+    result["baseline_step_ns"] = round(mean)
+    result["slowdown_ratio"] = round(statistics.fmean(lengths) / mean, 4)
+    result["noise_ratio"] = round(noise, 4) if noise else None
+    result["effective"] = result["slowdown_ratio"] >= SLOWED
+    return result
+
+
+def fill_in(episodes, folder, ranks, start_ns, end_ns):
+    """Into each episode: its effect on the rank that it slowed most."""
+    logs = [Steps(rows) for rows in read_rows(folder, "steps", ranks).values()]
+    clean = clean_stretches(episodes, start_ns, end_ns)
+    for e in episodes:
+        effects = [effect_of(s, clean, e["applied_ns"], e["released_ns"]) for s in logs]
+        effects.sort(key=lambda x: x["slowdown_ratio"] or 0)
+        e.update(effects[-1] if effects else {})
+    return clean

@@ -1,0 +1,136 @@
+"""host.py - what this host permits: cores, a cgroup with a CPU quota, links between namespaces, GPUs,
+a Python with PyTorch. Each is tried or read, and where something is missing there is a sentence."""
+
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+
+from . import netns
+
+PERIOD_US = 100_000
+LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(LAB))
+
+
+def _mounts(kind):
+    with open("/proc/self/mounts") as f:
+        for line in f:
+            _, path, fs, options = line.split()[:4]
+            if fs == kind:
+                yield path, options.split(",")
+
+
+def cpu_hierarchy():
+    """(path, version) of a cgroup hierarchy with the cpu controller, or None."""
+    for path, _ in _mounts("cgroup2"):
+        try:
+            with open(path + "/cgroup.controllers") as f:
+                if "cpu" in f.read().split():
+                    return path, 2
+        except OSError:
+            pass
+    for path, options in _mounts("cgroup"):
+        if "cpu" in options:
+            return path, 1
+    return None
+
+
+class Group:
+    """A cgroup of the job's own, whose CPU time can be limited."""
+
+    def __init__(self, guard):
+        root, self.version = cpu_hierarchy()
+        self.path = "%s/eacgm-faults-%d" % (root, os.getpid())
+        if self.version == 2:
+            self._enable(root, guard)
+        os.mkdir(self.path)
+        guard.cgroup(self.path)
+
+    @staticmethod
+    def _enable(root, guard):
+        control = root + "/cgroup.subtree_control"
+        with open(control) as f:
+            if "cpu" in f.read().split():
+                return
+        with open(control, "w") as f:
+            f.write("+cpu")
+        guard.restore(control, "-cpu")
+
+    def enter(self):
+        """The calling process; between fork and exec."""
+        with open(self.path + "/cgroup.procs", "w") as f:
+            f.write("0")
+
+    def limit(self, cpus):
+        """CPU time a second, in seconds; None: no limit."""
+        quota = None if cpus is None else max(1000, int(cpus * PERIOD_US))
+        if self.version == 2:
+            name, text = "cpu.max", "%s %d" % ("max" if quota is None else quota, PERIOD_US)
+        else:
+            name, text = "cpu.cfs_quota_us", str(-1 if quota is None else quota)
+        with open(os.path.join(self.path, name), "w") as f:
+            f.write(text)
+
+
+def has_torch(python):
+    if os.path.realpath(python) == os.path.realpath(sys.executable):
+        return importlib.util.find_spec("torch") is not None
+    found = subprocess.run([python, "-c", "import importlib.util as u; "
+                            "raise SystemExit(u.find_spec('torch') is None)"],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return found.returncode == 0
+
+
+def find_python():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(python) and has_torch(python):
+            return python
+    return None
+
+
+def find_helpers():
+    for path in (os.path.join(LAB, "helpers"), os.path.join(ROOT, "build", "bench")):
+        if glob.glob(os.path.join(path, "libfault_*.so")):
+            return path
+    return os.path.join(LAB, "helpers")
+
+
+class Host:
+    def __init__(self, python=None, helpers=None):
+        self.python = python or find_python()
+        self.helpers = os.path.abspath(helpers or find_helpers())
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+        self.root = os.geteuid() == 0
+        if self.root:
+            self.no_net, self.no_drop = netns.why_not()
+        else:
+            self.no_net = self.no_drop = "needs root"
+        self.no_cpu_cgroup = self._no_cpu_cgroup()
+
+    def _no_cpu_cgroup(self):
+        if not cpu_hierarchy():
+            return "there is no cgroup hierarchy with the cpu controller"
+        return None if self.root else "needs root"
+
+    def job_cpus(self, workload):
+        """The job's cores. All of them where there are few."""
+        n = workload.cpus * max(1, workload.world)
+        return self.cpus if len(self.cpus) <= n else self.cpus[:n]
+
+    def other_cpus(self, workload):
+        own = set(self.job_cpus(workload))
+        return [c for c in self.cpus if c not in own]
+
+    def why_not(self, workload):
+        """None, or why the workload cannot run here."""
+        if not self.python:
+            return "no Python with PyTorch: say --python"
+        if workload.gpus > self.gpus:
+            return "no GPU" if not self.gpus else "%d GPUs are needed, there are %d" % (
+                workload.gpus, self.gpus)
+        if "net" in workload.traits and self.no_net:
+            return self.no_net
+        return None

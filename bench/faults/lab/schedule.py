@@ -1,0 +1,53 @@
+"""schedule.py - what happens when, decided by the seed alone: warm-up, clean stretches, episodes of
+every fault in turn at shuffled intensities, and benign changes between them.
+
+A schedule has no end: whoever runs it stops where the time is over, so that the same seed begins the
+same way however long it goes on."""
+
+import collections
+import itertools
+import random
+
+Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
+
+DEV = ("low", "mid", "high")
+TEST = ("low-mid", "mid-high", "high+")
+
+# Seconds. Dense packs episodes where time is dear.
+Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign")
+USUAL = Pace(8, 15, (6, 12), (5, 12), (4, 7))
+DENSE = Pace(6, 10, (4, 6), (4, 7), (3, 5))
+
+BENIGN_EVERY = 4  # episodes
+
+
+def _turns(chance, names):
+    """Each name once, shuffled, again and again; no name twice in a row."""
+    last = None
+    while True:
+        turn = list(names)
+        chance.shuffle(turn)
+        if len(turn) > 1 and turn[0] == last:
+            turn.append(turn.pop(0))
+        yield from turn
+        last = turn[-1]
+
+
+def _intensities(chance, levels):
+    while True:
+        yield from chance.sample(levels, len(levels))
+
+
+def items(seed, workload, split, faults, benign, pace):
+    """Items without end. kind: fault, benign."""
+    chance = random.Random("%s/%s/%s" % (seed, workload, split))
+    levels = {name: _intensities(chance, TEST if split == "test" else DEV) for name in faults}
+    changes = _turns(chance, benign) if benign else None
+    gap = pace.first_gap
+    for i, name in enumerate(_turns(chance, faults) if faults else itertools.repeat(None)):
+        if changes and i % BENIGN_EVERY == BENIGN_EVERY // 2:
+            yield Item(gap, "benign", next(changes), None, chance.uniform(*pace.benign))
+            gap = chance.uniform(*pace.gap)
+        if name:
+            yield Item(gap, "fault", name, next(levels[name]), chance.uniform(*pace.length))
+            gap = chance.uniform(*pace.gap)

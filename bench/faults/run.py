@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""run.py - the fault laboratory: runs a job, records it with eacgm, makes it slow in known ways at
+times that the seed decides, and writes labels.jsonl, the truth. docs/faults.md explains.
+
+    run.py --list                           workloads and faults, with what this host permits
+    run.py --eacgm build/eacgm --workload cpu_gpt --plan dev --seed 1 --minutes 3 --out DIR
+    run.py --eacgm ./eacgm --plan gpu-1 --seed 1 --minutes 8 --out DIR     several workloads
+
+The detector never reads what this writes but the recording."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from faults import FAULTS  # noqa: E402
+from lab import plans, schedule  # noqa: E402
+from lab.host import Host  # noqa: E402
+from lab.session import Failed, Run  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
+
+LEAST_S = 40  # a run needs that to start and end with something between
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--list", action="store_true", help="what there is, and what this host permits")
+    p.add_argument("--eacgm", metavar="PATH")
+    p.add_argument("--no-record", action="store_true", help="inject only")
+    p.add_argument("--workload", choices=list(WORKLOADS))
+    p.add_argument("--plan", default="dev", choices=list(plans.SINGLE) + list(plans.SEVERAL))
+    p.add_argument("--faults", metavar="NAME,...", help="of the plan's faults, only these")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
+    p.add_argument("--dense", action="store_true",
+                   help="shorter gaps and episodes; plans of several workloads always")
+    p.add_argument("--out", metavar="DIR")
+    p.add_argument("--gpu", type=int, default=0, help="of a workload that needs one")
+    p.add_argument("--python", metavar="PATH", help="that has PyTorch")
+    p.add_argument("--helpers", metavar="DIR", help="where libfault_cuda.so is")
+    p.add_argument("--record-options", metavar="WORDS", help="in place of the workload's own")
+    args = p.parse_args()
+    if args.list:
+        return args
+    if not args.out:
+        p.error("--out is needed")
+    if bool(args.eacgm) == args.no_record:
+        p.error("either --eacgm or --no-record")
+    if args.eacgm and not os.access(args.eacgm, os.X_OK):
+        p.error("%s cannot be run" % args.eacgm)
+    if (args.plan in plans.SEVERAL) == bool(args.workload):
+        p.error("--workload goes with %s" % ", ".join(plans.SINGLE))
+    return args
+
+
+# ---- what there is ----
+
+def list_all(host):
+    print("workloads")
+    for w in WORKLOADS.values():
+        why = host.why_not(w)
+        print("  %-14s %s%s%s" % (w.name, w.what, "; test split alone" if w.test_only else "",
+                                  "\n%17snot here: %s" % ("", why) if why else ""))
+    print("faults: what they do, whose events they touch, and in which workloads of this host")
+    runnable = [w for w in WORKLOADS.values() if not host.why_not(w)]
+    for f in FAULTS.values():
+        reasons = {w.name: f.why_not(host, w) for w in runnable}
+        there = [name for name, why in reasons.items() if not why]
+        print("  %-14s %s (%s)" % (f.name, f.what, ", ".join(f.layers)))
+        print("%17s%s, %s %s" % ("", "in " + ", ".join(there) if there else
+                                 "not here: " + not_here(f, reasons),
+                                 "/".join("%g" % v for v in f.values), f.unit))
+    print("plans")
+    for name, what in plans.SINGLE.items():
+        print("  %-14s %s" % (name, what))
+    for name, parts in plans.SEVERAL.items():
+        print("  %-14s %s" % (name, ", ".join("%s %s" % part[:2] for part in parts)))
+
+
+def not_here(fault, reasons):
+    """What the host lacks comes before what a workload lacks."""
+    whys = sorted(reasons.values(), key=lambda why: " has no " in why) if reasons else []
+    if whys and " has no " not in whys[0]:
+        return whys[0]
+    if any(t in ("cuda", "copies") for t in fault.traits):
+        return "no GPU workload runs here"
+    return "no workload that runs here has %s" % ", ".join(fault.traits)
+
+
+# ---- running ----
+
+def run_one(host, args, workload, plan, seconds, out):
+    seed = plans.seed_of(plan, args.seed)
+    only = args.faults.split(",") if args.faults else None
+    faults = plans.faults_of(host, workload, plan, only)
+    if plan in ("dev", "test") and not faults:
+        raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
+    dense = args.dense or args.plan in plans.SEVERAL
+    options = args.record_options.split() if args.record_options else list(workload.record)
+    print("%s, %s, seed %d, %.0f s: %s" % (workload.name, plan, seed, seconds,
+                                           ", ".join(faults) or "no faults"), flush=True)
+    run = Run(host, types.SimpleNamespace(
+        eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload, plan=plan,
+        split=plans.split_of(plan, workload, seed), seed=seed, seconds=seconds,
+        out=os.path.abspath(out), faults=faults, benign=plans.benign_of(workload, plan),
+        pace=schedule.DENSE if dense else schedule.USUAL, record_options=options, gpu=args.gpu,
+        say=lambda text: print("  " + text, flush=True)))
+    tell(run.run())
+
+
+def tell(rows):
+    episodes = [r for r in rows if r["type"] == "episode"]
+    for r in rows:
+        if r["type"] == "failed":
+            print("  failed: %s" % r["why"])
+    for e in episodes:
+        ratio = e["slowdown_ratio"]
+        print("  %3d %-14s %-8s %5.1f s  %s  %s" % (
+            e["id"], e["fault"], e["intensity"], (e["end_ns"] - e["onset_ns"]) / 1e9,
+            "%5.2f x" % ratio if ratio else "      ?",
+            "effective" if e["effective"] else "not effective"))
+    clean_s = sum(r["end_ns"] - r["onset_ns"] for r in rows if r["type"] == "clean") / 1e9
+    print("  %d episodes, %d effective; %.0f s clean" % (
+        len(episodes), sum(e["effective"] for e in episodes), clean_s), flush=True)
+
+
+def run_several(host, args):
+    """Each part gets its share of what is left, so that the whole ends in time."""
+    end = time.monotonic() + args.minutes * 60
+    kept, out = plans.parts(args.plan, host)
+    for name, why in out:
+        print("%s is left out: %s" % (name, why), flush=True)
+    done = 0
+    for i, (workload, plan, share) in enumerate(kept):
+        later = sum(s for _, _, s in kept[i:])
+        seconds = (end - time.monotonic()) * share / later
+        if seconds < LEAST_S:
+            print("%s %s is left out: %.0f s are too short" % (workload.name, plan, seconds))
+            continue
+        try:
+            run_one(host, args, workload, plan, seconds,
+                    os.path.join(args.out, "%s-%s-%d" % (workload.name, plan, args.seed)))
+            done += 1
+        except Failed as e:
+            print("  failed: %s" % e, flush=True)
+    if not done:
+        raise Failed("nothing of plan %s could run here" % args.plan)
+
+
+def on_term(_sig, _frame):
+    raise KeyboardInterrupt
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, on_term)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    host = Host(args.python, args.helpers)
+    if args.list:
+        list_all(host)
+        return 0
+    try:
+        if not host.root:
+            raise Failed("needs root")
+        if args.plan in plans.SEVERAL:
+            run_several(host, args)
+            return 0
+        why = host.why_not(WORKLOADS[args.workload])
+        if why:
+            raise Failed("%s cannot run here: %s" % (args.workload, why))
+        run_one(host, args, WORKLOADS[args.workload], args.plan, args.minutes * 60, args.out)
+        return 0
+    except (Failed, plans.Unknown) as e:
+        print("run.py: %s" % e, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("run.py: ended early", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
