@@ -1,0 +1,455 @@
+/* hardware.c - counters and waits, put into windows of GPUs and processes. */
+#include "detect/hardware.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+
+#define WAIT_WINDOWS 16 /* that one wait may cover: threads that idle say nothing new */
+#define UNITS_MOST   8192
+#define OPEN_MOST    (1u << 17)
+/* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
+ * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
+#define HELD_BY_POWER_OR_HEAT (0x4 | 0x8 | 0x20 | 0x40 | 0x80)
+
+/* What a counter's value is to a feature. */
+enum counter_use {
+	USE_VALUE,
+	USE_TOTAL, /* grows: its rate is the feature */
+	USE_HELD,  /* NVML's mask of reasons */
+};
+
+static const struct counter_def {
+	const char *name;
+	const char *feature; /* NULL: of the counter's name */
+	enum detect_layer layer;
+	enum counter_use use;
+} counter_defs[] = {
+	{"sm_ratio", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"gpm_sm_ratio", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"gpm_tensor_ratio", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"gpm_dram_ratio", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"memory_used_bytes", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"other_memory_bytes", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"other_sm_ratio", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"power_w", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"temperature_celsius", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"sm_clock_mhz", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"clocks_held_reasons", "clocks_held", DETECT_HARDWARE, USE_HELD},
+	{"pcie_rx_bytes_per_s", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"pcie_tx_bytes_per_s", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"nvlink_rx_bytes_per_s", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"nvlink_tx_bytes_per_s", NULL, DETECT_HARDWARE, USE_VALUE},
+	{"cpu_ratio", NULL, DETECT_HOST, USE_VALUE},
+	{"rss_bytes", NULL, DETECT_HOST, USE_VALUE},
+	{"preemptions_per_s", NULL, DETECT_HOST, USE_VALUE},
+	{"net_sent_bytes", "net_sent_bytes_per_s", DETECT_HOST, USE_TOTAL},
+	{"net_received_bytes", "net_received_bytes_per_s", DETECT_HOST, USE_TOTAL},
+	{"net_retransmits", "net_retransmits_per_s", DETECT_HOST, USE_TOTAL},
+};
+#define COUNTERS (sizeof(counter_defs) / sizeof(counter_defs[0]))
+
+/* The features that waits add to; others go to wait_other_ratio. */
+static const struct {
+	uint8_t reason;
+	const char *feature;
+} wait_defs[] = {
+	{WAIT_PREEMPTED, "preempted_ratio"},  {WAIT_DISK, "wait_disk_ratio"},
+	{WAIT_PAGE_FAULT, "wait_disk_ratio"}, {WAIT_NETWORK, "wait_network_ratio"},
+	{WAIT_GIL, "wait_gil_ratio"},	      {WAIT_FUTEX, "wait_futex_ratio"},
+};
+
+struct counter_window {
+	uint64_t number;
+	double sums[FEATURES_MOST];
+	uint32_t counts[FEATURES_MOST];
+	double waits_ns[FEATURES_MOST];
+	uint32_t regime;
+	uint64_t events; /* of the process's calls */
+};
+
+/* A GPU or a process. */
+struct unit {
+	uint64_t id;
+	enum detect_layer layer;
+	uint32_t pid;
+	int32_t gpu;			 /* of a process: where it has memory, -1 unknown */
+	uint64_t gpu_id;		 /* likewise: the unit's id */
+	bool has_samples;		 /* of threads off the CPU */
+	VEC(struct counter_window) open; /* in order of number */
+	double held[FEATURES_MOST];	 /* of the last window that had a value */
+	uint64_t held_ns[FEATURES_MOST];
+	double totals[FEATURES_MOST];
+	uint64_t totals_ns[FEATURES_MOST];
+};
+
+struct hardware {
+	struct hardware_options o;
+	VEC(struct unit) units;
+	struct map64 unit_of;	 /* id -> index */
+	struct map64 entity_of;	 /* string -> index + 1; 0: nothing that is judged */
+	struct map64 counter_of; /* string -> place in counter_defs + 1; 0: none */
+	uint64_t closed;	 /* windows below were handed out */
+	int8_t feature_of[COUNTERS];
+	int8_t wait_feature[WAIT_REASONS];
+};
+
+static int8_t find_feature(enum detect_layer layer, const char *name)
+{
+	uint32_t n;
+	const struct feature *f = features_of(layer, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(f[i].name, name))
+			return (int8_t)i;
+	return -1;
+}
+
+struct hardware *hardware_new(const struct hardware_options *o)
+{
+	struct hardware *h = xcalloc(1, sizeof(*h));
+	h->o = *o;
+	for (size_t i = 0; i < COUNTERS; i++)
+		h->feature_of[i] = find_feature(counter_defs[i].layer,
+						counter_defs[i].feature ? counter_defs[i].feature
+									: counter_defs[i].name);
+	for (size_t i = 0; i < WAIT_REASONS; i++)
+		h->wait_feature[i] = find_feature(DETECT_HOST, "wait_other_ratio");
+	for (size_t i = 0; i < sizeof(wait_defs) / sizeof(wait_defs[0]); i++)
+		h->wait_feature[wait_defs[i].reason] =
+			find_feature(DETECT_HOST, wait_defs[i].feature);
+	return h;
+}
+
+static void forget_units(struct hardware *h)
+{
+	for (size_t i = 0; i < h->units.len; i++)
+		vec_free(&h->units.data[i].open);
+	vec_free(&h->units);
+	map64_free(&h->unit_of);
+	map64_free(&h->entity_of);
+}
+
+void hardware_forget_rows(struct hardware *h)
+{
+	forget_units(h);
+	map64_free(&h->counter_of);
+	h->closed = 0;
+}
+
+void hardware_free(struct hardware *h)
+{
+	hardware_forget_rows(h);
+	free(h);
+}
+
+/* ---- units ---- */
+
+#define GPU_UNIT (1ULL << 63)
+
+/* Processes that ended long ago go, where there are too many of them. */
+static struct unit *unit_of(struct hardware *h, uint64_t id, enum detect_layer layer)
+{
+	uint64_t i;
+	if (map64_get(&h->unit_of, id, &i))
+		return &h->units.data[i];
+	if (h->units.len >= UNITS_MOST)
+		forget_units(h);
+	map64_set(&h->unit_of, id, h->units.len);
+	struct unit *u = vec_push(&h->units);
+	*u = (struct unit){.id = id, .layer = layer, .gpu = -1};
+	if (layer == DETECT_HOST)
+		u->pid = (uint32_t)id;
+	return u;
+}
+
+static struct unit *process_of(struct hardware *h, uint32_t pid)
+{
+	return unit_of(h, pid, DETECT_HOST);
+}
+
+/* "pid 12", "gpu 0", "gpu 0 pid 12", "HOST gpu 0": the unit that the counter is of, NULL for
+ * others. A process on a GPU is noted; its counters are not the GPU's. */
+static struct unit *parse_entity(struct hardware *h, const char *entity)
+{
+	const char *gpu = strncmp(entity, "gpu ", 4) ? strstr(entity, " gpu ") : entity;
+	unsigned index, pid;
+	int end = 0;
+	if (!gpu && sscanf(entity, "pid %u%n", &pid, &end) == 1 && !entity[end])
+		return process_of(h, pid);
+	if (!gpu || sscanf(gpu += *gpu == ' ', "gpu %u%n", &index, &end) != 1)
+		return NULL;
+	uint64_t id = hash_bytes(entity, (size_t)(gpu - entity) + (size_t)end) | GPU_UNIT;
+	if (!gpu[end]) {
+		struct unit *u = unit_of(h, id, DETECT_HARDWARE);
+		u->gpu = (int32_t)index;
+		return u;
+	}
+	const char *rest = gpu + end;
+	if (sscanf(rest, " pid %u%n", &pid, &end) == 1 && !rest[end])
+		process_of(h, pid)->gpu_id = id;
+	return NULL;
+}
+
+static struct unit *entity_of(struct hardware *h, const struct detect_names *names, uint32_t string)
+{
+	uint64_t i;
+	if (map64_get(&h->entity_of, string, &i))
+		return i ? &h->units.data[i - 1] : NULL;
+	struct unit *u = parse_entity(h, names->string(names->ctx, string));
+	map64_set(&h->entity_of, string, u ? (uint64_t)(u - h->units.data) + 1 : 0);
+	return u;
+}
+
+static size_t counter_of(struct hardware *h, const struct detect_names *names, uint32_t string)
+{
+	uint64_t i;
+	if (map64_get(&h->counter_of, string, &i))
+		return (size_t)i;
+	const char *name = names->string(names->ctx, string);
+	for (i = COUNTERS; i > 0 && strcmp(counter_defs[i - 1].name, name) != 0; i--)
+		;
+	map64_set(&h->counter_of, string, i);
+	return (size_t)i;
+}
+
+/* ---- windows ---- */
+
+/* NULL: it was handed out, or there are too many. */
+static struct counter_window *window_of(struct hardware *h, struct unit *u, uint64_t number)
+{
+	size_t at = u->open.len;
+	while (at && u->open.data[at - 1].number > number)
+		at--;
+	if (at && u->open.data[at - 1].number == number)
+		return &u->open.data[at - 1];
+	if (number < h->closed || u->open.len >= OPEN_MOST)
+		return NULL;
+	vec_push(&u->open);
+	memmove(&u->open.data[at + 1], &u->open.data[at],
+		(u->open.len - 1 - at) * sizeof(*u->open.data));
+	u->open.data[at] = (struct counter_window){.number = number};
+	return &u->open.data[at];
+}
+
+static uint64_t window_of_time(const struct hardware *h, uint64_t time_ns)
+{
+	return time_ns / h->o.window_ns;
+}
+
+/* Of totals: what was added since the row before, for each second. NaN for the first. */
+static double rate(struct unit *u, int8_t feature, const struct m_counter *c)
+{
+	double before = u->totals[feature];
+	uint64_t ns = u->totals_ns[feature];
+	bool first = !ns || c->time_ns <= ns || c->value < before;
+	u->totals[feature] = c->value;
+	u->totals_ns[feature] = c->time_ns;
+	return first ? NAN : (c->value - before) / ((double)(c->time_ns - ns) / 1e9);
+}
+
+static double value_of(struct unit *u, enum counter_use use, int8_t feature,
+		       const struct m_counter *c)
+{
+	if (use == USE_TOTAL)
+		return rate(u, feature, c);
+	if (use != USE_HELD)
+		return c->value;
+	bool held = c->value > 0 && c->value < 4294967296.0 &&
+		    ((uint64_t)c->value & HELD_BY_POWER_OR_HEAT);
+	return held ? 1 : 0;
+}
+
+void hardware_counter(struct hardware *h, const struct detect_names *names,
+		      const struct m_counter *c)
+{
+	struct unit *u = entity_of(h, names, c->entity);
+	size_t counter = counter_of(h, names, c->name);
+	if (!u || !counter || counter_defs[counter - 1].layer != u->layer || !isfinite(c->value))
+		return;
+	int8_t feature = h->feature_of[counter - 1];
+	if (feature < 0)
+		return;
+	double value = value_of(u, counter_defs[counter - 1].use, feature, c);
+	struct counter_window *w = window_of(h, u, window_of_time(h, c->time_ns));
+	if (!w || isnan(value))
+		return;
+	w->sums[feature] += value;
+	w->counts[feature]++;
+}
+
+/* A wait counts for the windows that it lies in, the last WAIT_WINDOWS of them. */
+void hardware_sample(struct hardware *h, const struct detect_names *names, const struct m_sample *s)
+{
+	if (s->kind != SAMPLE_OFFCPU || s->reason >= WAIT_REASONS)
+		return;
+	const struct m_thread *who = names->thread(names->ctx, s->thread);
+	if (!who)
+		return;
+	struct unit *u = process_of(h, who->pid);
+	uint64_t start = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
+	uint64_t last = window_of_time(h, s->time_ns), first = window_of_time(h, start);
+	int8_t feature = h->wait_feature[s->reason];
+	u->has_samples = true;
+	if (last - first >= WAIT_WINDOWS)
+		first = last - WAIT_WINDOWS + 1;
+	for (uint64_t n = first; n <= last && feature >= 0; n++) {
+		struct counter_window *w = window_of(h, u, n);
+		uint64_t from = n * h->o.window_ns, to = from + h->o.window_ns;
+		from = from > start ? from : start;
+		to = to < s->time_ns ? to : s->time_ns;
+		if (w && to > from)
+			w->waits_ns[feature] += (double)(to - from);
+	}
+}
+
+void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
+		  uint64_t events)
+{
+	struct counter_window *w = window_of(h, process_of(h, pid), window_of_time(h, start_ns));
+	if (!w)
+		return;
+	w->regime = regime;
+	w->events = events;
+}
+
+/* ---- rows ---- */
+
+static bool is_wait(const struct hardware *h, size_t feature)
+{
+	for (size_t i = 0; i < WAIT_REASONS; i++)
+		if (h->wait_feature[i] == (int8_t)feature)
+			return true;
+	return false;
+}
+
+/* What was last said, as long as it is not too old. */
+static double held_value(const struct unit *u, size_t feature, uint64_t end_ns)
+{
+	uint64_t at = u->held_ns[feature];
+	return at && end_ns - at <= HARDWARE_HOLD_NS ? u->held[feature] : NAN;
+}
+
+/* Whether the window has anything of its own. */
+static bool values_of(const struct hardware *h, struct unit *u, const struct counter_window *w,
+		      double values[FEATURES_MOST])
+{
+	uint64_t end = (w->number + 1) * h->o.window_ns;
+	bool any = false;
+	for (size_t i = 0; i < FEATURES_MOST; i++) {
+		bool wait = u->layer == DETECT_HOST && u->has_samples && is_wait(h, i);
+		if (wait) {
+			values[i] = w->waits_ns[i] / (double)h->o.window_ns;
+		} else if (w->counts[i]) {
+			values[i] = u->held[i] = w->sums[i] / w->counts[i];
+			u->held_ns[i] = end;
+			any = true;
+		} else {
+			values[i] = held_value(u, i, end);
+		}
+	}
+	return any;
+}
+
+/* A GPU does what its process with the most events does; all processes of which no GPU is known
+ * are taken for its own where none is known to be. */
+static uint32_t regime_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number)
+{
+	uint64_t most[2] = {0};
+	uint32_t regime[2] = {0};
+	for (size_t i = 0; i < h->units.len; i++) {
+		const struct unit *u = &h->units.data[i];
+		bool own = u->gpu_id == gpu->id;
+		if (u->layer != DETECT_HOST || (u->gpu_id && !own))
+			continue;
+		for (size_t k = 0; k < u->open.len && u->open.data[k].number <= number; k++) {
+			const struct counter_window *w = &u->open.data[k];
+			if (w->number != number || w->events <= most[own])
+				continue;
+			most[own] = w->events;
+			regime[own] = w->regime;
+		}
+	}
+	return most[1] ? regime[1] : regime[0];
+}
+
+static double z_of(const struct hardware *h, const struct feature_row *row, uint32_t feature,
+		   double value)
+{
+	struct counter_usual usual;
+	counters_usual_get(h->o.usual, row->layer, feature, row->regime, &usual);
+	if (!usual.count || isnan(value))
+		return NAN;
+	double z = (value - usual.median) / usual.sigma;
+	return z > COUNTER_Z_MOST ? COUNTER_Z_MOST : z < -COUNTER_Z_MOST ? -COUNTER_Z_MOST : z;
+}
+
+static void hand_out(struct hardware *h, struct unit *u, const struct counter_window *w)
+{
+	double values[FEATURES_MOST];
+	uint32_t n;
+	struct feature_row row = {.start_ns = w->number * h->o.window_ns,
+				  .end_ns = (w->number + 1) * h->o.window_ns,
+				  .layer = u->layer,
+				  .pid = u->pid,
+				  .gpu = u->layer == DETECT_HARDWARE ? u->gpu : -1,
+				  .events = w->events};
+	if (!values_of(h, u, w, values))
+		return;
+	row.regime = u->layer == DETECT_HARDWARE ? regime_of_gpu(h, u, w->number) : w->regime;
+	features_of(u->layer, &n);
+	for (uint32_t i = 0; i < FEATURES_MOST; i++)
+		row.x[i] = i < n ? z_of(h, &row, i, values[i]) : NAN;
+	if (h->o.learn)
+		counters_usual_learn(h->o.usual, u->layer, row.regime, values);
+	if (h->o.row)
+		h->o.row(h->o.ctx, &row, values);
+}
+
+static uint64_t earliest(const struct hardware *h)
+{
+	uint64_t number = UINT64_MAX;
+	for (size_t i = 0; i < h->units.len; i++)
+		if (h->units.data[i].open.len && h->units.data[i].open.data[0].number < number)
+			number = h->units.data[i].open.data[0].number;
+	return number;
+}
+
+/* GPUs first: their regime is their processes', whose windows must still be there. */
+static void hand_out_window(struct hardware *h, uint64_t number, enum detect_layer layer)
+{
+	for (size_t i = 0; i < h->units.len; i++) {
+		struct unit *u = &h->units.data[i];
+		if (u->layer != layer || !u->open.len || u->open.data[0].number != number)
+			continue;
+		hand_out(h, u, &u->open.data[0]);
+		u->open.len--;
+		memmove(u->open.data, u->open.data + 1, u->open.len * sizeof(*u->open.data));
+	}
+}
+
+static void hand_out_before(struct hardware *h, uint64_t limit)
+{
+	uint64_t number;
+	while ((number = earliest(h)) < limit) {
+		hand_out_window(h, number, DETECT_HARDWARE);
+		hand_out_window(h, number, DETECT_HOST);
+		h->closed = number + 1;
+	}
+	if (h->closed < limit && limit != UINT64_MAX)
+		h->closed = limit;
+}
+
+void hardware_upto(struct hardware *h, uint64_t now_ns)
+{
+	if (h->o.late_ns < now_ns)
+		hand_out_before(h, window_of_time(h, now_ns - h->o.late_ns));
+}
+
+void hardware_end(struct hardware *h)
+{
+	hand_out_before(h, UINT64_MAX);
+}

@@ -1,0 +1,406 @@
+/* windows.c - sums over windows as events come, and rows of them.
+ *
+ * Each process has its open windows in order of time, as pointers; only those in which something
+ * happened are there, so that a time that is far off costs one window and no more. An event is in
+ * the last windows nearly always: the search begins at the end. */
+#include "detect/windows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map64.h"
+#include "detect/windows_impl.h"
+#include "wire/event.h"
+
+#define LAYERS	  WINDOW_LAYERS
+#define OPEN_MOST (1u << 17) /* windows of a process: 36 hours of seconds */
+
+/* A thread's last call of each layer. */
+struct thread {
+	bool known;
+	uint32_t pid, tid;
+	uint32_t process;	 /* index + 1, 0 not looked up */
+	uint64_t end_ns[LAYERS]; /* 0: none yet */
+	uint32_t key[LAYERS];
+};
+
+struct process {
+	uint32_t pid;
+	VEC(struct window *) open; /* in order of number */
+	struct regime_mix mix;	   /* of windows that were handed out */
+};
+
+struct windows {
+	struct windows_options o;
+	VEC(struct thread) threads; /* by index */
+	VEC(struct process) processes;
+	struct map64 process_of; /* pid -> index */
+	uint64_t closed;	 /* windows below this number were handed out */
+	uint64_t late;
+	struct window *spare; /* one that was handed out, for the next */
+};
+
+struct windows *windows_new(const struct windows_options *o)
+{
+	struct windows *w = xcalloc(1, sizeof(*w));
+	w->o = *o;
+	return w;
+}
+
+void windows_free(struct windows *w)
+{
+	for (size_t i = 0; i < w->processes.len; i++) {
+		for (size_t k = 0; k < w->processes.data[i].open.len; k++)
+			free(w->processes.data[i].open.data[k]);
+		vec_free(&w->processes.data[i].open);
+	}
+	vec_free(&w->processes);
+	vec_free(&w->threads);
+	map64_free(&w->process_of);
+	free(w->spare);
+	free(w);
+}
+
+uint64_t windows_late(const struct windows *w)
+{
+	return w->late;
+}
+
+void windows_forget_rows(struct windows *w)
+{
+	for (size_t i = 0; i < w->processes.len; i++)
+		vec_free(&w->processes.data[i].open);
+	vec_free(&w->processes);
+	vec_free(&w->threads);
+	map64_free(&w->process_of);
+	w->closed = 0; /* it may be another host's clock */
+}
+
+/* ---- finding ---- */
+
+static void drop_process(struct windows *w, size_t i)
+{
+	map64_del(&w->process_of, w->processes.data[i].pid);
+	vec_free(&w->processes.data[i].open);
+	w->processes.data[i] = w->processes.data[--w->processes.len];
+	if (i < w->processes.len)
+		map64_set(&w->process_of, w->processes.data[i].pid, i);
+}
+
+/* Processes that have nothing open go, where there are too many. Threads' numbers of processes
+ * are looked up again then. */
+static void make_room(struct windows *w)
+{
+	for (size_t i = w->processes.len; i-- > 0;)
+		if (!w->processes.data[i].open.len)
+			drop_process(w, i);
+	for (size_t i = 0; i < w->threads.len; i++)
+		w->threads.data[i].process = 0;
+}
+
+/* NULL: there are too many. */
+static struct process *process_of(struct windows *w, uint32_t pid)
+{
+	uint64_t i;
+	if (map64_get(&w->process_of, pid, &i))
+		return &w->processes.data[i];
+	if (w->processes.len >= WINDOWS_PROCESSES)
+		make_room(w);
+	if (w->processes.len >= WINDOWS_PROCESSES)
+		return NULL;
+	map64_set(&w->process_of, pid, w->processes.len);
+	struct process *p = vec_push(&w->processes);
+	p->pid = pid;
+	return p;
+}
+
+static struct process *process_of_thread(struct windows *w, struct thread *t)
+{
+	if (t->process)
+		return &w->processes.data[t->process - 1];
+	struct process *p = process_of(w, t->pid);
+	if (p)
+		t->process = (uint32_t)(p - w->processes.data) + 1;
+	return p;
+}
+
+static struct thread *thread_of(struct windows *w, const struct detect_names *names, uint32_t index)
+{
+	if (index < w->threads.len && w->threads.data[index].known)
+		return &w->threads.data[index];
+	const struct m_thread *row = names->thread(names->ctx, index);
+	if (!row)
+		return NULL;
+	while (w->threads.len <= index)
+		vec_push(&w->threads);
+	struct thread *t = &w->threads.data[index];
+	*t = (struct thread){.known = true, .pid = row->pid, .tid = row->tid};
+	return t;
+}
+
+/* The first that is not before the number. */
+static size_t place_of(const struct process *p, uint64_t number)
+{
+	size_t low = 0, high = p->open.len;
+	while (low < high) {
+		size_t mid = high - low < 8 ? high - 1 : low + (high - low) / 2;
+		if (p->open.data[mid]->number < number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct window *insert(struct windows *w, struct process *p, size_t at, uint64_t number)
+{
+	struct window *new = w->spare ? w->spare : xcalloc(1, sizeof(*new));
+	w->spare = NULL;
+	memset(new, 0, sizeof(*new));
+	new->number = number;
+	vec_reserve(&p->open, 1);
+	memmove(&p->open.data[at + 1], &p->open.data[at],
+		(p->open.len - at) * sizeof(*p->open.data));
+	p->open.data[at] = new;
+	p->open.len++;
+	return new;
+}
+
+/* NULL: it was handed out, or there are too many. */
+static struct window *window_of(struct windows *w, struct process *p, uint64_t number)
+{
+	if (number < w->closed)
+		return NULL;
+	size_t at = place_of(p, number);
+	if (at < p->open.len && p->open.data[at]->number == number)
+		return p->open.data[at];
+	return p->open.len < OPEN_MOST ? insert(w, p, at, number) : NULL;
+}
+
+/* ---- adding ---- */
+
+struct span_of_time {
+	uint64_t start_ns, end_ns;
+};
+
+/* Hands each window that [start, end) covers to add, with the share of the time that is in it;
+ * what is shorter than a window is its end's. false: none of them is open. */
+static bool cover(struct windows *w, struct process *p, struct span_of_time s,
+		  const struct window_event *e,
+		  void (*add)(struct window *, const struct window_event *, double share))
+{
+	uint64_t last = window_number(s.end_ns, w->o.window_ns), first = last;
+	uint64_t ns = s.end_ns - s.start_ns;
+	bool any = false;
+	if (ns >= w->o.window_ns)
+		first = window_number(s.start_ns, w->o.window_ns);
+	if (last - first > WINDOWS_COVERED)
+		first = last - WINDOWS_COVERED;
+	for (uint64_t n = first; n <= last; n++) {
+		struct window *to = window_of(w, p, n);
+		if (!to)
+			continue;
+		double share = 1;
+		if (first != last) {
+			uint64_t from = n * w->o.window_ns, until = from + w->o.window_ns;
+			from = from > s.start_ns ? from : s.start_ns;
+			until = until < s.end_ns ? until : s.end_ns;
+			share = until > from ? (double)(until - from) / (double)ns : 0;
+		}
+		add(to, e, share);
+		any = true;
+	}
+	return any;
+}
+
+/* Duration and gap are over different times, and are added apart. */
+static bool count(struct windows *w, struct process *p, const struct window_event *e)
+{
+	struct span_of_time whole = {e->start_ns, e->end_ns};
+	struct window *last = window_of(w, p, window_number(e->end_ns, w->o.window_ns));
+	if (last)
+		window_add_event(last, e);
+	bool any = cover(w, p, whole, e, e->device ? window_add_device : window_add_duration);
+	if (e->gap_ns != USUAL_NONE && !isnan(e->usual.gap_z))
+		cover(w, p, (struct span_of_time){e->start_ns - e->gap_ns, e->start_ns}, e,
+		      window_add_gap);
+	if (!any)
+		w->late++;
+	return any;
+}
+
+static void judge(struct windows *w, struct window_event *e, uint32_t previous)
+{
+	struct usual_event u = {.key = e->keyed.number,
+				.previous = previous,
+				.duration_ns = e->duration_ns,
+				.gap_ns = e->gap_ns};
+	usual_z(w->o.usual, &u, &e->usual);
+	if (w->o.learn)
+		usual_learn(w->o.usual, &u);
+}
+
+static void tell(struct windows_event *ret, const struct window_event *e, uint32_t pid,
+		 uint32_t tid)
+{
+	if (ret)
+		*ret = (struct windows_event){.start_ns = e->start_ns,
+					      .dur_ns = e->end_ns - e->start_ns,
+					      .key = e->keyed.number,
+					      .pid = pid,
+					      .tid = tid,
+					      .layer = e->layer,
+					      .usual = e->usual};
+}
+
+/* The time since the thread's last call of the layer ended; a call that was made in that one, or
+ * that others of its own were made in, has none. */
+static uint64_t gap_of(const struct windows *w, const struct thread *t, enum detect_layer layer,
+		       uint64_t start_ns)
+{
+	uint64_t last = t->end_ns[layer];
+	if (w->o.without_gaps || !last || start_ns < last)
+		return USUAL_NONE;
+	return start_ns - last;
+}
+
+/* What is not the call's true duration is none: an instant's, and those that are only known to be
+ * at most, or at least, so long. */
+static uint64_t duration_of(const struct m_call *c)
+{
+	return c->flags & (CALL_INSTANT | CALL_UNWOUND | CALL_OPEN) ? USUAL_NONE : c->dur_ns;
+}
+
+bool windows_call(struct windows *w, const struct detect_names *names, const struct m_call *c,
+		  struct windows_event *ret)
+{
+	struct detect_keyed keyed = detect_keys_call(w->o.keys, names, c);
+	struct thread *t = keyed.number ? thread_of(w, names, c->thread) : NULL;
+	struct detect_key key;
+	if (!t || c->start_ns + c->dur_ns < c->start_ns)
+		return false;
+	detect_keys_get(w->o.keys, keyed.number, &key);
+	struct window_event e = {.keyed = keyed,
+				 .layer = key.layer,
+				 .start_ns = c->start_ns,
+				 .end_ns = c->start_ns + c->dur_ns,
+				 .duration_ns = duration_of(c),
+				 .gap_ns = gap_of(w, t, key.layer, c->start_ns),
+				 .outermost = !(c->flags & CALL_NESTED),
+				 .failed = c->flags & CALL_ERROR};
+	judge(w, &e, t->key[key.layer]);
+	if (e.end_ns >= t->end_ns[key.layer]) {
+		t->end_ns[key.layer] = e.end_ns;
+		t->key[key.layer] = keyed.number;
+	}
+	tell(ret, &e, t->pid, t->tid);
+	struct process *p = w->o.row || w->o.mix ? process_of_thread(w, t) : NULL;
+	return p ? count(w, p, &e) : !w->o.row;
+}
+
+bool windows_gpu_span(struct windows *w, const struct detect_names *names,
+		      const struct m_gpu_span *s, struct windows_event *ret)
+{
+	struct detect_keyed keyed = detect_keys_gpu_span(w->o.keys, names, s);
+	struct detect_key key;
+	if (!keyed.number || s->end_ns < s->start_ns)
+		return false;
+	detect_keys_get(w->o.keys, keyed.number, &key);
+	struct window_event e = {.keyed = keyed,
+				 .layer = key.layer,
+				 .device = true,
+				 .start_ns = s->start_ns,
+				 .end_ns = s->end_ns,
+				 .duration_ns = s->end_ns - s->start_ns,
+				 .gap_ns = USUAL_NONE};
+	judge(w, &e, 0);
+	tell(ret, &e, s->pid, s->called_tid);
+	struct process *p = w->o.row || w->o.mix ? process_of(w, s->pid) : NULL;
+	return p ? count(w, p, &e) : !w->o.row;
+}
+
+/* ---- handing out ---- */
+
+static uint32_t regime_of(struct windows *w, struct process *p, const struct window *done)
+{
+	float shares[REGIME_PLACES];
+	if (!w->o.regimes)
+		return 0;
+	regime_mix_window(&p->mix, &done->mix);
+	return regime_mix_shares(&p->mix, shares)
+		       ? regimes_of(w->o.regimes, shares, w->o.new_regimes)
+		       : 0;
+}
+
+static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)
+{
+	struct window_detail detail;
+	struct window_key keys[WINDOWS_KEYS];
+	if (!done->layers[row->layer].events || !w->o.row)
+		return;
+	window_features(&done->layers[row->layer], row);
+	window_explain(&done->layers[row->layer], &detail, keys);
+	w->o.row(w->o.ctx, row, &detail);
+}
+
+static void hand_out(struct windows *w, struct process *p)
+{
+	struct window *done = p->open.data[0];
+	uint64_t start = done->number * w->o.window_ns;
+	p->open.len--;
+	memmove(p->open.data, p->open.data + 1, p->open.len * sizeof(*p->open.data));
+	struct feature_row row = {.start_ns = start,
+				  .end_ns = start + w->o.window_ns,
+				  .pid = p->pid,
+				  .gpu = -1,
+				  .regime = regime_of(w, p, done)};
+	uint64_t events = 0;
+	for (int l = 0; l < LAYERS; l++) {
+		row.layer = (enum detect_layer)l;
+		events += done->layers[l].events;
+		hand_out_layer(w, done, &row);
+	}
+	if (w->o.mix)
+		w->o.mix(w->o.ctx, p->pid, start, row.end_ns, row.regime, events);
+	free(w->spare);
+	w->spare = done;
+}
+
+/* The earliest open window's number; UINT64_MAX: there is none. */
+static uint64_t earliest(const struct windows *w)
+{
+	uint64_t number = UINT64_MAX;
+	for (size_t i = 0; i < w->processes.len; i++) {
+		const struct process *p = &w->processes.data[i];
+		if (p->open.len && p->open.data[0]->number < number)
+			number = p->open.data[0]->number;
+	}
+	return number;
+}
+
+static void hand_out_before(struct windows *w, uint64_t limit)
+{
+	uint64_t number;
+	while ((number = earliest(w)) < limit) {
+		w->closed = number + 1;
+		for (size_t i = 0; i < w->processes.len; i++) {
+			struct process *p = &w->processes.data[i];
+			if (p->open.len && p->open.data[0]->number == number)
+				hand_out(w, p);
+		}
+	}
+	if (w->closed < limit && limit != UINT64_MAX)
+		w->closed = limit;
+}
+
+void windows_upto(struct windows *w, uint64_t now_ns)
+{
+	if (w->o.late_ns < now_ns)
+		hand_out_before(w, window_number(now_ns - w->o.late_ns, w->o.window_ns));
+}
+
+void windows_end(struct windows *w)
+{
+	hand_out_before(w, UINT64_MAX);
+}
