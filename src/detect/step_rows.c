@@ -1,0 +1,203 @@
+/* step_rows.c - features of steps. */
+#include "detect/step_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is left of the usual duration where a phase is shorter than usual: a floor, for phases
+ * whose median is longer than the median step less the others'. */
+#define LEAST_RATIO 0.05
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double median_of(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare_doubles);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* What medians are taken of: the duration, the phases, launches, operations. */
+enum { OF_DURATION, OF_PHASES, OF_LAUNCHES = OF_PHASES + STEPS_PHASES, OF_OPERATIONS, OF_ALL };
+
+static double value_of(const struct steps_step *s, int what)
+{
+	if (what == OF_DURATION)
+		return (double)(s->end_ns - s->start_ns);
+	if (what == OF_LAUNCHES)
+		return (double)s->launches;
+	return what == OF_OPERATIONS ? s->ops : (double)s->phase_ns[what - OF_PHASES];
+}
+
+static struct step_usual usual_of_loop(const struct steps_process *p, const struct steps_loop *l)
+{
+	double medians[OF_ALL], *values = xcalloc(l->steps + 1, sizeof(*values));
+	struct step_usual usual = {.steps = l->steps};
+	for (int what = 0; what < OF_ALL && l->steps; what++) {
+		for (uint32_t i = 0; i < l->steps; i++)
+			values[i] = value_of(&p->steps.data[l->first + i], what);
+		medians[what] = median_of(values, l->steps);
+	}
+	free(values);
+	if (!l->steps)
+		return usual;
+	usual.duration_ns = medians[OF_DURATION];
+	usual.launches = medians[OF_LAUNCHES];
+	usual.operations = medians[OF_OPERATIONS];
+	for (int i = 0; i < STEPS_PHASES; i++)
+		usual.phase_ns[i] = medians[OF_PHASES + i];
+	return usual;
+}
+
+void step_usual_of(struct step_usual ret[STEPS_KINDS], const struct steps *s)
+{
+	for (int i = 0; i < STEPS_KINDS; i++)
+		ret[i] = (struct step_usual){0};
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *p = &s->processes.data[i];
+		for (size_t k = 0; k < p->loops.len; k++) {
+			const struct steps_loop *l = &p->loops.data[k];
+			if (l->steps >= STEP_ROWS_LEAST && l->steps > ret[l->kind].steps)
+				ret[l->kind] = usual_of_loop(p, l);
+		}
+	}
+}
+
+/* ---- models ---- */
+
+static const char *counter_name(int what, char *ret, size_t size)
+{
+	static const char *const phases[] = STEPS_PHASE_NAMES;
+	if (what >= OF_PHASES && what < OF_LAUNCHES) {
+		snprintf(ret, size, "step_%s_ns", phases[what - OF_PHASES]);
+		return ret;
+	}
+	return what == OF_DURATION   ? "step_duration_ns"
+	       : what == OF_LAUNCHES ? "step_launches"
+				     : "step_operations";
+}
+
+static double *usual_value(struct step_usual *u, int what)
+{
+	if (what == OF_DURATION)
+		return &u->duration_ns;
+	if (what == OF_LAUNCHES)
+		return &u->launches;
+	return what == OF_OPERATIONS ? &u->operations : &u->phase_ns[what - OF_PHASES];
+}
+
+void step_usual_to_model(const struct step_usual usual[STEPS_KINDS], struct model *m)
+{
+	char name[64];
+	for (uint32_t kind = 0; kind < STEPS_KINDS; kind++) {
+		struct step_usual u = usual[kind];
+		for (int what = 0; what < OF_ALL && u.steps; what++)
+			*vec_push(&m->counters) = (struct model_counter){
+				.name = xstrdup(counter_name(what, name, sizeof(name))),
+				.regime = kind + 1,
+				.count = u.steps,
+				.median = *usual_value(&u, what),
+				.sigma = 1};
+	}
+}
+
+void step_usual_of_model(struct step_usual ret[STEPS_KINDS], const struct model *m)
+{
+	char name[64];
+	for (int i = 0; i < STEPS_KINDS; i++)
+		ret[i] = (struct step_usual){0};
+	for (size_t i = 0; i < m->counters.len; i++) {
+		const struct model_counter *c = &m->counters.data[i];
+		if (c->regime - 1 >= STEPS_KINDS)
+			continue;
+		for (int what = 0; what < OF_ALL; what++) {
+			if (strcmp(c->name, counter_name(what, name, sizeof(name))) != 0)
+				continue;
+			*usual_value(&ret[c->regime - 1], what) = c->median;
+			ret[c->regime - 1].steps = c->count;
+		}
+	}
+}
+
+/* ---- rows ---- */
+
+static double ratio(double value, double usual)
+{
+	return log(fmax(value / usual, LEAST_RATIO));
+}
+
+/* One more on both sides, so that none is a number too. */
+static double ratio_of_counts(double value, double usual)
+{
+	return log((value + 1) / (usual + 1));
+}
+
+static void add_row(struct step_rows *ret, const struct steps_process *p,
+		    const struct steps_loop *l, const struct steps_step *s,
+		    const struct step_usual *usual)
+{
+	struct feature_row *row = vec_push(&ret->rows);
+	*row = (struct feature_row){.start_ns = s->start_ns,
+				    .end_ns = s->end_ns,
+				    .layer = DETECT_STEP,
+				    .pid = p->pid,
+				    .gpu = -1,
+				    .regime = (uint32_t)l->kind + 1,
+				    .events = s->ops};
+	double whole = usual->duration_ns;
+	uint32_t n = 0;
+	row->x[n++] = ratio(value_of(s, OF_DURATION), whole);
+	for (int i = 0; i < STEPS_PHASES; i++)
+		row->x[n++] = ratio(whole + (double)s->phase_ns[i] - usual->phase_ns[i], whole);
+	row->x[n++] = ratio_of_counts((double)s->launches, usual->launches);
+	row->x[n++] = ratio_of_counts(s->ops, usual->operations);
+	while (n < FEATURES_MOST)
+		row->x[n++] = NAN;
+}
+
+static void add_loop(struct step_rows *ret, const struct steps_process *p,
+		     const struct steps_loop *l, const struct step_usual *known)
+{
+	struct step_usual own;
+	if (!known || !known->steps || known->duration_ns <= 0) {
+		own = usual_of_loop(p, l);
+		known = &own;
+		if (own.steps < STEP_ROWS_LEAST || own.duration_ns <= 0)
+			return;
+	}
+	for (uint32_t i = 0; i < l->steps; i++)
+		add_row(ret, p, l, &p->steps.data[l->first + i], known);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct feature_row *x = a, *y = b;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+void step_rows_make(struct step_rows *ret, const struct steps *s,
+		    const struct step_usual usual[STEPS_KINDS])
+{
+	*ret = (struct step_rows){0};
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *p = &s->processes.data[i];
+		for (size_t k = 0; k < p->loops.len; k++) {
+			const struct steps_loop *l = &p->loops.data[k];
+			add_loop(ret, p, l, usual ? &usual[l->kind] : NULL);
+		}
+	}
+	if (ret->rows.len)
+		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), compare_rows);
+}
+
+void step_rows_free(struct step_rows *r)
+{
+	vec_free(&r->rows);
+}
