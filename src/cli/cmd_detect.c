@@ -1,5 +1,6 @@
 /* cmd_detect.c - eacgm detect: what was not normal in a recording or a table of numbers. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/detect_cli.h"
@@ -7,6 +8,8 @@
 #include "detect/model_file.h"
 
 #define EXIT_FOUND 3
+#define USUAL_TOP  20
+#define USUAL_P	   0.001
 
 static const char *const table_only[] = {"p", "delta"};
 static const char *const recording_only[] = {"alarms-per-hour", "events", "follow"};
@@ -47,21 +50,46 @@ static int read_model(struct model *ret, const char *path, bool table, struct er
 		       table ? "recordings" : "a table", table ? "a table" : "a recording");
 }
 
+static int read_options(const struct args *a, struct detect_options *ret, struct err *e)
+{
+	uint64_t top = USUAL_TOP;
+	*ret = (struct detect_options){.path = a->words.data[0],
+				       .model_path = args_get(a, "model"),
+				       .json = args_has(a, "json"),
+				       .rows = args_get(a, "rows"),
+				       .events = args_get(a, "events"),
+				       .p = args_has(a, "delta") ? NAN : USUAL_P,
+				       .delta = NAN,
+				       .alarms_per_hour = 1,
+				       .follow = args_has(a, "follow")};
+	int rc = args_u64(a, "top", 0, SIZE_MAX, &top, e);
+	if (!rc)
+		rc = args_real(a, "p", 1e-300, 1, &ret->p, e);
+	if (!rc)
+		rc = args_real(a, "delta", 1e-300, 1e300, &ret->delta, e);
+	if (!rc)
+		rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &ret->alarms_per_hour, e);
+	ret->top = top ? (size_t)top : SIZE_MAX;
+	return rc;
+}
+
 static int run(const struct args *a)
 {
 	struct err e = {0};
 	struct model m;
+	struct detect_options o;
 	uint64_t found = 0;
 	bool table = path_is_table(a->words.data[0]);
-	const char *path = args_get(a, "model");
 	int rc = check_usage(a, table);
 	if (rc)
 		return rc;
+	if (read_options(a, &o, &e))
+		return usage_error(a->command, "%s", e.msg);
 	model_init(&m);
-	if (path)
-		rc = read_model(&m, path, table, &e);
+	if (o.model_path)
+		rc = read_model(&m, o.model_path, table, &e);
 	if (!rc)
-		rc = detect_table(a, &m, &found, &e);
+		rc = detect_table(&o, &m, &found, &e);
 	model_free(&m);
 	if (rc)
 		return command_failed(a->command, &e);

@@ -101,19 +101,17 @@ static int learn_rows(const struct args *a, struct model *ret, struct table *t,
 	return rc;
 }
 
-static int learn_from_table(const struct args *a, struct model *ret, struct err *e)
+static int learn_from_table(const struct args *a, struct gmm_options *o, struct model *ret,
+			    struct err *e)
 {
 	const char *path = a->words.data[0];
-	struct gmm_options o;
 	struct table t;
-	int rc = table_options(a, &o, e);
-	if (!rc)
-		rc = table_read(&t, path, e);
+	int rc = table_read(&t, path, e);
 	if (rc)
 		return rc;
 	size_t rows = t.rows;
 	uint32_t columns = t.columns;
-	rc = learn_rows(a, ret, &t, &o, e);
+	rc = learn_rows(a, ret, &t, o, e);
 	table_free(&t);
 	if (!rc)
 		ret->origin = xasprintf("%s: %zu rows of %u columns", path, rows, columns);
@@ -186,11 +184,14 @@ static int run(const struct args *a)
 {
 	struct err e = {0};
 	struct model m;
+	struct gmm_options o;
 	bool table = path_is_table(a->words.data[0]);
 	int rc = check_usage(a, table);
 	if (rc)
 		return rc;
-	rc = learn_from_table(a, &m, &e);
+	if (table_options(a, &o, &e))
+		return usage_error(a->command, "%s", e.msg);
+	rc = learn_from_table(a, &o, &m, &e);
 	if (rc)
 		return command_failed(a->command, &e);
 	if (args_has(a, "output"))

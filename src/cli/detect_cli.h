@@ -10,8 +10,20 @@
 /* A file is a table of numbers if its name ends in ".csv", else a recording. */
 bool path_is_table(const char *path);
 
+struct detect_options {
+	const char *path;	/* what is judged */
+	const char *model_path; /* NULL: none */
+	bool json;
+	size_t top;		   /* anomalies that are shown */
+	const char *rows, *events; /* files to be written, or NULL */
+	double p, delta;	   /* of a table: one is NaN */
+	double alarms_per_hour;	   /* of a recording */
+	bool follow;
+};
+
 /* Judge a table or a recording, and print what was found; *ret_found is how much. m may be NULL
  * for a recording. 0, or negative errno with the sentence. */
-int detect_table(const struct args *a, const struct model *m, uint64_t *ret_found, struct err *e);
-int detect_recording(const struct args *a, const struct model *m, uint64_t *ret_found,
+int detect_table(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
+		 struct err *e);
+int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e);

@@ -9,14 +9,12 @@
 
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
+#include "cli/detect_output.h"
 #include "cli/human.h"
 #include "cli/terminal.h"
 #include "detect/table.h"
-#include "export/output.h"
 
-#define BLOCK	1024
-#define USUAL_P 0.001
-#define TOP	20
+#define BLOCK 1024
 
 struct bad_row {
 	size_t row;
@@ -84,13 +82,13 @@ static void judge_block(struct table_run *r, size_t first, size_t n)
 static int judge_rows(struct table_run *r, const char *path, struct err *e)
 {
 	struct output out = {0};
-	int rc = path ? output_open(&out, path, e) : 0;
+	int rc = path ? detect_output_open(&out, path, e) : 0;
 	if (rc)
 		return rc;
 	r->rows = path ? out.stream : NULL;
 	for (size_t i = 0; i < r->t.rows; i += BLOCK)
 		judge_block(r, i, r->t.rows - i < BLOCK ? r->t.rows - i : BLOCK);
-	return path ? output_close(&out, 0, e) : 0;
+	return path ? detect_output_close(&out, 0, e) : 0;
 }
 
 /* ---- what made a row so ---- */
@@ -218,52 +216,31 @@ static void print_text(const struct table_run *r, size_t top)
 
 /* ---- the whole ---- */
 
-/* --delta, or else --p. */
-static int read_rule(const struct args *a, struct table_run *r, struct err *e)
+static int judge_table(const struct detect_options *o, struct table_run *r, struct err *e)
 {
-	double delta = NAN;
-	r->p = USUAL_P;
-	int rc = args_real(a, "p", 1e-300, 1, &r->p, e);
+	int rc = table_columns(&r->t, r->m->names, r->m->columns, r->columns, r->path, e);
 	if (!rc)
-		rc = args_real(a, "delta", 1e-300, 1e300, &delta, e);
-	r->log_delta = log(delta);
-	if (!rc && !isnan(delta))
-		r->p = NAN;
-	if (!rc && isnan(delta) && !r->m->tail.n)
-		rc = err_set(e, EINVAL,
-			     "the model was learned from too few rows to know p-values: use "
-			     "--delta");
-	return rc;
-}
-
-static int judge_table(const struct args *a, struct table_run *r, uint64_t *ret_found,
-		       struct err *e)
-{
-	uint64_t top = TOP;
-	int rc = args_u64(a, "top", 0, SIZE_MAX, &top, e);
-	if (!rc)
-		rc = table_columns(&r->t, r->m->names, r->m->columns, r->columns, r->path, e);
-	if (!rc)
-		rc = judge_rows(r, args_get(a, "rows"), e);
-	if (rc)
-		return rc;
-	*ret_found = r->bad.len;
-	top = top ? top : SIZE_MAX;
-	if (args_has(a, "json"))
-		return print_json(r, e);
-	print_text(r, (size_t)top);
+		rc = judge_rows(r, o->rows, e);
+	if (rc || o->json)
+		return rc ? rc : print_json(r, e);
+	print_text(r, o->top);
 	return 0;
 }
 
-int detect_table(const struct args *a, const struct model *m, uint64_t *ret_found, struct err *e)
+int detect_table(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
+		 struct err *e)
 {
-	struct table_run r = {.path = a->words.data[0], .m = &m->layers[0]};
-	int rc = read_rule(a, &r, e);
-	if (!rc)
-		rc = table_read(&r.t, r.path, e);
+	struct table_run r = {
+		.path = o->path, .m = &m->layers[0], .p = o->p, .log_delta = log(o->delta)};
+	if (!isnan(o->p) && !r.m->tail.n)
+		return err_set(e, EINVAL,
+			       "'%s' was learned from too few rows to know p-values: use --delta",
+			       o->model_path);
+	int rc = table_read(&r.t, r.path, e);
 	if (rc)
 		return rc;
-	rc = judge_table(a, &r, ret_found, e);
+	rc = judge_table(o, &r, e);
+	*ret_found = r.bad.len;
 	vec_free(&r.bad);
 	table_free(&r.t);
 	return rc;
