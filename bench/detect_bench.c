@@ -1,8 +1,9 @@
 /* detect_bench.c - what making rows of events costs: ns for each call and span of a recording, in
  * keys alone, and in keys with windows, once learning what is usual and once judging by it. Reading
- * the file is not counted. Prints one line for each; with --rows the rows themselves, as CSV.
+ * the file is not counted. Prints one line for each; with --rows the rows themselves. With a second
+ * recording it is judged by what was usual in the first.
  *
- *   usage: detect_bench RECORDING [--rows] */
+ *   usage: detect_bench RECORDING [RECORDING] [--rows] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,58 +150,100 @@ static void pass_windows(struct bench *b, const char *what, const struct windows
 	windows_free(b->windows);
 }
 
-static void run(struct bench *b, const struct rec_reader *r)
+/* ---- both recordings ---- */
+
+struct usuals {
+	struct counters_usual *counters;
+	struct regimes *regimes;
+};
+
+static struct windows_options options_of(const struct bench *b, const struct usuals *u, bool learn)
 {
-	struct recording_sink sink = {.ctx = b, .call = on_call, .gpu_span = on_span};
-	struct recording_sink counters = {.ctx = b, .counter = on_counter, .sample = on_sample};
-	struct counters_usual *usual = counters_usual_new(1);
-	struct regimes *regimes = regimes_new();
-	struct windows_options learning = {.window_ns = WINDOW_NS,
-					   .late_ns = WINDOWS_NEVER,
-					   .keys = b->keys,
-					   .usual = b->usual,
-					   .learn = true};
-	struct windows_options judging = learning;
-	judging.learn = false;
-	judging.regimes = regimes;
-	judging.new_regimes = true;
-	judging.row = on_row;
-	judging.mix = on_mix;
-	judging.ctx = b;
-	struct hardware_options hardware = {
-		.window_ns = WINDOW_NS, .late_ns = WINDOWS_NEVER, .usual = usual, .learn = true};
-	hardware.row = on_hardware_row;
-	hardware.ctx = b;
-	b->hardware = hardware_new(&hardware);
-	recording_feed(r, &sink);
+	return (struct windows_options){.window_ns = WINDOW_NS,
+					.late_ns = WINDOWS_NEVER,
+					.keys = b->keys,
+					.usual = b->usual,
+					.regimes = learn ? NULL : u->regimes,
+					.new_regimes = true,
+					.learn = learn,
+					.row = learn ? NULL : on_row,
+					.mix = learn ? NULL : on_mix,
+					.ctx = (void *)(uintptr_t)b};
+}
+
+static void load(struct bench *b, const struct rec_reader *r)
+{
+	b->events.len = 0;
+	detect_names_of_reader(&b->names, r);
+	detect_keys_forget_rows(b->keys);
+	recording_feed(r, &(struct recording_sink){.ctx = b, .call = on_call, .gpu_span = on_span});
 	pass_keys(b);
-	pass_windows(b, "learning", &learning);
-	usual_settle(b->usual);
-	pass_windows(b, "judging", &judging);
-	recording_feed(r, &counters);
+}
+
+static void judge(struct bench *b, const struct rec_reader *r, const struct usuals *u, bool learn)
+{
+	struct windows_options windows = options_of(b, u, false);
+	struct hardware_options hardware = {.window_ns = WINDOW_NS,
+					    .late_ns = WINDOWS_NEVER,
+					    .usual = u->counters,
+					    .learn = learn,
+					    .row = on_hardware_row,
+					    .ctx = b};
+	b->hardware = hardware_new(&hardware);
+	pass_windows(b, "judging", &windows);
+	recording_feed(
+		r, &(struct recording_sink){.ctx = b, .counter = on_counter, .sample = on_sample});
 	hardware_end(b->hardware);
 	hardware_free(b->hardware);
-	counters_usual_free(usual);
-	regimes_free(regimes);
+}
+
+static void run(struct bench *b, const struct rec_reader *first, const struct rec_reader *second)
+{
+	struct usuals u = {counters_usual_new(1), regimes_new()};
+	struct windows_options learning = options_of(b, &u, true);
+	bool print = b->print;
+	b->print &= !second;
+	load(b, first);
+	pass_windows(b, "learning", &learning);
+	usual_settle(b->usual);
+	judge(b, first, &u, true);
+	counters_usual_settle(u.counters);
+	b->print = print;
+	if (second) {
+		load(b, second);
+		judge(b, second, &u, false);
+	}
+	counters_usual_free(u.counters);
+	regimes_free(u.regimes);
+}
+
+static struct rec_reader *opened(const char *path)
+{
+	struct rec_reader *r;
+	struct err e;
+	if (!rec_open(&r, path, &e))
+		return r;
+	fprintf(stderr, "%s\n", e.msg);
+	exit(1);
 }
 
 int main(int argc, char **argv)
 {
-	struct rec_reader *r;
-	struct err e;
-	struct bench b = {.print = argc > 2 && !strcmp(argv[2], "--rows")};
-	if (argc < 2 || rec_open(&r, argv[1], &e)) {
-		fprintf(stderr, "%s\n",
-			argc < 2 ? "usage: detect_bench RECORDING [--rows]" : e.msg);
-		return 1;
+	struct bench b = {.print = argc > 2 && !strcmp(argv[argc - 1], "--rows")};
+	int paths = argc - 1 - b.print;
+	if (paths < 1 || paths > 2) {
+		fprintf(stderr, "usage: detect_bench RECORDING [RECORDING] [--rows]\n");
+		return 2;
 	}
-	detect_names_of_reader(&b.names, r);
+	struct rec_reader *first = opened(argv[1]), *second = paths == 2 ? opened(argv[2]) : NULL;
 	b.keys = detect_keys_new(KEYS_MOST, KEYS_WHOLE);
 	b.usual = usual_new(b.keys, 1);
-	run(&b, r);
+	run(&b, first, second);
 	usual_free(b.usual);
 	detect_keys_free(b.keys);
 	vec_free(&b.events);
-	rec_close(r);
+	rec_close(first);
+	if (second)
+		rec_close(second);
 	return 0;
 }

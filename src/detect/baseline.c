@@ -9,8 +9,8 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 
-#define NORMAL_MAD 1.4826 /* sigma of a normal distribution over its median distance */
-#define FEW_FIRST  8
+#define NORMAL_QUARTER 1.4826 /* sigma of a normal distribution over its quartiles' distance */
+#define FEW_FIRST      8
 
 struct baseline_sample {
 	float *logs;
@@ -79,26 +79,11 @@ static double median_of(const float *sorted, uint32_t n)
 		     : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
 }
 
-/* The median distance from the median, by two fingers that walk outwards from it: it needs no
- * second array. */
-static double median_distance(const float *sorted, uint32_t n, double median)
+/* From the median to the farther quartile. */
+static double quarter_distance(const float *sorted, uint32_t n, double median)
 {
-	uint32_t low = 0, high = 0;
-	double last = 0, before = 0;
-	while (high < n && (double)sorted[high] < median)
-		high++;
-	low = high;
-	for (uint32_t taken = 0; taken < n / 2 + 1; taken++) {
-		double down = low ? median - (double)sorted[low - 1] : INFINITY;
-		double up = high < n ? (double)sorted[high] - median : INFINITY;
-		before = last;
-		last = down < up ? down : up;
-		if (down < up)
-			low--;
-		else
-			high++;
-	}
-	return n % 2 ? last : (before + last) / 2;
+	double down = median - (double)sorted[n / 4], up = (double)sorted[n - 1 - n / 4] - median;
+	return down > up ? down : up;
 }
 
 /* Without the hundredth at each end, and at least one. */
@@ -120,7 +105,7 @@ bool baseline_of_sample(struct baseline *ret, const struct baseline_sample *s)
 	memcpy(sorted, s->logs, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_floats);
 	double median = median_of(sorted, n);
-	double sigma = NORMAL_MAD * median_distance(sorted, n, median);
+	double sigma = NORMAL_QUARTER * quarter_distance(sorted, n, median);
 	if (sigma < BASELINE_LEAST_SIGMA)
 		sigma = BASELINE_LEAST_SIGMA;
 	*ret = (struct baseline){

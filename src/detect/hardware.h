@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "detect/features.h"
-#include "detect/model.h"
 #include "detect/names.h"
 
 #define HARDWARE_HOLD_NS 10000000000ULL
@@ -27,9 +26,6 @@ struct counter_usual {
 struct counters_usual;
 struct counters_usual *counters_usual_new(uint64_t seed);
 void counters_usual_free(struct counters_usual *u);
-/* A model's counters, whose names are those of features; appends them to m->counters. */
-void counters_usual_of_model(struct counters_usual *u, const struct model *m);
-void counters_usual_to_model(const struct counters_usual *u, struct model *m);
 void counters_usual_set(struct counters_usual *u, enum detect_layer layer, uint32_t feature,
 			uint32_t regime, const struct counter_usual *usual);
 /* Of the regime, else of regime 0 (whatever the job does); count 0: unknown. */

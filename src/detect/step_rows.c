@@ -2,9 +2,7 @@
 #include "detect/step_rows.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What is left of the usual duration where a phase is shorter than usual: a floor, for phases
  * whose median is longer than the median step less the others'. */
@@ -64,62 +62,6 @@ void step_usual_of(struct step_usual ret[STEPS_KINDS], const struct steps *s)
 			const struct steps_loop *l = &p->loops.data[k];
 			if (l->steps >= STEP_ROWS_LEAST && l->steps > ret[l->kind].steps)
 				ret[l->kind] = usual_of_loop(p, l);
-		}
-	}
-}
-
-/* ---- models ---- */
-
-static const char *counter_name(int what, char *ret, size_t size)
-{
-	static const char *const phases[] = STEPS_PHASE_NAMES;
-	if (what >= OF_PHASES && what < OF_LAUNCHES) {
-		snprintf(ret, size, "step_%s_ns", phases[what - OF_PHASES]);
-		return ret;
-	}
-	return what == OF_DURATION   ? "step_duration_ns"
-	       : what == OF_LAUNCHES ? "step_launches"
-				     : "step_operations";
-}
-
-static double *usual_value(struct step_usual *u, int what)
-{
-	if (what == OF_DURATION)
-		return &u->duration_ns;
-	if (what == OF_LAUNCHES)
-		return &u->launches;
-	return what == OF_OPERATIONS ? &u->operations : &u->phase_ns[what - OF_PHASES];
-}
-
-void step_usual_to_model(const struct step_usual usual[STEPS_KINDS], struct model *m)
-{
-	char name[64];
-	for (uint32_t kind = 0; kind < STEPS_KINDS; kind++) {
-		struct step_usual u = usual[kind];
-		for (int what = 0; what < OF_ALL && u.steps; what++)
-			*vec_push(&m->counters) = (struct model_counter){
-				.name = xstrdup(counter_name(what, name, sizeof(name))),
-				.regime = kind + 1,
-				.count = u.steps,
-				.median = *usual_value(&u, what),
-				.sigma = 1};
-	}
-}
-
-void step_usual_of_model(struct step_usual ret[STEPS_KINDS], const struct model *m)
-{
-	char name[64];
-	for (int i = 0; i < STEPS_KINDS; i++)
-		ret[i] = (struct step_usual){0};
-	for (size_t i = 0; i < m->counters.len; i++) {
-		const struct model_counter *c = &m->counters.data[i];
-		if (c->regime - 1 >= STEPS_KINDS)
-			continue;
-		for (int what = 0; what < OF_ALL; what++) {
-			if (strcmp(c->name, counter_name(what, name, sizeof(name))) != 0)
-				continue;
-			*usual_value(&ret[c->regime - 1], what) = c->median;
-			ret[c->regime - 1].steps = c->count;
 		}
 	}
 }

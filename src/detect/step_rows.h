@@ -10,7 +10,6 @@
 #include "analyze/steps.h"
 #include "base/buffer.h"
 #include "detect/features.h"
-#include "detect/model.h"
 
 /* What is usual for the steps of a kind: medians. */
 struct step_usual {
@@ -22,10 +21,6 @@ struct step_usual {
 
 /* Of each kind: the loop that has most steps, of all processes; at least STEP_ROWS_LEAST. */
 void step_usual_of(struct step_usual ret[STEPS_KINDS], const struct steps *s);
-/* In a model these are counters "step_duration_ns", "step_load_ns", ..., "step_launches",
- * "step_operations", their regime the kind + 1. */
-void step_usual_to_model(const struct step_usual usual[STEPS_KINDS], struct model *m);
-void step_usual_of_model(struct step_usual ret[STEPS_KINDS], const struct model *m);
 
 struct step_rows {
 	VEC(struct feature_row) rows; /* by start */

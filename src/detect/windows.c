@@ -272,6 +272,12 @@ static uint64_t duration_of(const struct m_call *c)
 	return c->flags & (CALL_INSTANT | CALL_UNWOUND | CALL_OPEN) ? USUAL_NONE : c->dur_ns;
 }
 
+/* Python's outermost call is the program. */
+static bool is_outermost(const struct m_call *c, enum detect_layer layer)
+{
+	return layer == DETECT_PYTHON || !(c->flags & CALL_NESTED);
+}
+
 bool windows_call(struct windows *w, const struct detect_names *names, const struct m_call *c,
 		  struct windows_event *ret)
 {
@@ -287,7 +293,7 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .end_ns = c->start_ns + c->dur_ns,
 				 .duration_ns = duration_of(c),
 				 .gap_ns = gap_of(w, t, key.layer, c->start_ns),
-				 .outermost = !(c->flags & CALL_NESTED),
+				 .outermost = is_outermost(c, key.layer),
 				 .failed = c->flags & CALL_ERROR};
 	judge(w, &e, t->key[key.layer]);
 	if (e.end_ns >= t->end_ns[key.layer]) {

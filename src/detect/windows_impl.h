@@ -18,7 +18,7 @@ struct window_event {
 /* Of things that have a z. Whole events are counted, also where only a share of their time is
  * the window's. */
 struct window_sum {
-	double ns, usual_ns; /* of durations: of outermost calls alone */
+	double ns, usual_ns; /* of durations: of outermost calls alone, of python all */
 	double z, z_squared; /* cut off at WINDOW_Z_CUT */
 	uint32_t count, tail;
 };
