@@ -333,6 +333,7 @@ def one_run(args, run, folders, detectors, models):
 def main():
     args = arguments()
     folders = [runs.Folder(p) for p in args.runs]
+    runs.set_calibration(folders)
     if len({f.name for f in folders}) != len(folders):
         raise data.Bad("two runs have the same name")
     os.makedirs(args.output, exist_ok=True)

@@ -451,7 +451,9 @@ def sensitivity(runs, layer):
             if best is None or got[0] > best[0]:
                 best = (got[0], k, got[1], t)
         spread = best[3][np.isfinite(best[3])]
-        low, high = np.quantile(spread, 0.02), np.quantile(spread, 0.998)
+        low = np.quantile(spread, 0.05)
+        # From where nearly everything is alarmed to three times as far beyond what was chosen.
+        high = max(best[2] + 3 * (best[2] - low), low + 1e-6)
         by_delta = [dict(of(best[3], t), log10_delta=float(-t / np.log(10)))
                     for t in np.linspace(low, high, 40)]
         ret.append({"features": name, "components": best[1], "by_components": by_k,

@@ -33,9 +33,6 @@ def read_json(path):
         raise Bad("%s: not JSON" % path) from None
 
 
-CALIBRATION_PLANS = ("clean", "calibration")
-
-
 class Folder:
     """A recorded run: what was run and what was injected when. Times are CLOCK_MONOTONIC."""
 
@@ -50,8 +47,6 @@ class Folder:
         try:
             self.workload, self.seed, self.plan = str(run["workload"]), run["seed"], run["plan"]
             self.split = run["split"]
-            if self.plan in CALIBRATION_PLANS and self.split != "test":
-                self.split = "calibration"
             self.start_ns, self.end_ns = int(run["start_ns"]), int(run["end_ns"])
             self.recording = os.path.join(path, os.path.basename(run["recording"]))
             of = lambda kind: [o for o in rows if o.get("type") == kind]
@@ -62,6 +57,17 @@ class Folder:
             self.calls = calls_of(path, of("episode"))
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             raise Bad("%s: not as docs/faults.md says: %r" % (labels, e)) from None
+
+
+def set_calibration(folders):
+    """Which runs are learned from: of each workload the clean ones of the dev split; where there is
+    none (workloads of the test split alone), the clean one of the lowest seed. Never scored."""
+    for workload in {f.workload for f in folders}:
+        clean = sorted((f for f in folders if f.workload == workload and f.plan == "clean"),
+                       key=lambda f: (f.split == "test", f.seed, f.name))
+        for i, f in enumerate(clean):
+            if i == 0 or f.split != "test":
+                f.split = "calibration"
 
 
 def episode_of(o, run):
