@@ -116,6 +116,8 @@ static int write_rows(struct export_run *x, struct err *e)
 	x->format->tables(x->sink);
 	if (x->options && x->options->steps && x->format->steps)
 		x->format->steps(x->sink, x->options->steps);
+	if (x->options && x->options->anomalies && x->format->anomalies)
+		x->format->anomalies(x->sink, x->options->anomalies);
 	if (x->nest)
 		rc = call_blocks(x, ROUND_PLAN, e);
 	if (!rc)

@@ -12,9 +12,10 @@ struct export_options {
 	/* Called after each block; false stops the export with -EINTR. May be NULL. */
 	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	demangle_fn *demangle;		     /* for names of kernels; NULL: as they are */
-	const struct step_slices *steps;     /* NULL: none */
-	const struct call_flows *call_flows; /* NULL: none */
+	demangle_fn *demangle;			/* for names of kernels; NULL: as they are */
+	const struct step_slices *steps;	/* NULL: none */
+	const struct anomaly_slices *anomalies; /* NULL: none */
+	const struct call_flows *call_flows;	/* NULL: none */
 	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 

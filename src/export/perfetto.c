@@ -29,6 +29,7 @@
 #define TRACK_WAIT(index)   (6ULL << 40 | (index))
 #define TRACK_STREAM(k)	    (7ULL << 40 | (k))
 #define TRACK_STEPS(k)	    (8ULL << 40 | (k))
+#define TRACK_ANOMALIES(k)  (9ULL << 40 | (k))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
 
 /* What has been interned already, as one bit per number. */
@@ -593,6 +594,11 @@ static void perfetto_step_rows(struct sink *s, const struct step_slices *slices)
 	perfetto_steps(slices, put_packet, process_track, s, TRACK_STEPS(0));
 }
 
+static void perfetto_anomaly_rows(struct sink *s, const struct anomaly_slices *slices)
+{
+	perfetto_anomalies(slices, put_packet, s, TRACK_ANOMALIES(0));
+}
+
 /* ---- the head ---- */
 
 static void clock_packet(struct sink *s)
@@ -753,5 +759,6 @@ const struct sink_format sink_perfetto = {
 	.call_flows = perfetto_call_flows,
 	.gpu_spans = perfetto_gpu_rows,
 	.steps = perfetto_step_rows,
+	.anomalies = perfetto_anomaly_rows,
 	.close = perfetto_close,
 };

@@ -38,6 +38,10 @@ void perfetto_gpu_free(struct perfetto_gpu *g);
 void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
 			uint64_t first_track, demangle_fn *demangle, struct work_flows *flows);
 
+/* Slices of what was not normal, on tracks from first_track on. */
+void perfetto_anomalies(const struct anomaly_slices *slices, perfetto_put_fn *put, void *ctx,
+			uint64_t first_track);
+
 /* Slices of steps, on tracks from first_track on. */
 void perfetto_steps(const struct step_slices *slices, perfetto_put_fn *put,
 		    perfetto_parent_fn *parent, void *ctx, uint64_t first_track);

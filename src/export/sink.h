@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "export/anomaly_slices.h"
 #include "export/call_flows.h"
 #include "export/step_slices.h"
 #include "export/work_flows.h"
@@ -51,6 +52,8 @@ struct sink_format {
 	void (*call_flows)(struct sink *s, const struct call_flows *flows); /* likewise */
 	/* After the tables, where there are any. NULL likewise. */
 	void (*steps)(struct sink *s, const struct step_slices *slices);
+	/* Likewise: what was not normal. */
+	void (*anomalies)(struct sink *s, const struct anomaly_slices *slices);
 	void (*close)(struct sink *s); /* writes what ends the file, and frees */
 };
 

@@ -2,6 +2,7 @@
  * links: export recording base golden symbolize */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,6 +303,86 @@ static void check_event(struct track *tracks, size_t n, const Eacgm__TracePacket
 	t->slices += t->open;
 }
 
+static struct anomaly_slice *add_anomaly(struct anomaly_slices *s, const char *layer,
+					 uint64_t start_ns, uint64_t end_ns)
+{
+	struct anomaly_slice *row = vec_push(&s->rows);
+	*row = (struct anomaly_slice){.start_ns = start_ns,
+				      .end_ns = end_ns,
+				      .layer = layer,
+				      .name = xasprintf("%s " NASTY, layer)};
+	anomaly_slice_arg(row, "why", NASTY, 0);
+	anomaly_slice_arg(row, "p_value", NULL, 0.25);
+	anomaly_slice_arg(row, "unknown", NULL, NAN);
+	return row;
+}
+
+static void check_anomaly(const Eacgm__TrackEvent *event)
+{
+	assert_non_null(strstr(event->name, " " NASTY_CLEAN));
+	assert_string_equal(event->debug_annotations[0]->name, "why");
+	assert_string_equal(event->debug_annotations[0]->string_value, NASTY_CLEAN);
+	assert_string_equal(event->debug_annotations[1]->name, "p_value");
+	assert_true(event->debug_annotations[1]->double_value == 0.25);
+}
+
+/* Tracks of a layer below "anomalies"; two that overlap are on two. */
+static void anomalies_are_marked(void **state)
+{
+	(void)state;
+	struct rec_reader *r = sample();
+	struct err e = {0};
+	struct anomaly_slices slices = {0};
+	struct track tracks[8] = {0};
+	size_t n = 0, begins = 0;
+	uint64_t skipped, root = 0;
+	add_anomaly(&slices, "cuda", 1000, 2000);
+	add_anomaly(&slices, "torch", 1000, 9000);
+	assert_int_equal(add_anomaly(&slices, "cuda", 1500, 4000)->args_len, 3);
+	add_anomaly(&slices, "cuda", 2000, 3000);
+	for (int i = 0; i < 40; i++)
+		anomaly_slice_arg(&slices.rows.data[3], "more", NULL, i);
+	assert_int_equal(slices.rows.data[3].args_len, ANOMALY_SLICE_ARGS);
+	char *path = in_folder("out"), *text = xcalloc(1, 1 << 20);
+	const struct export_options options = {.anomalies = &slices};
+	assert_int_equal(export_file(r, &sink_perfetto, path, &options, &skipped, &e), 0);
+	FILE *f = fopen(path, "r");
+	size_t len = fread(text, 1, 1 << 20, f);
+	fclose(f);
+	Eacgm__Trace *trace = eacgm__trace__unpack(NULL, len, (uint8_t *)text);
+	assert_non_null(trace);
+	for (size_t i = 0; i < trace->n_packet; i++) {
+		const Eacgm__TrackDescriptor *d = trace->packet[i]->track_descriptor;
+		const Eacgm__TrackEvent *event = trace->packet[i]->track_event;
+		if (d && d->name && !strcmp(d->name, "anomalies")) {
+			root = d->uuid;
+		} else if (d && root && d->parent_uuid == root) {
+			tracks[n].uuid = d->uuid;
+			snprintf(tracks[n++].name, sizeof(tracks[0].name), "%s", d->name);
+		} else if (event && n && event->track_uuid > root &&
+			   event->track_uuid <= root + n) {
+			check_event(tracks, n, trace->packet[i]);
+			if (event->type == EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN) {
+				check_anomaly(event);
+				begins++;
+			}
+		}
+	}
+	assert_int_equal(n, 3);
+	assert_string_equal(tracks[0].name, "cuda");
+	assert_string_equal(tracks[1].name, "torch");
+	assert_string_equal(tracks[2].name, "cuda");
+	assert_true(tracks[0].slices == 2 && tracks[1].slices == 1 && tracks[2].slices == 1);
+	assert_int_equal(begins, 4);
+	eacgm__trace__free_unpacked(trace, NULL);
+	anomaly_slices_free(&slices);
+	free(text);
+	free(path);
+	rec_close(r);
+	remove_file("out");
+	remove_file("sample.eacgm");
+}
+
 static void work_that_overlaps(void **state)
 {
 	(void)state;
@@ -352,6 +433,7 @@ int main(void)
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(calls_without_arguments),
 		cmocka_unit_test(work_that_overlaps),
+		cmocka_unit_test(anomalies_are_marked),
 		cmocka_unit_test(stopped_exports_leave_what_was_there),
 		cmocka_unit_test(errors_are_told),
 	};
