@@ -36,8 +36,8 @@ def arguments():
     p.add_argument("--faults", metavar="NAME,...", help="of the plan's faults, only these")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
-    p.add_argument("--dense", action="store_true",
-                   help="shorter gaps and episodes; plans of several workloads always")
+    p.add_argument("--pace", choices=list(schedule.PACES),
+                   help="how long gaps and episodes are (default: usual; dense for several workloads)")
     p.add_argument("--out", metavar="DIR")
     p.add_argument("--gpu", type=int, default=0, help="of a workload that needs one")
     p.add_argument("--python", metavar="PATH", help="that has PyTorch")
@@ -99,7 +99,7 @@ def run_one(host, args, workload, plan, seconds, out):
     faults = plans.faults_of(host, workload, plan, only)
     if plan in ("dev", "test") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
-    dense = args.dense or args.plan in plans.SEVERAL
+    pace = args.pace or ("dense" if args.plan in plans.SEVERAL else "usual")
     options = args.record_options.split() if args.record_options else list(workload.record)
     print("%s, %s, seed %d, %.0f s: %s" % (workload.name, plan, seed, seconds,
                                            ", ".join(faults) or "no faults"), flush=True)
@@ -107,7 +107,7 @@ def run_one(host, args, workload, plan, seconds, out):
         eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload, plan=plan,
         split=plans.split_of(plan, workload, seed), seed=seed, seconds=seconds,
         out=os.path.abspath(out), faults=faults, benign=plans.benign_of(workload, plan),
-        pace=schedule.DENSE if dense else schedule.USUAL, record_options=options, gpu=args.gpu,
+        pace=schedule.PACES[pace], record_options=options, gpu=args.gpu,
         say=lambda text: print("  " + text, flush=True)))
     tell(run.run())
 

@@ -41,6 +41,17 @@ def in_session(session):
     return found
 
 
+def end_session(pid, began):
+    """The leader may be gone and its session not: no other process has that number then."""
+    if start_time(pid) not in (None, began):
+        return
+    for p in in_session(pid):
+        try:
+            os.kill(p, signal.SIGKILL)
+        except OSError:
+            pass
+
+
 def remove_cgroup(path):
     """Its processes were ended; where one is left (it takes a moment to go), it is tried again."""
     end = time.monotonic() + WAIT_S
@@ -70,14 +81,9 @@ def clean(things):
     end = time.monotonic() + WAIT_S
     while any(start_time(int(t[1])) == int(t[2]) for t in recorders) and time.monotonic() < end:
         time.sleep(0.05)
-    for kind, pid, began in things:
+    for kind, *rest in things:
         if kind in ("recorder", "process"):
-            # the leader may be gone, its session not: no other process can have that number then
-            for p in in_session(int(pid)) if start_time(int(pid)) in (None, int(began)) else []:
-                try:
-                    os.kill(p, signal.SIGKILL)
-                except OSError:
-                    pass
+            end_session(*(int(word) for word in rest))
     for kind, *rest in things:
         if kind == "cgroup":
             remove_cgroup(rest[0])

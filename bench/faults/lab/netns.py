@@ -119,10 +119,10 @@ def add_address(name, address, bits):
 
 def limit_rate(name, rate_bits):
     """A token bucket (TBF) as the root queue of a link, in place of the one before. Its queue holds
-    20 ms at that rate, its bucket 2 ms."""
+    20 ms at that rate, its bucket 2 ms, but no less than some packets."""
     rate = rate_bits // 8
-    burst = max(128 << 10, rate // 500)
-    queue = max(256 << 10, rate // 50)
+    burst = max(16 << 10, rate // 500)
+    queue = max(128 << 10, rate // 50)
     spec = struct.pack("=BBHhHI", 0, LINKLAYER_ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))
     parms = spec + bytes(12) + struct.pack("=III", queue, 0, 0)
     options = _attribute(TCA_TBF_PARMS, parms) + _attribute(

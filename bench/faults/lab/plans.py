@@ -4,8 +4,6 @@ share a stated time (gpu-1, gpu-2 and their tests)."""
 from faults import FAULTS
 from workloads import WORKLOADS
 
-from . import schedule
-
 # Seeds of the test split lie apart from those of development, whatever the user gives.
 TEST_SEEDS = 1000
 
@@ -26,7 +24,6 @@ SEVERAL = {
     "cpu-test": (("cpu_gpt", "test", 0.35), ("cpu_ddp", "test", 0.3), ("cpu_loader", "clean", 0.1),
                  ("cpu_loader", "test", 0.25)),
 }
-SEVERAL_PACE = schedule.DENSE
 
 
 class Unknown(Exception):

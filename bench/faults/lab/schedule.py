@@ -13,10 +13,11 @@ Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
 DEV = ("low", "mid", "high")
 TEST = ("low-mid", "mid-high", "high+")
 
-# Seconds. Dense packs episodes where time is dear.
+# Seconds. Dense packs episodes where time is dear, brief is for tests.
 Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign")
-USUAL = Pace(8, 15, (6, 12), (5, 12), (4, 7))
-DENSE = Pace(6, 10, (4, 6), (4, 7), (3, 5))
+PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7)),
+         "dense": Pace(6, 10, (4, 6), (4, 7), (3, 5)),
+         "brief": Pace(1.5, 3, (2, 2.5), (3, 3.5), (1, 1.5))}
 
 BENIGN_EVERY = 4  # episodes
 

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""faults_test.py - the fault laboratory (bench/faults): its labels say what was done when, the job's
+own steps and the recording show it, and nothing is left, however the runner ends."""
+
+import itertools
+import json
+import os
+import signal
+import socket
+import statistics
+import sys
+
+from harness import EACGM, ROOT, expect, main, skip, test
+
+FAULTS = os.path.join(ROOT, "bench", "faults")
+RUN = os.path.join(FAULTS, "run.py")
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+
+sys.path.insert(0, FAULTS)
+from lab import netns, schedule  # noqa: E402
+
+
+def needs_torch(t):
+    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+
+
+def seed_with(workload, faults, intensity):
+    """A seed whose first episodes are these faults, each at that intensity."""
+    for seed in itertools.count():
+        items = schedule.items(seed, workload, "dev", faults, [], schedule.PACES["brief"])
+        first = list(itertools.islice(items, len(faults)))
+        if all(i.intensity == intensity for i in first):
+            return seed
+    return None
+
+
+def rows_of(folder, name):
+    with open(os.path.join(folder, name)) as f:
+        return [json.loads(line) for line in f]
+
+
+def is_running(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def check_times(run, episodes, others):
+    at = run["start_ns"]
+    for e in sorted(episodes, key=lambda e: e["onset_ns"]):
+        times = [at, e["onset_ns"], e["applied_ns"], e["end_ns"], e["released_ns"]]
+        expect(times == sorted(times), "episode %d: times are not in order: %r" % (e["id"], times))
+        at = e["released_ns"]
+        for o in others:
+            expect(o["end_ns"] <= e["onset_ns"] or o["onset_ns"] >= e["released_ns"],
+                   "%s overlaps episode %d" % (o["type"], e["id"]))
+    expect(at <= run["end_ns"], "an episode ends behind the run")
+
+
+def slowed(steps, e):
+    """From the job's own log: steps of the episode against those of 3 s before."""
+    during = [s["end_ns"] - s["start_ns"] for s in steps
+              if s["end_ns"] > e["applied_ns"] and s["start_ns"] < e["released_ns"]]
+    before = [s["end_ns"] - s["start_ns"] for s in steps
+              if e["onset_ns"] - 3e9 < s["start_ns"] and s["end_ns"] < e["onset_ns"]]
+    expect(len(during) > 1 and len(before) > 5, "%d steps in episode %d, %d before" % (
+        len(during), e["id"], len(before)))
+    return statistics.fmean(during) / statistics.fmean(before)
+
+
+def check_delayed(t, out, e):
+    """Each delayed call is in the episode, and eacgm saw the delay within the operator."""
+    calls = [c for c in rows_of(out, "calls.jsonl") if c["episode"] == e["id"]]
+    expect(calls, "no delayed calls are written down")
+    for c in calls:
+        expect(e["applied_ns"] <= c["start_ns"] and c["end_ns"] <= e["released_ns"] and
+               c["end_ns"] - c["start_ns"] >= c["delay_ns"] > 0, "delayed call %r" % c)
+    products = [c for c in calls if c["function"] == "aten::mm"]
+    r = t.run([EACGM, "report", "--json", "--from", str(products[0]["start_ns"] - 1000000), "--to",
+               str(products[-1]["end_ns"] + 1000000), os.path.join(out, "run.eacgm")])
+    expect(r.status == 0, "report: %s" % r)
+    seen = [f for f in json.loads(r.out)["functions"] if f["name"] == "aten::mm"]
+    expect(seen, "the recording has no aten::mm in the episode")
+    mean_ns = sum(f["total_ns"] for f in seen) / sum(f["calls"] for f in seen)
+    expect(mean_ns >= products[0]["delay_ns"], "aten::mm took %d ns, was delayed by %d" % (
+        mean_ns, products[0]["delay_ns"]))
+
+
+@test("labels say when, steps and recording show it", 150)
+def _(t):
+    needs_torch(t)
+    names = ["cpu_throttle", "op_delay"]
+    seed = seed_with("cpu_gpt", names, "high")
+    out = t.path("out")
+    r = t.run([sys.executable, RUN, "--eacgm", EACGM, "--workload", "cpu_gpt", "--faults",
+               ",".join(names), "--pace", "brief", "--seed", seed, "--minutes", "0.43",
+               "--python", PYTHON, "--record-options", "--layers torch --profile off", "--out",
+               out])
+    expect(r.status == 0, "run.py: %s" % r)
+    rows = rows_of(out, "labels.jsonl")
+    run, episodes = rows[0], [x for x in rows if x["type"] == "episode"]
+    expect(run["type"] == "run" and run["complete"], "first row: %r" % run)
+    expect({e["fault"] for e in episodes} == set(names), "episodes: %s" % r)
+    check_times(run, episodes, [x for x in rows if x["type"] in ("benign", "clean")])
+    steps = [s for s in rows_of(out, "steps.0.jsonl") if s["phase"] == "train"]
+    for e in episodes[:2]:
+        expect(e["effective"] and slowed(steps, e) >= 1.1, "no effect of %r" % e)
+    check_delayed(t, out, next(e for e in episodes if e["fault"] == "op_delay"))
+    expect(not any(is_running(p) for p in run["pids"]), "the job runs on")
+    expect(not run["cgroup"] or not os.path.exists(run["cgroup"]), "the cgroup is left")
+
+
+@test("a killed runner leaves nothing", 120)
+def _(t):
+    needs_torch(t)
+    out = t.path("out")
+    said = t.path("said")
+    with open(said, "w") as f:
+        p = t.start([sys.executable, "-u", RUN, "--eacgm", EACGM, "--workload", "cpu_gpt",
+                     "--faults", "cpu_contention", "--pace", "brief", "--python", PYTHON,
+                     "--minutes", "2", "--record-options", "--layers torch --profile off",
+                     "--out", out], stdout=f, stderr=f)
+
+    def has_begun():
+        with open(said) as g:
+            text = g.read()
+        expect(p.poll() is None, "run.py ended: %s" % text)
+        return " s  cpu_contention" in text
+
+    t.wait_for(has_begun, "an episode", 90)
+    run, = rows_of(out, "labels.jsonl")[:1]
+    from lab.session import descendants
+    started = descendants([p.pid])[1:]
+    expect(set(run["pids"]) <= set(started) and len(started) >= 4, "started: %r" % started)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    t.wait_for(lambda: not any(is_running(x) for x in started), "what was started to end", 30)
+    t.wait_for(lambda: not run["cgroup"] or not os.path.exists(run["cgroup"]), "the cgroup to go")
+    r = t.run([EACGM, "report", "--json", os.path.join(out, "run.eacgm")])
+    expect(r.status == 0 and json.loads(r.out)["recording"]["events"] > 0, "recording: %s" % r)
+
+
+@test("a link drops the share of packets that it is told", 30)
+def _(t):
+    why = [w for w in netns.why_not() if w]
+    if why:
+        skip(why[0])
+    link = netns.Link(10**9)
+    t.at_end.append(link.close)
+
+    def received(n):
+        """Datagrams that arrive of n."""
+        with netns.Inside(link.spaces[1]):
+            there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        there.bind((link.addresses[1], 9000))
+        with netns.Inside(link.spaces[0]):
+            here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for _ in range(n):
+            here.sendto(b"x" * 100, (link.addresses[1], 9000))
+        got = 0
+        there.setblocking(False)
+        try:
+            while there.recv(200):
+                got += 1
+        except BlockingIOError:
+            return got
+        finally:
+            there.close()
+            here.close()
+
+    expect(received(1000) == 1000, "packets are lost without loss")
+    link.drop(0.5)
+    got = received(1000)
+    expect(400 <= got <= 600, "%d of 1000 packets arrive at a loss of 50 %%" % got)
+    link.drop(0)
+    expect(received(1000) == 1000, "packets are lost after the loss")
+
+
+@test("the list tells what this host lacks", 30)
+def _(t):
+    r = t.run([sys.executable, RUN, "--list", "--python", PYTHON])
+    expect(r.status == 0 and "cpu_gpt" in r.out and "net_loss" in r.out, "list: %s" % r)
+    if not os.path.exists("/dev/nvidia0"):
+        r = t.run([sys.executable, RUN, "--plan", "gpu-1", "--no-record", "--out", t.path("gpu"),
+                   "--python", PYTHON])
+        expect(r.status == 1 and "no GPU" in r.out, "gpu-1 without a GPU: %s" % r)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
