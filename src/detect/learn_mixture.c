@@ -1,8 +1,8 @@
 /* learn_mixture.c - standardises rows, keeps faults out, fits, and calibrates.
  *
- * Faults in the training data are left out in two steps: a mixture of the 70 % of the rows that
- * fit together best says how far out each row lies, and those further out than normal rows can be
- * are dropped (tail_clean). The mixture itself is fitted to all that is left, so that its spread
+ * Faults in the training data are left out in two steps: the ellipsoid of the 70 % of the rows
+ * that fit together best says how far out each row lies, and those further out than normal rows can
+ * be are dropped (tail_clean). The mixture itself is fitted to all that is left, so that its spread
  * is that of normal running. What scores are worth is learned from rows that the mixture has not
  * seen: each of five blocks in time is scored by a mixture of the other four. */
 #include "detect/learn_mixture.h"
@@ -16,6 +16,7 @@
 #include "detect/cusum.h"
 #include "detect/explain.h"
 #include "detect/learn.h"
+#include "detect/regimes.h"
 
 #define TRIM_RATIO     0.3
 #define BELIEVED_RATIO 0.7
@@ -26,6 +27,7 @@
 #define FLOOR 0.01
 /* Below so many rows a column a full covariance is known too badly: variances alone. */
 #define ROWS_A_COLUMN 10
+#define SHAPE_CUT     0.25  /* of a tail that was cut off */
 #define DRAWN	      20000 /* rows of the mixture itself, for WITHOUT_TAIL */
 
 static int compare(const void *a, const void *b)
@@ -96,13 +98,14 @@ static void columns_make(struct model_mixture *m, enum detect_layer layer,
 struct fitting {
 	enum detect_layer layer;
 	const struct feature_row *rows;
-	size_t n, n_kept;
+	size_t n, n_kept, dropped;
 	bool *keep;
 	double *x;	/* standardised, n x columns */
 	double *packed; /* those of the rows that are fitted at the moment */
 	double *scores; /* n; NaN not scored */
 	struct gmm_options gmm;
 	uint32_t components; /* 0 = by BIC */
+	uint32_t most;
 };
 
 /* Puts rows that are kept and are not in [from, to) side by side. */
@@ -125,25 +128,52 @@ static int fit(struct fitting *f, struct model_mixture *m, double trim, double *
 	}
 	/* A component takes a tenth of the rows that a column needs. */
 	size_t most = len / (2 * (size_t)m->columns + 2);
-	most = most < 1 ? 1 : most > LEARN_MOST_COMPONENTS ? LEARN_MOST_COMPONENTS : most;
+	most = most < 1 ? 1 : most > f->most ? f->most : most;
 	return gmm_select(&m->gmm, f->packed, len, m->columns, (uint32_t)most, &f->gmm, bics, e);
 }
 
-/* Drops what lies further out than normal rows can. */
+/* Takes each regime's medians off its rows, in packed: of one kind of work most rows are normal,
+ * and a rare kind is no fault. */
+static void centre_regimes(struct fitting *f, uint32_t d)
+{
+	double *room = xcalloc(f->n, sizeof(*room));
+	memcpy(f->packed, f->x, f->n * d * sizeof(double));
+	for (uint32_t regime = 0; regime <= REGIMES_MOST; regime++)
+		for (uint32_t c = 0; c < d; c++) {
+			size_t len = 0;
+			for (size_t i = 0; i < f->n; i++)
+				if (f->rows[i].regime == regime && f->keep[i])
+					room[len++] = f->x[i * d + c];
+			double centre = len ? median_of(room, len) : 0;
+			for (size_t i = 0; i < f->n; i++)
+				if (f->rows[i].regime == regime)
+					f->packed[i * d + c] -= centre;
+		}
+	free(room);
+}
+
+/* Drops what lies further out than normal rows can: from one ellipsoid, for a mixture would give
+ * faults a component of their own. */
 static int clean(struct fitting *f, struct model_mixture *m, struct err *e)
 {
+	struct gmm one = {0};
+	struct gmm_options o = f->gmm;
 	double parts[FEATURES_MOST];
-	uint32_t component;
-	int rc = fit(f, m, TRIM_RATIO, NULL, e);
+	uint32_t component, d = m->columns;
+	o.components = 1;
+	o.trim_ratio = TRIM_RATIO;
+	o.warm = NULL;
+	centre_regimes(f, d);
+	int rc = gmm_fit(&one, f->packed, f->n, d, &o, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < f->n; i++)
 		f->scores[i] =
-			f->keep[i] ? gmm_explain(&m->gmm, f->x + i * m->columns, parts, &component)
-				   : NAN;
-	f->n_kept = tail_clean(f->scores, f->n, BELIEVED_RATIO, f->keep);
-	gmm_free(&m->gmm);
-	m->gmm = (struct gmm){0};
+			f->keep[i] ? gmm_explain(&one, f->packed + i * d, parts, &component) : NAN;
+	size_t kept = tail_clean(f->scores, f->n, BELIEVED_RATIO, f->keep);
+	f->dropped = f->n_kept - kept;
+	f->n_kept = kept;
+	gmm_free(&one);
 	return 0;
 }
 
@@ -254,6 +284,9 @@ static int fit_clean(struct fitting *f, struct model_mixture *m,
 	rc = cross_scores(f, m, e);
 	if (!rc)
 		rc = tail_fit(&m->tail, f->scores, f->n, e);
+	/* What was dropped may have been the tail of normal rows as well. */
+	if (!rc && f->dropped)
+		m->tail.shape = fmax(m->tail.shape, SHAPE_CUT);
 	if (!rc)
 		m->cusum_ratio = cusum_ratio(f, &m->tail);
 	return rc;
@@ -271,6 +304,7 @@ static void fitting_make(struct fitting *f, const struct model_mixture *m,
 		f->keep[i] = explain_columns(f->x + i * m->columns, m, f->layer, f->rows[i].x) > 0;
 		f->n_kept += f->keep[i];
 	}
+	f->most = o->most ? o->most : LEARN_MOST_COMPONENTS;
 	f->components = o->without & WITHOUT_MIXTURE ? 1 : o->components;
 	f->gmm = (struct gmm_options){.covariance = o->covariance,
 				      .seed = o->seed,

@@ -10,7 +10,8 @@
 #define LEARN_LEAST_ROWS 30
 
 struct learn_mixture_options {
-	uint32_t components; /* 0 = by BIC, at most LEARN_MOST_COMPONENTS */
+	uint32_t components; /* 0 = by BIC, at most most */
+	uint32_t most;	     /* 0 = LEARN_MOST_COMPONENTS */
 	enum gmm_covariance covariance;
 	uint64_t seed;
 	unsigned without; /* of enum learn_without */

@@ -2,8 +2,9 @@
  *
  * A gamma distribution is what squared distances of normal rows have. It is fitted to the lower
  * scores by maximum likelihood, given only that they lie below a bound: how many lie above, and
- * where, is not believed. Rows are dropped where clearly more lie far out than it says; a few
- * that lie further out than a gamma distribution has them are the tail of the data itself. */
+ * where, is not believed. Real rows have heavier tails: beyond the gamma distribution's highest
+ * tenth a Pareto tail of shape HEAVY goes on. Rows are dropped where clearly more lie far out than
+ * that allows; a few that do are the tail of the data itself. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,8 +12,10 @@
 #include "detect/maximum.h"
 #include "detect/tail.h"
 
-#define BODY_MOST    2000  /* scores that are looked at; of more, as many quantiles */
-#define FAR	     1e-3  /* a normal row lies further out so rarely, by the gamma distribution */
+#define BODY_MOST    2000 /* scores that are looked at; of more, as many quantiles */
+#define HEAVY	     0.25
+#define FAR	     1e-3 /* a normal row lies further out so rarely */
+#define FAULTY_LEAST 4
 #define FAULTY_RATIO 0.025 /* more of all rows than this out there are faults */
 
 static int compare(const void *a, const void *b)
@@ -105,6 +108,14 @@ static double gamma_score(const struct body *b, double survival)
 	return high;
 }
 
+/* The score that one normal row in 1 / FAR reaches, with a heavy tail. */
+static double far_score(const struct body *b)
+{
+	double start = gamma_score(b, 0.1), next = gamma_score(b, 0.03);
+	double scale = (next - start) / log(0.1 / 0.03);
+	return start + scale * expm1(HEAVY * log(0.1 / FAR)) / HEAVY;
+}
+
 size_t tail_clean(const double *scores, size_t n, double believed, bool *keep)
 {
 	double *sorted = xcalloc(n ? n : 1, sizeof(*sorted));
@@ -125,12 +136,12 @@ size_t tail_clean(const double *scores, size_t n, double believed, bool *keep)
 	body_make(&b, sorted, body);
 	double log_shape = maximum_find(best_of_shape, &b, log(0.25), log(32), &value);
 	best_of_shape(log_shape, &b);
-	double bound = gamma_score(&b, FAR);
+	double bound = far_score(&b);
 	size_t far = 0;
 	while (far < len && sorted[len - 1 - far] > bound)
 		far++;
 	free(sorted);
-	if ((double)far < FAULTY_RATIO * (double)len)
+	if ((double)far < FAULTY_LEAST + FAULTY_RATIO * (double)len)
 		return kept;
 	for (size_t i = 0; i < n; i++)
 		if (keep[i] && scores[i] > bound) {

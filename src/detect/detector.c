@@ -1,0 +1,179 @@
+/* detector.c - events in, rows out of windows and counters, rows to the judge. */
+#include "detect/detector.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+#include "detect/learn.h"
+
+#define WINDOW_NS   1000000000ULL
+#define EVENTS_HELD 16 /* windows: a sum may say later that an anomaly began in them */
+
+static void calls_of_detail(struct row_calls *ret, const struct window_detail *d)
+{
+	ret->len = d->keys_len < WINDOWS_KEYS ? d->keys_len : WINDOWS_KEYS;
+	memcpy(ret->keys, d->keys, ret->len * sizeof(ret->keys[0]));
+	ret->lost_ns = 0;
+	if (isfinite(d->usual_ns))
+		ret->lost_ns += d->total_ns - d->usual_ns;
+	if (isfinite(d->usual_gap_ns))
+		ret->lost_ns += d->gap_ns - d->usual_gap_ns;
+}
+
+static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
+{
+	struct detector *d = ctx;
+	calls_of_detail(&d->calls, detail);
+	d->stats.unknown_keys += detail->events - detail->known;
+	d->values = NULL;
+	detector_judge(d, row);
+}
+
+static void hardware_row(void *ctx, const struct feature_row *row,
+			 const double values[FEATURES_MOST])
+{
+	struct detector *d = ctx;
+	d->calls = (struct row_calls){.lost_ns = NAN};
+	d->values = values;
+	detector_judge(d, row);
+	d->values = NULL;
+}
+
+static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
+		uint64_t events)
+{
+	struct detector *d = ctx;
+	(void)end_ns;
+	hardware_mix(d->hardware, pid, start_ns, regime, events);
+}
+
+static void open_sources(struct detector *d)
+{
+	uint64_t late = d->o.whole ? WINDOWS_NEVER : DETECTOR_LATE_NS;
+	d->windows = windows_new(&(struct windows_options){
+		.window_ns = d->window_ns,
+		.late_ns = late,
+		.keys = d->known.keys,
+		.usual = d->known.usual,
+		.regimes = d->known.regimes,
+		.learn = true, /* keys that no model has */
+		.new_regimes = true,
+		.without_gaps = d->known.without & WITHOUT_GAPS,
+		.row = window_row,
+		.mix = mix,
+		.ctx = d,
+	});
+	d->hardware = hardware_new(&(struct hardware_options){
+		.window_ns = d->window_ns,
+		.late_ns = late,
+		.usual = d->known.counters,
+		.row = hardware_row,
+		.ctx = d,
+	});
+}
+
+struct detector *detector_new(const struct detector_options *o)
+{
+	struct detector *d = xcalloc(1, sizeof(*d));
+	d->o = *o;
+	d->model = o->model;
+	d->window_ns = o->window_ns;
+	if (!d->window_ns)
+		d->window_ns = o->model && o->model->window_ns ? o->model->window_ns : WINDOW_NS;
+	if (o->model) {
+		known_of_model(&d->known, o->model, 0);
+		d->regimes_known = d->known.regimes ? regimes_count(d->known.regimes) : 0;
+	} else {
+		known_make(&d->known, 0, 0);
+		d->learning = detector_learning_new(d);
+	}
+	open_sources(d);
+	return d;
+}
+
+void detector_free(struct detector *d)
+{
+	windows_free(d->windows);
+	hardware_free(d->hardware);
+	for (size_t i = 0; i < d->series.len; i++)
+		series_free(d->series.data[i]);
+	vec_free(&d->series);
+	for (size_t i = 0; i < d->episodes.len; i++)
+		episode_free(d->episodes.data[i]);
+	vec_free(&d->episodes);
+	map64_free(&d->series_of);
+	map64_free(&d->work_since);
+	vec_free(&d->held);
+	known_free(&d->known);
+	if (d->learning)
+		detector_learning_free(d->learning);
+	free(d);
+}
+
+void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)
+{
+	struct windows_event e;
+	if (!windows_call(d->windows, n, c, &e))
+		return;
+	d->stats.events++;
+	events_hold(d, &e);
+}
+
+void detector_gpu_span(struct detector *d, const struct detect_names *n, const struct m_gpu_span *s)
+{
+	struct windows_event e;
+	if (!windows_gpu_span(d->windows, n, s, &e))
+		return;
+	d->stats.events++;
+	events_hold(d, &e);
+}
+
+void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)
+{
+	hardware_counter(d->hardware, n, c);
+}
+
+void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s)
+{
+	hardware_sample(d->hardware, n, s);
+}
+
+void detector_row(struct detector *d, const struct feature_row *row)
+{
+	d->calls = (struct row_calls){.lost_ns = NAN};
+	d->values = NULL;
+	/* The first feature of a step is the logarithm of its duration over the usual one. */
+	if (row->layer == DETECT_STEP && isfinite(row->x[0]))
+		d->calls.lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-row->x[0]);
+	detector_judge(d, row);
+}
+
+void detector_upto(struct detector *d, uint64_t now_ns)
+{
+	windows_upto(d->windows, now_ns);
+	hardware_upto(d->hardware, now_ns);
+	if (d->o.whole)
+		return;
+	detector_judge_upto(d, now_ns);
+	if (now_ns > EVENTS_HELD * d->window_ns)
+		events_upto(d, now_ns - EVENTS_HELD * d->window_ns);
+}
+
+void detector_end(struct detector *d)
+{
+	windows_end(d->windows);
+	hardware_end(d->hardware);
+	for (size_t i = 0; i < d->series.len; i++)
+		if (d->series.data[i]->open)
+			episode_end(d, d->series.data[i]);
+	events_upto(d, UINT64_MAX);
+}
+
+void detector_stats(const struct detector *d, struct detector_stats *ret)
+{
+	*ret = d->stats;
+	ret->late += windows_late(d->windows);
+}

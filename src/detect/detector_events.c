@@ -1,0 +1,173 @@
+/* detector_events.c - events one by one: kept until no anomaly of later windows can take them in,
+ * then told with what they came to.
+ *
+ * An event is anomalous in an anomaly of its layer and process, or by itself: when it is far beyond
+ * what its key's events are and lost at least a millisecond. In the first and last window of an
+ * anomaly only the events after its onset and before its end are: where the sum of z - EDGE_SLACK
+ * over the events, in order of time, is lowest before its highest. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+
+#define EVENT_Z	      8.0
+#define EVENT_LOST_NS 1000000.0
+#define EDGE_SLACK    1.0
+#define HELD_MOST     ((size_t)1 << 24) /* events, where all of a file is held: 800 MB */
+#define HELD_LIVE     ((size_t)1 << 21)
+
+void events_hold(struct detector *d, const struct windows_event *e)
+{
+	if (!d->o.event)
+		return;
+	if (d->held.len >= (d->o.whole ? HELD_MOST : HELD_LIVE)) {
+		d->stats.late++;
+		return;
+	}
+	*vec_push(&d->held) = (struct held_event){
+		.start_ns = e->start_ns,
+		.dur_ns = e->dur_ns,
+		.key = e->key,
+		.pid = e->pid,
+		.tid = e->tid,
+		.z = (float)e->usual.z,
+		.gap_z = (float)e->usual.gap_z,
+		.usual_ns = isfinite(e->usual.usual_ns) ? (uint64_t)e->usual.usual_ns : 0};
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct held_event *x = a, *y = b;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static uint64_t end_of(const struct held_event *e)
+{
+	return e->start_ns + e->dur_ns;
+}
+
+/* The first event that ends at or after a time, of those in order of starts: near enough. */
+static size_t first_from(const struct detector *d, uint64_t from_ns)
+{
+	size_t low = 0, high = d->held.len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (d->held.data[middle].start_ns < from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_of(const struct detector *d, const struct episode *e, const struct held_event *ev)
+{
+	struct detect_key key;
+	if (ev->pid != e->a.pid)
+		return false;
+	detect_keys_get(d->known.keys, ev->key, &key);
+	return key.layer == e->a.layer;
+}
+
+static double evidence(const struct held_event *e)
+{
+	double z = isfinite(e->z) ? e->z : 0, gap = isfinite(e->gap_z) ? e->gap_z : 0;
+	return fmax(z, gap) - EDGE_SLACK;
+}
+
+/* Where in its first window the evidence begins to rise, and in its last ends to: the stretch of
+ * the highest sum. Where a window tells nothing it counts whole. */
+static void find_edges(struct detector *d, struct episode *e)
+{
+	e->from_ns = e->a.start_ns;
+	e->to_ns = e->a.end_ns;
+	double sum = 0, lowest = 0, best = 0;
+	uint64_t since = 0;
+	for (size_t i = first_from(d, e->a.start_ns);
+	     i < d->held.len && d->held.data[i].start_ns < e->first_end_ns; i++) {
+		const struct held_event *ev = &d->held.data[i];
+		if (!is_of(d, e, ev))
+			continue;
+		if (sum <= lowest) {
+			lowest = sum;
+			since = ev->start_ns;
+		}
+		sum += evidence(ev);
+		if (sum - lowest > best) {
+			best = sum - lowest;
+			e->from_ns = since;
+		}
+	}
+	sum = best = 0;
+	for (size_t i = first_from(d, e->last_start_ns);
+	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns; i++) {
+		const struct held_event *ev = &d->held.data[i];
+		if (!is_of(d, e, ev))
+			continue;
+		sum += evidence(ev);
+		if (sum > best) {
+			best = sum;
+			e->to_ns = end_of(ev);
+		}
+	}
+}
+
+static bool by_itself(const struct held_event *e)
+{
+	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS;
+}
+
+static bool in_anomaly(const struct detector *d, const struct held_event *ev)
+{
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		const struct episode *e = d->episodes.data[i];
+		if (end_of(ev) > e->from_ns && ev->start_ns < e->to_ns && is_of(d, e, ev))
+			return true;
+	}
+	return false;
+}
+
+static void tell_event(struct detector *d, const struct held_event *e)
+{
+	struct detect_key key;
+	detect_keys_get(d->known.keys, e->key, &key);
+	struct detector_event told = {.start_ns = e->start_ns,
+				      .dur_ns = e->dur_ns,
+				      .pid = e->pid,
+				      .tid = e->tid,
+				      .layer = key.layer,
+				      .key = key.text,
+				      .z = e->z,
+				      .gap_z = e->gap_z};
+	told.anomalous = by_itself(e) || in_anomaly(d, e);
+	d->o.event(d->o.tell_ctx, &told);
+}
+
+void events_upto(struct detector *d, uint64_t before_ns)
+{
+	if (!d->o.event)
+		return;
+	qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
+	for (size_t i = 0; i < d->episodes.len; i++)
+		find_edges(d, d->episodes.data[i]);
+	size_t kept = 0;
+	for (size_t i = 0; i < d->held.len; i++) {
+		if (end_of(&d->held.data[i]) < before_ns)
+			tell_event(d, &d->held.data[i]);
+		else
+			d->held.data[kept++] = d->held.data[i];
+	}
+	d->held.len = kept;
+	kept = 0;
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		struct episode *e = d->episodes.data[i];
+		if (e->a.ended && e->a.end_ns < before_ns)
+			episode_free(e);
+		else
+			d->episodes.data[kept++] = e;
+	}
+	d->episodes.len = kept;
+}

@@ -1,0 +1,149 @@
+/* detector_impl.h - the detector's parts; for detector*.c alone.
+ *
+ * A row goes through: detector_judge.c (a p, alarmed or not), detector_episodes.c (anomalies),
+ * detector_events.c (events of judged windows). detector_learn.c makes the model where none was
+ * given. */
+#pragma once
+
+#include "base/map64.h"
+#include "detect/cusum.h"
+#include "detect/detector.h"
+#include "detect/explain.h"
+#include "detect/learn_known.h"
+#include "detect/windows.h"
+
+#define NEAR_P	      0.01 /* a neighbour of an alarmed row belongs to the anomaly below it */
+#define GAP_ROWS      2	   /* rows between alarmed ones of one anomaly */
+#define WARMUP_S      5.0
+#define FOLLOW_S      600.0 /* time constant */
+#define REBASE_ROWS   30    /* of work of a new kind, before it is judged */
+#define SERIES_IDLE_S 600   /* without a row it is forgotten */
+#define ACTIVE_S      60    /* a series without a row for so long has none */
+#define RECENT_ROWS   8
+#define CALLS_MOST    64 /* keys of an anomaly that are added up */
+
+/* Rows of a regime against those that the mixture was made of: what is added to the usual. */
+struct shift {
+	uint32_t regime;
+	bool known;
+	uint32_t rows; /* that were collected; until REBASE_ROWS */
+	double *collected;
+	double centre[FEATURES_MOST];
+};
+
+/* What is left of a row's detail. */
+struct row_calls {
+	struct window_key keys[WINDOWS_KEYS];
+	uint32_t len;
+	double lost_ns;
+};
+
+struct recent_row {
+	uint64_t start_ns, end_ns;
+	double p;
+	struct row_calls calls;
+};
+
+struct episode;
+
+/* The rows of one layer of one process or GPU. */
+struct series {
+	enum detect_layer layer;
+	uint32_t pid;
+	int32_t gpu;
+	uint64_t first_ns; /* start of the first row */
+	uint64_t last_ns;  /* start of the last row */
+	uint32_t regime;   /* the last that was known */
+	struct cusum cusum;
+	VEC(struct shift) shifts;
+	struct recent_row recent[RECENT_ROWS]; /* that belong to no anomaly; ring */
+	uint32_t recent_at, recent_len;
+	struct episode *open;
+};
+
+struct episode {
+	struct anomaly a; /* features, score: of its worst row */
+	struct series *series;
+	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
+	uint64_t last_start_ns; /* looked at one by one */
+	uint32_t quiet;		/* rows since the last that belongs to it */
+	uint64_t alarmed_end_ns;
+	VEC(struct window_key) calls;
+	VEC(char *) texts;	 /* the anomaly's strings */
+	uint64_t from_ns, to_ns; /* of events, once they were looked at; 0 not yet */
+};
+
+struct height {
+	double windows; /* between alarms; 0 = not made yet */
+	double height;
+};
+
+struct held_event {
+	uint64_t start_ns, dur_ns;
+	uint32_t key, pid, tid;
+	float z, gap_z;
+	uint64_t usual_ns;
+};
+
+struct detector {
+	struct detector_options o;
+	uint64_t window_ns;
+	const struct model *model; /* given, or made; NULL as long as nothing was learned */
+	struct known known;
+	uint32_t regimes_known; /* of the model */
+	struct windows *windows;
+	struct hardware *hardware;
+	VEC(struct series *) series;
+	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since; /* pid to the start of its first row of work */
+	struct height heights[DETECT_LAYERS];
+	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
+	uint64_t next_id;
+	const double *values;	/* of the row of hardware that is judged, in counters' units */
+	struct row_calls calls; /* of the row that is judged */
+	struct detector_learning *learning; /* NULL: a model was given */
+	VEC(struct held_event) held;
+	uint64_t judged_ns; /* start of the latest row that was judged */
+	struct detector_stats stats;
+};
+
+/* ---- detector_judge.c ---- */
+void detector_judge(struct detector *d, const struct feature_row *row);
+/* Ends what has had no row for some windows, forgets series that have been idle. */
+void detector_judge_upto(struct detector *d, uint64_t now_ns);
+void series_free(struct series *s);
+
+/* ---- detector_episodes.c ---- */
+struct judged {
+	const struct feature_row *row;
+	struct explained explained;
+	double p;
+	bool alarmed;
+	uint64_t since_ns; /* start of the first row that its alarm is made of */
+	const double *shift;
+};
+/* A row of the series that was judged: opens, extends or ends its anomaly. */
+void episode_row(struct detector *d, struct series *s, const struct judged *j);
+void episode_end(struct detector *d, struct series *s);
+void episode_free(struct episode *e);
+
+/* ---- detector_why.c ---- */
+/* Names the anomaly, what did most and says why in a sentence. */
+void episode_describe(struct detector *d, struct episode *e);
+/* Makes features of the row that is its worst so far. */
+void episode_features(struct detector *d, struct episode *e, const struct judged *j);
+
+/* ---- detector_events.c ---- */
+void events_hold(struct detector *d, const struct windows_event *e);
+/* Hands out events that no anomaly of a later row can change: those before this. */
+void events_upto(struct detector *d, uint64_t before_ns);
+
+/* ---- detector_learn.c ---- */
+struct detector_learning *detector_learning_new(struct detector *d);
+void detector_learning_free(struct detector_learning *l);
+/* A row as it comes; true: it is not judged, for the layer was not learned yet. */
+bool detector_learning_row(struct detector *d, const struct feature_row *row);
+/* Whether the layer was learned from rows of this regime too. */
+bool detector_learning_knows(const struct detector *d, enum detect_layer layer, uint32_t regime);
+/* A row that was judged and is normal; x: the shift taken off. */
+void detector_learning_normal(struct detector *d, const struct feature_row *row, const double *x);

@@ -1,0 +1,289 @@
+/* detector_judge.c - from a row to a p, and whether that is an alarm.
+ *
+ * The alarms that were asked for in an hour are split among the layers that are judged, then
+ * between windows by themselves and sums of them, then among the processes and GPUs that have
+ * rows; a row's share is as long as its time. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+#include "detect/learn.h"
+
+#define NS_PER_S      1000000000ULL
+#define NS_PER_HOUR   3.6e12
+#define RESIDUAL_MOST 2.0 /* sigma: of a row that is followed */
+#define HEIGHT_STEP   1.2 /* a height is made anew where the rate differs by more */
+#define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
+
+static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
+{
+	return (uint64_t)layer << 56 | (uint64_t)((uint32_t)gpu & 0xffffff) << 32 | pid;
+}
+
+static struct series *series_get(struct detector *d, const struct feature_row *row)
+{
+	uint64_t number = series_number(row->layer, row->pid, row->gpu), at;
+	if (map64_get(&d->series_of, number, &at))
+		return d->series.data[at - 1];
+	struct series *s = xcalloc(1, sizeof(*s));
+	s->layer = row->layer;
+	s->pid = row->pid;
+	s->gpu = row->gpu;
+	s->first_ns = row->start_ns;
+	*vec_push(&d->series) = s;
+	map64_set(&d->series_of, number, d->series.len);
+	return s;
+}
+
+void series_free(struct series *s)
+{
+	for (size_t i = 0; i < s->shifts.len; i++)
+		free(s->shifts.data[i].collected);
+	vec_free(&s->shifts);
+	free(s);
+}
+
+/* ---- work of a new kind ---- */
+
+static struct shift *shift_get(struct detector *d, struct series *s, uint32_t regime)
+{
+	for (size_t i = 0; i < s->shifts.len; i++)
+		if (s->shifts.data[i].regime == regime)
+			return &s->shifts.data[i];
+	struct shift *ret = vec_push(&s->shifts);
+	ret->regime = regime;
+	ret->known = d->learning ? detector_learning_knows(d, s->layer, regime)
+				 : regime <= d->regimes_known || s->layer == DETECT_STEP;
+	return ret;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double median_of_column(const double *rows, size_t n, size_t column, double *room)
+{
+	size_t len = 0;
+	for (size_t i = 0; i < n; i++)
+		if (isfinite(rows[i * FEATURES_MOST + column]))
+			room[len++] = rows[i * FEATURES_MOST + column];
+	if (!len)
+		return NAN;
+	qsort(room, len, sizeof(*room), compare);
+	return room[len / 2];
+}
+
+/* The centre of a feature in the mixture; NaN: it is no column. */
+static double mixture_centre(const struct model_mixture *m, enum detect_layer layer, size_t f)
+{
+	uint32_t n;
+	const struct feature *features = features_of(layer, &n);
+	for (uint32_t c = 0; f < n && c < m->columns; c++)
+		if (!strcmp(m->names[c], features[f].name))
+			return m->centre[c];
+	return NAN;
+}
+
+/* Rows of new work are collected; their medians are what is usual in it. */
+static void shift_collect(struct shift *s, const struct model_mixture *m,
+			  const struct feature_row *row)
+{
+	if (!s->collected)
+		s->collected = xcalloc((size_t)REBASE_ROWS * FEATURES_MOST, sizeof(*s->collected));
+	memcpy(s->collected + (size_t)s->rows * FEATURES_MOST, row->x, sizeof(row->x));
+	if (++s->rows < REBASE_ROWS)
+		return;
+	double room[REBASE_ROWS];
+	for (size_t f = 0; f < FEATURES_MOST; f++) {
+		double off = median_of_column(s->collected, REBASE_ROWS, f, room) -
+			     mixture_centre(m, row->layer, f);
+		s->centre[f] = isfinite(off) ? off : 0;
+	}
+	free(s->collected);
+	s->collected = NULL;
+	s->known = true;
+}
+
+/* Where all is normal, what is usual follows. */
+static void shift_follow(struct shift *s, const struct explained *x, const double *row,
+			 const struct model_mixture *m, const struct feature_row *r)
+{
+	double seconds = (double)(r->end_ns - r->start_ns) / 1e9;
+	double rate = -expm1(-seconds / FOLLOW_S);
+	uint32_t n;
+	const struct feature *features = features_of(r->layer, &n);
+	for (uint32_t c = 0; c < m->columns; c++)
+		for (uint32_t f = 0; f < n; f++) {
+			if (strcmp(m->names[c], features[f].name) != 0 || !isfinite(row[f]))
+				continue;
+			double most = RESIDUAL_MOST * m->scale[c];
+			s->centre[f] += rate * fmax(-most, fmin(most, row[f] - x->usual[f]));
+		}
+}
+
+/* ---- how rarely ---- */
+
+static uint32_t layers_judged(const struct detector *d)
+{
+	uint32_t ret = 0;
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		ret += d->model->layers[l].columns != 0;
+	return ret ? ret : 1;
+}
+
+static uint32_t series_active(const struct detector *d, enum detect_layer layer, uint64_t now_ns)
+{
+	uint32_t ret = 0;
+	for (size_t i = 0; i < d->series.len; i++) {
+		const struct series *s = d->series.data[i];
+		ret += s->layer == layer && s->last_ns + ACTIVE_S * NS_PER_S > now_ns;
+	}
+	return ret ? ret : 1;
+}
+
+/* The p below which this row alarms by itself; likewise one over the rows between alarms of the
+ * sum. */
+static double p_of_row(const struct detector *d, const struct feature_row *row)
+{
+	double alarms = d->o.alarms_per_hour > 0 ? d->o.alarms_per_hour : 1;
+	double ways = d->model->without & WITHOUT_CUSUM ? 1 : 2;
+	double hours = fmax((double)(row->end_ns - row->start_ns), 1e6) / NS_PER_HOUR;
+	double p = alarms * hours /
+		   (ways * layers_judged(d) * series_active(d, row->layer, row->start_ns));
+	return fmin(p, 0.1);
+}
+
+static double sum_height(struct detector *d, enum detect_layer layer, double p)
+{
+	struct height *h = &d->heights[layer];
+	double ratio = h->windows * p;
+	if (!(ratio < HEIGHT_STEP && ratio > 1 / HEIGHT_STEP)) {
+		h->windows = 1 / p;
+		h->height = cusum_height(h->windows);
+	}
+	return h->height * fmax(1, d->model->layers[layer].cusum_ratio);
+}
+
+/* ---- a row ---- */
+
+static bool is_of_work(enum detect_layer layer)
+{
+	return layer == DETECT_CUDA || layer == DETECT_TORCH || layer == DETECT_NCCL;
+}
+
+/* Imports, the first calls of libraries, tuning: the first seconds of a process's work. */
+static bool is_warmup(struct detector *d, const struct series *s, const struct feature_row *row)
+{
+	uint64_t since;
+	if (!row->pid || row->layer == DETECT_STEP)
+		return row->start_ns < s->first_ns + (uint64_t)(WARMUP_S * 1e9);
+	if (is_of_work(row->layer) && !map64_get(&d->work_since, row->pid, &since))
+		map64_set(&d->work_since, row->pid, row->start_ns);
+	bool waits = d->model->layers[DETECT_CUDA].columns ||
+		     d->model->layers[DETECT_TORCH].columns ||
+		     d->model->layers[DETECT_NCCL].columns;
+	if (!map64_get(&d->work_since, row->pid, &since)) {
+		if (waits)
+			return true;
+		since = s->first_ns;
+	}
+	return row->start_ns < since + (uint64_t)(WARMUP_S * 1e9);
+}
+
+static void tell_row(struct detector *d, const struct feature_row *row, const struct judged *j)
+{
+	d->stats.rows++;
+	d->stats.alarmed_rows += j->alarmed;
+	if (d->o.row)
+		d->o.row(d->o.tell_ctx, row, j->explained.score, j->p, j->alarmed);
+}
+
+static void sums(struct detector *d, struct series *s, struct judged *j, double rate)
+{
+	const struct feature_row *row = j->row;
+	uint64_t length = row->end_ns - row->start_ns;
+	if (d->model->without & WITHOUT_CUSUM)
+		return;
+	if (s->last_ns && row->start_ns > s->last_ns + PAUSE_ROWS * length)
+		s->cusum = (struct cusum){0};
+	double height = sum_height(d, row->layer, rate);
+	if (cusum_add(&s->cusum, row->start_ns, j->p, height) && !j->explained.better) {
+		j->alarmed = true;
+		j->since_ns = s->cusum.since;
+	}
+}
+
+void detector_judge(struct detector *d, const struct feature_row *row)
+{
+	struct judged j = {.row = row, .p = NAN, .since_ns = row->start_ns};
+	j.explained.score = NAN;
+	d->judged_ns = row->start_ns > d->judged_ns ? row->start_ns : d->judged_ns;
+	if ((d->learning && detector_learning_row(d, row)) || !d->model ||
+	    !d->model->layers[row->layer].columns) {
+		tell_row(d, row, &j);
+		return;
+	}
+	const struct model_mixture *m = &d->model->layers[row->layer];
+	struct series *s = series_get(d, row);
+	uint32_t regime = row->regime ? row->regime : s->regime;
+	s->regime = regime;
+	struct shift *shift = shift_get(d, s, regime);
+	bool warmup = is_warmup(d, s, row);
+	if (!warmup && !shift->known)
+		shift_collect(shift, m, row);
+	else if (!warmup) {
+		double x[FEATURES_MOST];
+		for (size_t f = 0; f < FEATURES_MOST; f++)
+			x[f] = row->x[f] - shift->centre[f];
+		explain_row(&j.explained, m, row->layer, x);
+		j.p = tail_p(&m->tail, j.explained.score);
+		j.shift = shift->centre;
+		double rate = p_of_row(d, row);
+		j.alarmed = j.p < rate && !j.explained.better;
+		sums(d, s, &j, rate);
+		bool normal = !j.alarmed && !s->open && j.p > NEAR_P;
+		if (normal && (d->learning || d->o.follow))
+			shift_follow(shift, &j.explained, x, m, row);
+		if (normal && d->learning)
+			detector_learning_normal(d, row, x);
+	}
+	s->last_ns = row->start_ns;
+	if (!isnan(j.p))
+		episode_row(d, s, &j);
+	tell_row(d, row, &j);
+}
+
+static void series_forget(struct detector *d, uint64_t now_ns)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < d->series.len; i++) {
+		struct series *s = d->series.data[i];
+		if (s->open || s->last_ns + SERIES_IDLE_S * NS_PER_S > now_ns) {
+			d->series.data[kept++] = s;
+			map64_set(&d->series_of, series_number(s->layer, s->pid, s->gpu), kept);
+			continue;
+		}
+		map64_del(&d->series_of, series_number(s->layer, s->pid, s->gpu));
+		map64_del(&d->work_since, s->pid);
+		series_free(s);
+	}
+	d->series.len = kept;
+}
+
+void detector_judge_upto(struct detector *d, uint64_t now_ns)
+{
+	bool idle = false;
+	for (size_t i = 0; i < d->series.len; i++) {
+		struct series *s = d->series.data[i];
+		uint64_t silence = (GAP_ROWS + 2) * d->window_ns;
+		if (s->open && s->layer != DETECT_STEP && s->last_ns + silence < now_ns)
+			episode_end(d, s);
+		idle |= s->last_ns + SERIES_IDLE_S * NS_PER_S <= now_ns;
+	}
+	if (idle)
+		series_forget(d, now_ns);
+}

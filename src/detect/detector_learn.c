@@ -1,0 +1,139 @@
+/* detector_learn.c - a model made of what comes, where none was given.
+ *
+ * Of each layer: USUAL_ROWS rows of work after the warm-up, while what is usual for keys and
+ * counters is learned; then rows for DETECTOR_LEARN_S, of which the first mixture is made. From
+ * then on rows are judged, and normal ones are kept for at most KEPT_ROWS, of which the mixture is
+ * made anew every REFIT_ROWS: the past hour, for windows of a second. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+#include "detect/learn_mixture.h"
+
+#define USUAL_ROWS	15
+#define KEPT_ROWS	3600
+#define REFIT_ROWS	300
+#define MOST_COMPONENTS 4 /* made anew while the job runs */
+
+struct layer_rows {
+	uint32_t seen;		  /* while what is usual is learned */
+	uint32_t regimes;	  /* that the first mixture was made of, a bit for each */
+	struct feature_row *rows; /* ring of KEPT_ROWS; NULL: none yet */
+	uint32_t len, at;
+	uint32_t fitted, since_fit; /* rows of the last fit, and that came after it */
+};
+
+struct detector_learning {
+	struct model model;
+	struct layer_rows layers[DETECT_LAYERS];
+	uint64_t first_ns; /* of work; 0 = none yet */
+};
+
+struct detector_learning *detector_learning_new(struct detector *d)
+{
+	struct detector_learning *l = xcalloc(1, sizeof(*l));
+	model_init(&l->model);
+	l->model.window_ns = d->window_ns;
+	d->model = &l->model;
+	return l;
+}
+
+void detector_learning_free(struct detector_learning *l)
+{
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
+		free(l->layers[i].rows);
+	model_free(&l->model);
+	free(l);
+}
+
+static void keep(struct layer_rows *r, const struct feature_row *row, const double *x)
+{
+	if (!r->rows)
+		r->rows = xcalloc(KEPT_ROWS, sizeof(*r->rows));
+	r->rows[r->at] = *row;
+	memcpy(r->rows[r->at].x, x, sizeof(row->x));
+	r->at = (r->at + 1) % KEPT_ROWS;
+	if (r->len < KEPT_ROWS)
+		r->len++;
+	r->since_fit++;
+}
+
+/* Rows of several processes come mixed: they are put by process, and in order of time. */
+static int by_series(const void *a, const void *b)
+{
+	const struct feature_row *x = a, *y = b;
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* Where twice as many rows have come as the last fit had it is made from scratch, else refitted
+ * from where it is. */
+static void fit(struct detector *d, enum detect_layer layer)
+{
+	struct layer_rows *r = &d->learning->layers[layer];
+	struct model_mixture *m = &d->learning->model.layers[layer], made;
+	bool scratch = !m->columns || r->len >= 2 * r->fitted;
+	struct feature_row *sorted = xcalloc(r->len, sizeof(*sorted));
+	memcpy(sorted, r->rows, r->len * sizeof(*sorted));
+	qsort(sorted, r->len, sizeof(*sorted), by_series);
+	struct learn_mixture_options o = {.begin = scratch ? NULL : m, .most = MOST_COMPONENTS};
+	r->since_fit = 0;
+	if (!learn_mixture(&made, layer, sorted, r->len, &o, NULL)) {
+		learn_mixture_free(m);
+		*m = made;
+		r->fitted = r->len;
+	}
+	free(sorted);
+}
+
+static bool is_learning_usual(struct detector *d, const struct feature_row *row)
+{
+	struct detector_learning *l = d->learning;
+	if (!l->first_ns)
+		l->first_ns = row->start_ns;
+	uint64_t work = row->start_ns > l->first_ns ? row->start_ns - l->first_ns : 0;
+	if (work < (uint64_t)(WARMUP_S * 1e9))
+		return true;
+	if (l->layers[row->layer].seen++ >= USUAL_ROWS)
+		return false;
+	if (d->values)
+		counters_usual_learn(d->known.counters, row->layer, row->regime, d->values);
+	if (d->values && l->layers[row->layer].seen == USUAL_ROWS)
+		counters_usual_settle(d->known.counters);
+	return true;
+}
+
+bool detector_learning_row(struct detector *d, const struct feature_row *row)
+{
+	struct layer_rows *r = &d->learning->layers[row->layer];
+	if (d->learning->model.layers[row->layer].columns)
+		return false;
+	if (is_learning_usual(d, row))
+		return true;
+	keep(r, row, row->x);
+	r->regimes |= 1u << (row->regime & 31);
+	double seconds = (double)r->len * (double)d->window_ns / 1e9;
+	bool enough = row->layer == DETECT_STEP || seconds >= DETECTOR_LEARN_S;
+	if (enough && r->len >= LEARN_LEAST_ROWS &&
+	    (r->len == LEARN_LEAST_ROWS || r->since_fit >= LEARN_LEAST_ROWS))
+		fit(d, row->layer);
+	return true;
+}
+
+bool detector_learning_knows(const struct detector *d, enum detect_layer layer, uint32_t regime)
+{
+	return d->learning->layers[layer].regimes & 1u << (regime & 31);
+}
+
+void detector_learning_normal(struct detector *d, const struct feature_row *row, const double *x)
+{
+	struct layer_rows *r = &d->learning->layers[row->layer];
+	keep(r, row, x);
+	if (r->since_fit >= REFIT_ROWS || (r->fitted < REFIT_ROWS && r->since_fit >= r->fitted))
+		fit(d, row->layer);
+}

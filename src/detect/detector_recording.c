@@ -1,0 +1,69 @@
+/* detector_recording.c - a whole file through a detector. */
+#include "detect/detector.h"
+#include "detect/detector_impl.h"
+#include "detect/recording_feed.h"
+
+struct reading {
+	struct detector *d;
+	struct detect_names names;
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+static void call(void *ctx, const struct m_call *c)
+{
+	struct reading *r = ctx;
+	detector_call(r->d, &r->names, c);
+}
+
+static void gpu_span(void *ctx, const struct m_gpu_span *s)
+{
+	struct reading *r = ctx;
+	detector_gpu_span(r->d, &r->names, s);
+}
+
+static void counter(void *ctx, const struct m_counter *c)
+{
+	struct reading *r = ctx;
+	detector_counter(r->d, &r->names, c);
+}
+
+static void sample(void *ctx, const struct m_sample *s)
+{
+	struct reading *r = ctx;
+	detector_sample(r->d, &r->names, s);
+}
+
+static void progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct reading *r = ctx;
+	if (r->progress)
+		r->progress(r->progress_ctx, done, total);
+}
+
+static void judge_steps(struct detector *d, const struct rec_reader *r)
+{
+	struct steps steps = {0};
+	struct step_rows rows = {0};
+	steps_make(&steps, r, &(struct steps_options){0});
+	step_rows_make(&rows, &steps, d->known.steps);
+	for (size_t i = 0; i < rows.rows.len; i++)
+		detector_row(d, &rows.rows.data[i]);
+	step_rows_free(&rows);
+	steps_free(&steps);
+}
+
+void detector_recording(struct detector *d, const struct rec_reader *r,
+			void (*on_progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
+{
+	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
+	detect_names_of_reader(&reading.names, r);
+	recording_feed(r, &(struct recording_sink){.ctx = &reading,
+						   .call = call,
+						   .gpu_span = gpu_span,
+						   .counter = counter,
+						   .sample = sample,
+						   .progress = progress});
+	judge_steps(d, r);
+	detector_end(d);
+}

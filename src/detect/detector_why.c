@@ -1,0 +1,217 @@
+/* detector_why.c - an anomaly in words and figures: what did most, by how much. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+
+#define TIME_BYTES 32
+
+/* "3.1 s", "120 ms", "45 us": three digits. */
+static const char *time_text(double ns, char out[TIME_BYTES])
+{
+	static const struct {
+		double ns;
+		const char *unit;
+	} units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+	for (size_t i = 0; i < 3; i++)
+		if (fabs(ns) >= units[i].ns) {
+			double v = ns / units[i].ns;
+			int digits = fabs(v) >= 99.95 ? 0 : fabs(v) >= 9.995 ? 1 : 2;
+			snprintf(out, TIME_BYTES, "%.*f %s", digits, v, units[i].unit);
+			return out;
+		}
+	snprintf(out, TIME_BYTES, "%.0f ns", ns);
+	return out;
+}
+
+static double more_of(const struct window_key *k)
+{
+	return k->total_ns - k->usual_ns;
+}
+
+static double gap_more_of(const struct window_key *k)
+{
+	return k->gap_ns - k->usual_gap_ns;
+}
+
+static int by_more(const void *a, const void *b)
+{
+	const struct window_key *x = a, *y = b;
+	double mx = fmax(more_of(x), gap_more_of(x)), my = fmax(more_of(y), gap_more_of(y));
+	if (mx != my)
+		return mx > my ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static const char *keep_text(struct episode *e, const char *text)
+{
+	for (size_t i = 0; i < e->texts.len; i++)
+		if (!strcmp(e->texts.data[i], text))
+			return e->texts.data[i];
+	return *vec_push(&e->texts) = xstrdup(text);
+}
+
+/* ---- features of its worst row ---- */
+
+static bool has_values(enum detect_layer layer)
+{
+	return layer == DETECT_HARDWARE || layer == DETECT_HOST;
+}
+
+/* The unit that a counter's name ends in. */
+static const char *unit_of_counter(const char *name)
+{
+	static const char *const units[][2] = {
+		{"_bytes_per_s", "bytes/s"}, {"_per_s", "1/s"}, {"_bytes", "bytes"}, {"_w", "W"},
+		{"_celsius", "C"},	     {"_mhz", "MHz"},
+	};
+	size_t len = strlen(name);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i][0]);
+		if (len > n && !strcmp(name + len - n, units[i][0]))
+			return units[i][1];
+	}
+	return "ratio";
+}
+
+void episode_features(struct detector *d, struct episode *e, const struct judged *j)
+{
+	uint32_t n;
+	const struct feature *features = features_of(j->row->layer, &n);
+	bool taken[FEATURES_MOST] = {false};
+	e->a.features_len = 0;
+	while (e->a.features_len < ANOMALY_FEATURES) {
+		uint32_t best = n;
+		for (uint32_t f = 0; f < n; f++)
+			if (!taken[f] && j->explained.shares[f] > 0.01 &&
+			    (best == n || j->explained.shares[f] > j->explained.shares[best]))
+				best = f;
+		if (best == n)
+			break;
+		taken[best] = true;
+		struct counter_usual usual = {0};
+		uint32_t at = e->a.features_len++;
+		e->a.features[at].name = features[best].name;
+		e->a.features[at].unit = features[best].unit;
+		e->a.features[at].value = j->row->x[best];
+		e->a.features[at].usual = j->explained.usual[best] + j->shift[best];
+		e->a.features[at].share_ratio = j->explained.shares[best];
+		if (has_values(j->row->layer))
+			counters_usual_get(d->known.counters, j->row->layer, best, j->row->regime,
+					   &usual);
+		if (usual.count && d->values) {
+			e->a.features[at].unit = unit_of_counter(features[best].name);
+			e->a.features[at].value = d->values[best];
+			e->a.features[at].usual =
+				usual.median + e->a.features[at].usual * usual.sigma;
+		}
+	}
+}
+
+/* ---- what did most ---- */
+
+static void calls_describe(struct detector *d, struct episode *e, const struct window_key *sorted)
+{
+	e->a.calls_len = 0;
+	for (size_t i = 0; i < e->calls.len && e->a.calls_len < ANOMALY_CALLS; i++) {
+		const struct window_key *k = &sorted[i];
+		struct detect_key key;
+		if (!k->calls)
+			continue;
+		detect_keys_get(d->known.keys, k->key, &key);
+		uint32_t at = e->a.calls_len++;
+		e->a.calls[at].key = keep_text(e, key.text);
+		e->a.calls[at].calls = k->calls;
+		e->a.calls[at].mean_ns = k->total_ns / (double)k->calls;
+		e->a.calls[at].usual_ns = k->usual_ns / (double)k->calls;
+		e->a.calls[at].more_ns = more_of(k);
+	}
+}
+
+/* Whether the feature is the first of those that tell most. */
+static bool is_of_errors(const struct anomaly *a)
+{
+	return a->features_len && !strcmp(a->features[0].name, "errors");
+}
+
+static void why_of_calls(struct detector *d, struct episode *e)
+{
+	struct anomaly *a = &e->a;
+	char more[TIME_BYTES], span[TIME_BYTES];
+	time_text((double)(a->end_ns - a->start_ns), span);
+	if (!e->calls.len) {
+		snprintf(a->why, sizeof(a->why), "its calls were not as usual, for %s", span);
+		return;
+	}
+	struct window_key *sorted = xcalloc(e->calls.len, sizeof(*sorted));
+	memcpy(sorted, e->calls.data, e->calls.len * sizeof(*sorted));
+	qsort(sorted, e->calls.len, sizeof(*sorted), by_more);
+	calls_describe(d, e, sorted);
+	struct window_key top = sorted[0];
+	free(sorted);
+	struct detect_key key;
+	detect_keys_get(d->known.keys, top.key, &key);
+	a->name = keep_text(e, key.name);
+	if (is_of_errors(a)) {
+		double share = sin(a->features[0].value);
+		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",
+			 100 * share * share, a->name);
+	} else if (gap_more_of(&top) > more_of(&top)) {
+		time_text(gap_more_of(&top), more);
+		snprintf(a->why, sizeof(a->why),
+			 "%s more than usual passed before calls of %.120s, in %s", more, a->name,
+			 span);
+	} else {
+		time_text(more_of(&top), more);
+		snprintf(a->why, sizeof(a->why),
+			 "%.120s took %.3g x as long as usual, %s more in %s", a->name,
+			 top.usual_ns > 0 ? top.total_ns / top.usual_ns : INFINITY, more, span);
+	}
+}
+
+static void why_of_counter(struct episode *e)
+{
+	struct anomaly *a = &e->a;
+	char span[TIME_BYTES];
+	time_text((double)(a->end_ns - a->start_ns), span);
+	a->name = a->features_len ? a->features[0].name : "counters";
+	if (!a->features_len) {
+		snprintf(a->why, sizeof(a->why), "counters were not as usual, for %s", span);
+		return;
+	}
+	snprintf(a->why, sizeof(a->why), "%s was %.3g %s where %.3g is usual, for %s", a->name,
+		 a->features[0].value, a->features[0].unit, a->features[0].usual, span);
+}
+
+static void why_of_step(struct episode *e)
+{
+	struct anomaly *a = &e->a;
+	double times = NAN;
+	a->name = "step";
+	for (uint32_t i = 0; i < a->features_len; i++) {
+		if (!strcmp(a->features[i].name, "duration"))
+			times = exp(a->features[i].value - a->features[i].usual);
+		else if (!strcmp(a->name, "step"))
+			a->name = a->features[i].name;
+	}
+	if (isfinite(times))
+		snprintf(a->why, sizeof(a->why),
+			 "the slowest of %u steps took %.3g x as long as usual, most of it in %s",
+			 a->windows, times, a->name);
+	else if (a->features_len)
+		snprintf(a->why, sizeof(a->why), "%s of a step was %.3g x the usual", a->name,
+			 exp(a->features[0].value - a->features[0].usual));
+}
+
+void episode_describe(struct detector *d, struct episode *e)
+{
+	if (has_values(e->a.layer))
+		why_of_counter(e);
+	else if (e->a.layer == DETECT_STEP)
+		why_of_step(e);
+	else
+		why_of_calls(d, e);
+}

@@ -1,0 +1,297 @@
+/* learn.c - two passes over recordings: what is usual for keys, counters and steps; then rows
+ * against it, and a mixture of each layer's rows. */
+#include "detect/learn.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "detect/learn_known.h"
+#include "detect/learn_mixture.h"
+#include "detect/recording_feed.h"
+#include "detect/windows.h"
+
+#define WARMUP_S	 5.0
+#define PROGRESS_OF_EACH 1000 /* a recording's share of the progress, in each pass */
+
+typedef VEC(struct feature_row) rows_of;
+
+struct learning {
+	const struct learn_options *o;
+	struct known known;
+	uint64_t window_ns;
+	bool usual; /* the first pass */
+	struct windows *windows;
+	struct hardware *hardware;
+	struct detect_names names;
+	uint64_t begin_ns; /* of the recording that is read: after its warm-up */
+	double seconds;
+	rows_of rows[DETECT_LAYERS];
+	uint64_t done; /* for progress: recordings of both passes */
+	uint64_t total;
+};
+
+/* ---- one recording through one pass ---- */
+
+static void call(void *ctx, const struct m_call *c)
+{
+	struct learning *l = ctx;
+	if (c->start_ns + c->dur_ns >= l->begin_ns)
+		windows_call(l->windows, &l->names, c, NULL);
+}
+
+static void gpu_span(void *ctx, const struct m_gpu_span *s)
+{
+	struct learning *l = ctx;
+	if (s->end_ns >= l->begin_ns)
+		windows_gpu_span(l->windows, &l->names, s, NULL);
+}
+
+/* Totals of a counter need the value before the first window. */
+static void counter(void *ctx, const struct m_counter *c)
+{
+	struct learning *l = ctx;
+	if (c->time_ns + HARDWARE_HOLD_NS >= l->begin_ns)
+		hardware_counter(l->hardware, &l->names, c);
+}
+
+static void sample(void *ctx, const struct m_sample *s)
+{
+	struct learning *l = ctx;
+	if (s->time_ns >= l->begin_ns)
+		hardware_sample(l->hardware, &l->names, s);
+}
+
+static void progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct learning *l = ctx;
+	if (l->o->progress && total)
+		l->o->progress(l->o->progress_ctx,
+			       l->done * PROGRESS_OF_EACH + done * PROGRESS_OF_EACH / total,
+			       l->total * PROGRESS_OF_EACH);
+}
+
+static void keep_row(struct learning *l, const struct feature_row *row)
+{
+	if (!l->usual && row->start_ns >= l->begin_ns)
+		*vec_push(&l->rows[row->layer]) = *row;
+}
+
+static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
+{
+	(void)detail;
+	keep_row(ctx, row);
+}
+
+static void hardware_row(void *ctx, const struct feature_row *row,
+			 const double values[FEATURES_MOST])
+{
+	struct learning *l = ctx;
+	/* The window that the warm-up ends in is left out of what is usual as well. */
+	if (l->usual && row->start_ns >= l->begin_ns)
+		counters_usual_learn(l->known.counters, row->layer, row->regime, values);
+	keep_row(l, row);
+}
+
+static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
+		uint64_t events)
+{
+	struct learning *l = ctx;
+	(void)end_ns;
+	hardware_mix(l->hardware, pid, start_ns, regime, events);
+}
+
+/* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. */
+static uint64_t work_begins(const struct rec_reader *r)
+{
+	const struct rec_tables *t = rec_tables(r);
+	bool *of_work = xcalloc(t->probes.len + 1, sizeof(*of_work));
+	uint64_t first = UINT64_MAX, first_work = UINT64_MAX;
+	struct m_calls calls = {0};
+	for (size_t p = 0; p < t->probes.len; p++) {
+		const char *layer = strtab_get(&t->strings, t->probes.data[p].layer, NULL);
+		of_work[p] =
+			!strcmp(layer, "cuda") || !strcmp(layer, "torch") || !strcmp(layer, "nccl");
+	}
+	for (size_t b = 0; b < rec_call_blocks(r); b++) {
+		if (rec_read_calls(r, b, &calls, NULL))
+			continue;
+		for (size_t i = 0; i < calls.len; i++) {
+			uint64_t start = calls.rows[i].start_ns;
+			first = start < first ? start : first;
+			if (of_work[calls.rows[i].probe] && start < first_work)
+				first_work = start;
+		}
+	}
+	m_calls_free(&calls);
+	free(of_work);
+	return first_work != UINT64_MAX ? first_work : first != UINT64_MAX ? first : 0;
+}
+
+static int by_series(const void *a, const void *b)
+{
+	const struct feature_row *x = a, *y = b;
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static void steps_pass(struct learning *l, const struct steps *s)
+{
+	if (l->usual) {
+		struct step_usual usual[STEPS_KINDS];
+		step_usual_of(usual, s);
+		for (size_t k = 0; k < STEPS_KINDS; k++)
+			if (usual[k].steps > l->known.steps[k].steps)
+				l->known.steps[k] = usual[k];
+		return;
+	}
+	struct step_rows rows = {0};
+	step_rows_make(&rows, s, l->known.steps);
+	for (size_t i = 0; i < rows.rows.len; i++)
+		keep_row(l, &rows.rows.data[i]);
+	step_rows_free(&rows);
+}
+
+static void read_pass(struct learning *l, const struct rec_reader *r)
+{
+	size_t before[DETECT_LAYERS];
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
+		before[i] = l->rows[i].len;
+	detect_names_of_reader(&l->names, r);
+	recording_feed(r, &(struct recording_sink){.ctx = l,
+						   .call = call,
+						   .gpu_span = gpu_span,
+						   .counter = counter,
+						   .sample = sample,
+						   .progress = progress});
+	windows_end(l->windows);
+	hardware_end(l->hardware);
+	windows_forget_rows(l->windows);
+	hardware_forget_rows(l->hardware);
+	struct steps steps = {0};
+	steps_make(&steps, r, &(struct steps_options){0});
+	steps_pass(l, &steps);
+	steps_free(&steps);
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
+		if (l->rows[i].len > before[i])
+			qsort(l->rows[i].data + before[i], l->rows[i].len - before[i],
+			      sizeof(struct feature_row), by_series);
+	l->done++;
+}
+
+static void pass(struct learning *l, struct rec_reader *const *recordings, size_t n, bool usual)
+{
+	l->usual = usual;
+	l->windows = windows_new(&(struct windows_options){
+		.window_ns = l->window_ns,
+		.late_ns = WINDOWS_NEVER,
+		.keys = l->known.keys,
+		.usual = l->known.usual,
+		.regimes = l->known.regimes,
+		.learn = usual,
+		.new_regimes = usual,
+		.without_gaps = l->known.without & WITHOUT_GAPS,
+		.row = window_row,
+		.mix = mix,
+		.ctx = l,
+	});
+	l->hardware = hardware_new(&(struct hardware_options){
+		.window_ns = l->window_ns,
+		.late_ns = WINDOWS_NEVER,
+		.usual = l->known.counters,
+		.row = hardware_row,
+		.ctx = l,
+	});
+	for (size_t i = 0; i < n; i++) {
+		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
+		uint64_t last = rec_tables(recordings[i])->last_ns;
+		l->begin_ns = work_begins(recordings[i]) + (uint64_t)(warmup * 1e9);
+		read_pass(l, recordings[i]);
+		if (usual && last > l->begin_ns)
+			l->seconds += (double)(last - l->begin_ns) / 1e9;
+	}
+	windows_free(l->windows);
+	hardware_free(l->hardware);
+}
+
+/* ---- all of it ---- */
+
+/* "1 h 2 min of 2 recordings, on host gpu7"; whoever knows the files' names puts them there. */
+static char *origin_of(const struct learning *l, struct rec_reader *const *recordings, size_t n)
+{
+	const char *host = rec_meta(rec_tables(recordings[0]), "host");
+	char time[64], of[64] = "a recording";
+	uint64_t s = (uint64_t)l->seconds;
+	if (s >= 3600)
+		snprintf(time, sizeof(time), "%llu h %llu min", (unsigned long long)s / 3600,
+			 (unsigned long long)s / 60 % 60);
+	else
+		snprintf(time, sizeof(time), "%llu min %llu s", (unsigned long long)s / 60,
+			 (unsigned long long)s % 60);
+	if (n > 1)
+		snprintf(of, sizeof(of), "%zu recordings", n);
+	return host ? xasprintf("%s of %s, on host %s", time, of, host)
+		    : xasprintf("%s of %s", time, of);
+}
+
+/* How many layers were learned. */
+static size_t learn_layers(struct learning *l, struct model *m)
+{
+	size_t learned = 0;
+	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
+		struct err why;
+		int rc = learn_mixture(
+			&m->layers[layer], layer, l->rows[layer].data, l->rows[layer].len,
+			&(struct learn_mixture_options){.components = l->o->components,
+							.covariance = l->o->covariance,
+							.seed = l->o->seed,
+							.without = l->o->without},
+			&why);
+		learned += rc == 0;
+		if (rc && l->o->left_out)
+			l->o->left_out(l->o->left_out_ctx, layer, why.msg);
+	}
+	return learned;
+}
+
+int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t n,
+		const struct learn_options *o, struct err *e)
+{
+	if (!n)
+		return err_set(e, EINVAL, "there is no recording to learn from");
+	struct learning l = {.o = o, .total = 2 * n};
+	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
+	known_make(&l.known, o->without, o->seed);
+	pass(&l, recordings, n, true);
+	usual_settle(l.known.usual);
+	counters_usual_settle(l.known.counters);
+	if (l.known.regimes)
+		regimes_freeze(l.known.regimes);
+	pass(&l, recordings, n, false);
+
+	struct model m;
+	model_init(&m);
+	m.window_ns = l.window_ns;
+	m.seconds = l.seconds;
+	m.origin = origin_of(&l, recordings, n);
+	known_to_model(&l.known, &m);
+	size_t learned = learn_layers(&l, &m);
+	known_free(&l.known);
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
+		vec_free(&l.rows[i]);
+	if (learned) {
+		*ret = m;
+		return 0;
+	}
+	model_free(&m);
+	return err_set(e, EINVAL,
+		       "%.0f s of work after its warm-up are too little to learn from: at least %d "
+		       "windows of %.3g s are needed",
+		       l.seconds, LEARN_LEAST_ROWS, (double)l.window_ns / 1e9);
+}
