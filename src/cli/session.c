@@ -462,8 +462,9 @@ static void say_attached(const struct session *s)
 {
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
-	session_say(s, "attached to %zu process%s at %llu places; Ctrl-C ends the recording",
-		    s->live.len, s->live.len == 1 ? "" : "es", (unsigned long long)st.sites);
+	session_say(s, "attached to %zu process%s at %llu places%s", s->live.len,
+		    s->live.len == 1 ? "" : "es", (unsigned long long)st.sites,
+		    s->opts->output ? "; Ctrl-C ends the recording" : "");
 }
 
 /* Stacks that are taken before their unwind tables are there are cut. Tasks that load a library

@@ -1,0 +1,379 @@
+/* cmd_watch.c - `eacgm watch`: a session that keeps nothing, and what is seen of it now.
+ *
+ * Three threads of it: the session's that looks at rows brings the state up to date and has them
+ * judged, another draws and reads keys, the first one runs the session. */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cli/anomaly_json.h"
+#include "cli/human.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/session_detect.h"
+#include "cli/watch_rates.h"
+#include "cli/watch_screen.h"
+#include "cli/watch_steps.h"
+#include "cli/watch_terminal.h"
+#include "detect/model_file.h"
+
+#define KEY_MS	    100 /* also how soon a new size is seen */
+#define DRAW_NS	    500000000ULL
+#define LINE_NS	    1000000000ULL
+#define SAID_FOR_NS 15000000000ULL
+
+static const char *const description[] = {
+	"Shows what a running job does, now: calls by layer, GPUs, the time of its steps, what "
+	"tracing costs, and what is not normal, as it comes. Nothing is recorded, and the job is "
+	"not changed, restarted or stopped. 'q' or Ctrl-C end it; the job goes on.",
+	"What is normal comes from a model ('eacgm learn'), or, without one, from the job's own "
+	"first half minute.",
+	"Where standard output is no terminal, a line a second is printed; with --json a line of "
+	"JSON for each anomaly, when it is found and when it has ended.",
+	NULL,
+};
+
+static const struct opt_def options[] = {
+	TARGET_OPTIONS,
+	{'m', "model", "MODEL", "Judge by this model of 'eacgm learn'.", NULL, OPT_FILE},
+	{0, "json", NULL, "Print anomalies alone, each as a line of JSON.", NULL, 0},
+	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
+	CATALOG_OPTIONS,
+	{0},
+};
+
+static const struct cmd_example examples[] = {
+	{"sudo eacgm watch -p 4242", "a running job and its children"},
+	{"sudo eacgm watch -p 4242 -m train.model --json", "anomalies for a script"},
+	{0},
+};
+
+enum output { SCREEN, LINES, JSON };
+
+struct watch {
+	enum output output;
+	pthread_mutex_t lock; /* of state */
+	struct watch_state state;
+	uint64_t said_ns;
+	struct watch_rates *rates; /* those three of the thread that looks at rows */
+	struct watch_steps *steps;
+	struct session_detect *detect;
+	bool has_model;
+	uint64_t steps_shown_ns;
+	atomic_bool started; /* the job is traced */
+	atomic_bool dirty;   /* something new that should be shown at once */
+	atomic_bool stop;
+	atomic_bool ended;
+};
+
+/* ---- what comes from the session ---- */
+
+static void say(void *ctx, const char *sentence)
+{
+	struct watch *w = ctx;
+	if (w->output != SCREEN) {
+		fprintf(stderr, "eacgm: %s\n", sentence);
+		return;
+	}
+	pthread_mutex_lock(&w->lock);
+	snprintf(w->state.said, sizeof(w->state.said), "%s", sentence);
+	w->said_ns = monotonic_ns();
+	pthread_mutex_unlock(&w->lock);
+	atomic_store(&w->dirty, true);
+}
+
+/* A pipe whose reader has gone ends the watch. */
+static void print_line(struct watch *w, const char *line)
+{
+	if (puts(line) < 0 || fflush(stdout))
+		atomic_store(&w->stop, true);
+}
+
+static void print_json(struct watch *w, const struct anomaly *a)
+{
+	json_t *row = anomaly_json(a);
+	char *text = json_dumps(row, JSON_COMPACT);
+	json_decref(row);
+	if (text)
+		print_line(w, text);
+	free(text);
+}
+
+static struct watch_anomaly *latest_with(struct watch_state *s, uint64_t id)
+{
+	uint64_t oldest = s->latest_next > WATCH_ANOMALIES ? s->latest_next - WATCH_ANOMALIES : 0;
+	for (uint64_t n = s->latest_next; n > oldest; n--)
+		if (s->latest[(n - 1) % WATCH_ANOMALIES].id == id)
+			return &s->latest[(n - 1) % WATCH_ANOMALIES];
+	return NULL;
+}
+
+static void keep_anomaly(struct watch_state *s, const struct anomaly *a)
+{
+	struct watch_anomaly *row = latest_with(s, a->id);
+	s->anomalies = a->id > s->anomalies ? a->id : s->anomalies;
+	if (a->ended)
+		s->lasting -= s->lasting > 0;
+	else
+		s->lasting++;
+	if (!row)
+		row = &s->latest[s->latest_next++ % WATCH_ANOMALIES];
+	*row = (struct watch_anomaly){
+		.id = a->id, .start_ns = a->start_ns, .end_ns = a->end_ns, .ended = a->ended};
+	snprintf(row->layer, sizeof(row->layer), "%s", detect_layer_name(a->layer));
+	anomaly_entity(row->entity, a);
+	snprintf(row->why, sizeof(row->why), "%s", a->why);
+}
+
+static void on_anomaly(void *ctx, const struct anomaly *a)
+{
+	struct watch *w = ctx;
+	char line[ANOMALY_LINE_BYTES], text[ANOMALY_LINE_BYTES + 32];
+	if (w->output == JSON)
+		print_json(w, a);
+	snprintf(text, sizeof(text), "anomaly%s: %s", a->ended ? " ended" : "",
+		 anomaly_line(line, a));
+	if (w->output == LINES)
+		print_line(w, text);
+	pthread_mutex_lock(&w->lock);
+	keep_anomaly(&w->state, a);
+	pthread_mutex_unlock(&w->lock);
+	atomic_store(&w->dirty, true);
+}
+
+static void on_batch(void *ctx, const struct session_view *v)
+{
+	struct watch *w = ctx;
+	struct detector_stats stats;
+	uint64_t now_ns = monotonic_ns();
+	atomic_store(&w->started, true);
+	session_detect_batch(w->detect, v);
+	session_detect_stats(w->detect, &stats);
+	watch_steps_batch(w->steps, v, now_ns);
+	pthread_mutex_lock(&w->lock);
+	watch_rates_batch(w->rates, v, now_ns, &w->state);
+	w->state.learning = !w->has_model && !stats.rows;
+	if (now_ns - w->steps_shown_ns > DRAW_NS / 2) {
+		watch_steps_get(w->steps, &w->state.steps);
+		w->steps_shown_ns = now_ns;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void on_end(void *ctx, const struct session_view *v)
+{
+	struct watch *w = ctx;
+	session_detect_end(w->detect, v);
+}
+
+/* ---- drawing ---- */
+
+static void draw(struct watch *w, const struct watch_size *size)
+{
+	struct buf lines = {0};
+	pthread_mutex_lock(&w->lock);
+	w->state.now_ns = monotonic_ns();
+	if (w->state.now_ns - w->said_ns > SAID_FOR_NS)
+		w->state.said[0] = 0;
+	if (w->output == SCREEN)
+		watch_render(&lines, &w->state, size);
+	else
+		watch_render_line(&lines, &w->state);
+	pthread_mutex_unlock(&w->lock);
+	if (w->output == SCREEN) {
+		watch_terminal_show(&lines, size);
+	} else {
+		buf_byte(&lines, 0);
+		print_line(w, (const char *)lines.data);
+	}
+	buf_free(&lines);
+}
+
+static void draw_screen(struct watch *w)
+{
+	struct watch_size size, shown = {0};
+	uint64_t shown_ns = 0;
+	while (!atomic_load(&w->started) && !atomic_load(&w->ended))
+		nanosleep(&(struct timespec){.tv_nsec = KEY_MS * 1000000L}, NULL);
+	if (atomic_load(&w->ended))
+		return;
+	watch_terminal_enter();
+	while (!atomic_load(&w->ended)) {
+		uint64_t now_ns = monotonic_ns();
+		watch_terminal_size(&size);
+		if (now_ns - shown_ns >= DRAW_NS || atomic_exchange(&w->dirty, false) ||
+		    size.columns != shown.columns || size.rows != shown.rows) {
+			draw(w, &size);
+			shown = size;
+			shown_ns = now_ns;
+		}
+		int key = watch_terminal_key(KEY_MS);
+		if (key == 'q' || key == 'Q')
+			atomic_store(&w->stop, true);
+	}
+	watch_terminal_leave();
+}
+
+static void draw_lines(struct watch *w)
+{
+	uint64_t shown_ns = monotonic_ns();
+	while (!atomic_load(&w->ended)) {
+		nanosleep(&(struct timespec){.tv_nsec = KEY_MS * 1000000L}, NULL);
+		uint64_t now_ns = monotonic_ns();
+		if (now_ns - shown_ns < LINE_NS || !atomic_load(&w->started))
+			continue;
+		draw(w, NULL);
+		shown_ns = now_ns;
+	}
+}
+
+static void *show(void *arg)
+{
+	struct watch *w = arg;
+	if (w->output == SCREEN)
+		draw_screen(w);
+	else if (w->output == LINES)
+		draw_lines(w);
+	return NULL;
+}
+
+/* ---- running ---- */
+
+static void say_result(const struct watch *w, const struct session_result *r)
+{
+	char calls[HUMAN_BYTES], anomalies[HUMAN_BYTES], lost[HUMAN_BYTES];
+	fprintf(stderr, "eacgm: watched %.1f s, %s calls, lost %s, anomalies: %s\n", r->duration_s,
+		human_count(calls, r->calls), human_count(lost, r->lost),
+		human_count(anomalies, w->state.anomalies));
+}
+
+/* Ctrl-C is for the session alone: no other thread must end by it. */
+static int run_session(struct watch *w, const struct session_options *o, struct err *e)
+{
+	struct session_result result = {0};
+	pthread_t shower;
+	sigset_t set, old;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	int rc = -pthread_create(&shower, NULL, show, w);
+	if (rc)
+		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
+	rc = session_run(o, &result, e);
+	atomic_store(&w->ended, true);
+	pthread_join(shower, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!rc)
+		say_result(w, &result);
+	if (!rc && result.stopped_early)
+		rc = -EIO;
+	return rc;
+}
+
+static void describe(struct watch_state *s, const struct target *t)
+{
+	char comm[16] = "";
+	if (t->all)
+		snprintf(s->target, sizeof(s->target), "all processes");
+	else if (t->cgroup)
+		snprintf(s->target, sizeof(s->target), "cgroup %.80s", t->cgroup);
+	else if (!proc_comm("/proc", t->pids.data[0], t->pids.data[0], comm))
+		snprintf(s->target, sizeof(s->target), "%s, pid %d", comm, t->pids.data[0]);
+	else
+		snprintf(s->target, sizeof(s->target), "pid %d", t->pids.data[0]);
+}
+
+static void begin_state(struct watch *w, const struct target *t)
+{
+	struct timespec wall;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	struct watch_state *s = &w->state;
+	s->start_ns = monotonic_ns();
+	s->realtime_offset_ns =
+		(uint64_t)wall.tv_sec * 1000000000ULL + (uint64_t)wall.tv_nsec - s->start_ns;
+	s->job_cpu = s->learn_left_s = NAN;
+	s->judges = true;
+	s->learning = !w->has_model;
+	s->steps.looking = true;
+	describe(s, t);
+}
+
+static int watch(struct session_options *o, const struct model *model, enum output output,
+		 struct err *e)
+{
+	struct watch w = {.output = output, .has_model = model != NULL};
+	struct session_live live = {.ctx = &w, .batch = on_batch, .end = on_end};
+	pthread_mutex_init(&w.lock, NULL);
+	begin_state(&w, o->target);
+	w.rates = watch_rates_new();
+	w.steps = watch_steps_new();
+	w.detect = session_detect_new(
+		&(struct session_detect_options){.model = model, .ctx = &w, .anomaly = on_anomaly});
+	o->live = &live;
+	o->stop = &w.stop;
+	o->say = say;
+	o->say_ctx = &w;
+	int rc = run_session(&w, o, e);
+	session_detect_free(w.detect);
+	watch_rates_free(w.rates);
+	watch_steps_free(w.steps);
+	pthread_mutex_destroy(&w.lock);
+	return rc;
+}
+
+static int watch_target(const struct args *a, struct session_options *o, struct err *e)
+{
+	struct target target = {0};
+	struct catalog catalog = {0};
+	struct model model = {0};
+	const char *path = args_get(a, "model");
+	enum output output = args_has(a, "json") ? JSON : watch_terminal_usable() ? SCREEN : LINES;
+	int rc = path ? model_read(&model, path, e) : 0;
+	if (!rc)
+		rc = target_parse(&target, a, e);
+	if (!rc)
+		rc = catalog_from_args(&catalog, a, e);
+	o->target = &target;
+	o->catalog = &catalog;
+	if (!rc)
+		rc = watch(o, path ? &model : NULL, output, e);
+	catalog_free(&catalog);
+	target_free(&target);
+	model_free(&model);
+	return rc;
+}
+
+static int run(const struct args *a)
+{
+	double seconds = 0;
+	struct err e = {0};
+	struct session_options o = {.mode_text = "trace", .target_text = ""};
+	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") != 1)
+		return usage_error(a->command, "give one target: -p PID, --cgroup PATH or --all");
+	if (layers_from_args(&o.layers, a, &e) || args_real(a, "duration", 0.1, 1e7, &seconds, &e))
+		return usage_error(a->command, "%s", e.msg);
+	o.duration_ns = (uint64_t)(seconds * 1e9);
+	o.frequent = args_has(a, "layers");
+	o.all_entries = args_has(a, "everything");
+	signal(SIGPIPE, SIG_IGN);
+	return watch_target(a, &o, &e) ? command_failed(a->command, &e) : 0;
+}
+
+const struct command cmd_watch = {
+	.name = "watch",
+	.synopsis = "TARGET [OPTION...]",
+	.summary = "show what a running job does, and what is not normal, as it comes",
+	.description = description,
+	.options = options,
+	.examples = examples,
+	.min_args = 0,
+	.max_args = 0,
+	.run = run,
+};

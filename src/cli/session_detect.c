@@ -1,0 +1,69 @@
+/* session_detect.c - hands a session's rows to the detector, and what it finds to the recording. */
+#include "cli/session_detect.h"
+
+#include "cli/anomaly_json.h"
+
+struct session_detect {
+	struct session_detect_options options;
+	struct detector *detector;
+	struct pipeline *pipeline; /* of the batch that is judged */
+};
+
+static void on_anomaly(void *ctx, const struct anomaly *a)
+{
+	struct session_detect *d = ctx;
+	char entity[ANOMALY_ENTITY_BYTES];
+	anomaly_entity(entity, a);
+	pipeline_event(d->pipeline, a->ended ? a->end_ns : a->start_ns, entity,
+		       a->ended ? "anomaly_ended" : "anomaly", a->why);
+	d->options.anomaly(d->options.ctx, a);
+}
+
+struct session_detect *session_detect_new(const struct session_detect_options *o)
+{
+	struct session_detect *d = xcalloc(1, sizeof(*d));
+	d->options = *o;
+	d->detector = detector_new(&(struct detector_options){
+		.model = o->model,
+		.alarms_per_hour = o->alarms_per_hour,
+		.follow = true,
+		.tell = on_anomaly,
+		.tell_ctx = d,
+	});
+	return d;
+}
+
+void session_detect_free(struct session_detect *d)
+{
+	if (!d)
+		return;
+	detector_free(d->detector);
+	free(d);
+}
+
+void session_detect_batch(struct session_detect *d, const struct session_view *v)
+{
+	const struct feed_batch *b = v->batch;
+	d->pipeline = v->pipeline;
+	for (size_t i = 0; i < b->counters.len; i++)
+		detector_counter(d->detector, v->names, &b->counters.data[i]);
+	for (size_t i = 0; i < b->samples.len; i++)
+		detector_sample(d->detector, v->names, &b->samples.data[i]);
+	for (size_t i = 0; i < b->gpu_spans.len; i++)
+		detector_gpu_span(d->detector, v->names, &b->gpu_spans.data[i]);
+	for (size_t i = 0; i < b->calls.len; i++)
+		detector_call(d->detector, v->names, &b->calls.data[i]);
+	if (v->upto_ns)
+		detector_upto(d->detector, v->upto_ns);
+}
+
+void session_detect_end(struct session_detect *d, const struct session_view *v)
+{
+	d->pipeline = v->pipeline;
+	detector_end(d->detector);
+}
+
+void session_detect_stats(const struct session_detect *d, struct detector_stats *ret)
+{
+	detector_stats(d->detector, ret);
+}

@@ -1,0 +1,21 @@
+/* session_detect.h - judges what a session sees, as it comes: a batch callback of session_live.h,
+ * or a part of one. Anomalies go into the recording as events, and to the caller. */
+#pragma once
+
+#include "cli/session_live.h"
+#include "detect/detector.h"
+
+struct session_detect_options {
+	const struct model *model; /* NULL: learns from what comes */
+	double alarms_per_hour;	   /* 0 = the detector's own */
+	void *ctx;
+	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
+};
+
+struct session_detect;
+struct session_detect *session_detect_new(const struct session_detect_options *o);
+void session_detect_free(struct session_detect *d);
+
+void session_detect_batch(struct session_detect *d, const struct session_view *v);
+void session_detect_end(struct session_detect *d, const struct session_view *v);
+void session_detect_stats(const struct session_detect *d, struct detector_stats *ret);

@@ -1,0 +1,341 @@
+/* watch_rates.c - counts rows by the second. */
+#include "cli/watch_rates.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/map64.h"
+#include "recording/model.h"
+
+#define SECOND_NS      1000000000ULL
+#define FUNCTIONS_MOST (1 << 16) /* of a second: beyond, none is added */
+#define CPU_ENTITIES   4096	 /* processes whose CPU time is summed */
+#define CPU_OLD_NS     (3 * SECOND_NS)
+#define LOSSES_MOST    4096 /* causes times CPUs */
+#define NO_LAYER       UINT8_MAX
+
+struct sum {
+	uint32_t probe;
+	uint64_t name; /* value of the argument that names the call */
+	uint64_t ns;
+};
+
+struct process_cpu {
+	uint32_t entity; /* string */
+	uint64_t time_ns;
+	double cores;
+};
+
+struct watch_rates {
+	VEC(uint8_t) layer_of;	       /* probe -> index into the state's layers */
+	struct map64 function_of;      /* hash of probe and name -> index into sums */
+	VEC(struct sum) sums;	       /* of this second */
+	uint64_t calls;		       /* of this second */
+	uint64_t before[WATCH_LAYERS]; /* calls up to the last second */
+	uint64_t second_ns;	       /* when this second began */
+	uint64_t own_cpu_ns;
+	VEC(struct process_cpu) cpus;
+	VEC(struct m_loss) losses;
+	struct map64 alive; /* pids */
+};
+
+struct watch_rates *watch_rates_new(void)
+{
+	return xcalloc(1, sizeof(struct watch_rates));
+}
+
+void watch_rates_free(struct watch_rates *r)
+{
+	vec_free(&r->layer_of);
+	map64_free(&r->function_of);
+	vec_free(&r->sums);
+	vec_free(&r->cpus);
+	vec_free(&r->losses);
+	map64_free(&r->alive);
+	free(r);
+}
+
+static const char *name_of(const struct session_view *v, uint32_t string)
+{
+	return v->names->string(v->names->ctx, string);
+}
+
+/* ---- calls ---- */
+
+static uint8_t layer_named(struct watch_state *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->layers_len; i++)
+		if (!strncmp(s->layers[i].name, name, sizeof(s->layers[i].name) - 1))
+			return (uint8_t)i;
+	if (s->layers_len == WATCH_LAYERS)
+		return NO_LAYER;
+	snprintf(s->layers[s->layers_len].name, sizeof(s->layers[0].name), "%s", name);
+	return (uint8_t)s->layers_len++;
+}
+
+static uint8_t layer_of(struct watch_rates *r, const struct session_view *v, uint32_t number,
+			struct watch_state *s)
+{
+	while (r->layer_of.len <= number) {
+		uint32_t next = (uint32_t)r->layer_of.len;
+		const struct m_probe *probe = v->names->probe(v->names->ctx, next);
+		if (!probe)
+			return NO_LAYER;
+		*vec_push(&r->layer_of) = layer_named(s, name_of(v, probe->layer));
+	}
+	return r->layer_of.data[number];
+}
+
+static void add_time(struct watch_rates *r, const struct session_view *v, const struct m_call *c)
+{
+	const struct m_probe *probe = v->names->probe(v->names->ctx, c->probe);
+	uint64_t name = probe->name_arg >= 0 && probe->name_arg < MODEL_MAX_ARGS
+				? c->args[probe->name_arg]
+				: 0;
+	uint64_t key = hash_u64(hash_u64(c->probe) ^ name), at;
+	if (!map64_get(&r->function_of, key, &at)) {
+		if (r->sums.len >= FUNCTIONS_MOST)
+			return;
+		at = r->sums.len;
+		*vec_push(&r->sums) = (struct sum){.probe = c->probe, .name = name};
+		map64_set(&r->function_of, key, at);
+	}
+	r->sums.data[at].ns += c->dur_ns;
+}
+
+static void take_calls(struct watch_rates *r, const struct session_view *v, struct watch_state *s)
+{
+	for (size_t i = 0; i < v->batch->calls.len; i++) {
+		const struct m_call *c = &v->batch->calls.data[i];
+		uint8_t layer = layer_of(r, v, c->probe, s);
+		if (layer == NO_LAYER)
+			continue;
+		s->layers[layer].calls++;
+		r->calls++;
+		add_time(r, v, c);
+	}
+}
+
+static void name_function(const struct session_view *v, const struct sum *f, char *ret, size_t size)
+{
+	const struct m_probe *probe = v->names->probe(v->names->ctx, f->probe);
+	const char *name = name_of(v, probe->name);
+	bool named = probe->name_arg >= 0 && probe->name_arg < MODEL_MAX_ARGS;
+	if (named && probe->arg_types[probe->name_arg] == ARG_TYPE_STRING && f->name)
+		name = name_of(v, (uint32_t)f->name);
+	if (named && probe->arg_types[probe->name_arg] == ARG_TYPE_CODE) {
+		const struct m_code *code = v->names->code(v->names->ctx, (uint32_t)f->name);
+		name = code ? name_of(v, code->name) : name;
+	}
+	snprintf(ret, size, "%s", name);
+}
+
+/* ---- a second has ended ---- */
+
+static void end_layers(struct watch_rates *r, const struct session_view *v, double seconds,
+		       struct watch_state *s)
+{
+	const struct sum *busiest[WATCH_LAYERS] = {0};
+	for (size_t i = 0; i < r->sums.len; i++) {
+		uint8_t layer = r->layer_of.data[r->sums.data[i].probe];
+		if (!busiest[layer] || r->sums.data[i].ns > busiest[layer]->ns)
+			busiest[layer] = &r->sums.data[i];
+	}
+	for (uint32_t i = 0; i < s->layers_len; i++) {
+		struct watch_layer *l = &s->layers[i];
+		l->calls_per_s = (double)(l->calls - r->before[i]) / seconds;
+		r->before[i] = l->calls;
+		watch_history_add(&l->history, l->calls_per_s);
+		l->busiest[0] = 0;
+		if (!busiest[i])
+			continue;
+		l->busiest_ns_per_s = (double)busiest[i]->ns / seconds;
+		name_function(v, busiest[i], l->busiest, sizeof(l->busiest));
+	}
+	r->sums.len = 0;
+	map64_free(&r->function_of);
+}
+
+static double own_rss_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+	if (!f)
+		return NAN;
+	if (fscanf(f, "%*u %lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void end_cost(struct watch_rates *r, const struct session_view *v, uint64_t now_ns,
+		     double seconds, struct watch_state *s)
+{
+	struct timespec ts;
+	size_t kept = 0;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	uint64_t cpu_ns = (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
+	s->own_cpu = (double)(cpu_ns - r->own_cpu_ns) / 1e9 / seconds;
+	r->own_cpu_ns = cpu_ns;
+	s->own_rss_bytes = own_rss_bytes();
+	s->probe_cpu = (double)r->calls * v->probe_ns_each / 1e9 / seconds;
+	r->calls = 0;
+	s->job_cpu = 0;
+	for (size_t i = 0; i < r->cpus.len; i++) {
+		struct process_cpu *c = &r->cpus.data[i];
+		if (c->time_ns + CPU_OLD_NS < now_ns)
+			continue;
+		s->job_cpu += c->cores;
+		r->cpus.data[kept++] = *c;
+	}
+	r->cpus.len = kept;
+}
+
+/* ---- counters, GPUs, processes, losses ---- */
+
+static void take_cpu(struct watch_rates *r, const struct m_counter *c)
+{
+	for (size_t i = 0; i < r->cpus.len; i++) {
+		if (r->cpus.data[i].entity != c->entity)
+			continue;
+		r->cpus.data[i].time_ns = c->time_ns;
+		r->cpus.data[i].cores = c->value;
+		return;
+	}
+	if (r->cpus.len < CPU_ENTITIES)
+		*vec_push(&r->cpus) = (struct process_cpu){c->entity, c->time_ns, c->value};
+}
+
+static struct watch_gpu *gpu_of(struct watch_state *s, const char *entity)
+{
+	unsigned index;
+	char rest;
+	if (sscanf(entity, "gpu %u%c", &index, &rest) != 1 || index >= WATCH_GPUS)
+		return NULL;
+	struct watch_gpu *g = &s->gpus[index];
+	if (!g->known) {
+		*g = (struct watch_gpu){.known = true,
+					.busy_ratio = NAN,
+					.memory_used_bytes = NAN,
+					.memory_total_bytes = NAN,
+					.power_w = NAN,
+					.power_limit_w = NAN,
+					.temperature_celsius = NAN};
+	}
+	return g;
+}
+
+static void take_gpu_counter(struct watch_state *s, const char *entity, const char *name,
+			     double value)
+{
+	struct watch_gpu *g = gpu_of(s, entity);
+	if (!g)
+		return;
+	if (!strcmp(name, "sm_ratio"))
+		g->busy_ratio = value;
+	else if (!strcmp(name, "memory_used_bytes"))
+		g->memory_used_bytes = value;
+	else if (!strcmp(name, "memory_total_bytes"))
+		g->memory_total_bytes = value;
+	else if (!strcmp(name, "power_w"))
+		g->power_w = value;
+	else if (!strcmp(name, "power_limit_w"))
+		g->power_limit_w = value;
+	else if (!strcmp(name, "temperature_celsius"))
+		g->temperature_celsius = value;
+}
+
+static void take_counters(struct watch_rates *r, const struct session_view *v,
+			  struct watch_state *s)
+{
+	for (size_t i = 0; i < v->batch->counters.len; i++) {
+		const struct m_counter *c = &v->batch->counters.data[i];
+		const char *entity = name_of(v, c->entity), *name = name_of(v, c->name);
+		if (!strncmp(entity, "gpu ", 4))
+			take_gpu_counter(s, entity, name, c->value);
+		else if (!strncmp(entity, "pid ", 4) && !strcmp(name, "cpu_ratio"))
+			take_cpu(r, c);
+	}
+}
+
+static void take_gpus(const struct session_view *v, struct watch_state *s)
+{
+	for (size_t i = 0; i < v->batch->gpus.len; i++) {
+		const struct m_gpu *row = &v->batch->gpus.data[i];
+		char entity[32];
+		snprintf(entity, sizeof(entity), "gpu %u", row->index);
+		struct watch_gpu *g = row->parent < 0 ? gpu_of(s, entity) : NULL;
+		if (!g)
+			continue;
+		snprintf(g->name, sizeof(g->name), "%s", name_of(v, row->name));
+		g->memory_total_bytes = (double)row->memory_bytes;
+		g->power_limit_w = row->power_limit_w > 0 ? row->power_limit_w : NAN;
+		g->known = !row->gone_ns;
+	}
+}
+
+static void take_processes(struct watch_rates *r, const struct session_view *v,
+			   struct watch_state *s)
+{
+	for (size_t i = 0; i < v->batch->processes.len; i++) {
+		const struct m_process *p = &v->batch->processes.data[i];
+		if (p->end_ns)
+			map64_del(&r->alive, p->pid);
+		else
+			map64_set(&r->alive, p->pid, 1);
+	}
+	s->processes = (uint32_t)r->alive.len;
+}
+
+/* Causes of what is not seen at all; of others the call is known, but for a part of it. */
+static bool loses_events(const char *cause)
+{
+	static const char *const names[] = {"ring_full",  "stack_full",	  "no_state",
+					    "sample",	  "late_attach",  "signal_stack",
+					    "bad_record", "unknown_probe"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(cause, names[i]))
+			return true;
+	return false;
+}
+
+static void take_losses(struct watch_rates *r, const struct session_view *v, struct watch_state *s)
+{
+	for (size_t i = 0; i < v->batch->losses.len; i++) {
+		const struct m_loss *row = &v->batch->losses.data[i];
+		size_t at = 0;
+		while (at < r->losses.len && (r->losses.data[at].cause != row->cause ||
+					      r->losses.data[at].cpu != row->cpu))
+			at++;
+		if (at == LOSSES_MOST || !loses_events(name_of(v, row->cause)))
+			continue;
+		if (at == r->losses.len)
+			vec_push(&r->losses);
+		r->losses.data[at] = *row; /* totals */
+	}
+	s->lost = 0;
+	for (size_t i = 0; i < r->losses.len; i++)
+		s->lost += r->losses.data[i].count;
+	s->overruns = v->overruns;
+}
+
+void watch_rates_batch(struct watch_rates *r, const struct session_view *v, uint64_t now_ns,
+		       struct watch_state *s)
+{
+	if (!r->second_ns)
+		r->second_ns = now_ns;
+	take_processes(r, v, s);
+	take_gpus(v, s);
+	take_counters(r, v, s);
+	take_calls(r, v, s);
+	take_losses(r, v, s);
+	if (now_ns - r->second_ns < SECOND_NS)
+		return;
+	double seconds = (double)(now_ns - r->second_ns) / 1e9;
+	end_layers(r, v, seconds, s);
+	end_cost(r, v, now_ns, seconds, s);
+	r->second_ns = now_ns;
+}

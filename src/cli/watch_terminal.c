@@ -1,0 +1,125 @@
+/* watch_terminal.c - ECMA-48 control sequences that every terminal of today knows, termios, keys.
+ *
+ * No library: ncurses would bring its data base of terminals into a binary that is to run alone. */
+#include "cli/watch_terminal.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/terminal.h"
+
+#define ENTER	   "\033[?1049h\033[?25l" /* second screen, no cursor (xterm's private modes) */
+#define LEAVE	   "\033[0m\033[?25h\033[?1049l"
+#define HOME	   "\033[H"
+#define CLEAR_LINE "\033[K" /* before its text: at the last column it would take a letter */
+#define NEXT_LINE  "\r\n\033[K"
+#define CLEAR_REST "\r\n\033[J"
+
+static struct termios before;
+static bool entered, keys_gone, only_ascii;
+
+bool watch_terminal_usable(void)
+{
+	const char *term = getenv("TERM");
+	return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* Waits where the terminal takes no more; gives up when it is gone. */
+static void write_all(const char *p, size_t n)
+{
+	while (n) {
+		ssize_t done = write(STDOUT_FILENO, p, n);
+		if (done < 0 && errno == EAGAIN) {
+			struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+			poll(&fd, 1, 100);
+		} else if (done < 0 && errno != EINTR) {
+			return;
+		} else if (done > 0) {
+			p += done;
+			n -= (size_t)done;
+		}
+	}
+}
+
+void watch_terminal_leave(void)
+{
+	if (!entered)
+		return;
+	entered = false;
+	write_all(LEAVE, strlen(LEAVE));
+	if (isatty(STDIN_FILENO))
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+}
+
+/* Keys without echo or return; Ctrl-C stays a signal, Ctrl-Z is none: a tracer that is stopped
+ * loses what comes. */
+void watch_terminal_enter(void)
+{
+	static bool at_exit;
+	setlocale(LC_CTYPE, "");
+	only_ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &before)) {
+		keys_gone = true;
+	} else {
+		struct termios raw = before;
+		raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+		raw.c_cc[VMIN] = 1;
+		raw.c_cc[VTIME] = 0;
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE;
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+	}
+	if (!at_exit)
+		atexit(watch_terminal_leave);
+	at_exit = entered = true;
+	write_all(ENTER, strlen(ENTER));
+}
+
+void watch_terminal_size(struct watch_size *ret)
+{
+	struct winsize ws;
+	*ret = (struct watch_size){.columns = 80, .rows = 24, .colour = terminal_colour(stdout)};
+	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col && ws.ws_row) {
+		ret->columns = ws.ws_col;
+		ret->rows = ws.ws_row;
+	}
+	ret->ascii = only_ascii;
+}
+
+void watch_terminal_show(const struct buf *lines, const struct watch_size *size)
+{
+	struct buf out = {0};
+	unsigned row = 1;
+	buf_add(&out, HOME CLEAR_LINE, strlen(HOME CLEAR_LINE));
+	for (size_t i = 0; i < lines->len; i++) {
+		if (lines->data[i] != '\n') {
+			buf_byte(&out, lines->data[i]);
+			continue;
+		}
+		row++;
+		buf_add(&out, NEXT_LINE, strlen(NEXT_LINE));
+	}
+	if (row < size->rows)
+		buf_add(&out, CLEAR_REST, strlen(CLEAR_REST));
+	write_all((const char *)out.data, out.len);
+	buf_free(&out);
+}
+
+int watch_terminal_key(int timeout_ms)
+{
+	struct pollfd fd = {.fd = keys_gone ? -1 : STDIN_FILENO, .events = POLLIN};
+	unsigned char key;
+	if (poll(&fd, 1, timeout_ms) <= 0)
+		return 0;
+	ssize_t n = read(STDIN_FILENO, &key, 1);
+	keys_gone |= n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+	return n == 1 ? key : 0;
+}
