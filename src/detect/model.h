@@ -43,7 +43,7 @@ struct model_mixture {
 	double bics[GMM_MAX_K]; /* tried; NaN not tried */
 };
 
-#define REGIME_PLACES 64
+#define REGIME_PLACES 128
 /* A mix of work: shares of a window's events, by the hash of their keys. */
 struct model_regime {
 	float places[REGIME_PLACES]; /* sum 1 */

@@ -44,7 +44,7 @@ static float sum(const float *v)
 bool regime_mix_shares(const struct regime_mix *m, float ret[REGIME_PLACES])
 {
 	float functions = sum(m->functions), sizes = sum(m->sizes);
-	if (m->events < REGIME_EVENTS - 1 || functions <= 0)
+	if (m->events < REGIME_LEAST - 1 || functions <= 0)
 		return false;
 	float half = sizes > 0 ? 0.5f : 1;
 	for (size_t i = 0; i < HALF; i++) {

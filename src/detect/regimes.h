@@ -6,7 +6,8 @@
  * were made with; each half sums to 1/2 (all of it in the first half where nothing told a size).
  * A mix belongs to the nearest known regime, if its distance (sum of absolute differences, 0 to 2)
  * is at most REGIME_DISTANCE. Windows of few events are judged together with those before: their
- * mix is a decaying sum. No I/O. */
+ * mix is a decaying sum. So a job whose steps are longer than a window has one regime, not one for
+ * each phase of a step. No I/O. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +17,8 @@
 
 #define REGIMES_MOST	16
 #define REGIME_DISTANCE 0.5
-#define REGIME_EVENTS	500 /* events that a mix needs; before them the regime is 0 */
+#define REGIME_LEAST	500  /* events that a mix needs; before them the regime is 0 */
+#define REGIME_EVENTS	4000 /* that it is made of: as many windows as have these */
 
 /* The work of one process so far: zeroed at its beginning. */
 struct regime_mix {
