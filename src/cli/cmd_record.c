@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/anomaly_json.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/session_detect.h"
 #include "cli/terminal.h"
 
 #define BURST_ON_MS 500 /* length of one period of --burst where none is given */
@@ -59,6 +61,10 @@ static const struct opt_def options[] = {
 	 "PyTorch "
 	 "itself where its interface is known. auto: callbacks with --everything, probes else.",
 	 "auto|probes|callbacks", 0},
+	{0, "detect", "MODEL",
+	 "Tell anomalies as they come, on standard error, and write them into the recording: of "
+	 "a model that 'eacgm learn' made, or, without one, learned from what comes first.",
+	 NULL, OPT_OPTIONAL_VALUE | OPT_FILE},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -237,6 +243,40 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	return rc;
 }
 
+/* ---- anomalies ---- */
+
+static void tell_anomaly(void *ctx, const struct anomaly *a)
+{
+	char line[ANOMALY_LINE_BYTES];
+	(void)ctx;
+	fprintf(stderr, "eacgm: anomaly%s: %s\n", a->ended ? " ended" : "", anomaly_line(line, a));
+}
+
+static void judge(void *ctx, const struct session_view *v)
+{
+	session_detect_batch(ctx, v);
+}
+
+static void judge_end(void *ctx, const struct session_view *v)
+{
+	session_detect_end(ctx, v);
+}
+
+/* --detect, --detect=MODEL; NULL without. */
+static int detect_from_args(struct session_detect **ret, struct model *model, const struct args *a,
+			    struct err *e)
+{
+	const char *path = args_get(a, "detect");
+	*ret = NULL;
+	if (!path)
+		return 0;
+	int rc = *path ? session_detect_model(model, path, e) : 0;
+	if (!rc)
+		*ret = session_detect_new(&(struct session_detect_options){
+			.model = *path ? model : NULL, .anomaly = tell_anomaly});
+	return rc;
+}
+
 static char *target_text(const struct target *t, const struct session_options *o)
 {
 	if (o->command)
@@ -293,8 +333,16 @@ static int run(const struct args *a)
 		      args_has(a, "all");
 	if (targets != 1)
 		return usage_error(cmd, "give one target: -- CMD, -p PID, --cgroup PATH or --all");
+	struct model model = {0};
+	struct session_detect *detect;
+	if (detect_from_args(&detect, &model, a, &e))
+		return command_failed(cmd, &e);
+	struct session_live live = {.ctx = detect, .batch = judge, .end = judge_end};
+	o.live = detect ? &live : NULL;
 	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
 		target_free(&target);
+		session_detect_free(detect);
+		model_free(&model);
 		return command_failed(cmd, &e);
 	}
 	char *text = target_text(&target, &o);
@@ -305,6 +353,8 @@ static int run(const struct args *a)
 	free(text);
 	catalog_free(&catalog);
 	target_free(&target);
+	session_detect_free(detect);
+	model_free(&model);
 	return status;
 }
 

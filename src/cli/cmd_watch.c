@@ -20,7 +20,6 @@
 #include "cli/watch_screen.h"
 #include "cli/watch_steps.h"
 #include "cli/watch_terminal.h"
-#include "detect/model_file.h"
 
 #define KEY_MS	    100 /* also how soon a new size is seen */
 #define DRAW_NS	    500000000ULL
@@ -149,15 +148,13 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct watch *w = ctx;
-	struct detector_stats stats;
 	uint64_t now_ns = monotonic_ns();
 	atomic_store(&w->started, true);
 	session_detect_batch(w->detect, v);
-	session_detect_stats(w->detect, &stats);
 	watch_steps_batch(w->steps, v, now_ns);
 	pthread_mutex_lock(&w->lock);
 	watch_rates_batch(w->rates, v, now_ns, &w->state);
-	w->state.learning = !w->has_model && !stats.rows;
+	w->state.learning = !w->has_model && !session_detect_judges(w->detect);
 	if (now_ns - w->steps_shown_ns > DRAW_NS / 2) {
 		watch_steps_get(w->steps, &w->state.steps);
 		w->steps_shown_ns = now_ns;
@@ -335,7 +332,7 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 	struct model model = {0};
 	const char *path = args_get(a, "model");
 	enum output output = args_has(a, "json") ? JSON : watch_terminal_usable() ? SCREEN : LINES;
-	int rc = path ? model_read(&model, path, e) : 0;
+	int rc = path ? session_detect_model(&model, path, e) : 0;
 	if (!rc)
 		rc = target_parse(&target, a, e);
 	if (!rc)

@@ -19,12 +19,13 @@ extern const struct command cmd_report;
 extern const struct command cmd_export;
 extern const struct command cmd_flame;
 extern const struct command cmd_merge;
+extern const struct command cmd_watch;
 extern const struct command cmd_learn;
 extern const struct command cmd_detect;
 
 static const struct command *const commands[] = {
 	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,
-	&cmd_flame,  &cmd_merge,  &cmd_learn,  &cmd_detect,
+	&cmd_flame,  &cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -1,13 +1,27 @@
 /* session_detect.c - hands a session's rows to the detector, and what it finds to the recording. */
 #include "cli/session_detect.h"
 
+#include <errno.h>
+#include <math.h>
+
 #include "cli/anomaly_json.h"
+#include "detect/model_file.h"
 
 struct session_detect {
 	struct session_detect_options options;
 	struct detector *detector;
 	struct pipeline *pipeline; /* of the batch that is judged */
+	bool judges;
 };
+
+static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
+{
+	struct session_detect *d = ctx;
+	(void)row;
+	(void)score;
+	(void)alarmed;
+	d->judges |= !isnan(p);
+}
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
 {
@@ -19,6 +33,16 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	d->options.anomaly(d->options.ctx, a);
 }
 
+int session_detect_model(struct model *ret, const char *path, struct err *e)
+{
+	int rc = model_read(ret, path, e);
+	if (rc || ret->kind == MODEL_JOB)
+		return rc;
+	model_free(ret);
+	return err_set(e, EINVAL,
+		       "'%s' was learned from a table; a job needs a model of recordings", path);
+}
+
 struct session_detect *session_detect_new(const struct session_detect_options *o)
 {
 	struct session_detect *d = xcalloc(1, sizeof(*d));
@@ -28,6 +52,7 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 		.alarms_per_hour = o->alarms_per_hour,
 		.follow = true,
 		.tell = on_anomaly,
+		.row = on_row,
 		.tell_ctx = d,
 	});
 	return d;
@@ -63,7 +88,7 @@ void session_detect_end(struct session_detect *d, const struct session_view *v)
 	detector_end(d->detector);
 }
 
-void session_detect_stats(const struct session_detect *d, struct detector_stats *ret)
+bool session_detect_judges(const struct session_detect *d)
 {
-	detector_stats(d->detector, ret);
+	return d->judges;
 }

@@ -12,10 +12,14 @@ struct session_detect_options {
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
 };
 
+/* A model for sessions: one that was learned from recordings. */
+int session_detect_model(struct model *ret, const char *path, struct err *e);
+
 struct session_detect;
 struct session_detect *session_detect_new(const struct session_detect_options *o);
 void session_detect_free(struct session_detect *d);
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v);
 void session_detect_end(struct session_detect *d, const struct session_view *v);
-void session_detect_stats(const struct session_detect *d, struct detector_stats *ret);
+/* Whether anything was judged so far: before that, what is normal is learned. */
+bool session_detect_judges(const struct session_detect *d);

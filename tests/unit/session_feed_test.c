@@ -1,0 +1,194 @@
+/* session_feed_test.c - the queue between recording and detecting: all that is passed comes out
+ * once and in order, names before the rows that need them; where the reader is slow events are left
+ * out, exactly as many as are counted, and names never.
+ *
+ * links: cli */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/session_feed.h"
+#include "cli/session_names.h"
+
+struct run {
+	struct pipeline *p;
+	struct feed *feed;
+};
+
+static void begin(struct run *r, size_t most_bytes)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	if (rec_writer_open(&w, NULL, NULL, &e))
+		fail_msg("%s", e.msg);
+	r->p = pipeline_new(w, "/proc");
+	r->feed = feed_new(most_bytes);
+	feed_listen(r->feed, r->p);
+}
+
+static void end(struct run *r)
+{
+	struct err e = {""};
+	assert_int_equal(pipeline_close(r->p, &e), 0);
+	feed_free(r->feed);
+}
+
+static void define(struct run *r, uint32_t id)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "function %u", id);
+	struct pipeline_probe probe = {.id = id,
+				       .layer = "torch",
+				       .library = "libx.so",
+				       .symbol = "x",
+				       .name = name,
+				       .name_arg = -1};
+	pipeline_define_probe(r->p, &probe);
+}
+
+static void pass(struct run *r, uint32_t probe, uint64_t first, uint64_t n)
+{
+	for (uint64_t i = first; i < first + n; i++) {
+		struct rec_call c = {.kind = REC_CALL,
+				     .probe = probe,
+				     .tgid = (uint32_t)getpid(),
+				     .tid = (uint32_t)getpid(),
+				     .start_ns = i,
+				     .dur_ns = 1};
+		pipeline_record(r->p, &c, sizeof(c));
+	}
+	pipeline_pass_end(r->p);
+	feed_pass(r->feed, (first + n) * 1000000000ULL);
+}
+
+#define PASSES	 300
+#define PER_PASS 500
+
+struct reader {
+	struct run *run;
+	uint64_t calls, wrong, upto_ns;
+	uint32_t batches;
+};
+
+static void *read_all(void *arg)
+{
+	struct reader *r = arg;
+	struct session_names names = {0};
+	struct detect_names n;
+	struct feed_batch *b;
+	session_names_get(&names, &n);
+	while ((b = feed_take(r->run->feed))) {
+		session_names_take(&names, b);
+		r->batches++;
+		r->wrong += b->upto_ns && b->upto_ns <= r->upto_ns;
+		r->upto_ns = b->upto_ns ? b->upto_ns : r->upto_ns;
+		for (size_t i = 0; i < b->calls.len; i++) {
+			const struct m_call *c = &b->calls.data[i];
+			const struct m_probe *probe = n.probe(n.ctx, c->probe);
+			const struct m_thread *thread = n.thread(n.ctx, c->thread);
+			char expected[32];
+			snprintf(expected, sizeof(expected), "function %u",
+				 (unsigned)(c->start_ns / PER_PASS));
+			r->wrong += c->start_ns != r->calls++ || !probe || !thread ||
+				    thread->pid != (uint32_t)getpid() ||
+				    strcmp(n.string(n.ctx, probe->name), expected);
+		}
+		session_names_forget(&names, b);
+		feed_give_back(r->run->feed, b);
+	}
+	session_names_free(&names);
+	return NULL;
+}
+
+static void test_all_comes_once(void **state)
+{
+	(void)state;
+	struct run run;
+	struct reader reader = {.run = &run};
+	pthread_t thread;
+	begin(&run, FEED_BYTES);
+	assert_int_equal(pthread_create(&thread, NULL, read_all, &reader), 0);
+	for (uint32_t i = 0; i < PASSES; i++) {
+		define(&run, i);
+		pass(&run, i, (uint64_t)i * PER_PASS, PER_PASS);
+	}
+	feed_end(run.feed);
+	pthread_join(thread, NULL);
+	assert_int_equal(reader.calls, PASSES * PER_PASS);
+	assert_int_equal(reader.wrong, 0);
+	assert_true(reader.batches > 1);
+	assert_int_equal(feed_overruns(run.feed), 0);
+	end(&run);
+}
+
+/* Nobody reads until all was passed. */
+static void test_slow_reader(void **state)
+{
+	(void)state;
+	struct run run;
+	struct session_names names = {0};
+	struct detect_names n;
+	struct feed_batch *b;
+	uint64_t calls = 0, before = UINT64_MAX;
+	begin(&run, 1000 * sizeof(struct m_call));
+	session_names_get(&names, &n);
+	for (uint32_t i = 0; i < 10; i++) {
+		define(&run, i);
+		pass(&run, i, i * 300u, 300);
+	}
+	feed_end(run.feed);
+	while ((b = feed_take(run.feed))) {
+		session_names_take(&names, b);
+		for (size_t i = 0; i < b->calls.len; i++, calls++) {
+			assert_true(before == UINT64_MAX || b->calls.data[i].start_ns > before);
+			before = b->calls.data[i].start_ns;
+		}
+		feed_give_back(run.feed, b);
+	}
+	assert_int_equal(calls, 900); /* whole passes */
+	assert_int_equal(feed_overruns(run.feed), 2100);
+	for (uint32_t i = 0; i < 10; i++) {
+		char expected[32];
+		snprintf(expected, sizeof(expected), "function %u", i);
+		assert_non_null(n.probe(n.ctx, i));
+		assert_string_equal(n.string(n.ctx, n.probe(n.ctx, i)->name), expected);
+	}
+	session_names_free(&names);
+	end(&run);
+}
+
+/* What the reader gave back makes room again. */
+static void test_room_comes_back(void **state)
+{
+	(void)state;
+	struct run run;
+	begin(&run, 1000 * sizeof(struct m_call));
+	define(&run, 0);
+	for (uint32_t i = 0; i < 50; i++) {
+		pass(&run, 0, i * 900u, 900);
+		struct feed_batch *b = feed_take(run.feed);
+		assert_int_equal(b->calls.len, 900);
+		feed_give_back(run.feed, b);
+	}
+	assert_int_equal(feed_overruns(run.feed), 0);
+	feed_end(run.feed);
+	end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_comes_once),
+		cmocka_unit_test(test_slow_reader),
+		cmocka_unit_test(test_room_comes_back),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
