@@ -103,7 +103,7 @@ def episodes_of(runs, source, layer=None):
         elsewhere += len(got["elsewhere"])
         benign += len(mild)
         benign_alerts += sum(got["benign"].values())
-        clean_ns += ms.covered(run.clean) - ms.covered(mild)
+        clean_ns += ms.covered([*map(tuple, run.clean), *mild]) - ms.covered(mild)
     hours = clean_ns / HOUR_NS
     recall = ms.ratio(len(delays), effective)
     return {"effective": effective, "found": len(delays),
