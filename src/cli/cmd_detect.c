@@ -1,4 +1,5 @@
-/* cmd_detect.c - eacgm detect: what was not normal in a recording or a table of numbers. */
+/* cmd_detect.c - eacgm detect: what was not normal in a recording or a table of
+ * numbers. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -31,9 +32,7 @@ static int check_usage(const struct args *a, bool table)
 	if (wrong)
 		return usage_error(a->command, "--%s is for %s", wrong,
 				   table ? "recordings" : "tables (.csv)");
-	if (!table)
-		return usage_error(a->command, "'%s' is no table (.csv)", a->words.data[0]);
-	if (!args_has(a, "model"))
+	if (table && !args_has(a, "model"))
 		return usage_error(a->command, "a table (.csv) needs a model: say it with -m");
 	if (args_has(a, "p") && args_has(a, "delta"))
 		return usage_error(a->command, "--p and --delta exclude each other");
@@ -89,7 +88,8 @@ static int run(const struct args *a)
 	if (o.model_path)
 		rc = read_model(&m, o.model_path, table, &e);
 	if (!rc)
-		rc = detect_table(&o, &m, &found, &e);
+		rc = table ? detect_table(&o, &m, &found, &e)
+			   : detect_recording(&o, o.model_path ? &m : NULL, &found, &e);
 	model_free(&m);
 	if (rc)
 		return command_failed(a->command, &e);
@@ -98,25 +98,30 @@ static int run(const struct args *a)
 
 static const struct opt_def options[] = {
 	{'m', "model", "MODEL",
-	 "What is normal, from 'eacgm learn'. Without it a recording is judged by its own "
+	 "What is normal, from 'eacgm learn'. Without it a recording is judged by "
+	 "its own "
 	 "beginning.",
 	 NULL, OPT_FILE},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
 	{'n', "top", "N", "How many anomalies are shown; 0 = all. 20 unless told.", NULL, 0},
 	{0, "alarms-per-hour", "N",
-	 "Of a recording: how many false alarms an hour of normal running may have. 1 unless told.",
+	 "Of a recording: how many false alarms an hour of normal running may "
+	 "have. 1 unless told.",
 	 NULL, 0},
 	{0, "follow", NULL,
-	 "Of a recording: let what is usual follow slow drift, except where there is an anomaly. "
+	 "Of a recording: let what is usual follow slow drift, except where there "
+	 "is an anomaly. "
 	 "Always without a model.",
 	 NULL, 0},
 	{0, "p", "P",
-	 "Of a table: a row is not normal where rows like it are rarer than that. 0.001 unless "
+	 "Of a table: a row is not normal where rows like it are rarer than that. "
+	 "0.001 unless "
 	 "told.",
 	 NULL, 0},
 	{0, "delta", "D",
-	 "Of a table: instead, where its density under its likeliest component is below D.", NULL,
-	 0},
+	 "Of a table: instead, where its density under its likeliest component is "
+	 "below D.",
+	 NULL, 0},
 	{0, "rows", "OUT.jsonl", "Write every window, step or row of the table as it was judged.",
 	 NULL, OPT_FILE},
 	{0, "events", "OUT.csv", "Of a recording: write every event as it was judged.", NULL,
@@ -126,12 +131,16 @@ static const struct opt_def options[] = {
 };
 
 static const char *const description[] = {
-	"Says what was not normal in a recording: when and how long, in which layer, process and "
-	"function, by which of its features and how much, with the calls that took longer than "
+	"Says what was not normal in a recording: when and how long, in which "
+	"layer, process and "
+	"function, by which of its features and how much, with the calls that took "
+	"longer than "
 	"they usually do and the lines of Python that ran.",
-	"Of a table of numbers (a file that ends in .csv) it says which rows are unlikely, and "
+	"Of a table of numbers (a file that ends in .csv) it says which rows are "
+	"unlikely, and "
 	"which columns make them so.",
-	"The exit status is 0 also where something was found, unless --exit-code is given.",
+	"The exit status is 0 also where something was found, unless --exit-code "
+	"is given.",
 	NULL,
 };
 

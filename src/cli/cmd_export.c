@@ -5,6 +5,7 @@
 #include "analyze/autograd.h"
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
+#include "cli/detect_marks.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -131,7 +132,7 @@ static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
 }
 
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
-		     const char *path, struct err *e)
+		     const char *path, const struct anomaly_slices *anomalies, struct err *e)
 {
 	struct progress progress;
 	uint64_t skipped = 0;
@@ -150,6 +151,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .progress_ctx = &progress,
 						      .demangle = demangle,
 						      .steps = &steps,
+						      .anomalies = anomalies,
 						      .call_flows = &call_flows,
 						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
@@ -173,22 +175,46 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	return 0;
 }
 
+static int check_usage(const struct args *a, const struct sink_format *format)
+{
+	if (args_has(a, "model") && !args_has(a, "detect"))
+		return usage_error(a->command, "--model is for --detect");
+	if (args_has(a, "detect") && !format->anomalies)
+		return usage_error(a->command, "%s has no place for --detect", format->name);
+	return 0;
+}
+
+static int export_recording(const struct args *a, const struct rec_reader *reader,
+			    const struct sink_format *format, struct err *e)
+{
+	struct anomaly_slices anomalies = {0};
+	const char *path = a->words.data[0], *wanted = args_get(a, "output");
+	int rc = args_has(a, "detect") ? detect_marks(&anomalies, reader, args_get(a, "model"), e)
+				       : 0;
+	if (rc)
+		return rc;
+	char *output = !wanted		      ? default_output(path, format)
+		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
+					      : xstrdup(wanted);
+	catch_signals();
+	rc = export_to(reader, format, output, &anomalies, e);
+	free(output);
+	anomaly_slices_free(&anomalies);
+	return rc;
+}
+
 static int run(const struct args *a)
 {
 	struct err e = {0};
 	struct rec_reader *reader = NULL;
 	const struct sink_format *format = format_of(a);
-	const char *path = a->words.data[0];
-	int rc = rec_open(&reader, path, &e);
+	int rc = check_usage(a, format);
+	if (rc)
+		return rc;
+	rc = rec_open(&reader, a->words.data[0], &e);
 	if (rc)
 		return command_failed(a->command, &e);
-	const char *wanted = args_get(a, "output");
-	char *output = !wanted		      ? default_output(path, format)
-		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
-					      : xstrdup(wanted);
-	catch_signals();
-	rc = export_to(reader, format, output, &e);
-	free(output);
+	rc = export_recording(a, reader, format, &e);
 	rec_close(reader);
 	return rc ? command_failed(a->command, &e) : 0;
 }
@@ -200,6 +226,13 @@ static const struct opt_def options[] = {
 	{'o', "output", "FILE",
 	 "Where to write; '-' is the standard output. Unless told, a file beside the recording, "
 	 "with its name and the ending of the format.",
+	 NULL, OPT_FILE},
+	{0, "detect", NULL,
+	 "Mark what was not normal, as 'eacgm detect' finds it, on tracks of its own (perfetto).",
+	 NULL, 0},
+	{'m', "model", "MODEL",
+	 "With --detect: what is normal, from 'eacgm learn'. Unless told, a recording is judged by "
+	 "its own beginning.",
 	 NULL, OPT_FILE},
 	{0},
 };
@@ -216,6 +249,7 @@ static const char *const description[] = {
 
 static const struct cmd_example examples[] = {
 	{"eacgm export run.eacgm", "Writes run.perfetto-trace, to be opened at ui.perfetto.dev."},
+	{"eacgm export run.eacgm --detect -m job.model", "With marks on what was not normal."},
 	{"eacgm export run.eacgm -f jsonl -o - | jq 'select(.flags[]? == \"error\")'",
 	 "The calls that failed."},
 	{0},
@@ -223,7 +257,7 @@ static const struct cmd_example examples[] = {
 
 const struct command cmd_export = {
 	.name = "export",
-	.synopsis = "FILE [-f FORMAT] [-o OUT]",
+	.synopsis = "FILE [-f FORMAT] [-o OUT] [--detect]",
 	.summary = "write a recording as Perfetto, Chrome, CSV or JSON lines",
 	.description = description,
 	.options = options,

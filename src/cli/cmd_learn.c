@@ -118,6 +118,66 @@ static int learn_from_table(const struct args *a, struct gmm_options *o, struct 
 	return rc;
 }
 
+/* ---- recordings ---- */
+
+static void left_out(void *ctx, enum detect_layer layer, const char *why)
+{
+	struct learned *l = ctx;
+	free(l->left_out[layer]);
+	l->left_out[layer] = xstrdup(why);
+}
+
+static int recording_options(const struct args *a, struct learn_options *ret, struct err *e)
+{
+	uint64_t components = 0;
+	double window_s = 1;
+	*ret = (struct learn_options){.covariance = covariance_of(a), .warmup_s = -1};
+	int rc = args_u64(a, "components", 1, MOST_COMPONENTS, &components, e);
+	if (!rc)
+		rc = args_u64(a, "seed", 0, UINT64_MAX, &ret->seed, e);
+	if (!rc)
+		rc = args_real(a, "window", 0.01, 3600, &window_s, e);
+	if (!rc)
+		rc = args_real(a, "warm-up", 0, 1e6, &ret->warmup_s, e);
+	ret->components = (uint32_t)components;
+	ret->window_ns = (uint64_t)(window_s * 1e9);
+	return rc;
+}
+
+static void step(void *ctx, uint64_t done, uint64_t total)
+{
+	progress_step(ctx, done, total);
+}
+
+static int open_recordings(const struct args *a, struct rec_reader **readers, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < a->words.len && !rc; i++)
+		rc = rec_open(&readers[i], a->words.data[i], e);
+	return rc;
+}
+
+static int learn_from_recordings(const struct args *a, struct learn_options *o, struct learned *ret,
+				 struct err *e)
+{
+	struct progress progress;
+	size_t n = a->words.len;
+	struct rec_reader **readers = xcalloc(n, sizeof(struct rec_reader *));
+	int rc = open_recordings(a, readers, e);
+	progress_begin(&progress, "learning");
+	o->progress = step;
+	o->progress_ctx = &progress;
+	o->left_out = left_out;
+	o->left_out_ctx = ret;
+	if (!rc)
+		rc = learn_model(&ret->model, readers, n, o, e);
+	progress_end(&progress);
+	for (size_t i = 0; i < n && readers[i]; i++)
+		rec_close(readers[i]);
+	free(readers);
+	return rc;
+}
+
 /* ---- the command ---- */
 
 /* Ctrl-C before this ends the program, and nothing has been written; during it, it waits. */
@@ -136,17 +196,16 @@ static int write_model(const struct model *m, const char *path, struct err *e)
 	return rc;
 }
 
-static int print_result(const struct args *a, const struct model *m, struct err *e)
+static int print_result(const struct args *a, const struct learned *l, struct err *e)
 {
 	const char *output = args_get(a, "output");
 	if (!args_has(a, "json")) {
-		printf("%s: learned from %s\n", output, m->origin);
-		model_text(stdout, m);
+		printf("%s: learned from %s\n", output, l->model.origin);
+		learned_text(stdout, l);
 		return 0;
 	}
-	json_t *o = model_summary_json(m);
+	json_t *o = learned_json(l);
 	json_object_set_new(o, "model", report_text_json(output));
-	json_object_set_new(o, "origin", report_text_json(m->origin));
 	int bad = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 	json_decref(o);
 	putchar('\n');
@@ -180,26 +239,37 @@ static int check_usage(const struct args *a, bool table)
 	return 0;
 }
 
+static int learn_table_file(const struct args *a, struct learned *ret, struct err *e)
+{
+	struct gmm_options o;
+	if (table_options(a, &o, e))
+		return usage_error(a->command, "%s", e->msg);
+	return learn_from_table(a, &o, &ret->model, e);
+}
+
+static int learn_recording_files(const struct args *a, struct learned *ret, struct err *e)
+{
+	struct learn_options o;
+	if (recording_options(a, &o, e))
+		return usage_error(a->command, "%s", e->msg);
+	return learn_from_recordings(a, &o, ret, e);
+}
+
 static int run(const struct args *a)
 {
 	struct err e = {0};
-	struct model m;
-	struct gmm_options o;
+	struct learned l = {0};
 	bool table = path_is_table(a->words.data[0]);
 	int rc = check_usage(a, table);
 	if (rc)
 		return rc;
-	if (table_options(a, &o, &e))
-		return usage_error(a->command, "%s", e.msg);
-	rc = learn_from_table(a, &o, &m, &e);
-	if (rc)
-		return command_failed(a->command, &e);
-	if (args_has(a, "output"))
-		rc = write_model(&m, args_get(a, "output"), &e);
+	rc = table ? learn_table_file(a, &l, &e) : learn_recording_files(a, &l, &e);
+	if (!rc && args_has(a, "output"))
+		rc = write_model(&l.model, args_get(a, "output"), &e);
 	if (!rc)
-		rc = print_result(a, &m, &e);
-	model_free(&m);
-	return rc ? command_failed(a->command, &e) : 0;
+		rc = print_result(a, &l, &e);
+	learned_free(&l);
+	return rc > 0 ? rc : rc ? command_failed(a->command, &e) : 0;
 }
 
 static const struct opt_def options[] = {

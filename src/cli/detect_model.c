@@ -11,6 +11,13 @@
 static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
 
+void learned_free(struct learned *l)
+{
+	model_free(&l->model);
+	for (int i = 0; i < DETECT_LAYERS; i++)
+		free(l->left_out[i]);
+}
+
 static uint64_t keys_of(const struct model *m, enum detect_layer layer)
 {
 	uint64_t n = 0;
@@ -86,36 +93,37 @@ static json_t *mixture_json(const struct model_mixture *m)
 	return o;
 }
 
-static json_t *layers_json(const struct model *m)
+static json_t *layers_json(const struct learned *l)
 {
 	json_t *list = json_array();
-	for (int l = 0; l < DETECT_LAYERS; l++) {
-		uint64_t keys = keys_of(m, (enum detect_layer)l);
-		if (!keys && !m->layers[l].columns)
+	for (int i = 0; i < DETECT_LAYERS; i++) {
+		const struct model_mixture *m = &l->model.layers[i];
+		uint64_t keys = keys_of(&l->model, (enum detect_layer)i);
+		if (!keys && !m->columns && !l->left_out[i])
 			continue;
-		json_t *o = m->layers[l].columns ? mixture_json(&m->layers[l]) : json_object();
-		json_object_set_new(o, "layer", json_string(layer_names[l]));
-		json_object_set_new(o, "learned", json_boolean(m->layers[l].columns));
+		json_t *o = m->columns ? mixture_json(m) : json_object();
+		json_object_set_new(o, "layer", json_string(layer_names[i]));
+		json_object_set_new(o, "learned", json_boolean(m->columns));
+		json_object_set_new(o, "why_not", report_text_json(l->left_out[i]));
 		json_object_set_new(o, "keys", report_number_json(keys));
 		json_array_append_new(list, o);
 	}
 	return list;
 }
 
-json_t *model_summary_json(const struct model *m)
+json_t *learned_json(const struct learned *l)
 {
-	if (m->kind == MODEL_TABLE) {
-		json_t *o = mixture_json(&m->layers[0]);
-		json_object_set_new(o, "kind", json_string("table"));
+	const struct model *m = &l->model;
+	json_t *o = m->kind == MODEL_TABLE ? mixture_json(&m->layers[0]) : json_object();
+	json_object_set_new(o, "kind", json_string(m->kind == MODEL_TABLE ? "table" : "job"));
+	json_object_set_new(o, "origin", report_text_json(m->origin));
+	if (m->kind == MODEL_TABLE)
 		return o;
-	}
-	json_t *o = json_object();
-	json_object_set_new(o, "kind", json_string("job"));
 	json_object_set_new(o, "seconds", real_json(m->seconds));
 	json_object_set_new(o, "window_ns", report_number_json(m->window_ns));
 	json_object_set_new(o, "counters", report_number_json(m->counters.len));
 	json_object_set_new(o, "regimes", report_number_json(m->regimes.len));
-	json_object_set_new(o, "layers", layers_json(m));
+	json_object_set_new(o, "layers", layers_json(l));
 	return o;
 }
 
@@ -186,17 +194,28 @@ static void print_columns(FILE *out, const struct model_mixture *m)
 		fprintf(out, "%s%s", i ? ", " : "", m->names[i]);
 }
 
-static void print_layer(FILE *out, const struct model *m, enum detect_layer layer)
+/* The sentence without the layer's name, which stands before it already. */
+static const char *why_alone(const char *why, enum detect_layer layer)
 {
-	const struct model_mixture *x = &m->layers[layer];
-	uint64_t keys = keys_of(m, layer);
+	size_t len = strlen(layer_names[layer]);
+	return !strncmp(why, layer_names[layer], len) && !strncmp(why + len, ": ", 2)
+		       ? why + len + 2
+		       : why;
+}
+
+static void print_layer(FILE *out, const struct learned *l, enum detect_layer layer)
+{
+	const struct model_mixture *x = &l->model.layers[layer];
+	uint64_t keys = keys_of(&l->model, layer);
 	char count[HUMAN_BYTES];
-	if (!keys && !x->columns)
+	if (!keys && !x->columns && !l->left_out[layer])
 		return;
 	fprintf(out, "  %-8s", layer_names[layer]);
 	cell(out, keys ? human_count(count, keys) : "-", 6);
 	if (!x->columns) {
-		fputs("  too few windows to learn it\n", out);
+		const char *why = l->left_out[layer];
+		fprintf(out, "  not learned%s%s\n", why ? ": " : "",
+			why ? why_alone(why, layer) : "");
 		return;
 	}
 	cell(out, human_count(count, x->gmm.rows), 7);
@@ -206,15 +225,16 @@ static void print_layer(FILE *out, const struct model *m, enum detect_layer laye
 	fputc('\n', out);
 }
 
-static void print_layers(FILE *out, const struct model *m)
+static void print_layers(FILE *out, const struct learned *l)
 {
 	fputs("  layer       keys  windows  left out  components  features\n", out);
-	for (int l = 0; l < DETECT_LAYERS; l++)
-		print_layer(out, m, (enum detect_layer)l);
+	for (int i = 0; i < DETECT_LAYERS; i++)
+		print_layer(out, l, (enum detect_layer)i);
 }
 
-void model_text(FILE *out, const struct model *m)
+void learned_text(FILE *out, const struct learned *l)
 {
+	const struct model *m = &l->model;
 	if (m->kind == MODEL_TABLE) {
 		print_fit(out, &m->layers[0]);
 		print_components(out, &m->layers[0]);
@@ -224,5 +244,5 @@ void model_text(FILE *out, const struct model *m)
 	fprintf(out, "  %s of recording, windows of %s, %zu %s\n\n",
 		human_ns(length, (uint64_t)(m->seconds * 1e9)), human_ns(window, m->window_ns),
 		m->regimes.len, m->regimes.len == 1 ? "mix of work" : "mixes of work");
-	print_layers(out, m);
+	print_layers(out, l);
 }

@@ -58,7 +58,7 @@ static void tell_row(const struct table_run *r, const struct bad_row *b, uint8_t
 
 static void judge_block(struct table_run *r, size_t first, size_t n)
 {
-	double rows[BLOCK * TABLE_COLUMNS], density[BLOCK], likeliest[BLOCK];
+	double rows[BLOCK * TABLE_COLUMNS] = {0}, density[BLOCK], likeliest[BLOCK];
 	uint8_t component[BLOCK];
 	for (size_t i = 0; i < n; i++)
 		standardised(r, first + i, rows + i * r->m->columns);

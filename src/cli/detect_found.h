@@ -1,0 +1,36 @@
+/* detect_found.h - the anomalies of a recording, kept until they are printed. */
+#pragma once
+
+#include "base/buffer.h"
+#include "cli/detect_cli.h"
+#include "cli/report_json.h"
+#include "detect/anomaly_lines.h"
+#include "detect/detector.h"
+
+struct found_anomaly {
+	struct anomaly a; /* its strings are owned */
+	struct anomaly_lines lines;
+};
+
+struct found {
+	const struct detect_options *options;
+	const struct rec_reader *reader;
+	uint64_t start_ns;		/* of the recording */
+	VEC(struct found_anomaly) list; /* in order of their starts */
+	struct detector_stats stats;
+};
+
+/* The rows and events of struct detector_options, for whoever wants them. */
+struct found_listener {
+	void *ctx;
+	void (*row)(void *ctx, const struct feature_row *row, double score, double p, bool alarmed);
+	void (*event)(void *ctx, const struct detector_event *e);
+};
+
+/* Judges the recording: fills in start_ns, list and stats. m NULL: by its own beginning; l may be
+ * NULL. Shows its progress. */
+void found_make(struct found *f, const struct model *m, const struct found_listener *l);
+void found_free(struct found *f);
+
+void found_text(FILE *out, const struct found *f);
+json_t *found_json(const struct found *f);

@@ -1,0 +1,98 @@
+/* detect_marks.c - a recording's anomalies as slices of a timeline, for 'export --detect'. */
+#include "cli/detect_marks.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "cli/anomaly_json.h"
+#include "cli/detect_found.h"
+#include "cli/human.h"
+#include "cli/terminal.h"
+#include "detect/model_file.h"
+
+static void add_features(struct anomaly_slice *s, const struct anomaly *a)
+{
+	for (uint32_t i = 0; i < a->features_len; i++) {
+		char *text = xasprintf("%.4g where %.4g is usual (%s), %.0f %%",
+				       a->features[i].value, a->features[i].usual,
+				       a->features[i].unit, 100 * a->features[i].share_ratio);
+		anomaly_slice_arg(s, a->features[i].name, text, 0);
+		free(text);
+	}
+}
+
+static void add_calls(struct anomaly_slice *s, const struct anomaly *a)
+{
+	char mean[HUMAN_BYTES], usual[HUMAN_BYTES];
+	for (uint32_t i = 0; i < a->calls_len; i++) {
+		char *name = xasprintf("call %u", i + 1);
+		char *text = xasprintf("%s: %llu calls of %s, usual %s", a->calls[i].key,
+				       (unsigned long long)a->calls[i].calls,
+				       human_ns(mean, (uint64_t)fmax(a->calls[i].mean_ns, 0)),
+				       human_ns(usual, (uint64_t)fmax(a->calls[i].usual_ns, 0)));
+		anomaly_slice_arg(s, name, text, 0);
+		free(name);
+		free(text);
+	}
+}
+
+static void add_lines(struct anomaly_slice *s, const struct anomaly_lines *l)
+{
+	char ns[HUMAN_BYTES], usual[HUMAN_BYTES];
+	for (uint32_t i = 0; i < l->lines_len; i++) {
+		char *name = xasprintf("line %u", i + 1);
+		char *text = xasprintf("%s (%s:%u): %s, usual %s", l->lines[i].function,
+				       l->lines[i].file, l->lines[i].line,
+				       human_ns(ns, (uint64_t)l->lines[i].ns),
+				       human_ns(usual, (uint64_t)l->lines[i].usual_ns));
+		anomaly_slice_arg(s, name, text, 0);
+		free(name);
+		free(text);
+	}
+}
+
+static void add_slice(struct anomaly_slices *slices, const struct found_anomaly *f)
+{
+	const struct anomaly *a = &f->a;
+	char entity[ANOMALY_ENTITY_BYTES];
+	struct anomaly_slice *s = vec_push(&slices->rows);
+	anomaly_entity(entity, a);
+	s->start_ns = a->start_ns;
+	s->end_ns = a->end_ns;
+	s->layer = detect_layer_name(a->layer);
+	s->name = xasprintf("%s%s%s", a->name, a->name[0] ? ", " : "", entity);
+	anomaly_slice_arg(s, "why", a->why, 0);
+	anomaly_slice_arg(s, "p_value", NULL, a->p_value);
+	anomaly_slice_arg(s, "lost_ns", NULL, a->lost_ns);
+	anomaly_slice_arg(s, "windows", NULL, a->windows);
+	add_features(s, a);
+	add_calls(s, a);
+	add_lines(s, &f->lines);
+}
+
+static int read_model(struct model *ret, const char *path, struct err *e)
+{
+	int rc = model_read(ret, path, e);
+	if (rc || ret->kind == MODEL_JOB)
+		return rc;
+	model_free(ret);
+	return err_set(e, EINVAL, "'%s' was learned from a table, and this is a recording", path);
+}
+
+int detect_marks(struct anomaly_slices *ret, const struct rec_reader *reader,
+		 const char *model_path, struct err *e)
+{
+	const struct detect_options options = {.alarms_per_hour = 1};
+	struct found f = {.options = &options, .reader = reader};
+	struct model m;
+	model_init(&m);
+	int rc = model_path ? read_model(&m, model_path, e) : 0;
+	if (rc)
+		return rc;
+	found_make(&f, model_path ? &m : NULL, NULL);
+	for (size_t i = 0; i < f.list.len; i++)
+		add_slice(ret, &f.list.data[i]);
+	found_free(&f);
+	model_free(&m);
+	return 0;
+}

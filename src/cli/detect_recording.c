@@ -1,0 +1,140 @@
+/* detect_recording.c - eacgm detect for a recording: hands it to the detector, and writes what is
+ * asked for beside: rows as JSON lines, events as CSV. */
+#include <csv.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/anomaly_json.h"
+#include "cli/detect_found.h"
+#include "cli/detect_model.h"
+#include "cli/detect_output.h"
+
+struct recording_run {
+	struct found found;
+	struct output rows, events; /* stream NULL: not asked for */
+};
+
+/* ---- --rows ---- */
+
+static json_t *row_json(const struct feature_row *row, double score, double p, bool alarmed)
+{
+	uint32_t n;
+	const struct feature *features = features_of(row->layer, &n);
+	json_t *o = json_object(), *values = json_object();
+	json_object_set_new(o, "start_ns", report_number_json(row->start_ns));
+	json_object_set_new(o, "end_ns", report_number_json(row->end_ns));
+	json_object_set_new(o, "layer", json_string(detect_layer_name(row->layer)));
+	json_object_set_new(o, "pid", row->pid ? report_number_json(row->pid) : json_null());
+	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
+	json_object_set_new(o, "regime", report_number_json(row->regime));
+	json_object_set_new(o, "events", report_number_json(row->events));
+	json_object_set_new(o, "score", real_json(score));
+	json_object_set_new(o, "p_value", real_json(p));
+	json_object_set_new(o, "alarmed", json_boolean(alarmed));
+	for (uint32_t i = 0; i < n; i++)
+		json_object_set_new(values, features[i].name, real_json(row->x[i]));
+	json_object_set_new(o, "features", values);
+	return o;
+}
+
+static void tell_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
+{
+	struct recording_run *r = ctx;
+	json_t *o = row_json(row, score, p, alarmed);
+	json_dumpf(o, r->rows.stream, JSON_COMPACT);
+	fputc('\n', r->rows.stream);
+	json_decref(o);
+}
+
+/* ---- --events ---- */
+
+/* A cell: empty where it is not known. */
+static void put_real(FILE *out, double v)
+{
+	if (isnan(v))
+		fputs(",", out);
+	else
+		fprintf(out, ",%.6g", v);
+}
+
+static void tell_event(void *ctx, const struct detector_event *e)
+{
+	struct recording_run *r = ctx;
+	FILE *out = r->events.stream;
+	fprintf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%s,", e->start_ns, e->dur_ns, e->pid, e->tid,
+		detect_layer_name(e->layer));
+	csv_fwrite(out, e->key, strlen(e->key));
+	put_real(out, e->z);
+	put_real(out, e->gap_z);
+	fprintf(out, ",%d\n", e->anomalous);
+}
+
+static int open_outputs(struct recording_run *r, struct err *e)
+{
+	const struct detect_options *o = r->found.options;
+	int rc = o->rows ? detect_output_open(&r->rows, o->rows, e) : 0;
+	if (!rc && o->events)
+		rc = detect_output_open(&r->events, o->events, e);
+	if (rc && r->rows.stream)
+		detect_output_close(&r->rows, rc, e);
+	if (!rc && o->events)
+		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n", r->events.stream);
+	return rc;
+}
+
+static int close_outputs(struct recording_run *r, struct err *e)
+{
+	int rc = r->rows.stream ? detect_output_close(&r->rows, 0, e) : 0;
+	if (r->events.stream)
+		rc = detect_output_close(&r->events, rc, e);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int print_found(const struct found *f, struct err *e)
+{
+	if (!f->options->json) {
+		found_text(stdout, f);
+		return 0;
+	}
+	json_t *o = found_json(f);
+	int bad = json_dumpf(o, stdout, JSON_INDENT(2));
+	json_decref(o);
+	putchar('\n');
+	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
+}
+
+static int run(struct recording_run *r, const struct model *m, uint64_t *ret_found, struct err *e)
+{
+	int rc = open_outputs(r, e);
+	if (rc)
+		return rc;
+	found_make(&r->found, m,
+		   &(struct found_listener){.ctx = r,
+					    .row = r->rows.stream ? tell_row : NULL,
+					    .event = r->events.stream ? tell_event : NULL});
+	rc = close_outputs(r, e);
+	if (rc)
+		return rc;
+	*ret_found = r->found.list.len;
+	return print_found(&r->found, e);
+}
+
+int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
+		     struct err *e)
+{
+	struct recording_run r = {.found = {.options = o}};
+	struct rec_reader *reader = NULL;
+	int rc = rec_open(&reader, o->path, e);
+	if (rc)
+		return rc;
+	r.found.reader = reader;
+	rc = run(&r, m, ret_found, e);
+	found_free(&r.found);
+	rec_close(reader);
+	return rc;
+}

@@ -1,0 +1,140 @@
+/* detect_text.c - the anomalies of a recording as text. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/anomaly_json.h"
+#include "cli/detect_found.h"
+#include "cli/human.h"
+#include "cli/report_page.h"
+#include "cli/terminal.h"
+
+enum { INDENT = 4, COLUMN_VALUE = 11 };
+
+static uint64_t whole_ns(double ns)
+{
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static void print_head(const struct found *f)
+{
+	const struct detector_stats *s = &f->stats;
+	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
+	const char *by = f->options->model_path;
+	printf("%s: %s %s in %s, by %s\n", f->options->path, human_count(a, f->list.len),
+	       f->list.len == 1 ? "anomaly" : "anomalies", human_ns(b, whole_ns(s->judged_s * 1e9)),
+	       by ? by : "what came before");
+	printf("  %s events in %s windows and steps, %s of these not normal\n",
+	       human_count(a, s->events), human_count(b, s->rows), human_count(c, s->alarmed_rows));
+	if (s->events && s->unknown_keys)
+		printf("  %.1f %% of the events are of kinds that the model does not know\n",
+		       100.0 * (double)s->unknown_keys / (double)s->events);
+}
+
+/* "0.59", "5.6 GB"; logarithms of ratios as factors: "1.8 x". */
+static void feature_value(char *ret, size_t size, double v, const char *unit)
+{
+	char bytes[HUMAN_BYTES];
+	if (isnan(v))
+		snprintf(ret, size, "-");
+	else if (!strcmp(unit, "ln ratio"))
+		snprintf(ret, size, "%.3g x", exp(v));
+	else if (!strncmp(unit, "bytes", 5) && v >= 0)
+		snprintf(ret, size, "%s%s", human_bytes(bytes, (uint64_t)v), unit + 5);
+	else
+		snprintf(ret, size, "%.3g", v);
+}
+
+static void print_features(const struct page *p, const struct anomaly *a)
+{
+	char value[32], usual[32], share[16], name[128];
+	if (a->features_len)
+		fprintf(p->out, "%*s%*s%*s%*s  feature\n", INDENT, "", COLUMN_VALUE, "value",
+			COLUMN_VALUE, "usual", COLUMN_VALUE, "share");
+	for (uint32_t i = 0; i < a->features_len; i++) {
+		const char *unit = a->features[i].unit;
+		bool told = !strcmp(unit, "ln ratio") || !strncmp(unit, "bytes", 5);
+		feature_value(value, sizeof(value), a->features[i].value, unit);
+		feature_value(usual, sizeof(usual), a->features[i].usual, unit);
+		snprintf(share, sizeof(share), "%.0f %%", 100 * a->features[i].share_ratio);
+		snprintf(name, sizeof(name), "%s%s%s%s", a->features[i].name, told ? "" : " (",
+			 told ? "" : unit, told ? "" : ")");
+		fprintf(p->out, "%*s", INDENT, "");
+		page_right(p, value, COLUMN_VALUE);
+		page_right(p, usual, COLUMN_VALUE);
+		page_right(p, share, COLUMN_VALUE);
+		page_rest(p, name, INDENT + 3 * COLUMN_VALUE);
+	}
+}
+
+static void print_calls(const struct page *p, const struct anomaly *a)
+{
+	if (a->calls_len)
+		fprintf(p->out, "%*s%*s%*s%*s%*s  call\n", INDENT, "", COLUMN_VALUE, "calls",
+			COLUMN_VALUE, "mean", COLUMN_VALUE, "usual", COLUMN_VALUE, "more");
+	for (uint32_t i = 0; i < a->calls_len; i++) {
+		fprintf(p->out, "%*s", INDENT, "");
+		page_count(p, a->calls[i].calls, COLUMN_VALUE);
+		page_ns(p, whole_ns(a->calls[i].mean_ns), COLUMN_VALUE);
+		page_ns(p, whole_ns(a->calls[i].usual_ns), COLUMN_VALUE);
+		page_ns(p, whole_ns(a->calls[i].more_ns), COLUMN_VALUE);
+		page_rest(p, a->calls[i].key, INDENT + 4 * COLUMN_VALUE);
+	}
+}
+
+static void print_lines(const struct page *p, const struct anomaly_lines *l)
+{
+	if (l->lines_len)
+		fprintf(p->out, "%*s%*s%*s  line of Python\n", INDENT, "", COLUMN_VALUE, "time",
+			COLUMN_VALUE, "usual");
+	for (uint32_t i = 0; i < l->lines_len; i++) {
+		char *text = xasprintf("%s (%s:%u)", l->lines[i].function, l->lines[i].file,
+				       l->lines[i].line);
+		fprintf(p->out, "%*s", INDENT, "");
+		page_ns(p, whole_ns(l->lines[i].ns), COLUMN_VALUE);
+		page_ns(p, whole_ns(l->lines[i].usual_ns), COLUMN_VALUE);
+		page_rest(p, text, INDENT + 2 * COLUMN_VALUE);
+		free(text);
+	}
+}
+
+static void print_anomaly(const struct page *p, const struct found *f, size_t i)
+{
+	const struct anomaly *a = &f->list.data[i].a;
+	char at[HUMAN_BYTES], lasted[HUMAN_BYTES], lost[HUMAN_BYTES];
+	char entity[ANOMALY_ENTITY_BYTES], text[256];
+	uint64_t after = a->start_ns > f->start_ns ? a->start_ns - f->start_ns : 0;
+	snprintf(text, sizeof(text), "%zu. at %s for %s, %s, %s", i + 1, human_ns(at, after),
+		 human_ns(lasted, a->end_ns - a->start_ns), detect_layer_name(a->layer),
+		 anomaly_entity(entity, a));
+	fputc('\n', p->out);
+	page_styled(p, BOLD, text);
+	if (a->name[0])
+		page_wrapped(p, text_columns(text), INDENT, ", %s", a->name);
+	else
+		fputc('\n', p->out);
+	fprintf(p->out, "%*s", INDENT, "");
+	page_wrapped(p, INDENT, INDENT, "%s", a->why);
+	fprintf(p->out, "%*sp %.2g, %u %s", INDENT, "", a->p_value, a->windows,
+		a->windows == 1 ? "window or step" : "windows or steps");
+	if (a->lost_ns > 0)
+		fprintf(p->out, ", %s lost", human_ns(lost, whole_ns(a->lost_ns)));
+	fputc('\n', p->out);
+	print_features(p, a);
+	print_calls(p, a);
+	print_lines(p, &f->list.data[i].lines);
+}
+
+void found_text(FILE *out, const struct found *f)
+{
+	const struct report_options options = {.width = terminal_width(out),
+					       .colour = terminal_colour(out)};
+	const struct report report = {.options = &options};
+	const struct page page = {out, &report};
+	size_t shown = f->list.len < f->options->top ? f->list.len : f->options->top;
+	print_head(f);
+	for (size_t i = 0; i < shown; i++)
+		print_anomaly(&page, f, i);
+	if (shown < f->list.len)
+		fprintf(out, "\n... and %zu more (--top 0 shows all)\n", f->list.len - shown);
+}

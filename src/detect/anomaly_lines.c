@@ -1,0 +1,180 @@
+/* anomaly_lines.c - times of Python lines inside and outside of anomalies. */
+#include "detect/anomaly_lines.h"
+
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+
+#define NO_FRAME UINT32_MAX
+
+struct line_time {
+	size_t anomaly;
+	uint32_t frame;
+	double ns;
+};
+
+struct search {
+	const struct rec_tables *t;
+	struct anomaly_lines *all;
+	size_t n;
+	struct map64 outside;	/* by process and frame: index into outside_ns, from 0 */
+	VEC(double) outside_ns; /* of samples in no anomaly */
+	struct map64 *inside;	/* of each anomaly, by frame: index into times, from 0 */
+	VEC(struct line_time) times;
+	uint64_t first_ns, last_ns; /* of all samples */
+};
+
+/* The innermost Python frame of a stack. */
+static uint32_t line_of(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		uint32_t frame = t->stacks.data[stack].frame;
+		if (t->frames.data[frame].kind == FRAME_PYTHON)
+			return frame;
+	}
+	return NO_FRAME;
+}
+
+static void add_inside(struct search *s, size_t anomaly, uint32_t frame, double ns)
+{
+	uint64_t at;
+	if (!map64_get(&s->inside[anomaly], frame, &at)) {
+		at = s->times.len;
+		map64_set(&s->inside[anomaly], frame, at);
+		*vec_push(&s->times) = (struct line_time){anomaly, frame, 0};
+	}
+	s->times.data[at].ns += ns;
+}
+
+/* pid 0: of all processes. */
+static void add_outside(struct search *s, uint32_t pid, uint32_t frame, double ns)
+{
+	uint64_t key = (uint64_t)pid << 32 | frame, at;
+	if (!map64_get(&s->outside, key, &at)) {
+		at = s->outside_ns.len;
+		map64_set(&s->outside, key, at);
+		*vec_push(&s->outside_ns) = 0;
+	}
+	s->outside_ns.data[at] += ns;
+}
+
+/* A wait is counted where it ended. */
+static void add_sample(struct search *s, const struct m_sample *sample)
+{
+	uint32_t frame = line_of(s->t, sample->stack);
+	uint32_t pid = s->t->threads.data[sample->thread].pid;
+	bool outside = true;
+	if (!s->first_ns || sample->time_ns < s->first_ns)
+		s->first_ns = sample->time_ns;
+	if (sample->time_ns > s->last_ns)
+		s->last_ns = sample->time_ns;
+	if (frame == NO_FRAME)
+		return;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct anomaly_lines *a = &s->all[i];
+		if (sample->time_ns < a->start_ns || sample->time_ns >= a->end_ns)
+			continue;
+		outside = false;
+		if (!a->pid || a->pid == pid)
+			add_inside(s, i, frame, (double)sample->weight_ns);
+	}
+	if (outside) {
+		add_outside(s, pid, frame, (double)sample->weight_ns);
+		add_outside(s, 0, frame, (double)sample->weight_ns);
+	}
+}
+
+static void read_samples(struct search *s, const struct rec_reader *r)
+{
+	struct m_samples samples = {0};
+	for (size_t i = 0; i < rec_sample_blocks(r); i++) {
+		if (rec_read_samples(r, i, &samples, NULL))
+			continue;
+		for (size_t k = 0; k < samples.len; k++)
+			add_sample(s, &samples.rows[k]);
+	}
+	m_samples_free(&samples);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct anomaly_lines *x = *(const struct anomaly_lines *const *)a;
+	const struct anomaly_lines *y = *(const struct anomaly_lines *const *)b;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* Of the recording's time, what lies in no anomaly. */
+static double time_outside(const struct search *s)
+{
+	const struct anomaly_lines **sorted = xcalloc(s->n + 1, sizeof(*sorted));
+	uint64_t at = s->first_ns, sum = 0;
+	for (size_t i = 0; i < s->n; i++)
+		sorted[i] = &s->all[i];
+	qsort(sorted, s->n, sizeof(*sorted), by_start);
+	for (size_t i = 0; i < s->n; i++) {
+		if (sorted[i]->start_ns > at && sorted[i]->start_ns <= s->last_ns)
+			sum += sorted[i]->start_ns - at;
+		if (sorted[i]->end_ns > at)
+			at = sorted[i]->end_ns;
+	}
+	if (s->last_ns > at)
+		sum += s->last_ns - at;
+	free(sorted);
+	return (double)sum;
+}
+
+static double beyond_usual(const struct anomaly_lines *a, uint32_t i)
+{
+	return a->lines[i].ns - a->lines[i].usual_ns;
+}
+
+/* Puts a line among those that took the most beyond what is usual. */
+static void keep_line(const struct search *s, struct anomaly_lines *a, uint32_t frame, double ns,
+		      double usual_ns)
+{
+	const struct m_frame *f = &s->t->frames.data[frame];
+	uint32_t at = a->lines_len;
+	if (at == ANOMALY_LINES && beyond_usual(a, --at) >= ns - usual_ns)
+		return;
+	a->lines_len = at + 1;
+	for (; at && beyond_usual(a, at - 1) < ns - usual_ns; at--)
+		a->lines[at] = a->lines[at - 1];
+	a->lines[at].function = strtab_get(&s->t->strings, f->name, NULL);
+	a->lines[at].file = strtab_get(&s->t->strings, f->file, NULL);
+	a->lines[at].line = f->line;
+	a->lines[at].ns = ns;
+	a->lines[at].usual_ns = usual_ns;
+}
+
+/* outside: how long the time in no anomaly is. */
+static void keep_lines(const struct search *s, double outside)
+{
+	for (size_t i = 0; i < s->times.len; i++) {
+		const struct line_time *l = &s->times.data[i];
+		struct anomaly_lines *a = &s->all[l->anomaly];
+		double length = (double)(a->end_ns - a->start_ns), usual = 0;
+		uint64_t at;
+		if (outside > 0 && map64_get(&s->outside, (uint64_t)a->pid << 32 | l->frame, &at))
+			usual = s->outside_ns.data[at] * length / outside;
+		if (l->ns > usual)
+			keep_line(s, a, l->frame, l->ns, usual);
+	}
+}
+
+void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct rec_reader *r)
+{
+	const struct rec_tables *t = rec_tables(r);
+	struct search s = {.t = t, .all = all, .n = n};
+	if (!n || !t->samples)
+		return;
+	s.inside = xcalloc(n, sizeof(*s.inside));
+	read_samples(&s, r);
+	keep_lines(&s, time_outside(&s));
+	for (size_t i = 0; i < n; i++)
+		map64_free(&s.inside[i]);
+	free(s.inside);
+	map64_free(&s.outside);
+	vec_free(&s.outside_ns);
+	vec_free(&s.times);
+}

@@ -1,0 +1,29 @@
+/* anomaly_lines.h - which lines of Python ran while something was not normal: from the stacks of
+ * a recording's samples. Reads through the recording's reader only. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "recording/recording.h"
+
+#define ANOMALY_LINES 5
+
+struct anomaly_lines {
+	/* To be filled in: where to look. */
+	uint64_t start_ns, end_ns;
+	uint32_t pid; /* 0 = all processes */
+	/* The lines that took more time than they usually take, the most first. A line is the
+	 * innermost of Python in a sample's stack, on the CPU or waiting. */
+	struct {
+		const char *function, *file; /* of the recording's strings */
+		uint32_t line;
+		double ns;	 /* of samples in that time */
+		double usual_ns; /* in as long a time outside all of them */
+	} lines[ANOMALY_LINES];
+	uint32_t lines_len;
+};
+
+/* For n times, which may overlap. Memory: a few numbers for each line that was met in each of the
+ * n, and for each that was met outside of them. */
+void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct rec_reader *r);
