@@ -3,12 +3,19 @@
  *
  * A row is d doubles; rows lie one after the other. Does not know what the numbers mean, reads and
  * writes no file. Same rows, options and seed give the same mixture, to the bit, whatever the
- * number of threads: sums are made over blocks of GMM_BLOCK rows and added in order.
+ * number of threads: rows are summed up in blocks of GMM_BLOCK, blocks in at most 64 ranges that
+ * depend on the number of rows alone, and all in order. CPUs with other vectors (AVX-512, AVX2,
+ * neither) differ in the last bits.
  *
- * Rows that hold NaN or an infinity take no part in a fit (they are counted) and have the density
- * NaN. Where there are fewer different rows than components, there are as many components as
- * different rows. Constant columns and duplicates: the floor keeps every covariance positive
- * definite.
+ * Rows that hold NaN, an infinity or a value beyond 1e100 take no part in a fit (they are counted).
+ * Where there are fewer different rows than components, there are as many components as different
+ * rows, one at each to begin with. Constant columns and duplicates: the floor keeps every
+ * covariance positive definite; where it is lost in rounding, the variances are raised by the
+ * least of 1e-14, 1e-13 ... of themselves that does. A component that loses all its rows keeps its
+ * mean and covariance, with a weight near 0.
+ *
+ * What is computed in which order is that of scikit-learn's GaussianMixture, so that from the same
+ * beginning both take the same iterations to the same mixture (docs/detection-mixtures.md).
  *
  * Sources: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM
  * algorithm", 1977; Arthur and Vassilvitskii, "k-means++", 2007; Schwarz, "Estimating the dimension
@@ -43,13 +50,15 @@ struct gmm_options {
 	uint64_t seed;		 /* of k-means++ */
 	uint32_t starts;	 /* the best of so many is taken; 0 = 1 */
 	double covariance_floor; /* added to each variance, in the columns' units squared;
-				  * negative = 1e-6 */
-	double tolerance;	 /* ends when the mean log density grows by less; 0 = 1e-3 */
+				  * negative = 1e-6. With 0 no variance is below 1e-60 */
+	double tolerance;	 /* ends when the mean log density changes by less; 0 = 1e-3 */
 	uint32_t iterations;	 /* at most; 0 = 100 */
 	double trim_ratio;	 /* the rows of lowest density left out of each M step, [0, 0.5] */
 	/* Where to begin, instead of k-means++ (one start then): components × d means (each row
 	 * goes to its nearest mean; weights and covariances are those of the groups, the means as
-	 * given), or a mixture that was fitted before (its components, covariance and d). */
+	 * given; a mean without rows gets the covariance of all rows and the weight of one), or a
+	 * mixture that was fitted before (its components and covariance are taken, those above are
+	 * not read). */
 	const double *means;
 	const struct gmm *warm;
 	uint32_t threads; /* 0 = one for each CPU */
@@ -69,21 +78,24 @@ struct gmm {
 	/* Of the fit; kept in the model file */
 	uint64_t rows;	     /* that took part, trimmed ones included */
 	uint64_t rows_left;  /* that were not finite */
-	uint64_t trimmed;    /* rows left out of the last M step */
-	double log_density;  /* mean over the rows, natural logarithm */
-	double bic;	     /* -2 rows log_density + parameters ln(rows): the lower the better */
+	uint64_t trimmed;    /* rows left out: trim_ratio of them, rounded down */
+	double log_density;  /* mean over the rows that are not trimmed, natural logarithm */
+	double bic;	     /* -2 n log_density + parameters ln(n), n rows not trimmed: the lower
+			      * the better */
 	uint32_t iterations; /* of the start that was taken */
 	bool converged;
 };
 
 /* Fits rows × d. -EINVAL: no finite row, or options out of range; -ENOMEM is not returned
  * (allocation ends the program). ret is written on success only; gmm_free it. Memory beside the
- * rows: less than a fifth of them (one number a row where trimmed). */
+ * rows does not grow with their number, but for eight bytes a row where trimmed: some 500 bytes ×
+ * components × moments of a component (d²/2), and up to 11 MB for k-means++. */
 int gmm_fit(struct gmm *ret, const double *rows, size_t n, uint32_t d, const struct gmm_options *o,
 	    struct err *e);
 
-/* Fits 1..most components and keeps the mixture of the lowest BIC; o->components is not read.
- * bics: room for most values, or NULL; NaN where fewer different rows than components. */
+/* Fits 1..most components and keeps the mixture of the lowest BIC; o->components is not read, means
+ * and warm are refused. bics: room for most values, or NULL; NaN where fewer different rows than
+ * components. Errors are those of gmm_fit. */
 int gmm_select(struct gmm *ret, const double *rows, size_t n, uint32_t d, uint32_t most,
 	       const struct gmm_options *o, double *bics, struct err *e);
 
@@ -94,12 +106,14 @@ int gmm_select(struct gmm *ret, const double *rows, size_t n, uint32_t d, uint32
 int gmm_complete(struct gmm *m, struct err *e);
 void gmm_free(struct gmm *m);
 
-/* log p(x) of n rows, natural logarithm. one thread. */
+/* log p(x) of n rows, natural logarithm; one thread. NaN where a row is not finite, -infinity where
+ * its distance is beyond what doubles hold. Absolute error below 1e-14 × (1 + |the result|), that
+ * of the mixture's own numbers apart. */
 void gmm_log_density(const struct gmm *m, const double *rows, size_t n, double *ret);
 
 /* log p(x | component) under the component where it is highest, weights not counted; ret_component
- * (may be NULL) is that component. What is below log(delta) is an anomaly by Algorithm 2 of
- * "eACGM" (IWQoS 2025). */
+ * (may be NULL) is that component, 0 where the result is not finite. What is below log(delta) is an
+ * anomaly by Algorithm 2 of "eACGM" (IWQoS 2025). */
 void gmm_likeliest(const struct gmm *m, const double *rows, size_t n, double *ret,
 		   uint8_t *ret_component);
 
