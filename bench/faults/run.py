@@ -96,7 +96,7 @@ def not_here(fault, reasons):
 def run_one(host, args, workload, plan, seconds, out):
     seed = plans.seed_of(plan, args.seed)
     only = args.faults.split(",") if args.faults else None
-    faults = plans.faults_of(host, workload, plan, only)
+    faults = plans.faults_of(host, workload, plan, only, args.plan in plans.SEVERAL)
     if plan in ("dev", "test") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
     pace = args.pace or ("dense" if args.plan in plans.SEVERAL else "usual")

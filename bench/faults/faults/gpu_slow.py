@@ -10,6 +10,8 @@ class Spins(Hook):
     def begin(self):
         import torch
         self.spin = torch.cuda._sleep  # pylint: disable=protected-access
+        self.spin(1000)  # loads the kernel
+        torch.cuda.synchronize()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         self.spin(1_000_000)

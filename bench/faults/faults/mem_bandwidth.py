@@ -3,6 +3,8 @@ are not the job's. Shows where the job moves memory; the run queue stays normal.
 
 from .base import Foreign
 
+LEFT = 2  # cores for whoever records
+
 
 class MemBandwidth(Foreign):
     name = "mem_bandwidth"
@@ -17,7 +19,7 @@ class MemBandwidth(Foreign):
         return None
 
     def arguments(self, run, value):
-        cpus = run.other_cpus
+        cpus = run.other_cpus[:-LEFT] or run.other_cpus
         n = min(len(cpus), max(1, round(value * len(cpus))))
         return ["stream", "--count", str(n), "--cpus", run.cpu_words(cpus)]
 

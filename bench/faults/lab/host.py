@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from . import netns
+from . import guard, netns
 
 PERIOD_US = 100_000
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,25 +38,25 @@ def cpu_hierarchy():
 
 
 class Group:
-    """A cgroup of the job's own, whose CPU time can be limited."""
+    """A cgroup of the job's own, whose CPU time can be limited. keeper: the guard, who removes it."""
 
-    def __init__(self, guard):
+    def __init__(self, keeper):
         root, self.version = cpu_hierarchy()
         self.path = "%s/eacgm-faults-%d" % (root, os.getpid())
         if self.version == 2:
-            self._enable(root, guard)
+            self._enable(root, keeper)
         os.mkdir(self.path)
-        guard.cgroup(self.path)
+        keeper.cgroup(self.path)
 
     @staticmethod
-    def _enable(root, guard):
+    def _enable(root, keeper):
         control = root + "/cgroup.subtree_control"
         with open(control) as f:
             if "cpu" in f.read().split():
                 return
         with open(control, "w") as f:
             f.write("+cpu")
-        guard.restore(control, "-cpu")
+        keeper.restore(control, "-cpu")
 
     def enter(self):
         """The calling process; between fork and exec."""
@@ -97,6 +97,25 @@ def find_helpers():
     return os.path.join(LAB, "helpers")
 
 
+class Undo:
+    """In the guard's place, for a try."""
+
+    def __init__(self):
+        self.groups, self.texts = [], []
+
+    def cgroup(self, path):
+        self.groups.append(path)
+
+    def restore(self, path, text):
+        self.texts.append((path, text))
+
+    def all(self):
+        for path in self.groups:
+            guard.remove_cgroup(path)
+        for path, text in self.texts:
+            guard.restore(path, text)
+
+
 class Host:
     def __init__(self, python=None, helpers=None):
         self.python = python or find_python()
@@ -113,7 +132,16 @@ class Host:
     def _no_cpu_cgroup(self):
         if not cpu_hierarchy():
             return "there is no cgroup hierarchy with the cpu controller"
-        return None if self.root else "needs root"
+        if not self.root:
+            return "needs root"
+        undo = Undo()
+        try:
+            Group(undo).limit(1)
+            return None
+        except OSError as e:
+            return "no cgroup with a CPU quota: %s" % e
+        finally:
+            undo.all()
 
     def job_cpus(self, workload):
         """The job's cores. All of them where there are few."""

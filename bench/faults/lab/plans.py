@@ -12,10 +12,10 @@ SINGLE = {"dev": "every fault at low, mid, high", "test": "every fault at other 
 
 # (workload, plan, share of the time). Clean recordings are of another launch than the episodes.
 SEVERAL = {
-    "gpu-1": (("gpt2", "clean", 0.13), ("gpt2", "dev", 0.37), ("cnn", "clean", 0.13),
-              ("cnn", "dev", 0.37)),
-    "gpu-1-test": (("gpt2", "test", 0.32), ("cnn", "test", 0.32), ("generate", "clean", 0.11),
-                   ("generate", "test", 0.25)),
+    "gpu-1": (("gpt2", "clean", 0.11), ("gpt2", "dev", 0.25), ("cnn", "clean", 0.11),
+              ("cnn", "dev", 0.25), ("features", "clean", 0.10), ("features", "dev", 0.18)),
+    "gpu-1-test": (("gpt2", "test", 0.26), ("cnn", "test", 0.27), ("features", "test", 0.16),
+                   ("generate", "clean", 0.10), ("generate", "test", 0.21)),
     "gpu-2": (("ddp_nvlink", "clean", 0.12), ("ddp_nvlink", "dev", 0.33),
               ("ddp_sockets", "clean", 0.15), ("ddp_sockets", "dev", 0.40)),
     "gpu-2-test": (("ddp_nvlink", "test", 0.45), ("ddp_sockets", "test", 0.55)),
@@ -39,15 +39,16 @@ def seed_of(plan, seed):
     return seed + TEST_SEEDS if plan == "test" and seed < TEST_SEEDS else seed
 
 
-def faults_of(host, workload, plan, only=None):
-    """Names of the faults of a plan that can be injected here."""
+def faults_of(host, workload, plan, only=None, shared=False):
+    """Names of the faults of a plan that can be injected here. shared: time is dear."""
     if plan in ("clean", "benign"):
         return []
     unknown = [name for name in only or [] if name not in FAULTS]
     if unknown:
         raise Unknown("there is no fault '%s'" % unknown[0])
     return [name for name, f in FAULTS.items()
-            if (not only or name in only) and not f.why_not(host, workload)]
+            if (not only or name in only) and not f.why_not(host, workload) and
+            not (shared and name in workload.weak)]
 
 
 def benign_of(workload, plan):

@@ -22,7 +22,7 @@ from .control import Writer
 from .guard import Guard
 from .host import LAB, Group
 
-READY_S, ATTACH_S, ENDS_S, RECORD_ENDS_S = 180, 90, 10, 120
+READY_S, ATTACH_S, SAVED_S, ENDS_S, RECORD_ENDS_S = 180, 90, 30, 10, 120
 CLOSING_S = 4  # of a run's time, for ending it
 RECORDING = "run.eacgm"
 PORT = 29511
@@ -368,8 +368,11 @@ class Run:
         began = now_ns()
         self.say("benign: %s" % item.name)
         if item.name == "checkpoint":
-            self.control.set(saves=self.control.state.get("saves", 0) + 1)
-            self.wait(min(3, item.length_s))
+            saves = self.control.state.get("saves", 0) + 1
+            self.control.set(saves=saves)
+            self.await_job(lambda: os.path.exists(self.file("saved.%d" % saves)), SAVED_S,
+                           "to save its model")
+            self.wait(0.5)
         else:
             on, off = {"evaluation": ({"phase": "eval"}, {"phase": None}),
                        "batch_size": ({"half": True}, {"half": None})}[item.name]
@@ -387,7 +390,7 @@ class Run:
         """Returns the labels' rows. All that was started has ended then."""
         os.makedirs(self.s.out, exist_ok=True)
         for name in os.listdir(self.s.out):
-            if name.split(".")[0] in ("ready", "steps", "calls", "seen", "labels"):
+            if name.split(".")[0] in ("ready", "steps", "calls", "seen", "labels", "saved"):
                 os.unlink(self.file(name))
         deadline = time.monotonic() + self.s.seconds - CLOSING_S
         self.labels = Labels(self.s.out)

@@ -8,14 +8,16 @@ ALONE = {"NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1"}  # no multicast: it ou
 
 class Workload:
     """traits: cuda, ranks, loader, net, model, copies: what faults ask for. cpus: cores of a rank.
-    rate_bits: of the link between ranks that are in network namespaces of their own."""
+    rate_bits: of the link between ranks that are in network namespaces of their own. weak: faults
+    that hardly slow it, left out where time is shared with other workloads."""
 
     def __init__(self, name, script, what, traits=(), arguments=(), cpus=4, world=1, gpus=0,
-                 rate_bits=0, test_only=False, env=None, benign=("evaluation", "batch_size",
-                                                                 "checkpoint")):
+                 rate_bits=0, test_only=False, env=None, weak=(),
+                 benign=("evaluation", "batch_size", "checkpoint")):
         self.name, self.script, self.what, self.traits = name, script, what, traits
         self.arguments, self.cpus, self.world, self.gpus = list(arguments), cpus, world, gpus
-        self.rate_bits, self.test_only, self.env, self.benign = rate_bits, test_only, env, benign
+        self.rate_bits, self.test_only, self.env = rate_bits, test_only, env
+        self.weak, self.benign = weak, benign
         self.record = RECORD_GPU if gpus else RECORD
 
 
@@ -25,14 +27,19 @@ WORKLOADS = {w.name: w for w in (
              ("model", "loader"), cpus=2, test_only=True),
     Workload("cpu_ddp", "ddp.py", "2 ranks on the CPU, gloo over a link of 100 Mbit/s",
              ("model", "ranks", "net"), ("--device", "cpu"), cpus=1, world=2, rate_bits=10**8),
-    Workload("gpt2", "gpt2.py", "GPT-2 124M from scratch", ("cuda", "model"), gpus=1),
+    Workload("gpt2", "gpt2.py", "GPT-2 124M from scratch", ("cuda", "model"), gpus=1,
+             weak=("mem_bandwidth",)),
     Workload("cnn", "cnn.py", "a residual CNN, 4 workers that read files",
-             ("cuda", "model", "loader", "copies"), cpus=6, gpus=1),
+             ("cuda", "model", "loader"), cpus=6, gpus=1, weak=("mem_bandwidth",)),
+    Workload("features", "features.py", "a perceptron, large batches copied from the host",
+             ("cuda", "model", "copies"), gpus=1),
     Workload("generate", "generate.py", "GPT-2 124M generates, with a KV cache",
-             ("cuda", "model"), gpus=1, test_only=True, benign=("batch_size", "checkpoint")),
+             ("cuda", "model"), gpus=1, test_only=True, weak=("mem_bandwidth",),
+             benign=("batch_size", "checkpoint")),
     Workload("ddp_nvlink", "ddp.py", "GPT-2 124M on 2 GPUs over NVLink",
-             ("cuda", "model", "ranks"), world=2, gpus=2, env=ALONE),
+             ("cuda", "model", "ranks"), world=2, gpus=2, env=ALONE,
+             weak=("mem_bandwidth",)),
     Workload("ddp_sockets", "ddp.py", "2 ranks on 2 GPUs, NCCL over a link of 10 Gbit/s",
              ("cuda", "model", "ranks", "net"), ("--blocks", "2"), world=2, gpus=2,
-             rate_bits=10**10, env=SOCKETS),
+             rate_bits=10**10, env=SOCKETS, weak=("mem_bandwidth",)),
 )}

@@ -31,10 +31,8 @@ def begin_group(dist, args):
 
 
 def gpu_training(args):
-    import torch
     gpt2 = stepper.gpu_job("gpt2")
     gpt2.LAYERS = args.blocks
-    torch.cuda.set_device(args.rank)
     t = gpt2.Training(8, 256, args.seed)
     return t.model, t.optimizer, lambda half: (t.x[:4], t.y[:4]) if half else (t.x, t.y), \
         gpt2.VOCABULARY
@@ -55,8 +53,10 @@ def main():
     import torch.nn.functional as F
     torch.set_num_threads(args.threads)
     job = stepper.Job(args, args.world)
-    begin_group(dist, args)
     cuda = args.device == "cuda"
+    if cuda:
+        torch.cuda.set_device(args.rank)
+    begin_group(dist, args)
     model, optimizer, batch, words = (gpu_training if cuda else cpu_training)(args)
     ddp = torch.nn.parallel.DistributedDataParallel(model, device_ids=[args.rank] if cuda else None)
     loss = torch.zeros(())

@@ -143,6 +143,9 @@ class Job:
         if save and self.model is not None:
             self.saved = max(saves, self.saved + 1)
             self.save("scheduled")
+            if self.rank == 0:
+                with open(self.path("saved.%d" % self.saved), "w"):
+                    pass
         if stop:
             self.end()
         return not stop
@@ -163,7 +166,7 @@ class Job:
         for hook in list(self.hooks.values()):
             hook.after_step()
         now = now_ns()
-        if phase == "train" and not self.hooks and not self.half:
+        if phase in ("train", "token") and not self.hooks and not self.half:
             self.usual = self.usual[1 - KEPT:] + [now - self.began]
         if phase in ("train", "token") and self.state.get("warming"):
             phase = "warmup"
