@@ -64,6 +64,7 @@ static void fill_mixture(struct model_mixture *m, uint32_t d, uint32_t component
 		m->centre[i] = odd(i + 40);
 		m->scale[i] = 1 / 3.0 + i;
 	}
+	m->cusum_ratio = 1.3;
 	m->bics[0] = 1e5;
 	m->bics[2] = 1e5 / 3;
 	m->tail =
@@ -78,6 +79,7 @@ static void make_job(struct model *m)
 	m->origin = xstrdup("a.eacgm, \"b\" of host \xc3\xa9");
 	m->window_ns = 1000000000;
 	m->seconds = 61.7;
+	m->without = 5;
 	*vec_push(&m->keys) = (struct model_key){
 		.layer = DETECT_TORCH,
 		.text = xstrdup("aten::addmm [128,768][768,3072]"),
@@ -90,7 +92,7 @@ static void make_job(struct model *m)
 	struct model_regime *r = vec_push(&m->regimes);
 	r->windows = 60;
 	r->places[0] = 0.1f;
-	r->places[63] = 0.9f;
+	r->places[REGIME_PLACES - 1] = 0.9f;
 	fill_mixture(&m->layers[DETECT_CUDA], 4, 3, GMM_FULL);
 	fill_mixture(&m->layers[DETECT_TORCH], 2, 2, GMM_DIAGONAL);
 	fill_mixture(&m->layers[DETECT_STEP], 16, 2, GMM_TIED);
@@ -136,7 +138,8 @@ static void compare_mixtures(const struct model_mixture *a, const struct model_m
 	assert_true(a->gmm.rows == b->gmm.rows && a->gmm.rows_left == b->gmm.rows_left &&
 		    a->gmm.trimmed == b->gmm.trimmed && a->gmm.bic == b->gmm.bic &&
 		    a->gmm.log_density == b->gmm.log_density &&
-		    a->gmm.iterations == b->gmm.iterations && b->gmm.converged);
+		    a->gmm.iterations == b->gmm.iterations && b->gmm.converged &&
+		    a->cusum_ratio == b->cusum_ratio);
 	for (size_t i = 0; i < GMM_MAX_K; i++)
 		assert_true(isnan(a->bics[i]) ? isnan(b->bics[i]) : a->bics[i] == b->bics[i]);
 }
@@ -145,7 +148,8 @@ static void compare_models(const struct model *a, const struct model *b)
 {
 	assert_int_equal(a->kind, b->kind);
 	assert_string_equal(a->origin, b->origin);
-	assert_true(a->window_ns == b->window_ns && a->seconds == b->seconds);
+	assert_true(a->window_ns == b->window_ns && a->seconds == b->seconds &&
+		    a->without == b->without);
 	assert_int_equal(a->keys.len, b->keys.len);
 	for (size_t i = 0; i < a->keys.len; i++) {
 		const struct model_key *x = &a->keys.data[i], *y = &b->keys.data[i];
@@ -263,6 +267,7 @@ static void every_value_is_checked(void **state)
 		{"window_ns", "0", "'window_ns' is less than a millisecond"},
 		{"window_ns", "1e9", "'window_ns' is not a whole number"},
 		{"seconds", "-1", "'seconds' is not a number from 0"},
+		{"without", "-1", "'without' is not a whole number"},
 		{"keys", "{}", "'keys' is not a list"},
 		{"keys.1.0", "\"gpu\"", "key 2: the layer 'gpu' is none that is known"},
 		{"keys.0.1", "null", "key 1: its text is not a text"},
@@ -274,7 +279,7 @@ static void every_value_is_checked(void **state)
 		{"counters.0.1", "2", "counter 1: its regime is not a whole number from 0 to 1"},
 		{"counters.0.4", "0", "counter 1: its sigma"},
 		{"regimes.0.1", "0.5", "regime 1: its shares do not sum to 1"},
-		{"regimes.0", "[1]", "regime 1: it is not a list of 65"},
+		{"regimes.0", "[1]", "regime 1: it is not a list of 129"},
 		{"layers", "[]", "'layers' is not an object"},
 		{"layers.cuda", "3", "layer 'cuda': it is not an object"},
 		{"layers.cuda.columns", "[]", "'columns' is not a list of 1 to 16"},
@@ -290,6 +295,7 @@ static void every_value_is_checked(void **state)
 		{"layers.torch.covariances.1.1", "\"1\"", "'covariances' is not a number"},
 		{"layers.cuda.trimmed", "1235", "'trimmed' is not a whole number from 0 to 1234"},
 		{"layers.cuda.converged", "1", "'converged' is not true or false"},
+		{"layers.cuda.cusum_ratio", "null", "'cusum_ratio' is not a number"},
 		{"layers.cuda.bics", "{}", "'bics' is not a list"},
 		{"layers.cuda.tail.shape", "1.1", "'shape' of the tail"},
 		{"layers.cuda.tail.scale", "0", "'scale' of the tail"},
