@@ -7,7 +7,6 @@
  *   origin       what it was learned from, for people
  *   window_ns    length of the windows, 0 of a table
  *   seconds      of recording that it was learned from, 0 of a table
- *   without      sum of enum learn_without: ingredients that were left out, 0 in general
  *   without      what was left out of the method, bits of learn.h's enum learn_without
  *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
  *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
@@ -23,8 +22,6 @@
  *     covariances  of full [component][d x d values, row by row], of tied the same of one for
  *                  all, of diagonal [component][d variances]
  *     rows, rows_left, trimmed, log_density, bic, iterations, converged: of the fit, see gmm.h
- *     cusum_ratio  how much higher the CUSUM of the training rows went than that of independent
- *                  ones
  *     bics         by number of components from 1 on; null: not tried
  *     cusum_ratio  of the CUSUM's height, 0 = 1
  *     tail         null, or {n, start, start_ratio, shape, scale, points}: see tail.h
@@ -203,7 +200,6 @@ static json_t *mixture_json(const struct model_mixture *m)
 	json_object_set_new(o, "bic", real(g->bic));
 	json_object_set_new(o, "iterations", count(g->iterations));
 	json_object_set_new(o, "converged", json_boolean(g->converged));
-	json_object_set_new(o, "cusum_ratio", real(m->cusum_ratio));
 	json_object_set_new(o, "bics", bics_json(m->bics));
 	json_object_set_new(o, "cusum_ratio", real(m->cusum_ratio));
 	json_object_set_new(o, "tail", tail_json(&m->tail));
@@ -231,7 +227,6 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "origin", text(m->origin));
 	json_object_set_new(o, "window_ns", count(m->window_ns));
 	json_object_set_new(o, "seconds", real(m->seconds));
-	json_object_set_new(o, "without", count(m->without));
 	json_object_set_new(o, "without", count(m->without));
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));

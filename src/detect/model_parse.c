@@ -343,9 +343,6 @@ static int parse_mixture(const json_t *o, struct model_mixture *m, struct err *e
 	if (!rc)
 		rc = parse_gmm(o, m->columns, &m->gmm, e);
 	if (!rc)
-		rc = want_real(json_object_get(o, "cusum_ratio"), 0, DBL_MAX, &m->cusum_ratio,
-			       "'cusum_ratio'", e);
-	if (!rc)
 		rc = parse_bics(json_object_get(o, "bics"), m->bics, e);
 	if (!rc && json_object_get(o, "cusum_ratio"))
 		rc = want_real(json_object_get(o, "cusum_ratio"), 0, 1000, &m->cusum_ratio,
@@ -377,7 +374,6 @@ static int parse_layers(const json_t *o, struct model *m, struct err *e)
 
 static int parse_model(const json_t *o, struct model *m, struct err *e)
 {
-	uint64_t without = 0;
 	static const char *const kinds[] = {"job", "table"};
 	size_t kind = 0;
 	uint64_t without = 0;
@@ -392,10 +388,6 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 		rc = err_set(e, EINVAL, "'window_ns' is less than a millisecond");
 	if (!rc)
 		rc = want_real(json_object_get(o, "seconds"), 0, 1e12, &m->seconds, "'seconds'", e);
-	if (!rc)
-		rc = want_count(json_object_get(o, "without"), UINT32_MAX, &without, "'without'",
-				e);
-	m->without = (unsigned)without;
 	if (!rc && json_object_get(o, "without"))
 		rc = want_count(json_object_get(o, "without"), UINT32_MAX, &without, "'without'",
 				e);
