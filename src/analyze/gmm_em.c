@@ -53,7 +53,8 @@ struct strands {
 	const struct gmm_view *view;
 	size_t blocks, count; /* of strands */
 	_Atomic size_t next;
-	void (*work)(struct strands *s, size_t strand, void *scratch);
+	/* A block of len rows from row `at` on, which is of this strand. */
+	void (*work)(struct strands *s, size_t strand, size_t at, size_t len, void *scratch);
 	size_t scratch_bytes;
 	/* of gmm_sum_rows */
 	bool hard;
@@ -61,6 +62,15 @@ struct strands {
 	/* of gmm_trim_rows */
 	enum gmm_score what;
 };
+
+static void strand_take(struct strands *s, size_t strand, void *scratch)
+{
+	size_t at = strand * s->blocks / s->count * GMM_BLOCK;
+	size_t end = (strand + 1) * s->blocks / s->count * GMM_BLOCK;
+	end = end < s->rows->n ? end : s->rows->n;
+	for (; at < end; at += GMM_BLOCK)
+		s->work(s, strand, at, end - at < GMM_BLOCK ? end - at : GMM_BLOCK, scratch);
+}
 
 static void *strands_take(void *arg)
 {
@@ -72,7 +82,7 @@ static void *strands_take(void *arg)
 		size_t strand = atomic_fetch_add(&s->next, 1);
 		if (strand >= s->count)
 			break;
-		s->work(s, strand, scratch);
+		strand_take(s, strand, scratch);
 	}
 	free(scratch);
 	return NULL;
@@ -106,22 +116,9 @@ static void strands_divide(struct strands *s, const struct gmm_rows *r)
 	s->count = s->blocks < GMM_STRANDS ? s->blocks : GMM_STRANDS;
 }
 
-#define EACH_BLOCK(s, strand, at, len)                                                             \
-	for (size_t at = (strand) * (s)->blocks / (s)->count * GMM_BLOCK,                          \
-		    end_ = ((strand) + 1) * (s)->blocks / (s)->count * GMM_BLOCK,                  \
-		    len = block_len(s, at);                                                        \
-	     at < end_; at += GMM_BLOCK, len = block_len(s, at))
-
-static size_t block_len(const struct strands *s, size_t at)
-{
-	size_t left = at < s->rows->n ? s->rows->n - at : 0;
-	return left < GMM_BLOCK ? left : GMM_BLOCK;
-}
-
-static void strand_sum(struct strands *s, size_t strand, void *scratch)
+static void block_sum(struct strands *s, size_t strand, size_t at, size_t len, void *scratch)
 {
 	const struct gmm_rows *r = s->rows;
-	EACH_BLOCK(s, strand, at, len)
 	r->kernels->sum(s->view, s->hard, r->rows + at * r->d, r->scores ? r->scores + at : NULL,
 			len, &s->sums[strand], scratch);
 }
@@ -129,7 +126,7 @@ static void strand_sum(struct strands *s, size_t strand, void *scratch)
 void gmm_sum_rows(const struct gmm_rows *r, const struct gmm_view *v, bool hard,
 		  struct gmm_sums *ret)
 {
-	struct strands s = {.view = v, .hard = hard, .work = strand_sum};
+	struct strands s = {.view = v, .hard = hard, .work = block_sum};
 	struct gmm_sums sums[GMM_STRANDS];
 	size_t each = gmm_moments(v->d, v->diagonal) * v->components;
 	strands_divide(&s, r);
@@ -153,17 +150,15 @@ void gmm_sum_rows(const struct gmm_rows *r, const struct gmm_view *v, bool hard,
 
 /* ---- trimming ---- */
 
-static void strand_score(struct strands *s, size_t strand, void *scratch)
+static void block_score(struct strands *s, size_t strand, size_t at, size_t len, void *scratch)
 {
 	const struct gmm_rows *r = s->rows;
+	(void)strand;
 	(void)scratch;
-	EACH_BLOCK(s, strand, at, len)
-	{
-		r->kernels->score(s->view, s->what, r->rows + at * r->d, len, r->scores + at, NULL);
-		for (size_t i = at; i < at + len; i++)
-			if (!gmm_row_is_finite(r->rows + i * r->d, r->d))
-				r->scores[i] = NAN;
-	}
+	r->kernels->score(s->view, s->what, r->rows + at * r->d, len, r->scores + at, NULL);
+	for (size_t i = at; i < at + len; i++)
+		if (!gmm_row_is_finite(r->rows + i * r->d, r->d))
+			r->scores[i] = NAN;
 }
 
 /* Doubles in their order as unsigned integers. */
@@ -200,7 +195,7 @@ static uint64_t select_ordered(const double *values, size_t n, uint64_t below, u
 
 uint64_t gmm_trim_rows(const struct gmm_rows *r, const struct gmm_view *v, enum gmm_score what)
 {
-	struct strands s = {.view = v, .what = what, .work = strand_score};
+	struct strands s = {.view = v, .what = what, .work = block_score};
 	uint64_t left_out = (uint64_t)((double)r->finite * r->trim_ratio), less;
 	if (!r->scores)
 		return 0;

@@ -102,9 +102,9 @@ static void covariance_mend(double *c, uint32_t d, double *lower)
 {
 	double before[GMM_MAX_D * GMM_MAX_D];
 	memcpy(before, c, sizeof(*c) * d * d);
-	for (double by = 1e-14; by < 2; by *= 10) {
+	for (int power = -14; power <= 0; power++) {
 		for (uint32_t i = 0; i < d; i++)
-			c[i * d + i] = before[i * d + i] * (1 + by);
+			c[i * d + i] = before[i * d + i] * (1 + pow(10, power));
 		if (gmm_cholesky(c, d, lower))
 			return;
 	}

@@ -42,10 +42,10 @@ static double *blobs(size_t n, uint32_t d, uint32_t k, double apart, uint64_t se
 	double *ret = xcalloc(n * d, sizeof(*ret));
 	for (size_t i = 0; i < n; i++) {
 		double last = 0;
-		uint32_t of = (uint32_t)(uniform(&seed) * k);
+		uint32_t of = (uint32_t)(uniform(&seed) * k), turn = 1 + of / d;
 		for (uint32_t j = 0; j < d; j++) {
 			last = normal(&seed) + 0.5 * last;
-			ret[i * d + j] = last + (of % d == j ? apart * (1 + of / d) : 0);
+			ret[i * d + j] = last + (of % d == j ? apart * turn : 0);
 		}
 	}
 	return ret;
@@ -55,8 +55,10 @@ static double *blobs(size_t n, uint32_t d, uint32_t k, double apart, uint64_t se
 static double *blob_means(uint32_t d, uint32_t k, double apart)
 {
 	double *ret = xcalloc((size_t)k * d, sizeof(*ret));
-	for (uint32_t of = 0; of < k; of++)
-		ret[of * d + of % d] = apart * (1 + of / d);
+	for (uint32_t of = 0; of < k; of++) {
+		uint32_t turn = 1 + of / d;
+		ret[of * d + of % d] = apart * turn;
+	}
 	return ret;
 }
 
