@@ -28,11 +28,13 @@ def columns_of(rows, place, path):
     try:
         columns = list(zip(*rows))
         get = lambda name: columns[place[name]]
+        # By way of Python's numbers: numpy is slow at reading strings.
+        integers = lambda name, kind: np.array(list(map(int, get(name))), dtype=kind)
         return {
-            "start": np.array(get("start_ns"), dtype=np.int64),
-            "dur": np.array(get("dur_ns"), dtype=np.float64),
-            "pid": np.array(get("pid"), dtype=np.int32),
-            "tid": np.array(get("tid"), dtype=np.int32),
+            "start": integers("start_ns", np.int64),
+            "dur": integers("dur_ns", np.float64),
+            "pid": integers("pid", np.int32),
+            "tid": integers("tid", np.int32),
             "layer": np.array([_LAYER[x] for x in get("layer")], np.int8),
             "key": get("key"),
             "z": np.array([number_or_nan(x) for x in get("z")], np.float32),
@@ -180,16 +182,29 @@ def alarms_of(path, origin_ns, columns):
     """What another detector said of the events that were sampled: found by start, thread and
     duration. 2 where it told nothing of one."""
     want = {}
-    for i, key in enumerate(zip(columns["start"].tolist(), columns["tid"].tolist(),
+    for i, key in enumerate(zip((columns["start"] + origin_ns).tolist(), columns["tid"].tolist(),
                                 columns["dur"].tolist())):
         want.setdefault(key, []).append(i)
-    starts = np.unique(columns["start"])
+    starts = {str(start) for start, _, _ in want}
     ret = np.full(len(columns["start"]), 2, np.uint8)
-    for c in chunks_of(path):
-        c["start"] -= origin_ns
-        place = np.minimum(np.searchsorted(starts, c["start"]), max(len(starts) - 1, 0))
-        maybe = np.flatnonzero(starts[place] == c["start"]) if len(starts) else []
-        for i in maybe:
-            for j in want.get((int(c["start"][i]), int(c["tid"][i]), float(c["dur"][i])), ()):
-                ret[j] = c["alarmed"][i]
+    for row in lines_that_begin(path, starts):
+        try:
+            key = (int(row[HEADS.index("start_ns")]), int(row[HEADS.index("tid")]),
+                   float(row[HEADS.index("dur_ns")]))
+            for i in want.get(key, ()):
+                ret[i] = _FLAG[row[HEADS.index("anomalous")]]
+        except (ValueError, KeyError, IndexError) as e:
+            raise Bad("%s: a line is not as docs/detect.md says: %r" % (path, e)) from None
     return ret
+
+
+def lines_that_begin(path, starts):
+    """Rows whose first cell is one of starts; of the others nothing but that cell is read."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as f:
+            heads = next(csv.reader([f.readline()]), [])
+            if tuple(heads) != HEADS:
+                raise Bad("%s: other columns than docs/detect.md lists" % path)
+            yield from csv.reader(line for line in f if line.partition(",")[0] in starts)
+    except OSError as e:
+        raise Bad("%s: %s" % (path, e.strerror)) from None

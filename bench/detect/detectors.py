@@ -1,0 +1,103 @@
+"""detectors.py - the ways of learning and detecting that are compared, and running eacgm for them.
+Reads nothing of what comes out."""
+
+import os
+import subprocess
+
+import common
+import data
+
+# src/detect/learn.h, enum learn_without
+INGREDIENTS = ("keys", "sizes", "gaps", "regimes", "cleaning", "mixture", "cusum", "tail")
+CONTAMINATED = 0.2  # share of the time that is faulty
+SECONDS = 3600
+
+
+class Detector:
+    """A way of learning and detecting; a model for each workload."""
+
+    def __init__(self, name, without=None, rate=None, contaminated=False):
+        self.name, self.without, self.rate = name, without, rate
+        self.contaminated = contaminated
+        self.models = {}
+        self.shares = {}
+
+    def learn(self, args, folders, workload, folder):
+        """Learns the workload's model, once."""
+        if workload in self.models:
+            return self.models[workload]
+        from_runs = [f for f in folders if f.workload == workload and f.split == "calibration"]
+        if not from_runs:
+            raise data.Bad("workload '%s' has no calibration run to learn from" % workload)
+        if self.contaminated:
+            from_runs, self.shares[workload] = contaminated_of(from_runs, [
+                f for f in folders if f.workload == workload and f.split == "dev"])
+        model = os.path.join(folder, "%s.%s.model" % (self.name, workload))
+        command = [args.eacgm, "learn", *[f.recording for f in from_runs], "-o", model,
+                   "--seed", args.seed]
+        if self.without:
+            command += ["--without", self.without]
+        if args.window:
+            command += ["--window", args.window]
+        common.run(command, SECONDS)
+        self.models[workload] = model
+        return model
+
+    def detect(self, args, run, model, out):
+        """Writes detect.json, rows.jsonl and events.csv into out."""
+        os.makedirs(out, exist_ok=True)
+        path = lambda name: os.path.join(out, name)
+        done = common.run([args.eacgm, "detect", run.recording, "-m", model,
+                           "--alarms-per-hour", self.rate or args.alarms_per_hour,
+                           "--rows", path("rows.jsonl"), "--events", path("events.csv"),
+                           "--json"], SECONDS)
+        with open(path("detect.json"), "w", encoding="utf-8") as f:
+            f.write(done.out)
+
+
+def faulty_ns(run):
+    """How long something that is not benign was injected."""
+    return sum(x["released_ns"] - x["applied_ns"] for x in run.episodes)
+
+
+def length_ns(run):
+    return run.end_ns - run.start_ns
+
+
+def contaminated_of(calibration, faulty):
+    """Calibration runs and faulty ones of which together CONTAMINATED is faulty, as nearly as whole
+    runs allow. Returns them and the share."""
+    best = None
+    faulty = sorted(faulty, key=lambda f: -faulty_ns(f))
+    for clean in range(len(calibration) + 1):
+        for some in range(1, len(faulty) + 1):
+            chosen = calibration[:clean] + faulty[:some]
+            whole = sum(length_ns(f) for f in chosen)
+            share = sum(faulty_ns(f) for f in chosen) / whole if whole else 0
+            distance = (abs(share - CONTAMINATED), -whole)
+            if best is None or distance < best[0]:
+                best = (distance, chosen, share)
+    if best is None:
+        raise data.Bad("--contaminate: no development run with faults to learn from")
+    return best[1], best[2]
+
+
+def detectors_of(args):
+    ret = [Detector("full")]
+    ret += [Detector("rate-%g" % r, rate=r) for r in args.rates]
+    if args.ablate:
+        ret += [Detector("without-" + x, without=x) for x in INGREDIENTS]
+    if args.contaminate:
+        ret.append(Detector("contaminated", contaminated=True))
+    return ret
+
+
+def export_counters(args, run, path):
+    """The GPUs' raw counters of a recording, as CSV."""
+    with subprocess.Popen([args.eacgm, "export", run.recording, "-f", "csv", "-o", "-"], text=True,
+                          stdout=subprocess.PIPE, errors="replace") as p:
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(line for n, line in enumerate(p.stdout)
+                         if n == 0 or line.startswith("counter,"))
+    if p.returncode:
+        raise data.Bad("%s: eacgm export ended with %d" % (run.recording, p.returncode))
