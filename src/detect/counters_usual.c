@@ -34,6 +34,7 @@ static const struct {
 	{"net_sent_bytes_per_s", 1e5, 0.05},
 	{"net_received_bytes_per_s", 1e5, 0.05},
 	{"net_retransmits_per_s", 1, 0.05},
+	{"calls_per_s", 10, 0.05},
 };
 #define LEAST_RATIO 0.02 /* of all others, which are ratios */
 

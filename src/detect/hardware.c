@@ -11,6 +11,7 @@
 
 #define WAIT_WINDOWS 16 /* that one wait may cover: threads that idle say nothing new */
 #define UNITS_MOST   8192
+#define HOLD_WINDOWS 60 /* that a process may stand still and do the same work still */
 #define OPEN_MOST    (1u << 17)
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
  * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
@@ -68,6 +69,7 @@ struct counter_window {
 	double sums[FEATURES_MOST];
 	uint32_t counts[FEATURES_MOST];
 	double waits_ns[FEATURES_MOST];
+	bool told; /* by hardware_mix */
 	uint32_t regime;
 	uint64_t events; /* of the process's calls */
 };
@@ -85,6 +87,10 @@ struct unit {
 	uint64_t held_ns[FEATURES_MOST];
 	double totals[FEATURES_MOST];
 	uint64_t totals_ns[FEATURES_MOST];
+	uint64_t last;	      /* number of the last window that was handed out with values */
+	uint64_t told_window; /* the last that hardware_mix told of */
+	uint32_t told_regime;
+	uint64_t told_events;
 };
 
 struct hardware {
@@ -96,6 +102,7 @@ struct hardware {
 	uint64_t closed;	 /* windows below were handed out */
 	int8_t feature_of[COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
+	int8_t calls_feature;
 };
 
 static int8_t find_feature(enum detect_layer layer, const char *name)
@@ -121,6 +128,7 @@ struct hardware *hardware_new(const struct hardware_options *o)
 	for (size_t i = 0; i < sizeof(wait_defs) / sizeof(wait_defs[0]); i++)
 		h->wait_feature[wait_defs[i].reason] =
 			find_feature(DETECT_HOST, wait_defs[i].feature);
+	h->calls_feature = find_feature(DETECT_HOST, "calls_per_s");
 	return h;
 }
 
@@ -312,6 +320,7 @@ void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t 
 	struct counter_window *w = window_of(h, process_of(h, pid), window_of_time(h, start_ns));
 	if (!w)
 		return;
+	w->told = true;
 	w->regime = regime;
 	w->events = events;
 }
@@ -333,12 +342,33 @@ static double held_value(const struct unit *u, size_t feature, uint64_t end_ns)
 	return at && end_ns - at <= HARDWARE_HOLD_NS ? u->held[feature] : NAN;
 }
 
+static bool has_values(const struct counter_window *w)
+{
+	for (size_t i = 0; i < FEATURES_MOST; i++)
+		if (w->counts[i])
+			return true;
+	return false;
+}
+
+/* Of a process that was there before the window and is after it; of others it is not known how
+ * much of the window they had. */
+static double calls_per_s(const struct hardware *h, const struct unit *u,
+			  const struct counter_window *w)
+{
+	bool after = u->open.len > 1 && u->open.data[1].number == w->number + 1 &&
+		     has_values(&u->open.data[1]);
+	if (!after || !u->last || u->last + 1 != w->number || !u->told_events)
+		return NAN;
+	return (double)w->events / ((double)h->o.window_ns / 1e9);
+}
+
 /* Whether the window has anything of its own. */
 static bool values_of(const struct hardware *h, struct unit *u, const struct counter_window *w,
 		      double values[FEATURES_MOST])
 {
 	uint64_t end = (w->number + 1) * h->o.window_ns;
-	bool any = false;
+	if (!has_values(w))
+		return false;
 	for (size_t i = 0; i < FEATURES_MOST; i++) {
 		bool wait = u->layer == DETECT_HOST && u->has_samples && is_wait(h, i);
 		if (wait) {
@@ -346,32 +376,49 @@ static bool values_of(const struct hardware *h, struct unit *u, const struct cou
 		} else if (w->counts[i]) {
 			values[i] = u->held[i] = w->sums[i] / w->counts[i];
 			u->held_ns[i] = end;
-			any = true;
 		} else {
 			values[i] = held_value(u, i, end);
 		}
 	}
-	return any;
+	if (u->layer == DETECT_HOST && h->calls_feature >= 0)
+		values[h->calls_feature] = calls_per_s(h, u, w);
+	return true;
+}
+
+/* What the process does: what was told of the window, or of the last one before. */
+static uint32_t work_of(const struct unit *u, const struct counter_window *w, uint64_t *ret_events)
+{
+	bool holds = u->told_events && w->number - u->told_window <= HOLD_WINDOWS;
+	*ret_events = w->told && w->events ? w->events : holds ? u->told_events : 0;
+	return w->told ? w->regime : holds ? u->told_regime : 0;
+}
+
+static void note_work(struct unit *u, const struct counter_window *w)
+{
+	if (!w->told || !w->events)
+		return;
+	u->told_window = w->number;
+	u->told_regime = w->regime;
+	u->told_events = w->events;
 }
 
 /* A GPU does what its process with the most events does; all processes of which no GPU is known
  * are taken for its own where none is known to be. */
 static uint32_t regime_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number)
 {
-	uint64_t most[2] = {0};
+	uint64_t most[2] = {0}, events;
 	uint32_t regime[2] = {0};
 	for (size_t i = 0; i < h->units.len; i++) {
 		const struct unit *u = &h->units.data[i];
 		bool own = u->gpu_id == gpu->id;
-		if (u->layer != DETECT_HOST || (u->gpu_id && !own))
+		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !u->open.len ||
+		    u->open.data[0].number != number)
 			continue;
-		for (size_t k = 0; k < u->open.len && u->open.data[k].number <= number; k++) {
-			const struct counter_window *w = &u->open.data[k];
-			if (w->number != number || w->events <= most[own])
-				continue;
-			most[own] = w->events;
-			regime[own] = w->regime;
-		}
+		uint32_t work = work_of(u, &u->open.data[0], &events);
+		if (events <= most[own])
+			continue;
+		most[own] = events;
+		regime[own] = work;
 	}
 	return most[1] ? regime[1] : regime[0];
 }
@@ -397,9 +444,13 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 				  .pid = u->pid,
 				  .gpu = u->layer == DETECT_HARDWARE ? u->gpu : -1,
 				  .events = w->events};
+	uint64_t events;
+	row.regime = u->layer == DETECT_HARDWARE ? regime_of_gpu(h, u, w->number)
+						 : work_of(u, w, &events);
+	note_work(u, w);
 	if (!values_of(h, u, w, values))
 		return;
-	row.regime = u->layer == DETECT_HARDWARE ? regime_of_gpu(h, u, w->number) : w->regime;
+	u->last = w->number;
 	features_of(u->layer, &n);
 	for (uint32_t i = 0; i < FEATURES_MOST; i++)
 		row.x[i] = i < n ? z_of(h, &row, i, values[i]) : NAN;

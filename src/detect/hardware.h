@@ -4,9 +4,9 @@
  * A value of a window is the mean of the counter's rows in it; where it has none, the last one
  * before, as long as HARDWARE_HOLD_NS (some counters are read every two seconds). Totals
  * (net_sent_bytes) become rates. Rows hold z = (value - median) / sigma against what is usual for
- * the counter in the window's regime; details hold the values themselves. The regime of a process
- * is what windows.h says of it, that of a GPU the one of its process with the most events.
- * No I/O. */
+ * the counter in the window's regime. The regime of a process is what windows.h says of it, or last
+ * said: a process that has stopped making calls has a row as long as it has counters, and its
+ * calls_per_s is 0. The regime of a GPU is the one of its process with the most events. No I/O. */
 #pragma once
 
 #include <stdbool.h>

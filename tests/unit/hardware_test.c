@@ -212,6 +212,34 @@ static void regimes_are_judged_apart(void **state)
 	assert_true(isnan(z(5, "power_w")));
 }
 
+/* A process that stands still is alive by its counters, and does what it did before; of its first
+ * and last window it is not known how much of them it had. */
+static void what_stands_still_has_no_calls(void **state)
+{
+	(void)state;
+	for (int s = 10; s < 60; s++) {
+		counter("pid 100", "cpu_ratio", s + 0.5, 1);
+		counter("gpu 0", "sm_ratio", s + 0.5, s < 50);
+		if (s < 50)
+			hardware_mix(hardware, 100, (uint64_t)s * SECOND, 2,
+				     (uint64_t)(5000 + s % 3));
+		hardware_upto(hardware, (uint64_t)s * SECOND + SECOND * 7 / 10);
+	}
+	hardware_end(hardware);
+	assert_int_equal(rows_len, 100);
+	for (size_t i = 0; i < rows_len; i++) {
+		uint64_t s = rows[i].start_ns / SECOND;
+		assert_int_equal(rows[i].regime, 2);
+		if (rows[i].layer != DETECT_HOST)
+			continue;
+		if (s == 10 || s == 59)
+			assert_true(isnan(value(i, "calls_per_s")));
+		else
+			assert_true(value(i, "calls_per_s") == (s < 50 ? 5000 + s % 3 : 0));
+		assert_true(s < 50 || s == 59 || z(i, "calls_per_s") < -8);
+	}
+}
+
 static void hostile_counters(void **state)
 {
 	(void)state;
@@ -332,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
+		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_counters, begin, end),
 		cmocka_unit_test(steps_against_their_loop),
 		cmocka_unit_test(few_steps_need_a_model),
