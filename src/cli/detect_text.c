@@ -113,8 +113,10 @@ static void print_anomaly(const struct page *p, const struct found *f, size_t i)
 		page_wrapped(p, text_columns(text), INDENT, ", %s", a->name);
 	else
 		fputc('\n', p->out);
-	fprintf(p->out, "%*s", INDENT, "");
-	page_wrapped(p, INDENT, INDENT, "%s", a->why);
+	if (a->why[0]) {
+		fprintf(p->out, "%*s", INDENT, "");
+		page_wrapped(p, INDENT, INDENT, "%s", a->why);
+	}
 	fprintf(p->out, "%*sp %.2g, %u %s", INDENT, "", a->p_value, a->windows,
 		a->windows == 1 ? "window or step" : "windows or steps");
 	if (a->lost_ns > 0)

@@ -18,7 +18,15 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SAMPLE = HERE / "recordings" / "v1_gpu.eacgm"
+sys.path.insert(0, str(HERE))
+import perfetto_check  # noqa: E402
+
+PROTO = ROOT / "src/export/perfetto.proto"
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
+MAKE_JOB = pathlib.Path(EACGM).parent / "tests" / "make_job"
+SECOND = 1_000_000_000
+JOB_START, JOB_PID = 1000 * SECOND, 4242  # of make_job.c
+FAULT = (40, 55)  # seconds, in which aten::mm takes 1.6 times as long
 TESTS = []
 
 
@@ -155,6 +163,145 @@ def every_row_is_written(folder):
     assert last["score"] is None and last["p_value"] is None and not last["alarmed"]
     ranks = sorted(told[:-1], key=lambda t: t["score"])
     assert all(a["p_value"] >= b["p_value"] for a, b in zip(ranks, ranks[1:]))
+
+
+# ---- recordings: a simulated job, tests/golden/make_job.c ----
+
+def job(path, seed, seconds, *fault):
+    subprocess.run([MAKE_JOB, path, *map(str, (seed, seconds, *fault))], check=True, timeout=60)
+    return path
+
+
+def learn_job(folder):
+    paths = [job(folder / f"good{i}.eacgm", i, 120) for i in range(2)]
+    eacgm("learn", *paths, "-o", folder / "job.model")
+    return folder / "job.model"
+
+
+def overlaps(anomaly):
+    start, end = (JOB_START + s * SECOND for s in FAULT)
+    return anomaly["start_ns"] < end and anomaly["end_ns"] > start
+
+
+@test
+def a_slow_operator_is_found_with_its_calls_and_lines(folder):
+    model = learn_job(folder)
+    bad = job(folder / "bad.eacgm", 7, 100, *FAULT, 1.6)
+    said = found(bad, "-m", model)
+    assert said["kind"] == "job" and said["start_monotonic_ns"] == JOB_START
+    assert said["events"] > 30000 and said["rows"] > 100 and said["events_late"] == 0
+    assert all(overlaps(a) for a in said["anomalies"]), said["anomalies"]
+    a = next(a for a in said["anomalies"] if a["layer"] == "torch")
+    assert a["name"] == "aten::mm" and a["pid"] == JOB_PID and a["gpu"] is None and a["ended"]
+    assert abs(a["start_ns"] - JOB_START - FAULT[0] * SECOND) <= 2 * SECOND
+    assert abs(a["end_ns"] - JOB_START - FAULT[1] * SECOND) <= 2 * SECOND
+    assert a["p_value"] < 1e-3 and math.isclose(a["score"], -math.log10(a["p_value"]), rel_tol=1e-6)
+    assert a["why"].startswith("aten::mm took 1."), a["why"]
+    assert a["features"] and 0 < sum(f["share_ratio"] for f in a["features"]) <= 1 + 1e-9
+    mm = a["calls"][0]
+    assert mm["key"] == "aten::mm" and 1.4 < mm["mean_ns"] / mm["usual_ns"] < 1.7, mm
+    assert 0.5 < a["lost_ns"] / (mm["more_ns"]) < 1.5
+    line = a["lines"][0]  # the operator is called there
+    assert (line["function"], line["file"], line["line"]) == ("train", "/job/train.py", 44)
+    assert line["ns"] > line["usual_ns"] > 0
+    text = eacgm("detect", bad, "-m", model).stdout
+    assert text.startswith(f"{bad}: {len(said['anomalies'])} anomal"), text
+    assert ", torch, pid 4242, aten::mm\n" in text and a["why"] in text, text
+    assert "train (/job/train.py:44)" in text
+    eacgm("detect", bad, "-m", model, "--exit-code", status=3)
+
+
+@test
+def a_normal_run_has_no_anomalies(folder):
+    model = learn_job(folder)
+    good = job(folder / "other.eacgm", 8, 200)
+    assert found(good, "-m", model)["anomalies"] == []
+    text = eacgm("detect", good, "-m", model, "--exit-code").stdout
+    assert text.startswith(f"{good}: 0 anomalies in "), text
+
+
+@test
+def without_a_model_the_beginning_is_what_is_normal(folder):
+    said = found(job(folder / "bad.eacgm", 9, 100, *FAULT, 3))
+    assert said["model"] is None
+    assert any(overlaps(a) for a in said["anomalies"]), said["anomalies"]
+    assert not any(a["start_ns"] < JOB_START + 30 * SECOND for a in said["anomalies"])
+
+
+@test
+def rows_and_events_are_written(folder):
+    model = learn_job(folder)
+    bad = job(folder / "bad.eacgm", 7, 100, *FAULT, 1.6)
+    said = found(bad, "-m", model, "--rows", folder / "rows.jsonl",
+                 "--events", folder / "events.csv")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == said["rows"]
+    assert sum(r["alarmed"] for r in rows) == said["rows_alarmed"]
+    torch = [r for r in rows if r["layer"] == "torch"]
+    assert 95 <= len(torch) <= 102 and all(r["pid"] == JOB_PID for r in torch)
+    slow = [r for r in torch if r["features"]["slowdown"] and r["features"]["slowdown"] > 0.1]
+    assert len(slow) >= 14 and all(overlaps(r) for r in slow)
+    assert sum(r["events"] for r in torch) > 20000
+    with open(folder / "events.csv", newline="", encoding="utf-8") as text:
+        events = list(csv.DictReader(text))
+    assert list(events[0]) == ["start_ns", "dur_ns", "pid", "tid", "layer", "key", "z", "gap_z",
+                               "anomalous"]
+    calls = json.loads(eacgm("report", bad, "--json").stdout)["recording"]["events"]
+    assert len(events) == calls == said["events"]
+    mm = [e for e in events if e["key"] == "aten::mm" and e["z"]]
+    inside = [float(e["z"]) for e in mm
+              if 1 < (int(e["start_ns"]) - JOB_START) / SECOND - FAULT[0] < 14]
+    outside = [float(e["z"]) for e in mm
+               if not -1 < (int(e["start_ns"]) - JOB_START) / SECOND - FAULT[0] < 16]
+    assert sum(inside) / len(inside) > 3 > 0.5 > abs(sum(outside) / len(outside))
+    marked = [e for e in events if e["anomalous"] == "1" and e["layer"] == "torch"]
+    within = [e for e in marked if overlaps({"start_ns": int(e["start_ns"]),
+                                             "end_ns": int(e["start_ns"]) + 1})]
+    assert len(inside) <= len(within) and len(within) > 0.9 * len(marked) > 0
+
+
+@test
+def timelines_are_marked(folder):
+    model = learn_job(folder)
+    bad = job(folder / "bad.eacgm", 7, 100, *FAULT, 1.6)
+    said = found(bad, "-m", model)
+    eacgm("export", bad, "--detect", "-m", model, "-o", folder / "out")
+    trace = perfetto_check.parse(perfetto_check.decode(folder / "out", PROTO))
+    tracks = {d["uuid"][0]: d for p in trace["packet"] for d in p["track_descriptor"]}
+    root = next(u for u, d in tracks.items() if d["name"] == ["anomalies"])
+    below = {u: d["name"][0] for u, d in tracks.items() if d["parent_uuid"] == [root]}
+    assert set(below.values()) == {a["layer"] for a in said["anomalies"]}
+    told = []
+    for p in trace["packet"]:
+        for event in p["track_event"]:
+            if event["track_uuid"][0] in below and event["type"] == ["TYPE_SLICE_BEGIN"]:
+                notes = {a["name"][0]: (a["string_value"] or a["double_value"])[0]
+                         for a in event["debug_annotations"]}
+                told.append((p["timestamp"][0], below[event["track_uuid"][0]], notes["why"]))
+    assert sorted(told) == sorted((a["start_ns"], a["layer"], a["why"])
+                                  for a in said["anomalies"])
+    plain = eacgm("export", bad, "-o", folder / "plain") and (folder / "plain").stat().st_size
+    assert plain < (folder / "out").stat().st_size
+    done = eacgm("export", bad, "-f", "csv", "--detect", status=2)
+    assert "csv has no place for --detect" in done.stderr
+    done = eacgm("export", bad, "-m", model, status=2)
+    assert "--model is for --detect" in done.stderr
+
+
+@test
+def models_fit_what_they_were_learned_from(folder):
+    learn(folder)
+    model = learn_job(folder)
+    bad, table = job(folder / "bad.eacgm", 7, 40), write(folder / "x.csv", ODD)
+    for args in (("detect", bad), ("export", bad, "--detect")):
+        done = eacgm(*args, "-m", folder / "m.model", status=1)
+        assert "was learned from a table, and this is a recording" in done.stderr, done.stderr
+    done = eacgm("detect", table, "-m", model, status=1)
+    assert "was learned from recordings, and this is a table" in done.stderr, done.stderr
+    assert "bad.perfetto-trace" not in os.listdir(folder)
+    done = eacgm("detect", bad, "-m", model, "--p", 1, status=2)
+    assert "--p is for tables" in done.stderr
+    assert "cannot open" in eacgm("detect", folder / "absent", "-m", model, status=1).stderr
 
 
 @test

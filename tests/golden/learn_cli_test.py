@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SAMPLE = HERE / "recordings" / "v1_gpu.eacgm"
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
+MAKE_JOB = pathlib.Path(EACGM).parent / "tests" / "make_job"
 TESTS = []
 
 
@@ -34,6 +35,12 @@ def eacgm(*args, status=0, **kw):
     assert done.returncode == status, \
         f"eacgm {args} ended with {done.returncode}: {done.stderr}"
     return done
+
+
+def job(path, seed, seconds, *fault):
+    """A simulated job: tests/golden/make_job.c."""
+    subprocess.run([MAKE_JOB, path, *map(str, (seed, seconds, *fault))], check=True, timeout=60)
+    return path
 
 
 def learned(*args, **kw):
@@ -170,6 +177,30 @@ def the_model_is_written_and_told(folder):
 
 
 @test
+def recordings_give_a_mixture_of_each_layer(folder):
+    paths = [job(folder / f"{i}.eacgm", i, 60) for i in range(2)]
+    said = learned(*paths, "-o", folder / "m.model")
+    assert said["kind"] == "job" and said["window_ns"] == 1_000_000_000 and said["regimes"] >= 1
+    assert 105 <= said["seconds"] <= 115, said["seconds"]  # without their warm-ups
+    layers = {layer["layer"]: layer for layer in said["layers"]}
+    torch = layers["torch"]
+    assert torch["learned"] and torch["keys"] >= 5 and torch["why_not"] is None
+    assert 100 <= torch["rows"] <= 115 and len(torch["columns"]) == len(torch["means"][0])
+    assert "slowdown" in torch["columns"] and layers["cuda"]["keys"] >= 1
+    assert not layers["nccl"]["learned"] and "are needed" in layers["nccl"]["why_not"]
+    text = eacgm("learn", *paths, "-o", folder / "again.model").stdout.splitlines()
+    assert text[0].startswith(f"{folder}/again.model: learned from "), text[0]
+    rows = {line.split()[0]: line for line in text[4:]}
+    assert rows["torch"].split()[1] == str(torch["keys"]) and "slowdown" in rows["torch"]
+    assert "not learned: 0 rows were recorded" in rows["nccl"], rows["nccl"]
+    assert (folder / "m.model").read_bytes() == (folder / "again.model").read_bytes()
+    half = learned(*paths, "--window", "0.5", "--warm-up", 20, "-k", 1)
+    assert half["window_ns"] == 500_000_000 and 75 <= half["seconds"] <= 85
+    torch = next(layer for layer in half["layers"] if layer["layer"] == "torch")
+    assert torch["components"] == 1 and 140 <= torch["rows"] <= 165, torch["rows"]
+
+
+@test
 def few_and_equal_rows_have_a_result(folder):
     one = learned(write(folder / "one.csv", [(1.0, 2.0)]), "-o", folder / "one.model")
     assert one["components"] == 1 and one["means"] == [[1, 2]] and one["scores"] == 0
@@ -239,6 +270,12 @@ def failures_say_what_is_wrong(folder):
     fails("text.csv", "--json", says="'text.csv', line 3, column 2 (b): not a number")
     fails("wide.csv", "--json", says="has more than 16 columns")
     fails("bare.csv", "--json", says="the first row must hold the columns' names")
+    fails("absent.eacgm", "--json", says="cannot open 'absent.eacgm'")
+    fails(".", "--json", says="is not a regular file")
+    job(folder / "short.eacgm", 1, 3)
+    fails("short.eacgm", "--json", says="too little to learn from")
+    fails(__file__, "--json", says="is not")
+    os.unlink(folder / "short.eacgm")
     fails("x.csv", "-o", "/nonexistent/m", says="cannot write '/nonexistent/m': No such file")
     assert set(os.listdir(folder)) == {"x.csv", "text.csv", "wide.csv", "bare.csv"}
 

@@ -1,0 +1,156 @@
+/* make_job.c - writes the recording of a simulated training job, with or without a slow operator.
+ *
+ * usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR]
+ *
+ * Steps of about 60 ms: forward, backward, optimizer, each operator with a launch in it, on one
+ * thread; the CPU clock's samples with the line of Python; CPU time as a counter. From FROM_S to
+ * TO_S aten::mm takes FACTOR times as long. The same events for the same arguments. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recording/recording.h"
+#include "wire/event.h"
+
+#define START_NS 1000000000000ULL
+#define PID	 4242
+#define TICK_NS	 10000000ULL
+
+enum function { MM, GELU, LAYER_NORM, BACKWARD, OPTIMIZER, LAUNCH, FUNCTIONS };
+static const struct {
+	const char *layer, *name;
+	double median_ns;
+	double sigma; /* of the logarithm */
+	uint32_t line;
+} functions[FUNCTIONS] = {
+	{"torch", "aten::mm", 3e6, 0.08, 44},	      {"torch", "aten::gelu", 1e6, 0.1, 45},
+	{"torch", "aten::layer_norm", 4e5, 0.12, 46}, {"torch", "MmBackward0", 6e6, 0.08, 60},
+	{"torch", "Optimizer.step", 2e6, 0.07, 61},   {"cuda", "cudaLaunchKernel", 6e3, 0.2, 0},
+};
+
+struct job {
+	struct rec_writer *w;
+	uint64_t random, now_ns, tick_ns;
+	uint32_t stacks[FUNCTIONS];
+	uint64_t from_ns, to_ns;
+	double factor;
+};
+
+static double uniform(struct job *j)
+{
+	uint64_t z = j->random += 0x9e3779b97f4a7c15ULL;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static uint64_t lasting(struct job *j, enum function f)
+{
+	double normal = sqrt(-2 * log(uniform(j))) * cos(6.283185307179586 * uniform(j));
+	bool slow = f == MM && j->now_ns >= j->from_ns && j->now_ns < j->to_ns;
+	return (uint64_t)(functions[f].median_ns * exp(functions[f].sigma * normal) *
+			  (slow ? j->factor : 1));
+}
+
+static void put_call(struct job *j, enum function f, uint64_t start_ns, uint64_t dur_ns,
+		     uint8_t depth)
+{
+	rec_put_calls(j->w,
+		      &(struct m_call){
+			      .start_ns = start_ns, .dur_ns = dur_ns, .probe = f, .depth = depth},
+		      1);
+}
+
+/* An operator with its launch; the clock ticks in it. */
+static void operator(struct job *j, enum function f)
+{
+	uint64_t dur_ns = lasting(j, f), start_ns = j->now_ns;
+	uint64_t launch_ns = start_ns + dur_ns / 10;
+	put_call(j, LAUNCH, launch_ns, lasting(j, LAUNCH), 1);
+	put_call(j, f, start_ns, dur_ns, 0);
+	j->now_ns += dur_ns + 20000 + (uint64_t)(10000 * uniform(j));
+	for (; j->tick_ns < j->now_ns; j->tick_ns += TICK_NS)
+		rec_put_sample(j->w, &(struct m_sample){.time_ns = j->tick_ns,
+							.weight_ns = TICK_NS,
+							.stack = j->stacks[f],
+							.kind = SAMPLE_CPU});
+}
+
+static void step(struct job *j)
+{
+	for (int layer = 0; layer < 4; layer++) {
+		operator(j, LAYER_NORM);
+		operator(j, MM);
+		operator(j, GELU);
+		operator(j, MM);
+	}
+	for (int layer = 0; layer < 4; layer++)
+		operator(j, BACKWARD);
+	operator(j, OPTIMIZER);
+}
+
+static void make_tables(struct job *j)
+{
+	char start[32];
+	struct rec_writer *w = j->w;
+	uint32_t python = rec_string_z(w, "python3"), file = rec_string_z(w, "/job/train.py");
+	snprintf(start, sizeof(start), "%llu", START_NS);
+	rec_put_meta(w, "start_monotonic_ns", start);
+	rec_put_meta(w, "host", "simulated");
+	rec_put_process(w, &(struct m_process){.pid = PID,
+					       .comm = python,
+					       .command = python,
+					       .start_ns = START_NS,
+					       .rank = -1});
+	rec_put_thread(w, &(struct m_thread){PID, PID, python});
+	for (int f = 0; f < FUNCTIONS; f++) {
+		rec_put_probe(w, &(struct m_probe){.layer = rec_string_z(w, functions[f].layer),
+						   .name = rec_string_z(w, functions[f].name),
+						   .kind = SITE_SPAN,
+						   .name_arg = -1});
+		uint32_t frame =
+			rec_put_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+							   .name = rec_string_z(w, "train"),
+							   .file = file,
+							   .line = functions[f].line});
+		j->stacks[f] = rec_put_stack(w, &(struct m_stack){.parent = 0, .frame = frame});
+	}
+}
+
+static void run(struct job *j, double seconds)
+{
+	uint64_t second = START_NS, end_ns = START_NS + (uint64_t)(seconds * 1e9);
+	uint32_t name = rec_string_z(j->w, "cpu_s"), entity = rec_string_z(j->w, "pid 4242");
+	make_tables(j);
+	j->now_ns = j->tick_ns = START_NS;
+	while (j->now_ns < end_ns) {
+		step(j);
+		for (; second < j->now_ns; second += 1000000000ULL)
+			rec_put_counter(j->w,
+					&(struct m_counter){second, name, entity,
+							    (double)(second - START_NS) / 1e9});
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	if (argc != 4 && argc != 7) {
+		fprintf(stderr, "usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR]\n");
+		return 2;
+	}
+	struct job j = {.random = strtoull(argv[2], NULL, 10), .factor = 1};
+	if (argc == 7) {
+		j.from_ns = START_NS + (uint64_t)(strtod(argv[4], NULL) * 1e9);
+		j.to_ns = START_NS + (uint64_t)(strtod(argv[5], NULL) * 1e9);
+		j.factor = strtod(argv[6], NULL);
+	}
+	if (!rec_writer_open(&j.w, argv[1], NULL, &e)) {
+		run(&j, strtod(argv[3], NULL));
+		if (!rec_writer_close(j.w, false, &e))
+			return 0;
+	}
+	fprintf(stderr, "make_job: %s\n", e.msg);
+	return 1;
+}
