@@ -16,7 +16,12 @@
 
 static const char *const table_only[] = {"init",      "trim",	    "starts",
 					 "tolerance", "iterations", "covariance-floor"};
-static const char *const recordings_only[] = {"window", "warm-up"};
+static const char *const recordings_only[] = {"window", "warm-up", "without"};
+
+/* In the order of enum learn_without's bits. */
+static const char *const ingredients[] = {"keys",     "sizes",	 "gaps",  "regimes",
+					  "cleaning", "mixture", "cusum", "tail"};
+#define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail"
 
 bool path_is_table(const char *path)
 {
@@ -127,11 +132,22 @@ static void left_out(void *ctx, enum detect_layer layer, const char *why)
 	l->left_out[layer] = xstrdup(why);
 }
 
+static unsigned without_of(const struct args *a)
+{
+	unsigned ret = 0;
+	for (size_t i = 0; i < args_count(a, "without"); i++)
+		for (size_t k = 0; k < sizeof(ingredients) / sizeof(ingredients[0]); k++)
+			if (!strcmp(args_nth(a, "without", i), ingredients[k]))
+				ret |= 1u << k;
+	return ret;
+}
+
 static int recording_options(const struct args *a, struct learn_options *ret, struct err *e)
 {
 	uint64_t components = 0;
 	double window_s = 1;
-	*ret = (struct learn_options){.covariance = covariance_of(a), .warmup_s = -1};
+	*ret = (struct learn_options){
+		.covariance = covariance_of(a), .warmup_s = -1, .without = without_of(a)};
 	int rc = args_u64(a, "components", 1, MOST_COMPONENTS, &components, e);
 	if (!rc)
 		rc = args_u64(a, "seed", 0, UINT64_MAX, &ret->seed, e);
@@ -288,6 +304,11 @@ static const struct opt_def options[] = {
 	{0, "window", "SECONDS", "Of recordings: how long a window is. 1 unless told.", NULL, 0},
 	{0, "warm-up", "SECONDS",
 	 "Of recordings: what is left out at the beginning of each. 5 unless told.", NULL, 0},
+	{0, "without", "INGREDIENT",
+	 "Of recordings: leaves an ingredient of the method out, to see what it is worth; "
+	 "detecting "
+	 "by the model leaves it out too. May be repeated.",
+	 INGREDIENTS, OPT_REPEAT},
 	{0, "init", "FILE.csv",
 	 "Of a table: the means to begin with, a row for each component, instead of k-means++.",
 	 NULL, OPT_FILE},

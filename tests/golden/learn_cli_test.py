@@ -201,6 +201,18 @@ def recordings_give_a_mixture_of_each_layer(folder):
 
 
 @test
+def ingredients_can_be_left_out(folder):
+    path = job(folder / "job.eacgm", 1, 60)
+    every = learned(path)
+    less = learned(path, "--without", "gaps", "--without", "mixture", "-o", folder / "m.model")
+    columns, rest = (next(layer["columns"] for layer in said["layers"]
+                          if layer["layer"] == "torch") for said in (every, less))
+    assert "gap" in columns and not any(name.startswith("gap") for name in rest), rest
+    assert all(layer["components"] == 1 for layer in less["layers"] if layer["learned"])
+    assert json.loads((folder / "m.model").read_text())["without"] == 1 << 2 | 1 << 5
+
+
+@test
 def few_and_equal_rows_have_a_result(folder):
     one = learned(write(folder / "one.csv", [(1.0, 2.0)]), "-o", folder / "one.model")
     assert one["components"] == 1 and one["means"] == [[1, 2]] and one["scores"] == 0
