@@ -7,10 +7,10 @@
 #include "base/map64.h"
 #include "detect/hardware.h"
 
-#define SAMPLE	   1024 /* values that are kept of a counter and regime */
-#define LEAST	   10	/* before it is judged */
-#define FOLLOW_S   600.0
-#define NORMAL_MAD 1.4826
+#define SAMPLE	       1024 /* values that are kept of a counter and regime */
+#define LEAST	       10   /* before it is judged */
+#define FOLLOW_S       600.0
+#define NORMAL_QUARTER 1.4826 /* as in baseline.c */
 
 /* What a counter must differ by to be another value: the resolution of what measures it, and what
  * the same work differs by from window to window. */
@@ -127,25 +127,18 @@ static int compare_doubles(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median_of(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), compare_doubles);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
+/* As in baseline.h: from the median to the farther quartile. */
 static void make_usual(struct one *o)
 {
 	size_t n = o->sample.len;
+	double *v = o->sample.data;
 	if (n < LEAST)
 		return;
-	double *distances = xcalloc(n, sizeof(*distances));
-	double median = median_of(o->sample.data, n);
-	for (size_t i = 0; i < n; i++)
-		distances[i] = fabs(o->sample.data[i] - median);
-	double sigma = NORMAL_MAD * median_of(distances, n);
+	qsort(v, n, sizeof(*v), compare_doubles);
+	double median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+	double sigma = NORMAL_QUARTER * fmax(median - v[n / 4], v[n - 1 - n / 4] - median);
 	o->usual = (struct counter_usual){o->seen, median,
 					  fmax(sigma, sigma_least(o->layer, o->feature, median))};
-	free(distances);
 }
 
 /* As in baseline.c. */
