@@ -75,16 +75,15 @@ static void strand_take(struct strands *s, size_t strand, void *scratch)
 static void *strands_take(void *arg)
 {
 	struct strands *s = arg;
-	void *scratch = s->scratch_bytes ? aligned_alloc(64, s->scratch_bytes) : NULL;
-	if (s->scratch_bytes && !scratch)
-		return NULL; /* another thread takes them */
+	uint8_t *memory = s->scratch_bytes ? xcalloc(s->scratch_bytes + 64, 1) : NULL;
+	void *scratch = memory ? memory + 64 - (uintptr_t)memory % 64 : NULL;
 	for (;;) {
 		size_t strand = atomic_fetch_add(&s->next, 1);
 		if (strand >= s->count)
 			break;
 		strand_take(s, strand, scratch);
 	}
-	free(scratch);
+	free(memory);
 	return NULL;
 }
 
