@@ -18,12 +18,20 @@ struct job {
 	struct timeline *t;
 	const struct rec_reader *reader;
 	const struct timeline_options *o;
-	struct strtab names; /* of kernels, readable */
+	struct strtab names;	    /* of kernels, readable */
+	VEC(struct idle_call) idle; /* by process and start */
 	uint32_t *name_of; /* by string of the recording: number in names + 1, 0 = not looked up */
+};
+
+/* A call that would start work, and has not: it failed, or was captured into a graph. */
+struct idle_call {
+	uint64_t start_ns;
+	uint32_t pid;
 };
 
 struct worker {
 	VEC(struct timeline_call) calls;
+	VEC(struct idle_call) idle;
 	gpu_kept_t kept; /* what makes graphs */
 };
 
@@ -75,6 +83,8 @@ static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 		return;
 	if (p->role >= GPU_CAPTURE_BEGIN && gpu_keep(&k, p, c, order))
 		*vec_push(&w->kept) = k;
+	if (class_of(p->role) != MATCH_NO_CLASS && c->flags & CALL_ERROR)
+		*vec_push(&w->idle) = (struct idle_call){c->start_ns, pid};
 	if (!is_wanted(p->role) || c->flags & CALL_ERROR)
 		return;
 	*vec_push(&w->calls) = (struct timeline_call){
@@ -111,6 +121,14 @@ static int compare_calls(const void *a, const void *b)
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* the outer one first */
+}
+
+static int compare_idle(const void *a, const void *b)
+{
+	const struct idle_call *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
 static struct gpu_graphs *make_graphs(struct job *job, struct worker *workers, size_t n)
@@ -156,13 +174,20 @@ static void load_calls(struct job *job)
 			c->captured = captured(job, graphs, c);
 			if (!c->captured || moves_data(c->role))
 				*vec_push(&t->calls) = *c;
+			else
+				*vec_push(&job->idle) = (struct idle_call){c->start_ns, c->pid};
 		}
+		for (size_t k = 0; k < workers[i].idle.len; k++)
+			*vec_push(&job->idle) = workers[i].idle.data[k];
 		vec_free(&workers[i].calls);
+		vec_free(&workers[i].idle);
 	}
 	free(workers);
 	gpu_graphs_free(graphs);
 	if (t->calls.len)
 		qsort(t->calls.data, t->calls.len, sizeof(*t->calls.data), compare_calls);
+	if (job->idle.len)
+		qsort(job->idle.data, job->idle.len, sizeof(*job->idle.data), compare_idle);
 }
 
 /* ---- spans ---- */
@@ -203,6 +228,7 @@ static void load_spans(struct job *job)
 struct process {
 	struct job *job;
 	size_t calls_from, calls_to;
+	size_t idle_from;
 	size_t spans_from, spans_to;
 	struct match_item *calls; /* that start work */
 	uint32_t *call_of;	  /* by item: its call */
@@ -391,16 +417,32 @@ static void take_untils(struct process *p)
 	map64_free(&waits.ends);
 }
 
+/* Calls that may have a number and started no work, since the call before. */
+static bool has_others(const struct process *p, size_t *idle, uint64_t until_ns)
+{
+	const struct job *job = p->job;
+	uint32_t pid = job->t->calls.data[p->calls_from].pid;
+	size_t first = *idle;
+	while (*idle < job->idle.len && job->idle.data[*idle].pid == pid &&
+	       job->idle.data[*idle].start_ns < until_ns)
+		++*idle;
+	return *idle > first;
+}
+
 static void list_calls(struct process *p)
 {
 	const struct timeline *t = p->job->t;
-	size_t n = p->calls_to - p->calls_from;
+	size_t n = p->calls_to - p->calls_from, idle = p->idle_from;
+	bool others = false;
 	p->calls = xcalloc(n + 1, sizeof(*p->calls));
 	p->call_of = xcalloc(n + 1, sizeof(*p->call_of));
 	for (size_t i = p->calls_from; i < p->calls_to; i++) {
 		const struct timeline_call *c = &t->calls.data[i];
-		if (!is_asked(p, i))
+		if (!is_asked(p, i)) {
+			others |= class_of(c->role) != MATCH_NO_CLASS; /* a copy of no bytes */
 			continue;
+		}
+		others |= has_others(p, &idle, c->start_ns);
 		p->call_of[p->ncalls] = (uint32_t)i;
 		p->calls[p->ncalls++] = (struct match_item){
 			.start_ns = c->start_ns,
@@ -409,7 +451,9 @@ static void list_calls(struct process *p)
 			.bytes = c->bytes,
 			.name = name_of(p->job, c->name),
 			.class = class_of(c->role),
+			.after_others = others,
 		};
+		others = false;
 	}
 	take_untils(p);
 }
@@ -433,11 +477,14 @@ static int compare_correlations(const void *a, const void *b, void *arg)
 static void list_groups(struct process *p)
 {
 	const struct timeline_span *all = p->job->t->spans.data;
-	size_t n = p->spans_to - p->spans_from;
+	size_t n = p->spans_to - p->spans_from, work = 0;
 	p->order = xcalloc(n + 1, sizeof(*p->order));
-	for (size_t i = p->spans_from; i < p->spans_to; i++)
-		if (all[i].row.work != WORK_SYNC && !all[i].row.called_ns)
+	for (size_t i = p->spans_from; i < p->spans_to; i++) {
+		bool starts = all[i].row.work != WORK_SYNC;
+		work += starts;
+		if (starts && !all[i].row.called_ns)
 			p->order[p->nordered++] = (uint32_t)i;
+	}
 	p->groups = xcalloc(p->nordered + 1, sizeof(*p->groups));
 	p->group_ends = xcalloc(p->nordered + 1, sizeof(*p->group_ends));
 	if (!p->nordered)
@@ -454,6 +501,7 @@ static void list_groups(struct process *p)
 				.block = kernel ? s->block : 0,
 				.bytes = s->bytes,
 				.name = kernel ? name_of(p->job, s->name) : 0,
+				.number = p->nordered == work ? s->correlation : 0,
 				.class = class_of_span(s),
 			};
 		} else {
@@ -516,7 +564,7 @@ static void match_process(struct process *p)
 static void match_all(struct job *job)
 {
 	const struct timeline *t = job->t;
-	size_t call = 0;
+	size_t call = 0, idle = 0;
 	for (size_t i = 0; i < t->spans.len;) {
 		uint32_t pid = t->spans.data[i].row.pid;
 		struct process p = {.job = job, .spans_from = i};
@@ -529,6 +577,9 @@ static void match_all(struct job *job)
 		while (call < t->calls.len && t->calls.data[call].pid == pid)
 			call++;
 		p.calls_to = call;
+		while (idle < job->idle.len && job->idle.data[idle].pid < pid)
+			idle++;
+		p.idle_from = idle;
 		match_process(&p);
 	}
 }
@@ -739,6 +790,7 @@ void timeline_make(struct timeline *ret, const struct rec_reader *r,
 	list_by_call(ret);
 	strtab_free(&job.names);
 	free(job.name_of);
+	vec_free(&job.idle);
 }
 
 void timeline_free(struct timeline *t)
