@@ -180,6 +180,14 @@ static struct window *window_of(struct windows *w, struct process *p, uint64_t n
 
 /* ---- adding ---- */
 
+/* CUPTI tells of work when a buffer is full or all work in it is done, which may be seconds later:
+ * what comes after its window counts for the first that is open. */
+static uint64_t number_of(const struct windows *w, const struct window_event *e, uint64_t end_ns)
+{
+	uint64_t number = window_number(end_ns, w->o.window_ns);
+	return e->device && number < w->closed ? w->closed : number;
+}
+
 struct span_of_time {
 	uint64_t start_ns, end_ns;
 };
@@ -190,7 +198,7 @@ static bool cover(struct windows *w, struct process *p, struct span_of_time s,
 		  const struct window_event *e,
 		  void (*add)(struct window *, const struct window_event *, double share))
 {
-	uint64_t last = window_number(s.end_ns, w->o.window_ns), first = last;
+	uint64_t last = number_of(w, e, s.end_ns), first = last;
 	uint64_t ns = s.end_ns - s.start_ns;
 	bool any = false;
 	if (ns >= w->o.window_ns)
@@ -218,7 +226,7 @@ static bool cover(struct windows *w, struct process *p, struct span_of_time s,
 static bool count(struct windows *w, struct process *p, const struct window_event *e)
 {
 	struct span_of_time whole = {e->start_ns, e->end_ns};
-	struct window *last = window_of(w, p, window_number(e->end_ns, w->o.window_ns));
+	struct window *last = window_of(w, p, number_of(w, e, e->end_ns));
 	if (last)
 		window_add_event(last, e);
 	bool any = cover(w, p, whole, e, e->device ? window_add_device : window_add_duration);

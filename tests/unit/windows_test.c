@@ -347,6 +347,30 @@ static void rows_come_in_order(void **state)
 		assert_true(rows[i].start_ns >= rows[i - 1].start_ns);
 }
 
+/* What the GPU did is told late: it counts for the first window that is open. */
+static void work_of_the_gpu_may_be_late(void **state)
+{
+	(void)state;
+	open_windows(SECOND / 2);
+	copies(20 * SECOND, 20, 1000, 1000);
+	windows_upto(windows, 23 * SECOND);
+	assert_int_equal(rows_len, 1);
+	for (uint64_t i = 0; i < 20; i++) {
+		struct m_gpu_span s = {.start_ns = 20 * SECOND + i * 1000,
+				       .end_ns = 20 * SECOND + i * 1000 + 500,
+				       .pid = 100,
+				       .work = WORK_KERNEL,
+				       .name = fake_string(&fake, "gemm")};
+		assert_true(windows_gpu_span(windows, &names, &s, NULL));
+	}
+	windows_end(windows);
+	assert_int_equal(rows_len, 2);
+	assert_int_equal(rows[1].start_ns, 22 * SECOND);
+	assert_int_equal(rows[1].events, 20);
+	expect_near(x(1, DEVICE_SLOWDOWN), 0, 0.01);
+	assert_int_equal(windows_late(windows), 0);
+}
+
 /* The same events, in blocks by thread as files have them, and as they come live. */
 static void live_is_as_offline(void **state)
 {
@@ -484,6 +508,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(calls_without_durations, begin, end),
 		cmocka_unit_test_setup_teardown(long_calls_cover_windows, begin, end),
 		cmocka_unit_test_setup_teardown(rows_come_in_order, begin, end),
+		cmocka_unit_test_setup_teardown(work_of_the_gpu_may_be_late, begin, end),
 		cmocka_unit_test_setup_teardown(live_is_as_offline, begin, end),
 		cmocka_unit_test_setup_teardown(without_gaps, begin, end),
 		cmocka_unit_test_setup_teardown(features_are_those_of_the_list, begin, end),
