@@ -11,6 +11,7 @@ The detector never reads what this writes but the recording."""
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import time
 import types
@@ -39,7 +40,12 @@ def arguments():
     p.add_argument("--pace", choices=list(schedule.PACES),
                    help="how long gaps and episodes are (default: usual; dense for several workloads)")
     p.add_argument("--out", metavar="DIR")
-    p.add_argument("--gpu", type=int, default=0, help="of a workload that needs one")
+    p.add_argument("--lanes", type=int, default=1, metavar="N",
+                   help="a plan of several workloads N times side by side, each with its share of "
+                        "the cores and GPUs and a seed of its own")
+    p.add_argument("--gpu", type=int, default=0, help="the first that may be used")
+    p.add_argument("--cpus", metavar="FIRST-LAST", help="that may be used (default: all)")
+    p.add_argument("--lane", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--python", metavar="PATH", help="that has PyTorch")
     p.add_argument("--helpers", metavar="DIR", help="where libfault_cuda.so is")
     p.add_argument("--record-options", metavar="WORDS", help="in place of the workload's own")
@@ -54,6 +60,8 @@ def arguments():
         p.error("%s cannot be run" % args.eacgm)
     if (args.plan in plans.SEVERAL) == bool(args.workload):
         p.error("--workload goes with %s" % ", ".join(plans.SINGLE))
+    if args.lanes < 1 or args.lanes > 1 and args.plan not in plans.SEVERAL:
+        p.error("--lanes goes with %s" % ", ".join(plans.SEVERAL))
     return args
 
 
@@ -151,6 +159,56 @@ def run_several(host, args):
         raise Failed("nothing of plan %s could run here" % args.plan)
 
 
+def lane_words(host, args, i):
+    """The command line of one lane."""
+    cores = len(host.cpus) // args.lanes
+    mine = host.cpus[i * cores:(i + 1) * cores]
+    words = [sys.executable, os.path.join(HERE, "run.py"), "--plan", args.plan, "--lane",
+             "--seed", str(args.seed + i), "--minutes", str(args.minutes),
+             "--gpu", str(args.gpu + i * plans.gpus_of(args.plan)),
+             "--cpus", "%d-%d" % (mine[0], mine[-1]), "--helpers", host.helpers,
+             "--out", os.path.join(args.out, "lane-%d" % i)]
+    words += ["--eacgm", args.eacgm] if args.eacgm else ["--no-record"]
+    for name in ("python", "faults", "pace", "record_options"):
+        if getattr(args, name):
+            words += ["--" + name.replace("_", "-"), getattr(args, name)]
+    return words
+
+
+def run_lanes(host, args):
+    """Each lane is a runner of its own, which ends what it started when it is told to end."""
+    gpus = args.gpu + args.lanes * plans.gpus_of(args.plan)
+    if len(host.cpus) < args.lanes or gpus > max(host.gpus, args.gpu):
+        raise Failed("%d lanes need %d cores and %d GPUs; there are %d and %d" % (
+            args.lanes, args.lanes, gpus, len(host.cpus), host.gpus))
+    lanes = []
+    try:
+        for i in range(args.lanes):
+            os.makedirs(os.path.join(args.out, "lane-%d" % i), exist_ok=True)
+            with open(os.path.join(args.out, "lane-%d" % i, "run.log"), "w") as log:
+                lanes.append(subprocess.Popen(lane_words(host, args, i), stdout=log, stderr=log,
+                                              stdin=subprocess.DEVNULL, start_new_session=True))
+        codes = [p.wait() for p in lanes]
+    except BaseException:
+        for p in lanes:
+            p.terminate()
+        for p in lanes:
+            p.wait()
+        raise
+    for i in range(args.lanes):
+        with open(os.path.join(args.out, "lane-%d" % i, "run.log")) as f:
+            print("lane %d\n%s" % (i, f.read()), end="", flush=True)
+    if any(codes):
+        raise Failed("lanes ended with %s" % codes)
+
+
+def cpus_of(text):
+    if not text:
+        return None
+    first, last = (int(word) for word in text.split("-"))
+    return [c for c in os.sched_getaffinity(0) if first <= c <= last]
+
+
 def on_term(_sig, _frame):
     raise KeyboardInterrupt
 
@@ -159,7 +217,7 @@ def main():
     args = arguments()
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    host = Host(args.python, args.helpers)
+    host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.lane)
     if args.list:
         list_all(host)
         return 0
@@ -167,7 +225,7 @@ def main():
         if not host.root:
             raise Failed("needs root")
         if args.plan in plans.SEVERAL:
-            run_several(host, args)
+            (run_lanes if args.lanes > 1 else run_several)(host, args)
             return 0
         why = host.why_not(WORKLOADS[args.workload])
         if why:

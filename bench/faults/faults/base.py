@@ -20,6 +20,7 @@ class Fault:
     unit = None
     confusable = ()
     traits = ()  # of the workload that it needs: cuda, ranks, loader, net, model
+    beyond = False  # also slows jobs on other cores and GPUs of the host
     inside = False
     exact_calls = False  # the delayed ones are written down
 
@@ -39,6 +40,8 @@ class Fault:
         missing = [t for t in self.traits if t not in workload.traits]
         if missing:
             return "%s has no %s" % (workload.name, ", ".join(missing))
+        if self.beyond and not host.alone:
+            return "it would slow the other lanes"
         return self.host_lacks(host, workload)
 
     def host_lacks(self, host, workload):

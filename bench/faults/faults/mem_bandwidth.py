@@ -11,6 +11,7 @@ class MemBandwidth(Foreign):
     what = "streaming writers on other cores"
     layers = ("host", "torch", "cuda")
     values, unit = (0.25, 0.5, 1.0), "share of the other cores"
+    beyond = True
     confusable = ("cpu_contention", "pcie")
 
     def host_lacks(self, host, workload):

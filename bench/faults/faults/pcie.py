@@ -10,6 +10,7 @@ class Pcie(Foreign):
     layers = ("cuda", "hardware")
     traits = ("cuda", "copies")
     values, unit = (1, 2, 4), "copying processes"
+    beyond = True
     confusable = ("mem_bandwidth", "gpu_contention")
 
     def arguments(self, run, value):

@@ -60,6 +60,18 @@ def clean_stretches(episodes, start_ns, end_ns, rest_ns=2 * 10**9):
     return out
 
 
+def without(stretches, others):
+    """Those stretches less the others."""
+    for o in others:
+        left = []
+        for a, b in stretches:
+            for c, d in ((a, min(b, o["onset_ns"])), (max(a, o["end_ns"]), b)):
+                if c < d:
+                    left.append((c, d))
+        stretches = left
+    return stretches
+
+
 def _baseline(steps, clean, start_ns, end_ns):
     lengths = []
     for a, b in clean:
@@ -97,12 +109,14 @@ def effect_of(steps, clean, start_ns, end_ns):
     return result
 
 
-def fill_in(episodes, folder, ranks, start_ns, end_ns):
-    """Into each episode: its effect on the rank that it slowed most."""
+def fill_in(episodes, benign, folder, ranks, start_ns, end_ns):
+    """Into each episode: its effect on the rank that it slowed most. Returns the clean stretches,
+    those that are benign included."""
     logs = [Steps(rows) for rows in read_rows(folder, "steps", ranks).values()]
     clean = clean_stretches(episodes, start_ns, end_ns)
+    usual = without(clean, benign)
     for e in episodes:
-        effects = [effect_of(s, clean, e["applied_ns"], e["released_ns"]) for s in logs]
+        effects = [effect_of(s, usual, e["applied_ns"], e["released_ns"]) for s in logs]
         effects.sort(key=lambda x: x["slowdown_ratio"] or 0)
         e.update(effects[-1] if effects else {})
     return clean

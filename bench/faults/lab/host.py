@@ -117,10 +117,12 @@ class Undo:
 
 
 class Host:
-    def __init__(self, python=None, helpers=None):
+    def __init__(self, python=None, helpers=None, cpus=None, alone=True):
+        """cpus: those to use, None: all. alone: nobody else measures on the host."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
-        self.cpus = sorted(os.sched_getaffinity(0))
+        self.cpus = sorted(cpus or os.sched_getaffinity(0))
+        self.alone = alone
         self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))
         self.root = os.geteuid() == 0
         if self.root:

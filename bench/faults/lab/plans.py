@@ -55,6 +55,11 @@ def benign_of(workload, plan):
     return [] if plan == "clean" else list(workload.benign)
 
 
+def gpus_of(plan):
+    """That its workloads need at most."""
+    return max(WORKLOADS[name].gpus for name, _, _ in SEVERAL[plan])
+
+
 def parts(plan, host):
     """((workload, plan, share) ..., those left out with the reason)."""
     kept, out = [], []

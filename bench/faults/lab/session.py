@@ -205,13 +205,14 @@ class Run:
                     self.s.out, "--seed", self.s.seed, "--rank", rank, *w.arguments]
             if self.world > 1:
                 master = self.link.addresses[0] if self.link else "127.0.0.1"
-                args += ["--world", self.world, "--master", "%s:%d" % (master, PORT)]
+                port = PORT + self.s.gpu
+                args += ["--world", self.world, "--master", "%s:%d" % (master, port)]
                 env.update(RANK=str(rank), WORLD_SIZE=str(self.world), LOCAL_RANK=str(rank))
                 if self.link:
                     env.update(NCCL_SOCKET_IFNAME=netns.Link.NAME,
                                GLOO_SOCKET_IFNAME=netns.Link.NAME)
-            if w.gpus == 1:
-                env["CUDA_VISIBLE_DEVICES"] = str(self.gpus[0])
+            if w.gpus:
+                env["CUDA_VISIBLE_DEVICES"] = ",".join(str(g) for g in self.gpus)
             with open(self.file("job.%d.log" % rank), "w") as log:
                 self.ranks.append(self.start(
                     args, space=self.link.spaces[rank] if self.link else None, cpus=self.cpus,
@@ -447,7 +448,7 @@ class Run:
         """The labels as they are kept."""
         self.take_acknowledgements()
         ranks = self.world
-        clean = effect.fill_in(self.episodes, self.s.out, ranks, self.warm_ns or self.start_ns,
+        clean = effect.fill_in(self.episodes, self.benign, self.s.out, ranks, self.warm_ns or self.start_ns,
                                self.end_ns)
         self.merge_calls()
         rows = [self.run_row()] + self.benign + self.episodes + self.failed
