@@ -75,7 +75,7 @@ struct watch {
 static void say(void *ctx, const char *sentence)
 {
 	struct watch *w = ctx;
-	if (w->output != SCREEN) {
+	if (w->output != SCREEN || atomic_load(&w->ended)) {
 		fprintf(stderr, "eacgm: %s\n", sentence);
 		return;
 	}
@@ -166,6 +166,7 @@ static void on_end(void *ctx, const struct session_view *v)
 {
 	struct watch *w = ctx;
 	session_detect_end(w->detect, v);
+	atomic_store(&w->ended, true); /* the terminal is given back while probes go */
 }
 
 /* ---- drawing ---- */

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""rhythm_job.py - a training of PyTorch on the CPU whose operators take a known time: they are its
+own, and sleep. Three times as long from second FROM to second TO of the loop.
+
+usage: rhythm_job.py SECONDS [FROM TO]; prints on CLOCK_MONOTONIC, in ns, when it was slow, and how
+many steps there were."""
+
+import sys
+import time
+
+import torch
+
+seconds = float(sys.argv[1])
+slow_from, slow_to = (float(word) for word in sys.argv[2:4]) if len(sys.argv) > 3 else (1e9, 1e9)
+MS = 1.0
+slow = 1
+slow_ns = []
+
+
+class Sleep(torch.autograd.Function):
+    """Backward sleeps within a node of autograd, which is seen."""
+
+    @staticmethod
+    def forward(_ctx, x):
+        time.sleep(MS * slow / 1e3)
+        return x * 1
+
+    @staticmethod
+    def backward(_ctx, g):
+        time.sleep(MS * slow / 1e3)
+        return g
+
+
+torch.set_num_threads(1)
+x = torch.randn(16, 16, requires_grad=True)
+optimizer = torch.optim.SGD([x], lr=1e-3)
+steps, begin = 0, time.monotonic()
+while time.monotonic() < begin + seconds:
+    slow = 3 if slow_from <= time.monotonic() - begin < slow_to else 1
+    if slow > 1:
+        slow_ns.append(time.monotonic_ns())
+    optimizer.zero_grad()
+    y = x
+    for _i in range(8):
+        y = Sleep.apply(y)
+    y.sum().backward()
+    optimizer.step()
+    steps += 1
+if slow_ns:
+    print("slow", slow_ns[0], slow_ns[-1])
+print("steps", steps)

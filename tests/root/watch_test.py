@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""watch_test.py - `eacgm watch` under a terminal of its own (pty): the screen comes and shows what the
+job does, keys and signals end it, the terminal is as before, and the job never notices."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+from harness import EACGM, LIBTARGET, TimedOut, expect, expect_one_line, main, probes, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "rhythm_job.py")
+ROWS, COLUMNS = 24, 100
+CALLS = probes("libtarget.so:target_push(u64 a) -> u64")
+
+
+class Terminal:
+    """A pty with a command in it, and what its screen shows."""
+
+    def __init__(self, t, args, rows=ROWS, columns=COLUMNS, locale="C.UTF-8"):
+        self.rows, self.columns = rows, columns
+        self.master, self.slave = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.slave)
+        env = dict(os.environ, TERM="xterm-256color", LC_ALL=locale, TZ="UTC")
+        self.p = t.start(args, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=env,
+                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.bytes = b""
+        self.t = t
+
+    def resize(self, rows, columns):
+        self.rows, self.columns = rows, columns
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds=0.1):
+        ready, _, _ = select.select([self.master], [], [], seconds)
+        if ready:
+            self.bytes += os.read(self.master, 65536)
+
+    def key(self, text):
+        os.write(self.master, text)
+
+    def grid(self):
+        """What is shown, as lines; only what eacgm writes is understood."""
+        text = self.bytes.decode("utf-8", "replace")
+        text = text[max(text.rfind("\x1b[?1049h"), 0):]
+        grid = [[" "] * self.columns for _ in range(self.rows)]
+        row = column = 0
+        whole = grid
+        for m in re.finditer(r"\x1b\[(\??[0-9;]*)([A-Za-z])|(.)", text, re.S):
+            if m.group(2) == "H":
+                whole = [line[:] for line in grid]
+                row = column = 0
+            elif m.group(2) in ("K", "J"):
+                grid[row][column:] = [" "] * (self.columns - column)
+                if m.group(2) == "J":
+                    grid[row + 1:] = [[" "] * self.columns for _ in range(row + 1, self.rows)]
+            elif m.group(3) == "\r":
+                column = 0
+            elif m.group(3) == "\n":
+                expect(row + 1 < self.rows, "the screen scrolls")
+                row += 1
+            elif m.group(3):
+                expect(column < self.columns, "a line is wider than %d: %r" % (
+                    self.columns, "".join(grid[row])))
+                grid[row][column] = m.group(3)
+                column += 1
+        return ["".join(line).rstrip() for line in whole]
+
+    def shows(self, pattern):
+        """The first line that has the pattern."""
+        for line in self.grid():
+            if re.search(pattern, line):
+                return line
+        return None
+
+    def wait_for(self, pattern, seconds=25):
+        end = time.monotonic() + seconds
+        while not self.shows(pattern):
+            if time.monotonic() > end or self.p.poll() is not None:
+                raise TimedOut("not on the screen: %r\n%s\n%r" % (
+                    pattern, "\n".join(self.grid()), self.bytes[-300:]))
+            self.read()
+        return self.shows(pattern)
+
+    def end(self, seconds=20):
+        end = time.monotonic() + seconds
+        while self.p.poll() is None:
+            expect(time.monotonic() < end, "it does not end: %s" % "\n".join(self.grid()))
+            self.read()
+        while select.select([self.master], [], [], 0.2)[0]:
+            self.bytes += os.read(self.master, 65536)
+        return self.p.returncode
+
+    def expect_restored(self):
+        tail = self.bytes.rsplit(b"\x1b[?1049h", 1)[-1]
+        expect(b"\x1b[?1049l" in tail and b"\x1b[?25h" in tail,
+               "screen or cursor are not given back: %r" % tail[-200:])
+        expect(termios.tcgetattr(self.slave) == self.before, "the terminal's settings differ")
+
+
+CALLER = """
+import ctypes, sys, time
+push = ctypes.CDLL(sys.argv[1]).target_push
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    push(1)
+    time.sleep(0.001)
+"""
+
+
+def start_calls(t, seconds=25):
+    """A process that calls target_push some hundred times a second."""
+    job = t.start([PYTHON, "-c", CALLER, LIBTARGET, seconds])
+    t.wait_for(lambda: "libtarget" in open("/proc/%d/maps" % job.pid).read(), "its library")
+    return job
+
+
+def needs_torch(t):
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+
+
+@test("the screen shows calls, steps and cost of a training; q ends it, the job goes on", 60)
+def _(t):
+    needs_torch(t)
+    job = t.start([PYTHON, JOB, "25"], stdout=subprocess.PIPE, text=True)
+    time.sleep(3)
+    w = Terminal(t, [EACGM, "watch", "-p", job.pid])
+    rate = w.wait_for(r"^torch +[1-9][0-9,]* ")
+    expect(int(rate.split()[1].replace(",", "")) > 50, rate)
+    steps = w.wait_for(r"^steps +\d+  last .* training")
+    expect("pid %d" % job.pid in steps, steps)
+    median = re.search(r"median ([0-9.]+) ms", steps)
+    expect(median and 15 < float(median.group(1)) < 200, "16 sleeps of 1 ms a step: %s" % steps)
+    w.wait_for(r"^cost .*of the job's CPU time")
+    w.wait_for(r"^lost    nothing")
+    w.wait_for(r"^anomalies  learning")
+    w.key(b"q")
+    expect(w.end() == 0, "exit status %d" % w.p.returncode)
+    w.expect_restored()
+    expect(b"eacgm: watched " in w.bytes, "%r" % w.bytes[-200:])
+    expect(job.poll() is None, "the job has ended")
+    out, _ = job.communicate(timeout=40)
+    expect(job.returncode == 0 and out.startswith("steps "), "the job: %s %s" % (
+        job.returncode, out))
+
+
+@test("Ctrl-C and SIGTERM give the terminal back; a new size is drawn anew, ASCII where asked", 60)
+def _(t):
+    job = start_calls(t)
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        w = Terminal(t, [EACGM, "watch", "-p", job.pid, "--layers", "user", *CALLS],
+                     locale="C.UTF-8" if sig == signal.SIGINT else "C")
+        w.wait_for(r"^user +[1-9]")
+        if sig == signal.SIGINT:
+            w.wait_for("▁|▂|▃|▄|▅|▆|▇|█")
+            w.resize(12, 60)
+            w.bytes = b""
+            w.wait_for(r"^user +[1-9]")
+            expect(max(len(line) for line in w.grid()) <= 60, "\n".join(w.grid()))
+            w.key(b"\x03")
+        else:
+            w.wait_for(r"[_.:=+*#-]{3}")
+            expect("".join(w.grid()).isascii(), "\n".join(w.grid()))
+            w.p.send_signal(sig)
+        expect(w.end() == 0, "exit status %d" % w.p.returncode)
+        if sig == signal.SIGTERM:
+            w.expect_restored()
+        else:
+            expect(w.bytes.rstrip().split(b"\x1b[?1049l")[-1].strip().startswith(b"eacgm: watched"),
+                   "%r" % w.bytes[-200:])
+    expect(job.poll() is None, "the job has ended")
+
+
+@test("without a terminal a line a second; -d ends it; the job is untouched")
+def _(t):
+    job = start_calls(t)
+    r = t.run([EACGM, "watch", "-p", job.pid, "-d", "4", "--layers", "user", *CALLS])
+    expect(r.status == 0, r)
+    lines = [line for line in r.out.splitlines() if re.match(r"0:00:0\d ", line)]
+    expect(3 <= len(lines) <= 5, r)
+    expect(re.search(r"user [1-9][0-9,]*/s", lines[-1]) and "lost 0" in lines[-1], r)
+    expect("\x1b" not in r.out, repr(r.out))
+    expect(job.poll() is None, "the job has ended")
+
+
+@test("--json prints nothing but anomalies; a closed pipe ends it")
+def _(t):
+    job = start_calls(t)
+    r = t.run([EACGM, "watch", "-p", job.pid, "-d", "2", "--json", "--layers", "user", *CALLS])
+    expect(r.status == 0, r)
+    for line in r.out.splitlines():
+        expect(set(json.loads(line)) >= {"start_ns", "end_ns", "layer", "name", "why"}, line)
+
+
+@test("it ends when the job does")
+def _(t):
+    job = start_calls(t, 3)
+    r = t.run([EACGM, "watch", "-p", job.pid, "--layers", "user", *CALLS])
+    expect(r.status == 0 and "eacgm: watched " in r.err, r)
+    expect(job.wait(timeout=5) == 0, "the job: %s" % job.returncode)
+
+
+@test("wrong use: one line, and no terminal is touched")
+def _(t):
+    expect_one_line(t.run([EACGM, "watch", "-p", "4194304"]), "no process")
+    expect_one_line(t.run([EACGM, "watch"]), "target", status=2)
+    expect_one_line(t.run([EACGM, "watch", "-p", os.getpid(), "-m", "/nowhere"]), "/nowhere")
+    w = Terminal(t, [EACGM, "watch", "-p", "4194304"])
+    expect(w.end() == 1, "exit status %d" % w.p.returncode)
+    expect(b"\x1b" not in w.bytes and b"no process" in w.bytes, repr(w.bytes))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
