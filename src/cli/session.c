@@ -215,10 +215,32 @@ static bool uses_tail(const struct session *s)
 
 /* An end that was not told (the control ring was full, or the process ended before it
  * became a target) must not keep the recording open. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], text[1024], state = 0;
+	unsigned long threads = 0;
+	if (kill(pid, 0) && errno == ESRCH)
+		return true;
+	/* nobody has waited for it yet (proc_pid_stat(5), fields 3 and 20) */
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	const char *after_name = strrchr(text, ')');
+	return after_name &&
+	       sscanf(after_name + 1,
+		      " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu",
+		      &state, &threads) == 2 &&
+	       state == 'Z' && threads <= 1;
+}
+
 static void sweep_ended(struct session *s)
 {
 	for (size_t i = s->live.len; i-- > 0;) {
-		if (kill(s->live.data[i], 0) && errno == ESRCH)
+		if (has_ended(s->live.data[i]))
 			session_unwatch_pid(s, s->live.data[i]);
 	}
 }
