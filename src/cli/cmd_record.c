@@ -65,6 +65,8 @@ static const struct opt_def options[] = {
 	 "Tell anomalies as they come, on standard error, and write them into the recording: of "
 	 "a model that 'eacgm learn' made, or, without one, learned from what comes first.",
 	 NULL, OPT_OPTIONAL_VALUE | OPT_FILE},
+	{0, "alarms-per-hour", "N",
+	 "With --detect: how many false alarms an hour may have; 1 unless told.", NULL, 0},
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -267,13 +269,17 @@ static int detect_from_args(struct session_detect **ret, struct model *model, co
 			    struct err *e)
 {
 	const char *path = args_get(a, "detect");
+	double alarms = 0;
 	*ret = NULL;
-	if (!path)
-		return 0;
-	int rc = *path ? session_detect_model(model, path, e) : 0;
+	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
+	if (rc || !path)
+		return rc;
+	rc = *path ? session_detect_model(model, path, e) : 0;
 	if (!rc)
-		*ret = session_detect_new(&(struct session_detect_options){
-			.model = *path ? model : NULL, .anomaly = tell_anomaly});
+		*ret = session_detect_new(
+			&(struct session_detect_options){.model = *path ? model : NULL,
+							 .alarms_per_hour = alarms,
+							 .anomaly = tell_anomaly});
 	return rc;
 }
 

@@ -40,6 +40,8 @@ static const char *const description[] = {
 static const struct opt_def options[] = {
 	TARGET_OPTIONS,
 	{'m', "model", "MODEL", "Judge by this model of 'eacgm learn'.", NULL, OPT_FILE},
+	{0, "alarms-per-hour", "N", "How many false alarms an hour may have; 1 unless told.", NULL,
+	 0},
 	{0, "json", NULL, "Print anomalies alone, each as a line of JSON.", NULL, 0},
 	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
 	CATALOG_OPTIONS,
@@ -296,15 +298,15 @@ static void begin_state(struct watch *w, const struct target *t)
 	s->start_ns = monotonic_ns();
 	s->realtime_offset_ns =
 		(uint64_t)wall.tv_sec * 1000000000ULL + (uint64_t)wall.tv_nsec - s->start_ns;
-	s->job_cpu = s->learn_left_s = NAN;
+	s->job_cpu = s->probe_cpu = s->learn_left_s = NAN;
 	s->judges = true;
 	s->learning = !w->has_model;
 	s->steps.looking = true;
 	describe(s, t);
 }
 
-static int watch(struct session_options *o, const struct model *model, enum output output,
-		 struct err *e)
+static int watch(struct session_options *o, const struct model *model, double alarms_per_hour,
+		 enum output output, struct err *e)
 {
 	struct watch w = {.output = output, .has_model = model != NULL};
 	struct session_live live = {.ctx = &w, .batch = on_batch, .end = on_end};
@@ -313,7 +315,10 @@ static int watch(struct session_options *o, const struct model *model, enum outp
 	w.rates = watch_rates_new();
 	w.steps = watch_steps_new();
 	w.detect = session_detect_new(
-		&(struct session_detect_options){.model = model, .ctx = &w, .anomaly = on_anomaly});
+		&(struct session_detect_options){.model = model,
+						 .alarms_per_hour = alarms_per_hour,
+						 .ctx = &w,
+						 .anomaly = on_anomaly});
 	o->live = &live;
 	o->stop = &w.stop;
 	o->say = say;
@@ -333,7 +338,10 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 	struct model model = {0};
 	const char *path = args_get(a, "model");
 	enum output output = args_has(a, "json") ? JSON : watch_terminal_usable() ? SCREEN : LINES;
-	int rc = path ? session_detect_model(&model, path, e) : 0;
+	double alarms = 0;
+	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
+	if (!rc && path)
+		rc = session_detect_model(&model, path, e);
 	if (!rc)
 		rc = target_parse(&target, a, e);
 	if (!rc)
@@ -341,7 +349,7 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 	o->target = &target;
 	o->catalog = &catalog;
 	if (!rc)
-		rc = watch(o, path ? &model : NULL, output, e);
+		rc = watch(o, path ? &model : NULL, alarms, output, e);
 	catalog_free(&catalog);
 	target_free(&target);
 	model_free(&model);

@@ -62,6 +62,7 @@ int live_start(struct session *s, double probe_ns_each, struct err *e)
 	int rc = -pthread_create(&l->thread, NULL, look, l);
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
+	pthread_setname_np(l->thread, "eacgm-live");
 	l->runs = true;
 	return 0;
 }

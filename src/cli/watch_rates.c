@@ -15,6 +15,7 @@
 #define CPU_ENTITIES   4096	 /* processes whose CPU time is summed */
 #define CPU_OLD_NS     (3 * SECOND_NS)
 #define LOSSES_MOST    4096 /* causes times CPUs */
+#define SMOOTHING      0.1  /* of costs: about ten seconds */
 #define NO_LAYER       UINT8_MAX
 
 struct sum {
@@ -171,6 +172,12 @@ static double own_rss_bytes(void)
 	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
+/* CPU times come in ticks of 10 ms: their ratio by the second would jump. */
+static void smooth(double *average, double value)
+{
+	*average = isfinite(*average) ? *average + SMOOTHING * (value - *average) : value;
+}
+
 static void end_cost(struct watch_rates *r, const struct session_view *v, uint64_t now_ns,
 		     double seconds, struct watch_state *s)
 {
@@ -181,17 +188,19 @@ static void end_cost(struct watch_rates *r, const struct session_view *v, uint64
 	s->own_cpu = (double)(cpu_ns - r->own_cpu_ns) / 1e9 / seconds;
 	r->own_cpu_ns = cpu_ns;
 	s->own_rss_bytes = own_rss_bytes();
-	s->probe_cpu = (double)r->calls * v->probe_ns_each / 1e9 / seconds;
+	smooth(&s->probe_cpu, (double)r->calls * v->probe_ns_each / 1e9 / seconds);
 	r->calls = 0;
-	s->job_cpu = 0;
+	double job_cpu = 0;
 	for (size_t i = 0; i < r->cpus.len; i++) {
 		struct process_cpu *c = &r->cpus.data[i];
 		if (c->time_ns + CPU_OLD_NS < now_ns)
 			continue;
-		s->job_cpu += c->cores;
+		job_cpu += c->cores;
 		r->cpus.data[kept++] = *c;
 	}
 	r->cpus.len = kept;
+	if (kept)
+		smooth(&s->job_cpu, job_cpu);
 }
 
 /* ---- counters, GPUs, processes, losses ---- */

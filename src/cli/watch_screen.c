@@ -336,7 +336,7 @@ static void draw_cost(struct screen *p)
 	char rss[HUMAN_BYTES], count[HUMAN_BYTES];
 	begin_line(p);
 	put_label(p, "cost");
-	if (isfinite(s->job_cpu) && s->job_cpu > 0)
+	if (s->job_cpu > 0 && isfinite(s->probe_cpu))
 		put(p, PLAIN, "%.1f %% of the job's CPU time (%.2f cores), ",
 		    100 * s->probe_cpu / s->job_cpu, s->job_cpu);
 	put(p, PLAIN, "eacgm itself %.1f %% of a core, %s", 100 * s->own_cpu,
