@@ -97,7 +97,15 @@ static void tell(void *ctx, const struct anomaly *a)
 static void tell_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
 {
 	const struct finding *x = ctx;
-	x->l->row(x->l->ctx, row, score, p, alarmed);
+	struct found *f = x->f;
+	if (!isnan(p)) {
+		if (!f->judged_from_ns || row->start_ns < f->judged_from_ns)
+			f->judged_from_ns = row->start_ns;
+		if (row->end_ns > f->judged_to_ns)
+			f->judged_to_ns = row->end_ns;
+	}
+	if (x->l && x->l->row)
+		x->l->row(x->l->ctx, row, score, p, alarmed);
 }
 
 static void tell_event(void *ctx, const struct detector_event *e)
@@ -122,7 +130,7 @@ void found_make(struct found *f, const struct model *m, const struct found_liste
 					   .whole = true,
 					   .tell = tell,
 					   .tell_ctx = &x,
-					   .row = l && l->row ? tell_row : NULL,
+					   .row = tell_row,
 					   .event = l && l->event ? tell_event : NULL});
 	f->start_ns = report_number(rec_tables(f->reader), "start_monotonic_ns");
 	progress_begin(&progress, "detecting");
@@ -170,7 +178,8 @@ json_t *found_json(const struct found *f)
 	json_object_set_new(o, "model", report_text_json(f->options->model_path));
 	json_object_set_new(o, "alarms_per_hour", real_json(f->options->alarms_per_hour));
 	json_object_set_new(o, "start_monotonic_ns", report_number_json(f->start_ns));
-	json_object_set_new(o, "judged_s", real_json(s->judged_s));
+	json_object_set_new(o, "judged_s",
+			    real_json((double)(f->judged_to_ns - f->judged_from_ns) / 1e9));
 	json_object_set_new(o, "events", report_number_json(s->events));
 	json_object_set_new(o, "events_of_unknown_keys", report_number_json(s->unknown_keys));
 	json_object_set_new(o, "events_late", report_number_json(s->late));

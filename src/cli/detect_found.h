@@ -18,6 +18,7 @@ struct found {
 	uint64_t start_ns;		/* of the recording */
 	VEC(struct found_anomaly) list; /* in order of their starts */
 	struct detector_stats stats;
+	uint64_t judged_from_ns, judged_to_ns; /* of rows that have a p-value; 0: there are none */
 };
 
 /* The rows and events of struct detector_options, for whoever wants them. */

@@ -39,24 +39,26 @@ static uint32_t line_of(const struct rec_tables *t, uint32_t stack)
 static void add_inside(struct search *s, size_t anomaly, uint32_t frame, double ns)
 {
 	uint64_t at;
-	if (!map64_get(&s->inside[anomaly], frame, &at)) {
-		at = s->times.len;
-		map64_set(&s->inside[anomaly], frame, at);
-		*vec_push(&s->times) = (struct line_time){anomaly, frame, 0};
+	if (map64_get(&s->inside[anomaly], frame, &at)) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was met has an entry */
+		s->times.data[at].ns += ns;
+		return;
 	}
-	s->times.data[at].ns += ns;
+	map64_set(&s->inside[anomaly], frame, s->times.len);
+	*vec_push(&s->times) = (struct line_time){anomaly, frame, ns};
 }
 
 /* pid 0: of all processes. */
 static void add_outside(struct search *s, uint32_t pid, uint32_t frame, double ns)
 {
 	uint64_t key = (uint64_t)pid << 32 | frame, at;
-	if (!map64_get(&s->outside, key, &at)) {
-		at = s->outside_ns.len;
-		map64_set(&s->outside, key, at);
-		*vec_push(&s->outside_ns) = 0;
+	if (map64_get(&s->outside, key, &at)) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
+		s->outside_ns.data[at] += ns;
+		return;
 	}
-	s->outside_ns.data[at] += ns;
+	map64_set(&s->outside, key, s->outside_ns.len);
+	*vec_push(&s->outside_ns) = ns;
 }
 
 /* A wait is counted where it ended. */
@@ -112,8 +114,8 @@ static double time_outside(const struct search *s)
 	for (size_t i = 0; i < s->n; i++)
 		sorted[i] = &s->all[i];
 	qsort(sorted, s->n, sizeof(*sorted), by_start);
-	for (size_t i = 0; i < s->n; i++) {
-		if (sorted[i]->start_ns > at && sorted[i]->start_ns <= s->last_ns)
+	for (size_t i = 0; i < s->n && sorted[i]->start_ns < s->last_ns; i++) {
+		if (sorted[i]->start_ns > at)
 			sum += sorted[i]->start_ns - at;
 		if (sorted[i]->end_ns > at)
 			at = sorted[i]->end_ns;
@@ -156,6 +158,7 @@ static void keep_lines(const struct search *s, double outside)
 		double length = (double)(a->end_ns - a->start_ns), usual = 0;
 		uint64_t at;
 		if (outside > 0 && map64_get(&s->outside, (uint64_t)a->pid << 32 | l->frame, &at))
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 			usual = s->outside_ns.data[at] * length / outside;
 		if (l->ns > usual)
 			keep_line(s, a, l->frame, l->ns, usual);

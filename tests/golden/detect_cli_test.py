@@ -190,6 +190,7 @@ def a_slow_operator_is_found_with_its_calls_and_lines(folder):
     said = found(bad, "-m", model)
     assert said["kind"] == "job" and said["start_monotonic_ns"] == JOB_START
     assert said["events"] > 30000 and said["rows"] > 100 and said["events_late"] == 0
+    assert 90 <= said["judged_s"] <= 101, said["judged_s"]
     assert all(overlaps(a) for a in said["anomalies"]), said["anomalies"]
     a = next(a for a in said["anomalies"] if a["layer"] == "torch")
     assert a["name"] == "aten::mm" and a["pid"] == JOB_PID and a["gpu"] is None and a["ended"]
@@ -222,6 +223,9 @@ def a_normal_run_has_no_anomalies(folder):
 
 @test
 def without_a_model_the_beginning_is_what_is_normal(folder):
+    short = job(folder / "short.eacgm", 9, 10)
+    text = eacgm("detect", short).stdout
+    assert text == f"{short}: nothing could be judged: there is too little of it to learn from\n"
     said = found(job(folder / "bad.eacgm", 9, 100, *FAULT, 3))
     assert said["model"] is None
     assert any(overlaps(a) for a in said["anomalies"]), said["anomalies"]

@@ -1,6 +1,6 @@
 /* model_file_test.c - models through their file: the same to the bit; damage is refused with a
  * sentence that says where; nothing is left behind where a file cannot be written.
- * links: detect analyze base */
+ * links: base analyze detect */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

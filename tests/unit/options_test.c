@@ -169,6 +169,29 @@ static void numbers_are_checked(void **state)
 	}
 }
 
+static void numbers_with_a_fraction(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		double value; /* 77: it is none */
+	} cases[] = {{"0.5", 0.5}, {"1e-9", 1e-9}, {"3", 3},	{".5", 0.5},  {"-1", 77},
+		     {"", 77},	   {"nan", 77},	   {"inf", 77}, {"0x1", 77},  {" 1", 77},
+		     {"1e", 77},   {"5 s", 77},	   {"11", 77},	{"1e999", 77}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct args a;
+		struct err e = {0};
+		const char *argv[] = {"--top", cases[i].text};
+		double top = 77;
+		assert_int_equal(args_parse(&a, &cmd, 2, (char **)argv, &e), 0);
+		int rc = args_real(&a, "top", 0, 10, &top, &e);
+		assert_int_equal(rc, cases[i].value == 77 ? -EINVAL : 0);
+		assert_true(top == cases[i].value);
+		assert_true(!rc || strstr(e.msg, "'--top' takes a number of 0 to 10"));
+		args_free(&a);
+	}
+}
+
 static void names_that_are_close(void **state)
 {
 	(void)state;
@@ -271,6 +294,7 @@ int main(void)
 		cmocka_unit_test(rest_is_untouched),
 		cmocka_unit_test(mistakes_have_sentences),
 		cmocka_unit_test(numbers_are_checked),
+		cmocka_unit_test(numbers_with_a_fraction),
 		cmocka_unit_test(names_that_are_close),
 		cmocka_unit_test(tables_are_rendered),
 		cmocka_unit_test(numbers_for_people),

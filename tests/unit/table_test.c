@@ -1,5 +1,5 @@
 /* table_test.c - tables of numbers: what is read, and how each kind of wrong one is refused.
- * links: detect analyze base */
+ * links: base analyze detect */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
