@@ -173,20 +173,21 @@ static int open_recordings(const struct args *a, struct rec_reader **readers, st
 	return rc;
 }
 
-static int learn_from_recordings(const struct args *a, struct learn_options *o, struct learned *ret,
-				 struct err *e)
+static int learn_from_recordings(const struct args *a, const struct learn_options *options,
+				 struct learned *ret, struct err *e)
 {
 	struct progress progress;
+	struct learn_options o = *options;
 	size_t n = a->words.len;
 	struct rec_reader **readers = xcalloc(n, sizeof(struct rec_reader *));
 	int rc = open_recordings(a, readers, e);
 	progress_begin(&progress, "learning");
-	o->progress = step;
-	o->progress_ctx = &progress;
-	o->left_out = left_out;
-	o->left_out_ctx = ret;
+	o.progress = step;
+	o.progress_ctx = &progress;
+	o.left_out = left_out;
+	o.left_out_ctx = ret;
 	if (!rc)
-		rc = learn_model(&ret->model, readers, n, o, e);
+		rc = learn_model(&ret->model, readers, n, &o, e);
 	progress_end(&progress);
 	for (size_t i = 0; i < n && readers[i]; i++)
 		rec_close(readers[i]);
