@@ -59,11 +59,12 @@ def detectors_of(args):
 
 
 def counters_of(args, run, out):
-    """Raw counters of the GPUs; kept beside what detect wrote."""
+    """Raw counters of the GPUs; kept beside what detect wrote. Reading a recording for them takes
+    as long as for all else in it: only where there is a GPU."""
     kept = os.path.join(out, "counters.csv")
-    if not args.reuse:
+    if run.gpus and not args.reuse:
         detectors.export_counters(args, run, kept)
-    elif not os.path.exists(kept):
+    if not os.path.exists(kept):
         return {}
     with open(kept, encoding="utf-8") as f:
         return runs.counters_of(f)

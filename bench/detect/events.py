@@ -95,6 +95,66 @@ class Stratum:
                         for k, v in new.items()}
 
 
+class Effects:
+    """How much longer the calls of a layer took in an episode than the same calls take in the run's
+    clean time. Calls that clean time does not have are all extra. A measurement of what was
+    injected: it looks at durations alone, not at what a detector made of them."""
+
+    def __init__(self, episodes):
+        self.episodes = episodes
+        self.numbers = {}
+        self.clean = [np.zeros(0), np.zeros(0)]  # count, ns by number of layer and key
+        self.within = [[np.zeros(0), np.zeros(0)] for _ in episodes]
+        self.layer = []
+
+    def _number(self, c):
+        ret = np.empty(len(c["key"]), np.int64)
+        for i, place in enumerate(zip(c["layer"].tolist(), c["key"])):
+            number = self.numbers.get(place)
+            if number is None:
+                number = self.numbers[place] = len(self.numbers)
+                self.layer.append(place[0])
+            ret[i] = number
+        return ret
+
+    def _add(self, sums, numbers, dur):
+        for i, weights in enumerate((None, dur)):
+            more = np.bincount(numbers, weights=weights,
+                               minlength=len(self.numbers)).astype(np.float64)
+            more[:len(sums[i])] += sums[i]
+            sums[i] = more
+
+    def add(self, c, end, what):
+        numbers = self._number(c)
+        normal = what == truth.NORMAL
+        self._add(self.clean, numbers[normal], c["dur"][normal])
+        for e, sums in zip(self.episodes, self.within):
+            mine = (c["start"] < e["released_ns"]) & (end > e["applied_ns"])
+            if mine.any():
+                mine &= truth.named(e, c["layer"], c["pid"], np.full(len(end), -1))
+                self._add(sums, numbers[mine], c["dur"][mine])
+
+    def ratios(self):
+        """[{layer: ratio}] of the episodes; a layer without calls in one of both is not in it."""
+        n = len(self.numbers)
+        whole = lambda sums: [np.pad(x, (0, n - len(x))) for x in sums]
+        count, ns = whole(self.clean)
+        known = count >= truth.LEAST_CALLS
+        usual = np.where(known, ns / np.maximum(count, 1), 0.0)
+        layer = np.array(self.layer, np.int64)
+        ret = []
+        for sums in self.within:
+            calls, took = whole(sums)
+            ratios = {}
+            for number in sorted(set(layer.tolist())):
+                of = layer == number
+                expected = float((calls * usual)[of].sum())
+                if expected > 0:
+                    ratios[truth.LAYERS[number]] = float(took[of].sum()) / expected
+            ret.append(ratios)
+        return ret
+
+
 class Places:
     """Which window an event is of: that of its layer and process in which it ended."""
 
@@ -134,17 +194,19 @@ def raw_windows(n_rows, row_seconds, row_of, dur):
 
 
 def sample(path, origin_ns, meta, calls, rows, most, seed):
-    """Of a run's events: (columns of the sample, keys, raw_windows, population). Times become
-    those after origin_ns, as those of meta and calls are; rows: start, end, layer, pid as
-    arrays."""
+    """Of a run's events: (columns of the sample, keys, raw_windows, population, layer ratios of the
+    episodes). Times become those after origin_ns, as those of meta and calls are; rows: start,
+    end, layer, pid as arrays. Strata are of what the injector says: which layers it did touch is
+    known at the end alone."""
     rng = np.random.default_rng(seed)
-    places = Places(*rows)
+    places, effects = Places(*rows), Effects(meta["episodes"])
     strata, all_rows, all_durs = {}, [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     for c in chunks_of(path):
         c["start"] -= origin_ns
         end = c["start"] + c["dur"].astype(np.int64)
         what, _ = truth.truth_of(meta, c["start"], end, c["layer"], c["pid"],
                                  np.full(len(end), -1, np.int16), c["tid"], calls)
+        effects.add(c, end, what)
         c["row"] = places.of(c["layer"], c["pid"], end)
         all_rows.append(c["row"])
         all_durs.append(c["dur"].astype(np.float32))
@@ -157,7 +219,7 @@ def sample(path, origin_ns, meta, calls, rows, most, seed):
     population = {}
     for (layer, kind), s in strata.items():
         population.setdefault(truth.LAYERS[layer], [0, 0, 0])[kind if kind >= 0 else 2] = s.seen
-    return (*put_together(strata), raw, population)
+    return (*put_together(strata), raw, population, effects.ratios())
 
 
 def put_together(strata):

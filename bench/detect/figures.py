@@ -64,7 +64,7 @@ def shade(axes, run, layer, top):
     for b in run.benign:
         axes.axvspan(b["start_ns"] / 1e9, b["end_ns"] / 1e9, color=BENIGN, alpha=0.25, lw=0)
     for e in run.episodes:
-        mine = layer in e["layers"] and e["effective"]
+        mine = truth.touches(e, layer) and e["effective"]
         axes.axvspan(e["applied_ns"] / 1e9, e["released_ns"] / 1e9, color=FAULT,
                      alpha=0.45 if mine else 0.15, lw=0)
         if top:
@@ -250,7 +250,7 @@ def methods(path, folder):
 
 def fullest(runs, layers):
     """The test run with the most effective episodes that name one of the layers."""
-    count = lambda r: sum(e["effective"] and bool(set(layers) & set(e["layers"]))
+    count = lambda r: sum(e["effective"] and any(truth.touches(e, x) for x in layers)
                           for e in r.episodes)
     have = [r for r in runs if r.split == "test"
             and all((r.event_layer == truth.LAYERS.index(x)).any() for x in layers[:1])]

@@ -132,8 +132,10 @@ class Joined:
         a = self.arrays
         calls = truth.Calls(*(a["call_" + k] for k in ("episode", "tid", "start", "end")))
         rows = [a["row_" + k] for k in ("start", "end", "layer", "pid")]
-        c, keys, raw, population = events.sample(path, self.origin, self.meta, calls, rows, most,
-                                                 seed)
+        c, keys, raw, population, ratios = events.sample(path, self.origin, self.meta, calls, rows,
+                                                         most, seed)
+        for episode, of in zip(self.meta["episodes"], ratios):
+            episode["layer_ratio"] = of
         self.columns = c
         self.meta.update(keys=keys, population=population)
         a["row_raw"] = raw

@@ -47,6 +47,7 @@ class Folder:
         try:
             self.workload, self.seed, self.plan = str(run["workload"]), run["seed"], run["plan"]
             self.split = run["split"]
+            self.gpus = run.get("gpus") or []
             self.start_ns, self.end_ns = int(run["start_ns"]), int(run["end_ns"])
             self.recording = os.path.join(path, os.path.basename(run["recording"]))
             of = lambda kind: [o for o in rows if o.get("type") == kind]
@@ -115,7 +116,8 @@ def anomalies_of(path):
     """The anomalies of detect --json: times, layer, pid, gpu, score and name of each. told_ns is
     when it could be told first; where the file does not say, the caller takes it from the rows."""
     o = read_json(path)
-    keys = ("start_ns", "end_ns", "told_ns", "layer", "pid", "gpu", "name", "score", "p_value")
+    keys = ("start_ns", "end_ns", "told_ns", "layer", "pid", "gpu", "name", "score", "p_value",
+            "why")
     return [{k: a.get(k) for k in keys} for a in o.get("anomalies", [])]
 
 

@@ -71,7 +71,7 @@ def cell_of(runs, layer, level, source, rate, resamples):
 # ---- episodes ----
 
 def of_layer(episode, layer):
-    return layer is None or layer in episode["layers"]
+    return layer is None or truth.touches(episode, layer)
 
 
 def episodes_of(runs, source, layer=None):

@@ -11,6 +11,8 @@ Of a layer, a sample is
   left out   all else: windows of which less than half lies in the episode, the time in which the
              job recovers, layers and processes that the episode does not name (they may be slowed
              by it or not), and episodes that did not slow the job by 10 % (reported apart).
+             Likewise layers that an episode names, since it may slow their calls, but whose
+             calls did not take 10 % longer: what does not differ cannot be found in them.
 
 The unit of a sample, for intervals: its episode, else the piece of UNIT_NS it lies in."""
 
@@ -23,11 +25,20 @@ NORMAL, ANOMALOUS, LEFT_OUT = 0, 1, -1
 GRACE_NS = 2 * 10**9  # after a release; clean stretches begin then
 UNIT_NS = 60 * 10**9
 LEAST_COVER = 0.5
+LEAST_RATIO = 1.10  # of a layer's calls, over what the same calls take in the run's clean time
+LEAST_CALLS = 8  # of a function in clean time, to know what it takes
+
+
+def touches(episode, layer):
+    """Whether an episode is to be found in a layer. layer_ratio, where it is known (events.py): time
+    in the layer's calls over what the same calls take in clean time."""
+    by = episode.get("layer_ratio", {}).get(layer)
+    return layer in episode["layers"] and (by is None or by >= LEAST_RATIO)
 
 
 def named(episode, layer, pid, gpu):
     """Which samples an episode names: layer, pid and gpu are arrays."""
-    ret = np.isin(layer, [LAYERS.index(x) for x in episode["layers"] if x in LAYERS])
+    ret = np.isin(layer, [i for i, name in enumerate(LAYERS) if touches(episode, name)])
     if episode["pids"]:
         ret &= np.isin(pid, episode["pids"]) | (pid == 0)
     if episode["gpu"] is not None:

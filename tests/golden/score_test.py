@@ -229,9 +229,10 @@ def the_sample_stands_for_all_events(folder):
     (folder / "events.csv").write_text("".join(lines))
     rows = [np.array([0, S]), np.array([S, 2 * S]), np.array([2, 2]), np.array([7, 7])]
     none = truth.Calls(*(np.empty(0, np.int64) for _ in range(4)))
-    c, keys, raw, population = events.sample(str(folder / "events.csv"), 0, meta(), none, rows,
-                                             400, 1)
+    c, keys, raw, population, ratios = events.sample(
+        str(folder / "events.csv"), 0, meta(), none, rows, 400, 1)
     assert keys == ["aten::mm [1,2]"]
+    near(ratios[0]["torch"], 1, 1e-3)
     assert population == {"torch": [3800, 1000, 200]}, population
     near(float(c["weight"].sum()), 5000, 0.01)
     assert len(c["start"]) == 400 + 400 + 50, len(c["start"])
@@ -241,6 +242,29 @@ def the_sample_stands_for_all_events(folder):
     near(float(raw[0][4]), 1009)
     again = events.alarms_of(str(folder / "events.csv"), 0, c)
     assert (again == c["alarmed"]).all()
+
+
+@with_numpy
+def a_layer_that_was_not_slowed_is_left_out(folder):
+    inside = [(15, 16)]
+    assert truths(meta(layer_ratio={"torch": 1.09}), inside)[0] == [-1]
+    assert truths(meta(layer_ratio={"torch": 1.10}), inside)[0] == [1]
+    assert truths(meta(layer_ratio={"cuda": 1.0}), inside)[0] == [1], "not known of this layer"
+
+
+@with_numpy
+def the_effect_on_a_layer_is_measured(folder):
+    """Calls take 100 in clean time; in the episode half as long again, and one that is new."""
+    lines = [HEAD] + ["%d,100,7,7,torch,a,,,0\n" % (i * S // 10) for i in range(20)] + \
+        ["%d,150,7,7,torch,a,,,0\n" % (12 * S + i) for i in range(10)] + \
+        ["%d,100,8,8,torch,a,,,0\n" % (12 * S + i) for i in range(50)] + \
+        ["%d,200,7,7,torch,new,,,0\n" % (13 * S), "%d,100,7,7,cuda,b,,,0\n" % (13 * S)]
+    (folder / "events.csv").write_text("".join(lines))
+    rows = [np.array([0]), np.array([S]), np.array([2]), np.array([7])]
+    none = truth.Calls(*(np.empty(0, np.int64) for _ in range(4)))
+    *_, ratios = events.sample(str(folder / "events.csv"), 0, meta(), none, rows, 400, 1)
+    assert list(ratios[0]) == ["torch"], ratios
+    near(ratios[0]["torch"], (10 * 150 + 200) / (10 * 100))
 
 
 @with_numpy
