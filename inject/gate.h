@@ -3,8 +3,8 @@
  *
  * A function that CUPTI calls is one in assembly, which calls ours and then jumps to sem_post(3):
  * the count that says that a thread has left is raised in libc, which stays. Those that are called
- * too often for that are not counted: torch_ops.c and launches.c take them away first, and give
- * who is still in them 0.2 s. */
+ * too often for that say with a plain store that they are in: torch_ops.c takes them away first,
+ * waits until nobody is in them, and gives 0.2 s to who is between that store and their end. */
 #pragma once
 
 #include <stdbool.h>

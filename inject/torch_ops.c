@@ -73,6 +73,7 @@ struct thread {
 	bool gone; /* atomic: the thread has ended */
 
 	unsigned depth; /* atomic: open operators, also those beyond MOST_OPEN */
+	bool in_launch; /* atomic: it is in take_launch */
 	struct open_row open[MOST_OPEN];
 	struct {
 		const char *text;
@@ -105,7 +106,8 @@ static struct {
 	struct name *by_text[BY_TEXT];
 	uint32_t names_len;
 
-	bool off; /* atomic: callbacks do nothing */
+	unsigned making; /* atomic: threads in new_thread */
+	bool off;	 /* atomic: callbacks do nothing */
 	pthread_key_t key;
 	bool has_key;
 
@@ -200,7 +202,7 @@ static inline struct name *name_of(struct thread *t, const char *text)
 
 /* ---- in the job's threads ---- */
 
-static __attribute__((noinline)) struct thread *new_thread(void)
+static struct thread *make_thread(void)
 {
 	struct thread *t = NULL;
 	if (posix_memalign((void **)&t, 64, sizeof(*t)))
@@ -213,6 +215,14 @@ static __attribute__((noinline)) struct thread *new_thread(void)
 	ops.threads = t;
 	pthread_mutex_unlock(&ops.lock);
 	own = t;
+	return t;
+}
+
+static __attribute__((noinline)) struct thread *new_thread(void)
+{
+	__atomic_fetch_add(&ops.making, 1, __ATOMIC_ACQUIRE);
+	struct thread *t = make_thread();
+	__atomic_fetch_sub(&ops.making, 1, __ATOMIC_RELEASE);
 	return t;
 }
 
@@ -290,12 +300,8 @@ static inline void add_row(struct thread *t, const struct open_row *o, unsigned 
 	__atomic_store_n(&t->head, head + 1, __ATOMIC_RELEASE);
 }
 
-/* Of CUPTI's subscription, in the thread that launches. */
-static void take_launch(struct launch *l)
+static void add_launch(struct thread *t, struct launch *l)
 {
-	struct thread *t = own;
-	if (__atomic_load_n(&ops.off, __ATOMIC_RELAXED) || (!t && !(t = new_thread())))
-		return;
 	uint64_t head = t->launches_head;
 	if (head - __atomic_load_n(&t->launches_tail, __ATOMIC_ACQUIRE) >= LAUNCHES) {
 		lose_one(t);
@@ -304,6 +310,17 @@ static void take_launch(struct launch *l)
 	l->depth = t->depth < UINT8_MAX ? (uint8_t)t->depth : UINT8_MAX;
 	t->launches[head % LAUNCHES] = *l;
 	__atomic_store_n(&t->launches_head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* Of CUPTI's subscription, in the thread that launches. */
+static void take_launch(struct launch *l)
+{
+	struct thread *t = own;
+	if (__atomic_load_n(&ops.off, __ATOMIC_RELAXED) || (!t && !(t = new_thread())))
+		return;
+	__atomic_store_n(&t->in_launch, true, __ATOMIC_RELAXED);
+	add_launch(t, l);
+	__atomic_store_n(&t->in_launch, false, __ATOMIC_RELEASE);
 }
 
 /* Where it is among the open ones; those above it have ended elsewhere. UINT_MAX: nowhere. */
@@ -535,6 +552,14 @@ static bool sleep_for(long ns)
 	return !ending;
 }
 
+/* CUPTI has one subscriber: nobody else can be while we are, and CUPTI's end wants to be. */
+static void leave_launches(void)
+{
+	if (ops.cupti)
+		launches_stop(ops.cupti);
+	ops.launches = false;
+}
+
 static void *empty_at_intervals(void *arg)
 {
 	const char *why = NULL;
@@ -544,14 +569,18 @@ static void *empty_at_intervals(void *arg)
 		if (!sleep_for(LOOK_NS))
 			return NULL;
 	if (found < 0) {
+		leave_launches();
 		pthread_mutex_lock(ops.ring_lock);
 		ring_set_why(ops.ring, why);
 		pthread_mutex_unlock(ops.ring_lock);
 		return NULL;
 	}
-	if (begin())
-		while (sleep_for(EMPTY_NS))
-			empty_all();
+	if (!begin()) {
+		leave_launches();
+		return NULL;
+	}
+	while (sleep_for(EMPTY_NS))
+		empty_all();
 	return NULL;
 }
 
@@ -575,6 +604,8 @@ void torch_ops_start(struct ring *ring, pthread_mutex_t *ring_lock, const struct
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ops.runs)
 		pthread_setname_np(ops.emptier, "eacgm-ops");
+	else
+		leave_launches();
 }
 
 /* ---- the end ---- */
@@ -584,13 +615,15 @@ static void sleep_ns(long ns)
 	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* Whether no operator is open that PyTorch will tell us the end of. */
+/* Whether no operator is open that PyTorch will tell us the end of, and nobody is in our code. What
+ * is not seen here are a function's few instructions before it says so, and after. */
 static bool nobody_is_open(void)
 {
-	bool open = false;
+	bool open = __atomic_load_n(&ops.making, __ATOMIC_ACQUIRE) != 0;
 	pthread_mutex_lock(&ops.lock);
 	for (const struct thread *t = ops.threads; t; t = t->next)
-		open |= __atomic_load_n(&t->depth, __ATOMIC_RELAXED) &&
+		open |= (__atomic_load_n(&t->depth, __ATOMIC_RELAXED) ||
+			 __atomic_load_n(&t->in_launch, __ATOMIC_ACQUIRE)) &&
 			!__atomic_load_n(&t->gone, __ATOMIC_ACQUIRE);
 	pthread_mutex_unlock(&ops.lock);
 	return !open;
@@ -648,8 +681,8 @@ bool torch_ops_stop(bool goes_on)
 	if (!join_emptier(goes_on))
 		return false;
 	ops.runs = false;
-	if (goes_on && ops.cupti)
-		launches_stop(ops.cupti);
+	if (goes_on)
+		leave_launches();
 	if (!ops.has_key)
 		return true;
 	if (!goes_on) {

@@ -208,8 +208,9 @@ def _(t):
 
 @test("when recording ends before the job, PyTorch calls us no more and the job goes on", 120)
 def _(t):
-    rec = record_ops(t, "callbacks", "30", "wait", "4", options=(
-        "--layers", "torch,cuda", "--profile", "off", "-d", "4"))
+    # PyTorch takes its time to be loaded where the machine is busy
+    rec = record_ops(t, "callbacks", "30", "wait", "12", options=(
+        "--layers", "torch,cuda", "--profile", "off", "-d", "12"))
     expect_callbacks(rec)
     expect(names(between(rec))["aten::linear"] == 60, "%r" % names(between(rec)))
 
@@ -217,7 +218,8 @@ def _(t):
 @test("a PyTorch of another interface: probes go on, and it is said", 60)
 def _(t):
     library = os.path.join(FAKES, "libtorch_cpu.so")
-    rec = t.record([JOB, "load", library, "init", "sleep", "400", "kernel", FIRST, "5", "100"],
+    rec = t.record([JOB, "load", library, "init", "sleep", "400", "kernel", FIRST, "5", "100",
+                    "subscribe"],
                    "--gpu-timeline", "--operators", "callbacks", "--layers", "cuda,torch",
                    "--profile", "off", env=cupti(t))
     expect_calls(t, rec, 5)
@@ -225,6 +227,7 @@ def _(t):
            "notes: %r" % rec.report["notes"])
     expect(not notes(rec, "operators"), "probes were taken off")
     expect(len([c for c in rec.calls if "grid" in c["args"]]) == 5, "launches are missing")
+    expect("subscribed 0" in rec.ran.out, "CUPTI's one subscriber is still the shim: %s" % rec.ran)
 
 
 if __name__ == "__main__":

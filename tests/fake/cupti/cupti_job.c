@@ -16,6 +16,7 @@
  *   node ID                what follows is of this node of a graph
  *   untimed                a kernel of which CUPTI has no times
  *   drop N                 CUPTI loses N records
+ *   subscribe              another tool subscribes to CUPTI, and says whether it could
  *   sleep MS               waits
  *   fork                   the words behind it are done by a child, then by the parent
  *   kill                   ends itself with SIGKILL
@@ -43,6 +44,7 @@ enum { DEVICE = 1, CONTEXT = 2, STREAM = 7 };
 static fake_cupti_did_fn *did;
 static fake_cupti_called_fn *called;
 static fake_cupti_drop_fn *drop;
+static int (*subscribe_to)(void **ret, cupti_call_fn callback, void *user);
 static fake_cupti_clock_fn *cupti_clock;
 static uint32_t correlation = 1000;
 static uint64_t node;
@@ -83,6 +85,7 @@ static void init(void)
 	if (cupti) {
 		*(void **)&did = dlsym(cupti, "fake_cupti_did");
 		*(void **)&called = dlsym(cupti, "fake_cupti_called");
+		*(void **)&subscribe_to = dlsym(cupti, "cuptiSubscribe");
 		*(void **)&drop = dlsym(cupti, "fake_cupti_drop");
 		*(void **)&cupti_clock = dlsym(cupti, "fake_cupti_clock");
 	}
@@ -195,6 +198,18 @@ static const char *text(char ***at)
 	return *(*at)++;
 }
 
+static void on_call(void *user, uint32_t domain, uint32_t function, const struct cupti_callback *c)
+{
+	(void)user, (void)domain, (void)function, (void)c;
+}
+
+static void subscribe(void)
+{
+	void *handle;
+	must(subscribe_to != NULL, "no CUPTI");
+	printf("subscribed %d\n", subscribe_to(&handle, on_call, NULL));
+}
+
 static void obey(char ***at)
 {
 	const char *word = text(at);
@@ -241,6 +256,8 @@ static void obey(char ***at)
 		uint64_t n = number(at);
 		must(drop != NULL, "no CUPTI");
 		drop(n);
+	} else if (!strcmp(word, "subscribe")) {
+		subscribe();
 	} else if (!strcmp(word, "sleep")) {
 		usleep((useconds_t)number(at) * 1000);
 	} else if (!strcmp(word, "fork")) {
