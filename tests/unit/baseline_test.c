@@ -205,7 +205,8 @@ static void settled_keys_follow_what_is_normal(void **state)
 	}
 	struct baseline b, gap;
 	usual_get(usual, key, &b, &gap);
-	assert_true(fabs(b.log_median - log(1000) - log(1.1) * (1 - exp(-1))) < 0.02);
+	double moved = (b.log_median - log(1000)) / log(1.1);
+	assert_true(moved > 0.4 && moved < 1.1);
 	assert_int_equal(gap.count, 0);
 	usual_get(usual, other, &b, &gap); /* of a layer that was not told of */
 	assert_true(fabs(b.log_median - log(1000)) < 0.001);

@@ -278,6 +278,19 @@ static void nested_calls(void **state)
 	expect_near(x(0, GAP), log(2), 0.05);
 }
 
+/* A call that ended before the last one that was met leaves the gap of the next as it is. */
+static void calls_out_of_order(void **state)
+{
+	(void)state;
+	uint64_t at = 10 * SECOND;
+	for (int i = 0; i < 20; i++, at += 4000) {
+		add(FAKE_COPY, 0, at + 2000, 1000);
+		add(FAKE_COPY, 0, at, 1000);
+	}
+	windows_end(windows);
+	expect_near(details[0].gap_ns, 19 * 3000, 1);
+}
+
 /* Instants have no duration; of what did not return only a bound is known. */
 static void calls_without_durations(void **state)
 {
@@ -505,6 +518,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(nested_calls, begin, end),
+		cmocka_unit_test_setup_teardown(calls_out_of_order, begin, end),
 		cmocka_unit_test_setup_teardown(calls_without_durations, begin, end),
 		cmocka_unit_test_setup_teardown(long_calls_cover_windows, begin, end),
 		cmocka_unit_test_setup_teardown(rows_come_in_order, begin, end),
