@@ -41,6 +41,11 @@ void comms_free(struct comms *c)
 	free(c);
 }
 
+size_t comms_count(const struct comms *c)
+{
+	return c->list.len;
+}
+
 static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
 {
 	return hash_u64(pipeline_process_key(p, tgid) ^ hash_u64(handle));

@@ -3,8 +3,8 @@
  *
  * Records of a process may be read after its end was told, so it stays for FORGET_NS. The ends of
  * threads are not told: when a process has had many, those that /proc does not list any more are
- * forgotten. One that is met again after all is new. Stays: what the job has of libraries,
- * functions, kernels and communicators. */
+ * forgotten. One that is met again after all is new. Stays: what the job has of libraries
+ * and functions. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,6 +16,8 @@
 #define TIDS_FIRST    1024	/* threads of a process, before they are looked after */
 #define CACHE_ENTRIES (1 << 16) /* of what can be found again */
 #define TEXTS	      (1 << 16)
+#define KERNELS	      (1 << 18) /* of all processes, by handle */
+#define COMMS	      (1 << 16)
 
 void pipeline_forget_ended(struct pipeline *p)
 {
@@ -98,6 +100,15 @@ void forget_pass(struct pipeline *p)
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
 	drop_large(&p->hist_counts);
+	/* names come again with the next calls that give them, or from the processes' memory */
+	if (kernels_count(p->kernels) > KERNELS) {
+		kernels_free(p->kernels);
+		p->kernels = kernels_new();
+	}
+	if (comms_count(p->comms) > COMMS) {
+		comms_free(p->comms);
+		p->comms = comms_new();
+	}
 	if (strtab_len(&p->texts) > TEXTS) {
 		strtab_free(&p->texts);
 		map64_free(&p->texts_of);

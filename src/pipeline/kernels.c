@@ -44,6 +44,11 @@ void kernels_free(struct kernels *k)
 	free(k);
 }
 
+size_t kernels_count(const struct kernels *k)
+{
+	return k->list.len;
+}
+
 static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
 {
 	size_t serial = (size_t)(pipeline_process_of(p, tgid) - p->process_list.data);

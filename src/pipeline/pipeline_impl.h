@@ -217,6 +217,7 @@ bool pipeline_observe(struct pipeline *p, const struct known_probe *probe,
 /* kernels.c: names of CUDA kernels. */
 struct kernels *kernels_new(void);
 void kernels_free(struct kernels *k);
+size_t kernels_count(const struct kernels *k);
 /* time_ns: when the naming call ended. */
 void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
 		  const char *symbol);
@@ -234,6 +235,7 @@ bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t t
 /* comms.c: communicators. time_ns: when the call that tells of it ended. */
 struct comms *comms_new(void);
 void comms_free(struct comms *c);
+size_t comms_count(const struct comms *c);
 struct comm_init {
 	uint64_t handle;
 	uint64_t hash;

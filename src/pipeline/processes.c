@@ -64,6 +64,8 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 		i < p->process_list.len ? &p->process_list.data[i] : vec_push(&p->process_list);
 	map64_set(&p->processes, tgid, i);
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
+	if (k->generation) /* in the place of one that was forgotten: its names are void */
+		k->exec_ns = k->row.start_ns;
 	read_identity(p, k);
 	tap_process(p, &k->row);
 	return k;
