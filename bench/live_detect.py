@@ -131,8 +131,10 @@ def follow(args, watch, job):
     while job.poll() is None and watch.p.poll() is None:
         watch.read(every)
         try:
-            samples.append((time.monotonic() - begin, rss_mb(watch.p.pid)))
-            times = thread_times(watch.p.pid)
+            rss, now = rss_mb(watch.p.pid), thread_times(watch.p.pid)
+            if rss:  # it is a zombie otherwise
+                samples.append((time.monotonic() - begin, rss))
+                times = now
         except (OSError, IndexError):
             break
     return samples, times, time.monotonic() - begin
@@ -185,6 +187,9 @@ def rows_of(args, out, said, watch, samples, times, wall):
         "cpu_ratio": {name: t / wall for name, t in sorted(times.items())},
         "episodes": len(slow), "episodes_told": len(hits),
         "anomalies": len(watch.anomalies), "latency_s": sorted(late),
+        "told": [[a["layer"], a["name"], a["start_ns"] / 1e9, a["why"]] for _, a in
+                 watch.anomalies],
+        "slow": [[s / 1e9 for s in row] for row in slow],
         "rss_mb": [round(m, 2) for _, m in samples], "rss_slope_mb_per_h": slope_per_hour(kept),
     }
 
