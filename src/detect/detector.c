@@ -85,6 +85,7 @@ struct detector *detector_new(const struct detector_options *o)
 		d->window_ns = o->model && o->model->window_ns ? o->model->window_ns : WINDOW_NS;
 	if (o->model) {
 		known_of_model(&d->known, o->model, 0);
+		d->keys_known = detect_keys_count(d->known.keys);
 		d->regimes_known = d->known.regimes ? regimes_count(d->known.regimes) : 0;
 	} else {
 		known_make(&d->known, 0, 0);
@@ -107,10 +108,21 @@ void detector_free(struct detector *d)
 	map64_free(&d->series_of);
 	map64_free(&d->work_since);
 	vec_free(&d->held);
+	vec_free(&d->first_seen);
+	map64_free(&d->fresh);
 	known_free(&d->known);
 	if (d->learning)
 		detector_learning_free(d->learning);
 	free(d);
+}
+
+static void counted(struct detector *d, const struct windows_event *e)
+{
+	uint64_t end = e->start_ns + e->dur_ns;
+	d->last_event_ns = end > d->last_event_ns ? end : d->last_event_ns;
+	d->stats.events++;
+	fresh_event(d, e);
+	events_hold(d, e);
 }
 
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)
@@ -118,8 +130,7 @@ void detector_call(struct detector *d, const struct detect_names *n, const struc
 	struct windows_event e;
 	if (!windows_call(d->windows, n, c, &e))
 		return;
-	d->stats.events++;
-	events_hold(d, &e);
+	counted(d, &e);
 }
 
 void detector_gpu_span(struct detector *d, const struct detect_names *n, const struct m_gpu_span *s)
@@ -127,8 +138,7 @@ void detector_gpu_span(struct detector *d, const struct detect_names *n, const s
 	struct windows_event e;
 	if (!windows_gpu_span(d->windows, n, s, &e))
 		return;
-	d->stats.events++;
-	events_hold(d, &e);
+	counted(d, &e);
 }
 
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)
@@ -164,6 +174,7 @@ void detector_upto(struct detector *d, uint64_t now_ns)
 
 void detector_end(struct detector *d)
 {
+	d->ending = true;
 	windows_end(d->windows);
 	hardware_end(d->hardware);
 	for (size_t i = 0; i < d->series.len; i++)

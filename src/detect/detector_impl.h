@@ -17,6 +17,7 @@
 #define WARMUP_S      5.0
 #define FOLLOW_S      600.0 /* time constant */
 #define REBASE_ROWS   30    /* of work of a new kind, before it is judged */
+#define LASTING_S     600   /* anomalies of counters */
 #define SERIES_IDLE_S 600   /* without a row it is forgotten */
 #define ACTIVE_S      60    /* a series without a row for so long has none */
 #define RECENT_ROWS   8
@@ -29,6 +30,7 @@ struct shift {
 	uint32_t rows; /* that were collected; until REBASE_ROWS */
 	double *collected;
 	double centre[FEATURES_MOST];
+	double trend[FEATURES_MOST]; /* of the centre, a second */
 };
 
 /* What is left of a row's detail. */
@@ -103,6 +105,11 @@ struct detector {
 	struct row_calls calls; /* of the row that is judged */
 	struct detector_learning *learning; /* NULL: a model was given */
 	VEC(struct held_event) held;
+	uint32_t keys_known;	  /* of the model: keys with higher numbers are new */
+	VEC(uint64_t) first_seen; /* of each new key */
+	struct map64 fresh; /* process and window to events of keys that are new; few have any */
+	bool ending;	    /* nothing more comes */
+	uint64_t last_event_ns;
 	uint64_t judged_ns; /* start of the latest row that was judged */
 	struct detector_stats stats;
 };
@@ -132,6 +139,10 @@ void episode_free(struct episode *e);
 void episode_describe(struct detector *d, struct episode *e);
 /* Makes features of the row that is its worst so far. */
 void episode_features(struct detector *d, struct episode *e, const struct judged *j);
+
+/* ---- detector_fresh.c ---- */
+void fresh_event(struct detector *d, const struct windows_event *e);
+bool fresh_work(const struct detector *d, const struct feature_row *row);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);

@@ -13,7 +13,7 @@
 
 #define NS_PER_S      1000000000ULL
 #define NS_PER_HOUR   3.6e12
-#define RESIDUAL_MOST 2.0 /* sigma: of a row that is followed */
+#define RESIDUAL_MOST 2.0 /* times the blur: of a row that is followed */
 #define HEIGHT_STEP   1.2 /* a height is made anew where the rate differs by more */
 #define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
 
@@ -108,33 +108,32 @@ static void shift_collect(struct shift *s, const struct model_mixture *m,
 	s->known = true;
 }
 
-/* Where all is normal, what is usual follows. */
+/* Where all is normal, what is usual follows: the centre and its trend, by a critically damped
+ * filter that forgets within FOLLOW_S (double exponential smoothing: Holt 1957, Brown 1963). A
+ * centre alone would stay behind a drift for good. */
 static void shift_follow(struct shift *s, const struct explained *x, const double *row,
 			 const struct model_mixture *m, const struct feature_row *r)
 {
 	double seconds = (double)(r->end_ns - r->start_ns) / 1e9;
-	double rate = -expm1(-seconds / FOLLOW_S);
+	double stays = exp(-seconds / FOLLOW_S);
 	uint32_t n;
 	const struct feature *features = features_of(r->layer, &n);
 	for (uint32_t c = 0; c < m->columns; c++)
 		for (uint32_t f = 0; f < n; f++) {
 			if (strcmp(m->names[c], features[f].name) != 0 || !isfinite(row[f]))
 				continue;
-			double most = RESIDUAL_MOST * m->scale[c];
-			s->centre[f] += rate * fmax(-most, fmin(most, row[f] - x->usual[f]));
+			double most = RESIDUAL_MOST * explain_blur(&features[f]);
+			double off = fmax(-most, fmin(most, row[f] - x->usual[f]));
+			double trend = s->trend[f] + (1 - stays) * (1 - stays) * off / seconds;
+			most /= FOLLOW_S;
+			s->trend[f] = fmax(-most, fmin(most, trend));
+			s->centre[f] += s->trend[f] * seconds + (1 - stays * stays) * off;
 		}
 }
 
 /* ---- how rarely ---- */
 
-static uint32_t layers_judged(const struct detector *d)
-{
-	uint32_t ret = 0;
-	for (size_t l = 0; l < DETECT_LAYERS; l++)
-		ret += d->model->layers[l].columns != 0;
-	return ret ? ret : 1;
-}
-
+/* Those of a layer that have rows now. */
 static uint32_t series_active(const struct detector *d, enum detect_layer layer, uint64_t now_ns)
 {
 	uint32_t ret = 0;
@@ -142,7 +141,15 @@ static uint32_t series_active(const struct detector *d, enum detect_layer layer,
 		const struct series *s = d->series.data[i];
 		ret += s->layer == layer && s->last_ns + ACTIVE_S * NS_PER_S > now_ns;
 	}
-	return ret ? ret : 1;
+	return ret;
+}
+
+static uint32_t layers_active(const struct detector *d, uint64_t now_ns)
+{
+	uint32_t ret = 0;
+	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++)
+		ret += d->model->layers[l].columns && series_active(d, l, now_ns);
+	return ret;
 }
 
 /* The p below which this row alarms by itself; likewise one over the rows between alarms of the
@@ -152,8 +159,9 @@ static double p_of_row(const struct detector *d, const struct feature_row *row)
 	double alarms = d->o.alarms_per_hour > 0 ? d->o.alarms_per_hour : 1;
 	double ways = d->model->without & WITHOUT_CUSUM ? 1 : 2;
 	double hours = fmax((double)(row->end_ns - row->start_ns), 1e6) / NS_PER_HOUR;
-	double p = alarms * hours /
-		   (ways * layers_judged(d) * series_active(d, row->layer, row->start_ns));
+	uint32_t layers = layers_active(d, row->start_ns);
+	uint32_t series = series_active(d, row->layer, row->start_ns);
+	double p = alarms * hours / (ways * (layers ? layers : 1) * (series ? series : 1));
 	return fmin(p, 0.1);
 }
 
@@ -202,6 +210,25 @@ static void tell_row(struct detector *d, const struct feature_row *row, const st
 		d->o.row(d->o.tell_ctx, row, j->explained.score, j->p, j->alarmed);
 }
 
+/* Counters of a GPU or process that stay other than they were, while what it does takes as long as
+ * ever: a benign change. What they are now becomes usual. */
+static void rebase_lasting(struct detector *d, struct series *s, struct shift *shift,
+			   uint64_t now_ns)
+{
+	if (!s->open || (s->layer != DETECT_HARDWARE && s->layer != DETECT_HOST) ||
+	    now_ns < s->open->a.start_ns + LASTING_S * NS_PER_S)
+		return;
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		const struct episode *e = d->episodes.data[i];
+		bool of_counters = e->a.layer == DETECT_HARDWARE || e->a.layer == DETECT_HOST;
+		if (!of_counters && e->a.end_ns > s->open->a.start_ns)
+			return;
+	}
+	episode_end(d, s);
+	shift->known = false;
+	shift->rows = 0;
+}
+
 static void sums(struct detector *d, struct series *s, struct judged *j, double rate)
 {
 	const struct feature_row *row = j->row;
@@ -230,30 +257,47 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	const struct model_mixture *m = &d->model->layers[row->layer];
 	struct series *s = series_get(d, row);
 	uint32_t regime = row->regime ? row->regime : s->regime;
-	s->regime = regime;
 	struct shift *shift = shift_get(d, s, regime);
-	bool warmup = is_warmup(d, s, row);
+	if (regime != s->regime)
+		s->cusum = (struct cusum){0};
+	s->regime = regime;
+	/* Windows that the events end in are not whole. */
+	bool warmup = is_warmup(d, s, row) || (shift->known && fresh_work(d, row)) ||
+		      (d->ending && row->layer != DETECT_STEP && row->end_ns > d->last_event_ns);
+	bool normal = false;
 	if (!warmup && !shift->known)
 		shift_collect(shift, m, row);
 	else if (!warmup) {
-		double x[FEATURES_MOST];
+		struct feature_row off = *row, blurred;
+		double *x = off.x;
 		for (size_t f = 0; f < FEATURES_MOST; f++)
-			x[f] = row->x[f] - shift->centre[f];
+			x[f] -= shift->centre[f];
+		struct explained noisy;
+		explain_blurred(&blurred, &off);
+		explain_row(&noisy, m, row->layer, blurred.x);
 		explain_row(&j.explained, m, row->layer, x);
-		j.p = tail_p(&m->tail, j.explained.score);
+		j.explained.score = noisy.score;
+		j.p = tail_p(&m->tail, noisy.score);
 		j.shift = shift->centre;
 		double rate = p_of_row(d, row);
 		j.alarmed = j.p < rate && !j.explained.better;
 		sums(d, s, &j, rate);
-		bool normal = !j.alarmed && !s->open && j.p > NEAR_P;
+		/* Work that is far quicker than usual is another kind of work for a while. */
+		normal = !j.alarmed && !s->open && j.p > NEAR_P &&
+			 tail_p(&m->tail, noisy.distance_score) > NEAR_P;
 		if (normal && (d->learning || d->o.follow))
 			shift_follow(shift, &j.explained, x, m, row);
 		if (normal && d->learning)
 			detector_learning_normal(d, row, x);
 	}
+	bool of_calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&
+			row->layer != DETECT_STEP;
+	if (of_calls && !d->o.whole && (d->learning || d->o.follow))
+		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;
 	if (!isnan(j.p))
 		episode_row(d, s, &j);
+	rebase_lasting(d, s, shift, row->start_ns);
 	tell_row(d, row, &j);
 }
 

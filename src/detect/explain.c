@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/map64.h"
+
 /* Whether a low value of the feature is good: of calls all are times, spreads and errors, of steps
  * those in front of launches and operations. */
 static bool lower_is_better(enum detect_layer layer, const char *name)
@@ -11,6 +13,32 @@ static bool lower_is_better(enum detect_layer layer, const char *name)
 	if (layer == DETECT_HARDWARE || layer == DETECT_HOST)
 		return false;
 	return strcmp(name, "launches") && strcmp(name, "operations");
+}
+
+double explain_blur(const struct feature *f)
+{
+	if (!strcmp(f->unit, "sigma"))
+		return 0.2;
+	if (!strcmp(f->unit, "ln sigma"))
+		return 0.05;
+	return strcmp(f->unit, "ln ratio") ? 0.03 : 0.02;
+}
+
+void explain_blurred(struct feature_row *ret, const struct feature_row *row)
+{
+	uint32_t n;
+	const struct feature *features = features_of(row->layer, &n);
+	uint64_t hash = hash_u64(row->start_ns ^ hash_u64((uint64_t)row->layer << 40 ^ row->pid ^
+							  (uint64_t)(uint32_t)row->gpu << 44));
+	*ret = *row;
+	for (uint32_t f = 0; f < n; f++) {
+		/* Two numbers in (0, 1), and Box and Muller's normal one of them. */
+		uint64_t a = hash_u64(hash + 2 * f + 1), b = hash_u64(hash + 2 * f + 2);
+		double u = ((double)(a >> 11) + 0.5) / 9007199254740992.0;
+		double v = ((double)(b >> 11) + 0.5) / 9007199254740992.0;
+		ret->x[f] +=
+			explain_blur(&features[f]) * sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+	}
 }
 
 /* The feature that a column is; SIZE_MAX none. */
@@ -50,7 +78,7 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 		 const double *x)
 {
 	double row[FEATURES_MOST], parts[FEATURES_MOST] = {0}, density, sum = 0, lower = 0;
-	*ret = (struct explained){.score = NAN};
+	*ret = (struct explained){.score = NAN, .distance_score = NAN};
 	for (size_t i = 0; i < FEATURES_MOST; i++)
 		ret->usual[i] = NAN;
 	if (!m->columns || !explain_columns(row, m, layer, x))
@@ -73,5 +101,6 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 	}
 	ret->better = lower > sum / 2;
 	gmm_log_density(&m->gmm, row, 1, &density);
+	ret->distance_score = -density;
 	ret->score = ret->better ? lowest_score(&m->gmm) : -density;
 }

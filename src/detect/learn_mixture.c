@@ -27,6 +27,9 @@
 #define FLOOR 0.01
 /* Below so many rows a column a full covariance is known too badly: variances alone. */
 #define ROWS_A_COLUMN 10
+#define FAR_OF	      1000.0
+#define PEAK_LEAST    1.0   /* of the CUSUM */
+#define PEAK_MEAN     1.212 /* above it, of independent rows: simulated */
 #define SHAPE_CUT     0.25  /* of a tail that was cut off */
 #define DRAWN	      20000 /* rows of the mixture itself, for WITHOUT_TAIL */
 
@@ -42,14 +45,6 @@ static double median_of(double *values, size_t n)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Differences below it mean nothing, whatever little a feature varied in the training data. */
-static double least_spread(const char *unit)
-{
-	if (!strcmp(unit, "sigma"))
-		return 0.1;
-	return strcmp(unit, "ln sigma") ? 0.02 : 0.05;
-}
-
 /* Makes a column of a feature; false: it was never known. What was always the same stays a column:
  * calls that fail for the first time are seen by it. */
 static bool column_make(struct model_mixture *m, const struct feature *f, size_t at,
@@ -61,14 +56,11 @@ static bool column_make(struct model_mixture *m, const struct feature *f, size_t
 			room[len++] = rows[i].x[at];
 	if (len < LEARN_LEAST_ROWS / 2 || len < n / 20)
 		return false;
-	double centre = median_of(room, len), least = least_spread(f->unit);
+	double centre = median_of(room, len);
 	for (size_t i = 0; i < len; i++)
 		room[i] = fabs(room[i] - centre);
-	double scale = 1.4826 * median_of(room, len);
-	/* The floor alone is then the variance of the column: least, in the feature's unit. */
-	bool constant = room[len - 1 - len / 50] < least / 10;
 	m->centre[m->columns] = centre;
-	m->scale[m->columns] = constant ? least / sqrt(FLOOR) : fmax(scale, least);
+	m->scale[m->columns] = fmax(1.4826 * median_of(room, len), explain_blur(f));
 	m->names[m->columns++] = xstrdup(f->name);
 	return true;
 }
@@ -203,20 +195,27 @@ static int cross_scores(struct fitting *f, const struct model_mixture *m, struct
 	return 0;
 }
 
-/* The highest sum of the CUSUM over the rows, over the height that as many independent rows reach
- * once. Faults that were dropped and pauses end a sum. */
+/* How much higher sums rise than those of independent rows: the mean of what their peaks have above
+ * PEAK_LEAST, less its error, over what it is for independent rows. Faults that were dropped and
+ * pauses end a sum. */
 static double cusum_ratio(const struct fitting *f, const struct tail *tail)
 {
-	double sum = 0, most = 0;
-	for (size_t i = 0; i < f->n; i++) {
-		bool follows = i && f->rows[i].pid == f->rows[i - 1].pid &&
+	double sum = 0, peak = 0, above = 0, peaks = 0;
+	for (size_t i = 0; i <= f->n; i++) {
+		bool follows = i && i < f->n && f->rows[i].pid == f->rows[i - 1].pid &&
 			       f->rows[i].gpu == f->rows[i - 1].gpu;
-		double u = -log(tail_p(tail, f->scores[i]));
+		double u = i < f->n ? -log(tail_p(tail, f->scores[i])) : NAN;
 		sum = !isnan(u) ? (follows ? sum : 0) + fmin(u, CUSUM_MOST) - CUSUM_SLACK : 0;
-		sum = fmax(sum, 0);
-		most = fmax(most, sum);
+		peak = fmax(peak, sum);
+		if (sum > 0)
+			continue;
+		above += peak > PEAK_LEAST ? peak - PEAK_LEAST : 0;
+		peaks += peak > PEAK_LEAST;
+		sum = peak = 0;
 	}
-	return fmax(1, most / cusum_height((double)f->n));
+	if (peaks < 2)
+		return 1;
+	return fmax(1, above / peaks * (1 - 1 / sqrt(peaks)) / PEAK_MEAN);
 }
 
 /* ---- WITHOUT_TAIL: what the mixture itself says of its scores ---- */
@@ -269,6 +268,18 @@ static int tail_of_mixture(struct model_mixture *m, uint64_t seed, struct err *e
 
 /* ---- all of it ---- */
 
+/* Scores have no upper end: a tail that seems to have one is made exponential, through the same
+ * score of one excess in FAR_OF. What was dropped may have been the tail of normal rows as well. */
+static void lengthen_tail(struct tail *t, bool was_cut)
+{
+	if (t->shape < 0) {
+		t->scale *= expm1(t->shape * log(FAR_OF)) / t->shape / log(FAR_OF);
+		t->shape = 0;
+	}
+	if (was_cut)
+		t->shape = fmax(t->shape, SHAPE_CUT);
+}
+
 static int fit_clean(struct fitting *f, struct model_mixture *m,
 		     const struct learn_mixture_options *o, struct err *e)
 {
@@ -284,9 +295,8 @@ static int fit_clean(struct fitting *f, struct model_mixture *m,
 	rc = cross_scores(f, m, e);
 	if (!rc)
 		rc = tail_fit(&m->tail, f->scores, f->n, e);
-	/* What was dropped may have been the tail of normal rows as well. */
-	if (!rc && f->dropped)
-		m->tail.shape = fmax(m->tail.shape, SHAPE_CUT);
+	if (!rc)
+		lengthen_tail(&m->tail, f->dropped > 0);
 	if (!rc)
 		m->cusum_ratio = cusum_ratio(f, &m->tail);
 	return rc;
@@ -328,16 +338,22 @@ int learn_mixture(struct model_mixture *ret, enum detect_layer layer,
 	struct model_mixture m = {0};
 	for (size_t k = 0; k < GMM_MAX_K; k++)
 		m.bics[k] = NAN;
-	columns_make(&m, layer, rows, n, o->begin);
-	if (!m.columns)
+	struct feature_row *blurred = xcalloc(n, sizeof(*blurred));
+	for (size_t i = 0; i < n; i++)
+		explain_blurred(&blurred[i], &rows[i]);
+	columns_make(&m, layer, blurred, n, o->begin);
+	if (!m.columns) {
+		free(blurred);
 		return err_set(e, EINVAL, "%s: its features were not known in enough rows",
 			       names[layer]);
-	struct fitting f = {.layer = layer, .rows = rows, .n = n};
+	}
+	struct fitting f = {.layer = layer, .rows = blurred, .n = n};
 	fitting_make(&f, &m, o);
 	int rc = f.n_kept < LEARN_LEAST_ROWS
 			 ? err_set(e, EINVAL, "%s: %zu rows could be used, %d are needed",
 				   names[layer], f.n_kept, LEARN_LEAST_ROWS)
 			 : fit_clean(&f, &m, o, e);
+	free(blurred);
 	free(f.keep);
 	free(f.x);
 	free(f.packed);

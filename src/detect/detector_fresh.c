@@ -1,0 +1,47 @@
+/* detector_fresh.c - windows in which a process began something new: calls of functions and sizes
+ * that it had not made before. What the job does then changes, benignly, before regimes.h can say
+ * that it has: such windows are not judged. */
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+
+#define FRESH_S	    30 /* so long a key is new */
+#define FRESH_LEAST 8  /* events of new keys in a window that is new work */
+#define FRESH_RATIO 0.02
+
+static uint64_t place(uint32_t pid, uint64_t window)
+{
+	return (uint64_t)pid << 40 ^ window;
+}
+
+static void add(struct detector *d, uint32_t pid, uint64_t window)
+{
+	uint64_t n = 0;
+	map64_get(&d->fresh, place(pid, window), &n);
+	map64_set(&d->fresh, place(pid, window), n + 1);
+}
+
+void fresh_event(struct detector *d, const struct windows_event *e)
+{
+	if (e->key <= d->keys_known)
+		return;
+	uint32_t index = e->key - d->keys_known - 1;
+	while (d->first_seen.len <= index)
+		*vec_push(&d->first_seen) = 0;
+	uint64_t *first = &d->first_seen.data[index], end = e->start_ns + e->dur_ns;
+	if (!*first)
+		*first = end;
+	if (end > *first + FRESH_S * 1000000000ULL)
+		return;
+	add(d, e->pid, end / d->window_ns);
+	add(d, 0, end / d->window_ns); /* for GPUs */
+}
+
+bool fresh_work(const struct detector *d, const struct feature_row *row)
+{
+	uint64_t n = 0;
+	if (row->layer == DETECT_STEP)
+		return false;
+	map64_get(&d->fresh, place(row->pid, row->start_ns / d->window_ns), &n);
+	bool calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST;
+	return n >= FRESH_LEAST && (!calls || (double)n > FRESH_RATIO * (double)row->events);
+}
