@@ -240,6 +240,25 @@ static void what_stands_still_has_no_calls(void **state)
 	}
 }
 
+/* Nothing was heard of it for a while: it may have begun in this window. */
+static void what_was_away_has_no_rate(void **state)
+{
+	(void)state;
+	for (int s = 10; s < 30; s++) {
+		if (s == 20)
+			continue;
+		counter("pid 100", "cpu_ratio", s + 0.5, 1);
+		hardware_mix(hardware, 100, (uint64_t)s * SECOND, 2, 5000);
+	}
+	hardware_end(hardware);
+	assert_int_equal(rows_len, 19);
+	assert_true(value(8, "calls_per_s") == 5000);
+	assert_true(isnan(value(9, "calls_per_s")));
+	assert_int_equal(rows[10].start_ns, 21 * SECOND);
+	assert_true(isnan(value(10, "calls_per_s")));
+	assert_true(value(11, "calls_per_s") == 5000);
+}
+
 static void hostile_counters(void **state)
 {
 	(void)state;
@@ -361,6 +380,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),
+		cmocka_unit_test_setup_teardown(what_was_away_has_no_rate, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_counters, begin, end),
 		cmocka_unit_test(steps_against_their_loop),
 		cmocka_unit_test(few_steps_need_a_model),

@@ -167,7 +167,12 @@ static void collectives_tell_their_kernels(void **state)
 	s = span_of("ncclDevKernel_AllReduce", 21050);
 	expect_key(detect_keys_gpu_span(keys, &names, &s).number, DETECT_NCCL,
 		   "kernel ncclDevKernel_AllReduce 2^11", "kernel ncclDevKernel_AllReduce");
+	struct detect_keyed between, after;
+	s = span_of("ncclDevKernel_AllReduce", 15000); /* in no call */
+	between = detect_keys_gpu_span(keys, &names, &s);
 	s = span_of("ncclDevKernel_AllReduce", 50000);
+	after = detect_keys_gpu_span(keys, &names, &s);
+	assert_int_equal(between.number, after.number);
 	expect_key(detect_keys_gpu_span(keys, &names, &s).number, DETECT_NCCL,
 		   "kernel ncclDevKernel_AllReduce 2^4 blocks", "kernel ncclDevKernel_AllReduce");
 }
