@@ -1,6 +1,7 @@
 /* detector_recording.c - a whole file through a detector. */
 #include "detect/detector.h"
 #include "detect/detector_impl.h"
+#include "detect/learn_steps.h"
 #include "detect/recording_feed.h"
 
 struct reading {
@@ -47,6 +48,7 @@ static void judge_steps(struct detector *d, const struct rec_reader *r)
 	struct step_rows rows = {0};
 	steps_make(&steps, r, &(struct steps_options){0});
 	step_rows_make(&rows, &steps, d->known.steps);
+	learn_steps_join(&rows, d->window_ns);
 	for (size_t i = 0; i < rows.rows.len; i++)
 		detector_row(d, &rows.rows.data[i]);
 	step_rows_free(&rows);

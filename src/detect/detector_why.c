@@ -199,8 +199,7 @@ static void why_of_step(struct episode *e)
 	}
 	if (isfinite(times))
 		snprintf(a->why, sizeof(a->why),
-			 "the slowest of %u steps took %.3g x as long as usual, most of it in %s",
-			 a->windows, times, a->name);
+			 "steps took %.3g x as long as usual, most of it in %s", times, a->name);
 	else if (a->features_len)
 		snprintf(a->why, sizeof(a->why), "%s of a step was %.3g x the usual", a->name,
 			 exp(a->features[0].value - a->features[0].usual));

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
+#include "detect/learn_steps.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
 
@@ -153,6 +154,7 @@ static void steps_pass(struct learning *l, const struct steps *s)
 	}
 	struct step_rows rows = {0};
 	step_rows_make(&rows, s, l->known.steps);
+	learn_steps_join(&rows, l->window_ns);
 	for (size_t i = 0; i < rows.rows.len; i++)
 		keep_row(l, &rows.rows.data[i]);
 	step_rows_free(&rows);
