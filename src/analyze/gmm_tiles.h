@@ -95,15 +95,16 @@ FN double vec_sum(vec a)
 
 /* ---- rows to columns ---- */
 
+/* Fills a tile up with its first row. */
 FN void tile_end(struct tile *t, uint32_t d)
 {
 	double *live = (double *)t->live;
-	for (size_t i = 0; i < TILE_ROWS; i++)
-		live[i] = i < t->rows;
-	for (uint32_t j = 0; j < d; j++) {
-		double *x = (double *)t->x[j];
-		for (size_t i = t->rows; i < TILE_ROWS; i++)
-			x[i] = t->rows ? x[0] : 0;
+	for (int v = 0; v < TILE_VECTORS; v++)
+		t->live[v] = (vec){0} + 1;
+	for (size_t i = t->rows; i < TILE_ROWS; i++) {
+		live[i] = 0;
+		for (uint32_t j = 0; j < d; j++)
+			((double *)t->x[j])[i] = t->rows ? ((double *)t->x[j])[0] : 0;
 	}
 }
 
@@ -114,23 +115,36 @@ FN void tile_load(struct tile *t, const double *rows, size_t n, uint32_t d)
 	for (size_t i = 0; i < t->rows; i++)
 		for (uint32_t j = 0; j < d; j++)
 			((double *)t->x[j])[i] = rows[i * d + j];
-	if (t->rows < TILE_ROWS)
-		tile_end(t, d);
+	tile_end(t, d);
+}
+
+FN bool tile_is_finite(const struct tile *t, uint32_t d)
+{
+	ivec odd = {0};
+	for (uint32_t j = 0; j < d; j++)
+		for (int v = 0; v < TILE_VECTORS; v++)
+			odd |= ~((t->x[j][v] <= GMM_LARGEST) & (t->x[j][v] >= -GMM_LARGEST));
+	int64_t any = 0;
+	for (int i = 0; i < TILE_LANES; i++)
+		any |= odd[i];
+	return !any;
 }
 
 /* The next rows of a block that take part; returns where to go on. */
 FN size_t tile_pick(struct tile *t, const double *rows, const double *kept, size_t at, size_t n,
 		    uint32_t d)
 {
+	if (!kept) { /* mostly all of them do */
+		tile_load(t, rows + at * d, n - at, d);
+		if (tile_is_finite(t, d))
+			return at + t->rows;
+	}
 	size_t to = 0;
 	for (; at < n && to < TILE_ROWS; at++) {
 		const double *row = rows + at * d;
-		bool ok = true;
-		for (uint32_t j = 0; j < d; j++) {
-			ok &= row[j] <= GMM_LARGEST && row[j] >= -GMM_LARGEST;
+		for (uint32_t j = 0; j < d; j++)
 			((double *)t->x[j])[to] = row[j];
-		}
-		to += ok && !(kept && isnan(kept[at]));
+		to += gmm_row_is_finite(row, d) && !(kept && isnan(kept[at]));
 	}
 	t->rows = to;
 	tile_end(t, d);
@@ -149,33 +163,81 @@ FN void tile_differences(struct tile *t, const double *mean, uint32_t d)
 	}
 }
 
+/* Adds |rows i and i + 1 of inverse (x - mean)|² to four vectors of q: two rows and four vectors at
+ * a time, so that what is loaded is used twice and sums stay in registers. */
+FN void tile_two_rows(vec (*diff)[TILE_VECTORS], const double *inverse, uint32_t i, uint32_t d,
+		      int from, vec *q)
+{
+	static const double none[GMM_MAX_D];
+	const double *a = inverse + (size_t)i * d, *b = i + 1 < d ? a + d : none;
+	vec y0 = {0}, y1 = {0}, y2 = {0}, y3 = {0}, z0 = {0}, z1 = {0}, z2 = {0}, z3 = {0};
+	for (uint32_t j = 0; j <= i; j++) {
+		const vec *x = diff[j] + from;
+		double u = a[j], v = b[j];
+		y0 += x[0] * u;
+		y1 += x[1] * u;
+		y2 += x[2] * u;
+		y3 += x[3] * u;
+		z0 += x[0] * v;
+		z1 += x[1] * v;
+		z2 += x[2] * v;
+		z3 += x[3] * v;
+	}
+	if (i + 1 < d) {
+		const vec *x = diff[i + 1] + from;
+		double v = b[i + 1];
+		z0 += x[0] * v;
+		z1 += x[1] * v;
+		z2 += x[2] * v;
+		z3 += x[3] * v;
+	}
+	q += from;
+	q[0] += y0 * y0 + z0 * z0;
+	q[1] += y1 * y1 + z1 * z1;
+	q[2] += y2 * y2 + z2 * z2;
+	q[3] += y3 * y3 + z3 * z3;
+}
+
+/* The same of a diagonal inverse, all of it. */
+FN void tile_diagonal(const struct tile *t, const double *mean, const double *inverse, uint32_t d,
+		      vec *q)
+{
+#define ZERO(v) vec q##v = {0};
+	EACH(ZERO)
+#undef ZERO
+	for (uint32_t j = 0; j < d; j++) {
+		double m = mean[j], a = inverse[j * (d + 1)];
+#define ADD(v)                                                                                     \
+	vec y##v = (t->x[j][v] - m) * a;                                                           \
+	q##v += y##v * y##v;
+		EACH(ADD)
+#undef ADD
+	}
+#define STORE(v) q[v] = q##v;
+	EACH(STORE)
+#undef STORE
+}
+
 /* peak - |inverse (x - mean)|² / 2 of each row. */
 FN void tile_component(struct tile *t, const struct gmm_view *w, uint32_t k, vec *ret)
 {
 	uint32_t d = w->d;
-	const double *inverse = w->inverses + (size_t)k * d * d;
-	tile_differences(t, w->means + (size_t)k * d, d);
-#define ZERO(v) vec q##v = {0};
-	EACH(ZERO)
-#undef ZERO
-	for (uint32_t i = 0; i < d; i++) {
-#define ZERO(v) vec y##v = {0};
-		EACH(ZERO)
-#undef ZERO
-		for (uint32_t j = w->diagonal ? i : 0; j <= i; j++) {
-			double a = inverse[i * d + j];
-#define TIMES(v) y##v += t->diff[j][v] * a;
-			EACH(TIMES)
-#undef TIMES
+	const double *inverse = w->inverses + (size_t)k * d * d, *mean = w->means + (size_t)k * d;
+	vec q[TILE_VECTORS];
+	if (w->diagonal) {
+		tile_diagonal(t, mean, inverse, d, q);
+	} else {
+		tile_differences(t, mean, d);
+		for (int v = 0; v < TILE_VECTORS; v++)
+			q[v] = (vec){0};
+		for (uint32_t i = 0; i < d; i += 2) {
+			tile_two_rows(t->diff, inverse, i, d, 0, q);
+			tile_two_rows(t->diff, inverse, i, d, 4, q);
 		}
-#define SQUARE(v) q##v += y##v * y##v;
-		EACH(SQUARE)
-#undef SQUARE
 	}
 	double peak = w->peaks[k];
-#define STORE(v) ret[v] = peak - q##v * 0.5;
-	EACH(STORE)
-#undef STORE
+	for (int v = 0; v < TILE_VECTORS; v++)
+		ret[v] = peak - q[v] * 0.5;
 }
 
 /* Turns the components' log densities into responsibilities; adds up what rows have. */
