@@ -56,6 +56,7 @@ static struct {
 	 * launch fails ("unspecified launch failure"), so it is not. Never false again. */
 	bool graphs;
 	bool paused;
+	bool foreign; /* atomic: buffers came that are another's */
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
@@ -279,8 +280,10 @@ void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, 
 	(void)context;
 	(void)stream;
 	(void)bytes;
-	if (!take_back(buffer))
+	if (!take_back(buffer)) {
+		__atomic_store_n(&shim.foreign, true, __ATOMIC_RELAXED);
 		return;
+	}
 	if (getpid() == shim.pid && valid_bytes)
 		take_buffer(buffer, valid_bytes);
 	pthread_mutex_lock(&shim.buffer_lock);
@@ -393,6 +396,10 @@ static void free_spares(void)
 	"CUPTI stays in the process, switched off: it has prepared the CUDA graphs, which would "  \
 	"fail without it"
 
+#define FOREIGN                                                                                    \
+	"another tool recorded through CUPTI when the timeline began: what it has of this time "   \
+	"is not whole"
+
 /* Hands over all that is complete, and what is not: of that the times are missing, and it is
  * counted. */
 static bool end_recording(bool goes_on)
@@ -409,7 +416,8 @@ static bool end_recording(bool goes_on)
 	if (!left && !stays)
 		stays = "the shim stays in the process: an operator has not ended";
 	pthread_mutex_lock(&shim.ring_lock);
-	ring_set_state(&shim.ring, GPU_RING_ENDED, stays ? stays : "");
+	bool foreign = __atomic_load_n(&shim.foreign, __ATOMIC_RELAXED);
+	ring_set_state(&shim.ring, GPU_RING_ENDED, stays ? stays : foreign ? FOREIGN : "");
 	pthread_mutex_unlock(&shim.ring_lock);
 	free_spares();
 	return !stays;
@@ -601,6 +609,7 @@ static void give_back(void)
 	pthread_mutex_unlock(&shim.ring_lock);
 	pthread_cond_destroy(&shim.end_wake);
 	shim.cupti = (struct cupti){0};
+	shim.foreign = false;
 	shim.pid = 0;
 }
 

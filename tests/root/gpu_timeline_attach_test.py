@@ -406,10 +406,12 @@ def _(t):
     job.expect_works()
 
 
-@test("another tool's buffer stays its own")
+@test("another tool's buffer stays its own, and a note says that there was one")
 def _(t):
     job = Job(t, "2", "profile")
-    attach(t, job)
+    rec = attach(t, job)
+    expect(any("another tool recorded through CUPTI" in n for n in notes_of(rec)),
+           "notes: %r" % notes_of(rec))
     t.wait_for(lambda: not job.guests(), "the shim to leave")
     job.expect_works()
     job.count(end=True)
