@@ -1,5 +1,4 @@
 /* cmd_export.c - eacgm export: a recording in another format. */
-#include <signal.h>
 #include <string.h>
 
 #include "analyze/autograd.h"
@@ -7,39 +6,12 @@
 #include "analyze/timeline.h"
 #include "cli/detect_marks.h"
 #include "cli/human.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "export/export.h"
 #include "recording/recording.h"
 #include "symbolize/demangle.h"
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int sig)
-{
-	(void)sig;
-	stopped = 1;
-}
-
-/* Ctrl-C ends the export between two blocks, so that the temporary file is taken away. */
-static void catch_signals(void)
-{
-	struct sigaction sa = {.sa_handler = stop};
-	const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		struct sigaction old;
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &sa, NULL);
-	}
-	/* A reader of a pipe that goes away is an error like a full disk. */
-	signal(SIGPIPE, SIG_IGN);
-}
-
-static bool go_on(void *ctx, uint64_t done, uint64_t total)
-{
-	progress_step(ctx, done, total);
-	return !stopped;
-}
 
 /* run.eacgm -> run.perfetto-trace, beside it. */
 static char *default_output(const char *path, const struct sink_format *format)
@@ -147,7 +119,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	if (format->steps)
 		make_steps(&steps, reader);
 	int rc = export_file(reader, format, path,
-			     &(struct export_options){.progress = go_on,
+			     &(struct export_options){.progress = interrupt_go_on,
 						      .progress_ctx = &progress,
 						      .demangle = demangle,
 						      .steps = &steps,
@@ -196,7 +168,7 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 	char *output = !wanted		      ? default_output(path, format)
 		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
 					      : xstrdup(wanted);
-	catch_signals();
+	interrupt_catch();
 	rc = export_to(reader, format, output, &anomalies, e);
 	free(output);
 	anomaly_slices_free(&anomalies);

@@ -1,42 +1,15 @@
 /* cmd_merge.c - eacgm merge: the recordings of a job's hosts become one. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "cli/human.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/report_ranks.h"
 #include "cli/terminal.h"
 #include "merge/merge.h"
 #include "recording/recording.h"
 #include "symbolize/demangle.h"
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int sig)
-{
-	(void)sig;
-	stopped = 1;
-}
-
-/* Ctrl-C ends the merge between two blocks, so that the temporary file is taken away. */
-static void catch_signals(void)
-{
-	struct sigaction sa = {.sa_handler = stop};
-	const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		struct sigaction old;
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &sa, NULL);
-	}
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
-}
-
-static bool go_on(void *ctx, uint64_t done, uint64_t total)
-{
-	progress_step(ctx, done, total);
-	return !stopped;
-}
 
 /* ---- what came of it ---- */
 
@@ -123,10 +96,11 @@ static int run(const struct args *a)
 	const char *output = args_get(a, "output");
 	if (!output || !*output)
 		return usage_error(a->command, "say with -o where to write");
-	catch_signals();
+	interrupt_catch();
 	progress_begin(&progress, "merging");
-	int rc = merge_recordings(&result, a->words.data, a->words.len, output,
-				  &(struct merge_options){go_on, &progress, demangle}, &e);
+	int rc =
+		merge_recordings(&result, a->words.data, a->words.len, output,
+				 &(struct merge_options){interrupt_go_on, &progress, demangle}, &e);
 	progress_end(&progress);
 	if (!rc)
 		rc = print_result(output, &result, args_has(a, "json"), &e);
