@@ -20,8 +20,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from faults import FAULTS  # noqa: E402
 from lab import plans, schedule  # noqa: E402
+from lab.guard import die_with_parent  # noqa: E402
 from lab.host import Host  # noqa: E402
-from lab.session import Failed, Run  # noqa: E402
+from lab.processes import Failed  # noqa: E402
+from lab.session import Run  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 LEAST_S = 40  # a run needs that to start and end with something between
@@ -38,7 +40,10 @@ def arguments():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
     p.add_argument("--pace", choices=list(schedule.PACES),
-                   help="how long gaps and episodes are (default: usual; dense for several workloads)")
+                   help="how long gaps and episodes are (default: usual; dense where "
+                        "several workloads share the time)")
+    p.add_argument("--items", type=int, metavar="N",
+                   help="end after so many episodes and benign changes")
     p.add_argument("--out", metavar="DIR")
     p.add_argument("--lanes", type=int, default=1, metavar="N",
                    help="a plan of several workloads N times side by side, each with its share of "
@@ -115,7 +120,8 @@ def run_one(host, args, workload, plan, seconds, out):
         eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload, plan=plan,
         split=plans.split_of(plan, workload, seed), seed=seed, seconds=seconds,
         out=os.path.abspath(out), faults=faults, benign=plans.benign_of(workload, plan),
-        pace=schedule.PACES[pace], record_options=options, gpu=args.gpu,
+        pace=schedule.PACES[pace], items=args.items,
+        record_options=options, gpu=args.gpu,
         say=lambda text: print("  " + text, flush=True)))
     tell(run.run())
 
@@ -187,7 +193,9 @@ def run_lanes(host, args):
             os.makedirs(os.path.join(args.out, "lane-%d" % i), exist_ok=True)
             with open(os.path.join(args.out, "lane-%d" % i, "run.log"), "w") as log:
                 lanes.append(subprocess.Popen(lane_words(host, args, i), stdout=log, stderr=log,
-                                              stdin=subprocess.DEVNULL, start_new_session=True))
+                                              stdin=subprocess.DEVNULL, start_new_session=True,
+                                              preexec_fn=lambda: die_with_parent(
+                                                  signal.SIGTERM)))
         codes = [p.wait() for p in lanes]
     except BaseException:
         for p in lanes:

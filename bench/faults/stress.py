@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 
-PR_SET_PDEATHSIG = 1
+from lab.guard import die_with_parent
+
 STREAM_BYTES = 256 << 20
 COPY_BYTES = 256 << 20
 PORT = 5201
@@ -48,7 +49,7 @@ def children(args, work):
     """One process for each count, pinned in turn; their parent waits for the end."""
     for i in range(args.count):
         if os.fork() == 0:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            die_with_parent(signal.SIGKILL)
             if args.cpus:
                 os.sched_setaffinity(0, {args.cpus[i % len(args.cpus)]})
             work()

@@ -60,6 +60,9 @@ class Fault:
     def end(self, run):
         raise NotImplementedError
 
+    def drop(self, run):
+        """It was prepared and does not begin."""
+
     def injectors(self):
         """Foreign processes that make it."""
         return []
@@ -125,6 +128,9 @@ class Foreign(Fault):
         if self.started:
             run.end_process(self.started.process)
         self.started = None
+
+    def drop(self, run):
+        self.end(run)
 
     def injectors(self):
         return self.started.pids() if self.started else []

@@ -94,7 +94,7 @@ const char *fault_cuda_begin(void)
 		return "this CUPTI has no callbacks";
 	fault_cuda_set(0);
 	if (cupti.Subscribe(&subscriber, on_call, NULL))
-		return "CUPTI has another subscriber";
+		return "CUPTI takes no subscriber: it knows but one, and needs a GPU";
 	for (size_t i = 0; i < DELAYED_LEN; i++)
 		cupti.EnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER, DELAYED[i].cbid);
 	return NULL;

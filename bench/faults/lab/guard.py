@@ -3,11 +3,19 @@ told over a pipe what there is, and cleans up when the pipe is closed.
 
 Processes are known by number and start time, so that a number that is used again is left alone."""
 
+import ctypes
 import os
 import signal
 import time
 
 WAIT_S = 10
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent(sig):
+    """The calling process gets that signal when the one that started it has ended."""
+    LIBC.prctl(PR_SET_PDEATHSIG, sig, 0, 0, 0)
 
 
 def start_time(pid):

@@ -17,7 +17,7 @@ TEST = ("low-mid", "mid-high", "high+")
 Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign")
 PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7)),
          "dense": Pace(6, 8, (3.5, 5.5), (4, 6), (3, 4)),
-         "brief": Pace(1.5, 3, (2, 2.5), (3, 3.5), (1, 1.5))}
+         "brief": Pace(1, 2.5, (1.5, 2), (2.5, 3), (1, 1.5))}
 
 BENIGN_EVERY = 4  # episodes
 

@@ -14,10 +14,8 @@ The job knows nothing of eacgm, and eacgm never reads what the job writes. Witho
 --steps steps with nobody to tell it anything."""
 
 import argparse
-import ctypes
 import json
 import os
-import signal
 import statistics
 import sys
 import time
@@ -27,7 +25,6 @@ LAB = os.path.dirname(HERE)
 ROOT = os.path.dirname(os.path.dirname(LAB))
 KEPT = 64  # steps that the usual step is the median of
 FLUSH = 100  # steps
-PR_SET_PDEATHSIG = 1
 
 sys.path.insert(0, LAB)
 from faults import FAULTS  # noqa: E402
@@ -43,11 +40,6 @@ def gpu_job(name):
     jobs = os.path.join(ROOT, "tests", "gpu", "jobs")
     sys.path[:] = [jobs] + [p for p in sys.path if os.path.abspath(p or ".") != HERE]
     return __import__(name)
-
-
-def end_with_parent():
-    """So that nothing is left where the one that started this process is killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def parser(doc):
