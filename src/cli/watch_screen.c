@@ -292,7 +292,7 @@ static void draw_gpu(struct screen *p, unsigned index, const struct watch_gpu *g
 			 : "-");
 	put_right(p, bar + 39, text);
 	put_right(p, bar + 55, of(text, sizeof(text), g->power_w, g->power_limit_w, "W"));
-	put_right(p, 89,
+	put_right(p, bar + 63,
 		  of(text, sizeof(text), g->temperature_celsius, NAN, p->size->ascii ? "C" : "°C"));
 }
 

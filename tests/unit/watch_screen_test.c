@@ -137,6 +137,19 @@ static void test_whole_screen(void **state)
 		"usual");
 }
 
+/* The GPU's name gives way on a terminal of 80 columns, its figures do not. */
+static void test_gpu_on_80_columns(void **state)
+{
+	(void)state;
+	struct buf out = {0};
+	watch_render(&out, busy(), &(struct watch_size){.columns = 80, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "\n  1  NVI…A H200 ████████░░  83 %      3.62 GB of 151 GB    "
+			       "412 of 700 W   39 °C\n"));
+	buf_free(&out);
+}
+
 static void test_small_ascii(void **state)
 {
 	(void)state;
@@ -271,7 +284,7 @@ int main(void)
 		cmocka_unit_test(test_whole_screen),	cmocka_unit_test(test_small_ascii),
 		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
 		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),
+		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
