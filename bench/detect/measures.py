@@ -179,17 +179,20 @@ Episode = collections.namedtuple("Episode", "start end effective")
 Alert = collections.namedtuple("Alert", "told start end")
 
 
-def match(episodes, benign, clean, alerts, grace):
+def match(episodes, benign, clean, alerts, grace, late=0):
     """Which alerts found which episodes of one run. An episode is found by the first alert that was
     told from its onset to its end plus grace, both included; an alert that was told before the
     onset does not count, whatever it covers. Within the grace of one episode and in another
     it is the other's. benign, clean: [(start, end)] of what differs and is no fault, and of what
     is without fault; benign stretches lie in clean ones, and what is told in them is apart.
 
+    An alert told after the grace, but no later than late after the episode's end, whose own first
+    window lies in the episode, is late: it found nothing, and is not false either.
+
     Returns {"found": {index of an effective episode: delay}, "ineffective": the same of the others,
-    "benign": {index: number of alerts}, "false": [alerts], "elsewhere": [alerts told outside all
+    "benign": {index: number of alerts}, "late": [alerts], "false": [alerts], "elsewhere": [alerts told outside all
     of these, where nobody knows what was true]}."""
-    ret = {"found": {}, "ineffective": {}, "benign": {}, "false": [], "elsewhere": []}
+    ret = {"found": {}, "ineffective": {}, "benign": {}, "late": [], "false": [], "elsewhere": []}
     for alert in sorted(alerts):
         told = alert.told
         within = [i for i, e in enumerate(episodes) if e.start <= told <= e.end + grace]
@@ -200,6 +203,8 @@ def match(episodes, benign, clean, alerts, grace):
             found.setdefault(i, told - episodes[i].start)
         elif mild:
             ret["benign"][mild[0]] = ret["benign"].get(mild[0], 0) + 1
+        elif any(e.start <= alert.start <= e.end and told <= e.end + late for e in episodes):
+            ret["late"].append(alert)
         elif any(start <= told <= end for start, end in clean):
             ret["false"].append(alert)
         else:

@@ -103,10 +103,12 @@ class Part:
             self.at = np.flatnonzero(run.event_layer == number)
             self.x = event_features(run, layer, self.at, kind)
             self.what, self.weight = run.event_truth[self.at], run.event_weight[self.at]
+            self.unit = run.event_unit[self.at]
         else:
             self.at = np.flatnonzero(run.row_layer == number)
             self.x = window_features(run, layer, self.at, kind)
             self.what, self.weight = run.row_truth[self.at], np.ones(len(self.at))
+            self.unit = run.row_unit[self.at]
 
 
 def joined(parts):
@@ -325,15 +327,14 @@ class Unsupervised:
 
 
 class Supervised:
-    """Trained on the development split; dev scores are out of fold, run by run, so that the
-    threshold is not chosen on what was learned by heart."""
+    """Trained on the development split; dev scores are out of fold, by episodes and pieces of normal
+    time, so that the threshold is not chosen on what was learned by heart."""
     folds = 4
 
     def __init__(self, kind):
         self.kind = kind
 
-    def trained(self, parts):
-        x, what, weight, _ = joined(parts)
+    def trained(self, x, what, weight):
         weight = at_rate(what, weight, "5:1")
         good = weight > 0
         x, what, weight = x[good], what[good], weight[good]
@@ -348,16 +349,18 @@ class Supervised:
 
     def run(self, parts):
         dev, test = ([p for p in parts if p.split == s] for s in ("dev", "test"))
-        judge = lambda model, p: model.score(p.x) if model and len(p.x) \
-            else np.full(len(p.x), np.nan)
-        out = [None] * len(dev)
-        for fold in range(self.folds):
-            mine = [i for i in range(len(dev)) if i % self.folds == fold]
-            model = self.trained([p for i, p in enumerate(dev) if i not in mine]) if mine else None
-            for i in mine:
-                out[i] = judge(model, dev[i])
-        model = self.trained(dev)
-        return out, [judge(model, p) for p in test], None
+        x, what, weight, of = joined(dev)
+        fold = (np.concatenate([p.unit for p in dev] or [np.empty(0, int)]) + of) % self.folds
+        out = np.full(len(x), np.nan)
+        for f in range(self.folds):
+            mine = fold == f
+            model = self.trained(x[~mine], what[~mine], weight[~mine])
+            if model and mine.any():
+                out[mine] = model.score(x[mine])
+        model = self.trained(x, what, weight)
+        of_test = [model.score(p.x) if model and len(p.x) else np.full(len(p.x), np.nan)
+                   for p in test]
+        return [out[of == i] for i in range(len(dev))], of_test, None
 
 
 METHODS = [

@@ -68,8 +68,8 @@ def alert_rows(run, source):
     mild = [(b["start_ns"], b["end_ns"]) for b in run.benign]
     for layer, alert in source.alerts(run):
         got = ms.match([ms.Episode(e["start_ns"], e["released_ns"], True) for e in run.episodes],
-                       mild, run.clean, [alert], truth.GRACE_NS)
-        kind = "false" if got["false"] else \
+                       mild, run.clean, [alert], truth.GRACE_NS, truth.LATE_NS)
+        kind = "false" if got["false"] else "late" if got["late"] else \
             run.benign[next(iter(got["benign"]))]["kind"] if got["benign"] else None
         if kind:
             a = of[alert.told, alert.start, layer]

@@ -77,14 +77,15 @@ def of_layer(episode, layer):
 def episodes_of(runs, source, layer=None):
     """Recall, delays and false alarms; of one layer by its own alerts alone, or of all."""
     delays, effective, found_ineffective, ineffective = [], 0, 0, 0
-    false, clean_ns, benign, benign_alerts, elsewhere = 0, 0, 0, 0, 0
+    false, clean_ns, benign, benign_alerts, late, elsewhere = 0, 0, 0, 0, 0, 0
     by_cause = {}
     for run in runs:
         alerts = [a for of, a in source.alerts(run) if layer in (None, of)]
         episodes = [ms.Episode(e["start_ns"], e["released_ns"], e["effective"])
                     for e in run.episodes]
         mild = [(b["start_ns"], b["end_ns"]) for b in run.benign]
-        got = ms.match(episodes, mild, run.clean, alerts, truth.GRACE_NS)
+        got = ms.match(episodes, mild, run.clean, alerts, truth.GRACE_NS,
+                       truth.LATE_NS)
         for i, e in enumerate(run.episodes):
             if not of_layer(e, layer):
                 continue
@@ -100,6 +101,7 @@ def episodes_of(runs, source, layer=None):
                 ineffective += 1
                 found_ineffective += i in got[key]
         false += len(got["false"])
+        late += len(got["late"])
         elsewhere += len(got["elsewhere"])
         benign += len(mild)
         benign_alerts += sum(got["benign"].values())
@@ -112,7 +114,8 @@ def episodes_of(runs, source, layer=None):
             "false_alarms_per_hour": [ms.ratio(false, hours), *ms.poisson_interval(false, hours)],
             "delay_median_s": ms.quantile(delays, 0.5), "delay_p95_s": ms.quantile(delays, 0.95),
             "benign": benign, "alarms_on_benign": benign_alerts, "ineffective": ineffective,
-            "ineffective_told": found_ineffective, "alarms_elsewhere": elsewhere,
+            "ineffective_told": found_ineffective, "alarms_late": late,
+            "alarms_elsewhere": elsewhere,
             "by_cause": by_cause}
 
 
@@ -186,12 +189,12 @@ def table_of_methods(scores, level, rate):
 def episode_row(name, e):
     return [name, e["effective"], spread(e["recall"], percent),
             spread(e["false_alarms_per_hour"], lambda x: number(x, "%.2f")),
-            number(e["clean_hours"], "%.2f"), number(e["delay_median_s"], "%.1f"),
+            number(e["clean_hours"], "%.2f"), e["alarms_late"], number(e["delay_median_s"], "%.1f"),
             number(e["delay_p95_s"], "%.1f"), "%d in %d" % (e["alarms_on_benign"], e["benign"]),
             "%d of %d" % (e["ineffective_told"], e["ineffective"])]
 
 
-EPISODE_HEADS = ["", "effective", "recall %", "false alarms/h", "clean h", "delay s", "p95 s",
+EPISODE_HEADS = ["", "effective", "recall %", "false alarms/h", "clean h", "late", "delay s", "p95 s",
                  "alarms on benign", "ineffective told"]
 
 

@@ -23,6 +23,7 @@ SCORED = ("cuda", "python", "torch", "nccl", "hardware")  # the paper's table
 CALLS = ("cuda", "python", "torch", "nccl")  # layers that have events
 NORMAL, ANOMALOUS, LEFT_OUT = 0, 1, -1
 GRACE_NS = 2 * 10**9  # after a release; clean stretches begin then
+LATE_NS = 10 * 10**9  # an alert of an episode that is told later than that is a false one
 UNIT_NS = 60 * 10**9
 LEAST_COVER = 0.5
 LEAST_RATIO = 1.10  # of a layer's calls, over what the same calls take in the run's clean time

@@ -163,6 +163,15 @@ def ineffective_and_benign_are_apart(folder):
 
 
 @test
+def an_alert_of_an_episode_that_comes_late_is_neither(folder):
+    late = lambda start, at: ms.match(EPISODES, [], CLEAN, [ms.Alert(at, start, at)], 20, 50)
+    for start, at, kind in ((290, 321, "late"), (290, 350, "late"), (290, 351, "false"),
+                            (301, 321, "false")):
+        got = late(start, at)
+        assert len(got[kind]) == 1 and not got["found"], (start, at, got)
+
+
+@test
 def windows_that_follow_each_other_are_one_alert(folder):
     got = ms.alerts_of_windows([(10, 20), (0, 10), (25, 35), (50, 60)], 5)
     assert got == [ms.Alert(10, 0, 35), ms.Alert(60, 50, 60)], got
