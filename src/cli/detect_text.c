@@ -25,7 +25,7 @@ static void print_head(const struct found *f)
 	if (!judged_ns) {
 		printf("%s: nothing could be judged: %s\n", f->options->path,
 		       by ? "it has none of the layers that were learned, or too little of them"
-			  : "there is too little of it to learn from");
+			  : "there is too little normal running in it to learn from");
 		return;
 	}
 	printf("%s: %s %s in %s, by %s\n", f->options->path, human_count(a, f->list.len),
@@ -33,7 +33,7 @@ static void print_head(const struct found *f)
 	       by ? by : "what came before");
 	printf("  %s events in %s windows and steps, %s of these not normal\n",
 	       human_count(a, s->events), human_count(b, s->rows), human_count(c, s->alarmed_rows));
-	if (s->events && s->unknown_keys)
+	if (s->events && s->unknown_keys * 1000 > s->events)
 		printf("  %.1f %% of the events are of kinds that the model does not know\n",
 		       100.0 * (double)s->unknown_keys / (double)s->events);
 }
@@ -49,7 +49,7 @@ static void feature_value(char *ret, size_t size, double v, const char *unit)
 	else if (!strncmp(unit, "bytes", 5) && v >= 0)
 		snprintf(ret, size, "%s%s", human_bytes(bytes, (uint64_t)v), unit + 5);
 	else
-		snprintf(ret, size, "%.3g", v);
+		snprintf(ret, size, fabs(v) >= 1000 && fabs(v) < 1e9 ? "%.0f" : "%.3g", v);
 }
 
 static void print_features(const struct page *p, const struct anomaly *a)

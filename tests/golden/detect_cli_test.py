@@ -225,7 +225,8 @@ def a_normal_run_has_no_anomalies(folder):
 def without_a_model_the_beginning_is_what_is_normal(folder):
     short = job(folder / "short.eacgm", 9, 10)
     text = eacgm("detect", short).stdout
-    assert text == f"{short}: nothing could be judged: there is too little of it to learn from\n"
+    assert text == f"{short}: nothing could be judged: there is too little normal running in it " \
+        "to learn from\n", text
     said = found(job(folder / "bad.eacgm", 9, 100, *FAULT, 3))
     assert said["model"] is None
     assert any(overlaps(a) for a in said["anomalies"]), said["anomalies"]
