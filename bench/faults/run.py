@@ -26,6 +26,7 @@ from lab.processes import Failed  # noqa: E402
 from lab.session import Run  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
+START_S = 25  # what a dry run takes for starting and attaching
 LEAST_S = 40  # a run needs that to start and end with something between
 
 
@@ -34,6 +35,8 @@ def arguments():
     p.add_argument("--list", action="store_true", help="what there is, and what this host permits")
     p.add_argument("--eacgm", metavar="PATH")
     p.add_argument("--no-record", action="store_true", help="inject only")
+    p.add_argument("--dry-run", action="store_true",
+                   help="say which episodes there would be, also on a host without GPUs")
     p.add_argument("--workload", choices=list(WORKLOADS))
     p.add_argument("--plan", default="dev", choices=list(plans.SINGLE) + list(plans.SEVERAL))
     p.add_argument("--faults", metavar="NAME,...", help="of the plan's faults, only these")
@@ -57,9 +60,9 @@ def arguments():
     args = p.parse_args()
     if args.list:
         return args
-    if not args.out:
+    if not args.dry_run and not args.out:
         p.error("--out is needed")
-    if bool(args.eacgm) == args.no_record:
+    if not args.dry_run and bool(args.eacgm) == args.no_record:
         p.error("either --eacgm or --no-record")
     if args.eacgm and not os.access(args.eacgm, os.X_OK):
         p.error("%s cannot be run" % args.eacgm)
@@ -104,15 +107,56 @@ def not_here(fault, reasons):
     return "no workload that runs here has %s" % ", ".join(fault.traits)
 
 
+def planned(args, seed, workload, plan, faults, seconds):
+    """The episodes that a part of a plan has time for."""
+    split, at = plans.split_of(plan, workload, seed), pace_of(args).warmup
+    found = []
+    if not faults:
+        return found
+    for item in schedule.items(seed, workload.name, split, faults,
+                               plans.benign_of(workload, plan), pace_of(args)):
+        at += item.gap_s + item.length_s
+        if at > seconds - START_S:
+            return found
+        found += [item] if item.kind == "fault" else []
+    return found
+
+
+def dry_run(host, args):
+    """As if the host had GPUs enough: what a plan would make."""
+    host.gpus = 64
+    parts = plans.parts(args.plan, host)[0] if args.plan in plans.SEVERAL else [
+        (WORKLOADS[args.workload], args.plan, 1)]
+    total = 0
+    for lane in range(args.lanes):
+        for workload, plan, share in parts:
+            seed, faults = plan_of(host, args, workload, plan, args.seed + lane)
+            items = planned(args, seed, workload, plan, faults, args.minutes * 60 * share)
+            total += len(items)
+            print("%s%s %s, %.0f s: %d episodes%s" % (
+                "lane %d, " % lane if args.lanes > 1 else "", workload.name, plan,
+                args.minutes * 60 * share, len(items), "".join(
+                    "\n    %-14s %s" % (i.name, i.intensity) for i in items)))
+    print("%d episodes" % total)
+
+
 # ---- running ----
 
-def run_one(host, args, workload, plan, seconds, out):
-    seed = plans.seed_of(plan, args.seed)
+def pace_of(args):
+    return schedule.PACES[args.pace or ("dense" if args.plan in plans.SEVERAL else "usual")]
+
+
+def plan_of(host, args, workload, plan, seed):
+    """(seed, names of faults)"""
     only = args.faults.split(",") if args.faults else None
-    faults = plans.faults_of(host, workload, plan, only, args.plan in plans.SEVERAL)
+    return plans.seed_of(plan, seed), plans.faults_of(host, workload, plan, only,
+                                                      args.plan in plans.SEVERAL)
+
+
+def run_one(host, args, workload, plan, seconds, out):
+    seed, faults = plan_of(host, args, workload, plan, args.seed)
     if plan in ("dev", "test") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
-    pace = args.pace or ("dense" if args.plan in plans.SEVERAL else "usual")
     options = args.record_options.split() if args.record_options else list(workload.record)
     print("%s, %s, seed %d, %.0f s: %s" % (workload.name, plan, seed, seconds,
                                            ", ".join(faults) or "no faults"), flush=True)
@@ -120,7 +164,7 @@ def run_one(host, args, workload, plan, seconds, out):
         eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload, plan=plan,
         split=plans.split_of(plan, workload, seed), seed=seed, seconds=seconds,
         out=os.path.abspath(out), faults=faults, benign=plans.benign_of(workload, plan),
-        pace=schedule.PACES[pace], items=args.items,
+        pace=pace_of(args), items=args.items,
         record_options=options, gpu=args.gpu,
         say=lambda text: print("  " + text, flush=True)))
     tell(run.run())
@@ -230,6 +274,10 @@ def main():
         list_all(host)
         return 0
     try:
+        if args.dry_run:
+            host.alone = args.lanes == 1
+            dry_run(host, args)
+            return 0
         if not host.root:
             raise Failed("needs root")
         if args.plan in plans.SEVERAL:

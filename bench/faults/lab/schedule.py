@@ -14,12 +14,11 @@ DEV = ("low", "mid", "high")
 TEST = ("low-mid", "mid-high", "high+")
 
 # Seconds. Dense packs episodes where time is dear, brief is for tests.
-Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign")
-PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7)),
-         "dense": Pace(6, 8, (3.5, 5.5), (4, 6), (3, 4)),
-         "brief": Pace(1, 2.5, (1.5, 2), (2.5, 3), (1, 1.5))}
-
-BENIGN_EVERY = 4  # episodes
+# benign_every: so many episodes to one benign change.
+Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign benign_every")
+PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7), 4),
+         "dense": Pace(5, 7, (3.5, 5), (4, 5.5), (2.5, 3.5), 6),
+         "brief": Pace(1, 2.5, (1.5, 2), (2.5, 3), (1, 1.5), 4)}
 
 
 def _turns(chance, names):
@@ -46,7 +45,7 @@ def items(seed, workload, split, faults, benign, pace):
     changes = _turns(chance, benign) if benign else None
     gap = pace.first_gap
     for i, name in enumerate(_turns(chance, faults) if faults else itertools.repeat(None)):
-        if changes and i % BENIGN_EVERY == BENIGN_EVERY // 2:
+        if changes and i % pace.benign_every == pace.benign_every // 2:
             yield Item(gap, "benign", next(changes), None, chance.uniform(*pace.benign))
             gap = chance.uniform(*pace.gap)
         if name:
