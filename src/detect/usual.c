@@ -120,23 +120,28 @@ static void have_key(struct usual *u, uint32_t key)
 	}
 }
 
-static struct pair *find_pair(const struct usual *u, uint32_t previous, uint32_t key)
+#define NO_PAIR UINT64_MAX
+
+static uint64_t find_pair(const struct usual *u, uint32_t previous, uint32_t key)
 {
-	uint64_t at;
-	if (!previous || !map64_get(&u->pair_of, (uint64_t)previous << 32 | key, &at))
-		return NULL;
-	return &u->pairs.data[at];
+	uint64_t at = NO_PAIR;
+	if (previous)
+		map64_get(&u->pair_of, (uint64_t)previous << 32 | key, &at);
+	return at;
 }
 
+/* NULL: there are too many. */
 static struct pair *have_pair(struct usual *u, uint32_t previous, uint32_t key)
 {
-	struct pair *p = find_pair(u, previous, key);
-	if (p || !previous || !key || u->pairs.len >= USUAL_PAIRS_MOST)
-		return p;
-	p = vec_push(&u->pairs);
+	uint64_t at = find_pair(u, previous, key);
+	if (at != NO_PAIR)
+		return &u->pairs.data[at];
+	if (!previous || !key || u->pairs.len >= USUAL_PAIRS_MOST)
+		return NULL;
+	map64_set(&u->pair_of, (uint64_t)previous << 32 | key, u->pairs.len);
+	struct pair *p = vec_push(&u->pairs);
 	p->previous = previous;
 	p->key = key;
-	map64_set(&u->pair_of, (uint64_t)previous << 32 | key, u->pairs.len - 1);
 	return p;
 }
 
@@ -196,9 +201,9 @@ void usual_z(struct usual *u, const struct usual_event *e, struct usual_z *ret)
 	}
 	if (e->gap_ns == USUAL_NONE)
 		return;
-	struct pair *p = find_pair(u, e->previous, e->key);
-	if (p && p->gap.b.count)
-		gap = &p->gap;
+	uint64_t pair = find_pair(u, e->previous, e->key);
+	if (pair != NO_PAIR && u->pairs.data[pair].gap.b.count)
+		gap = &u->pairs.data[pair].gap;
 	if (gap->b.count) {
 		ret->gap_z = one_z(gap, e->gap_ns);
 		ret->usual_gap_ns = gap->b.usual_ns;
