@@ -48,7 +48,11 @@ def faults_of(host, workload, plan, only=None, shared=False):
         raise Unknown("there is no fault '%s'" % unknown[0])
     return [name for name, f in FAULTS.items()
             if (not only or name in only) and not f.why_not(host, workload) and
-            not (shared and name in workload.weak)]
+            (only or not shared or is_for(workload, name))]
+
+
+def is_for(workload, fault):
+    return fault in workload.chiefly if workload.chiefly else fault not in workload.weak
 
 
 def benign_of(workload, plan):

@@ -3,21 +3,23 @@
 RECORD = ("--layers", "all", "--profile", "cpu,offcpu")
 RECORD_GPU = RECORD + ("--gpu-timeline",)
 SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
+BETWEEN_RANKS = ("net_bandwidth", "net_contention", "net_loss", "straggler", "hang", "gpu_slow")
 ALONE = {"NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1"}  # no multicast: it outlives a crash
 
 
 class Workload:
     """traits: cuda, ranks, loader, net, model, copies: what faults ask for. cpus: cores of a rank.
-    rate_bits: of the link between ranks that are in network namespaces of their own. weak: faults
-    that hardly slow it, left out where time is shared with other workloads."""
+    rate_bits: of the link between ranks that are in network namespaces of their own. chiefly: the
+    faults that it is there for, the only ones where time is shared with other workloads (None: all
+    but those that are weak: that hardly slow it)."""
 
     def __init__(self, name, script, what, traits=(), arguments=(), cpus=4, world=1, gpus=0,
-                 rate_bits=0, test_only=False, env=None, weak=(),
+                 rate_bits=0, test_only=False, env=None, chiefly=None, weak=(),
                  benign=("evaluation", "batch_size", "checkpoint")):
         self.name, self.script, self.what, self.traits = name, script, what, traits
         self.arguments, self.cpus, self.world, self.gpus = list(arguments), cpus, world, gpus
         self.rate_bits, self.test_only, self.env = rate_bits, test_only, env
-        self.weak, self.benign = weak, benign
+        self.chiefly, self.weak, self.benign = chiefly, weak, benign
         self.record = RECORD_GPU if gpus else RECORD
 
 
@@ -26,20 +28,22 @@ WORKLOADS = {w.name: w for w in (
     Workload("cpu_loader", "cpu_loader.py", "a CNN on the CPU, 2 workers that read files",
              ("model", "loader"), cpus=2, test_only=True),
     Workload("cpu_ddp", "ddp.py", "2 ranks on the CPU, gloo over a link of 100 Mbit/s",
-             ("model", "ranks", "net"), ("--device", "cpu"), cpus=1, world=2, rate_bits=10**8),
+             ("model", "ranks", "net"), ("--device", "cpu"), cpus=1, world=2, rate_bits=10**8,
+             chiefly=BETWEEN_RANKS),
     Workload("gpt2", "gpt2.py", "GPT-2 124M from scratch", ("cuda", "model"), gpus=1,
              weak=("mem_bandwidth",)),
     Workload("cnn", "cnn.py", "a residual CNN, 4 workers that read files",
              ("cuda", "model", "loader"), cpus=6, gpus=1, weak=("mem_bandwidth",)),
     Workload("features", "features.py", "a perceptron, large batches copied from the host",
-             ("cuda", "model", "copies"), gpus=1),
+             ("cuda", "model", "copies"), gpus=1,
+             chiefly=("pcie", "mem_bandwidth", "gpu_contention", "alloc_churn")),
     Workload("generate", "generate.py", "GPT-2 124M generates, with a KV cache",
              ("cuda", "model"), gpus=1, test_only=True, weak=("mem_bandwidth",),
              benign=("batch_size", "checkpoint")),
     Workload("ddp_nvlink", "ddp.py", "GPT-2 124M on 2 GPUs over NVLink",
              ("cuda", "model", "ranks"), world=2, gpus=2, env=ALONE,
-             weak=("mem_bandwidth",)),
+             chiefly=BETWEEN_RANKS + ("gpu_contention", "cpu_contention", "cpu_throttle")),
     Workload("ddp_sockets", "ddp.py", "2 ranks on 2 GPUs, NCCL over a link of 10 Gbit/s",
              ("cuda", "model", "ranks", "net"), ("--blocks", "2"), world=2, gpus=2,
-             rate_bits=10**10, env=SOCKETS, weak=("mem_bandwidth",)),
+             rate_bits=10**10, env=SOCKETS, chiefly=BETWEEN_RANKS),
 )}
