@@ -1,5 +1,5 @@
 /* features.h - the numbers that windows and steps are judged by: the list, with units.
- * docs/detection.md explains them; what computes them is windows.c (calls), hardware.c (counters),
+ * docs/detection-features.md explains them; what computes them is windows.c (calls), hardware.c (counters),
  * step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 = as usual. */
 #pragma once
 
