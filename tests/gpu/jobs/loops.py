@@ -5,8 +5,8 @@ workers (`loader`), data-parallel training (`ddp`, one process a GPU), generatio
 (`generate`), and training with an evaluation every 20 steps (`evaluate`).
 
 A step ends with the optimizer's, of generation with a token. --tell FILE gets one line of JSON for
-each: start and end in ns of CLOCK_MONOTONIC, its number, its phase ("train", "eval", "token"). The
-steps are not synchronised with the GPU but where the loop itself would."""
+each: its process, start and end in ns of CLOCK_MONOTONIC, its number, its phase ("train", "eval",
+"token"). The steps are not synchronised with the GPU but where the loop itself would."""
 
 import argparse
 import json
@@ -48,8 +48,8 @@ class Steps:
 
     def end(self, phase="train"):
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self.rows.append({"step": len(self.rows), "phase": phase, "start_ns": self.began,
-                          "end_ns": now})
+        self.rows.append({"pid": os.getpid(), "step": len(self.rows), "phase": phase,
+                          "start_ns": self.began, "end_ns": now})
         self.began = now
 
     def write(self):

@@ -5,6 +5,7 @@ nothing for programs without steps."""
 
 import argparse
 import json
+import os
 import random
 import time
 
@@ -29,7 +30,8 @@ class Steps:
 
     def end(self, phase="train"):
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self.rows.append({"phase": phase, "start_ns": self.began, "end_ns": now})
+        self.rows.append({"pid": os.getpid(), "phase": phase, "start_ns": self.began,
+                          "end_ns": now})
         self.began = now
 
 
