@@ -1,5 +1,6 @@
-"""events.py - millions of judged events to a sample of bounded size, and to what a window looks like
-before any normalisation. Streams the CSV of `eacgm detect --events` in chunks.
+"""events.py - millions of judged events to a sample of bounded size, to what a window looks like
+before any normalisation, and to how much longer a layer's calls took in each episode. Streams the
+CSV of `eacgm detect --events` in chunks.
 
 The sample is stratified: of each layer and truth as many as asked for, drawn evenly, each with the
 number of events that it stands for. Sums of weights are those of all events: natural rates

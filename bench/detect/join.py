@@ -56,7 +56,7 @@ def row_arrays(rows, origin):
 
 
 def verdict_arrays(rows, by_place, n):
-    """p and alarmed of another detector's rows, in the order of ours; NaN and 2 where it has none."""
+    """p and alarmed of a detector's rows, in the order of ours; NaN and 2 where it has none."""
     p = np.full(n, np.nan, np.float32)
     alarmed = np.full(n, 2, np.uint8)
     for r in rows:

@@ -81,7 +81,8 @@ def wilson(share, n, z=Z95):
         return (math.nan, math.nan)
     middle = share + z * z / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return (max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n)))
+    scale = 1 + z * z / n
+    return (max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
 
 def poisson_below(k, mean):
@@ -190,8 +191,8 @@ def match(episodes, benign, clean, alerts, grace, late=0):
     window lies in the episode, is late: it found nothing, and is not false either.
 
     Returns {"found": {index of an effective episode: delay}, "ineffective": the same of the others,
-    "benign": {index: number of alerts}, "late": [alerts], "false": [alerts], "elsewhere": [alerts told outside all
-    of these, where nobody knows what was true]}."""
+    "benign": {index: number of alerts}, "late": [alerts], "false": [alerts], "elsewhere": [alerts
+    told outside all of these, where nobody knows what was true]}."""
     ret = {"found": {}, "ineffective": {}, "benign": {}, "late": [], "false": [], "elsewhere": []}
     for alert in sorted(alerts):
         told = alert.told

@@ -3,8 +3,9 @@
 misses.py DATASET [--split dev] [--detector full]
 
 Of each episode: by which layers it was told and how soon, and of the layers that it names the share
-of windows and of events that were judged anomalous, and how much longer the layer's calls took. Then every alert in clean time and in
-benign stretches. For the development split; what is learned from the test split cannot be
+of windows and of events that were judged anomalous, and how much longer the layer's calls took.
+Then every alert in clean time and in benign stretches.
+For the development split; what is learned from the test split cannot be
 scored on it any more. Needs numpy."""
 
 import argparse

@@ -3,8 +3,8 @@
 level, at the natural rate and at 5:1; episodes, delays, false alarms per clean hour; what was
 injected without effect, and what was benign, apart. usage: score.py DATASET [--verdicts FOLDER]
 
-Scores the split that is asked for (test) and tunes nothing. The arithmetic is measures.py's, what is
-true is truth.py's. Needs numpy, not scikit-learn; nothing is point-adjusted."""
+Scores the split that is asked for (test) and tunes nothing. The arithmetic is measures.py's, what
+is true is truth.py's. Needs numpy, not scikit-learn; nothing is point-adjusted."""
 
 import argparse
 import json
@@ -194,8 +194,8 @@ def episode_row(name, e):
             "%d of %d" % (e["ineffective_told"], e["ineffective"])]
 
 
-EPISODE_HEADS = ["", "effective", "recall %", "false alarms/h", "clean h", "late", "delay s", "p95 s",
-                 "alarms on benign", "ineffective told"]
+EPISODE_HEADS = ["", "effective", "recall %", "false alarms/h", "clean h", "late", "delay s",
+                 "p95 s", "alarms on benign", "ineffective told"]
 
 
 def tables_of(scores):
@@ -211,7 +211,8 @@ def tables_of(scores):
     ret.append(("episodes by cause, %s" % ours["name"], ["cause", "effective", "found",
                                                         "ineffective", "told"],
                 [[k, *v] for k, v in sorted(ours["episodes"]["all"]["by_cause"].items())]))
-    ret.append(("false alarms asked for and had, per clean hour", ["asked", "had (95 %)", "clean h"],
+    ret.append(("false alarms asked for and had, per clean hour",
+                ["asked", "had (95 %)", "clean h"],
                 [["%g" % r["asked_per_hour"], spread(r["got_per_hour"],
                                                      lambda x: number(x, "%.2f")),
                   number(r["clean_hours"], "%.2f")] for r in scores["asked"]]))

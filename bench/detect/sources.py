@@ -32,7 +32,7 @@ class Source:
         raise NotImplementedError
 
     def alerts(self, run):
-        """[(layer, measures.Alert)]; here of alarmed windows, layer by layer, process by process."""
+        """[(layer, measures.Alert)]; of alarmed windows, layer by layer, process by process."""
         return alerts_of_rows(run, self.rows(run, "natural"))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""synthetic.py - made-up runs in the formats of bench/faults and of `eacgm detect`, for the tests of
-the scorer and to look at the figures. usage: synthetic.py FOLDER [--runs N] [--seed N]
+"""synthetic.py - made-up runs in the formats of bench/faults and of `eacgm detect`, for the tests
+of the scorer and to look at the figures. usage: synthetic.py FOLDER [--runs N] [--seed N]
 
 Nothing that is computed from it is evidence of anything: the "detector" here is a few lines that
 threshold the mean of made-up features. Writes FOLDER/RUN/{labels.jsonl, detect.NAME/...}, which
@@ -19,7 +19,8 @@ PID, GPU = 4242, 0
 KEYS = {
     "cuLaunchKernel gemm": ("cuda", 5e3, 40), "cuMemcpyHtoDAsync_v2 2^20": ("cuda", 9e4, 10),
     "forward (model.py:20)": ("python", 8e6, 8), "step (train.py:40)": ("python", 3e7, 4),
-    "aten::addmm [128,768][768,3072]": ("torch", 6e4, 30), "aten::gelu [128,768]": ("torch", 2e4, 20),
+    "aten::addmm [128,768][768,3072]": ("torch", 6e4, 30),
+    "aten::gelu [128,768]": ("torch", 2e4, 20),
     "ncclAllReduce 2^22 of 4 on 3f2a": ("nccl", 4e5, 20), "ncclAllReduce 2^12 of 4 on 3f2a":
     ("nccl", 3e4, 10),
 }

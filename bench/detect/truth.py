@@ -31,8 +31,8 @@ LEAST_CALLS = 8  # of a function in clean time, to know what it takes
 
 
 def touches(episode, layer):
-    """Whether an episode is to be found in a layer. layer_ratio, where it is known (events.py): time
-    in the layer's calls over what the same calls take in clean time."""
+    """Whether an episode is to be found in a layer. layer_ratio, where it is known (events.py):
+    time in the layer's calls over what the same calls take in clean time."""
     by = episode.get("layer_ratio", {}).get(layer)
     return layer in episode["layers"] and (by is None or by >= LEAST_RATIO)
 

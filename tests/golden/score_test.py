@@ -1,6 +1,6 @@
 """The scorer of bench/detect: its arithmetic against figures worked out by hand, what it takes for
 true, and a made-up data set from its files to the table. The methods it is run on are not tested
-here. Needs no root and no eacgm; what needs numpy is skipped without it. Prints TAP.
+here. Needs no root; what needs numpy is skipped without it. Prints TAP.
 """
 import json
 import math
@@ -23,6 +23,7 @@ try:
 except ImportError:
     np = None
 
+EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
 S = 10**9
 TESTS = []
 
@@ -335,6 +336,15 @@ def what_cannot_be_scored_is_said(folder):
     (folder / "run/labels.jsonl").write_text('{"type":"clean"}\n')
     says = bench("dataset.py", folder / "run", "-o", folder / "out", "--reuse", status=1).stderr
     assert "no line of type 'run'" in says and says.count("\n") == 1, says
+
+
+@test
+def the_simulation_goes_through_eacgm(folder):
+    bench("simulate.py", "--eacgm", EACGM, "--events", 4000, "--seeds", 1, "--json",
+          folder / "told.json")
+    f1 = [t["f1_median"] for t in json.loads((folder / "told.json").read_text())]
+    raw, by_function, by_size, faulty, trimmed, events_alone, windows = f1
+    assert raw < by_function < by_size and faulty < trimmed and events_alone < windows, f1
 
 
 def main():
