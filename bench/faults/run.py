@@ -203,7 +203,7 @@ def run_several(host, args):
             run_one(host, args, workload, plan, seconds,
                     os.path.join(args.out, "%s-%s-%d" % (workload.name, plan, args.seed)))
             done += 1
-        except Failed as e:
+        except (Failed, OSError) as e:
             print("  failed: %s" % e, flush=True)
     if not done:
         raise Failed("nothing of plan %s could run here" % args.plan)
@@ -288,7 +288,7 @@ def main():
             raise Failed("%s cannot run here: %s" % (args.workload, why))
         run_one(host, args, WORKLOADS[args.workload], args.plan, args.minutes * 60, args.out)
         return 0
-    except (Failed, plans.Unknown) as e:
+    except (Failed, plans.Unknown, OSError) as e:
         print("run.py: %s" % e, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

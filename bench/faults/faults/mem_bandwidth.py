@@ -16,7 +16,7 @@ class MemBandwidth(Foreign):
 
     def host_lacks(self, host, workload):
         if len(host.other_cpus(workload)) < 2:
-            return "all cores are the job's: writers would take its CPU time"
+            return "fewer than two cores are not the job's"
         return None
 
     def arguments(self, run, value):

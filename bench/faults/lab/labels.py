@@ -18,7 +18,8 @@ class Labels:
             pass
 
     def add(self, row):
-        {"episode": self.episodes, "benign": self.benign}.get(row["type"], []).append(row)
+        {"episode": self.episodes, "benign": self.benign,
+         "failed": self.failed}.get(row["type"], []).append(row)
         with open(self.path, "a") as f:
             f.write(json.dumps(row) + "\n")
 

@@ -163,7 +163,11 @@ class Run:
             self.change(item)
             return self.prepared(following)
         began = time.monotonic()
-        self.begin_episode(item, fault)
+        try:
+            self.begin_episode(item, fault)
+        except (Failed, OSError) as e:
+            self.give_up(str(e))
+            return self.prepared(following)
         self.say("%s %s" % (fault.name, item.intensity))
         following_fault = self.prepared(following)
         self.wait_until(began + item.length_s)
@@ -195,6 +199,17 @@ class Run:
             fault.begin(self, value)
             e["applied_ns"] = now_ns()
             e["injector_pids"] = fault.injectors()
+
+    def give_up(self, why):
+        """A fault that cannot begin; the run goes on."""
+        fault, e = self.in_progress
+        self.in_progress = None
+        try:
+            fault.end(self)
+        except OSError:
+            pass  # there was nothing to end
+        self.say("%s failed: %s" % (fault.name, why))
+        self.labels.add(dict(e, type="failed", why=why, end_ns=now_ns()))
 
     def end_episode(self):
         fault, e = self.in_progress
