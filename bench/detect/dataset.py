@@ -35,7 +35,9 @@ def arguments():
     p.add_argument("--alarms-per-hour", type=float, default=1.0, help="default %(default)s")
     p.add_argument("--rates", type=float, nargs="*", default=[],
                    help="more false-alarm rates to ask for: is what was asked for what comes?")
-    p.add_argument("--ablate", action="store_true", help="also without each ingredient")
+    p.add_argument("--ablate", nargs="*", metavar="INGREDIENT", choices=detectors.INGREDIENTS,
+                   help="also without each of these; without a name, of %s" %
+                   ", ".join(detectors.INGREDIENTS))
     p.add_argument("--contaminate", action="store_true",
                    help="also learned where 20 %% of the windows are faulty")
     p.add_argument("--window", help="given to learn, such as 1s")
@@ -43,7 +45,7 @@ def arguments():
     p.add_argument("--keep", action="store_true", help="keep what detect wrote, in the runs")
     p.add_argument("--reuse", action="store_true", help="take what is there from --keep")
     args = p.parse_args()
-    if args.events < 8:
+    if args.events < 8:  # an eighth of them is kept of what is left out of scores
         p.error("--events: at least 8")
     return args
 
@@ -51,8 +53,9 @@ def arguments():
 def detectors_of(args):
     ret = [detectors.Detector("full")]
     ret += [detectors.Detector("rate-%g" % r, rate=r) for r in args.rates]
-    if args.ablate:
-        ret += [detectors.Detector("without-" + x, without=x) for x in detectors.INGREDIENTS]
+    if args.ablate is not None:
+        ret += [detectors.Detector("without-" + x, without=x)
+                for x in args.ablate or detectors.INGREDIENTS]
     if args.contaminate:
         ret.append(detectors.Detector("contaminated", contaminated=True))
     return ret
