@@ -74,7 +74,9 @@ static void on_call(void *ctx, uint32_t domain, uint32_t cbid, const struct cupt
 {
 	(void)ctx, (void)domain;
 	if (call->site == CUPTI_SITE_EXIT) {
-		take_down(cbid, now_ns());
+		if (entered_ns) /* 0: it began before the fault did */
+			take_down(cbid, now_ns());
+		entered_ns = 0;
 		return;
 	}
 	entered_ns = now_ns();
