@@ -604,6 +604,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		}
 		struct err close_error = {0};
 		int closed = pipeline_close(s->pipeline, &close_error);
+		s->pipeline = NULL; /* what the tracer tells from here on is for nobody */
 		if (!rc && closed && !ret->stopped_early) {
 			ret->stopped_early = true;
 			s->write_error = close_error;

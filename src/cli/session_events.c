@@ -53,6 +53,8 @@ static void on_probe(void *ctx, const struct probe_info *info)
 {
 	struct session *s = ctx;
 	const struct cat_entry *entry = info->entry;
+	if (!s->pipeline)
+		return;
 	struct pipeline_probe probe = {
 		.id = info->id,
 		.layer = layer_name(entry->layer),
@@ -89,6 +91,8 @@ static void on_probe(void *ctx, const struct probe_info *info)
 static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids)
 {
 	struct session *s = ctx;
+	if (!s->pipeline)
+		return;
 	attacher_saw(s, pid, maps);
 	char **copies = xcalloc(maps->len, sizeof(*copies));
 	for (size_t i = 0; i < maps->len; i++)
@@ -123,6 +127,8 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 static void on_task(void *ctx, const struct rec_task *task)
 {
 	struct session *s = ctx;
+	if (!s->pipeline)
+		return;
 	if (task->kind == REC_EXIT)
 		session_unwatch_pid(s, (pid_t)task->tgid);
 	else
@@ -133,17 +139,23 @@ static void on_task(void *ctx, const struct rec_task *task)
 static void on_note(void *ctx, const char *subject, const char *reason)
 {
 	struct session *s = ctx;
+	if (!s->pipeline)
+		return;
 	pipeline_note(s->pipeline, subject, reason);
 }
 
 static void on_xid(void *ctx, const struct rec_xid *xid)
 {
-	gpus_xid(ctx, xid);
+	struct session *s = ctx;
+	if (s->pipeline)
+		gpus_xid(s, xid);
 }
 
 static void on_socket(void *ctx, const struct rec_socket *socket)
 {
-	sockets_told(ctx, socket);
+	struct session *s = ctx;
+	if (s->pipeline)
+		sockets_told(s, socket);
 }
 
 struct tracer_events session_events(struct session *s)
