@@ -6,8 +6,8 @@ A job calls sixteen functions at a steady rate (live_job), and three times slowe
 now and then; a catalog of its own puts them into PyTorch's layer, since detection judges no other
 functions. `eacgm watch --json` follows it. Measured: events seen, lost, and not looked at; the CPU
 time of eacgm's threads, among them the one that detects; the time from the end of the window that
-showed an anomaly to the line that tells it; the process's memory over time, with the slope of the
-last two thirds (least squares).
+showed an anomaly to the line that tells it; the process's anonymous memory over time, with the
+slope of the last two thirds (least squares).
 
   --hours H     for that long, with --churn threads and processes a second beginning and ending
 Needs root. One core must be free for the job, one for eacgm."""
@@ -71,8 +71,10 @@ def thread_times(pid):
 
 
 def rss_mb(pid):
-    with open("/proc/%d/statm" % pid) as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+    """Anonymous memory: the kernel's rings, of a fixed size, become resident as they are used."""
+    with open("/proc/%d/status" % pid) as f:
+        rows = dict(line.split(":", 1) for line in f)
+    return int(rows.get("RssAnon", "0 kB").split()[0]) * 1024 / 1e6
 
 
 class Watch:

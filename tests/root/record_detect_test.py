@@ -61,8 +61,9 @@ def _(t):
     expect(r.status == 0, r)
     with open(path) as f:
         rows = [json.loads(line) for line in f]
-    events = [row for row in rows if row.get("type") == "event" and row["name"] == "anomaly" and
-              row["text"] in [why for _layer, line in told for why in [line.rsplit(" (so far", 1)[0]]]]
+    why = [line.rsplit(" (so far", 1)[0] for _layer, line in told]
+    events = [row for row in rows
+              if row.get("type") == "event" and row["name"] == "anomaly" and row["text"] in why]
     expect(events, "told, and not in the recording: %r" % told)
     expect(any(was[0] - 2e9 < row["time_ns"] < was[1] + 2e9 for row in events),
            "slow at %r, anomalies at %r" % (was, [row["time_ns"] for row in events]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""watch_test.py - `eacgm watch` under a terminal of its own (pty): the screen comes and shows what the
-job does, keys and signals end it, the terminal is as before, and the job never notices."""
+"""watch_test.py - `eacgm watch` under a terminal of its own (pty): the screen comes and shows what
+the job does, keys and signals end it, the terminal is as before, and the job never notices."""
 
 import fcntl
 import json
