@@ -18,11 +18,12 @@ RUN = os.path.join(FAULTS, "run.py")
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 
 sys.path.insert(0, FAULTS)
-from lab import netns, schedule  # noqa: E402
+from lab import host, netns, schedule  # noqa: E402
+from lab.processes import descendants  # noqa: E402
 
 
-def needs_torch(t):
-    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+def needs_torch():
+    if not os.path.exists(PYTHON) or not host.has_torch(PYTHON):
         skip("%s has no torch" % PYTHON)
 
 
@@ -92,7 +93,7 @@ def check_delayed(t, out, e):
 
 @test("labels say when, steps and recording show it", 150)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     names = ["cpu_throttle", "op_delay"]
     seed = seed_with("cpu_gpt", names, "high")
     out = t.path("out")
@@ -116,7 +117,7 @@ def _(t):
 
 @test("a killed runner leaves nothing", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     out = t.path("out")
     said = t.path("said")
     with open(said, "w") as f:
@@ -133,7 +134,6 @@ def _(t):
 
     t.wait_for(has_begun, "an episode", 90)
     run, = rows_of(out, "labels.jsonl")[:1]
-    from lab.processes import descendants
     started = descendants([p.pid])[1:]
     expect(set(run["pids"]) <= set(started) and len(started) >= 4, "started: %r" % started)
     os.kill(p.pid, signal.SIGKILL)
