@@ -168,8 +168,11 @@ static void step(void *ctx, uint64_t done, uint64_t total)
 static int open_recordings(const struct args *a, struct rec_reader **readers, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < a->words.len && !rc; i++)
+	for (size_t i = 0; i < a->words.len && !rc; i++) {
 		rc = rec_open(&readers[i], a->words.data[i], e);
+		if (!rc)
+			tell_damage("learn", a->words.data[i], readers[i]);
+	}
 	return rc;
 }
 

@@ -6,9 +6,13 @@
 
 #include "cli/options.h"
 #include "detect/model.h"
+#include "recording/recording.h"
 
 /* A file is a table of numbers if its name ends in ".csv", else a recording. */
 bool path_is_table(const char *path);
+
+/* Says on standard error that a recording is damaged, where it is. */
+void tell_damage(const char *command, const char *path, const struct rec_reader *r);
 
 struct detect_options {
 	const char *path;	/* what is judged */

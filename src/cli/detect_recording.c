@@ -124,6 +124,13 @@ static int run(struct recording_run *r, const struct model *m, uint64_t *ret_fou
 	return print_found(&r->found, e);
 }
 
+void tell_damage(const char *command, const char *path, const struct rec_reader *r)
+{
+	const struct rec_tables *t = rec_tables(r);
+	if (t->damaged_at)
+		fprintf(stderr, "eacgm %s: '%s' is %s\n", command, path, t->damage);
+}
+
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e)
 {
@@ -133,6 +140,7 @@ int detect_recording(const struct detect_options *o, const struct model *m, uint
 	if (rc)
 		return rc;
 	r.found.reader = reader;
+	tell_damage("detect", o->path, reader);
 	rc = run(&r, m, ret_found, e);
 	found_free(&r.found);
 	rec_close(reader);

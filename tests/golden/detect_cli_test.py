@@ -222,6 +222,31 @@ def a_normal_run_has_no_anomalies(folder):
 
 
 @test
+def what_is_not_normal_is_up_to_the_rate_of_alarms(folder):
+    model = learn_job(folder)
+    good = job(folder / "other.eacgm", 8, 200)
+    counts = [found(good, "-m", model, "--alarms-per-hour", rate)["rows_alarmed"]
+              for rate in (0.01, 1, 3000)]
+    assert counts[0] <= counts[1] < counts[2], counts
+
+
+@test
+def of_a_damaged_recording_the_rest_is_judged(folder):
+    model = learn_job(folder)
+    path = job(folder / "torn.eacgm", 7, 250, *FAULT, 1.6)  # three blocks of calls and more
+    data = bytearray(path.read_bytes())
+    at = len(data) // 2
+    data[at:at + 16] = bytes(16)
+    path.write_bytes(data)
+    done = eacgm("detect", path, "-m", model, "--json")
+    assert done.stderr.startswith(f"eacgm detect: '{path}' is damaged at byte "), done.stderr
+    said = json.loads(done.stdout)
+    assert said["events"] < 180000 and any(overlaps(a) for a in said["anomalies"])
+    done = eacgm("learn", path, "-o", folder / "torn.model")
+    assert done.stderr.startswith(f"eacgm learn: '{path}' is damaged at byte "), done.stderr
+
+
+@test
 def without_a_model_the_beginning_is_what_is_normal(folder):
     short = job(folder / "short.eacgm", 9, 10)
     text = eacgm("detect", short).stdout
