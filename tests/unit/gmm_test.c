@@ -671,6 +671,28 @@ static void odd_rows_have_defined_densities(void **state)
 	gmm_free(&m);
 }
 
+/* Infinite terms of both signs: still far away, and not NaN. */
+static void distances_beyond_doubles(void **state)
+{
+	(void)state;
+	const double rows[] = {1.7e308, 1.7e308, 0, 0, -1.7e308, -1.7e308};
+	struct gmm m = by_hand();
+	struct err e = {0};
+	double mixed[3], best[3];
+	uint8_t of[3];
+	for (size_t i = 0; i < 8; i++)
+		m.covariances[i] *= 1e-4;
+	assert_int_equal(gmm_complete(&m, &e), 0);
+	gmm_log_density(&m, rows, 3, mixed);
+	gmm_likeliest(&m, rows, 3, best, of);
+	for (size_t i = 0; i < 3; i += 2) {
+		assert_true(mixed[i] == -INFINITY && best[i] == -INFINITY);
+		assert_int_equal(of[i], 0);
+	}
+	assert_true(isfinite(mixed[1]) && isfinite(best[1]));
+	gmm_free(&m);
+}
+
 /* ---- explaining ---- */
 
 static void explain_names_the_column(void **state)
@@ -797,6 +819,7 @@ int main(void)
 		cmocka_unit_test(bic_of_few_rows),
 		cmocka_unit_test(densities_are_right),
 		cmocka_unit_test(odd_rows_have_defined_densities),
+		cmocka_unit_test(distances_beyond_doubles),
 		cmocka_unit_test(explain_names_the_column),
 		cmocka_unit_test(explain_is_the_least),
 		cmocka_unit_test(complete_refuses),
