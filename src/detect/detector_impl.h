@@ -21,6 +21,7 @@
 #define SERIES_IDLE_S 600   /* without a row it is forgotten */
 #define ACTIVE_S      60    /* a series without a row for so long has none */
 #define RECENT_ROWS   8
+#define HEIGHTS	      31
 #define CALLS_MOST    64 /* keys of an anomaly that are added up */
 
 /* Rows of a regime against those that the mixture was made of: what is added to the usual. */
@@ -75,11 +76,6 @@ struct episode {
 	uint64_t from_ns, to_ns; /* of events, once they were looked at; 0 not yet */
 };
 
-struct height {
-	double windows; /* between alarms; 0 = not made yet */
-	double height;
-};
-
 struct held_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t key, pid, tid;
@@ -98,7 +94,7 @@ struct detector {
 	VEC(struct series *) series;
 	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
 	struct map64 work_since; /* pid to the start of its first row of work */
-	struct height heights[DETECT_LAYERS];
+	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
 	uint64_t next_id;
 	const double *values;	/* of the row of hardware that is judged, in counters' units */

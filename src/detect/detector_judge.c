@@ -14,7 +14,6 @@
 #define NS_PER_S      1000000000ULL
 #define NS_PER_HOUR   3.6e12
 #define RESIDUAL_MOST 2.0 /* times the blur: of a row that is followed */
-#define HEIGHT_STEP   1.2 /* a height is made anew where the rate differs by more */
 #define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
@@ -165,15 +164,20 @@ static double p_of_row(const struct detector *d, const struct feature_row *row)
 	return fmin(p, 0.1);
 }
 
+static double height_at(struct detector *d, int power)
+{
+	if (d->heights[power] == 0)
+		d->heights[power] = cusum_height(exp2(power));
+	return d->heights[power];
+}
+
+/* The height grows nearly as the logarithm of the windows: between powers of two by a line. */
 static double sum_height(struct detector *d, enum detect_layer layer, double p)
 {
-	struct height *h = &d->heights[layer];
-	double ratio = h->windows * p;
-	if (!(ratio < HEIGHT_STEP && ratio > 1 / HEIGHT_STEP)) {
-		h->windows = 1 / p;
-		h->height = cusum_height(h->windows);
-	}
-	return h->height * fmax(1, d->model->layers[layer].cusum_ratio);
+	double at = fmin(fmax(-log2(p), 4), HEIGHTS - 2);
+	int low = (int)at;
+	double under = height_at(d, low), over = height_at(d, low + 1);
+	return (under + (at - low) * (over - under)) * fmax(1, d->model->layers[layer].cusum_ratio);
 }
 
 /* ---- a row ---- */

@@ -1,0 +1,458 @@
+/* detector_test.c - learning and detecting on a simulated job: faults are found where they are,
+ * changes that are none are left alone, clean running alarms as rarely as was asked for.
+ * links: detect analyze recording base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "detect/detector_impl.h"
+#include "detect/learn.h"
+#include "sim_job.h"
+
+#define QUICK	   0.1 /* pace: 2,000 events a second */
+#define FOUND_MOST 200
+
+static struct model quick, slow, tainted; /* of clean running at both paces; of faulty running */
+
+struct found {
+	enum detect_layer layer;
+	uint64_t start_ns, end_ns;
+	double p_value;
+	char name[64], why[256];
+};
+static struct found found[FOUND_MOST];
+static size_t found_len, told;
+static struct detector *detector;
+static struct detect_names names;
+static uint64_t last_second, events, anomalous;
+
+/* ---- models ---- */
+
+/* A tenth of the stretches of ten seconds has each of two faults. */
+static void run_tainted(struct sim_job *s, int stretches, double faulty_ratio)
+{
+	for (int i = 0; i < stretches; i++) {
+		for (size_t k = 0; k < SIM_FUNCTIONS; k++)
+			s->slow[k] = 1;
+		if (random_uniform(&s->seed) < faulty_ratio)
+			s->slow[random_next(&s->seed) % SIM_FUNCTIONS] =
+				1.5 + 2 * random_uniform(&s->seed);
+		sim_run(s, 10);
+	}
+}
+
+static void learn(struct model *ret, double pace, int stretches, double faulty_ratio)
+{
+	char path[] = "/tmp/eacgm-detector-XXXXXX";
+	struct sim_job s;
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct err e = {0};
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	sim_make(&s, 5);
+	s.pace = pace;
+	assert_int_equal(sim_open(&s, &w, path, &e), 0);
+	run_tainted(&s, stretches, faulty_ratio);
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	sim_free(&s);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	struct learn_options o = {.warmup_s = -1};
+	if (learn_model(ret, &r, 1, &o, &e))
+		fail_msg("%s", e.msg);
+	rec_close(r);
+	unlink(path);
+}
+
+static int make_models(void **state)
+{
+	(void)state;
+	learn(&quick, QUICK, 60, 0);
+	learn(&slow, 1, 360, 0);
+	learn(&tainted, QUICK, 60, 0.2);
+	return 0;
+}
+
+static int free_models(void **state)
+{
+	(void)state;
+	model_free(&quick);
+	model_free(&slow);
+	model_free(&tainted);
+	return 0;
+}
+
+/* ---- a job through a detector ---- */
+
+static void on_anomaly(void *ctx, const struct anomaly *a)
+{
+	(void)ctx;
+	told++;
+	if (!a->ended || found_len == FOUND_MOST)
+		return;
+	struct found *f = &found[found_len++];
+	*f = (struct found){a->layer, a->start_ns, a->end_ns, a->p_value, "", ""};
+	snprintf(f->name, sizeof(f->name), "%s", a->name);
+	snprintf(f->why, sizeof(f->why), "%s", a->why);
+	double shares = 0;
+	assert_true(a->features_len > 0 && a->p_value > 0 && a->p_value <= 1);
+	for (uint32_t i = 0; i < a->features_len; i++)
+		shares += a->features[i].share_ratio;
+	assert_true(shares <= 1.0001);
+	assert_true(a->start_ns < a->end_ns && a->windows > 0);
+}
+
+static void on_event(void *ctx, const struct detector_event *e)
+{
+	(void)ctx;
+	events++;
+	anomalous += e->anomalous;
+}
+
+static void on_call(void *ctx, const struct m_call *c)
+{
+	(void)ctx;
+	uint64_t end = c->start_ns + c->dur_ns;
+	if (end / SIM_SECOND != last_second) {
+		last_second = end / SIM_SECOND;
+		detector_upto(detector, end);
+	}
+	detector_call(detector, &names, c);
+}
+
+struct run {
+	const struct model *model;
+	double pace, alarms_per_hour;
+	bool whole, follow, with_events;
+	uint64_t seed;
+};
+
+/* The job s is made and run by what; returns when it began. */
+static uint64_t run(const struct run *r, void (*what)(struct sim_job *s), double *ret_hours)
+{
+	struct sim_job s;
+	sim_make(&s, r->seed);
+	s.pace = r->pace;
+	s.emit = on_call;
+	names = sim_names(&s);
+	found_len = told = events = anomalous = 0;
+	uint64_t begin = s.now_ns;
+	detector =
+		detector_new(&(struct detector_options){.model = r->model,
+							.window_ns = SIM_SECOND,
+							.alarms_per_hour = r->alarms_per_hour,
+							.whole = r->whole,
+							.follow = r->follow,
+							.tell = on_anomaly,
+							.event = r->with_events ? on_event : NULL});
+	what(&s);
+	detector_end(detector);
+	if (ret_hours)
+		*ret_hours = (double)(s.now_ns - begin) / 3.6e12;
+	sim_free(&s);
+	return begin;
+}
+
+static void done(void)
+{
+	detector_free(detector);
+	detector = NULL;
+}
+
+#define ONSET 60 /* seconds of clean running before a fault */
+
+static const struct found *of_layer(enum detect_layer layer)
+{
+	for (size_t i = 0; i < found_len; i++)
+		if (found[i].layer == layer)
+			return &found[i];
+	fail_msg("no anomaly of layer %d among %zu", layer, found_len);
+	return NULL;
+}
+
+/* Found in this layer, with this name, from its onset to its end within a window and the two that
+ * may follow. */
+static void assert_found(uint64_t begin, enum detect_layer layer, const char *name, double seconds)
+{
+	const struct found *f = of_layer(layer);
+	double start = (double)(f->start_ns - begin) / 1e9, end = (double)(f->end_ns - begin) / 1e9;
+	if (start < ONSET - 1.01 || start > ONSET + 1.01 || end < ONSET + seconds - 0.2 * seconds ||
+	    end > ONSET + seconds + 3.01)
+		fail_msg("from %.2f to %.2f s: %s", start - ONSET, end - ONSET, f->why);
+	if (name)
+		assert_string_equal(f->name, name);
+}
+
+/* ---- faults ---- */
+
+static void slow_lasting(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->slow[1] = 1.3;
+	sim_run(s, 60);
+	s->slow[1] = 1;
+	sim_run(s, 30);
+}
+
+static void slow_short(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->slow[8] = 3;
+	sim_run(s, 3);
+	s->slow[8] = 1;
+	sim_run(s, 30);
+}
+
+static void stalls(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->stall_ns = 3e7;
+	sim_run(s, 4);
+	s->stall_ns = 0;
+	sim_run(s, 30);
+}
+
+static void errors(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->error_ratio = 0.05;
+	sim_run(s, 5);
+	s->error_ratio = 0;
+	sim_run(s, 30);
+}
+
+static void faults_are_found(void **state)
+{
+	(void)state;
+	const struct model *models[] = {&quick, &tainted};
+	for (size_t m = 0; m < 2; m++) {
+		struct run r = {
+			.model = models[m], .pace = QUICK, .alarms_per_hour = 1, .seed = 99};
+		uint64_t begin = run(&r, slow_lasting, NULL);
+		assert_found(begin, DETECT_TORCH, "aten::addmm", 60);
+		assert_non_null(strstr(of_layer(DETECT_TORCH)->why, "x as long as usual"));
+		done();
+		begin = run(&r, slow_short, NULL);
+		assert_found(begin, DETECT_CUDA, "cudaMalloc", 3);
+		assert_int_equal(told, 2 * found_len);
+		done();
+		begin = run(&r, stalls, NULL);
+		assert_found(begin, DETECT_TORCH, "aten::mm", 4);
+		assert_non_null(strstr(of_layer(DETECT_TORCH)->why, "passed before calls"));
+		done();
+		begin = run(&r, errors, NULL);
+		assert_found(begin, DETECT_TORCH, NULL, 5);
+		assert_found(begin, DETECT_CUDA, NULL, 5);
+		assert_non_null(strstr(of_layer(DETECT_CUDA)->why, "failed"));
+		done();
+	}
+}
+
+/* The same from a file, where all comes before the end, and again. */
+static void streams_and_files_tell_the_same(void **state)
+{
+	(void)state;
+	void (*const faults[])(struct sim_job *) = {slow_lasting, slow_short, stalls};
+	for (size_t i = 0; i < 3; i++) {
+		struct run r = {.model = &quick, .pace = QUICK, .alarms_per_hour = 1, .seed = 7};
+		run(&r, faults[i], NULL);
+		struct found first[FOUND_MOST];
+		size_t n = found_len;
+		memcpy(first, found, sizeof(first));
+		done();
+		for (int whole = 0; whole < 2; whole++) {
+			r.whole = whole;
+			run(&r, faults[i], NULL);
+			assert_int_equal(found_len, n);
+			assert_memory_equal(first, found, n * sizeof(*found));
+			done();
+		}
+	}
+}
+
+/* Events of the layer in the fault are anomalous, hardly any others are. */
+static void events_are_marked(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		struct run r = {.model = &quick,
+				.pace = QUICK,
+				.alarms_per_hour = 0.2,
+				.with_events = true,
+				.whole = whole,
+				.seed = 3};
+		run(&r, slow_short, NULL);
+		struct detector_stats stats;
+		detector_stats(detector, &stats);
+		assert_int_equal(events, stats.events);
+		/* Ten of 24 calls are of CUDA; three seconds of 93. */
+		double share = (double)anomalous / (double)events;
+		assert_true(share > 0.5 * 3 / 93 * 10 / 24 && share < 2.0 * 3 / 93);
+		done();
+	}
+}
+
+/* ---- what is no fault ---- */
+
+static void batches(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->batch = 64;
+	sim_run(s, 240);
+	s->batch = 32;
+	sim_run(s, 60);
+}
+
+static void evaluations(struct sim_job *s)
+{
+	for (int i = 0; i < 3; i++) {
+		sim_run(s, ONSET);
+		s->evaluates = true;
+		sim_run(s, 30);
+		s->evaluates = false;
+	}
+	sim_run(s, ONSET);
+}
+
+static void slow_after_batch(struct sim_job *s)
+{
+	s->batch = 64;
+	sim_run(s, ONSET);
+	s->slow[5] = 2;
+	sim_run(s, 10);
+	s->slow[5] = 1;
+	sim_run(s, 30);
+}
+
+static void benign_changes_do_not_alarm(void **state)
+{
+	(void)state;
+	struct run r = {.model = &quick, .pace = QUICK, .alarms_per_hour = 0.2, .seed = 99};
+	for (int follow = 0; follow < 2; follow++) {
+		r.follow = follow;
+		run(&r, batches, NULL);
+		assert_int_equal(found_len, 0);
+		done();
+		run(&r, evaluations, NULL);
+		assert_int_equal(found_len, 0);
+		done();
+	}
+	/* What is new is judged once it was learned. */
+	uint64_t begin = run(&r, slow_after_batch, NULL);
+	assert_found(begin, DETECT_TORCH, "AddmmBackward0", 10);
+	done();
+}
+
+static void drift(struct sim_job *s)
+{
+	for (int i = 0; i < 3600; i++) {
+		s->all = 1 + 0.1 * i / 3600;
+		sim_run(s, 1);
+	}
+}
+
+static void drift_is_followed(void **state)
+{
+	(void)state;
+	struct run r = {.model = &slow, .pace = 1, .alarms_per_hour = 1, .seed = 4};
+	run(&r, drift, NULL);
+	size_t without = found_len;
+	done();
+	r.follow = true;
+	run(&r, drift, NULL);
+	assert_true(found_len <= 4);
+	assert_true(without > found_len);
+	done();
+}
+
+static void clean_day(struct sim_job *s)
+{
+	sim_run(s, 20 * 3600);
+}
+
+/* Twenty hours, and nothing has grown. */
+static void clean_running_alarms_as_asked(void **state)
+{
+	(void)state;
+	struct run r = {
+		.model = &slow, .pace = 1, .alarms_per_hour = 2, .follow = true, .seed = 21};
+	double hours;
+	run(&r, clean_day, &hours);
+	double asked = hours * r.alarms_per_hour;
+	if ((double)found_len < asked / 2 || (double)found_len > asked * 2)
+		fail_msg("%zu alarms in %.1f hours", found_len, hours);
+	assert_int_equal(detector->series.len, 2);
+	assert_int_equal(detector->episodes.len, 0);
+	assert_int_equal(detector->held.len, 0);
+	assert_int_equal(detector->fresh.len, 0);
+	assert_true(detector->first_seen.len <= SIM_FUNCTIONS);
+	for (size_t i = 0; i < detector->series.len; i++)
+		assert_true(detector->series.data[i]->shifts.len <= 2);
+	done();
+}
+
+/* Processes that come and go for two days. */
+static void processes_are_forgotten(void **state)
+{
+	(void)state;
+	size_t most = 0;
+	detector = detector_new(&(struct detector_options){.model = &quick});
+	for (uint64_t s = 1000; s < 1000 + 2 * 86400; s += 10) {
+		struct feature_row row = {.start_ns = s * SIM_SECOND,
+					  .end_ns = (s + 1) * SIM_SECOND,
+					  .layer = DETECT_TORCH,
+					  .pid = (uint32_t)(s / 60),
+					  .gpu = -1,
+					  .regime = 1,
+					  .events = 100};
+		detector_row(detector, &row);
+		detector_upto(detector, row.end_ns);
+		most = detector->series.len > most ? detector->series.len : most;
+	}
+	assert_in_range(most, 2, 20);
+	assert_in_range(detector->series_of.len, 1, 20);
+	assert_in_range(detector->work_since.len, 1, 20);
+	detector_end(detector);
+	done();
+}
+
+/* ---- without a model ---- */
+
+static void slow_late(struct sim_job *s)
+{
+	sim_run(s, 120);
+	slow_short(s);
+}
+
+static void without_a_model(void **state)
+{
+	(void)state;
+	struct run r = {.pace = QUICK, .alarms_per_hour = 1, .seed = 12};
+	uint64_t begin = run(&r, slow_late, NULL) + 120 * SIM_SECOND;
+	assert_found(begin, DETECT_CUDA, "cudaMalloc", 3);
+	for (size_t i = 0; i < found_len; i++)
+		assert_true(found[i].start_ns > begin - 70 * SIM_SECOND);
+	done();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(faults_are_found),
+		cmocka_unit_test(streams_and_files_tell_the_same),
+		cmocka_unit_test(events_are_marked),
+		cmocka_unit_test(benign_changes_do_not_alarm),
+		cmocka_unit_test(drift_is_followed),
+		cmocka_unit_test(clean_running_alarms_as_asked),
+		cmocka_unit_test(processes_are_forgotten),
+		cmocka_unit_test(without_a_model),
+	};
+	return cmocka_run_group_tests(tests, make_models, free_models);
+}
