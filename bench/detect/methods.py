@@ -147,9 +147,9 @@ def at_rate(what, weight, rate):
 def best_threshold(score, what, weight, rate):
     """(F1, threshold) where F1 is highest; alarmed is what scores at least the threshold. None
     where a class is missing."""
-    w = at_rate(what, weight, rate)
     good = (what >= 0) & np.isfinite(score)
-    score, what, w = score[good], what[good], w[good]
+    score, what = score[good], what[good]
+    w = at_rate(what, weight[good], rate)
     if not (what == truth.ANOMALOUS).any() or not (what == truth.NORMAL).any():
         return None
     order = np.argsort(-score, kind="stable")

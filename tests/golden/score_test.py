@@ -22,6 +22,10 @@ try:
     import truth
 except ImportError:
     np = None
+try:
+    import methods
+except SystemExit:  # it says what is missing and ends
+    methods = None
 
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
 S = 10**9
@@ -35,6 +39,11 @@ def test(fn):
 
 def with_numpy(fn):
     fn.needs_numpy = True
+    return test(fn)
+
+
+def with_sklearn(fn):
+    fn.needs_sklearn = True
     return test(fn)
 
 
@@ -291,6 +300,34 @@ def damaged_events_are_told(folder):
             raise AssertionError("taken: " + text)
 
 
+# ---- thresholds ----
+
+
+@with_sklearn
+def the_threshold_is_where_f1_is_highest(folder):
+    score = np.array([9, 8, 8, 7, 6, np.nan, 99])
+    what = np.array([1, 1, 0, 1, 0, 1, -1])
+    weight = np.array([1, 1, 1, 1, 97, 1, 1.0])
+    f1, threshold = methods.best_threshold(score, what, weight, "natural")
+    assert threshold == 7, threshold
+    near(f1, 6 / 7)  # of 3 anomalous, 1 of 98 normal: what is not known, or left out, is not there
+    f1, threshold = methods.best_threshold(score, what, weight, "5:1")
+    near(f1, 2 * 1 / (2 * 1 + 5 / 98))
+    assert methods.best_threshold(score[:2], what[:2], weight[:2], "5:1") is None
+
+
+@with_sklearn
+def the_papers_density_is_of_the_likeliest_component(folder):
+    """Two far apart, of weights 9:1: the density does not know the weights."""
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(0, 1, 9000), rng.normal(100, 1, 1000)])[:, None]
+    mixture = methods.Mixture()
+    mixture.fit(x, 2)
+    at = lambda v: float(mixture.score(np.array([[v]]))[0])
+    near(at(0), at(100), 0.2)
+    near(at(3) - at(0), 4.5, 0.5)  # three sigma: half of nine
+
+
 # ---- the whole way ----
 
 
@@ -354,6 +391,9 @@ def main():
         name = fn.__name__.replace("_", " ")
         if np is None and getattr(fn, "needs_numpy", False):
             print(f"ok {number} - {name} # skip numpy is not installed")
+            continue
+        if methods is None and getattr(fn, "needs_sklearn", False):
+            print(f"ok {number} - {name} # skip scikit-learn or xgboost is not installed")
             continue
         with tempfile.TemporaryDirectory(prefix="eacgm-score-") as folder:
             try:
