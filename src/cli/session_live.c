@@ -7,9 +7,10 @@
 #include "cli/session_impl.h"
 #include "cli/session_names.h"
 
-/* Calls wait for their names up to a pass, what the GPU did until CUPTI hands it over. */
+/* Calls wait for their names up to a pass; what the GPU did, until CUPTI hands it over (every
+ * 100 ms) and its call has come as well. */
 #define LATE_NS		 100000000ULL
-#define LATE_TIMELINE_NS 800000000ULL
+#define LATE_TIMELINE_NS 400000000ULL
 
 struct live {
 	const struct session_live *who;
