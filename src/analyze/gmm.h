@@ -89,7 +89,7 @@ struct gmm {
 /* Fits rows × d. -EINVAL: no finite row, or options out of range; -ENOMEM is not returned
  * (allocation ends the program). ret is written on success only; gmm_free it. Memory beside the
  * rows does not grow with their number, but for eight bytes a row where trimmed: some 500 bytes ×
- * components × moments of a component (d²/2), and up to 11 MB for k-means++. */
+ * components × moments of a component (d²/2), and up to 6 MB for k-means++. */
 int gmm_fit(struct gmm *ret, const double *rows, size_t n, uint32_t d, const struct gmm_options *o,
 	    struct err *e);
 
