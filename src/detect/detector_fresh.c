@@ -1,12 +1,13 @@
-/* detector_fresh.c - windows in which a process began something new: calls of functions and sizes
- * that it had not made before. What the job does then changes, benignly, before regimes.h can say
- * that it has: such windows are not judged. */
+/* detector_fresh.c - windows in which a process began something new: calls with sizes that it had
+ * not made before. What the job does then changes, benignly, before regimes.h can say that it has:
+ * such windows are not judged. New functions of Python are no sign of it: they have no sizes, and
+ * handling of faults calls them. */
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
 
-#define FRESH_S	    30 /* so long a key is new */
+#define FRESH_S	    15 /* so long a key is new */
 #define FRESH_LEAST 8  /* events of new keys in a window that is new work */
-#define FRESH_RATIO 0.02
+#define FRESH_RATIO 0.1
 
 static uint64_t place(uint32_t pid, uint64_t window)
 {
@@ -22,7 +23,7 @@ static void add(struct detector *d, uint32_t pid, uint64_t window)
 
 void fresh_event(struct detector *d, const struct windows_event *e)
 {
-	if (e->key <= d->keys_known)
+	if (e->key <= d->keys_known || e->layer == DETECT_PYTHON)
 		return;
 	uint32_t index = e->key - d->keys_known - 1;
 	while (d->first_seen.len <= index)
