@@ -6,6 +6,7 @@
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_model.h"
+#include "cli/human.h"
 #include "cli/terminal.h"
 
 #define WITH_LINES 256 /* anomalies whose lines are looked for */
@@ -150,6 +151,37 @@ void found_free(struct found *f)
 	for (size_t i = 0; i < f->list.len; i++)
 		free_strings(&f->list.data[i].a);
 	vec_free(&f->list);
+}
+
+/* ---- values for people ---- */
+
+static bool is_factor(const char *unit)
+{
+	return !strcmp(unit, "ln ratio");
+}
+
+static bool is_bytes(const char *unit)
+{
+	return !strncmp(unit, "bytes", 5);
+}
+
+const char *feature_value(char ret[static FEATURE_BYTES], double v, const char *unit)
+{
+	char bytes[HUMAN_BYTES];
+	if (isnan(v))
+		snprintf(ret, FEATURE_BYTES, "-");
+	else if (is_factor(unit))
+		snprintf(ret, FEATURE_BYTES, "%.3g x", exp(v));
+	else if (is_bytes(unit) && v >= 0 && v < 1e18)
+		snprintf(ret, FEATURE_BYTES, "%s%.5s", human_bytes(bytes, (uint64_t)v), unit + 5);
+	else
+		snprintf(ret, FEATURE_BYTES, fabs(v) >= 1000 && fabs(v) < 1e9 ? "%.0f" : "%.3g", v);
+	return ret;
+}
+
+const char *feature_unit(const char *unit)
+{
+	return is_factor(unit) || is_bytes(unit) ? "" : unit;
 }
 
 /* ---- JSON ---- */

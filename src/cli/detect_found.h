@@ -33,5 +33,11 @@ struct found_listener {
 void found_make(struct found *f, const struct model *m, const struct found_listener *l);
 void found_free(struct found *f);
 
+#define FEATURE_BYTES 40
+/* "0.59", "5.6 GB", "35"; logarithms of ratios as factors: "1.8 x"; "-" unknown. */
+const char *feature_value(char ret[static FEATURE_BYTES], double v, const char *unit);
+/* What has to be said of the unit beside such a value, "" where the value says it. */
+const char *feature_unit(const char *unit);
+
 void found_text(FILE *out, const struct found *f);
 json_t *found_json(const struct found *f);

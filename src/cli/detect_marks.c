@@ -12,10 +12,13 @@
 
 static void add_features(struct anomaly_slice *s, const struct anomaly *a)
 {
+	char value[FEATURE_BYTES], usual[FEATURE_BYTES];
 	for (uint32_t i = 0; i < a->features_len; i++) {
-		char *text = xasprintf("%.4g where %.4g is usual (%s), %.0f %%",
-				       a->features[i].value, a->features[i].usual,
-				       a->features[i].unit, 100 * a->features[i].share_ratio);
+		const char *unit = a->features[i].unit, *rest = feature_unit(unit);
+		char *text = xasprintf("%s where %s is usual%s%s, %.0f %% of the distance",
+				       feature_value(value, a->features[i].value, unit),
+				       feature_value(usual, a->features[i].usual, unit),
+				       rest[0] ? ", " : "", rest, 100 * a->features[i].share_ratio);
 		anomaly_slice_arg(s, a->features[i].name, text, 0);
 		free(text);
 	}

@@ -38,39 +38,23 @@ static void print_head(const struct found *f)
 		       100.0 * (double)s->unknown_keys / (double)s->events);
 }
 
-/* "0.59", "5.6 GB"; logarithms of ratios as factors: "1.8 x". */
-static void feature_value(char *ret, size_t size, double v, const char *unit)
-{
-	char bytes[HUMAN_BYTES];
-	if (isnan(v))
-		snprintf(ret, size, "-");
-	else if (!strcmp(unit, "ln ratio"))
-		snprintf(ret, size, "%.3g x", exp(v));
-	else if (!strncmp(unit, "bytes", 5) && v >= 0)
-		snprintf(ret, size, "%s%s", human_bytes(bytes, (uint64_t)v), unit + 5);
-	else
-		snprintf(ret, size, fabs(v) >= 1000 && fabs(v) < 1e9 ? "%.0f" : "%.3g", v);
-}
-
 static void print_features(const struct page *p, const struct anomaly *a)
 {
-	char value[32], usual[32], share[16], name[128];
+	char value[FEATURE_BYTES], usual[FEATURE_BYTES], share[16];
 	if (a->features_len)
 		fprintf(p->out, "%*s%*s%*s%*s  feature\n", INDENT, "", COLUMN_VALUE, "value",
 			COLUMN_VALUE, "usual", COLUMN_VALUE, "share");
 	for (uint32_t i = 0; i < a->features_len; i++) {
-		const char *unit = a->features[i].unit;
-		bool told = !strcmp(unit, "ln ratio") || !strncmp(unit, "bytes", 5);
-		feature_value(value, sizeof(value), a->features[i].value, unit);
-		feature_value(usual, sizeof(usual), a->features[i].usual, unit);
+		const char *unit = a->features[i].unit, *rest = feature_unit(unit);
+		char *name = xasprintf("%s%s%s%s", a->features[i].name, rest[0] ? " (" : "", rest,
+				       rest[0] ? ")" : "");
 		snprintf(share, sizeof(share), "%.0f %%", 100 * a->features[i].share_ratio);
-		snprintf(name, sizeof(name), "%s%s%s%s", a->features[i].name, told ? "" : " (",
-			 told ? "" : unit, told ? "" : ")");
 		fprintf(p->out, "%*s", INDENT, "");
-		page_right(p, value, COLUMN_VALUE);
-		page_right(p, usual, COLUMN_VALUE);
+		page_right(p, feature_value(value, a->features[i].value, unit), COLUMN_VALUE);
+		page_right(p, feature_value(usual, a->features[i].usual, unit), COLUMN_VALUE);
 		page_right(p, share, COLUMN_VALUE);
 		page_rest(p, name, INDENT + 3 * COLUMN_VALUE);
+		free(name);
 	}
 }
 
