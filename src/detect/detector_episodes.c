@@ -1,14 +1,16 @@
 /* detector_episodes.c - rows that were not normal, put together to anomalies.
  *
- * An anomaly opens at an alarmed row, and begins where the sum that alarmed left zero; rows beside
- * it that are unlikely (p below NEAR_P) belong to it. It ends when more than GAP_ROWS rows have
- * passed that do not. It is told when it is found, and again when it has ended. */
+ * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
+ * beside it that are unlikely (p below NEAR_P) belong to it. It ends when more than GAP_ROWS rows
+ * have passed that do not. It is told when it is found, and again when it has ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
+
+#define ONSET_SLACK 2.5
 
 void episode_free(struct episode *e)
 {
@@ -66,12 +68,36 @@ static struct episode *episode_open(struct detector *d, struct series *s, const 
 	return e;
 }
 
+static const struct recent_row *recent(const struct series *s, uint32_t back)
+{
+	return &s->recent[(s->recent_at + RECENT_ROWS - 1 - back) % RECENT_ROWS];
+}
+
+/* A sum may not have been back at zero for long before its shift began. The shift began where the
+ * rows up to the alarm have most evidence beyond ONSET_SLACK each; since_ns where all of them do.
+ */
+static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarmed_ns)
+{
+	double sum = 0, best = 0;
+	uint64_t ret = alarmed_ns;
+	uint32_t i = 0;
+	for (; i < s->recent_len && recent(s, i)->start_ns >= since_ns; i++) {
+		sum += fmin(-log(recent(s, i)->p), CUSUM_MOST) - ONSET_SLACK;
+		if (sum <= best)
+			continue;
+		best = sum;
+		ret = recent(s, i)->start_ns;
+	}
+	bool reaches = i == RECENT_ROWS && ret == recent(s, i - 1)->start_ns;
+	return reaches ? since_ns : ret;
+}
+
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. The latest first. */
 static void take_recent(struct episode *e, struct series *s, uint64_t since_ns)
 {
+	since_ns = onset(s, since_ns, e->a.start_ns);
 	for (uint32_t i = 0; i < s->recent_len; i++) {
-		uint32_t at = (s->recent_at + RECENT_ROWS - 1 - i) % RECENT_ROWS;
-		const struct recent_row *r = &s->recent[at];
+		const struct recent_row *r = recent(s, i);
 		if (r->start_ns < since_ns && !(r->p < NEAR_P))
 			break;
 		calls_add(e, &r->calls);

@@ -20,7 +20,7 @@
 #define LASTING_S     600   /* anomalies of counters */
 #define SERIES_IDLE_S 600   /* without a row it is forgotten */
 #define ACTIVE_S      60    /* a series without a row for so long has none */
-#define RECENT_ROWS   8
+#define RECENT_ROWS   32
 #define HEIGHTS	      31
 #define CALLS_MOST    64 /* keys of an anomaly that are added up */
 
