@@ -44,6 +44,8 @@ def arguments():
     p.add_argument("--hours", type=float, help="in place of --seconds")
     p.add_argument("--churn", type=float, default=0,
                    help="threads and processes a second that begin and end (default: 0)")
+    p.add_argument("--most-slope", type=float, metavar="MB", help="fail where memory grows by more "
+                   "megabytes an hour in the last two thirds (2 with --hours, else not judged)")
     p.add_argument("--slow-every", type=float, default=30, help="seconds (default: %(default)g)")
     p.add_argument("--slow-for", type=float, default=4, help="seconds (default: %(default)g)")
     args = p.parse_args()
@@ -51,6 +53,7 @@ def arguments():
     args.job = os.path.join(args.build, "bench", "live_job")
     if args.hours:
         args.seconds = args.hours * 3600
+        args.most_slope = 2.0 if args.most_slope is None else args.most_slope
     return args
 
 
@@ -229,6 +232,10 @@ def main():
     show(row)
     results["live"] = row
     results.write(args.json)
+    slope = row["rss_slope_mb_per_h"]
+    if args.most_slope is not None and (slope is None or slope > args.most_slope):
+        raise Failed("memory is not flat: %s MB/h, %g are allowed" % (slope, args.most_slope))
+    return 0
 
 
 if __name__ == "__main__":
