@@ -252,24 +252,24 @@ static void say_result(const struct watch *w, const struct session_result *r)
 		human_count(anomalies, w->state.anomalies));
 }
 
-/* Ctrl-C is for the session alone: no other thread must end by it. */
+/* Ctrl-C is for the session alone: no other thread must end by it, nor the rest of the program
+ * when the session has ended. */
 static int run_session(struct watch *w, const struct session_options *o, struct err *e)
 {
 	struct session_result result = {0};
 	pthread_t shower;
-	sigset_t set, old;
+	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &set, &old);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	int rc = -pthread_create(&shower, NULL, show, w);
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	rc = session_run(o, &result, e);
 	atomic_store(&w->ended, true);
 	pthread_join(shower, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!rc)
 		say_result(w, &result);
 	if (!rc && result.stopped_early)
