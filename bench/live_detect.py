@@ -154,7 +154,8 @@ def measure(args, folder):
     try:
         samples, times, wall = follow(args, watch, job)
         out, _ = job.communicate(timeout=60)
-        watch.p.send_signal(signal.SIGINT)
+        if watch.p.poll() is None:
+            watch.p.send_signal(signal.SIGINT)
         watch.p.wait(timeout=60)
     finally:
         for p in (job, watch.p):
@@ -239,4 +240,4 @@ def main():
 
 
 if __name__ == "__main__":
-    common.main_of(main)
+    raise SystemExit(common.main_of(main))
