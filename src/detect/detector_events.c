@@ -150,7 +150,8 @@ void events_upto(struct detector *d, uint64_t before_ns)
 {
 	if (!d->o.event)
 		return;
-	qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
+	if (d->held.len)
+		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
 	for (size_t i = 0; i < d->episodes.len; i++)
 		find_edges(d, d->episodes.data[i]);
 	size_t kept = 0;

@@ -50,7 +50,8 @@ static bool more_calls(struct feed *f)
 		f->call = 0;
 		if (rec_read_calls(f->r, f->call_block++, &f->calls, NULL))
 			f->calls.len = 0;
-		qsort(f->calls.rows, f->calls.len, sizeof(*f->calls.rows), by_end);
+		if (f->calls.len)
+			qsort(f->calls.rows, f->calls.len, sizeof(*f->calls.rows), by_end);
 		block_done(f);
 	}
 	return true;
@@ -64,7 +65,8 @@ static bool more_spans(struct feed *f)
 		f->span = 0;
 		if (rec_read_gpu_spans(f->r, f->span_block++, &f->spans, NULL))
 			f->spans.len = 0;
-		qsort(f->spans.rows, f->spans.len, sizeof(*f->spans.rows), by_start);
+		if (f->spans.len)
+			qsort(f->spans.rows, f->spans.len, sizeof(*f->spans.rows), by_start);
 		block_done(f);
 	}
 	return true;
