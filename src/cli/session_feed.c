@@ -267,6 +267,7 @@ void feed_pass(struct feed *f, uint64_t begin_ns)
 
 void feed_end(struct feed *f)
 {
+	pipeline_set_tap(f->pipeline, &(struct pipeline_tap){0}); /* it may outlive the feed */
 	hand_on(f, true);
 }
 

@@ -49,7 +49,7 @@ void feed_free(struct feed *f);
 void feed_listen(struct feed *f, struct pipeline *p);
 /* A pass over the rings ended that had begun at begin_ns. */
 void feed_pass(struct feed *f, uint64_t begin_ns);
-/* Nothing more comes. */
+/* Nothing more comes; the pipeline is not listened to any more. The recording thread has ended. */
 void feed_end(struct feed *f);
 
 /* The other thread's. Waits for the next batch; NULL when nothing more comes. */

@@ -183,12 +183,44 @@ static void test_room_comes_back(void **state)
 	end(&run);
 }
 
+/* A session closes its pipeline after the feed: what that tells then is for nobody. */
+static void test_nothing_after_the_end(void **state)
+{
+	(void)state;
+	struct run run;
+	struct feed_batch *b;
+	size_t calls = 0, losses = 0, probes = 0;
+	begin(&run, FEED_BYTES);
+	define(&run, 0);
+	pass(&run, 0, 0, 10);
+	feed_end(run.feed);
+	define(&run, 1);
+	pass(&run, 1, 10, 10);
+	pipeline_loss(run.p, "bad_record", 0, 1);
+	while ((b = feed_take(run.feed))) {
+		calls += b->calls.len;
+		feed_give_back(run.feed, b);
+	}
+	feed_end(run.feed); /* hands out whatever came meanwhile */
+	while ((b = feed_take(run.feed))) {
+		calls += b->calls.len;
+		losses += b->losses.len;
+		probes += b->probes.len;
+		feed_give_back(run.feed, b);
+	}
+	assert_int_equal(calls, 10);
+	assert_int_equal(losses, 0);
+	assert_int_equal(probes, 0);
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_comes_once),
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_room_comes_back),
+		cmocka_unit_test(test_nothing_after_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
