@@ -126,10 +126,10 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	uint64_t i;
 	if (task->kind == REC_FORK && map64_get(&p->processes, task->tgid, &i) &&
 	    p->process_list.data[i].row.end_ns) {
+		if (p->forgets) /* first: it tells of each thread that is gone */
+			forget_replaced(p, (uint32_t)i);
 		map64_del(&p->processes, task->tgid);
 		map64_del(&p->threads, (uint64_t)task->tgid << 32 | task->tgid);
-		if (p->forgets)
-			forget_replaced(p, (uint32_t)i);
 	}
 	struct known_process *k = pipeline_process_of(p, task->tgid);
 	char comm[17] = "";

@@ -217,6 +217,31 @@ static void test_threads_are_forgotten(void **state)
 	end(&h);
 }
 
+static void task(struct heard *h, uint8_t kind, uint32_t pid, uint64_t time_ns)
+{
+	struct rec_task r = {.kind = kind, .tgid = pid, .tid = pid, .time_ns = time_ns};
+	pipeline_task(h->p, &r);
+}
+
+/* A process's number goes to another: of the first one, its main thread is gone as well. */
+static void test_a_number_is_used_again(void **state)
+{
+	(void)state;
+	struct heard h;
+	begin(&h, NULL, NULL);
+	pipeline_forget_ended(h.p);
+	for (uint32_t i = 0; i < 5; i++) {
+		task(&h, REC_FORK, (uint32_t)getpid(), i * 10 + 1);
+		call(&h, (uint32_t)getpid(), i * 10 + 2);
+		pipeline_pass_end(h.p);
+		task(&h, REC_EXIT, (uint32_t)getpid(), i * 10 + 9);
+		pipeline_pass_end(h.p);
+	}
+	assert_int_equal(h.threads, 5);
+	assert_int_equal(h.gone, 4);
+	end(&h);
+}
+
 static void test_strings_are_bounded(void **state)
 {
 	(void)state;
@@ -245,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_rows_are_heard),
 		cmocka_unit_test(test_nothing_is_kept),
 		cmocka_unit_test(test_threads_are_forgotten),
+		cmocka_unit_test(test_a_number_is_used_again),
 		cmocka_unit_test(test_strings_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
