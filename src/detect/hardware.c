@@ -83,6 +83,7 @@ struct unit {
 	uint64_t gpu_id;		 /* likewise: the unit's id */
 	bool has_samples;		 /* of threads off the CPU */
 	VEC(struct counter_window) open; /* in order of number */
+	size_t first;			 /* of open: those before were handed out */
 	double held[FEATURES_MOST];	 /* of the last window that had a value */
 	uint64_t held_ns[FEATURES_MOST];
 	double totals[FEATURES_MOST];
@@ -226,15 +227,50 @@ static size_t counter_of(struct hardware *h, const struct detect_names *names, u
 
 /* ---- windows ---- */
 
+/* The earliest open window; NULL: none is. */
+static struct counter_window *first_of(const struct unit *u)
+{
+	return u->first < u->open.len ? &u->open.data[u->first] : NULL;
+}
+
+/* The same, where it has this number. */
+static struct counter_window *first_with(const struct unit *u, uint64_t number)
+{
+	struct counter_window *w = first_of(u);
+	return w && w->number == number ? w : NULL;
+}
+
+/* Their places are taken again when they are half of all: each window is moved about once. */
+static void drop_first(struct unit *u)
+{
+	if (++u->first * 2 < u->open.len)
+		return;
+	u->open.len -= u->first;
+	memmove(u->open.data, u->open.data + u->first, u->open.len * sizeof(*u->open.data));
+	u->first = 0;
+}
+
+/* The first open one that is not before the number. */
+static size_t place_of(const struct unit *u, uint64_t number)
+{
+	size_t low = u->first, high = u->open.len;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (u->open.data[mid].number < number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 /* NULL: it was handed out, or there are too many. */
 static struct counter_window *window_of(struct hardware *h, struct unit *u, uint64_t number)
 {
-	size_t at = u->open.len;
-	while (at && u->open.data[at - 1].number > number)
-		at--;
-	if (at && u->open.data[at - 1].number == number)
-		return &u->open.data[at - 1];
-	if (number < h->closed || u->open.len >= OPEN_MOST)
+	size_t at = place_of(u, number);
+	if (at < u->open.len && u->open.data[at].number == number)
+		return &u->open.data[at];
+	if (number < h->closed || u->open.len - u->first >= OPEN_MOST)
 		return NULL;
 	vec_push(&u->open);
 	memmove(&u->open.data[at + 1], &u->open.data[at],
@@ -355,8 +391,9 @@ static bool has_values(const struct counter_window *w)
 static double calls_per_s(const struct hardware *h, const struct unit *u,
 			  const struct counter_window *w)
 {
-	bool after = u->open.len > 1 && u->open.data[1].number == w->number + 1 &&
-		     has_values(&u->open.data[1]);
+	const struct counter_window *next = w + 1;
+	bool after = next < u->open.data + u->open.len && next->number == w->number + 1 &&
+		     has_values(next);
 	if (!after || !u->last || u->last + 1 != w->number || !u->told_events)
 		return NAN;
 	return (double)w->events / ((double)h->o.window_ns / 1e9);
@@ -411,10 +448,10 @@ static uint32_t regime_of_gpu(const struct hardware *h, const struct unit *gpu, 
 	for (size_t i = 0; i < h->units.len; i++) {
 		const struct unit *u = &h->units.data[i];
 		bool own = u->gpu_id == gpu->id;
-		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !u->open.len ||
-		    u->open.data[0].number != number)
+		const struct counter_window *w = first_with(u, number);
+		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !w)
 			continue;
-		uint32_t work = work_of(u, &u->open.data[0], &events);
+		uint32_t work = work_of(u, w, &events);
 		if (events <= most[own])
 			continue;
 		most[own] = events;
@@ -463,9 +500,11 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 static uint64_t earliest(const struct hardware *h)
 {
 	uint64_t number = UINT64_MAX;
-	for (size_t i = 0; i < h->units.len; i++)
-		if (h->units.data[i].open.len && h->units.data[i].open.data[0].number < number)
-			number = h->units.data[i].open.data[0].number;
+	for (size_t i = 0; i < h->units.len; i++) {
+		const struct counter_window *w = first_of(&h->units.data[i]);
+		if (w && w->number < number)
+			number = w->number;
+	}
 	return number;
 }
 
@@ -474,11 +513,11 @@ static void hand_out_window(struct hardware *h, uint64_t number, enum detect_lay
 {
 	for (size_t i = 0; i < h->units.len; i++) {
 		struct unit *u = &h->units.data[i];
-		if (u->layer != layer || !u->open.len || u->open.data[0].number != number)
+		const struct counter_window *w = first_with(u, number);
+		if (u->layer != layer || !w)
 			continue;
-		hand_out(h, u, &u->open.data[0]);
-		u->open.len--;
-		memmove(u->open.data, u->open.data + 1, u->open.len * sizeof(*u->open.data));
+		hand_out(h, u, w);
+		drop_first(u);
 	}
 }
 

@@ -372,6 +372,26 @@ static void few_steps_need_a_model(void **state)
 	vec_free(&s.processes);
 }
 
+/* Sources of a file come one after the other: each begins at the first window again. */
+static void windows_come_in_any_order(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		int s = i * 67 % 200;
+		counter("gpu 0", "power_w", 10.25 + s, s);
+	}
+	hardware_upto(hardware, 60 * SECOND + SECOND / 2);
+	assert_int_equal(rows_len, 50);
+	for (int s = 199; s >= 0; s--)
+		counter("gpu 0", "power_w", 10.75 + s, s + 2);
+	hardware_end(hardware);
+	assert_int_equal(rows_len, 200);
+	for (size_t i = 0; i < rows_len; i++) {
+		assert_int_equal(rows[i].start_ns, (10 + i) * SECOND);
+		assert_true(value(i, "power_w") == (double)(i < 50 ? i : i + 1));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +401,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_away_has_no_rate, begin, end),
+		cmocka_unit_test_setup_teardown(windows_come_in_any_order, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_counters, begin, end),
 		cmocka_unit_test(steps_against_their_loop),
 		cmocka_unit_test(few_steps_need_a_model),
