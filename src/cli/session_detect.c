@@ -78,6 +78,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_gpu_span(d->detector, v->names, &b->gpu_spans.data[i]);
 	for (size_t i = 0; i < b->calls.len; i++)
 		detector_call(d->detector, v->names, &b->calls.data[i]);
+	for (size_t i = 0; i < b->threads_gone.len; i++)
+		detector_thread_gone(d->detector, b->threads_gone.data[i]);
 	if (v->upto_ns)
 		detector_upto(d->detector, v->upto_ns);
 }

@@ -161,6 +161,11 @@ void detector_row(struct detector *d, const struct feature_row *row)
 	detector_judge(d, row);
 }
 
+void detector_thread_gone(struct detector *d, uint32_t thread)
+{
+	windows_thread_gone(d->windows, thread);
+}
+
 void detector_upto(struct detector *d, uint64_t now_ns)
 {
 	windows_upto(d->windows, now_ns);

@@ -89,6 +89,8 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */
 void detector_row(struct detector *d, const struct feature_row *row);
+/* Calls of this thread come no more. */
+void detector_thread_gone(struct detector *d, uint32_t thread);
 /* All events that ended before have come: windows up to there are judged. */
 void detector_upto(struct detector *d, uint64_t now_ns);
 /* Nothing more comes: open windows are judged and open anomalies end. */

@@ -18,7 +18,6 @@
 
 /* A thread's last call of each layer. */
 struct thread {
-	bool known;
 	uint32_t pid, tid;
 	uint32_t process;	 /* index + 1, 0 not looked up */
 	uint64_t end_ns[LAYERS]; /* 0: none yet */
@@ -33,7 +32,11 @@ struct process {
 
 struct windows {
 	struct windows_options o;
-	VEC(struct thread) threads; /* by index */
+	VEC(struct thread) threads;
+	VEC(uint32_t) free_threads; /* places */
+	struct map64 thread_at;	    /* index -> place */
+	uint64_t last_index;	    /* + 1: the one that was asked for last, 0 none */
+	uint32_t last_place;
 	VEC(struct process) processes;
 	struct map64 process_of; /* pid -> index */
 	uint64_t closed;	 /* windows below this number were handed out */
@@ -48,6 +51,14 @@ struct windows *windows_new(const struct windows_options *o)
 	return w;
 }
 
+static void forget_threads(struct windows *w)
+{
+	vec_free(&w->threads);
+	vec_free(&w->free_threads);
+	map64_free(&w->thread_at);
+	w->last_index = 0;
+}
+
 void windows_free(struct windows *w)
 {
 	for (size_t i = 0; i < w->processes.len; i++) {
@@ -56,7 +67,7 @@ void windows_free(struct windows *w)
 		vec_free(&w->processes.data[i].open);
 	}
 	vec_free(&w->processes);
-	vec_free(&w->threads);
+	forget_threads(w);
 	map64_free(&w->process_of);
 	free(w->spare);
 	free(w);
@@ -72,7 +83,7 @@ void windows_forget_rows(struct windows *w)
 	for (size_t i = 0; i < w->processes.len; i++)
 		vec_free(&w->processes.data[i].open);
 	vec_free(&w->processes);
-	vec_free(&w->threads);
+	forget_threads(w);
 	map64_free(&w->process_of);
 	w->closed = 0; /* it may be another host's clock */
 }
@@ -125,18 +136,43 @@ static struct process *process_of_thread(struct windows *w, struct thread *t)
 	return p;
 }
 
+static uint32_t new_place(struct windows *w)
+{
+	if (w->free_threads.len)
+		return w->free_threads.data[--w->free_threads.len];
+	vec_push(&w->threads);
+	return (uint32_t)w->threads.len - 1;
+}
+
 static struct thread *thread_of(struct windows *w, const struct detect_names *names, uint32_t index)
 {
-	if (index < w->threads.len && w->threads.data[index].known)
-		return &w->threads.data[index];
-	const struct m_thread *row = names->thread(names->ctx, index);
-	if (!row)
-		return NULL;
-	while (w->threads.len <= index)
-		vec_push(&w->threads);
-	struct thread *t = &w->threads.data[index];
-	*t = (struct thread){.known = true, .pid = row->pid, .tid = row->tid};
-	return t;
+	uint64_t place = w->last_place;
+	if (w->last_index != (uint64_t)index + 1 && !map64_get(&w->thread_at, index, &place)) {
+		const struct m_thread *row = names->thread(names->ctx, index);
+		if (!row)
+			return NULL;
+		place = new_place(w);
+		w->threads.data[place] = (struct thread){.pid = row->pid, .tid = row->tid};
+		map64_set(&w->thread_at, index, place);
+	}
+	w->last_index = (uint64_t)index + 1;
+	w->last_place = (uint32_t)place;
+	return &w->threads.data[place];
+}
+
+void windows_thread_gone(struct windows *w, uint32_t index)
+{
+	uint64_t place;
+	if (!map64_get(&w->thread_at, index, &place))
+		return;
+	map64_del(&w->thread_at, index);
+	*vec_push(&w->free_threads) = (uint32_t)place;
+	w->last_index = 0;
+}
+
+size_t windows_threads(const struct windows *w)
+{
+	return w->threads.len;
 }
 
 /* The first that is not before the number. */

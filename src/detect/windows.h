@@ -83,6 +83,10 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 void windows_upto(struct windows *w, uint64_t now_ns);
 /* Nothing more comes: hands out what is open. */
 void windows_end(struct windows *w);
+/* Calls of this thread come no more: what is known of it is forgotten. */
+void windows_thread_gone(struct windows *w, uint32_t index);
+/* Places for threads, used or free. */
+size_t windows_threads(const struct windows *w);
 /* Numbers of rows mean something else from here on: another recording. After windows_end. */
 void windows_forget_rows(struct windows *w);
 uint64_t windows_late(const struct windows *w);

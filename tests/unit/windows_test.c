@@ -494,6 +494,32 @@ static void thousands_of_processes(void **state)
 	assert_int_equal(rows_len, 2);
 }
 
+/* Threads that end make room for others, of which nothing is known of those before. */
+static void threads_come_and_go(void **state)
+{
+	(void)state;
+	struct windows_event e;
+	uint64_t at = 10 * SECOND;
+	add(FAKE_COPY, 0, at, 1000);
+	for (uint32_t i = 1; i < 2 * WINDOWS_PROCESSES - 2; i++, at += 10000) {
+		struct m_call c = fake_call(FAKE_COPY, i, at + 3000, 1000);
+		assert_true(windows_call(windows, &names, &c, &e));
+		assert_int_equal(e.tid, 1000 + i);
+		assert_true(isnan(e.usual.gap_z)); /* its first call */
+		c.start_ns += 2000;
+		assert_true(windows_call(windows, &names, &c, &e));
+		assert_false(isnan(e.usual.gap_z));
+		windows_thread_gone(windows, i);
+		windows_thread_gone(windows, i); /* nothing is known: nothing is done */
+	}
+	assert_int_equal(windows_threads(windows), 2);
+	/* the one that lives is known */
+	struct m_call c = fake_call(FAKE_COPY, 0, at + 1000, 1000);
+	assert_true(windows_call(windows, &names, &c, &e));
+	assert_int_equal(e.tid, 1000);
+	assert_false(isnan(e.usual.gap_z));
+}
+
 /* Another recording begins: its clock may be behind. */
 static void recordings_follow_each_other(void **state)
 {
@@ -528,6 +554,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(features_are_those_of_the_list, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_times, begin, end),
 		cmocka_unit_test_setup_teardown(thousands_of_processes, begin, end),
+		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
 		cmocka_unit_test_setup_teardown(recordings_follow_each_other, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
