@@ -40,14 +40,13 @@ static void free_strings(struct anomaly *a)
 		free((char *)a->calls[i].key);
 }
 
-/* An anomaly, or what is new of one that is kept already. */
+/* An anomaly, or what is new of one that is kept already: they are numbered from 1 on in the order
+ * in which they are first told. */
 static void keep(struct found *f, const struct anomaly *a)
 {
-	size_t i = f->list.len;
-	while (i && f->list.data[i - 1].a.id != a->id)
-		i--;
-	struct found_anomaly *kept = i ? &f->list.data[i - 1] : vec_push(&f->list);
-	if (i)
+	bool again = a->id <= f->list.len;
+	struct found_anomaly *kept = again ? &f->list.data[a->id - 1] : vec_push(&f->list);
+	if (again)
 		free_strings(&kept->a);
 	kept->a = *a;
 	own_strings(&kept->a);
