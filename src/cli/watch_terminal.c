@@ -7,6 +7,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,27 @@ void watch_terminal_leave(void)
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }
 
+/* What ends the program at once, without a way back to where the terminal was entered: it is given
+ * back (write, tcsetattr: safe in handlers), and then the signal does what it would have done. */
+static void give_back(int sig)
+{
+	int e = errno;
+	watch_terminal_leave();
+	errno = e;
+	raise(sig);
+}
+
+static void catch_deadly(void)
+{
+	static const int deadly[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+	struct sigaction sa = {.sa_handler = give_back, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++) {
+		struct sigaction old;
+		if (!sigaction(deadly[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(deadly[i], &sa, NULL);
+	}
+}
+
 /* Keys without echo or return; Ctrl-C stays a signal, Ctrl-Z is none: a tracer that is stopped
  * loses what comes. */
 void watch_terminal_enter(void)
@@ -77,8 +99,10 @@ void watch_terminal_enter(void)
 		raw.c_cc[VSUSP] = _POSIX_VDISABLE;
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	}
-	if (!at_exit)
+	if (!at_exit) {
 		atexit(watch_terminal_leave);
+		catch_deadly();
+	}
 	at_exit = entered = true;
 	write_all(ENTER, strlen(ENTER));
 }
