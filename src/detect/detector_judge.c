@@ -13,8 +13,9 @@
 
 #define NS_PER_S      1000000000ULL
 #define NS_PER_HOUR   3.6e12
-#define RESIDUAL_MOST 2.0 /* times the blur: of a row that is followed */
-#define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
+#define RESIDUAL_MOST 2.0  /* times the blur: of a row that is followed */
+#define LEARN_P	      1e-4 /* rows that are rarer are not learned from */
+#define PAUSE_ROWS    10   /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
 {
@@ -291,7 +292,9 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 			 tail_p(&m->tail, noisy.distance_score) > NEAR_P;
 		if (normal && (d->learning || d->o.follow))
 			shift_follow(shift, &j.explained, x, m, row);
-		if (normal && d->learning)
+		/* Rare normal rows too: without them each fit would be narrower than the last. */
+		if (d->learning && !j.alarmed && !s->open &&
+		    tail_p(&m->tail, noisy.distance_score) > LEARN_P)
 			detector_learning_normal(d, row, x);
 	}
 	bool of_calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&

@@ -442,6 +442,39 @@ static void without_a_model(void **state)
 	done();
 }
 
+static void count_alarms(void *ctx, const struct feature_row *row, double score, double p,
+			 bool alarmed)
+{
+	uint64_t *alarms = ctx;
+	(void)score;
+	(void)p;
+	*alarms += alarmed && row->start_ns > 8000 * SIM_SECOND;
+}
+
+/* Each fit is of the rows that the one before let through: it must not shut out ever more. */
+static void what_is_learned_stays_as_wide(void **state)
+{
+	(void)state;
+	uint64_t alarms = 0, seed = 3;
+	struct detector *d = detector_new(&(struct detector_options){
+		.alarms_per_hour = 1, .row = count_alarms, .tell_ctx = &alarms});
+	for (uint64_t i = 0; i < 12000; i++) {
+		struct feature_row row = {.start_ns = (1000 + i) * SIM_SECOND,
+					  .end_ns = (1001 + i) * SIM_SECOND,
+					  .layer = DETECT_STEP,
+					  .pid = 1,
+					  .gpu = -1,
+					  .regime = 1,
+					  .events = 1};
+		for (size_t f = 0; f < FEATURES_MOST; f++)
+			row.x[f] = f < 3 ? 0.1 * random_normal(&seed) : NAN;
+		detector_row(d, &row);
+	}
+	detector_end(d);
+	detector_free(d);
+	assert_true(alarms < 20); /* of 5,000 rows */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +486,7 @@ int main(void)
 		cmocka_unit_test(clean_running_alarms_as_asked),
 		cmocka_unit_test(processes_are_forgotten),
 		cmocka_unit_test(without_a_model),
+		cmocka_unit_test(what_is_learned_stays_as_wide),
 	};
 	return cmocka_run_group_tests(tests, make_models, free_models);
 }
