@@ -105,10 +105,12 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uin
 	hardware_mix(l->hardware, pid, start_ns, regime, events);
 }
 
-/* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. */
+/* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. Where no
+ * calls were recorded it is the beginning of the recording. */
 static uint64_t work_begins(const struct rec_reader *r)
 {
 	const struct rec_tables *t = rec_tables(r);
+	const char *start = rec_meta(t, "start_monotonic_ns");
 	bool *of_work = xcalloc(t->probes.len + 1, sizeof(*of_work));
 	uint64_t first = UINT64_MAX, first_work = UINT64_MAX;
 	struct m_calls calls = {0};
@@ -129,7 +131,9 @@ static uint64_t work_begins(const struct rec_reader *r)
 	}
 	m_calls_free(&calls);
 	free(of_work);
-	return first_work != UINT64_MAX ? first_work : first != UINT64_MAX ? first : 0;
+	if (first_work != UINT64_MAX)
+		return first_work;
+	return first != UINT64_MAX ? first : start ? strtoull(start, NULL, 10) : 0;
 }
 
 static int by_series(const void *a, const void *b)

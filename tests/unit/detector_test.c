@@ -442,6 +442,34 @@ static void without_a_model(void **state)
 	done();
 }
 
+/* Counters alone: the warm-up is that of the recording, not of the host. */
+static void without_calls(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/eacgm-detector-XXXXXX";
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct model m;
+	struct err e = {0};
+	uint64_t seed = 4;
+	close(mkstemp(path));
+	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
+	rec_put_meta(w, "start_monotonic_ns", "1000000000000");
+	uint32_t name = rec_string_z(w, "cpu_ratio"), entity = rec_string_z(w, "pid 7");
+	for (uint64_t i = 0; i <= 60; i++)
+		rec_put_counter(w, &(struct m_counter){(1000 + i) * SIM_SECOND, name, entity,
+						       0.5 + 0.1 * random_normal(&seed)});
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	struct learn_options o = {.warmup_s = 5};
+	assert_int_equal(learn_model(&m, &r, 1, &o, &e), 0);
+	assert_true(m.seconds == 55);
+	assert_int_equal(m.layers[DETECT_HOST].gmm.rows, 56);
+	model_free(&m);
+	rec_close(r);
+	unlink(path);
+}
+
 static void count_alarms(void *ctx, const struct feature_row *row, double score, double p,
 			 bool alarmed)
 {
@@ -486,6 +514,7 @@ int main(void)
 		cmocka_unit_test(clean_running_alarms_as_asked),
 		cmocka_unit_test(processes_are_forgotten),
 		cmocka_unit_test(without_a_model),
+		cmocka_unit_test(without_calls),
 		cmocka_unit_test(what_is_learned_stays_as_wide),
 	};
 	return cmocka_run_group_tests(tests, make_models, free_models);
