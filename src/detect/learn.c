@@ -110,7 +110,7 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uin
 static uint64_t work_begins(const struct rec_reader *r)
 {
 	const struct rec_tables *t = rec_tables(r);
-	const char *start = rec_meta(t, "start_monotonic_ns");
+	const char *begin = rec_meta(t, "start_monotonic_ns");
 	bool *of_work = xcalloc(t->probes.len + 1, sizeof(*of_work));
 	uint64_t first = UINT64_MAX, first_work = UINT64_MAX;
 	struct m_calls calls = {0};
@@ -133,7 +133,7 @@ static uint64_t work_begins(const struct rec_reader *r)
 	free(of_work);
 	if (first_work != UINT64_MAX)
 		return first_work;
-	return first != UINT64_MAX ? first : start ? strtoull(start, NULL, 10) : 0;
+	return first != UINT64_MAX ? first : begin ? strtoull(begin, NULL, 10) : 0;
 }
 
 static int by_series(const void *a, const void *b)
