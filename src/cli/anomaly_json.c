@@ -35,9 +35,10 @@ static json_t *features(const struct anomaly *a)
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < a->features_len; i++)
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:o, s:o, s:o}", "name",
-						a->features[i].name, "unit", a->features[i].unit,
-						"value", number(a->features[i].value), "usual",
+				      json_pack("{s:o, s:o, s:o, s:o, s:o}", "name",
+						report_text_json(a->features[i].name), "unit",
+						report_text_json(a->features[i].unit), "value",
+						number(a->features[i].value), "usual",
 						number(a->features[i].usual), "share_ratio",
 						number(a->features[i].share_ratio)));
 	return list;
@@ -47,12 +48,12 @@ static json_t *calls(const struct anomaly *a)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < a->calls_len; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:I, s:o, s:o, s:o}", "key", a->calls[i].key,
-						"calls", (json_int_t)a->calls[i].calls, "mean_ns",
-						number(a->calls[i].mean_ns), "usual_ns",
-						number(a->calls[i].usual_ns), "more_ns",
-						number(a->calls[i].more_ns)));
+		json_array_append_new(list, json_pack("{s:o, s:I, s:o, s:o, s:o}", "key",
+						      report_text_json(a->calls[i].key), "calls",
+						      (json_int_t)a->calls[i].calls, "mean_ns",
+						      number(a->calls[i].mean_ns), "usual_ns",
+						      number(a->calls[i].usual_ns), "more_ns",
+						      number(a->calls[i].more_ns)));
 	return list;
 }
 
