@@ -36,6 +36,9 @@ static int check_usage(const struct args *a, bool table)
 		return usage_error(a->command, "a table (.csv) needs a model: say it with -m");
 	if (args_has(a, "p") && args_has(a, "delta"))
 		return usage_error(a->command, "--p and --delta exclude each other");
+	if (args_has(a, "rows") && args_has(a, "events") &&
+	    !strcmp(args_get(a, "rows"), args_get(a, "events")))
+		return usage_error(a->command, "--rows and --events need a file each");
 	return 0;
 }
 
