@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """record_detect_test.py - `eacgm record --detect` of a PyTorch job on the CPU that slows down for a
-while: it is told when it happens, and is in the recording and its exports; `watch --json` prints it.
+while: it is told when it happens, and is in the recording and its exports, and `watch` prints it.
 One that does not slow down has nothing told of its operators."""
 
 import json
