@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
 #include "detect/model_file.h"
@@ -13,6 +14,7 @@
 #define USUAL_P	   0.001
 
 static const char *const table_only[] = {"p", "delta"};
+static const char *const written[] = {"rows", "events"};
 static const char *const recording_only[] = {"alarms-per-hour", "events", "follow"};
 
 /* NULL, or the first of the options that is given and does not fit. */
@@ -39,6 +41,13 @@ static int check_usage(const struct args *a, bool table)
 	if (args_has(a, "rows") && args_has(a, "events") &&
 	    !strcmp(args_get(a, "rows"), args_get(a, "events")))
 		return usage_error(a->command, "--rows and --events need a file each");
+	for (size_t i = 0; i < sizeof(written) / sizeof(*written); i++)
+		for (size_t k = 0; args_has(a, written[i]) && k < 2; k++) {
+			const char *read = k ? args_get(a, "model") : a->words.data[0];
+			if (read && files_same(args_get(a, written[i]), read))
+				return usage_error(a->command, "--%s would replace '%s'",
+						   written[i], read);
+		}
 	return 0;
 }
 

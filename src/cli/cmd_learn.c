@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
 #include "cli/options.h"
@@ -256,6 +257,10 @@ static int check_usage(const struct args *a, bool table)
 				   table ? "recordings" : "tables (.csv)");
 	if (!args_has(a, "output") && !args_has(a, "json"))
 		return usage_error(a->command, "say with -o where to write the model");
+	for (size_t i = 0; args_has(a, "output") && i < a->words.len; i++)
+		if (files_same(args_get(a, "output"), a->words.data[i]))
+			return usage_error(a->command, "'%s' is what is to be learned from",
+					   args_get(a, "output"));
 	return 0;
 }
 

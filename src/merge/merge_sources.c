@@ -3,19 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/files.h"
 #include "merge/merge_impl.h"
 
 #define SAME_BOOT_NS 1000000000LL /* no host boots again within a second */
 
 /* ---- opening ---- */
-
-static bool same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
 
 static bool number_from(const char *text, int64_t *ret)
 {
@@ -74,7 +68,7 @@ static void find_clock(struct merge *m, struct merge_input *in)
 static int open_input(struct merge *m, const char *path, struct err *e)
 {
 	for (size_t i = 0; i < m->inputs.len; i++)
-		if (same_file(m->inputs.data[i].path, path))
+		if (files_same(m->inputs.data[i].path, path))
 			return err_set(e, EINVAL, "'%s' is given twice", path);
 	struct rec_reader *reader = NULL;
 	int rc = rec_open(&reader, path, e);
@@ -104,7 +98,7 @@ int merge_inputs_open(struct merge *m, const char *const *paths, size_t n, const
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = open_input(m, paths[i], e);
 	for (size_t i = 0; i < n && !rc; i++)
-		if (same_file(paths[i], output))
+		if (files_same(paths[i], output))
 			rc = err_set(e, EINVAL, "'%s' would be written over: choose another name",
 				     output);
 	return rc;

@@ -406,6 +406,10 @@ def failures_say_what_is_wrong(folder):
     fails("x.csv", "-m", "m.model", "--events", "e.csv", says="--events is for recordings",
           status=2)
     fails("x.eacgm", "--rows", "out", "--events", "out", says="need a file each", status=2)
+    fails("x.csv", "-m", "m.model", "--rows", "./x.csv", says="--rows would replace 'x.csv'",
+          status=2)
+    fails("x.csv", "-m", "m.model", "--rows", "m.model", says="--rows would replace 'm.model'",
+          status=2)
     fails("absent.csv", "-m", "m.model", says="cannot read 'absent.csv': No such file")
     fails("x.csv", "-m", "absent", says="cannot read 'absent': No such file")
     fails("x.csv", "-m", "x.csv", says="'x.csv' is not a model of 'eacgm learn'")

@@ -270,6 +270,7 @@ def failures_say_what_is_wrong(folder):
     (folder / "wide.csv").write_text(",".join("abcdefghijklmnopq") + "\n")
     (folder / "bare.csv").write_text("1,2\n3,4\n")
     fails("x.csv", says="say with -o where to write", status=2)
+    fails("x.csv", "-o", "./x.csv", says="'./x.csv' is what is to be learned from", status=2)
     fails("x.csv", "text.csv", "--json", says="a table (.csv) is learned alone", status=2)
     fails("x.csv", SAMPLE, "--json", says="a table (.csv) is learned alone", status=2)
     fails("x.csv", "--json", "--window", 1, says="--window is for recordings", status=2)
