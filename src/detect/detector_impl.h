@@ -106,7 +106,8 @@ struct detector {
 	struct map64 fresh; /* process and window to events of keys that are new; few have any */
 	bool ending;	    /* nothing more comes */
 	uint64_t last_event_ns;
-	uint64_t judged_ns; /* start of the latest row that was judged */
+	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
+	uint64_t judged_ns;	  /* start of the latest row that was judged */
 	struct detector_stats stats;
 };
 

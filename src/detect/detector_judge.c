@@ -223,12 +223,8 @@ static void rebase_lasting(struct detector *d, struct series *s, struct shift *s
 	if (!s->open || (s->layer != DETECT_HARDWARE && s->layer != DETECT_HOST) ||
 	    now_ns < s->open->a.start_ns + LASTING_S * NS_PER_S)
 		return;
-	for (size_t i = 0; i < d->episodes.len; i++) {
-		const struct episode *e = d->episodes.data[i];
-		bool of_counters = e->a.layer == DETECT_HARDWARE || e->a.layer == DETECT_HOST;
-		if (!of_counters && e->a.end_ns > s->open->a.start_ns)
-			return;
-	}
+	if (d->work_alarmed_ns > s->open->a.start_ns)
+		return;
 	episode_end(d, s);
 	shift->known = false;
 	shift->rows = 0;
@@ -304,12 +300,25 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	s->last_ns = row->start_ns;
 	if (!isnan(j.p))
 		episode_row(d, s, &j);
+	if (s->open && (of_calls || row->layer == DETECT_STEP) &&
+	    s->open->a.end_ns > d->work_alarmed_ns)
+		d->work_alarmed_ns = s->open->a.end_ns;
 	rebase_lasting(d, s, shift, row->start_ns);
 	tell_row(d, row, &j);
 }
 
+static bool has_series(const struct detector *d, uint32_t pid)
+{
+	for (size_t i = 0; i < d->series.len; i++)
+		if (d->series.data[i]->pid == pid)
+			return true;
+	return false;
+}
+
+/* One of its layers may be idle for long while others work: its warm-up is over then, too. */
 static void series_forget(struct detector *d, uint64_t now_ns)
 {
+	VEC(uint32_t) gone = {0};
 	size_t kept = 0;
 	for (size_t i = 0; i < d->series.len; i++) {
 		struct series *s = d->series.data[i];
@@ -319,10 +328,14 @@ static void series_forget(struct detector *d, uint64_t now_ns)
 			continue;
 		}
 		map64_del(&d->series_of, series_number(s->layer, s->pid, s->gpu));
-		map64_del(&d->work_since, s->pid);
+		*vec_push(&gone) = s->pid;
 		series_free(s);
 	}
 	d->series.len = kept;
+	for (size_t i = 0; i < gone.len; i++)
+		if (!has_series(d, gone.data[i]))
+			map64_del(&d->work_since, gone.data[i]);
+	vec_free(&gone);
 }
 
 void detector_judge_upto(struct detector *d, uint64_t now_ns)
