@@ -319,11 +319,12 @@ static int watch(struct session_options *o, const struct model *model, double al
 						 .alarms_per_hour = alarms_per_hour,
 						 .ctx = &w,
 						 .anomaly = on_anomaly});
-	o->live = &live;
-	o->stop = &w.stop;
-	o->say = say;
-	o->say_ctx = &w;
-	int rc = run_session(&w, o, e);
+	struct session_options watched = *o;
+	watched.live = &live;
+	watched.stop = &w.stop;
+	watched.say = say;
+	watched.say_ctx = &w;
+	int rc = run_session(&w, &watched, e);
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);
@@ -346,10 +347,11 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 		rc = target_parse(&target, a, e);
 	if (!rc)
 		rc = catalog_from_args(&catalog, a, e);
-	o->target = &target;
-	o->catalog = &catalog;
+	struct session_options watched = *o;
+	watched.target = &target;
+	watched.catalog = &catalog;
 	if (!rc)
-		rc = watch(o, path ? &model : NULL, alarms, output, e);
+		rc = watch(&watched, path ? &model : NULL, alarms, output, e);
 	catalog_free(&catalog);
 	target_free(&target);
 	model_free(&model);

@@ -146,8 +146,10 @@ static void put_bar(struct screen *p, double ratio)
 	const char *full = p->size->ascii ? "#" : "█", *empty = p->size->ascii ? "." : "░";
 	unsigned filled = (unsigned)lround(fmin(fmax(ratio, 0), 1) * BAR_COLUMNS);
 	char text[BAR_COLUMNS * 4 + 1] = "";
+	size_t len = 0;
 	for (unsigned i = 0; i < BAR_COLUMNS; i++)
-		strcat(text, i < filled ? full : empty);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s",
+					i < filled ? full : empty);
 	put_styled(p, PLAIN, text);
 }
 

@@ -135,7 +135,8 @@ static void counters_to_model(const struct known *k, struct model *m, enum detec
 		for (uint32_t r = 1; r <= regimes; r++) {
 			counters_usual_get(k->counters, layer, i, r, &u);
 			/* What is not known of the regime is that of all. */
-			if (u.count && memcmp(&u, &whole, sizeof(u)) != 0)
+			if (u.count && (u.count != whole.count || u.median != whole.median ||
+					u.sigma != whole.sigma))
 				counter_push(m, f[i].name, r, &u);
 		}
 	}
