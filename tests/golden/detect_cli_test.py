@@ -6,41 +6,20 @@ import csv
 import json
 import math
 import os
-import pathlib
 import random
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-SAMPLE = HERE / "recordings" / "v1_gpu.eacgm"
-sys.path.insert(0, str(HERE))
-import perfetto_check  # noqa: E402
+import perfetto_check
+from cli import EACGM, RECORDINGS, ROOT, eacgm, job, main, test
 
+SAMPLE = RECORDINGS / "v1_gpu.eacgm"
 PROTO = ROOT / "src/export/perfetto.proto"
-EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
-MAKE_JOB = pathlib.Path(EACGM).parent / "tests" / "make_job"
 SECOND = 1_000_000_000
 JOB_START, JOB_PID = 1000 * SECOND, 4242  # of make_job.c
 FAULT = (40, 55)  # seconds, in which aten::mm takes 1.6 times as long
-TESTS = []
-
-
-def test(fn):
-    TESTS.append(fn)
-    return fn
-
-
-def eacgm(*args, status=0, **kw):
-    done = subprocess.run([EACGM, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=120, **kw)
-    assert done.returncode == status, \
-        f"eacgm {args} ended with {done.returncode}: {done.stderr}"
-    return done
 
 
 def found(*args, **kw):
@@ -166,11 +145,6 @@ def every_row_is_written(folder):
 
 
 # ---- recordings: a simulated job, tests/golden/make_job.c ----
-
-def job(path, seed, seconds, *fault):
-    subprocess.run([MAKE_JOB, path, *map(str, (seed, seconds, *fault))], check=True, timeout=60)
-    return path
-
 
 def learn_job(folder):
     paths = [job(folder / f"good{i}.eacgm", i, 120) for i in range(2)]
@@ -422,21 +396,5 @@ def failures_say_what_is_wrong(folder):
     fails("x.csv", "-m", "m.model", "--rows", "/nonexistent/r", says="cannot write")
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    bad = 0
-    for number, fn in enumerate(TESTS, 1):
-        name = fn.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory(prefix="eacgm-detect-") as folder:
-            try:
-                fn(pathlib.Path(folder))
-                print(f"ok {number} - {name}")
-            except (AssertionError, OSError, ValueError, KeyError, IndexError, StopIteration,
-                    subprocess.TimeoutExpired) as e:
-                bad += 1
-                print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}")
-    return bool(bad)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,35 +12,11 @@ import random
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-SAMPLE = HERE / "recordings" / "v1_gpu.eacgm"
-EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
-MAKE_JOB = pathlib.Path(EACGM).parent / "tests" / "make_job"
-TESTS = []
+from cli import EACGM, RECORDINGS, eacgm, job, main, test
 
-
-def test(fn):
-    TESTS.append(fn)
-    return fn
-
-
-def eacgm(*args, status=0, **kw):
-    done = subprocess.run([EACGM, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=120, **kw)
-    assert done.returncode == status, \
-        f"eacgm {args} ended with {done.returncode}: {done.stderr}"
-    return done
-
-
-def job(path, seed, seconds, *fault):
-    """A simulated job: tests/golden/make_job.c."""
-    subprocess.run([MAKE_JOB, path, *map(str, (seed, seconds, *fault))], check=True, timeout=60)
-    return path
+SAMPLE = RECORDINGS / "v1_gpu.eacgm"
 
 
 def learned(*args, **kw):
@@ -293,21 +269,5 @@ def failures_say_what_is_wrong(folder):
     assert set(os.listdir(folder)) == {"x.csv", "text.csv", "wide.csv", "bare.csv"}
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    bad = 0
-    for number, fn in enumerate(TESTS, 1):
-        name = fn.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory(prefix="eacgm-learn-") as folder:
-            try:
-                fn(pathlib.Path(folder))
-                print(f"ok {number} - {name}")
-            except (AssertionError, OSError, ValueError, KeyError, IndexError, StopIteration,
-                    subprocess.TimeoutExpired) as e:
-                bad += 1
-                print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}")
-    return bool(bad)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,37 +6,23 @@ tests/golden/export/ranks.txt is written anew. Prints TAP.
 """
 import json
 import os
-import pathlib
 import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+import cli
+from cli import EACGM, HERE, RECORDINGS, UPDATE, main, test
+
 GOLDEN = HERE / "export" / "ranks.txt"
-SAMPLE = HERE / "recordings" / "v1_ranks.eacgm"
-OTHER = HERE / "recordings" / "v1_gpu.eacgm"
-EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
-UPDATE = os.environ.get("EACGM_UPDATE_GOLDENS") == "1"
+SAMPLE = RECORDINGS / "v1_ranks.eacgm"
+OTHER = RECORDINGS / "v1_gpu.eacgm"
 MANY = 150
-TESTS = []
 
 
-def test(fn):
-    TESTS.append(fn)
-    return fn
-
-
-def eacgm(*args, status=0, **kw):
-    done = subprocess.run([EACGM, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=120, env=dict(os.environ, COLUMNS="100"), **kw)
-    assert done.returncode == status, \
-        f"eacgm {args} ended with {done.returncode}: {done.stderr}"
-    return done
+def eacgm(*args, **kw):
+    return cli.eacgm(*args, env=dict(os.environ, COLUMNS="100"), **kw)
 
 
 def section(text, first):
@@ -65,10 +51,10 @@ def the_report_shows_ranks(folder):
 
 @test
 def recordings_without_ranks_have_no_section(folder):
-    text = eacgm("report", HERE / "recordings" / "v1.eacgm").stdout
+    text = eacgm("report", RECORDINGS / "v1.eacgm").stdout
     assert "\nranks" not in text
     assert "ranks" not in json.loads(
-        eacgm("report", HERE / "recordings" / "v1.eacgm", "--json").stdout)
+        eacgm("report", RECORDINGS / "v1.eacgm", "--json").stdout)
 
 
 @test
@@ -151,21 +137,5 @@ def failures_say_what_is_wrong(folder):
     assert set(os.listdir(folder)) == {"run.eacgm", "all.eacgm"}
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    bad = 0
-    for number, fn in enumerate(TESTS, 1):
-        name = fn.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory(prefix="eacgm-merge-") as folder:
-            try:
-                fn(pathlib.Path(folder))
-                print(f"ok {number} - {name}")
-            except (AssertionError, OSError, ValueError, KeyError, StopIteration,
-                    subprocess.TimeoutExpired) as e:
-                bad += 1
-                print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}")
-    return bool(bad)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
