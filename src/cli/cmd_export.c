@@ -143,7 +143,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 			"eacgm export: the recording is damaged, what follows is left "
 			"out: %s\n",
 			t->damage);
-	fprintf(stderr, "%s: %s calls\n", path, human_count(count, t->calls));
+	text_printf(stderr, "%s: %s calls\n", path, human_count(count, t->calls));
 	return 0;
 }
 

@@ -167,8 +167,8 @@ static void tell(const struct args *a, const struct calltree *t, const struct re
 		fprintf(stderr,
 			"eacgm %s: the recording is damaged, what follows is left out: %s\n",
 			a->command->name, rec_tables(r)->damage);
-	fprintf(stderr, "%s: %s: %s in %s frames\n", path, t->title, human_weight(weight, t),
-		human_count(nodes, t->nodes.len - 1));
+	text_printf(stderr, "%s: %s: %s in %s frames\n", path, t->title, human_weight(weight, t),
+		    human_count(nodes, t->nodes.len - 1));
 }
 
 static int run_with(const struct args *a, const struct flame_options *o,

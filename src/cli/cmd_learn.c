@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
+#include "cli/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "detect/learn.h"
@@ -221,7 +222,7 @@ static int print_result(const struct args *a, const struct learned *l, struct er
 {
 	const char *output = args_get(a, "output");
 	if (!args_has(a, "json")) {
-		printf("%s: learned from %s\n", output, l->model.origin);
+		text_printf(stdout, "%s: learned from %s\n", output, l->model.origin);
 		learned_text(stdout, l);
 		return 0;
 	}

@@ -16,10 +16,11 @@
 static void print_sources(const char *output, const struct merge_result *m)
 {
 	char bytes[HUMAN_BYTES], calls[HUMAN_BYTES];
-	printf("%s: %zu recordings, %s\n", output, m->sources.len, human_bytes(bytes, m->bytes));
+	text_printf(stdout, "%s: %zu recordings, %s\n", output, m->sources.len,
+		    human_bytes(bytes, m->bytes));
 	for (size_t i = 0; i < m->sources.len; i++) {
 		const struct merge_source *s = &m->sources.data[i];
-		printf("  %s: %s calls", s->path, human_count(calls, s->calls));
+		text_printf(stdout, "  %s: %s calls", s->path, human_count(calls, s->calls));
 		if (s->pid_shift)
 			printf(", pids and tids + %u", s->pid_shift);
 		if (s->collectives)
@@ -27,7 +28,7 @@ static void print_sources(const char *output, const struct merge_result *m)
 			       human_count(calls, s->collectives));
 		putchar('\n');
 		if (s->damage)
-			printf("    not all of it could be read: %s\n", s->damage);
+			text_printf(stdout, "    not all of it could be read: %s\n", s->damage);
 	}
 }
 

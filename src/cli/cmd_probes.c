@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map64.h"
+#include "cli/human.h"
 #include "cli/options.h"
 #include "cli/target.h"
 #include "probe/plan.h"
@@ -152,18 +153,20 @@ static void print_text(const struct listing *l, bool planned)
 	json_array_foreach (l->entries, i, row) {
 		const char *reason = text_of(row, "reason");
 		if (!planned) {
-			printf("%-8s %-32s %s\n%-8s   %s\n", text_of(row, "layer"),
-			       text_of(row, "name"), text_of(row, "library"), "", reason);
+			text_printf(stdout, "%-8s %-32s %s\n", text_of(row, "layer"),
+				    text_of(row, "name"), text_of(row, "library"));
+			text_printf(stdout, "%-8s   %s\n", "", reason);
 			continue;
 		}
 		if (strcmp(library, text_of(row, "library"))) {
 			library = text_of(row, "library");
-			printf("%s\n", library);
+			text_printf(stdout, "%s\n", library);
 		}
-		printf("  %-8s %-32s %6lld  %s%s%s\n", text_of(row, "layer"), text_of(row, "name"),
-		       (long long)json_integer_value(json_object_get(row, "sites")),
-		       text_of(row, "placement"),
-		       reason[0] && text_of(row, "placement")[0] ? "; " : "", reason);
+		text_printf(stdout, "  %-8s %-32s %6lld  %s%s%s\n", text_of(row, "layer"),
+			    text_of(row, "name"),
+			    (long long)json_integer_value(json_object_get(row, "sites")),
+			    text_of(row, "placement"),
+			    reason[0] && text_of(row, "placement")[0] ? "; " : "", reason);
 	}
 	if (!json_array_size(l->entries))
 		puts("no file of the target is in the catalog (see 'eacgm probes' for what is)");

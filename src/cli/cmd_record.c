@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/anomaly_json.h"
+#include "cli/human.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/session_detect.h"
@@ -251,7 +252,8 @@ static void tell_anomaly(void *ctx, const struct anomaly *a)
 {
 	char line[ANOMALY_LINE_BYTES];
 	(void)ctx;
-	fprintf(stderr, "eacgm: anomaly%s: %s\n", a->ended ? " ended" : "", anomaly_line(line, a));
+	text_printf(stderr, "eacgm: anomaly%s: %s\n", a->ended ? " ended" : "",
+		    anomaly_line(line, a));
 }
 
 static void judge(void *ctx, const struct session_view *v)
@@ -302,8 +304,8 @@ static void say_result(const struct session_options *o, const struct session_res
 		(unsigned long long)r->samples);
 	if (r->gpu_spans)
 		fprintf(stderr, ", %llu GPU spans", (unsigned long long)r->gpu_spans);
-	fprintf(stderr, " in %.1f s, lost %llu -> %s (%.1f MB)\n", r->duration_s,
-		(unsigned long long)r->lost, o->output, (double)bytes / 1e6);
+	text_printf(stderr, " in %.1f s, lost %llu -> %s (%.1f MB)\n", r->duration_s,
+		    (unsigned long long)r->lost, o->output, (double)bytes / 1e6);
 	if (r->left_running)
 		fputs("eacgm: the command goes on running, untraced\n", stderr);
 }

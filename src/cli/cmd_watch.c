@@ -78,7 +78,7 @@ static void say(void *ctx, const char *sentence)
 {
 	struct watch *w = ctx;
 	if (w->output != SCREEN || atomic_load(&w->ended)) {
-		fprintf(stderr, "eacgm: %s\n", sentence);
+		text_printf(stderr, "eacgm: %s\n", sentence);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);
@@ -91,7 +91,8 @@ static void say(void *ctx, const char *sentence)
 /* A pipe whose reader has gone ends the watch. */
 static void print_line(struct watch *w, const char *line)
 {
-	if (puts(line) < 0 || fflush(stdout))
+	text_printf(stdout, "%s\n", line);
+	if (fflush(stdout))
 		atomic_store(&w->stop, true);
 }
 

@@ -191,7 +191,7 @@ static void print_columns(FILE *out, const struct model_mixture *m)
 {
 	fputs("  ", out);
 	for (uint32_t i = 0; i < m->columns; i++)
-		fprintf(out, "%s%s", i ? ", " : "", m->names[i]);
+		text_printf(out, "%s%s", i ? ", " : "", m->names[i]);
 }
 
 /* The sentence without the layer's name, which stands before it already. */
@@ -214,8 +214,8 @@ static void print_layer(FILE *out, const struct learned *l, enum detect_layer la
 	cell(out, keys ? human_count(count, keys) : "-", 6);
 	if (!x->columns) {
 		const char *why = l->left_out[layer];
-		fprintf(out, "  not learned%s%s\n", why ? ": " : "",
-			why ? why_alone(why, layer) : "");
+		text_printf(out, "  not learned%s%s\n", why ? ": " : "",
+			    why ? why_alone(why, layer) : "");
 		return;
 	}
 	cell(out, human_count(count, x->gmm.rows), 7);

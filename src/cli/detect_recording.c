@@ -11,6 +11,7 @@
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
+#include "cli/human.h"
 
 struct recording_run {
 	struct found found;
@@ -128,7 +129,7 @@ void tell_damage(const char *command, const char *path, const struct rec_reader 
 {
 	const struct rec_tables *t = rec_tables(r);
 	if (t->damaged_at)
-		fprintf(stderr, "eacgm %s: '%s' is %s\n", command, path, t->damage);
+		text_printf(stderr, "eacgm %s: '%s' is %s\n", command, path, t->damage);
 }
 
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,

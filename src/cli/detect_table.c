@@ -188,16 +188,16 @@ static void print_row(const struct table_run *r, const struct bad_row *b)
 	free(text);
 	if (!isnan(b->p))
 		snprintf(p, sizeof(p), "%.2g", b->p);
-	printf("  %12s  %10.4g  %9s  %9u  %s\n", human_count(count, b->row + 1), b->score, p,
-	       why.component + 1, fit);
+	text_printf(stdout, "  %12s  %10.4g  %9s  %9u  %s\n", human_count(count, b->row + 1),
+		    b->score, p, why.component + 1, fit);
 }
 
 static void print_text(const struct table_run *r, size_t top)
 {
 	char rows[HUMAN_BYTES], count[HUMAN_BYTES];
 	size_t shown = r->bad.len < top ? r->bad.len : top;
-	printf("%s: %s of %s rows are not normal (", r->path, human_count(count, r->bad.len),
-	       human_count(rows, r->t.rows));
+	text_printf(stdout, "%s: %s of %s rows are not normal (", r->path,
+		    human_count(count, r->bad.len), human_count(rows, r->t.rows));
 	if (isnan(r->p))
 		printf("density below %g)\n", exp(r->log_delta));
 	else

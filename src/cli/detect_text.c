@@ -23,14 +23,15 @@ static void print_head(const struct found *f)
 	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
 	const char *by = f->options->model_path;
 	if (!judged_ns) {
-		printf("%s: nothing could be judged: %s\n", f->options->path,
-		       by ? "it has none of the layers that were learned, or too little of them"
-			  : "there is too little normal running in it to learn from");
+		text_printf(
+			stdout, "%s: nothing could be judged: %s\n", f->options->path,
+			by ? "it has none of the layers that were learned, or too little of them"
+			   : "there is too little normal running in it to learn from");
 		return;
 	}
-	printf("%s: %s %s in %s, by %s\n", f->options->path, human_count(a, f->list.len),
-	       f->list.len == 1 ? "anomaly" : "anomalies", human_ns(b, judged_ns),
-	       by ? by : "what came before");
+	text_printf(stdout, "%s: %s %s in %s, by %s\n", f->options->path,
+		    human_count(a, f->list.len), f->list.len == 1 ? "anomaly" : "anomalies",
+		    human_ns(b, judged_ns), by ? by : "what came before");
 	printf("  %s events in %s windows and steps, %s of these not normal\n",
 	       human_count(a, s->events), human_count(b, s->rows), human_count(c, s->alarmed_rows));
 	if (s->events && s->unknown_keys * 1000 > s->events)

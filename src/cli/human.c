@@ -1,6 +1,7 @@
 /* human.c - formats numbers for people. */
 #include "cli/human.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,14 +90,52 @@ static size_t offset_of(const char *s, size_t n)
 	return i;
 }
 
-size_t text_fit(char *ret, size_t size, const char *s, size_t columns)
+static bool is_control(uint8_t c, uint8_t next)
+{
+	return c < 0x20 || c == 0x7f || (c == 0xc2 && next < 0xa0); /* U+0080 to U+009F */
+}
+
+char *text_clean(const char *s)
 {
 	struct buf clean = {0};
 	utf8_append(&clean, s, strlen(s));
-	char *text = (char *)clean.data;
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
+	uint8_t *to = clean.data;
+	for (const uint8_t *p = clean.data; *p; p++) {
+		bool control = is_control(p[0], p[1]);
+		if (control && *p == 0xc2) /* of two bytes */
+			p++;
+		*to++ = control ? '?' : *p;
+	}
+	*to = 0;
+	return (char *)clean.data;
+}
+
+size_t text_printf(FILE *out, const char *fmt, ...)
+{
+	struct buf text = {0};
+	char *line = NULL;
+	va_list ap;
+	va_start(ap, fmt);
+	int len = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	buf_reserve(&text, (size_t)(len > 0 ? len : 0) + 1);
+	va_start(ap, fmt);
+	vsnprintf((char *)text.data, text.cap, fmt, ap);
+	va_end(ap);
+	bool ends = len > 0 && text.data[len - 1] == '\n';
+	if (ends)
+		text.data[len - 1] = 0;
+	line = text_clean((const char *)text.data);
+	fprintf(out, "%s%s", line, ends ? "\n" : "");
+	size_t columns = text_columns(line);
+	free(line);
+	buf_free(&text);
+	return columns;
+}
+
+size_t text_fit(char *ret, size_t size, const char *s, size_t columns)
+{
+	char *text = text_clean(s);
 	size_t n = text_columns(text);
 	if (n <= columns) {
 		snprintf(ret, size, "%s", text);
@@ -107,6 +146,6 @@ size_t text_fit(char *ret, size_t size, const char *s, size_t columns)
 			 text + offset_of(text, n - tail));
 		n = columns;
 	}
-	buf_free(&clean);
+	free(text);
 	return n;
 }

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define HUMAN_BYTES 32
 
@@ -18,7 +19,15 @@ const char *human_count(char ret[static HUMAN_BYTES], uint64_t n);
 /* Columns that UTF-8 text takes on a terminal, one for each character. */
 size_t text_columns(const char *s);
 
-/* Copies text into ret so that it takes at most columns columns: control characters and
- * bytes that are no UTF-8 become "?", and where it is too long the middle is left out,
- * as an ellipsis. Returns the columns it takes. */
+/* What comes from outside (recordings, models, traced processes, the command line) may hold what a
+ * terminal obeys. The text with a "?" for each control character (Unicode's Cc), and U+FFFD for
+ * bytes that are no UTF-8; malloc'ed. */
+char *text_clean(const char *s);
+
+/* Prints a line with such texts in it, likewise; a line break at its end stays. Returns the columns
+ * that it takes. */
+size_t text_printf(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Copies text into ret so that it takes at most columns columns, clean as above; where it is too
+ * long the middle is left out, as an ellipsis. Returns the columns it takes. */
 size_t text_fit(char *ret, size_t size, const char *s, size_t columns);

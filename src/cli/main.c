@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/human.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -62,10 +63,11 @@ static int unknown_command(const char *name)
 	const char *meant = closest_name(name, names, COMMANDS);
 	const char *what = name[0] == '-' ? "option" : "command";
 	if (meant)
-		fprintf(stderr, "eacgm: unknown %s '%s', did you mean '%s'? (see 'eacgm --help')\n",
-			what, name, meant);
+		text_printf(stderr,
+			    "eacgm: unknown %s '%s', did you mean '%s'? (see 'eacgm --help')\n",
+			    what, name, meant);
 	else
-		fprintf(stderr, "eacgm: unknown %s '%s' (see 'eacgm --help')\n", what, name);
+		text_printf(stderr, "eacgm: unknown %s '%s' (see 'eacgm --help')\n", what, name);
 	return EXIT_USAGE;
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/human.h"
+
 static const struct opt_def help_option = {'h', "help", NULL, "Show this help and end.", NULL, 0};
 
 static const struct opt_def *option_by_letter(const struct command *cmd, char letter)
@@ -289,16 +291,16 @@ int args_real(const struct args *a, const char *name, double min, double max, do
 int usage_error(const struct command *cmd, const char *fmt, ...)
 {
 	va_list ap;
+	char text[1024];
 	va_start(ap, fmt);
-	fprintf(stderr, "eacgm %s: ", cmd->name);
-	vfprintf(stderr, fmt, ap);
-	fprintf(stderr, " (see 'eacgm %s --help')\n", cmd->name);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	text_printf(stderr, "eacgm %s: %s (see 'eacgm %s --help')\n", cmd->name, text, cmd->name);
 	return EXIT_USAGE;
 }
 
 int command_failed(const struct command *cmd, const struct err *e)
 {
-	fprintf(stderr, "eacgm %s: %s\n", cmd->name, e->msg);
+	text_printf(stderr, "eacgm %s: %s\n", cmd->name, e->msg);
 	return 1;
 }

@@ -89,8 +89,8 @@ static void utilisation_text(const struct page *p, const struct flops *f)
 	if (!f->devices)
 		return;
 	if (mfu < 0) {
-		fprintf(p->out, "  utilisation unknown: the peak of %s is not known\n",
-			f->device ? f->device : "these devices");
+		text_printf(p->out, "  utilisation unknown: the peak of %s is not known\n",
+			    f->device ? f->device : "these devices");
 		return;
 	}
 	struct buf line = {0};

@@ -108,11 +108,11 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	value(p, clock, clock ? clock->mean : 0, "", 6);
 	holds(d, &held);
 	bool narrow = p->r->options->width < GPU_USED + 24;
-	if (narrow && held.len > 1)
-		fprintf(p->out, "\n%*sclocks held down by: %s\n", 7, "", (char *)held.data);
-	else if (narrow)
+	if (narrow)
 		fputc('\n', p->out);
-	else
+	if (narrow && held.len > 1)
+		text_printf(p->out, "%*sclocks held down by: %s\n", 7, "", (char *)held.data);
+	else if (!narrow)
 		page_rest(p, held.len > 1 ? (char *)held.data : "-", GPU_USED);
 	buf_free(&held);
 }

@@ -13,15 +13,16 @@
 void page_styled(const struct page *p, const char *style, const char *text)
 {
 	if (p->r->options->colour)
-		fprintf(p->out, "%s%s" RESET, style, text);
-	else
-		fputs(text, p->out);
+		fputs(style, p->out);
+	text_printf(p->out, "%s", text);
+	if (p->r->options->colour)
+		fputs(RESET, p->out);
 }
 
 void page_right(const struct page *p, const char *text, size_t columns)
 {
 	size_t n = text_columns(text);
-	fprintf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
+	text_printf(p->out, "%*s%s", n < columns ? (int)(columns - n) : 0, "", text);
 }
 
 void page_ns(const struct page *p, uint64_t ns, size_t columns)

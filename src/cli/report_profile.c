@@ -113,7 +113,7 @@ static void waits_text(const struct page *p)
 		page_right(p, human_count(waits, w->waits), COLUMN_CALLS);
 		page_right(p, human_ns(total, w->total_ns), COLUMN_TIME);
 		page_right(p, share, COLUMN_TIME);
-		fprintf(p->out, "  %s\n", w->reason);
+		text_printf(p->out, "  %s\n", w->reason);
 	}
 }
 

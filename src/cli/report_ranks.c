@@ -86,7 +86,8 @@ static void source_row(const struct page *p, const struct m_source *s)
 	page_right(p, s->shift_ns < 0 ? "-" : "", 3);
 	page_right(p, human_ns(shift, (uint64_t)llabs(s->shift_ns)), 9);
 	page_right(p, s->error_ns == UINT64_MAX ? "unknown" : human_ns(error, s->error_ns), 11);
-	fprintf(p->out, "%9.2f  %-12s", s->drift_ratio * 1e6, strtab_get(strings, s->how, NULL));
+	text_printf(p->out, "%9.2f  %-12s", s->drift_ratio * 1e6,
+		    strtab_get(strings, s->how, NULL));
 	page_rest(p, strtab_get(strings, s->path, NULL), 68);
 }
 

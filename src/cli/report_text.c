@@ -233,8 +233,8 @@ static void open_calls(const struct page *p)
 		const struct summary_open_call *c = &s->open_calls.data[i];
 		fputs("  for", p->out);
 		page_right(p, human_ns(text, c->dur_ns), COLUMN_TIME);
-		int n = fprintf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
-		size_t used = 5 + COLUMN_TIME + (n > 0 ? (size_t)n : 0);
+		size_t used = 5 + COLUMN_TIME;
+		used += text_printf(p->out, "  thread %u of %u  %s ", c->tid, c->pid, c->layer);
 		text_fit(name, sizeof(name), c->name, page_room(p, used));
 		fprintf(p->out, "%s\n", name);
 	}

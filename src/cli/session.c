@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/human.h"
 #include "cli/session_impl.h"
 
 #define TICK_NS		  50000000L
@@ -476,7 +477,7 @@ void session_say(const struct session *s, const char *fmt, ...)
 	if (s->opts->say)
 		s->opts->say(s->opts->say_ctx, text);
 	else
-		fprintf(stderr, "eacgm: %s\n", text);
+		text_printf(stderr, "eacgm: %s\n", text);
 }
 
 /* Whoever attaches wants to know from when on calls are seen. */
