@@ -115,7 +115,10 @@ static const struct opt_def options[] = {
 	 "beginning.",
 	 NULL, OPT_FILE},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
-	{'n', "top", "N", "How many anomalies are shown; 0 = all. 20 unless told.", NULL, 0},
+	{'n', "top", "N", 
+	 "How many anomalies are shown: the rarest, in order of time; 0 = all. 20 unless told. "
+	 "JSON has all.",
+	 NULL, 0},
 	{0, "alarms-per-hour", "N",
 	 "Of a recording: how many false alarms an hour of normal running may "
 	 "have. 1 unless told.",

@@ -52,13 +52,6 @@ static void keep(struct found *f, const struct anomaly *a)
 	own_strings(&kept->a);
 }
 
-static int by_p(const void *x, const void *y)
-{
-	double a = ((const struct found_anomaly *)x)->a.p_value;
-	double b = ((const struct found_anomaly *)y)->a.p_value;
-	return a < b ? -1 : a > b;
-}
-
 static int by_start(const void *x, const void *y)
 {
 	const struct anomaly *a = &((const struct found_anomaly *)x)->a;
@@ -66,6 +59,13 @@ static int by_start(const void *x, const void *y)
 	if (a->start_ns != b->start_ns)
 		return a->start_ns < b->start_ns ? -1 : 1;
 	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int by_p(const void *x, const void *y)
+{
+	double a = ((const struct found_anomaly *)x)->a.p_value;
+	double b = ((const struct found_anomaly *)y)->a.p_value;
+	return a < b ? -1 : a > b ? 1 : by_start(x, y);
 }
 
 static void find_lines(struct found *f)
@@ -141,6 +141,8 @@ void found_make(struct found *f, const struct model *m, const struct found_liste
 	if (!f->list.len)
 		return;
 	qsort(f->list.data, f->list.len, sizeof(*f->list.data), by_p);
+	for (size_t i = 0; i < f->list.len; i++)
+		f->list.data[i].rarer = i;
 	find_lines(f);
 	qsort(f->list.data, f->list.len, sizeof(*f->list.data), by_start);
 }

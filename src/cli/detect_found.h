@@ -9,6 +9,7 @@
 
 struct found_anomaly {
 	struct anomaly a; /* its strings are owned */
+	size_t rarer;	  /* anomalies that are rarer, or as rare and earlier */
 	struct anomaly_lines lines;
 };
 

@@ -19,6 +19,7 @@
 struct bad_row {
 	size_t row;
 	double score, p, likeliest;
+	size_t rarer; /* rows that are rarer, or as rare and earlier */
 };
 
 struct table_run {
@@ -65,7 +66,7 @@ static void judge_block(struct table_run *r, size_t first, size_t n)
 	gmm_log_density(&r->m->gmm, rows, n, density);
 	gmm_likeliest(&r->m->gmm, rows, n, likeliest, component);
 	for (size_t i = 0; i < n; i++) {
-		struct bad_row b = {first + i, -density[i], NAN, likeliest[i]};
+		struct bad_row b = {first + i, -density[i], NAN, likeliest[i], 0};
 		bool unknown = isnan(density[i]);
 		if (!unknown)
 			b.p = tail_p(&r->m->tail, b.score);
@@ -89,6 +90,30 @@ static int judge_rows(struct table_run *r, const char *path, struct err *e)
 	for (size_t i = 0; i < r->t.rows; i += BLOCK)
 		judge_block(r, i, r->t.rows - i < BLOCK ? r->t.rows - i : BLOCK);
 	return path ? detect_output_close(&out, 0, e) : 0;
+}
+
+static int by_score(const void *x, const void *y)
+{
+	const struct bad_row *a = x, *b = y;
+	if (a->score != b->score)
+		return a->score > b->score ? -1 : 1;
+	return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static int by_row(const void *x, const void *y)
+{
+	const struct bad_row *a = x, *b = y;
+	return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static void rank_rows(struct table_run *r)
+{
+	if (!r->bad.len)
+		return;
+	qsort(r->bad.data, r->bad.len, sizeof(*r->bad.data), by_score);
+	for (size_t i = 0; i < r->bad.len; i++)
+		r->bad.data[i].rarer = i;
+	qsort(r->bad.data, r->bad.len, sizeof(*r->bad.data), by_row);
 }
 
 /* ---- what made a row so ---- */
@@ -207,10 +232,11 @@ static void print_text(const struct table_run *r, size_t top)
 		       r->unknown == 1 ? "row is" : "rows are");
 	if (shown)
 		printf("\n  %12s  %10s  %9s  %9s  %s\n", "row", "score", "p", "component", "why");
-	for (size_t i = 0; i < shown; i++)
-		print_row(r, &r->bad.data[i]);
+	for (size_t i = 0; i < r->bad.len; i++)
+		if (r->bad.data[i].rarer < shown)
+			print_row(r, &r->bad.data[i]);
 	if (shown < r->bad.len)
-		printf("  ... and %s more: --top, --json\n",
+		printf("  ... and %s more that are less rare: --top, --json\n",
 		       human_count(count, r->bad.len - shown));
 }
 
@@ -223,6 +249,7 @@ static int judge_table(const struct detect_options *o, struct table_run *r, stru
 		rc = judge_rows(r, o->rows, e);
 	if (rc || o->json)
 		return rc ? rc : print_json(r, e);
+	rank_rows(r);
 	print_text(r, o->top);
 	return 0;
 }

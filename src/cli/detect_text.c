@@ -127,8 +127,10 @@ void found_text(FILE *out, const struct found *f)
 	const struct page page = {out, &report};
 	size_t shown = f->list.len < f->options->top ? f->list.len : f->options->top;
 	print_head(f);
-	for (size_t i = 0; i < shown; i++)
-		print_anomaly(&page, f, i);
+	for (size_t i = 0; i < f->list.len; i++)
+		if (f->list.data[i].rarer < shown)
+			print_anomaly(&page, f, i);
 	if (shown < f->list.len)
-		fprintf(out, "\n... and %zu more (--top 0 shows all)\n", f->list.len - shown);
+		fprintf(out, "\n... and %zu more that are less rare (--top 0 shows all)\n",
+			f->list.len - shown);
 }

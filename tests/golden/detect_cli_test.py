@@ -63,7 +63,7 @@ def densities(said, row):
 
 
 # Of these two the columns are usual each by itself, not together.
-ODD = [(2.0, -20.0), (-1.5, 15.0)]
+ODD = [(-1.5, 15.0), (2.0, -20.0)]
 
 
 @test
@@ -85,7 +85,9 @@ def rows_that_are_not_normal_are_found_and_explained(folder):
     assert text[1] == "  1 row is not judged: not finite", text[1]
     assert [line.split()[0] for line in text[4:]] == ["101", "102", "303"], text
     few = eacgm("detect", path, "-m", folder / "m.model", "--p", "1e-5", "-n", 1).stdout
-    assert "... and 2 more" in few and " 101 " in few and " 102 " not in few
+    rarest = min(said["anomalies"], key=lambda a: a["p_value"])["row"]
+    assert rarest != 101 and f" {rarest} " in few and " 101 " not in few, few
+    assert "... and 2 more that are less rare" in few, few
 
 
 @test
@@ -184,6 +186,19 @@ def a_slow_operator_is_found_with_its_calls_and_lines(folder):
     assert ", torch, pid 4242, aten::mm\n" in text and a["why"] in text, text
     assert "train (/job/train.py:44)" in text
     eacgm("detect", bad, "-m", model, "--exit-code", status=3)
+
+
+@test
+def the_rarest_are_shown_in_order_of_time(folder):
+    options = ("-m", learn_job(folder), "--alarms-per-hour", 1800)
+    path = job(folder / "bad.eacgm", 7, 100, *FAULT, 1.6)
+    said = found(path, *options)["anomalies"]
+    rarest = sorted(range(len(said)), key=lambda i: (said[i]["p_value"], i))[:2]
+    text = eacgm("detect", path, *options, "-n", 2).stdout
+    shown = [int(line.split(".")[0]) for line in text.splitlines() if ". at " in line]
+    assert len(said) > 3 and set(rarest) != {0, 1}, said
+    assert shown == sorted(i + 1 for i in rarest), (shown, rarest)
+    assert f"... and {len(said) - 2} more that are less rare" in text, text
 
 
 @test
