@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/anomaly_json.h"
 #include "cli/human.h"
 #include "cli/options.h"
+#include "cli/outlet.h"
 #include "cli/session.h"
 #include "cli/session_detect.h"
 #include "cli/watch_rates.h"
@@ -25,6 +27,9 @@
 #define DRAW_NS	    500000000ULL
 #define LINE_NS	    1000000000ULL
 #define SAID_FOR_NS 15000000000ULL
+#define WAIT_BYTES  (1u << 20)	  /* of lines that nobody has taken yet */
+#define OUT_WAIT_NS 1000000000ULL /* at the end, for who reads them */
+#define ERR_WAIT_NS 200000000ULL
 
 static const char *const description[] = {
 	"Shows what a running job does, now: calls by layer, GPUs, the time of its steps, what "
@@ -58,7 +63,8 @@ enum output { SCREEN, LINES, JSON };
 
 struct watch {
 	enum output output;
-	pthread_mutex_t lock; /* of state */
+	struct outlet out, err; /* standard output, where it is no screen; standard error */
+	pthread_mutex_t lock;	/* of state */
 	struct watch_state state;
 	uint64_t said_ns;
 	struct watch_rates *rates; /* those three of the thread that looks at rows */
@@ -74,11 +80,19 @@ struct watch {
 
 /* ---- what comes from the session ---- */
 
+static void say_error(struct watch *w, const char *sentence)
+{
+	char *clean = text_clean(sentence), *line = xasprintf("eacgm: %s\n", clean);
+	outlet_put(&w->err, line, strlen(line));
+	free(line);
+	free(clean);
+}
+
 static void say(void *ctx, const char *sentence)
 {
 	struct watch *w = ctx;
 	if (w->output != SCREEN || atomic_load(&w->ended)) {
-		text_printf(stderr, "eacgm: %s\n", sentence);
+		say_error(w, sentence);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);
@@ -89,11 +103,13 @@ static void say(void *ctx, const char *sentence)
 }
 
 /* A pipe whose reader has gone ends the watch. */
-static void print_line(struct watch *w, const char *line)
+static void print_line(struct watch *w, const char *text)
 {
-	text_printf(stdout, "%s\n", line);
-	if (fflush(stdout))
+	char *clean = text_clean(text), *line = xasprintf("%s\n", clean);
+	if (outlet_put(&w->out, line, strlen(line)))
 		atomic_store(&w->stop, true);
+	free(line);
+	free(clean);
 }
 
 static void print_json(struct watch *w, const struct anomaly *a)
@@ -220,13 +236,18 @@ static void draw_screen(struct watch *w)
 	watch_terminal_leave();
 }
 
+/* Also hands on what waits for its reader. */
 static void draw_lines(struct watch *w)
 {
 	uint64_t shown_ns = monotonic_ns();
 	while (!atomic_load(&w->ended)) {
 		nanosleep(&(struct timespec){.tv_nsec = KEY_MS * 1000000L}, NULL);
 		uint64_t now_ns = monotonic_ns();
-		if (now_ns - shown_ns < LINE_NS || !atomic_load(&w->started))
+		outlet_flush(&w->err, 0);
+		int rc = outlet_flush(&w->out, 0);
+		if (rc && rc != -ETIMEDOUT)
+			atomic_store(&w->stop, true);
+		if (w->output != LINES || now_ns - shown_ns < LINE_NS || !atomic_load(&w->started))
 			continue;
 		draw(w, NULL);
 		shown_ns = now_ns;
@@ -238,19 +259,36 @@ static void *show(void *arg)
 	struct watch *w = arg;
 	if (w->output == SCREEN)
 		draw_screen(w);
-	else if (w->output == LINES)
+	else
 		draw_lines(w);
 	return NULL;
 }
 
 /* ---- running ---- */
 
-static void say_result(const struct watch *w, const struct session_result *r)
+static void say_result(struct watch *w, const struct session_result *r)
 {
 	char calls[HUMAN_BYTES], anomalies[HUMAN_BYTES], lost[HUMAN_BYTES];
-	fprintf(stderr, "eacgm: watched %.1f s, %s calls, lost %s, anomalies: %s\n", r->duration_s,
-		human_count(calls, r->calls), human_count(lost, r->lost),
-		human_count(anomalies, w->state.anomalies));
+	char *text = xasprintf("watched %.1f s, %s calls, lost %s, anomalies: %s", r->duration_s,
+			       human_count(calls, r->calls), human_count(lost, r->lost),
+			       human_count(anomalies, w->state.anomalies));
+	say_error(w, text);
+	free(text);
+}
+
+/* Nobody who reads, or does not, holds up the end. */
+static void end_output(struct watch *w)
+{
+	uint64_t lost = outlet_close(&w->out, OUT_WAIT_NS);
+	if (lost) {
+		char count[HUMAN_BYTES];
+		char *text =
+			xasprintf("%s %s not printed: nobody took them", human_count(count, lost),
+				  lost == 1 ? "line was" : "lines were");
+		say_error(w, text);
+		free(text);
+	}
+	outlet_close(&w->err, ERR_WAIT_NS);
 }
 
 /* Ctrl-C is for the session alone: no other thread must end by it, nor the rest of the program
@@ -312,6 +350,8 @@ static int watch(struct session_options *o, const struct model *model, double al
 	struct watch w = {.output = output, .has_model = model != NULL};
 	struct session_live live = {.ctx = &w, .batch = on_batch, .end = on_end};
 	pthread_mutex_init(&w.lock, NULL);
+	outlet_open(&w.out, STDOUT_FILENO, WAIT_BYTES);
+	outlet_open(&w.err, STDERR_FILENO, WAIT_BYTES);
 	begin_state(&w, o->target);
 	w.rates = watch_rates_new();
 	w.steps = watch_steps_new();
@@ -329,6 +369,7 @@ static int watch(struct session_options *o, const struct model *model, double al
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);
+	end_output(&w);
 	pthread_mutex_destroy(&w.lock);
 	return rc;
 }

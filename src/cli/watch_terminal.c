@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "cli/outlet.h"
 #include "cli/terminal.h"
 
 #define ENTER	   "\033[?1049h\033[?25l" /* second screen, no cursor (xterm's private modes) */
@@ -25,7 +27,11 @@
 #define NEXT_LINE  "\r\n\033[K"
 #define CLEAR_REST "\r\n\033[J"
 
+#define SCREEN_BYTES (1u << 20)	   /* of one that the terminal has not taken yet */
+#define LEAVE_NS     1000000000ULL /* that a terminal which stands still is waited for */
+
 static struct termios before;
+static struct outlet screen;
 static bool entered, keys_gone, only_ascii;
 
 bool watch_terminal_usable(void)
@@ -34,21 +40,30 @@ bool watch_terminal_usable(void)
 	return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* Waits where the terminal takes no more; gives up when it is gone. */
-static void write_all(const char *p, size_t n)
+/* The rest of a screen that was not taken whole is void: LEAVE begins with an escape, which also
+ * ends a control sequence that was cut. Only calls what may be called in a handler. */
+static void write_leave(void)
 {
-	while (n) {
-		ssize_t done = write(STDOUT_FILENO, p, n);
-		if (done < 0 && errno == EAGAIN) {
-			struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
-			poll(&fd, 1, 100);
-		} else if (done < 0 && errno != EINTR) {
+	const char *p = LEAVE;
+	size_t n = strlen(LEAVE);
+	uint64_t now_ns, end_ns = monotonic_ns() + LEAVE_NS;
+	while (n && (now_ns = monotonic_ns()) < end_ns) {
+		struct pollfd fd = {.fd = screen.fd, .events = POLLOUT};
+		if (poll(&fd, 1, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
+			continue;
+		ssize_t done = write(screen.fd, p, n);
+		if (done < 0 && errno != EAGAIN && errno != EINTR)
 			return;
-		} else if (done > 0) {
-			p += done;
-			n -= (size_t)done;
-		}
+		p += done > 0 ? done : 0;
+		n -= done > 0 ? (size_t)done : 0;
 	}
+}
+
+/* Not TCSAFLUSH, which waits until the terminal has taken everything. */
+static void set_terminal(const struct termios *t)
+{
+	tcsetattr(STDIN_FILENO, TCSANOW, t);
+	tcflush(STDIN_FILENO, TCIFLUSH);
 }
 
 void watch_terminal_leave(void)
@@ -56,9 +71,9 @@ void watch_terminal_leave(void)
 	if (!entered)
 		return;
 	entered = false;
-	write_all(LEAVE, strlen(LEAVE));
+	write_leave();
 	if (isatty(STDIN_FILENO))
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+		set_terminal(&before);
 }
 
 /* What ends the program at once, without a way back to where the terminal was entered: it is given
@@ -97,14 +112,15 @@ void watch_terminal_enter(void)
 		raw.c_cc[VMIN] = 1;
 		raw.c_cc[VTIME] = 0;
 		raw.c_cc[VSUSP] = _POSIX_VDISABLE;
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+		set_terminal(&raw);
 	}
 	if (!at_exit) {
 		atexit(watch_terminal_leave);
 		catch_deadly();
+		outlet_open(&screen, STDOUT_FILENO, SCREEN_BYTES);
 	}
 	at_exit = entered = true;
-	write_all(ENTER, strlen(ENTER));
+	outlet_put(&screen, ENTER, strlen(ENTER));
 }
 
 void watch_terminal_size(struct watch_size *ret)
@@ -122,6 +138,9 @@ void watch_terminal_show(const struct buf *lines, const struct watch_size *size)
 {
 	struct buf out = {0};
 	unsigned row = 1;
+	outlet_flush(&screen, 0);
+	if (!outlet_is_idle(&screen))
+		return;
 	buf_add(&out, HOME CLEAR_LINE, strlen(HOME CLEAR_LINE));
 	for (size_t i = 0; i < lines->len; i++) {
 		if (lines->data[i] != '\n') {
@@ -133,7 +152,7 @@ void watch_terminal_show(const struct buf *lines, const struct watch_size *size)
 	}
 	if (row < size->rows)
 		buf_add(&out, CLEAR_REST, strlen(CLEAR_REST));
-	write_all((const char *)out.data, out.len);
+	outlet_put(&screen, (const char *)out.data, out.len);
 	buf_free(&out);
 }
 

@@ -17,7 +17,8 @@ void watch_terminal_leave(void);
 /* As it is now: it may change at any time. */
 void watch_terminal_size(struct watch_size *ret);
 
-/* Replaces what is shown by lines as watch_render makes them. */
+/* Replaces what is shown by lines as watch_render makes them. Does not wait: where the terminal has
+ * not taken what was shown before, these are left out. */
 void watch_terminal_show(const struct buf *lines, const struct watch_size *size);
 
 /* The next key, 0 when none came within timeout_ms. */

@@ -231,6 +231,35 @@ def _(t):
     expect(job.wait(timeout=5) == 0, "the job: %s" % job.returncode)
 
 
+@test("a reader who stands still holds up neither Ctrl-C nor the end: pipe and screen", 60)
+def _(t):
+    job = start_calls(t, 50)
+    watch = [EACGM, "watch", "-p", job.pid, "--layers", "user", *CALLS]
+    unread, full = os.pipe()
+    t.at_end.append(lambda: os.close(unread))
+    fcntl.fcntl(full, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(full, b"x" * 4096)
+    for kind in ("lines", "json"):
+        err = open(t.path(kind), "w+")
+        w = t.start([*watch, *(["--json"] if kind == "json" else [])], stdout=full, stderr=err)
+        t.wait_for(lambda: "attached to" in open(err.name).read(), "tracing")
+        time.sleep(3)  # lines come, and are not taken
+        w.send_signal(signal.SIGTERM)
+        expect(w.wait(timeout=20) == 0, open(err.name).read())
+        said = open(err.name).read()
+        expect("eacgm: watched" in said, said)
+        expect(kind == "json" or re.search(r"[2-9] lines were not printed", said), said)
+    os.close(full)
+    s = Terminal(t, watch)
+    s.wait_for(r"^user +[1-9]")
+    termios.tcflow(s.slave, termios.TCOOFF)
+    time.sleep(2)
+    s.p.send_signal(signal.SIGTERM)
+    s.p.wait(timeout=20)
+    expect(s.p.returncode == 0, "exit status %d" % s.p.returncode)
+    expect(termios.tcgetattr(s.slave) == s.before, "the terminal's settings differ")
+
+
 @test("wrong use: one line, and no terminal is touched")
 def _(t):
     expect_one_line(t.run([EACGM, "watch", "-p", "4194304"]), "no process")
