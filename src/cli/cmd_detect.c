@@ -115,9 +115,10 @@ static const struct opt_def options[] = {
 	 "beginning.",
 	 NULL, OPT_FILE},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
-	{'n', "top", "N", 
+	{'n', "top", "N",
 	 "How many anomalies are shown: the rarest, in order of time; 0 = all. 20 unless told. "
-	 "JSON has all.",
+	 "JSON "
+	 "has all.",
 	 NULL, 0},
 	{0, "alarms-per-hour", "N",
 	 "Of a recording: how many false alarms an hour of normal running may "
@@ -139,8 +140,10 @@ static const struct opt_def options[] = {
 	 NULL, 0},
 	{0, "rows", "OUT.jsonl", "Write every window, step or row of the table as it was judged.",
 	 NULL, OPT_FILE},
-	{0, "events", "OUT.csv", "Of a recording: write every event as it was judged.", NULL,
-	 OPT_FILE},
+	{0, "events", "OUT",
+	 "Of a recording: write every event as it was judged: as CSV, or where OUT ends in .npy "
+	 "as arrays of numpy.",
+	 NULL, OPT_FILE},
 	{0, "exit-code", NULL, "End with status 3 where something was not normal.", NULL, 0},
 	{0},
 };

@@ -1,13 +1,10 @@
 /* detect_recording.c - eacgm detect for a recording: hands it to the detector, and writes what is
- * asked for beside: rows as JSON lines, events as CSV. */
-#include <csv.h>
+ * asked for beside: rows as JSON lines, events. */
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/anomaly_json.h"
+#include "cli/detect_events.h"
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
@@ -15,7 +12,8 @@
 
 struct recording_run {
 	struct found found;
-	struct output rows, events; /* stream NULL: not asked for */
+	struct output rows; /* stream NULL: not asked for */
+	struct detect_events events;
 };
 
 /* ---- --rows ---- */
@@ -50,27 +48,12 @@ static void tell_row(void *ctx, const struct feature_row *row, double score, dou
 	json_decref(o);
 }
 
-/* ---- --events ---- */
-
-/* A cell: empty where it is not known. */
-static void put_real(FILE *out, double v)
-{
-	if (isnan(v))
-		fputs(",", out);
-	else
-		fprintf(out, ",%.6g", v);
-}
+/* ---- files ---- */
 
 static void tell_event(void *ctx, const struct detector_event *e)
 {
 	struct recording_run *r = ctx;
-	FILE *out = r->events.stream;
-	fprintf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%s,", e->start_ns, e->dur_ns, e->pid, e->tid,
-		detect_layer_name(e->layer));
-	csv_fwrite(out, e->key, strlen(e->key));
-	put_real(out, e->z);
-	put_real(out, e->gap_z);
-	fprintf(out, ",%d\n", e->anomalous);
+	detect_events_put(&r->events, e);
 }
 
 static int open_outputs(struct recording_run *r, struct err *e)
@@ -78,19 +61,17 @@ static int open_outputs(struct recording_run *r, struct err *e)
 	const struct detect_options *o = r->found.options;
 	int rc = o->rows ? detect_output_open(&r->rows, o->rows, e) : 0;
 	if (!rc && o->events)
-		rc = detect_output_open(&r->events, o->events, e);
+		rc = detect_events_open(&r->events, o->events, e);
 	if (rc && r->rows.stream)
 		detect_output_close(&r->rows, rc, e);
-	if (!rc && o->events)
-		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n", r->events.stream);
 	return rc;
 }
 
 static int close_outputs(struct recording_run *r, struct err *e)
 {
 	int rc = r->rows.stream ? detect_output_close(&r->rows, 0, e) : 0;
-	if (r->events.stream)
-		rc = detect_output_close(&r->events, rc, e);
+	if (r->events.file.stream)
+		rc = detect_events_close(&r->events, rc, e);
 	return rc;
 }
 
@@ -117,7 +98,7 @@ static int run(struct recording_run *r, const struct model *m, uint64_t *ret_fou
 	found_make(&r->found, m,
 		   &(struct found_listener){.ctx = r,
 					    .row = r->rows.stream ? tell_row : NULL,
-					    .event = r->events.stream ? tell_event : NULL});
+					    .event = r->events.file.stream ? tell_event : NULL});
 	rc = close_outputs(r, e);
 	if (rc)
 		return rc;

@@ -55,8 +55,9 @@ struct detector_event {
 	uint32_t pid, tid;
 	enum detect_layer layer;
 	const char *key;
-	double z, gap_z; /* NaN unknown */
-	bool anomalous;	 /* in an anomaly of its layer and process, or by itself */
+	uint32_t key_number; /* the same for the same text, dense from 1 */
+	double z, gap_z;     /* NaN unknown */
+	bool anomalous;	     /* in an anomaly of its layer and process, or by itself */
 };
 
 struct detector_options {

@@ -140,6 +140,7 @@ static void tell_event(struct detector *d, const struct held_event *e)
 				      .tid = e->tid,
 				      .layer = key.layer,
 				      .key = key.text,
+				      .key_number = e->key,
 				      .z = e->z,
 				      .gap_z = e->gap_z};
 	told.anomalous = by_itself(e) || in_anomaly(d, e);
