@@ -16,6 +16,8 @@
 
 struct comm {
 	struct m_comm row;
+	uint64_t key;
+	uint64_t asked;	   /* number of the question that it answered last */
 	uint64_t begin_ns; /* calls from here on may mean it */
 	size_t previous;   /* that had the handle before it: index in list + 1, 0 = none */
 	bool device_tried;
@@ -25,6 +27,7 @@ struct comm {
 struct comms {
 	VEC(struct comm) list;
 	struct map64 by_handle; /* process and handle -> index in list of the newest */
+	uint64_t questions;
 	struct nccl_layout layout;
 	bool layout_tried;
 };
@@ -41,9 +44,32 @@ void comms_free(struct comms *c)
 	free(c);
 }
 
-size_t comms_count(const struct comms *c)
+/* Of a handle, they are in the order in which they were added. */
+static void link_comm(struct comms *all, size_t index)
 {
-	return c->list.len;
+	struct comm *c = &all->list.data[index];
+	uint64_t newest;
+	c->previous = map64_get(&all->by_handle, c->key, &newest) ? (size_t)newest + 1 : 0;
+	map64_set(&all->by_handle, c->key, index);
+}
+
+void comms_forget(struct comms *c, size_t most)
+{
+	size_t kept = 0;
+	if (c->list.len <= most)
+		return;
+	uint64_t *asked = xcalloc(c->list.len, sizeof(*asked));
+	for (size_t i = 0; i < c->list.len; i++)
+		asked[i] = c->list.data[i].asked;
+	uint64_t since = forget_since(asked, c->list.len, most / 2);
+	free(asked);
+	for (size_t i = 0; i < c->list.len; i++)
+		if (c->list.data[i].asked >= since)
+			c->list.data[kept++] = c->list.data[i];
+	c->list.len = kept;
+	map64_free(&c->by_handle);
+	for (size_t i = 0; i < kept; i++)
+		link_comm(c, i);
 }
 
 static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
@@ -61,8 +87,10 @@ static struct comm *find(struct pipeline *p, uint32_t tgid, uint64_t handle, uin
 		return NULL;
 	for (size_t i = (size_t)newest + 1; i; i = p->comms->list.data[i - 1].previous) {
 		struct comm *c = &p->comms->list.data[i - 1];
-		if (time_ns >= c->begin_ns)
-			return c->row.end_ns && time_ns > c->row.end_ns ? NULL : c;
+		if (time_ns < c->begin_ns)
+			continue;
+		c->asked = ++p->comms->questions;
+		return c->row.end_ns && time_ns > c->row.end_ns ? NULL : c;
 	}
 	return NULL;
 }
@@ -70,14 +98,13 @@ static struct comm *find(struct pipeline *p, uint32_t tgid, uint64_t handle, uin
 static struct comm *add(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t begin_ns,
 			uint64_t time_ns)
 {
-	uint64_t newest;
-	bool known = map64_get(&p->comms->by_handle, key_of(p, tgid, handle), &newest);
 	struct comm *c = vec_push(&p->comms->list);
+	c->key = key_of(p, tgid, handle);
+	c->asked = ++p->comms->questions;
 	c->begin_ns = begin_ns;
-	c->previous = known ? (size_t)newest + 1 : 0;
 	c->row = (struct m_comm){
 		.pid = tgid, .handle = handle, .rank = -1, .device = -1, .start_ns = time_ns};
-	map64_set(&p->comms->by_handle, key_of(p, tgid, handle), p->comms->list.len - 1);
+	link_comm(p->comms, p->comms->list.len - 1);
 	return c;
 }
 

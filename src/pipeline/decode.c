@@ -55,7 +55,7 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 							: pipeline_string(p, v, &out->args[i]);
 			break;
 		case RAW_TEXT:
-			known = pipeline_string(p, v, &out->args[i]);
+			known = pipeline_text(p, v, &out->args[i]);
 			break;
 		case RAW_CODE:
 			known = pipeline_code(p, v, &out->args[i]);
@@ -140,16 +140,12 @@ void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in
 	use_comm(p, probe, in, &call);
 }
 
-/* A text belongs to one call, unlike interned strings, whose numbers come again. */
 static void forget_texts(struct pipeline *p, const struct known_probe *probe,
 			 const struct rec_call *in)
 {
-	for (int i = 0; i < in->nargs && i < probe->nargs; i++) {
-		if (probe->arg_raw[i] != RAW_TEXT)
-			continue;
-		map64_del(&p->strings, in->args[i]);
-		map64_del(&p->texts_of, in->args[i]);
-	}
+	for (int i = 0; i < in->nargs && i < probe->nargs; i++)
+		if (probe->arg_raw[i] == RAW_TEXT)
+			pipeline_forget_text(p, in->args[i]);
 }
 
 static bool convert(struct pipeline *p, const struct rec_call_stack *record, bool force)

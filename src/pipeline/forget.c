@@ -3,8 +3,9 @@
  *
  * Records of a process may be read after its end was told, so it stays for FORGET_NS. The ends of
  * threads are not told: when a process has had many, those that /proc does not list any more are
- * forgotten. One that is met again after all is new. Stays: what the job has of libraries
- * and functions. */
+ * forgotten. One that is met again after all is new. Of kernels and communicators those go that
+ * were not asked for longest, where there are very many. Stays: what the job has of libraries and
+ * functions, and strings, which the writer bounds. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@
 #define FORGET_EVERY  1000000000ULL
 #define TIDS_FIRST    1024	/* threads of a process, before they are looked after */
 #define CACHE_ENTRIES (1 << 16) /* of what can be found again */
-#define TEXTS	      (1 << 16)
 #define KERNELS	      (1 << 18) /* of all processes, by handle */
 #define COMMS	      (1 << 16)
 
@@ -76,6 +76,18 @@ void forget_replaced(struct pipeline *p, uint32_t process)
 	*vec_push(&p->free_processes) = process;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+uint64_t forget_since(uint64_t *numbers, size_t n, size_t most)
+{
+	qsort(numbers, n, sizeof(*numbers), compare_numbers);
+	return most < n ? numbers[n - most] : 0;
+}
+
 static void drop_large(struct map64 *cache)
 {
 	if (cache->len > CACHE_ENTRIES)
@@ -100,17 +112,7 @@ void forget_pass(struct pipeline *p)
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
 	drop_large(&p->hist_counts);
-	/* names come again with the next calls that give them, or from the processes' memory */
-	if (kernels_count(p->kernels) > KERNELS) {
-		kernels_free(p->kernels);
-		p->kernels = kernels_new();
-	}
-	if (comms_count(p->comms) > COMMS) {
-		comms_free(p->comms);
-		p->comms = comms_new();
-	}
-	if (strtab_len(&p->texts) > TEXTS) {
-		strtab_free(&p->texts);
-		map64_free(&p->texts_of);
-	}
+	/* one that is used again after all is read from its process's memory */
+	kernels_forget(p->kernels, KERNELS);
+	comms_forget(p->comms, COMMS);
 }

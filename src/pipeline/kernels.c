@@ -18,16 +18,19 @@
 #define LEAST_NAME   3
 
 struct named {
+	uint64_t key;
 	uint64_t from_ns; /* what the handle meant from here on */
 	uint64_t string;
+	uint64_t asked;	 /* number of the question that it answered last */
 	size_t previous; /* what it meant before: index in list + 1, 0 = unknown */
 };
 
 struct kernels {
 	VEC(struct named) list;
 	struct map64 newest; /* process and handle -> index in list */
-	int name_at;	     /* offset of the name's address in the object, -1 unknown */
-	bool by_known;	     /* name_at was found with a kernel of known name */
+	uint64_t questions;
+	int name_at;   /* offset of the name's address in the object, -1 unknown */
+	bool by_known; /* name_at was found with a kernel of known name */
 };
 
 struct kernels *kernels_new(void)
@@ -42,11 +45,6 @@ void kernels_free(struct kernels *k)
 	vec_free(&k->list);
 	map64_free(&k->newest);
 	free(k);
-}
-
-size_t kernels_count(const struct kernels *k)
-{
-	return k->list.len;
 }
 
 static uint64_t key_of(struct pipeline *p, uint32_t tgid, uint64_t handle)
@@ -66,38 +64,67 @@ static bool name_at(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t
 	if (!map64_get(&k->newest, key_of(p, tgid, handle), &newest))
 		return false;
 	for (size_t i = (size_t)newest + 1; i; i = k->list.data[i - 1].previous) {
-		const struct named *n = &k->list.data[i - 1];
+		struct named *n = &k->list.data[i - 1];
 		if (n->from_ns > time_ns)
 			continue;
 		if (time_ns >= exec_ns && n->from_ns < exec_ns)
 			return false; /* of the program that was there before */
+		n->asked = ++k->questions;
 		*ret = n->string;
 		return true;
 	}
 	return false;
 }
 
+/* Puts the one at an index among those of its handle, by time. */
+static void link_named(struct kernels *k, size_t index)
+{
+	struct named *n = &k->list.data[index];
+	uint64_t newest;
+	bool any = map64_get(&k->newest, n->key, &newest);
+	if (!any || k->list.data[newest].from_ns <= n->from_ns) {
+		n->previous = any ? (size_t)newest + 1 : 0;
+		map64_set(&k->newest, n->key, index);
+		return;
+	}
+	struct named *later = &k->list.data[newest];
+	while (later->previous && k->list.data[later->previous - 1].from_ns > n->from_ns)
+		later = &k->list.data[later->previous - 1];
+	n->previous = later->previous;
+	later->previous = index + 1;
+}
+
 static void put(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t from_ns,
 		uint64_t string)
 {
 	struct kernels *k = p->kernels;
-	uint64_t newest, known, key = key_of(p, tgid, handle);
+	uint64_t known;
 	if (name_at(p, tgid, handle, from_ns, &known) && known == string)
 		return;
-	bool any = map64_get(&k->newest, key, &newest);
-	struct named *n = vec_push(&k->list);
-	size_t self = k->list.len;
-	*n = (struct named){.from_ns = from_ns, .string = string};
-	if (!any || k->list.data[newest].from_ns <= from_ns) {
-		n->previous = any ? (size_t)newest + 1 : 0;
-		map64_set(&k->newest, key, self - 1);
+	*vec_push(&k->list) = (struct named){.key = key_of(p, tgid, handle),
+					     .from_ns = from_ns,
+					     .string = string,
+					     .asked = ++k->questions};
+	link_named(k, k->list.len - 1);
+}
+
+void kernels_forget(struct kernels *k, size_t most)
+{
+	size_t kept = 0;
+	if (k->list.len <= most)
 		return;
-	}
-	struct named *later = &k->list.data[newest];
-	while (later->previous && k->list.data[later->previous - 1].from_ns > from_ns)
-		later = &k->list.data[later->previous - 1];
-	n->previous = later->previous;
-	later->previous = self;
+	uint64_t *asked = xcalloc(k->list.len, sizeof(*asked));
+	for (size_t i = 0; i < k->list.len; i++)
+		asked[i] = k->list.data[i].asked;
+	uint64_t since = forget_since(asked, k->list.len, most / 2);
+	free(asked);
+	for (size_t i = 0; i < k->list.len; i++)
+		if (k->list.data[i].asked >= since)
+			k->list.data[kept++] = k->list.data[i];
+	k->list.len = kept;
+	map64_free(&k->newest);
+	for (size_t i = 0; i < kept; i++)
+		link_named(k, i);
 }
 
 /* A kernel's symbol: mangled, or as the compiler of another language named it. */

@@ -10,6 +10,8 @@
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
 
+#define TEXTS_MOST (1 << 16)
+
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
 {
 	char utf8[STRING_BYTES * 4];
@@ -20,7 +22,6 @@ void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
 		s = utf8;
 	}
 	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
-	map64_set(&p->texts_of, r->id, strtab_add(&p->texts, s, len));
 }
 
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret)
@@ -37,21 +38,38 @@ bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t i
 	uint64_t text;
 	if (!id)
 		return pipeline_string(p, id, ret);
-	if (!map64_get(&p->texts_of, id, &text))
+	if (!pipeline_string(p, id, &text))
 		return false;
-	const char *name = strtab_get(&p->texts, (uint32_t)text, NULL);
+	const char *name = rec_string_get(p->writer, (uint32_t)text);
 	char *full = xasprintf("%s%s", prefix, name[0] ? name : "."); /* from . import x */
 	*ret = rec_string_z(p->writer, full);
 	free(full);
 	return true;
 }
 
+/* Calls take their texts; those that stay are of calls that were lost, and the oldest go. */
 void pipeline_add_text(struct pipeline *p, const struct rec_text *r)
 {
 	uint32_t len = r->len < TEXT_BYTES ? r->len : TEXT_BYTES - 1;
-	const char *s = (const char *)r->bytes;
-	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
-	map64_set(&p->texts_of, r->id, strtab_add(&p->texts, s, len));
+	if (p->texts[0].len >= TEXTS_MOST) {
+		map64_free(&p->texts[1]);
+		p->texts[1] = p->texts[0];
+		p->texts[0] = (struct map64){0};
+	}
+	map64_set(&p->texts[0], r->id, rec_string(p->writer, (const char *)r->bytes, len));
+}
+
+bool pipeline_text(const struct pipeline *p, uint64_t id, uint64_t *ret)
+{
+	if (!id)
+		return pipeline_string(p, id, ret);
+	return map64_get(&p->texts[0], id, ret) || map64_get(&p->texts[1], id, ret);
+}
+
+void pipeline_forget_text(struct pipeline *p, uint64_t id)
+{
+	map64_del(&p->texts[0], id);
+	map64_del(&p->texts[1], id);
 }
 
 static uint32_t put_code(struct pipeline *p, const struct m_code *row)

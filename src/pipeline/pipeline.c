@@ -471,8 +471,8 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->hist_counts);
 	map64_free(&p->hist_sums);
 	vec_free(&p->sums);
-	map64_free(&p->texts_of);
-	strtab_free(&p->texts);
+	map64_free(&p->texts[0]);
+	map64_free(&p->texts[1]);
 	map64_free(&p->codes);
 	map64_free(&p->vtables);
 	map64_free(&p->enum_bytes);

@@ -122,8 +122,7 @@ struct pipeline {
 	bool forgets;
 	uint64_t forgot_ns;
 	struct map64 strings;	 /* REC_STRING id -> recording string + 1 */
-	struct map64 texts_of;	 /* REC_STRING id -> number in texts */
-	struct strtab texts;	 /* the strings themselves, for names with a prefix */
+	struct map64 texts[2];	 /* REC_TEXT id -> recording string; the second: older ones */
 	struct map64 codes;	 /* REC_PYCODE id -> code index */
 	struct map64 vtables;	 /* hash of pid and address -> string */
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
@@ -183,9 +182,14 @@ void tap_thread_gone(struct pipeline *p, uint32_t index);
 void forget_thread_later(struct pipeline *p, struct known_process *k, uint32_t tid);
 void forget_replaced(struct pipeline *p, uint32_t process);
 void forget_pass(struct pipeline *p);
+/* The smallest of the `most` largest numbers, which all differ; sorts them. */
+uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);
 
 /* Names: false when the id's record has not come yet. */
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
+bool pipeline_text(const struct pipeline *p, uint64_t id, uint64_t *ret);
+/* A text belongs to one call, which has it now. */
+void pipeline_forget_text(struct pipeline *p, uint64_t id);
 bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret);
 uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
 /* Likewise, with a prefix before it. */
@@ -217,7 +221,8 @@ bool pipeline_observe(struct pipeline *p, const struct known_probe *probe,
 /* kernels.c: names of CUDA kernels. */
 struct kernels *kernels_new(void);
 void kernels_free(struct kernels *k);
-size_t kernels_count(const struct kernels *k);
+/* Where there are more than so many, half of them stay: those that were asked for last. */
+void kernels_forget(struct kernels *k, size_t most);
 /* time_ns: when the naming call ended. */
 void kernels_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns,
 		  const char *symbol);
@@ -235,7 +240,7 @@ bool kernels_find(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t t
 /* comms.c: communicators. time_ns: when the call that tells of it ended. */
 struct comms *comms_new(void);
 void comms_free(struct comms *c);
-size_t comms_count(const struct comms *c);
+void comms_forget(struct comms *c, size_t most); /* as kernels_forget */
 struct comm_init {
 	uint64_t handle;
 	uint64_t hash;

@@ -56,10 +56,9 @@ bool pipeline_observe(struct pipeline *p, const struct known_probe *probe, const
 			arg[k] = c->args[probe->arg_of[k]];
 	switch (probe->role) {
 	case ROLE_KERNEL_NAME:
-		if (!map64_get(&p->texts_of, arg[1], &text))
+		if (!arg[1] || !pipeline_text(p, arg[1], &text))
 			return false;
-		kernels_name(p, c->tgid, arg[0], end_ns,
-			     strtab_get(&p->texts, (uint32_t)text, NULL));
+		kernels_name(p, c->tgid, arg[0], end_ns, rec_string_get(p->writer, (uint32_t)text));
 		break;
 	case ROLE_KERNEL_ALIAS:
 		kernels_alias(p, c->tgid, arg[0], arg[1], end_ns);

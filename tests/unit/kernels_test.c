@@ -39,7 +39,7 @@ static void define(struct pipeline *p, uint32_t id, const char *symbol, const ch
 		.name_arg = raw0 == RAW_KERNEL ? 0 : -1,
 		.arg_names = {names[0], names[1], "return"},
 		.arg_types = {raw0 == RAW_KERNEL ? ARG_TYPE_STRING : ARG_TYPE_PTR,
-			      raw1 == RAW_STRING ? ARG_TYPE_STRING : ARG_TYPE_PTR, ARG_TYPE_I64},
+			      raw1 == RAW_TEXT ? ARG_TYPE_STRING : ARG_TYPE_PTR, ARG_TYPE_I64},
 		.arg_raw = {raw0, raw1, RAW_PLAIN},
 		.role = role,
 	};
@@ -58,7 +58,7 @@ static void begin(struct run *r)
 		fail_msg("%s", e.msg);
 	r->p = pipeline_new(w, "/proc");
 	define(r->p, NAME, "cuModuleGetFunction", "kernel_name",
-	       (const char *const[]){"handle", "name"}, RAW_PLAIN, RAW_STRING);
+	       (const char *const[]){"handle", "name"}, RAW_PLAIN, RAW_TEXT);
 	define(r->p, ALIAS, "cuKernelGetFunction", "kernel_alias",
 	       (const char *const[]){"function", "kernel"}, RAW_PLAIN, RAW_PLAIN);
 	define(r->p, LAUNCH, "cuLaunchKernel", "launch", (const char *const[]){"kernel", "stream"},
@@ -322,6 +322,34 @@ static void long_names(void **state)
 	free(o);
 }
 
+/* Where nothing is kept: of very many handles those are forgotten that are not used, never those
+ * that are, and none is taken for another. */
+static void those_that_are_not_used_are_forgotten(void **state)
+{
+	(void)state;
+	struct run r;
+	char symbol[32];
+	begin(&r);
+	pipeline_forget_ended(r.p);
+	name(&r, 100, (void *)0x10, "used");
+	name(&r, 100, (void *)0x20, "unused");
+	for (uintptr_t i = 0; i < 1 << 18; i++) {
+		snprintf(symbol, sizeof(symbol), "kernel_%u", (unsigned)i % 1000);
+		name(&r, 200 + i, (void *)(0x100 + i), symbol);
+		if (i % 10000 == 0)
+			pipeline_pass_end(r.p);
+	}
+	launch(&r, 1000000, (void *)0x10);
+	pipeline_pass_end(r.p);
+	usleep(1100000); /* what is forgotten is looked for once a second */
+	pipeline_pass_end(r.p);
+	launch(&r, 1000001, (void *)0x10);
+	launch(&r, 1000002, (void *)(0x100 + (1 << 18) - 1));
+	launch(&r, 1000003, (void *)0x20);
+	pipeline_pass_end(r.p);
+	EXPECT(&r, "used", "used", "kernel_143", "kernel 0x20");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +362,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_name),
 		cmocka_unit_test(what_is_not_mapped),
 		cmocka_unit_test(long_names),
+		cmocka_unit_test(those_that_are_not_used_are_forgotten),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

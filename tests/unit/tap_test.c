@@ -264,6 +264,72 @@ static void test_strings_are_bounded(void **state)
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 }
 
+#define IMPORT	    1 /* probe */
+#define IMPORT_TEXT 7
+
+static void on_imports(void *ctx, const struct m_call *rows, size_t n)
+{
+	struct heard *h = ctx;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].nargs)
+			h->calls += !strcmp(pipeline_string_text(h->p, (uint32_t)rows[i].args[0]),
+					    "import torch") &&
+				    !(rows[i].flags & CALL_ARG_FAULT);
+}
+
+static void import(struct heard *h, uint64_t start_ns)
+{
+	struct rec_call c = {.kind = REC_CALL,
+			     .nargs = 1,
+			     .probe = IMPORT,
+			     .tgid = (uint32_t)getpid(),
+			     .tid = (uint32_t)getpid(),
+			     .start_ns = start_ns,
+			     .args = {IMPORT_TEXT}};
+	pipeline_record(h->p, &c, sizeof(c));
+	pipeline_pass_end(h->p);
+}
+
+/* A string is told once: it keeps its name, however many texts come that no call takes. */
+static void test_names_outlast_texts(void **state)
+{
+	(void)state;
+	struct heard h;
+	begin(&h, NULL, NULL);
+	pipeline_set_tap(h.p, &(struct pipeline_tap){.ctx = &h, .calls = on_imports});
+	pipeline_forget_ended(h.p);
+	struct pipeline_probe probe = {.id = IMPORT,
+				       .layer = "python",
+				       .library = "libpython3.so",
+				       .symbol = "import",
+				       .name = (char[]){"import {name}"},
+				       .nargs = 1,
+				       .arg_names = {"name"},
+				       .arg_types = {ARG_TYPE_STRING},
+				       .arg_raw = {RAW_STRING}};
+	pipeline_define_probe(h.p, &probe);
+	struct rec_string s = {
+		.kind = REC_STRING, .fetch = FETCH_CSTRING, .len = 5, .id = IMPORT_TEXT};
+	memcpy(s.bytes, "torch", 5);
+	pipeline_record(h.p, &s, sizeof(s));
+	import(&h, 1);
+	struct rec_text *t = xcalloc(1, sizeof(*t));
+	for (uint32_t i = 0; i < 200000; i++) {
+		t->kind = REC_TEXT;
+		t->id = 1000 + i;
+		t->len = (uint32_t)snprintf((char *)t->bytes, 32, "range %u", i);
+		pipeline_record(h.p, t, sizeof(*t));
+	}
+	free(t);
+	pipeline_pass_end(h.p);
+	usleep(1100000); /* what is forgotten is looked for once a second */
+	pipeline_pass_end(h.p);
+	import(&h, 2);
+	import(&h, 3);
+	assert_int_equal(h.calls, 3);
+	end(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +338,7 @@ int main(void)
 		cmocka_unit_test(test_threads_are_forgotten),
 		cmocka_unit_test(test_a_number_is_used_again),
 		cmocka_unit_test(test_strings_are_bounded),
+		cmocka_unit_test(test_names_outlast_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
