@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "catch.h"
+#include "graph_guard.h"
 #include "hold.h"
 #include "loader.h"
 #include "open_calls.h"

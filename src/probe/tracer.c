@@ -46,6 +46,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.unwind_ends, can_hold, multi);
 	set_role(b->progs.maps_changed, can_hold, multi);
 	set_role(b->progs.driver_entered, can_hold, multi);
+	set_role(b->progs.graph_called, can_hold, multi);
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
 	set_role(b->progs.on_switch, t->opts.waits, 0);
 	set_role(b->progs.on_waking, t->opts.waits, 0);
