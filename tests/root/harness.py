@@ -285,6 +285,15 @@ def expect(condition, message):
         raise AssertionError(message)
 
 
+def stolen_ns():
+    """Time that the machine's host ran something else in the place of its CPUs, all together since
+    boot (/proc/stat). In it a thread runs for the kernel and stands still for the clock: who takes
+    the clock minus CPU time for waiting has it in, a tracer of switches has not."""
+    with open("/proc/stat") as f:
+        ticks = int(f.readline().split()[8])
+    return ticks * (1000000000 // os.sysconf("SC_CLK_TCK"))
+
+
 def expect_one_line(r, *words, status=1):
     """A failure as the rules want it: one clear line, no output, that exit status."""
     expect(r.status == status, "expected exit status %d: %s" % (status, r))
