@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/attach_check.h"
+#include "cli/session_graphs.h"
 #include "cli/session_impl.h"
 #include "collect/gpu_folder.h"
 #include "collect/gpu_guest.h"
@@ -22,34 +24,23 @@
 #include "probe/catch.h"
 #include "remote/remote.h"
 
-#define DRIVER	      "libcuda.so"
-#define INJECTION_ENV "CUDA_INJECTION64_PATH="
-#define SUBJECT	      "gpu timeline"
-#define ROUND_NS      3000000000ULL /* a process has so long to call the driver */
-#define LATE_NS	      40000000ULL   /* it is held for 50 ms: later it is anywhere */
-#define POLL_NS	      50000L
-#define POLL_LATE_NS  1000000L /* after the first round: the thread is stopped for longer */
-#define LOAD_STEP_MS  100
-#define LOAD_STEPS    100
-#define LEAVE_STEPS   25 /* of 100 ms, for the shim of a session that was killed */
+#define DRIVER	       "libcuda.so"
+#define INJECTION_ENV  "CUDA_INJECTION64_PATH="
+#define SUBJECT	       "gpu timeline"
+#define ROUND_NS       3000000000ULL /* a process has so long to call the driver */
+#define LATE_NS	       40000000ULL   /* it is held for 50 ms: later it is anywhere */
+#define POLL_NS	       50000L
+#define POLL_LATE_NS   1000000L /* after the first round: the thread is stopped for longer */
+#define GRAPH_WATCH_NS 1000000000ULL
+#define LOAD_STEP_MS   100
+#define LOAD_STEPS     100
+#define LEAVE_STEPS    25 /* of 100 ms, for the shim of a session that was killed */
 
 /* At their entries the caller holds no lock of libc, the loader or CUDA. */
-static const char *const entries[] = {
-	"cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx",	"cuLaunchKernelEx_ptsz",
-	"cuGraphLaunch",  "cuGraphLaunch_ptsz",	 "cuStreamSynchronize", "cuStreamSynchronize_ptsz"};
+static const char *const entries[] = {"cuLaunchKernel",	     "cuLaunchKernel_ptsz",
+				      "cuLaunchKernelEx",    "cuLaunchKernelEx_ptsz",
+				      "cuStreamSynchronize", "cuStreamSynchronize_ptsz"};
 #define ENTRIES (sizeof(entries) / sizeof(entries[0]))
-
-/* CUPTI of CUDA 13.0 that comes in while CUDA graphs are there makes their next launch crash. What
- * was made before cannot be asked for; so a process is watched for a while, and one that makes or
- * launches graphs is left alone. */
-static const char *const graph_entries[] = {"cuGraphLaunch",
-					    "cuGraphLaunch_ptsz",
-					    "cuGraphInstantiateWithFlags",
-					    "cuGraphInstantiateWithParams",
-					    "cuGraphUpload",
-					    "cuGraphExecUpdate_v2"};
-#define GRAPH_ENTRIES  (sizeof(graph_entries) / sizeof(graph_entries[0]))
-#define GRAPH_WATCH_NS 1000000000ULL
 
 struct candidate {
 	pid_t pid;
@@ -71,6 +62,7 @@ struct attacher {
 	bool at_work; /* under lock: at a process, the first time */
 	size_t attached;
 	uint64_t longest_stop_ns;
+	struct graphs *graphs;
 };
 
 static bool stops(struct attacher *a)
@@ -96,63 +88,17 @@ static void tell(struct attacher *a, pid_t pid, const char *text)
 
 /* ---- whether a process may have it ---- */
 
-static bool in_environment(pid_t pid, const char *name)
-{
-	char path[64], text[65536];
-	size_t n = 0;
-	ssize_t got;
-	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	while (n < sizeof(text) - 1 && (got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
-		n += (size_t)got;
-	close(fd);
-	text[n] = 0;
-	for (const char *at = text; at < text + n; at += strlen(at) + 1)
-		if (!strncmp(at, name, strlen(name)))
-			return true;
-	return false;
-}
-
-/* A shim without a ring is at rest: it stayed because CUPTI has its functions. */
-static bool has_ring(pid_t pid)
-{
-	char path[64], line[8192];
-	bool found = false;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = strstr(line, " rw-s ") && strstr(line, "/" GPU_FOLDER_PREFIX);
-	if (f)
-		fclose(f);
-	return found;
-}
-
-static pid_t tracer_of(pid_t pid)
-{
-	char path[64], line[256];
-	int tracer = 0;
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, "TracerPid: %d", &tracer) != 1)
-		;
-	if (f)
-		fclose(f);
-	return tracer;
-}
-
 static int check(struct attacher *a, pid_t pid, struct err *e)
 {
-	pid_t tracer = tracer_of(pid);
+	pid_t tracer = process_tracer(pid);
 	if (tracer)
 		return err_set(e, EBUSY, "process %d traces it", tracer);
-	if (in_environment(pid, INJECTION_ENV))
+	if (process_has_variable(pid, INJECTION_ENV))
 		return err_set(e, EBUSY,
 			       INJECTION_ENV " is in its environment, another tool uses CUPTI");
-	for (int i = 0; i < LEAVE_STEPS && has_ring(pid) && !stops(a); i++)
+	for (int i = 0; i < LEAVE_STEPS && process_has_ring(pid) && !stops(a); i++)
 		wait_ns(LOAD_STEP_MS * 1000000L);
-	if (has_ring(pid))
+	if (process_has_ring(pid))
 		return err_set(e, EBUSY,
 			       "another eacgm records its GPU timeline, or has left "
 			       "its library there");
@@ -171,6 +117,7 @@ struct visit {
 	struct gpu_guest *guest;
 	struct remote *remote;
 	struct catch *catch;
+	struct graph_guard *graphs;
 	uint64_t stopped_ns;
 };
 
@@ -184,40 +131,19 @@ static int find_places(struct visit *v, struct err *e)
 	return n < 0 ? n : 0;
 }
 
-static bool passes_by(struct catch *c, pid_t pid, struct attacher *a)
+static int refuse_graphs(struct err *e)
 {
-	uint64_t since_ns, end_ns = monotonic_ns() + GRAPH_WATCH_NS;
-	bool seen = false;
-	catch_arm(c, pid);
-	while (!seen && monotonic_ns() < end_ns && !stops(a)) {
-		seen = catch_poll(c, &since_ns) != 0;
-		if (!seen)
-			wait_ns(POLL_NS);
-	}
-	catch_let_go(c);
-	return seen;
+	return err_set(e, EBUSY,
+		       "it uses CUDA graphs, whose next launch would crash if CUPTI came in now: "
+		       "record it from its start, record --gpu-timeline -- CMD");
 }
 
-static int refuse_graphs(struct visit *v, struct err *e)
+static int look_for_graphs(struct visit *v, struct err *e)
 {
-	struct remote_place places[GRAPH_ENTRIES];
-	uint64_t offsets[GRAPH_ENTRIES];
-	struct catch *c;
-	int n = remote_find(v->candidate->pid, DRIVER, graph_entries, GRAPH_ENTRIES, places,
-			    v->driver, sizeof(v->driver), e);
-	if (n <= 0)
-		return n;
-	for (int i = 0; i < n; i++)
-		offsets[i] = places[i].file_offset;
-	int rc = catch_open(&c, v->a->session->tracer, v->driver, offsets, (size_t)n, e);
-	if (rc)
-		return rc;
-	bool seen = passes_by(c, v->candidate->pid, v->a);
-	catch_close(c);
-	return seen ? err_set(e, EBUSY,
-			      "it uses CUDA graphs, whose next launch would crash if CUPTI came in "
-			      "now: record it from its start, record --gpu-timeline -- CMD")
-		    : 0;
+	uint64_t end_ns = monotonic_ns() + GRAPH_WATCH_NS;
+	while (!graph_guard_saw(v->graphs) && monotonic_ns() < end_ns && !stops(v->a))
+		wait_ns(POLL_LATE_NS);
+	return graph_guard_saw(v->graphs) ? refuse_graphs(e) : 0;
 }
 
 /* One eacgm at a time: two would write their stubs to the same place. The lock goes with us. */
@@ -263,7 +189,9 @@ static int prepare(struct visit *v, struct err *e)
 	if (!rc)
 		rc = check(v->a, v->candidate->pid, e);
 	if (!rc)
-		rc = refuse_graphs(v, e);
+		rc = graphs_watch(v->a->graphs, &v->graphs, v->candidate->pid, e);
+	if (!rc)
+		rc = look_for_graphs(v, e);
 	if (!rc)
 		rc = find_places(v, e);
 	if (!rc)
@@ -292,13 +220,24 @@ static void let_go(void *ctx)
 	catch_let_go(ctx);
 }
 
+/* From here on a launch of a graph is held, and CUPTI goes. */
+static int redirect_guarded(struct visit *v, struct remote_stop *stop, struct err *e)
+{
+	if (!graph_guard_arm(v->graphs))
+		return refuse_graphs(e);
+	int rc = remote_redirect(v->remote, stop, e);
+	if (rc)
+		graph_guard_disarm(v->graphs);
+	return rc;
+}
+
 /* One that was held for too long has gone on, and may be waiting in the kernel: it is left alone,
  * for to be stopped would end its wait. */
 static int redirect(struct visit *v, struct remote_stop *stop, uint64_t since_ns, struct err *e)
 {
 	if (monotonic_ns() - since_ns > LATE_NS)
 		return err_set(e, EAGAIN, "the thread had gone on");
-	int rc = remote_redirect(v->remote, stop, e);
+	int rc = redirect_guarded(v, stop, e);
 	return rc == -ESRCH && !kill(v->candidate->pid, 0) ? -EAGAIN : rc; /* the thread alone */
 }
 
@@ -311,6 +250,10 @@ static int redirect_next(struct visit *v, struct err *e)
 	int rc = -EAGAIN;
 	catch_arm(v->catch, v->candidate->pid);
 	while (rc == -EAGAIN && monotonic_ns() < end_ns && !stops(v->a)) {
+		if (graph_guard_saw(v->graphs)) {
+			rc = refuse_graphs(e);
+			break;
+		}
 		stop.tid = catch_poll(v->catch, &since_ns);
 		if (!stop.tid) {
 			wait_ns(v->candidate->told ? POLL_LATE_NS : POLL_NS);
@@ -350,6 +293,8 @@ static void end_visit(struct visit *v, bool attached)
 		catch_close(v->catch);
 	if (v->remote)
 		remote_close(v->remote);
+	if (v->graphs && !attached)
+		graphs_forget(v->a->graphs, v->graphs);
 	if (v->guest && !attached)
 		drop_ring(v);
 	if (v->guest && attached)
@@ -443,6 +388,7 @@ void attacher_open(struct session *s, const char *shim)
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->wake, NULL);
 	gpu_guest_clean_up();
+	a->graphs = graphs_open(s);
 	s->attacher = a;
 }
 
@@ -498,6 +444,12 @@ void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
 	pthread_mutex_unlock(&a->lock);
 }
 
+void attacher_look(struct session *s)
+{
+	if (s->attacher)
+		graphs_look(s->attacher->graphs);
+}
+
 void attacher_stop(struct session *s)
 {
 	struct attacher *a = s->attacher;
@@ -525,6 +477,7 @@ void attacher_close(struct session *s)
 	struct attacher *a = s->attacher;
 	if (!a)
 		return;
+	graphs_close(a->graphs);
 	for (size_t i = 0; i < a->guests.len; i++)
 		gpu_guest_close(a->guests.data[i]);
 	vec_free(&a->guests);

@@ -120,6 +120,8 @@ void attacher_start(struct session *s);
 void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps);
 /* A process that is new to it has its timeline in a moment, or a note why not. */
 bool attacher_at_work(struct session *s);
+/* The mover's: of processes that would launch a CUDA graph. */
+void attacher_look(struct session *s);
 void attacher_stop(struct session *s);
 void attacher_close(struct session *s);
 

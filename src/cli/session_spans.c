@@ -269,6 +269,7 @@ void spans_drain(struct session *s, uint64_t now_ns)
 	pthread_mutex_lock(&s->spans_lock);
 	gpu_spans_drain(s->spans);
 	pthread_mutex_unlock(&s->spans_lock);
+	attacher_look(s);
 	s->spans_drained_ns = now_ns;
 }
 
@@ -285,6 +286,7 @@ void spans_finish(struct session *s)
 	     gpu_spans_active(s->spans) && monotonic_ns() < end_ns;) {
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 		gpu_spans_drain(s->spans);
+		attacher_look(s);
 	}
 	pipeline_gpu_end(s->pipeline);
 	gpu_spans_stats(s->spans, &st);

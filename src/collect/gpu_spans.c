@@ -487,12 +487,31 @@ void gpu_spans_pause(struct gpu_spans *s, bool pause)
 	s->pause = pause;
 }
 
-void gpu_spans_stop(struct gpu_spans *s)
+static void stop_ring(const struct gpu_ring *r)
 {
 	uint32_t stop = 1;
+	pwrite(r->fd, &stop, sizeof(stop), offsetof(struct gpu_ring_header, stop));
+}
+
+void gpu_spans_stop(struct gpu_spans *s)
+{
 	for (size_t i = 0; i < s->rings.len; i++)
-		pwrite(s->rings.data[i].fd, &stop, sizeof(stop),
-		       offsetof(struct gpu_ring_header, stop));
+		stop_ring(&s->rings.data[i]);
+}
+
+void gpu_spans_stop_process(struct gpu_spans *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->rings.len; i++)
+		if (s->rings.data[i].pid == (uint32_t)pid)
+			stop_ring(&s->rings.data[i]);
+}
+
+unsigned gpu_spans_state(const struct gpu_spans *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->rings.len; i++)
+		if (s->rings.data[i].pid == (uint32_t)pid)
+			return s->rings.data[i].last.state;
+	return GPU_RING_ENDED;
 }
 
 size_t gpu_spans_active(const struct gpu_spans *s)

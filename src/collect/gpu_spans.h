@@ -60,6 +60,13 @@ void gpu_spans_pause(struct gpu_spans *s, bool pause);
 /* Asks all processes to end their part. */
 void gpu_spans_stop(struct gpu_spans *s);
 
+/* The same of one process alone, whose ring was adopted. */
+void gpu_spans_stop_process(struct gpu_spans *s, pid_t pid);
+
+/* The state that a process's ring was in at the last look: enum gpu_ring_state. One that has no
+ * ring has ended. */
+unsigned gpu_spans_state(const struct gpu_spans *s, pid_t pid);
+
 /* Processes that may still hand over something. */
 size_t gpu_spans_active(const struct gpu_spans *s);
 

@@ -203,3 +203,38 @@ int remote_find(pid_t pid, const char *library, const char *const *names, size_t
 	modules_free(&m);
 	return rc;
 }
+
+/* ---- objects ---- */
+
+static int words_in(const struct modules *m, const struct module *module, const char *const *names,
+		    size_t n, uint64_t *ret, struct err *e)
+{
+	char path[4096];
+	struct elf_file *f;
+	struct elf_symbol symbol;
+	int found = 0;
+	proc_map_open_path("/proc", m->pid, module->first, path, sizeof(path));
+	int rc = elf_file_open(&f, path, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		if (elf_file_find(f, names[i], &symbol) && !symbol.is_function &&
+		    modules_peek(m, module->bias + symbol.address, &ret[found], sizeof(*ret)))
+			found++;
+	elf_file_close(f);
+	return found;
+}
+
+int remote_read(pid_t pid, const char *library, const char *const *names, size_t n, uint64_t *ret,
+		struct err *e)
+{
+	struct modules m;
+	int rc = modules_read(&m, pid, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < m.list.len && !rc; i++)
+		if (module_is(&m.list.data[i], library))
+			rc = words_in(&m, &m.list.data[i], names, n, ret, e);
+	modules_free(&m);
+	return rc;
+}

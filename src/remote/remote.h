@@ -34,6 +34,12 @@ struct remote_place {
 int remote_find(pid_t pid, const char *library, const char *const *names, size_t n,
 		struct remote_place *ret, char *path, size_t size, struct err *e);
 
+/* The words of 8 bytes at the objects of a mapped library that have one of n names, as they are
+ * now; those that it lacks are left out. ret has room for n. Their number, 0 when the library is
+ * not mapped; or negative errno. */
+int remote_read(pid_t pid, const char *library, const char *const *names, size_t n, uint64_t *ret,
+		struct err *e);
+
 /* ---- loading ---- */
 
 struct remote;

@@ -1,9 +1,14 @@
 /* attach_job.c - a job that uses the fake GPU in several threads for as long as it is let, and
  * into which a CUPTI may come and from which it may go at any time.
  *
- * usage: attach_job THREADS [idle|replay|graphs|subscribe|profile]
+ * usage: attach_job THREADS [idle|replay|older|newer|graphs|torch|pools|subscribe|profile]
  *   idle       nothing is launched
  *   replay     a graph is launched beside each kernel
+ *   older      likewise, from SIGUSR2 on; it was made at the start. To launch it beside a CUPTI
+ *              ends the job with status 98
+ *   newer      likewise, and it is made at SIGUSR2
+ *   torch      it has loaded a libtorch_cuda.so
+ *   pools      likewise, which has made a pool of memory, as for a graph
  *   graphs     CUPTI tells all work as graphs, as wholes
  *   subscribe  another tool has subscribed to CUPTI
  *   profile    another tool has CUPTI write records to a buffer of its own, which it uses again
@@ -35,7 +40,8 @@
 static atomic_ulong launches, made, wrong;
 static atomic_bool ended;
 static bool graphs;
-static CUgraphExec replayed; /* NULL: none */
+static _Atomic(CUgraphExec) replayed; /* NULL: none */
+static bool older;
 static CUfunction function;
 
 static void must(bool holds, const char *what)
@@ -46,6 +52,25 @@ static void must(bool holds, const char *what)
 	exit(99);
 }
 
+static bool has_cupti(void)
+{
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	fake_cupti_is_in_fn *is_in = NULL;
+	if (!cupti)
+		return false;
+	*(void **)&is_in = dlsym(cupti, "fake_cupti_is_in");
+	bool in = is_in && is_in();
+	dlclose(cupti);
+	return in;
+}
+
+static void launch_graph(CUgraphExec exec)
+{
+	cuGraphLaunch(exec, NULL);
+	if (older && has_cupti())
+		_exit(98);
+}
+
 /* The arguments arrive as they were given, and what a call has to keep is kept: the driver is
  * entered where a thread may be redirected. */
 static bool launch(unsigned number)
@@ -53,8 +78,9 @@ static bool launch(unsigned number)
 	unsigned before_mxcsr, after_mxcsr;
 	double kept = number;
 	__asm__ volatile("stmxcsr %0" : "=m"(before_mxcsr));
-	if (replayed)
-		cuGraphLaunch(replayed, NULL);
+	CUgraphExec exec = atomic_load(&replayed);
+	if (exec)
+		launch_graph(exec);
 	int rc = cuLaunchKernel(function, number | 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 	__asm__ volatile("stmxcsr %0" : "=m"(after_mxcsr));
 	return !rc && before_mxcsr == after_mxcsr && kept == number;
@@ -114,6 +140,26 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static CUgraphExec make_graph(void)
+{
+	CUgraph graph;
+	CUgraphExec exec;
+	must(!cuGraphCreate(&graph, 0) && !cuGraphInstantiateWithFlags(&exec, graph, 0),
+	     "no graph");
+	return exec;
+}
+
+/* The numbers of PyTorch's next pools of memory. */
+static void load_torch(bool makes_pool)
+{
+	uint64_t *next = NULL;
+	void *torch = dlopen("libtorch_cuda.so", RTLD_NOW);
+	must(torch != NULL, "no libtorch_cuda.so");
+	*(void **)&next = dlsym(torch, "_ZN2at4cuda7MemPool5uuid_E");
+	must(next && *next == 1, "libtorch_cuda.so is another");
+	*next += makes_pool;
+}
+
 static void on_call(void *user, uint32_t domain, uint32_t id, const struct cupti_callback *data)
 {
 	(void)user, (void)domain, (void)id, (void)data;
@@ -169,30 +215,37 @@ int main(int argc, char **argv)
 	sigset_t set;
 	int signal_number, n = argc > 1 ? atoi(argv[1]) : 0;
 	const char *how = argc > 2 ? argv[2] : "";
-	must(n > 0 && n <= MAX_THREADS,
-	     "usage: attach_job THREADS [idle|graphs|subscribe|profile]");
+	must(n > 0 && n <= MAX_THREADS, "usage: attach_job THREADS [HOW]");
 	must(!cuInit(0) && !cuModuleLoadData(&module, "image") &&
 		     !cuModuleGetFunction(&function, module, "attached_kernel"),
 	     "the driver does not start");
 	graphs = !strcmp(how, "graphs");
-	CUgraph graph;
+	older = !strcmp(how, "older");
+	bool newer = !strcmp(how, "newer");
+	CUgraphExec made_first = older ? make_graph() : NULL;
 	if (!strcmp(how, "replay"))
-		must(!cuGraphCreate(&graph, 0) && !cuGraphInstantiateWithFlags(&replayed, graph, 0),
-		     "no graph");
+		atomic_store(&replayed, make_graph());
+	if (!strcmp(how, "torch") || !strcmp(how, "pools"))
+		load_torch(!strcmp(how, "pools"));
 	if (!strcmp(how, "subscribe"))
 		subscribe();
 	if (!strcmp(how, "profile"))
 		profile();
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
 		must(!pthread_create(&threads[i], NULL, work, NULL), "no thread");
 	puts("ready");
 	fflush(stdout);
-	while (!sigwait(&set, &signal_number) && signal_number == SIGUSR1)
-		say();
+	while (!sigwait(&set, &signal_number) && signal_number != SIGTERM) {
+		if (signal_number == SIGUSR2)
+			atomic_store(&replayed, newer ? make_graph() : made_first);
+		else
+			say();
+	}
 	atomic_store(&ended, true);
 	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
 		pthread_join(threads[i], NULL);

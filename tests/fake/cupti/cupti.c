@@ -70,6 +70,7 @@ EXPORT fake_cupti_entered_fn fake_cupti_entered;
 EXPORT fake_cupti_called_fn fake_cupti_called;
 EXPORT fake_cupti_drop_fn fake_cupti_drop;
 EXPORT fake_cupti_clock_fn fake_cupti_clock;
+EXPORT fake_cupti_is_in_fn fake_cupti_is_in;
 
 /* ---- clock ---- */
 
@@ -166,6 +167,11 @@ static void hand_over(void)
 	pthread_mutex_unlock(&lock);
 	complete(NULL, 0, full, bytes, valid);
 	pthread_mutex_lock(&lock);
+}
+
+bool fake_cupti_is_in(void)
+{
+	return __atomic_load_n(&complete, __ATOMIC_SEQ_CST) != NULL;
 }
 
 int cuptiActivityFlushAll(uint32_t flags)

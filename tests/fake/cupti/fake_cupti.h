@@ -1,6 +1,7 @@
 /* fake_cupti.h - how a test drives the fake CUPTI: its functions beside the real ones. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct fake_work {
@@ -31,5 +32,7 @@ typedef void fake_cupti_at_launch_fn(uint32_t site, uint32_t function, const voi
 				     uint32_t correlation, uint64_t *own, const int *result);
 /* CUPTI lost records. */
 typedef void fake_cupti_drop_fn(uint64_t records);
+/* Whether a client has it make records, from its first request to cuptiFinalize. */
+typedef bool fake_cupti_is_in_fn(void);
 /* The clock of the records: the one that was registered, else CLOCK_REALTIME. */
 typedef uint64_t fake_cupti_clock_fn(void);
