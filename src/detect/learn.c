@@ -20,6 +20,12 @@
 
 typedef VEC(struct feature_row) rows_of;
 
+/* What both passes need of a recording, and each would have to read all its calls for. */
+struct recording_facts {
+	uint64_t work_ns; /* when its work begins */
+	struct steps steps;
+};
+
 struct learning {
 	const struct learn_options *o;
 	struct known known;
@@ -164,7 +170,7 @@ static void steps_pass(struct learning *l, const struct steps *s)
 	step_rows_free(&rows);
 }
 
-static void read_pass(struct learning *l, const struct rec_reader *r)
+static void read_pass(struct learning *l, const struct rec_reader *r, const struct steps *steps)
 {
 	size_t before[DETECT_LAYERS];
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
@@ -180,10 +186,7 @@ static void read_pass(struct learning *l, const struct rec_reader *r)
 	hardware_end(l->hardware);
 	windows_forget_rows(l->windows);
 	hardware_forget_rows(l->hardware);
-	struct steps steps = {0};
-	steps_make(&steps, r, &(struct steps_options){0});
-	steps_pass(l, &steps);
-	steps_free(&steps);
+	steps_pass(l, steps);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		if (l->rows[i].len > before[i])
 			qsort(l->rows[i].data + before[i], l->rows[i].len - before[i],
@@ -191,7 +194,8 @@ static void read_pass(struct learning *l, const struct rec_reader *r)
 	l->done++;
 }
 
-static void pass(struct learning *l, struct rec_reader *const *recordings, size_t n, bool usual)
+static void pass(struct learning *l, struct rec_reader *const *recordings,
+		 const struct recording_facts *facts, size_t n, bool usual)
 {
 	l->usual = usual;
 	l->windows = windows_new(&(struct windows_options){
@@ -217,13 +221,30 @@ static void pass(struct learning *l, struct rec_reader *const *recordings, size_
 	for (size_t i = 0; i < n; i++) {
 		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
 		uint64_t last = rec_tables(recordings[i])->last_ns;
-		l->begin_ns = work_begins(recordings[i]) + (uint64_t)(warmup * 1e9);
-		read_pass(l, recordings[i]);
+		l->begin_ns = facts[i].work_ns + (uint64_t)(warmup * 1e9);
+		read_pass(l, recordings[i], &facts[i].steps);
 		if (usual && last > l->begin_ns)
 			l->seconds += (double)(last - l->begin_ns) / 1e9;
 	}
 	windows_free(l->windows);
 	hardware_free(l->hardware);
+}
+
+static struct recording_facts *facts_of(struct rec_reader *const *recordings, size_t n)
+{
+	struct recording_facts *ret = xcalloc(n, sizeof(*ret));
+	for (size_t i = 0; i < n; i++) {
+		ret[i].work_ns = work_begins(recordings[i]);
+		steps_make(&ret[i].steps, recordings[i], &(struct steps_options){0});
+	}
+	return ret;
+}
+
+static void facts_free(struct recording_facts *facts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		steps_free(&facts[i].steps);
+	free(facts);
 }
 
 /* ---- all of it ---- */
@@ -273,13 +294,15 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 		return err_set(e, EINVAL, "there is no recording to learn from");
 	struct learning l = {.o = o, .total = 2 * n};
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
+	struct recording_facts *facts = facts_of(recordings, n);
 	known_make(&l.known, o->without, o->seed);
-	pass(&l, recordings, n, true);
+	pass(&l, recordings, facts, n, true);
 	usual_settle(l.known.usual);
 	counters_usual_settle(l.known.counters);
 	if (l.known.regimes)
 		regimes_freeze(l.known.regimes);
-	pass(&l, recordings, n, false);
+	pass(&l, recordings, facts, n, false);
+	facts_free(facts, n);
 
 	struct model m;
 	model_init(&m);
