@@ -18,6 +18,7 @@ FAKES = os.path.join(BUILD, "tests", "fake", "cupti")
 JOB = os.path.join(FAKES, "attach_job")
 TIMELINE = ["--gpu-timeline", "--layers", "cuda", "--profile", "off"]
 KERNEL = "attached_kernel"
+TIMES = int(os.environ.get("EACGM_TEST_TIMES", "6"))  # sessions into one process
 
 
 class Job:
@@ -237,14 +238,14 @@ def _(t):
     job.expect_works()
 
 
-@test("twenty times into the same process: it does not grow", 240)
+@test("again and again into the same process: it does not grow", 240)
 def _(t):
     job = Job(t, "3")
     attach(t, job, seconds="0.4")
     t.wait_for(lambda: not job.guests(), "the shim to leave")
     shape, maps, rss = job.shape(), len(job.maps()), job.status("VmRSS")
     made = job.count()[1]
-    for i in range(19):
+    for i in range(TIMES - 1):
         rec = attach(t, job, seconds="0.4")
         job.expect_as(shape, "after %d times" % (i + 2))
         so_far = job.count()[1]
@@ -253,7 +254,7 @@ def _(t):
     expect(len(job.maps()) <= maps + 2, "%d mappings, %d before" % (len(job.maps()), maps))
     expect(job.status("VmRSS") < rss + 1024, "%d kB, %d before" % (job.status("VmRSS"), rss))
     with open(job.ends) as f:
-        expect(len(f.readlines()) == 20, "CUPTI was not ended each time")
+        expect(len(f.readlines()) == TIMES, "CUPTI was not ended each time")
     job.expect_works()
 
 
@@ -262,7 +263,7 @@ def _(t):
     job = Job(t, "4")
     chance = random.Random(5)
     loaded = 0
-    for i in range(30):
+    for i in range(TIMES + 3):
         p = t.start_record(*TIMELINE, "-p", str(job.pid), out=t.path("killed%d" % i))
         if i % 3 == 0:
             t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
@@ -288,16 +289,15 @@ def _(t):
     expect(not left & folders(), "left behind: %r" % (left & folders()))
 
 
-@test("a process that never calls the driver: said within 4 s, and it is left alone", 120)
+@test("a process that never calls the driver: said while it is watched, and it is left alone", 120)
 def _(t):
     job = Job(t, "1", "idle")
     before = job.shape()
-    p = t.start_record(*TIMELINE, "-d", "5", "-p", str(job.pid))
-    began = time.monotonic()
-    t.wait_for(lambda: "not recorded so far" in log_of(p), "the note", 10)
-    expect(time.monotonic() - began < 4.5, "it came after %g s" % (time.monotonic() - began))
+    p = t.start_record(*TIMELINE, "-p", str(job.pid))
+    t.wait_for(lambda: "not recorded so far" in log_of(p), "the note", 20)
+    expect(p.poll() is None, "the recording has ended: %s" % log_of(p))
     expect(not job.guests(), "it was loaded: %r" % job.guests())
-    p.wait(timeout=60)
+    t.stop_record(p)
     expect(any("no thread of it called" in n for n in notes_of(p.recording)),
            "notes: %r" % notes_of(p.recording))
     job.expect_as(before)
