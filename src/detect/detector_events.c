@@ -14,7 +14,7 @@
 #define EVENT_Z	      8.0
 #define EVENT_LOST_NS 1000000.0
 #define EDGE_SLACK    1.0
-#define HELD_MOST     ((size_t)1 << 24) /* events, where all of a file is held: 800 MB */
+#define HELD_MOST     ((size_t)1 << 26) /* events, where all of a file is held: 2.7 GB */
 #define HELD_LIVE     ((size_t)1 << 21)
 
 void events_hold(struct detector *d, const struct windows_event *e)
@@ -33,7 +33,7 @@ void events_hold(struct detector *d, const struct windows_event *e)
 		.tid = e->tid,
 		.z = (float)e->usual.z,
 		.gap_z = (float)e->usual.gap_z,
-		.usual_ns = isfinite(e->usual.usual_ns) ? (uint64_t)e->usual.usual_ns : 0};
+		.usual_ns = isfinite(e->usual.usual_ns) ? (float)e->usual.usual_ns : 0};
 }
 
 static int by_start(const void *a, const void *b)

@@ -80,8 +80,9 @@ struct held_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t key, pid, tid;
 	float z, gap_z;
-	uint64_t usual_ns;
+	float usual_ns; /* 0 unknown */
 };
+_Static_assert(sizeof(struct held_event) == 40, "of millions of events nothing is wasted");
 
 struct detector {
 	struct detector_options o;
