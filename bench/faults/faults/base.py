@@ -22,11 +22,17 @@ class Fault:
     traits = ()  # of the workload that it needs: cuda, ranks, loader, net, model
     beyond = False  # also slows jobs on other cores and GPUs of the host
     inside = False
+    of_one_rank = False  # of those that a job has
     exact_calls = False  # the delayed ones are written down
 
     @property
     def cause(self):
         return self.name
+
+    def layers_in(self, workload):
+        """Where one rank has the fault, the others wait for it in their collectives."""
+        waits = self.of_one_rank and "ranks" in workload.traits and "nccl" not in self.layers
+        return self.layers + ("nccl",) if waits else self.layers
 
     def value_of(self, intensity):
         """Levels of the test split lie between those of development, and beyond."""

@@ -11,6 +11,7 @@ class GpuContention(Foreign):
     traits = ("cuda",)
     values, unit = (0.3, 0.6, 1.0), "share of the time"
     confusable = ("gpu_slow",)
+    of_one_rank = True
 
     def arguments(self, run, value):
         return ["matmul", "--gpu", str(run.gpus[0]), "--duty", str(min(1.0, value)),

@@ -1,5 +1,8 @@
 """gpu_slow.py - one rank's GPU spins for a share of each step. Shows as a GPU that takes longer for
-the job's own kernels, without a foreign process."""
+the job's own kernels, without a foreign process.
+
+It spins behind the step's work: at its beginning the device has nothing to do in a job that is
+bound by launches, and nobody would notice."""
 
 from .base import Hook, Inside
 
@@ -18,9 +21,23 @@ class Spins(Hook):
         end.record()
         end.synchronize()
         self.ticks_per_ns = 1_000_000 / (begin.elapsed_time(end) * 1e6)
+        self.handle = self.behind_work()
 
-    def before_step(self):
+    def behind_work(self):
+        """Behind the optimizer's step, or the forward pass of a model that is not trained."""
+        if not self.job.model.training:
+            return self.job.model.register_forward_hook(self.work)
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError:
+            raise RuntimeError("it needs PyTorch 2.0") from None
+        return register_optimizer_step_post_hook(self.work)
+
+    def work(self, *_):
         self.spin(int(self.budget_ns() * self.ticks_per_ns))
+
+    def remove(self):
+        self.handle.remove()
 
 
 class GpuSlow(Inside):
@@ -30,6 +47,7 @@ class GpuSlow(Inside):
     traits = ("cuda",)
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     confusable = ("gpu_contention", "straggler")
+    of_one_rank = True
     hooked = Spins
 
     def rank(self, run, chance):

@@ -1,5 +1,6 @@
 """pcie.py - another process copies pinned memory to the GPU and back, both ways at once. Shows in
-the GPU's PCIe rate and the time per copied byte."""
+the GPU's PCIe rate and the time per copied byte. Other GPUs have their own way to the host, or share
+it: jobs that copy much should not run beside."""
 
 from .base import Foreign
 
@@ -10,7 +11,6 @@ class Pcie(Foreign):
     layers = ("cuda", "hardware")
     traits = ("cuda", "copies")
     values, unit = (1, 2, 4), "copying processes"
-    beyond = True
     confusable = ("mem_bandwidth", "gpu_contention")
 
     def arguments(self, run, value):

@@ -17,10 +17,10 @@ from .labels import Labels
 from .processes import Failed, Processes, Stress, cpu_seconds
 from .target import Target
 
-ATTACH_S, SAVED_S, RECORD_ENDS_S = 90, 30, 120
+ATTACH_S, SAVED_S, RELEASE_S, RECORD_ENDS_S = 90, 30, 10, 120
 CLOSING_S = 4  # of a run's time, for ending it
 RECORDING = "run.eacgm"
-OWN_FILES = ("ready", "steps", "calls", "seen", "labels", "saved")
+OWN_FILES = ("imported", "ready", "steps", "calls", "seen", "labels", "saved")
 
 
 def now_ns():
@@ -30,7 +30,8 @@ def now_ns():
 class Run:
     """settings: eacgm (None: nothing is recorded), workload, plan, split, seed, seconds, out, faults
     (names), benign, pace, items (None: as many as there is time for), record_options, gpu, say (a
-    function for progress)."""
+    function for progress), held (a function that returns the seconds when the run may begin, or
+    None), imported and freed (functions: the job could begin, the job has ended)."""
 
     def __init__(self, host, settings):
         self.host, self.s = host, settings
@@ -186,7 +187,7 @@ class Run:
         target.update(fault.target(self))
         e = {"type": "episode", "id": self.episodes, "fault": fault.name, "cause": fault.cause,
              "onset_ns": now_ns(), "intensity": item.intensity, "value": round(value, 6),
-             "unit": fault.unit, "layers": list(fault.layers),
+             "unit": fault.unit, "layers": list(fault.layers_in(self.s.workload)),
              "confusable": list(fault.confusable), "target": target, "injector_pids": [],
              "seed": self.s.seed, "split": self.s.split,
              "calls": "calls.jsonl" if fault.exact_calls else None}
@@ -217,10 +218,18 @@ class Run:
         e["end_ns"] = now_ns()
         if fault.inside:
             e["release_sequence"] = self.target.control.set(faults={})
+            self.await_release(e["release_sequence"])
         else:
             fault.end(self)
         e["released_ns"] = now_ns()
         self.labels.add(e)
+
+    def await_release(self, sequence):
+        """A step may take long, and what comes next is to come after it."""
+        end = time.monotonic() + RELEASE_S
+        while not self.target.told_release(sequence) and time.monotonic() < end and \
+                all(p.poll() is None for p in self.target.ranks):
+            time.sleep(0.05)
 
     def change(self, item):
         """Benign."""
@@ -251,7 +260,6 @@ class Run:
 
     def run(self):
         """Returns the labels' rows. All that was started has ended then."""
-        deadline = time.monotonic() + self.s.seconds - CLOSING_S
         self.empty_folder()
         self.labels = Labels(self.s.out, self.world)
         self.processes = Processes()
@@ -259,7 +267,7 @@ class Run:
         try:
             self.target = Target(self.host, self.s.workload, self.processes, self.s.out,
                                  self.s.seed, self.s.gpu)
-            self.target.start()
+            deadline = self.start_job()
             self.start_recorder()
             self.pids, self.start_ns = self.target.pids(), now_ns()
             self.labels.add(self.run_row())
@@ -275,6 +283,19 @@ class Run:
             if self.start_ns:
                 rows = self.labels.complete(self.run_row(), self.warm_ns or self.start_ns)
         return rows
+
+    def start_job(self):
+        """When the run is to end."""
+        began = time.monotonic()
+        seconds = self.s.seconds
+        if self.s.held:
+            self.target.launch([c for c in self.host.cpus if c not in self.cpus] or self.cpus)
+            self.s.imported()
+            seconds, began = self.s.held(), time.monotonic()
+        else:
+            self.target.launch(self.cpus)
+        self.target.build()
+        return began + seconds - CLOSING_S
 
     def empty_folder(self):
         """Of what an earlier run left there."""
@@ -296,6 +317,7 @@ class Run:
         if self.target:
             self.target.stop()
         self.processes.end_all()
+        self.s.freed()
         if self.target:
             self.target.close()
 

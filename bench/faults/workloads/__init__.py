@@ -2,9 +2,11 @@
 
 RECORD = ("--layers", "all", "--profile", "cpu,offcpu")
 RECORD_GPU = RECORD + ("--gpu-timeline",)
-SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
 BETWEEN_RANKS = ("net_bandwidth", "net_contention", "net_loss", "straggler", "hang", "gpu_slow")
-ALONE = {"NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1"}  # no multicast: it outlives a crash
+# No multicast over NVLink: it outlives a crash.
+ALONE = {"NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1",
+         "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+SOCKETS = dict(ALONE, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
 
 
 class Workload:
@@ -36,7 +38,8 @@ WORKLOADS = {w.name: w for w in (
              ("cuda", "model", "loader"), cpus=6, gpus=1, weak=("mem_bandwidth",)),
     Workload("features", "features.py", "a perceptron, large batches copied from the host",
              ("cuda", "model", "copies"), gpus=1,
-             chiefly=("pcie", "mem_bandwidth", "gpu_contention", "alloc_churn")),
+             chiefly=("pcie", "mem_bandwidth", "gpu_contention", "gpu_slow", "alloc_churn",
+                      "cuda_delay", "python_gc")),
     Workload("generate", "generate.py", "GPT-2 124M generates, with a KV cache",
              ("cuda", "model"), gpus=1, test_only=True, weak=("mem_bandwidth",),
              benign=("batch_size", "checkpoint")),

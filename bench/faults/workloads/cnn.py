@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """cnn.py - trains the residual network of tests/gpu/jobs/cnn.py on one GPU, on pictures that four
-worker processes read from files, through pinned memory."""
+worker processes read from files, through pinned memory, and that the GPU makes larger: so loader, host
+and device are busy alike."""
 
 import shutil
 import tempfile
@@ -8,7 +9,7 @@ import tempfile
 import pictures
 import stepper
 
-SIDE, BATCH, FILES, WORKERS = 128, 64, 512, 4
+SIDE, GROWN, BATCH, FILES, WORKERS = 128, 256, 64, 512, 4
 
 
 def train(job, folder):
@@ -22,7 +23,7 @@ def train(job, folder):
 
     def loss_of(x, y):
         with torch.autocast("cuda", torch.bfloat16):
-            return F.cross_entropy(model(x), y)
+            return F.cross_entropy(model(F.interpolate(x, size=GROWN, mode="bilinear")), y)
 
     job.begin(model, "cuda")
     while job.goes_on():

@@ -33,7 +33,7 @@ def begin_group(dist, args):
 def gpu_training(args):
     gpt2 = stepper.gpu_job("gpt2")
     gpt2.LAYERS = args.blocks
-    t = gpt2.Training(8, 256, args.seed)
+    t = gpt2.Training(8, 512, args.seed)
     return t.model, t.optimizer, lambda half: (t.x[:4], t.y[:4]) if half else (t.x, t.y), \
         gpt2.VOCABULARY
 
@@ -88,6 +88,7 @@ def main():
     time.sleep(0.2)  # the other ranks read the last agreement
     if cuda:
         torch.cuda.synchronize()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
