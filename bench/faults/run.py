@@ -4,30 +4,26 @@ times that the seed decides, and writes labels.jsonl, the truth. docs/faults.md 
 
     run.py --list                           workloads and faults, with what this host permits
     run.py --eacgm build/eacgm --workload cpu_gpt --plan dev --seed 1 --minutes 3 --out DIR
-    run.py --eacgm ./eacgm --plan gpu-1 --seed 1 --minutes 8 --out DIR     several workloads
 
-The detector never reads what this writes but the recording."""
+campaign.py makes many runs side by side. The detector never reads what this writes but the recording."""
 
 import argparse
 import os
 import signal
-import subprocess
 import sys
-import time
 import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from faults import FAULTS  # noqa: E402
 from lab import plans, schedule  # noqa: E402
-from lab.guard import die_with_parent  # noqa: E402
 from lab.host import Host  # noqa: E402
 from lab.processes import Failed  # noqa: E402
 from lab.session import Run  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
-START_S = 25  # what a dry run takes for starting and attaching
-LEAST_S = 40  # a run needs that to start and end with something between
+IMPORTED = "the job has imported what it needs"
+FREED = "the job has ended"
 
 
 def arguments():
@@ -38,22 +34,23 @@ def arguments():
     p.add_argument("--dry-run", action="store_true",
                    help="say which episodes there would be, also on a host without GPUs")
     p.add_argument("--workload", choices=list(WORKLOADS))
-    p.add_argument("--plan", default="dev", choices=list(plans.SINGLE) + list(plans.SEVERAL))
+    p.add_argument("--plan", default="dev", choices=list(plans.PLANS))
     p.add_argument("--faults", metavar="NAME,...", help="of the plan's faults, only these")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
-    p.add_argument("--pace", choices=list(schedule.PACES),
-                   help="how long gaps and episodes are (default: usual; dense where "
-                        "several workloads share the time)")
+    p.add_argument("--pace", choices=list(schedule.PACES), default="usual",
+                   help="how long gaps and episodes are (default: %(default)s)")
     p.add_argument("--items", type=int, metavar="N",
                    help="end after so many episodes and benign changes")
     p.add_argument("--out", metavar="DIR")
-    p.add_argument("--lanes", type=int, default=1, metavar="N",
-                   help="a plan of several workloads N times side by side, each with its share of "
-                        "the cores and GPUs and a seed of its own")
     p.add_argument("--gpu", type=int, default=0, help="the first that may be used")
-    p.add_argument("--cpus", metavar="FIRST-LAST", help="that may be used (default: all)")
-    p.add_argument("--lane", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--cpus", metavar="N-N,...",
+                   help="that may be used, the job's first (default: all)")
+    p.add_argument("--beside-others", action="store_true",
+                   help="without faults that would slow other jobs of the host")
+    p.add_argument("--held", action="store_true",
+                   help="the job starts and waits; a line `go SECONDS` on the standard input lets "
+                        "it go, for that long in place of --minutes")
     p.add_argument("--python", metavar="PATH", help="that has PyTorch")
     p.add_argument("--helpers", metavar="DIR", help="where libfault_cuda.so is")
     p.add_argument("--record-options", metavar="WORDS", help="in place of the workload's own")
@@ -66,10 +63,8 @@ def arguments():
         p.error("either --eacgm or --no-record")
     if args.eacgm and not os.access(args.eacgm, os.X_OK):
         p.error("%s cannot be run" % args.eacgm)
-    if (args.plan in plans.SEVERAL) == bool(args.workload):
-        p.error("--workload goes with %s" % ", ".join(plans.SINGLE))
-    if args.lanes < 1 or args.lanes > 1 and args.plan not in plans.SEVERAL:
-        p.error("--lanes goes with %s" % ", ".join(plans.SEVERAL))
+    if not args.workload:
+        p.error("--workload is needed")
     return args
 
 
@@ -91,10 +86,8 @@ def list_all(host):
                                  "not here: " + not_here(f, reasons),
                                  "/".join("%g" % v for v in f.values), f.unit))
     print("plans")
-    for name, what in plans.SINGLE.items():
+    for name, what in plans.PLANS.items():
         print("  %-14s %s" % (name, what))
-    for name, parts in plans.SEVERAL.items():
-        print("  %-14s %s" % (name, ", ".join("%s %s" % part[:2] for part in parts)))
 
 
 def not_here(fault, reasons):
@@ -107,65 +100,51 @@ def not_here(fault, reasons):
     return "no workload that runs here has %s" % ", ".join(fault.traits)
 
 
-def planned(args, seed, workload, plan, faults, seconds):
-    """The episodes that a part of a plan has time for."""
-    split, at = plans.split_of(plan, workload, seed), pace_of(args).warmup
-    found = []
-    if not faults:
-        return found
-    for item in schedule.items(seed, workload.name, split, faults,
-                               plans.benign_of(workload, plan), pace_of(args)):
-        at += item.gap_s + item.length_s
-        if at > seconds - START_S:
-            return found
-        found += [item] if item.kind == "fault" else []
-    return found
+def plan_of(host, args):
+    """(seed, names of faults)"""
+    workload = WORKLOADS[args.workload]
+    only = args.faults.split(",") if args.faults else None
+    return plans.seed_of(args.plan, args.seed), plans.faults_of(host, workload, args.plan, only)
 
 
 def dry_run(host, args):
     """As if the host had GPUs enough: what a plan would make."""
     host.gpus = 64
-    parts = plans.parts(args.plan, host)[0] if args.plan in plans.SEVERAL else [
-        (WORKLOADS[args.workload], args.plan, 1)]
-    total = 0
-    for lane in range(args.lanes):
-        for workload, plan, share in parts:
-            seed, faults = plan_of(host, args, workload, plan, args.seed + lane)
-            items = planned(args, seed, workload, plan, faults, args.minutes * 60 * share)
-            total += len(items)
-            print("%s%s %s, %.0f s: %d episodes%s" % (
-                "lane %d, " % lane if args.lanes > 1 else "", workload.name, plan,
-                args.minutes * 60 * share, len(items), "".join(
-                    "\n    %-14s %s" % (i.name, i.intensity) for i in items)))
-    print("%d episodes" % total)
+    workload = WORKLOADS[args.workload]
+    seed, faults = plan_of(host, args)
+    items = plans.planned(workload, args.plan, seed, faults, schedule.PACES[args.pace],
+                          args.minutes * 60 - plans.START_S)
+    for item in items:
+        print("%-14s %s" % (item.name, item.intensity))
+    print("%d episodes" % len(items))
 
 
 # ---- running ----
 
-def pace_of(args):
-    return schedule.PACES[args.pace or ("dense" if args.plan in plans.SEVERAL else "usual")]
+def let_go():
+    """Waits for the line that lets the job go; for how many seconds."""
+    words = sys.stdin.readline().split()
+    if len(words) != 2 or words[0] != "go":
+        raise Failed("was not let go")
+    return float(words[1])
 
 
-def plan_of(host, args, workload, plan, seed):
-    """(seed, names of faults)"""
-    only = args.faults.split(",") if args.faults else None
-    return plans.seed_of(plan, seed), plans.faults_of(host, workload, plan, only,
-                                                      args.plan in plans.SEVERAL)
-
-
-def run_one(host, args, workload, plan, seconds, out):
-    seed, faults = plan_of(host, args, workload, plan, args.seed)
-    if plan in ("dev", "test") and not faults:
+def run_one(host, args):
+    workload = WORKLOADS[args.workload]
+    seed, faults = plan_of(host, args)
+    if args.plan in ("dev", "test") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
     options = args.record_options.split() if args.record_options else list(workload.record)
-    print("%s, %s, seed %d, %.0f s: %s" % (workload.name, plan, seed, seconds,
-                                           ", ".join(faults) or "no faults"), flush=True)
+    print("%s, %s, seed %d: %s" % (workload.name, args.plan, seed,
+                                   ", ".join(faults) or "no faults"), flush=True)
     run = Run(host, types.SimpleNamespace(
-        eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload, plan=plan,
-        split=plans.split_of(plan, workload, seed), seed=seed, seconds=seconds,
-        out=os.path.abspath(out), faults=faults, benign=plans.benign_of(workload, plan),
-        pace=pace_of(args), items=args.items,
-        record_options=options, gpu=args.gpu,
+        eacgm=os.path.abspath(args.eacgm) if args.eacgm else None, workload=workload,
+        plan=args.plan, split=plans.split_of(args.plan, workload, seed), seed=seed,
+        seconds=args.minutes * 60, out=os.path.abspath(args.out), faults=faults,
+        benign=plans.benign_of(workload, args.plan), pace=schedule.PACES[args.pace],
+        items=args.items, record_options=options, gpu=args.gpu,
+        held=let_go if args.held else None, imported=lambda: print(IMPORTED, flush=True),
+        freed=lambda: print(FREED, flush=True),
         say=lambda text: print("  " + text, flush=True)))
     tell(run.run())
 
@@ -186,79 +165,15 @@ def tell(rows):
         len(episodes), sum(e["effective"] for e in episodes), clean_s), flush=True)
 
 
-def run_several(host, args):
-    """Each part gets its share of what is left, so that the whole ends in time."""
-    end = time.monotonic() + args.minutes * 60
-    kept, out = plans.parts(args.plan, host)
-    for name, why in out:
-        print("%s is left out: %s" % (name, why), flush=True)
-    done = 0
-    for i, (workload, plan, share) in enumerate(kept):
-        later = sum(s for _, _, s in kept[i:])
-        seconds = (end - time.monotonic()) * share / later
-        if seconds < LEAST_S:
-            print("%s %s is left out: %.0f s are too short" % (workload.name, plan, seconds))
-            continue
-        try:
-            run_one(host, args, workload, plan, seconds,
-                    os.path.join(args.out, "%s-%s-%d" % (workload.name, plan, args.seed)))
-            done += 1
-        except (Failed, OSError) as e:
-            print("  failed: %s" % e, flush=True)
-    if not done:
-        raise Failed("nothing of plan %s could run here" % args.plan)
-
-
-def lane_words(host, args, i):
-    """The command line of one lane."""
-    cores = len(host.cpus) // args.lanes
-    mine = host.cpus[i * cores:(i + 1) * cores]
-    words = [sys.executable, os.path.join(HERE, "run.py"), "--plan", args.plan, "--lane",
-             "--seed", str(args.seed + i), "--minutes", str(args.minutes),
-             "--gpu", str(args.gpu + i * plans.gpus_of(args.plan)),
-             "--cpus", "%d-%d" % (mine[0], mine[-1]), "--helpers", host.helpers,
-             "--out", os.path.join(args.out, "lane-%d" % i)]
-    words += ["--eacgm", args.eacgm] if args.eacgm else ["--no-record"]
-    for name in ("python", "faults", "pace", "record_options"):
-        if getattr(args, name):
-            words += ["--" + name.replace("_", "-"), getattr(args, name)]
-    return words
-
-
-def run_lanes(host, args):
-    """Each lane is a runner of its own, which ends what it started when it is told to end."""
-    gpus = args.gpu + args.lanes * plans.gpus_of(args.plan)
-    if len(host.cpus) < args.lanes or gpus > max(host.gpus, args.gpu):
-        raise Failed("%d lanes need %d cores and %d GPUs; there are %d and %d" % (
-            args.lanes, args.lanes, gpus, len(host.cpus), host.gpus))
-    lanes = []
-    try:
-        for i in range(args.lanes):
-            os.makedirs(os.path.join(args.out, "lane-%d" % i), exist_ok=True)
-            with open(os.path.join(args.out, "lane-%d" % i, "run.log"), "w") as log:
-                lanes.append(subprocess.Popen(lane_words(host, args, i), stdout=log, stderr=log,
-                                              stdin=subprocess.DEVNULL, start_new_session=True,
-                                              preexec_fn=lambda: die_with_parent(
-                                                  signal.SIGTERM)))
-        codes = [p.wait() for p in lanes]
-    except BaseException:
-        for p in lanes:
-            p.terminate()
-        for p in lanes:
-            p.wait()
-        raise
-    for i in range(args.lanes):
-        with open(os.path.join(args.out, "lane-%d" % i, "run.log")) as f:
-            print("lane %d\n%s" % (i, f.read()), end="", flush=True)
-    if any(codes):
-        raise Failed("lanes ended with %s" % codes)
-
-
 def cpus_of(text):
+    """Cores of "0-3,8": in that order."""
     if not text:
         return None
-    first, last = (int(word) for word in text.split("-"))
-    return [c for c in os.sched_getaffinity(0) if first <= c <= last]
+    there, found = os.sched_getaffinity(0), []
+    for word in text.split(","):
+        first, _, last = word.partition("-")
+        found += [c for c in range(int(first), int(last or first) + 1) if c in there]
+    return found
 
 
 def on_term(_sig, _frame):
@@ -269,24 +184,18 @@ def main():
     args = arguments()
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.lane)
+    host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.beside_others)
     if args.list:
         list_all(host)
         return 0
     try:
         if args.dry_run:
-            host.alone = args.lanes == 1
             dry_run(host, args)
             return 0
-        if not host.root:
-            raise Failed("needs root")
-        if args.plan in plans.SEVERAL:
-            (run_lanes if args.lanes > 1 else run_several)(host, args)
-            return 0
-        why = host.why_not(WORKLOADS[args.workload])
+        why = "it needs root" if not host.root else host.why_not(WORKLOADS[args.workload])
         if why:
             raise Failed("%s cannot run here: %s" % (args.workload, why))
-        run_one(host, args, WORKLOADS[args.workload], args.plan, args.minutes * 60, args.out)
+        run_one(host, args)
         return 0
     except (Failed, plans.Unknown, OSError) as e:
         print("run.py: %s" % e, file=sys.stderr)

@@ -208,9 +208,9 @@ def _(t):
     r = t.run([sys.executable, RUN, "--list", "--python", PYTHON])
     expect(r.status == 0 and "cpu_gpt" in r.out and "net_loss" in r.out, "list: %s" % r)
     if not os.path.exists("/dev/nvidia0"):
-        r = t.run([sys.executable, RUN, "--plan", "gpu-1", "--no-record", "--out", t.path("gpu"),
+        r = t.run([sys.executable, RUN, "--workload", "gpt2", "--no-record", "--out", t.path("gpu"),
                    "--python", PYTHON])
-        expect(r.status == 1 and "no GPU" in r.out, "gpu-1 without a GPU: %s" % r)
+        expect(r.status == 1 and "no GPU" in r.out + r.err, "gpt2 without a GPU: %s" % r)
 
 
 if __name__ == "__main__":

@@ -74,18 +74,22 @@ class Group:
             f.write(text)
 
 
-def has_torch(python):
-    if os.path.realpath(python) == os.path.realpath(sys.executable):
-        return importlib.util.find_spec("torch") is not None
+def has(python, module):
+    if python == sys.executable:
+        return importlib.util.find_spec(module) is not None
     found = subprocess.run([python, "-c", "import importlib.util as u; "
-                            "raise SystemExit(u.find_spec('torch') is None)"],
+                            "raise SystemExit(u.find_spec('%s') is None)" % module],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return found.returncode == 0
 
 
-def find_python():
+def has_torch(python):
+    return has(python, "torch")
+
+
+def find_python(module="torch"):
     for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and has_torch(python):
+        if os.path.exists(python) and has(python, module):
             return python
     return None
 
@@ -118,12 +122,12 @@ class Undo:
 
 class Host:
     def __init__(self, python=None, helpers=None, cpus=None, alone=True):
-        """cpus: those to use, None: all. alone: nobody else measures on the host."""
+        """cpus: those to use, the job's first; None: all. alone: nobody else measures on the host."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
-        self.cpus = sorted(cpus or os.sched_getaffinity(0))
+        self.cpus = list(cpus or sorted(os.sched_getaffinity(0)))
         self.alone = alone
-        self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+        self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))  # their order is that of NVML, by bus
         self.root = os.geteuid() == 0
         if self.root:
             self.no_net, self.no_drop = netns.why_not()

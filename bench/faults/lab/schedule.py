@@ -12,12 +12,13 @@ Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
 
 DEV = ("low", "mid", "high")
 TEST = ("low-mid", "mid-high", "high+")
+QUIET = 2.5  # so much longer gaps are where there are no faults
 
 # Seconds. Dense packs episodes where time is dear, brief is for tests.
 # benign_every: so many episodes to one benign change.
 Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign benign_every")
 PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7), 4),
-         "dense": Pace(5, 7, (3.5, 5), (4, 5.5), (2.5, 3.5), 6),
+         "dense": Pace(5, 5, (3.5, 4.5), (4, 5), (2.5, 3.5), 6),
          "brief": Pace(1, 2.5, (1.5, 2), (2.5, 3), (1, 1.5), 4)}
 
 
@@ -43,11 +44,12 @@ def items(seed, workload, split, faults, benign, pace):
     chance = random.Random("%s/%s/%s" % (seed, workload, split))
     levels = {name: _intensities(chance, TEST if split == "test" else DEV) for name in faults}
     changes = _turns(chance, benign) if benign else None
+    quiet = 1 if faults else QUIET
     gap = pace.first_gap
     for i, name in enumerate(_turns(chance, faults) if faults else itertools.repeat(None)):
         if changes and i % pace.benign_every == pace.benign_every // 2:
             yield Item(gap, "benign", next(changes), None, chance.uniform(*pace.benign))
-            gap = chance.uniform(*pace.gap)
+            gap = chance.uniform(*pace.gap) * quiet
         if name:
             yield Item(gap, "fault", name, next(levels[name]), chance.uniform(*pace.length))
             gap = chance.uniform(*pace.gap)

@@ -94,6 +94,11 @@ class Job:
         self.usual = []
         self.steps, self.calls, self.seen = (Log(self.path("%s.%d.jsonl" % (name, self.rank)))
                                              for name in ("steps", "calls", "seen"))
+        if self.reader:
+            self.tell("imported")
+        while self.reader and (not self.state or self.state.get("held")):
+            time.sleep(0.01)  # the GPU may be another's yet
+            self.reader.changed()
 
     def path(self, name):
         return os.path.join(self.dir, name) if self.dir else None
@@ -107,16 +112,21 @@ class Job:
         """The median step of training while no fault was on."""
         return statistics.median(self.usual) if self.usual else 10_000_000
 
+    def tell(self, what):
+        """The runner, by a file that is there as a whole or not."""
+        path = self.path("%s.%d" % (what, self.rank))
+        with open(path + ".part", "w") as f:
+            json.dump({"pid": os.getpid(), "rank": self.rank}, f)
+        os.replace(path + ".part", path)
+
     def begin(self, model, device):
         """All is built: tells so, and waits to be let go."""
         self.model, self.device = model, device
         if self.reader:
-            ready = self.path("ready.%d" % self.rank)
-            with open(ready + ".part", "w") as f:
-                json.dump({"pid": os.getpid(), "rank": self.rank}, f)
-            os.replace(ready + ".part", ready)
-            while not (self.reader.changed() or self.state) or not self.state.get("go"):
+            self.tell("ready")
+            while not self.state.get("go"):
                 time.sleep(0.01)
+                self.reader.changed()
             self.follow()
         self.began = now_ns()
 

@@ -1,0 +1,214 @@
+"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py), on cores that no lane
+uses: of each workload first what eacgm says, soon, then also what it says without each of its
+ingredients, which takes ten times as long. What is whole is kept, however it ends.
+
+    WORK/runs/RUN       a run's folder        WORK/data/plain, WORK/data/full      data sets
+    WORK/models         a model of each workload
+Recordings go when their full data set is there; those that are learned from stay for later parts."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from .guard import die_with_parent, start_time
+from .host import ROOT, find_python
+from .processes import descendants
+
+DATASET = os.path.join(ROOT, "bench", "detect", "dataset.py")
+KINDS = ("plain", "model", "full")
+CORES = 8  # of a task, at the most useful
+NICE = 10
+
+
+def run_of(folder):
+    """The row about a run that is whole, else None."""
+    try:
+        with open(os.path.join(folder, "labels.jsonl")) as f:
+            row = json.loads(f.readline())
+    except (OSError, ValueError):
+        return None
+    there = row.get("recording") and os.path.exists(os.path.join(folder, row["recording"]))
+    return row if row.get("complete") and there else None
+
+
+def end_tree(pid):
+    """The process and all below it, which may lead sessions of their own: stopped first, so that
+    none starts another."""
+    stopped = {}
+    while True:
+        new = [p for p in descendants([pid]) if p not in stopped]
+        if not new:
+            break
+        for p in new:
+            stopped[p] = start_time(p)
+            _send(p, signal.SIGSTOP)
+    for p, began in stopped.items():
+        if began is not None and start_time(p) == began:
+            _send(p, signal.SIGKILL)
+
+
+def _send(pid, sig):
+    try:
+        os.kill(pid, sig)
+    except OSError:
+        pass
+
+
+class Task:
+    def __init__(self, kind, workload, names):
+        self.kind, self.workload, self.names = kind, workload, names
+        self.process = self.began = self.cores = self.out = None
+
+    def what(self):
+        return "%s, %s" % (self.workload, {
+            "plain": "data set", "model": "model", "full": "data set with ablations"}[self.kind])
+
+
+    def why(self):
+        """Of a failure, one line."""
+        with open(self.out, errors="replace") as f:
+            said = [x for x in f.read().replace("\r", "\n").splitlines() if x.strip()]
+        named = [x for x in said if x.startswith(("dataset.py:", "eacgm"))]
+        return (named or said or ["it said nothing"])[-1].strip()[-300:]
+
+
+class Datasets:
+    """settings: work, runs, eacgm, keep. cores: those that are free now, in place of which free()
+    gives more later."""
+
+    def __init__(self, settings, cores, say):
+        self.s, self.cores, self.say = settings, list(cores), say
+        self.waiting, self.running = [], []
+        self.python = find_python("numpy")
+        self.many = "--jobs" in self._help()
+        self.temporary = os.path.join(settings.work, "tmp")
+        for name in ("tmp", "data/plain", "data/full", "models"):
+            os.makedirs(os.path.join(settings.work, name), exist_ok=True)
+
+    def _help(self):
+        if not self.python:
+            return ""
+        done = subprocess.run([self.python, DATASET, "--help"], capture_output=True, text=True,
+                              check=False)
+        return done.stdout
+
+    def data(self, kind, name):
+        return os.path.join(self.s.work, "data", kind, name + ".npz")
+
+    def runs_of(self, workload):
+        """Names of the workload's runs with a recording, those of earlier parts too."""
+        found = {}
+        for name in sorted(os.listdir(self.s.runs)):
+            row = run_of(os.path.join(self.s.runs, name))
+            if row and row["workload"] == workload:
+                found[name] = row
+        return found
+
+    def add(self, workload):
+        """All of its runs that there will be are there."""
+        runs = self.runs_of(workload)
+        if not any(r["plan"] == "clean" for r in runs.values()):
+            self.say("%s: no data set, there is no clean run to learn from" % workload)
+            return
+        if not self.python:
+            self.say("%s: no data set, there is no Python with numpy" % workload)
+            return
+        self.waiting = [t for t in self.waiting if t.workload != workload]  # of fewer runs
+        self.waiting += [Task(kind, workload, list(runs)) for kind in KINDS]
+        self.waiting.sort(key=lambda t: KINDS.index(t.kind))
+
+    def free(self, cores):
+        """Also those: no lane is left. What runs spreads over them, too."""
+        self.cores = list(cores)
+        for task in self.running:
+            task.cores = 0  # they share with those that come
+            for pid in descendants([task.process.pid]):
+                try:
+                    os.sched_setaffinity(pid, set(cores))
+                except OSError:
+                    pass
+
+    def step(self):
+        """To be called often. False: all is done."""
+        for task in [t for t in self.running if t.process.poll() is not None]:
+            self.running.remove(task)
+            self.ended(task)
+        while self.waiting and self.cores:
+            slots = max(1, len(self.cores) // CORES)
+            if len(self.running) >= slots:
+                break
+            self.start(self.waiting.pop(0), max(1, len(self.cores) // slots))
+        return bool(self.running or self.waiting)
+
+    def words(self, task, jobs):
+        folders = [os.path.join(self.s.runs, n) for n in task.names]
+        rows = [run_of(f) for f in folders]
+        if task.kind == "model":
+            clean = [os.path.join(f, r["recording"]) for f, r in zip(folders, rows)
+                     if r["plan"] == "clean"]
+            return [self.s.eacgm, "learn", *clean, "-o",
+                    os.path.join(self.s.work, "models", task.workload + ".model")]
+        words = [self.python, DATASET, *folders, "--eacgm", self.s.eacgm, "-o",
+                 os.path.join(self.s.work, "data", task.kind)]
+        if self.many:
+            words += ["--jobs", str(jobs)]
+        if task.kind == "full":
+            words += ["--ablate"]
+            if any(r["plan"] == "dev" and r["split"] == "dev" for r in rows):
+                words += ["--contaminate"]
+        return words
+
+    def start(self, task, jobs):
+        cores = set(self.cores)
+
+        def before():
+            die_with_parent(signal.SIGKILL)
+            os.nice(NICE)
+            os.sched_setaffinity(0, cores)
+
+        task.began = time.monotonic()
+        with open(os.path.join(self.s.work, "data", "%s-%s.log" % (task.workload, task.kind)),
+                  "w") as log:
+            task.out = log.name
+            task.process = subprocess.Popen(
+                self.words(task, jobs), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, preexec_fn=before,
+                env=dict(os.environ, TMPDIR=self.temporary))
+        self.running.append(task)
+
+    def ended(self, task):
+        seconds = time.monotonic() - task.began
+        if task.process.returncode:
+            self.say("%s: failed after %.0f s: %s" % (task.what(), seconds, task.why()))
+            return
+        self.say("%s: %d runs in %.0f s" % (task.what(), len(task.names), seconds))
+        if task.kind == "full" and not self.s.keep:
+            self.drop_recordings(task)
+
+    def drop_recordings(self, task):
+        for name in task.names:
+            folder = os.path.join(self.s.runs, name)
+            row = run_of(folder)
+            if row and row["plan"] != "clean":
+                os.unlink(os.path.join(folder, row["recording"]))
+
+    def stop(self):
+        """What is not whole is given up."""
+        for task in self.running:
+            end_tree(task.process.pid)
+            task.process.wait()
+            self.say("%s: given up after %.0f s" % (task.what(), time.monotonic() - task.began))
+        for task in self.waiting:
+            self.say("%s: no time was left for it" % task.what())
+        self.running, self.waiting = [], []
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def best(self, name):
+        """The run's data set, the full one where it is whole; None."""
+        for kind in ("full", "plain"):
+            if os.path.exists(self.data(kind, name)):
+                return kind, self.data(kind, name)
+        return None
