@@ -20,37 +20,38 @@ class Detector:
     def __init__(self, name, without=None, rate=None, contaminated=False):
         self.name, self.without, self.rate = name, without, rate
         self.contaminated = contaminated
-        self.models = {}
-        self.shares = {}
+
+    def model_of(self, workload, folder):
+        """Where its model lies. Another rate needs no model of its own."""
+        return os.path.join(folder, "%s.%s.model" % (
+            "full" if self.rate else self.name, workload))
 
     def learn(self, args, folders, workload, folder):
-        """Learns the workload's model, once."""
-        if workload in self.models:
-            return self.models[workload]
+        """Learns the workload's model, of those of the folders that it is to be learned from.
+        Returns the share of the time that was faulty where that is of interest, else None."""
         from_runs = [f for f in folders if f.workload == workload and f.split == "calibration"]
+        share = None
         if not from_runs:
             raise data.Bad("workload '%s' has no calibration run to learn from" % workload)
         if self.contaminated:
-            from_runs, self.shares[workload] = contaminated_of(from_runs, [
+            from_runs, share = contaminated_of(from_runs, [
                 f for f in folders if f.workload == workload and f.split == "dev"])
-        model = os.path.join(folder, "%s.%s.model" % (self.name, workload))
-        command = [args.eacgm, "learn", *[f.recording for f in from_runs], "-o", model,
-                   "--seed", args.seed]
+        command = [args.eacgm, "learn", *[f.recording for f in from_runs], "-o",
+                   self.model_of(workload, folder), "--seed", args.seed]
         if self.without:
             command += ["--without", self.without]
         if args.window:
             command += ["--window", args.window]
         common.run(command, SECONDS)
-        self.models[workload] = model
-        return model
+        return share
 
     def detect(self, args, run, model, out):
-        """Writes detect.json, rows.jsonl and events.csv into out."""
+        """Writes detect.json, rows.jsonl and events.npy into out."""
         os.makedirs(out, exist_ok=True)
         path = lambda name: os.path.join(out, name)
         done = common.run([args.eacgm, "detect", run.recording, "-m", model,
                            "--alarms-per-hour", self.rate or args.alarms_per_hour,
-                           "--rows", path("rows.jsonl"), "--events", path("events.csv"),
+                           "--rows", path("rows.jsonl"), "--events", path("events.npy"),
                            "--json"], SECONDS)
         with open(path("detect.json"), "w", encoding="utf-8") as f:
             f.write(done.out)
@@ -84,12 +85,13 @@ def contaminated_of(calibration, faulty):
 
 
 def detectors_of(args):
+    """The detectors that were asked for, eacgm as it is first."""
     ret = [Detector("full")]
-    ret += [Detector("rate-%g" % r, rate=r) for r in args.rates]
-    if args.ablate:
-        ret += [Detector("without-" + x, without=x) for x in INGREDIENTS]
     if args.contaminate:
         ret.append(Detector("contaminated", contaminated=True))
+    ret += [Detector("rate-%g" % r, rate=r) for r in args.rates]
+    if args.ablate is not None:
+        ret += [Detector("without-" + x, without=x) for x in args.ablate or INGREDIENTS]
     return ret
 
 

@@ -123,10 +123,9 @@ class Joined:
             "episodes": [shifted(e, origin) for e in run.episodes],
             "benign": [shifted(b, origin) for b in run.benign],
             "clean": [(a - origin, b - origin) for a, b in run.clean], "detectors": {}}
-        self._sample(os.path.join(folder, "events.csv"), most, seed)
+        self._sample(os.path.join(folder, "events.npy"), most, seed)
         raw_hardware(self.arrays, counters, origin)
-        self._rows("full", rows, folder)
-        self.arrays["event_alarmed_full"] = self.columns["alarmed"]
+        self.add("full", self._rows(rows, folder) + (self.columns["alarmed"],))
 
     def _sample(self, path, most, seed):
         a = self.arrays
@@ -144,15 +143,19 @@ class Joined:
                  "row": np.int32, "weight": np.float32}
         a.update({"event_" + k: c[k].astype(kind) for k, kind in kinds.items()})
 
-    def _rows(self, name, rows, folder):
-        a = self.arrays
-        a["row_p_" + name], a["row_alarmed_" + name] = verdict_arrays(rows, self.by_place,
-                                                                      len(self.by_place))
-        found = told_of(runs.anomalies_of(os.path.join(folder, "detect.json")), rows)
-        self.meta["detectors"][name] = {"anomalies": [shifted(x, self.origin) for x in found]}
+    def _rows(self, rows, folder):
+        p, alarmed = verdict_arrays(rows, self.by_place, len(self.by_place))
+        found, late = runs.anomalies_of(os.path.join(folder, "detect.json"))
+        told = [shifted(x, self.origin) for x in told_of(found, rows)]
+        return {"anomalies": told, "events_late": late}, p, alarmed
 
-    def add(self, name, folder):
-        """Another detector's verdicts on the same windows and events."""
-        self._rows(name, runs.rows_of(os.path.join(folder, "rows.jsonl")), folder)
-        self.arrays["event_alarmed_" + name] = events.alarms_of(
-            os.path.join(folder, "events.csv"), self.origin, self.columns)
+    def verdicts(self, folder):
+        """What another detector wrote of the same windows and events, for add(). Changes nothing:
+        it is made in another process."""
+        rows = runs.rows_of(os.path.join(folder, "rows.jsonl"))
+        return self._rows(rows, folder) + (events.alarms_of(
+            os.path.join(folder, "events.npy"), self.origin, self.columns),)
+
+    def add(self, name, verdicts):
+        self.meta["detectors"][name], self.arrays["row_p_" + name], \
+            self.arrays["row_alarmed_" + name], self.arrays["event_alarmed_" + name] = verdicts

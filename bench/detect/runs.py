@@ -8,6 +8,8 @@ import os
 
 from data import Bad
 
+MAGIC = b"\x89eACGM\r\n"  # src/recording/format.h
+
 
 def json_lines(path):
     try:
@@ -58,6 +60,17 @@ class Folder:
             self.calls = calls_of(path, of("episode"))
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             raise Bad("%s: not as docs/faults.md says: %r" % (labels, e)) from None
+
+
+def check_recording(folder):
+    """So that one that is missing or none at all does not stop the learning from others."""
+    try:
+        with open(folder.recording, "rb") as f:
+            begin = f.read(len(MAGIC))
+    except OSError as e:
+        raise Bad("%s: %s" % (folder.recording, e.strerror)) from None
+    if begin != MAGIC:
+        raise Bad("%s: not a recording" % folder.recording)
 
 
 def set_calibration(folders):
@@ -113,12 +126,13 @@ def rows_of(path):
 
 
 def anomalies_of(path):
-    """The anomalies of detect --json: times, layer, pid, gpu, score and name of each. told_ns is
-    when it could be told first; where the file does not say, the caller takes it from the rows."""
+    """(anomalies, events that were left out) of detect --json: times, layer, pid, gpu, score and
+    name of each. told_ns is when it could be told first; where the file does not say, the caller
+    takes it from the rows."""
     o = read_json(path)
     keys = ("start_ns", "end_ns", "told_ns", "layer", "pid", "gpu", "name", "score", "p_value",
             "why")
-    return [{k: a.get(k) for k in keys} for a in o.get("anomalies", [])]
+    return [{k: a.get(k) for k in keys} for a in o.get("anomalies", [])], o.get("events_late", 0)
 
 
 def counters_of(lines, entity_prefix="gpu "):

@@ -4,7 +4,7 @@ of the scorer and to look at the figures. usage: synthetic.py FOLDER [--runs N] 
 
 Nothing that is computed from it is evidence of anything: the "detector" here is a few lines that
 threshold the mean of made-up features. Writes FOLDER/RUN/{labels.jsonl, detect.NAME/...}, which
-dataset.py --reuse takes. Standard library alone."""
+dataset.py --reuse takes. Needs numpy."""
 
 import argparse
 import csv
@@ -12,6 +12,11 @@ import json
 import math
 import os
 import random
+
+import numpy as np
+
+import events
+import truth
 
 SECOND = 10**9
 PID, GPU = 4242, 0
@@ -125,6 +130,18 @@ def anomalies_of(rows):
     return ret
 
 
+def write_events(path, told):
+    """As detect --events does. told: [(row, start, dur, key, z, gap_z)]."""
+    keys = [""] + sorted(KEYS)
+    rows = np.zeros(len(told), events.EVENT)
+    for i, (row, start, dur, key, z, gap_z) in enumerate(told):
+        rows[i] = (start, dur, PID, PID, keys.index(key), z, gap_z,
+                   truth.LAYERS.index(row["layer"]), row["alarmed"])
+    with open(path, "wb") as f:
+        np.save(f, rows)
+        np.save(f, np.array([k.encode() for k in keys]))
+
+
 def write_run(folder, name, split, seed, seconds):
     rng = random.Random(seed)
     begin = 10**12 + seed * 10**11
@@ -137,13 +154,8 @@ def write_run(folder, name, split, seed, seconds):
     write_lines(os.path.join(out, "rows.jsonl"), rows)
     with open(os.path.join(out, "detect.json"), "w", encoding="utf-8") as f:
         json.dump({"anomalies": anomalies_of(rows)}, f)
-    with open(os.path.join(out, "events.csv"), "w", encoding="utf-8", newline="") as f:
-        w = csv.writer(f)
-        w.writerow(("start_ns", "dur_ns", "pid", "tid", "layer", "key", "z", "gap_z", "anomalous"))
-        for row, events in pairs:
-            for start, dur, key, z, gap_z in sorted(events):
-                w.writerow((start, dur, PID, PID, row["layer"], key, "%.3f" % z, "%.3f" % gap_z,
-                            int(row["alarmed"])))
+    write_events(os.path.join(out, "events.npy"),
+                 [(row, *event) for row, of in pairs for event in sorted(of)])
     with open(os.path.join(out, "counters.csv"), "w", encoding="utf-8", newline="") as f:
         w = csv.writer(f)
         w.writerow(("type", "time_ns", "name", "entity", "value"))

@@ -76,8 +76,12 @@ class Calls:
 def inside_any(stretches, start, end):
     """Whether a sample lies wholly in one of [(start, end)]."""
     ret = np.zeros(len(start), bool)
+    if not len(start):
+        return ret
+    first, last = start.min(), start.max()
     for low, high in stretches:
-        ret |= (start >= low) & (end <= high)
+        if low <= last and high >= first:
+            ret |= (start >= low) & (end <= high)
     return ret
 
 
@@ -91,17 +95,21 @@ def truth_of(meta, start, end, layer, pid, gpu, tid=None, calls=None):
     truth[inside_any(meta["clean"], start, end)] = NORMAL
     for number, b in enumerate(benign):
         unit[(start < b["end_ns"]) & (end > b["start_ns"])] = len(episodes) + number
+    first, last = (start.min(), end.max()) if len(start) else (0, 0)
     for number, e in enumerate(episodes):
-        near = (start < e["released_ns"]) & (end > e["applied_ns"])
+        if e["released_ns"] <= first or e["applied_ns"] >= last:
+            continue  # of millions of events in order of time most episodes have none
+        near = np.flatnonzero((start < e["released_ns"]) & (end > e["applied_ns"]))
         unit[near] = number
         if not e["effective"]:
             continue
-        hit = near & named(e, layer, pid, gpu)
+        hit = near[named(e, layer[near], pid[near], gpu[near])]
         if windows:
-            inside = np.minimum(end, e["released_ns"]) - np.maximum(start, e["applied_ns"])
-            hit &= inside >= LEAST_COVER * (end - start)
+            inside = np.minimum(end[hit], e["released_ns"]) - \
+                np.maximum(start[hit], e["applied_ns"])
+            hit = hit[inside >= LEAST_COVER * (end[hit] - start[hit])]
         elif calls is not None and calls.listed(number):
             truth[hit] = NORMAL
-            hit &= calls.overlap(number, tid, start, end)
+            hit = hit[calls.overlap(number, tid[hit], start[hit], end[hit])]
         truth[hit] = ANOMALOUS
     return truth, unit

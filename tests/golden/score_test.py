@@ -2,23 +2,26 @@
 true, and a made-up data set from its files to the table. The methods it is run on are not tested
 here. Needs no root; what needs numpy is skipped without it. Prints TAP.
 """
+import csv
 import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench/detect"), str(ROOT / "bench")]
+import jobs
 import measures as ms
-import synthetic
 
 try:
     import numpy as np
     import data
     import events
+    import synthetic
     import truth
 except ImportError:
     np = None
@@ -238,19 +241,29 @@ def listed_calls_are_anomalous_and_the_others_normal(folder):
 
 # ---- sampling ----
 
-HEAD = "start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n"
+NONE = math.nan
+
+
+def write_events(path, told, keys):
+    """told: (start, dur, pid, tid, key, z, gap_z, layer, anomalous)."""
+    with open(path, "wb") as f:
+        np.save(f, np.array(told, events.EVENT))
+        np.save(f, np.array(keys, "S"))
+    return str(path)
+
+
+def no_calls():
+    return truth.Calls(*(np.empty(0, np.int64) for _ in range(4)))
 
 
 @with_numpy
 def the_sample_stands_for_all_events(folder):
-    lines = [HEAD] + ["%d,%d,7,7,torch,\"aten::mm [1,2]\",%.2f,,%d\n" % (
-        i * S // 100, 1000 + i % 10, i % 7, i % 2) for i in range(5000)]
-    (folder / "events.csv").write_text("".join(lines))
+    path = write_events(folder / "events.npy", [
+        (i * S // 100, 1000 + i % 10, 7, 7, 1, i % 7, NONE, 2, i % 2) for i in range(5000)],
+        ["", "aten::mm [1,2]"])
     rows = [np.array([0, S]), np.array([S, 2 * S]), np.array([2, 2]), np.array([7, 7])]
-    none = truth.Calls(*(np.empty(0, np.int64) for _ in range(4)))
-    c, keys, raw, population, ratios = events.sample(
-        str(folder / "events.csv"), 0, meta(), none, rows, 400, 1)
-    assert keys == ["aten::mm [1,2]"]
+    c, keys, raw, population, ratios = events.sample(path, 0, meta(), no_calls(), rows, 400, 1)
+    assert keys == ["aten::mm [1,2]"] and (c["key"] == 0).all()
     near(ratios[0]["torch"], 1, 1e-3)
     assert population == {"torch": [3800, 1000, 200]}, population
     near(float(c["weight"].sum()), 5000, 0.01)
@@ -259,8 +272,51 @@ def the_sample_stands_for_all_events(folder):
     near(float(raw[0][0]), 100)  # events in the first second, the one at 1 s is of the next
     near(float(raw[0][1]), 1004.5)
     near(float(raw[0][4]), 1009)
-    again = events.alarms_of(str(folder / "events.csv"), 0, c)
-    assert (again == c["alarmed"]).all()
+    assert (c["row"] == np.where(c["start"] + c["dur"] < S, 0, np.where(
+        c["start"] + c["dur"] <= 2 * S, 1, -1))).all()
+    assert (events.alarms_of(path, 0, c) == c["alarmed"]).all()
+
+
+@with_numpy
+def shares_of_the_sample_are_those_of_all_events(folder):
+    """Of 60000 events a detector alarms 3 % of the normal and 60 % of the anomalous ones, but the
+    classes are sampled alike: sums of weights have the whole's rates, natural and at 5:1."""
+    rng = np.random.default_rng(2)
+    start = np.sort(rng.integers(0, 60 * S, 60000))
+    inside = (start < 20 * S) & (start + 50 > 10 * S)
+    alarmed = rng.random(60000) < np.where(inside, 0.6, 0.03)
+    path = write_events(folder / "events.npy", [
+        (t, 50, 7, 7, 1, 0, 0, 2, a) for t, a in zip(start.tolist(), alarmed.tolist())],
+        ["", "a"])
+    c, _, _, population, _ = events.sample(
+        path, 0, meta(), no_calls(), [np.empty(0, np.int64)] * 4, 2000, 1)
+    what, _ = truth.truth_of(meta(), c["start"], c["start"] + 50, c["layer"], c["pid"],
+                             np.full(len(c["start"]), -1))
+    of = lambda kind, hit, w: float(w[(what == kind) & (c["alarmed"] == hit)].sum())
+    table = ms.Counts(of(1, 1, c["weight"]), of(0, 1, c["weight"]), of(1, 0, c["weight"]),
+                      of(0, 0, c["weight"]))
+    normal = ~inside & ((start + 50 <= 10 * S) | (start >= 22 * S))
+    whole = ms.Counts(*(int((m & a).sum()) for m, a in (
+        (inside, alarmed), (normal, alarmed), (inside, ~alarmed), (normal, ~alarmed))))
+    assert population["torch"][:2] == [whole.fp + whole.tn, whole.tp + whole.fn]
+    for got, want in ((table, whole), (ms.at_ratio(table, 5), ms.at_ratio(whole, 5))):
+        for name in ms.MEASURES:  # four standard deviations of 2000 drawn of each
+            near(ms.measures(got)[name], ms.measures(want)[name], 0.045)
+    # Not weighted it would be another rate.
+    assert ms.precision(ms.Counts(of(1, 1, 1 + 0 * c["weight"]), of(0, 1, 1 + 0 * c["weight"]), 0,
+                                  0)) > ms.precision(whole) + 0.1
+
+
+@with_numpy
+def verdicts_are_found_again_in_another_order(folder):
+    told = [(i, 5, 7, 7 + i % 2, 1, 0, 0, 2, i % 3 == 0) for i in range(0, 1000, 5)]
+    path = write_events(folder / "a.npy", told, ["", "a"])
+    c, *_ = events.sample(path, 0, meta(), no_calls(), [np.empty(0, np.int64)] * 4, 100, 1)
+    other = write_events(folder / "b.npy", told[:7] + told[9:] + [(1, 2, 7, 9, 1, 0, 0, 2, 1)],
+                         ["", "a"])
+    want = c["alarmed"].copy()
+    want[np.isin(c["start"], [told[7][0], told[8][0]])] = 2
+    assert (events.alarms_of(other, 0, c) == want).all()
 
 
 @with_numpy
@@ -274,30 +330,69 @@ def a_layer_that_was_not_slowed_is_left_out(folder):
 @with_numpy
 def the_effect_on_a_layer_is_measured(folder):
     """Calls take 100 in clean time; in the episode half as long again, and one that is new."""
-    lines = [HEAD] + ["%d,100,7,7,torch,a,,,0\n" % (i * S // 10) for i in range(20)] + \
-        ["%d,150,7,7,torch,a,,,0\n" % (12 * S + i) for i in range(10)] + \
-        ["%d,100,8,8,torch,a,,,0\n" % (12 * S + i) for i in range(50)] + \
-        ["%d,200,7,7,torch,new,,,0\n" % (13 * S), "%d,100,7,7,cuda,b,,,0\n" % (13 * S)]
-    (folder / "events.csv").write_text("".join(lines))
+    told = [(i * S // 10, 100, 7, 7, 1, NONE, NONE, 2, 0) for i in range(20)] + \
+        [(12 * S + i, 150, 7, 7, 1, NONE, NONE, 2, 0) for i in range(10)] + \
+        [(12 * S + i, 100, 8, 8, 1, NONE, NONE, 2, 0) for i in range(50)] + \
+        [(13 * S, 200, 7, 7, 2, NONE, NONE, 2, 0), (13 * S, 100, 7, 7, 3, NONE, NONE, 0, 0)]
+    path = write_events(folder / "events.npy", told, ["", "a", "new", "b"])
     rows = [np.array([0]), np.array([S]), np.array([2]), np.array([7])]
-    none = truth.Calls(*(np.empty(0, np.int64) for _ in range(4)))
-    *_, ratios = events.sample(str(folder / "events.csv"), 0, meta(), none, rows, 400, 1)
+    *_, ratios = events.sample(path, 0, meta(), no_calls(), rows, 400, 1)
     assert list(ratios[0]) == ["torch"], ratios
     near(ratios[0]["torch"], (10 * 150 + 200) / (10 * 100))
 
 
 @with_numpy
 def damaged_events_are_told(folder):
-    for text, says in ((HEAD + "1,2,3,4,torch,k,x,,0\n", "could not convert"),
-                       (HEAD + "1,2,3,4,nowhere,k,1,,0\n", "nowhere"),
-                       ("start_ns,pid\n", "lacks columns: dur_ns")):
-        (folder / "events.csv").write_text(text)
+    path = folder / "events.npy"
+    good = write_events(path, [(1, 2, 3, 4, 1, 0, 0, 2, 0)], ["", "a"]) and path.read_bytes()
+    for text, says in ((good[:100], "not as docs/detect.md says"), (b"", "not as docs/detect.md"),
+                       (good[:340], "not as docs/detect.md"), (good[:-1], "ends in the middle"),
+                       (good.replace(b"'dur_ns'", b"'length'"), "other columns"),
+                       (None, "No such file")):
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_bytes(text)
         try:
-            list(events.chunks_of(str(folder / "events.csv")))
+            events.Events(str(path))
         except data.Bad as e:
             assert says in str(e), e
         else:
-            raise AssertionError("taken: " + text)
+            raise AssertionError("taken")
+    for wrong in ((1, 2, 3, 4, 2, 0, 0, 2, 0), (1, 2, 3, 4, 1, 0, 0, 7, 0)):
+        try:
+            list(events.Events(write_events(path, [wrong], ["", "a"])).chunks())
+        except data.Bad as e:
+            assert "no layer or key" in str(e), e
+        else:
+            raise AssertionError("taken")
+
+
+@with_numpy
+def arrays_and_csv_say_the_same(folder):
+    said = []
+    for name in ("e.csv", "e.npy"):
+        said.append(subprocess.run(
+            [EACGM, "detect", ROOT / "tests/golden/recordings/v1_gpu.eacgm", "--json", "--events",
+             folder / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True).stdout)
+    assert said[0] == said[1]
+    with open(folder / "e.csv", newline="", encoding="utf-8") as f:
+        lines = list(csv.DictReader(f))
+    told = events.Events(str(folder / "e.npy"))
+    assert len(told.rows) == len(lines) > 10
+    for r, line in zip(told.rows, lines):
+        for name in ("start_ns", "dur_ns", "pid", "tid", "anomalous"):
+            assert int(r[name]) == int(line[name])
+        assert told.keys[r["key"]].decode() == line["key"]
+        assert truth.LAYERS[r["layer"]] == line["layer"]
+        for name in ("z", "gap_z"):
+            assert np.isnan(r[name]) == (line[name] == "")
+            if line[name]:
+                near(float(r[name]), float(line[name]), 1e-4 + 1e-4 * abs(float(line[name])))
+    os.mkfifo(folder / "pipe.npy")
+    done = subprocess.run([EACGM, "detect", ROOT / "tests/golden/recordings/v1_gpu.eacgm",
+                           "--events", folder / "pipe.npy"], stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and b"is no regular file" in done.stderr, done.stderr
+    assert sorted(os.listdir(folder)) == ["e.csv", "e.npy", "pipe.npy"]
 
 
 # ---- thresholds ----
@@ -326,6 +421,43 @@ def the_papers_density_is_of_the_likeliest_component(folder):
     at = lambda v: float(mixture.score(np.array([[v]]))[0])
     near(at(0), at(100), 0.2)
     near(at(3) - at(0), 4.5, 0.5)  # three sigma: half of nine
+
+
+# ---- jobs ----
+
+
+def jobs_that(*todo):
+    """todo: (name, function, after). (results, failures) of them, two at a time."""
+    results, failures = {}, {}
+    j = jobs.Jobs(2, results.__setitem__, failures.__setitem__)
+    for name, function, after in todo:
+        j.add(name, 0, function, (), after)
+    j.run()
+    return results, failures
+
+
+def refuse():
+    raise ValueError("so it is")
+
+
+@test
+def jobs_that_fail_or_die_fail_alone(folder):
+    results, failures = jobs_that(
+        ("a", lambda: 1, ()), ("bad", refuse, ("a",)), ("dead", lambda: os._exit(7), ()),
+        ("b", lambda: 2, ("a",)), ("never", lambda: 3, ("b", "bad")),
+        ("never either", lambda: 4, ("never",)), ("big", lambda: "x" * 10**6, ("b",)))
+    assert results == {"a": 1, "b": 2, "big": "x" * 10**6}, sorted(results)
+    assert failures == {"bad": "so it is", "dead": "its process ended with 7"}, failures
+
+
+@test
+def the_first_that_are_ready_go_by_rank(folder):
+    told = []
+    j = jobs.Jobs(1, lambda name, _: told.append(name), None)
+    for name, rank, after in (("c", 3, ()), ("b", 2, ("a",)), ("a", 1, ()), ("d", 0, ("b",))):
+        j.add(name, rank, int, (), after)
+    j.run()
+    assert told == ["a", "b", "d", "c"], told
 
 
 # ---- the whole way ----
@@ -373,6 +505,36 @@ def what_cannot_be_scored_is_said(folder):
     (folder / "run/labels.jsonl").write_text('{"type":"clean"}\n')
     says = bench("dataset.py", folder / "run", "-o", folder / "out", "--reuse", status=1).stderr
     assert "no line of type 'run'" in says and says.count("\n") == 1, says
+
+
+@with_numpy
+def damaged_runs_do_not_stop_the_others(folder):
+    paths = [pathlib.Path(p) for p in synthetic.write_runs(folder / "runs", 4, seed=3, seconds=60)]
+    cut = paths[1] / "detect.full/events.npy"
+    cut.write_bytes(cut.read_bytes()[:-50])
+    (paths[3] / "labels.jsonl").unlink()
+    shutil.copytree(paths[2] / "detect.full", paths[2] / "detect.contaminated")
+    done = bench("dataset.py", *paths, folder / "absent", "-o", folder / "data", "--reuse",
+                 "--contaminate", "--jobs", 2, status=1)
+    says = done.stderr.splitlines()
+    assert len(says) == 3 and "labels.jsonl: No such file" in says[0], says
+    assert "absent" in says[1] and "ends in the middle" in says[2], says
+    assert sorted(os.listdir(folder / "data")) == [p.name + ".npz" for p in (paths[0], paths[2])]
+    run = data.read_run(str(folder / "data" / (paths[2].name + ".npz")))
+    assert list(run.detectors) == ["contaminated", "full"]
+    assert (run.row_alarmed_contaminated == run.row_alarmed_full).all()
+    assert (run.event_alarmed_contaminated == run.event_alarmed_full).all()
+
+
+@with_numpy
+def recordings_that_are_none_are_told(folder):
+    for name, text in (("a", b"nothing"), ("b", None)):
+        synthetic.write_run(folder, name, "test", 1, 30)
+        if text:
+            (folder / name / "x.eacgm").write_bytes(text)
+    says = bench("dataset.py", folder / "a", folder / "b", "-o", folder / "out", "--eacgm", EACGM,
+                 status=1).stderr
+    assert "a/x.eacgm: not a recording\n" in says and "b/x.eacgm: No such file" in says, says
 
 
 @test
