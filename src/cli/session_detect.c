@@ -70,6 +70,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 {
 	const struct feed_batch *b = v->batch;
 	d->pipeline = v->pipeline;
+	for (size_t i = 0; i < b->processes.len; i++)
+		detector_process(d->detector, &b->processes.data[i]);
 	for (size_t i = 0; i < b->counters.len; i++)
 		detector_counter(d->detector, v->names, &b->counters.data[i]);
 	for (size_t i = 0; i < b->samples.len; i++)

@@ -109,7 +109,9 @@ void detector_free(struct detector *d)
 	map64_free(&d->work_since);
 	vec_free(&d->held);
 	vec_free(&d->first_seen);
-	map64_free(&d->fresh);
+	vec_free(&d->ended);
+	map64_free(&d->fresh[0]);
+	map64_free(&d->fresh[1]);
 	known_free(&d->known);
 	if (d->learning)
 		detector_learning_free(d->learning);
@@ -166,6 +168,33 @@ void detector_thread_gone(struct detector *d, uint32_t thread)
 	windows_thread_gone(d->windows, thread);
 }
 
+/* A number that has gone to another is not waited for to be forgotten. */
+void detector_process(struct detector *d, const struct m_process *row)
+{
+	size_t i = 0;
+	while (i < d->ended.len && d->ended.data[i].pid != row->pid)
+		i++;
+	if (row->end_ns && i == d->ended.len)
+		vec_push(&d->ended);
+	if (row->end_ns)
+		d->ended.data[i] = *row;
+	else if (i < d->ended.len)
+		d->ended.data[i] = d->ended.data[--d->ended.len];
+}
+
+static void forget_ended(struct detector *d, uint64_t now_ns)
+{
+	for (size_t i = d->ended.len; i-- > 0;) {
+		const struct m_process ended = d->ended.data[i];
+		if (ended.end_ns + d->window_ns + DETECTOR_GONE_NS > now_ns)
+			continue;
+		d->ended.data[i] = d->ended.data[--d->ended.len];
+		windows_process_gone(d->windows, ended.pid);
+		hardware_process_gone(d->hardware, ended.pid);
+		detector_judge_gone(d, ended.pid, now_ns);
+	}
+}
+
 void detector_upto(struct detector *d, uint64_t now_ns)
 {
 	windows_upto(d->windows, now_ns);
@@ -173,6 +202,8 @@ void detector_upto(struct detector *d, uint64_t now_ns)
 	if (d->o.whole)
 		return;
 	detector_judge_upto(d, now_ns);
+	forget_ended(d, now_ns);
+	fresh_upto(d, now_ns);
 	if (now_ns > EVENTS_HELD * d->window_ns)
 		events_upto(d, now_ns - EVENTS_HELD * d->window_ns);
 }

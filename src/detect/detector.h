@@ -90,6 +90,11 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */
 void detector_row(struct detector *d, const struct feature_row *row);
+/* A process, when it begins and when it changes, its end too. Of one that has ended nothing is
+ * known DETECTOR_GONE_NS after that any more: its anomalies end, and its number may be another's.
+ */
+#define DETECTOR_GONE_NS 10000000000ULL
+void detector_process(struct detector *d, const struct m_process *row);
 /* Calls of this thread come no more. */
 void detector_thread_gone(struct detector *d, uint32_t thread);
 /* All events that ended before have come: windows up to there are judged. */

@@ -8,6 +8,7 @@
 #define FRESH_S	    15 /* so long a key is new */
 #define FRESH_LEAST 8  /* events of new keys in a window that is new work */
 #define FRESH_RATIO 0.1
+#define FRESH_WINDOWS 64 /* that are kept, and as many before them */
 
 static uint64_t place(uint32_t pid, uint64_t window)
 {
@@ -17,8 +18,8 @@ static uint64_t place(uint32_t pid, uint64_t window)
 static void add(struct detector *d, uint32_t pid, uint64_t window)
 {
 	uint64_t n = 0;
-	map64_get(&d->fresh, place(pid, window), &n);
-	map64_set(&d->fresh, place(pid, window), n + 1);
+	map64_get(&d->fresh[0], place(pid, window), &n);
+	map64_set(&d->fresh[0], place(pid, window), n + 1);
 }
 
 void fresh_event(struct detector *d, const struct windows_event *e)
@@ -37,12 +38,26 @@ void fresh_event(struct detector *d, const struct windows_event *e)
 	add(d, 0, end / d->window_ns); /* for GPUs */
 }
 
+void fresh_upto(struct detector *d, uint64_t now_ns)
+{
+	uint64_t window = now_ns / d->window_ns;
+	if (window < d->fresh_from + FRESH_WINDOWS)
+		return; /* each map is of so many, and events up to some windows ahead */
+	map64_free(&d->fresh[1]);
+	d->fresh[1] = d->fresh[0];
+	d->fresh[0] = (struct map64){0};
+	d->fresh_from = window;
+}
+
 bool fresh_work(const struct detector *d, const struct feature_row *row)
 {
-	uint64_t n = 0;
+	uint64_t n = 0, older = 0;
 	if (row->layer == DETECT_STEP)
 		return false;
-	map64_get(&d->fresh, place(row->pid, row->start_ns / d->window_ns), &n);
+	uint64_t at = place(row->pid, row->start_ns / d->window_ns);
+	map64_get(&d->fresh[0], at, &n);
+	map64_get(&d->fresh[1], at, &older);
+	n += older;
 	bool calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST;
 	return n >= FRESH_LEAST && (!calls || (double)n > FRESH_RATIO * (double)row->events);
 }

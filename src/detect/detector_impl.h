@@ -56,6 +56,7 @@ struct series {
 	int32_t gpu;
 	uint64_t first_ns; /* start of the first row */
 	uint64_t last_ns;  /* start of the last row */
+	bool gone;	   /* its process has ended */
 	uint32_t regime;   /* the last that was known */
 	struct cusum cusum;
 	VEC(struct shift) shifts;
@@ -93,8 +94,9 @@ struct detector {
 	struct windows *windows;
 	struct hardware *hardware;
 	VEC(struct series *) series;
-	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
-	struct map64 work_since; /* pid to the start of its first row of work */
+	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since;     /* pid to the start of its first row of work */
+	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
 	uint64_t next_id;
@@ -104,8 +106,10 @@ struct detector {
 	VEC(struct held_event) held;
 	uint32_t keys_known;	  /* of the model: keys with higher numbers are new */
 	VEC(uint64_t) first_seen; /* of each new key */
-	struct map64 fresh; /* process and window to events of keys that are new; few have any */
-	bool ending;	    /* nothing more comes */
+	struct map64 fresh[2]; /* process and window to events of keys that are new; few have any.
+				* The second: what was told before window fresh_from was */
+	uint64_t fresh_from;
+	bool ending; /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */
@@ -117,6 +121,8 @@ void detector_judge(struct detector *d, const struct feature_row *row);
 /* Ends what has had no row for some windows, forgets series that have been idle. */
 void detector_judge_upto(struct detector *d, uint64_t now_ns);
 void series_free(struct series *s);
+/* Its process has ended, and its rows were judged. */
+void detector_judge_gone(struct detector *d, uint32_t pid, uint64_t now_ns);
 
 /* ---- detector_episodes.c ---- */
 struct judged {
@@ -141,6 +147,8 @@ void episode_features(struct detector *d, struct episode *e, const struct judged
 /* ---- detector_fresh.c ---- */
 void fresh_event(struct detector *d, const struct windows_event *e);
 bool fresh_work(const struct detector *d, const struct feature_row *row);
+/* Windows that ended before have been judged. */
+void fresh_upto(struct detector *d, uint64_t now_ns);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);

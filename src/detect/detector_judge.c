@@ -322,7 +322,7 @@ static void series_forget(struct detector *d, uint64_t now_ns)
 	size_t kept = 0;
 	for (size_t i = 0; i < d->series.len; i++) {
 		struct series *s = d->series.data[i];
-		if (s->open || s->last_ns + SERIES_IDLE_S * NS_PER_S > now_ns) {
+		if (s->open || (!s->gone && s->last_ns + SERIES_IDLE_S * NS_PER_S > now_ns)) {
 			d->series.data[kept++] = s;
 			map64_set(&d->series_of, series_number(s->layer, s->pid, s->gpu), kept);
 			continue;
@@ -336,6 +336,21 @@ static void series_forget(struct detector *d, uint64_t now_ns)
 		if (!has_series(d, gone.data[i]))
 			map64_del(&d->work_since, gone.data[i]);
 	vec_free(&gone);
+}
+
+void detector_judge_gone(struct detector *d, uint32_t pid, uint64_t now_ns)
+{
+	bool any = false;
+	for (size_t i = 0; i < d->series.len; i++) {
+		struct series *s = d->series.data[i];
+		if (s->pid != pid)
+			continue;
+		s->gone = any = true;
+		if (s->open)
+			episode_end(d, s);
+	}
+	if (any)
+		series_forget(d, now_ns);
 }
 
 void detector_judge_upto(struct detector *d, uint64_t now_ns)

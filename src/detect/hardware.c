@@ -1,18 +1,14 @@
-/* hardware.c - counters and waits, put into windows of GPUs and processes. */
+/* hardware.c - counters and waits, put into windows of GPUs and processes (hardware_units.c), and
+ * rows of them. */
 #include "detect/hardware.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
-#include "base/map64.h"
+#include "detect/hardware_impl.h"
 
 #define WAIT_WINDOWS 16 /* that one wait may cover: threads that idle say nothing new */
-#define UNITS_MOST   8192
 #define HOLD_WINDOWS 60 /* that a process may stand still and do the same work still */
-#define OPEN_MOST    (1u << 17)
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
  * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
 #define HELD_BY_POWER_OR_HEAT (0x4 | 0x8 | 0x20 | 0x40 | 0x80)
@@ -64,47 +60,7 @@ static const struct {
 	{WAIT_GIL, "wait_gil_ratio"},	      {WAIT_FUTEX, "wait_futex_ratio"},
 };
 
-struct counter_window {
-	uint64_t number;
-	double sums[FEATURES_MOST];
-	uint32_t counts[FEATURES_MOST];
-	double waits_ns[FEATURES_MOST];
-	bool told; /* by hardware_mix */
-	uint32_t regime;
-	uint64_t events; /* of the process's calls */
-};
-
-/* A GPU or a process. */
-struct unit {
-	uint64_t id;
-	enum detect_layer layer;
-	uint32_t pid;
-	int32_t gpu;			 /* of a process: where it has memory, -1 unknown */
-	uint64_t gpu_id;		 /* likewise: the unit's id */
-	bool has_samples;		 /* of threads off the CPU */
-	VEC(struct counter_window) open; /* in order of number */
-	size_t first;			 /* of open: those before were handed out */
-	double held[FEATURES_MOST];	 /* of the last window that had a value */
-	uint64_t held_ns[FEATURES_MOST];
-	double totals[FEATURES_MOST];
-	uint64_t totals_ns[FEATURES_MOST];
-	uint64_t last;	      /* number of the last window that was handed out with values */
-	uint64_t told_window; /* the last that hardware_mix told of */
-	uint32_t told_regime;
-	uint64_t told_events;
-};
-
-struct hardware {
-	struct hardware_options o;
-	VEC(struct unit) units;
-	struct map64 unit_of;	 /* id -> index */
-	struct map64 entity_of;	 /* string -> index + 1; 0: nothing that is judged */
-	struct map64 counter_of; /* string -> place in counter_defs + 1; 0: none */
-	uint64_t closed;	 /* windows below were handed out */
-	int8_t feature_of[COUNTERS];
-	int8_t wait_feature[WAIT_REASONS];
-	int8_t calls_feature;
-};
+_Static_assert(COUNTERS <= HARDWARE_COUNTERS, "room in struct hardware");
 
 static int8_t find_feature(enum detect_layer layer, const char *name)
 {
@@ -133,18 +89,9 @@ struct hardware *hardware_new(const struct hardware_options *o)
 	return h;
 }
 
-static void forget_units(struct hardware *h)
-{
-	for (size_t i = 0; i < h->units.len; i++)
-		vec_free(&h->units.data[i].open);
-	vec_free(&h->units);
-	map64_free(&h->unit_of);
-	map64_free(&h->entity_of);
-}
-
 void hardware_forget_rows(struct hardware *h)
 {
-	forget_units(h);
+	hardware_forget_units(h);
 	map64_free(&h->counter_of);
 	h->closed = 0;
 }
@@ -155,63 +102,7 @@ void hardware_free(struct hardware *h)
 	free(h);
 }
 
-/* ---- units ---- */
-
-#define GPU_UNIT (1ULL << 63)
-
-/* Processes that ended long ago go, where there are too many of them. */
-static struct unit *unit_of(struct hardware *h, uint64_t id, enum detect_layer layer)
-{
-	uint64_t i;
-	if (map64_get(&h->unit_of, id, &i))
-		return &h->units.data[i];
-	if (h->units.len >= UNITS_MOST)
-		forget_units(h);
-	map64_set(&h->unit_of, id, h->units.len);
-	struct unit *u = vec_push(&h->units);
-	*u = (struct unit){.id = id, .layer = layer, .gpu = -1};
-	if (layer == DETECT_HOST)
-		u->pid = (uint32_t)id;
-	return u;
-}
-
-static struct unit *process_of(struct hardware *h, uint32_t pid)
-{
-	return unit_of(h, pid, DETECT_HOST);
-}
-
-/* "pid 12", "gpu 0", "gpu 0 pid 12", "HOST gpu 0": the unit that the counter is of, NULL for
- * others. A process on a GPU is noted; its counters are not the GPU's. */
-static struct unit *parse_entity(struct hardware *h, const char *entity)
-{
-	const char *gpu = strncmp(entity, "gpu ", 4) ? strstr(entity, " gpu ") : entity;
-	unsigned index, pid;
-	int end = 0;
-	if (!gpu && sscanf(entity, "pid %u%n", &pid, &end) == 1 && !entity[end])
-		return process_of(h, pid);
-	if (!gpu || sscanf(gpu += *gpu == ' ', "gpu %u%n", &index, &end) != 1)
-		return NULL;
-	uint64_t id = hash_bytes(entity, (size_t)(gpu - entity) + (size_t)end) | GPU_UNIT;
-	if (!gpu[end]) {
-		struct unit *u = unit_of(h, id, DETECT_HARDWARE);
-		u->gpu = (int32_t)index;
-		return u;
-	}
-	const char *rest = gpu + end;
-	if (sscanf(rest, " pid %u%n", &pid, &end) == 1 && !rest[end])
-		process_of(h, pid)->gpu_id = id;
-	return NULL;
-}
-
-static struct unit *entity_of(struct hardware *h, const struct detect_names *names, uint32_t string)
-{
-	uint64_t i;
-	if (map64_get(&h->entity_of, string, &i))
-		return i ? &h->units.data[i - 1] : NULL;
-	struct unit *u = parse_entity(h, names->string(names->ctx, string));
-	map64_set(&h->entity_of, string, u ? (uint64_t)(u - h->units.data) + 1 : 0);
-	return u;
-}
+/* ---- what comes ---- */
 
 static size_t counter_of(struct hardware *h, const struct detect_names *names, uint32_t string)
 {
@@ -223,60 +114,6 @@ static size_t counter_of(struct hardware *h, const struct detect_names *names, u
 		;
 	map64_set(&h->counter_of, string, i);
 	return (size_t)i;
-}
-
-/* ---- windows ---- */
-
-/* The earliest open window; NULL: none is. */
-static struct counter_window *first_of(const struct unit *u)
-{
-	return u->first < u->open.len ? &u->open.data[u->first] : NULL;
-}
-
-/* The same, where it has this number. */
-static struct counter_window *first_with(const struct unit *u, uint64_t number)
-{
-	struct counter_window *w = first_of(u);
-	return w && w->number == number ? w : NULL;
-}
-
-/* Their places are taken again when they are half of all: each window is moved about once. */
-static void drop_first(struct unit *u)
-{
-	if (++u->first * 2 < u->open.len)
-		return;
-	u->open.len -= u->first;
-	memmove(u->open.data, u->open.data + u->first, u->open.len * sizeof(*u->open.data));
-	u->first = 0;
-}
-
-/* The first open one that is not before the number. */
-static size_t place_of(const struct unit *u, uint64_t number)
-{
-	size_t low = u->first, high = u->open.len;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (u->open.data[mid].number < number)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* NULL: it was handed out, or there are too many. */
-static struct counter_window *window_of(struct hardware *h, struct unit *u, uint64_t number)
-{
-	size_t at = place_of(u, number);
-	if (at < u->open.len && u->open.data[at].number == number)
-		return &u->open.data[at];
-	if (number < h->closed || u->open.len - u->first >= OPEN_MOST)
-		return NULL;
-	vec_push(&u->open);
-	memmove(&u->open.data[at + 1], &u->open.data[at],
-		(u->open.len - 1 - at) * sizeof(*u->open.data));
-	u->open.data[at] = (struct counter_window){.number = number};
-	return &u->open.data[at];
 }
 
 static uint64_t window_of_time(const struct hardware *h, uint64_t time_ns)
@@ -310,7 +147,7 @@ static double value_of(struct unit *u, enum counter_use use, int8_t feature,
 void hardware_counter(struct hardware *h, const struct detect_names *names,
 		      const struct m_counter *c)
 {
-	struct unit *u = entity_of(h, names, c->entity);
+	struct unit *u = hardware_entity(h, names, c->entity);
 	size_t counter = counter_of(h, names, c->name);
 	if (!u || !counter || counter_defs[counter - 1].layer != u->layer || !isfinite(c->value))
 		return;
@@ -318,7 +155,7 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 	if (feature < 0)
 		return;
 	double value = value_of(u, counter_defs[counter - 1].use, feature, c);
-	struct counter_window *w = window_of(h, u, window_of_time(h, c->time_ns));
+	struct counter_window *w = unit_window(h, u, window_of_time(h, c->time_ns));
 	if (!w || isnan(value))
 		return;
 	w->sums[feature] += value;
@@ -333,7 +170,7 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 	const struct m_thread *who = names->thread(names->ctx, s->thread);
 	if (!who)
 		return;
-	struct unit *u = process_of(h, who->pid);
+	struct unit *u = hardware_process(h, who->pid);
 	uint64_t start = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
 	uint64_t last = window_of_time(h, s->time_ns), first = window_of_time(h, start);
 	int8_t feature = h->wait_feature[s->reason];
@@ -341,7 +178,7 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 	if (last - first >= WAIT_WINDOWS)
 		first = last - WAIT_WINDOWS + 1;
 	for (uint64_t n = first; n <= last && feature >= 0; n++) {
-		struct counter_window *w = window_of(h, u, n);
+		struct counter_window *w = unit_window(h, u, n);
 		uint64_t from = n * h->o.window_ns, to = from + h->o.window_ns;
 		from = from > start ? from : start;
 		to = to < s->time_ns ? to : s->time_ns;
@@ -353,7 +190,8 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
 		  uint64_t events)
 {
-	struct counter_window *w = window_of(h, process_of(h, pid), window_of_time(h, start_ns));
+	struct counter_window *w =
+		unit_window(h, hardware_process(h, pid), window_of_time(h, start_ns));
 	if (!w)
 		return;
 	w->told = true;
@@ -448,7 +286,7 @@ static uint32_t regime_of_gpu(const struct hardware *h, const struct unit *gpu, 
 	for (size_t i = 0; i < h->units.len; i++) {
 		const struct unit *u = &h->units.data[i];
 		bool own = u->gpu_id == gpu->id;
-		const struct counter_window *w = first_with(u, number);
+		const struct counter_window *w = unit_first_with(u, number);
 		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !w)
 			continue;
 		uint32_t work = work_of(u, w, &events);
@@ -501,7 +339,7 @@ static uint64_t earliest(const struct hardware *h)
 {
 	uint64_t number = UINT64_MAX;
 	for (size_t i = 0; i < h->units.len; i++) {
-		const struct counter_window *w = first_of(&h->units.data[i]);
+		const struct counter_window *w = unit_first(&h->units.data[i]);
 		if (w && w->number < number)
 			number = w->number;
 	}
@@ -513,11 +351,11 @@ static void hand_out_window(struct hardware *h, uint64_t number, enum detect_lay
 {
 	for (size_t i = 0; i < h->units.len; i++) {
 		struct unit *u = &h->units.data[i];
-		const struct counter_window *w = first_with(u, number);
+		const struct counter_window *w = unit_first_with(u, number);
 		if (u->layer != layer || !w)
 			continue;
 		hand_out(h, u, w);
-		drop_first(u);
+		unit_drop_first(u);
 	}
 }
 
@@ -531,6 +369,7 @@ static void hand_out_before(struct hardware *h, uint64_t limit)
 	}
 	if (h->closed < limit && limit != UINT64_MAX)
 		h->closed = limit;
+	hardware_drop_gone(h);
 }
 
 void hardware_upto(struct hardware *h, uint64_t now_ns)

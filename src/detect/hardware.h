@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "detect/features.h"
@@ -61,6 +62,11 @@ void hardware_sample(struct hardware *h, const struct detect_names *names,
 /* What windows.h's mix says; before hardware_upto reaches that window. */
 void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
 		  uint64_t events);
+/* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
+ * handed out. */
+void hardware_process_gone(struct hardware *h, uint32_t pid);
+/* GPUs and processes that are known. */
+size_t hardware_units(const struct hardware *h);
 void hardware_upto(struct hardware *h, uint64_t now_ns);
 void hardware_end(struct hardware *h);
 /* Another recording: numbers of strings mean something else. After hardware_end. */

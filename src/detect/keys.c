@@ -50,6 +50,11 @@ void detect_keys_forget_rows(struct detect_keys *k)
 	k->nccl = key_nccl_new();
 }
 
+void detect_keys_thread_gone(struct detect_keys *k, uint32_t pid, uint32_t tid)
+{
+	key_nccl_thread_gone(k->nccl, pid, tid);
+}
+
 void detect_keys_free(struct detect_keys *k)
 {
 	for (size_t i = 0; i < k->known.len; i++) {
@@ -158,6 +163,9 @@ static enum key_nccl nccl_of(const char *role, const char *function)
 {
 	if (!strcmp(role, "collective") || !strcmp(role, "p2p"))
 		return NCCL_COLLECTIVE;
+	if (!strcmp(role, "comm_init") || !strcmp(role, "comm_split") ||
+	    !strcmp(role, "comm_destroy"))
+		return NCCL_COMM_CHANGE;
 	if (strcmp(role, "nccl_group") != 0)
 		return NCCL_NONE;
 	return strstr(function, "Start") ? NCCL_GROUP_START : NCCL_GROUP_END;
@@ -280,9 +288,9 @@ struct detect_keyed detect_keys_call(struct detect_keys *k, const struct detect_
 	if (!plan || !plan->judged)
 		return (struct detect_keyed){0};
 	if (plan->layer == DETECT_NCCL) {
+		ranks = key_nccl_ranks(k->nccl, names, plan, c);
 		if (plan->nccl)
 			key_nccl_call(k->nccl, names, plan, c);
-		ranks = key_nccl_ranks(k->nccl, names, plan, c);
 	}
 	uint64_t sign = signature(plan, c, ranks);
 	if (map64_get(&k->by_signature, sign, &packed))

@@ -62,6 +62,8 @@ struct detect_keyed detect_keys_gpu_span(struct detect_keys *k, const struct det
 					 const struct m_gpu_span *s);
 /* Of a text that comes from a model; 0: not a key's text. */
 uint32_t detect_keys_text(struct detect_keys *k, enum detect_layer layer, const char *text);
+/* Calls of this thread come no more. */
+void detect_keys_thread_gone(struct detect_keys *k, uint32_t pid, uint32_t tid);
 /* Numbers of rows mean something else from here on: another recording. */
 void detect_keys_forget_rows(struct detect_keys *k);
 

@@ -37,6 +37,7 @@ enum key_nccl {
 	NCCL_COLLECTIVE,
 	NCCL_GROUP_START,
 	NCCL_GROUP_END,
+	NCCL_COMM_CHANGE, /* a handle may mean another communicator from now on */
 };
 
 /* A size by its highest bit and the two below it: 8 steps for each doubling. 0 is 0. */
@@ -85,6 +86,7 @@ bool key_text_is_device(const char *text);
 struct key_nccl_state;
 struct key_nccl_state *key_nccl_new(void);
 void key_nccl_free(struct key_nccl_state *n);
+void key_nccl_thread_gone(struct key_nccl_state *n, uint32_t pid, uint32_t tid);
 /* A call of a plan whose nccl is set. */
 void key_nccl_call(struct key_nccl_state *n, const struct detect_names *names,
 		   const struct key_plan *plan, const struct m_call *c);

@@ -10,6 +10,7 @@
 #define COLLECTIVES_KEPT (1u << 18) /* a power of two */
 #define COLLECTIVES_FEW	 64
 #define GROUP_DEEPEST	 64
+#define RANKS_KNOWN	 4096 /* handles; beyond, all are looked up again */
 
 struct collective_call {
 	uint64_t start_ns, end_ns, bytes;
@@ -25,6 +26,7 @@ struct nccl_thread {
 
 struct key_nccl_state {
 	VEC(struct nccl_thread) threads;
+	VEC(uint32_t) free_threads; /* places */
 	struct map64 thread_of; /* pid << 32 | tid -> index */
 	struct map64 ranks_of;	/* hash of pid and handle -> ranks */
 };
@@ -39,6 +41,7 @@ void key_nccl_free(struct key_nccl_state *n)
 	for (size_t i = 0; i < n->threads.len; i++)
 		free(n->threads.data[i].ring);
 	vec_free(&n->threads);
+	vec_free(&n->free_threads);
 	map64_free(&n->thread_of);
 	map64_free(&n->ranks_of);
 	free(n);
@@ -69,19 +72,36 @@ static void keep(struct nccl_thread *t, const struct m_call *c, uint64_t bytes)
 static struct nccl_thread *have_thread(struct key_nccl_state *n, uint64_t id)
 {
 	uint64_t i;
-	if (!map64_get(&n->thread_of, id, &i)) {
+	if (map64_get(&n->thread_of, id, &i))
+		return &n->threads.data[i];
+	if (n->free_threads.len) {
+		i = n->free_threads.data[--n->free_threads.len];
+	} else {
 		i = n->threads.len;
 		vec_push(&n->threads);
-		map64_set(&n->thread_of, id, i);
 	}
+	map64_set(&n->thread_of, id, i);
 	return &n->threads.data[i];
+}
+
+void key_nccl_thread_gone(struct key_nccl_state *n, uint32_t pid, uint32_t tid)
+{
+	uint64_t i, id = (uint64_t)pid << 32 | tid;
+	if (!map64_get(&n->thread_of, id, &i))
+		return;
+	map64_del(&n->thread_of, id);
+	free(n->threads.data[i].ring);
+	n->threads.data[i] = (struct nccl_thread){0};
+	*vec_push(&n->free_threads) = (uint32_t)i;
 }
 
 void key_nccl_call(struct key_nccl_state *n, const struct detect_names *names,
 		   const struct key_plan *plan, const struct m_call *c)
 {
 	const struct m_thread *who = names->thread(names->ctx, c->thread);
-	if (!who)
+	if (plan->nccl == NCCL_COMM_CHANGE)
+		map64_free(&n->ranks_of);
+	if (!who || plan->nccl == NCCL_COMM_CHANGE)
 		return;
 	struct nccl_thread *t = have_thread(n, (uint64_t)who->pid << 32 | who->tid);
 	uint64_t bytes =
@@ -130,6 +150,8 @@ int32_t key_nccl_ranks(struct key_nccl_state *n, const struct detect_names *name
 		names->comm(names->ctx, pid, c->args[plan->comm_arg], c->start_ns);
 	if (!comm || comm->size <= 0)
 		return 0; /* perhaps it becomes known */
+	if (n->ranks_of.len >= RANKS_KNOWN)
+		map64_free(&n->ranks_of);
 	map64_set(&n->ranks_of, id, (uint64_t)comm->size);
 	return comm->size;
 }

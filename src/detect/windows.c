@@ -28,6 +28,7 @@ struct process {
 	uint32_t pid;
 	VEC(struct window *) open; /* in order of number */
 	struct regime_mix mix;	   /* of windows that were handed out */
+	bool gone;		   /* it has ended */
 };
 
 struct windows {
@@ -39,6 +40,7 @@ struct windows {
 	uint32_t last_place;
 	VEC(struct process) processes;
 	struct map64 process_of; /* pid -> index */
+	bool any_gone;		 /* of the processes */
 	uint64_t closed;	 /* windows below this number were handed out */
 	uint64_t late;
 	struct window *spare; /* one that was handed out, for the next */
@@ -99,15 +101,33 @@ static void drop_process(struct windows *w, size_t i)
 		map64_set(&w->process_of, w->processes.data[i].pid, i);
 }
 
-/* Processes that have nothing open go, where there are too many. Threads' numbers of processes
- * are looked up again then. */
-static void make_room(struct windows *w)
+/* Those that have nothing open go: all, or those that have ended. Threads' numbers of processes are
+ * looked up again then. */
+static void drop_processes(struct windows *w, bool all)
 {
-	for (size_t i = w->processes.len; i-- > 0;)
-		if (!w->processes.data[i].open.len)
+	size_t before = w->processes.len;
+	w->any_gone = false;
+	for (size_t i = before; i-- > 0;) {
+		const struct process *p = &w->processes.data[i];
+		if (!p->open.len && (all || p->gone))
 			drop_process(w, i);
-	for (size_t i = 0; i < w->threads.len; i++)
+		else
+			w->any_gone |= p->gone;
+	}
+	for (size_t i = 0; i < w->threads.len && w->processes.len != before; i++)
 		w->threads.data[i].process = 0;
+}
+
+void windows_process_gone(struct windows *w, uint32_t pid)
+{
+	uint64_t i;
+	if (map64_get(&w->process_of, pid, &i))
+		w->processes.data[i].gone = w->any_gone = true;
+}
+
+size_t windows_processes(const struct windows *w)
+{
+	return w->processes.len;
 }
 
 /* NULL: there are too many. */
@@ -117,7 +137,7 @@ static struct process *process_of(struct windows *w, uint32_t pid)
 	if (map64_get(&w->process_of, pid, &i))
 		return &w->processes.data[i];
 	if (w->processes.len >= WINDOWS_PROCESSES)
-		make_room(w);
+		drop_processes(w, true);
 	if (w->processes.len >= WINDOWS_PROCESSES)
 		return NULL;
 	map64_set(&w->process_of, pid, w->processes.len);
@@ -165,6 +185,7 @@ void windows_thread_gone(struct windows *w, uint32_t index)
 	uint64_t place;
 	if (!map64_get(&w->thread_at, index, &place))
 		return;
+	detect_keys_thread_gone(w->o.keys, w->threads.data[place].pid, w->threads.data[place].tid);
 	map64_del(&w->thread_at, index);
 	*vec_push(&w->free_threads) = (uint32_t)place;
 	w->last_index = 0;
@@ -442,6 +463,8 @@ static void hand_out_before(struct windows *w, uint64_t limit)
 	}
 	if (w->closed < limit && limit != UINT64_MAX)
 		w->closed = limit;
+	if (w->any_gone)
+		drop_processes(w, false);
 }
 
 void windows_upto(struct windows *w, uint64_t now_ns)

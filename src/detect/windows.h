@@ -85,8 +85,12 @@ void windows_upto(struct windows *w, uint64_t now_ns);
 void windows_end(struct windows *w);
 /* Calls of this thread come no more: what is known of it is forgotten. */
 void windows_thread_gone(struct windows *w, uint32_t index);
-/* Places for threads, used or free. */
+/* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
+ * handed out. */
+void windows_process_gone(struct windows *w, uint32_t pid);
+/* Places for threads, used or free; processes that are known. */
 size_t windows_threads(const struct windows *w);
+size_t windows_processes(const struct windows *w);
 /* Numbers of rows mean something else from here on: another recording. After windows_end. */
 void windows_forget_rows(struct windows *w);
 uint64_t windows_late(const struct windows *w);

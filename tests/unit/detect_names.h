@@ -20,6 +20,7 @@ enum fake_probe {
 	FAKE_RUNTIME_COPY, /* cuda, cudaMemcpyAsync with bytes and kind */
 	FAKE_INSTANT,	   /* torch, named by a string */
 	FAKE_OTHER_LAYER,  /* gpu */
+	FAKE_COMM_DESTROY, /* nccl */
 	FAKE_PROBES,
 };
 #define FAKE_CODES   4
@@ -82,6 +83,8 @@ static inline void fake_names_make(struct fake_names *f)
 	fake_probe(f, FAKE_INSTANT, "torch", "record_function", "");
 	fake_arg(f, FAKE_INSTANT, "name", ARG_TYPE_STRING);
 	fake_probe(f, FAKE_OTHER_LAYER, "gpu", "something", "");
+	fake_probe(f, FAKE_COMM_DESTROY, "nccl", "ncclCommDestroy", "comm_destroy");
+	fake_arg(f, FAKE_COMM_DESTROY, "comm", ARG_TYPE_PTR);
 	f->probes[FAKE_FUNCTION].name_arg = f->probes[FAKE_LAUNCH].name_arg =
 		f->probes[FAKE_INSTANT].name_arg = 0;
 	for (uint32_t i = 0; i < FAKE_CODES; i++)

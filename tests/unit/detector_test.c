@@ -391,7 +391,7 @@ static void clean_running_alarms_as_asked(void **state)
 	assert_int_equal(detector->series.len, 2);
 	assert_int_equal(detector->episodes.len, 0);
 	assert_int_equal(detector->held.len, 0);
-	assert_int_equal(detector->fresh.len, 0);
+	assert_int_equal(detector->fresh[0].len + detector->fresh[1].len, 0);
 	assert_true(detector->first_seen.len <= SIM_FUNCTIONS);
 	for (size_t i = 0; i < detector->series.len; i++)
 		assert_true(detector->series.data[i]->shifts.len <= 2);

@@ -251,6 +251,21 @@ static void less_depth(void **state)
 	assert_int_equal(detect_keys_count(keys), 1);
 }
 
+/* NCCL gives the address of a communicator that was destroyed to the next one. */
+static void a_handle_may_mean_another_communicator(void **state)
+{
+	(void)state;
+	struct detect_key key;
+	fake.comms = 1;
+	fake.comm = (struct m_comm){.pid = 100, .handle = 0xc0, .size = 4};
+	detect_keys_get(keys, number_of(FAKE_ALL_REDUCE, 0xc0, 1 << 22), &key);
+	assert_string_equal(key.text, "ncclAllReduce 2^22 of 4");
+	number_of(FAKE_COMM_DESTROY, 0xc0, 0);
+	fake.comm.size = 8;
+	detect_keys_get(keys, number_of(FAKE_ALL_REDUCE, 0xc0, 1 << 22), &key);
+	assert_string_equal(key.text, "ncclAllReduce 2^22 of 8");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +277,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(hostile_names, begin, end),
 		cmocka_unit_test_setup_teardown(rows_are_forgotten, begin, end),
 		cmocka_unit_test_setup_teardown(less_depth, begin, end),
+		cmocka_unit_test_setup_teardown(a_handle_may_mean_another_communicator, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
