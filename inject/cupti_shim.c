@@ -13,40 +13,32 @@
  * device's; where it is too old for that, each buffer's are shifted by what the two clocks
  * differ then. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "buffers.h"
 #include "detach.h"
 #include "driver_calls.h"
+#include "ending.h"
 #include "find.h"
 #include "gate.h"
+#include "kinds.h"
+#include "records.h"
 #include "ring.h"
+#include "presence.h"
 #include "torch_ops.h"
 
-#define BUFFER_BYTES   (1u << 20) /* some 5,000 kernels */
-#define SPARE_BUFFERS  16
-#define LENT_BUFFERS   4096 /* CUPTI holds one for each context and thread, and some more */
 #define CLOCK_SLACK_NS 1000000000ULL
-#define FLUSH_NS       100000000L
-#define JOIN_S	       2
 #define THREAD_NAME    "eacgm-gpu"
-
-static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET,
-				 CUPTI_KIND_MEMCPY2};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* The process's one shim. */
 static struct {
 	pid_t pid; /* that it was started in; a forked child is another */
-	char lock_path[4096];
 	struct cupti cupti;
 	bool own_clock;	  /* CUPTI's times are CLOCK_MONOTONIC */
 	unsigned options; /* of enum gpu_options */
@@ -60,21 +52,7 @@ static struct {
 
 	pthread_mutex_t ring_lock;
 	struct ring ring;
-
-	pthread_mutex_t buffer_lock;
-	uint8_t *spare[SPARE_BUFFERS];
-	size_t spares;
-	uint8_t *lent[LENT_BUFFERS]; /* to CUPTI */
-	size_t lents;
-
-	pthread_mutex_t end_lock;
-	pthread_cond_t end_wake;
-	bool ending;
-	bool ended; /* the thread has no more to do */
-	bool flusher_runs;
-} shim = {.ring_lock = PTHREAD_MUTEX_INITIALIZER,
-	  .buffer_lock = PTHREAD_MUTEX_INITIALIZER,
-	  .end_lock = PTHREAD_MUTEX_INITIALIZER};
+} shim = {.ring_lock = PTHREAD_MUTEX_INITIALIZER};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 __attribute__((used, visibility("hidden"))) void *shim_attached(const char *argument, void *handle,
@@ -116,73 +94,6 @@ static int64_t clock_difference(void)
 	return difference;
 }
 
-/* False for kinds that were not asked for. */
-static bool read_record(const void *record, struct gpu_ring_span *ret, const char **name)
-{
-	const struct cupti_kernel *k = record;
-	const struct cupti_copy *c = record;
-	const struct cupti_peer_copy *p = record;
-	const struct cupti_set *s = record;
-	const struct cupti_sync *y = record;
-	const struct cupti_graph *g = record;
-#define COMMON(r)                                                                                  \
-	.start_ns = (r)->start, .end_ns = (r)->end, .device = (r)->device,                         \
-	.context = (r)->context, .stream = (r)->stream, .correlation = (r)->correlation,           \
-	.graph_node = (r)->graph_node, .graph = (r)->graph
-#define COPY(r)                                                                                    \
-	COMMON(r), .work = GPU_RING_COPY, .copy_kind = (r)->copy_kind, .bytes = (r)->bytes,        \
-		   .source_kind = (r)->source_kind, .destination_kind = (r)->destination_kind,     \
-		   .async = (r)->flags & CUPTI_COPY_ASYNC
-	*name = NULL;
-	switch (((const struct cupti_record *)record)->kind) {
-	case CUPTI_KIND_KERNEL:
-	case CUPTI_KIND_CONCURRENT_KERNEL:
-		*ret = (struct gpu_ring_span){
-			COMMON(k),
-			.work = GPU_RING_KERNEL,
-			.grid = {(uint32_t)k->grid[0], (uint32_t)k->grid[1], (uint32_t)k->grid[2]},
-			.block = {(uint32_t)k->block[0], (uint32_t)k->block[1],
-				  (uint32_t)k->block[2]},
-			.shared_bytes = (uint32_t)k->static_shared + (uint32_t)k->dynamic_shared,
-			.registers = k->registers,
-		};
-		*name = k->name;
-		return true;
-	case CUPTI_KIND_MEMCPY:
-		*ret = (struct gpu_ring_span){COPY(c)};
-		return true;
-	case CUPTI_KIND_MEMCPY2:
-		*ret = (struct gpu_ring_span){COPY(p)};
-		return true;
-	case CUPTI_KIND_MEMSET:
-		*ret = (struct gpu_ring_span){COMMON(s), .work = GPU_RING_SET, .bytes = s->bytes};
-		return true;
-	case CUPTI_KIND_SYNCHRONIZATION:
-		*ret = (struct gpu_ring_span){.start_ns = y->start,
-					      .end_ns = y->end,
-					      .context = y->context,
-					      .stream = y->stream,
-					      .correlation = y->correlation,
-					      .work = GPU_RING_SYNC,
-					      .copy_kind = (uint8_t)y->type};
-		return true;
-	case CUPTI_KIND_GRAPH_TRACE:
-		*ret = (struct gpu_ring_span){.start_ns = g->start,
-					      .end_ns = g->end,
-					      .device = g->device,
-					      .context = g->context,
-					      .stream = g->stream,
-					      .correlation = g->correlation,
-					      .graph = g->graph,
-					      .work = GPU_RING_GRAPH};
-		return true;
-	default:
-		return false;
-	}
-#undef COMMON
-#undef COPY
-}
-
 static void take_call(struct gpu_ring_call *call, int64_t difference_ns)
 {
 	bool makes_graph = driver_calls_makes_graph(call->function);
@@ -202,7 +113,7 @@ static void take_record(const void *record, int64_t difference_ns, uint64_t now)
 	const char *name;
 	if (driver_calls_read(record, &call))
 		take_call(&call, difference_ns);
-	if (!read_record(record, &span, &name))
+	if (!records_read(record, &span, &name))
 		return;
 	shim.graphs |= span.work == GPU_RING_GRAPH || span.graph_node;
 	if (!span.start_ns || !span.end_ns || span.end_ns < span.start_ns) {
@@ -236,42 +147,12 @@ static void take_buffer(uint8_t *buffer, size_t valid_bytes)
 
 /* ---- buffers ---- */
 
-/* Not of malloc: what is given back goes to the kernel, not to the heap of one of the job's
- * threads. */
-static uint8_t *new_buffer(void)
-{
-	void *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
 void on_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
 	gate_enter();
-	*buffer = NULL;
 	*most_records = 0;
-	pthread_mutex_lock(&shim.buffer_lock);
-	if (shim.lents < LENT_BUFFERS)
-		*buffer = shim.spares ? shim.spare[--shim.spares] : new_buffer();
-	if (*buffer)
-		shim.lent[shim.lents++] = *buffer;
-	pthread_mutex_unlock(&shim.buffer_lock);
-	*bytes = *buffer ? BUFFER_BYTES : 0; /* without one CUPTI drops records, and counts them */
-}
-
-/* False when it is not ours: a tool that was there before us has given it, and has our functions in
- * the place of its own. */
-static bool take_back(const uint8_t *buffer)
-{
-	bool found = false;
-	pthread_mutex_lock(&shim.buffer_lock);
-	for (size_t i = 0; i < shim.lents && !found; i++) {
-		found = shim.lent[i] == buffer;
-		if (found)
-			shim.lent[i] = shim.lent[--shim.lents];
-	}
-	pthread_mutex_unlock(&shim.buffer_lock);
-	return found;
+	*buffer = buffers_lend();
+	*bytes = *buffer ? BUFFER_BYTES : 0;
 }
 
 void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid_bytes)
@@ -280,19 +161,13 @@ void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, 
 	(void)context;
 	(void)stream;
 	(void)bytes;
-	if (!take_back(buffer)) {
+	if (!buffers_take_back(buffer)) {
 		__atomic_store_n(&shim.foreign, true, __ATOMIC_RELAXED);
 		return;
 	}
 	if (getpid() == shim.pid && valid_bytes)
 		take_buffer(buffer, valid_bytes);
-	pthread_mutex_lock(&shim.buffer_lock);
-	bool keeps = shim.spares < SPARE_BUFFERS;
-	if (keeps)
-		shim.spare[shim.spares++] = buffer;
-	pthread_mutex_unlock(&shim.buffer_lock);
-	if (!keeps)
-		munmap(buffer, BUFFER_BYTES);
+	buffers_keep(buffer);
 }
 
 /* ---- on and off ---- */
@@ -307,17 +182,9 @@ static void fail(const char *doing, int rc)
 	ring_set_state(&shim.ring, GPU_RING_FAILED, text);
 }
 
-static void disable_kinds(void)
-{
-	for (size_t i = 0; i < KINDS; i++)
-		shim.cupti.ActivityDisable(kinds[i]);
-	shim.cupti.ActivityDisable(CUPTI_KIND_SYNCHRONIZATION);
-	driver_calls_disable(&shim.cupti);
-}
-
 static void disable(void)
 {
-	disable_kinds();
+	kinds_disable(&shim.cupti);
 	shim.cupti.ActivityDisable(CUPTI_KIND_GRAPH_TRACE);
 }
 
@@ -334,18 +201,13 @@ static bool enable_graphs(struct cupti *c)
 }
 
 /* Once more after a pause. 0, or CUPTI's word. */
-static int enable_kinds(const struct cupti *c)
+static int enable_kinds(void)
 {
-	for (size_t i = 0; i < KINDS; i++) {
-		int rc = c->ActivityEnable(kinds[i]);
-		if (rc)
-			return rc;
-	}
-	if (shim.options & GPU_OPTION_WAITS)
-		c->ActivityEnable(CUPTI_KIND_SYNCHRONIZATION);
-	if (driver_calls_enable(c))
+	bool calls = false;
+	int rc = kinds_enable(&shim.cupti, shim.options, &calls);
+	if (calls)
 		ring_set_tells(&shim.ring, GPU_RING_TELLS_CALLS);
-	return 0;
+	return rc;
 }
 
 static bool enable(void)
@@ -362,7 +224,7 @@ static bool enable(void)
 	}
 	if (!enable_graphs(c))
 		return false;
-	rc = enable_kinds(c);
+	rc = enable_kinds();
 	if (rc) {
 		disable();
 		fail("record what the GPU does", rc);
@@ -379,17 +241,9 @@ static void follow_pause(void)
 		return;
 	shim.paused = pause;
 	if (pause)
-		disable_kinds();
+		kinds_disable(&shim.cupti);
 	else
-		enable_kinds(&shim.cupti);
-}
-
-static void free_spares(void)
-{
-	pthread_mutex_lock(&shim.buffer_lock);
-	while (shim.spares)
-		munmap(shim.spare[--shim.spares], BUFFER_BYTES);
-	pthread_mutex_unlock(&shim.buffer_lock);
+		enable_kinds();
 }
 
 #define GRAPHS_STAY                                                                                \
@@ -419,46 +273,15 @@ static bool end_recording(bool goes_on)
 	bool foreign = __atomic_load_n(&shim.foreign, __ATOMIC_RELAXED);
 	ring_set_state(&shim.ring, GPU_RING_ENDED, stays ? stays : foreign ? FOREIGN : "");
 	pthread_mutex_unlock(&shim.ring_lock);
-	free_spares();
+	buffers_free();
 	return !stays;
-}
-
-/* The path is opened each time: a job may close descriptors that are not its own. To close it
- * again releases this process's own locks on it, of which there are none. */
-static bool eacgm_has_ended(void)
-{
-	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-	int fd = open(shim.lock_path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT;
-	bool unlocked = !fcntl(fd, F_GETLK, &lock) && lock.l_type == F_UNLCK;
-	close(fd);
-	return unlocked;
-}
-
-/* True when the process ends. */
-static bool wait_a_while(void)
-{
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += FLUSH_NS;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_nsec -= 1000000000L;
-		until.tv_sec++;
-	}
-	pthread_mutex_lock(&shim.end_lock);
-	while (!shim.ending && !pthread_cond_timedwait(&shim.end_wake, &shim.end_lock, &until))
-		;
-	bool ending = shim.ending;
-	pthread_mutex_unlock(&shim.end_lock);
-	return ending;
 }
 
 /* True when CUPTI was ended: eacgm asked for it, or has ended. False when the process ends. */
 static bool flush_at_intervals(void)
 {
-	while (!wait_a_while()) {
-		if (ring_stopped(&shim.ring) || eacgm_has_ended())
+	while (!ending_wait_a_while()) {
+		if (ring_stopped(&shim.ring) || presence_has_ended())
 			return end_recording(true);
 		follow_pause();
 		shim.cupti.ActivityFlushAll(0);
@@ -466,22 +289,11 @@ static bool flush_at_intervals(void)
 	return false;
 }
 
-/* Whoever ends the process waits for this. True when nobody does. */
-static bool end_flusher(void)
-{
-	pthread_mutex_lock(&shim.end_lock);
-	shim.ended = true;
-	pthread_cond_broadcast(&shim.end_wake);
-	bool ending = shim.ending;
-	pthread_mutex_unlock(&shim.end_lock);
-	return !ending;
-}
-
 static void *flush(void *arg)
 {
 	(void)arg;
 	flush_at_intervals();
-	end_flusher();
+	ending_thread_is_done();
 	return NULL;
 }
 
@@ -491,39 +303,20 @@ static void start_flusher(void)
 	pthread_t flusher;
 	sigfillset(&all); /* the job's signals are for the job's threads */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	shim.flusher_runs = !pthread_create(&flusher, NULL, flush, NULL);
+	bool runs = !pthread_create(&flusher, NULL, flush, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!shim.flusher_runs)
+	ending_set_thread(runs);
+	if (!runs)
 		return;
 	pthread_setname_np(flusher, THREAD_NAME);
 	pthread_detach(flusher);
-}
-
-/* True when the thread left the end of recording to us. One that hangs in CUPTI does not keep the
- * process from its end. */
-static bool stop_flusher(void)
-{
-	struct timespec until;
-	if (!shim.flusher_runs)
-		return true;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += JOIN_S;
-	pthread_mutex_lock(&shim.end_lock);
-	bool had_ended = shim.ended;
-	shim.ending = true;
-	pthread_cond_broadcast(&shim.end_wake);
-	while (!shim.ended && !pthread_cond_timedwait(&shim.end_wake, &shim.end_lock, &until))
-		;
-	bool ended = shim.ended;
-	pthread_mutex_unlock(&shim.end_lock);
-	return ended && !had_ended;
 }
 
 /* Handlers run in the reverse order of their registration: this one before the driver's. Where
  * the shim is unloaded it runs too, and finds all done. */
 static void on_exit_of_process(void)
 {
-	if (getpid() == shim.pid && stop_flusher())
+	if (getpid() == shim.pid && ending_stop_thread())
 		end_recording(false);
 }
 
@@ -531,11 +324,7 @@ static void on_exit_of_process(void)
 static bool start(void)
 {
 	char path[sizeof(shim.ring.header->text)] = "";
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&shim.end_wake, &attributes);
-	pthread_condattr_destroy(&attributes);
+	ending_open();
 	const char *missing = cupti_find(&shim.cupti, path, sizeof(path));
 	if (!missing && shim.attached)
 		missing = detach_other_user(&shim.cupti);
@@ -554,13 +343,6 @@ static bool start(void)
 				shim.options & GPU_OPTION_LAUNCHES ? &shim.cupti : NULL);
 	atexit(on_exit_of_process);
 	return true;
-}
-
-static bool set_lock_path(const char *folder, int len)
-{
-	int n = snprintf(shim.lock_path, sizeof(shim.lock_path), "%.*s/" GPU_RINGS_LOCK, len,
-			 folder);
-	return n > 0 && (size_t)n < sizeof(shim.lock_path) && !eacgm_has_ended();
 }
 
 /* ---- loaded by CUDA ---- */
@@ -582,7 +364,7 @@ int InitializeInjection(void)
 	stay_loaded();
 	shim.pid = getpid();
 	shim.options = options ? (unsigned)strtoul(options, NULL, 10) : 0;
-	if (set_lock_path(folder, (int)strlen(folder)) && ring_open(&shim.ring, folder) && start())
+	if (presence_set(folder, (int)strlen(folder)) && ring_open(&shim.ring, folder) && start())
 		start_flusher();
 	return 1;
 }
@@ -595,7 +377,7 @@ static bool begin(const char *argument)
 	char *ring;
 	shim.options = (unsigned)strtoul(argument, &ring, 10);
 	char *slash = *ring == ' ' ? strrchr(++ring, '/') : NULL;
-	return slash && set_lock_path(ring, (int)(slash - ring)) &&
+	return slash && presence_set(ring, (int)(slash - ring)) &&
 	       ring_open_file(&shim.ring, ring) && start();
 }
 
@@ -607,7 +389,7 @@ static void give_back(void)
 	if (shim.ring.header)
 		ring_close(&shim.ring);
 	pthread_mutex_unlock(&shim.ring_lock);
-	pthread_cond_destroy(&shim.end_wake);
+	ending_close();
 	shim.cupti = (struct cupti){0};
 	shim.foreign = false;
 	shim.pid = 0;
@@ -627,9 +409,9 @@ void *shim_attached(const char *argument, void *handle, uint64_t *entered)
 	shim.attached = true;
 	bool out = true;
 	if (begin(copy)) {
-		shim.flusher_runs = true;
+		ending_set_thread(true);
 		out = flush_at_intervals();
-		if (!end_flusher())
+		if (!ending_thread_is_done())
 			for (;;)
 				pause(); /* the process ends, and this code with it */
 	} else if (shim.registered)

@@ -5,6 +5,8 @@
  * with _ptsz and _ptds are of programs built for per-thread default streams. */
 #include "driver_calls.h"
 
+#include "wire/gpu_calls.h"
+
 /* Ranges, both ends included. */
 static const struct {
 	uint16_t first, last;
@@ -13,20 +15,24 @@ static const struct {
 	{287, 293}, /* cuMemcpy2D_v2 to cuMemcpyHtoAAsync_v2 */
 	{249, 254}, /* cuMemsetD8_v2 to cuMemsetD2D32_v2 */
 	{216, 216}, /* cuMemsetD8Async, then each second number up to D2D32 */
-	{218, 218}, {220, 220}, {222, 222},
-	{224, 224}, {226, 226}, {305, 307}, /* cuMemcpy, cuMemcpyAsync, cuLaunchKernel */
-	{318, 321},			    /* cuMemcpyPeer to cuMemcpy3DPeerAsync */
-	{397, 416},			    /* cuMemcpyHtoD_v2_ptds to cuMemsetD2D32_v2_ptds */
-	{418, 433},			    /* cuMemcpyAsync_ptsz to cuMemsetD2D32Async_ptsz */
-	{442, 442},			    /* cuLaunchKernel_ptsz */
-	{467, 468},			    /* cuMemPrefetchAsync */
-	{477, 478},			    /* cuLaunchCooperativeKernel */
-	{480, 480},			    /* cuLaunchCooperativeKernelMultiDevice */
-	{514, 515},			    /* cuGraphLaunch */
-	{652, 653},			    /* cuLaunchKernelEx */
-	{716, 717},			    /* cuMemPrefetchAsync_v2 */
-	{776, 779},			    /* cuMemcpyBatchAsync, cuMemcpy3DBatchAsync */
-	{796, 799},			    /* cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2 */
+	{218, 218},
+	{220, 220},
+	{222, 222},
+	{224, 224},
+	{226, 226},
+	{305, 307}, /* cuMemcpy, cuMemcpyAsync, cuLaunchKernel */
+	{318, 321}, /* cuMemcpyPeer to cuMemcpy3DPeerAsync */
+	{397, 416}, /* cuMemcpyHtoD_v2_ptds to cuMemsetD2D32_v2_ptds */
+	{418, 433}, /* cuMemcpyAsync_ptsz to cuMemsetD2D32Async_ptsz */
+	{442, 442}, /* cuLaunchKernel_ptsz */
+	{467, 468}, /* cuMemPrefetchAsync */
+	{477, 478}, /* cuLaunchCooperativeKernel */
+	{480, 480}, /* cuLaunchCooperativeKernelMultiDevice */
+	{GPU_CALL_GRAPH_LAUNCH, GPU_CALL_GRAPH_LAUNCH_PTSZ},
+	{652, 653}, /* cuLaunchKernelEx */
+	{716, 717}, /* cuMemPrefetchAsync_v2 */
+	{GPU_CALL_BATCH_FIRST, GPU_CALL_BATCH_LAST},
+	{796, 799}, /* cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2 */
 };
 #define STARTERS (sizeof(starters) / sizeof(starters[0]))
 
@@ -58,7 +64,7 @@ bool driver_calls_makes_graph(uint32_t function)
 
 bool driver_calls_starts_graph(uint32_t function)
 {
-	return function == 514 || function == 515;
+	return function == GPU_CALL_GRAPH_LAUNCH || function == GPU_CALL_GRAPH_LAUNCH_PTSZ;
 }
 
 /* Without numbers of threads that are the kernel's a call belongs nowhere. */
