@@ -2,8 +2,6 @@
 Reads nothing of what comes out."""
 
 import os
-import subprocess
-import tempfile
 
 import common
 import data
@@ -97,13 +95,5 @@ def detectors_of(args):
 
 def export_counters(args, run, path):
     """The GPUs' raw counters of a recording, as CSV."""
-    with tempfile.TemporaryFile("w+") as says:
-        with subprocess.Popen([args.eacgm, "export", run.recording, "-f", "csv", "-o", "-"],
-                              text=True, errors="replace", stdout=subprocess.PIPE,
-                              stderr=says) as p:
-            with open(path, "w", encoding="utf-8") as f:
-                f.writelines(line for n, line in enumerate(p.stdout)
-                             if n == 0 or line.startswith("counter,"))
-        if p.returncode:
-            says.seek(0)
-            raise data.Bad("eacgm export ended with %d: %s" % (p.returncode, says.read().strip()))
+    common.run([args.eacgm, "export", run.recording, "-f", "csv", "--counters", "-o", path],
+               SECONDS)

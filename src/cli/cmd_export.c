@@ -104,7 +104,8 @@ static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
 }
 
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
-		     const char *path, const struct anomaly_slices *anomalies, struct err *e)
+		     const char *path, const struct anomaly_slices *anomalies, bool counters_only,
+		     struct err *e)
 {
 	struct progress progress;
 	uint64_t skipped = 0;
@@ -125,6 +126,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .steps = &steps,
 						      .anomalies = anomalies,
 						      .call_flows = &call_flows,
+						      .counters_only = counters_only,
 						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
 	work_flows_free(&flows);
@@ -153,6 +155,8 @@ static int check_usage(const struct args *a, const struct sink_format *format)
 		return usage_error(a->command, "--model is for --detect");
 	if (args_has(a, "detect") && !format->anomalies)
 		return usage_error(a->command, "%s has no place for --detect", format->name);
+	if (args_has(a, "counters") && format->span)
+		return usage_error(a->command, "--counters is for csv and jsonl");
 	return 0;
 }
 
@@ -169,7 +173,7 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
 					      : xstrdup(wanted);
 	interrupt_catch();
-	rc = export_to(reader, format, output, &anomalies, e);
+	rc = export_to(reader, format, output, &anomalies, args_has(a, "counters"), e);
 	free(output);
 	anomaly_slices_free(&anomalies);
 	return rc;
@@ -199,6 +203,7 @@ static const struct opt_def options[] = {
 	 "Where to write; '-' is the standard output. Unless told, a file beside the recording, "
 	 "with its name and the ending of the format.",
 	 NULL, OPT_FILE},
+	{0, "counters", NULL, "Leave all but the counters out (csv, jsonl).", NULL, 0},
 	{0, "detect", NULL,
 	 "Mark what was not normal, as 'eacgm detect' finds it, on tracks of its own (perfetto).",
 	 NULL, 0},

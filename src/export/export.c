@@ -114,6 +114,8 @@ static int write_rows(struct export_run *x, struct err *e)
 {
 	int rc = 0;
 	x->format->tables(x->sink);
+	if (x->options && x->options->counters_only)
+		return counter_blocks(x, e);
 	if (x->options && x->options->steps && x->format->steps)
 		x->format->steps(x->sink, x->options->steps);
 	if (x->options && x->options->anomalies && x->format->anomalies)
@@ -145,6 +147,8 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 	x.total = rec_call_blocks(r) * (format->span ? 2 : 1) + rec_counter_blocks(r) +
 		  (format->samples ? rec_sample_blocks(r) : 0) +
 		  (format->gpu_spans ? rec_gpu_span_blocks(r) : 0);
+	if (options && options->counters_only)
+		x.total = rec_counter_blocks(r);
 	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
 	x.sink = format->open(output.stream, rec_tables(r));
 	if (options && options->call_flows && options->call_flows->tails.len && format->call_flows)

@@ -272,6 +272,20 @@ def csv_and_jsonl_hold_the_same_calls(folder):
 
 
 @test
+def counters_alone(folder):
+    with exported(folder, "csv").open(newline="") as f:
+        rows = list(csv.DictReader(f, strict=True))
+    eacgm("export", SAMPLE, "-f", "csv", "--counters", "-o", folder / "some")
+    with (folder / "some").open(newline="") as f:
+        assert list(csv.DictReader(f, strict=True)) == [r for r in rows if r["type"] == "counter"]
+    said = eacgm("export", SAMPLE, "-f", "jsonl", "--counters", "-o", "-").stdout.splitlines()
+    kinds = [json.loads(x)["type"] for x in said]
+    assert kinds.count("counter") == 20 and "call" not in kinds
+    assert b"--counters is for csv and jsonl" in eacgm(
+        "export", SAMPLE, "--counters", "-o", folder / "none", status=2).stderr
+
+
+@test
 def failures_leave_nothing(folder):
     def fails(*args, says):
         done = eacgm("export", *args, status=1, cwd=folder)
