@@ -3,8 +3,9 @@
 joins the labels, samples the events. usage: dataset.py RUN... -o FOLDER
 
 A RUN is a folder of bench/faults (docs/faults.md). One model is learned for each workload, of its
-calibration runs alone. With --ablate every ingredient of the detector is left out once. What
-`eacgm detect` wrote is kept in RUN/detect.NAME/ with --keep, and used instead of running it with
+calibration runs alone. With --ablate every ingredient of the detector is left out once; this and
+the other variants judge the test split, for no other is scored (--everywhere: all). What `eacgm
+detect` wrote is kept in RUN/detect.NAME/ with --keep, and used instead of running it with
 --reuse (the only way that needs no eacgm). The files are described in data.py. Needs numpy.
 
 Runs and detectors are judged side by side, each in a process of its own (--jobs): of each event
@@ -47,6 +48,8 @@ def arguments():
                    ", ".join(detectors.INGREDIENTS))
     p.add_argument("--contaminate", action="store_true",
                    help="also learned where 20 %% of the windows are faulty")
+    p.add_argument("--everywhere", action="store_true",
+                   help="variants also judge calibration and dev runs, as for misses.py --detector")
     p.add_argument("--window", help="given to learn, such as 1s")
     p.add_argument("--jobs", type=int, metavar="N", help="processes at a time; by default as many "
                    "as there are processors, and memory for")
@@ -116,7 +119,7 @@ class Making:
         self.args, self.folders, self.scratch = args, folders, scratch
         self.runs = {f.name: f for f in folders}
         self.ways = {way.name: way for way in detectors.detectors_of(args)}
-        self.joined, self.left, self.sizes = {}, {}, {}
+        self.joined, self.wanted, self.left, self.sizes = {}, {}, {}, {}
         self.shares, self.learned = {}, set()
         self.failures = 0
         self.jobs = jobs.Jobs(args.jobs or jobs.default_count(bytes_each(folders)), self.done,
@@ -150,8 +153,9 @@ class Making:
 
     def add_others(self, run):
         names = [n for n in self.ways if n != "full" and
+                 (run.split == "test" or self.args.everywhere) and
                  (not self.args.reuse or os.path.isdir(kept(run, n)))]
-        self.left[run.name] = len(names)
+        self.left[run.name] = self.wanted[run.name] = len(names)
         for name in names:
             self.add(run, name, other_job, self.joined[run.name])
 
@@ -202,8 +206,8 @@ class Making:
             ret.append([of, meta["split"], meta["workload"], "%.0f" % (meta["end_ns"] / 1e9),
                         len([e for e in meta["episodes"] if e["effective"]]),
                         len(meta["episodes"]), *population, len(arrays["event_start"]),
-                        len(arrays["row_start"]), "%d of %d" % (len(meta["detectors"]),
-                                                                len(self.ways)),
+                        len(arrays["row_start"]), "%d of %d" % (
+                            len(meta["detectors"]), 1 + self.wanted.get(of, 0)),
                         "%.2f" % (self.sizes[of] / 1e6)])
         return ret
 

@@ -141,12 +141,15 @@ def score(runs, everyone, resamples):
            "events_kept": sum(len(r.event_start) for r in runs), "asked": rates_of(runs)}
     for source in everyone:
         common.say(source.name)
-        cells = {level: {rate: {layer: cell_of(runs, layer, level, source, rate, resamples)
+        mine = [r for r in runs if source.judged(r)]
+        cells = {level: {rate: {layer: cell_of(mine, layer, level, source, rate, resamples)
                                 for layer in layers} for rate in sources.RATES}
                  for level in LEVELS}
-        episodes = {"all": episodes_of(runs, source)}
-        episodes.update({layer: episodes_of(runs, source, layer) for layer in layers})
-        ret["methods"].append({"name": source.name, "about": source.about, "cells": cells,
+        episodes = {"all": episodes_of(mine, source)}
+        episodes.update({layer: episodes_of(mine, source, layer) for layer in layers})
+        name = source.name + (" (%d of %d runs)" % (len(mine), len(runs))
+                              if len(mine) < len(runs) else "")
+        ret["methods"].append({"name": name, "about": source.about, "cells": cells,
                                "episodes": episodes})
     common.said()
     return ret
@@ -247,7 +250,7 @@ def main():
     runs = [r for r in everything if r.split == args.split]
     if not runs:
         raise data.Bad("%s: no run of split %s" % (args.dataset, args.split))
-    scores = score(runs, sources.sources_of(everything, args.verdicts), args.resamples)
+    scores = score(runs, sources.sources_of(everything, args.verdicts, args.split), args.resamples)
     print("%d runs of split %s: %d events (%d kept, weighted), %d effective episodes" % (
         scores["runs"], args.split, scores["events"], scores["events_kept"],
         scores["methods"][0]["episodes"]["all"]["effective"]))

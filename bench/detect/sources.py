@@ -31,6 +31,10 @@ class Source:
     def rows(self, run, rate):
         raise NotImplementedError
 
+    def judged(self, run):
+        """Whether it said anything of the run at all."""
+        return True
+
     def alerts(self, run):
         """[(layer, measures.Alert)]; of alarmed windows, layer by layer, process by process."""
         return alerts_of_rows(run, self.rows(run, "natural"))
@@ -55,6 +59,9 @@ class Detector(Source):
     def __init__(self, name, key, about, layers=truth.LAYERS):
         super().__init__(name, about)
         self.key, self.layers = key, layers
+
+    def judged(self, run):
+        return self.key in run.detectors
 
     def _of_layers(self, verdicts, layer):
         mine = np.isin(layer, [truth.LAYERS.index(x) for x in self.layers])
@@ -139,9 +146,9 @@ def write_verdicts(path, meta, by_run):
     os.replace(part, path)
 
 
-def sources_of(runs, verdicts):
-    """All there is, eacgm first."""
-    names = sorted({d for r in runs for d in r.detectors})
+def sources_of(runs, verdicts, split):
+    """All there is of a split, eacgm first."""
+    names = sorted({d for r in runs if r.split == split for d in r.detectors})
     if "full" not in names:
         raise data.Bad("no run has what eacgm itself said")
     ret = [Detector("eacgm", "full", "eacgm detect, calibrated, without labels")]
