@@ -21,6 +21,7 @@
 
 #include <linux/types.h>
 
+#include "base/random.h"
 #include "recording/recording.h"
 #include "wire/event.h"
 
@@ -31,29 +32,9 @@
 #define STEP_CALLS 4000
 #define BATCH	   512
 
-struct rng {
-	uint64_t state;
-};
-
-/* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators". */
-static uint64_t rng_next(struct rng *r)
+static uint64_t lognormal(uint64_t *random, double median, double sigma)
 {
-	r->state ^= r->state >> 12;
-	r->state ^= r->state << 25;
-	r->state ^= r->state >> 27;
-	return r->state * 0x2545f4914f6cdd1dULL;
-}
-
-static double rng_unit(struct rng *r)
-{
-	return ((double)(rng_next(r) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-/* Box-Muller. */
-static uint64_t rng_lognormal(struct rng *r, double median, double sigma)
-{
-	double z = sqrt(-2 * log(rng_unit(r))) * cos(2 * M_PI * rng_unit(r));
-	return (uint64_t)(median * exp(sigma * z));
+	return (uint64_t)(median * exp(sigma * random_normal(random)));
 }
 
 enum args_kind { ARGS_NONE, ARGS_PYTHON, ARGS_CUDA, ARGS_WORST, ARGS_KINDS };
@@ -63,8 +44,8 @@ static const char *const kind_names[ARGS_KINDS] = {
 
 /* One thread's position in its endless tree of calls. */
 struct stream {
-	struct rng rng;
-	struct rng order; /* restarts every step: the sequence of calls repeats */
+	uint64_t random;
+	uint64_t order; /* restarts every step: the sequence of calls repeats */
 	uint64_t now_ns;
 	uint32_t thread;
 	uint32_t in_step;
@@ -76,34 +57,34 @@ static void set_args(struct stream *s, struct m_call *c)
 {
 	if (s->kind == ARGS_PYTHON && c->probe < 30) {
 		c->nargs = 1;
-		c->args[0] = rng_next(&s->order) % CODES;
+		c->args[0] = random_next(&s->order) % CODES;
 	} else if (s->kind == ARGS_CUDA && c->probe < 150) {
 		c->nargs = 3;
-		c->args[0] = s->pointers[rng_next(&s->rng) % 64];
-		c->args[1] = 512 * (1 + rng_next(&s->order) % 4096);
+		c->args[0] = s->pointers[random_next(&s->random) % 64];
+		c->args[1] = 512 * (1 + random_next(&s->order) % 4096);
 		c->args[2] = 0;
 	} else if (s->kind == ARGS_WORST) {
 		c->nargs = 3;
 		for (int k = 0; k < 3; k++)
-			c->args[k] = rng_next(&s->rng);
+			c->args[k] = random_next(&s->random);
 	}
 }
 
 /* Appends a call and its children to out in order of return; bounded by room. */
 static size_t make_call(struct stream *s, struct m_call *out, size_t room, unsigned depth)
 {
-	uint64_t pick = s->kind == ARGS_WORST ? rng_next(&s->rng) : rng_next(&s->order);
+	uint64_t pick = s->kind == ARGS_WORST ? random_next(&s->random) : random_next(&s->order);
 	double u = (double)(pick % 100000) / 100000;
 	uint32_t probe = (uint32_t)(PROBES * u * u); /* few probes make most calls */
 	unsigned children = depth < 4 ? (unsigned)(pick >> 32) % 4 : 0;
 	struct m_call c = {.thread = s->thread, .probe = probe, .depth = (uint8_t)depth};
 	size_t n = 0;
 	c.flags = depth ? CALL_NESTED : 0;
-	s->now_ns += rng_lognormal(&s->rng, 400, 0.6);
+	s->now_ns += lognormal(&s->random, 400, 0.6);
 	c.start_ns = s->now_ns;
 	for (unsigned i = 0; i < children && n + 5 < room; i++)
 		n += make_call(s, out + n, room - n - 1, depth + 1);
-	s->now_ns += rng_lognormal(&s->rng, 800 + 40.0 * probe, 0.5);
+	s->now_ns += lognormal(&s->random, 800 + 40.0 * probe, 0.5);
 	c.dur_ns = s->now_ns - c.start_ns;
 	set_args(s, &c);
 	out[n++] = c;
@@ -116,7 +97,7 @@ static void make_stream(struct stream *s, struct m_call *out, size_t n)
 	while (have < n) {
 		if (s->in_step >= STEP_CALLS) {
 			s->in_step = 0;
-			s->order.state = 0x9e3779b97f4a7c15ULL + s->thread;
+			s->order = 0x9e3779b97f4a7c15ULL + s->thread;
 		}
 		size_t made = make_call(s, out + have, n - have, 0);
 		have += made;
@@ -225,12 +206,11 @@ static double read_run(const struct rec_reader *r, size_t nthreads, size_t expec
 
 static void start_stream(struct stream *s, uint32_t thread, enum args_kind kind)
 {
-	*s = (struct stream){
-		.rng = {12345 + thread}, .order = {99}, .thread = thread, .kind = kind};
+	*s = (struct stream){.random = 12345 + thread, .order = 99, .thread = thread, .kind = kind};
 	s->now_ns = 1000000000000ULL;
 	s->in_step = STEP_CALLS;
 	for (int i = 0; i < 64; i++)
-		s->pointers[i] = 0x7f0000000000 + (rng_next(&s->rng) % (1 << 24)) * 512;
+		s->pointers[i] = 0x7f0000000000 + (random_next(&s->random) % (1 << 24)) * 512;
 }
 
 static struct result run(const char *path, enum args_kind kind, size_t calls)

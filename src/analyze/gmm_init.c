@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/buffer.h"
+#include "base/random.h"
 
 #define SAMPLE_ROWS 32768
 #define ROUNDS	    10 /* of k-means, at most */
@@ -110,14 +111,6 @@ void gmm_begin_means(struct gmm *m, const struct gmm_rows *r, const double *mean
 }
 
 /* ---- k-means++ ---- */
-
-static uint64_t random_next(uint64_t *state) /* splitmix64 */
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 static double random_share(uint64_t *state) /* [0, 1) */
 {

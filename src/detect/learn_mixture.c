@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/random.h"
 #include "detect/cusum.h"
 #include "detect/explain.h"
 #include "detect/learn.h"
@@ -220,31 +221,16 @@ static double cusum_ratio(const struct fitting *f, const struct tail *tail)
 
 /* ---- WITHOUT_TAIL: what the mixture itself says of its scores ---- */
 
-/* In (0, 1): Vigna's splitmix64, 2015. */
-static double uniform(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(uint64_t *state)
-{
-	double u = uniform(state);
-	return sqrt(-2 * log(u)) * cos(6.283185307179586 * uniform(state));
-}
-
 /* Solves inverse x = z: x has the component's covariance where z is normal. */
 static void draw(const struct gmm *g, uint64_t *state, double *x)
 {
 	uint32_t d = g->d, k = 0;
-	double left = uniform(state);
+	double left = random_uniform(state);
 	while (k + 1 < g->components && (left -= g->weights[k]) > 0)
 		k++;
 	const double *inverse = g->inverses + (size_t)k * d * d;
 	for (uint32_t i = 0; i < d; i++) {
-		double v = normal(state);
+		double v = random_normal(state);
 		for (uint32_t j = 0; j < i; j++)
 			v -= inverse[i * d + j] * x[j];
 		x[i] = v / inverse[i * d + i];

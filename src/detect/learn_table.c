@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "detect/tail.h"
 
 static int fit(struct model_mixture *m, const struct table *t, const struct gmm_options *o,
@@ -16,23 +17,13 @@ static int fit(struct model_mixture *m, const struct table *t, const struct gmm_
 
 /* ---- what scores are worth ---- */
 
-/* "SplitMix64", from Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
- * 2014. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
 /* Fisher and Yates: rows that stand beside each other are often alike, halves must not be. */
 static void deal(struct table *t, uint64_t seed)
 {
 	double row[TABLE_COLUMNS];
 	size_t bytes = t->columns * sizeof(double);
 	for (size_t i = t->rows; i > 1; i--) {
-		size_t k = (size_t)(next_random(&seed) % i);
+		size_t k = (size_t)(random_next(&seed) % i);
 		double *a = t->cells + (i - 1) * t->columns, *b = t->cells + k * t->columns;
 		memcpy(row, a, bytes);
 		memmove(a, b, bytes);

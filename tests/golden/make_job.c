@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "recording/recording.h"
 #include "wire/event.h"
 
@@ -37,19 +38,11 @@ struct job {
 	double factor;
 };
 
-static double uniform(struct job *j)
-{
-	uint64_t z = j->random += 0x9e3779b97f4a7c15ULL;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
-}
-
 static uint64_t lasting(struct job *j, enum function f)
 {
-	double normal = sqrt(-2 * log(uniform(j))) * cos(6.283185307179586 * uniform(j));
 	bool slow = f == MM && j->now_ns >= j->from_ns && j->now_ns < j->to_ns;
-	return (uint64_t)(functions[f].median_ns * exp(functions[f].sigma * normal) *
+	return (uint64_t)(functions[f].median_ns *
+			  exp(functions[f].sigma * random_normal(&j->random)) *
 			  (slow ? j->factor : 1));
 }
 
@@ -69,7 +62,7 @@ static void operator(struct job *j, enum function f)
 	uint64_t launch_ns = start_ns + dur_ns / 10;
 	put_call(j, LAUNCH, launch_ns, lasting(j, LAUNCH), 1);
 	put_call(j, f, start_ns, dur_ns, 0);
-	j->now_ns += dur_ns + 20000 + (uint64_t)(10000 * uniform(j));
+	j->now_ns += dur_ns + 20000 + (uint64_t)(10000 * random_uniform(&j->random));
 	for (; j->tick_ns < j->now_ns; j->tick_ns += TICK_NS)
 		rec_put_sample(j->w, &(struct m_sample){.time_ns = j->tick_ns,
 							.weight_ns = TICK_NS,

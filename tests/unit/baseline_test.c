@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "detect/baseline.h"
 #include "detect/hardware.h"
 #include "detect/usual.h"
-#include "random.h"
 
 static uint64_t lognormal(uint64_t *seed, double median, double sigma)
 {

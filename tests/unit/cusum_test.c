@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "detect/cusum.h"
-#include "random.h"
 
 /* Windows until the sum is above the height, from 0. */
 static uint64_t run(uint64_t *seed, double height)

@@ -14,20 +14,8 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
+#include "base/random.h"
 #include "detect/learn_table.h"
-
-static double uniform(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(uint64_t *state)
-{
-	return sqrt(-2 * log(uniform(state))) * cos(6.283185307179586 * uniform(state));
-}
 
 /* Two groups in columns of very different units, sorted by group; the first share of rows of each
  * are faults. */
@@ -40,8 +28,8 @@ static struct table make_table(size_t rows, double faults, uint64_t seed)
 	for (size_t i = 0; i < rows; i++) {
 		bool second = i >= rows / 2, fault = (double)(i % 100) < 100 * faults;
 		double spread = fault ? 40 : 1;
-		t.cells[2 * i] = (second ? 5e9 : 1e9) + 1e7 * spread * normal(&seed);
-		t.cells[2 * i + 1] = (second ? 0.2 : 0.9) + 0.01 * spread * normal(&seed);
+		t.cells[2 * i] = (second ? 5e9 : 1e9) + 1e7 * spread * random_normal(&seed);
+		t.cells[2 * i + 1] = (second ? 0.2 : 0.9) + 0.01 * spread * random_normal(&seed);
 	}
 	return t;
 }

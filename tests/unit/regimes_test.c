@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/map64.h"
+#include "base/random.h"
 #include "detect/regimes.h"
-#include "random.h"
 
 static struct regimes *regimes;
 

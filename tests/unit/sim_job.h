@@ -5,9 +5,9 @@
 #include <linux/types.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/strtab.h"
 #include "detect/names.h"
-#include "random.h"
 #include "recording/recording.h"
 #include "wire/event.h"
 #include "wire/shape.h"

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "detect/tail.h"
-#include "random.h"
 
 static double exponential(uint64_t *seed)
 {

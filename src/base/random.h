@@ -1,10 +1,12 @@
-/* random.h - numbers by chance for tests, the same in every run. */
+/* random.h - numbers as if by chance, the same in every run: of a state that begins as a seed. Not
+ * for secrets. */
 #pragma once
 
 #include <math.h>
 #include <stdint.h>
 
-/* Vigna's splitmix64, 2015. */
+/* All 64 bits ("SplitMix64", from Steele, Lea and Flood, "Fast splittable pseudorandom number
+ * generators", 2014). */
 static inline uint64_t random_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
