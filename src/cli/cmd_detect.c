@@ -1,13 +1,11 @@
 /* cmd_detect.c - eacgm detect: what was not normal in a recording or a table of
  * numbers. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
-#include "detect/model_file.h"
 
 #define EXIT_FOUND 3
 #define USUAL_TOP  20
@@ -17,20 +15,12 @@ static const char *const table_only[] = {"p", "delta"};
 static const char *const written[] = {"rows", "events"};
 static const char *const recording_only[] = {"alarms-per-hour", "events", "follow"};
 
-/* NULL, or the first of the options that is given and does not fit. */
-static const char *given(const struct args *a, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (args_has(a, names[i]))
-			return names[i];
-	return NULL;
-}
-
 static int check_usage(const struct args *a, bool table)
 {
 	const char *wrong =
-		table ? given(a, recording_only, sizeof(recording_only) / sizeof(*recording_only))
-		      : given(a, table_only, sizeof(table_only) / sizeof(*table_only));
+		table ? args_first(a, recording_only,
+				   sizeof(recording_only) / sizeof(*recording_only))
+		      : args_first(a, table_only, sizeof(table_only) / sizeof(*table_only));
 	if (wrong)
 		return usage_error(a->command, "--%s is for %s", wrong,
 				   table ? "recordings" : "tables (.csv)");
@@ -49,16 +39,6 @@ static int check_usage(const struct args *a, bool table)
 						   written[i], read);
 		}
 	return 0;
-}
-
-static int read_model(struct model *ret, const char *path, bool table, struct err *e)
-{
-	int rc = model_read(ret, path, e);
-	if (rc || (ret->kind == MODEL_TABLE) == table)
-		return rc;
-	model_free(ret);
-	return err_set(e, EINVAL, "'%s' was learned from %s, and this is %s", path,
-		       table ? "recordings" : "a table", table ? "a table" : "a recording");
 }
 
 static int read_options(const struct args *a, struct detect_options *ret, struct err *e)
@@ -98,7 +78,8 @@ static int run(const struct args *a)
 		return usage_error(a->command, "%s", e.msg);
 	model_init(&m);
 	if (o.model_path)
-		rc = read_model(&m, o.model_path, table, &e);
+		rc = model_read_for(&m, o.model_path, table ? MODEL_TABLE : MODEL_JOB,
+				    table ? "a table" : "a recording", &e);
 	if (!rc)
 		rc = table ? detect_table(&o, &m, &found, &e)
 			   : detect_recording(&o, o.model_path ? &m : NULL, &found, &e);

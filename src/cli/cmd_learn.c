@@ -234,15 +234,6 @@ static int print_result(const struct args *a, const struct learned *l, struct er
 	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
 }
 
-/* NULL, or the first of the options that is given and does not fit. */
-static const char *given(const struct args *a, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (args_has(a, names[i]))
-			return names[i];
-	return NULL;
-}
-
 static int check_usage(const struct args *a, bool table)
 {
 	size_t tables = 0;
@@ -250,9 +241,10 @@ static int check_usage(const struct args *a, bool table)
 		tables += path_is_table(a->words.data[i]);
 	if (tables && a->words.len > 1)
 		return usage_error(a->command, "a table (.csv) is learned alone");
-	const char *wrong = table ? given(a, recordings_only,
-					  sizeof(recordings_only) / sizeof(*recordings_only))
-				  : given(a, table_only, sizeof(table_only) / sizeof(*table_only));
+	const char *wrong =
+		table ? args_first(a, recordings_only,
+				   sizeof(recordings_only) / sizeof(*recordings_only))
+		      : args_first(a, table_only, sizeof(table_only) / sizeof(*table_only));
 	if (wrong)
 		return usage_error(a->command, "--%s is for %s", wrong,
 				   table ? "recordings" : "tables (.csv)");

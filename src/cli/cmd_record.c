@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/anomaly_json.h"
+#include "cli/detect_model.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -276,7 +277,7 @@ static int detect_from_args(struct session_detect **ret, struct model *model, co
 	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
 	if (rc || !path)
 		return rc;
-	rc = *path ? session_detect_model(model, path, e) : 0;
+	rc = *path ? model_read_for(model, path, MODEL_JOB, "a running job", e) : 0;
 	if (!rc)
 		*ret = session_detect_new(
 			&(struct session_detect_options){.model = *path ? model : NULL,

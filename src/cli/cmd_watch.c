@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "cli/anomaly_json.h"
+#include "cli/detect_model.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/outlet.h"
@@ -384,7 +385,7 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 	double alarms = 0;
 	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
 	if (!rc && path)
-		rc = session_detect_model(&model, path, e);
+		rc = model_read_for(&model, path, MODEL_JOB, "a running job", e);
 	if (!rc)
 		rc = target_parse(&target, a, e);
 	if (!rc)

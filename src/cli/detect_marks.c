@@ -1,14 +1,13 @@
 /* detect_marks.c - a recording's anomalies as slices of a timeline, for 'export --detect'. */
 #include "cli/detect_marks.h"
 
-#include <errno.h>
 #include <math.h>
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_found.h"
+#include "cli/detect_model.h"
 #include "cli/human.h"
 #include "cli/terminal.h"
-#include "detect/model_file.h"
 
 static void add_features(struct anomaly_slice *s, const struct anomaly *a)
 {
@@ -73,15 +72,6 @@ static void add_slice(struct anomaly_slices *slices, const struct found_anomaly 
 	add_lines(s, &f->lines);
 }
 
-static int read_model(struct model *ret, const char *path, struct err *e)
-{
-	int rc = model_read(ret, path, e);
-	if (rc || ret->kind == MODEL_JOB)
-		return rc;
-	model_free(ret);
-	return err_set(e, EINVAL, "'%s' was learned from a table, and this is a recording", path);
-}
-
 int detect_marks(struct anomaly_slices *ret, const struct rec_reader *reader,
 		 const char *model_path, struct err *e)
 {
@@ -89,7 +79,7 @@ int detect_marks(struct anomaly_slices *ret, const struct rec_reader *reader,
 	struct found f = {.options = &options, .reader = reader};
 	struct model m;
 	model_init(&m);
-	int rc = model_path ? read_model(&m, model_path, e) : 0;
+	int rc = model_path ? model_read_for(&m, model_path, MODEL_JOB, "a recording", e) : 0;
 	if (rc)
 		return rc;
 	found_make(&f, model_path ? &m : NULL, NULL);

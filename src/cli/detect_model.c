@@ -2,14 +2,27 @@
  * libraries make of the same rows. It is not the model's file (src/detect/model_file.c). */
 #include "cli/detect_model.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "cli/human.h"
 #include "cli/terminal.h"
+#include "detect/model_file.h"
 
 static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
+
+int model_read_for(struct model *ret, const char *path, enum model_kind kind, const char *what,
+		   struct err *e)
+{
+	int rc = model_read(ret, path, e);
+	if (rc || ret->kind == kind)
+		return rc;
+	model_free(ret);
+	return err_set(e, EINVAL, "'%s' was learned from %s, and this is %s", path,
+		       kind == MODEL_TABLE ? "recordings" : "a table", what);
+}
 
 void learned_free(struct learned *l)
 {
@@ -27,27 +40,6 @@ static uint64_t keys_of(const struct model *m, enum detect_layer layer)
 }
 
 /* ---- JSON ---- */
-
-json_t *real_json(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
-static json_t *reals_json(const double *values, size_t n)
-{
-	json_t *list = json_array();
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, real_json(values[i]));
-	return list;
-}
-
-static json_t *matrix_json(const double *values, size_t rows, size_t columns)
-{
-	json_t *list = json_array();
-	for (size_t i = 0; i < rows; i++)
-		json_array_append_new(list, reals_json(values + i * columns, columns));
-	return list;
-}
 
 static json_t *covariances_json(const struct gmm *g)
 {

@@ -1,10 +1,11 @@
-/* detect_model.h - shows what was learned. */
+/* detect_model.h - models of the command line: read, and shown when they were learned. */
 #pragma once
 
 #include <stdio.h>
 
 #include "cli/report_json.h"
 #include "detect/model.h"
+#include "detect/numbers_json.h"
 
 struct learned {
 	struct model model;
@@ -18,5 +19,7 @@ void learned_text(FILE *out, const struct learned *l);
 /* All of a table's mixture, or of each layer's; docs/learn.md names the keys. */
 json_t *learned_json(const struct learned *l);
 
-/* A number, or null where it is not finite. */
-json_t *real_json(double v);
+/* Of the kind that it is to be used for; else a sentence that says what `what` is: "a recording".
+ */
+int model_read_for(struct model *ret, const char *path, enum model_kind kind, const char *what,
+		   struct err *e);

@@ -255,6 +255,14 @@ bool args_has(const struct args *a, const char *name)
 	return args_count(a, name) > 0;
 }
 
+const char *args_first(const struct args *a, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (args_has(a, names[i]))
+			return names[i];
+	return NULL;
+}
+
 int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
 	     struct err *e)
 {

@@ -70,6 +70,8 @@ void args_free(struct args *a);
 /* The option's last value ("" for a flag that was given), NULL when it was not given. */
 const char *args_get(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
+/* The first of n names that was given, or NULL. */
+const char *args_first(const struct args *a, const char *const *names, size_t n);
 
 /* How often it was given, and the i-th value. */
 size_t args_count(const struct args *a, const char *name);

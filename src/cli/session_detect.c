@@ -1,11 +1,9 @@
 /* session_detect.c - hands a session's rows to the detector, and what it finds to the recording. */
 #include "cli/session_detect.h"
 
-#include <errno.h>
 #include <math.h>
 
 #include "cli/anomaly_json.h"
-#include "detect/model_file.h"
 
 struct session_detect {
 	struct session_detect_options options;
@@ -31,16 +29,6 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	pipeline_event(d->pipeline, a->ended ? a->end_ns : a->start_ns, entity,
 		       a->ended ? "anomaly_ended" : "anomaly", a->why);
 	d->options.anomaly(d->options.ctx, a);
-}
-
-int session_detect_model(struct model *ret, const char *path, struct err *e)
-{
-	int rc = model_read(ret, path, e);
-	if (rc || ret->kind == MODEL_JOB)
-		return rc;
-	model_free(ret);
-	return err_set(e, EINVAL,
-		       "'%s' was learned from a table; a job needs a model of recordings", path);
 }
 
 struct session_detect *session_detect_new(const struct session_detect_options *o)

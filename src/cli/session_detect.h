@@ -12,9 +12,6 @@ struct session_detect_options {
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
 };
 
-/* A model for sessions: one that was learned from recordings. */
-int session_detect_model(struct model *ret, const char *path, struct err *e);
-
 struct session_detect;
 struct session_detect *session_detect_new(const struct session_detect_options *o);
 void session_detect_free(struct session_detect *d);

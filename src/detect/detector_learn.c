@@ -60,17 +60,6 @@ static void keep(struct layer_rows *r, const struct feature_row *row, const doub
 	r->since_fit++;
 }
 
-/* Rows of several processes come mixed: they are put by process, and in order of time. */
-static int by_series(const void *a, const void *b)
-{
-	const struct feature_row *x = a, *y = b;
-	if (x->gpu != y->gpu)
-		return x->gpu < y->gpu ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
 /* Where twice as many rows have come as the last fit had it is made from scratch, else refitted
  * from where it is. */
 static void fit(struct detector *d, enum detect_layer layer)
@@ -80,7 +69,7 @@ static void fit(struct detector *d, enum detect_layer layer)
 	bool scratch = !m->columns || r->len >= 2 * r->fitted;
 	struct feature_row *sorted = xcalloc(r->len, sizeof(*sorted));
 	memcpy(sorted, r->rows, r->len * sizeof(*sorted));
-	qsort(sorted, r->len, sizeof(*sorted), by_series);
+	feature_rows_sort(sorted, r->len); /* rows of several processes come mixed */
 	struct learn_mixture_options o = {.begin = scratch ? NULL : m, .most = MOST_COMPONENTS};
 	r->since_fit = 0;
 	if (!learn_mixture(&made, layer, sorted, r->len, &o, NULL)) {

@@ -1,7 +1,7 @@
-/* features.c - the list of features. */
+/* features.c - the list of features, and rows of them in order. */
 #include "detect/features.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -97,4 +97,19 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
 		*ret_n = LEN(of_calls);
 		return of_calls;
 	}
+}
+
+static int by_series(const void *a, const void *b)
+{
+	const struct feature_row *x = a, *y = b;
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+void feature_rows_sort(struct feature_row *rows, size_t n)
+{
+	qsort(rows, n, sizeof(*rows), by_series);
 }

@@ -3,6 +3,7 @@
  * (counters), step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 = as usual. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/gmm.h"
@@ -29,3 +30,6 @@ struct feature_row {
 	uint64_t events;	 /* that it was made of */
 	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
 };
+
+/* Puts rows by GPU and process, and in order of time. */
+void feature_rows_sort(struct feature_row *rows, size_t n);

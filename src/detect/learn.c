@@ -142,16 +142,6 @@ static uint64_t work_begins(const struct rec_reader *r)
 	return first != UINT64_MAX ? first : begin ? strtoull(begin, NULL, 10) : 0;
 }
 
-static int by_series(const void *a, const void *b)
-{
-	const struct feature_row *x = a, *y = b;
-	if (x->gpu != y->gpu)
-		return x->gpu < y->gpu ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
 static void steps_pass(struct learning *l, const struct steps *s)
 {
 	if (l->usual) {
@@ -189,8 +179,7 @@ static void read_pass(struct learning *l, const struct rec_reader *r, const stru
 	steps_pass(l, steps);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		if (l->rows[i].len > before[i])
-			qsort(l->rows[i].data + before[i], l->rows[i].len - before[i],
-			      sizeof(struct feature_row), by_series);
+			feature_rows_sort(l->rows[i].data + before[i], l->rows[i].len - before[i]);
 	l->done++;
 }
 

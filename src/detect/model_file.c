@@ -39,17 +39,12 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "detect/numbers_json.h"
 
 static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
 
-/* ---- as JSON ---- */
-
-/* A number that is not finite becomes null: reading refuses it. */
-static json_t *real(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
+/* ---- as JSON: numbers that are not finite become null, which reading refuses ---- */
 
 static json_t *count(uint64_t v)
 {
@@ -65,32 +60,16 @@ static json_t *text(const char *s)
 	return ret;
 }
 
-static json_t *reals(const double *values, size_t n)
-{
-	json_t *list = json_array();
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, real(values[i]));
-	return list;
-}
-
-static json_t *rows_json(const double *values, size_t rows, size_t columns)
-{
-	json_t *list = json_array();
-	for (size_t i = 0; i < rows; i++)
-		json_array_append_new(list, reals(values + i * columns, columns));
-	return list;
-}
-
 static json_t *baseline_json(const struct baseline *b)
 {
 	if (!b->count)
 		return json_null();
 	json_t *list = json_array();
 	json_array_append_new(list, count(b->count));
-	json_array_append_new(list, real(b->log_median));
-	json_array_append_new(list, real(b->sigma));
-	json_array_append_new(list, real(b->usual_ns));
-	json_array_append_new(list, real(b->q99_ns));
+	json_array_append_new(list, real_json(b->log_median));
+	json_array_append_new(list, real_json(b->sigma));
+	json_array_append_new(list, real_json(b->usual_ns));
+	json_array_append_new(list, real_json(b->q99_ns));
 	return list;
 }
 
@@ -118,8 +97,8 @@ static json_t *counters_json(const struct model *m)
 		json_array_append_new(row, text(c->name));
 		json_array_append_new(row, count(c->regime));
 		json_array_append_new(row, count(c->count));
-		json_array_append_new(row, real(c->median));
-		json_array_append_new(row, real(c->sigma));
+		json_array_append_new(row, real_json(c->median));
+		json_array_append_new(row, real_json(c->sigma));
 		json_array_append_new(list, row);
 	}
 	return list;
@@ -133,7 +112,7 @@ static json_t *regimes_json(const struct model *m)
 		json_t *row = json_array();
 		json_array_append_new(row, count(r->windows));
 		for (size_t k = 0; k < REGIME_PLACES; k++)
-			json_array_append_new(row, real((double)r->places[k]));
+			json_array_append_new(row, real_json((double)r->places[k]));
 		json_array_append_new(list, row);
 	}
 	return list;
@@ -143,13 +122,13 @@ static json_t *covariances_json(const struct gmm *g)
 {
 	size_t d = g->d;
 	if (g->covariance != GMM_DIAGONAL)
-		return rows_json(g->covariances, g->covariance == GMM_TIED ? 1 : g->components,
-				 d * d);
+		return matrix_json(g->covariances, g->covariance == GMM_TIED ? 1 : g->components,
+				   d * d);
 	json_t *list = json_array();
 	for (size_t k = 0; k < g->components; k++) {
 		json_t *row = json_array();
 		for (size_t i = 0; i < d; i++)
-			json_array_append_new(row, real(g->covariances[(k * d + i) * d + i]));
+			json_array_append_new(row, real_json(g->covariances[(k * d + i) * d + i]));
 		json_array_append_new(list, row);
 	}
 	return list;
@@ -162,7 +141,7 @@ static json_t *bics_json(const double *bics)
 	while (n && isnan(bics[n - 1]))
 		n--;
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, real(bics[i]));
+		json_array_append_new(list, real_json(bics[i]));
 	return list;
 }
 
@@ -172,11 +151,11 @@ static json_t *tail_json(const struct tail *t)
 		return json_null();
 	json_t *o = json_object();
 	json_object_set_new(o, "n", count(t->n));
-	json_object_set_new(o, "start", real(t->start));
-	json_object_set_new(o, "start_ratio", real(t->start_ratio));
-	json_object_set_new(o, "shape", real(t->shape));
-	json_object_set_new(o, "scale", real(t->scale));
-	json_object_set_new(o, "points", reals(t->points, TAIL_POINTS));
+	json_object_set_new(o, "start", real_json(t->start));
+	json_object_set_new(o, "start_ratio", real_json(t->start_ratio));
+	json_object_set_new(o, "shape", real_json(t->shape));
+	json_object_set_new(o, "scale", real_json(t->scale));
+	json_object_set_new(o, "points", reals_json(t->points, TAIL_POINTS));
 	return o;
 }
 
@@ -187,21 +166,21 @@ static json_t *mixture_json(const struct model_mixture *m)
 	for (uint32_t i = 0; i < m->columns; i++)
 		json_array_append_new(columns, text(m->names[i]));
 	json_object_set_new(o, "columns", columns);
-	json_object_set_new(o, "centre", reals(m->centre, m->columns));
-	json_object_set_new(o, "scale", reals(m->scale, m->columns));
+	json_object_set_new(o, "centre", reals_json(m->centre, m->columns));
+	json_object_set_new(o, "scale", reals_json(m->scale, m->columns));
 	json_object_set_new(o, "covariance", json_string(covariance_names[g->covariance]));
-	json_object_set_new(o, "weights", reals(g->weights, g->components));
-	json_object_set_new(o, "means", rows_json(g->means, g->components, g->d));
+	json_object_set_new(o, "weights", reals_json(g->weights, g->components));
+	json_object_set_new(o, "means", matrix_json(g->means, g->components, g->d));
 	json_object_set_new(o, "covariances", covariances_json(g));
 	json_object_set_new(o, "rows", count(g->rows));
 	json_object_set_new(o, "rows_left", count(g->rows_left));
 	json_object_set_new(o, "trimmed", count(g->trimmed));
-	json_object_set_new(o, "log_density", real(g->log_density));
-	json_object_set_new(o, "bic", real(g->bic));
+	json_object_set_new(o, "log_density", real_json(g->log_density));
+	json_object_set_new(o, "bic", real_json(g->bic));
 	json_object_set_new(o, "iterations", count(g->iterations));
 	json_object_set_new(o, "converged", json_boolean(g->converged));
 	json_object_set_new(o, "bics", bics_json(m->bics));
-	json_object_set_new(o, "cusum_ratio", real(m->cusum_ratio));
+	json_object_set_new(o, "cusum_ratio", real_json(m->cusum_ratio));
 	json_object_set_new(o, "tail", tail_json(&m->tail));
 	return o;
 }
@@ -226,7 +205,7 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "kind", json_string(m->kind == MODEL_TABLE ? "table" : "job"));
 	json_object_set_new(o, "origin", text(m->origin));
 	json_object_set_new(o, "window_ns", count(m->window_ns));
-	json_object_set_new(o, "seconds", real(m->seconds));
+	json_object_set_new(o, "seconds", real_json(m->seconds));
 	json_object_set_new(o, "without", count(m->without));
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));
