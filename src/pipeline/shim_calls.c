@@ -8,13 +8,11 @@
  * A process that does not tell calls has spans without: theirs do not wait. */
 #include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
+#include "wire/gpu_calls.h"
 
 #define SPAN_PATIENCE_NS 1000000000ULL
 #define MOST_SPANS	 (1u << 16)
 #define MOST_CALLS	 (1u << 17) /* CUDA queues some thousand launches at most */
-
-/* CUpti_driver_api_trace_cbid of calls that start more than one thing each. */
-enum { GRAPH_LAUNCH = 514, GRAPH_LAUNCH_PTSZ = 515, FIRST_BATCH = 776 };
 
 struct waiting_call {
 	uint64_t key;
@@ -63,7 +61,8 @@ static uint64_t key_of(uint32_t pid, uint32_t correlation)
 
 static bool starts_many(uint32_t function)
 {
-	return function == GRAPH_LAUNCH || function == GRAPH_LAUNCH_PTSZ || function >= FIRST_BATCH;
+	return function == GPU_CALL_GRAPH_LAUNCH || function == GPU_CALL_GRAPH_LAUNCH_PTSZ ||
+	       function >= GPU_CALL_BATCH_FIRST;
 }
 
 static void put_span(struct pipeline *p, const struct m_gpu_span *row)
