@@ -249,7 +249,7 @@ class Campaign:
     def add_left_over(self):
         """Of workloads of which an earlier part has left recordings without a full data set."""
         for workload in WORKLOADS:
-            if any(not os.path.exists(self.data.data("full", n))
+            if any(not os.path.exists(self.data.done(n))
                    for n in self.data.runs_of(workload)):
                 self.data.add(workload)
 
@@ -263,7 +263,7 @@ class Campaign:
         """(file, name in the archive), what matters most first."""
         runs, work = self.settings.runs, self.settings.work
         names = sorted(n for n in os.listdir(runs) if labels_of(os.path.join(runs, n)))
-        for wanted in (("labels.jsonl", "run.log", "record.log"), None, ("steps.", "calls."),
+        for wanted in (("labels.jsonl", "run.log", "record.log"), None, ("steps.", "calls.jsonl"),
                        ("job.", "stress.")):
             for name in names:
                 best = self.data.best(name)

@@ -21,6 +21,7 @@ DATASET = os.path.join(ROOT, "bench", "detect", "dataset.py")
 KINDS = ("plain", "model", "full")
 CORES = 8  # of a task, at the most useful
 NICE = 10
+ENDS_S = 6
 
 
 def run_of(folder):
@@ -185,30 +186,46 @@ class Datasets:
             self.say("%s: failed after %.0f s: %s" % (task.what(), seconds, task.why()))
             return
         self.say("%s: %d runs in %.0f s" % (task.what(), len(task.names), seconds))
-        if task.kind == "full" and not self.s.keep:
-            self.drop_recordings(task)
+        if task.kind == "full":
+            for name in task.names:
+                with open(self.done(name), "w"):
+                    pass
+                if not self.s.keep:
+                    self.drop_recording(name)
 
-    def drop_recordings(self, task):
-        for name in task.names:
-            folder = os.path.join(self.s.runs, name)
-            row = run_of(folder)
-            if row and row["plan"] != "clean":
-                os.unlink(os.path.join(folder, row["recording"]))
+    def drop_recording(self, name):
+        """Not those that are learned from."""
+        folder = os.path.join(self.s.runs, name)
+        row = run_of(folder)
+        if row and row["plan"] != "clean":
+            os.unlink(os.path.join(folder, row["recording"]))
 
     def stop(self):
         """What is not whole is given up."""
         for task in self.running:
+            task.process.terminate()  # dataset.py writes what was judged by then
+        end = time.monotonic() + ENDS_S
+        while any(t.process.poll() is None for t in self.running) and time.monotonic() < end:
+            time.sleep(0.05)
+        for task in self.running:
             end_tree(task.process.pid)
             task.process.wait()
-            self.say("%s: given up after %.0f s" % (task.what(), time.monotonic() - task.began))
+            self.say("%s: ended after %.0f s, before it was whole" % (
+                task.what(), time.monotonic() - task.began))
         for task in self.waiting:
             self.say("%s: no time was left for it" % task.what())
         self.running, self.waiting = [], []
         shutil.rmtree(self.temporary, ignore_errors=True)
 
+    def done(self, name):
+        """A file that says that the run's full data set is whole."""
+        return os.path.join(self.s.work, "data", "full", name + ".done")
+
     def best(self, name):
-        """The run's data set, the full one where it is whole; None."""
+        """(what it is, path) of the run's data set, None. One that is not whole has some of the
+        ablations."""
         for kind in ("full", "plain"):
             if os.path.exists(self.data(kind, name)):
-                return kind, self.data(kind, name)
+                return ("full" if os.path.exists(self.done(name)) else
+                        "some ablations" if kind == "full" else kind), self.data(kind, name)
         return None

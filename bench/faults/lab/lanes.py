@@ -176,7 +176,7 @@ class Lane:
             self.next.left_out = "%.0f s are too short" % seconds
             self.next.process.stdin.close()  # it ends by itself
             self.ending.append(self.next)
-            self.next, self.left = None, []
+            self.next = None
             return
         self.now, self.next = self.next, None
         self.now.go(seconds)
