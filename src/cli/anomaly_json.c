@@ -63,6 +63,7 @@ json_t *anomaly_json(const struct anomaly *a)
 				"start_ns", (json_int_t)a->start_ns, "end_ns",
 				(json_int_t)a->end_ns, "ended", a->ended, "layer",
 				detect_layer_name(a->layer), "name", report_text_json(a->name));
+	json_object_set_new(row, "told_ns", json_integer((json_int_t)a->told_ns));
 	json_object_set_new(row, "pid", a->pid ? json_integer(a->pid) : json_null());
 	json_object_set_new(row, "gpu", a->gpu >= 0 ? json_integer(a->gpu) : json_null());
 	json_object_set_new(row, "score", number(a->score));

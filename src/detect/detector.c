@@ -107,6 +107,8 @@ void detector_free(struct detector *d)
 	vec_free(&d->episodes);
 	map64_free(&d->series_of);
 	map64_free(&d->work_since);
+	vec_free(&d->held_rows);
+	vec_free(&d->stretches);
 	vec_free(&d->held);
 	vec_free(&d->first_seen);
 	vec_free(&d->ended);
@@ -216,6 +218,7 @@ void detector_end(struct detector *d)
 	for (size_t i = 0; i < d->series.len; i++)
 		if (d->series.data[i]->open)
 			episode_end(d, d->series.data[i]);
+	rows_end(d);
 	events_upto(d, UINT64_MAX);
 }
 

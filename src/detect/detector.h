@@ -23,7 +23,8 @@
  * callback, or as long as the list. */
 struct anomaly {
 	uint64_t id; /* from 1; the same for an anomaly that is told again when it ends */
-	uint64_t start_ns, end_ns; /* end: of the last window so far */
+	uint64_t start_ns, end_ns; /* end: of the last unusual window so far */
+	uint64_t told_ns; /* end of the window that it was found by */
 	bool ended;
 	enum detect_layer layer;
 	uint32_t pid;	  /* 0: of the host or a GPU */
@@ -70,9 +71,12 @@ struct detector_options {
 	bool whole;
 	void (*tell)(void *ctx, const struct anomaly *a); /* when it is found, and when it ends */
 	void *tell_ctx;
-	/* Each row as it is judged, or NULL: for --rows and watch. p is NaN where not judged. */
+	/* Each row, or NULL: for --rows and watch. p is NaN where not judged. alarmed: it is of an
+	 * anomaly; a whole file's rows come at its end, when all of them are known, others as they
+	 * are judged. */
 	void (*row)(void *ctx, const struct feature_row *row, double score, double p, bool alarmed);
-	/* Each event as it is judged, or NULL: for --events. z, gap_z: NaN unknown. */
+	/* Each event, or NULL: for --events. z, gap_z: NaN unknown. As they are judged, of at most
+	 * 2,097,152 in 16 windows; of detector_recording at its end, in the order of the file. */
 	void (*event)(void *ctx, const struct detector_event *e);
 };
 
@@ -90,9 +94,8 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */
 void detector_row(struct detector *d, const struct feature_row *row);
-/* A process, when it begins and when it changes, its end too. Of one that has ended nothing is
- * known DETECTOR_GONE_NS after that any more: its anomalies end, and its number may be another's.
- */
+/* A process, when it begins and when it changes, its end too. Of one that has ended nothing is known
+ * DETECTOR_GONE_NS after that any more: its anomalies end, and its number may be another's. */
 #define DETECTOR_GONE_NS 10000000000ULL
 void detector_process(struct detector *d, const struct m_process *row);
 /* Calls of this thread come no more. */
@@ -110,6 +113,7 @@ struct detector_stats {
 	uint64_t events, rows, alarmed_rows;
 	uint64_t unknown_keys; /* events of keys that had not been learned */
 	uint64_t late;	       /* events that came after their window was judged */
+	uint64_t unmarked;     /* events that were judged but not told: too many were held */
 	double judged_s;       /* time that was judged, the longest of the layers */
 };
 void detector_stats(const struct detector *d, struct detector_stats *ret);

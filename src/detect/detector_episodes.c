@@ -1,8 +1,10 @@
 /* detector_episodes.c - rows that were not normal, put together to anomalies.
  *
  * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
- * beside it that are unlikely (p below NEAR_P) belong to it. It ends when more than GAP_ROWS rows
- * have passed that do not. It is told when it is found, and again when it has ended. */
+ * before it that are unlikely (p below NEAR_P) belong to it. It lasts up to the row where the sum
+ * of the rows' evidence beyond ONSET_SLACK is highest, and has ended when more than GAP_ROWS rows
+ * after that have so little of it that the sum has fallen by OVER. It is told when it is found, and
+ * again when it has ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "detect/detector_impl.h"
 
 #define ONSET_SLACK 2.5
+#define OVER	    4.0 /* two normal rows have about as much */
 
 void episode_free(struct episode *e)
 {
@@ -18,6 +21,7 @@ void episode_free(struct episode *e)
 		free(e->texts.data[i]);
 	vec_free(&e->texts);
 	vec_free(&e->calls);
+	vec_free(&e->after);
 	free(e);
 }
 
@@ -56,6 +60,7 @@ static struct episode *episode_open(struct detector *d, struct series *s, const 
 	e->a = (struct anomaly){.id = ++d->next_id,
 				.start_ns = j->row->start_ns,
 				.end_ns = j->row->end_ns,
+				.told_ns = j->row->end_ns,
 				.layer = s->layer,
 				.pid = s->pid,
 				.gpu = s->gpu,
@@ -73,6 +78,11 @@ static const struct recent_row *recent(const struct series *s, uint32_t back)
 	return &s->recent[(s->recent_at + RECENT_ROWS - 1 - back) % RECENT_ROWS];
 }
 
+static double evidence(double p)
+{
+	return fmin(-log(p), CUSUM_MOST) - ONSET_SLACK;
+}
+
 /* A sum may not have been back at zero for long before its shift began. The shift began where the
  * rows up to the alarm have most evidence beyond ONSET_SLACK each; since_ns where all of them do.
  */
@@ -82,7 +92,7 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	uint64_t ret = alarmed_ns;
 	uint32_t i = 0;
 	for (; i < s->recent_len && recent(s, i)->start_ns >= since_ns; i++) {
-		sum += fmin(-log(recent(s, i)->p), CUSUM_MOST) - ONSET_SLACK;
+		sum += evidence(recent(s, i)->p);
 		if (sum <= best)
 			continue;
 		best = sum;
@@ -112,12 +122,17 @@ static void take_recent(struct episode *e, struct series *s, uint64_t since_ns)
 	}
 }
 
-static void remember(struct detector *d, struct series *s, const struct judged *j)
+static struct recent_row row_of(const struct detector *d, const struct judged *j)
 {
-	s->recent[s->recent_at] = (struct recent_row){.start_ns = j->row->start_ns,
-						      .end_ns = j->row->end_ns,
-						      .p = j->p,
-						      .calls = d->calls};
+	return (struct recent_row){.start_ns = j->row->start_ns,
+				   .end_ns = j->row->end_ns,
+				   .p = j->p,
+				   .calls = d->calls};
+}
+
+static void remember(struct series *s, const struct recent_row *r)
+{
+	s->recent[s->recent_at] = *r;
 	s->recent_at = (s->recent_at + 1) % RECENT_ROWS;
 	if (s->recent_len < RECENT_ROWS)
 		s->recent_len++;
@@ -136,7 +151,11 @@ static void extend(struct detector *d, struct episode *e, const struct judged *j
 	e->a.end_ns = j->row->end_ns;
 	e->last_start_ns = j->row->start_ns;
 	e->a.windows += e->quiet + 1;
+	for (size_t i = 0; i < e->after.len; i++)
+		calls_add(e, &e->after.data[i].calls);
+	e->after.len = 0;
 	e->quiet = 0;
+	e->evidence = 0;
 	calls_add(e, &d->calls);
 	if (j->p >= e->a.p_value)
 		return;
@@ -152,6 +171,9 @@ void episode_end(struct detector *d, struct series *s)
 	s->cusum = (struct cusum){0};
 	s->recent_len = 0;
 	e->a.ended = true;
+	if (d->o.whole)
+		*vec_push(&d->stretches) = (struct stretch){e->a.layer, e->a.pid, e->a.gpu,
+							    e->a.start_ns, e->a.end_ns};
 	tell(d, e);
 	if (d->o.event)
 		return; /* events may lie in it: events_upto frees it */
@@ -161,26 +183,37 @@ void episode_end(struct detector *d, struct series *s)
 	episode_free(e);
 }
 
+/* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */
+static void follow(struct detector *d, struct series *s, const struct judged *j)
+{
+	struct episode *e = s->open;
+	double of_row = evidence(j->p);
+	e->evidence += of_row;
+	if (e->evidence > 0 || of_row >= CUSUM_MOST - ONSET_SLACK) {
+		extend(d, e, j);
+		return;
+	}
+	*vec_push(&e->after) = row_of(d, j);
+	e->quiet++;
+	if (e->quiet > GAP_ROWS && (e->evidence < -OVER || e->quiet >= RECENT_ROWS))
+		episode_end(d, s);
+}
+
 void episode_row(struct detector *d, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
 	uint64_t length = j->row->end_ns - j->row->start_ns;
-	if (e && j->row->start_ns > e->a.end_ns + (GAP_ROWS + 1) * length) {
+	if (e && j->row->start_ns > e->a.end_ns + (e->quiet + GAP_ROWS + 1) * length) {
 		episode_end(d, s);
 		e = NULL;
 	}
-	if (e && (j->alarmed || j->p < NEAR_P)) {
-		extend(d, e, j);
+	if (e) {
+		follow(d, s, j);
 		return;
 	}
-	if (e && ++e->quiet > GAP_ROWS) {
-		episode_end(d, s);
-		e = NULL;
-	}
-	if (e)
-		return;
 	if (!j->alarmed) {
-		remember(d, s, j);
+		struct recent_row r = row_of(d, j);
+		remember(s, &r);
 		return;
 	}
 	e = episode_open(d, s, j);

@@ -1,5 +1,6 @@
 /* detector_events.c - events one by one: kept until no anomaly of later windows can take them in,
- * then told with what they came to.
+ * then told with what they came to. Those of a file that is read again are not kept:
+ * detector_marks.c.
  *
  * An event is anomalous in an anomaly of its layer and process, or by itself: when it is far beyond
  * what its key's events are and lost at least a millisecond. In the first and last window of an
@@ -14,18 +15,10 @@
 #define EVENT_Z	      8.0
 #define EVENT_LOST_NS 1000000.0
 #define EDGE_SLACK    1.0
-#define HELD_MOST     ((size_t)1 << 26) /* events, where all of a file is held: 2.7 GB */
-#define HELD_LIVE     ((size_t)1 << 21)
 
-void events_hold(struct detector *d, const struct windows_event *e)
+struct held_event events_of_window(const struct windows_event *e)
 {
-	if (!d->o.event)
-		return;
-	if (d->held.len >= (d->o.whole ? HELD_MOST : HELD_LIVE)) {
-		d->stats.late++;
-		return;
-	}
-	*vec_push(&d->held) = (struct held_event){
+	return (struct held_event){
 		.start_ns = e->start_ns,
 		.dur_ns = e->dur_ns,
 		.key = e->key,
@@ -33,7 +26,17 @@ void events_hold(struct detector *d, const struct windows_event *e)
 		.tid = e->tid,
 		.z = (float)e->usual.z,
 		.gap_z = (float)e->usual.gap_z,
-		.usual_ns = isfinite(e->usual.usual_ns) ? (float)e->usual.usual_ns : 0};
+		.usual_ns = isfinite(e->usual.usual_ns) ? (uint64_t)e->usual.usual_ns : 0};
+}
+
+void events_hold(struct detector *d, const struct windows_event *e)
+{
+	if (!d->o.event || d->rereads)
+		return;
+	if (d->held.len >= HELD_MOST)
+		d->stats.unmarked++;
+	else
+		*vec_push(&d->held) = events_of_window(e);
 }
 
 static int by_start(const void *a, const void *b)
@@ -120,7 +123,15 @@ static bool by_itself(const struct held_event *e)
 	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS;
 }
 
-static bool in_anomaly(const struct detector *d, const struct held_event *ev)
+void events_edges(struct detector *d)
+{
+	if (d->held.len)
+		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
+	for (size_t i = 0; i < d->episodes.len; i++)
+		find_edges(d, d->episodes.data[i]);
+}
+
+static bool is_in_anomaly(const struct detector *d, const struct held_event *ev)
 {
 	for (size_t i = 0; i < d->episodes.len; i++) {
 		const struct episode *e = d->episodes.data[i];
@@ -130,7 +141,7 @@ static bool in_anomaly(const struct detector *d, const struct held_event *ev)
 	return false;
 }
 
-static void tell_event(struct detector *d, const struct held_event *e)
+void events_tell(struct detector *d, const struct held_event *e, bool in_anomaly)
 {
 	struct detect_key key;
 	detect_keys_get(d->known.keys, e->key, &key);
@@ -143,24 +154,22 @@ static void tell_event(struct detector *d, const struct held_event *e)
 				      .key_number = e->key,
 				      .z = e->z,
 				      .gap_z = e->gap_z};
-	told.anomalous = by_itself(e) || in_anomaly(d, e);
+	told.anomalous = in_anomaly || by_itself(e);
 	d->o.event(d->o.tell_ctx, &told);
 }
 
 void events_upto(struct detector *d, uint64_t before_ns)
 {
-	if (!d->o.event)
+	if (!d->o.event || d->rereads)
 		return;
-	if (d->held.len)
-		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
-	for (size_t i = 0; i < d->episodes.len; i++)
-		find_edges(d, d->episodes.data[i]);
+	events_edges(d);
 	size_t kept = 0;
 	for (size_t i = 0; i < d->held.len; i++) {
-		if (end_of(&d->held.data[i]) < before_ns)
-			tell_event(d, &d->held.data[i]);
+		struct held_event *e = &d->held.data[i];
+		if (end_of(e) < before_ns)
+			events_tell(d, e, is_in_anomaly(d, e));
 		else
-			d->held.data[kept++] = d->held.data[i];
+			d->held.data[kept++] = *e;
 	}
 	d->held.len = kept;
 	kept = 0;

@@ -12,8 +12,8 @@
 #include "detect/learn_known.h"
 #include "detect/windows.h"
 
-#define NEAR_P	      0.01 /* a neighbour of an alarmed row belongs to the anomaly below it */
-#define GAP_ROWS      2	   /* rows between alarmed ones of one anomaly */
+#define NEAR_P	      0.01 /* a row before an alarmed one belongs to the anomaly below it */
+#define GAP_ROWS      2	   /* quiet rows do not end an anomaly */
 #define WARMUP_S      5.0
 #define FOLLOW_S      600.0 /* time constant */
 #define REBASE_ROWS   30    /* of work of a new kind, before it is judged */
@@ -22,6 +22,7 @@
 #define ACTIVE_S      60    /* a series without a row for so long has none */
 #define RECENT_ROWS   32
 #define HEIGHTS	      31
+#define HELD_MOST     ((size_t)1 << 21) /* events */
 #define CALLS_MOST    64 /* keys of an anomaly that are added up */
 
 /* Rows of a regime against those that the mixture was made of: what is added to the usual. */
@@ -71,10 +72,26 @@ struct episode {
 	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
 	uint64_t last_start_ns; /* looked at one by one */
 	uint32_t quiet;		/* rows since the last that belongs to it */
-	uint64_t alarmed_end_ns;
+	double evidence;	/* of these, summed up: below 0 */
+	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
 	VEC(char *) texts;	 /* the anomaly's strings */
 	uint64_t from_ns, to_ns; /* of events, once they were looked at; 0 not yet */
+};
+
+/* A row that waits for the anomalies of later ones. */
+struct held_row {
+	struct feature_row row;
+	double score, p;
+	bool alarmed;
+};
+
+/* When an anomaly was, for rows that it is told of later. */
+struct stretch {
+	enum detect_layer layer;
+	uint32_t pid;
+	int32_t gpu;
+	uint64_t start_ns, end_ns;
 };
 
 struct held_event {
@@ -94,8 +111,8 @@ struct detector {
 	struct windows *windows;
 	struct hardware *hardware;
 	VEC(struct series *) series;
-	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
-	struct map64 work_since;     /* pid to the start of its first row of work */
+	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since; /* pid to the start of its first row of work */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
@@ -103,13 +120,16 @@ struct detector {
 	const double *values;	/* of the row of hardware that is judged, in counters' units */
 	struct row_calls calls; /* of the row that is judged */
 	struct detector_learning *learning; /* NULL: a model was given */
+	VEC(struct held_row) held_rows;
+	VEC(struct stretch) stretches; /* of anomalies that have ended; where rows are held */
 	VEC(struct held_event) held;
+	bool rereads; /* a file is read again for its events: none are held */
 	uint32_t keys_known;	  /* of the model: keys with higher numbers are new */
 	VEC(uint64_t) first_seen; /* of each new key */
 	struct map64 fresh[2]; /* process and window to events of keys that are new; few have any.
 				* The second: what was told before window fresh_from was */
 	uint64_t fresh_from;
-	bool ending; /* nothing more comes */
+	bool ending;	    /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */
@@ -138,6 +158,11 @@ void episode_row(struct detector *d, struct series *s, const struct judged *j);
 void episode_end(struct detector *d, struct series *s);
 void episode_free(struct episode *e);
 
+/* ---- detector_rows.c ---- */
+void rows_tell(struct detector *d, const struct feature_row *row, const struct judged *j);
+/* Hands out those that were held. */
+void rows_end(struct detector *d);
+
 /* ---- detector_why.c ---- */
 /* Names the anomaly, what did most and says why in a sentence. */
 void episode_describe(struct detector *d, struct episode *e);
@@ -152,8 +177,22 @@ void fresh_upto(struct detector *d, uint64_t now_ns);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);
+void events_tell(struct detector *d, const struct held_event *e, bool in_anomaly);
+struct held_event events_of_window(const struct windows_event *e);
+/* Finds from which event to which an anomaly reaches; of those that are held. */
+void events_edges(struct detector *d);
 /* Hands out events that no anomaly of a later row can change: those before this. */
 void events_upto(struct detector *d, uint64_t before_ns);
+
+/* ---- detector_marks.c ---- */
+/* A file whose anomalies are known, read twice more: the first time for edges, then marks_edges,
+ * the second time each event is told. */
+struct marks;
+struct marks *marks_new(struct detector *d);
+void marks_free(struct marks *m);
+void marks_call(struct marks *m, const struct detect_names *n, const struct m_call *c);
+void marks_gpu_span(struct marks *m, const struct detect_names *n, const struct m_gpu_span *s);
+void marks_edges(struct marks *m);
 
 /* ---- detector_learn.c ---- */
 struct detector_learning *detector_learning_new(struct detector *d);

@@ -207,14 +207,6 @@ static bool is_warmup(struct detector *d, const struct series *s, const struct f
 	return row->start_ns < since + (uint64_t)(WARMUP_S * 1e9);
 }
 
-static void tell_row(struct detector *d, const struct feature_row *row, const struct judged *j)
-{
-	d->stats.rows++;
-	d->stats.alarmed_rows += j->alarmed;
-	if (d->o.row)
-		d->o.row(d->o.tell_ctx, row, j->explained.score, j->p, j->alarmed);
-}
-
 /* Counters of a GPU or process that stay other than they were, while what it does takes as long as
  * ever: a benign change. What they are now becomes usual. */
 static void rebase_lasting(struct detector *d, struct series *s, struct shift *shift,
@@ -252,7 +244,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	d->judged_ns = row->start_ns > d->judged_ns ? row->start_ns : d->judged_ns;
 	if ((d->learning && detector_learning_row(d, row)) || !d->model ||
 	    !d->model->layers[row->layer].columns) {
-		tell_row(d, row, &j);
+		rows_tell(d, row, &j);
 		return;
 	}
 	const struct model_mixture *m = &d->model->layers[row->layer];
@@ -304,7 +296,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	    s->open->a.end_ns > d->work_alarmed_ns)
 		d->work_alarmed_ns = s->open->a.end_ns;
 	rebase_lasting(d, s, shift, row->start_ns);
-	tell_row(d, row, &j);
+	rows_tell(d, row, &j);
 }
 
 static bool has_series(const struct detector *d, uint32_t pid)

@@ -7,6 +7,7 @@
 struct reading {
 	struct detector *d;
 	struct detect_names names;
+	struct marks *marks;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 };
@@ -55,11 +56,37 @@ static void judge_steps(struct detector *d, const struct rec_reader *r)
 	steps_free(&steps);
 }
 
+static void mark_call(void *ctx, const struct m_call *c)
+{
+	struct reading *r = ctx;
+	marks_call(r->marks, &r->names, c);
+}
+
+static void mark_gpu_span(void *ctx, const struct m_gpu_span *s)
+{
+	struct reading *r = ctx;
+	marks_gpu_span(r->marks, &r->names, s);
+}
+
+/* Reads the file again for its events: where nothing was found, once. */
+static void mark_events(struct reading *reading, const struct rec_reader *r)
+{
+	struct recording_sink sink = {
+		.ctx = reading, .call = mark_call, .gpu_span = mark_gpu_span};
+	reading->marks = marks_new(reading->d);
+	if (reading->d->episodes.len)
+		recording_feed(r, &sink);
+	marks_edges(reading->marks);
+	recording_feed(r, &sink);
+	marks_free(reading->marks);
+}
+
 void detector_recording(struct detector *d, const struct rec_reader *r,
 			void (*on_progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
 {
 	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
 	detect_names_of_reader(&reading.names, r);
+	d->rereads = d->o.event != NULL;
 	recording_feed(r, &(struct recording_sink){.ctx = &reading,
 						   .call = call,
 						   .gpu_span = gpu_span,
@@ -68,4 +95,6 @@ void detector_recording(struct detector *d, const struct rec_reader *r,
 						   .progress = progress});
 	judge_steps(d, r);
 	detector_end(d);
+	if (d->rereads)
+		mark_events(&reading, r);
 }

@@ -1,0 +1,128 @@
+/* detector_marks.c - the events of a file, one by one, once its anomalies are known: the file is
+ * read again instead of keeping them all. What is usual for keys that the model does not have was
+ * learned from the whole file by then. */
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "detect/detector_impl.h"
+#include "detect/learn.h"
+
+/* Where an anomaly's events are. */
+struct mark {
+	enum detect_layer layer;
+	uint32_t pid;
+	uint64_t from_ns, to_ns;
+};
+
+struct marks {
+	struct detector *d;
+	struct windows *windows; /* for keys, gaps and z alone */
+	bool edges_known;
+	VEC(struct mark) marks; /* by place: those of a process and layer do not overlap */
+};
+
+static struct windows *windows_for(struct detector *d)
+{
+	return windows_new(
+		&(struct windows_options){.window_ns = d->window_ns,
+					  .late_ns = WINDOWS_NEVER,
+					  .keys = d->known.keys,
+					  .usual = d->known.usual,
+					  .without_gaps = d->known.without & WITHOUT_GAPS});
+}
+
+struct marks *marks_new(struct detector *d)
+{
+	struct marks *m = xcalloc(1, sizeof(*m));
+	m->d = d;
+	m->windows = windows_for(d);
+	return m;
+}
+
+void marks_free(struct marks *m)
+{
+	windows_free(m->windows);
+	vec_free(&m->marks);
+	free(m);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+/* The last anomaly of its layer and process that begins before the event's end. */
+static bool is_marked(const struct marks *m, const struct windows_event *e)
+{
+	struct mark at = {e->layer, e->pid, e->start_ns + e->dur_ns, 0};
+	size_t low = 0, high = m->marks.len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (by_place(&m->marks.data[middle], &at) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	const struct mark *last = &m->marks.data[low - 1];
+	return last->layer == e->layer && last->pid == e->pid && e->start_ns < last->to_ns;
+}
+
+/* Whether the event may decide where an anomaly begins or ends. */
+static bool is_at_edge(const struct detector *d, const struct windows_event *e)
+{
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		const struct episode *of = d->episodes.data[i];
+		if (of->a.layer != e->layer || of->a.pid != e->pid)
+			continue;
+		if ((e->start_ns >= of->a.start_ns && e->start_ns < of->first_end_ns) ||
+		    (e->start_ns >= of->last_start_ns && e->start_ns < of->a.end_ns))
+			return true;
+	}
+	return false;
+}
+
+static void event(struct marks *m, const struct windows_event *e)
+{
+	struct detector *d = m->d;
+	struct held_event held = events_of_window(e);
+	if (m->edges_known)
+		events_tell(d, &held, is_marked(m, e));
+	else if (d->held.len < HELD_MOST && is_at_edge(d, e))
+		*vec_push(&d->held) = held;
+}
+
+void marks_call(struct marks *m, const struct detect_names *n, const struct m_call *c)
+{
+	struct windows_event e;
+	if (windows_call(m->windows, n, c, &e))
+		event(m, &e);
+}
+
+void marks_gpu_span(struct marks *m, const struct detect_names *n, const struct m_gpu_span *s)
+{
+	struct windows_event e;
+	if (windows_gpu_span(m->windows, n, s, &e))
+		event(m, &e);
+}
+
+void marks_edges(struct marks *m)
+{
+	events_edges(m->d);
+	m->d->held.len = 0;
+	for (size_t i = 0; i < m->d->episodes.len; i++) {
+		const struct episode *e = m->d->episodes.data[i];
+		*vec_push(&m->marks) = (struct mark){e->a.layer, e->a.pid, e->from_ns, e->to_ns};
+	}
+	if (m->marks.len)
+		qsort(m->marks.data, m->marks.len, sizeof(*m->marks.data), by_place);
+	windows_free(m->windows);
+	m->windows = windows_for(m->d);
+	m->edges_known = true;
+}
