@@ -260,6 +260,46 @@ def _(t):
     expect(termios.tcgetattr(s.slave) == s.before, "the terminal's settings differ")
 
 
+THREADS = """
+import ctypes, sys, threading, time
+push = ctypes.CDLL(sys.argv[1]).target_push
+sys.stdin.readline()
+for part in (8000, 16000):
+    for _ in range(part):
+        t = threading.Thread(target=push, args=(1,))
+        t.start()
+        t.join()
+    print(part, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def anonymous_kb(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
+
+
+@test("threads that have ended leave nothing: 24,000 of them take no more memory than 8,000")
+def _(t):
+    job = t.start([PYTHON, "-c", THREADS, LIBTARGET], stdin=subprocess.PIPE,
+                  stdout=subprocess.PIPE, text=True)
+    t.wait_for(lambda: "libtarget" in open("/proc/%d/maps" % job.pid).read(), "its library")
+    with open(t.path("err"), "w+") as err:
+        w = t.start([EACGM, "watch", "-p", job.pid, "--json", "--layers", "user", *CALLS],
+                    stdout=subprocess.DEVNULL, stderr=err)
+        t.wait_for(lambda: "attached to" in open(err.name).read(), "tracing")
+        memory = []
+        for part in ("8000", "16000"):
+            print(file=job.stdin, flush=True)
+            expect(job.stdout.readline().strip() == part, "the job ended")
+            memory.append(anonymous_kb(w.pid))
+        print(file=job.stdin, flush=True)
+        expect(w.wait(timeout=20) == 0, open(err.name).read())
+        calls = re.search(r"([0-9,]+) calls, lost 0", open(err.name).read())
+        expect(calls and calls.group(1) == "24,000", open(err.name).read())
+    expect(memory[1] < memory[0] + 2048, "kB after 8,000 and 24,000: %r" % memory)
+
+
 @test("wrong use: one line, and no terminal is touched")
 def _(t):
     expect_one_line(t.run([EACGM, "watch", "-p", "4194304"]), "no process")
