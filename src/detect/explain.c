@@ -67,6 +67,56 @@ uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect
 
 /* So much less time than usual, in ln ratio, is more than noise. */
 #define SAVED 0.03
+/* And so much more than usual, or than expected, is no saving. */
+#define COSTS 0.1
+
+/* The features that are times, over what is usual: of a step its duration alone, for its phases are
+ * parts of that. */
+static bool is_time(enum detect_layer layer, const struct feature *f)
+{
+	if (layer == DETECT_STEP)
+		return !strcmp(f->name, "duration");
+	return !strcmp(f->unit, "ln ratio");
+}
+
+/* By how much a column is above what the component expects of it where all others are as they are:
+ * (P (x - mean))_c / P_cc of the precision P, which is the Cholesky factor's inverse times itself.
+ */
+static double above_expected(const struct gmm *g, uint32_t component, const double *row, uint32_t c)
+{
+	uint32_t d = g->d;
+	const double *inverse = g->inverses + (size_t)component * d * d;
+	const double *mean = g->means + (size_t)component * d;
+	double sum = 0, precision = 0;
+	for (uint32_t i = c; i < d; i++) {
+		double y = 0;
+		for (uint32_t j = 0; j <= i; j++)
+			y += inverse[i * d + j] * (row[j] - mean[j]);
+		sum += inverse[i * d + c] * y;
+		precision += inverse[i * d + c] * inverse[i * d + c];
+	}
+	return sum / precision;
+}
+
+/* Some of its times are longer than usual, or than the rest of the row lets expect: it is not
+ * merely better. On a host that is quick at the moment a slow call may take no longer than it does
+ * on others. */
+static bool costs_time(const struct model_mixture *m, uint32_t component, enum detect_layer layer,
+		       const double *row)
+{
+	uint32_t n;
+	const struct feature *features = features_of(layer, &n);
+	const double *mean = m->gmm.means + (size_t)component * m->columns;
+	for (uint32_t c = 0; c < m->columns; c++) {
+		size_t f = feature_of(layer, m->names[c]);
+		if (f == SIZE_MAX || !is_time(layer, &features[f]))
+			continue;
+		double above = fmax(row[c] - mean[c], above_expected(&m->gmm, component, row, c));
+		if (above * m->scale[c] > COSTS)
+			return true;
+	}
+	return false;
+}
 
 /* Calls that differ more than usual, or some that took long, while all together took less: a change
  * of work rather than a fault. Errors count whatever they cost. */
@@ -120,7 +170,8 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 		ret->shares[f] = whole > 0 ? parts[c] / whole : 0;
 		ret->usual[f] = m->centre[c] + mean[c] * m->scale[c];
 	}
-	ret->better = lower > sum / 2 || saves_time(ret, layer, x);
+	ret->better = (lower > sum / 2 || saves_time(ret, layer, x)) &&
+		      !costs_time(m, component, layer, row);
 	gmm_log_density(&m->gmm, row, 1, &density);
 	ret->distance_score = -density;
 	ret->score = ret->better ? lowest_score(&m->gmm) : -density;
