@@ -135,15 +135,15 @@ def tell_tables(tables, say):
 
 class Log:
     """Lines with the time since the beginning, printed and kept. A full disk does not end a
-    campaign."""
+    campaign, nor does a reader who went away."""
 
     def __init__(self, folder):
         self.began, self.path = time.monotonic(), os.path.join(folder, "campaign.log")
 
     def __call__(self, text):
         line = "%6.1f s  %s" % (time.monotonic() - self.began, text)
-        print(line, flush=True)
         try:
+            print(line, flush=True)
             with open(self.path, "a") as f:
                 f.write(line + "\n")
         except OSError:
@@ -176,7 +176,7 @@ class Campaign:
         self.data = Datasets(self.settings, found.spare, say)
         self.rows = [[lanes.Lane(lane, self.settings, self.tell) for lane in row]
                      for row in found.rows]
-        self.begun, self.added = [], set()
+        self.begun, self.added, self.whole = [], set(), True
 
     # ---- runs ----
 
@@ -285,6 +285,7 @@ class Campaign:
                 packed.add(path, name)
             packed.close()
         except OSError as e:
+            self.whole = False
             self.say("not all is packed: %s; the rest is in %s" % (e, self.settings.work))
         if packed.out:
             self.say("there is no room for %d files: %s" % (len(packed.out), ", ".join(
@@ -323,6 +324,8 @@ class Campaign:
 
     def run(self):
         early = False
+        self.say("free: %s" % ", ".join("%.1f GB in %s" % (shutil.disk_usage(p).free / 1e9, p)
+                                        for p in (self.settings.work, self.args.out)))
         try:
             if not self.args.no_data:
                 self.add_left_over()
@@ -339,12 +342,11 @@ class Campaign:
         self.data.stop()
         self.pack()
         self.summary()
-        return 130 if early else 1 if not of_any(self.settings.runs) else 0
+        return 130 if early else 0 if self.whole and self.any_run() else 1
 
-
-def of_any(runs):
-    """Whether there is any run with labels."""
-    return any(labels_of(os.path.join(runs, name)) for name in os.listdir(runs))
+    def any_run(self):
+        runs = self.settings.runs
+        return any(labels_of(os.path.join(runs, name)) for name in os.listdir(runs))
 
 
 def keep_cpu_controller(host, guard):

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 
-from .guard import die_with_parent, start_time
+from .guard import die_with_parent
 from .host import ROOT, find_python
 from .processes import descendants
 
@@ -35,27 +35,33 @@ def run_of(folder):
     return row if row.get("complete") and there else None
 
 
-def end_tree(pid):
-    """The process and all below it, which may lead sessions of their own: stopped first, so that
-    none starts another."""
-    stopped = {}
-    while True:
-        new = [p for p in descendants([pid]) if p not in stopped]
-        if not new:
-            break
-        for p in new:
-            stopped[p] = start_time(p)
-            _send(p, signal.SIGSTOP)
-    for p, began in stopped.items():
-        if began is not None and start_time(p) == began:
-            _send(p, signal.SIGKILL)
+def started_with(mark):
+    """Processes that have this in their environment, whoever started them and is gone."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open("/proc/%s/environ" % name, "rb") as f:
+                    if mark in f.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
 
 
-def _send(pid, sig):
-    try:
-        os.kill(pid, sig)
-    except OSError:
-        pass
+def kill_all(mark):
+    """dataset.py starts processes that start others, in sessions of their own."""
+    end = time.monotonic() + ENDS_S
+    while time.monotonic() < end:
+        left = started_with(mark)
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.02)
 
 
 class Task:
@@ -83,6 +89,9 @@ class Datasets:
     def __init__(self, settings, cores, say):
         self.s, self.cores, self.say = settings, list(cores), say
         self.waiting, self.running = [], []
+        self.name = "EACGM_CAMPAIGN"
+        self.number = "%d-%d" % (os.getpid(), time.monotonic_ns())
+        self.mark = ("%s=%s" % (self.name, self.number)).encode()
         self.python = find_python("numpy")
         self.many = "--jobs" in self._help()
         self.temporary = os.path.join(settings.work, "tmp")
@@ -177,7 +186,7 @@ class Datasets:
             task.process = subprocess.Popen(
                 self.words(task, jobs), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, preexec_fn=before,
-                env=dict(os.environ, TMPDIR=self.temporary))
+                env=dict(os.environ, TMPDIR=self.temporary, **{self.name: self.number}))
         self.running.append(task)
 
     def ended(self, task):
@@ -207,8 +216,8 @@ class Datasets:
         end = time.monotonic() + ENDS_S
         while any(t.process.poll() is None for t in self.running) and time.monotonic() < end:
             time.sleep(0.05)
+        kill_all(self.mark)
         for task in self.running:
-            end_tree(task.process.pid)
             task.process.wait()
             self.say("%s: ended after %.0f s, before it was whole" % (
                 task.what(), time.monotonic() - task.began))
