@@ -2,30 +2,25 @@
  * nothing. */
 #include "cli/attach_check.h"
 
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collect/gpu_folder.h"
 
 bool process_has_variable(pid_t pid, const char *name)
 {
-	char path[64], text[65536];
-	size_t n = 0;
-	ssize_t got;
+	char path[64], *text = NULL;
+	size_t room = 0;
+	bool found = false;
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	while (n < sizeof(text) - 1 && (got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
-		n += (size_t)got;
-	close(fd);
-	text[n] = 0;
-	for (const char *at = text; at < text + n; at += strlen(at) + 1)
-		if (!strncmp(at, name, strlen(name)))
-			return true;
-	return false;
+	FILE *f = fopen(path, "re");
+	while (f && !found && getdelim(&text, &room, 0, f) > 0)
+		found = !strncmp(text, name, strlen(name));
+	if (f)
+		fclose(f);
+	free(text);
+	return found;
 }
 
 bool process_has_ring(pid_t pid)
@@ -41,15 +36,26 @@ bool process_has_ring(pid_t pid)
 	return found;
 }
 
-pid_t process_tracer(pid_t pid)
+/* The number behind a word of /proc/PID/status, 0 when it is not there. */
+static pid_t read_status(pid_t pid, const char *format)
 {
 	char path[64], line[256];
-	int tracer = 0;
+	int number = 0;
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, "TracerPid: %d", &tracer) != 1)
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, format, &number) != 1)
 		;
 	if (f)
 		fclose(f);
-	return tracer;
+	return number;
+}
+
+pid_t process_tracer(pid_t pid)
+{
+	return read_status(pid, "TracerPid: %d");
+}
+
+pid_t process_parent(pid_t pid)
+{
+	return read_status(pid, "PPid: %d");
 }

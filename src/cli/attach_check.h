@@ -11,5 +11,6 @@ bool process_has_variable(pid_t pid, const char *name);
  * its functions. */
 bool process_has_ring(pid_t pid);
 
-/* Who traces it, 0 = nobody. */
+/* Who traces it, 0 = nobody; its parent. */
 pid_t process_tracer(pid_t pid);
+pid_t process_parent(pid_t pid);

@@ -34,6 +34,7 @@
 #define GRAPH_WATCH_NS 1000000000ULL
 #define LOAD_STEP_MS   100
 #define LOAD_STEPS     100
+#define LAST_STEPS     10
 #define LEAVE_STEPS    25 /* of 100 ms, for the shim of a session that was killed */
 
 /* At their entries the caller holds no lock of libc, the loader or CUDA. */
@@ -44,7 +45,8 @@ static const char *const entries[] = {"cuLaunchKernel",	     "cuLaunchKernel_pts
 
 struct candidate {
 	pid_t pid;
-	bool told; /* that it does not call the driver */
+	bool told;  /* that it does not call the driver */
+	bool child; /* of another: most are workers, which have the driver's library and no GPU */
 };
 
 struct attacher {
@@ -269,10 +271,12 @@ static int redirect_next(struct visit *v, struct err *e)
 	return rc;
 }
 
+/* The end of a recording waits a second for a shim that is on its way, and tells it to end: alone
+ * it would be there for a moment, and nobody would hold launches of graphs. */
 static int finish(struct visit *v, struct err *e)
 {
 	int rc = -ETIMEDOUT;
-	for (int i = 0; i < LOAD_STEPS && rc == -ETIMEDOUT && !stops(v->a); i++)
+	for (int i = 0; i < LOAD_STEPS && rc == -ETIMEDOUT && (i < LAST_STEPS || !stops(v->a)); i++)
 		rc = remote_finish(v->remote, LOAD_STEP_MS, e);
 	return rc;
 }
@@ -322,6 +326,22 @@ static int visit(struct attacher *a, struct candidate *c, struct err *e)
 
 /* ---- the thread ---- */
 
+/* Whose turn comes first: a visit to one that does not call the driver takes seconds. */
+static int order_of(const struct candidate *c)
+{
+	return c->told ? 2 : c->child;
+}
+
+/* Of those whose turn is the same the first. There is one. */
+static size_t pick(const struct attacher *a)
+{
+	size_t best = 0;
+	for (size_t i = 1; i < a->waiting.len; i++)
+		if (order_of(&a->waiting.data[i]) < order_of(&a->waiting.data[best]))
+			best = i;
+	return best;
+}
+
 /* False when there is to be an end. */
 static bool next_candidate(struct attacher *a, struct candidate *ret)
 {
@@ -330,10 +350,11 @@ static bool next_candidate(struct attacher *a, struct candidate *ret)
 		pthread_cond_wait(&a->wake, &a->lock);
 	bool more = !a->stop;
 	if (more) {
-		*ret = a->waiting.data[0];
+		size_t i = pick(a);
+		*ret = a->waiting.data[i];
 		a->at_work = !ret->told;
-		memmove(a->waiting.data, a->waiting.data + 1,
-			--a->waiting.len * sizeof(*a->waiting.data));
+		memmove(&a->waiting.data[i], &a->waiting.data[i + 1],
+			(--a->waiting.len - i) * sizeof(*a->waiting.data));
 	}
 	pthread_mutex_unlock(&a->lock);
 	return more;
@@ -438,7 +459,8 @@ void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
 	pthread_mutex_lock(&a->lock);
 	if (!was_seen(a, pid)) {
 		*vec_push(&a->seen) = pid;
-		*vec_push(&a->waiting) = (struct candidate){.pid = pid};
+		*vec_push(&a->waiting) =
+			(struct candidate){.pid = pid, .child = was_seen(a, process_parent(pid))};
 		pthread_cond_signal(&a->wake);
 	}
 	pthread_mutex_unlock(&a->lock);
