@@ -24,7 +24,7 @@
 struct anomaly {
 	uint64_t id; /* from 1; the same for an anomaly that is told again when it ends */
 	uint64_t start_ns, end_ns; /* end: of the last unusual window so far */
-	uint64_t told_ns; /* end of the window that it was found by */
+	uint64_t told_ns;	   /* end of the window that it was found by */
 	bool ended;
 	enum detect_layer layer;
 	uint32_t pid;	  /* 0: of the host or a GPU */
@@ -94,8 +94,8 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */
 void detector_row(struct detector *d, const struct feature_row *row);
-/* A process, when it begins and when it changes, its end too. Of one that has ended nothing is known
- * DETECTOR_GONE_NS after that any more: its anomalies end, and its number may be another's. */
+/* A process, when it begins, changes and ends. Of one that has ended nothing is known any more
+ * DETECTOR_GONE_NS later: its anomalies end, and its number may be another's. */
 #define DETECTOR_GONE_NS 10000000000ULL
 void detector_process(struct detector *d, const struct m_process *row);
 /* Calls of this thread come no more. */

@@ -5,9 +5,9 @@
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
 
-#define FRESH_S	    15 /* so long a key is new */
-#define FRESH_LEAST 8  /* events of new keys in a window that is new work */
-#define FRESH_RATIO 0.1
+#define FRESH_S	      15 /* so long a key is new */
+#define FRESH_LEAST   8	 /* events of new keys in a window that is new work */
+#define FRESH_RATIO   0.1
 #define FRESH_WINDOWS 64 /* that are kept, and as many before them */
 
 static uint64_t place(uint32_t pid, uint64_t window)

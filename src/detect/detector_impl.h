@@ -23,7 +23,7 @@
 #define RECENT_ROWS   32
 #define HEIGHTS	      31
 #define HELD_MOST     ((size_t)1 << 21) /* events */
-#define CALLS_MOST    64 /* keys of an anomaly that are added up */
+#define CALLS_MOST    64		/* keys of an anomaly that are added up */
 
 /* Rows of a regime against those that the mixture was made of: what is added to the usual. */
 struct shift {
@@ -111,8 +111,8 @@ struct detector {
 	struct windows *windows;
 	struct hardware *hardware;
 	VEC(struct series *) series;
-	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
-	struct map64 work_since; /* pid to the start of its first row of work */
+	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since;     /* pid to the start of its first row of work */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
@@ -123,13 +123,14 @@ struct detector {
 	VEC(struct held_row) held_rows;
 	VEC(struct stretch) stretches; /* of anomalies that have ended; where rows are held */
 	VEC(struct held_event) held;
-	bool rereads; /* a file is read again for its events: none are held */
+	bool rereads;		  /* a file is read again for its events: none are held */
 	uint32_t keys_known;	  /* of the model: keys with higher numbers are new */
 	VEC(uint64_t) first_seen; /* of each new key */
-	struct map64 fresh[2]; /* process and window to events of keys that are new; few have any.
-				* The second: what was told before window fresh_from was */
+	/* Process and window to events of keys that are new; few have any. The second: of those
+	 * told before window fresh_from was. */
+	struct map64 fresh[2];
 	uint64_t fresh_from;
-	bool ending;	    /* nothing more comes */
+	bool ending; /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */

@@ -27,8 +27,8 @@ struct nccl_thread {
 struct key_nccl_state {
 	VEC(struct nccl_thread) threads;
 	VEC(uint32_t) free_threads; /* places */
-	struct map64 thread_of; /* pid << 32 | tid -> index */
-	struct map64 ranks_of;	/* hash of pid and handle -> ranks */
+	struct map64 thread_of;	    /* pid << 32 | tid -> index */
+	struct map64 ranks_of;	    /* hash of pid and handle -> ranks */
 };
 
 struct key_nccl_state *key_nccl_new(void)
