@@ -21,9 +21,9 @@ static const char *const table_only[] = {"init",      "trim",	    "starts",
 static const char *const recordings_only[] = {"window", "warm-up", "without"};
 
 /* In the order of enum learn_without's bits. */
-static const char *const ingredients[] = {"keys",     "sizes",	 "gaps",  "regimes",
-					  "cleaning", "mixture", "cusum", "tail"};
-#define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail"
+static const char *const ingredients[] = {"keys",    "sizes", "gaps", "regimes", "cleaning",
+					  "mixture", "cusum", "tail", "work"};
+#define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail|work"
 
 bool path_is_table(const char *path)
 {

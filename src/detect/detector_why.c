@@ -8,6 +8,7 @@
 #include "detect/detector_impl.h"
 
 #define TIME_BYTES 32
+#define LEAST_TOLD 0.05 /* ln ratio: less is no reason that is worth a sentence */
 
 /* "3.1 s", "120 ms", "45 us": three digits. */
 static const char *time_text(double ns, char out[TIME_BYTES])
@@ -132,9 +133,9 @@ static void calls_describe(struct detector *d, struct episode *e, const struct w
 }
 
 /* Whether the feature is the first of those that tell most. */
-static bool is_of_errors(const struct anomaly *a)
+static bool is_of(const struct anomaly *a, const char *feature)
 {
-	return a->features_len && !strcmp(a->features[0].name, "errors");
+	return a->features_len && !strcmp(a->features[0].name, feature);
 }
 
 static void why_of_calls(struct detector *d, struct episode *e)
@@ -155,7 +156,11 @@ static void why_of_calls(struct detector *d, struct episode *e)
 	struct detect_key key;
 	detect_keys_get(d->known.keys, top.key, &key);
 	a->name = keep_text(e, key.name);
-	if (is_of_errors(a)) {
+	if (is_of(a, "call_work")) {
+		snprintf(a->why, sizeof(a->why),
+			 "%.3g x as many calls as usual for the work they do, in %s",
+			 exp(a->features[0].usual - a->features[0].value), span);
+	} else if (is_of(a, "errors")) {
 		double share = sin(a->features[0].value);
 		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",
 			 100 * share * share, a->name);
@@ -186,23 +191,44 @@ static void why_of_counter(struct episode *e)
 		 a->features[0].value, a->features[0].unit, a->features[0].usual, span);
 }
 
+/* The phase, or count, that tells most beside the duration, where it adds to the step; NULL none.
+ */
+static const char *phase_of_step(const struct anomaly *a)
+{
+	for (uint32_t i = 0; i < a->features_len; i++)
+		if (strcmp(a->features[i].name, "duration") != 0 &&
+		    a->features[i].value - a->features[i].usual > LEAST_TOLD)
+			return a->features[i].name;
+	return NULL;
+}
+
 static void why_of_step(struct episode *e)
 {
 	struct anomaly *a = &e->a;
-	double times = NAN;
-	a->name = "step";
+	char span[TIME_BYTES];
+	double times = 0, of_phase = 0;
+	const char *phase = phase_of_step(a);
+	time_text((double)(a->end_ns - a->start_ns), span);
+	a->name = phase ? phase : "step";
 	for (uint32_t i = 0; i < a->features_len; i++) {
+		double by = a->features[i].value - a->features[i].usual;
 		if (!strcmp(a->features[i].name, "duration"))
-			times = exp(a->features[i].value - a->features[i].usual);
-		else if (!strcmp(a->name, "step"))
-			a->name = a->features[i].name;
+			times = by;
+		else if (phase && !strcmp(a->features[i].name, phase))
+			of_phase = by;
 	}
-	if (isfinite(times))
+	if (times > LEAST_TOLD && phase)
 		snprintf(a->why, sizeof(a->why),
-			 "steps took %.3g x as long as usual, most of it in %s", times, a->name);
-	else if (a->features_len)
-		snprintf(a->why, sizeof(a->why), "%s of a step was %.3g x the usual", a->name,
-			 exp(a->features[0].value - a->features[0].usual));
+			 "steps took %.3g x as long as usual, most of it in %s", exp(times), phase);
+	else if (times > LEAST_TOLD)
+		snprintf(a->why, sizeof(a->why), "steps took %.3g x as long as usual, for %s",
+			 exp(times), span);
+	else if (phase)
+		snprintf(a->why, sizeof(a->why), "%s of a step was %.3g x the usual, for %s", phase,
+			 exp(of_phase), span);
+	else
+		snprintf(a->why, sizeof(a->why), "the parts of a step were not as usual, for %s",
+			 span);
 }
 
 void episode_describe(struct detector *d, struct episode *e)

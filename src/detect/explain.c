@@ -6,13 +6,15 @@
 
 #include "base/map64.h"
 
-/* Whether a low value of the feature is good: of calls all are times, spreads and errors, of steps
- * those in front of launches and operations. */
-static bool lower_is_better(enum detect_layer layer, const char *name)
+/* Whether a value that is lower, or higher, than usual is good: of calls all are times, spreads and
+ * errors, but for the work of a call; of steps those in front of launches and operations. */
+static bool is_better(enum detect_layer layer, const char *name, bool lower)
 {
 	if (layer == DETECT_HARDWARE || layer == DETECT_HOST)
 		return false;
-	return strcmp(name, "launches") && strcmp(name, "operations");
+	if (!strcmp(name, "call_work"))
+		return !lower;
+	return lower && strcmp(name, "launches") && strcmp(name, "operations");
 }
 
 double explain_blur(const struct feature *f)
@@ -119,7 +121,7 @@ static bool costs_time(const struct model_mixture *m, uint32_t component, enum d
 }
 
 /* Calls that differ more than usual, or some that took long, while all together took less: a change
- * of work rather than a fault. Errors count whatever they cost. */
+ * of work rather than a fault. Errors, and many small calls, count whatever they cost. */
 static bool saves_time(const struct explained *e, enum detect_layer layer, const double *x)
 {
 	uint32_t n;
@@ -130,7 +132,9 @@ static bool saves_time(const struct explained *e, enum detect_layer layer, const
 		bool time = !strcmp(features[f].unit, "ln ratio");
 		if (time && isfinite(x[f]) && isfinite(e->usual[f]) && x[f] - e->usual[f] > -SAVED)
 			return false;
-		if (!strcmp(features[f].name, "errors") && e->shares[f] > 0.5)
+		bool counts = !strcmp(features[f].name, "errors") ||
+			      (!strcmp(features[f].name, "call_work") && x[f] < e->usual[f]);
+		if (counts && e->shares[f] > 0.5)
 			return false;
 	}
 	return true;
@@ -159,7 +163,7 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 	const double *mean = m->gmm.means + (size_t)component * m->columns;
 	for (uint32_t c = 0; c < m->columns; c++) {
 		sum += parts[c];
-		if (row[c] < mean[c] && lower_is_better(layer, m->names[c]))
+		if (is_better(layer, m->names[c], row[c] < mean[c]))
 			lower += parts[c];
 	}
 	double whole = fmax(sum, distance);

@@ -7,7 +7,7 @@
 
 /* Of calls: cuda and nccl have all, python and torch the first OF_THE_HOST. windows.c computes them
  * in this order. */
-#define OF_THE_HOST 8
+#define OF_THE_HOST 9
 static const struct feature of_calls[] = {
 	{"slowdown", "ln ratio", "time in calls, over the usual time of calls of the same keys"},
 	{"gap", "ln ratio", "time between calls, over the usual time before calls of these keys"},
@@ -17,6 +17,7 @@ static const struct feature of_calls[] = {
 	{"tail", "asin sqrt ratio", "share of calls that took longer than z = 4"},
 	{"gap_tail", "asin sqrt ratio", "share of times between calls that were longer than z = 4"},
 	{"errors", "asin sqrt ratio", "share of calls that failed"},
+	{"call_work", "ln ns", "usual time of a call: falls where many small ones are made"},
 	{"device_slowdown", "ln ratio",
 	 "time the GPU worked, over the usual time of work of its keys"},
 	{"device_shift", "sigma", "mean z of the durations of the GPU's kernels and copies"},

@@ -68,8 +68,9 @@ static bool column_make(struct model_mixture *m, const struct feature *f, size_t
 
 static void columns_make(struct model_mixture *m, enum detect_layer layer,
 			 const struct feature_row *rows, size_t n,
-			 const struct model_mixture *begin)
+			 const struct learn_mixture_options *o)
 {
+	const struct model_mixture *begin = o->begin;
 	if (begin) {
 		m->columns = begin->columns;
 		for (uint32_t c = 0; c < begin->columns; c++) {
@@ -83,7 +84,8 @@ static void columns_make(struct model_mixture *m, enum detect_layer layer,
 	const struct feature *features = features_of(layer, &features_len);
 	double *room = xcalloc(n, sizeof(*room));
 	for (uint32_t f = 0; f < features_len; f++)
-		column_make(m, &features[f], f, rows, n, room);
+		if (!(o->without & WITHOUT_WORK) || strcmp(features[f].name, "call_work") != 0)
+			column_make(m, &features[f], f, rows, n, room);
 	free(room);
 }
 
@@ -327,7 +329,7 @@ int learn_mixture(struct model_mixture *ret, enum detect_layer layer,
 	struct feature_row *blurred = xcalloc(n, sizeof(*blurred));
 	for (size_t i = 0; i < n; i++)
 		explain_blurred(&blurred[i], &rows[i]);
-	columns_make(&m, layer, blurred, n, o->begin);
+	columns_make(&m, layer, blurred, n, o);
 	if (!m.columns) {
 		free(blurred);
 		return err_set(e, EINVAL, "%s: its features were not known in enough rows",

@@ -25,6 +25,7 @@ enum {
 	TAIL,
 	GAP_TAIL,
 	ERRORS,
+	CALL_WORK,
 	DEVICE_SLOWDOWN,
 	DEVICE_SHIFT,
 	DEVICE_TAIL
@@ -161,6 +162,7 @@ static void usual_calls_make_zeros(void **state)
 	assert_int_equal(rows[0].end_ns, 11 * SECOND);
 	assert_int_equal(rows[0].events, 100);
 	expect_near(x(0, SLOWDOWN), 0, 0.01);
+	assert_true(isnan(x(0, CALL_WORK)));
 	expect_near(x(0, GAP), 0, 0.01);
 	expect_near(x(0, SHIFT), 0, 0.1);
 	expect_near(x(0, GAP_SHIFT), 0, 0.1);
@@ -431,18 +433,34 @@ static void without_gaps(void **state)
 	assert_int_equal(rows[0].regime, 0);
 }
 
+/* Twice as many calls, of a tenth of the work, all as long as usual. */
+static void many_small_calls(void **state)
+{
+	(void)state;
+	copies(10 * SECOND, REGIME_EVENTS, 1000, 1000);
+	copies(11 * SECOND, REGIME_EVENTS, 1000, 1000);
+	struct m_call unknown = fake_call(FAKE_RUNTIME_COPY, 0, 11 * SECOND + 500000000, 5);
+	for (int i = 0; i < REGIME_EVENTS; i++, unknown.start_ns += 10)
+		windows_call(windows, &names, &unknown, NULL);
+	windows_end(windows);
+	expect_near(x(0, CALL_WORK), log(1000), 0.02);
+	expect_near(x(1, CALL_WORK), log(500), 0.02);
+	expect_near(x(1, SLOWDOWN), 0, 0.02);
+}
+
 /* Each feature that the list has is computed, and no other. */
 static void features_are_those_of_the_list(void **state)
 {
 	(void)state;
 	uint32_t n;
 	const struct feature *f = features_of(DETECT_CUDA, &n);
+	assert_string_equal(f[CALL_WORK].name, "call_work");
 	assert_int_equal(n, DEVICE_TAIL + 1);
 	assert_string_equal(f[SLOWDOWN].name, "slowdown");
 	assert_string_equal(f[GAP_TAIL].name, "gap_tail");
 	assert_string_equal(f[DEVICE_TAIL].name, "device_tail");
 	features_of(DETECT_TORCH, &n);
-	assert_int_equal(n, ERRORS + 1);
+	assert_int_equal(n, CALL_WORK + 1);
 	for (int i = 0; i < 10; i++)
 		add(FAKE_OPERATOR, 0, 10 * SECOND + (uint64_t)i * 20000, 10000);
 	windows_end(windows);
@@ -542,6 +560,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_gaps_show, begin, end),
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
+		cmocka_unit_test_setup_teardown(many_small_calls, begin, end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(nested_calls, begin, end),
 		cmocka_unit_test_setup_teardown(calls_out_of_order, begin, end),
