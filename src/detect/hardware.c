@@ -346,7 +346,8 @@ static uint64_t earliest(const struct hardware *h)
 	return number;
 }
 
-/* GPUs first: their regime is their processes', whose windows must still be there. */
+/* GPUs first: their regime is their processes', whose windows must still be there. Once it is known
+ * where the processes are, other GPUs are other jobs' business: neither learned nor judged. */
 static void hand_out_window(struct hardware *h, uint64_t number, enum detect_layer layer)
 {
 	for (size_t i = 0; i < h->units.len; i++) {
@@ -354,7 +355,8 @@ static void hand_out_window(struct hardware *h, uint64_t number, enum detect_lay
 		const struct counter_window *w = unit_first_with(u, number);
 		if (u->layer != layer || !w)
 			continue;
-		hand_out(h, u, w);
+		if (layer != DETECT_HARDWARE || u->own || !h->any_own)
+			hand_out(h, u, w);
 		unit_drop_first(u);
 	}
 }

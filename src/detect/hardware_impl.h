@@ -25,6 +25,7 @@ struct unit {
 	uint32_t pid;
 	int32_t gpu;			 /* of a process: where it has memory, -1 unknown */
 	uint64_t gpu_id;		 /* likewise: the unit's id */
+	bool own;			 /* of a GPU: a process of the recording was on it */
 	bool has_samples;		 /* of threads off the CPU */
 	VEC(struct counter_window) open; /* in order of number */
 	size_t first;			 /* of open: those before were handed out */
@@ -47,6 +48,7 @@ struct hardware {
 	struct map64 counter_of; /* string -> place in counter_defs + 1; 0: none */
 	uint64_t closed;	 /* windows below were handed out */
 	bool any_gone;		 /* of the units */
+	bool any_own;		 /* likewise */
 	int8_t feature_of[HARDWARE_COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
 	int8_t calls_feature;

@@ -20,7 +20,7 @@ void hardware_forget_units(struct hardware *h)
 	vec_free(&h->units);
 	map64_free(&h->unit_of);
 	map64_free(&h->entity_of);
-	h->any_gone = false;
+	h->any_gone = h->any_own = false;
 }
 
 static void drop_unit(struct hardware *h, size_t i)
@@ -112,8 +112,12 @@ static uint64_t parse_entity(struct hardware *h, const char *entity)
 		return id;
 	}
 	const char *rest = gpu + end;
-	if (sscanf(rest, " pid %u%n", &pid, &end) == 1 && !rest[end] && pid)
+	if (sscanf(rest, " pid %u%n", &pid, &end) == 1 && !rest[end] && pid) {
 		hardware_process(h, pid)->gpu_id = id;
+		struct unit *u = unit_of(h, id, DETECT_HARDWARE);
+		u->gpu = (int32_t)index;
+		u->own = h->any_own = true;
+	}
 	return 0;
 }
 

@@ -101,7 +101,7 @@ static void gpus_have_means(void **state)
 	counter("gpu 0", "sm_ratio", 10.5, 0.5);
 	counter("node2 gpu 3", "sm_ratio", 10.5, 0.25);
 	counter("gpu 0 mig 1", "sm_ratio", 10.5, 0.1);
-	counter("gpu 0 pid 100", "sm_ratio", 10.5, 0.2);
+	counter("gpu 0 pid x", "sm_ratio", 10.5, 0.2);
 	counter("gpu 1x", "sm_ratio", 10.5, 0.2);
 	counter("eacgm", "sm_ratio", 10.5, 0.3);
 	counter("gpu 1", "fan_ratio", 10.5, 0.3);
@@ -188,6 +188,26 @@ static void processes_have_rates_and_waits(void **state)
 	assert_int_equal(rows[1].pid, 102);
 	assert_true(value(1, "cpu_ratio") == 3);
 	assert_true(isnan(value(1, "wait_network_ratio"))); /* it has no samples */
+}
+
+/* Until it is known where the processes are, any may be the job's. */
+static void gpus_of_other_jobs_are_left_out(void **state)
+{
+	(void)state;
+	static const char *const names_of_gpus[] = {"gpu 0", "gpu 1", "gpu 2"};
+	for (int s = 10; s < 20; s++) {
+		for (size_t i = 0; i < 3; i++)
+			counter(names_of_gpus[i], "power_w", s + 0.5, 100 + (double)i);
+		if (s == 12) {
+			counter("gpu 1 pid 100", "memory_used_bytes", s + 0.6, 1e9);
+			counter("gpu 2 pid 101", "memory_used_bytes", s + 0.6, 1e9);
+		}
+		hardware_upto(hardware, (uint64_t)s * SECOND + SECOND * 7 / 10);
+	}
+	hardware_end(hardware);
+	assert_int_equal(rows_len, 3 + 9 * 2);
+	for (size_t i = 3; i < rows_len; i++)
+		assert_true(rows[i].gpu == 1 || rows[i].gpu == 2);
 }
 
 /* What is usual is learned for each regime; that of a GPU is its process's. */
@@ -396,6 +416,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(gpus_have_means, begin, end),
+		cmocka_unit_test_setup_teardown(gpus_of_other_jobs_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
