@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """faults_test.py - the fault laboratory (bench/faults): its labels say what was done when, the job's
-own steps and the recording show it, and nothing is left, however the runner ends."""
+own steps and the recording show it, and nothing is left, however the runner ends. A campaign's lanes
+are apart, and what fails in it takes nothing else with it."""
 
 import bisect
 import collections
@@ -11,16 +12,21 @@ import signal
 import socket
 import statistics
 import sys
+import tarfile
+import types
 
 from harness import EACGM, ROOT, expect, main, skip, test
 
 FAULTS = os.path.join(ROOT, "bench", "faults")
 RUN = os.path.join(FAULTS, "run.py")
+CAMPAIGN = os.path.join(FAULTS, "campaign.py")
+GPU_WORKLOADS = ("ddp_nvlink", "ddp_sockets", "gpt2", "cnn", "features", "generate")
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h: beyond net.core.rmem_max, as root
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 
 sys.path.insert(0, FAULTS)
-from lab import host, netns, schedule  # noqa: E402
+from faults import FAULTS as ALL_FAULTS  # noqa: E402
+from lab import host, layout, netns, packs, plans, schedule  # noqa: E402
 from lab.processes import descendants  # noqa: E402
 
 
@@ -211,6 +217,128 @@ def _(t):
         r = t.run([sys.executable, RUN, "--workload", "gpt2", "--no-record", "--out", t.path("gpu"),
                    "--python", PYTHON])
         expect(r.status == 1 and "no GPU" in r.out + r.err, "gpt2 without a GPU: %s" % r)
+
+
+def host_of(gpus):
+    """One that permits everything, with 16 cores a GPU."""
+    return types.SimpleNamespace(
+        gpus=gpus, cpus=list(range(16 * gpus)), alone=gpus == 1, no_net=None, no_drop=None,
+        no_cpu_cgroup=None, helpers=os.path.join(FAULTS, "helpers"),
+        other_cpus=lambda w: list(range(8)),
+        why_not=lambda w: "%d GPUs are needed" % w.gpus if w.gpus > gpus else None)
+
+
+def laid_out(gpus, part):
+    return layout.layout(host_of(gpus), GPU_WORKLOADS, gpus, 480, 150, part, 1,
+                         schedule.PACES["dense"])
+
+
+@test("lanes of a campaign are apart, and parts take turns", 30)
+def _(t):
+    for gpus in (1, 2, 4, 8):
+        came = collections.Counter()
+        names = []
+        for part in (1, 2):
+            found = laid_out(gpus, part)
+            for row in found.rows:
+                in_use = [g for lane in row for g in lane.gpus]
+                cores = [c for lane in row for c in lane.cpus] + found.spare
+                expect(sorted(in_use) == list(range(gpus)), "%d GPUs: in use %r" % (gpus, in_use))
+                expect(len(set(cores)) == len(cores), "%d GPUs: a core twice" % gpus)
+                for lane in row:
+                    runs = lane.runs
+                    expect(abs(sum(r.seconds for r in runs) - found.block_s) < 1e-6 and
+                           runs[0].plan == "clean", "runs: %r" % (runs,))
+                    names += [r.name for r in runs]
+                    came[runs[0].workload.name] += 1
+                    for r in runs:
+                        expect(len(set(r.faults)) == len(r.faults) and
+                               (r.faults != []) == (r.plan in ("dev", "test")), "%r" % (r,))
+                        expect(r.plan != "dev" or not r.workload.test_only, "%r" % (r,))
+                        expect((r.seed >= plans.TEST_SEEDS) == (r.plan in ("test", "benign")),
+                               "%r" % (r,))
+        expect(len(set(names)) == len(names), "%d GPUs: a name twice" % gpus)
+        possible = [n for n in GPU_WORKLOADS if "ddp" not in n or gpus > 1]
+        expect(set(came) == set(possible), "%d GPUs: %r" % (gpus, came))
+
+
+@test("a campaign on four GPUs foresees faults of each layer and each confusable pair", 30)
+def _(t):
+    layers, faults = collections.Counter(), collections.Counter()
+    for part in (1, 2):
+        for run, items in layout.foreseen(laid_out(4, part), schedule.PACES["dense"]):
+            for item in items:
+                faults[item.name] += 1
+                layers.update(layout.judged(ALL_FAULTS[item.name].layers_in(run.workload),
+                                            run.workload))
+    expect(min(layers[x] for x in layout.LAYERS) >= 25, "layers: %r" % layers)
+    left_out = {n for n in ALL_FAULTS if not faults[n]}
+    lacking = {n for n in left_out if ALL_FAULTS[n].beyond or n == "cuda_delay"}  # a built helper
+    expect(left_out == lacking, "never injected: %r" % (left_out - lacking))
+
+
+@test("results are packed by importance into archives of bounded size", 30)
+def _(t):
+    for i in range(6):
+        with open(t.path("in-%d" % i), "wb") as f:
+            f.write(os.urandom(400_000))
+    with open(t.path("small"), "wb") as f:
+        f.write(b"x" * 1000)
+    packed = packs.Packs(t.dir, 2, 1_200_000, 10_000_000)
+    added = [packed.add(t.path("in-%d" % i), "in-%d" % i) for i in range(6)]
+    added.append(packed.add(t.path("nothing"), "nothing"))
+    packed.close()
+    sizes = [os.path.getsize(p) for p in packed.done]
+    expect(len(sizes) == 2 and max(sizes) <= 1_200_000, "archives of %r bytes" % sizes)
+    there = [n for p in packed.done for n in tarfile.open(p).getnames()]
+    expect(there == ["in-%d" % i for i in range(len(there))] and added.count(True) == len(there) and
+           packed.out[0] == "in-%d" % len(there), "packed %r, left out %r" % (there, packed.out))
+
+
+@test("a run of a campaign that is killed costs a line, and the others go on", 150)
+def _(t):
+    needs_torch()
+    out, said = t.path("out"), t.path("said")
+    with open(said, "w") as f:
+        p = t.start([sys.executable, "-u", CAMPAIGN, "--eacgm", EACGM, "--gpus", "0", "--workloads",
+                     "cpu_gpt", "--pace", "brief", "--python", PYTHON, "--no-data", "--minutes",
+                     "2", "--data-share", "0", "--record-options", "--layers torch --profile off",
+                     "--out", out], stdout=f, stderr=f)
+
+    def text():
+        with open(said) as g:
+            return g.read()
+
+    def runner():
+        """The process that makes the second run, once its job is recorded."""
+        expect(p.poll() is None, "campaign.py ended: %s" % text())
+        log = os.path.join(out, "work", "runs", "cpu_gpt-dev-11", "record.log")
+        if not os.path.exists(log):
+            return 0
+        for pid in descendants([p.pid])[1:]:
+            try:
+                with open("/proc/%d/cmdline" % pid) as f:
+                    words = f.read().split("\0")
+                with open("/proc/%d/stat" % pid) as f:
+                    parent = int(f.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if RUN in words and "dev" in words and parent == p.pid:
+                return pid
+        return 0
+
+    t.wait_for(runner, "the second run", 100)
+    started = descendants([p.pid])[1:]
+    os.kill(runner(), signal.SIGKILL)
+    p.wait()
+    expect(p.returncode == 0, "campaign.py ended with %d: %s" % (p.returncode, text()))
+    expect("cpu_gpt-dev-11 failed: ended with -9" in text(), "what it said: %s" % text())
+    names = tarfile.open(os.path.join(out, "campaign-1.tar.gz")).getnames()
+    for run in ("clean-11", "test-1011"):
+        rows = rows_of(os.path.join(out, "work", "runs", "cpu_gpt-" + run), "labels.jsonl")
+        expect(rows[0]["complete"] and "runs/cpu_gpt-%s/labels.jsonl" % run in names,
+               "%s: %r, packed: %r" % (run, rows[0], names))
+    t.wait_for(lambda: not any(is_running(x) for x in started), "what was started to end", 30)
 
 
 if __name__ == "__main__":
