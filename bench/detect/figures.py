@@ -207,6 +207,10 @@ def sensitivity(path, folder):
                 axes.plot([p[column] for p in of[key]], [100 * p[name] for p in of[key]],
                           color=colour, marker=mark, ms=3.5, lw=1.2,
                           label={"f1": "F1"}.get(name, name))
+            interval = np.array([p["f1_interval"] for p in of[key]])
+            axes.fill_between([p[column] for p in of[key]], 100 * interval[:, 1],
+                              100 * interval[:, 2], color=SERIES[2], alpha=0.15, lw=0,
+                              label="F1, 95 %")
             axes.axvline(chosen, color=LINE, lw=0.8, ls="--")
             axes.set_ylim(-3, 103)
         title = "the paper's features" if of["features"] == "paper" else of["features"]
@@ -214,7 +218,8 @@ def sensitivity(path, folder):
         line[0].set_ylabel("%")
     panels[1][0].set_xlabel("components K")
     panels[1][1].set_xlabel("log10 of the threshold δ")
-    panels[0][0].legend(fontsize=8, loc="lower right")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="upper center", ncol=4, fontsize=8,
+                  bbox_to_anchor=(0.5, 1.04))
     figure.text(0.5, -0.01, "%s events, test split, 5 normal : 1 anomalous; dashed: chosen on the "
                 "development split" % told["layer"], ha="center", fontsize=8)
     figure.tight_layout()
@@ -226,23 +231,25 @@ def methods(path, folder):
     with open(path, encoding="utf-8") as f:
         scores = json.load(f)
     layers = scores["layers"]
-    f1 = lambda m, layer: m["cells"]["event"]["5:1"][layer]["f1"][0]
-    table = [(m["name"], [f1(m, x) for x in layers]) for m in scores["methods"]
+    f1 = lambda m, layer: m["cells"]["event"]["5:1"][layer]["f1"]
+    table = [(m["name"], np.array([f1(m, x) for x in layers], float)) for m in scores["methods"]
              if not m["name"].endswith(" only")]
-    table.sort(key=lambda r: np.nanmean(r[1]))
-    figure, axes = plt.subplots(figsize=(9, 0.26 * len(table) + 1.2))
+    table.sort(key=lambda r: np.nanmean(r[1][:, 0]) if np.isfinite(r[1][:, 0]).any() else -1)
+    figure, axes = plt.subplots(figsize=(9, 0.3 * len(table) + 1.2))
     for i, (name, values) in enumerate(table):
         axes.plot([0, 1], [i, i], color="#eceff1", lw=0.8, zorder=0)
     # Side by side within a line, so that equal values do not hide each other.
     shift = np.linspace(0.24, -0.24, len(layers))
     for j, (layer, colour, mark) in enumerate(zip(layers, SERIES, MARKS)):
-        axes.scatter([v[j] for _, v in table], np.arange(len(table)) + shift[j], s=20, c=colour,
-                     marker=mark, label=layer, lw=0)
+        at = np.arange(len(table)) + shift[j]
+        middle, low, high = np.array([v[j] for _, v in table]).T
+        axes.hlines(at, low, high, color=colour, lw=0.9, alpha=0.6)
+        axes.scatter(middle, at, s=16, c=colour, marker=mark, label=layer, lw=0)
     axes.set_yticks(range(len(table)), [n for n, _ in table])
     axes.grid(axis="y", visible=False)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.7, len(table) - 0.3)
-    axes.set_xlabel("F1 at event level, 5 normal : 1 anomalous, test split")
+    axes.set_xlabel("F1 at event level, 5 normal : 1 anomalous, test split; lines: 95 % intervals")
     axes.legend(ncol=len(layers), loc="lower center", bbox_to_anchor=(0.4, 1.0), fontsize=8)
     figure.tight_layout()
     save(figure, folder, "methods")

@@ -44,6 +44,7 @@ import data
 import measures
 import sources
 import truth
+from score import unit_counts
 
 TRAIN_MOST = 20000
 COMPONENTS = (1, 2, 3, 4, 6, 8)
@@ -444,23 +445,25 @@ def sensitivity(runs, layer):
         parts = [Part(r, layer, "event", kind) for r in runs]
         dev, test = ([p for p in parts if p.split == s] for s in ("dev", "test"))
         _, dev_what, dev_weight, _ = joined(dev)
-        _, what, weight, _ = joined(test)
         method = Unsupervised(Mixture, recent)
-        of = lambda score, threshold: measures_at(score, what, weight, threshold)
+        of = lambda score, threshold: measures_at(test, score, threshold)
         by_k, best = [], None
         for k in range(1, 13):
             d = np.concatenate(method.scores(parts, k, dev))
-            t = np.concatenate(method.scores(parts, k, test))
+            t = method.scores(parts, k, test)
             got = best_threshold(d, dev_what, dev_weight, "5:1")
             if got is None:
                 raise data.Bad("no anomalous sample of %s on the dev split" % layer)
             by_k.append(dict(of(t, got[1]), components=k))
             if best is None or got[0] > best[0]:
                 best = (got[0], k, got[1], t)
-        spread = best[3][np.isfinite(best[3])]
-        low = np.quantile(spread, 0.05)
-        # From where nearly everything is alarmed to three times as far beyond what was chosen.
-        high = max(best[2] + 3 * (best[2] - low), low + 1e-6)
+        spread = np.concatenate(best[3])
+        spread = spread[np.isfinite(spread)]
+        # From where nearly everything is alarmed to where next to nothing is, at least three times
+        # as far beyond what was chosen.
+        low, high = np.quantile(spread, (0.05, 0.98))
+        low = min(low, best[2])
+        high = max(best[2] + 3 * (best[2] - low), high, low + 1e-6)
         by_delta = [dict(of(best[3], t), log10_delta=float(-t / np.log(10)))
                     for t in np.linspace(low, high, 40)]
         ret.append({"features": name, "components": best[1], "by_components": by_k,
@@ -468,13 +471,14 @@ def sensitivity(runs, layer):
     return {"layer": layer, "of": ret}
 
 
-def measures_at(score, what, weight, threshold):
-    w = at_rate(what, weight, "5:1")
-    hit = score >= threshold
-    cell = lambda k, h: float(w[(what == k) & (hit == h)].sum())
-    got = measures.measures(measures.Counts(cell(1, True), cell(0, True), cell(1, False),
-                                            cell(0, False)))
-    return {k: got[k] for k in ("accuracy", "recall", "f1")}
+def measures_at(parts, scores, threshold):
+    """At 5:1, with the interval of F1 by episodes and pieces of normal time."""
+    units = []
+    for p, s in zip(parts, scores):
+        units += unit_counts(p.what, p.unit, p.weight.astype(np.float64), s >= threshold)
+    got = measures.with_intervals(units, 5, 200)
+    return {"accuracy": got["accuracy"][0], "recall": got["recall"][0], "f1": got["f1"][0],
+            "f1_interval": got["f1"]}
 
 
 def main():

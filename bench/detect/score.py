@@ -68,6 +68,30 @@ def cell_of(runs, layer, level, source, rate, resamples):
     return ret
 
 
+def variant_of(runs, layer, level, source, ours, rate, resamples):
+    """How much higher the F1 of a variant is than eacgm's, with the interval of the difference:
+    both are drawn together, unit by unit."""
+    pairs = []
+    for run in runs:
+        pairs += zip(*(unit_counts(*samples_of(run, layer, level, s, rate))
+                       for s in (source, ours)))
+    pairs = [p for p in pairs if sum(p[0])]
+
+    def f1(counts):
+        c = ms.add_up(counts)
+        c = ms.at_ratio(c, sources.RATES[rate]) if sources.RATES[rate] else c
+        return math.nan if c is None else ms.f1(c)
+
+    def difference(chosen):
+        return {"f1": f1([a for a, _ in chosen]) - f1([b for _, b in chosen])} if chosen else \
+            {"f1": math.nan}
+
+    faulty = [p for p in pairs if p[0].tp + p[0].fn]
+    spread = ms.bootstrap([faulty, [p for p in pairs if not p[0].tp + p[0].fn]], difference,
+                          resamples)
+    return [difference(pairs)["f1"], *spread["f1"]]
+
+
 # ---- episodes ----
 
 def of_layer(episode, layer):
@@ -78,6 +102,7 @@ def episodes_of(runs, source, layer=None):
     """Recall, delays and false alarms; of one layer by its own alerts alone, or of all."""
     delays, effective, found_ineffective, ineffective = [], 0, 0, 0
     false, clean_ns, benign, benign_alerts, late, elsewhere = 0, 0, 0, 0, 0, 0
+    benign_alarmed = 0
     by_cause = {}
     for run in runs:
         alerts = [a for of, a in source.alerts(run) if layer in (None, of)]
@@ -105,15 +130,21 @@ def episodes_of(runs, source, layer=None):
         elsewhere += len(got["elsewhere"])
         benign += len(mild)
         benign_alerts += sum(got["benign"].values())
+        benign_alarmed += len(got["benign"])
         clean_ns += ms.covered([*map(tuple, run.clean), *mild]) - ms.covered(mild)
     hours = clean_ns / HOUR_NS
     recall = ms.ratio(len(delays), effective)
+    benign_share = ms.ratio(benign_alarmed, benign)
+    median = lambda chosen: {"s": ms.quantile(chosen, 0.5)}
     return {"effective": effective, "found": len(delays),
             "recall": [recall, *ms.wilson(recall, effective)],
             "false_alarms": false, "clean_hours": hours,
             "false_alarms_per_hour": [ms.ratio(false, hours), *ms.poisson_interval(false, hours)],
-            "delay_median_s": ms.quantile(delays, 0.5), "delay_p95_s": ms.quantile(delays, 0.95),
-            "benign": benign, "alarms_on_benign": benign_alerts, "ineffective": ineffective,
+            "delay_median_s": [ms.quantile(delays, 0.5),
+                               *ms.bootstrap([delays], median, 400)["s"]],
+            "delay_p95_s": ms.quantile(delays, 0.95), "benign": benign,
+            "benign_alarmed": [benign_share, *ms.wilson(benign_share, benign)],
+            "alarms_on_benign": benign_alerts, "ineffective": ineffective,
             "ineffective_told": found_ineffective, "alarms_late": late,
             "alarms_elsewhere": elsewhere,
             "by_cause": by_cause}
@@ -136,7 +167,7 @@ def score(runs, everyone, resamples):
     """Everything, as plain data."""
     layers = [x for x in truth.SCORED
               if any((r.row_layer == truth.LAYERS.index(x)).any() for r in runs)]
-    ret = {"split": runs[0].split, "runs": len(runs), "layers": layers, "methods": [],
+    ret = {"split": runs[0].split, "runs": len(runs), "layers": layers, "methods": [], "variants": [],
            "events": sum(sum(sum(p) for p in r.meta["population"].values()) for r in runs),
            "events_kept": sum(len(r.event_start) for r in runs), "asked": rates_of(runs)}
     for source in everyone:
@@ -151,6 +182,10 @@ def score(runs, everyone, resamples):
                               if len(mine) < len(runs) else "")
         ret["methods"].append({"name": name, "about": source.about, "cells": cells,
                                "episodes": episodes})
+        if source.variant:
+            ret["variants"].append({"name": name, "about": source.about, "f1_more": {
+                level: {layer: variant_of(mine, layer, level, source, everyone[0], "5:1",
+                                          resamples) for layer in layers} for level in LEVELS}})
     common.said()
     return ret
 
@@ -189,16 +224,46 @@ def table_of_methods(scores, level, rate):
     return ["method"] + scores["layers"], rows
 
 
+def table_of_f1(scores, level, rate):
+    rows = [[m["name"]] + [spread(m["cells"][level][rate][x]["f1"], number)
+                           for x in scores["layers"]] for m in scores["methods"]]
+    return ["method"] + scores["layers"], rows
+
+
+def table_of_variants(scores, level):
+    signed = lambda x: number(x, "%+.3f")
+    rows = [[v["name"]] + [spread(v["f1_more"][level][x], signed) for x in scores["layers"]]
+            for v in scores["variants"]]
+    return ["variant"] + scores["layers"], rows
+
+
+def tables_of_sensitivity(told):
+    """By the number of components, and by delta at a few of the places that were tried."""
+    for of in told["of"]:
+        for key, column, head, form, chosen in (
+                ("by_components", "components", "K", "%d", of["components"]),
+                ("by_delta", "log10_delta", "log10 delta", "%.2f", of["log10_delta"])):
+            points = of[key][::4] if key == "by_delta" else of[key]
+            rows = [[form % p[column], percent(p["accuracy"]), percent(p["recall"]),
+                     spread(p["f1_interval"], number)] for p in points]
+            yield ("sensitivity of the mixture to %s: %s events, %s, 5:1; chosen on dev: %s" % (
+                head, told["layer"], "the paper's features" if of["features"] == "paper"
+                else of["features"], form % chosen),
+                [head, "accuracy %", "recall %", "F1 (95 %)"], rows)
+
+
 def episode_row(name, e):
     return [name, e["effective"], spread(e["recall"], percent),
             spread(e["false_alarms_per_hour"], lambda x: number(x, "%.2f")),
-            number(e["clean_hours"], "%.2f"), e["alarms_late"], number(e["delay_median_s"], "%.1f"),
+            number(e["clean_hours"], "%.2f"), e["alarms_late"],
+            spread(e["delay_median_s"], lambda x: number(x, "%.1f")),
             number(e["delay_p95_s"], "%.1f"), "%d in %d" % (e["alarms_on_benign"], e["benign"]),
+            spread(e["benign_alarmed"], lambda x: number(100 * x, "%.0f")),
             "%d of %d" % (e["ineffective_told"], e["ineffective"])]
 
 
 EPISODE_HEADS = ["", "effective", "recall %", "false alarms/h", "clean h", "late", "delay s",
-                 "p95 s", "alarms on benign", "ineffective told"]
+                 "p95 s", "alarms on benign", "benign alarmed %", "ineffective told"]
 
 
 def tables_of(scores):
@@ -222,10 +287,18 @@ def tables_of(scores):
     if len(scores["methods"]) > 1:
         ret.append(("episodes by method, all layers (95 %)", EPISODE_HEADS,
                     [episode_row(m["name"], m["episodes"]["all"]) for m in scores["methods"]]))
+        for rate in ("5:1", "natural"):
+            ret.append(("accuracy / recall / F1 in %%, event level, %s rate" % rate,
+                        *table_of_methods(scores, "event", rate)))
         for level in LEVELS:
             for rate in ("5:1", "natural"):
-                ret.append(("accuracy / recall / F1 in %%, %s level, %s rate" % (level, rate),
-                            *table_of_methods(scores, level, rate)))
+                ret.append(("F1, %s level, %s rate (95 %%)" % (level, rate),
+                            *table_of_f1(scores, level, rate)))
+    for level in LEVELS if scores["variants"] else ():
+        ret.append(("F1 of variants less eacgm's, %s level, 5:1 (95 %%, of the difference)" % level,
+                    *table_of_variants(scores, level)))
+    for told in scores.get("sensitivity", []):
+        ret += tables_of_sensitivity(told)
     return ret
 
 
@@ -251,6 +324,10 @@ def main():
     if not runs:
         raise data.Bad("%s: no run of split %s" % (args.dataset, args.split))
     scores = score(runs, sources.sources_of(everything, args.verdicts, args.split), args.resamples)
+    path = os.path.join(args.verdicts or "", "sensitivity.json")
+    if args.verdicts and args.split == "test" and os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            scores["sensitivity"] = [json.load(f)]
     print("%d runs of split %s: %d events (%d kept, weighted), %d effective episodes" % (
         scores["runs"], args.split, scores["events"], scores["events_kept"],
         scores["methods"][0]["episodes"]["all"]["effective"]))

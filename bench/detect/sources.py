@@ -22,6 +22,8 @@ EBPF = ("cuda", "python", "torch", "nccl", "step")
 class Source:
     """name; about: what it is, one clause. Arrays are as long as the run's events or rows."""
 
+    variant = False  # of eacgm: told against it
+
     def __init__(self, name, about):
         self.name, self.about = name, about
 
@@ -146,6 +148,14 @@ def write_verdicts(path, meta, by_run):
     os.replace(part, path)
 
 
+def faulty_share(runs):
+    """What the model of "contaminated" was learned from, as text: "21 %", or "18..22 %"."""
+    shares = [r.detectors["contaminated"].get("faulty_share") for r in runs
+              if "contaminated" in r.detectors]
+    shares = sorted({"%.0f" % (100 * s) for s in shares if s is not None}, key=float)
+    return "..".join(shares[:1] + shares[1:][-1:]) + " %" if shares else "some"
+
+
 def sources_of(runs, verdicts, split):
     """All there is of a split, eacgm first."""
     names = sorted({d for r in runs if r.split == split for d in r.detectors})
@@ -155,9 +165,11 @@ def sources_of(runs, verdicts, split):
     for d in names:
         if d.startswith("without-"):
             ret.append(Detector("eacgm " + d.replace("-", " "), d, "one ingredient left out"))
+            ret[-1].variant = True
     if "contaminated" in names:
-        ret.append(Detector("eacgm contaminated", "contaminated",
-                            "learned where some of the windows are faulty"))
+        ret.append(Detector("eacgm, learned with %s faulty" % faulty_share(runs), "contaminated",
+                            "learned where so much of the time is faulty"))
+        ret[-1].variant = True
     ret.append(Detector("NVML only", "full", "eacgm's alarms of the GPUs' counters alone", NVML))
     ret.append(Detector("eBPF only", "full", "eacgm's alarms of calls and steps alone", EBPF))
     files = sorted(os.listdir(verdicts)) if verdicts else []
