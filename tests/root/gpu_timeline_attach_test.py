@@ -86,6 +86,15 @@ class Job:
         return places
 
     def shape(self):
+        """As it is while it does nothing in passing: the same twice."""
+        last, now = None, self._shape()
+        end = time.monotonic() + 5
+        while now != last and time.monotonic() < end:
+            time.sleep(0.05)
+            last, now = now, self._shape()
+        return now
+
+    def _shape(self):
         return {"threads": len(os.listdir("/proc/%d/task" % self.pid)),
                 "descriptors": len(os.listdir("/proc/%d/fd" % self.pid)),
                 "guests": self.guests(), "tracer": self.status("TracerPid"),
@@ -96,7 +105,7 @@ class Job:
 
         def same():
             try:
-                after.update(self.shape())
+                after.update(self._shape())
             except OSError:  # what was mapped when the list was read has gone meanwhile
                 return False
             return after == before
