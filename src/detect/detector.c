@@ -23,13 +23,54 @@ static void calls_of_detail(struct row_calls *ret, const struct window_detail *d
 		ret->lost_ns += d->gap_ns - d->usual_gap_ns;
 }
 
+/* Layers of a file come one after another: together they are judged as they would be live, and
+ * share the alarms that were asked for. Without a model counters depend on the rows before. */
+static void judge(struct detector *d, const struct feature_row *row)
+{
+	if (!d->o.whole || d->learning) {
+		detector_judge(d, row);
+		return;
+	}
+	struct waiting_row *w = vec_push(&d->waiting);
+	*w = (struct waiting_row){.row = *row, .calls = d->calls, .has_values = d->values};
+	if (d->values)
+		memcpy(w->values, d->values, sizeof(w->values));
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct feature_row *x = &((const struct waiting_row *)a)->row;
+	const struct feature_row *y = &((const struct waiting_row *)b)->row;
+	if (x->end_ns != y->end_ns)
+		return x->end_ns < y->end_ns ? -1 : 1;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+}
+
+static void judge_waiting(struct detector *d)
+{
+	if (d->waiting.len)
+		qsort(d->waiting.data, d->waiting.len, sizeof(*d->waiting.data), by_end);
+	for (size_t i = 0; i < d->waiting.len; i++) {
+		const struct waiting_row *w = &d->waiting.data[i];
+		d->calls = w->calls;
+		d->values = w->has_values ? w->values : NULL;
+		detector_judge(d, &w->row);
+	}
+	d->values = NULL;
+	vec_free(&d->waiting);
+}
+
 static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
 {
 	struct detector *d = ctx;
 	calls_of_detail(&d->calls, detail);
 	d->stats.unknown_keys += detail->events - detail->known;
 	d->values = NULL;
-	detector_judge(d, row);
+	judge(d, row);
 }
 
 static void hardware_row(void *ctx, const struct feature_row *row,
@@ -38,7 +79,7 @@ static void hardware_row(void *ctx, const struct feature_row *row,
 	struct detector *d = ctx;
 	d->calls = (struct row_calls){.lost_ns = NAN};
 	d->values = values;
-	detector_judge(d, row);
+	judge(d, row);
 	d->values = NULL;
 }
 
@@ -107,6 +148,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->episodes);
 	map64_free(&d->series_of);
 	map64_free(&d->work_since);
+	vec_free(&d->waiting);
 	vec_free(&d->held_rows);
 	vec_free(&d->stretches);
 	vec_free(&d->held);
@@ -162,7 +204,7 @@ void detector_row(struct detector *d, const struct feature_row *row)
 	/* The first feature of a step is the logarithm of its duration over the usual one. */
 	if (row->layer == DETECT_STEP && isfinite(row->x[0]))
 		d->calls.lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-row->x[0]);
-	detector_judge(d, row);
+	judge(d, row);
 }
 
 void detector_thread_gone(struct detector *d, uint32_t thread)
@@ -215,6 +257,7 @@ void detector_end(struct detector *d)
 	d->ending = true;
 	windows_end(d->windows);
 	hardware_end(d->hardware);
+	judge_waiting(d);
 	for (size_t i = 0; i < d->series.len; i++)
 		if (d->series.data[i]->open)
 			episode_end(d, d->series.data[i]);

@@ -79,6 +79,14 @@ struct episode {
 	uint64_t from_ns, to_ns; /* of events, once they were looked at; 0 not yet */
 };
 
+/* A row of a file, with what it was made of: rows of all layers are judged in order of time. */
+struct waiting_row {
+	struct feature_row row;
+	struct row_calls calls;
+	double values[FEATURES_MOST];
+	bool has_values;
+};
+
 /* A row that waits for the anomalies of later ones. */
 struct held_row {
 	struct feature_row row;
@@ -120,6 +128,7 @@ struct detector {
 	const double *values;	/* of the row of hardware that is judged, in counters' units */
 	struct row_calls calls; /* of the row that is judged */
 	struct detector_learning *learning; /* NULL: a model was given */
+	VEC(struct waiting_row) waiting;
 	VEC(struct held_row) held_rows;
 	VEC(struct stretch) stretches; /* of anomalies that have ended; where rows are held */
 	VEC(struct held_event) held;
@@ -138,6 +147,7 @@ struct detector {
 };
 
 /* ---- detector_judge.c ---- */
+/* calls and values of d are the row's. */
 void detector_judge(struct detector *d, const struct feature_row *row);
 /* Ends what has had no row for some windows, forgets series that have been idle. */
 void detector_judge_upto(struct detector *d, uint64_t now_ns);

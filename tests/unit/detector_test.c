@@ -13,6 +13,7 @@
 
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
+#include "detect/learn_mixture.h"
 #include "sim_job.h"
 
 #define QUICK	   0.1 /* pace: 2,000 events a second */
@@ -503,6 +504,88 @@ static void what_is_learned_stays_as_wide(void **state)
 	assert_true(alarms < 20); /* of 5,000 rows */
 }
 
+/* ---- alarms are shared ---- */
+
+static const enum detect_layer sharing[] = {DETECT_STEP, DETECT_TORCH, DETECT_PYTHON};
+static size_t told_of[DETECT_LAYERS];
+
+static void count_told(void *ctx, const struct anomaly *a)
+{
+	(void)ctx;
+	told_of[a->layer] += a->ended;
+}
+
+/* A row of four normal numbers, some of them correlated. */
+static struct feature_row noise_row(enum detect_layer layer, uint64_t second, uint64_t *seed)
+{
+	struct feature_row row = {.start_ns = second * SIM_SECOND,
+				  .end_ns = (second + 1) * SIM_SECOND,
+				  .layer = layer,
+				  .pid = 1,
+				  .gpu = -1,
+				  .regime = 1,
+				  .events = 100};
+	double common = random_normal(seed);
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		row.x[f] = f < 4 ? 0.1 * (common + random_normal(seed)) : NAN;
+	return row;
+}
+
+static void noise_model(struct model *m, uint64_t seed)
+{
+	enum { ROWS = 1800 };
+	static struct feature_row rows[ROWS];
+	struct err e = {0};
+	model_init(m);
+	m->window_ns = SIM_SECOND;
+	m->regimes.len = 0;
+	vec_push(&m->regimes);
+	for (size_t l = 0; l < 3; l++) {
+		for (uint64_t i = 0; i < ROWS; i++)
+			rows[i] = noise_row(sharing[l], 1000 + i, &seed);
+		struct learn_mixture_options o = {0};
+		assert_int_equal(
+			learn_mixture(&m->layers[sharing[l]], sharing[l], rows, ROWS, &o, &e), 0);
+	}
+}
+
+/* Rows of a file come layer by layer. Each has its share of the alarms, over several models. */
+static void layers_share_the_alarms(void **state)
+{
+	(void)state;
+	enum { MODELS = 8, HOURS = 4, ASKED = 6 };
+	memset(told_of, 0, sizeof(told_of));
+	for (uint64_t seed = 1; seed <= MODELS; seed++) {
+		struct model m;
+		uint64_t random = 100 * seed;
+		noise_model(&m, seed);
+		struct detector *d = detector_new(&(struct detector_options){
+			.model = &m, .alarms_per_hour = ASKED, .whole = true, .tell = count_told});
+		d->last_event_ns = UINT64_MAX; /* rows alone: none of them ends early */
+		for (size_t l = 0; l < 3; l++)
+			for (uint64_t i = 0; i < HOURS * 3600; i++) {
+				struct feature_row row = noise_row(sharing[l], 10000 + i, &random);
+				detector_row(d, &row);
+			}
+		detector_end(d);
+		detector_free(d);
+		model_free(&m);
+	}
+	size_t whole = 0;
+	const double asked = MODELS * HOURS * ASKED;
+	for (size_t l = 0; l < 3; l++) {
+		double of_layer = (double)told_of[sharing[l]];
+		whole += told_of[sharing[l]];
+		if (of_layer < asked / 3 / 3 || of_layer > asked / 3 * 2)
+			fail_msg("%g alarms of layer %d of %g", of_layer, sharing[l], asked / 3);
+	}
+	if ((double)whole < asked / 2 || (double)whole > asked * 2)
+		fail_msg("%zu alarms of %g", whole, asked);
+	if (getenv("EACGM_TEST_TELL"))
+		print_message("%zu + %zu + %zu alarms of %g\n", told_of[sharing[0]],
+			      told_of[sharing[1]], told_of[sharing[2]], asked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -516,6 +599,7 @@ int main(void)
 		cmocka_unit_test(without_a_model),
 		cmocka_unit_test(without_calls),
 		cmocka_unit_test(what_is_learned_stays_as_wide),
+		cmocka_unit_test(layers_share_the_alarms),
 	};
 	return cmocka_run_group_tests(tests, make_models, free_models);
 }
