@@ -34,7 +34,7 @@ GPU = ("ddp_nvlink", "ddp_sockets", "gpt2", "cnn", "features", "generate")
 CPU = ("cpu_gpt", "cpu_loader", "cpu_ddp")
 POLL_S = 0.1
 PACK_S = 15  # of the time, for packing
-LATE_S = 30  # runs that are not over so long after their time are ended
+LATE_S = 50  # runs that are not over so long after their time are ended
 MIB = 1 << 20
 
 

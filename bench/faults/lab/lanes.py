@@ -17,7 +17,7 @@ from .host import LAB
 from .layout import START_S
 
 AHEAD_S = 20  # the next run starts so long before this one is to end
-OVER_S = 25  # a run may take longer than it was given: ending a recording takes time
+OVER_S = 45  # a run may take longer than it was given: ending a recording takes time
 ENDS_S = 15  # after SIGTERM, before SIGKILL
 AFTER_FAILURE_S = 5
 IMPORT_S = 60  # longer is not waited for

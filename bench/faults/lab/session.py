@@ -163,12 +163,12 @@ class Run:
         if not fault:
             self.change(item)
             return self.prepared(following)
-        began = time.monotonic()
         try:
             self.begin_episode(item, fault)
         except (Failed, OSError) as e:
             self.give_up(str(e))
             return self.prepared(following)
+        began = time.monotonic()  # to take a GPU, or memory, takes a second or two
         self.say("%s %s" % (fault.name, item.intensity))
         following_fault = self.prepared(following)
         self.wait_until(began + item.length_s)
