@@ -24,6 +24,9 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 import common
 
+# Processes are many here, and none of them multiplies matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 try:
     import data
     import detectors
