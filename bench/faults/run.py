@@ -5,7 +5,8 @@ times that the seed decides, and writes labels.jsonl, the truth. docs/faults.md 
     run.py --list                           workloads and faults, with what this host permits
     run.py --eacgm build/eacgm --workload cpu_gpt --plan dev --seed 1 --minutes 3 --out DIR
 
-campaign.py makes many runs side by side. The detector never reads what this writes but the recording."""
+campaign.py makes many runs side by side. The detector never reads what this writes but the
+recording."""
 
 import argparse
 import os
@@ -134,6 +135,8 @@ def run_one(host, args):
     seed, faults = plan_of(host, args)
     if args.plan in ("dev", "test") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
+    others = [c for c in host.cpus if c not in host.job_cpus(workload)]
+    os.sched_setaffinity(0, others or host.cpus)  # the runner is not to disturb, either
     options = args.record_options.split() if args.record_options else list(workload.record)
     print("%s, %s, seed %d: %s" % (workload.name, args.plan, seed,
                                    ", ".join(faults) or "no faults"), flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""faults_test.py - the fault laboratory (bench/faults): its labels say what was done when, the job's
-own steps and the recording show it, and nothing is left, however the runner ends. A campaign's lanes
-are apart, and what fails in it takes nothing else with it."""
+"""faults_test.py - the fault laboratory (bench/faults): its labels say what was done when, the
+job's own steps and the recording show it, and nothing is left, however the runner ends. A
+campaign's lanes are apart, and what fails in it takes nothing else with it."""
 
 import bisect
 import collections
@@ -302,7 +302,7 @@ def _(t):
     with open(said, "w") as f:
         p = t.start([sys.executable, "-u", CAMPAIGN, "--eacgm", EACGM, "--gpus", "0", "--workloads",
                      "cpu_gpt", "--pace", "brief", "--python", PYTHON, "--no-data", "--minutes",
-                     "2", "--data-share", "0", "--record-options", "--layers torch --profile off",
+                     "2.2", "--data-share", "0", "--record-options", "--layers torch --profile off",
                      "--out", out], stdout=f, stderr=f)
 
     def text():

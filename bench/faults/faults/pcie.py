@@ -1,6 +1,6 @@
 """pcie.py - another process copies pinned memory to the GPU and back, both ways at once. Shows in
-the GPU's PCIe rate and the time per copied byte. Other GPUs have their own way to the host, or share
-it: jobs that copy much should not run beside."""
+the GPU's PCIe rate and the time per copied byte. Other GPUs have their own way to the host, or
+share it: jobs that copy much should not run beside."""
 
 from .base import Foreign
 

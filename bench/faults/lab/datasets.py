@@ -1,10 +1,11 @@
-"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py), on cores that no lane
-uses: of each workload first what eacgm says, soon, then also what it says without each of its
+"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py), on cores that no
+lane uses: of each workload first what eacgm says, soon, then also what it says without each of its
 ingredients, which takes ten times as long. What is whole is kept, however it ends.
 
     WORK/runs/RUN       a run's folder        WORK/data/plain, WORK/data/full      data sets
     WORK/models         a model of each workload
-Recordings go when their full data set is there; those that are learned from stay for later parts."""
+Recordings go when their full data set is there; those that are learned from stay for later
+parts."""
 
 import json
 import os
@@ -67,7 +68,7 @@ def kill_all(mark):
 class Task:
     def __init__(self, kind, workload, names):
         self.kind, self.workload, self.names = kind, workload, names
-        self.process = self.began = self.cores = self.out = None
+        self.process = self.began = self.out = None
 
     def what(self):
         return "%s, %s" % (self.workload, {
@@ -134,7 +135,6 @@ class Datasets:
         """Also those: no lane is left. What runs spreads over them, too."""
         self.cores = list(cores)
         for task in self.running:
-            task.cores = 0  # they share with those that come
             for pid in descendants([task.process.pid]):
                 try:
                     os.sched_setaffinity(pid, set(cores))

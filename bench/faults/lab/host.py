@@ -1,5 +1,6 @@
-"""host.py - what this host permits: cores, a cgroup with a CPU quota, links between namespaces, GPUs,
-a Python with PyTorch. Each is tried or read, and where something is missing there is a sentence."""
+"""host.py - what this host permits: cores, a cgroup with a CPU quota, links between namespaces,
+GPUs, a Python with PyTorch. Each is tried or read, and where something is missing there is a
+sentence."""
 
 import glob
 import importlib.util
@@ -38,7 +39,8 @@ def cpu_hierarchy():
 
 
 class Group:
-    """A cgroup of the job's own, whose CPU time can be limited. keeper: the guard, who removes it."""
+    """A cgroup of the job's own, whose CPU time can be limited. keeper: the guard, who removes
+    it."""
 
     def __init__(self, keeper):
         root, self.version = cpu_hierarchy()
@@ -122,7 +124,7 @@ class Undo:
 
 class Host:
     def __init__(self, python=None, helpers=None, cpus=None, alone=True):
-        """cpus: those to use, the job's first; None: all. alone: nobody else measures on the host."""
+        """cpus: those to use, the job's first; None: all. alone: nobody else measures here."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
         self.cpus = list(cpus or sorted(os.sched_getaffinity(0)))

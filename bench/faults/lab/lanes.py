@@ -1,6 +1,6 @@
-"""lanes.py - runs of a campaign, each a process of run.py, one after the other on each lane and lanes
-side by side. The job of the next run imports what it needs while the one before still runs, and
-is let go when the GPU is free: importing PyTorch takes as long as an episode.
+"""lanes.py - runs of a campaign, each a process of run.py, one after the other on each lane and
+lanes side by side. The job of the next run imports what it needs while the one before still runs,
+and is let go when the GPU is free: importing PyTorch takes as long as an episode.
 
 A run has until the lane's end, less what the runs behind it want, and a limit beyond which it is
 told to end, then killed; what a killed run.py had started its guard ends."""

@@ -10,7 +10,8 @@ from workloads import WORKLOADS
 
 from . import plans
 
-LEAST_CLEAN_S = 50
+LEAST_CLEAN_S = 60  # start, warm-up, and 30 windows, the least that a model is learned from
+MOST_CLEAN = 0.35  # of a workload's time, to have that
 START_S = 12  # of a run whose job has imported all before; foreseen
 LAYERS = ("cuda", "python", "torch", "nccl", "hardware")
 
@@ -99,17 +100,20 @@ class Chooser:
         return chosen
 
 
-def template_of(workload, before):
+def template_of(workload, before, block_s):
     """The workload's runs; their shares add up to one."""
     runs = [r for r in (LATER if before else FIRST)
             if not (workload.test_only and r[1:2] == ("dev",) and r[0] != "clean")]
     total = sum(share for _, _, share in runs)
-    return [(plan, split, share / total) for plan, split, share in runs]
+    clean = max(runs[0][2] / total, min(MOST_CLEAN, LEAST_CLEAN_S / block_s))
+    others = (1 - clean) / (total - runs[0][2])
+    return [(plan, split, clean if plan == "clean" else share * others)
+            for plan, split, share in runs]
 
 
 def runs_of(chooser, workload, before, seed, pace, block_s):
     found = []
-    for plan, split, share in template_of(workload, before):
+    for plan, split, share in template_of(workload, before, block_s):
         number = seed + plans.TEST_SEEDS if split == "test" else seed
         seconds = block_s * share
         faults = chooser.choose(workload, plan, number, pace, seconds - START_S) \

@@ -1,5 +1,5 @@
-"""packs.py - the results of a campaign in few files of bounded size: what matters most first, so that
-what finds no room is what matters least. Knows nothing of what is in them."""
+"""packs.py - the results of a campaign in few files of bounded size: what matters most first, so
+that what finds no room is what matters least. Knows nothing of what is in them."""
 
 import io
 import os

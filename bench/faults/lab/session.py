@@ -28,10 +28,10 @@ def now_ns():
 
 
 class Run:
-    """settings: eacgm (None: nothing is recorded), workload, plan, split, seed, seconds, out, faults
-    (names), benign, pace, items (None: as many as there is time for), record_options, gpu, say (a
-    function for progress), held (a function that returns the seconds when the run may begin, or
-    None), imported and freed (functions: the job could begin, the job has ended)."""
+    """settings: eacgm (None: nothing is recorded), workload, plan, split, seed, seconds, out,
+    faults (names), benign, pace, items (None: as many as there is time for), record_options, gpu,
+    say (a function for progress), held (a function that returns the seconds when the run may begin,
+    or None), imported and freed (functions: the job could begin, the job has ended)."""
 
     def __init__(self, host, settings):
         self.host, self.s = host, settings

@@ -1,5 +1,5 @@
-"""target.py - the job of a run: its ranks, the cgroup, cores and namespaces they are in, and the page
-by which they are told what to do."""
+"""target.py - the job of a run: its ranks, the cgroup, cores and namespaces they are in, and the
+page by which they are told what to do."""
 
 import os
 import socket

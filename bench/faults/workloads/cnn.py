@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """cnn.py - trains the residual network of tests/gpu/jobs/cnn.py on one GPU, on pictures that four
-worker processes read from files, through pinned memory, and that the GPU makes larger: so loader, host
-and device are busy alike."""
+worker processes read from files, through pinned memory, and that the GPU makes larger: so loader,
+host and device are busy alike."""
 
 import shutil
 import tempfile

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""features.py - trains a perceptron on one GPU on batches that are large and come from the host: most
-of each lies in pinned memory, a quarter in pageable memory, which the driver copies through buffers
-of its own. So a step is as fast as the way to the GPU."""
+"""features.py - trains a perceptron on one GPU on batches that are large and come from the host:
+most of each lies in pinned memory, a quarter in pageable memory, which the driver copies through
+buffers of its own. So a step is as fast as the way to the GPU."""
 
 import stepper
 
