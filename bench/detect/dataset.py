@@ -9,7 +9,7 @@ detect` wrote is kept in RUN/detect.NAME/ with --keep, and used instead of runni
 --reuse (the only way that needs no eacgm). The files are described in data.py. Needs numpy.
 
 Runs and detectors are judged side by side, each in a process of its own (--jobs): of each event
-some 75 bytes of memory and, meanwhile, 40 in the folder for temporary files ($TMPDIR). A run's file
+some 40 bytes of memory and, meanwhile, 40 in the folder for temporary files ($TMPDIR). A run's file
 is there once eacgm itself has judged it, and again with all detectors. What is damaged
 or missing is told and left out; the exit status is then 1. So it is where the program is told to
 end early, by SIGTERM or Ctrl-C: what was judged by then is written."""
@@ -111,7 +111,7 @@ def other_job(args, run, way, scratch, joined):
 def bytes_each(folders):
     """Of memory that a job needs: a recording has four bytes an event or more."""
     sizes = [os.path.getsize(f.recording) for f in folders if os.path.exists(f.recording)]
-    return (256 << 20) + 20 * max(sizes, default=0)
+    return (256 << 20) + 12 * max(sizes, default=0)
 
 
 

@@ -234,15 +234,15 @@ def sample(path, origin_ns, meta, calls, rows, most, seed):
 
 
 def put_together(told, strata, origin_ns):
-    """One set of columns in order of the file, with weight and number in the file; and the texts of
+    """One set of columns in order of time, with weight and number in the file; and the texts of
     the keys that they have."""
     parts = [s for s in strata.values() if s.seen]
     numbers = np.concatenate([s.numbers for s in parts] or [np.empty(0, np.int64)])
     weight = np.concatenate([np.full(len(s.numbers), s.seen / len(s.numbers), np.float32)
                              for s in parts] or [np.empty(0, np.float32)])
-    order = np.argsort(numbers)
-    numbers = numbers[order]
-    columns = dict(columns_of(told.rows[numbers]), number=numbers, weight=weight[order])
+    rows = told.rows[numbers]
+    order = np.lexsort((numbers, rows["start_ns"]))
+    columns = dict(columns_of(rows[order]), number=numbers[order], weight=weight[order])
     columns["start"] -= origin_ns
     texts = [k.decode("utf-8", "replace") for k in told.keys.tolist()]
     # By text, so that the same events make the same bytes.
