@@ -232,9 +232,12 @@ class Datasets:
 
     def best(self, name):
         """(what it is, path) of the run's data set, None. One that is not whole has some of the
-        ablations."""
-        for kind in ("full", "plain"):
-            if os.path.exists(self.data(kind, name)):
-                return ("full" if os.path.exists(self.done(name)) else
-                        "some ablations" if kind == "full" else kind), self.data(kind, name)
-        return None
+        ablations; a plain one that is newer learned from more."""
+        full, plain = self.data("full", name), self.data("plain", name)
+        if os.path.exists(self.done(name)):
+            return "full", full
+        there = [p for p in (full, plain) if os.path.exists(p)]
+        if not there:
+            return None
+        newest = max(there, key=os.path.getmtime)
+        return "some ablations" if newest == full else "plain", newest
