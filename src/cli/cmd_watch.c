@@ -37,7 +37,7 @@ static const char *const description[] = {
 	"tracing costs, and what is not normal, as it comes. Nothing is recorded, and the job is "
 	"not changed, restarted or stopped. 'q' or Ctrl-C end it; the job goes on.",
 	"What is normal comes from a model ('eacgm learn'), or, without one, from the job's own "
-	"first half minute.",
+	"first minute of work.",
 	"Where standard output is no terminal, a line a second is printed; with --json a line of "
 	"JSON for each anomaly, when it is found and when it has ended.",
 	NULL,
@@ -277,11 +277,15 @@ static void say_result(struct watch *w, const struct session_result *r)
 	free(text);
 }
 
-/* Nobody who reads, or does not, holds up the end. */
-static void end_output(struct watch *w)
+/* Nobody who reads, or does not, holds up the end. A reader who has gone is no failure, a full disk
+ * is. */
+static int end_output(struct watch *w, struct err *e)
 {
 	uint64_t lost = outlet_close(&w->out, OUT_WAIT_NS);
-	if (lost) {
+	int error = w->out.error == -EPIPE ? 0 : -w->out.error, rc = 0;
+	if (error)
+		rc = err_set(e, error, "cannot write to the standard output: %s", strerror(error));
+	else if (lost) {
 		char count[HUMAN_BYTES];
 		char *text =
 			xasprintf("%s %s not printed: nobody took them", human_count(count, lost),
@@ -290,6 +294,7 @@ static void end_output(struct watch *w)
 		free(text);
 	}
 	outlet_close(&w->err, ERR_WAIT_NS);
+	return rc;
 }
 
 /* Ctrl-C is for the session alone: no other thread must end by it, nor the rest of the program
@@ -370,9 +375,12 @@ static int watch(struct session_options *o, const struct model *model, double al
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);
-	end_output(&w);
+	struct err of_output;
+	int output_rc = end_output(&w, &of_output);
 	pthread_mutex_destroy(&w.lock);
-	return rc;
+	if (!rc && output_rc)
+		*e = of_output;
+	return rc ? rc : output_rc;
 }
 
 static int watch_target(const struct args *a, struct session_options *o, struct err *e)

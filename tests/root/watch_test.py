@@ -260,6 +260,21 @@ def _(t):
     expect(termios.tcgetattr(s.slave) == s.before, "the terminal's settings differ")
 
 
+@test("a full disk is a failure, a reader who goes is none")
+def _(t):
+    job = start_calls(t, 50)
+    watch = [EACGM, "watch", "-p", job.pid, "--layers", "user", *CALLS]
+    with open("/dev/full", "w") as full:
+        w = t.finish(t.start(watch, stdout=full, stderr=subprocess.PIPE, text=True), 20)
+    expect(w.status == 1 and "standard output: No space left" in w.err, w)
+    unread, out = os.pipe()
+    os.close(unread)
+    w = t.finish(t.start(watch, stdout=out, stderr=subprocess.PIPE, text=True), 20)
+    os.close(out)
+    expect(w.status == 0 and "eacgm: watched" in w.err, w)
+    expect(job.poll() is None, "the job ended")
+
+
 THREADS = """
 import ctypes, sys, threading, time
 push = ctypes.CDLL(sys.argv[1]).target_push
