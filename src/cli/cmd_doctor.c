@@ -4,12 +4,14 @@
 #include <glob.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/human.h"
 #include "cli/options.h"
 #include "collect/nvml.h"
 #include "cli/terminal.h"
@@ -42,12 +44,16 @@ struct diagnosis {
 	bool can_record;
 };
 
+/* Paths, names of devices and what goes wrong with them come from outside. */
 static void add(struct diagnosis *d, const char *check, enum verdict v, const char *detail,
 		const char *remedy)
 {
-	json_array_append_new(d->checks,
-			      json_pack("{s:s s:s s:s s:s}", "check", check, "verdict",
-					verdict_names[v], "detail", detail, "remedy", remedy));
+	char *clean_check = text_clean(check), *clean_detail = text_clean(detail);
+	json_array_append_new(d->checks, json_pack("{s:s s:s s:s s:s}", "check", clean_check,
+						   "verdict", verdict_names[v], "detail",
+						   clean_detail, "remedy", remedy));
+	free(clean_check);
+	free(clean_detail);
 	if (v == BAD)
 		d->can_record = false;
 }

@@ -14,9 +14,10 @@ NAME = "\x1b[31m\u009b\r"
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
-def run(*args, status=0, width="200", **kw):
+def run(*args, status=0, width="200", env=None, **kw):
     """What was said; nothing of it is a control character but a line's end."""
-    done = eacgm(*args, status=status, env=dict(os.environ, COLUMNS=width, LC_ALL="C.UTF-8"), **kw)
+    env = dict(os.environ, COLUMNS=width, LC_ALL="C.UTF-8", **(env or {}))
+    done = eacgm(*args, status=status, env=env, **kw)
     for text in (done.stdout, done.stderr):
         bad = CONTROL.search(text)
         assert not bad, f"{args[0]}: {text[max(0, bad.start() - 60):bad.end() + 20]!r}"
@@ -94,6 +95,16 @@ def failures_are_clean(folder):
     model = pathlib.Path(folder / f"bad{NAME}.model")
     model.write_text('{"eacgm_model": 1, "kind": "\\u001b[31m"}', encoding="utf-8")
     assert "?[31m" in run("detect", job(folder / "good.eacgm", 1, 10), "-m", model, status=1)
+
+
+@test
+def the_doctor_says_clean_sentences(folder):
+    path = os.fsencode(folder) + b"/\xff\x1b[31m"
+    with open(path, "wb"):
+        pass
+    for option in ([], ["--json"]):
+        said = run("doctor", *option, status=1, env={"EACGM_BTF": os.fsdecode(path)})
+        assert "/\ufffd?[31m" in said and "(BTF)" in said
 
 
 if __name__ == "__main__":
