@@ -1,10 +1,10 @@
 /* detector_episodes.c - rows that were not normal, put together to anomalies.
  *
  * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
- * before it that are unlikely (p below NEAR_P) belong to it. It lasts up to the row where the sum
- * of the rows' evidence beyond ONSET_SLACK is highest, and has ended when more than GAP_ROWS rows
- * after that have so little of it that the sum has fallen by OVER. It is told when it is found, and
- * again when it has ended. */
+ * before it that are unlikely (p below NEAR_P) belong to it. It goes on to the last row where the
+ * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, and has ended
+ * when more than GAP_ROWS rows after that have so little of it that the sum has fallen by OVER. It
+ * is told when it is found, and again when it has ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static void follow(struct detector *d, struct series *s, const struct judged *j)
 	struct episode *e = s->open;
 	double of_row = evidence(j->p);
 	e->evidence += of_row;
-	if (e->evidence > 0 || of_row >= CUSUM_MOST - ONSET_SLACK) {
+	if (e->evidence > evidence(NEAR_P) || of_row >= CUSUM_MOST - ONSET_SLACK) {
 		extend(d, e, j);
 		return;
 	}

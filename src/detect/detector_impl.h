@@ -72,7 +72,7 @@ struct episode {
 	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
 	uint64_t last_start_ns; /* looked at one by one */
 	uint32_t quiet;		/* rows since the last that belongs to it */
-	double evidence;	/* of these, summed up: below 0 */
+	double evidence;	/* of these, summed up: little */
 	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
 	VEC(char *) texts;	 /* the anomaly's strings */
