@@ -1,6 +1,7 @@
 /* cmd_probes.c - `eacgm probes`: the catalog, and where each entry would attach in files
  * or in the files that processes have mapped. Attaches nothing and needs no root for
  * files and one's own processes. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,8 @@ struct listing {
 	struct plan plan;
 	struct map64 seen; /* hash of device and inode: files that were planned */
 	json_t *entries;   /* the rows; text is printed from them too */
-	int unreadable;
+	int unreadable;	   /* files */
+	int closed;	   /* processes whose files this user may not see */
 };
 
 /* ---- rows ---- */
@@ -106,8 +108,11 @@ static void plan_process(struct listing *l, pid_t pid)
 {
 	proc_maps_t maps = {0};
 	struct err e;
-	if (proc_maps_read("/proc", pid, &maps, &e))
+	int rc = proc_maps_read("/proc", pid, &maps, &e);
+	if (rc) {
+		l->closed += rc == -EACCES || rc == -EPERM;
 		return;
+	}
 	for (size_t i = 0; i < maps.len; i++) {
 		const struct proc_map *m = &maps.data[i];
 		uint64_t known, key = hash_u64(m->device) ^ m->inode;
@@ -168,8 +173,11 @@ static void print_text(const struct listing *l, bool planned)
 			    text_of(row, "placement"),
 			    reason[0] && text_of(row, "placement")[0] ? "; " : "", reason);
 	}
-	if (!json_array_size(l->entries))
+	if (!json_array_size(l->entries) && !l->closed)
 		puts("no file of the target is in the catalog (see 'eacgm probes' for what is)");
+	if (l->closed)
+		printf("%d %s could not be looked into: run as root\n", l->closed,
+		       l->closed == 1 ? "process" : "processes");
 	if (l->unreadable)
 		printf("%d files could not be read: run as root\n", l->unreadable);
 }

@@ -26,7 +26,8 @@ static void print_head(const struct found *f)
 		text_printf(
 			stdout, "%s: nothing could be judged: %s\n", f->options->path,
 			by ? "it has none of the layers that were learned, or too little of them"
-			   : "there is too little normal running in it to learn from");
+			   : "there is too little normal running in it to learn from: "
+			     "a minute of work is needed, or a model (-m)");
 		return;
 	}
 	text_printf(stdout, "%s: %s %s in %s, by %s\n", f->options->path,

@@ -240,7 +240,7 @@ def without_a_model_the_beginning_is_what_is_normal(folder):
     short = job(folder / "short.eacgm", 9, 10)
     text = eacgm("detect", short).stdout
     assert text == f"{short}: nothing could be judged: there is too little normal running in it " \
-        "to learn from\n", text
+        "to learn from: a minute of work is needed, or a model (-m)\n", text
     said = found(job(folder / "bad.eacgm", 9, 150, 110, 125, 3))
     assert said["model"] is None and said["judged_s"] > 60
     assert said["anomalies"], said
