@@ -31,9 +31,9 @@ static const struct command *const commands[] = {
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const char *const description[] = {
-	"eACGM shows why an AI job is slow or stuck without touching the job's code. It traces "
-	"PyTorch operators, Python functions and any function of any library with eBPF, keeps "
-	"every call in a recording, and shows where the time went.",
+	"eACGM shows where an AI job's time goes without touching the job's code. It traces CUDA, "
+	"NCCL, PyTorch operators, Python functions and any function of any library with eBPF, "
+	"keeps every call in a recording, and says what was not normal, also while the job runs.",
 	"Recording needs root. Everything that reads a recording runs as any user, on any "
 	"machine.",
 	NULL,
