@@ -351,17 +351,23 @@ static int open_timer(void)
 	return fd;
 }
 
-/* Children that were forked while their parents were not targets yet. */
+/* Children that were forked while their parents were not targets yet. One that has loaded its
+ * libraries by now tells of them no more. */
 static int add_forked(struct session *s, struct err *e)
 {
 	int rc = 0;
+	struct err ended;
+	size_t known;
 	for (size_t i = 0; i < s->live.len && !rc; i++) { /* grows meanwhile */
 		pids_t family = {0};
 		proc_descendants("/proc", s->live.data[i], &family);
 		for (size_t k = 0; k < family.len && !rc; k++) {
 			rc = tracer_add_pid(s->tracer, family.data[k], e);
+			known = s->live.len;
 			session_watch_pid(s, family.data[k]);
 			pipeline_process(s->pipeline, family.data[k]);
+			if (s->live.len > known)
+				tracer_scan_pid(s->tracer, family.data[k], &ended);
 		}
 		vec_free(&family);
 	}

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import time
 
-from harness import (EACGM, LIBTARGET, PUSH, TARGETS, expect, main, made_counts, probes, skip,
-                     target, test)
+from harness import (EACGM, LIBTARGET, PUSH, TARGETS, expect, has_begun, log_of, main, made_counts,
+                     probes, skip, target, test)
 
 
 def expect_pids(rec, n):
@@ -156,6 +156,27 @@ def _(t):
     made = made_counts(t.finish(p).out)
     rec.wait(timeout=30)
     rec.recording.expect_counts(made)
+
+
+@test("attached to a parent that forks while the recording begins: the child is traced")
+def _(t):
+    for ms in (100, 200, 300, 400, 600):
+        fifo, stop = t.path("go%d" % ms), t.path("stop%d" % ms)
+        os.mkfifo(fifo)
+        script = 'read go <"$1"; "$0" until "$2" 1; true'
+        parent = t.start(["sh", "-c", script, target("calls"), fifo, stop],
+                         stdout=subprocess.DEVNULL)
+        p = t.start_record("-p", str(parent.pid), *probes(PUSH), "--profile", "off", ready=False,
+                           out=t.path("%d.eacgm" % ms))  # and no stacks, which tell of it too
+        time.sleep(ms / 1000)
+        with open(fifo, "w") as go:
+            go.write("go\n")
+        t.wait_for(lambda: has_begun(p), "eacgm record to attach")
+        time.sleep(0.3)
+        with open(stop, "w"):
+            pass
+        p.wait(timeout=30)
+        expect(p.recording.count("target_push") > 0, "%d ms later: %s" % (ms, log_of(p)))
 
 
 @test("attached to two processes, not to a third")
