@@ -49,6 +49,13 @@ struct candidate {
 	bool child; /* of another: most are workers, which have the driver's library and no GPU */
 };
 
+/* A process that has the shim: what it was given. */
+struct attached {
+	pid_t pid;
+	struct gpu_guest *guest;
+	struct graph_guard *guard;
+};
+
 struct attacher {
 	struct session *session;
 	char shim[4096];
@@ -59,10 +66,10 @@ struct attacher {
 	VEC(struct candidate) waiting; /* under lock */
 	bool stop;		       /* under lock */
 	pids_t seen;		       /* under lock: that were candidates at some time */
-	VEC(struct gpu_guest *) guests;
-	bool stuck;   /* a thread did not stop, and goes on when ours ends */
-	bool at_work; /* under lock: at a process, the first time */
-	size_t attached;
+	VEC(struct attached) list;
+	bool stuck;	 /* a thread did not stop, and goes on when ours ends */
+	bool at_work;	 /* under lock: at a process, the first time */
+	size_t attached; /* all of them */
 	uint64_t longest_stop_ns;
 	struct graphs *graphs;
 };
@@ -291,20 +298,39 @@ static void say_stop(struct visit *v)
 		a->longest_stop_ns = v->stopped_ns;
 }
 
+static void take_back(struct attacher *a, struct attached *given)
+{
+	if (given->guard)
+		graphs_forget(a->graphs, given->guard);
+	if (given->guest)
+		gpu_guest_close(given->guest);
+}
+
+/* A process that has ended leaves its ring, 8 MiB, and its hooks. */
+static void forget_ended(struct attacher *a)
+{
+	for (size_t i = a->list.len; i-- > 0;) {
+		struct attached *given = &a->list.data[i];
+		if (!kill(given->pid, 0) || errno != ESRCH)
+			continue;
+		take_back(a, given);
+		*given = a->list.data[--a->list.len];
+	}
+}
+
 static void end_visit(struct visit *v, bool attached)
 {
 	if (v->catch)
 		catch_close(v->catch);
 	if (v->remote)
 		remote_close(v->remote);
-	if (v->graphs && !attached)
-		graphs_forget(v->a->graphs, v->graphs);
+	struct attached given = {.pid = v->candidate->pid, .guest = v->guest, .guard = v->graphs};
 	if (v->guest && !attached)
 		drop_ring(v);
-	if (v->guest && attached)
-		*vec_push(&v->a->guests) = v->guest;
-	else if (v->guest)
-		gpu_guest_close(v->guest);
+	if (attached)
+		*vec_push(&v->a->list) = given;
+	else
+		take_back(v->a, &given);
 	if (v->lock_fd >= 0)
 		close(v->lock_fd);
 }
@@ -385,6 +411,7 @@ static void *attach(void *arg)
 	setpriority(PRIO_PROCESS, 0, -10); /* somebody's thread may wait for this one */
 	while (!a->stuck && next_candidate(a, &c)) {
 		struct err e = {0};
+		forget_ended(a);
 		int rc = visit(a, &c, &e);
 		if (stops(a) && (rc == -EAGAIN || rc == -ETIMEDOUT))
 			tell_too_short(a, &c);
@@ -499,10 +526,10 @@ void attacher_close(struct session *s)
 	struct attacher *a = s->attacher;
 	if (!a)
 		return;
+	for (size_t i = 0; i < a->list.len; i++)
+		take_back(a, &a->list.data[i]);
+	vec_free(&a->list);
 	graphs_close(a->graphs);
-	for (size_t i = 0; i < a->guests.len; i++)
-		gpu_guest_close(a->guests.data[i]);
-	vec_free(&a->guests);
 	vec_free(&a->waiting);
 	vec_free(&a->seen);
 	free(a);

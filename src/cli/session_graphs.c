@@ -155,10 +155,10 @@ static void look_at(const struct graphs *g, struct watched *w)
 {
 	if (!graph_guard_holds(w->guard))
 		return;
+	unsigned state = ask_to_end(g, w->pid);
 	if (!w->asked)
 		tell_held(g, w->pid);
 	w->asked = true;
-	unsigned state = ask_to_end(g, w->pid);
 	if (state == GPU_RING_ENDED || (state == GPU_RING_FAILED && !process_has_ring(w->pid)))
 		graph_guard_let_go(w->guard);
 }

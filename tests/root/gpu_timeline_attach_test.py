@@ -167,13 +167,13 @@ def folders():
     return {d for p in ("/dev/shm", "/tmp", "/var/tmp") for d in glob.glob(p + "/eacgm-gpu-*")}
 
 
-def folders_of(job):
-    """Those whose ring is the job's: its pid is at offset 16 of wire/gpu_ring.h."""
+def folders_of(pid):
+    """Those whose ring is a process's: its pid is at offset 16 of wire/gpu_ring.h."""
     mine = set()
     for d in folders():
         try:
             with open(d + "/ring", "rb") as f:
-                if int.from_bytes(f.read(20)[16:], "little") == job.pid:
+                if int.from_bytes(f.read(20)[16:], "little") == pid:
                     mine.add(d)
         except OSError:
             continue
@@ -195,7 +195,7 @@ def _(t):
     expect(not notes_of(rec), "notes: %r" % notes_of(rec))
     with open(job.ends) as f:
         expect(f.read() == "in a call\n", "how CUPTI ended: %r" % f.read())
-    expect(not folders_of(job), "left behind: %r" % folders_of(job))
+    expect(not folders_of(job.pid), "left behind: %r" % folders_of(job.pid))
     job.expect_works()
 
 
@@ -290,7 +290,7 @@ def _(t):
     t.wait_for(lambda: not job.guests(), "the shim to leave")
     expect_spans(t, rec, job.count()[1] - made)
     expect(loaded, "it was never killed with the shim loaded")
-    left = folders_of(job)
+    left = folders_of(job.pid)
     expect(left, "the sessions had no folders")
     for d in left:
         os.utime(d, (0, 0))  # long ago
@@ -486,6 +486,34 @@ def _(t):
     rec = p.recording
     expect(len(spans_of(t, rec)) == made > 0, "%d made, %d seen; notes %r" % (
         made, len(spans_of(t, rec)), notes_of(rec)))
+
+
+@test("processes that come and go leave nothing while the recording goes on", 120)
+def _(t):
+    folder = t.path("cupti")
+    os.makedirs(folder)
+    shutil.copy(os.path.join(FAKES, "libcupti.so.13"), folder)
+    turns = 3
+    launcher = t.start(["sh", "-c", "for turn in $(seq %d); do \"$0\" 2; done; sleep 60" % turns,
+                        JOB], stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, LD_LIBRARY_PATH=folder))
+    p = t.start_record(*TIMELINE, "-p", str(launcher.pid))
+    pids = []
+
+    def job():
+        with open("/proc/%d/task/%d/children" % (launcher.pid, launcher.pid)) as f:
+            return [int(pid) for pid in f.read().split() if int(pid) not in pids]
+    for turn in range(1, turns + 1):
+        t.wait_for(job, "a job")
+        pids += job()
+        t.wait_for(lambda: log_of(p).count("stopped for") == turn, "the shim to come in")
+        t.wait_for(lambda: folders_of(pids[-1]), "its ring")
+        if turn < turns:
+            os.kill(pids[-1], signal.SIGTERM)
+    left = {pid: folders_of(pid) for pid in pids[:-1]}
+    rec = t.stop_record(p)
+    expect(not any(left.values()), "left behind: %r" % left)
+    expect(spans_of(t, rec) and not folders_of(pids[-1]), "at the end: %r" % folders())
 
 
 @test("a process without CUDA gets a note")
