@@ -2,18 +2,23 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_model.h"
 #include "cli/human.h"
 #include "cli/options.h"
+#include "cli/outlet.h"
 #include "cli/session.h"
 #include "cli/session_detect.h"
 #include "cli/terminal.h"
 
-#define BURST_ON_MS 500 /* length of one period of --burst where none is given */
+#define BURST_ON_MS 500		  /* length of one period of --burst where none is given */
+#define WAIT_BYTES  (1u << 20)	  /* of lines that nobody has taken yet */
+#define WAIT_NS	    1000000000ULL /* at the end, for who reads them */
 
 static const char *const description[] = {
 	"Starts a command, or attaches to running processes, and writes every call of every "
@@ -247,41 +252,57 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 	return rc;
 }
 
-/* ---- anomalies ---- */
+/* ---- what is said meanwhile ---- */
+
+/* Whoever reads standard error may stand still: the threads that empty the rings, judge and answer
+ * held tasks speak too, and wait for nobody. */
+struct teller {
+	struct outlet err;
+	struct session_detect *detect; /* NULL: nothing is judged */
+};
+
+static void say(void *ctx, const char *sentence)
+{
+	struct teller *t = ctx;
+	outlet_say(&t->err, sentence);
+}
 
 static void tell_anomaly(void *ctx, const struct anomaly *a)
 {
-	char line[ANOMALY_LINE_BYTES];
-	(void)ctx;
-	text_printf(stderr, "eacgm: anomaly%s: %s\n", a->ended ? " ended" : "",
-		    anomaly_line(line, a));
+	char line[ANOMALY_LINE_BYTES], text[ANOMALY_LINE_BYTES + 32];
+	snprintf(text, sizeof(text), "anomaly%s: %s", a->ended ? " ended" : "",
+		 anomaly_line(line, a));
+	say(ctx, text);
 }
 
 static void judge(void *ctx, const struct session_view *v)
 {
-	session_detect_batch(ctx, v);
+	struct teller *t = ctx;
+	session_detect_batch(t->detect, v);
+	outlet_flush(&t->err, 0);
 }
 
 static void judge_end(void *ctx, const struct session_view *v)
 {
-	session_detect_end(ctx, v);
+	struct teller *t = ctx;
+	session_detect_end(t->detect, v);
 }
 
 /* --detect, --detect=MODEL; NULL without. */
-static int detect_from_args(struct session_detect **ret, struct model *model, const struct args *a,
+static int detect_from_args(struct teller *t, struct model *model, const struct args *a,
 			    struct err *e)
 {
 	const char *path = args_get(a, "detect");
 	double alarms = 0;
-	*ret = NULL;
 	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
 	if (rc || !path)
 		return rc;
 	rc = *path ? model_read_for(model, path, MODEL_JOB, "a running job", e) : 0;
 	if (!rc)
-		*ret = session_detect_new(
+		t->detect = session_detect_new(
 			&(struct session_detect_options){.model = *path ? model : NULL,
 							 .alarms_per_hour = alarms,
+							 .ctx = t,
 							 .anomaly = tell_anomaly});
 	return rc;
 }
@@ -297,29 +318,41 @@ static char *target_text(const struct target *t, const struct session_options *o
 	return xasprintf("%zu processes", t->pids.len);
 }
 
-static void say_result(const struct session_options *o, const struct session_result *r)
+static void say_result(struct teller *t, const struct session_options *o,
+		       const struct session_result *r)
 {
 	struct stat st;
+	char spans[64] = "";
 	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
-	fprintf(stderr, "eacgm: %llu calls, %llu samples", (unsigned long long)r->calls,
-		(unsigned long long)r->samples);
 	if (r->gpu_spans)
-		fprintf(stderr, ", %llu GPU spans", (unsigned long long)r->gpu_spans);
-	text_printf(stderr, " in %.1f s, lost %llu -> %s (%.1f MB)\n", r->duration_s,
-		    (unsigned long long)r->lost, o->output, (double)bytes / 1e6);
+		snprintf(spans, sizeof(spans), ", %llu GPU spans",
+			 (unsigned long long)r->gpu_spans);
+	char *text = xasprintf("%llu calls, %llu samples%s in %.1f s, lost %llu -> %s (%.1f MB)",
+			       (unsigned long long)r->calls, (unsigned long long)r->samples, spans,
+			       r->duration_s, (unsigned long long)r->lost, o->output,
+			       (double)bytes / 1e6);
+	say(t, text);
+	free(text);
 	if (r->left_running)
-		fputs("eacgm: the command goes on running, untraced\n", stderr);
+		say(t, "the command goes on running, untraced");
 }
 
-static int record(const struct command *cmd, struct session_options *o, struct err *e)
+static int record(const struct command *cmd, struct session_options *o, struct teller *t,
+		  struct err *e)
 {
 	struct session_result result = {0};
 	char path[4096];
 	if (o->command && launch_find(o->command[0], path, sizeof(path), e))
 		return command_failed(cmd, e);
-	if (session_run(o, &result, e))
+	outlet_open(&t->err, STDERR_FILENO, WAIT_BYTES);
+	o->say = say;
+	o->say_ctx = t;
+	int rc = session_run(o, &result, e);
+	if (!rc)
+		say_result(t, o, &result);
+	outlet_close(&t->err, WAIT_NS);
+	if (rc)
 		return command_failed(cmd, e);
-	say_result(o, &result);
 	if (result.stopped_early) {
 		command_failed(cmd, e);
 		return result.exit_status ? result.exit_status : 1;
@@ -333,6 +366,7 @@ static int run(const struct args *a)
 	struct session_options o = {0};
 	struct target target = {0};
 	struct catalog catalog = {0};
+	struct teller teller = {0};
 	struct err e = {0};
 	if (read_options(&o, a, &e))
 		return usage_error(cmd, "%s", e.msg);
@@ -343,14 +377,13 @@ static int run(const struct args *a)
 	if (targets != 1)
 		return usage_error(cmd, "give one target: -- CMD, -p PID, --cgroup PATH or --all");
 	struct model model = {0};
-	struct session_detect *detect;
-	if (detect_from_args(&detect, &model, a, &e))
+	if (detect_from_args(&teller, &model, a, &e))
 		return command_failed(cmd, &e);
-	struct session_live live = {.ctx = detect, .batch = judge, .end = judge_end};
-	o.live = detect ? &live : NULL;
+	struct session_live live = {.ctx = &teller, .batch = judge, .end = judge_end};
+	o.live = teller.detect ? &live : NULL;
 	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
 		target_free(&target);
-		session_detect_free(detect);
+		session_detect_free(teller.detect);
 		model_free(&model);
 		return command_failed(cmd, &e);
 	}
@@ -358,11 +391,11 @@ static int run(const struct args *a)
 	o.target = &target;
 	o.catalog = &catalog;
 	o.target_text = text;
-	int status = record(cmd, &o, &e);
+	int status = record(cmd, &o, &teller, &e);
 	free(text);
 	catalog_free(&catalog);
 	target_free(&target);
-	session_detect_free(detect);
+	session_detect_free(teller.detect);
 	model_free(&model);
 	return status;
 }

@@ -81,19 +81,11 @@ struct watch {
 
 /* ---- what comes from the session ---- */
 
-static void say_error(struct watch *w, const char *sentence)
-{
-	char *clean = text_clean(sentence), *line = xasprintf("eacgm: %s\n", clean);
-	outlet_put(&w->err, line, strlen(line));
-	free(line);
-	free(clean);
-}
-
 static void say(void *ctx, const char *sentence)
 {
 	struct watch *w = ctx;
 	if (w->output != SCREEN || atomic_load(&w->ended)) {
-		say_error(w, sentence);
+		outlet_say(&w->err, sentence);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);
@@ -273,7 +265,7 @@ static void say_result(struct watch *w, const struct session_result *r)
 	char *text = xasprintf("watched %.1f s, %s calls, lost %s, anomalies: %s", r->duration_s,
 			       human_count(calls, r->calls), human_count(lost, r->lost),
 			       human_count(anomalies, w->state.anomalies));
-	say_error(w, text);
+	outlet_say(&w->err, text);
 	free(text);
 }
 
@@ -290,7 +282,7 @@ static int end_output(struct watch *w, struct err *e)
 		char *text =
 			xasprintf("%s %s not printed: nobody took them", human_count(count, lost),
 				  lost == 1 ? "line was" : "lines were");
-		say_error(w, text);
+		outlet_say(&w->err, text);
 		free(text);
 	}
 	outlet_close(&w->err, ERR_WAIT_NS);

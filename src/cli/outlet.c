@@ -8,10 +8,13 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/human.h"
 
 static int open_again(int fd)
 {
@@ -93,6 +96,15 @@ int outlet_put(struct outlet *o, const char *text, size_t len)
 	}
 	int rc = o->error;
 	pthread_mutex_unlock(&o->lock);
+	return rc;
+}
+
+int outlet_say(struct outlet *o, const char *sentence)
+{
+	char *clean = text_clean(sentence), *line = xasprintf("eacgm: %s\n", clean);
+	int rc = outlet_put(o, line, strlen(line));
+	free(line);
+	free(clean);
 	return rc;
 }
 

@@ -29,6 +29,9 @@ void outlet_open(struct outlet *o, int fd, size_t most_bytes);
  * is taken at once. 0, or negative errno when nobody reads any more. */
 int outlet_put(struct outlet *o, const char *text, size_t len);
 
+/* The line "eacgm: SENTENCE", clean for a terminal (human.h); likewise. */
+int outlet_say(struct outlet *o, const char *sentence);
+
 /* Writes what waits, until all is written or so long; 0 does not wait. 0, -ETIMEDOUT, or as
  * above. */
 int outlet_flush(struct outlet *o, uint64_t most_ns);

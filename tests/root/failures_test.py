@@ -2,12 +2,14 @@
 """failures_test.py - bad input gets one clear line, a non-zero exit status, and leaves no
 half-written output behind."""
 
+import fcntl
 import os
 import random
 import shutil
+import subprocess
 
-from harness import (EACGM, LIBTARGET, PUSH, TARGETS, expect, expect_one_line, main, probes, skip,
-                     target, test)
+from harness import (EACGM, LIBTARGET, PUSH, TARGETS, Recording, expect, expect_one_line, main,
+                     probes, skip, target, test)
 
 
 def refused(t, options, *words, status=1, env=None, prefix=()):
@@ -145,6 +147,23 @@ def reads(t, path, commands=("report",)):
         if r.status:
             expect(len(r.err.strip().splitlines()) == 1, "one line: %s" % r)
     return r
+
+
+@test("standard error that nobody reads holds up neither the recording nor its end")
+def _(t):
+    unread, full = os.pipe()
+    t.at_end.append(lambda: os.close(unread))
+    fcntl.fcntl(full, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(full, b"x" * 4096)
+    stop, out = t.path("stop"), t.path("unread.eacgm")
+    job = t.start([target("calls"), "until", stop, "1"], stdout=subprocess.DEVNULL)
+    p = t.start([EACGM, "record", "-o", out, "-p", str(job.pid), *probes(PUSH), "-d", "1"],
+                stderr=full)
+    os.close(full)
+    expect(p.wait(timeout=30) == 0, "exit status %s" % p.returncode)
+    with open(stop, "w"):
+        pass
+    expect(Recording(t, out).count("target_push") > 0, "nothing was recorded")
 
 
 @test("torn recordings are read up to the tear", 120)
