@@ -526,6 +526,7 @@ void attacher_close(struct session *s)
 	struct attacher *a = s->attacher;
 	if (!a)
 		return;
+	graphs_let_go(a->graphs);
 	for (size_t i = 0; i < a->list.len; i++)
 		take_back(a, &a->list.data[i]);
 	vec_free(&a->list);

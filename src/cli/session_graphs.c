@@ -171,8 +171,19 @@ void graphs_look(struct graphs *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
+/* To take a hook off waits for all threads that are held at it, whosever they are: first nobody is
+ * held any more. */
+void graphs_let_go(struct graphs *g)
+{
+	pthread_mutex_lock(&g->lock);
+	for (size_t i = 0; i < g->list.len; i++)
+		graph_guard_let_go(g->list.data[i].guard);
+	pthread_mutex_unlock(&g->lock);
+}
+
 void graphs_close(struct graphs *g)
 {
+	graphs_let_go(g);
 	for (size_t i = 0; i < g->list.len; i++)
 		graph_guard_close(g->list.data[i].guard);
 	vec_free(&g->list);

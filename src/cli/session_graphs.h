@@ -20,4 +20,7 @@ void graphs_forget(struct graphs *g, struct graph_guard *guard);
  * where it has gone, the thread goes on. Of any one thread, every 20 ms or so. */
 void graphs_look(struct graphs *g);
 
+/* Nobody is held from here on: CUPTI has gone everywhere, or is not waited for any more. */
+void graphs_let_go(struct graphs *g);
+
 void graphs_close(struct graphs *g);
