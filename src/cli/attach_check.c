@@ -3,24 +3,30 @@
 #include "cli/attach_check.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collect/gpu_folder.h"
 
+#define ENVIRONMENT_MOST (8u << 20) /* bytes: 6 MiB on Linux of today */
+
+/* A process may say that its environment lies anywhere (prctl(2), PR_SET_MM): nothing is kept of
+ * what is read, and not more is read than execve(2) takes. */
 bool process_has_variable(pid_t pid, const char *name)
 {
-	char path[64], *text = NULL;
-	size_t room = 0;
-	bool found = false;
+	char path[64];
+	size_t len = strlen(name), matched = 0; /* letters of the name */
+	bool may_match = true;
+	int c;
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	FILE *f = fopen(path, "re");
-	while (f && !found && getdelim(&text, &room, 0, f) > 0)
-		found = !strncmp(text, name, strlen(name));
+	for (size_t n = 0; f && matched < len && n < ENVIRONMENT_MOST && (c = getc(f)) != EOF;
+	     n++) {
+		may_match = !c || (may_match && c == (unsigned char)name[matched]);
+		matched = c && may_match ? matched + 1 : 0;
+	}
 	if (f)
 		fclose(f);
-	free(text);
-	return found;
+	return matched == len;
 }
 
 bool process_has_ring(pid_t pid)

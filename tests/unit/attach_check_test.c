@@ -1,5 +1,5 @@
-/* attach_check_test.c - what /proc tells of a process: its environment however long it is, who
- * traces it, its parent, and whether it has a session's ring.
+/* attach_check_test.c - what /proc tells of a process: its environment however long it is, or is
+ * said to be, who traces it, its parent, and whether it has a session's ring.
  *
  * links: cli */
 #include <setjmp.h>
@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +69,60 @@ static void test_variable_behind_a_long_one(void **state)
 	assert_false(process_has_variable(pid, "LAST=")); /* it has ended */
 }
 
+#define LIE_BYTES ((size_t)64 << 20)
+#define HIDDEN_AT ((size_t)16 << 20) /* behind all that is read */
+#define MOST_KIB  (4 << 10)	     /* of memory that asking may take */
+#define HOSTILE	  "HOSTILE="
+
+/* One long string, and a variable far in it. */
+static void lie_about_environment(void)
+{
+	char *at =
+		mmap(NULL, LIE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		_exit(1);
+	memset(at, 'x', LIE_BYTES);
+	memcpy(at + HIDDEN_AT, "\0" HOSTILE, sizeof(HOSTILE) + 1);
+	uint64_t start = (uintptr_t)at;
+	struct prctl_mm_map map = {.start_code = start,
+				   .end_code = start + 1,
+				   .start_data = start,
+				   .end_data = start + 1,
+				   .start_brk = start + 4096,
+				   .brk = start + 4096,
+				   .start_stack = start,
+				   .arg_start = start,
+				   .arg_end = start,
+				   .env_start = start,
+				   .env_end = start + LIE_BYTES,
+				   .exe_fd = (uint32_t)-1};
+	if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0))
+		_exit(2);
+	kill(getpid(), SIGSTOP);
+	_exit(0);
+}
+
+static void test_environment_that_is_none(void **state)
+{
+	(void)state;
+	int status;
+	struct rusage before, after;
+	pid_t pid = fork();
+	if (!pid)
+		lie_about_environment();
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		skip(); /* a kernel without CONFIG_CHECKPOINT_RESTORE */
+	assert_true(WIFSTOPPED(status));
+	getrusage(RUSAGE_SELF, &before);
+	bool has = process_has_variable(pid, HOSTILE), has_none = process_has_variable(pid, "Y=");
+	getrusage(RUSAGE_SELF, &after);
+	end_child(pid);
+	assert_false(has);
+	assert_false(has_none);
+	assert_true(after.ru_maxrss - before.ru_maxrss < MOST_KIB);
+}
+
 static void test_tracer_and_parent(void **state)
 {
 	(void)state;
@@ -109,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_variable_behind_a_long_one),
+		cmocka_unit_test(test_environment_that_is_none),
 		cmocka_unit_test(test_tracer_and_parent),
 		cmocka_unit_test(test_ring),
 	};
