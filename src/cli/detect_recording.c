@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cli/anomaly_json.h"
 #include "cli/detect_events.h"
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
 #include "cli/human.h"
+#include "detect/row_json.h"
 
 struct recording_run {
 	struct found found;
@@ -17,27 +17,6 @@ struct recording_run {
 };
 
 /* ---- --rows ---- */
-
-static json_t *row_json(const struct feature_row *row, double score, double p, bool alarmed)
-{
-	uint32_t n;
-	const struct feature *features = features_of(row->layer, &n);
-	json_t *o = json_object(), *values = json_object();
-	json_object_set_new(o, "start_ns", report_number_json(row->start_ns));
-	json_object_set_new(o, "end_ns", report_number_json(row->end_ns));
-	json_object_set_new(o, "layer", json_string(detect_layer_name(row->layer)));
-	json_object_set_new(o, "pid", row->pid ? report_number_json(row->pid) : json_null());
-	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
-	json_object_set_new(o, "regime", report_number_json(row->regime));
-	json_object_set_new(o, "events", report_number_json(row->events));
-	json_object_set_new(o, "score", real_json(score));
-	json_object_set_new(o, "p_value", real_json(p));
-	json_object_set_new(o, "alarmed", json_boolean(alarmed));
-	for (uint32_t i = 0; i < n; i++)
-		json_object_set_new(values, features[i].name, real_json(row->x[i]));
-	json_object_set_new(o, "features", values);
-	return o;
-}
 
 static void tell_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
 {

@@ -1,0 +1,103 @@
+/* row_json.c - the keys of a row's JSON, once for both ways. */
+#include "detect/row_json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "detect/numbers_json.h"
+
+static const char *const layers[] = DETECT_LAYER_NAMES;
+
+static json_t *integer(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+json_t *row_json(const struct feature_row *row, double score, double p, bool alarmed)
+{
+	uint32_t n;
+	const struct feature *features = features_of(row->layer, &n);
+	json_t *o = json_object(), *values = json_object();
+	json_object_set_new(o, "start_ns", integer(row->start_ns));
+	json_object_set_new(o, "end_ns", integer(row->end_ns));
+	json_object_set_new(o, "layer", json_string(layers[row->layer]));
+	json_object_set_new(o, "pid", row->pid ? integer(row->pid) : json_null());
+	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
+	json_object_set_new(o, "regime", integer(row->regime));
+	json_object_set_new(o, "events", integer(row->events));
+	json_object_set_new(o, "score", real_json(score));
+	json_object_set_new(o, "p_value", real_json(p));
+	json_object_set_new(o, "alarmed", json_boolean(alarmed));
+	for (uint32_t i = 0; i < n; i++)
+		json_object_set_new(values, features[i].name, real_json(row->x[i]));
+	json_object_set_new(o, "features", values);
+	return o;
+}
+
+/* An integer of 0 to most; where there is null, or nothing, what is unknown. */
+static int whole(uint64_t *ret, const json_t *o, const char *key, uint64_t most, uint64_t unknown,
+		 struct err *e)
+{
+	const json_t *v = json_object_get(o, key);
+	json_int_t i = json_integer_value(v);
+	*ret = unknown;
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_integer(v) || i < 0 || (uint64_t)i > most)
+		return err_set(e, EINVAL, "\"%s\" is no integer of 0 to %llu", key,
+			       (unsigned long long)most);
+	*ret = (uint64_t)i;
+	return 0;
+}
+
+static int layer_of(enum detect_layer *ret, const json_t *o, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(o, "layer"));
+	for (enum detect_layer i = 0; name && i < DETECT_LAYERS; i++)
+		if (!strcmp(name, layers[i])) {
+			*ret = i;
+			return 0;
+		}
+	return err_set(e, EINVAL, "\"layer\" is not the name of one");
+}
+
+static double real_of(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct err *e)
+{
+	struct feature_row row = {0};
+	uint64_t pid, gpu, regime;
+	int rc = layer_of(&row.layer, o, e);
+	if (!rc)
+		rc = whole(&row.start_ns, o, "start_ns", INT64_MAX, 0, e);
+	if (!rc)
+		rc = whole(&row.end_ns, o, "end_ns", INT64_MAX, 0, e);
+	if (!rc)
+		rc = whole(&pid, o, "pid", UINT32_MAX, 0, e);
+	if (!rc)
+		rc = whole(&gpu, o, "gpu", INT32_MAX, UINT64_MAX, e);
+	if (!rc)
+		rc = whole(&regime, o, "regime", UINT32_MAX, 0, e);
+	if (!rc)
+		rc = whole(&row.events, o, "events", INT64_MAX, 0, e);
+	if (!rc && row.end_ns <= row.start_ns)
+		rc = err_set(e, EINVAL, "it ends before it begins");
+	if (rc)
+		return rc;
+	row.pid = (uint32_t)pid;
+	row.gpu = gpu == UINT64_MAX ? -1 : (int32_t)gpu;
+	row.regime = (uint32_t)regime;
+	uint32_t n;
+	const struct feature *features = features_of(row.layer, &n);
+	const json_t *values = json_object_get(o, "features");
+	for (uint32_t i = 0; i < FEATURES_MOST; i++)
+		row.x[i] = i < n ? real_of(values, features[i].name) : 0;
+	*ret = row;
+	*ret_p = real_of(o, "p_value");
+	return 0;
+}
