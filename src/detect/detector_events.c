@@ -3,9 +3,9 @@
  * detector_marks.c.
  *
  * An event is anomalous in an anomaly of its layer and process, or by itself: when it is far beyond
- * what its key's events are and lost at least a millisecond. In the first and last window of an
- * anomaly only the events after its onset and before its end are: where the sum of z - EDGE_SLACK
- * over the events, in order of time, is lowest before its highest. */
+ * what its key's events are and lost at least a millisecond, once its layer is judged. In the first
+ * and last window of an anomaly only the events after its onset and before its end are: where the
+ * sum of z - EDGE_SLACK over the events, in order of time, is lowest before its highest. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -118,9 +118,10 @@ static void find_edges(struct detector *d, struct episode *e)
 	}
 }
 
-static bool by_itself(const struct held_event *e)
+static bool by_itself(const struct detector *d, const struct held_event *e, enum detect_layer layer)
 {
-	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS;
+	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS &&
+	       detector_judged_at(d, layer, e->pid, e->start_ns);
 }
 
 void events_edges(struct detector *d)
@@ -154,7 +155,7 @@ void events_tell(struct detector *d, const struct held_event *e, bool in_anomaly
 				      .key_number = e->key,
 				      .z = e->z,
 				      .gap_z = e->gap_z};
-	told.anomalous = in_anomaly || by_itself(e);
+	told.anomalous = in_anomaly || by_itself(d, e, key.layer);
 	d->o.event(d->o.tell_ctx, &told);
 }
 

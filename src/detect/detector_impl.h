@@ -121,6 +121,7 @@ struct detector {
 	VEC(struct series *) series;
 	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
 	struct map64 work_since;     /* pid to the start of its first row of work */
+	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
@@ -152,6 +153,9 @@ void detector_judge(struct detector *d, const struct feature_row *row);
 /* Ends what has had no row for some windows, forgets series that have been idle. */
 void detector_judge_upto(struct detector *d, uint64_t now_ns);
 void series_free(struct series *s);
+/* Whether rows of the layer and process were judged at that time. */
+bool detector_judged_at(const struct detector *d, enum detect_layer layer, uint32_t pid,
+			uint64_t time_ns);
 /* Its process has ended, and its rows were judged. */
 void detector_judge_gone(struct detector *d, uint32_t pid, uint64_t now_ns);
 

@@ -188,6 +188,19 @@ static bool is_of_work(enum detect_layer layer)
 	return layer == DETECT_CUDA || layer == DETECT_TORCH || layer == DETECT_NCCL;
 }
 
+static uint64_t layer_of_process(enum detect_layer layer, uint32_t pid)
+{
+	return (uint64_t)layer << 32 | pid;
+}
+
+bool detector_judged_at(const struct detector *d, enum detect_layer layer, uint32_t pid,
+			uint64_t time_ns)
+{
+	uint64_t since;
+	return map64_get(&d->judged_since, layer_of_process(layer, pid), &since) &&
+	       time_ns >= since;
+}
+
 /* Imports, the first calls of libraries, tuning: the first seconds of a process's work. */
 static bool is_warmup(struct detector *d, const struct series *s, const struct feature_row *row)
 {
@@ -290,8 +303,12 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	if (of_calls && !d->o.whole && (d->learning || d->o.follow))
 		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;
-	if (!isnan(j.p))
+	if (!isnan(j.p)) {
+		if (!detector_judged_at(d, row->layer, row->pid, UINT64_MAX))
+			map64_set(&d->judged_since, layer_of_process(row->layer, row->pid),
+				  row->start_ns);
 		episode_row(d, s, &j);
+	}
 	if (s->open && (of_calls || row->layer == DETECT_STEP) &&
 	    s->open->a.end_ns > d->work_alarmed_ns)
 		d->work_alarmed_ns = s->open->a.end_ns;
@@ -308,6 +325,15 @@ static bool has_series(const struct detector *d, uint32_t pid)
 }
 
 /* One of its layers may be idle for long while others work: its warm-up is over then, too. */
+static void process_forget(struct detector *d, uint32_t pid)
+{
+	if (has_series(d, pid))
+		return;
+	map64_del(&d->work_since, pid);
+	for (int l = 0; l < DETECT_LAYERS && !d->rereads; l++)
+		map64_del(&d->judged_since, layer_of_process(l, pid));
+}
+
 static void series_forget(struct detector *d, uint64_t now_ns)
 {
 	VEC(uint32_t) gone = {0};
@@ -325,8 +351,7 @@ static void series_forget(struct detector *d, uint64_t now_ns)
 	}
 	d->series.len = kept;
 	for (size_t i = 0; i < gone.len; i++)
-		if (!has_series(d, gone.data[i]))
-			map64_del(&d->work_since, gone.data[i]);
+		process_forget(d, gone.data[i]);
 	vec_free(&gone);
 }
 

@@ -71,8 +71,7 @@ static void mark_gpu_span(void *ctx, const struct m_gpu_span *s)
 /* Reads the file again for its events: where nothing was found, once. */
 static void mark_events(struct reading *reading, const struct rec_reader *r)
 {
-	struct recording_sink sink = {
-		.ctx = reading, .call = mark_call, .gpu_span = mark_gpu_span};
+	struct recording_sink sink = {.ctx = reading, .call = mark_call, .gpu_span = mark_gpu_span};
 	reading->marks = marks_new(reading->d);
 	if (reading->d->episodes.len)
 		recording_feed(r, &sink);

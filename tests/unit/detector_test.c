@@ -300,6 +300,32 @@ static void events_are_marked(void **state)
 	}
 }
 
+static void starts_slowly(struct sim_job *s)
+{
+	s->slow[0] = 20;
+	sim_run(s, 3);
+	s->slow[0] = 1;
+	sim_run(s, 30);
+}
+
+/* Calls far beyond what is usual, as first calls are, are not anomalous where nothing is judged. */
+static void events_of_the_warmup_are_not(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		struct run r = {.model = &quick,
+				.pace = QUICK,
+				.alarms_per_hour = 0.2,
+				.with_events = true,
+				.whole = whole,
+				.seed = 3};
+		run(&r, starts_slowly, NULL);
+		assert_true(events > 0);
+		assert_int_equal(anomalous, 0);
+		done();
+	}
+}
+
 /* ---- what is no fault ---- */
 
 static void batches(struct sim_job *s)
@@ -592,6 +618,7 @@ int main(void)
 		cmocka_unit_test(faults_are_found),
 		cmocka_unit_test(streams_and_files_tell_the_same),
 		cmocka_unit_test(events_are_marked),
+		cmocka_unit_test(events_of_the_warmup_are_not),
 		cmocka_unit_test(benign_changes_do_not_alarm),
 		cmocka_unit_test(drift_is_followed),
 		cmocka_unit_test(clean_running_alarms_as_asked),
