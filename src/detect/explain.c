@@ -6,12 +6,23 @@
 
 #include "base/map64.h"
 
+/* Of a process: less waiting, and more done. */
+static bool is_better_of_host(const char *name, bool lower)
+{
+	if (!strcmp(name, "calls_per_s"))
+		return !lower;
+	return lower && (!strncmp(name, "wait_", 5) || !strncmp(name, "preempt", 7) ||
+			 !strcmp(name, "net_retransmits_per_s"));
+}
+
 /* Whether a value that is lower, or higher, than usual is good: of calls all are times, spreads and
  * errors, but for the work of a call; of steps those in front of launches and operations. */
 static bool is_better(enum detect_layer layer, const char *name, bool lower)
 {
-	if (layer == DETECT_HARDWARE || layer == DETECT_HOST)
+	if (layer == DETECT_HARDWARE)
 		return false;
+	if (layer == DETECT_HOST)
+		return is_better_of_host(name, lower);
 	if (!strcmp(name, "call_work"))
 		return !lower;
 	return lower && strcmp(name, "launches") && strcmp(name, "operations");
