@@ -82,14 +82,21 @@ static bool keep_longer(const struct steps_text *t, const steps_positions_t *all
 }
 
 /* Where gradients are accumulated, at least half of the backward passes have no update behind
- * them. Fewer are the first step, whose update may be another, or one that was left out. */
+ * them, and hardly ever have two in a row one: that is a stretch in which steps do more in place.
+ * Fewer without are the first step, whose update may be another, or one that was left out. */
 static void keep_updated(const steps_positions_t *all, const uint32_t *updates, uint32_t most,
 			 steps_positions_t *ret)
 {
-	size_t without = 0;
-	for (size_t k = 0; k + 1 < all->len; k++)
-		without += updates[k] * 5 < most * 2;
-	bool accumulates = without * 3 >= all->len;
+	size_t without = 0, with = 0, in_a_row = 0;
+	bool before = false;
+	for (size_t k = 0; k + 1 < all->len; k++) {
+		bool updated = updates[k] * 5 >= most * 2;
+		without += !updated;
+		with += updated;
+		in_a_row += updated && before;
+		before = updated;
+	}
+	bool accumulates = without * 3 >= all->len && in_a_row * 2 < with;
 	for (size_t k = 0; k < all->len; k++)
 		if (!accumulates || updates[k] * 5 >= most * 2)
 			*vec_push(ret) = all->data[k];

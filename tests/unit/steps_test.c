@@ -306,6 +306,23 @@ static void gradients_are_accumulated(void **state)
 	check_all(&j, STEPS_TRAINING);
 }
 
+/* Steps that change much in place for a while are no updates among passes without: what comes
+ * before and after them are steps as well. */
+static void a_stretch_does_more_in_place(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 30, FORWARD "backward " UPDATE "| ");
+	for (int i = 0; i < 8; i++) {
+		play(&j, FORWARD);
+		play_often(&j, 40, "add_ mul_ ");
+		play(&j, "linear backward " UPDATE "| ");
+	}
+	play_often(&j, 30, FORWARD "backward " UPDATE "| ");
+	check_all(&j, STEPS_TRAINING);
+}
+
 /* Copies to the device begin a step, gradients are set to zero there. */
 static void batches_are_loaded(void **state)
 {
@@ -631,6 +648,7 @@ int main(void)
 		cmocka_unit_test(marks_of_optimizers_end_steps),
 		cmocka_unit_test(the_first_update_may_differ),
 		cmocka_unit_test(gradients_are_accumulated),
+		cmocka_unit_test(a_stretch_does_more_in_place),
 		cmocka_unit_test(batches_are_loaded),
 		cmocka_unit_test(other_ranks_are_told),
 		cmocka_unit_test(evaluations_lie_between_steps),
