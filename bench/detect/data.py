@@ -1,10 +1,11 @@
 """data.py - the compact data set: one .npz for each recorded run, and what is read back of it.
 
 A file holds, times in ns after the run's beginning:
-  meta             JSON: run, split ("calibration", "dev", "test"), workload, plan, seed, start_ns,
-                   end_ns, features {layer: [names]}, raw {layer: [names]}, keys, population
-                   {layer: [normal, anomalous, left out]} of all events, episodes[], benign[],
-                   clean [[start, end]], and detectors {name: {asked_per_hour, anomalies}}
+  meta             JSON: run, split ("calibration", "dev", "test"), workload, plan, seed, origin_ns
+                   (when the run began, CLOCK_MONOTONIC), start_ns, end_ns, features {layer:
+                   [names]}, raw {layer: [names]}, keys, population {layer: [normal, anomalous,
+                   left out]} of all events, episodes[], benign[], clean [[start, end]], and
+                   detectors {name: {asked_per_hour, anomalies}}
   row_*            every window and step that the detector judged: start, end, layer, pid, gpu,
                    regime, events; x, the features (NaN unknown); raw, the same window before any
                    normalisation; p_NAME and alarmed_NAME, of each detector

@@ -50,7 +50,7 @@ def row_arrays(rows, origin):
         "row_gpu": column(lambda r: place_of(r)[4], np.int16),
         "row_regime": column(lambda r: r.get("regime") or 0, np.uint16),
         "row_events": column(lambda r: r.get("events") or 0, np.uint32),
-        "row_x": x.astype(np.float16),
+        "row_x": x,
     }
     return arrays, names
 
@@ -117,7 +117,8 @@ class Joined:
         self.by_place = {place_of(r): i for i, r in enumerate(rows)}
         self.meta = {
             "run": run.name, "split": run.split, "workload": run.workload, "plan": run.plan,
-            "seed": run.seed, "start_ns": 0, "end_ns": run.end_ns - origin, "features": names,
+            "seed": run.seed, "origin_ns": origin, "start_ns": 0, "end_ns": run.end_ns - origin,
+            "features": names,
             "raw": dict({layer: list(events.RAW_CALLS) for layer in truth.CALLS},
                         hardware=list(RAW_HARDWARE)),
             "episodes": [shifted(e, origin) for e in run.episodes],
