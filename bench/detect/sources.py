@@ -166,6 +166,9 @@ def sources_of(runs, verdicts, split):
         if d.startswith("without-"):
             ret.append(Detector("eacgm " + d.replace("-", " "), d, "one ingredient left out"))
             ret[-1].variant = True
+        elif d.startswith("rejudged"):
+            ret.append(Detector("eacgm " + d, d, "learned and judged again from the rows"))
+            ret[-1].variant = True
     if "contaminated" in names:
         ret.append(Detector("eacgm, learned with %s faulty" % faulty_share(runs), "contaminated",
                             "learned where so much of the time is faulty"))

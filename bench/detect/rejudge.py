@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""rejudge.py - learns and judges a data set's rows again, with the detector of today and without
+the recordings. usage: rejudge.py DATA -o COPY [--name NAME] [--without INGREDIENT]
+
+For tuning what comes after the features: mixture, tail, sums, judge, anomalies. Change it, build,
+run this, and `score.py COPY --split dev` prints "eacgm rejudged" beside what dataset.py had: p and
+alarms of each row, anomalies, and marks of events. COPY may be DATA, and another --name adds
+another. Of each workload the models are learned from its calibration runs, all that is judged is
+of the splits asked for. bench/rejudge.c says what the rows cannot tell.
+
+Features have half precision here, and what blurs them is drawn by time: where a data set does not
+say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/bench/rejudge."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+import common
+
+try:
+    import numpy as np
+    import data
+    import join
+    import runs
+    import truth
+except ImportError as missing:
+    sys.exit("rejudge.py: %s; install Debian's python3-numpy" % missing)
+
+SECONDS = 3600
+INGREDIENTS = ("cleaning", "mixture", "cusum", "tail")  # the others are in the features
+ORIGIN_NS = 10**12  # where it is not known: times before a run's beginning stay positive
+X_MOST = float(np.finfo(np.float16).max)
+# src/detect/detector_events.c
+EDGE_SLACK, EVENT_Z, EVENT_LOST_NS = 1.0, 8.0, 1e6
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("data", help="folder of dataset.py")
+    p.add_argument("-o", "--output", required=True, help="folder of the copy")
+    p.add_argument("--rejudge", default=os.path.join(common.ROOT, "build", "bench", "rejudge"))
+    p.add_argument("--name", help="of the detector in the copy: rejudged-NAME")
+    p.add_argument("--without", nargs="*", default=[], choices=INGREDIENTS)
+    p.add_argument("--split", nargs="*", default=["dev", "test"],
+                   choices=("calibration", "dev", "test"), help="what is judged")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--components", type=int, help="of each mixture; by default by BIC")
+    p.add_argument("--regimes", type=int, help="that the model knows; by default the highest "
+                   "number in calibration runs")
+    p.add_argument("--alarms-per-hour", type=float, help="by default what dataset.py asked for")
+    return p.parse_args()
+
+
+# ---- rows, there and back ----
+
+def origin_of(run):
+    return run.meta.get("origin_ns", ORIGIN_NS)
+
+
+def rows_of(run):
+    """As `eacgm detect --rows` wrote them, as far as they were kept."""
+    a, origin, ret = run.arrays, origin_of(run), []
+    x = np.where(np.isinf(a["row_x"]), np.copysign(X_MOST, a["row_x"]), a["row_x"]).tolist()
+    p = a["row_p_full"].tolist()
+    for i in range(len(p)):
+        layer = truth.LAYERS[a["row_layer"][i]]
+        known = {n: v for n, v in zip(run.meta["features"][layer], x[i]) if v == v}
+        pid, gpu = int(a["row_pid"][i]), int(a["row_gpu"][i])
+        ret.append({"start_ns": int(a["row_start"][i]) + origin,
+                    "end_ns": int(a["row_end"][i]) + origin, "layer": layer, "pid": pid or None,
+                    "gpu": gpu if gpu >= 0 else None, "regime": int(a["row_regime"][i]),
+                    "events": int(a["row_events"][i]),
+                    "p_value": p[i] if p[i] == p[i] else None, "features": known})
+    return ret
+
+
+def write_rows(path, rows):
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(r) + "\n" for r in rows)
+
+
+# ---- events ----
+
+class Edges:
+    """Where an anomaly begins in its first window, and ends in its last, by the events that were
+    kept. It has those of one layer and process, in order of time."""
+
+    def __init__(self, run, layer, pid):
+        a = run.arrays
+        self.mine = np.flatnonzero((a["event_layer"] == layer) & (a["event_pid"] == pid))
+        self.start = a["event_start"][self.mine]
+        self.end = self.start + a["event_dur"][self.mine].astype(np.int64)
+        z = np.stack([a["event_z"][self.mine], a["event_gap_z"][self.mine]]).astype(np.float64)
+        self.evidence = a["event_weight"][self.mine] * (np.nan_to_num(z).max(axis=0) - EDGE_SLACK)
+        of = (a["row_layer"] == layer) & (a["row_pid"] == pid)
+        self.windows = a["row_start"][of], a["row_end"][of]
+
+    def first_end(self, anomaly):
+        start, end = self.windows
+        at = anomaly["start_ns"]
+        return end[(start <= at) & (at < end)].max(initial=at)
+
+    def last_start(self, anomaly):
+        start, end = self.windows
+        at = anomaly["end_ns"]
+        return start[(start < at) & (at <= end)].min(initial=at)
+
+    def of(self, anomaly):
+        """(from, to). As detector_events.c has it, each event for as many as it stands for."""
+        from_ns, to_ns = anomaly["start_ns"], anomaly["end_ns"]
+        at = np.flatnonzero((self.start >= from_ns) & (self.start < self.first_end(anomaly)))
+        sums = np.cumsum(self.evidence[at])
+        before = np.concatenate([[0.0], sums])[:len(at)]
+        if len(at) and (rise := sums - np.minimum.accumulate(before)).max() > 0:
+            before = before[:rise.argmax() + 1]
+            from_ns = self.start[at[np.flatnonzero(before == before.min())[-1]]]
+        at = np.flatnonzero((self.start >= self.last_start(anomaly)) &
+                            (self.start < anomaly["end_ns"]))
+        sums = np.cumsum(self.evidence[at])
+        if len(at) and sums.max() > 0:
+            to_ns = self.end[at[sums.argmax()]]
+        return from_ns, to_ns
+
+
+def place_of(anomaly):
+    return truth.LAYERS.index(anomaly["layer"]), anomaly["pid"] or 0
+
+
+def event_marks(run, anomalies):
+    """Events in an anomaly of their layer and process, and those that are anomalous by themselves:
+    these do not depend on mixtures, and are those that the data set's own detector marked far from
+    its anomalies, or that are as far out and as long. Windows that its anomalies begin or end in as
+    well have its marks, which were made of all events."""
+    a, theirs = run.arrays, run.detectors["full"]["anomalies"]
+    marked = a["event_alarmed_full"] == 1
+    by_itself = marked & (a["event_z"] > EVENT_Z) & (a["event_dur"] > EVENT_LOST_NS)
+    ret, near = np.zeros(len(marked), bool), np.zeros(len(marked), bool)
+    for place in {place_of(x) for x in [*anomalies, *theirs]}:
+        edges = Edges(run, *place)
+        mine = edges.mine
+        over = lambda begin, end: mine[(edges.end > begin) & (edges.start < end)]
+        old = [x for x in theirs if place_of(x) == place]
+        new = [x for x in anomalies if place_of(x) == place]
+        for x in old:
+            near[over(x["start_ns"], x["end_ns"])] = True
+        for x in new:
+            ret[over(*edges.of(x))] = True
+        for x in new:
+            same = []
+            if any(x["start_ns"] == o["start_ns"] for o in old):
+                same += over(x["start_ns"], edges.first_end(x)).tolist()
+            if any(x["end_ns"] == o["end_ns"] for o in old):
+                same += over(edges.last_start(x), x["end_ns"]).tolist()
+            ret[same] = marked[same]
+    return (ret | by_itself | (marked & ~near)).astype(np.uint8)
+
+
+# ---- all of it ----
+
+def add(run, key, folder, rate):
+    """What rejudge wrote of a run, into its arrays and meta."""
+    told = runs.rows_of(os.path.join(folder, run.name))
+    by_place = {join.place_of(r): i for i, r in enumerate(rows_of(run))}
+    p, alarmed = join.verdict_arrays(told, by_place, len(by_place))
+    found, _ = runs.anomalies_of(os.path.join(folder, run.name + ".json"))
+    anomalies = [join.shifted(x, origin_of(run)) for x in found]
+    run.arrays["row_p_" + key], run.arrays["row_alarmed_" + key] = p, alarmed
+    run.arrays["event_alarmed_" + key] = event_marks(run, anomalies)
+    run.meta["detectors"][key] = {"anomalies": anomalies, "events_late": 0, "asked_per_hour": rate}
+
+
+def rejudge(args, workload, everything, key, scratch):
+    """Learns and judges one workload. Returns [what rejudge said of each layer]."""
+    mine = [r for r in everything if r.workload == workload]
+    learned = [r for r in mine if r.split == "calibration"]
+    judged = [r for r in mine if r.split in args.split]
+    if not learned:
+        raise data.Bad("workload '%s' has no calibration run to learn from" % workload)
+    path = lambda run: os.path.join(scratch, run.name)
+    for run in {r.name: r for r in learned + judged}.values():
+        write_rows(path(run), rows_of(run))
+    rate = args.alarms_per_hour or learned[0].detectors["full"].get("asked_per_hour", 1.0)
+    out = os.path.join(scratch, "out")
+    os.makedirs(out, exist_ok=True)
+    command = [args.rejudge, "-o", out, "-s", args.seed, "-a", rate]
+    for option, value in (("-k", args.components), ("-r", args.regimes)):
+        command += [option, value] if value else []
+    for what in args.without:
+        command += ["-w", what]
+    for run in learned:
+        command += ["-l", path(run)]
+    done = common.run(command + [path(r) for r in judged], SECONDS)
+    for run in judged:
+        add(run, key, out, rate)
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def same_share(run, key):
+    """Of rows that both judged: how many are alarmed by both or neither; and the median of how many
+    times p is another."""
+    old, new = run.arrays["row_p_full"], run.arrays["row_p_" + key]
+    both = np.isfinite(old) & np.isfinite(new)
+    if not both.any():
+        return int(both.sum()), float("nan"), float("nan")
+    same = run.arrays["row_alarmed_full"][both] == run.arrays["row_alarmed_" + key][both]
+    least = np.finfo(np.float32).tiny
+    ratio = np.abs(np.log(np.maximum(old[both], least) / np.maximum(new[both], least)))
+    return int(both.sum()), float(same.mean()), float(np.exp(np.median(ratio)))
+
+
+def main():
+    args = arguments()
+    key = "rejudged" + ("-" + args.name if args.name else "")
+    everything = data.read_folder(args.data)
+    os.makedirs(args.output, exist_ok=True)
+    layers = []
+    with tempfile.TemporaryDirectory(prefix="eacgm-rejudge-") as scratch:
+        for workload in sorted({r.workload for r in everything}):
+            for o in rejudge(args, workload, everything, key, scratch):
+                layers.append([workload, o["layer"], o["rows"], o.get("components", "-"),
+                               "%.3f" % o["cusum_ratio"] if "cusum_ratio" in o else "-",
+                               "%.3f" % o["tail_shape"] if "tail_shape" in o else "-",
+                               o.get("left_out", "")])
+    for run in everything:
+        data.write_run(os.path.join(args.output, run.name + ".npz"), run.meta, run.arrays)
+    common.print_table("learned again", ["workload", "layer", "rows", "components", "sums x",
+                                         "tail shape", ""], layers)
+    rows = []
+    for run in everything:
+        if key in run.detectors:
+            both, same, ratio = same_share(run, key)
+            rows.append([run.name, run.split, both, "%.1f" % (100 * same), "%.3g" % ratio,
+                         len(run.detectors["full"]["anomalies"]),
+                         len(run.detectors[key]["anomalies"])])
+    common.print_table("against detector 'full'", [
+        "run", "split", "rows of both", "same alarm %", "p differs x (median)", "anomalies",
+        "now"], rows)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (data.Bad, common.Failed) as e:
+        sys.exit("rejudge.py: %s" % e)
