@@ -31,6 +31,7 @@ except SystemExit:  # it says what is missing and ends
     methods = None
 
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
+REJUDGE = pathlib.Path(EACGM).parent / "bench/rejudge"
 S = 10**9
 TESTS = []
 
@@ -494,6 +495,39 @@ def made_up_runs_become_a_table(folder):
     clean = methods["never"]["episodes"]["all"]["clean_hours"] * 3600
     want = (ms.covered(run.clean) - 5 * S) / 1e9  # five seconds are a warm-up
     near(clean, want, 1e-6)
+
+
+@with_numpy
+def a_data_set_is_judged_again_beside_what_was_said(folder):
+    paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
+    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    bench("rejudge.py", folder / "data", "-o", folder / "copy", "--rejudge", REJUDGE)
+    bench("rejudge.py", folder / "copy", "-o", folder / "copy", "--rejudge", REJUDGE, "--name",
+          "again", "--without", "cusum")
+    for path in sorted((folder / "data").glob("*.npz")):
+        old, new = data.read_run(str(path)), data.read_run(str(folder / "copy" / path.name))
+        for name, array in old.arrays.items():
+            np.testing.assert_array_equal(array, new.arrays[name])
+        assert new.detectors["full"] == old.detectors["full"]
+        assert ("rejudged" in new.detectors) == (old.split != "calibration")
+        if old.split == "calibration":
+            continue
+        at = new.arrays["row_alarmed_rejudged"] == 1
+        for a in new.detectors["rejudged"]["anomalies"]:
+            assert -10**9 <= a["start_ns"] < a["end_ns"] <= new.meta["end_ns"] + 10**9, a
+        assert np.isfinite(new.arrays["row_p_rejudged"]).mean() > 0.9
+        assert at.any() and (new.row_truth[at] != 0).mean() > 0.8
+        # Outside of all anomalies of their layer events are as they were.
+        end = new.event_start + new.event_dur
+        outside = np.ones(len(end), bool)
+        for a in [*new.detectors["rejudged"]["anomalies"], *old.detectors["full"]["anomalies"]]:
+            outside &= (new.event_layer != truth.LAYERS.index(a["layer"])) | \
+                (end <= a["start_ns"]) | (new.event_start >= a["end_ns"])
+        marked = new.arrays["event_alarmed_rejudged"] == 1
+        assert outside.any() and not marked[outside].any()
+        assert marked[new.event_truth == truth.ANOMALOUS].mean() > 0.3
+    said = bench("score.py", folder / "copy", "--resamples", 20).stdout
+    assert "eacgm rejudged " in said and "eacgm rejudged-again" in said, said
 
 
 @with_numpy
