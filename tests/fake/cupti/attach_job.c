@@ -142,8 +142,8 @@ static void *work(void *arg)
 
 static CUgraphExec make_graph(void)
 {
-	CUgraph graph;
-	CUgraphExec exec;
+	CUgraph graph = NULL;
+	CUgraphExec exec = NULL;
 	must(!cuGraphCreate(&graph, 0) && !cuGraphInstantiateWithFlags(&exec, graph, 0),
 	     "no graph");
 	return exec;
