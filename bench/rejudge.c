@@ -306,7 +306,8 @@ static void judge_rows(struct judging *j, const struct model *m, const struct op
 							.row = tell_row});
 	struct told_row *blanked = xcalloc(j->rows.len + 1, sizeof(*blanked));
 	told_rows seen = {.data = blanked, .len = j->rows.len};
-	memcpy(blanked, j->rows.data, j->rows.len * sizeof(*blanked));
+	if (j->rows.len)
+		memcpy(blanked, j->rows.data, j->rows.len * sizeof(*blanked));
 	blank_unjudged(&seen, (uint32_t)m->regimes.len);
 	for (j->at = 0; j->at < j->rows.len; j->at++)
 		detector_row(d, &blanked[j->at].row);

@@ -76,8 +76,10 @@ def a_model_that_was_learned_judges_rows_as_well(folder):
     model = judged_by_eacgm(folder)
     out = folder / "out"
     out.mkdir()
-    assert rejudge("-m", model, "-o", out, folder / "bad").stdout == ""
+    (folder / "none").write_text("")
+    assert rejudge("-m", model, "-o", out, folder / "none", folder / "bad").stdout == ""
     same(folder, out)
+    assert not rows_of(out / "none") and not spans(out / "none.json")
 
 
 @test
