@@ -269,6 +269,8 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 
 static bool find_loops(struct finder *f, const struct steps_text *t)
 {
+	if (!t->ops)
+		return false;
 	return find_training(f, t) || find_repetitions(f, t, STEPS_INFERENCE, 0);
 }
 
