@@ -73,15 +73,8 @@ static int line_read(told_rows *ret, const char *text, size_t len, struct err *e
 
 static int by_end(const void *a, const void *b)
 {
-	const struct feature_row *x = &((const struct told_row *)a)->row;
-	const struct feature_row *y = &((const struct told_row *)b)->row;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+	const struct told_row *x = a, *y = b;
+	return feature_rows_compare(&x->row, &y->row);
 }
 
 /* All of a file, in the order in which a detector judges them. */

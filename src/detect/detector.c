@@ -39,15 +39,8 @@ static void judge(struct detector *d, const struct feature_row *row)
 
 static int by_end(const void *a, const void *b)
 {
-	const struct feature_row *x = &((const struct waiting_row *)a)->row;
-	const struct feature_row *y = &((const struct waiting_row *)b)->row;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+	const struct waiting_row *x = a, *y = b;
+	return feature_rows_compare(&x->row, &y->row);
 }
 
 static void judge_waiting(struct detector *d)

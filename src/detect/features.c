@@ -114,3 +114,14 @@ void feature_rows_sort(struct feature_row *rows, size_t n)
 {
 	qsort(rows, n, sizeof(*rows), by_series);
 }
+
+int feature_rows_compare(const struct feature_row *x, const struct feature_row *y)
+{
+	if (x->end_ns != y->end_ns)
+		return x->end_ns < y->end_ns ? -1 : 1;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+}
