@@ -278,18 +278,23 @@ static void streams_and_files_tell_the_same(void **state)
 	}
 }
 
+static void run_marked(void (*what)(struct sim_job *s), bool whole)
+{
+	struct run r = {.model = &quick,
+			.pace = QUICK,
+			.alarms_per_hour = 0.2,
+			.with_events = true,
+			.whole = whole,
+			.seed = 3};
+	run(&r, what, NULL);
+}
+
 /* Events of the layer in the fault are anomalous, hardly any others are. */
 static void events_are_marked(void **state)
 {
 	(void)state;
 	for (int whole = 0; whole < 2; whole++) {
-		struct run r = {.model = &quick,
-				.pace = QUICK,
-				.alarms_per_hour = 0.2,
-				.with_events = true,
-				.whole = whole,
-				.seed = 3};
-		run(&r, slow_short, NULL);
+		run_marked(slow_short, whole);
 		struct detector_stats stats;
 		detector_stats(detector, &stats);
 		assert_int_equal(events, stats.events);
@@ -313,13 +318,7 @@ static void events_of_the_warmup_are_not(void **state)
 {
 	(void)state;
 	for (int whole = 0; whole < 2; whole++) {
-		struct run r = {.model = &quick,
-				.pace = QUICK,
-				.alarms_per_hour = 0.2,
-				.with_events = true,
-				.whole = whole,
-				.seed = 3};
-		run(&r, starts_slowly, NULL);
+		run_marked(starts_slowly, whole);
 		assert_true(events > 0);
 		assert_int_equal(anomalous, 0);
 		done();
