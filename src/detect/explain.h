@@ -19,10 +19,10 @@ struct explained {
 };
 
 /* x: as in struct feature_row. Time that is saved is no fault: where more than half of the distance
- * comes from features of calls and steps that are lower than usual the row is better. So it is
- * where its calls and the times between them all took less than usual, and none failed. But not
- * where one of these times is a tenth longer than usual, or than the row's other features let
- * expect. */
+ * comes from features of calls and steps that are lower than usual, or of a process that waits less
+ * and makes more calls, the row is better. So it is where its calls and the times between them all
+ * took less than usual, and none failed. But not where one of these times is a tenth longer than
+ * usual, or than the row's other features let expect. */
 void explain_row(struct explained *ret, const struct model_mixture *m, enum detect_layer layer,
 		 const double *x);
 
