@@ -365,6 +365,11 @@ def _(t):
     timelines.running(t, training, attached, medians_of, rest)
 
 
+@check("timeline-late-graph", "gpu", "root", "torch")
+def _(t):
+    timelines.late_graph(t, attached)
+
+
 @check("timeline-storm", "gpu", "root", "torch")
 def _(t):
     timelines.storm(t, run)

@@ -6,6 +6,7 @@ eacgm by its command line only."""
 import bisect
 import json
 import os
+import signal
 import statistics
 import subprocess
 import time
@@ -183,6 +184,47 @@ def running(t, training, attached, medians_of, rest):
     t.results.holds("steps are as long as before", [] if
                     abs(quiet_ms[-1] / quiet_ms[0] - 1) < 0.03 or min(ratios) < 1.02 else
                     str(quiet_ms))
+
+
+# ---- graphs ----
+
+LATE = "its timeline ends here, and CUPTI goes"
+
+
+def late_graph(t, attached):
+    """A graph of before is launched while the timeline is on."""
+    said = t.path("said")
+    with open(said, "w") as log:
+        p = subprocess.Popen(t.job("late_graph"), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                             start_new_session=True)
+    try:
+        for _ in range(600):
+            with open(said) as f:
+                if p.poll() is not None or "warm" in f.read():
+                    break
+            time.sleep(0.1)
+        with attached(t, p.pid, 8, "--gpu-timeline", "--layers", "cuda",
+                      "--profile", "off") as recording:
+            time.sleep(3)
+            os.kill(p.pid, signal.SIGUSR2)
+        os.kill(p.pid, signal.SIGTERM)
+        code = p.wait(timeout=30)
+    finally:
+        if p.poll() is None:
+            os.killpg(p.pid, signal.SIGKILL)
+    with open(said) as f:
+        last = f.read().splitlines()[-1]
+    report = t.report(recording)
+    spans = report.get("gpu_timeline", {}).get("matched_spans", 0)
+    t.results.note(said=last, code=code, spans=spans, notes=report["notes"])
+    t.results.holds("the job goes on", [] if code == 0 else "%s: %s" % (code, last))
+    if code == 0:
+        made = json.loads(last)
+        t.results.holds("its graphs ran, and computed what they should", [] if
+                        made["launches"] > 100 and not made["wrong"] else last)
+    t.results.holds("there is a timeline until then", [] if spans > 100 else str(spans))
+    t.results.holds("a note says that it ended", [] if LATE in json.dumps(report["notes"]) else
+                    str(report["notes"]))
 
 
 # ---- ranks ----
