@@ -26,7 +26,7 @@ PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 
 sys.path.insert(0, FAULTS)
 from faults import FAULTS as ALL_FAULTS  # noqa: E402
-from lab import host, layout, netns, packs, plans, schedule  # noqa: E402
+from lab import host, lanes, layout, netns, packs, plans, schedule  # noqa: E402
 from lab.processes import descendants  # noqa: E402
 
 
@@ -293,6 +293,21 @@ def _(t):
     there = [n for p in packed.done for n in tarfile.open(p).getnames()]
     expect(there == ["in-%d" % i for i in range(len(there))] and added.count(True) == len(there) and
            packed.out[0] == "in-%d" % len(there), "packed %r, left out %r" % (there, packed.out))
+
+
+@test("a campaign reads what was recorded and lost, with spans of GPUs and without", 30)
+def _(t):
+    lost_of = lanes.lost_of
+    ended = "eacgm: the command goes on running, untraced\n"
+    for spans in ("", ", 1221900 GPU spans"):
+        with open(t.path("record.log"), "w") as f:
+            f.write("eacgm: recording process 7\neacgm: 5901320 calls, 13767 samples%s in 56.4 s, "
+                    "lost 3 -> /tmp/run.eacgm (30.5 MB)\n%s" % (spans, ended))
+        expect(lost_of(t.dir) == (5901320, 56.4, 3), "'%s': %r" % (spans, lost_of(t.dir)))
+    with open(t.path("record.log"), "w") as f:
+        f.write(ended)
+    expect(lost_of(t.dir) is None, "nothing was said: %r" % (lost_of(t.dir),))
+    expect(lost_of(t.path("nowhere")) is None, "there is no record.log")
 
 
 @test("a run of a campaign that is killed costs a line, and the others go on", 150)

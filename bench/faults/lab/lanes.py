@@ -24,7 +24,8 @@ IMPORT_S = 60  # longer is not waited for
 LEAST_S = 25  # less is not worth a start
 IMPORTED = "the job has imported what it needs"
 FREED = "the job has ended"
-SAID = re.compile(r"^eacgm: (\d+) calls, \d+ samples in ([\d.]+) s, lost (\d+)", re.M)
+SAID = re.compile(r"^eacgm: (\d+) calls, \d+ samples(?:, \d+ GPU spans)? in ([\d.]+) s, "
+                  r"lost (\d+)", re.M)
 
 
 def spans(cpus):
