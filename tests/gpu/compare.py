@@ -7,6 +7,7 @@ import collections
 import ctypes
 import functools
 import re
+import statistics
 
 SHOWN = 12  # differences that are spelled out
 
@@ -201,6 +202,31 @@ def memory_nvml(made, report):
     if abs(held - used) > slack:
         return ["%.0f MiB held, NVML has %.0f MiB used" % (held / 2**20, used / 2**20)]
     return []
+
+
+# A training's own heap moves by some 100 kB from one attachment to the next, and by a few MB
+# now and then. So the median of many tells of what each leaves, the sum of the rest.
+USUAL_SLACK_KB = 128
+SUM_SLACK_KB = 8192
+
+
+def growths(sizes):
+    """From one to the next, from the second on: what comes first fills caches that stay."""
+    return [b - a for a, b in zip(sizes[1:], sizes[2:])]
+
+
+def left_memory(ours, bare):
+    """Growth of resident memory (kB) by attachment, against that by cycle of CUPTI alone."""
+    problems = []
+    usual, bare_usual = statistics.median(ours), statistics.median(bare)
+    if usual > bare_usual + USUAL_SLACK_KB:
+        problems.append("an attachment leaves %d kB in the median, CUPTI alone %d kB" % (
+            usual, bare_usual))
+    grown, bare_grown = sum(ours), statistics.fmean(bare) * len(ours)
+    if grown > bare_grown + SUM_SLACK_KB:
+        problems.append("%d attachments leave %d kB, CUPTI alone %d kB as often" % (
+            len(ours), grown, bare_grown))
+    return problems
 
 
 # ---- errors ----

@@ -66,6 +66,8 @@ ERRORS = [{"function": "cudaMalloc", "below": "cuMemAlloc_v2", "code": 2, "calls
 MEMORY = {"pid": 5, "live_bytes": 300 << 20, "peak_bytes": 400 << 20, "allocs": 3, "frees": 1,
           "leaked_bytes": 300 << 20, "leaked_count": 2,
           "checkpoints": [{"nvml_bytes": 500 << 20}, {"nvml_bytes": 810 << 20}]}
+CUPTI_KB = [652304, 689728, 700028, 700096, 700152, 700212, 700988, 701036, 701144]
+ATTACHED_KB = [1296716, 1296932, 1299616, 1299964, 1300092, 1300084, 1300252, 1303468, 1303408]
 FUNCTIONS = {"ncclAllReduce": {"calls": 2, "bytes": 80}, "ncclBroadcast": {"calls": 1, "bytes": 8}}
 NCCL = {"ranks": [
     {"pid": 5, "rank": 0, "communicators": [
@@ -165,6 +167,18 @@ def _():
     for r in everywhere["collectives"]:
         r["comm_hash"] = "0xa2"
     assert compare.nccl_calls(NCCL, everywhere), "another id than NCCL's is not noticed"
+
+
+@test("memory that attachments leave")
+def _():
+    bare, ours = compare.growths(CUPTI_KB[1:]), compare.growths(ATTACHED_KB)
+    assert bare == [68, 56, 60, 776, 48, 108], bare
+    assert len(ours) == 7 and sum(ours) == 6476, ours
+    assert compare.left_memory(ours, bare) == [], compare.left_memory(ours, bare)
+    assert compare.left_memory([kb + 100 for kb in bare], bare) == []
+    assert len(compare.left_memory([kb + 200 for kb in bare], bare)) == 1, "200 kB each time"
+    assert len(compare.left_memory(ours + [0, 4096], bare)) == 1, "much, once"
+    assert len(compare.left_memory([kb + 2048 for kb in ours], bare)) == 2, "much each time"
 
 
 @test("NCCL's log")

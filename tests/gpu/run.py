@@ -362,7 +362,7 @@ def _(t):
 
 @check("timeline-running", "gpu", "root", "torch")
 def _(t):
-    timelines.running(t, training, attached, medians_of, rest)
+    timelines.running(t, run, training, attached, medians_of, rest)
 
 
 @check("timeline-late-graph", "gpu", "root", "torch")

@@ -11,13 +11,14 @@ import statistics
 import subprocess
 import time
 
-from compare import SHOWN, full_name
+from compare import SHOWN, full_name, growths, left_memory
 
 KERNEL_TIME = 0.01   # of what torch.profiler says
 EVENT_TIME = 0.05    # of what CUDA events say
 LEAST_US = 200  # of shorter calls launches take a part, which events count and kernels do not
 LOOPS = ("train", "accumulate", "loader", "generate", "evaluate")
 STOP_MS = 100
+CYCLES = 20  # of CUPTI alone
 
 
 def lines(path):
@@ -146,13 +147,20 @@ def stop_ms(report):
     return report["recording"].get("gpu_attach", {}).get("longest_stop_ms")
 
 
-def running(t, training, attached, medians_of, rest):
+def bare_cupti_kb(t, run):
+    """Growth of a job's resident memory by each cycle of CUPTI in it, without eacgm."""
+    out, _ = run(t.job("cupti_cycles", "--cycles", CYCLES, "--seconds", 0.5), 180)
+    return growths(json.loads(out.splitlines()[-1])[1:])  # the first is from before
+
+
+def running(t, run, training, attached, medians_of, rest):
     """CUPTI into a running job and out again, several times."""
     rounds, seconds, quiet = (5, 2, 1.5) if t.quick else (20, 2, 1.5)
-    windows, during, stops, spans, states = [], [], [], [], []
+    windows, during, stops, spans, before, states = [], [], [], [], [], []
     with training(t) as job:
         for _ in range(rounds):
             windows.append(rest(quiet))
+            before.append(state_of(job.p.pid)["rss_kb"])
             began = time.monotonic_ns()
             with attached(t, job.p.pid, seconds, "--gpu-timeline", "--layers", "cuda",
                           "--profile", "off") as recording:
@@ -177,13 +185,18 @@ def running(t, training, attached, medians_of, rest):
     t.results.holds("the shim is gone", [] if not any(s["shim"] for s in states) else
                     str(states[-1]))
     first, last = states[1], states[-1]
-    grown = [k for k in ("threads", "files", "maps") if last[k] > first[k] + 2]
-    if last["rss_kb"] > first["rss_kb"] + 4096:
-        grown.append("rss_kb")
-    t.results.holds("nothing grows", ["%s: %s to %s" % (k, first[k], last[k]) for k in grown])
+    t.results.holds("no threads, files or mappings are left", [
+        "%s: %s to %s" % (k, first[k], last[k]) for k in ("threads", "files", "maps")
+        if last[k] > first[k] + 2])
     t.results.holds("steps are as long as before", [] if
                     abs(quiet_ms[-1] / quiet_ms[0] - 1) < 0.03 or min(ratios) < 1.02 else
                     str(quiet_ms))
+    rss = [s["rss_kb"] for s in states]
+    t.results.note(grown_by_attachment_kb=growths(rss), grown_between_attachments_kb=[
+        b - a for a, b in zip(rss[1:], before[2:])])  # the second is part of the first
+    bare = bare_cupti_kb(t, run)
+    t.results.note(grown_by_bare_cycle_kb=bare)
+    t.results.holds("memory grows as CUPTI alone lets it grow", left_memory(growths(rss), bare))
 
 
 # ---- graphs ----
