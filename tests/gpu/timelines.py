@@ -372,6 +372,10 @@ def merge(t, run):
 
 # ---- many kernels ----
 
+LOST_SPANS = ("gpu_ring_full", "gpu_span_dropped", "gpu_span_untimed")
+OWN_KERNELS = 100  # beside the graph's, at most: four with PyTorch 2.11
+
+
 def storm(t, run):
     made_path, many = t.path("made.json"), 2_000_000 if t.quick else 50_000_000
     recording = t.record(["--gpu-timeline", "--layers", "cuda", "--profile", "off"],
@@ -384,7 +388,7 @@ def storm(t, run):
     lost = report["recording"].get("lost_by_cause") or {}
     t.results.note(made=made["kernels_made"], seconds=made["seconds"], seen=seen, lost=lost,
                    bytes=os.path.getsize(recording))
-    counted = seen + sum(lost.values())
+    counted = seen + sum(lost.get(cause, 0) for cause in LOST_SPANS)
     t.results.holds("every kernel is there, or counted as lost", [] if
-                    made["kernels_made"] <= counted <= made["kernels_made"] + 10000 else
+                    made["kernels_made"] <= counted <= made["kernels_made"] + OWN_KERNELS else
                     "%d made, %d seen, lost %s" % (made["kernels_made"], seen, lost))
