@@ -4,8 +4,8 @@ eacgm and compares its report with what the jobs did and with what CUPTI and NVM
 
 Prints TAP (https://testanything.org) and a last line "N passed, N failed, N skipped"; writes
 the figures, and every difference, into DIR/figures.json. What cannot run here (no GPU, no
-root, no PyTorch) is skipped with the reason. Knows eacgm by its command line only, ends only
-processes that it started, and needs less than five minutes on a host with one GPU."""
+root, no PyTorch) is skipped with the reason. Knows eacgm by its command line only, and ends only
+processes that it started."""
 
 import argparse
 import contextlib
