@@ -196,7 +196,7 @@ def running(t, run, training, attached, medians_of, rest):
         b - a for a, b in zip(rss[1:], before[2:])])  # the second is part of the first
     bare = bare_cupti_kb(t, run)
     t.results.note(grown_by_bare_cycle_kb=bare)
-    t.results.holds("memory grows as CUPTI alone lets it grow", left_memory(growths(rss), bare))
+    t.results.holds("memory grows no more than by CUPTI alone", left_memory(growths(rss), bare))
 
 
 # ---- graphs ----
