@@ -14,12 +14,12 @@ struct watched {
 	uint64_t last_cpu_ns;
 	uint64_t last_time_ns; /* 0 = not sampled yet */
 	uint64_t last_switched_out;
-	bool gone;
 };
 
 struct collector {
 	char *proc_root;
-	VEC(struct watched) pids;
+	VEC(struct watched) pids; /* that have not ended */
+	uint64_t ended_cpu_ns;	  /* of those that have */
 	uint64_t tick_ns;
 	uint64_t page_bytes;
 };
@@ -91,11 +91,18 @@ static void procfs_add_pid(struct collector *c, pid_t pid)
 		w->last_cpu_ns = w->first_cpu_ns;
 }
 
+static uint64_t used_cpu_ns(const struct watched *w)
+{
+	return w->last_cpu_ns - w->first_cpu_ns;
+}
+
 static void procfs_del_pid(struct collector *c, pid_t pid)
 {
-	for (size_t i = 0; i < c->pids.len; i++) {
-		if (c->pids.data[i].pid == pid)
-			c->pids.data[i].gone = true;
+	for (size_t i = c->pids.len; i-- > 0;) {
+		if (c->pids.data[i].pid != pid)
+			continue;
+		c->ended_cpu_ns += used_cpu_ns(&c->pids.data[i]);
+		c->pids.data[i] = c->pids.data[--c->pids.len];
 	}
 }
 
@@ -123,17 +130,15 @@ static void sample_one(struct collector *c, struct watched *w, uint64_t now_ns, 
 
 static void procfs_sample(struct collector *c, uint64_t now_ns, collector_emit emit, void *ctx)
 {
-	for (size_t i = 0; i < c->pids.len; i++) {
-		if (!c->pids.data[i].gone)
-			sample_one(c, &c->pids.data[i], now_ns, emit, ctx);
-	}
+	for (size_t i = 0; i < c->pids.len; i++)
+		sample_one(c, &c->pids.data[i], now_ns, emit, ctx);
 }
 
 uint64_t procfs_cpu_ns(const struct collector *c)
 {
-	uint64_t sum = 0;
+	uint64_t sum = c->ended_cpu_ns;
 	for (size_t i = 0; i < c->pids.len; i++)
-		sum += c->pids.data[i].last_cpu_ns - c->pids.data[i].first_cpu_ns;
+		sum += used_cpu_ns(&c->pids.data[i]);
 	return sum;
 }
 

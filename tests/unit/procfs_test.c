@@ -1,0 +1,107 @@
+/* procfs_test.c - CPU time of processes that come and go, from a /proc of the test's making; and
+ * what has ended leaves nothing: counted by the C library's malloc, where that counts.
+ *
+ * links: base collect symbolize */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "collect/collector.h"
+
+#define PID	    7
+#define GROWTH_MOST (64u << 10)
+
+struct proc {
+	char root[64], folder[80], stat[96];
+	unsigned long tick_ns;
+};
+
+static void proc_make(struct proc *p)
+{
+	snprintf(p->root, sizeof(p->root), "/tmp/procfs-test-XXXXXX");
+	assert_non_null(mkdtemp(p->root));
+	snprintf(p->folder, sizeof(p->folder), "%s/%d", p->root, PID);
+	snprintf(p->stat, sizeof(p->stat), "%s/stat", p->folder);
+	assert_int_equal(mkdir(p->folder, 0755), 0);
+	p->tick_ns = 1000000000UL / (unsigned long)sysconf(_SC_CLK_TCK);
+}
+
+static void proc_remove(const struct proc *p)
+{
+	unlink(p->stat);
+	rmdir(p->folder);
+	rmdir(p->root);
+}
+
+/* As in proc_pid_stat(5), with so many ticks of user and system time. */
+static void proc_write(const struct proc *p, unsigned user, unsigned system)
+{
+	FILE *f = fopen(p->stat, "we");
+	assert_non_null(f);
+	fprintf(f, "%d (a) b) S 1 1 1 0 -1 0 0 0 0 0 %u %u 0 0 20 0 3 0 5 4096 2 0\n", PID, user,
+		system);
+	fclose(f);
+}
+
+static unsigned emitted;
+
+static void emit(void *ctx, const char *entity, const char *name, double value)
+{
+	(void)ctx;
+	(void)name;
+	(void)value;
+	assert_string_equal(entity, "pid 7");
+	emitted++;
+}
+
+static void ended_processes_keep_their_time_and_nothing_else(void **state)
+{
+	(void)state;
+	struct proc p;
+	struct collector *c;
+	struct err e;
+	size_t early = 0;
+	proc_make(&p);
+	assert_int_equal(collector_procfs.open(&c, p.root, &e), 0);
+	for (int i = 0; i < 2; i++) { /* the same number twice */
+		proc_write(&p, 10, 5);
+		collector_procfs.add_pid(c, PID);
+		proc_write(&p, 30, 6);
+		collector_procfs.sample(c, 1000, emit, NULL);
+		collector_procfs.del_pid(c, PID);
+		proc_write(&p, 90, 90); /* not ours any more */
+		collector_procfs.sample(c, 2000, emit, NULL);
+	}
+	assert_int_equal(procfs_cpu_ns(c), 2 * 21 * p.tick_ns);
+	assert_int_equal(emitted, 2 * 2); /* memory and threads; rates need two samples */
+	collector_procfs.add_pid(c, PID);
+	for (int i = 1; i <= 100000; i++) {
+		collector_procfs.add_pid(c, PID + i);
+		collector_procfs.del_pid(c, PID + i);
+		if (i == 1000)
+			early = mallinfo2().uordblks;
+	}
+	assert_true(mallinfo2().uordblks < early + GROWTH_MOST);
+	emitted = 0;
+	collector_procfs.sample(c, 3000, emit, NULL);
+	assert_int_equal(emitted, 2);
+	collector_procfs.close(c);
+	proc_remove(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ended_processes_keep_their_time_and_nothing_else),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
