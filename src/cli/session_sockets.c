@@ -75,6 +75,8 @@ void sockets_sample(struct session *s)
 			pipeline_note(s->pipeline, "connections", e.msg);
 		}
 	}
+	for (size_t i = 0; i < s->live.len; i++)
+		sockets_lives(s->sockets, (uint32_t)s->live.data[i]);
 	sockets_changed(s->sockets, put, s);
 	sockets_counters(s->sockets, emit, s);
 }

@@ -21,8 +21,10 @@ struct known {
 struct totals {
 	uint32_t pid;
 	uint64_t sent, received, retransmits;
-	bool taken; /* all that it has were seen once */
+	uint32_t open; /* connections in the list */
+	bool taken;    /* all that it has were seen once */
 	bool changed;
+	bool lives; /* the process, as was said in this round */
 };
 
 struct sockets {
@@ -84,6 +86,7 @@ static struct known *add(struct sockets *s, const struct rec_socket *row)
 	k->c.pid = row->tgid;
 	k->c.netns = row->netns;
 	k->c.first_ns = row->time_ns;
+	totals_of(s, row->tgid)->open++;
 	memcpy(k->c.opener, row->opener, sizeof(row->opener));
 	format_address(k->c.source, row->family, row->source, row->source_port);
 	format_address(k->c.destination, row->family, row->destination, row->destination_port);
@@ -136,6 +139,13 @@ void sockets_taken(struct sockets *s, uint32_t pid)
 	totals_of(s, pid)->taken = true;
 }
 
+void sockets_lives(struct sockets *s, uint32_t pid)
+{
+	uint64_t i;
+	if (map64_get(&s->by_pid, pid, &i))
+		s->totals.data[i].lives = true;
+}
+
 void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),
 		     void *ctx)
 {
@@ -150,6 +160,7 @@ void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct co
 		if (k->c.closed_ns) {
 			if (has_name)
 				map64_del(&s->by_socket, k->socket);
+			totals_of(s, k->c.pid)->open--;
 			continue;
 		}
 		if (left != i) {
@@ -161,17 +172,35 @@ void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct co
 	s->list.len = left;
 }
 
+size_t sockets_processes(const struct sockets *s)
+{
+	return s->totals.len;
+}
+
+static void tell_totals(const struct totals *t, collector_emit emit, void *ctx)
+{
+	char entity[32];
+	snprintf(entity, sizeof(entity), "pid %u", t->pid);
+	emit(ctx, entity, "net_sent_bytes", (double)t->sent);
+	emit(ctx, entity, "net_received_bytes", (double)t->received);
+	emit(ctx, entity, "net_retransmits", (double)t->retransmits);
+}
+
 void sockets_counters(struct sockets *s, collector_emit emit, void *ctx)
 {
+	size_t left = 0;
 	for (size_t i = 0; i < s->totals.len; i++) {
 		struct totals *t = &s->totals.data[i];
-		char entity[32];
-		if (!t->changed)
+		if (t->changed)
+			tell_totals(t, emit, ctx);
+		bool keep = t->lives || t->open;
+		t->changed = t->lives = false;
+		if (!keep) {
+			map64_del(&s->by_pid, t->pid);
 			continue;
-		t->changed = false;
-		snprintf(entity, sizeof(entity), "pid %u", t->pid);
-		emit(ctx, entity, "net_sent_bytes", (double)t->sent);
-		emit(ctx, entity, "net_received_bytes", (double)t->received);
-		emit(ctx, entity, "net_retransmits", (double)t->retransmits);
+		}
+		map64_set(&s->by_pid, t->pid, left);
+		s->totals.data[left++] = *t;
 	}
+	s->totals.len = left;
 }

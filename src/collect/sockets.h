@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "collect/collector.h"
@@ -39,6 +40,13 @@ void sockets_take(struct sockets *s, const struct rec_socket *row);
 
 /* All connections that a process has were taken: one that comes later is a new one. */
 void sockets_taken(struct sockets *s, uint32_t pid);
+
+/* The process is there. Of which that was not said since the last sockets_counters is forgotten
+ * with its last connection: the kernel closes some after their process's end. */
+void sockets_lives(struct sockets *s, uint32_t pid);
+
+/* How many processes are known. */
+size_t sockets_processes(const struct sockets *s);
 
 /* Each connection that has changed since the last time. Those that are closed are forgotten. */
 void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),

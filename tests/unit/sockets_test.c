@@ -132,6 +132,52 @@ static void a_name_that_comes_again_is_another_connection(void **state)
 	sockets_free(s);
 }
 
+/* A process that has ended is forgotten with its last connection: its number may be another's. */
+static void who_has_ended_is_forgotten(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	struct rec_socket r = row(1, 10, 5, 5);
+	sockets_take(s, &r);
+	sockets_taken(s, 7);
+	sockets_lives(s, 7);
+	for (int i = 0; i < 3; i++) { /* it ends, its connection is still there */
+		expect_changed(s, i ? ""
+				    : "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-5 got 0-5 "
+				      "resent 0\n");
+		sockets_counters(s, emit, NULL);
+	}
+	assert_int_equal(sockets_processes(s), 1);
+	r = row(1, 20, 9, 5);
+	r.state = CLOSED;
+	sockets_take(s, &r);
+	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-9 got 0-5 resent 0 closed\n");
+	told[0] = 0;
+	sockets_counters(s, emit, NULL);
+	assert_string_equal(told, "pid 7 net_sent_bytes 9\npid 7 net_received_bytes 5\n"
+				  "pid 7 net_retransmits 0\n");
+	assert_int_equal(sockets_processes(s), 0);
+	for (uint32_t i = 0; i < 100000; i++) { /* met and closed after their ends; one lives */
+		r = row(i + 2, 30 + i, 1, 1);
+		r.tgid = 100 + i;
+		r.state = i ? CLOSED : ESTABLISHED;
+		sockets_take(s, &r);
+		sockets_lives(s, 100);
+		told[0] = 0;
+		sockets_changed(s, tell, NULL);
+		sockets_counters(s, emit, NULL);
+	}
+	assert_int_equal(sockets_processes(s), 1);
+	r = row(2, 200000, 3, 1);
+	r.tgid = 100;
+	sockets_take(s, &r);
+	told[0] = 0;
+	sockets_counters(s, emit, NULL);
+	assert_string_equal(told, "pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
+				  "pid 100 net_retransmits 0\n");
+	sockets_free(s);
+}
+
 static void addresses_of_ipv6(void **state)
 {
 	(void)state;
@@ -152,6 +198,7 @@ int main(void)
 		cmocka_unit_test(what_was_there_before_is_told_apart),
 		cmocka_unit_test(who_opens_it_and_who_is_started_by_us_has_nothing_before),
 		cmocka_unit_test(a_name_that_comes_again_is_another_connection),
+		cmocka_unit_test(who_has_ended_is_forgotten),
 		cmocka_unit_test(addresses_of_ipv6),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
