@@ -65,7 +65,8 @@ struct attacher {
 	pthread_cond_t wake;
 	VEC(struct candidate) waiting; /* under lock */
 	bool stop;		       /* under lock */
-	pids_t seen;		       /* under lock: that were candidates at some time */
+	pids_t seen;		       /* under lock: candidates that have not ended */
+	bool saw_any;		       /* under lock */
 	VEC(struct attached) list;
 	bool stuck;	 /* a thread did not stop, and goes on when ours ends */
 	bool at_work;	 /* under lock: at a process, the first time */
@@ -486,10 +487,23 @@ void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
 	pthread_mutex_lock(&a->lock);
 	if (!was_seen(a, pid)) {
 		*vec_push(&a->seen) = pid;
+		a->saw_any = true;
 		*vec_push(&a->waiting) =
 			(struct candidate){.pid = pid, .child = was_seen(a, process_parent(pid))};
 		pthread_cond_signal(&a->wake);
 	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+void attacher_gone(struct session *s, pid_t pid)
+{
+	struct attacher *a = s->attacher;
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	for (size_t i = a->seen.len; i-- > 0;)
+		if (a->seen.data[i] == pid)
+			a->seen.data[i] = a->seen.data[--a->seen.len];
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -516,7 +530,7 @@ void attacher_stop(struct session *s)
 	if (a->attached)
 		pipeline_meta(s->pipeline, "gpu_attach_stop_ms", "%.2f",
 			      (double)a->longest_stop_ns / 1e6);
-	if (!a->seen.len)
+	if (!a->saw_any)
 		pipeline_note(s->pipeline, SUBJECT,
 			      "not recorded: no traced process has loaded " DRIVER);
 }

@@ -120,6 +120,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		s->live.data[i] = s->live.data[--s->live.len];
 		collector_procfs.del_pid(s->procfs, pid);
 		gpus_watch_pid(s, pid, false);
+		attacher_gone(s, pid);
 		return;
 	}
 }

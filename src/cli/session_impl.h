@@ -113,11 +113,12 @@ unsigned spans_options(const struct session *s);
 /* The control thread's, now and then. */
 void spans_switch_probes(struct session *s);
 
-/* session_attach.c: the shim comes into processes that run. saw: a process's mappings, of the
- * control thread; stop: none is held or stopped any more, before the mover's end. */
+/* session_attach.c: the shim comes into processes that run. saw, gone: a process's mappings and its
+ * end, of the control thread; stop: none is held or stopped any more, before the mover's end. */
 void attacher_open(struct session *s, const char *shim);
 void attacher_start(struct session *s);
 void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps);
+void attacher_gone(struct session *s, pid_t pid);
 /* A process that is new to it has its timeline in a moment, or a note why not. */
 bool attacher_at_work(struct session *s);
 /* The mover's: of processes that would launch a CUDA graph. */
