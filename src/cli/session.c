@@ -2,6 +2,7 @@
 #include "cli/session.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,6 +31,7 @@
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
 #define STRINGS_UNKEPT	  (64u << 20)	/* bytes, where nothing is kept */
+#define LARGE_BYTES	  (64 << 10)	/* blocks that go back to the system when they are freed */
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
 /* ---- metas ---- */
@@ -564,8 +566,18 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 		r->lost += count;
 }
 
+/* glibc's malloc takes the size of the largest block that was freed for what will be needed again:
+ * after libbpf's copy of the kernel's types, 6 MB, smaller ones come from its arenas, which would
+ * keep the highest water of queues and fits for days (mallopt(3), M_MMAP_THRESHOLD). */
+static void give_back_large_blocks(void)
+{
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
+}
+
 int session_run(const struct session_options *opts, struct session_result *ret, struct err *e)
 {
+	give_back_large_blocks();
 	struct session *s = xcalloc(1, sizeof(*s));
 	s->opts = opts;
 	s->probes_on = true;
