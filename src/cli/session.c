@@ -26,6 +26,7 @@
 #define SWEEP_TICKS	  20
 #define SOCKET_TICKS	  20
 #define OPEN_TICKS	  20
+#define TRIM_TICKS	  200 /* as long as what has ended is known: pipeline/forget.c */
 #define TAIL_QUANTILE	  0.99
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
@@ -271,6 +272,8 @@ static void on_tick(struct session *s, unsigned tick)
 		s->stop = true;
 	if (tick % SWEEP_TICKS == 0)
 		sweep_ended(s);
+	if (tick % TRIM_TICKS == 0)
+		malloc_trim(0);
 	if (!s->guard_failed && !tracer_guard_works(s->tracer)) {
 		s->guard_failed = s->stop = true;
 		pipeline_note(s->pipeline, "eacgm-guard",
@@ -568,7 +571,8 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 
 /* glibc's malloc takes the size of the largest block that was freed for what will be needed again:
  * after libbpf's copy of the kernel's types, 6 MB, smaller ones come from its arenas, which would
- * keep the highest water of queues and fits for days (mallopt(3), M_MMAP_THRESHOLD). */
+ * keep the highest water of queues and fits for days (mallopt(3), M_MMAP_THRESHOLD). What small
+ * blocks leave behind goes back now and then: on_tick. */
 static void give_back_large_blocks(void)
 {
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);

@@ -315,6 +315,36 @@ def _(t):
     expect(memory[1] < memory[0] + 2048, "kB after 8,000 and 24,000: %r" % memory)
 
 
+FORKS = """
+import os, sys
+sys.stdin.readline()
+for _ in range(2000):
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@test("processes that have ended leave nothing: the memory that 2,000 of them took goes back", 90)
+def _(t):
+    job = t.start([PYTHON, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with open(t.path("err"), "w+") as err:
+        w = t.start([EACGM, "watch", "-p", job.pid, "--json"], stdout=subprocess.DEVNULL,
+                    stderr=err)
+        t.wait_for(lambda: "attached to" in open(err.name).read(), "tracing")
+        before = anonymous_kb(w.pid)
+        print(file=job.stdin, flush=True)
+        expect(job.stdout.readline() == "done\n", "the job ended")
+        most = anonymous_kb(w.pid)
+        expect(most > before + 4096, "their mappings were known: %d, %d kB" % (before, most))
+        t.wait_for(lambda: anonymous_kb(w.pid) < before + 4096, "the memory of ended processes", 60)
+        print(file=job.stdin, flush=True)
+        expect(w.wait(timeout=20) == 0, open(err.name).read())
+
+
 @test("wrong use: one line, and no terminal is touched")
 def _(t):
     expect_one_line(t.run([EACGM, "watch", "-p", "4194304"]), "no process")
