@@ -1,11 +1,15 @@
-/* forget.c - bounds what the pipeline knows of processes and threads that have ended, where
- * nothing is kept and it runs for days. In a recording they stay: the rows refer to them.
+/* forget.c - bounds what the pipeline knows of processes and threads that have ended.
  *
- * Records of a process may be read after its end was told, so it stays for FORGET_NS. The ends of
- * threads are not told: when a process has had many, those that /proc does not list any more are
- * forgotten. One that is met again after all is new. Of kernels and communicators those go that
- * were not asked for longest, where there are very many. Stays: what the job has of libraries and
- * functions, and strings, which the writer bounds. */
+ * Records of a process may be read after its end was told, so what it had mapped and its threads
+ * stay for FORGET_NS. The ends of threads are not told: when a process has had many, those that
+ * /proc does not list any more are forgotten, at the second look that does not find them. One that
+ * is met again after all is new. The process itself, a row and a few numbers, goes too where
+ * nothing is kept and it runs for days; in a recording names of calls that were counted are still
+ * asked for at its end.
+ *
+ * Where nothing is kept, of kernels and communicators those go that were not asked for longest,
+ * where there are very many. Stays: what the job has of libraries and functions, and strings, which
+ * the writer bounds. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -42,21 +46,34 @@ static bool thread_lives(const struct pipeline *p, uint32_t tgid, uint32_t tid)
 
 void forget_thread_later(struct pipeline *p, struct known_process *k, uint32_t tid)
 {
-	size_t kept = 0;
-	*vec_push(&k->tids) = tid;
+	size_t kept = 0, alive = 0;
+	*vec_push(&k->tids) = (struct known_tid){.tid = tid};
 	if (!k->tids_next)
 		k->tids_next = TIDS_FIRST;
 	if (k->tids.len < k->tids_next)
 		return;
 	for (size_t i = 0; i < k->tids.len; i++) {
-		uint32_t t = k->tids.data[i];
-		if (t == tid || thread_lives(p, k->row.pid, t))
-			k->tids.data[kept++] = t;
-		else
-			forget_thread(p, k->row.pid, t);
+		struct known_tid t = k->tids.data[i];
+		bool lives = t.tid == tid || thread_lives(p, k->row.pid, t.tid);
+		if (!lives && t.missed) {
+			forget_thread(p, k->row.pid, t.tid);
+			continue;
+		}
+		alive += lives;
+		t.missed = !lives;
+		k->tids.data[kept++] = t;
 	}
 	k->tids.len = kept;
-	k->tids_next = kept * 2 > TIDS_FIRST ? kept * 2 : TIDS_FIRST;
+	k->tids_next = kept + (alive > TIDS_FIRST ? alive : TIDS_FIRST);
+}
+
+void forget_parts(struct pipeline *p, struct known_process *k)
+{
+	for (size_t i = 0; i < k->tids.len; i++)
+		forget_thread(p, k->row.pid, k->tids.data[i].tid);
+	proc_maps_free(&k->maps);
+	map64_free(&k->sent);
+	vec_free(&k->tids);
 }
 
 /* Its number has gone to another, or will. */
@@ -64,16 +81,21 @@ void forget_replaced(struct pipeline *p, uint32_t process)
 {
 	struct known_process *k = &p->process_list.data[process];
 	uint64_t now;
-	for (size_t i = 0; i < k->tids.len; i++)
-		forget_thread(p, k->row.pid, k->tids.data[i]);
+	forget_parts(p, k);
 	if (map64_get(&p->processes, k->row.pid, &now) && now == process)
 		map64_del(&p->processes, k->row.pid);
-	proc_maps_free(&k->maps);
-	map64_free(&k->sent);
-	vec_free(&k->tids);
 	/* addresses of the next one in this place are not this one's */
 	*k = (struct known_process){.generation = k->generation + 1};
 	*vec_push(&p->free_processes) = process;
+}
+
+void forget_later(struct pipeline *p, uint32_t process)
+{
+	*vec_push(&p->ended) = (struct ended_process){
+		.process = process,
+		.generation = p->process_list.data[process].generation,
+		.forget_ns = monotonic_ns() + FORGET_NS,
+	};
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -94,21 +116,33 @@ static void drop_large(struct map64 *cache)
 		map64_free(cache);
 }
 
+static void forget_due(struct pipeline *p, uint64_t now_ns)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < p->ended.len; i++) {
+		struct ended_process e = p->ended.data[i];
+		struct known_process *k = &p->process_list.data[e.process];
+		if (now_ns <= e.forget_ns)
+			p->ended.data[kept++] = e;
+		else if (k->generation != e.generation || !k->row.end_ns)
+			continue; /* another's place by now */
+		else if (p->forgets)
+			forget_replaced(p, e.process);
+		else
+			forget_parts(p, k);
+	}
+	p->ended.len = kept;
+}
+
 void forget_pass(struct pipeline *p)
 {
-	uint64_t now_ns;
-	if (!p->forgets || (now_ns = monotonic_ns()) - p->forgot_ns < FORGET_EVERY)
+	uint64_t now_ns = monotonic_ns();
+	if (now_ns - p->forgot_ns < FORGET_EVERY)
 		return;
 	p->forgot_ns = now_ns;
-	for (size_t i = 0; i < p->process_list.len; i++) {
-		struct known_process *k = &p->process_list.data[i];
-		if (!k->row.end_ns)
-			continue;
-		if (!k->forget_ns)
-			k->forget_ns = now_ns + FORGET_NS;
-		else if (now_ns > k->forget_ns)
-			forget_replaced(p, (uint32_t)i);
-	}
+	forget_due(p, now_ns);
+	if (!p->forgets)
+		return;
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
 	drop_large(&p->hist_counts);

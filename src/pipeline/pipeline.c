@@ -458,6 +458,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	vec_free(&p->code_rows);
 	vec_free(&p->process_list);
 	vec_free(&p->free_processes);
+	vec_free(&p->ended);
 	for (size_t i = 0; i < p->probes.len; i++)
 		free(p->probes.data[i].prefix);
 	vec_free(&p->probes);

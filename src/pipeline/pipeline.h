@@ -65,8 +65,8 @@ void pipeline_ask_debuginfod(struct pipeline *p);
 void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char *sentence),
 			  void *ctx);
 
-/* Likewise, for what runs for days and keeps nothing: what is known of processes and threads is
- * forgotten some time after their end, and caches that have grown are dropped. */
+/* Likewise, for what runs for days and keeps nothing: processes are forgotten some time after their
+ * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
 
 /* ---- from any thread; strings are copied ---- */

@@ -44,6 +44,11 @@ struct message {
 	double value;
 };
 
+struct known_tid {
+	uint32_t tid;
+	bool missed; /* /proc did not list it */
+};
+
 struct known_process {
 	struct m_process row;
 	uint32_t executable; /* string */
@@ -51,9 +56,14 @@ struct known_process {
 	uint32_t generation; /* raised by exec */
 	uint64_t exec_ns;    /* the last exec, 0 = none seen */
 	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
-	VEC(uint32_t) tids;  /* where what has ended is forgotten */
-	size_t tids_next;    /* so many: those that have ended are looked for */
-	uint64_t forget_ns;  /* 0 = lives, or is forgotten */
+	VEC(struct known_tid) tids;
+	size_t tids_next; /* so many: those that have ended are looked for */
+};
+
+struct ended_process {
+	uint32_t process; /* of the list */
+	uint32_t generation;
+	uint64_t forget_ns;
 };
 
 /* Calls whose meaning the pipeline itself needs: they name kernels and communicators. */
@@ -118,8 +128,9 @@ struct pipeline {
 	struct map64 threads;		/* tgid << 32 | tid -> thread index */
 	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
-	VEC(uint32_t) free_processes; /* of the list */
-	bool forgets;
+	VEC(uint32_t) free_processes;	 /* of the list */
+	VEC(struct ended_process) ended; /* that are to be forgotten */
+	bool forgets;			 /* all of them: nothing is kept */
 	uint64_t forgot_ns;
 	struct map64 strings;	 /* REC_STRING id -> recording string + 1 */
 	struct map64 texts[2];	 /* REC_TEXT id -> recording string; the second: older ones */
@@ -178,8 +189,11 @@ void tap_counter(struct pipeline *p, const struct m_counter *row);
 void tap_sample(struct pipeline *p, const struct m_sample *row);
 void tap_thread_gone(struct pipeline *p, uint32_t index);
 
-/* forget.c: what ended processes and threads had, where nothing is kept. */
+/* forget.c: what ended processes and threads had. later: from now on it has ended; parts: its
+ * mappings and threads; replaced: all of it, where nothing is kept. */
 void forget_thread_later(struct pipeline *p, struct known_process *k, uint32_t tid);
+void forget_later(struct pipeline *p, uint32_t process);
+void forget_parts(struct pipeline *p, struct known_process *k);
 void forget_replaced(struct pipeline *p, uint32_t process);
 void forget_pass(struct pipeline *p);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */

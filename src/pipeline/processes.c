@@ -101,8 +101,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	row.comm = rec_string_z(p->writer, lives ? comm : name);
 	index = tap_thread(p, &row);
 	map64_set(&p->threads, key, index);
-	if (p->forgets)
-		forget_thread_later(p, pipeline_process_of(p, tgid), tid);
+	forget_thread_later(p, pipeline_process_of(p, tgid), tid);
 	return (uint32_t)index;
 }
 
@@ -126,10 +125,11 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	uint64_t i;
 	if (task->kind == REC_FORK && map64_get(&p->processes, task->tgid, &i) &&
 	    p->process_list.data[i].row.end_ns) {
-		if (p->forgets) /* first: it tells of each thread that is gone */
+		if (p->forgets)
 			forget_replaced(p, (uint32_t)i);
+		else
+			forget_parts(p, &p->process_list.data[i]);
 		map64_del(&p->processes, task->tgid);
-		map64_del(&p->threads, (uint64_t)task->tgid << 32 | task->tgid);
 	}
 	struct known_process *k = pipeline_process_of(p, task->tgid);
 	char comm[17] = "";
@@ -153,6 +153,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->row.exit_code = task->exit_code;
 		if (!k->row.comm)
 			k->row.comm = rec_string_z(p->writer, comm);
+		forget_later(p, (uint32_t)(k - p->process_list.data));
 		break;
 	default:
 		return;

@@ -14,7 +14,7 @@ struct pipeline_tap {
 	void *ctx;
 	void (*probe)(void *ctx, uint32_t number, const struct m_probe *row);
 	void (*thread)(void *ctx, uint32_t index, const struct m_thread *row);
-	/* Its number comes no more: see pipeline_forget_ended. */
+	/* Its number comes no more: the thread has ended, or is not known any more (forget.c). */
 	void (*thread_gone)(void *ctx, uint32_t index);
 	void (*code)(void *ctx, uint32_t number, const struct m_code *row);
 	void (*process)(void *ctx, const struct m_process *row); /* also when it changes */
