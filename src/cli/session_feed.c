@@ -8,6 +8,7 @@
 #define HAND_ON_CALLS 8192
 #define KEPT	      8 /* empty batches, to be used again */
 #define KEPT_BYTES    (4u << 20)
+#define SMALL_BYTES   (64u << 10)
 
 struct feed {
 	size_t most_bytes;
@@ -289,10 +290,17 @@ struct feed_batch *feed_take(struct feed *f)
 	return b;
 }
 
+/* Not those that are larger than is usual: they come of a pause, and would stay. */
+static bool is_worth_keeping(const struct feed_batch *b)
+{
+	size_t room = b->calls.cap * sizeof(*b->calls.data);
+	return room <= SMALL_BYTES || (room <= KEPT_BYTES && b->calls.len >= b->calls.cap / 4);
+}
+
 void feed_give_back(struct feed *f, struct feed_batch *b)
 {
 	atomic_fetch_sub_explicit(&f->queued_bytes, event_bytes(b), memory_order_relaxed);
-	bool keep = b->calls.cap * sizeof(*b->calls.data) <= KEPT_BYTES;
+	bool keep = is_worth_keeping(b);
 	batch_empty(b);
 	pthread_mutex_lock(&f->lock);
 	if (keep && f->spares < KEPT) {

@@ -6,6 +6,8 @@
 #include "pipeline/stacks.h"
 
 #define CALL_HEADER_BYTES 32
+#define ROOM_FEW	  1024 /* calls: room for so many always stays */
+#define ROOM_PASSES	  2048 /* some ten seconds */
 
 static void take_call(struct pipeline *p, const void *record, size_t len)
 {
@@ -222,8 +224,25 @@ static void observe(struct pipeline *p)
 	p->unobserved.len = left;
 }
 
+/* What many calls at once took, after a pause, and no pass of late has needed. */
+static void give_back_room(struct pipeline *p)
+{
+	size_t most = p->most_in_pass > ROOM_FEW ? p->most_in_pass : ROOM_FEW;
+	if (++p->passes % ROOM_PASSES)
+		return;
+	if (p->pass.cap / 4 > most && !p->pass.len)
+		vec_free(&p->pass);
+	if (p->ready.cap / 4 > most)
+		vec_free(&p->ready);
+	if (p->waiting.cap / 4 > most && !p->waiting.len)
+		vec_free(&p->waiting);
+	p->most_in_pass = 0;
+}
+
 void pipeline_pass_end(struct pipeline *p)
 {
+	if (p->pass.len + p->waiting.len > p->most_in_pass)
+		p->most_in_pass = p->pass.len + p->waiting.len;
 	pipeline_take_messages(p); /* probes are defined before they are attached */
 	p->ready.len = 0;
 	stacks_pass(p);
@@ -244,6 +263,7 @@ void pipeline_pass_end(struct pipeline *p)
 	shim_ops_pass(p, false);
 	watch_check(p);
 	forget_pass(p);
+	give_back_room(p);
 }
 
 static uint64_t sum_key(const struct m_hist *row)

@@ -160,6 +160,8 @@ struct pipeline {
 	VEC(struct rec_call) unobserved;
 	bool observes; /* there are probes whose calls name something */
 	VEC(struct m_call) ready;
+	size_t most_in_pass; /* calls, since room was given back last */
+	uint64_t passes;
 	uint64_t calls;
 	uint64_t samples;
 	uint64_t gpu_spans;
