@@ -20,6 +20,10 @@ def main():
     gpt2 = stepper.gpu_job("gpt2")
     job = stepper.Job(args)
     torch.manual_seed(args.seed)
+    # cuDNN's attention makes a plan for each of 512 lengths: half a minute in which a token takes
+    # eight times as long.
+    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
+        torch.backends.cuda.enable_cudnn_sdp(False)
     model = gpt2.GPT2(dropout=0.0).to("cuda", torch.bfloat16).eval()
     prompt = torch.randint(0, gpt2.VOCABULARY, (BATCH, PROMPT), device="cuda")
     going, half = True, False
