@@ -200,6 +200,7 @@ static int learn(struct model *m, const struct options *o, struct err *e)
 	for (size_t i = 0; i < o->learn.len && !rc; i++)
 		rc = learn_read(rows, o->learn.data[i], e);
 	m->window_ns = WINDOW_NS;
+	m->recordings = (uint32_t)o->learn.len;
 	m->without = o->without;
 	uint32_t regimes = rc ? 0 : regimes_settle(rows, o->regimes);
 	for (uint32_t r = 0; r < regimes; r++)
@@ -230,10 +231,11 @@ static void tell(void *ctx, const struct anomaly *a)
 static void tell_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
 {
 	struct judging *j = ctx;
-	(void)row;
-	(void)alarmed;
-	j->rows.data[j->at].p = p;
-	j->rows.data[j->at].score = score;
+	struct told_row *t = &j->rows.data[j->at++];
+	t->row.regime = row->regime;
+	t->p = p;
+	t->score = score;
+	t->alarmed = alarmed;
 }
 
 static bool is_series(const struct feature_row *a, const struct feature_row *b)
@@ -272,28 +274,12 @@ static void blank_unjudged(told_rows *rows, uint32_t regimes)
 	free(done);
 }
 
-/* As detector_rows.c has it of a file: by the row's middle. */
-static void mark_alarmed(struct judging *j)
-{
-	for (size_t i = 0; i < j->rows.len; i++) {
-		struct told_row *t = &j->rows.data[i];
-		uint64_t middle = t->row.start_ns + (t->row.end_ns - t->row.start_ns) / 2;
-		for (size_t k = 0; k < j->anomalies.len && !t->alarmed; k++) {
-			const struct anomaly *a = &j->anomalies.data[k];
-			t->alarmed = a->layer == t->row.layer && a->pid == t->row.pid &&
-				     a->gpu == t->row.gpu && a->start_ns <= middle &&
-				     middle < a->end_ns;
-		}
-	}
-}
-
 static void judge_rows(struct judging *j, const struct model *m, const struct options *o)
 {
-	/* As live, where a row is judged when it comes: of a whole file windows at its end are left
-	 * out, and without its events that would be all. */
 	struct detector *d =
 		detector_new(&(struct detector_options){.model = m,
 							.alarms_per_hour = o->alarms_per_hour,
+							.whole = true,
 							.tell = tell,
 							.tell_ctx = j,
 							.row = tell_row});
@@ -302,12 +288,11 @@ static void judge_rows(struct judging *j, const struct model *m, const struct op
 	if (j->rows.len)
 		memcpy(blanked, j->rows.data, j->rows.len * sizeof(*blanked));
 	blank_unjudged(&seen, (uint32_t)m->regimes.len);
-	for (j->at = 0; j->at < j->rows.len; j->at++)
-		detector_row(d, &blanked[j->at].row);
-	detector_end(d);
+	for (size_t i = 0; i < j->rows.len; i++)
+		detector_row(d, &blanked[i].row);
+	detector_end(d); /* the rows are told, in the order in which they are here */
 	detector_free(d);
 	free(blanked);
-	mark_alarmed(j);
 }
 
 /* ---- writing ---- */

@@ -7,7 +7,8 @@ import common
 import data
 
 # src/detect/learn.h, enum learn_without
-INGREDIENTS = ("keys", "sizes", "gaps", "regimes", "cleaning", "mixture", "cusum", "tail")
+INGREDIENTS = ("keys", "sizes", "gaps", "regimes", "cleaning", "mixture", "cusum", "tail",
+               "pace")
 CONTAMINATED = 0.2  # share of the time that is faulty
 SECONDS = 3600
 

@@ -97,8 +97,16 @@ class Edges:
         self.end = self.start + a["event_dur"][self.mine].astype(np.int64)
         z = np.stack([a["event_z"][self.mine], a["event_gap_z"][self.mine]]).astype(np.float64)
         self.evidence = a["event_weight"][self.mine] * (np.nan_to_num(z).max(axis=0) - EDGE_SLACK)
-        of = (a["row_layer"] == layer) & (a["row_pid"] == pid)
-        self.windows = a["row_start"][of], a["row_end"][of]
+        self.rows = np.flatnonzero((a["row_layer"] == layer) & (a["row_pid"] == pid))
+        self.windows = a["row_start"][self.rows], a["row_end"][self.rows]
+
+    def quiet(self, anomaly, alarmed):
+        """Those that lie in windows of the anomaly that are as usual."""
+        ret = np.zeros(len(self.mine), bool)
+        for start, end, told in zip(*self.windows, alarmed[self.rows]):
+            if not told and start >= anomaly["start_ns"] and end <= anomaly["end_ns"]:
+                ret |= (self.start >= start) & (self.end <= end)
+        return ret
 
     def first_end(self, anomaly):
         start, end = self.windows
@@ -131,8 +139,8 @@ def place_of(anomaly):
     return truth.LAYERS.index(anomaly["layer"]), anomaly["pid"] or 0
 
 
-def event_marks(run, anomalies):
-    """Events in an anomaly of their layer and process, and those that are anomalous by themselves:
+def event_marks(run, anomalies, alarmed):
+    """alarmed: of the rows. Events in an anomaly of their layer and process, but not in its quiet rows, and those that are anomalous by themselves:
     these do not depend on mixtures, and are those that the data set's own detector marked far from
     its anomalies, or that are as far out and as long. Windows that its anomalies begin or end in as
     well have its marks, which were made of all events."""
@@ -150,6 +158,7 @@ def event_marks(run, anomalies):
             near[over(x["start_ns"], x["end_ns"])] = True
         for x in new:
             ret[over(*edges.of(x))] = True
+            ret[mine[edges.quiet(x, alarmed)]] = False
         for x in new:
             same = []
             if any(x["start_ns"] == o["start_ns"] for o in old):
@@ -170,7 +179,7 @@ def add(run, key, folder, rate):
     found, _ = runs.anomalies_of(os.path.join(folder, run.name + ".json"))
     anomalies = [join.shifted(x, origin_of(run)) for x in found]
     run.arrays["row_p_" + key], run.arrays["row_alarmed_" + key] = p, alarmed
-    run.arrays["event_alarmed_" + key] = event_marks(run, anomalies)
+    run.arrays["event_alarmed_" + key] = event_marks(run, anomalies, alarmed)
     run.meta["detectors"][key] = {"anomalies": anomalies, "events_late": 0, "asked_per_hour": rate}
 
 

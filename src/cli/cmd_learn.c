@@ -22,8 +22,8 @@ static const char *const recordings_only[] = {"window", "warm-up", "without"};
 
 /* In the order of enum learn_without's bits. */
 static const char *const ingredients[] = {"keys",    "sizes", "gaps", "regimes", "cleaning",
-					  "mixture", "cusum", "tail", "work"};
-#define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail|work"
+					  "mixture", "cusum", "tail", "pace"};
+#define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail|pace"
 
 bool path_is_table(const char *path)
 {

@@ -19,17 +19,17 @@ static const struct {
 	double sigma;	    /* in its unit */
 	double sigma_ratio; /* of the median */
 } least[] = {
-	{"memory_used_bytes", 32e6, 0.005},
+	{"memory_used_bytes", 64e6, 0.02},
 	{"other_memory_bytes", 32e6, 0.005},
 	{"power_w", 5, 0.02},
-	{"temperature_celsius", 1.5, 0},
+	{"temperature_celsius", 3, 0},
 	{"sm_clock_mhz", 15, 0.01},
 	{"pcie_rx_bytes_per_s", 5e6, 0.05},
 	{"pcie_tx_bytes_per_s", 5e6, 0.05},
 	{"nvlink_rx_bytes_per_s", 5e6, 0.05},
 	{"nvlink_tx_bytes_per_s", 5e6, 0.05},
 	{"cpu_ratio", 0.05, 0.02},
-	{"rss_bytes", 16e6, 0.01},
+	{"rss_bytes", 64e6, 0.05},
 	{"preemptions_per_s", 10, 0.05},
 	{"net_sent_bytes_per_s", 1e5, 0.05},
 	{"net_received_bytes_per_s", 1e5, 0.05},

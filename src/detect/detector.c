@@ -96,6 +96,7 @@ static void open_sources(struct detector *d)
 		.learn = true, /* keys that no model has */
 		.new_regimes = true,
 		.without_gaps = d->known.without & WITHOUT_GAPS,
+		.keys_known = d->keys_known,
 		.row = window_row,
 		.mix = mix,
 		.ctx = d,
@@ -147,6 +148,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->stretches);
 	vec_free(&d->held);
 	vec_free(&d->first_seen);
+	vec_free(&d->saves);
 	vec_free(&d->ended);
 	map64_free(&d->fresh[0]);
 	map64_free(&d->fresh[1]);
@@ -162,6 +164,7 @@ static void counted(struct detector *d, const struct windows_event *e)
 	d->last_event_ns = end > d->last_event_ns ? end : d->last_event_ns;
 	d->stats.events++;
 	fresh_event(d, e);
+	saves_event(d, e);
 	events_hold(d, e);
 }
 
@@ -242,6 +245,7 @@ void detector_upto(struct detector *d, uint64_t now_ns)
 	detector_judge_upto(d, now_ns);
 	forget_ended(d, now_ns);
 	fresh_upto(d, now_ns);
+	saves_upto(d, now_ns);
 	if (now_ns > EVENTS_HELD * d->window_ns)
 		events_upto(d, now_ns - EVENTS_HELD * d->window_ns);
 }

@@ -3,8 +3,10 @@
  * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
  * before it that are unlikely (p below NEAR_P) belong to it. It goes on to the last row where the
  * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, and has ended
- * when more than GAP_ROWS rows after that have so little of it that the sum has fallen by OVER. It
- * is told when it is found, and again when it has ended. */
+ * when more than GAP_ROWS rows after that have so little of it that the sum has fallen by OVER.
+ * Rows within it that are as usual are none of it: those that are neither unlikely (DOUBTFUL_P) nor
+ * half as rare as its rows are in the mean. It is told when it is found, and again when it has
+ * ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 #include "detect/detector_impl.h"
 
 #define ONSET_SLACK 2.5
-#define OVER	    4.0 /* two normal rows have about as much */
+#define OVER	    3.0 /* two normal rows have about as much */
+#define DOUBTFUL_P  0.1
 
 void episode_free(struct episode *e)
 {
@@ -22,6 +25,8 @@ void episode_free(struct episode *e)
 	vec_free(&e->texts);
 	vec_free(&e->calls);
 	vec_free(&e->after);
+	vec_free(&e->doubtful);
+	vec_free(&e->marked);
 	free(e);
 }
 
@@ -78,14 +83,19 @@ static const struct recent_row *recent(const struct series *s, uint32_t back)
 	return &s->recent[(s->recent_at + RECENT_ROWS - 1 - back) % RECENT_ROWS];
 }
 
+static double rarity(double p)
+{
+	return fmin(-log(p), CUSUM_MOST);
+}
+
 static double evidence(double p)
 {
-	return fmin(-log(p), CUSUM_MOST) - ONSET_SLACK;
+	return rarity(p) - ONSET_SLACK;
 }
 
 /* A sum may not have been back at zero for long before its shift began. The shift began where the
  * rows up to the alarm have most evidence beyond ONSET_SLACK each; since_ns where all of them do.
- */
+ * Beyond rows that would end an anomaly is another one. */
 static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarmed_ns)
 {
 	double sum = 0, best = 0;
@@ -93,6 +103,8 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	uint32_t i = 0;
 	for (; i < s->recent_len && recent(s, i)->start_ns >= since_ns; i++) {
 		sum += evidence(recent(s, i)->p);
+		if (sum < best - OVER)
+			break;
 		if (sum <= best)
 			continue;
 		best = sum;
@@ -102,19 +114,33 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	return reaches ? since_ns : ret;
 }
 
-/* Rows before the alarmed one: those of its sum, and unlikely neighbours. The latest first. */
+/* A row becomes one of the anomaly. */
+static void take(struct episode *e, const struct recent_row *r)
+{
+	double rare = rarity(r->p);
+	calls_add(e, &r->calls);
+	e->a.windows++;
+	e->rarity += rare;
+	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
+	e->last_rarity = rare;
+	if (r->p > DOUBTFUL_P)
+		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
+}
+
+/* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
 static void take_recent(struct episode *e, struct series *s, uint64_t since_ns)
 {
+	uint32_t n = 0;
 	since_ns = onset(s, since_ns, e->a.start_ns);
-	for (uint32_t i = 0; i < s->recent_len; i++) {
-		const struct recent_row *r = recent(s, i);
-		if (r->start_ns < since_ns && !(r->p < NEAR_P))
-			break;
-		calls_add(e, &r->calls);
-		e->a.windows++;
-		e->a.start_ns = r->start_ns;
-		e->first_end_ns = r->end_ns;
+	while (n < s->recent_len &&
+	       (recent(s, n)->start_ns >= since_ns || recent(s, n)->p < NEAR_P))
+		n++;
+	if (n) {
+		e->a.start_ns = recent(s, n - 1)->start_ns;
+		e->first_end_ns = recent(s, n - 1)->end_ns;
 	}
+	while (n > 0)
+		take(e, recent(s, --n));
 	s->recent_len = 0;
 	if (since_ns < e->a.start_ns) {
 		e->first_end_ns = since_ns + (e->first_end_ns - e->a.start_ns);
@@ -150,18 +176,51 @@ static void extend(struct detector *d, struct episode *e, const struct judged *j
 {
 	e->a.end_ns = j->row->end_ns;
 	e->last_start_ns = j->row->start_ns;
-	e->a.windows += e->quiet + 1;
 	for (size_t i = 0; i < e->after.len; i++)
-		calls_add(e, &e->after.data[i].calls);
+		take(e, &e->after.data[i]);
 	e->after.len = 0;
 	e->quiet = 0;
 	e->evidence = 0;
-	calls_add(e, &d->calls);
+	struct recent_row row = row_of(d, j);
+	take(e, &row);
 	if (j->p >= e->a.p_value)
 		return;
 	e->a.p_value = j->p;
 	e->a.score = -log10(j->p);
 	episode_features(d, e, j);
+}
+
+double episode_half_rarity(const struct episode *e)
+{
+	return e->a.windows ? e->rarity / e->a.windows / 2 : 0;
+}
+
+void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret)
+{
+	double usual = episode_half_rarity(e);
+	uint64_t at = from_ns;
+	for (size_t i = 0; i < e->doubtful.len && at < to_ns; i++) {
+		const struct doubtful_row *r = &e->doubtful.data[i];
+		if (r->rarity >= usual || r->end_ns <= at)
+			continue;
+		if (r->start_ns > at)
+			*vec_push(ret) =
+				(struct piece){at, r->start_ns < to_ns ? r->start_ns : to_ns};
+		at = r->end_ns;
+	}
+	if (at < to_ns)
+		*vec_push(ret) = (struct piece){at, to_ns};
+}
+
+static void hold_stretches(struct detector *d, const struct episode *e)
+{
+	pieces parts = {0};
+	episode_pieces(e, e->a.start_ns, e->a.end_ns, &parts);
+	for (size_t i = 0; i < parts.len; i++)
+		*vec_push(&d->stretches) =
+			(struct stretch){e->a.layer, e->a.pid, e->a.gpu, parts.data[i].start_ns,
+					 parts.data[i].end_ns};
+	vec_free(&parts);
 }
 
 void episode_end(struct detector *d, struct series *s)
@@ -172,8 +231,7 @@ void episode_end(struct detector *d, struct series *s)
 	s->recent_len = 0;
 	e->a.ended = true;
 	if (d->o.whole)
-		*vec_push(&d->stretches) = (struct stretch){e->a.layer, e->a.pid, e->a.gpu,
-							    e->a.start_ns, e->a.end_ns};
+		hold_stretches(d, e);
 	tell(d, e);
 	if (d->o.event)
 		return; /* events may lie in it: events_upto frees it */

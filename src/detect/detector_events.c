@@ -2,10 +2,11 @@
  * then told with what they came to. Those of a file that is read again are not kept:
  * detector_marks.c.
  *
- * An event is anomalous in an anomaly of its layer and process, or by itself: when it is far beyond
- * what its key's events are and lost at least a millisecond, once its layer is judged. In the first
- * and last window of an anomaly only the events after its onset and before its end are: where the
- * sum of z - EDGE_SLACK over the events, in order of time, is lowest before its highest. */
+ * An event is anomalous in a row of its layer and process that is, or by itself: when it is far
+ * beyond what its key's events are and lost at least a millisecond, once its layer is judged. Where
+ * the first or last window of an anomaly is much less unlikely than the others, only the events
+ * after its onset and before its end are: where the sum of z - EDGE_SLACK over the events, in order
+ * of time, is lowest before its highest. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -81,12 +82,9 @@ static double evidence(const struct held_event *e)
 	return fmax(z, gap) - EDGE_SLACK;
 }
 
-/* Where in its first window the evidence begins to rise, and in its last ends to: the stretch of
- * the highest sum. Where a window tells nothing it counts whole. */
-static void find_edges(struct detector *d, struct episode *e)
+/* Where in its first window the evidence begins to rise. */
+static void find_begin(struct detector *d, struct episode *e)
 {
-	e->from_ns = e->a.start_ns;
-	e->to_ns = e->a.end_ns;
 	double sum = 0, lowest = 0, best = 0;
 	uint64_t since = 0;
 	for (size_t i = first_from(d, e->a.start_ns);
@@ -104,7 +102,12 @@ static void find_edges(struct detector *d, struct episode *e)
 			e->from_ns = since;
 		}
 	}
-	sum = best = 0;
+}
+
+/* And in its last ends to: the stretch of the highest sum. */
+static void find_end(struct detector *d, struct episode *e)
+{
+	double sum = 0, best = 0;
 	for (size_t i = first_from(d, e->last_start_ns);
 	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns; i++) {
 		const struct held_event *ev = &d->held.data[i];
@@ -118,6 +121,18 @@ static void find_edges(struct detector *d, struct episode *e)
 	}
 }
 
+/* A window at an edge that is as unlikely as those between is anomalous as a whole: of many faults
+ * most events tell nothing. Nor does one whose events tell nothing have an edge. */
+static void find_edges(struct detector *d, struct episode *e)
+{
+	e->from_ns = e->a.start_ns;
+	e->to_ns = e->a.end_ns;
+	if (e->first_rarity < episode_half_rarity(e))
+		find_begin(d, e);
+	if (e->last_rarity < episode_half_rarity(e))
+		find_end(d, e);
+}
+
 static bool by_itself(const struct detector *d, const struct held_event *e, enum detect_layer layer)
 {
 	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS &&
@@ -128,17 +143,28 @@ void events_edges(struct detector *d)
 {
 	if (d->held.len)
 		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
-	for (size_t i = 0; i < d->episodes.len; i++)
-		find_edges(d, d->episodes.data[i]);
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		struct episode *e = d->episodes.data[i];
+		find_edges(d, e);
+		e->marked.len = 0;
+		episode_pieces(e, e->from_ns, e->to_ns, &e->marked);
+	}
+}
+
+static bool is_in_pieces(const pieces *p, const struct held_event *ev)
+{
+	for (size_t i = 0; i < p->len; i++)
+		if (end_of(ev) > p->data[i].start_ns && ev->start_ns < p->data[i].end_ns)
+			return true;
+	return false;
 }
 
 static bool is_in_anomaly(const struct detector *d, const struct held_event *ev)
 {
-	for (size_t i = 0; i < d->episodes.len; i++) {
-		const struct episode *e = d->episodes.data[i];
-		if (end_of(ev) > e->from_ns && ev->start_ns < e->to_ns && is_of(d, e, ev))
+	for (size_t i = 0; i < d->episodes.len; i++)
+		if (is_in_pieces(&d->episodes.data[i]->marked, ev) &&
+		    is_of(d, d->episodes.data[i], ev))
 			return true;
-	}
 	return false;
 }
 

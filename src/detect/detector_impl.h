@@ -13,10 +13,11 @@
 #include "detect/windows.h"
 
 #define NEAR_P	      0.01 /* a row before an alarmed one belongs to the anomaly below it */
-#define GAP_ROWS      2	   /* quiet rows do not end an anomaly */
+#define GAP_ROWS      1	   /* quiet rows do not end an anomaly */
 #define WARMUP_S      5.0
 #define FOLLOW_S      600.0 /* time constant */
 #define REBASE_ROWS   30    /* of work of a new kind, before it is judged */
+#define SLOWED	      0.9   /* usual work that goes on at this pace is no work of a new kind */
 #define LASTING_S     600   /* anomalies of counters */
 #define SERIES_IDLE_S 600   /* without a row it is forgotten */
 #define ACTIVE_S      60    /* a series without a row for so long has none */
@@ -48,6 +49,18 @@ struct recent_row {
 	struct row_calls calls;
 };
 
+/* A row in an anomaly that is not unlikely by itself. */
+struct doubtful_row {
+	uint64_t start_ns, end_ns;
+	double rarity;
+};
+
+/* A part of an anomaly without such rows. */
+struct piece {
+	uint64_t start_ns, end_ns;
+};
+typedef VEC(struct piece) pieces;
+
 struct episode;
 
 /* The rows of one layer of one process or GPU. */
@@ -58,7 +71,8 @@ struct series {
 	uint64_t first_ns; /* start of the first row */
 	uint64_t last_ns;  /* start of the last row */
 	bool gone;	   /* its process has ended */
-	uint32_t regime;   /* the last that was known */
+	uint32_t regime;   /* the last that was told */
+	uint32_t usual;	   /* the last of which it is known what is usual */
 	struct cusum cusum;
 	VEC(struct shift) shifts;
 	struct recent_row recent[RECENT_ROWS]; /* that belong to no anomaly; ring */
@@ -75,8 +89,12 @@ struct episode {
 	double evidence;	/* of these, summed up: little */
 	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
-	VEC(char *) texts;	 /* the anomaly's strings */
-	uint64_t from_ns, to_ns; /* of events, once they were looked at; 0 not yet */
+	VEC(char *) texts;		   /* the anomaly's strings */
+	uint64_t from_ns, to_ns;	   /* of events, once they were looked at; 0 not yet */
+	double rarity;			   /* of its rows, summed up: -ln p each */
+	double first_rarity, last_rarity;  /* of its first and last row */
+	VEC(struct doubtful_row) doubtful; /* in order of time */
+	pieces marked;			   /* of events, likewise */
 };
 
 /* A row of a file, with what it was made of: rows of all layers are judged in order of time. */
@@ -140,7 +158,8 @@ struct detector {
 	 * told before window fresh_from was. */
 	struct map64 fresh[2];
 	uint64_t fresh_from;
-	bool ending; /* nothing more comes */
+	VEC(uint64_t) saves; /* numbers of windows in which a checkpoint was saved, in order */
+	bool ending;	     /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */
@@ -172,6 +191,10 @@ struct judged {
 void episode_row(struct detector *d, struct series *s, const struct judged *j);
 void episode_end(struct detector *d, struct series *s);
 void episode_free(struct episode *e);
+/* Half of what its rows have in the mean: rows that have less are less than wholly in it. */
+double episode_half_rarity(const struct episode *e);
+/* Adds the parts of an anomaly, within from_ns..to_ns, less its rows that are as usual. */
+void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret);
 
 /* ---- detector_rows.c ---- */
 void rows_tell(struct detector *d, const struct feature_row *row, const struct judged *j);
@@ -189,6 +212,13 @@ void fresh_event(struct detector *d, const struct windows_event *e);
 bool fresh_work(const struct detector *d, const struct feature_row *row);
 /* Windows that ended before have been judged. */
 void fresh_upto(struct detector *d, uint64_t now_ns);
+
+/* ---- detector_saves.c ---- */
+void saves_event(struct detector *d, const struct windows_event *e);
+/* Whether a row is of a checkpoint's windows, and these are few. */
+bool saves_excuse(const struct detector *d, const struct feature_row *row);
+/* Windows that ended long before have been judged. */
+void saves_upto(struct detector *d, uint64_t now_ns);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);

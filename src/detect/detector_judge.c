@@ -15,6 +15,7 @@
 #define NS_PER_HOUR   3.6e12
 #define RESIDUAL_MOST 2.0  /* times the blur: of a row that is followed */
 #define LEARN_P	      1e-4 /* rows that are rarer are not learned from */
+#define LAUNCHES      0.33 /* what one launch tells of others, on an H200: -ln p is a quarter less */
 #define PAUSE_ROWS    10   /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
@@ -181,6 +182,15 @@ static double sum_height(struct detector *d, enum detect_layer layer, double p)
 	return (under + (at - low) * (over - under)) * fmax(1, d->model->layers[layer].cusum_ratio);
 }
 
+/* Rows of one launch are alike more than those of two: what p would be for another launch was not
+ * seen, the less the fewer recordings the model was made of. Of what was recorded before the rows
+ * of this very job nothing has to be allowed for. */
+static double p_of_launch(const struct detector *d, double p)
+{
+	double n = d->model->recordings ? d->model->recordings : 1;
+	return d->learning ? p : pow(p, n / (n + LAUNCHES));
+}
+
 /* ---- a row ---- */
 
 static bool is_of_work(enum detect_layer layer)
@@ -264,12 +274,22 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	struct series *s = series_get(d, row);
 	uint32_t regime = row->regime ? row->regime : s->regime;
 	struct shift *shift = shift_get(d, s, regime);
+	/* What it always did is slower, and what is new is beside it: no change of work. */
+	bool slowed = row->pace > 0 && row->pace < SLOWED && !(d->model->without & WITHOUT_PACE);
+	if (slowed && !shift->known) {
+		regime = s->usual;
+		shift = shift_get(d, s, regime);
+	}
+	if (shift->known)
+		s->usual = regime;
 	if (regime != s->regime)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
 	/* Windows that the events end in are not whole. */
-	bool warmup = is_warmup(d, s, row) || (shift->known && fresh_work(d, row)) ||
-		      (d->ending && row->layer != DETECT_STEP && row->end_ns > d->last_event_ns);
+	bool warmup = is_warmup(d, s, row) || (shift->known && !slowed && fresh_work(d, row)) ||
+		      saves_excuse(d, row) ||
+		      (d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
+		       row->end_ns > d->last_event_ns);
 	bool normal = false;
 	if (!warmup && !shift->known)
 		shift_collect(shift, m, row);
@@ -283,7 +303,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		explain_row(&noisy, m, row->layer, blurred.x);
 		explain_row(&j.explained, m, row->layer, x);
 		j.explained.score = noisy.score;
-		j.p = tail_p(&m->tail, noisy.score);
+		j.p = p_of_launch(d, tail_p(&m->tail, noisy.score));
 		j.shift = shift->centre;
 		double rate = p_of_row(d, row);
 		j.alarmed = j.p < rate && !j.explained.better;

@@ -118,7 +118,10 @@ void marks_edges(struct marks *m)
 	m->d->held.len = 0;
 	for (size_t i = 0; i < m->d->episodes.len; i++) {
 		const struct episode *e = m->d->episodes.data[i];
-		*vec_push(&m->marks) = (struct mark){e->a.layer, e->a.pid, e->from_ns, e->to_ns};
+		for (size_t k = 0; k < e->marked.len; k++)
+			*vec_push(&m->marks) =
+				(struct mark){e->a.layer, e->a.pid, e->marked.data[k].start_ns,
+					      e->marked.data[k].end_ns};
 	}
 	if (m->marks.len)
 		qsort(m->marks.data, m->marks.len, sizeof(*m->marks.data), by_place);

@@ -138,6 +138,17 @@ static bool is_of(const struct anomaly *a, const char *feature)
 	return a->features_len && !strcmp(a->features[0].name, feature);
 }
 
+/* Where, beside how much: the call that most time was lost in, or before. */
+static void why_of_pace(struct anomaly *a, const struct window_key *top, const char *span)
+{
+	double of_call = more_of(top), of_gap = gap_more_of(top);
+	int n = snprintf(a->why, sizeof(a->why), "work went on at %.2g x the usual pace, for %s",
+			 exp(a->features[0].usual - a->features[0].value), span);
+	if (n > 0 && (size_t)n < sizeof(a->why) && (of_call > 0 || of_gap > 0))
+		snprintf(a->why + n, sizeof(a->why) - (size_t)n, ", most of it lost %s %.120s",
+			 of_gap > of_call ? "before" : "in", a->name);
+}
+
 static void why_of_calls(struct detector *d, struct episode *e)
 {
 	struct anomaly *a = &e->a;
@@ -156,10 +167,8 @@ static void why_of_calls(struct detector *d, struct episode *e)
 	struct detect_key key;
 	detect_keys_get(d->known.keys, top.key, &key);
 	a->name = keep_text(e, key.name);
-	if (is_of(a, "call_work")) {
-		snprintf(a->why, sizeof(a->why),
-			 "%.3g x as many calls as usual for the work they do, in %s",
-			 exp(a->features[0].usual - a->features[0].value), span);
+	if (is_of(a, "pace_loss")) {
+		why_of_pace(a, &top, span);
 	} else if (is_of(a, "errors")) {
 		double share = sin(a->features[0].value);
 		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",

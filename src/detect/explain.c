@@ -23,8 +23,6 @@ static bool is_better(enum detect_layer layer, const char *name, bool lower)
 		return false;
 	if (layer == DETECT_HOST)
 		return is_better_of_host(name, lower);
-	if (!strcmp(name, "call_work"))
-		return !lower;
 	return lower && strcmp(name, "launches") && strcmp(name, "operations");
 }
 
@@ -82,6 +80,9 @@ uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect
 #define SAVED 0.03
 /* And so much more than usual, or than expected, is no saving. */
 #define COSTS 0.1
+/* What is so much less than usual lies where the mixture has seen nothing that could be expected.
+ */
+#define FAR 0.3
 
 /* The features that are times, over what is usual: of a step its duration alone, for its phases are
  * parts of that. */
@@ -120,19 +121,22 @@ static bool costs_time(const struct model_mixture *m, uint32_t component, enum d
 	uint32_t n;
 	const struct feature *features = features_of(layer, &n);
 	const double *mean = m->gmm.means + (size_t)component * m->columns;
+	bool more = false, more_than_expected = false, far = false;
 	for (uint32_t c = 0; c < m->columns; c++) {
 		size_t f = feature_of(layer, m->names[c]);
 		if (f == SIZE_MAX || !is_time(layer, &features[f]))
 			continue;
-		double above = fmax(row[c] - mean[c], above_expected(&m->gmm, component, row, c));
-		if (above * m->scale[c] > COSTS)
-			return true;
+		double above = row[c] - mean[c];
+		more |= above * m->scale[c] > COSTS;
+		far |= above * m->scale[c] < -FAR;
+		more_than_expected |=
+			above_expected(&m->gmm, component, row, c) * m->scale[c] > COSTS;
 	}
-	return false;
+	return more || (more_than_expected && !far);
 }
 
 /* Calls that differ more than usual, or some that took long, while all together took less: a change
- * of work rather than a fault. Errors, and many small calls, count whatever they cost. */
+ * of work rather than a fault. Errors count whatever they cost. */
 static bool saves_time(const struct explained *e, enum detect_layer layer, const double *x)
 {
 	uint32_t n;
@@ -143,9 +147,7 @@ static bool saves_time(const struct explained *e, enum detect_layer layer, const
 		bool time = !strcmp(features[f].unit, "ln ratio");
 		if (time && isfinite(x[f]) && isfinite(e->usual[f]) && x[f] - e->usual[f] > -SAVED)
 			return false;
-		bool counts = !strcmp(features[f].name, "errors") ||
-			      (!strcmp(features[f].name, "call_work") && x[f] < e->usual[f]);
-		if (counts && e->shares[f] > 0.5)
+		if (!strcmp(features[f].name, "errors") && e->shares[f] > 0.5)
 			return false;
 	}
 	return true;

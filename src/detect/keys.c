@@ -16,7 +16,7 @@
 
 struct known_key {
 	enum detect_layer layer;
-	bool device;
+	bool device, saves;
 	char *text;
 	char *name; /* NULL: the text */
 	uint32_t function;
@@ -86,6 +86,7 @@ static uint32_t number_of(struct detect_keys *k, enum detect_layer layer, const 
 	*vec_push(&k->known) =
 		(struct known_key){.layer = layer,
 				   .device = key_text_is_device(text),
+				   .saves = key_text_saves(layer, text),
 				   .text = xstrdup(text),
 				   .name = text[len] ? xasprintf("%.*s", (int)len, text) : NULL,
 				   .function = (uint32_t)hash_bytes(text, len)};
@@ -129,6 +130,7 @@ void detect_keys_get(const struct detect_keys *k, uint32_t number, struct detect
 	const struct known_key *key = &k->known.data[number];
 	*ret = (struct detect_key){.layer = key->layer,
 				   .device = key->device,
+				   .saves = key->saves,
 				   .text = key->text,
 				   .name = key->name ? key->name : key->text};
 }

@@ -36,6 +36,7 @@ enum detect_keys_depth {
 struct detect_key {
 	enum detect_layer layer;
 	bool device;	  /* of a span of the GPU: its time is the device's */
+	bool saves;	  /* a part of saving a checkpoint */
 	const char *text; /* whole */
 	const char *name; /* without sizes */
 };

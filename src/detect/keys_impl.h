@@ -80,6 +80,9 @@ void key_text_gpu_span(struct key_text *t, const struct detect_names *names,
 /* How much of a text is the name. */
 size_t key_name_len(enum detect_layer layer, const char *text);
 bool key_text_is_device(const char *text);
+/* Functions of Python with "save" in their names in the files that write checkpoints: of
+ * torch.save, of torch.distributed.checkpoint, of safetensors. */
+bool key_text_saves(enum detect_layer layer, const char *text);
 
 /* ---- keys_nccl.c: which collective a kernel belongs to, how many ranks it has ---- */
 

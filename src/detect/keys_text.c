@@ -267,3 +267,19 @@ bool key_text_is_device(const char *text)
 	return !strncmp(text, "kernel ", 7) || !strncmp(text, "copy ", 5) || !strcmp(text, "set") ||
 	       !strncmp(text, "set ", 4) || !strcmp(text, "graph");
 }
+
+bool key_text_saves(enum detect_layer layer, const char *text)
+{
+	static const struct {
+		const char *file, *function;
+	} those[] = {{" (serialization.py:", "save"},
+		     {" (state_dict_saver.py:", "save"},
+		     {" (torch.py:", "save_file"}};
+	for (size_t i = 0; layer == DETECT_PYTHON && i < sizeof(those) / sizeof(those[0]); i++) {
+		const char *file = strstr(text, those[i].file);
+		const char *function = strstr(text, those[i].function);
+		if (file && function && function < file)
+			return true;
+	}
+	return false;
+}

@@ -297,6 +297,7 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 	model_init(&m);
 	m.window_ns = l.window_ns;
 	m.seconds = l.seconds;
+	m.recordings = (uint32_t)n;
 	m.origin = origin_of(&l, recordings, n);
 	known_to_model(&l.known, &m);
 	size_t learned = learn_layers(&l, &m);

@@ -30,7 +30,7 @@ enum learn_without {
 	WITHOUT_MIXTURE = 1 << 5,  /* one component */
 	WITHOUT_CUSUM = 1 << 6,
 	WITHOUT_TAIL = 1 << 7, /* thresholds from the mixture's density alone */
-	WITHOUT_WORK = 1 << 8, /* the work of a call */
+	WITHOUT_PACE = 1 << 8, /* how fast the usual work goes on */
 };
 
 /* -EINVAL: too little was recorded to learn any layer (the sentence says how much is needed). */

@@ -84,7 +84,7 @@ static void columns_make(struct model_mixture *m, enum detect_layer layer,
 	const struct feature *features = features_of(layer, &features_len);
 	double *room = xcalloc(n, sizeof(*room));
 	for (uint32_t f = 0; f < features_len; f++)
-		if (!(o->without & WITHOUT_WORK) || strcmp(features[f].name, "call_work") != 0)
+		if (!(o->without & WITHOUT_PACE) || strcmp(features[f].name, "pace_loss") != 0)
 			column_make(m, &features[f], f, rows, n, room);
 	free(room);
 }

@@ -48,6 +48,7 @@ struct model_mixture {
 struct model_regime {
 	float places[REGIME_PLACES]; /* sum 1 */
 	uint64_t windows;
+	double sized; /* calls of a window that told a size, in the mean; 0 unknown */
 };
 
 enum model_kind {
@@ -59,8 +60,9 @@ struct model {
 	enum model_kind kind;
 	char *origin; /* "train.eacgm, 1 h 2 min of it, on host gpu7" */
 	uint64_t window_ns;
-	double seconds;	  /* of recording that it was learned from */
-	unsigned without; /* enum learn_without of learn.h: detecting leaves it out as well */
+	double seconds;	     /* of recording that it was learned from */
+	uint32_t recordings; /* those; 0 unknown: one */
+	unsigned without;    /* enum learn_without of learn.h: detecting leaves it out as well */
 	VEC(struct model_key) keys;
 	VEC(struct model_counter) counters;
 	VEC(struct model_regime) regimes; /* regime n is element n - 1 */

@@ -7,12 +7,13 @@
  *   origin       what it was learned from, for people
  *   window_ns    length of the windows, 0 of a table
  *   seconds      of recording that it was learned from, 0 of a table
+ *   recordings   so many, 0 of a table
  *   without      what was left out of the method, bits of learn.h's enum learn_without
  *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
  *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
  *   counters     [[name, regime, values, median, sigma], ...], in the counter's unit
- *   regimes      [[windows, share of place 0, ..., of place REGIME_PLACES - 1], ...], the first
- *                one is regime 1
+ *   regimes      [[windows, share of place 0, ..., of place REGIME_PLACES - 1, calls of a window
+ *                that told a size], ...], the first one is regime 1
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
  *     columns      names, in the order of all that follows
  *     centre, scale  a value for each column; a row is (x - centre) / scale
@@ -113,6 +114,7 @@ static json_t *regimes_json(const struct model *m)
 		json_array_append_new(row, count(r->windows));
 		for (size_t k = 0; k < REGIME_PLACES; k++)
 			json_array_append_new(row, real_json((double)r->places[k]));
+		json_array_append_new(row, real_json(r->sized));
 		json_array_append_new(list, row);
 	}
 	return list;
@@ -206,6 +208,7 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "origin", text(m->origin));
 	json_object_set_new(o, "window_ns", count(m->window_ns));
 	json_object_set_new(o, "seconds", real_json(m->seconds));
+	json_object_set_new(o, "recordings", count(m->recordings));
 	json_object_set_new(o, "without", count(m->without));
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));

@@ -175,7 +175,8 @@ static int parse_counters(const json_t *v, struct model *m, struct err *e)
 static int parse_regime(const json_t *v, struct model_regime *ret, struct err *e)
 {
 	double share, sum = 0;
-	int rc = want_array(v, REGIME_PLACES + 1, REGIME_PLACES + 1, "it", e);
+	/* Models made before there was the last one are read as well. */
+	int rc = want_array(v, REGIME_PLACES + 1, REGIME_PLACES + 2, "it", e);
 	if (!rc)
 		rc = want_count(json_array_get(v, 0), INT64_MAX, &ret->windows, "its windows", e);
 	for (size_t i = 0; !rc && i < REGIME_PLACES; i++) {
@@ -185,6 +186,9 @@ static int parse_regime(const json_t *v, struct model_regime *ret, struct err *e
 		ret->places[i] = (float)share;
 		sum += share;
 	}
+	if (!rc && json_array_size(v) > REGIME_PLACES + 1)
+		rc = want_real(json_array_get(v, REGIME_PLACES + 1), 0, 1e12, &ret->sized,
+			       "its calls", e);
 	if (!rc && fabs(sum - 1) > 1e-3)
 		rc = err_set(e, EINVAL, "its shares do not sum to 1");
 	return rc;
@@ -376,7 +380,7 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 {
 	static const char *const kinds[] = {"job", "table"};
 	size_t kind = 0;
-	uint64_t without = 0;
+	uint64_t without = 0, recordings = 0;
 	int rc = want_name(json_object_get(o, "kind"), kinds, 2, &kind, "'kind'", e);
 	m->kind = kind ? MODEL_TABLE : MODEL_JOB;
 	if (!rc)
@@ -391,7 +395,11 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 	if (!rc && json_object_get(o, "without"))
 		rc = want_count(json_object_get(o, "without"), UINT32_MAX, &without, "'without'",
 				e);
+	if (!rc && json_object_get(o, "recordings"))
+		rc = want_count(json_object_get(o, "recordings"), UINT32_MAX, &recordings,
+				"'recordings'", e);
 	m->without = (unsigned)without;
+	m->recordings = (uint32_t)recordings;
 	if (!rc)
 		rc = parse_keys(json_object_get(o, "keys"), m, e);
 	if (!rc)

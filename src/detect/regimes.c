@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HALF (REGIME_PLACES / 2)
+#define HALF	    (REGIME_PLACES / 2)
+#define PLACE_LEAST 8.0 /* usual calls in a window that tell how fast it was */
+#define ALIKE_SHARE 0.7 /* of the calls */
 
 struct regimes {
 	struct model_regime known[REGIMES_MOST];
@@ -104,6 +106,66 @@ uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool m
 	if (nearest > r->frozen)
 		move(&r->known[nearest - 1], shares);
 	return nearest;
+}
+
+/* ---- how fast ---- */
+
+void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix *window)
+{
+	if (!number || number > r->count || number <= r->frozen)
+		return;
+	struct model_regime *m = &r->known[number - 1];
+	m->sized += ((double)sum(window->sizes) - m->sized) / (double)m->windows;
+}
+
+struct place_pace {
+	double usual, ratio;
+};
+
+static int by_ratio(const void *a, const void *b)
+{
+	const struct place_pace *x = a, *y = b;
+	return x->ratio < y->ratio ? -1 : x->ratio > y->ratio;
+}
+
+/* Counts vary by their root. */
+static bool is_alike(const struct place_pace *p, double pace)
+{
+	double most = fmax(REGIME_PACE_ALIKE * pace, 2 * sqrt(pace / p->usual));
+	return fabs(p->ratio - pace) <= most;
+}
+
+double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES])
+{
+	struct place_pace places[HALF];
+	size_t n = 0;
+	double all = 0, below = 0, alike = 0, pace = -1;
+	if (!number || number > r->frozen)
+		return 0;
+	const struct model_regime *m = &r->known[number - 1];
+	for (size_t i = 0; i < HALF; i++) {
+		double usual = 2 * (double)m->places[HALF + i] * m->sized;
+		if (usual < PLACE_LEAST)
+			continue;
+		places[n++] = (struct place_pace){usual, (double)sizes[i] / usual};
+		all += usual;
+	}
+	if (!n)
+		return 0;
+	qsort(places, n, sizeof(*places), by_ratio);
+	for (size_t i = 0; i < n && pace < 0; i++) {
+		below += places[i].usual;
+		if (below >= all / 2)
+			pace = places[i].ratio;
+	}
+	for (size_t i = 0; i < n; i++)
+		alike += is_alike(&places[i], pace) ? places[i].usual : 0;
+	return alike >= ALIKE_SHARE * all ? pace : 0;
+}
+
+uint32_t regimes_frozen(const struct regimes *r)
+{
+	return r->frozen;
 }
 
 uint32_t regimes_count(const struct regimes *r)

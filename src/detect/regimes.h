@@ -17,12 +17,13 @@
 
 #define REGIMES_MOST	16
 #define REGIME_DISTANCE 0.5
+#define REGIME_SIZES	(REGIME_PLACES / 2)
 #define REGIME_LEAST	500  /* events that a mix needs; before them the regime is 0 */
 #define REGIME_EVENTS	4000 /* that it is made of: as many windows as have these */
 
 /* The work of one process so far: zeroed at its beginning. */
 struct regime_mix {
-	float functions[REGIME_PLACES / 2], sizes[REGIME_PLACES / 2]; /* decaying counts */
+	float functions[REGIME_PLACES - REGIME_SIZES], sizes[REGIME_SIZES]; /* decaying counts */
 	double events;
 };
 
@@ -41,6 +42,15 @@ void regimes_add(struct regimes *r, const struct model_regime *m);
 /* Which it is, from 1. Where none is near: a new one when may_add and there is room, else 0. A
  * regime that was not frozen (those of a model are) becomes the mean of its windows. */
 uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool may_add);
+/* A window of that regime: how much of the work there usually is. */
+void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix *window);
+/* How fast a regime's work went on in a window, whatever else there was: each place of its sizes
+ * has so many times its usual calls. sizes: of the window's calls of known keys, as in regime_mix.
+ * Regimes from a model alone. 0: unknown, or the places do not agree (most of them within
+ * REGIME_PACE_ALIKE), for it is other work. */
+#define REGIME_PACE_ALIKE 0.25
+double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
+uint32_t regimes_frozen(const struct regimes *r); /* the first so many */
 uint32_t regimes_count(const struct regimes *r);
 void regimes_get(const struct regimes *r, uint32_t number, struct model_regime *ret);
 void regimes_freeze(struct regimes *r); /* what is known now moves no more */

@@ -102,6 +102,17 @@ static void add_row(struct step_rows *ret, const struct steps_process *p,
 		row->x[n++] = NAN;
 }
 
+/* A model that knows steps, but none of this kind, says nothing of it. */
+static bool is_other_work(const struct step_usual usual[STEPS_KINDS], const struct steps_loop *l)
+{
+	if (!usual || usual[l->kind].steps)
+		return false;
+	for (int k = 0; k < STEPS_KINDS; k++)
+		if (usual[k].steps)
+			return true;
+	return false;
+}
+
 static void add_loop(struct step_rows *ret, const struct steps_process *p,
 		     const struct steps_loop *l, const struct step_usual *known)
 {
@@ -132,7 +143,8 @@ void step_rows_make(struct step_rows *ret, const struct steps *s,
 		const struct steps_process *p = &s->processes.data[i];
 		for (size_t k = 0; k < p->loops.len; k++) {
 			const struct steps_loop *l = &p->loops.data[k];
-			add_loop(ret, p, l, usual ? &usual[l->kind] : NULL);
+			if (!is_other_work(usual, l))
+				add_loop(ret, p, l, usual ? &usual[l->kind] : NULL);
 		}
 	}
 	if (ret->rows.len)

@@ -19,6 +19,8 @@ void window_add_event(struct window *w, const struct window_event *e)
 	l->calls++;
 	l->errors += e->failed;
 	regime_mix_add(&w->mix, e->keyed.function, e->keyed.size);
+	if (e->keyed.size && e->known)
+		w->usual_sizes[e->keyed.size % REGIME_SIZES]++;
 }
 
 static void add_z(struct window_sum *s, double z)
@@ -111,13 +113,14 @@ void window_add_gap(struct window *w, const struct window_event *e, double share
 
 static double ratio(const struct window_sum *s)
 {
-	return s->count >= WINDOWS_LEAST && s->ns > 0 && s->usual_ns > 0 ? log(s->ns / s->usual_ns)
-									 : NAN;
+	return s->count >= WINDOWS_LEAST_SUM && s->ns > 0 && s->usual_ns > 0
+		       ? log(s->ns / s->usual_ns)
+		       : NAN;
 }
 
 static double mean_z(const struct window_sum *s)
 {
-	return s->count >= WINDOWS_LEAST ? s->z / s->count : NAN;
+	return s->count >= WINDOWS_LEAST_SUM ? s->z / s->count : NAN;
 }
 
 static double spread(const struct window_sum *s)
@@ -134,14 +137,6 @@ static double share_of(uint32_t part, uint32_t whole)
 	return whole >= WINDOWS_LEAST ? asin(sqrt((double)part / whole)) : NAN;
 }
 
-/* Of all calls, also those that have no usual duration: new small ones make it fall as well. Where
- * a window has too few to know what kind of work it is, another kind would pass for a fault. */
-static double call_work(const struct window_layer *l)
-{
-	bool known = l->duration.count >= WINDOWS_LEAST && l->duration.usual_ns > 0;
-	return known && l->calls >= REGIME_EVENTS ? log(l->duration.usual_ns / l->calls) : NAN;
-}
-
 void window_features(const struct window_layer *l, struct feature_row *row)
 {
 	const double x[] = {
@@ -153,7 +148,7 @@ void window_features(const struct window_layer *l, struct feature_row *row)
 		share_of(l->duration.tail, l->duration.count),
 		share_of(l->gap.tail, l->gap.count),
 		share_of(l->errors, l->calls),
-		call_work(l),
+		row->pace > 0 ? -log(row->pace) : NAN,
 		ratio(&l->device),
 		mean_z(&l->device),
 		share_of(l->device.tail, l->device.count),

@@ -28,6 +28,8 @@ struct process {
 	uint32_t pid;
 	VEC(struct window *) open; /* in order of number */
 	struct regime_mix mix;	   /* of windows that were handed out */
+	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
+	uint64_t last;		   /* number of the last that was handed out, 0 none */
 	bool gone;		   /* it has ended */
 };
 
@@ -316,6 +318,7 @@ static void tell(struct windows_event *ret, const struct window_event *e, uint32
 					      .pid = pid,
 					      .tid = tid,
 					      .layer = e->layer,
+					      .saves = e->saves,
 					      .usual = e->usual};
 }
 
@@ -359,7 +362,9 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .duration_ns = duration_of(c),
 				 .gap_ns = gap_of(w, t, key.layer, c->start_ns),
 				 .outermost = is_outermost(c, key.layer),
-				 .failed = c->flags & CALL_ERROR};
+				 .failed = c->flags & CALL_ERROR,
+				 .saves = key.saves,
+				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
 	judge(w, &e, t->key[key.layer]);
 	if (e.end_ns >= t->end_ns[key.layer]) {
 		t->end_ns[key.layer] = e.end_ns;
@@ -399,8 +404,23 @@ static uint32_t regime_of(struct windows *w, struct process *p, const struct win
 	if (!w->o.regimes)
 		return 0;
 	regime_mix_window(&p->mix, &done->mix);
-	return regime_mix_shares(&p->mix, shares)
-		       ? regimes_of(w->o.regimes, shares, w->o.new_regimes)
+	if (!regime_mix_shares(&p->mix, shares))
+		return 0;
+	uint32_t regime = regimes_of(w->o.regimes, shares, w->o.new_regimes);
+	regimes_window(w->o.regimes, regime, &done->mix);
+	if (regime && regime <= regimes_frozen(w->o.regimes))
+		p->usual_regime = regime;
+	return regime;
+}
+
+/* Of a window that the process worked in from the beginning to the end, for all that is known: it
+ * did in those before and after. p's first window is that after. */
+static double pace_of(const struct windows *w, const struct process *p, const struct window *done)
+{
+	bool before = done->number == p->last + 1;
+	bool after = p->open.len && p->open.data[0]->number == done->number + 1;
+	return w->o.regimes && before && after
+		       ? regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes)
 		       : 0;
 }
 
@@ -425,8 +445,10 @@ static void hand_out(struct windows *w, struct process *p)
 				  .end_ns = start + w->o.window_ns,
 				  .pid = p->pid,
 				  .gpu = -1,
-				  .regime = regime_of(w, p, done)};
+				  .regime = regime_of(w, p, done),
+				  .pace = pace_of(w, p, done)};
 	uint64_t events = 0;
+	p->last = done->number;
 	for (int l = 0; l < LAYERS; l++) {
 		row.layer = (enum detect_layer)l;
 		events += done->layers[l].events;

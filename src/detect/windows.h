@@ -24,7 +24,8 @@
 
 #define WINDOWS_NEVER	  UINT64_MAX
 #define WINDOWS_KEYS	  8   /* of a window: those with the most time beyond what is usual */
-#define WINDOWS_LEAST	  8   /* known events that a feature needs */
+#define WINDOWS_LEAST	  8   /* known events that a share or a spread needs */
+#define WINDOWS_LEAST_SUM 3   /* and a sum of times: of long calls a window has few */
 #define WINDOWS_COVERED	  600 /* windows that one event may cover */
 #define WINDOWS_PROCESSES 4096
 
@@ -51,6 +52,7 @@ struct windows_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t key, pid, tid;
 	enum detect_layer layer;
+	bool saves; /* a part of saving a checkpoint */
 	struct usual_z usual;
 };
 
@@ -63,6 +65,7 @@ struct windows_options {
 	bool learn;		 /* each event is handed to usual_learn as well */
 	bool new_regimes;	 /* may be made */
 	bool without_gaps;	 /* features of gaps are NaN */
+	uint32_t keys_known;	 /* keys with higher numbers are no usual work; 0: all are */
 	void (*row)(void *ctx, const struct feature_row *row, const struct window_detail *detail);
 	/* What a process did in a window, after its rows; may be NULL. */
 	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,

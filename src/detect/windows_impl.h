@@ -9,7 +9,8 @@
 struct window_event {
 	struct detect_keyed keyed;
 	enum detect_layer layer;
-	bool device, outermost, failed;
+	bool device, outermost, failed, saves;
+	bool known; /* its key is a model's */
 	uint64_t start_ns, end_ns;
 	uint64_t duration_ns, gap_ns; /* USUAL_NONE */
 	struct usual_z usual;
@@ -40,6 +41,7 @@ struct window_layer {
 struct window {
 	uint64_t number;
 	struct regime_mix mix;
+	float usual_sizes[REGIME_SIZES]; /* as the mix has them, of calls that a model knows */
 	struct window_layer layers[WINDOW_LAYERS];
 };
 
@@ -49,7 +51,7 @@ void window_add_duration(struct window *w, const struct window_event *e, double 
 void window_add_device(struct window *w, const struct window_event *e, double share);
 void window_add_gap(struct window *w, const struct window_event *e, double share);
 
-/* Sets row->events and row->x. */
+/* Sets row->events and row->x; row->pace is known. */
 void window_features(const struct window_layer *l, struct feature_row *row);
 void window_explain(const struct window_layer *l, struct window_detail *ret,
 		    struct window_key keys[WINDOWS_KEYS]);

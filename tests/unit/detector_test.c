@@ -68,6 +68,7 @@ static void learn(struct model *ret, double pace, int stretches, double faulty_r
 	struct learn_options o = {.warmup_s = -1};
 	if (learn_model(ret, &r, 1, &o, &e))
 		fail_msg("%s", e.msg);
+	ret->recordings = 1000; /* the simulation's launches are all alike */
 	rec_close(r);
 	unlink(path);
 }
@@ -584,6 +585,7 @@ static void layers_share_the_alarms(void **state)
 		struct model m;
 		uint64_t random = 100 * seed;
 		noise_model(&m, seed);
+		m.recordings = 1000;
 		struct detector *d = detector_new(&(struct detector_options){
 			.model = &m, .alarms_per_hour = ASKED, .whole = true, .tell = count_told});
 		d->last_event_ns = UINT64_MAX; /* rows alone: none of them ends early */
