@@ -115,6 +115,11 @@ class Part:
             self.unit = run.row_unit[self.at]
 
 
+def parts_of(runs, layer, level, kind):
+    """Of the runs that have the layer: without ranks there is no nccl."""
+    return [Part(r, layer, level, kind) for r in runs if layer in r.meta["features"]]
+
+
 def joined(parts):
     """x, what, weight, number of the part."""
     if not parts:
@@ -430,7 +435,7 @@ def verdicts_of(runs, layers, kind, method):
         for level, bits in (("event", events), ("window", rows)):
             if level == "event" and layer not in truth.CALLS:
                 continue
-            parts = [Part(r, layer, level, kind) for r in runs]
+            parts = parts_of(runs, layer, level, kind)
             chosen[layer + "/" + level] = judge(method, parts, level, len(layers), bits)
     return {r.name: (events[r.name], rows[r.name]) for r in runs}, chosen
 
@@ -442,8 +447,10 @@ def sensitivity(runs, layer):
     dev, and by delta with K from dev: of the paper's features and of ours."""
     ret = []
     for name, kind, recent in (("paper", "paper", True), ("our features", "ours", False)):
-        parts = [Part(r, layer, "event", kind) for r in runs]
+        parts = parts_of(runs, layer, "event", kind)
         dev, test = ([p for p in parts if p.split == s] for s in ("dev", "test"))
+        if not dev or not test:
+            continue
         _, dev_what, dev_weight, _ = joined(dev)
         method = Unsupervised(Mixture, recent)
         of = lambda score, threshold: measures_at(test, score, threshold)
