@@ -1,5 +1,5 @@
-/* regimes_test.c - which work is the same: mixes of functions and sizes, new and known ones, and
- * that what is slow is no other work.
+/* regimes_test.c - which work is the same: mixes of functions and sizes, new and known ones, that
+ * what is slow is no other work, and how fast known work goes on.
  * links: detect analyze recording base */
 #include <math.h>
 #include <setjmp.h>
@@ -169,6 +169,140 @@ static void nothing_told(void **state)
 	assert_true(fabsf(sum - 1) < 1e-4f);
 }
 
+/* ---- how fast ---- */
+
+#define KNOWN_PLACES 8
+
+static struct regime_mix sized_window(uint32_t calls_each)
+{
+	struct regime_mix m = {0};
+	for (uint32_t place = 1; place <= KNOWN_PLACES; place++)
+		for (uint32_t i = 0; i < calls_each; i++)
+			regime_mix_add(&m, place, place);
+	return m;
+}
+
+static void window_done(const struct regime_mix *window)
+{
+	struct regime_mix running = {0};
+	uint32_t number = regime_of(&running, window, true);
+	assert_int_equal(number, 1);
+	regimes_window(regimes, number, window);
+}
+
+/* Work that has, in a window, so many calls of each size in the mean, and some without one. */
+static void learn_sized(uint32_t calls_each)
+{
+	struct regime_mix slow = sized_window(calls_each - 2), fast = sized_window(calls_each + 2);
+	for (uint32_t i = 0; i < 50; i++)
+		regime_mix_add(&fast, 1, 0);
+	window_done(&slow);
+	window_done(&fast);
+}
+
+static double pace_of(const struct regime_mix *window)
+{
+	return regimes_pace(regimes, 1, window->sizes);
+}
+
+static void expect_pace(const struct regime_mix *window, double pace)
+{
+	double got = pace_of(window);
+	if (fabs(got - pace) > 0.01)
+		fail_msg("pace %g is not %g", got, pace);
+}
+
+static void known_work_has_a_pace(void **state)
+{
+	(void)state;
+	struct model_regime learned;
+	struct regime_mix usual = sized_window(100), slow = sized_window(40);
+	struct regime_mix fast = sized_window(150);
+	learn_sized(100);
+	assert_int_equal(regimes_frozen(regimes), 0);
+	assert_true(pace_of(&usual) == 0); /* is being learned */
+	regimes_freeze(regimes);
+	assert_int_equal(regimes_frozen(regimes), 1);
+	regimes_get(regimes, 1, &learned);
+	assert_true(fabs(learned.sized - 100 * KNOWN_PLACES) < 1e-6);
+	expect_pace(&usual, 1);
+	expect_pace(&slow, 0.4);
+	expect_pace(&fast, 1.5);
+	regimes_window(regimes, 1, &slow); /* what is known moves no more */
+	expect_pace(&usual, 1);
+	assert_true(regimes_pace(regimes, 0, usual.sizes) == 0);
+	assert_true(regimes_pace(regimes, 2, usual.sizes) == 0);
+}
+
+static void calls_more(struct regime_mix *m, uint32_t place, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		regime_mix_add(m, place, place);
+}
+
+/* Whatever else there is: of sizes that the work does not have, and in few of its own. */
+static void more_calls_do_not_change_the_pace(void **state)
+{
+	(void)state;
+	learn_sized(100);
+	regimes_freeze(regimes);
+	struct regime_mix usual = sized_window(100), slow = sized_window(40);
+	calls_more(&usual, 20, 100000);
+	calls_more(&slow, 20, 100000);
+	expect_pace(&usual, 1);
+	expect_pace(&slow, 0.4);
+	for (uint32_t place = 1; place <= 2; place++) {
+		calls_more(&usual, place, 300);
+		calls_more(&slow, place, 300);
+	}
+	expect_pace(&usual, 1);
+	expect_pace(&slow, 0.4);
+}
+
+static void other_work_has_no_pace(void **state)
+{
+	(void)state;
+	learn_sized(100);
+	regimes_freeze(regimes);
+	struct regime_mix other = sized_window(100), half = sized_window(100), none = {0};
+	for (uint32_t place = 1; place <= 3; place++)
+		calls_more(&other, place, 300);
+	assert_true(pace_of(&other) == 0);
+	/* Half of the work goes on: evaluation is the forward pass alone, as fast or faster. */
+	for (uint32_t place = 1; place <= KNOWN_PLACES / 2; place++)
+		half.sizes[place] = 0;
+	assert_true(pace_of(&half) == 0);
+	for (uint32_t place = KNOWN_PLACES / 2 + 1; place <= KNOWN_PLACES; place++)
+		half.sizes[place] = 300;
+	assert_true(pace_of(&half) == 0);
+	assert_true(pace_of(&none) == 0);
+}
+
+/* Of few calls the number tells little: seven of a size tell no pace, and nine vary by their root
+ * where 900 do not. */
+static void few_calls_tell_no_pace(void **state)
+{
+	(void)state;
+	struct model_regime m = {.windows = 1};
+	for (uint32_t place = 1; place <= KNOWN_PLACES; place++)
+		m.places[place] = m.places[REGIME_SIZES + place] = 0.5f / KNOWN_PLACES;
+	const double usual[] = {7, 9, 900, 0};
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		m.sized = usual[i] * KNOWN_PLACES;
+		regimes_add(regimes, &m);
+	}
+	float as_usual[REGIME_SIZES] = {0}, nine[REGIME_SIZES] = {0}, many[REGIME_SIZES] = {0};
+	for (uint32_t place = 1; place <= KNOWN_PLACES; place++) {
+		as_usual[place] = 7;
+		nine[place] = place % 2 ? 5 : 9;
+		many[place] = place % 2 ? 500 : 900;
+	}
+	assert_true(regimes_pace(regimes, 1, as_usual) == 0);
+	assert_true(regimes_pace(regimes, 2, nine) > 0.5);
+	assert_true(regimes_pace(regimes, 3, many) == 0);
+	assert_true(regimes_pace(regimes, 4, as_usual) == 0); /* an older model: not known */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +313,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(there_are_not_too_many, begin, end),
 		cmocka_unit_test_setup_teardown(models_keep_theirs, begin, end),
 		cmocka_unit_test_setup_teardown(nothing_told, begin, end),
+		cmocka_unit_test_setup_teardown(known_work_has_a_pace, begin, end),
+		cmocka_unit_test_setup_teardown(more_calls_do_not_change_the_pace, begin, end),
+		cmocka_unit_test_setup_teardown(other_work_has_no_pace, begin, end),
+		cmocka_unit_test_setup_teardown(few_calls_tell_no_pace, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
