@@ -79,6 +79,7 @@ static void make_job(struct model *m)
 	m->origin = xstrdup("a.eacgm, \"b\" of host \xc3\xa9");
 	m->window_ns = 1000000000;
 	m->seconds = 61.7;
+	m->recordings = 3;
 	m->without = 5;
 	*vec_push(&m->keys) = (struct model_key){
 		.layer = DETECT_TORCH,
@@ -93,6 +94,7 @@ static void make_job(struct model *m)
 	r->windows = 60;
 	r->places[0] = 0.1f;
 	r->places[REGIME_PLACES - 1] = 0.9f;
+	r->sized = 1e4 / 3;
 	fill_mixture(&m->layers[DETECT_CUDA], 4, 3, GMM_FULL);
 	fill_mixture(&m->layers[DETECT_TORCH], 2, 2, GMM_DIAGONAL);
 	fill_mixture(&m->layers[DETECT_STEP], 16, 2, GMM_TIED);
@@ -149,7 +151,7 @@ static void compare_models(const struct model *a, const struct model *b)
 	assert_int_equal(a->kind, b->kind);
 	assert_string_equal(a->origin, b->origin);
 	assert_true(a->window_ns == b->window_ns && a->seconds == b->seconds &&
-		    a->without == b->without);
+		    a->recordings == b->recordings && a->without == b->without);
 	assert_int_equal(a->keys.len, b->keys.len);
 	for (size_t i = 0; i < a->keys.len; i++) {
 		const struct model_key *x = &a->keys.data[i], *y = &b->keys.data[i];
@@ -268,6 +270,8 @@ static void every_value_is_checked(void **state)
 		{"window_ns", "1e9", "'window_ns' is not a whole number"},
 		{"seconds", "-1", "'seconds' is not a number from 0"},
 		{"without", "-1", "'without' is not a whole number"},
+		{"recordings", "-1", "'recordings' is not a whole number"},
+		{"recordings", "4294967296", "'recordings' is not a whole number"},
 		{"keys", "{}", "'keys' is not a list"},
 		{"keys.1.0", "\"gpu\"", "key 2: the layer 'gpu' is none that is known"},
 		{"keys.0.1", "null", "key 1: its text is not a text"},
@@ -280,6 +284,8 @@ static void every_value_is_checked(void **state)
 		{"counters.0.4", "0", "counter 1: its sigma"},
 		{"regimes.0.1", "0.5", "regime 1: its shares do not sum to 1"},
 		{"regimes.0", "[1]", "regime 1: it is not a list of 129"},
+		{"regimes.0.129", "-1", "regime 1: its calls is not a number from 0"},
+		{"regimes.0.129", "null", "regime 1: its calls is not a number"},
 		{"layers", "[]", "'layers' is not an object"},
 		{"layers.cuda", "3", "layer 'cuda': it is not an object"},
 		{"layers.cuda.columns", "[]", "'columns' is not a list of 1 to 16"},
@@ -319,6 +325,38 @@ static void every_value_is_checked(void **state)
 		free(damaged);
 		json_decref(root);
 	}
+	free(text);
+	model_free(&m);
+}
+
+/* Models that were made before these were written are read: they are unknown. */
+static void older_models_are_read(void **state)
+{
+	(void)state;
+	struct model m, again;
+	struct err e = {0};
+	make_job(&m);
+	char *text = print(&m);
+	json_t *root = json_loads(text, 0, NULL);
+	json_t *regime = json_array_get(json_object_get(root, "regimes"), 0);
+	assert_int_equal(json_array_size(regime), REGIME_PLACES + 2);
+	json_array_remove(regime, REGIME_PLACES + 1);
+	json_object_del(root, "recordings");
+	char *older = json_dumps(root, 0);
+	if (model_parse(&again, older, strlen(older), "m", &e))
+		fail_msg("%s", e.msg);
+	assert_true(again.recordings == 0 && again.regimes.data[0].sized == 0);
+	m.recordings = 0;
+	m.regimes.data[0].sized = 0;
+	compare_models(&m, &again);
+	model_free(&again);
+	json_array_append_new(regime, json_integer(1));
+	json_array_append_new(regime, json_integer(1));
+	char *longer = json_dumps(root, 0);
+	refused(longer, strlen(longer), "regime 1: it is not a list of 129 to 130");
+	json_decref(root);
+	free(older);
+	free(longer);
 	free(text);
 	model_free(&m);
 }
@@ -434,6 +472,7 @@ int main(void)
 		cmocka_unit_test(a_table_has_one_mixture),
 		cmocka_unit_test(what_is_no_model_is_refused),
 		cmocka_unit_test(every_value_is_checked),
+		cmocka_unit_test(older_models_are_read),
 		cmocka_unit_test(any_damage_is_survived),
 		cmocka_unit_test(numbers_that_are_not_finite_are_not_written),
 		cmocka_unit_test(a_file_is_replaced_as_a_whole),
