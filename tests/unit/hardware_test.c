@@ -392,6 +392,39 @@ static void few_steps_need_a_model(void **state)
 	vec_free(&s.processes);
 }
 
+/* A model that knows training alone says nothing of batches without an update; one that knows no
+ * steps judges each loop by its own. */
+static void loops_of_other_kinds_have_no_rows(void **state)
+{
+	(void)state;
+	struct steps_process p;
+	struct steps_loop loop;
+	struct step_rows r;
+	struct steps s = made_steps(&p, &loop, 20);
+	struct step_usual model[STEPS_KINDS] = {
+		[STEPS_TRAINING] = {.steps = 100, .duration_ns = 1e8}};
+	const struct step_usual none[STEPS_KINDS] = {0};
+	*vec_push(&s.processes.data[0].loops) =
+		(struct steps_loop){.kind = STEPS_EVALUATION, .first = 10, .steps = 10};
+	s.processes.data[0].loops.data[0].steps = 10;
+	step_rows_make(&r, &s, model);
+	assert_int_equal(r.rows.len, 10);
+	for (size_t i = 0; i < r.rows.len; i++)
+		assert_int_equal(r.rows.data[i].regime, STEPS_TRAINING + 1);
+	step_rows_free(&r);
+	model[STEPS_EVALUATION] = model[STEPS_TRAINING];
+	step_rows_make(&r, &s, model);
+	assert_int_equal(r.rows.len, 20);
+	assert_int_equal(r.rows.data[19].regime, STEPS_EVALUATION + 1);
+	step_rows_free(&r);
+	step_rows_make(&r, &s, none);
+	assert_int_equal(r.rows.len, 20);
+	step_rows_free(&r);
+	vec_free(&s.processes.data[0].steps);
+	vec_free(&s.processes.data[0].loops);
+	vec_free(&s.processes);
+}
+
 /* Sources of a file come one after the other: each begins at the first window again. */
 static void windows_come_in_any_order(void **state)
 {
@@ -426,6 +459,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(hostile_counters, begin, end),
 		cmocka_unit_test(steps_against_their_loop),
 		cmocka_unit_test(few_steps_need_a_model),
+		cmocka_unit_test(loops_of_other_kinds_have_no_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
