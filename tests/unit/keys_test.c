@@ -266,6 +266,56 @@ static void a_handle_may_mean_another_communicator(void **state)
 	assert_string_equal(key.text, "ncclAllReduce 2^22 of 8");
 }
 
+static bool saves(enum detect_layer layer, const char *text)
+{
+	struct detect_key key;
+	detect_keys_get(keys, detect_keys_text(keys, layer, text), &key);
+	return key.saves;
+}
+
+/* Of a call that was traced, or of a model's text: the file and the function tell. */
+static void parts_of_a_checkpoint_save(void **state)
+{
+	(void)state;
+	static const char *const those[] = {
+		"save (serialization.py:960)", /* torch.save */
+		"_legacy_save (serialization.py:1015)",
+		"_save (serialization.py:1207)",
+		"save (state_dict_saver.py:90)", /* torch.distributed.checkpoint */
+		"_save_state_dict (state_dict_saver.py:400)",
+		"async_save (state_dict_saver.py:250)",
+		"save_file (torch.py:280)", /* safetensors */
+	};
+	static const char *const others[] = {
+		"load (serialization.py:1300)",
+		"_load (serialization.py:1900)",
+		"save (model.py:12)",
+		"serialization.py (save.py:1)",
+		"forward (torch.py:12)",
+		"load_file (torch.py:300)",
+		"save_file (my_torch.py:3)",
+		"load (state_dict_loader.py:80)",
+		"import torch",
+		"save",
+		"",
+	};
+	for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
+		if (!saves(DETECT_PYTHON, those[i]))
+			fail_msg("'%s' does not save", those[i]);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (saves(DETECT_PYTHON, others[i]))
+			fail_msg("'%s' saves", others[i]);
+	assert_false(saves(DETECT_TORCH, those[0]));
+	struct m_call c = fake_call(FAKE_FUNCTION, 0, 1000, 10);
+	struct detect_key key;
+	fake.codes[2] = (struct m_code){fake_string(&fake, "save"),
+					fake_string(&fake, "/lib/torch/serialization.py"), 960};
+	c.args[0] = 2;
+	detect_keys_get(keys, detect_keys_call(keys, &names, &c).number, &key);
+	assert_string_equal(key.text, those[0]);
+	assert_true(key.saves);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +328,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rows_are_forgotten, begin, end),
 		cmocka_unit_test_setup_teardown(less_depth, begin, end),
 		cmocka_unit_test_setup_teardown(a_handle_may_mean_another_communicator, begin, end),
+		cmocka_unit_test_setup_teardown(parts_of_a_checkpoint_save, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
