@@ -104,12 +104,10 @@ static void on_hardware_row(void *ctx, const struct feature_row *row,
 		printf("\n");
 }
 
-static void on_mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
-		   uint64_t events)
+static void on_mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work)
 {
 	struct bench *b = ctx;
-	(void)end_ns;
-	hardware_mix(b->hardware, pid, start_ns, regime, events);
+	hardware_mix(b->hardware, pid, start_ns, work);
 }
 
 /* ---- passes ---- */

@@ -76,12 +76,10 @@ static void hardware_row(void *ctx, const struct feature_row *row,
 	d->values = NULL;
 }
 
-static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
-		uint64_t events)
+static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work)
 {
 	struct detector *d = ctx;
-	(void)end_ns;
-	hardware_mix(d->hardware, pid, start_ns, regime, events);
+	hardware_mix(d->hardware, pid, start_ns, work);
 }
 
 static void open_sources(struct detector *d)

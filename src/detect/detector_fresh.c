@@ -58,6 +58,5 @@ bool fresh_work(const struct detector *d, const struct feature_row *row)
 	map64_get(&d->fresh[0], at, &n);
 	map64_get(&d->fresh[1], at, &older);
 	n += older;
-	bool calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST;
-	return n >= FRESH_LEAST && (!calls || (double)n > FRESH_RATIO * (double)row->events);
+	return n >= FRESH_LEAST && (double)n > FRESH_RATIO * (double)row->events;
 }

@@ -187,16 +187,14 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 	}
 }
 
-void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
-		  uint64_t events)
+void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const struct work *work)
 {
 	struct counter_window *w =
 		unit_window(h, hardware_process(h, pid), window_of_time(h, start_ns));
 	if (!w)
 		return;
 	w->told = true;
-	w->regime = regime;
-	w->events = events;
+	w->work = *work;
 }
 
 /* ---- rows ---- */
@@ -232,9 +230,9 @@ static double calls_per_s(const struct hardware *h, const struct unit *u,
 	const struct counter_window *next = w + 1;
 	bool after = next < u->open.data + u->open.len && next->number == w->number + 1 &&
 		     has_values(next);
-	if (!after || !u->last || u->last + 1 != w->number || !u->told_events)
+	if (!after || !u->last || u->last + 1 != w->number || !u->told_work.events)
 		return NAN;
-	return (double)w->events / ((double)h->o.window_ns / 1e9);
+	return (double)w->work.events / ((double)h->o.window_ns / 1e9);
 }
 
 /* Whether the window has anything of its own. */
@@ -260,42 +258,42 @@ static bool values_of(const struct hardware *h, struct unit *u, const struct cou
 	return true;
 }
 
-/* What the process does: what was told of the window, or of the last one before. */
-static uint32_t work_of(const struct unit *u, const struct counter_window *w, uint64_t *ret_events)
+/* What the process does: what was told of the window, or the kind of what was told of the last one
+ * before. */
+static struct work work_of(const struct unit *u, const struct counter_window *w)
 {
-	bool holds = u->told_events && w->number - u->told_window <= HOLD_WINDOWS;
-	*ret_events = w->told && w->events ? w->events : holds ? u->told_events : 0;
-	return w->told ? w->regime : holds ? u->told_regime : 0;
+	bool holds = u->told_work.events && w->number - u->told_window <= HOLD_WINDOWS;
+	if (w->told && w->work.events)
+		return w->work;
+	struct work ret = {.events = holds ? u->told_work.events : 0};
+	ret.regime = w->told ? w->work.regime : holds ? u->told_work.regime : 0;
+	return ret;
 }
 
 static void note_work(struct unit *u, const struct counter_window *w)
 {
-	if (!w->told || !w->events)
+	if (!w->told || !w->work.events)
 		return;
 	u->told_window = w->number;
-	u->told_regime = w->regime;
-	u->told_events = w->events;
+	u->told_work = w->work;
 }
 
 /* A GPU does what its process with the most events does; all processes of which no GPU is known
  * are taken for its own where none is known to be. */
-static uint32_t regime_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number)
+static struct work work_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number)
 {
-	uint64_t most[2] = {0}, events;
-	uint32_t regime[2] = {0};
+	struct work most[2] = {0};
 	for (size_t i = 0; i < h->units.len; i++) {
 		const struct unit *u = &h->units.data[i];
 		bool own = u->gpu_id == gpu->id;
 		const struct counter_window *w = unit_first_with(u, number);
 		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !w)
 			continue;
-		uint32_t work = work_of(u, w, &events);
-		if (events <= most[own])
-			continue;
-		most[own] = events;
-		regime[own] = work;
+		struct work work = work_of(u, w);
+		if (work.events > most[own].events)
+			most[own] = work;
 	}
-	return most[1] ? regime[1] : regime[0];
+	return most[1].events ? most[1] : most[0];
 }
 
 static double z_of(const struct hardware *h, const struct feature_row *row, uint32_t feature,
@@ -313,15 +311,16 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 {
 	double values[FEATURES_MOST];
 	uint32_t n;
+	struct work work =
+		u->layer == DETECT_HARDWARE ? work_of_gpu(h, u, w->number) : work_of(u, w);
 	struct feature_row row = {.start_ns = w->number * h->o.window_ns,
 				  .end_ns = (w->number + 1) * h->o.window_ns,
 				  .layer = u->layer,
 				  .pid = u->pid,
 				  .gpu = u->layer == DETECT_HARDWARE ? u->gpu : -1,
-				  .events = w->events};
-	uint64_t events;
-	row.regime = u->layer == DETECT_HARDWARE ? regime_of_gpu(h, u, w->number)
-						 : work_of(u, w, &events);
+				  .regime = work.regime,
+				  .events = work.events,
+				  .pace = work.pace};
 	note_work(u, w);
 	if (!values_of(h, u, w, values))
 		return;

@@ -15,6 +15,7 @@
 
 #include "detect/features.h"
 #include "detect/names.h"
+#include "detect/regimes.h"
 
 #define HARDWARE_HOLD_NS 10000000000ULL
 #define COUNTER_Z_MOST	 12.0 /* z is cut off there, at both ends */
@@ -60,8 +61,7 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 void hardware_sample(struct hardware *h, const struct detect_names *names,
 		     const struct m_sample *s);
 /* What windows.h's mix says; before hardware_upto reaches that window. */
-void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, uint32_t regime,
-		  uint64_t events);
+void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const struct work *work);
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
  * handed out. */
 void hardware_process_gone(struct hardware *h, uint32_t pid);

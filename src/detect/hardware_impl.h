@@ -14,8 +14,7 @@ struct counter_window {
 	uint32_t counts[FEATURES_MOST];
 	double waits_ns[FEATURES_MOST];
 	bool told; /* by hardware_mix */
-	uint32_t regime;
-	uint64_t events; /* of the process's calls */
+	struct work work;
 };
 
 /* A GPU or a process. */
@@ -35,8 +34,7 @@ struct unit {
 	uint64_t totals_ns[FEATURES_MOST];
 	uint64_t last;	      /* number of the last window that was handed out with values */
 	uint64_t told_window; /* the last that hardware_mix told of */
-	uint32_t told_regime;
-	uint64_t told_events;
+	struct work told_work;
 	bool gone; /* the process has ended: nothing more comes */
 };
 

@@ -103,12 +103,10 @@ static void hardware_row(void *ctx, const struct feature_row *row,
 	keep_row(l, row);
 }
 
-static void mix(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
-		uint64_t events)
+static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work)
 {
 	struct learning *l = ctx;
-	(void)end_ns;
-	hardware_mix(l->hardware, pid, start_ns, regime, events);
+	hardware_mix(l->hardware, pid, start_ns, work);
 }
 
 /* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. Where no

@@ -21,6 +21,13 @@
 #define REGIME_LEAST	500  /* events that a mix needs; before them the regime is 0 */
 #define REGIME_EVENTS	4000 /* that it is made of: as many windows as have these */
 
+/* What a process did in a window. */
+struct work {
+	uint32_t regime; /* 0 unknown */
+	uint64_t events;
+	double pace; /* of struct feature_row */
+};
+
 /* The work of one process so far: zeroed at its beginning. */
 struct regime_mix {
 	float functions[REGIME_PLACES - REGIME_SIZES], sizes[REGIME_SIZES]; /* decaying counts */

@@ -455,7 +455,7 @@ static void hand_out(struct windows *w, struct process *p)
 		hand_out_layer(w, done, &row);
 	}
 	if (w->o.mix)
-		w->o.mix(w->o.ctx, p->pid, start, row.end_ns, row.regime, events);
+		w->o.mix(w->o.ctx, p->pid, start, &(struct work){row.regime, events, row.pace});
 	free(w->spare);
 	w->spare = done;
 }

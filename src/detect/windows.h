@@ -68,8 +68,7 @@ struct windows_options {
 	uint32_t keys_known;	 /* keys with higher numbers are no usual work; 0: all are */
 	void (*row)(void *ctx, const struct feature_row *row, const struct window_detail *detail);
 	/* What a process did in a window, after its rows; may be NULL. */
-	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, uint64_t end_ns, uint32_t regime,
-		    uint64_t events);
+	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work);
 	void *ctx;
 };
 

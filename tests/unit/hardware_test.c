@@ -172,7 +172,7 @@ static void processes_have_rates_and_waits(void **state)
 	counter("pid 102", "cpu_ratio", 11.1, 3);
 	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
 		hardware_sample(hardware, &names, &waits[i]);
-	hardware_mix(hardware, 100, 11 * SECOND, 3, 5000);
+	hardware_mix(hardware, 100, 11 * SECOND, &(struct work){.regime = 3, .events = 5000});
 	hardware_end(hardware);
 	assert_int_equal(rows_len, 2);
 	assert_int_equal(rows[0].layer, DETECT_HOST);
@@ -218,8 +218,10 @@ static void regimes_are_judged_apart(void **state)
 		bool training = s < 40;
 		counter("gpu 0 pid 100", "memory_used_bytes", s + 0.1, 1e9);
 		counter("gpu 0", "power_w", s + 0.5, (training ? 600 : 200) + s % 3);
-		hardware_mix(hardware, 100, (uint64_t)s * SECOND, training ? 1 : 2, 1000);
-		hardware_mix(hardware, 104, (uint64_t)s * SECOND, 9, 9000); /* not on the GPU */
+		hardware_mix(hardware, 100, (uint64_t)s * SECOND,
+			     &(struct work){.regime = training ? 1 : 2, .events = 1000});
+		hardware_mix(hardware, 104, (uint64_t)s * SECOND,
+			     &(struct work){.regime = 9, .events = 9000}); /* not on the GPU */
 		hardware_upto(hardware, (uint64_t)(s + 1) * SECOND);
 	}
 	hardware_end(hardware);
@@ -241,8 +243,9 @@ static void what_stands_still_has_no_calls(void **state)
 		counter("pid 100", "cpu_ratio", s + 0.5, 1);
 		counter("gpu 0", "sm_ratio", s + 0.5, s < 50);
 		if (s < 50)
-			hardware_mix(hardware, 100, (uint64_t)s * SECOND, 2,
-				     (uint64_t)(5000 + s % 3));
+			hardware_mix(
+				hardware, 100, (uint64_t)s * SECOND,
+				&(struct work){.regime = 2, .events = (uint64_t)(5000 + s % 3)});
 		hardware_upto(hardware, (uint64_t)s * SECOND + SECOND * 7 / 10);
 	}
 	hardware_end(hardware);
@@ -268,7 +271,8 @@ static void what_was_away_has_no_rate(void **state)
 		if (s == 20)
 			continue;
 		counter("pid 100", "cpu_ratio", s + 0.5, 1);
-		hardware_mix(hardware, 100, (uint64_t)s * SECOND, 2, 5000);
+		hardware_mix(hardware, 100, (uint64_t)s * SECOND,
+			     &(struct work){.regime = 2, .events = 5000});
 	}
 	hardware_end(hardware);
 	assert_int_equal(rows_len, 19);
