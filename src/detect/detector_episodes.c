@@ -4,9 +4,9 @@
  * before it that are unlikely (p below NEAR_P) belong to it. It goes on to the last row where the
  * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, and has ended
  * when more than GAP_ROWS rows after that have so little of it that the sum has fallen by OVER.
- * Rows within it that are as usual are none of it: those that are neither unlikely (DOUBTFUL_P) nor
- * half as rare as its rows are in the mean. It is told when it is found, and again when it has
- * ended. */
+ * Rows that are half as rare as its own in the mean are none for it: what lingers after a fault is
+ * not the fault. Rows within it that have not even DOUBTFUL, nor that half, are none of it. It is
+ * told when it is found, and again when it has ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 #define ONSET_SLACK 2.5
 #define OVER	    3.0 /* two normal rows have about as much */
-#define DOUBTFUL_P  0.1
+#define DOUBTFUL    3.5 /* -ln p: three rows in a hundred have more */
 
 void episode_free(struct episode *e)
 {
@@ -123,7 +123,7 @@ static void take(struct episode *e, const struct recent_row *r)
 	e->rarity += rare;
 	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
 	e->last_rarity = rare;
-	if (r->p > DOUBTFUL_P)
+	if (rare < DOUBTFUL)
 		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
 }
 
@@ -245,7 +245,7 @@ void episode_end(struct detector *d, struct series *s)
 static void follow(struct detector *d, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
-	double of_row = evidence(j->p);
+	double of_row = rarity(j->p) - fmax(ONSET_SLACK, episode_half_rarity(e));
 	e->evidence += of_row;
 	if (e->evidence > evidence(NEAR_P) || of_row >= CUSUM_MOST - ONSET_SLACK) {
 		extend(d, e, j);
