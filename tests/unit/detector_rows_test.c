@@ -1,0 +1,600 @@
+/* detector_rows_test.c - rows, each as rare as it is asked for, through a detector: which are
+ * judged, where anomalies begin and end, which rows and events are of them.
+ * links: detect analyze recording base */
+#include <linux/types.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "detect/detector_impl.h"
+#include "detect/learn.h"
+#include "detect_names.h"
+
+#define SECOND	  1000000000ULL
+#define PID	  100
+#define BEGIN	  1000 /* seconds: the first row */
+#define ROWS_MOST 400
+#define RARE	  1e-6
+#define USUAL	  0.5
+
+static struct model model;
+static struct detector *detector;
+static struct detector_options options;
+static uint64_t second; /* of the next row */
+
+static struct anomaly found[16];
+static size_t found_len;
+static double p_of[ROWS_MOST]; /* by row */
+static bool alarmed_at[ROWS_MOST];
+static size_t rows_told;
+
+/* ---- a model of which p is known: slowdown x has p = exp(-x^2 / 2) ---- */
+
+static int make_model(void **state)
+{
+	struct model_mixture *m = &model.layers[DETECT_TORCH];
+	struct err e = {0};
+	(void)state;
+	model_init(&model);
+	model.window_ns = SECOND;
+	model.recordings = UINT32_MAX;
+	vec_push(&model.regimes);
+	m->columns = 1;
+	m->names[0] = xstrdup("slowdown");
+	m->scale[0] = 1;
+	m->gmm = (struct gmm){.d = 1, .components = 1, .covariance = GMM_FULL};
+	m->gmm.weights = xcalloc(1, sizeof(double));
+	m->gmm.means = xcalloc(1, sizeof(double));
+	m->gmm.covariances = xcalloc(1, sizeof(double));
+	m->gmm.weights[0] = m->gmm.covariances[0] = 1;
+	assert_int_equal(gmm_complete(&m->gmm, &e), 0);
+	m->tail = (struct tail){
+		.n = 1000000, .start = log(2 * M_PI) / 2, .start_ratio = 1, .shape = 0, .scale = 1};
+	for (size_t i = 0; i < TAIL_POINTS; i++)
+		m->tail.points[i] = m->tail.start;
+	return 0;
+}
+
+static int free_model(void **state)
+{
+	(void)state;
+	model_free(&model);
+	return 0;
+}
+
+static void on_anomaly(void *ctx, const struct anomaly *a)
+{
+	(void)ctx;
+	if (a->ended && found_len < sizeof(found) / sizeof(found[0]))
+		found[found_len++] = *a;
+}
+
+static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
+{
+	(void)ctx;
+	(void)score;
+	if (row->layer != DETECT_TORCH)
+		return;
+	size_t at = row->start_ns / SECOND - BEGIN;
+	assert_true(at < ROWS_MOST);
+	p_of[at] = p;
+	alarmed_at[at] = alarmed;
+	rows_told++;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	options = (struct detector_options){
+		.model = &model, .alarms_per_hour = 1, .tell = on_anomaly, .row = on_row};
+	model.recordings = UINT32_MAX;
+	model.without = 0;
+	return 0;
+}
+
+static void start(bool whole)
+{
+	options.whole = whole;
+	detector = detector_new(&options);
+	second = BEGIN;
+	found_len = rows_told = 0;
+}
+
+static void stop(void)
+{
+	detector_end(detector);
+	assert_int_equal(rows_told, second - BEGIN);
+	detector_free(detector);
+}
+
+static void row_with(double p, uint32_t regime, double pace)
+{
+	struct feature_row row = {.start_ns = second * SECOND,
+				  .end_ns = (second + 1) * SECOND,
+				  .layer = DETECT_TORCH,
+				  .pid = PID,
+				  .gpu = -1,
+				  .regime = regime,
+				  .pace = pace,
+				  .events = 100,
+				  .x = {sqrt(-2 * log(p))}};
+	for (size_t f = 1; f < FEATURES_MOST; f++)
+		row.x[f] = NAN;
+	second++;
+	detector_row(detector, &row);
+}
+
+static void rows(size_t n, double p)
+{
+	for (size_t i = 0; i < n; i++)
+		row_with(p, 1, 1);
+}
+
+/* From the row that begins then to that before the other. */
+static void expect_anomaly(size_t i, uint64_t from, uint64_t to)
+{
+	assert_true(i < found_len);
+	assert_int_equal(found[i].start_ns, from * SECOND);
+	assert_int_equal(found[i].end_ns, to * SECOND);
+	assert_int_equal(found[i].windows, to - from);
+}
+
+static void expect_alarmed(uint64_t from, const char *marks)
+{
+	for (size_t i = 0; marks[i]; i++)
+		if (alarmed_at[from - BEGIN + i] != (marks[i] == '!'))
+			fail_msg("row %zu of '%s'", i, marks);
+}
+
+/* ---- which rows are judged ---- */
+
+/* Rows of work that no model knows, at this pace; returns the anomalies. */
+static size_t of_new_work(double pace, bool whole)
+{
+	start(whole);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++)
+		row_with(RARE, 2, pace);
+	rows(10, USUAL);
+	stop();
+	assert_true(isnan(p_of[22]) == (found_len == 0));
+	if (found_len)
+		expect_anomaly(0, BEGIN + 20, BEGIN + 25);
+	return found_len;
+}
+
+static void slowed_work_is_no_new_work(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(of_new_work(0.5, whole), 1);
+		assert_int_equal(of_new_work(0.95, whole), 0);
+		assert_int_equal(of_new_work(1.5, whole), 0);
+		assert_int_equal(of_new_work(0, whole), 0); /* unknown */
+		model.without = WITHOUT_PACE;
+		assert_int_equal(of_new_work(0.5, whole), 0);
+		model.without = 0;
+	}
+}
+
+/* New work that goes on for a while, after which it is known: its slow rows are none of that. */
+static void new_work_is_learned_from_what_is_not_slowed(void **state)
+{
+	(void)state;
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < REBASE_ROWS / 2; i++)
+		row_with(RARE, 2, 0.5);
+	for (int i = 0; i < REBASE_ROWS; i++)
+		row_with(USUAL, 2, 1);
+	size_t at = second - BEGIN;
+	row_with(USUAL, 2, 1);
+	stop();
+	assert_true(isnan(p_of[at - 1]) && p_of[at] > 0.01);
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 20 + REBASE_ROWS / 2);
+}
+
+/* Windows with so many calls of keys that are new. */
+static size_t with_new_keys(double pace, uint32_t calls)
+{
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		struct windows_event e = {.start_ns = second * SECOND + SECOND / 2,
+					  .key = detector->keys_known + 1,
+					  .pid = PID,
+					  .layer = DETECT_TORCH};
+		for (uint32_t k = 0; k < calls; k++)
+			fresh_event(detector, &e);
+		row_with(RARE, 1, pace);
+	}
+	rows(10, USUAL);
+	stop();
+	assert_true(isnan(p_of[22]) == (found_len == 0));
+	return found_len;
+}
+
+static void slowed_work_with_new_keys_is_judged(void **state)
+{
+	(void)state;
+	assert_int_equal(with_new_keys(0.5, 50), 1);
+	assert_int_equal(with_new_keys(0.95, 50), 0);
+	assert_int_equal(with_new_keys(0, 50), 0);
+	assert_int_equal(with_new_keys(0, 5), 1); /* of 100 */
+}
+
+/* What one launch says of others: -ln p is a quarter less, of three a tenth. */
+static void few_recordings_make_rows_less_rare(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t recordings;
+		double less;
+	} cases[] = {{UINT32_MAX, 1}, {0, 0.75}, {1, 0.75}, {3, 0.9}, {1000, 1}};
+	double most = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		model.recordings = cases[i].recordings;
+		start(false);
+		rows(20, USUAL);
+		rows(1, RARE);
+		stop();
+		if (i == 0)
+			most = log(p_of[20]);
+		double less = log(p_of[20]) / most;
+		if (fabs(less - cases[i].less) > 0.01)
+			fail_msg("%u recordings: %g", cases[i].recordings, less);
+	}
+	assert_true(fabs(most / log(RARE) - 1) < 0.1);
+}
+
+/* ---- where anomalies begin and end ---- */
+
+static void quiet_rows_end_an_anomaly(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t quiet;
+		double p;
+		size_t anomalies;
+	} cases[] = {
+		{4, USUAL, 2}, {4, 0.2, 2}, {2, USUAL, 2}, {1, USUAL, 1}, {1, 1, 1}, {2, 0.2, 1},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int whole = 0; whole < 2; whole++) {
+			const uint64_t from = BEGIN + 20, again = from + 3 + cases[i].quiet;
+			start(whole);
+			rows(20, USUAL);
+			rows(3, RARE);
+			rows(cases[i].quiet, cases[i].p);
+			rows(3, RARE);
+			rows(20, USUAL);
+			stop();
+			assert_int_equal(found_len, cases[i].anomalies);
+			if (found_len == 1) {
+				expect_anomaly(0, from, again + 3);
+				continue;
+			}
+			expect_anomaly(0, from, from + 3);
+			expect_anomaly(1, again, again + 3);
+		}
+}
+
+/* What was rather rare belongs to an anomaly that follows at once, not to one that begins after
+ * rows that would have ended it. Sums alone alarm here, and they have risen since then. */
+static void an_onset_is_not_before_quiet_rows(void **state)
+{
+	(void)state;
+	options.alarms_per_hour = 1e-6;
+	for (size_t quiet = 0; quiet < 4; quiet += 2) {
+		start(true);
+		rows(20, USUAL);
+		rows(14, 0.05);
+		rows(quiet, USUAL);
+		rows(4, RARE);
+		rows(20, USUAL);
+		stop();
+		assert_int_equal(found_len, 1);
+		expect_anomaly(0, BEGIN + (quiet ? 34 + quiet : 20), BEGIN + 38 + quiet);
+	}
+}
+
+/* Those of a file are told what they are of; those that are merely less rare stay in it. */
+static void quiet_rows_within_an_anomaly_are_none_of_it(void **state)
+{
+	(void)state;
+	start(true);
+	rows(20, USUAL);
+	rows(3, RARE);
+	rows(1, USUAL);
+	rows(1, RARE);
+	rows(1, 0.05);
+	rows(1, RARE);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 27);
+	expect_alarmed(BEGIN + 18, "..!!!.!!!..");
+	start(true); /* of rows that are hardly rare one of p = 0.15 is rare enough */
+	rows(20, USUAL);
+	rows(10, 0.03);
+	rows(1, 0.15);
+	rows(10, 0.03);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_alarmed(BEGIN + 26, "!!!!!!!!!");
+}
+
+/* ---- events ---- */
+
+static uint32_t mm;
+static size_t marked_len;
+static uint64_t marked[ROWS_MOST * 10]; /* starts of those that are anomalous, in 0.1 s */
+
+static void on_event(void *ctx, const struct detector_event *e)
+{
+	(void)ctx;
+	if (e->anomalous)
+		marked[marked_len++] = e->start_ns / (SECOND / 10);
+}
+
+/* Ten events in the second of the next row: the z of each is 4 ('!') or 0. */
+static void events(const char *z)
+{
+	for (uint64_t i = 0; z[i]; i++) {
+		struct windows_event e = {
+			.start_ns = second * SECOND + i * SECOND / 10,
+			.dur_ns = SECOND / 20,
+			.key = mm,
+			.pid = PID,
+			.layer = DETECT_TORCH,
+			.usual = {.z = z[i] == '!' ? 4 : 0, .gap_z = NAN, .usual_ns = NAN}};
+		events_hold(detector, &e);
+	}
+}
+
+static void start_with_events(bool whole)
+{
+	options.event = on_event;
+	start(whole);
+	marked_len = 0;
+	mm = detect_keys_text(detector->known.keys, DETECT_TORCH, "aten::mm");
+}
+
+/* Those of this tenth of a second to before the other, and no others. */
+static void expect_marked(size_t *at, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++) {
+		if (*at == marked_len || marked[*at] != i)
+			fail_msg("event %.1f s is not anomalous", (double)i / 10 - BEGIN);
+		(*at)++;
+	}
+}
+
+static void events_of_quiet_rows_are_not_marked(void **state)
+{
+	(void)state;
+	static const double p[] = {USUAL, RARE, RARE, RARE, USUAL, RARE, RARE, USUAL, USUAL};
+	for (int whole = 0; whole < 2; whole++) {
+		const uint64_t from = (BEGIN + 21) * 10;
+		size_t at = 0;
+		start_with_events(whole);
+		rows(20, USUAL);
+		for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++) {
+			events("..........");
+			rows(1, p[i]);
+		}
+		stop();
+		assert_int_equal(found_len, 1);
+		/* An event that ends where a row begins, or begins where it ends, is not in it. */
+		expect_marked(&at, from, from + 30);
+		expect_marked(&at, from + 40, from + 60);
+		assert_int_equal(at, marked_len);
+	}
+}
+
+/* Twenty rare rows with three at each end, that are as rare as said; events of its first and last
+ * row as said. */
+static void run_edges(double edge_p, const char *first, const char *last, bool whole)
+{
+	options.alarms_per_hour = 100; /* sums alarm early */
+	start_with_events(whole);
+	rows(20, USUAL);
+	events(first);
+	rows(1, edge_p);
+	rows(20, RARE);
+	rows(2, edge_p);
+	events(last);
+	rows(1, edge_p);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 44);
+}
+
+static void edges_are_where_the_evidence_is(void **state)
+{
+	(void)state;
+	const uint64_t first = (BEGIN + 20) * 10, last = (BEGIN + 43) * 10;
+	for (int whole = 0; whole < 2; whole++) {
+		size_t at = 0;
+		run_edges(0.035, "......!!!!", "!!!!......", whole);
+		expect_marked(&at, first + 6, first + 10);
+		expect_marked(&at, last, last + 4);
+		assert_int_equal(at, marked_len);
+		at = 0; /* an event that is as usual between others ends nothing */
+		run_edges(0.035, "....!!.!!!", "!!.!!.....", whole);
+		expect_marked(&at, first + 4, first + 10);
+		expect_marked(&at, last, last + 5);
+		assert_int_equal(at, marked_len);
+	}
+}
+
+/* And of windows that are as unlikely as the others, or whose events tell nothing, all. */
+static void edges_that_tell_nothing_are_whole(void **state)
+{
+	(void)state;
+	static const struct {
+		double p;
+		const char *first, *last;
+	} cases[] = {{RARE, "......!!!!", "!!!!......"}, {0.035, "..........", ".........."}};
+	const uint64_t first = (BEGIN + 20) * 10, last = (BEGIN + 43) * 10;
+	for (size_t i = 0; i < 2; i++)
+		for (int whole = 0; whole < 2; whole++) {
+			size_t at = 0;
+			run_edges(cases[i].p, cases[i].first, cases[i].last, whole);
+			expect_marked(&at, first, first + 10);
+			expect_marked(&at, last, last + 10);
+			assert_int_equal(at, marked_len);
+		}
+}
+
+/* ---- checkpoints ---- */
+
+static struct fake_names fake;
+static struct detect_names names;
+
+static int begin_saving(void **state)
+{
+	begin(state);
+	fake_names_make(&fake);
+	names = fake_names_of(&fake);
+	fake.codes[2] = (struct m_code){fake_string(&fake, "save"),
+					fake_string(&fake, "/lib/torch/serialization.py"), 960};
+	return 0;
+}
+
+static int end_saving(void **state)
+{
+	(void)state;
+	strtab_free(&fake.strings);
+	return 0;
+}
+
+/* A call of code 2, which saves, or 1, that ends in the second of the next row; of another process
+ * where the thread is 5. */
+static void call(uint64_t code, uint32_t thread)
+{
+	struct m_call c = fake_call(FAKE_FUNCTION, thread, second * SECOND, SECOND / 2);
+	c.args[0] = code;
+	detector_call(detector, &names, &c);
+}
+
+static void stop_saving(void)
+{
+	detector->last_event_ns = UINT64_MAX; /* rows alone: none of them ends early */
+	stop();
+}
+
+/* Two slow windows, or more, of which so many have a call that ends in them. */
+static size_t of_checkpoint(uint64_t code, uint32_t thread, size_t slow, size_t calls, bool whole)
+{
+	start(whole);
+	rows(20, USUAL);
+	for (size_t i = 0; i < slow; i++) {
+		if (i < calls)
+			call(code, thread);
+		rows(1, RARE);
+	}
+	rows(20, USUAL);
+	stop_saving();
+	return found_len;
+}
+
+static void a_checkpoint_is_no_fault(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(of_checkpoint(2, 0, 2, 2, whole), 0);
+		assert_true(isnan(p_of[20]) && isnan(p_of[21]) && isnan(p_of[22]));
+		assert_true(p_of[19] > 0.1 && p_of[23] > 0.1);
+		assert_int_equal(of_checkpoint(2, 0, 2, 1, whole), 0);
+		assert_true(isnan(p_of[21]) && p_of[22] > 0.1);
+		assert_int_equal(of_checkpoint(2, 5, 2, 2, whole), 0); /* other ranks wait */
+		assert_int_equal(of_checkpoint(1, 0, 2, 2, whole), 1); /* saves nothing */
+		expect_anomaly(0, BEGIN + 20, BEGIN + 22);
+		/* What is slow beyond it is told. */
+		assert_int_equal(of_checkpoint(2, 0, 8, 2, whole), 1);
+		expect_anomaly(0, BEGIN + 23, BEGIN + 28);
+	}
+}
+
+static void saving_again_and_again_is(void **state)
+{
+	(void)state;
+	assert_int_equal(of_checkpoint(2, 0, 12, 12, true), 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 32);
+	/* Live it is known from the third on. */
+	assert_int_equal(of_checkpoint(2, 0, 12, 12, false), 1);
+	expect_anomaly(0, BEGIN + 22, BEGIN + 32);
+	/* Every fifteen seconds it is a job that saves. */
+	start(true);
+	rows(20, USUAL);
+	for (int i = 0; i < 4; i++) {
+		call(2, 0);
+		rows(2, RARE);
+		rows(13, USUAL);
+	}
+	stop_saving();
+	assert_int_equal(found_len, 0);
+}
+
+/* Threads end their calls in any order, and most windows have several. */
+static void windows_of_saves_are_in_order(void **state)
+{
+	(void)state;
+	start(false);
+	for (uint64_t i = 0; i < 40; i++) {
+		struct windows_event e = {.start_ns = (BEGIN + i * 7 % 20) * SECOND, .saves = true};
+		saves_event(detector, &e);
+	}
+	assert_int_equal(detector->saves.len, 20);
+	for (size_t i = 0; i < 20; i++)
+		assert_int_equal(detector->saves.data[i], BEGIN + i);
+	detector_free(detector);
+}
+
+static void saves_are_forgotten(void **state)
+{
+	(void)state;
+	size_t most = 0;
+	start(false);
+	for (uint64_t i = 0; i < 100000; i++) {
+		struct windows_event e = {.start_ns = (BEGIN + i) * SECOND, .saves = true};
+		saves_event(detector, &e);
+		detector_upto(detector, e.start_ns + SECOND);
+		most = detector->saves.len > most ? detector->saves.len : most;
+	}
+	assert_in_range(most, 20, 100);
+	assert_int_equal(detector->saves.data[detector->saves.len - 1], BEGIN + 99999);
+	detector_free(detector);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(slowed_work_is_no_new_work, begin),
+		cmocka_unit_test_setup(new_work_is_learned_from_what_is_not_slowed, begin),
+		cmocka_unit_test_setup(slowed_work_with_new_keys_is_judged, begin),
+		cmocka_unit_test_setup(few_recordings_make_rows_less_rare, begin),
+		cmocka_unit_test_setup(quiet_rows_end_an_anomaly, begin),
+		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
+		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
+		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),
+		cmocka_unit_test_setup(edges_are_where_the_evidence_is, begin),
+		cmocka_unit_test_setup(edges_that_tell_nothing_are_whole, begin),
+		cmocka_unit_test_setup_teardown(a_checkpoint_is_no_fault, begin_saving, end_saving),
+		cmocka_unit_test_setup_teardown(saving_again_and_again_is, begin_saving,
+						end_saving),
+		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
+		cmocka_unit_test_setup(saves_are_forgotten, begin),
+	};
+	return cmocka_run_group_tests(tests, make_model, free_model);
+}
