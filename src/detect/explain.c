@@ -15,8 +15,8 @@ static bool is_better_of_host(const char *name, bool lower)
 			 !strcmp(name, "net_retransmits_per_s"));
 }
 
-/* Whether a value that is lower, or higher, than usual is good: of calls all are times, spreads and
- * errors, but for the work of a call; of steps those in front of launches and operations. */
+/* Whether a value that is lower, or higher, than usual is good: of calls all are times, spreads,
+ * errors and a loss; of steps those in front of launches and operations. */
 static bool is_better(enum detect_layer layer, const char *name, bool lower)
 {
 	if (layer == DETECT_HARDWARE)
