@@ -147,6 +147,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->held);
 	vec_free(&d->first_seen);
 	vec_free(&d->saves);
+	vec_free(&d->long_saves);
 	vec_free(&d->ended);
 	map64_free(&d->fresh[0]);
 	map64_free(&d->fresh[1]);

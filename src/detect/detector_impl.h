@@ -158,7 +158,8 @@ struct detector {
 	 * told before window fresh_from was. */
 	struct map64 fresh[2];
 	uint64_t fresh_from;
-	VEC(uint64_t) saves; /* numbers of windows in which a checkpoint was saved, in order */
+	VEC(uint64_t) saves; /* numbers of windows in which saving a checkpoint ended, in order */
+	pieces long_saves;   /* those that are in several windows */
 	bool ending;	     /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
