@@ -114,21 +114,24 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	return reaches ? since_ns : ret;
 }
 
-/* A row becomes one of the anomaly. */
-static void take(struct episode *e, const struct recent_row *r)
+/* A row becomes one of the anomaly. Which of them are doubtful is asked for rows and events that
+ * come afterwards: live an anomaly may last for days. */
+static void take(const struct detector *d, struct episode *e, const struct recent_row *r)
 {
 	double rare = rarity(r->p);
+	bool asked = d->o.whole || d->o.event;
 	calls_add(e, &r->calls);
 	e->a.windows++;
 	e->rarity += rare;
 	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
 	e->last_rarity = rare;
-	if (rare < DOUBTFUL)
+	if (asked && rare < DOUBTFUL)
 		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
 }
 
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
-static void take_recent(struct episode *e, struct series *s, uint64_t since_ns)
+static void take_recent(const struct detector *d, struct episode *e, struct series *s,
+			uint64_t since_ns)
 {
 	uint32_t n = 0;
 	since_ns = onset(s, since_ns, e->a.start_ns);
@@ -140,7 +143,7 @@ static void take_recent(struct episode *e, struct series *s, uint64_t since_ns)
 		e->first_end_ns = recent(s, n - 1)->end_ns;
 	}
 	while (n > 0)
-		take(e, recent(s, --n));
+		take(d, e, recent(s, --n));
 	s->recent_len = 0;
 	if (since_ns < e->a.start_ns) {
 		e->first_end_ns = since_ns + (e->first_end_ns - e->a.start_ns);
@@ -177,12 +180,12 @@ static void extend(struct detector *d, struct episode *e, const struct judged *j
 	e->a.end_ns = j->row->end_ns;
 	e->last_start_ns = j->row->start_ns;
 	for (size_t i = 0; i < e->after.len; i++)
-		take(e, &e->after.data[i]);
+		take(d, e, &e->after.data[i]);
 	e->after.len = 0;
 	e->quiet = 0;
 	e->evidence = 0;
 	struct recent_row row = row_of(d, j);
-	take(e, &row);
+	take(d, e, &row);
 	if (j->p >= e->a.p_value)
 		return;
 	e->a.p_value = j->p;
@@ -275,7 +278,7 @@ void episode_row(struct detector *d, struct series *s, const struct judged *j)
 		return;
 	}
 	e = episode_open(d, s, j);
-	take_recent(e, s, j->since_ns);
+	take_recent(d, e, s, j->since_ns);
 	extend(d, e, j);
 	tell(d, e);
 }
