@@ -95,6 +95,7 @@ static int begin(void **state)
 		.model = &model, .alarms_per_hour = 1, .tell = on_anomaly, .row = on_row};
 	model.recordings = UINT32_MAX;
 	model.without = 0;
+	model.layers[DETECT_TORCH].cusum_ratio = 1;
 	return 0;
 }
 
@@ -264,7 +265,7 @@ static void quiet_rows_end_an_anomaly(void **state)
 		double p;
 		size_t anomalies;
 	} cases[] = {
-		{4, USUAL, 2}, {4, 0.2, 2}, {2, USUAL, 2}, {1, USUAL, 1}, {1, 1, 1}, {2, 0.2, 1},
+		{4, USUAL, 2}, {4, 0.2, 2}, {2, USUAL, 2}, {1, USUAL, 1}, {1, 1, 1}, {2, 0.06, 1},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int whole = 0; whole < 2; whole++) {
@@ -314,7 +315,7 @@ static void quiet_rows_within_an_anomaly_are_none_of_it(void **state)
 	rows(3, RARE);
 	rows(1, USUAL);
 	rows(1, RARE);
-	rows(1, 0.05);
+	rows(1, 0.025);
 	rows(1, RARE);
 	rows(10, USUAL);
 	stop();
@@ -400,58 +401,78 @@ static void events_of_quiet_rows_are_not_marked(void **state)
 	}
 }
 
-/* Twenty rare rows with three at each end, that are as rare as said; events of its first and last
- * row as said. */
-static void run_edges(double edge_p, const char *first, const char *last, bool whole)
+/* Twenty rare rows after one that is as rare as said; that one, and the last, have these events. */
+static void run_edges(double first_p, const char *first, const char *last, bool whole)
 {
 	options.alarms_per_hour = 100; /* sums alarm early */
 	start_with_events(whole);
 	rows(20, USUAL);
 	events(first);
-	rows(1, edge_p);
-	rows(20, RARE);
-	rows(2, edge_p);
+	rows(1, first_p);
+	rows(1, 0.015); /* rare, but alarms with the next ones only */
+	rows(18, RARE);
 	events(last);
-	rows(1, edge_p);
+	rows(1, RARE);
 	rows(10, USUAL);
 	stop();
 	assert_int_equal(found_len, 1);
-	expect_anomaly(0, BEGIN + 20, BEGIN + 44);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 41);
 }
 
-static void edges_are_where_the_evidence_is(void **state)
-{
-	(void)state;
-	const uint64_t first = (BEGIN + 20) * 10, last = (BEGIN + 43) * 10;
-	for (int whole = 0; whole < 2; whole++) {
-		size_t at = 0;
-		run_edges(0.035, "......!!!!", "!!!!......", whole);
-		expect_marked(&at, first + 6, first + 10);
-		expect_marked(&at, last, last + 4);
-		assert_int_equal(at, marked_len);
-		at = 0; /* an event that is as usual between others ends nothing */
-		run_edges(0.035, "....!!.!!!", "!!.!!.....", whole);
-		expect_marked(&at, first + 4, first + 10);
-		expect_marked(&at, last, last + 5);
-		assert_int_equal(at, marked_len);
-	}
-}
-
-/* And of windows that are as unlikely as the others, or whose events tell nothing, all. */
-static void edges_that_tell_nothing_are_whole(void **state)
+/* Of a first window that is less rare than half the others its events are looked at; the last one
+ * is as rare as they are. */
+static void an_edge_is_where_the_evidence_rises(void **state)
 {
 	(void)state;
 	static const struct {
 		double p;
-		const char *first, *last;
-	} cases[] = {{RARE, "......!!!!", "!!!!......"}, {0.035, "..........", ".........."}};
-	const uint64_t first = (BEGIN + 20) * 10, last = (BEGIN + 43) * 10;
-	for (size_t i = 0; i < 2; i++)
+		const char *first;
+		uint64_t from;
+	} cases[] = {
+		{0.026, "..!...!!!!", 6}, {0.026, "....!!.!!!", 4}, {0.026, "!!!!......", 0},
+		{0.026, "..........", 0}, {RARE, "......!!!!", 0},
+	};
+	const uint64_t first = (BEGIN + 20) * 10, last = (BEGIN + 40) * 10;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int whole = 0; whole < 2; whole++) {
 			size_t at = 0;
-			run_edges(cases[i].p, cases[i].first, cases[i].last, whole);
-			expect_marked(&at, first, first + 10);
+			run_edges(cases[i].p, cases[i].first, "!!!!......", whole);
+			expect_marked(&at, first + cases[i].from, first + 10);
 			expect_marked(&at, last, last + 10);
+			assert_int_equal(at, marked_len);
+		}
+}
+
+/* A sum that rises above its height by a row that is hardly rare, and ends there. */
+static void run_end(const char *last, bool whole)
+{
+	const double of_five = 5 * (CUSUM_MOST - CUSUM_SLACK);
+	model.layers[DETECT_TORCH].cusum_ratio = (of_five + 0.8) / cusum_height(exp2(HEIGHTS - 2));
+	options.alarms_per_hour = 1e-6; /* no row by itself */
+	start_with_events(whole);
+	rows(20, USUAL);
+	rows(5, RARE);
+	events(last);
+	rows(1, 0.0284);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 26);
+}
+
+static void an_edge_is_where_the_evidence_ends(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *last;
+		uint64_t to;
+	} cases[] = {{"!!!!......", 4}, {"!!.!!.....", 5}, {"..........", 10}};
+	const uint64_t last = (BEGIN + 25) * 10;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int whole = 0; whole < 2; whole++) {
+			size_t at = 0;
+			run_end(cases[i].last, whole);
+			expect_marked(&at, last, last + cases[i].to);
 			assert_int_equal(at, marked_len);
 		}
 }
@@ -534,6 +555,17 @@ static void saving_again_and_again_is(void **state)
 	/* Live it is known from the third on. */
 	assert_int_equal(of_checkpoint(2, 0, 12, 12, false), 1);
 	expect_anomaly(0, BEGIN + 22, BEGIN + 32);
+	/* Every four seconds as well. */
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		call(2, 0);
+		rows(1, RARE);
+		rows(3, USUAL);
+	}
+	stop_saving();
+	assert_int_equal(found_len, 3);
+	expect_anomaly(0, BEGIN + 28, BEGIN + 29);
 	/* Every fifteen seconds it is a job that saves. */
 	start(true);
 	rows(20, USUAL);
@@ -588,8 +620,8 @@ int main(void)
 		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
 		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),
-		cmocka_unit_test_setup(edges_are_where_the_evidence_is, begin),
-		cmocka_unit_test_setup(edges_that_tell_nothing_are_whole, begin),
+		cmocka_unit_test_setup(an_edge_is_where_the_evidence_rises, begin),
+		cmocka_unit_test_setup(an_edge_is_where_the_evidence_ends, begin),
 		cmocka_unit_test_setup_teardown(a_checkpoint_is_no_fault, begin_saving, end_saving),
 		cmocka_unit_test_setup_teardown(saving_again_and_again_is, begin_saving,
 						end_saving),
