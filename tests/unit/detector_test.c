@@ -230,6 +230,16 @@ static void errors(struct sim_job *s)
 	sim_run(s, 30);
 }
 
+/* Many calls that no model has seen: at first their keys are new, then it would be other work. */
+static void many_small_calls(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	s->others = 250;
+	sim_run(s, 40);
+	s->others = 0;
+	sim_run(s, 30);
+}
+
 static void faults_are_found(void **state)
 {
 	(void)state;
@@ -253,6 +263,10 @@ static void faults_are_found(void **state)
 		assert_found(begin, DETECT_TORCH, NULL, 5);
 		assert_found(begin, DETECT_CUDA, NULL, 5);
 		assert_non_null(strstr(of_layer(DETECT_CUDA)->why, "failed"));
+		done();
+		begin = run(&r, many_small_calls, NULL);
+		assert_found(begin, DETECT_TORCH, NULL, 40);
+		assert_true(found_len <= 2); /* one of each layer */
 		done();
 	}
 }

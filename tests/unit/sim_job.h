@@ -15,7 +15,8 @@
 #define SIM_SECOND    1000000000ULL
 #define SIM_PID	      100
 #define SIM_FUNCTIONS 12
-#define SIM_SHAPED    3 /* the first functions have a shape, with the batch in it */
+#define SIM_SHAPED    3		    /* the first functions have a shape, with the batch in it */
+#define SIM_OTHER     SIM_FUNCTIONS /* probe of an operator that it calls in a fault alone */
 
 struct sim_function {
 	const char *layer, *name;
@@ -41,7 +42,7 @@ static const struct sim_function sim_functions[SIM_FUNCTIONS] = {
 struct sim_job {
 	uint64_t seed, now_ns;
 	struct strtab strings;
-	struct m_probe probes[SIM_FUNCTIONS];
+	struct m_probe probes[SIM_FUNCTIONS + 1];
 	struct m_thread thread;
 	void (*emit)(void *ctx, const struct m_call *c);
 	void *ctx;
@@ -52,6 +53,7 @@ struct sim_job {
 	double stall_ns;	    /* before the first call of each step */
 	double error_ratio;
 	uint32_t batch;
+	uint32_t others; /* calls of SIM_OTHER in each step, of 0.1 ms */
 	bool evaluates;
 	uint64_t calls;
 };
@@ -74,6 +76,8 @@ static inline void sim_make(struct sim_job *s, uint64_t seed)
 		p->arg_names[0] = strtab_add_z(&s->strings, "input");
 		p->arg_types[0] = ARG_TYPE_SHAPE;
 	}
+	s->probes[SIM_OTHER] = s->probes[0];
+	s->probes[SIM_OTHER].name = strtab_add_z(&s->strings, "aten::copy_");
 }
 
 static inline void sim_free(struct sim_job *s)
@@ -88,7 +92,7 @@ static inline const char *sim_string(void *ctx, uint32_t number)
 
 static inline const struct m_probe *sim_probe(void *ctx, uint32_t number)
 {
-	return number < SIM_FUNCTIONS ? &((struct sim_job *)ctx)->probes[number] : NULL;
+	return number <= SIM_OTHER ? &((struct sim_job *)ctx)->probes[number] : NULL;
 }
 
 static inline const struct m_thread *sim_thread(void *ctx, uint32_t index)
@@ -144,6 +148,19 @@ static inline void sim_call(struct sim_job *s, uint32_t i)
 	s->emit(s->ctx, &c);
 }
 
+static inline void sim_other_calls(struct sim_job *s)
+{
+	const __u64 sizes[SHAPE_DIMS] = {16, 16};
+	struct m_call c = {.dur_ns = 100000, .probe = SIM_OTHER, .nargs = 1};
+	c.args[0] = shape_pack(sizes, 2);
+	for (uint32_t i = 0; i < s->others; i++) {
+		c.start_ns = s->now_ns + 1000;
+		s->now_ns = c.start_ns + c.dur_ns;
+		s->calls++;
+		s->emit(s->ctx, &c);
+	}
+}
+
 /* One step: a tenth of a second of training, nearly half of it a pause. */
 static inline void sim_step(struct sim_job *s)
 {
@@ -152,6 +169,7 @@ static inline void sim_step(struct sim_job *s)
 		for (uint32_t i = 0; i < SIM_FUNCTIONS; i++)
 			if (!s->evaluates || sim_functions[i].evaluates)
 				sim_call(s, i);
+	sim_other_calls(s);
 	double pause = 4e7 * exp(0.05 * random_normal(&s->seed)) * s->all * s->pace;
 	s->now_ns += (uint64_t)pause;
 }
