@@ -58,13 +58,23 @@ void saves_upto(struct detector *d, uint64_t now_ns)
 	d->long_saves.len = kept;
 }
 
+static size_t saved_before(const struct detector *d, uint64_t window)
+{
+	size_t low = 0, high = d->saves.len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (d->saves.data[middle] < window)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* How many of the windows first..last have one. */
 static size_t saved(const struct detector *d, uint64_t first, uint64_t last)
 {
-	size_t n = 0;
-	for (size_t i = d->saves.len; i-- > 0 && d->saves.data[i] >= first;)
-		n += d->saves.data[i] <= last;
-	return n;
+	return saved_before(d, last + 1) - saved_before(d, first);
 }
 
 static bool is_in_long(const struct detector *d, const struct feature_row *row)
