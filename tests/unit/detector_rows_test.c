@@ -287,6 +287,26 @@ static void quiet_rows_end_an_anomaly(void **state)
 		}
 }
 
+/* A row that alarms by itself is of an anomaly, also where quiet rows are on both its sides. */
+static void no_alarmed_row_is_left_out(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++)
+		for (size_t times = 1; times < 4; times++) {
+			start(whole);
+			rows(20, USUAL);
+			rows(3, RARE);
+			for (size_t i = 0; i < times; i++) {
+				rows(1, USUAL);
+				rows(1, RARE);
+			}
+			rows(10, USUAL);
+			stop();
+			assert_int_equal(found_len, 1);
+			expect_anomaly(0, BEGIN + 20, BEGIN + 23 + 2 * times);
+		}
+}
+
 /* What was rather rare belongs to an anomaly that follows at once, not to one that begins after
  * rows that would have ended it. Sums alone alarm here, and they have risen since then. */
 static void an_onset_is_not_before_quiet_rows(void **state)
@@ -617,6 +637,7 @@ int main(void)
 		cmocka_unit_test_setup(slowed_work_with_new_keys_is_judged, begin),
 		cmocka_unit_test_setup(few_recordings_make_rows_less_rare, begin),
 		cmocka_unit_test_setup(quiet_rows_end_an_anomaly, begin),
+		cmocka_unit_test_setup(no_alarmed_row_is_left_out, begin),
 		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
 		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),
