@@ -445,8 +445,8 @@ static void hand_out(struct windows *w, struct process *p)
 				  .end_ns = start + w->o.window_ns,
 				  .pid = p->pid,
 				  .gpu = -1,
-				  .regime = regime_of(w, p, done),
-				  .pace = pace_of(w, p, done)};
+				  .regime = regime_of(w, p, done)};
+	row.pace = pace_of(w, p, done); /* of the regime that this one may be */
 	uint64_t events = 0;
 	p->last = done->number;
 	for (int l = 0; l < LAYERS; l++) {
