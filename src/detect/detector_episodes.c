@@ -2,11 +2,12 @@
  *
  * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
  * before it that are unlikely (p below NEAR_P) belong to it. It goes on to the last row where the
- * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, or that is as rare
- * as a sum counts (CUSUM_MOST), and has ended when more than GAP_ROWS rows after that have so little
- * of it that the sum has fallen by OVER. Rows that are half as rare as its own in the mean are none
- * for it: what lingers after a fault is not the fault. Rows within it that have not even DOUBTFUL,
- * nor that half, are none of it. It is told when it is found, and again when it has ended. */
+ * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, or that is as
+ * rare as a sum counts (CUSUM_MOST), and has ended when more than GAP_ROWS rows after that have so
+ * little of it that the sum has fallen by OVER. Rows that are half as rare as its own in the mean
+ * are none for it: what lingers after a fault is not the fault. Rows within it that have not even
+ * DOUBTFUL, nor that half, are none of it. It is told when it is found, and again when it has
+ * ended. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
