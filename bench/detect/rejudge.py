@@ -140,10 +140,11 @@ def place_of(anomaly):
 
 
 def event_marks(run, anomalies, alarmed):
-    """alarmed: of the rows. Events in an anomaly of their layer and process, but not in its quiet rows, and those that are anomalous by themselves:
-    these do not depend on mixtures, and are those that the data set's own detector marked far from
-    its anomalies, or that are as far out and as long. Windows that its anomalies begin or end in as
-    well have its marks, which were made of all events."""
+    """alarmed: of the rows. Events in an anomaly of their layer and process, but not in its quiet
+    rows, and those that are anomalous by themselves: these do not depend on mixtures, and are those
+    that the data set's own detector marked far from its anomalies, or that are as far out and as
+    long. Windows that its anomalies begin or end in as well have its marks, which were made of all
+    events."""
     a, theirs = run.arrays, run.detectors["full"]["anomalies"]
     marked = a["event_alarmed_full"] == 1
     by_itself = marked & (a["event_z"] > EVENT_Z) & (a["event_dur"] > EVENT_LOST_NS)
