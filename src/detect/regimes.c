@@ -118,6 +118,12 @@ void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix 
 	m->sized += ((double)sum(window->sizes) - m->sized) / (double)m->windows;
 }
 
+/* Of a place of the sizes, which sum to 1/2. */
+static double usual_calls(const struct model_regime *m, size_t place)
+{
+	return 2 * (double)m->places[HALF + place] * m->sized;
+}
+
 struct place_pace {
 	double usual, ratio;
 };
@@ -144,7 +150,7 @@ double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[
 		return 0;
 	const struct model_regime *m = &r->known[number - 1];
 	for (size_t i = 0; i < HALF; i++) {
-		double usual = 2 * (double)m->places[HALF + i] * m->sized;
+		double usual = usual_calls(m, i);
 		if (usual < PLACE_LEAST)
 			continue;
 		places[n++] = (struct place_pace){usual, (double)sizes[i] / usual};
@@ -161,6 +167,22 @@ double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[
 	for (size_t i = 0; i < n; i++)
 		alike += is_alike(&places[i], pace) ? places[i].usual : 0;
 	return alike >= ALIKE_SHARE * all ? pace : 0;
+}
+
+bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES])
+{
+	double all = 0, gone = 0;
+	if (!number || number > r->frozen)
+		return false;
+	const struct model_regime *m = &r->known[number - 1];
+	for (size_t i = 0; i < HALF; i++) {
+		double usual = usual_calls(m, i);
+		if (usual < PLACE_LEAST)
+			continue;
+		all += usual;
+		gone += sizes[i] > 0 ? 0 : usual;
+	}
+	return gone > all / 2;
 }
 
 uint32_t regimes_frozen(const struct regimes *r)

@@ -57,6 +57,9 @@ void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix 
  * REGIME_PACE_ALIKE), for it is other work. */
 #define REGIME_PACE_ALIKE 0.25
 double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
+/* Most of a regime's usual calls have none in a window: the process did other work, or none.
+ * Regimes from a model alone. */
+bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
 uint32_t regimes_frozen(const struct regimes *r); /* the first so many */
 uint32_t regimes_count(const struct regimes *r);
 void regimes_get(const struct regimes *r, uint32_t number, struct model_regime *ret);

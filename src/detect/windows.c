@@ -30,6 +30,7 @@ struct process {
 	struct regime_mix mix;	   /* of windows that were handed out */
 	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
+	bool other_work;	   /* in that one it did other work than usual */
 	bool gone;		   /* it has ended */
 };
 
@@ -413,15 +414,36 @@ static uint32_t regime_of(struct windows *w, struct process *p, const struct win
 	return regime;
 }
 
-/* Of a window that the process worked in from the beginning to the end, for all that is known: it
- * did in those before and after. p's first window is that after. */
-static double pace_of(const struct windows *w, const struct process *p, const struct window *done)
+static float sum(const float sizes[REGIME_SIZES])
 {
-	bool before = done->number == p->last + 1;
-	bool after = p->open.len && p->open.data[0]->number == done->number + 1;
-	return w->o.regimes && before && after
-		       ? regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes)
-		       : 0;
+	float total = 0;
+	for (size_t i = 0; i < REGIME_SIZES; i++)
+		total += sizes[i];
+	return total;
+}
+
+/* A process does something, and little of its usual work. The beginning of a window may be a part
+ * of a step: then most of its calls must be of keys that no model knows. */
+static bool does_other_work(const struct windows *w, const struct process *p,
+			    const struct window *of, bool whole)
+{
+	float all = sum(of->mix.sizes);
+	if (all < WINDOWS_LEAST || (!whole && sum(of->usual_sizes) > all / 2))
+		return false;
+	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes);
+}
+
+/* Of a window that the process did its usual work in from the beginning to the end, for all that is
+ * known: it did in those before and after, or stood still. p's first window is that after. */
+static double pace_of(const struct windows *w, struct process *p, const struct window *done)
+{
+	if (!w->o.regimes)
+		return 0;
+	bool before = done->number == p->last + 1 && !p->other_work;
+	bool after = p->open.len && p->open.data[0]->number == done->number + 1 &&
+		     !does_other_work(w, p, p->open.data[0], p->open.len > 1);
+	p->other_work = does_other_work(w, p, done, true);
+	return before && after ? regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes) : 0;
 }
 
 static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)

@@ -391,6 +391,29 @@ static void benign_changes_do_not_alarm(void **state)
 	done();
 }
 
+static double begins; /* of a window: where another batch does */
+
+static void batches_within_windows(struct sim_job *s)
+{
+	sim_run(s, ONSET + begins);
+	s->batch = 64;
+	sim_run(s, 60);
+	s->batch = 32;
+	sim_run(s, 30);
+}
+
+/* The window that a batch of another size begins in has less of the usual work, and is not slow. */
+static void other_batches_begin_within_windows(void **state)
+{
+	(void)state;
+	struct run r = {.model = &quick, .pace = QUICK, .alarms_per_hour = 0.2, .seed = 5};
+	for (begins = 0.1; begins < 1; begins += 0.2) {
+		run(&r, batches_within_windows, NULL);
+		assert_int_equal(found_len, 0);
+		done();
+	}
+}
+
 static void drift(struct sim_job *s)
 {
 	for (int i = 0; i < 3600; i++) {
@@ -635,6 +658,7 @@ int main(void)
 		cmocka_unit_test(events_are_marked),
 		cmocka_unit_test(events_of_the_warmup_are_not),
 		cmocka_unit_test(benign_changes_do_not_alarm),
+		cmocka_unit_test(other_batches_begin_within_windows),
 		cmocka_unit_test(drift_is_followed),
 		cmocka_unit_test(clean_running_alarms_as_asked),
 		cmocka_unit_test(processes_are_forgotten),
