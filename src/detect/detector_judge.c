@@ -287,7 +287,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	s->regime = regime;
 	/* Windows that the events end in are not whole. */
 	bool warmup = is_warmup(d, s, row) || (shift->known && !slowed && fresh_work(d, row)) ||
-		      saves_excuse(d, row) ||
+		      (shift->known && row->other_work) || saves_excuse(d, row) ||
 		      (d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
 		       row->end_ns > d->last_event_ns);
 	bool normal = false;

@@ -3,6 +3,7 @@
  * (counters), step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 = as usual. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ struct feature_row {
 	/* Of what the process usually does, how fast it did it: 1 as usual; 0 unknown, or it did
 	 * other things (regimes_pace). */
 	double pace;
+	bool other_work;	 /* it did them in the window, or just before or after */
 	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
 };
 

@@ -320,7 +320,8 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 				  .gpu = u->layer == DETECT_HARDWARE ? u->gpu : -1,
 				  .regime = work.regime,
 				  .events = work.events,
-				  .pace = work.pace};
+				  .pace = work.pace,
+				  .other_work = work.other_work};
 	note_work(u, w);
 	if (!values_of(h, u, w, values))
 		return;

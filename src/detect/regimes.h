@@ -25,7 +25,8 @@
 struct work {
 	uint32_t regime; /* 0 unknown */
 	uint64_t events;
-	double pace; /* of struct feature_row */
+	double pace; /* this and the next of struct feature_row */
+	bool other_work;
 };
 
 /* The work of one process so far: zeroed at its beginning. */

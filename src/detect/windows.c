@@ -433,17 +433,22 @@ static bool does_other_work(const struct windows *w, const struct process *p,
 	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes);
 }
 
-/* Of a window that the process did its usual work in from the beginning to the end, for all that is
- * known: it did in those before and after, or stood still. p's first window is that after. */
-static double pace_of(const struct windows *w, struct process *p, const struct window *done)
+/* How fast, and whether other work was done in the window, or began or ended in it: the process did
+ * some in the one before or after. Pace is that of a window that the process did its usual work in
+ * from the beginning to the end, for all that is known. p's first window is that after. */
+static void work_of(const struct windows *w, struct process *p, const struct window *done,
+		    struct feature_row *row)
 {
 	if (!w->o.regimes)
-		return 0;
-	bool before = done->number == p->last + 1 && !p->other_work;
-	bool after = p->open.len && p->open.data[0]->number == done->number + 1 &&
-		     !does_other_work(w, p, p->open.data[0], p->open.len > 1);
+		return;
+	bool follows = done->number == p->last + 1, goes_on = p->open.len > 0;
+	goes_on = goes_on && p->open.data[0]->number == done->number + 1;
+	bool before = follows && p->other_work;
+	bool after = goes_on && does_other_work(w, p, p->open.data[0], p->open.len > 1);
 	p->other_work = does_other_work(w, p, done, true);
-	return before && after ? regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes) : 0;
+	row->other_work = before || after || p->other_work;
+	if (follows && goes_on && !before && !after)
+		row->pace = regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes);
 }
 
 static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)
@@ -468,7 +473,7 @@ static void hand_out(struct windows *w, struct process *p)
 				  .pid = p->pid,
 				  .gpu = -1,
 				  .regime = regime_of(w, p, done)};
-	row.pace = pace_of(w, p, done); /* of the regime that this one may be */
+	work_of(w, p, done, &row); /* of the regime that this one may be */
 	uint64_t events = 0;
 	p->last = done->number;
 	for (int l = 0; l < LAYERS; l++) {
@@ -477,7 +482,8 @@ static void hand_out(struct windows *w, struct process *p)
 		hand_out_layer(w, done, &row);
 	}
 	if (w->o.mix)
-		w->o.mix(w->o.ctx, p->pid, start, &(struct work){row.regime, events, row.pace});
+		w->o.mix(w->o.ctx, p->pid, start,
+			 &(struct work){row.regime, events, row.pace, row.other_work});
 	free(w->spare);
 	w->spare = done;
 }

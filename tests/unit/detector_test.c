@@ -414,6 +414,27 @@ static void other_batches_begin_within_windows(void **state)
 	}
 }
 
+static void batches_again(struct sim_job *s)
+{
+	sim_run(s, ONSET);
+	for (int i = 0; i < 3; i++) {
+		s->batch = 64;
+		sim_run(s, 40);
+		s->batch = 32;
+		sim_run(s, 30);
+	}
+}
+
+/* Nor is the work that it comes back to, whose keys are new no more. */
+static void other_batches_come_again(void **state)
+{
+	(void)state;
+	struct run r = {.model = &quick, .pace = QUICK, .alarms_per_hour = 0.2, .seed = 6};
+	run(&r, batches_again, NULL);
+	assert_int_equal(found_len, 0);
+	done();
+}
+
 static void drift(struct sim_job *s)
 {
 	for (int i = 0; i < 3600; i++) {
@@ -659,6 +680,7 @@ int main(void)
 		cmocka_unit_test(events_of_the_warmup_are_not),
 		cmocka_unit_test(benign_changes_do_not_alarm),
 		cmocka_unit_test(other_batches_begin_within_windows),
+		cmocka_unit_test(other_batches_come_again),
 		cmocka_unit_test(drift_is_followed),
 		cmocka_unit_test(clean_running_alarms_as_asked),
 		cmocka_unit_test(processes_are_forgotten),
