@@ -140,6 +140,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->episodes);
 	map64_free(&d->series_of);
 	map64_free(&d->work_since);
+	map64_free(&d->other_work);
 	map64_free(&d->judged_since);
 	vec_free(&d->waiting);
 	vec_free(&d->held_rows);

@@ -139,6 +139,7 @@ struct detector {
 	VEC(struct series *) series;
 	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
 	struct map64 work_since;     /* pid to the start of its first row of work */
+	struct map64 other_work;     /* pid to the end of its last window of other work */
 	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */

@@ -260,6 +260,17 @@ static void sums(struct detector *d, struct series *s, struct judged *j, double 
 	}
 }
 
+/* Steps have no calls to know that by: those that its windows are in. Rows come in order of time. */
+static bool does_other_work(struct detector *d, const struct feature_row *row)
+{
+	uint64_t until = 0;
+	if (row->other_work)
+		map64_set(&d->other_work, row->pid, row->end_ns);
+	if (row->layer != DETECT_STEP)
+		return row->other_work;
+	return map64_get(&d->other_work, row->pid, &until) && until > row->start_ns;
+}
+
 void detector_judge(struct detector *d, const struct feature_row *row)
 {
 	struct judged j = {.row = row, .p = NAN, .since_ns = row->start_ns};
@@ -285,9 +296,10 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	if (regime != s->regime)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
+	bool other_work = does_other_work(d, row);
 	/* Windows that the events end in are not whole. */
 	bool warmup = is_warmup(d, s, row) || (shift->known && !slowed && fresh_work(d, row)) ||
-		      (shift->known && row->other_work) || saves_excuse(d, row) ||
+		      (shift->known && other_work) || saves_excuse(d, row) ||
 		      (d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
 		       row->end_ns > d->last_event_ns);
 	bool normal = false;
@@ -350,6 +362,7 @@ static void process_forget(struct detector *d, uint32_t pid)
 	if (has_series(d, pid))
 		return;
 	map64_del(&d->work_since, pid);
+	map64_del(&d->other_work, pid);
 	for (int l = 0; l < DETECT_LAYERS && !d->rereads; l++)
 		map64_del(&d->judged_since, layer_of_process(l, pid));
 }

@@ -34,19 +34,13 @@ static double p_of[ROWS_MOST]; /* by row */
 static bool alarmed_at[ROWS_MOST];
 static size_t rows_told;
 
-/* ---- a model of which p is known: slowdown x has p = exp(-x^2 / 2) ---- */
+/* ---- a model of which p is known: a first feature of x has p = exp(-x^2 / 2) ---- */
 
-static int make_model(void **state)
+static void make_layer(struct model_mixture *m, const char *feature)
 {
-	struct model_mixture *m = &model.layers[DETECT_TORCH];
 	struct err e = {0};
-	(void)state;
-	model_init(&model);
-	model.window_ns = SECOND;
-	model.recordings = UINT32_MAX;
-	vec_push(&model.regimes);
 	m->columns = 1;
-	m->names[0] = xstrdup("slowdown");
+	m->names[0] = xstrdup(feature);
 	m->scale[0] = 1;
 	m->gmm = (struct gmm){.d = 1, .components = 1, .covariance = GMM_FULL};
 	m->gmm.weights = xcalloc(1, sizeof(double));
@@ -58,6 +52,17 @@ static int make_model(void **state)
 		.n = 1000000, .start = log(2 * M_PI) / 2, .start_ratio = 1, .shape = 0, .scale = 1};
 	for (size_t i = 0; i < TAIL_POINTS; i++)
 		m->tail.points[i] = m->tail.start;
+}
+
+static int make_model(void **state)
+{
+	(void)state;
+	model_init(&model);
+	model.window_ns = SECOND;
+	model.recordings = UINT32_MAX;
+	vec_push(&model.regimes);
+	make_layer(&model.layers[DETECT_TORCH], "slowdown");
+	make_layer(&model.layers[DETECT_STEP], "duration");
 	return 0;
 }
 
@@ -648,6 +653,51 @@ static void saves_are_forgotten(void **state)
 	detector_free(detector);
 }
 
+static void other_row(bool other_work)
+{
+	struct feature_row row = {.start_ns = second * SECOND,
+				  .end_ns = (second + 1) * SECOND,
+				  .layer = DETECT_TORCH,
+				  .pid = PID,
+				  .gpu = -1,
+				  .regime = 1,
+				  .events = 100,
+				  .other_work = other_work,
+				  .x = {sqrt(-2 * log(RARE))}};
+	for (size_t f = 1; f < FEATURES_MOST; f++)
+		row.x[f] = NAN;
+	second++;
+	detector_row(detector, &row);
+	row.layer = DETECT_STEP;
+	row.other_work = false; /* nobody knows it of a step */
+	detector_row(detector, &row);
+}
+
+/* Nor are the steps in its windows; those that come after it are. */
+static void other_work_is_not_judged(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		start(whole);
+		rows(20, USUAL);
+		for (int i = 0; i < 10; i++)
+			other_row(true);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 0);
+		assert_true(isnan(p_of[20]) && isnan(p_of[29]) && !isnan(p_of[30]));
+		start(whole);
+		rows(20, USUAL);
+		other_row(true);
+		rows(10, USUAL);
+		for (int i = 0; i < 10; i++)
+			other_row(false);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 2); /* calls and steps */
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -668,6 +718,7 @@ int main(void)
 						end_saving),
 		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
 		cmocka_unit_test_setup(saves_are_forgotten, begin),
+		cmocka_unit_test_setup(other_work_is_not_judged, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
 }
