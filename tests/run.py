@@ -68,6 +68,10 @@ def read_tap(name, text, status):
     return Outcome(passed, failed, skipped, lines)
 
 
+# In the background of a script, and under nohup, signals are ignored that tests send.
+AS_AT_A_TERMINAL = ["env", "--default-signal=INT,QUIT,HUP"]
+
+
 class Runner:
     def __init__(self, env):
         self.env = env
@@ -80,9 +84,9 @@ class Runner:
             text, status = f"# {command[0]} was not built", "none"
         else:
             try:
-                done = subprocess.run(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      timeout=limit_s)
+                done = subprocess.run(AS_AT_A_TERMINAL + command, cwd=ROOT, env=self.env,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, timeout=limit_s)
                 text, status = done.stdout.decode(errors="replace"), done.returncode
             except subprocess.TimeoutExpired as late:
                 text, status = (late.stdout or b"").decode(errors="replace"), "timeout"
