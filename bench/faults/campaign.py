@@ -53,6 +53,10 @@ def arguments():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--gpus", type=int, metavar="N", help="to use (default: all; 0: CPU workloads)")
     p.add_argument("--workloads", metavar="NAME,...", help="only these")
+    p.add_argument("--beside", metavar="NAME,...", default="",
+                   help="workloads without GPUs that run all the time on cores to spare")
+    p.add_argument("--runs", metavar="PLAN:SHARE,...",
+                   help="of each workload, clean first, in place of clean, dev, test, benign")
     p.add_argument("--least", type=float, default=150, metavar="SECONDS",
                    help="of a workload's time; with less some workloads are left to the next part "
                         "(default: %(default)s)")
@@ -72,12 +76,38 @@ def arguments():
         p.error("--eacgm and --out are needed")
     if args.eacgm and not os.access(args.eacgm, os.X_OK):
         p.error("%s cannot be run" % args.eacgm)
-    unknown = [n for n in (args.workloads or "").split(",") if n and n not in WORKLOADS]
+    args.beside = [n for n in args.beside.split(",") if n]
+    named = [n for n in (args.workloads or "").split(",") if n]
+    unknown = [n for n in named + args.beside if n not in WORKLOADS]
     if unknown:
         p.error("there is no workload '%s'" % unknown[0])
+    if any(WORKLOADS[n].gpus or n in named for n in args.beside):
+        p.error("--beside takes workloads that need no GPU and are not in --workloads")
+    args.templates = templates_of(args.runs, p)
     if args.part < 1 or not 0 <= args.data_share < 1:
         p.error("--part is at least 1, --data-share at least 0 and below 1")
     return args
+
+
+def templates_of(text, p):
+    """What --runs says, as layout.py wants it."""
+    if not text:
+        return layout.FIRST, layout.LATER
+    found = []
+    for word in text.split(","):
+        plan, _, share = word.partition(":")
+        if plan not in plans.PLANS:
+            p.error("there is no plan '%s'" % plan)
+        try:
+            number = float(share)
+        except ValueError:
+            number = 0
+        if not 0 < number < float("inf"):
+            p.error("--runs: '%s' is no plan with its share" % word)
+        found.append((plan, "dev" if plan in ("clean", "dev") else "test", number))
+    if found[0][0] != "clean" or len({plan for plan, _, _ in found}) < len(found):
+        p.error("--runs: clean comes first, and each plan once")
+    return found, found
 
 
 # ---- the schedule ----
@@ -91,7 +121,7 @@ def laid_out(args, host):
     names = args.workloads.split(",") if args.workloads else GPU if gpus else CPU
     seconds = args.minutes * 60 * (1 - args.data_share) - PACK_S
     return layout.layout(host, names, gpus, seconds, args.least, args.part,
-                         args.seed, schedule.PACES[args.pace])
+                         args.seed, schedule.PACES[args.pace], args.templates, args.beside)
 
 
 def tell_schedule(args, found, say):

@@ -262,6 +262,29 @@ def _(t):
         expect(set(came) == set(possible), "%d GPUs: %r" % (gpus, came))
 
 
+@test("workloads beside the others have cores of their own in every row, or are left out", 30)
+def _(t):
+    only = [("clean", "dev", 0.3), ("test", "test", 0.7)]
+    beside = ["cpu_gpt", "cpu_loader"]
+    for gpus, there in ((2, beside), (4, beside), (1, [])):  # one GPU: no more than it needs
+        found = layout.layout(host_of(gpus), GPU_WORKLOADS, gpus, 480, 220, 2, 1,
+                              schedule.PACES["dense"], (only, only), beside)
+        names = [r.name for row in found.rows for lane in row for r in lane.runs]
+        expect(len(set(names)) == len(names), "a name twice: %r" % names)
+        for row in found.rows:
+            cores = [c for lane in row for c in lane.cpus] + found.spare
+            expect(len(set(cores)) == len(cores), "%d GPUs: a core twice" % gpus)
+            expect([lane.runs[0].workload.name for lane in row if not lane.gpus] == there,
+                   "%d GPUs: %r" % (gpus, row))
+            for lane in row:
+                expect([r.plan for r in lane.runs] == ["clean", "test"] and
+                       abs(sum(r.seconds for r in lane.runs) - found.block_s) < 1e-6,
+                       "runs: %r" % (lane.runs,))
+        expect([n for n, _ in found.left_out if n in beside] == [n for n in beside
+                                                                if n not in there],
+               "left out: %r" % found.left_out)
+
+
 @test("a campaign on four GPUs foresees faults of each layer and each confusable pair", 30)
 def _(t):
     layers, faults = collections.Counter(), collections.Counter()

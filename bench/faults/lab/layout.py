@@ -100,20 +100,22 @@ class Chooser:
         return chosen
 
 
-def template_of(workload, before, block_s):
+def template_of(workload, template, block_s):
     """The workload's runs; their shares add up to one."""
-    runs = [r for r in (LATER if before else FIRST)
+    runs = [r for r in template
             if not (workload.test_only and r[1:2] == ("dev",) and r[0] != "clean")]
     total = sum(share for _, _, share in runs)
+    if len(runs) == 1:
+        return [(plan, split, 1) for plan, split, _ in runs]
     clean = max(runs[0][2] / total, min(MOST_CLEAN, LEAST_CLEAN_S / block_s))
     others = (1 - clean) / (total - runs[0][2])
     return [(plan, split, clean if plan == "clean" else share * others)
             for plan, split, share in runs]
 
 
-def runs_of(chooser, workload, before, seed, pace, block_s):
+def runs_of(chooser, workload, template, seed, pace, block_s):
     found = []
-    for plan, split, share in template_of(workload, before, block_s):
+    for plan, split, share in template_of(workload, template, block_s):
         number = seed + plans.TEST_SEEDS if split == "test" else seed
         seconds = block_s * share
         faults = chooser.choose(workload, plan, number, pace, seconds - START_S) \
@@ -131,27 +133,53 @@ def lane_cpus(workload, mine):
         [c for b in mine for c in b.job]
 
 
-def layout(host, names, gpus, seconds, least_block_s, part, seed, pace):
+def beside_of(names, blocks):
+    """[(workload, its cores) ...]: lanes without a GPU on what the blocks have to spare, one a
+    block, and the blocks with what is left."""
+    found, left = [], list(blocks)
+    for i, w in enumerate(WORKLOADS[n] for n in names):
+        at = i % len(blocks)
+        size = w.cpus * w.world + WAITING
+        if not w.gpus and len(left[at].spare) >= size:
+            found.append((w, left[at].spare[:size]))
+            left[at] = left[at]._replace(spare=left[at].spare[size:])
+    return found, left
+
+
+def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, templates=(FIRST, LATER),
+           beside=()):
     """Of the part so many (from 1): the rows that it has time for begin where the part before
-    ended. Parts before are laid out as well, since what they had decides what is wanted."""
+    ended. Parts before are laid out as well, since what they had decides what is wanted. beside:
+    names of workloads without GPUs that run in every row, on cores that nobody needs."""
     workloads = [WORKLOADS[n] for n in names]
-    left_out = [(w.name, host.why_not(w)) for w in workloads if host.why_not(w)]
-    rows = rows_of([w for w in workloads if not host.why_not(w)], gpus)
+    every = workloads + [WORKLOADS[n] for n in beside]
+    left_out = [(w.name, host.why_not(w)) for w in every if host.why_not(w)]
+    out = {name for name, _ in left_out}
+    rows = rows_of([w for w in workloads if w.name not in out], gpus)
     blocks = blocks_of(host.cpus, max(1, gpus))
+    others, blocks = beside_of([n for n in beside if n not in out], blocks)
+    left_out += [(n, "there are no cores to spare") for n in beside
+                 if n not in out and n not in [w.name for w, _ in others]]
     if not rows:
         return Layout([], [], 0, left_out)
     n = min(len(rows), max(1, int(seconds // least_block_s)))
     block_s = seconds / n
     chooser, turns, came = Chooser(host), itertools.cycle(rows), collections.Counter()
+
+    def runs(w, i):
+        return runs_of(chooser, w, templates[came[w.name] > 0], seed + 10 * number + i, pace,
+                       block_s)
+
     for number in range(1, part + 1):
         made = []
         for row in itertools.islice(turns, n):
             lanes = []
             for i, (w, first) in enumerate(row):
                 mine = blocks[first:first + max(1, w.gpus)]
-                runs = runs_of(chooser, w, came[w.name] > 0, seed + 10 * number + i, pace, block_s)
-                lanes.append(Lane(list(range(first, first + w.gpus)), lane_cpus(w, mine), runs))
-            came.update({w.name for w, _ in row})
+                lanes.append(Lane(list(range(first, first + w.gpus)), lane_cpus(w, mine),
+                                  runs(w, i)))
+            lanes += [Lane([], cpus, runs(w, len(made))) for w, cpus in others]
+            came.update({lane.runs[0].workload.name for lane in lanes})
             made.append(lanes)
     return Layout(made, [c for b in blocks for c in b.spare], block_s, left_out)
 
