@@ -266,7 +266,7 @@ def _(t):
 def _(t):
     only = [("clean", "dev", 0.3), ("test", "test", 0.7)]
     beside = ["cpu_gpt", "cpu_loader"]
-    for gpus, there in ((2, beside), (4, beside), (1, [])):  # one GPU: no more than it needs
+    for gpus, there in ((2, beside), (4, beside), (1, ["cpu_gpt"])):  # 4 left
         found = layout.layout(host_of(gpus), GPU_WORKLOADS, gpus, 480, 220, 2, 1,
                               schedule.PACES["dense"], (only, only), beside)
         names = [r.name for row in found.rows for lane in row for r in lane.runs]
