@@ -70,6 +70,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_call(d->detector, v->names, &b->calls.data[i]);
 	for (size_t i = 0; i < b->threads_gone.len; i++)
 		detector_thread_gone(d->detector, b->threads_gone.data[i]);
+	for (size_t i = 0; i < b->names_gone.len; i++)
+		detector_name_gone(d->detector, b->names_gone.data[i]);
 	if (v->upto_ns)
 		detector_upto(d->detector, v->upto_ns);
 }

@@ -57,6 +57,9 @@ static void batch_free(struct feed_batch *b)
 	vec_free(&b->counters);
 	vec_free(&b->samples);
 	vec_free(&b->threads_gone);
+	vec_free(&b->names);
+	buf_free(&b->name_texts);
+	vec_free(&b->names_gone);
 	free(b);
 }
 
@@ -67,6 +70,7 @@ static void batch_empty(struct feed_batch *b)
 	b->first_string = 0;
 	b->string_ends.len = b->texts.len = b->probes.len = b->threads.len = b->codes.len = 0;
 	b->processes.len = b->comms.len = b->gpus.len = b->losses.len = b->calls.len = 0;
+	b->names.len = b->name_texts.len = b->names_gone.len = 0;
 	b->gpu_spans.len = b->counters.len = b->samples.len = b->threads_gone.len = 0;
 }
 
@@ -143,6 +147,20 @@ static void on_code(void *ctx, uint32_t number, const struct m_code *row)
 	*vec_push(&f->filling->codes) = *row;
 }
 
+static void on_name(void *ctx, uint32_t number, const char *text)
+{
+	struct feed *f = ctx;
+	struct feed_batch *b = f->filling;
+	*vec_push(&b->names) = (struct feed_name){number, (uint32_t)b->name_texts.len};
+	buf_add(&b->name_texts, text, strlen(text) + 1);
+}
+
+static void on_name_gone(void *ctx, uint32_t number)
+{
+	struct feed *f = ctx;
+	*vec_push(&f->filling->names_gone) = number;
+}
+
 static void on_process(void *ctx, const struct m_process *row)
 {
 	struct feed *f = ctx;
@@ -208,6 +226,8 @@ void feed_listen(struct feed *f, struct pipeline *p)
 				    .thread = on_thread,
 				    .thread_gone = on_thread_gone,
 				    .code = on_code,
+				    .name = on_name,
+				    .name_gone = on_name_gone,
 				    .process = on_process,
 				    .comm = on_comm,
 				    .gpu = on_gpu,

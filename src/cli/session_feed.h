@@ -18,8 +18,13 @@ struct feed_thread {
 	struct m_thread row;
 };
 
+struct feed_name {
+	uint32_t number;
+	uint32_t text; /* where it begins in name_texts; a NUL ends it */
+};
+
 /* What came between two passes over the rings, or some of them. Dictionaries hold before the
- * events, threads_gone after them. */
+ * events, threads_gone and names_gone after them. */
 struct feed_batch {
 	struct feed_batch *next;
 	uint64_t upto_ns; /* what ended before has come, but for what is late; 0 = not known */
@@ -28,7 +33,9 @@ struct feed_batch {
 	struct buf texts;
 	VEC(struct m_probe) probes; /* in order of their numbers */
 	VEC(struct feed_thread) threads;
-	VEC(struct m_code) codes; /* in order of their numbers */
+	VEC(struct m_code) codes;    /* in order of their numbers */
+	VEC(struct feed_name) names; /* numbers from NAME_FIRST on */
+	struct buf name_texts;
 	VEC(struct m_process) processes;
 	VEC(struct m_comm) comms;
 	VEC(struct m_gpu) gpus;
@@ -37,7 +44,7 @@ struct feed_batch {
 	VEC(struct m_gpu_span) gpu_spans;
 	VEC(struct m_counter) counters;
 	VEC(struct m_sample) samples;
-	VEC(uint32_t) threads_gone;
+	VEC(uint32_t) threads_gone, names_gone;
 };
 
 struct feed;

@@ -5,6 +5,9 @@
 
 const char *session_names_string(const struct session_names *n, uint32_t number)
 {
+	uint64_t at;
+	if (number >= NAME_FIRST)
+		return map64_get(&n->name_at, number, &at) ? n->names.data[at].text : "";
 	return number < n->strings.len ? n->strings.data[number] : "";
 }
 
@@ -67,6 +70,25 @@ static void take_thread(struct session_names *n, const struct feed_thread *t)
 	n->threads.data[at] = t->row;
 }
 
+static void forget_name(struct session_names *n, uint32_t number)
+{
+	uint64_t at;
+	if (!map64_get(&n->name_at, number, &at))
+		return;
+	map64_del(&n->name_at, number);
+	free(n->names.data[at].text);
+	n->names.data[at] = n->names.data[--n->names.len];
+	if (at < n->names.len)
+		map64_set(&n->name_at, n->names.data[at].number, at);
+}
+
+static void take_name(struct session_names *n, uint32_t number, const char *text)
+{
+	forget_name(n, number);
+	map64_set(&n->name_at, number, n->names.len);
+	*vec_push(&n->names) = (struct session_name){number, xstrdup(text)};
+}
+
 /* A row replaces that of the same communicator. */
 static void take_comm(struct session_names *n, const struct m_comm *row)
 {
@@ -93,6 +115,9 @@ void session_names_take(struct session_names *n, const struct feed_batch *b)
 		*vec_push(&n->strings) = xstrdup((const char *)b->texts.data + from);
 		from = b->string_ends.data[i] + 1;
 	}
+	for (size_t i = 0; i < b->names.len; i++)
+		take_name(n, b->names.data[i].number,
+			  (const char *)b->name_texts.data + b->names.data[i].text);
 	for (size_t i = 0; i < b->probes.len; i++)
 		*vec_push(&n->probes) = b->probes.data[i];
 	for (size_t i = 0; i < b->codes.len; i++)
@@ -112,6 +137,8 @@ void session_names_forget(struct session_names *n, const struct feed_batch *b)
 		map64_del(&n->thread_at, b->threads_gone.data[i]);
 		*vec_push(&n->free_threads) = (uint32_t)at;
 	}
+	for (size_t i = 0; i < b->names_gone.len; i++)
+		forget_name(n, b->names_gone.data[i]);
 }
 
 void session_names_free(struct session_names *n)
@@ -119,6 +146,10 @@ void session_names_free(struct session_names *n)
 	for (size_t i = 0; i < n->strings.len; i++)
 		free(n->strings.data[i]);
 	vec_free(&n->strings);
+	for (size_t i = 0; i < n->names.len; i++)
+		free(n->names.data[i].text);
+	vec_free(&n->names);
+	map64_free(&n->name_at);
 	vec_free(&n->probes);
 	vec_free(&n->codes);
 	vec_free(&n->threads);

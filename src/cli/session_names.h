@@ -9,6 +9,12 @@
 
 struct session_names {
 	VEC(char *) strings;
+	VEC(struct session_name {
+		uint32_t number;
+		char *text;
+	})
+	names;		      /* those that go again */
+	struct map64 name_at; /* number -> place in names */
 	VEC(struct m_probe) probes;
 	VEC(struct m_code) codes;
 	VEC(struct m_thread) threads;

@@ -209,6 +209,11 @@ void detector_thread_gone(struct detector *d, uint32_t thread)
 	windows_thread_gone(d->windows, thread);
 }
 
+void detector_name_gone(struct detector *d, uint32_t string)
+{
+	hardware_name_gone(d->hardware, string);
+}
+
 /* A number that has gone to another is not waited for to be forgotten. */
 void detector_process(struct detector *d, const struct m_process *row)
 {

@@ -65,6 +65,8 @@ void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const str
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
  * handed out. */
 void hardware_process_gone(struct hardware *h, uint32_t pid);
+/* Counters of this entity come no more by this number. */
+void hardware_name_gone(struct hardware *h, uint32_t string);
 /* GPUs and processes that are known. */
 size_t hardware_units(const struct hardware *h);
 void hardware_upto(struct hardware *h, uint64_t now_ns);

@@ -141,6 +141,11 @@ struct unit *hardware_entity(struct hardware *h, const struct detect_names *name
 	return unit_of_entity(h, id);
 }
 
+void hardware_name_gone(struct hardware *h, uint32_t string)
+{
+	map64_del(&h->entity_of, string);
+}
+
 /* ---- windows ---- */
 
 struct counter_window *unit_first(const struct unit *u)

@@ -17,6 +17,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
 	p->inbox_tail = &p->inbox;
 	p->kernels = kernels_new();
 	p->comms = comms_new();
+	p->entities = entities_new();
 	p->shim_calls = shim_calls_new();
 	p->shim_ops = shim_ops_new();
 	p->stacks = stacks_new();
@@ -256,10 +257,15 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	free((char *)in->role);
 }
 
+uint32_t pipeline_kept_string(struct pipeline *p, const char *s)
+{
+	return p->forgets ? 0 : rec_string_z(p->writer, s);
+}
+
 static void take_note(struct pipeline *p, const struct message *m)
 {
-	struct m_note row = {.subject = rec_string_z(p->writer, m->a),
-			     .reason = rec_string_z(p->writer, m->b),
+	struct m_note row = {.subject = pipeline_kept_string(p, m->a),
+			     .reason = pipeline_kept_string(p, m->b),
 			     .time_ns = m->start_ns};
 	rec_put_note(p->writer, &row);
 }
@@ -267,7 +273,7 @@ static void take_note(struct pipeline *p, const struct message *m)
 static void take_counter(struct pipeline *p, const struct message *m)
 {
 	struct m_counter row = {.time_ns = m->start_ns,
-				.entity = rec_string_z(p->writer, m->a),
+				.entity = pipeline_entity(p, m->a, m->start_ns),
 				.name = rec_string_z(p->writer, m->b),
 				.value = m->value};
 	tap_counter(p, &row);
@@ -299,18 +305,18 @@ static void take_gpu(struct pipeline *p, struct message *m)
 
 static void take_connection(struct pipeline *p, struct message *m)
 {
-	m->connection.source = rec_string_z(p->writer, m->a);
-	m->connection.destination = rec_string_z(p->writer, m->b);
-	m->connection.opener = rec_string_z(p->writer, m->c);
+	m->connection.source = pipeline_kept_string(p, m->a);
+	m->connection.destination = pipeline_kept_string(p, m->b);
+	m->connection.opener = pipeline_kept_string(p, m->c);
 	rec_put_connection(p->writer, &m->connection);
 }
 
 static void take_event(struct pipeline *p, const struct message *m)
 {
 	struct m_event row = {.time_ns = m->start_ns,
-			      .entity = rec_string_z(p->writer, m->a),
-			      .name = rec_string_z(p->writer, m->b),
-			      .text = rec_string_z(p->writer, m->c)};
+			      .entity = pipeline_kept_string(p, m->a),
+			      .name = pipeline_kept_string(p, m->b),
+			      .text = pipeline_kept_string(p, m->c)};
 	rec_put_event(p->writer, &row);
 }
 
@@ -479,6 +485,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->enum_bytes);
 	kernels_free(p->kernels);
 	comms_free(p->comms);
+	entities_free(p->entities);
 	shim_calls_free(p->shim_calls);
 	shim_ops_free(p->shim_ops);
 	watch_free(p);

@@ -139,6 +139,7 @@ struct pipeline {
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
 	struct kernels *kernels;
 	struct comms *comms;
+	struct entities *entities;
 	struct shim_calls *shim_calls;
 	struct shim_ops *shim_ops;
 	struct watch *watch;	  /* NULL: collectives are not watched */
@@ -190,6 +191,13 @@ void tap_gpu_span(struct pipeline *p, const struct m_gpu_span *row);
 void tap_counter(struct pipeline *p, const struct m_counter *row);
 void tap_sample(struct pipeline *p, const struct m_sample *row);
 void tap_thread_gone(struct pipeline *p, uint32_t index);
+void tap_name(struct pipeline *p, uint32_t number, const char *text);
+void tap_name_gone(struct pipeline *p, uint32_t number);
+
+/* entities.c: the number of what a counter is of. */
+struct entities *entities_new(void);
+void entities_free(struct entities *en);
+uint32_t pipeline_entity(struct pipeline *p, const char *text, uint64_t time_ns);
 
 /* forget.c: what ended processes and threads had. later: from now on it has ended; parts: its
  * mappings and threads; replaced: all of it, where nothing is kept. */
@@ -201,6 +209,8 @@ void forget_pass(struct pipeline *p);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);
 
+/* The string of a row that only the recording's readers look at: 0 where nothing is kept. */
+uint32_t pipeline_kept_string(struct pipeline *p, const char *s);
 /* Names: false when the id's record has not come yet. */
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
 bool pipeline_text(const struct pipeline *p, uint64_t id, uint64_t *ret);

@@ -41,9 +41,9 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	pid_t parent = 0;
 	pid_t pid = (pid_t)k->row.pid;
 	if (!proc_comm(p->proc_root, pid, pid, comm))
-		k->row.comm = rec_string_z(p->writer, comm);
+		k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
-		k->row.command = rec_string_z(p->writer, exe);
+		k->row.command = pipeline_kept_string(p, exe);
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
 		k->row.parent_pid = (uint32_t)parent;
 	int32_t rank = rank_of(p->proc_root, k->row.pid);
@@ -98,7 +98,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	char comm[16] = "";
 	struct m_thread row = {.pid = tgid, .tid = tid};
 	bool lives = !proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm);
-	row.comm = rec_string_z(p->writer, lives ? comm : name);
+	row.comm = pipeline_kept_string(p, lives ? comm : name);
 	index = tap_thread(p, &row);
 	map64_set(&p->threads, key, index);
 	forget_thread_later(p, pipeline_process_of(p, tgid), tid);
@@ -145,14 +145,14 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
 		read_identity(p, k);
-		k->row.comm = rec_string_z(p->writer, comm);
+		k->row.comm = pipeline_kept_string(p, comm);
 		break;
 	case REC_EXIT:
 		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
 		if (!k->row.comm)
-			k->row.comm = rec_string_z(p->writer, comm);
+			k->row.comm = pipeline_kept_string(p, comm);
 		forget_later(p, (uint32_t)(k - p->process_list.data));
 		break;
 	default:
@@ -169,8 +169,8 @@ static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
 		.start = m->start,
 		.end = m->end,
 		.file_offset = m->file_offset,
-		.path = rec_string_z(p->writer, m->path),
-		.build_id = rec_string_z(p->writer, build_id),
+		.path = pipeline_kept_string(p, m->path),
+		.build_id = pipeline_kept_string(p, build_id),
 		.time_ns = monotonic_ns(),
 	};
 	rec_put_map(p->writer, &row);

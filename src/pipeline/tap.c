@@ -48,6 +48,18 @@ void tap_thread_gone(struct pipeline *p, uint32_t index)
 		p->tap.thread_gone(p->tap.ctx, index);
 }
 
+void tap_name(struct pipeline *p, uint32_t number, const char *text)
+{
+	if (p->tap.name)
+		p->tap.name(p->tap.ctx, number, text);
+}
+
+void tap_name_gone(struct pipeline *p, uint32_t number)
+{
+	if (p->tap.name_gone)
+		p->tap.name_gone(p->tap.ctx, number);
+}
+
 void tap_process(struct pipeline *p, const struct m_process *row)
 {
 	rec_put_process(p->writer, row);

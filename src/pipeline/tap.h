@@ -9,6 +9,8 @@
 
 struct pipeline;
 
+#define NAME_FIRST (1u << 31)
+
 /* Those that are NULL are not called. Rows are valid during the call. */
 struct pipeline_tap {
 	void *ctx;
@@ -17,6 +19,10 @@ struct pipeline_tap {
 	/* Its number comes no more: the thread has ended, or is not known any more (forget.c). */
 	void (*thread_gone)(void *ctx, uint32_t index);
 	void (*code)(void *ctx, uint32_t number, const struct m_code *row);
+	/* Where nothing is kept, what a process's counters are of is no string: its number, from
+	 * NAME_FIRST on, is told here, and when it comes no more. */
+	void (*name)(void *ctx, uint32_t number, const char *text);
+	void (*name_gone)(void *ctx, uint32_t number);
 	void (*process)(void *ctx, const struct m_process *row); /* also when it changes */
 	void (*comm)(void *ctx, const struct m_comm *row);	 /* likewise */
 	void (*gpu)(void *ctx, const struct m_gpu *row);	 /* likewise */

@@ -24,9 +24,9 @@ static void on_hang(void *ctx, const struct hang *hang)
 	struct pipeline *p = ctx;
 	for (unsigned i = 0; i < hang->nranks; i++) {
 		struct m_event row = {.time_ns = hang->time_ns,
-				      .entity = rec_string_z(p->writer, hang->ranks[i]),
-				      .name = rec_string_z(p->writer, names[hang->kind]),
-				      .text = rec_string_z(p->writer, hang->sentence)};
+				      .entity = pipeline_kept_string(p, hang->ranks[i]),
+				      .name = pipeline_kept_string(p, names[hang->kind]),
+				      .text = pipeline_kept_string(p, hang->sentence)};
 		rec_put_event(p->writer, &row);
 	}
 	p->watch->tell(p->watch->ctx, hang->sentence);

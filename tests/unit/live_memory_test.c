@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "detect/detector_impl.h"
+#include "detect/hardware_impl.h"
 #include "detect_names.h"
 
 #define SECOND	    1000000000ULL
@@ -85,14 +86,19 @@ static void threads_leave_nothing(void **state)
 	end(d);
 }
 
+static uint32_t name_of(uint32_t pid)
+{
+	char entity[32];
+	snprintf(entity, sizeof(entity), "pid %u", pid);
+	return fake_string(&fake, entity);
+}
+
 /* Two seconds of calls and counters. */
 static void live(struct detector *d, uint32_t pid, uint64_t now_ns)
 {
 	uint32_t index = (pid - 1) * PER_PROCESS;
-	char entity[32];
-	snprintf(entity, sizeof(entity), "pid %u", pid);
 	struct m_counter c = {.time_ns = now_ns,
-			      .entity = fake_string(&fake, entity),
+			      .entity = name_of(pid),
 			      .name = fake_string(&fake, "cpu_ratio"),
 			      .value = 0.5};
 	detector_counter(d, &names, &c);
@@ -107,11 +113,8 @@ static void processes_leave_nothing(void **state)
 	(void)state;
 	struct detector *d = begin(PER_PROCESS);
 	size_t early = 0;
-	char entity[32];
-	for (uint32_t pid = 1; pid <= 10000; pid++) { /* not the detector's */
-		snprintf(entity, sizeof(entity), "pid %u", pid);
-		fake_string(&fake, entity);
-	}
+	for (uint32_t pid = 1; pid <= 10000; pid++)
+		name_of(pid); /* not the detector's */
 	for (uint32_t pid = 1; pid <= 10000; pid++) {
 		uint64_t now_ns = BEGIN_NS + pid * (SECOND / 5);
 		struct m_process row = {.pid = pid, .start_ns = now_ns};
@@ -123,6 +126,8 @@ static void processes_leave_nothing(void **state)
 			detector_process(d, &row);
 		}
 		if (pid > 100)
+			detector_name_gone(d, name_of(pid - 100));
+		if (pid > 100)
 			detector_thread_gone(d, (pid - 101) * PER_PROCESS);
 		detector_upto(d, now_ns);
 		if (pid == 5000)
@@ -131,6 +136,7 @@ static void processes_leave_nothing(void **state)
 	assert_true(bytes_in_use() < early + GROWTH_MOST);
 	assert_true(windows_processes(d->windows) < 100);
 	assert_true(hardware_units(d->hardware) < 100);
+	assert_true(d->hardware->entity_of.len <= 100);
 	assert_true(d->series.len < 500);
 	assert_true(d->work_since.len < 100 && d->ended.len < 100);
 	end(d);

@@ -261,6 +261,49 @@ static void test_nothing_after_the_end(void **state)
 	end(&run);
 }
 
+/* Counters of 500 processes, one after the other for ten seconds each: their names go a minute
+ * later, and those of the ones that are there are known. */
+static void test_names_of_processes_go(void **state)
+{
+	(void)state;
+	struct run run;
+	struct session_names names = {0};
+	struct detect_names n;
+	uint32_t strings = 0;
+	size_t gone = 0, most = 0;
+	begin(&run, FEED_BYTES);
+	pipeline_forget_ended(run.p);
+	session_names_get(&names, &n);
+	for (uint32_t i = 0; i < 50000; i++) {
+		char entity[32];
+		snprintf(entity, sizeof(entity), i % 2 ? "pid %u" : "gpu 0 pid %u", 300 + i / 100);
+		uint64_t now_ns = (i + 1) * 100000000ULL;
+		pipeline_counter(run.p, now_ns, "gpu 0", "power_w", 1);
+		pipeline_counter(run.p, now_ns, entity, "cpu_ratio", 1);
+		pipeline_note(run.p, entity, entity);
+		pipeline_event(run.p, now_ns, entity, "anomaly", entity);
+		pipeline_pass_end(run.p);
+		feed_pass(run.feed, now_ns);
+		struct feed_batch *b = feed_take(run.feed);
+		session_names_take(&names, b);
+		assert_int_equal(b->counters.len, 2);
+		assert_string_equal(n.string(n.ctx, b->counters.data[0].entity), "gpu 0");
+		assert_string_equal(n.string(n.ctx, b->counters.data[1].entity), entity);
+		session_names_forget(&names, b);
+		gone += b->names_gone.len;
+		most = names.names.len > most ? names.names.len : most;
+		feed_give_back(run.feed, b);
+		strings = i == 100 ? pipeline_strings(run.p) : strings;
+	}
+	assert_true(gone > 900 && most < 30);
+	assert_int_equal(pipeline_strings(run.p), strings);
+	assert_int_equal(names.strings.len, strings);
+	assert_string_equal(n.string(n.ctx, NAME_FIRST), "");
+	feed_end(run.feed);
+	session_names_free(&names);
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_room_comes_back),
 		cmocka_unit_test(test_a_pause_leaves_nothing),
 		cmocka_unit_test(test_nothing_after_the_end),
+		cmocka_unit_test(test_names_of_processes_go),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
