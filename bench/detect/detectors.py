@@ -9,7 +9,10 @@ import data
 # src/detect/learn.h, enum learn_without
 INGREDIENTS = ("keys", "sizes", "gaps", "regimes", "cleaning", "mixture", "cusum", "tail",
                "pace")
-CONTAMINATED = 0.2  # share of the time that is faulty
+CONTAMINATED = 0.2  # share of the time that is learned from that is faulty
+NEAR = 0.02
+SUBSETS_OF = 6
+WARMUP_NS = 5e9  # src/detect/learn.c
 SECONDS = 3600
 
 
@@ -57,27 +60,35 @@ class Detector:
 
 
 def faulty_ns(run):
-    """How long something that is not benign was injected."""
-    return sum(x["released_ns"] - x["applied_ns"] for x in run.episodes)
+    """How long something was injected that slowed its job, or did what else it is for."""
+    return sum(x["released_ns"] - x["applied_ns"] for x in run.episodes if x["effective"])
 
 
-def length_ns(run):
-    return run.end_ns - run.start_ns
+def learned_ns(run):
+    """How much of it `eacgm learn` learns from: what comes after its warm-up."""
+    return max(run.end_ns - run.start_ns - WARMUP_NS, 0)
+
+
+def subsets(runs):
+    """All of them, the empty one too; of many runs those of the first alone, or all."""
+    some = runs[:SUBSETS_OF]
+    ret = [[f for i, f in enumerate(some) if at >> i & 1] for at in range(1 << len(some))]
+    return ret if some == runs else ret + [runs]
 
 
 def contaminated_of(calibration, faulty):
-    """Calibration runs and faulty ones of which together CONTAMINATED is faulty, as nearly as whole
-    runs allow. Returns them and the share."""
+    """Calibration runs and faulty ones, of which together CONTAMINATED of what is learned from is
+    faulty, as nearly as whole runs allow; of what is as near by NEAR, the longest. Returns them and
+    the share."""
     best = None
-    faulty = sorted(faulty, key=lambda f: -faulty_ns(f))
-    for clean in range(len(calibration) + 1):
-        for some in range(1, len(faulty) + 1):
-            chosen = calibration[:clean] + faulty[:some]
-            whole = sum(length_ns(f) for f in chosen)
-            share = sum(faulty_ns(f) for f in chosen) / whole if whole else 0
-            distance = (abs(share - CONTAMINATED), -whole)
-            if best is None or distance < best[0]:
-                best = (distance, chosen, share)
+    faulty = sorted(faulty, key=lambda f: (-faulty_ns(f), f.name))
+    for clean in subsets(calibration):
+        for some in subsets(faulty):
+            whole = sum(learned_ns(f) for f in clean + some)
+            share = sum(faulty_ns(f) for f in some) / whole if whole else 0
+            far = max(abs(share - CONTAMINATED) - NEAR, 0)
+            if share and (best is None or (far, -whole) < best[0]):
+                best = ((far, -whole), clean + some, share)
     if best is None:
         raise data.Bad("--contaminate: no development run with faults to learn from")
     return best[1], best[2]
