@@ -166,6 +166,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	watch_steps_batch(w->steps, v, now_ns);
 	pthread_mutex_lock(&w->lock);
 	watch_rates_batch(w->rates, v, now_ns, &w->state);
+	w->state.unjudged = session_detect_lossy(w->detect);
 	w->state.learning = !w->has_model && !session_detect_judges(w->detect);
 	if (now_ns - w->steps_shown_ns > DRAW_NS / 2) {
 		watch_steps_get(w->steps, &w->state.steps);

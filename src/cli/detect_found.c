@@ -216,6 +216,7 @@ json_t *found_json(const struct found *f)
 	json_object_set_new(o, "events", report_number_json(s->events));
 	json_object_set_new(o, "events_of_unknown_keys", report_number_json(s->unknown_keys));
 	json_object_set_new(o, "events_late", report_number_json(s->late));
+	json_object_set_new(o, "rows_with_losses", report_number_json(s->lossy_rows));
 	json_object_set_new(o, "rows", report_number_json(s->rows));
 	json_object_set_new(o, "rows_alarmed", report_number_json(s->alarmed_rows));
 	for (size_t i = 0; i < f->list.len; i++) {

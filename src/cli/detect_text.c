@@ -35,6 +35,10 @@ static void print_head(const struct found *f)
 		    human_ns(b, judged_ns), by ? by : "what came before");
 	printf("  %s events in %s windows and steps, %s of these not normal\n",
 	       human_count(a, s->events), human_count(b, s->rows), human_count(c, s->alarmed_rows));
+	if (s->lossy_rows)
+		printf("  %s of the windows and steps were not judged: calls of their time were "
+		       "lost\n",
+		       human_count(a, s->lossy_rows));
 	if (s->events && s->unknown_keys * 1000 > s->events)
 		printf("  %.1f %% of the events are of kinds that the model does not know\n",
 		       100.0 * (double)s->unknown_keys / (double)s->events);

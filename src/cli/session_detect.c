@@ -2,6 +2,7 @@
 #include "cli/session_detect.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/anomaly_json.h"
 
@@ -9,6 +10,7 @@ struct session_detect {
 	struct session_detect_options options;
 	struct detector *detector;
 	struct pipeline *pipeline; /* of the batch that is judged */
+	uint64_t upto_ns;	   /* of the batch before */
 	bool judges;
 };
 
@@ -72,14 +74,36 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_thread_gone(d->detector, b->threads_gone.data[i]);
 	for (size_t i = 0; i < b->names_gone.len; i++)
 		detector_name_gone(d->detector, b->names_gone.data[i]);
+	if (b->overruns && d->upto_ns)
+		detector_lost(d->detector, d->upto_ns, b->upto_ns, b->overruns);
+	d->upto_ns = b->upto_ns;
 	if (v->upto_ns)
 		detector_upto(d->detector, v->upto_ns);
+}
+
+uint64_t session_detect_lossy(const struct session_detect *d)
+{
+	struct detector_stats st;
+	detector_stats(d->detector, &st);
+	return st.lossy_rows;
+}
+
+static void note_lossy(struct session_detect *d)
+{
+	uint64_t rows = session_detect_lossy(d);
+	if (!rows)
+		return;
+	char *text = xasprintf("%llu windows were not judged: calls of their time were lost",
+			       (unsigned long long)rows);
+	pipeline_note(d->pipeline, "detect", text);
+	free(text);
 }
 
 void session_detect_end(struct session_detect *d, const struct session_view *v)
 {
 	d->pipeline = v->pipeline;
 	detector_end(d->detector);
+	note_lossy(d);
 }
 
 bool session_detect_judges(const struct session_detect *d)

@@ -18,5 +18,7 @@ void session_detect_free(struct session_detect *d);
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v);
 void session_detect_end(struct session_detect *d, const struct session_view *v);
+/* Windows that were not judged: too many of their events were lost. */
+uint64_t session_detect_lossy(const struct session_detect *d);
 /* Whether anything was judged so far: before that, what is normal is learned. */
 bool session_detect_judges(const struct session_detect *d);

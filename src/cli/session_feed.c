@@ -66,7 +66,7 @@ static void batch_free(struct feed_batch *b)
 static void batch_empty(struct feed_batch *b)
 {
 	b->next = NULL;
-	b->upto_ns = 0;
+	b->upto_ns = b->overruns = 0;
 	b->first_string = 0;
 	b->string_ends.len = b->texts.len = b->probes.len = b->threads.len = b->codes.len = 0;
 	b->processes.len = b->comms.len = b->gpus.len = b->losses.len = b->calls.len = 0;
@@ -115,6 +115,7 @@ static bool has_room(struct feed *f, size_t n, size_t size)
 	if (atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) + f->filled_bytes + bytes >
 	    f->most_bytes) {
 		atomic_fetch_add_explicit(&f->overruns, n, memory_order_relaxed);
+		f->filling->overruns += n;
 		return false;
 	}
 	f->filled_bytes += bytes;

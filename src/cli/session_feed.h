@@ -27,7 +27,8 @@ struct feed_name {
  * events, threads_gone and names_gone after them. */
 struct feed_batch {
 	struct feed_batch *next;
-	uint64_t upto_ns; /* what ended before has come, but for what is late; 0 = not known */
+	uint64_t upto_ns;  /* what ended before has come, but for what is late; 0 = not known */
+	uint64_t overruns; /* events that were left out of this one */
 	uint32_t first_string;
 	VEC(uint32_t) string_ends; /* in texts; each is followed by a NUL */
 	struct buf texts;

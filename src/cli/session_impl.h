@@ -108,6 +108,8 @@ void spans_drain(struct session *s, uint64_t now_ns);
 void spans_pause(struct session *s, bool pause);
 void spans_finish(struct session *s);
 void spans_losses(struct session *s);
+/* Calls and operators that the shim had no room for. */
+uint64_t spans_lost_calls(struct session *s);
 void spans_close(struct session *s);
 unsigned spans_options(const struct session *s);
 /* The control thread's, now and then. */

@@ -15,6 +15,7 @@
 #define STACKS_MOST	60	 /* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
+#define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
 #define FLUSH_NS	500000000UL /* what a crash can lose at most */
 
 static int on_record(void *ctx, void *record, size_t len)
@@ -27,6 +28,21 @@ static void on_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t cou
 {
 	static const char *const names[] = LOSS_NAMES;
 	pipeline_loss(ctx, names[cause], cpu, count);
+}
+
+static void add_lost_calls(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	uint64_t *total = ctx;
+	(void)cpu;
+	*total += cause == LOSS_RING_FULL ? count : 0;
+}
+
+/* When calls were lost, for those who judge how fast they come. */
+static void look_for_losses(struct session *s, uint64_t now_ns)
+{
+	uint64_t total = spans_lost_calls(s);
+	tracer_losses(s->tracer, add_lost_calls, &total);
+	pipeline_lost_calls(s->pipeline, now_ns, total);
 }
 
 static void on_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
@@ -79,7 +95,7 @@ static void flush(struct session *s, bool last)
 static void *move(void *arg)
 {
 	struct session *s = arg;
-	uint64_t flushed_ns = monotonic_ns();
+	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0;
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
 		bool last = atomic_load(&s->stop_mover);
@@ -92,6 +108,10 @@ static void *move(void *arg)
 		spans_drain(s, now_ns);
 		if (last)
 			spans_finish(s);
+		if (now_ns - looked_ns >= LOSSES_NS || last) {
+			look_for_losses(s, now_ns);
+			looked_ns = now_ns;
+		}
 		live_pass(s, begin_ns);
 		if (now_ns - flushed_ns >= FLUSH_NS || last) {
 			flush(s, last);

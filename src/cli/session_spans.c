@@ -305,6 +305,17 @@ static void tell_loss(struct session *s, const char *cause, uint64_t total)
 		pipeline_loss(s->pipeline, cause, 0, total);
 }
 
+uint64_t spans_lost_calls(struct session *s)
+{
+	struct gpu_spans_stats st;
+	if (!s->spans)
+		return 0;
+	pthread_mutex_lock(&s->spans_lock);
+	gpu_spans_stats(s->spans, &st);
+	pthread_mutex_unlock(&s->spans_lock);
+	return st.ring_full + st.calls_full + st.ops_lost;
+}
+
 void spans_losses(struct session *s)
 {
 	struct gpu_spans_stats st;

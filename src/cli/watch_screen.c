@@ -353,6 +353,8 @@ static void draw_cost(struct screen *p)
 		put_styled(p, PLAIN, "nothing");
 	if (s->overruns)
 		put(p, WARN, ", %s events not looked at", human_count(count, s->overruns));
+	if (s->unjudged)
+		put(p, WARN, ", %s windows not judged", human_count(count, s->unjudged));
 }
 
 /* ---- anomalies ---- */

@@ -71,6 +71,7 @@ struct watch_state {
 	double own_rss_bytes;
 	uint64_t lost;	     /* events that nobody saw */
 	uint64_t overruns;   /* that were not judged */
+	uint64_t unjudged;   /* windows that were not: they lack such events */
 	bool judges;	     /* anomalies are looked for */
 	bool learning;	     /* what is normal is not known yet */
 	double learn_left_s; /* NaN: no telling */

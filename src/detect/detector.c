@@ -10,6 +10,7 @@
 #include "detect/learn.h"
 
 #define WINDOW_NS   1000000000ULL
+#define LOSSES_HELD 64 /* windows */
 #define EVENTS_HELD 16 /* windows: a sum may say later that an anomaly began in them */
 
 static void calls_of_detail(struct row_calls *ret, const struct window_detail *d)
@@ -124,6 +125,7 @@ struct detector *detector_new(const struct detector_options *o)
 		known_make(&d->known, 0, 0);
 		d->learning = detector_learning_new(d);
 	}
+	d->losses.window_ns = d->window_ns;
 	open_sources(d);
 	return d;
 }
@@ -150,6 +152,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->saves);
 	vec_free(&d->long_saves);
 	vec_free(&d->ended);
+	losses_free(&d->losses);
 	map64_free(&d->fresh[0]);
 	map64_free(&d->fresh[1]);
 	known_free(&d->known);
@@ -163,6 +166,7 @@ static void counted(struct detector *d, const struct windows_event *e)
 	uint64_t end = e->start_ns + e->dur_ns;
 	d->last_event_ns = end > d->last_event_ns ? end : d->last_event_ns;
 	d->stats.events++;
+	losses_seen(&d->losses, end);
 	fresh_event(d, e);
 	saves_event(d, e);
 	events_hold(d, e);
@@ -187,6 +191,7 @@ void detector_gpu_span(struct detector *d, const struct detect_names *n, const s
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)
 {
 	hardware_counter(d->hardware, n, c);
+	losses_counter(&d->losses, n, c);
 }
 
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s)
@@ -202,6 +207,11 @@ void detector_row(struct detector *d, const struct feature_row *row)
 	if (row->layer == DETECT_STEP && isfinite(row->x[0]))
 		d->calls.lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-row->x[0]);
 	judge(d, row);
+}
+
+void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_t events)
+{
+	losses_add(&d->losses, from_ns, to_ns, (double)events);
 }
 
 void detector_thread_gone(struct detector *d, uint32_t thread)
@@ -251,6 +261,8 @@ void detector_upto(struct detector *d, uint64_t now_ns)
 	forget_ended(d, now_ns);
 	fresh_upto(d, now_ns);
 	saves_upto(d, now_ns);
+	if (now_ns > LOSSES_HELD * d->window_ns)
+		losses_upto(&d->losses, now_ns - LOSSES_HELD * d->window_ns);
 	if (now_ns > EVENTS_HELD * d->window_ns)
 		events_upto(d, now_ns - EVENTS_HELD * d->window_ns);
 }

@@ -94,6 +94,9 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */
 void detector_row(struct detector *d, const struct feature_row *row);
+/* So many events that ended between are not among those that come. What the tracer lost itself is
+ * told by its counter, lost_calls. */
+void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_t events);
 /* A process, when it begins, changes and ends. Of one that has ended nothing is known any more
  * DETECTOR_GONE_NS later: its anomalies end, and its number may be another's. */
 #define DETECTOR_GONE_NS 10000000000ULL
@@ -116,6 +119,7 @@ struct detector_stats {
 	uint64_t unknown_keys; /* events of keys that had not been learned */
 	uint64_t late;	       /* events that came after their window was judged */
 	uint64_t unmarked;     /* events that were judged but not told: too many were held */
+	uint64_t lossy_rows;   /* that were not judged: they lack events that were lost */
 	double judged_s;       /* time that was judged, the longest of the layers */
 };
 void detector_stats(const struct detector *d, struct detector_stats *ret);

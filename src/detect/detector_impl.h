@@ -10,6 +10,7 @@
 #include "detect/detector.h"
 #include "detect/explain.h"
 #include "detect/learn_known.h"
+#include "detect/losses.h"
 #include "detect/windows.h"
 
 #define NEAR_P	      0.01 /* a row before an alarmed one belongs to the anomaly below it */
@@ -161,7 +162,8 @@ struct detector {
 	uint64_t fresh_from;
 	VEC(uint64_t) saves; /* numbers of windows in which saving a checkpoint ended, in order */
 	pieces long_saves;   /* those that are in several windows */
-	bool ending;	     /* nothing more comes */
+	struct losses losses;
+	bool ending; /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */

@@ -276,6 +276,11 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	struct judged j = {.row = row, .p = NAN, .since_ns = row->start_ns};
 	j.explained.score = NAN;
 	d->judged_ns = row->start_ns > d->judged_ns ? row->start_ns : d->judged_ns;
+	if (losses_spoil(&d->losses, row)) {
+		d->stats.lossy_rows++;
+		rows_tell(d, row, &j);
+		return;
+	}
 	if ((d->learning && detector_learning_row(d, row)) || !d->model ||
 	    !d->model->layers[row->layer].columns) {
 		rows_tell(d, row, &j);

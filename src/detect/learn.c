@@ -12,6 +12,7 @@
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/learn_steps.h"
+#include "detect/losses.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
 
@@ -34,7 +35,8 @@ struct learning {
 	struct windows *windows;
 	struct hardware *hardware;
 	struct detect_names names;
-	uint64_t begin_ns; /* of the recording that is read: after its warm-up */
+	uint64_t begin_ns;    /* of the recording that is read: after its warm-up */
+	struct losses losses; /* of this recording */
 	double seconds;
 	rows_of rows[DETECT_LAYERS];
 	uint64_t done; /* for progress: recordings of both passes */
@@ -46,6 +48,7 @@ struct learning {
 static void call(void *ctx, const struct m_call *c)
 {
 	struct learning *l = ctx;
+	losses_seen(&l->losses, c->start_ns + c->dur_ns);
 	if (c->start_ns + c->dur_ns >= l->begin_ns)
 		windows_call(l->windows, &l->names, c, NULL);
 }
@@ -53,6 +56,7 @@ static void call(void *ctx, const struct m_call *c)
 static void gpu_span(void *ctx, const struct m_gpu_span *s)
 {
 	struct learning *l = ctx;
+	losses_seen(&l->losses, s->end_ns);
 	if (s->end_ns >= l->begin_ns)
 		windows_gpu_span(l->windows, &l->names, s, NULL);
 }
@@ -63,6 +67,7 @@ static void counter(void *ctx, const struct m_counter *c)
 	struct learning *l = ctx;
 	if (c->time_ns + HARDWARE_HOLD_NS >= l->begin_ns)
 		hardware_counter(l->hardware, &l->names, c);
+	losses_counter(&l->losses, &l->names, c);
 }
 
 static void sample(void *ctx, const struct m_sample *s)
@@ -83,7 +88,7 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 
 static void keep_row(struct learning *l, const struct feature_row *row)
 {
-	if (!l->usual && row->start_ns >= l->begin_ns)
+	if (!l->usual && row->start_ns >= l->begin_ns && !losses_spoil(&l->losses, row))
 		*vec_push(&l->rows[row->layer]) = *row;
 }
 
@@ -178,6 +183,7 @@ static void read_pass(struct learning *l, const struct rec_reader *r, const stru
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		if (l->rows[i].len > before[i])
 			feature_rows_sort(l->rows[i].data + before[i], l->rows[i].len - before[i]);
+	losses_forget(&l->losses);
 	l->done++;
 }
 
@@ -281,6 +287,7 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 		return err_set(e, EINVAL, "there is no recording to learn from");
 	struct learning l = {.o = o, .total = 2 * n};
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
+	l.losses.window_ns = l.window_ns;
 	struct recording_facts *facts = facts_of(recordings, n);
 	known_make(&l.known, o->without, o->seed);
 	pass(&l, recordings, facts, n, true);
@@ -290,6 +297,7 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 		regimes_freeze(l.known.regimes);
 	pass(&l, recordings, facts, n, false);
 	facts_free(facts, n);
+	losses_free(&l.losses);
 
 	struct model m;
 	model_init(&m);

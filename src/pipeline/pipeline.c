@@ -399,6 +399,25 @@ void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t
 	tap_loss(p, &row);
 }
 
+static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
+{
+	struct m_counter row = {.time_ns = time_ns,
+				.entity = rec_string_z(p->writer, "eacgm"),
+				.name = rec_string_z(p->writer, "lost_calls"),
+				.value = (double)total};
+	tap_counter(p, &row);
+}
+
+void pipeline_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
+{
+	if (total > p->lost_calls && p->lost_looked_ns) {
+		put_lost_calls(p, p->lost_looked_ns, p->lost_calls);
+		put_lost_calls(p, time_ns, total);
+	}
+	p->lost_calls = total;
+	p->lost_looked_ns = time_ns;
+}
+
 int pipeline_flush(struct pipeline *p, struct err *e)
 {
 	pipeline_take_messages(p);

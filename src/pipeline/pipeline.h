@@ -114,6 +114,9 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len);
 /* All rings were emptied once: resolves and hands on what came. */
 void pipeline_pass_end(struct pipeline *p);
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total);
+/* Calls that found no room in a ring so far, looked up now and then; where there are more than at
+ * the look before, both go into the counter lost_calls of "eacgm": when they were lost. */
+void pipeline_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total);
 /* The recording's string of a kernel's name, for spans. */
 uint32_t pipeline_gpu_name(struct pipeline *p, const char *text, size_t len);
 /* What the GPU did; called_* are filled in where the process tells calls. */

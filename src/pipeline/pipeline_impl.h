@@ -171,8 +171,9 @@ struct pipeline {
 	uint64_t unnamed_histograms; /* of this flush */
 	uint64_t unresolved_told;
 	uint64_t unknown_probes;
-	uint64_t chance_stacks; /* calls that by chance have theirs */
-	uint64_t stackless;	/* calls whose stack never came */
+	uint64_t chance_stacks;		     /* calls that by chance have theirs */
+	uint64_t lost_calls, lost_looked_ns; /* as told last */
+	uint64_t stackless;		     /* calls whose stack never came */
 };
 
 void pipeline_take_messages(struct pipeline *p);

@@ -3,10 +3,13 @@
 half-written output behind."""
 
 import fcntl
+import json
 import os
 import random
 import shutil
+import signal
 import subprocess
+import time
 
 from harness import (EACGM, LIBTARGET, PUSH, TARGETS, Recording, expect, expect_one_line, main,
                      probes, skip, target, test)
@@ -351,6 +354,35 @@ def _(t):
     text = json.dumps(entries)
     expect("libtarget.so" in text and "target_push" in text, "entries: %s" % text[-600:])
     expect(os.path.isdir(TARGETS), "targets")
+
+
+@test("calls that find no room are told with their times", 120)
+def _(t):
+    stop = t.path("stop")
+    p = t.start([target("calls"), "until", stop, "1"], stdout=subprocess.PIPE, text=True)
+    rec = t.start_record("-p", str(p.pid), *probes(PUSH))
+    time.sleep(1)
+    stopped_ns = time.monotonic_ns()
+    os.kill(rec.pid, signal.SIGSTOP)
+    time.sleep(2.5)  # the ring is full after a fraction of it
+    went_on_ns = time.monotonic_ns()
+    os.kill(rec.pid, signal.SIGCONT)
+    time.sleep(1)
+    with open(stop, "w"):
+        pass
+    p.communicate(timeout=30)
+    rec.wait(timeout=30)
+    lost, path = rec.recording.lost("ring_full"), t.path("rows.jsonl")
+    expect(lost > 0, "no ring was full: %r" % rec.recording.report["recording"])
+    r = t.run([EACGM, "export", rec.recording.path, "-f", "jsonl", "-o", path])
+    expect(r.status == 0, r)
+    with open(path) as f:
+        rows = [row for row in map(json.loads, f) if row.get("name") == "lost_calls"]
+    expect(rows and rows[-1]["value"] == lost, "%d lost, told: %r" % (lost, rows))
+    grew = [(a["time_ns"], b["time_ns"]) for a, b in zip(rows, rows[1:])
+            if a["value"] < b["value"]]
+    expect(any(a < went_on_ns and b > stopped_ns for a, b in grew), "grew at %r, stopped %d to %d"
+           % (grew, stopped_ns, went_on_ns))
 
 
 if __name__ == "__main__":

@@ -236,6 +236,38 @@ static void slowed_work_with_new_keys_is_judged(void **state)
 	assert_int_equal(with_new_keys(0, 5), 1); /* of 100 */
 }
 
+/* Seconds of 1000 calls, of which so many were lost while they went by. */
+static size_t with_lost_calls(uint64_t lost, bool whole)
+{
+	struct detector_stats st;
+	start(whole);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		for (uint64_t k = lost; k < 1000; k++)
+			losses_seen(&detector->losses, second * SECOND + k * 1000000);
+		detector_lost(detector, second * SECOND, (second + 1) * SECOND, lost);
+		row_with(RARE, 1, 1);
+	}
+	rows(10, USUAL);
+	detector_stats(detector, &st);
+	stop();
+	if (!whole)
+		assert_int_equal(st.lossy_rows, found_len ? 0 : 5);
+	assert_true(isnan(p_of[22]) == (found_len == 0));
+	return found_len;
+}
+
+static void rows_that_lack_calls_are_not_judged(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(with_lost_calls(0, whole), 1);
+		assert_int_equal(with_lost_calls(5, whole), 1);
+		assert_int_equal(with_lost_calls(20, whole), 0);
+		assert_int_equal(with_lost_calls(1000, whole), 0);
+	}
+}
+
 /* What one launch says of others: -ln p is a quarter less, of three a tenth. */
 static void few_recordings_make_rows_less_rare(void **state)
 {
@@ -704,6 +736,7 @@ int main(void)
 		cmocka_unit_test_setup(slowed_work_is_no_new_work, begin),
 		cmocka_unit_test_setup(new_work_is_learned_from_what_is_not_slowed, begin),
 		cmocka_unit_test_setup(slowed_work_with_new_keys_is_judged, begin),
+		cmocka_unit_test_setup(rows_that_lack_calls_are_not_judged, begin),
 		cmocka_unit_test_setup(few_recordings_make_rows_less_rare, begin),
 		cmocka_unit_test_setup(quiet_rows_end_an_anomaly, begin),
 		cmocka_unit_test_setup(no_alarmed_row_is_left_out, begin),

@@ -138,7 +138,7 @@ static void test_slow_reader(void **state)
 	struct session_names names = {0};
 	struct detect_names n;
 	struct feed_batch *b;
-	uint64_t calls = 0, before = UINT64_MAX;
+	uint64_t calls = 0, before = UINT64_MAX, left_out = 0;
 	begin(&run, 1000 * sizeof(struct m_call));
 	session_names_get(&names, &n);
 	for (uint32_t i = 0; i < 10; i++) {
@@ -152,10 +152,13 @@ static void test_slow_reader(void **state)
 			assert_true(before == UINT64_MAX || b->calls.data[i].start_ns > before);
 			before = b->calls.data[i].start_ns;
 		}
+		left_out += b->overruns;
+		assert_true(!b->overruns || !b->calls.len);
 		feed_give_back(run.feed, b);
 	}
 	assert_int_equal(calls, 900); /* whole passes */
 	assert_int_equal(feed_overruns(run.feed), 2100);
+	assert_int_equal(left_out, 2100);
 	for (uint32_t i = 0; i < 10; i++) {
 		char expected[32];
 		snprintf(expected, sizeof(expected), "function %u", i);

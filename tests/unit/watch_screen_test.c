@@ -197,6 +197,7 @@ static void test_colour_and_losses(void **state)
 				.job_cpu = NAN,
 				.lost = 1234,
 				.overruns = 5,
+				.unjudged = 2,
 				.steps = {.kind = "training",
 					  .marker = "backward",
 					  .pid = 7,
@@ -215,7 +216,7 @@ static void test_colour_and_losses(void **state)
 		      "second, most time in\n"
 		      "\033[1mcost\033[0m    eacgm itself 0.0 % of a core, 0 B\n"
 		      "\033[1mlost\033[0m    \033[33m1,234 events\033[0m\033[33m, 5 events not "
-		      "looked at\033[0m");
+		      "looked at\033[0m\033[33m, 2 windows not judged\033[0m");
 }
 
 /* Every size: no more lines than rows, no line wider than the columns. */

@@ -1,0 +1,137 @@
+/* losses_test.c - which windows lack calls: by the counter that the pipeline writes when calls were
+ * lost, and by what a queue left out.
+ *
+ * links: detect pipeline recording symbolize analyze base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "detect/losses.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/tap.h"
+
+#define SECOND 1000000000ULL
+#define MS     1000000ULL
+
+static const char *string(void *ctx, uint32_t number)
+{
+	return pipeline_string_text(ctx, number);
+}
+
+struct run {
+	struct pipeline *p;
+	struct detect_names names;
+	struct losses losses;
+	uint32_t counters;
+};
+
+static void on_counter(void *ctx, const struct m_counter *row)
+{
+	struct run *r = ctx;
+	r->counters++;
+	losses_counter(&r->losses, &r->names, row);
+}
+
+static void begin(struct run *r)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	if (rec_writer_open(&w, NULL, NULL, &e))
+		fail_msg("%s", e.msg);
+	*r = (struct run){.p = pipeline_new(w, "/proc"), .losses.window_ns = SECOND};
+	r->names = (struct detect_names){.ctx = r->p, .string = string};
+	pipeline_set_tap(r->p, &(struct pipeline_tap){.ctx = r, .counter = on_counter});
+}
+
+static void end(struct run *r)
+{
+	struct err e = {""};
+	losses_free(&r->losses);
+	assert_int_equal(pipeline_close(r->p, &e), 0);
+}
+
+static void see(struct run *r, uint64_t second, uint64_t events)
+{
+	for (uint64_t i = 0; i < events; i++)
+		losses_seen(&r->losses, second * SECOND + i * (SECOND / events));
+}
+
+static bool spoilt(struct run *r, uint64_t from_ms, uint64_t to_ms)
+{
+	return losses_spoil(&r->losses, &(struct feature_row){.start_ns = from_ms * MS,
+							      .end_ns = to_ms * MS,
+							      .layer = DETECT_TORCH});
+}
+
+/* Looks at the total each 100 ms: it grows between 101.4 and 101.5 s, by a tenth of a second's
+ * calls, and between 103.9 and 104.1, by one in a hundred and fifty. */
+static void a_counter_says_when(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	for (uint64_t s = 100; s < 106; s++)
+		see(&r, s, 1000);
+	for (uint64_t ms = 100000; ms < 106000; ms += 100) {
+		uint64_t total =
+			50 + (ms >= 101500) * 100 + (ms >= 104000) * 7 + (ms >= 104100) * 7;
+		pipeline_lost_calls(r.p, ms * MS, total);
+	}
+	assert_int_equal(r.counters, 6); /* two for each look that found more */
+	for (uint64_t s = 100; s < 106; s++)
+		assert_int_equal(spoilt(&r, s * 1000, s * 1000 + 1000), s == 101);
+	assert_true(spoilt(&r, 101400, 101600)); /* a step */
+	assert_false(spoilt(&r, 102000, 102200));
+	assert_false(losses_spoil(&r.losses, &(struct feature_row){.start_ns = 101 * SECOND,
+								   .end_ns = 102 * SECOND,
+								   .layer = DETECT_HARDWARE}));
+	losses_forget(&r.losses);
+	assert_false(spoilt(&r, 101000, 102000));
+	end(&r);
+}
+
+/* Nobody looked for five seconds: these and no others. One in which nothing came lacks all. */
+static void a_long_pause_is_whole_windows(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	see(&r, 100, 1000);
+	see(&r, 107, 1000);
+	pipeline_lost_calls(r.p, 101 * SECOND, 0);
+	pipeline_lost_calls(r.p, 106 * SECOND, 5000);
+	for (uint64_t s = 100; s < 108; s++)
+		assert_int_equal(spoilt(&r, s * 1000, s * 1000 + 1000), s >= 101 && s < 106);
+	end(&r);
+}
+
+/* An hour of losses and calls takes no more room than its last minute. */
+static void what_was_judged_is_forgotten(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	for (uint64_t s = 100; s < 3700; s++) {
+		see(&r, s, 10);
+		losses_add(&r.losses, s * SECOND, (s + 1) * SECOND, 5);
+		losses_upto(&r.losses, (s - 60) * SECOND);
+		assert_true(spoilt(&r, s * 1000, s * 1000 + 1000));
+	}
+	assert_true(r.losses.seen.len <= 62 && r.losses.lost.len <= 62);
+	end(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_counter_says_when),
+		cmocka_unit_test(a_long_pause_is_whole_windows),
+		cmocka_unit_test(what_was_judged_is_forgotten),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
