@@ -7,9 +7,9 @@
  * nothing is kept and it runs for days; in a recording names of calls that were counted are still
  * asked for at its end.
  *
- * Where nothing is kept, of kernels and communicators those go that were not asked for longest,
- * where there are very many. Stays: what the job has of libraries and functions, and strings, which
- * the writer bounds. */
+ * Where nothing is kept, of kernels, communicators and Python's code objects those go that were not
+ * asked for longest, where there are very many. Stays: what the job has of libraries and functions,
+ * and strings, which the writer bounds. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,6 +22,7 @@
 #define CACHE_ENTRIES (1 << 16) /* of what can be found again */
 #define KERNELS	      (1 << 18) /* of all processes, by handle */
 #define COMMS	      (1 << 16)
+#define CODES	      (1 << 18) /* four times as many as the kernel's table has */
 
 void pipeline_forget_ended(struct pipeline *p)
 {
@@ -149,4 +150,5 @@ void forget_pass(struct pipeline *p)
 	/* one that is used again after all is read from its process's memory */
 	kernels_forget(p->kernels, KERNELS);
 	comms_forget(p->comms, COMMS);
+	codes_forget(p, CODES);
 }

@@ -81,6 +81,34 @@ static uint32_t put_code(struct pipeline *p, const struct m_code *row)
 	return index;
 }
 
+static void know_code(struct pipeline *p, uint64_t id, uint32_t index)
+{
+	map64_set(&p->code_at, id, p->code_ids.len);
+	*vec_push(&p->code_ids) =
+		(struct known_code){.id = id, .index = index, .asked = ++p->code_questions};
+}
+
+void codes_forget(struct pipeline *p, size_t most)
+{
+	size_t n = p->code_ids.len;
+	if (n <= most)
+		return;
+	uint64_t *asked = xcalloc(n, sizeof(*asked));
+	for (size_t i = 0; i < n; i++)
+		asked[i] = p->code_ids.data[i].asked;
+	uint64_t since = forget_since(asked, n, most / 2);
+	free(asked);
+	map64_free(&p->code_at);
+	p->code_ids.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct known_code c = p->code_ids.data[i];
+		if (c.asked < since)
+			continue;
+		map64_set(&p->code_at, c.id, p->code_ids.len);
+		*vec_push(&p->code_ids) = c;
+	}
+}
+
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 {
 	char name[sizeof(r->name) * 4], file[sizeof(r->file) * 4];
@@ -104,8 +132,9 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 		same = put_code(p, &row);
 		map64_set(&p->codes, h, same);
 	}
-	map64_set(&p->codes, r->id, same);
-	frames_add_code(p, r, (uint32_t)same);
+	know_code(p, r->id, (uint32_t)same);
+	if (!p->forgets) /* no stacks are taken there */
+		frames_add_code(p, r, (uint32_t)same);
 }
 
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code)
@@ -114,15 +143,19 @@ const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code)
 }
 
 /* Id 0 is a frame that could not be read: its code is called "?". */
-bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret)
+bool pipeline_code(struct pipeline *p, uint64_t id, uint64_t *ret)
 {
-	if (map64_get(&p->codes, id, ret))
-		return true;
-	if (id)
-		return false;
-	struct m_code unknown = {.name = rec_string_z(p->writer, "?")};
-	*ret = put_code((struct pipeline *)p, &unknown);
-	map64_set((struct map64 *)&p->codes, 0, *ret);
+	uint64_t at;
+	if (!map64_get(&p->code_at, id, &at)) {
+		if (id)
+			return false;
+		struct m_code unknown = {.name = rec_string_z(p->writer, "?")};
+		at = p->code_ids.len;
+		know_code(p, 0, put_code(p, &unknown));
+	}
+	struct known_code *c = &p->code_ids.data[at];
+	c->asked = ++p->code_questions;
+	*ret = c->index;
 	return true;
 }
 

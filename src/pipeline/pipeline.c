@@ -500,6 +500,8 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->texts[0]);
 	map64_free(&p->texts[1]);
 	map64_free(&p->codes);
+	vec_free(&p->code_ids);
+	map64_free(&p->code_at);
 	map64_free(&p->vtables);
 	map64_free(&p->enum_bytes);
 	kernels_free(p->kernels);

@@ -98,6 +98,12 @@ struct known_probe {
 	char *prefix; /* stands before the name that args[0] gives; NULL for none */
 };
 
+struct known_code {
+	uint64_t id;	/* of REC_PYCODE */
+	uint32_t index; /* of the code */
+	uint64_t asked; /* number of the question that asked for it last */
+};
+
 /* Which file it is, and in which state: its owner may write it anew. */
 struct elf_identity {
 	uint64_t device, inode; /* as the mapping says; 0 = the vDSO */
@@ -132,9 +138,12 @@ struct pipeline {
 	VEC(struct ended_process) ended; /* that are to be forgotten */
 	bool forgets;			 /* all of them: nothing is kept */
 	uint64_t forgot_ns;
-	struct map64 strings;	 /* REC_STRING id -> recording string + 1 */
-	struct map64 texts[2];	 /* REC_TEXT id -> recording string; the second: older ones */
-	struct map64 codes;	 /* REC_PYCODE id -> code index */
+	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
+	struct map64 texts[2]; /* REC_TEXT id -> recording string; the second: older ones */
+	struct map64 codes;    /* hash of name, file and line -> code index */
+	VEC(struct known_code) code_ids;
+	struct map64 code_at;	 /* REC_PYCODE id -> place in code_ids */
+	uint64_t code_questions; /* for code_ids */
 	struct map64 vtables;	 /* hash of pid and address -> string */
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
 	struct kernels *kernels;
@@ -207,6 +216,9 @@ void forget_later(struct pipeline *p, uint32_t process);
 void forget_parts(struct pipeline *p, struct known_process *k);
 void forget_replaced(struct pipeline *p, uint32_t process);
 void forget_pass(struct pipeline *p);
+/* Where there are more than `most`, of Python's code objects the half that was asked for last
+ * stays. */
+void codes_forget(struct pipeline *p, size_t most);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);
 
@@ -217,7 +229,7 @@ bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);
 bool pipeline_text(const struct pipeline *p, uint64_t id, uint64_t *ret);
 /* A text belongs to one call, which has it now. */
 void pipeline_forget_text(struct pipeline *p, uint64_t id);
-bool pipeline_code(const struct pipeline *p, uint64_t id, uint64_t *ret);
+bool pipeline_code(struct pipeline *p, uint64_t id, uint64_t *ret);
 uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
 /* Likewise, with a prefix before it. */
 bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret);

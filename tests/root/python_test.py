@@ -97,6 +97,25 @@ def _(t):
     expect(rows[("<lambda>", 7)]["calls"] == 8, "lambda: %r" % list(rows))
 
 
+@test("more functions than the kernel's table of code has room for: each has its name", 240)
+def _(t):
+    n, script = 70000, t.path("many.py")
+    with open(script, "w") as f:
+        f.write("import time, types\n"
+                "def f(x):\n    return x\n"
+                "kept, names = [], ['co_name', 'co_qualname'][:1 + hasattr(f.__code__, 'co_qualname')]\n"
+                "for i in range(%d):\n"
+                "    code = f.__code__.replace(**{at: 'f%%d' %% i for at in names})\n"
+                "    kept.append(types.FunctionType(code, {}))\n"
+                "    list(map(kept[-1], (1,)))\n"
+                "    i %% 100 or time.sleep(0.002)\n" % n)
+    rec = t.record([PYTHON, script], "--layers", "python", "--profile", "off")
+    seen = {plain_name(f) for f in rec.report["functions"] if f.get("file", "").endswith("many.py")}
+    missing = [i for i in range(n) if "f%d" % i not in seen]
+    expect(rec.lost("string_full") == 0 and not missing, "%d lost, %d missing, as f%s" % (
+        rec.lost("string_full"), len(missing), missing[:1]))
+
+
 @test("the garbage collector and imports")
 def _(t):
     rec = t.record([PYTHON, "-c", "import gc, json\nfor i in range(12): gc.collect()"],

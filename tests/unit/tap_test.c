@@ -1,5 +1,6 @@
 /* tap_test.c - who listens to the pipeline hears of every row that is recorded, dictionaries first;
- * where nothing is kept, no file is made, and threads that have ended and strings are bounded.
+ * where nothing is kept, no file is made, and threads that have ended, strings and code objects are
+ * bounded.
  *
  * links: pipeline recording symbolize base */
 #include <setjmp.h>
@@ -14,8 +15,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "pipeline/pipeline.h"
-#include "pipeline/tap.h"
+#include "pipeline/pipeline_impl.h"
 
 struct heard {
 	struct pipeline *p;
@@ -344,6 +344,78 @@ static void test_names_outlast_texts(void **state)
 	end(&h);
 }
 
+#define FUNCTION      2 /* probe */
+#define FUNCTION_CODE 5
+
+static void on_functions(void *ctx, const struct m_call *rows, size_t n)
+{
+	struct heard *h = ctx;
+	for (size_t i = 0; i < n; i++)
+		h->calls +=
+			rows[i].nargs && rows[i].args[0] == 0 && !(rows[i].flags & CALL_ARG_FAULT);
+}
+
+static void add_code(struct heard *h, uint64_t id, const char *name)
+{
+	struct rec_pycode *r = xcalloc(1, sizeof(*r));
+	*r = (struct rec_pycode){.kind = REC_PYCODE,
+				 .id = id,
+				 .tgid = (uint32_t)getpid(),
+				 .name_state =
+					 0x64, /* compact ASCII, as CPython 3.8 to 3.11 have it */
+				 .name_len = (uint32_t)strlen(name)};
+	memcpy(r->name, name, strlen(name));
+	pipeline_record(h->p, r, sizeof(*r));
+	free(r);
+}
+
+static void function(struct heard *h, uint64_t start_ns)
+{
+	struct rec_call c = {.kind = REC_CALL,
+			     .nargs = 1,
+			     .probe = FUNCTION,
+			     .tgid = (uint32_t)getpid(),
+			     .tid = (uint32_t)getpid(),
+			     .start_ns = start_ns,
+			     .args = {FUNCTION_CODE}};
+	pipeline_record(h->p, &c, sizeof(c));
+	pipeline_pass_end(h->p);
+}
+
+/* Interpreters that come and go bring their code objects: those that are called keep their name,
+ * of the others so many are known. */
+static void test_code_is_bounded(void **state)
+{
+	(void)state;
+	struct heard h;
+	begin(&h, NULL, NULL);
+	pipeline_set_tap(h.p, &(struct pipeline_tap){.ctx = &h, .calls = on_functions});
+	pipeline_forget_ended(h.p);
+	struct pipeline_probe probe = {.id = FUNCTION,
+				       .layer = "python",
+				       .library = "libpython3.so",
+				       .symbol = "eval",
+				       .name = (char[]){"function"},
+				       .nargs = 1,
+				       .arg_names = {"code"},
+				       .arg_types = {ARG_TYPE_CODE},
+				       .arg_raw = {RAW_CODE}};
+	pipeline_define_probe(h.p, &probe);
+	add_code(&h, FUNCTION_CODE, "train");
+	for (uint32_t i = 0; i < 600000; i++) {
+		add_code(&h, 1000 + i, "other");
+		if (i % 100000 == 0)
+			function(&h, i + 1);
+	}
+	usleep(1100000); /* what is forgotten is looked for once a second */
+	pipeline_pass_end(h.p);
+	function(&h, 1000000);
+	assert_int_equal(h.calls, 7);
+	assert_true(h.p->code_ids.len <= 1 << 18);
+	assert_true(h.p->code_at.len <= 1 << 18);
+	end(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_a_number_is_used_again),
 		cmocka_unit_test(test_strings_are_bounded),
 		cmocka_unit_test(test_names_outlast_texts),
+		cmocka_unit_test(test_code_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
