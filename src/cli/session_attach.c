@@ -387,6 +387,15 @@ static bool next_candidate(struct attacher *a, struct candidate *ret)
 	return more;
 }
 
+static bool was_seen(const struct attacher *a, pid_t pid)
+{
+	for (size_t i = 0; i < a->seen.len; i++)
+		if (a->seen.data[i] == pid)
+			return true;
+	return false;
+}
+
+/* Unless it has ended meanwhile. */
 static void try_later(struct attacher *a, struct candidate *c)
 {
 	if (!c->told)
@@ -395,7 +404,8 @@ static void try_later(struct attacher *a, struct candidate *c)
 		     "3 s; its timeline begins when one does");
 	c->told = true;
 	pthread_mutex_lock(&a->lock);
-	*vec_push(&a->waiting) = *c;
+	if (was_seen(a, c->pid))
+		*vec_push(&a->waiting) = *c;
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -461,14 +471,6 @@ void attacher_start(struct session *s)
 		a->runs = !pthread_create(&a->thread, NULL, attach, a);
 }
 
-static bool was_seen(const struct attacher *a, pid_t pid)
-{
-	for (size_t i = 0; i < a->seen.len; i++)
-		if (a->seen.data[i] == pid)
-			return true;
-	return false;
-}
-
 static bool uses_driver(const proc_maps_t *maps)
 {
 	for (size_t i = 0; i < maps->len; i++) {
@@ -504,6 +506,10 @@ void attacher_gone(struct session *s, pid_t pid)
 	for (size_t i = a->seen.len; i-- > 0;)
 		if (a->seen.data[i] == pid)
 			a->seen.data[i] = a->seen.data[--a->seen.len];
+	for (size_t i = a->waiting.len; i-- > 0;)
+		if (a->waiting.data[i].pid == pid)
+			memmove(&a->waiting.data[i], &a->waiting.data[i + 1],
+				(--a->waiting.len - i) * sizeof(*a->waiting.data));
 	pthread_mutex_unlock(&a->lock);
 }
 

@@ -516,6 +516,27 @@ def _(t):
     expect(spans_of(t, rec) and not folders_of(pids[-1]), "at the end: %r" % folders())
 
 
+@test("of a process that ended while another was looked at nothing is said at the end")
+def _(t):
+    job = Job(t, "1", "idle")  # it does not call the driver: looked at for seconds
+    other = t.start([JOB, "1", "idle"], stdout=subprocess.DEVNULL,
+                    env=dict(os.environ, LD_LIBRARY_PATH=cupti_folder(t)))
+    t.wait_for(lambda: "libcuda" in maps_of(other.pid), "the other to load the driver")
+    p = t.start_record(*TIMELINE, "-p", "%d,%d" % (job.pid, other.pid))
+    time.sleep(0.3)
+    other.kill()
+    other.wait()
+    time.sleep(0.3)
+    rec = t.stop_record(p)
+    notes = [n for n in notes_of(rec) if "process %d:" % other.pid in n]
+    expect(not notes, "notes: %r" % notes)
+
+
+def maps_of(pid):
+    with open("/proc/%d/maps" % pid) as f:
+        return f.read()
+
+
 @test("a process without CUDA gets a note")
 def _(t):
     p = t.start(["sleep", "20"])
