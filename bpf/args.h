@@ -30,8 +30,8 @@ struct code_key {
 	__u64 tgid;
 };
 
-/* Those of processes that have ended, and of code that is made and thrown away, go when others come;
- * one that goes and is called again after all is told again, by another number. */
+/* Those of processes that have ended, and of code that is made and thrown away, go when others
+ * come; one that goes and is called again after all is told again, by another number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CODES_MAX);

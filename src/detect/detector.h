@@ -118,7 +118,6 @@ struct detector_stats {
 	uint64_t events, rows, alarmed_rows;
 	uint64_t unknown_keys; /* events of keys that had not been learned */
 	uint64_t late;	       /* events that came after their window was judged */
-	uint64_t unmarked;     /* events that were judged but not told: too many were held */
 	uint64_t lossy_rows;   /* that were not judged: they lack events that were lost */
 	double judged_s;       /* time that was judged, the longest of the layers */
 };

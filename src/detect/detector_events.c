@@ -34,9 +34,7 @@ void events_hold(struct detector *d, const struct windows_event *e)
 {
 	if (!d->o.event || d->rereads)
 		return;
-	if (d->held.len >= HELD_MOST)
-		d->stats.unmarked++;
-	else
+	if (d->held.len < HELD_MOST)
 		*vec_push(&d->held) = events_of_window(e);
 }
 

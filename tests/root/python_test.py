@@ -103,7 +103,8 @@ def _(t):
     with open(script, "w") as f:
         f.write("import time, types\n"
                 "def f(x):\n    return x\n"
-                "kept, names = [], ['co_name', 'co_qualname'][:1 + hasattr(f.__code__, 'co_qualname')]\n"
+                "kept, names = [], ['co_name', 'co_qualname']\n"
+                "names = names[:1 + hasattr(f.__code__, 'co_qualname')]\n"
                 "for i in range(%d):\n"
                 "    code = f.__code__.replace(**{at: 'f%%d' %% i for at in names})\n"
                 "    kept.append(types.FunctionType(code, {}))\n"
