@@ -14,22 +14,6 @@
 
 /* ---- options ---- */
 
-/* "1.5": seconds, to the nanosecond. */
-static int seconds_from(const struct args *a, const char *name, const char *text, uint64_t *ret,
-			struct err *e)
-{
-	char *end;
-	if (!text)
-		text = args_get(a, name);
-	if (!text)
-		return 0;
-	double seconds = strtod(text, &end);
-	if (!*text || *end || !(seconds >= 0 && seconds < 1e9))
-		return err_set(e, EINVAL, "--%s: '%s' is not a number of seconds", name, text);
-	*ret = (uint64_t)(seconds * 1e9 + 0.5);
-	return 0;
-}
-
 static int moment_from(struct flame_options *o, const struct args *a, struct err *e)
 {
 	const char *at = args_get(a, "at");
@@ -40,7 +24,7 @@ static int moment_from(struct flame_options *o, const struct args *a, struct err
 				      : FLAME_AT_TIME;
 	if (o->kind != FLAME_GPU_INUSE)
 		return err_set(e, EINVAL, "'--at' is for '--kind gpu-inuse'");
-	return o->at == FLAME_AT_TIME ? seconds_from(a, "at", at, &o->at_ns, e) : 0;
+	return o->at == FLAME_AT_TIME ? args_time(a, "at", 0, TIME_TEXT_MOST_NS, &o->at_ns, e) : 0;
 }
 
 static enum flame_level level_from(const struct args *a)
@@ -66,8 +50,8 @@ static int options_from(struct flame_options *o, const struct args *a, struct er
 	};
 	int rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);
 	rc = rc ? rc : args_u64(a, "thread", 1, UINT32_MAX, &tid, e);
-	rc = rc ? rc : seconds_from(a, "from", NULL, &o->from_ns, e);
-	rc = rc ? rc : seconds_from(a, "to", NULL, &o->to_ns, e);
+	rc = rc ? rc : args_time(a, "from", 0, TIME_TEXT_MOST_NS, &o->from_ns, e);
+	rc = rc ? rc : args_time(a, "to", 1, TIME_TEXT_MOST_NS, &o->to_ns, e);
 	rc = rc ? rc : moment_from(o, a, e);
 	o->pid = (uint32_t)pid;
 	o->tid = (uint32_t)tid;
@@ -231,8 +215,11 @@ static const struct opt_def options[] = {
 	 0},
 	{'p', "process", "PID", "This process only.", NULL, 0},
 	{0, "thread", "TID", "This thread only.", NULL, 0},
-	{0, "from", "SECONDS", "Only what begins from this time of the recording on.", NULL, 0},
-	{0, "to", "SECONDS", "Only what begins before this time of the recording.", NULL, 0},
+	{0, "from", "TIME",
+	 "Only what begins from this time of the recording on: seconds, or with a unit, as 1.5, "
+	 "200ms or 3m.",
+	 NULL, 0},
+	{0, "to", "TIME", "Only what begins before this time of the recording.", NULL, 0},
 	{0, "threads", NULL, "Make the thread's name the first frame.", NULL, 0},
 	{0, "lines", NULL,
 	 "Tell frames of one function apart by line; frames without a name by address.", NULL, 0},
@@ -248,7 +235,7 @@ static const struct opt_def options[] = {
 	 "auto|driver|torch", 0},
 	{0, "at", "MOMENT",
 	 "Of kind gpu-inuse: end (of the recording, or of the process; the default), peak (of each "
-	 "process and device for itself), or seconds from the recording's start.",
+	 "process and device for itself), or a time from the recording's start.",
 	 NULL, 0},
 	{0},
 };

@@ -36,7 +36,8 @@ static const char *const description[] = {
 static const struct opt_def options[] = {
 	TARGET_OPTIONS,
 	{'o', "output", "FILE", "Where to write; eacgm.eacgm when not given.", NULL, OPT_FILE},
-	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
+	{'d', "duration", "TIME",
+	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
 	CATALOG_OPTIONS,
 	{0, "mode", "M|LAYER=M,...",
 	 "What to keep: trace, tail or stats; for all layers or by layer.", NULL, 0},
@@ -220,8 +221,6 @@ static enum operator_source operators_from_args(const struct args *a)
 static int read_options(struct session_options *o, const struct args *a, struct err *e)
 {
 	uint64_t megabytes = 0;
-	double seconds = 0;
-	char *end;
 	int rc = layers_from_args(&o->layers, a, e);
 	if (!rc)
 		rc = modes_from_args(o->mode, args_get(a, "mode"), e);
@@ -231,14 +230,9 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 		rc = profile_from_args(o, a, e);
 	if (!rc)
 		rc = args_u64(a, "max-size", 1, 1 << 24, &megabytes, e);
-	if (!rc && args_has(a, "duration")) {
-		seconds = strtod(args_get(a, "duration"), &end);
-		if (*end || end == args_get(a, "duration") || !(seconds > 0) || seconds > 1e7)
-			rc = err_set(e, EINVAL, "-d: '%s' is not a number of seconds",
-				     args_get(a, "duration"));
-	}
+	if (!rc)
+		rc = args_time(a, "duration", 1, DURATION_MOST_NS, &o->duration_ns, e);
 	o->max_bytes = megabytes << 20;
-	o->duration_ns = (uint64_t)(seconds * 1e9);
 	o->output = args_has(a, "output") ? args_get(a, "output") : "eacgm.eacgm";
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");

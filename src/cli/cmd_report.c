@@ -72,9 +72,9 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 	if (!rc)
 		rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);
 	if (!rc)
-		rc = args_u64(a, "from", 0, UINT64_MAX, &o->from_ns, e);
+		rc = args_time(a, "from", 0, TIME_TEXT_MOST_NS, &o->from_ns, e);
 	if (!rc)
-		rc = args_u64(a, "to", 1, UINT64_MAX, &o->to_ns, e);
+		rc = args_time(a, "to", 1, TIME_TEXT_MOST_NS, &o->to_ns, e);
 	if (!rc && o->to_ns && o->to_ns <= o->from_ns)
 		rc = err_set(e, EINVAL, "'--to' must be later than '--from'");
 	if (rc)
@@ -83,6 +83,16 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 	for (size_t i = 0; i < args_count(a, "layer"); i++)
 		*vec_push(&o->layers) = args_nth(a, "layer", i);
 	return 0;
+}
+
+/* From the recording's clock to that of its rows. */
+static void shift_times(struct report_options *o, const struct rec_tables *t)
+{
+	uint64_t start = report_number(t, "start_monotonic_ns");
+	if (o->from_ns)
+		o->from_ns += start;
+	if (o->to_ns)
+		o->to_ns += start;
 }
 
 static int print_report(const char *path, const struct rec_reader *reader,
@@ -148,6 +158,8 @@ static int run(const struct args *a)
 	if (!rc)
 		rc = check_wanted(&o, rec_tables(reader), &e);
 	if (!rc)
+		shift_times(&o, rec_tables(reader));
+	if (!rc)
 		rc = print_report(path, reader, &o, args_has(a, "json"), &e);
 	rec_close(reader);
 	vec_free(&o.layers);
@@ -166,12 +178,11 @@ static const struct opt_def options[] = {
 	{'l', "layer", "LAYER", "Show this layer only; may be given more than once.", NULL,
 	 OPT_REPEAT},
 	{'p', "process", "PID", "Count the calls of this process only.", NULL, 0},
-	{0, "from", "NS",
+	{0, "from", "TIME",
 	 "Count kernels, copies, waits, collectives, errors, GPU counters and samples from this "
-	 "time on "
-	 "(CLOCK_MONOTONIC, ns).",
+	 "time of the recording on: seconds, or with a unit, as 1.5, 200ms or 3m.",
 	 NULL, 0},
-	{0, "to", "NS", "Likewise, up to before this time.", NULL, 0},
+	{0, "to", "TIME", "Likewise, up to before this time.", NULL, 0},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
 	{0, "steps", NULL,
 	 "With --json: every step of each loop, not the loops' figures and slow steps alone.", NULL,

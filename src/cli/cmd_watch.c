@@ -49,7 +49,8 @@ static const struct opt_def options[] = {
 	{0, "alarms-per-hour", "N", "How many false alarms an hour may have; 1 unless told.", NULL,
 	 0},
 	{0, "json", NULL, "Print anomalies alone, each as a line of JSON.", NULL, 0},
-	{'d', "duration", "SEC", "Stop after this many seconds.", NULL, 0},
+	{'d', "duration", "TIME",
+	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
 	CATALOG_OPTIONS,
 	{0},
 };
@@ -404,14 +405,13 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 
 static int run(const struct args *a)
 {
-	double seconds = 0;
 	struct err e = {0};
 	struct session_options o = {.mode_text = "trace", .target_text = ""};
 	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") != 1)
 		return usage_error(a->command, "give one target: -p PID, --cgroup PATH or --all");
-	if (layers_from_args(&o.layers, a, &e) || args_real(a, "duration", 0.1, 1e7, &seconds, &e))
+	if (layers_from_args(&o.layers, a, &e) ||
+	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
 		return usage_error(a->command, "%s", e.msg);
-	o.duration_ns = (uint64_t)(seconds * 1e9);
 	o.frequent = args_has(a, "layers");
 	o.all_entries = args_has(a, "everything");
 	signal(SIGPIPE, SIG_IGN);

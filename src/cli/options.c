@@ -296,6 +296,44 @@ int args_real(const struct args *a, const char *name, double min, double max, do
 	return 0;
 }
 
+bool time_of_text(const char *text, uint64_t *ret_ns)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {{"", 1e9},	 {"ns", 1},   {"us", 1e3},  {"ms", 1e6},
+		     {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+	/* As for args_real; what remains is the unit. */
+	char *end = NULL;
+	double v = text[0] == '.' || (text[0] >= '0' && text[0] <= '9') ? strtod(text, &end) : 0;
+	if (!end || end == text || strspn(text, "0123456789+-.eE") < (size_t)(end - text))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].name) != 0 ||
+		    !(v * units[i].ns <= (double)TIME_TEXT_MOST_NS))
+			continue;
+		*ret_ns = (uint64_t)(v * units[i].ns + 0.5);
+		return true;
+	}
+	return false;
+}
+
+int args_time(const struct args *a, const char *name, uint64_t min_ns, uint64_t max_ns,
+	      uint64_t *ret_ns, struct err *e)
+{
+	const char *text = args_get(a, name);
+	uint64_t ns;
+	if (!text)
+		return 0;
+	if (!time_of_text(text, &ns) || ns < min_ns || ns > max_ns)
+		return err_set(e, EINVAL,
+			       "option '--%s' takes a time of %g to %g s, as 1.5, 20ms or 3m, not "
+			       "'%s'",
+			       name, (double)min_ns / 1e9, (double)max_ns / 1e9, text);
+	*ret_ns = ns;
+	return 0;
+}
+
 int usage_error(const struct command *cmd, const char *fmt, ...)
 {
 	va_list ap;

@@ -85,6 +85,15 @@ int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max,
 int args_real(const struct args *a, const char *name, double min, double max, double *ret,
 	      struct err *e);
 
+/* A time in nanoseconds, up to 1e9 s: digits, maybe a fraction, and maybe a unit: ns, us, ms, s, m
+ * (minutes), h; seconds without. false: text is none, and *ret stays. */
+#define TIME_TEXT_MOST_NS 1000000000000000000ULL
+bool time_of_text(const char *text, uint64_t *ret_ns);
+
+/* The option's value as such a time of min..max; *ret stays as it is when it was not given. */
+int args_time(const struct args *a, const char *name, uint64_t min_ns, uint64_t max_ns,
+	      uint64_t *ret_ns, struct err *e);
+
 /* Prints "eacgm CMD: sentence (see 'eacgm CMD --help')"; returns EXIT_USAGE. */
 int usage_error(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

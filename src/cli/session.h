@@ -26,6 +26,8 @@ enum operator_source {
 
 struct session_live;
 
+#define DURATION_MOST_NS 10000000000000000ULL /* ten million seconds */
+
 struct session_options {
 	const char *output; /* NULL: nothing is kept */
 	const struct catalog *catalog;

@@ -219,17 +219,18 @@ def reports_of_a_span_of_time(folder):
     def report(*args):
         return json.loads(eacgm("report", GPU_SAMPLE, "--json", *args).stdout)
 
-    step = [T0 + 3 * MS, T0 + 4 * MS]  # the second step of both ranks
-    cut = report("--from", step[0], "--to", step[1])
+    cut = report("--from", "3ms", "--to", "0.004")  # the second step of both ranks
     assert cut["cuda"]["launches"] == 4 and cut["cuda"]["captured"] == 0
     assert [s["calls"] for s in cut["syncs"]] == [2]
     assert sum(c["bytes"] for c in cut["collectives"]) == 2 * (4 << 20)
     assert not cut["copies"] and not cut["errors"] and not cut["events"]
     assert {m["live_bytes"] for m in cut["memory"]} == {(1 << 30) + (512 << 20)}
-    graph = report("--from", T0 + 41 * MS, "--process", 100)
+    graph = report("--from", "41ms", "--process", 100)
     assert graph["cuda"]["graph_kernels"] == 20 and graph["cuda"]["launches"] == 0
     bad = eacgm("report", GPU_SAMPLE, "--from", 5, "--to", 5, status=2).stderr.decode()
     assert "'--to' must be later than '--from'" in bad
+    bad = eacgm("report", GPU_SAMPLE, "--from", "soon", status=2).stderr.decode()
+    assert "'--from' takes a time of" in bad
 
 
 @test

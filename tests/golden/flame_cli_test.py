@@ -86,6 +86,7 @@ def options_choose(folder):
     assert whole == 10 * 10**9, whole
     assert sum(folded(SAMPLE, "--thread", "701").values()) == 10**9
     assert sum(folded(SAMPLE, "--from", "6", "--to", "7.5").values()) == 1500 * 10**6
+    assert sum(folded(SAMPLE, "--from", "6000ms", "--to", "0.125m").values()) == 1500 * 10**6
     threads = {stack.split(";")[0] for stack in folded(SAMPLE, "--threads")}
     assert threads == {"main", "pt_autograd_0"}, threads
     assert any("train (train.py:20)" in s for s in folded(SAMPLE, "--lines"))
@@ -173,7 +174,7 @@ def failures_say_what_is_wrong_and_leave_nothing(folder):
     fails(SAMPLE, "-k", "disk", says="takes one of cpu|offcpu|gpu|gpu-alloc|gpu-inuse|pinned",
           status=2)
     fails(SAMPLE, "--at", "peak", says="'--at' is for '--kind gpu-inuse'", status=2)
-    fails(SAMPLE, "-k", "gpu-inuse", "--at", "noon", says="'noon' is not a number of seconds",
+    fails(SAMPLE, "-k", "gpu-inuse", "--at", "noon", says="'--at' takes a time of",
           status=2)
     fails(SAMPLE, "--from", "5", "--to", "4", says="'--to' must be later", status=2)
     fails(SAMPLE, "--process", "1", says="nothing of that kind is in what was asked for")

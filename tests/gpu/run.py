@@ -195,7 +195,8 @@ class Host:
         return out
 
     def report(self, recording, window=None):
-        more = ["--from", window[0], "--to", window[1]] if window else []
+        """window: nanoseconds from the recording's start."""
+        more = ["--from", "%dns" % window[0], "--to", "%dns" % window[1]] if window else []
         out, _ = run([self.args.eacgm, "report", recording, "--json", "--steps", "--top", 0,
                       *more], 120)
         return json.loads(out)
@@ -207,8 +208,11 @@ class Host:
         recording = self.record(options, self.job(name, *more, flag, made_path), seconds, env)
         with open(made_path) as f:
             made = json.load(f)
-        window = self.report(recording, made["window"]) if "window" in made else None
-        return made, window, self.report(recording)
+        whole, window = self.report(recording), None
+        if "window" in made:
+            start_ns = whole["recording"]["start_monotonic_ns"]
+            window = self.report(recording, [ns - start_ns for ns in made["window"]])
+        return made, window, whole
 
 
 PROFILED = ("gpt2", "cnn", "generate", "graph")

@@ -192,6 +192,50 @@ static void numbers_with_a_fraction(void **state)
 	}
 }
 
+static void times_with_a_unit(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		uint64_t ns; /* 77: it is none */
+	} cases[] = {{"1.5", 1500000000},
+		     {"0", 0},
+		     {".5s", 500000000},
+		     {"200ms", 200000000},
+		     {"1e3us", 1000000},
+		     {"123456789012345ns", 123456789012345},
+		     {"1.037", 1037000000},
+		     {"2m", 120000000000},
+		     {"0.5h", 1800000000000},
+		     {"", 77},
+		     {"s", 77},
+		     {"-1", 77},
+		     {" 1", 77},
+		     {"5 s", 77},
+		     {"5sec", 77},
+		     {"5S", 77},
+		     {"0x1", 77},
+		     {"nan", 77},
+		     {"inf", 77},
+		     {"1e", 77},
+		     {"3e5h", 77},
+		     {"1e999", 77}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct args a;
+		struct err e = {0};
+		const char *argv[] = {"--top", cases[i].text};
+		uint64_t ns = 77;
+		assert_int_equal(args_parse(&a, &cmd, 2, (char **)argv, &e), 0);
+		int rc = args_time(&a, "top", 0, TIME_TEXT_MOST_NS, &ns, &e);
+		if (rc != (cases[i].ns == 77 ? -EINVAL : 0) || ns != cases[i].ns)
+			fail_msg("'%s': %d, %llu", cases[i].text, rc, (unsigned long long)ns);
+		assert_true(!rc || strstr(e.msg, "'--top' takes a time of 0 to 1e+09 s"));
+		rc = args_time(&a, "top", 1, 1000, &ns, &e);
+		assert_true(rc == -EINVAL || ns == 77);
+		args_free(&a);
+	}
+}
+
 static void names_that_are_close(void **state)
 {
 	(void)state;
@@ -295,6 +339,7 @@ int main(void)
 		cmocka_unit_test(mistakes_have_sentences),
 		cmocka_unit_test(numbers_are_checked),
 		cmocka_unit_test(numbers_with_a_fraction),
+		cmocka_unit_test(times_with_a_unit),
 		cmocka_unit_test(names_that_are_close),
 		cmocka_unit_test(tables_are_rendered),
 		cmocka_unit_test(numbers_for_people),
