@@ -527,10 +527,9 @@ static void without_a_model(void **state)
 	done();
 }
 
-/* Counters alone: the warm-up is that of the recording, not of the host. */
-static void without_calls(void **state)
+/* Rows that are learned from, of counters alone; in ten seconds calls are lost. */
+static uint64_t rows_of_counters(bool lost)
 {
-	(void)state;
 	char path[] = "/tmp/eacgm-detector-XXXXXX";
 	struct rec_writer *w;
 	struct rec_reader *r;
@@ -544,15 +543,28 @@ static void without_calls(void **state)
 	for (uint64_t i = 0; i <= 60; i++)
 		rec_put_counter(w, &(struct m_counter){(1000 + i) * SIM_SECOND, name, entity,
 						       0.5 + 0.1 * random_normal(&seed)});
+	name = rec_string_z(w, "lost_calls"), entity = rec_string_z(w, "eacgm");
+	for (uint64_t i = 0; i < 2 && lost; i++)
+		rec_put_counter(w, &(struct m_counter){(1020 + 10 * i) * SIM_SECOND, name, entity,
+						       7.0 + (double)i});
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);
 	struct learn_options o = {.warmup_s = 5};
 	assert_int_equal(learn_model(&m, &r, 1, &o, &e), 0);
 	assert_true(m.seconds == 55);
-	assert_int_equal(m.layers[DETECT_HOST].gmm.rows, 56);
+	uint64_t rows = m.layers[DETECT_HOST].gmm.rows;
 	model_free(&m);
 	rec_close(r);
 	unlink(path);
+	return rows;
+}
+
+/* The warm-up is that of the recording, not of the host. */
+static void without_calls(void **state)
+{
+	(void)state;
+	assert_int_equal(rows_of_counters(false), 56);
+	assert_int_equal(rows_of_counters(true), 46);
 }
 
 static void count_alarms(void *ctx, const struct feature_row *row, double score, double p,
