@@ -4,19 +4,21 @@
  *   usage: live_job SECONDS CALLS_PER_S [QUIET_S EVERY_S FOR_S [CHURN]]
  *
  * After QUIET_S seconds, every EVERY_S seconds for FOR_S seconds, calls take three times as long.
- * CHURN: so many threads and processes a second begin and end, each with a few calls.
+ * CHURN: so many threads and processes a second begin and end, each with a few calls; a process
+ * lives for half a second.
  * Prints "slow BEGIN END" (CLOCK_MONOTONIC, ns) for each such time, then "calls N". */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS	  1000000000ULL
 #define SLICE_NS  1000000ULL /* calls come in bursts of a millisecond */
 #define FUNCTIONS 16
+#define LIVES_NS  500000000L /* a process of the churn: its counters are read */
 
 static uint64_t now_ns(void)
 {
@@ -76,10 +78,10 @@ static void churn(void)
 	pid_t child = fork();
 	if (!child) {
 		few_calls(NULL);
+		nanosleep(&(struct timespec){.tv_nsec = LIVES_NS}, NULL);
+		few_calls(NULL);
 		_exit(0);
 	}
-	if (child > 0)
-		waitpid(child, NULL, 0);
 }
 
 struct plan {
@@ -126,6 +128,7 @@ static uint64_t run(const struct plan *p)
 
 int main(int argc, char **argv)
 {
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for children */
 	double numbers[6] = {0};
 	for (int i = 1; i < argc && i <= 6; i++)
 		numbers[i - 1] = strtod(argv[i], NULL);
