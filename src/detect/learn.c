@@ -12,6 +12,7 @@
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/learn_steps.h"
+#include "detect/learn_suspects.h"
 #include "detect/losses.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
@@ -37,13 +38,27 @@ struct learning {
 	struct detect_names names;
 	uint64_t begin_ns;    /* of the recording that is read: after its warm-up */
 	struct losses losses; /* of this recording */
+	uint32_t recording;   /* its number */
 	double seconds;
+	paced_windows paced; /* of the second pass */
+	suspects suspects;   /* nothing is learned from these */
 	rows_of rows[DETECT_LAYERS];
 	uint64_t done; /* for progress: recordings of both passes */
 	uint64_t total;
 };
 
 /* ---- one recording through one pass ---- */
+
+static bool left_out(void *ctx, uint64_t start_ns)
+{
+	struct learning *l = ctx;
+	return learn_suspects_at(&l->suspects, l->recording, start_ns);
+}
+
+static bool is_learned(struct learning *l, uint64_t start_ns)
+{
+	return start_ns >= l->begin_ns && !left_out(l, start_ns);
+}
 
 static void call(void *ctx, const struct m_call *c)
 {
@@ -88,14 +103,22 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 
 static void keep_row(struct learning *l, const struct feature_row *row)
 {
-	if (!l->usual && row->start_ns >= l->begin_ns && !losses_spoil(&l->losses, row))
+	if (!l->usual && is_learned(l, row->start_ns) && !losses_spoil(&l->losses, row))
 		*vec_push(&l->rows[row->layer]) = *row;
 }
 
+/* Of the layers of calls. */
 static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
 {
+	struct learning *l = ctx;
 	(void)detail;
-	keep_row(ctx, row);
+	if (!l->usual && is_learned(l, row->start_ns))
+		*vec_push(&l->paced) = (struct paced_window){.recording = l->recording,
+							     .pid = row->pid,
+							     .regime = row->regime,
+							     .start_ns = row->start_ns,
+							     .pace = row->pace};
+	keep_row(l, row);
 }
 
 static void hardware_row(void *ctx, const struct feature_row *row,
@@ -103,7 +126,7 @@ static void hardware_row(void *ctx, const struct feature_row *row,
 {
 	struct learning *l = ctx;
 	/* The window that the warm-up ends in is left out of what is usual as well. */
-	if (l->usual && row->start_ns >= l->begin_ns)
+	if (l->usual && is_learned(l, row->start_ns))
 		counters_usual_learn(l->known.counters, row->layer, row->regime, values);
 	keep_row(l, row);
 }
@@ -201,6 +224,7 @@ static void pass(struct learning *l, struct rec_reader *const *recordings,
 		.new_regimes = usual,
 		.without_gaps = l->known.without & WITHOUT_GAPS,
 		.row = window_row,
+		.left_out = left_out,
 		.mix = mix,
 		.ctx = l,
 	});
@@ -215,6 +239,7 @@ static void pass(struct learning *l, struct rec_reader *const *recordings,
 		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
 		uint64_t last = rec_tables(recordings[i])->last_ns;
 		l->begin_ns = facts[i].work_ns + (uint64_t)(warmup * 1e9);
+		l->recording = (uint32_t)i;
 		read_pass(l, recordings[i], &facts[i].steps);
 		if (usual && last > l->begin_ns)
 			l->seconds += (double)(last - l->begin_ns) / 1e9;
@@ -260,6 +285,52 @@ static char *origin_of(const struct learning *l, struct rec_reader *const *recor
 		    : xasprintf("%s of %s", time, of);
 }
 
+/* ---- both passes, and again ---- */
+
+static void round_of_passes(struct learning *l, struct rec_reader *const *recordings,
+			    const struct recording_facts *facts, size_t n)
+{
+	known_make(&l->known, l->o->without, l->o->seed);
+	l->seconds = 0;
+	pass(l, recordings, facts, n, true);
+	usual_settle(l->known.usual);
+	counters_usual_settle(l->known.counters);
+	if (l->known.regimes)
+		regimes_freeze(l->known.regimes);
+	pass(l, recordings, facts, n, false);
+}
+
+static void suspect_tell(const struct learning *l, const struct rec_reader *r,
+			 const struct suspect *s)
+{
+	const char *begin = rec_meta(rec_tables(r), "start_monotonic_ns");
+	double begin_s = begin ? (double)strtoull(begin, NULL, 10) / 1e9 : 0;
+	l->o->suspect(l->o->suspect_ctx, s->recording, (double)s->start_ns / 1e9 - begin_s,
+		      (double)s->end_ns / 1e9 - begin_s);
+}
+
+/* Faults move what is usual as well, so that all of it is learned again without them. */
+static void suspects_leave(struct learning *l, struct rec_reader *const *recordings,
+			   const struct recording_facts *facts, size_t n)
+{
+	if (l->known.without & WITHOUT_CLEANING || !l->known.regimes)
+		return;
+	learn_suspects_find(&l->suspects, &l->paced, l->window_ns, l->known.regimes);
+	if (!l->suspects.len)
+		return;
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
+		l->rows[i].len = 0;
+	known_free(&l->known);
+	l->total *= 2;
+	round_of_passes(l, recordings, facts, n);
+	for (size_t i = 0; i < l->suspects.len; i++) {
+		const struct suspect *s = &l->suspects.data[i];
+		l->seconds -= (double)(s->end_ns - s->start_ns) / 1e9;
+		if (l->o->suspect)
+			suspect_tell(l, recordings[s->recording], s);
+	}
+}
+
 /* How many layers were learned. */
 static size_t learn_layers(struct learning *l, struct model *m)
 {
@@ -289,13 +360,8 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
 	l.losses.window_ns = l.window_ns;
 	struct recording_facts *facts = facts_of(recordings, n);
-	known_make(&l.known, o->without, o->seed);
-	pass(&l, recordings, facts, n, true);
-	usual_settle(l.known.usual);
-	counters_usual_settle(l.known.counters);
-	if (l.known.regimes)
-		regimes_freeze(l.known.regimes);
-	pass(&l, recordings, facts, n, false);
+	round_of_passes(&l, recordings, facts, n);
+	suspects_leave(&l, recordings, facts, n);
 	facts_free(facts, n);
 	losses_free(&l.losses);
 
@@ -308,6 +374,8 @@ int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t 
 	known_to_model(&l.known, &m);
 	size_t learned = learn_layers(&l, &m);
 	known_free(&l.known);
+	vec_free(&l.paced);
+	vec_free(&l.suspects);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		vec_free(&l.rows[i]);
 	if (learned) {

@@ -1,5 +1,6 @@
 /* learn.h - from recordings of normal running to a model. Reads through the recording's reader
- * only. Two passes: what is usual for each key and counter, then windows and steps against it. */
+ * only. Two passes: what is usual for each key and counter, then windows and steps against it.
+ * Where some of the time looks faulty (learn_suspects.h), two more without it. */
 #pragma once
 
 #include "base/error.h"
@@ -19,6 +20,10 @@ struct learn_options {
 	/* A layer that too little was recorded of, with the sentence; may be NULL. */
 	void (*left_out)(void *ctx, enum detect_layer layer, const char *why);
 	void *left_out_ctx;
+	/* A stretch that looked faulty and was not learned from; may be NULL. Seconds since the
+	 * beginning of the recording, a number of those that were given from 0. */
+	void (*suspect)(void *ctx, size_t recording, double from_s, double to_s);
+	void *suspect_ctx;
 };
 
 enum learn_without {

@@ -8,6 +8,10 @@
 #define HALF	    (REGIME_PLACES / 2)
 #define PLACE_LEAST 8.0 /* usual calls in a window that tell how fast it was */
 #define ALIKE_SHARE 0.7 /* of the calls */
+/* Of the calls of work that is slowed, with something beside it. */
+#define LOWER_SHARE  0.25 /* that are believed to have nothing beside them */
+#define BESIDE_SHARE 0.4  /* that agree with these at least */
+#define FEWER_SHARE  0.1  /* that are fewer still, at most */
 
 struct regimes {
 	struct model_regime known[REGIMES_MOST];
@@ -167,6 +171,37 @@ double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[
 	for (size_t i = 0; i < n; i++)
 		alike += is_alike(&places[i], pace) ? places[i].usual : 0;
 	return alike >= ALIKE_SHARE * all ? pace : 0;
+}
+
+/* What is beside it has sizes in some of its places, which then have more calls: the lowest say how
+ * fast it is. */
+double regimes_pace_in(const struct regimes *r, uint32_t number, uint32_t other)
+{
+	struct place_pace places[HALF];
+	size_t n = 0;
+	double all = 0, up_to = 0, fewer = 0, alike = 0, pace = -1;
+	if (!number || number > r->count || !other || other > r->count)
+		return 0;
+	for (size_t i = 0; i < HALF; i++) {
+		double usual = usual_calls(&r->known[number - 1], i);
+		if (usual < PLACE_LEAST)
+			continue;
+		places[n++] =
+			(struct place_pace){usual, usual_calls(&r->known[other - 1], i) / usual};
+		all += usual;
+	}
+	qsort(places, n, sizeof(*places), by_ratio);
+	for (size_t i = 0; i < n && pace < 0; i++) {
+		up_to += places[i].usual;
+		if (up_to >= all * LOWER_SHARE)
+			pace = places[i].ratio;
+	}
+	for (size_t i = 0; i < n; i++) {
+		bool is = is_alike(&places[i], pace);
+		alike += is ? places[i].usual : 0;
+		fewer += !is && places[i].ratio < pace ? places[i].usual : 0;
+	}
+	return n && alike >= BESIDE_SHARE * all && fewer <= FEWER_SHARE * all ? pace : 0;
 }
 
 bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES])

@@ -58,6 +58,9 @@ void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix 
  * REGIME_PACE_ALIKE), for it is other work. */
 #define REGIME_PACE_ALIKE 0.25
 double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
+/* How fast its work goes on in what is usual for another regime: that may be the same work, slowed,
+ * with something beside it. */
+double regimes_pace_in(const struct regimes *r, uint32_t number, uint32_t other);
 /* Most of a regime's usual calls have none in a window: the process did other work, or none.
  * Regimes from a model alone. */
 bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);

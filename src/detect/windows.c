@@ -341,6 +341,13 @@ static uint64_t duration_of(const struct m_call *c)
 	return c->flags & (CALL_INSTANT | CALL_UNWOUND | CALL_OPEN) ? USUAL_NONE : c->dur_ns;
 }
 
+/* Whether the window that a time is in is left out. */
+static bool is_left_out(const struct windows *w, uint64_t time_ns)
+{
+	return w->o.left_out &&
+	       w->o.left_out(w->o.ctx, window_number(time_ns, w->o.window_ns) * w->o.window_ns);
+}
+
 /* Python's outermost call is the program. */
 static bool is_outermost(const struct m_call *c, enum detect_layer layer)
 {
@@ -366,11 +373,15 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .failed = c->flags & CALL_ERROR,
 				 .saves = key.saves,
 				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
-	judge(w, &e, t->key[key.layer]);
+	bool left_out = is_left_out(w, e.end_ns);
+	if (!left_out)
+		judge(w, &e, t->key[key.layer]);
 	if (e.end_ns >= t->end_ns[key.layer]) {
 		t->end_ns[key.layer] = e.end_ns;
 		t->key[key.layer] = keyed.number;
 	}
+	if (left_out)
+		return false;
 	tell(ret, &e, t->pid, t->tid);
 	struct process *p = w->o.row || w->o.mix ? process_of_thread(w, t) : NULL;
 	return p ? count(w, p, &e) : !w->o.row;
@@ -381,7 +392,7 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 {
 	struct detect_keyed keyed = detect_keys_gpu_span(w->o.keys, names, s);
 	struct detect_key key;
-	if (!keyed.number || s->end_ns < s->start_ns)
+	if (!keyed.number || s->end_ns < s->start_ns || is_left_out(w, s->end_ns))
 		return false;
 	detect_keys_get(w->o.keys, keyed.number, &key);
 	struct window_event e = {.keyed = keyed,
@@ -468,6 +479,11 @@ static void hand_out(struct windows *w, struct process *p)
 	uint64_t start = done->number * w->o.window_ns;
 	p->open.len--;
 	memmove(p->open.data, p->open.data + 1, p->open.len * sizeof(*p->open.data));
+	if (is_left_out(w, start)) {
+		free(w->spare);
+		w->spare = done;
+		return;
+	}
 	struct feature_row row = {.start_ns = start,
 				  .end_ns = start + w->o.window_ns,
 				  .pid = p->pid,

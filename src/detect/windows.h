@@ -67,6 +67,9 @@ struct windows_options {
 	bool without_gaps;	 /* features of gaps are NaN */
 	uint32_t keys_known;	 /* keys with higher numbers are no usual work; 0: all are */
 	void (*row)(void *ctx, const struct feature_row *row, const struct window_detail *detail);
+	/* Windows that start then are not handed out, and what ended in them is not counted or
+	 * learned: it only ends the time before the next call. May be NULL. */
+	bool (*left_out)(void *ctx, uint64_t start_ns);
 	/* What a process did in a window, after its rows; may be NULL. */
 	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work);
 	void *ctx;

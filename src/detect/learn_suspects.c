@@ -1,0 +1,193 @@
+/* learn_suspects.c - stretches of slow windows, against the median pace of their regime. */
+#include "detect/learn_suspects.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define NORMAL_QUARTER 1.4826 /* sigma over the median distance from the median, one side of it */
+
+/* What is known of the pace of a regime's work. */
+struct usual_pace {
+	size_t windows;
+	uint32_t of;   /* whose work it is: another's, slowed, or its own */
+	double ratio;  /* its pace against that one's: 1 of its own */
+	double lowest; /* ln pace that is not suspect; NaN: unknown */
+};
+#define REGIMES (REGIMES_MOST + 1)
+
+static int by_time(const void *a, const void *b)
+{
+	const struct paced_window *x = a, *y = b;
+	if (x->recording != y->recording)
+		return x->recording < y->recording ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct suspect *x = a, *y = b;
+	if (x->recording != y->recording)
+		return x->recording < y->recording ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static bool is_paced(const struct paced_window *w)
+{
+	return w->pace > 0 && w->regime && w->regime < REGIMES;
+}
+
+/* Of the layers of a process each has a row of the window: one is enough. */
+static void sort_once(paced_windows *windows)
+{
+	size_t kept = 0;
+	if (!windows->len)
+		return;
+	qsort(windows->data, windows->len, sizeof(*windows->data), by_time);
+	for (size_t i = 1; i < windows->len; i++)
+		if (by_time(&windows->data[kept], &windows->data[i]))
+			windows->data[++kept] = windows->data[i];
+	windows->len = kept + 1;
+}
+
+/* ---- what the pace of each regime is ---- */
+
+/* Which regimes are another's work at a slower pace, of those that have more windows. */
+static void find_slowed(struct usual_pace u[REGIMES], const struct regimes *r)
+{
+	for (uint32_t i = 1; i < REGIMES; i++)
+		for (uint32_t k = 1; u[i].windows && k < REGIMES; k++) {
+			if ((double)u[i].windows > SUSPECTS_OTHER_RATIO * (double)u[k].windows)
+				continue;
+			double ratio = regimes_pace_in(r, k, i);
+			bool larger = u[i].of == i || u[k].windows > u[u[i].of].windows;
+			if (!(ratio > 0) || log(ratio) > -SUSPECTS_SLOWER || !larger)
+				continue;
+			u[i].of = k;
+			u[i].ratio = ratio;
+		}
+}
+
+static double ln_pace(const struct usual_pace u[REGIMES], const struct paced_window *w)
+{
+	return log(w->pace * u[w->regime].ratio);
+}
+
+/* Faults are slow, so that what is quicker than the median says how much normal windows differ. */
+static double lowest_of(double *paces, size_t n)
+{
+	if (n < SUSPECTS_LEAST)
+		return NAN;
+	qsort(paces, n, sizeof(*paces), by_value);
+	double median = paces[n / 2];
+	double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
+	return median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
+}
+
+static void paces_make(struct usual_pace u[REGIMES], const paced_windows *windows,
+		       const struct regimes *r)
+{
+	double *paces = xcalloc(windows->len + 1, sizeof(*paces));
+	for (uint32_t i = 0; i < REGIMES; i++)
+		u[i] = (struct usual_pace){.of = i, .ratio = 1};
+	for (size_t i = 0; i < windows->len; i++)
+		if (is_paced(&windows->data[i]))
+			u[windows->data[i].regime].windows++;
+	find_slowed(u, r);
+	for (uint32_t regime = 1; regime < REGIMES; regime++) {
+		size_t n = 0;
+		for (size_t i = 0; i < windows->len; i++)
+			if (is_paced(&windows->data[i]) && u[windows->data[i].regime].of == regime)
+				paces[n++] = ln_pace(u, &windows->data[i]);
+		u[regime].lowest = lowest_of(paces, n);
+	}
+	free(paces);
+}
+
+static bool is_slow(const struct usual_pace u[REGIMES], const struct paced_window *w)
+{
+	return is_paced(w) && ln_pace(u, w) < u[u[w->regime].of].lowest;
+}
+
+/* ---- stretches ---- */
+
+/* Whether the window after it in the list is the next, or the one after that with nothing known of
+ * what is between. */
+static bool goes_on(const struct paced_window *w, const struct paced_window *next,
+		    uint64_t window_ns)
+{
+	return next->recording == w->recording && next->pid == w->pid &&
+	       next->start_ns <= w->start_ns + 2 * window_ns;
+}
+
+static void merge(suspects *s)
+{
+	size_t kept = 0;
+	if (!s->len)
+		return;
+	qsort(s->data, s->len, sizeof(*s->data), by_start);
+	for (size_t i = 1; i < s->len; i++) {
+		struct suspect *last = &s->data[kept], *one = &s->data[i];
+		if (one->recording != last->recording || one->start_ns > last->end_ns)
+			s->data[++kept] = *one;
+		else if (one->end_ns > last->end_ns)
+			last->end_ns = one->end_ns;
+	}
+	s->len = kept + 1;
+}
+
+void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
+			 const struct regimes *r)
+{
+	struct usual_pace u[REGIMES];
+	size_t paced = 0, slow = 0, len;
+	sort_once(windows);
+	paces_make(u, windows, r);
+	const struct paced_window *w = windows->data;
+	for (size_t i = 0; i < windows->len; i += len) {
+		size_t n = len = is_slow(u, &w[i]);
+		/* One that nothing is known of does not end it. */
+		for (size_t k = i + 1;
+		     n && k < windows->len && goes_on(&w[k - 1], &w[k], window_ns); k++) {
+			if (is_paced(&w[k]) && !is_slow(u, &w[k]))
+				break;
+			n += is_paced(&w[k]);
+			len = is_paced(&w[k]) ? k - i + 1 : len;
+		}
+		len = len ? len : 1;
+		for (size_t k = i; k < i + len; k++)
+			paced += is_paced(&w[k]);
+		if (n < SUSPECTS_ON_END)
+			continue;
+		slow += n;
+		uint64_t start = w[i].start_ns;
+		*vec_push(ret) =
+			(struct suspect){w[i].recording, start > window_ns ? start - window_ns : 0,
+					 w[i + len - 1].start_ns + 2 * window_ns};
+	}
+	merge(ret);
+	if ((double)slow > SUSPECTS_MOST * (double)paced || paced - slow < SUSPECTS_LEAST)
+		ret->len = 0;
+}
+
+bool learn_suspects_at(const suspects *s, uint32_t recording, uint64_t time_ns)
+{
+	size_t low = 0, high = s->len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct suspect *m = &s->data[middle];
+		if (m->recording < recording || (m->recording == recording && m->end_ns <= time_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->len && s->data[low].recording == recording &&
+	       s->data[low].start_ns <= time_ns;
+}

@@ -1,0 +1,44 @@
+/* learn_suspects.h - when recordings that are learned from look faulty: the usual work went on far
+ * more slowly than in most of their windows, for some windows on end. No I/O.
+ *
+ * Pace is the witness, for faults cannot hide from it: a mixture may give them a component, and
+ * regimes a kind of work, but the work that the job always does is done less often. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "detect/regimes.h"
+
+#define SUSPECTS_SLOWER	     0.2 /* ln pace below the median: faults take more */
+#define SUSPECTS_SIGMA	     3.0 /* and so many sigma, of the windows that are quicker than it */
+#define SUSPECTS_ON_END	     2	 /* fewer are the tail of what is normal */
+#define SUSPECTS_MOST	     0.3 /* of the windows: of more it is not known which are normal */
+#define SUSPECTS_LEAST	     30	 /* windows of a regime that say what its pace is */
+#define SUSPECTS_OTHER_RATIO 0.5 /* a kind of work may be another one slowed, if it has fewer */
+
+/* A window of a process, with the pace of its regime's work (of struct feature_row). */
+struct paced_window {
+	uint32_t recording, pid, regime;
+	uint64_t start_ns;
+	double pace; /* 0 unknown */
+};
+typedef VEC(struct paced_window) paced_windows;
+
+/* A stretch of a recording, of all its processes. */
+struct suspect {
+	uint32_t recording;
+	uint64_t start_ns, end_ns;
+};
+typedef VEC(struct suspect) suspects;
+
+/* Appends stretches in order of recordings and time, with the window before and the one after: they
+ * do not overlap. Sorts the windows. Those of a regime that is another regime's work, slowed, with
+ * something beside it, count as that one's. Nothing is appended where more windows than
+ * SUSPECTS_MOST would be suspect. */
+void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
+			 const struct regimes *r);
+/* Whether it lies in one of them. */
+bool learn_suspects_at(const suspects *s, uint32_t recording, uint64_t time_ns);
