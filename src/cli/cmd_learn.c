@@ -127,11 +127,24 @@ static int learn_from_table(const struct args *a, struct gmm_options *o, struct 
 
 /* ---- recordings ---- */
 
+/* Where stretches that were not learned from go. */
+struct suspect_sink {
+	struct learned *learned;
+	const char *const *paths;
+};
+
 static void left_out(void *ctx, enum detect_layer layer, const char *why)
 {
 	struct learned *l = ctx;
 	free(l->left_out[layer]);
 	l->left_out[layer] = xstrdup(why);
+}
+
+static void suspect(void *ctx, size_t recording, double from_s, double to_s)
+{
+	struct suspect_sink *to = ctx;
+	*vec_push(&to->learned->suspects) =
+		(struct learned_suspect){to->paths[recording], from_s, to_s};
 }
 
 static unsigned without_of(const struct args *a)
@@ -183,6 +196,7 @@ static int learn_from_recordings(const struct args *a, const struct learn_option
 {
 	struct progress progress;
 	struct learn_options o = *options;
+	struct suspect_sink sink = {ret, a->words.data};
 	size_t n = a->words.len;
 	struct rec_reader **readers = xcalloc(n, sizeof(struct rec_reader *));
 	int rc = open_recordings(a, readers, e);
@@ -191,6 +205,8 @@ static int learn_from_recordings(const struct args *a, const struct learn_option
 	o.progress_ctx = &progress;
 	o.left_out = left_out;
 	o.left_out_ctx = ret;
+	o.suspect = suspect;
+	o.suspect_ctx = &sink;
 	if (!rc)
 		rc = learn_model(&ret->model, readers, n, &o, e);
 	progress_end(&progress);

@@ -27,6 +27,7 @@ int model_read_for(struct model *ret, const char *path, enum model_kind kind, co
 void learned_free(struct learned *l)
 {
 	model_free(&l->model);
+	vec_free(&l->suspects);
 	for (int i = 0; i < DETECT_LAYERS; i++)
 		free(l->left_out[i]);
 }
@@ -103,6 +104,20 @@ static json_t *layers_json(const struct learned *l)
 	return list;
 }
 
+static json_t *suspects_json(const struct learned *l)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < l->suspects.len; i++) {
+		const struct learned_suspect *s = &l->suspects.data[i];
+		json_t *o = json_object();
+		json_object_set_new(o, "recording", report_text_json(s->path));
+		json_object_set_new(o, "from_s", real_json(s->from_s));
+		json_object_set_new(o, "to_s", real_json(s->to_s));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 json_t *learned_json(const struct learned *l)
 {
 	const struct model *m = &l->model;
@@ -115,13 +130,14 @@ json_t *learned_json(const struct learned *l)
 	json_object_set_new(o, "window_ns", report_number_json(m->window_ns));
 	json_object_set_new(o, "counters", report_number_json(m->counters.len));
 	json_object_set_new(o, "regimes", report_number_json(m->regimes.len));
+	json_object_set_new(o, "suspects", suspects_json(l));
 	json_object_set_new(o, "layers", layers_json(l));
 	return o;
 }
 
 /* ---- text ---- */
 
-enum { COLUMN_VALUE = 22 };
+enum { COLUMN_VALUE = 22, SUSPECTS_SHOWN = 8 };
 
 /* Text at the right of a column, cut to it. */
 static void cell(FILE *out, const char *s, size_t columns)
@@ -224,6 +240,25 @@ static void print_layers(FILE *out, const struct learned *l)
 		print_layer(out, l, (enum detect_layer)i);
 }
 
+static void print_suspects(FILE *out, const struct learned *l)
+{
+	size_t len = l->suspects.len;
+	double seconds = 0;
+	for (size_t i = 0; i < len; i++)
+		seconds += l->suspects.data[i].to_s - l->suspects.data[i].from_s;
+	if (len)
+		fprintf(out, "  %.0f s more looked faulty and were left out: slow work in\n",
+			seconds);
+	for (size_t i = 0; i < len && i < SUSPECTS_SHOWN; i++) {
+		const struct learned_suspect *s = &l->suspects.data[i];
+		text_printf(out, "    %s, %.1f .. %.1f s\n", s->path, s->from_s, s->to_s);
+	}
+	if (len > SUSPECTS_SHOWN)
+		fprintf(out, "    and %zu more\n", len - SUSPECTS_SHOWN);
+	if (len)
+		fputc('\n', out);
+}
+
 void learned_text(FILE *out, const struct learned *l)
 {
 	const struct model *m = &l->model;
@@ -236,5 +271,6 @@ void learned_text(FILE *out, const struct learned *l)
 	fprintf(out, "  %s of recording, windows of %s, %zu %s\n\n",
 		human_ns(length, (uint64_t)(m->seconds * 1e9)), human_ns(window, m->window_ns),
 		m->regimes.len, m->regimes.len == 1 ? "mix of work" : "mixes of work");
+	print_suspects(out, l);
 	print_layers(out, l);
 }

@@ -3,12 +3,20 @@
 
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "cli/report_json.h"
 #include "detect/model.h"
 #include "detect/numbers_json.h"
 
+/* Of a recording: not learned from, for it looked faulty. */
+struct learned_suspect {
+	const char *path; /* of the command line */
+	double from_s, to_s;
+};
+
 struct learned {
 	struct model model;
+	VEC(struct learned_suspect) suspects;
 	char *left_out[DETECT_LAYERS]; /* why a layer was not learned; NULL: nothing is known */
 };
 void learned_free(struct learned *l);
