@@ -83,30 +83,33 @@ static double ln_pace(const struct usual_pace u[REGIMES], const struct paced_win
 /* Faults are slow, so that what is quicker than the median says how much normal windows differ. */
 static double lowest_of(double *paces, size_t n)
 {
-	if (n < SUSPECTS_LEAST)
-		return NAN;
 	qsort(paces, n, sizeof(*paces), by_value);
 	double median = paces[n / 2];
 	double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
 	return median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
 }
 
+/* Of the windows that are not suspect; where these are too few it stays as it was. */
 static void paces_make(struct usual_pace u[REGIMES], const paced_windows *windows,
-		       const struct regimes *r)
+		       const suspects *without, const struct regimes *r)
 {
 	double *paces = xcalloc(windows->len + 1, sizeof(*paces));
 	for (uint32_t i = 0; i < REGIMES; i++)
-		u[i] = (struct usual_pace){.of = i, .ratio = 1};
+		u[i] = (struct usual_pace){.of = i, .ratio = 1, .lowest = u[i].lowest};
 	for (size_t i = 0; i < windows->len; i++)
 		if (is_paced(&windows->data[i]))
 			u[windows->data[i].regime].windows++;
 	find_slowed(u, r);
 	for (uint32_t regime = 1; regime < REGIMES; regime++) {
 		size_t n = 0;
-		for (size_t i = 0; i < windows->len; i++)
-			if (is_paced(&windows->data[i]) && u[windows->data[i].regime].of == regime)
-				paces[n++] = ln_pace(u, &windows->data[i]);
-		u[regime].lowest = lowest_of(paces, n);
+		for (size_t i = 0; i < windows->len; i++) {
+			const struct paced_window *w = &windows->data[i];
+			if (is_paced(w) && u[w->regime].of == regime &&
+			    !learn_suspects_at(without, w->recording, w->start_ns))
+				paces[n++] = ln_pace(u, w);
+		}
+		if (n >= SUSPECTS_LEAST)
+			u[regime].lowest = lowest_of(paces, n);
 	}
 	free(paces);
 }
@@ -143,14 +146,13 @@ static void merge(suspects *s)
 	s->len = kept + 1;
 }
 
-void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
-			 const struct regimes *r)
+/* Those that are slow: how many windows, of *ret_paced. */
+static size_t find_slow(suspects *ret, size_t *ret_paced, const paced_windows *windows,
+			const struct usual_pace u[REGIMES], uint64_t window_ns)
 {
-	struct usual_pace u[REGIMES];
-	size_t paced = 0, slow = 0, len;
-	sort_once(windows);
-	paces_make(u, windows, r);
+	size_t slow = 0, len;
 	const struct paced_window *w = windows->data;
+	*ret_paced = 0;
 	for (size_t i = 0; i < windows->len; i += len) {
 		size_t n = len = is_slow(u, &w[i]);
 		/* One that nothing is known of does not end it. */
@@ -163,7 +165,7 @@ void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_
 		}
 		len = len ? len : 1;
 		for (size_t k = i; k < i + len; k++)
-			paced += is_paced(&w[k]);
+			*ret_paced += is_paced(&w[k]);
 		if (n < SUSPECTS_ON_END)
 			continue;
 		slow += n;
@@ -172,7 +174,26 @@ void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_
 			(struct suspect){w[i].recording, start > window_ns ? start - window_ns : 0,
 					 w[i + len - 1].start_ns + 2 * window_ns};
 	}
-	merge(ret);
+	return slow;
+}
+
+/* Faults make the median lower and what is quicker than it more: so again, without those that were
+ * found, until no more are. */
+void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
+			 const struct regimes *r)
+{
+	struct usual_pace u[REGIMES];
+	size_t paced, slow = 0, before;
+	for (uint32_t i = 0; i < REGIMES; i++)
+		u[i].lowest = NAN;
+	sort_once(windows);
+	do {
+		before = slow;
+		paces_make(u, windows, ret, r);
+		ret->len = 0;
+		slow = find_slow(ret, &paced, windows, u, window_ns);
+		merge(ret);
+	} while (slow > before);
 	if ((double)slow > SUSPECTS_MOST * (double)paced || paced - slow < SUSPECTS_LEAST)
 		ret->len = 0;
 }

@@ -34,9 +34,9 @@ struct suspect {
 };
 typedef VEC(struct suspect) suspects;
 
-/* Appends stretches in order of recordings and time, with the window before and the one after: they
+/* Finds stretches, in order of recordings and time, with the window before and the one after: they
  * do not overlap. Sorts the windows. Those of a regime that is another regime's work, slowed, with
- * something beside it, count as that one's. Nothing is appended where more windows than
+ * something beside it, count as that one's. There are none where more windows than
  * SUSPECTS_MOST would be suspect. */
 void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
 			 const struct regimes *r);

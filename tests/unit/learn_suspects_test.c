@@ -248,6 +248,23 @@ static void test_all_of_the_work(void **state)
 	assert_int_equal(found.len, 1);
 }
 
+/* Severe faults hide light ones, as long as they count. */
+static void test_light_ones(void **state)
+{
+	uint64_t seed = 5;
+	(void)state;
+	regimes_of_two(0.5f);
+	for (uint64_t i = 100; i < 200; i++)
+		add(0, i, 1, exp(0.1 * random_normal(&seed)));
+	for (uint64_t i = 110; i < 128; i++)
+		set(i, 1, 0.3);
+	for (uint64_t i = 150; i < 156; i++)
+		set(i, 1, 0.69);
+	find();
+	assert_int_equal(found.len, 2);
+	assert_true(learn_suspects_at(&found, 0, 152 * S));
+}
+
 /* What has more windows than the half of the other's is usual work itself. */
 static void test_common_work(void **state)
 {
@@ -273,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(test_partly_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(test_all_of_the_work, begin, end),
+		cmocka_unit_test_setup_teardown(test_light_ones, begin, end),
 		cmocka_unit_test_setup_teardown(test_common_work, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
