@@ -573,6 +573,57 @@ static void recordings_follow_each_other(void **state)
 	assert_int_equal(windows_late(windows), 0);
 }
 
+static bool is_second(void *ctx, uint64_t start_ns)
+{
+	(void)ctx;
+	return start_ns == 2 * SECOND;
+}
+
+/* What is left out makes no row, no work and nothing usual; the time before the next call counts
+ * from its end. A call that covers it counts in the others. */
+static void test_left_out(void **state)
+{
+	struct m_call copy = fake_call(FAKE_COPY, 0, 0, 0);
+	struct baseline before, after, gap;
+	(void)state;
+	uint32_t number = detect_keys_call(keys, &names, &copy).number;
+	usual_free(usual);
+	usual = usual_new(keys, 1);
+	windows_free(windows);
+	windows = windows_new(&(struct windows_options){.window_ns = SECOND,
+							.late_ns = WINDOWS_NEVER,
+							.keys = keys,
+							.usual = usual,
+							.regimes = regimes,
+							.learn = true,
+							.new_regimes = true,
+							.row = on_row,
+							.left_out = is_second,
+							.mix = on_mix});
+	copies(SECOND, 500, 1000, 1000);
+	usual_get(usual, number, &before, &gap);
+	uint64_t end_ns = copies(2 * SECOND, 700, 700000, 700000);
+	assert_true(end_ns > 2 * SECOND + SECOND * 9 / 10 && end_ns < 3 * SECOND);
+	usual_get(usual, number, &after, &gap);
+	assert_int_equal(after.count, before.count);
+	copies(3 * SECOND, 500, 1000, 1000);
+	add(FAKE_COPY, 0, 4 * SECOND - 3 * SECOND / 2, 3 * SECOND / 2 - 1);
+	windows_end(windows);
+	assert_int_equal(rows_len, 2);
+	assert_int_equal(mixes, 2);
+	assert_int_equal(rows[0].start_ns, SECOND);
+	assert_int_equal(rows[1].start_ns, 3 * SECOND);
+	assert_true(x(0, GAP_TAIL) == 0 && fabs(x(0, GAP)) < 0.05);
+	usual_settle(usual);
+	usual_get(usual, number, &after, &gap);
+	assert_int_equal(after.count, 1001);
+	assert_true(gap.usual_ns < 2000);
+	struct model_regime regime;
+	regimes_get(regimes, 1, &regime);
+	assert_int_equal(regimes_count(regimes), 1);
+	assert_int_equal(regime.windows, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -596,6 +647,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(thousands_of_processes, begin, end),
 		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
 		cmocka_unit_test_setup_teardown(recordings_follow_each_other, begin, end),
+		cmocka_unit_test_setup_teardown(test_left_out, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
