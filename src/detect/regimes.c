@@ -220,6 +220,15 @@ bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[RE
 	return gone > all / 2;
 }
 
+double regimes_still(const struct regimes *r, uint32_t number, const struct regime_mix *window)
+{
+	if (!number || number > r->frozen ||
+	    r->known[number - 1].sized < PLACE_LEAST / REGIME_STILL)
+		return 0;
+	double ratio = (double)sum(window->sizes) / r->known[number - 1].sized;
+	return ratio < REGIME_STILL ? fmax(ratio, REGIME_STILL / 100) : 0;
+}
+
 uint32_t regimes_frozen(const struct regimes *r)
 {
 	return r->frozen;

@@ -25,7 +25,8 @@
 struct work {
 	uint32_t regime; /* 0 unknown */
 	uint64_t events;
-	double pace; /* this and the next of struct feature_row */
+	uint64_t cuda_events; /* of these */
+	double pace;	      /* this and the next of struct feature_row */
 	bool other_work;
 };
 
@@ -61,6 +62,11 @@ double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[
 /* How fast its work goes on in what is usual for another regime: that may be the same work, slowed,
  * with something beside it. */
 double regimes_pace_in(const struct regimes *r, uint32_t number, uint32_t other);
+/* Of a window in which a process made hardly any calls, so that nothing can be said of what they
+ * were: how many, over what is usual, above 0; 0 of others, and where nothing is usual. It is slow,
+ * or waits. Regimes from a model alone. */
+#define REGIME_STILL 0.02
+double regimes_still(const struct regimes *r, uint32_t number, const struct regime_mix *window);
 /* Most of a regime's usual calls have none in a window: the process did other work, or none.
  * Regimes from a model alone. */
 bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);

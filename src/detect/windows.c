@@ -439,7 +439,8 @@ static bool does_other_work(const struct windows *w, const struct process *p,
 			    const struct window *of, bool whole)
 {
 	float all = sum(of->mix.sizes);
-	if (all < WINDOWS_LEAST || (!whole && sum(of->usual_sizes) > all / 2))
+	if (all < WINDOWS_LEAST || regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0 ||
+	    (!whole && sum(of->usual_sizes) > all / 2))
 		return false;
 	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes);
 }
@@ -458,7 +459,10 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	bool after = goes_on && does_other_work(w, p, p->open.data[0], p->open.len > 1);
 	p->other_work = does_other_work(w, p, done, true);
 	row->other_work = before || after || p->other_work;
-	if (follows && goes_on && !before && !after)
+	if (!follows || !goes_on || before || after)
+		return;
+	row->pace = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
+	if (row->pace <= 0)
 		row->pace = regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes);
 }
 
@@ -499,7 +503,8 @@ static void hand_out(struct windows *w, struct process *p)
 	}
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,
-			 &(struct work){row.regime, events, row.pace, row.other_work});
+			 &(struct work){row.regime, events, done->layers[DETECT_CUDA].events,
+					row.pace, row.other_work});
 	free(w->spare);
 	w->spare = done;
 }

@@ -210,6 +210,28 @@ static void gpus_of_other_jobs_are_left_out(void **state)
 		assert_true(rows[i].gpu == 1 || rows[i].gpu == 2);
 }
 
+/* A job on the CPU, on a host with GPUs, may ask how many there are. Once it uses them, and a while
+ * after, any may be its own. */
+static void gpus_of_a_job_without_are_left_out(void **state)
+{
+	(void)state;
+	for (int s = 10; s < 110; s++) {
+		counter("gpu 0", "power_w", s + 0.5, 100);
+		hardware_mix(hardware, 100, (uint64_t)s * SECOND,
+			     &(struct work){.regime = 1,
+					    .events = 1000,
+					    .cuda_events = s == 30   ? 100
+							   : s == 10 ? 2
+								     : 0});
+		hardware_upto(hardware, (uint64_t)(s + 1) * SECOND);
+	}
+	hardware_end(hardware);
+	/* The one before comes when it is known, too. */
+	assert_int_equal(rows_len, 62);
+	assert_int_equal(rows[0].start_ns, 29 * SECOND);
+	assert_int_equal(rows[61].start_ns, 90 * SECOND);
+}
+
 /* What is usual is learned for each regime; that of a GPU is its process's. */
 static void regimes_are_judged_apart(void **state)
 {
@@ -243,9 +265,10 @@ static void what_stands_still_has_no_calls(void **state)
 		counter("pid 100", "cpu_ratio", s + 0.5, 1);
 		counter("gpu 0", "sm_ratio", s + 0.5, s < 50);
 		if (s < 50)
-			hardware_mix(
-				hardware, 100, (uint64_t)s * SECOND,
-				&(struct work){.regime = 2, .events = (uint64_t)(5000 + s % 3)});
+			hardware_mix(hardware, 100, (uint64_t)s * SECOND,
+				     &(struct work){.regime = 2,
+						    .events = (uint64_t)(5000 + s % 3),
+						    .cuda_events = 1000});
 		hardware_upto(hardware, (uint64_t)s * SECOND + SECOND * 7 / 10);
 	}
 	hardware_end(hardware);
@@ -454,6 +477,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(gpus_have_means, begin, end),
 		cmocka_unit_test_setup_teardown(gpus_of_other_jobs_are_left_out, begin, end),
+		cmocka_unit_test_setup_teardown(gpus_of_a_job_without_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),

@@ -303,6 +303,37 @@ static void few_calls_tell_no_pace(void **state)
 	assert_true(regimes_pace(regimes, 4, as_usual) == 0); /* an older model: not known */
 }
 
+/* What hardly does anything is slow, whatever the few calls are; where calls are few anyway nothing
+ * is said. */
+static void hardly_any_calls_stand_still(void **state)
+{
+	(void)state;
+	struct regime_mix few = {0}, some = {0}, none = {0};
+	learn_sized(100);				    /* 800 calls */
+	assert_true(regimes_still(regimes, 1, &none) == 0); /* is being learned */
+	regimes_freeze(regimes);
+	calls_more(&few, 20, 8);
+	calls_more(&some, 20, 16);
+	assert_true(fabs(regimes_still(regimes, 1, &few) - 0.01) < 1e-6);
+	assert_true(regimes_still(regimes, 1, &some) == 0);
+	double of_none = regimes_still(regimes, 1, &none);
+	assert_true(of_none > 0 && of_none < 0.001);
+	assert_true(regimes_still(regimes, 0, &none) == 0);
+	assert_true(regimes_still(regimes, 2, &none) == 0);
+}
+
+static void few_calls_never_stand_still(void **state)
+{
+	(void)state;
+	struct regime_mix none = {0};
+	struct model_regime m = {.windows = 1, .sized = 390}; /* 2 %: seven, which tell nothing */
+	regimes_add(regimes, &m);
+	m.sized = 410;
+	regimes_add(regimes, &m);
+	assert_true(regimes_still(regimes, 1, &none) == 0);
+	assert_true(regimes_still(regimes, 2, &none) > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +348,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(more_calls_do_not_change_the_pace, begin, end),
 		cmocka_unit_test_setup_teardown(other_work_has_no_pace, begin, end),
 		cmocka_unit_test_setup_teardown(few_calls_tell_no_pace, begin, end),
+		cmocka_unit_test_setup_teardown(hardly_any_calls_stand_still, begin, end),
+		cmocka_unit_test_setup_teardown(few_calls_never_stand_still, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
