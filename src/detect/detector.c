@@ -144,6 +144,9 @@ void detector_free(struct detector *d)
 	map64_free(&d->work_since);
 	map64_free(&d->other_work);
 	map64_free(&d->judged_since);
+	map64_free(&d->parents);
+	map64_free(&d->left_work);
+	map64_free(&d->usual_work);
 	vec_free(&d->waiting);
 	vec_free(&d->held_rows);
 	vec_free(&d->stretches);
@@ -228,6 +231,7 @@ void detector_name_gone(struct detector *d, uint32_t string)
 void detector_process(struct detector *d, const struct m_process *row)
 {
 	size_t i = 0;
+	job_process(d, row);
 	while (i < d->ended.len && d->ended.data[i].pid != row->pid)
 		i++;
 	if (row->end_ns && i == d->ended.len)
@@ -248,6 +252,7 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		windows_process_gone(d->windows, ended.pid);
 		hardware_process_gone(d->hardware, ended.pid);
 		detector_judge_gone(d, ended.pid, now_ns);
+		job_forget(d, ended.pid);
 	}
 }
 

@@ -74,6 +74,7 @@ struct series {
 	bool gone;	   /* its process has ended */
 	uint32_t regime;   /* the last that was told */
 	uint32_t usual;	   /* the last of which it is known what is usual */
+	uint64_t other_ns; /* end of the last row in which it did other work */
 	struct cusum cusum;
 	VEC(struct shift) shifts;
 	struct recent_row recent[RECENT_ROWS]; /* that belong to no anomaly; ring */
@@ -138,10 +139,15 @@ struct detector {
 	struct windows *windows;
 	struct hardware *hardware;
 	VEC(struct series *) series;
-	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
-	struct map64 work_since;     /* pid to the start of its first row of work */
-	struct map64 other_work;     /* pid to the end of its last window of other work */
-	struct map64 judged_since;   /* layer and process to the start of the first row judged */
+	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since; /* pid to the start of its first row of work */
+	struct map64 other_work; /* pid to the end of its last window of other work */
+	struct map64 parents;	 /* pid to its parent's */
+	struct map64
+		left_work; /* pid to the end of its last window of work it does not usually do */
+	struct map64 usual_work;   /* pid to the end of its last window of usual work at usual pace;
+				    * none of those that are slow now */
+	struct map64 judged_since; /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */
@@ -181,6 +187,20 @@ bool detector_judged_at(const struct detector *d, enum detect_layer layer, uint3
 			uint64_t time_ns);
 /* Its process has ended, and its rows were judged. */
 void detector_judge_gone(struct detector *d, uint32_t pid, uint64_t now_ns);
+
+/* ---- detector_job.c ---- */
+enum job_work {
+	JOB_UNKNOWN,
+	JOB_USUAL, /* its parent's usual work goes on as fast as usual */
+	JOB_LEFT,  /* its parent does other work, or did until just now */
+};
+void job_process(struct detector *d, const struct m_process *row);
+/* A row as it is judged. leaves: it is of work that is not the process's usual one. */
+void job_row(struct detector *d, const struct feature_row *row, bool leaves);
+/* What the parent of the row's process does; of processes that have a pace by themselves, and of
+ * those that have no parent here, nothing is said. */
+enum job_work job_work(const struct detector *d, const struct feature_row *row);
+void job_forget(struct detector *d, uint32_t pid);
 
 /* ---- detector_episodes.c ---- */
 struct judged {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "detect/alone.h"
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
 
@@ -16,7 +17,10 @@
 #define RESIDUAL_MOST 2.0  /* times the blur: of a row that is followed */
 #define LEARN_P	      1e-4 /* rows that are rarer are not learned from */
 #define LAUNCHES      0.33 /* what one launch tells of others, on an H200: -ln p is a quarter less */
-#define PAUSE_ROWS    10   /* a sum does not go on after so many rows that are not there */
+#define GPU_LAG_ROWS  2	   /* what GPUs' counters say of a window may be of so many before */
+#define ALONE_SHARE   0.2
+#define COSTLESS_P    0.5 /* of what is not as usual and costs nothing, at least */
+#define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
 {
@@ -191,7 +195,25 @@ static double p_of_launch(const struct detector *d, double p)
 	return d->learning ? p : pow(p, n / (n + LAUNCHES));
 }
 
+/* Rows that are rare by one column alone are ALONE_SHARE of those that are rare by all together:
+ * so much more often may a normal row alarm. */
+static double rarer(double p, double alone)
+{
+	return isnan(alone) ? p : fmin(p, alone / ALONE_SHARE);
+}
+
 /* ---- a row ---- */
+
+/* How fast its work goes on is what a process is there for. */
+static double alone_of(const struct model_mixture *m, const struct feature_row *row)
+{
+	uint32_t n;
+	const struct feature *features = features_of(row->layer, &n);
+	for (uint32_t f = 0; f < n; f++)
+		if (!strcmp(features[f].name, "pace_loss"))
+			return alone_p(m, features[f].name, row->x[f]);
+	return NAN;
+}
 
 static bool is_of_work(enum detect_layer layer)
 {
@@ -260,7 +282,8 @@ static void sums(struct detector *d, struct series *s, struct judged *j, double 
 	}
 }
 
-/* Steps have no calls to know that by: those that its windows are in. Rows come in order of time. */
+/* Steps have no calls to know that by: those that its windows are in. Rows come in order of time.
+ */
 static bool does_other_work(struct detector *d, const struct feature_row *row)
 {
 	uint64_t until = 0;
@@ -269,6 +292,21 @@ static bool does_other_work(struct detector *d, const struct feature_row *row)
 	if (row->layer != DETECT_STEP)
 		return row->other_work;
 	return map64_get(&d->other_work, row->pid, &until) && until > row->start_ns;
+}
+
+/* What was slow is not what it does now. */
+static void leaves_work(struct detector *d, struct series *s, const struct feature_row *row)
+{
+	s->other_ns = row->end_ns;
+	s->recent_len = 0;
+	if (s->open)
+		episode_end(d, s);
+}
+
+static bool lags(const struct series *s, const struct feature_row *row)
+{
+	uint64_t rows = row->layer == DETECT_HARDWARE ? GPU_LAG_ROWS : row->layer == DETECT_HOST;
+	return s->other_ns && row->start_ns < s->other_ns + rows * (row->end_ns - row->start_ns);
 }
 
 void detector_judge(struct detector *d, const struct feature_row *row)
@@ -302,9 +340,15 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
 	bool other_work = does_other_work(d, row);
+	bool late = !slowed && lags(s, row), leaves = !slowed && (!shift->known || other_work);
+	if (leaves)
+		leaves_work(d, s, row);
+	job_row(d, row, leaves);
+	enum job_work job = job_work(d, row);
 	/* Windows that the events end in are not whole. */
 	bool warmup = is_warmup(d, s, row) || (shift->known && !slowed && fresh_work(d, row)) ||
-		      (shift->known && other_work) || saves_excuse(d, row) ||
+		      (shift->known && other_work) || saves_excuse(d, row) || late ||
+		      job == JOB_LEFT ||
 		      (d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
 		       row->end_ns > d->last_event_ns);
 	bool normal = false;
@@ -320,7 +364,11 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		explain_row(&noisy, m, row->layer, blurred.x);
 		explain_row(&j.explained, m, row->layer, x);
 		j.explained.score = noisy.score;
-		j.p = p_of_launch(d, tail_p(&m->tail, noisy.score));
+		j.p = p_of_launch(d, rarer(tail_p(&m->tail, noisy.score), alone_of(m, &blurred)));
+		if (job == JOB_USUAL) {
+			j.explained.better = true;
+			j.p = fmax(j.p, COSTLESS_P);
+		}
 		j.shift = shift->centre;
 		double rate = p_of_row(d, row);
 		j.alarmed = j.p < rate && !j.explained.better;

@@ -86,6 +86,9 @@ void detector_recording(struct detector *d, const struct rec_reader *r,
 	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
 	detect_names_of_reader(&reading.names, r);
 	d->rereads = d->o.event != NULL;
+	const struct rec_tables *tables = rec_tables(r);
+	for (size_t i = 0; i < tables->processes.len; i++)
+		job_process(d, &tables->processes.data[i]);
 	recording_feed(r, &(struct recording_sink){.ctx = &reading,
 						   .call = call,
 						   .gpu_span = gpu_span,

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "detect/alone.h"
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
 #include "detect_names.h"
@@ -63,6 +64,7 @@ static int make_model(void **state)
 	vec_push(&model.regimes);
 	make_layer(&model.layers[DETECT_TORCH], "slowdown");
 	make_layer(&model.layers[DETECT_STEP], "duration");
+	make_layer(&model.layers[DETECT_HARDWARE], "gpm_sm_ratio");
 	return 0;
 }
 
@@ -730,6 +732,236 @@ static void other_work_is_not_judged(void **state)
 	}
 }
 
+/* ---- where the work changes ---- */
+
+static void hardware_row(double p, uint32_t regime, bool other_work)
+{
+	struct feature_row row = {.start_ns = second * SECOND,
+				  .end_ns = (second + 1) * SECOND,
+				  .layer = DETECT_HARDWARE,
+				  .regime = regime,
+				  .events = 100,
+				  .other_work = other_work,
+				  .x = {[1] = sqrt(-2 * log(p))}};
+	row.x[0] = NAN;
+	for (size_t f = 2; f < FEATURES_MOST; f++)
+		row.x[f] = NAN;
+	second++;
+	detector_row(detector, &row);
+}
+
+static double p_of_gpu[ROWS_MOST];
+
+static void on_gpu_row(void *ctx, const struct feature_row *row, double score, double p,
+		       bool alarmed)
+{
+	(void)ctx;
+	(void)score;
+	(void)alarmed;
+	p_of_gpu[row->start_ns / SECOND - BEGIN] = p;
+	rows_told++;
+}
+
+/* The first windows after other work have its counters still. */
+static void counters_of_gpus_lag(void **state)
+{
+	(void)state;
+	options.row = on_gpu_row;
+	start(true);
+	for (int i = 0; i < 20; i++)
+		hardware_row(USUAL, 1, false);
+	hardware_row(RARE, 1, true);
+	for (int i = 0; i < 4; i++)
+		hardware_row(RARE, 1, false);
+	stop();
+	assert_false(isnan(p_of_gpu[19]));
+	assert_true(isnan(p_of_gpu[20]) && isnan(p_of_gpu[21]) && isnan(p_of_gpu[22]));
+	assert_false(isnan(p_of_gpu[23]));
+}
+
+/* What was slow is over with the work that was; what comes back after it is another anomaly. */
+static void an_anomaly_ends_with_its_work(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		start(whole);
+		rows(20, USUAL);
+		rows(5, RARE);
+		row_with(RARE, 7, 1);
+		row_with(RARE, 7, 1);
+		rows(5, RARE);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 2);
+		expect_anomaly(0, BEGIN + 20, BEGIN + 25);
+		expect_anomaly(1, BEGIN + 27, BEGIN + 32);
+	}
+}
+
+/* ---- whom a process works for ---- */
+
+#define CHILD 200
+
+static double p_of_child[ROWS_MOST];
+
+static void on_child_row(void *ctx, const struct feature_row *row, double score, double p,
+			 bool alarmed)
+{
+	(void)ctx;
+	(void)score;
+	(void)alarmed;
+	if (row->pid == CHILD)
+		p_of_child[row->start_ns / SECOND - BEGIN] = p;
+	rows_told++;
+}
+
+/* A window of a process and of a loader that works for it, and that has no pace. */
+static void with_child(uint32_t regime, double pace, double p)
+{
+	row_with(USUAL, regime, pace);
+	struct feature_row row = {.start_ns = (second - 1) * SECOND,
+				  .end_ns = second * SECOND,
+				  .layer = DETECT_TORCH,
+				  .pid = CHILD,
+				  .gpu = -1,
+				  .regime = 1,
+				  .events = 100,
+				  .x = {sqrt(-2 * log(p))}};
+	for (size_t f = 1; f < FEATURES_MOST; f++)
+		row.x[f] = NAN;
+	detector_row(detector, &row);
+}
+
+static void family(size_t usual, size_t slow, size_t other)
+{
+	options.row = on_child_row;
+	start(true);
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+	for (size_t i = 0; i < 20; i++)
+		with_child(1, 1, USUAL);
+	for (size_t i = 0; i < usual; i++)
+		with_child(1, 0.95, RARE);
+	for (size_t i = 0; i < slow; i++)
+		with_child(1, 0.6, RARE);
+	for (size_t i = 0; i < other; i++)
+		with_child(9, 1, RARE);
+	for (size_t i = 0; i < 10; i++)
+		with_child(1, 1, USUAL);
+	detector_end(detector);
+	detector_free(detector);
+}
+
+static size_t of_child(void)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < found_len; i++)
+		n += found[i].pid == CHILD;
+	return n;
+}
+
+/* A loader that takes long costs nothing as long as it is waited for by nobody. */
+static void loaders_of_work_as_usual_are_no_fault(void **state)
+{
+	(void)state;
+	family(5, 0, 0);
+	assert_int_equal(of_child(), 0);
+	assert_true(p_of_child[22] >= 0.5);
+	family(0, 5, 0);
+	assert_int_equal(of_child(), 1);
+	assert_true(p_of_child[22] < 0.01);
+	model.without = WITHOUT_PACE; /* nor is anything known then */
+	family(5, 0, 0);
+	model.without = 0;
+	assert_int_equal(of_child(), 1);
+}
+
+/* What it loads for other work, and what is on the way of it afterwards, is other work, too. */
+static void loaders_of_other_work_are_not_judged(void **state)
+{
+	(void)state;
+	family(0, 0, 5);
+	assert_int_equal(of_child(), 0);
+	assert_true(isnan(p_of_child[20]) && isnan(p_of_child[24]) && isnan(p_of_child[26]));
+	assert_false(isnan(p_of_child[27]));
+}
+
+/* ---- one column by itself ---- */
+
+static void students_tail(void **state)
+{
+	(void)state;
+	assert_true(fabs(alone_student(0, 6) - 0.5) < 1e-12);
+	assert_true(fabs(alone_student(2.776445, 4) - 0.025) < 1e-7);
+	assert_true(fabs(alone_student(-1.812461, 10) - 0.95) < 1e-7);
+	assert_true(fabs(alone_student(3.551808, 20) - 0.001) < 1e-8);
+	assert_true(alone_student(1e6, 20) >= 1e-15 && alone_student(1e6, 20) < 1e-14);
+}
+
+/* Two components: each has its share of what is higher. */
+static void a_column_by_itself(void **state)
+{
+	(void)state;
+	struct model_mixture m = {0};
+	double weights[] = {0.75, 0.25}, means[] = {0, 0, 0, 4};
+	double covariances[] = {1, 0.5, 0.5, 1, 1, 0, 0, 4}, sigma = 0.1;
+	m.columns = 2;
+	m.names[0] = (char *)"slowdown";
+	m.names[1] = (char *)"pace_loss";
+	m.centre[1] = 0.5;
+	m.scale[0] = 1;
+	m.scale[1] = sigma;
+	m.gmm = (struct gmm){.d = 2,
+			     .components = 2,
+			     .weights = weights,
+			     .means = means,
+			     .covariances = covariances};
+	m.tail.n = ALONE_ROWS * 10 + 2; /* ten degrees of freedom */
+	double least = ALONE_SIGMA / sigma, x = 0.5 + 6 * sigma;
+	double p = 0.75 * alone_student(6 / sqrt(1 + least * least), 10) +
+		   0.25 * alone_student(2 / sqrt(4 + least * least), 10);
+	assert_true(fabs(alone_p(&m, "pace_loss", x) - p) < 1e-12);
+	m.tail.n = 1000000;
+	assert_true(alone_p(&m, "pace_loss", x) < p);
+	m.tail.n = 1; /* four at least */
+	assert_true(alone_p(&m, "pace_loss", x) > p && alone_p(&m, "pace_loss", x) < 0.1);
+	assert_true(isnan(alone_p(&m, "pace_loss", NAN)));
+	assert_true(isnan(alone_p(&m, "gap", 1)));
+}
+
+/* The loss of pace is asked for by itself; rarer than all columns together it decides, with its
+ * share. */
+static void pace_decides_by_itself(void **state)
+{
+	(void)state;
+	struct model_mixture *m = &model.layers[DETECT_TORCH];
+	char *name = m->names[0];
+	m->names[0] = (char *)"pace_loss";
+	m->tail.scale = 10; /* with other columns, of which there is nothing to say, it would be */
+	start(true);
+	for (int i = 0; i < 10; i++)
+		row_with(USUAL, 1, 1);
+	struct feature_row row = {.start_ns = second * SECOND,
+				  .end_ns = (second + 1) * SECOND,
+				  .layer = DETECT_TORCH,
+				  .pid = PID,
+				  .gpu = -1,
+				  .regime = 1,
+				  .pace = 0.9,
+				  .events = 100};
+	uint32_t n;
+	const struct feature *features = features_of(DETECT_TORCH, &n);
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		row.x[f] = f < n && !strcmp(features[f].name, "pace_loss") ? 3 : NAN;
+	second++;
+	detector_row(detector, &row);
+	stop();
+	m->names[0] = name;
+	m->tail.scale = 1;
+	double alone = 5 * alone_student(3, ALONE_FREEDOM);   /* all together: 0.64 */
+	if (p_of[10] < alone / 1.3 || p_of[10] > alone * 1.3) /* it is blurred */
+		fail_msg("p %g is not %g", p_of[10], alone);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -752,6 +984,13 @@ int main(void)
 		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
 		cmocka_unit_test_setup(saves_are_forgotten, begin),
 		cmocka_unit_test_setup(other_work_is_not_judged, begin),
+		cmocka_unit_test_setup(counters_of_gpus_lag, begin),
+		cmocka_unit_test_setup(an_anomaly_ends_with_its_work, begin),
+		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
+		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
+		cmocka_unit_test(students_tail),
+		cmocka_unit_test(a_column_by_itself),
+		cmocka_unit_test_setup(pace_decides_by_itself, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
 }
