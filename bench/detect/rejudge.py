@@ -62,11 +62,24 @@ def origin_of(run):
     return run.meta.get("origin_ns", ORIGIN_NS)
 
 
+def paces_of(run, x):
+    """{(pid, start): pace}; of pid 0, for GPUs: that of the process with the most events."""
+    a, ret, most = run.arrays, {}, {}
+    for i, row in enumerate(x):
+        known = dict(zip(run.meta["features"][truth.LAYERS[a["row_layer"][i]]], row))
+        loss, start = known.get("pace_loss", np.nan), int(a["row_start"][i])
+        if loss == loss:
+            ret[int(a["row_pid"][i]), start] = pace = float(np.exp(-loss))
+            if a["row_events"][i] >= most.get(start, 0):
+                most[start], ret[0, start] = a["row_events"][i], pace
+    return ret
+
+
 def rows_of(run):
     """As `eacgm detect --rows` wrote them, as far as they were kept."""
     a, origin, ret = run.arrays, origin_of(run), []
     x = np.where(np.isinf(a["row_x"]), np.copysign(X_MOST, a["row_x"]), a["row_x"]).tolist()
-    p = a["row_p_full"].tolist()
+    p, paces = a["row_p_full"].tolist(), paces_of(run, x)
     for i in range(len(p)):
         layer = truth.LAYERS[a["row_layer"][i]]
         known = {n: v for n, v in zip(run.meta["features"][layer], x[i]) if v == v}
@@ -75,6 +88,7 @@ def rows_of(run):
                     "end_ns": int(a["row_end"][i]) + origin, "layer": layer, "pid": pid or None,
                     "gpu": gpu if gpu >= 0 else None, "regime": int(a["row_regime"][i]),
                     "events": int(a["row_events"][i]),
+                    "pace": paces.get((pid, int(a["row_start"][i]))),
                     "p_value": p[i] if p[i] == p[i] else None, "features": known})
     return ret
 
