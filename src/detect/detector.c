@@ -146,7 +146,6 @@ void detector_free(struct detector *d)
 	map64_free(&d->judged_since);
 	map64_free(&d->parents);
 	map64_free(&d->left_work);
-	map64_free(&d->usual_work);
 	vec_free(&d->waiting);
 	vec_free(&d->held_rows);
 	vec_free(&d->stretches);

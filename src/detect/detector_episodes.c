@@ -16,8 +16,9 @@
 #include "detect/detector_impl.h"
 
 #define ONSET_SLACK 2.5
-#define OVER	    3.0 /* two normal rows have about as much */
-#define DOUBTFUL    3.5 /* -ln p: three rows in a hundred have more */
+#define RARITY_MOST 24.0 /* what is rarer is no more so: of long tails little is known */
+#define OVER	    3.0	 /* two normal rows have about as much */
+#define DOUBTFUL    3.5	 /* -ln p: three rows in a hundred have more */
 
 void episode_free(struct episode *e)
 {
@@ -86,7 +87,7 @@ static const struct recent_row *recent(const struct series *s, uint32_t back)
 
 static double rarity(double p)
 {
-	return fmin(-log(p), CUSUM_MOST);
+	return fmin(-log(p), RARITY_MOST);
 }
 
 static double evidence(double p)

@@ -145,9 +145,7 @@ struct detector {
 	struct map64 parents;	 /* pid to its parent's */
 	struct map64
 		left_work; /* pid to the end of its last window of work it does not usually do */
-	struct map64 usual_work;   /* pid to the end of its last window of usual work at usual pace;
-				    * none of those that are slow now */
-	struct map64 judged_since; /* layer and process to the start of the first row judged */
+	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
 	VEC(struct episode *) episodes; /* open ones, and ended ones as long as events are held */

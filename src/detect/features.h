@@ -32,6 +32,7 @@ struct feature_row {
 	/* Of what the process usually does, how fast it did it: 1 as usual; 0 unknown, or it did
 	 * other things (regimes_pace). */
 	double pace;
+	bool parents_pace;	 /* it has none by itself: that of the process that it works for */
 	bool other_work;	 /* it did them in the window, or just before or after */
 	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
 };

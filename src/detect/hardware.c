@@ -324,6 +324,7 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 				  .regime = work.regime,
 				  .events = work.events,
 				  .pace = work.pace,
+				  .parents_pace = work.parents_pace,
 				  .other_work = work.other_work};
 	note_work(u, w);
 	if (!values_of(h, u, w, values))

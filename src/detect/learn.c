@@ -192,6 +192,10 @@ static void read_pass(struct learning *l, const struct rec_reader *r, const stru
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		before[i] = l->rows[i].len;
 	detect_names_of_reader(&l->names, r);
+	const struct rec_tables *t = rec_tables(r);
+	for (size_t i = 0; i < t->processes.len; i++)
+		windows_parent(l->windows, t->processes.data[i].pid,
+			       t->processes.data[i].parent_pid);
 	recording_feed(r, &(struct recording_sink){.ctx = l,
 						   .call = call,
 						   .gpu_span = gpu_span,

@@ -26,7 +26,8 @@ struct work {
 	uint32_t regime; /* 0 unknown */
 	uint64_t events;
 	uint64_t cuda_events; /* of these */
-	double pace;	      /* this and the next of struct feature_row */
+	double pace;	      /* this and those below: of struct feature_row */
+	bool parents_pace;
 	bool other_work;
 };
 

@@ -27,6 +27,7 @@ json_t *row_json(const struct feature_row *row, double score, double p, bool ala
 	json_object_set_new(o, "regime", integer(row->regime));
 	json_object_set_new(o, "events", integer(row->events));
 	json_object_set_new(o, "pace", row->pace > 0 ? real_json(row->pace) : json_null());
+	json_object_set_new(o, "parents_pace", json_boolean(row->parents_pace));
 	json_object_set_new(o, "score", real_json(score));
 	json_object_set_new(o, "p_value", real_json(p));
 	json_object_set_new(o, "alarmed", json_boolean(alarmed));
@@ -94,6 +95,7 @@ int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct 
 	row.gpu = gpu == UINT64_MAX ? -1 : (int32_t)gpu;
 	row.regime = (uint32_t)regime;
 	row.pace = real_of(o, "pace") > 0 ? real_of(o, "pace") : 0;
+	row.parents_pace = json_is_true(json_object_get(o, "parents_pace"));
 	uint32_t n;
 	const struct feature *features = features_of(row.layer, &n);
 	const json_t *values = json_object_get(o, "features");

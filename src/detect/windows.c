@@ -30,6 +30,7 @@ struct process {
 	struct regime_mix mix;	   /* of windows that were handed out */
 	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
+	double pace;		   /* in that one; 0 unknown */
 	bool other_work;	   /* in that one it did other work than usual */
 	bool gone;		   /* it has ended */
 };
@@ -43,6 +44,7 @@ struct windows {
 	uint32_t last_place;
 	VEC(struct process) processes;
 	struct map64 process_of; /* pid -> index */
+	struct map64 parents;	 /* pid -> its parent's */
 	bool any_gone;		 /* of the processes */
 	uint64_t closed;	 /* windows below this number were handed out */
 	uint64_t late;
@@ -74,6 +76,7 @@ void windows_free(struct windows *w)
 	vec_free(&w->processes);
 	forget_threads(w);
 	map64_free(&w->process_of);
+	map64_free(&w->parents);
 	free(w->spare);
 	free(w);
 }
@@ -90,6 +93,7 @@ void windows_forget_rows(struct windows *w)
 	vec_free(&w->processes);
 	forget_threads(w);
 	map64_free(&w->process_of);
+	map64_free(&w->parents);
 	w->closed = 0; /* it may be another host's clock */
 }
 
@@ -121,9 +125,16 @@ static void drop_processes(struct windows *w, bool all)
 		w->threads.data[i].process = 0;
 }
 
+void windows_parent(struct windows *w, uint32_t pid, uint32_t parent)
+{
+	if (parent && parent != pid)
+		map64_set(&w->parents, pid, parent);
+}
+
 void windows_process_gone(struct windows *w, uint32_t pid)
 {
 	uint64_t i;
+	map64_del(&w->parents, pid);
 	if (map64_get(&w->process_of, pid, &i))
 		w->processes.data[i].gone = w->any_gone = true;
 }
@@ -290,7 +301,9 @@ static bool count(struct windows *w, struct process *p, const struct window_even
 	if (last)
 		window_add_event(last, e);
 	bool any = cover(w, p, whole, e, e->device ? window_add_device : window_add_duration);
-	if (e->gap_ns != USUAL_NONE && !isnan(e->usual.gap_z))
+	/* A thread that comes back with something new was not awaited all the while. */
+	bool awaited = e->known || e->gap_ns < w->o.window_ns;
+	if (e->gap_ns != USUAL_NONE && !isnan(e->usual.gap_z) && awaited)
 		cover(w, p, (struct span_of_time){e->start_ns - e->gap_ns, e->start_ns}, e,
 		      window_add_gap);
 	if (!any)
@@ -466,6 +479,26 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 		row->pace = regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes);
 }
 
+static struct process *parent_of(struct windows *w, const struct process *p)
+{
+	uint64_t parent, i;
+	if (!map64_get(&w->parents, p->pid, &parent) || !map64_get(&w->process_of, parent, &i))
+		return NULL;
+	return &w->processes.data[i];
+}
+
+/* Loaders of data, and whatever else works for a process, do as much as that asks for: how fast is
+ * how fast it is. It was handed out before. */
+static void take_parents_pace(struct windows *w, struct process *p, struct feature_row *row)
+{
+	const struct process *parent = parent_of(w, p);
+	uint64_t number = window_number(row->start_ns, w->o.window_ns);
+	if (row->pace > 0 || row->other_work || !parent || parent->last != number)
+		return;
+	row->pace = parent->pace;
+	row->parents_pace = row->pace > 0;
+}
+
 static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)
 {
 	struct window_detail detail;
@@ -494,6 +527,8 @@ static void hand_out(struct windows *w, struct process *p)
 				  .gpu = -1,
 				  .regime = regime_of(w, p, done)};
 	work_of(w, p, done, &row); /* of the regime that this one may be */
+	p->pace = row.pace;
+	take_parents_pace(w, p, &row);
 	uint64_t events = 0;
 	p->last = done->number;
 	for (int l = 0; l < LAYERS; l++) {
@@ -504,7 +539,7 @@ static void hand_out(struct windows *w, struct process *p)
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,
 			 &(struct work){row.regime, events, done->layers[DETECT_CUDA].events,
-					row.pace, row.other_work});
+					row.pace, row.parents_pace, row.other_work});
 	free(w->spare);
 	w->spare = done;
 }
@@ -521,6 +556,11 @@ static uint64_t earliest(const struct windows *w)
 	return number;
 }
 
+static bool has_window(const struct process *p, uint64_t number)
+{
+	return p && p->open.len && p->open.data[0]->number == number;
+}
+
 static void hand_out_before(struct windows *w, uint64_t limit)
 {
 	uint64_t number;
@@ -528,7 +568,10 @@ static void hand_out_before(struct windows *w, uint64_t limit)
 		w->closed = number + 1;
 		for (size_t i = 0; i < w->processes.len; i++) {
 			struct process *p = &w->processes.data[i];
-			if (p->open.len && p->open.data[0]->number == number)
+			struct process *parent = has_window(p, number) ? parent_of(w, p) : NULL;
+			if (has_window(parent, number))
+				hand_out(w, parent);
+			if (has_window(p, number))
 				hand_out(w, p);
 		}
 	}

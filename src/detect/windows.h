@@ -90,6 +90,8 @@ void windows_upto(struct windows *w, uint64_t now_ns);
 void windows_end(struct windows *w);
 /* Calls of this thread come no more: what is known of it is forgotten. */
 void windows_thread_gone(struct windows *w, uint32_t index);
+/* A process's parent; 0 unknown. */
+void windows_parent(struct windows *w, uint32_t pid, uint32_t parent);
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
  * handed out. */
 void windows_process_gone(struct windows *w, uint32_t pid);

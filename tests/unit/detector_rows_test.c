@@ -304,7 +304,8 @@ static void quiet_rows_end_an_anomaly(void **state)
 		double p;
 		size_t anomalies;
 	} cases[] = {
-		{4, USUAL, 2}, {4, 0.2, 2}, {2, USUAL, 2}, {1, USUAL, 1}, {1, 1, 1}, {2, 0.06, 1},
+		{4, USUAL, 2}, {4, 0.2, 2},  {2, USUAL, 2}, {1, USUAL, 1},
+		{1, 1, 1},     {2, 0.06, 2}, {2, 2e-3, 1},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int whole = 0; whole < 2; whole++) {
@@ -360,6 +361,22 @@ static void what_lingers_is_none_of_it(void **state)
 		stop();
 		assert_int_equal(found_len, 1);
 		expect_anomaly(0, BEGIN + 20, BEGIN + (slight ? 36 : 30));
+	}
+}
+
+/* By how much an anomaly is rare is asked far beyond what a sum counts. */
+static void what_lingers_of_very_rare_rows_is_none_of_it(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		start(whole);
+		rows(20, USUAL);
+		rows(5, 1e-12);
+		rows(4, 1e-3); /* a quarter of that */
+		rows(10, USUAL);
+		stop();
+		assert_true(found_len >= 1);
+		assert_int_equal(found[0].end_ns, (BEGIN + 25) * SECOND);
 	}
 }
 
@@ -815,7 +832,7 @@ static void on_child_row(void *ctx, const struct feature_row *row, double score,
 	rows_told++;
 }
 
-/* A window of a process and of a loader that works for it, and that has no pace. */
+/* A window of a process and of a loader that works for it, and that has its pace. */
 static void with_child(uint32_t regime, double pace, double p)
 {
 	row_with(USUAL, regime, pace);
@@ -825,6 +842,8 @@ static void with_child(uint32_t regime, double pace, double p)
 				  .pid = CHILD,
 				  .gpu = -1,
 				  .regime = 1,
+				  .pace = pace,
+				  .parents_pace = true,
 				  .events = 100,
 				  .x = {sqrt(-2 * log(p))}};
 	for (size_t f = 1; f < FEATURES_MOST; f++)
@@ -973,6 +992,7 @@ int main(void)
 		cmocka_unit_test_setup(quiet_rows_end_an_anomaly, begin),
 		cmocka_unit_test_setup(no_alarmed_row_is_left_out, begin),
 		cmocka_unit_test_setup(what_lingers_is_none_of_it, begin),
+		cmocka_unit_test_setup(what_lingers_of_very_rare_rows_is_none_of_it, begin),
 		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
 		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),

@@ -469,6 +469,81 @@ static void pace_of_usual_work(void **state)
 	expect_near(x(2, PACE_LOSS), log(2), 0.01);
 }
 
+/* Of a parent in one second 2000 copies, half as many in the next, and again 2000; of its child few
+ * calls that no model knows. */
+static void family(bool child_first)
+{
+	static const int n[] = {2000, 2000, 1000, 2000};
+	for (uint64_t s = 20; s < 24; s++) {
+		for (uint64_t i = 0; i < 20 && child_first; i++)
+			add(FAKE_RUNTIME_COPY, 2, s * SECOND + i * 1000, 5);
+		copies(s * SECOND, n[s - 20], 1000, 1000);
+		for (uint64_t i = 0; i < 20 && !child_first; i++)
+			add(FAKE_RUNTIME_COPY, 2, s * SECOND + i * 1000, 5);
+	}
+	windows_end(windows);
+	assert_int_equal(rows_len, 8);
+}
+
+/* Whoever is met first, and also where each says that the other is its parent. */
+static void children_have_their_parents_pace(void **state)
+{
+	(void)state;
+	for (uint64_t s = 10; s < 15; s++)
+		copies(s * SECOND, 2000, 1000, 1000);
+	windows_end(windows);
+	regimes_freeze(regimes);
+	for (int i = 0; i < 3; i++) {
+		open_windows(WINDOWS_NEVER);
+		windows_parent(windows, 101, 100);
+		if (i == 2)
+			windows_parent(windows, 100, 101);
+		family(i == 1);
+		for (size_t k = 0; k < rows_len; k++) {
+			uint64_t second = rows[k].start_ns / SECOND;
+			bool ends = second == 20 || second == 23;
+			if (i == 2) /* each waits for the other: one has none */
+				continue;
+			assert_true(rows[k].parents_pace == (rows[k].pid == 101 && !ends));
+			expect_near(rows[k].pace, ends ? 0 : second == 22 ? 0.5 : 1, 0.01);
+		}
+	}
+	open_windows(WINDOWS_NEVER); /* of another recording nothing of this one is known */
+	windows_parent(windows, 101, 100);
+	windows_forget_rows(windows);
+	family(false);
+	for (size_t k = 0; k < rows_len; k++)
+		assert_false(rows[k].parents_pace);
+}
+
+/* What a thread does that nobody knows, after it was away, was not awaited: its gap is none. */
+static void new_work_was_not_awaited(void **state)
+{
+	(void)state;
+	struct m_call new = fake_call(FAKE_RUNTIME_COPY, 0, 0, 0);
+	uint32_t known = detect_keys_count(keys),
+		 number = detect_keys_call(keys, &names, &new).number;
+	for (int i = 0; i < 1000; i++)
+		usual_learn(usual, &(struct usual_event){number, 0, 1000, 1000});
+	usual_settle(usual);
+	windows_free(windows);
+	windows = windows_new(&(struct windows_options){.window_ns = SECOND,
+							.late_ns = WINDOWS_NEVER,
+							.keys = keys,
+							.usual = usual,
+							.keys_known = known,
+							.row = on_row});
+	rows_len = 0;
+	add(FAKE_RUNTIME_COPY, 0, 10 * SECOND, 1000);
+	add(FAKE_RUNTIME_COPY, 0, 12 * SECOND + SECOND / 4, 1000);
+	add(FAKE_RUNTIME_COPY, 0, 12 * SECOND + SECOND / 2, 1000);
+	add(FAKE_COPY, 0, 14 * SECOND + SECOND / 4, 1000);
+	windows_end(windows);
+	assert_int_equal(rows_len, 3);
+	expect_near(details[1].gap_ns, 0.75e9, 3000); /* a quarter, and half before the copy */
+	expect_near(details[2].gap_ns, 0.25e9, 3000);
+}
+
 /* Each feature that the list has is computed, and no other. */
 static void features_are_those_of_the_list(void **state)
 {
@@ -633,6 +708,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(pace_of_usual_work, begin, end),
+		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
+		cmocka_unit_test_setup_teardown(new_work_was_not_awaited, begin, end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(nested_calls, begin, end),
 		cmocka_unit_test_setup_teardown(calls_out_of_order, begin, end),
