@@ -186,6 +186,15 @@ bool detector_judged_at(const struct detector *d, enum detect_layer layer, uint3
 /* Its process has ended, and its rows were judged. */
 void detector_judge_gone(struct detector *d, uint32_t pid, uint64_t now_ns);
 
+/* ---- detector_shift.c ---- */
+/* Of a regime of the series; made where there is none. */
+struct shift *shift_get(struct detector *d, struct series *s, uint32_t regime);
+/* A row of new work. After REBASE_ROWS of them it is known. */
+void shift_collect(struct shift *s, const struct model_mixture *m, const struct feature_row *row);
+/* A normal row, row: its features with the centre taken off. */
+void shift_follow(struct shift *s, const struct explained *x, const double *row,
+		  const struct model_mixture *m, const struct feature_row *r);
+
 /* ---- detector_job.c ---- */
 enum job_work {
 	JOB_UNKNOWN,

@@ -12,15 +12,14 @@
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
 
-#define NS_PER_S      1000000000ULL
-#define NS_PER_HOUR   3.6e12
-#define RESIDUAL_MOST 2.0  /* times the blur: of a row that is followed */
-#define LEARN_P	      1e-4 /* rows that are rarer are not learned from */
-#define LAUNCHES      0.33 /* what one launch tells of others, on an H200: -ln p is a quarter less */
-#define GPU_LAG_ROWS  2	   /* what GPUs' counters say of a window may be of so many before */
-#define ALONE_SHARE   0.2
-#define COSTLESS_P    0.5 /* of what is not as usual and costs nothing, at least */
-#define PAUSE_ROWS    10  /* a sum does not go on after so many rows that are not there */
+#define NS_PER_S     1000000000ULL
+#define NS_PER_HOUR  3.6e12
+#define LEARN_P	     1e-4 /* rows that are rarer are not learned from */
+#define LAUNCHES     0.33 /* what one launch tells of others, on an H200: -ln p is a quarter less */
+#define GPU_LAG_ROWS 2	  /* what GPUs' counters say of a window may be of so many before */
+#define ALONE_SHARE  0.2
+#define COSTLESS_P   0.5 /* of what is not as usual and costs nothing, at least */
+#define PAUSE_ROWS   10	 /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
 {
@@ -48,92 +47,6 @@ void series_free(struct series *s)
 		free(s->shifts.data[i].collected);
 	vec_free(&s->shifts);
 	free(s);
-}
-
-/* ---- work of a new kind ---- */
-
-static struct shift *shift_get(struct detector *d, struct series *s, uint32_t regime)
-{
-	for (size_t i = 0; i < s->shifts.len; i++)
-		if (s->shifts.data[i].regime == regime)
-			return &s->shifts.data[i];
-	struct shift *ret = vec_push(&s->shifts);
-	ret->regime = regime;
-	ret->known = d->learning ? detector_learning_knows(d, s->layer, regime)
-				 : regime <= d->regimes_known || s->layer == DETECT_STEP;
-	return ret;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double median_of_column(const double *rows, size_t n, size_t column, double *room)
-{
-	size_t len = 0;
-	for (size_t i = 0; i < n; i++)
-		if (isfinite(rows[i * FEATURES_MOST + column]))
-			room[len++] = rows[i * FEATURES_MOST + column];
-	if (!len)
-		return NAN;
-	qsort(room, len, sizeof(*room), compare);
-	return room[len / 2];
-}
-
-/* The centre of a feature in the mixture; NaN: it is no column. */
-static double mixture_centre(const struct model_mixture *m, enum detect_layer layer, size_t f)
-{
-	uint32_t n;
-	const struct feature *features = features_of(layer, &n);
-	for (uint32_t c = 0; f < n && c < m->columns; c++)
-		if (!strcmp(m->names[c], features[f].name))
-			return m->centre[c];
-	return NAN;
-}
-
-/* Rows of new work are collected; their medians are what is usual in it. */
-static void shift_collect(struct shift *s, const struct model_mixture *m,
-			  const struct feature_row *row)
-{
-	if (!s->collected)
-		s->collected = xcalloc((size_t)REBASE_ROWS * FEATURES_MOST, sizeof(*s->collected));
-	memcpy(s->collected + (size_t)s->rows * FEATURES_MOST, row->x, sizeof(row->x));
-	if (++s->rows < REBASE_ROWS)
-		return;
-	double room[REBASE_ROWS];
-	for (size_t f = 0; f < FEATURES_MOST; f++) {
-		double off = median_of_column(s->collected, REBASE_ROWS, f, room) -
-			     mixture_centre(m, row->layer, f);
-		s->centre[f] = isfinite(off) ? off : 0;
-	}
-	free(s->collected);
-	s->collected = NULL;
-	s->known = true;
-}
-
-/* Where all is normal, what is usual follows: the centre and its trend, by a critically damped
- * filter that forgets within FOLLOW_S (double exponential smoothing: Holt 1957, Brown 1963). A
- * centre alone would stay behind a drift for good. */
-static void shift_follow(struct shift *s, const struct explained *x, const double *row,
-			 const struct model_mixture *m, const struct feature_row *r)
-{
-	double seconds = (double)(r->end_ns - r->start_ns) / 1e9;
-	double stays = exp(-seconds / FOLLOW_S);
-	uint32_t n;
-	const struct feature *features = features_of(r->layer, &n);
-	for (uint32_t c = 0; c < m->columns; c++)
-		for (uint32_t f = 0; f < n; f++) {
-			if (strcmp(m->names[c], features[f].name) != 0 || !isfinite(row[f]))
-				continue;
-			double most = RESIDUAL_MOST * explain_blur(&features[f]);
-			double off = fmax(-most, fmin(most, row[f] - x->usual[f]));
-			double trend = s->trend[f] + (1 - stays) * (1 - stays) * off / seconds;
-			most /= FOLLOW_S;
-			s->trend[f] = fmax(-most, fmin(most, trend));
-			s->centre[f] += s->trend[f] * seconds + (1 - stays * stays) * off;
-		}
 }
 
 /* ---- how rarely ---- */
@@ -309,6 +222,93 @@ static bool lags(const struct series *s, const struct feature_row *row)
 	return s->other_ns && row->start_ns < s->other_ns + rows * (row->end_ns - row->start_ns);
 }
 
+/* What a row is judged as. */
+struct as {
+	struct shift *shift;
+	bool slowed; /* what it always did is slower, and what is new is beside it */
+	bool leaves; /* it is of other work, or of work of a new kind */
+	bool late;   /* its counters may be of that still */
+	enum job_work job;
+};
+
+static struct as work_of_row(struct detector *d, struct series *s, const struct feature_row *row)
+{
+	uint32_t regime = row->regime ? row->regime : s->regime;
+	struct as as = {.shift = shift_get(d, s, regime)};
+	as.slowed = row->pace > 0 && row->pace < SLOWED && !(d->model->without & WITHOUT_PACE);
+	if (as.slowed && !as.shift->known) {
+		regime = s->usual;
+		as.shift = shift_get(d, s, regime);
+	}
+	if (as.shift->known)
+		s->usual = regime;
+	if (regime != s->regime)
+		s->cusum = (struct cusum){0};
+	s->regime = regime;
+	as.late = !as.slowed && lags(s, row);
+	as.leaves = (does_other_work(d, row) || !as.shift->known) && !as.slowed;
+	if (as.leaves)
+		leaves_work(d, s, row);
+	job_row(d, row, as.leaves);
+	as.job = job_work(d, row);
+	return as;
+}
+
+/* Rows that say nothing of faults, for what the process does is none of its usual work, or not the
+ * whole of it. */
+static bool is_excused(struct detector *d, const struct series *s, const struct as *as,
+		       const struct feature_row *row)
+{
+	bool ends = d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
+		    row->end_ns > d->last_event_ns; /* windows that the events end in */
+	bool fresh = as->shift->known && !as->slowed && fresh_work(d, row);
+	bool other = as->shift->known && does_other_work(d, row);
+	return is_warmup(d, s, row) || fresh || other || saves_excuse(d, row) || as->late ||
+	       as->job == JOB_LEFT || ends;
+}
+
+/* Sets p and what explains it; whether the row is normal. */
+static bool judge(struct detector *d, struct series *s, const struct as *as, struct judged *j)
+{
+	const struct feature_row *row = j->row;
+	const struct model_mixture *m = &d->model->layers[row->layer];
+	struct feature_row off = *row, blurred;
+	struct explained noisy;
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		off.x[f] -= as->shift->centre[f];
+	explain_blurred(&blurred, &off);
+	explain_row(&noisy, m, row->layer, blurred.x);
+	explain_row(&j->explained, m, row->layer, off.x);
+	j->explained.score = noisy.score;
+	j->p = p_of_launch(d, rarer(tail_p(&m->tail, noisy.score), alone_of(m, &blurred)));
+	if (as->job == JOB_USUAL) {
+		j->explained.better = true;
+		j->p = fmax(j->p, COSTLESS_P);
+	}
+	j->shift = as->shift->centre;
+	double rate = p_of_row(d, row);
+	j->alarmed = j->p < rate && !j->explained.better;
+	sums(d, s, j, rate);
+	/* Work that is far quicker than usual is another kind of work for a while. */
+	double p_of_distance = tail_p(&m->tail, noisy.distance_score);
+	bool normal = !j->alarmed && !s->open && j->p > NEAR_P && p_of_distance > NEAR_P;
+	if (normal && (d->learning || d->o.follow))
+		shift_follow(as->shift, &j->explained, off.x, m, row);
+	/* Rare normal rows too: without them each fit would be narrower than the last. */
+	if (d->learning && !j->alarmed && !s->open && p_of_distance > LEARN_P)
+		detector_learning_normal(d, row, off.x);
+	return normal;
+}
+
+/* The row was judged: it may be of an anomaly. */
+static void take_judged(struct detector *d, struct series *s, const struct judged *j)
+{
+	const struct feature_row *row = j->row;
+	if (!detector_judged_at(d, row->layer, row->pid, UINT64_MAX))
+		map64_set(&d->judged_since, layer_of_process(row->layer, row->pid), row->start_ns);
+	episode_row(d, s, j);
+}
+
 void detector_judge(struct detector *d, const struct feature_row *row)
 {
 	struct judged j = {.row = row, .p = NAN, .since_ns = row->start_ns};
@@ -324,80 +324,24 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		rows_tell(d, row, &j);
 		return;
 	}
-	const struct model_mixture *m = &d->model->layers[row->layer];
 	struct series *s = series_get(d, row);
-	uint32_t regime = row->regime ? row->regime : s->regime;
-	struct shift *shift = shift_get(d, s, regime);
-	/* What it always did is slower, and what is new is beside it: no change of work. */
-	bool slowed = row->pace > 0 && row->pace < SLOWED && !(d->model->without & WITHOUT_PACE);
-	if (slowed && !shift->known) {
-		regime = s->usual;
-		shift = shift_get(d, s, regime);
-	}
-	if (shift->known)
-		s->usual = regime;
-	if (regime != s->regime)
-		s->cusum = (struct cusum){0};
-	s->regime = regime;
-	bool other_work = does_other_work(d, row);
-	bool late = !slowed && lags(s, row), leaves = !slowed && (!shift->known || other_work);
-	if (leaves)
-		leaves_work(d, s, row);
-	job_row(d, row, leaves);
-	enum job_work job = job_work(d, row);
-	/* Windows that the events end in are not whole. */
-	bool warmup = is_warmup(d, s, row) || (shift->known && !slowed && fresh_work(d, row)) ||
-		      (shift->known && other_work) || saves_excuse(d, row) || late ||
-		      job == JOB_LEFT ||
-		      (d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
-		       row->end_ns > d->last_event_ns);
-	bool normal = false;
-	if (!warmup && !shift->known)
-		shift_collect(shift, m, row);
-	else if (!warmup) {
-		struct feature_row off = *row, blurred;
-		double *x = off.x;
-		for (size_t f = 0; f < FEATURES_MOST; f++)
-			x[f] -= shift->centre[f];
-		struct explained noisy;
-		explain_blurred(&blurred, &off);
-		explain_row(&noisy, m, row->layer, blurred.x);
-		explain_row(&j.explained, m, row->layer, x);
-		j.explained.score = noisy.score;
-		j.p = p_of_launch(d, rarer(tail_p(&m->tail, noisy.score), alone_of(m, &blurred)));
-		if (job == JOB_USUAL) {
-			j.explained.better = true;
-			j.p = fmax(j.p, COSTLESS_P);
-		}
-		j.shift = shift->centre;
-		double rate = p_of_row(d, row);
-		j.alarmed = j.p < rate && !j.explained.better;
-		sums(d, s, &j, rate);
-		/* Work that is far quicker than usual is another kind of work for a while. */
-		normal = !j.alarmed && !s->open && j.p > NEAR_P &&
-			 tail_p(&m->tail, noisy.distance_score) > NEAR_P;
-		if (normal && (d->learning || d->o.follow))
-			shift_follow(shift, &j.explained, x, m, row);
-		/* Rare normal rows too: without them each fit would be narrower than the last. */
-		if (d->learning && !j.alarmed && !s->open &&
-		    tail_p(&m->tail, noisy.distance_score) > LEARN_P)
-			detector_learning_normal(d, row, x);
-	}
+	struct as as = work_of_row(d, s, row);
+	bool normal = false, excused = is_excused(d, s, &as, row);
+	if (!excused && !as.shift->known)
+		shift_collect(as.shift, &d->model->layers[row->layer], row);
+	else if (!excused)
+		normal = judge(d, s, &as, &j);
 	bool of_calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&
 			row->layer != DETECT_STEP;
 	if (of_calls && !d->o.whole && (d->learning || d->o.follow))
 		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;
-	if (!isnan(j.p)) {
-		if (!detector_judged_at(d, row->layer, row->pid, UINT64_MAX))
-			map64_set(&d->judged_since, layer_of_process(row->layer, row->pid),
-				  row->start_ns);
-		episode_row(d, s, &j);
-	}
+	if (!isnan(j.p))
+		take_judged(d, s, &j);
 	if (s->open && (of_calls || row->layer == DETECT_STEP) &&
 	    s->open->a.end_ns > d->work_alarmed_ns)
 		d->work_alarmed_ns = s->open->a.end_ns;
-	rebase_lasting(d, s, shift, row->start_ns);
+	rebase_lasting(d, s, as.shift, row->start_ns);
 	rows_tell(d, row, &j);
 }
 
