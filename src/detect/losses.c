@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#define TOTALS_MOST 64		    /* hosts of a merged recording */
-#define LONGEST_NS  600000000000ULL /* between two looks at the totals */
-#define COUNTER	    "lost_calls"
-#define EVENTS_MOST 1e15
-#define THOUSAND    1000.0
+#define TOTALS_MOST  64		     /* hosts of a merged recording */
+#define LONGEST_NS   600000000000ULL /* between two looks at the totals */
+#define WINDOWS_MOST 10000	     /* windows of a loss or a row; longer ones are hostile */
+#define COUNTER	     "lost_calls"
+#define EVENTS_MOST  1e15
+#define THOUSAND     1000.0
 
 void losses_forget(struct losses *l)
 {
@@ -61,8 +62,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* The share of [from, to) that lies in a window. */
 static double share_of(const struct losses *l, uint64_t window, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t from = later(window * l->window_ns, from_ns);
-	uint64_t to = earlier((window + 1) * l->window_ns, to_ns);
+	uint64_t start = window * l->window_ns; /* the last one's end may be too large */
+	uint64_t from = later(start, from_ns);
+	uint64_t to = to_ns > start ? start + earlier(l->window_ns, to_ns - start) : from;
 	return to > from ? (double)(to - from) / (double)(to_ns - from_ns) : 0;
 }
 
@@ -71,7 +73,10 @@ void losses_add(struct losses *l, uint64_t from_ns, uint64_t to_ns, double event
 	if (!(events > 0) || events > EVENTS_MOST || to_ns <= from_ns ||
 	    to_ns - from_ns > LONGEST_NS)
 		return;
-	for (uint64_t n = from_ns / l->window_ns; n * l->window_ns < to_ns; n++)
+	uint64_t n = from_ns / l->window_ns, last = (to_ns - 1) / l->window_ns;
+	if (last - n >= WINDOWS_MOST)
+		return;
+	for (; n <= last; n++)
 		add(l, &l->lost, n,
 		    (uint64_t)(THOUSAND * events * share_of(l, n, from_ns, to_ns) + 0.5));
 }
@@ -96,11 +101,14 @@ void losses_counter(struct losses *l, const struct detect_names *names, const st
 bool losses_spoil(struct losses *l, const struct feature_row *row)
 {
 	double lost = 0, seen = 0;
-	if (!l->lost.len || row->layer == DETECT_HARDWARE)
+	if (!l->lost.len || row->layer == DETECT_HARDWARE || row->end_ns <= row->start_ns)
 		return false;
 	put_count(l);
 	uint64_t n = later(row->start_ns / l->window_ns, l->first);
-	for (; n <= l->last && n * l->window_ns < row->end_ns; n++) {
+	uint64_t last = earlier((row->end_ns - 1) / l->window_ns, l->last);
+	if (last >= n && last - n >= WINDOWS_MOST)
+		return false;
+	for (; n <= last; n++) {
 		uint64_t of_seen = 0, of_lost = 0;
 		double share = share_of(l, n, row->start_ns, row->end_ns) *
 			       (double)(row->end_ns - row->start_ns) / (double)l->window_ns;
@@ -112,11 +120,36 @@ bool losses_spoil(struct losses *l, const struct feature_row *row)
 	return lost > LOSSES_MOST * (lost + seen);
 }
 
+/* Both maps anew: of those before there may be very many numbers and few windows. */
+static void keep_from(struct losses *l, uint64_t before)
+{
+	struct losses kept = {0};
+	bool any = l->last >= before && l->last - before < WINDOWS_MOST;
+	for (uint64_t n = before, of = 0; any && n <= l->last; n++) {
+		if (map64_get(&l->seen, n, &of))
+			map64_set(&kept.seen, n, of);
+		if (map64_get(&l->lost, n, &of))
+			map64_set(&kept.lost, n, of);
+	}
+	map64_free(&l->seen);
+	map64_free(&l->lost);
+	l->seen = kept.seen;
+	l->lost = kept.lost;
+	l->first = any ? before : 0;
+	l->last = any ? l->last : 0;
+}
+
 void losses_upto(struct losses *l, uint64_t before_ns)
 {
 	uint64_t before = before_ns / l->window_ns;
 	put_count(l);
-	for (; l->first && l->first < before && l->first <= l->last; l->first++) {
+	if (!l->first || l->first >= before)
+		return;
+	if (before - l->first > WINDOWS_MOST) {
+		keep_from(l, before);
+		return;
+	}
+	for (; l->first < before && l->first <= l->last; l->first++) {
 		map64_del(&l->seen, l->first);
 		map64_del(&l->lost, l->first);
 	}

@@ -29,12 +29,13 @@ struct losses {
 void losses_free(struct losses *l);
 /* An event came that ended then. */
 void losses_seen(struct losses *l, uint64_t end_ns);
-/* So many did not come, of those that ended between. */
+/* So many did not come, of those that ended between: in at most ten minutes and 10000 windows, or
+ * they are left alone. */
 void losses_add(struct losses *l, uint64_t from_ns, uint64_t to_ns, double events);
 /* A counter's row; others than lost_calls, which the pipeline writes, are left alone. */
 void losses_counter(struct losses *l, const struct detect_names *names, const struct m_counter *c);
 /* Whether a row of calls, steps or a process's counters lacks more than LOSSES_MOST of the events
- * of its time. */
+ * of its time. false: of a row of more than 10000 windows with events, which no job has. */
 bool losses_spoil(struct losses *l, const struct feature_row *row);
 /* No row that ends before is asked for any more. */
 void losses_upto(struct losses *l, uint64_t before_ns);

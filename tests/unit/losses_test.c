@@ -126,12 +126,70 @@ static void what_was_judged_is_forgotten(void **state)
 	end(&r);
 }
 
+/* As long as a look may take, at the end of what a number of nanoseconds holds. */
+static void the_last_times_end(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	losses_add(&r.losses, UINT64_MAX - 100, UINT64_MAX - 1, 5);
+	assert_int_equal(r.losses.lost.len, 1);
+	losses_add(&r.losses, UINT64_MAX - 3 * SECOND, UINT64_MAX, 30);
+	assert_int_equal(r.losses.lost.len, 4);
+	losses_seen(&r.losses, UINT64_MAX);
+	struct feature_row row = {
+		.start_ns = UINT64_MAX - 50, .end_ns = UINT64_MAX, .layer = DETECT_TORCH};
+	assert_true(losses_spoil(&r.losses, &row));
+	row.start_ns = 0;
+	assert_true(losses_spoil(&r.losses, &row));
+	end(&r);
+}
+
+/* Of one loss, and of what is kept in all, however long it is. */
+static void windows_are_bounded(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	r.losses.window_ns = MS;
+	losses_add(&r.losses, 100 * SECOND, 110 * SECOND, 1e6);
+	assert_int_equal(r.losses.lost.len, 10000);
+	losses_add(&r.losses, 200 * SECOND, 210 * SECOND + 1, 1e6);
+	assert_int_equal(r.losses.lost.len, 10000);
+	end(&r);
+}
+
+/* Two losses five hundred years apart, and a step between them: neither it nor what is forgotten
+ * is looked at window by window. */
+static void a_hostile_step_is_not_looked_at(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	losses_add(&r.losses, SECOND, 2 * SECOND, 5);
+	losses_add(&r.losses, UINT64_MAX - SECOND, UINT64_MAX, 5);
+	struct feature_row row = {.end_ns = UINT64_MAX, .layer = DETECT_STEP};
+	assert_false(losses_spoil(&r.losses, &row));
+	row.end_ns = 10000 * SECOND;
+	assert_true(losses_spoil(&r.losses, &row));
+	losses_upto(&r.losses, UINT64_MAX - 2 * SECOND);
+	assert_int_equal(r.losses.lost.len, 2);
+	row.end_ns = UINT64_MAX;
+	assert_true(losses_spoil(&r.losses, &row));
+	losses_upto(&r.losses, UINT64_MAX);
+	assert_int_equal(r.losses.lost.len, 1);
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_counter_says_when),
 		cmocka_unit_test(a_long_pause_is_whole_windows),
 		cmocka_unit_test(what_was_judged_is_forgotten),
+		cmocka_unit_test(the_last_times_end),
+		cmocka_unit_test(windows_are_bounded),
+		cmocka_unit_test(a_hostile_step_is_not_looked_at),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
