@@ -73,6 +73,12 @@ static void find_slowed(struct usual_pace u[REGIMES], const struct regimes *r)
 			u[i].of = k;
 			u[i].ratio = ratio;
 		}
+	/* Each has fewer windows than whose work it is, so that this ends. */
+	for (uint32_t i = 1; i < REGIMES; i++)
+		while (u[u[i].of].of != u[i].of) {
+			u[i].ratio *= u[u[i].of].ratio;
+			u[i].of = u[u[i].of].of;
+		}
 }
 
 static double ln_pace(const struct usual_pace u[REGIMES], const struct paced_window *w)

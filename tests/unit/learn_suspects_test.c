@@ -213,6 +213,41 @@ static void test_kind_of_work_not_slowed(void **state)
 	kind_of_work(1, 0);
 }
 
+/* One that is slower still, of which too much else is unlike the first. */
+static void test_slowed_twice(void **state)
+{
+	struct model_regime m[3] = {{.windows = 200}, {.windows = 40}, {.windows = 15}};
+	double usual[3][3] = {{1, 1, 1}, {2.6, 0.6, 0.6}, {1.56, 0.36, 5}};
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		double all = 0;
+		for (size_t i = 0; i < REGIME_SIZES; i++)
+			all += usual[k][i % 3];
+		for (size_t i = 0; i < REGIME_SIZES; i++)
+			m[k].places[REGIME_SIZES + i] = (float)(usual[k][i % 3] / 2 / all);
+		m[k].sized = 1000 * all;
+		regimes_add(regimes, &m[k]);
+	}
+	assert_float_equal(regimes_pace_in(regimes, 1, 2), 0.6, 0.001);
+	assert_float_equal(regimes_pace_in(regimes, 2, 3), 0.6, 0.001);
+	assert_float_equal(regimes_pace_in(regimes, 1, 3), 0, 0);
+	add_usual(0, 100, 355);
+	for (uint64_t i = 150; i < 190; i++)
+		set(i, 2, 1);
+	for (uint64_t i = 250; i < 265; i++)
+		set(i, 3, 1);
+	find();
+	assert_int_equal(found.len, 2);
+	assert_int_equal(found.data[1].start_ns, 249 * S);
+	assert_int_equal(found.data[1].end_ns, 266 * S);
+	/* At the pace of the first, by both ratios. */
+	found.len = 0;
+	for (uint64_t i = 250; i < 265; i++)
+		set(i, 3, 1 / 0.36);
+	find();
+	assert_int_equal(found.len, 1);
+}
+
 /* Calls that it does not have, as evaluation: it is no slower training. */
 static void other_work(size_t without)
 {
@@ -287,6 +322,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_few, begin, end),
 		cmocka_unit_test_setup_teardown(test_kind_of_work_slowed, begin, end),
 		cmocka_unit_test_setup_teardown(test_kind_of_work_not_slowed, begin, end),
+		cmocka_unit_test_setup_teardown(test_slowed_twice, begin, end),
 		cmocka_unit_test_setup_teardown(test_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(test_partly_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(test_all_of_the_work, begin, end),
