@@ -41,7 +41,7 @@ static int by_value(const void *a, const void *b)
 
 static bool is_paced(const struct paced_window *w)
 {
-	return w->pace > 0 && w->regime && w->regime < REGIMES;
+	return w->pace > 0 && w->regime && w->regime < REGIMES && !w->idle;
 }
 
 /* Of the layers of a process each has a row of the window: one is enough. */
@@ -152,6 +152,35 @@ static void merge(suspects *s)
 	s->len = kept + 1;
 }
 
+static size_t stretches_of(const suspects *s, uint32_t recording)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->len; i++)
+		n += s->data[i].recording == recording;
+	return n;
+}
+
+/* Of all processes together: ranks stand still at once. */
+static void find_idle(paced_windows *windows, uint64_t window_ns)
+{
+	suspects still = {0};
+	size_t n = 0;
+	for (size_t i = 0; i < windows->len; i++) {
+		const struct paced_window *w = &windows->data[i];
+		if (w->pace > 0 && w->pace < REGIME_STILL)
+			*vec_push(&still) = (struct suspect){w->recording, w->start_ns,
+							     w->start_ns + window_ns};
+	}
+	merge(&still);
+	for (size_t i = 0; i < windows->len; i++) {
+		struct paced_window *w = &windows->data[i];
+		if (!i || w->recording != w[-1].recording)
+			n = stretches_of(&still, w->recording);
+		w->idle = n >= SUSPECTS_IDLE && w->pace > 0 && w->pace < REGIME_STILL;
+	}
+	vec_free(&still);
+}
+
 /* Those that are slow: how many windows, of *ret_paced. */
 static size_t find_slow(suspects *ret, size_t *ret_paced, const paced_windows *windows,
 			const struct usual_pace u[REGIMES], uint64_t window_ns)
@@ -164,7 +193,7 @@ static size_t find_slow(suspects *ret, size_t *ret_paced, const paced_windows *w
 		/* One that nothing is known of does not end it. */
 		for (size_t k = i + 1;
 		     n && k < windows->len && goes_on(&w[k - 1], &w[k], window_ns); k++) {
-			if (is_paced(&w[k]) && !is_slow(u, &w[k]))
+			if (w[k].idle || (is_paced(&w[k]) && !is_slow(u, &w[k])))
 				break;
 			n += is_paced(&w[k]);
 			len = is_paced(&w[k]) ? k - i + 1 : len;
@@ -193,6 +222,7 @@ void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_
 	for (uint32_t i = 0; i < REGIMES; i++)
 		u[i].lowest = NAN;
 	sort_once(windows);
+	find_idle(windows, window_ns);
 	do {
 		before = slow;
 		paces_make(u, windows, ret, r);

@@ -18,12 +18,14 @@
 #define SUSPECTS_MOST	     0.3 /* of the windows: of more it is not known which are normal */
 #define SUSPECTS_LEAST	     30	 /* windows of a regime that say what its pace is */
 #define SUSPECTS_OTHER_RATIO 0.5 /* a kind of work may be another one slowed, if it has fewer */
+#define SUSPECTS_IDLE	     4	 /* so many still stretches of a recording are how the job waits */
 
 /* A window of a process, with the pace of its regime's work (of struct feature_row). */
 struct paced_window {
 	uint32_t recording, pid, regime;
 	uint64_t start_ns;
 	double pace; /* 0 unknown */
+	bool idle;   /* found: nothing is said of its pace then */
 };
 typedef VEC(struct paced_window) paced_windows;
 
@@ -36,8 +38,10 @@ typedef VEC(struct suspect) suspects;
 
 /* Finds stretches, in order of recordings and time, with the window before and the one after: they
  * do not overlap. Sorts the windows. Those of a regime that is another regime's work, slowed, with
- * something beside it, count as that one's. There are none where more windows than
- * SUSPECTS_MOST would be suspect. */
+ * something beside it, count as that one's. Where a recording has SUSPECTS_IDLE or more stretches
+ * of windows with hardly any calls (REGIME_STILL), apart from each other, it idles between
+ * requests, and none of these is suspect. There are none where more windows than SUSPECTS_MOST
+ * would be suspect. */
 void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
 			 const struct regimes *r);
 /* Whether it lies in one of them. */

@@ -235,7 +235,7 @@ static void test_slowed_twice(void **state)
 	for (uint64_t i = 150; i < 190; i++)
 		set(i, 2, 1);
 	for (uint64_t i = 250; i < 265; i++)
-		set(i, 3, 1);
+		set(i, 3, 1.8); /* quick for the second, slow for the first */
 	find();
 	assert_int_equal(found.len, 2);
 	assert_int_equal(found.data[1].start_ns, 249 * S);
@@ -312,6 +312,59 @@ static void test_common_work(void **state)
 	assert_int_equal(found.len, 0);
 }
 
+/* Requests come in between: the windows around are partly busy. And one fault. */
+static void server(size_t idles)
+{
+	regimes_of_two(0.5f);
+	add_usual(0, 100, 200);
+	add_usual(1, 100, 130);
+	add(1, 130, 1, 0.0002); /* of the other recording, it does not count */
+	for (uint64_t at = 110; at < 110 + 12 * idles; at += 12) {
+		set(at - 1, 1, 0.5);
+		for (uint64_t i = at; i < at + 4; i++)
+			set(i, 1, 0.0002);
+		set(at + 4, 1, 0.6);
+	}
+	for (uint64_t i = 170; i < 175; i++)
+		set(i, 1, 0.6);
+	find();
+}
+
+static void test_idle_between_requests(void **state)
+{
+	(void)state;
+	server(4);
+	assert_int_equal(found.len, 1);
+	assert_int_equal(found.data[0].start_ns, 169 * S);
+}
+
+/* Too seldom to be how it works. */
+static void test_still(void **state)
+{
+	(void)state;
+	server(3);
+	assert_int_equal(found.len, 4);
+	assert_int_equal(found.data[0].start_ns, 108 * S);
+	assert_int_equal(found.data[0].end_ns, 116 * S);
+}
+
+/* Two ranks that stand still twice, together. */
+static void test_still_ranks(void **state)
+{
+	(void)state;
+	regimes_of_two(0.5f);
+	add_usual(0, 100, 150);
+	for (uint64_t i = 100; i < 150; i++) {
+		bool still = (i > 110 && i < 115) || (i > 130 && i < 135);
+		if (still)
+			set(i, 1, 0.0002);
+		add(0, i, 1, still ? 0.0002 : 1);
+		windows.data[windows.len - 1].pid = 8;
+	}
+	find();
+	assert_int_equal(found.len, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,6 +381,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_of_the_work, begin, end),
 		cmocka_unit_test_setup_teardown(test_light_ones, begin, end),
 		cmocka_unit_test_setup_teardown(test_common_work, begin, end),
+		cmocka_unit_test_setup_teardown(test_idle_between_requests, begin, end),
+		cmocka_unit_test_setup_teardown(test_still, begin, end),
+		cmocka_unit_test_setup_teardown(test_still_ranks, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
