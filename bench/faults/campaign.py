@@ -83,6 +83,8 @@ def arguments():
         p.error("there is no workload '%s'" % unknown[0])
     if any(WORKLOADS[n].gpus or n in named for n in args.beside):
         p.error("--beside takes workloads that need no GPU and are not in --workloads")
+    if len(set(args.beside)) < len(args.beside):
+        p.error("--beside takes each workload once")
     args.templates = templates_of(args.runs, p)
     if args.part < 1 or not 0 <= args.data_share < 1:
         p.error("--part is at least 1, --data-share at least 0 and below 1")
@@ -119,9 +121,15 @@ def laid_out(args, host):
     gpus = host.gpus if args.gpus is None else min(args.gpus, host.gpus)
     host.alone = gpus <= 1
     names = args.workloads.split(",") if args.workloads else GPU if gpus else CPU
+    twice = [n for n in args.beside if n in names]
+    if twice:
+        sys.exit("campaign.py: '%s' of --beside is one of the workloads without it" % twice[0])
     seconds = args.minutes * 60 * (1 - args.data_share) - PACK_S
-    return layout.layout(host, names, gpus, seconds, args.least, args.part,
-                         args.seed, schedule.PACES[args.pace], args.templates, args.beside)
+    try:
+        return layout.layout(host, names, gpus, seconds, args.least, args.part,
+                             args.seed, schedule.PACES[args.pace], args.templates, args.beside)
+    except ValueError as e:
+        sys.exit("campaign.py: %s" % e)
 
 
 def tell_schedule(args, found, say):

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import statistics
+import subprocess
 import sys
 import tarfile
 import types
@@ -283,6 +284,40 @@ def _(t):
         expect([n for n, _ in found.left_out if n in beside] == [n for n in beside
                                                                 if n not in there],
                "left out: %r" % found.left_out)
+
+
+@test("lanes of wide rows and of many parts have seeds of their own, or there is no layout", 30)
+def _(t):
+    def wide(gpus, part):
+        return layout.layout(host_of(gpus), ["gpt2"], gpus, 480, 150, part, 1,
+                             schedule.PACES["dense"])
+    names = [r.name for part in (1, 2, 3) for row in wide(12, part).rows for lane in row
+             for r in lane.runs]
+    expect(len(set(names)) == len(names) and len(names) >= 3 * 12, "a name twice: %r" % names)
+    expect({r.seed % plans.TEST_SEEDS for lane in wide(2, 2).rows[0] for r in lane.runs} ==
+           {21, 22}, "seeds moved")
+    try:
+        wide(12, 90)
+    except ValueError:
+        return
+    expect(False, "part 90 of 12 lanes has seeds of the test split")
+
+
+@test("a campaign refuses workloads beside that are given twice or run anyway", 30)
+def _(t):
+    def says(*words):
+        p = subprocess.run([sys.executable, CAMPAIGN, "--dry-run", "--minutes", "9", *words],
+                           capture_output=True, text=True, timeout=20)
+        return p.returncode, p.stderr
+    for words, why in ((("--gpus", "2", "--beside", "cpu_gpt,cpu_gpt"), "each workload once"),
+                       (("--gpus", "0", "--beside", "cpu_loader"), "one of the workloads"),
+                       (("--gpus", "2", "--workloads", "gpt2,cpu_gpt", "--beside", "cpu_gpt"),
+                        "not in --workloads")):
+        rc, text = says(*words)
+        expect(rc not in (0, None) and why in text and "Traceback" not in text,
+               "%r: %d, %s" % (words, rc, text))
+    rc, text = says("--gpus", "2", "--beside", "cpu_gpt,cpu_loader")
+    expect(rc == 0, "refused: %s" % text)
 
 
 @test("a campaign on four GPUs foresees faults of each layer and each confusable pair", 30)

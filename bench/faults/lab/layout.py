@@ -26,6 +26,7 @@ Layout = collections.namedtuple("Layout", "rows spare block_s left_out")
 
 WAITING = 3  # cores of a block for whoever records, disturbs, or will come next
 WAITING_ALONE = 6
+PART_SEEDS = 10  # of a part at least: each lane of a row has one
 JOB = max(w.cpus for w in WORKLOADS.values())
 
 
@@ -150,7 +151,8 @@ def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, template
            beside=()):
     """Of the part so many (from 1): the rows that it has time for begin where the part before
     ended. Parts before are laid out as well, since what they had decides what is wanted. beside:
-    names of workloads without GPUs that run in every row, on cores that nobody needs."""
+    names of workloads without GPUs that run in every row, on cores that nobody needs. ValueError:
+    too late a part, its seeds would be those of the test split."""
     workloads = [WORKLOADS[n] for n in names]
     every = workloads + [WORKLOADS[n] for n in beside]
     left_out = [(w.name, host.why_not(w)) for w in every if host.why_not(w)]
@@ -165,9 +167,12 @@ def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, template
     n = min(len(rows), max(1, int(seconds // least_block_s)))
     block_s = seconds / n
     chooser, turns, came = Chooser(host), itertools.cycle(rows), collections.Counter()
+    seeds = max(PART_SEEDS, n, max(len(row) for row in rows))  # no part has those of another
+    if seed < plans.TEST_SEEDS <= seed + seeds * (part + 1):
+        raise ValueError("part %d has no seeds of development left" % part)
 
     def runs(w, i):
-        return runs_of(chooser, w, templates[came[w.name] > 0], seed + 10 * number + i, pace,
+        return runs_of(chooser, w, templates[came[w.name] > 0], seed + seeds * number + i, pace,
                        block_s)
 
     for number in range(1, part + 1):
