@@ -167,7 +167,7 @@ def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, template
     n = min(len(rows), max(1, int(seconds // least_block_s)))
     block_s = seconds / n
     chooser, turns, came = Chooser(host), itertools.cycle(rows), collections.Counter()
-    seeds = max(PART_SEEDS, n, max(len(row) for row in rows))  # no part has those of another
+    seeds = max(PART_SEEDS, len(rows), max(len(row) for row in rows))  # no part has those of another
     if seed < plans.TEST_SEEDS <= seed + seeds * (part + 1):
         raise ValueError("part %d has no seeds of development left" % part)
 
