@@ -19,7 +19,7 @@ static const struct {
 	double sigma;	    /* in its unit */
 	double sigma_ratio; /* of the median */
 } least[] = {
-	{"memory_used_bytes", 64e6, 0.1},
+	{"memory_used_bytes", 64e6, 0.04},
 	{"other_memory_bytes", 32e6, 0.005},
 	{"power_w", 5, 0.02},
 	{"temperature_celsius", 3, 0},

@@ -204,8 +204,8 @@ enum job_work {
 void job_process(struct detector *d, const struct m_process *row);
 /* A row as it is judged. leaves: it is of work that is not the process's usual one. */
 void job_row(struct detector *d, const struct feature_row *row, bool leaves);
-/* What the parent of the row's process does; of processes that have a pace by themselves, and of
- * those that have no parent here, nothing is said. */
+/* What the parent of the row's process does; of rows that have a pace of their own, and of
+ * processes that have no parent here, nothing is said. */
 enum job_work job_work(const struct detector *d, const struct feature_row *row);
 void job_forget(struct detector *d, uint32_t pid);
 

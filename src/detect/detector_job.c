@@ -12,6 +12,8 @@ void job_process(struct detector *d, const struct m_process *row)
 	windows_parent(d->windows, row->pid, row->parent_pid);
 	if (row->parent_pid && row->parent_pid != row->pid)
 		map64_set(&d->parents, row->pid, row->parent_pid);
+	else
+		map64_del(&d->parents, row->pid);
 }
 
 void job_row(struct detector *d, const struct feature_row *row, bool leaves)

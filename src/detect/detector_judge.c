@@ -267,6 +267,20 @@ static bool is_excused(struct detector *d, const struct series *s, const struct 
 	       as->job == JOB_LEFT || ends;
 }
 
+/* Time that nobody waits for: of calls, where none of them failed more than usual. */
+static bool costs_nothing(const struct as *as, const struct judged *j)
+{
+	enum detect_layer layer = j->row->layer;
+	uint32_t n;
+	const struct feature *features = features_of(layer, &n);
+	if (as->job != JOB_USUAL || layer == DETECT_HARDWARE || layer == DETECT_HOST)
+		return false;
+	for (uint32_t f = 0; f < n; f++)
+		if (!strcmp(features[f].name, "errors") && j->explained.shares[f] > 0.5)
+			return false;
+	return true;
+}
+
 /* Sets p and what explains it; whether the row is normal. */
 static bool judge(struct detector *d, struct series *s, const struct as *as, struct judged *j)
 {
@@ -281,7 +295,7 @@ static bool judge(struct detector *d, struct series *s, const struct as *as, str
 	explain_row(&j->explained, m, row->layer, off.x);
 	j->explained.score = noisy.score;
 	j->p = p_of_launch(d, rarer(tail_p(&m->tail, noisy.score), alone_of(m, &blurred)));
-	if (as->job == JOB_USUAL) {
+	if (costs_nothing(as, j)) {
 		j->explained.better = true;
 		j->p = fmax(j->p, COSTLESS_P);
 	}

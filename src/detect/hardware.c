@@ -9,7 +9,7 @@
 
 #define WAIT_WINDOWS 16 /* that one wait may cover: threads that idle say nothing new */
 #define HOLD_WINDOWS 60 /* that a process may stand still and do the same work still */
-#define CUDA_LEAST   8	/* calls of CUDA in a window: asking whether there are GPUs takes fewer */
+#define CUDA_LEAST   64 /* calls of CUDA: asking whether there are GPUs takes fewer */
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
  * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
 #define HELD_BY_POWER_OR_HEAT (0x4 | 0x8 | 0x20 | 0x40 | 0x80)
@@ -194,10 +194,9 @@ void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const str
 		unit_window(h, hardware_process(h, pid), window_of_time(h, start_ns));
 	if (!w)
 		return;
-	w->told = h->any_told = true;
+	w->told = true;
 	w->work = *work;
-	if (work->cuda_events >= CUDA_LEAST && w->number + 1 > h->cuda_window)
-		h->cuda_window = w->number + 1;
+	h->cuda_events += work->cuda_events;
 }
 
 /* ---- rows ---- */
@@ -351,12 +350,12 @@ static uint64_t earliest(const struct hardware *h)
 }
 
 /* Once it is known where the processes are, other GPUs are other jobs' business: neither learned
- * nor judged. Nor is any where it is not known, while processes work and none of them uses one. */
-static bool is_judged(const struct hardware *h, const struct unit *gpu, uint64_t number)
+ * nor judged. Nor is any where that is not known and CUDA was traced and hardly called. */
+static bool is_judged(const struct hardware *h, const struct unit *gpu)
 {
 	if (h->any_own)
 		return gpu->own;
-	return !h->any_told || (h->cuda_window && number < h->cuda_window + HOLD_WINDOWS);
+	return !h->cuda_events || h->cuda_events >= CUDA_LEAST;
 }
 
 /* GPUs first: their regime is their processes', whose windows must still be there. */
@@ -367,7 +366,7 @@ static void hand_out_window(struct hardware *h, uint64_t number, enum detect_lay
 		const struct counter_window *w = unit_first_with(u, number);
 		if (u->layer != layer || !w)
 			continue;
-		if (layer != DETECT_HARDWARE || is_judged(h, u, number))
+		if (layer != DETECT_HARDWARE || is_judged(h, u))
 			hand_out(h, u, w);
 		unit_drop_first(u);
 	}

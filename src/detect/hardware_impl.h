@@ -47,8 +47,7 @@ struct hardware {
 	uint64_t closed;	 /* windows below were handed out */
 	bool any_gone;		 /* of the units */
 	bool any_own;		 /* likewise */
-	bool any_told;		 /* by hardware_mix */
-	uint64_t cuda_window;	 /* the last that any process used GPUs in, + 1; 0 none did */
+	uint64_t cuda_events;	 /* that hardware_mix told of */
 	int8_t feature_of[HARDWARE_COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
 	int8_t calls_feature;

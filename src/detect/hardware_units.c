@@ -20,8 +20,8 @@ void hardware_forget_units(struct hardware *h)
 	vec_free(&h->units);
 	map64_free(&h->unit_of);
 	map64_free(&h->entity_of);
-	h->any_gone = h->any_own = h->any_told = false;
-	h->cuda_window = 0;
+	h->any_gone = h->any_own = false;
+	h->cuda_events = 0;
 }
 
 static void drop_unit(struct hardware *h, size_t i)

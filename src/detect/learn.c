@@ -335,21 +335,10 @@ static void suspects_leave(struct learning *l, struct rec_reader *const *recordi
 	}
 }
 
-/* Whether most windows have a pace: faults are found by it then. Far out by all features together
- * are not faults alone, and without those rows what is normal looks narrower than it is. */
-static bool has_witness(const struct learning *l)
-{
-	size_t paced = 0;
-	for (size_t i = 0; i < l->paced.len; i++)
-		paced += l->paced.data[i].pace > 0;
-	return paced * 2 > l->paced.len;
-}
-
 /* How many layers were learned. */
 static size_t learn_layers(struct learning *l, struct model *m)
 {
 	size_t learned = 0;
-	unsigned without = l->o->without | (has_witness(l) ? WITHOUT_CLEANING : 0);
 	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
 		struct err why;
 		int rc = learn_mixture(
@@ -357,7 +346,7 @@ static size_t learn_layers(struct learning *l, struct model *m)
 			&(struct learn_mixture_options){.components = l->o->components,
 							.covariance = l->o->covariance,
 							.seed = l->o->seed,
-							.without = without},
+							.without = l->o->without},
 			&why);
 		learned += rc == 0;
 		if (rc && l->o->left_out)

@@ -19,11 +19,13 @@
 #include "detect/learn.h"
 #include "detect/regimes.h"
 
-#define TRIM_RATIO     0.3
-#define BELIEVED_RATIO 0.7
-#define FOLDS	       5
-#define STARTS	       4
-#define STARTS_LEAST   1
+#define TRIM_RATIO	0.3
+#define FAULTY_TOGETHER 3 /* rows far out */
+#define FAULTY_APART	5 /* rows from one to the next, at most */
+#define BELIEVED_RATIO	0.7
+#define FOLDS		5
+#define STARTS		4
+#define STARTS_LEAST	1
 /* Added to variances of standardised columns: a tenth of a column's usual spread. */
 #define FLOOR 0.01
 /* Below so many rows a column a full covariance is known too badly: variances alone. */
@@ -147,6 +149,36 @@ static void centre_regimes(struct fitting *f, uint32_t d)
 	free(room);
 }
 
+static bool is_far(const struct fitting *f, size_t i)
+{
+	return isfinite(f->scores[i]) && !f->keep[i];
+}
+
+/* A fault lasts: rows that lie far out alone, or by twos, are the tail of what is normal, as where
+ * a loader waits every tenth second. They stay; returns how many do not. Between those of a fault
+ * there may be a few that are less far out. */
+static size_t keep_scattered(struct fitting *f)
+{
+	size_t dropped = 0, i = 0;
+	while (i < f->n) {
+		size_t end = i, last = i, far = 0;
+		for (; end < f->n && end - last <= FAULTY_APART &&
+		       f->rows[end].pid == f->rows[i].pid && f->rows[end].gpu == f->rows[i].gpu &&
+		       is_far(f, i);
+		     end++)
+			if (is_far(f, end)) {
+				last = end;
+				far++;
+			}
+		bool lasts = far >= FAULTY_TOGETHER;
+		dropped += lasts ? far : 0;
+		for (size_t k = i; k <= last && !lasts; k++)
+			f->keep[k] = isfinite(f->scores[k]);
+		i = last + 1;
+	}
+	return dropped;
+}
+
 /* Drops what lies further out than normal rows can: from one ellipsoid, for a mixture would give
  * faults a component of their own. */
 static int clean(struct fitting *f, struct model_mixture *m, struct err *e)
@@ -166,8 +198,9 @@ static int clean(struct fitting *f, struct model_mixture *m, struct err *e)
 		f->scores[i] =
 			f->keep[i] ? gmm_explain(&one, f->packed + i * d, parts, &component) : NAN;
 	size_t kept = tail_clean(f->scores, f->n, BELIEVED_RATIO, f->keep);
-	f->dropped = f->n_kept - kept;
-	f->n_kept = kept;
+	if (kept < f->n_kept)
+		f->dropped = keep_scattered(f);
+	f->n_kept -= f->dropped;
 	gmm_free(&one);
 	return 0;
 }

@@ -31,6 +31,8 @@ struct process {
 	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
 	double pace;		   /* in that one; 0 unknown */
+	bool still;		   /* in that one it hardly did anything */
+	uint64_t windows, paced;   /* that were handed out; of these, with a pace of its own */
 	bool other_work;	   /* in that one it did other work than usual */
 	bool gone;		   /* it has ended */
 };
@@ -129,6 +131,8 @@ void windows_parent(struct windows *w, uint32_t pid, uint32_t parent)
 {
 	if (parent && parent != pid)
 		map64_set(&w->parents, pid, parent);
+	else
+		map64_del(&w->parents, pid);
 }
 
 void windows_process_gone(struct windows *w, uint32_t pid)
@@ -472,10 +476,16 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	bool after = goes_on && does_other_work(w, p, p->open.data[0], p->open.len > 1);
 	p->other_work = does_other_work(w, p, done, true);
 	row->other_work = before || after || p->other_work;
-	if (!follows || !goes_on || before || after)
+	bool was_still = follows && p->still;
+	double still = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
+	p->still = still > 0;
+	if (!follows || before || after)
 		return;
-	row->pace = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
-	if (row->pace <= 0)
+	/* What hardly does anything may have nothing in the next window yet. It may have ended,
+	 * too, but not in the one before. */
+	if (still > 0 && (goes_on || was_still))
+		row->pace = still;
+	else if (goes_on)
 		row->pace = regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes);
 }
 
@@ -488,12 +498,15 @@ static struct process *parent_of(struct windows *w, const struct process *p)
 }
 
 /* Loaders of data, and whatever else works for a process, do as much as that asks for: how fast is
- * how fast it is. It was handed out before. */
+ * how fast it is. It was handed out before. Not so a process that has a pace in most windows. */
 static void take_parents_pace(struct windows *w, struct process *p, struct feature_row *row)
 {
 	const struct process *parent = parent_of(w, p);
 	uint64_t number = window_number(row->start_ns, w->o.window_ns);
-	if (row->pace > 0 || row->other_work || !parent || parent->last != number)
+	p->windows++;
+	p->paced += row->pace > 0;
+	if (p->paced * 2 > p->windows || row->pace > 0 || row->other_work || !parent ||
+	    parent->last != number)
 		return;
 	row->pace = parent->pace;
 	row->parents_pace = row->pace > 0;

@@ -683,10 +683,52 @@ static void layers_share_the_alarms(void **state)
 			      told_of[sharing[1]], told_of[sharing[2]], asked);
 }
 
+/* A tenth of the rows is far out: p of such a row, by the mixture that is made of them. */
+static double p_of_far_row(bool scattered)
+{
+	enum { ROWS = 300 };
+	struct feature_row *rows = xcalloc(ROWS, sizeof(*rows));
+	struct learn_mixture_options o = {.seed = 1, .components = 1};
+	struct model_mixture m = {0};
+	struct explained x;
+	struct err e = {0};
+	uint64_t seed = 3;
+	for (size_t i = 0; i < ROWS; i++) {
+		bool far = scattered ? i % 10 == 5 : i >= 200 && i < 230;
+		rows[i] = (struct feature_row){.start_ns = i * SIM_SECOND,
+					       .end_ns = (i + 1) * SIM_SECOND,
+					       .layer = DETECT_TORCH,
+					       .pid = 1,
+					       .gpu = -1,
+					       .regime = 1};
+		for (size_t f = 0; f < FEATURES_MOST; f++)
+			rows[i].x[f] = f < 2 ? 0.05 * random_normal(&seed) : NAN;
+		rows[i].x[0] += far ? 1 : 0;
+	}
+	struct feature_row row = rows[205];
+	row.x[0] = 1;
+	row.x[1] = 0;
+	assert_int_equal(learn_mixture(&m, DETECT_TORCH, rows, ROWS, &o, &e), 0);
+	explain_row(&x, &m, DETECT_TORCH, row.x);
+	double p = tail_p(&m.tail, x.score);
+	learn_mixture_free(&m);
+	free(rows);
+	return p;
+}
+
+/* What lasts is a fault; what comes back for a row each time is normal, though as many rows are. */
+static void scattered_rows_are_no_fault(void **state)
+{
+	(void)state;
+	assert_true(p_of_far_row(false) < 1e-4);
+	assert_true(p_of_far_row(true) > 0.01);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_are_found),
+		cmocka_unit_test(scattered_rows_are_no_fault),
 		cmocka_unit_test(streams_and_files_tell_the_same),
 		cmocka_unit_test(events_are_marked),
 		cmocka_unit_test(events_of_the_warmup_are_not),

@@ -210,26 +210,36 @@ static void gpus_of_other_jobs_are_left_out(void **state)
 		assert_true(rows[i].gpu == 1 || rows[i].gpu == 2);
 }
 
-/* A job on the CPU, on a host with GPUs, may ask how many there are. Once it uses them, and a while
- * after, any may be its own. */
-static void gpus_of_a_job_without_are_left_out(void **state)
+static void of_job(uint64_t at_10, uint64_t at_30)
 {
-	(void)state;
-	for (int s = 10; s < 110; s++) {
+	hardware_forget_rows(hardware);
+	rows_len = 0;
+	for (int s = 10; s < 50; s++) {
 		counter("gpu 0", "power_w", s + 0.5, 100);
 		hardware_mix(hardware, 100, (uint64_t)s * SECOND,
 			     &(struct work){.regime = 1,
 					    .events = 1000,
-					    .cuda_events = s == 30   ? 100
-							   : s == 10 ? 2
+					    .cuda_events = s == 10   ? at_10
+							   : s == 30 ? at_30
 								     : 0});
 		hardware_upto(hardware, (uint64_t)(s + 1) * SECOND);
 	}
 	hardware_end(hardware);
+}
+
+/* A job on the CPU, on a host with GPUs, may ask how many there are. Once it uses them any may be
+ * its own, also while it stands still; and so may they all be where nobody listens to CUDA. */
+static void gpus_of_a_job_without_are_left_out(void **state)
+{
+	(void)state;
+	of_job(2, 0);
+	assert_int_equal(rows_len, 0);
+	of_job(2, 100);
 	/* The one before comes when it is known, too. */
-	assert_int_equal(rows_len, 62);
+	assert_int_equal(rows_len, 21);
 	assert_int_equal(rows[0].start_ns, 29 * SECOND);
-	assert_int_equal(rows[61].start_ns, 90 * SECOND);
+	of_job(0, 0);
+	assert_int_equal(rows_len, 40);
 }
 
 /* What is usual is learned for each regime; that of a GPU is its process's. */
