@@ -31,6 +31,7 @@ cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"
 cp -R tests/gpu "$stage/tests/"
 cp -R bench/common.py bench/faults bench/detect "$stage/bench/"
+rm -r "$stage/bench/detect/unseen"
 strip -o "$stage/bench/faults/helpers/libfault_cuda.so" "$build/bench/libfault_cuda.so"
 find "$stage/tests" "$stage/bench" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"

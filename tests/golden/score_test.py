@@ -531,6 +531,44 @@ def a_data_set_is_judged_again_beside_what_was_said(folder):
 
 
 @with_numpy
+def a_thinner_data_set_says_the_same(folder):
+    """Of windows and episodes to the last digit, of events as many; calls that matter stay."""
+    paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
+    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    bench("thin.py", folder / "data", "-o", folder / "thin", "--events", 40)
+    bench("thin.py", folder / "data", "-o", folder / "again", "--events", 40)
+    cells = []
+    for name in ("data", "thin"):
+        bench("score.py", folder / name, "--json", folder / "scores.json", "--resamples", 20)
+        cells.append(json.loads((folder / "scores.json").read_text())["methods"][0])
+    assert cells[0]["episodes"] == cells[1]["episodes"]
+    assert cells[0]["cells"]["window"] == cells[1]["cells"]["window"]
+    for path in sorted((folder / "data").glob("*.npz")):
+        whole, thin = (data.read_run(str(folder / f / path.name)) for f in ("data", "thin"))
+        assert path.stat().st_size > (folder / "thin" / path.name).stat().st_size
+        assert (folder / "thin" / path.name).read_bytes() == \
+            (folder / "again" / path.name).read_bytes()
+        for layer in np.unique(whole.event_layer):
+            for kind in np.unique(whole.event_truth):
+                of = [(r.event_layer == layer) & (r.event_truth == kind) for r in (whole, thin)]
+                assert of[1].sum() == min(of[0].sum(), 40), (layer, kind, of[1].sum())
+                near(thin.event_weight[of[1]].sum() / max(whole.event_weight[of[0]].sum(), 1),
+                     float(of[0].any()), 1e-3)
+
+
+@with_numpy
+def the_campaign_that_is_kept_has_the_figures_of_the_docs(folder):
+    bench("score.py", ROOT / "bench/detect/unseen", "--json", folder / "scores.json",
+          "--resamples", 10)
+    ours = json.loads((folder / "scores.json").read_text())["methods"][0]
+    every = ours["episodes"]["all"]
+    assert (every["effective"], every["found"], every["false_alarms"]) == (149, 141, 25), every
+    for layer, f1 in (("cuda", 0.84), ("python", 0.76), ("torch", 0.74), ("nccl", 0.81),
+                      ("hardware", 0.67)):
+        near(ours["cells"]["window"]["5:1"][layer]["f1"][0], f1, 0.006)
+
+
+@with_numpy
 def what_cannot_be_scored_is_said(folder):
     assert "no data set there" in bench("score.py", folder, status=1).stderr
     (folder / "x.npz").write_bytes(b"nothing")
