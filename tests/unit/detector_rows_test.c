@@ -65,6 +65,7 @@ static int make_model(void **state)
 	make_layer(&model.layers[DETECT_TORCH], "slowdown");
 	make_layer(&model.layers[DETECT_STEP], "duration");
 	make_layer(&model.layers[DETECT_HARDWARE], "gpm_sm_ratio");
+	make_layer(&model.layers[DETECT_HOST], "cpu_ratio");
 	return 0;
 }
 
@@ -751,18 +752,17 @@ static void other_work_is_not_judged(void **state)
 
 /* ---- where the work changes ---- */
 
-static void hardware_row(double p, uint32_t regime, bool other_work)
+static void counters_row(enum detect_layer layer, double p, bool other_work)
 {
 	struct feature_row row = {.start_ns = second * SECOND,
 				  .end_ns = (second + 1) * SECOND,
-				  .layer = DETECT_HARDWARE,
-				  .regime = regime,
+				  .layer = layer,
+				  .pid = layer == DETECT_HOST ? PID : 0,
+				  .regime = 1,
 				  .events = 100,
-				  .other_work = other_work,
-				  .x = {[1] = sqrt(-2 * log(p))}};
-	row.x[0] = NAN;
-	for (size_t f = 2; f < FEATURES_MOST; f++)
-		row.x[f] = NAN;
+				  .other_work = other_work};
+	for (size_t f = 0; f < FEATURES_MOST; f++) /* the layer's column of make_model */
+		row.x[f] = f == (layer == DETECT_HARDWARE) ? sqrt(-2 * log(p)) : NAN;
 	second++;
 	detector_row(detector, &row);
 }
@@ -779,21 +779,66 @@ static void on_gpu_row(void *ctx, const struct feature_row *row, double score, d
 	rows_told++;
 }
 
-/* The first windows after other work have its counters still. */
-static void counters_of_gpus_lag(void **state)
+static void run_counters(enum detect_layer layer)
 {
-	(void)state;
 	options.row = on_gpu_row;
 	start(true);
-	for (int i = 0; i < 20; i++)
-		hardware_row(USUAL, 1, false);
-	hardware_row(RARE, 1, true);
+	row_with(USUAL, 1, 1); /* the process works from here on */
+	for (int i = 1; i < 20; i++)
+		counters_row(layer, USUAL, false);
+	counters_row(layer, RARE, true);
 	for (int i = 0; i < 4; i++)
-		hardware_row(RARE, 1, false);
+		counters_row(layer, RARE, false);
 	stop();
 	assert_false(isnan(p_of_gpu[19]));
-	assert_true(isnan(p_of_gpu[20]) && isnan(p_of_gpu[21]) && isnan(p_of_gpu[22]));
+	assert_true(isnan(p_of_gpu[20]) && isnan(p_of_gpu[21]));
+}
+
+/* The first windows after other work have its counters still: two of a GPU, one of a process. */
+static void counters_lag(void **state)
+{
+	(void)state;
+	run_counters(DETECT_HARDWARE);
+	assert_true(isnan(p_of_gpu[22]));
 	assert_false(isnan(p_of_gpu[23]));
+	run_counters(DETECT_HOST);
+	assert_false(isnan(p_of_gpu[22]));
+}
+
+/* Rather rare rows of the work before are none of the anomaly of the work after. */
+static void an_onset_is_not_before_other_work(void **state)
+{
+	(void)state;
+	start(true);
+	rows(20, USUAL);
+	rows(2, 0.005);
+	row_with(USUAL, 7, 1);
+	rows(5, RARE);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	assert_int_equal(found[0].start_ns, (BEGIN + 23) * SECOND);
+}
+
+/* Of processes that have ended nobody's parent is known; of those that come with no parent any
+ * more neither. */
+static void parents_are_forgotten(void **state)
+{
+	(void)state;
+	start(false);
+	for (uint32_t pid = 1000; pid < 3000; pid++) {
+		struct m_process row = {.pid = pid, .parent_pid = PID};
+		detector_process(detector, &row);
+		row.end_ns = second * SECOND;
+		detector_process(detector, &row);
+	}
+	detector_process(detector, &(struct m_process){.pid = 5000, .parent_pid = PID});
+	detector_process(detector, &(struct m_process){.pid = 5000});
+	assert_true(detector->parents.len > 0);
+	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
+	assert_int_equal(detector->parents.len, 0);
+	assert_int_equal(detector->left_work.len, 0);
+	detector_free(detector);
 }
 
 /* What was slow is over with the work that was; what comes back after it is another anomaly. */
@@ -1004,7 +1049,9 @@ int main(void)
 		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
 		cmocka_unit_test_setup(saves_are_forgotten, begin),
 		cmocka_unit_test_setup(other_work_is_not_judged, begin),
-		cmocka_unit_test_setup(counters_of_gpus_lag, begin),
+		cmocka_unit_test_setup(counters_lag, begin),
+		cmocka_unit_test_setup(an_onset_is_not_before_other_work, begin),
+		cmocka_unit_test_setup(parents_are_forgotten, begin),
 		cmocka_unit_test_setup(an_anomaly_ends_with_its_work, begin),
 		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
 		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
