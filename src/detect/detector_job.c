@@ -1,6 +1,6 @@
 /* detector_job.c - what the process does that a process works for. Loaders of data, and whatever
  * else works for another process, have its pace (windows.h): while its usual work goes on as fast
- * as usual, nothing in them costs the job anything; while it does other work, so do they. */
+ * as usual, nobody waits for the time that they take; while it does other work, so do they. */
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
