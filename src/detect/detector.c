@@ -144,7 +144,6 @@ void detector_free(struct detector *d)
 	map64_free(&d->work_since);
 	map64_free(&d->other_work);
 	map64_free(&d->judged_since);
-	map64_free(&d->parents);
 	map64_free(&d->left_work);
 	vec_free(&d->waiting);
 	vec_free(&d->held_rows);

@@ -142,7 +142,6 @@ struct detector {
 	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
 	struct map64 work_since;     /* pid to the start of its first row of work */
 	struct map64 other_work;     /* pid to the end of its last window of other work */
-	struct map64 parents;	     /* pid to its parent's */
 	struct map64 left_work;	     /* pid to the end of its last window of other or new work */
 	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */

@@ -10,10 +10,6 @@
 void job_process(struct detector *d, const struct m_process *row)
 {
 	windows_parent(d->windows, row->pid, row->parent_pid);
-	if (row->parent_pid && row->parent_pid != row->pid)
-		map64_set(&d->parents, row->pid, row->parent_pid);
-	else
-		map64_del(&d->parents, row->pid);
 }
 
 void job_row(struct detector *d, const struct feature_row *row, bool leaves)
@@ -26,11 +22,12 @@ void job_row(struct detector *d, const struct feature_row *row, bool leaves)
 
 enum job_work job_work(const struct detector *d, const struct feature_row *row)
 {
-	uint64_t parent, left = 0;
+	uint64_t left = 0;
 	bool own_pace = row->pace > 0 && !row->parents_pace;
 	if (d->model->without & WITHOUT_PACE || !row->pid || own_pace || row->layer == DETECT_STEP)
 		return JOB_UNKNOWN;
-	if (map64_get(&d->parents, row->pid, &parent))
+	uint32_t parent = windows_parent_of(d->windows, row->pid);
+	if (parent)
 		map64_get(&d->left_work, parent, &left);
 	if (left + LAG_WINDOWS * d->window_ns > row->start_ns)
 		return JOB_LEFT;
@@ -39,6 +36,5 @@ enum job_work job_work(const struct detector *d, const struct feature_row *row)
 
 void job_forget(struct detector *d, uint32_t pid)
 {
-	map64_del(&d->parents, pid);
 	map64_del(&d->left_work, pid);
 }

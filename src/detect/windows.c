@@ -135,6 +135,13 @@ void windows_parent(struct windows *w, uint32_t pid, uint32_t parent)
 		map64_del(&w->parents, pid);
 }
 
+uint32_t windows_parent_of(const struct windows *w, uint32_t pid)
+{
+	uint64_t parent = 0;
+	map64_get(&w->parents, pid, &parent);
+	return (uint32_t)parent;
+}
+
 void windows_process_gone(struct windows *w, uint32_t pid)
 {
 	uint64_t i;
@@ -491,10 +498,9 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 
 static struct process *parent_of(struct windows *w, const struct process *p)
 {
-	uint64_t parent, i;
-	if (!map64_get(&w->parents, p->pid, &parent) || !map64_get(&w->process_of, parent, &i))
-		return NULL;
-	return &w->processes.data[i];
+	uint64_t i;
+	bool met = map64_get(&w->process_of, windows_parent_of(w, p->pid), &i);
+	return met ? &w->processes.data[i] : NULL;
 }
 
 /* Loaders of data, and whatever else works for a process, do as much as that asks for: how fast is
