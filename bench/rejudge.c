@@ -288,8 +288,13 @@ static void judge_rows(struct judging *j, const struct model *m, const struct op
 	if (j->rows.len)
 		memcpy(blanked, j->rows.data, j->rows.len * sizeof(*blanked));
 	blank_unjudged(&seen, (uint32_t)m->regimes.len);
-	for (size_t i = 0; i < j->rows.len; i++)
-		detector_row(d, &blanked[i].row);
+	for (size_t i = 0; i < j->rows.len; i++) {
+		const struct feature_row *row = &blanked[i].row;
+		if (row->parent)
+			detector_process(
+				d, &(struct m_process){.pid = row->pid, .parent_pid = row->parent});
+		detector_row(d, row);
+	}
 	detector_end(d); /* the rows are told, in the order in which they are here */
 	detector_free(d);
 	free(blanked);

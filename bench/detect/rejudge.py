@@ -63,7 +63,8 @@ def origin_of(run):
 
 
 def paces_of(run, x):
-    """{(pid, start): pace}; of pid 0, for GPUs: that of the process with the most events."""
+    """{(pid, start): pace}; of pid 0, for GPUs: that of the process with the most events. For data
+    sets of before pace, parents and other work were in them."""
     a, ret, most = run.arrays, {}, {}
     for i, row in enumerate(x):
         known = dict(zip(run.meta["features"][truth.LAYERS[a["row_layer"][i]]], row))
@@ -75,11 +76,20 @@ def paces_of(run, x):
     return ret
 
 
+def job_of(a, i):
+    if "row_pace" not in a:
+        return {}
+    pace = float(a["row_pace"][i])
+    return {"pace": pace if pace == pace else None, "parent_pid": int(a["row_parent"][i]) or None,
+            "parents_pace": bool(a["row_parents_pace"][i]),
+            "other_work": bool(a["row_other_work"][i])}
+
+
 def rows_of(run):
     """As `eacgm detect --rows` wrote them, as far as they were kept."""
     a, origin, ret = run.arrays, origin_of(run), []
     x = np.where(np.isinf(a["row_x"]), np.copysign(X_MOST, a["row_x"]), a["row_x"]).tolist()
-    p, paces = a["row_p_full"].tolist(), paces_of(run, x)
+    p, paces = a["row_p_full"].tolist(), {} if "row_pace" in a else paces_of(run, x)
     for i in range(len(p)):
         layer = truth.LAYERS[a["row_layer"][i]]
         known = {n: v for n, v in zip(run.meta["features"][layer], x[i]) if v == v}
@@ -89,7 +99,7 @@ def rows_of(run):
                     "gpu": gpu if gpu >= 0 else None, "regime": int(a["row_regime"][i]),
                     "events": int(a["row_events"][i]),
                     "pace": paces.get((pid, int(a["row_start"][i]))),
-                    "p_value": p[i] if p[i] == p[i] else None, "features": known})
+                    **job_of(a, i), "p_value": p[i] if p[i] == p[i] else None, "features": known})
     return ret
 
 

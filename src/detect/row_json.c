@@ -23,11 +23,13 @@ json_t *row_json(const struct feature_row *row, double score, double p, bool ala
 	json_object_set_new(o, "end_ns", integer(row->end_ns));
 	json_object_set_new(o, "layer", json_string(layers[row->layer]));
 	json_object_set_new(o, "pid", row->pid ? integer(row->pid) : json_null());
+	json_object_set_new(o, "parent_pid", row->parent ? integer(row->parent) : json_null());
 	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
 	json_object_set_new(o, "regime", integer(row->regime));
 	json_object_set_new(o, "events", integer(row->events));
 	json_object_set_new(o, "pace", row->pace > 0 ? real_json(row->pace) : json_null());
 	json_object_set_new(o, "parents_pace", json_boolean(row->parents_pace));
+	json_object_set_new(o, "other_work", json_boolean(row->other_work));
 	json_object_set_new(o, "score", real_json(score));
 	json_object_set_new(o, "p_value", real_json(p));
 	json_object_set_new(o, "alarmed", json_boolean(alarmed));
@@ -73,7 +75,7 @@ static double real_of(const json_t *o, const char *key)
 int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct err *e)
 {
 	struct feature_row row = {0};
-	uint64_t pid, gpu, regime;
+	uint64_t pid, parent, gpu, regime;
 	int rc = layer_of(&row.layer, o, e);
 	if (!rc)
 		rc = whole(&row.start_ns, o, "start_ns", INT64_MAX, 0, e);
@@ -81,6 +83,8 @@ int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct 
 		rc = whole(&row.end_ns, o, "end_ns", INT64_MAX, 0, e);
 	if (!rc)
 		rc = whole(&pid, o, "pid", UINT32_MAX, 0, e);
+	if (!rc)
+		rc = whole(&parent, o, "parent_pid", UINT32_MAX, 0, e);
 	if (!rc)
 		rc = whole(&gpu, o, "gpu", INT32_MAX, UINT64_MAX, e);
 	if (!rc)
@@ -92,10 +96,12 @@ int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct 
 	if (rc)
 		return rc;
 	row.pid = (uint32_t)pid;
+	row.parent = (uint32_t)parent;
 	row.gpu = gpu == UINT64_MAX ? -1 : (int32_t)gpu;
 	row.regime = (uint32_t)regime;
 	row.pace = real_of(o, "pace") > 0 ? real_of(o, "pace") : 0;
 	row.parents_pace = json_is_true(json_object_get(o, "parents_pace"));
+	row.other_work = json_is_true(json_object_get(o, "other_work"));
 	uint32_t n;
 	const struct feature *features = features_of(row.layer, &n);
 	const json_t *values = json_object_get(o, "features");
