@@ -50,6 +50,7 @@ def row_arrays(rows, origin):
         "row_gpu": column(lambda r: place_of(r)[4], np.int16),
         "row_regime": column(lambda r: r.get("regime") or 0, np.uint16),
         "row_parent": column(lambda r: r.get("parent_pid") or 0, np.int32),
+        "row_gpu_pid": column(lambda r: r.get("gpu_pid") or 0, np.int32),
         "row_pace": column(lambda r: r.get("pace") or np.nan, np.float32),
         "row_parents_pace": column(lambda r: bool(r.get("parents_pace")), np.uint8),
         "row_other_work": column(lambda r: bool(r.get("other_work")), np.uint8),

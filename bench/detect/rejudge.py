@@ -12,6 +12,7 @@ Features have half precision here, and what blurs them is drawn by time: where a
 say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/bench/rejudge."""
 
 import argparse
+import collections
 import json
 import os
 import sys
@@ -76,6 +77,16 @@ def paces_of(run, x):
     return ret
 
 
+def gpu_pids_of(a):
+    """{(start, events): pid}. A GPU's row has the events of its process, all layers together."""
+    sums = collections.Counter()
+    for start, pid, layer, events in zip(a["row_start"], a["row_pid"], a["row_layer"],
+                                         a["row_events"]):
+        if truth.LAYERS[layer] in truth.CALLS:
+            sums[int(start), int(pid)] += int(events)
+    return {(start, events): pid for (start, pid), events in sums.items()}
+
+
 def job_of(a, i):
     if "row_pace" not in a:
         return {}
@@ -89,14 +100,18 @@ def rows_of(run):
     """As `eacgm detect --rows` wrote them, as far as they were kept."""
     a, origin, ret = run.arrays, origin_of(run), []
     x = np.where(np.isinf(a["row_x"]), np.copysign(X_MOST, a["row_x"]), a["row_x"]).tolist()
+    gpu_pids = {} if "row_gpu_pid" in a else gpu_pids_of(a)
     p, paces = a["row_p_full"].tolist(), {} if "row_pace" in a else paces_of(run, x)
     for i in range(len(p)):
         layer = truth.LAYERS[a["row_layer"][i]]
         known = {n: v for n, v in zip(run.meta["features"][layer], x[i]) if v == v}
         pid, gpu = int(a["row_pid"][i]), int(a["row_gpu"][i])
+        gpu_pid = int(a["row_gpu_pid"][i]) if "row_gpu_pid" in a else \
+            gpu_pids.get((int(a["row_start"][i]), int(a["row_events"][i])))
         ret.append({"start_ns": int(a["row_start"][i]) + origin,
                     "end_ns": int(a["row_end"][i]) + origin, "layer": layer, "pid": pid or None,
-                    "gpu": gpu if gpu >= 0 else None, "regime": int(a["row_regime"][i]),
+                    "gpu": gpu if gpu >= 0 else None,
+                    "gpu_pid": gpu_pid if gpu >= 0 and gpu_pid else None, "regime": int(a["row_regime"][i]),
                     "events": int(a["row_events"][i]),
                     "pace": paces.get((pid, int(a["row_start"][i]))),
                     **job_of(a, i), "p_value": p[i] if p[i] == p[i] else None, "features": known})

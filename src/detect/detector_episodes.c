@@ -120,25 +120,27 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
  * come afterwards: live an anomaly may last for days. */
 static void take(const struct detector *d, struct episode *e, const struct recent_row *r)
 {
-	double rare = rarity(r->p);
+	double rare = isnan(r->p) ? 0 : rarity(r->p);
 	bool asked = d->o.whole || d->o.event;
+	if (asked && rare < DOUBTFUL)
+		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
+	if (isnan(r->p))
+		return;
 	calls_add(e, &r->calls);
 	e->a.windows++;
 	e->rarity += rare;
 	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
 	e->last_rarity = rare;
-	if (asked && rare < DOUBTFUL)
-		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
 }
 
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
 static void take_recent(const struct detector *d, struct episode *e, struct series *s,
-			uint64_t since_ns)
+			uint64_t since_ns, double near_p)
 {
 	uint32_t n = 0;
 	since_ns = onset(s, since_ns, e->a.start_ns);
 	while (n < s->recent_len &&
-	       (recent(s, n)->start_ns >= since_ns || recent(s, n)->p < NEAR_P))
+	       (recent(s, n)->start_ns >= since_ns || recent(s, n)->p < near_p))
 		n++;
 	if (n) {
 		e->a.start_ns = recent(s, n - 1)->start_ns;
@@ -247,40 +249,55 @@ void episode_end(struct detector *d, struct series *s)
 }
 
 /* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */
-static void follow(struct detector *d, struct series *s, const struct judged *j)
+static bool follow(struct detector *d, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
 	double of_row = rarity(j->p) - fmax(ONSET_SLACK, episode_half_rarity(e));
 	e->evidence += of_row;
-	if (e->evidence > evidence(NEAR_P) || rarity(j->p) >= CUSUM_MOST) {
+	bool by_itself = e->evidence > evidence(NEAR_P) || rarity(j->p) >= CUSUM_MOST;
+	if (by_itself || j->beside) {
 		extend(d, e, j);
-		return;
+		return by_itself;
 	}
 	*vec_push(&e->after) = row_of(d, j);
 	e->quiet++;
 	if (e->quiet > GAP_ROWS && (e->evidence < -OVER || e->quiet >= RECENT_ROWS))
 		episode_end(d, s);
+	return false;
 }
 
-void episode_row(struct detector *d, struct series *s, const struct judged *j)
+static bool is_beyond(const struct episode *e, const struct feature_row *row)
+{
+	uint64_t length = row->end_ns - row->start_ns;
+	return row->start_ns > e->a.end_ns + (e->quiet + GAP_ROWS + 1) * length;
+}
+
+void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row)
+{
+	struct recent_row r = {.start_ns = row->start_ns, .end_ns = row->end_ns, .p = NAN};
+	if (is_beyond(s->open, row))
+		episode_end(d, s);
+	else
+		*vec_push(&s->open->after) = r;
+}
+
+bool episode_row(struct detector *d, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
-	uint64_t length = j->row->end_ns - j->row->start_ns;
-	if (e && j->row->start_ns > e->a.end_ns + (e->quiet + GAP_ROWS + 1) * length) {
+	if (e && is_beyond(e, j->row)) {
 		episode_end(d, s);
 		e = NULL;
 	}
-	if (e) {
-		follow(d, s, j);
-		return;
-	}
-	if (!j->alarmed) {
+	if (e)
+		return follow(d, s, j);
+	if (!j->alarmed && !j->beside) {
 		struct recent_row r = row_of(d, j);
 		remember(s, &r);
-		return;
+		return false;
 	}
 	e = episode_open(d, s, j);
-	take_recent(d, e, s, j->since_ns);
+	take_recent(d, e, s, j->since_ns, j->alarmed ? NEAR_P : BESIDE_P);
 	extend(d, e, j);
 	tell(d, e);
+	return j->alarmed;
 }

@@ -14,6 +14,7 @@
 #include "detect/windows.h"
 
 #define NEAR_P	      0.01 /* a row before an alarmed one belongs to the anomaly below it */
+#define BESIDE_P      0.05 /* a row of a job that is known to be slow is a part of that below it */
 #define GAP_ROWS      1	   /* quiet rows do not end an anomaly */
 #define WARMUP_S      5.0
 #define FOLLOW_S      600.0 /* time constant */
@@ -139,10 +140,11 @@ struct detector {
 	struct windows *windows;
 	struct hardware *hardware;
 	VEC(struct series *) series;
-	struct map64 series_of;	     /* number of layer, process and GPU to index + 1 */
-	struct map64 work_since;     /* pid to the start of its first row of work */
-	struct map64 other_work;     /* pid to the end of its last window of other work */
-	struct map64 left_work;	     /* pid to the end of its last window of other or new work */
+	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
+	struct map64 work_since; /* pid to the start of its first row of work */
+	struct map64 other_work; /* pid to the end of its last window of other work */
+	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
+	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
 	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */
@@ -205,6 +207,13 @@ void job_row(struct detector *d, const struct feature_row *row, bool leaves);
 /* What the parent of the row's process does; of rows that have a pace of their own, and of
  * processes that have no parent here, nothing is said. */
 enum job_work job_work(const struct detector *d, const struct feature_row *row);
+/* Whether a row of counters is of a window in which calls of its process were of other or new work:
+ * known once those were judged. */
+bool job_counters_left(const struct detector *d, const struct feature_row *row);
+/* A row was found anomalous by itself, and its work slower than usual. */
+void job_told(struct detector *d, const struct feature_row *row);
+/* Whether one of its job was, in its window or the one before. */
+bool job_is_told(const struct detector *d, const struct feature_row *row);
 void job_forget(struct detector *d, uint32_t pid);
 
 /* ---- detector_episodes.c ---- */
@@ -213,11 +222,15 @@ struct judged {
 	struct explained explained;
 	double p;
 	bool alarmed;
+	bool beside;	   /* not by itself: its job is known to be slow */
 	uint64_t since_ns; /* start of the first row that its alarm is made of */
 	const double *shift;
 };
-/* A row of the series that was judged: opens, extends or ends its anomaly. */
-void episode_row(struct detector *d, struct series *s, const struct judged *j);
+/* A row of the series that was judged: opens, extends or ends its anomaly. Whether it is of one, by
+ * itself. */
+bool episode_row(struct detector *d, struct series *s, const struct judged *j);
+/* One that was not: it is none of the anomaly, which ends where too many come. */
+void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row);
 void episode_end(struct detector *d, struct series *s);
 void episode_free(struct episode *e);
 /* Half of what its rows have in the mean: rows that have less are less than wholly in it. */

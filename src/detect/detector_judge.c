@@ -227,6 +227,7 @@ struct as {
 	struct shift *shift;
 	bool slowed; /* what it always did is slower, and what is new is beside it */
 	bool leaves; /* it is of other work, or of work of a new kind */
+	bool fresh;  /* some of it was never seen before, and it is not slowed */
 	bool late;   /* its counters may be of that still */
 	enum job_work job;
 };
@@ -246,10 +247,12 @@ static struct as work_of_row(struct detector *d, struct series *s, const struct 
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
 	as.late = !as.slowed && lags(s, row);
-	as.leaves = (does_other_work(d, row) || !as.shift->known) && !as.slowed;
+	as.fresh = as.shift->known && !as.slowed && fresh_work(d, row);
+	as.leaves = !as.slowed &&
+		    (does_other_work(d, row) || !as.shift->known || job_counters_left(d, row));
 	if (as.leaves)
 		leaves_work(d, s, row);
-	job_row(d, row, as.leaves);
+	job_row(d, row, as.leaves || as.fresh);
 	as.job = job_work(d, row);
 	return as;
 }
@@ -261,9 +264,9 @@ static bool is_excused(struct detector *d, const struct series *s, const struct 
 {
 	bool ends = d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
 		    row->end_ns > d->last_event_ns; /* windows that the events end in */
-	bool fresh = as->shift->known && !as->slowed && fresh_work(d, row);
-	bool other = as->shift->known && does_other_work(d, row);
-	return is_warmup(d, s, row) || fresh || other || saves_excuse(d, row) || as->late ||
+	bool other = as->shift->known &&
+		     (does_other_work(d, row) || (as->leaves && job_counters_left(d, row)));
+	return is_warmup(d, s, row) || as->fresh || other || saves_excuse(d, row) || as->late ||
 	       as->job == JOB_LEFT || ends;
 }
 
@@ -303,24 +306,29 @@ static bool judge(struct detector *d, struct series *s, const struct as *as, str
 	double rate = p_of_row(d, row);
 	j->alarmed = j->p < rate && !j->explained.better;
 	sums(d, s, j, rate);
+	j->beside = as->slowed && j->p < BESIDE_P && !j->explained.better && job_is_told(d, row);
 	/* Work that is far quicker than usual is another kind of work for a while. */
 	double p_of_distance = tail_p(&m->tail, noisy.distance_score);
-	bool normal = !j->alarmed && !s->open && j->p > NEAR_P && p_of_distance > NEAR_P;
+	bool normal =
+		!j->alarmed && !j->beside && !s->open && j->p > NEAR_P && p_of_distance > NEAR_P;
 	if (normal && (d->learning || d->o.follow))
 		shift_follow(as->shift, &j->explained, off.x, m, row);
 	/* Rare normal rows too: without them each fit would be narrower than the last. */
-	if (d->learning && !j->alarmed && !s->open && p_of_distance > LEARN_P)
+	if (d->learning && !j->alarmed && !j->beside && !s->open && p_of_distance > LEARN_P)
 		detector_learning_normal(d, row, off.x);
 	return normal;
 }
 
-/* The row was judged: it may be of an anomaly. */
-static void take_judged(struct detector *d, struct series *s, const struct judged *j)
+/* The row was judged: it may be of an anomaly, and say of its job's other rows that they are. */
+static void take_judged(struct detector *d, struct series *s, const struct as *as,
+			const struct judged *j)
 {
 	const struct feature_row *row = j->row;
 	if (!detector_judged_at(d, row->layer, row->pid, UINT64_MAX))
 		map64_set(&d->judged_since, layer_of_process(row->layer, row->pid), row->start_ns);
-	episode_row(d, s, j);
+	bool by_itself = episode_row(d, s, j);
+	if (by_itself && as->slowed)
+		job_told(d, row);
 }
 
 void detector_judge(struct detector *d, const struct feature_row *row)
@@ -351,7 +359,9 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;
 	if (!isnan(j.p))
-		take_judged(d, s, &j);
+		take_judged(d, s, &as, &j);
+	else if (s->open)
+		episode_unjudged(d, s, row);
 	if (s->open && (of_calls || row->layer == DETECT_STEP) &&
 	    s->open->a.end_ns > d->work_alarmed_ns)
 		d->work_alarmed_ns = s->open->a.end_ns;

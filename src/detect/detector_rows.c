@@ -14,7 +14,7 @@ static void tell(struct detector *d, const struct held_row *r)
 
 void rows_tell(struct detector *d, const struct feature_row *row, const struct judged *j)
 {
-	struct held_row r = {*row, j->explained.score, j->p, j->alarmed};
+	struct held_row r = {*row, j->explained.score, j->p, j->alarmed || j->beside};
 	r.row.parent = windows_parent_of(d->windows, row->pid);
 	d->stats.rows++;
 	if (d->o.whole)

@@ -25,11 +25,12 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n);
 struct feature_row {
 	uint64_t start_ns, end_ns;
 	enum detect_layer layer;
-	uint32_t pid;	 /* of hardware 0: of the host or a GPU */
-	uint32_t parent; /* of the process; 0 unknown. Of rows that were judged */
-	int32_t gpu;	 /* NVML's index, -1 none */
-	uint32_t regime; /* what the job was doing: see regimes.h; 0 unknown */
-	uint64_t events; /* that it was made of */
+	uint32_t pid;	  /* of hardware 0: of the host or a GPU */
+	uint32_t parent;  /* of the process; 0 unknown. Of rows that were judged */
+	int32_t gpu;	  /* NVML's index, -1 none */
+	uint32_t gpu_pid; /* of a GPU: the process whose work it does; 0 unknown */
+	uint32_t regime;  /* what the job was doing: see regimes.h; 0 unknown */
+	uint64_t events;  /* that it was made of */
 	/* Of what the process usually does, how fast it did it: 1 as usual; 0 unknown, or it did
 	 * other things (regimes_pace). */
 	double pace;

@@ -282,9 +282,11 @@ static void note_work(struct unit *u, const struct counter_window *w)
 
 /* A GPU does what its process with the most events does; all processes of which no GPU is known
  * are taken for its own where none is known to be. */
-static struct work work_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number)
+static struct work work_of_gpu(const struct hardware *h, const struct unit *gpu, uint64_t number,
+			       uint32_t *ret_pid)
 {
 	struct work most[2] = {0};
+	uint32_t pids[2] = {0};
 	for (size_t i = 0; i < h->units.len; i++) {
 		const struct unit *u = &h->units.data[i];
 		bool own = u->gpu_id == gpu->id;
@@ -292,10 +294,13 @@ static struct work work_of_gpu(const struct hardware *h, const struct unit *gpu,
 		if (u->layer != DETECT_HOST || (u->gpu_id && !own) || !w)
 			continue;
 		struct work work = work_of(u, w);
-		if (work.events > most[own].events)
+		if (work.events > most[own].events) {
 			most[own] = work;
+			pids[own] = u->pid;
+		}
 	}
-	return most[1].events ? most[1] : most[0];
+	*ret_pid = pids[most[1].events > 0];
+	return most[most[1].events > 0];
 }
 
 static double z_of(const struct hardware *h, const struct feature_row *row, uint32_t feature,
@@ -312,14 +317,15 @@ static double z_of(const struct hardware *h, const struct feature_row *row, uint
 static void hand_out(struct hardware *h, struct unit *u, const struct counter_window *w)
 {
 	double values[FEATURES_MOST];
-	uint32_t n;
-	struct work work =
-		u->layer == DETECT_HARDWARE ? work_of_gpu(h, u, w->number) : work_of(u, w);
+	uint32_t n, gpu_pid = 0;
+	bool is_gpu = u->layer == DETECT_HARDWARE;
+	struct work work = is_gpu ? work_of_gpu(h, u, w->number, &gpu_pid) : work_of(u, w);
 	struct feature_row row = {.start_ns = w->number * h->o.window_ns,
 				  .end_ns = (w->number + 1) * h->o.window_ns,
 				  .layer = u->layer,
 				  .pid = u->pid,
-				  .gpu = u->layer == DETECT_HARDWARE ? u->gpu : -1,
+				  .gpu = is_gpu ? u->gpu : -1,
+				  .gpu_pid = gpu_pid,
 				  .regime = work.regime,
 				  .events = work.events,
 				  .pace = work.pace,

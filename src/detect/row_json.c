@@ -25,6 +25,7 @@ json_t *row_json(const struct feature_row *row, double score, double p, bool ala
 	json_object_set_new(o, "pid", row->pid ? integer(row->pid) : json_null());
 	json_object_set_new(o, "parent_pid", row->parent ? integer(row->parent) : json_null());
 	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
+	json_object_set_new(o, "gpu_pid", row->gpu_pid ? integer(row->gpu_pid) : json_null());
 	json_object_set_new(o, "regime", integer(row->regime));
 	json_object_set_new(o, "events", integer(row->events));
 	json_object_set_new(o, "pace", row->pace > 0 ? real_json(row->pace) : json_null());
@@ -75,7 +76,7 @@ static double real_of(const json_t *o, const char *key)
 int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct err *e)
 {
 	struct feature_row row = {0};
-	uint64_t pid, parent, gpu, regime;
+	uint64_t pid, parent, gpu, gpu_pid, regime;
 	int rc = layer_of(&row.layer, o, e);
 	if (!rc)
 		rc = whole(&row.start_ns, o, "start_ns", INT64_MAX, 0, e);
@@ -88,6 +89,8 @@ int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct 
 	if (!rc)
 		rc = whole(&gpu, o, "gpu", INT32_MAX, UINT64_MAX, e);
 	if (!rc)
+		rc = whole(&gpu_pid, o, "gpu_pid", UINT32_MAX, 0, e);
+	if (!rc)
 		rc = whole(&regime, o, "regime", UINT32_MAX, 0, e);
 	if (!rc)
 		rc = whole(&row.events, o, "events", INT64_MAX, 0, e);
@@ -98,6 +101,7 @@ int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct 
 	row.pid = (uint32_t)pid;
 	row.parent = (uint32_t)parent;
 	row.gpu = gpu == UINT64_MAX ? -1 : (int32_t)gpu;
+	row.gpu_pid = (uint32_t)gpu_pid;
 	row.regime = (uint32_t)regime;
 	row.pace = real_of(o, "pace") > 0 ? real_of(o, "pace") : 0;
 	row.parents_pace = json_is_true(json_object_get(o, "parents_pace"));
