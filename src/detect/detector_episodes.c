@@ -275,10 +275,14 @@ static bool is_beyond(const struct episode *e, const struct feature_row *row)
 void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row)
 {
 	struct recent_row r = {.start_ns = row->start_ns, .end_ns = row->end_ns, .p = NAN};
-	if (is_beyond(s->open, row))
+	if (!s->open) {
+		s->recent_len = 0;
+		s->cusum = (struct cusum){0};
+	} else if (is_beyond(s->open, row)) {
 		episode_end(d, s);
-	else
+	} else {
 		*vec_push(&s->open->after) = r;
+	}
 }
 
 bool episode_row(struct detector *d, struct series *s, const struct judged *j)

@@ -2,6 +2,8 @@
  * not made before. What the job does then changes, benignly, before regimes.h can say that it has:
  * such windows are not judged. New functions of Python are no sign of it: they have no sizes, and
  * handling of faults calls them. */
+#include <math.h>
+
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
 
@@ -49,14 +51,21 @@ void fresh_upto(struct detector *d, uint64_t now_ns)
 	d->fresh_from = window;
 }
 
-bool fresh_work(const struct detector *d, const struct feature_row *row)
+static uint64_t count(const struct detector *d, uint32_t pid, uint64_t window)
 {
 	uint64_t n = 0, older = 0;
-	if (row->layer == DETECT_STEP)
+	map64_get(&d->fresh[0], place(pid, window), &n);
+	map64_get(&d->fresh[1], place(pid, window), &older);
+	return n + older;
+}
+
+/* New work begins and ends within windows: of these one has less of it than that beside it. */
+bool fresh_work(const struct detector *d, const struct feature_row *row)
+{
+	uint64_t window = row->start_ns / d->window_ns;
+	uint64_t least = (uint64_t)fmax(FRESH_LEAST, FRESH_RATIO * (double)row->events + 1);
+	if (row->layer == DETECT_STEP || count(d, row->pid, window) < FRESH_LEAST)
 		return false;
-	uint64_t at = place(row->pid, row->start_ns / d->window_ns);
-	map64_get(&d->fresh[0], at, &n);
-	map64_get(&d->fresh[1], at, &older);
-	n += older;
-	return n >= FRESH_LEAST && (double)n > FRESH_RATIO * (double)row->events;
+	return count(d, row->pid, window) >= least || count(d, row->pid, window + 1) >= least ||
+	       (window && count(d, row->pid, window - 1) >= least);
 }

@@ -229,7 +229,8 @@ struct judged {
 /* A row of the series that was judged: opens, extends or ends its anomaly. Whether it is of one, by
  * itself. */
 bool episode_row(struct detector *d, struct series *s, const struct judged *j);
-/* One that was not: it is none of the anomaly, which ends where too many come. */
+/* One that was not: it is none of the anomaly, which ends where too many come, and none begins
+ * before it. */
 void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row);
 void episode_end(struct detector *d, struct series *s);
 void episode_free(struct episode *e);

@@ -360,7 +360,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	s->last_ns = row->start_ns;
 	if (!isnan(j.p))
 		take_judged(d, s, &as, &j);
-	else if (s->open)
+	else
 		episode_unjudged(d, s, row);
 	if (s->open && (of_calls || row->layer == DETECT_STEP) &&
 	    s->open->a.end_ns > d->work_alarmed_ns)

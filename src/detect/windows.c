@@ -34,6 +34,7 @@ struct process {
 	bool still;		   /* in that one it hardly did anything */
 	uint64_t windows, paced;   /* that were handed out; of these, with a pace of its own */
 	bool other_work;	   /* in that one it did other work than usual */
+	bool mixed;		   /* in that one it did not all of it at one pace */
 	bool gone;		   /* it has ended */
 };
 
@@ -469,9 +470,19 @@ static bool does_other_work(const struct windows *w, const struct process *p,
 	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes);
 }
 
+/* Its calls are not those of its usual work at any pace: some of it is another. */
+static bool is_mixed(const struct windows *w, const struct process *p, const struct window *of)
+{
+	return sum(of->mix.sizes) >= WINDOWS_LEAST &&
+	       !(regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0) &&
+	       !(regimes_pace(w->o.regimes, p->usual_regime, of->usual_sizes) > 0);
+}
+
 /* How fast, and whether other work was done in the window, or began or ended in it: the process did
  * some in the one before or after. Pace is that of a window that the process did its usual work in
- * from the beginning to the end, for all that is known. p's first window is that after. */
+ * from the beginning to the end, for all that is known: not beside a window of which it has none,
+ * for that work may have begun before. p's first window is that after, which has only begun where
+ * no other follows. */
 static void work_of(const struct windows *w, struct process *p, const struct window *done,
 		    struct feature_row *row)
 {
@@ -483,10 +494,13 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	bool after = goes_on && does_other_work(w, p, p->open.data[0], p->open.len > 1);
 	p->other_work = does_other_work(w, p, done, true);
 	row->other_work = before || after || p->other_work;
-	bool was_still = follows && p->still;
+	bool was_still = follows && p->still, was_mixed = follows && p->mixed;
+	bool whole = goes_on && p->open.len > 1;
+	bool gets_mixed = whole && is_mixed(w, p, p->open.data[0]);
+	p->mixed = is_mixed(w, p, done);
 	double still = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
 	p->still = still > 0;
-	if (!follows || before || after)
+	if (!follows || before || after || was_mixed || gets_mixed)
 		return;
 	/* What hardly does anything may have nothing in the next window yet. It may have ended,
 	 * too, but not in the one before. */
