@@ -211,10 +211,10 @@ class Campaign:
             pace=args.pace, helpers=host.helpers, python=host.python, keep=args.keep,
             beside_others=not host.alone, record_options=args.record_options)
         os.makedirs(self.settings.runs, exist_ok=True)
-        self.data = Datasets(self.settings, found.spare, say)
+        self.data = Datasets(self.settings, host.cpus, say)
         self.rows = [[lanes.Lane(lane, self.settings, self.tell) for lane in row]
                      for row in found.rows]
-        self.begun, self.added, self.whole = [], set(), True
+        self.begun, self.whole = [], True
 
     # ---- runs ----
 
@@ -260,18 +260,7 @@ class Campaign:
 
     def tick(self):
         """False: all runs that have begun are over."""
-        going = any([lane.step() for lane in self.begun])
-        if not self.args.no_data:
-            self.add_data()
-            self.data.step()
-        return going
-
-    def add_data(self):
-        """Of the workloads whose runs are over."""
-        left = {lane.name for row in self.rows for lane in row if lane.busy() or lane.ending}
-        for name in {lane.name for row in self.rows for lane in row} - left - self.added:
-            self.added.add(name)
-            self.data.add(name)
+        return any([lane.step() for lane in self.begun])
 
     def end_runs(self):
         """Whatever is still running is told to end, and then killed."""
@@ -284,16 +273,13 @@ class Campaign:
 
     # ---- data ----
 
-    def add_left_over(self):
-        """Of workloads of which an earlier part has left recordings without a full data set."""
+    def make_data(self):
+        """Of workloads that have recordings without a full data set, those of earlier parts too: on
+        all cores, while there is time. Not beside the lanes: that slows them."""
         for workload in WORKLOADS:
             if any(not os.path.exists(self.data.done(n))
                    for n in self.data.runs_of(workload)):
                 self.data.add(workload)
-
-    def make_data(self):
-        """On all cores, while there is time."""
-        self.data.free(self.host.cpus)
         while self.data.step() and time.monotonic() < self.deadline - PACK_S:
             time.sleep(POLL_S)
 
@@ -365,8 +351,6 @@ class Campaign:
         self.say("free: %s" % ", ".join("%.1f GB in %s" % (shutil.disk_usage(p).free / 1e9, p)
                                         for p in (self.settings.work, self.args.out)))
         try:
-            if not self.args.no_data:
-                self.add_left_over()
             if not self.args.data_only:
                 self.run_rows()
             if not self.args.no_data:

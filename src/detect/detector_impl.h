@@ -14,7 +14,7 @@
 #include "detect/windows.h"
 
 #define NEAR_P	      0.01 /* a row before an alarmed one belongs to the anomaly below it */
-#define BESIDE_P      0.05 /* a row of a job that is known to be slow is a part of that below it */
+#define BESIDE_P      0.1  /* a row of a job that is known to be slow is a part of that below it */
 #define GAP_ROWS      1	   /* quiet rows do not end an anomaly */
 #define WARMUP_S      5.0
 #define FOLLOW_S      600.0 /* time constant */

@@ -243,7 +243,7 @@ def _(t):
             found = laid_out(gpus, part)
             for row in found.rows:
                 in_use = [g for lane in row for g in lane.gpus]
-                cores = [c for lane in row for c in lane.cpus] + found.spare
+                cores = [c for lane in row for c in lane.cpus]
                 expect(sorted(in_use) == list(range(gpus)), "%d GPUs: in use %r" % (gpus, in_use))
                 expect(len(set(cores)) == len(cores), "%d GPUs: a core twice" % gpus)
                 for lane in row:
@@ -273,7 +273,7 @@ def _(t):
         names = [r.name for row in found.rows for lane in row for r in lane.runs]
         expect(len(set(names)) == len(names), "a name twice: %r" % names)
         for row in found.rows:
-            cores = [c for lane in row for c in lane.cpus] + found.spare
+            cores = [c for lane in row for c in lane.cpus]
             expect(len(set(cores)) == len(cores), "%d GPUs: a core twice" % gpus)
             expect([lane.runs[0].workload.name for lane in row if not lane.gpus] == there,
                    "%d GPUs: %r" % (gpus, row))
@@ -284,6 +284,23 @@ def _(t):
         expect([n for n, _ in found.left_out if n in beside] == [n for n in beside
                                                                 if n not in there],
                "left out: %r" % found.left_out)
+
+
+@test("no job has a part of a core that somebody else has a part of", 30)
+def _(t):
+    only = [("clean", "dev", 0.3), ("test", "test", 0.7)]
+    for gpus in (1, 2, 4):
+        found = layout.layout(host_of(gpus), GPU_WORKLOADS, gpus, 480, 150, 1, 1,
+                              schedule.PACES["dense"], (only, only), ["cpu_gpt", "cpu_loader"])
+        for row in found.rows:
+            cores = {}
+            for lane in row:
+                w = lane.runs[0].workload
+                job = w.cpus * max(1, w.world)
+                for i, cpu in enumerate(lane.cpus):
+                    cores.setdefault(cpu // 2, set()).add((w.name, i < job))
+            shared = {c: who for c, who in cores.items() if len(who) > 1}
+            expect(not shared, "%d GPUs: %r" % (gpus, shared))
 
 
 @test("lanes of wide rows and of many parts have seeds of their own, or there is no layout", 30)

@@ -1,6 +1,6 @@
-"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py), on cores that no
-lane uses: of each workload first what eacgm says, soon, then also what it says without each of its
-ingredients, which takes ten times as long. What is whole is kept, however it ends.
+"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py): of each workload
+first what eacgm says, then also what it says without each of its ingredients, which takes ten times
+as long. What is whole is kept, however it ends.
 
     WORK/runs/RUN       a run's folder        WORK/data/plain, WORK/data/full      data sets
     WORK/models         a model of each workload
@@ -16,7 +16,6 @@ import time
 
 from .guard import die_with_parent
 from .host import ROOT, find_python
-from .processes import descendants
 
 DATASET = os.path.join(ROOT, "bench", "detect", "dataset.py")
 KINDS = ("plain", "model", "full")
@@ -84,8 +83,7 @@ class Task:
 
 
 class Datasets:
-    """settings: work, runs, eacgm, keep. cores: those that are free now, in place of which free()
-    gives more later."""
+    """settings: work, runs, eacgm, keep. cores: those to use."""
 
     def __init__(self, settings, cores, say):
         self.s, self.cores, self.say = settings, list(cores), say
@@ -131,22 +129,12 @@ class Datasets:
         self.waiting += [Task(kind, workload, list(runs)) for kind in KINDS]
         self.waiting.sort(key=lambda t: KINDS.index(t.kind))
 
-    def free(self, cores):
-        """Also those: no lane is left. What runs spreads over them, too."""
-        self.cores = list(cores)
-        for task in self.running:
-            for pid in descendants([task.process.pid]):
-                try:
-                    os.sched_setaffinity(pid, set(cores))
-                except OSError:
-                    pass
-
     def step(self):
         """To be called often. False: all is done."""
         for task in [t for t in self.running if t.process.poll() is not None]:
             self.running.remove(task)
             self.ended(task)
-        while self.waiting and self.cores:
+        while self.waiting:
             slots = max(1, len(self.cores) // CORES)
             if len(self.running) >= slots:
                 break

@@ -15,6 +15,18 @@ LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(os.path.dirname(LAB))
 
 
+def by_core(cpus):
+    """In order, those of a core together. Virtual machines often do not say which those are: there
+    they are neighbours."""
+    def siblings(cpu):
+        try:
+            with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as f:
+                return int(f.read().replace("-", ",").split(",")[0])
+        except (OSError, ValueError):
+            return cpu
+    return sorted(cpus, key=lambda cpu: (siblings(cpu), cpu))
+
+
 def _mounts(kind):
     with open("/proc/self/mounts") as f:
         for line in f:
@@ -127,7 +139,7 @@ class Host:
         """cpus: those to use, the job's first; None: all. alone: nobody else measures here."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
-        self.cpus = list(cpus or sorted(os.sched_getaffinity(0)))
+        self.cpus = list(cpus or by_core(os.sched_getaffinity(0)))
         self.alone = alone
         self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))  # their order is that of NVML, by bus
         self.root = os.geteuid() == 0

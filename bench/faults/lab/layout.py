@@ -22,10 +22,11 @@ LATER = (("clean", "dev", 0.28), ("test", "test", 0.52), ("benign", "test", 0.2)
 Run = collections.namedtuple("Run", "name workload plan seed share seconds faults")
 Lane = collections.namedtuple("Lane", "gpus cpus runs")
 Block = collections.namedtuple("Block", "job others spare")  # cores of a GPU's share
-Layout = collections.namedtuple("Layout", "rows spare block_s left_out")
+Layout = collections.namedtuple("Layout", "rows block_s left_out")
 
-WAITING = 3  # cores of a block for whoever records, disturbs, or will come next
+WAITING = 4  # cores of a block for whoever records, disturbs, or will come next
 WAITING_ALONE = 6
+THREADS = 2  # of a core may be two of those that the host lists: a job has both, beside nobody
 PART_SEEDS = 10  # of a part at least: each lane of a row has one
 JOB = max(w.cpus for w in WORKLOADS.values())
 
@@ -36,9 +37,13 @@ def judged(layers, workload):
             (x != "nccl" or "ranks" in workload.traits)]
 
 
+def whole_cores(n):
+    return -(-n // THREADS) * THREADS
+
+
 def blocks_of(cpus, n):
-    """The cores in n equal shares. What is spare makes data sets while others run."""
-    size = len(cpus) // n
+    """The cores in n equal shares, none of which has a part of a core."""
+    size = len(cpus) // n // THREADS * THREADS if len(cpus) >= THREADS * n else len(cpus) // n
     waiting = WAITING if n > 1 else WAITING_ALONE
     found = []
     for i in range(n):
@@ -140,10 +145,11 @@ def beside_of(names, blocks):
     found, left = [], list(blocks)
     for i, w in enumerate(WORKLOADS[n] for n in names):
         at = i % len(blocks)
-        size = w.cpus * w.world + WAITING
-        if not w.gpus and len(left[at].spare) >= size:
-            found.append((w, left[at].spare[:size]))
-            left[at] = left[at]._replace(spare=left[at].spare[size:])
+        job = w.cpus * w.world
+        mine = left[at].spare[:whole_cores(job) + WAITING]
+        if not w.gpus and len(mine) >= whole_cores(job) + THREADS:
+            found.append((w, mine[:job] + mine[whole_cores(job):]))
+            left[at] = left[at]._replace(spare=left[at].spare[len(mine):])
     return found, left
 
 
@@ -163,7 +169,7 @@ def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, template
     left_out += [(n, "there are no cores to spare") for n in beside
                  if n not in out and n not in [w.name for w, _ in others]]
     if not rows:
-        return Layout([], [], 0, left_out)
+        return Layout([], 0, left_out)
     n = min(len(rows), max(1, int(seconds // least_block_s)))
     block_s = seconds / n
     chooser, turns, came = Chooser(host), itertools.cycle(rows), collections.Counter()
@@ -186,7 +192,7 @@ def layout(host, names, gpus, seconds, least_block_s, part, seed, pace, template
             lanes += [Lane([], cpus, runs(w, len(made))) for w, cpus in others]
             came.update({lane.runs[0].workload.name for lane in lanes})
             made.append(lanes)
-    return Layout(made, [c for b in blocks for c in b.spare], block_s, left_out)
+    return Layout(made, block_s, left_out)
 
 
 def foreseen(layout_, pace):
