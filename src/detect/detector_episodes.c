@@ -17,8 +17,9 @@
 
 #define ONSET_SLACK 2.5
 #define RARITY_MOST 24.0 /* what is rarer is no more so: of long tails little is known */
-#define OVER	    3.0	 /* two normal rows have about as much */
-#define DOUBTFUL    3.5	 /* -ln p: three rows in a hundred have more */
+#define USUAL_ROWS  5
+#define OVER	    3.0 /* two normal rows have about as much */
+#define DOUBTFUL    3.5 /* -ln p: three rows in a hundred have more */
 
 void episode_free(struct episode *e)
 {
@@ -29,6 +30,7 @@ void episode_free(struct episode *e)
 	vec_free(&e->after);
 	vec_free(&e->doubtful);
 	vec_free(&e->marked);
+	free(e->edges);
 	free(e);
 }
 
@@ -131,6 +133,22 @@ static void take(const struct detector *d, struct episode *e, const struct recen
 	e->rarity += rare;
 	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
 	e->last_rarity = rare;
+	e->events += (double)r->events;
+	e->first_events = e->a.windows == 1 ? (double)r->events : e->first_events;
+	e->last_events = (double)r->events;
+}
+
+/* What is usual just before the anomaly: rows from the n-th back on. */
+static void note_usual(struct episode *e, const struct series *s, uint32_t n)
+{
+	double sum = 0;
+	uint32_t i = n;
+	for (; i < s->recent_len && i < n + USUAL_ROWS; i++)
+		sum += (double)recent(s, i)->events;
+	e->usual_events = i > n ? sum / (i - n) : NAN;
+	e->before_ns = e->a.start_ns;
+	if (i > n && recent(s, n)->end_ns == e->a.start_ns)
+		e->before_ns = recent(s, n)->start_ns;
 }
 
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
@@ -146,6 +164,7 @@ static void take_recent(const struct detector *d, struct episode *e, struct seri
 		e->a.start_ns = recent(s, n - 1)->start_ns;
 		e->first_end_ns = recent(s, n - 1)->end_ns;
 	}
+	note_usual(e, s, n);
 	while (n > 0)
 		take(d, e, recent(s, --n));
 	s->recent_len = 0;
@@ -159,6 +178,7 @@ static struct recent_row row_of(const struct detector *d, const struct judged *j
 {
 	return (struct recent_row){.start_ns = j->row->start_ns,
 				   .end_ns = j->row->end_ns,
+				   .events = j->row->events,
 				   .p = j->p,
 				   .calls = d->calls};
 }

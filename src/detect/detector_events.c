@@ -3,10 +3,8 @@
  * detector_marks.c.
  *
  * An event is anomalous in a row of its layer and process that is, or by itself: when it is far
- * beyond what its key's events are and lost at least a millisecond, once its layer is judged. Where
- * the first or last window of an anomaly is much less unlikely than the others, only the events
- * after its onset and before its end are: where the sum of z - EDGE_SLACK over the events, in order
- * of time, is lowest before its highest. */
+ * beyond what its key's events are and lost at least a millisecond, once its layer is judged. From
+ * where to where in its first and last window an anomaly's events are: detector_edges.c. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +13,6 @@
 
 #define EVENT_Z	      8.0
 #define EVENT_LOST_NS 1000000.0
-#define EDGE_SLACK    1.0
 
 struct held_event events_of_window(const struct windows_event *e)
 {
@@ -74,67 +71,20 @@ static bool is_of(const struct detector *d, const struct episode *e, const struc
 	return key.layer == e->a.layer;
 }
 
-static double evidence(const struct held_event *e)
-{
-	double z = isfinite(e->z) ? e->z : 0, gap = isfinite(e->gap_z) ? e->gap_z : 0;
-	return fmax(z, gap) - EDGE_SLACK;
-}
-
-/* Where in its first window the evidence begins to rise. */
-static void find_begin(struct detector *d, struct episode *e)
-{
-	double sum = 0, lowest = 0, best = 0;
-	uint64_t since = 0;
-	for (size_t i = first_from(d, e->a.start_ns);
-	     i < d->held.len && d->held.data[i].start_ns < e->first_end_ns; i++) {
-		const struct held_event *ev = &d->held.data[i];
-		if (!is_of(d, e, ev))
-			continue;
-		if (sum <= lowest) {
-			lowest = sum;
-			since = ev->start_ns;
-		}
-		sum += evidence(ev);
-		if (sum - lowest > best) {
-			best = sum - lowest;
-			e->from_ns = since;
-		}
-	}
-}
-
-/* And in its last ends to: the stretch of the highest sum. */
-static void find_end(struct detector *d, struct episode *e)
-{
-	double sum = 0, best = 0;
-	for (size_t i = first_from(d, e->last_start_ns);
-	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns; i++) {
-		const struct held_event *ev = &d->held.data[i];
-		if (!is_of(d, e, ev))
-			continue;
-		sum += evidence(ev);
-		if (sum > best) {
-			best = sum;
-			e->to_ns = end_of(ev);
-		}
-	}
-}
-
-/* A window at an edge that is as unlikely as those between is anomalous as a whole: of many faults
- * most events tell nothing. Nor does one whose events tell nothing have an edge. */
-static void find_edges(struct detector *d, struct episode *e)
-{
-	e->from_ns = e->a.start_ns;
-	e->to_ns = e->a.end_ns;
-	if (e->first_rarity < episode_half_rarity(e))
-		find_begin(d, e);
-	if (e->last_rarity < episode_half_rarity(e))
-		find_end(d, e);
-}
-
 static bool by_itself(const struct detector *d, const struct held_event *e, enum detect_layer layer)
 {
 	return e->z > EVENT_Z && (double)e->dur_ns - (double)e->usual_ns > EVENT_LOST_NS &&
 	       detector_judged_at(d, layer, e->pid, e->start_ns);
+}
+
+/* Of events that are held. */
+static void hold_edges(struct detector *d, struct episode *e)
+{
+	edges_reset(d, e);
+	for (size_t i = first_from(d, edges_from(d, e));
+	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns + d->window_ns; i++)
+		if (is_of(d, e, &d->held.data[i]))
+			edges_add(e, &d->held.data[i]);
 }
 
 void events_edges(struct detector *d)
@@ -143,7 +93,9 @@ void events_edges(struct detector *d)
 		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
 	for (size_t i = 0; i < d->episodes.len; i++) {
 		struct episode *e = d->episodes.data[i];
-		find_edges(d, e);
+		if (!d->rereads)
+			hold_edges(d, e);
+		edges_find(e);
 		e->marked.len = 0;
 		episode_pieces(e, e->from_ns, e->to_ns, &e->marked);
 	}

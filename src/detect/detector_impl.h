@@ -46,7 +46,7 @@ struct row_calls {
 };
 
 struct recent_row {
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns, end_ns, events;
 	double p;
 	struct row_calls calls;
 };
@@ -92,10 +92,14 @@ struct episode {
 	double evidence;	/* of these, summed up: little */
 	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
-	VEC(char *) texts;		   /* the anomaly's strings */
-	uint64_t from_ns, to_ns;	   /* of events, once they were looked at; 0 not yet */
-	double rarity;			   /* of its rows, summed up: -ln p each */
-	double first_rarity, last_rarity;  /* of its first and last row */
+	VEC(char *) texts;		  /* the anomaly's strings */
+	uint64_t from_ns, to_ns;	  /* of events, once they were looked at; 0 not yet */
+	double rarity;			  /* of its rows, summed up: -ln p each */
+	double first_rarity, last_rarity; /* of its first and last row */
+	double events, first_events, last_events; /* of its rows, likewise */
+	double usual_events; /* of the normal rows before it, in the mean; NaN: none */
+	uint64_t before_ns;  /* start of the normal row just before it; else its own */
+	struct edges *edges; /* where events are told */
 	VEC(struct doubtful_row) doubtful; /* in order of time */
 	pieces marked;			   /* of events, likewise */
 };
@@ -262,6 +266,16 @@ void saves_event(struct detector *d, const struct windows_event *e);
 bool saves_excuse(const struct detector *d, const struct feature_row *row);
 /* Windows that ended long before have been judged. */
 void saves_upto(struct detector *d, uint64_t now_ns);
+
+/* ---- detector_edges.c ---- */
+/* Makes room for what edges are found by, forgets what was added. */
+void edges_reset(struct detector *d, struct episode *e);
+/* Events before that have no say. */
+uint64_t edges_from(const struct detector *d, const struct episode *e);
+/* An event of its layer and process: any. */
+void edges_add(struct episode *e, const struct held_event *ev);
+/* Sets from_ns and to_ns: its windows, unless the events tell better. */
+void edges_find(struct episode *e);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);

@@ -7,17 +7,21 @@
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
 
+#define NEAR_MOST 3 /* anomalies of a process and layer that a moment may lie near */
+
 /* Where an anomaly's events are. */
 struct mark {
 	enum detect_layer layer;
 	uint32_t pid;
 	uint64_t from_ns, to_ns;
+	struct episode *of;
 };
 
 struct marks {
 	struct detector *d;
 	struct windows *windows; /* for keys, gaps and z alone */
 	bool edges_known;
+	VEC(struct mark) near;	/* anomalies with a window before and after them, by place */
 	VEC(struct mark) marks; /* by place: those of a process and layer do not overlap */
 };
 
@@ -31,17 +35,10 @@ static struct windows *windows_for(struct detector *d)
 					  .without_gaps = d->known.without & WITHOUT_GAPS});
 }
 
-struct marks *marks_new(struct detector *d)
-{
-	struct marks *m = xcalloc(1, sizeof(*m));
-	m->d = d;
-	m->windows = windows_for(d);
-	return m;
-}
-
 void marks_free(struct marks *m)
 {
 	windows_free(m->windows);
+	vec_free(&m->near);
 	vec_free(&m->marks);
 	free(m);
 }
@@ -56,10 +53,26 @@ static int by_place(const void *a, const void *b)
 	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
 
+struct marks *marks_new(struct detector *d)
+{
+	struct marks *m = xcalloc(1, sizeof(*m));
+	m->d = d;
+	m->windows = windows_for(d);
+	for (size_t i = 0; i < d->episodes.len; i++) {
+		struct episode *e = d->episodes.data[i];
+		edges_reset(d, e);
+		*vec_push(&m->near) = (struct mark){e->a.layer, e->a.pid, edges_from(d, e),
+						    e->a.end_ns + d->window_ns, e};
+	}
+	if (m->near.len)
+		qsort(m->near.data, m->near.len, sizeof(*m->near.data), by_place);
+	return m;
+}
+
 /* The last anomaly of its layer and process that begins before the event's end. */
 static bool is_marked(const struct marks *m, const struct windows_event *e)
 {
-	struct mark at = {e->layer, e->pid, e->start_ns + e->dur_ns, 0};
+	struct mark at = {e->layer, e->pid, e->start_ns + e->dur_ns, 0, NULL};
 	size_t low = 0, high = m->marks.len;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -74,28 +87,33 @@ static bool is_marked(const struct marks *m, const struct windows_event *e)
 	return last->layer == e->layer && last->pid == e->pid && e->start_ns < last->to_ns;
 }
 
-/* Whether the event may decide where an anomaly begins or ends. */
-static bool is_at_edge(const struct detector *d, const struct windows_event *e)
+/* What an anomaly's edges are found by: events of its windows and of those beside it. */
+static void add_to_edges(struct marks *m, const struct windows_event *e)
 {
-	for (size_t i = 0; i < d->episodes.len; i++) {
-		const struct episode *of = d->episodes.data[i];
-		if (of->a.layer != e->layer || of->a.pid != e->pid)
-			continue;
-		if ((e->start_ns >= of->a.start_ns && e->start_ns < of->first_end_ns) ||
-		    (e->start_ns >= of->last_start_ns && e->start_ns < of->a.end_ns))
-			return true;
+	struct held_event held = events_of_window(e);
+	size_t low = 0, high = m->near.len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct mark *at = &m->near.data[middle];
+		if (by_place(at, &(struct mark){e->layer, e->pid, e->start_ns, 0, NULL}) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	for (size_t i = 0; i < NEAR_MOST && low > i; i++) {
+		const struct mark *at = &m->near.data[low - 1 - i];
+		if (at->layer == e->layer && at->pid == e->pid && e->start_ns < at->to_ns)
+			edges_add(at->of, &held);
+	}
 }
 
 static void event(struct marks *m, const struct windows_event *e)
 {
-	struct detector *d = m->d;
 	struct held_event held = events_of_window(e);
 	if (m->edges_known)
-		events_tell(d, &held, is_marked(m, e));
-	else if (d->held.len < HELD_MOST && is_at_edge(d, e))
-		*vec_push(&d->held) = held;
+		events_tell(m->d, &held, is_marked(m, e));
+	else
+		add_to_edges(m, e);
 }
 
 void marks_call(struct marks *m, const struct detect_names *n, const struct m_call *c)
@@ -115,13 +133,12 @@ void marks_gpu_span(struct marks *m, const struct detect_names *n, const struct 
 void marks_edges(struct marks *m)
 {
 	events_edges(m->d);
-	m->d->held.len = 0;
 	for (size_t i = 0; i < m->d->episodes.len; i++) {
 		const struct episode *e = m->d->episodes.data[i];
 		for (size_t k = 0; k < e->marked.len; k++)
 			*vec_push(&m->marks) =
 				(struct mark){e->a.layer, e->a.pid, e->marked.data[k].start_ns,
-					      e->marked.data[k].end_ns};
+					      e->marked.data[k].end_ns, NULL};
 	}
 	if (m->marks.len)
 		qsort(m->marks.data, m->marks.len, sizeof(*m->marks.data), by_place);
