@@ -16,9 +16,9 @@
 
 #define EDGE_BINS  100 /* of a window */
 #define EDGE_SLACK 1.0
-#define EDGE_RATES 0.1	 /* |ln| of rates that differ */
-#define EDGES_MOST 20000 /* anomalies of a file that have any */
-#define LEAST_RATE 16	 /* events a window that a rate needs */
+#define EDGE_RATES 0.1	/* |ln| of rates that differ */
+#define EDGES_MOST 5000 /* anomalies of a file that have any */
+#define LEAST_RATE 16	/* events a window that a rate needs */
 
 struct edge {
 	uint64_t start_ns, bin_ns;

@@ -31,6 +31,7 @@ void episode_free(struct episode *e)
 	vec_free(&e->doubtful);
 	vec_free(&e->marked);
 	free(e->edges);
+	slow_free(e);
 	free(e);
 }
 

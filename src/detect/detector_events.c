@@ -81,10 +81,13 @@ static bool by_itself(const struct detector *d, const struct held_event *e, enum
 static void hold_edges(struct detector *d, struct episode *e)
 {
 	edges_reset(d, e);
+	slow_free(e);
 	for (size_t i = first_from(d, edges_from(d, e));
 	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns + d->window_ns; i++)
-		if (is_of(d, e, &d->held.data[i]))
+		if (is_of(d, e, &d->held.data[i])) {
 			edges_add(e, &d->held.data[i]);
+			slow_add(e, &d->held.data[i]);
+		}
 }
 
 void events_edges(struct detector *d)
@@ -93,9 +96,15 @@ void events_edges(struct detector *d)
 		qsort(d->held.data, d->held.len, sizeof(*d->held.data), by_start);
 	for (size_t i = 0; i < d->episodes.len; i++) {
 		struct episode *e = d->episodes.data[i];
-		if (!d->rereads)
-			hold_edges(d, e);
-		edges_find(e);
+		if (d->rereads || edges_from(d, e) >= d->told_ns) {
+			if (!d->rereads)
+				hold_edges(d, e);
+			edges_find(e);
+			slow_find(e);
+		} else {
+			e->from_ns = e->from_ns ? e->from_ns : e->a.start_ns;
+			e->to_ns = e->a.end_ns; /* of a long one the first events have gone */
+		}
 		e->marked.len = 0;
 		episode_pieces(e, e->from_ns, e->to_ns, &e->marked);
 	}
@@ -113,7 +122,8 @@ static bool is_in_anomaly(const struct detector *d, const struct held_event *ev)
 {
 	for (size_t i = 0; i < d->episodes.len; i++)
 		if (is_in_pieces(&d->episodes.data[i]->marked, ev) &&
-		    is_of(d, d->episodes.data[i], ev))
+		    is_of(d, d->episodes.data[i], ev) &&
+		    slow_includes(d->episodes.data[i], ev->key))
 			return true;
 	return false;
 }
@@ -149,6 +159,7 @@ void events_upto(struct detector *d, uint64_t before_ns)
 			d->held.data[kept++] = *e;
 	}
 	d->held.len = kept;
+	d->told_ns = before_ns;
 	kept = 0;
 	for (size_t i = 0; i < d->episodes.len; i++) {
 		struct episode *e = d->episodes.data[i];

@@ -97,9 +97,10 @@ struct episode {
 	double rarity;			  /* of its rows, summed up: -ln p each */
 	double first_rarity, last_rarity; /* of its first and last row */
 	double events, first_events, last_events; /* of its rows, likewise */
-	double usual_events; /* of the normal rows before it, in the mean; NaN: none */
-	uint64_t before_ns;  /* start of the normal row just before it; else its own */
-	struct edges *edges; /* where events are told */
+	double usual_events;	/* of the normal rows before it, in the mean; NaN: none */
+	uint64_t before_ns;	/* start of the normal row just before it; else its own */
+	struct edges *edges;	/* where events are told */
+	struct slow_keys *slow; /* likewise */
 	VEC(struct doubtful_row) doubtful; /* in order of time */
 	pieces marked;			   /* of events, likewise */
 };
@@ -161,6 +162,7 @@ struct detector {
 	VEC(struct held_row) held_rows;
 	VEC(struct stretch) stretches; /* of anomalies that have ended; where rows are held */
 	VEC(struct held_event) held;
+	uint64_t told_ns;	  /* events that ended before were */
 	bool rereads;		  /* a file is read again for its events: none are held */
 	uint32_t keys_known;	  /* of the model: keys with higher numbers are new */
 	VEC(uint64_t) first_seen; /* of each new key */
@@ -276,6 +278,15 @@ uint64_t edges_from(const struct detector *d, const struct episode *e);
 void edges_add(struct episode *e, const struct held_event *ev);
 /* Sets from_ns and to_ns: its windows, unless the events tell better. */
 void edges_find(struct episode *e);
+
+/* ---- detector_slow.c ---- */
+/* An event of its layer and process: any. */
+void slow_add(struct episode *e, const struct held_event *ev);
+/* All of them were added. */
+void slow_find(struct episode *e);
+/* Whether events of the key, in its time, are of the anomaly. */
+bool slow_includes(const struct episode *e, uint32_t key);
+void slow_free(struct episode *e);
 
 /* ---- detector_events.c ---- */
 void events_hold(struct detector *d, const struct windows_event *e);

@@ -84,7 +84,8 @@ static bool is_marked(const struct marks *m, const struct windows_event *e)
 	if (!low)
 		return false;
 	const struct mark *last = &m->marks.data[low - 1];
-	return last->layer == e->layer && last->pid == e->pid && e->start_ns < last->to_ns;
+	return last->layer == e->layer && last->pid == e->pid && e->start_ns < last->to_ns &&
+	       slow_includes(last->of, e->key);
 }
 
 /* What an anomaly's edges are found by: events of its windows and of those beside it. */
@@ -102,8 +103,10 @@ static void add_to_edges(struct marks *m, const struct windows_event *e)
 	}
 	for (size_t i = 0; i < NEAR_MOST && low > i; i++) {
 		const struct mark *at = &m->near.data[low - 1 - i];
-		if (at->layer == e->layer && at->pid == e->pid && e->start_ns < at->to_ns)
+		if (at->layer == e->layer && at->pid == e->pid && e->start_ns < at->to_ns) {
 			edges_add(at->of, &held);
+			slow_add(at->of, &held);
+		}
 	}
 }
 
@@ -134,11 +137,11 @@ void marks_edges(struct marks *m)
 {
 	events_edges(m->d);
 	for (size_t i = 0; i < m->d->episodes.len; i++) {
-		const struct episode *e = m->d->episodes.data[i];
+		struct episode *e = m->d->episodes.data[i];
 		for (size_t k = 0; k < e->marked.len; k++)
 			*vec_push(&m->marks) =
 				(struct mark){e->a.layer, e->a.pid, e->marked.data[k].start_ns,
-					      e->marked.data[k].end_ns, NULL};
+					      e->marked.data[k].end_ns, e};
 	}
 	if (m->marks.len)
 		qsort(m->marks.data, m->marks.len, sizeof(*m->marks.data), by_place);
