@@ -142,7 +142,6 @@ void detector_free(struct detector *d)
 	vec_free(&d->episodes);
 	map64_free(&d->series_of);
 	map64_free(&d->work_since);
-	map64_free(&d->other_work);
 	map64_free(&d->judged_since);
 	map64_free(&d->left_work);
 	map64_free(&d->told_slow);

@@ -147,7 +147,6 @@ struct detector {
 	VEC(struct series *) series;
 	struct map64 series_of;	 /* number of layer, process and GPU to index + 1 */
 	struct map64 work_since; /* pid to the start of its first row of work */
-	struct map64 other_work; /* pid to the end of its last window of other work */
 	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
 	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
 	struct map64 judged_since;   /* layer and process to the start of the first row judged */
@@ -213,9 +212,9 @@ void job_row(struct detector *d, const struct feature_row *row, bool leaves);
 /* What the parent of the row's process does; of rows that have a pace of their own, and of
  * processes that have no parent here, nothing is said. */
 enum job_work job_work(const struct detector *d, const struct feature_row *row);
-/* Whether a row of counters is of a window in which calls of its process were of other or new work:
- * known once those were judged. */
-bool job_counters_left(const struct detector *d, const struct feature_row *row);
+/* Whether a row of counters or a step is of a window in which calls of its process were of other or
+ * new work: known once those were judged. */
+bool job_left_work(const struct detector *d, const struct feature_row *row);
 /* A row was found anomalous by itself, and its work slower than usual. */
 void job_told(struct detector *d, const struct feature_row *row);
 /* Whether one of its job was, in its window or the one before. */

@@ -20,21 +20,22 @@ static uint32_t process_of(const struct feature_row *row)
 	return row->pid ? row->pid : row->gpu_pid;
 }
 
-static bool is_of_counters(const struct feature_row *row)
+static bool has_calls(const struct feature_row *row)
 {
-	return row->layer == DETECT_HARDWARE || row->layer == DETECT_HOST;
+	return row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&
+	       row->layer != DETECT_STEP;
 }
 
 void job_row(struct detector *d, const struct feature_row *row, bool leaves)
 {
-	if (!is_of_counters(row) && row->layer != DETECT_STEP && leaves)
+	if (has_calls(row) && leaves)
 		map64_set(&d->left_work, row->pid, row->end_ns);
 }
 
-bool job_counters_left(const struct detector *d, const struct feature_row *row)
+bool job_left_work(const struct detector *d, const struct feature_row *row)
 {
 	uint64_t left = 0;
-	return is_of_counters(row) && map64_get(&d->left_work, process_of(row), &left) &&
+	return !has_calls(row) && map64_get(&d->left_work, process_of(row), &left) &&
 	       left > row->start_ns;
 }
 

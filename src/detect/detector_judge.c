@@ -195,18 +195,6 @@ static void sums(struct detector *d, struct series *s, struct judged *j, double 
 	}
 }
 
-/* Steps have no calls to know that by: those that its windows are in. Rows come in order of time.
- */
-static bool does_other_work(struct detector *d, const struct feature_row *row)
-{
-	uint64_t until = 0;
-	if (row->other_work)
-		map64_set(&d->other_work, row->pid, row->end_ns);
-	if (row->layer != DETECT_STEP)
-		return row->other_work;
-	return map64_get(&d->other_work, row->pid, &until) && until > row->start_ns;
-}
-
 /* What was slow is not what it does now. */
 static void leaves_work(struct detector *d, struct series *s, const struct feature_row *row)
 {
@@ -248,8 +236,7 @@ static struct as work_of_row(struct detector *d, struct series *s, const struct 
 	s->regime = regime;
 	as.late = !as.slowed && lags(s, row);
 	as.fresh = as.shift->known && !as.slowed && fresh_work(d, row);
-	as.leaves = !as.slowed &&
-		    (does_other_work(d, row) || !as.shift->known || job_counters_left(d, row));
+	as.leaves = !as.slowed && (row->other_work || !as.shift->known || job_left_work(d, row));
 	if (as.leaves)
 		leaves_work(d, s, row);
 	job_row(d, row, as.leaves || as.fresh);
@@ -264,8 +251,7 @@ static bool is_excused(struct detector *d, const struct series *s, const struct 
 {
 	bool ends = d->ending && row->layer != DETECT_STEP && d->last_event_ns &&
 		    row->end_ns > d->last_event_ns; /* windows that the events end in */
-	bool other = as->shift->known &&
-		     (does_other_work(d, row) || (as->leaves && job_counters_left(d, row)));
+	bool other = as->shift->known && (row->other_work || as->leaves);
 	return is_warmup(d, s, row) || as->fresh || other || saves_excuse(d, row) || as->late ||
 	       as->job == JOB_LEFT || ends;
 }
@@ -383,7 +369,6 @@ static void process_forget(struct detector *d, uint32_t pid)
 	if (has_series(d, pid))
 		return;
 	map64_del(&d->work_since, pid);
-	map64_del(&d->other_work, pid);
 	for (int l = 0; l < DETECT_LAYERS && !d->rereads; l++)
 		map64_del(&d->judged_since, layer_of_process(l, pid));
 }

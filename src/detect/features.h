@@ -42,5 +42,6 @@ struct feature_row {
 /* Puts rows by GPU and process, and in order of time. */
 void feature_rows_sort(struct feature_row *rows, size_t n);
 
-/* The order in which a detector judges rows of all layers: below 0, 0, above 0. */
+/* The order in which a detector judges rows of all layers, below 0, 0, above 0: of time, a step
+ * after the window of a second that it ends in, which says what was done in it. */
 int feature_rows_compare(const struct feature_row *x, const struct feature_row *y);
