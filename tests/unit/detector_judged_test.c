@@ -1,0 +1,551 @@
+/* detector_judged_test.c - which rows are judged, and how rare they are found: of new and of other
+ * work, of lost calls, of checkpoints, of processes that work for others.
+ * links: rows detect analyze recording base */
+#include <linux/types.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "detect/alone.h"
+#include "detect/learn.h"
+#include "detect_names.h"
+#include "rare_rows.h"
+
+/* ---- work that is new or slowed, rows that lack something ---- */
+
+/* Rows of work that no model knows, at this pace; returns the anomalies. */
+static size_t of_new_work(double pace, bool whole)
+{
+	start(whole);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++)
+		row_with(RARE, 2, pace);
+	rows(10, USUAL);
+	stop();
+	assert_true(isnan(p_of(22)) == (found_len == 0));
+	if (found_len)
+		expect_anomaly(0, BEGIN + 20, BEGIN + 25);
+	return found_len;
+}
+
+static void slowed_work_is_no_new_work(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(of_new_work(0.5, whole), 1);
+		assert_int_equal(of_new_work(0.95, whole), 0);
+		assert_int_equal(of_new_work(1.5, whole), 0);
+		assert_int_equal(of_new_work(0, whole), 0); /* unknown */
+		model.without = WITHOUT_PACE;
+		assert_int_equal(of_new_work(0.5, whole), 0);
+		model.without = 0;
+	}
+}
+
+/* New work that goes on for a while, after which it is known: its slow rows are none of that. */
+static void new_work_is_learned_from_what_is_not_slowed(void **state)
+{
+	(void)state;
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < REBASE_ROWS / 2; i++)
+		row_with(RARE, 2, 0.5);
+	for (int i = 0; i < REBASE_ROWS; i++)
+		row_with(USUAL, 2, 1);
+	size_t at = second - BEGIN;
+	row_with(USUAL, 2, 1);
+	stop();
+	assert_true(isnan(p_of(at - 1)) && p_of(at) > 0.01);
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 20 + REBASE_ROWS / 2);
+}
+
+/* Windows with so many calls of keys that are new. */
+static size_t with_new_keys(double pace, uint32_t calls)
+{
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		struct windows_event e = {.start_ns = second * SECOND + SECOND / 2,
+					  .key = detector->keys_known + 1,
+					  .pid = PID,
+					  .layer = DETECT_TORCH};
+		for (uint32_t k = 0; k < calls; k++)
+			fresh_event(detector, &e);
+		row_with(RARE, 1, pace);
+	}
+	rows(10, USUAL);
+	stop();
+	assert_true(isnan(p_of(22)) == (found_len == 0));
+	return found_len;
+}
+
+static void slowed_work_with_new_keys_is_judged(void **state)
+{
+	(void)state;
+	assert_int_equal(with_new_keys(0.5, 50), 1);
+	assert_int_equal(with_new_keys(0.95, 50), 0);
+	assert_int_equal(with_new_keys(0, 50), 0);
+	assert_int_equal(with_new_keys(0, 5), 1); /* of 100 */
+}
+
+/* Seconds of 1000 calls, of which so many were lost while they went by. */
+static size_t with_lost_calls(uint64_t lost, bool whole)
+{
+	struct detector_stats st;
+	start(whole);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		for (uint64_t k = lost; k < 1000; k++)
+			losses_seen(&detector->losses, second * SECOND + k * 1000000);
+		detector_lost(detector, second * SECOND, (second + 1) * SECOND, lost);
+		row_with(RARE, 1, 1);
+	}
+	rows(10, USUAL);
+	detector_stats(detector, &st);
+	stop();
+	if (!whole)
+		assert_int_equal(st.lossy_rows, found_len ? 0 : 5);
+	assert_true(isnan(p_of(22)) == (found_len == 0));
+	return found_len;
+}
+
+static void rows_that_lack_calls_are_not_judged(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(with_lost_calls(0, whole), 1);
+		assert_int_equal(with_lost_calls(5, whole), 1);
+		assert_int_equal(with_lost_calls(20, whole), 0);
+		assert_int_equal(with_lost_calls(1000, whole), 0);
+	}
+}
+
+/* What one launch says of others: -ln p is a quarter less, of three a tenth. */
+static void few_recordings_make_rows_less_rare(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t recordings;
+		double less;
+	} cases[] = {{UINT32_MAX, 1}, {0, 0.75}, {1, 0.75}, {3, 0.9}, {1000, 1}};
+	double most = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		model.recordings = cases[i].recordings;
+		start(false);
+		rows(20, USUAL);
+		rows(1, RARE);
+		stop();
+		if (i == 0)
+			most = log(p_of(20));
+		double less = log(p_of(20)) / most;
+		if (fabs(less - cases[i].less) > 0.01)
+			fail_msg("%u recordings: %g", cases[i].recordings, less);
+	}
+	assert_true(fabs(most / log(RARE) - 1) < 0.1);
+}
+
+/* ---- checkpoints ---- */
+
+static struct fake_names fake;
+static struct detect_names names;
+
+static int begin_saving(void **state)
+{
+	begin(state);
+	fake_names_make(&fake);
+	names = fake_names_of(&fake);
+	fake.codes[2] = (struct m_code){fake_string(&fake, "save"),
+					fake_string(&fake, "/lib/torch/serialization.py"), 960};
+	return 0;
+}
+
+static int end_saving(void **state)
+{
+	(void)state;
+	strtab_free(&fake.strings);
+	return 0;
+}
+
+/* A call of code 2, which saves, or 1, that ends in the second of the next row; of another process
+ * where the thread is 5. */
+static void call(uint64_t code, uint32_t thread)
+{
+	struct m_call c = fake_call(FAKE_FUNCTION, thread, second * SECOND, SECOND / 2);
+	c.args[0] = code;
+	detector_call(detector, &names, &c);
+}
+
+static void stop_saving(void)
+{
+	detector->last_event_ns = UINT64_MAX; /* rows alone: none of them ends early */
+	stop();
+}
+
+/* Two slow windows, or more, of which so many have a call that ends in them. */
+static size_t of_checkpoint(uint64_t code, uint32_t thread, size_t slow, size_t calls, bool whole)
+{
+	start(whole);
+	rows(20, USUAL);
+	for (size_t i = 0; i < slow; i++) {
+		if (i < calls)
+			call(code, thread);
+		rows(1, RARE);
+	}
+	rows(20, USUAL);
+	stop_saving();
+	return found_len;
+}
+
+static void a_checkpoint_is_no_fault(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(of_checkpoint(2, 0, 2, 2, whole), 0);
+		assert_true(isnan(p_of(20)) && isnan(p_of(21)) && isnan(p_of(22)));
+		assert_true(p_of(19) > 0.1 && p_of(23) > 0.1);
+		assert_int_equal(of_checkpoint(2, 0, 2, 1, whole), 0);
+		assert_true(isnan(p_of(21)) && p_of(22) > 0.1);
+		assert_int_equal(of_checkpoint(2, 5, 2, 2, whole), 0); /* other ranks wait */
+		assert_int_equal(of_checkpoint(1, 0, 2, 2, whole), 1); /* saves nothing */
+		expect_anomaly(0, BEGIN + 20, BEGIN + 22);
+		/* What is slow beyond it is told. */
+		assert_int_equal(of_checkpoint(2, 0, 8, 2, whole), 1);
+		expect_anomaly(0, BEGIN + 23, BEGIN + 28);
+	}
+}
+
+static void saving_again_and_again_is(void **state)
+{
+	(void)state;
+	assert_int_equal(of_checkpoint(2, 0, 12, 12, true), 1);
+	expect_anomaly(0, BEGIN + 20, BEGIN + 32);
+	/* Live it is known from the third on. */
+	assert_int_equal(of_checkpoint(2, 0, 12, 12, false), 1);
+	expect_anomaly(0, BEGIN + 22, BEGIN + 32);
+	/* Every four seconds as well. */
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < 5; i++) {
+		call(2, 0);
+		rows(1, RARE);
+		rows(3, USUAL);
+	}
+	stop_saving();
+	assert_int_equal(found_len, 3);
+	expect_anomaly(0, BEGIN + 28, BEGIN + 29);
+	/* Every fifteen seconds it is a job that saves. */
+	start(true);
+	rows(20, USUAL);
+	for (int i = 0; i < 4; i++) {
+		call(2, 0);
+		rows(2, RARE);
+		rows(13, USUAL);
+	}
+	stop_saving();
+	assert_int_equal(found_len, 0);
+}
+
+/* Threads end their calls in any order, and most windows have several. */
+static void windows_of_saves_are_in_order(void **state)
+{
+	(void)state;
+	start(false);
+	for (uint64_t i = 0; i < 40; i++) {
+		struct windows_event e = {.start_ns = (BEGIN + i * 7 % 20) * SECOND, .saves = true};
+		saves_event(detector, &e);
+	}
+	assert_int_equal(detector->saves.len, 20);
+	for (size_t i = 0; i < 20; i++)
+		assert_int_equal(detector->saves.data[i], BEGIN + i);
+	detector_free(detector);
+}
+
+static void saves_are_forgotten(void **state)
+{
+	(void)state;
+	size_t most = 0;
+	start(false);
+	for (uint64_t i = 0; i < 100000; i++) {
+		struct windows_event e = {.start_ns = (BEGIN + i) * SECOND, .saves = true};
+		saves_event(detector, &e);
+		detector_upto(detector, e.start_ns + SECOND);
+		most = detector->saves.len > most ? detector->saves.len : most;
+	}
+	assert_in_range(most, 20, 100);
+	assert_int_equal(detector->saves.data[detector->saves.len - 1], BEGIN + 99999);
+	detector_free(detector);
+}
+
+/* ---- other work ---- */
+
+static void other_row(bool other_work)
+{
+	struct feature_row row = rare_row(DETECT_TORCH, PID, RARE);
+	struct feature_row step = rare_row(DETECT_STEP, PID, RARE);
+	row.other_work = other_work; /* nobody knows it of a step */
+	row.pace = step.pace = 0;
+	give(&row);
+	give(&step);
+	second++;
+}
+
+/* Nor are the steps in its windows; those that come after it are. */
+static void other_work_is_not_judged(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		start(whole);
+		rows(20, USUAL);
+		for (int i = 0; i < 10; i++)
+			other_row(true);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 0);
+		assert_true(isnan(p_of(20)) && isnan(p_of(29)) && !isnan(p_of(30)));
+		start(whole);
+		rows(20, USUAL);
+		other_row(true);
+		rows(10, USUAL);
+		for (int i = 0; i < 10; i++)
+			other_row(false);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 2); /* calls and steps */
+	}
+}
+
+static void counters_row(enum detect_layer layer, double p, bool other_work)
+{
+	struct feature_row row = rare_row(layer, layer == DETECT_HOST ? PID : 0, p);
+	row.other_work = other_work;
+	row.pace = 0;
+	give(&row);
+	second++;
+}
+
+static double p_of_counters(enum detect_layer layer, size_t at)
+{
+	return p_at(layer, layer == DETECT_HOST ? PID : 0, at);
+}
+
+static void run_counters(enum detect_layer layer)
+{
+	start(true);
+	row_with(USUAL, 1, 1); /* the process works from here on */
+	for (int i = 1; i < 20; i++)
+		counters_row(layer, USUAL, false);
+	counters_row(layer, RARE, true);
+	for (int i = 0; i < 4; i++)
+		counters_row(layer, RARE, false);
+	stop();
+	assert_false(isnan(p_of_counters(layer, 19)));
+	assert_true(isnan(p_of_counters(layer, 20)) && isnan(p_of_counters(layer, 21)));
+}
+
+/* The first windows after other work have its counters still: two of a GPU, one of a process. */
+static void counters_lag(void **state)
+{
+	(void)state;
+	run_counters(DETECT_HARDWARE);
+	assert_true(isnan(p_of_counters(DETECT_HARDWARE, 22)));
+	assert_false(isnan(p_of_counters(DETECT_HARDWARE, 23)));
+	run_counters(DETECT_HOST);
+	assert_false(isnan(p_of_counters(DETECT_HOST, 22)));
+}
+
+/* ---- whom a process works for ---- */
+
+#define CHILD 200
+
+static double p_of_child(size_t at)
+{
+	return p_at(DETECT_TORCH, CHILD, at);
+}
+
+/* A window of a process and of a loader that works for it, and that has its pace. */
+static void with_child(uint32_t regime, double pace, double p)
+{
+	struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
+	struct feature_row child = rare_row(DETECT_TORCH, CHILD, p);
+	row.regime = regime;
+	row.pace = child.pace = pace;
+	child.parents_pace = true;
+	give(&row);
+	give(&child);
+	second++;
+}
+
+static void family(size_t usual, size_t slow, size_t other)
+{
+	start(true);
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+	for (size_t i = 0; i < 20; i++)
+		with_child(1, 1, USUAL);
+	for (size_t i = 0; i < usual; i++)
+		with_child(1, 0.95, RARE);
+	for (size_t i = 0; i < slow; i++)
+		with_child(1, 0.6, RARE);
+	for (size_t i = 0; i < other; i++)
+		with_child(9, 1, RARE);
+	for (size_t i = 0; i < 10; i++)
+		with_child(1, 1, USUAL);
+	stop();
+}
+
+static size_t of_child(void)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < found_len; i++)
+		n += found[i].pid == CHILD;
+	return n;
+}
+
+/* A loader that takes long costs nothing as long as it is waited for by nobody. */
+static void loaders_of_work_as_usual_are_no_fault(void **state)
+{
+	(void)state;
+	family(5, 0, 0);
+	assert_int_equal(of_child(), 0);
+	assert_true(p_of_child(22) >= 0.5);
+	family(0, 5, 0);
+	assert_int_equal(of_child(), 1);
+	assert_true(p_of_child(22) < 0.01);
+	model.without = WITHOUT_PACE; /* nor is anything known then */
+	family(5, 0, 0);
+	model.without = 0;
+	assert_int_equal(of_child(), 1);
+}
+
+/* What it loads for other work, and what is on the way of it afterwards, is other work, too. */
+static void loaders_of_other_work_are_not_judged(void **state)
+{
+	(void)state;
+	family(0, 0, 5);
+	assert_int_equal(of_child(), 0);
+	assert_true(isnan(p_of_child(20)) && isnan(p_of_child(24)) && isnan(p_of_child(26)));
+	assert_false(isnan(p_of_child(27)));
+}
+
+/* Of processes that have ended nobody's parent is known; of those that come with no parent any
+ * more neither. */
+static void parents_are_forgotten(void **state)
+{
+	(void)state;
+	start(false);
+	for (uint32_t pid = 1000; pid < 3000; pid++) {
+		struct m_process row = {.pid = pid, .parent_pid = PID};
+		detector_process(detector, &row);
+		row.end_ns = second * SECOND;
+		detector_process(detector, &row);
+	}
+	detector_process(detector, &(struct m_process){.pid = 5000, .parent_pid = PID});
+	detector_process(detector, &(struct m_process){.pid = 5000});
+	assert_int_equal(windows_parent_of(detector->windows, 2999), PID);
+	assert_int_equal(windows_parent_of(detector->windows, 5000), 0);
+	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
+	assert_int_equal(windows_parent_of(detector->windows, 2999), 0);
+	assert_int_equal(detector->left_work.len, 0);
+	detector_free(detector);
+}
+
+/* ---- one column by itself ---- */
+
+static void students_tail(void **state)
+{
+	(void)state;
+	assert_true(fabs(alone_student(0, 6) - 0.5) < 1e-12);
+	assert_true(fabs(alone_student(2.776445, 4) - 0.025) < 1e-7);
+	assert_true(fabs(alone_student(-1.812461, 10) - 0.95) < 1e-7);
+	assert_true(fabs(alone_student(3.551808, 20) - 0.001) < 1e-8);
+	assert_true(alone_student(1e6, 20) >= 1e-15 && alone_student(1e6, 20) < 1e-14);
+}
+
+/* Two components: each has its share of what is higher. */
+static void a_column_by_itself(void **state)
+{
+	(void)state;
+	struct model_mixture m = {0};
+	double weights[] = {0.75, 0.25}, means[] = {0, 0, 0, 4};
+	double covariances[] = {1, 0.5, 0.5, 1, 1, 0, 0, 4}, sigma = 0.1;
+	m.columns = 2;
+	m.names[0] = (char *)"slowdown";
+	m.names[1] = (char *)"pace_loss";
+	m.centre[1] = 0.5;
+	m.scale[0] = 1;
+	m.scale[1] = sigma;
+	m.gmm = (struct gmm){.d = 2,
+			     .components = 2,
+			     .weights = weights,
+			     .means = means,
+			     .covariances = covariances};
+	m.tail.n = ALONE_ROWS * 10 + 2; /* ten degrees of freedom */
+	double least = ALONE_SIGMA / sigma, x = 0.5 + 6 * sigma;
+	double p = 0.75 * alone_student(6 / sqrt(1 + least * least), 10) +
+		   0.25 * alone_student(2 / sqrt(4 + least * least), 10);
+	assert_true(fabs(alone_p(&m, "pace_loss", x) - p) < 1e-12);
+	m.tail.n = 1000000;
+	assert_true(alone_p(&m, "pace_loss", x) < p);
+	m.tail.n = 1; /* four at least */
+	assert_true(alone_p(&m, "pace_loss", x) > p && alone_p(&m, "pace_loss", x) < 0.1);
+	assert_true(isnan(alone_p(&m, "pace_loss", NAN)));
+	assert_true(isnan(alone_p(&m, "gap", 1)));
+}
+
+/* The loss of pace is asked for by itself; rarer than all columns together it decides, with its
+ * share. */
+static void pace_decides_by_itself(void **state)
+{
+	(void)state;
+	struct model_mixture *m = &model.layers[DETECT_TORCH];
+	char *name = m->names[0];
+	m->names[0] = (char *)"pace_loss";
+	m->tail.scale = 10; /* with other columns, of which there is nothing to say, it would be */
+	start(true);
+	for (int i = 0; i < 10; i++)
+		row_with(USUAL, 1, 1);
+	struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
+	row.pace = 0.9;
+	uint32_t n;
+	const struct feature *features = features_of(DETECT_TORCH, &n);
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		row.x[f] = f < n && !strcmp(features[f].name, "pace_loss") ? 3 : NAN;
+	give(&row);
+	stop();
+	m->names[0] = name;
+	m->tail.scale = 1;
+	double alone = 5 * alone_student(3, ALONE_FREEDOM);   /* all together: 0.64 */
+	if (p_of(10) < alone / 1.3 || p_of(10) > alone * 1.3) /* it is blurred */
+		fail_msg("p %g is not %g", p_of(10), alone);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(slowed_work_is_no_new_work, begin),
+		cmocka_unit_test_setup(new_work_is_learned_from_what_is_not_slowed, begin),
+		cmocka_unit_test_setup(slowed_work_with_new_keys_is_judged, begin),
+		cmocka_unit_test_setup(rows_that_lack_calls_are_not_judged, begin),
+		cmocka_unit_test_setup(few_recordings_make_rows_less_rare, begin),
+		cmocka_unit_test_setup_teardown(a_checkpoint_is_no_fault, begin_saving, end_saving),
+		cmocka_unit_test_setup_teardown(saving_again_and_again_is, begin_saving,
+						end_saving),
+		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
+		cmocka_unit_test_setup(saves_are_forgotten, begin),
+		cmocka_unit_test_setup(other_work_is_not_judged, begin),
+		cmocka_unit_test_setup(counters_lag, begin),
+		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
+		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
+		cmocka_unit_test_setup(parents_are_forgotten, begin),
+		cmocka_unit_test(students_tail),
+		cmocka_unit_test(a_column_by_itself),
+		cmocka_unit_test_setup(pace_decides_by_itself, begin),
+	};
+	return cmocka_run_group_tests(tests, make_model, free_model);
+}
