@@ -71,7 +71,7 @@ static void what_lingers_is_none_of_it(void **state)
 	for (int slight = 0; slight < 2; slight++) {
 		start(false);
 		rows(20, USUAL);
-		rows(10, slight ? 0.01 : RARE);
+		rows(10, slight ? 0.009 : RARE);
 		rows(7, 0.03);
 		rows(10, USUAL);
 		stop();
