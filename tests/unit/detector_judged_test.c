@@ -72,12 +72,7 @@ static size_t with_new_keys(double pace, uint32_t calls)
 	start(false);
 	rows(20, USUAL);
 	for (int i = 0; i < 5; i++) {
-		struct windows_event e = {.start_ns = second * SECOND + SECOND / 2,
-					  .key = detector->keys_known + 1,
-					  .pid = PID,
-					  .layer = DETECT_TORCH};
-		for (uint32_t k = 0; k < calls; k++)
-			fresh_event(detector, &e);
+		new_calls(second, calls);
 		row_with(RARE, 1, pace);
 	}
 	rows(10, USUAL);
@@ -93,6 +88,36 @@ static void slowed_work_with_new_keys_is_judged(void **state)
 	assert_int_equal(with_new_keys(0.95, 50), 0);
 	assert_int_equal(with_new_keys(0, 50), 0);
 	assert_int_equal(with_new_keys(0, 5), 1); /* of 100 */
+}
+
+/* Of four windows of 100 calls each, of which so many are new, whether the second is judged. */
+static bool is_second_judged(const uint32_t calls[4])
+{
+	start(false);
+	rows(20, USUAL);
+	for (size_t i = 0; i < 4; i++)
+		new_calls(second + i, calls[i]);
+	rows(4, USUAL);
+	rows(10, USUAL);
+	stop();
+	return !isnan(p_of(21));
+}
+
+/* New work begins and ends within windows, which have less of it; by themselves so few are none. */
+static void windows_that_new_work_begins_or_ends_in_are_of_it(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t calls[4];
+		bool judged;
+	} cases[] = {
+		{{0, 11, 0, 0}, false}, {{0, 10, 0, 0}, true},	{{50, 9, 0, 0}, false},
+		{{0, 9, 50, 0}, false}, {{11, 8, 0, 0}, false}, {{0, 8, 11, 0}, false},
+		{{50, 7, 50, 0}, true}, {{10, 9, 10, 0}, true}, {{0, 9, 0, 50}, true},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (is_second_judged(cases[i].calls) != cases[i].judged)
+			fail_msg("case %zu", i);
 }
 
 /* Seconds of 1000 calls, of which so many were lost while they went by. */
@@ -360,6 +385,72 @@ static void counters_lag(void **state)
 	assert_false(isnan(p_of_counters(DETECT_HOST, 22)));
 }
 
+#define STRANGER 300
+
+enum calls { KNOWN_CALLS, OTHER_CALLS, CALLS_OF_NEW_WORK, NEW_CALLS };
+
+static void calls_row(uint32_t pid, enum calls calls)
+{
+	struct feature_row row = rare_row(DETECT_TORCH, pid, USUAL);
+	row.pace = calls == KNOWN_CALLS;
+	row.regime = calls == CALLS_OF_NEW_WORK ? 2 : 1;
+	row.other_work = calls == OTHER_CALLS;
+	if (calls == NEW_CALLS)
+		new_calls(second, 50);
+	give(&row);
+}
+
+/* A second of two processes' calls, and of the counters of the first and of its GPU: of so many
+ * events that those of new calls among them tell nothing. */
+static void counted_second(enum calls own, enum calls strangers, double p, double pace)
+{
+	struct feature_row gpu = rare_row(DETECT_HARDWARE, 0, p);
+	struct feature_row host = rare_row(DETECT_HOST, PID, p);
+	gpu.gpu_pid = PID;
+	gpu.pace = host.pace = pace;
+	gpu.events = host.events = 10000;
+	calls_row(PID, own);
+	calls_row(STRANGER, strangers);
+	give(&gpu);
+	give(&host);
+	second++;
+}
+
+/* Counters that are rare in one second, in which calls are as said. Whether they were judged. */
+static bool are_counters_judged(enum calls own, enum calls strangers, double pace, bool whole)
+{
+	start(whole);
+	for (int i = 0; i < 20; i++)
+		counted_second(KNOWN_CALLS, KNOWN_CALLS, USUAL, 1);
+	counted_second(own, strangers, RARE, pace);
+	for (int i = 0; i < 10; i++)
+		counted_second(KNOWN_CALLS, KNOWN_CALLS, USUAL, 1);
+	stop();
+	bool judged = !isnan(p_at(DETECT_HOST, PID, 20));
+	assert_true(isnan(p_at(DETECT_HARDWARE, 0, 20)) == !judged);
+	assert_int_equal(found_len, judged ? 2 : 0);
+	/* They lag behind that work. */
+	assert_true(isnan(p_at(DETECT_HOST, PID, 21)) == !judged);
+	assert_true(isnan(p_at(DETECT_HARDWARE, 0, 22)) == !judged);
+	assert_false(isnan(p_at(DETECT_HOST, PID, 22)) || isnan(p_at(DETECT_HARDWARE, 0, 23)));
+	return judged;
+}
+
+/* What counters say is said of all the calls in their window. */
+static void counters_of_new_and_other_work_are_not_judged(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		assert_true(are_counters_judged(KNOWN_CALLS, KNOWN_CALLS, 0, whole));
+		for (enum calls calls = OTHER_CALLS; calls <= NEW_CALLS; calls++) {
+			assert_false(are_counters_judged(calls, KNOWN_CALLS, 0, whole));
+			assert_true(are_counters_judged(calls, KNOWN_CALLS, 0.5, whole));
+		}
+		assert_true(are_counters_judged(KNOWN_CALLS, OTHER_CALLS, 0, whole));
+		assert_true(are_counters_judged(KNOWN_CALLS, CALLS_OF_NEW_WORK, 0, whole));
+	}
+}
+
 /* ---- whom a process works for ---- */
 
 #define CHILD 200
@@ -455,6 +546,23 @@ static void parents_are_forgotten(void **state)
 	detector_free(detector);
 }
 
+/* Another process may have the number of one that has ended. */
+static void what_a_process_did_is_forgotten(void **state)
+{
+	(void)state;
+	start(false);
+	rows(20, USUAL);
+	row_with(RARE, 1, 0.5);
+	row_with(USUAL, 2, 1);
+	assert_int_equal(detector->told_slow.len, 1);
+	assert_int_equal(detector->left_work.len, 1);
+	detector_process(detector, &(struct m_process){.pid = PID, .end_ns = second * SECOND});
+	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
+	assert_int_equal(detector->told_slow.len, 0);
+	assert_int_equal(detector->left_work.len, 0);
+	stop();
+}
+
 /* ---- one column by itself ---- */
 
 static void students_tail(void **state)
@@ -531,6 +639,7 @@ int main(void)
 		cmocka_unit_test_setup(slowed_work_is_no_new_work, begin),
 		cmocka_unit_test_setup(new_work_is_learned_from_what_is_not_slowed, begin),
 		cmocka_unit_test_setup(slowed_work_with_new_keys_is_judged, begin),
+		cmocka_unit_test_setup(windows_that_new_work_begins_or_ends_in_are_of_it, begin),
 		cmocka_unit_test_setup(rows_that_lack_calls_are_not_judged, begin),
 		cmocka_unit_test_setup(few_recordings_make_rows_less_rare, begin),
 		cmocka_unit_test_setup_teardown(a_checkpoint_is_no_fault, begin_saving, end_saving),
@@ -540,9 +649,11 @@ int main(void)
 		cmocka_unit_test_setup(saves_are_forgotten, begin),
 		cmocka_unit_test_setup(other_work_is_not_judged, begin),
 		cmocka_unit_test_setup(counters_lag, begin),
+		cmocka_unit_test_setup(counters_of_new_and_other_work_are_not_judged, begin),
 		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
 		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
 		cmocka_unit_test_setup(parents_are_forgotten, begin),
+		cmocka_unit_test_setup(what_a_process_did_is_forgotten, begin),
 		cmocka_unit_test(students_tail),
 		cmocka_unit_test(a_column_by_itself),
 		cmocka_unit_test_setup(pace_decides_by_itself, begin),

@@ -210,3 +210,19 @@ void rows(size_t n, double p)
 	for (size_t i = 0; i < n; i++)
 		row_with(p, 1, 1);
 }
+
+void new_calls(uint64_t in_second, uint32_t n)
+{
+	struct windows_event e = {.start_ns = in_second * SECOND + SECOND / 2,
+				  .key = detector->keys_known + 1,
+				  .pid = PID,
+				  .layer = DETECT_TORCH};
+	for (uint32_t i = 0; i < n; i++)
+		fresh_event(detector, &e);
+}
+
+void unjudged_row(double p)
+{
+	new_calls(second, 50);
+	rows(1, p);
+}

@@ -37,6 +37,10 @@ void give(const struct feature_row *row);
 /* Rows of the process's calls, each of a second of its own. */
 void row_with(double p, uint32_t regime, double pace);
 void rows(size_t n, double p);
+/* Calls of the process that no model knows, so many in the second, which are to come before its
+ * row: of most of the row's calls new, it is not judged, as long as its pace is as usual. */
+void new_calls(uint64_t in_second, uint32_t n);
+void unjudged_row(double p);
 
 /* What became of the row of that second, counted from BEGIN, that was given. */
 double p_at(enum detect_layer layer, uint32_t pid, size_t at);
