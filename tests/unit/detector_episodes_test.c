@@ -149,6 +149,74 @@ static void an_anomaly_ends_with_its_work(void **state)
 	}
 }
 
+/* ---- rows that are not judged ---- */
+
+/* Two of them an anomaly goes over. After three it is another one, and the fourth ends the first:
+ * of what comes nothing is known yet. */
+static void unjudged_rows_end_an_anomaly(void **state)
+{
+	(void)state;
+	for (size_t n = 1; n <= 4; n++) {
+		start(false);
+		rows(20, USUAL);
+		rows(3, RARE);
+		for (size_t i = 0; i < n; i++)
+			unjudged_row(RARE);
+		assert_int_equal(found_len, n == 4);
+		rows(3, RARE);
+		rows(10, USUAL);
+		stop();
+		if (n > 2) {
+			assert_int_equal(found_len, 2);
+			expect_anomaly(0, BEGIN + 20, BEGIN + 23);
+			expect_anomaly(1, BEGIN + 23 + n, BEGIN + 26 + n);
+			continue;
+		}
+		assert_int_equal(found_len, 1);
+		assert_int_equal(found[0].start_ns, (BEGIN + 20) * SECOND);
+		assert_int_equal(found[0].end_ns, (BEGIN + 26 + n) * SECOND);
+		assert_int_equal(found[0].windows, 6);
+	}
+}
+
+/* What was rather rare belongs to an anomaly that follows at once. */
+static void an_onset_is_not_before_unjudged_rows(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++)
+		for (size_t unjudged = 0; unjudged < 2; unjudged++) {
+			start(whole);
+			rows(20, USUAL);
+			rows(2, 0.005);
+			for (size_t i = 0; i < unjudged; i++)
+				unjudged_row(RARE);
+			rows(5, RARE);
+			rows(10, USUAL);
+			stop();
+			assert_int_equal(found_len, 1);
+			expect_anomaly(0, BEGIN + (unjudged ? 23 : 20), BEGIN + 27 + unjudged);
+		}
+}
+
+/* Of rows that alarm together alone. */
+static void a_sum_does_not_go_over_unjudged_rows(void **state)
+{
+	(void)state;
+	options.alarms_per_hour = 1e-6;
+	for (int whole = 0; whole < 2; whole++)
+		for (size_t unjudged = 0; unjudged < 2; unjudged++) {
+			start(whole);
+			rows(20, USUAL);
+			rows(3, RARE);
+			for (size_t i = 0; i < unjudged; i++)
+				unjudged_row(RARE);
+			rows(3, RARE);
+			rows(10, USUAL);
+			stop();
+			assert_int_equal(found_len, !unjudged);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +227,9 @@ int main(void)
 		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
 		cmocka_unit_test_setup(an_onset_is_not_before_other_work, begin),
 		cmocka_unit_test_setup(an_anomaly_ends_with_its_work, begin),
+		cmocka_unit_test_setup(unjudged_rows_end_an_anomaly, begin),
+		cmocka_unit_test_setup(an_onset_is_not_before_unjudged_rows, begin),
+		cmocka_unit_test_setup(a_sum_does_not_go_over_unjudged_rows, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
 }

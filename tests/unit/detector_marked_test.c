@@ -51,6 +51,37 @@ static void quiet_rows_within_an_anomaly_are_none_of_it(void **state)
 	expect_alarmed(BEGIN + 26, "!!!!!!!!!");
 }
 
+/* Of a row within an anomaly that was not judged nobody knows that it is of it, however rare the
+ * others are. */
+static void unjudged_rows_within_an_anomaly_are_none_of_it(void **state)
+{
+	(void)state;
+	static const double p[] = {RARE, 0.03};
+	for (int whole = 0; whole < 2; whole++)
+		for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++) {
+			options.alarms_per_hour = 20; /* of the sum of those that are hardly rare */
+			start(whole);
+			rows(20, USUAL);
+			rows(10, p[i]);
+			unjudged_row(RARE);
+			rows(10, p[i]);
+			unjudged_row(RARE);
+			rows(10, USUAL);
+			stop();
+			assert_true(isnan(p_of(30)) && isnan(p_of(41)));
+			assert_int_equal(found_len, 1);
+			assert_int_equal(found[0].start_ns, (BEGIN + 20) * SECOND);
+			assert_in_range(found[0].end_ns, (BEGIN + 39) * SECOND,
+					(BEGIN + 41) * SECOND);
+			assert_int_equal(found[0].windows,
+					 (found[0].end_ns - found[0].start_ns) / SECOND - 1);
+			if (whole)
+				expect_alarmed(BEGIN + 26, "!!!!.!!!!!!!!");
+			assert_false(is_alarmed_at(DETECT_TORCH, PID, 30));
+			assert_false(is_alarmed_at(DETECT_TORCH, PID, 41));
+		}
+}
+
 /* ---- events ---- */
 
 static uint32_t mm;
@@ -115,6 +146,30 @@ static void events_of_quiet_rows_are_not_marked(void **state)
 		/* An event that ends where a row begins, or begins where it ends, is not in it. */
 		expect_marked(&at, from, from + 30);
 		expect_marked(&at, from + 40, from + 60);
+		assert_int_equal(at, marked_len);
+	}
+}
+
+static void events_of_unjudged_rows_are_not_marked(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		const uint64_t from = (BEGIN + 20) * 10;
+		size_t at = 0;
+		start_with_events(whole);
+		rows(20, USUAL);
+		for (size_t i = 0; i < 8; i++) {
+			events("!!!!!!!!!!");
+			if (i == 3 || i == 7)
+				unjudged_row(RARE);
+			else
+				rows(1, RARE);
+		}
+		rows(5, USUAL);
+		stop();
+		assert_int_equal(found_len, 1);
+		expect_marked(&at, from, from + 30);
+		expect_marked(&at, from + 40, from + 70);
 		assert_int_equal(at, marked_len);
 	}
 }
@@ -199,7 +254,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
+		cmocka_unit_test_setup(unjudged_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),
+		cmocka_unit_test_setup(events_of_unjudged_rows_are_not_marked, begin),
 		cmocka_unit_test_setup(an_edge_is_where_the_evidence_rises, begin),
 		cmocka_unit_test_setup(an_edge_is_where_the_evidence_ends, begin),
 	};
