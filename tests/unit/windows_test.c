@@ -469,6 +469,90 @@ static void pace_of_usual_work(void **state)
 	expect_near(x(2, PACE_LOSS), log(2), 0.01);
 }
 
+/* A second of copies of two sizes. */
+static void copies_of_two_sizes(uint64_t s, uint64_t small, uint64_t large)
+{
+	for (uint64_t i = 0; i < small + large; i++) {
+		struct m_call c = fake_call(FAKE_COPY, 0, s * SECOND + i * 2000, 1000);
+		c.args[1] = i < small ? 1 << 10 : 1 << 20;
+		windows_call(windows, &names, &c, NULL);
+	}
+}
+
+/* The paces of seven seconds, the fourth of which has so many copies; of all others 1000 of each
+ * size are usual. */
+static void expect_paces(uint64_t small, uint64_t large, bool is_last, const double *paces)
+{
+	open_windows(WINDOWS_NEVER);
+	for (uint64_t s = 20; s < (is_last ? 24 : 27); s++)
+		copies_of_two_sizes(s, s == 23 ? small : 1000, s == 23 ? large : 1000);
+	windows_end(windows);
+	assert_int_equal(rows_len, is_last ? 4 : 7);
+	for (size_t i = 0; i < rows_len; i++)
+		if (!(fabs(rows[i].pace - paces[i]) <= 0.01))
+			fail_msg("%d, %d: second %zu: %g is not %g", (int)small, (int)large, i,
+				 rows[i].pace, paces[i]);
+}
+
+/* What has one size more and the other less often is some other work, which may have begun in the
+ * window before and end in the one after. Not so what is slower or hardly does anything; nor the
+ * last window, of which nobody knows whether it is whole. */
+static void no_pace_beside_windows_at_none(void **state)
+{
+	(void)state;
+	for (uint64_t s = 10; s < 15; s++)
+		copies_of_two_sizes(s, 1000, 1000);
+	windows_end(windows);
+	regimes_freeze(regimes);
+	expect_paces(1000, 1000, false, (const double[]){0, 1, 1, 1, 1, 1, 0});
+	expect_paces(2000, 400, false, (const double[]){0, 1, 0, 0, 0, 1, 0});
+	expect_paces(500, 500, false, (const double[]){0, 1, 1, 0.5, 1, 1, 0});
+	expect_paces(30, 0, false, (const double[]){0, 1, 1, 0.015, 1, 1, 0});
+	expect_paces(2000, 400, true, (const double[]){0, 1, 1, 0});
+}
+
+/* Seven calls are not enough to say what they are. */
+static void few_calls_are_no_other_work(void **state)
+{
+	(void)state;
+	for (uint64_t s = 10; s < 50; s++)
+		copies_of_two_sizes(s, 20, 20);
+	windows_end(windows);
+	regimes_freeze(regimes);
+	for (uint64_t few = 7; few <= 8; few++) {
+		open_windows(WINDOWS_NEVER);
+		for (uint64_t s = 100; s < 130; s++)
+			copies_of_two_sizes(s, s == 120 ? few : 20, s == 120 ? 0 : 20);
+		windows_end(windows);
+		assert_int_equal(rows_len, 30);
+		expect_near(rows[18].pace, 1, 0.01);
+		expect_near(rows[19].pace, few == 7, 0.01);
+		expect_near(rows[20].pace, 0, 0.01);
+		expect_near(rows[21].pace, few == 7, 0.01);
+		expect_near(rows[22].pace, 1, 0.01);
+	}
+}
+
+/* Live the next window has only begun when one is handed out. */
+static void a_window_that_has_begun_takes_no_pace(void **state)
+{
+	(void)state;
+	for (uint64_t s = 10; s < 15; s++)
+		copies_of_two_sizes(s, 1000, 1000);
+	windows_end(windows);
+	regimes_freeze(regimes);
+	open_windows(SECOND / 4);
+	for (uint64_t s = 20; s < 24; s++) {
+		copies_of_two_sizes(s, 300, 0); /* so far */
+		windows_upto(windows, s * SECOND + SECOND / 4);
+		copies_of_two_sizes(s, 700, 1000);
+	}
+	windows_end(windows);
+	assert_int_equal(rows_len, 4);
+	expect_near(rows[1].pace, 1, 0.01);
+	expect_near(rows[2].pace, 1, 0.01);
+}
+
 /* Of a parent in one second 2000 copies, half as many in the next, and again 2000; of its child few
  * calls that no model knows. */
 static void family(bool child_first)
@@ -708,6 +792,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(pace_of_usual_work, begin, end),
+		cmocka_unit_test_setup_teardown(no_pace_beside_windows_at_none, begin, end),
+		cmocka_unit_test_setup_teardown(few_calls_are_no_other_work, begin, end),
+		cmocka_unit_test_setup_teardown(a_window_that_has_begun_takes_no_pace, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
 		cmocka_unit_test_setup_teardown(new_work_was_not_awaited, begin, end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),
