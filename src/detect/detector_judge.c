@@ -26,18 +26,25 @@ static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu
 	return (uint64_t)layer << 56 | (uint64_t)((uint32_t)gpu & 0xffffff) << 32 | pid;
 }
 
+static struct series *series_of(const struct detector *d, const struct feature_row *row)
+{
+	uint64_t at;
+	bool met = map64_get(&d->series_of, series_number(row->layer, row->pid, row->gpu), &at);
+	return met ? d->series.data[at - 1] : NULL;
+}
+
 static struct series *series_get(struct detector *d, const struct feature_row *row)
 {
-	uint64_t number = series_number(row->layer, row->pid, row->gpu), at;
-	if (map64_get(&d->series_of, number, &at))
-		return d->series.data[at - 1];
-	struct series *s = xcalloc(1, sizeof(*s));
+	struct series *s = series_of(d, row);
+	if (s)
+		return s;
+	s = xcalloc(1, sizeof(*s));
 	s->layer = row->layer;
 	s->pid = row->pid;
 	s->gpu = row->gpu;
 	s->first_ns = row->start_ns;
 	*vec_push(&d->series) = s;
-	map64_set(&d->series_of, number, d->series.len);
+	map64_set(&d->series_of, series_number(row->layer, row->pid, row->gpu), d->series.len);
 	return s;
 }
 
@@ -324,6 +331,8 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 	d->judged_ns = row->start_ns > d->judged_ns ? row->start_ns : d->judged_ns;
 	if (losses_spoil(&d->losses, row)) {
 		d->stats.lossy_rows++;
+		if (series_of(d, row))
+			episode_unjudged(d, series_of(d, row), row);
 		rows_tell(d, row, &j);
 		return;
 	}

@@ -150,6 +150,24 @@ static void events_of_quiet_rows_are_not_marked(void **state)
 	}
 }
 
+/* Nor of one that lacks calls. */
+static void rows_that_lack_calls_are_not_marked(void **state)
+{
+	(void)state;
+	start(true);
+	rows(20, USUAL);
+	rows(3, RARE);
+	detector_lost(detector, second * SECOND, (second + 1) * SECOND, 1000);
+	rows(4, RARE);
+	rows(10, USUAL);
+	stop();
+	assert_true(isnan(p_of(23)));
+	assert_int_equal(found_len, 1);
+	assert_int_equal(found[0].start_ns, (BEGIN + 20) * SECOND);
+	assert_int_equal(found[0].end_ns, (BEGIN + 27) * SECOND);
+	expect_alarmed(BEGIN + 18, "..!!!.!!!...");
+}
+
 static void events_of_unjudged_rows_are_not_marked(void **state)
 {
 	(void)state;
@@ -256,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup(quiet_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(unjudged_rows_within_an_anomaly_are_none_of_it, begin),
 		cmocka_unit_test_setup(events_of_quiet_rows_are_not_marked, begin),
+		cmocka_unit_test_setup(rows_that_lack_calls_are_not_marked, begin),
 		cmocka_unit_test_setup(events_of_unjudged_rows_are_not_marked, begin),
 		cmocka_unit_test_setup(an_edge_is_where_the_evidence_rises, begin),
 		cmocka_unit_test_setup(an_edge_is_where_the_evidence_ends, begin),
