@@ -238,7 +238,7 @@ class Campaign:
                 "; failed: %s" % r["why"] for r in of_type(rows, "failed"))))
 
     def run_rows(self):
-        """Each row until its time is over. The first jobs of the next start before that."""
+        """Each row until its time is over."""
         seconds = self.found.block_s * len(self.rows)
         for number, row in enumerate(self.rows):
             now = time.monotonic()
@@ -251,9 +251,6 @@ class Campaign:
                 if time.monotonic() > end + LATE_S:
                     for lane in row:
                         lane.stop()
-                if time.monotonic() > end - lanes.AHEAD_S:
-                    for lane in self.rows[number + 1] if number + 1 < len(self.rows) else ():
-                        lane.prepare()
                 time.sleep(POLL_S)
         while self.tick():  # the last ones write their labels
             time.sleep(POLL_S)

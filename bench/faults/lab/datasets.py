@@ -125,8 +125,9 @@ class Datasets:
         if not self.python:
             self.say("%s: no data set, there is no Python with numpy" % workload)
             return
-        self.waiting = [t for t in self.waiting if t.workload != workload]  # of fewer runs
-        self.waiting += [Task(kind, workload, list(runs)) for kind in KINDS]
+        whole = all(os.path.exists(self.data("plain", n)) for n in runs)  # by an earlier part
+        self.waiting += [Task(kind, workload, list(runs)) for kind in KINDS
+                         if kind == "full" or not whole]
         self.waiting.sort(key=lambda t: KINDS.index(t.kind))
 
     def step(self):

@@ -1,6 +1,6 @@
 """lanes.py - runs of a campaign, each a process of run.py, one after the other on each lane and
-lanes side by side. The job of the next run imports what it needs while the one before still runs,
-and is let go when the GPU is free: importing PyTorch takes as long as an episode.
+lanes side by side. The job of a run imports what it needs before its time begins, and after the run
+before has ended: importing PyTorch beside a job slows that by a third.
 
 A run has until the lane's end, less what the runs behind it want, and a limit beyond which it is
 told to end, then killed; what a killed run.py had started its guard ends."""
@@ -16,7 +16,6 @@ from .guard import die_with_parent
 from .host import LAB
 from .layout import START_S
 
-AHEAD_S = 20  # the next run starts so long before this one is to end
 OVER_S = 45  # a run may take longer than it was given: ending a recording takes time
 ENDS_S = 15  # after SIGTERM, before SIGKILL
 AFTER_FAILURE_S = 5
@@ -159,8 +158,6 @@ class Lane:
         if self.now and self.now.freed():
             self.ending.append(self.now)
             self.now = None
-        if self.now and time.monotonic() > self.now.limit - OVER_S - AHEAD_S:
-            self.prepare()
         if not self.now and not self.failing() and time.monotonic() >= self.not_before:
             self.begin()
         return bool(self.now or self.next or self.ending or self.left)

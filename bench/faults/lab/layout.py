@@ -12,7 +12,7 @@ from . import plans
 
 LEAST_CLEAN_S = 60  # start, warm-up, and 30 windows, the least that a model is learned from
 MOST_CLEAN = 0.35  # of a workload's time, to have that
-START_S = 12  # of a run whose job has imported all before; foreseen
+START_S = 20  # of a run, importing included; foreseen
 LAYERS = ("cuda", "python", "torch", "nccl", "hardware")
 
 # (plan, split, share of the workload's time): when the workload comes first, and later.
