@@ -145,6 +145,7 @@ void detector_free(struct detector *d)
 	map64_free(&d->judged_since);
 	map64_free(&d->left_work);
 	map64_free(&d->told_slow);
+	map64_free(&d->told_children);
 	vec_free(&d->waiting);
 	vec_free(&d->held_rows);
 	vec_free(&d->stretches);

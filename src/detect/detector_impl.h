@@ -149,6 +149,7 @@ struct detector {
 	struct map64 work_since; /* pid to the start of its first row of work */
 	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
 	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
+	struct map64 told_children;  /* pid to the latest such end of those that it has started */
 	struct map64 judged_since;   /* layer and process to the start of the first row judged */
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	double heights[HEIGHTS]; /* of the CUSUM at 2^i windows between alarms; 0 = not made yet */

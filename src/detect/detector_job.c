@@ -2,7 +2,8 @@
  * a GPU that whose work it does. Loaders of data, and whatever else works for another process, have
  * its pace (windows.h): while its usual work goes on as fast as usual, nobody waits for the time
  * that they take; while it does other work, so do they. And while it is known to be abnormally
- * slow, less tells that a row is a part of that. */
+ * slow, or another that the same process has started (ranks), less tells that a row is a part of
+ * that. */
 #include "base/buffer.h"
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
@@ -39,23 +40,36 @@ bool job_left_work(const struct detector *d, const struct feature_row *row)
 	       left > row->start_ns;
 }
 
+/* The process that started the row's; 0: none that is of one job. */
+static uint32_t family_of(const struct detector *d, const struct feature_row *row)
+{
+	uint32_t parent = windows_parent_of(d->windows, process_of(row));
+	return parent > 1 ? parent : 0;
+}
+
 void job_told(struct detector *d, const struct feature_row *row)
 {
+	uint32_t family = family_of(d, row);
 	if (process_of(row))
 		map64_set(&d->told_slow, process_of(row), row->end_ns);
+	if (family)
+		map64_set(&d->told_children, family, row->end_ns);
+}
+
+static bool is_told(const struct map64 *told, uint32_t pid, uint64_t from_ns)
+{
+	uint64_t until;
+	return map64_get(told, pid, &until) && until >= from_ns;
 }
 
 /* Rows of a window are judged one after the other: that its job is slow may be known since the one
  * before alone. */
 bool job_is_told(const struct detector *d, const struct feature_row *row)
 {
-	uint64_t until = 0, of_parent = 0;
-	uint32_t parent = row->parents_pace ? windows_parent_of(d->windows, row->pid) : 0;
-	map64_get(&d->told_slow, process_of(row), &until);
-	if (parent)
-		map64_get(&d->told_slow, parent, &of_parent);
-	until = of_parent > until ? of_parent : until;
-	return until && until >= row->start_ns;
+	uint32_t family = family_of(d, row);
+	return is_told(&d->told_slow, process_of(row), row->start_ns) ||
+	       (family && is_told(&d->told_children, family, row->start_ns)) ||
+	       (row->parents_pace && is_told(&d->told_slow, family, row->start_ns));
 }
 
 enum job_work job_work(const struct detector *d, const struct feature_row *row)
@@ -76,4 +90,5 @@ void job_forget(struct detector *d, uint32_t pid)
 {
 	map64_del(&d->left_work, pid);
 	map64_del(&d->told_slow, pid);
+	map64_del(&d->told_children, pid);
 }

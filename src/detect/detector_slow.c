@@ -17,7 +17,7 @@
 #define SLOW_HALF   0.45 /* of a key's events: two functions may share a key */
 #define SLOW_LOST   0.55 /* of the time lost */
 #define SLOW_FEW    0.2	 /* of the others' events */
-#define SLOW_EVENTS 0.02 /* of all */
+#define SLOW_EVENTS 0.1	 /* of all */
 #define LEAST	    8	 /* events of a key */
 #define SLOW_KEYS   1024
 
