@@ -85,6 +85,13 @@ static float distance(const float *a, const float *b)
 	return d;
 }
 
+bool regimes_differs(const struct regimes *r, uint32_t number, const struct regime_mix *window)
+{
+	float shares[REGIME_PLACES];
+	return number && number <= r->count && regime_mix_shares(window, shares) &&
+	       distance(r->known[number - 1].places, shares) > (float)REGIME_DISTANCE;
+}
+
 static void move(struct model_regime *m, const float shares[REGIME_PLACES])
 {
 	m->windows++;

@@ -45,6 +45,8 @@ void regime_mix_window(struct regime_mix *m, const struct regime_mix *window);
 bool regime_mix_shares(const struct regime_mix *m, float ret[REGIME_PLACES]);
 
 struct regimes;
+/* Whether a window by itself is no mix of that regime. false: it has too few events to know. */
+bool regimes_differs(const struct regimes *r, uint32_t number, const struct regime_mix *window);
 struct regimes *regimes_new(void);
 void regimes_free(struct regimes *r);
 /* From a model, in order: the first becomes 1. They are frozen. */

@@ -458,8 +458,17 @@ static float sum(const float sizes[REGIME_SIZES])
 	return total;
 }
 
-/* A process does something, and little of its usual work. The beginning of a window may be a part
- * of a step: then most of its calls must be of keys that no model knows. */
+/* Its calls are not those of its usual work at any pace: some of it is another. */
+static bool is_mixed(const struct windows *w, const struct process *p, const struct window *of)
+{
+	return sum(of->mix.sizes) >= WINDOWS_LEAST &&
+	       !(regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0) &&
+	       !(regimes_pace(w->o.regimes, p->usual_regime, of->usual_sizes) > 0);
+}
+
+/* A process does something, and little of its usual work, or it at no pace and so much else that it
+ * is another mix of work. The beginning of a window may be a part of a step: then most of its calls
+ * must be of keys that no model knows. */
 static bool does_other_work(const struct windows *w, const struct process *p,
 			    const struct window *of, bool whole)
 {
@@ -467,15 +476,9 @@ static bool does_other_work(const struct windows *w, const struct process *p,
 	if (all < WINDOWS_LEAST || regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0 ||
 	    (!whole && sum(of->usual_sizes) > all / 2))
 		return false;
-	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes);
-}
-
-/* Its calls are not those of its usual work at any pace: some of it is another. */
-static bool is_mixed(const struct windows *w, const struct process *p, const struct window *of)
-{
-	return sum(of->mix.sizes) >= WINDOWS_LEAST &&
-	       !(regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0) &&
-	       !(regimes_pace(w->o.regimes, p->usual_regime, of->usual_sizes) > 0);
+	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes) ||
+	       (whole && is_mixed(w, p, of) &&
+		regimes_differs(w->o.regimes, p->usual_regime, &of->mix));
 }
 
 /* How fast, and whether other work was done in the window, or began or ended in it: the process did

@@ -511,6 +511,39 @@ static void no_pace_beside_windows_at_none(void **state)
 	expect_paces(2000, 400, true, (const double[]){0, 1, 1, 0});
 }
 
+/* A second with one size more and the other less often, and that many functions of Python, is
+ * another mix of work, in which the process is from the window before to the one after. Not so at
+ * the usual pace with as many functions beside, nor without them. */
+static void another_mix_at_no_pace_is_other_work(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t small, large, functions;
+		bool other;
+	} cases[] = {{2000, 100, 3000, true}, {1000, 1000, 3000, false}, {2000, 100, 0, false}};
+	for (uint64_t s = 10; s < 15; s++)
+		copies_of_two_sizes(s, 1000, 1000);
+	windows_end(windows);
+	regimes_freeze(regimes);
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		open_windows(WINDOWS_NEVER);
+		for (uint64_t s = 20; s < 27; s++) {
+			bool is = s == 23;
+			copies_of_two_sizes(s, is ? cases[k].small : 1000,
+					    is ? cases[k].large : 1000);
+			for (uint64_t i = 0; is && i < cases[k].functions; i++)
+				add(FAKE_FUNCTION, 1, s * SECOND + i * 2000, 1000);
+		}
+		windows_end(windows);
+		for (size_t i = 0; i < rows_len; i++) {
+			uint64_t second = rows[i].start_ns / SECOND;
+			bool near = second >= 22 && second <= 24;
+			if (rows[i].other_work != (near && cases[k].other))
+				fail_msg("case %zu: second %d", k, (int)second);
+		}
+	}
+}
+
 /* Seven calls are not enough to say what they are. */
 static void few_calls_are_no_other_work(void **state)
 {
@@ -793,6 +826,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(pace_of_usual_work, begin, end),
 		cmocka_unit_test_setup_teardown(no_pace_beside_windows_at_none, begin, end),
+		cmocka_unit_test_setup_teardown(another_mix_at_no_pace_is_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(few_calls_are_no_other_work, begin, end),
 		cmocka_unit_test_setup_teardown(a_window_that_has_begun_takes_no_pace, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
