@@ -74,6 +74,10 @@ static int line_read(told_rows *ret, const char *text, size_t len, struct err *e
 static int by_end(const void *a, const void *b)
 {
 	const struct told_row *x = a, *y = b;
+	uint64_t of_x = feature_row_due(&x->row, WINDOW_NS),
+		 of_y = feature_row_due(&y->row, WINDOW_NS);
+	if (of_x != of_y)
+		return of_x < of_y ? -1 : 1;
 	return feature_rows_compare(&x->row, &y->row);
 }
 

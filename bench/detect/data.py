@@ -8,8 +8,8 @@ A file holds, times in ns after the run's beginning:
                    detectors {name: {asked_per_hour, anomalies}}
   row_*            every window and step that the detector judged: start, end, layer, pid, gpu,
                    regime, events, parent and gpu_pid (0 unknown), pace (NaN unknown), parents_pace,
-                   other_work (as in `eacgm detect --rows`); x, the features (NaN unknown); raw, the same window before any
-                   normalisation; p_NAME and alarmed_NAME, of each detector
+                   other_work (as in `eacgm detect --rows`); x, the features (NaN unknown); raw, the
+                   same window before any normalisation; p_NAME and alarmed_NAME, of each detector
   event_*          a sample of the events: start, dur, layer, pid, tid, key, z, gap_z, row (-1
                    none), weight (how many events it stands for), alarmed_NAME
   call_*           the calls that were delayed one by one, where the injector lists them: episode

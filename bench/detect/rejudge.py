@@ -111,7 +111,8 @@ def rows_of(run):
         ret.append({"start_ns": int(a["row_start"][i]) + origin,
                     "end_ns": int(a["row_end"][i]) + origin, "layer": layer, "pid": pid or None,
                     "gpu": gpu if gpu >= 0 else None,
-                    "gpu_pid": gpu_pid if gpu >= 0 and gpu_pid else None, "regime": int(a["row_regime"][i]),
+                    "gpu_pid": gpu_pid if gpu >= 0 and gpu_pid else None,
+                    "regime": int(a["row_regime"][i]),
                     "events": int(a["row_events"][i]),
                     "pace": paces.get((pid, int(a["row_start"][i]))),
                     **job_of(a, i), "p_value": p[i] if p[i] == p[i] else None, "features": known})

@@ -11,6 +11,7 @@
 
 #define WINDOW_NS   1000000000ULL
 #define LOSSES_HELD 64 /* windows */
+#define UPTO_MOST   60 /* windows that are handed out one by one */
 #define EVENTS_HELD 16 /* windows: a sum may say later that an anomaly began in them */
 
 static void calls_of_detail(struct row_calls *ret, const struct window_detail *d)
@@ -33,7 +34,10 @@ static void judge(struct detector *d, const struct feature_row *row)
 		return;
 	}
 	struct waiting_row *w = vec_push(&d->waiting);
-	*w = (struct waiting_row){.row = *row, .calls = d->calls, .has_values = d->values};
+	*w = (struct waiting_row){.row = *row,
+				  .due_ns = feature_row_due(row, d->window_ns),
+				  .calls = d->calls,
+				  .has_values = d->values};
 	if (d->values)
 		memcpy(w->values, d->values, sizeof(w->values));
 }
@@ -41,6 +45,8 @@ static void judge(struct detector *d, const struct feature_row *row)
 static int by_end(const void *a, const void *b)
 {
 	const struct waiting_row *x = a, *y = b;
+	if (x->due_ns != y->due_ns)
+		return x->due_ns < y->due_ns ? -1 : 1;
 	return feature_rows_compare(&x->row, &y->row);
 }
 
@@ -251,14 +257,28 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		windows_process_gone(d->windows, ended.pid);
 		hardware_process_gone(d->hardware, ended.pid);
 		detector_judge_gone(d, ended.pid, now_ns);
-		job_forget(d, ended.pid);
+		job_forget(d, &ended);
 	}
+}
+
+/* Window by window, however long nobody asked: calls of each before its counters. */
+static void hand_out_upto(struct detector *d, uint64_t now_ns)
+{
+	uint64_t from = d->upto_ns && d->upto_ns < now_ns ? d->upto_ns : now_ns;
+	if (now_ns - from > UPTO_MOST * d->window_ns)
+		from = now_ns - UPTO_MOST * d->window_ns;
+	for (uint64_t at = from + d->window_ns; at < now_ns; at += d->window_ns) {
+		windows_upto(d->windows, at);
+		hardware_upto(d->hardware, at);
+	}
+	windows_upto(d->windows, now_ns);
+	hardware_upto(d->hardware, now_ns);
+	d->upto_ns = now_ns;
 }
 
 void detector_upto(struct detector *d, uint64_t now_ns)
 {
-	windows_upto(d->windows, now_ns);
-	hardware_upto(d->hardware, now_ns);
+	hand_out_upto(d, now_ns);
 	if (d->o.whole)
 		return;
 	detector_judge_upto(d, now_ns);

@@ -5,9 +5,10 @@
  * A job that is slower has fewer events a second, one that does more beside has more: where the
  * window before was normal, the rate of the usual windows goes over into that of the anomaly's at
  * the moment that makes the counts likeliest (of two Poisson processes), be it in the window
- * before. Where the rates are alike and the first or last window is much less unlikely than the
- * others, only the events after its onset and before its end are anomalous: where the sum of z -
- * EDGE_SLACK over the bins is lowest before its highest. */
+ * before. Where the rates are alike and the first window is much less unlikely than the others,
+ * only the events after its onset are anomalous: where the sum of z - EDGE_SLACK over the bins is
+ * lowest before its highest. So are, of a last window that is much less unlikely, those before its
+ * end, whatever the rates are. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,9 +17,8 @@
 
 #define EDGE_BINS  100 /* of a window */
 #define EDGE_SLACK 1.0
-#define EDGE_RATES 0.1	/* |ln| of rates that differ */
-#define EDGES_MOST 5000 /* anomalies of a file that have any */
-#define LEAST_RATE 16	/* events a window that a rate needs */
+#define EDGE_RATES 0.1 /* |ln| of rates that differ */
+#define LEAST_RATE 16  /* events a window that a rate needs */
 
 struct edge {
 	uint64_t start_ns, bin_ns;
@@ -34,7 +34,7 @@ struct edges {
 void edges_reset(struct detector *d, struct episode *e)
 {
 	uint64_t bin = d->window_ns / EDGE_BINS;
-	if (e->first_end_ns < 2 * d->window_ns || (!e->edges && d->episodes.len > EDGES_MOST))
+	if (e->first_end_ns < 2 * d->window_ns)
 		return;
 	if (!e->edges)
 		e->edges = xcalloc(1, sizeof(*e->edges));

@@ -1,7 +1,8 @@
 /* detector_episodes.c - rows that were not normal, put together to anomalies.
  *
- * An anomaly opens at an alarmed row, and begins where the shift that the sum tells did; rows
- * before it that are unlikely (p below NEAR_P) belong to it. It goes on to the last row where the
+ * An anomaly opens at an alarmed row, or beside one of its job (p below BESIDE_P), and begins where
+ * the shift that the sum tells did; rows before it that are unlikely (p below NEAR_P, or that)
+ * belong to it. It goes on to the last row where the
  * sum of the rows' evidence beyond ONSET_SLACK has risen by that of one such row, or that is as
  * rare as a sum counts (CUSUM_MOST), and has ended when more than GAP_ROWS rows after that have so
  * little of it that the sum has fallen by OVER. Rows that are half as rare as its own in the mean
@@ -293,6 +294,11 @@ static bool is_beyond(const struct episode *e, const struct feature_row *row)
 	return row->start_ns > e->a.end_ns + (e->quiet + GAP_ROWS + 1) * length;
 }
 
+static bool is_after_pause(uint64_t end_ns, const struct feature_row *row)
+{
+	return row->start_ns > end_ns + PAUSE_ROWS * (row->end_ns - row->start_ns);
+}
+
 void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row)
 {
 	struct recent_row r = {.start_ns = row->start_ns, .end_ns = row->end_ns, .p = NAN};
@@ -313,6 +319,8 @@ bool episode_row(struct detector *d, struct series *s, const struct judged *j)
 		episode_end(d, s);
 		e = NULL;
 	}
+	if (s->recent_len && is_after_pause(recent(s, 0)->end_ns, j->row))
+		s->recent_len = 0;
 	if (e)
 		return follow(d, s, j);
 	if (!j->alarmed && !j->beside) {

@@ -24,6 +24,7 @@
 #define SERIES_IDLE_S 600   /* without a row it is forgotten */
 #define ACTIVE_S      60    /* a series without a row for so long has none */
 #define RECENT_ROWS   32
+#define PAUSE_ROWS    10 /* nothing goes on after so many rows that are not there */
 #define HEIGHTS	      31
 #define HELD_MOST     ((size_t)1 << 21) /* events */
 #define CALLS_MOST    64		/* keys of an anomaly that are added up */
@@ -108,6 +109,7 @@ struct episode {
 /* A row of a file, with what it was made of: rows of all layers are judged in order of time. */
 struct waiting_row {
 	struct feature_row row;
+	uint64_t due_ns;
 	struct row_calls calls;
 	double values[FEATURES_MOST];
 	bool has_values;
@@ -176,6 +178,7 @@ struct detector {
 	bool ending; /* nothing more comes */
 	uint64_t last_event_ns;
 	uint64_t work_alarmed_ns; /* end of the latest window of an anomaly of calls or steps */
+	uint64_t upto_ns;	  /* what ended before was handed out */
 	uint64_t judged_ns;	  /* start of the latest row that was judged */
 	struct detector_stats stats;
 };
@@ -220,7 +223,9 @@ bool job_left_work(const struct detector *d, const struct feature_row *row);
 void job_told(struct detector *d, const struct feature_row *row);
 /* Whether one of its job was, in its window or the one before. */
 bool job_is_told(const struct detector *d, const struct feature_row *row);
-void job_forget(struct detector *d, uint32_t pid);
+void job_forget(struct detector *d, const struct m_process *ended);
+/* Not of counters, nor of steps. */
+bool layer_has_calls(enum detect_layer layer);
 
 /* ---- detector_episodes.c ---- */
 struct judged {

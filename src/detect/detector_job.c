@@ -21,23 +21,22 @@ static uint32_t process_of(const struct feature_row *row)
 	return row->pid ? row->pid : row->gpu_pid;
 }
 
-static bool has_calls(const struct feature_row *row)
+bool layer_has_calls(enum detect_layer layer)
 {
-	return row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&
-	       row->layer != DETECT_STEP;
+	return layer != DETECT_HARDWARE && layer != DETECT_HOST && layer != DETECT_STEP;
 }
 
 void job_row(struct detector *d, const struct feature_row *row, bool leaves)
 {
-	if (has_calls(row) && leaves)
+	if (layer_has_calls(row->layer) && leaves)
 		map64_set(&d->left_work, row->pid, row->end_ns);
 }
 
 bool job_left_work(const struct detector *d, const struct feature_row *row)
 {
 	uint64_t left = 0;
-	return !has_calls(row) && map64_get(&d->left_work, process_of(row), &left) &&
-	       left > row->start_ns;
+	return !layer_has_calls(row->layer) && map64_get(&d->left_work, process_of(row), &left) &&
+	       left > row->start_ns && left < row->end_ns + d->window_ns;
 }
 
 /* The process that started the row's; 0: none that is of one job. */
@@ -47,29 +46,36 @@ static uint32_t family_of(const struct detector *d, const struct feature_row *ro
 	return parent > 1 ? parent : 0;
 }
 
-void job_told(struct detector *d, const struct feature_row *row)
+static void tell_until(struct map64 *told, uint32_t pid, uint64_t end_ns)
 {
-	uint32_t family = family_of(d, row);
-	if (process_of(row))
-		map64_set(&d->told_slow, process_of(row), row->end_ns);
-	if (family)
-		map64_set(&d->told_children, family, row->end_ns);
+	uint64_t until = 0;
+	map64_get(told, pid, &until);
+	if (pid && end_ns > until)
+		map64_set(told, pid, end_ns);
 }
 
-static bool is_told(const struct map64 *told, uint32_t pid, uint64_t from_ns)
+void job_told(struct detector *d, const struct feature_row *row)
 {
-	uint64_t until;
-	return map64_get(told, pid, &until) && until >= from_ns;
+	tell_until(&d->told_slow, process_of(row), row->end_ns);
+	tell_until(&d->told_children, family_of(d, row), row->end_ns);
 }
 
 /* Rows of a window are judged one after the other: that its job is slow may be known since the one
  * before alone. */
+static bool is_told(const struct detector *d, const struct map64 *told, uint32_t pid,
+		    const struct feature_row *row)
+{
+	uint64_t until;
+	return pid && map64_get(told, pid, &until) && until >= row->start_ns &&
+	       until <= row->end_ns + d->window_ns;
+}
+
 bool job_is_told(const struct detector *d, const struct feature_row *row)
 {
 	uint32_t family = family_of(d, row);
-	return is_told(&d->told_slow, process_of(row), row->start_ns) ||
-	       (family && is_told(&d->told_children, family, row->start_ns)) ||
-	       (row->parents_pace && is_told(&d->told_slow, family, row->start_ns));
+	return is_told(d, &d->told_slow, process_of(row), row) ||
+	       is_told(d, &d->told_children, family, row) ||
+	       (row->parents_pace && is_told(d, &d->told_slow, family, row));
 }
 
 enum job_work job_work(const struct detector *d, const struct feature_row *row)
@@ -86,9 +92,10 @@ enum job_work job_work(const struct detector *d, const struct feature_row *row)
 	return row->pace >= SLOWED ? JOB_USUAL : JOB_UNKNOWN;
 }
 
-void job_forget(struct detector *d, uint32_t pid)
+void job_forget(struct detector *d, const struct m_process *ended)
 {
-	map64_del(&d->left_work, pid);
-	map64_del(&d->told_slow, pid);
-	map64_del(&d->told_children, pid);
+	map64_del(&d->left_work, ended->pid);
+	map64_del(&d->told_slow, ended->pid);
+	map64_del(&d->told_children, ended->pid);
+	map64_del(&d->told_children, ended->parent_pid); /* others tell it anew */
 }

@@ -19,7 +19,6 @@
 #define GPU_LAG_ROWS 2	  /* what GPUs' counters say of a window may be of so many before */
 #define ALONE_SHARE  0.2
 #define COSTLESS_P   0.5 /* of what is not as usual and costs nothing, at least */
-#define PAUSE_ROWS   10	 /* a sum does not go on after so many rows that are not there */
 
 static uint64_t series_number(enum detect_layer layer, uint32_t pid, int32_t gpu)
 {
@@ -241,7 +240,7 @@ static struct as work_of_row(struct detector *d, struct series *s, const struct 
 	if (regime != s->regime)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
-	as.late = !as.slowed && lags(s, row);
+	as.late = !as.slowed && as.shift->known && lags(s, row);
 	as.fresh = as.shift->known && !as.slowed && fresh_work(d, row);
 	as.leaves = !as.slowed && (row->other_work || !as.shift->known || job_left_work(d, row));
 	if (as.leaves)
@@ -348,8 +347,7 @@ void detector_judge(struct detector *d, const struct feature_row *row)
 		shift_collect(as.shift, &d->model->layers[row->layer], row);
 	else if (!excused)
 		normal = judge(d, s, &as, &j);
-	bool of_calls = row->layer != DETECT_HARDWARE && row->layer != DETECT_HOST &&
-			row->layer != DETECT_STEP;
+	bool of_calls = layer_has_calls(row->layer);
 	if (of_calls && !d->o.whole && (d->learning || d->o.follow))
 		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;

@@ -7,7 +7,8 @@
 #include "detect/detector_impl.h"
 #include "detect/learn.h"
 
-#define NEAR_MOST 3 /* anomalies of a process and layer that a moment may lie near */
+#define EDGES_MOST 5000 /* anomalies that are looked at more closely than by windows */
+#define NEAR_MOST  3	/* anomalies of a process and layer that a moment may lie near */
 
 /* Where an anomaly's events are. */
 struct mark {
@@ -58,8 +59,10 @@ struct marks *marks_new(struct detector *d)
 	struct marks *m = xcalloc(1, sizeof(*m));
 	m->d = d;
 	m->windows = windows_for(d);
-	for (size_t i = 0; i < d->episodes.len; i++) {
+	for (size_t i = 0; i < d->episodes.len && m->near.len < EDGES_MOST; i++) {
 		struct episode *e = d->episodes.data[i];
+		if (!layer_has_calls(e->a.layer))
+			continue;
 		edges_reset(d, e);
 		*vec_push(&m->near) = (struct mark){e->a.layer, e->a.pid, edges_from(d, e),
 						    e->a.end_ns + d->window_ns, e};

@@ -3,10 +3,11 @@
  *
  * Of CUDA alone: operators and functions of Python lie in each other, and are slow where what they
  * call is; collectives wait for each other. A key is slow where about half of its events or more,
- * in the anomaly's whole windows, are beyond SLOW_Z. If most of the time beyond what is usual was
- * lost in such keys, and few of the other events are beyond it, the anomaly is of these keys. Not
- * if they are hardly any of the events, as where each step ends with one longer wait: what they
- * wait for is slow, and the anomaly is of all events, as where no key is slow. */
+ * in the anomaly's whole windows (in all, where there are one or two), are beyond SLOW_Z. If most
+ * of the time beyond what is usual was lost in such keys, and few of the other events are beyond
+ * it, the anomaly is of these keys. Not if they are hardly any of the events, as where each step
+ * ends with one longer wait: what they wait for is slow, and the anomaly is of all events, as where
+ * no key is slow. Of more than SLOW_KEYS keys the last to come have no say. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,17 +20,17 @@
 #define SLOW_FEW    0.2	 /* of the others' events */
 #define SLOW_EVENTS 0.1	 /* of all */
 #define LEAST	    8	 /* events of a key */
-#define SLOW_KEYS   1024
+#define SLOW_KEYS   512
 
 struct slow_key {
 	uint32_t events, beyond;
 	double lost_ns; /* beyond what is usual, less what was quicker */
 };
 
+/* There are none once slow_find has found that the anomaly is not of the slow ones alone. */
 struct slow_keys {
 	struct map64 at; /* key to index + 1 */
 	VEC(struct slow_key) keys;
-	bool some; /* the anomaly is of the slow ones alone */
 };
 
 void slow_free(struct episode *e)
@@ -51,7 +52,7 @@ static bool is_whole(const struct episode *e, const struct held_event *ev)
 void slow_add(struct episode *e, const struct held_event *ev)
 {
 	uint64_t at;
-	if (e->a.layer != DETECT_CUDA || isnan(ev->z) || !is_whole(e, ev))
+	if (!e->edges || e->a.layer != DETECT_CUDA || isnan(ev->z) || !is_whole(e, ev))
 		return;
 	if (!e->slow)
 		e->slow = xcalloc(1, sizeof(*e->slow));
@@ -87,14 +88,16 @@ void slow_find(struct episode *e)
 		lost += fmax(k->lost_ns, 0);
 		lost_in_slow += is_slow(k) ? fmax(k->lost_ns, 0) : 0;
 	}
-	e->slow->some = slow >= SLOW_EVENTS * events && lost_in_slow >= SLOW_LOST * lost &&
-			others_beyond <= SLOW_FEW * (events - slow);
+	bool some = slow >= SLOW_EVENTS * events && lost_in_slow >= SLOW_LOST * lost &&
+		    others_beyond <= SLOW_FEW * (events - slow);
+	if (!some)
+		slow_free(e);
 }
 
 bool slow_includes(const struct episode *e, uint32_t key)
 {
 	uint64_t at;
-	if (!e->slow || !e->slow->some)
+	if (!e->slow)
 		return true;
 	return map64_get(&e->slow->at, key, &at) && is_slow(&e->slow->keys.data[at - 1]);
 }

@@ -5,8 +5,6 @@
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-#define USUAL_WINDOW_NS 1000000000ULL /* of calls */
-
 /* Of calls: cuda and nccl have all, python and torch the first OF_THE_HOST. windows.c computes them
  * in this order. */
 #define OF_THE_HOST 9
@@ -118,17 +116,14 @@ void feature_rows_sort(struct feature_row *rows, size_t n)
 	qsort(rows, n, sizeof(*rows), by_series);
 }
 
-static uint64_t due(const struct feature_row *row)
+uint64_t feature_row_due(const struct feature_row *row, uint64_t window_ns)
 {
-	uint64_t over = row->end_ns % USUAL_WINDOW_NS;
-	return row->layer == DETECT_STEP && over ? row->end_ns + USUAL_WINDOW_NS - over
-						 : row->end_ns;
+	uint64_t over = row->end_ns % window_ns;
+	return row->layer == DETECT_STEP && over ? row->end_ns + window_ns - over : row->end_ns;
 }
 
 int feature_rows_compare(const struct feature_row *x, const struct feature_row *y)
 {
-	if (due(x) != due(y))
-		return due(x) < due(y) ? -1 : 1;
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
 	if (x->pid != y->pid)

@@ -26,7 +26,7 @@ struct feature_row {
 	uint64_t start_ns, end_ns;
 	enum detect_layer layer;
 	uint32_t pid;	  /* of hardware 0: of the host or a GPU */
-	uint32_t parent;  /* of the process; 0 unknown. Of rows that were judged */
+	uint32_t parent;  /* of the process; 0 unknown. Set where a row is told */
 	int32_t gpu;	  /* NVML's index, -1 none */
 	uint32_t gpu_pid; /* of a GPU: the process whose work it does; 0 unknown */
 	uint32_t regime;  /* what the job was doing: see regimes.h; 0 unknown */
@@ -42,6 +42,9 @@ struct feature_row {
 /* Puts rows by GPU and process, and in order of time. */
 void feature_rows_sort(struct feature_row *rows, size_t n);
 
-/* The order in which a detector judges rows of all layers, below 0, 0, above 0: of time, a step
- * after the window of a second that it ends in, which says what was done in it. */
+/* When a detector judges a row: at its end, a step at that of the window that it ends in, which
+ * says what was done in it. */
+uint64_t feature_row_due(const struct feature_row *row, uint64_t window_ns);
+
+/* The order of rows that are due together: below 0, 0, above 0. */
 int feature_rows_compare(const struct feature_row *x, const struct feature_row *y);

@@ -199,6 +199,23 @@ static void an_onset_is_not_before_unjudged_rows(void **state)
 		}
 }
 
+/* Nor are rows of minutes before near. */
+static void an_onset_is_not_before_a_pause(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		start(whole);
+		rows(20, USUAL);
+		rows(2, 0.005);
+		second += 300;
+		rows(6, RARE);
+		rows(10, USUAL);
+		stop();
+		assert_int_equal(found_len, 1);
+		expect_anomaly(0, BEGIN + 322, BEGIN + 328);
+	}
+}
+
 /* Of rows that alarm together alone. */
 static void a_sum_does_not_go_over_unjudged_rows(void **state)
 {
@@ -468,6 +485,7 @@ int main(void)
 		cmocka_unit_test_setup(an_onset_is_not_before_quiet_rows, begin),
 		cmocka_unit_test_setup(an_onset_is_not_before_other_work, begin),
 		cmocka_unit_test_setup(an_anomaly_ends_with_its_work, begin),
+		cmocka_unit_test_setup(an_onset_is_not_before_a_pause, begin),
 		cmocka_unit_test_setup(unjudged_rows_end_an_anomaly, begin),
 		cmocka_unit_test_setup(an_onset_is_not_before_unjudged_rows, begin),
 		cmocka_unit_test_setup(a_sum_does_not_go_over_unjudged_rows, begin),

@@ -524,6 +524,60 @@ static void loaders_of_other_work_are_not_judged(void **state)
 	assert_false(isnan(p_of_child(27)));
 }
 
+/* Work of a new kind is learned from for counters, too: after thirty rows they are judged. */
+static void counters_of_work_that_stays_are_judged(void **state)
+{
+	(void)state;
+	start(false);
+	rows(20, USUAL);
+	for (int i = 0; i < 60; i++) {
+		struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row counters = rare_row(DETECT_HOST, PID, USUAL);
+		row.regime = counters.regime = 7;
+		give(&row);
+		give(&counters);
+		second++;
+	}
+	stop();
+	assert_true(isnan(p_at(DETECT_HOST, PID, 25)));
+	assert_false(isnan(p_at(DETECT_HOST, PID, 75)));
+}
+
+/* What the process does later says nothing of a row: they may come late, as of a file without a
+ * model. */
+static void counters_of_before_new_work_are_judged(void **state)
+{
+	(void)state;
+	start(false);
+	for (int i = 0; i < 40; i++) {
+		struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
+		row.other_work = i >= 30;
+		give(&row);
+		second++;
+	}
+	second -= 20;
+	for (int i = 0; i < 20; i++) {
+		struct feature_row row = rare_row(DETECT_HOST, PID, USUAL);
+		give(&row);
+		second++;
+	}
+	stop();
+	assert_false(isnan(p_at(DETECT_HOST, PID, 25)));
+	assert_true(isnan(p_at(DETECT_HOST, PID, 39)));
+}
+
+/* A step is judged after the window that it ends in. */
+static void steps_are_due_with_their_window(void **state)
+{
+	(void)state;
+	struct feature_row step = {.layer = DETECT_STEP, .end_ns = 40300000000};
+	struct feature_row row = {.layer = DETECT_TORCH, .end_ns = 40300000000};
+	assert_int_equal(feature_row_due(&step, SECOND), 41 * SECOND);
+	assert_int_equal(feature_row_due(&step, 2 * SECOND), 42 * SECOND);
+	assert_int_equal(feature_row_due(&step, SECOND / 10), 40300000000);
+	assert_int_equal(feature_row_due(&row, SECOND), 40300000000);
+}
+
 /* Of processes that have ended nobody's parent is known; of those that come with no parent any
  * more neither. */
 static void parents_are_forgotten(void **state)
@@ -551,14 +605,19 @@ static void what_a_process_did_is_forgotten(void **state)
 {
 	(void)state;
 	start(false);
+	detector_process(detector, &(struct m_process){.pid = PID, .parent_pid = 50});
 	rows(20, USUAL);
 	row_with(RARE, 1, 0.5);
 	row_with(USUAL, 2, 1);
 	assert_int_equal(detector->told_slow.len, 1);
+	assert_int_equal(detector->told_children.len, 1);
 	assert_int_equal(detector->left_work.len, 1);
-	detector_process(detector, &(struct m_process){.pid = PID, .end_ns = second * SECOND});
+	detector_process(
+		detector,
+		&(struct m_process){.pid = PID, .parent_pid = 50, .end_ns = second * SECOND});
 	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
 	assert_int_equal(detector->told_slow.len, 0);
+	assert_int_equal(detector->told_children.len, 0);
 	assert_int_equal(detector->left_work.len, 0);
 	stop();
 }
@@ -652,6 +711,9 @@ int main(void)
 		cmocka_unit_test_setup(counters_of_new_and_other_work_are_not_judged, begin),
 		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
 		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
+		cmocka_unit_test_setup(counters_of_work_that_stays_are_judged, begin),
+		cmocka_unit_test_setup(counters_of_before_new_work_are_judged, begin),
+		cmocka_unit_test(steps_are_due_with_their_window),
 		cmocka_unit_test_setup(parents_are_forgotten, begin),
 		cmocka_unit_test_setup(what_a_process_did_is_forgotten, begin),
 		cmocka_unit_test(students_tail),

@@ -104,6 +104,9 @@ class Datasets:
                               check=False)
         return done.stdout
 
+    def model(self, workload):
+        return os.path.join(self.s.work, "models", workload + ".model")
+
     def data(self, kind, name):
         return os.path.join(self.s.work, "data", kind, name + ".npz")
 
@@ -126,8 +129,9 @@ class Datasets:
             self.say("%s: no data set, there is no Python with numpy" % workload)
             return
         whole = all(os.path.exists(self.data("plain", n)) for n in runs)  # by an earlier part
+        there = {"plain": whole, "model": whole and os.path.exists(self.model(workload))}
         self.waiting += [Task(kind, workload, list(runs)) for kind in KINDS
-                         if kind == "full" or not whole]
+                         if not there.get(kind)]
         self.waiting.sort(key=lambda t: KINDS.index(t.kind))
 
     def step(self):
@@ -149,7 +153,7 @@ class Datasets:
             clean = [os.path.join(f, r["recording"]) for f, r in zip(folders, rows)
                      if r["plan"] == "clean"]
             return [self.s.eacgm, "learn", *clean, "-o",
-                    os.path.join(self.s.work, "models", task.workload + ".model")]
+                    self.model(task.workload)]
         words = [self.python, DATASET, *folders, "--eacgm", self.s.eacgm, "-o",
                  os.path.join(self.s.work, "data", task.kind)]
         if self.many:
