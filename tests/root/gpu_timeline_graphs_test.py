@@ -48,6 +48,7 @@ class Job:
 
     def launch_graphs(self):
         os.kill(self.p.pid, signal.SIGUSR2)
+        self.t.wait_for(lambda: "graph" in self.text(), "the job to launch a graph")
 
     def expect_works(self):
         first = self.count()[0]
@@ -114,7 +115,7 @@ def _(t):
         job = Job(t, "2", "older")
         p = record_in(t, job)
         job.launch_graphs()
-        time.sleep(0.01)  # it is held, or about to be
+        time.sleep(0.01)  # it is held
         os.kill(p.pid, signal.SIGKILL)
         p.wait(timeout=30)
         t.wait_for(lambda: not job.has_shim(), "the shim to go")

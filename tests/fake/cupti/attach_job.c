@@ -14,11 +14,13 @@
  *   profile    another tool has CUPTI write records to a buffer of its own, which it uses again
  *              at the end
  *
- * Says "ready" when it runs. At SIGUSR1 and at SIGTERM, which ends it, it says
- * "launches N made N wrong N": calls of the driver, kernels of which CUPTI made a record, and
- * calls after which a register or the state of SSE was not what it had been. */
+ * Says "ready" when it runs, "graph" when it is about to launch one that it was told to. At SIGUSR1
+ * and at SIGTERM, which ends it, it says "launches N made N wrong N": calls of the driver, kernels
+ * of which CUPTI made a record, and calls after which a register or the state of SSE was not what
+ * it had been. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,6 +43,7 @@ static atomic_ulong launches, made, wrong;
 static atomic_bool ended;
 static bool graphs;
 static _Atomic(CUgraphExec) replayed; /* NULL: none */
+static atomic_bool replays;	      /* a thread is about to */
 static bool older;
 static CUfunction function;
 
@@ -79,8 +82,10 @@ static bool launch(unsigned number)
 	double kept = number;
 	__asm__ volatile("stmxcsr %0" : "=m"(before_mxcsr));
 	CUgraphExec exec = atomic_load(&replayed);
-	if (exec)
+	if (exec) {
+		atomic_store(&replays, true);
 		launch_graph(exec);
+	}
 	int rc = cuLaunchKernel(function, number | 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 	__asm__ volatile("stmxcsr %0" : "=m"(after_mxcsr));
 	return !rc && before_mxcsr == after_mxcsr && kept == number;
@@ -241,10 +246,15 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (!sigwait(&set, &signal_number) && signal_number != SIGTERM) {
-		if (signal_number == SIGUSR2)
-			atomic_store(&replayed, newer ? make_graph() : made_first);
-		else
+		if (signal_number != SIGUSR2) {
 			say();
+			continue;
+		}
+		atomic_store(&replayed, newer ? make_graph() : made_first);
+		while (n > 0 && !atomic_load(&replays))
+			sched_yield();
+		puts("graph");
+		fflush(stdout);
 	}
 	atomic_store(&ended, true);
 	for (int i = 0; i < n && strcmp(how, "idle") != 0; i++)
