@@ -22,13 +22,13 @@
 
 struct edge {
 	uint64_t start_ns, bin_ns;
-	uint32_t counts[2 * EDGE_BINS];
+	uint32_t counts[2 * EDGE_BINS]; /* of two windows */
 	float evidence[2 * EDGE_BINS];
 };
 
 struct edges {
 	struct edge begin; /* the window before and the first */
-	struct edge end;   /* the last and the one after */
+	struct edge end;   /* the last */
 };
 
 void edges_reset(struct detector *d, struct episode *e)

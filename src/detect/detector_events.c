@@ -83,7 +83,7 @@ static void hold_edges(struct detector *d, struct episode *e)
 	edges_reset(d, e);
 	slow_free(e);
 	for (size_t i = first_from(d, edges_from(d, e));
-	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns + d->window_ns; i++)
+	     i < d->held.len && d->held.data[i].start_ns < e->a.end_ns; i++)
 		if (is_of(d, e, &d->held.data[i])) {
 			edges_add(e, &d->held.data[i]);
 			slow_add(e, &d->held.data[i]);

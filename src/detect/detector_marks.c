@@ -22,7 +22,7 @@ struct marks {
 	struct detector *d;
 	struct windows *windows; /* for keys, gaps and z alone */
 	bool edges_known;
-	VEC(struct mark) near;	/* anomalies with a window before and after them, by place */
+	VEC(struct mark) near;	/* anomalies with a window before them, by place */
 	VEC(struct mark) marks; /* by place: those of a process and layer do not overlap */
 };
 
@@ -64,8 +64,8 @@ struct marks *marks_new(struct detector *d)
 		if (!layer_has_calls(e->a.layer))
 			continue;
 		edges_reset(d, e);
-		*vec_push(&m->near) = (struct mark){e->a.layer, e->a.pid, edges_from(d, e),
-						    e->a.end_ns + d->window_ns, e};
+		*vec_push(&m->near) =
+			(struct mark){e->a.layer, e->a.pid, edges_from(d, e), e->a.end_ns, e};
 	}
 	if (m->near.len)
 		qsort(m->near.data, m->near.len, sizeof(*m->near.data), by_place);
@@ -91,7 +91,7 @@ static bool is_marked(const struct marks *m, const struct windows_event *e)
 	       slow_includes(last->of, e->key);
 }
 
-/* What an anomaly's edges are found by: events of its windows and of those beside it. */
+/* What an anomaly's edges are found by: events of its windows and of the one before. */
 static void add_to_edges(struct marks *m, const struct windows_event *e)
 {
 	struct held_event held = events_of_window(e);

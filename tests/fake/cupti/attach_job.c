@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 			continue;
 		}
 		atomic_store(&replayed, newer ? make_graph() : made_first);
-		while (n > 0 && !atomic_load(&replays))
+		while (n > 0 && strcmp(how, "idle") != 0 && !atomic_load(&replays))
 			sched_yield();
 		puts("graph");
 		fflush(stdout);
