@@ -7,7 +7,7 @@
 
 #include "detect/hardware_impl.h"
 
-#define WAIT_WINDOWS 16 /* that one wait may cover: threads that idle say nothing new */
+#define WAIT_WINDOWS 16 /* that one wait may cover */
 #define HOLD_WINDOWS 60 /* that a process may stand still and do the same work still */
 #define CUDA_LEAST   64 /* calls of CUDA: asking whether there are GPUs takes fewer */
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
@@ -163,6 +163,15 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 	w->counts[feature]++;
 }
 
+/* A thread that has nothing to do waits for a lock or an event, for a window or longer. How many
+ * threads do that says nothing of the job: a pool that torch.save made stays. */
+static bool idles(const struct hardware *h, const struct m_sample *s)
+{
+	int8_t feature = h->wait_feature[s->reason];
+	return s->weight_ns >= h->o.window_ns && (feature == h->wait_feature[WAIT_FUTEX] ||
+						  feature == h->wait_feature[WAIT_OTHER]);
+}
+
 /* A wait counts for the windows that it lies in, the last WAIT_WINDOWS of them. */
 void hardware_sample(struct hardware *h, const struct detect_names *names, const struct m_sample *s)
 {
@@ -176,6 +185,8 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 	uint64_t last = window_of_time(h, s->time_ns), first = window_of_time(h, start);
 	int8_t feature = h->wait_feature[s->reason];
 	u->has_samples = true;
+	if (idles(h, s))
+		return;
 	if (last - first >= WAIT_WINDOWS)
 		first = last - WAIT_WINDOWS + 1;
 	for (uint64_t n = first; n <= last && feature >= 0; n++) {

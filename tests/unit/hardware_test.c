@@ -190,6 +190,33 @@ static void processes_have_rates_and_waits(void **state)
 	assert_true(isnan(value(1, "wait_network_ratio"))); /* it has no samples */
 }
 
+/* A thread that waits for a window or more has nothing to do; for the network it may be stuck. */
+static void threads_that_idle_do_not_count(void **state)
+{
+	(void)state;
+	static const uint8_t reasons[] = {WAIT_FUTEX, WAIT_OTHER, WAIT_NETWORK};
+	counter("pid 100", "cpu_ratio", 11.1, 1);
+	counter("pid 100", "cpu_ratio", 12.1, 1);
+	for (size_t i = 0; i < 3; i++) {
+		struct m_sample wait = {.time_ns = 13 * SECOND,
+					.weight_ns = 2 * SECOND,
+					.kind = SAMPLE_OFFCPU,
+					.reason = reasons[i]};
+		hardware_sample(hardware, &names, &wait);
+		wait.time_ns = 12 * SECOND;
+		wait.weight_ns = SECOND / 2;
+		hardware_sample(hardware, &names, &wait);
+	}
+	hardware_end(hardware);
+	assert_int_equal(rows_len, 2);
+	assert_true(value(0, "wait_futex_ratio") == 0.5);
+	assert_true(value(0, "wait_other_ratio") == 0.5);
+	assert_true(value(0, "wait_network_ratio") == 1.5);
+	assert_true(value(1, "wait_futex_ratio") == 0);
+	assert_true(value(1, "wait_other_ratio") == 0);
+	assert_true(value(1, "wait_network_ratio") == 1);
+}
+
 /* Until it is known where the processes are, any may be the job's. */
 static void gpus_of_other_jobs_are_left_out(void **state)
 {
@@ -490,6 +517,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpus_of_a_job_without_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
+		cmocka_unit_test_setup_teardown(threads_that_idle_do_not_count, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_away_has_no_rate, begin, end),
