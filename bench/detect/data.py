@@ -4,7 +4,8 @@ A file holds, times in ns after the run's beginning:
   meta             JSON: run, split ("calibration", "dev", "test"), workload, plan, seed, origin_ns
                    (when the run began, CLOCK_MONOTONIC), start_ns, end_ns, features {layer:
                    [names]}, raw {layer: [names]}, keys, population {layer: [normal, anomalous,
-                   left out]} of all events, episodes[], benign[], clean [[start, end]], and
+                   left out]} of all events, episodes[], benign[], clean [[start, end]], slow (those
+                   of clean time in which the job was slower all the same; may be missing), and
                    detectors {name: {asked_per_hour, anomalies}}
   row_*            every window and step that the detector judged: start, end, layer, pid, gpu,
                    regime, events, parent and gpu_pid (0 unknown), pace (NaN unknown), parents_pace,
@@ -72,7 +73,8 @@ def write_run(path, meta, arrays):
     os.replace(part, path)
 
 
-def read_run(path):
+def read_run(path, less_slow=False):
+    """less_slow: clean time is without what was slow all the same."""
     try:
         with np.load(path, allow_pickle=False) as z:
             arrays = {k: z[k] for k in z.files}
@@ -85,10 +87,12 @@ def read_run(path):
         lengths = {len(v) for k, v in arrays.items() if k.startswith(prefix)}
         if len(lengths) != 1:
             raise Bad("%s: columns of different lengths" % path)
+    if less_slow:
+        meta["clean"] = truth.less(meta["clean"], meta.get("slow", []))
     return Run(meta, arrays, os.path.basename(path)[:-len(".npz")])
 
 
-def read_folder(folder):
+def read_folder(folder, less_slow=False):
     """All runs of a data set, by name."""
     try:
         names = sorted(n for n in os.listdir(folder) if n.endswith(".npz"))
@@ -96,7 +100,7 @@ def read_folder(folder):
         raise Bad("%s: %s" % (folder, e.strerror)) from None
     if not names:
         raise Bad("%s: no data set there; bench/detect/dataset.py makes one" % folder)
-    return [read_run(os.path.join(folder, n)) for n in names]
+    return [read_run(os.path.join(folder, n), less_slow) for n in names]
 
 
 def digest(runs):

@@ -128,7 +128,8 @@ class Joined:
                         hardware=list(RAW_HARDWARE)),
             "episodes": [shifted(e, origin) for e in run.episodes],
             "benign": [shifted(b, origin) for b in run.benign],
-            "clean": [(a - origin, b - origin) for a, b in run.clean], "detectors": {}}
+            "clean": [(a - origin, b - origin) for a, b in run.clean],
+            "slow": [(a - origin, b - origin) for a, b in run.slow], "detectors": {}}
         self._sample(os.path.join(folder, "events.npy"), most, seed)
         raw_hardware(self.arrays, counters, origin)
         self.add("full", self._rows(rows, folder) + (self.columns["alarmed"],))

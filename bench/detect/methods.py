@@ -493,10 +493,12 @@ def main():
     p.add_argument("dataset", help="folder of dataset.py")
     p.add_argument("-o", "--output", required=True, help="folder of verdicts")
     p.add_argument("--only", help="methods whose name contains it")
+    p.add_argument("--less-slow", action="store_true", help="as score.py: what is normal, where "
+                   "labels or a threshold are learned from dev")
     p.add_argument("--sensitivity", default="nccl", metavar="LAYER",
                    help="of which K and delta are tried (default %(default)s; none: '')")
     args = p.parse_args()
-    runs = data.read_folder(args.dataset)
+    runs = data.read_folder(args.dataset, args.less_slow)
     number_functions(runs)
     for split in ("calibration", "dev", "test"):
         if not any(r.split == split for r in runs):

@@ -57,6 +57,7 @@ class Folder:
             self.benign = [{"kind": str(o["kind"]), "start_ns": int(o["onset_ns"]),
                             "end_ns": int(o["end_ns"])} for o in of("benign")]
             self.clean = [(int(o["onset_ns"]), int(o["end_ns"])) for o in of("clean")]
+            self.slow = [(int(o["onset_ns"]), int(o["end_ns"])) for o in of("slow")]
             self.calls = calls_of(path, of("episode"))
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             raise Bad("%s: not as docs/faults.md says: %r" % (labels, e)) from None

@@ -73,6 +73,14 @@ class Calls:
         return ret
 
 
+def less(stretches, others):
+    """[(start, end)] without what the others cover."""
+    for low, high in others:
+        stretches = [(a, b) for start, end in stretches
+                     for a, b in ((start, min(end, low)), (max(start, high), end)) if a < b]
+    return stretches
+
+
 def inside_any(stretches, start, end):
     """Whether a sample lies wholly in one of [(start, end)]."""
     ret = np.zeros(len(start), bool)

@@ -13,8 +13,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench/detect"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "bench/detect"), str(ROOT / "bench"), str(ROOT / "bench/faults")]
 import jobs
+from lab import effect
 import measures as ms
 
 try:
@@ -192,6 +193,55 @@ def windows_that_follow_each_other_are_one_alert(folder):
     assert ms.covered([(0, 10), (5, 20), (30, 40), (32, 33)]) == 30
 
 
+# ---- the job's own steps ----
+
+
+def steps_log(folder, lengths, start=0, name="steps.0.jsonl"):
+    """Steps one after the other, in tenths of a second."""
+    at = start * S // 10
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        for tenths in lengths:
+            end = at + tenths * S // 10
+            f.write(json.dumps({"phase": "train", "half": False, "start_ns": at, "end_ns": end})
+                    + "\n")
+            at = end
+
+
+def episode(onset, released):
+    return {"onset_ns": onset * S, "applied_ns": onset * S, "released_ns": released * S}
+
+
+@test
+def a_job_has_recovered_when_its_step_has_ended(folder):
+    steps_log(folder, [1] * 100 + [10] * 5 + [35] + [1] * 200)
+    e = episode(10, 16)
+    clean, slow = effect.fill_in([e], [], folder, 1, 0, 38 * S)
+    assert e["recovered_ns"] == 18 * S + S // 2, e  # a step of 3.5 s from 15 s on
+    assert clean == [(0, 10 * S), (20 * S + S // 2, 38 * S)], clean
+    assert e["effective"] and not slow, slow
+
+
+@test
+def clean_time_in_which_the_job_was_slower_is_known(folder):
+    steps_log(folder, [1] * 100 + [2] * 10 + [1] * 100)
+    steps_log(folder, [1] * 320, name="steps.1.jsonl")  # the other rank was as ever
+    clean, slow = effect.fill_in([], [], folder, 2, 0, 22 * S)
+    assert clean == [(0, 22 * S)], clean
+    (start, end, ratio), = slow
+    assert (start, end) == (10 * S, 12 * S) and 1.8 < ratio < 2, slow
+    # What a change that is benign takes is no slowness of clean time.
+    change = {"onset_ns": 10 * S, "end_ns": 12 * S}
+    assert not effect.fill_in([], [change], folder, 1, 0, 22 * S)[1]
+
+
+@test
+def steps_that_nobody_wrote_make_nothing_slow(folder):
+    e = episode(3, 5)
+    clean, slow = effect.fill_in([e], [], folder, 1, 0, 20 * S)
+    assert clean == [(0, 3 * S), (7 * S, 20 * S)] and not slow, (clean, slow)
+    assert e["recovered_ns"] == 5 * S and not e["effective"], e
+
+
 # ---- truth ----
 
 
@@ -217,6 +267,14 @@ def windows_on_the_border_count_by_their_half(folder):
                                  (19.6, 20.6), (21, 22), (22, 23), (30, 31), (59, 61)])
     assert got == [0, -1, 1, 1, 1, -1, -1, 0, 0, -1], got
     assert units == [2, 0, 0, 0, 0, 0, 2, 2, 1, 2], units
+
+
+@with_numpy
+def what_was_slow_all_the_same_can_be_left_out(folder):
+    clean = [(0, 10), (20, 30)]
+    assert truth.less(clean, []) == clean
+    assert truth.less(clean, [(8, 22), (24, 26)]) == [(0, 8), (22, 24), (26, 30)]
+    assert truth.less(clean, [(0, 40)]) == []
 
 
 @with_numpy
@@ -495,6 +553,28 @@ def made_up_runs_become_a_table(folder):
     clean = methods["never"]["episodes"]["all"]["clean_hours"] * 3600
     want = (ms.covered(run.clean) - 5 * S) / 1e9  # five seconds are a warm-up
     near(clean, want, 1e-6)
+
+
+@with_numpy
+def clean_time_that_was_slow_is_scored_or_left_out(folder):
+    paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
+    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    path = folder / "data/made_up-test-2.npz"
+    run = data.read_run(str(path))
+    data.write_run(str(path), dict(run.meta, slow=[[0, run.meta["end_ns"] // 2]]), run.arrays)
+    again, less = data.read_run(str(path)), data.read_run(str(path), less_slow=True)
+    np.testing.assert_array_equal(again.row_truth, run.row_truth)
+    early = run.row_start < run.meta["end_ns"] // 2
+    assert not (less.row_truth[early] == truth.NORMAL).any()
+    for what in (run.row_truth[~early] == truth.NORMAL, run.row_truth == truth.ANOMALOUS):
+        assert what.any()
+    assert (less.row_truth == truth.ANOMALOUS).sum() == (run.row_truth == truth.ANOMALOUS).sum()
+    scores = []
+    for words in ((), ("--less-slow",)):
+        bench("score.py", folder / "data", "--json", folder / "s.json", "--resamples", 20, *words)
+        scores.append(json.loads((folder / "s.json").read_text())["methods"][0]["episodes"]["all"])
+    assert 0 < scores[1]["clean_hours"] < 0.7 * scores[0]["clean_hours"], scores
+    assert scores[1]["found"] == scores[0]["found"]
 
 
 @with_numpy

@@ -62,7 +62,8 @@ def is_running(pid):
 def check_times(run, episodes, others):
     at = run["start_ns"]
     for e in sorted(episodes, key=lambda e: e["onset_ns"]):
-        times = [at, e["onset_ns"], e["applied_ns"], e["end_ns"], e["released_ns"]]
+        times = [at, e["onset_ns"], e["applied_ns"], e["end_ns"], e["released_ns"],
+                 e["recovered_ns"]]
         expect(times == sorted(times), "episode %d: times are not in order: %r" % (e["id"], times))
         at = e["released_ns"]
         for o in others:

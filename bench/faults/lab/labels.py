@@ -26,12 +26,14 @@ class Labels:
     def complete(self, run, warm_ns):
         """run: the row, as it is now. Returns all rows."""
         self.take_acknowledgements()
-        clean = effect.fill_in(self.episodes, self.benign, self.folder, self.ranks, warm_ns,
-                               run["end_ns"])
+        clean, slow = effect.fill_in(self.episodes, self.benign, self.folder, self.ranks, warm_ns,
+                                     run["end_ns"])
         self.merge_calls()
         rows = [run] + sorted(
             self.benign + self.episodes + self.failed +
-            [{"type": "clean", "onset_ns": a, "end_ns": b} for a, b in clean],
+            [{"type": "clean", "onset_ns": a, "end_ns": b} for a, b in clean] +
+            [{"type": "slow", "onset_ns": a, "end_ns": b, "slowdown_ratio": round(ratio, 4)}
+             for a, b, ratio in slow],
             key=lambda r: r["onset_ns"])
         with open(self.path + ".part", "w") as f:
             f.writelines(json.dumps(row) + "\n" for row in rows)
