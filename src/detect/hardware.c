@@ -7,9 +7,10 @@
 
 #include "detect/hardware_impl.h"
 
-#define WAIT_WINDOWS 16 /* that one wait may cover */
-#define HOLD_WINDOWS 60 /* that a process may stand still and do the same work still */
-#define CUDA_LEAST   64 /* calls of CUDA: asking whether there are GPUs takes fewer */
+#define WAIT_WINDOWS 16	 /* that one wait may cover */
+#define HOLD_WINDOWS 60	 /* that a process may stand still and do the same work still */
+#define IDLE_NEAR    0.1 /* of a whole number of threads */
+#define CUDA_LEAST   64	 /* calls of CUDA: asking whether there are GPUs takes fewer */
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
  * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
 #define HELD_BY_POWER_OR_HEAT (0x4 | 0x8 | 0x20 | 0x40 | 0x80)
@@ -163,15 +164,6 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 	w->counts[feature]++;
 }
 
-/* A thread that has nothing to do waits for a lock or an event, for a window or longer. How many
- * threads do that says nothing of the job: a pool that torch.save made stays. */
-static bool idles(const struct hardware *h, const struct m_sample *s)
-{
-	int8_t feature = h->wait_feature[s->reason];
-	return s->weight_ns >= h->o.window_ns && (feature == h->wait_feature[WAIT_FUTEX] ||
-						  feature == h->wait_feature[WAIT_OTHER]);
-}
-
 /* A wait counts for the windows that it lies in, the last WAIT_WINDOWS of them. */
 void hardware_sample(struct hardware *h, const struct detect_names *names, const struct m_sample *s)
 {
@@ -185,8 +177,6 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 	uint64_t last = window_of_time(h, s->time_ns), first = window_of_time(h, start);
 	int8_t feature = h->wait_feature[s->reason];
 	u->has_samples = true;
-	if (idles(h, s))
-		return;
 	if (last - first >= WAIT_WINDOWS)
 		first = last - WAIT_WINDOWS + 1;
 	for (uint64_t n = first; n <= last && feature >= 0; n++) {
@@ -314,6 +304,21 @@ static struct work work_of_gpu(const struct hardware *h, const struct unit *gpu,
 	return most[most[1].events > 0];
 }
 
+/* What threads with nothing to do wait for: a lock, or something that has no feature. */
+static bool may_idle(const struct hardware *h, uint32_t feature)
+{
+	return (int8_t)feature == h->wait_feature[WAIT_FUTEX] ||
+	       (int8_t)feature == h->wait_feature[WAIT_OTHER];
+}
+
+/* How many threads wait for good says nothing of the job: torch.save leaves two behind, each of
+ * which adds 1 to what is usual. So does one that stands still, but that calls_per_s tells. */
+static double without_idle(double value, double usual)
+{
+	double whole = round(value - usual);
+	return fabs(value - usual - whole) <= IDLE_NEAR ? value - whole : value;
+}
+
 static double z_of(const struct hardware *h, const struct feature_row *row, uint32_t feature,
 		   double value)
 {
@@ -321,6 +326,8 @@ static double z_of(const struct hardware *h, const struct feature_row *row, uint
 	counters_usual_get(h->o.usual, row->layer, feature, row->regime, &usual);
 	if (!usual.count || isnan(value))
 		return NAN;
+	if (row->layer == DETECT_HOST && may_idle(h, feature))
+		value = without_idle(value, usual.median);
 	double z = (value - usual.median) / usual.sigma;
 	return z > COUNTER_Z_MOST ? COUNTER_Z_MOST : z < -COUNTER_Z_MOST ? -COUNTER_Z_MOST : z;
 }

@@ -276,7 +276,8 @@ struct span_of_time {
 };
 
 /* Hands each window that [start, end) covers to add, with the share of the time that is in it;
- * what is shorter than a window is its end's. false: none of them is open. */
+ * what is shorter than a window is its end's, and what comes late is as a whole that of number_of.
+ * false: none of them is open. */
 static bool cover(struct windows *w, struct process *p, struct span_of_time s,
 		  const struct window_event *e,
 		  void (*add)(struct window *, const struct window_event *, double share))
@@ -284,7 +285,7 @@ static bool cover(struct windows *w, struct process *p, struct span_of_time s,
 	uint64_t last = number_of(w, e, s.end_ns), first = last;
 	uint64_t ns = s.end_ns - s.start_ns;
 	bool any = false;
-	if (ns >= w->o.window_ns)
+	if (ns >= w->o.window_ns && last == window_number(s.end_ns, w->o.window_ns))
 		first = window_number(s.start_ns, w->o.window_ns);
 	if (last - first > WINDOWS_COVERED)
 		first = last - WINDOWS_COVERED;

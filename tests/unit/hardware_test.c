@@ -190,31 +190,36 @@ static void processes_have_rates_and_waits(void **state)
 	assert_true(isnan(value(1, "wait_network_ratio"))); /* it has no samples */
 }
 
-/* A thread that waits for a window or more has nothing to do; for the network it may be stuck. */
-static void threads_that_idle_do_not_count(void **state)
+static void wait_of(double seconds, double duration, uint8_t reason)
+{
+	struct m_sample wait = {.time_ns = (uint64_t)(seconds * 1e9),
+				.weight_ns = (uint64_t)(duration * 1e9),
+				.kind = SAMPLE_OFFCPU,
+				.reason = reason};
+	hardware_sample(hardware, &names, &wait);
+}
+
+/* From the 26th second on two more threads wait for good; in the 32nd they work for a while. */
+static void threads_that_idle_are_not_unusual(void **state)
 {
 	(void)state;
 	static const uint8_t reasons[] = {WAIT_FUTEX, WAIT_OTHER, WAIT_NETWORK};
-	counter("pid 100", "cpu_ratio", 11.1, 1);
-	counter("pid 100", "cpu_ratio", 12.1, 1);
-	for (size_t i = 0; i < 3; i++) {
-		struct m_sample wait = {.time_ns = 13 * SECOND,
-					.weight_ns = 2 * SECOND,
-					.kind = SAMPLE_OFFCPU,
-					.reason = reasons[i]};
-		hardware_sample(hardware, &names, &wait);
-		wait.time_ns = 12 * SECOND;
-		wait.weight_ns = SECOND / 2;
-		hardware_sample(hardware, &names, &wait);
+	for (int second = 0; second < 40; second++) {
+		counter("pid 100", "cpu_ratio", second + 0.1, 1);
+		for (size_t i = 0; i < 3; i++) {
+			wait_of(second + 0.5, 0.25, reasons[i]);
+			for (int thread = 0; thread < (second >= 26 ? 2 : 0); thread++)
+				wait_of(second + 1, second == 32 ? 0.75 : 1, reasons[i]);
+		}
 	}
 	hardware_end(hardware);
-	assert_int_equal(rows_len, 2);
-	assert_true(value(0, "wait_futex_ratio") == 0.5);
-	assert_true(value(0, "wait_other_ratio") == 0.5);
-	assert_true(value(0, "wait_network_ratio") == 1.5);
-	assert_true(value(1, "wait_futex_ratio") == 0);
-	assert_true(value(1, "wait_other_ratio") == 0);
-	assert_true(value(1, "wait_network_ratio") == 1);
+	assert_int_equal(rows_len, 40);
+	assert_true(value(30, "wait_other_ratio") == 2.25);
+	assert_true(fabs(z(30, "wait_other_ratio")) < 1);
+	assert_true(fabs(z(30, "wait_futex_ratio")) < 1);
+	assert_true(z(30, "wait_network_ratio") > 10);
+	assert_true(z(32, "wait_other_ratio") > 10);
+	assert_true(z(32, "wait_futex_ratio") > 10);
 }
 
 /* Until it is known where the processes are, any may be the job's. */
@@ -517,7 +522,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpus_of_a_job_without_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
-		cmocka_unit_test_setup_teardown(threads_that_idle_do_not_count, begin, end),
+		cmocka_unit_test_setup_teardown(threads_that_idle_are_not_unusual, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_away_has_no_rate, begin, end),

@@ -387,6 +387,27 @@ static void work_of_the_gpu_may_be_late(void **state)
 	assert_int_equal(windows_late(windows), 0);
 }
 
+/* It counts with all of its time there, also where it was longer than a window. */
+static void long_work_of_the_gpu_may_be_late(void **state)
+{
+	(void)state;
+	open_windows(SECOND / 2);
+	copies(20 * SECOND, 20, 1000, 1000);
+	windows_upto(windows, 24 * SECOND);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct m_gpu_span s = {.start_ns = 20 * SECOND,
+				       .end_ns = 22 * SECOND,
+				       .pid = 100,
+				       .work = WORK_KERNEL,
+				       .name = fake_string(&fake, "gemm")};
+		assert_true(windows_gpu_span(windows, &names, &s, NULL));
+	}
+	windows_end(windows);
+	assert_int_equal(rows_len, 2);
+	assert_int_equal(rows[1].start_ns, 23 * SECOND);
+	expect_near(x(1, DEVICE_SLOWDOWN), log(2e9 / 500), 0.01);
+}
+
 /* The same events, in blocks by thread as files have them, and as they come live. */
 static void live_is_as_offline(void **state)
 {
@@ -838,6 +859,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_calls_cover_windows, begin, end),
 		cmocka_unit_test_setup_teardown(rows_come_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(work_of_the_gpu_may_be_late, begin, end),
+		cmocka_unit_test_setup_teardown(long_work_of_the_gpu_may_be_late, begin, end),
 		cmocka_unit_test_setup_teardown(live_is_as_offline, begin, end),
 		cmocka_unit_test_setup_teardown(without_gaps, begin, end),
 		cmocka_unit_test_setup_teardown(features_are_those_of_the_list, begin, end),
