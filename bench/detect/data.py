@@ -34,10 +34,11 @@ class Bad(Exception):
 
 
 class Run:
-    """One run: meta, arrays by name, truth and unit of rows and events."""
+    """One run: meta, arrays by name, truth and unit of rows and events. slow: what clean time is
+    without, [(start, end)]."""
 
-    def __init__(self, meta, arrays, name):
-        self.meta, self.arrays, self.name = meta, arrays, name
+    def __init__(self, meta, arrays, name, slow=()):
+        self.meta, self.arrays, self.name, self.slow = meta, arrays, name, slow
         self.split, self.workload = meta["split"], meta["workload"]
         self.episodes, self.benign, self.clean = meta["episodes"], meta["benign"], meta["clean"]
         a = arrays
@@ -54,6 +55,11 @@ class Run:
             return self.__dict__["arrays"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+    @property
+    def clean_of_alerts(self):
+        """Where an alert is a false one: what is told just after a slow stretch is of that."""
+        return truth.less(self.clean, [(a, b + truth.GRACE_NS) for a, b in self.slow])
 
     @property
     def detectors(self):
@@ -87,9 +93,11 @@ def read_run(path, less_slow=False):
         lengths = {len(v) for k, v in arrays.items() if k.startswith(prefix)}
         if len(lengths) != 1:
             raise Bad("%s: columns of different lengths" % path)
-    if less_slow:
-        meta["clean"] = truth.less(meta["clean"], meta.get("slow", []))
-    return Run(meta, arrays, os.path.basename(path)[:-len(".npz")])
+    if less_slow and "slow" not in meta:
+        raise Bad("%s: nothing says when the job was slow" % path)
+    slow = meta["slow"] if less_slow else []
+    meta["clean"] = truth.less(meta["clean"], slow)
+    return Run(meta, arrays, os.path.basename(path)[:-len(".npz")], slow)
 
 
 def read_folder(folder, less_slow=False):
@@ -104,9 +112,10 @@ def read_folder(folder, less_slow=False):
 
 
 def digest(runs):
-    """Tells whether verdicts belong to these runs."""
+    """Tells whether verdicts belong to these runs, and to what is clean in them."""
     h = hashlib.sha256()
     for r in runs:
+        h.update(json.dumps(r.clean).encode())
         h.update(("%s %s %d %d\n" % (r.name, r.split, len(r.row_start),
                                      len(r.event_start))).encode())
         h.update(r.event_start.tobytes())

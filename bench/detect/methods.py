@@ -493,8 +493,8 @@ def main():
     p.add_argument("dataset", help="folder of dataset.py")
     p.add_argument("-o", "--output", required=True, help="folder of verdicts")
     p.add_argument("--only", help="methods whose name contains it")
-    p.add_argument("--less-slow", action="store_true", help="as score.py: what is normal, where "
-                   "labels or a threshold are learned from dev")
+    p.add_argument("--less-slow", action="store_true", help="as score.py; in what is learned from, "
+                   "too")
     p.add_argument("--sensitivity", default="nccl", metavar="LAYER",
                    help="of which K and delta are tried (default %(default)s; none: '')")
     args = p.parse_args()
@@ -519,7 +519,8 @@ def main():
         print("%-32s %6.1f s  %s" % (name, time.monotonic() - began, path), flush=True)
     if args.sensitivity in layers and not args.only:
         with open(os.path.join(args.output, "sensitivity.json"), "w", encoding="utf-8") as f:
-            json.dump(sensitivity(runs, args.sensitivity), f, indent=1)
+            json.dump(dict(sensitivity(runs, args.sensitivity), digest=data.digest(runs)), f,
+                      indent=1)
     return 0
 
 

@@ -69,7 +69,7 @@ def alert_rows(run, source):
     mild = [(b["start_ns"], b["end_ns"]) for b in run.benign]
     for layer, alert in source.alerts(run):
         got = ms.match([ms.Episode(e["start_ns"], e["released_ns"], True) for e in run.episodes],
-                       mild, run.clean, [alert], truth.GRACE_NS, truth.LATE_NS)
+                       mild, run.clean_of_alerts, [alert], truth.GRACE_NS, truth.LATE_NS)
         kind = "false" if got["false"] else "late" if got["late"] else \
             run.benign[next(iter(got["benign"]))]["kind"] if got["benign"] else None
         if kind:
@@ -83,10 +83,11 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("dataset", help="folder of dataset.py")
     p.add_argument("--split", default="dev", choices=("dev", "test"))
+    p.add_argument("--less-slow", action="store_true", help="as score.py")
     p.add_argument("--detector", default="full", help="or an ablation: without-gaps, ...")
     args = p.parse_args()
     source = sources.Detector(args.detector, args.detector, "")
-    runs = [r for r in data.read_folder(args.dataset)
+    runs = [r for r in data.read_folder(args.dataset, args.less_slow)
             if r.split == args.split and args.detector in r.detectors]
     if not runs:
         raise data.Bad("%s: no run of split %s with detector '%s'" % (

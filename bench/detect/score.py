@@ -109,8 +109,8 @@ def episodes_of(runs, source, layer=None):
         episodes = [ms.Episode(e["start_ns"], e["released_ns"], e["effective"])
                     for e in run.episodes]
         mild = [(b["start_ns"], b["end_ns"]) for b in run.benign]
-        got = ms.match(episodes, mild, run.clean, alerts, truth.GRACE_NS,
-                       truth.LATE_NS)
+        clean = run.clean_of_alerts
+        got = ms.match(episodes, mild, clean, alerts, truth.GRACE_NS, truth.LATE_NS)
         for i, e in enumerate(run.episodes):
             if not of_layer(e, layer):
                 continue
@@ -131,7 +131,7 @@ def episodes_of(runs, source, layer=None):
         benign += len(mild)
         benign_alerts += sum(got["benign"].values())
         benign_alarmed += len(got["benign"])
-        clean_ns += ms.covered([*map(tuple, run.clean), *mild]) - ms.covered(mild)
+        clean_ns += ms.covered([*map(tuple, clean), *mild]) - ms.covered(mild)
     hours = clean_ns / HOUR_NS
     recall = ms.ratio(len(delays), effective)
     benign_share = ms.ratio(benign_alarmed, benign)
@@ -329,10 +329,16 @@ def main():
     path = os.path.join(args.verdicts or "", "sensitivity.json")
     if args.verdicts and args.split == "test" and os.path.exists(path):
         with open(path, encoding="utf-8") as f:
-            scores["sensitivity"] = [json.load(f)]
+            told = json.load(f)
+        sources.check_digest(path, told, everything)
+        scores["sensitivity"] = [told]
     print("%d runs of split %s: %d events (%d kept, weighted), %d effective episodes" % (
         scores["runs"], args.split, scores["events"], scores["events_kept"],
         scores["methods"][0]["episodes"]["all"]["effective"]))
+    if args.less_slow:
+        slow = sum(ms.covered(r.slow) for r in runs) / 1e9
+        clean = slow + sum(ms.covered(r.clean) for r in runs) / 1e9
+        print("%.0f of %.0f s without a fault are left out: the job was slow" % (slow, clean))
     for table in tables_of(scores):
         (print_markdown if args.markdown else common.print_table)(*table)
     if args.json:

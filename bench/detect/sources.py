@@ -112,6 +112,12 @@ class Random(Source):
         return self._draw(len(run.row_start), run, 2)
 
 
+def check_digest(path, meta, runs):
+    if meta.get("digest") != data.digest(runs):
+        raise data.Bad("%s: of another data set, or of other clean time (--less-slow); run methods.py "
+                       "again" % path)
+
+
 class Verdicts(Source):
     """What methods.py wrote: bit 0 natural, bit 1 at 5:1, bit 2 (rows) where it may alarm falsely
     once in an hour."""
@@ -123,8 +129,7 @@ class Verdicts(Source):
             meta = json.loads(arrays.pop("meta").tobytes())
         except (OSError, ValueError, KeyError) as e:
             raise data.Bad("%s: not verdicts: %s" % (path, e)) from None
-        if meta.get("digest") != data.digest(runs):
-            raise data.Bad("%s: verdicts of another data set; run methods.py again" % path)
+        check_digest(path, meta, runs)
         super().__init__(meta["name"], meta["about"])
         self.arrays, self.meta = arrays, meta
 

@@ -7,7 +7,8 @@ Of a layer, a sample is
              more, an event that overlaps it. Where the injector listed the very calls that it
              delayed, only events that overlap one of them in the same thread, and the
              others of that layer and process are normal;
-  normal     wholly in a clean stretch, and in what is benign;
+  normal     wholly in a clean stretch, and in what is benign; clean stretches may be without what
+             was slow all the same (--less-slow);
   left out   all else: windows of which less than half lies in the episode, the time in which the
              job recovers, layers and processes that the episode does not name (they may be slowed
              by it or not), and episodes that did not slow the job by 10 % (reported apart).
@@ -22,7 +23,7 @@ LAYERS = ("cuda", "python", "torch", "nccl", "hardware", "host", "step")  # src/
 SCORED = ("cuda", "python", "torch", "nccl", "hardware")  # the paper's table
 CALLS = ("cuda", "python", "torch", "nccl")  # layers that have events
 NORMAL, ANOMALOUS, LEFT_OUT = 0, 1, -1
-GRACE_NS = 2 * 10**9  # after a release; clean stretches begin then
+GRACE_NS = 2 * 10**9  # after a release; clean stretches begin then, or when the job has recovered
 LATE_NS = 10 * 10**9  # an alert of an episode that is told later than that is a false one
 UNIT_NS = 60 * 10**9
 LEAST_COVER = 0.5

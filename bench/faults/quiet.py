@@ -36,13 +36,15 @@ def count(core, seconds, out=None):
 
 def measure(core, others, seconds):
     """The speeds of the core while the others are busy."""
-    start = lambda *args: multiprocessing.Process(target=count, args=args)
-    beside = [start(c, seconds + 2 * PIECE_S) for c in others]
+    beside = [multiprocessing.Process(target=count, args=(c, 2 * seconds + 5), daemon=True)
+              for c in others]
     out = multiprocessing.Queue()
-    mine = start(core, seconds, out)
+    mine = multiprocessing.Process(target=count, args=(core, seconds, out), daemon=True)
     for p in [*beside, mine]:
         p.start()
     speeds = out.get()
+    for p in beside:
+        p.terminate()
     for p in [*beside, mine]:
         p.join()
     return speeds
@@ -52,6 +54,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--seconds", type=float, default=4, help="of each (default: %(default)s)")
     args = p.parse_args()
+    if args.seconds < 10 * PIECE_S:
+        p.error("--seconds: at least %g" % (10 * PIECE_S))
     cores = sorted(os.sched_getaffinity(0))
     core = cores[len(cores) // 3]
     alone = measure(core, [], args.seconds)

@@ -32,29 +32,32 @@ class Steps:
         self.ends = [r["end_ns"] for r in self.rows]
         self.all = rows
 
-    def within(self, start_ns, end_ns, first_ns=0, last_ns=float("inf")):
-        """Those that overlap, and lie between first and last as a whole."""
-        rows = self.rows[bisect.bisect_right(self.ends, start_ns):]
-        found = []
-        for r in rows:
-            if r["start_ns"] >= end_ns:
-                break
-            if r["start_ns"] >= first_ns and r["end_ns"] <= last_ns:
-                found.append(r["end_ns"] - r["start_ns"])
-        return found
+    def overlapping(self, start_ns, end_ns):
+        """The rows, in order."""
+        for i in range(bisect.bisect_right(self.ends, start_ns), len(self.rows)):
+            if self.rows[i]["start_ns"] >= end_ns:
+                return
+            yield self.rows[i]
+
+    def within(self, start_ns, end_ns):
+        """Lengths of those that overlap."""
+        return [r["end_ns"] - r["start_ns"] for r in self.overlapping(start_ns, end_ns)]
 
     def inside(self, start_ns, end_ns):
-        """Those that lie in it as a whole."""
-        rows = self.rows[bisect.bisect_right(self.ends, start_ns):]
-        return [r["end_ns"] - r["start_ns"] for r in rows
+        """Lengths of those that lie in it as a whole."""
+        return [r["end_ns"] - r["start_ns"] for r in self.overlapping(start_ns, end_ns)
                 if r["start_ns"] >= start_ns and r["end_ns"] <= end_ns]
 
 
-def recovered_ns(logs, released_ns):
+def recovered_ns(logs, released_ns, end_ns):
     """When the last of the steps had ended that were under way as a fault was switched off: what was
-    lost on the network is sent again seconds later."""
-    return max([released_ns] + [r["end_ns"] for s in logs for r in s.all
-                                if r["start_ns"] < released_ns < r["end_ns"]])
+    lost on the network is sent again seconds later. The run's end, where a rank made no more."""
+    ends = [released_ns]
+    for s in logs:
+        ends += [r["end_ns"] for r in s.all if r["start_ns"] < released_ns < r["end_ns"]]
+        if s.all and s.all[-1]["end_ns"] < released_ns:
+            ends.append(end_ns)
+    return max(ends)
 
 
 def clean_stretches(episodes, start_ns, end_ns, rest_ns=2 * 10**9):
@@ -118,24 +121,49 @@ def effect_of(steps, clean, start_ns, end_ns):
     return result
 
 
-def slow_stretches(logs, clean):
-    """[(start, end, ratio)] of clean time in which the steps of a rank took as much longer as makes a
-    fault effective: nobody did that, and it was so."""
+def _pieces(steps, clean, length_ns):
+    """[(start, end, mean length of the steps there)] of clean time, each of LEAST_STEPS steps or
+    more. Of a step that goes on behind the stretch the part in it counts, where that alone makes it
+    a slow one."""
     found = []
     for a, b in clean:
-        usual = [(s, statistics.fmean(x)) for s in logs for x in (_baseline(s, clean, a, b),)
-                 if len(x) >= LEAST_STEPS]
-        for at in range(a, b, PIECE_NS):
-            end = min(b, at + PIECE_NS)
-            ratios = [statistics.fmean(x) / mean for s, mean in usual
-                      for x in (s.within(at, end, a, b),) if x]
-            ratio = max(ratios, default=0)
-            if ratio < SLOWED:
-                continue
-            if found and found[-1][1] == at:
-                found[-1] = (found[-1][0], end, max(found[-1][2], ratio))
-            else:
-                found.append((at, end, ratio))
+        for at in range(a, b, length_ns):
+            end = min(b, at + length_ns)
+            rows = [r for r in steps.overlapping(at, end) if r["start_ns"] >= a]
+            lengths = [r["end_ns"] - r["start_ns"] for r in rows if r["end_ns"] <= b]
+            if len(lengths) >= LEAST_STEPS or (lengths and end - at < length_ns):
+                found.append((at, end, statistics.fmean(lengths)))
+            elif rows and rows[-1]["end_ns"] > b:
+                found.append((at, end, b - rows[-1]["start_ns"]))
+    return found
+
+
+def _slow_pieces(steps, clean):
+    """[(start, end, ratio)] of one rank, over the median of the pieces nearby: the mean would have
+    what is slow in it."""
+    lengths = [x for a, b in clean for x in steps.inside(a, b)]
+    if len(lengths) < LEAST_STEPS:
+        return []
+    pieces = _pieces(steps, clean, max(PIECE_NS, round(LEAST_STEPS * statistics.median(lengths))))
+    found = []
+    for start, end, mean in pieces:
+        usual = statistics.median(m for s, e, m in pieces
+                                  if e > start - NEAR_NS and s < end + NEAR_NS)
+        if mean >= SLOWED * usual:
+            found.append((start, end, mean / usual))
+    return found
+
+
+def slow_stretches(logs, clean):
+    """[(start, end, ratio)] of clean time in which the steps of a rank took as much longer as makes a
+    fault effective, in pieces of a second and of LEAST_STEPS steps at least."""
+    found = []
+    for piece in sorted(p for s in logs for p in _slow_pieces(s, clean)):
+        start, end, ratio = piece
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end), max(found[-1][2], ratio))
+        else:
+            found.append(piece)
     return found
 
 
@@ -144,7 +172,7 @@ def fill_in(episodes, benign, folder, ranks, start_ns, end_ns):
     Returns the clean stretches, those that are benign included, and those of them that were slow."""
     logs = [Steps(rows) for rows in read_rows(folder, "steps", ranks).values()]
     for e in episodes:
-        e["recovered_ns"] = recovered_ns(logs, e["released_ns"])
+        e["recovered_ns"] = recovered_ns(logs, e["released_ns"], end_ns)
     clean = clean_stretches(episodes, start_ns, end_ns)
     usual = without(clean, benign)
     for e in episodes:
