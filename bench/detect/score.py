@@ -315,8 +315,8 @@ def main():
     p.add_argument("dataset", help="folder of dataset.py")
     p.add_argument("--verdicts", help="folder of methods.py")
     p.add_argument("--split", default="test", choices=("test", "dev"))
-    p.add_argument("--less-slow", action="store_true", help="leave out clean time in which the job's "
-                   "own steps took 10 %% longer: it was slow, and nobody did that")
+    p.add_argument("--less-slow", action="store_true", help="leave out clean time in which the "
+                   "job's own steps took 10 %% longer: it was slow, and nobody did that")
     p.add_argument("--resamples", type=int, default=400, help="of the bootstrap")
     p.add_argument("--json", metavar="FILE", help="all figures")
     p.add_argument("--markdown", action="store_true", help="tables for docs/")

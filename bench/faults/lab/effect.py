@@ -50,8 +50,8 @@ class Steps:
 
 
 def recovered_ns(logs, released_ns, end_ns):
-    """When the last of the steps had ended that were under way as a fault was switched off: what was
-    lost on the network is sent again seconds later. The run's end, where a rank made no more."""
+    """When the last of the steps had ended that were under way as a fault was switched off: what
+    was lost on the network is sent again seconds later. The run's end, where a rank made no more."""
     ends = [released_ns]
     for s in logs:
         ends += [r["end_ns"] for r in s.all if r["start_ns"] < released_ns < r["end_ns"]]
@@ -155,8 +155,8 @@ def _slow_pieces(steps, clean):
 
 
 def slow_stretches(logs, clean):
-    """[(start, end, ratio)] of clean time in which the steps of a rank took as much longer as makes a
-    fault effective, in pieces of a second and of LEAST_STEPS steps at least."""
+    """[(start, end, ratio)] of clean time in which the steps of a rank took as much longer as makes
+    a fault effective, in pieces of a second and of LEAST_STEPS steps at least."""
     found = []
     for piece in sorted(p for s in logs for p in _slow_pieces(s, clean)):
         start, end, ratio = piece
@@ -169,7 +169,7 @@ def slow_stretches(logs, clean):
 
 def fill_in(episodes, benign, folder, ranks, start_ns, end_ns):
     """Into each episode: its effect on the rank that it slowed most, and when the job had recovered.
-    Returns the clean stretches, those that are benign included, and those of them that were slow."""
+    Returns the clean stretches, those that are benign included, and what of them was slow."""
     logs = [Steps(rows) for rows in read_rows(folder, "steps", ranks).values()]
     for e in episodes:
         e["recovered_ns"] = recovered_ns(logs, e["released_ns"], end_ns)
