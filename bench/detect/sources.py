@@ -114,8 +114,8 @@ class Random(Source):
 
 def check_digest(path, meta, runs):
     if meta.get("digest") != data.digest(runs):
-        raise data.Bad("%s: of another data set, or of other clean time (--less-slow); run methods.py "
-                       "again" % path)
+        raise data.Bad("%s: of another data set, or of other clean time (--less-slow); run "
+                       "methods.py again" % path)
 
 
 class Verdicts(Source):

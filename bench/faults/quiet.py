@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""quiet.py - how steadily the cores of this host work: one of them counts, alone and with all others
-busy. usage: quiet.py [--seconds S]
+"""quiet.py - how steadily the cores of this host work: one of them counts, alone and with all
+others busy. usage: quiet.py [--seconds S]
 
 Where a virtual machine's cores are threads that its host moves between hyperthreads, a core that is
 alone here is slow as long as someone else's thread is beside it, and no list of siblings says so.
@@ -62,9 +62,10 @@ def main():
     busy = measure(core, [c for c in cores if c != core], args.seconds)
     usual = statistics.median(alone)
     for name, speeds in (("alone", alone), ("with %d others busy" % (len(cores) - 1), busy)):
-        print("core %d %s: %.2f of its usual speed, at worst %.2f; below %.1f for %.0f %% of the time" % (
-            core, name, statistics.median(speeds) / usual, min(speeds) / usual, SLOW,
-            100 * sum(v < SLOW * usual for v in speeds) / len(speeds)))
+        slow = sum(v < SLOW * usual for v in speeds) / len(speeds)
+        print("core %d %s: %.2f of its usual speed, at worst %.2f; below %.1f for %.0f %% of the "
+              "time" % (core, name, statistics.median(speeds) / usual, min(speeds) / usual, SLOW,
+                        100 * slow))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Steps:
 
 def recovered_ns(logs, released_ns, end_ns):
     """When the last of the steps had ended that were under way as a fault was switched off: what
-    was lost on the network is sent again seconds later. The run's end, where a rank made no more."""
+    was lost on the network is sent again seconds later. The run's end where a rank made no more."""
     ends = [released_ns]
     for s in logs:
         ends += [r["end_ns"] for r in s.all if r["start_ns"] < released_ns < r["end_ns"]]
@@ -168,7 +168,7 @@ def slow_stretches(logs, clean):
 
 
 def fill_in(episodes, benign, folder, ranks, start_ns, end_ns):
-    """Into each episode: its effect on the rank that it slowed most, and when the job had recovered.
+    """Into each episode: its effect on the rank that it slowed most, and when the job recovered.
     Returns the clean stretches, those that are benign included, and what of them was slow."""
     logs = [Steps(rows) for rows in read_rows(folder, "steps", ranks).values()]
     for e in episodes:
