@@ -13,6 +13,8 @@
 #include "base/random.h"
 #include "detect/learn_suspects.h"
 
+enum { SIZES = REGIME_SIZES };
+
 #define S 1000000000ULL
 
 static struct regimes *regimes;
@@ -26,7 +28,7 @@ static void regimes_of_two(float pace)
 	struct model_regime one = {.windows = 60, .sized = 32000}, two = {.windows = 10};
 	float more = 0, all = 0;
 	for (size_t i = 0; i < REGIME_SIZES; i++)
-		one.places[REGIME_SIZES + i] = 0.5f / REGIME_SIZES;
+		one.places[REGIME_SIZES + i] = 0.5f / SIZES;
 	for (size_t i = 0; i < REGIME_SIZES; i++) {
 		more = i % 3 ? 0 : 2 + (float)i / 10;
 		two.places[REGIME_SIZES + i] = pace + more;
@@ -34,7 +36,7 @@ static void regimes_of_two(float pace)
 	}
 	for (size_t i = 0; i < REGIME_SIZES; i++)
 		two.places[REGIME_SIZES + i] /= 2 * all;
-	two.sized = (double)all * one.sized / REGIME_SIZES;
+	two.sized = (double)all * one.sized / SIZES;
 	regimes_add(regimes, &one);
 	regimes_add(regimes, &two);
 }
@@ -254,7 +256,7 @@ static void other_work(size_t without)
 	struct model_regime other = {.windows = 10, .sized = 16000};
 	regimes_of_two(0.5f);
 	for (size_t i = without; i < REGIME_SIZES; i++)
-		other.places[REGIME_SIZES + i] = 0.5f / (float)(REGIME_SIZES - without);
+		other.places[REGIME_SIZES + i] = 0.5f / (float)(SIZES - without);
 	regimes_add(regimes, &other);
 	add_usual(0, 100, 150);
 	for (uint64_t i = 120; i < 128; i++)
