@@ -214,19 +214,23 @@ static void shares_show(void **state)
 	assert_int_equal(details[0].errors, 10);
 }
 
+static void kernel(uint64_t start_ns, uint64_t end_ns)
+{
+	struct m_gpu_span s = {.start_ns = start_ns,
+			       .end_ns = end_ns,
+			       .pid = 100,
+			       .work = WORK_KERNEL,
+			       .name = fake_string(&fake, "gemm")};
+	assert_true(windows_gpu_span(windows, &names, &s, NULL));
+}
+
 /* What the GPU did is apart from what the host did. */
 static void the_device_is_apart(void **state)
 {
 	(void)state;
 	copies(10 * SECOND, 50, 1000, 1000);
-	for (uint64_t i = 0; i < 50; i++) {
-		struct m_gpu_span s = {.start_ns = 10 * SECOND + i * 1000,
-				       .end_ns = 10 * SECOND + i * 1000 + 750,
-				       .pid = 100,
-				       .work = WORK_KERNEL,
-				       .name = fake_string(&fake, "gemm")};
-		assert_true(windows_gpu_span(windows, &names, &s, NULL));
-	}
+	for (uint64_t i = 0; i < 50; i++)
+		kernel(10 * SECOND + i * 1000, 10 * SECOND + i * 1000 + 750);
 	windows_end(windows);
 	assert_int_equal(rows_len, 1);
 	assert_int_equal(rows[0].events, 100);
@@ -371,14 +375,8 @@ static void work_of_the_gpu_may_be_late(void **state)
 	copies(20 * SECOND, 20, 1000, 1000);
 	windows_upto(windows, 23 * SECOND);
 	assert_int_equal(rows_len, 1);
-	for (uint64_t i = 0; i < 20; i++) {
-		struct m_gpu_span s = {.start_ns = 20 * SECOND + i * 1000,
-				       .end_ns = 20 * SECOND + i * 1000 + 500,
-				       .pid = 100,
-				       .work = WORK_KERNEL,
-				       .name = fake_string(&fake, "gemm")};
-		assert_true(windows_gpu_span(windows, &names, &s, NULL));
-	}
+	for (uint64_t i = 0; i < 20; i++)
+		kernel(20 * SECOND + i * 1000, 20 * SECOND + i * 1000 + 500);
 	windows_end(windows);
 	assert_int_equal(rows_len, 2);
 	assert_int_equal(rows[1].start_ns, 22 * SECOND);
@@ -394,14 +392,8 @@ static void long_work_of_the_gpu_may_be_late(void **state)
 	open_windows(SECOND / 2);
 	copies(20 * SECOND, 20, 1000, 1000);
 	windows_upto(windows, 24 * SECOND);
-	for (uint64_t i = 0; i < 3; i++) {
-		struct m_gpu_span s = {.start_ns = 20 * SECOND,
-				       .end_ns = 22 * SECOND,
-				       .pid = 100,
-				       .work = WORK_KERNEL,
-				       .name = fake_string(&fake, "gemm")};
-		assert_true(windows_gpu_span(windows, &names, &s, NULL));
-	}
+	for (uint64_t i = 0; i < 3; i++)
+		kernel(20 * SECOND, 22 * SECOND);
 	windows_end(windows);
 	assert_int_equal(rows_len, 2);
 	assert_int_equal(rows[1].start_ns, 23 * SECOND);
