@@ -311,8 +311,9 @@ static bool may_idle(const struct hardware *h, uint32_t feature)
 	       (int8_t)feature == h->wait_feature[WAIT_OTHER];
 }
 
-/* How many threads wait for good says nothing of the job: torch.save leaves two behind, each of
- * which adds 1 to what is usual. So does one that stands still, but that calls_per_s tells. */
+/* How many threads wait for good says nothing of the job: checkpoints were seen to leave two
+ * behind, each of which adds 1 to what is usual. So does one that stands still, but that
+ * calls_per_s tells. */
 static double without_idle(double value, double usual)
 {
 	double whole = round(value - usual);

@@ -235,7 +235,7 @@ def clean_time_in_which_the_job_was_slower_is_known(folder):
 
 
 @test
-def what_is_slow_half_of_the_time_is_not_usual(folder):
+def what_is_often_slow_is_not_usual(folder):
     steps_log(folder, ([1] * 60 + [2] * 20) * 5)  # 6 s and 4 s in turn
     slow = effect.fill_in([], [], folder, 1, 0, 50 * S)[1]
     assert [(a // S, b // S) for a, b, _ in slow] == [(10 * i + 6, 10 * i + 10)

@@ -104,8 +104,7 @@ def _noise(steps, clean, length_ns, baseline):
 
 
 def effect_of(steps, clean, start_ns, end_ns):
-    """What the labels hold: steps, slowdown, baseline, noise. A step that has not ended when the
-    log does (a hang) lasted until then."""
+    """What the labels hold: steps, slowdown, baseline, noise."""
     lengths = steps.within(start_ns, end_ns)
     baseline = _baseline(steps, clean, start_ns, end_ns)
     result = {"steps": len(lengths), "slowdown_ratio": None, "baseline_step_ns": None,
@@ -123,8 +122,8 @@ def effect_of(steps, clean, start_ns, end_ns):
 
 def _pieces(steps, clean, length_ns):
     """[(start, end, mean length of the steps there)] of clean time, each of LEAST_STEPS steps or
-    more. Of a step that goes on behind the stretch the part in it counts, where that alone makes it
-    a slow one."""
+    more, but for the last of a stretch, which may be short. Where a step that goes on behind the
+    stretch leaves no room for so many, its part in it stands for them: at least so long was it."""
     found = []
     for a, b in clean:
         for at in range(a, b, length_ns):
@@ -156,7 +155,8 @@ def _slow_pieces(steps, clean):
 
 def slow_stretches(logs, clean):
     """[(start, end, ratio)] of clean time in which the steps of a rank took as much longer as makes
-    a fault effective, in pieces of a second and of LEAST_STEPS steps at least."""
+    a fault effective, in pieces of a second and of LEAST_STEPS steps; the last of each stretch of
+    clean time may be shorter."""
     found = []
     for piece in sorted(p for s in logs for p in _slow_pieces(s, clean)):
         start, end, ratio = piece
