@@ -2,9 +2,11 @@
  * or in the files that processes have mapped. Attaches nothing and needs no root for
  * files and one's own processes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/map64.h"
 #include "cli/human.h"
@@ -87,11 +89,11 @@ static void list_catalog(struct listing *l)
 
 /* ---- files and processes ---- */
 
-static int plan_one(struct listing *l, const char *open_path, const char *path, struct err *e)
+static int plan_one(struct listing *l, int fd, const char *path, struct err *e)
 {
 	struct elf_file *f;
 	struct file_plan fp;
-	int rc = elf_file_open(&f, open_path, e);
+	int rc = elf_file_open_fd(&f, fd, path, 0, e);
 	if (rc)
 		return rc;
 	rc = plan_file(&l->plan, f, path, &fp, e);
@@ -102,6 +104,16 @@ static int plan_one(struct listing *l, const char *open_path, const char *path, 
 		add_result(l, path, &fp.results.data[i]);
 	file_plan_free(&fp);
 	return 0;
+}
+
+static int plan_named(struct listing *l, const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return err_set(e, errno, "%s: %s", path, strerror(errno));
+	int rc = plan_one(l, fd, path, e);
+	close(fd);
+	return rc;
 }
 
 static void plan_process(struct listing *l, pid_t pid)
@@ -116,14 +128,15 @@ static void plan_process(struct listing *l, pid_t pid)
 	for (size_t i = 0; i < maps.len; i++) {
 		const struct proc_map *m = &maps.data[i];
 		uint64_t known, key = hash_u64(m->device) ^ m->inode;
-		char path[4096];
 		if (!m->executable || !m->inode || !plan_wants(&l->plan, m->path) ||
 		    map64_get(&l->seen, key, &known))
 			continue;
 		map64_set(&l->seen, key, 1);
-		proc_map_open_path("/proc", pid, m, path, sizeof(path));
-		if (plan_one(l, path, m->path, &e))
+		int fd = proc_map_open("/proc", pid, m, NULL);
+		if (fd < 0 || plan_one(l, fd, m->path, &e))
 			l->unreadable++;
+		if (fd >= 0)
+			close(fd);
 	}
 	proc_maps_free(&maps);
 }
@@ -187,7 +200,7 @@ static int list(const struct args *a, struct listing *l, const struct target *t,
 	bool planned = a->words.len || t->pids.len || t->all || t->cgroup;
 	int rc = 0;
 	for (size_t i = 0; i < a->words.len && !rc; i++)
-		rc = plan_one(l, a->words.data[i], a->words.data[i], e);
+		rc = plan_named(l, a->words.data[i], e);
 	if (rc)
 		return rc;
 	if (planned)

@@ -122,8 +122,8 @@ struct visit {
 	struct candidate *candidate;
 	struct remote_place places[ENTRIES];
 	size_t nplaces;
-	char driver[4096];
-	int lock_fd; /* -1 = none */
+	int driver_fd; /* its file, as parsed; -1 = none */
+	int lock_fd;   /* -1 = none */
 	struct gpu_guest *guest;
 	struct remote *remote;
 	struct catch *catch;
@@ -133,8 +133,8 @@ struct visit {
 
 static int find_places(struct visit *v, struct err *e)
 {
-	int n = remote_find(v->candidate->pid, DRIVER, entries, ENTRIES, v->places, v->driver,
-			    sizeof(v->driver), e);
+	int n = remote_find(v->candidate->pid, DRIVER, entries, ENTRIES, v->places, &v->driver_fd,
+			    e);
 	if (!n)
 		return err_set(e, ENOENT, "its " DRIVER " has no entries to launch");
 	v->nplaces = n > 0 ? (size_t)n : 0;
@@ -219,9 +219,10 @@ static int prepare(struct visit *v, struct err *e)
 	rc = remote_prepare(&v->remote, &request, e);
 	for (size_t i = 0; i < v->nplaces; i++)
 		offsets[i] = v->places[i].file_offset;
+	char driver[32];
+	snprintf(driver, sizeof(driver), "/proc/self/fd/%d", v->driver_fd);
 	if (!rc)
-		rc = catch_open(&v->catch, v->a->session->tracer, v->driver, offsets, v->nplaces,
-				e);
+		rc = catch_open(&v->catch, v->a->session->tracer, driver, offsets, v->nplaces, e);
 	return rc;
 }
 
@@ -323,6 +324,8 @@ static void end_visit(struct visit *v, bool attached)
 {
 	if (v->catch)
 		catch_close(v->catch);
+	if (v->driver_fd >= 0)
+		close(v->driver_fd);
 	if (v->remote)
 		remote_close(v->remote);
 	struct attached given = {.pid = v->candidate->pid, .guest = v->guest, .guard = v->graphs};
@@ -339,7 +342,7 @@ static void end_visit(struct visit *v, bool attached)
 /* -EAGAIN: to be tried again. */
 static int visit(struct attacher *a, struct candidate *c, struct err *e)
 {
-	struct visit v = {.a = a, .candidate = c, .lock_fd = -1};
+	struct visit v = {.a = a, .candidate = c, .lock_fd = -1, .driver_fd = -1};
 	int rc = prepare(&v, e);
 	if (!rc)
 		rc = redirect_next(&v, e);

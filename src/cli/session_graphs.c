@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli/attach_check.h"
 #include "collect/gpu_spans.h"
@@ -73,10 +74,10 @@ static bool torch_made_pools(pid_t pid)
 }
 
 static int find_offsets(pid_t pid, const char *const *names, size_t n, uint64_t *ret, size_t *ret_n,
-			char *path, size_t size, struct err *e)
+			int *file, struct err *e)
 {
 	struct remote_place places[MOST_PLACES];
-	int found = remote_find(pid, DRIVER, names, n, places, path, size, e);
+	int found = remote_find(pid, DRIVER, names, n, places, file, e);
 	for (int i = 0; i < found; i++)
 		ret[i] = places[i].file_offset;
 	*ret_n = found > 0 ? (size_t)found : 0;
@@ -85,15 +86,19 @@ static int find_offsets(pid_t pid, const char *const *names, size_t n, uint64_t 
 
 static int open_guard(struct graphs *g, struct graph_guard **ret, pid_t pid, struct err *e)
 {
-	char path[4096];
+	char path[32];
+	int file = -1;
 	uint64_t maker_offsets[MOST_PLACES], user_offsets[MOST_PLACES];
 	struct graph_places places = {.path = path, .makers = maker_offsets, .users = user_offsets};
-	int rc = find_offsets(pid, makers, MAKERS, maker_offsets, &places.nmakers, path,
-			      sizeof(path), e);
+	int rc = find_offsets(pid, makers, MAKERS, maker_offsets, &places.nmakers, &file, e);
 	if (!rc)
-		rc = find_offsets(pid, users, USERS, user_offsets, &places.nusers, path,
-				  sizeof(path), e);
-	return rc ? rc : graph_guard_open(ret, g->session->tracer, pid, &places, e);
+		rc = find_offsets(pid, users, USERS, user_offsets, &places.nusers, &file, e);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	if (!rc)
+		rc = graph_guard_open(ret, g->session->tracer, pid, &places, e);
+	if (file >= 0)
+		close(file);
+	return rc;
 }
 
 int graphs_watch(struct graphs *g, struct graph_guard **ret, pid_t pid, struct err *e)

@@ -1,9 +1,11 @@
 /* names.c - strings, Python code objects and vtables: from the numbers and addresses
  * that records carry to the recording's strings and codes. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
@@ -179,22 +181,32 @@ static void identify(const struct proc_map *m, const struct stat *st, struct elf
 	};
 }
 
-/* A path that opens the mapped file: the process's, or this host's where the process is gone or
- * does not let it. A device is not compared: of overlays and btrfs stat knows another. */
-static bool find_file(struct pipeline *p, uint32_t tgid, const struct proc_map *m, char *ret_path,
-		      size_t size, struct elf_identity *ret)
+/* This host's file of that name, where the process has ended: if it is still the one that was
+ * mapped. A device is not compared: of overlays and btrfs stat knows another. */
+static int open_on_host(const struct proc_map *m, struct stat *ret)
+{
+	char path[32];
+	int found = open(m->path, O_PATH | O_CLOEXEC);
+	bool same = found >= 0 && !fstat(found, ret) && S_ISREG(ret->st_mode) &&
+		    ret->st_ino == m->inode;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
+	int fd = same ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+	if (found >= 0)
+		close(found);
+	return fd;
+}
+
+/* The mapped file, opened: the process's, or this host's where the process is gone. */
+static int find_file(struct pipeline *p, uint32_t tgid, const struct proc_map *m,
+		     struct elf_identity *ret)
 {
 	struct stat st;
-	proc_map_open_path(p->proc_root, (pid_t)tgid, m, ret_path, size);
-	bool found =
-		!stat(ret_path, &st) && (strstr(ret_path, "/map_files/") || st.st_ino == m->inode);
-	if (!found) {
-		snprintf(ret_path, size, "%s", m->path);
-		found = !stat(ret_path, &st) && st.st_ino == m->inode;
-	}
-	if (found)
+	int fd = proc_map_open(p->proc_root, (pid_t)tgid, m, &st);
+	if (fd < 0)
+		fd = open_on_host(m, &st);
+	if (fd >= 0)
 		identify(m, &st, ret);
-	return found;
+	return fd;
 }
 
 static void know_python(struct open_elf *o, const char *path)
@@ -234,9 +246,9 @@ static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct pro
 	uint64_t index, ids[] = {m->device, m->inode};
 	struct elf_identity identity = {0};
 	struct elf_file *f = NULL;
-	char path[4096] = "";
 	struct err e;
-	if (!is_vdso(m) && !find_file(p, tgid, m, path, sizeof(path), &identity)) {
+	int fd = is_vdso(m) ? -1 : find_file(p, tgid, m, &identity);
+	if (!is_vdso(m) && fd < 0) {
 		/* gone: what is known of that file */
 		bool known = map64_get(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), &index);
 		return known && p->elves.data[index].file ? index + 1 : 0;
@@ -245,10 +257,12 @@ static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct pro
 	    memcmp(&p->elves.data[index].identity, &identity, sizeof(identity)) != 0) {
 		if (is_vdso(m))
 			f = open_vdso(m);
-		else if (elf_file_open_copy(&f, path, COPY_BYTES, &e))
+		else if (elf_file_open_fd(&f, fd, m->path, COPY_BYTES, &e))
 			f = NULL;
 		index = add_elf(p, &identity, f, m->path);
 	}
+	if (fd >= 0)
+		close(fd);
 	return p->elves.data[index].file ? index + 1 : 0;
 }
 

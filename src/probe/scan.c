@@ -248,15 +248,12 @@ static void tell_maps(struct tracer *t, pid_t pid, const proc_maps_t *maps)
  * device number in /proc/PID/maps than stat(2) gives (btrfs, overlay): the file may be
  * known by the latter. */
 static struct probed_file *file_of_map(struct tracer *t, const struct proc_map *m,
-				       const char *open_path)
+				       const struct stat *st)
 {
-	struct stat st;
-	if (!stat(open_path, &st)) {
-		struct probed_file *known = files_find(&t->files, st.st_dev, st.st_ino);
-		if (known) {
-			files_alias(&t->files, m->device, m->inode, known);
-			return known;
-		}
+	struct probed_file *known = files_find(&t->files, st->st_dev, st->st_ino);
+	if (known) {
+		files_alias(&t->files, m->device, m->inode, known);
+		return known;
 	}
 	return files_add(&t->files, m->device, m->inode, m->path);
 }
@@ -315,12 +312,14 @@ static struct probed_file *open_mapped(struct tracer *t, pid_t pid, const struct
 	struct probed_file *f = files_find(&t->files, m->device, m->inode);
 	if (f)
 		return f;
-	char path[4096];
-	proc_map_open_path("/proc", pid, m, path, sizeof(path));
-	f = file_of_map(t, m, path);
+	struct stat st;
+	int fd = proc_map_open("/proc", pid, m, &st);
+	f = fd < 0 ? files_add(&t->files, m->device, m->inode, m->path) : file_of_map(t, m, &st);
 	(*fresh)++;
 	if (f->fd < 0)
-		f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		f->fd = fd;
+	else if (fd >= 0)
+		close(fd);
 	return f;
 }
 

@@ -153,11 +153,21 @@ static bool open_vdso(struct unwind_file *f)
 	return opened;
 }
 
-static void open_file(struct unwind_files *fs, struct unwind_file *f, const char *path,
-		      const struct proc_map *m)
+static bool open_mapped(struct unwind_file *f, pid_t pid, const struct proc_map *m)
 {
 	struct err e;
-	if (m->inode ? !elf_file_open(&f->elf, path, &e) : open_vdso(f)) {
+	int fd = proc_map_open("/proc", pid, m, NULL);
+	if (fd < 0)
+		return false;
+	bool opened = !elf_file_open_fd(&f->elf, fd, m->path, 0, &e);
+	close(fd);
+	return opened;
+}
+
+static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
+		      const struct proc_map *m)
+{
+	if (m->inode ? open_mapped(f, pid, m) : open_vdso(f)) {
 		find_python(fs, f, m->path);
 		fs->to_load++;
 		atomic_store(&f->pending, true);
@@ -167,10 +177,10 @@ static void open_file(struct unwind_files *fs, struct unwind_file *f, const char
 }
 
 /* Tells files apart, also when one was rewritten in place; false when it is gone. */
-static bool key_of(const struct proc_map *m, const char *path, uint64_t *ret)
+static bool key_of(const struct proc_map *m, pid_t pid, uint64_t *ret)
 {
 	struct stat st = {0};
-	if (m->inode && stat(path, &st))
+	if (m->inode && proc_map_stat("/proc", pid, m, &st))
 		return false;
 	uint64_t parts[] = {m->device, m->inode, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
 			    (uint64_t)st.st_ctim.tv_nsec};
@@ -213,14 +223,12 @@ static struct unwind_file *new_file(struct unwind_files *fs)
 
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m)
 {
-	char path[4096];
 	uint64_t key, index;
-	proc_map_open_path("/proc", pid, m, path, sizeof(path));
-	if (!key_of(m, path, &key))
+	if (!key_of(m, pid, &key))
 		return NULL;
 	struct unwind_file *f = map64_get(&fs->by_key, key, &index) ? fs->list.data[index] : NULL;
 	if (f && f->evicted)
-		open_file(fs, f, path, m); /* its rules went meanwhile */
+		open_file(fs, f, pid, m); /* its rules went meanwhile */
 	if (f) {
 		f->evicted = false;
 		f->refs++;
@@ -233,7 +241,7 @@ struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const s
 	}
 	f->key = key;
 	f->refs = 1;
-	open_file(fs, f, path, m);
+	open_file(fs, f, pid, m);
 	map64_set(&fs->by_key, key, f->table);
 	return f;
 }

@@ -290,7 +290,10 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, stru
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);
 	sigset_t all, before;
-	sigfillset(&all); /* signals are for the thread that follows processes */
+	sigfillset(
+		&all); /* signals are for the thread that follows processes; faults are its own */
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int rc = pthread_create(&u->thread, NULL, work, u);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PAGE	     4096ULL
@@ -142,19 +143,34 @@ bool module_is(const struct module *m, const char *name)
 	       m->name[stem + 1] <= '9';
 }
 
+/* The file of a module; *ret_fd is the caller's to close. */
+static int open_module(const struct modules *m, const struct module *module, struct elf_file **ret,
+		       int *ret_fd, struct err *e)
+{
+	int fd = proc_map_open("/proc", m->pid, module->first, NULL);
+	if (fd < 0)
+		return err_set(e, -fd, "%s: cannot be opened: %s", module->path, strerror(-fd));
+	int rc = elf_file_open_fd(ret, fd, module->path, 0, e);
+	if (rc)
+		close(fd);
+	else
+		*ret_fd = fd;
+	return rc;
+}
+
 static uint64_t function_in(const struct modules *m, const struct module *module, const char *name)
 {
-	char path[4096];
 	struct elf_file *f;
+	int fd;
 	struct elf_symbol symbol;
 	struct err e;
 	uint64_t address = 0;
-	proc_map_open_path("/proc", m->pid, module->first, path, sizeof(path));
-	if (elf_file_open(&f, path, &e))
+	if (open_module(m, module, &f, &fd, &e))
 		return 0;
 	if (elf_file_find(f, name, &symbol) && symbol.is_function)
 		address = module->bias + symbol.address;
 	elf_file_close(f);
+	close(fd);
 	return address;
 }
 
@@ -173,13 +189,13 @@ uint64_t modules_function(const struct modules *m, const char *const *libraries,
 }
 
 static int places_in(const struct modules *m, const struct module *module, const char *const *names,
-		     size_t n, struct remote_place *ret, char *path, size_t size, struct err *e)
+		     size_t n, struct remote_place *ret, int *file, struct err *e)
 {
 	struct elf_file *f;
 	struct elf_symbol symbol;
 	int found = 0;
-	proc_map_open_path("/proc", m->pid, module->first, path, size);
-	int rc = elf_file_open(&f, path, e);
+	int rc = *file < 0 ? open_module(m, module, &f, file, e)
+			   : elf_file_open_fd(&f, *file, module->path, 0, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++)
@@ -191,7 +207,7 @@ static int places_in(const struct modules *m, const struct module *module, const
 }
 
 int remote_find(pid_t pid, const char *library, const char *const *names, size_t n,
-		struct remote_place *ret, char *path, size_t size, struct err *e)
+		struct remote_place *ret, int *file, struct err *e)
 {
 	struct modules m;
 	int rc = modules_read(&m, pid, e);
@@ -199,7 +215,7 @@ int remote_find(pid_t pid, const char *library, const char *const *names, size_t
 		return rc;
 	for (size_t i = 0; i < m.list.len && !rc; i++)
 		if (module_is(&m.list.data[i], library))
-			rc = places_in(&m, &m.list.data[i], names, n, ret, path, size, e);
+			rc = places_in(&m, &m.list.data[i], names, n, ret, file, e);
 	modules_free(&m);
 	return rc;
 }
@@ -209,12 +225,10 @@ int remote_find(pid_t pid, const char *library, const char *const *names, size_t
 static int words_in(const struct modules *m, const struct module *module, const char *const *names,
 		    size_t n, uint64_t *ret, struct err *e)
 {
-	char path[4096];
 	struct elf_file *f;
 	struct elf_symbol symbol;
-	int found = 0;
-	proc_map_open_path("/proc", m->pid, module->first, path, sizeof(path));
-	int rc = elf_file_open(&f, path, e);
+	int found = 0, fd;
+	int rc = open_module(m, module, &f, &fd, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++)
@@ -222,6 +236,7 @@ static int words_in(const struct modules *m, const struct module *module, const 
 		    modules_peek(m, module->bias + symbol.address, &ret[found], sizeof(*ret)))
 			found++;
 	elf_file_close(f);
+	close(fd);
 	return found;
 }
 

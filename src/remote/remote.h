@@ -28,11 +28,12 @@ struct remote_place {
 };
 
 /* The functions of a mapped library ("libcuda.so": what its file's name begins with) that have
- * one of n names; those that it lacks are left out. ret has room for n, path for the library's
- * file, as it opens from here. Their number, 0 when the library is not mapped; or negative
- * errno. */
+ * one of n names; those that it lacks are left out. ret has room for n. *file is the library's open
+ * file that they were read from, the caller's to close: a probe belongs on that file and no other.
+ * Where it is not -1 already, that file is read. Their number, 0 when the library is not mapped; or
+ * negative errno. */
 int remote_find(pid_t pid, const char *library, const char *const *names, size_t n,
-		struct remote_place *ret, char *path, size_t size, struct err *e);
+		struct remote_place *ret, int *file, struct err *e);
 
 /* The words of 8 bytes at the objects of a mapped library that have one of n names, as they are
  * now; those that it lacks are left out. ret has room for n. Their number, 0 when the library is

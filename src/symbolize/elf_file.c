@@ -343,24 +343,37 @@ static uint64_t headers_hash(const struct elf_file *f)
 	return hash_bytes(parts, sizeof(parts));
 }
 
-int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e)
+/* Takes the map, also where it fails. */
+static int open_map(struct elf_file **ret, struct file_map *map, const char *name, struct err *e)
 {
-	struct file_map map;
 	struct elf_file *f;
-	int rc;
+	int rc = elf_file_open_memory(&f, map->data, map->len, e);
 
-	rc = file_map_open(&map, path, copy_bytes, e);
-	if (rc < 0)
-		return rc;
-	rc = elf_file_open_memory(&f, map.data, map.len, e);
 	if (rc < 0) {
-		file_map_close(&map);
-		return err_wrap(e, rc, "%s", path);
+		file_map_close(map);
+		return err_wrap(e, rc, "%s", name);
 	}
-	f->map = map;
+	f->map = *map;
 	f->headers_hash = headers_hash(f);
 	*ret = f;
 	return 0;
+}
+
+int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e)
+{
+	struct file_map map;
+	int rc = file_map_open(&map, path, copy_bytes, e);
+
+	return rc < 0 ? rc : open_map(ret, &map, path, e);
+}
+
+int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t copy_bytes,
+		     struct err *e)
+{
+	struct file_map map;
+	int rc = file_map_open_fd(&map, fd, name, copy_bytes, e);
+
+	return rc < 0 ? rc : open_map(ret, &map, name, e);
 }
 
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e)

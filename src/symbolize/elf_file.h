@@ -18,6 +18,9 @@ struct elf_file;
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
 /* The same, but a file of at most copy_bytes is copied: it stays as it was. */
 int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e);
+/* The same of a descriptor, which stays the caller's; name is for the sentence. */
+int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t copy_bytes,
+		     struct err *e);
 /* The same on bytes that the caller keeps until elf_file_close. */
 int elf_file_open_memory(struct elf_file **ret, const void *data, size_t len, struct err *e);
 void elf_file_close(struct elf_file *f);

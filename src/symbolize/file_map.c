@@ -170,33 +170,38 @@ static int copy(struct file_map *m, int fd)
 	return 0;
 }
 
-int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, struct err *e)
+int file_map_open_fd(struct file_map *ret, int fd, const char *name, size_t copy_bytes,
+		     struct err *e)
 {
-	/* Without O_NONBLOCK a fifo at that path would wait for a writer. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct file_map m = {0};
 	struct stat st;
 	int rc;
 
-	if (fd < 0)
-		return err_set(e, errno, "%s: %s", path, strerror(errno));
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return err_set(e, ENOEXEC, "%s: not a regular file", path);
-	}
-	if (st.st_size == 0) {
-		close(fd);
-		return err_set(e, ENOEXEC, "%s: empty", path);
-	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_set(e, ENOEXEC, "%s: not a regular file", name);
+	if (st.st_size == 0)
+		return err_set(e, ENOEXEC, "%s: empty", name);
 	pthread_once(&once, install);
 	m.len = st.st_size;
 	m.owner = st.st_uid;
 	rc = m.len <= copy_bytes ? copy(&m, fd) : map(&m, fd);
-	close(fd);
 	if (rc < 0)
-		return err_set(e, -rc, "%s: cannot map: %s", path, strerror(-rc));
+		return err_set(e, -rc, "%s: cannot map: %s", name, strerror(-rc));
 	*ret = m;
 	return 0;
+}
+
+int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, struct err *e)
+{
+	/* Without O_NONBLOCK a fifo at that path would wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int rc;
+
+	if (fd < 0)
+		return err_set(e, errno, "%s: %s", path, strerror(errno));
+	rc = file_map_open_fd(ret, fd, path, copy_bytes, e);
+	close(fd);
+	return rc;
 }
 
 void file_map_close(struct file_map *m)

@@ -20,4 +20,7 @@ struct file_map {
  * as it is. Bytes of a mapped file change when somebody writes to it, and are zeros where it was
  * cut short: reading them never ends the program. The sentence names the path. */
 int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, struct err *e);
+/* The same of a descriptor, which stays the caller's; the sentence has the name. */
+int file_map_open_fd(struct file_map *ret, int fd, const char *name, size_t copy_bytes,
+		     struct err *e);
 void file_map_close(struct file_map *m);

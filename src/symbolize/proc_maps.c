@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -136,13 +138,98 @@ void proc_maps_free(proc_maps_t *maps)
 	vec_free(maps);
 }
 
-void proc_map_open_path(const char *root, pid_t pid, const struct proc_map *m, char *ret,
-			size_t size)
+/* What a path leads to, without opening it yet: opening a device or a fifo has effects. */
+static int open_checked(const char *path, int flags, const struct proc_map *m, struct stat *ret)
 {
-	snprintf(ret, size, "%s/%d/map_files/%" PRIx64 "-%" PRIx64, root, pid, m->start, m->end);
-	/* Absent for anonymous mappings, closed to those without CAP_CHECKPOINT_RESTORE. */
-	if (access(ret, R_OK) != 0)
-		snprintf(ret, size, "%s/%d/root%s", root, pid, m->path);
+	int fd = open(path, O_PATH | O_CLOEXEC | flags);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, ret) < 0)
+		rc = -errno;
+	else if (!S_ISREG(ret->st_mode) || (m && ret->st_ino != m->inode))
+		rc = -ESTALE;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+/* The file that is mapped there now, by the kernel's own link: no name is looked up. */
+static int open_by_range(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d/map_files/%" PRIx64 "-%" PRIx64, root, pid, m->start,
+		 m->end);
+	return open_checked(path, 0, NULL, ret);
+}
+
+/* Where those links are closed to us: by name, in the process's view, no further than its root.
+ * Names lead where the process wants, so only the file with the mapping's number counts. */
+static int open_by_name(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	char path[PATH_MAX];
+	int view, fd;
+
+	if (m->path[0] != '/')
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%s/%d/root", root, pid);
+	view = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (view < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, view, m->path, &how, sizeof(how));
+	if (fd < 0) {
+		int code = errno;
+
+		close(view);
+		return -code;
+	}
+	close(view);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	view = open_checked(path, 0, m, ret);
+	close(fd);
+	return view;
+}
+
+int proc_map_stat(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d/map_files/%" PRIx64 "-%" PRIx64, root, pid, m->start,
+		 m->end);
+	if (stat(path, ret) == 0)
+		return S_ISREG(ret->st_mode) ? 0 : -ESTALE;
+	fd = open_by_name(root, pid, m, ret);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int proc_map_open(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret_stat)
+{
+	char path[64];
+	struct stat st;
+	int found = open_by_range(root, pid, m, &st);
+	int fd;
+
+	if (found < 0)
+		found = open_by_name(root, pid, m, &st);
+	if (found < 0)
+		return found;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		fd = -errno;
+	close(found);
+	if (fd >= 0 && ret_stat)
+		*ret_stat = st;
+	return fd;
 }
 
 int proc_comm(const char *root, pid_t pid, pid_t tid, char ret[16])

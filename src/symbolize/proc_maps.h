@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/buffer.h"
@@ -24,10 +25,14 @@ typedef VEC(struct proc_map) proc_maps_t;
 int proc_maps_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e);
 void proc_maps_free(proc_maps_t *maps);
 
-/* A path that opens the mapped file itself, also from another mount namespace or when
- * deleted: ROOT/PID/map_files/START-END, else ROOT/PID/root/PATH. */
-void proc_map_open_path(const char *root, pid_t pid, const struct proc_map *m, char *ret,
-			size_t size);
+/* Opens the mapped file itself for reading, also from another mount namespace or when deleted: by
+ * ROOT/PID/map_files/START-END, or, where that is closed to us, by its name in the process's view
+ * if that is still the file with the mapping's inode number. Only regular files are opened, so
+ * nothing waits and no device is touched; links that the process lays lead nowhere else. ret_stat
+ * may be NULL. The descriptor, or negative errno: -ESTALE where something else is there. */
+int proc_map_open(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret_stat);
+/* What it would open, likewise. */
+int proc_map_stat(const char *root, pid_t pid, const struct proc_map *m, struct stat *ret);
 
 /* comm, parent, thread ids, children (all descendants), cgroup members (those of the
  * cgroups below it too). Lists are appended to. -ESRCH when the process is gone. */

@@ -177,14 +177,17 @@ static struct elf_file *find_interpreter(struct target *t, const struct proc_map
 {
 	struct elf_symbol runtime;
 	struct elf_file *f;
-	char path[4096];
 	uint64_t start;
+	int fd, rc;
 	struct err e;
 
 	if (!m->executable || !m->inode)
 		return NULL;
-	proc_map_open_path("/proc", t->pid, m, path, sizeof(path));
-	if (elf_file_open(&f, path, &e) < 0)
+	fd = proc_map_open("/proc", t->pid, m, NULL);
+	rc = fd < 0 ? fd : elf_file_open_fd(&f, fd, m->path, 0, &e);
+	if (fd >= 0)
+		close(fd);
+	if (rc < 0)
 		return NULL;
 	if (cpython_present(f)) {
 		assert_true(elf_file_find(f, "_PyRuntime", &runtime));

@@ -309,12 +309,15 @@ static struct elf_file *find_library(pid_t pid, uint32_t *ret_version)
 
 	assert_int_equal(proc_maps_read("/proc", pid, &maps, &e), 0);
 	for (size_t i = 0; i < maps.len && !f; i++) {
-		char path[4096];
+		int fd, rc;
 
 		if (!maps.data[i].executable || !maps.data[i].inode)
 			continue;
-		proc_map_open_path("/proc", pid, &maps.data[i], path, sizeof(path));
-		if (elf_file_open(&f, path, &e) < 0)
+		fd = proc_map_open("/proc", pid, &maps.data[i], NULL);
+		rc = fd < 0 ? fd : elf_file_open_fd(&f, fd, maps.data[i].path, 0, &e);
+		if (fd >= 0)
+			close(fd);
+		if (rc < 0)
 			continue;
 		if (cpython_present(f)) {
 			assert_int_equal(cpython_version(f, maps.data[i].path, ret_version, &e), 0);

@@ -89,7 +89,6 @@ static void test_maps(void **state)
 {
 	proc_maps_t maps = {0};
 	struct err e;
-	char path[256], expected[256];
 
 	(void)state;
 	assert_int_equal(proc_maps_read(root, 100, &maps, &e), 0);
@@ -109,16 +108,65 @@ static void test_maps(void **state)
 	assert_int_equal(maps.data[6].start, 0xffffffffff600000);
 	assert_string_equal(maps.data[6].path, "");
 
-	proc_map_open_path(root, 100, &maps.data[3], path, sizeof(path));
-	snprintf(expected, sizeof(expected), "%s/100/map_files/7f0000000000-7f0000001000", root);
-	assert_string_equal(path, expected);
-	proc_map_open_path(root, 100, &maps.data[1], path, sizeof(path));
-	snprintf(expected, sizeof(expected), "%s/100/root/usr/bin/app", root);
-	assert_string_equal(path, expected);
 	proc_maps_free(&maps);
 
 	assert_int_equal(proc_maps_read(root, 555, &maps, &e), -ESRCH);
 	assert_string_equal(e.msg, "process 555 does not exist");
+}
+
+static ino_t inode_of(const char *name)
+{
+	struct stat st;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	assert_int_equal(lstat(path, &st), 0);
+	return st.st_ino;
+}
+
+static void close_good(int fd)
+{
+	assert_true(fd >= 0);
+	assert_int_equal(close(fd), 0);
+}
+
+/* By name only the very file that is mapped is opened, wherever the process's links lead. */
+static void test_open_checked(void **state)
+{
+	struct proc_map by_range = {.start = 0x7f0000000000, .end = 0x7f0000001000, .inode = 99};
+	struct proc_map by_name = {
+		.start = 1, .end = 2, .inode = 1234, .path = (char *)"/usr/bin/app"};
+	struct proc_map link = {.start = 1, .end = 2, .path = (char *)"/usr/bin/link"};
+	struct proc_map fifo = {.start = 1, .end = 2, .path = (char *)"/usr/bin/fifo"};
+	char path[256];
+	struct stat st;
+
+	(void)state;
+	by_range.path = (char *)"";
+	close_good(proc_map_open(root, 100, &by_range, &st));
+	assert_int_equal(st.st_ino, inode_of("100/map_files/7f0000000000-7f0000001000"));
+	put("100/root/usr/bin/app", "ELF");
+	put("100/root/secret", "of another");
+	assert_int_equal(proc_map_open(root, 100, &by_name, NULL), -ESTALE);
+	by_name.inode = inode_of("100/root/usr/bin/app");
+	close_good(proc_map_open(root, 100, &by_name, NULL));
+	assert_int_equal(proc_map_stat(root, 100, &by_name, &st), 0);
+
+	snprintf(path, sizeof(path), "%s/100/root/usr/bin/link", root);
+	assert_int_equal(symlink("/secret", path), 0);
+	link.inode = inode_of("100/root/usr/bin/app");
+	assert_int_equal(proc_map_open(root, 100, &link, NULL), -ESTALE);
+	link.inode = inode_of("100/root/secret"); /* in the process's view, not in ours */
+	close_good(proc_map_open(root, 100, &link, NULL));
+
+	snprintf(path, sizeof(path), "%s/100/root/usr/bin/fifo", root);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fifo.inode = inode_of("100/root/usr/bin/fifo"); /* opening it would wait for ever */
+	assert_int_equal(proc_map_open(root, 100, &fifo, NULL), -ESTALE);
+	snprintf(path, sizeof(path), "%s/100/map_files/1-2", root);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(proc_map_open(root, 100, &fifo, NULL), -ESTALE);
+	assert_int_equal(proc_map_stat(root, 100, &fifo, &st), -ESTALE);
 }
 
 static void test_names(void **state)
@@ -235,9 +283,8 @@ static void test_this_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_maps),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_maps),	     cmocka_unit_test(test_open_checked),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_this_process),
 	};
 
