@@ -16,29 +16,7 @@
 #define CALLER_FUNCTION_BYTES 512  /* from connect's entry to its system call, and more */
 #define CALLER_TRIES	      4096 /* some 50 ns each, while other threads change the mappings */
 
-#define VM_EXEC 4 /* linux/mm.h */
-#define EBUSY	16
-
-struct qstr {
-	const unsigned char *name;
-} RELOCATED;
-
-struct dentry {
-	struct qstr d_name;
-} RELOCATED;
-
-struct path {
-	struct dentry *dentry;
-} RELOCATED;
-
-struct file {
-	struct path f_path;
-} RELOCATED;
-
-struct vm_area_struct {
-	unsigned long vm_flags;
-	struct file *vm_file;
-} RELOCATED;
+#define EBUSY 16
 
 enum code_of { CODE_NONE, CODE_LIBC, CODE_NCCL, CODE_OTHER };
 

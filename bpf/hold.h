@@ -16,20 +16,35 @@
 static __u64 maps_sequence;
 static __u64 unwind_sequence;
 
+/* Later than this user space is stopped, or does not get to run: nobody waits for it. */
+#define HEARTBEAT_MOST_NS 60000000ULL
+
 struct hold {
 	__u64 sequence;
+	__u64 begin_ns;
 	__u64 until_ns;
+	__u64 most_ns; /* for which user space may have it held on, from the beginning */
 	__u64 address; /* any readable address of the task */
 	bool for_maps; /* loader hook: nobody answers once user space is closing */
 	bool answered;
 };
 
-static __always_inline struct hold hold_begin(struct pt_regs *ctx, __u64 max_ns, bool for_maps)
+static __always_inline bool user_space_runs(__u64 now_ns)
 {
+	__u64 last_ns = *(volatile __u64 *)&heartbeat_ns;
+	return now_ns < last_ns || now_ns - last_ns < HEARTBEAT_MOST_NS;
+}
+
+static __always_inline struct hold hold_begin(struct pt_regs *ctx, __u64 max_ns, __u64 granted_ns,
+					      bool for_maps)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
 	struct hold h = {
 		.sequence =
 			__sync_fetch_and_add(for_maps ? &maps_sequence : &unwind_sequence, 1) + 1,
-		.until_ns = bpf_ktime_get_ns() + max_ns,
+		.begin_ns = now_ns,
+		.until_ns = now_ns + max_ns,
+		.most_ns = granted_ns,
 		.address = PT_REGS_SP(ctx),
 		.for_maps = for_maps,
 	};
@@ -49,12 +64,21 @@ static long hold_step(__u32 i, struct hold *h)
 	}
 	if (h->for_maps && *(volatile bool *)&closing)
 		return 1;
+	__u64 now_ns = bpf_ktime_get_ns();
+	if (h->for_maps) {
+		__u64 granted = *(volatile __u64 *)&granted_ns[slot];
+		if (granted > h->until_ns)
+			h->until_ns = granted - h->begin_ns > h->most_ns ? h->begin_ns + h->most_ns
+									 : granted;
+		if (!user_space_runs(now_ns))
+			return 1;
+	}
 	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
 	 * held on every CPU would keep user space from answering */
 	if (i % YIELD_EVERY == 0)
 		bpf_copy_from_user_task(&unused, 1, (void *)h->address,
 					(struct task_struct *)bpf_get_current_task_btf(), 0);
-	return bpf_ktime_get_ns() > h->until_ns;
+	return now_ns > h->until_ns;
 }
 
 /* True when the answer came. */
@@ -62,8 +86,12 @@ static __always_inline bool hold_wait(struct hold *h)
 {
 	for (int i = 0; i < HOLD_LOOPS; i++) {
 		bpf_loop(HOLD_STEPS, hold_step, h, 0);
-		if (h->answered || (h->for_maps && closing) || bpf_ktime_get_ns() > h->until_ns)
+		__u64 now_ns = bpf_ktime_get_ns();
+		if (h->answered || now_ns > h->until_ns ||
+		    (h->for_maps && (closing || !user_space_runs(now_ns))))
 			break;
 	}
+	__sync_fetch_and_add(&held_ns, bpf_ktime_get_ns() - h->begin_ns);
+	__sync_fetch_and_add(&holds, 1);
 	return h->answered;
 }

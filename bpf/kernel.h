@@ -43,6 +43,40 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 } RELOCATED;
 
+struct super_block {
+	unsigned int s_dev;
+} RELOCATED;
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+} RELOCATED;
+
+struct qstr {
+	const unsigned char *name;
+} RELOCATED;
+
+struct dentry {
+	struct qstr d_name;
+} RELOCATED;
+
+struct path {
+	struct dentry *dentry;
+} RELOCATED;
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+} RELOCATED;
+
+#define VM_EXEC 4 /* linux/mm.h */
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_flags;
+	struct file *vm_file;
+} RELOCATED;
+
 struct mm_struct {
 	struct uprobes_state uprobes_state;
 } RELOCATED;

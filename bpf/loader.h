@@ -2,13 +2,77 @@
  *
  * loader.h - no first call of a new library is lost. The dynamic linker calls
  * _dl_debug_state after it mapped libraries and before any of their code runs (the
- * debugger interface of <link.h>). A target that comes by is held until user space has
- * attached the probes. */
+ * debugger interface of <link.h>). A target that comes by with a file that was not looked into
+ * yet is held until user space has attached the probes; one whose files are all known goes on at
+ * once.
+ *
+ * A hold is short, and what a process is held is bounded in sum: HOLD_MOST_NS while its turn has
+ * not come, longer only while user space works on a file that this very process brought
+ * (granted_ns), HOLDS_A_SECOND_NS a second, and not at all for some time after user space was too
+ * slow, or where it does not run. The job comes first: later, first calls are lost, and counted. */
 #pragma once
 
 #include "hold.h"
+#include "mappings.h"
 
-#define LOADER_HOLD_MAX_NS 2000000000ULL /* later, first calls are lost: the job comes first */
+#define HOLD_MOST_NS	  100000000ULL
+#define HOLD_GRANTED_NS	  1500000000ULL
+#define HOLDS_A_SECOND_NS 200000000ULL
+#define TELLS_A_SECOND	  200
+#define BACK_OFF_NS	  1000000000ULL /* after the first time-out; doubled with each */
+#define BACK_OFF_SHIFTS	  6
+#define ACCOUNTS_MAX	  16384
+
+/* What was done to a process, so that it stays little. */
+struct hold_account {
+	__u64 hash; /* of the mappings that were told last */
+	__u64 second_ns;
+	__u64 held_ns; /* in this second */
+	__u64 not_before_ns;
+	__u32 tells; /* in this second */
+	__u32 timeouts;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, ACCOUNTS_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, struct hold_account);
+} hold_accounts SEC(".maps");
+
+static __always_inline struct hold_account *account_of(__u32 tgid, __u64 now_ns)
+{
+	struct hold_account *a = bpf_map_lookup_elem(&hold_accounts, &tgid);
+	if (!a) {
+		struct hold_account none = {};
+		bpf_map_update_elem(&hold_accounts, &tgid, &none, BPF_NOEXIST);
+		a = bpf_map_lookup_elem(&hold_accounts, &tgid);
+	}
+	if (a && now_ns - a->second_ns > 1000000000ULL) {
+		a->second_ns = now_ns;
+		a->held_ns = 0;
+		a->tells = 0;
+	}
+	return a;
+}
+
+/* For how long the process may be held now; 0 = not at all. */
+static __always_inline __u64 allowance_ns(const struct hold_account *a, __u64 now_ns)
+{
+	if (now_ns < a->not_before_ns || a->held_ns >= HOLDS_A_SECOND_NS ||
+	    !user_space_runs(now_ns))
+		return 0;
+	__u64 left_ns = HOLDS_A_SECOND_NS - a->held_ns;
+	return left_ns < HOLD_MOST_NS ? left_ns : HOLD_MOST_NS;
+}
+
+/* User space was too slow: it is not waited for again for a while. */
+static __always_inline void back_off(struct hold_account *a)
+{
+	__u32 shift = a->timeouts < BACK_OFF_SHIFTS ? a->timeouts : BACK_OFF_SHIFTS;
+	a->not_before_ns = bpf_ktime_get_ns() + (BACK_OFF_NS << shift);
+	a->timeouts++;
+	count_loss(LOSS_LATE_ATTACH);
+}
 
 /* Offset of r_state in struct r_debug of <link.h>; RT_CONSISTENT is 0. */
 #define R_DEBUG_STATE 24
@@ -25,29 +89,61 @@ static __always_inline bool is_mapping_done(struct pt_regs *ctx)
 	return state == 0;
 }
 
-SEC("uprobe.s")
-int maps_changed(struct pt_regs *ctx)
+/* Tells user space; false when there was no room. */
+static __always_inline bool tell_mappings(__u64 pid_tgid, __u8 known, __u64 sequence)
 {
-	if (closing)
-		return 0;
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	if (!is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
-		return 0;
 	struct rec_task *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
 	if (!r) {
 		count_loss(LOSS_TASK_FULL);
-		return 0;
+		return false;
 	}
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_MAPS;
+	r->known = known;
 	r->tgid = pid_tgid >> 32;
 	r->tid = (__u32)pid_tgid;
 	r->time_ns = bpf_ktime_get_ns();
-	struct hold h = hold_begin(ctx, LOADER_HOLD_MAX_NS, true);
-	r->sequence = h.sequence;
+	r->sequence = sequence;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h))
-		count_loss(LOSS_LATE_ATTACH);
+	return true;
+}
+
+SEC("uprobe.s")
+int maps_changed(struct pt_regs *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct mappings m = {};
+	if (closing || !is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
+		return 0;
+	struct hold_account *a = account_of(pid_tgid >> 32, now_ns);
+	look_at_mappings(&m);
+	if (!a || (m.hash && m.hash == a->hash))
+		return 0; /* as it was told */
+	__u8 known = how_known(&m);
+	if (a->tells >= TELLS_A_SECOND) {
+		if (known == TASK_UNKNOWN)
+			count_loss(LOSS_LATE_ATTACH);
+		return 0;
+	}
+	a->tells++;
+	a->hash = m.hash;
+	__u64 most_ns = known == TASK_UNKNOWN ? allowance_ns(a, now_ns) : 0;
+	if (!most_ns) {
+		tell_mappings(pid_tgid, known, 0);
+		if (known == TASK_UNKNOWN)
+			count_loss(LOSS_LATE_ATTACH);
+		return 0;
+	}
+	struct hold h = hold_begin(ctx, most_ns, HOLD_GRANTED_NS, true);
+	if (!tell_mappings(pid_tgid, known, h.sequence))
+		return 0;
+	bool answered = hold_wait(&h);
+	a->held_ns += bpf_ktime_get_ns() - h.begin_ns;
+	if (answered)
+		a->timeouts = 0;
+	else if (!closing)
+		back_off(a);
 	return 0;
 }

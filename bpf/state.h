@@ -14,12 +14,14 @@
 #define CPUS_MAX	1024
 #define PY_LAYOUTS_MAX	(2 * PY_FRAMES_MAX) /* those of probes, and those of stacks */
 #define ANSWER_SLOTS	1024
+#define KNOWN_FILES_MAX 16384
 
 /* ---- set before load; dead branches vanish at verification ---- */
 const volatile bool target_all;	    /* every process */
 const volatile __u64 target_cgroup; /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid; /* eacgm itself is never a target */
+const volatile bool walks_mappings; /* the kernel lists mappings to programs (6.7) */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT];    /* enum trace_mode */
@@ -31,6 +33,10 @@ bool frozen;			     /* record nothing, leave open calls as they are */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
+__u64 granted_ns[ANSWER_SLOTS];      /* loader hook: until when user space works on that one */
+__u64 heartbeat_ns;		     /* when user space last ran */
+__u64 held_ns;			     /* the programs': how long tasks were held, in sum */
+__u64 holds;			     /* and how often */
 
 static __u64 next_id = 1;
 
@@ -48,6 +54,15 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, __u8);
 } excluded SEC(".maps");
+
+/* Files whose code was looked into: whoever maps them waits for nothing. User space keeps each
+ * open, or has probes in it, as long as it is here: its number goes to no other file. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, KNOWN_FILES_MAX);
+	__type(key, struct known_file);
+	__type(value, __u8);
+} known_files SEC(".maps");
 
 /* One ring per CPU (fewer where user space says so); slot = CPU number. */
 struct {

@@ -5,9 +5,10 @@
 #pragma once
 
 #include "calls.h"
+#include "loader.h"
 
 static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32 parent_tgid,
-				      bool group_dead)
+				      bool group_dead, __u8 known)
 {
 	struct rec_task *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
 	if (!r) {
@@ -16,6 +17,7 @@ static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32
 	}
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = kind;
+	r->known = known;
 	r->tgid = BPF_CORE_READ(task, tgid);
 	r->tid = BPF_CORE_READ(task, pid);
 	r->parent_tgid = parent_tgid;
@@ -55,7 +57,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		bpf_map_update_elem(&unwind_processes, &child_tgid, p, BPF_ANY);
 	if (!target_all && bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
 		count_loss(LOSS_TASK_FULL);
-	emit_task(REC_FORK, child, parent_tgid, false);
+	emit_task(REC_FORK, child, parent_tgid, false, TASK_UNKNOWN);
 	return 0;
 }
 
@@ -72,7 +74,10 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
 	if (st && st->epoch == epoch && !frozen)
 		drop_all(st); /* the frames went with the old program */
-	emit_task(REC_EXEC, task, 0, false);
+	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
+	struct mappings m = {};
+	look_at_mappings(&m);
+	emit_task(REC_EXEC, task, 0, false, how_known(&m));
 	return 0;
 }
 
@@ -89,7 +94,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	if (dead) {
 		bpf_map_delete_elem(&excluded, &tgid);
-		emit_task(REC_EXIT, task, 0, true);
+		bpf_map_delete_elem(&hold_accounts, &tgid);
+		emit_task(REC_EXIT, task, 0, true, TASK_UNKNOWN);
 		bpf_map_delete_elem(&targets, &tgid);
 	}
 	return 0;

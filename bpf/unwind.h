@@ -82,7 +82,7 @@ static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
 		count_loss(LOSS_LATE_GUARD);
 		return 0;
 	}
-	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS, false);
+	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS, 0, false);
 	l.record = r;
 	l.next = first;
 	l.count = 0;

@@ -207,16 +207,30 @@ struct rec_pycode {
 	__u8 file[STRING_BYTES * 2];
 };
 
+/* A file whose code was looked into, as the kernel tells it apart. */
+struct known_file {
+	__u64 device; /* super_block.s_dev */
+	__u64 inode;
+};
+
+/* What the programs found of the files whose code a process has mapped. */
+enum task_known {
+	TASK_UNKNOWN,	    /* one that is to be looked into, or they could not tell */
+	TASK_KNOWN,	    /* all were looked into before */
+	TASK_KNOWN_DYNAMIC, /* likewise, and a dynamic linker is among them: it tells more soon */
+};
+
 struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	__u8 kind;
-	__u8 pad[3];
+	__u8 known; /* REC_EXEC, REC_MAPS: enum task_known */
+	__u8 pad[2];
 	__u32 tgid;
 	__u32 tid;
 	__u32 parent_tgid; /* REC_FORK: the parent */
 	__u64 time_ns;
 	__s32 exit_code;  /* REC_EXIT of the last thread: as wait(2) gives it */
 	__u32 group_dead; /* REC_EXIT: 1 when the whole process ended */
-	__u64 sequence;	  /* REC_MAPS: to be acknowledged */
+	__u64 sequence;	  /* REC_MAPS: to be acknowledged; 0 = it was not held */
 	char comm[16];
 };
 

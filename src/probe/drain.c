@@ -10,23 +10,6 @@
 #include "base/clock.h"
 #include "probe/tracer_impl.h"
 
-static void answer(uint64_t *slots, size_t n, uint64_t sequence)
-{
-	__atomic_store_n(&slots[sequence & (n - 1)], sequence, __ATOMIC_SEQ_CST);
-}
-
-void tracer_answer_maps(struct tracer *t, uint64_t sequence)
-{
-	struct eacgm_bpf__bss *b = t->bpf->bss;
-	answer((uint64_t *)b->answered_maps, sizeof(b->answered_maps) / 8, sequence);
-}
-
-void tracer_answer_unwind(struct tracer *t, uint64_t sequence)
-{
-	struct eacgm_bpf__bss *b = t->bpf->bss;
-	answer((uint64_t *)b->answered_unwind, sizeof(b->answered_unwind) / 8, sequence);
-}
-
 /* Scans before anything else runs, where that is allowed: a task is held meanwhile, and
  * each of thousands of places takes the lock of its address space, which a wait for a turn
  * on the CPU would follow. */
@@ -43,6 +26,7 @@ static void scan_first(struct tracer *t, pid_t pid)
 /* ---- control: forks, execs, exits, loaded libraries ---- */
 
 #define TABLES_MS 100
+#define GRANT_NS  1500000000ULL
 
 static int on_control(void *ctx, void *data, size_t len)
 {
@@ -61,9 +45,13 @@ static int on_control(void *ctx, void *data, size_t len)
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
-	if (listening && (task->kind == REC_EXEC || task->kind == REC_MAPS))
+	bool held = task->kind == REC_MAPS && task->sequence;
+	if (held && listening)
+		tracer_grant(t, task->sequence, GRANT_NS);
+	if (listening && (task->kind == REC_MAPS ||
+			  (task->kind == REC_EXEC && task->known != TASK_KNOWN_DYNAMIC)))
 		scan_first(t, (pid_t)task->tgid);
-	if (task->kind == REC_MAPS) {
+	if (held) {
 		/* it waits, so that its first stacks are whole as well; compiling the rules of a
 		 * large library takes longer once */
 		if (listening && t->unwinder)

@@ -282,18 +282,24 @@ static void exclude(struct tracer *t, pid_t pid, const char *file, const char *w
 		tracer_switch(t, ~0u, false, NULL, NULL, NULL);
 }
 
+static bool switches_stacks(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++)
+		if (!fnmatch(stack_switchers[k], slash + 1, 0))
+			return true;
+	return false;
+}
+
 static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
 {
 	char exe[4096] = "";
 	proc_exe("/proc", pid, exe, sizeof(exe));
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
-		const char *slash = strrchr(m->path, '/');
-		for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++) {
-			if (!fnmatch(stack_switchers[k], slash + 1, 0))
-				exclude(t, pid, slash + 1,
-					"it switches stacks, which return probes do not survive");
-		}
+		if (switches_stacks(m->path))
+			exclude(t, pid, strrchr(m->path, '/') + 1,
+				"it switches stacks, which return probes do not survive");
 		/* a library's hidden unwinder handles its own exceptions; a program's handles all
 		 * that its libraries call back into */
 		const struct probed_file *f =
@@ -301,6 +307,19 @@ static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
 		if (f && f->hides_unwinder && !strcmp(m->path, exe))
 			exclude(t, pid, m->path, HIDDEN_UNWINDER);
 	}
+}
+
+/* From here on nobody who maps the file is held for it (bpf/mappings.h). Where a process is judged
+ * by it, each one is. */
+static void tell_known(struct tracer *t, const struct proc_map *m, const struct probed_file *f)
+{
+	struct known_file key = {.device = (uint64_t)gnu_dev_major(m->device) << 20 |
+					   gnu_dev_minor(m->device),
+				 .inode = m->inode};
+	uint8_t yes = 1;
+	if (f->planned && f->fd >= 0 && !f->unguarded && !f->hides_unwinder &&
+	    !switches_stacks(m->path))
+		bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &yes, BPF_ANY);
 }
 
 /* One pass over the maps: hooks first, then probes. Returns how many files were new. */
@@ -351,6 +370,8 @@ static bool scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool
 			note(t, f->path, e.msg);
 		f->hooked = true; /* told once */
 		guarded &= !f->unguarded;
+		if (probe)
+			tell_known(t, m, f);
 	}
 	return guarded;
 }

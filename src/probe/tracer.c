@@ -79,7 +79,7 @@ static int keep_message(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static int try_load(struct tracer *t, bool can_hold)
+static int try_load(struct tracer *t, bool can_hold, bool walks_mappings)
 {
 	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, open_opts, .btf_custom_path = t->opts.btf_path);
 	t->bpf = eacgm_bpf__open_opts(&open_opts);
@@ -87,6 +87,7 @@ static int try_load(struct tracer *t, bool can_hold)
 		return -errno;
 	choose_programs(t, can_hold);
 	set_configuration(t);
+	t->bpf->rodata->walks_mappings = walks_mappings;
 	xid_prepare(t);
 	int rc = eacgm_bpf__load(t->bpf);
 	if (rc) {
@@ -142,12 +143,14 @@ static int load(struct tracer *t, struct err *e)
 	int rc = attach_try_method(t->method, e);
 	if (rc)
 		return rc;
-	rc = try_load(t, true);
+	rc = try_load(t, true, true);
+	if (rc && rc != -EPERM && rc != -EACCES)
+		rc = try_load(t, true, false); /* before Linux 6.7 */
 	if (!rc)
 		return 0;
 	struct err first;
 	rc = explain_load_failure(rc, t->opts.btf_path, &first);
-	if (try_load(t, false)) {
+	if (try_load(t, false, false)) {
 		*e = first;
 		return rc;
 	}
@@ -278,6 +281,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	}
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
+	if (!rc)
+		rc = heart_start(t, e);
 	if (!rc)
 		rc = attach_tasks(t, e);
 	if (!rc && takes_stacks(t))
@@ -463,6 +468,7 @@ void tracer_close(struct tracer *t)
 		tracer_control(t); /* whoever is held now: detaching would wait for it */
 	}
 	sampling_stop(t);
+	heart_stop(t);
 	unwinder_stop(t->unwinder);
 	if (t->method != ATTACH_SESSION)
 		t->linger = true; /* other processes that map our files have return probes too */

@@ -154,6 +154,13 @@ struct tracer_stats {
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 
+/* How often tasks were held until user space had done something for them, and how long in sum. */
+struct tracer_holds {
+	uint64_t count;
+	uint64_t held_ns;
+};
+void tracer_holds(const struct tracer *t, struct tracer_holds *ret);
+
 /* Catalog entries that no file wanted, and per file what each entry found. */
 void tracer_results(const struct tracer *t,
 		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),

@@ -32,6 +32,7 @@ struct tracer {
 	bool xid_known; /* the driver's tracepoint is there */
 	struct bpf_link *xid_link;
 	struct bpf_link *socket_links[2];
+	struct heart *heart;
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
@@ -44,6 +45,13 @@ int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_
 
 /* Attaches the exception guard and the loader hook where the file has their symbols. */
 int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e);
+
+/* holds.c: shows that this program runs, until heart_stop. */
+int heart_start(struct tracer *t, struct err *e);
+void heart_stop(struct tracer *t);
+
+/* The task that waits with this number is waited on for longer: something of its own is worked on. */
+void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns);
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */
 void tracer_answer_maps(struct tracer *t, uint64_t sequence);

@@ -1,0 +1,94 @@
+/* holds.c - what user space owes the tasks that bpf/hold.h holds: a sign that it runs, answers, and
+ * more time for those that it works on.
+ *
+ * The sign comes from a thread that does nothing else: it stops when the program is stopped, and
+ * only then. Nobody is held while it is missing. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "probe/tracer_impl.h"
+
+#define BEAT_NS 15000000L /* a quarter of HEARTBEAT_MOST_NS of bpf/hold.h */
+
+struct heart {
+	pthread_t thread;
+	atomic_bool stop;
+	uint64_t *beat_ns;
+};
+
+static void *beat(void *arg)
+{
+	struct heart *h = arg;
+	while (!atomic_load(&h->stop)) {
+		__atomic_store_n(h->beat_ns, monotonic_ns(), __ATOMIC_SEQ_CST);
+		nanosleep(&(struct timespec){.tv_nsec = BEAT_NS}, NULL);
+	}
+	return NULL;
+}
+
+int heart_start(struct tracer *t, struct err *e)
+{
+	struct heart *h = xcalloc(1, sizeof(*h));
+	struct sched_param first = {.sched_priority = 1};
+	sigset_t all, before;
+	h->beat_ns = (uint64_t *)&t->bpf->bss->heartbeat_ns;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = pthread_create(&h->thread, NULL, beat, h);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc) {
+		free(h);
+		return err_set(e, rc, "cannot start a thread: %s", strerror(rc));
+	}
+	/* on a busy host it would be late; where that is not allowed, some are not held */
+	pthread_setschedparam(h->thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+	t->heart = h;
+	return 0;
+}
+
+void heart_stop(struct tracer *t)
+{
+	if (!t->heart)
+		return;
+	atomic_store(&t->heart->stop, true);
+	pthread_join(t->heart->thread, NULL);
+	free(t->heart);
+	t->heart = NULL;
+}
+
+static void answer(uint64_t *slots, size_t n, uint64_t sequence)
+{
+	__atomic_store_n(&slots[sequence & (n - 1)], sequence, __ATOMIC_SEQ_CST);
+}
+
+void tracer_answer_maps(struct tracer *t, uint64_t sequence)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	answer((uint64_t *)b->answered_maps, sizeof(b->answered_maps) / 8, sequence);
+}
+
+void tracer_answer_unwind(struct tracer *t, uint64_t sequence)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	answer((uint64_t *)b->answered_unwind, sizeof(b->answered_unwind) / 8, sequence);
+}
+
+void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	size_t slots = sizeof(b->granted_ns) / 8;
+	__atomic_store_n((uint64_t *)&b->granted_ns[sequence & (slots - 1)], monotonic_ns() + ns,
+			 __ATOMIC_SEQ_CST);
+}
+
+void tracer_holds(const struct tracer *t, struct tracer_holds *ret)
+{
+	const struct eacgm_bpf__bss *b = t->bpf->bss;
+	ret->count = __atomic_load_n(&b->holds, __ATOMIC_SEQ_CST);
+	ret->held_ns = __atomic_load_n(&b->held_ns, __ATOMIC_SEQ_CST);
+}
