@@ -35,7 +35,7 @@ rm -r "$stage/bench/detect/unseen"
 strip -o "$stage/bench/faults/helpers/libfault_cuda.so" "$build/bench/libfault_cuda.so"
 find "$stage/tests" "$stage/bench" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
-for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libstdc++6; do
+for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libcap-dev libseccomp-dev libstdc++6; do
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
 tar -C "$build" -czf "$build/$name.tar.gz" "$name"
