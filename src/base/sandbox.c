@@ -8,6 +8,10 @@
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
+
+#define LEAVE_TRIES   200
+#define LEAVE_STEP_NS 1000000L
 
 static bool keeps(const struct sandbox *s, cap_value_t c)
 {
@@ -17,11 +21,17 @@ static bool keeps(const struct sandbox *s, cap_value_t c)
 	return false;
 }
 
-/* The links of /proc/self/task are itself, its parent, and one for each thread. */
+/* The links of /proc/self/task are itself, its parent, and one for each thread. One that has done
+ * its work may be on its way out. */
 static bool has_threads(void)
 {
-	struct stat st;
-	return !stat("/proc/self/task", &st) && st.st_nlink > 3;
+	struct stat st = {0};
+	for (int i = 0; i < LEAVE_TRIES; i++) {
+		if (stat("/proc/self/task", &st) || st.st_nlink <= 3)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = LEAVE_STEP_NS}, NULL);
+	}
+	return true;
 }
 
 /* ---- capabilities ---- */
