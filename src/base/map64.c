@@ -77,6 +77,19 @@ void map64_free(struct map64 *m)
 	*m = (struct map64){0};
 }
 
+bool map64_next(const struct map64 *m, size_t *at, uint64_t *ret_key, uint64_t *ret_value)
+{
+	while (*at < m->cap) {
+		const struct map64_slot *slot = &m->slots[(*at)++];
+		if (!slot->used)
+			continue;
+		*ret_key = slot->key;
+		*ret_value = slot->value;
+		return true;
+	}
+	return false;
+}
+
 uint64_t hash_bytes(const void *p, size_t n)
 {
 	const uint8_t *s = p;

@@ -23,6 +23,9 @@ void map64_set(struct map64 *m, uint64_t key, uint64_t value);
 void map64_del(struct map64 *m, uint64_t key);
 void map64_free(struct map64 *m);
 
+/* The pairs one by one, in no order: *at begins as 0; false when there are no more. */
+bool map64_next(const struct map64 *m, size_t *at, uint64_t *ret_key, uint64_t *ret_value);
+
 /* Mixes the bits of x (the finaliser of MurmurHash3). */
 static inline uint64_t hash_u64(uint64_t x)
 {

@@ -1,32 +1,44 @@
 /* drain.c - what the kernel side tells: records, task events, open calls, losses,
  * histograms; and the thresholds that are learned from the histograms. */
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "probe/tracer_impl.h"
 
-/* Scans before anything else runs, where that is allowed: a task is held meanwhile, and
- * each of thousands of places takes the lock of its address space, which a wait for a turn
- * on the CPU would follow. */
-static void scan_first(struct tracer *t, pid_t pid)
-{
-	struct sched_param now = {.sched_priority = 1}, after = {.sched_priority = 0};
-	struct err e; /* gone already: nothing to probe */
-	bool raised = !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &now);
-	tracer_scan_pid(t, pid, &e);
-	if (raised)
-		sched_setscheduler(0, SCHED_OTHER, &after);
-}
-
 /* ---- control: forks, execs, exits, loaded libraries ---- */
 
-#define TABLES_MS 100
-#define GRANT_NS  1500000000ULL
+/* What a process has mapped, or has no more. One that execs a dynamic program tells more soon. */
+static void follow_files(struct tracer *t, const struct rec_task *task)
+{
+	pid_t pid = (pid_t)task->tgid;
+	switch (task->kind) {
+	case REC_MAPS:
+		if (task->sequence)
+			scan_held(t, pid, task->sequence);
+		else
+			scan_soon(t, pid);
+		break;
+	case REC_EXEC:
+		scan_forget(t, pid);
+		if (task->known != TASK_KNOWN_DYNAMIC)
+			scan_held(t, pid, 0);
+		break;
+	case REC_STALE:
+		scan_soon(t, pid);
+		break;
+	case REC_FORK:
+		targets_forked(&t->targets, &t->files, (pid_t)task->parent_tgid, pid);
+		break;
+	case REC_EXIT:
+		scan_forget(t, pid);
+		break;
+	}
+}
 
 static int on_control(void *ctx, void *data, size_t len)
 {
@@ -45,51 +57,41 @@ static int on_control(void *ctx, void *data, size_t len)
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
-	bool held = task->kind == REC_MAPS && task->sequence;
-	if (held && listening)
-		tracer_grant(t, task->sequence, GRANT_NS);
-	if (listening && (task->kind == REC_MAPS ||
-			  (task->kind == REC_EXEC && task->known != TASK_KNOWN_DYNAMIC)))
-		scan_first(t, (pid_t)task->tgid);
-	if (held) {
-		/* it waits, so that its first stacks are whole as well; compiling the rules of a
-		 * large library takes longer once */
-		if (listening && t->unwinder)
-			unwinder_settle(t->unwinder, (pid_t)task->tgid, TABLES_MS);
+	pid_t pid = (pid_t)task->tgid;
+	if (listening)
+		follow_files(t, task);
+	else if (task->kind == REC_MAPS && task->sequence)
 		tracer_answer_maps(t, task->sequence);
-	}
-	if (task->kind == REC_STALE) {
-		struct err e; /* it may have ended */
-		tracer_scan_pid(t, (pid_t)task->tgid, &e);
-	}
 	if (t->unwinder && task->kind == REC_FORK)
-		unwinder_forked(t->unwinder, (pid_t)task->tgid);
+		unwinder_forked(t->unwinder, pid);
 	if (t->unwinder && task->kind == REC_EXIT)
-		unwinder_exited(t->unwinder, (pid_t)task->tgid);
+		unwinder_exited(t->unwinder, pid);
 	bool is_task = task->kind != REC_MAPS && task->kind != REC_STALE;
 	if (t->opts.events.on_task && is_task && listening)
 		t->opts.events.on_task(t->opts.events.ctx, task);
 	return 0;
 }
 
-static struct ring_buffer *control_ring(struct tracer *t)
+int tracer_control_open(struct tracer *t, struct err *e)
 {
-	if (!t->control)
-		t->control =
-			ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t, NULL);
-	return t->control;
+	struct epoll_event readable = {.events = EPOLLIN};
+	t->control = ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t, NULL);
+	if (!t->control || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD,
+				     ring_buffer__epoll_fd(t->control), &readable))
+		return err_set(e, ENOMEM, "cannot map the ring of forks and execs");
+	return 0;
 }
 
 int tracer_control_fd(const struct tracer *t)
 {
-	struct ring_buffer *r = control_ring((struct tracer *)t);
-	return r ? ring_buffer__epoll_fd(r) : -ENOMEM;
+	return t->epoll_fd;
 }
 
 int tracer_control(struct tracer *t)
 {
-	struct ring_buffer *r = control_ring(t);
-	return r ? ring_buffer__consume(r) : -ENOMEM;
+	int n = ring_buffer__consume(t->control);
+	scans_go_on(t);
+	return n;
 }
 
 /* ---- records ---- */

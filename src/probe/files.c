@@ -1,7 +1,11 @@
 /* files.c - the registry of mapped files. */
 #include "probe/files.h"
 
+#include <pthread.h>
 #include <unistd.h>
+
+#define UNUSED_MOST 512 /* files that nobody has mapped now; a host runs so many programs again */
+#define CLOSERS	    32
 
 static uint64_t inode_key(uint64_t device, uint64_t inode)
 {
@@ -10,10 +14,9 @@ static uint64_t inode_key(uint64_t device, uint64_t inode)
 
 struct probed_file *files_find(const struct files *fs, uint64_t device, uint64_t inode)
 {
-	uint64_t i;
-	if (!map64_get(&fs->by_inode, inode_key(device, inode), &i))
-		return NULL;
-	return fs->list.data[i];
+	uint64_t f;
+	return map64_get(&fs->by_inode, inode_key(device, inode), &f) ? (struct probed_file *)f
+								      : NULL;
 }
 
 struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode, const char *path)
@@ -23,39 +26,119 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 	f->inode = inode;
 	f->path = xstrdup(path);
 	f->fd = -1;
-	map64_set(&fs->by_inode, inode_key(device, inode), fs->list.len);
+	files_alias(fs, device, inode, f);
 	*vec_push(&fs->list) = f;
+	fs->unused++;
+	f->unused = ++fs->events;
 	return f;
 }
 
-void files_alias(struct files *fs, uint64_t device, uint64_t inode, const struct probed_file *f)
+void files_alias(struct files *fs, uint64_t device, uint64_t inode, struct probed_file *f)
 {
+	uint64_t key = inode_key(device, inode);
+	map64_set(&fs->by_inode, key, (uint64_t)f);
+	*vec_push(&f->keys) = key;
+}
+
+void files_use(struct files *fs, struct probed_file *f)
+{
+	fs->unused -= !f->users;
+	f->users++;
+}
+
+void files_unuse(struct files *fs, struct probed_file *f)
+{
+	f->unused = ++fs->events;
+	fs->unused += !--f->users;
+}
+
+struct probed_file *files_surplus(const struct files *fs)
+{
+	struct probed_file *oldest = NULL;
+	if (fs->unused <= UNUSED_MOST)
+		return NULL;
 	for (size_t i = 0; i < fs->list.len; i++) {
-		if (fs->list.data[i] == f)
-			map64_set(&fs->by_inode, inode_key(device, inode), i);
+		struct probed_file *f = fs->list.data[i];
+		if (!f->users && f->state != FILE_ASKED &&
+		    !f->facts.hooks[HOOK_UNWIND_BEGINS].n &&
+		    (!oldest || f->unused < oldest->unused))
+			oldest = f;
 	}
+	return oldest;
+}
+
+static void free_file(struct probed_file *f)
+{
+	for (size_t g = 0; g < f->groups.len; g++)
+		vec_free(&f->groups.data[g].sites);
+	vec_free(&f->groups);
+	vec_free(&f->keys);
+	file_facts_free(&f->facts);
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->path);
+	free(f);
+}
+
+void files_remove(struct files *fs, struct probed_file *f)
+{
+	uint64_t at;
+	for (size_t i = 0; i < f->keys.len; i++)
+		if (map64_get(&fs->by_inode, f->keys.data[i], &at) && at == (uint64_t)f)
+			map64_del(&fs->by_inode, f->keys.data[i]);
+	for (size_t i = 0; i < fs->list.len; i++)
+		if (fs->list.data[i] == f)
+			fs->list.data[i] = fs->list.data[--fs->list.len];
+	fs->unused -= !f->users;
+	free_file(f);
+}
+
+/* ---- the end ---- */
+
+/* Each link that goes waits until no program runs in the kernel: many wait together. */
+struct closing {
+	VEC(struct attach_links *) links;
+	size_t next; /* atomic */
+};
+
+static void *close_some(void *arg)
+{
+	struct closing *c = arg;
+	size_t i;
+	while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_SEQ_CST)) < c->links.len)
+		attach_detach(c->links.data[i]);
+	return NULL;
+}
+
+static void close_all(struct closing *c)
+{
+	pthread_t threads[CLOSERS];
+	size_t n = 0;
+	while (n < CLOSERS && n + 1 < c->links.len &&
+	       !pthread_create(&threads[n], NULL, close_some, c))
+		n++;
+	close_some(c);
+	while (n > 0)
+		pthread_join(threads[--n], NULL);
+	vec_free(&c->links);
+	c->next = 0;
 }
 
 void files_free(struct files *fs)
 {
+	struct closing closing = {0};
 	/* spans first: the exception guard must outlive every return probe */
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct probed_file *f = fs->list.data[i];
-		for (size_t g = 0; g < f->groups.len; g++) {
-			attach_detach(&f->groups.data[g].links);
-			vec_free(&f->groups.data[g].sites);
-		}
+		for (size_t g = 0; g < f->groups.len; g++)
+			*vec_push(&closing.links) = &f->groups.data[g].links;
 	}
-	for (size_t i = 0; i < fs->list.len; i++) {
-		struct probed_file *f = fs->list.data[i];
-		attach_detach(&f->hooks);
-		vec_free(&f->groups);
-		vec_free(&f->results);
-		if (f->fd >= 0)
-			close(f->fd);
-		free(f->path);
-		free(f);
-	}
+	close_all(&closing);
+	for (size_t i = 0; i < fs->list.len; i++)
+		*vec_push(&closing.links) = &fs->list.data[i]->hooks;
+	close_all(&closing);
+	for (size_t i = 0; i < fs->list.len; i++)
+		free_file(fs->list.data[i]);
 	vec_free(&fs->list);
 	map64_free(&fs->by_inode);
 }

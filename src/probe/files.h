@@ -1,12 +1,14 @@
-/* files.h - the mapped files of one tracing session: each inode is opened, planned and
- * probed once, whoever maps it. Internal to src/probe. */
+/* files.h - the mapped files of one tracing session: each inode is opened, read and probed once,
+ * whoever maps it, and given back when nobody has mapped it for long. Internal to src/probe. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/map64.h"
 #include "probe/attach.h"
+#include "probe/file_facts.h"
 #include "probe/plan.h"
 #include "symbolize/proc_maps.h"
 
@@ -20,28 +22,55 @@ struct site_group {
 	bool attached;
 };
 
+/* In this order; a file that cannot be used ends as FILE_REFUSED. */
+enum file_state {
+	FILE_NEW,
+	FILE_ASKED,  /* it waits to be read, or is being read */
+	FILE_READ,   /* its facts are there */
+	FILE_HOOKED, /* exceptions can be prepared for, its linker tells */
+	FILE_PROBED,
+	FILE_REFUSED,
+};
+
 struct probed_file {
-	uint64_t device;
+	uint64_t device; /* as in /proc/PID/maps */
 	uint64_t inode;
 	char *path; /* as the process that first mapped it sees it */
 	int fd;	    /* kept open, so that the inode is not reused; -1 = could not be opened */
-	char build_id[65];
+	uid_t owner;
+	enum file_state state;
+	struct file_facts facts; /* from FILE_READ on */
+	bool unreadable;	 /* what is in it is not known: it may hide an unwinder */
+	bool unguarded;		 /* has an unwinder that could not be hooked */
+	bool known;		 /* in known_files of bpf/state.h */
+	char reason[160];	 /* why it was refused */
 	VEC(struct site_group) groups;
-	VEC(struct entry_result) results;
 	struct attach_links hooks; /* exception guard, dynamic linker */
-	bool hooked;
-	bool hides_unwinder; /* throws C++ exceptions with an unwinder that nobody can find */
-	bool unguarded;	     /* has an unwinder that could not be hooked */
-	bool planned;
+	VEC(uint64_t) keys;	   /* under which it is found */
+	uint32_t users;		   /* processes that have it mapped, and scans */
+	uint64_t unused;	   /* when it had its last user, in the order of such events */
 };
 
 struct files {
 	VEC(struct probed_file *) list;
-	struct map64 by_inode; /* hash of device and inode -> index + 1 */
+	struct map64 by_inode; /* hash of device and inode -> struct probed_file * */
+	size_t unused;	       /* how many have no users */
+	uint64_t events;
 };
 
 struct probed_file *files_find(const struct files *fs, uint64_t device, uint64_t inode);
 struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode, const char *path);
 /* Makes another device and inode number name a known file. */
-void files_alias(struct files *fs, uint64_t device, uint64_t inode, const struct probed_file *f);
+void files_alias(struct files *fs, uint64_t device, uint64_t inode, struct probed_file *f);
+
+void files_use(struct files *fs, struct probed_file *f);
+void files_unuse(struct files *fs, struct probed_file *f);
+
+/* The file that nobody has used for longest, where there are too many of those; else NULL. Files
+ * that exceptions are prepared in stay. */
+struct probed_file *files_surplus(const struct files *fs);
+/* Forgets a file. Its links must have been taken. */
+void files_remove(struct files *fs, struct probed_file *f);
+
+/* Takes everything off, spans before hooks, and frees. */
 void files_free(struct files *fs);

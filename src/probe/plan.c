@@ -294,6 +294,13 @@ static struct probe_info *new_probe(struct work *w, const char *symbol)
 	return info;
 }
 
+uint64_t plan_cookie(const struct probe_info *info, enum site_action action)
+{
+	return COOKIE_MAKE(info->id, action, info->entry->layer, info->desc.nargs,
+			   info->name_arg == 0 ? CALL_NAMED : 0) |
+	       (info->desc.stack_chance ? COOKIE_WITH_STACK : 0);
+}
+
 static void add_site(struct work *w, const struct probe_info *info, uint64_t offset,
 		     uint64_t semaphore, enum site_action action, enum insn_cost cost)
 {
@@ -305,9 +312,7 @@ static void add_site(struct work *w, const struct probe_info *info, uint64_t off
 		.layer = w->entry->layer,
 		.action = action,
 		.cost = cost,
-		.cookie = COOKIE_MAKE(info->id, action, w->entry->layer, info->desc.nargs,
-				      info->name_arg == 0 ? CALL_NAMED : 0) |
-			  (info->desc.stack_chance ? COOKIE_WITH_STACK : 0),
+		.cookie = plan_cookie(info, action),
 	};
 	map64_set(&w->taken, offset, info->id);
 	w->result->sites++;

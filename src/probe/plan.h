@@ -81,4 +81,6 @@ bool plan_wants(const struct plan *p, const char *path);
 int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct file_plan *ret,
 	      struct err *e);
 void file_plan_free(struct file_plan *fp);
+/* What a place of a probe hands to the programs. */
+uint64_t plan_cookie(const struct probe_info *info, enum site_action action);
 void plan_free(struct plan *p);

@@ -1,261 +1,157 @@
-/* scan.c - finds what processes have mapped, and probes each file once.
+/* scan.c - finds what processes have mapped, and has each file hooked and probed once.
  *
- * Order matters: in every process the exception guard is attached before any return
- * probe, and a probe is told to the listener before it is attached. */
+ * A scan is of one process. Its new files are read by others meanwhile (reading.c); when all are,
+ * it goes on: hooks first, in all its files, then what the process has is told, then probes. A file
+ * is probed when no process is known to have it together with one that is not hooked yet: an
+ * exception that passes a probed frame has to be prepared for. Nothing here waits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "probe/tracer_impl.h"
 
-static void note(struct tracer *t, const char *subject, const char *reason)
-{
-	if (t->opts.events.on_note)
-		t->opts.events.on_note(t->opts.events.ctx, subject, reason);
-}
-
+#define SETTLE_NS     100000000ULL /* a held task, until its stacks can be walked */
+#define GRANT_NS      1500000000ULL
+#define TICK_NS	      3000000	  /* while anything is under way */
+#define TOGETHER_NS   15000000ULL /* what a process that is not held loads at once is looked at once */
+#define PACE_NS	      100000000ULL /* of a second, for the mappings of one process */
+#define SCAN_FILES    4096
 #define HIDDEN_UNWINDER                                                                            \
 	"its exception unwinder is linked in and stripped of its symbols, so exceptions could "    \
 	"not pass traced functions"
 
-static bool section_has(const struct elf_file *elf, const char *section, const char *text)
+struct scan {
+	pid_t pid;
+	uint64_t sequence; /* of the hold; 0 = it is not held */
+	uint64_t until_ns; /* for its stacks */
+	proc_maps_t maps;
+	VEC(struct probed_file *) files; /* used, one for each mapping of code */
+	VEC(size_t) map_of;		 /* their mappings */
+	int fresh;			 /* files that were new */
+	bool hooked, told, done;
+};
+
+/* A process that is to be looked at later. */
+struct later {
+	pid_t pid;
+	uint64_t at_ns;
+};
+
+struct scans {
+	VEC(struct scan *) list;
+	VEC(struct later) later;
+	struct map64 spent_ns; /* pid -> in this second, for its mappings */
+	uint64_t second_ns;
+	bool under_way; /* scans_go_on runs */
+	bool ticks;
+	int timer;
+};
+
+struct scans *scans_new(int epoll_fd)
 {
-	const uint8_t *data;
-	size_t len;
-	uint64_t address;
-	return elf_file_section(elf, section, &data, &len, &address) &&
-	       memmem(data, len, text, strlen(text));
+	struct scans *s = xcalloc(1, sizeof(*s));
+	struct epoll_event readable = {.events = EPOLLIN};
+	s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->timer, &readable);
+	return s;
 }
 
-/* A C++ program with an unwinder of its own whose entry points cannot be found: it throws
- * past its own frames, and nobody could prepare them. std::exception's type name tells a
- * static libstdc++. */
-static bool hides_unwinder(const struct elf_file *elf)
+static void scan_free(struct files *fs, struct scan *s)
 {
-	struct elf_symbol s;
-	const uint8_t *data;
-	size_t len;
-	uint64_t address;
-	return elf_file_section(elf, ".gcc_except_table", &data, &len, &address) &&
-	       section_has(elf, ".rodata", "St9exception") &&
-	       !section_has(elf, ".dynstr", "_Unwind_Resume") &&
-	       !elf_file_find(elf, "_Unwind_RaiseException", &s);
+	for (size_t i = 0; i < s->files.len; i++)
+		files_unuse(fs, s->files.data[i]);
+	vec_free(&s->files);
+	vec_free(&s->map_of);
+	proc_maps_free(&s->maps);
+	free(s);
 }
 
-static void tell_plan(struct tracer *t)
+void scans_free(struct scans *ss, struct files *fs)
 {
-	int layouts = bpf_map__fd(t->bpf->maps.py_layouts);
-	for (; t->layouts_told < t->plan.layouts.len; t->layouts_told++) {
-		uint32_t key = (uint32_t)t->layouts_told;
-		bpf_map_update_elem(layouts, &key, &t->plan.layouts.data[key], BPF_ANY);
-	}
-	int descs = bpf_map__fd(t->bpf->maps.probes);
-	for (; t->probes_told < t->plan.probes.len; t->probes_told++) {
-		const struct probe_info *info = &t->plan.probes.data[t->probes_told];
-		if (info->desc.nargs || info->desc.stack_chance)
-			bpf_map_update_elem(descs, &info->id, &info->desc, BPF_ANY);
-		if (t->opts.events.on_probe)
-			t->opts.events.on_probe(t->opts.events.ctx, info);
-	}
+	if (!ss)
+		return;
+	for (size_t i = 0; i < ss->list.len; i++)
+		scan_free(fs, ss->list.data[i]);
+	vec_free(&ss->list);
+	vec_free(&ss->later);
+	map64_free(&ss->spent_ns);
+	close(ss->timer);
+	free(ss);
 }
 
-static struct site_group *group_of(struct probed_file *f, enum layer layer,
-				   enum callback by_callback)
+/* ---- the files of a process ---- */
+
+/* The registry entry of a mapping, opened once: what is read is what is attached to, and
+ * an inode that is held open is not given to another file. Some file systems show another
+ * device number in /proc/PID/maps than stat(2) gives (btrfs, overlay): the file may be
+ * known by the latter. */
+static struct probed_file *file_of(struct tracer *t, pid_t pid, const struct proc_map *m)
 {
-	for (size_t i = 0; i < f->groups.len; i++) {
-		struct site_group *known = &f->groups.data[i];
-		if (known->layer == layer && known->by_callback == by_callback)
-			return known;
-	}
-	struct site_group *g = vec_push(&f->groups);
-	g->layer = layer;
-	g->by_callback = by_callback;
-	return g;
-}
-
-/* ---- hooks: exception guard and dynamic linker ---- */
-
-/* Hooks those of the symbols that the file defines; true when there were any. */
-static bool hook_symbols(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
-			 const char *open_path, const struct bpf_program *prog,
-			 const char *const *symbols, size_t n)
-{
-	struct hook_site sites[4];
-	struct elf_symbol s, debug;
-	struct err e;
-	size_t found = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (!elf_file_find(elf, symbols[i], &s) || !s.is_function)
-			continue;
-		sites[found] = (struct hook_site){.offset = s.file_offset};
-		if (prog == t->bpf->progs.maps_changed && elf_file_find(elf, "_r_debug", &debug))
-			sites[found].cookie = debug.address - s.address;
-		found++;
-	}
-	if (!found)
-		return false;
-	if (attach_hooks(&f->hooks, t->method, bpf_program__fd(prog), open_path, sites, found,
-			 &e)) {
-		f->unguarded |= prog == t->bpf->progs.unwind_begins;
-		note(t, f->path, e.msg);
-	}
-	return true;
-}
-
-static void hook_guard(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
-		       const char *open_path)
-{
-	static const char *const begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
-					     "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
-	static const char *const ends[] = {"__cxa_begin_catch"};
-	size_t had = f->hooks.fds.len;
-	if (hook_symbols(t, f, elf, open_path, t->bpf->progs.unwind_begins, begins, 4)) {
-		for (size_t i = had; i < f->hooks.fds.len; i++)
-			tracer_guard_keep(t, f->hooks.fds.data[i]);
-	}
-	hook_symbols(t, f, elf, open_path, t->bpf->progs.unwind_ends, ends, 1);
-}
-
-static void hook_loader(struct tracer *t, struct probed_file *f, const struct elf_file *elf,
-			const char *open_path)
-{
-	static const char *const hooks[] = {"_dl_debug_state"};
-	hook_symbols(t, f, elf, open_path, t->bpf->progs.maps_changed, hooks, 1);
-}
-
-int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
-{
-	if (f->hooked)
-		return 0;
-	struct elf_file *elf;
-	int rc = elf_file_open(&elf, open_path, e);
-	if (rc)
-		return rc;
-	f->hooked = true;
-	f->hides_unwinder = hides_unwinder(elf);
-	snprintf(f->build_id, sizeof(f->build_id), "%s", elf_file_build_id(elf));
-	if (t->can_hold) {
-		hook_guard(t, f, elf, open_path);
-		hook_loader(t, f, elf, open_path);
-	}
-	elf_file_close(elf);
-	return 0;
-}
-
-/* ---- probes ---- */
-
-/* Attaches what can be attached: one place that the kernel refuses must not cost the
- * others. Returns how many were refused; e holds the last reason. */
-static size_t attach_most(struct attach_links *links, struct tracer *t, const char *path,
-			  const struct site *sites, size_t n, struct err *e)
-{
-	struct attach_links some = {0};
-	if (!attach_sites(&some, t->method, &t->programs, path, sites, n, e)) {
-		for (size_t i = 0; i < some.fds.len; i++)
-			*vec_push(&links->fds) = some.fds.data[i];
-		vec_free(&some.fds);
-		return 0;
-	}
-	if (n <= 1)
-		return n;
-	size_t half = n / 2;
-	return attach_most(links, t, path, sites, half, e) +
-	       attach_most(links, t, path, sites + half, n - half, e);
-}
-
-static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	uint64_t start_ns = monotonic_ns();
-	size_t refused = 0;
-	for (size_t i = 0; i < f->groups.len; i++) {
-		struct site_group *g = &f->groups.data[i];
-		if (t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback)
-			continue;
-		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
-		g->attached = true;
-	}
-	t->attach_ns += monotonic_ns() - start_ns;
-	return refused ? err_wrap(e, -EIO, "%zu places are not traced", refused) : 0;
-}
-
-int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e)
-{
-	if (f->planned)
-		return 0;
-	f->planned = true;
-	if (!plan_wants(&t->plan, f->path))
-		return 0;
-	uint64_t start_ns = monotonic_ns();
-	struct elf_file *elf;
-	struct file_plan fp = {0};
-	int rc = elf_file_open(&elf, open_path, e);
-	if (rc)
-		return rc;
-	if (f->hides_unwinder)
-		rc = err_set(e, ENOTSUP, "not traced: " HIDDEN_UNWINDER);
+	struct stat st;
+	struct probed_file *f = files_find(&t->files, m->device, m->inode);
+	if (f)
+		return f;
+	int fd = proc_map_open("/proc", pid, m, &st);
+	f = fd < 0 ? NULL : files_find(&t->files, st.st_dev, st.st_ino);
+	if (f)
+		files_alias(&t->files, m->device, m->inode, f);
 	else
-		rc = plan_file(&t->plan, elf, f->path, &fp, e);
-	elf_file_close(elf);
-	t->plan_ns += monotonic_ns() - start_ns;
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < fp.sites.len; i++) {
-		const struct site *site = &fp.sites.data[i];
-		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
-		*vec_push(&group_of(f, site->layer, by_callback)->sites) = *site;
-	}
-	for (size_t i = 0; i < fp.results.len; i++)
-		*vec_push(&f->results) = fp.results.data[i];
-	file_plan_free(&fp);
-	tell_plan(t);
-	return f->groups.len ? attach_groups(t, f, e) : 0;
+		f = files_add(&t->files, m->device, m->inode, m->path);
+	if (f->fd < 0)
+		f->fd = fd;
+	else if (fd >= 0)
+		close(fd);
+	return f;
 }
 
-/* ---- processes ---- */
+static void list_files(struct tracer *t, struct scan *s)
+{
+	for (size_t i = 0; i < s->maps.len && s->files.len < SCAN_FILES; i++) {
+		const struct proc_map *m = &s->maps.data[i];
+		if (!m->executable || !m->inode)
+			continue;
+		struct probed_file *f = file_of(t, s->pid, m);
+		files_use(&t->files, f);
+		*vec_push(&s->files) = f;
+		*vec_push(&s->map_of) = i;
+		s->fresh += f->state == FILE_NEW;
+		if (f->state == FILE_NEW)
+			reading_want(t, f);
+	}
+}
 
-static void tell_maps(struct tracer *t, pid_t pid, const proc_maps_t *maps)
+/* ---- what a process is told of, and told to ---- */
+
+static void tell_maps(struct tracer *t, const struct scan *s)
 {
 	if (t->unwinder)
-		unwinder_look(t->unwinder, pid);
+		unwinder_look(t->unwinder, s->pid);
 	if (!t->opts.events.on_maps)
 		return;
 	proc_maps_t copy = {0};
-	for (size_t i = 0; i < maps->len; i++) {
+	for (size_t i = 0; i < s->maps.len; i++) {
 		struct proc_map *m = vec_push(&copy);
-		*m = maps->data[i];
+		*m = s->maps.data[i];
 		m->path = xstrdup(m->path);
 	}
-	const char **build_ids = xcalloc(maps->len, sizeof(*build_ids));
-	for (size_t i = 0; i < maps->len; i++) {
-		const struct proc_map *m = &maps->data[i];
-		const struct probed_file *f = files_find(&t->files, m->device, m->inode);
-		build_ids[i] = f ? f->build_id : "";
-	}
-	t->opts.events.on_maps(t->opts.events.ctx, pid, &copy, build_ids);
+	const char **build_ids = xcalloc(s->maps.len + 1, sizeof(*build_ids));
+	for (size_t i = 0; i < s->maps.len; i++)
+		build_ids[i] = "";
+	for (size_t i = 0; i < s->files.len; i++)
+		build_ids[s->map_of.data[i]] = s->files.data[i]->facts.build_id;
+	t->opts.events.on_maps(t->opts.events.ctx, s->pid, &copy, build_ids);
 	proc_maps_free(&copy);
 	free(build_ids);
-}
-
-/* The registry entry of a mapping that was not met before. Some file systems show another
- * device number in /proc/PID/maps than stat(2) gives (btrfs, overlay): the file may be
- * known by the latter. */
-static struct probed_file *file_of_map(struct tracer *t, const struct proc_map *m,
-				       const struct stat *st)
-{
-	struct probed_file *known = files_find(&t->files, st->st_dev, st->st_ino);
-	if (known) {
-		files_alias(&t->files, m->device, m->inode, known);
-		return known;
-	}
-	return files_add(&t->files, m->device, m->inode, m->path);
 }
 
 /* Libraries that run code on stacks of their own making. The kernel takes a thread's
@@ -276,7 +172,7 @@ static void exclude(struct tracer *t, pid_t pid, const char *file, const char *w
 	snprintf(subject, sizeof(subject), "process %d", pid);
 	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s", file, why,
 		 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
-	note(t, subject, reason);
+	tracer_note(t, subject, reason);
 	/* other links cannot leave a process out: they reach all that map the file */
 	if (t->method != ATTACH_SESSION)
 		tracer_switch(t, ~0u, false, NULL, NULL, NULL);
@@ -291,119 +187,360 @@ static bool switches_stacks(const char *path)
 	return false;
 }
 
-static void exclude_unsafe(struct tracer *t, pid_t pid, const proc_maps_t *maps)
+static void exclude_unsafe(struct tracer *t, const struct scan *s)
 {
 	char exe[4096] = "";
-	proc_exe("/proc", pid, exe, sizeof(exe));
-	for (size_t i = 0; i < maps->len; i++) {
-		const struct proc_map *m = &maps->data[i];
+	proc_exe("/proc", s->pid, exe, sizeof(exe));
+	for (size_t i = 0; i < s->files.len; i++) {
+		const struct probed_file *f = s->files.data[i];
+		const struct proc_map *m = &s->maps.data[s->map_of.data[i]];
 		if (switches_stacks(m->path))
-			exclude(t, pid, strrchr(m->path, '/') + 1,
+			exclude(t, s->pid, strrchr(m->path, '/') + 1,
 				"it switches stacks, which return probes do not survive");
+		if (f->unreadable)
+			exclude(t, s->pid, m->path, "what is in it could not be read");
 		/* a library's hidden unwinder handles its own exceptions; a program's handles all
 		 * that its libraries call back into */
-		const struct probed_file *f =
-			m->executable ? files_find(&t->files, m->device, m->inode) : NULL;
-		if (f && f->hides_unwinder && !strcmp(m->path, exe))
-			exclude(t, pid, m->path, HIDDEN_UNWINDER);
+		if (f->facts.hides_unwinder && !strcmp(m->path, exe))
+			exclude(t, s->pid, m->path, HIDDEN_UNWINDER);
 	}
 }
 
 /* From here on nobody who maps the file is held for it (bpf/mappings.h). Where a process is judged
  * by it, each one is. */
-static void tell_known(struct tracer *t, const struct proc_map *m, const struct probed_file *f)
+static void tell_known(struct tracer *t, struct probed_file *f)
 {
-	struct known_file key = {.device = (uint64_t)gnu_dev_major(m->device) << 20 |
-					   gnu_dev_minor(m->device),
-				 .inode = m->inode};
+	struct known_file key = known_file_of(f->device, f->inode);
 	uint8_t yes = 1;
-	if (f->planned && f->fd >= 0 && !f->unguarded && !f->hides_unwinder &&
-	    !switches_stacks(m->path))
-		bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &yes, BPF_ANY);
+	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
+	    switches_stacks(f->path))
+		return;
+	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &yes, BPF_ANY);
 }
 
-/* One pass over the maps: hooks first, then probes. Returns how many files were new. */
-/* The registry entry of a mapping, opened once: what is parsed is what is attached to, and
- * an inode that is held open is not given to another file. NULL: could not be opened. */
-static struct probed_file *open_mapped(struct tracer *t, pid_t pid, const struct proc_map *m,
-				       int *fresh)
+struct known_file known_file_of(uint64_t device, uint64_t inode)
 {
-	struct probed_file *f = files_find(&t->files, m->device, m->inode);
-	if (f)
-		return f;
-	struct stat st;
-	int fd = proc_map_open("/proc", pid, m, &st);
-	f = fd < 0 ? files_add(&t->files, m->device, m->inode, m->path) : file_of_map(t, m, &st);
-	(*fresh)++;
-	if (f->fd < 0)
-		f->fd = fd;
-	else if (fd >= 0)
-		close(fd);
-	return f;
+	return (struct known_file){
+		.device = (uint64_t)gnu_dev_major(device) << 20 | gnu_dev_minor(device),
+		.inode = inode,
+	};
 }
 
-static int hook_or_probe(struct tracer *t, struct probed_file *f, bool probe, struct err *e)
+/* ---- a scan's way ---- */
+
+static bool is_read(const struct scan *s)
 {
-	char path[64];
-	if (f->fd < 0)
-		return err_set(e, ENOENT, "cannot be opened");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	return probe ? tracer_probe_file(t, f, path, e) : tracer_hook_file(t, f, path, e);
+	for (size_t i = 0; i < s->files.len; i++)
+		if (s->files.data[i]->state == FILE_ASKED)
+			return false;
+	return true;
 }
 
-/* False when the exception guard could not be attached: nothing may be probed then. */
-static bool scan_pass(struct tracer *t, pid_t pid, const proc_maps_t *maps, bool probe, int *fresh)
+static bool has_file(const struct scan *s, const struct probed_file *f)
 {
-	bool guarded = true;
-	for (size_t i = 0; i < maps->len; i++) {
-		const struct proc_map *m = &maps->data[i];
-		if (!m->executable || !m->inode)
-			continue;
-		struct probed_file *f = open_mapped(t, pid, m, fresh);
-		if (probe ? f->planned : f->hooked) {
-			guarded &= !f->unguarded;
-			continue;
-		}
-		struct err e = {0};
-		int rc = hook_or_probe(t, f, probe, &e);
-		if (rc && rc != -ENOEXEC && (plan_wants(&t->plan, f->path) || f->unguarded))
-			note(t, f->path, e.msg);
-		f->hooked = true; /* told once */
-		guarded &= !f->unguarded;
-		if (probe)
-			tell_known(t, m, f);
+	for (size_t i = 0; i < s->files.len; i++)
+		if (s->files.data[i] == f)
+			return true;
+	return false;
+}
+
+static bool may_be_probed(const struct tracer *t, const struct probed_file *f)
+{
+	for (size_t i = 0; i < t->scans->list.len; i++) {
+		const struct scan *s = t->scans->list.data[i];
+		if (!s->hooked && has_file(s, f))
+			return false;
 	}
-	return guarded;
+	return true;
+}
+
+/* Where the exception guard could not be attached in one of its files, nothing of it is probed. */
+static bool is_guarded(const struct scan *s)
+{
+	for (size_t i = 0; i < s->files.len; i++)
+		if (s->files.data[i]->unguarded)
+			return false;
+	return true;
+}
+
+static void hook_files(struct tracer *t, struct scan *s)
+{
+	for (size_t i = 0; i < s->files.len; i++)
+		if (s->files.data[i]->state == FILE_READ)
+			tracer_hook_file(t, s->files.data[i]);
+	s->hooked = true;
+}
+
+static void refuse_hidden(struct tracer *t, struct probed_file *f)
+{
+	f->state = FILE_PROBED;
+	if (plan_wants(&t->plan, f->path))
+		tracer_note(t, f->path, "not traced: " HIDDEN_UNWINDER);
+}
+
+/* False when one has to wait for another process's hooks. */
+static bool probe_files(struct tracer *t, struct scan *s)
+{
+	bool all = true;
+	for (size_t i = 0; i < s->files.len; i++) {
+		struct probed_file *f = s->files.data[i];
+		if (f->state == FILE_HOOKED && f->facts.hides_unwinder)
+			refuse_hidden(t, f);
+		else if (f->state == FILE_HOOKED && (!f->facts.plan.sites.len || may_be_probed(t, f)))
+			tracer_probe_file(t, f);
+		if (f->state == FILE_PROBED || f->state == FILE_REFUSED)
+			tell_known(t, f);
+		all &= f->state != FILE_HOOKED;
+	}
+	return all;
+}
+
+static bool is_settled(const struct tracer *t, const struct scan *s)
+{
+	return !s->sequence || !t->unwinder || monotonic_ns() > s->until_ns ||
+	       unwinder_settle(t->unwinder, s->pid, 0);
+}
+
+static void remember(struct tracer *t, const struct scan *s)
+{
+	mapped_files_t files = {0};
+	for (size_t i = 0; i < s->files.len; i++)
+		*vec_push(&files) = s->files.data[i];
+	targets_set(&t->targets, &t->files, s->pid, &files);
+}
+
+static void scan_go_on(struct tracer *t, struct scan *s)
+{
+	if (!is_read(s))
+		return;
+	if (!s->hooked)
+		hook_files(t, s);
+	if (!s->told) {
+		exclude_unsafe(t, s);
+		tell_maps(t, s); /* before the first call is seen: names are looked up by them */
+		remember(t, s);
+		s->told = true;
+	}
+	if (is_guarded(s) && !probe_files(t, s))
+		return;
+	s->done = is_settled(t, s);
+	if (s->done && s->sequence)
+		tracer_answer_maps(t, s->sequence);
+}
+
+/* While tasks are held nothing else runs before this, where that is allowed: each of thousands of
+ * places takes the lock of an address space, which a wait for a turn on the CPU would follow. What
+ * is done so is bounded: no file is read here. */
+static bool run_first(void)
+{
+	struct sched_param first = {.sched_priority = 1};
+	return !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static void run_as_others(void)
+{
+	struct sched_param none = {.sched_priority = 0};
+	sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+static bool holds_any(const struct scans *ss)
+{
+	for (size_t i = 0; i < ss->list.len; i++)
+		if (ss->list.data[i]->sequence)
+			return true;
+	return false;
+}
+
+/* ---- pace ---- */
+
+static uint64_t spent_on(const struct scans *ss, pid_t pid)
+{
+	uint64_t ns = 0;
+	map64_get(&ss->spent_ns, (uint64_t)pid, &ns);
+	return ns;
+}
+
+static void account(struct scans *ss, pid_t pid, uint64_t began_ns)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (now_ns - ss->second_ns > 1000000000ULL) {
+		map64_free(&ss->spent_ns);
+		ss->second_ns = now_ns;
+	}
+	map64_set(&ss->spent_ns, (uint64_t)pid, spent_on(ss, pid) + now_ns - began_ns);
+}
+
+static void look_later(struct scans *ss, pid_t pid, uint64_t at_ns)
+{
+	for (size_t i = 0; i < ss->later.len; i++)
+		if (ss->later.data[i].pid == pid)
+			return;
+	*vec_push(&ss->later) = (struct later){pid, at_ns};
+}
+
+/* ---- begin and end ---- */
+
+static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
+{
+	uint64_t began_ns = monotonic_ns();
+	struct scan *s = xcalloc(1, sizeof(*s));
+	*s = (struct scan){.pid = pid, .sequence = sequence, .until_ns = began_ns + SETTLE_NS};
+	int rc = proc_maps_read("/proc", pid, &s->maps, e);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	list_files(t, s);
+	if (sequence && !is_read(s))
+		tracer_grant(t, sequence, GRANT_NS); /* it brought a file, and waits for that */
+	*vec_push(&t->scans->list) = s;
+	account(t->scans, pid, began_ns);
+	return s->fresh;
+}
+
+void scan_held(struct tracer *t, pid_t pid, uint64_t sequence)
+{
+	struct err e;
+	if (spent_on(t->scans, pid) > PACE_NS)
+		look_later(t->scans, pid, monotonic_ns() + 1000000000ULL);
+	else if (scan_begin(t, pid, sequence, &e) < 0 && sequence)
+		tracer_answer_maps(t, sequence); /* it has ended */
+}
+
+void scan_soon(struct tracer *t, pid_t pid)
+{
+	uint64_t wait_ns = spent_on(t->scans, pid) > PACE_NS ? 1000000000ULL : TOGETHER_NS;
+	look_later(t->scans, pid, monotonic_ns() + wait_ns);
+}
+
+void scan_forget(struct tracer *t, pid_t pid)
+{
+	struct scans *ss = t->scans;
+	for (size_t i = ss->later.len; i-- > 0;)
+		if (ss->later.data[i].pid == pid)
+			ss->later.data[i] = ss->later.data[--ss->later.len];
+	for (size_t i = 0; i < ss->list.len; i++)
+		ss->list.data[i]->done |= ss->list.data[i]->pid == pid;
+	targets_ended(&t->targets, &t->files, pid);
+}
+
+static void begin_due(struct tracer *t)
+{
+	struct scans *ss = t->scans;
+	struct err gone;
+	uint64_t now_ns = monotonic_ns();
+	for (size_t i = ss->later.len; i-- > 0;) {
+		struct later l = ss->later.data[i];
+		if (now_ns < l.at_ns)
+			continue;
+		ss->later.data[i] = ss->later.data[--ss->later.len];
+		scan_begin(t, l.pid, 0, &gone);
+	}
+}
+
+static void drop_done(struct tracer *t)
+{
+	struct scans *ss = t->scans;
+	size_t kept = 0;
+	for (size_t i = 0; i < ss->list.len; i++) {
+		if (ss->list.data[i]->done)
+			scan_free(&t->files, ss->list.data[i]);
+		else
+			ss->list.data[kept++] = ss->list.data[i];
+	}
+	ss->list.len = kept;
+}
+
+static void set_ticks(struct scans *ss, bool on)
+{
+	struct itimerspec every = {.it_interval.tv_nsec = on ? TICK_NS : 0,
+				   .it_value.tv_nsec = on ? TICK_NS : 0};
+	uint64_t expirations;
+	(void)!read(ss->timer, &expirations, sizeof(expirations));
+	if (ss->ticks != on)
+		timerfd_settime(ss->timer, 0, &every, NULL);
+	ss->ticks = on;
+}
+
+void scans_go_on(struct tracer *t)
+{
+	struct scans *ss = t->scans;
+	reading_go_on(t);
+	if (ss->under_way)
+		return; /* a file is being taken off meanwhile: see detach_all */
+	ss->under_way = true;
+	begin_due(t);
+	bool first = holds_any(ss) && run_first();
+	for (size_t i = 0; i < ss->list.len; i++) /* grows meanwhile */
+		if (!ss->list.data[i]->done)
+			scan_go_on(t, ss->list.data[i]);
+	if (first)
+		run_as_others();
+	drop_done(t);
+	tracer_give_back(t);
+	ss->under_way = false;
+	set_ticks(ss, ss->list.len || ss->later.len || reading_is_busy(t->reading));
+}
+
+/* ---- at the beginning: what is to be there before anything goes on ---- */
+
+/* Until then, held tasks are answered. */
+static void wait_until_read(struct tracer *t, const struct probed_file *f)
+{
+	while (f->state == FILE_ASKED) {
+		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
+		poll(&fd, 1, 20);
+		tracer_control(t);
+	}
+}
+
+static bool is_under_way(const struct scans *ss, pid_t pid)
+{
+	for (size_t i = 0; i < ss->list.len; i++)
+		if (ss->list.data[i]->pid == pid && !ss->list.data[i]->done)
+			return true;
+	return false;
 }
 
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 {
-	proc_maps_t maps = {0};
-	int rc = proc_maps_read("/proc", pid, &maps, e);
-	if (rc)
-		return rc;
-	int fresh = 0;
-	bool guarded = scan_pass(t, pid, &maps, false, &fresh);
-	exclude_unsafe(t, pid, &maps);
-	tell_maps(t, pid, &maps); /* before the first call is seen: names are looked up by them */
-	if (guarded)
-		scan_pass(t, pid, &maps, true, &fresh);
-	proc_maps_free(&maps);
+	int fresh = scan_begin(t, pid, 0, e);
+	if (fresh < 0)
+		return fresh;
+	scans_go_on(t);
+	while (is_under_way(t->scans, pid)) {
+		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
+		poll(&fd, 1, 20);
+		tracer_control(t);
+	}
 	return fresh;
 }
 
-/* A file by its path, as registered by device and inode in the form of /proc/PID/maps. */
-static struct probed_file *file_by_path(struct tracer *t, const char *path)
+/* A file of this host by its path, read and hooked; NULL when it is none, or cannot be read. */
+static struct probed_file *hooked_by_path(struct tracer *t, const char *path)
 {
 	struct stat st;
-	if (stat(path, &st))
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
 		return NULL;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return NULL;
+	}
 	struct probed_file *f = files_find(&t->files, st.st_dev, st.st_ino);
 	if (!f)
 		f = files_add(&t->files, st.st_dev, st.st_ino, path);
 	if (f->fd < 0)
-		f->fd = open(path, O_RDONLY | O_CLOEXEC);
-	return f;
+		f->fd = fd;
+	else
+		close(fd);
+	files_use(&t->files, f); /* for good: it will be run again */
+	if (f->state == FILE_NEW)
+		reading_want(t, f);
+	wait_until_read(t, f);
+	if (f->state == FILE_READ)
+		tracer_hook_file(t, f);
+	return f->state == FILE_REFUSED ? NULL : f;
 }
 
 void tracer_hook_loaders(struct tracer *t)
@@ -411,39 +548,30 @@ void tracer_hook_loaders(struct tracer *t)
 	static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2",
 					      "/lib/ld-musl-x86_64.so.1"};
 	char real[4096];
-	struct err ignored; /* a host may lack either */
-	for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
-		struct probed_file *f = realpath(loaders[i], real) ? file_by_path(t, real) : NULL;
-		if (f)
-			hook_or_probe(t, f, false, &ignored);
-	}
+	for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++)
+		if (realpath(loaders[i], real)) /* a host may lack either */
+			hooked_by_path(t, real);
 }
 
 int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 {
-	char real[4096];
+	char real[4096], linker_path[4096];
 	if (!realpath(path, real))
 		return err_set(e, errno, "%s: %s", path, strerror(errno));
-	struct elf_file *elf;
-	struct err ignored;
-	int rc = elf_file_open(&elf, real, &ignored);
-	if (rc)
+	struct probed_file *exe = hooked_by_path(t, real);
+	if (!exe)
 		return 0; /* a script: its interpreter comes by exec */
-	const char *interpreter = elf_file_interpreter(elf);
-	struct probed_file *exe = file_by_path(t, real);
+	const char *interpreter = exe->facts.interpreter;
 	struct probed_file *linker = NULL;
-	char linker_path[4096];
-	if (interpreter && realpath(interpreter, linker_path))
-		linker = file_by_path(t, linker_path);
-	elf_file_close(elf);
-	if (linker)
-		rc = hook_or_probe(t, linker, false, e);
-	if (!rc && exe)
-		rc = hook_or_probe(t, exe, false, e);
+	if (interpreter[0] && realpath(interpreter, linker_path))
+		linker = hooked_by_path(t, linker_path);
 	/* a dynamic executable is probed when the linker holds it, after the exception guard
 	 * of its libraries; nobody holds a static one */
-	if (!rc && exe && !exe->unguarded && !(linker && t->can_hold) &&
-	    hook_or_probe(t, exe, true, e))
-		note(t, exe->path, e->msg);
-	return rc;
+	if (exe->unguarded || (linker && t->can_hold) || exe->state != FILE_HOOKED)
+		return 0;
+	if (exe->facts.hides_unwinder)
+		refuse_hidden(t, exe);
+	else
+		tracer_probe_file(t, exe);
+	return 0;
 }

@@ -2,6 +2,7 @@
  * Files are in scan.c, rings and maps that are read in drain.c. */
 #include <errno.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -249,6 +250,21 @@ static int prog_fd(const struct bpf_program *p)
 	return bpf_program__fd(p);
 }
 
+/* Before there is anything that the readers must not have: BPF's descriptors, other threads. */
+static int start_readers(struct tracer *t, struct err *e)
+{
+	const parser_fn fns[PARSE_OPS] = {[PARSE_FACTS] = file_facts_answer};
+	const struct parser_ops ops = {.fns = fns, .n = PARSE_OPS, .ctx = &t->plan};
+	if (t->epoll_fd < 0)
+		return err_set(e, EMFILE, "no descriptor is left");
+	int rc = parser_host_start(&t->parser_host, &ops, e);
+	if (rc)
+		return rc;
+	t->reading = reading_new(t->parser_host);
+	t->scans = scans_new(t->epoll_fd);
+	return 0;
+}
+
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e)
 {
 	struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
@@ -260,13 +276,16 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	}
 	struct tracer *t = xcalloc(1, sizeof(*t));
 	t->opts = *opts;
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->plan.catalog = opts->catalog;
 	t->plan.layers = opts->layers;
 	t->plan.frequent = opts->frequent;
 	t->plan.all_entries = opts->all_entries;
 	t->plan.stacks = opts->stacks;
 	t->plan.allocators = opts->allocators;
-	int rc = load(t, e);
+	int rc = start_readers(t, e);
+	if (!rc)
+		rc = load(t, e);
 	if (!rc) {
 		struct eacgm_bpf *b = t->bpf;
 		t->programs = (struct attach_programs){
@@ -283,6 +302,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		rc = tracer_guard_start(t, e);
 	if (!rc)
 		rc = heart_start(t, e);
+	if (!rc)
+		rc = tracer_control_open(t, e);
 	if (!rc)
 		rc = attach_tasks(t, e);
 	if (!rc && takes_stacks(t))
@@ -449,8 +470,8 @@ void tracer_results(const struct tracer *t,
 {
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
-		for (size_t r = 0; r < f->results.len; r++)
-			visit(ctx, f->path, &f->results.data[r]);
+		for (size_t r = 0; r < f->facts.plan.results.len; r++)
+			visit(ctx, f->path, &f->facts.plan.results.data[r]);
 	}
 }
 
@@ -465,13 +486,17 @@ void tracer_close(struct tracer *t)
 		return;
 	if (t->bpf) {
 		tracer_freeze(t);
-		tracer_control(t); /* whoever is held now: detaching would wait for it */
+		if (t->control)
+			tracer_control(t); /* whoever is held now: detaching would wait for it */
 	}
 	sampling_stop(t);
 	heart_stop(t);
 	unwinder_stop(t->unwinder);
 	if (t->method != ATTACH_SESSION)
 		t->linger = true; /* other processes that map our files have return probes too */
+	scans_free(t->scans, &t->files);
+	reading_free(t->reading);
+	targets_free(&t->targets);
 	files_free(&t->files);
 	tracer_guard_stop(t);
 	if (t->xid_link)
@@ -486,5 +511,8 @@ void tracer_close(struct tracer *t)
 	vec_free(&t->ring_fds);
 	eacgm_bpf__destroy(t->bpf);
 	plan_free(&t->plan);
+	parser_host_stop(t->parser_host);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
 	free(t);
 }

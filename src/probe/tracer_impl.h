@@ -6,6 +6,8 @@
 
 #include "eacgm.skel.h"
 #include "probe/files.h"
+#include "probe/reading.h"
+#include "probe/targets.h"
 #include "probe/tracer.h"
 #include "probe/unwinder.h"
 
@@ -14,6 +16,11 @@ struct tracer {
 	struct eacgm_bpf *bpf;
 	struct plan plan;
 	struct files files;
+	struct targets targets;
+	struct parser_host *parser_host;
+	struct reading *reading;
+	struct scans *scans;
+	int epoll_fd; /* of all that tracer_control looks after */
 	struct attach_programs programs;
 	enum attach_method method;
 	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
@@ -39,12 +46,32 @@ struct tracer {
 	uint64_t plan_ns;
 };
 
-/* Plans and attaches the file that open_path opens; f is its registry entry. */
-int tracer_probe_file(struct tracer *t, struct probed_file *f, const char *open_path,
-		      struct err *e);
+/* probing.c: hooks and probes on a file, by its facts. hook: FILE_READ becomes FILE_HOOKED; probe:
+ * FILE_HOOKED becomes FILE_PROBED. What does not work is noted. */
+void tracer_hook_file(struct tracer *t, struct probed_file *f);
+void tracer_probe_file(struct tracer *t, struct probed_file *f);
+/* New probes and layouts go to the programs and the listener. */
+void tracer_tell_plan(struct tracer *t);
+/* Files that nobody has had mapped for long go, with what is attached to them. */
+void tracer_give_back(struct tracer *t);
+void tracer_note(struct tracer *t, const char *subject, const char *reason);
+/* The path that opens the very file. */
+void tracer_file_path(const struct probed_file *f, char ret[32]);
 
-/* Attaches the exception guard and the loader hook where the file has their symbols. */
-int tracer_hook_file(struct tracer *t, struct probed_file *f, const char *open_path, struct err *e);
+/* scan.c: what processes have mapped. held: as soon as can be, and the task that waits with this
+ * number (0: none) is answered; soon: together with what follows; forget: it ended, or runs another
+ * program. go_on: whatever can be done now. */
+struct scans;
+struct scans *scans_new(int epoll_fd);
+void scans_free(struct scans *ss, struct files *fs);
+void scan_held(struct tracer *t, pid_t pid, uint64_t sequence);
+void scan_soon(struct tracer *t, pid_t pid);
+void scan_forget(struct tracer *t, pid_t pid);
+void scans_go_on(struct tracer *t);
+struct known_file known_file_of(uint64_t device, uint64_t inode);
+
+/* drain.c */
+int tracer_control_open(struct tracer *t, struct err *e);
 
 /* holds.c: shows that this program runs, until heart_stop. */
 int heart_start(struct tracer *t, struct err *e);

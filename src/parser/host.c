@@ -1,0 +1,152 @@
+/* host.c - the process that forks workers. It has one thread and a copy of what the program was when
+ * it was started, so that a worker can be made at any time; it reads nothing of others itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/sandbox.h"
+#include "parser/host.h"
+#include "parser/limits.h"
+#include "parser/parser.h"
+
+/* ---- messages ---- */
+
+union control {
+	struct cmsghdr align;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+int message_send(int sock, const void *data, size_t len, int fd)
+{
+	union control control = {0};
+	struct iovec iov = {(void *)data, len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (fd >= 0) {
+		msg.msg_control = control.space;
+		msg.msg_controllen = sizeof(control.space);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	ssize_t n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EPIPE;
+}
+
+int message_receive(int sock, void *data, size_t len, int *ret_fd)
+{
+	union control control;
+	struct iovec iov = {data, len};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.space,
+			     .msg_controllen = sizeof(control.space)};
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+	*ret_fd = -1;
+	if (n < 0)
+		return -errno;
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+	return n == (ssize_t)len ? 0 : -EPIPE;
+}
+
+/* ---- the host's side ---- */
+
+static void close_all_but(int kept)
+{
+	syscall(SYS_close_range, 3, kept - 1, 0);
+	syscall(SYS_close_range, kept + 1, ~0U, 0);
+}
+
+static void fork_worker(const struct parser_ops *ops, int sock, int line)
+{
+	pid_t host = getpid();
+	if (fork())
+		return;
+	close(sock);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != host)
+		_exit(1);
+	prctl(PR_SET_NAME, "eacgm-parser");
+	worker_run(ops, line);
+}
+
+/* Each message is a worker's end of a line. The end of the messages is the end of the program. */
+static _Noreturn void host_run(const struct parser_ops *ops, int sock)
+{
+	char byte;
+	int line;
+	setsid();
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
+	prctl(PR_SET_NAME, "eacgm-parsers");
+	close_all_but(sock);
+	while (!message_receive(sock, &byte, 1, &line)) {
+		if (line < 0)
+			continue;
+		fork_worker(ops, sock, line);
+		close(line);
+	}
+	_exit(0); /* its workers end with it */
+}
+
+/* ---- the program's side ---- */
+
+int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, struct err *e)
+{
+	int socks[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks))
+		return err_set(e, errno, "cannot make a socket: %s", strerror(errno));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+		for (int fd = 0; fd < 3; fd++)
+			dup2(nowhere, fd); /* whoever reads the program's output must see its end */
+		host_run(ops, socks[1]);
+	}
+	close(socks[1]);
+	if (pid < 0) {
+		close(socks[0]);
+		return err_set(e, errno, "cannot fork: %s", strerror(errno));
+	}
+	struct parser_host *h = xcalloc(1, sizeof(*h));
+	*h = (struct parser_host){.pid = pid, .sock = socks[0]};
+	*ret = h;
+	return 0;
+}
+
+void parser_host_stop(struct parser_host *h)
+{
+	if (!h)
+		return;
+	close(h->sock);
+	waitpid(h->pid, NULL, 0);
+	free(h);
+}
+
+int host_worker(const struct parser_host *h)
+{
+	int line[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line))
+		return -errno;
+	int rc = message_send(h->sock, "w", 1, line[1]);
+	close(line[1]);
+	if (rc) {
+		close(line[0]);
+		return rc;
+	}
+	return line[0];
+}

@@ -1,0 +1,12 @@
+/* host.h - the program's side of the host. Internal to this folder. */
+#pragma once
+
+#include <sys/types.h>
+
+struct parser_host {
+	pid_t pid;
+	int sock;
+};
+
+/* Has a worker forked: our end of the line to it, or negative errno. Any thread may. */
+int host_worker(const struct parser_host *h);

@@ -1,0 +1,415 @@
+/* file_facts.c - the answer is a head, then probes with their texts, sites, results and layouts, all
+ * as the structs below; numbers in it are the answer's own. Both ends are one program, so the order
+ * of bytes is no question. */
+#include "probe/file_facts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "symbolize/elf_file.h"
+
+#define TEXT_MOST    4096 /* of a name or a symbol; mangled names may be long */
+#define LAYOUTS_MOST 16	  /* PY_LAYOUTS_MAX / 2 of bpf/state.h */
+
+struct answer_head {
+	char build_id[129];
+	char interpreter[256];
+	uint8_t hides_unwinder;
+	struct file_hooks hooks[HOOK_KINDS];
+	uint32_t probes, sites, results, layouts;
+};
+
+struct answer_probe {
+	uint32_t entry; /* index in the catalog */
+	struct probe_desc desc;
+	uint8_t arg_order[MAX_ARGS];
+	int8_t name_arg;
+	uint8_t by_callback;
+	uint16_t name_len, symbol_len;
+};
+
+struct answer_site {
+	uint64_t offset;
+	uint64_t semaphore;
+	uint32_t probe;
+	uint8_t action;
+	uint8_t cost;
+};
+
+struct answer_result {
+	uint32_t entry;
+	uint32_t sites;
+	uint32_t by_cost[4];
+	uint32_t refused;
+	uint8_t not_needed;
+	uint8_t off;
+	char reason[160];
+};
+
+/* ---- hooks, in the worker ---- */
+
+static const char *const unwind_begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
+					    "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
+static const char *const unwind_ends[] = {"__cxa_begin_catch"};
+static const char *const loader[] = {"_dl_debug_state"};
+
+static void find_hooks(const struct elf_file *elf, enum hook_kind kind, const char *const *symbols,
+		       size_t n, struct answer_head *ret)
+{
+	struct file_hooks *h = &ret->hooks[kind];
+	struct elf_symbol s, debug;
+	for (size_t i = 0; i < n; i++) {
+		if (!elf_file_find(elf, symbols[i], &s) || !s.is_function)
+			continue;
+		struct hook_site *site = &h->sites[h->n++];
+		*site = (struct hook_site){.offset = s.file_offset};
+		if (kind == HOOK_LOADER && elf_file_find(elf, "_r_debug", &debug))
+			site->cookie = debug.address - s.address;
+	}
+}
+
+#define SEARCHED_BYTES (64u << 20) /* of a section: the text looked for stands early or not at all */
+
+static bool section_has(const struct elf_file *elf, const char *section, const char *text)
+{
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	if (!elf_file_section(elf, section, &data, &len, &address))
+		return false;
+	return memmem(data, len < SEARCHED_BYTES ? len : SEARCHED_BYTES, text, strlen(text));
+}
+
+/* A C++ program with an unwinder of its own whose entry points cannot be found: it throws
+ * past its own frames, and nobody could prepare them. std::exception's type name tells a
+ * static libstdc++. */
+static bool hides_unwinder(const struct elf_file *elf)
+{
+	struct elf_symbol s;
+	const uint8_t *data;
+	size_t len;
+	uint64_t address;
+	return elf_file_section(elf, ".gcc_except_table", &data, &len, &address) &&
+	       section_has(elf, ".rodata", "St9exception") &&
+	       !section_has(elf, ".dynstr", "_Unwind_Resume") &&
+	       !elf_file_find(elf, "_Unwind_RaiseException", &s);
+}
+
+/* ---- putting together, in the worker ---- */
+
+static void put_probe(struct buf *b, const struct plan *p, const struct probe_info *info)
+{
+	size_t name = strnlen(info->name, TEXT_MOST), symbol = strnlen(info->symbol, TEXT_MOST);
+	struct answer_probe a = {
+		.entry = (uint32_t)(info->entry - p->catalog->entries.data),
+		.desc = info->desc,
+		.name_arg = info->name_arg,
+		.by_callback = (uint8_t)info->by_callback,
+		.name_len = (uint16_t)name,
+		.symbol_len = (uint16_t)symbol,
+	};
+	memcpy(a.arg_order, info->arg_order, sizeof(a.arg_order));
+	buf_add(b, &a, sizeof(a));
+	buf_add(b, info->name, name);
+	buf_add(b, info->symbol, symbol);
+}
+
+static void put_result(struct buf *b, const struct plan *p, const struct entry_result *r)
+{
+	struct answer_result a = {
+		.entry = (uint32_t)(r->entry - p->catalog->entries.data),
+		.sites = r->sites,
+		.refused = r->refused,
+		.not_needed = r->not_needed,
+		.off = r->off,
+	};
+	memcpy(a.by_cost, r->by_cost, sizeof(a.by_cost));
+	memcpy(a.reason, r->reason, sizeof(a.reason));
+	buf_add(b, &a, sizeof(a));
+}
+
+static void put_plan(struct buf *b, const struct plan *p, const struct file_plan *fp)
+{
+	for (size_t i = 0; i < p->probes.len; i++)
+		put_probe(b, p, &p->probes.data[i]);
+	for (size_t i = 0; i < fp->sites.len; i++) {
+		const struct site *s = &fp->sites.data[i];
+		struct answer_site a = {.offset = s->offset,
+					.semaphore = s->semaphore,
+					.probe = s->probe,
+					.action = (uint8_t)s->action,
+					.cost = (uint8_t)s->cost};
+		buf_add(b, &a, sizeof(a));
+	}
+	for (size_t i = 0; i < fp->results.len; i++)
+		put_result(b, p, &fp->results.data[i]);
+	buf_add(b, p->layouts.data, p->layouts.len * sizeof(p->layouts.data[0]));
+}
+
+static int plan_alone(const struct plan *asked, const struct elf_file *elf, const char *path,
+		      struct answer_head *head, struct buf *ret, struct err *e)
+{
+	struct file_plan fp = {0};
+	struct plan own = *asked; /* what is asked for; probes are numbered from 0 */
+	memset(&own.probes, 0, sizeof(own.probes));
+	memset(&own.layouts, 0, sizeof(own.layouts));
+	int rc = 0;
+	if (!head->hides_unwinder && plan_wants(&own, path))
+		rc = plan_file(&own, elf, path, &fp, e);
+	if (!rc) {
+		head->probes = (uint32_t)own.probes.len;
+		head->sites = (uint32_t)fp.sites.len;
+		head->results = (uint32_t)fp.results.len;
+		head->layouts = (uint32_t)own.layouts.len;
+		buf_add(ret, head, sizeof(*head));
+		put_plan(ret, &own, &fp);
+		file_plan_free(&fp);
+	}
+	plan_free(&own);
+	return rc;
+}
+
+int file_facts_answer(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
+		      struct err *e)
+{
+	const char *path = (const char *)question; /* a zero follows */
+	struct answer_head head = {0};
+	struct elf_file *elf;
+	(void)len;
+	int rc = elf_file_open_fd(&elf, fd, path, 0, e);
+	if (rc)
+		return rc;
+	snprintf(head.build_id, sizeof(head.build_id), "%s", elf_file_build_id(elf));
+	if (elf_file_interpreter(elf))
+		snprintf(head.interpreter, sizeof(head.interpreter), "%.255s",
+			 elf_file_interpreter(elf));
+	head.hides_unwinder = hides_unwinder(elf);
+	find_hooks(elf, HOOK_UNWIND_BEGINS, unwind_begins, 4, &head);
+	find_hooks(elf, HOOK_UNWIND_ENDS, unwind_ends, 1, &head);
+	find_hooks(elf, HOOK_LOADER, loader, 1, &head);
+	rc = plan_alone(ctx, elf, path, &head, ret, e);
+	elf_file_close(elf);
+	return rc;
+}
+
+/* ---- taking in, in the tracer ---- */
+
+struct answer {
+	const uint8_t *at;
+	size_t left;
+};
+
+static bool take(struct answer *a, void *ret, size_t len)
+{
+	if (a->left < len)
+		return false;
+	memcpy(ret, a->at, len);
+	a->at += len;
+	a->left -= len;
+	return true;
+}
+
+/* A text without zeros in it; NULL when it is none. */
+static char *take_text(struct answer *a, size_t len)
+{
+	if (a->left < len || len > TEXT_MOST || memchr(a->at, 0, len))
+		return NULL;
+	char *text = xcalloc(1, len + 1);
+	memcpy(text, a->at, len);
+	a->at += len;
+	a->left -= len;
+	return text;
+}
+
+/* What the answer adds to the plan, until all of it is seen to be good. */
+struct intake {
+	struct plan *plan;
+	const char *path;
+	size_t first_probe, first_layout;
+	uint8_t layouts[LAYOUTS_MOST]; /* the answer's number -> the plan's */
+	uint32_t nlayouts;
+};
+
+static bool desc_holds(const struct answer_probe *a, const struct cat_entry *en)
+{
+	if (a->desc.nargs > en->nargs || a->name_arg < -1 || a->name_arg >= MAX_ARGS ||
+	    a->by_callback > CALLBACK_CUPTI)
+		return false;
+	for (int i = 0; i < a->desc.nargs; i++)
+		if (a->arg_order[i] >= en->nargs)
+			return false;
+	return true;
+}
+
+static bool number_layouts(struct intake *in, struct probe_desc *desc)
+{
+	for (int i = 0; i < desc->nargs; i++) {
+		struct arg_desc *a = &desc->args[i];
+		if (a->fetch != FETCH_PYCODE && a->fetch != FETCH_PYSTRING)
+			continue;
+		if (a->layout >= in->nlayouts)
+			return false;
+		a->layout = in->layouts[a->layout];
+	}
+	return true;
+}
+
+static bool take_probe(struct intake *in, struct answer *from)
+{
+	struct answer_probe a;
+	if (!take(from, &a, sizeof(a)) || a.entry >= in->plan->catalog->entries.len)
+		return false;
+	const struct cat_entry *en = &in->plan->catalog->entries.data[a.entry];
+	char *name = take_text(from, a.name_len);
+	char *symbol = name ? take_text(from, a.symbol_len) : NULL;
+	if (!symbol || !desc_holds(&a, en)) {
+		free(name);
+		free(symbol);
+		return false;
+	}
+	struct probe_info *info = vec_push(&in->plan->probes);
+	*info = (struct probe_info){
+		.id = (uint32_t)in->plan->probes.len - 1,
+		.entry = en,
+		.name = name,
+		.symbol = symbol,
+		.library = xstrdup(in->path),
+		.desc = a.desc,
+		.name_arg = a.name_arg,
+		.by_callback = (enum callback)a.by_callback,
+	};
+	memcpy(info->arg_order, a.arg_order, sizeof(a.arg_order));
+	return true;
+}
+
+static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
+		      struct file_plan *ret)
+{
+	struct answer_site a;
+	if (!take(from, &a, sizeof(a)) || a.probe >= nprobes || a.action > SITE_END ||
+	    a.cost >= INSN_FORBIDDEN)
+		return false;
+	const struct probe_info *info = &in->plan->probes.data[in->first_probe + a.probe];
+	*vec_push(&ret->sites) = (struct site){
+		.offset = a.offset,
+		.semaphore = a.semaphore,
+		.cookie = plan_cookie(info, (enum site_action)a.action),
+		.probe = info->id,
+		.layer = info->entry->layer,
+		.action = (enum site_action)a.action,
+		.cost = (enum insn_cost)a.cost,
+	};
+	return true;
+}
+
+static bool take_result(struct intake *in, struct answer *from, struct file_plan *ret)
+{
+	struct answer_result a;
+	if (!take(from, &a, sizeof(a)) || a.entry >= in->plan->catalog->entries.len)
+		return false;
+	struct entry_result *r = vec_push(&ret->results);
+	r->entry = &in->plan->catalog->entries.data[a.entry];
+	r->sites = a.sites;
+	r->refused = a.refused;
+	r->not_needed = a.not_needed;
+	r->off = a.off;
+	memcpy(r->by_cost, a.by_cost, sizeof(r->by_cost));
+	memcpy(r->reason, a.reason, sizeof(r->reason) - 1);
+	return true;
+}
+
+/* Layouts stand last, and probes refer to them: they are found from the end. */
+static bool take_layouts(struct intake *in, struct answer *from, uint32_t n)
+{
+	size_t bytes = (size_t)n * sizeof(struct py_layout);
+	if (n > LAYOUTS_MOST || from->left < bytes)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		struct py_layout layout;
+		size_t known = 0;
+		memcpy(&layout, from->at + from->left - bytes + i * sizeof(layout), sizeof(layout));
+		while (known < in->plan->layouts.len &&
+		       memcmp(&in->plan->layouts.data[known], &layout, sizeof(layout)) != 0)
+			known++;
+		if (known == LAYOUTS_MOST)
+			return false;
+		if (known == in->plan->layouts.len)
+			*vec_push(&in->plan->layouts) = layout;
+		in->layouts[i] = (uint8_t)known;
+	}
+	in->nlayouts = n;
+	from->left -= bytes;
+	return true;
+}
+
+static bool take_all(struct intake *in, struct answer *from, const struct answer_head *head,
+		     struct file_plan *ret)
+{
+	if (!take_layouts(in, from, head->layouts))
+		return false;
+	for (uint32_t i = 0; i < head->probes; i++)
+		if (!take_probe(in, from) ||
+		    !number_layouts(in, &in->plan->probes.data[in->plan->probes.len - 1].desc))
+			return false;
+	for (uint32_t i = 0; i < head->sites; i++)
+		if (!take_site(in, from, head->probes, ret))
+			return false;
+	for (uint32_t i = 0; i < head->results; i++)
+		if (!take_result(in, from, ret))
+			return false;
+	return !from->left;
+}
+
+static void take_back(const struct intake *in)
+{
+	while (in->plan->probes.len > in->first_probe) {
+		struct probe_info *info = &in->plan->probes.data[--in->plan->probes.len];
+		free(info->name);
+		free(info->symbol);
+		free(info->library);
+	}
+	in->plan->layouts.len = in->first_layout;
+}
+
+static bool head_holds(const struct answer_head *h)
+{
+	for (int i = 0; i < HOOK_KINDS; i++)
+		if (h->hooks[i].n > HOOKS_MOST)
+			return false;
+	return memchr(h->build_id, 0, sizeof(h->build_id)) &&
+	       memchr(h->interpreter, 0, sizeof(h->interpreter));
+}
+
+int file_facts_take(struct file_facts *ret, struct plan *plan, const char *path,
+		    const uint8_t *answer, size_t len, struct err *e)
+{
+	struct answer from = {answer, len};
+	struct answer_head head;
+	struct file_facts f = {0};
+	struct intake in = {.plan = plan,
+			    .path = path,
+			    .first_probe = plan->probes.len,
+			    .first_layout = plan->layouts.len};
+	if (!take(&from, &head, sizeof(head)) || !head_holds(&head))
+		return err_set(e, EPROTO, "what was read of it makes no sense");
+	if (head.probes > MAX_PROBES - plan->probes.len)
+		return err_set(e, E2BIG, "more than %d functions to trace: narrow --layers",
+			       MAX_PROBES);
+	if (!take_all(&in, &from, &head, &f.plan)) {
+		take_back(&in);
+		file_plan_free(&f.plan);
+		return err_set(e, EPROTO, "what was read of it makes no sense");
+	}
+	memcpy(f.build_id, head.build_id, sizeof(f.build_id));
+	memcpy(f.interpreter, head.interpreter, sizeof(f.interpreter));
+	f.hides_unwinder = head.hides_unwinder;
+	memcpy(f.hooks, head.hooks, sizeof(f.hooks));
+	*ret = f;
+	return 0;
+}
+
+void file_facts_free(struct file_facts *f)
+{
+	file_plan_free(&f->plan);
+}

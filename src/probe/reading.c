@@ -1,0 +1,154 @@
+/* reading.c - has the facts of files read, one after another, by a process without rights, and never
+ * waits for it: who needs a file waits in scan.c.
+ *
+ * A file may be made to be slow to read. So each has a time, and files of an owner other than root
+ * have a time in sum; after that they are refused. A process that read a file of somebody else reads
+ * nothing more: it could have been taken over, and would lie about the next. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "probe/tracer_impl.h"
+
+#define READ_MS		2000	      /* a file; PyTorch's largest takes a quarter of it */
+#define OWNER_NS	30000000000ULL /* the files of an owner, in sum, */
+#define OWNER_RATIO	0.02	      /* and this part of the time since */
+
+struct reading {
+	struct parser *parser;
+	VEC(struct probed_file *) queue;
+	struct probed_file *file; /* being read */
+	uint64_t since_ns;
+	uint64_t start_ns;
+	struct map64 spent_ns; /* uid -> */
+};
+
+struct reading *reading_new(struct parser_host *host)
+{
+	struct reading *r = xcalloc(1, sizeof(*r));
+	r->parser = parser_new(host);
+	r->start_ns = monotonic_ns();
+	return r;
+}
+
+void reading_free(struct reading *r)
+{
+	if (!r)
+		return;
+	parser_free(r->parser);
+	vec_free(&r->queue);
+	map64_free(&r->spent_ns);
+	free(r);
+}
+
+bool reading_is_busy(const struct reading *r)
+{
+	return r->file != NULL;
+}
+
+static void refuse(struct tracer *t, struct probed_file *f, const char *reason)
+{
+	f->state = FILE_REFUSED;
+	snprintf(f->reason, sizeof(f->reason), "%.159s", reason);
+	files_unuse(&t->files, f);
+}
+
+static uint64_t spent_by(const struct reading *r, uid_t owner)
+{
+	uint64_t ns = 0;
+	map64_get(&r->spent_ns, owner, &ns);
+	return ns;
+}
+
+static bool owner_may(const struct reading *r, const struct probed_file *f)
+{
+	double more_ns = OWNER_RATIO * (double)(monotonic_ns() - r->start_ns);
+	return !f->owner || spent_by(r, f->owner) < OWNER_NS + (uint64_t)more_ns;
+}
+
+static void ask_next(struct tracer *t)
+{
+	struct reading *r = t->reading;
+	struct err e;
+	while (!r->file && r->queue.len) {
+		struct probed_file *f = r->queue.data[0];
+		r->queue.len--;
+		memmove(r->queue.data, r->queue.data + 1, r->queue.len * sizeof(f));
+		if (!owner_may(r, f)) {
+			f->unreadable = true;
+			refuse(t, f, "files of its owner took too long to read");
+			continue;
+		}
+		if (parser_send(r->parser, PARSE_FACTS, f->fd, f->path, strlen(f->path), READ_MS,
+				&e)) {
+			f->unreadable = true;
+			refuse(t, f, e.msg);
+			continue;
+		}
+		r->file = f;
+		r->since_ns = monotonic_ns();
+		struct epoll_event readable = {.events = EPOLLIN};
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, parser_fd(r->parser), &readable);
+	}
+}
+
+void reading_want(struct tracer *t, struct probed_file *f)
+{
+	struct stat st;
+	f->state = FILE_ASKED;
+	files_use(&t->files, f);
+	if (f->fd < 0 || fstat(f->fd, &st)) {
+		refuse(t, f, "cannot be opened");
+		return;
+	}
+	f->owner = st.st_uid;
+	*vec_push(&t->reading->queue) = f;
+	ask_next(t);
+}
+
+static void take(struct tracer *t, struct probed_file *f, int rc, const struct buf *answer,
+		 struct err *e)
+{
+	f->unreadable = rc == -ETIMEDOUT || rc == -EPIPE;
+	if (!rc)
+		rc = file_facts_take(&f->facts, &t->plan, f->path, answer->data, answer->len, e);
+	f->unreadable |= rc == -EPROTO;
+	if (rc) {
+		f->state = FILE_REFUSED;
+		if (rc != -ENOEXEC && (f->unreadable || plan_wants(&t->plan, f->path)))
+			tracer_note(t, f->path, e->msg);
+		snprintf(f->reason, sizeof(f->reason), "%.159s", e->msg);
+	} else {
+		f->state = FILE_READ;
+		tracer_tell_plan(t);
+	}
+	files_unuse(&t->files, f);
+}
+
+bool reading_go_on(struct tracer *t)
+{
+	struct reading *r = t->reading;
+	struct buf answer = {0};
+	struct err e = {0};
+	bool any = false;
+	while (r->file) {
+		int rc = parser_receive(r->parser, &answer, &e);
+		if (rc == -EAGAIN)
+			break;
+		struct probed_file *f = r->file;
+		uint64_t took_ns = monotonic_ns() - r->since_ns;
+		t->plan_ns += took_ns;
+		map64_set(&r->spent_ns, f->owner, spent_by(r, f->owner) + took_ns);
+		r->file = NULL;
+		take(t, f, rc, &answer, &e);
+		buf_free(&answer);
+		if (f->owner)
+			parser_renew(r->parser);
+		any = true;
+		ask_next(t);
+	}
+	return any;
+}

@@ -1,0 +1,22 @@
+/* reading.h - the files that wait to be read. Internal to src/probe. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "parser/parser.h"
+
+struct tracer;
+struct probed_file;
+struct reading;
+
+/* The operations of the parser's processes that the tracer asks for. */
+enum parse_op { PARSE_FACTS, PARSE_OPS };
+
+struct reading *reading_new(struct parser_host *host);
+void reading_free(struct reading *r);
+
+/* The file, FILE_NEW, will be FILE_READ or FILE_REFUSED. */
+void reading_want(struct tracer *t, struct probed_file *f);
+/* Takes the answers that are there; true when there was one. */
+bool reading_go_on(struct tracer *t);
+bool reading_is_busy(const struct reading *r);
