@@ -25,6 +25,7 @@ struct hold {
 	__u64 until_ns;
 	__u64 most_ns; /* for which user space may have it held on, from the beginning */
 	__u64 address; /* any readable address of the task */
+	bool granted;  /* user space had it held on */
 	bool for_maps; /* loader hook: nobody answers once user space is closing */
 	bool answered;
 };
@@ -67,6 +68,7 @@ static long hold_step(__u32 i, struct hold *h)
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (h->for_maps) {
 		__u64 granted = *(volatile __u64 *)&granted_ns[slot];
+		h->granted |= granted > h->until_ns;
 		if (granted > h->until_ns)
 			h->until_ns = granted - h->begin_ns > h->most_ns ? h->begin_ns + h->most_ns
 									 : granted;

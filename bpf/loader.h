@@ -27,7 +27,7 @@
 struct hold_account {
 	__u64 hash; /* of the mappings that were told last */
 	__u64 second_ns;
-	__u64 held_ns; /* in this second */
+	__u64 held_ns; /* in this second, while others had their turn */
 	__u64 not_before_ns;
 	__u32 tells; /* in this second */
 	__u32 timeouts;
@@ -140,7 +140,8 @@ int maps_changed(struct pt_regs *ctx)
 	if (!tell_mappings(pid_tgid, known, h.sequence))
 		return 0;
 	bool answered = hold_wait(&h);
-	a->held_ns += bpf_ktime_get_ns() - h.begin_ns;
+	if (!h.granted) /* else it was for a file of its own */
+		a->held_ns += bpf_ktime_get_ns() - h.begin_ns;
 	if (answered)
 		a->timeouts = 0;
 	else if (!closing)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/timerfd.h>
@@ -340,7 +341,13 @@ static bool run_first(void)
 static void run_as_others(void)
 {
 	struct sched_param none = {.sched_priority = 0};
-	sched_setscheduler(0, SCHED_OTHER, &none);
+	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+}
+
+void scans_run_early(void)
+{
+	run_as_others();
+	setpriority(PRIO_PROCESS, 0, -20); /* of this thread; its children are as others */
 }
 
 static bool holds_any(const struct scans *ss)

@@ -305,6 +305,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	if (!rc)
 		rc = tracer_control_open(t, e);
 	if (!rc)
+		scans_run_early();
+	if (!rc)
 		rc = attach_tasks(t, e);
 	if (!rc && takes_stacks(t))
 		rc = start_unwinder(t, e);

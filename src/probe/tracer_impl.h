@@ -68,6 +68,8 @@ void scan_held(struct tracer *t, pid_t pid, uint64_t sequence);
 void scan_soon(struct tracer *t, pid_t pid);
 void scan_forget(struct tracer *t, pid_t pid);
 void scans_go_on(struct tracer *t);
+/* The calling thread, which answers held tasks, gets its turn soon on a busy host. */
+void scans_run_early(void);
 struct known_file known_file_of(uint64_t device, uint64_t inode);
 
 /* drain.c */
