@@ -14,6 +14,7 @@
 
 struct parser {
 	struct parser_host *host;
+	bool urgent;
 	int line;	 /* -1: no worker */
 	uint64_t end_ns; /* of the question that is asked; 0 = none */
 	bool has_head;
@@ -22,10 +23,11 @@ struct parser {
 	struct buf answer;
 };
 
-struct parser *parser_new(struct parser_host *h)
+struct parser *parser_new(struct parser_host *h, bool urgent)
 {
 	struct parser *p = xcalloc(1, sizeof(*p));
 	p->host = h;
+	p->urgent = urgent;
 	p->line = -1;
 	return p;
 }
@@ -98,7 +100,7 @@ int parser_send(struct parser *p, unsigned op, int fd, const void *question, siz
 	forget_question(p);
 	for (int tries = 0; rc && tries < 2; tries++) { /* the last one may have died meanwhile */
 		if (p->line < 0)
-			p->line = host_worker(p->host);
+			p->line = host_worker(p->host, p->urgent);
 		rc = p->line < 0 ? p->line : put(p, &q, fd, question);
 		if (rc)
 			drop_worker(p);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -68,7 +69,7 @@ static void close_all_but(int kept)
 	syscall(SYS_close_range, kept + 1, ~0U, 0);
 }
 
-static void fork_worker(const struct parser_ops *ops, int sock, int line)
+static void fork_worker(const struct parser_ops *ops, int sock, int line, bool urgent)
 {
 	pid_t host = getpid();
 	if (fork())
@@ -78,6 +79,7 @@ static void fork_worker(const struct parser_ops *ops, int sock, int line)
 	if (getppid() != host)
 		_exit(1);
 	prctl(PR_SET_NAME, "eacgm-parser");
+	setpriority(PRIO_PROCESS, 0, urgent ? -10 : 0);
 	worker_run(ops, line);
 }
 
@@ -96,7 +98,7 @@ static _Noreturn void host_run(const struct parser_ops *ops, int sock)
 	while (!message_receive(sock, &byte, 1, &line)) {
 		if (line < 0)
 			continue;
-		fork_worker(ops, sock, line);
+		fork_worker(ops, sock, line, byte == 'u');
 		close(line);
 	}
 	_exit(0); /* its workers end with it */
@@ -137,12 +139,12 @@ void parser_host_stop(struct parser_host *h)
 	free(h);
 }
 
-int host_worker(const struct parser_host *h)
+int host_worker(const struct parser_host *h, bool urgent)
 {
 	int line[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line))
 		return -errno;
-	int rc = message_send(h->sock, "w", 1, line[1]);
+	int rc = message_send(h->sock, urgent ? "u" : "w", 1, line[1]);
 	close(line[1]);
 	if (rc) {
 		close(line[0]);

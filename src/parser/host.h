@@ -1,6 +1,7 @@
 /* host.h - the program's side of the host. Internal to this folder. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct parser_host {
@@ -9,4 +10,4 @@ struct parser_host {
 };
 
 /* Has a worker forked: our end of the line to it, or negative errno. Any thread may. */
-int host_worker(const struct parser_host *h);
+int host_worker(const struct parser_host *h, bool urgent);

@@ -34,8 +34,9 @@ struct parser_ops {
 int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, struct err *e);
 void parser_host_stop(struct parser_host *h);
 
-/* A line to workers, for one thread. The first is forked with the first question. */
-struct parser *parser_new(struct parser_host *h);
+/* A line to workers, for one thread. The first is forked with the first question. urgent: somebody
+ * is held until it has answered, so it gets its turn soon on a busy host. */
+struct parser *parser_new(struct parser_host *h, bool urgent);
 void parser_free(struct parser *p);
 
 /* Asks and waits. timeout_ms is of the worker's own running; five times as long is waited at most,

@@ -52,7 +52,6 @@ static int give_up_rights(void)
 	limit(RLIMIT_CPU, PARSER_CPU_S);
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_FSIZE, 0);
-	setpriority(PRIO_PROCESS, 0, 0);
 	if (geteuid() == 0 &&
 	    (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) ||
 	     syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY)))

@@ -11,26 +11,23 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "probe/owners.h"
 #include "probe/tracer_impl.h"
 
-#define READ_MS		2000	      /* a file; PyTorch's largest takes a quarter of it */
-#define OWNER_NS	30000000000ULL /* the files of an owner, in sum, */
-#define OWNER_RATIO	0.02	      /* and this part of the time since */
+#define READ_MS 2000 /* a file; PyTorch's largest takes a quarter of it */
 
 struct reading {
 	struct parser *parser;
 	VEC(struct probed_file *) queue;
 	struct probed_file *file; /* being read */
 	uint64_t since_ns;
-	uint64_t start_ns;
-	struct map64 spent_ns; /* uid -> */
+	struct owners owners;
 };
 
 struct reading *reading_new(struct parser_host *host)
 {
 	struct reading *r = xcalloc(1, sizeof(*r));
-	r->parser = parser_new(host);
-	r->start_ns = monotonic_ns();
+	r->parser = parser_new(host, true);
 	return r;
 }
 
@@ -40,7 +37,7 @@ void reading_free(struct reading *r)
 		return;
 	parser_free(r->parser);
 	vec_free(&r->queue);
-	map64_free(&r->spent_ns);
+	owners_free(&r->owners);
 	free(r);
 }
 
@@ -56,19 +53,6 @@ static void refuse(struct tracer *t, struct probed_file *f, const char *reason)
 	files_unuse(&t->files, f);
 }
 
-static uint64_t spent_by(const struct reading *r, uid_t owner)
-{
-	uint64_t ns = 0;
-	map64_get(&r->spent_ns, owner, &ns);
-	return ns;
-}
-
-static bool owner_may(const struct reading *r, const struct probed_file *f)
-{
-	double more_ns = OWNER_RATIO * (double)(monotonic_ns() - r->start_ns);
-	return !f->owner || spent_by(r, f->owner) < OWNER_NS + (uint64_t)more_ns;
-}
-
 static void ask_next(struct tracer *t)
 {
 	struct reading *r = t->reading;
@@ -77,7 +61,7 @@ static void ask_next(struct tracer *t)
 		struct probed_file *f = r->queue.data[0];
 		r->queue.len--;
 		memmove(r->queue.data, r->queue.data + 1, r->queue.len * sizeof(f));
-		if (!owner_may(r, f)) {
+		if (!owners_may(&r->owners, f->owner)) {
 			f->unreadable = true;
 			refuse(t, f, "files of its owner took too long to read");
 			continue;
@@ -141,7 +125,7 @@ bool reading_go_on(struct tracer *t)
 		struct probed_file *f = r->file;
 		uint64_t took_ns = monotonic_ns() - r->since_ns;
 		t->plan_ns += took_ns;
-		map64_set(&r->spent_ns, f->owner, spent_by(r, f->owner) + took_ns);
+		owners_spent(&r->owners, f->owner, took_ns);
 		r->file = NULL;
 		take(t, f, rc, &answer, &e);
 		buf_free(&answer);

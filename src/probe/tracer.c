@@ -13,6 +13,7 @@
 
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
+#include "probe/unwind_facts.h"
 
 #define BPF_UPROBE_MULTI      48
 #define BPF_UPROBE_SESSION    57
@@ -227,7 +228,7 @@ static int start_unwinder(struct tracer *t, struct err *e)
 		.py_frames = bpf_map__fd(b->maps.py_frames),
 		.py_layouts = bpf_map__fd(b->maps.py_layouts),
 	};
-	return unwinder_start(&t->unwinder, &maps, e);
+	return unwinder_start(&t->unwinder, &maps, t->parser_host, e);
 }
 
 int tracer_start_sampling(struct tracer *t, struct err *e)
@@ -253,7 +254,11 @@ static int prog_fd(const struct bpf_program *p)
 /* Before there is anything that the readers must not have: BPF's descriptors, other threads. */
 static int start_readers(struct tracer *t, struct err *e)
 {
-	const parser_fn fns[PARSE_OPS] = {[PARSE_FACTS] = file_facts_answer};
+	const parser_fn fns[PARSE_OPS] = {
+		[PARSE_FACTS] = file_facts_answer,
+		[PARSE_UNWIND_FACTS] = unwind_facts_answer,
+		[PARSE_UNWIND_TABLE] = unwind_table_answer,
+	};
 	const struct parser_ops ops = {.fns = fns, .n = PARSE_OPS, .ctx = &t->plan};
 	if (t->epoll_fd < 0)
 		return err_set(e, EMFILE, "no descriptor is left");

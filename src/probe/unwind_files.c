@@ -3,19 +3,24 @@
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map64.h"
+#include "probe/owners.h"
+#include "probe/reading.h"
+#include "probe/unwind_facts.h"
 #include "probe/unwind_pool.h"
-#include "symbolize/cpython.h"
-#include "symbolize/cpython_frames.h"
 #include "symbolize/elf_file.h"
 #include "symbolize/unwind_cache.h"
 
+#define FACTS_MS 2000
+#define TABLE_MS 20000 /* of its own time; the largest of PyTorch takes a fifth */
 #define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
 
 /* What the mapping at an offset of the file shows: constant for each file. */
@@ -36,13 +41,20 @@ struct unwind_file {
 	bool is_python;
 	struct unwind_python python;
 	VEC(struct shown) shown;
-	struct elf_file *elf; /* until it is loaded */
+	int fd;		      /* until it is loaded; -1 = none */
+	bool is_open, is_vdso; /* its rules are to be compiled */
+	uid_t owner;
+	uint64_t size;
+	struct unwind_facts facts;
 };
 
 struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
+	struct parser *parser;
+	struct owners owners;
+	struct elf_file *vdso;
 	VEC(struct unwind_file *) list; /* by table number */
 	struct map64 by_key;		/* what tells files apart -> index */
 	uint32_t nframes;		/* python layouts made so far */
@@ -53,10 +65,11 @@ struct unwind_files {
 	struct unwinder_stats stats;
 };
 
-struct unwind_files *unwind_files_new(const struct unwinder_maps *maps)
+struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct parser_host *host)
 {
 	struct unwind_files *fs = xcalloc(1, sizeof(*fs));
 	fs->maps = *maps;
+	fs->parser = parser_new(host, false);
 	unwind_pool_init(&fs->pool, maps->pool);
 	fs->cache = unwind_cache_open(NULL, 0);
 	return fs;
@@ -66,10 +79,14 @@ void unwind_files_free(struct unwind_files *fs)
 {
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
-		elf_file_close(f->elf);
+		if (f->fd >= 0)
+			close(f->fd);
 		vec_free(&f->shown);
 		free(f);
 	}
+	elf_file_close(fs->vdso);
+	parser_free(fs->parser);
+	owners_free(&fs->owners);
 	vec_free(&fs->list);
 	map64_free(&fs->by_key);
 	unwind_cache_close(fs->cache);
@@ -100,80 +117,96 @@ static bool number_layouts(struct unwind_files *fs, const struct py_frames *fram
 	       !bpf_map_update_elem(fs->maps.py_layouts, &ret->layout, layout, BPF_ANY);
 }
 
-static bool find_layouts(const struct elf_file *elf, const char *path,
-			 const struct elf_symbol *runtime, struct py_frames *frames,
-			 struct py_layout *layout)
+static void take_python(struct unwind_files *fs, struct unwind_file *f)
 {
-	struct err e;
-	uint32_t version;
-	if (cpython_version(elf, path, &version, &e))
-		return false;
-	/* the interpreter's own account, where it gives one (3.13) */
-	for (size_t len = 2048; len >= 512; len /= 2) {
-		const void *image = elf_file_bytes(elf, runtime->address, len);
-		if (image && !cpython_frames_from_offsets(image, len, frames, &e) &&
-		    !cpython_layout_from_offsets(image, len, layout, &e))
-			return true;
-	}
-	return !cpython_frames(version, frames, &e) && !cpython_layout(version, layout, &e);
-}
-
-static void find_python(struct unwind_files *fs, struct unwind_file *f, const char *path)
-{
-	struct elf_symbol runtime;
-	struct py_frames frames;
-	struct py_layout layout;
-	memset(&frames, 0, sizeof(frames));
-	memset(&layout, 0, sizeof(layout));
-	if (!cpython_present(f->elf) || !elf_file_find(f->elf, "_PyRuntime", &runtime) ||
-	    !find_layouts(f->elf, path, &runtime, &frames, &layout))
+	const struct unwind_facts *facts = &f->facts;
+	if (!facts->is_python)
 		return;
-	f->python.runtime = runtime.address;
-	f->is_python = cpython_eval_ranges(f->elf, f->python.eval, PY_EVAL_RANGES) > 0 &&
-		       number_layouts(fs, &frames, &layout, &f->python);
+	f->python.runtime = facts->runtime;
+	memcpy(f->python.eval, facts->eval, sizeof(f->python.eval));
+	f->is_python = number_layouts(fs, &facts->frames, &facts->layout, &f->python);
 }
 
 /* ---- files ---- */
 
-/* The kernel maps the same image into all processes. */
-static bool open_vdso(struct unwind_file *f)
+/* What this program has mapped of it. */
+static size_t vdso_bytes(void)
 {
 	proc_maps_t own = {0};
 	struct err e;
-	bool opened = false;
+	size_t len = 0;
 	if (proc_maps_read("/proc", getpid(), &own, &e))
-		return false;
-	for (size_t i = 0; i < own.len && !opened; i++) {
-		const struct proc_map *m = &own.data[i];
-		opened = !strcmp(m->path, "[vdso]") &&
-			 !elf_file_open_memory(&f->elf, (const void *)m->start, m->end - m->start,
-					       &e);
-	}
+		return 0;
+	for (size_t i = 0; i < own.len; i++)
+		if (!strcmp(own.data[i].path, "[vdso]"))
+			len = own.data[i].end - own.data[i].start;
 	proc_maps_free(&own);
-	return opened;
+	return len;
 }
 
-static bool open_mapped(struct unwind_file *f, pid_t pid, const struct proc_map *m)
+/* The kernel maps the same image into all processes: it is read here. */
+static int read_vdso(struct unwind_files *fs, struct unwind_file *f, struct err *e)
 {
-	struct err e;
-	int fd = proc_map_open("/proc", pid, m, NULL);
-	if (fd < 0)
-		return false;
-	bool opened = !elf_file_open_fd(&f->elf, fd, m->path, 0, &e);
-	close(fd);
-	return opened;
+	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
+	size_t len = image ? vdso_bytes() : 0;
+	if (!len)
+		return err_set(e, ENOENT, "there is none");
+	int rc = elf_file_open_memory(&fs->vdso, image, len, e);
+	if (rc)
+		return rc;
+	unwind_facts_of(fs->vdso, "[vdso]", &f->facts);
+	f->is_vdso = true;
+	return 0;
+}
+
+/* Asks a process without rights about an open file; its owner's files have a time in sum. */
+static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op, unsigned timeout_ms,
+	       struct buf *ret, struct err *e)
+{
+	uint64_t start_ns = monotonic_ns();
+	if (!owners_may(&fs->owners, f->owner))
+		return err_set(e, EBUSY, "files of its owner took too long to read");
+	int rc = parser_ask(fs->parser, op, f->fd, "", 0, timeout_ms, ret, e);
+	owners_spent(&fs->owners, f->owner, monotonic_ns() - start_ns);
+	if (f->owner) /* it may have been taken over, and would lie about the next file */
+		parser_renew(fs->parser);
+	return rc;
+}
+
+static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
+		     const struct proc_map *m, struct err *e)
+{
+	struct stat st;
+	struct buf answer = {0};
+	f->fd = proc_map_open("/proc", pid, m, &st);
+	if (f->fd < 0)
+		return err_set(e, -f->fd, "cannot be opened");
+	f->owner = st.st_uid;
+	f->size = (uint64_t)st.st_size;
+	int rc = ask(fs, f, PARSE_UNWIND_FACTS, FACTS_MS, &answer, e);
+	if (!rc)
+		rc = unwind_facts_take(&f->facts, &answer, e);
+	buf_free(&answer);
+	if (rc) {
+		close(f->fd);
+		f->fd = -1;
+	}
+	return rc;
 }
 
 static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		      const struct proc_map *m)
 {
-	if (m->inode ? open_mapped(f, pid, m) : open_vdso(f)) {
-		find_python(fs, f, m->path);
-		fs->to_load++;
-		atomic_store(&f->pending, true);
-	} else {
+	struct err e;
+	f->fd = -1;
+	if (m->inode ? read_file(fs, f, pid, m, &e) : read_vdso(fs, f, &e)) {
 		fs->stats.refused++;
+		return;
 	}
+	f->is_open = true;
+	take_python(fs, f);
+	fs->to_load++;
+	atomic_store(&f->pending, true);
 }
 
 /* Tells files apart, also when one was rewritten in place; false when it is gone. */
@@ -203,19 +236,21 @@ static struct unwind_file *new_file(struct unwind_files *fs)
 	if (fs->list.len < UNWIND_TABLES_MAX) {
 		struct unwind_file *f = xcalloc(1, sizeof(*f));
 		f->table = (uint32_t)fs->list.len;
+		f->fd = -1;
 		*vec_push(&fs->list) = f;
 		return f;
 	}
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[fs->next_reused++ % fs->list.len];
 		uint32_t table = f->table;
-		if (f->refs || f->elf)
+		if (f->refs || f->is_open)
 			continue;
 		take_rules_back(fs, f);
 		map64_del(&fs->by_key, f->key);
 		vec_free(&f->shown);
 		memset(f, 0, sizeof(*f));
 		f->table = table;
+		f->fd = -1;
 		return f;
 	}
 	return NULL;
@@ -261,7 +296,7 @@ bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t 
 			return true;
 		}
 	}
-	if (!f->elf || !elf_file_bias(f->elf, m->start, m->end, m->file_offset, ret))
+	if (!elf_segments_bias(&f->facts.segments, m->start, m->end, m->file_offset, ret))
 		return false;
 	*vec_push(&f->shown) = (struct shown){m->file_offset, len, m->start - *ret};
 	return true;
@@ -312,12 +347,31 @@ static bool install(struct unwind_files *fs, struct unwind_file *f, const struct
 	return !bpf_map_update_elem(fs->maps.tables, &f->table, &ref, BPF_ANY);
 }
 
+/* From the cache, or compiled and kept. */
+static int get_table(struct unwind_files *fs, const struct unwind_file *f, struct unwind_table *ret,
+		     bool *ret_hit, struct err *e)
+{
+	struct buf answer = {0};
+	if (f->is_vdso)
+		return unwind_cache_get(fs->cache, fs->vdso, ret, ret_hit, e);
+	char *name = unwind_cache_name_of(f->facts.build_id, f->owner, f->size, f->facts.sum);
+	*ret_hit = unwind_cache_load(fs->cache, name, ret);
+	int rc = *ret_hit ? 0 : ask(fs, f, PARSE_UNWIND_TABLE, TABLE_MS, &answer, e);
+	if (!rc && !*ret_hit)
+		rc = unwind_table_take(ret, &answer, e);
+	if (!rc && !*ret_hit)
+		unwind_cache_store(fs->cache, name, ret);
+	buf_free(&answer);
+	free(name);
+	return rc;
+}
+
 static void load(struct unwind_files *fs, struct unwind_file *f)
 {
 	struct unwind_table table = {0};
 	struct err e;
 	bool hit = false;
-	int rc = unwind_cache_get(fs->cache, f->elf, &table, &hit, &e);
+	int rc = get_table(fs, f, &table, &hit, &e);
 	if (!rc && install(fs, f, &table)) {
 		f->loaded = true;
 		fs->stats.files++;
@@ -331,8 +385,10 @@ static void load(struct unwind_files *fs, struct unwind_file *f)
 		fs->stats.refused++;
 	}
 	unwind_table_free(&table);
-	elf_file_close(f->elf);
-	f->elf = NULL;
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+	f->is_open = false;
 	atomic_store(&f->pending, false);
 }
 
@@ -345,7 +401,7 @@ bool unwind_files_load(struct unwind_files *fs)
 {
 	uint64_t start_ns = monotonic_ns();
 	size_t next = 0;
-	while (fs->to_load && next < fs->list.len && !fs->list.data[next]->elf)
+	while (fs->to_load && next < fs->list.len && !fs->list.data[next]->is_open)
 		next++;
 	if (!fs->to_load || next == fs->list.len) {
 		fs->to_load = 0;

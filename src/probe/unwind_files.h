@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "parser/parser.h"
 #include "probe/unwinder.h"
 #include "symbolize/proc_maps.h"
 #include "wire/unwind.h"
@@ -21,7 +22,7 @@ struct unwind_python {
 	uint32_t layout;
 };
 
-struct unwind_files *unwind_files_new(const struct unwinder_maps *maps);
+struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct parser_host *host);
 void unwind_files_free(struct unwind_files *fs);
 
 /* The file of a mapping, with one more reference; NULL when it cannot be opened. Its rules

@@ -281,11 +281,12 @@ static void *work(void *arg)
 
 /* ---- the interface ---- */
 
-int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, struct err *e)
+int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
+		   struct parser_host *host, struct err *e)
 {
 	struct unwinder *u = xcalloc(1, sizeof(*u));
 	u->maps = *maps;
-	u->files = unwind_files_new(maps);
+	u->files = unwind_files_new(maps, host);
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);

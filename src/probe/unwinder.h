@@ -33,7 +33,10 @@ struct unwinder_stats {
 
 struct unwinder;
 
-int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps, struct err *e);
+struct parser_host;
+
+int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
+		   struct parser_host *host, struct err *e);
 void unwinder_stop(struct unwinder *u);
 
 /* The process has new mappings: they are read and published soon. */

@@ -145,8 +145,8 @@ static void read_sections(struct elf_file *f, const Elf64_Ehdr *eh)
 
 static const uint8_t *bytes_to_end(const struct elf_file *f, uint64_t address, size_t *ret_len)
 {
-	for (size_t i = 0; i < f->nsegments; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	for (size_t i = 0; i < f->loaded.n; i++) {
+		const struct elf_segment *s = &f->loaded.s[i];
 
 		if (address >= s->address && address - s->address < s->size) {
 			*ret_len = s->size - (address - s->address);
@@ -276,10 +276,10 @@ static int read_segments(struct elf_file *f, const Elf64_Ehdr *eh, struct err *e
 			continue;
 		if (ph.p_filesz > f->len - ph.p_offset)
 			ph.p_filesz = f->len - ph.p_offset;
-		if (ph.p_type == PT_LOAD && f->nsegments == ELF_MAX_SEGMENTS)
+		if (ph.p_type == PT_LOAD && f->loaded.n == ELF_MAX_SEGMENTS)
 			return err_set(e, EINVAL, "it has more than %d segments", ELF_MAX_SEGMENTS);
 		if (ph.p_type == PT_LOAD && ph.p_filesz <= UINT64_MAX - ph.p_vaddr)
-			f->segments[f->nsegments++] = (struct elf_segment){
+			f->loaded.s[f->loaded.n++] = (struct elf_segment){
 				.address = ph.p_vaddr,
 				.file_offset = ph.p_offset,
 				.size = ph.p_filesz,
@@ -446,8 +446,8 @@ bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret)
 
 bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *ret)
 {
-	for (size_t i = 0; i < f->nsegments; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	for (size_t i = 0; i < f->loaded.n; i++) {
+		const struct elf_segment *s = &f->loaded.s[i];
 
 		if (file_offset >= s->file_offset && file_offset - s->file_offset < s->size) {
 			*ret = s->address + (file_offset - s->file_offset);
@@ -457,13 +457,13 @@ bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *
 	return false;
 }
 
-bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
-		   uint64_t *ret)
+bool elf_segments_bias(const struct elf_segments *segments, uint64_t start, uint64_t end,
+		       uint64_t file_offset, uint64_t *ret)
 {
 	uint64_t most = 0, last = file_offset + (end - start);
 
-	for (size_t i = 0; i < f->nsegments; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	for (size_t i = 0; i < segments->n; i++) {
+		const struct elf_segment *s = &segments->s[i];
 		uint64_t s_end = s->file_offset + s->size;
 		uint64_t from = s->file_offset > file_offset ? s->file_offset : file_offset;
 		uint64_t to = s_end < last ? s_end : last;
@@ -474,6 +474,17 @@ bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint6
 		*ret = start - file_offset + s->file_offset - s->address;
 	}
 	return most > 0;
+}
+
+bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
+		   uint64_t *ret)
+{
+	return elf_segments_bias(&f->loaded, start, end, file_offset, ret);
+}
+
+const struct elf_segments *elf_file_segments(const struct elf_file *f)
+{
+	return &f->loaded;
 }
 
 const void *elf_file_bytes(const struct elf_file *f, uint64_t address, size_t len)

@@ -13,6 +13,21 @@
 
 struct elf_file;
 
+/* What of a file is loaded (PT_LOAD). */
+struct elf_segment {
+	uint64_t address;
+	uint64_t file_offset;
+	uint64_t size; /* bytes in the file */
+};
+
+/* Real files have four to ten; the bound keeps address look-ups short in hostile ones. */
+#define ELF_MAX_SEGMENTS 64
+
+struct elf_segments {
+	struct elf_segment s[ELF_MAX_SEGMENTS];
+	uint32_t n; /* at most ELF_MAX_SEGMENTS */
+};
+
 /* Maps path read-only. The sentence names the path and what is wrong with it. A file that is
  * cut short while it is open reads as zeros there, one that is written to reads as it then is. */
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
@@ -69,6 +84,10 @@ bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *
  * shows, since a page of the file may belong to two. False when it shows none. */
 bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
 		   uint64_t *ret);
+/* The same by the segments alone. */
+bool elf_segments_bias(const struct elf_segments *segments, uint64_t start, uint64_t end,
+		       uint64_t file_offset, uint64_t *ret);
+const struct elf_segments *elf_file_segments(const struct elf_file *f);
 
 /* len bytes at a virtual address, or NULL when they are not all in the file. */
 const void *elf_file_bytes(const struct elf_file *f, uint64_t address, size_t len);

@@ -18,15 +18,6 @@ struct elf_symtab {
 	size_t strings_len; /* ends in a NUL, so each offset below it is a C string */
 };
 
-struct elf_segment {
-	uint64_t address;
-	uint64_t file_offset;
-	uint64_t size; /* bytes in the file */
-};
-
-/* Real files have four to ten; the bound keeps address look-ups short in hostile ones. */
-#define ELF_MAX_SEGMENTS 64
-
 struct elf_symbol_ref {
 	uint64_t address;
 	uint64_t size;
@@ -45,8 +36,7 @@ struct elf_file {
 	bool needs_libraries;
 	bool versioned; /* has version definitions: one name may occur once per version */
 
-	struct elf_segment segments[ELF_MAX_SEGMENTS];
-	size_t nsegments;
+	struct elf_segments loaded;
 	const uint8_t *sections; /* Elf64_Shdr */
 	size_t nsections;
 	const char *section_names;

@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,33 +281,55 @@ static void make_room(const struct unwind_cache *c, uint64_t bytes)
 
 char *unwind_cache_name(const struct elf_file *f)
 {
-	const char *build_id = elf_file_build_id(f);
+	return unwind_cache_name_of(elf_file_build_id(f), elf_file_owner(f), elf_file_size(f),
+				    unwind_cache_sum(f));
+}
+
+uint32_t unwind_cache_sum(const struct elf_file *f)
+{
 	const uint8_t *eh_frame;
-	uint32_t crc = 0;
 	uint64_t ignored;
 	size_t len;
 
-	if (strlen(build_id) < SHORTEST_BUILD_ID)
+	if (!elf_file_section(f, ".eh_frame", &eh_frame, &len, &ignored))
+		return 0;
+	return crc32_z(0, eh_frame, len);
+}
+
+char *unwind_cache_name_of(const char *build_id, uid_t owner, uint64_t size, uint32_t sum)
+{
+	if (strlen(build_id) < SHORTEST_BUILD_ID ||
+	    build_id[strspn(build_id, "0123456789abcdef")] != '\0')
 		return NULL;
-	if (elf_file_section(f, ".eh_frame", &eh_frame, &len, &ignored))
-		crc = crc32_z(0, eh_frame, len);
-	return xasprintf("%s-%u-%zx-%08x" TABLE_ENDING, build_id, elf_file_owner(f),
-			 elf_file_size(f), crc);
+	return xasprintf("%s-%u-%" PRIx64 "-%08x" TABLE_ENDING, build_id, owner, size, sum);
+}
+
+bool unwind_cache_load(const struct unwind_cache *c, const char *name, struct unwind_table *ret)
+{
+	return c->dir >= 0 && name && load(c, name, ret);
+}
+
+void unwind_cache_store(const struct unwind_cache *c, const char *name,
+			const struct unwind_table *t)
+{
+	uint64_t bytes = t->len * sizeof(*t->words);
+
+	if (c->dir < 0 || !name || bytes > c->max_bytes)
+		return;
+	make_room(c, bytes);
+	store(c, name, t);
 }
 
 int unwind_cache_get(struct unwind_cache *c, const struct elf_file *f, struct unwind_table *ret,
 		     bool *ret_hit, struct err *e)
 {
-	char *name = c->dir >= 0 ? unwind_cache_name(f) : NULL;
-	bool hit = name && load(c, name, ret);
+	char *name = unwind_cache_name(f);
+	bool hit = unwind_cache_load(c, name, ret);
 	int rc = hit ? 0 : unwind_table_build(f, ret, NULL, e);
-	uint64_t bytes = rc == 0 ? ret->len * sizeof(*ret->words) : 0;
 
 	/* a file that was written to meanwhile is not what its name says */
-	if (rc == 0 && name && !hit && bytes <= c->max_bytes && !elf_file_changed(f)) {
-		make_room(c, bytes);
-		store(c, name, ret);
-	}
+	if (rc == 0 && !hit && !elf_file_changed(f))
+		unwind_cache_store(c, name, ret);
 	if (ret_hit)
 		*ret_hit = hit;
 	free(name);

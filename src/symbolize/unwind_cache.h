@@ -26,3 +26,11 @@ int unwind_cache_get(struct unwind_cache *c, const struct elf_file *f, struct un
 
 /* The name of a file's table in the folder, malloc'ed; NULL when it is not kept. */
 char *unwind_cache_name(const struct elf_file *f);
+
+/* The same in parts, for who has no file at hand: sum is unwind_cache_sum of the file. */
+uint32_t unwind_cache_sum(const struct elf_file *f);
+char *unwind_cache_name_of(const char *build_id, uid_t owner, uint64_t size, uint32_t sum);
+/* name may be NULL. load: a table that was checked, to be freed; false when there is none. */
+bool unwind_cache_load(const struct unwind_cache *c, const char *name, struct unwind_table *ret);
+void unwind_cache_store(const struct unwind_cache *c, const char *name,
+			const struct unwind_table *t);

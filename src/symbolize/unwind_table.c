@@ -427,8 +427,8 @@ static int add_section(struct build *b, const struct cfi_section *s, struct err 
 /* The bytes of the file from a virtual address to the end of its segment. */
 static size_t bytes_from(const struct elf_file *f, uint64_t address)
 {
-	for (size_t i = 0; i < f->nsegments; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	for (size_t i = 0; i < f->loaded.n; i++) {
+		const struct elf_segment *s = &f->loaded.s[i];
 
 		if (address >= s->address && address - s->address < s->size)
 			return s->size - (address - s->address);
