@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "probe/tracer_impl.h"
 
-#define BEAT_NS 15000000L /* a quarter of HEARTBEAT_MOST_NS of bpf/hold.h */
+#define BEAT_NS 20000000L /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
 
 struct heart {
 	pthread_t thread;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "parser/parser.h"
 #include "probe/owners.h"
 #include "probe/tracer_impl.h"
 

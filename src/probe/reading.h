@@ -3,8 +3,7 @@
 
 #include <stdbool.h>
 
-#include "parser/parser.h"
-
+struct parser_host;
 struct tracer;
 struct probed_file;
 struct reading;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "parser/parser.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"

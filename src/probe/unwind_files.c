@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/map64.h"
+#include "parser/parser.h"
 #include "probe/owners.h"
 #include "probe/reading.h"
 #include "probe/unwind_facts.h"
@@ -52,7 +53,8 @@ struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
-	struct parser *parser;
+	struct parser *parser; /* of facts, for which tasks may be held */
+	struct parser *compiler; /* of tables */
 	struct owners owners;
 	struct elf_file *vdso;
 	VEC(struct unwind_file *) list; /* by table number */
@@ -69,7 +71,8 @@ struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct p
 {
 	struct unwind_files *fs = xcalloc(1, sizeof(*fs));
 	fs->maps = *maps;
-	fs->parser = parser_new(host, false);
+	fs->parser = parser_new(host, true);
+	fs->compiler = parser_new(host, false);
 	unwind_pool_init(&fs->pool, maps->pool);
 	fs->cache = unwind_cache_open(NULL, 0);
 	return fs;
@@ -86,6 +89,7 @@ void unwind_files_free(struct unwind_files *fs)
 	}
 	elf_file_close(fs->vdso);
 	parser_free(fs->parser);
+	parser_free(fs->compiler);
 	owners_free(&fs->owners);
 	vec_free(&fs->list);
 	map64_free(&fs->by_key);
@@ -160,16 +164,17 @@ static int read_vdso(struct unwind_files *fs, struct unwind_file *f, struct err 
 }
 
 /* Asks a process without rights about an open file; its owner's files have a time in sum. */
-static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op, unsigned timeout_ms,
-	       struct buf *ret, struct err *e)
+static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op,
+	       const char *path, unsigned timeout_ms, struct buf *ret, struct err *e)
 {
 	uint64_t start_ns = monotonic_ns();
 	if (!owners_may(&fs->owners, f->owner))
 		return err_set(e, EBUSY, "files of its owner took too long to read");
-	int rc = parser_ask(fs->parser, op, f->fd, "", 0, timeout_ms, ret, e);
+	struct parser *p = op == PARSE_UNWIND_TABLE ? fs->compiler : fs->parser;
+	int rc = parser_ask(p, op, f->fd, path, strlen(path), timeout_ms, ret, e);
 	owners_spent(&fs->owners, f->owner, monotonic_ns() - start_ns);
 	if (f->owner) /* it may have been taken over, and would lie about the next file */
-		parser_renew(fs->parser);
+		parser_renew(p);
 	return rc;
 }
 
@@ -183,7 +188,7 @@ static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		return err_set(e, -f->fd, "cannot be opened");
 	f->owner = st.st_uid;
 	f->size = (uint64_t)st.st_size;
-	int rc = ask(fs, f, PARSE_UNWIND_FACTS, FACTS_MS, &answer, e);
+	int rc = ask(fs, f, PARSE_UNWIND_FACTS, m->path, FACTS_MS, &answer, e);
 	if (!rc)
 		rc = unwind_facts_take(&f->facts, &answer, e);
 	buf_free(&answer);
@@ -356,7 +361,7 @@ static int get_table(struct unwind_files *fs, const struct unwind_file *f, struc
 		return unwind_cache_get(fs->cache, fs->vdso, ret, ret_hit, e);
 	char *name = unwind_cache_name_of(f->facts.build_id, f->owner, f->size, f->facts.sum);
 	*ret_hit = unwind_cache_load(fs->cache, name, ret);
-	int rc = *ret_hit ? 0 : ask(fs, f, PARSE_UNWIND_TABLE, TABLE_MS, &answer, e);
+	int rc = *ret_hit ? 0 : ask(fs, f, PARSE_UNWIND_TABLE, "", TABLE_MS, &answer, e);
 	if (!rc && !*ret_hit)
 		rc = unwind_table_take(ret, &answer, e);
 	if (!rc && !*ret_hit)

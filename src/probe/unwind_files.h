@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "parser/parser.h"
 #include "probe/unwinder.h"
 #include "symbolize/proc_maps.h"
 #include "wire/unwind.h"
 
+struct parser_host;
 struct unwind_files;
 struct unwind_file;
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -256,6 +257,7 @@ static pid_t next_look(struct unwinder *u)
 static void *work(void *arg)
 {
 	struct unwinder *u = arg;
+	setpriority(PRIO_PROCESS, 0, -10); /* tasks may be held for it; it compiles nothing itself */
 	pthread_mutex_lock(&u->lock);
 	while (!u->stop) {
 		u->looking = next_look(u);
