@@ -217,6 +217,9 @@ static int prepare(struct visit *v, struct err *e)
 					 .entry = GPU_ATTACH_ENTRY,
 					 .argument = argument};
 	rc = remote_prepare(&v->remote, &request, e);
+	/* its memory is open: should it become another program, that has none of the stub */
+	if (!rc && !gpu_guest_fits(v->guest, v->candidate->pid, e))
+		rc = -EPERM;
 	for (size_t i = 0; i < v->nplaces; i++)
 		offsets[i] = v->places[i].file_offset;
 	char driver[32];

@@ -2,9 +2,11 @@
  * shim, the process's ring (wire/gpu_ring.h) and the session's lock.
  *
  * It lies where the process can see it, load from it and write to it, whatever its user and its
- * mount namespace. It knows nothing of how the shim comes in. */
+ * mount namespace, and belongs to its user. A process that has rights which its user lacks has
+ * none. It knows nothing of how the shim comes in. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -13,6 +15,10 @@ struct gpu_guest;
 
 /* shim: the file to copy. */
 int gpu_guest_open(struct gpu_guest **ret, pid_t pid, const char *shim, struct err *e);
+
+/* Whether the process is still one that may load what its user can write to: to be asked once it
+ * can no longer become another program unseen. False with a sentence. */
+bool gpu_guest_fits(const struct gpu_guest *g, pid_t pid, struct err *e);
 
 /* As the process sees them. */
 const char *gpu_guest_shim(const struct gpu_guest *g);

@@ -3,7 +3,7 @@
  * The first byte chooses: 's' a spec, 'd' a description, anything else a file.
  * Whatever is accepted must keep what catalog.h promises.
  *
- * links: base probe
+ * links: base probe parser
  * needs: catalog_builtin */
 #include <stdint.h>
 #include <stdlib.h>

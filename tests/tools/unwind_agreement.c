@@ -10,7 +10,7 @@
  *
  * --until: the command is sampled once it has printed WORD. Prints `name value` pairs at the end.
  *
- * links: probe symbolize base */
+ * links: probe symbolize parser base */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

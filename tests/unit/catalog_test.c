@@ -4,7 +4,7 @@
  * EACGM_UPDATE_GOLDEN set the lines are written instead of compared. Finds the source
  * tree by EACGM_SOURCE_ROOT, else in the current folder.
  *
- * links: base probe
+ * links: base probe parser
  * needs: catalog_builtin */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* signature_test.c - the description language: every type, placement and complaint.
  *
- * links: base probe
+ * links: base probe parser
  * needs: catalog_builtin */
 #include <errno.h>
 #include <setjmp.h>
