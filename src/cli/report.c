@@ -33,8 +33,9 @@ uint64_t report_number(const struct rec_tables *t, const char *key)
 /* Causes after which the call is in the recording all the same (wire/event.h). */
 static bool call_kept(const char *cause)
 {
-	static const char *const kept[] = {"no_return",	  "arg_fault",	      "arg_cut",
-					   "string_full", "return_unmatched", "name_unresolved"};
+	static const char *const kept[] = {
+		"no_return",	   "arg_fault", "arg_cut",   "string_full", "return_unmatched",
+		"name_unresolved", "name_full", "code_full", "frame_full",  "python_line"};
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 		if (!strcmp(cause, kept[i]))
 			return true;

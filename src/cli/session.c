@@ -31,7 +31,8 @@
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 #define SETTLE_MS	  5000
 #define SETTLE_STEP_MS	  20
-#define STRINGS_UNKEPT	  (64u << 20)	/* bytes, where nothing is kept */
+#define STRINGS_KEPT	  (512u << 20)	/* bytes, of a recording */
+#define STRINGS_UNKEPT	  (64u << 20)	/* likewise, where nothing is kept */
 #define LARGE_BYTES	  (64 << 10)	/* blocks that go back to the system when they are freed */
 #define INTERRUPT_WAIT_NS 5000000000ULL /* for the command to end after Ctrl-C */
 
@@ -588,7 +589,8 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	s->stack_shift = FIRST_STACK_SHIFT;
 	s->launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes,
-					.max_string_bytes = opts->output ? 0 : STRINGS_UNKEPT};
+					.max_string_bytes =
+						opts->output ? STRINGS_KEPT : STRINGS_UNKEPT};
 	struct rec_writer *writer = NULL;
 	struct launch_limits limits;
 	launch_save_limits(&limits);

@@ -7,14 +7,16 @@
  * nothing is kept and it runs for days; in a recording names of calls that were counted are still
  * asked for at its end.
  *
- * Where nothing is kept, of kernels, communicators and Python's code objects those go that were not
- * asked for longest, where there are very many. Stays: what the job has of libraries and functions,
- * and strings, which the writer bounds. */
+ * Of Python's code objects those go that were not asked for longest, where there are very many:
+ * the programs have forgotten them long before. Where nothing is kept, so do kernels and
+ * communicators. Stays: what the job has of libraries and functions, which frames.c and names.c
+ * bound, and strings, which the writer bounds. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
+#include "pipeline/stacks.h"
 
 #define FORGET_NS     10000000000ULL
 #define FORGET_EVERY  1000000000ULL
@@ -142,13 +144,14 @@ void forget_pass(struct pipeline *p)
 		return;
 	p->forgot_ns = now_ns;
 	forget_due(p, now_ns);
-	if (!p->forgets)
-		return;
+	codes_forget(p, CODES);
+	frames_forget_codes(p, CODES);
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
+	if (!p->forgets)
+		return;
 	drop_large(&p->hist_counts);
 	/* one that is used again after all is read from its process's memory */
 	kernels_forget(p->kernels, KERNELS);
 	comms_forget(p->comms, COMMS);
-	codes_forget(p, CODES);
 }

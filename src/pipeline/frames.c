@@ -1,8 +1,13 @@
 /* frames.c - one row for each place in code that is met in a stack: native places by file and
- * address, Python's by code object and line, the kernel's by function. */
+ * address, Python's by code object and line, the kernel's by function.
+ *
+ * What a job can make without end is bounded: of code objects and their tables of lines those go
+ * that were not asked for longest, tables are read at a bounded rate, and past FRAMES_MOST places
+ * all others are one. What is left out by that is counted. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
 #include "symbolize/cpython_frames.h"
@@ -10,7 +15,10 @@
 #include "symbolize/demangle.h"
 #include "symbolize/kallsyms.h"
 
-#define LINES_MAX_BYTES (256u << 10) /* of one code object's line table */
+#define LINES_MAX_BYTES	 (256u << 10) /* of one code object's line table */
+#define LINES_KEPT_BYTES (16u << 20)  /* of all; where there are more, half of them go */
+#define LINES_READ_BYTES (16u << 20)  /* in a second */
+#define FRAMES_MOST	 (1u << 20)
 
 /* A code object, by the number that the programs gave it. */
 struct py_code {
@@ -20,6 +28,8 @@ struct py_code {
 	uint32_t first_line;
 	uint32_t name, file; /* strings */
 	uint32_t version;
+	uint64_t id;
+	uint64_t asked; /* number of the question that asked for it last */
 	bool read;
 	uint8_t *lines;
 	uint32_t lines_len;
@@ -30,6 +40,11 @@ struct frames {
 	struct map64 by_place;	      /* hash of what tells frames apart -> number */
 	struct map64 code_of;	      /* REC_PYCODE id -> index in codes */
 	VEC(struct py_code) codes;
+	uint64_t questions;
+	uint64_t lines_kept, lines_read; /* bytes; the second, since lines_ns */
+	uint64_t lines_ns;
+	uint64_t lines_left; /* places whose table was not read */
+	uint64_t over;	     /* places past FRAMES_MOST */
 	struct kallsyms *kernel;
 	bool kernel_tried;
 };
@@ -62,15 +77,41 @@ static uint64_t place_key(uint8_t kind, uint64_t a, uint64_t b)
 	return hash_bytes(parts, sizeof(parts));
 }
 
-static uint32_t add_frame(struct pipeline *p, uint64_t key, const struct known_frame *frame)
+static uint32_t put_frame(struct pipeline *p, const struct known_frame *frame)
 {
-	uint32_t number = rec_put_frame(p->writer, &frame->row);
 	struct frames *f = p->frames;
+	uint32_t number = rec_put_frame(p->writer, &frame->row);
 	while (f->list.len <= number)
 		vec_push(&f->list);
 	f->list.data[number] = *frame;
-	map64_set(&f->by_place, key, number);
 	return number;
+}
+
+static uint32_t add_frame(struct pipeline *p, uint64_t key, const struct known_frame *frame)
+{
+	struct frames *f = p->frames;
+	struct known_frame more = {.named = true}; /* stands for all that are too many */
+	uint64_t number;
+	if (f->list.len >= FRAMES_MOST) {
+		f->over++;
+		key = place_key(FRAME_CUT, UINT64_MAX, 0);
+		if (map64_get(&f->by_place, key, &number))
+			return (uint32_t)number;
+		more.row.name = rec_string_z(p->writer, "(more)");
+		frame = &more;
+	}
+	number = put_frame(p, frame);
+	map64_set(&f->by_place, key, number);
+	return (uint32_t)number;
+}
+
+void frames_tell_losses(struct pipeline *p)
+{
+	const struct frames *f = p->frames;
+	if (f->over)
+		pipeline_loss(p, "frame_full", 0, f->over);
+	if (f->lines_left)
+		pipeline_loss(p, "python_line", 0, f->lines_left);
 }
 
 /* ---- native ---- */
@@ -126,8 +167,79 @@ void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t co
 {
 	struct frames *f = p->frames;
 	map64_set(&f->code_of, r->id, f->codes.len);
-	*vec_push(&f->codes) = (struct py_code){
-		.tgid = r->tgid, .address = r->code, .code = code, .first_line = r->firstlineno};
+	*vec_push(&f->codes) = (struct py_code){.id = r->id,
+						.asked = ++f->questions,
+						.tgid = r->tgid,
+						.address = r->code,
+						.code = code,
+						.first_line = r->firstlineno};
+}
+
+static void drop_lines(struct frames *f, struct py_code *c)
+{
+	f->lines_kept -= c->lines_len;
+	free(c->lines);
+	c->lines = NULL;
+	c->lines_len = 0;
+	c->read = false;
+}
+
+/* The number of the question from which on half of those were asked that are counted. */
+static uint64_t asked_since(const struct frames *f, bool with_lines)
+{
+	uint64_t *asked = xcalloc(f->codes.len + 1, sizeof(*asked));
+	size_t n = 0;
+	for (size_t i = 0; i < f->codes.len; i++)
+		if (!with_lines || f->codes.data[i].lines)
+			asked[n++] = f->codes.data[i].asked;
+	uint64_t since = forget_since(asked, n, n / 2);
+	free(asked);
+	return since;
+}
+
+void frames_forget_codes(struct pipeline *p, size_t most)
+{
+	struct frames *f = p->frames;
+	size_t kept = 0;
+	if (f->codes.len <= most)
+		return;
+	uint64_t since = asked_since(f, false);
+	map64_free(&f->code_of);
+	for (size_t i = 0; i < f->codes.len; i++) {
+		struct py_code *c = &f->codes.data[i];
+		if (c->asked < since) {
+			drop_lines(f, c);
+			continue;
+		}
+		map64_set(&f->code_of, c->id, kept);
+		f->codes.data[kept++] = *c;
+	}
+	f->codes.len = kept;
+}
+
+static void forget_lines(struct frames *f)
+{
+	uint64_t since = asked_since(f, true);
+	for (size_t i = 0; i < f->codes.len; i++)
+		if (f->codes.data[i].lines && f->codes.data[i].asked < since)
+			drop_lines(f, &f->codes.data[i]);
+}
+
+/* Whether so many bytes may be read now: a job that runs ever new code of many lines would keep
+ * the recording's thread at nothing else. */
+static bool may_read_lines(struct frames *f, uint64_t bytes)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (now_ns - f->lines_ns >= 1000000000ULL) {
+		f->lines_ns = now_ns;
+		f->lines_read = 0;
+	}
+	if (f->lines_read + bytes > LINES_READ_BYTES) {
+		f->lines_left++;
+		return false;
+	}
+	f->lines_read += bytes;
+	return true;
 }
 
 /* The file of the interpreter that a process runs, until another is opened; or NULL. */
@@ -152,8 +264,11 @@ uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
 /* Copies the line table out of the process, while it lives. */
 static void read_lines(struct pipeline *p, struct py_code *c)
 {
+	struct frames *f = p->frames;
 	const struct open_elf *python = python_of(p, c->tgid);
 	uint64_t bytes = 0, len = 0;
+	if (f->lines_kept > LINES_KEPT_BYTES)
+		forget_lines(f);
 	c->read = true;
 	if (!python || !python->has_py_lines)
 		return;
@@ -163,13 +278,21 @@ static void read_lines(struct pipeline *p, struct py_code *c)
 	    !pipeline_read_memory(c->tgid, bytes + l->bytes_size, &len, 8) || !len ||
 	    len > LINES_MAX_BYTES)
 		return;
+	c->read = may_read_lines(f, len);
+	if (!c->read)
+		return;
 	c->lines = xrealloc(NULL, len, 1);
-	if (pipeline_read_memory(c->tgid, bytes + l->bytes_data, c->lines, len))
-		c->lines_len = (uint32_t)len;
+	c->lines_len = (uint32_t)len;
+	f->lines_kept += len;
+	if (!pipeline_read_memory(c->tgid, bytes + l->bytes_data, c->lines, len)) {
+		drop_lines(f, c);
+		c->read = true;
+	}
 }
 
 static uint32_t line_at(struct pipeline *p, struct py_code *c, uint32_t offset)
 {
+	c->asked = ++p->frames->questions;
 	if (!c->read)
 		read_lines(p, c);
 	if (!c->lines_len)

@@ -12,7 +12,8 @@
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
 
-#define TEXTS_MOST (1 << 16)
+#define TEXTS_MOST     (1 << 16)
+#define CODE_ROWS_MOST (1 << 18) /* functions by name, file and line */
 
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
 {
@@ -121,11 +122,14 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 		file_len = sizeof(r->file);
 	cpython_string_utf8(r->name, name_len, r->name_state, name, sizeof(name));
 	cpython_string_utf8(r->file, file_len, r->file_state, file, sizeof(file));
-	struct m_code row = {
-		.name = rec_string_z(p->writer, name[0] ? name : "?"),
-		.file = rec_string_z(p->writer, file),
-		.line = r->firstlineno,
-	};
+	struct m_code row = {.line = r->firstlineno};
+	if (p->code_rows.len < CODE_ROWS_MOST) {
+		row.name = rec_string_z(p->writer, name[0] ? name : "?");
+		row.file = rec_string_z(p->writer, file);
+	} else { /* a job that makes functions without end */
+		p->codes_over++;
+		row = (struct m_code){.name = rec_string_z(p->writer, "(more)")};
+	}
 	/* the same function in other processes, or at another address, is one code */
 	char key[sizeof(name) + sizeof(file) + 16];
 	int n = snprintf(key, sizeof(key), "%u\n%u\n%u", row.name, row.file, row.line);
@@ -137,6 +141,12 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 	know_code(p, r->id, (uint32_t)same);
 	if (!p->forgets) /* no stacks are taken there */
 		frames_add_code(p, r, (uint32_t)same);
+}
+
+void codes_tell_losses(struct pipeline *p)
+{
+	if (p->codes_over)
+		pipeline_loss(p, "code_full", 0, p->codes_over);
 }
 
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code)

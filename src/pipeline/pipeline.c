@@ -431,12 +431,16 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 		pipeline_loss(p, "name_unresolved", 0, unresolved);
 	if (p->stackless)
 		pipeline_loss(p, "call_stack", 0, p->stackless);
+	frames_tell_losses(p);
+	codes_tell_losses(p);
 	p->unresolved_told = unresolved;
 	p->unnamed_histograms = 0;
 	struct rec_writer_stats s;
 	rec_writer_stats(p->writer, &s);
 	if (s.calls_dropped)
 		pipeline_loss(p, "write_error", 0, s.calls_dropped);
+	if (s.strings_over)
+		pipeline_loss(p, "name_full", 0, s.strings_over);
 	return rec_flush(p->writer, e);
 }
 

@@ -180,6 +180,7 @@ struct pipeline {
 	uint64_t unnamed_histograms; /* of this flush */
 	uint64_t unresolved_told;
 	uint64_t unknown_probes;
+	uint64_t codes_over;		     /* code objects past CODE_ROWS_MOST */
 	uint64_t chance_stacks;		     /* calls that by chance have theirs */
 	uint64_t lost_calls, lost_looked_ns; /* as told last */
 	uint64_t stackless;		     /* calls whose stack never came */
@@ -219,6 +220,7 @@ void forget_pass(struct pipeline *p);
 /* Where there are more than `most`, of Python's code objects the half that was asked for last
  * stays. */
 void codes_forget(struct pipeline *p, size_t most);
+void codes_tell_losses(struct pipeline *p);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);
 

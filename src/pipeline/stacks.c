@@ -1,10 +1,16 @@
-/* stacks.c - the tree of stacks, and the samples that refer to it. Frames are in frames.c. */
+/* stacks.c - the tree of stacks, and the samples that refer to it. Frames are in frames.c.
+ *
+ * Of the tree two generations are known: when the newer one is full the older one is forgotten. A
+ * stack that is met again moves to the newer one, as rows of their own. The programs remember fewer
+ * stacks than a generation has, so that one which they do not tell again is still known here. */
 #include "pipeline/stacks.h"
 
 #include <string.h>
 
-#define WAIT_FRAMES  48 /* from the leaf, that a wait's reason is looked for in */
-#define SAMPLES_WAIT 2	/* passes, for a stack that was written to another CPU's ring */
+#define WAIT_FRAMES  48		/* from the leaf, that a wait's reason is looked for in */
+#define SAMPLES_WAIT 2		/* passes, for a stack that was written to another CPU's ring */
+#define STACKS_KEPT  (1u << 17) /* of a generation: twice STACKS_SEEN of bpf/stack.h */
+#define NODES_KEPT   (1u << 19) /* likewise */
 
 /* A record without its unused part. */
 struct raw_stack {
@@ -30,9 +36,12 @@ struct stacks {
 	VEC(struct raw_stack) raw;
 	VEC(uint64_t) raw_frames;
 	VEC(struct pending_sample) samples;
-	VEC(struct node) nodes;	  /* by number; 0 is none */
-	struct map64 node_of;	  /* hash of parent and frame -> number */
-	struct map64 by_id;	  /* rec_stack.id -> number */
+	VEC(struct node) nodes; /* by number - first; the first one is none */
+	uint32_t first;		/* number before that of the older generation's first */
+	uint32_t newer;		/* the newer one's first number */
+	struct map64 node_of;	/* of the newer one: hash of parent and frame -> number */
+	struct map64 by_id;	/* likewise: rec_stack.id -> number */
+	struct map64 older_by_id;
 	uint64_t unknown_samples; /* whose stack never came */
 };
 
@@ -51,7 +60,72 @@ void stacks_free(struct stacks *s)
 	vec_free(&s->nodes);
 	map64_free(&s->node_of);
 	map64_free(&s->by_id);
+	map64_free(&s->older_by_id);
 	free(s);
+}
+
+/* ---- nodes ---- */
+
+static struct node *node_at(struct stacks *s, uint32_t number)
+{
+	return &s->nodes.data[number - s->first];
+}
+
+static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
+{
+	struct stacks *s = p->stacks;
+	uint64_t key = hash_u64((uint64_t)parent << 32 | frame), number;
+	if (map64_get(&s->node_of, key, &number)) {
+		const struct node *n = node_at(s, (uint32_t)number);
+		if (n->parent == parent && n->frame == frame)
+			return (uint32_t)number;
+	}
+	struct m_stack row = {.parent = parent, .frame = frame};
+	number = rec_put_stack(p->writer, &row);
+	while (s->first + s->nodes.len <= number)
+		vec_push(&s->nodes);
+	*node_at(s, (uint32_t)number) = (struct node){parent, frame};
+	map64_set(&s->node_of, key, number);
+	return (uint32_t)number;
+}
+
+static void begin_generation(struct stacks *s)
+{
+	uint32_t next = s->first + (uint32_t)s->nodes.len;
+	if (s->newer > s->first + 1) {
+		size_t gone = s->newer - s->first - 1;
+		memmove(s->nodes.data, s->nodes.data + gone,
+			(s->nodes.len - gone) * sizeof(*s->nodes.data));
+		s->nodes.len -= gone;
+		s->first += (uint32_t)gone;
+	}
+	s->newer = next;
+	map64_free(&s->older_by_id);
+	s->older_by_id = s->by_id;
+	s->by_id = (struct map64){0};
+	map64_free(&s->node_of);
+}
+
+static void bound_generation(struct stacks *s)
+{
+	size_t older = s->newer ? s->newer - s->first : 0;
+	if (s->by_id.len >= STACKS_KEPT || s->nodes.len - older >= NODES_KEPT)
+		begin_generation(s);
+}
+
+/* From the older generation to the newer one. */
+static uint32_t renew(struct pipeline *p, uint64_t id, uint32_t number)
+{
+	struct stacks *s = p->stacks;
+	uint32_t frames[STACK_FRAMES + 1], node = 0; /* with the one that says how it was cut */
+	size_t n = 0;
+	for (; number && n < STACK_FRAMES + 1; number = node_at(s, number)->parent)
+		frames[n++] = node_at(s, number)->frame;
+	while (n-- > 0)
+		node = child_of(p, node, frames[n]);
+	map64_set(&s->by_id, id, node);
+	map64_del(&s->older_by_id, id);
+	return node;
 }
 
 /* ---- stacks ---- */
@@ -82,31 +156,15 @@ void stacks_add(struct pipeline *p, const struct rec_stack *r)
 	*vec_push(&s->raw) = raw;
 }
 
-bool stacks_find(const struct pipeline *p, uint64_t id, uint32_t *ret)
-{
-	uint64_t number;
-	if (!map64_get(&p->stacks->by_id, id, &number))
-		return false;
-	*ret = (uint32_t)number;
-	return true;
-}
-
-static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
+bool stacks_find(struct pipeline *p, uint64_t id, uint32_t *ret)
 {
 	struct stacks *s = p->stacks;
-	uint64_t key = hash_u64((uint64_t)parent << 32 | frame), number;
-	if (map64_get(&s->node_of, key, &number)) {
-		const struct node *n = &s->nodes.data[number];
-		if (n->parent == parent && n->frame == frame)
-			return (uint32_t)number;
-	}
-	struct m_stack row = {.parent = parent, .frame = frame};
-	number = rec_put_stack(p->writer, &row);
-	while (s->nodes.len <= number)
-		vec_push(&s->nodes);
-	s->nodes.data[number] = (struct node){parent, frame};
-	map64_set(&s->node_of, key, number);
-	return (uint32_t)number;
+	uint64_t number;
+	bool known = map64_get(&s->by_id, id, &number);
+	if (!known && !map64_get(&s->older_by_id, id, &number))
+		return false;
+	*ret = known ? (uint32_t)number : renew(p, id, (uint32_t)number);
+	return true;
 }
 
 /* Of the kernel's own frames the first are of what takes the stack. */
@@ -190,6 +248,7 @@ void stacks_pass(struct pipeline *p)
 {
 	struct stacks *s = p->stacks;
 	size_t kept = 0;
+	bound_generation(s);
 	for (size_t i = 0; i < s->raw.len; i++) {
 		struct raw_stack raw = s->raw.data[i];
 		if (make_stack(p, &raw))
@@ -211,15 +270,15 @@ void stacks_add_sample(struct pipeline *p, const struct rec_sample *r)
 
 static enum wait_reason reason_of(struct pipeline *p, const struct rec_sample *r, uint32_t stack)
 {
-	const struct stacks *s = p->stacks;
+	struct stacks *s = p->stacks;
 	uint32_t frames[WAIT_FRAMES];
 	size_t n = 0;
 	if (!r->is_wait)
 		return WAIT_OTHER;
 	if (r->preempted)
 		return WAIT_PREEMPTED;
-	for (; stack && n < WAIT_FRAMES; stack = s->nodes.data[stack].parent)
-		frames[n++] = s->nodes.data[stack].frame;
+	for (; stack && n < WAIT_FRAMES; stack = node_at(s, stack)->parent)
+		frames[n++] = node_at(s, stack)->frame;
 	return wait_reason_of(p, frames, n, r->syscall);
 }
 

@@ -21,7 +21,7 @@ void stacks_pass(struct pipeline *p);
 void stacks_pass_samples(struct pipeline *p, bool last);
 
 /* The recording's number of a stack; false when its record has not come. */
-bool stacks_find(const struct pipeline *p, uint64_t id, uint32_t *ret);
+bool stacks_find(struct pipeline *p, uint64_t id, uint32_t *ret);
 
 /* ---- frames.c ---- */
 
@@ -45,6 +45,10 @@ uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
 uint32_t frames_cut(struct pipeline *p, const char *reason);
 /* Of a code object, when its name comes: where to find its lines. */
 void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code);
+/* Where there are more code objects than `most`, the half that was asked for last stays. */
+void frames_forget_codes(struct pipeline *p, size_t most);
+/* What was left out for its number or size. */
+void frames_tell_losses(struct pipeline *p);
 const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame);
 /* The frame's name, looked up now if need be; "" when there is none. */
 const char *frames_name(struct pipeline *p, uint32_t frame);

@@ -268,6 +268,18 @@ def held_by(pid):
     return programs, links, clocks
 
 
+FLOOD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "code_flood.py")
+
+
+@test("Python code that is ever new, with large tables of lines, and ever new stacks", 120)
+def _(t):
+    for times, kind in ((2500, "lines"), (2000, "code"), (1500, "deep")):
+        rec = profiled(t, [PYTHON, FLOOD, times, kind])
+        causes = set(rec.report["recording"]["lost_by_cause"])
+        expect(causes <= {"python_line", "sample_stack"}, "%s lost: %r" % (kind, causes))
+        print("# %s: eacgm had %d MB" % (kind, rec.peak_kb / 1024))
+
+
 def present(t, kind):
     r = t.run([shutil.which("bpftool") or "/usr/sbin/bpftool", "-j", kind, "list"])
     expect(r.status == 0, "bpftool: %s" % r)

@@ -1,0 +1,181 @@
+/* stacks_test.c - jobs that have ever new stacks and places: what the pipeline knows of them is
+ * bounded, a stack that comes again after very many others is still the same, and what was left
+ * out is told.
+ *
+ * links: pipeline recording symbolize base */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "base/strtab.h"
+#include "pipeline/pipeline.h"
+
+#define PLACES	64
+#define DEPTH	6
+#define OFTEN	7 /* the stack that comes again and again */
+#define A_PASS	1000
+#define NOWHERE (1ULL << 40) /* no process is known to have anything there */
+
+struct run {
+	char path[64];
+	struct pipeline *p;
+	uint64_t time_ns;
+};
+
+static void begin(struct run *r)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	*r = (struct run){0};
+	snprintf(r->path, sizeof(r->path), "/tmp/stacks_test.%d", getpid());
+	if (rec_writer_open(&w, r->path, &(struct rec_writer_options){0}, &e))
+		fail_msg("%s", e.msg);
+	r->p = pipeline_new(w, "/proc");
+}
+
+static struct rec_reader *end(struct run *r)
+{
+	struct rec_reader *reader;
+	struct err e = {""};
+	if (pipeline_close(r->p, &e) || rec_open(&reader, r->path, &e))
+		fail_msg("%s", e.msg);
+	unlink(r->path);
+	return reader;
+}
+
+static void put_stack(struct run *r, uint64_t id, const uint64_t *frame, uint32_t n)
+{
+	struct rec_stack *s = xcalloc(1, sizeof(*s));
+	s->kind = REC_STACK;
+	s->end = STACK_WHOLE;
+	s->python = PYTHON_NONE;
+	s->tgid = (uint32_t)getpid();
+	s->id = id;
+	s->frames = n;
+	memcpy(s->frame, frame, n * sizeof(*frame));
+	pipeline_record(r->p, s, sizeof(*s));
+	free(s);
+}
+
+static void put_sample(struct run *r, uint64_t id)
+{
+	struct rec_sample s = {.kind = REC_SAMPLE,
+			       .syscall = -1,
+			       .tgid = (uint32_t)getpid(),
+			       .tid = (uint32_t)getpid(),
+			       .time_ns = ++r->time_ns,
+			       .weight_ns = 1,
+			       .stack = id};
+	pipeline_record(r->p, &s, sizeof(s));
+	pipeline_pass_end(r->p);
+}
+
+/* The places of a stack, from its number. */
+static void places_of(uint64_t number, uint64_t ret[DEPTH])
+{
+	for (int i = 0; i < DEPTH; i++, number /= PLACES)
+		ret[i] = NOWHERE + 16 * (number % PLACES);
+}
+
+/* Stack 7 is told once, as the programs do as long as they remember it, and sampled in between. */
+static unsigned put_stacks(struct run *r, uint64_t from, uint64_t to)
+{
+	uint64_t frame[DEPTH];
+	unsigned samples = 0;
+	for (uint64_t id = from; id < to; id++) {
+		places_of(id, frame);
+		put_stack(r, id, frame, DEPTH);
+		if (id % A_PASS)
+			continue;
+		put_sample(r, OFTEN);
+		samples++;
+	}
+	return samples;
+}
+
+static unsigned expect_samples(const struct rec_reader *reader)
+{
+	const struct rec_tables *t = rec_tables(reader);
+	uint64_t want[DEPTH];
+	unsigned seen = 0;
+	places_of(OFTEN, want);
+	for (size_t b = 0; b < rec_sample_blocks(reader); b++) {
+		struct m_samples samples = {0};
+		struct err e = {""};
+		assert_int_equal(rec_read_samples(reader, b, &samples, &e), 0);
+		for (size_t i = 0; i < samples.len; i++, seen++) {
+			uint32_t stack = samples.rows[i].stack;
+			for (int d = 0; d < DEPTH; d++) {
+				assert_int_not_equal(stack, 0);
+				const struct m_stack *s = &t->stacks.data[stack];
+				assert_int_equal(t->frames.data[s->frame].address, want[d]);
+				stack = s->parent;
+			}
+			assert_int_equal(stack, 0);
+		}
+		m_samples_free(&samples);
+	}
+	return seen;
+}
+
+static uint64_t lost(const struct rec_reader *reader, const char *cause)
+{
+	const struct rec_tables *t = rec_tables(reader);
+	uint64_t n = 0;
+	for (size_t i = 0; i < t->losses.len; i++)
+		if (!strcmp(strtab_get(&t->strings, t->losses.data[i].cause, NULL), cause))
+			n = t->losses.data[i].count;
+	return n;
+}
+
+static void test_stacks_without_end(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	unsigned samples = put_stacks(&r, 1, 800000);
+	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	samples += put_stacks(&r, 800000, 2400000);
+	size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+	assert_true(after < before + (24u << 20));
+	struct rec_reader *reader = end(&r);
+	assert_int_equal(expect_samples(reader), samples);
+	assert_int_equal(lost(reader, "sample_stack"), 0);
+	rec_close(reader);
+}
+
+static void test_places_without_end(void **state)
+{
+	(void)state;
+	struct run r;
+	begin(&r);
+	for (uint64_t i = 1; i <= 1200000; i++) {
+		uint64_t frame = NOWHERE + 16 * i;
+		put_stack(&r, i, &frame, 1);
+		if (i % A_PASS == 0)
+			put_sample(&r, i);
+	}
+	struct rec_reader *reader = end(&r);
+	const struct rec_tables *t = rec_tables(reader);
+	assert_in_range(t->frames.len, 1 << 20, (1 << 20) + 16);
+	assert_in_range(lost(reader, "frame_full"), 1200000 - (1 << 20) - 16, 1200000 - (1 << 20));
+	rec_close(reader);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stacks_without_end),
+		cmocka_unit_test(test_places_without_end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
