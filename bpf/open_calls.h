@@ -55,7 +55,7 @@ int open_waits(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
-	if (!p || !p->off_ns)
+	if (!p || (!p->off_ns && !p->short_ns))
 		return 0;
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct rec_sample s = {
@@ -66,10 +66,15 @@ int open_waits(struct bpf_iter__task *ctx)
 		.tgid = task->tgid,
 		.tid = task->pid,
 		.time_ns = now_ns,
-		.weight_ns = now_ns - p->off_ns,
-		.stack = p->off_stack,
+		.weight_ns = p->short_ns,
 	};
 	BPF_CORE_READ_STR_INTO(&s.comm, task, comm);
+	if (p->short_ns) /* what was put together and has no record yet */
+		bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
+	if (!p->off_ns)
+		return 0;
+	s.weight_ns = now_ns - p->off_ns;
+	s.stack = p->off_stack;
 	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
 	return 0;
 }

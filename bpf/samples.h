@@ -8,6 +8,10 @@
 
 #define SWITCH_STACK_NS	    1000000ULL	/* a thread: one in so much time */
 #define SWITCH_STACKS_BURST 200		/* waits beyond them are recorded without a stack */
+#define CPU_STACKS_PART	    20		/* a CPU spends one part in so many on stacks at switches */
+#define CPU_STACKS_NS	    10000000ULL /* and so much at once */
+#define WAIT_RECORD_NS	    50000ULL	/* a CPU: one record of a wait in so much time */
+#define WAIT_RECORDS_BURST  5000	/* waits beyond them are put together */
 #define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
 #define TASK_DEAD	    0x80
 #define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */
@@ -45,12 +49,13 @@ static __always_inline void take_kernel_frames(void *ctx, struct rec_stack *r)
 	r->id = h;
 }
 
-static __always_inline struct rec_sample *sample_begin(void)
+/* cause: of what is counted when there is no room. */
+static __always_inline struct rec_sample *sample_begin(__u32 cause)
 {
 	void *ring = ring_here();
 	struct rec_sample *s = ring ? bpf_ringbuf_reserve(ring, sizeof(*s), 0) : NULL;
 	if (!s) {
-		count_loss(LOSS_SAMPLE);
+		count_loss(cause);
 		return NULL;
 	}
 	__builtin_memset(s, 0, sizeof(*s));
@@ -109,7 +114,7 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 			stack_walk(r);
 		stack = stack_end(r);
 	}
-	struct rec_sample *s = sample_begin();
+	struct rec_sample *s = sample_begin(LOSS_SAMPLE);
 	if (!s)
 		return 0;
 	s->tgid = tgid;
@@ -125,20 +130,65 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 
 /* ---- waits ---- */
 
-static __always_inline bool may_take_stack(struct thread_profile *p, __u64 now_ns)
+/* What each CPU may still do. However many threads there are, and however deep their stacks: the
+ * job goes on at nearly its own speed. */
+struct cpu_allowance {
+	__u64 stacks_ns;      /* up to when time for stacks was counted */
+	__s64 stacks_left_ns; /* below 0: the last one took longer than there was */
+	__u64 records_ns;     /* of the allowance for records: as refill_ns */
+	__u32 records;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu_allowance);
+} cpu_allowances SEC(".maps");
+
+static __always_inline struct cpu_allowance *allowance_here(void)
 {
-	__u64 more = (now_ns - p->refill_ns) / SWITCH_STACK_NS;
-	if (more + p->allowance > SWITCH_STACKS_BURST) {
-		p->refill_ns = now_ns;
-		p->allowance = SWITCH_STACKS_BURST;
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&cpu_allowances, &zero);
+}
+
+/* One in each_ns, at most burst at once. */
+static __always_inline bool may_take(__u64 *refill_ns, __u32 *left, __u64 each_ns, __u32 burst,
+				     __u64 now_ns)
+{
+	__u64 more = (now_ns - *refill_ns) / each_ns;
+	if (more + *left > burst) {
+		*refill_ns = now_ns;
+		*left = burst;
 	} else {
-		p->refill_ns += more * SWITCH_STACK_NS;
-		p->allowance += (__u32)more;
+		*refill_ns += more * each_ns;
+		*left += (__u32)more;
 	}
-	if (!p->allowance)
+	if (!*left)
 		return false;
-	p->allowance--;
+	(*left)--;
 	return true;
+}
+
+static __always_inline bool may_take_stack(struct thread_profile *p, struct cpu_allowance *a,
+					   __u64 now_ns)
+{
+	__u64 more_ns = (now_ns - a->stacks_ns) / CPU_STACKS_PART;
+	a->stacks_ns = now_ns;
+	a->stacks_left_ns += (__s64)(more_ns < CPU_STACKS_NS ? more_ns : CPU_STACKS_NS);
+	if (a->stacks_left_ns > (__s64)CPU_STACKS_NS)
+		a->stacks_left_ns = CPU_STACKS_NS;
+	if (!may_take(&p->refill_ns, &p->allowance, SWITCH_STACK_NS, SWITCH_STACKS_BURST, now_ns))
+		return false;
+	if (a->stacks_left_ns > 0)
+		return true;
+	count_loss(LOSS_WAIT_STACK);
+	return false;
+}
+
+static __always_inline void took_stack(struct cpu_allowance *a, __u64 since_ns)
+{
+	a->stacks_left_ns -= (__s64)(bpf_ktime_get_ns() - since_ns);
 }
 
 static __always_inline __s32 syscall_of(struct task_struct *task)
@@ -163,7 +213,8 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	p->waker_tid = 0;
 	p->waker[0] = 0;
 	p->syscall = syscall_of(task);
-	if (!may_take_stack(p, now_ns))
+	struct cpu_allowance *a = allowance_here();
+	if (!a || !may_take_stack(p, a, now_ns))
 		return;
 	struct rec_stack *r = stack_begin(BPF_CORE_READ(task, tgid));
 	if (!r)
@@ -172,14 +223,15 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	if (take_entry_registers(r, task))
 		stack_walk(r);
 	p->off_stack = stack_end(r);
+	took_stack(a, now_ns);
 }
 
-static __always_inline void put_wait(struct task_struct *task, const struct thread_profile *p,
-				     __u64 waited_ns, __u64 stack)
+static __always_inline bool put_wait(struct task_struct *task, const struct thread_profile *p,
+				     __u64 waited_ns, __u64 stack, __u32 cause)
 {
-	struct rec_sample *s = sample_begin();
+	struct rec_sample *s = sample_begin(cause);
 	if (!s)
-		return;
+		return false;
 	s->is_wait = 1;
 	s->preempted = p->preempted;
 	s->syscall = p->syscall;
@@ -192,24 +244,38 @@ static __always_inline void put_wait(struct task_struct *task, const struct thre
 	__builtin_memcpy(s->waker, p->waker, sizeof(s->waker));
 	BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	return true;
 }
 
+static __always_inline bool may_record_wait(__u64 now_ns)
+{
+	struct cpu_allowance *a = allowance_here();
+	if (a && may_take(&a->records_ns, &a->records, WAIT_RECORD_NS, WAIT_RECORDS_BURST, now_ns))
+		return true;
+	count_loss(LOSS_WAIT_JOINED);
+	return false;
+}
+
+/* A wait that has no record of its own, for it is short, or there is no allowance or room, is put
+ * together with others of its thread: its time is in a later one. */
 static __always_inline void end_wait(struct task_struct *task)
 {
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (!p || !p->off_ns)
 		return;
-	__u64 waited_ns = bpf_ktime_get_ns() - p->off_ns;
+	__u64 now_ns = bpf_ktime_get_ns(), waited_ns = now_ns - p->off_ns;
 	bool is_short = waited_ns < wait_min_ns;
 	p->off_ns = 0;
-	if (is_short) {
+	if (is_short)
 		p->short_ns += waited_ns;
-		if (p->short_ns < SHORT_WAITS_NS)
-			return;
-		waited_ns = p->short_ns;
-		p->short_ns = 0;
+	if ((is_short && p->short_ns < SHORT_WAITS_NS) || !may_record_wait(now_ns)) {
+		p->short_ns += is_short ? 0 : waited_ns;
+		return;
 	}
-	put_wait(task, p, waited_ns, is_short ? 0 : p->off_stack);
+	if (!is_short && !put_wait(task, p, waited_ns, p->off_stack, LOSS_WAIT_JOINED))
+		p->short_ns += waited_ns;
+	if (p->short_ns >= SHORT_WAITS_NS && put_wait(task, p, p->short_ns, 0, LOSS_WAIT_JOINED))
+		p->short_ns = 0;
 }
 
 /* A thread that ends leaves its last short waits. */
@@ -217,7 +283,7 @@ static __always_inline void end_thread(struct task_struct *task)
 {
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (p && p->short_ns)
-		put_wait(task, p, p->short_ns, 0);
+		put_wait(task, p, p->short_ns, 0, LOSS_SAMPLE);
 }
 
 SEC("tp_btf/sched_switch")

@@ -358,13 +358,16 @@ enum loss_cause {
 				* would harm the job */
 	LOSS_SAMPLE,	       /* a sample found no room */
 	LOSS_STACK,	       /* a stack found no room: the sample or call is kept without it */
+	LOSS_WAIT_STACK,       /* a wait is kept without its stack: the CPU had no time for it */
+	LOSS_WAIT_JOINED, /* a wait is put together with others of its thread: its time is kept */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
 	{                                                                                          \
 		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
 			"string_full", "hist_full", "task_full", "late_attach",                    \
-			"return_unmatched", "late_guard", "signal_stack", "sample", "stack"        \
+			"return_unmatched", "late_guard", "signal_stack", "sample", "stack",       \
+			"wait_stack", "wait_joined"                                                \
 	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */

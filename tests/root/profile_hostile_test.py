@@ -268,6 +268,19 @@ def held_by(pid):
     return programs, links, clocks
 
 
+@test("more waits than a CPU can take stacks of: none is lost, and their time is whole", 120)
+def _(t):
+    rec = profiled(t, hostile("waits", 3000, 60))
+    said = dict(line.split() for line in rec.ran[0].splitlines() if " " in line)
+    seen = sum(weight for _stack, weight in ends(t, rec, "offcpu")[1]) / 1e6
+    waited = int(said["waited_ms"])
+    lost = rec.report["recording"]["lost_by_cause"]
+    print("# waited %d ms, seen %d ms, %r" % (waited, seen, lost))
+    expect(lost.get("wait_joined", 0) > 0, "nothing was put together: %r" % lost)
+    # the main thread waits too, and those that are about to end
+    expect(0.97 * waited < seen < 1.2 * waited + 10000, "waited %d ms, seen %d" % (waited, seen))
+
+
 FLOOD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "code_flood.py")
 
 

@@ -3,9 +3,10 @@
  *   hostile_stacks maps MS LIB   maps code, calls it, unmaps it; loads LIB and unloads it
  *   hostile_stacks storm N       N children one after another and ten at a time, each runs a moment
  *   hostile_stacks threads N     N threads at once, each runs a moment
- *   hostile_stacks deep N MS     recursion N deep, with work at the bottom
- *   hostile_stacks code MS       made code, with and without a frame pointer, calls back
- *   hostile_stacks wild MS       children whose stack pointer is garbage
+ *   hostile_stacks waits N TIMES N threads at once, each sleeps so many times for 1 ms, at depths
+ * of its own hostile_stacks deep N MS     recursion N deep, with work at the bottom hostile_stacks
+ * code MS       made code, with and without a frame pointer, calls back hostile_stacks wild MS
+ * children whose stack pointer is garbage
  *
  * Ends with "done" and status 0. */
 #include <dlfcn.h>
@@ -155,7 +156,38 @@ static void *in_thread(void *arg)
 	return NULL;
 }
 
-static void threads(int n)
+static int times;
+static _Atomic uint64_t waited_ns; /* of all */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+NOINLINE static void sleep_below(int depth)
+{
+	if (depth > 0)
+		sleep_below(depth - 1);
+	else
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	sink++; /* not a tail call */
+}
+
+static void *in_waiter(void *arg)
+{
+	int depth = (int)(intptr_t)arg % 40;
+	uint64_t began_ns = clock_ns(CLOCK_MONOTONIC) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+	for (int i = 0; i < times; i++)
+		sleep_below((depth + i) % 40);
+	waited_ns += clock_ns(CLOCK_MONOTONIC) - clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+	return NULL;
+}
+
+static void threads(int n, void *(*run)(void *))
 {
 	pthread_t *t = calloc((size_t)n, sizeof(*t));
 	pthread_attr_t attr;
@@ -163,13 +195,15 @@ static void threads(int n)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 65536);
 	pthread_mutex_lock(&gate);
-	while (t && made < n && !pthread_create(&t[made], &attr, in_thread, NULL))
+	while (t && made < n && !pthread_create(&t[made], &attr, run, (void *)(intptr_t)made))
 		made++;
 	pthread_mutex_unlock(&gate);
 	for (int i = 0; i < made; i++)
 		pthread_join(t[i], NULL);
 	free(t);
 	printf("threads %d\n", made);
+	if (waited_ns)
+		printf("waited_ms %llu\n", (unsigned long long)waited_ns / 1000000);
 }
 
 /* ---- deep ---- */
@@ -253,7 +287,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "storm"))
 		storm((int)n);
 	else if (!strcmp(what, "threads"))
-		threads((int)n);
+		threads((int)n, in_thread);
+	else if (!strcmp(what, "waits") && argc > 3 && (times = atoi(argv[3])) > 0)
+		threads((int)n, in_waiter);
 	else if (!strcmp(what, "deep") && argc > 3)
 		deep((int)n, atof(argv[3]));
 	else if (!strcmp(what, "code"))
