@@ -288,11 +288,46 @@ size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_m
 			      m->device,
 			      m->inode};
 	key = hash_bytes(mapping, sizeof(mapping));
-	if (map64_get(&p->elf_of_map, key, &index))
-		return index;
-	index = elf_of_mapping(p, tgid, m);
-	map64_set(&p->elf_of_map, key, index);
+	if (!map64_get(&p->elf_of_map, key, &index)) {
+		index = elf_of_mapping(p, tgid, m);
+		map64_set(&p->elf_of_map, key, index);
+	}
+	if (index)
+		p->elves.data[index - 1].asked = ++p->elf_questions;
 	return index;
+}
+
+static void close_elf(struct pipeline *p, size_t i)
+{
+	struct open_elf *o = &p->elves.data[i];
+	uint64_t ids[] = {o->identity.device, o->identity.inode}, index;
+	uint64_t state = hash_bytes(&o->identity, sizeof(o->identity));
+	uint64_t file = hash_bytes(ids, sizeof(ids));
+	if (map64_get(&p->elf_of, state, &index) && index == i)
+		map64_del(&p->elf_of, state);
+	if (map64_get(&p->elf_of_file, file, &index) && index == i)
+		map64_del(&p->elf_of_file, file);
+	elf_file_close(o->file);
+	elf_file_close(o->debug);
+	o->file = o->debug = NULL;
+}
+
+void elves_forget(struct pipeline *p, size_t most)
+{
+	size_t n = 0;
+	uint64_t *asked = xcalloc(p->elves.len + 1, sizeof(*asked));
+	for (size_t i = 0; i < p->elves.len; i++)
+		if (p->elves.data[i].file)
+			asked[n++] = p->elves.data[i].asked;
+	uint64_t since = n > most ? forget_since(asked, n, most / 2) : 0;
+	free(asked);
+	if (!since)
+		return;
+	frames_name_all(p);
+	for (size_t i = 0; i < p->elves.len; i++)
+		if (p->elves.data[i].file && p->elves.data[i].asked < since)
+			close_elf(p, i);
+	map64_free(&p->elf_of_map);
 }
 
 struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)

@@ -113,7 +113,8 @@ struct elf_identity {
 
 struct open_elf {
 	struct elf_identity identity;
-	struct elf_file *file; /* NULL: could not be opened */
+	struct elf_file *file; /* NULL: could not be opened, or was closed */
+	uint64_t asked;	       /* number of the question that asked for it last */
 	uint32_t py_version;   /* of the interpreter in it, 0 = none */
 	bool has_py_lines;
 	struct py_lines_layout py_lines;
@@ -156,6 +157,7 @@ struct pipeline {
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
+	uint64_t elf_questions;
 	struct map64 elf_of;	  /* hash of the identity -> index */
 	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
 	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
@@ -251,6 +253,9 @@ struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct pr
 /* Its number in elves + 1, 0 when it cannot be opened. Files of one path may be several: in
  * other mount namespaces, and one after the other. */
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+/* Where more files than `most` are open, the half stays that was asked for last; places in the
+ * others have their names before. */
+void elves_forget(struct pipeline *p, size_t most);
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code);
 
 /* roles.c: what calls say of names. */
