@@ -120,7 +120,8 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	if (format->steps)
 		make_steps(&steps, reader);
 	int rc = export_file(reader, format, path,
-			     &(struct export_options){.progress = interrupt_go_on,
+			     &(struct export_options){.owner = output_owner_from_sudo(),
+						      .progress = interrupt_go_on,
 						      .progress_ctx = &progress,
 						      .demangle = demangle,
 						      .steps = &steps,

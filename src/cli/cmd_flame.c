@@ -117,13 +117,14 @@ static int write_tree(const struct calltree *t, const struct flame_format *forma
 		      struct err *e)
 {
 	struct output output;
+	struct output_owner owner = output_owner_from_sudo();
 	sigset_t waiting, before;
 	sigemptyset(&waiting);
-	if (!output_is_direct(path))
+	if (!output_file_is_direct(path))
 		sigfillset(&waiting);
 	sigprocmask(SIG_BLOCK, &waiting, &before);
 	signal(SIGPIPE, SIG_IGN);
-	int rc = output_open(&output, path, e);
+	int rc = output_open(&output, path, &owner, e);
 	if (!rc) {
 		errno = 0;
 		rc = format->write(output.stream, t, e);

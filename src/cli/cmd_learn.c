@@ -229,7 +229,8 @@ static int write_model(const struct model *m, const char *path, struct err *e)
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
 	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_BLOCK, &set, &old);
-	int rc = model_write(m, path, e);
+	struct output_owner owner = output_owner_from_sudo();
+	int rc = model_write(m, path, &owner, e);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }

@@ -119,7 +119,7 @@ static bool ends_in_npy(const char *path)
 int detect_events_open(struct detect_events *o, const char *path, struct err *e)
 {
 	*o = (struct detect_events){.npy = ends_in_npy(path)};
-	if (o->npy && output_is_direct(path))
+	if (o->npy && output_file_is_direct(path))
 		return err_set(e, ESPIPE, "'%s' is no regular file, as arrays need", path);
 	int rc = detect_output_open(&o->file, path, e);
 	if (rc)

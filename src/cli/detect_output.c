@@ -7,16 +7,16 @@
 #include <unistd.h>
 
 enum { FILES = 2 };
-static const char *volatile temporaries[FILES];
+static const struct output *volatile unfinished[FILES];
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
 static void remove_and_end(int sig)
 {
 	for (size_t i = 0; i < FILES; i++) {
-		const char *path = temporaries[i];
-		if (path)
-			unlink(path);
+		const struct output *o = unfinished[i];
+		if (o)
+			unlinkat(o->file.folder_fd, o->file.temporary, 0);
 	}
 	signal(sig, SIG_DFL);
 	raise(sig);
@@ -42,11 +42,11 @@ static void catch_signals(void)
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
 }
 
-static void replace(const char *from, const char *to)
+static void replace(const struct output *from, const struct output *to)
 {
 	for (size_t i = 0; i < FILES; i++)
-		if (temporaries[i] == from) {
-			temporaries[i] = to;
+		if (unfinished[i] == from) {
+			unfinished[i] = to;
 			return;
 		}
 }
@@ -56,9 +56,10 @@ int detect_output_open(struct output *o, const char *path, struct err *e)
 	sigset_t old;
 	catch_signals();
 	block_signals(&old);
-	int rc = output_open(o, path, e);
-	if (!rc && o->temporary)
-		replace(NULL, o->temporary);
+	struct output_owner owner = output_owner_from_sudo();
+	int rc = output_open(o, path, &owner, e);
+	if (!rc && o->file.temporary)
+		replace(NULL, o);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }
@@ -67,8 +68,8 @@ int detect_output_close(struct output *o, int rc, struct err *e)
 {
 	sigset_t old;
 	block_signals(&old);
-	if (o->temporary)
-		replace(o->temporary, NULL);
+	if (o->file.temporary)
+		replace(o, NULL);
 	rc = output_close(o, rc, e);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return rc;

@@ -31,12 +31,10 @@
 #include "detect/model_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
@@ -247,55 +245,30 @@ int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *
 
 /* ---- files ---- */
 
-static int write_error(const char *path, struct err *e)
+static int write_bytes(const struct output_file *file, const char *s, size_t len, struct err *e)
 {
-	int code = errno ? errno : EIO;
-	return err_set(e, code, "cannot write '%s': %s", path, strerror(code));
-}
-
-static int write_bytes(const char *name, int flags, const char *s, size_t len, const char *path,
-		       struct err *e)
-{
-	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666);
-	if (fd < 0)
-		return write_error(path, e);
-	int rc = 0;
-	for (size_t at = 0; at < len && !rc;) {
-		ssize_t n = write(fd, s + at, len - at);
+	for (size_t at = 0; at < len;) {
+		ssize_t n = write(file->fd, s + at, len - at);
 		if (n > 0)
 			at += (size_t)n;
 		else if (!n || errno != EINTR)
-			rc = write_error(path, e);
+			return output_file_error(file, n ? errno : EIO, e);
 	}
-	if (close(fd) && !rc)
-		rc = write_error(path, e);
-	return rc;
+	return 0;
 }
 
-static int write_and_rename(const char *path, const char *s, size_t len, struct err *e)
-{
-	char *part = xasprintf("%s.part", path);
-	int rc = write_bytes(part, O_CREAT | O_TRUNC | O_NOFOLLOW, s, len, path, e);
-	if (!rc && rename(part, path))
-		rc = write_error(path, e);
-	if (rc)
-		unlink(part);
-	free(part);
-	return rc;
-}
-
-int model_write(const struct model *m, const char *path, struct err *e)
+int model_write(const struct model *m, const char *path, const struct output_owner *owner,
+		struct err *e)
 {
 	char *s;
 	size_t len;
-	struct stat st;
+	struct output_file file;
 	int rc = model_print(m, &s, &len, e);
 	if (rc)
 		return rc;
-	if (!stat(path, &st) && !S_ISREG(st.st_mode))
-		rc = write_bytes(path, 0, s, len, path, e);
-	else
-		rc = write_and_rename(path, s, len, e);
+	rc = output_file_create(&file, path, owner, e);
+	if (!rc)
+		rc = output_file_finish(&file, write_bytes(&file, s, len, e), e);
 	free(s);
 	return rc;
 }

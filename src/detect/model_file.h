@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "detect/model.h"
 
 #define MODEL_FILE_MOST ((size_t)64 << 20) /* bytes of a file that is read */
@@ -18,6 +19,7 @@ int model_parse(struct model *ret, const char *text, size_t len, const char *nam
 /* The file's text, malloc'ed, and its length (there is a NUL behind it). Reading it gives the same
  * numbers to the bit. -EINVAL: what it holds could not be read again, with the sentence. */
 int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *e);
-/* Writes PATH.part, renames it; a path that is no regular file (a pipe, /dev/stdout) is written
- * to directly. */
-int model_write(const struct model *m, const char *path, struct err *e);
+/* As base/output_file.h says: what is there is replaced as a whole; a pipe, or /dev/stdout, is
+ * written to directly. owner: NULL for nobody. */
+int model_write(const struct model *m, const char *path, const struct output_owner *owner,
+		struct err *e);

@@ -139,7 +139,7 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 		const struct export_options *options, uint64_t *ret_skipped, struct err *e)
 {
 	struct output output;
-	int rc = output_open(&output, path, e);
+	int rc = output_open(&output, path, options ? &options->owner : NULL, e);
 	if (rc)
 		return rc;
 	struct export_run x = {

@@ -5,10 +5,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "export/sink.h"
 #include "recording/recording.h"
 
 struct export_options {
+	struct output_owner owner; /* of the file */
 	/* Called after each block; false stops the export with -EINTR. May be NULL. */
 	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
@@ -20,9 +22,9 @@ struct export_options {
 	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 
-/* Writes to path through a temporary name beside it, so that path holds either what it
- * held before or the whole export. Where path is no regular file (a pipe, /dev/stdout) it
- * is written to directly. Returns 0; or negative errno with the sentence. Blocks of the
- * recording that cannot be decoded are left out and counted in *ret_skipped. */
+/* Writes to path as base/output_file.h says: path holds either what it held before or the whole
+ * export; a pipe, or /dev/stdout, is written to directly. Returns 0; or negative errno with the
+ * sentence. Blocks of the recording that cannot be decoded are left out and counted in
+ * *ret_skipped. */
 int export_file(const struct rec_reader *r, const struct sink_format *format, const char *path,
 		const struct export_options *options, uint64_t *ret_skipped, struct err *e);

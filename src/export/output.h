@@ -1,26 +1,23 @@
-/* output.h - a file that appears under its name only when it is whole.
+/* output.h - a stream to a file that appears under its name only when it is whole.
  *
- * It is written through a temporary name beside it, so that the path holds either what it
- * held before or all of it. Where the path is no regular file (a pipe, /dev/stdout) it is
- * written to directly. */
+ * base/output_file.h says what is written through a temporary name, what directly, and what is
+ * refused. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/error.h"
+#include "base/output_file.h"
 
 struct output {
 	FILE *stream;
-	const char *path; /* the caller's */
-	char *temporary;  /* NULL: written to directly */
+	struct output_file file; /* its descriptor is the stream's */
 };
 
-/* Whether a path is written to directly. */
-bool output_is_direct(const char *path);
-
-/* 0, or negative errno with the sentence: then there is nothing to close. */
-int output_open(struct output *o, const char *path, struct err *e);
+/* owner: NULL for nobody. 0, or negative errno with the sentence: then there is nothing to close.
+ */
+int output_open(struct output *o, const char *path, const struct output_owner *owner,
+		struct err *e);
 
 /* The sentence of a write that failed, by errno. */
 int output_error(const struct output *o, struct err *e);
