@@ -99,9 +99,12 @@ static int run(const struct args *a)
 		return usage_error(a->command, "say with -o where to write");
 	interrupt_catch();
 	progress_begin(&progress, "merging");
-	int rc =
-		merge_recordings(&result, a->words.data, a->words.len, output,
-				 &(struct merge_options){interrupt_go_on, &progress, demangle}, &e);
+	int rc = merge_recordings(&result, a->words.data, a->words.len, output,
+				  &(struct merge_options){.owner = output_owner_from_sudo(),
+							  .go_on = interrupt_go_on,
+							  .ctx = &progress,
+							  .demangle = demangle},
+				  &e);
 	progress_end(&progress);
 	if (!rc)
 		rc = print_result(output, &result, args_has(a, "json"), &e);

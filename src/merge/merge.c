@@ -2,10 +2,7 @@
 #include "merge/merge.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "merge/merge_impl.h"
 
@@ -105,38 +102,26 @@ static int put_all(struct merge *m, struct err *e)
 	return rc;
 }
 
-/* Writes through a file beside the output, which takes its name when it is whole. */
+/* The output has its name when it is whole. */
 static int write_output(struct merge *m, const char *output, struct merge_result *ret,
 			struct err *e)
 {
-	char *temporary = xasprintf("%s.tmp.XXXXXX", output);
-	int fd = mkstemp(temporary);
-	int rc = fd < 0 ? err_set(e, errno, "cannot write '%s': %s", output, strerror(errno)) : 0;
-	if (!rc) { /* mkstemp makes files that only the owner can read */
-		mode_t mask = umask(0);
-		umask(mask);
-		fchmod(fd, 0666 & ~mask);
-		close(fd);
-		rc = rec_writer_open(&m->w, temporary, NULL, e);
-	}
-	if (!rc) {
-		struct err close_error = {0};
-		rc = put_all(m, e);
-		int closed = rec_writer_close(m->w, false, &close_error);
-		if (!rc && closed) {
-			rc = closed;
-			*e = close_error;
-		}
-	}
-	struct stat st;
-	if (!rc && !stat(temporary, &st))
-		ret->bytes = (uint64_t)st.st_size;
-	if (!rc && rename(temporary, output))
-		rc = err_set(e, errno, "cannot write '%s': %s", output, strerror(errno));
-	if (rc && fd >= 0)
-		unlink(temporary);
-	free(temporary);
-	return rc;
+	struct rec_writer_stats stats;
+	int rc = rec_writer_open(
+		&m->w, output,
+		&(struct rec_writer_options){.owner = m->options->owner, .named_when_told = true},
+		e);
+	if (rc)
+		return rc;
+	rc = put_all(m, e);
+	if (!rc)
+		rc = rec_writer_end(m->w, false, e);
+	if (!rc)
+		rc = rec_writer_name(m->w, e);
+	rec_writer_stats(m->w, &stats);
+	ret->bytes = stats.bytes;
+	int closed = rec_writer_close(m->w, false, rc ? NULL : e);
+	return rc ? rc : closed;
 }
 
 static int check_output(const char *output, struct err *e)

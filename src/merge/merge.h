@@ -55,6 +55,7 @@ struct merge_result {
 };
 
 struct merge_options {
+	struct output_owner owner;				 /* of the file */
 	bool (*go_on)(void *ctx, uint64_t done, uint64_t total); /* false ends it; may be NULL */
 	void *ctx;
 	/* As timeline_options.demangle; may be NULL. */

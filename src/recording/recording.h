@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/strtab.h"
 #include "recording/model.h"
 
@@ -21,10 +22,15 @@ struct rec_writer_options {
 	/* 0 = no limit; past it a string that is not there yet reads "(more)". For what runs for
 	 * days. */
 	uint64_t max_string_bytes;
+	struct output_owner owner; /* of the file */
+	/* The file has its name when rec_writer_name says so, and is taken away if it never does;
+	 * otherwise it has it when its first block is written. */
+	bool named_when_told;
 };
 
-/* Creates (truncates) path; *ret is set on success only. path NULL: rows are numbered and counted
- * as ever, and then forgotten; only strings stay. */
+/* Creates a file as base/output_file.h says: until it has its name, path holds what it held.
+ * *ret is set on success only. path NULL: rows are numbered and counted as ever, and then
+ * forgotten; only strings stay. */
 int rec_writer_open(struct rec_writer **ret, const char *path,
 		    const struct rec_writer_options *opts, struct err *e);
 
@@ -77,15 +83,29 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n);
  * rec_writer_stats, and what was flushed before stays readable. */
 int rec_flush(struct rec_writer *w, struct err *e);
 
+/* Where what was flushed so far is to be found from here on, also after a crash. */
+int rec_writer_name(struct rec_writer *w, struct err *e);
+
+/* Sends what was flushed to the disk; from any thread. Failures show at the end. */
+void rec_writer_sync(const struct rec_writer *w);
+
 struct rec_writer_stats {
-	uint64_t calls;		/* accepted */
+	uint64_t calls; /* accepted; after rec_writer_end: in the file; so also these two */
+	uint64_t samples;
+	uint64_t gpu_spans;
 	uint64_t calls_dropped; /* after a write error or over max_bytes */
-	uint64_t bytes;		/* in the file so far */
-	uint64_t strings_over;	/* past max_string_bytes */
+	uint64_t samples_dropped;
+	uint64_t gpu_spans_dropped;
+	uint64_t bytes;	       /* in the file so far; 0: there is none */
+	uint64_t strings_over; /* past max_string_bytes */
 };
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret);
 
-/* Flushes, writes the end block, closes and frees (also on error). fsync when sync. */
+/* Flushes and writes the end block: nothing comes in after it. fsync when sync. A file that failed
+ * before it told anything of the run (a full disk) is taken away. */
+int rec_writer_end(struct rec_writer *w, bool sync, struct err *e);
+
+/* Ends it, where that was not done, closes and frees (also on error). */
 int rec_writer_close(struct rec_writer *w, bool sync, struct err *e);
 
 /* ---- reading ---- */

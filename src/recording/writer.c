@@ -3,15 +3,15 @@
  * Dictionary rows and strings wait in memory until the next flush and then go out before
  * the calls that use them. A block that cannot be written whole is cut off again, so the
  * file ends with a whole block at any time; the first error stays, and from then on
- * everything is dropped and counted. Does not start threads and does not sync, except at
- * the end when asked to.
+ * everything is dropped and counted. The file has its name from its first block on, or when
+ * told; one that came to nothing is taken away. Does not start threads and syncs only when
+ * asked to.
  *
  * A write over RLIMIT_FSIZE raises SIGXFSZ: a program that wants the error instead of the
  * signal ignores that signal. */
 #include "recording/recording.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -40,9 +40,16 @@ struct arg_refs {
 	int8_t name_arg;
 };
 
+/* Rows of one kind: what was put, and what is in the file. */
+struct row_count {
+	uint64_t put, written;
+};
+
 struct rec_writer {
-	int fd; /* negative: nothing is kept */
-	char *path;
+	struct output_file file; /* fd negative: nothing is kept */
+	bool named_when_told;
+	bool useful; /* it has a block that tells of the run */
+	bool ended;
 	uint64_t max_bytes;
 	ZSTD_CCtx *cctx;
 	struct strtab strings;
@@ -88,6 +95,7 @@ struct rec_writer {
 	struct buf block;
 	uint32_t sequence;
 	uint64_t counters_written;
+	struct row_count sample_rows, gpu_span_rows;
 	uint64_t calls_accepted;
 	uint64_t calls_dropped;
 	uint64_t bytes;
@@ -124,7 +132,7 @@ static int fail(struct rec_writer *w, int rc, const char *what)
 {
 	if (!w->error) {
 		w->error = rc;
-		err_set(&w->error_text, -rc, "cannot write '%s': %s", w->path, what);
+		err_set(&w->error_text, -rc, "cannot write '%s': %s", w->file.path, what);
 	}
 	return rc;
 }
@@ -132,14 +140,31 @@ static int fail(struct rec_writer *w, int rc, const char *what)
 /* Appends w->block to the file, or leaves the file as it was. */
 static int append(struct rec_writer *w)
 {
-	int rc = write_at(w->fd, w->block.data, w->block.len, w->bytes);
+	int rc = write_at(w->file.fd, w->block.data, w->block.len, w->bytes);
 	if (!rc) {
 		w->bytes += w->block.len;
 		return 0;
 	}
 	/* When this fails too, the reader finds a torn last block and says so. */
-	if (ftruncate(w->fd, (off_t)w->bytes))
+	if (ftruncate(w->file.fd, (off_t)w->bytes))
 		return rc;
+	return rc;
+}
+
+static bool tells_of_the_run(uint8_t type)
+{
+	return type == BLOCK_CALLS || type == BLOCK_SAMPLES || type == BLOCK_GPU_SPANS ||
+	       type == BLOCK_COUNTERS || type == BLOCK_HISTS || type == BLOCK_EVENTS;
+}
+
+static int name_file(struct rec_writer *w)
+{
+	struct err e = {0};
+	int rc = output_file_name(&w->file, &e);
+	if (rc && !w->error) {
+		w->error = rc;
+		w->error_text = e;
+	}
 	return rc;
 }
 
@@ -159,7 +184,8 @@ static int write_block(struct rec_writer *w, struct block_header *h)
 	if (rc)
 		return fail(w, rc, strerror(-rc));
 	w->sequence++;
-	return 0;
+	w->useful |= tells_of_the_run(h->type);
+	return w->named_when_told ? 0 : name_file(w);
 }
 
 /* ---- tables ---- */
@@ -188,6 +214,16 @@ static void set_times(struct block_header *h, const void *rows, size_t n)
 			widen(h, spans[i].start_ns, spans[i].end_ns);
 }
 
+static void count_written(struct rec_writer *w, uint8_t type, size_t rows)
+{
+	if (type == BLOCK_COUNTERS)
+		w->counters_written += rows;
+	else if (type == BLOCK_SAMPLES)
+		w->sample_rows.written += rows;
+	else if (type == BLOCK_GPU_SPANS)
+		w->gpu_span_rows.written += rows;
+}
+
 static int write_table(struct rec_writer *w, uint8_t type, const void *rows, size_t n)
 {
 	const struct table *t = table_of(type);
@@ -202,8 +238,7 @@ static int write_table(struct rec_writer *w, uint8_t type, const void *rows, siz
 		int rc = write_block(w, &h);
 		if (rc)
 			return rc;
-		if (type == BLOCK_COUNTERS)
-			w->counters_written += now;
+		count_written(w, type, now);
 		p += now * t->row_bytes;
 		n -= now;
 	}
@@ -299,7 +334,7 @@ static void forget_pending(struct rec_writer *w)
 /* Writes what is pending; calls that could not be written become dropped. */
 static int write_pending(struct rec_writer *w)
 {
-	if (w->fd < 0) {
+	if (w->file.fd < 0) {
 		forget_pending(w);
 		return 0;
 	}
@@ -322,26 +357,24 @@ static int write_pending(struct rec_writer *w)
 
 /* ---- the interface ---- */
 
-static int open_file(const char *path, struct err *e)
+static int write_header(const struct output_file *file, struct err *e)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return err_set(e, errno, "cannot create '%s': %s", path, strerror(errno));
+	uint8_t header[REC_FILE_HEADER_BYTES];
 	struct stat st;
-	int rc = 0;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		rc = err_set(e, EINVAL, "cannot record into '%s': it is not a regular file", path);
-	else if (ftruncate(fd, 0))
-		rc = err_set(e, errno, "cannot empty '%s': %s", path, strerror(errno));
-	if (rc)
-		close(fd);
-	return rc ? rc : fd;
+	if (fstat(file->fd, &st) || !S_ISREG(st.st_mode))
+		return err_set(e, EINVAL, "cannot record into '%s': it is not a regular file",
+			       file->path);
+	file_header_encode(header, clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC));
+	int rc = write_at(file->fd, header, sizeof(header), 0);
+	return rc ? output_file_error(file, -rc, e) : 0;
 }
 
-static struct rec_writer *writer_new(int fd, const struct rec_writer_options *opts)
+static struct rec_writer *writer_new(const struct output_file *file,
+				     const struct rec_writer_options *opts)
 {
 	struct rec_writer *w = xcalloc(1, sizeof(*w));
-	w->fd = fd;
+	w->file = *file;
+	w->named_when_told = opts->named_when_told;
 	w->max_bytes = opts->max_bytes;
 	w->max_string_bytes = opts->max_string_bytes;
 	w->nstacks = 1;
@@ -353,24 +386,22 @@ int rec_writer_open(struct rec_writer **ret, const char *path,
 		    const struct rec_writer_options *opts, struct err *e)
 {
 	struct rec_writer_options defaults = {0};
+	struct output_file file = {.fd = -1, .folder_fd = -1};
 	opts = opts ? opts : &defaults;
 	if (!path) {
-		*ret = writer_new(-1, opts);
+		*ret = writer_new(&file, opts);
 		return 0;
 	}
-	int fd = open_file(path, e);
-	if (fd < 0)
-		return fd;
-	uint8_t header[REC_FILE_HEADER_BYTES];
-	file_header_encode(header, clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC));
-	int rc = write_at(fd, header, sizeof(header), 0);
+	int rc = output_file_create(&file, path, &opts->owner, e);
+	if (rc)
+		return rc;
+	rc = write_header(&file, e);
 	if (rc) {
-		close(fd);
-		return err_set(e, -rc, "cannot write '%s': %s", path, strerror(-rc));
+		output_file_close(&file, NULL);
+		return rc;
 	}
-	struct rec_writer *w = writer_new(fd, opts);
-	w->path = xstrdup(path);
-	w->bytes = sizeof(header);
+	struct rec_writer *w = writer_new(&file, opts);
+	w->bytes = REC_FILE_HEADER_BYTES;
 	w->cctx = ZSTD_createCCtx();
 	w->calls = xrealloc(NULL, REC_CALLS_PER_BLOCK, sizeof(*w->calls));
 	if (w->cctx)
@@ -588,6 +619,7 @@ static void check_refs(struct rec_writer *w, struct m_call *c, struct arg_refs r
 
 void rec_put_sample(struct rec_writer *w, const struct m_sample *row)
 {
+	w->sample_rows.put++;
 	if (w->error || row->thread >= w->nthreads)
 		return;
 	struct m_sample *s = vec_push(&w->samples);
@@ -600,6 +632,7 @@ void rec_put_sample(struct rec_writer *w, const struct m_sample *row)
 
 void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row)
 {
+	w->gpu_span_rows.put++;
 	PUT(w, &w->gpu_spans, row);
 	if (w->gpu_spans.len >= REC_ROWS_PER_BLOCK)
 		write_pending(w);
@@ -629,7 +662,7 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 			continue;
 		}
 		w->calls_accepted++;
-		if (w->fd < 0)
+		if (w->file.fd < 0)
 			continue;
 		struct m_call *c = &w->calls[w->ncalls++];
 		*c = *row;
@@ -653,14 +686,38 @@ int rec_flush(struct rec_writer *w, struct err *e)
 	return rc;
 }
 
+int rec_writer_name(struct rec_writer *w, struct err *e)
+{
+	int rc = w->error ? w->error : name_file(w);
+	if (rc && e)
+		*e = w->error_text;
+	return rc;
+}
+
+void rec_writer_sync(const struct rec_writer *w)
+{
+	if (w->file.fd >= 0)
+		fdatasync(w->file.fd);
+}
+
+/* What cannot come into the file any more. */
+static uint64_t dropped(const struct rec_writer *w, const struct row_count *c)
+{
+	return w->error ? c->put - c->written : 0;
+}
+
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret)
 {
 	*ret = (struct rec_writer_stats){
 		.calls = w->calls_accepted,
 		.calls_dropped = w->calls_dropped,
+		.samples_dropped = dropped(w, &w->sample_rows),
+		.gpu_spans_dropped = dropped(w, &w->gpu_span_rows),
 		.bytes = w->bytes,
 		.strings_over = w->strings_over,
 	};
+	ret->samples = w->sample_rows.put - ret->samples_dropped;
+	ret->gpu_spans = w->gpu_span_rows.put - ret->gpu_spans_dropped;
 }
 
 static void writer_free(struct rec_writer *w)
@@ -693,31 +750,46 @@ static void writer_free(struct rec_writer *w)
 	buf_free(&w->raw);
 	buf_free(&w->block);
 	free(w->calls);
-	free(w->path);
 	free(w);
+}
+
+/* Also after an error: cutting off the block that failed mostly left room for this small one, and
+ * it says how many calls were dropped. */
+static void write_end(struct rec_writer *w)
+{
+	struct end_row end = {w->calls_accepted, w->calls_dropped, w->counters_written,
+			      clock_ns(CLOCK_MONOTONIC)};
+	write_table(w, BLOCK_END, &end, 1);
+}
+
+/* A file that failed and tells nothing of the run is none. */
+static void take_away(struct rec_writer *w)
+{
+	w->calls_dropped += w->calls_accepted;
+	w->calls_accepted = w->sample_rows.written = w->gpu_span_rows.written = w->bytes = 0;
+	output_file_discard(&w->file);
+}
+
+int rec_writer_end(struct rec_writer *w, bool sync, struct err *e)
+{
+	if (w->ended || w->file.fd < 0)
+		return w->error;
+	w->ended = true;
+	write_pending(w);
+	write_end(w);
+	if (sync && fsync(w->file.fd))
+		fail(w, -errno, strerror(errno));
+	if (w->error && e)
+		*e = w->error_text;
+	if (w->error && !w->useful)
+		take_away(w);
+	return w->error;
 }
 
 int rec_writer_close(struct rec_writer *w, bool sync, struct err *e)
 {
-	if (w->fd < 0) {
-		writer_free(w);
-		return 0;
-	}
-	if (w->cctx) {
-		write_pending(w);
-		/* Also after an error: cutting off the block that failed mostly left room for
-		 * this small one, and it says how many calls were dropped. */
-		struct end_row end = {w->calls_accepted, w->calls_dropped, w->counters_written,
-				      clock_ns(CLOCK_MONOTONIC)};
-		write_table(w, BLOCK_END, &end, 1);
-	}
-	if (sync && fsync(w->fd))
-		fail(w, -errno, strerror(errno));
-	if (close(w->fd))
-		fail(w, -errno, strerror(errno));
-	int rc = w->error;
-	if (rc && e)
-		*e = w->error_text;
+	int rc = w->cctx ? rec_writer_end(w, sync, e) : 0;
+	int closed = output_file_close(&w->file, rc ? NULL : e);
 	writer_free(w);
-	return rc;
+	return rc ? rc : closed;
 }
