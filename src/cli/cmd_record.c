@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/anomaly_json.h"
@@ -234,6 +233,7 @@ static int read_options(struct session_options *o, const struct args *a, struct 
 		rc = args_time(a, "duration", 1, DURATION_MOST_NS, &o->duration_ns, e);
 	o->max_bytes = megabytes << 20;
 	o->output = args_has(a, "output") ? args_get(a, "output") : "eacgm.eacgm";
+	o->owner = output_owner_from_sudo();
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
 	o->debuginfod = args_has(a, "debuginfod");
@@ -312,21 +312,41 @@ static char *target_text(const struct target *t, const struct session_options *o
 	return xasprintf("%zu processes", t->pids.len);
 }
 
+/* "; 5 calls, 2 samples could not be written", or nothing. The caller's. */
+static char *unwritten_text(const struct session_result *r)
+{
+	const struct {
+		uint64_t n;
+		const char *what;
+	} rows[] = {{r->unwritten.calls, "calls"},
+		    {r->unwritten.samples, "samples"},
+		    {r->unwritten.gpu_spans, "GPU spans"}};
+	struct buf text = {0};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (rows[i].n)
+			buf_printf(&text, "%s%llu %s", text.len ? ", " : "; ",
+				   (unsigned long long)rows[i].n, rows[i].what);
+	buf_printf(&text, "%s", text.len ? " could not be written" : "");
+	return (char *)text.data;
+}
+
+/* Of what is in the file. */
 static void say_result(struct teller *t, const struct session_options *o,
 		       const struct session_result *r)
 {
-	struct stat st;
-	char spans[64] = "";
-	uint64_t bytes = stat(o->output, &st) ? r->bytes : (uint64_t)st.st_size;
+	char spans[64] = "", *unwritten = unwritten_text(r);
+	char *where = r->bytes ? xasprintf("%s (%.1f MB)", o->output, (double)r->bytes / 1e6)
+			       : xstrdup("no file");
 	if (r->gpu_spans)
 		snprintf(spans, sizeof(spans), ", %llu GPU spans",
 			 (unsigned long long)r->gpu_spans);
-	char *text = xasprintf("%llu calls, %llu samples%s in %.1f s, lost %llu -> %s (%.1f MB)",
+	char *text = xasprintf("%llu calls, %llu samples%s in %.1f s, lost %llu -> %s%s",
 			       (unsigned long long)r->calls, (unsigned long long)r->samples, spans,
-			       r->duration_s, (unsigned long long)r->lost, o->output,
-			       (double)bytes / 1e6);
+			       r->duration_s, (unsigned long long)r->lost, where, unwritten);
 	say(t, text);
 	free(text);
+	free(where);
+	free(unwritten);
 	if (r->left_running)
 		say(t, "the command goes on running, untraced");
 }

@@ -525,6 +525,7 @@ static int run(struct session *s, struct err *e)
 	tracer_hook_loaders(s->tracer);
 	if (!rc)
 		rc = s->opts->command ? start_command(s, e) : add_targets(s, e);
+	atomic_store(&s->begun, !rc);
 	if (!rc && !s->opts->command) {
 		settle_stacks(s);
 		rc = tracer_start_sampling(s->tracer, e);
@@ -548,12 +549,15 @@ static void fill_result(struct session *s, struct session_result *ret)
 {
 	struct pipeline_stats st;
 	pipeline_stats(s->pipeline, &st);
+	bool kept = s->opts->output != NULL;
 	*ret = (struct session_result){
-		.calls = st.calls,
-		.samples = st.samples,
-		.gpu_spans = st.gpu_spans,
+		.calls = kept ? st.written.calls : st.calls,
+		.samples = kept ? st.written.samples : st.samples,
+		.gpu_spans = kept ? st.written.gpu_spans : st.gpu_spans,
 		.bytes = st.bytes,
 		.lost = st.lost,
+		.unwritten = {st.written.calls_dropped, st.written.samples_dropped,
+			      st.written.gpu_spans_dropped},
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
 		.left_running = s->launch.pid && !s->child_ended,
 		.exit_status = s->child_ended ? launch_exit_status(s->child_status) : 0,
@@ -590,11 +594,11 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	s->launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
 	struct rec_writer_options wo = {.max_bytes = opts->max_bytes,
 					.max_string_bytes =
-						opts->output ? STRINGS_KEPT : STRINGS_UNKEPT};
-	struct rec_writer *writer = NULL;
+						opts->output ? STRINGS_KEPT : STRINGS_UNKEPT,
+					.owner = opts->owner,
+					.named_when_told = true};
 	struct launch_limits limits;
 	launch_save_limits(&limits);
-	bool existed = opts->output && !access(opts->output, F_OK);
 	int rc = open_tracer(s, e);
 	if (rc) {
 		free(s);
@@ -607,9 +611,9 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		rc = launch_prepare(&s->launch, opts->command, &limits, e);
 	spans_prepared(s);
 	if (!rc)
-		rc = rec_writer_open(&writer, opts->output, &wo, e);
+		rc = rec_writer_open(&s->writer, opts->output, &wo, e);
 	if (!rc) {
-		s->pipeline = pipeline_new(writer, "/proc");
+		s->pipeline = pipeline_new(s->writer, "/proc");
 		if (opts->debuginfod)
 			pipeline_ask_debuginfod(s->pipeline);
 		if (!opts->output)
@@ -623,12 +627,14 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		if (!rc)
 			rc = run(s, e);
 		live_stop(s);
+		struct err close_error = {0};
+		int closed = pipeline_end(s->pipeline, &close_error);
 		if (!rc) {
 			fill_result(s, ret);
 			tracer_losses(s->tracer, add_ring_loss, ret);
 		}
-		struct err close_error = {0};
-		int closed = pipeline_close(s->pipeline, &close_error);
+		int freed = pipeline_close(s->pipeline, closed ? NULL : &close_error);
+		closed = closed ? closed : freed;
 		s->pipeline = NULL; /* what the tracer tells from here on is for nobody */
 		if (!rc && closed && !ret->stopped_early) {
 			ret->stopped_early = true;
@@ -637,8 +643,6 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		if (!rc && ret->stopped_early)
 			*e = s->write_error;
 		collector_procfs.close(s->procfs);
-		if (rc && opts->output && !existed)
-			unlink(opts->output);
 	}
 	if (!rc && s->guard_failed && !ret->stopped_early) {
 		ret->stopped_early = true;

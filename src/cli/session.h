@@ -29,7 +29,8 @@ struct session_live;
 #define DURATION_MOST_NS 10000000000000000ULL /* ten million seconds */
 
 struct session_options {
-	const char *output; /* NULL: nothing is kept */
+	const char *output;	   /* NULL: nothing is kept */
+	struct output_owner owner; /* of the recording */
 	const struct catalog *catalog;
 	const struct target *target;
 	uint32_t layers;
@@ -62,16 +63,19 @@ struct session_options {
 
 struct session_result {
 	int exit_status; /* of the command; 0 where there was none */
-	uint64_t calls;
+	uint64_t calls;	 /* in the recording, as all of these; where none is kept, seen */
 	uint64_t samples;
 	uint64_t gpu_spans; /* kernels, copies and sets */
-	uint64_t bytes;
-	uint64_t lost; /* calls, samples and stacks that are not in the recording */
+	uint64_t bytes;	    /* 0: there is no file */
+	uint64_t lost;	    /* calls, samples and stacks that are not in the recording */
+	struct {	    /* of the lost: for a full disk, or the size limit */
+		uint64_t calls, samples, gpu_spans;
+	} unwritten;
 	double duration_s;
 	bool left_running;  /* the command goes on without us */
 	bool stopped_early; /* the disk or the size limit; e holds the sentence */
 };
 
 /* Records until the command ends, the time is over, or SIGINT/SIGTERM. On failure before
- * the command was started there is no output file. */
+ * the command was started there is no output file, and what was there before stays. */
 int session_run(const struct session_options *opts, struct session_result *ret, struct err *e);

@@ -18,6 +18,7 @@ struct seen_gpu {
 struct session {
 	const struct session_options *opts;
 	struct tracer *tracer;
+	struct rec_writer *writer; /* the pipeline's own */
 	struct pipeline *pipeline;
 	struct collector *procfs;
 	struct launch launch;
@@ -30,6 +31,8 @@ struct session {
 	pthread_t syncer;
 	bool syncer_runs;
 	atomic_bool stop_mover;
+	atomic_bool begun;     /* from here on the recording has its name */
+	bool named;	       /* the mover's own */
 	uint64_t stacks_taken; /* of frequent calls, as of the last flush; the mover's own */
 	unsigned stack_shift;
 	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */

@@ -2,11 +2,9 @@
  * recording to the disk. The mover polls: a wake-up per record would be paid by the traced
  * threads. It never waits for the disk: rings would fill meanwhile. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/session_impl.h"
@@ -74,6 +72,12 @@ static void pace_stacks(struct session *s, uint64_t taken)
 	tracer_set_stack_shift(s->tracer, s->stack_shift);
 }
 
+static int name_recording(struct session *s, struct err *e)
+{
+	s->named = true;
+	return rec_writer_name(s->writer, e);
+}
+
 static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
@@ -87,9 +91,20 @@ static void flush(struct session *s, bool last)
 	if (last)
 		pipeline_meta(s->pipeline, "probe_hits", "%lu",
 			      (unsigned long)(st.calls + s->counted_calls));
-	if (!pipeline_flush(s->pipeline, &s->write_error) || atomic_load(&s->write_failed))
+	struct err e;
+	int rc = pipeline_flush(s->pipeline, &e);
+	if (!rc && atomic_load(&s->begun))
+		rc = name_recording(s, &e);
+	if (!rc || atomic_load(&s->write_failed))
 		return;
+	s->write_error = e;
 	atomic_store(&s->write_failed, true);
+}
+
+/* The target runs, and nobody has been told where its recording is. */
+static bool waits_for_name(const struct session *s)
+{
+	return !s->named && atomic_load(&s->begun);
 }
 
 static void *move(void *arg)
@@ -113,7 +128,7 @@ static void *move(void *arg)
 			looked_ns = now_ns;
 		}
 		live_pass(s, begin_ns);
-		if (now_ns - flushed_ns >= FLUSH_NS || last) {
+		if (now_ns - flushed_ns >= FLUSH_NS || last || waits_for_name(s)) {
 			flush(s, last);
 			flushed_ns = now_ns;
 		}
@@ -128,14 +143,11 @@ static void *move(void *arg)
 static void *sync_file(void *arg)
 {
 	struct session *s = arg;
-	int fd = open(s->opts->output, O_RDONLY | O_CLOEXEC);
-	for (int tick = 0; fd >= 0 && !atomic_load(&s->stop_mover); tick++) {
+	for (int tick = 0; !atomic_load(&s->stop_mover); tick++) {
 		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 		if (tick % 10 == 9)
-			fdatasync(fd);
+			rec_writer_sync(s->writer);
 	}
-	if (fd >= 0)
-		close(fd);
 	return NULL;
 }
 

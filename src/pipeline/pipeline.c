@@ -454,19 +454,32 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 		.chance_stacks = p->chance_stacks,
 		.gpu_spans = p->gpu_spans,
 		.bytes = s.bytes,
-		.lost = p->bad_records + p->unknown_probes + s.calls_dropped,
+		.lost = p->bad_records + p->unknown_probes + s.calls_dropped + s.samples_dropped +
+			s.gpu_spans_dropped,
+		.written = s,
 	};
 }
 
-int pipeline_close(struct pipeline *p, struct err *e)
+int pipeline_end(struct pipeline *p, struct err *e)
 {
+	struct err ignored;
+	if (p->recording_ended)
+		return 0;
+	p->recording_ended = true;
 	pipeline_pass_end(p);
 	stacks_pass_samples(p, true);
 	shim_calls_pass(p, true);
 	shim_ops_pass(p, true);
 	frames_name_all(p);
-	struct err ignored;
 	int rc = pipeline_flush(p, e);
+	int end_rc = rec_writer_end(p->writer, true, rc ? &ignored : e);
+	return rc ? rc : end_rc;
+}
+
+int pipeline_close(struct pipeline *p, struct err *e)
+{
+	struct err ignored;
+	int rc = pipeline_end(p, e);
 	int close_rc = rec_writer_close(p->writer, true, rc ? &ignored : e);
 	for (size_t i = 0; i < p->process_list.len; i++) {
 		proc_maps_free(&p->process_list.data[i].maps);

@@ -170,8 +170,12 @@ struct pipeline_stats {
 	uint64_t gpu_spans;
 	uint64_t bytes;
 	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
+	struct rec_writer_stats written; /* what the recording has of these */
 };
 void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret);
 
-/* Flushes everything, closes the recording, frees. */
+/* Flushes everything and ends the recording: what is told after it is for nobody. */
+int pipeline_end(struct pipeline *p, struct err *e);
+
+/* Ends it, where that was not done, closes the recording, frees. */
 int pipeline_close(struct pipeline *p, struct err *e);

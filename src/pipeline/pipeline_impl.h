@@ -124,6 +124,7 @@ struct open_elf {
 
 struct pipeline {
 	struct rec_writer *writer;
+	bool recording_ended;
 	struct pipeline_tap tap;
 	char *proc_root;
 
