@@ -1,7 +1,5 @@
-/* utf8.c - well-formedness of UTF-8, after table 3-7 of the Unicode standard. */
+/* utf8.c - well-formedness of UTF-8, after table 3-7 of the Unicode standard, and controls. */
 #include "utf8.h"
-
-#include <stdint.h>
 
 /* The length of the well-formed character at s, 0 when there is none. */
 static size_t char_length(const uint8_t *s, size_t len)
@@ -49,4 +47,36 @@ void utf8_append(struct buf *out, const char *s, size_t len)
 	}
 	buf_byte(out, 0);
 	out->len--;
+}
+
+/* E2 80 and E2 81: U+200E, U+200F, U+2028 to U+202E; U+2066 to U+2069 */
+static bool is_general_control(uint8_t second, uint8_t third)
+{
+	if (second == 0x80)
+		return third == 0x8e || third == 0x8f || (third >= 0xa8 && third <= 0xae);
+	return second == 0x81 && third >= 0xa6 && third <= 0xa9;
+}
+
+size_t utf8_control(const uint8_t *s, size_t len)
+{
+	if (s[0] < 0x20 || s[0] == 0x7f)
+		return 1;
+	if (len >= 2 && ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xd8 && s[1] == 0x9c)))
+		return 2; /* U+0080 to U+009F, U+061C */
+	return len >= 3 && s[0] == 0xe2 && is_general_control(s[1], s[2]) ? 3 : 0;
+}
+
+void utf8_append_clean(struct buf *out, const char *s, size_t len, char instead)
+{
+	size_t from = out->len;
+	utf8_append(out, s, len);
+	uint8_t *to = out->data + from;
+	const uint8_t *end = out->data + out->len;
+	for (const uint8_t *p = to; p < end;) {
+		size_t n = utf8_control(p, (size_t)(end - p));
+		*to++ = n ? (uint8_t)instead : *p;
+		p += n ? n : 1;
+	}
+	*to = 0;
+	out->len = (size_t)(to - out->data);
 }

@@ -90,23 +90,10 @@ static size_t offset_of(const char *s, size_t n)
 	return i;
 }
 
-static bool is_control(uint8_t c, uint8_t next)
-{
-	return c < 0x20 || c == 0x7f || (c == 0xc2 && next < 0xa0); /* U+0080 to U+009F */
-}
-
 char *text_clean(const char *s)
 {
 	struct buf clean = {0};
-	utf8_append(&clean, s, strlen(s));
-	uint8_t *to = clean.data;
-	for (const uint8_t *p = clean.data; *p; p++) {
-		bool control = is_control(p[0], p[1]);
-		if (control && *p == 0xc2) /* of two bytes */
-			p++;
-		*to++ = control ? '?' : *p;
-	}
-	*to = 0;
+	utf8_append_clean(&clean, s, strlen(s), '?');
 	return (char *)clean.data;
 }
 
