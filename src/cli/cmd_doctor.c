@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_out.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "collect/nvml.h"
@@ -349,7 +350,7 @@ static int run(const struct args *a)
 	if (args_has(a, "json")) {
 		json_t *top =
 			json_pack("{s:b s:O}", "can_record", d.can_record, "checks", d.checks);
-		json_dumpf(top, stdout, JSON_INDENT(2));
+		json_out_file(top, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(top);
 	} else {

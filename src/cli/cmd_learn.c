@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
@@ -245,7 +246,7 @@ static int print_result(const struct args *a, const struct learned *l, struct er
 	}
 	json_t *o = learned_json(l);
 	json_object_set_new(o, "model", report_text_json(output));
-	int bad = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+	int bad = json_out_file(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 	json_decref(o);
 	putchar('\n');
 	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;

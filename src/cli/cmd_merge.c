@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "cli/human.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -75,7 +76,7 @@ static int print_result(const char *output, const struct merge_result *m, bool j
 	if (json) {
 		json_object_set_new(root, "merged", merge_json(output, m));
 		report_ranks.json(root, &r, ranks);
-		if (json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+		if (json_out_file(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
 			rc = err_set(e, EIO, "cannot write to the standard output");
 		putchar('\n');
 		json_decref(root);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_out.h"
 #include "base/map64.h"
 #include "cli/human.h"
 #include "cli/options.h"
@@ -209,7 +210,7 @@ static int list(const struct args *a, struct listing *l, const struct target *t,
 		list_catalog(l);
 	if (args_has(a, "json")) {
 		json_t *top = json_pack("{s:O}", "entries", l->entries);
-		json_dumpf(top, stdout, JSON_INDENT(2));
+		json_out_file(top, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(top);
 	} else {

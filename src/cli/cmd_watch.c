@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_out.h"
 #include "base/clock.h"
 #include "cli/anomaly_json.h"
 #include "cli/detect_model.h"
@@ -109,7 +110,7 @@ static void print_line(struct watch *w, const char *text)
 static void print_json(struct watch *w, const struct anomaly *a)
 {
 	json_t *row = anomaly_json(a);
-	char *text = json_dumps(row, JSON_COMPACT);
+	char *text = json_out_text(row, JSON_COMPACT);
 	json_decref(row);
 	if (text)
 		print_line(w, text);

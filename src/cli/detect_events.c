@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/detect_output.h"
 #include "cli/anomaly_json.h"
 
@@ -25,7 +26,10 @@ static void put_line(FILE *out, const struct detector_event *e)
 {
 	fprintf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%s,", e->start_ns, e->dur_ns, e->pid, e->tid,
 		detect_layer_name(e->layer));
-	csv_fwrite(out, e->key, strlen(e->key));
+	struct buf key = {0};
+	utf8_append_clean(&key, e->key, strlen(e->key), '?');
+	csv_fwrite(out, key.data, key.len);
+	buf_free(&key);
 	put_real(out, e->z);
 	put_real(out, e->gap_z);
 	fprintf(out, ",%d\n", e->anomalous);

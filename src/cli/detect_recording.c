@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/json_out.h"
 #include "cli/detect_events.h"
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
@@ -22,7 +23,7 @@ static void tell_row(void *ctx, const struct feature_row *row, double score, dou
 {
 	struct recording_run *r = ctx;
 	json_t *o = row_json(row, score, p, alarmed);
-	json_dumpf(o, r->rows.stream, JSON_COMPACT);
+	json_out_file(o, r->rows.stream, JSON_COMPACT);
 	fputc('\n', r->rows.stream);
 	json_decref(o);
 }
@@ -63,7 +64,7 @@ static int print_found(const struct found *f, struct err *e)
 		return 0;
 	}
 	json_t *o = found_json(f);
-	int bad = json_dumpf(o, stdout, JSON_INDENT(2));
+	int bad = json_out_file(o, stdout, JSON_INDENT(2));
 	json_decref(o);
 	putchar('\n');
 	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
@@ -52,7 +53,7 @@ static void tell_row(const struct table_run *r, const struct bad_row *b, uint8_t
 	json_object_set_new(o, "likeliest_log_density", real_json(b->likeliest));
 	json_object_set_new(o, "component", report_number_json(component + 1u));
 	json_object_set_new(o, "alarmed", json_boolean(alarmed));
-	json_dumpf(o, r->rows, JSON_COMPACT);
+	json_out_file(o, r->rows, JSON_COMPACT);
 	fputc('\n', r->rows);
 	json_decref(o);
 }
@@ -197,7 +198,7 @@ static int print_json(const struct table_run *r, struct err *e)
 	for (size_t i = 0; i < r->bad.len; i++)
 		json_array_append_new(list, bad_row_json(r, &r->bad.data[i]));
 	json_object_set_new(o, "anomalies", list);
-	int bad = json_dumpf(o, stdout, JSON_INDENT(2));
+	int bad = json_out_file(o, stdout, JSON_INDENT(2));
 	json_decref(o);
 	putchar('\n');
 	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "base/utf8.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
@@ -180,7 +181,7 @@ int report_json(FILE *out, const struct report *r)
 	report_profile_json(root, r);
 	report_gpu_json(root, r);
 	report_sections_json(root, r);
-	int rc = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+	int rc = json_out_file(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	fputc('\n', out);
 	json_decref(root);
 	return rc ? -EIO : 0;

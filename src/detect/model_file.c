@@ -37,6 +37,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_out.h"
 #include "base/utf8.h"
 #include "detect/numbers_json.h"
 
@@ -228,7 +229,7 @@ static int check_text(const char *s, size_t len, struct err *e)
 int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *e)
 {
 	json_t *o = model_json(m);
-	char *s = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	char *s = json_out_text(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
 	json_decref(o);
 	if (!s)
 		return err_set(e, EINVAL, "the model cannot be written as JSON");

@@ -66,7 +66,7 @@ static int64_t put_string(struct writer *w, const char *s, size_t len)
 {
 	profile_t p = EACGM_PPROF__PROFILE__INIT;
 	struct buf clean = {0};
-	utf8_append(&clean, s, len);
+	utf8_append_clean(&clean, s, len, '?');
 	char *text = (char *)clean.data;
 	p.string_table = &text;
 	p.n_string_table = 1;

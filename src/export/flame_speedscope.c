@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/json_out.h"
 #include "base/utf8.h"
 #include "export/flame.h"
 #include "export/flame_order.h"
@@ -28,7 +29,7 @@ static json_t *text(const char *s, size_t len)
 static void write_text(FILE *out, const char *s)
 {
 	json_t *v = json_text_z(s);
-	json_dumpf(v, out, JSON_ENCODE_ANY);
+	json_out_file(v, out, JSON_ENCODE_ANY);
 	json_decref(v);
 }
 

@@ -48,7 +48,7 @@ struct page {
 
 /* ---- text ---- */
 
-/* The bytes as characters that XML 1.0 allows: controls as their pictures (U+2400 on). */
+/* The bytes as characters that XML 1.0 allows: controls as their pictures (U+2400 on), or "?". */
 static void clean_text(struct buf *ret, const char *s, size_t len)
 {
 	struct buf utf8 = {0};
@@ -56,9 +56,13 @@ static void clean_text(struct buf *ret, const char *s, size_t len)
 	utf8_append(&utf8, s, len);
 	for (size_t i = 0; i < utf8.len; i++) {
 		const uint8_t *c = utf8.data + i;
+		size_t control = utf8_control(c, utf8.len - i);
 		if (*c < 0x20 || *c == 0x7f) {
 			uint8_t picture[3] = {0xe2, 0x90, (uint8_t)(*c == 0x7f ? 0xa1 : 0x80 + *c)};
 			buf_add(ret, picture, 3);
+		} else if (control) {
+			buf_byte(ret, '?');
+			i += control - 1;
 		} else if (c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe) { /* U+FFFE, U+FFFF */
 			buf_add(ret, "\xef\xbf\xbd", 3);
 			i += 2;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "base/utf8.h"
 #include "export/call_view.h"
 
@@ -120,13 +121,6 @@ json_t *json_about(const struct rec_tables *t)
 
 void json_write(FILE *out, json_t *v)
 {
-	const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(15);
-	char line[4096];
-	/* Into memory first: jansson hands out single characters. */
-	size_t len = json_dumpb(v, line, sizeof(line), flags);
-	if (len <= sizeof(line))
-		fwrite(line, 1, len, out);
-	else
-		json_dumpf(v, out, flags);
+	json_out_file(v, out, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	json_decref(v);
 }

@@ -123,7 +123,7 @@ static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 static char *text_z(struct sink *s, const char *str, size_t len)
 {
 	struct buf clean = {0};
-	utf8_append(&clean, str, len);
+	utf8_append_clean(&clean, str, len, '?');
 	*vec_push(&s->texts) = (char *)clean.data;
 	return (char *)clean.data;
 }

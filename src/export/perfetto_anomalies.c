@@ -67,7 +67,7 @@ static void put_edge(const struct anomaly_writer *w, Eacgm__TrackEvent *event, u
 static char *clean(const char *s)
 {
 	struct buf b = {0};
-	utf8_append(&b, s, strlen(s));
+	utf8_append_clean(&b, s, strlen(s), '?');
 	return (char *)b.data;
 }
 

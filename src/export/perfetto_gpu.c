@@ -128,7 +128,7 @@ static void intern_kernel(struct perfetto_gpu *g, uint32_t string, demangle_fn *
 	char *readable = mangled ? demangle(text, 1) : NULL, name[KERNEL_NAME_BYTES];
 	struct buf clean = {0};
 	kernel_name_short(name, sizeof(name), readable ? readable : text);
-	utf8_append(&clean, name[0] ? name : "kernel", name[0] ? strlen(name) : 6);
+	utf8_append_clean(&clean, name[0] ? name : "kernel", name[0] ? strlen(name) : 6, '?');
 	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
 	Eacgm__InternedData data = EACGM__INTERNED_DATA__INIT;
 	Eacgm__InternedName row = EACGM__INTERNED_NAME__INIT, *list = &row;

@@ -120,7 +120,7 @@ static uint64_t intern_text(struct perfetto_stacks *s, enum text_kind kind, uint
 	if (is_new(set, string)) {
 		const char *text = strtab_get(&s->t->strings, string, &len);
 		s->scratch.len = 0;
-		utf8_append(&s->scratch, text, len);
+		utf8_append_clean(&s->scratch, text, len, '?');
 		put_text(s, kind, (uint64_t)string + 1, &s->scratch);
 	}
 	return (uint64_t)string + 1;
@@ -308,7 +308,7 @@ static void put_wait(struct perfetto_stacks *s, const struct m_sample *row, uint
 	struct buf name = {0};
 	size_t len;
 	const char *comm = strtab_get(&s->t->strings, row->waker, &len);
-	utf8_append(&name, comm, len);
+	utf8_append_clean(&name, comm, len, '?');
 	begin.callstack_iid = perfetto_stack(s, row->stack);
 	begin.has_callstack_iid = begin.callstack_iid != 0;
 	begin.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
