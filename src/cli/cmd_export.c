@@ -104,7 +104,7 @@ static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
 }
 
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
-		     const char *path, const struct anomaly_slices *anomalies, bool counters_only,
+		     const char *path, const struct anomaly_slices *anomalies, const struct args *a,
 		     struct err *e)
 {
 	struct progress progress;
@@ -127,7 +127,8 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .steps = &steps,
 						      .anomalies = anomalies,
 						      .call_flows = &call_flows,
-						      .counters_only = counters_only,
+						      .counters_only = args_has(a, "counters"),
+						      .no_formulas = args_has(a, "csv-safe"),
 						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
 	work_flows_free(&flows);
@@ -158,6 +159,8 @@ static int check_usage(const struct args *a, const struct sink_format *format)
 		return usage_error(a->command, "%s has no place for --detect", format->name);
 	if (args_has(a, "counters") && format->span)
 		return usage_error(a->command, "--counters is for csv and jsonl");
+	if (args_has(a, "csv-safe") && !format->no_formulas)
+		return usage_error(a->command, "--csv-safe is for csv");
 	return 0;
 }
 
@@ -174,7 +177,7 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
 					      : xstrdup(wanted);
 	interrupt_catch();
-	rc = export_to(reader, format, output, &anomalies, args_has(a, "counters"), e);
+	rc = export_to(reader, format, output, &anomalies, a, e);
 	free(output);
 	anomaly_slices_free(&anomalies);
 	return rc;
@@ -205,6 +208,9 @@ static const struct opt_def options[] = {
 	 "with its name and the ending of the format.",
 	 NULL, OPT_FILE},
 	{0, "counters", NULL, "Leave all but the counters out (csv, jsonl).", NULL, 0},
+	{0, "csv-safe", NULL,
+	 "For spreadsheets: put a quote (') before what one would take for a formula (csv).", NULL,
+	 0},
 	{0, "detect", NULL,
 	 "Mark what was not normal, as 'eacgm detect' finds it, on tracks of its own (perfetto).",
 	 NULL, 0},

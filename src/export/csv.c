@@ -1,8 +1,10 @@
 /* csv.c - one line per call or counter value, as RFC 4180 describes it: comma, CR LF, and
- * quotes around what holds a comma, a quote or a line break.
+ * quotes around what holds a comma or a quote. Controls are replaced, so no field holds a line
+ * break.
  *
- * A spreadsheet takes a field that begins with = + - @ for a formula; values are left as
- * they are, since the reader of a trace wants the names unchanged. */
+ * A spreadsheet takes a field that begins with = + - @ for a formula: names may hold any, and get
+ * a quote before it when asked for (OWASP, CSV injection). Otherwise they are left as they are,
+ * since the reader of a trace wants the names unchanged. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +16,8 @@
 struct sink {
 	FILE *out;
 	const struct rec_tables *t;
-	struct buf args; /* scratch */
+	bool no_formulas;
+	struct buf args, clean; /* scratch */
 };
 
 static struct sink *csv_open(FILE *out, const struct rec_tables *t)
@@ -25,29 +28,42 @@ static struct sink *csv_open(FILE *out, const struct rec_tables *t)
 	return s;
 }
 
+/* Also as wide characters, which East Asian spreadsheets take for the same: U+FF1D, U+FF0B,
+ * U+FF0D, U+FF20. */
+static bool begins_formula(const struct buf *text)
+{
+	static const char *const starts[] = {
+		"=", "+", "-", "@", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (!strncmp((const char *)text->data, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
+static void put_quoted(FILE *out, const struct buf *text)
+{
+	for (size_t i = 0; i < text->len; i++) {
+		if (text->data[i] == '"')
+			fputc('"', out);
+		fputc(text->data[i], out);
+	}
+}
+
 static void field(struct sink *s, const char *text, size_t len)
 {
-	struct buf clean = {0};
-	if (!utf8_valid(text, len)) {
-		utf8_append(&clean, text, len);
-		text = (const char *)clean.data;
-		len = clean.len;
-	}
-	bool quoted = false;
-	for (size_t i = 0; i < len && !quoted; i++)
-		quoted = strchr(",\"\r\n", text[i]) != NULL;
-	if (quoted) {
+	s->clean.len = 0;
+	utf8_append_clean(&s->clean, text, len, '?');
+	bool quoted = strpbrk((const char *)s->clean.data, ",\"") != NULL;
+	if (quoted)
 		fputc('"', s->out);
-		for (size_t i = 0; i < len; i++) {
-			if (text[i] == '"')
-				fputc('"', s->out);
-			fputc(text[i], s->out);
-		}
+	if (s->no_formulas && begins_formula(&s->clean))
+		fputc('\'', s->out);
+	if (quoted)
+		put_quoted(s->out, &s->clean);
+	else
+		fwrite(s->clean.data, 1, s->clean.len, s->out);
+	if (quoted)
 		fputc('"', s->out);
-	} else if (len) {
-		fwrite(text, 1, len, s->out);
-	}
-	buf_free(&clean);
 }
 
 static void string_field(struct sink *s, uint32_t string)
@@ -55,6 +71,11 @@ static void string_field(struct sink *s, uint32_t string)
 	size_t len;
 	const char *text = strtab_get(&s->t->strings, string, &len);
 	field(s, text, len);
+}
+
+static void csv_no_formulas(struct sink *s)
+{
+	s->no_formulas = true;
 }
 
 static void csv_tables(struct sink *s)
@@ -161,6 +182,7 @@ static void csv_counters(struct sink *s, const struct m_counter *rows, size_t n)
 static void csv_close(struct sink *s)
 {
 	buf_free(&s->args);
+	buf_free(&s->clean);
 	free(s);
 }
 
@@ -168,6 +190,7 @@ const struct sink_format sink_csv = {
 	.name = "csv",
 	.extension = "csv",
 	.open = csv_open,
+	.no_formulas = csv_no_formulas,
 	.tables = csv_tables,
 	.calls = csv_calls,
 	.counters = csv_counters,

@@ -151,6 +151,8 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 		x.total = rec_counter_blocks(r);
 	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
 	x.sink = format->open(output.stream, rec_tables(r));
+	if (options && options->no_formulas && format->no_formulas)
+		format->no_formulas(x.sink);
 	if (options && options->call_flows && options->call_flows->tails.len && format->call_flows)
 		format->call_flows(x.sink, options->call_flows);
 	if (options && options->flows && format->work_flows)

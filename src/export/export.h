@@ -19,6 +19,7 @@ struct export_options {
 	const struct anomaly_slices *anomalies; /* NULL: none */
 	const struct call_flows *call_flows;	/* NULL: none */
 	bool counters_only;			/* of a format that is rows */
+	bool no_formulas;			/* of a format for spreadsheets */
 	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 

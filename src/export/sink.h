@@ -38,6 +38,9 @@ struct sink_format {
 	const char *name;      /* "perfetto" */
 	const char *extension; /* of files, without the dot */
 	struct sink *(*open)(FILE *out, const struct rec_tables *t);
+	/* What a spreadsheet would take for a formula is marked as text, from here on. NULL where
+	 * the format is none of theirs. */
+	void (*no_formulas)(struct sink *s);
 	void (*tables)(struct sink *s); /* once, before all rows */
 	/* Exactly one of the two: calls as they lie in the file, or as nested spans. */
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);

@@ -1,14 +1,15 @@
 /* hostile_strings.c - linked with a program that writes recordings, with --wrap of rec_string and
  * rec_string_z, so that names in them hold what a terminal obeys: an escape sequence, its 8-bit
- * form, a line break, and a byte that is no UTF-8. Words that eacgm itself writes and goes by
- * (layers, roles, names of counters) stay as they are: they have no capital, dot, slash or space.
+ * form, DEL, a turn of the text's direction, a line break, and a byte that is no UTF-8. Words that
+ * eacgm itself writes and goes by (layers, roles, names of counters) stay as they are: they have no
+ * capital, dot, slash or space.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "recording/recording.h"
 
-#define HOSTILE "\033[31m\302\233\r\n\377"
+#define HOSTILE "\033[31m\302\233\177\342\200\256\r\n\377"
 
 uint32_t __real_rec_string(struct rec_writer *w, const char *s, size_t len);
 uint32_t __wrap_rec_string(struct rec_writer *w, const char *s, size_t len);

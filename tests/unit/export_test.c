@@ -23,8 +23,9 @@
 #include "symbolize/demangle.h"
 #include "wire/event.h"
 
-#define NASTY	    "a,\"b\"\r\n\xff\xc3\xa9;\x01"
-#define NASTY_CLEAN "a,\"b\"\r\n\xef\xbf\xbd\xc3\xa9;\x01"
+/* Quotes, line breaks, no UTF-8, C0, DEL, C1, and what turns the text around (U+202E). */
+#define NASTY	    "a,\"b\"\r\n\xff\xc3\xa9;\x01\x7f\xc2\x9b\xe2\x80\xae"
+#define NASTY_CLEAN "a,\"b\"??\xef\xbf\xbd\xc3\xa9;????"
 
 static char folder[] = "/tmp/eacgm-export-XXXXXX";
 
@@ -125,12 +126,13 @@ static void hostile_names(void **state)
 	size_t len;
 	char *text = export_text(r, "csv", &len);
 	assert_true(utf8_valid(text, len));
-	assert_holds(text, "\"a,\"\"b\"\"\r\n\xef\xbf\xbd\xc3\xa9;\x01\"");
+	assert_holds(text, "\"a,\"\"b\"\"??\xef\xbf\xbd\xc3\xa9;????\"");
 	assert_holds(text, "a1=18446744073709551615;a2=-1;a3=0xffffffffffffffff;a4=true;a5=a,");
 	free(text);
 	text = export_text(r, "jsonl", &len);
 	assert_true(utf8_valid(text, len));
-	assert_holds(text, "\"name\":\"a,\\\"b\\\"\\r\\n\xef\xbf\xbd\xc3\xa9;\\u0001\"");
+	assert_holds(text, "\"name\":\"a,\\\"b\\\"\\r\\n\xef\xbf\xbd\xc3\xa9;"
+			   "\\u0001\\u007f\\u009b\\u202e\"");
 	assert_holds(text, "\"a1\":\"18446744073709551615\",\"a2\":-1,"
 			   "\"a3\":\"0xffffffffffffffff\",\"a4\":true,\"a5\":\"a,");
 	free(text);
