@@ -128,10 +128,11 @@ static void *move(void *arg)
 			looked_ns = now_ns;
 		}
 		live_pass(s, begin_ns);
-		if (now_ns - flushed_ns >= FLUSH_NS || last || waits_for_name(s)) {
+		bool due = now_ns - flushed_ns >= FLUSH_NS;
+		if (due || last || waits_for_name(s))
 			flush(s, last);
+		if (due)
 			flushed_ns = now_ns;
-		}
 		if (last)
 			return NULL;
 		if (n < 1000)
