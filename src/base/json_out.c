@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 
 #define CHUNK_BYTES 65536
+#define SHORT_BYTES 4096
 
 struct json_out {
 	FILE *out;	 /* NULL: all is kept in text */
@@ -68,10 +69,19 @@ static void free_all(struct json_out *o)
 	buf_free(&o->safe);
 }
 
+/* jansson hands out single characters: a line that is short is put together by itself. */
+static size_t short_line(const json_t *v, size_t flags, char line[static SHORT_BYTES])
+{
+	size_t len = flags & JSON_MAX_INDENT ? 0 : json_dumpb(v, line, SHORT_BYTES, flags);
+	return len <= SHORT_BYTES ? len : 0;
+}
+
 int json_out_file(const json_t *v, FILE *out, size_t flags)
 {
 	struct json_out o = {.out = out};
-	int rc = json_dump_callback(v, take, &o, flags);
+	char line[SHORT_BYTES];
+	size_t len = short_line(v, flags, line);
+	int rc = len ? take(line, len, &o) : json_dump_callback(v, take, &o, flags);
 	if (!rc && o.text.len)
 		rc = flush(&o, o.text.len);
 	free_all(&o);

@@ -37,13 +37,13 @@ bool utf8_valid(const char *s, size_t len)
 void utf8_append(struct buf *out, const char *s, size_t len)
 {
 	const uint8_t *p = (const uint8_t *)s;
-	for (size_t i = 0; i < len;) {
-		size_t n = char_length(p + i, len - i);
-		if (n)
-			buf_add(out, p + i, n);
-		else
+	for (size_t i = 0; i < len; i++) {
+		size_t from = i, n;
+		while (i < len && (n = char_length(p + i, len - i)))
+			i += n;
+		buf_add(out, p + from, i - from);
+		if (i < len)
 			buf_add(out, "\xef\xbf\xbd", 3);
-		i += n ? n : 1;
 	}
 	buf_byte(out, 0);
 	out->len--;
