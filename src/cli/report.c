@@ -83,15 +83,27 @@ static void make_times(struct report *r)
 	r->start_realtime_ns = report_number(t, "start_realtime_ns");
 }
 
-/* CPU time of eacgm itself plus what the probes took inside the job, over the job's. */
+static double number(const struct rec_tables *t, const char *key)
+{
+	return (double)report_number(t, key);
+}
+
+#define COST_PARTS                                                                                 \
+	20 /* less than so little of the job's own: what was taken for its own is noise */
+
+/* What recording took, beside its start: CPU time of eacgm and its helpers, of the probes inside
+ * the job, and the time for which tasks of the job were held, as a ratio to the job's own CPU time,
+ * which is what is left of it without these. A job that is not there long enough to be measured has
+ * none. */
 static void make_cost(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
-	uint64_t job = report_number(t, "job_cpu_ns");
-	double spent =
-		(double)report_number(t, "collector_cpu_ns") +
-		(double)report_number(t, "probe_hits") * (double)report_number(t, "probe_ns_each");
-	r->cpu_ratio = job ? spent / (double)job : -1;
+	double inside = number(t, "probe_hits") * number(t, "probe_ns_each") + number(t, "held_ns");
+	double collector = number(t, "collector_cpu_ns") - number(t, "start_cpu_ns");
+	double job = number(t, "job_cpu_ns") - inside;
+	r->start_cpu_s = number(t, "start_cpu_ns") / 1e9;
+	r->held_s = number(t, "held_ns") / 1e9;
+	r->cpu_ratio = job > inside / COST_PARTS ? (inside + collector) / job : -1;
 }
 
 static uint64_t sort_key(const struct summary_function *f, enum report_sort sort)

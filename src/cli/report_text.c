@@ -75,6 +75,22 @@ static void header_losses(const struct page *p)
 	buf_free(&kept);
 }
 
+static void header_cost(const struct page *p)
+{
+	const struct report *r = p->r;
+	char held[64] = "", start[64] = "";
+	if (r->held_s >= 0.001)
+		snprintf(held, sizeof(held), "; held for %.3f s in sum", r->held_s);
+	if (r->start_cpu_s > 0)
+		snprintf(start, sizeof(start), "; the start took %.2f s", r->start_cpu_s);
+	if (r->cpu_ratio >= 0)
+		header_line(p, "cost", "%.2f %% of the job's CPU time%s%s", r->cpu_ratio * 100,
+			    held, start);
+	else
+		header_line(p, "cost", "unknown: too little of the job's own CPU time was seen%s",
+			    start);
+}
+
 static void header(const struct page *p)
 {
 	const struct report *r = p->r;
@@ -107,10 +123,7 @@ static void header(const struct page *p)
 	if (r->options->pid)
 		header_line(p, "shown", "process %u only", r->options->pid);
 	header_losses(p);
-	if (r->cpu_ratio >= 0)
-		header_line(p, "cost", "%.2f %% of the job's CPU time", r->cpu_ratio * 100);
-	else
-		header_line(p, "cost", "unknown: the job's CPU time is not in the recording");
+	header_cost(p);
 }
 
 /* ---- tables ---- */

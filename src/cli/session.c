@@ -86,9 +86,9 @@ void session_write_metas(struct session *s, double probe_ns_each)
 	write_boot_id(s);
 }
 
-static uint64_t own_cpu_ns(void)
+static uint64_t own_cpu_ns(const struct session *s)
 {
-	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID) + tracer_helpers_cpu_ns(s->tracer);
 }
 
 static uint64_t children_cpu_ns(void)
@@ -106,7 +106,12 @@ void session_write_end(struct session *s)
 	/* a launched command's time is exact once it was waited for; others are sampled */
 	uint64_t job_ns = s->child_ended ? children_cpu_ns() : procfs_cpu_ns(s->procfs);
 	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)monotonic_ns());
-	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns());
+	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns(s));
+	pipeline_meta(s->pipeline, "start_cpu_ns", "%lu", (unsigned long)s->start_cpu_ns);
+	struct tracer_holds holds;
+	tracer_holds(s->tracer, &holds);
+	pipeline_meta(s->pipeline, "holds", "%lu", (unsigned long)holds.count);
+	pipeline_meta(s->pipeline, "held_ns", "%lu", (unsigned long)holds.held_ns);
 	pipeline_meta(s->pipeline, "job_cpu_ns", "%lu", (unsigned long)job_ns);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
 	pipeline_meta(s->pipeline, "attach_sites", "%lu", (unsigned long)st.sites);
@@ -316,6 +321,7 @@ static void follow(struct session *s, int signal_fd, int timer_fd)
 	};
 	unsigned tick = 0;
 	s->follow_ns = monotonic_ns();
+	s->start_cpu_ns = own_cpu_ns(s);
 	while (!s->stop) {
 		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			break;

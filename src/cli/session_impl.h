@@ -73,9 +73,10 @@ struct session {
 
 	uint64_t start_ns;
 	bool timeline_came; /* to the processes that were there at the beginning, or it does not */
-	uint64_t follow_ns; /* when all was attached: -d counts from here */
-	bool probes_on;	    /* bursts */
-	uint64_t switched_ns; /* when they last went on or off */
+	uint64_t start_cpu_ns; /* what the start has taken, before there was anything to record */
+	uint64_t follow_ns;    /* when all was attached: -d counts from here */
+	bool probes_on;	       /* bursts */
+	uint64_t switched_ns;  /* when they last went on or off */
 	int interrupts;
 	uint64_t interrupted_ns;
 	bool stop;

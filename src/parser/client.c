@@ -23,6 +23,11 @@ struct parser {
 	struct buf answer;
 };
 
+uint64_t parser_cpu_ns(const struct parser_host *h)
+{
+	return h->cpu_ns;
+}
+
 struct parser *parser_new(struct parser_host *h, bool urgent)
 {
 	struct parser *p = xcalloc(1, sizeof(*p));
@@ -117,8 +122,8 @@ static int take_some(struct parser *p)
 {
 	char bytes[65536];
 	for (;;) {
-		size_t want = p->has_head ? p->head.len - p->answer.len
-					  : sizeof(p->head) - p->head_len;
+		size_t want =
+			p->has_head ? p->head.len - p->answer.len : sizeof(p->head) - p->head_len;
 		if (p->has_head && !want)
 			return 0;
 		ssize_t n = recv(p->line, bytes, want < sizeof(bytes) ? want : sizeof(bytes),
@@ -153,6 +158,7 @@ int parser_receive(struct parser *p, struct buf *ret, struct err *e)
 	if (rc)
 		return failed(p, EPIPE, DIED, e);
 	rc = p->head.rc;
+	p->host->cpu_ns += p->head.cpu_ns;
 	if (rc) {
 		p->head.message[sizeof(p->head.message) - 1] = 0;
 		err_set(e, -rc, "%s", p->head.message);

@@ -1,5 +1,6 @@
-/* host.c - the process that forks workers. It has one thread and a copy of what the program was when
- * it was started, so that a worker can be made at any time; it reads nothing of others itself. */
+/* host.c - the process that forks workers. It has one thread and a copy of what the program was
+ * when it was started, so that a worker can be made at any time; it reads nothing of others itself.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -125,7 +126,8 @@ int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, st
 		return err_set(e, errno, "cannot fork: %s", strerror(errno));
 	}
 	struct parser_host *h = xcalloc(1, sizeof(*h));
-	*h = (struct parser_host){.pid = pid, .sock = socks[0]};
+	h->pid = pid;
+	h->sock = socks[0];
 	*ret = h;
 	return 0;
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct parser_host {
 	pid_t pid;
 	int sock;
+	_Atomic uint64_t cpu_ns; /* of all answers */
 };
 
 /* Has a worker forked: our end of the line to it, or negative errno. Any thread may. */

@@ -3,9 +3,9 @@
 
 #include <stdint.h>
 
-#define PARSER_MEMORY_BYTES   (4ULL << 30)   /* addresses: libraries of PyTorch have 2 GB */
-#define PARSER_CPU_S	      600	     /* of a worker's whole life */
-#define PARSER_PATIENCE	      5		     /* times a question's own time, for the host may be busy */
+#define PARSER_MEMORY_BYTES   (4ULL << 30) /* addresses: libraries of PyTorch have 2 GB */
+#define PARSER_CPU_S	      600	   /* of a worker's whole life */
+#define PARSER_PATIENCE	      5 /* times a question's own time, for the host may be busy */
 #define PARSER_ANSWER_BYTES   (256ULL << 20) /* more is no answer */
 #define PARSER_QUESTION_BYTES (1u << 20)
 
@@ -19,6 +19,7 @@ struct parser_question {
 struct parser_answer {
 	int32_t rc;
 	uint32_t len;
+	uint64_t cpu_ns; /* what the answer took */
 	char message[256];
 };
 

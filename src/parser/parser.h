@@ -33,6 +33,8 @@ struct parser_ops {
  * ends with this process, however that ends. */
 int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, struct err *e);
 void parser_host_stop(struct parser_host *h);
+/* The processor time that all answers so far have taken. */
+uint64_t parser_cpu_ns(const struct parser_host *h);
 
 /* A line to workers, for one thread. The first is forked with the first question. urgent: somebody
  * is held until it has answered, so it gets its turn soon on a busy host. */
@@ -44,8 +46,8 @@ void parser_free(struct parser *p);
 int parser_ask(struct parser *p, unsigned op, int fd, const void *question, size_t len,
 	       unsigned timeout_ms, struct buf *ret, struct err *e);
 
-/* The same in two steps: the descriptor of parser_fd is readable when there is something to receive;
- * it changes with the worker. -EAGAIN: no answer yet, and the time is not over. */
+/* The same in two steps: the descriptor of parser_fd is readable when there is something to
+ * receive; it changes with the worker. -EAGAIN: no answer yet, and the time is not over. */
 int parser_send(struct parser *p, unsigned op, int fd, const void *question, size_t len,
 		unsigned timeout_ms, struct err *e);
 int parser_fd(const struct parser *p); /* -1: nothing is asked */

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/sandbox.h"
@@ -18,17 +19,17 @@
 #define NOBODY 65534
 
 static const struct sandbox_call calls[] = {
-	{SYS_read, 0, 0, 0},	      {SYS_pread64, 0, 0, 0},	{SYS_write, 0, 0, 0},
-	{SYS_sendto, 0, 0, 0},	      {SYS_sendmsg, 0, 0, 0},	{SYS_recvfrom, 0, 0, 0},
-	{SYS_recvmsg, 0, 0, 0},	      {SYS_close, 0, 0, 0},	{SYS_fstat, 0, 0, 0},
-	{SYS_newfstatat, 0, 0, 0},    {SYS_brk, 0, 0, 0},	{SYS_mmap, 2, 4, 0},
-	{SYS_munmap, 0, 0, 0},	      {SYS_mremap, 0, 0, 0},	{SYS_madvise, 0, 0, 0},
-	{SYS_mprotect, 2, 4, 0},      {SYS_futex, 0, 0, 0},	{SYS_setitimer, 0, 0, 0},
-	{SYS_clock_gettime, 0, 0, 0}, {SYS_getrandom, 0, 0, 0}, {SYS_rt_sigaction, 0, 0, 0},
+	{SYS_read, 0, 0, 0},	       {SYS_pread64, 0, 0, 0},	    {SYS_write, 0, 0, 0},
+	{SYS_sendto, 0, 0, 0},	       {SYS_sendmsg, 0, 0, 0},	    {SYS_recvfrom, 0, 0, 0},
+	{SYS_recvmsg, 0, 0, 0},	       {SYS_close, 0, 0, 0},	    {SYS_fstat, 0, 0, 0},
+	{SYS_newfstatat, 0, 0, 0},     {SYS_brk, 0, 0, 0},	    {SYS_mmap, 2, 4, 0},
+	{SYS_munmap, 0, 0, 0},	       {SYS_mremap, 0, 0, 0},	    {SYS_madvise, 0, 0, 0},
+	{SYS_mprotect, 2, 4, 0},       {SYS_futex, 0, 0, 0},	    {SYS_setitimer, 0, 0, 0},
+	{SYS_clock_gettime, 0, 0, 0},  {SYS_getrandom, 0, 0, 0},    {SYS_rt_sigaction, 0, 0, 0},
 	{SYS_rt_sigprocmask, 0, 0, 0}, {SYS_rt_sigreturn, 0, 0, 0}, {SYS_restart_syscall, 0, 0, 0},
 	{SYS_sysinfo, 0, 0, 0}, /* qsort(3) */
-	{SYS_getpid, 0, 0, 0},	      {SYS_gettid, 0, 0, 0},	{SYS_lseek, 0, 0, 0},
-	{SYS_sched_yield, 0, 0, 0},   {SYS_exit_group, 0, 0, 0},    {SYS_exit, 0, 0, 0},
+	{SYS_getpid, 0, 0, 0},	       {SYS_gettid, 0, 0, 0},	    {SYS_lseek, 0, 0, 0},
+	{SYS_sched_yield, 0, 0, 0},    {SYS_exit_group, 0, 0, 0},   {SYS_exit, 0, 0, 0},
 };
 
 static void limit(int what, uint64_t most)
@@ -92,6 +93,13 @@ static void end_after(uint32_t ms)
 	setitimer(ITIMER_PROF, &t, NULL);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
 static bool answer_one(const struct parser_ops *ops, int sock)
 {
 	struct parser_question q;
@@ -99,6 +107,7 @@ static bool answer_one(const struct parser_ops *ops, int sock)
 	struct buf bytes = {0};
 	struct err e = {0};
 	int fd;
+	uint64_t before_ns = cpu_ns();
 	if (message_receive(sock, &q, sizeof(q), &fd) || q.len > PARSER_QUESTION_BYTES)
 		return false;
 	uint8_t *question = xcalloc(1, q.len + 1);
@@ -114,6 +123,7 @@ static bool answer_one(const struct parser_ops *ops, int sock)
 		snprintf(a.message, sizeof(a.message), "%.255s", e.msg);
 	}
 	a.len = (uint32_t)bytes.len;
+	a.cpu_ns = cpu_ns() - before_ns;
 	going = going && write_all(sock, &a, sizeof(a)) && write_all(sock, bytes.data, bytes.len);
 	if (fd >= 0)
 		close(fd);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "parser/parser.h"
 #include "probe/tracer_impl.h"
 
 #define BEAT_NS 20000000L /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
@@ -84,6 +85,21 @@ void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns)
 	size_t slots = sizeof(b->granted_ns) / 8;
 	__atomic_store_n((uint64_t *)&b->granted_ns[sequence & (slots - 1)], monotonic_ns() + ns,
 			 __ATOMIC_SEQ_CST);
+}
+
+/* clock_getcpuclockid(3): of a process by its number. */
+static uint64_t cpu_of(pid_t pid)
+{
+	clockid_t clock;
+	struct timespec ts;
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t tracer_helpers_cpu_ns(const struct tracer *t)
+{
+	return cpu_of(t->guard_pid) + parser_cpu_ns(t->parser_host);
 }
 
 void tracer_holds(const struct tracer *t, struct tracer_holds *ret)

@@ -161,6 +161,9 @@ struct tracer_holds {
 };
 void tracer_holds(const struct tracer *t, struct tracer_holds *ret);
 
+/* The processor time of the processes that work for this one: the guard, those that read files. */
+uint64_t tracer_helpers_cpu_ns(const struct tracer *t);
+
 /* Catalog entries that no file wanted, and per file what each entry found. */
 void tracer_results(const struct tracer *t,
 		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),
