@@ -20,6 +20,11 @@ BENCH = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(BENCH)
 RESAMPLES = 5000
 
+# what eacgm records here runs as it does; results belong to who called
+CALLER = [int(os.environ.get(name, -1)) for name in ("SUDO_UID", "SUDO_GID")]
+for _name in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "DOAS_USER", "PKEXEC_UID"):
+    os.environ.pop(_name, None)
+
 Ran = collections.namedtuple("Ran", "out err wall_s cpu_s")
 
 
@@ -186,8 +191,7 @@ class Results:
             json.dump(self.data, f, indent=1)
             f.write("\n")
         os.chmod(temporary, 0o644)
-        if "SUDO_UID" in os.environ:
-            os.chown(temporary, int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", -1)))
+        os.chown(temporary, *CALLER)
         os.replace(temporary, path)
 
 

@@ -35,6 +35,10 @@ static const char *const description[] = {
 static const struct opt_def options[] = {
 	TARGET_OPTIONS,
 	{'o', "output", "FILE", "Where to write; eacgm.eacgm when not given.", NULL, OPT_FILE},
+	{'u', "user", "USER",
+	 "Whom the command runs as: a name, or a number. When not given: who called sudo, doas or "
+	 "pkexec, else the user that eacgm runs as.",
+	 NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
 	CATALOG_OPTIONS,
@@ -355,9 +359,6 @@ static int record(const struct command *cmd, struct session_options *o, struct t
 		  struct err *e)
 {
 	struct session_result result = {0};
-	char path[4096];
-	if (o->command && launch_find(o->command[0], path, sizeof(path), e))
-		return command_failed(cmd, e);
 	outlet_open(&t->err, STDERR_FILENO, WAIT_BYTES);
 	o->say = say;
 	o->say_ctx = t;
@@ -390,15 +391,24 @@ static int run(const struct args *a)
 		      args_has(a, "all");
 	if (targets != 1)
 		return usage_error(cmd, "give one target: -- CMD, -p PID, --cgroup PATH or --all");
-	struct model model = {0};
-	if (detect_from_args(&teller, &model, a, &e))
+	if (args_has(a, "user") && !o.command)
+		return usage_error(cmd, "-u needs a command: -- CMD");
+	struct command_user user = {0};
+	if (o.command && command_user_find(&user, args_get(a, "user"), &e))
 		return command_failed(cmd, &e);
+	o.user = &user;
+	struct model model = {0};
+	if (detect_from_args(&teller, &model, a, &e)) {
+		command_user_free(&user);
+		return command_failed(cmd, &e);
+	}
 	struct session_live live = {.ctx = &teller, .batch = judge, .end = judge_end};
 	o.live = teller.detect ? &live : NULL;
 	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
 		target_free(&target);
 		session_detect_free(teller.detect);
 		model_free(&model);
+		command_user_free(&user);
 		return command_failed(cmd, &e);
 	}
 	char *text = target_text(&target, &o);
@@ -411,6 +421,7 @@ static int run(const struct args *a)
 	target_free(&target);
 	session_detect_free(teller.detect);
 	model_free(&model);
+	command_user_free(&user);
 	return status;
 }
 

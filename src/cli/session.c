@@ -426,19 +426,16 @@ static int add_targets(struct session *s, struct err *e)
 
 static int start_command(struct session *s, struct err *e)
 {
-	char path[4096];
-	int rc = launch_find(s->opts->command[0], path, sizeof(path), e);
+	int rc = tracer_start_sampling(s->tracer, e);
 	if (!rc)
-		rc = tracer_start_sampling(s->tracer, e);
-	if (!rc)
-		rc = tracer_prepare_exec(s->tracer, path, e);
+		rc = tracer_prepare_exec(s->tracer, s->launch.path, e);
 	if (!rc)
 		rc = tracer_add_pid(s->tracer, s->launch.pid, e);
 	if (rc)
 		return rc;
 	session_watch_pid(s, s->launch.pid);
 	pipeline_process(s->pipeline, s->launch.pid);
-	return launch_go(&s->launch, s->opts->command[0], e);
+	return launch_go(&s->launch, s->opts->command[0], s->opts->user, e);
 }
 
 static int open_tracer(struct session *s, struct err *e)
@@ -590,6 +587,20 @@ static void give_back_large_blocks(void)
 	mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
 }
 
+/* The command is forked first: it has the limits that this process then raises, and nothing of the
+ * tracer.
+ */
+static int prepare(struct session *s, struct err *e)
+{
+	const struct session_options *o = s->opts;
+	int rc = 0;
+	spans_prepare(s);
+	if (o->command)
+		rc = launch_prepare(&s->launch, o->command, o->user, e);
+	spans_prepared(s);
+	return rc ? rc : open_tracer(s, e);
+}
+
 int session_run(const struct session_options *opts, struct session_result *ret, struct err *e)
 {
 	give_back_large_blocks();
@@ -603,21 +614,16 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 						opts->output ? STRINGS_KEPT : STRINGS_UNKEPT,
 					.owner = opts->owner,
 					.named_when_told = true};
-	struct launch_limits limits;
-	launch_save_limits(&limits);
-	int rc = open_tracer(s, e);
+	int rc = prepare(s, e);
 	if (rc) {
+		launch_cancel(&s->launch);
+		spans_close(s);
 		free(s);
 		return rc;
 	}
 	tracer_set_stack_shift(s->tracer, s->stack_shift);
 	double probe_ns_each = tracer_calibrate(s->tracer);
-	spans_prepare(s);
-	if (opts->command)
-		rc = launch_prepare(&s->launch, opts->command, &limits, e);
-	spans_prepared(s);
-	if (!rc)
-		rc = rec_writer_open(&s->writer, opts->output, &wo, e);
+	rc = rec_writer_open(&s->writer, opts->output, &wo, e);
 	if (!rc) {
 		s->pipeline = pipeline_new(s->writer, "/proc");
 		if (opts->debuginfod)

@@ -46,10 +46,11 @@ struct session_options {
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
 	enum operator_source operators;
-	uint32_t sample_hz;   /* stacks at the CPU clock, 0 = none */
-	char **command;	      /* NULL: the target's processes */
-	uint64_t duration_ns; /* 0 = until the end */
-	uint64_t burst_on_ns; /* 0 = always on */
+	uint32_t sample_hz;		 /* stacks at the CPU clock, 0 = none */
+	char **command;			 /* NULL: the target's processes */
+	const struct command_user *user; /* the command's */
+	uint64_t duration_ns;		 /* 0 = until the end */
+	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
 	uint64_t max_bytes;
 	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */

@@ -220,6 +220,10 @@ static int prepare(struct session *s, struct err *e)
 		attacher_open(s, path);
 		return 0;
 	}
+	if (s->opts->user->changes)
+		rc = gpu_spans_give(s->spans, s->opts->user->uid, s->opts->user->gid, e);
+	if (rc)
+		return rc;
 	snprintf(options, sizeof(options), "%u", spans_options(s));
 	if (setenv(INJECTION_ENV, path, 1) ||
 	    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1) ||
@@ -295,8 +299,8 @@ void spans_finish(struct session *s)
 			      "a process did not hand over what its GPU did last");
 	if (!st.rings && s->opts->command)
 		pipeline_note(s->pipeline, SUBJECT,
-			      "no process used CUDA, or those that did could not write to " PARENT
-			      " as the user that eacgm runs as");
+			      "no process used CUDA, or those that did could not read " SHIM
+			      " or write to " PARENT " as the command's user");
 }
 
 static void tell_loss(struct session *s, const char *cause, uint64_t total)

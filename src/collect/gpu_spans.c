@@ -48,6 +48,7 @@ struct gpu_spans {
 	struct gpu_spans_stats past; /* of rings that have gone, and spans of all */
 	uint8_t *chunk;
 	uint32_t pause;
+	uid_t owner; /* of the folder and all rings in it */
 };
 
 int gpu_spans_open(struct gpu_spans **ret, const char *parent,
@@ -62,7 +63,18 @@ int gpu_spans_open(struct gpu_spans **ret, const char *parent,
 		return rc;
 	}
 	s->chunk = xcalloc(1, CHUNK_BYTES);
+	s->owner = geteuid();
 	*ret = s;
+	return 0;
+}
+
+int gpu_spans_give(struct gpu_spans *s, uid_t uid, gid_t gid, struct err *e)
+{
+	/* shims look whether the session holds its lock: inject/presence.c */
+	if (fchown(s->folder.lock_fd, uid, gid) || fchown(s->folder.fd, uid, gid))
+		return err_set(e, errno, "cannot give %s to user %u: %s", s->folder.path, uid,
+			       strerror(errno));
+	s->owner = uid;
 	return 0;
 }
 
@@ -143,7 +155,10 @@ static void find_rings(struct gpu_spans *s)
 			openat(fd, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 		if (ring_fd < 0)
 			continue;
-		if (fstat(ring_fd, &st) || !S_ISREG(st.st_mode)) {
+		/* its owner may have linked a file of somebody else to here: rings are written to
+		 */
+		if (fstat(ring_fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != s->owner ||
+		    st.st_nlink != 1) {
 			close(ring_fd);
 			continue;
 		}

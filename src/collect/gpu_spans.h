@@ -43,6 +43,9 @@ struct gpu_spans_events {
 int gpu_spans_open(struct gpu_spans **ret, const char *parent,
 		   const struct gpu_spans_events *events, struct err *e);
 
+/* The folder is for processes of this user from now on, before there are any. */
+int gpu_spans_give(struct gpu_spans *s, uid_t uid, gid_t gid, struct err *e);
+
 /* For GPU_RINGS_ENV; valid until the end. */
 const char *gpu_spans_folder(const struct gpu_spans *s);
 

@@ -25,6 +25,9 @@ import traceback
 
 # a shell that starts jobs in the background has them ignore it, and children would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# "sudo make test": commands run as root all the same, in folders of root
+for _name in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "DOAS_USER", "PKEXEC_UID"):
+    os.environ.pop(_name, None)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("EACGM_BUILD", os.path.join(ROOT, "build"))

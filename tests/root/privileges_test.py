@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""privileges_test.py - whom a command runs as."""
+
+import glob
+import os
+import pwd
+import shutil
+import signal
+import stat
+
+from cupti_fakes import CUDA, FIRST, JOB, cupti, expect_spans, notes_of
+from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_counts, main, probes,
+                     skip, target, test)
+
+NOBODY = 65534
+STATUS = "cat /proc/self/status"
+KEPT = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
+        "Seccomp")
+SYS_PTRACE, SYS_ADMIN, SYS_RESOURCE, SETUID = 1 << 19, 1 << 21, 1 << 24, 1 << 7
+
+
+def nobody():
+    try:
+        return pwd.getpwuid(NOBODY)
+    except KeyError:
+        return skip("no user has the number %d" % NOBODY)
+
+
+def sudo(**changes):
+    """The environment that sudo gives, when that user calls it."""
+    user = nobody()
+    made = dict(SUDO_UID=str(user.pw_uid), SUDO_GID=str(user.pw_gid), SUDO_USER=user.pw_name,
+                SUDO_COMMAND="eacgm", HOME="/root", USER="root", LOGNAME="root",
+                SHELL="/bin/bash", KEPT_AS_IT_IS="yes")
+    made.update(changes)
+    return {name: value for name, value in dict(os.environ, **made).items() if value is not None}
+
+
+def record(t, command, *options, env=None, cwd="/"):
+    out = t.path("run.eacgm")
+    return t.run([EACGM, "record", "-o", out, "--profile", "off", *options, "--", *command],
+                 env=env, cwd=cwd)
+
+
+def status_in(text):
+    lines = [line.split(":", 1) for line in text.splitlines() if ":" in line]
+    return {name: value.split() for name, value in lines if name in KEPT}
+
+
+def status_of(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return status_in(f.read())
+
+
+def caps(status, name="CapEff"):
+    return int(status[name][0], 16)
+
+
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(word) for word in f.read().split()]
+
+
+def guard_of(pid):
+    """The guard is a child of eacgm's until that ends."""
+    for child in children_of(pid):
+        with open("/proc/%d/comm" % child) as f:
+            if f.read().strip() == "eacgm-guard":
+                return child
+    return skip("this kernel has no guard")
+
+
+def is_alive(pid):
+    return os.path.exists("/proc/%d/stat" % pid)
+
+
+# ---- the command ----
+
+
+@test("under sudo a command runs as the user who called")
+def _(t):
+    user = nobody()
+    r = record(t, ["sh", "-c", "id -u; id -g; id -ru; id -G; env; " + STATUS], env=sudo())
+    expect(r.status == 0, "record: %s" % r)
+    lines = r.out.splitlines()
+    expect(lines[:3] == ["65534", str(user.pw_gid), "65534"], "ids: %r" % lines[:3])
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    expect(sorted(map(int, lines[3].split())) == sorted(groups), "groups: %r" % lines[3])
+    for line in ("HOME=" + user.pw_dir, "USER=" + user.pw_name, "LOGNAME=" + user.pw_name,
+                 "SHELL=" + user.pw_shell, "KEPT_AS_IT_IS=yes", "SUDO_UID=65534"):
+        expect(line in lines, "no %s in %r" % (line, lines))
+    status = status_in(r.out)
+    expect(status["Uid"] == ["65534"] * 4, "all ids: %r" % status["Uid"])
+    expect(status["Gid"] == [str(user.pw_gid)] * 4, "all ids: %r" % status["Gid"])
+    expect(caps(status) == 0 == caps(status, "CapPrm"), "capabilities: %r" % status)
+
+
+@test("what such a command writes belongs to that user")
+def _(t):
+    home = t.path("home")
+    os.mkdir(home, 0o700)
+    os.chown(home, NOBODY, NOBODY)
+    r = record(t, ["touch", "made"], env=sudo(), cwd=home)
+    expect(r.status == 0, "record: %s" % r)
+    made = os.stat(os.path.join(home, "made"))
+    expect(made.st_uid == NOBODY, "owner: %d" % made.st_uid)
+
+
+@test("without sudo a command runs as root, and as without eacgm")
+def _(t):
+    plain = t.run(["sh", "-c", STATUS])
+    r = record(t, ["sh", "-c", STATUS])
+    expect(r.status == 0, "record: %s" % r)
+    expect(status_in(r.out) == status_in(plain.out), "under eacgm %r, without %r" % (
+        status_in(r.out), status_in(plain.out)))
+
+
+@test("limits and umask are as without eacgm")
+def _(t):
+    script = "ulimit -S -n 200; ulimit -S -l 48; umask 027; exec \"$@\""
+    show = ["sh", "-c", "ulimit -n; ulimit -H -n; ulimit -l; ulimit -H -l; umask"]
+    plain = t.run(["sh", "-c", script, "sh", *show])
+    for env in (None, sudo()):
+        r = t.run(["sh", "-c", script, "sh", EACGM, "record", "-o", t.path("run.eacgm"), "--",
+                   *show], env=env, cwd="/")
+        expect(r.status == 0 and r.out == plain.out, "without: %s with: %s" % (plain, r))
+
+
+@test("-u says whom a command runs as")
+def _(t):
+    nobody()
+    for options, env, uid in ((["-u", "root"], sudo(), "0"), (["-u", "0"], sudo(), "0"),
+                              (["-u", str(NOBODY)], None, "65534"),
+                              (["--user", nobody().pw_name], None, "65534")):
+        r = record(t, ["id", "-u"], *options, env=env)
+        expect(r.status == 0 and r.out.strip() == uid, "%r: %s" % (options, r))
+    expect_one_line(record(t, ["id"], "-u", "nobody-has-this-name"), "nobody-has-this-name")
+    expect_one_line(record(t, ["id"], "-u", "4294967295"), "4294967295")
+    r = t.run([EACGM, "record", "-o", t.path("no.eacgm"), "-u", "root", "--all"])
+    expect_one_line(r, "-u needs a command", status=2)
+
+
+@test("doas and pkexec count as sudo does")
+def _(t):
+    name = nobody().pw_name
+    for env in ({"DOAS_USER": name}, {"PKEXEC_UID": str(NOBODY)}):
+        r = record(t, ["id", "-u"], env=dict(os.environ, **env))
+        expect(r.status == 0 and r.out.strip() == "65534", "%r: %s" % (env, r))
+    expect_one_line(record(t, ["id"], env=dict(os.environ, PKEXEC_UID="1x")), "PKEXEC_UID", "-u")
+
+
+@test("a caller that is contradicted is believed by nobody")
+def _(t):
+    nobody()
+    for wrong in ({"SUDO_USER": "root"}, {"SUDO_UID": "0"}, {"SUDO_UID": "x"}, {"SUDO_UID": ""},
+                  {"SUDO_GID": "0"}, {"SUDO_GID": None}, {"SUDO_USER": None},
+                  {"SUDO_UID": "4294967294"}):
+        r = record(t, ["touch", t.path("ran")], env=sudo(**wrong))
+        expect_one_line(r, "SUDO_UID", "-u")
+        expect(not os.path.exists(t.path("ran")), "the command ran")
+        expect(not os.path.exists(t.path("run.eacgm")), "a file was left behind")
+
+
+@test("what the user may not execute is not executed, and one line says so")
+def _(t):
+    closed = t.path("closed")
+    os.mkdir(closed, 0o700)
+    shutil.copy("/bin/true", closed)
+    program = os.path.join(closed, "true")
+    expect_one_line(record(t, [program], env=sudo()), program, "denied", nobody().pw_name)
+    expect_one_line(record(t, ["no-such-program"], env=sudo()), "command not found")
+    # a folder of PATH that is closed to the user is passed over
+    r = record(t, ["true"], env=sudo(PATH=closed + ":" + os.environ["PATH"]))
+    expect(r.status == 0, "record: %s" % r)
+    os.chmod(closed, 0o711)
+    os.chmod(program, 0o700)
+    r = record(t, ["true"], env=sudo(PATH=closed))
+    expect_one_line(r, "true", "denied")
+    expect(record(t, [program]).status == 0, "root may")
+    os.chmod(closed, 0o700)
+    expect_one_line(record(t, ["/bin/true"], env=sudo(), cwd=closed), "this folder", "-u")
+    expect(not os.path.exists(t.path("no.eacgm")), "a file was left behind")
+
+
+@test("calls of another user's command are seen from the first on")
+def _(t):
+    out = t.path("run.eacgm")
+    r = t.run([EACGM, "record", "-o", out, *probes(PUSH), "--", target("calls"), "threads", "1000", "2"],
+              env=sudo(), cwd="/")
+    expect(r.status == 0, "record: %s" % r)
+    rec = Recording(t, out, r)
+    made = made_counts(r.out)["target_push"]
+    expect(made and rec.count("target_push") == made, "%d made, %d seen" % (
+        made, rec.count("target_push")))
+
+
+@test("the GPU timeline of another user's command")
+def _(t):
+    before = set(glob.glob("/dev/shm/eacgm-gpu-*"))
+    out = t.path("run.eacgm")
+    r = t.run([EACGM, "record", "-o", out, *CUDA, "--", JOB, "init", "kernel", FIRST, "300",
+               "1500", "copy", "1", "4096"], env=sudo(**cupti(t)), cwd="/")
+    expect(r.status == 0, "record: %s" % r)
+    rec = Recording(t, out, r)
+    expect_spans(t, rec)
+    expect(not notes_of(rec), "notes: %r" % notes_of(rec))
+    expect(set(glob.glob("/dev/shm/eacgm-gpu-*")) <= before, "a folder was left behind")
+
+
+@test("its folder is closed to other users, and goes when eacgm was killed")
+def _(t):
+    before = set(glob.glob("/dev/shm/eacgm-gpu-*"))
+    p = t.start_record(*CUDA, "--", JOB, "init", "kernel", FIRST, "3", "1500", "sleep", "20000",
+                       env=sudo(**cupti(t)), cwd="/")
+    made = set(glob.glob("/dev/shm/eacgm-gpu-*")) - before
+    mine = [path for path in made if os.stat(path).st_uid == NOBODY]
+    expect(len(mine) == 1, "folders: %r" % made)
+    st = os.stat(mine[0])
+    expect(stat.S_IMODE(st.st_mode) == 0o700, "mode: %o" % st.st_mode)
+    guard = guard_of(p.pid)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    t.wait_for(lambda: not is_alive(guard), "the guard to end", 30)
+    os.utime(mine[0], (1, 1))
+    r = record(t, ["true"], "--gpu-timeline", env=sudo(**cupti(t)))
+    expect(r.status == 0, "record: %s" % r)
+    expect(not os.path.exists(mine[0]), "the folder of the killed session was left")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
