@@ -18,6 +18,7 @@
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/outlet.h"
+#include "cli/privileges.h"
 #include "cli/session.h"
 #include "cli/session_detect.h"
 #include "cli/watch_rates.h"
@@ -366,7 +367,10 @@ static int watch(struct session_options *o, const struct model *model, double al
 	watched.stop = &w.stop;
 	watched.say = say;
 	watched.say_ctx = &w;
-	int rc = run_session(&w, &watched, e);
+	watched.confined = true;
+	int rc = privileges_give_up(false, e);
+	if (!rc)
+		rc = run_session(&w, &watched, e);
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "cli/human.h"
+#include "cli/privileges.h"
 #include "cli/session_impl.h"
 
 #define TICK_NS		  50000000L
@@ -587,8 +588,7 @@ static void give_back_large_blocks(void)
 	mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
 }
 
-/* The command is forked first: it has the limits that this process then raises, and nothing of the
- * tracer.
+/* The command is forked first: it has what this process then gives up, and nothing of the tracer.
  */
 static int prepare(struct session *s, struct err *e)
 {
@@ -598,6 +598,8 @@ static int prepare(struct session *s, struct err *e)
 	if (o->command)
 		rc = launch_prepare(&s->launch, o->command, o->user, e);
 	spans_prepared(s);
+	if (!rc && !o->confined)
+		rc = privileges_give_up(o->gpu_timeline && !o->command, e);
 	return rc ? rc : open_tracer(s, e);
 }
 

@@ -55,6 +55,7 @@ struct session_options {
 	uint64_t max_bytes;
 	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */
 	const atomic_bool *stop;	 /* ends the session when it becomes true; or NULL */
+	bool confined; /* the process has given up its privileges, before it had threads */
 	/* What there is to say meanwhile, from any thread; NULL: standard error. */
 	void (*say)(void *ctx, const char *sentence);
 	void *say_ctx;

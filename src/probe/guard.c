@@ -8,11 +8,13 @@
  * be prepared for. So it holds the hooks' links too, for GUARD_LINGER_S after the end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -22,6 +24,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/oom.h"
+#include "base/sandbox.h"
 #include "probe/tracer_impl.h"
 
 #define GUARD_LINGER_S 10
@@ -75,6 +79,44 @@ static void close_all_but(int a, int b)
 	syscall(SYS_close_range, high + 1, ~0U, 0);
 }
 
+static const struct sandbox_capability guard_capabilities[] = {
+	{CAP_SYS_PTRACE, "exchanges return addresses on stacks of other users' processes"},
+};
+
+static const struct sandbox_call guard_calls[] = {
+	/* waiting, answering, ending */
+	{.number = SYS_poll},
+	{.number = SYS_ppoll},
+	{.number = SYS_restart_syscall},
+	{.number = SYS_clock_gettime},
+	{.number = SYS_recvmsg},
+	{.number = SYS_process_vm_writev},
+	{.number = SYS_rt_sigreturn},
+	{.number = SYS_exit_group},
+	/* memory that is not executed, for libc and sanitizers */
+	{.number = SYS_brk},
+	{.number = SYS_mmap, .arg = 2, .mask = PROT_EXEC, .value = 0},
+	{.number = SYS_munmap},
+	{.number = SYS_madvise},
+	{.number = SYS_futex},
+	{.number = SYS_sigaltstack},
+};
+
+/* What fails fails: a guard that were killed would end the recording. */
+static const struct sandbox guard_sandbox = {
+	.capabilities = guard_capabilities,
+	.capabilities_len = sizeof(guard_capabilities) / sizeof(guard_capabilities[0]),
+	.rule = SANDBOX_ONLY,
+	.calls = guard_calls,
+	.calls_len = sizeof(guard_calls) / sizeof(guard_calls[0]),
+	.secret = true,
+};
+
+const struct sandbox *tracer_guard_sandbox(void)
+{
+	return &guard_sandbox;
+}
+
 static void guard_main(struct tracer *t, int sock)
 {
 	signal(SIGINT, SIG_IGN);
@@ -94,6 +136,10 @@ static void guard_main(struct tracer *t, int sock)
 	struct sched_param first = {.sched_priority = 1};
 	if (sched_setscheduler(0, SCHED_FIFO, &first))
 		setpriority(PRIO_PROCESS, 0, -20);
+	oom_set(OOM_NEVER); /* tasks would be held for nobody */
+	struct err e;
+	if (sandbox_enter(&guard_sandbox, &e))
+		_exit(1);
 	struct pollfd fds[] = {{.fd = ring_buffer__epoll_fd(ring), .events = POLLIN},
 			       {.fd = sock, .events = POLLIN}};
 	uint64_t until_ns = 0;

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/sandbox.h"
 #include "probe/attach.h"
 #include "probe/catalog.h"
 #include "probe/plan.h"
@@ -175,6 +176,9 @@ double tracer_calibrate(struct tracer *t);
 
 /* False when the exception guard has died or failed: recording has to end. */
 bool tracer_guard_works(const struct tracer *t);
+
+/* What the guard may do: fewer than the tracer. */
+const struct sandbox *tracer_guard_sandbox(void);
 
 /* Targets go on running after tracer_close: the exception guard stays for some seconds,
  * for the calls that are under way. */

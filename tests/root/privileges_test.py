@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""privileges_test.py - whom a command runs as."""
+"""privileges_test.py - whom a command runs as, and what the tracer and its guard may do."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ NOBODY = 65534
 STATUS = "cat /proc/self/status"
 KEPT = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
         "Seccomp")
-SYS_PTRACE, SYS_ADMIN, SYS_RESOURCE, SETUID = 1 << 19, 1 << 21, 1 << 24, 1 << 7
+SETGID, SETUID, SYS_PTRACE, SYS_RESOURCE = 1 << 6, 1 << 7, 1 << 19, 1 << 24  # linux/capability.h
 
 
 def nobody():
@@ -68,6 +68,17 @@ def guard_of(pid):
             if f.read().strip() == "eacgm-guard":
                 return child
     return skip("this kernel has no guard")
+
+
+def folders():
+    """Of rings that were given to that user."""
+    found = set()
+    for path in glob.glob("/dev/shm/eacgm-gpu-*"):
+        try:
+            found |= {path} if os.stat(path).st_uid == NOBODY else set()
+        except FileNotFoundError:
+            pass
+    return found
 
 
 def is_alive(pid):
@@ -196,7 +207,7 @@ def _(t):
 
 @test("the GPU timeline of another user's command")
 def _(t):
-    before = set(glob.glob("/dev/shm/eacgm-gpu-*"))
+    before = folders()
     out = t.path("run.eacgm")
     r = t.run([EACGM, "record", "-o", out, *CUDA, "--", JOB, "init", "kernel", FIRST, "300",
                "1500", "copy", "1", "4096"], env=sudo(**cupti(t)), cwd="/")
@@ -204,17 +215,16 @@ def _(t):
     rec = Recording(t, out, r)
     expect_spans(t, rec)
     expect(not notes_of(rec), "notes: %r" % notes_of(rec))
-    expect(set(glob.glob("/dev/shm/eacgm-gpu-*")) <= before, "a folder was left behind")
+    expect(folders() <= before, "left behind: %r" % (folders() - before))
 
 
 @test("its folder is closed to other users, and goes when eacgm was killed")
 def _(t):
-    before = set(glob.glob("/dev/shm/eacgm-gpu-*"))
+    before = folders()
     p = t.start_record(*CUDA, "--", JOB, "init", "kernel", FIRST, "3", "1500", "sleep", "20000",
                        env=sudo(**cupti(t)), cwd="/")
-    made = set(glob.glob("/dev/shm/eacgm-gpu-*")) - before
-    mine = [path for path in made if os.stat(path).st_uid == NOBODY]
-    expect(len(mine) == 1, "folders: %r" % made)
+    mine = list(folders() - before)
+    expect(len(mine) == 1, "folders: %r" % mine)
     st = os.stat(mine[0])
     expect(stat.S_IMODE(st.st_mode) == 0o700, "mode: %o" % st.st_mode)
     guard = guard_of(p.pid)
@@ -225,6 +235,85 @@ def _(t):
     r = record(t, ["true"], "--gpu-timeline", env=sudo(**cupti(t)))
     expect(r.status == 0, "record: %s" % r)
     expect(not os.path.exists(mine[0]), "the folder of the killed session was left")
+
+
+# ---- the tracer and its guard ----
+
+
+def expect_confined(status, has_capabilities):
+    expect(status["NoNewPrivs"] == ["1"], "no_new_privs: %r" % status)
+    expect(status["Seccomp"] == ["2"], "seccomp: %r" % status)
+    expect(caps(status) == caps(status, "CapPrm"), "more is permitted: %r" % status)
+    expect(caps(status) & SYS_PTRACE, "no CAP_SYS_PTRACE: %r" % status)
+    expect(caps(status, "CapInh") == 0 == caps(status, "CapAmb"), "inheritable: %r" % status)
+    expect(not caps(status) & ~has_capabilities, "capabilities: %x" % caps(status))
+
+
+TRACER = sum(1 << n for n in (0, 1, 3, 19, 23, 34, 38, 39, 40))
+
+
+def expect_all_confined(pid, more=0):
+    for task in os.listdir("/proc/%d/task" % pid):
+        expect_confined(status_of(int(task)), TRACER | more)
+    status = status_of(guard_of(pid))
+    expect_confined(status, SYS_PTRACE)
+
+
+@test("while it records, tracer and guard have few rights, and the command all of its own")
+def _(t):
+    p = t.start_record("--", "sleep", "60")
+    expect_all_confined(p.pid)
+    command = [c for c in children_of(p.pid) if c != guard_of(p.pid)]
+    expect(len(command) == 1, "children: %r" % command)
+    own, its = status_of(os.getpid()), status_of(command[0])
+    expect({k: its[k] for k in KEPT} == {k: own[k] for k in KEPT}, "%r, not %r" % (its, own))
+    os.kill(command[0], signal.SIGTERM)
+    p.wait()
+
+
+@test("likewise where it attaches, and where it watches")
+def _(t):
+    job = t.start(["sleep", "60"])
+    p = t.start_record("-p", job.pid)
+    expect_all_confined(p.pid)
+    t.stop_record(p)
+    log = open(t.path("watch.log"), "w+")
+    p = t.start([EACGM, "watch", "-p", job.pid], stdout=log, stderr=log)
+    t.wait_for(lambda: os.path.getsize(log.name), "watch to attach")
+    expect_all_confined(p.pid)
+    os.kill(p.pid, signal.SIGINT)
+    p.wait()
+    p = t.start_record("-p", job.pid, "--gpu-timeline", out=t.path("timeline.eacgm"))
+    expect_all_confined(p.pid, SETGID | SETUID)
+    t.stop_record(p)
+    status = status_of(job.pid)
+    expect(status["Seccomp"] == ["0"] and status["NoNewPrivs"] == ["0"], "job: %r" % status)
+
+
+@test("the kernel ends the guard last when memory is short, the command as before")
+def _(t):
+    if not caps(status_of(os.getpid())) & SYS_RESOURCE:
+        skip("no CAP_SYS_RESOURCE here")
+    p = t.start_record("--", "sleep", "60")
+    guard = guard_of(p.pid)
+    own = open("/proc/self/oom_score_adj").read()
+    for pid in [p.pid, *children_of(p.pid)]:
+        with open("/proc/%d/oom_score_adj" % pid) as f:
+            value = f.read()
+        expect(value == ("-1000\n" if pid == guard else own), "%d: %s" % (pid, value))
+    os.kill([c for c in children_of(p.pid) if c != guard][0], signal.SIGTERM)
+    p.wait()
+
+
+@test("nothing is left of them when the tracer was killed")
+def _(t):
+    job = t.start(["sleep", "60"])
+    p = t.start_record("-p", job.pid)
+    guard = guard_of(p.pid)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    t.wait_for(lambda: not is_alive(guard), "the guard to end", 30)
+    expect(job.poll() is None, "the job has ended")
 
 
 if __name__ == "__main__":
