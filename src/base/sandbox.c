@@ -63,6 +63,23 @@ static int keep_capabilities(const struct sandbox *s)
 	return rc;
 }
 
+int sandbox_lower(int capability, bool lowered)
+{
+	cap_t caps = cap_get_proc();
+	cap_flag_value_t permitted = CAP_CLEAR;
+	int rc = caps ? 0 : -errno;
+	if (!rc && cap_get_flag(caps, capability, CAP_PERMITTED, &permitted))
+		rc = -errno;
+	if (!rc && permitted == CAP_CLEAR)
+		rc = -EPERM;
+	if (!rc &&
+	    (cap_set_flag(caps, CAP_EFFECTIVE, 1, &capability, lowered ? CAP_CLEAR : CAP_SET) ||
+	     cap_set_proc(caps)))
+		rc = -errno;
+	cap_free(caps);
+	return rc;
+}
+
 /* Who has no CAP_SETPCAP keeps its bounding set: without new privileges it is of no use. */
 static int drop_bounding_set(const struct sandbox *s)
 {

@@ -43,5 +43,9 @@ struct sandbox {
 /* -EBUSY: the process has several threads. After a failure it may have given up a part. */
 int sandbox_enter(const struct sandbox *s, struct err *e);
 
+/* This thread is without a capability that it has until it is raised again: to try what needs it.
+ * -EPERM: it is not there. */
+int sandbox_lower(int capability, bool lowered);
+
 /* "bpf, perfmon", or "none"; returns ret. */
 const char *sandbox_capability_names(char *ret, size_t size, const struct sandbox *s);

@@ -368,7 +368,7 @@ static int watch(struct session_options *o, const struct model *model, double al
 	watched.say = say;
 	watched.say_ctx = &w;
 	watched.confined = true;
-	int rc = privileges_give_up(false, e);
+	int rc = privileges_give_up(false, o->method, e);
 	if (!rc)
 		rc = run_session(&w, &watched, e);
 	session_detect_free(w.detect);

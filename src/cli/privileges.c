@@ -15,9 +15,8 @@
 
 #define LEN(x)	     (sizeof(x) / sizeof((x)[0]))
 #define POKING_CALLS 7 /* the last ones that are forbidden */
-#define ATTACH_CAPS  2 /* the last ones that are kept */
 
-static const struct sandbox_capability kept[] = {
+static const struct sandbox_capability always[] = {
 	{CAP_BPF, "loads programs, makes maps"},
 	{CAP_PERFMON, "attaches probes and clocks, reads what programs see"},
 	{CAP_SYS_PTRACE, "reads maps, environment and memory of other users' processes"},
@@ -27,9 +26,17 @@ static const struct sandbox_capability kept[] = {
 	{CAP_FOWNER, "renames and removes what belongs to the caller in folders such as /tmp"},
 	{CAP_SYS_NICE, "answers held tasks before anything else runs"},
 	{CAP_SYSLOG, "names the kernel's functions"},
-	/* where the CUPTI shim is brought into processes that run */
-	{CAP_SETUID, "makes its files with the process's own rights"},
+};
+
+/* Where the CUPTI shim is brought into processes that run. */
+static const struct sandbox_capability attaching[] = {
+	{CAP_SETUID, "makes files for a process with that process's own rights"},
 	{CAP_SETGID, "likewise"},
+};
+
+/* Where the kernel takes no probe from who has less: single links. */
+static const struct sandbox_capability admin[] = {
+	{CAP_SYS_ADMIN, "attaches probes one by one"},
 };
 
 static const struct sandbox_call forbidden[] = {
@@ -89,28 +96,45 @@ static const struct sandbox_call forbidden[] = {
 	{.number = SYS_ptrace, .arg = 0, .mask = ~0ULL, .value = PTRACE_SEIZE},
 };
 
-static const struct sandbox tracer = {
-	.capabilities = kept,
-	.capabilities_len = LEN(kept),
-	.rule = SANDBOX_ALL_BUT,
-	.calls = forbidden,
-	.calls_len = LEN(forbidden),
-};
-
-const struct sandbox *privileges_kept(void)
+static void add(struct privileges *p, const struct sandbox_capability *more, size_t n)
 {
-	return &tracer;
+	for (size_t i = 0; i < n; i++)
+		p->capabilities[p->sandbox.capabilities_len++] = more[i];
 }
 
-int privileges_give_up(bool attaches, struct err *e)
+/* Whether the kernel refuses to attach by that method without CAP_SYS_ADMIN, by trying. */
+static bool needs_admin(enum attach_method method)
 {
-	struct sandbox mine = tracer;
-	if (attaches)
-		mine.calls_len -= POKING_CALLS;
-	else
-		mine.capabilities_len -= ATTACH_CAPS;
+	struct err e;
+	if (sandbox_lower(CAP_SYS_ADMIN, true))
+		return false; /* it is not there */
+	bool works = method == ATTACH_AUTO ? attach_try_methods(&e) != ATTACH_AUTO
+					   : !attach_try_method(method, &e);
+	sandbox_lower(CAP_SYS_ADMIN, false);
+	return !works;
+}
+
+void privileges_choose(struct privileges *ret, bool attaches, enum attach_method method)
+{
+	*ret = (struct privileges){.sandbox = {.rule = SANDBOX_ALL_BUT,
+					       .calls = forbidden,
+					       .calls_len = LEN(forbidden)}};
+	ret->sandbox.capabilities = ret->capabilities;
+	add(ret, always, LEN(always));
+	if (attaches) {
+		add(ret, attaching, LEN(attaching));
+		ret->sandbox.calls_len -= POKING_CALLS;
+	}
+	if (needs_admin(method))
+		add(ret, admin, LEN(admin));
+}
+
+int privileges_give_up(bool attaches, enum attach_method method, struct err *e)
+{
+	struct privileges kept;
+	privileges_choose(&kept, attaches, method);
 	int before = oom_allow_begin(); /* for the guard */
-	int rc = sandbox_enter(&mine, e);
+	int rc = sandbox_enter(&kept.sandbox, e);
 	oom_allow_end(before);
 	return rc;
 }

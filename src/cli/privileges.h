@@ -5,10 +5,16 @@
 
 #include "base/error.h"
 #include "base/sandbox.h"
+#include "probe/attach.h"
 
-/* Gives up the rest, for good and for all that this process forks from now on. attaches: libraries
- * are brought into processes that run. Only while there is one thread. */
-int privileges_give_up(bool attaches, struct err *e);
+struct privileges {
+	struct sandbox_capability capabilities[16];
+	struct sandbox sandbox; /* points to them */
+};
 
-/* What is kept by who attaches: the most. */
-const struct sandbox *privileges_kept(void);
+/* What is kept here. attaches: libraries are brought into processes that run. */
+void privileges_choose(struct privileges *ret, bool attaches, enum attach_method method);
+
+/* Gives up the rest, for good and for all that this process forks from now on. Only while there is
+ * one thread. */
+int privileges_give_up(bool attaches, enum attach_method method, struct err *e);

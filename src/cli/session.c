@@ -599,7 +599,7 @@ static int prepare(struct session *s, struct err *e)
 		rc = launch_prepare(&s->launch, o->command, o->user, e);
 	spans_prepared(s);
 	if (!rc && !o->confined)
-		rc = privileges_give_up(o->gpu_timeline && !o->command, e);
+		rc = privileges_give_up(o->gpu_timeline && !o->command, o->method, e);
 	return rc ? rc : open_tracer(s, e);
 }
 

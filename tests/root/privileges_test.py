@@ -16,7 +16,8 @@ NOBODY = 65534
 STATUS = "cat /proc/self/status"
 KEPT = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
         "Seccomp")
-SETGID, SETUID, SYS_PTRACE, SYS_RESOURCE = 1 << 6, 1 << 7, 1 << 19, 1 << 24  # linux/capability.h
+# linux/capability.h
+SETGID, SETUID, SYS_PTRACE, SYS_ADMIN, SYS_RESOURCE = 1 << 6, 1 << 7, 1 << 19, 1 << 21, 1 << 24
 
 
 def nobody():
@@ -285,6 +286,9 @@ def _(t):
     p.wait()
     p = t.start_record("-p", job.pid, "--gpu-timeline", out=t.path("timeline.eacgm"))
     expect_all_confined(p.pid, SETGID | SETUID)
+    t.stop_record(p)
+    p = t.start_record("-p", job.pid, "--attach", "single", out=t.path("single.eacgm"))
+    expect_all_confined(p.pid, SYS_ADMIN)
     t.stop_record(p)
     status = status_of(job.pid)
     expect(status["Seccomp"] == ["0"] and status["NoNewPrivs"] == ["0"], "job: %r" % status)

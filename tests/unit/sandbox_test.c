@@ -101,9 +101,26 @@ static void no_capabilities(void)
 	CHECK(status_line("CapEff", 16) == 0);
 }
 
+static void lowered(void)
+{
+	long long had = status_line("CapEff", 16), ptrace = 1LL << CAP_SYS_PTRACE;
+	struct err e;
+
+	if (had & ptrace) {
+		CHECK(!sandbox_lower(CAP_SYS_PTRACE, true));
+		CHECK(status_line("CapEff", 16) == (had & ~ptrace));
+		CHECK(!sandbox_lower(CAP_SYS_PTRACE, false));
+		CHECK(status_line("CapEff", 16) == had);
+	}
+	CHECK(!sandbox_enter(&(struct sandbox){0}, &e));
+	CHECK(sandbox_lower(CAP_SYS_PTRACE, true) == -EPERM);
+	CHECK(sandbox_lower(CAP_SYS_PTRACE, false) == -EPERM);
+}
+
 static void test_capabilities(void **state)
 {
 	(void)state;
+	assert_int_equal(status_of(lowered), 0);
 	assert_int_equal(status_of(two_capabilities), 0);
 	assert_int_equal(status_of(no_capabilities), 0);
 }
