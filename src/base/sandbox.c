@@ -143,15 +143,11 @@ int sandbox_enter(const struct sandbox *s, struct err *e)
 	return rc ? err_set(e, -rc, "cannot give up %s: %s", what, strerror(-rc)) : 0;
 }
 
-const char *sandbox_capability_names(char *ret, size_t size, const struct sandbox *s)
+const char *sandbox_capability_name(char ret[SANDBOX_NAME_BYTES], int capability)
 {
-	size_t len = 0;
-	snprintf(ret, size, "none");
-	for (size_t i = 0; i < s->capabilities_len && len < size; i++) {
-		char *name = cap_to_name(s->capabilities[i].number);
-		len += (size_t)snprintf(ret + len, size - len, "%s%s", i ? ", " : "",
-					name && !strncmp(name, "cap_", 4) ? name + 4 : "?");
-		cap_free(name);
-	}
+	char *name = cap_to_name(capability);
+	bool known = name && !strncmp(name, "cap_", 4);
+	snprintf(ret, SANDBOX_NAME_BYTES, "%s", known ? name + 4 : "?");
+	cap_free(name);
 	return ret;
 }

@@ -47,5 +47,6 @@ int sandbox_enter(const struct sandbox *s, struct err *e);
  * -EPERM: it is not there. */
 int sandbox_lower(int capability, bool lowered);
 
-/* "bpf, perfmon", or "none"; returns ret. */
-const char *sandbox_capability_names(char *ret, size_t size, const struct sandbox *s);
+/* "sys_ptrace"; returns ret. */
+#define SANDBOX_NAME_BYTES 32
+const char *sandbox_capability_name(char ret[SANDBOX_NAME_BYTES], int capability);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/json_out.h"
+#include "cli/doctor_privileges.h"
 #include "cli/human.h"
 #include "cli/options.h"
 #include "collect/nvml.h"
@@ -67,7 +68,7 @@ static void check_privileges(struct diagnosis *d)
 		add(d, "privileges", GOOD, "root", "");
 	else
 		add(d, "privileges", BAD, "not root",
-		    "run with sudo (CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN are used)");
+		    "run with sudo; what is kept of root's rights is listed below");
 }
 
 static void check_kernel(struct diagnosis *d)
@@ -313,7 +314,7 @@ static void check_software(struct diagnosis *d)
 
 /* ---- output ---- */
 
-static void print_text(const struct diagnosis *d)
+static void print_text(const struct diagnosis *d, const json_t *privileges)
 {
 	static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m", "\033[2m"};
 	bool colour = terminal_colour(stdout);
@@ -333,6 +334,7 @@ static void print_text(const struct diagnosis *d)
 		if (remedy[0])
 			printf("%-8s %-30s -> %s\n", "", "", remedy);
 	}
+	doctor_privileges_print(privileges);
 	puts(d->can_record ? "\nThis host can be traced." : "\nThis host cannot be traced yet.");
 }
 
@@ -347,15 +349,17 @@ static int run(const struct args *a)
 	check_limits(&d);
 	check_gpus(&d);
 	check_software(&d);
+	json_t *privileges = doctor_privileges();
 	if (args_has(a, "json")) {
-		json_t *top =
-			json_pack("{s:b s:O}", "can_record", d.can_record, "checks", d.checks);
+		json_t *top = json_pack("{s:b s:O s:O}", "can_record", d.can_record, "checks",
+					d.checks, "privileges", privileges);
 		json_out_file(top, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(top);
 	} else {
-		print_text(&d);
+		print_text(&d, privileges);
 	}
+	json_decref(privileges);
 	json_decref(d.checks);
 	return d.can_record ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 """privileges_test.py - whom a command runs as, and what the tracer and its guard may do."""
 
 import glob
+import json
 import os
 import pwd
 import shutil
@@ -292,6 +293,26 @@ def _(t):
     t.stop_record(p)
     status = status_of(job.pid)
     expect(status["Seccomp"] == ["0"] and status["NoNewPrivs"] == ["0"], "job: %r" % status)
+
+
+@test("doctor says what runs as what, as it then does")
+def _(t):
+    p = t.start_record("--", "sleep", "60")
+    running = [status_of(p.pid), status_of(guard_of(p.pid))]
+    r = t.run([EACGM, "doctor", "--json"], env=sudo())
+    rows = json.loads(r.out)["privileges"]
+    expect([row["process"] for row in rows] == ["command", "tracer", "guard"], "rows: %r" % rows)
+    expect(rows[0]["user"] == nobody().pw_name and rows[0]["capabilities"] is None,
+           "command: %r" % rows[0])
+    for row, status in zip(rows[1:], running):
+        expect(len(row["capabilities"]) == bin(caps(status)).count("1"),
+               "%r has %x" % (row, caps(status)))
+        expect(all(c["name"] != "?" and c["reason"] for c in row["capabilities"]), "%r" % row)
+    text = t.run([EACGM, "doctor"]).out
+    for word in ("What runs as what", "command", "tracer", "guard", "sys_ptrace"):
+        expect(word in text, "no %r in %s" % (word, text))
+    os.kill([c for c in children_of(p.pid) if c != guard_of(p.pid)][0], signal.SIGTERM)
+    p.wait()
 
 
 @test("the kernel ends the guard last when memory is short, the command as before")
