@@ -66,7 +66,7 @@ static int find_sudo(struct entry *ret, struct err *e)
 	const char *uid = getenv("SUDO_UID"), *gid = getenv("SUDO_GID"),
 		   *name = getenv("SUDO_USER");
 	unsigned u, g;
-	if (gid && name && number_of(uid, &u) && number_of(gid, &g) && find_uid(ret, u) &&
+	if (uid && gid && name && number_of(uid, &u) && number_of(gid, &g) && find_uid(ret, u) &&
 	    !strcmp(ret->pw.pw_name, name) && is_in_group(&ret->pw, g)) {
 		ret->pw.pw_gid = g;
 		return 0;

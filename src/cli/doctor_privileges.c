@@ -87,7 +87,8 @@ void doctor_privileges_print(const json_t *rows)
 		if (!json_is_array(capabilities))
 			continue;
 		printf("  %-8s system calls: %s; capabilities:\n", "", text_of(r, "system_calls"));
-		json_array_foreach (capabilities, k, c)
+		json_array_foreach (capabilities, k, c) {
 			printf("  %-8s   %-20s %s\n", "", text_of(c, "name"), text_of(c, "reason"));
+		}
 	}
 }
