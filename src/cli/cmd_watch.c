@@ -25,6 +25,7 @@
 #include "cli/watch_screen.h"
 #include "cli/watch_steps.h"
 #include "cli/watch_terminal.h"
+#include "parser/parser.h"
 
 #define KEY_MS	    100 /* also how soon a new size is seen */
 #define DRAW_NS	    500000000ULL
@@ -368,9 +369,12 @@ static int watch(struct session_options *o, const struct model *model, double al
 	watched.say = say;
 	watched.say_ctx = &w;
 	watched.confined = true;
-	int rc = privileges_give_up(false, o->method, e);
+	int rc = session_start_readers(&watched.readers, o, e);
+	if (!rc)
+		rc = privileges_give_up(false, o->method, e);
 	if (!rc)
 		rc = run_session(&w, &watched, e);
+	parser_host_stop(watched.readers);
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);

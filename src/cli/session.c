@@ -20,6 +20,7 @@
 #include "cli/human.h"
 #include "cli/privileges.h"
 #include "cli/session_impl.h"
+#include "parser/parser.h"
 
 #define TICK_NS		  50000000L
 #define SAMPLE_TICKS	  4 /* collectors are asked every 200 ms */
@@ -439,9 +440,8 @@ static int start_command(struct session *s, struct err *e)
 	return launch_go(&s->launch, s->opts->command[0], s->opts->user, e);
 }
 
-static int open_tracer(struct session *s, struct err *e)
+static struct tracer_options tracer_options_of(const struct session_options *o)
 {
-	const struct session_options *o = s->opts;
 	struct tracer_options opts = {
 		.catalog = o->catalog,
 		.layers = o->layers,
@@ -458,9 +458,23 @@ static int open_tracer(struct session *s, struct err *e)
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,
 		.sockets = o->layers & 1u << LAYER_NCCL,
-		.events = session_events(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
+	return opts;
+}
+
+int session_start_readers(struct parser_host **ret, const struct session_options *opts,
+			  struct err *e)
+{
+	const struct tracer_options of = tracer_options_of(opts);
+	return tracer_start_readers(ret, &of, e);
+}
+
+static int open_tracer(struct session *s, struct err *e)
+{
+	struct tracer_options opts = tracer_options_of(s->opts);
+	opts.events = session_events(s);
+	opts.readers = s->readers;
 	return tracer_open(&s->tracer, &opts, e);
 }
 
@@ -590,6 +604,12 @@ static void give_back_large_blocks(void)
 
 /* The command is forked first: it has what this process then gives up, and nothing of the tracer.
  */
+static void stop_readers(struct session *s)
+{
+	if (s->readers != s->opts->readers)
+		parser_host_stop(s->readers);
+}
+
 static int prepare(struct session *s, struct err *e)
 {
 	const struct session_options *o = s->opts;
@@ -598,6 +618,9 @@ static int prepare(struct session *s, struct err *e)
 	if (o->command)
 		rc = launch_prepare(&s->launch, o->command, o->user, e);
 	spans_prepared(s);
+	s->readers = o->readers;
+	if (!rc && !s->readers)
+		rc = session_start_readers(&s->readers, o, e);
 	if (!rc && !o->confined)
 		rc = privileges_give_up(o->gpu_timeline && !o->command, o->method, e);
 	return rc ? rc : open_tracer(s, e);
@@ -620,6 +643,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	if (rc) {
 		launch_cancel(&s->launch);
 		spans_close(s);
+		stop_readers(s);
 		free(s);
 		return rc;
 	}
@@ -671,6 +695,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	vec_free(&s->collective_probes);
 	spans_close(s);
 	tracer_close(s->tracer);
+	stop_readers(s);
 	if (!s->gpu_abandoned)
 		free(s);
 	return rc;

@@ -55,6 +55,7 @@ struct session_options {
 	uint64_t max_bytes;
 	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */
 	const atomic_bool *stop;	 /* ends the session when it becomes true; or NULL */
+	struct parser_host *readers; /* session_start_readers; NULL: the session starts its own */
 	bool confined; /* the process has given up its privileges, before it had threads */
 	/* What there is to say meanwhile, from any thread; NULL: standard error. */
 	void (*say)(void *ctx, const char *sentence);
@@ -62,6 +63,12 @@ struct session_options {
 	const char *mode_text; /* for the recording's header */
 	const char *target_text;
 };
+
+/* Where files of others are read, for a session of these options; to be called before privileges
+ * are given up, and stopped (parser_host_stop) after the session. */
+struct parser_host;
+int session_start_readers(struct parser_host **ret, const struct session_options *opts,
+			  struct err *e);
 
 struct session_result {
 	int exit_status; /* of the command; 0 where there was none */

@@ -18,7 +18,8 @@ struct seen_gpu {
 struct session {
 	const struct session_options *opts;
 	struct tracer *tracer;
-	struct rec_writer *writer; /* the pipeline's own */
+	struct parser_host *readers; /* where files of others are read */
+	struct rec_writer *writer;   /* the pipeline's own */
 	struct pipeline *pipeline;
 	struct collector *procfs;
 	struct launch launch;

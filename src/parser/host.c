@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -84,6 +85,23 @@ static void fork_worker(const struct parser_ops *ops, int sock, int line, bool u
 	worker_run(ops, line);
 }
 
+/* What is left is for making workers: they become nobody, and some are early. */
+static void give_up_rights(void)
+{
+	static const struct sandbox_capability kept[] = {
+		{CAP_SETUID, "makes workers nobody"},
+		{CAP_SETGID, "likewise"},
+		{CAP_SYS_NICE, "workers that tasks are held for get their turn soon"},
+	};
+	const struct sandbox s = {.capabilities = kept,
+				  .capabilities_len = sizeof(kept) / sizeof(kept[0]),
+				  .rule = SANDBOX_ALL_CALLS,
+				  .secret = true};
+	struct err e;
+	if (sandbox_enter(&s, &e))
+		_exit(1);
+}
+
 /* Each message is a worker's end of a line. The end of the messages is the end of the program. */
 static _Noreturn void host_run(const struct parser_ops *ops, int sock)
 {
@@ -96,6 +114,7 @@ static _Noreturn void host_run(const struct parser_ops *ops, int sock)
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
 	prctl(PR_SET_NAME, "eacgm-parsers");
 	close_all_but(sock);
+	give_up_rights();
 	while (!message_receive(sock, &byte, 1, &line)) {
 		if (line < 0)
 			continue;

@@ -252,18 +252,39 @@ static int prog_fd(const struct bpf_program *p)
 	return bpf_program__fd(p);
 }
 
-/* Before there is anything that the readers must not have: BPF's descriptors, other threads. */
-static int start_readers(struct tracer *t, struct err *e)
+static void ask_plan(struct plan *p, const struct tracer_options *opts)
 {
-	const parser_fn fns[PARSE_OPS] = {
+	p->catalog = opts->catalog;
+	p->layers = opts->layers;
+	p->frequent = opts->frequent;
+	p->all_entries = opts->all_entries;
+	p->stacks = opts->stacks;
+	p->allocators = opts->allocators;
+}
+
+int tracer_start_readers(struct parser_host **ret, const struct tracer_options *opts, struct err *e)
+{
+	static const parser_fn fns[PARSE_OPS] = {
 		[PARSE_FACTS] = file_facts_answer,
 		[PARSE_UNWIND_FACTS] = unwind_facts_answer,
 		[PARSE_UNWIND_TABLE] = unwind_table_answer,
 	};
-	const struct parser_ops ops = {.fns = fns, .n = PARSE_OPS, .ctx = &t->plan};
+	struct plan asked = {0};
+	ask_plan(&asked, opts);
+	return parser_host_start(
+		ret, &(struct parser_ops){.fns = fns, .n = PARSE_OPS, .ctx = &asked}, e);
+}
+
+/* Where the caller has none for it, before there is anything that they must not have: BPF's
+ * descriptors, other threads. */
+static int take_readers(struct tracer *t, struct err *e)
+{
+	int rc = 0;
 	if (t->epoll_fd < 0)
 		return err_set(e, EMFILE, "no descriptor is left");
-	int rc = parser_host_start(&t->parser_host, &ops, e);
+	t->parser_host = t->opts.readers;
+	if (!t->parser_host)
+		rc = tracer_start_readers(&t->parser_host, &t->opts, e);
 	if (rc)
 		return rc;
 	t->reading = reading_new(t->parser_host);
@@ -283,13 +304,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	struct tracer *t = xcalloc(1, sizeof(*t));
 	t->opts = *opts;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	t->plan.catalog = opts->catalog;
-	t->plan.layers = opts->layers;
-	t->plan.frequent = opts->frequent;
-	t->plan.all_entries = opts->all_entries;
-	t->plan.stacks = opts->stacks;
-	t->plan.allocators = opts->allocators;
-	int rc = start_readers(t, e);
+	ask_plan(&t->plan, opts);
+	int rc = take_readers(t, e);
 	if (!rc)
 		rc = load(t, e);
 	if (!rc) {
@@ -519,7 +535,8 @@ void tracer_close(struct tracer *t)
 	vec_free(&t->ring_fds);
 	eacgm_bpf__destroy(t->bpf);
 	plan_free(&t->plan);
-	parser_host_stop(t->parser_host);
+	if (t->parser_host != t->opts.readers)
+		parser_host_stop(t->parser_host);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t);

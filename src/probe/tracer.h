@@ -17,6 +17,7 @@
 #include "symbolize/proc_maps.h"
 #include "wire/event.h"
 
+struct parser_host;
 struct tracer;
 
 /* Called from the control thread (the caller of tracer_control and tracer_scan_*). A
@@ -52,8 +53,15 @@ struct tracer_options {
 	bool waits;	       /* stacks where threads stop running */
 	bool sockets;	       /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
+	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
 	struct tracer_events events;
 };
+
+/* Forks the process whose children read files without rights (src/parser), for a tracer of these
+ * options. It needs root's rights itself: to be called before they are given up, while the program
+ * has one thread. It is to be stopped after tracer_close. */
+int tracer_start_readers(struct parser_host **ret, const struct tracer_options *opts,
+			 struct err *e);
 
 /* Loads everything; nothing is attached but forks, execs and exits. Fails with a
  * sentence that says what is missing (root, BTF, kernel feature). */
