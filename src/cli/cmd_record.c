@@ -331,6 +331,7 @@ static char *unwritten_text(const struct session_result *r)
 			buf_printf(&text, "%s%llu %s", text.len ? ", " : "; ",
 				   (unsigned long long)rows[i].n, rows[i].what);
 	buf_printf(&text, "%s", text.len ? " could not be written" : "");
+	buf_byte(&text, 0);
 	return (char *)text.data;
 }
 
