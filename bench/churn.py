@@ -2,13 +2,14 @@
 """churn.py - a host on which everything comes and goes, under `eacgm watch --all`: does what eacgm
 holds stay the same?
 
-usage: churn.py [--seconds N] [--rate N] [--eacgm PATH] [--every N]
+usage: churn.py [--seconds N] [--rate N] [--eacgm PATH] [--every N] [--alone]
 
 Each of RATE processes a second is a copy of a small program with an inode of its own. In turns it
 loads a copy of a library, starts threads, or is a Python that makes functions and throws them away.
 Prints eacgm's anonymous memory and descriptors each EVERY seconds, and at the end a verdict: flat
 when the last third has at most a tenth and 8 MB more memory, and at most a tenth and 16 descriptors
-more, than the second third. Ends with status 1 when it is not. As root."""
+more, than the second third. Ends with status 1 when it is not. --alone watches these processes
+alone, in a control group of their own, where a host has other work. As root."""
 
 import argparse
 import os
@@ -39,6 +40,7 @@ def options():
     p.add_argument("--seconds", type=float, default=180)
     p.add_argument("--rate", type=float, default=50)
     p.add_argument("--every", type=float, default=10)
+    p.add_argument("--alone", action="store_true")
     p.add_argument("--eacgm", default=os.path.join(ROOT, "build", "eacgm"))
     return p.parse_args()
 
@@ -82,11 +84,28 @@ def look(pid):
     return kb / 1024, len(os.listdir("/proc/%d/fd" % pid))
 
 
+def make_group():
+    with open("/proc/self/mounts") as f:
+        mounted = [words[1] for words in map(str.split, f) if words[2] == "cgroup2"]
+    path = os.path.join(mounted[0], "eacgm-churn-%d" % os.getpid())
+    os.mkdir(path)
+    return path
+
+
+def enter_group(path):
+    with open(os.path.join(path, "cgroup.procs"), "w") as f:
+        f.write(str(os.getpid()))
+
+
 def run(o, folder):
     rows = []
+    group = make_group() if o.alone else None
+    whom = ["--cgroup", group] if group else ["--all"]
     with open(os.path.join(folder, "watch.log"), "w") as log:
-        watch = subprocess.Popen([o.eacgm, "watch", "--json", "--all"], stdout=subprocess.DEVNULL,
+        watch = subprocess.Popen([o.eacgm, "watch", "--json"] + whom, stdout=subprocess.DEVNULL,
                                  stderr=log)
+    if group:
+        enter_group(group)
     churn, began = Churn(folder), time.monotonic()
     told = began
     try:
@@ -107,6 +126,9 @@ def run(o, folder):
         if watch.poll() is None:
             watch.send_signal(signal.SIGINT)
         watch.wait()
+        if group:
+            enter_group(os.path.dirname(group))
+            os.rmdir(group)
     if not alive:
         with open(os.path.join(folder, "watch.log")) as log:
             print("watch ended with %s: %s" % (watch.returncode, log.read()[-2000:]))
