@@ -247,7 +247,14 @@ static void make_processes(struct summary *s, const struct job *job)
 		const struct m_process *row = &t->processes.data[i];
 		if (job->options->pid && row->pid != job->options->pid)
 			continue;
-		/* A process that ran another program has a row for each; the last one counts. */
+		/* What was seen of a process before its fork was told, or before it ran another
+		 * program, has a row of its own. Only after one has ended is its number another's.
+		 */
+		uint64_t at;
+		if (map64_get(&by_pid, row->pid, &at) && !s->processes.data[at].row->end_ns) {
+			s->processes.data[at].row = row;
+			continue;
+		}
 		map64_set(&by_pid, row->pid, s->processes.len);
 		((struct summary_process *)vec_push(&s->processes))->row = row;
 	}

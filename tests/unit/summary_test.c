@@ -348,6 +348,39 @@ static void equal_names_are_one_function(void **state)
 	rec_close(r);
 }
 
+/* A child is seen before its fork is told, then its fork, then what it runs: one process. Once it
+ * has ended, its number may be another's. */
+static void one_row_of_each_process(void **state)
+{
+	(void)state;
+	struct rec_writer *w;
+	assert_int_equal(rec_writer_open(&w, path, NULL, NULL), 0);
+	struct m_process p = {.pid = 7, .comm = rec_string_z(w, "sh"), .start_ns = 20, .rank = -1};
+	rec_put_process(w, &p);
+	p.start_ns = 10;
+	rec_put_process(w, &p);
+	p.comm = rec_string_z(w, "ls");
+	p.end_ns = 30;
+	rec_put_process(w, &p);
+	p.comm = rec_string_z(w, "cat");
+	p.start_ns = 40;
+	p.end_ns = 0;
+	rec_put_process(w, &p);
+	rec_put_thread(w, &(struct m_thread){7, 7, 0});
+	assert_int_equal(rec_writer_close(w, false, NULL), 0);
+	struct rec_reader *r = opened();
+	struct summary s;
+	summary_make(&s, r, &(struct summary_options){0});
+	const struct strtab *strings = &rec_tables(r)->strings;
+	assert_int_equal(s.processes.len, 2);
+	assert_string_equal(strtab_get(strings, s.processes.data[0].row->comm, NULL), "ls");
+	assert_int_equal(s.processes.data[0].row->end_ns, 30);
+	assert_string_equal(strtab_get(strings, s.processes.data[1].row->comm, NULL), "cat");
+	assert_int_equal(s.processes.data[1].threads, 1);
+	summary_free(&s);
+	rec_close(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +389,7 @@ int main(void)
 		cmocka_unit_test(self_time_across_blocks),
 		cmocka_unit_test(calls_of_lost_callers),
 		cmocka_unit_test(equal_names_are_one_function),
+		cmocka_unit_test(one_row_of_each_process),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
