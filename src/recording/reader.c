@@ -34,23 +34,44 @@ static int read_payload(const struct rec_reader *r, const struct block_ref *ref,
 	return rc;
 }
 
-/* Makes string and code numbers of a call good. False: drop the call. */
-static bool fix_refs(const struct rec_reader *r, const struct probe_check *check, struct m_call *c)
+static uint32_t text_of(const struct rec_reader *r, uint32_t string)
+{
+	return r->t.strings.strings.data[string].len;
+}
+
+/* A block whose rows, printed one by one, are more text than so few bytes stand for. */
+static int check_text(const struct block_ref *ref, uint64_t bytes, struct err *e)
+{
+	if (bytes <= REC_BLOCK_TEXT_FREE + ref->h.stored_bytes * REC_BLOCK_TEXT_RATIO)
+		return 0;
+	return err_set(e, EDQUOT,
+		       "the %s block at byte %llu repeats more text than one of its size can",
+		       block_type_name(ref->h.type), (unsigned long long)ref->payload_at);
+}
+
+/* Makes string and code numbers of a call good and counts their text. False: drop the call. */
+static bool fix_refs(const struct rec_reader *r, const struct probe_check *check, struct m_call *c,
+		     uint64_t *text)
 {
 	for (unsigned k = 0; k < c->nargs; k++) {
-		if (check->strings >> k & 1 && c->args[k] >= r->t.strings.strings.len) {
-			c->args[k] = r->lost_string;
-		} else if (check->codes >> k & 1 && c->args[k] >= r->t.codes.len) {
-			if (r->lost_code == UINT32_MAX)
+		if (check->strings >> k & 1) {
+			if (c->args[k] >= r->t.strings.strings.len)
+				c->args[k] = r->lost_string;
+			*text += text_of(r, (uint32_t)c->args[k]);
+		} else if (check->codes >> k & 1) {
+			if (c->args[k] >= r->t.codes.len && r->lost_code == UINT32_MAX)
 				return false;
-			c->args[k] = r->lost_code;
+			if (c->args[k] >= r->t.codes.len)
+				c->args[k] = r->lost_code;
+			const struct m_code *code = &r->t.codes.data[c->args[k]];
+			*text += text_of(r, code->name) + text_of(r, code->file);
 		}
 	}
 	return true;
 }
 
 /* Removes calls whose probe or thread is not in the file; returns how many are left. */
-static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_t n)
+static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_t n, uint64_t *text)
 {
 	const struct probe_check *checks = r->checks.data;
 	size_t left = 0;
@@ -62,8 +83,9 @@ static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_
 		if (c->stack >= r->t.stacks.len)
 			c->stack = r->lost_stack;
 		const struct probe_check *check = &checks[c->probe];
-		if ((check->strings | check->codes) && !fix_refs(r, check, c))
+		if ((check->strings | check->codes) && !fix_refs(r, check, c, text))
 			continue;
+		*text += check->text + text_of(r, r->t.threads.data[c->thread].comm);
 		if (left != i)
 			rows[left] = *c;
 		left++;
@@ -87,8 +109,12 @@ int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret
 	if (!rc && calls_decode(raw.data, raw.len, ref->h.rows, ret->rows))
 		rc = err_set(e, EBADMSG, "the calls block at byte %llu holds what no eACGM writes",
 			     (unsigned long long)ref->payload_at);
-	if (!rc)
-		ret->len = check_calls(r, ret->rows, ref->h.rows);
+	if (!rc) {
+		uint64_t text = 0;
+		size_t len = check_calls(r, ret->rows, ref->h.rows, &text);
+		rc = check_text(ref, text, e);
+		ret->len = rc ? 0 : len;
+	}
 	buf_free(&raw);
 	return rc;
 }
@@ -135,10 +161,14 @@ int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counter
 		      struct err *e)
 {
 	int rc = READ_ROWS(r, &r->counter_blocks, block, "counters", ret, e);
+	uint64_t text = 0;
 	for (size_t i = 0; !rc && i < ret->len; i++) {
 		check_string(r, &ret->rows[i].name);
 		check_string(r, &ret->rows[i].entity);
+		text += text_of(r, ret->rows[i].name) + text_of(r, ret->rows[i].entity);
 	}
+	rc = rc ? rc : check_text(&r->counter_blocks.data[block], text, e);
+	ret->len = rc ? 0 : ret->len;
 	return rc;
 }
 
@@ -161,23 +191,33 @@ int rec_read_samples(const struct rec_reader *r, size_t block, struct m_samples 
 	if (rc)
 		return rc;
 	size_t left = 0;
-	for (size_t i = 0; i < ret->len; i++)
-		if (check_sample(r, &ret->rows[i]))
-			ret->rows[left++] = ret->rows[i];
-	ret->len = left;
-	return 0;
+	uint64_t text = 0;
+	for (size_t i = 0; i < ret->len; i++) {
+		const struct m_sample *s = &ret->rows[i];
+		if (!check_sample(r, &ret->rows[i]))
+			continue;
+		text += text_of(r, s->waker) + text_of(r, r->t.threads.data[s->thread].comm);
+		ret->rows[left++] = *s;
+	}
+	rc = check_text(&r->sample_blocks.data[block], text, e);
+	ret->len = rc ? 0 : left;
+	return rc;
 }
 
 int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
 		       struct err *e)
 {
 	int rc = READ_ROWS(r, &r->gpu_span_blocks, block, "GPU spans", ret, e);
+	uint64_t text = 0;
 	for (size_t i = 0; !rc && i < ret->len; i++) {
 		struct m_gpu_span *s = &ret->rows[i];
 		check_string(r, &s->name);
+		text += text_of(r, s->name);
 		if (s->end_ns < s->start_ns)
 			s->end_ns = s->start_ns;
 	}
+	rc = rc ? rc : check_text(&r->gpu_span_blocks.data[block], text, e);
+	ret->len = rc ? 0 : ret->len;
 	return rc;
 }
 

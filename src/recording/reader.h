@@ -5,8 +5,22 @@
 #include "recording/recording.h"
 #include "recording/schema.h"
 
-/* Bound on the memory of all tables of one file: a small file can decompress to a lot. */
-#define REC_MAX_TABLE_BYTES ((size_t)1 << 30)
+/* Bounds on what a file may stand for: a few bytes can decompress to a lot. Each is a part that any
+ * file may have and one for each of its bytes. Real recordings take about 4 bytes for a call, and
+ * what is most regular in them (counters that stay) a third of a byte for a row; they decompress to
+ * 20 times their size at most. */
+#define REC_ROWS_FREE	   (64u << 10)
+#define REC_ROWS_PER_BYTE  32
+#define REC_RAW_FREE	   ((uint64_t)16 << 20)
+#define REC_RAW_PER_BYTE   256
+#define REC_TABLE_FREE	   ((uint64_t)64 << 20)
+#define REC_TABLE_PER_BYTE 256
+#define REC_TABLE_MOST	   ((uint64_t)1 << 30)
+/* Texts that rows name, each as often as it is named: of tables together, of a bulk block alone. */
+#define REC_TEXT_FREE	     ((uint64_t)8 << 20)
+#define REC_TEXT_PER_BYTE    256
+#define REC_BLOCK_TEXT_FREE  ((uint64_t)64 << 10)
+#define REC_BLOCK_TEXT_RATIO 4096
 
 struct block_ref {
 	uint64_t payload_at;
@@ -18,6 +32,7 @@ struct probe_check {
 	bool known;
 	uint8_t strings; /* bit per argument: a string number */
 	uint8_t codes;	 /* a code number */
+	uint32_t text;	 /* bytes of its names: what printing a call of it repeats */
 };
 
 struct rec_reader {
@@ -37,6 +52,10 @@ struct rec_reader {
 	VEC(uint8_t) frames_known;
 	VEC(uint8_t) stacks_known;
 	size_t string_bytes;
+	uint64_t rows;		 /* of all blocks so far, and gaps in dictionaries */
+	uint64_t raw_bytes;	 /* of all blocks so far, decompressed */
+	uint64_t text_bytes;	 /* of strings, as often as rows of tables name them */
+	bool over;		 /* more of one of these than a file of its size can have */
 	size_t processes_sorted; /* lengths after the last removal of replaced rows */
 	size_t losses_sorted;
 	size_t hists_sorted;
@@ -46,6 +65,7 @@ struct rec_reader {
 
 	VEC(struct probe_check) checks; /* by probe */
 	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */
+	uint32_t cut_string;		/* what a string past the bound on text becomes; 0 none */
 	uint32_t lost_code;		/* likewise; UINT32_MAX when the file lost nothing */
 	uint32_t lost_stack;		/* what a bad stack number becomes; 0 likewise */
 
@@ -64,6 +84,9 @@ bool reader_pread(const struct rec_reader *r, void *p, size_t n, uint64_t at);
 
 /* Walks the whole file: checks every block, hands it to tables_add, finds damage. */
 void scan_blocks(struct rec_reader *r);
+
+/* Counts rows, or gaps between rows; -EDQUOT when the file cannot hold as many. */
+int reader_count_rows(struct rec_reader *r, uint64_t rows);
 
 /* Puts the damage into one sentence. */
 void scan_damage_sentence(struct rec_reader *r);

@@ -65,6 +65,21 @@ void scan_damage_sentence(struct rec_reader *r)
 			 r->damaged_places - 1);
 }
 
+int reader_count_rows(struct rec_reader *r, uint64_t rows)
+{
+	r->rows += rows;
+	r->over |= r->rows > REC_ROWS_FREE + r->size * REC_ROWS_PER_BYTE;
+	return r->over ? -EDQUOT : 0;
+}
+
+/* What a block says of itself, before it is decompressed. */
+static int count_block(struct rec_reader *r, const struct block_header *h)
+{
+	r->raw_bytes += h->raw_bytes;
+	r->over |= r->raw_bytes > REC_RAW_FREE + r->size * REC_RAW_PER_BYTE;
+	return reader_count_rows(r, h->rows);
+}
+
 static bool header_at(const struct rec_reader *r, uint64_t at, struct block_header *ret)
 {
 	uint8_t bytes[REC_BLOCK_HEADER_BYTES];
@@ -128,11 +143,13 @@ static bool take_block(struct rec_reader *r, uint64_t at, uint32_t sequence,
 		scan_note_damage(r, at, "checksum of a %s block does not match", type);
 		return false;
 	}
-	int rc = tables_add(r, &h, payload_at, r->stored.data);
+	int rc = count_block(r, &h);
+	rc = rc ? rc : tables_add(r, &h, payload_at, r->stored.data);
 	if (rc) {
 		scan_note_damage(r, at,
-				 rc == -E2BIG ? "a %s block makes the tables larger than 1 GiB"
-					      : "a %s block holds what no eACGM writes",
+				 rc == -EDQUOT ? "with a %s block it stands for more rows than a "
+						 "recording of its size can hold"
+					       : "a %s block holds what no eACGM writes",
 				 type);
 		return false;
 	}
@@ -145,7 +162,8 @@ void scan_blocks(struct rec_reader *r)
 	uint64_t at = REC_FILE_HEADER_BYTES;
 	uint32_t sequence = 0;
 	bool searching = false;
-	while (at < r->size && !r->t.complete && r->damaged_places < MAX_DAMAGED_PLACES) {
+	while (at < r->size && !r->t.complete && !r->over &&
+	       r->damaged_places < MAX_DAMAGED_PLACES) {
 		struct block_header h;
 		if (!take_block(r, at, sequence, &h)) {
 			at = find_header(r, at + 1, sequence);

@@ -10,6 +10,7 @@
 #include "recording/reader.h"
 
 #define LOST_TEXT   "(lost)"
+#define CUT_TEXT    "(cut)"
 #define STRING_COST 48 /* of a string beside its bytes: entry, allocation */
 
 /* ---- strings ---- */
@@ -60,6 +61,8 @@ static int strings_add(struct rec_reader *r, const struct string_row *rows, size
 	if (bytes && bytes->encoding != ENC_FIXED)
 		return -EBADMSG;
 	int rc = strings_check(r, rows, n, bytes);
+	if (!rc)
+		rc = reader_count_rows(r, rows[n - 1].number - r->t.strings.strings.len);
 	if (rc)
 		return rc;
 	const uint8_t *p = bytes ? bytes->data : (const uint8_t *)"";
@@ -81,6 +84,8 @@ static int strings_add(struct rec_reader *r, const struct string_row *rows, size
 			size_t index_ = (items)[i_].index;                                         \
 			if (index_ >= (vec)->len + REC_MAX_ROWS)                                   \
 				return -EBADMSG;                                                   \
+			if (index_ > (vec)->len && reader_count_rows(r, index_ - (vec)->len))      \
+				return -EDQUOT;                                                    \
 			while ((vec)->len <= index_) {                                             \
 				(void)vec_push(vec);                                               \
 				(void)vec_push(known);                                             \
@@ -324,9 +329,11 @@ static int add_table(struct rec_reader *r, const struct table *t, const struct b
 	if (!h->rows || h->rows > t->max_rows)
 		return -EBADMSG;
 	remove_replaced(r, false);
-	/* Gaps are bounded by the same number of rows once more, plus REC_MAX_ROWS. */
-	if (tables_bytes(r) + (size_t)h->rows * t->row_bytes > REC_MAX_TABLE_BYTES)
-		return -E2BIG;
+	uint64_t most = REC_TABLE_FREE + r->size * REC_TABLE_PER_BYTE;
+	r->over = tables_bytes(r) + (size_t)h->rows * t->row_bytes >
+		  (most < REC_TABLE_MOST ? most : REC_TABLE_MOST);
+	if (r->over)
+		return -EDQUOT;
 	int rc = block_unpack(h, stored, &r->raw, NULL);
 	if (rc)
 		return rc;
@@ -378,10 +385,30 @@ int tables_add(struct rec_reader *r, const struct block_header *h, uint64_t payl
 
 /* ---- finishing ---- */
 
+static uint32_t string_len(const struct rec_reader *r, uint32_t number)
+{
+	return r->t.strings.strings.data[number].len;
+}
+
 static void fix_string(const struct rec_reader *r, uint32_t *number)
 {
 	if (*number >= r->t.strings.strings.len)
 		*number = r->lost_string;
+}
+
+/* Of a table's row, which is printed with its text. */
+static void fix_text(struct rec_reader *r, uint32_t *number)
+{
+	fix_string(r, number);
+	r->text_bytes += string_len(r, *number);
+	if (r->text_bytes <= REC_TEXT_FREE + r->size * REC_TEXT_PER_BYTE)
+		return;
+	if (!r->cut_string) {
+		scan_note_damage(r, r->size,
+				 "its rows repeat more text than a recording of its size can hold");
+		r->cut_string = string_append(r, CUT_TEXT);
+	}
+	*number = r->cut_string;
 }
 
 static void fill_string_gaps(struct rec_reader *r)
@@ -425,6 +452,9 @@ static void finish_probe(struct rec_reader *r, size_t index)
 		else if (p->arg_types[k] == ARG_TYPE_CODE)
 			check->codes |= (uint8_t)(1u << k);
 	}
+	check->text = string_len(r, p->layer) + string_len(r, p->name);
+	for (unsigned k = 0; k < p->nargs; k++)
+		check->text += string_len(r, p->arg_names[k]);
 }
 
 static void finish_codes(struct rec_reader *r)
@@ -533,7 +563,7 @@ static void finish_hists(struct rec_reader *r)
 #define FIX_STRINGS(r, vec, member)                                                                \
 	do {                                                                                       \
 		for (size_t i_ = 0; i_ < (vec)->len; i_++)                                         \
-			fix_string(r, &(vec)->data[i_].member);                                    \
+			fix_text(r, &(vec)->data[i_].member);                                      \
 	} while (0)
 
 void tables_finish(struct rec_reader *r)

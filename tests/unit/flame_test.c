@@ -770,8 +770,8 @@ static void test_workers(void **state)
 		kernels[i] = rec_string_z(x.w, text);
 	}
 	for (uint32_t i = 0; i < 300000; i++)
-		put_call(x.w, x.threads[i % 2], probe, i * 1000, i % 64 ? 0 : stacks[i / 64 % 5],
-			 kernels[(8 * 300000 - i) % 9], 7);
+		put_call(x.w, x.threads[i % 2], probe, i * 1000 + hash_u64(i) % 512,
+			 i % 64 ? 0 : stacks[i / 64 % 5], kernels[(8 * 300000 - i) % 9], 7);
 	world_read(&x);
 	assert_true(rec_call_blocks(x.r) > 4);
 	char *first = NULL;
