@@ -42,7 +42,8 @@ void flame_add(struct flame_job *job, struct flame_row row)
 	if (!job->o->threads)
 		row.thread = FLAME_NO_THREAD;
 	uint64_t key = hash_u64((uint64_t)row.pid << 32 | row.thread);
-	key = hash_u64(key ^ ((uint64_t)row.leaf[0] << 32 | row.leaf[1])) ^ row.stack;
+	key = hash_u64(key ^ ((uint64_t)row.leaf[0] << 32 | row.leaf[1]));
+	key = hash_u64(key ^ row.stack);
 	for (; map64_get(&job->row_of, key, &at); key++) { /* another row may have the hash */
 		if (!same_row(&job->rows.data[at], &row))
 			continue;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/flame_impl.h"
+#include "analyze/process_index.h"
 
 /* ---- names ---- */
 
@@ -120,7 +121,18 @@ struct painter {
 	struct map64 node_of; /* root << 32 | stack -> node */
 	VEC(uint32_t) path;   /* frames of the recording, from the root */
 	uint32_t not_taken;   /* frame of stack 0 */
+	uint32_t too_large;   /* stands for the stacks beyond PATHS_FREE; 0 = there are none */
+	uint64_t paths;	      /* bytes of the paths so far, each written out */
+	struct process_index processes;
 };
+
+/* What the stacks may be that are told apart, each written out as folded formats do: a part that
+ * any recording may have, and one for each byte of its file. Real ones are a tenth of it. */
+#define PATHS_FREE     ((uint64_t)32 << 20)
+#define PATHS_PER_BYTE 4096
+#define NODE_BYTES     32 /* of a frame beside its name */
+#define NODES_FREE     (1u << 20)
+#define NODES_PER_BYTE 8
 
 static uint32_t tree_frame(struct painter *p, uint32_t frame)
 {
@@ -169,6 +181,13 @@ static void take_path(struct painter *p, uint32_t stack)
 	p->path.len = left;
 }
 
+static size_t frame_text(const struct calltree *tree, uint32_t of)
+{
+	size_t len;
+	(void)strtab_get(&tree->strings, tree->frames.data[of].name, &len);
+	return len;
+}
+
 static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 {
 	struct calltree *tree = p->job->tree;
@@ -180,22 +199,31 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 	if (map64_get(&p->node_of, key, &known))
 		return (uint32_t)known;
 	uint32_t node = root;
+	uint64_t file = p->job->t->file_bytes;
+	if (p->paths > PATHS_FREE + file * PATHS_PER_BYTE ||
+	    tree->nodes.len > NODES_FREE + file * NODES_PER_BYTE) {
+		if (!p->too_large)
+			p->too_large = flame_other_frame(
+				p->job, "[cut: more stacks than a file of its size can hold]");
+		return calltree_child(tree, root, p->too_large);
+	}
 	take_path(p, stack);
-	for (size_t i = 0; i < p->path.len; i++)
-		node = calltree_child(tree, node, tree_frame(p, p->path.data[i]));
+	for (size_t i = 0; i < p->path.len; i++) {
+		uint32_t of = tree_frame(p, p->path.data[i]);
+		p->paths += NODE_BYTES + frame_text(tree, of);
+		node = calltree_child(tree, node, of);
+	}
 	map64_set(&p->node_of, key, node);
 	return node;
 }
 
 /* "python3 (4242)"; of a differential, where numbers differ from run to run, "python3" or
  * "python3 rank 0". */
-static uint32_t process_frame(struct flame_job *job, uint32_t pid)
+static uint32_t process_frame(const struct painter *p, uint32_t pid)
 {
+	struct flame_job *job = p->job;
 	const struct rec_tables *t = job->t;
-	const struct m_process *found = NULL;
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid)
-			found = &t->processes.data[i];
+	const struct m_process *found = process_index_row(&p->processes, pid);
 	const char *comm = found ? text(t, found->comm) : "process";
 	if (!job->tree->differential)
 		return flame_other_frame(job, "%s (%u)", comm, pid);
@@ -204,11 +232,12 @@ static uint32_t process_frame(struct flame_job *job, uint32_t pid)
 	return flame_other_frame(job, "%s", comm);
 }
 
-static uint32_t root_of(struct flame_job *job, const struct flame_row *row)
+static uint32_t root_of(const struct painter *p, const struct flame_row *row)
 {
+	struct flame_job *job = p->job;
 	uint32_t node = 0;
 	if (job->several_processes)
-		node = calltree_child(job->tree, node, process_frame(job, row->pid));
+		node = calltree_child(job->tree, node, process_frame(p, row->pid));
 	if (job->o->threads && row->thread != FLAME_NO_THREAD)
 		node = calltree_child(
 			job->tree, node,
@@ -237,6 +266,7 @@ void flame_frames_add(struct flame_job *job)
 	uint32_t root = 0;
 	p.frame_of = xcalloc(job->t->frames.len + 1, sizeof(*p.frame_of));
 	p.not_taken = flame_other_frame(job, "[stack not taken]");
+	process_index_make(&p.processes, job->t);
 	flame_operators(&p.operators, job->t);
 	/* In an order that does not depend on which worker was first. */
 	if (job->rows.len)
@@ -244,7 +274,7 @@ void flame_frames_add(struct flame_job *job)
 	for (size_t i = 0; i < job->rows.len; i++) {
 		const struct flame_row *row = &job->rows.data[i];
 		if (!i || row[-1].pid != row->pid || row[-1].thread != row->thread)
-			root = root_of(job, row);
+			root = root_of(&p, row);
 		uint32_t node = stack_node(&p, root, row->stack);
 		for (int k = 0; k < 2 && row->leaf[k]; k++)
 			node = calltree_child(job->tree, node, row->leaf[k]);
@@ -254,4 +284,5 @@ void flame_frames_add(struct flame_job *job)
 	vec_free(&p.path);
 	map64_free(&p.node_of);
 	map64_free(&p.operators);
+	process_index_free(&p.processes);
 }

@@ -25,18 +25,27 @@ static void find_equal_codes(struct fn_ids *ids)
 }
 _Static_assert(sizeof(struct m_code) == 12, "m_code has padding that memcmp would compare");
 
-static uint32_t range_base(struct fn_ids *ids, uint32_t layer, bool by_code)
+/* Each range is as long as the dictionary: layers beyond these have no calls by name. */
+#define RANGES_MOST 64
+
+/* False: there are too many. */
+static bool range_base(struct fn_ids *ids, uint32_t layer, bool by_code, uint32_t *ret)
 {
 	for (size_t i = 0; i < ids->ranges.len; i++)
-		if (ids->ranges.data[i].layer == layer && ids->ranges.data[i].by_code == by_code)
-			return ids->ranges.data[i].base;
+		if (ids->ranges.data[i].layer == layer && ids->ranges.data[i].by_code == by_code) {
+			*ret = ids->ranges.data[i].base;
+			return true;
+		}
+	if (ids->ranges.len == RANGES_MOST)
+		return false;
 	struct fn_range *r = vec_push(&ids->ranges);
 	r->base = ids->len;
 	r->len = by_code ? ids->codes : ids->strings;
 	r->layer = layer;
 	r->by_code = by_code;
 	ids->len += r->len;
-	return r->base;
+	*ret = r->base;
+	return true;
 }
 
 void fn_ids_make(struct fn_ids *ids, const struct rec_tables *t)
@@ -58,9 +67,9 @@ void fn_ids_make(struct fn_ids *ids, const struct rec_tables *t)
 		uint8_t type = p->arg_types[p->name_arg];
 		if (type != ARG_TYPE_CODE && type != ARG_TYPE_STRING)
 			continue;
-		fp->name_arg = p->name_arg;
 		fp->by_code = type == ARG_TYPE_CODE;
-		fp->base = range_base(ids, p->layer, fp->by_code);
+		if (range_base(ids, p->layer, fp->by_code, &fp->base))
+			fp->name_arg = p->name_arg;
 	}
 }
 

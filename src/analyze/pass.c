@@ -240,7 +240,8 @@ static void join_edge(struct pass *into, const struct edge_ref *ref, struct pend
 	}
 	while (*carried_len + ref->edge->tails_len > PASS_MOST_PENDING)
 		*carried_len = thin_out(carried, *carried_len);
-	memcpy(carried + *carried_len, tails, ref->edge->tails_len * sizeof(*tails));
+	if (ref->edge->tails_len) /* there may be none at all to point to */
+		memcpy(carried + *carried_len, tails, ref->edge->tails_len * sizeof(*tails));
 	*carried_len += ref->edge->tails_len;
 }
 

@@ -5,33 +5,6 @@
 
 #include "analyze/ranks_impl.h"
 
-int32_t ranks_process_rank(const struct rec_tables *t, uint32_t pid)
-{
-	int32_t rank = -1, size = 0;
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid && t->processes.data[i].rank >= 0)
-			rank = t->processes.data[i].rank;
-	if (rank >= 0)
-		return rank;
-	for (size_t i = 0; i < t->comms.len; i++)
-		if (t->comms.data[i].size > size)
-			size = t->comms.data[i].size;
-	for (size_t i = 0; i < t->comms.len; i++)
-		if (t->comms.data[i].pid == pid && t->comms.data[i].size == size)
-			rank = t->comms.data[i].rank;
-	return rank;
-}
-
-/* ---- which process is of which source ---- */
-
-uint32_t ranks_source_of(const struct rec_tables *t, uint32_t pid)
-{
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid)
-			return t->processes.data[i].source;
-	return 0;
-}
-
 /* How well the clock of a source is known. */
 static uint64_t clock_error(const struct ranks *r, uint32_t source)
 {
@@ -49,7 +22,7 @@ static void list_calls(struct ranks *r)
 		struct rank_call *call = vec_push(&r->calls);
 		*call = rank_call_from(&c->rows.data[i], c->timeline, (uint32_t)i);
 		/* The clocks of merged recordings are aligned already. */
-		call->source = ranks_source_of(r->tables, call->pid);
+		call->source = process_index_source(&r->processes, call->pid);
 	}
 }
 
@@ -281,6 +254,7 @@ static void find_mismatches(struct ranks *r)
 void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct collectives *c)
 {
 	*ret = (struct ranks){.tables = rec_tables(r), .collectives = c};
+	process_index_make(&ret->processes, ret->tables);
 	list_calls(ret);
 	rank_matching_make(&ret->matching, ret->calls.data, ret->calls.len);
 	for (size_t i = 0; i < ret->matching.members.len; i++)
@@ -307,4 +281,5 @@ void ranks_free(struct ranks *r)
 	vec_free(&r->timings);
 	rank_matching_free(&r->matching);
 	vec_free(&r->calls);
+	process_index_free(&r->processes);
 }

@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "analyze/collectives.h"
+#include "analyze/process_index.h"
 #include "analyze/rank_match.h"
 #include "base/buffer.h"
 #include "recording/recording.h"
@@ -120,6 +121,7 @@ struct ranks_hang {
 struct ranks {
 	const struct rec_tables *tables;
 	const struct collectives *collectives; /* rank_call.row is the place in it */
+	struct process_index processes;
 	rank_calls_t calls;
 	struct rank_matching matching;
 	VEC(struct ranks_timing) timings;
@@ -134,7 +136,3 @@ struct ranks {
 /* What it returns points into the collectives and the reader's tables. */
 void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct collectives *c);
 void ranks_free(struct ranks *r);
-
-/* The rank of a process in the job: that which its launcher gave it, else in the communicator of
- * all (the largest one of the recording); -1 unknown. */
-int32_t ranks_process_rank(const struct rec_tables *t, uint32_t pid);

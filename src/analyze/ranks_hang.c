@@ -28,13 +28,10 @@ static uint64_t source_end(const struct rec_tables *t, uint32_t source)
 	return end ? end : t->last_ns;
 }
 
-static uint64_t process_end(const struct rec_tables *t, uint32_t pid)
+static uint64_t process_end(const struct ranks *r, uint32_t pid)
 {
-	uint64_t end = 0;
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid)
-			end = t->processes.data[i].end_ns;
-	return end;
+	const struct m_process *p = process_index_row(&r->processes, pid);
+	return p ? p->end_ns : 0;
 }
 
 static void find_ends(struct ranks *r)
@@ -43,7 +40,7 @@ static void find_ends(struct ranks *r)
 		const struct rank_member *m = &r->matching.members.data[k];
 		struct ranks_member *ret = &r->members.data[k];
 		ret->observed_ns = source_end(r->tables, m->source);
-		ret->ended_ns = process_end(r->tables, m->pid);
+		ret->ended_ns = process_end(r, m->pid);
 		ret->next_sequence = m->sequence_shift;
 		if (!m->calls)
 			continue;

@@ -6,6 +6,7 @@
 
 #include <linux/types.h>
 
+#include "analyze/process_index.h"
 #include "analyze/steps_impl.h"
 
 #define LEAST_OPS    5
@@ -16,7 +17,11 @@ struct finder {
 	struct steps *ret;
 	struct steps_input in;
 	const struct rec_tables *t;
+	struct process_index index;
+	uint32_t *by_pid; /* threads, those of a process together, in their order */
 	/* Of the process in hand. */
+	const uint32_t *own; /* of by_pid */
+	size_t own_len;
 	struct steps_process *process;
 	uint64_t *launches; /* starts, in order */
 	size_t launches_len;
@@ -286,12 +291,12 @@ static bool better_thread(const struct steps_thread *a, const struct steps_threa
 	return a->operators > b->operators;
 }
 
-static const struct steps_thread *thread_of_operators(const struct finder *f, uint32_t pid)
+static const struct steps_thread *thread_of_operators(const struct finder *f)
 {
 	const struct steps_thread *best = NULL;
-	for (size_t i = 0; i < f->t->threads.len; i++) {
-		const struct steps_thread *t = &f->in.threads[i];
-		if (t->pid == pid && t->operators >= LEAST_OPS && (!best || better_thread(t, best)))
+	for (size_t i = 0; i < f->own_len; i++) {
+		const struct steps_thread *t = &f->in.threads[f->own[i]];
+		if (t->operators >= LEAST_OPS && (!best || better_thread(t, best)))
 			best = t;
 	}
 	return best;
@@ -304,19 +309,18 @@ static const struct steps_thread *thread_of_launches(const struct finder *f, uin
 {
 	const struct steps_thread *most = NULL, *first = NULL, *other = NULL;
 	uint64_t all = 0;
-	for (size_t i = 0; i < f->t->threads.len; i++) {
-		const struct steps_thread *t = &f->in.threads[i];
-		if (t->pid != pid || !t->launches)
+	for (size_t i = 0; i < f->own_len; i++) {
+		const struct steps_thread *t = &f->in.threads[f->own[i]];
+		if (!t->launches)
 			continue;
 		all += t->launches;
 		first = t->tid == pid ? t : first;
 		most = !most || t->launches > most->launches ? t : most;
 	}
 	const struct steps_thread *ret = first && first->launches * 10ULL >= all ? first : most;
-	for (size_t i = 0; i < f->t->threads.len; i++) {
-		const struct steps_thread *t = &f->in.threads[i];
-		if (t->pid == pid && t != ret && t->launches &&
-		    (!other || t->launches > other->launches))
+	for (size_t i = 0; i < f->own_len; i++) {
+		const struct steps_thread *t = &f->in.threads[f->own[i]];
+		if (t != ret && t->launches && (!other || t->launches > other->launches))
 			other = t;
 	}
 	*ret_other = other;
@@ -361,16 +365,16 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void list_launches(struct finder *f, uint32_t pid)
+static void list_launches(struct finder *f)
 {
 	size_t n = 0;
-	for (size_t i = 0; i < f->t->threads.len; i++)
-		n += f->in.threads[i].pid == pid ? f->in.threads[i].launches : 0;
+	for (size_t i = 0; i < f->own_len; i++)
+		n += f->in.threads[f->own[i]].launches;
 	f->launches = xcalloc(n + 1, sizeof(*f->launches));
 	f->launches_len = 0;
-	for (size_t i = 0; i < f->t->threads.len; i++) {
-		const struct steps_thread *t = &f->in.threads[i];
-		for (size_t k = 0; t->pid == pid && k < t->device.len; k++)
+	for (size_t i = 0; i < f->own_len; i++) {
+		const struct steps_thread *t = &f->in.threads[f->own[i]];
+		for (size_t k = 0; k < t->device.len; k++)
 			if (f->in.symbols.data[t->device.data[k].symbol].class & CLASS_LAUNCH)
 				f->launches[f->launches_len++] = t->device.data[k].start_ns;
 	}
@@ -381,18 +385,14 @@ static void list_launches(struct finder *f, uint32_t pid)
 
 static void find_end(struct finder *f, uint32_t pid)
 {
-	f->last_ns = f->t->last_ns;
-	f->exited = false;
-	for (size_t i = 0; i < f->t->processes.len; i++)
-		if (f->t->processes.data[i].pid == pid && f->t->processes.data[i].end_ns) {
-			f->last_ns = f->t->processes.data[i].end_ns;
-			f->exited = true;
-		}
+	const struct m_process *row = process_index_row(&f->index, pid);
+	f->exited = row && row->end_ns;
+	f->last_ns = f->exited ? row->end_ns : f->t->last_ns;
 }
 
 static void take_process(struct finder *f, uint32_t pid)
 {
-	const struct steps_thread *other, *operators = thread_of_operators(f, pid),
+	const struct steps_thread *other, *operators = thread_of_operators(f),
 					  *launches = thread_of_launches(f, pid, &other);
 	bool found = false;
 	if (!operators && !launches)
@@ -400,7 +400,7 @@ static void take_process(struct finder *f, uint32_t pid)
 	f->process = vec_push(&f->ret->processes);
 	f->process->pid = pid;
 	find_end(f, pid);
-	list_launches(f, pid);
+	list_launches(f);
 	if (operators) {
 		struct steps_text text = text_of(f, &operators->torch);
 		f->process->tid = operators->tid;
@@ -422,35 +422,30 @@ static void take_process(struct finder *f, uint32_t pid)
 
 /* ---- which process tells most ---- */
 
-static const struct steps_process *process_of(const struct steps *s, uint32_t pid)
+static uint32_t parent_of(const struct finder *f, uint32_t pid)
 {
-	for (size_t i = 0; i < s->processes.len; i++)
-		if (s->processes.data[i].pid == pid)
-			return &s->processes.data[i];
-	return NULL;
-}
-
-static uint32_t parent_of(const struct rec_tables *t, uint32_t pid)
-{
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid)
-			return t->processes.data[i].parent_pid;
-	return 0;
+	const struct m_process *row = process_index_row(&f->index, pid);
+	return row ? row->parent_pid : 0;
 }
 
 /* Children without launches and updates, of a process that has steps, make its batches. */
 static void find_loaders(struct finder *f)
 {
+	struct map64 place_of = {0};
+	for (size_t i = 0; i < f->ret->processes.len; i++)
+		map64_set(&place_of, f->ret->processes.data[i].pid, i);
 	for (size_t i = 0; i < f->ret->processes.len; i++) {
 		struct steps_process *p = &f->ret->processes.data[i];
-		const struct steps_process *parent = process_of(f->ret, parent_of(f->t, p->pid));
-		if (!parent || parent == p || !parent->loops.len)
+		uint64_t at;
+		if (!map64_get(&place_of, parent_of(f, p->pid), &at) || at == i ||
+		    !f->ret->processes.data[at].loops.len)
 			continue;
 		for (size_t k = 0; k < p->loops.len; k++)
 			if (p->loops.data[k].kind == STEPS_INFERENCE &&
 			    p->loops.data[k].launches_mean == 0)
 				p->loops.data[k].kind = STEPS_LOADING;
 	}
+	map64_free(&place_of);
 }
 
 const struct steps_loop *steps_main_loop(const struct steps_process *p)
@@ -479,23 +474,53 @@ static void find_main(struct steps *s)
 	}
 }
 
+static int compare_pids(const void *a, const void *b, void *arg)
+{
+	const struct steps_thread *threads = arg;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	if (threads[x].pid != threads[y].pid)
+		return threads[x].pid < threads[y].pid ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Each process with its threads; processes in the order of their first threads. */
+static void take_processes(struct finder *f)
+{
+	size_t n = f->t->threads.len;
+	struct map64 from = {0}; /* pid -> its place in by_pid, until it was taken */
+	f->by_pid = xcalloc(n + 1, sizeof(*f->by_pid));
+	for (uint32_t i = 0; i < n; i++)
+		f->by_pid[i] = i;
+	qsort_r(f->by_pid, n, sizeof(*f->by_pid), compare_pids, f->in.threads);
+	for (size_t i = n; i-- > 0;)
+		map64_set(&from, f->in.threads[f->by_pid[i]].pid, i);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t pid = f->in.threads[i].pid;
+		uint64_t at;
+		if (!map64_get(&from, pid, &at))
+			continue;
+		map64_del(&from, pid);
+		f->own = f->by_pid + at;
+		f->own_len = 0;
+		while (at + f->own_len < n && f->in.threads[f->own[f->own_len]].pid == pid)
+			f->own_len++;
+		take_process(f, pid);
+	}
+	map64_free(&from);
+	free(f->by_pid);
+}
+
 void steps_make(struct steps *ret, const struct rec_reader *r, const struct steps_options *options)
 {
 	struct finder f = {.ret = ret, .t = rec_tables(r)};
-	struct map64 done = {0};
 	*ret = (struct steps){0};
+	process_index_make(&f.index, f.t);
 	steps_load(&f.in, r, options ? options->pid : 0);
-	for (size_t i = 0; i < f.t->threads.len; i++) {
-		uint64_t unused;
-		if (map64_get(&done, f.in.threads[i].pid, &unused))
-			continue;
-		map64_set(&done, f.in.threads[i].pid, 1);
-		take_process(&f, f.in.threads[i].pid);
-	}
-	map64_free(&done);
+	take_processes(&f);
 	find_loaders(&f);
 	find_main(ret);
 	steps_input_free(&f.in);
+	process_index_free(&f.index);
 }
 
 void steps_free(struct steps *s)

@@ -9,9 +9,15 @@ struct map64_slot {
 	bool used;
 };
 
+/* The address is of this run alone: keys that come from a file cannot be made to meet. */
+static size_t home_of(const struct map64 *m, uint64_t key)
+{
+	return hash_u64(key ^ (uintptr_t)m->slots) & (m->cap - 1);
+}
+
 static size_t find(const struct map64 *m, uint64_t key)
 {
-	size_t i = hash_u64(key) & (m->cap - 1);
+	size_t i = home_of(m, key);
 	while (m->slots[i].used && m->slots[i].key != key)
 		i = (i + 1) & (m->cap - 1);
 	return i;
@@ -60,7 +66,7 @@ void map64_del(struct map64 *m, uint64_t key)
 		return;
 	m->len--;
 	for (size_t j = (i + 1) & (m->cap - 1); m->slots[j].used; j = (j + 1) & (m->cap - 1)) {
-		size_t home = hash_u64(m->slots[j].key) & (m->cap - 1);
+		size_t home = home_of(m, m->slots[j].key);
 		/* slot j may move to the hole at i when its home is not in (i, j] */
 		bool stays = i <= j ? (i < home && home <= j) : (i < home || home <= j);
 		if (stays)

@@ -42,32 +42,41 @@ static bool call_kept(const char *cause)
 	return false;
 }
 
-static struct report_loss *loss_of(struct report *r, const char *cause)
+static struct report_loss *loss_of(struct report *r, struct map64 *place_of, uint32_t cause)
 {
-	for (size_t i = 0; i < r->losses.len; i++)
-		if (!strcmp(r->losses.data[i].cause, cause))
-			return &r->losses.data[i];
+	uint64_t at;
+	if (map64_get(place_of, cause, &at))
+		return &r->losses.data[at];
+	map64_set(place_of, cause, r->losses.len);
 	struct report_loss *l = vec_push(&r->losses);
-	l->cause = cause;
-	l->call_kept = call_kept(cause);
+	l->cause = strtab_get(&r->tables->strings, cause, NULL);
+	l->call_kept = call_kept(l->cause);
 	return l;
+}
+
+static uint64_t loss_key(const struct m_loss *row)
+{
+	return (uint64_t)row->cause << 32 | row->cpu;
 }
 
 static void make_losses(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
+	struct map64 last = {0}, place_of = {0}; /* rows are totals: the last of a cause and CPU */
+	for (size_t i = 0; i < t->losses.len; i++)
+		map64_set(&last, loss_key(&t->losses.data[i]), i);
 	for (size_t i = 0; i < t->losses.len; i++) {
 		const struct m_loss *row = &t->losses.data[i];
-		bool replaced = false; /* rows are totals: the last one of a cause and CPU holds */
-		for (size_t k = i + 1; k < t->losses.len && !replaced; k++)
-			replaced = t->losses.data[k].cause == row->cause &&
-				   t->losses.data[k].cpu == row->cpu;
-		if (replaced || !row->count)
+		uint64_t at = 0;
+		map64_get(&last, loss_key(row), &at);
+		if (at != i || !row->count)
 			continue;
-		struct report_loss *l = loss_of(r, strtab_get(&t->strings, row->cause, NULL));
+		struct report_loss *l = loss_of(r, &place_of, row->cause);
 		l->count += row->count;
 		*(l->call_kept ? &r->incomplete : &r->lost) += row->count;
 	}
+	map64_free(&last);
+	map64_free(&place_of);
 }
 
 static void make_times(struct report *r)

@@ -127,14 +127,16 @@ static json_t *function_json(const struct summary_function *f)
 static json_t *functions_json(const struct report *r)
 {
 	json_t *list = json_array();
+	struct map64 of_layer = {0}; /* how many there were of it */
 	for (size_t i = 0; i < r->functions.len; i++) {
 		const struct summary_function *f = r->functions.data[i];
 		uint64_t before = 0;
-		for (size_t k = 0; r->options->top && k < i; k++)
-			before += r->functions.data[k]->layer == f->layer;
+		map64_get(&of_layer, (uintptr_t)f->layer, &before);
+		map64_set(&of_layer, (uintptr_t)f->layer, before + 1);
 		if (!r->options->top || before < r->options->top)
 			json_array_append_new(list, function_json(f));
 	}
+	map64_free(&of_layer);
 	return list;
 }
 

@@ -50,7 +50,7 @@ static json_t *member_json(const struct ranks *r, uint32_t member)
 	json_t *o = json_object();
 	json_object_set_new(o, "rank", rank_json(m->rank));
 	json_object_set_new(o, "pid", report_number_json(m->pid));
-	json_object_set_new(o, "job_rank", rank_json(ranks_process_rank(r->tables, m->pid)));
+	json_object_set_new(o, "job_rank", rank_json(process_index_rank(&r->processes, m->pid)));
 	if (*ranks_host(r, m))
 		json_object_set_new(o, "host", report_text_json(ranks_host(r, m)));
 	json_object_set_new(o, "collectives", report_number_json(m->calls));

@@ -7,12 +7,14 @@
 #include <time.h>
 
 #include "base/kernel_name.h"
+#include "base/map64.h"
 #include "cli/report_section.h"
 #include "cli/human.h"
 #include "cli/report.h"
 #include "cli/report_page.h"
 
-#define OPEN_SHOWN 10
+#define OPEN_SHOWN   10
+#define LAYERS_SHOWN 100
 
 /* One line of the header: a label, then a text that is cut to the width. */
 static void header_line(const struct page *p, const char *label, const char *fmt, ...)
@@ -218,14 +220,18 @@ static void layer_table(const struct page *p, const char *layer)
 /* A table for each layer, that of the first function first. */
 static void layer_tables(const struct page *p)
 {
-	for (size_t i = 0; i < p->r->functions.len; i++) {
+	struct map64 seen = {0}; /* layers are few: what has more names them for nothing else */
+	for (size_t i = 0; i < p->r->functions.len && seen.len < LAYERS_SHOWN; i++) {
 		const char *layer = p->r->functions.data[i]->layer;
-		bool seen = false;
-		for (size_t k = 0; k < i && !seen; k++)
-			seen = p->r->functions.data[k]->layer == layer;
-		if (!seen)
-			layer_table(p, layer);
+		uint64_t unused;
+		if (map64_get(&seen, (uintptr_t)layer, &unused))
+			continue;
+		map64_set(&seen, (uintptr_t)layer, 1);
+		layer_table(p, layer);
 	}
+	if (seen.len == LAYERS_SHOWN)
+		fprintf(p->out, "\nonly the first %d layers are shown\n", LAYERS_SHOWN);
+	map64_free(&seen);
 	if (!p->r->functions.len)
 		fputs("\nNo calls.\n", p->out);
 }
@@ -253,6 +259,11 @@ static void open_calls(const struct page *p)
 	}
 }
 
+static uint64_t note_key(const struct m_note *n)
+{
+	return (uint64_t)n->subject << 32 | n->reason;
+}
+
 static void notes(const struct page *p)
 {
 	const struct rec_tables *t = p->r->tables;
@@ -261,23 +272,26 @@ static void notes(const struct page *p)
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "notes");
 	fputc('\n', p->out);
+	struct map64 times = {0}; /* that are still to be told */
+	for (size_t i = 0; i < t->notes.len; i++) {
+		uint64_t n = 0;
+		map64_get(&times, note_key(&t->notes.data[i]), &n);
+		map64_set(&times, note_key(&t->notes.data[i]), n + 1);
+	}
 	for (size_t i = 0; i < t->notes.len; i++) {
 		const struct m_note *n = &t->notes.data[i];
-		char often[32] = "";
-		size_t before = 0, times = 0;
-		for (size_t k = 0; k < t->notes.len; k++) {
-			bool same = t->notes.data[k].subject == n->subject &&
-				    t->notes.data[k].reason == n->reason;
-			times += same;
-			before += same && k < i;
-		}
-		if (before)
+		char often[48] = "";
+		uint64_t same = 0;
+		map64_get(&times, note_key(n), &same);
+		if (!same)
 			continue;
-		if (times > 1)
-			snprintf(often, sizeof(often), " (%zu times)", times);
+		map64_set(&times, note_key(n), 0);
+		if (same > 1)
+			snprintf(often, sizeof(often), " (%" PRIu64 " times)", same);
 		page_wrapped(p, 0, 4, "  %s: %s%s", strtab_get(&t->strings, n->subject, NULL),
 			     strtab_get(&t->strings, n->reason, NULL), often);
 	}
+	map64_free(&times);
 }
 
 static void damage(const struct page *p)

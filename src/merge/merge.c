@@ -165,6 +165,7 @@ int merge_recordings(struct merge_result *ret, const char *const *paths, size_t 
 	row_set_free(&m.stacks);
 	row_set_free(&m.enums);
 	vec_free(&m.losses);
+	map64_free(&m.loss_of);
 	merge_inputs_close(&m);
 	return rc;
 }

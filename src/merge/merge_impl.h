@@ -40,6 +40,7 @@ struct merge {
 	struct rec_writer *w;
 	struct row_set probes, codes, frames, stacks, enums;
 	VEC(struct m_loss) losses;
+	struct map64 loss_of; /* cause << 32 | CPU -> index */
 	const struct merge_options *options;
 	uint64_t blocks_done, blocks;
 };

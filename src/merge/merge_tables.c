@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/ranks.h"
+#include "analyze/process_index.h"
 #include "merge/merge_impl.h"
 
 /* ---- rows that are kept once ---- */
@@ -142,9 +142,11 @@ static void put_enums(struct merge *m, const struct merge_input *in)
 
 static void put_processes(struct merge *m, const struct merge_input *in, uint32_t source)
 {
+	struct process_index index;
+	process_index_make(&index, in->t);
 	for (size_t i = 0; i < in->t->processes.len; i++) {
 		struct m_process row = in->t->processes.data[i];
-		row.rank = ranks_process_rank(in->t, row.pid);
+		row.rank = process_index_rank(&index, row.pid);
 		row.pid = merge_pid(in, row.pid);
 		row.parent_pid = merge_pid(in, row.parent_pid);
 		row.comm = merge_string(in, row.comm);
@@ -154,6 +156,7 @@ static void put_processes(struct merge *m, const struct merge_input *in, uint32_
 		row.source = source;
 		rec_put_process(m->w, &row);
 	}
+	process_index_free(&index);
 }
 
 static void put_maps(struct merge *m, const struct merge_input *in)
@@ -286,12 +289,11 @@ static void put_losses(struct merge *m, const struct merge_input *in)
 	for (size_t i = 0; i < in->t->losses.len; i++) {
 		struct m_loss row = in->t->losses.data[i];
 		row.cause = merge_string(in, row.cause);
-		size_t k = 0;
-		while (k < m->losses.len &&
-		       (m->losses.data[k].cause != row.cause || m->losses.data[k].cpu != row.cpu))
-			k++;
-		if (k == m->losses.len)
+		uint64_t k, key = (uint64_t)row.cause << 32 | row.cpu;
+		if (!map64_get(&m->loss_of, key, &k)) {
+			map64_set(&m->loss_of, key, k = m->losses.len);
 			*vec_push(&m->losses) = (struct m_loss){row.cause, row.cpu, 0};
+		}
 		m->losses.data[k].count += row.count;
 		rec_put_loss(m->w, &m->losses.data[k]);
 	}

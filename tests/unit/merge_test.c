@@ -236,7 +236,7 @@ static void ranks_of_hosts_are_compared(void **state)
 	assert_int_equal(all.ranks.mismatches_total, 0);
 	for (uint32_t rank = 0; rank < 4; rank++)
 		assert_int_equal(
-			ranks_process_rank(all.ranks.tables,
+			process_index_rank(&all.ranks.processes,
 					   rank_sample_pid(&s, rank) + (rank / 2) * MERGE_PID_STEP),
 			rank);
 	side_by_side_free(&all);

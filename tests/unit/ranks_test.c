@@ -298,8 +298,9 @@ static void ranks_of_processes(void **state)
 	struct rank_sample s = plain();
 	const struct ranks *r = made(&s);
 	for (unsigned rank = 0; rank < 4; rank++)
-		assert_int_equal(ranks_process_rank(r->tables, rank_sample_pid(&s, rank)), rank);
-	assert_int_equal(ranks_process_rank(r->tables, 4242), -1);
+		assert_int_equal(process_index_rank(&r->processes, rank_sample_pid(&s, rank)),
+				 rank);
+	assert_int_equal(process_index_rank(&r->processes, 4242), -1);
 	done();
 }
 
