@@ -9,7 +9,7 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 TEST_PACKAGES = libcmocka-dev libdw-dev libdebuginfod1 protobuf-compiler python3-torch util-linux
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
-.PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz sanitize \
+.PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz fuzz-campaign sanitize \
 	test-kernels test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
@@ -62,6 +62,15 @@ lint: setup-lint
 
 fuzz: setup-lint
 	sh tests/fuzz/run.sh $${SECONDS_EACH:-30}
+
+# 50,000 hostile inputs and the recordings of make_crafted, in this build and under the sanitizers.
+fuzz-campaign: setup-test
+	$(MAKE) all
+	ninja -C $(BUILD)
+	python3 tests/fuzz/campaign.py $(BUILD)
+	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false 2>/dev/null || true
+	ninja -C $(BUILD)-asan
+	python3 tests/fuzz/campaign.py $(BUILD)-asan
 
 sanitize: setup-test
 	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false 2>/dev/null || true

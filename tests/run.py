@@ -130,6 +130,8 @@ def tests_of(build):
     fuzz = [(p.stem, [str(build / "tests" / p.stem),
                       str(ROOT / "tests/fuzz/corpus" / p.stem.removesuffix("_fuzz"))])
             for p in sorted((ROOT / "tests/fuzz").glob("*_fuzz.c"))]
+    campaign = "tests/fuzz/campaign.py"
+    scripts.append((campaign, ["/usr/bin/python3", str(ROOT / campaign), "--test"]))
     return scripts + units + fuzz
 
 

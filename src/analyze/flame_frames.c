@@ -200,6 +200,9 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 		return (uint32_t)known;
 	uint32_t node = root;
 	uint64_t file = p->job->t->file_bytes;
+	take_path(p, stack);
+	for (size_t i = 0; i < p->path.len; i++)
+		p->paths += NODE_BYTES + frame_text(tree, tree_frame(p, p->path.data[i]));
 	if (p->paths > PATHS_FREE + file * PATHS_PER_BYTE ||
 	    tree->nodes.len > NODES_FREE + file * NODES_PER_BYTE) {
 		if (!p->too_large)
@@ -207,12 +210,8 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 				p->job, "[cut: more stacks than a file of its size can hold]");
 		return calltree_child(tree, root, p->too_large);
 	}
-	take_path(p, stack);
-	for (size_t i = 0; i < p->path.len; i++) {
-		uint32_t of = tree_frame(p, p->path.data[i]);
-		p->paths += NODE_BYTES + frame_text(tree, of);
-		node = calltree_child(tree, node, of);
-	}
+	for (size_t i = 0; i < p->path.len; i++)
+		node = calltree_child(tree, node, tree_frame(p, p->path.data[i]));
 	map64_set(&p->node_of, key, node);
 	return node;
 }

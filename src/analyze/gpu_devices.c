@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map64.h"
+
 /* What an entity's name says. */
 struct entity {
 	const char *host; /* of host_len characters */
@@ -55,9 +57,11 @@ static int compare_devices(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
+#define DEVICES_MOST 4096 /* 500 hosts of eight */
+
 static void devices_of_table(struct gpu_summary *s, const struct rec_tables *t)
 {
-	for (size_t i = 0; i < t->gpus.len; i++) {
+	for (size_t i = 0; i < t->gpus.len && i < DEVICES_MOST; i++) {
 		struct gpu_device *d = vec_push(&s->devices);
 		d->index = t->gpus.data[i].index;
 		d->row = &t->gpus.data[i];
@@ -72,6 +76,13 @@ static bool is_of_host(const struct gpu_device *d, const struct entity *e)
 	return strlen(d->host) == e->host_len && !memcmp(d->host, e->host, e->host_len);
 }
 
+/* Where to find what counters are of; all of it is few but in a file that was made to have many. */
+struct adder {
+	struct gpu_summary *s;
+	struct map64 process_of; /* device << 32 | pid -> index */
+	struct map64 counter_of; /* hash of list and name -> index */
+};
+
 /* The device of an entity. One that the table lacks is made, but for an instance and where the
  * host is told: that is a recording's whose table says it. */
 static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
@@ -80,19 +91,18 @@ static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *
 	for (size_t i = 0; i < s->devices.len; i++) {
 		struct gpu_device *d = &s->devices.data[i];
 		bool part = d->row && d->row->parent >= 0;
-		if (!is_of_host(d, e))
+		if (d->index != (e->is_instance ? e->instance : e->gpu) || !is_of_host(d, e))
 			continue;
-		if (!e->is_instance && !part && d->index == e->gpu)
+		if (!e->is_instance && !part)
 			return d;
-		if (!e->is_instance || !part || (unsigned)d->row->parent != e->gpu ||
-		    d->row->index != e->instance)
+		if (!e->is_instance || !part || (unsigned)d->row->parent != e->gpu)
 			continue;
 		/* one made anew has the number of the one before it: that which is there */
 		instance = d;
 		if (d->row->seen_ns <= time_ns && (!d->row->gone_ns || time_ns <= d->row->gone_ns))
 			return d;
 	}
-	if (e->is_instance || e->host_len)
+	if (e->is_instance || e->host_len || s->devices.len >= DEVICES_MOST)
 		return instance;
 	struct gpu_device *d = vec_push(&s->devices);
 	d->index = e->gpu;
@@ -100,29 +110,41 @@ static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *
 	return d;
 }
 
-static gpu_counters_t *counters_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
+/* *ret_list: a number of the list. */
+static gpu_counters_t *counters_of(struct adder *a, const struct entity *e, uint64_t time_ns,
+				   uint64_t *ret_list)
 {
-	struct gpu_device *d = device_of(s, e, time_ns);
-	if (!d || !e->is_process)
-		return d ? &d->counters : NULL;
-	for (size_t i = 0; i < d->processes.len; i++)
-		if (d->processes.data[i].pid == e->pid)
-			return &d->processes.data[i].counters;
+	struct gpu_device *d = device_of(a->s, e, time_ns);
+	uint64_t at;
+	if (!d)
+		return NULL;
+	*ret_list = (uint64_t)(d - a->s->devices.data) << 33;
+	if (!e->is_process)
+		return &d->counters;
+	*ret_list |= 1ULL << 32 | e->pid;
+	if (map64_get(&a->process_of, *ret_list, &at))
+		return &d->processes.data[at].counters;
+	map64_set(&a->process_of, *ret_list, d->processes.len);
 	struct gpu_device_process *p = vec_push(&d->processes);
 	p->pid = e->pid;
 	return &p->counters;
 }
 
-static void counter_add(gpu_counters_t *list, const char *name, const struct m_counter *row)
+static struct gpu_counter *counter_of(struct adder *a, gpu_counters_t *list, uint64_t list_number,
+				      const char *name, double value)
 {
-	size_t i = 0;
-	while (i < list->len && list->data[i].name != name)
-		i++;
-	if (i == list->len) {
-		struct gpu_counter *c = vec_push(list);
-		*c = (struct gpu_counter){.name = name, .min = row->value, .max = row->value};
-	}
-	struct gpu_counter *c = &list->data[i];
+	uint64_t i, key = hash_u64(list_number) ^ hash_u64((uintptr_t)name);
+	for (; map64_get(&a->counter_of, key, &i); key++) /* another may have the hash */
+		if (i < list->len && list->data[i].name == name)
+			return &list->data[i];
+	map64_set(&a->counter_of, key, list->len);
+	struct gpu_counter *c = vec_push(list);
+	*c = (struct gpu_counter){.name = name, .min = value, .max = value};
+	return c;
+}
+
+static void counter_add(struct gpu_counter *c, const struct m_counter *row)
+{
 	c->samples++;
 	c->mean += (row->value - c->mean) / (double)c->samples;
 	if (row->value < c->min)
@@ -140,6 +162,7 @@ static void add_counters(struct gpu_summary *s, const struct rec_reader *r, uint
 {
 	const struct rec_tables *t = rec_tables(r);
 	struct m_counters rows = {0};
+	struct adder a = {.s = s};
 	for (size_t b = 0; b < rec_counter_blocks(r); b++) {
 		if (rec_read_counters(r, b, &rows, NULL) < 0)
 			continue; /* damage is told elsewhere */
@@ -148,11 +171,18 @@ static void add_counters(struct gpu_summary *s, const struct rec_reader *r, uint
 			if (row->time_ns < from_ns || row->time_ns >= to_ns)
 				continue;
 			struct entity e = entity_parse(strtab_get(&t->strings, row->entity, NULL));
-			gpu_counters_t *list = e.is_gpu ? counters_of(s, &e, row->time_ns) : NULL;
+			uint64_t number;
+			gpu_counters_t *list =
+				e.is_gpu ? counters_of(&a, &e, row->time_ns, &number) : NULL;
 			if (list)
-				counter_add(list, strtab_get(&t->strings, row->name, NULL), row);
+				counter_add(counter_of(&a, list, number,
+						       strtab_get(&t->strings, row->name, NULL),
+						       row->value),
+					    row);
 		}
 	}
+	map64_free(&a.process_of);
+	map64_free(&a.counter_of);
 	m_counters_free(&rows);
 }
 

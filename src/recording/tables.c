@@ -494,13 +494,18 @@ static void finish_frames(struct rec_reader *r)
 	}
 }
 
-/* A row that is lost, or whose parent is, begins with a frame that says so. */
+/* Twice what recordings have (STACK_FRAMES of wire/unwind.h). Walking up from each row of a longer
+ * chain would take the square of its length. */
+#define MOST_FRAMES 1024
+
+/* A row that is lost, or whose parent is, or that is too deep, begins with a frame that says so. */
 static void finish_stacks(struct rec_reader *r)
 {
 	struct rec_tables *t = &r->t;
 	size_t nframes = t->frames.len;
 	uint32_t bad_frame = UINT32_MAX; /* stands for frames that are not there */
 	uint32_t bad_row = UINT32_MAX;	 /* for rows that are not there */
+	uint16_t *depth = xcalloc(t->stacks.len + 1, sizeof(*depth));
 	if (!t->stacks.len) {
 		(void)vec_push(&t->stacks);
 		(void)vec_push(&r->stacks_known);
@@ -508,13 +513,15 @@ static void finish_stacks(struct rec_reader *r)
 	t->stacks.data[0] = (struct m_stack){0};
 	for (size_t i = 1; i < t->stacks.len; i++) {
 		struct m_stack *s = &t->stacks.data[i];
-		if (!r->stacks_known.data[i]) {
-			bad_row = bad_row == UINT32_MAX ? lost_frame(r, FRAME_CUT) : bad_row;
-			*s = (struct m_stack){.frame = bad_row};
-			continue;
-		}
 		if (s->parent >= i)
 			s->parent = 0;
+		depth[i] = (uint16_t)(depth[s->parent] + 1);
+		if (!r->stacks_known.data[i] || depth[i] > MOST_FRAMES) {
+			bad_row = bad_row == UINT32_MAX ? lost_frame(r, FRAME_CUT) : bad_row;
+			*s = (struct m_stack){.frame = bad_row};
+			depth[i] = 1;
+			continue;
+		}
 		if (s->frame >= nframes) {
 			bad_frame =
 				bad_frame == UINT32_MAX ? lost_frame(r, FRAME_NATIVE) : bad_frame;
@@ -526,6 +533,7 @@ static void finish_stacks(struct rec_reader *r)
 		r->lost_stack = (uint32_t)t->stacks.len;
 		*vec_push(&t->stacks) = (struct m_stack){.frame = bad_row};
 	}
+	free(depth);
 }
 
 /* The name is a value of the probe's name_arg. False: drop the row. */

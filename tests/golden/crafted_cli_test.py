@@ -1,0 +1,81 @@
+"""Recordings of a few KB that stand for millions of rows, or for text without end: read as far as
+their size can explain, with a sentence that says so. tests/golden/make_crafted.c makes them.
+
+Needs no root. Prints TAP.
+"""
+import json
+import os
+import resource
+import subprocess
+
+from cli import EACGM, TOOLS, eacgm, main, test
+
+ROWS = "more rows than a recording of its size can hold"
+TEXT = "repeat more text than a recording of its size can hold"
+
+
+def crafted(folder, name, rows):
+    path = folder / f"{name}.eacgm"
+    subprocess.run([TOOLS / "make_crafted", name, str(rows), path], check=True, timeout=120)
+    return path
+
+
+def report(path):
+    return json.loads(eacgm("report", "--json", path).stdout)
+
+
+@test
+def rows_that_a_size_cannot_hold_are_cut_off(folder):
+    for name in ("notes", "maps", "calls", "spans", "counters", "samples_in_centuries"):
+        path = crafted(folder, name, 1500000)
+        said = report(path)["recording"]
+        assert ROWS in said["damage"]["message"], said
+        assert "damaged" in eacgm("report", path).stdout
+        assert said["events"] <= 65536 + 32 * path.stat().st_size
+
+
+@test
+def text_that_a_size_cannot_hold_is_cut_off(folder):
+    for name in ("notes_of_long_text", "processes_of_long_text"):
+        path = crafted(folder, name, 30000)
+        done = eacgm("report", "--json", path)
+        assert TEXT in json.loads(done.stdout)["recording"]["damage"]["message"]
+        assert len(done.stdout) < 64 << 20
+    said = eacgm("report", crafted(folder, "probes_of_long_text", 30000)).stdout
+    assert "blocks of calls could not be read" in said and "repeats more text" in said
+
+
+@test
+def what_is_within_the_bounds_is_whole(folder):
+    for name in ("notes", "threads_with_a_call", "losses_by_cause", "layers_called", "steps"):
+        said = report(crafted(folder, name, 60000))
+        assert said["recording"]["damage"] is None, name
+    said = report(crafted(folder, "notes", 60000))
+    assert len(said["notes"]) == 60000
+
+
+@test
+def deep_stacks_begin_anew(folder):
+    path, out = crafted(folder, "chain_of_samples", 20000), folder / "out"
+    eacgm("flame", path, "-f", "folded", "-o", out)
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 4900 and all(line.count(";") <= 1024 for line in lines)
+    assert sum(line.startswith("[cut: (lost)]") for line in lines) > 3900
+    eacgm("export", path, "-f", "perfetto", "-o", out)
+    assert out.stat().st_size < 64 << 20
+
+
+@test
+def a_file_of_kilobytes_takes_no_gigabytes(folder):
+    path = crafted(folder, "deep_stack_of_many_processes", 100000)
+    for words in (("report", path), ("flame", path, "--threads", "-o", folder / "out")):
+        with subprocess.Popen([EACGM, *map(str, words)], stdout=subprocess.DEVNULL,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU,
+                                                                    (60, 60))) as child:
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = status
+        assert status == 0 and used.ru_maxrss < 512 << 10, (words, status, used.ru_maxrss)
+
+
+if __name__ == "__main__":
+    main()
