@@ -153,15 +153,19 @@ def changed_recordings(build, folder, seed, commands):
     return row
 
 
-def crafted_recordings(build, folder, rows, commands):
+def crafted_recordings(build, folder, rows, each):
+    """Each of them is given to so many commands, in turn."""
     row, path = Row("recordings by hand, commands"), folder / "crafted.eacgm"
     maker = build / "tests/make_crafted"
     names = subprocess.run([maker, "--list"], check=True, capture_output=True,
                            text=True).stdout.split()
+    turn = 0
     for name in names:
         for n in rows:
             subprocess.run([maker, name, str(n), path], check=True)
-            for words in commands:
+            for _ in range(each):
+                words = COMMANDS[turn % len(COMMANDS)]
+                turn += 1
                 run_command(build, folder, words, path, row, f"make_crafted {name} {n}")
     return row
 
@@ -192,7 +196,7 @@ def all_rows(build, args, folder):
         yield in_process(build, folder, target, args.seed, args.inputs * share // shares)
     yield changed_recordings(build, folder, args.seed, args.commands)
     yield crafted_recordings(build, folder, ROWS[:1] if args.test else ROWS,
-                             COMMANDS[1:2] if args.test else COMMANDS)
+                             1 if args.test else args.each)
 
 
 def main():
@@ -200,6 +204,7 @@ def main():
     parser.add_argument("build", nargs="?")
     parser.add_argument("--inputs", type=int, default=50000)
     parser.add_argument("--commands", type=int, default=3000)
+    parser.add_argument("--each", type=int, default=len(COMMANDS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     parser.add_argument("--test", action="store_true")
