@@ -81,6 +81,10 @@
  * dictionary row is in a block before the first block that refers to it; numbers in call
  * rows are in range of the dictionaries.
  *
+ * Bounds: what a file stands for is bounded by its size, for all that a reader takes from it
+ * (reader.h): rows and gaps between them, decompressed bytes, memory of tables, text that rows
+ * name. A file that has more was made to; it is read up to there.
+ *
  * Crashes: each block goes out in one pwrite(2), so a crash of the process leaves whole
  * blocks and at most one torn one at the end. A crash of the machine may leave a tail of
  * zeros or old data as well; both checksums catch that. Damage in the middle costs the
