@@ -96,6 +96,7 @@ struct job {
 	uint32_t *sibling;  /* by call: the next one of the same parent, + 1 */
 	bool *has_spans;    /* by thread: its process has spans */
 	VEC(struct busy) busy;
+	struct map64 busy_of; /* pid << 32 | device -> index */
 };
 
 static bool is_nccl(struct job *job, const struct m_gpu_span *s)
@@ -108,11 +109,17 @@ static bool is_nccl(struct job *job, const struct m_gpu_span *s)
 	return *known == 2;
 }
 
+static uint64_t busy_key(uint32_t pid, int32_t device)
+{
+	return (uint64_t)pid << 32 | (uint32_t)device;
+}
+
 static struct busy *busy_of(struct job *job, const struct m_gpu_span *s)
 {
-	for (size_t i = job->busy.len; i-- > 0;)
-		if (job->busy.data[i].pid == s->pid && job->busy.data[i].device == s->device)
-			return &job->busy.data[i];
+	uint64_t at, key = busy_key(s->pid, s->device);
+	if (map64_get(&job->busy_of, key, &at))
+		return &job->busy.data[at];
+	map64_set(&job->busy_of, key, job->busy.len);
 	struct busy *b = vec_push(&job->busy);
 	*b = (struct busy){.pid = s->pid, .device = s->device};
 	return b;
@@ -152,12 +159,11 @@ static uint64_t busy_until(const struct busy *b, uint64_t time_ns)
 
 static uint64_t overlap_of(const struct job *job, const struct collective *c)
 {
-	for (size_t i = 0; i < job->busy.len; i++) {
-		const struct busy *b = &job->busy.data[i];
-		if (b->pid == c->pid && b->device == c->device)
-			return busy_until(b, c->device_end_ns) - busy_until(b, c->device_start_ns);
-	}
-	return 0;
+	uint64_t at;
+	if (!map64_get(&job->busy_of, busy_key(c->pid, c->device), &at))
+		return 0;
+	const struct busy *b = &job->busy.data[at];
+	return busy_until(b, c->device_end_ns) - busy_until(b, c->device_start_ns);
 }
 
 static void look_at_spans(struct job *job)
@@ -632,6 +638,7 @@ void collectives_make(struct collectives *ret, const struct timeline *t, uint32_
 	for (size_t i = 0; i < job.busy.len; i++)
 		vec_free(&job.busy.data[i].times);
 	vec_free(&job.busy);
+	map64_free(&job.busy_of);
 	vec_free(&units);
 	map64_free(&groups);
 	free(comms);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/gpu_host.h"
+#include "base/map64.h"
 
 bool timeline_is_collective(const struct timeline *t, const struct timeline_span *s)
 {
@@ -50,17 +51,17 @@ struct device_run {
 	size_t len;
 	VEC(uint64_t) gaps[GAP_REASONS];
 	VEC(struct stream_cover) streams;
+	struct map64 stream_of; /* context << 32 | stream -> index */
 };
 
 static void add_stream(struct device_run *d, const struct m_gpu_span *s)
 {
-	size_t i = 0;
-	while (i < d->streams.len &&
-	       (d->streams.data[i].stream != s->stream || d->streams.data[i].context != s->context))
-		i++; /* they are few */
-	if (i == d->streams.len)
+	uint64_t i, key = (uint64_t)s->context << 32 | s->stream;
+	if (!map64_get(&d->stream_of, key, &i)) {
+		map64_set(&d->stream_of, key, i = d->streams.len);
 		*(struct stream_cover *)vec_push(&d->streams) =
 			(struct stream_cover){.context = s->context, .stream = s->stream};
+	}
 	d->streams.data[i].spans++;
 	cover_add(&d->streams.data[i].cover, s->start_ns, s->end_ns);
 }
@@ -224,6 +225,7 @@ static void sum_up(struct device_run *d)
 			(struct gap_stream){s->context, s->stream, s->spans, s->cover.total_ns};
 	}
 	vec_free(&d->streams);
+	map64_free(&d->stream_of);
 	if (d->ret->gaps.len)
 		qsort(d->ret->gaps.data, d->ret->gaps.len, sizeof(*d->ret->gaps.data),
 		      compare_rows);

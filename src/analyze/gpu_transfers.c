@@ -1,6 +1,8 @@
 /* gpu_transfers.c - copies and sets of the timeline, by kind. */
 #include "analyze/gpu_transfers.h"
 
+#include "base/map64.h"
+
 /* A time when kernels ran on a device. */
 struct run {
 	uint64_t start_ns, end_ns;
@@ -19,15 +21,17 @@ struct kind {
 
 struct job {
 	const struct timeline *t;
-	VEC(struct device) devices; /* they are few, as are kinds */
-	VEC(struct kind) kinds;
+	VEC(struct device) devices;
+	struct map64 device_of; /* pid << 32 | device -> index */
+	VEC(struct kind) kinds; /* they are few in what CUPTI tells */
 };
 
 static struct device *device_of(struct job *job, const struct m_gpu_span *s)
 {
-	for (size_t i = 0; i < job->devices.len; i++)
-		if (job->devices.data[i].pid == s->pid && job->devices.data[i].device == s->device)
-			return &job->devices.data[i];
+	uint64_t at, key = (uint64_t)s->pid << 32 | (uint32_t)s->device;
+	if (map64_get(&job->device_of, key, &at))
+		return &job->devices.data[at];
+	map64_set(&job->device_of, key, job->devices.len);
 	struct device *d = vec_push(&job->devices);
 	d->pid = s->pid;
 	d->device = s->device;
@@ -127,6 +131,7 @@ static void finish(struct gpu_transfers *ret, struct job *job)
 		vec_free(&job->devices.data[i].runs);
 	vec_free(&job->kinds);
 	vec_free(&job->devices);
+	map64_free(&job->device_of);
 	if (ret->rows.len)
 		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), compare_rows);
 }
