@@ -54,28 +54,18 @@ static struct report_loss *loss_of(struct report *r, struct map64 *place_of, uin
 	return l;
 }
 
-static uint64_t loss_key(const struct m_loss *row)
-{
-	return (uint64_t)row->cause << 32 | row->cpu;
-}
-
 static void make_losses(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
-	struct map64 last = {0}, place_of = {0}; /* rows are totals: the last of a cause and CPU */
-	for (size_t i = 0; i < t->losses.len; i++)
-		map64_set(&last, loss_key(&t->losses.data[i]), i);
-	for (size_t i = 0; i < t->losses.len; i++) {
+	struct map64 place_of = {0};
+	for (size_t i = 0; i < t->losses.len; i++) { /* one row for each cause and CPU */
 		const struct m_loss *row = &t->losses.data[i];
-		uint64_t at = 0;
-		map64_get(&last, loss_key(row), &at);
-		if (at != i || !row->count)
+		if (!row->count)
 			continue;
 		struct report_loss *l = loss_of(r, &place_of, row->cause);
 		l->count += row->count;
 		*(l->call_kept ? &r->incomplete : &r->lost) += row->count;
 	}
-	map64_free(&last);
 	map64_free(&place_of);
 }
 

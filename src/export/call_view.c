@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/map64.h"
 #include "wire/event.h"
 
 const struct call_flag call_flag_names[CALL_FLAGS] = {
@@ -109,24 +110,21 @@ bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct 
 	return !*entity;
 }
 
+/* The reader has one row for each cause and CPU. */
 void loss_totals(const struct rec_tables *t, loss_totals_t *ret)
 {
+	struct map64 place_of = {0};
 	for (size_t i = 0; i < t->losses.len; i++) {
 		const struct m_loss *row = &t->losses.data[i];
-		const char *cause = strtab_get(&t->strings, row->cause, NULL);
-		bool replaced = false;
-		for (size_t k = i + 1; k < t->losses.len && !replaced; k++)
-			replaced = t->losses.data[k].cause == row->cause &&
-				   t->losses.data[k].cpu == row->cpu;
-		if (replaced)
-			continue;
-		size_t k = 0;
-		while (k < ret->len && ret->data[k].cause != cause)
-			k++;
-		if (k == ret->len)
-			((struct loss_total *)vec_push(ret))->cause = cause;
+		uint64_t k;
+		if (!map64_get(&place_of, row->cause, &k)) {
+			map64_set(&place_of, row->cause, k = ret->len);
+			((struct loss_total *)vec_push(ret))->cause =
+				strtab_get(&t->strings, row->cause, NULL);
+		}
 		ret->data[k].count += row->count;
 	}
+	map64_free(&place_of);
 }
 
 uint64_t meta_number(const struct rec_tables *t, const char *key)
