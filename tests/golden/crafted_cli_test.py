@@ -55,6 +55,13 @@ def what_is_within_the_bounds_is_whole(folder):
 
 
 @test
+def numbers_of_functions_do_not_overflow(folder):
+    said = report(crafted(folder, "layers_of_named_calls", 70000))
+    assert said["recording"]["damage"] is None
+    assert sum(f["calls"] for f in said["functions"]) == 70000
+
+
+@test
 def deep_stacks_begin_anew(folder):
     path, out = crafted(folder, "chain_of_samples", 20000), folder / "out"
     eacgm("flame", path, "-f", "folded", "-o", out)

@@ -391,6 +391,26 @@ static void codes(struct crafted *c)
 			      1);
 }
 
+/* Functions named by an argument are numbered by layer and name: as many as the product. */
+static void layers_of_named_calls(struct crafted *c)
+{
+	for (uint64_t i = 0; i < c->n; i++) {
+		uint32_t of =
+			rec_put_probe(c->w, &(struct m_probe){.layer = numbered(c, "l", i),
+							      .name = c->comm,
+							      .nargs = 1,
+							      .arg_names = {c->comm},
+							      .arg_types = {ARG_TYPE_STRING}});
+		rec_put_calls(c->w,
+			      &(struct m_call){.start_ns = T0 + 10 * i,
+					       .dur_ns = 5,
+					       .probe = of,
+					       .nargs = 1,
+					       .args = {1 + i}},
+			      1);
+	}
+}
+
 static void calls(struct crafted *c)
 {
 	for (uint64_t i = 0; i < c->n; i++)
@@ -1006,6 +1026,7 @@ static const struct {
 	CASE(overloads),
 	CASE(waits_of_many_probes),
 	CASE(codes),
+	CASE(layers_of_named_calls),
 	CASE(calls),
 	CASE(calls_nested),
 	CASE(calls_overlapping),
