@@ -17,7 +17,7 @@ static __u64 maps_sequence;
 static __u64 unwind_sequence;
 
 /* Later than this user space is stopped, or does not get to run: nobody waits for it. */
-#define HEARTBEAT_MOST_NS 150000000ULL
+#define HEARTBEAT_MOST_NS 400000000ULL
 
 struct hold {
 	__u64 sequence;

@@ -6,20 +6,22 @@
  * yet is held until user space has attached the probes; one whose files are all known goes on at
  * once.
  *
- * A hold is short, and what a process is held is bounded in sum: HOLD_MOST_NS while its turn has
- * not come, longer only while user space works on a file that this very process brought
- * (granted_ns), HOLDS_A_SECOND_NS a second, and not at all for some time after user space was too
- * slow, or where it does not run. The job comes first: later, first calls are lost, and counted. */
+ * What a process is held is bounded, each time and in sum: while its turn has not come by
+ * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while user
+ * space works on a file that this very process brought (granted_ns); and not at all for some time
+ * after user space was too slow, or where it does not run. The job comes first: later, first calls
+ * are lost, and counted. */
 #pragma once
 
 #include "hold.h"
 #include "mappings.h"
 
-#define HOLD_MOST_NS	  100000000ULL
-#define HOLD_GRANTED_NS	  1500000000ULL
-#define HOLDS_A_SECOND_NS 200000000ULL
+#define HOLD_MOST_NS	  1000000000ULL
+#define HOLD_PRESSED_NS	  150000000ULL
+#define HOLD_GRANTED_NS	  2000000000ULL
+#define HOLDS_A_SECOND	  2 /* times the most */
 #define TELLS_A_SECOND	  200
-#define BACK_OFF_NS	  1000000000ULL /* after the first time-out; doubled with each */
+#define BACK_OFF_NS	  250000000ULL /* after the first time-out; doubled with each */
 #define BACK_OFF_SHIFTS	  6
 #define ACCOUNTS_MAX	  16384
 
@@ -58,11 +60,12 @@ static __always_inline struct hold_account *account_of(__u32 tgid, __u64 now_ns)
 /* For how long the process may be held now; 0 = not at all. */
 static __always_inline __u64 allowance_ns(const struct hold_account *a, __u64 now_ns)
 {
-	if (now_ns < a->not_before_ns || a->held_ns >= HOLDS_A_SECOND_NS ||
+	__u64 most_ns = pressed ? HOLD_PRESSED_NS : HOLD_MOST_NS;
+	if (now_ns < a->not_before_ns || a->held_ns >= HOLDS_A_SECOND * most_ns ||
 	    !user_space_runs(now_ns))
 		return 0;
-	__u64 left_ns = HOLDS_A_SECOND_NS - a->held_ns;
-	return left_ns < HOLD_MOST_NS ? left_ns : HOLD_MOST_NS;
+	__u64 left_ns = HOLDS_A_SECOND * most_ns - a->held_ns;
+	return left_ns < most_ns ? left_ns : most_ns;
 }
 
 /* User space was too slow: it is not waited for again for a while. */

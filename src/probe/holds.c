@@ -35,7 +35,7 @@ static void *beat(void *arg)
 int heart_start(struct tracer *t, struct err *e)
 {
 	struct heart *h = xcalloc(1, sizeof(*h));
-	struct sched_param first = {.sched_priority = 1};
+	struct sched_param first = {.sched_priority = 2}; /* before guards, of others too */
 	sigset_t all, before;
 	h->beat_ns = (uint64_t *)&t->bpf->bss->heartbeat_ns;
 	sigfillset(&all);

@@ -15,7 +15,9 @@
 #include "probe/owners.h"
 #include "probe/tracer_impl.h"
 
-#define READ_MS 2000 /* a file; PyTorch's largest takes a quarter of it */
+#define READ_MS 2000	   /* a file; PyTorch's largest takes a quarter of it */
+#define SLOW_NS 1000000000ULL /* a user's own PyTorch is read in less */
+#define MANY	200	   /* files that wait, more than a program begins with */
 
 struct reading {
 	struct parser *parser;
@@ -127,6 +129,8 @@ bool reading_go_on(struct tracer *t)
 		uint64_t took_ns = monotonic_ns() - r->since_ns;
 		t->plan_ns += took_ns;
 		owners_spent(&r->owners, f->owner, took_ns);
+		if (f->owner && (took_ns > SLOW_NS || r->queue.len > MANY))
+			scans_press(t);
 		r->file = NULL;
 		take(t, f, rc, &answer, &e);
 		buf_free(&answer);

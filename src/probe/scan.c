@@ -22,11 +22,12 @@
 #include "probe/tracer_impl.h"
 
 #define SETTLE_NS     100000000ULL /* a held task, until its stacks can be walked */
-#define GRANT_NS      1500000000ULL
+#define GRANT_NS      2000000000ULL
 #define TICK_NS	      3000000	  /* while anything is under way */
 #define TOGETHER_NS   15000000ULL /* what a process that is not held loads at once is looked at once */
 #define PACE_NS	      100000000ULL /* of a second, for the mappings of one process */
 #define SCAN_FILES    4096
+#define PRESSED_NS    10000000000ULL
 #define HIDDEN_UNWINDER                                                                            \
 	"its exception unwinder is linked in and stripped of its symbols, so exceptions could "    \
 	"not pass traced functions"
@@ -53,7 +54,8 @@ struct scans {
 	VEC(struct later) later;
 	struct map64 spent_ns; /* pid -> in this second, for its mappings */
 	uint64_t second_ns;
-	bool under_way; /* scans_go_on runs */
+	uint64_t pressed_ns; /* since when; 0 = not */
+	bool under_way;	     /* scans_go_on runs */
 	bool ticks;
 	int timer;
 };
@@ -329,33 +331,13 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 		tracer_answer_maps(t, s->sequence);
 }
 
-/* While tasks are held nothing else runs before this, where that is allowed: each of thousands of
- * places takes the lock of an address space, which a wait for a turn on the CPU would follow. What
- * is done so is bounded: no file is read here. */
-static bool run_first(void)
-{
-	struct sched_param first = {.sched_priority = 1};
-	return !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
-}
-
-static void run_as_others(void)
-{
-	struct sched_param none = {.sched_priority = 0};
-	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
-}
-
 void scans_run_early(void)
 {
-	run_as_others();
-	setpriority(PRIO_PROCESS, 0, -20); /* of this thread; its children are as others */
-}
-
-static bool holds_any(const struct scans *ss)
-{
-	for (size_t i = 0; i < ss->list.len; i++)
-		if (ss->list.data[i]->sequence)
-			return true;
-	return false;
+	struct sched_param none = {.sched_priority = 0};
+	/* of this thread; its children are as others. Not under a real-time class: what it does for
+	 * one process is bounded, what all bring together is not */
+	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+	setpriority(PRIO_PROCESS, 0, -20);
 }
 
 /* ---- pace ---- */
@@ -405,13 +387,29 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 	return s->fresh;
 }
 
+void scans_press(struct tracer *t)
+{
+	t->scans->pressed_ns = monotonic_ns();
+	t->bpf->bss->pressed = true;
+}
+
+static void end_press(struct tracer *t)
+{
+	if (!t->scans->pressed_ns || monotonic_ns() - t->scans->pressed_ns < PRESSED_NS)
+		return;
+	t->scans->pressed_ns = 0;
+	t->bpf->bss->pressed = false;
+}
+
 void scan_held(struct tracer *t, pid_t pid, uint64_t sequence)
 {
 	struct err e;
-	if (spent_on(t->scans, pid) > PACE_NS)
+	if (spent_on(t->scans, pid) > PACE_NS) {
+		scans_press(t);
 		look_later(t->scans, pid, monotonic_ns() + 1000000000ULL);
-	else if (scan_begin(t, pid, sequence, &e) < 0 && sequence)
+	} else if (scan_begin(t, pid, sequence, &e) < 0 && sequence) {
 		tracer_answer_maps(t, sequence); /* it has ended */
+	}
 }
 
 void scan_soon(struct tracer *t, pid_t pid)
@@ -477,12 +475,10 @@ void scans_go_on(struct tracer *t)
 		return; /* a file is being taken off meanwhile: see detach_all */
 	ss->under_way = true;
 	begin_due(t);
-	bool first = holds_any(ss) && run_first();
+	end_press(t);
 	for (size_t i = 0; i < ss->list.len; i++) /* grows meanwhile */
 		if (!ss->list.data[i]->done)
 			scan_go_on(t, ss->list.data[i]);
-	if (first)
-		run_as_others();
 	drop_done(t);
 	tracer_give_back(t);
 	ss->under_way = false;

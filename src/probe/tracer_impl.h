@@ -70,6 +70,8 @@ void scan_forget(struct tracer *t, pid_t pid);
 void scans_go_on(struct tracer *t);
 /* The calling thread, which answers held tasks, gets its turn soon on a busy host. */
 void scans_run_early(void);
+/* A process, or its files, keep this program busy: for some seconds others are held less. */
+void scans_press(struct tracer *t);
 struct known_file known_file_of(uint64_t device, uint64_t inode);
 
 /* drain.c */
