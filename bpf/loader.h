@@ -145,6 +145,8 @@ int maps_changed(struct pt_regs *ctx)
 	bool answered = hold_wait(&h);
 	if (!h.granted) /* else it was for a file of its own */
 		a->held_ns += bpf_ktime_get_ns() - h.begin_ns;
+	if (answered && granted_ns[h.sequence & (ANSWER_SLOTS - 1)] == HOLD_REFUSED)
+		count_loss(LOSS_LATE_ATTACH);
 	if (answered)
 		a->timeouts = 0;
 	else if (!closing)

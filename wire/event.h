@@ -213,6 +213,9 @@ struct known_file {
 	__u64 inode;
 };
 
+/* In the place of a time until which a task is held on. */
+#define HOLD_REFUSED 1
+
 /* What the programs found of the files whose code a process has mapped. */
 enum task_known {
 	TASK_UNKNOWN,	    /* one that is to be looked into, or they could not tell */

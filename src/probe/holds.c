@@ -73,6 +73,15 @@ void tracer_answer_maps(struct tracer *t, uint64_t sequence)
 	answer((uint64_t *)b->answered_maps, sizeof(b->answered_maps) / 8, sequence);
 }
 
+void tracer_refuse_maps(struct tracer *t, uint64_t sequence)
+{
+	struct eacgm_bpf__bss *b = t->bpf->bss;
+	size_t slots = sizeof(b->granted_ns) / 8;
+	__atomic_store_n((uint64_t *)&b->granted_ns[sequence & (slots - 1)], HOLD_REFUSED,
+			 __ATOMIC_SEQ_CST);
+	tracer_answer_maps(t, sequence);
+}
+
 void tracer_answer_unwind(struct tracer *t, uint64_t sequence)
 {
 	struct eacgm_bpf__bss *b = t->bpf->bss;

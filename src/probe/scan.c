@@ -25,7 +25,7 @@
 #define GRANT_NS      2000000000ULL
 #define TICK_NS	      3000000	  /* while anything is under way */
 #define TOGETHER_NS   15000000ULL /* what a process that is not held loads at once is looked at once */
-#define PACE_NS	      100000000ULL /* of a second, for the mappings of one process */
+#define PACE_NS	      150000000ULL /* of our time in a second, for one process's mappings */
 #define SCAN_FILES    4096
 #define PRESSED_NS    10000000000ULL
 #define HIDDEN_UNWINDER                                                                            \
@@ -349,14 +349,22 @@ static uint64_t spent_on(const struct scans *ss, pid_t pid)
 	return ns;
 }
 
-static void account(struct scans *ss, pid_t pid, uint64_t began_ns)
+/* Of this thread: that others run meanwhile is nobody's fault. */
+static uint64_t own_cpu_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+static void account(struct scans *ss, pid_t pid, uint64_t took_ns)
 {
 	uint64_t now_ns = monotonic_ns();
 	if (now_ns - ss->second_ns > 1000000000ULL) {
 		map64_free(&ss->spent_ns);
 		ss->second_ns = now_ns;
 	}
-	map64_set(&ss->spent_ns, (uint64_t)pid, spent_on(ss, pid) + now_ns - began_ns);
+	map64_set(&ss->spent_ns, (uint64_t)pid, spent_on(ss, pid) + took_ns);
 }
 
 static void look_later(struct scans *ss, pid_t pid, uint64_t at_ns)
@@ -371,9 +379,10 @@ static void look_later(struct scans *ss, pid_t pid, uint64_t at_ns)
 
 static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 {
-	uint64_t began_ns = monotonic_ns();
+	uint64_t began_ns = own_cpu_ns();
 	struct scan *s = xcalloc(1, sizeof(*s));
-	*s = (struct scan){.pid = pid, .sequence = sequence, .until_ns = began_ns + SETTLE_NS};
+	*s = (struct scan){
+		.pid = pid, .sequence = sequence, .until_ns = monotonic_ns() + SETTLE_NS};
 	int rc = proc_maps_read("/proc", pid, &s->maps, e);
 	if (rc) {
 		free(s);
@@ -383,7 +392,7 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 	if (sequence && !is_read(s))
 		tracer_grant(t, sequence, GRANT_NS); /* it brought a file, and waits for that */
 	*vec_push(&t->scans->list) = s;
-	account(t->scans, pid, began_ns);
+	account(t->scans, pid, own_cpu_ns() - began_ns);
 	return s->fresh;
 }
 
@@ -407,6 +416,8 @@ void scan_held(struct tracer *t, pid_t pid, uint64_t sequence)
 	if (spent_on(t->scans, pid) > PACE_NS) {
 		scans_press(t);
 		look_later(t->scans, pid, monotonic_ns() + 1000000000ULL);
+		if (sequence)
+			tracer_refuse_maps(t, sequence);
 	} else if (scan_begin(t, pid, sequence, &e) < 0 && sequence) {
 		tracer_answer_maps(t, sequence); /* it has ended */
 	}

@@ -86,6 +86,8 @@ void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns);
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */
 void tracer_answer_maps(struct tracer *t, uint64_t sequence);
+/* The same, but nothing was done for it: that is counted. */
+void tracer_refuse_maps(struct tracer *t, uint64_t sequence);
 void tracer_answer_unwind(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
