@@ -5,6 +5,7 @@
  * run preemptible and outside RCU readers, so that nothing else waits for the held task. */
 #pragma once
 
+#include "mappings.h"
 #include "state.h"
 
 #define HOLD_STEPS (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
@@ -19,6 +20,10 @@ static __u64 unwind_sequence;
 /* Later than this user space is stopped, or does not get to run: nobody waits for it. */
 #define HEARTBEAT_MOST_NS 400000000ULL
 
+/* A task's hold lies in its storage, not on a program's stack: from Linux 6.13 programs with a stack
+ * of 64 bytes or more get one for each CPU (kernel/bpf/verifier.c, bpf_enable_priv_stack), sleepable
+ * ones too, and those give their CPU to others that run the same program. So all that a sleepable
+ * program keeps is in struct task_hold, and its own stack stays below. */
 struct hold {
 	__u64 sequence;
 	__u64 begin_ns;
@@ -30,30 +35,60 @@ struct hold {
 	bool answered;
 };
 
+struct return_instance;
+
+/* Return addresses that are to be exchanged: unwind.h. */
+struct listing {
+	struct return_instance *next;
+	__u64 trampoline;
+	__u64 sp; /* only frames above */
+	__u32 count;
+	bool restore;
+};
+
+struct task_hold {
+	struct hold hold;
+	struct mappings mappings;
+	struct listing listing;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_hold);
+} task_holds SEC(".maps");
+
+/* NULL where there is no memory. */
+static __always_inline struct task_hold *task_hold_here(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	return bpf_task_storage_get(&task_holds, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
 static __always_inline bool user_space_runs(__u64 now_ns)
 {
 	__u64 last_ns = *(volatile __u64 *)&heartbeat_ns;
 	return now_ns < last_ns || now_ns - last_ns < HEARTBEAT_MOST_NS;
 }
 
-static __always_inline struct hold hold_begin(struct pt_regs *ctx, __u64 max_ns, __u64 granted_ns,
-					      bool for_maps)
+static __always_inline void hold_begin(struct hold *h, struct pt_regs *ctx, __u64 max_ns,
+				       __u64 granted_ns, bool for_maps)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
-	struct hold h = {
-		.sequence =
-			__sync_fetch_and_add(for_maps ? &maps_sequence : &unwind_sequence, 1) + 1,
-		.begin_ns = now_ns,
-		.until_ns = now_ns + max_ns,
-		.most_ns = granted_ns,
-		.address = PT_REGS_SP(ctx),
-		.for_maps = for_maps,
-	};
-	return h;
+	h->begin_ns = bpf_ktime_get_ns();
+	h->sequence = __sync_fetch_and_add(for_maps ? &maps_sequence : &unwind_sequence, 1) + 1;
+	h->until_ns = h->begin_ns + max_ns;
+	h->most_ns = granted_ns;
+	h->address = PT_REGS_SP(ctx);
+	h->granted = false;
+	h->for_maps = for_maps;
+	h->answered = false;
 }
 
-static long hold_step(__u32 i, struct hold *h)
+static long hold_step(__u32 i, struct hold **ctx)
 {
+	struct hold *h = *ctx;
+	if (!h)
+		return 1;
 	__u32 slot = h->sequence & (ANSWER_SLOTS - 1);
 	__u64 seen = h->for_maps ? *(volatile __u64 *)&answered_maps[slot]
 				 : *(volatile __u64 *)&answered_unwind[slot];
@@ -87,7 +122,7 @@ static long hold_step(__u32 i, struct hold *h)
 static __always_inline bool hold_wait(struct hold *h)
 {
 	for (int i = 0; i < HOLD_LOOPS; i++) {
-		bpf_loop(HOLD_STEPS, hold_step, h, 0);
+		bpf_loop(HOLD_STEPS, hold_step, &h, 0);
 		__u64 now_ns = bpf_ktime_get_ns();
 		if (h->answered || now_ns > h->until_ns ||
 		    (h->for_maps && (closing || !user_space_runs(now_ns))))

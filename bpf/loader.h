@@ -14,7 +14,6 @@
 #pragma once
 
 #include "hold.h"
-#include "mappings.h"
 
 #define HOLD_MOST_NS	  1000000000ULL
 #define HOLD_PRESSED_NS	  150000000ULL
@@ -41,12 +40,13 @@ struct {
 	__type(value, struct hold_account);
 } hold_accounts SEC(".maps");
 
+static const struct hold_account new_account; /* zeros; not on the stack: hold.h */
+
 static __always_inline struct hold_account *account_of(__u32 tgid, __u64 now_ns)
 {
 	struct hold_account *a = bpf_map_lookup_elem(&hold_accounts, &tgid);
 	if (!a) {
-		struct hold_account none = {};
-		bpf_map_update_elem(&hold_accounts, &tgid, &none, BPF_NOEXIST);
+		bpf_map_update_elem(&hold_accounts, &tgid, &new_account, BPF_NOEXIST);
 		a = bpf_map_lookup_elem(&hold_accounts, &tgid);
 	}
 	if (a && now_ns - a->second_ns > 1000000000ULL) {
@@ -112,44 +112,60 @@ static __always_inline bool tell_mappings(__u64 pid_tgid, __u8 known, __u64 sequ
 	return true;
 }
 
-SEC("uprobe.s")
-int maps_changed(struct pt_regs *ctx)
+/* Nothing is told of mappings that were told before, and no more often than is good for all. */
+static __always_inline bool is_news(struct hold_account *a, const struct mappings *m)
 {
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	__u64 now_ns = bpf_ktime_get_ns();
-	struct mappings m = {};
-	if (closing || !is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
-		return 0;
-	struct hold_account *a = account_of(pid_tgid >> 32, now_ns);
-	look_at_mappings(&m);
-	if (!a || (m.hash && m.hash == a->hash))
-		return 0; /* as it was told */
-	__u8 known = how_known(&m);
+	if (m->hash && m->hash == a->hash)
+		return false;
 	if (a->tells >= TELLS_A_SECOND) {
-		if (known == TASK_UNKNOWN)
+		if (how_known(m) == TASK_UNKNOWN)
 			count_loss(LOSS_LATE_ATTACH);
-		return 0;
+		return false;
 	}
 	a->tells++;
-	a->hash = m.hash;
-	__u64 most_ns = known == TASK_UNKNOWN ? allowance_ns(a, now_ns) : 0;
-	if (!most_ns) {
-		tell_mappings(pid_tgid, known, 0);
-		if (known == TASK_UNKNOWN)
-			count_loss(LOSS_LATE_ATTACH);
-		return 0;
-	}
-	struct hold h = hold_begin(ctx, most_ns, HOLD_GRANTED_NS, true);
-	if (!tell_mappings(pid_tgid, known, h.sequence))
-		return 0;
-	bool answered = hold_wait(&h);
-	if (!h.granted) /* else it was for a file of its own */
-		a->held_ns += bpf_ktime_get_ns() - h.begin_ns;
-	if (answered && granted_ns[h.sequence & (ANSWER_SLOTS - 1)] == HOLD_REFUSED)
+	a->hash = m->hash;
+	return true;
+}
+
+/* Tells, and waits for the answer. */
+static __always_inline void hold_for_maps(struct pt_regs *ctx, struct hold_account *a,
+					  struct hold *h, __u64 most_ns)
+{
+	hold_begin(h, ctx, most_ns, HOLD_GRANTED_NS, true);
+	if (!tell_mappings(bpf_get_current_pid_tgid(), TASK_UNKNOWN, h->sequence))
+		return;
+	bool answered = hold_wait(h);
+	if (!h->granted) /* else it was for a file of its own */
+		a->held_ns += bpf_ktime_get_ns() - h->begin_ns;
+	if (answered && granted_ns[h->sequence & (ANSWER_SLOTS - 1)] == HOLD_REFUSED)
 		count_loss(LOSS_LATE_ATTACH);
 	if (answered)
 		a->timeouts = 0;
 	else if (!closing)
 		back_off(a);
+}
+
+SEC("uprobe.s")
+int maps_changed(struct pt_regs *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	if (closing || !is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
+		return 0;
+	struct hold_account *a = account_of(pid_tgid >> 32, bpf_ktime_get_ns());
+	struct task_hold *t = task_hold_here();
+	if (!a || !t)
+		return 0;
+	look_at_mappings(&t->mappings);
+	if (!is_news(a, &t->mappings))
+		return 0;
+	__u8 known = how_known(&t->mappings);
+	__u64 most_ns = known == TASK_UNKNOWN ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
+	if (most_ns) {
+		hold_for_maps(ctx, a, &t->hold, most_ns);
+		return 0;
+	}
+	tell_mappings(pid_tgid, known, 0);
+	if (known == TASK_UNKNOWN)
+		count_loss(LOSS_LATE_ATTACH);
 	return 0;
 }

@@ -45,15 +45,20 @@ static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct m
 		m->several = true;
 }
 
-/* Those of the current task; m begins as zeros. All state is in m, so that the verifier has seen
- * every round when it has seen one. */
+/* Those of the current task. All state is in m, so that the verifier has seen every round when it
+ * has seen one. */
 __noinline int look_at_mappings(struct mappings *m)
 {
 	struct bpf_iter_task_vma it;
 	struct vm_area_struct *vma;
-	if (!m || !walks_mappings)
+	if (!m)
 		return 0;
-	m->hash = 1;
+	m->hash = walks_mappings;
+	m->first_inode = 0;
+	m->unknown = m->walked = 0;
+	m->several = false;
+	if (!walks_mappings)
+		return 0;
 	if (bpf_iter_task_vma_new(&it, (struct task_struct *)bpf_get_current_task_btf(), 0))
 		m->hash = 0; /* somebody changes them */
 	while ((vma = bpf_iter_task_vma_next(&it))) {

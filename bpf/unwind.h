@@ -28,20 +28,17 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return area ? BPF_CORE_READ(area, vaddr) : 0;
 }
 
-struct listing {
-	struct rec_unwind *record; /* NULL: only count */
-	struct return_instance *next;
-	__u64 trampoline;
-	__u64 sp; /* only frames above */
-	__u32 count;
-	bool restore;
+struct list_to {
+	struct listing *listing;
+	struct rec_unwind *record; /* NULL: only count. A pointer that no map may hold */
 };
 
 /* Notes one return address that is to be exchanged: the trampoline for the original, or
  * back. */
-static long list_step(__u32 i, struct listing *l)
+static long list_step(__u32 i, struct list_to *to)
 {
-	struct return_instance *ri = l->next;
+	struct listing *l = to->listing;
+	struct return_instance *ri = l ? l->next : NULL;
 	if (!ri)
 		return 1;
 	__u64 slot = BPF_CORE_READ(ri, stack);
@@ -54,46 +51,61 @@ static long list_step(__u32 i, struct listing *l)
 	__u32 n = l->count;
 	if (n >= UNWIND_SLOTS)
 		return 1;
-	if (l->record) {
-		l->record->slots[n].address = slot;
-		l->record->slots[n].value = l->restore ? original : l->trampoline;
+	if (to->record) {
+		to->record->slots[n].address = slot;
+		to->record->slots[n].value = l->restore ? original : l->trampoline;
 	}
 	l->count = n + 1;
 	return 0;
 }
 
-static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
+/* Counts them, or fills in the record. */
+static __always_inline void list_returns(struct listing *l, struct return_instance *first,
+					 struct rec_unwind *record)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct listing l = {
-		.next = BPF_CORE_READ(task, utask, return_instances),
-		.trampoline = trampoline_of(task),
-		.sp = restore ? 0 : PT_REGS_SP(ctx),
-		.restore = restore,
-	};
-	if (!l.next || !l.trampoline || (closing && !restore))
-		return 0;
-	struct return_instance *first = l.next;
-	bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
-	if (!l.count)
-		return 0;
+	struct list_to to = {l, record};
+	l->next = first;
+	l->count = 0;
+	bpf_loop(UNWIND_SLOTS, list_step, &to, 0);
+}
+
+static __always_inline void hold_for_guard(struct pt_regs *ctx, struct task_hold *t,
+					   struct return_instance *first)
+{
 	struct rec_unwind *r = bpf_ringbuf_reserve(&guard, sizeof(*r), 0);
 	if (!r) {
 		count_loss(LOSS_LATE_GUARD);
-		return 0;
+		return;
 	}
-	struct hold h = hold_begin(ctx, GUARD_HOLD_MAX_NS, 0, false);
-	l.record = r;
-	l.next = first;
-	l.count = 0;
-	bpf_loop(UNWIND_SLOTS, list_step, &l, 0);
+	hold_begin(&t->hold, ctx, GUARD_HOLD_MAX_NS, 0, false);
+	list_returns(&t->listing, first, r);
 	r->kind = REC_UNWIND;
 	r->pid = bpf_get_current_pid_tgid() >> 32;
-	r->count = l.count;
-	r->sequence = h.sequence;
+	r->count = t->listing.count;
+	r->sequence = t->hold.sequence;
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
-	if (!hold_wait(&h))
+	if (!hold_wait(&t->hold))
 		count_loss(LOSS_LATE_GUARD);
+}
+
+static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct return_instance *first = BPF_CORE_READ(task, utask, return_instances);
+	__u64 trampoline = trampoline_of(task);
+	if (!first || !trampoline || (closing && !restore))
+		return 0;
+	struct task_hold *t = task_hold_here();
+	if (!t) {
+		count_loss(LOSS_LATE_GUARD);
+		return 0;
+	}
+	t->listing.trampoline = trampoline;
+	t->listing.sp = restore ? 0 : PT_REGS_SP(ctx);
+	t->listing.restore = restore;
+	list_returns(&t->listing, first, NULL);
+	if (t->listing.count)
+		hold_for_guard(ctx, t, first);
 	return 0;
 }
 
