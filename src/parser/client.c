@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "parser/host.h"
 #include "parser/limits.h"
 #include "parser/parser.h"

@@ -2,9 +2,7 @@
  * when it was started, so that a worker can be made at any time; it reads nothing of others itself.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,61 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/sandbox.h"
 #include "parser/host.h"
 #include "parser/limits.h"
 #include "parser/parser.h"
 
-/* ---- messages ---- */
-
-union control {
-	struct cmsghdr align;
-	char space[CMSG_SPACE(sizeof(int))];
-};
-
-int message_send(int sock, const void *data, size_t len, int fd)
-{
-	union control control = {0};
-	struct iovec iov = {(void *)data, len};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (fd >= 0) {
-		msg.msg_control = control.space;
-		msg.msg_controllen = sizeof(control.space);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	ssize_t n = sendmsg(sock, &msg, MSG_NOSIGNAL);
-	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EPIPE;
-}
-
-int message_receive(int sock, void *data, size_t len, int *ret_fd)
-{
-	union control control;
-	struct iovec iov = {data, len};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.space,
-			     .msg_controllen = sizeof(control.space)};
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-	*ret_fd = -1;
-	if (n < 0)
-		return -errno;
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-	return n == (ssize_t)len ? 0 : -EPIPE;
-}
-
 /* ---- the host's side ---- */
-
-static void close_all_but(int kept)
-{
-	syscall(SYS_close_range, 3, kept - 1, 0);
-	syscall(SYS_close_range, kept + 1, ~0U, 0);
-}
 
 static void fork_worker(const struct parser_ops *ops, int sock, int line, bool urgent)
 {
@@ -107,13 +57,8 @@ static _Noreturn void host_run(const struct parser_ops *ops, int sock)
 {
 	char byte;
 	int line;
-	setsid();
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
 	prctl(PR_SET_NAME, "eacgm-parsers");
-	close_all_but(sock);
 	give_up_rights();
 	while (!message_receive(sock, &byte, 1, &line)) {
 		if (line < 0)
@@ -134,9 +79,7 @@ int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, st
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-		for (int fd = 0; fd < 3; fd++)
-			dup2(nowhere, fd); /* whoever reads the program's output must see its end */
+		detach_keeping(socks[1]);
 		host_run(ops, socks[1]);
 	}
 	close(socks[1]);

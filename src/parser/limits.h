@@ -27,7 +27,3 @@ struct parser_ops;
 
 /* worker.c: the rest of a worker's life. */
 _Noreturn void worker_run(const struct parser_ops *ops, int sock);
-
-/* host.c: sends or takes a byte with a descriptor; -1 = none. Negative errno. */
-int message_send(int sock, const void *data, size_t len, int fd);
-int message_receive(int sock, void *data, size_t len, int *ret_fd);

@@ -22,11 +22,21 @@ struct parser;
 typedef int (*parser_fn)(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
 			 struct err *e);
 
-/* The operations, numbered by their place; copied at the fork with all that ctx leads to. */
-struct parser_ops {
-	const parser_fn *fns;
-	size_t n;
+/* The operations, numbered by their place; copied at the fork with all that ctx leads to. Each
+ * worker has its own copy of that from then on, which it may write to. */
+struct parser_op {
+	parser_fn answer;
 	void *ctx;
+};
+struct parser_ops {
+	const struct parser_op *list;
+	size_t n;
+};
+
+/* Where a client's operations are. */
+struct parser_service {
+	struct parser_host *host;
+	unsigned first_op;
 };
 
 /* Forks the host; to be called while the program has one thread. Its workers end with it, and it

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/sandbox.h"
 #include "parser/limits.h"
 #include "parser/parser.h"
@@ -114,7 +115,7 @@ static bool answer_one(const struct parser_ops *ops, int sock)
 	bool going = read_all(sock, question, q.len);
 	end_after(q.timeout_ms);
 	if (going && q.op < ops->n)
-		a.rc = ops->fns[q.op](ops->ctx, fd, question, q.len, &bytes, &e);
+		a.rc = ops->list[q.op].answer(ops->list[q.op].ctx, fd, question, q.len, &bytes, &e);
 	end_after(0);
 	if (bytes.len > PARSER_ANSWER_BYTES)
 		a.rc = err_set(&e, E2BIG, "more than %llu bytes of tables", PARSER_ANSWER_BYTES);

@@ -1,9 +1,9 @@
-/* reading.c - has the facts of files read, one after another, by a process without rights, and never
- * waits for it: who needs a file waits in scan.c.
+/* reading.c - has the facts of files read, one after another, by a process without rights, and
+ * never waits for it: who needs a file waits in scan.c.
  *
  * A file may be made to be slow to read. So each has a time, and files of an owner other than root
- * have a time in sum; after that they are refused. A process that read a file of somebody else reads
- * nothing more: it could have been taken over, and would lie about the next. */
+ * have a time in sum; after that they are refused. A process that read a file of somebody else
+ * reads nothing more: it could have been taken over, and would lie about the next. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,14 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "parser/owners.h"
 #include "parser/parser.h"
-#include "probe/owners.h"
 #include "probe/tracer_impl.h"
 
-#define READ_MS 2000	   /* a file; PyTorch's largest takes a quarter of it */
-#define SLOW_NS 1000000000ULL /* a user's own PyTorch is read in less */
-#define MANY	200	   /* files that wait, more than a program begins with */
+#define READ_MS	      2000	     /* a file; PyTorch's largest takes a quarter of it */
+#define READ_OWNER_NS 30000000000ULL /* PyTorch with CUDA in a home folder takes a third */
+#define SLOW_NS	      1000000000ULL  /* a user's own PyTorch is read in less */
+#define MANY	      200	     /* files that wait, more than a program begins with */
 
 struct reading {
 	struct parser *parser;
@@ -31,6 +32,7 @@ struct reading *reading_new(struct parser_host *host)
 {
 	struct reading *r = xcalloc(1, sizeof(*r));
 	r->parser = parser_new(host, true);
+	r->owners.most_ns = READ_OWNER_NS;
 	return r;
 }
 

@@ -264,15 +264,21 @@ static void ask_plan(struct plan *p, const struct tracer_options *opts)
 
 int tracer_start_readers(struct parser_host **ret, const struct tracer_options *opts, struct err *e)
 {
-	static const parser_fn fns[PARSE_OPS] = {
-		[PARSE_FACTS] = file_facts_answer,
-		[PARSE_UNWIND_FACTS] = unwind_facts_answer,
-		[PARSE_UNWIND_TABLE] = unwind_table_answer,
-	};
 	struct plan asked = {0};
+	const struct parser_op own[PARSE_OPS] = {
+		[PARSE_FACTS] = {file_facts_answer, &asked},
+		[PARSE_UNWIND_FACTS] = {unwind_facts_answer, NULL},
+		[PARSE_UNWIND_TABLE] = {unwind_table_answer, NULL},
+	};
+	const struct parser_ops *others = &opts->others;
+	struct parser_op *list = xcalloc(PARSE_OPS + others->n, sizeof(*list));
 	ask_plan(&asked, opts);
-	return parser_host_start(
-		ret, &(struct parser_ops){.fns = fns, .n = PARSE_OPS, .ctx = &asked}, e);
+	memcpy(list, own, sizeof(own));
+	for (size_t i = 0; i < others->n; i++)
+		list[PARSE_OPS + i] = others->list[i];
+	int rc = parser_host_start(ret, &(struct parser_ops){list, PARSE_OPS + others->n}, e);
+	free(list);
+	return rc;
 }
 
 /* Where the caller has none for it, before there is anything that they must not have: BPF's
@@ -338,6 +344,11 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	}
 	*ret = t;
 	return 0;
+}
+
+struct parser_service tracer_others(const struct tracer *t)
+{
+	return (struct parser_service){.host = t->parser_host, .first_op = PARSE_OPS};
 }
 
 /* ---- targets, modes, switching ---- */

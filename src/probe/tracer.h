@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/sandbox.h"
+#include "parser/parser.h"
 #include "probe/attach.h"
 #include "probe/catalog.h"
 #include "probe/plan.h"
@@ -54,6 +55,7 @@ struct tracer_options {
 	bool sockets;	       /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
+	struct parser_ops others;    /* what the readers are asked besides: tracer_others */
 	struct tracer_events events;
 };
 
@@ -66,6 +68,9 @@ int tracer_start_readers(struct parser_host **ret, const struct tracer_options *
 /* Loads everything; nothing is attached but forks, execs and exits. Fails with a
  * sentence that says what is missing (root, BTF, kernel feature). */
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
+
+/* Who answers opts.others, until tracer_close. */
+struct parser_service tracer_others(const struct tracer *t);
 
 /* From here on Xid errors come through on_xid, where the driver has a tracepoint for them;
  * unwatch hands over those that have happened, and ends it. */

@@ -12,17 +12,18 @@
 
 #include "base/clock.h"
 #include "base/map64.h"
+#include "parser/owners.h"
 #include "parser/parser.h"
-#include "probe/owners.h"
 #include "probe/reading.h"
 #include "probe/unwind_facts.h"
 #include "probe/unwind_pool.h"
 #include "symbolize/elf_file.h"
 #include "symbolize/unwind_cache.h"
 
-#define FACTS_MS 2000
-#define TABLE_MS 20000 /* of its own time; the largest of PyTorch takes a fifth */
-#define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
+#define FACTS_MS	  2000
+#define OWNER_NS	  30000000000ULL /* of files of one owner other than root, in sum */
+#define TABLE_MS	  20000		 /* of its own time; the largest of PyTorch takes a fifth */
+#define LAYOUTS_OF_STACKS PY_FRAMES_MAX	 /* py_layouts: the second half is ours */
 
 /* What the mapping at an offset of the file shows: constant for each file. */
 struct shown {
@@ -42,7 +43,7 @@ struct unwind_file {
 	bool is_python;
 	struct unwind_python python;
 	VEC(struct shown) shown;
-	int fd;		      /* until it is loaded; -1 = none */
+	int fd;		       /* until it is loaded; -1 = none */
 	bool is_open, is_vdso; /* its rules are to be compiled */
 	uid_t owner;
 	uint64_t size;
@@ -53,7 +54,7 @@ struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
-	struct parser *parser; /* of facts, for which tasks may be held */
+	struct parser *parser;	 /* of facts, for which tasks may be held */
 	struct parser *compiler; /* of tables */
 	struct owners owners;
 	struct elf_file *vdso;
@@ -71,6 +72,7 @@ struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct p
 {
 	struct unwind_files *fs = xcalloc(1, sizeof(*fs));
 	fs->maps = *maps;
+	fs->owners.most_ns = OWNER_NS;
 	fs->parser = parser_new(host, true);
 	fs->compiler = parser_new(host, false);
 	unwind_pool_init(&fs->pool, maps->pool);
@@ -164,8 +166,8 @@ static int read_vdso(struct unwind_files *fs, struct unwind_file *f, struct err 
 }
 
 /* Asks a process without rights about an open file; its owner's files have a time in sum. */
-static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op,
-	       const char *path, unsigned timeout_ms, struct buf *ret, struct err *e)
+static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op, const char *path,
+	       unsigned timeout_ms, struct buf *ret, struct err *e)
 {
 	uint64_t start_ns = monotonic_ns();
 	if (!owners_may(&fs->owners, f->owner))

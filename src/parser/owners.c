@@ -1,10 +1,9 @@
 /* owners.c - a sum for each owner against a share of the time. */
-#include "probe/owners.h"
+#include "parser/owners.h"
 
 #include "base/clock.h"
 
-#define OWNER_NS    30000000000ULL /* in sum: PyTorch with CUDA in a home folder takes a third, */
-#define OWNER_RATIO 0.02	   /* and this part of the time since */
+#define OWNER_RATIO 0.02 /* of the time since the first look */
 
 static uint64_t spent_by(const struct owners *o, uid_t owner)
 {
@@ -18,7 +17,7 @@ bool owners_may(struct owners *o, uid_t owner)
 	if (!o->start_ns)
 		o->start_ns = monotonic_ns();
 	double more_ns = OWNER_RATIO * (double)(monotonic_ns() - o->start_ns);
-	return !owner || spent_by(o, owner) < OWNER_NS + (uint64_t)more_ns;
+	return !owner || spent_by(o, owner) < o->most_ns + (uint64_t)more_ns;
 }
 
 void owners_spent(struct owners *o, uid_t owner, uint64_t ns)

@@ -1,5 +1,5 @@
-/* owners.h - how long reading the files of an owner has taken: anybody may make a file that is slow to
- * read, and as many as he likes. Root's are read whatever it takes. Internal to src/probe. */
+/* owners.h - how long reading the files of an owner has taken: anybody may make a file that is slow
+ * to read, and as many as he likes. Root's are read whatever it takes. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,8 @@
 #include "base/map64.h"
 
 struct owners {
-	uint64_t start_ns; /* of the first look; 0 = none yet */
+	uint64_t most_ns;      /* of each, in sum; and a part of the time since the first look */
+	uint64_t start_ns;     /* of the first look; 0 = none yet */
 	struct map64 spent_ns; /* uid -> */
 };
 
