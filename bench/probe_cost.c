@@ -176,7 +176,7 @@ static void start(struct bench *b, const char *out)
 		exit(0);
 	}
 	b->empty_fd = bpf_program__fd(b->t->bpf->progs.empty_session);
-	b->p = pipeline_new(w, "/proc");
+	b->p = pipeline_new(w, "/proc", NULL);
 	for (uint32_t i = 0; i < FUNCTIONS; i++) {
 		struct pipeline_probe p = {.id = i,
 					   .layer = "user",

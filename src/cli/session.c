@@ -20,6 +20,7 @@
 #include "cli/human.h"
 #include "cli/privileges.h"
 #include "cli/session_impl.h"
+#include "pipeline/readers.h"
 #include "parser/parser.h"
 
 #define TICK_NS		  50000000L
@@ -466,7 +467,11 @@ static struct tracer_options tracer_options_of(const struct session_options *o)
 int session_start_readers(struct parser_host **ret, const struct session_options *opts,
 			  struct err *e)
 {
-	const struct tracer_options of = tracer_options_of(opts);
+	struct namer_files files = {0};
+	struct parser_op reading[PIPELINE_OPS];
+	struct tracer_options of = tracer_options_of(opts);
+	pipeline_parser_ops(&files, reading);
+	of.others = (struct parser_ops){reading, PIPELINE_OPS};
 	return tracer_start_readers(ret, &of, e);
 }
 
@@ -651,7 +656,8 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	double probe_ns_each = tracer_calibrate(s->tracer);
 	rc = rec_writer_open(&s->writer, opts->output, &wo, e);
 	if (!rc) {
-		s->pipeline = pipeline_new(s->writer, "/proc");
+		const struct parser_service readers = tracer_others(s->tracer);
+		s->pipeline = pipeline_new(s->writer, "/proc", &readers);
 		if (opts->debuginfod)
 			pipeline_ask_debuginfod(s->pipeline);
 		if (!opts->output)

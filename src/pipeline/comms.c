@@ -122,10 +122,10 @@ static const struct nccl_layout *layout_of(struct pipeline *p, uint32_t tgid)
 	struct comms *all = p->comms;
 	if (!all->layout_tried) {
 		const struct proc_map *m = pipeline_map_named(p, tgid, "libnccl");
-		struct elf_file *f = m ? pipeline_elf(p, tgid, m) : NULL;
+		const struct open_elf *f = m ? pipeline_elf(p, tgid, m) : NULL;
 		if (f) {
 			all->layout_tried = true;
-			nccl_layout_find(f, &all->layout);
+			all->layout = f->facts.nccl;
 		}
 	}
 	return &all->layout;

@@ -4,6 +4,8 @@
  * What a job can make without end is bounded: of code objects and their tables of lines those go
  * that were not asked for longest, tables are read at a bounded rate, and past FRAMES_MOST places
  * all others are one. What is left out by that is counted. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +14,6 @@
 #include "symbolize/cpython.h"
 #include "symbolize/cpython_frames.h"
 #include "symbolize/debug_file.h"
-#include "symbolize/demangle.h"
 #include "symbolize/kallsyms.h"
 
 #define LINES_MAX_BYTES	 (256u << 10) /* of one code object's line table */
@@ -139,8 +140,8 @@ bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint
 	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = address}};
 	uint64_t bias = 0, number;
 	size_t elf = m ? pipeline_elf_index(p, tgid, m) : 0;
-	const struct elf_file *file = elf ? p->elves.data[elf - 1].file : NULL;
-	if (file && elf_file_bias(file, m->start, m->end, m->file_offset, &bias)) {
+	const struct namer_facts *file = elf ? &p->elves.data[elf - 1].facts : NULL;
+	if (file && elf_segments_bias(&file->segments, m->start, m->end, m->file_offset, &bias)) {
 		frame.elf = (uint32_t)elf;
 		frame.row.address = address - bias;
 	}
@@ -154,8 +155,8 @@ bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint
 	frame.named = !frame.elf;
 	frame.row.library = rec_string_z(p->writer, !m ? "" : m->path[0] ? m->path : "[anonymous]");
 	if (file) {
-		frame.row.build_id = rec_string_z(p->writer, elf_file_build_id(file));
-		frame.row.in_python = p->elves.data[elf - 1].py_version != 0;
+		frame.row.build_id = rec_string_z(p->writer, file->build_id);
+		frame.row.in_python = file->py_version != 0;
 	}
 	*ret = add_frame(p, key, &frame);
 	return true;
@@ -243,21 +244,21 @@ static bool may_read_lines(struct frames *f, uint64_t bytes)
 }
 
 /* The file of the interpreter that a process runs, until another is opened; or NULL. */
-static const struct open_elf *python_of(struct pipeline *p, uint32_t tgid)
+static const struct namer_facts *python_of(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
 	for (size_t i = 0; i < process->maps.len; i++) {
 		const struct proc_map *m = &process->maps.data[i];
 		size_t elf = m->executable && m->inode ? pipeline_elf_index(p, tgid, m) : 0;
-		if (elf && p->elves.data[elf - 1].py_version)
-			return &p->elves.data[elf - 1];
+		if (elf && p->elves.data[elf - 1].facts.py_version)
+			return &p->elves.data[elf - 1].facts;
 	}
 	return NULL;
 }
 
 uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
 {
-	const struct open_elf *python = python_of(p, tgid);
+	const struct namer_facts *python = python_of(p, tgid);
 	return python ? python->py_version : 0;
 }
 
@@ -265,7 +266,7 @@ uint32_t frames_python_version(struct pipeline *p, uint32_t tgid)
 static void read_lines(struct pipeline *p, struct py_code *c)
 {
 	struct frames *f = p->frames;
-	const struct open_elf *python = python_of(p, c->tgid);
+	const struct namer_facts *python = python_of(p, c->tgid);
 	uint64_t bytes = 0, len = 0;
 	if (f->lines_kept > LINES_KEPT_BYTES)
 		forget_lines(f);
@@ -374,62 +375,112 @@ uint32_t frames_cut(struct pipeline *p, const char *reason)
 
 /* ---- names ---- */
 
-/* The file that has the most symbols of this one; NULL where only the file itself has any, and
- * what it has are those of another that was written over it. */
-static struct elf_file *symbols_of(struct pipeline *p, struct open_elf *elf)
+/* Opens the debug file of a stripped one, or of one that was written over. */
+static void open_debug(struct pipeline *p, struct open_elf *elf, int fd, const char *path)
 {
+	struct namer_facts facts;
 	struct err e;
-	bool changed = elf_file_changed(elf->file);
-	if (elf_file_has_symtab(elf->file) && !changed)
-		return elf->file;
-	if (!p->debug_files) {
-		p->debug_files = debug_files_open(NULL, p->asks_debuginfod, &e);
-		if (e.msg[0])
-			pipeline_note(p, "debuginfod", e.msg);
-	}
-	if (!elf->debug_tried)
-		elf->debug = debug_files_find(p->debug_files, elf_file_build_id(elf->file));
-	elf->debug_tried = true;
-	return elf->debug ? elf->debug : changed ? NULL : elf->file;
-}
-
-static bool symbol_at(struct pipeline *p, struct open_elf *elf, uint64_t address,
-		      struct elf_symbol *ret)
-{
-	struct elf_file *symbols = symbols_of(p, elf);
-	if (symbols && elf_file_symbol_at(symbols, address, ret))
-		return true;
-	return symbols != elf->file && !elf_file_changed(elf->file) &&
-	       elf_file_symbol_at(elf->file, address, ret);
-}
-
-static void name_frame(struct pipeline *p, uint32_t number)
-{
-	struct known_frame *frame = &p->frames->list.data[number];
-	struct elf_symbol symbol;
-	frame->named = true;
-	if (!symbol_at(p, &p->elves.data[frame->elf - 1], frame->row.address, &symbol))
+	if (namer_open(p, fd, 0, path, &elf->debug, &facts, &e))
 		return;
-	char *plain = xstrdup(symbol.name);
-	plain[strcspn(plain, "@")] =
-		0; /* .symtab keeps versions: "__libc_start_main@@GLIBC_2.34" */
-	char *name = demangle(plain, 0);
-	free(plain);
-	frame->row.name = rec_string_z(p->writer, name);
-	free(name);
-	rec_update_frame(p->writer, number, &frame->row);
+	if (!facts.has_symtab || strcmp(facts.build_id, elf->facts.build_id) != 0)
+		namer_close(&elf->debug);
+}
+
+static void find_debug(struct pipeline *p, struct open_elf *elf)
+{
+	char path[PATH_MAX];
+	int fd = elf->debug_tried ? -1 : debug_file_open(elf->facts.build_id, path);
+	elf->debug_tried = true;
+	if (fd >= 0)
+		open_debug(p, elf, fd, path);
+}
+
+/* Places of one file that are to be named. */
+struct batch {
+	struct pipeline *p;
+	uint32_t frames[NAMER_BATCH]; /* their numbers */
+	uint64_t addresses[NAMER_BATCH];
+	size_t n;
+};
+
+static void take_name(void *ctx, size_t i, const char *text)
+{
+	struct batch *b = ctx;
+	struct known_frame *frame = &b->p->frames->list.data[b->frames[i]];
+	frame->row.name = rec_string_z(b->p->writer, text);
+	rec_update_frame(b->p->writer, b->frames[i], &frame->row);
+}
+
+/* Names what has no name yet. */
+static int name_from(struct batch *b, struct named_file *file)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		const struct known_frame *frame = &b->p->frames->list.data[b->frames[i]];
+		if (frame->row.name)
+			continue;
+		b->frames[kept] = b->frames[i];
+		b->addresses[kept++] = frame->row.address;
+	}
+	b->n = kept;
+	return kept ? namer_names(b->p, file, NAMER_FUNCTIONS, b->addresses, kept, take_name, b)
+		    : 0;
+}
+
+/* By the file that has the most symbols of this one. What a file says that was written over are the
+ * names of another: it has none (-ESTALE). */
+static void name_batch(struct batch *b, struct open_elf *elf)
+{
+	for (size_t i = 0; i < b->n; i++)
+		b->p->frames->list.data[b->frames[i]].named = true;
+	if (elf->facts.has_symtab && name_from(b, &elf->file) != -ESTALE)
+		return;
+	find_debug(b->p, elf);
+	name_from(b, &elf->debug);
+	if (!elf->facts.has_symtab)
+		name_from(b, &elf->file);
 }
 
 const char *frames_name(struct pipeline *p, uint32_t frame)
 {
-	if (!p->frames->list.data[frame].named)
-		name_frame(p, frame);
+	const struct known_frame *known = &p->frames->list.data[frame];
+	if (!known->named) {
+		struct batch b = {.p = p, .frames = {frame}, .n = 1};
+		name_batch(&b, &p->elves.data[known->elf - 1]);
+	}
 	return rec_string_get(p->writer, p->frames->list.data[frame].row.name);
+}
+
+/* A place without a name, by its file. */
+struct nameless {
+	uint32_t elf, frame;
+};
+
+static int compare_nameless(const void *a, const void *b)
+{
+	const struct nameless *x = a, *y = b;
+	if (x->elf != y->elf)
+		return x->elf < y->elf ? -1 : 1;
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
 void frames_name_all(struct pipeline *p)
 {
+	VEC(struct nameless) all = {0};
+	struct batch *b = xcalloc(1, sizeof(*b));
+	b->p = p;
 	for (uint32_t i = 0; i < p->frames->list.len; i++)
 		if (!p->frames->list.data[i].named)
-			name_frame(p, i);
+			*vec_push(&all) = (struct nameless){p->frames->list.data[i].elf, i};
+	if (all.len)
+		qsort(all.data, all.len, sizeof(*all.data), compare_nameless);
+	for (size_t i = 0; i < all.len; i++) {
+		b->frames[b->n++] = all.data[i].frame;
+		if (i + 1 < all.len && all.data[i + 1].elf == all.data[i].elf && b->n < NAMER_BATCH)
+			continue;
+		name_batch(b, &p->elves.data[all.data[i].elf - 1]);
+		b->n = 0;
+	}
+	vec_free(&all);
+	free(b);
 }

@@ -12,7 +12,6 @@
 #include <sys/uio.h>
 
 #include "pipeline/pipeline_impl.h"
-#include "symbolize/demangle.h"
 
 #define OBJECT_BYTES 256 /* of a handle's object that are searched for the name */
 #define LEAST_NAME   3
@@ -176,7 +175,7 @@ static void calibrate(struct kernels *k, uint32_t tgid, uint64_t handle, const c
 static uint64_t put_name(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t from_ns,
 			 const char *symbol)
 {
-	char *name = demangle(symbol, 1);
+	char *name = namer_demangle(p, tgid, symbol);
 	uint64_t string = rec_string_z(p->writer, name);
 	free(name);
 	put(p, tgid, handle, from_ns, string);

@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
-#include "symbolize/demangle.h"
 
 #define TEXTS_MOST     (1 << 16)
 #define CODE_ROWS_MOST (1 << 18) /* functions by name, file and line */
@@ -173,8 +171,6 @@ bool pipeline_code(struct pipeline *p, uint64_t id, uint64_t *ret)
 
 /* ---- files ---- */
 
-#define COPY_BYTES (4u << 20) /* larger files are mapped: see elf_file_changed */
-
 static bool is_vdso(const struct proc_map *m)
 {
 	return !m->inode && !strcmp(m->path, "[vdso]");
@@ -219,35 +215,18 @@ static int find_file(struct pipeline *p, uint32_t tgid, const struct proc_map *m
 	return fd;
 }
 
-static void know_python(struct open_elf *o, const char *path)
-{
-	struct err e;
-	if (!cpython_present(o->file) || cpython_version(o->file, path, &o->py_version, &e))
-		o->py_version = 0;
-	o->has_py_lines =
-		o->py_version && !cpython_lines_layout_of(o->file, o->py_version, &o->py_lines, &e);
-}
-
-static size_t add_elf(struct pipeline *p, const struct elf_identity *identity,
-		      struct elf_file *file, const char *path)
+static size_t add_elf(struct pipeline *p, const struct elf_identity *identity, int fd,
+		      const struct proc_map *m)
 {
 	uint64_t ids[] = {identity->device, identity->inode};
+	uint32_t vdso_bytes = fd < 0 ? (uint32_t)(m->end - m->start) : 0;
 	struct open_elf *o = vec_push(&p->elves);
+	struct err e;
 	o->identity = *identity;
-	o->file = file;
-	if (file)
-		know_python(o, path);
+	o->is_open = !namer_open(p, fd, vdso_bytes, m->path, &o->file, &o->facts, &e);
 	map64_set(&p->elf_of, hash_bytes(identity, sizeof(*identity)), p->elves.len - 1);
 	map64_set(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), p->elves.len - 1);
 	return p->elves.len - 1;
-}
-
-static struct elf_file *open_vdso(const struct proc_map *m)
-{
-	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* the same in all */
-	struct elf_file *f = NULL;
-	struct err e;
-	return image && !elf_file_open_memory(&f, image, m->end - m->start, &e) ? f : NULL;
 }
 
 /* Index in elves + 1 of the file that a process has mapped. */
@@ -255,25 +234,18 @@ static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct pro
 {
 	uint64_t index, ids[] = {m->device, m->inode};
 	struct elf_identity identity = {0};
-	struct elf_file *f = NULL;
-	struct err e;
 	int fd = is_vdso(m) ? -1 : find_file(p, tgid, m, &identity);
 	if (!is_vdso(m) && fd < 0) {
 		/* gone: what is known of that file */
 		bool known = map64_get(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), &index);
-		return known && p->elves.data[index].file ? index + 1 : 0;
+		return known && p->elves.data[index].is_open ? index + 1 : 0;
 	}
 	if (!map64_get(&p->elf_of, hash_bytes(&identity, sizeof(identity)), &index) ||
-	    memcmp(&p->elves.data[index].identity, &identity, sizeof(identity)) != 0) {
-		if (is_vdso(m))
-			f = open_vdso(m);
-		else if (elf_file_open_fd(&f, fd, m->path, COPY_BYTES, &e))
-			f = NULL;
-		index = add_elf(p, &identity, f, m->path);
-	}
-	if (fd >= 0)
+	    memcmp(&p->elves.data[index].identity, &identity, sizeof(identity)) != 0)
+		index = add_elf(p, &identity, fd, m);
+	else if (fd >= 0)
 		close(fd);
-	return p->elves.data[index].file ? index + 1 : 0;
+	return p->elves.data[index].is_open ? index + 1 : 0;
 }
 
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
@@ -307,9 +279,9 @@ static void close_elf(struct pipeline *p, size_t i)
 		map64_del(&p->elf_of, state);
 	if (map64_get(&p->elf_of_file, file, &index) && index == i)
 		map64_del(&p->elf_of_file, file);
-	elf_file_close(o->file);
-	elf_file_close(o->debug);
-	o->file = o->debug = NULL;
+	namer_close(&o->file);
+	namer_close(&o->debug);
+	o->is_open = false;
 }
 
 void elves_forget(struct pipeline *p, size_t most)
@@ -317,7 +289,7 @@ void elves_forget(struct pipeline *p, size_t most)
 	size_t n = 0;
 	uint64_t *asked = xcalloc(p->elves.len + 1, sizeof(*asked));
 	for (size_t i = 0; i < p->elves.len; i++)
-		if (p->elves.data[i].file)
+		if (p->elves.data[i].is_open)
 			asked[n++] = p->elves.data[i].asked;
 	uint64_t since = n > most ? forget_since(asked, n, most / 2) : 0;
 	free(asked);
@@ -325,15 +297,15 @@ void elves_forget(struct pipeline *p, size_t most)
 		return;
 	frames_name_all(p);
 	for (size_t i = 0; i < p->elves.len; i++)
-		if (p->elves.data[i].file && p->elves.data[i].asked < since)
+		if (p->elves.data[i].is_open && p->elves.data[i].asked < since)
 			close_elf(p, i);
 	map64_free(&p->elf_of_map);
 }
 
-struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
+struct open_elf *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
 	size_t index = pipeline_elf_index(p, tgid, m);
-	return index ? p->elves.data[index - 1].file : NULL;
+	return index ? &p->elves.data[index - 1] : NULL;
 }
 
 /* ---- vtables ---- */
@@ -358,19 +330,25 @@ static const struct proc_map *map_at(const proc_maps_t *maps, uint64_t address)
 	return NULL;
 }
 
+static void keep_text(void *ctx, size_t i, const char *text)
+{
+	(void)i;
+	*(char **)ctx = xstrdup(text);
+}
+
 static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
 	struct known_process *proc = pipeline_process_of(p, tgid);
 	const struct proc_map *m = map_at(&proc->maps, address);
-	uint64_t in_file;
-	struct elf_symbol symbol;
-	if (!m || !m->inode)
+	char *name = NULL;
+	uint64_t bias;
+	struct open_elf *elf = m && m->inode ? pipeline_elf(p, tgid, m) : NULL;
+	if (!elf ||
+	    !elf_segments_bias(&elf->facts.segments, m->start, m->end, m->file_offset, &bias))
 		return NULL;
-	struct elf_file *f = pipeline_elf(p, tgid, m);
-	if (!f || !elf_file_address(f, address - m->start + m->file_offset, &in_file) ||
-	    !elf_file_symbol_at(f, in_file, &symbol))
-		return NULL;
-	return demangle_vtable(symbol.name);
+	address -= bias;
+	namer_names(p, &elf->file, NAMER_CLASSES, &address, 1, keep_text, &name);
+	return name;
 }
 
 uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address)

@@ -7,14 +7,15 @@
 
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
-#include "symbolize/debug_file.h"
 
-struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root)
+struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
+			      const struct parser_service *readers)
 {
 	struct pipeline *p = xcalloc(1, sizeof(*p));
 	p->writer = w;
 	p->proc_root = xstrdup(proc_root);
 	p->inbox_tail = &p->inbox;
+	p->namer = namer_new(readers);
 	p->kernels = kernels_new();
 	p->comms = comms_new();
 	p->entities = entities_new();
@@ -487,10 +488,10 @@ int pipeline_close(struct pipeline *p, struct err *e)
 		vec_free(&p->process_list.data[i].tids);
 	}
 	for (size_t i = 0; i < p->elves.len; i++) {
-		elf_file_close(p->elves.data[i].file);
-		elf_file_close(p->elves.data[i].debug);
+		namer_close(&p->elves.data[i].file);
+		namer_close(&p->elves.data[i].debug);
 	}
-	debug_files_close(p->debug_files);
+	namer_free(p->namer);
 	vec_free(&p->elves);
 	map64_free(&p->elf_of);
 	map64_free(&p->elf_of_file);

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "parser/parser.h"
 #include "recording/recording.h"
 #include "symbolize/proc_maps.h"
 #include "wire/event.h"
@@ -54,8 +55,10 @@ struct pipeline_probe {
 	} factors[MAX_FACTORS];
 };
 
-/* Takes the writer over: it is closed with the pipeline. proc_root: "/proc". */
-struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root);
+/* Takes the writer over: it is closed with the pipeline. proc_root: "/proc". readers: who answers
+ * readers.h's operations, longer than the pipeline lives; NULL: nothing in files has a name. */
+struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
+			      const struct parser_service *readers);
 
 /* Before anything is passed: symbols of stripped files may come from debuginfod servers. */
 void pipeline_ask_debuginfod(struct pipeline *p);

@@ -5,10 +5,9 @@
 
 #include "base/map64.h"
 #include "base/strtab.h"
+#include "pipeline/namer.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/tap.h"
-#include "symbolize/cpython_frames.h"
-#include "symbolize/elf_file.h"
 
 /* What the recording thread has to be told: one of the pipeline_define_* calls. */
 struct message {
@@ -113,13 +112,12 @@ struct elf_identity {
 
 struct open_elf {
 	struct elf_identity identity;
-	struct elf_file *file; /* NULL: could not be opened, or was closed */
-	uint64_t asked;	       /* number of the question that asked for it last */
-	uint32_t py_version;   /* of the interpreter in it, 0 = none */
-	bool has_py_lines;
-	struct py_lines_layout py_lines;
+	bool is_open;	/* its facts are known; false: could not be opened, or was closed */
+	uint64_t asked; /* number of the question that asked for it last */
+	struct named_file file;
+	struct namer_facts facts;
 	bool debug_tried;
-	struct elf_file *debug; /* the file's stripped symbols, or NULL */
+	struct named_file debug; /* the file's stripped symbols */
 };
 
 struct pipeline {
@@ -162,7 +160,7 @@ struct pipeline {
 	struct map64 elf_of;	  /* hash of the identity -> index */
 	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
 	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
-	struct debug_files *debug_files;
+	struct namer *namer;
 	bool asks_debuginfod;
 	struct stacks *stacks;
 	struct frames *frames;
@@ -250,7 +248,7 @@ uint64_t pipeline_process_key(struct pipeline *p, uint32_t tgid);
 bool pipeline_read_memory(uint32_t tgid, uint64_t address, void *ret, size_t len);
 /* The newest map of a process whose file name begins so; NULL when there is none. */
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix);
-struct elf_file *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+struct open_elf *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
 /* Its number in elves + 1, 0 when it cannot be opened. Files of one path may be several: in
  * other mount namespaces, and one after the other. */
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m);

@@ -55,7 +55,7 @@ struct tracer_options {
 	bool sockets;	       /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
-	struct parser_ops others;    /* what the readers are asked besides: tracer_others */
+	struct parser_ops others;    /* of tracer_start_readers: what they are asked besides */
 	struct tracer_events events;
 };
 
@@ -69,7 +69,7 @@ int tracer_start_readers(struct parser_host **ret, const struct tracer_options *
  * sentence that says what is missing (root, BTF, kernel feature). */
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
 
-/* Who answers opts.others, until tracer_close. */
+/* Who answers opts.others, until tracer_close (where opts.readers: until those end). */
 struct parser_service tracer_others(const struct tracer *t);
 
 /* From here on Xid errors come through on_xid, where the driver has a tracepoint for them;

@@ -1,7 +1,7 @@
 /* kernels_test.c - names of kernels by their handles, from naming calls and from memory: the
  * pipeline is given raw records of this process, whose handles are objects of this test.
  *
- * links: pipeline recording symbolize base */
+ * links: pipeline recording symbolize parser base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,11 @@
 
 #include "base/buffer.h"
 #include "pipeline/pipeline.h"
+#include "readers.h"
 
 enum { NAME, ALIAS, LAUNCH }; /* probes */
+
+static struct parser_service readers;
 
 struct run {
 	char path[64];
@@ -56,7 +59,7 @@ static void begin(struct run *r)
 	struct rec_writer_options options = {0};
 	if (rec_writer_open(&w, r->path, &options, &e))
 		fail_msg("%s", e.msg);
-	r->p = pipeline_new(w, "/proc");
+	r->p = pipeline_new(w, "/proc", &readers);
 	define(r->p, NAME, "cuModuleGetFunction", "kernel_name",
 	       (const char *const[]){"handle", "name"}, RAW_PLAIN, RAW_TEXT);
 	define(r->p, ALIAS, "cuKernelGetFunction", "kernel_alias",
@@ -364,5 +367,8 @@ int main(void)
 		cmocka_unit_test(long_names),
 		cmocka_unit_test(those_that_are_not_used_are_forgotten),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	readers = readers_start();
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	parser_host_stop(readers.host);
+	return failed;
 }

@@ -1,7 +1,7 @@
 /* losses_test.c - which windows lack calls: by the counter that the pipeline writes when calls were
  * lost, and by what a queue left out.
  *
- * links: detect pipeline recording symbolize analyze base */
+ * links: detect pipeline recording symbolize analyze parser base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void begin(struct run *r)
 	struct err e = {""};
 	if (rec_writer_open(&w, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
-	*r = (struct run){.p = pipeline_new(w, "/proc"), .losses.window_ns = SECOND};
+	*r = (struct run){.p = pipeline_new(w, "/proc", NULL), .losses.window_ns = SECOND};
 	r->names = (struct detect_names){.ctx = r->p, .string = string};
 	pipeline_set_tap(r->p, &(struct pipeline_tap){.ctx = r, .counter = on_counter});
 }

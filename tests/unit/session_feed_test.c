@@ -30,7 +30,7 @@ static void begin(struct run *r, size_t most_bytes)
 	struct err e = {""};
 	if (rec_writer_open(&w, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
-	r->p = pipeline_new(w, "/proc");
+	r->p = pipeline_new(w, "/proc", NULL);
 	r->feed = feed_new(most_bytes);
 	feed_listen(r->feed, r->p);
 }

@@ -2,7 +2,7 @@
  * bounded, a stack that comes again after very many others is still the same, and what was left
  * out is told.
  *
- * links: pipeline recording symbolize base */
+ * links: pipeline recording symbolize parser base */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void begin(struct run *r)
 	snprintf(r->path, sizeof(r->path), "/tmp/stacks_test.%d", getpid());
 	if (rec_writer_open(&w, r->path, &(struct rec_writer_options){0}, &e))
 		fail_msg("%s", e.msg);
-	r->p = pipeline_new(w, "/proc");
+	r->p = pipeline_new(w, "/proc", NULL);
 }
 
 static struct rec_reader *end(struct run *r)

@@ -2,7 +2,7 @@
  * where nothing is kept, no file is made, and threads that have ended, strings and code objects are
  * bounded.
  *
- * links: pipeline recording symbolize base */
+ * links: pipeline recording symbolize parser base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +94,7 @@ static void begin(struct heard *h, const char *path, const struct rec_writer_opt
 	struct err e = {""};
 	if (rec_writer_open(&w, path, options, &e))
 		fail_msg("%s", e.msg);
-	*h = (struct heard){.p = pipeline_new(w, "/proc")};
+	*h = (struct heard){.p = pipeline_new(w, "/proc", NULL)};
 	pipeline_set_tap(h->p, &(struct pipeline_tap){
 				       .ctx = h,
 				       .probe = on_probe,
