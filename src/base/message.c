@@ -32,7 +32,7 @@ int message_send(int sock, const void *data, size_t len, int fd)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EPIPE;
 }
 
-int message_receive(int sock, void *data, size_t len, int *ret_fd)
+ssize_t message_take(int sock, void *data, size_t len, int *ret_fd)
 {
 	union control control;
 	struct iovec iov = {data, len};
@@ -47,7 +47,13 @@ int message_receive(int sock, void *data, size_t len, int *ret_fd)
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-	return n == (ssize_t)len ? 0 : -EPIPE;
+	return n;
+}
+
+int message_receive(int sock, void *data, size_t len, int *ret_fd)
+{
+	ssize_t n = message_take(sock, data, len, ret_fd);
+	return n == (ssize_t)len ? 0 : n < 0 ? (int)n : -EPIPE;
 }
 
 void detach_keeping(int sock)

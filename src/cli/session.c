@@ -20,8 +20,9 @@
 #include "cli/human.h"
 #include "cli/privileges.h"
 #include "cli/session_impl.h"
-#include "pipeline/readers.h"
 #include "parser/parser.h"
+#include "pipeline/readers.h"
+#include "symbolize/debuginfod.h"
 
 #define TICK_NS		  50000000L
 #define SAMPLE_TICKS	  4 /* collectors are asked every 200 ms */
@@ -357,6 +358,17 @@ static int open_signals(sigset_t *old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* Until here the recording is sure to get its end. What came since ended the questions to servers,
+ * at most: it is not to end the program now. */
+static void close_signals(int fd, const sigset_t *old)
+{
+	struct signalfd_siginfo info;
+	while (read(fd, &info, sizeof(info)) == sizeof(info))
+		;
+	sigprocmask(SIG_SETMASK, old, NULL);
+	close(fd);
+}
+
 static int open_timer(void)
 {
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -540,8 +552,7 @@ static void settle_stacks(struct session *s)
 
 static int run(struct session *s, struct err *e)
 {
-	sigset_t old;
-	int signal_fd = open_signals(&old), timer_fd = open_timer();
+	int timer_fd = open_timer();
 	int rc = mover_start(s, e);
 	gpus_start(s);
 	sockets_start(s);
@@ -557,13 +568,11 @@ static int run(struct session *s, struct err *e)
 	}
 	if (!rc) {
 		attacher_start(s);
-		follow(s, signal_fd, timer_fd);
+		follow(s, s->signal_fd, timer_fd);
 		stop_recording(s);
 	}
 	gpus_stop(s);
 	mover_stop(s);
-	sigprocmask(SIG_SETMASK, &old, NULL);
-	close(signal_fd);
 	close(timer_fd);
 	return rc;
 }
@@ -615,6 +624,18 @@ static void stop_readers(struct session *s)
 		parser_host_stop(s->readers);
 }
 
+static void say_plainly(void *ctx, const char *sentence)
+{
+	session_say(ctx, "%s", sentence);
+}
+
+static void ask_servers(struct session *s)
+{
+	const struct pipeline_servers servers = {s->debuginfod, s->signal_fd, say_plainly, s};
+	if (s->debuginfod)
+		pipeline_ask_servers(s->pipeline, &servers);
+}
+
 static int prepare(struct session *s, struct err *e)
 {
 	const struct session_options *o = s->opts;
@@ -623,6 +644,8 @@ static int prepare(struct session *s, struct err *e)
 	if (o->command)
 		rc = launch_prepare(&s->launch, o->command, o->user, e);
 	spans_prepared(s);
+	if (!rc && o->debuginfod)
+		rc = debuginfod_start(&s->debuginfod, e);
 	s->readers = o->readers;
 	if (!rc && !s->readers)
 		rc = session_start_readers(&s->readers, o, e);
@@ -648,18 +671,20 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	if (rc) {
 		launch_cancel(&s->launch);
 		spans_close(s);
+		debuginfod_stop(s->debuginfod);
 		stop_readers(s);
 		free(s);
 		return rc;
 	}
 	tracer_set_stack_shift(s->tracer, s->stack_shift);
 	double probe_ns_each = tracer_calibrate(s->tracer);
+	sigset_t old;
+	s->signal_fd = open_signals(&old);
 	rc = rec_writer_open(&s->writer, opts->output, &wo, e);
 	if (!rc) {
 		const struct parser_service readers = tracer_others(s->tracer);
 		s->pipeline = pipeline_new(s->writer, "/proc", &readers);
-		if (opts->debuginfod)
-			pipeline_ask_debuginfod(s->pipeline);
+		ask_servers(s);
 		if (!opts->output)
 			pipeline_forget_ended(s->pipeline);
 		hang_watch_start(s);
@@ -688,6 +713,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 			*e = s->write_error;
 		collector_procfs.close(s->procfs);
 	}
+	close_signals(s->signal_fd, &old);
 	if (!rc && s->guard_failed && !ret->stopped_early) {
 		ret->stopped_early = true;
 		err_set(e, EIO, "the exception guard (eacgm-guard) has ended: recording stopped");
@@ -701,6 +727,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 	vec_free(&s->collective_probes);
 	spans_close(s);
 	tracer_close(s->tracer);
+	debuginfod_stop(s->debuginfod);
 	stop_readers(s);
 	if (!s->gpu_abandoned)
 		free(s);

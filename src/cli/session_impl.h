@@ -21,6 +21,8 @@ struct session {
 	struct parser_host *readers; /* where files of others are read */
 	struct rec_writer *writer;   /* the pipeline's own */
 	struct pipeline *pipeline;
+	struct debuginfod *debuginfod; /* NULL: no servers are asked */
+	int signal_fd;		       /* of what asks for the end */
 	struct collector *procfs;
 	struct launch launch;
 	pids_t live; /* targets that have not ended */

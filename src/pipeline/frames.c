@@ -14,12 +14,14 @@
 #include "symbolize/cpython.h"
 #include "symbolize/cpython_frames.h"
 #include "symbolize/debug_file.h"
+#include "symbolize/debuginfod.h"
 #include "symbolize/kallsyms.h"
 
 #define LINES_MAX_BYTES	 (256u << 10) /* of one code object's line table */
 #define LINES_KEPT_BYTES (16u << 20)  /* of all; where there are more, half of them go */
 #define LINES_READ_BYTES (16u << 20)  /* in a second */
 #define FRAMES_MOST	 (1u << 20)
+#define SERVERS_NS	 30000000000ULL /* all questions to servers together */
 
 /* A code object, by the number that the programs gave it. */
 struct py_code {
@@ -483,4 +485,74 @@ void frames_name_all(struct pipeline *p)
 	}
 	vec_free(&all);
 	free(b);
+}
+
+/* ---- servers ---- */
+
+/* Gives a file its debug file; false: no more is to be asked. */
+static bool ask_for(struct pipeline *p, struct open_elf *elf, uint64_t end_ns)
+{
+	const struct pipeline_servers *s = &p->servers;
+	struct err e;
+	int fd = debuginfod_find(s->debuginfod, elf->facts.build_id, s->stop_fd, end_ns, &e);
+	if (fd >= 0)
+		open_debug(p, elf, fd, elf->file.path);
+	else if (fd != -ENOENT)
+		pipeline_note(p, "debuginfod", e.msg);
+	return fd >= 0 || fd == -ENOENT;
+}
+
+static bool wants_symbols(const struct open_elf *elf)
+{
+	return elf->file.handle && elf->facts.build_id[0] && !elf->facts.has_symtab &&
+	       !elf->debug.handle;
+}
+
+/* 1 for each file that a place is in, and that has no symbols. */
+static uint8_t *files_to_ask_for(struct pipeline *p, size_t *ret_n)
+{
+	uint8_t *wanted = xcalloc(p->elves.len + 1, 1);
+	*ret_n = 0;
+	for (size_t i = 0; i < p->frames->list.len; i++) {
+		uint32_t elf = p->frames->list.data[i].elf;
+		if (!elf || wanted[elf - 1] || !wants_symbols(&p->elves.data[elf - 1]))
+			continue;
+		wanted[elf - 1] = 1;
+		++*ret_n;
+	}
+	return wanted;
+}
+
+/* Places have other names by what came: those that were named from .dynsym are named anew. */
+static void name_anew(struct pipeline *p, const uint8_t *wanted)
+{
+	for (size_t i = 0; i < p->frames->list.len; i++) {
+		struct known_frame *frame = &p->frames->list.data[i];
+		if (!frame->elf || !wanted[frame->elf - 1] ||
+		    !p->elves.data[frame->elf - 1].debug.handle)
+			continue;
+		frame->named = false;
+		frame->row.name = 0;
+	}
+	frames_name_all(p);
+}
+
+void frames_ask_servers(struct pipeline *p)
+{
+	size_t n;
+	char said[128];
+	if (!p->servers.debuginfod)
+		return;
+	uint8_t *wanted = files_to_ask_for(p, &n);
+	snprintf(said, sizeof(said), "asking debuginfod servers for the symbols of %zu file%s", n,
+		 n == 1 ? "" : "s");
+	if (n)
+		p->servers.say(p->servers.ctx, said);
+	uint64_t end_ns = monotonic_ns() + SERVERS_NS;
+	bool more = true;
+	for (size_t i = 0; i < p->elves.len && more; i++)
+		if (wanted[i])
+			more = ask_for(p, &p->elves.data[i], end_ns);
+	name_anew(p, wanted);
+	free(wanted);
 }

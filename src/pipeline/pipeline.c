@@ -27,9 +27,9 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	return p;
 }
 
-void pipeline_ask_debuginfod(struct pipeline *p)
+void pipeline_ask_servers(struct pipeline *p, const struct pipeline_servers *servers)
 {
-	p->asks_debuginfod = true;
+	p->servers = *servers;
 }
 
 /* ---- inbox ---- */
@@ -472,6 +472,7 @@ int pipeline_end(struct pipeline *p, struct err *e)
 	shim_calls_pass(p, true);
 	shim_ops_pass(p, true);
 	frames_name_all(p);
+	frames_ask_servers(p);
 	int rc = pipeline_flush(p, e);
 	int end_rc = rec_writer_end(p->writer, true, rc ? &ignored : e);
 	return rc ? rc : end_rc;

@@ -18,6 +18,7 @@
 #include "wire/event.h"
 
 struct pipeline;
+struct debuginfod;
 
 /* What the 64 bits of an argument in a raw record are. */
 enum raw_arg {
@@ -60,8 +61,14 @@ struct pipeline_probe {
 struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 			      const struct parser_service *readers);
 
-/* Before anything is passed: symbols of stripped files may come from debuginfod servers. */
-void pipeline_ask_debuginfod(struct pipeline *p);
+/* Before anything is passed: at the end, symbols of stripped files may come from servers. */
+struct pipeline_servers {
+	struct debuginfod *debuginfod; /* lives longer; NULL: none is asked */
+	int stop_fd;		       /* readable: no more is asked */
+	void (*say)(void *ctx, const char *sentence);
+	void *ctx;
+};
+void pipeline_ask_servers(struct pipeline *p, const struct pipeline_servers *servers);
 
 /* Likewise: ranks that do not enter a collective that others wait in are told, as events of the
  * recording and, from the recording thread, to tell. Needs every call of the layer recorded. */

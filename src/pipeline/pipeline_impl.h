@@ -161,7 +161,7 @@ struct pipeline {
 	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
 	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
 	struct namer *namer;
-	bool asks_debuginfod;
+	struct pipeline_servers servers;
 	struct stacks *stacks;
 	struct frames *frames;
 	VEC(struct m_code) code_rows; /* by code index */

@@ -54,6 +54,8 @@ const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame);
 const char *frames_name(struct pipeline *p, uint32_t frame);
 /* Names the frames that have no name yet. */
 void frames_name_all(struct pipeline *p);
+/* The same from servers, of files without symbols: when the job is no longer disturbed. */
+void frames_ask_servers(struct pipeline *p);
 
 /* ---- waits.c ---- */
 

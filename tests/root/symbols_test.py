@@ -6,9 +6,13 @@ import contextlib
 import ctypes.util
 import functools
 import http.server
+import json
 import os
 import re
 import shutil
+import signal
+import socket
+import subprocess
 import threading
 
 from harness import EACGM, expect, main, skip, test
@@ -76,6 +80,43 @@ def server(folder):
             s.shutdown()
 
 
+def cache(t):
+    """Where the process that asks keeps what it got: it is not root."""
+    path = t.path("cache")
+    os.mkdir(path)
+    os.chmod(path, 0o777)
+    return path
+
+
+@contextlib.contextmanager
+def mute_server():
+    """Takes connections and says nothing; yields the environment and when somebody came."""
+    came = threading.Event()
+    taken = []
+
+    def take(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(listener.accept()[0])
+                came.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=take, args=(listener,), daemon=True).start()
+        yield {"DEBUGINFOD_URLS": "http://127.0.0.1:%d" % listener.getsockname()[1],
+               "no_proxy": "127.0.0.1", "DEBUGINFOD_TIMEOUT": "600"}, came
+        for connection in taken:
+            connection.close()
+
+
+def expect_whole(t, path):
+    """The recording has its end, and the stacks are in it."""
+    report = t.run([EACGM, "report", "--json", path])
+    expect(report.status == 0, report.err)
+    expect(not json.loads(report.out)["recording"].get("truncated"), report.out[:500])
+    flame = t.run([EACGM, "flame", path, "-f", "folded", "-o", "-"])
+    expect(flame.status == 0 and "[hot]" in flame.out, "%s" % flame)
+
+
 @test("a stripped program shows its path, not a wrong name")
 def _(t):
     program, _, _ = stripped_program(t)
@@ -109,13 +150,42 @@ def _(t):
     os.makedirs(os.path.join(folder, "buildid", build_id))
     shutil.copy(debug, os.path.join(folder, "buildid", build_id, "debuginfo"))
     with server(folder) as (url, asked):
-        env = {"DEBUGINFOD_URLS": url, "DEBUGINFOD_CACHE_PATH": t.path("cache"),
+        env = {"DEBUGINFOD_URLS": url, "DEBUGINFOD_CACHE_PATH": cache(t),
                "no_proxy": "127.0.0.1"}
         found = stacks(t, program, env=env)
         expect("hidden" not in found and not asked, "asked without leave: %s" % asked)
         found = stacks(t, program, "--debuginfod", env=env)
         expect(any(build_id in path for path in asked), "not asked: %s" % asked)
     expect("main;hidden_outer;hidden_spin" in found, found)
+
+
+@test("a server that says nothing costs a bounded time, and the symbols", 120)
+def _(t):
+    if not ctypes.util.find_library("debuginfod"):
+        skip("libdebuginfod is not installed")
+    program, _, _ = stripped_program(t)
+    with mute_server() as (mute, came):
+        found = stacks(t, program, "--debuginfod", env=dict(mute, DEBUGINFOD_CACHE_PATH=cache(t)))
+        expect(came.is_set(), "the server was not asked")
+    expect("hidden" not in found, found)
+    expect_whole(t, t.path("hot.eacgm"))
+
+
+@test("whoever ends it while a server says nothing has a whole recording", 120)
+def _(t):
+    if not ctypes.util.find_library("debuginfod"):
+        skip("libdebuginfod is not installed")
+    program, _, _ = stripped_program(t)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with mute_server() as (mute, came):
+            p = t.start([EACGM, "record", "--debuginfod", "-o", t.path("hot.eacgm"), "--", program],
+                        env=dict(os.environ, **mute), stderr=subprocess.PIPE, text=True)
+            expect(came.wait(60), "the server was not asked")
+            expect(p.poll() is None, "it did not wait for the server")
+            p.send_signal(number)
+            said = p.communicate(timeout=60)[1]
+            expect(p.returncode == 0, said)
+        expect_whole(t, t.path("hot.eacgm"))
 
 
 @test("without a server it says so and goes on")
