@@ -12,7 +12,7 @@
 #include "pipeline/pipeline_impl.h"
 
 #define ASK_MS	      500 /* of the reader's own time; who asks empties rings meanwhile */
-#define ASK_ROOT_MS   2000
+#define ASK_ROOT_MS   1000
 #define OWNER_NS      10000000000ULL /* of files of one owner, in sum */
 #define OWNER_FAILS   3		     /* files over which readers died or fell silent */
 #define READERS_MOST  8

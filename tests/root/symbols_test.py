@@ -6,7 +6,6 @@ import contextlib
 import ctypes.util
 import functools
 import http.server
-import json
 import os
 import re
 import shutil
@@ -110,9 +109,8 @@ def mute_server():
 
 def expect_whole(t, path):
     """The recording has its end, and the stacks are in it."""
-    report = t.run([EACGM, "report", "--json", path])
-    expect(report.status == 0, report.err)
-    expect(not json.loads(report.out)["recording"].get("truncated"), report.out[:500])
+    report = t.run([EACGM, "report", path])
+    expect(report.status == 0 and "cut short" not in report.out, "%s" % report)
     flame = t.run([EACGM, "flame", path, "-f", "folded", "-o", "-"])
     expect(flame.status == 0 and "[hot]" in flame.out, "%s" % flame)
 

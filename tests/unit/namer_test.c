@@ -1,0 +1,245 @@
+/* namer_test.c - names from files by processes without rights: of a good file, and what a file
+ * costs that ends its reader, keeps it busy, or changes meanwhile. A file of the test's own
+ * operations stands for one that takes its reader over.
+ *
+ * links: pipeline recording symbolize parser base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pipeline/pipeline_impl.h"
+#include "pipeline/readers.h"
+
+#define OTHER_USER 12345
+
+static parser_fn real_names;
+static struct parser_service readers;
+
+/* What an address asks for of a reader that obeys the file. */
+enum { DIE = 1, LOOP, NONSENSE };
+
+static int names_or_worse(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
+			  struct err *e)
+{
+	uint64_t address;
+	memcpy(&address, question + sizeof(struct namer_question), sizeof(address));
+	if (address == DIE)
+		abort();
+	for (volatile bool on = address == LOOP; on;)
+		;
+	if (address != NONSENSE)
+		return real_names(ctx, fd, question, len, ret, e);
+	buf_add(ret, "more\0texts\0than\0asked", 21);
+	return 0;
+}
+
+static int start_readers(void **state)
+{
+	static struct namer_files files;
+	static struct parser_op list[PIPELINE_OPS];
+	struct err e;
+	(void)state;
+	pipeline_parser_ops(&files, list);
+	real_names = list[NAMER_NAMES].answer;
+	list[NAMER_NAMES].answer = names_or_worse;
+	return parser_host_start(&readers.host, &(struct parser_ops){list, PIPELINE_OPS}, &e);
+}
+
+static int stop_readers(void **state)
+{
+	(void)state;
+	parser_host_stop(readers.host);
+	return 0;
+}
+
+static struct pipeline *begin(void)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	if (rec_writer_open(&w, NULL, &(struct rec_writer_options){0}, &e))
+		fail_msg("%s", e.msg);
+	return pipeline_new(w, "/proc", &readers);
+}
+
+static void end(struct pipeline *p)
+{
+	struct err e;
+	assert_int_equal(pipeline_close(p, &e), 0);
+}
+
+/* A copy of this program, which others may own. */
+static int copy_of_self(uid_t owner)
+{
+	char path[] = "/tmp/namer_test.XXXXXX", bytes[65536];
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = mkstemp(path);
+	ssize_t n;
+	assert_true(from >= 0 && to >= 0);
+	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		assert_int_equal(write(to, bytes, (size_t)n), n);
+	if (owner && fchown(to, owner, owner))
+		skip(); /* needs root */
+	unlink(path);
+	close(from);
+	return to;
+}
+
+static struct named_file opened(struct pipeline *p, int fd, struct namer_facts *facts)
+{
+	struct named_file f;
+	struct err e = {""};
+	if (namer_open(p, fd, 0, "/a/copy", &f, facts, &e))
+		fail_msg("%s", e.msg);
+	return f;
+}
+
+static void keep(void *ctx, size_t i, const char *text)
+{
+	snprintf((char *)ctx + 64 * i, 64, "%s", text);
+}
+
+static uint64_t address_in_file(const char *name)
+{
+	struct elf_file *self;
+	struct elf_symbol s;
+	struct err e;
+	assert_int_equal(elf_file_open(&self, "/proc/self/exe", &e), 0);
+	assert_true(elf_file_find(self, name, &s));
+	elf_file_close(self);
+	return s.address;
+}
+
+static void a_good_file(void **state)
+{
+	struct namer_facts facts;
+	char names[3][64] = {"", "", ""};
+	struct pipeline *p = begin();
+	struct named_file f = opened(p, copy_of_self(0), &facts);
+	(void)state;
+	assert_true(facts.has_symtab);
+	assert_true(facts.segments.n > 1);
+	assert_int_equal(facts.py_version, 0);
+	const uint64_t addresses[] = {address_in_file("main") + 1, 0,
+				      address_in_file("pipeline_new") + 1};
+	assert_int_equal(namer_names(p, &f, NAMER_FUNCTIONS, addresses, 3, keep, names), 0);
+	assert_string_equal(names[0], "main");
+	assert_string_equal(names[1], "");
+	assert_string_equal(names[2], "pipeline_new");
+	namer_close(&f);
+	end(p);
+}
+
+/* It has no names from then on, and others have theirs. */
+static void a_file_that_takes_its_reader_over(void **state)
+{
+	static const struct {
+		uint64_t address;
+		int rc;
+	} cases[] = {{DIE, -EPIPE}, {LOOP, -EPIPE}, {NONSENSE, -EPROTO}};
+	struct namer_facts facts;
+	struct pipeline *p = begin();
+	const uint64_t main_at = address_in_file("main");
+	struct named_file good = opened(p, copy_of_self(0), &facts);
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char name[64] = "";
+		struct named_file bad = opened(p, copy_of_self(0), &facts);
+		assert_int_equal(
+			namer_names(p, &bad, NAMER_FUNCTIONS, &cases[i].address, 1, keep, name),
+			cases[i].rc);
+		assert_int_equal(bad.handle, 0);
+		assert_int_equal(namer_names(p, &bad, NAMER_FUNCTIONS, &main_at, 1, keep, name),
+				 -ENOENT);
+		assert_int_equal(namer_names(p, &good, NAMER_FUNCTIONS, &main_at, 1, keep, name),
+				 0);
+		assert_string_equal(name, "main");
+	}
+	namer_close(&good);
+	end(p);
+}
+
+/* After three such files none of that owner is read, and those of others are. */
+static void an_owner_of_such_files(void **state)
+{
+	const uint64_t die = DIE, main_at = address_in_file("main");
+	struct namer_facts facts;
+	struct named_file f;
+	struct err e;
+	char name[64] = "";
+	struct pipeline *p = begin();
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		f = opened(p, copy_of_self(OTHER_USER), &facts);
+		assert_int_equal(namer_names(p, &f, NAMER_FUNCTIONS, &die, 1, keep, name), -EPIPE);
+	}
+	assert_int_equal(namer_open(p, copy_of_self(OTHER_USER), 0, "/a/copy", &f, &facts, &e),
+			 -EACCES);
+	f = opened(p, copy_of_self(0), &facts);
+	assert_int_equal(namer_names(p, &f, NAMER_FUNCTIONS, &main_at, 1, keep, name), 0);
+	assert_string_equal(name, "main");
+	namer_close(&f);
+	end(p);
+}
+
+/* What was mapped is named where it was small enough to be copied; else there are no names, and
+ * none of what is there now. */
+static void a_file_that_changes(void **state)
+{
+	struct namer_facts facts;
+	char name[64] = "";
+	const uint64_t main_at = address_in_file("main");
+	struct pipeline *p = begin();
+	int fd = copy_of_self(0);
+	struct stat st;
+	(void)state;
+	assert_int_equal(fstat(fd, &st), 0);
+	struct named_file f = opened(p, fd, &facts);
+	assert_int_equal(ftruncate(fd, 100), 0);
+	int rc = namer_names(p, &f, NAMER_FUNCTIONS, &main_at, 1, keep, name);
+	assert_int_equal(rc, st.st_size > 4 << 20 ? -ESTALE : 0);
+	assert_string_equal(name, rc ? "" : "main");
+	struct named_file other = f; /* as a reader sees it that has not read it before */
+	other.handle += 1000;
+	name[0] = 0;
+	assert_int_equal(namer_names(p, &other, NAMER_FUNCTIONS, &main_at, 1, keep, name), -ESTALE);
+	assert_string_equal(name, "");
+	namer_close(&f);
+	end(p);
+}
+
+static void without_readers(void **state)
+{
+	struct rec_writer *w;
+	struct err e = {""};
+	struct named_file f;
+	struct namer_facts facts;
+	(void)state;
+	assert_int_equal(rec_writer_open(&w, NULL, &(struct rec_writer_options){0}, &e), 0);
+	struct pipeline *p = pipeline_new(w, "/proc", NULL);
+	assert_int_equal(namer_open(p, copy_of_self(0), 0, "/a/copy", &f, &facts, &e), -EACCES);
+	char *name = namer_demangle(p, (uint32_t)getpid(), "_Z3addPfi");
+	assert_string_equal(name, "_Z3addPfi");
+	free(name);
+	end(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_good_file),
+		cmocka_unit_test(a_file_that_takes_its_reader_over),
+		cmocka_unit_test(an_owner_of_such_files),
+		cmocka_unit_test(a_file_that_changes),
+		cmocka_unit_test(without_readers),
+	};
+	return cmocka_run_group_tests(tests, start_readers, stop_readers);
+}
