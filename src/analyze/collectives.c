@@ -77,8 +77,8 @@ bool collective_is_kernel(const char *name)
 /* ---- what is looked up ---- */
 
 struct interval {
-	uint64_t start_ns, end_ns;
-	uint64_t before_ns; /* sum of the lengths of those before it */
+	uint64_t start_ns;
+	uint64_t before_ns; /* sum of the lengths of those before it, which tells these too */
 };
 
 /* When a device computed: merged times of kernels that are not NCCL's. */
@@ -86,6 +86,7 @@ struct busy {
 	uint32_t pid;
 	int32_t device;
 	VEC(struct interval) times;
+	uint64_t end_ns; /* of the last */
 };
 
 struct job {
@@ -99,11 +100,11 @@ struct job {
 	struct map64 busy_of; /* pid << 32 | device -> index */
 };
 
-static bool is_nccl(struct job *job, const struct m_gpu_span *s)
+static bool is_nccl(struct job *job, const struct timeline_kind *k)
 {
-	uint8_t *known = &job->nccl_name[s->name];
+	uint8_t *known = &job->nccl_name[k->name];
 	if (!*known) {
-		const char *name = strtab_get(&job->t->tables->strings, s->name, NULL);
+		const char *name = strtab_get(&job->t->tables->strings, k->name, NULL);
 		*known = collective_is_kernel(name) ? 2 : 1;
 	}
 	return *known == 2;
@@ -114,29 +115,35 @@ static uint64_t busy_key(uint32_t pid, int32_t device)
 	return (uint64_t)pid << 32 | (uint32_t)device;
 }
 
-static struct busy *busy_of(struct job *job, const struct m_gpu_span *s)
+static struct busy *busy_of(struct job *job, const struct timeline_kind *k)
 {
-	uint64_t at, key = busy_key(s->pid, s->device);
+	uint64_t at, key = busy_key(k->pid, k->device);
 	if (map64_get(&job->busy_of, key, &at))
 		return &job->busy.data[at];
 	map64_set(&job->busy_of, key, job->busy.len);
 	struct busy *b = vec_push(&job->busy);
-	*b = (struct busy){.pid = s->pid, .device = s->device};
+	*b = (struct busy){.pid = k->pid, .device = k->device};
 	return b;
 }
 
-/* Spans are in order of start within a process. */
-static void add_busy(struct job *job, const struct m_gpu_span *s)
+static uint64_t length_of(const struct busy *b, size_t i)
 {
-	struct busy *b = busy_of(job, s);
-	struct interval *last = b->times.len ? &b->times.data[b->times.len - 1] : NULL;
-	if (last && s->start_ns <= last->end_ns) {
-		if (s->end_ns > last->end_ns)
-			last->end_ns = s->end_ns;
-		return;
+	const struct interval *x = &b->times.data[i];
+	return i + 1 < b->times.len ? x[1].before_ns - x->before_ns : b->end_ns - x->start_ns;
+}
+
+/* Spans are in order of start within a process. */
+static void add_busy(struct job *job, const struct timeline_span *s)
+{
+	struct busy *b = busy_of(job, timeline_kind_of(job->t, s));
+	size_t n = b->times.len;
+	if (!n || s->start_ns > b->end_ns) {
+		uint64_t before_ns = n ? b->times.data[n - 1].before_ns + length_of(b, n - 1) : 0;
+		*vec_push(&b->times) = (struct interval){s->start_ns, before_ns};
+		b->end_ns = s->end_ns;
+	} else if (s->end_ns > b->end_ns) {
+		b->end_ns = s->end_ns;
 	}
-	uint64_t before_ns = last ? last->before_ns + last->end_ns - last->start_ns : 0;
-	*vec_push(&b->times) = (struct interval){s->start_ns, s->end_ns, before_ns};
 }
 
 /* Time up to a moment in which it computed. */
@@ -153,8 +160,8 @@ static uint64_t busy_until(const struct busy *b, uint64_t time_ns)
 	if (!low)
 		return 0;
 	const struct interval *last = &b->times.data[low - 1];
-	uint64_t end_ns = last->end_ns < time_ns ? last->end_ns : time_ns;
-	return last->before_ns + end_ns - last->start_ns;
+	uint64_t length_ns = length_of(b, low - 1), since_ns = time_ns - last->start_ns;
+	return last->before_ns + (since_ns < length_ns ? since_ns : length_ns);
 }
 
 static uint64_t overlap_of(const struct job *job, const struct collective *c)
@@ -166,21 +173,38 @@ static uint64_t overlap_of(const struct job *job, const struct collective *c)
 	return busy_until(b, c->device_end_ns) - busy_until(b, c->device_start_ns);
 }
 
+static bool is_row(const struct timeline_call *c)
+{
+	return c->role == GPU_COLLECTIVE || c->role == GPU_P2P;
+}
+
+/* What computed beside collectives: nothing is to be known of it where there are none. */
+static void look_at_kernels(struct job *job)
+{
+	const struct timeline *t = job->t;
+	size_t i = 0;
+	while (i < t->calls.len && !is_row(&t->calls.data[i]))
+		i++;
+	for (size_t k = 0; i < t->calls.len && k < t->spans.len; k++) {
+		const struct timeline_kind *of = timeline_kind_of(t, &t->spans.data[k]);
+		if (of->work == WORK_GRAPH || (of->work == WORK_KERNEL && !is_nccl(job, of)))
+			add_busy(job, &t->spans.data[k]);
+	}
+}
+
 static void look_at_spans(struct job *job)
 {
 	const struct timeline *t = job->t;
 	struct map64 pids = {0};
 	uint64_t one;
-	for (size_t i = 0; i < t->spans.len; i++) {
-		const struct m_gpu_span *s = &t->spans.data[i].row;
-		map64_set(&pids, s->pid, 1);
-		if (s->work == WORK_GRAPH || (s->work == WORK_KERNEL && !is_nccl(job, s)))
-			add_busy(job, s);
-	}
+	for (size_t i = 0; i < t->spans.len; i++)
+		if (!i || t->spans.data[i].kind != t->spans.data[i - 1].kind)
+			map64_set(&pids, timeline_kind_of(t, &t->spans.data[i])->pid, 1);
 	for (size_t i = 0; i < t->tables->threads.len; i++)
 		job->has_spans[i] = map64_get(&pids, t->tables->threads.data[i].pid, &one);
 	job->c->has_spans = t->spans.len != 0;
 	map64_free(&pids);
+	look_at_kernels(job);
 }
 
 static void look_at_calls(struct job *job)
@@ -213,8 +237,8 @@ static uint32_t take_spans(struct job *job, uint32_t parent, const struct wanted
 			continue;
 		for (uint32_t i = 0; i < c->spans; i++) {
 			uint32_t span = t->by_call.data[c->first_span + i];
-			const struct m_gpu_span *s = &t->spans.data[span].row;
-			if (s->work != w->work || (s->work == WORK_KERNEL && !is_nccl(job, s)))
+			const struct timeline_kind *of = timeline_kind_of(t, &t->spans.data[span]);
+			if (of->work != w->work || (of->work == WORK_KERNEL && !is_nccl(job, of)))
 				continue;
 			*vec_push(&job->c->spans) = span;
 			taken++;
@@ -252,13 +276,13 @@ static uint32_t find_spans(struct job *job, uint32_t call, struct collective *re
 static void time_spans(struct job *job, struct collective *c)
 {
 	for (uint32_t i = 0; i < c->spans; i++) {
-		const struct m_gpu_span *s =
-			&job->t->spans.data[job->c->spans.data[c->first_span + i]].row;
+		const struct timeline_span *s =
+			&job->t->spans.data[job->c->spans.data[c->first_span + i]];
 		if (!i || s->start_ns < c->device_start_ns)
 			c->device_start_ns = s->start_ns;
 		if (s->end_ns > c->device_end_ns)
 			c->device_end_ns = s->end_ns;
-		c->device = s->device;
+		c->device = timeline_kind_of(job->t, s)->device;
 	}
 	if (c->spans)
 		c->overlap_ns = overlap_of(job, c);
@@ -630,7 +654,7 @@ void collectives_make(struct collectives *ret, const struct timeline *t, uint32_
 	look_at_spans(&job);
 	look_at_calls(&job);
 	for (size_t i = 0; i < t->calls.len; i++)
-		if (t->calls.data[i].role == GPU_COLLECTIVE || t->calls.data[i].role == GPU_P2P)
+		if (is_row(&t->calls.data[i]))
 			add_row(&job, (uint32_t)i, comms, &groups);
 	make_units(ret, (uint32_t)groups.len, &units);
 	make_sums(ret, &units);

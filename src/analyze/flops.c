@@ -132,47 +132,47 @@ static void note_kernel(const struct job *j, struct work_call *c, uint32_t name)
 		c->work.format = FORMAT_TF32;
 }
 
-static void add_other(struct job *j, const struct m_gpu_span *row)
+static void add_other(struct job *j, uint32_t name, uint64_t ns)
 {
 	uint64_t at;
-	if (!map64_get(&j->others, row->name, &at)) {
+	if (!map64_get(&j->others, name, &at)) {
 		at = j->f->others.len;
-		map64_set(&j->others, row->name, at);
-		*vec_push(&j->f->others) = (struct flops_kernel_time){
-			.name = strtab_get(&j->t->strings, row->name, NULL)};
+		map64_set(&j->others, name, at);
+		*vec_push(&j->f->others) =
+			(struct flops_kernel_time){.name = strtab_get(&j->t->strings, name, NULL)};
 	}
-	j->f->others.data[at].ns += row->end_ns - row->start_ns;
+	j->f->others.data[at].ns += ns;
 }
 
 static void add_span(struct job *j, const struct timeline_span *s)
 {
-	const struct m_gpu_span *row = &s->row;
+	const struct timeline_kind *kind = timeline_kind_of(j->timeline, s);
 	struct work_call *c = NULL;
-	uint64_t ns = row->end_ns - row->start_ns;
-	if (row->work != WORK_KERNEL && row->work != WORK_GRAPH)
+	uint64_t ns = s->end_ns - s->start_ns;
+	if (kind->work != WORK_KERNEL && kind->work != WORK_GRAPH)
 		return;
 	j->f->kernels_ns += ns;
-	if (row->graph_node || row->work == WORK_GRAPH) {
+	if (kind->of_graph) {
 		j->f->graphs_ns += ns;
-		if (j->f->graph_model > 0 && row->end_ns > j->last_ns)
-			j->last_ns = row->end_ns;
+		if (j->f->graph_model > 0 && s->end_ns > j->last_ns)
+			j->last_ns = s->end_ns;
 	} else if (s->call != TIMELINE_NONE) {
 		const struct timeline_call *call = &j->timeline->calls.data[s->call];
 		c = flops_find_call(j, call->thread, call->start_ns);
 	}
 	if (!c) {
-		add_other(j, row);
+		add_other(j, kind->name, ns);
 		return;
 	}
 	j->f->counted_ns += ns;
 	c->device_ns += ns;
-	note_kernel(j, c, row->name);
+	note_kernel(j, c, kind->name);
 	if (ns > c->kernel_ns) {
 		c->kernel_ns = ns;
-		c->kernel = row->name;
+		c->kernel = kind->name;
 	}
-	if (row->end_ns > j->last_ns)
-		j->last_ns = row->end_ns;
+	if (s->end_ns > j->last_ns)
+		j->last_ns = s->end_ns;
 }
 
 static void find_kernels(struct job *j)
@@ -192,35 +192,25 @@ static void find_kernels(struct job *j)
 
 /* ---- devices ---- */
 
-struct busy {
-	uint32_t pid;
-	int32_t device;
-	uint64_t until_ns;
-};
-
-/* Spans come by process and start, so of each device in order. */
+/* Until when each device was busy. Spans come by process and start, so of each device in order. */
 static void sum_busy(struct job *j)
 {
-	VEC(struct busy) devices = {0};
+	struct map64 until = {0}; /* by pid << 32 | device */
 	for (size_t i = 0; i < j->timeline->spans.len; i++) {
-		const struct m_gpu_span *s = &j->timeline->spans.data[i].row;
-		size_t k = 0;
-		if (s->work != WORK_KERNEL && s->work != WORK_GRAPH)
+		const struct timeline_span *s = &j->timeline->spans.data[i];
+		const struct timeline_kind *kind = timeline_kind_of(j->timeline, s);
+		uint64_t key = (uint64_t)kind->pid << 32 | (uint32_t)kind->device, until_ns = 0;
+		if (kind->work != WORK_KERNEL && kind->work != WORK_GRAPH)
 			continue;
-		while (k < devices.len &&
-		       (devices.data[k].pid != s->pid || devices.data[k].device != s->device))
-			k++;
-		if (k == devices.len)
-			*(struct busy *)vec_push(&devices) = (struct busy){s->pid, s->device, 0};
-		struct busy *d = &devices.data[k];
-		uint64_t from = s->start_ns > d->until_ns ? s->start_ns : d->until_ns;
-		if (s->end_ns > from) {
+		bool known = map64_get(&until, key, &until_ns);
+		uint64_t from = s->start_ns > until_ns ? s->start_ns : until_ns;
+		if (s->end_ns > from)
 			j->f->busy_ns += s->end_ns - from;
-			d->until_ns = s->end_ns;
-		}
+		if (!known || s->end_ns > from)
+			map64_set(&until, key, s->end_ns > from ? s->end_ns : until_ns);
 	}
-	j->f->devices = (uint32_t)devices.len;
-	vec_free(&devices);
+	j->f->devices = (uint32_t)until.len;
+	map64_free(&until);
 }
 
 /* Without a timeline: as many devices as processes launched kernels in counted calls. */

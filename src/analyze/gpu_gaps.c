@@ -9,12 +9,12 @@
 
 bool timeline_is_collective(const struct timeline *t, const struct timeline_span *s)
 {
-	if (s->row.work != WORK_KERNEL)
+	if (timeline_kind_of(t, s)->work != WORK_KERNEL)
 		return false;
 	if (s->call != TIMELINE_NONE && t->calls.data[s->call].parent != TIMELINE_NONE)
 		return true;
-	return strstr(strtab_get(&t->tables->strings, s->row.name, NULL), "ncclDevKernel") ||
-	       strstr(strtab_get(&t->tables->strings, s->row.name, NULL), "ncclKernel");
+	const char *name = strtab_get(&t->tables->strings, timeline_kind_of(t, s)->name, NULL);
+	return strstr(name, "ncclDevKernel") || strstr(name, "ncclKernel");
 }
 
 /* ---- unions of spans ---- */
@@ -54,13 +54,14 @@ struct device_run {
 	struct map64 stream_of; /* context << 32 | stream -> index */
 };
 
-static void add_stream(struct device_run *d, const struct m_gpu_span *s)
+static void add_stream(struct device_run *d, const struct timeline_span *s)
 {
-	uint64_t i, key = (uint64_t)s->context << 32 | s->stream;
+	const struct timeline_kind *kind = timeline_kind_of(d->t, s);
+	uint64_t i, key = (uint64_t)kind->context << 32 | kind->stream;
 	if (!map64_get(&d->stream_of, key, &i)) {
 		map64_set(&d->stream_of, key, i = d->streams.len);
 		*(struct stream_cover *)vec_push(&d->streams) =
-			(struct stream_cover){.context = s->context, .stream = s->stream};
+			(struct stream_cover){.context = kind->context, .stream = kind->stream};
 	}
 	d->streams.data[i].spans++;
 	cover_add(&d->streams.data[i].cover, s->start_ns, s->end_ns);
@@ -72,11 +73,12 @@ static uint64_t exposed(const struct device_run *d)
 	struct cover others = {0}, all = {0};
 	for (size_t i = 0; i < d->len; i++) {
 		const struct timeline_span *s = &d->t->spans.data[d->spans[i]];
-		if (s->row.work != WORK_KERNEL && s->row.work != WORK_GRAPH)
+		uint8_t work = timeline_kind_of(d->t, s)->work;
+		if (work != WORK_KERNEL && work != WORK_GRAPH)
 			continue;
-		cover_add(&all, s->row.start_ns, s->row.end_ns);
+		cover_add(&all, s->start_ns, s->end_ns);
 		if (!timeline_is_collective(d->t, s))
-			cover_add(&others, s->row.start_ns, s->row.end_ns);
+			cover_add(&others, s->start_ns, s->end_ns);
 	}
 	return all.total_ns - others.total_ns;
 }
@@ -89,8 +91,8 @@ static void least_launch(struct device_run *d)
 		if (s->call == TIMELINE_NONE)
 			continue;
 		uint64_t called = d->t->calls.data[s->call].start_ns;
-		if (s->row.start_ns >= called && s->row.start_ns - called < least)
-			least = s->row.start_ns - called;
+		if (s->start_ns >= called && s->start_ns - called < least)
+			least = s->start_ns - called;
 	}
 	d->ret->launch_ns = least == UINT64_MAX ? 0 : least;
 }
@@ -143,7 +145,7 @@ static enum gap_reason reason_of(const struct device_run *d, uint64_t from_ns,
 	if (call->start_ns + soon_ns > from_ns)
 		return host_reason(d, from_ns, call,
 				   last->call == TIMELINE_NONE ? NULL : &calls[last->call]);
-	return next->row.start_ns - from_ns > GAP_DISPATCH_NS ? GAP_DEPENDENCY : GAP_DISPATCH;
+	return next->start_ns - from_ns > GAP_DISPATCH_NS ? GAP_DEPENDENCY : GAP_DISPATCH;
 }
 
 static void go_through(struct device_run *d)
@@ -153,8 +155,9 @@ static void go_through(struct device_run *d)
 	const struct timeline_span *last = NULL; /* that ends last so far */
 	for (size_t i = 0; i < d->len; i++) {
 		const struct timeline_span *s = &d->t->spans.data[d->spans[i]];
-		uint64_t start_ns = s->row.start_ns, end_ns = s->row.end_ns;
-		bool copy = s->row.work == WORK_COPY || s->row.work == WORK_SET;
+		uint64_t start_ns = s->start_ns, end_ns = s->end_ns;
+		uint8_t work = timeline_kind_of(d->t, s)->work;
+		bool copy = work == WORK_COPY || work == WORK_SET;
 		if (last && start_ns > busy.end_ns) {
 			uint64_t ns = start_ns - busy.end_ns;
 			ret->idle_ns += ns;
@@ -171,7 +174,7 @@ static void go_through(struct device_run *d)
 		cover_add(copy ? &copies : &kernels, start_ns, end_ns);
 		if (timeline_is_collective(d->t, s))
 			cover_add(&collectives, start_ns, end_ns);
-		add_stream(d, &s->row);
+		add_stream(d, s);
 	}
 	ret->busy_ns = busy.total_ns;
 	ret->span_ns = busy.total_ns + ret->idle_ns;
@@ -237,11 +240,11 @@ static void sum_up(struct device_run *d)
 static void make_device(struct gpu_gaps *g, const struct timeline *t, const struct gpu_host *host,
 			const uint32_t *spans, size_t n)
 {
-	const struct m_gpu_span *first = &t->spans.data[spans[0]].row;
+	const struct timeline_span *first = &t->spans.data[spans[0]];
 	struct gap_device *ret = vec_push(&g->devices);
 	struct device_run d = {.t = t, .host = host, .ret = ret, .spans = spans, .len = n};
-	ret->pid = first->pid;
-	ret->device = first->device;
+	ret->pid = timeline_kind_of(t, first)->pid;
+	ret->device = timeline_kind_of(t, first)->device;
 	ret->first_ns = first->start_ns;
 	least_launch(&d);
 	go_through(&d);
@@ -251,11 +254,16 @@ static void make_device(struct gpu_gaps *g, const struct timeline *t, const stru
 
 /* ---- all of them ---- */
 
+static const struct timeline_kind *kind_at(const struct timeline *t, uint32_t span)
+{
+	return timeline_kind_of(t, &t->spans.data[span]);
+}
+
 static int compare_places(const void *a, const void *b, void *arg)
 {
-	const struct timeline_span *all = arg;
+	const struct timeline *t = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct m_gpu_span *s = &all[x].row, *o = &all[y].row;
+	const struct timeline_kind *s = kind_at(t, x), *o = kind_at(t, y);
 	if (s->pid != o->pid)
 		return s->pid < o->pid ? -1 : 1;
 	if (s->device != o->device)
@@ -269,17 +277,17 @@ void gpu_gaps_make(struct gpu_gaps *ret, const struct timeline *t, const struct 
 	uint32_t *order = xcalloc(t->spans.len + 1, sizeof(*order));
 	size_t n = 0;
 	for (size_t i = 0; i < t->spans.len; i++)
-		if (t->spans.data[i].row.work != WORK_SYNC)
+		if (kind_at(t, (uint32_t)i)->work != WORK_SYNC)
 			order[n++] = (uint32_t)i;
 	struct gpu_host *host = gpu_host_new(t, r);
 	ret->waits = gpu_host_waits(host);
 	if (n)
-		qsort_r(order, n, sizeof(*order), compare_places, t->spans.data);
+		qsort_r(order, n, sizeof(*order), compare_places, (void *)t);
 	for (size_t i = 0; i < n;) {
-		const struct m_gpu_span *first = &t->spans.data[order[i]].row;
+		const struct timeline_kind *first = kind_at(t, order[i]);
 		size_t to = i;
-		while (to < n && t->spans.data[order[to]].row.pid == first->pid &&
-		       t->spans.data[order[to]].row.device == first->device)
+		while (to < n && kind_at(t, order[to])->pid == first->pid &&
+		       kind_at(t, order[to])->device == first->device)
 			to++;
 		make_device(ret, t, host, order + i, to - i);
 		i = to;

@@ -11,7 +11,8 @@ struct run {
 struct device {
 	uint32_t pid;
 	int32_t device;
-	VEC(struct run) runs; /* in order, apart from each other */
+	VEC(struct run) runs;	/* in order, apart from each other: those beside a transfer */
+	uint64_t transfers_end; /* when the last of those that began so far ends */
 };
 
 struct kind {
@@ -26,24 +27,31 @@ struct job {
 	VEC(struct kind) kinds; /* they are few in what CUPTI tells */
 };
 
-static struct device *device_of(struct job *job, const struct m_gpu_span *s)
+static struct device *device_of(struct job *job, const struct timeline_span *s)
 {
-	uint64_t at, key = (uint64_t)s->pid << 32 | (uint32_t)s->device;
+	const struct timeline_kind *k = timeline_kind_of(job->t, s);
+	uint64_t at, key = (uint64_t)k->pid << 32 | (uint32_t)k->device;
 	if (map64_get(&job->device_of, key, &at))
 		return &job->devices.data[at];
 	map64_set(&job->device_of, key, job->devices.len);
 	struct device *d = vec_push(&job->devices);
-	d->pid = s->pid;
-	d->device = s->device;
+	d->pid = k->pid;
+	d->device = k->device;
 	return d;
 }
 
-/* Spans of a process come in order of start. */
-static void add_run(struct device *d, const struct m_gpu_span *s)
+/* Spans of a process come in order of start: what begins from here on is behind the last run. */
+static struct run *next_run(struct device *d)
+{
+	struct run *last = d->runs.len ? &d->runs.data[d->runs.len - 1] : NULL;
+	return last && last->start_ns >= d->transfers_end ? last : vec_push(&d->runs);
+}
+
+static void add_run(struct device *d, const struct timeline_span *s)
 {
 	uint64_t end_ns = d->runs.len ? d->runs.data[d->runs.len - 1].end_ns : 0;
 	if (!d->runs.len || s->start_ns > end_ns)
-		*vec_push(&d->runs) = (struct run){s->start_ns, s->end_ns};
+		*next_run(d) = (struct run){s->start_ns, s->end_ns};
 	else if (s->end_ns > end_ns)
 		d->runs.data[d->runs.len - 1].end_ns = s->end_ns;
 }
@@ -68,7 +76,7 @@ static uint64_t overlapped(const struct device *d, uint64_t from_ns, uint64_t to
 	return ns;
 }
 
-static struct kind *kind_of(struct job *job, const struct m_gpu_span *s)
+static struct kind *kind_of(struct job *job, const struct timeline_kind *s)
 {
 	struct transfer_row key = {.set = s->work == WORK_SET,
 				   .source_kind = s->source_kind,
@@ -87,16 +95,17 @@ static struct kind *kind_of(struct job *job, const struct m_gpu_span *s)
 	return kind;
 }
 
-static void add_transfer(struct job *job, const struct m_gpu_span *s)
+static void add_transfer(struct job *job, const struct timeline_span *s)
 {
-	struct kind *kind = kind_of(job, s);
+	const struct timeline_kind *of = timeline_kind_of(job->t, s);
+	struct kind *kind = kind_of(job, of);
 	uint64_t ns = s->end_ns - s->start_ns;
 	kind->row.count++;
-	kind->row.bytes += s->bytes;
+	kind->row.bytes += of->bytes;
 	kind->row.total_ns += ns;
 	kind->row.overlapped_ns += overlapped(device_of(job, s), s->start_ns, s->end_ns);
 	if (ns)
-		*vec_push(&kind->rates) = (double)s->bytes * 1e9 / (double)ns;
+		*vec_push(&kind->rates) = (double)of->bytes * 1e9 / (double)ns;
 }
 
 static int compare_rates(const void *a, const void *b)
@@ -136,18 +145,33 @@ static void finish(struct gpu_transfers *ret, struct job *job)
 		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), compare_rows);
 }
 
+static bool is_transfer(uint8_t work)
+{
+	return work == WORK_COPY || work == WORK_SET;
+}
+
+static void add_runs(struct job *job)
+{
+	const struct timeline *t = job->t;
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *s = &t->spans.data[i];
+		uint8_t work = timeline_kind_of(t, s)->work;
+		struct device *d = device_of(job, s);
+		if (work == WORK_KERNEL || work == WORK_GRAPH)
+			add_run(d, s);
+		else if (is_transfer(work) && s->end_ns > d->transfers_end)
+			d->transfers_end = s->end_ns;
+	}
+}
+
 void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t)
 {
 	struct job job = {.t = t};
 	*ret = (struct gpu_transfers){0};
+	add_runs(&job);
 	for (size_t i = 0; i < t->spans.len; i++) {
-		const struct m_gpu_span *s = &t->spans.data[i].row;
-		if (s->work == WORK_KERNEL || s->work == WORK_GRAPH)
-			add_run(device_of(&job, s), s);
-	}
-	for (size_t i = 0; i < t->spans.len; i++) {
-		const struct m_gpu_span *s = &t->spans.data[i].row;
-		if (s->work == WORK_COPY || s->work == WORK_SET)
+		const struct timeline_span *s = &t->spans.data[i];
+		if (is_transfer(timeline_kind_of(t, s)->work))
 			add_transfer(&job, s);
 	}
 	finish(ret, &job);

@@ -15,7 +15,7 @@ static uint64_t name_key(const char *text, char *(*demangle)(const char *name, i
 	return key;
 }
 
-static void add(struct kernel_time *k, const struct m_gpu_span *s)
+static void add(struct kernel_time *k, const struct timeline_span *s)
 {
 	uint64_t ns = s->end_ns - s->start_ns;
 	k->count++;
@@ -32,14 +32,15 @@ void kernel_times_make(struct kernel_times *ret, const struct timeline *t,
 	for (size_t i = 0; i < gpu->kernels.len; i++)
 		map64_set(&by_name, name_key(gpu->kernels.data[i].name, NULL), i + 1);
 	for (size_t i = 0; i < t->spans.len; i++) {
-		const struct m_gpu_span *s = &t->spans.data[i].row;
+		const struct timeline_span *s = &t->spans.data[i];
+		const struct timeline_kind *kind = timeline_kind_of(t, s);
 		uint64_t at = 0;
-		if (s->work != WORK_KERNEL)
+		if (kind->work != WORK_KERNEL)
 			continue;
-		if (!map64_get(&by_string, s->name, &at)) {
-			const char *text = strtab_get(&t->tables->strings, s->name, NULL);
+		if (!map64_get(&by_string, kind->name, &at)) {
+			const char *text = strtab_get(&t->tables->strings, kind->name, NULL);
 			(void)map64_get(&by_name, name_key(text, demangle), &at);
-			map64_set(&by_string, s->name, at);
+			map64_set(&by_string, kind->name, at);
 		}
 		add(at ? &ret->rows[at - 1] : &ret->others, s);
 	}

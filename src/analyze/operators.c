@@ -162,9 +162,8 @@ static uint64_t gpu_ns(const struct timeline *t, const struct timeline_call *c)
 {
 	uint64_t ns = 0;
 	for (uint32_t i = 0; i < c->spans; i++) {
-		const struct m_gpu_span *row =
-			&t->spans.data[t->by_call.data[c->first_span + i]].row;
-		ns += row->work == WORK_SYNC ? 0 : row->end_ns - row->start_ns;
+		const struct timeline_span *s = &t->spans.data[t->by_call.data[c->first_span + i]];
+		ns += timeline_kind_of(t, s)->work == WORK_SYNC ? 0 : s->end_ns - s->start_ns;
 	}
 	return ns;
 }
@@ -297,11 +296,11 @@ void operators_make(struct operators *ret, const struct rec_reader *r, const str
 		return;
 	know_probes(&s);
 	autograd_links_make(&s.links, r, pid);
-	for (size_t i = 0; i < t->spans.len; i++)
-		if (t->spans.data[i].call == TIMELINE_NONE &&
-		    t->spans.data[i].row.work != WORK_SYNC)
-			ret->unmatched_ns +=
-				t->spans.data[i].row.end_ns - t->spans.data[i].row.start_ns;
+	for (size_t i = 0; i < t->spans.len; i++) {
+		const struct timeline_span *span = &t->spans.data[i];
+		if (span->call == TIMELINE_NONE && timeline_kind_of(t, span)->work != WORK_SYNC)
+			ret->unmatched_ns += span->end_ns - span->start_ns;
+	}
 	struct open_call *calls = read_calls(&s, r, &n);
 	struct launch *launches = launches_of(t, &m);
 	go_through(&s, calls, n, launches, m);

@@ -10,6 +10,7 @@
 #include "analyze/gpu_graphs.h"
 #include "analyze/gpu_kept.h"
 #include "analyze/timeline_match.h"
+#include "analyze/timeline_spans.h"
 #include "base/kernel_name.h"
 #include "base/map64.h"
 #include "wire/event.h"
@@ -190,39 +191,17 @@ static void load_calls(struct job *job)
 		qsort(job->idle.data, job->idle.len, sizeof(*job->idle.data), compare_idle);
 }
 
-/* ---- spans ---- */
-
-static int compare_spans(const void *a, const void *b)
-{
-	const struct m_gpu_span *x = &((const struct timeline_span *)a)->row;
-	const struct m_gpu_span *y = &((const struct timeline_span *)b)->row;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->correlation != y->correlation)
-		return x->correlation < y->correlation ? -1 : 1;
-	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
-}
-
-static void load_spans(struct job *job)
-{
-	struct timeline *t = job->t;
-	struct m_gpu_spans rows = {0};
-	for (size_t b = 0; b < rec_gpu_span_blocks(job->reader); b++) {
-		if (rec_read_gpu_spans(job->reader, b, &rows, NULL))
-			continue;
-		for (size_t i = 0; i < rows.len && t->spans.len < TIMELINE_NONE; i++)
-			if (!job->o->pid || rows.rows[i].pid == job->o->pid)
-				*vec_push(&t->spans) =
-					(struct timeline_span){rows.rows[i], TIMELINE_NONE};
-	}
-	m_gpu_spans_free(&rows);
-	if (t->spans.len)
-		qsort(t->spans.data, t->spans.len, sizeof(*t->spans.data), compare_spans);
-}
-
 /* ---- one process ---- */
+
+static bool is_wait(const struct timeline *t, const struct timeline_span *s)
+{
+	return timeline_kind_of(t, s)->work == WORK_SYNC;
+}
+
+static uint32_t pid_of_span(const struct timeline *t, size_t span)
+{
+	return timeline_kind_of(t, &t->spans.data[span])->pid;
+}
 
 /* The calls and spans of one process, and the lists that are matched. */
 struct process {
@@ -258,11 +237,11 @@ static uint32_t name_of(struct job *job, uint32_t string)
 	return job->name_of[string] - 1;
 }
 
-static enum match_class class_of_span(const struct m_gpu_span *s)
+static enum match_class class_of_kind(const struct timeline_kind *k)
 {
-	if (s->graph_node || s->work == WORK_GRAPH)
+	if (k->of_graph)
 		return MATCH_GRAPH;
-	return s->work == WORK_COPY ? MATCH_COPY : s->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
+	return k->work == WORK_COPY ? MATCH_COPY : k->work == WORK_SET ? MATCH_SET : MATCH_LAUNCH;
 }
 
 /* A call that starts work, to be found by its thread and a time in it. */
@@ -284,10 +263,11 @@ static int compare_thread_calls(const void *a, const void *b)
 
 /* The innermost call of the class that holds what CUPTI says, or TIMELINE_NONE. */
 static uint32_t known_call(const struct timeline *t, const struct thread_call *rows, size_t n,
-			   const struct m_gpu_span *s)
+			   const struct timeline_span *s)
 {
 	enum { NESTED = 4 };
-	const struct thread_call key = {s->called_ns, s->called_tid, UINT32_MAX};
+	const struct timeline_kind *kind = timeline_kind_of(t, s);
+	const struct thread_call key = {timeline_called_ns(t, s), kind->called_tid, UINT32_MAX};
 	size_t low = 0, high = n;
 	while (low < high) { /* the first that began after it */
 		size_t mid = low + (high - low) / 2;
@@ -296,9 +276,9 @@ static uint32_t known_call(const struct timeline *t, const struct thread_call *r
 		else
 			high = mid;
 	}
-	for (size_t k = low; k > 0 && low - k < NESTED && rows[k - 1].tid == s->called_tid; k--) {
+	for (size_t k = low; k > 0 && low - k < NESTED && rows[k - 1].tid == key.tid; k--) {
 		const struct timeline_call *c = &t->calls.data[rows[k - 1].call];
-		if (class_of(c->role) == class_of_span(s) && c->end_ns >= s->called_ns)
+		if (class_of(c->role) == class_of_kind(kind) && c->end_ns >= key.start_ns)
 			return rows[k - 1].call;
 	}
 	return TIMELINE_NONE;
@@ -321,9 +301,9 @@ static void match_known(struct process *p)
 		qsort(rows, n, sizeof(*rows), compare_thread_calls);
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
 		struct timeline_span *s = &t->spans.data[i];
-		if (!s->row.called_ns || s->row.work == WORK_SYNC)
+		if (!timeline_called_ns(t, s) || is_wait(t, s))
 			continue;
-		s->call = known_call(t, rows, n, &s->row);
+		s->call = known_call(t, rows, n, s);
 		if (s->call != TIMELINE_NONE)
 			p->known[s->call - p->calls_from] = true;
 	}
@@ -345,16 +325,16 @@ static bool is_asked(const struct process *p, size_t call)
  * Handles are told apart by stream only where all is of one context. */
 static bool one_context(const struct process *p)
 {
-	const struct timeline_span *all = p->job->t->spans.data;
-	const struct m_gpu_span *first = NULL;
+	const struct timeline *t = p->job->t;
+	const struct timeline_kind *first = NULL;
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
-		const struct m_gpu_span *s = &all[i].row;
-		if (s->work == WORK_SYNC)
+		const struct timeline_kind *k = timeline_kind_of(t, &t->spans.data[i]);
+		if (k->work == WORK_SYNC)
 			continue;
-		if (first && (first->device != s->device || first->context != s->context))
+		if (first && (first->device != k->device || first->context != k->context))
 			return false;
 		if (!first)
-			first = s;
+			first = k;
 	}
 	return true;
 }
@@ -467,8 +447,8 @@ static int compare_correlations(const void *a, const void *b, void *arg)
 {
 	const struct ordering *o = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	uint32_t cx = o->spans[x].row.correlation - o->base;
-	uint32_t cy = o->spans[y].row.correlation - o->base;
+	uint32_t cx = o->spans[x].correlation - o->base;
+	uint32_t cy = o->spans[y].correlation - o->base;
 	if (cx != cy)
 		return cx < cy ? -1 : 1;
 	return x < y ? -1 : x > y; /* by start */
@@ -476,33 +456,35 @@ static int compare_correlations(const void *a, const void *b, void *arg)
 
 static void list_groups(struct process *p)
 {
-	const struct timeline_span *all = p->job->t->spans.data;
+	const struct timeline *t = p->job->t;
+	const struct timeline_span *all = t->spans.data;
 	size_t n = p->spans_to - p->spans_from, work = 0;
 	p->order = xcalloc(n + 1, sizeof(*p->order));
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
-		bool starts = all[i].row.work != WORK_SYNC;
+		bool starts = !is_wait(t, &all[i]);
 		work += starts;
-		if (starts && !all[i].row.called_ns)
+		if (starts && !timeline_called_ns(t, &all[i]))
 			p->order[p->nordered++] = (uint32_t)i;
 	}
 	p->groups = xcalloc(p->nordered + 1, sizeof(*p->groups));
 	p->group_ends = xcalloc(p->nordered + 1, sizeof(*p->group_ends));
 	if (!p->nordered)
 		return;
-	struct ordering ordering = {all, all[p->order[0]].row.correlation - (1u << 30)};
+	struct ordering ordering = {all, all[p->order[0]].correlation - (1u << 30)};
 	qsort_r(p->order, p->nordered, sizeof(*p->order), compare_correlations, &ordering);
 	for (size_t i = 0; i < p->nordered; i++) {
-		const struct m_gpu_span *s = &all[p->order[i]].row;
-		if (!i || s->correlation != all[p->order[i - 1]].row.correlation) {
-			bool kernel = class_of_span(s) == MATCH_LAUNCH;
+		const struct timeline_span *s = &all[p->order[i]];
+		if (!i || s->correlation != all[p->order[i - 1]].correlation) {
+			const struct timeline_kind *k = timeline_kind_of(t, s);
+			bool kernel = class_of_kind(k) == MATCH_LAUNCH;
 			p->groups[p->ngroups++] = (struct match_item){
 				.start_ns = s->start_ns,
-				.grid = kernel ? s->grid : 0,
-				.block = kernel ? s->block : 0,
-				.bytes = s->bytes,
-				.name = kernel ? name_of(p->job, s->name) : 0,
+				.grid = kernel ? k->grid : 0,
+				.block = kernel ? k->block : 0,
+				.bytes = k->bytes,
+				.name = kernel ? name_of(p->job, k->name) : 0,
 				.number = p->nordered == work ? s->correlation : 0,
-				.class = class_of_span(s),
+				.class = class_of_kind(k),
 			};
 		} else {
 			p->groups[p->ngroups - 1].bytes = 0; /* one call, several copies */
@@ -531,13 +513,11 @@ static void match_waits(struct process *p)
 	size_t next = p->calls_from;
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
 		struct timeline_span *s = &t->spans.data[i];
-		while (next < p->calls_to &&
-		       t->calls.data[next].start_ns <= s->row.start_ns + SLACK_NS)
+		while (next < p->calls_to && t->calls.data[next].start_ns <= s->start_ns + SLACK_NS)
 			next++;
-		for (size_t k = next;
-		     s->row.work == WORK_SYNC && k > p->calls_from && next - k < BACK; k--) {
+		for (size_t k = next; is_wait(t, s) && k > p->calls_from && next - k < BACK; k--) {
 			const struct timeline_call *c = &t->calls.data[k - 1];
-			if (c->role != GPU_SYNC || c->end_ns + SLACK_NS < s->row.end_ns)
+			if (c->role != GPU_SYNC || c->end_ns + SLACK_NS < s->end_ns)
 				continue;
 			s->call = (uint32_t)(k - 1);
 			break;
@@ -566,9 +546,9 @@ static void match_all(struct job *job)
 	const struct timeline *t = job->t;
 	size_t call = 0, idle = 0;
 	for (size_t i = 0; i < t->spans.len;) {
-		uint32_t pid = t->spans.data[i].row.pid;
+		uint32_t pid = pid_of_span(t, i);
 		struct process p = {.job = job, .spans_from = i};
-		while (i < t->spans.len && t->spans.data[i].row.pid == pid)
+		while (i < t->spans.len && pid_of_span(t, i) == pid)
 			i++;
 		p.spans_to = i;
 		while (call < t->calls.len && t->calls.data[call].pid < pid)
@@ -649,7 +629,7 @@ static void drop_others(struct timeline *t, const struct timeline_options *o)
 	size_t kept = 0;
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (is_asked_time(o, s->row.start_ns))
+		if (is_asked_time(o, s->start_ns))
 			t->spans.data[kept++] = *s;
 	}
 	t->spans.len = kept;
@@ -661,7 +641,7 @@ static void list_by_call(struct timeline *t)
 	size_t total = 0;
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (s->call != TIMELINE_NONE && s->row.work != WORK_SYNC)
+		if (s->call != TIMELINE_NONE && !is_wait(t, s))
 			t->calls.data[s->call].spans++;
 	}
 	for (size_t i = 0; i < t->calls.len; i++) {
@@ -672,7 +652,7 @@ static void list_by_call(struct timeline *t)
 	t->by_call.len = total;
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (s->call != TIMELINE_NONE && s->row.work != WORK_SYNC)
+		if (s->call != TIMELINE_NONE && !is_wait(t, s))
 			t->by_call.data[next[s->call]++] = (uint32_t)i;
 	}
 	free(next);
@@ -697,26 +677,27 @@ static bool is_launch(const struct timeline_call *c)
 }
 
 /* The latest that its launch can have been. */
-static uint64_t launched_ns(const struct m_gpu_span *s)
+static uint64_t launched_ns(const struct timeline *t, const struct timeline_span *s)
 {
-	return s->called_ns ? s->called_ns : s->start_ns;
+	uint64_t called_ns = timeline_called_ns(t, s);
+	return called_ns ? called_ns : s->start_ns;
 }
 
 static void count_span(struct timeline *t, const struct timeline_span *s,
 		       const struct extent *calls)
 {
-	if (!t->first_ns || s->row.start_ns < t->first_ns)
-		t->first_ns = s->row.start_ns;
-	if (s->row.end_ns > t->last_ns)
-		t->last_ns = s->row.end_ns;
+	if (!t->first_ns || s->start_ns < t->first_ns)
+		t->first_ns = s->start_ns;
+	if (s->end_ns > t->last_ns)
+		t->last_ns = s->end_ns;
 	if (s->call != TIMELINE_NONE) {
 		t->matched_spans++;
-		t->early_spans += s->row.start_ns < t->calls.data[s->call].start_ns;
+		t->early_spans += s->start_ns < t->calls.data[s->call].start_ns;
 		return;
 	}
 	t->unmatched_spans++;
-	t->outside_spans += launched_ns(&s->row) < calls->first_ns || /* or of queued work: */
-			    (s->row.called_ns && s->row.called_ns > calls->last_ns);
+	t->outside_spans += launched_ns(t, s) < calls->first_ns || /* or of queued work: */
+			    timeline_called_ns(t, s) > calls->last_ns;
 }
 
 static void count_call(struct timeline *t, const struct timeline_call *c,
@@ -736,10 +717,10 @@ static void count_process(struct timeline *t, const struct timeline_options *o,
 		if (class_of(t->calls.data[i].role) != MATCH_NO_CLASS)
 			extend(&calls, t->calls.data[i].start_ns, t->calls.data[i].end_ns);
 	for (size_t i = spans_from; i < spans_to; i++)
-		extend(&spans, launched_ns(&t->spans.data[i].row), t->spans.data[i].row.end_ns);
+		extend(&spans, launched_ns(t, &t->spans.data[i]), t->spans.data[i].end_ns);
 	for (size_t i = spans_from; i < spans_to; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (s->row.work != WORK_SYNC && is_asked_time(o, s->row.start_ns))
+		if (!is_wait(t, s) && is_asked_time(o, s->start_ns))
 			count_span(t, s, &calls);
 	}
 	for (size_t i = calls_from; i < calls_to; i++) {
@@ -761,10 +742,10 @@ static void count_all(struct timeline *t, const struct timeline_options *o)
 		uint32_t pid = UINT32_MAX;
 		size_t spans_from = span, calls_from = call;
 		if (span < t->spans.len)
-			pid = t->spans.data[span].row.pid;
+			pid = pid_of_span(t, span);
 		if (call < t->calls.len && t->calls.data[call].pid < pid)
 			pid = t->calls.data[call].pid;
-		while (span < t->spans.len && t->spans.data[span].row.pid == pid)
+		while (span < t->spans.len && pid_of_span(t, span) == pid)
 			span++;
 		while (call < t->calls.len && t->calls.data[call].pid == pid)
 			call++;
@@ -782,7 +763,7 @@ void timeline_make(struct timeline *ret, const struct rec_reader *r,
 	job.name_of = xcalloc(strtab_len(&ret->tables->strings) + 1, sizeof(*job.name_of));
 	if (ret->tables->gpu_spans || ret->probes.any)
 		load_calls(&job);
-	load_spans(&job);
+	timeline_load_spans(ret, r, options->pid);
 	match_all(&job);
 	find_parents(ret);
 	count_all(ret, options);
@@ -798,5 +779,6 @@ void timeline_free(struct timeline *t)
 	gpu_probes_free(&t->probes);
 	vec_free(&t->calls);
 	vec_free(&t->spans);
+	vec_free(&t->kinds);
 	vec_free(&t->by_call);
 }

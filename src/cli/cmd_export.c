@@ -39,15 +39,15 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 	for (size_t i = 0; i < t.calls.len; i++) {
 		const struct timeline_call *c = &t.calls.data[i];
 		for (uint32_t k = 0; k < c->spans && k < GRAPH_ARROWS; k++) {
-			const struct m_gpu_span *s =
-				&t.spans.data[t.by_call.data[c->first_span + k]].row;
+			const struct timeline_span *s =
+				&t.spans.data[t.by_call.data[c->first_span + k]];
 			if (s->start_ns < c->start_ns)
 				continue;
 			*vec_push(&ret->rows) = (struct work_flow){.call_start_ns = c->start_ns,
 								   .span_start_ns = s->start_ns,
 								   .thread = c->thread,
 								   .probe = c->probe,
-								   .pid = s->pid,
+								   .pid = c->pid,
 								   .correlation = s->correlation};
 		}
 	}

@@ -17,13 +17,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_ARROWS = 4096 };
 
-static struct work_flow work_flow(const struct timeline_call *c, const struct m_gpu_span *s)
+static struct work_flow work_flow(const struct timeline *t, const struct timeline_call *c,
+				  const struct timeline_span *s)
 {
 	return (struct work_flow){.call_start_ns = c->start_ns,
 				  .span_start_ns = s->start_ns,
 				  .thread = c->thread,
 				  .probe = c->probe,
-				  .pid = s->pid,
+				  .pid = timeline_kind_of(t, s)->pid,
 				  .correlation = s->correlation};
 }
 
@@ -33,10 +34,10 @@ static void make_work_flows(struct work_flows *ret, const struct timeline *t)
 	for (size_t i = 0; i < t->spans.len && i < MOST_ARROWS; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
 		if (s->call != TIMELINE_NONE)
-			*vec_push(&ret->rows) = work_flow(&t->calls.data[s->call], &s->row);
+			*vec_push(&ret->rows) = work_flow(t, &t->calls.data[s->call], s);
 		if (t->calls.len)
 			*vec_push(&ret->rows) = work_flow(
-				&t->calls.data[t->calls.len - 1 - i % t->calls.len], &s->row);
+				t, &t->calls.data[t->calls.len - 1 - i % t->calls.len], s);
 	}
 	work_flows_sort(ret);
 }

@@ -142,7 +142,7 @@ static void check_loop(const struct timeline *t, const struct loop *l, uint64_t 
 		const struct timeline_span *s = &t->spans.data[i];
 		if (s->call != TIMELINE_NONE)
 			wrong += t->calls.data[s->call].start_ns !=
-				 starts[(s->row.correlation - 100) / 3];
+				 starts[(s->correlation - 100) / 3];
 	}
 	free(starts);
 	assert_int_equal(wrong, 0);
@@ -252,8 +252,8 @@ static void threads_swap(void **state)
 	for (size_t i = 0; i < t.spans.len; i++) {
 		const struct timeline_span *s = &t.spans.data[i];
 		const struct timeline_call *c = &t.calls.data[s->call];
-		assert_int_equal(s->row.name, c->name);
-		assert_true(s->row.start_ns - c->start_ns < 10 * US);
+		assert_int_equal(timeline_kind_of(&t, s)->name, c->name);
+		assert_true(s->start_ns - c->start_ns < 10 * US);
 	}
 	done(&t);
 }
@@ -471,6 +471,63 @@ static void groups_hold_collectives(void **state)
 	done(&t);
 }
 
+/* The driver's call of a span may be long before it, or, of clocks that differ, behind it. */
+static void calls_are_known_from_far(void **state)
+{
+	(void)state;
+	static const uint64_t called_us[] = {9000000 - 6000000, 9000000 - 1, 9000000, 9000003, 0};
+	struct rec_writer *w = created();
+	for (uint32_t i = 0; i < 5; i++)
+		rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = 9000000 * US,
+							 .end_ns = 9000001 * US,
+							 .pid = 7,
+							 .correlation = i,
+							 .called_ns = called_us[i] * US,
+							 .called_tid = 7});
+	struct timeline t = made(w, (struct timeline_options){0});
+	assert_int_equal(t.spans.len, 5);
+	for (size_t i = 0; i < t.spans.len; i++)
+		assert_int_equal(timeline_called_ns(&t, &t.spans.data[i]), called_us[i] * US);
+	done(&t);
+}
+
+/* More kinds than are kept to be looked up, each of them twice. */
+static void kinds_are_many(void **state)
+{
+	enum { KINDS = 70000 };
+	(void)state;
+	struct rec_writer *w = created();
+	for (uint32_t i = 0; i < 2 * KINDS; i++)
+		rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = (100 + i) * US,
+							 .end_ns = (100 + i) * US,
+							 .pid = 7,
+							 .work = WORK_COPY,
+							 .bytes = i % KINDS,
+							 .stream = i % KINDS});
+	struct timeline t = made(w, (struct timeline_options){0});
+	assert_int_equal(t.spans.len, 2 * KINDS);
+	for (uint32_t i = 0; i < 2 * KINDS; i++) {
+		const struct timeline_kind *k = timeline_kind_of(&t, &t.spans.data[i]);
+		assert_int_equal(k->bytes, i % KINDS);
+		assert_int_equal(k->stream, i % KINDS);
+	}
+	assert_true(t.kinds.len >= KINDS && t.kinds.len <= 2 * KINDS);
+	done(&t);
+}
+
+/* What a report holds of millions of them. */
+static void spans_are_small(void **state)
+{
+	(void)state;
+	assert_int_equal(sizeof(struct timeline_span), 32);
+	struct rec_writer *w = created();
+	for (uint32_t i = 0; i < 10000; i++)
+		kernel(w, i, kernel_name(w, i % 40), 100 + i * 10, 5);
+	struct timeline t = made(w, (struct timeline_options){0});
+	assert_int_equal(t.kinds.len, 40);
+	done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +543,9 @@ int main(void)
 		cmocka_unit_test(what_was_not_traced_is_told_apart),
 		cmocka_unit_test(work_after_the_asked_time_is_not_missing),
 		cmocka_unit_test(groups_hold_collectives),
+		cmocka_unit_test(calls_are_known_from_far),
+		cmocka_unit_test(kinds_are_many),
+		cmocka_unit_test(spans_are_small),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
