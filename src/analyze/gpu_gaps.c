@@ -289,7 +289,10 @@ void gpu_gaps_make(struct gpu_gaps *ret, const struct timeline *t, const struct 
 		while (to < n && kind_at(t, order[to])->pid == first->pid &&
 		       kind_at(t, order[to])->device == first->device)
 			to++;
-		make_device(ret, t, host, order + i, to - i);
+		if (ret->devices.len < GAP_DEVICES)
+			make_device(ret, t, host, order + i, to - i);
+		else
+			ret->left_out++;
 		i = to;
 	}
 	gpu_host_free(host);

@@ -35,6 +35,7 @@
 #define GAP_SHORT_NS	  1000
 #define GAP_DISPATCH_NS	  10000
 #define GAP_AFTER_WAIT_NS 1000000
+#define GAP_DEVICES	  16384 /* that are looked at: 2,000 hosts of eight */
 
 enum gap_reason {
 	GAP_LAUNCH,
@@ -82,6 +83,7 @@ struct gap_device {
 
 struct gpu_gaps {
 	VEC(struct gap_device) devices; /* by pid, then number */
+	uint64_t left_out;		/* devices behind the first GAP_DEVICES */
 	bool waits;			/* times off the CPU are in the recording */
 };
 

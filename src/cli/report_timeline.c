@@ -87,6 +87,7 @@ static void matches_text(const struct page *p, const struct timeline *t)
 
 static void devices_text(const struct page *p, const struct gpu_gaps *g)
 {
+	char n[HUMAN_BYTES];
 	static const char *const columns[] = {"busy", "kernels",    "copies",
 					      "NCCL", "NCCL alone", "idle"};
 	fprintf(p->out, "%9s%8s%10s", "pid", "device", "span");
@@ -105,6 +106,9 @@ static void devices_text(const struct page *p, const struct gpu_gaps *g)
 		share_right(p, d->idle_ns, d->span_ns, COLUMN_TIME);
 		fputc('\n', p->out);
 	}
+	if (g->left_out)
+		fprintf(p->out, "... and %s more devices, which were left out\n",
+			human_count(n, g->left_out));
 }
 
 static void gaps_text(const struct page *p, const struct gpu_gaps *g)
@@ -306,6 +310,8 @@ static void json(json_t *root, const struct report *r, const void *state)
 	set_number(o, "early_spans", s->timeline->early_spans);
 	json_object_set_new(o, "waits_recorded", json_boolean(s->gaps.waits));
 	json_object_set_new(o, "devices", devices);
+	if (s->gaps.left_out)
+		set_number(o, "devices_left_out", s->gaps.left_out);
 	json_object_set_new(o, "copies", copies);
 	json_object_set_new(root, "gpu_timeline", o);
 }

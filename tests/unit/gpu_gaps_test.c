@@ -337,6 +337,18 @@ static void devices_are_apart(void **state)
 	done();
 }
 
+static void devices_are_bounded(void **state)
+{
+	(void)state;
+	create();
+	for (int32_t i = 0; i < GAP_DEVICES + 3; i++)
+		span((struct m_gpu_span){.device = i}, 100, 200);
+	make();
+	assert_int_equal(gaps.devices.len, GAP_DEVICES);
+	assert_int_equal(gaps.left_out, 3);
+	done();
+}
+
 static void copies_have_their_speed(void **state)
 {
 	(void)state;
@@ -389,6 +401,7 @@ int main(void)
 		cmocka_unit_test(nobody_knows),
 		cmocka_unit_test(streams_overlap),
 		cmocka_unit_test(devices_are_apart),
+		cmocka_unit_test(devices_are_bounded),
 		cmocka_unit_test(copies_have_their_speed),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
