@@ -4,15 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "detect/windows_impl.h"
 
 #define SPREAD_LEAST 0.1 /* sigma: so that windows of equal z have a spread */
 
 /* ---- adding ---- */
 
+static struct window_layer *layer_of(struct window *w, const struct window_event *e)
+{
+	if (!w->layers[e->layer])
+		w->layers[e->layer] = xcalloc(1, sizeof(*w->layers[e->layer]));
+	return w->layers[e->layer];
+}
+
+void window_free(struct window *w)
+{
+	for (size_t i = 0; i < WINDOW_LAYERS; i++)
+		free(w->layers[i]);
+	free(w);
+}
+
 void window_add_event(struct window *w, const struct window_event *e)
 {
-	struct window_layer *l = &w->layers[e->layer];
+	struct window_layer *l = layer_of(w, e);
 	l->events++;
 	if (e->device)
 		return;
@@ -71,9 +86,9 @@ static void add_call(struct window_layer *l, const struct window_event *e, doubl
 
 void window_add_duration(struct window *w, const struct window_event *e, double share)
 {
-	struct window_layer *l = &w->layers[e->layer];
 	if (isnan(e->usual.z))
 		return;
+	struct window_layer *l = layer_of(w, e);
 	double ns = share * (double)e->duration_ns, usual_ns = share * e->usual.usual_ns;
 	add_z(&l->duration, e->usual.z);
 	if (e->outermost) {
@@ -85,9 +100,9 @@ void window_add_duration(struct window *w, const struct window_event *e, double 
 
 void window_add_device(struct window *w, const struct window_event *e, double share)
 {
-	struct window_layer *l = &w->layers[e->layer];
 	if (isnan(e->usual.z))
 		return;
+	struct window_layer *l = layer_of(w, e);
 	double ns = share * (double)e->duration_ns, usual_ns = share * e->usual.usual_ns;
 	add_z(&l->device, e->usual.z);
 	l->device.ns += ns;
@@ -97,7 +112,7 @@ void window_add_device(struct window *w, const struct window_event *e, double sh
 
 void window_add_gap(struct window *w, const struct window_event *e, double share)
 {
-	struct window_layer *l = &w->layers[e->layer];
+	struct window_layer *l = layer_of(w, e);
 	double ns = share * (double)e->gap_ns, usual_ns = share * e->usual.usual_gap_ns;
 	add_z(&l->gap, e->usual.gap_z);
 	l->gap.ns += ns;

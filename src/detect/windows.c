@@ -51,7 +51,6 @@ struct windows {
 	bool any_gone;		 /* of the processes */
 	uint64_t closed;	 /* windows below this number were handed out */
 	uint64_t late;
-	struct window *spare; /* one that was handed out, for the next */
 };
 
 struct windows *windows_new(const struct windows_options *o)
@@ -73,14 +72,13 @@ void windows_free(struct windows *w)
 {
 	for (size_t i = 0; i < w->processes.len; i++) {
 		for (size_t k = 0; k < w->processes.data[i].open.len; k++)
-			free(w->processes.data[i].open.data[k]);
+			window_free(w->processes.data[i].open.data[k]);
 		vec_free(&w->processes.data[i].open);
 	}
 	vec_free(&w->processes);
 	forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
-	free(w->spare);
 	free(w);
 }
 
@@ -236,11 +234,9 @@ static size_t place_of(const struct process *p, uint64_t number)
 	return low;
 }
 
-static struct window *insert(struct windows *w, struct process *p, size_t at, uint64_t number)
+static struct window *insert(struct process *p, size_t at, uint64_t number)
 {
-	struct window *new = w->spare ? w->spare : xcalloc(1, sizeof(*new));
-	w->spare = NULL;
-	memset(new, 0, sizeof(*new));
+	struct window *new = xcalloc(1, sizeof(*new));
 	new->number = number;
 	vec_reserve(&p->open, 1);
 	memmove(&p->open.data[at + 1], &p->open.data[at],
@@ -258,7 +254,7 @@ static struct window *window_of(struct windows *w, struct process *p, uint64_t n
 	size_t at = place_of(p, number);
 	if (at < p->open.len && p->open.data[at]->number == number)
 		return p->open.data[at];
-	return p->open.len < OPEN_MOST ? insert(w, p, at, number) : NULL;
+	return p->open.len < OPEN_MOST ? insert(p, at, number) : NULL;
 }
 
 /* ---- adding ---- */
@@ -540,11 +536,17 @@ static void hand_out_layer(struct windows *w, struct window *done, struct featur
 {
 	struct window_detail detail;
 	struct window_key keys[WINDOWS_KEYS];
-	if (!done->layers[row->layer].events || !w->o.row)
+	const struct window_layer *l = done->layers[row->layer];
+	if (!l || !l->events || !w->o.row)
 		return;
-	window_features(&done->layers[row->layer], row);
-	window_explain(&done->layers[row->layer], &detail, keys);
+	window_features(l, row);
+	window_explain(l, &detail, keys);
 	w->o.row(w->o.ctx, row, &detail);
+}
+
+static uint64_t events_of(const struct window *w, enum detect_layer layer)
+{
+	return w->layers[layer] ? w->layers[layer]->events : 0;
 }
 
 static void hand_out(struct windows *w, struct process *p)
@@ -554,8 +556,7 @@ static void hand_out(struct windows *w, struct process *p)
 	p->open.len--;
 	memmove(p->open.data, p->open.data + 1, p->open.len * sizeof(*p->open.data));
 	if (is_left_out(w, start)) {
-		free(w->spare);
-		w->spare = done;
+		window_free(done);
 		return;
 	}
 	struct feature_row row = {.start_ns = start,
@@ -570,15 +571,14 @@ static void hand_out(struct windows *w, struct process *p)
 	p->last = done->number;
 	for (int l = 0; l < LAYERS; l++) {
 		row.layer = (enum detect_layer)l;
-		events += done->layers[l].events;
+		events += events_of(done, (enum detect_layer)l);
 		hand_out_layer(w, done, &row);
 	}
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,
-			 &(struct work){row.regime, events, done->layers[DETECT_CUDA].events,
-					row.pace, row.parents_pace, row.other_work});
-	free(w->spare);
-	w->spare = done;
+			 &(struct work){row.regime, events, events_of(done, DETECT_CUDA), row.pace,
+					row.parents_pace, row.other_work});
+	window_free(done);
 }
 
 /* The earliest open window's number; UINT64_MAX: there is none. */

@@ -42,8 +42,10 @@ struct window {
 	uint64_t number;
 	struct regime_mix mix;
 	float usual_sizes[REGIME_SIZES]; /* as the mix has them, of calls that a model knows */
-	struct window_layer layers[WINDOW_LAYERS];
+	struct window_layer *layers[WINDOW_LAYERS]; /* NULL: nothing happened in it */
 };
+
+void window_free(struct window *w);
 
 void window_add_event(struct window *w, const struct window_event *e);
 /* share: of the duration or gap that is in this window. */
