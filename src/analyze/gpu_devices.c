@@ -57,7 +57,8 @@ static int compare_devices(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-#define DEVICES_MOST 4096 /* 500 hosts of eight */
+#define DEVICES_MOST	    4096 /* 500 hosts of eight */
+#define COUNTERS_OF_PROCESS 2	 /* room to begin with: memory, perhaps a share of the load */
 
 static void devices_of_table(struct gpu_summary *s, const struct rec_tables *t)
 {
@@ -127,6 +128,8 @@ static gpu_counters_t *counters_of(struct adder *a, const struct entity *e, uint
 	map64_set(&a->process_of, *ret_list, d->processes.len);
 	struct gpu_device_process *p = vec_push(&d->processes);
 	p->pid = e->pid;
+	p->counters.cap = COUNTERS_OF_PROCESS;
+	p->counters.data = xcalloc(COUNTERS_OF_PROCESS, sizeof(*p->counters.data));
 	return &p->counters;
 }
 
