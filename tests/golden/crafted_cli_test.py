@@ -72,16 +72,35 @@ def deep_stacks_begin_anew(folder):
     assert out.stat().st_size < 64 << 20
 
 
+def bounded(*words):
+    """Runs eacgm, which must end well, in time and in the memory that a crafted file may take."""
+    with subprocess.Popen([EACGM, *map(str, words)], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU,
+                                                                (60, 60))) as child:
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = status
+    assert os.WIFEXITED(status) and used.ru_maxrss < 512 << 10, (words, status, used.ru_maxrss)
+
+
 @test
 def a_file_of_kilobytes_takes_no_gigabytes(folder):
-    path = crafted(folder, "deep_stack_of_many_processes", 100000)
-    for words in (("report", path), ("flame", path, "--threads", "-o", folder / "out")):
-        with subprocess.Popen([EACGM, *map(str, words)], stdout=subprocess.DEVNULL,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU,
-                                                                    (60, 60))) as child:
-            _, status, used = os.wait4(child.pid, 0)
-            child.returncode = status
-        assert status == 0 and used.ru_maxrss < 512 << 10, (words, status, used.ru_maxrss)
+    path, out = crafted(folder, "deep_stack_of_many_processes", 100000), folder / "out"
+    bounded("report", path)
+    bounded("flame", path, "--threads", "-o", out)
+    for name in ("gpu_processes", "spans_of_many_devices"):
+        bounded("report", "--json", crafted(folder, name, 300000))
+    path = crafted(folder, "spans_in_centuries", 300000)
+    bounded("detect", path)
+    bounded("learn", path, "-o", out)
+
+
+@test
+def devices_that_are_left_out_are_told(folder):
+    path = crafted(folder, "spans_of_many_devices", 20000)
+    said = report(path)["gpu_timeline"]
+    assert len(said["devices"]) + said["devices_left_out"] == 20000
+    assert "more devices, which were left out" in eacgm("report", path).stdout
 
 
 if __name__ == "__main__":
