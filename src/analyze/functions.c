@@ -25,8 +25,12 @@ static void find_equal_codes(struct fn_ids *ids)
 }
 _Static_assert(sizeof(struct m_code) == 12, "m_code has padding that memcmp would compare");
 
-/* Each range is as long as the dictionary: layers beyond these have no calls by name. */
-#define RANGES_MOST 64
+/* Each range is as long as the dictionary: layers beyond these have no calls by name. Each thread
+ * that counts has a place for each number, so that behind the first few ranges numbers are bounded
+ * as well. */
+#define RANGES_MOST  64
+#define RANGES_FREE  8
+#define NUMBERS_MOST (1u << 22)
 
 /* False: there are too many. */
 static bool range_base(struct fn_ids *ids, uint32_t layer, bool by_code, uint32_t *ret)
@@ -36,11 +40,13 @@ static bool range_base(struct fn_ids *ids, uint32_t layer, bool by_code, uint32_
 			*ret = ids->ranges.data[i].base;
 			return true;
 		}
-	if (ids->ranges.len == RANGES_MOST)
+	uint32_t len = by_code ? ids->codes : ids->strings;
+	if (ids->ranges.len == RANGES_MOST ||
+	    (ids->ranges.len >= RANGES_FREE && ids->len + (uint64_t)len > NUMBERS_MOST))
 		return false;
 	struct fn_range *r = vec_push(&ids->ranges);
 	r->base = ids->len;
-	r->len = by_code ? ids->codes : ids->strings;
+	r->len = len;
 	r->layer = layer;
 	r->by_code = by_code;
 	ids->len += r->len;
