@@ -72,19 +72,22 @@ static int print_result(const char *output, const struct merge_result *m, bool j
 			   .options = &options};
 	struct page page = {stdout, &r};
 	json_t *root = json ? json_object() : NULL;
-	void *ranks = report_ranks.make(&r);
+	void *ranks = report_ranks.make(&r); /* NULL: the output is cut off before its sources */
 	if (json) {
 		json_object_set_new(root, "merged", merge_json(output, m));
-		report_ranks.json(root, &r, ranks);
+		if (ranks)
+			report_ranks.json(root, &r, ranks);
 		if (json_out_file(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
 			rc = err_set(e, EIO, "cannot write to the standard output");
 		putchar('\n');
 		json_decref(root);
 	} else {
 		print_sources(output, m);
-		report_ranks.text(&page, ranks);
+		if (ranks)
+			report_ranks.text(&page, ranks);
 	}
-	report_ranks.end(ranks);
+	if (ranks)
+		report_ranks.end(ranks);
 	timeline_free(&timeline);
 	rec_close(reader);
 	return rc;

@@ -96,6 +96,13 @@ def a_file_of_kilobytes_takes_no_gigabytes(folder):
 
 
 @test
+def a_merged_file_without_sources_is_no_crash(folder):
+    path, copy = crafted(folder, "metas", 300000), folder / "copy.eacgm"
+    copy.write_bytes(path.read_bytes())
+    bounded("merge", path, copy, "-o", folder / "out")
+
+
+@test
 def devices_that_are_left_out_are_told(folder):
     path = crafted(folder, "spans_of_many_devices", 20000)
     said = report(path)["gpu_timeline"]
