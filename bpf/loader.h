@@ -4,7 +4,7 @@
  * _dl_debug_state after it mapped libraries and before any of their code runs (the
  * debugger interface of <link.h>). A target that comes by with a file that was not looked into
  * yet is held until user space has attached the probes; one whose files are all known goes on at
- * once.
+ * once, but where calls carry stacks: it is held until those can be walked.
  *
  * What a process is held is bounded, each time and in sum: while its turn has not come by
  * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while user
@@ -32,6 +32,7 @@ struct hold_account {
 	__u64 not_before_ns;
 	__u32 tells; /* in this second */
 	__u32 timeouts;
+	__u32 with_stacks; /* of the mappings that were told last */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -159,7 +160,9 @@ int maps_changed(struct pt_regs *ctx)
 	if (!is_news(a, &t->mappings))
 		return 0;
 	__u8 known = how_known(&t->mappings);
-	__u64 most_ns = known == TASK_UNKNOWN ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
+	bool stacks = t->mappings.with_stacks > a->with_stacks;
+	a->with_stacks = t->mappings.with_stacks;
+	__u64 most_ns = known == TASK_UNKNOWN || stacks ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
 	if (most_ns) {
 		hold_for_maps(ctx, a, &t->hold, most_ns);
 		return 0;

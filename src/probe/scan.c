@@ -209,16 +209,25 @@ static void exclude_unsafe(struct tracer *t, const struct scan *s)
 	}
 }
 
+static bool has_stacks(const struct probed_file *f)
+{
+	for (size_t g = 0; g < f->groups.len; g++)
+		for (size_t i = 0; i < f->groups.data[g].sites.len; i++)
+			if (f->groups.data[g].sites.data[i].cookie & COOKIE_WITH_STACK)
+				return true;
+	return false;
+}
+
 /* From here on nobody who maps the file is held for it (bpf/mappings.h). Where a process is judged
  * by it, each one is. */
 static void tell_known(struct tracer *t, struct probed_file *f)
 {
 	struct known_file key = known_file_of(f->device, f->inode);
-	uint8_t yes = 1;
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
 	    switches_stacks(f->path))
 		return;
-	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &yes, BPF_ANY);
+	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
+	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);
 }
 
 struct known_file known_file_of(uint64_t device, uint64_t inode)
@@ -389,8 +398,9 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 		return rc;
 	}
 	list_files(t, s);
-	if (sequence && !is_read(s))
-		tracer_grant(t, sequence, GRANT_NS); /* it brought a file, and waits for that */
+	/* it brought a file, and waits for that; or for what is under way, where nobody makes us busy */
+	if (sequence && (!is_read(s) || !t->scans->pressed_ns))
+		tracer_grant(t, sequence, GRANT_NS);
 	*vec_push(&t->scans->list) = s;
 	account(t->scans, pid, own_cpu_ns() - began_ns);
 	return s->fresh;

@@ -199,8 +199,11 @@ class Host:
         return out
 
     def report(self, recording, window=None):
-        """window: nanoseconds from the recording's start."""
-        more = ["--from", "%dns" % window[0], "--to", "%dns" % window[1]] if window else []
+        """window: nanoseconds of CLOCK_MONOTONIC, as jobs tell them."""
+        more = []
+        if window:
+            start_ns = self.report(recording)["recording"]["start_monotonic_ns"]
+            more = ["--from", "%dns" % (window[0] - start_ns), "--to", "%dns" % (window[1] - start_ns)]
         out, _ = run([self.args.eacgm, "report", recording, "--json", "--steps", "--top", 0,
                       *more], 120)
         return json.loads(out)
@@ -214,8 +217,7 @@ class Host:
             made = json.load(f)
         whole, window = self.report(recording), None
         if "window" in made:
-            start_ns = whole["recording"]["start_monotonic_ns"]
-            window = self.report(recording, [ns - start_ns for ns in made["window"]])
+            window = self.report(recording, made["window"])
         return made, window, whole
 
 
