@@ -340,13 +340,33 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 		tracer_answer_maps(t, s->sequence);
 }
 
-void scans_run_early(void)
+/* While tasks are held nothing else runs before this, where that is allowed: each of thousands of
+ * places takes the lock of an address space, which a held task has at times, and would keep while it
+ * waits for its turn on the CPU. What is done so is bounded: no file is read here, no mappings. */
+static bool run_first(void)
+{
+	struct sched_param first = {.sched_priority = 1};
+	return !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static void run_as_others(void)
 {
 	struct sched_param none = {.sched_priority = 0};
-	/* of this thread; its children are as others. Not under a real-time class: what it does for
-	 * one process is bounded, what all bring together is not */
 	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
-	setpriority(PRIO_PROCESS, 0, -20);
+}
+
+static bool holds_any(const struct scans *ss)
+{
+	for (size_t i = 0; i < ss->list.len; i++)
+		if (ss->list.data[i]->sequence && !ss->list.data[i]->done)
+			return true;
+	return false;
+}
+
+void scans_run_early(void)
+{
+	run_as_others();
+	setpriority(PRIO_PROCESS, 0, -20); /* of this thread; its children are as others */
 }
 
 /* ---- pace ---- */
@@ -497,9 +517,12 @@ void scans_go_on(struct tracer *t)
 	ss->under_way = true;
 	begin_due(t);
 	end_press(t);
+	bool first = holds_any(ss) && run_first();
 	for (size_t i = 0; i < ss->list.len; i++) /* grows meanwhile */
 		if (!ss->list.data[i]->done)
 			scan_go_on(t, ss->list.data[i]);
+	if (first)
+		run_as_others();
 	drop_done(t);
 	tracer_give_back(t);
 	ss->under_way = false;
