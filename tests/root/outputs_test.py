@@ -45,7 +45,7 @@ def expect_secret(path):
 
 def record(t, out=None, cwd=None, env=None, prefix=(), **kw):
     where = ["-o", out] if out else []
-    return t.run([*prefix, EACGM, "record", *where, *probes(PUSH), "--", *CALLS], cwd=cwd,
+    return t.run([*prefix, EACGM, "record", "-u", "root", *where, *probes(PUSH), "--", *CALLS], cwd=cwd,
                  env=dict(os.environ, **env) if env else None, **kw)
 
 
@@ -150,7 +150,7 @@ def _(t):
     out, mark = os.path.join(shared, "eacgm.eacgm"), t.path("mark")
     os.mkfifo(out, 0o666)
     os.chown(out, OTHER, OTHER)
-    r = t.run([EACGM, "record", "--", "touch", mark], cwd=shared, seconds=30)
+    r = t.run([EACGM, "record", "-u", "root", "--", "touch", mark], cwd=shared, seconds=30)
     expect_one_line(r, "eacgm.eacgm", "pipe")
     expect(not os.path.exists(mark), "the command ran")
     run = t.path("run.eacgm")
@@ -223,7 +223,7 @@ def _(t):
     with open(script, "w") as f:
         f.write("#!/nonexistent/interpreter\n")
     os.chmod(script, 0o755)
-    r = t.run([EACGM, "record", "-o", out, "--", script])
+    r = t.run([EACGM, "record", "-u", "root", "-o", out, "--", script])
     expect(r.status == 1 and len(r.err.strip().splitlines()) == 1, r)
     with open(out) as f:
         expect(f.read() == "old", "it was replaced: %s" % r)
@@ -277,7 +277,7 @@ def _(t):
     expect(record(t, run).status == 0, "recording")
     fill(os.path.join(disk, "filler"))
     for path in (out, os.path.join(disk, "new.eacgm")):
-        r = t.run([EACGM, "record", "-o", path, "--", "touch", mark])
+        r = t.run([EACGM, "record", "-u", "root", "-o", path, "--", "touch", mark])
         expect_one_line(r, path, "No space left on device")
         expect(not os.path.exists(mark), "the command ran")
         for args in (["export", run, "-f", "csv"], ["merge", run, run]):

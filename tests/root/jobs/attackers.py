@@ -164,6 +164,7 @@ def start_attacker(kind, folder):
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
+        LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with who started it
         KINDS[kind](folder)
     except BaseException as e:  # the parent sees that it has ended
         print("%s: %s" % (kind, e), file=sys.stderr)
