@@ -20,10 +20,10 @@ static __u64 unwind_sequence;
 /* Later than this user space is stopped, or does not get to run: nobody waits for it. */
 #define HEARTBEAT_MOST_NS 400000000ULL
 
-/* A task's hold lies in its storage, not on a program's stack: from Linux 6.13 programs with a stack
- * of 64 bytes or more get one for each CPU (kernel/bpf/verifier.c, bpf_enable_priv_stack), sleepable
- * ones too, and those give their CPU to others that run the same program. So all that a sleepable
- * program keeps is in struct task_hold, and its own stack stays below. */
+/* A task's hold lies in its storage, not on a program's stack: from Linux 6.13 programs with a
+ * stack of 64 bytes or more get one for each CPU (kernel/bpf/verifier.c, bpf_enable_priv_stack),
+ * sleepable ones too, and those give their CPU to others that run the same program. So all that a
+ * sleepable program keeps is in struct task_hold, and its own stack stays below. */
 struct hold {
 	__u64 sequence;
 	__u64 begin_ns;

@@ -7,22 +7,22 @@
  * once, but where calls carry stacks: it is held until those can be walked.
  *
  * What a process is held is bounded, each time and in sum: while its turn has not come by
- * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while user
- * space works on a file that this very process brought (granted_ns); and not at all for some time
- * after user space was too slow, or where it does not run. The job comes first: later, first calls
- * are lost, and counted. */
+ * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while
+ * user space works on a file that this very process brought (granted_ns); and not at all for some
+ * time after user space was too slow, or where it does not run. The job comes first: later, first
+ * calls are lost, and counted. */
 #pragma once
 
 #include "hold.h"
 
-#define HOLD_MOST_NS	  1000000000ULL
-#define HOLD_PRESSED_NS	  150000000ULL
-#define HOLD_GRANTED_NS	  2000000000ULL
-#define HOLDS_A_SECOND	  2 /* times the most */
-#define TELLS_A_SECOND	  200
-#define BACK_OFF_NS	  250000000ULL /* after the first time-out; doubled with each */
-#define BACK_OFF_SHIFTS	  6
-#define ACCOUNTS_MAX	  16384
+#define HOLD_MOST_NS	1000000000ULL
+#define HOLD_PRESSED_NS 150000000ULL
+#define HOLD_GRANTED_NS 2000000000ULL
+#define HOLDS_A_SECOND	2 /* times the most */
+#define TELLS_A_SECOND	200
+#define BACK_OFF_NS	250000000ULL /* after the first time-out; doubled with each */
+#define BACK_OFF_SHIFTS 6
+#define ACCOUNTS_MAX	16384
 
 /* What was done to a process, so that it stays little. */
 struct hold_account {

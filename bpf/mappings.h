@@ -24,7 +24,7 @@ struct mappings {
 	__u32 unknown; /* mappings of files that were not looked into */
 	__u32 walked;
 	__u32 with_stacks; /* mappings of files whose calls carry stacks */
-	bool several; /* of more than one file */
+	bool several;	   /* of more than one file */
 };
 
 static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct mappings *m)

@@ -20,7 +20,7 @@
 const volatile bool target_all;	    /* every process */
 const volatile __u64 target_cgroup; /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
-const volatile __u32 own_tgid; /* eacgm itself is never a target */
+const volatile __u32 own_tgid;	    /* eacgm itself is never a target */
 const volatile bool walks_mappings; /* the kernel lists mappings to programs (6.7) */
 
 /* ---- written by user space while running ---- */
@@ -33,7 +33,7 @@ bool frozen;			     /* record nothing, leave open calls as they are */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
-__u64 granted_ns[ANSWER_SLOTS];      /* loader hook: until when user space works on that one */
+__u64 granted_ns[ANSWER_SLOTS];	     /* loader hook: until when user space works on that one */
 __u64 heartbeat_ns;		     /* when user space last ran */
 bool pressed;			     /* somebody keeps user space busy: others wait less */
 __u64 held_ns;			     /* the programs': how long tasks were held, in sum */

@@ -73,7 +73,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
 	if (st && st->epoch == epoch && !frozen)
-		drop_all(st); /* the frames went with the old program */
+		drop_all(st);			    /* the frames went with the old program */
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
 	struct mappings m = {};
 	look_at_mappings(&m);

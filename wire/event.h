@@ -216,7 +216,8 @@ struct known_file {
 /* The values of known_files. */
 enum known_as {
 	KNOWN_FILE = 1,
-	KNOWN_WITH_STACKS, /* calls of it carry stacks: they are to be whole from the first one on */
+	KNOWN_WITH_STACKS, /* calls of it carry stacks: they are to be whole from the first one on
+			    */
 };
 
 /* In the place of a time until which a task is held on. */

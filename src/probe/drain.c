@@ -76,8 +76,8 @@ int tracer_control_open(struct tracer *t, struct err *e)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
 	t->control = ring_buffer__new(bpf_map__fd(t->bpf->maps.control), on_control, t, NULL);
-	if (!t->control || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD,
-				     ring_buffer__epoll_fd(t->control), &readable))
+	if (!t->control ||
+	    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(t->control), &readable))
 		return err_set(e, ENOMEM, "cannot map the ring of forks and execs");
 	return 0;
 }

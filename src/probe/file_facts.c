@@ -1,6 +1,6 @@
-/* file_facts.c - the answer is a head, then probes with their texts, sites, results and layouts, all
- * as the structs below; numbers in it are the answer's own. Both ends are one program, so the order
- * of bytes is no question. */
+/* file_facts.c - the answer is a head, then probes with their texts, sites, results and layouts,
+ * all as the structs below; numbers in it are the answer's own. Both ends are one program, so the
+ * order of bytes is no question. */
 #include "probe/file_facts.h"
 
 #include <errno.h>
@@ -69,7 +69,8 @@ static void find_hooks(const struct elf_file *elf, enum hook_kind kind, const ch
 	}
 }
 
-#define SEARCHED_BYTES (64u << 20) /* of a section: the text looked for stands early or not at all */
+#define SEARCHED_BYTES                                                                             \
+	(64u << 20) /* of a section: the text looked for stands early or not at all */
 
 static bool section_has(const struct elf_file *elf, const char *section, const char *text)
 {

@@ -25,7 +25,7 @@ struct file_hooks {
 struct file_facts {
 	char build_id[129];
 	char interpreter[256]; /* its dynamic linker; "" = none */
-	bool hides_unwinder; /* throws C++ exceptions with an unwinder that nobody can find */
+	bool hides_unwinder;   /* throws C++ exceptions with an unwinder that nobody can find */
 	struct file_hooks hooks[HOOK_KINDS];
 	struct file_plan plan; /* probes are numbered as in the session's plan */
 };
@@ -35,8 +35,8 @@ struct file_facts {
 int file_facts_answer(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
 		      struct err *e);
 
-/* In the tracer: takes an answer in, new probes and layouts are appended to the plan; path as asked.
- * -EPROTO: it is no answer, and nothing of it is used. -E2BIG: MAX_PROBES is reached. */
+/* In the tracer: takes an answer in, new probes and layouts are appended to the plan; path as
+ * asked. -EPROTO: it is no answer, and nothing of it is used. -E2BIG: MAX_PROBES is reached. */
 int file_facts_take(struct file_facts *ret, struct plan *plan, const char *path,
 		    const uint8_t *answer, size_t len, struct err *e);
 void file_facts_free(struct file_facts *f);

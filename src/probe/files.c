@@ -59,8 +59,7 @@ struct probed_file *files_surplus(const struct files *fs)
 		return NULL;
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct probed_file *f = fs->list.data[i];
-		if (!f->users && f->state != FILE_ASKED &&
-		    !f->facts.hooks[HOOK_UNWIND_BEGINS].n &&
+		if (!f->users && f->state != FILE_ASKED && !f->facts.hooks[HOOK_UNWIND_BEGINS].n &&
 		    (!oldest || f->unused < oldest->unused))
 			oldest = f;
 	}

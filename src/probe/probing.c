@@ -28,8 +28,8 @@ static void hook_kind(struct tracer *t, struct probed_file *f, enum hook_kind ki
 	char path[32];
 	struct err e;
 	tracer_file_path(f, path);
-	if (!h->n || !attach_hooks(&f->hooks, t->method, bpf_program__fd(program), path, h->sites,
-				   h->n, &e))
+	if (!h->n ||
+	    !attach_hooks(&f->hooks, t->method, bpf_program__fd(program), path, h->sites, h->n, &e))
 		return;
 	f->unguarded |= kind == HOOK_UNWIND_BEGINS;
 	tracer_note(t, f->path, e.msg);

@@ -21,13 +21,14 @@
 #include "base/clock.h"
 #include "probe/tracer_impl.h"
 
-#define SETTLE_NS     100000000ULL /* a held task, until its stacks can be walked */
-#define GRANT_NS      2000000000ULL
-#define TICK_NS	      3000000	  /* while anything is under way */
-#define TOGETHER_NS   15000000ULL /* what a process that is not held loads at once is looked at once */
-#define PACE_NS	      150000000ULL /* of our time in a second, for one process's mappings */
-#define SCAN_FILES    4096
-#define PRESSED_NS    10000000000ULL
+#define SETTLE_NS 100000000ULL /* a held task, until its stacks can be walked */
+#define GRANT_NS  2000000000ULL
+#define TICK_NS	  3000000 /* while anything is under way */
+#define TOGETHER_NS                                                                                \
+	15000000ULL /* what a process that is not held loads at once is looked at once */
+#define PACE_NS	   150000000ULL /* of our time in a second, for one process's mappings */
+#define SCAN_FILES 4096
+#define PRESSED_NS 10000000000ULL
 #define HIDDEN_UNWINDER                                                                            \
 	"its exception unwinder is linked in and stripped of its symbols, so exceptions could "    \
 	"not pass traced functions"
@@ -298,7 +299,8 @@ static bool probe_files(struct tracer *t, struct scan *s)
 		struct probed_file *f = s->files.data[i];
 		if (f->state == FILE_HOOKED && f->facts.hides_unwinder)
 			refuse_hidden(t, f);
-		else if (f->state == FILE_HOOKED && (!f->facts.plan.sites.len || may_be_probed(t, f)))
+		else if (f->state == FILE_HOOKED &&
+			 (!f->facts.plan.sites.len || may_be_probed(t, f)))
 			tracer_probe_file(t, f);
 		if (f->state == FILE_PROBED || f->state == FILE_REFUSED)
 			tell_known(t, f);
@@ -341,8 +343,9 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 }
 
 /* While tasks are held nothing else runs before this, where that is allowed: each of thousands of
- * places takes the lock of an address space, which a held task has at times, and would keep while it
- * waits for its turn on the CPU. What is done so is bounded: no file is read here, no mappings. */
+ * places takes the lock of an address space, which a held task has at times, and would keep while
+ * it waits for its turn on the CPU. What is done so is bounded: no file is read here, no mappings.
+ */
 static bool run_first(void)
 {
 	struct sched_param first = {.sched_priority = 1};
@@ -418,7 +421,8 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 		return rc;
 	}
 	list_files(t, s);
-	/* it brought a file, and waits for that; or for what is under way, where nobody makes us busy */
+	/* it brought a file, and waits for that; or for what is under way, where nobody makes us
+	 * busy */
 	if (sequence && (!is_read(s) || !t->scans->pressed_ns))
 		tracer_grant(t, sequence, GRANT_NS);
 	*vec_push(&t->scans->list) = s;

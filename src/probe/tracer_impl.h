@@ -81,7 +81,8 @@ int tracer_control_open(struct tracer *t, struct err *e);
 int heart_start(struct tracer *t, struct err *e);
 void heart_stop(struct tracer *t);
 
-/* The task that waits with this number is waited on for longer: something of its own is worked on. */
+/* The task that waits with this number is waited on for longer: something of its own is worked on.
+ */
 void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns);
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */

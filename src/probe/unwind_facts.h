@@ -1,6 +1,6 @@
 /* unwind_facts.h - what the unwinder has to know of a mapped file before its rules: where it is
- * loaded, by what name its rules are kept, whether an interpreter is in it. Read in a process of its
- * own (src/parser), as the rules are. Internal to src/probe. */
+ * loaded, by what name its rules are kept, whether an interpreter is in it. Read in a process of
+ * its own (src/parser), as the rules are. Internal to src/probe. */
 #pragma once
 
 #include <stdbool.h>

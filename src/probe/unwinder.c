@@ -257,7 +257,8 @@ static pid_t next_look(struct unwinder *u)
 static void *work(void *arg)
 {
 	struct unwinder *u = arg;
-	setpriority(PRIO_PROCESS, 0, -10); /* tasks may be held for it; it compiles nothing itself */
+	setpriority(PRIO_PROCESS, 0,
+		    -10); /* tasks may be held for it; it compiles nothing itself */
 	pthread_mutex_lock(&u->lock);
 	while (!u->stop) {
 		u->looking = next_look(u);
