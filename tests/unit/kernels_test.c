@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "padding.h"
 #include "base/buffer.h"
 #include "pipeline/pipeline.h"
 #include "readers.h"
@@ -60,6 +61,7 @@ static void begin(struct run *r)
 	if (rec_writer_open(&w, r->path, &options, &e))
 		fail_msg("%s", e.msg);
 	r->p = pipeline_new(w, "/proc", &readers);
+	pad_recording(r->p);
 	define(r->p, NAME, "cuModuleGetFunction", "kernel_name",
 	       (const char *const[]){"handle", "name"}, RAW_PLAIN, RAW_TEXT);
 	define(r->p, ALIAS, "cuKernelGetFunction", "kernel_alias",
@@ -338,17 +340,18 @@ static void those_that_are_not_used_are_forgotten(void **state)
 	name(&r, 100, (void *)0x20, "unused");
 	for (uintptr_t i = 0; i < 1 << 18; i++) {
 		snprintf(symbol, sizeof(symbol), "kernel_%u", (unsigned)i % 1000);
-		name(&r, 200 + i, (void *)(0x100 + i), symbol);
+		/* as of jobs: no two alike in when */
+		name(&r, 1000 * (i + 1) + (uint64_t)random() % 900, (void *)(0x100 + i), symbol);
 		if (i % 10000 == 0)
 			pipeline_pass_end(r.p);
 	}
-	launch(&r, 1000000, (void *)0x10);
+	launch(&r, 1000000000, (void *)0x10);
 	pipeline_pass_end(r.p);
 	usleep(1100000); /* what is forgotten is looked for once a second */
 	pipeline_pass_end(r.p);
-	launch(&r, 1000001, (void *)0x10);
-	launch(&r, 1000002, (void *)(0x100 + (1 << 18) - 1));
-	launch(&r, 1000003, (void *)0x20);
+	launch(&r, 1000000001, (void *)0x10);
+	launch(&r, 1000000002, (void *)(0x100 + (1 << 18) - 1));
+	launch(&r, 1000000003, (void *)0x20);
 	pipeline_pass_end(r.p);
 	EXPECT(&r, "used", "used", "kernel_143", "kernel 0x20");
 }

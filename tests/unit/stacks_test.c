@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "padding.h"
 #include "base/buffer.h"
 #include "base/strtab.h"
 #include "pipeline/pipeline.h"
@@ -40,6 +41,7 @@ static void begin(struct run *r)
 	if (rec_writer_open(&w, r->path, &(struct rec_writer_options){0}, &e))
 		fail_msg("%s", e.msg);
 	r->p = pipeline_new(w, "/proc", NULL);
+	pad_recording(r->p);
 }
 
 static struct rec_reader *end(struct run *r)
