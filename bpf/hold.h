@@ -13,6 +13,8 @@
 /* Steps of some 25 ns; each yield takes the lock of the address space, which attaching
  * needs too. */
 #define YIELD_EVERY 1024
+#define YIELD_OFTEN 32 /* while user space attaches: each place waits until every CPU has yielded  \
+			*/
 
 static __u64 maps_sequence;
 static __u64 unwind_sequence;
@@ -112,7 +114,7 @@ static long hold_step(__u32 i, struct hold **ctx)
 	}
 	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
 	 * held on every CPU would keep user space from answering */
-	if (i % YIELD_EVERY == 0)
+	if (i % (*(volatile bool *)&attaching ? YIELD_OFTEN : YIELD_EVERY) == 0)
 		bpf_copy_from_user_task(&unused, 1, (void *)h->address,
 					(struct task_struct *)bpf_get_current_task_btf(), 0);
 	return now_ns > h->until_ns;

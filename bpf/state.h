@@ -35,6 +35,7 @@ __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: l
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
 __u64 granted_ns[ANSWER_SLOTS];	     /* loader hook: until when user space works on that one */
 __u64 heartbeat_ns;		     /* when user space last ran */
+bool attaching;			     /* user space attaches, while tasks are held */
 bool pressed;			     /* somebody keeps user space busy: others wait less */
 __u64 held_ns;			     /* the programs': how long tasks were held, in sum */
 __u64 holds;			     /* and how often */

@@ -522,9 +522,11 @@ void scans_go_on(struct tracer *t)
 	begin_due(t);
 	end_press(t);
 	bool first = holds_any(ss) && run_first();
+	t->bpf->bss->attaching = first;
 	for (size_t i = 0; i < ss->list.len; i++) /* grows meanwhile */
 		if (!ss->list.data[i]->done)
 			scan_go_on(t, ss->list.data[i]);
+	t->bpf->bss->attaching = false;
 	if (first)
 		run_as_others();
 	drop_done(t);
