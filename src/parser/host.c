@@ -27,12 +27,9 @@ static void fork_worker(const struct parser_ops *ops, int sock, int line, bool u
 	if (fork())
 		return;
 	close(sock);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != host)
-		_exit(1);
 	prctl(PR_SET_NAME, "eacgm-parser");
 	setpriority(PRIO_PROCESS, 0, urgent ? -10 : 0);
-	worker_run(ops, line);
+	worker_run(ops, line, host);
 }
 
 /* What is left is for making workers: they become nobody, and some are early. */

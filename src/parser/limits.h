@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PARSER_MEMORY_BYTES   (4ULL << 30) /* addresses: libraries of PyTorch have 2 GB */
 #define PARSER_CPU_S	      600	   /* of a worker's whole life */
@@ -26,4 +27,4 @@ struct parser_answer {
 struct parser_ops;
 
 /* worker.c: the rest of a worker's life. */
-_Noreturn void worker_run(const struct parser_ops *ops, int sock);
+_Noreturn void worker_run(const struct parser_ops *ops, int sock, pid_t host);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,7 +50,7 @@ static void limit(int what, uint64_t most)
 }
 
 /* Where one step fails, nothing is read: the client is told that no worker answers. */
-static int give_up_rights(void)
+static int give_up_rights(pid_t host)
 {
 	const struct sandbox s = {
 		.rule = SANDBOX_ONLY,
@@ -68,6 +69,9 @@ static int give_up_rights(void)
 	    (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) ||
 	     syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY)))
 		return -EPERM;
+	/* one that is stopped or loops ends with the host too; a change of user forgets this */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != host)
+		return -ESRCH;
 	return sandbox_enter(&s, &e);
 }
 
@@ -143,10 +147,10 @@ static bool answer_one(const struct parser_ops *ops, int sock)
 	return going;
 }
 
-void worker_run(const struct parser_ops *ops, int sock)
+void worker_run(const struct parser_ops *ops, int sock, pid_t host)
 {
 	signal(SIGPROF, SIG_DFL);
-	if (give_up_rights())
+	if (give_up_rights(host))
 		_exit(1);
 	while (answer_one(ops, sock))
 		;

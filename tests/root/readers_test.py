@@ -123,11 +123,17 @@ def _(t):
 # It costs the one that is asked about next.
 @test("a reader that falls silent costs the names of a file, and a note says so", 120)
 def _(t):
+    stopped = []
+
     def stop(pid):
         for reader in namers(pid):
             os.kill(reader, signal.SIGSTOP)
+            stopped.append(reader)
 
     folded, report = record(t, stop)
+    expect(stopped, "no reader was seen")
+    t.wait_for(lambda: not any(os.path.exists("/proc/%d" % r) for r in stopped),
+               "stopped readers to end with eacgm")
     notes = [line for line in report.splitlines() if line.startswith("  names of ")]
     expect(len(notes) == 1 and "took too long" in notes[0], report)
     expect("named_outer" in folded or "__libc_start_main" in folded, folded)
