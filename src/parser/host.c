@@ -38,6 +38,7 @@ static void give_up_rights(void)
 	static const struct sandbox_capability kept[] = {
 		{CAP_SETUID, "makes workers nobody"},
 		{CAP_SETGID, "likewise"},
+		{CAP_KILL, "workers end with it, of whatever user"},
 		{CAP_SYS_NICE, "workers that tasks are held for get their turn soon"},
 	};
 	const struct sandbox s = {.capabilities = kept,
