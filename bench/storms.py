@@ -100,15 +100,21 @@ def measure(args, name, folder):
                 continue
             traced.append(seconds)
             overhead = recording["overhead"]
-            told.append(overhead["cpu_ratio"])
+            if overhead["cpu_ratio"] is not None:  # a job too short to tell
+                told.append(overhead["cpu_ratio"])
             held.append(overhead.get("held_s", 0.0))
             lost = max(lost, recording["lost"])
     ratios = [t / p for t, p in zip(traced, plain)]
     return {"storm": name, "pairs": args.pairs, "plain_s": statistics.median(plain),
             "traced_s": statistics.median(traced), "ratio": statistics.median(ratios),
             "ratio_least": min(ratios), "ratio_most": max(ratios),
-            "told_cost": statistics.median(told), "held_s": statistics.median(held),
+            "told_cost": statistics.median(told) if told else None,
+            "held_s": statistics.median(held),
             "lost": lost}
+
+
+def told_text(cost):
+    return "unknown" if cost is None else "%.1f %%" % (100 * cost)
 
 
 def main():
@@ -128,10 +134,10 @@ def main():
         for name in args.only.split(","):
             rows.append(measure(args, name, folder))
             r = rows[-1]
-            print("%-8s untraced %6.2f s, recorded %6.2f s: x %.2f (%.2f to %.2f); told %.1f %%, "
+            print("%-8s untraced %6.2f s, recorded %6.2f s: x %.2f (%.2f to %.2f); told %s, "
                   "held %.2f s, lost %d" % (r["storm"], r["plain_s"], r["traced_s"], r["ratio"],
                                             r["ratio_least"], r["ratio_most"],
-                                            100 * r["told_cost"], r["held_s"], r["lost"]),
+                                            told_text(r["told_cost"]), r["held_s"], r["lost"]),
                   flush=True)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
