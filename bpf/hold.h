@@ -7,14 +7,11 @@
 
 #include "mappings.h"
 #include "state.h"
+#include "yield.h"
 
-#define HOLD_STEPS (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
-#define HOLD_LOOPS 32
-/* Steps of some 25 ns; each yield takes the lock of the address space, which attaching
- * needs too. */
-#define YIELD_EVERY 1024
-#define YIELD_OFTEN 32 /* while user space attaches: each place waits until every CPU has yielded  \
-			*/
+#define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
+#define HOLD_LOOPS  32
+#define YIELD_EVERY 1024 /* steps of some 25 ns */
 
 static __u64 maps_sequence;
 static __u64 unwind_sequence;
@@ -94,7 +91,6 @@ static long hold_step(__u32 i, struct hold **ctx)
 	__u32 slot = h->sequence & (ANSWER_SLOTS - 1);
 	__u64 seen = h->for_maps ? *(volatile __u64 *)&answered_maps[slot]
 				 : *(volatile __u64 *)&answered_unwind[slot];
-	char unused;
 	/* a later number in the slot: ours was answered long before, while we did not run */
 	if (seen >= h->sequence) {
 		h->answered = true;
@@ -112,11 +108,10 @@ static long hold_step(__u32 i, struct hold **ctx)
 		if (!user_space_runs(now_ns))
 			return 1;
 	}
-	/* get_user_pages has a cond_resched(): on a kernel that does not preempt itself, tasks
-	 * held on every CPU would keep user space from answering */
-	if (i % (*(volatile bool *)&attaching ? YIELD_OFTEN : YIELD_EVERY) == 0)
-		bpf_copy_from_user_task(&unused, 1, (void *)h->address,
-					(struct task_struct *)bpf_get_current_task_btf(), 0);
+	/* on a kernel that does not preempt itself, tasks held on every CPU would keep user space
+	 * from answering */
+	if (i % YIELD_EVERY == 0)
+		yield_cpu(h->address);
 	return now_ns > h->until_ns;
 }
 

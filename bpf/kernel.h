@@ -20,8 +20,11 @@ typedef struct {
 	int counter;
 } RELOCATED atomic_t;
 
+struct task_struct;
+
 struct signal_struct {
-	atomic_t live; /* threads of the process that have not begun to exit */
+	atomic_t live;			 /* threads of the process that have not begun to exit */
+	struct task_struct *curr_target; /* the thread that gets the next signal of the process */
 } RELOCATED;
 
 /* kernel/events/uprobes.c: one per pending return probe, newest first */
@@ -98,4 +101,13 @@ struct task_struct {
 	unsigned long sas_ss_size;
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
+} RELOCATED;
+
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} RELOCATED;
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 } RELOCATED;

@@ -6,15 +6,6 @@
 
 #include "state.h"
 
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-} RELOCATED;
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-} RELOCATED;
-
 /* Writes struct rec_call for each; read(2) of the iterator gives a row of them. */
 SEC("iter/task")
 int open_calls(struct bpf_iter__task *ctx)

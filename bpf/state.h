@@ -20,8 +20,9 @@
 const volatile bool target_all;	    /* every process */
 const volatile __u64 target_cgroup; /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
-const volatile __u32 own_tgid;	    /* eacgm itself is never a target */
-const volatile bool walks_mappings; /* the kernel lists mappings to programs (6.7) */
+const volatile __u32 own_tgid;	     /* eacgm itself is never a target */
+const volatile bool walks_mappings;  /* the kernel lists mappings to programs (6.7) */
+const volatile bool yields_on_guard; /* programs may keep a task (6.3) */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYER_COUNT];    /* enum trace_mode */
@@ -35,7 +36,7 @@ __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: l
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
 __u64 granted_ns[ANSWER_SLOTS];	     /* loader hook: until when user space works on that one */
 __u64 heartbeat_ns;		     /* when user space last ran */
-bool attaching;			     /* user space attaches, while tasks are held */
+__u64 yield_address;		     /* readable in the guard: yield.h */
 bool pressed;			     /* somebody keeps user space busy: others wait less */
 __u64 held_ns;			     /* the programs': how long tasks were held, in sum */
 __u64 holds;			     /* and how often */

@@ -192,6 +192,8 @@ int tracer_guard_start(struct tracer *t, struct err *e)
 	}
 	close(socks[1]);
 	t->guard_sock = socks[0];
+	static const char readable = 1; /* at the same address there */
+	yield_target_set(t, t->guard_pid, &readable);
 	return check_write(t->guard_pid, e);
 }
 

@@ -342,10 +342,8 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 		tracer_answer_maps(t, s->sequence);
 }
 
-/* While tasks are held nothing else runs before this, where that is allowed: each of thousands of
- * places takes the lock of an address space, which a held task has at times, and would keep while
- * it waits for its turn on the CPU. What is done so is bounded: no file is read here, no mappings.
- */
+/* While tasks are held nothing else runs before this, where that is allowed: they use their CPUs
+ * until it is done. What is done so is bounded: no file is read here, no mappings. */
 static bool run_first(void)
 {
 	struct sched_param first = {.sched_priority = 1};
@@ -522,11 +520,9 @@ void scans_go_on(struct tracer *t)
 	begin_due(t);
 	end_press(t);
 	bool first = holds_any(ss) && run_first();
-	t->bpf->bss->attaching = first;
 	for (size_t i = 0; i < ss->list.len; i++) /* grows meanwhile */
 		if (!ss->list.data[i]->done)
 			scan_go_on(t, ss->list.data[i]);
-	t->bpf->bss->attaching = false;
 	if (first)
 		run_as_others();
 	drop_done(t);

@@ -50,6 +50,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.maps_changed, can_hold, multi);
 	set_role(b->progs.driver_entered, can_hold, multi);
 	set_role(b->progs.graph_called, can_hold, multi);
+	set_role(b->progs.keep_yield_target, b->rodata->yields_on_guard, 0);
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
 	set_role(b->progs.on_switch, t->opts.waits, 0);
 	set_role(b->progs.on_waking, t->opts.waits, 0);
@@ -88,9 +89,11 @@ static int try_load(struct tracer *t, bool can_hold, bool walks_mappings)
 	t->bpf = eacgm_bpf__open_opts(&open_opts);
 	if (!t->bpf)
 		return -errno;
+	t->bpf->rodata->walks_mappings = walks_mappings;
+	t->bpf->rodata->yields_on_guard =
+		can_hold && walks_mappings && !yield_target_prepare(t->bpf->maps.yield_target);
 	choose_programs(t, can_hold);
 	set_configuration(t);
-	t->bpf->rodata->walks_mappings = walks_mappings;
 	xid_prepare(t);
 	int rc = eacgm_bpf__load(t->bpf);
 	if (rc) {

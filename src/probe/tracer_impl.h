@@ -96,6 +96,13 @@ int tracer_guard_start(struct tracer *t, struct err *e);
 void tracer_guard_keep(struct tracer *t, int link_fd);
 void tracer_guard_stop(struct tracer *t);
 
+/* Before the object is loaded; where it fails (before Linux 6.3), held tasks yield by themselves.
+ */
+int yield_target_prepare(struct bpf_map *map);
+/* Held tasks give up their CPU by reading the memory of this process: one with one thread, that
+ * maps and unmaps nothing. readable: an address there. See bpf/yield.h. */
+void yield_target_set(struct tracer *t, pid_t pid, const void *readable);
+
 /* Reads the rows of an iterator over tasks; opts may be NULL. */
 int drain_iterator(struct bpf_program *prog, const struct bpf_iter_attach_opts *opts,
 		   size_t row_bytes, void (*visit)(void *ctx, const void *row), void *ctx,
