@@ -11,7 +11,8 @@
 
 #define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
 #define HOLD_LOOPS  32
-#define YIELD_EVERY 1024 /* steps of some 25 ns */
+#define YIELD_EVERY 1024  /* steps of some 25 ns */
+#define AWAY_NS	    50000 /* between two steps: others ran */
 
 static __u64 maps_sequence;
 static __u64 unwind_sequence;
@@ -27,6 +28,8 @@ struct hold {
 	__u64 sequence;
 	__u64 begin_ns;
 	__u64 until_ns;
+	__u64 last_ns; /* of the last step */
+	__u64 away_ns; /* while others had the CPU */
 	__u64 most_ns; /* for which user space may have it held on, from the beginning */
 	__u64 address; /* any readable address of the task */
 	bool granted;  /* user space had it held on */
@@ -76,6 +79,8 @@ static __always_inline void hold_begin(struct hold *h, struct pt_regs *ctx, __u6
 	h->begin_ns = bpf_ktime_get_ns();
 	h->sequence = __sync_fetch_and_add(for_maps ? &maps_sequence : &unwind_sequence, 1) + 1;
 	h->until_ns = h->begin_ns + max_ns;
+	h->last_ns = h->begin_ns;
+	h->away_ns = 0;
 	h->most_ns = granted_ns;
 	h->address = PT_REGS_SP(ctx);
 	h->granted = false;
@@ -99,6 +104,9 @@ static long hold_step(__u32 i, struct hold **ctx)
 	if (h->for_maps && *(volatile bool *)&closing)
 		return 1;
 	__u64 now_ns = bpf_ktime_get_ns();
+	if (now_ns - h->last_ns > AWAY_NS)
+		h->away_ns += now_ns - h->last_ns;
+	h->last_ns = now_ns;
 	if (h->for_maps) {
 		__u64 granted = *(volatile __u64 *)&granted_ns[slot];
 		h->granted |= granted > h->until_ns;
@@ -125,7 +133,10 @@ static __always_inline bool hold_wait(struct hold *h)
 		    (h->for_maps && (closing || !user_space_runs(now_ns))))
 			break;
 	}
-	__sync_fetch_and_add(&held_ns, bpf_ktime_get_ns() - h->begin_ns);
+	__u64 took_ns = bpf_ktime_get_ns() - h->begin_ns;
+	__sync_fetch_and_add(&held_ns, took_ns);
+	if (took_ns > h->away_ns)
+		__sync_fetch_and_add(&held_cpu_ns, took_ns - h->away_ns);
 	__sync_fetch_and_add(&holds, 1);
 	return h->answered;
 }

@@ -90,19 +90,28 @@ static double number(const struct rec_tables *t, const char *key)
 #define COST_PARTS                                                                                 \
 	20 /* less than so little of the job's own: what was taken for its own is noise */
 
-/* What recording took, beside its start: CPU time of eacgm and its helpers, of the probes inside
- * the job, and the time for which tasks of the job were held, as a ratio to the job's own CPU time,
- * which is what is left of it without these. A job that is not there long enough to be measured has
- * none. */
+/* A number that recordings of before do not have. */
+static double number_or(const struct rec_tables *t, const char *key, double otherwise)
+{
+	return rec_meta(t, key) ? number(t, key) : otherwise;
+}
+
+/* What recording took from the job, beside its start, as a ratio to the job's own CPU time: what
+ * the probes took, what tasks used up while they were held, and what eacgm's processes took while
+ * no CPU was idle. The job's own time is what is left of it without the first two. A job that is
+ * not there long enough to be measured has none. */
 static void make_cost(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
-	double inside = number(t, "probe_hits") * number(t, "probe_ns_each") + number(t, "held_ns");
+	double inside = number(t, "probe_hits") * number(t, "probe_ns_each") +
+			number_or(t, "held_cpu_ns", number(t, "held_ns"));
 	double collector = number(t, "collector_cpu_ns") - number(t, "start_cpu_ns");
+	double displacing = number_or(t, "displacing_cpu_ns", collector);
 	double job = number(t, "job_cpu_ns") - inside;
 	r->start_cpu_s = number(t, "start_cpu_ns") / 1e9;
 	r->held_s = number(t, "held_ns") / 1e9;
-	r->cpu_ratio = job > inside / COST_PARTS ? (inside + collector) / job : -1;
+	r->collector_cpu_s = collector > 0 ? collector / 1e9 : 0;
+	r->cpu_ratio = job > inside / COST_PARTS ? (inside + displacing) / job : -1;
 }
 
 static uint64_t sort_key(const struct summary_function *f, enum report_sort sort)

@@ -47,9 +47,10 @@ struct report {
 	uint64_t lost;		    /* calls and records that are missing */
 	uint64_t incomplete;	    /* calls of which something is missing */
 	VEC(struct report_loss) losses;
-	double cpu_ratio;   /* cost over the job's own CPU time; negative when unknown */
-	double start_cpu_s; /* what eacgm's start took, which is not in it */
-	double held_s;	    /* for how long tasks of the job were held, which is */
+	double cpu_ratio;	/* cost over the job's own CPU time; negative when unknown */
+	double collector_cpu_s; /* what eacgm took beside the job, after its start */
+	double start_cpu_s;	/* what eacgm's start took, which is not in it */
+	double held_s;		/* for how long tasks of the job were held, which is */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
 	void **sections; /* what report_section.c worked out; NULL: there is none of it */
 	struct kernel_times kernel_times; /* on the device; all 0 without spans */

@@ -80,17 +80,17 @@ static void header_losses(const struct page *p)
 static void header_cost(const struct page *p)
 {
 	const struct report *r = p->r;
-	char held[64] = "", start[64] = "";
+	char held[64] = "", own[96];
 	if (r->held_s >= 0.001)
 		snprintf(held, sizeof(held), "; held for %.3f s in sum", r->held_s);
-	if (r->start_cpu_s > 0)
-		snprintf(start, sizeof(start), "; the start took %.2f s", r->start_cpu_s);
+	snprintf(own, sizeof(own), "; eacgm itself %.2f s of CPU time, its start %.2f s",
+		 r->collector_cpu_s, r->start_cpu_s);
 	if (r->cpu_ratio >= 0)
 		header_line(p, "cost", "%.2f %% of the job's CPU time%s%s", r->cpu_ratio * 100,
-			    held, start);
+			    held, own);
 	else
 		header_line(p, "cost", "unknown: too little of the job's own CPU time was seen%s",
-			    start);
+			    own);
 }
 
 static void header(const struct page *p)

@@ -110,12 +110,17 @@ void session_write_end(struct session *s)
 	/* a launched command's time is exact once it was waited for; others are sampled */
 	uint64_t job_ns = s->child_ended ? children_cpu_ns() : procfs_cpu_ns(s->procfs);
 	pipeline_meta(s->pipeline, "end_monotonic_ns", "%lu", (unsigned long)monotonic_ns());
-	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_cpu_ns(s));
+	uint64_t own_ns = own_cpu_ns(s);
+	own_cost_look(&s->own_cost, own_ns);
+	pipeline_meta(s->pipeline, "collector_cpu_ns", "%lu", (unsigned long)own_ns);
+	pipeline_meta(s->pipeline, "displacing_cpu_ns", "%lu",
+		      (unsigned long)s->own_cost.displacing_ns);
 	pipeline_meta(s->pipeline, "start_cpu_ns", "%lu", (unsigned long)s->start_cpu_ns);
 	struct tracer_holds holds;
 	tracer_holds(s->tracer, &holds);
 	pipeline_meta(s->pipeline, "holds", "%lu", (unsigned long)holds.count);
 	pipeline_meta(s->pipeline, "held_ns", "%lu", (unsigned long)holds.held_ns);
+	pipeline_meta(s->pipeline, "held_cpu_ns", "%lu", (unsigned long)holds.cpu_ns);
 	pipeline_meta(s->pipeline, "job_cpu_ns", "%lu", (unsigned long)job_ns);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
 	pipeline_meta(s->pipeline, "attach_sites", "%lu", (unsigned long)st.sites);
@@ -263,6 +268,8 @@ static void on_tick(struct session *s, unsigned tick)
 {
 	uint64_t now_ns = monotonic_ns();
 	if (tick % SAMPLE_TICKS == 0)
+		own_cost_look(&s->own_cost, own_cpu_ns(s));
+	if (tick % SAMPLE_TICKS == 0)
 		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
@@ -326,6 +333,7 @@ static void follow(struct session *s, int signal_fd, int timer_fd)
 	unsigned tick = 0;
 	s->follow_ns = monotonic_ns();
 	s->start_cpu_ns = own_cpu_ns(s);
+	own_cost_begin(&s->own_cost, s->start_cpu_ns);
 	while (!s->stop) {
 		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			break;

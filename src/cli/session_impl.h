@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cli/own_cost.h"
 #include "cli/session.h"
 #include "collect/collector.h"
 #include "collect/sockets.h"
@@ -76,6 +77,7 @@ struct session {
 
 	uint64_t start_ns;
 	bool timeline_came; /* to the processes that were there at the beginning, or it does not */
+	struct own_cost own_cost; /* since the start */
 	uint64_t start_cpu_ns; /* what the start has taken, before there was anything to record */
 	uint64_t follow_ns;    /* when all was attached: -d counts from here */
 	bool probes_on;	       /* bursts */

@@ -321,8 +321,10 @@ void merge_put_tables(struct merge *m, uint32_t source)
 
 /* ---- metas ---- */
 
-static const char *const sums[] = {"job_cpu_ns", "collector_cpu_ns", "start_cpu_ns", "held_ns",
-				   "holds",	 "probe_hits",	     "attach_sites"};
+static const char *const sums[] = {
+	"job_cpu_ns",  "collector_cpu_ns", "start_cpu_ns", "displacing_cpu_ns",
+	"held_cpu_ns", "held_ns",	   "holds",	   "probe_hits",
+	"attach_sites"};
 static const char *const times[] = {"start_monotonic_ns", "end_monotonic_ns", "start_realtime_ns"};
 
 static bool one_of(const char *key, const char *const *list, size_t n)

@@ -116,4 +116,5 @@ void tracer_holds(const struct tracer *t, struct tracer_holds *ret)
 	const struct eacgm_bpf__bss *b = t->bpf->bss;
 	ret->count = __atomic_load_n(&b->holds, __ATOMIC_SEQ_CST);
 	ret->held_ns = __atomic_load_n(&b->held_ns, __ATOMIC_SEQ_CST);
+	ret->cpu_ns = __atomic_load_n(&b->held_cpu_ns, __ATOMIC_SEQ_CST);
 }

@@ -168,10 +168,12 @@ struct tracer_stats {
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 
-/* How often tasks were held until user space had done something for them, and how long in sum. */
+/* How often tasks were held until user space had done something for them, how long in sum, and the
+ * processor time that they used up meanwhile. */
 struct tracer_holds {
 	uint64_t count;
 	uint64_t held_ns;
+	uint64_t cpu_ns;
 };
 void tracer_holds(const struct tracer *t, struct tracer_holds *ret);
 

@@ -91,6 +91,15 @@ static void make_tables(struct job *j)
 	snprintf(start, sizeof(start), "%llu", START_NS);
 	rec_put_meta(w, "start_monotonic_ns", start);
 	rec_put_meta(w, "host", "simulated");
+	static const char *const costs[][2] = {
+		/* (0.5 + 0.5 + 0.2) / (11 - 0.5 - 0.5) = 0.12 */
+		{"job_cpu_ns", "11000000000"},	    {"probe_hits", "1000000"},
+		{"probe_ns_each", "500"},	    {"held_ns", "2000000000"},
+		{"held_cpu_ns", "500000000"},	    {"collector_cpu_ns", "1500000000"},
+		{"displacing_cpu_ns", "200000000"}, {"start_cpu_ns", "500000000"},
+	};
+	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++)
+		rec_put_meta(w, costs[i][0], costs[i][1]);
 	rec_put_process(w, &(struct m_process){.pid = PID,
 					       .comm = python,
 					       .command = python,
