@@ -88,6 +88,13 @@ static __always_inline void hold_begin(struct hold *h, struct pt_regs *ctx, __u6
 	h->answered = false;
 }
 
+static __always_inline void note_time(struct hold *h, __u64 now_ns)
+{
+	if (now_ns - h->last_ns > AWAY_NS)
+		h->away_ns += now_ns - h->last_ns;
+	h->last_ns = now_ns;
+}
+
 static long hold_step(__u32 i, struct hold **ctx)
 {
 	struct hold *h = *ctx;
@@ -104,9 +111,7 @@ static long hold_step(__u32 i, struct hold **ctx)
 	if (h->for_maps && *(volatile bool *)&closing)
 		return 1;
 	__u64 now_ns = bpf_ktime_get_ns();
-	if (now_ns - h->last_ns > AWAY_NS)
-		h->away_ns += now_ns - h->last_ns;
-	h->last_ns = now_ns;
+	note_time(h, now_ns);
 	if (h->for_maps) {
 		__u64 granted = *(volatile __u64 *)&granted_ns[slot];
 		h->granted |= granted > h->until_ns;
@@ -133,7 +138,9 @@ static __always_inline bool hold_wait(struct hold *h)
 		    (h->for_maps && (closing || !user_space_runs(now_ns))))
 			break;
 	}
-	__u64 took_ns = bpf_ktime_get_ns() - h->begin_ns;
+	__u64 now_ns = bpf_ktime_get_ns();
+	note_time(h, now_ns);
+	__u64 took_ns = now_ns - h->begin_ns;
 	__sync_fetch_and_add(&held_ns, took_ns);
 	if (took_ns > h->away_ns)
 		__sync_fetch_and_add(&held_cpu_ns, took_ns - h->away_ns);
