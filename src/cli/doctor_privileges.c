@@ -9,6 +9,7 @@
 #include "cli/command_user.h"
 #include "cli/human.h"
 #include "cli/privileges.h"
+#include "parser/parser.h"
 #include "probe/tracer.h"
 
 static json_t *capabilities_of(const struct sandbox *s)
@@ -67,6 +68,11 @@ json_t *doctor_privileges(void)
 					"lets C++ exceptions pass traced functions, also when the "
 					"tracer was killed",
 					tracer_guard_sandbox()));
+	json_array_append_new(rows, row("parsers", "root", "makes the processes that read files",
+					parser_host_sandbox()));
+	json_array_append_new(rows, row("parser", geteuid() ? "you" : "nobody",
+					"reads ELF files, unwind rules and symbols, for one asker",
+					parser_worker_sandbox()));
 	return rows;
 }
 
@@ -86,7 +92,8 @@ void doctor_privileges_print(const json_t *rows)
 		       text_of(r, "why"));
 		if (!json_is_array(capabilities))
 			continue;
-		printf("  %-8s system calls: %s; capabilities:\n", "", text_of(r, "system_calls"));
+		printf("  %-8s system calls: %s; capabilities:%s\n", "", text_of(r, "system_calls"),
+		       json_array_size(capabilities) ? "" : " none");
 		json_array_foreach (capabilities, k, c) {
 			printf("  %-8s   %-20s %s\n", "", text_of(c, "name"), text_of(c, "reason"));
 		}

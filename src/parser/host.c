@@ -33,21 +33,22 @@ static void fork_worker(const struct parser_ops *ops, int sock, int line, bool u
 }
 
 /* What is left is for making workers: they become nobody, and some are early. */
-static void give_up_rights(void)
+static const struct sandbox_capability kept[] = {
+	{CAP_SETUID, "makes workers nobody"},
+	{CAP_SETGID, "likewise"},
+	{CAP_KILL, "workers end with it, of whatever user"},
+	{CAP_SYS_NICE, "workers that tasks are held for get their turn soon"},
+};
+static const struct sandbox host_sandbox = {
+	.capabilities = kept,
+	.capabilities_len = sizeof(kept) / sizeof(kept[0]),
+	.rule = SANDBOX_ALL_CALLS,
+	.secret = true,
+};
+
+const struct sandbox *parser_host_sandbox(void)
 {
-	static const struct sandbox_capability kept[] = {
-		{CAP_SETUID, "makes workers nobody"},
-		{CAP_SETGID, "likewise"},
-		{CAP_KILL, "workers end with it, of whatever user"},
-		{CAP_SYS_NICE, "workers that tasks are held for get their turn soon"},
-	};
-	const struct sandbox s = {.capabilities = kept,
-				  .capabilities_len = sizeof(kept) / sizeof(kept[0]),
-				  .rule = SANDBOX_ALL_CALLS,
-				  .secret = true};
-	struct err e;
-	if (sandbox_enter(&s, &e))
-		_exit(1);
+	return &host_sandbox;
 }
 
 /* Each message is a worker's end of a line. The end of the messages is the end of the program. */
@@ -55,9 +56,11 @@ static _Noreturn void host_run(const struct parser_ops *ops, int sock)
 {
 	char byte;
 	int line;
+	struct err e;
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
 	prctl(PR_SET_NAME, "eacgm-parsers");
-	give_up_rights();
+	if (sandbox_enter(&host_sandbox, &e))
+		_exit(1);
 	while (!message_receive(sock, &byte, 1, &line)) {
 		if (line < 0)
 			continue;

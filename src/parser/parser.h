@@ -43,6 +43,11 @@ struct parser_service {
  * ends with this process, however that ends. */
 int parser_host_start(struct parser_host **ret, const struct parser_ops *ops, struct err *e);
 void parser_host_stop(struct parser_host *h);
+/* What the host, and a worker, go by: to be told to people. */
+struct sandbox;
+const struct sandbox *parser_host_sandbox(void);
+const struct sandbox *parser_worker_sandbox(void);
+
 /* The processor time that all answers so far have taken. */
 uint64_t parser_cpu_ns(const struct parser_host *h);
 

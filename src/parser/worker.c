@@ -49,16 +49,22 @@ static void limit(int what, uint64_t most)
 	setrlimit(what, &r);
 }
 
+static const struct sandbox worker_sandbox = {
+	.rule = SANDBOX_ONLY,
+	.calls = calls,
+	.calls_len = sizeof(calls) / sizeof(calls[0]),
+	.kill = true,
+	.secret = true,
+};
+
+const struct sandbox *parser_worker_sandbox(void)
+{
+	return &worker_sandbox;
+}
+
 /* Where one step fails, nothing is read: the client is told that no worker answers. */
 static int give_up_rights(pid_t host)
 {
-	const struct sandbox s = {
-		.rule = SANDBOX_ONLY,
-		.calls = calls,
-		.calls_len = sizeof(calls) / sizeof(calls[0]),
-		.kill = true,
-		.secret = true,
-	};
 	struct err e;
 	if (!SHADOWED)
 		limit(RLIMIT_AS, PARSER_MEMORY_BYTES);
@@ -72,7 +78,7 @@ static int give_up_rights(pid_t host)
 	/* one that is stopped or loops ends with the host too; a change of user forgets this */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != host)
 		return -ESRCH;
-	return sandbox_enter(&s, &e);
+	return sandbox_enter(&worker_sandbox, &e);
 }
 
 static bool read_all(int sock, void *to, size_t len)

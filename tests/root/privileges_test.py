@@ -308,13 +308,20 @@ def _(t):
     expect(status["Seccomp"] == ["0"] and status["NoNewPrivs"] == ["0"], "job: %r" % status)
 
 
+def named(pids, name):
+    return [pid for pid in pids if name_of(pid) == name][0]
+
+
 @test("doctor says what runs as what, as it then does")
 def _(t):
     p = t.start_record("--", "sleep", "60")
-    running = [status_of(p.pid), status_of(guard_of(p.pid))]
+    host = named(children_of(p.pid), "eacgm-parsers")
+    running = [status_of(pid) for pid in (p.pid, guard_of(p.pid), host,
+                                          named(children_of(host), "eacgm-parser"))]
     r = t.run([EACGM, "doctor", "--json"], env=sudo())
     rows = json.loads(r.out)["privileges"]
-    expect([row["process"] for row in rows] == ["command", "tracer", "guard"], "rows: %r" % rows)
+    expect([row["process"] for row in rows] ==
+           ["command", "tracer", "guard", "parsers", "parser"], "rows: %r" % rows)
     expect(rows[0]["user"] == nobody().pw_name and rows[0]["capabilities"] is None,
            "command: %r" % rows[0])
     for row, status in zip(rows[1:], running):
@@ -324,7 +331,7 @@ def _(t):
     text = t.run([EACGM, "doctor"]).out
     for word in ("What runs as what", "command", "tracer", "guard", "sys_ptrace"):
         expect(word in text, "no %r in %s" % (word, text))
-    os.kill([c for c in children_of(p.pid) if c != guard_of(p.pid)][0], signal.SIGTERM)
+    os.kill(named(children_of(p.pid), "sleep"), signal.SIGTERM)
     p.wait()
 
 
