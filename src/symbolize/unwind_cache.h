@@ -1,8 +1,8 @@
 /* unwind_cache.h - compiled unwind tables on disk, by build id, and by what a file cannot claim:
  * its owner, its size, a sum of its .eh_frame.
  *
- * A file per table, written under another name and renamed, checked when it is read. Failure
- * to read or write the cache is never an error: the table is compiled instead. */
+ * A file per table (base/cache_folder.h), checked when it is read. Failure to read or write the
+ * cache is never an error: the table is compiled instead. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,10 +12,8 @@
 
 struct unwind_cache;
 
-/* dir: made if need be, with mode 0700; NULL = $EACGM_CACHE/unwind, else
- * /var/cache/eacgm/unwind for root, else eacgm/unwind in $XDG_CACHE_HOME or ~/.cache. One that
- * belongs to someone else, or that others may write, is not used. max_bytes: the files longest
- * unused go when there are more; 0 = 512 MiB. Never fails. */
+/* dir: NULL = the folder `unwind` of the caches. max_bytes: the tables longest unused go when there
+ * are more; 0 = 512 MiB. Never fails. */
 struct unwind_cache *unwind_cache_open(const char *dir, uint64_t max_bytes);
 void unwind_cache_close(struct unwind_cache *c);
 
