@@ -127,6 +127,8 @@ void session_write_end(struct session *s)
 	pipeline_meta(s->pipeline, "attach_sites_stepped", "%lu", (unsigned long)st.sites_stepped);
 	pipeline_meta(s->pipeline, "attach_ms", "%.1f", (double)st.attach_ns / 1e6);
 	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
+	pipeline_meta(s->pipeline, "files_read", "%lu", (unsigned long)st.files_read);
+	pipeline_meta(s->pipeline, "files_cached", "%lu", (unsigned long)st.files_cached);
 	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
 		return;
 	pipeline_meta(s->pipeline, "unwind_files", "%lu", (unsigned long)st.unwinder.files);

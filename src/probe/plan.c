@@ -49,7 +49,7 @@ static bool entry_is_off(const struct plan *p, const struct cat_entry *en)
 	       (en->off_by_default || (en->cost == CAT_COST_HIGH && !p->frequent));
 }
 
-static bool entry_wants_file(const struct plan *p, const struct cat_entry *en, const char *path)
+bool plan_entry_wants(const struct plan *p, const struct cat_entry *en, const char *path)
 {
 	if (!(p->layers & 1u << en->layer))
 		return false;
@@ -65,7 +65,7 @@ bool plan_wants(const struct plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->catalog->entries.len; i++) {
 		const struct cat_entry *en = &p->catalog->entries.data[i];
-		if (!entry_is_off(p, en) && entry_wants_file(p, en, path))
+		if (!entry_is_off(p, en) && plan_entry_wants(p, en, path))
 			return true;
 	}
 	return false;
@@ -486,7 +486,7 @@ static void plan_entry(struct work *w)
 
 static void consider_entry(struct work *w, const struct cat_entry *en)
 {
-	if (!entry_wants_file(w->plan, en, w->path) || (en->python && !w->is_python))
+	if (!plan_entry_wants(w->plan, en, w->path) || (en->python && !w->is_python))
 		return;
 	w->entry = en;
 	w->result = vec_push(&w->out->results);

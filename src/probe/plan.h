@@ -73,8 +73,12 @@ struct plan {
 	VEC(struct py_layout) layouts;
 };
 
+/* True when an entry that is asked for, or off, is about files of this name. */
+bool plan_entry_wants(const struct plan *p, const struct cat_entry *en, const char *path);
 /* True when an entry wants something of a file of this name. */
 bool plan_wants(const struct plan *p, const char *path);
+/* Adds the bytes of all that plan_file depends on but for the file itself. */
+void plan_question(const struct plan *p, const char *path, struct buf *ret);
 
 /* Plans the file; path is what the process sees and is matched and shown. New probes
  * are appended to p->probes. Fails only when MAX_PROBES is reached. */

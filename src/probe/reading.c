@@ -1,5 +1,6 @@
 /* reading.c - has the facts of files read, one after another, by a process without rights, and
- * never waits for it: who needs a file waits in scan.c.
+ * never waits for it: who needs a file waits in scan.c. What an earlier session was told of the
+ * same file is taken at once.
  *
  * A file may be made to be slow to read. So each has a time, and files of an owner other than root
  * have a time in sum; after that they are refused. A process that read a file of somebody else
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "parser/owners.h"
 #include "parser/parser.h"
+#include "probe/facts_cache.h"
 #include "probe/tracer_impl.h"
 
 #define READ_MS	      2000	     /* a file; PyTorch's largest takes a quarter of it */
@@ -25,7 +27,10 @@ struct reading {
 	VEC(struct probed_file *) queue;
 	struct probed_file *file; /* being read */
 	uint64_t since_ns;
+	struct buf key; /* of its answer, in the cache */
 	struct owners owners;
+	struct facts_cache *cache;
+	struct reading_stats stats;
 };
 
 struct reading *reading_new(struct parser_host *host)
@@ -33,6 +38,7 @@ struct reading *reading_new(struct parser_host *host)
 	struct reading *r = xcalloc(1, sizeof(*r));
 	r->parser = parser_new(host, true);
 	r->owners.most_ns = READ_OWNER_NS;
+	r->cache = facts_cache_open(NULL, 0);
 	return r;
 }
 
@@ -42,6 +48,8 @@ void reading_free(struct reading *r)
 		return;
 	parser_free(r->parser);
 	vec_free(&r->queue);
+	buf_free(&r->key);
+	facts_cache_close(r->cache);
 	owners_free(&r->owners);
 	free(r);
 }
@@ -51,11 +59,24 @@ bool reading_is_busy(const struct reading *r)
 	return r->file != NULL;
 }
 
+void reading_stats(const struct reading *r, struct reading_stats *ret)
+{
+	*ret = r->stats;
+}
+
 static void refuse(struct tracer *t, struct probed_file *f, const char *reason)
 {
 	f->state = FILE_REFUSED;
 	snprintf(f->reason, sizeof(f->reason), "%.159s", reason);
 	files_unuse(&t->files, f);
+}
+
+static void key_of(const struct tracer *t, const struct probed_file *f, struct buf *ret)
+{
+	struct buf question = {0};
+	plan_question(&t->plan, f->path, &question);
+	facts_cache_key(t->reading->cache, f->fd, PARSE_FACTS, question.data, question.len, ret);
+	buf_free(&question);
 }
 
 static void ask_next(struct tracer *t)
@@ -71,6 +92,8 @@ static void ask_next(struct tracer *t)
 			refuse(t, f, "files of its owner took too long to read");
 			continue;
 		}
+		buf_free(&r->key);
+		key_of(t, f, &r->key);
 		if (parser_send(r->parser, PARSE_FACTS, f->fd, f->path, strlen(f->path), READ_MS,
 				&e)) {
 			f->unreadable = true;
@@ -84,27 +107,10 @@ static void ask_next(struct tracer *t)
 	}
 }
 
-void reading_want(struct tracer *t, struct probed_file *f)
+/* What came of it, rc; the file is not waited for any more. */
+static void end(struct tracer *t, struct probed_file *f, int rc, const struct err *e)
 {
-	struct stat st;
-	f->state = FILE_ASKED;
-	files_use(&t->files, f);
-	if (f->fd < 0 || fstat(f->fd, &st)) {
-		refuse(t, f, "cannot be opened");
-		return;
-	}
-	f->owner = st.st_uid;
-	*vec_push(&t->reading->queue) = f;
-	ask_next(t);
-}
-
-static void take(struct tracer *t, struct probed_file *f, int rc, const struct buf *answer,
-		 struct err *e)
-{
-	f->unreadable = rc == -ETIMEDOUT || rc == -EPIPE;
-	if (!rc)
-		rc = file_facts_take(&f->facts, &t->plan, f->path, answer->data, answer->len, e);
-	f->unreadable |= rc == -EPROTO;
+	f->unreadable |= rc == -ETIMEDOUT || rc == -EPIPE || rc == -EPROTO;
 	if (rc) {
 		f->state = FILE_REFUSED;
 		if (rc != -ENOEXEC && (f->unreadable || plan_wants(&t->plan, f->path)))
@@ -115,6 +121,59 @@ static void take(struct tracer *t, struct probed_file *f, int rc, const struct b
 		tracer_tell_plan(t);
 	}
 	files_unuse(&t->files, f);
+}
+
+static int take_in(struct tracer *t, struct probed_file *f, const struct buf *answer, struct err *e)
+{
+	return file_facts_take(&f->facts, &t->plan, f->path, answer->data, answer->len, e);
+}
+
+static void take(struct tracer *t, struct probed_file *f, int rc, const struct buf *answer,
+		 struct err *e)
+{
+	struct reading *r = t->reading;
+	if (!rc) {
+		r->stats.read++;
+		rc = take_in(t, f, answer, e);
+	}
+	if (!rc)
+		facts_cache_store(r->cache, f->fd, &r->key, answer);
+	end(t, f, rc, e);
+}
+
+/* An answer that was kept and makes no sense is asked for again, and replaced. */
+static bool take_cached(struct tracer *t, struct probed_file *f)
+{
+	struct reading *r = t->reading;
+	struct buf key, answer = {0};
+	struct err e = {0};
+	key_of(t, f, &key);
+	int rc = -EPROTO;
+	if (facts_cache_load(r->cache, &key, &answer))
+		rc = take_in(t, f, &answer, &e);
+	buf_free(&answer);
+	buf_free(&key);
+	if (rc == -EPROTO)
+		return false;
+	r->stats.cached++;
+	end(t, f, rc, &e);
+	return true;
+}
+
+void reading_want(struct tracer *t, struct probed_file *f)
+{
+	struct stat st;
+	f->state = FILE_ASKED;
+	files_use(&t->files, f);
+	if (f->fd < 0 || fstat(f->fd, &st)) {
+		refuse(t, f, "cannot be opened");
+		return;
+	}
+	f->owner = st.st_uid;
+	if (take_cached(t, f))
+		return;
+	*vec_push(&t->reading->queue) = f;
+	ask_next(t);
 }
 
 bool reading_go_on(struct tracer *t)

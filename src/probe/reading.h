@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct parser_host;
 struct tracer;
@@ -19,3 +20,10 @@ void reading_want(struct tracer *t, struct probed_file *f);
 /* Takes the answers that are there; true when there was one. */
 bool reading_go_on(struct tracer *t);
 bool reading_is_busy(const struct reading *r);
+
+/* How many files were read, and how many an earlier session had read (facts_cache.h). */
+struct reading_stats {
+	uint64_t read;
+	uint64_t cached;
+};
+void reading_stats(const struct reading *r, struct reading_stats *ret);

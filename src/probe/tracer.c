@@ -482,6 +482,8 @@ void tracer_switch_callbacks(struct tracer *t, bool launches)
 
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 {
+	struct reading_stats reading;
+	reading_stats(t->reading, &reading);
 	*ret = (struct tracer_stats){
 		.method = t->method,
 		.can_hold = t->can_hold,
@@ -491,6 +493,8 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 	};
 	if (t->unwinder)
 		unwinder_stats(t->unwinder, &ret->unwinder);
+	ret->files_read = reading.read + ret->unwinder.facts_read;
+	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {

@@ -164,6 +164,8 @@ struct tracer_stats {
 	uint64_t files;
 	uint64_t attach_ns; /* sum over all files */
 	uint64_t plan_ns;
+	uint64_t files_read;		/* by processes without rights, for probes and for stacks */
+	uint64_t files_cached;		/* that an earlier session had read, likewise */
 	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);

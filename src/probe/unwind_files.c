@@ -14,6 +14,7 @@
 #include "base/map64.h"
 #include "parser/owners.h"
 #include "parser/parser.h"
+#include "probe/facts_cache.h"
 #include "probe/reading.h"
 #include "probe/unwind_facts.h"
 #include "probe/unwind_pool.h"
@@ -54,6 +55,7 @@ struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
+	struct facts_cache *facts_cache;
 	struct parser *parser;	 /* of facts, for which tasks may be held */
 	struct parser *compiler; /* of tables */
 	struct owners owners;
@@ -77,6 +79,7 @@ struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct p
 	fs->compiler = parser_new(host, false);
 	unwind_pool_init(&fs->pool, maps->pool);
 	fs->cache = unwind_cache_open(NULL, 0);
+	fs->facts_cache = facts_cache_open(NULL, 0);
 	return fs;
 }
 
@@ -96,6 +99,7 @@ void unwind_files_free(struct unwind_files *fs)
 	vec_free(&fs->list);
 	map64_free(&fs->by_key);
 	unwind_cache_close(fs->cache);
+	facts_cache_close(fs->facts_cache);
 	unwind_pool_free(&fs->pool);
 	free(fs);
 }
@@ -180,20 +184,38 @@ static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op
 	return rc;
 }
 
+/* From the cache, or read and kept. */
+static int get_facts(struct unwind_files *fs, struct unwind_file *f, const char *path,
+		     struct err *e)
+{
+	struct buf key, answer = {0};
+	facts_cache_key(fs->facts_cache, f->fd, PARSE_UNWIND_FACTS, path, strlen(path), &key);
+	bool hit = facts_cache_load(fs->facts_cache, &key, &answer) &&
+		   !unwind_facts_take(&f->facts, &answer, e);
+	if (!hit)
+		buf_free(&answer);
+	int rc = hit ? 0 : ask(fs, f, PARSE_UNWIND_FACTS, path, FACTS_MS, &answer, e);
+	if (!rc && !hit)
+		rc = unwind_facts_take(&f->facts, &answer, e);
+	if (!rc && !hit)
+		facts_cache_store(fs->facts_cache, f->fd, &key, &answer);
+	fs->stats.facts_cached += hit;
+	fs->stats.facts_read += !rc && !hit;
+	buf_free(&answer);
+	buf_free(&key);
+	return rc;
+}
+
 static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		     const struct proc_map *m, struct err *e)
 {
 	struct stat st;
-	struct buf answer = {0};
 	f->fd = proc_map_open("/proc", pid, m, &st);
 	if (f->fd < 0)
 		return err_set(e, -f->fd, "cannot be opened");
 	f->owner = st.st_uid;
 	f->size = (uint64_t)st.st_size;
-	int rc = ask(fs, f, PARSE_UNWIND_FACTS, m->path, FACTS_MS, &answer, e);
-	if (!rc)
-		rc = unwind_facts_take(&f->facts, &answer, e);
-	buf_free(&answer);
+	int rc = get_facts(fs, f, m->path, e);
 	if (rc) {
 		close(f->fd);
 		f->fd = -1;

@@ -23,12 +23,14 @@ struct unwinder_maps {
 };
 
 struct unwinder_stats {
-	uint64_t files;	      /* whose rules are there */
-	uint64_t cached;      /* of these: found in the cache on disk */
-	uint64_t without;     /* files that have no rules */
-	uint64_t refused;     /* that could not be read, or did not fit */
-	uint64_t words_bytes; /* of rules in the kernel */
-	uint64_t build_ns;    /* reading and compiling them took so long */
+	uint64_t files;	       /* whose rules are there */
+	uint64_t cached;       /* of these: found in the cache on disk */
+	uint64_t without;      /* files that have no rules */
+	uint64_t refused;      /* that could not be read, or did not fit */
+	uint64_t words_bytes;  /* of rules in the kernel */
+	uint64_t build_ns;     /* reading and compiling them took so long */
+	uint64_t facts_read;   /* files whose head was read */
+	uint64_t facts_cached; /* files of which an earlier session had read it */
 };
 
 struct unwinder;
