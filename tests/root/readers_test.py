@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 from harness import EACGM, expect, main, skip, test
+from readers import readers
 
 SOURCE = """
 #include <stdio.h>
@@ -44,22 +45,6 @@ def program(t):
     r = t.run(["gcc", "-O1", "-o", "job", "job.c"], cwd=t.dir)
     expect(r.status == 0, r.err)
     return t.path("job")
-
-
-def children(pid):
-    """The ids of a process's children, by the name that they gave themselves."""
-    found = {}
-    for task in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/children" % (pid, task), encoding="ascii") as f:
-            for child in f.read().split():
-                with open("/proc/%s/comm" % child, encoding="ascii") as name:
-                    found.setdefault(name.read().strip(), []).append(int(child))
-    return found
-
-
-def readers(pid):
-    hosts = children(pid).get("eacgm-parsers", [])
-    return [reader for host in hosts for reader in children(host).get("eacgm-parser", [])]
 
 
 def namers(pid):

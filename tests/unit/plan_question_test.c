@@ -1,0 +1,162 @@
+/* plan_question_test.c - whatever changes what a file is found to hold changes the bytes that stand
+ * for the question, and nothing else does.
+ *
+ * links: base symbolize probe parser */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "probe/file_facts.h"
+#include "probe/plan.h"
+
+#define PATH "/usr/lib/liba.so"
+
+static const char base[] = "catalog: 1\nlayer: cuda\n"
+			   "libraries: [\"liba.so\"]\n"
+			   "probes:\n"
+			   "  - id: a.one\n"
+			   "    symbols: [\"one\", \"two*\"]\n"
+			   "    signature: (u64 a, size n) -> int\n";
+
+static void parse(struct catalog *c, const char *text)
+{
+	struct err e = {""};
+	if (catalog_parse(c, text, strlen(text), "test", &e))
+		fail_msg("%s", e.msg);
+}
+
+static struct buf question_of(const struct plan *p, const char *path)
+{
+	struct buf b = {0};
+	plan_question(p, path, &b);
+	return b;
+}
+
+static bool same(struct buf a, struct buf b)
+{
+	bool equal = a.len == b.len && !memcmp(a.data, b.data, a.len);
+	buf_free(&a);
+	buf_free(&b);
+	return equal;
+}
+
+/* Whether the text asks what base asks. */
+static bool asks_the_same(const char *text)
+{
+	struct catalog one = {0}, two = {0};
+	struct plan p = {.catalog = &one, .layers = ~0u}, q = {.catalog = &two, .layers = ~0u};
+	parse(&one, base);
+	parse(&two, text);
+	bool equal = same(question_of(&p, PATH), question_of(&q, PATH));
+	catalog_free(&one);
+	catalog_free(&two);
+	return equal;
+}
+
+#define HEAD	"catalog: 1\nlayer: cuda\nlibraries: [\"liba.so\"]\nprobes:\n  - id: a.one\n"
+#define SYMBOLS "    symbols: [\"one\", \"two*\"]\n"
+#define ARGS	"    signature: (u64 a, size n) -> int\n"
+
+static void test_entries(void **state)
+{
+	static const char *const others[] = {
+		"catalog: 1\nlayer: nccl\nlibraries: [\"liba.so\"]\nprobes:\n  - id: a.one\n" SYMBOLS ARGS,
+		"catalog: 1\nlayer: cuda\nlibraries: [\"lib?.so\"]\nprobes:\n  - id: a.one\n" SYMBOLS ARGS,
+		HEAD "    symbols: [\"one\"]\n" ARGS,
+		HEAD "    symbols: [\"onet\", \"wo*\"]\n" ARGS,
+		HEAD SYMBOLS "    exclude: [\"two1\"]\n" ARGS,
+		HEAD SYMBOLS "    signature: (u64 a, size n) -> u64\n",
+		HEAD SYMBOLS "    signature: (u32 a, size n) -> int\n",
+		HEAD SYMBOLS "    signature: (u64 a, size m) -> int\n",
+		HEAD SYMBOLS "    signature: (u64 a) -> int\n",
+		HEAD SYMBOLS ARGS "    name: other\n",
+		HEAD SYMBOLS ARGS "    role: launch\n",
+		HEAD SYMBOLS ARGS "    cost: high\n",
+		HEAD SYMBOLS ARGS "    stack: 1/100\n",
+		HEAD SYMBOLS ARGS "    enabled: false\n",
+	};
+	(void)state;
+	assert_true(asks_the_same(base));
+	assert_true(asks_the_same(HEAD SYMBOLS ARGS "    about: One sentence.\n"));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (asks_the_same(others[i]))
+			fail_msg("the same as:\n%s", others[i]);
+}
+
+/* Entries about other files change nothing, unless those before are counted otherwise. */
+static void test_other_files(void **state)
+{
+	struct catalog c = {0};
+	struct plan p = {.catalog = &c, .layers = ~0u};
+	struct err e;
+	(void)state;
+	parse(&c, base);
+	struct buf before = question_of(&p, PATH);
+	assert_int_equal(catalog_add_spec(&c, "libb.so:three(u64 a) -> int", &e), 0);
+	assert_true(same(before, question_of(&p, PATH)));
+	before = question_of(&p, PATH);
+	assert_int_equal(catalog_add_spec(&c, "liba.so:three(u64 a) -> int", &e), 0);
+	assert_false(same(before, question_of(&p, PATH)));
+	assert_false(same(question_of(&p, PATH), question_of(&p, "/lib/liba.so")));
+	catalog_free(&c);
+}
+
+static void test_options(void **state)
+{
+	struct catalog c = {0};
+	const struct plan p = {.catalog = &c, .layers = ~0u};
+	struct plan q[5] = {p, p, p, p, p};
+	(void)state;
+	parse(&c, base);
+	q[0].frequent = true;
+	q[1].all_entries = true;
+	q[2].stacks = true;
+	q[3].allocators = true;
+	q[4].layers = 1u << LAYER_PYTHON;
+	assert_true(same(question_of(&p, PATH), question_of(&p, PATH)));
+	for (int i = 0; i < 5; i++)
+		assert_false(same(question_of(&p, PATH), question_of(&q[i], PATH)));
+	/* layers that have nothing to do with the file */
+	q[4].layers = 1u << LAYER_CUDA;
+	assert_true(same(question_of(&p, PATH), question_of(&q[4], PATH)));
+	catalog_free(&c);
+}
+
+/* What the session has found so far is no part of an answer: it is the next session's too. */
+static void test_answers_stand_alone(void **state)
+{
+	struct catalog c = {0};
+	struct plan p = {.catalog = &c, .layers = ~0u};
+	struct file_facts facts;
+	struct buf first = {0}, second = {0};
+	struct err e = {""};
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	(void)state;
+	assert_int_equal(catalog_add_spec(&c, "liba.so:main(i32 n) -> int", &e), 0);
+	assert_int_equal(file_facts_answer(&p, fd, (const uint8_t *)PATH, strlen(PATH), &first, &e),
+			 0);
+	assert_int_equal(file_facts_take(&facts, &p, PATH, first.data, first.len, &e), 0);
+	assert_int_equal(p.probes.len, 1);
+	file_facts_free(&facts);
+	assert_int_equal(
+		file_facts_answer(&p, fd, (const uint8_t *)PATH, strlen(PATH), &second, &e), 0);
+	assert_true(same(first, second));
+	plan_free(&p);
+	catalog_free(&c);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_other_files),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_answers_stand_alone),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
