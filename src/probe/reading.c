@@ -4,7 +4,9 @@
  *
  * A file may be made to be slow to read. So each has a time, and files of an owner other than root
  * have a time in sum; after that they are refused. A process that read a file of somebody else
- * reads nothing more: it could have been taken over, and would lie about the next. */
+ * reads nothing more: it could have been taken over, and would lie about the next. What is kept is
+ * told by one that has read nothing but files that are kept: who has mounted another file system
+ * may say whose its files are. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +30,7 @@ struct reading {
 	struct probed_file *file; /* being read */
 	uint64_t since_ns;
 	struct buf key; /* of its answer, in the cache */
+	bool doubtful;	/* the process has read what is not kept */
 	struct owners owners;
 	struct facts_cache *cache;
 	struct reading_stats stats;
@@ -94,6 +97,9 @@ static void ask_next(struct tracer *t)
 		}
 		buf_free(&r->key);
 		key_of(t, f, &r->key);
+		if (r->doubtful && r->key.len)
+			parser_renew(r->parser);
+		r->doubtful = !r->key.len;
 		if (parser_send(r->parser, PARSE_FACTS, f->fd, f->path, strlen(f->path), READ_MS,
 				&e)) {
 			f->unreadable = true;

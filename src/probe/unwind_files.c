@@ -57,6 +57,7 @@ struct unwind_files {
 	struct unwind_cache *cache;
 	struct facts_cache *facts_cache;
 	struct parser *parser;	 /* of facts, for which tasks may be held */
+	bool doubtful;		 /* its process has read what is not kept: see reading.c */
 	struct parser *compiler; /* of tables */
 	struct owners owners;
 	struct elf_file *vdso;
@@ -184,24 +185,42 @@ static int ask(struct unwind_files *fs, const struct unwind_file *f, unsigned op
 	return rc;
 }
 
+static bool take_cached(struct unwind_files *fs, struct unwind_file *f, const struct buf *key)
+{
+	struct buf answer = {0};
+	struct err e;
+	bool hit = facts_cache_load(fs->facts_cache, key, &answer) &&
+		   !unwind_facts_take(&f->facts, &answer, &e);
+	buf_free(&answer);
+	fs->stats.facts_cached += hit;
+	return hit;
+}
+
+static int read_facts(struct unwind_files *fs, struct unwind_file *f, const char *path,
+		      const struct buf *key, struct err *e)
+{
+	struct buf answer = {0};
+	if (fs->doubtful && key->len)
+		parser_renew(fs->parser);
+	fs->doubtful = !key->len;
+	int rc = ask(fs, f, PARSE_UNWIND_FACTS, path, FACTS_MS, &answer, e);
+	if (!rc)
+		rc = unwind_facts_take(&f->facts, &answer, e);
+	if (!rc) {
+		fs->stats.facts_read++;
+		facts_cache_store(fs->facts_cache, f->fd, key, &answer);
+	}
+	buf_free(&answer);
+	return rc;
+}
+
 /* From the cache, or read and kept. */
 static int get_facts(struct unwind_files *fs, struct unwind_file *f, const char *path,
 		     struct err *e)
 {
-	struct buf key, answer = {0};
+	struct buf key;
 	facts_cache_key(fs->facts_cache, f->fd, PARSE_UNWIND_FACTS, path, strlen(path), &key);
-	bool hit = facts_cache_load(fs->facts_cache, &key, &answer) &&
-		   !unwind_facts_take(&f->facts, &answer, e);
-	if (!hit)
-		buf_free(&answer);
-	int rc = hit ? 0 : ask(fs, f, PARSE_UNWIND_FACTS, path, FACTS_MS, &answer, e);
-	if (!rc && !hit)
-		rc = unwind_facts_take(&f->facts, &answer, e);
-	if (!rc && !hit)
-		facts_cache_store(fs->facts_cache, f->fd, &key, &answer);
-	fs->stats.facts_cached += hit;
-	fs->stats.facts_read += !rc && !hit;
-	buf_free(&answer);
+	int rc = take_cached(fs, f, &key) ? 0 : read_facts(fs, f, path, &key, e);
 	buf_free(&key);
 	return rc;
 }

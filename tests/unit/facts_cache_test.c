@@ -387,8 +387,12 @@ static int find_as(const char *in)
 	snprintf(folder, sizeof(folder), "%s", in);
 	struct facts_cache *c = facts_cache_open(cache_path(), 0);
 	int fd = open(path_of("a"), O_RDONLY | O_CLOEXEC);
-	struct buf key = key_of(c, fd, OP, ASKED), answer;
-	return facts_cache_load(c, &key, &answer) ? 0 : 3;
+	struct buf key = key_of(c, fd, OP, ASKED);
+	bool found = finds(c, &key);
+	buf_free(&key);
+	facts_cache_close(c);
+	close(fd);
+	return found ? 0 : 3;
 }
 
 static int run(const char *program)
