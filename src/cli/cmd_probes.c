@@ -121,7 +121,7 @@ static void plan_process(struct listing *l, pid_t pid)
 {
 	proc_maps_t maps = {0};
 	struct err e;
-	int rc = proc_maps_read("/proc", pid, &maps, &e);
+	int rc = proc_code_read("/proc", pid, &maps, &e);
 	if (rc) {
 		l->closed += rc == -EACCES || rc == -EPERM;
 		return;
@@ -129,7 +129,7 @@ static void plan_process(struct listing *l, pid_t pid)
 	for (size_t i = 0; i < maps.len; i++) {
 		const struct proc_map *m = &maps.data[i];
 		uint64_t known, key = hash_u64(m->device) ^ m->inode;
-		if (!m->executable || !m->inode || !plan_wants(&l->plan, m->path) ||
+		if (!m->inode || !plan_wants(&l->plan, m->path) ||
 		    map64_get(&l->seen, key, &known))
 			continue;
 		map64_set(&l->seen, key, 1);

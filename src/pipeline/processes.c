@@ -111,13 +111,8 @@ static void copy_maps(struct pipeline *p, struct known_process *child, uint32_t 
 	uint64_t i;
 	if (!map64_get(&p->processes, parent_tgid, &i))
 		return;
-	const proc_maps_t *from = &p->process_list.data[i].maps;
 	proc_maps_free(&child->maps);
-	for (size_t m = 0; m < from->len; m++) {
-		struct proc_map *copy = vec_push(&child->maps);
-		*copy = from->data[m];
-		copy->path = xstrdup(from->data[m].path);
-	}
+	proc_maps_copy(&child->maps, &p->process_list.data[i].maps);
 }
 
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)

@@ -146,7 +146,7 @@ static size_t vdso_bytes(void)
 	proc_maps_t own = {0};
 	struct err e;
 	size_t len = 0;
-	if (proc_maps_read("/proc", getpid(), &own, &e))
+	if (proc_code_read("/proc", getpid(), &own, &e))
 		return 0;
 	for (size_t i = 0; i < own.len; i++)
 		if (!strcmp(own.data[i].path, "[vdso]"))

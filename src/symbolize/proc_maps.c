@@ -53,7 +53,7 @@ static int gone(int rc)
 	return rc == -ENOENT || rc == -ENOTDIR ? -ESRCH : rc;
 }
 
-static void cut_deleted(char *path)
+void proc_cut_deleted(char *path)
 {
 	static const char suffix[] = " (deleted)";
 	size_t n = strlen(path), m = sizeof(suffix) - 1;
@@ -95,7 +95,7 @@ static bool parse_map(const char *line, struct proc_map *ret)
 	m.executable = strlen(perms) > 2 && perms[2] == 'x';
 	m.path = xstrdup(line + path_at);
 	if (m.inode)
-		cut_deleted(m.path);
+		proc_cut_deleted(m.path);
 	unescape_newlines(m.path);
 	*ret = m;
 	return true;
@@ -281,7 +281,7 @@ int proc_exe(const char *root, pid_t pid, char *ret, size_t size)
 	if (n < 0)
 		return gone(-errno);
 	target[n] = '\0';
-	cut_deleted(target);
+	proc_cut_deleted(target);
 	if ((size_t)snprintf(ret, size, "%s", target) >= size)
 		return -ENAMETOOLONG;
 	return 0;

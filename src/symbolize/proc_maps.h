@@ -24,6 +24,18 @@ typedef VEC(struct proc_map) proc_maps_t;
 /* Reads ROOT/PID/maps. -ESRCH when the process is gone. */
 int proc_maps_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e);
 void proc_maps_free(proc_maps_t *maps);
+void proc_maps_copy(proc_maps_t *ret, const proc_maps_t *from);
+
+/* The executable ones alone, in a tenth of the time where the kernel can be asked for them (Linux
+ * 6.11). Mappings that change meanwhile are there as they were seen last. */
+int proc_code_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e);
+/* By the kernel's answers or not at all: -ENOTTY where it gives none. */
+int proc_code_ask(const char *root, pid_t pid, proc_maps_t *ret);
+
+/* The same place of the same file. Its name is not looked at: the file may have been moved. */
+bool proc_map_same(const struct proc_map *a, const struct proc_map *b);
+/* Takes the " (deleted)" off that the kernel puts behind a file's name. */
+void proc_cut_deleted(char *path);
 
 /* Opens the mapped file itself for reading, also from another mount namespace or when deleted: by
  * ROOT/PID/map_files/START-END, or, where that is closed to us, by its name in the process's view
