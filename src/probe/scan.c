@@ -139,7 +139,7 @@ static void list_files(struct tracer *t, struct scan *s)
 static void tell_maps(struct tracer *t, const struct scan *s)
 {
 	if (t->unwinder)
-		unwinder_look(t->unwinder, s->pid);
+		unwinder_look(t->unwinder, s->pid, NULL);
 	if (!t->opts.events.on_maps)
 		return;
 	proc_maps_t copy = {0};

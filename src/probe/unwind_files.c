@@ -329,6 +329,11 @@ struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const s
 	return f;
 }
 
+void unwind_file_ref(struct unwind_file *f)
+{
+	f->refs++;
+}
+
 void unwind_file_unref(struct unwind_file *f)
 {
 	f->refs--;

@@ -28,6 +28,7 @@ void unwind_files_free(struct unwind_files *fs);
 /* The file of a mapping, with one more reference; NULL when it cannot be opened. Its rules
  * come with the next unwind_files_load. */
 struct unwind_file *unwind_files_get(struct unwind_files *fs, pid_t pid, const struct proc_map *m);
+void unwind_file_ref(struct unwind_file *f);
 void unwind_file_unref(struct unwind_file *f);
 
 /* Whether its rules are still to be compiled; from any thread that holds a reference. */

@@ -17,22 +17,17 @@
 
 #include "base/clock.h"
 #include "base/map64.h"
-#include "probe/unwind_files.h"
-#include "symbolize/proc_maps.h"
+#include "probe/mapping_set.h"
 
-#define GRACE_NS  1000000000ULL
-#define TICK_MS	  250
-#define LOOKS_MAX 65536 /* processes that wait for the thread */
+#define GRACE_NS   1000000000ULL
+#define TICK_MS	   250
+#define LOOKS_MAX  65536 /* processes that wait for the thread */
+#define HANDED_MAX 64	 /* of these, whose mappings are kept until then */
 
-/* One state of the mappings of a process; its forked children share it. */
-struct mapping_set {
-	uint32_t owner;
-	uint32_t generation;
-	uint32_t blocks;
-	uint32_t refs;
-	uint64_t hash;	    /* of all mappings: what is as it was is not published again */
-	uint64_t unused_ns; /* since when nobody refers to it */
-	VEC(struct unwind_file *) files;
+/* What a process had mapped when it was looked at. */
+struct handed {
+	pid_t pid;
+	proc_maps_t maps;
 };
 
 struct unwinder {
@@ -43,9 +38,10 @@ struct unwinder {
 	pthread_cond_t wake;
 	pthread_cond_t idle;
 	VEC(pid_t) queue;
-	pid_t looking;	      /* what the thread is publishing, 0 = nothing */
-	bool looking_at_dead; /* that process ended meanwhile */
-	bool loading;	      /* files are left to be loaded */
+	VEC(struct handed) handed; /* of some in the queue */
+	pid_t looking;		   /* what the thread is publishing, 0 = nothing */
+	bool looking_at_dead;	   /* that process ended meanwhile */
+	bool loading;		   /* files are left to be loaded */
 	bool stop;
 	struct map64 sets_of; /* pid -> struct mapping_set * */
 	VEC(struct mapping_set *) sets;
@@ -84,11 +80,8 @@ static void delete_blocks(struct unwinder *u, const struct mapping_set *s)
 
 static void set_free(struct unwinder *u, struct mapping_set *s)
 {
-	for (size_t i = 0; i < s->files.len; i++)
-		unwind_file_unref(s->files.data[i]);
-	vec_free(&s->files);
 	delete_blocks(u, s);
-	free(s);
+	mapping_set_free(s);
 }
 
 static void collect_garbage(struct unwinder *u)
@@ -110,10 +103,10 @@ static void collect_garbage(struct unwinder *u)
 struct publication {
 	struct unwinder *u;
 	pid_t pid;
+	const struct mapping_set *before; /* NULL = none */
 	struct mapping_set *set;
 	struct unwind_process process;
 	struct unwind_block block; /* being filled */
-	uint64_t hash;
 	bool failed;
 };
 
@@ -131,8 +124,6 @@ static void write_block(struct publication *p)
 
 static void add_mapping(struct publication *p, const struct unwind_mapping *m)
 {
-	uint64_t parts[] = {p->hash, m->start, m->end, m->bias, m->table};
-	p->hash = hash_bytes(parts, sizeof(parts));
 	p->block.m[p->process.mappings++ % UNWIND_BLOCK_MAPPINGS] = *m;
 	if (p->process.mappings % UNWIND_BLOCK_MAPPINGS == 0)
 		write_block(p);
@@ -150,14 +141,23 @@ static void add_python(struct publication *p, const struct unwind_python *py, ui
 	}
 }
 
+static struct unwind_file *file_of(struct publication *p, const struct proc_map *m)
+{
+	if (!m->inode && strcmp(m->path, "[vdso]") != 0)
+		return NULL;
+	struct unwind_file *f = mapping_set_file(p->before, m);
+	if (!f)
+		return unwind_files_get(p->u->files, p->pid, m);
+	unwind_file_ref(f);
+	return f;
+}
+
 static void publish_map(struct publication *p, const struct proc_map *m)
 {
 	struct unwind_mapping mapping = {
 		.start = m->start, .end = m->end, .table = MAPPING_NO_RULES};
-	struct unwind_file *f = NULL;
+	struct unwind_file *f = file_of(p, m);
 	uint64_t bias = 0;
-	if (m->inode || !strcmp(m->path, "[vdso]"))
-		f = unwind_files_get(p->u->files, p->pid, m);
 	if (f && unwind_file_bias(f, m, &bias)) {
 		const struct unwind_python *py = unwind_file_python(f);
 		mapping.bias = bias;
@@ -165,18 +165,8 @@ static void publish_map(struct publication *p, const struct proc_map *m)
 		if (py && !p->process.python)
 			add_python(p, py, bias);
 	}
-	if (f)
-		*vec_push(&p->set->files) = f;
+	mapping_set_add(p->set, m, f);
 	add_mapping(p, &mapping);
-}
-
-static void give_up(struct publication *p)
-{
-	for (size_t i = 0; i < p->set->files.len; i++)
-		unwind_file_unref(p->set->files.data[i]);
-	vec_free(&p->set->files);
-	delete_blocks(p->u, p->set);
-	free(p->set);
 }
 
 static void collect(struct publication *p, const proc_maps_t *maps)
@@ -185,12 +175,11 @@ static void collect(struct publication *p, const proc_maps_t *maps)
 	p->set->owner = p->process.owner = (uint32_t)p->pid;
 	p->set->generation = p->process.generation = ++p->u->next_generation;
 	for (size_t i = 0; i < maps->len; i++) {
-		if (maps->data[i].executable && !p->failed)
+		if (!p->failed)
 			publish_map(p, &maps->data[i]);
 	}
 	if (p->process.mappings % UNWIND_BLOCK_MAPPINGS)
 		write_block(p);
-	p->set->hash = p->hash;
 }
 
 /* With the lock held. */
@@ -206,9 +195,7 @@ static bool install(struct publication *p)
 	struct unwinder *u = p->u;
 	uint32_t key = (uint32_t)p->pid;
 	pthread_mutex_lock(&u->lock);
-	const struct mapping_set *before = set_of(u, p->pid);
 	bool wanted = !p->failed && p->process.mappings && !u->looking_at_dead &&
-		      !(before && before->owner == key && before->hash == p->hash) &&
 		      !bpf_map_update_elem(u->maps.processes, &key, &p->process, BPF_ANY);
 	if (wanted) {
 		*vec_push(&u->sets) = p->set;
@@ -218,20 +205,49 @@ static bool install(struct publication *p)
 	return wanted;
 }
 
-static void publish(struct unwinder *u, pid_t pid)
+/* The set that a process has stays as long as this thread does not collect it. */
+static const struct mapping_set *set_before(struct unwinder *u, pid_t pid)
 {
-	proc_maps_t maps = {0};
+	pthread_mutex_lock(&u->lock);
+	const struct mapping_set *s = set_of(u, pid);
+	pthread_mutex_unlock(&u->lock);
+	return s;
+}
+
+static void publish(struct unwinder *u, pid_t pid, proc_maps_t *maps)
+{
 	struct err e;
-	struct publication p = {.u = u, .pid = pid};
-	if (proc_maps_read("/proc", pid, &maps, &e))
+	struct publication p = {.u = u, .pid = pid, .before = set_before(u, pid)};
+	if (!maps->len && proc_code_read("/proc", pid, maps, &e))
 		return; /* it has ended */
-	collect(&p, &maps);
-	proc_maps_free(&maps);
+	if (p.before && p.before->owner == (uint32_t)pid && mapping_set_is(p.before, maps))
+		return; /* what is as it was is not published again */
+	collect(&p, maps);
 	if (!install(&p))
-		give_up(&p);
+		set_free(u, p.set);
 }
 
 /* ---- the thread ---- */
+
+/* With the lock held: what was handed over of a process, if anything. */
+static proc_maps_t take_handed(struct unwinder *u, pid_t pid)
+{
+	proc_maps_t maps = {0};
+	for (size_t i = 0; i < u->handed.len; i++) {
+		if (u->handed.data[i].pid != pid)
+			continue;
+		maps = u->handed.data[i].maps;
+		u->handed.data[i] = u->handed.data[--u->handed.len];
+		break;
+	}
+	return maps;
+}
+
+static void drop_handed(struct unwinder *u, pid_t pid)
+{
+	proc_maps_t maps = take_handed(u, pid);
+	proc_maps_free(&maps);
+}
 
 /* With the lock held: until there is a process to look at, or a tick; 0 = none. */
 static pid_t next_look(struct unwinder *u)
@@ -263,10 +279,12 @@ static void *work(void *arg)
 	while (!u->stop) {
 		u->looking = next_look(u);
 		u->looking_at_dead = false;
+		proc_maps_t maps = take_handed(u, u->looking);
 		bool loading = u->loading;
 		pthread_mutex_unlock(&u->lock);
 		if (u->looking) {
-			publish(u, u->looking);
+			publish(u, u->looking, &maps);
+			proc_maps_free(&maps);
 			loading = true;
 		} else if (loading) {
 			loading = unwind_files_load(u->files);
@@ -323,6 +341,9 @@ void unwinder_stop(struct unwinder *u)
 		set_free(u, u->sets.data[i]);
 	vec_free(&u->sets);
 	vec_free(&u->queue);
+	while (u->handed.len)
+		drop_handed(u, u->handed.data[0].pid);
+	vec_free(&u->handed);
 	map64_free(&u->sets_of);
 	unwind_files_free(u->files);
 	pthread_mutex_destroy(&u->lock);
@@ -331,16 +352,30 @@ void unwinder_stop(struct unwinder *u)
 	free(u);
 }
 
-void unwinder_look(struct unwinder *u, pid_t pid)
+/* With the lock held; false when too many wait. */
+static bool enqueue(struct unwinder *u, pid_t pid)
+{
+	for (size_t i = 0; i < u->queue.len; i++)
+		if (u->queue.data[i] == pid)
+			return true;
+	if (u->queue.len >= LOOKS_MAX)
+		return false;
+	*vec_push(&u->queue) = pid;
+	return true;
+}
+
+void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps)
 {
 	pthread_mutex_lock(&u->lock);
-	bool waits = u->queue.len >= LOOKS_MAX;
-	for (size_t i = 0; i < u->queue.len && !waits; i++)
-		waits = u->queue.data[i] == pid;
-	if (!waits)
-		*vec_push(&u->queue) = pid;
+	drop_handed(u, pid); /* older */
+	if (enqueue(u, pid) && maps && u->handed.len < HANDED_MAX) {
+		*vec_push(&u->handed) = (struct handed){pid, *maps};
+		*maps = (proc_maps_t){0};
+	}
 	pthread_cond_signal(&u->wake);
 	pthread_mutex_unlock(&u->lock);
+	if (maps)
+		proc_maps_free(maps);
 }
 
 /* With the lock held: the set that BPF gave a process, NULL when it is not known any more. */
@@ -366,7 +401,7 @@ void unwinder_forked(struct unwinder *u, pid_t child)
 		assign(u, child, s);
 	pthread_mutex_unlock(&u->lock);
 	if (!s) /* forked before its parent was published */
-		unwinder_look(u, child);
+		unwinder_look(u, child, NULL);
 }
 
 void unwinder_exited(struct unwinder *u, pid_t pid)
@@ -374,6 +409,7 @@ void unwinder_exited(struct unwinder *u, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 	pthread_mutex_lock(&u->lock);
 	assign(u, pid, NULL);
+	drop_handed(u, pid);
 	for (size_t i = u->queue.len; i-- > 0;) {
 		if (u->queue.data[i] != pid)
 			continue;
@@ -397,11 +433,7 @@ static bool is_settled(const struct unwinder *u, pid_t pid)
 			return false;
 	}
 	const struct mapping_set *s = set_of(u, pid);
-	for (size_t i = 0; s && i < s->files.len; i++) {
-		if (unwind_file_pending(s->files.data[i]))
-			return false;
-	}
-	return true;
+	return !s || !mapping_set_pending(s);
 }
 
 bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms)

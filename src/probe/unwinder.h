@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "symbolize/proc_maps.h"
 
 /* Descriptors of the BPF maps of bpf/stack.h and bpf/python.h; not owned. */
 struct unwinder_maps {
@@ -41,8 +42,9 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 		   struct parser_host *host, struct err *e);
 void unwinder_stop(struct unwinder *u);
 
-/* The process has new mappings: they are read and published soon. */
-void unwinder_look(struct unwinder *u, pid_t pid);
+/* The process has new mappings: they are published soon. maps are those of its code (see
+ * proc_code_read), which are taken over; with NULL the thread reads them. */
+void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps);
 /* A child that was forked: it has its parent's mappings, and BPF has published them for it. */
 void unwinder_forked(struct unwinder *u, pid_t child);
 void unwinder_exited(struct unwinder *u, pid_t pid);
