@@ -321,13 +321,24 @@ const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, con
 	return NULL;
 }
 
-static const struct proc_map *map_at(const proc_maps_t *maps, uint64_t address)
+/* The code of a file lies before its data, of which no mapping is known here. */
+static const struct proc_map *code_before(const proc_maps_t *maps, uint64_t address)
 {
-	for (size_t i = 0; i < maps->len; i++) {
-		if (maps->data[i].start <= address && address < maps->data[i].end)
+	for (size_t i = maps->len; i-- > 0;)
+		if (maps->data[i].start <= address && maps->data[i].inode)
 			return &maps->data[i];
-	}
 	return NULL;
+}
+
+/* Whole pages are mapped of what is loaded. */
+static bool is_loaded(const struct elf_segments *of, uint64_t address)
+{
+	for (uint32_t i = 0; i < of->n; i++) {
+		const struct elf_segment *s = &of->s[i];
+		if (s->address <= address && address < ((s->address + s->size + 4095) & ~4095ULL))
+			return true;
+	}
+	return false;
 }
 
 static void keep_text(void *ctx, size_t i, const char *text)
@@ -339,12 +350,13 @@ static void keep_text(void *ctx, size_t i, const char *text)
 static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
 	struct known_process *proc = pipeline_process_of(p, tgid);
-	const struct proc_map *m = map_at(&proc->maps, address);
+	const struct proc_map *m = code_before(&proc->maps, address);
 	char *name = NULL;
 	uint64_t bias;
-	struct open_elf *elf = m && m->inode ? pipeline_elf(p, tgid, m) : NULL;
+	struct open_elf *elf = m ? pipeline_elf(p, tgid, m) : NULL;
 	if (!elf ||
-	    !elf_segments_bias(&elf->facts.segments, m->start, m->end, m->file_offset, &bias))
+	    !elf_segments_bias(&elf->facts.segments, m->start, m->end, m->file_offset, &bias) ||
+	    !is_loaded(&elf->facts.segments, address - bias))
 		return NULL;
 	address -= bias;
 	namer_names(p, &elf->file, NAMER_CLASSES, &address, 1, keep_text, &name);

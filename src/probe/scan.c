@@ -25,7 +25,9 @@
 #define GRANT_NS  2000000000ULL
 #define TICK_NS	  3000000 /* while anything is under way */
 #define TOGETHER_NS                                                                                \
-	15000000ULL /* what a process that is not held loads at once is looked at once */
+	15000000ULL   /* what a process that is not held loads at once is looked at once */
+#define SPARE	   20 /* nobody waits: a process's mappings are read for a twentieth of a CPU */
+#define LATEST_NS  200000000ULL /* but no later than this */
 #define PACE_NS	   150000000ULL /* of our time in a second, for one process's mappings */
 #define SCAN_FILES 4096
 #define PRESSED_NS 10000000000ULL
@@ -35,13 +37,14 @@
 
 struct scan {
 	pid_t pid;
-	uint64_t sequence; /* of the hold; 0 = it is not held */
-	uint64_t until_ns; /* for its stacks */
-	proc_maps_t maps;
-	VEC(struct probed_file *) files; /* used, one for each mapping of code */
+	uint64_t sequence;		 /* of the hold; 0 = it is not held */
+	uint64_t until_ns;		 /* for its stacks */
+	proc_maps_t maps;		 /* of code */
+	VEC(struct probed_file *) files; /* used, one for each mapping of a file */
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */
 	bool hooked, told, done;
+	bool outdated; /* a newer scan of the process has told what it has */
 };
 
 /* A process that is to be looked at later. */
@@ -54,6 +57,7 @@ struct scans {
 	VEC(struct scan *) list;
 	VEC(struct later) later;
 	struct map64 spent_ns; /* pid -> in this second, for its mappings */
+	struct map64 cost_ns;  /* pid -> of the last reading of them */
 	uint64_t second_ns;
 	uint64_t pressed_ns; /* since when; 0 = not */
 	bool under_way;	     /* scans_go_on runs */
@@ -89,6 +93,7 @@ void scans_free(struct scans *ss, struct files *fs)
 	vec_free(&ss->list);
 	vec_free(&ss->later);
 	map64_free(&ss->spent_ns);
+	map64_free(&ss->cost_ns);
 	close(ss->timer);
 	free(ss);
 }
@@ -122,7 +127,7 @@ static void list_files(struct tracer *t, struct scan *s)
 {
 	for (size_t i = 0; i < s->maps.len && s->files.len < SCAN_FILES; i++) {
 		const struct proc_map *m = &s->maps.data[i];
-		if (!m->executable || !m->inode)
+		if (!m->inode)
 			continue;
 		struct probed_file *f = file_of(t, s->pid, m);
 		files_use(&t->files, f);
@@ -138,16 +143,10 @@ static void list_files(struct tracer *t, struct scan *s)
 
 static void tell_maps(struct tracer *t, const struct scan *s)
 {
-	if (t->unwinder)
-		unwinder_look(t->unwinder, s->pid, NULL);
 	if (!t->opts.events.on_maps)
 		return;
 	proc_maps_t copy = {0};
-	for (size_t i = 0; i < s->maps.len; i++) {
-		struct proc_map *m = vec_push(&copy);
-		*m = s->maps.data[i];
-		m->path = xstrdup(m->path);
-	}
+	proc_maps_copy(&copy, &s->maps);
 	const char **build_ids = xcalloc(s->maps.len + 1, sizeof(*build_ids));
 	for (size_t i = 0; i < s->maps.len; i++)
 		build_ids[i] = "";
@@ -323,6 +322,21 @@ static void remember(struct tracer *t, const struct scan *s)
 	targets_set(&t->targets, &t->files, s->pid, &files);
 }
 
+/* Before the first call is seen: names are looked up by them. What an older scan of the process has
+ * found, and had to wait for, is not the newest any more. */
+static void tell(struct tracer *t, struct scan *s)
+{
+	for (size_t i = 0; i < t->scans->list.len && t->scans->list.data[i] != s; i++)
+		t->scans->list.data[i]->outdated |= t->scans->list.data[i]->pid == s->pid;
+	if (!s->outdated) {
+		tell_maps(t, s);
+		remember(t, s);
+		if (t->unwinder)
+			unwinder_look(t->unwinder, s->pid, &s->maps);
+	}
+	s->told = true;
+}
+
 static void scan_go_on(struct tracer *t, struct scan *s)
 {
 	if (!is_read(s))
@@ -331,9 +345,7 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 		hook_files(t, s);
 	if (!s->told) {
 		exclude_unsafe(t, s);
-		tell_maps(t, s); /* before the first call is seen: names are looked up by them */
-		remember(t, s);
-		s->told = true;
+		tell(t, s);
 	}
 	if (is_guarded(s) && !probe_files(t, s))
 		return;
@@ -413,11 +425,12 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 	struct scan *s = xcalloc(1, sizeof(*s));
 	*s = (struct scan){
 		.pid = pid, .sequence = sequence, .until_ns = monotonic_ns() + SETTLE_NS};
-	int rc = proc_maps_read("/proc", pid, &s->maps, e);
+	int rc = proc_code_read("/proc", pid, &s->maps, e);
 	if (rc) {
 		free(s);
 		return rc;
 	}
+	map64_set(&t->scans->cost_ns, (uint64_t)pid, own_cpu_ns() - began_ns);
 	list_files(t, s);
 	/* it brought a file, and waits for that; or for what is under way, where nobody makes us
 	 * busy */
@@ -455,9 +468,19 @@ void scan_held(struct tracer *t, pid_t pid, uint64_t sequence)
 	}
 }
 
+/* How long a process that is not held is left to load more: the dearer a reading, the longer. */
+static uint64_t together_ns(const struct scans *ss, pid_t pid)
+{
+	uint64_t cost_ns = 0;
+	map64_get(&ss->cost_ns, (uint64_t)pid, &cost_ns);
+	uint64_t ns = cost_ns < LATEST_NS / SPARE ? cost_ns * SPARE : LATEST_NS;
+	return ns > TOGETHER_NS ? ns : TOGETHER_NS;
+}
+
 void scan_soon(struct tracer *t, pid_t pid)
 {
-	uint64_t wait_ns = spent_on(t->scans, pid) > PACE_NS ? 1000000000ULL : TOGETHER_NS;
+	uint64_t wait_ns =
+		spent_on(t->scans, pid) > PACE_NS ? 1000000000ULL : together_ns(t->scans, pid);
 	look_later(t->scans, pid, monotonic_ns() + wait_ns);
 }
 
@@ -469,6 +492,7 @@ void scan_forget(struct tracer *t, pid_t pid)
 			ss->later.data[i] = ss->later.data[--ss->later.len];
 	for (size_t i = 0; i < ss->list.len; i++)
 		ss->list.data[i]->done |= ss->list.data[i]->pid == pid;
+	map64_del(&ss->cost_ns, (uint64_t)pid);
 	targets_ended(&t->targets, &t->files, pid);
 }
 
