@@ -19,7 +19,9 @@
 #include "probe/facts_cache.h"
 #include "probe/tracer_impl.h"
 
-#define READ_MS	      2000	     /* a file; PyTorch's largest takes a quarter of it */
+#define READ_MS 2000 /* a file; PyTorch's largest takes a quarter of it */
+#define READ_ROOT_MS                                                                               \
+	10000 /* root's: nobody makes these slow, but a disk that is read first may be */
 #define READ_OWNER_NS 30000000000ULL /* PyTorch with CUDA in a home folder takes a third */
 #define SLOW_NS	      1000000000ULL  /* a user's own PyTorch is read in less */
 #define MANY	      200	     /* files that wait, more than a program begins with */
@@ -100,8 +102,8 @@ static void ask_next(struct tracer *t)
 		if (r->doubtful && r->key.len)
 			parser_renew(r->parser);
 		r->doubtful = !r->key.len;
-		if (parser_send(r->parser, PARSE_FACTS, f->fd, f->path, strlen(f->path), READ_MS,
-				&e)) {
+		if (parser_send(r->parser, PARSE_FACTS, f->fd, f->path, strlen(f->path),
+				f->owner ? READ_MS : READ_ROOT_MS, &e)) {
 			f->unreadable = true;
 			refuse(t, f, e.msg);
 			continue;
