@@ -295,23 +295,32 @@ static int compare_syncs(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* One function in several libraries is several probes. */
+static struct gpu_sync *sync_of(struct gpu_summary *s, const struct job *job,
+				struct map64 *place_of, uint32_t name)
+{
+	uint64_t at;
+	if (map64_get(place_of, name, &at))
+		return &s->syncs.data[at];
+	map64_set(place_of, name, s->syncs.len);
+	struct gpu_sync *row = vec_push(&s->syncs);
+	row->name = strtab_get(&job->t->strings, name, NULL);
+	return row;
+}
+
 static void make_syncs(struct gpu_summary *s, const struct job *job, const struct gpu_counts *n)
 {
+	struct map64 place_of = {0}; /* a name's -> index into syncs */
 	for (size_t i = 0; i < job->t->probes.len; i++) {
 		const struct gpu_sync_count *c = &n->syncs[i];
-		const char *name = strtab_get(&job->t->strings, job->t->probes.data[i].name, NULL);
-		size_t k = 0;
 		if (!c->calls)
 			continue;
-		while (k < s->syncs.len && s->syncs.data[k].name != name)
-			k++; /* one function in several libraries is several probes */
-		if (k == s->syncs.len)
-			((struct gpu_sync *)vec_push(&s->syncs))->name = name;
-		struct gpu_sync *row = &s->syncs.data[k];
+		struct gpu_sync *row = sync_of(s, job, &place_of, job->t->probes.data[i].name);
 		row->calls += c->calls;
 		row->total_ns += c->total_ns;
 		row->max_ns = c->max_ns > row->max_ns ? c->max_ns : row->max_ns;
 	}
+	map64_free(&place_of);
 	if (s->syncs.len)
 		qsort(s->syncs.data, s->syncs.len, sizeof(*s->syncs.data), compare_syncs);
 }

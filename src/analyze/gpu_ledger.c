@@ -43,10 +43,13 @@ struct owner {
 	VEC(uint32_t) free_mappings;
 };
 
-/* What an account's function holds now; beside gpu_memory.sources. */
+/* What an account's function holds now, and held when the account was at its peak; beside
+ * gpu_memory.sources. The latter is taken down when what it holds changes for the first time after
+ * a peak: there may be as many peaks as allocations, and as many functions. */
 struct holding {
-	uint32_t source;
 	uint64_t live_bytes;
+	uint64_t peak_bytes;
+	uint64_t peak; /* the number of the peak that peak_bytes is of */
 };
 struct account {
 	uint32_t pid;
@@ -54,7 +57,9 @@ struct account {
 	bool pinned;
 	struct gpu_memory sums;
 	size_t peak_step; /* the kept call after which it was at its peak */
+	uint64_t peaks;	  /* how many there were, each higher than the one before */
 	VEC(struct holding) holdings;
+	struct map64 holding_of; /* a function's name -> index into holdings */
 };
 
 struct current {
@@ -131,22 +136,38 @@ static struct account *account_of(struct ledger *l, uint32_t pid, int32_t device
 
 static size_t holding_of(struct ledger *l, struct account *a, uint32_t source)
 {
-	size_t i = 0;
-	while (i < a->holdings.len && a->holdings.data[i].source != source)
-		i++;
-	if (i == a->holdings.len) {
-		((struct holding *)vec_push(&a->holdings))->source = source;
-		((struct gpu_source *)vec_push(&a->sums.sources))->function =
-			strtab_get(&l->t->strings, source, NULL);
+	uint64_t at;
+	if (map64_get(&a->holding_of, source, &at))
+		return at;
+	at = a->holdings.len;
+	map64_set(&a->holding_of, source, at);
+	(void)vec_push(&a->holdings);
+	((struct gpu_source *)vec_push(&a->sums.sources))->function =
+		strtab_get(&l->t->strings, source, NULL);
+	return at;
+}
+
+/* What it held at the account's latest peak; to be asked before that changes. */
+static uint64_t held_at_peak(const struct account *a, struct holding *h)
+{
+	if (h->peak != a->peaks) {
+		h->peak = a->peaks;
+		h->peak_bytes = h->live_bytes;
 	}
-	return i;
+	return h->peak_bytes;
+}
+
+static void holding_change(const struct account *a, struct holding *h, uint64_t more_bytes)
+{
+	(void)held_at_peak(a, h);
+	h->live_bytes += more_bytes;
 }
 
 static void account_add(struct ledger *l, uint32_t pid, const struct block *b)
 {
 	struct account *a = account_of(l, pid, b->device, b->pinned);
 	size_t h = holding_of(l, a, b->source);
-	a->holdings.data[h].live_bytes += b->bytes;
+	holding_change(a, &a->holdings.data[h], b->bytes);
 	a->sums.sources.data[h].count++;
 	a->sums.allocs++;
 	a->sums.live_bytes += b->bytes;
@@ -155,8 +176,7 @@ static void account_add(struct ledger *l, uint32_t pid, const struct block *b)
 	a->sums.peak_bytes = a->sums.live_bytes;
 	a->sums.peak_ns = b->from_ns;
 	a->peak_step = l->step;
-	for (size_t i = 0; i < a->holdings.len; i++)
-		a->sums.sources.data[i].bytes = a->holdings.data[i].live_bytes;
+	a->peaks++;
 }
 
 enum ending { FREED, LEAKED, UNMATCHED };
@@ -196,7 +216,7 @@ static void block_end(struct ledger *l, struct owner *o, size_t at, uint64_t tim
 	b->live = false;
 	if (how == LEAKED && l->leaks)
 		live_add(l->leaks, o->pid, b);
-	a->holdings.data[h].live_bytes -= b->bytes;
+	holding_change(a, &a->holdings.data[h], -b->bytes);
 	a->sums.live_bytes -= b->bytes;
 	a->sums.frees += how == FREED;
 	a->sums.unmatched_allocs += how == UNMATCHED;
@@ -489,8 +509,10 @@ static void ledger_free(struct ledger *l)
 		vec_free(&o->mappings);
 		vec_free(&o->free_mappings);
 	}
-	for (size_t i = 0; i < l->accounts.len; i++)
+	for (size_t i = 0; i < l->accounts.len; i++) {
 		vec_free(&l->accounts.data[i].holdings);
+		map64_free(&l->accounts.data[i].holding_of);
+	}
 	for (size_t i = 0; i < l->t->threads.len; i++)
 		vec_free(&l->stacks[i].contexts);
 	free(l->stacks);
@@ -599,6 +621,8 @@ void gpu_ledger_make(struct gpu_ledger *ret, const struct rec_tables *t, const g
 		live_ranges(&l, &l.owners.data[i]);
 	for (size_t i = 0; i < l.accounts.len; i++) {
 		struct account *a = &l.accounts.data[i];
+		for (size_t k = 0; k < a->holdings.len; k++)
+			a->sums.sources.data[k].bytes = held_at_peak(a, &a->holdings.data[k]);
 		if (a->pinned)
 			*vec_push(&ret->pinned) = a->sums;
 		else
