@@ -211,6 +211,19 @@ static uint32_t same_name(struct strtab *seen, const struct fn_ids *ids, uint32_
 	return number;
 }
 
+/* Adds the sums of another worker, or takes them over: there may be as many as calls. */
+static void take_sums(struct fn_sums **to, struct fn_sums **from)
+{
+	if (!*from)
+		return;
+	if (*to) {
+		fn_sums_merge(*to, *from);
+		return;
+	}
+	*to = *from;
+	*from = NULL;
+}
+
 static void make_functions(struct summary *s, struct job *job)
 {
 	struct pass *first = &job->passes[0];
@@ -218,8 +231,7 @@ static void make_functions(struct summary *s, struct job *job)
 	VEC(uint32_t) row_fn = {0}; /* name number - 1 -> function number that stands for it */
 	for (uint32_t id = 0; id < job->ids.len; id++) {
 		for (size_t i = 1; i < job->passes_len; i++)
-			if (job->passes[i].sums[id])
-				fn_sums_merge(pass_sums(first, id), job->passes[i].sums[id]);
+			take_sums(&first->sums[id], &job->passes[i].sums[id]);
 		if (!first->sums[id] || !first->sums[id]->calls)
 			continue;
 		uint32_t number = same_name(&seen, &job->ids, id);

@@ -123,13 +123,38 @@ static void ranges_keep_their_count(void **state)
 	hist_free(&h);
 }
 
+/* The same cells, whether they are kept as few, as rows, or come together from both. */
+static void few_cells_are_as_rows(void **state)
+{
+	(void)state;
+	enum { CELLS = 3 * HIST_FEW };
+	uint64_t seed = 7;
+	for (unsigned cells = 1; cells <= CELLS; cells++) {
+		struct hist one = {0}, halves[2] = {{0}, {0}};
+		for (unsigned i = 0; i < 20 * cells; i++) {
+			uint64_t value = 1000ULL << (next(&seed) % cells) % 50;
+			hist_add(&one, value, 1 + i % 3);
+			hist_add(&halves[value < 1000ULL << cells / 2 % 50], value, 1 + i % 3);
+		}
+		assert_int_equal(!one.rows, one.few_len > 0);
+		assert_true(one.few_len <= HIST_FEW);
+		hist_merge(&halves[0], &halves[1]);
+		assert_int_equal(halves[0].count, one.count);
+		for (int q = 0; q <= 100; q++)
+			assert_int_equal(hist_quantile(&halves[0], q / 100.0),
+					 hist_quantile(&one, q / 100.0));
+		hist_free(&one);
+		hist_free(&halves[0]);
+		hist_free(&halves[1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(quantiles_are_close),
-		cmocka_unit_test(every_value_is_close),
-		cmocka_unit_test(empty_and_merged),
-		cmocka_unit_test(ranges_keep_their_count),
+		cmocka_unit_test(quantiles_are_close),	 cmocka_unit_test(every_value_is_close),
+		cmocka_unit_test(empty_and_merged),	 cmocka_unit_test(ranges_keep_their_count),
+		cmocka_unit_test(few_cells_are_as_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
