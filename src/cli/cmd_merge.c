@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/json_out.h"
 #include "cli/human.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -53,6 +52,20 @@ static json_t *merge_json(const char *output, const struct merge_result *m)
 	return o;
 }
 
+/* 0, or -1 where it could not be written. */
+static int print_json(const char *output, const struct merge_result *m, const struct report *r,
+		      const void *ranks)
+{
+	struct json_stream out;
+	json_stream_begin(&out, stdout, JSON_REAL_PRECISION(9));
+	json_stream_put(&out, "merged", merge_json(output, m));
+	if (ranks)
+		report_ranks.json(&out, r, ranks);
+	int rc = json_stream_end(&out);
+	putchar('\n');
+	return rc;
+}
+
 /* The ranks of the output, as the report has them. */
 static int print_result(const char *output, const struct merge_result *m, bool json, struct err *e)
 {
@@ -71,16 +84,10 @@ static int print_result(const char *output, const struct merge_result *m, bool j
 			   .timeline = &timeline,
 			   .options = &options};
 	struct page page = {stdout, &r};
-	json_t *root = json ? json_object() : NULL;
 	void *ranks = report_ranks.make(&r); /* NULL: the output is cut off before its sources */
 	if (json) {
-		json_object_set_new(root, "merged", merge_json(output, m));
-		if (ranks)
-			report_ranks.json(root, &r, ranks);
-		if (json_out_file(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+		if (print_json(output, m, &r, ranks))
 			rc = err_set(e, EIO, "cannot write to the standard output");
-		putchar('\n');
-		json_decref(root);
 	} else {
 		print_sources(output, m);
 		if (ranks)

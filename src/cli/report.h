@@ -71,7 +71,7 @@ uint64_t report_number(const struct rec_tables *t, const char *key);
 void report_text(FILE *out, const struct report *r);
 
 /* 0 or negative errno (the output could not be written). */
-int report_json(FILE *out, const struct report *r);
+int report_json(FILE *to, const struct report *r);
 
 /* What a function is called in a table: kernels by their short name, in ret or as they are. */
 const char *report_function_name(const struct report *r, const struct summary_function *f,

@@ -276,21 +276,24 @@ static json_t *longest_json(const struct rec_tables *t, const struct collective 
 	return o;
 }
 
-static json_t *times_json(const struct rec_tables *t, const struct collectives *c)
+static void times_json(struct json_stream *out, const struct rec_tables *t,
+		       const struct collectives *c)
 {
-	json_t *sums = json_array(), *longest = json_array(), *o = json_object();
+	json_stream_object(out, "collective_times");
+	json_stream_put(out, "calls", report_number_json(c->rows.len));
+	json_stream_put(out, "timed", report_number_json(c->timed));
+	json_stream_put(out, "captured", report_number_json(c->captured));
+	json_stream_put(out, "untimed", report_number_json(c->untimed));
+	json_stream_put(out, "has_gpu_spans", json_boolean(c->has_spans));
+	json_stream_array(out, "sums");
 	for (size_t i = 0; i < c->sums.len; i++)
-		json_array_append_new(sums, sum_json(t, &c->sums.data[i]));
+		json_stream_put(out, NULL, sum_json(t, &c->sums.data[i]));
+	json_stream_close(out);
+	json_stream_array(out, "longest");
 	for (size_t i = 0; i < c->longest.len; i++)
-		json_array_append_new(longest, longest_json(t, &c->rows.data[c->longest.data[i]]));
-	set(o, "calls", c->rows.len);
-	set(o, "timed", c->timed);
-	set(o, "captured", c->captured);
-	set(o, "untimed", c->untimed);
-	json_object_set_new(o, "has_gpu_spans", json_boolean(c->has_spans));
-	json_object_set_new(o, "sums", sums);
-	json_object_set_new(o, "longest", longest);
-	return o;
+		json_stream_put(out, NULL, longest_json(t, &c->rows.data[c->longest.data[i]]));
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
 static json_t *connection_json(const struct rec_tables *t, const struct m_connection *c,
@@ -331,19 +334,19 @@ static json_t *connections_sum_json(const struct connections_sum *sum)
 	return o;
 }
 
-static void json(json_t *root, const struct report *r, const void *state)
+static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct state *s = state;
-	json_t *list = json_array();
+	times_json(out, r->tables, &s->collectives);
+	json_stream_array(out, "connections");
 	for (size_t i = 0; i < r->tables->connections.len; i++) {
 		const struct m_connection *c = &r->tables->connections.data[i];
 		if (!r->options->pid || c->pid == r->options->pid)
-			json_array_append_new(list, connection_json(r->tables, c, s->uses[i]));
+			json_stream_put(out, NULL, connection_json(r->tables, c, s->uses[i]));
 	}
-	json_object_set_new(root, "collective_times", times_json(r->tables, &s->collectives));
-	json_object_set_new(root, "connections", list);
+	json_stream_close(out);
 	struct connections_sum sum = connections_nccl(r->tables, s->uses, r->options->pid);
-	json_object_set_new(root, "nccl_connections", connections_sum_json(&sum));
+	json_stream_put(out, "nccl_connections", connections_sum_json(&sum));
 }
 
 const struct report_section report_collectives = {make, text, json, end};

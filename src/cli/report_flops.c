@@ -265,23 +265,24 @@ static json_t *row_json(const struct flops_row *row)
 	return o;
 }
 
-static json_t *rows_json(const struct report *r, const flops_rows_t *rows)
+static void rows_json(struct json_stream *out, const char *key, const struct report *r,
+		      const flops_rows_t *rows)
 {
-	json_t *list = json_array();
+	json_stream_array(out, key);
 	for (size_t i = 0; i < rows->len && (!r->options->top || i < r->options->top); i++)
-		json_array_append_new(list, row_json(&rows->data[i]));
-	return list;
+		json_stream_put(out, NULL, row_json(&rows->data[i]));
+	json_stream_close(out);
 }
 
-static json_t *others_json(const struct report *r, const struct flops *f)
+static void others_json(struct json_stream *out, const struct report *r, const struct flops *f)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "others");
 	for (size_t i = 0; i < f->others.len && (!r->options->top || i < r->options->top); i++)
-		json_array_append_new(list,
-				      json_pack("{s:o,s:o}", "name",
-						report_text_json(f->others.data[i].name), "ns",
-						report_number_json(f->others.data[i].ns)));
-	return list;
+		json_stream_put(out, NULL,
+				json_pack("{s:o,s:o}", "name",
+					  report_text_json(f->others.data[i].name), "ns",
+					  report_number_json(f->others.data[i].ns)));
+	json_stream_close(out);
 }
 
 static json_t *formats_json(const double by_format[FLOPS_FORMATS])
@@ -322,36 +323,35 @@ static json_t *activity_json(const struct flops *f)
 	return o;
 }
 
-static void json(json_t *root, const struct report *r, const void *state)
+static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct flops *f = state;
-	json_t *o = json_object();
-	json_object_set_new(o, "model_flop", flop_json(f->model));
-	json_object_set_new(o, "hardware_flop", flop_json(f->hardware));
-	json_object_set_new(o, "graph_flop", flop_json(f->graph_model));
-	json_object_set_new(o, "masked_flop", flop_json(f->masked));
-	json_object_set_new(o, "partial", json_boolean(is_partial(r->tables)));
-	json_object_set_new(o, "by_format", formats_json(f->by_format));
-	json_object_set_new(o, "first_ns", report_number_json(f->first_ns));
-	json_object_set_new(o, "last_ns", report_number_json(f->last_ns));
-	json_object_set_new(o, "wall_ns", report_number_json(f->wall_ns));
-	json_object_set_new(o, "busy_ns", report_number_json(f->busy_ns));
-	json_object_set_new(o, "host_ns", report_number_json(f->host_ns));
-	json_object_set_new(o, "tflops_wall", rate_json(f->model, f->wall_ns));
-	json_object_set_new(o, "tflops_busy", rate_json(f->model, f->busy_ns));
-	json_object_set_new(o, "tflops_counted",
-			    rate_json(f->model - f->graph_model, f->counted_ns));
-	json_object_set_new(o, "device", report_text_json(f->device));
-	json_object_set_new(o, "devices", report_number_json(f->devices));
-	json_object_set_new(o, "mfu_ratio", known_json(flops_utilisation(f, false)));
-	json_object_set_new(o, "hfu_ratio", known_json(flops_utilisation(f, true)));
-	json_object_set_new(o, "coverage", coverage_json(f));
-	json_object_set_new(o, "activity", activity_json(f));
-	json_object_set_new(o, "operators", rows_json(r, &f->operators));
-	json_object_set_new(o, "kernels", rows_json(r, &f->kernels));
-	json_object_set_new(o, "graphs", rows_json(r, &f->graphs));
-	json_object_set_new(o, "others", others_json(r, f));
-	json_object_set_new(root, "flops", o);
+	json_stream_object(out, "flops");
+	json_stream_put(out, "model_flop", flop_json(f->model));
+	json_stream_put(out, "hardware_flop", flop_json(f->hardware));
+	json_stream_put(out, "graph_flop", flop_json(f->graph_model));
+	json_stream_put(out, "masked_flop", flop_json(f->masked));
+	json_stream_put(out, "partial", json_boolean(is_partial(r->tables)));
+	json_stream_put(out, "by_format", formats_json(f->by_format));
+	json_stream_put(out, "first_ns", report_number_json(f->first_ns));
+	json_stream_put(out, "last_ns", report_number_json(f->last_ns));
+	json_stream_put(out, "wall_ns", report_number_json(f->wall_ns));
+	json_stream_put(out, "busy_ns", report_number_json(f->busy_ns));
+	json_stream_put(out, "host_ns", report_number_json(f->host_ns));
+	json_stream_put(out, "tflops_wall", rate_json(f->model, f->wall_ns));
+	json_stream_put(out, "tflops_busy", rate_json(f->model, f->busy_ns));
+	json_stream_put(out, "tflops_counted", rate_json(f->model - f->graph_model, f->counted_ns));
+	json_stream_put(out, "device", report_text_json(f->device));
+	json_stream_put(out, "devices", report_number_json(f->devices));
+	json_stream_put(out, "mfu_ratio", known_json(flops_utilisation(f, false)));
+	json_stream_put(out, "hfu_ratio", known_json(flops_utilisation(f, true)));
+	json_stream_put(out, "coverage", coverage_json(f));
+	json_stream_put(out, "activity", activity_json(f));
+	rows_json(out, "operators", r, &f->operators);
+	rows_json(out, "kernels", r, &f->kernels);
+	rows_json(out, "graphs", r, &f->graphs);
+	others_json(out, r, f);
+	json_stream_close(out);
 }
 
 const struct report_section report_flops = {make, text, json, end};

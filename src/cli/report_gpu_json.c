@@ -39,10 +39,10 @@ static json_t *dim3_json(uint64_t v)
 	return json_pack("[i,i,i]", (int)dim3_x(v), (int)dim3_y(v), (int)dim3_z(v));
 }
 
-static json_t *kernels_json(const struct report *r)
+static void kernels_json(struct json_stream *out, const struct report *r)
 {
 	const struct gpu_summary *s = r->gpu;
-	json_t *list = json_array();
+	json_stream_array(out, "kernels");
 	for (size_t i = 0; i < s->kernels.len; i++) {
 		const struct gpu_kernel *k = &s->kernels.data[i];
 		json_t *o = json_object();
@@ -59,9 +59,9 @@ static json_t *kernels_json(const struct report *r)
 		set_known(o, "device_max_ns", (int64_t)t->max_ns, r->timeline->spans.len > 0);
 		json_object_set_new(o, "grid", dim3_json(k->grid));
 		json_object_set_new(o, "block", dim3_json(k->block));
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
 static json_t *launches_json(const struct report *r)
@@ -82,10 +82,10 @@ static json_t *launches_json(const struct report *r)
 	return o;
 }
 
-static json_t *copies_json(const struct gpu_summary *s)
+static void copies_json(struct json_stream *out, const struct gpu_summary *s)
 {
 	static const char *const directions[] = {"HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "unified"};
-	json_t *list = json_array();
+	json_stream_array(out, "copies");
 	for (size_t i = 0; i < s->copies.len; i++) {
 		const struct gpu_copies *c = &s->copies.data[i];
 		json_t *o = json_object();
@@ -97,14 +97,14 @@ static json_t *copies_json(const struct gpu_summary *s)
 		set_number(o, "graph_nodes_run", c->graph_nodes_run);
 		set_number(o, "bytes", c->bytes);
 		set_number(o, "total_ns", c->total_ns);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *syncs_json(const struct gpu_summary *s)
+static void syncs_json(struct json_stream *out, const struct gpu_summary *s)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "syncs");
 	for (size_t i = 0; i < s->syncs.len; i++) {
 		const struct gpu_sync *y = &s->syncs.data[i];
 		json_t *o = json_object();
@@ -112,14 +112,14 @@ static json_t *syncs_json(const struct gpu_summary *s)
 		set_number(o, "calls", y->calls);
 		set_number(o, "total_ns", y->total_ns);
 		set_number(o, "max_ns", y->max_ns);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *collectives_json(const struct gpu_summary *s)
+static void collectives_json(struct json_stream *out, const struct gpu_summary *s)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "collectives");
 	for (size_t i = 0; i < s->collectives.len; i++) {
 		const struct gpu_collective *c = &s->collectives.data[i];
 		json_t *o = json_object();
@@ -135,14 +135,14 @@ static json_t *collectives_json(const struct gpu_summary *s)
 		set_number(o, "calls", c->calls);
 		set_number(o, "bytes", c->bytes);
 		set_number(o, "total_ns", c->total_ns);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *communicators_json(const struct gpu_summary *s)
+static void communicators_json(struct json_stream *out, const struct gpu_summary *s)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "communicators");
 	for (size_t i = 0; i < s->comms.len; i++) {
 		const struct gpu_comm *c = &s->comms.data[i];
 		json_t *o = json_object();
@@ -157,46 +157,51 @@ static json_t *communicators_json(const struct gpu_summary *s)
 		set_known(o, "device", c->row->device, c->row->device >= 0);
 		set_number(o, "calls", c->calls);
 		set_number(o, "bytes", c->bytes);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *sources_json(const struct gpu_memory *m)
+static void sources_json(struct json_stream *out, const struct gpu_memory *m)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "by_source");
 	for (size_t i = 0; i < m->sources.len; i++) {
 		json_t *o = json_object();
 		set_text(o, "function", m->sources.data[i].function);
 		set_number(o, "bytes", m->sources.data[i].bytes);
 		set_number(o, "count", m->sources.data[i].count);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *memory_json(const struct gpu_memory *m, bool of_device)
+static void put_number(struct json_stream *out, const char *key, uint64_t v)
 {
-	json_t *o = json_object();
-	set_number(o, "pid", m->pid);
+	json_stream_put(out, key, report_number_json(v));
+}
+
+static void memory_json(struct json_stream *out, const struct gpu_memory *m, bool of_device)
+{
+	json_stream_object(out, NULL);
+	put_number(out, "pid", m->pid);
 	if (of_device)
-		json_object_set_new(o, "device", json_integer(m->device));
-	set_number(o, "live_bytes", m->live_bytes);
-	set_number(o, "peak_bytes", m->peak_bytes);
-	set_number(o, "peak_ns", m->peak_ns);
-	set_number(o, "allocs", m->allocs);
-	set_number(o, "frees", m->frees);
-	set_number(o, "leaked_bytes", m->leaked_bytes);
-	set_number(o, "leaked_count", m->leaked_count);
-	set_number(o, "unmatched_frees", m->unmatched_frees);
-	set_number(o, "unmatched_allocs", m->unmatched_allocs);
-	json_object_set_new(o, "by_source", sources_json(m));
-	return o;
+		json_stream_put(out, "device", json_integer(m->device));
+	put_number(out, "live_bytes", m->live_bytes);
+	put_number(out, "peak_bytes", m->peak_bytes);
+	put_number(out, "peak_ns", m->peak_ns);
+	put_number(out, "allocs", m->allocs);
+	put_number(out, "frees", m->frees);
+	put_number(out, "leaked_bytes", m->leaked_bytes);
+	put_number(out, "leaked_count", m->leaked_count);
+	put_number(out, "unmatched_frees", m->unmatched_frees);
+	put_number(out, "unmatched_allocs", m->unmatched_allocs);
+	sources_json(out, m);
+	json_stream_close(out);
 }
 
-static json_t *errors_json(const struct gpu_summary *s)
+static void errors_json(struct json_stream *out, const struct gpu_summary *s)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "errors");
 	for (size_t i = 0; i < s->errors.len; i++) {
 		const struct gpu_error *e = &s->errors.data[i];
 		json_t *o = json_object();
@@ -205,9 +210,9 @@ static json_t *errors_json(const struct gpu_summary *s)
 		json_object_set_new(o, "code", json_integer(e->code));
 		set_text(o, "name", e->name);
 		set_number(o, "calls", e->calls);
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
 static json_t *counters_json(const gpu_counters_t *counters)
@@ -227,37 +232,54 @@ static json_t *counters_json(const gpu_counters_t *counters)
 	return all;
 }
 
-static json_t *gpu_json(const struct report *r, const struct gpu_device *d)
+static void gpu_text(struct json_stream *out, const struct report *r, const char *key,
+		     const uint32_t *string)
 {
-	const struct strtab *strings = &r->tables->strings;
-	const struct m_gpu *row = d->row;
-	json_t *o = json_object(), *processes = json_array();
-	set_number(o, "index", d->index);
-	if (*d->host)
-		set_text(o, "host", d->host);
-	set_text(o, "name", row ? strtab_get(strings, row->name, NULL) : NULL);
-	set_text(o, "uuid", row ? strtab_get(strings, row->uuid, NULL) : NULL);
-	set_text(o, "bus_id", row ? strtab_get(strings, row->bus_id, NULL) : NULL);
-	set_text(o, "driver", row ? strtab_get(strings, row->driver, NULL) : NULL);
-	set_known(o, "parent", row ? row->parent : 0, row && row->parent >= 0);
-	set_known(o, "memory_bytes", row ? (int64_t)row->memory_bytes : 0,
-		  row && row->memory_bytes);
-	set_real(o, "power_limit_w", row && row->power_limit_w > 0 ? row->power_limit_w : NAN);
-	json_object_set_new(o, "counters", counters_json(&d->counters));
+	const char *text = string ? strtab_get(&r->tables->strings, *string, NULL) : NULL;
+	json_stream_put(out, key, report_text_json(text));
+}
+
+static void gpu_processes_json(struct json_stream *out, const struct gpu_device *d)
+{
+	json_stream_array(out, "processes");
 	for (size_t i = 0; i < d->processes.len; i++) {
 		json_t *p = json_object();
 		set_number(p, "pid", d->processes.data[i].pid);
 		json_object_set_new(p, "counters", counters_json(&d->processes.data[i].counters));
-		json_array_append_new(processes, p);
+		json_stream_put(out, NULL, p);
 	}
-	json_object_set_new(o, "processes", processes);
-	return o;
+	json_stream_close(out);
 }
 
-static json_t *events_json(const struct report *r)
+static void gpu_json(struct json_stream *out, const struct report *r, const struct gpu_device *d)
+{
+	const struct m_gpu *row = d->row;
+	json_stream_object(out, NULL);
+	put_number(out, "index", d->index);
+	if (*d->host)
+		json_stream_put(out, "host", report_text_json(d->host));
+	gpu_text(out, r, "name", row ? &row->name : NULL);
+	gpu_text(out, r, "uuid", row ? &row->uuid : NULL);
+	gpu_text(out, r, "bus_id", row ? &row->bus_id : NULL);
+	gpu_text(out, r, "driver", row ? &row->driver : NULL);
+	json_stream_put(out, "parent",
+			row && row->parent >= 0 ? json_integer(row->parent) : json_null());
+	json_stream_put(out, "memory_bytes",
+			row && row->memory_bytes ? report_number_json(row->memory_bytes)
+						 : json_null());
+	json_stream_put(out, "power_limit_w",
+			row && row->power_limit_w > 0 && isfinite(row->power_limit_w)
+				? json_real(row->power_limit_w)
+				: json_null());
+	json_stream_put(out, "counters", counters_json(&d->counters));
+	gpu_processes_json(out, d);
+	json_stream_close(out);
+}
+
+static void events_json(struct json_stream *out, const struct report *r)
 {
 	const struct strtab *strings = &r->tables->strings;
-	json_t *list = json_array();
+	json_stream_array(out, "events");
 	for (size_t i = 0; i < r->gpu->events.len; i++) {
 		const struct m_event *e = &r->gpu->events.data[i];
 		json_t *o = json_object();
@@ -265,30 +287,32 @@ static json_t *events_json(const struct report *r)
 		set_text(o, "entity", strtab_get(strings, e->entity, NULL));
 		set_text(o, "name", strtab_get(strings, e->name, NULL));
 		set_text(o, "text", strtab_get(strings, e->text, NULL));
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-void report_gpu_json(json_t *root, const struct report *r)
+void report_gpu_json(struct json_stream *out, const struct report *r)
 {
 	const struct gpu_summary *s = r->gpu;
-	json_t *memory = json_array(), *pinned = json_array(), *gpus = json_array();
+	kernels_json(out, r);
+	json_stream_put(out, "cuda", launches_json(r));
+	copies_json(out, s);
+	syncs_json(out, s);
+	collectives_json(out, s);
+	communicators_json(out, s);
+	json_stream_array(out, "memory");
 	for (size_t i = 0; i < s->memory.len; i++)
-		json_array_append_new(memory, memory_json(&s->memory.data[i], true));
+		memory_json(out, &s->memory.data[i], true);
+	json_stream_close(out);
+	json_stream_array(out, "pinned");
 	for (size_t i = 0; i < s->pinned.len; i++)
-		json_array_append_new(pinned, memory_json(&s->pinned.data[i], false));
+		memory_json(out, &s->pinned.data[i], false);
+	json_stream_close(out);
+	errors_json(out, s);
+	json_stream_array(out, "gpus");
 	for (size_t i = 0; i < s->devices.len; i++)
-		json_array_append_new(gpus, gpu_json(r, &s->devices.data[i]));
-	json_object_set_new(root, "kernels", kernels_json(r));
-	json_object_set_new(root, "cuda", launches_json(r));
-	json_object_set_new(root, "copies", copies_json(s));
-	json_object_set_new(root, "syncs", syncs_json(s));
-	json_object_set_new(root, "collectives", collectives_json(s));
-	json_object_set_new(root, "communicators", communicators_json(s));
-	json_object_set_new(root, "memory", memory);
-	json_object_set_new(root, "pinned", pinned);
-	json_object_set_new(root, "errors", errors_json(s));
-	json_object_set_new(root, "gpus", gpus);
-	json_object_set_new(root, "events", events_json(r));
+		gpu_json(out, r, &s->devices.data[i]);
+	json_stream_close(out);
+	events_json(out, r);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
 #include "base/utf8.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
@@ -74,9 +73,9 @@ static json_t *recording_json(const struct report *r)
 	return o;
 }
 
-static json_t *processes_json(const struct report *r)
+static void processes_json(struct json_stream *out, const struct report *r)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "processes");
 	for (size_t i = 0; i < r->summary->processes.len; i++) {
 		const struct summary_process *p = &r->summary->processes.data[i];
 		const struct strtab *strings = &r->tables->strings;
@@ -93,9 +92,9 @@ static json_t *processes_json(const struct report *r)
 		json_object_set_new(o, "threads", report_number_json(p->threads));
 		json_object_set_new(o, "exit_code",
 				    p->row->end_ns ? json_integer(p->row->exit_code) : json_null());
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
 static json_t *function_json(const struct summary_function *f)
@@ -125,41 +124,40 @@ static json_t *function_json(const struct summary_function *f)
 }
 
 /* The first functions of each layer, in the report's order. */
-static json_t *functions_json(const struct report *r)
+static void functions_json(struct json_stream *out, const struct report *r)
 {
-	json_t *list = json_array();
 	struct map64 of_layer = {0}; /* how many there were of it */
+	json_stream_array(out, "functions");
 	for (size_t i = 0; i < r->functions.len; i++) {
 		const struct summary_function *f = r->functions.data[i];
 		uint64_t before = 0;
 		map64_get(&of_layer, (uintptr_t)f->layer, &before);
 		map64_set(&of_layer, (uintptr_t)f->layer, before + 1);
 		if (!r->options->top || before < r->options->top)
-			json_array_append_new(list, function_json(f));
+			json_stream_put(out, NULL, function_json(f));
 	}
+	json_stream_close(out);
 	map64_free(&of_layer);
-	return list;
 }
 
-static json_t *notes_json(const struct report *r)
+static void notes_json(struct json_stream *out, const struct report *r)
 {
-	json_t *list = json_array();
+	const struct strtab *strings = &r->tables->strings;
+	json_stream_array(out, "notes");
 	for (size_t i = 0; i < r->tables->notes.len; i++) {
 		const struct m_note *n = &r->tables->notes.data[i];
-		json_array_append_new(list,
-				      json_pack("{s:o,s:o}", "subject",
-						report_text_json(strtab_get(&r->tables->strings,
-									    n->subject, NULL)),
-						"reason",
-						report_text_json(strtab_get(&r->tables->strings,
-									    n->reason, NULL))));
+		json_stream_put(out, NULL,
+				json_pack("{s:o,s:o}", "subject",
+					  report_text_json(strtab_get(strings, n->subject, NULL)),
+					  "reason",
+					  report_text_json(strtab_get(strings, n->reason, NULL))));
 	}
-	return list;
+	json_stream_close(out);
 }
 
-static json_t *open_calls_json(const struct report *r)
+static void open_calls_json(struct json_stream *out, const struct report *r)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "open_calls");
 	for (size_t i = 0; i < r->summary->open_calls.len; i++) {
 		const struct summary_open_call *c = &r->summary->open_calls.data[i];
 		json_t *o = json_object();
@@ -169,24 +167,24 @@ static json_t *open_calls_json(const struct report *r)
 		json_object_set_new(o, "tid", report_number_json(c->tid));
 		json_object_set_new(o, "start_ns", report_number_json(c->start_ns));
 		json_object_set_new(o, "open_ns", report_number_json(c->dur_ns));
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
-int report_json(FILE *out, const struct report *r)
+int report_json(FILE *to, const struct report *r)
 {
-	json_t *root = json_object();
-	json_object_set_new(root, "recording", recording_json(r));
-	json_object_set_new(root, "processes", processes_json(r));
-	json_object_set_new(root, "functions", functions_json(r));
-	json_object_set_new(root, "notes", notes_json(r));
-	json_object_set_new(root, "open_calls", open_calls_json(r));
-	report_profile_json(root, r);
-	report_gpu_json(root, r);
-	report_sections_json(root, r);
-	int rc = json_out_file(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-	fputc('\n', out);
-	json_decref(root);
+	struct json_stream out;
+	json_stream_begin(&out, to, JSON_REAL_PRECISION(9));
+	json_stream_put(&out, "recording", recording_json(r));
+	processes_json(&out, r);
+	functions_json(&out, r);
+	notes_json(&out, r);
+	open_calls_json(&out, r);
+	report_profile_json(&out, r);
+	report_gpu_json(&out, r);
+	report_sections_json(&out, r);
+	int rc = json_stream_end(&out);
+	fputc('\n', to);
 	return rc ? -EIO : 0;
 }

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 
+#include "base/json_stream.h"
 #include "cli/report.h"
 
 /* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. NULL gives null. */
@@ -14,7 +15,7 @@ static inline json_t *report_number_json(uint64_t v)
 }
 
 /* Adds what samples say: functions by CPU time, waits. */
-void report_profile_json(json_t *root, const struct report *r);
+void report_profile_json(struct json_stream *out, const struct report *r);
 
 /* Adds what concerns GPUs: kernels, copies, memory, collectives, telemetry. */
-void report_gpu_json(json_t *root, const struct report *r);
+void report_gpu_json(struct json_stream *out, const struct report *r);

@@ -77,20 +77,21 @@ static json_t *row_json(const struct operator_time *row)
 	return o;
 }
 
-static void json(json_t *root, const struct report *r, const void *state)
+static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct operators *o = state;
-	json_t *list = json_array(), *all = json_object();
 	uint64_t top = r->options->top;
+	json_stream_object(out, "gpu_operators");
+	json_stream_array(out, "operators");
 	for (size_t i = 0; i < o->rows.len && (!top || i < top); i++)
-		json_array_append_new(list, row_json(&o->rows.data[i]));
-	json_object_set_new(all, "operators", list);
-	json_object_set_new(all, "outside_ns", report_number_json(o->outside_ns));
-	json_object_set_new(all, "unmatched_ns", report_number_json(o->unmatched_ns));
-	json_object_set_new(all, "backward_ns", report_number_json(o->backward_ns));
-	json_object_set_new(all, "backward_linked_ns", report_number_json(o->linked_ns));
-	json_object_set_new(all, "backward_nodes_missing", json_boolean(o->nodes_missing));
-	json_object_set_new(root, "gpu_operators", all);
+		json_stream_put(out, NULL, row_json(&o->rows.data[i]));
+	json_stream_close(out);
+	json_stream_put(out, "outside_ns", report_number_json(o->outside_ns));
+	json_stream_put(out, "unmatched_ns", report_number_json(o->unmatched_ns));
+	json_stream_put(out, "backward_ns", report_number_json(o->backward_ns));
+	json_stream_put(out, "backward_linked_ns", report_number_json(o->linked_ns));
+	json_stream_put(out, "backward_nodes_missing", json_boolean(o->nodes_missing));
+	json_stream_close(out);
 }
 
 const struct report_section report_operators = {make, text, json, end};

@@ -162,28 +162,30 @@ static json_t *waits_json(const struct profile *p)
 	return o;
 }
 
-void report_profile_json(json_t *root, const struct report *r)
+void report_profile_json(struct json_stream *out, const struct report *r)
 {
 	const struct profile *p = r->profile;
 	uint64_t top = r->options->top;
 	if (!p->samples && !p->waits) {
-		json_object_set_new(root, "profile", json_null());
+		json_stream_put(out, "profile", json_null());
 		return;
 	}
-	json_t *o = json_object(), *ends = json_object(), *functions = json_array();
-	json_object_set_new(o, "samples", report_number_json(p->samples));
-	json_object_set_new(o, "period_ns",
-			    p->period_ns ? report_number_json(p->period_ns) : json_null());
-	json_object_set_new(o, "total_ns", report_number_json(p->total_ns));
+	json_t *ends = json_object();
 	for (size_t i = 0; i < p->ends.len; i++)
 		json_object_set_new(ends, p->ends.data[i].reason,
 				    report_number_json(p->ends.data[i].samples));
-	json_object_set_new(o, "end_reasons", ends);
-	json_object_set_new(o, "whole_ratio",
-			    p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());
+	json_stream_object(out, "profile");
+	json_stream_put(out, "samples", report_number_json(p->samples));
+	json_stream_put(out, "period_ns",
+			p->period_ns ? report_number_json(p->period_ns) : json_null());
+	json_stream_put(out, "total_ns", report_number_json(p->total_ns));
+	json_stream_put(out, "end_reasons", ends);
+	json_stream_put(out, "whole_ratio",
+			p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());
+	json_stream_array(out, "functions");
 	for (size_t i = 0; i < p->functions.len && (!top || i < top); i++)
-		json_array_append_new(functions, function_json(p, &p->functions.data[i]));
-	json_object_set_new(o, "functions", functions);
-	json_object_set_new(o, "offcpu", p->waits ? waits_json(p) : json_null());
-	json_object_set_new(root, "profile", o);
+		json_stream_put(out, NULL, function_json(p, &p->functions.data[i]));
+	json_stream_close(out);
+	json_stream_put(out, "offcpu", p->waits ? waits_json(p) : json_null());
+	json_stream_close(out);
 }

@@ -27,4 +27,4 @@ void ranks_comm_text(char *ret, size_t size, const struct ranks *r, uint32_t gro
 /* The host of a process, "" where the recording is not merged. */
 const char *ranks_host(const struct ranks *r, const struct rank_member *m);
 
-void ranks_json(json_t *root, const struct report *r, const void *state);
+void ranks_json(struct json_stream *out, const struct report *r, const void *state);

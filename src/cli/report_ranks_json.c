@@ -23,9 +23,9 @@ static json_t *hash_json(uint64_t hash)
 	return json_string(text);
 }
 
-static json_t *sources_json(const struct ranks *r)
+static void sources_json(struct json_stream *out, const struct ranks *r)
 {
-	json_t *list = json_array();
+	json_stream_array(out, "sources");
 	for (size_t i = 0; i < r->tables->sources.len; i++) {
 		const struct m_source *s = &r->tables->sources.data[i];
 		json_t *o = json_object();
@@ -38,9 +38,9 @@ static json_t *sources_json(const struct ranks *r)
 							      : report_number_json(s->error_ns));
 		json_object_set_new(o, "by", text_of(r, s->how));
 		json_object_set_new(o, "pid_shift", report_number_json(s->pid_shift));
-		json_array_append_new(list, o);
+		json_stream_put(out, NULL, o);
 	}
-	return list;
+	json_stream_close(out);
 }
 
 static json_t *member_json(const struct ranks *r, uint32_t member)
@@ -65,32 +65,34 @@ static json_t *member_json(const struct ranks *r, uint32_t member)
 	return o;
 }
 
-static json_t *comm_json(const struct ranks *r, uint32_t group)
+static void comm_json(struct json_stream *out, const struct ranks *r, uint32_t group)
 {
 	const struct rank_group *g = &r->matching.groups.data[group];
 	const struct ranks_comm *c = &r->comms.data[group];
-	json_t *o = json_object(), *list = json_array(), *straggler = json_null();
-	for (uint32_t i = 0; i < g->members; i++)
-		json_array_append_new(list, member_json(r, g->first_member + i));
+	json_t *straggler = json_null();
 	if (c->straggler != RANKS_NONE)
 		straggler = rank_json(r->matching.members.data[c->straggler].rank);
-	json_object_set_new(o, "hash", hash_json(g->hash));
-	json_object_set_new(o, "size", g->size ? json_integer(g->size) : json_null());
-	json_object_set_new(o, "compared", report_number_json(c->compared));
-	json_object_set_new(o, "compared_on_device", report_number_json(c->on_device));
-	json_object_set_new(o, "with_late_rank", report_number_json(c->late));
-	json_object_set_new(o, "late_ns", report_number_json(c->late_ns));
-	json_object_set_new(o, "wait_ns", report_number_json(c->wait_ns));
-	json_object_set_new(o, "wait_ratio",
-			    c->rank_ns ? json_real((double)c->device_wait_ns / (double)c->rank_ns)
-				       : json_null());
-	json_object_set_new(o, "transfer_ns",
-			    c->on_device ? report_number_json(c->transfer_ns) : json_null());
-	json_object_set_new(o, "mismatches", report_number_json(c->mismatches));
-	json_object_set_new(o, "clocks_aligned", json_boolean(!c->clocks_unknown));
-	json_object_set_new(o, "straggler", straggler);
-	json_object_set_new(o, "ranks", list);
-	return o;
+	json_stream_object(out, NULL);
+	json_stream_put(out, "hash", hash_json(g->hash));
+	json_stream_put(out, "size", g->size ? json_integer(g->size) : json_null());
+	json_stream_put(out, "compared", report_number_json(c->compared));
+	json_stream_put(out, "compared_on_device", report_number_json(c->on_device));
+	json_stream_put(out, "with_late_rank", report_number_json(c->late));
+	json_stream_put(out, "late_ns", report_number_json(c->late_ns));
+	json_stream_put(out, "wait_ns", report_number_json(c->wait_ns));
+	json_stream_put(out, "wait_ratio",
+			c->rank_ns ? json_real((double)c->device_wait_ns / (double)c->rank_ns)
+				   : json_null());
+	json_stream_put(out, "transfer_ns",
+			c->on_device ? report_number_json(c->transfer_ns) : json_null());
+	json_stream_put(out, "mismatches", report_number_json(c->mismatches));
+	json_stream_put(out, "clocks_aligned", json_boolean(!c->clocks_unknown));
+	json_stream_put(out, "straggler", straggler);
+	json_stream_array(out, "ranks");
+	for (uint32_t i = 0; i < g->members; i++)
+		json_stream_put(out, NULL, member_json(r, g->first_member + i));
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
 /* One rank's call of a collective. */
@@ -162,37 +164,40 @@ static json_t *hung_json(const struct ranks *r, const struct ranks_hung *h)
 	return o;
 }
 
-static json_t *hang_json(const struct ranks *r, const struct ranks_hang *h)
+static void hang_json(struct json_stream *out, const struct ranks *r, const struct ranks_hang *h)
 {
-	json_t *o = json_object(), *list = json_array();
+	json_stream_object(out, NULL);
+	json_stream_put(out, "communicator", hash_json(r->matching.groups.data[h->group].hash));
+	json_stream_put(out, "sequence", json_integer(h->sequence));
+	json_stream_put(out, "quiet_ns", report_number_json(h->quiet_ns));
+	json_stream_put(out, "entered", report_number_json(h->entered));
+	json_stream_put(out, "missing", report_number_json(h->missing));
+	json_stream_array(out, "ranks");
 	for (size_t i = 0; i < h->ranks.len; i++)
-		json_array_append_new(list, hung_json(r, &h->ranks.data[i]));
-	json_object_set_new(o, "communicator", hash_json(r->matching.groups.data[h->group].hash));
-	json_object_set_new(o, "sequence", json_integer(h->sequence));
-	json_object_set_new(o, "quiet_ns", report_number_json(h->quiet_ns));
-	json_object_set_new(o, "entered", report_number_json(h->entered));
-	json_object_set_new(o, "missing", report_number_json(h->missing));
-	json_object_set_new(o, "ranks", list);
-	return o;
+		json_stream_put(out, NULL, hung_json(r, &h->ranks.data[i]));
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
-void ranks_json(json_t *root, const struct report *report, const void *state)
+void ranks_json(struct json_stream *out, const struct report *report, const void *state)
 {
 	const struct ranks *r = &((const struct ranks_state *)state)->ranks;
-	json_t *o = json_object(), *comms = json_array(), *mismatches = json_array();
-	json_t *hangs = json_array();
 	(void)report;
+	json_stream_object(out, "ranks");
+	sources_json(out, r);
+	json_stream_array(out, "communicators");
 	for (uint32_t g = 0; g < r->matching.groups.len; g++)
 		if (ranks_group_shown(r, g))
-			json_array_append_new(comms, comm_json(r, g));
+			comm_json(out, r, g);
+	json_stream_close(out);
+	json_stream_put(out, "mismatches_total", report_number_json(r->mismatches_total));
+	json_stream_array(out, "mismatches");
 	for (size_t i = 0; i < r->mismatches.len; i++)
-		json_array_append_new(mismatches, mismatch_json(r, &r->mismatches.data[i]));
+		json_stream_put(out, NULL, mismatch_json(r, &r->mismatches.data[i]));
+	json_stream_close(out);
+	json_stream_array(out, "hangs");
 	for (size_t i = 0; i < r->hangs.len; i++)
-		json_array_append_new(hangs, hang_json(r, &r->hangs.data[i]));
-	json_object_set_new(o, "sources", sources_json(r));
-	json_object_set_new(o, "communicators", comms);
-	json_object_set_new(o, "mismatches_total", report_number_json(r->mismatches_total));
-	json_object_set_new(o, "mismatches", mismatches);
-	json_object_set_new(o, "hangs", hangs);
-	json_object_set_new(root, "ranks", o);
+		hang_json(out, r, &r->hangs.data[i]);
+	json_stream_close(out);
+	json_stream_close(out);
 }

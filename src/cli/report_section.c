@@ -21,11 +21,11 @@ void report_sections_text(const struct page *p)
 			sections[i]->text(p, p->r->sections[i]);
 }
 
-void report_sections_json(json_t *root, const struct report *r)
+void report_sections_json(struct json_stream *out, const struct report *r)
 {
 	for (size_t i = 0; i < SECTIONS; i++)
 		if (r->sections[i])
-			sections[i]->json(root, r, r->sections[i]);
+			sections[i]->json(out, r, r->sections[i]);
 }
 
 void report_sections_end(struct report *r)

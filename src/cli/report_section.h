@@ -10,8 +10,9 @@ struct report_section {
 	 * has none of it, and nothing is printed. */
 	void *(*make)(const struct report *r);
 	void (*text)(const struct page *p, const void *state);
-	void (*json)(json_t *root, const struct report *r, const void *state); /* adds its keys */
-	void (*end)(void *state);					       /* frees it */
+	void (*json)(struct json_stream *out, const struct report *r,
+		     const void *state); /* adds its keys */
+	void (*end)(void *state);	 /* frees it */
 };
 
 extern const struct report_section report_timeline;
@@ -24,5 +25,5 @@ extern const struct report_section report_ranks;
 /* Called by report_make, report_text, report_json and report_free. */
 void report_sections_make(struct report *r);
 void report_sections_text(const struct page *p);
-void report_sections_json(json_t *root, const struct report *r);
+void report_sections_json(struct json_stream *out, const struct report *r);
 void report_sections_end(struct report *r);

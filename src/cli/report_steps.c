@@ -241,71 +241,78 @@ static json_t *step_json(const struct steps_step *s)
 	return o;
 }
 
-static void loop_json(json_t *o, const struct steps_process *p, const struct steps_loop *l)
+static void loop_json(struct json_stream *out, const struct steps_process *p,
+		      const struct steps_loop *l)
 {
-	json_t *slow = json_array();
-	json_object_set_new(o, "kind", json_string(kind_names[l->kind]));
-	json_object_set_new(o, "count", report_number_json(l->steps));
-	json_object_set_new(o, "stretches", report_number_json(l->stretches));
-	json_object_set_new(o, "median_ms", ms_json(l->median_ns));
-	json_object_set_new(o, "p99_ms", ms_json(l->p99_ns));
-	json_object_set_new(o, "min_ms", ms_json(l->min_ns));
-	json_object_set_new(o, "max_ms", ms_json(l->max_ns));
-	json_object_set_new(o, "total_ms", ms_json(l->total_ns));
-	json_object_set_new(o, "operations_mean", json_real(l->ops_mean));
-	json_object_set_new(o, "launches_mean", json_real(l->launches_mean));
-	json_object_set_new(o, "phases_ns", phases_json(l->phase_median_ns));
-	json_object_set_new(o, "anchor", report_text_json(l->anchor));
-	json_object_set_new(o, "confidence_ratio", json_real(l->confidence_ratio));
-	json_object_set_new(o, "slow_count", report_number_json(l->slow_total));
+	json_stream_put(out, "kind", json_string(kind_names[l->kind]));
+	json_stream_put(out, "count", report_number_json(l->steps));
+	json_stream_put(out, "stretches", report_number_json(l->stretches));
+	json_stream_put(out, "median_ms", ms_json(l->median_ns));
+	json_stream_put(out, "p99_ms", ms_json(l->p99_ns));
+	json_stream_put(out, "min_ms", ms_json(l->min_ns));
+	json_stream_put(out, "max_ms", ms_json(l->max_ns));
+	json_stream_put(out, "total_ms", ms_json(l->total_ns));
+	json_stream_put(out, "operations_mean", json_real(l->ops_mean));
+	json_stream_put(out, "launches_mean", json_real(l->launches_mean));
+	json_stream_put(out, "phases_ns", phases_json(l->phase_median_ns));
+	json_stream_put(out, "anchor", report_text_json(l->anchor));
+	json_stream_put(out, "confidence_ratio", json_real(l->confidence_ratio));
+	json_stream_put(out, "slow_count", report_number_json(l->slow_total));
+	json_stream_array(out, "slow");
 	for (size_t i = 0; i < l->slow.len; i++)
-		json_array_append_new(slow, slow_json(p, &l->slow.data[i]));
-	json_object_set_new(o, "slow", slow);
+		json_stream_put(out, NULL, slow_json(p, &l->slow.data[i]));
+	json_stream_close(out);
 }
 
 /* Null where they were not asked for: a long training has a million. */
-static json_t *rows_json(const struct steps_process *p, const struct steps_loop *l, bool asked)
+static void rows_json(struct json_stream *out, const struct steps_process *p,
+		      const struct steps_loop *l, bool asked)
 {
-	json_t *list = asked ? json_array() : json_null();
-	for (uint32_t i = 0; asked && i < l->steps; i++)
-		json_array_append_new(list, step_json(&p->steps.data[l->first + i]));
-	return list;
-}
-
-static json_t *process_json(const struct steps_process *p, bool rows)
-{
-	json_t *o = json_object(), *loops = json_array();
-	json_object_set_new(o, "pid", report_number_json(p->pid));
-	json_object_set_new(o, "tid", report_number_json(p->tid));
-	json_object_set_new(o, "from", json_string(p->from_launches ? "launches" : "operators"));
-	json_object_set_new(o, "partial_first", json_boolean(p->partial_first));
-	json_object_set_new(o, "partial_last", json_boolean(p->partial_last));
-	for (size_t i = 0; i < p->loops.len; i++) {
-		json_t *loop = json_object();
-		loop_json(loop, p, &p->loops.data[i]);
-		json_object_set_new(loop, "steps", rows_json(p, &p->loops.data[i], rows));
-		json_array_append_new(loops, loop);
+	if (!asked) {
+		json_stream_put(out, "steps", json_null());
+		return;
 	}
-	json_object_set_new(o, "loops", loops);
-	return o;
+	json_stream_array(out, "steps");
+	for (uint32_t i = 0; i < l->steps; i++)
+		json_stream_put(out, NULL, step_json(&p->steps.data[l->first + i]));
+	json_stream_close(out);
 }
 
-static void steps_json(json_t *root, const struct report *r, const void *state)
+static void process_json(struct json_stream *out, const struct steps_process *p, bool rows)
+{
+	json_stream_object(out, NULL);
+	json_stream_put(out, "pid", report_number_json(p->pid));
+	json_stream_put(out, "tid", report_number_json(p->tid));
+	json_stream_put(out, "from", json_string(p->from_launches ? "launches" : "operators"));
+	json_stream_put(out, "partial_first", json_boolean(p->partial_first));
+	json_stream_put(out, "partial_last", json_boolean(p->partial_last));
+	json_stream_array(out, "loops");
+	for (size_t i = 0; i < p->loops.len; i++) {
+		json_stream_object(out, NULL);
+		loop_json(out, p, &p->loops.data[i]);
+		rows_json(out, p, &p->loops.data[i], rows);
+		json_stream_close(out);
+	}
+	json_stream_close(out);
+	json_stream_close(out);
+}
+
+static void steps_json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct steps *s = state;
-	json_t *o = json_object(), *processes = json_array();
+	json_stream_object(out, "steps");
 	if (s->main != SIZE_MAX) {
 		const struct steps_process *p = &s->processes.data[s->main];
-		json_object_set_new(o, "pid", report_number_json(p->pid));
-		loop_json(o, p, steps_main_loop(p));
+		json_stream_put(out, "pid", report_number_json(p->pid));
+		loop_json(out, p, steps_main_loop(p));
 	} else {
-		json_object_set_new(o, "count", report_number_json(0));
+		json_stream_put(out, "count", report_number_json(0));
 	}
+	json_stream_array(out, "processes");
 	for (size_t i = 0; i < s->processes.len; i++)
-		json_array_append_new(processes,
-				      process_json(&s->processes.data[i], r->options->steps));
-	json_object_set_new(o, "processes", processes);
-	json_object_set_new(root, "steps", o);
+		process_json(out, &s->processes.data[i], r->options->steps);
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
 /* ---- section ---- */

@@ -244,30 +244,37 @@ static json_t *stream_json(const struct gap_device *d, const struct gap_stream *
 	return o;
 }
 
-static json_t *device_json(const struct gap_device *d)
+static void put_number(struct json_stream *out, const char *key, uint64_t v)
 {
-	json_t *o = json_object(), *gaps = json_array(), *streams = json_array();
-	set_number(o, "pid", d->pid);
-	json_object_set_new(o, "device", json_integer(d->device));
-	set_number(o, "first_ns", d->first_ns);
-	set_number(o, "span_ns", d->span_ns);
-	set_number(o, "busy_ns", d->busy_ns);
-	set_number(o, "idle_ns", d->idle_ns);
-	json_object_set_new(o, "busy_ratio", json_real(ratio(d->busy_ns, d->span_ns)));
-	set_number(o, "kernels_ns", d->kernels_ns);
-	set_number(o, "copies_ns", d->copies_ns);
-	set_number(o, "collectives_ns", d->collectives_ns);
-	set_number(o, "collectives_alone_ns", d->exposed_ns);
-	set_number(o, "short_gaps", d->short_count);
-	set_number(o, "short_gaps_ns", d->short_ns);
-	set_number(o, "least_launch_ns", d->launch_ns);
+	json_stream_put(out, key, report_number_json(v));
+}
+
+static void device_json(struct json_stream *out, const struct gap_device *d)
+{
+	json_stream_object(out, NULL);
+	put_number(out, "pid", d->pid);
+	json_stream_put(out, "device", json_integer(d->device));
+	put_number(out, "first_ns", d->first_ns);
+	put_number(out, "span_ns", d->span_ns);
+	put_number(out, "busy_ns", d->busy_ns);
+	put_number(out, "idle_ns", d->idle_ns);
+	json_stream_put(out, "busy_ratio", json_real(ratio(d->busy_ns, d->span_ns)));
+	put_number(out, "kernels_ns", d->kernels_ns);
+	put_number(out, "copies_ns", d->copies_ns);
+	put_number(out, "collectives_ns", d->collectives_ns);
+	put_number(out, "collectives_alone_ns", d->exposed_ns);
+	put_number(out, "short_gaps", d->short_count);
+	put_number(out, "short_gaps_ns", d->short_ns);
+	put_number(out, "least_launch_ns", d->launch_ns);
+	json_stream_array(out, "gaps");
 	for (size_t i = 0; i < d->gaps.len; i++)
-		json_array_append_new(gaps, gap_json(&d->gaps.data[i]));
+		json_stream_put(out, NULL, gap_json(&d->gaps.data[i]));
+	json_stream_close(out);
+	json_stream_array(out, "streams");
 	for (size_t i = 0; i < d->streams.len; i++)
-		json_array_append_new(streams, stream_json(d, &d->streams.data[i]));
-	json_object_set_new(o, "gaps", gaps);
-	json_object_set_new(o, "streams", streams);
-	return o;
+		json_stream_put(out, NULL, stream_json(d, &d->streams.data[i]));
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
 static json_t *rate_json(double bytes_per_s)
@@ -293,27 +300,29 @@ static json_t *transfer_json(const struct transfer_row *row)
 	return o;
 }
 
-static void json(json_t *root, const struct report *r, const void *state)
+static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct state *s = state;
-	json_t *o = json_object(), *devices = json_array(), *copies = json_array();
 	(void)r;
+	json_stream_object(out, "gpu_timeline");
+	put_number(out, "matched_spans", s->timeline->matched_spans);
+	put_number(out, "unmatched_spans", s->timeline->unmatched_spans);
+	put_number(out, "unmatched_launches", s->timeline->unmatched_calls);
+	put_number(out, "outside_spans", s->timeline->outside_spans);
+	put_number(out, "outside_launches", s->timeline->outside_calls);
+	put_number(out, "early_spans", s->timeline->early_spans);
+	json_stream_put(out, "waits_recorded", json_boolean(s->gaps.waits));
+	json_stream_array(out, "devices");
 	for (size_t i = 0; i < s->gaps.devices.len; i++)
-		json_array_append_new(devices, device_json(&s->gaps.devices.data[i]));
-	for (size_t i = 0; i < s->transfers.rows.len; i++)
-		json_array_append_new(copies, transfer_json(&s->transfers.rows.data[i]));
-	set_number(o, "matched_spans", s->timeline->matched_spans);
-	set_number(o, "unmatched_spans", s->timeline->unmatched_spans);
-	set_number(o, "unmatched_launches", s->timeline->unmatched_calls);
-	set_number(o, "outside_spans", s->timeline->outside_spans);
-	set_number(o, "outside_launches", s->timeline->outside_calls);
-	set_number(o, "early_spans", s->timeline->early_spans);
-	json_object_set_new(o, "waits_recorded", json_boolean(s->gaps.waits));
-	json_object_set_new(o, "devices", devices);
+		device_json(out, &s->gaps.devices.data[i]);
+	json_stream_close(out);
 	if (s->gaps.left_out)
-		set_number(o, "devices_left_out", s->gaps.left_out);
-	json_object_set_new(o, "copies", copies);
-	json_object_set_new(root, "gpu_timeline", o);
+		put_number(out, "devices_left_out", s->gaps.left_out);
+	json_stream_array(out, "copies");
+	for (size_t i = 0; i < s->transfers.rows.len; i++)
+		json_stream_put(out, NULL, transfer_json(&s->transfers.rows.data[i]));
+	json_stream_close(out);
+	json_stream_close(out);
 }
 
 const struct report_section report_timeline = {make, text, json, end};
