@@ -88,11 +88,18 @@ def a_file_of_kilobytes_takes_no_gigabytes(folder):
     path, out = crafted(folder, "deep_stack_of_many_processes", 100000), folder / "out"
     bounded("report", path)
     bounded("flame", path, "--threads", "-o", out)
-    for name in ("gpu_processes", "spans_of_many_devices"):
-        bounded("report", "--json", crafted(folder, name, 300000))
+    for name in ("gpu_processes", "spans_of_many_devices", "layers_of_named_calls",
+                 "waits_of_many_probes", "calls_nested", "calls_open", "calls_of_many_processes"):
+        bounded("report", "--json", "--steps", crafted(folder, name, 300000))
     path = crafted(folder, "spans_in_centuries", 300000)
     bounded("detect", path)
     bounded("learn", path, "-o", out)
+
+
+@test
+def many_functions_take_no_minutes(folder):
+    for name in ("allocations_of_many_functions", "waits_of_many_probes"):
+        bounded("report", crafted(folder, name, 1000000))
 
 
 @test
