@@ -12,6 +12,7 @@
 
 #define DEVICE_UNKNOWN (-1)
 #define DEVICE_SEVERAL (-2)
+#define NO_BLOCK       UINT32_MAX
 
 struct block {
 	uint64_t address; /* or handle */
@@ -22,12 +23,13 @@ struct block {
 	uint32_t thread;
 	uint32_t stack;
 	uint32_t mappings;
+	uint32_t before, after; /* the live ones of its account, in order of allocation */
 	bool live, pinned, virtual, released;
 };
 
 struct mapping {
 	uint64_t address, bytes, from_ns;
-	uint32_t block; /* UINT32_MAX: of memory that was not seen being made */
+	uint32_t block; /* NO_BLOCK: of memory that was not seen being made */
 	int32_t device;
 };
 
@@ -43,23 +45,23 @@ struct owner {
 	VEC(uint32_t) free_mappings;
 };
 
-/* What an account's function holds now, and held when the account was at its peak; beside
- * gpu_memory.sources. The latter is taken down when what it holds changes for the first time after
- * a peak: there may be as many peaks as allocations, and as many functions. */
+/* What a function holds now in an account, and held when the account was at its peak. The latter is
+ * taken down when what it holds changes for the first time after a peak: there may be as many peaks
+ * as allocations, and as many functions. */
 struct holding {
+	uint32_t account, source;
+	uint64_t count; /* allocations */
 	uint64_t live_bytes;
 	uint64_t peak_bytes;
 	uint64_t peak; /* the number of the peak that peak_bytes is of */
 };
 struct account {
-	uint32_t pid;
-	int32_t device;
 	bool pinned;
+	uint32_t first, last; /* of its live blocks */
+	uint32_t holdings;    /* how many it has */
 	struct gpu_memory sums;
 	size_t peak_step; /* the kept call after which it was at its peak */
 	uint64_t peaks;	  /* how many there were, each higher than the one before */
-	VEC(struct holding) holdings;
-	struct map64 holding_of; /* a function's name -> index into holdings */
 };
 
 struct current {
@@ -76,6 +78,8 @@ struct ledger {
 	VEC(struct owner) owners;
 	VEC(struct account) accounts;
 	struct map64 account_of;
+	VEC(struct holding) holdings; /* of all accounts, in order of their first allocations */
+	struct map64 holding_of;      /* account and function's name -> index into holdings */
 	struct context_stack *stacks; /* by thread */
 	struct gpu_ledger *ret;
 	bool ranges_wanted;
@@ -120,31 +124,38 @@ static void know_devices(struct ledger *l, const gpu_kept_t *kept)
 
 /* ---- sums ---- */
 
+static uint64_t account_key(uint32_t pid, int32_t device, bool pinned)
+{
+	return (uint64_t)pid << 32 | (uint32_t)(pinned ? INT32_MIN : device);
+}
+
 static struct account *account_of(struct ledger *l, uint32_t pid, int32_t device, bool pinned)
 {
-	uint64_t at, key = (uint64_t)pid << 32 | (uint32_t)(pinned ? INT32_MIN : device);
+	uint64_t at, key = account_key(pid, device, pinned);
 	if (!map64_get(&l->account_of, key, &at)) {
 		at = l->accounts.len;
 		map64_set(&l->account_of, key, at);
 		struct account *a = vec_push(&l->accounts);
 		a->pinned = pinned;
+		a->first = a->last = NO_BLOCK;
 		a->sums.pid = pid;
 		a->sums.device = device;
 	}
 	return &l->accounts.data[at];
 }
 
-static size_t holding_of(struct ledger *l, struct account *a, uint32_t source)
+static struct holding *holding_of(struct ledger *l, struct account *a, uint32_t source)
 {
-	uint64_t at;
-	if (map64_get(&a->holding_of, source, &at))
-		return at;
-	at = a->holdings.len;
-	map64_set(&a->holding_of, source, at);
-	(void)vec_push(&a->holdings);
-	((struct gpu_source *)vec_push(&a->sums.sources))->function =
-		strtab_get(&l->t->strings, source, NULL);
-	return at;
+	uint32_t account = (uint32_t)(a - l->accounts.data);
+	uint64_t at, key = (uint64_t)account << 32 | source;
+	if (map64_get(&l->holding_of, key, &at))
+		return &l->holdings.data[at];
+	map64_set(&l->holding_of, key, l->holdings.len);
+	a->holdings++;
+	struct holding *h = vec_push(&l->holdings);
+	h->account = account;
+	h->source = source;
+	return h;
 }
 
 /* What it held at the account's latest peak; to be asked before that changes. */
@@ -157,18 +168,36 @@ static uint64_t held_at_peak(const struct account *a, struct holding *h)
 	return h->peak_bytes;
 }
 
-static void holding_change(const struct account *a, struct holding *h, uint64_t more_bytes)
+static struct holding *holding_change(struct ledger *l, struct account *a, uint32_t source,
+				      uint64_t more_bytes)
 {
+	struct holding *h = holding_of(l, a, source);
 	(void)held_at_peak(a, h);
 	h->live_bytes += more_bytes;
+	return h;
 }
 
-static void account_add(struct ledger *l, uint32_t pid, const struct block *b)
+static void link_last(struct account *a, struct block *blocks, uint32_t at)
 {
-	struct account *a = account_of(l, pid, b->device, b->pinned);
-	size_t h = holding_of(l, a, b->source);
-	holding_change(a, &a->holdings.data[h], b->bytes);
-	a->sums.sources.data[h].count++;
+	blocks[at].before = a->last;
+	blocks[at].after = NO_BLOCK;
+	*(a->last == NO_BLOCK ? &a->first : &blocks[a->last].after) = at;
+	a->last = at;
+}
+
+static void unlink_block(struct account *a, struct block *blocks, uint32_t at)
+{
+	const struct block *b = &blocks[at];
+	*(b->before == NO_BLOCK ? &a->first : &blocks[b->before].after) = b->after;
+	*(b->after == NO_BLOCK ? &a->last : &blocks[b->after].before) = b->before;
+}
+
+static void account_add(struct ledger *l, struct owner *o, uint32_t at)
+{
+	const struct block *b = &o->blocks.data[at];
+	struct account *a = account_of(l, o->pid, b->device, b->pinned);
+	link_last(a, o->blocks.data, at);
+	holding_change(l, a, b->source, b->bytes)->count++;
 	a->sums.allocs++;
 	a->sums.live_bytes += b->bytes;
 	if (a->sums.live_bytes <= a->sums.peak_bytes)
@@ -212,11 +241,11 @@ static void block_end(struct ledger *l, struct owner *o, size_t at, uint64_t tim
 {
 	struct block *b = &o->blocks.data[at];
 	struct account *a = account_of(l, o->pid, b->device, b->pinned);
-	size_t h = holding_of(l, a, b->source);
 	b->live = false;
+	unlink_block(a, o->blocks.data, (uint32_t)at);
 	if (how == LEAKED && l->leaks)
 		live_add(l->leaks, o->pid, b);
-	holding_change(a, &a->holdings.data[h], -b->bytes);
+	holding_change(l, a, b->source, -b->bytes);
 	a->sums.live_bytes -= b->bytes;
 	a->sums.frees += how == FREED;
 	a->sums.unmatched_allocs += how == UNMATCHED;
@@ -314,7 +343,7 @@ static void take_alloc(struct ledger *l, struct owner *o, const struct gpu_kept 
 		.pinned = pinned,
 		.virtual = virtual,
 	};
-	account_add(l, o->pid, b);
+	account_add(l, o, (uint32_t)(b - o->blocks.data));
 }
 
 static void take_free(struct ledger *l, struct owner *o, const struct gpu_kept *k)
@@ -359,7 +388,7 @@ static void mapping_end(struct ledger *l, struct owner *o, size_t at, uint64_t t
 	map64_del(&o->mapped, m.address);
 	*vec_push(&o->free_mappings) = (uint32_t)at;
 	mapping_range(l, o->pid, &m, time_ns);
-	if (m.block == UINT32_MAX)
+	if (m.block == NO_BLOCK)
 		return;
 	o->blocks.data[m.block].mappings--;
 	end_unused(l, o, m.block, time_ns);
@@ -367,7 +396,7 @@ static void mapping_end(struct ledger *l, struct owner *o, size_t at, uint64_t t
 
 static void take_map(struct ledger *l, struct owner *o, const struct gpu_kept *k)
 {
-	uint64_t at, block = UINT32_MAX;
+	uint64_t at, block = NO_BLOCK;
 	if (map64_get(&o->mapped, k->v[0], &at))
 		mapping_end(l, o, at, k->time_ns); /* unmapping it was not seen */
 	if (map64_get(&o->handles, k->v[2], &block))
@@ -383,7 +412,7 @@ static void take_map(struct ledger *l, struct owner *o, const struct gpu_kept *k
 		.bytes = k->v[1],
 		.from_ns = k->time_ns,
 		.block = (uint32_t)block,
-		.device = block == UINT32_MAX ? DEVICE_UNKNOWN : o->blocks.data[block].device,
+		.device = block == NO_BLOCK ? DEVICE_UNKNOWN : o->blocks.data[block].device,
 	};
 }
 
@@ -509,15 +538,13 @@ static void ledger_free(struct ledger *l)
 		vec_free(&o->mappings);
 		vec_free(&o->free_mappings);
 	}
-	for (size_t i = 0; i < l->accounts.len; i++) {
-		vec_free(&l->accounts.data[i].holdings);
-		map64_free(&l->accounts.data[i].holding_of);
-	}
 	for (size_t i = 0; i < l->t->threads.len; i++)
 		vec_free(&l->stacks[i].contexts);
 	free(l->stacks);
 	vec_free(&l->owners);
 	vec_free(&l->accounts);
+	vec_free(&l->holdings);
+	map64_free(&l->holding_of);
 	map64_free(&l->by_pid);
 	map64_free(&l->account_of);
 }
@@ -538,17 +565,17 @@ static void live_blocks(const struct owner *o, gpu_live_t *to)
 			live_add(to, o->pid, &o->blocks.data[i]);
 }
 
-static void live_of_account(const struct ledger *l, const struct account *a, gpu_live_t *to)
+/* Of the account that has the same owner and device as one of another ledger. */
+static void live_of_account(const struct ledger *l, const struct account *as, gpu_live_t *to)
 {
-	uint64_t at;
-	if (!map64_get(&l->by_pid, a->sums.pid, &at))
+	uint64_t at, owner;
+	if (!map64_get(&l->account_of, account_key(as->sums.pid, as->sums.device, as->pinned),
+		       &at) ||
+	    !map64_get(&l->by_pid, as->sums.pid, &owner))
 		return;
-	const struct owner *o = &l->owners.data[at];
-	for (size_t i = 0; i < o->blocks.len; i++) {
-		const struct block *b = &o->blocks.data[i];
-		if (b->live && b->pinned == a->pinned && (b->pinned || b->device == a->sums.device))
-			live_add(to, o->pid, b);
-	}
+	const struct owner *o = &l->owners.data[owner];
+	for (uint32_t i = l->accounts.data[at].first; i != NO_BLOCK; i = o->blocks.data[i].after)
+		live_add(to, o->pid, &o->blocks.data[i]);
 }
 
 static int compare_peaks(const void *a, const void *b)
@@ -575,10 +602,6 @@ static void live_at_peaks(gpu_live_t *ret, const struct rec_tables *t, const gpu
 		while (a < first.accounts.len && first.accounts.data[a].peak_step == i)
 			live_of_account(&second, &first.accounts.data[a++], ret);
 	}
-	for (size_t i = 0; i < first.accounts.len; i++)
-		vec_free(&first.accounts.data[i].sums.sources);
-	for (size_t i = 0; i < second.accounts.len; i++)
-		vec_free(&second.accounts.data[i].sums.sources);
 	ledger_free(&first);
 	ledger_free(&second);
 }
@@ -600,12 +623,28 @@ void gpu_ledger_live(gpu_live_t *ret, const struct rec_tables *t, const gpu_kept
 			take(&l, &kept->data[i]);
 	for (size_t i = 0; i < l.owners.len; i++)
 		live_blocks(&l.owners.data[i], ret);
-	for (size_t i = 0; i < l.accounts.len; i++)
-		vec_free(&l.accounts.data[i].sums.sources);
 	ledger_free(&l);
 }
 
 /* ---- the sums of all of it ---- */
+
+static void make_sources(struct ledger *l)
+{
+	for (size_t i = 0; i < l->accounts.len; i++) {
+		struct account *a = &l->accounts.data[i];
+		a->sums.sources.cap = a->holdings; /* mostly one, where there are many accounts */
+		a->sums.sources.data = xrealloc(NULL, a->holdings, sizeof(*a->sums.sources.data));
+	}
+	for (size_t i = 0; i < l->holdings.len; i++) {
+		struct holding *h = &l->holdings.data[i];
+		struct account *a = &l->accounts.data[h->account];
+		*(struct gpu_source *)vec_push(&a->sums.sources) = (struct gpu_source){
+			.function = strtab_get(&l->t->strings, h->source, NULL),
+			.bytes = held_at_peak(a, h),
+			.count = h->count,
+		};
+	}
+}
 
 void gpu_ledger_make(struct gpu_ledger *ret, const struct rec_tables *t, const gpu_kept_t *kept,
 		     bool ranges_wanted)
@@ -619,10 +658,9 @@ void gpu_ledger_make(struct gpu_ledger *ret, const struct rec_tables *t, const g
 		take(&l, &kept->data[l.step]);
 	for (size_t i = 0; i < l.owners.len; i++)
 		live_ranges(&l, &l.owners.data[i]);
+	make_sources(&l);
 	for (size_t i = 0; i < l.accounts.len; i++) {
-		struct account *a = &l.accounts.data[i];
-		for (size_t k = 0; k < a->holdings.len; k++)
-			a->sums.sources.data[k].bytes = held_at_peak(a, &a->holdings.data[k]);
+		const struct account *a = &l.accounts.data[i];
 		if (a->pinned)
 			*vec_push(&ret->pinned) = a->sums;
 		else
