@@ -89,8 +89,11 @@ def a_file_of_kilobytes_takes_no_gigabytes(folder):
     bounded("report", path)
     bounded("flame", path, "--threads", "-o", out)
     for name in ("gpu_processes", "spans_of_many_devices", "layers_of_named_calls",
-                 "waits_of_many_probes", "calls_nested", "calls_open", "calls_of_many_processes"):
+                 "waits_of_many_probes", "calls_nested", "calls_open", "calls_of_many_durations",
+                 "allocations_on_many_devices"):
         bounded("report", "--json", "--steps", crafted(folder, name, 300000))
+    path = crafted(folder, "allocations_on_many_devices", 300000)
+    bounded("flame", "--kind", "gpu-inuse", "--at", "peak", path, "-o", out)
     path = crafted(folder, "spans_in_centuries", 300000)
     bounded("detect", path)
     bounded("learn", path, "-o", out)

@@ -417,6 +417,15 @@ static void calls(struct crafted *c)
 		call(c, 0, GS_OPERATOR, T0 + 10 * i, 5, 0);
 }
 
+/* Each takes another time each time it is called: all it keeps of durations is in use. */
+static void calls_of_many_durations(struct crafted *c)
+{
+	uint32_t layer = rec_string_z(c->w, "torch");
+	for (uint64_t i = 0; i < c->n; i++)
+		call(c, 0, probe(c, layer, numbered(c, "aten::", i % (c->n / 9 + 1)), 0),
+		     T0 + 10 * i, 1ULL << (i * 9 / c->n) * 4, 0);
+}
+
 static void calls_nested(struct crafted *c)
 {
 	for (uint64_t i = 0; i < c->n; i++)
@@ -758,6 +767,14 @@ static void allocations_of_many_functions(struct crafted *c)
 	}
 }
 
+/* Of each device its own account, and each is at its peak at another time. */
+static void allocations_on_many_devices(struct crafted *c)
+{
+	for (uint64_t i = 0; i < c->n; i++)
+		GPU_CALL(c->w, 0, GS_CREATE, T0 + 100 * i, 10, i + 1,
+			 random_next(&c->random) % (1 << 20), i);
+}
+
 /* Addresses whose hashes are alike: what hash_u64 is undone for i << 40. */
 static uint64_t unhash(uint64_t x)
 {
@@ -1028,6 +1045,7 @@ static const struct {
 	CASE(codes),
 	CASE(layers_of_named_calls),
 	CASE(calls),
+	CASE(calls_of_many_durations),
 	CASE(calls_nested),
 	CASE(calls_overlapping),
 	CASE(calls_open),
@@ -1064,6 +1082,7 @@ static const struct {
 	CASE(launches_of_known_calls),
 	CASE(allocations),
 	CASE(allocations_of_many_functions),
+	CASE(allocations_on_many_devices),
 	CASE(allocations_that_collide),
 	CASE(mappings),
 	CASE(copies_of_addresses),
