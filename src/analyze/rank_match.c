@@ -364,35 +364,64 @@ static void match_group(struct rank_matching *m, uint32_t group)
 
 /* ---- send and receive ---- */
 
-/* The next call of a member from place *i on with that operation and peer. */
-static bool next_p2p(const struct rank_matching *m, const struct rank_member *x, uint8_t op,
-		     int32_t peer, size_t *i, uint32_t *ret)
+struct p2p {
+	int32_t from, to; /* ranks */
+	uint32_t at;	  /* its place among the group's, by member and number */
+	uint32_t call;
+};
+typedef VEC(struct p2p) p2ps_t;
+
+static int compare_p2p(const void *a, const void *b)
 {
-	for (; *i < x->p2p; ++*i) {
-		uint32_t number = m->order.data[x->first_p2p + *i];
-		if (m->calls[number].op != op || m->calls[number].peer != peer)
-			continue;
-		*ret = number;
-		++*i;
-		return true;
-	}
-	return false;
+	const struct p2p *x = a, *y = b;
+	COMPARE(x->from, y->from);
+	COMPARE(x->to, y->to);
+	COMPARE(x->at, y->at);
+	return 0;
 }
 
+/* All sends of a group, or all receives, by ranks. */
+static p2ps_t p2ps_of(const struct rank_matching *m, const struct rank_group *g, uint8_t op)
+{
+	p2ps_t ret = {0};
+	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
+		const struct rank_member *x = &m->members.data[k];
+		for (size_t i = 0; i < x->p2p && x->rank >= 0; i++) {
+			uint32_t call = m->order.data[x->first_p2p + i];
+			const struct rank_call *c = &m->calls[call];
+			bool sends = op == COLLECTIVE_SEND;
+			if (c->op == op)
+				*vec_push(&ret) = (struct p2p){sends ? x->rank : c->peer,
+							       sends ? c->peer : x->rank,
+							       (uint32_t)ret.len, call};
+		}
+	}
+	if (ret.len)
+		qsort(ret.data, ret.len, sizeof(*ret.data), compare_p2p);
+	return ret;
+}
+
+static int compare_ends(const struct p2p *x, const struct p2p *y)
+{
+	COMPARE(x->from, y->from);
+	COMPARE(x->to, y->to);
+	return 0;
+}
+
+/* Where there are more of one than of the other, the last have none. */
 static void pair_group(struct rank_matching *m, const struct rank_group *g)
 {
-	const struct rank_member *members = m->members.data + g->first_member;
-	for (uint32_t from = 0; from < g->members; from++)
-		for (uint32_t to = 0; to < g->members; to++) {
-			const struct rank_member *x = &members[from], *y = &members[to];
-			struct rank_pair pair;
-			size_t i = 0, k = 0;
-			if (!x->p2p || !y->p2p || x->rank < 0 || y->rank < 0)
-				continue;
-			while (next_p2p(m, x, COLLECTIVE_SEND, y->rank, &i, &pair.send) &&
-			       next_p2p(m, y, COLLECTIVE_RECV, x->rank, &k, &pair.recv))
-				*vec_push(&m->pairs) = pair;
-		}
+	p2ps_t sends = p2ps_of(m, g, COLLECTIVE_SEND), recvs = p2ps_of(m, g, COLLECTIVE_RECV);
+	for (size_t i = 0, k = 0; i < sends.len && k < recvs.len;) {
+		const struct p2p *send = &sends.data[i], *recv = &recvs.data[k];
+		int order = compare_ends(send, recv);
+		if (!order)
+			*vec_push(&m->pairs) = (struct rank_pair){send->call, recv->call};
+		i += order <= 0;
+		k += order >= 0;
+	}
+	vec_free(&sends);
+	vec_free(&recvs);
 }
 
 void rank_matching_make(struct rank_matching *ret, const struct rank_call *calls, size_t n)
