@@ -107,6 +107,8 @@ struct rank_matching {
 	VEC(uint32_t) matched;		/* numbers of calls, by match, then rank */
 	VEC(uint32_t) matched_members;	/* whose they are: numbers of members */
 	VEC(struct rank_pair) pairs;
+	uint64_t
+		not_compared; /* members without a hash that are alone, since there were too many */
 };
 
 /* What it returns points at the calls, which the caller keeps. Calls whose times or numbers no

@@ -254,6 +254,15 @@ static void mismatches(const struct page *p, const struct ranks *r)
 			r->mismatches_total - r->mismatches.len);
 }
 
+static void not_compared(const struct page *p, const struct ranks *r)
+{
+	if (r->matching.not_compared)
+		fprintf(p->out,
+			"  %" PRIu64 " communicators of a process were not compared with those of "
+			"others: there are too many whose making was not seen\n",
+			r->matching.not_compared);
+}
+
 /* ---- hangs ---- */
 
 static bool has_python(const struct rec_tables *t, uint32_t stack)
@@ -352,6 +361,7 @@ static void text(const struct page *p, const void *state)
 	fputc('\n', p->out);
 	comm_tables(p, r);
 	mismatches(p, r);
+	not_compared(p, r);
 	hangs(p, r);
 }
 

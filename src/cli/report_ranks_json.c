@@ -190,6 +190,9 @@ void ranks_json(struct json_stream *out, const struct report *report, const void
 		if (ranks_group_shown(r, g))
 			comm_json(out, r, g);
 	json_stream_close(out);
+	if (r->matching.not_compared)
+		json_stream_put(out, "communicators_not_compared",
+				report_number_json(r->matching.not_compared));
 	json_stream_put(out, "mismatches_total", report_number_json(r->mismatches_total));
 	json_stream_array(out, "mismatches");
 	for (size_t i = 0; i < r->mismatches.len; i++)
