@@ -106,6 +106,16 @@ def many_functions_take_no_minutes(folder):
 
 
 @test
+def many_ranks_take_no_minutes(folder):
+    for name in ("sends_of_many_ranks", "collectives_of_many_ranks",
+                 "collectives_of_unknown_comms", "collectives_of_comms_unlike"):
+        path, copy = crafted(folder, name, 300000), folder / "copy.eacgm"
+        copy.write_bytes(path.read_bytes())
+        bounded("report", path)
+        bounded("merge", path, copy, "-o", folder / "out")
+
+
+@test
 def a_merged_file_without_sources_is_no_crash(folder):
     path, copy = crafted(folder, "metas", 300000), folder / "copy.eacgm"
     copy.write_bytes(path.read_bytes())

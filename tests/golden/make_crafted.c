@@ -897,6 +897,38 @@ static void collectives_of_many_ranks(struct crafted *c)
 	}
 }
 
+/* Their making was not seen: which of them are one is told by the order of their calls alone. */
+static void collectives_of_unknown_comms(struct crafted *c)
+{
+	for (uint32_t i = 0; i < c->n / 2; i++)
+		GPU_CALL(c->w, thread(c, 1000 + i, 1000 + i), GS_ALL_REDUCE, T0 + 1000 * i, 500,
+			 1 << 20, 1 << 18, 7, 0, 0x5500, 7, 0);
+}
+
+/* Likewise, and none is like another. */
+static void collectives_of_comms_unlike(struct crafted *c)
+{
+	for (uint32_t i = 0; i < c->n / 2; i++)
+		GPU_CALL(c->w, thread(c, 1000 + i, 1000 + i), GS_ALL_REDUCE, T0 + 1000 * i, 500, i,
+			 1 << 18, 7, 0, 0x5500, 7, 0);
+}
+
+/* Each rank sends to the next. */
+static void sends_of_many_ranks(struct crafted *c)
+{
+	for (uint32_t i = 0; i < c->n / 4; i++) {
+		uint32_t on = thread(c, 1000 + i, 1000 + i);
+		rec_put_comm(c->w, &(struct m_comm){.pid = 1000 + i,
+						    .rank = (int32_t)i,
+						    .size = (int32_t)c->n,
+						    .handle = 0x5500,
+						    .hash = 77,
+						    .start_ns = T0});
+		GPU_CALL(c->w, on, GS_SEND, T0 + 1000 * i, 500, 1 << 20, 1 << 18, 7, i + 1, 0x5500,
+			 7, 0);
+	}
+}
+
 static void collectives_with_kernels(struct crafted *c)
 {
 	uint32_t name = rec_string_z(c->w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
@@ -1094,6 +1126,9 @@ static const struct {
 	CASE(collectives),
 	CASE(collectives_of_many_comms),
 	CASE(collectives_of_many_ranks),
+	CASE(collectives_of_unknown_comms),
+	CASE(collectives_of_comms_unlike),
+	CASE(sends_of_many_ranks),
 	CASE(collectives_with_kernels),
 	CASE(collectives_in_groups),
 	CASE(sends),
