@@ -26,7 +26,9 @@ struct thread {
 
 struct process {
 	uint32_t pid;
-	VEC(struct window *) open; /* in order of number */
+	VEC(struct window *) open; /* in order of number, from first on */
+	size_t first;		   /* those before were handed out */
+	size_t recent;		   /* the place that was asked for last */
 	struct regime_mix mix;	   /* of windows that were handed out */
 	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
@@ -71,7 +73,7 @@ static void forget_threads(struct windows *w)
 void windows_free(struct windows *w)
 {
 	for (size_t i = 0; i < w->processes.len; i++) {
-		for (size_t k = 0; k < w->processes.data[i].open.len; k++)
+		for (size_t k = w->processes.data[i].first; k < w->processes.data[i].open.len; k++)
 			window_free(w->processes.data[i].open.data[k]);
 		vec_free(&w->processes.data[i].open);
 	}
@@ -100,6 +102,21 @@ void windows_forget_rows(struct windows *w)
 
 /* ---- finding ---- */
 
+static struct window *first_window(const struct process *p)
+{
+	return p->first < p->open.len ? p->open.data[p->first] : NULL;
+}
+
+/* Their places are taken again when they are half of all: each window is moved about once. */
+static void drop_first(struct process *p)
+{
+	if (++p->first * 2 < p->open.len)
+		return;
+	p->open.len -= p->first;
+	memmove(p->open.data, p->open.data + p->first, p->open.len * sizeof(*p->open.data));
+	p->first = 0;
+}
+
 static void drop_process(struct windows *w, size_t i)
 {
 	map64_del(&w->process_of, w->processes.data[i].pid);
@@ -117,7 +134,7 @@ static void drop_processes(struct windows *w, bool all)
 	w->any_gone = false;
 	for (size_t i = before; i-- > 0;) {
 		const struct process *p = &w->processes.data[i];
-		if (!p->open.len && (all || p->gone))
+		if (!first_window(p) && (all || p->gone))
 			drop_process(w, i);
 		else
 			w->any_gone |= p->gone;
@@ -220,10 +237,12 @@ size_t windows_threads(const struct windows *w)
 	return w->threads.len;
 }
 
-/* The first that is not before the number. */
-static size_t place_of(const struct process *p, uint64_t number)
+/* The first that is not before the number; mostly the one after that of the last question. */
+static size_t place_of(struct process *p, uint64_t number)
 {
-	size_t low = 0, high = p->open.len;
+	size_t low = p->first, high = p->open.len, next = p->recent + 1;
+	if (next > low && next < high && p->open.data[next]->number == number)
+		return p->recent = next;
 	while (low < high) {
 		size_t mid = high - low < 8 ? high - 1 : low + (high - low) / 2;
 		if (p->open.data[mid]->number < number)
@@ -231,7 +250,7 @@ static size_t place_of(const struct process *p, uint64_t number)
 		else
 			high = mid;
 	}
-	return low;
+	return p->recent = low;
 }
 
 static struct window *insert(struct process *p, size_t at, uint64_t number)
@@ -254,7 +273,7 @@ static struct window *window_of(struct windows *w, struct process *p, uint64_t n
 	size_t at = place_of(p, number);
 	if (at < p->open.len && p->open.data[at]->number == number)
 		return p->open.data[at];
-	return p->open.len < OPEN_MOST ? insert(p, at, number) : NULL;
+	return p->open.len - p->first < OPEN_MOST ? insert(p, at, number) : NULL;
 }
 
 /* ---- adding ---- */
@@ -488,15 +507,17 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 {
 	if (!w->o.regimes)
 		return;
-	bool follows = done->number == p->last + 1, goes_on = p->open.len > 0;
-	goes_on = goes_on && p->open.data[0]->number == done->number + 1;
+	const struct window *next = first_window(p);
+	bool follows = done->number == p->last + 1;
+	bool goes_on = next && next->number == done->number + 1;
+	bool several = p->open.len - p->first > 1;
 	bool before = follows && p->other_work;
-	bool after = goes_on && does_other_work(w, p, p->open.data[0], p->open.len > 1);
+	bool after = goes_on && does_other_work(w, p, next, several);
 	p->other_work = does_other_work(w, p, done, true);
 	row->other_work = before || after || p->other_work;
 	bool was_still = follows && p->still, was_mixed = follows && p->mixed;
-	bool whole = goes_on && p->open.len > 1;
-	bool gets_mixed = whole && is_mixed(w, p, p->open.data[0]);
+	bool whole = goes_on && several;
+	bool gets_mixed = whole && is_mixed(w, p, next);
 	p->mixed = is_mixed(w, p, done);
 	double still = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
 	p->still = still > 0;
@@ -551,10 +572,9 @@ static uint64_t events_of(const struct window *w, enum detect_layer layer)
 
 static void hand_out(struct windows *w, struct process *p)
 {
-	struct window *done = p->open.data[0];
+	struct window *done = first_window(p);
 	uint64_t start = done->number * w->o.window_ns;
-	p->open.len--;
-	memmove(p->open.data, p->open.data + 1, p->open.len * sizeof(*p->open.data));
+	drop_first(p);
 	if (is_left_out(w, start)) {
 		window_free(done);
 		return;
@@ -586,16 +606,17 @@ static uint64_t earliest(const struct windows *w)
 {
 	uint64_t number = UINT64_MAX;
 	for (size_t i = 0; i < w->processes.len; i++) {
-		const struct process *p = &w->processes.data[i];
-		if (p->open.len && p->open.data[0]->number < number)
-			number = p->open.data[0]->number;
+		const struct window *first = first_window(&w->processes.data[i]);
+		if (first && first->number < number)
+			number = first->number;
 	}
 	return number;
 }
 
 static bool has_window(const struct process *p, uint64_t number)
 {
-	return p && p->open.len && p->open.data[0]->number == number;
+	const struct window *first = p ? first_window(p) : NULL;
+	return first && first->number == number;
 }
 
 static void hand_out_before(struct windows *w, uint64_t limit)
