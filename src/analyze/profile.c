@@ -91,14 +91,35 @@ static void count_samples(struct counts *n, const struct rec_reader *r,
 
 /* ---- functions ---- */
 
-/* Whether the frame is on the stack already, nearer to the root. */
-static bool recursive(const struct calltree *t, size_t node)
+/* By node: whether its frame is on the stack already, nearer to the root. */
+static bool *make_recursive(const struct calltree *t)
 {
-	uint32_t frame = t->nodes.data[node].frame;
-	for (uint32_t up = t->nodes.data[node].parent; up; up = t->nodes.data[up].parent)
-		if (t->nodes.data[up].frame == frame)
-			return true;
-	return false;
+	const struct calltree_node *nodes = t->nodes.data;
+	bool *ret = xcalloc(t->nodes.len, sizeof(*ret));
+	uint32_t *child = xcalloc(t->nodes.len, sizeof(*child)); /* the first of each; 0 none */
+	uint32_t *next = xcalloc(t->nodes.len, sizeof(*next));	 /* of the same parent */
+	uint32_t *times = xcalloc(t->frames.len + 1, sizeof(*times)); /* on the way from the root */
+	for (uint32_t i = (uint32_t)t->nodes.len; i-- > 1;) {
+		next[i] = child[nodes[i].parent];
+		child[nodes[i].parent] = i;
+	}
+	for (uint32_t i = child[0]; i;) {
+		ret[i] = times[nodes[i].frame]++ != 0;
+		if (child[i]) {
+			i = child[i];
+			continue;
+		}
+		while (i && !next[i]) {
+			times[nodes[i].frame]--;
+			i = nodes[i].parent;
+		}
+		times[nodes[i].frame] -= i != 0;
+		i = next[i];
+	}
+	free(child);
+	free(next);
+	free(times);
+	return ret;
 }
 
 static int compare_functions(const void *a, const void *b)
@@ -116,10 +137,11 @@ static void make_functions(struct profile *p)
 {
 	const struct calltree *t = &p->tree;
 	struct profile_function *of = xcalloc(t->frames.len + 1, sizeof(*of));
+	bool *recursive = make_recursive(t);
 	for (size_t i = 1; i < t->nodes.len; i++) {
 		const struct calltree_node *n = &t->nodes.data[i];
 		of[n->frame].self_ns += (uint64_t)n->self[0];
-		if (!recursive(t, i))
+		if (!recursive[i])
 			of[n->frame].total_ns += (uint64_t)n->total[0];
 	}
 	for (size_t i = 1; i < t->frames.len; i++) {
@@ -132,6 +154,7 @@ static void make_functions(struct profile *p)
 		of[i].kind = f->kind;
 		*vec_push(&p->functions) = of[i];
 	}
+	free(recursive);
 	free(of);
 	if (p->functions.len)
 		qsort(p->functions.data, p->functions.len, sizeof(*p->functions.data),
