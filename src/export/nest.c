@@ -306,6 +306,15 @@ static size_t carried_range(const struct nest *n, size_t block, uint32_t thread,
 	return high;
 }
 
+/* There may be as many threads as calls. */
+static void keep_little(span_stack_t *stack)
+{
+	if (!stack->len || stack->len * 4 > stack->cap)
+		return;
+	stack->data = xrealloc(stack->data, stack->len, sizeof(*stack->data));
+	stack->cap = stack->len;
+}
+
 static void sweep_segment(struct nest *n, size_t block, const struct m_call *rows, size_t len,
 			  nest_emit_fn *emit, void *ctx)
 {
@@ -325,6 +334,7 @@ static void sweep_segment(struct nest *n, size_t block, const struct m_call *row
 		count_arrows(n, t);
 	for (size_t i = 0; i < n->order.len; i++)
 		sweep(&t->stack, n->order.data[i], i, &(struct visitor){n, emit, ctx});
+	keep_little(&t->stack);
 }
 
 void nest_block(struct nest *n, size_t block, const struct m_call *rows, size_t len,
