@@ -8,7 +8,7 @@
 #include "detect/keys_impl.h"
 
 #define COLLECTIVES_KEPT (1u << 18) /* a power of two */
-#define COLLECTIVES_FEW	 64
+#define COLLECTIVES_FEW	 4	    /* many threads call one alone */
 #define GROUP_DEEPEST	 64
 #define RANKS_KNOWN	 4096 /* handles; beyond, all are looked up again */
 
