@@ -109,7 +109,7 @@ static __always_inline bool tell_mappings(__u64 pid_tgid, __u8 known, __u64 sequ
 	r->time_ns = bpf_ktime_get_ns();
 	r->sequence = sequence;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
+	control_submit(r, sequence || known == TASK_UNKNOWN);
 	return true;
 }
 

@@ -252,7 +252,7 @@ static __always_inline void emit_socket(struct sock *sk, const struct socket_own
 	}
 	read_socket(r, sk, owner);
 	r->state = state;
-	bpf_ringbuf_submit(r, 0);
+	control_submit(r, false);
 }
 
 /* From connect(2) to the end. Between the states of closing all is told anew: the last, which

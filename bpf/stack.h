@@ -229,7 +229,7 @@ static __always_inline void ask_for_mappings(__u32 tgid)
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_STALE;
 	r->tgid = tgid;
-	bpf_ringbuf_submit(r, 0);
+	control_submit(r, false);
 }
 
 /* Sets state.mapping to the one of the address; 0, or the stack's end. */

@@ -25,7 +25,7 @@ static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32
 	r->exit_code = BPF_CORE_READ(task, exit_code);
 	r->group_dead = group_dead;
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
-	bpf_ringbuf_submit(r, 0);
+	control_submit(r, kind == REC_EXEC && known == TASK_UNKNOWN);
 }
 
 static __always_inline void drop_all(struct thread_state *st)

@@ -32,6 +32,6 @@ int on_xid(void *ctx)
 	bpf_probe_read_kernel(&r->code, sizeof(r->code), ctx + xid_code_at);
 	read_located(ctx, xid_bus_at, r->bus, sizeof(r->bus));
 	read_located(ctx, xid_text_at, r->text, sizeof(r->text));
-	bpf_ringbuf_submit(r, 0);
+	control_submit(r, true);
 	return 0;
 }

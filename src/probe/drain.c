@@ -90,6 +90,8 @@ int tracer_control_fd(const struct tracer *t)
 int tracer_control(struct tracer *t)
 {
 	int n = ring_buffer__consume(t->control);
+	if (n > 0)
+		scans_look_again(t->scans);
 	scans_go_on(t);
 	return n;
 }

@@ -23,7 +23,8 @@
 
 #define SETTLE_NS 100000000ULL /* a held task, until its stacks can be walked */
 #define GRANT_NS  2000000000ULL
-#define TICK_NS	  3000000 /* while anything is under way */
+#define TICK_NS	  3000000	/* while anything is under way */
+#define AGAIN_NS  (2 * TICK_NS) /* after records came: LOOKS_AGAIN_NS of bpf/state.h and more */
 #define TOGETHER_NS                                                                                \
 	15000000ULL   /* what a process that is not held loads at once is looked at once */
 #define SPARE	   20 /* nobody waits: a process's mappings are read for a twentieth of a CPU */
@@ -62,6 +63,7 @@ struct scans {
 	uint64_t pressed_ns; /* since when; 0 = not */
 	bool under_way;	     /* scans_go_on runs */
 	bool ticks;
+	uint64_t again_until_ns; /* records may come without waking us */
 	int timer;
 };
 
@@ -534,6 +536,11 @@ static void set_ticks(struct scans *ss, bool on)
 	ss->ticks = on;
 }
 
+void scans_look_again(struct scans *ss)
+{
+	ss->again_until_ns = monotonic_ns() + AGAIN_NS;
+}
+
 void scans_go_on(struct tracer *t)
 {
 	struct scans *ss = t->scans;
@@ -552,7 +559,8 @@ void scans_go_on(struct tracer *t)
 	drop_done(t);
 	tracer_give_back(t);
 	ss->under_way = false;
-	set_ticks(ss, ss->list.len || ss->later.len || reading_is_busy(t->reading));
+	set_ticks(ss, ss->list.len || ss->later.len || reading_is_busy(t->reading) ||
+			      monotonic_ns() < ss->again_until_ns);
 }
 
 /* ---- at the beginning: what is to be there before anything goes on ---- */

@@ -67,6 +67,8 @@ void scans_free(struct scans *ss, struct files *fs);
 void scan_held(struct tracer *t, pid_t pid, uint64_t sequence);
 void scan_soon(struct tracer *t, pid_t pid);
 void scan_forget(struct tracer *t, pid_t pid);
+/* Records were found: more may have come that wake nobody. */
+void scans_look_again(struct scans *ss);
 void scans_go_on(struct tracer *t);
 /* The calling thread, which answers held tasks, gets its turn soon on a busy host. */
 void scans_run_early(void);
