@@ -52,21 +52,74 @@ struct answer_result {
 static const char *const unwind_begins[] = {"_Unwind_RaiseException", "_Unwind_Resume",
 					    "_Unwind_Resume_or_Rethrow", "_Unwind_ForcedUnwind"};
 static const char *const unwind_ends[] = {"__cxa_begin_catch"};
-static const char *const loader[] = {"_dl_debug_state"};
 
 static void find_hooks(const struct elf_file *elf, enum hook_kind kind, const char *const *symbols,
 		       size_t n, struct answer_head *ret)
 {
 	struct file_hooks *h = &ret->hooks[kind];
-	struct elf_symbol s, debug;
-	for (size_t i = 0; i < n; i++) {
-		if (!elf_file_find(elf, symbols[i], &s) || !s.is_function)
-			continue;
-		struct hook_site *site = &h->sites[h->n++];
-		*site = (struct hook_site){.offset = s.file_offset};
-		if (kind == HOOK_LOADER && elf_file_find(elf, "_r_debug", &debug))
-			site->cookie = debug.address - s.address;
+	struct elf_symbol s;
+	for (size_t i = 0; i < n; i++)
+		if (elf_file_find(elf, symbols[i], &s) && s.is_function)
+			h->sites[h->n++] = (struct hook_site){.offset = s.file_offset};
+}
+
+#define LINKER_TEXT_MAX (4u << 20) /* musl's is a whole C library: 0.6 MB */
+#define R_DEBUG_STATE	24	   /* offset of r_state in struct r_debug of <link.h> */
+#define STORE_BYTES	7	   /* c7 /0, an 8-bit distance, 32 bits: movl $STATE, 24(%reg) */
+
+/* The state that is stored right before the code at p; -1 = it does something else. */
+static int32_t stored_state(const uint8_t *p)
+{
+	const uint8_t *store = p - STORE_BYTES;
+	int32_t state;
+	if (store[0] != 0xc7 || (store[1] & 0xf8) != 0x40 || (store[1] & 7) == 4 ||
+	    store[2] != R_DEBUG_STATE)
+		return -1;
+	memcpy(&state, store + 3, sizeof(state));
+	return state;
+}
+
+/* The dynamic linker calls _dl_debug_state before it maps, and when it has (RT_CONSISTENT, 0). The
+ * function is a return, which the kernel steps through (19 us in a guest of a virtual machine); its
+ * calls are emulated. So those are hooked that are made when all is mapped, where each call says
+ * by the store in front of it what it is for; else the function. Returns how many. */
+static int find_loader_sites(const struct elf_file *elf, const struct elf_symbol *function,
+			     uint64_t ret[HOOKS_MOST])
+{
+	const uint8_t *text;
+	size_t len;
+	uint64_t start, calls[HOOKS_MOST];
+	int found = 0, n = 0;
+	bool known = true;
+	if (elf_file_section(elf, ".text", &text, &len, &start) && len <= LINKER_TEXT_MAX)
+		found = insn_find_calls(text, len, start, function->address, calls, HOOKS_MOST);
+	for (int i = 0; i < found && found <= HOOKS_MOST; i++) {
+		int32_t state = calls[i] - start < STORE_BYTES
+					? -1
+					: stored_state(text + (calls[i] - start));
+		known &= state >= 0 && state <= 2;
+		if (state == 0)
+			ret[n++] = calls[i];
 	}
+	if (known && n)
+		return n;
+	ret[0] = function->address;
+	return 1;
+}
+
+/* The cookie is the distance to _r_debug, 0 if unknown: bpf/loader.h. */
+static void find_loader(const struct elf_file *elf, struct file_hooks *ret)
+{
+	struct elf_symbol s, debug;
+	uint64_t at[HOOKS_MOST], offset;
+	if (!elf_file_find(elf, "_dl_debug_state", &s) || !s.is_function)
+		return;
+	bool has_debug = elf_file_find(elf, "_r_debug", &debug);
+	int n = find_loader_sites(elf, &s, at);
+	for (int i = 0; i < n; i++)
+		if (elf_file_offset(elf, at[i], &offset))
+			ret->sites[ret->n++] = (struct hook_site){
+				.offset = offset, .cookie = has_debug ? debug.address - at[i] : 0};
 }
 
 #define SEARCHED_BYTES                                                                             \
@@ -188,7 +241,7 @@ int file_facts_answer(void *ctx, int fd, const uint8_t *question, size_t len, st
 	head.hides_unwinder = hides_unwinder(elf);
 	find_hooks(elf, HOOK_UNWIND_BEGINS, unwind_begins, 4, &head);
 	find_hooks(elf, HOOK_UNWIND_ENDS, unwind_ends, 1, &head);
-	find_hooks(elf, HOOK_LOADER, loader, 1, &head);
+	find_loader(elf, &head.hooks[HOOK_LOADER]);
 	rc = plan_alone(ctx, elf, path, &head, ret, e);
 	elf_file_close(elf);
 	return rc;

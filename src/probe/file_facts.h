@@ -15,7 +15,7 @@
 
 /* The hooks of a file, by the program that runs there. */
 enum hook_kind { HOOK_UNWIND_BEGINS, HOOK_UNWIND_ENDS, HOOK_LOADER, HOOK_KINDS };
-#define HOOKS_MOST 4 /* of a kind */
+#define HOOKS_MOST 8 /* of a kind */
 
 struct file_hooks {
 	struct hook_site sites[HOOKS_MOST];

@@ -15,6 +15,7 @@
 #include "symbolize/insn.h"
 
 #include <capstone/capstone.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -302,4 +303,46 @@ struct insn_place insn_choose(const uint8_t *code, size_t len, int need_return)
 		cs_free(insn, 1);
 	cs_close(&handle);
 	return place;
+}
+
+#define CALL_BYTES 5 /* e8 and a distance */
+
+static bool calls(const uint8_t *code, uint64_t address, uint64_t target)
+{
+	int32_t distance;
+
+	memcpy(&distance, code + 1, sizeof(distance));
+	return code[0] == 0xe8 && address + CALL_BYTES + (uint64_t)(int64_t)distance == target;
+}
+
+static int find_calls(csh handle, cs_insn *insn, const uint8_t *code, size_t len, uint64_t address,
+		      uint64_t target, uint64_t *ret, int most)
+{
+	int n = 0;
+
+	while (len > 0 && cs_disasm_iter(handle, &code, &len, &address, insn)) {
+		if (insn->size != CALL_BYTES || !calls(insn->bytes, insn->address, target))
+			continue;
+		if (n < most)
+			ret[n] = insn->address;
+		n++;
+	}
+	return len > 0 ? -EILSEQ : n;
+}
+
+int insn_find_calls(const uint8_t *code, size_t len, uint64_t address, uint64_t target,
+		    uint64_t *ret, int most)
+{
+	csh handle;
+	cs_insn *insn;
+	int n;
+
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+		return -ENOMEM;
+	insn = cs_malloc(handle);
+	n = insn ? find_calls(handle, insn, code, len, address, target, ret, most) : -ENOMEM;
+	if (insn)
+		cs_free(insn, 1);
+	cs_close(&handle);
+	return n;
 }

@@ -28,3 +28,9 @@ struct insn_place {
  * stack rule holds without it as well, since stack arguments are found by it, so the answer
  * is the same today. */
 struct insn_place insn_choose(const uint8_t *code, size_t len, int need_return);
+
+/* Finds the direct calls of the code at target in code that begins at that address: their addresses
+ * go to ret, the lowest first. Returns how many there are, which may be more than most; -EILSEQ
+ * where the code cannot be decoded from its beginning to its end, so that some may be missing. */
+int insn_find_calls(const uint8_t *code, size_t len, uint64_t address, uint64_t target,
+		    uint64_t *ret, int most);

@@ -1,6 +1,7 @@
 /* insn_test.c - where probes are placed in prologues as compilers write them.
  *
  * links: base symbolize */
+#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -114,11 +115,32 @@ static void test_any_bytes(void **state)
 	}
 }
 
+static void test_calls(void **state)
+{
+	/* at 0x1000: call 0x1010; movabs whose number looks like such a call; call 0x2000;
+	 * call 0x1010 */
+	static const uint8_t code[] = {0xe8, 0x0b, 0x00, 0x00, 0x00, 0x48, 0xb8, 0xe8, 0x04,
+				       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe8, 0xec, 0x0f,
+				       0x00, 0x00, 0xe8, 0xf7, 0xff, 0xff, 0xff, 0xc3};
+	uint64_t at[2] = {0};
+
+	(void)state;
+	assert_int_equal(insn_find_calls(code, sizeof(code), 0x1000, 0x1010, at, 2), 2);
+	assert_int_equal(at[0], 0x1000);
+	assert_int_equal(at[1], 0x1014);
+	assert_int_equal(insn_find_calls(code, sizeof(code), 0x1000, 0x1010, at, 1), 2);
+	assert_int_equal(insn_find_calls(code, sizeof(code), 0x1000, 0x3000, at, 2), 0);
+	assert_int_equal(insn_find_calls(code, 0, 0x1000, 0x1010, at, 2), 0);
+	assert_int_equal(insn_find_calls((const uint8_t *)"\x06\xc3", 2, 0, 0, at, 2), -EILSEQ);
+	assert_int_equal(insn_find_calls(code, 12, 0x1000, 0x1010, at, 2), -EILSEQ);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_examples),
 		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
