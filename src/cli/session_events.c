@@ -100,16 +100,28 @@ static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *
 	pipeline_define_maps(s->pipeline, pid, maps, copies);
 }
 
-void session_watch_pid(struct session *s, pid_t pid)
+static bool is_watched(const struct session *s, pid_t pid)
 {
 	for (size_t i = 0; i < s->live.len; i++) {
 		if (s->live.data[i] == pid)
-			return;
+			return true;
 	}
+	return false;
+}
+
+static void watch(struct session *s, pid_t pid, void (*add)(struct collector *c, pid_t pid))
+{
+	if (is_watched(s, pid))
+		return;
 	*vec_push(&s->live) = pid;
 	s->had_targets = true;
-	collector_procfs.add_pid(s->procfs, pid);
+	add(s->procfs, pid);
 	gpus_watch_pid(s, pid, true);
+}
+
+void session_watch_pid(struct session *s, pid_t pid)
+{
+	watch(s, pid, collector_procfs.add_pid);
 }
 
 void session_unwatch_pid(struct session *s, pid_t pid)
@@ -133,7 +145,8 @@ static void on_task(void *ctx, const struct rec_task *task)
 	if (task->kind == REC_EXIT)
 		session_unwatch_pid(s, (pid_t)task->tgid);
 	else
-		session_watch_pid(s, (pid_t)task->tgid);
+		watch(s, (pid_t)task->tgid,
+		      task->kind == REC_FORK ? procfs_add_new : collector_procfs.add_pid);
 	pipeline_task(s->pipeline, task);
 }
 

@@ -27,6 +27,9 @@ struct collector_ops {
 /* CPU time, memory, threads and context switches of processes (proc_pid_stat(5)). */
 extern const struct collector_ops collector_procfs;
 
+/* As its add_pid, of a process that begins now: it has used nothing so far, so nothing is read. */
+void procfs_add_new(struct collector *c, pid_t pid);
+
 /* CPU time that all watched processes have used while they were watched, in ns: also of
  * those that have ended, up to their last sample. */
 uint64_t procfs_cpu_ns(const struct collector *c);

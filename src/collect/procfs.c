@@ -82,6 +82,11 @@ static uint64_t read_switched_out(const struct collector *c, pid_t pid)
 	return n;
 }
 
+void procfs_add_new(struct collector *c, pid_t pid)
+{
+	vec_push(&c->pids)->pid = pid;
+}
+
 static void procfs_add_pid(struct collector *c, pid_t pid)
 {
 	uint64_t threads, rss;

@@ -40,8 +40,9 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	char comm[16] = "", exe[4096] = "";
 	pid_t parent = 0;
 	pid_t pid = (pid_t)k->row.pid;
-	if (!proc_comm(p->proc_root, pid, pid, comm))
-		k->row.comm = pipeline_kept_string(p, comm);
+	if (proc_comm(p->proc_root, pid, pid, comm))
+		return; /* it has ended */
+	k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
 		k->row.command = pipeline_kept_string(p, exe);
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
@@ -51,21 +52,33 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 		k->row.rank = rank;
 }
 
-/* Records of a process may be read after its exit was: it stays known until its number
- * is given to another. */
-struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
+static struct known_process *known(struct pipeline *p, uint32_t tgid)
 {
 	uint64_t i;
-	if (map64_get(&p->processes, tgid, &i))
-		return &p->process_list.data[i];
-	i = p->free_processes.len ? p->free_processes.data[--p->free_processes.len]
-				  : p->process_list.len;
+	return map64_get(&p->processes, tgid, &i) ? &p->process_list.data[i] : NULL;
+}
+
+static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
+{
+	uint64_t i = p->free_processes.len ? p->free_processes.data[--p->free_processes.len]
+					   : p->process_list.len;
 	struct known_process *k =
 		i < p->process_list.len ? &p->process_list.data[i] : vec_push(&p->process_list);
 	map64_set(&p->processes, tgid, i);
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;
+	return k;
+}
+
+/* Records of a process may be read after its exit was: it stays known until its number
+ * is given to another. */
+struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
+{
+	struct known_process *k = known(p, tgid);
+	if (k)
+		return k;
+	k = make_known(p, tgid);
 	read_identity(p, k);
 	tap_process(p, &k->row);
 	return k;
@@ -105,14 +118,25 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	return (uint32_t)index;
 }
 
-/* A forked child has what its parent had mapped. */
-static void copy_maps(struct pipeline *p, struct known_process *child, uint32_t parent_tgid)
+/* A forked child is its parent's program, and has what that had mapped. */
+static void take_fork(struct pipeline *p, const struct rec_task *task, const char *comm)
 {
-	uint64_t i;
-	if (!map64_get(&p->processes, parent_tgid, &i))
+	bool is_new = !known(p, task->tgid);
+	struct known_process *child = is_new && known(p, task->parent_tgid)
+					      ? make_known(p, task->tgid)
+					      : pipeline_process_of(p, task->tgid);
+	const struct known_process *parent = known(p, task->parent_tgid);
+	child->row.parent_pid = task->parent_tgid;
+	child->row.start_ns = task->time_ns;
+	if (!parent)
 		return;
+	if (is_new) {
+		child->row.comm = pipeline_kept_string(p, comm);
+		child->row.command = parent->row.command;
+		child->row.rank = parent->row.rank;
+	}
 	proc_maps_free(&child->maps);
-	proc_maps_copy(&child->maps, &p->process_list.data[i].maps);
+	proc_maps_copy(&child->maps, &parent->maps);
 }
 
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
@@ -126,14 +150,13 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 			forget_parts(p, &p->process_list.data[i]);
 		map64_del(&p->processes, task->tgid);
 	}
-	struct known_process *k = pipeline_process_of(p, task->tgid);
 	char comm[17] = "";
 	memcpy(comm, task->comm, sizeof(task->comm));
+	if (task->kind == REC_FORK)
+		take_fork(p, task, comm);
+	struct known_process *k = pipeline_process_of(p, task->tgid);
 	switch (task->kind) {
 	case REC_FORK:
-		copy_maps(p, k, task->parent_tgid);
-		k->row.parent_pid = task->parent_tgid;
-		k->row.start_ns = task->time_ns;
 		break;
 	case REC_EXEC:
 		watch_process_ended(p, task->tgid);
