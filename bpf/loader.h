@@ -16,7 +16,7 @@
 #include "hold.h"
 
 #define HOLD_MOST_NS	1000000000ULL
-#define HOLD_PRESSED_NS 150000000ULL
+#define HOLD_PRESSED_NS 90000000ULL
 #define HOLD_GRANTED_NS 2000000000ULL
 #define HOLDS_A_SECOND	2 /* times the most */
 #define TELLS_A_SECOND	200
