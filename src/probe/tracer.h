@@ -171,7 +171,7 @@ struct tracer_stats {
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 
 /* How often tasks were held until user space had done something for them, how long in sum, and the
- * processor time that they used up meanwhile. */
+ * processor time that they used up meanwhile, and for being looked at. */
 struct tracer_holds {
 	uint64_t count;
 	uint64_t held_ns;
