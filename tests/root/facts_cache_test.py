@@ -119,7 +119,9 @@ def expect_read(run):
 def expect_cached(run, first):
     expect(run.calls == CALLS and run.sites == first.sites and run.functions == first.functions,
            "%s\n%s" % (run, first))
-    expect(not run.read and run.cached == first.read + first.cached and not run.readers, str(run))
+    expect(not run.read and run.cached == first.read + first.cached, str(run))
+    if " 0 samples in" in run.result.err:  # else their names were read, of which nothing is kept
+        expect(not run.readers, str(run))
 
 
 @test("a second recording of the same files reads none of them", 120)
