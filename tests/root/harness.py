@@ -262,6 +262,11 @@ def log_of(p):
 POLL = ("7 ", "271 ")  # poll(2) and ppoll(2) on x86-64
 
 
+def nothing_kept(t):
+    """An environment in which no earlier run has kept what files hold: they are read."""
+    return dict(os.environ, EACGM_CACHE=t.path("cache"))
+
+
 def has_begun(p):
     """It says so where it attaches to what runs. With a command, all is attached once the
     recording's file is there and the main thread follows processes, that is, sits in poll

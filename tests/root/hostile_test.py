@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from harness import EACGM, expect, main, made_counts, probes, target, test, LIBTARGET, PUSH
+from harness import (EACGM, expect, main, made_counts, nothing_kept, probes, target, test, LIBTARGET,
+                     PUSH)
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "attackers.py")
 PYTHON = "/usr/bin/python3"
@@ -134,7 +135,7 @@ def family(pid):
 
 @test("files of others are read by nobody, who may do nothing else")
 def _(t):
-    rec = t.start_record("-p", t.start(["sleep", "60"]).pid)
+    rec = t.start_record("-p", t.start(["sleep", "60"]).pid, env=nothing_kept(t))
     found = []
 
     def workers():

@@ -10,8 +10,8 @@ import signal
 import stat
 
 from cupti_fakes import CUDA, FIRST, JOB, cupti, expect_spans, notes_of
-from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_counts, main, probes,
-                     skip, target, test)
+from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_counts, main,
+                     nothing_kept, probes, skip, target, test)
 
 NOBODY = 65534
 STATUS = "cat /proc/self/status"
@@ -314,7 +314,7 @@ def named(pids, name):
 
 @test("doctor says what runs as what, as it then does")
 def _(t):
-    p = t.start_record("--", "sleep", "60")
+    p = t.start_record("--", "sleep", "60", env=nothing_kept(t))
     host = named(children_of(p.pid), "eacgm-parsers")
     running = [status_of(pid) for pid in (p.pid, guard_of(p.pid), host,
                                           named(children_of(host), "eacgm-parser"))]
