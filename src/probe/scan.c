@@ -544,6 +544,9 @@ void scans_look_again(struct scans *ss)
 void scans_go_on(struct tracer *t)
 {
 	struct scans *ss = t->scans;
+	uint64_t times;
+	if (t->unwinder)
+		(void)!read(unwinder_fd(t->unwinder), &times, sizeof(times));
 	reading_go_on(t);
 	if (ss->under_way)
 		return; /* a file is being taken off meanwhile: see detach_all */

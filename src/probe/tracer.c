@@ -232,7 +232,11 @@ static int start_unwinder(struct tracer *t, struct err *e)
 		.py_frames = bpf_map__fd(b->maps.py_frames),
 		.py_layouts = bpf_map__fd(b->maps.py_layouts),
 	};
-	return unwinder_start(&t->unwinder, &maps, t->parser_host, e);
+	int rc = unwinder_start(&t->unwinder, &maps, t->parser_host, e);
+	struct epoll_event readable = {.events = EPOLLIN};
+	if (!rc)
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, unwinder_fd(t->unwinder), &readable);
+	return rc;
 }
 
 int tracer_start_sampling(struct tracer *t, struct err *e)

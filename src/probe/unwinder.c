@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,8 @@ struct unwinder {
 	pid_t looking;		   /* what the thread is publishing, 0 = nothing */
 	bool looking_at_dead;	   /* that process ended meanwhile */
 	bool loading;		   /* files are left to be loaded */
+	bool awaited;		   /* somebody was told that not all is there */
+	int settled_fd;		   /* eventfd(2): now it is */
 	bool stop;
 	struct map64 sets_of; /* pid -> struct mapping_set * */
 	VEC(struct mapping_set *) sets;
@@ -270,6 +273,17 @@ static pid_t next_look(struct unwinder *u)
 	return pid;
 }
 
+/* With the lock held: a step is done. */
+static void tell_settled(struct unwinder *u)
+{
+	uint64_t one = 1;
+	pthread_cond_broadcast(&u->idle);
+	if (!u->awaited || u->loading || u->queue.len)
+		return;
+	u->awaited = false;
+	(void)!write(u->settled_fd, &one, sizeof(one));
+}
+
 static void *work(void *arg)
 {
 	struct unwinder *u = arg;
@@ -294,7 +308,7 @@ static void *work(void *arg)
 		u->looking = 0;
 		u->loading = loading;
 		unwind_files_stats(u->files, &u->stats);
-		pthread_cond_broadcast(&u->idle);
+		tell_settled(u);
 	}
 	pthread_mutex_unlock(&u->lock);
 	return NULL;
@@ -307,6 +321,7 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 {
 	struct unwinder *u = xcalloc(1, sizeof(*u));
 	u->maps = *maps;
+	u->settled_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	u->files = unwind_files_new(maps, host);
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
@@ -321,6 +336,7 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
 		unwind_files_free(u->files);
+		close(u->settled_fd);
 		free(u);
 		return err_set(e, rc, "cannot start a thread: %s", strerror(rc));
 	}
@@ -349,6 +365,7 @@ void unwinder_stop(struct unwinder *u)
 	pthread_mutex_destroy(&u->lock);
 	pthread_cond_destroy(&u->wake);
 	pthread_cond_destroy(&u->idle);
+	close(u->settled_fd);
 	free(u);
 }
 
@@ -451,8 +468,14 @@ bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms)
 	int rc = 0;
 	while (!(settled = is_settled(u, pid)) && !rc)
 		rc = pthread_cond_clockwait(&u->idle, &u->lock, CLOCK_MONOTONIC, &until);
+	u->awaited |= !settled;
 	pthread_mutex_unlock(&u->lock);
 	return settled;
+}
+
+int unwinder_fd(const struct unwinder *u)
+{
+	return u->settled_fd;
 }
 
 void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret)

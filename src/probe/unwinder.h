@@ -52,5 +52,8 @@ void unwinder_exited(struct unwinder *u, pid_t pid);
 /* Waits until the rules of all that a process has mapped are there, or, with pid 0, of all
  * processes; false when that takes longer than timeout_ms. */
 bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms);
+/* Readable once all is there, after unwinder_settle said that it is not; read(2) of eight bytes
+ * clears it. */
+int unwinder_fd(const struct unwinder *u);
 
 void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret);
