@@ -80,11 +80,12 @@ static void header_losses(const struct page *p)
 static void header_cost(const struct page *p)
 {
 	const struct report *r = p->r;
-	char held[64] = "", own[96];
+	char held[64] = "", own[96] = "";
 	if (r->held_s >= 0.001)
 		snprintf(held, sizeof(held), "; held for %.3f s in sum", r->held_s);
-	snprintf(own, sizeof(own), "; eacgm itself %.2f s of CPU time, its start %.2f s",
-		 r->collector_cpu_s, r->start_cpu_s);
+	if (r->collector_cpu_s > 0)
+		snprintf(own, sizeof(own), "; eacgm itself %.2f s of CPU time, its start %.2f s",
+			 r->collector_cpu_s, r->start_cpu_s);
 	if (r->cpu_ratio >= 0)
 		header_line(p, "cost", "%.2f %% of the job's CPU time%s%s", r->cpu_ratio * 100,
 			    held, own);
