@@ -131,7 +131,7 @@ def _(t):
 
 @test("code without rules: through it by the frame pointer; without one the stack is cut", 60)
 def _(t):
-    rec = profiled(t, hostile("code", 1000))
+    rec = profiled(t, hostile("code", 3000))  # its pages are found within 0.1 s
     shares, rows = ends(t, rec)
     show("code", rec, shares)
     whole = collections.Counter()
