@@ -62,8 +62,8 @@ static int on_control(void *ctx, void *data, size_t len)
 		follow_files(t, task);
 	else if (task->kind == REC_MAPS && task->sequence)
 		tracer_answer_maps(t, task->sequence);
-	if (t->unwinder && task->kind == REC_FORK)
-		unwinder_forked(t->unwinder, pid);
+	if (t->unwinder && task->kind == REC_FORK && !unwinder_forked(t->unwinder, pid))
+		scan_soon(t, pid); /* what is published was told before: names are found by that */
 	if (t->unwinder && task->kind == REC_EXIT)
 		unwinder_exited(t->unwinder, pid);
 	bool is_task = task->kind != REC_MAPS && task->kind != REC_STALE;

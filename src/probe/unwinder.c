@@ -385,14 +385,13 @@ void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps)
 {
 	pthread_mutex_lock(&u->lock);
 	drop_handed(u, pid); /* older */
-	if (enqueue(u, pid) && maps && u->handed.len < HANDED_MAX) {
+	if (enqueue(u, pid) && u->handed.len < HANDED_MAX) {
 		*vec_push(&u->handed) = (struct handed){pid, *maps};
 		*maps = (proc_maps_t){0};
 	}
 	pthread_cond_signal(&u->wake);
 	pthread_mutex_unlock(&u->lock);
-	if (maps)
-		proc_maps_free(maps);
+	proc_maps_free(maps);
 }
 
 /* With the lock held: the set that BPF gave a process, NULL when it is not known any more. */
@@ -410,15 +409,14 @@ static struct mapping_set *published_set(const struct unwinder *u, pid_t pid)
 	return NULL;
 }
 
-void unwinder_forked(struct unwinder *u, pid_t child)
+bool unwinder_forked(struct unwinder *u, pid_t child)
 {
 	pthread_mutex_lock(&u->lock);
 	struct mapping_set *s = published_set(u, child);
 	if (s)
 		assign(u, child, s);
 	pthread_mutex_unlock(&u->lock);
-	if (!s) /* forked before its parent was published */
-		unwinder_look(u, child, NULL);
+	return s;
 }
 
 void unwinder_exited(struct unwinder *u, pid_t pid)

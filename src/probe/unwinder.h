@@ -43,10 +43,11 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 void unwinder_stop(struct unwinder *u);
 
 /* The process has new mappings: they are published soon. maps are those of its code (see
- * proc_code_read), which are taken over; with NULL the thread reads them. */
+ * proc_code_read), which are taken over. */
 void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps);
-/* A child that was forked: it has its parent's mappings, and BPF has published them for it. */
-void unwinder_forked(struct unwinder *u, pid_t child);
+/* A child that was forked has its parent's mappings, and BPF has published them for it. False when
+ * it has not: the parent was not published yet, or the child has executed another program. */
+bool unwinder_forked(struct unwinder *u, pid_t child);
 void unwinder_exited(struct unwinder *u, pid_t pid);
 
 /* Waits until the rules of all that a process has mapped are there, or, with pid 0, of all
