@@ -7,6 +7,7 @@
 #include "catch.h"
 #include "graph_guard.h"
 #include "hold.h"
+#include "kernel_symbol.h"
 #include "loader.h"
 #include "open_calls.h"
 #include "samples.h"

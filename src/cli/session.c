@@ -46,7 +46,7 @@ static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	return timespec_ns(&ts);
 }
 
 /* Names the boot: recordings of one boot have the same clock. */
@@ -646,6 +646,17 @@ static void ask_servers(struct session *s)
 		pipeline_ask_servers(s->pipeline, &servers);
 }
 
+static bool name_kernel_address(void *ctx, uint64_t address, char *ret, size_t size)
+{
+	return tracer_kernel_symbol(ctx, address, ret, size);
+}
+
+static void ask_kernel(struct session *s)
+{
+	const struct pipeline_kernel kernel = {name_kernel_address, s->tracer};
+	pipeline_ask_kernel(s->pipeline, &kernel);
+}
+
 static int prepare(struct session *s, struct err *e)
 {
 	const struct session_options *o = s->opts;
@@ -695,6 +706,7 @@ int session_run(const struct session_options *opts, struct session_result *ret, 
 		const struct parser_service readers = tracer_others(s->tracer);
 		s->pipeline = pipeline_new(s->writer, "/proc", &readers);
 		ask_servers(s);
+		ask_kernel(s);
 		if (!opts->output)
 			pipeline_forget_ended(s->pipeline);
 		hang_watch_start(s);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/sandbox.h"
 #include "parser/limits.h"
@@ -118,7 +119,7 @@ static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	return timespec_ns(&ts);
 }
 
 static bool answer_one(const struct parser_ops *ops, int sock)

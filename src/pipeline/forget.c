@@ -77,6 +77,7 @@ void forget_parts(struct pipeline *p, struct known_process *k)
 		forget_thread(p, k->row.pid, k->tids.data[i].tid);
 	proc_maps_free(&k->maps);
 	map64_free(&k->sent);
+	vec_free(&k->sent_maps);
 	vec_free(&k->tids);
 }
 

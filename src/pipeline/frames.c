@@ -15,7 +15,6 @@
 #include "symbolize/cpython_frames.h"
 #include "symbolize/debug_file.h"
 #include "symbolize/debuginfod.h"
-#include "symbolize/kallsyms.h"
 
 #define LINES_MAX_BYTES	 (256u << 10) /* of one code object's line table */
 #define LINES_KEPT_BYTES (16u << 20)  /* of all; where there are more, half of them go */
@@ -48,8 +47,6 @@ struct frames {
 	uint64_t lines_ns;
 	uint64_t lines_left; /* places whose table was not read */
 	uint64_t over;	     /* places past FRAMES_MOST */
-	struct kallsyms *kernel;
-	bool kernel_tried;
 };
 
 struct frames *frames_new(void)
@@ -65,7 +62,6 @@ void frames_free(struct frames *f)
 	vec_free(&f->list);
 	map64_free(&f->by_place);
 	map64_free(&f->code_of);
-	kallsyms_free(f->kernel);
 	free(f);
 }
 
@@ -339,22 +335,12 @@ bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *
 
 /* ---- the kernel ---- */
 
-uint32_t frames_of_kernel(struct pipeline *p, uint64_t address)
+uint32_t frames_add_kernel(struct pipeline *p, uint64_t start, const char *name,
+			   const char *library)
 {
-	struct frames *f = p->frames;
-	uint64_t start = address, number;
-	const char *module = "", *name = NULL;
-	if (!f->kernel_tried) {
-		f->kernel_tried = true;
-		f->kernel = kallsyms_load(p->proc_root);
-	}
-	if (f->kernel)
-		name = kallsyms_find(f->kernel, address, &start, &module);
-	uint64_t key = place_key(FRAME_KERNEL, 0, start);
-	if (map64_get(&f->by_place, key, &number))
+	uint64_t key = place_key(FRAME_KERNEL, 0, start), number;
+	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
-	char library[160];
-	snprintf(library, sizeof(library), "[%s]", module[0] ? module : "kernel");
 	struct known_frame frame = {
 		.named = true,
 		.row = {.kind = FRAME_KERNEL,

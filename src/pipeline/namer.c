@@ -118,7 +118,7 @@ static void identify(int fd, struct named_file *ret)
 		return;
 	ret->owner = st.st_uid;
 	ret->size_bytes = (uint64_t)st.st_size;
-	ret->written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+	ret->written_ns = timespec_ns(&st.st_mtim);
 }
 
 static bool is_written(const struct named_file *f)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
@@ -182,8 +183,8 @@ static void identify(const struct proc_map *m, const struct stat *st, struct elf
 		.device = m->device,
 		.inode = m->inode,
 		.size = (uint64_t)st->st_size,
-		.changed_ns =
-			(uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec,
+		.changed_ns = timespec_ns(&st->st_ctim),
+		.written_ns = timespec_ns(&st->st_mtim),
 	};
 }
 
@@ -248,6 +249,16 @@ static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct pro
 	return p->elves.data[index].is_open ? index + 1 : 0;
 }
 
+/* Whether the file has other bytes than those that were mapped: names in it would be wrong. */
+static bool was_written_over(struct pipeline *p, uint32_t tgid, const struct proc_map *m,
+			     const struct open_elf *elf)
+{
+	const struct sent_map *sent = pipeline_sent_map(p, tgid, m);
+	const char *build_id = elf->facts.build_id;
+	return sent && elf->identity.written_ns > sent->seen_ns &&
+	       (!build_id[0] || hash_bytes(build_id, strlen(build_id)) != sent->build_id);
+}
+
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
 	uint64_t index, key;
@@ -262,6 +273,8 @@ size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_m
 	key = hash_bytes(mapping, sizeof(mapping));
 	if (!map64_get(&p->elf_of_map, key, &index)) {
 		index = elf_of_mapping(p, tgid, m);
+		if (index && was_written_over(p, tgid, m, &p->elves.data[index - 1]))
+			index = 0;
 		map64_set(&p->elf_of_map, key, index);
 	}
 	if (index)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 
@@ -23,6 +24,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->shim_ops = shim_ops_new();
 	p->stacks = stacks_new();
 	p->frames = frames_new();
+	p->kernel_frames = kernel_frames_new();
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
 }
@@ -30,6 +32,11 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 void pipeline_ask_servers(struct pipeline *p, const struct pipeline_servers *servers)
 {
 	p->servers = *servers;
+}
+
+void pipeline_ask_kernel(struct pipeline *p, const struct pipeline_kernel *kernel)
+{
+	p->kernel = *kernel;
 }
 
 /* ---- inbox ---- */
@@ -101,8 +108,13 @@ void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, co
 
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
 {
-	post(p,
-	     (struct message){.kind = MSG_MAPS, .pid = pid, .maps = *maps, .build_ids = build_ids});
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	post(p, (struct message){.kind = MSG_MAPS,
+				 .pid = pid,
+				 .maps = *maps,
+				 .build_ids = build_ids,
+				 .start_ns = timespec_ns(&now)});
 	*maps = (proc_maps_t){0};
 }
 
@@ -118,13 +130,11 @@ void pipeline_process(struct pipeline *p, pid_t pid)
 
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
 	post(p, (struct message){
 			.kind = MSG_NOTE,
 			.a = xstrdup(subject),
 			.b = xstrdup(reason),
-			.start_ns = (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec,
+			.start_ns = monotonic_ns(),
 		});
 }
 
@@ -329,7 +339,7 @@ static void take(struct pipeline *p, struct message *m)
 		take_probe(p, &m->probe);
 		break;
 	case MSG_MAPS:
-		pipeline_take_maps(p, m->pid, &m->maps, m->build_ids);
+		pipeline_take_maps(p, m->pid, &m->maps, m->build_ids, m->start_ns);
 		break;
 	case MSG_TASK:
 		pipeline_take_task(p, &m->task);
@@ -486,6 +496,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	for (size_t i = 0; i < p->process_list.len; i++) {
 		proc_maps_free(&p->process_list.data[i].maps);
 		map64_free(&p->process_list.data[i].sent);
+		vec_free(&p->process_list.data[i].sent_maps);
 		vec_free(&p->process_list.data[i].tids);
 	}
 	for (size_t i = 0; i < p->elves.len; i++) {
@@ -499,6 +510,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->elf_of_map);
 	stacks_free(p->stacks);
 	frames_free(p->frames);
+	kernel_frames_free(p->kernel_frames);
 	vec_free(&p->code_rows);
 	vec_free(&p->process_list);
 	vec_free(&p->free_processes);

@@ -70,6 +70,14 @@ struct pipeline_servers {
 };
 void pipeline_ask_servers(struct pipeline *p, const struct pipeline_servers *servers);
 
+/* Likewise: who names an address of the running kernel as it prints it (kernel_symbol_parse);
+ * false: who cannot. Called by the recording thread. Without it /proc/kallsyms is read. */
+struct pipeline_kernel {
+	bool (*name)(void *ctx, uint64_t address, char *ret, size_t size);
+	void *ctx;
+};
+void pipeline_ask_kernel(struct pipeline *p, const struct pipeline_kernel *kernel);
+
 /* Likewise: ranks that do not enter a collective that others wait in are told, as events of the
  * recording and, from the recording thread, to tell. Needs every call of the layer recorded. */
 void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char *sentence),

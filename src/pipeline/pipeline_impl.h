@@ -48,13 +48,20 @@ struct known_tid {
 	bool missed; /* /proc did not list it */
 };
 
+/* A mapping of a file's code that is in the recording. */
+struct sent_map {
+	uint64_t seen_ns;  /* CLOCK_REALTIME_COARSE, as file systems keep their times */
+	uint64_t build_id; /* hash; of "" where none was told */
+};
+
 struct known_process {
 	struct m_process row;
 	uint32_t executable; /* string */
 	proc_maps_t maps;    /* newest */
 	uint32_t generation; /* raised by exec */
 	uint64_t exec_ns;    /* the last exec, 0 = none seen */
-	struct map64 sent;   /* maps that are in the recording: start address -> 1 */
+	struct map64 sent;   /* hash of a mapping -> index in sent_maps */
+	VEC(struct sent_map) sent_maps;
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */
 };
@@ -108,6 +115,7 @@ struct elf_identity {
 	uint64_t device, inode; /* as the mapping says; 0 = the vDSO */
 	uint64_t size;
 	uint64_t changed_ns; /* ctime */
+	uint64_t written_ns; /* mtime */
 };
 
 struct open_elf {
@@ -162,8 +170,10 @@ struct pipeline {
 	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
 	struct namer *namer;
 	struct pipeline_servers servers;
+	struct pipeline_kernel kernel;
 	struct stacks *stacks;
 	struct frames *frames;
+	struct kernel_frames *kernel_frames;
 	VEC(struct m_code) code_rows; /* by code index */
 
 	VEC(struct rec_call_stack) pass;    /* calls of this pass, as they came */
@@ -338,4 +348,9 @@ uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
 /* The same; name: what it is called should it have ended. */
 uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
-void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);
+/* seen_ns: when they were read, see struct sent_map. */
+void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
+			uint64_t seen_ns);
+/* Of a mapping that was taken, or NULL. */
+const struct sent_map *pipeline_sent_map(struct pipeline *p, uint32_t tgid,
+					 const struct proc_map *m);

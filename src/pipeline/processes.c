@@ -194,16 +194,31 @@ static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
 	rec_put_map(p->writer, &row);
 }
 
-void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
+static uint64_t map_key(const struct proc_map *m)
+{
+	return hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end);
+}
+
+const struct sent_map *pipeline_sent_map(struct pipeline *p, uint32_t tgid,
+					 const struct proc_map *m)
+{
+	uint64_t i;
+	struct known_process *k = pipeline_process_of(p, tgid);
+	return map64_get(&k->sent, map_key(m), &i) ? &k->sent_maps.data[i] : NULL;
+}
+
+void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
+			uint64_t seen_ns)
 {
 	struct known_process *k = pipeline_process_of(p, (uint32_t)pid);
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
-		uint64_t key = hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end),
-			 sent;
+		uint64_t key = map_key(m), sent;
 		if (m->executable && m->inode && !map64_get(&k->sent, key, &sent)) {
 			put_map(p, (uint32_t)pid, m, build_ids[i]);
-			map64_set(&k->sent, key, 1);
+			map64_set(&k->sent, key, k->sent_maps.len);
+			*vec_push(&k->sent_maps) = (struct sent_map){
+				seen_ns, hash_bytes(build_ids[i], strlen(build_ids[i]))};
 		}
 		free(build_ids[i]);
 	}

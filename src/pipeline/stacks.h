@@ -41,7 +41,9 @@ bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint
 bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *ret);
 /* The version of the interpreter that a process runs, 0 = none is known. */
 uint32_t frames_python_version(struct pipeline *p, uint32_t tgid);
-uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
+/* The kernel's function that starts at an address: one frame. */
+uint32_t frames_add_kernel(struct pipeline *p, uint64_t start, const char *name,
+			   const char *library);
 uint32_t frames_cut(struct pipeline *p, const char *reason);
 /* Of a code object, when its name comes: where to find its lines. */
 void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code);
@@ -56,6 +58,13 @@ const char *frames_name(struct pipeline *p, uint32_t frame);
 void frames_name_all(struct pipeline *p);
 /* The same from servers, of files without symbols: when the job is no longer disturbed. */
 void frames_ask_servers(struct pipeline *p);
+
+/* ---- kernel_frames.c ---- */
+
+struct kernel_frames *kernel_frames_new(void);
+void kernel_frames_free(struct kernel_frames *k);
+/* The recording's number of the frame of an address in the kernel. */
+uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
 
 /* ---- waits.c ---- */
 

@@ -103,7 +103,7 @@ static uint64_t cpu_of(pid_t pid)
 	struct timespec ts;
 	if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
 		return 0;
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	return timespec_ns(&ts);
 }
 
 uint64_t tracer_helpers_cpu_ns(const struct tracer *t)

@@ -398,7 +398,7 @@ static uint64_t own_cpu_ns(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	return timespec_ns(&ts);
 }
 
 static void account(struct scans *ss, pid_t pid, uint64_t took_ns)

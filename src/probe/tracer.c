@@ -50,6 +50,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.maps_changed, can_hold, multi);
 	set_role(b->progs.driver_entered, can_hold, multi);
 	set_role(b->progs.graph_called, can_hold, multi);
+	set_role(b->progs.name_kernel_address, can_hold, 0); /* 5.14; these kernels are newer */
 	set_role(b->progs.keep_yield_target, b->rodata->yields_on_guard, 0);
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
 	set_role(b->progs.on_switch, t->opts.waits, 0);
@@ -482,6 +483,18 @@ void tracer_switch_callbacks(struct tracer *t, bool launches)
 		}
 	}
 	detach_all(t, &gone);
+}
+
+bool tracer_kernel_symbol(struct tracer *t, uint64_t address, char *ret, size_t size)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+	int fd = bpf_program__fd(t->bpf->progs.name_kernel_address);
+	t->bpf->bss->kernel_address = address;
+	if (fd < 0 || bpf_prog_test_run_opts(fd, &run) || (int)run.retval < 0)
+		return false;
+	snprintf(ret, size, "%.*s", (int)sizeof(t->bpf->bss->kernel_symbol),
+		 t->bpf->bss->kernel_symbol);
+	return true;
 }
 
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret)

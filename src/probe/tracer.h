@@ -141,6 +141,10 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
  * open then may come later as unwound: the caller leaves them out. */
 void tracer_switch_callbacks(struct tracer *t, bool launches);
 
+/* The kernel's name of one of its addresses, as it prints it (see kernel_symbol_parse); false where
+ * it cannot be asked (before Linux 6.0). Not from two threads at once. */
+bool tracer_kernel_symbol(struct tracer *t, uint64_t address, char *ret, size_t size);
+
 /* Stops recording at once, before anything is detached, and holds no process any more. */
 void tracer_freeze(struct tracer *t);
 

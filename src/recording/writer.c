@@ -9,6 +9,7 @@
  *
  * A write over RLIMIT_FSIZE raises SIGXFSZ: a program that wants the error instead of the
  * signal ignores that signal. */
+#include "base/clock.h"
 #include "recording/recording.h"
 
 #include <errno.h>
@@ -107,7 +108,7 @@ static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	return timespec_ns(&ts);
 }
 
 /* ---- the file ---- */

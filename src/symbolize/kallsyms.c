@@ -1,4 +1,5 @@
-/* kallsyms.c - reads lines of "ADDRESS TYPE NAME [MODULE]" and sorts what is code. */
+/* kallsyms.c - the kernel's functions: one as it prints it; or reads lines of "ADDRESS TYPE NAME
+ * [MODULE]" and sorts what is code. */
 #include "symbolize/kallsyms.h"
 
 #include <stdio.h>
@@ -102,4 +103,25 @@ const char *kallsyms_find(const struct kallsyms *k, uint64_t address, uint64_t *
 	*ret_start = s->address;
 	*ret_module = (const char *)k->text.data + s->module;
 	return (const char *)k->text.data + s->name;
+}
+
+bool kernel_symbol_parse(char *text, uint64_t address, struct kernel_symbol *ret)
+{
+	char *module = strstr(text, " [");
+	*ret = (struct kernel_symbol){.name = text, .module = ""};
+	if (module) {
+		size_t len = strlen(module);
+		if (module[len - 1] != ']')
+			return false;
+		module[len - 1] = 0;
+		*module = 0;
+		ret->module = module + 2;
+	}
+	char *plus = strrchr(text, '+'), *end;
+	if (!plus || plus == text)
+		return false;
+	uint64_t offset = strtoull(plus + 1, &end, 16);
+	*plus = 0;
+	ret->start = address - offset;
+	return *end == '/' && offset <= address;
 }

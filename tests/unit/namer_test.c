@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -216,6 +218,50 @@ static void a_file_that_changes(void **state)
 	end(p);
 }
 
+/* This process has it mapped, as a scan says that did not come further yet. */
+static struct proc_map tell_mapping(struct pipeline *p, int fd, const char *build_id)
+{
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	proc_maps_t maps = {0};
+	struct proc_map found = {0};
+	struct err e;
+	assert_true(code != MAP_FAILED);
+	assert_int_equal(proc_code_read("/proc", getpid(), &maps, &e), 0);
+	char **build_ids = xcalloc(maps.len, sizeof(*build_ids));
+	for (size_t i = 0; i < maps.len; i++) {
+		if (maps.data[i].start == (uintptr_t)code)
+			found = maps.data[i];
+		build_ids[i] = xstrdup(build_id);
+	}
+	found.path = "/a/copy";
+	assert_int_equal(found.start, (uintptr_t)code);
+	pipeline_define_maps(p, getpid(), &maps, build_ids);
+	return found;
+}
+
+/* A file is opened when the first place in it is named: what was written since is not asked. */
+static void a_file_that_changed_before_it_was_opened(void **state)
+{
+	const struct timespec later[2] = {{.tv_sec = time(NULL) + 5}, {.tv_sec = time(NULL) + 5}};
+	struct namer_facts facts;
+	struct pipeline *p = begin();
+	uint32_t self = (uint32_t)getpid();
+	struct named_file f = opened(p, copy_of_self(0), &facts);
+	int as_it_was = copy_of_self(0), written = copy_of_self(0), touched = copy_of_self(0);
+	(void)state;
+	struct proc_map a = tell_mapping(p, as_it_was, "");
+	struct proc_map b = tell_mapping(p, written, "another");
+	struct proc_map c = tell_mapping(p, touched, facts.build_id);
+	assert_int_equal(futimens(written, later), 0);
+	assert_int_equal(futimens(touched, later), 0);
+	pipeline_pass_end(p);
+	assert_int_not_equal(pipeline_elf_index(p, self, &a), 0);
+	assert_int_equal(pipeline_elf_index(p, self, &b), 0);
+	assert_int_not_equal(pipeline_elf_index(p, self, &c), 0);
+	namer_close(&f);
+	end(p);
+}
+
 static void without_readers(void **state)
 {
 	struct rec_writer *w;
@@ -239,6 +285,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_takes_its_reader_over),
 		cmocka_unit_test(an_owner_of_such_files),
 		cmocka_unit_test(a_file_that_changes),
+		cmocka_unit_test(a_file_that_changed_before_it_was_opened),
 		cmocka_unit_test(without_readers),
 	};
 	return cmocka_run_group_tests(tests, start_readers, stop_readers);
