@@ -27,6 +27,7 @@ struct finder {
 	size_t launches_len;
 	uint64_t last_ns; /* of the recording, or when the process ended */
 	bool exited;
+	bool joined; /* it ran before it was traced */
 };
 
 /* ---- texts ---- */
@@ -51,6 +52,7 @@ static struct steps_text text_of(const struct finder *f, const steps_ops_t *ops)
 				   .len = ops->len,
 				   .symbols = f->in.symbols.data,
 				   .symbols_len = f->in.symbols.len,
+				   .joined = f->joined,
 				   .ended = text_ended(f, ops)};
 }
 
@@ -59,6 +61,7 @@ static struct steps_text text_part(const struct steps_text *t, size_t begin, siz
 	struct steps_text part = *t;
 	part.ops += begin;
 	part.len = end - begin;
+	part.joined = begin == 0 && t->joined;
 	part.began = begin > 0 || t->began;
 	part.ended = end < t->len || t->ended;
 	return part;
@@ -383,10 +386,11 @@ static void list_launches(struct finder *f)
 
 /* ---- processes ---- */
 
-static void find_end(struct finder *f, uint32_t pid)
+static void find_bounds(struct finder *f, uint32_t pid)
 {
 	const struct m_process *row = process_index_row(&f->index, pid);
 	f->exited = row && row->end_ns;
+	f->joined = row && row->joined;
 	f->last_ns = f->exited ? row->end_ns : f->t->last_ns;
 }
 
@@ -399,7 +403,7 @@ static void take_process(struct finder *f, uint32_t pid)
 		return;
 	f->process = vec_push(&f->ret->processes);
 	f->process->pid = pid;
-	find_end(f, pid);
+	find_bounds(f, pid);
 	list_launches(f);
 	if (operators) {
 		struct steps_text text = text_of(f, &operators->torch);

@@ -356,7 +356,8 @@ static size_t find_beginning(const struct cutter *c, size_t expected, size_t eno
 
 /* Where the first step begins: before the first anchor is what the job did to get ready, or, where
  * the recording began within a step, only a part of it: then SIZE_MAX. The first step's operations
- * may differ from later steps'. */
+ * may differ from later steps'; but where the recording joined them, what differs is operations
+ * that had begun before they were probed. */
 static size_t begin_of_first(const struct cutter *c)
 {
 	size_t first = c->anchors[0], rest = c->len - c->cut;
@@ -364,7 +365,7 @@ static size_t begin_of_first(const struct cutter *c)
 	size_t expected = first > rest ? first - rest : 0;
 	if (tail >= rest)
 		return expected;
-	if (tail == first && !c->t->began)
+	if (c->t->joined || (tail == first && !c->t->began))
 		return SIZE_MAX;
 	for (size_t enough = 4; enough; enough /= 2) {
 		size_t found = enough <= rest ? find_beginning(c, expected, enough) : SIZE_MAX;

@@ -74,8 +74,9 @@ struct steps_text {
 	size_t len;
 	const struct steps_symbol *symbols;
 	size_t symbols_len;
-	bool began; /* a step, if there is one, begins with its first operation, or later */
-	bool ended; /* the thread lived on, or ended by itself, after its last operation */
+	bool joined; /* its process ran before it was traced */
+	bool began;  /* a step, if there is one, begins with its first operation, or later */
+	bool ended;  /* the thread lived on, or ended by itself, after its last operation */
 };
 
 static inline uint16_t steps_class(const struct steps_text *t, size_t i)

@@ -79,6 +79,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	if (k)
 		return k;
 	k = make_known(p, tgid);
+	k->row.joined = true;
 	read_identity(p, k);
 	tap_process(p, &k->row);
 	return k;
@@ -128,6 +129,7 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 	const struct known_process *parent = known(p, task->parent_tgid);
 	child->row.parent_pid = task->parent_tgid;
 	child->row.start_ns = task->time_ns;
+	child->row.joined = false;
 	if (!parent)
 		return;
 	if (is_new) {
@@ -162,6 +164,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		watch_process_ended(p, task->tgid);
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
+		k->row.joined = false;
 		read_identity(p, k);
 		k->row.comm = pipeline_kept_string(p, comm);
 		break;

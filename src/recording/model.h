@@ -78,6 +78,7 @@ struct m_process {
 	int32_t exit_code; /* as wait(2); meaningful when end_ns is set */
 	int32_t rank;	   /* -1 unknown */
 	uint32_t source;   /* of a merged recording: index into the source table */
+	uint8_t joined;	   /* it ran its program before tracing of it began */
 };
 
 /* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a

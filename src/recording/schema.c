@@ -63,6 +63,7 @@ static const struct field process_fields[] = {
 	FIELD(m_process, exit_code, COL_I32, ENC_DELTA),
 	FIELD(m_process, rank, COL_I32, ENC_DELTA),
 	FIELD(m_process, source, COL_U32, ENC_DELTA),
+	FIELD(m_process, joined, COL_U8, ENC_FIXED),
 };
 
 static const struct field map_fields[] = {

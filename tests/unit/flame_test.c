@@ -48,8 +48,14 @@ static void world_begin(struct world *x)
 	rec_put_meta(x->w, "command", "/usr/bin/python3");
 	rec_put_meta(x->w, "sample_hz", "1000");
 	uint32_t python = rec_string_z(x->w, "python3"), main = rec_string_z(x->w, "main");
-	rec_put_process(x->w, &(struct m_process){10, 1, python, 0, T0, 0, 0, 0, 0});
-	rec_put_process(x->w, &(struct m_process){20, 1, python, 0, T0, T0 + 9 * S, 0, 1, 0});
+	rec_put_process(x->w, &(struct m_process){
+				      .pid = 10, .parent_pid = 1, .comm = python, .start_ns = T0});
+	rec_put_process(x->w, &(struct m_process){.pid = 20,
+						  .parent_pid = 1,
+						  .comm = python,
+						  .start_ns = T0,
+						  .end_ns = T0 + 9 * S,
+						  .rank = 1});
 	x->threads[0] = rec_put_thread(x->w, &(struct m_thread){10, 10, main});
 	x->threads[1] =
 		rec_put_thread(x->w, &(struct m_thread){10, 11, rec_string_z(x->w, "loader")});

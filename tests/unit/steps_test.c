@@ -538,6 +538,20 @@ static void cut_recordings(void **state)
 	}
 }
 
+/* Of what ran when the probes came only the inner operations are told. */
+static void a_job_that_was_joined(void **state)
+{
+	(void)state;
+	struct job j = created(false);
+	rec_put_process(j.w,
+			&(struct m_process){.pid = 10, .start_ns = 1, .rank = -1, .joined = true});
+	play(&j, "addmm relu linear relu linear cross_entropy_loss backward " UPDATE "( ");
+	play_often(&j, 15, FORWARD "backward " UPDATE "| ");
+	struct steps s = found(&j);
+	check_loop(&j, &s.processes.data[0], &s.processes.data[0].loops.data[0], 0, 15);
+	done(&j, &s);
+}
+
 /* ---- slow steps ---- */
 
 static void slow_steps_are_explained(void **state)
@@ -662,6 +676,7 @@ int main(void)
 		cmocka_unit_test(launches_of_accumulation),
 		cmocka_unit_test(launches_of_tokens),
 		cmocka_unit_test(cut_recordings),
+		cmocka_unit_test(a_job_that_was_joined),
 		cmocka_unit_test(slow_steps_are_explained),
 		cmocka_unit_test(no_order_is_no_loop),
 		cmocka_unit_test(one_kernel_over_and_over_is_no_loop),
