@@ -35,6 +35,7 @@ struct hold {
 	bool granted;  /* user space had it held on */
 	bool for_maps; /* loader hook: nobody answers once user space is closing */
 	bool answered;
+	bool waits;
 };
 
 struct return_instance;
@@ -65,6 +66,13 @@ static __always_inline struct task_hold *task_hold_here(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	return bpf_task_storage_get(&task_holds, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* Whether it is held now: what it does then is not the job's. */
+static __always_inline bool is_held(struct task_struct *task)
+{
+	struct task_hold *t = bpf_task_storage_get(&task_holds, task, 0, 0);
+	return t && t->hold.waits;
 }
 
 static __always_inline bool user_space_runs(__u64 now_ns)
@@ -131,6 +139,7 @@ static long hold_step(__u32 i, struct hold **ctx)
 /* True when the answer came. */
 static __always_inline bool hold_wait(struct hold *h)
 {
+	h->waits = true;
 	for (int i = 0; i < HOLD_LOOPS; i++) {
 		bpf_loop(HOLD_STEPS, hold_step, &h, 0);
 		__u64 now_ns = bpf_ktime_get_ns();
@@ -145,5 +154,6 @@ static __always_inline bool hold_wait(struct hold *h)
 	if (took_ns > h->away_ns)
 		__sync_fetch_and_add(&held_cpu_ns, took_ns - h->away_ns);
 	__sync_fetch_and_add(&holds, 1);
+	h->waits = false;
 	return h->answered;
 }

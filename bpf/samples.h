@@ -4,6 +4,7 @@
  * and at which stack a thread does not run. */
 #pragma once
 
+#include "hold.h"
 #include "stack.h"
 
 #define SWITCH_STACK_NS	    1000000ULL	/* a thread: one in so much time */
@@ -97,12 +98,12 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 tgid = pid_tgid >> 32;
-	if (!tick_is_taken() || !tgid || frozen || !is_followed(tgid))
+	bool user = ctx->regs.cs & 3;
+	if (!tick_is_taken() || !tgid || frozen || !is_followed(tgid) || (!user && is_held(task)))
 		return 0;
 	struct rec_stack *r = stack_begin(tgid);
 	__u64 stack = 0;
 	if (r) {
-		bool user = ctx->regs.cs & 3;
 		if (!user)
 			take_kernel_frames(ctx, r);
 		if (user) {
