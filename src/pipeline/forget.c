@@ -75,7 +75,8 @@ void forget_parts(struct pipeline *p, struct known_process *k)
 {
 	for (size_t i = 0; i < k->tids.len; i++)
 		forget_thread(p, k->row.pid, k->tids.data[i].tid);
-	proc_maps_free(&k->maps);
+	known_maps_unref(k->maps);
+	k->maps = NULL;
 	map64_free(&k->sent);
 	vec_free(&k->sent_maps);
 	vec_free(&k->tids);

@@ -134,7 +134,7 @@ static const struct proc_map *map_of(const proc_maps_t *maps, uint64_t address)
 bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
-	const struct proc_map *m = map_of(&process->maps, address);
+	const struct proc_map *m = map_of(pipeline_maps_of(process), address);
 	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = address}};
 	uint64_t bias = 0, number;
 	size_t elf = m ? pipeline_elf_index(p, tgid, m) : 0;
@@ -245,8 +245,9 @@ static bool may_read_lines(struct frames *f, uint64_t bytes)
 static const struct namer_facts *python_of(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
-	for (size_t i = 0; i < process->maps.len; i++) {
-		const struct proc_map *m = &process->maps.data[i];
+	const proc_maps_t *maps = pipeline_maps_of(process);
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct proc_map *m = &maps->data[i];
 		size_t elf = m->executable && m->inode ? pipeline_elf_index(p, tgid, m) : 0;
 		if (elf && p->elves.data[elf - 1].facts.py_version)
 			return &p->elves.data[elf - 1].facts;

@@ -325,7 +325,7 @@ struct open_elf *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct pr
 
 const struct proc_map *pipeline_map_named(struct pipeline *p, uint32_t tgid, const char *prefix)
 {
-	const proc_maps_t *maps = &pipeline_process_of(p, tgid)->maps;
+	const proc_maps_t *maps = pipeline_maps_of(pipeline_process_of(p, tgid));
 	for (size_t i = maps->len; i-- > 0;) {
 		const char *slash = strrchr(maps->data[i].path, '/');
 		if (slash && !strncmp(slash + 1, prefix, strlen(prefix)))
@@ -363,7 +363,7 @@ static void keep_text(void *ctx, size_t i, const char *text)
 static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
 	struct known_process *proc = pipeline_process_of(p, tgid);
-	const struct proc_map *m = code_before(&proc->maps, address);
+	const struct proc_map *m = code_before(pipeline_maps_of(proc), address);
 	char *name = NULL;
 	uint64_t bias;
 	struct open_elf *elf = m ? pipeline_elf(p, tgid, m) : NULL;

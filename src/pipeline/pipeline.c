@@ -494,7 +494,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	int rc = pipeline_end(p, e);
 	int close_rc = rec_writer_close(p->writer, true, rc ? &ignored : e);
 	for (size_t i = 0; i < p->process_list.len; i++) {
-		proc_maps_free(&p->process_list.data[i].maps);
+		known_maps_unref(p->process_list.data[i].maps);
 		map64_free(&p->process_list.data[i].sent);
 		vec_free(&p->process_list.data[i].sent_maps);
 		vec_free(&p->process_list.data[i].tids);

@@ -54,13 +54,19 @@ struct sent_map {
 	uint64_t build_id; /* hash; of "" where none was told */
 };
 
+/* What a process has mapped. Forked children share their parent's. */
+struct known_maps {
+	uint32_t refs;
+	proc_maps_t list;
+};
+
 struct known_process {
 	struct m_process row;
-	uint32_t executable; /* string */
-	proc_maps_t maps;    /* newest */
-	uint32_t generation; /* raised by exec */
-	uint64_t exec_ns;    /* the last exec, 0 = none seen */
-	struct map64 sent;   /* hash of a mapping -> index in sent_maps */
+	uint32_t executable;	 /* string */
+	struct known_maps *maps; /* newest; NULL = none */
+	uint32_t generation;	 /* raised by exec */
+	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
+	struct map64 sent;	 /* hash of a mapping -> index in sent_maps */
 	VEC(struct sent_map) sent_maps;
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */
@@ -351,6 +357,9 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
 /* seen_ns: when they were read, see struct sent_map. */
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			uint64_t seen_ns);
+/* What it has mapped; valid until the process has other mappings, or is forgotten. */
+const proc_maps_t *pipeline_maps_of(const struct known_process *k);
+void known_maps_unref(struct known_maps *m);
 /* Of a mapping that was taken, or NULL. */
 const struct sent_map *pipeline_sent_map(struct pipeline *p, uint32_t tgid,
 					 const struct proc_map *m);

@@ -119,6 +119,28 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	return (uint32_t)index;
 }
 
+const proc_maps_t *pipeline_maps_of(const struct known_process *k)
+{
+	static const proc_maps_t none;
+	return k->maps ? &k->maps->list : &none;
+}
+
+void known_maps_unref(struct known_maps *m)
+{
+	if (!m || --m->refs)
+		return;
+	proc_maps_free(&m->list);
+	free(m);
+}
+
+static void set_maps(struct known_process *k, struct known_maps *m)
+{
+	if (m)
+		m->refs++;
+	known_maps_unref(k->maps);
+	k->maps = m;
+}
+
 /* A forked child is its parent's program, and has what that had mapped. */
 static void take_fork(struct pipeline *p, const struct rec_task *task, const char *comm)
 {
@@ -137,8 +159,7 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->row.command = parent->row.command;
 		child->row.rank = parent->row.rank;
 	}
-	proc_maps_free(&child->maps);
-	proc_maps_copy(&child->maps, &parent->maps);
+	set_maps(child, parent->maps);
 }
 
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
@@ -226,7 +247,8 @@ void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char *
 		free(build_ids[i]);
 	}
 	free(build_ids);
-	proc_maps_free(&k->maps);
-	k->maps = *maps;
+	struct known_maps *taken = xcalloc(1, sizeof(*taken));
+	taken->list = *maps;
 	*maps = (proc_maps_t){0};
+	set_maps(k, taken);
 }

@@ -376,8 +376,9 @@ void shim_ops_pass(struct pipeline *p, bool all)
 
 static bool has_torch(const struct known_process *k)
 {
-	for (size_t i = 0; i < k->maps.len; i++)
-		if (strstr(k->maps.data[i].path, "/libtorch_cpu"))
+	const proc_maps_t *maps = pipeline_maps_of(k);
+	for (size_t i = 0; i < maps->len; i++)
+		if (strstr(maps->data[i].path, "/libtorch_cpu"))
 			return true;
 	return false;
 }
