@@ -216,13 +216,16 @@ static void tick_burst(struct session *s, uint64_t now_ns)
 	if (now_ns - s->switched_ns < length_ns)
 		return;
 	struct err e = {0};
-	if (s->probes_on)
-		pipeline_window(s->pipeline, s->switched_ns, now_ns);
+	if (s->probes_on) { /* taking them off takes as long as others keep the kernel from it */
+		spans_pause(s, true);
+		pipeline_window(s->pipeline, s->switched_ns, monotonic_ns());
+	}
 	if (tracer_switch(s->tracer, ~0u, !s->probes_on, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "burst", e.msg);
 	s->probes_on = !s->probes_on;
-	spans_pause(s, !s->probes_on);
 	s->switched_ns = monotonic_ns();
+	if (s->probes_on)
+		spans_pause(s, false);
 }
 
 static bool uses_tail(const struct session *s)

@@ -134,10 +134,14 @@ def attach(t, job, *options, seconds="1", out="attached.eacgm"):
     return Recording(t, path, r)
 
 
-def spans_of(t, rec):
+def listed(t, rec, what):
     r = t.run([os.path.join(FAKES, "list_spans"), rec.path])
     expect(r.status == 0, "list_spans: %s" % r)
-    return [line for line in r.out.splitlines() if line.startswith("span ")]
+    return [line for line in r.out.splitlines() if line.startswith(what + " ")]
+
+
+def spans_of(t, rec):
+    return listed(t, rec, "span")
 
 
 def notes_of(rec):
@@ -239,11 +243,19 @@ def _(t):
 @test("in bursts the timeline rests while the probes do")
 def _(t):
     job = Job(t, "2")
-    rec = attach(t, job, "--burst", "1/4:400", *TIMELINE, seconds="5")
-    starts = sorted(int(s.split()[-3]) for s in spans_of(t, rec))
-    rests = [(b - a) / 1e9 for a, b in zip(starts, starts[1:]) if b - a > 500e6]
-    expect(len(rests) >= 2, "spans without a rest in %.1f s" % ((starts[-1] - starts[0]) / 1e9))
-    expect(max(rests) < 1.8, "rested for %r s" % rests)
+    rec = attach(t, job, "--burst", "1/4:400", *TIMELINE, seconds="8")
+    starts = [int(s.split()[-3]) for s in spans_of(t, rec)]
+    windows = [[int(ns) for ns in w.split()[1:]] for w in listed(t, rec, "window")]
+    def spans_in(begin, end):
+        return sum(1 for s in starts if begin <= s <= end)
+
+    while windows and not spans_in(*windows[0]):
+        windows.pop(0)  # the timeline was on its way
+    rests = [(a[1], b[0]) for a, b in zip(windows, windows[1:])]
+    expect(rests and all(end - begin > 1.1e9 for begin, end in rests), "windows %r" % windows)
+    expect(all(spans_in(*w) for w in windows), "a window without spans of %r" % windows)
+    # The process is told of a rest within a tenth of a second.
+    expect(not any(spans_in((begin + end) / 2, end) for begin, end in rests), "spans in a rest")
     job.expect_works()
 
 

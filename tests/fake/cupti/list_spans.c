@@ -1,4 +1,5 @@
-/* list_spans.c - prints the GPU spans of a recording, for tests: lines as cupti_job's.
+/* list_spans.c - prints the GPU spans of a recording, for tests: lines as cupti_job's; and when the
+ * probes were on, in bursts.
  *
  * usage: list_spans FILE */
 #include <inttypes.h>
@@ -36,6 +37,10 @@ int main(int argc, char **argv)
 		}
 		for (size_t i = 0; i < spans.len; i++)
 			print_span(rec_tables(r), &spans.rows[i]);
+	}
+	for (size_t i = 0; i < rec_tables(r)->windows.len; i++) {
+		const struct m_window *w = &rec_tables(r)->windows.data[i];
+		printf("window %" PRIu64 " %" PRIu64 "\n", w->start_ns, w->end_ns);
 	}
 	m_gpu_spans_free(&spans);
 	rec_close(r);
