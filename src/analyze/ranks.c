@@ -1,7 +1,9 @@
 /* ranks.c - compares what the ranks did: waiting, stragglers, mismatches. */
 #include "analyze/ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/ranks_impl.h"
 
@@ -168,6 +170,8 @@ static void compare_times(struct ranks *r)
 
 /* ---- stragglers ---- */
 
+#define LONG_PERCENTILE 97
+
 static int compare_u64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -189,6 +193,26 @@ static void late_times(const struct ranks *r, uint32_t group, uint32_t member, t
 		qsort(ret->data, ret->len, sizeof(*ret->data), compare_u64);
 }
 
+/* Leaves those out that weigh nothing beside the longest: where a rank is late once a step, its
+ * other collectives begin later on this rank or that by chance. A few very long ones do not make
+ * all others so. */
+static void drop_small(times_t *times, uint64_t least)
+{
+	size_t small = 0;
+	while (small < times->len && times->data[small] < least)
+		small++;
+	times->len -= small;
+	memmove(times->data, times->data + small, times->len * sizeof(*times->data));
+}
+
+/* Of n late collectives as many as of ranks that are late by chance, and two standard deviations
+ * more (binomial distribution). */
+static bool is_no_chance(size_t late, size_t n, uint32_t members)
+{
+	double p = 1.0 / members;
+	return (double)late >= (double)n * p + 2 * sqrt((double)n * p * (1 - p));
+}
+
 static double capped_sum(const times_t *times, uint64_t most)
 {
 	double sum = 0;
@@ -203,6 +227,8 @@ static void find_straggler(struct ranks *r, uint32_t group)
 	struct ranks_comm *comm = &r->comms.data[group];
 	times_t all = {0}, own = {0};
 	late_times(r, group, RANKS_NONE, &all);
+	uint64_t least = all.len ? all.data[(all.len - 1) * LONG_PERCENTILE / 100] / 10 : 0;
+	drop_small(&all, least);
 	uint64_t most = all.len ? 10 * all.data[all.len / 2] : 0;
 	double total = capped_sum(&all, most);
 	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
@@ -210,9 +236,11 @@ static void find_straggler(struct ranks *r, uint32_t group)
 		late_times(r, group, k, &own);
 		m->p50_late_ns = own.len ? own.data[own.len / 2] : 0;
 		m->max_late_ns = own.len ? own.data[own.len - 1] : 0;
+		drop_small(&own, least);
 		double sum = capped_sum(&own, most);
 		if (own.len >= RANKS_LATE_LEAST && (double)own.len >= 0.6 * (double)all.len &&
-		    sum >= 0.6 * total && sum >= 0.01 * (double)(comm->last_ns - comm->first_ns))
+		    is_no_chance(own.len, all.len, g->members) && sum >= 0.6 * total &&
+		    sum >= 0.01 * (double)(comm->last_ns - comm->first_ns))
 			comm->straggler = k;
 	}
 	vec_free(&all);

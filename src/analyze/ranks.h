@@ -14,10 +14,12 @@
  * clocks of merged hosts are known to says nothing; where nothing bounds these, no rank is
  * compared with one of another host. Of a group of calls that share kernels one counts.
  *
- * Stragglers. A rank of a communicator is named where, of the collectives with a late rank, it
- * was that one in 60 % and in RANKS_LATE_LEAST at least, at least 60 % of all lateness is its own
- * (each counted up to ten times their median, so that one long start-up decides nothing), and
- * that makes up 1 % of the time between the first and the last of these collectives.
+ * Stragglers. Of the collectives with a late rank those count that were late by a tenth of the
+ * 97th percentile at least: beside a rank that comes 20 ms late once a step, what is late by half
+ * a millisecond says nothing. A rank of a communicator is named where, of these, it was the late
+ * one in 60 %, in RANKS_LATE_LEAST at least and more often than by chance, at least 60 % of their
+ * lateness is its own (each counted up to ten times their median, so that one long start-up
+ * decides nothing), and that makes up 1 % of the time between the first and the last collective.
  *
  * Mismatches. Calls of one number that differ in function, bytes, data type or root.
  *

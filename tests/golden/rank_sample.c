@@ -40,11 +40,17 @@ uint32_t rank_sample_pid(const struct rank_sample *s, unsigned rank)
 	return 100 + (s->per_host ? rank % s->per_host : rank);
 }
 
+static uint64_t lateness(const struct rank_sample *s, unsigned step, unsigned rank)
+{
+	bool is_late = rank == s->late_rank && (!s->late_every || step % s->late_every == 0);
+	return is_late ? s->late_ns : 0;
+}
+
 /* When a rank enqueues a step's collective. Steps vary in length, on all ranks alike. */
 static uint64_t enqueued(const struct rank_sample *s, unsigned step, unsigned rank)
 {
 	return RANK_SAMPLE_T0 + step * s->step_ns + chance(step) % (s->step_ns / 4) +
-	       jitter(s, step, rank, 0) + (rank == s->late_rank ? s->late_ns : 0);
+	       jitter(s, step, rank, 0) + lateness(s, step, rank);
 }
 
 static uint64_t begun(const struct rank_sample *s, unsigned step, unsigned rank)

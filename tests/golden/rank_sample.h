@@ -32,6 +32,7 @@ struct rank_sample {
 	unsigned spans_from;  /* the step from which on there are devices' times */
 	unsigned late_rank;   /* comes late_ns later in each step */
 	uint64_t late_ns;
+	unsigned late_every;		    /* but only in one step of so many; 0 = in each */
 	unsigned missed[RANK_SAMPLE_RANKS]; /* of no_hash: collectives before tracing began */
 	/* The rank does not enter the last so many collectives; in the first of these the others
 	 * wait for good, and enqueue the later ones behind it. */

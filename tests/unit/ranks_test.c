@@ -131,6 +131,25 @@ static void straggler_is_named(void **state)
 	}
 }
 
+/* Once a step, while in its other collectives this rank or that is late by chance. */
+static void straggler_of_few_collectives(void **state)
+{
+	(void)state;
+	for (unsigned every = 1; every < 30; every += 4) {
+		struct rank_sample s = plain();
+		s.steps = 400;
+		s.late_rank = 1;
+		s.late_every = every;
+		s.late_ns = 50 * MS;
+		s.jitter_ns = MS;
+		assert_int_equal(made(&s)->comms.data[0].straggler, 1);
+		done();
+		s.late_ns = 0;
+		assert_int_equal(made(&s)->comms.data[0].straggler, RANKS_NONE);
+		done();
+	}
+}
+
 /* The GPU's timeline began in the midst: shares of devices' time are of what is known of it. */
 static void waits_without_device_times_are_no_share(void **state)
 {
@@ -309,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_found_where_nothing_is),
 		cmocka_unit_test(straggler_is_named),
+		cmocka_unit_test(straggler_of_few_collectives),
 		cmocka_unit_test(waits_without_device_times_are_no_share),
 		cmocka_unit_test(little_lateness_is_none),
 		cmocka_unit_test(mismatch_is_found),
