@@ -152,7 +152,11 @@ static void check_stacks(struct diagnosis *d)
 		add(d, "stacks", LIMITED, e.msg, "record with --profile off");
 	else
 		add(d, "stacks", GOOD, "CPU clock, waits, and at calls", "");
+	char symbol[KERNEL_SYMBOL_TEXT];
+	bool kernel_tells = t && tracer_kernel_symbol(t, 0, symbol, sizeof(symbol));
 	tracer_close(t);
+	if (kernel_tells)
+		return;
 	struct kallsyms *k = kallsyms_load("/proc");
 	if (!k)
 		add(d, "names of the kernel's functions", LIMITED,
