@@ -123,6 +123,7 @@ struct painter {
 	uint32_t not_taken;   /* frame of stack 0 */
 	uint32_t too_large;   /* stands for the stacks beyond PATHS_FREE; 0 = there are none */
 	uint64_t paths;	      /* bytes of the paths so far, each written out */
+	uint64_t texts;	      /* bytes of the frames so far, each once */
 	struct process_index processes;
 };
 
@@ -134,6 +135,18 @@ struct painter {
 #define NODES_FREE     (1u << 20)
 #define NODES_PER_BYTE 8
 
+/* What the frames' texts may be together. */
+#define TEXTS_FREE     ((uint64_t)64 << 20)
+#define TEXTS_PER_BYTE 64
+
+static uint32_t cut_frame(struct painter *p)
+{
+	if (!p->too_large)
+		p->too_large = flame_other_frame(
+			p->job, "[cut: more stacks than a file of its size can hold]");
+	return p->too_large;
+}
+
 static uint32_t tree_frame(struct painter *p, uint32_t frame)
 {
 	const struct rec_tables *t = p->job->t;
@@ -142,6 +155,9 @@ static uint32_t tree_frame(struct painter *p, uint32_t frame)
 	enum calltree_kind kind;
 	if (p->frame_of[frame])
 		return p->frame_of[frame];
+	p->texts += strlen(text(t, f->name)) + strlen(text(t, f->file));
+	if (p->texts > TEXTS_FREE + t->file_bytes * TEXTS_PER_BYTE)
+		return p->frame_of[frame] = cut_frame(p);
 	char *name = flame_frame_name(t, &p->operators, f, lines, &kind);
 	p->frame_of[frame] = calltree_frame(p->job->tree, kind, name, text(t, f->file),
 					    lines ? f->line : 0, text(t, f->library));
@@ -204,12 +220,8 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 	for (size_t i = 0; i < p->path.len; i++)
 		p->paths += NODE_BYTES + frame_text(tree, tree_frame(p, p->path.data[i]));
 	if (p->paths > PATHS_FREE + file * PATHS_PER_BYTE ||
-	    tree->nodes.len > NODES_FREE + file * NODES_PER_BYTE) {
-		if (!p->too_large)
-			p->too_large = flame_other_frame(
-				p->job, "[cut: more stacks than a file of its size can hold]");
-		return calltree_child(tree, root, p->too_large);
-	}
+	    tree->nodes.len > NODES_FREE + file * NODES_PER_BYTE)
+		return calltree_child(tree, root, cut_frame(p));
 	for (size_t i = 0; i < p->path.len; i++)
 		node = calltree_child(tree, node, tree_frame(p, p->path.data[i]));
 	map64_set(&p->node_of, key, node);

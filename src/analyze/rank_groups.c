@@ -93,6 +93,7 @@ static bool try_shift(const struct rank_matching *m, const struct rank_member *x
 	if (!same || (double)same < AGREE_RATIO * (double)there ||
 	    there * 2 * step < fewer) /* they overlap for less than half of the shorter one */
 		return false;
+	*looks += same; /* for sorting, twice */
 	ret->shift = shift;
 	ret->distance_ns = median(differences, same);
 	for (size_t i = 0; i < same; i++)
@@ -206,9 +207,8 @@ static void join_by_pattern(struct joining *j, uint32_t member)
 	struct rank_matching *m = j->m;
 	struct rank_member *y = &m->members.data[member];
 	struct shift_fit best = {0};
-	uint32_t into = TIMELINE_NONE;
-	m->not_compared += j->looks >= j->most_looks;
-	for (uint32_t g = 0; g < m->groups.len && j->looks < j->most_looks; g++) {
+	uint32_t into = TIMELINE_NONE, g = 0;
+	for (; g < m->groups.len && j->looks < j->most_looks; g++) {
 		struct shift_fit fit = {0};
 		const struct rank_member *x = &m->members.data[j->first_of.data[g]];
 		j->looks += LOOKS_A_GROUP;
@@ -220,7 +220,10 @@ static void join_by_pattern(struct joining *j, uint32_t member)
 		best = fit;
 		best.shift += x->sequence_shift;
 	}
-	if (into == TIMELINE_NONE) {
+	bool all_compared = g == m->groups.len;
+	m->not_compared += !all_compared;
+	if (into == TIMELINE_NONE || !all_compared) {
+		best.shift = 0;
 		into = (uint32_t)m->groups.len;
 		*vec_push(&m->groups) = (struct rank_group){.size = y->size};
 	}

@@ -166,10 +166,10 @@ static p2ps_t p2ps_of(const struct rank_matching *m, const struct rank_group *g,
 			uint32_t call = m->order.data[x->first_p2p + i];
 			const struct rank_call *c = &m->calls[call];
 			bool sends = op == COLLECTIVE_SEND;
+			uint32_t at = (uint32_t)ret.len;
 			if (c->op == op)
 				*vec_push(&ret) = (struct p2p){sends ? x->rank : c->peer,
-							       sends ? c->peer : x->rank,
-							       (uint32_t)ret.len, call};
+							       sends ? c->peer : x->rank, at, call};
 		}
 	}
 	if (ret.len)

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyze/ranks_impl.h"
 
@@ -172,37 +171,46 @@ static void compare_times(struct ranks *r)
 
 #define LONG_PERCENTILE 97
 
-static int compare_u64(const void *a, const void *b)
+struct lateness {
+	uint32_t member;
+	uint64_t late_ns;
+};
+typedef VEC(struct lateness) latenesses_t;
+
+static int by_member(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
+	const struct lateness *x = a, *y = b;
+	if (x->member != y->member)
+		return x->member < y->member ? -1 : 1;
+	return x->late_ns < y->late_ns ? -1 : x->late_ns > y->late_ns;
 }
 
-/* The late times of a member, or of all of a group (RANKS_NONE), sorted. */
-typedef VEC(uint64_t) times_t;
-static void late_times(const struct ranks *r, uint32_t group, uint32_t member, times_t *ret)
+static int by_time(const void *a, const void *b)
 {
-	const struct rank_group *g = &r->matching.groups.data[group];
-	ret->len = 0;
+	const struct lateness *x = a, *y = b;
+	return x->late_ns < y->late_ns ? -1 : x->late_ns > y->late_ns;
+}
+
+static latenesses_t latenesses_of(const struct ranks *r, const struct rank_group *g)
+{
+	latenesses_t ret = {0};
 	for (size_t i = g->first_match; i < g->first_match + g->matches; i++) {
 		const struct ranks_timing *t = &r->timings.data[i];
-		if (t->late && (member == RANKS_NONE || t->last_member == member))
-			*vec_push(ret) = t->late_ns;
+		if (t->late)
+			*vec_push(&ret) = (struct lateness){t->last_member, t->late_ns};
 	}
-	if (ret->len)
-		qsort(ret->data, ret->len, sizeof(*ret->data), compare_u64);
+	if (ret.len)
+		qsort(ret.data, ret.len, sizeof(*ret.data), by_time);
+	return ret;
 }
 
-/* Leaves those out that weigh nothing beside the longest: where a rank is late once a step, its
- * other collectives begin later on this rank or that by chance. A few very long ones do not make
- * all others so. */
-static void drop_small(times_t *times, uint64_t least)
+/* How many are below; they are sorted by time. */
+static size_t count_below(const struct lateness *l, size_t n, uint64_t least_ns)
 {
-	size_t small = 0;
-	while (small < times->len && times->data[small] < least)
-		small++;
-	times->len -= small;
-	memmove(times->data, times->data + small, times->len * sizeof(*times->data));
+	size_t below = 0;
+	while (below < n && l[below].late_ns < least_ns)
+		below++;
+	return below;
 }
 
 /* Of n late collectives as many as of ranks that are late by chance, and two standard deviations
@@ -213,38 +221,67 @@ static bool is_no_chance(size_t late, size_t n, uint32_t members)
 	return (double)late >= (double)n * p + 2 * sqrt((double)n * p * (1 - p));
 }
 
-static double capped_sum(const times_t *times, uint64_t most)
+static double capped_sum(const struct lateness *l, size_t n, uint64_t most_ns)
 {
 	double sum = 0;
-	for (size_t i = 0; i < times->len; i++)
-		sum += (double)(times->data[i] < most ? times->data[i] : most);
+	for (size_t i = 0; i < n; i++)
+		sum += (double)(l[i].late_ns < most_ns ? l[i].late_ns : most_ns);
 	return sum;
+}
+
+/* Which lateness of a communicator counts: what weighs nothing beside the longest does not. Where a
+ * rank is late once a step, its other collectives begin later on this rank or that by chance. A few
+ * very long ones do not make all others so. */
+struct straggling {
+	uint64_t least_ns, most_ns;
+	size_t n;      /* that count */
+	double sum_ns; /* of these, none above most_ns */
+};
+
+static struct straggling straggling_of(const latenesses_t *all)
+{
+	const struct lateness *l = all->data;
+	if (!all->len)
+		return (struct straggling){0};
+	uint64_t least_ns = l[(all->len - 1) * LONG_PERCENTILE / 100].late_ns / 10;
+	size_t below = count_below(l, all->len, least_ns);
+	struct straggling ret = {.least_ns = least_ns, .n = all->len - below};
+	ret.most_ns = 10 * l[below + ret.n / 2].late_ns;
+	ret.sum_ns = capped_sum(l + below, ret.n, ret.most_ns);
+	return ret;
+}
+
+/* own: of one member, sorted by time. */
+static bool is_straggler(const struct straggling *s, const struct lateness *own, size_t n,
+			 uint32_t members, uint64_t duration_ns)
+{
+	size_t below = count_below(own, n, s->least_ns);
+	double sum_ns = capped_sum(own + below, n - below, s->most_ns);
+	n -= below;
+	return n >= RANKS_LATE_LEAST && (double)n >= 0.6 * (double)s->n &&
+	       is_no_chance(n, s->n, members) && sum_ns >= 0.6 * s->sum_ns &&
+	       sum_ns >= 0.01 * (double)duration_ns;
 }
 
 static void find_straggler(struct ranks *r, uint32_t group)
 {
 	const struct rank_group *g = &r->matching.groups.data[group];
 	struct ranks_comm *comm = &r->comms.data[group];
-	times_t all = {0}, own = {0};
-	late_times(r, group, RANKS_NONE, &all);
-	uint64_t least = all.len ? all.data[(all.len - 1) * LONG_PERCENTILE / 100] / 10 : 0;
-	drop_small(&all, least);
-	uint64_t most = all.len ? 10 * all.data[all.len / 2] : 0;
-	double total = capped_sum(&all, most);
-	for (uint32_t k = g->first_member; k < g->first_member + g->members; k++) {
-		struct ranks_member *m = &r->members.data[k];
-		late_times(r, group, k, &own);
-		m->p50_late_ns = own.len ? own.data[own.len / 2] : 0;
-		m->max_late_ns = own.len ? own.data[own.len - 1] : 0;
-		drop_small(&own, least);
-		double sum = capped_sum(&own, most);
-		if (own.len >= RANKS_LATE_LEAST && (double)own.len >= 0.6 * (double)all.len &&
-		    is_no_chance(own.len, all.len, g->members) && sum >= 0.6 * total &&
-		    sum >= 0.01 * (double)(comm->last_ns - comm->first_ns))
-			comm->straggler = k;
+	latenesses_t all = latenesses_of(r, g);
+	struct straggling s = straggling_of(&all);
+	if (all.len)
+		qsort(all.data, all.len, sizeof(*all.data), by_member);
+	for (size_t i = 0, n; i < all.len; i += n) {
+		const struct lateness *own = &all.data[i];
+		for (n = 1; i + n < all.len && own[n].member == own->member; n++)
+			;
+		struct ranks_member *m = &r->members.data[own->member];
+		m->p50_late_ns = own[n / 2].late_ns;
+		m->max_late_ns = own[n - 1].late_ns;
+		if (is_straggler(&s, own, n, g->members, comm->last_ns - comm->first_ns))
+			comm->straggler = own->member;
 	}
 	vec_free(&all);
-	vec_free(&own);
 }
 
 /* ---- mismatches ---- */

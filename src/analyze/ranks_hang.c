@@ -9,23 +9,31 @@
 
 /* ---- how long members were seen ---- */
 
-static uint64_t meta_number(const struct rec_tables *t, const char *key)
+/* 0 = none. */
+static uint64_t meta_number(const char *text)
 {
-	const char *text = rec_meta(t, key);
 	return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
 }
 
-static uint64_t source_end(const struct rec_tables *t, uint32_t source)
+/* When each source's recording ended; of a recording that was not merged there is one. */
+static uint64_t *source_ends(const struct rec_tables *t)
 {
-	char key[64];
-	uint64_t end = 0;
-	if (t->sources.len) {
-		snprintf(key, sizeof(key), "source_%u_end_monotonic_ns", source);
-		end = meta_number(t, key);
+	size_t n = t->sources.len ? t->sources.len : 1;
+	uint64_t *ends = xcalloc(n, sizeof(*ends));
+	uint64_t all = meta_number(rec_meta(t, "end_monotonic_ns"));
+	for (size_t i = 0; i < t->metas.len; i++) {
+		const char *key = strtab_get(&t->strings, t->metas.data[i].key, NULL);
+		unsigned source;
+		int len = 0;
+		if (sscanf(key, "source_%u_end_monotonic_ns%n", &source, &len) == 1 && len &&
+		    !key[len] && source < t->sources.len)
+			ends[source] =
+				meta_number(strtab_get(&t->strings, t->metas.data[i].value, NULL));
 	}
-	if (!end)
-		end = meta_number(t, "end_monotonic_ns");
-	return end ? end : t->last_ns;
+	for (size_t i = 0; i < n; i++)
+		if (!ends[i])
+			ends[i] = all ? all : t->last_ns;
+	return ends;
 }
 
 static uint64_t process_end(const struct ranks *r, uint32_t pid)
@@ -36,10 +44,11 @@ static uint64_t process_end(const struct ranks *r, uint32_t pid)
 
 static void find_ends(struct ranks *r)
 {
+	uint64_t *ends = source_ends(r->tables);
 	for (size_t k = 0; k < r->members.len; k++) {
 		const struct rank_member *m = &r->matching.members.data[k];
 		struct ranks_member *ret = &r->members.data[k];
-		ret->observed_ns = source_end(r->tables, m->source);
+		ret->observed_ns = ends[m->source < r->tables->sources.len ? m->source : 0];
 		ret->ended_ns = process_end(r, m->pid);
 		ret->next_sequence = m->sequence_shift;
 		if (!m->calls)
@@ -49,6 +58,7 @@ static void find_ends(struct ranks *r)
 		ret->next_sequence = (int64_t)last->sequence + 1 + m->sequence_shift;
 		ret->last_call_ns = last->host_ns;
 	}
+	free(ends);
 }
 
 /* ---- finding ---- */

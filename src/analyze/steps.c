@@ -13,6 +13,8 @@
 #define LEAST_STEPS  3
 #define LEAST_BURSTS 3
 
+#define JOIN_NS 5000000000ULL /* probes are there by then, and a step begins */
+
 struct finder {
 	struct steps *ret;
 	struct steps_input in;
@@ -27,7 +29,7 @@ struct finder {
 	size_t launches_len;
 	uint64_t last_ns; /* of the recording, or when the process ended */
 	bool exited;
-	bool joined; /* it ran before it was traced */
+	uint64_t joined_ns; /* since when it is traced, where it ran before; or 0 */
 };
 
 /* ---- texts ---- */
@@ -46,13 +48,19 @@ static bool text_ended(const struct finder *f, const steps_ops_t *ops)
 	return f->exited || (f->last_ns > end && f->last_ns - end > 2 * quiet);
 }
 
+/* The recording came into the midst of what the thread does: it did something soon after. */
+static bool text_joined(const struct finder *f, const steps_ops_t *ops)
+{
+	return f->joined_ns && ops->len && ops->data[0].start_ns < f->joined_ns + JOIN_NS;
+}
+
 static struct steps_text text_of(const struct finder *f, const steps_ops_t *ops)
 {
 	return (struct steps_text){.ops = ops->data,
 				   .len = ops->len,
 				   .symbols = f->in.symbols.data,
 				   .symbols_len = f->in.symbols.len,
-				   .joined = f->joined,
+				   .joined = text_joined(f, ops),
 				   .ended = text_ended(f, ops)};
 }
 
@@ -390,7 +398,7 @@ static void find_bounds(struct finder *f, uint32_t pid)
 {
 	const struct m_process *row = process_index_row(&f->index, pid);
 	f->exited = row && row->end_ns;
-	f->joined = row && row->joined;
+	f->joined_ns = row && row->joined ? row->start_ns : 0;
 	f->last_ns = f->exited ? row->end_ns : f->t->last_ns;
 }
 

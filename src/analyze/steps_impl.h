@@ -74,7 +74,7 @@ struct steps_text {
 	size_t len;
 	const struct steps_symbol *symbols;
 	size_t symbols_len;
-	bool joined; /* its process ran before it was traced */
+	bool joined; /* its thread was at it already when tracing began */
 	bool began;  /* a step, if there is one, begins with its first operation, or later */
 	bool ended;  /* the thread lived on, or ended by itself, after its last operation */
 };

@@ -5,9 +5,11 @@
 
 #include "map64.h"
 
+/* Mixed with an address that nobody outside knows: strings of a file could be chosen for one slot.
+ */
 static size_t slot_of(const struct strtab *t, const char *s, size_t len)
 {
-	size_t i = hash_bytes(s, len) & (t->index_cap - 1);
+	size_t i = hash_u64(hash_bytes(s, len) ^ (uintptr_t)t->index) & (t->index_cap - 1);
 	while (t->index[i]) {
 		size_t id = t->index[i] - 1;
 		if (t->strings.data[id].len == len && !memcmp(t->strings.data[id].s, s, len))

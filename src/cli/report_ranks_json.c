@@ -132,13 +132,30 @@ static json_t *mismatch_json(const struct ranks *r, const struct ranks_mismatch 
 	return o;
 }
 
-/* Innermost frame first. */
-static json_t *stack_json(const struct ranks *r, uint32_t stack)
+#define STACK_TEXT_BYTES  (1u << 20)  /* of one stack: past these its outer frames are left out */
+#define STACKS_TEXT_BYTES (64u << 20) /* of all: past these they are empty */
+
+static size_t frame_bytes(const struct rec_tables *t, const struct m_frame *f)
+{
+	size_t name, file;
+	strtab_get(&t->strings, f->name ? f->name : f->library, &name);
+	strtab_get(&t->strings, f->file, &file);
+	return name + file + 32;
+}
+
+/* Innermost frame first. left: bytes that stacks may still have. */
+static json_t *stack_json(const struct ranks *r, uint32_t stack, size_t *left)
 {
 	const struct rec_tables *t = r->tables;
 	json_t *list = json_array();
+	size_t own = *left < STACK_TEXT_BYTES ? *left : STACK_TEXT_BYTES;
 	for (; stack; stack = t->stacks.data[stack].parent) {
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		size_t bytes = frame_bytes(t, f);
+		if (bytes > own)
+			break;
+		own -= bytes;
+		*left -= bytes;
 		json_array_append_new(list,
 				      json_pack("{s:o,s:o,s:i}", "name",
 						text_of(r, f->name ? f->name : f->library), "file",
@@ -147,7 +164,7 @@ static json_t *stack_json(const struct ranks *r, uint32_t stack)
 	return list;
 }
 
-static json_t *hung_json(const struct ranks *r, const struct ranks_hung *h)
+static json_t *hung_json(const struct ranks *r, const struct ranks_hung *h, size_t *left)
 {
 	const struct rank_member *m = &r->matching.members.data[h->member];
 	json_t *o = json_object();
@@ -158,13 +175,14 @@ static json_t *hung_json(const struct ranks *r, const struct ranks_hung *h)
 			    json_boolean(r->members.data[h->member].ended_ns != 0));
 	json_object_set_new(o, "call", h->call == RANKS_NONE ? json_null() : call_json(r, h->call));
 	json_object_set_new(o, "open_call", report_text_json(ranks_function(r, h->probe)));
-	json_object_set_new(o, "stack", stack_json(r, h->stack));
+	json_object_set_new(o, "stack", stack_json(r, h->stack, left));
 	json_object_set_new(o, "stack_ns",
 			    h->stack ? report_number_json(h->stack_ns) : json_null());
 	return o;
 }
 
-static void hang_json(struct json_stream *out, const struct ranks *r, const struct ranks_hang *h)
+static void hang_json(struct json_stream *out, const struct ranks *r, const struct ranks_hang *h,
+		      size_t *left)
 {
 	json_stream_object(out, NULL);
 	json_stream_put(out, "communicator", hash_json(r->matching.groups.data[h->group].hash));
@@ -174,7 +192,7 @@ static void hang_json(struct json_stream *out, const struct ranks *r, const stru
 	json_stream_put(out, "missing", report_number_json(h->missing));
 	json_stream_array(out, "ranks");
 	for (size_t i = 0; i < h->ranks.len; i++)
-		json_stream_put(out, NULL, hung_json(r, &h->ranks.data[i]));
+		json_stream_put(out, NULL, hung_json(r, &h->ranks.data[i], left));
 	json_stream_close(out);
 	json_stream_close(out);
 }
@@ -198,9 +216,10 @@ void ranks_json(struct json_stream *out, const struct report *report, const void
 	for (size_t i = 0; i < r->mismatches.len; i++)
 		json_stream_put(out, NULL, mismatch_json(r, &r->mismatches.data[i]));
 	json_stream_close(out);
+	size_t left = STACKS_TEXT_BYTES;
 	json_stream_array(out, "hangs");
 	for (size_t i = 0; i < r->hangs.len; i++)
-		hang_json(out, r, &r->hangs.data[i]);
+		hang_json(out, r, &r->hangs.data[i], &left);
 	json_stream_close(out);
 	json_stream_close(out);
 }

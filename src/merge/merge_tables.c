@@ -348,13 +348,25 @@ static void put_number(struct merge *m, const char *key, uint64_t value)
 	rec_put_meta(m->w, key, text);
 }
 
+/* What a source counts of a sum; of one of before that has no such number, what a report of it
+ * takes for it. */
+static uint64_t part_of(const struct rec_tables *t, const char *key)
+{
+	if (!rec_meta(t, key) && !strcmp(key, "held_cpu_ns"))
+		return number_of(t, "held_ns");
+	if (rec_meta(t, key) || strcmp(key, "displacing_cpu_ns") != 0)
+		return number_of(t, key);
+	uint64_t all = number_of(t, "collector_cpu_ns"), start = number_of(t, "start_cpu_ns");
+	return all > start ? all - start : 0;
+}
+
 static void put_sums(struct merge *m)
 {
 	for (size_t k = 0; k < sizeof(sums) / sizeof(sums[0]); k++) {
 		uint64_t sum = 0;
 		bool known = false;
 		for (size_t i = 0; i < m->inputs.len; i++) {
-			sum += number_of(m->inputs.data[i].t, sums[k]);
+			sum += part_of(m->inputs.data[i].t, sums[k]);
 			known |= rec_meta(m->inputs.data[i].t, sums[k]) != NULL;
 		}
 		if (known)
