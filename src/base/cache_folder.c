@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define USED_LATELY_S	  86400
 #define TEMPORARY_LASTS_S 600
 #define TEMPORARY_ENDING  ".tmp"
 #define LISTED_PARTS	  8
@@ -136,7 +137,7 @@ static bool read_all(int fd, uint8_t *to, size_t len)
 	return true;
 }
 
-static bool read_file(const struct cache_folder *c, int fd, struct buf *ret)
+static bool read_file(const struct cache_folder *c, int fd, time_t *ret_used, struct buf *ret)
 {
 	struct buf b = {0};
 	struct stat st;
@@ -150,6 +151,7 @@ static bool read_file(const struct cache_folder *c, int fd, struct buf *ret)
 		buf_free(&b);
 		return false;
 	}
+	*ret_used = st.st_mtim.tv_sec;
 	*ret = b;
 	return true;
 }
@@ -160,6 +162,7 @@ static bool load(struct cache_folder *c, const char *name,
 {
 	int fd = openat(c->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct buf b = {0};
+	time_t used;
 	bool good;
 
 	if (fd < 0) {
@@ -167,9 +170,10 @@ static bool load(struct cache_folder *c, const char *name,
 			unlinkat(c->dir, name, 0);
 		return false;
 	}
-	good = read_file(c, fd, &b) && is_good(ctx, b.data, b.len);
+	good = read_file(c, fd, &used, &b) && is_good(ctx, b.data, b.len);
 	if (good) {
-		futimens(fd, NULL);
+		if (time(NULL) - used > USED_LATELY_S) /* a disk may take long for it */
+			futimens(fd, NULL);
 		*ret = b;
 	} else {
 		unlinkat(c->dir, name, 0);

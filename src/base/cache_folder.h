@@ -29,8 +29,8 @@ struct cache_kind {
 struct cache_folder *cache_folder_open(const char *path, const struct cache_kind *kind);
 void cache_folder_close(struct cache_folder *c);
 
-/* The bytes of a file, which then is the newest, to be freed; false when there is none. One that
- * is_good is false of is removed. */
+/* The bytes of a file, which then counts as used today, to be freed; false when there is none. One
+ * that is_good is false of is removed. */
 bool cache_folder_load(struct cache_folder *c, const char *name,
 		       bool (*is_good)(void *ctx, const uint8_t *bytes, size_t len), void *ctx,
 		       struct buf *ret);

@@ -88,7 +88,8 @@ static void on_probe(void *ctx, const struct probe_info *info)
 	hang_watch_probe(s, info);
 }
 
-static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids)
+static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids,
+		    uint64_t seen_ns)
 {
 	struct session *s = ctx;
 	if (!s->pipeline)
@@ -97,7 +98,7 @@ static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *
 	char **copies = xcalloc(maps->len, sizeof(*copies));
 	for (size_t i = 0; i < maps->len; i++)
 		copies[i] = xstrdup(build_ids[i]);
-	pipeline_define_maps(s->pipeline, pid, maps, copies);
+	pipeline_define_maps(s->pipeline, pid, maps, copies, seen_ns);
 }
 
 static bool is_watched(const struct session *s, pid_t pid)

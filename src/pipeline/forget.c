@@ -78,7 +78,6 @@ void forget_parts(struct pipeline *p, struct known_process *k)
 	known_maps_unref(k->maps);
 	k->maps = NULL;
 	map64_free(&k->sent);
-	vec_free(&k->sent_maps);
 	vec_free(&k->tids);
 }
 

@@ -115,26 +115,10 @@ void frames_tell_losses(struct pipeline *p)
 
 /* ---- native ---- */
 
-static const struct proc_map *map_of(const proc_maps_t *maps, uint64_t address)
-{
-	size_t low = 0, high = maps->len;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct proc_map *m = &maps->data[middle];
-		if (address < m->start)
-			high = middle;
-		else if (address >= m->end)
-			low = middle + 1;
-		else
-			return m;
-	}
-	return NULL;
-}
-
 bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret)
 {
 	struct known_process *process = pipeline_process_of(p, tgid);
-	const struct proc_map *m = map_of(pipeline_maps_of(process), address);
+	const struct proc_map *m = proc_map_at(pipeline_maps_of(process), address);
 	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = address}};
 	uint64_t bias = 0, number;
 	size_t elf = m ? pipeline_elf_index(p, tgid, m) : 0;

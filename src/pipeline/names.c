@@ -249,14 +249,16 @@ static size_t elf_of_mapping(struct pipeline *p, uint32_t tgid, const struct pro
 	return p->elves.data[index].is_open ? index + 1 : 0;
 }
 
-/* Whether the file has other bytes than those that were mapped: names in it would be wrong. */
+/* Whether the file has other bytes than those that were mapped: names in it would be wrong. Where
+ * its time of writing was set to one that is still to come, the kernel's own time says. */
 static bool was_written_over(struct pipeline *p, uint32_t tgid, const struct proc_map *m,
 			     const struct open_elf *elf)
 {
-	const struct sent_map *sent = pipeline_sent_map(p, tgid, m);
+	const struct first_seen *seen = pipeline_first_seen(p, tgid, m);
+	const struct elf_identity *now = &elf->identity;
 	const char *build_id = elf->facts.build_id;
-	return sent && elf->identity.written_ns > sent->seen_ns &&
-	       (!build_id[0] || hash_bytes(build_id, strlen(build_id)) != sent->build_id);
+	return seen && now->written_ns > seen->time_ns && now->changed_ns > seen->time_ns &&
+	       (!build_id[0] || hash_bytes(build_id, strlen(build_id)) != seen->build_id);
 }
 
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)

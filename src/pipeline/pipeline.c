@@ -106,15 +106,14 @@ void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, co
 				 .start_ns = time_ns});
 }
 
-void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids)
+void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
+			  uint64_t seen_ns)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	post(p, (struct message){.kind = MSG_MAPS,
 				 .pid = pid,
 				 .maps = *maps,
 				 .build_ids = build_ids,
-				 .start_ns = timespec_ns(&now)});
+				 .start_ns = seen_ns});
 	*maps = (proc_maps_t){0};
 }
 
@@ -496,7 +495,6 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	for (size_t i = 0; i < p->process_list.len; i++) {
 		known_maps_unref(p->process_list.data[i].maps);
 		map64_free(&p->process_list.data[i].sent);
-		vec_free(&p->process_list.data[i].sent_maps);
 		vec_free(&p->process_list.data[i].tids);
 	}
 	for (size_t i = 0; i < p->elves.len; i++) {

@@ -92,8 +92,10 @@ void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *prob
 /* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */
 void pipeline_define_enum(struct pipeline *p, const char *type, int64_t value, const char *name,
 			  uint32_t bytes);
-/* Takes the maps (emptied). build_ids: one per map, malloc'ed array of malloc'ed strings. */
-void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids);
+/* Takes the maps (emptied). build_ids: one per map, malloc'ed array of malloc'ed strings. seen_ns:
+ * when they were read, of CLOCK_REALTIME_COARSE. */
+void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
+			  uint64_t seen_ns);
 void pipeline_task(struct pipeline *p, const struct rec_task *task);
 void pipeline_process(struct pipeline *p, pid_t pid); /* a target from the start */
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason);

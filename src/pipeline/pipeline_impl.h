@@ -48,9 +48,9 @@ struct known_tid {
 	bool missed; /* /proc did not list it */
 };
 
-/* A mapping of a file's code that is in the recording. */
-struct sent_map {
-	uint64_t seen_ns;  /* CLOCK_REALTIME_COARSE, as file systems keep their times */
+/* A mapping when it was met first. */
+struct first_seen {
+	uint64_t time_ns;  /* CLOCK_REALTIME_COARSE, as file systems keep their times */
 	uint64_t build_id; /* hash; of "" where none was told */
 };
 
@@ -58,6 +58,7 @@ struct sent_map {
 struct known_maps {
 	uint32_t refs;
 	proc_maps_t list;
+	struct first_seen *seen; /* one each */
 };
 
 struct known_process {
@@ -66,8 +67,7 @@ struct known_process {
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
-	struct map64 sent;	 /* hash of a mapping -> index in sent_maps */
-	VEC(struct sent_map) sent_maps;
+	struct map64 sent;	 /* hashes of the mappings that are in the recording */
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */
 };
@@ -354,12 +354,12 @@ uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
 /* The same; name: what it is called should it have ended. */
 uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
-/* seen_ns: when they were read, see struct sent_map. */
+/* seen_ns: when they were read, see struct first_seen. */
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			uint64_t seen_ns);
 /* What it has mapped; valid until the process has other mappings, or is forgotten. */
 const proc_maps_t *pipeline_maps_of(const struct known_process *k);
 void known_maps_unref(struct known_maps *m);
-/* Of a mapping that was taken, or NULL. */
-const struct sent_map *pipeline_sent_map(struct pipeline *p, uint32_t tgid,
-					 const struct proc_map *m);
+/* Of a mapping of the process, or NULL. */
+const struct first_seen *pipeline_first_seen(struct pipeline *p, uint32_t tgid,
+					     const struct proc_map *m);

@@ -130,6 +130,7 @@ void known_maps_unref(struct known_maps *m)
 	if (!m || --m->refs)
 		return;
 	proc_maps_free(&m->list);
+	free(m->seen);
 	free(m);
 }
 
@@ -218,36 +219,50 @@ static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
 	rec_put_map(p->writer, &row);
 }
 
-static uint64_t map_key(const struct proc_map *m)
+/* NULL: it had none such. */
+static const struct first_seen *seen_before(const struct known_maps *k, const struct proc_map *m)
 {
-	return hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end);
+	const struct proc_map *found = k ? proc_map_at(&k->list, m->start) : NULL;
+	return found && proc_map_same(found, m) ? &k->seen[found - k->list.data] : NULL;
 }
 
-const struct sent_map *pipeline_sent_map(struct pipeline *p, uint32_t tgid,
-					 const struct proc_map *m)
+const struct first_seen *pipeline_first_seen(struct pipeline *p, uint32_t tgid,
+					     const struct proc_map *m)
 {
-	uint64_t i;
-	struct known_process *k = pipeline_process_of(p, tgid);
-	return map64_get(&k->sent, map_key(m), &i) ? &k->sent_maps.data[i] : NULL;
+	return seen_before(pipeline_process_of(p, tgid)->maps, m);
+}
+
+static void send_new_map(struct pipeline *p, struct known_process *k, const struct proc_map *m,
+			 const char *build_id)
+{
+	uint64_t key = hash_u64(m->start) ^ m->inode ^ hash_u64(m->file_offset + m->end), sent;
+	if (!m->executable || !m->inode || map64_get(&k->sent, key, &sent))
+		return;
+	put_map(p, k->row.pid, m, build_id);
+	map64_set(&k->sent, key, 1);
+}
+
+static struct first_seen seen_first(const struct known_maps *before, const struct proc_map *m,
+				    const char *build_id, uint64_t seen_ns)
+{
+	const struct first_seen *known = seen_before(before, m);
+	return known ? *known
+		     : (struct first_seen){seen_ns, hash_bytes(build_id, strlen(build_id))};
 }
 
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			uint64_t seen_ns)
 {
 	struct known_process *k = pipeline_process_of(p, (uint32_t)pid);
+	struct known_maps *taken = xcalloc(1, sizeof(*taken));
+	taken->seen = xcalloc(maps->len + 1, sizeof(*taken->seen));
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
-		uint64_t key = map_key(m), sent;
-		if (m->executable && m->inode && !map64_get(&k->sent, key, &sent)) {
-			put_map(p, (uint32_t)pid, m, build_ids[i]);
-			map64_set(&k->sent, key, k->sent_maps.len);
-			*vec_push(&k->sent_maps) = (struct sent_map){
-				seen_ns, hash_bytes(build_ids[i], strlen(build_ids[i]))};
-		}
+		taken->seen[i] = seen_first(k->maps, m, build_ids[i], seen_ns);
+		send_new_map(p, k, m, build_ids[i]);
 		free(build_ids[i]);
 	}
 	free(build_ids);
-	struct known_maps *taken = xcalloc(1, sizeof(*taken));
 	taken->list = *maps;
 	*maps = (proc_maps_t){0};
 	set_maps(k, taken);

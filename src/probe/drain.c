@@ -32,7 +32,7 @@ static void follow_files(struct tracer *t, const struct rec_task *task)
 		scan_soon(t, pid);
 		break;
 	case REC_FORK:
-		targets_forked(&t->targets, &t->files, (pid_t)task->parent_tgid, pid);
+		scan_forked(t, (pid_t)task->parent_tgid, pid);
 		break;
 	case REC_EXIT:
 		scan_forget(t, pid);
@@ -58,14 +58,12 @@ static int on_control(void *ctx, void *data, size_t len)
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */
 	pid_t pid = (pid_t)task->tgid;
+	if (t->unwinder && (task->kind == REC_EXIT || task->kind == REC_EXEC))
+		unwinder_forget(t->unwinder, pid);
 	if (listening)
 		follow_files(t, task);
 	else if (task->kind == REC_MAPS && task->sequence)
 		tracer_answer_maps(t, task->sequence);
-	if (t->unwinder && task->kind == REC_FORK && !unwinder_forked(t->unwinder, pid))
-		scan_soon(t, pid); /* what is published was told before: names are found by that */
-	if (t->unwinder && task->kind == REC_EXIT)
-		unwinder_exited(t->unwinder, pid);
 	bool is_task = task->kind != REC_MAPS && task->kind != REC_STALE;
 	if (t->opts.events.on_task && is_task && listening)
 		t->opts.events.on_task(t->opts.events.ctx, task);

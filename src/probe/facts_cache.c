@@ -77,16 +77,12 @@ static bool identify_program(struct identity *ret)
 #define ZFS	 0x2fc12fc1
 #define BCACHEFS 0xca451a4e
 
-/* Whether the kernel itself sets the times there, at each change. */
+/* Whether the kernel itself sets the times there, at each change. Not so overlays: theirs are those
+ * of the layers, which may be images with times of their own, or anybody's file system. */
 static bool has_true_times(int fd)
 {
-	static const uint32_t kinds[] = {EXT4_SUPER_MAGIC,
-					 XFS_SUPER_MAGIC,
-					 BTRFS_SUPER_MAGIC,
-					 OVERLAYFS_SUPER_MAGIC,
-					 F2FS,
-					 ZFS,
-					 BCACHEFS};
+	static const uint32_t kinds[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS, ZFS, BCACHEFS};
 	struct statfs fs;
 	if (fstatfs(fd, &fs) || ((uint64_t)fs.f_flags & ST_NOSUID))
 		return false;

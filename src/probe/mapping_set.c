@@ -28,9 +28,12 @@ bool mapping_set_is(const struct mapping_set *s, const proc_maps_t *maps)
 {
 	if (s->maps.len != maps->len)
 		return false;
-	for (size_t i = 0; i < maps->len; i++)
-		if (!proc_map_same(&s->maps.data[i].map, &maps->data[i]))
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct mapped_code *c = &s->maps.data[i];
+		bool lacks_file = !c->file && c->map.inode;
+		if (lacks_file || !proc_map_same(&c->map, &maps->data[i]))
 			return false;
+	}
 	return true;
 }
 

@@ -26,7 +26,7 @@ struct mapping_set {
 void mapping_set_add(struct mapping_set *s, const struct proc_map *m, struct unwind_file *file);
 void mapping_set_free(struct mapping_set *s);
 
-/* Whether it holds these mappings and no others. */
+/* Whether it holds these mappings and no others, and found the file of each. */
 bool mapping_set_is(const struct mapping_set *s, const proc_maps_t *maps);
 
 /* The file of a mapping that was in the set (NULL = no set), without a new reference; or NULL. */

@@ -17,6 +17,7 @@
 #include "parser/owners.h"
 #include "parser/parser.h"
 #include "probe/facts_cache.h"
+#include "probe/facts_keeper.h"
 #include "probe/tracer_impl.h"
 
 #define READ_MS 2000 /* a file; PyTorch's largest takes a quarter of it */
@@ -34,7 +35,8 @@ struct reading {
 	struct buf key; /* of its answer, in the cache */
 	bool doubtful;	/* the process has read what is not kept */
 	struct owners owners;
-	struct facts_cache *cache;
+	struct facts_cache *cache; /* only read here */
+	struct facts_keeper *keeper;
 	struct reading_stats stats;
 };
 
@@ -44,6 +46,7 @@ struct reading *reading_new(struct parser_host *host)
 	r->parser = parser_new(host, true);
 	r->owners.most_ns = READ_OWNER_NS;
 	r->cache = facts_cache_open(NULL, 0);
+	r->keeper = facts_keeper_new();
 	return r;
 }
 
@@ -55,6 +58,7 @@ void reading_free(struct reading *r)
 	vec_free(&r->queue);
 	buf_free(&r->key);
 	facts_cache_close(r->cache);
+	facts_keeper_free(r->keeper);
 	owners_free(&r->owners);
 	free(r);
 }
@@ -136,8 +140,8 @@ static int take_in(struct tracer *t, struct probed_file *f, const struct buf *an
 	return file_facts_take(&f->facts, &t->plan, f->path, answer->data, answer->len, e);
 }
 
-static void take(struct tracer *t, struct probed_file *f, int rc, const struct buf *answer,
-		 struct err *e)
+/* Takes the answer over. */
+static void take(struct tracer *t, struct probed_file *f, int rc, struct buf *answer, struct err *e)
 {
 	struct reading *r = t->reading;
 	if (!rc) {
@@ -145,7 +149,7 @@ static void take(struct tracer *t, struct probed_file *f, int rc, const struct b
 		rc = take_in(t, f, answer, e);
 	}
 	if (!rc)
-		facts_cache_store(r->cache, f->fd, &r->key, answer);
+		facts_keeper_store(r->keeper, f->fd, &r->key, answer);
 	end(t, f, rc, e);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -41,6 +43,7 @@ struct scan {
 	uint64_t sequence;		 /* of the hold; 0 = it is not held */
 	uint64_t until_ns;		 /* for its stacks */
 	proc_maps_t maps;		 /* of code */
+	uint64_t seen_ns;		 /* when these were read; CLOCK_REALTIME_COARSE */
 	VEC(struct probed_file *) files; /* used, one for each mapping of a file */
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */
@@ -57,7 +60,8 @@ struct later {
 struct scans {
 	VEC(struct scan *) list;
 	VEC(struct later) later;
-	struct map64 spent_ns; /* pid -> in this second, for its mappings */
+	struct map64 spent_ns; /* pid -> in this second, for its mappings and its children's */
+	struct map64 payer;    /* pid -> whose child it is, until it executes another program */
 	struct map64 cost_ns;  /* pid -> of the last reading of them */
 	uint64_t second_ns;
 	uint64_t pressed_ns; /* since when; 0 = not */
@@ -96,32 +100,60 @@ void scans_free(struct scans *ss, struct files *fs)
 	vec_free(&ss->later);
 	map64_free(&ss->spent_ns);
 	map64_free(&ss->cost_ns);
+	map64_free(&ss->payer);
 	close(ss->timer);
 	free(ss);
 }
 
 /* ---- the files of a process ---- */
 
+/* Whether an open file is the one that was mapped. The process may have mapped another one there
+ * since; btrfs alone shows another device number in /proc/PID/maps than stat(2) gives, and nobody
+ * else can make one of those. */
+static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map *m)
+{
+	struct statfs fs;
+	return st->st_ino == m->inode &&
+	       (st->st_dev == m->device ||
+		(!fstatfs(fd, &fs) && (uint32_t)fs.f_type == BTRFS_SUPER_MAGIC));
+}
+
+/* The registry entry of a file that is found by its own numbers, and by the mapping's as well where
+ * those are of the same file. */
+static struct probed_file *entry_of(struct tracer *t, int fd, const struct stat *st,
+				    const struct proc_map *m)
+{
+	struct probed_file *f = files_find(&t->files, st->st_dev, st->st_ino);
+	bool same = is_mapped_file(fd, st, m);
+	if (!f && same)
+		return files_add(&t->files, m->device, m->inode, m->path);
+	if (!f)
+		return files_add(&t->files, st->st_dev, st->st_ino, m->path);
+	if (same)
+		files_alias(&t->files, m->device, m->inode, f);
+	return f;
+}
+
 /* The registry entry of a mapping, opened once: what is read is what is attached to, and
- * an inode that is held open is not given to another file. Some file systems show another
- * device number in /proc/PID/maps than stat(2) gives (btrfs, overlay): the file may be
- * known by the latter. */
+ * an inode that is held open is not given to another file. */
 static struct probed_file *file_of(struct tracer *t, pid_t pid, const struct proc_map *m)
 {
 	struct stat st;
 	struct probed_file *f = files_find(&t->files, m->device, m->inode);
-	if (f)
+	if (f && f->fd >= 0)
 		return f;
 	int fd = proc_map_open("/proc", pid, m, &st);
-	f = fd < 0 ? NULL : files_find(&t->files, st.st_dev, st.st_ino);
-	if (f)
-		files_alias(&t->files, m->device, m->inode, f);
-	else
-		f = files_add(&t->files, m->device, m->inode, m->path);
-	if (f->fd < 0)
-		f->fd = fd;
-	else if (fd >= 0)
+	if (fd < 0)
+		return f ? f : files_add(&t->files, m->device, m->inode, m->path);
+	if (!f || !is_mapped_file(fd, &st, m))
+		f = entry_of(t, fd, &st, m);
+	if (f->fd >= 0) {
 		close(fd);
+		return f;
+	}
+	f->fd = fd;
+	if (f->state == FILE_REFUSED) /* it could not be opened before */
+		f->state = FILE_NEW;
 	return f;
 }
 
@@ -154,7 +186,7 @@ static void tell_maps(struct tracer *t, const struct scan *s)
 		build_ids[i] = "";
 	for (size_t i = 0; i < s->files.len; i++)
 		build_ids[s->map_of.data[i]] = s->files.data[i]->facts.build_id;
-	t->opts.events.on_maps(t->opts.events.ctx, s->pid, &copy, build_ids);
+	t->opts.events.on_maps(t->opts.events.ctx, s->pid, &copy, build_ids, s->seen_ns);
 	proc_maps_free(&copy);
 	free(build_ids);
 }
@@ -386,10 +418,18 @@ void scans_run_early(void)
 
 /* ---- pace ---- */
 
+/* A process could have others of its program looked at in its place. */
+static uint64_t payer_of(const struct scans *ss, pid_t pid)
+{
+	uint64_t payer = (uint64_t)pid;
+	map64_get(&ss->payer, (uint64_t)pid, &payer);
+	return payer;
+}
+
 static uint64_t spent_on(const struct scans *ss, pid_t pid)
 {
 	uint64_t ns = 0;
-	map64_get(&ss->spent_ns, (uint64_t)pid, &ns);
+	map64_get(&ss->spent_ns, payer_of(ss, pid), &ns);
 	return ns;
 }
 
@@ -408,7 +448,7 @@ static void account(struct scans *ss, pid_t pid, uint64_t took_ns)
 		map64_free(&ss->spent_ns);
 		ss->second_ns = now_ns;
 	}
-	map64_set(&ss->spent_ns, (uint64_t)pid, spent_on(ss, pid) + took_ns);
+	map64_set(&ss->spent_ns, payer_of(ss, pid), spent_on(ss, pid) + took_ns);
 }
 
 static void look_later(struct scans *ss, pid_t pid, uint64_t at_ns)
@@ -425,8 +465,10 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 {
 	uint64_t began_ns = own_cpu_ns();
 	struct scan *s = xcalloc(1, sizeof(*s));
-	*s = (struct scan){
-		.pid = pid, .sequence = sequence, .until_ns = monotonic_ns() + SETTLE_NS};
+	*s = (struct scan){.pid = pid,
+			   .sequence = sequence,
+			   .until_ns = monotonic_ns() + SETTLE_NS,
+			   .seen_ns = realtime_coarse_ns()};
 	int rc = proc_code_read("/proc", pid, &s->maps, e);
 	if (rc) {
 		free(s);
@@ -486,6 +528,18 @@ void scan_soon(struct tracer *t, pid_t pid)
 	look_later(t->scans, pid, monotonic_ns() + wait_ns);
 }
 
+void scan_forked(struct tracer *t, pid_t parent, pid_t child)
+{
+	uint64_t cost_ns;
+	bool told = targets_forked(&t->targets, &t->files, parent, child);
+	map64_set(&t->scans->payer, (uint64_t)child, payer_of(t->scans, parent));
+	if (map64_get(&t->scans->cost_ns, (uint64_t)parent, &cost_ns))
+		map64_set(&t->scans->cost_ns, (uint64_t)child, cost_ns);
+	/* what is published was told before: names are found by that */
+	if ((t->unwinder && !unwinder_forked(t->unwinder, child)) || !told)
+		scan_soon(t, child);
+}
+
 void scan_forget(struct tracer *t, pid_t pid)
 {
 	struct scans *ss = t->scans;
@@ -495,6 +549,7 @@ void scan_forget(struct tracer *t, pid_t pid)
 	for (size_t i = 0; i < ss->list.len; i++)
 		ss->list.data[i]->done |= ss->list.data[i]->pid == pid;
 	map64_del(&ss->cost_ns, (uint64_t)pid);
+	map64_del(&ss->payer, (uint64_t)pid);
 	targets_ended(&t->targets, &t->files, pid);
 }
 

@@ -30,15 +30,16 @@ void targets_set(struct targets *ts, struct files *fs, pid_t pid, mapped_files_t
 	map64_set(&ts->by_pid, (uint64_t)pid, (uint64_t)list);
 }
 
-void targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t child)
+bool targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t child)
 {
 	const mapped_files_t *of_parent = files_of(ts, parent);
 	mapped_files_t copy = {0};
 	if (!of_parent)
-		return;
+		return false;
 	for (size_t i = 0; i < of_parent->len; i++)
 		*vec_push(&copy) = of_parent->data[i];
 	targets_set(ts, fs, child, &copy);
+	return true;
 }
 
 void targets_free(struct targets *ts)

@@ -15,7 +15,7 @@ struct targets {
 
 /* The process has these now; the list is taken. */
 void targets_set(struct targets *ts, struct files *fs, pid_t pid, mapped_files_t *files);
-/* A child has what its parent had. */
-void targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t child);
+/* A child has what its parent had; false where that is not known. */
+bool targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t child);
 void targets_ended(struct targets *ts, struct files *fs, pid_t pid);
 void targets_free(struct targets *ts);

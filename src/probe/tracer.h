@@ -25,8 +25,10 @@ struct tracer;
  * probe is told before any call of it can be drained. */
 struct tracer_events {
 	void (*on_probe)(void *ctx, const struct probe_info *info);
-	/* build_ids: one per map, "" where unknown; the callee may take maps (and empty it) */
-	void (*on_maps)(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids);
+	/* build_ids: one per map, "" where unknown; seen_ns: when they were read, of
+	 * CLOCK_REALTIME_COARSE; the callee may take maps (and empty it) */
+	void (*on_maps)(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids,
+			uint64_t seen_ns);
 	void (*on_task)(void *ctx, const struct rec_task *task);
 	void (*on_note)(void *ctx, const char *subject, const char *reason);
 	void (*on_xid)(void *ctx, const struct rec_xid *xid);

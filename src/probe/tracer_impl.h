@@ -66,6 +66,8 @@ struct scans *scans_new(int epoll_fd);
 void scans_free(struct scans *ss, struct files *fs);
 void scan_held(struct tracer *t, pid_t pid, uint64_t sequence);
 void scan_soon(struct tracer *t, pid_t pid);
+/* A child that has its parent's mappings: it is only looked at where those are not known. */
+void scan_forked(struct tracer *t, pid_t parent, pid_t child);
 void scan_forget(struct tracer *t, pid_t pid);
 /* Records were found: more may have come that wake nobody. */
 void scans_look_again(struct scans *ss);

@@ -15,6 +15,7 @@
 #include "parser/owners.h"
 #include "parser/parser.h"
 #include "probe/facts_cache.h"
+#include "probe/facts_keeper.h"
 #include "probe/reading.h"
 #include "probe/unwind_facts.h"
 #include "probe/unwind_pool.h"
@@ -55,7 +56,8 @@ struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
-	struct facts_cache *facts_cache;
+	struct facts_cache *facts_cache; /* only read here */
+	struct facts_keeper *facts_keeper;
 	struct parser *parser;	 /* of facts, for which tasks may be held */
 	bool doubtful;		 /* its process has read what is not kept: see reading.c */
 	struct parser *compiler; /* of tables */
@@ -81,6 +83,7 @@ struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct p
 	unwind_pool_init(&fs->pool, maps->pool);
 	fs->cache = unwind_cache_open(NULL, 0);
 	fs->facts_cache = facts_cache_open(NULL, 0);
+	fs->facts_keeper = facts_keeper_new();
 	return fs;
 }
 
@@ -101,6 +104,7 @@ void unwind_files_free(struct unwind_files *fs)
 	map64_free(&fs->by_key);
 	unwind_cache_close(fs->cache);
 	facts_cache_close(fs->facts_cache);
+	facts_keeper_free(fs->facts_keeper);
 	unwind_pool_free(&fs->pool);
 	free(fs);
 }
@@ -197,7 +201,7 @@ static bool take_cached(struct unwind_files *fs, struct unwind_file *f, const st
 }
 
 static int read_facts(struct unwind_files *fs, struct unwind_file *f, const char *path,
-		      const struct buf *key, struct err *e)
+		      struct buf *key, struct err *e)
 {
 	struct buf answer = {0};
 	if (fs->doubtful && key->len)
@@ -208,7 +212,7 @@ static int read_facts(struct unwind_files *fs, struct unwind_file *f, const char
 		rc = unwind_facts_take(&f->facts, &answer, e);
 	if (!rc) {
 		fs->stats.facts_read++;
-		facts_cache_store(fs->facts_cache, f->fd, key, &answer);
+		facts_keeper_store(fs->facts_keeper, f->fd, key, &answer);
 	}
 	buf_free(&answer);
 	return rc;
@@ -225,6 +229,30 @@ static int get_facts(struct unwind_files *fs, struct unwind_file *f, const char 
 	return rc;
 }
 
+/* Tells files apart, also when one was rewritten in place. A process can map another file between
+ * one look and the next: the numbers of both are in it. */
+static uint64_t key_of_stat(const struct proc_map *m, const struct stat *st)
+{
+	uint64_t parts[] = {m->device,
+			    m->inode,
+			    (uint64_t)st->st_dev,
+			    (uint64_t)st->st_ino,
+			    (uint64_t)st->st_size,
+			    (uint64_t)st->st_ctim.tv_sec,
+			    (uint64_t)st->st_ctim.tv_nsec};
+	return hash_bytes(parts, sizeof(parts));
+}
+
+/* False when the file is gone. */
+static bool key_of(const struct proc_map *m, pid_t pid, uint64_t *ret)
+{
+	struct stat st = {0};
+	if (m->inode && proc_map_stat("/proc", pid, m, &st))
+		return false;
+	*ret = key_of_stat(m, &st);
+	return true;
+}
+
 static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		     const struct proc_map *m, struct err *e)
 {
@@ -234,7 +262,9 @@ static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		return err_set(e, -f->fd, "cannot be opened");
 	f->owner = st.st_uid;
 	f->size = (uint64_t)st.st_size;
-	int rc = get_facts(fs, f, m->path, e);
+	int rc = key_of_stat(m, &st) == f->key
+			 ? get_facts(fs, f, m->path, e)
+			 : err_set(e, ESTALE, "another file is mapped there by now");
 	if (rc) {
 		close(f->fd);
 		f->fd = -1;
@@ -255,18 +285,6 @@ static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 	take_python(fs, f);
 	fs->to_load++;
 	atomic_store(&f->pending, true);
-}
-
-/* Tells files apart, also when one was rewritten in place; false when it is gone. */
-static bool key_of(const struct proc_map *m, pid_t pid, uint64_t *ret)
-{
-	struct stat st = {0};
-	if (m->inode && proc_map_stat("/proc", pid, m, &st))
-		return false;
-	uint64_t parts[] = {m->device, m->inode, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
-			    (uint64_t)st.st_ctim.tv_nsec};
-	*ret = hash_bytes(parts, sizeof(parts));
-	return true;
 }
 
 static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)

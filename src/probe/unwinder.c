@@ -419,7 +419,7 @@ bool unwinder_forked(struct unwinder *u, pid_t child)
 	return s;
 }
 
-void unwinder_exited(struct unwinder *u, pid_t pid)
+void unwinder_forget(struct unwinder *u, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid;
 	pthread_mutex_lock(&u->lock);

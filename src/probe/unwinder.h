@@ -48,7 +48,8 @@ void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps);
 /* A child that was forked has its parent's mappings, and BPF has published them for it. False when
  * it has not: the parent was not published yet, or the child has executed another program. */
 bool unwinder_forked(struct unwinder *u, pid_t child);
-void unwinder_exited(struct unwinder *u, pid_t pid);
+/* It has ended, or executes another program: what it had mapped is void. */
+void unwinder_forget(struct unwinder *u, pid_t pid);
 
 /* Waits until the rules of all that a process has mapped are there, or, with pid 0, of all
  * processes; false when that takes longer than timeout_ms. */

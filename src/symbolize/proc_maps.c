@@ -131,6 +131,22 @@ int proc_maps_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e)
 	return 0;
 }
 
+const struct proc_map *proc_map_at(const proc_maps_t *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct proc_map *m = &maps->data[middle];
+		if (address < m->start)
+			high = middle;
+		else if (address >= m->end)
+			low = middle + 1;
+		else
+			return m;
+	}
+	return NULL;
+}
+
 void proc_maps_free(proc_maps_t *maps)
 {
 	for (size_t i = 0; i < maps->len; i++)

@@ -32,6 +32,9 @@ int proc_code_read(const char *root, pid_t pid, proc_maps_t *ret, struct err *e)
 /* By the kernel's answers or not at all: -ENOTTY where it gives none. */
 int proc_code_ask(const char *root, pid_t pid, proc_maps_t *ret);
 
+/* The one at an address, or NULL; they are sorted by it. */
+const struct proc_map *proc_map_at(const proc_maps_t *maps, uint64_t address);
+
 /* The same place of the same file. Its name is not looked at: the file may have been moved. */
 bool proc_map_same(const struct proc_map *a, const struct proc_map *b);
 /* Takes the " (deleted)" off that the kernel puts behind a file's name. */

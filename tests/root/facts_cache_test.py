@@ -66,7 +66,7 @@ def prepare(t):
     if not shutil.which("gcc"):
         skip("gcc is not installed")
     kind = t.run(["stat", "-f", "-c", "%T", t.dir]).out.strip()
-    if kind not in ("ext2/ext3", "xfs", "btrfs", "overlayfs") or \
+    if kind not in ("ext2/ext3", "xfs", "btrfs") or \
             os.statvfs(t.dir).f_flag & os.ST_NOSUID:
         skip("nothing is kept of files on %s" % kind)
     with open(t.path("program.c"), "w", encoding="ascii") as f:

@@ -156,6 +156,9 @@ def reasons_by_thread(t, path):
     return reasons, wakers
 
 
+SWITCH_NS = 10e3
+
+
 @test("waits: each has its reason, its time and its waker", 120)
 def _(t):
     folder = t.dir
@@ -164,10 +167,10 @@ def _(t):
     stolen = stolen_ns() - stolen
     made = {}
     for line in rec.ran.out.splitlines():
-        name, ns = line.split()
-        made[name] = int(ns)
+        name, ns, waits = line.split()
+        made[name] = int(ns), int(waits)
     reasons, wakers = reasons_by_thread(t, rec.path)
-    for name, ns in made.items():
+    for name, (ns, waits) in made.items():
         seen = reasons[name]
         # a thread that could run and does not is no wait for something
         waited = sum(seen.values()) - seen["preempted"]
@@ -176,7 +179,7 @@ def _(t):
             ", ".join("%s %.1f" % (k, v / 1e6) for k, v in seen.most_common()),
             dict(wakers[name, name])))
         # switching threads takes microseconds that are neither running nor waiting
-        slack_ns = 0.05 * ns + 3e6
+        slack_ns = 0.05 * ns + 3e6 + SWITCH_NS * waits
         expect(seen[name] >= ns - slack_ns - seen["preempted"] - stolen,
                "%s: too little: %r of %d, stolen %d" % (name, dict(seen), ns, stolen))
         expect(waited <= ns + slack_ns, "%s: too much: %r of %d" % (name, dict(seen), ns))

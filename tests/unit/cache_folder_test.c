@@ -122,8 +122,8 @@ static void test_bounds(void **state)
 	cache_folder_close(c);
 }
 
-/* Files of which there are too many go one by one, the longest unused first; those that were used
- * since the folder was listed stay. */
+/* Files of which there are too many go one by one, the longest unused first (by the day); those that
+ * were used since the folder was listed stay. */
 static void test_many(void **state)
 {
 	struct cache_folder *c = cache_folder_open(folder, &kind);
@@ -132,7 +132,7 @@ static void test_many(void **state)
 	(void)state;
 	for (int i = 0; i < 100; i++) {
 		snprintf(name, sizeof(name), "old%03d.thing", i);
-		make(name, 1, 1000 - i);
+		make(name, 1, 100000 - i);
 	}
 	store(c, "new0.thing", 1);
 	assert_false(is_there("old000.thing"));

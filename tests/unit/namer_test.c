@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/readers.h"
 
@@ -235,7 +236,7 @@ static struct proc_map tell_mapping(struct pipeline *p, int fd, const char *buil
 	}
 	found.path = "/a/copy";
 	assert_int_equal(found.start, (uintptr_t)code);
-	pipeline_define_maps(p, getpid(), &maps, build_ids);
+	pipeline_define_maps(p, getpid(), &maps, build_ids, realtime_coarse_ns());
 	return found;
 }
 
@@ -252,6 +253,8 @@ static void a_file_that_changed_before_it_was_opened(void **state)
 	struct proc_map a = tell_mapping(p, as_it_was, "");
 	struct proc_map b = tell_mapping(p, written, "another");
 	struct proc_map c = tell_mapping(p, touched, facts.build_id);
+	for (uint64_t seen_ns = realtime_coarse_ns(); realtime_coarse_ns() == seen_ns;)
+		usleep(1000);
 	assert_int_equal(futimens(written, later), 0);
 	assert_int_equal(futimens(touched, later), 0);
 	pipeline_pass_end(p);

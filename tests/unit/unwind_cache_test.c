@@ -310,7 +310,7 @@ static void test_least_recently_used(void **state)
 		make(&m[i], i + 1, 20);
 	for (int i = 0; i < 3; i++) {
 		get(c, &m[i]);
-		set_age(&m[i], 1000 - i);
+		set_age(&m[i], 100000 - i);
 	}
 	assert_int_equal(stat(path_of(m[0].name), &st), 0);
 	unwind_cache_close(c);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,6 +35,7 @@ struct waiter {
 	pthread_cond_t condition;
 	int turn;
 	uint64_t waited_ns;
+	long waits; /* times that it gave its CPU up */
 	pthread_t thread, waker;
 };
 
@@ -184,6 +186,9 @@ static void *run_waiter(void *arg)
 	wall = clock_ns(CLOCK_MONOTONIC) - wall;
 	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	w->waited_ns = wall - cpu;
+	struct rusage usage;
+	getrusage(RUSAGE_THREAD, &usage);
+	w->waits = usage.ru_nvcsw;
 	return NULL;
 }
 
@@ -247,7 +252,7 @@ int main(int argc, char **argv)
 		pthread_join(w->thread, NULL);
 		if (w->wake)
 			pthread_join(w->waker, NULL);
-		printf("%s %lu\n", w->name, (unsigned long)w->waited_ns);
+		printf("%s %lu %ld\n", w->name, (unsigned long)w->waited_ns, w->waits);
 	}
 	return 0;
 }
