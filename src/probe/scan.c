@@ -124,14 +124,20 @@ static struct probed_file *entry_of(struct tracer *t, int fd, const struct stat 
 				    const struct proc_map *m)
 {
 	struct probed_file *f = files_find(&t->files, st->st_dev, st->st_ino);
-	bool same = is_mapped_file(fd, st, m);
-	if (!f && same)
-		return files_add(&t->files, m->device, m->inode, m->path);
-	if (!f)
-		return files_add(&t->files, st->st_dev, st->st_ino, m->path);
-	if (same)
+	char link[32], path[4096];
+	if (is_mapped_file(fd, st, m)) {
+		if (!f)
+			return files_add(&t->files, m->device, m->inode, m->path);
 		files_alias(&t->files, m->device, m->inode, f);
-	return f;
+	}
+	if (f)
+		return f;
+	/* the mapping's name is of the file that was there before */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = 0;
+	proc_cut_deleted(path);
+	return files_add(&t->files, st->st_dev, st->st_ino, path);
 }
 
 /* The registry entry of a mapping, opened once: what is read is what is attached to, and

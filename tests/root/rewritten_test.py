@@ -5,7 +5,7 @@ file."""
 
 import shutil
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, Recording, expect, main, skip, test
 
 LIBRARY = """
 static volatile unsigned long sum;
@@ -127,6 +127,88 @@ def _(t):
     first, second = weight_ms(folded, "first_spin"), weight_ms(folded, "second_spin")
     expect(second > 100 and second / 6 < first < second / 1.5, "%d ms, %d ms: %s" % (
         first, second, folded))
+
+
+
+SWAPPER = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define PAIRS 8
+static int fds[PAIRS][2];
+static char *at[PAIRS];
+static void *swap(void *arg)
+{
+	for (unsigned n = 0;; n++)
+		for (int i = 0; i < PAIRS; i++)
+			mmap(at[i], 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fds[i][n & 1], 0);
+	return arg;
+}
+int main(void)
+{
+	char name[32];
+	pthread_t thread;
+	for (int i = 0; i < PAIRS; i++) {
+		snprintf(name, sizeof(name), "./root%d.so", i);
+		fds[i][0] = open(name, O_RDONLY);
+		snprintf(name, sizeof(name), "./own%d.so", i);
+		fds[i][1] = open(name, O_RDONLY);
+		at[i] = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	pthread_create(&thread, NULL, swap, NULL);
+	for (;;) {
+		void *library = dlopen("./tells.so", RTLD_NOW);
+		usleep(2000);
+		dlclose(library);
+	}
+}
+"""
+VICTIM = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+	char name[32];
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "./root%d.so", i);
+		void *library = dlopen(name, RTLD_NOW);
+		snprintf(name, sizeof(name), "work_of_root%d", i);
+		void (*work)(void) = library ? (void (*)(void))dlsym(library, name) : NULL;
+		for (int n = 0; work && n < 100; n++)
+			work();
+	}
+	return 0;
+}
+"""
+
+
+# The numbers of a mapping are read, then its file is opened: another may be there by then.
+@test("a process that swaps files while they are looked at: others' are traced all the same", 120)
+def _(t):
+    if not shutil.which("gcc"):
+        skip("gcc is not installed")
+    for name, text in (("swapper", SWAPPER), ("victim", VICTIM)):
+        with open(t.path(name + ".c"), "w", encoding="ascii") as f:
+            f.write(text)
+        r = t.run(["gcc", "-O1", "-o", name, name + ".c", "-ldl", "-lpthread"], cwd=t.dir)
+        expect(r.status == 0, r.err)
+    names = ["%s%d" % (kind, i) for kind in ("root", "own") for i in range(8)] + ["tells"]
+    for name in names:
+        with open(t.path(name + ".c"), "w", encoding="ascii") as f:
+            f.write("volatile int n; void work_of_%s(void) { n++; }" % name)
+        r = t.run(["gcc", "-shared", "-fPIC", "-o", name + ".so", name + ".c"], cwd=t.dir)
+        expect(r.status == 0, r.err)
+    out = t.path("swap.eacgm")
+    probes = [w for i in range(8) for w in ("--probe", "root%d.so:work_of_root%d()" % (i, i))]
+    r = t.run([EACGM, "record", *probes, "--profile", "cpu", "-o", out, "--", "/bin/sh", "-c", "timeout 3 ./swapper & sleep 1.5; ./victim; wait"], cwd=t.dir,
+              seconds=60)
+    expect(r.status == 0, "record: %s" % r)
+    report = Recording(t, out, r).report
+    calls = {f["name"]: f["calls"] for f in report["functions"] if f["name"].startswith("work_of")}
+    expect(calls == {"work_of_root%d" % i: 100 for i in range(8)}, repr(calls))
 
 
 main()
