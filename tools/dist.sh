@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the tarball: the one binary, beside it the CUPTI shim that it gives to traced commands, its
 # man pages, completion and licence, and what a GPU host can run with nothing else: the tests (make
-# test-gpu), the fault laboratory and the evaluation (bench/faults, bench/detect). Binary and
+# test-gpu), the fault laboratory and the evaluation (lab/faults, lab/detect). Binary and
 # libraries may need nothing but glibc, of version 2.36 at most.
 # usage: dist.sh BUILD
 set -eu
@@ -9,8 +9,8 @@ build=$1
 version=$("$build/eacgm" --version | awk '{print $2}')
 name=eacgm-$version-x86_64
 stage=$build/$name
-ninja -C "$build" eacgm libeacgm_gpu.so bench/libfault_cuda.so man >/dev/null
-for file in "$build/libeacgm_gpu.so" "$build/bench/libfault_cuda.so" "$build/eacgm"; do
+ninja -C "$build" eacgm libeacgm_gpu.so lab/libfault_cuda.so man >/dev/null
+for file in "$build/libeacgm_gpu.so" "$build/lab/libfault_cuda.so" "$build/eacgm"; do
 	needs=$(objdump -p "$file" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
 	if [ -n "$needs" ]; then
 		echo "dist: $file needs more than glibc: $needs" >&2
@@ -23,17 +23,18 @@ for file in "$build/libeacgm_gpu.so" "$build/bench/libfault_cuda.so" "$build/eac
 	fi
 done
 rm -rf "$stage"
-mkdir -p "$stage/man" "$stage/completion" "$stage/licenses" "$stage/tests" "$stage/bench"
+mkdir -p "$stage/man" "$stage/completion" "$stage/licenses" "$stage/tests" "$stage/bench" "$stage/lab"
 strip -o "$stage/eacgm" "$build/eacgm"
 strip -o "$stage/libeacgm_gpu.so" "$build/libeacgm_gpu.so"
 cp "$build"/*.1 "$stage/man/"
 cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"
 cp -R tests/gpu "$stage/tests/"
-cp -R bench/common.py bench/faults bench/detect "$stage/bench/"
-rm -r "$stage/bench/detect/unseen"
-strip -o "$stage/bench/faults/helpers/libfault_cuda.so" "$build/bench/libfault_cuda.so"
-find "$stage/tests" "$stage/bench" -name __pycache__ -prune -exec rm -r {} +
+cp bench/common.py "$stage/bench/"
+cp -R lab/faults lab/detect "$stage/lab/"
+rm -r "$stage/lab/detect/unseen"
+strip -o "$stage/lab/faults/helpers/libfault_cuda.so" "$build/lab/libfault_cuda.so"
+find "$stage/tests" "$stage/lab" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
 for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libcap-dev libseccomp-dev libstdc++6; do
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"

@@ -69,7 +69,7 @@ say tidy "$(wc -l <"$build/tidy.findings")"
 
 # ---- cppcheck ----
 # the macros it cannot see: libbpf's declaration of options; cmocka's skip(), which does not return
-git ls-files 'src/*.c' 'inject/*.c' 'tests/*.c' 'bench/*.c' 'wire/*.h' >"$build/cppcheck.files"
+git ls-files 'src/*.c' 'inject/*.c' 'tests/*.c' 'bench/*.c' 'lab/*.c' 'wire/*.h' >"$build/cppcheck.files"
 cppcheck -q -j "$jobs" --enable=warning,performance,portability --std=c11 --language=c --inline-suppr \
 	-Isrc -I. -D_GNU_SOURCE '-Dskip()=abort()' \
 	'-DDECLARE_LIBBPF_OPTS(type,name,...)=struct type name = {__VA_ARGS__}' \

@@ -107,7 +107,7 @@ def read_folder(folder, less_slow=False):
     except OSError as e:
         raise Bad("%s: %s" % (folder, e.strerror)) from None
     if not names:
-        raise Bad("%s: no data set there; bench/detect/dataset.py makes one" % folder)
+        raise Bad("%s: no data set there; lab/detect/dataset.py makes one" % folder)
     return [read_run(os.path.join(folder, n), less_slow) for n in names]
 
 

@@ -2,7 +2,7 @@
 """dataset.py - recorded runs to a compact data set: learns on the calibration runs, detects on all,
 joins the labels, samples the events. usage: dataset.py RUN... -o FOLDER
 
-A RUN is a folder of bench/faults (docs/faults.md). One model is learned for each workload, of its
+A RUN is a folder of lab/faults (docs/faults.md). One model is learned for each workload, of its
 calibration runs alone. With --ablate every ingredient of the detector is left out once; this and
 the other variants judge the test split, for no other is scored (--everywhere: all). What `eacgm
 detect` wrote is kept in RUN/detect.NAME/ with --keep, and used instead of running it with
@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, os.pardir, os.pardir, "bench"))
 
 import common
 
@@ -38,7 +38,7 @@ except ImportError as missing:
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("runs", nargs="+", metavar="RUN", help="folders of bench/faults")
+    p.add_argument("runs", nargs="+", metavar="RUN", help="folders of lab/faults")
     p.add_argument("-o", "--output", required=True, help="folder of the data set")
     p.add_argument("--eacgm", default=os.path.join(common.ROOT, "build", "eacgm"))
     p.add_argument("--events", type=int, default=4000,

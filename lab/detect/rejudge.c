@@ -1,6 +1,6 @@
 /* rejudge.c - learns and judges rows instead of recordings: for trying out the mixture, what a
  * score is worth, sums and anomalies where the recordings are elsewhere. Rows are JSON lines as
- * `eacgm detect --rows` writes them, a file for each recording; bench/detect/rejudge.py makes them
+ * `eacgm detect --rows` writes them, a file for each recording; lab/detect/rejudge.py makes them
  * of a data set.
  *
  *   usage: rejudge -l ROWS [-l ROWS]... -o FOLDER [OPTION]... ROWS...

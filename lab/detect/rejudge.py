@@ -6,10 +6,10 @@ For tuning what comes after the features: mixture, tail, sums, judge, anomalies.
 run this, and `score.py COPY --split dev` prints "eacgm rejudged" beside what dataset.py had: p and
 alarms of each row, anomalies, and marks of events. COPY may be DATA, and another --name adds
 another. Of each workload the models are learned from its calibration runs, all that is judged is
-of the splits asked for. bench/rejudge.c says what the rows cannot tell.
+of the splits asked for. lab/detect/rejudge.c says what the rows cannot tell.
 
 Features have half precision here, and what blurs them is drawn by time: where a data set does not
-say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/bench/rejudge."""
+say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/lab/rejudge."""
 
 import argparse
 import collections
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, os.pardir, os.pardir, "bench"))
 
 import common
 
@@ -44,7 +44,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("data", help="folder of dataset.py")
     p.add_argument("-o", "--output", required=True, help="folder of the copy")
-    p.add_argument("--rejudge", default=os.path.join(common.ROOT, "build", "bench", "rejudge"))
+    p.add_argument("--rejudge", default=os.path.join(common.ROOT, "build", "lab", "rejudge"))
     p.add_argument("--name", help="of the detector in the copy: rejudged-NAME")
     p.add_argument("--without", nargs="*", default=[], choices=INGREDIENTS)
     p.add_argument("--split", nargs="*", default=["dev", "test"],

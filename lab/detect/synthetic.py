@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""synthetic.py - made-up runs in the formats of bench/faults and of `eacgm detect`, for the tests
+"""synthetic.py - made-up runs in the formats of lab/faults and of `eacgm detect`, for the tests
 of the scorer and to look at the figures. usage: synthetic.py FOLDER [--runs N] [--seed N]
 
 Nothing that is computed from it is evidence of anything: the "detector" here is a few lines that

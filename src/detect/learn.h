@@ -13,7 +13,7 @@ struct learn_options {
 	enum gmm_covariance covariance;
 	uint64_t seed;
 	double warmup_s; /* left out at the beginning of each recording; negative = 5 */
-	/* Which ingredients are left out, for bench/detect's ablations; 0 = none. */
+	/* Which ingredients are left out, for lab/detect's ablations; 0 = none. */
 	unsigned without; /* of enum learn_without */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;

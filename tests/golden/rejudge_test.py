@@ -1,5 +1,5 @@
-"""bench/rejudge.c: rows that are learned from and judged without their recordings come to what eacgm
-learn and detect come to with them. Needs no root. Prints TAP. bench/detect/rejudge.py is tested in
+"""lab/detect/rejudge.c: rows that are learned from and judged without their recordings come to what eacgm
+learn and detect come to with them. Needs no root. Prints TAP. lab/detect/rejudge.py is tested in
 score_test.py.
 """
 import json
@@ -8,7 +8,7 @@ import subprocess
 
 from cli import EACGM, eacgm, job, main, test
 
-REJUDGE = pathlib.Path(EACGM).parent / "bench/rejudge"
+REJUDGE = pathlib.Path(EACGM).parent / "lab/rejudge"
 
 
 def rejudge(*args, status=0):

@@ -1,4 +1,4 @@
-"""The scorer of bench/detect: its arithmetic against figures worked out by hand, what it takes for
+"""The scorer of lab/detect: its arithmetic against figures worked out by hand, what it takes for
 true, and a made-up data set from its files to the table. The methods it is run on are not tested
 here. Needs no root; what needs numpy is skipped without it. Prints TAP.
 """
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench/detect"), str(ROOT / "bench"), str(ROOT / "bench/faults")]
+sys.path[:0] = [str(ROOT / "lab/detect"), str(ROOT / "bench"), str(ROOT / "lab/faults")]
 import jobs
 from lab import effect
 import measures as ms
@@ -32,7 +32,7 @@ except SystemExit:  # it says what is missing and ends
     methods = None
 
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
-REJUDGE = pathlib.Path(EACGM).parent / "bench/rejudge"
+REJUDGE = pathlib.Path(EACGM).parent / "lab/rejudge"
 S = 10**9
 TESTS = []
 
@@ -545,8 +545,8 @@ def the_first_that_are_ready_go_by_rank(folder):
 # ---- the whole way ----
 
 
-def bench(script, *args, status=0):
-    done = subprocess.run([sys.executable, str(ROOT / "bench/detect" / script), *map(str, args)],
+def lab(script, *args, status=0):
+    done = subprocess.run([sys.executable, str(ROOT / "lab/detect" / script), *map(str, args)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                           timeout=300, text=True)
     assert done.returncode == status, done.stderr
@@ -556,8 +556,8 @@ def bench(script, *args, status=0):
 @with_numpy
 def made_up_runs_become_a_table(folder):
     paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
-    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
-    bench("score.py", folder / "data", "--json", folder / "scores.json", "--resamples", 50)
+    lab("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    lab("score.py", folder / "data", "--json", folder / "scores.json", "--resamples", 50)
     scores = json.loads((folder / "scores.json").read_text())
     ours = scores["methods"][0]
     run = data.read_run(str(folder / "data/made_up-test-2.npz"))
@@ -581,7 +581,7 @@ def made_up_runs_become_a_table(folder):
 @with_numpy
 def clean_time_that_was_slow_is_scored_or_left_out(folder):
     paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
-    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    lab("dataset.py", *paths, "-o", folder / "data", "--reuse")
     path = folder / "data/made_up-test-2.npz"
     run = data.read_run(str(path))
     data.write_run(str(path), dict(run.meta, slow=[[0, run.meta["end_ns"] // 2]]), run.arrays)
@@ -594,7 +594,7 @@ def clean_time_that_was_slow_is_scored_or_left_out(folder):
     assert (less.row_truth == truth.ANOMALOUS).sum() == (run.row_truth == truth.ANOMALOUS).sum()
     scores = []
     for words in ((), ("--less-slow",)):
-        bench("score.py", folder / "data", "--json", folder / "s.json", "--resamples", 20, *words)
+        lab("score.py", folder / "data", "--json", folder / "s.json", "--resamples", 20, *words)
         scores.append(json.loads((folder / "s.json").read_text())["methods"][0]["episodes"]["all"])
     assert 0 < scores[1]["clean_hours"] < 0.7 * scores[0]["clean_hours"], scores
     assert scores[1]["found"] == scores[0]["found"]
@@ -603,16 +603,16 @@ def clean_time_that_was_slow_is_scored_or_left_out(folder):
     told = dict(run.meta)
     told.pop("slow")
     data.write_run(str(path), told, run.arrays)
-    said = bench("score.py", folder / "data", "--less-slow", status=1).stderr
+    said = lab("score.py", folder / "data", "--less-slow", status=1).stderr
     assert "nothing says when the job was slow" in said, said
 
 
 @with_numpy
 def a_data_set_is_judged_again_beside_what_was_said(folder):
     paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
-    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
-    bench("rejudge.py", folder / "data", "-o", folder / "copy", "--rejudge", REJUDGE)
-    bench("rejudge.py", folder / "copy", "-o", folder / "copy", "--rejudge", REJUDGE, "--name",
+    lab("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    lab("rejudge.py", folder / "data", "-o", folder / "copy", "--rejudge", REJUDGE)
+    lab("rejudge.py", folder / "copy", "-o", folder / "copy", "--rejudge", REJUDGE, "--name",
           "again", "--without", "cusum")
     for path in sorted((folder / "data").glob("*.npz")):
         old, new = data.read_run(str(path)), data.read_run(str(folder / "copy" / path.name))
@@ -636,7 +636,7 @@ def a_data_set_is_judged_again_beside_what_was_said(folder):
         marked = new.arrays["event_alarmed_rejudged"] == 1
         assert outside.any() and not marked[outside].any()
         assert marked[new.event_truth == truth.ANOMALOUS].mean() > 0.3
-    said = bench("score.py", folder / "copy", "--resamples", 20).stdout
+    said = lab("score.py", folder / "copy", "--resamples", 20).stdout
     assert "eacgm rejudged " in said and "eacgm rejudged-again" in said, said
 
 
@@ -644,12 +644,12 @@ def a_data_set_is_judged_again_beside_what_was_said(folder):
 def a_thinner_data_set_says_the_same(folder):
     """Of windows and episodes to the last digit, of events as many; calls that matter stay."""
     paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
-    bench("dataset.py", *paths, "-o", folder / "data", "--reuse")
-    bench("thin.py", folder / "data", "-o", folder / "thin", "--events", 40)
-    bench("thin.py", folder / "data", "-o", folder / "again", "--events", 40)
+    lab("dataset.py", *paths, "-o", folder / "data", "--reuse")
+    lab("thin.py", folder / "data", "-o", folder / "thin", "--events", 40)
+    lab("thin.py", folder / "data", "-o", folder / "again", "--events", 40)
     cells = []
     for name in ("data", "thin"):
-        bench("score.py", folder / name, "--json", folder / "scores.json", "--resamples", 20)
+        lab("score.py", folder / name, "--json", folder / "scores.json", "--resamples", 20)
         cells.append(json.loads((folder / "scores.json").read_text())["methods"][0])
     assert cells[0]["episodes"] == cells[1]["episodes"]
     assert cells[0]["cells"]["window"] == cells[1]["cells"]["window"]
@@ -671,7 +671,7 @@ def the_campaign_that_is_kept_has_the_figures_of_the_docs(folder):
     layers = ("cuda", "python", "torch", "nccl", "hardware")
     for words, false, f1s in (((), 31, (0.89, 0.895, 0.88, 0.85, 0.905)),
                               (("--less-slow",), 4, (0.946, 0.963, 0.963, 0.948, 0.963))):
-        bench("score.py", ROOT / "bench/detect/unseen", "--json", folder / "scores.json",
+        lab("score.py", ROOT / "lab/detect/unseen", "--json", folder / "scores.json",
               "--resamples", 10, *words)
         ours = json.loads((folder / "scores.json").read_text())["methods"][0]
         every = ours["episodes"]["all"]
@@ -683,12 +683,12 @@ def the_campaign_that_is_kept_has_the_figures_of_the_docs(folder):
 
 @with_numpy
 def what_cannot_be_scored_is_said(folder):
-    assert "no data set there" in bench("score.py", folder, status=1).stderr
+    assert "no data set there" in lab("score.py", folder, status=1).stderr
     (folder / "x.npz").write_bytes(b"nothing")
-    assert "not a data set" in bench("score.py", folder, status=1).stderr
+    assert "not a data set" in lab("score.py", folder, status=1).stderr
     os.mkdir(folder / "run")
     (folder / "run/labels.jsonl").write_text('{"type":"clean"}\n')
-    says = bench("dataset.py", folder / "run", "-o", folder / "out", "--reuse", status=1).stderr
+    says = lab("dataset.py", folder / "run", "-o", folder / "out", "--reuse", status=1).stderr
     assert "no line of type 'run'" in says and says.count("\n") == 1, says
 
 
@@ -699,7 +699,7 @@ def damaged_runs_do_not_stop_the_others(folder):
     cut.write_bytes(cut.read_bytes()[:-50])
     (paths[3] / "labels.jsonl").unlink()
     shutil.copytree(paths[2] / "detect.full", paths[2] / "detect.contaminated")
-    done = bench("dataset.py", *paths, folder / "absent", "-o", folder / "data", "--reuse",
+    done = lab("dataset.py", *paths, folder / "absent", "-o", folder / "data", "--reuse",
                  "--contaminate", "--jobs", 2, status=1)
     says = done.stderr.splitlines()
     assert len(says) == 3 and "labels.jsonl: No such file" in says[0], says
@@ -717,14 +717,14 @@ def recordings_that_are_none_are_told(folder):
         synthetic.write_run(folder, name, "test", 1, 30)
         if text:
             (folder / name / "x.eacgm").write_bytes(text)
-    says = bench("dataset.py", folder / "a", folder / "b", "-o", folder / "out", "--eacgm", EACGM,
+    says = lab("dataset.py", folder / "a", folder / "b", "-o", folder / "out", "--eacgm", EACGM,
                  status=1).stderr
     assert "a/x.eacgm: not a recording\n" in says and "b/x.eacgm: No such file" in says, says
 
 
 @test
 def the_simulation_goes_through_eacgm(folder):
-    bench("simulate.py", "--eacgm", EACGM, "--events", 4000, "--seeds", 1, "--json",
+    lab("simulate.py", "--eacgm", EACGM, "--events", 4000, "--seeds", 1, "--json",
           folder / "told.json")
     f1 = [t["f1_median"] for t in json.loads((folder / "told.json").read_text())]
     raw, by_function, by_size, faulty, trimmed, events_alone, windows = f1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""faults_test.py - the fault laboratory (bench/faults): its labels say what was done when, the
+"""faults_test.py - the fault laboratory (lab/faults): its labels say what was done when, the
 job's own steps and the recording show it, and nothing is left, however the runner ends. A
 campaign's lanes are apart, and what fails in it takes nothing else with it."""
 
@@ -18,7 +18,7 @@ import types
 
 from harness import EACGM, ROOT, expect, main, skip, test
 
-FAULTS = os.path.join(ROOT, "bench", "faults")
+FAULTS = os.path.join(ROOT, "lab", "faults")
 RUN = os.path.join(FAULTS, "run.py")
 CAMPAIGN = os.path.join(FAULTS, "campaign.py")
 GPU_WORKLOADS = ("ddp_nvlink", "ddp_sockets", "gpt2", "cnn", "features", "generate")

@@ -1,4 +1,4 @@
-"""datasets.py - recordings of a campaign to data sets (bench/detect/dataset.py): of each workload
+"""datasets.py - recordings of a campaign to data sets (lab/detect/dataset.py): of each workload
 first what eacgm says, then also what it says without each of its ingredients, which takes ten times
 as long. What is whole is kept, however it ends.
 
@@ -17,7 +17,7 @@ import time
 from .guard import die_with_parent
 from .host import ROOT, find_python
 
-DATASET = os.path.join(ROOT, "bench", "detect", "dataset.py")
+DATASET = os.path.join(ROOT, "lab", "detect", "dataset.py")
 KINDS = ("plain", "model", "full")
 CORES = 8  # of a task, at the most useful
 NICE = 10

@@ -109,7 +109,7 @@ def find_python(module="torch"):
 
 
 def find_helpers():
-    for path in (os.path.join(LAB, "helpers"), os.path.join(ROOT, "build", "bench")):
+    for path in (os.path.join(LAB, "helpers"), os.path.join(ROOT, "build", "lab")):
         if glob.glob(os.path.join(path, "libfault_*.so")):
             return path
     return os.path.join(LAB, "helpers")
