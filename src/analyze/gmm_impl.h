@@ -123,8 +123,6 @@ struct gmm gmm_copy(const struct gmm *m);
 
 /* Lower Cholesky factor of a, d × d, into ret (upper part zero). false: not positive definite. */
 bool gmm_cholesky(const double *a, uint32_t d, double *ret);
-/* Inverse of a lower triangular matrix, lower triangular too. */
-void gmm_lower_inverse(const double *lower, uint32_t d, double *ret);
 
 /* inverses, log_weights and log_peaks of weights and covariances. A covariance that rounding keeps
  * from being positive definite has its variances raised by the least of 1e-14, 1e-13 ... of

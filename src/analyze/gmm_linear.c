@@ -72,7 +72,8 @@ bool gmm_cholesky(const double *a, uint32_t d, double *ret)
 	return true;
 }
 
-void gmm_lower_inverse(const double *lower, uint32_t d, double *ret)
+/* Inverse of a lower triangular matrix, lower triangular too. */
+static void gmm_lower_inverse(const double *lower, uint32_t d, double *ret)
 {
 	memset(ret, 0, sizeof(*ret) * d * d);
 	for (uint32_t j = 0; j < d; j++) {

@@ -129,8 +129,7 @@ static void plan_process(struct listing *l, pid_t pid)
 	for (size_t i = 0; i < maps.len; i++) {
 		const struct proc_map *m = &maps.data[i];
 		uint64_t known, key = hash_u64(m->device) ^ m->inode;
-		if (!m->inode || !plan_wants(&l->plan, m->path) ||
-		    map64_get(&l->seen, key, &known))
+		if (!m->inode || !plan_wants(&l->plan, m->path) || map64_get(&l->seen, key, &known))
 			continue;
 		map64_set(&l->seen, key, 1);
 		int fd = proc_map_open("/proc", pid, m, NULL);

@@ -3,17 +3,13 @@
 
 #define COMMS_MOST 4096 /* the oldest go */
 
-const char *session_names_string(const struct session_names *n, uint32_t number)
+static const char *string(void *ctx, uint32_t number)
 {
+	const struct session_names *n = ctx;
 	uint64_t at;
 	if (number >= NAME_FIRST)
 		return map64_get(&n->name_at, number, &at) ? n->names.data[at].text : "";
 	return number < n->strings.len ? n->strings.data[number] : "";
-}
-
-static const char *string(void *ctx, uint32_t number)
-{
-	return session_names_string(ctx, number);
 }
 
 static const struct m_probe *probe(void *ctx, uint32_t number)

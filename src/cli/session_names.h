@@ -30,4 +30,3 @@ void session_names_free(struct session_names *n);
 
 /* Valid as long as n. */
 void session_names_get(struct session_names *n, struct detect_names *ret);
-const char *session_names_string(const struct session_names *n, uint32_t number);

@@ -7,9 +7,8 @@
 #include "base/map64.h"
 #include "detect/hardware.h"
 
-#define SAMPLE	       1024 /* values that are kept of a counter and regime */
-#define LEAST	       10   /* before it is judged */
-#define FOLLOW_S       600.0
+#define SAMPLE	       1024   /* values that are kept of a counter and regime */
+#define LEAST	       10     /* before it is judged */
 #define NORMAL_QUARTER 1.4826 /* as in baseline.c */
 
 /* What a counter must differ by to be another value: the resolution of what measures it, and what
@@ -185,19 +184,4 @@ void counters_usual_settle(struct counters_usual *u)
 		vec_free(&u->all.data[i].sample);
 	}
 	u->settled = true;
-}
-
-void counters_usual_follow(struct counters_usual *u, enum detect_layer layer, uint32_t regime,
-			   const double values[FEATURES_MOST], double window_s)
-{
-	double share = 1 - exp(-window_s / FOLLOW_S);
-	uint32_t n;
-	features_of(layer, &n);
-	for (uint32_t i = 0; i < n; i++) {
-		struct one *o = find(u, layer, i, regime);
-		if (!o || !o->usual.count || isnan(values[i]))
-			continue;
-		double cut = 3 * o->usual.sigma, move = values[i] - o->usual.median;
-		o->usual.median += share * fmax(-cut, fmin(cut, move));
-	}
 }

@@ -38,9 +38,6 @@ void counters_usual_learn(struct counters_usual *u, enum detect_layer layer, uin
 			  const double values[FEATURES_MOST]);
 /* Samples become medians and sigmas. */
 void counters_usual_settle(struct counters_usual *u);
-/* The medians follow a normal window's values by an exponential average over seconds. */
-void counters_usual_follow(struct counters_usual *u, enum detect_layer layer, uint32_t regime,
-			   const double values[FEATURES_MOST], double window_s);
 
 struct hardware_options {
 	uint64_t window_ns;

@@ -59,7 +59,8 @@ void known_free(struct known *k)
 	*k = (struct known){0};
 }
 
-bool known_counter(const char *name, enum detect_layer *ret_layer, uint32_t *ret_feature)
+/* A counter's layer and feature; false: it is of neither. */
+static bool known_counter(const char *name, enum detect_layer *ret_layer, uint32_t *ret_feature)
 {
 	static const enum detect_layer layers[] = {DETECT_HARDWARE, DETECT_HOST};
 	for (size_t l = 0; l < 2; l++) {

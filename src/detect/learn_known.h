@@ -24,6 +24,3 @@ void known_free(struct known *k);
 void known_of_model(struct known *ret, const struct model *m, uint64_t seed);
 /* Sets keys, counters and regimes of m, which has none. */
 void known_to_model(const struct known *k, struct model *m);
-
-/* A counter's layer and feature; false: it is of neither. */
-bool known_counter(const char *name, enum detect_layer *ret_layer, uint32_t *ret_feature);

@@ -370,11 +370,6 @@ int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e)
 	return 0;
 }
 
-void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode)
-{
-	t->bpf->bss->mode_of_layer[layer] = mode;
-}
-
 static void set_flag(bool *flag, bool value)
 {
 	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);

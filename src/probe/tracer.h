@@ -130,9 +130,6 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct rec_sample *s),
 		      void *ctx, struct err *e);
 
-/* Changes what is kept of a layer from now on. */
-void tracer_set_mode(struct tracer *t, enum layer layer, enum trace_mode mode);
-
 /* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. Calls
  * that are open when they go off are visited first, as by tracer_open_calls. */
 int tracer_switch(struct tracer *t, uint32_t layers, bool on,

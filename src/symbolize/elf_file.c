@@ -359,14 +359,6 @@ static int open_map(struct elf_file **ret, struct file_map *map, const char *nam
 	return 0;
 }
 
-int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e)
-{
-	struct file_map map;
-	int rc = file_map_open(&map, path, copy_bytes, e);
-
-	return rc < 0 ? rc : open_map(ret, &map, path, e);
-}
-
 int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t copy_bytes,
 		     struct err *e)
 {
@@ -378,7 +370,10 @@ int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t cop
 
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e)
 {
-	return elf_file_open_copy(ret, path, 0, e);
+	struct file_map map;
+	int rc = file_map_open(&map, path, 0, e);
+
+	return rc < 0 ? rc : open_map(ret, &map, path, e);
 }
 
 bool elf_file_changed(const struct elf_file *f)
@@ -474,12 +469,6 @@ bool elf_segments_bias(const struct elf_segments *segments, uint64_t start, uint
 		*ret = start - file_offset + s->file_offset - s->address;
 	}
 	return most > 0;
-}
-
-bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
-		   uint64_t *ret)
-{
-	return elf_segments_bias(&f->loaded, start, end, file_offset, ret);
 }
 
 const struct elf_segments *elf_file_segments(const struct elf_file *f)

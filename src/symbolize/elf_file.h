@@ -31,9 +31,8 @@ struct elf_segments {
 /* Maps path read-only. The sentence names the path and what is wrong with it. A file that is
  * cut short while it is open reads as zeros there, one that is written to reads as it then is. */
 int elf_file_open(struct elf_file **ret, const char *path, struct err *e);
-/* The same, but a file of at most copy_bytes is copied: it stays as it was. */
-int elf_file_open_copy(struct elf_file **ret, const char *path, size_t copy_bytes, struct err *e);
-/* The same of a descriptor, which stays the caller's; name is for the sentence. */
+/* The same of a descriptor, which stays the caller's; name is for the sentence. A file of at most
+ * copy_bytes is copied: it stays as it was. */
 int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t copy_bytes,
 		     struct err *e);
 /* The same on bytes that the caller keeps until elf_file_close. */
@@ -82,9 +81,6 @@ bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *
 
 /* What a mapping of the file adds to virtual addresses: that of the segment that most of it
  * shows, since a page of the file may belong to two. False when it shows none. */
-bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t end, uint64_t file_offset,
-		   uint64_t *ret);
-/* The same by the segments alone. */
 bool elf_segments_bias(const struct elf_segments *segments, uint64_t start, uint64_t end,
 		       uint64_t file_offset, uint64_t *ret);
 const struct elf_segments *elf_file_segments(const struct elf_file *f);

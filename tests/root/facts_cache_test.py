@@ -79,17 +79,42 @@ def prepare(t):
     settle(t, t.path("liba.so"), t.path("program"))
 
 
+def kept_now(t):
+    if not os.path.isdir(t.path("cache/facts")):
+        return set()
+    with os.scandir(t.path("cache/facts")) as entries:
+        return {(e.inode(), e.stat().st_ctime_ns) for e in entries if e.name.endswith(".facts")}
+
+
+def mapped_files(recorder):
+    """How many files the program has mapped to execute."""
+    with open("/proc/%d/task/%d/children" % (recorder, recorder)) as f:
+        pids = f.read().split()
+    program, = (p for p in pids if os.readlink("/proc/%s/exe" % p).endswith("/program"))
+    with open("/proc/%s/maps" % program) as f:
+        rows = [line.split() for line in f]
+    return len({row[4] for row in rows if "x" in row[1] and row[4] != "0"})
+
+
+ALL = -1
+
+
 class Run:
     """One recording of the program; the calls, what was read for it, and by whom."""
 
-    def __init__(self, t, *options, probe=PROBE):
+    def __init__(self, t, *options, probe=PROBE, new=0):
+        """new: the program waits until so many files are kept that were not there before; ALL: of
+        each file that it has mapped, one for its probes and one for its stacks."""
         out = t.path("run.eacgm")
+        before = kept_now(t)
         p = t.start([EACGM, "record", "--probe", probe, *options, "-o", out, "--",
                      t.path("program"), t.path("liba.so")],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                     text=True, env=dict(os.environ, EACGM_CACHE=t.path("cache")))
         expect(p.stdout.readline() == "half\n", "the program did not run")
         self.readers = readers(p.pid)
+        files = mapped_files(p.pid) if new == ALL else 0
+        t.wait_for(lambda: len(kept_now(t) - before) >= (2 * files or new), "what is kept")
         p.stdin.write("\n")
         p.stdin.flush()
         self.result = t.finish(p)
@@ -127,7 +152,7 @@ def expect_cached(run, first):
 @test("a second recording of the same files reads none of them", 120)
 def _(t):
     prepare(t)
-    first = Run(t)
+    first = Run(t, new=ALL)
     expect_read(first)
     expect(len(kept(t)) == first.read, "%s %s" % (kept(t), first))
     for path in kept(t):
@@ -139,7 +164,7 @@ def _(t):
 @test("the heads of unwind tables are kept as well", 120)
 def _(t):
     prepare(t)
-    first = Run(t, "--profile", "cpu")
+    first = Run(t, "--profile", "cpu", new=ALL)
     expect(first.read and not first.cached, str(first))
     second = Run(t, "--profile", "cpu")
     expect(not second.read and second.cached == first.read, "%s\n%s" % (first, second))
@@ -149,7 +174,7 @@ def _(t):
 def _(t):
     prepare(t)
     path = t.path("liba.so")
-    first = Run(t)
+    first = Run(t, new=ALL)
     expect_read(first)
     before = os.stat(path)
     other = compile_library(t, 2048)
@@ -161,7 +186,7 @@ def _(t):
     expect((after.st_ino, after.st_size, after.st_mtime_ns) ==
            (before.st_ino, before.st_size, before.st_mtime_ns), "another file: %s" % (after,))
     settle(t, path)
-    second = Run(t)
+    second = Run(t, new=2)
     # for probes, and for stacks
     expect(second.calls == CALLS and second.read == 2 and second.cached == first.read - 2,
            str(second))
@@ -171,9 +196,9 @@ def _(t):
 @test("another question about the same files is asked", 120)
 def _(t):
     prepare(t)
-    first = Run(t)
+    first = Run(t, new=ALL)
     expect_read(first)
-    second = Run(t, probe="liba.so:run(i32 n) -> i32")
+    second = Run(t, probe="liba.so:run(i32 n) -> i32", new=1)
     expect(second.functions.get("run") == 2 and not second.calls, second.functions)
     expect(second.read == 1 and second.cached == first.read - 1, str(second))
 
@@ -181,7 +206,7 @@ def _(t):
 @test("damaged files in the cache, and those of others, are not believed", 120)
 def _(t):
     prepare(t)
-    first = Run(t)
+    first = Run(t, new=ALL)
     expect_read(first)
     for i, path in enumerate(kept(t)):
         with open(path, "r+b") as f:
@@ -192,10 +217,10 @@ def _(t):
                 byte = f.read(1)
                 f.seek(-1, os.SEEK_END)
                 f.write(bytes([byte[0] ^ 1]))
-    expect_read(Run(t))
+    expect_read(Run(t, new=ALL))
     for path in kept(t):
         os.chown(path, 65534, 65534)
-    expect_read(Run(t))
+    expect_read(Run(t, new=ALL))
     expect_cached(Run(t), first)
     os.chmod(t.path("cache/facts"), 0o777)
     expect_read(Run(t))

@@ -122,8 +122,8 @@ static void test_bounds(void **state)
 	cache_folder_close(c);
 }
 
-/* Files of which there are too many go one by one, the longest unused first (by the day); those that
- * were used since the folder was listed stay. */
+/* Files of which there are too many go one by one, the longest unused first (by the day); those
+ * that were used since the folder was listed stay. */
 static void test_many(void **state)
 {
 	struct cache_folder *c = cache_folder_open(folder, &kind);

@@ -64,8 +64,10 @@ static bool asks_the_same(const char *text)
 static void test_entries(void **state)
 {
 	static const char *const others[] = {
-		"catalog: 1\nlayer: nccl\nlibraries: [\"liba.so\"]\nprobes:\n  - id: a.one\n" SYMBOLS ARGS,
-		"catalog: 1\nlayer: cuda\nlibraries: [\"lib?.so\"]\nprobes:\n  - id: a.one\n" SYMBOLS ARGS,
+		"catalog: 1\nlayer: nccl\nlibraries: [\"liba.so\"]\nprobes:\n  - id: "
+		"a.one\n" SYMBOLS ARGS,
+		"catalog: 1\nlayer: cuda\nlibraries: [\"lib?.so\"]\nprobes:\n  - id: "
+		"a.one\n" SYMBOLS ARGS,
 		HEAD "    symbols: [\"one\"]\n" ARGS,
 		HEAD "    symbols: [\"onet\", \"wo*\"]\n" ARGS,
 		HEAD SYMBOLS "    exclude: [\"two1\"]\n" ARGS,

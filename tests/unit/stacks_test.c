@@ -46,7 +46,7 @@ static void begin(struct run *r)
 
 static struct rec_reader *end(struct run *r)
 {
-	struct rec_reader *reader;
+	struct rec_reader *reader = NULL;
 	struct err e = {""};
 	if (pipeline_close(r->p, &e) || rec_open(&reader, r->path, &e))
 		fail_msg("%s", e.msg);
