@@ -263,6 +263,7 @@ static void make_processes(struct summary *s, const struct job *job)
 		 * program, has a row of its own. Only after one has ended is its number another's.
 		 */
 		uint64_t at;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): at is one that was pushed */
 		if (map64_get(&by_pid, row->pid, &at) && !s->processes.data[at].row->end_ns) {
 			s->processes.data[at].row = row;
 			continue;

@@ -62,7 +62,8 @@ struct timeline_kind {
 	uint8_t source_kind;
 	uint8_t destination_kind;
 	uint8_t async;
-	bool of_graph; /* a node of one, or a whole one */
+	bool of_graph;	 /* a node of one, or a whole one */
+	uint8_t zero[2]; /* kinds are compared as bytes */
 };
 
 struct timeline_span {

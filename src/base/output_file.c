@@ -146,7 +146,7 @@ static int create_temporary(struct output_file *o, struct err *e)
 
 static int create(struct output_file *o, const struct output_owner *owner, struct err *e)
 {
-	struct stat st;
+	struct stat st = {0};
 	int held = -1, rc = look(o, owner, &held, &st);
 	if (!rc)
 		rc = judge(o, owner, held, &st, e);

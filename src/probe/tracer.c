@@ -482,7 +482,7 @@ void tracer_switch_callbacks(struct tracer *t, bool launches)
 
 bool tracer_kernel_symbol(struct tracer *t, uint64_t address, char *ret, size_t size)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, run);
+	DECLARE_LIBBPF_OPTS(bpf_test_run_opts, run);
 	int fd = bpf_program__fd(t->bpf->progs.name_kernel_address);
 	t->bpf->bss->kernel_address = address;
 	if (fd < 0 || bpf_prog_test_run_opts(fd, &run) || (int)run.retval < 0)

@@ -95,7 +95,9 @@ int unwind_facts_take(struct unwind_facts *ret, const struct buf *answer, struct
 	memcpy(&f, answer->data, sizeof(f));
 	if (f.segments.n > ELF_MAX_SEGMENTS || !memchr(f.build_id, 0, sizeof(f.build_id)))
 		return err_set(e, EPROTO, NO_SENSE);
-	f.is_python = f.is_python != 0;
+	uint8_t is_python;
+	memcpy(&is_python, &f.is_python, sizeof(is_python)); /* a stranger's bool may be any byte */
+	f.is_python = is_python != 0;
 	*ret = f;
 	return 0;
 }

@@ -34,9 +34,9 @@ int yield_target_prepare(struct bpf_map *map)
 {
 	struct map_types types = {0};
 	int rc = describe(&types);
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .btf_fd = (uint32_t)btf__fd(types.btf),
-		    .btf_key_type_id = (uint32_t)types.key,
-		    .btf_value_type_id = (uint32_t)types.value);
+	DECLARE_LIBBPF_OPTS(bpf_map_create_opts, opts, .btf_fd = (uint32_t)btf__fd(types.btf),
+			    .btf_key_type_id = (uint32_t)types.key,
+			    .btf_value_type_id = (uint32_t)types.value);
 	int fd = rc ? rc
 		    : bpf_map_create(BPF_MAP_TYPE_ARRAY, "yield_target", sizeof(uint32_t),
 				     sizeof(uint64_t), 1, &opts);

@@ -76,7 +76,7 @@ static bool become_user(char own_cache[64])
 		setenv("HOME", user->pw_dir, 1);
 	own_cache[0] = 0;
 	if (!user && !getenv("DEBUGINFOD_CACHE_PATH")) {
-		strcpy(own_cache, "/tmp/eacgm-debuginfod-XXXXXX");
+		snprintf(own_cache, 64, "/tmp/eacgm-debuginfod-XXXXXX");
 		if (!mkdtemp(own_cache))
 			return false;
 		setenv("DEBUGINFOD_CACHE_PATH", own_cache, 1);

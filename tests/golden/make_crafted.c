@@ -618,8 +618,7 @@ static void spans_of_names_that_grow(struct crafted *c)
 	char name[1024];
 	for (uint64_t i = 0; i < 2000 && i < c->n; i++) {
 		struct m_gpu_span s = span(i);
-		int at = snprintf(name, sizeof(name), "_Z1k%02lluI", (unsigned long long)i % 100);
-		at = snprintf(name, sizeof(name), "_Z1kI1a%dE", (int)i);
+		int at = snprintf(name, sizeof(name), "_Z1kI1a%dE", (int)i);
 		for (int k = 0; k < 60; k++)
 			at += snprintf(name + at, sizeof(name) - (size_t)at, "1pIS%c_S%c_E",
 				       "0123456789ABCDEF"[k % 16], "0123456789ABCDEF"[k % 16]);
