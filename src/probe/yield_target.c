@@ -57,8 +57,8 @@ static void no_rows(void *ctx, const void *row)
 void yield_target_set(struct tracer *t, pid_t pid, const void *readable)
 {
 	union bpf_iter_link_info which = {.task.pid = (__u32)pid};
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &which,
-		    .link_info_len = sizeof(which));
+	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &which,
+			    .link_info_len = sizeof(which));
 	struct err ignored;
 	t->bpf->bss->yield_address = (uint64_t)(uintptr_t)readable;
 	if (t->bpf->rodata->yields_on_guard)
