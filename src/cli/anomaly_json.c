@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/human.h"
-#include "cli/report_json.h"
+#include "base/human.h"
+#include "report/report_json.h"
 
 const char *detect_layer_name(enum detect_layer layer)
 {

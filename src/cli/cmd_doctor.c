@@ -13,7 +13,7 @@
 
 #include "base/json_out.h"
 #include "cli/doctor_privileges.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/options.h"
 #include "collect/nvml.h"
 #include "cli/terminal.h"

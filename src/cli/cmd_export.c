@@ -5,7 +5,7 @@
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "cli/detect_marks.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/terminal.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyze/flame.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "export/flame.h"

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "detect/learn.h"

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
-#include "cli/report_ranks.h"
+#include "report/report_ranks.h"
 #include "cli/terminal.h"
 #include "merge/merge.h"
 #include "recording/recording.h"

@@ -10,9 +10,9 @@
 
 #include "base/json_out.h"
 #include "base/map64.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/options.h"
-#include "cli/target.h"
+#include "cli/target_args.h"
 #include "probe/plan.h"
 
 static const char *const description[] = {

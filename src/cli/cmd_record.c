@@ -8,10 +8,11 @@
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_model.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/options.h"
+#include "cli/target_args.h"
 #include "cli/outlet.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "cli/session_detect.h"
 #include "cli/terminal.h"
 

@@ -6,7 +6,7 @@
 #include "analyze/profile.h"
 #include "analyze/summary.h"
 #include "cli/options.h"
-#include "cli/report.h"
+#include "report/report.h"
 #include "cli/terminal.h"
 #include "recording/recording.h"
 #include "symbolize/demangle.h"

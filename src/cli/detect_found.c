@@ -6,7 +6,7 @@
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_model.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/terminal.h"
 
 #define WITH_LINES 256 /* anomalies whose lines are looked for */

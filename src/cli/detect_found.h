@@ -3,7 +3,7 @@
 
 #include "base/buffer.h"
 #include "cli/detect_cli.h"
-#include "cli/report_json.h"
+#include "report/report_json.h"
 #include "detect/anomaly_lines.h"
 #include "detect/detector.h"
 

@@ -6,7 +6,7 @@
 #include "cli/anomaly_json.h"
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/terminal.h"
 
 static void add_features(struct anomaly_slice *s, const struct anomaly *a)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/terminal.h"
 #include "detect/model_file.h"
 

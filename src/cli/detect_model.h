@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
-#include "cli/report_json.h"
+#include "report/report_json.h"
 #include "detect/model.h"
 #include "detect/numbers_json.h"
 

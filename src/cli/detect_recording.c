@@ -8,7 +8,7 @@
 #include "cli/detect_found.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "detect/row_json.h"
 
 struct recording_run {

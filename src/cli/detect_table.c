@@ -11,7 +11,7 @@
 #include "cli/detect_cli.h"
 #include "cli/detect_model.h"
 #include "cli/detect_output.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/terminal.h"
 #include "detect/table.h"
 

@@ -5,8 +5,8 @@
 
 #include "cli/anomaly_json.h"
 #include "cli/detect_found.h"
-#include "cli/human.h"
-#include "cli/report_page.h"
+#include "base/human.h"
+#include "report/report_page.h"
 #include "cli/terminal.h"
 
 enum { INDENT = 4, COLUMN_VALUE = 11 };

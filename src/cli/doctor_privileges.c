@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "cli/command_user.h"
-#include "cli/human.h"
-#include "cli/privileges.h"
+#include "session/command_user.h"
+#include "base/human.h"
+#include "session/privileges.h"
 #include "parser/parser.h"
 #include "probe/tracer.h"
 

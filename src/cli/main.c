@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/terminal.h"

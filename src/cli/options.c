@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 
 static const struct opt_def help_option = {'h', "help", NULL, "Show this help and end.", NULL, 0};
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/human.h"
+#include "base/human.h"
 
 static int open_again(int fd)
 {

@@ -3,7 +3,7 @@
  * analysed and thrown away. */
 #pragma once
 
-#include "cli/session_live.h"
+#include "session/session_live.h"
 #include "cli/watch_state.h"
 
 #define WATCH_LEARN_CALLS 400000 /* some 3 MB, and as many bytes a call while it is analysed */

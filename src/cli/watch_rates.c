@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/map64.h"
-#include "recording/model.h"
+#include "events/rows.h"
 
 #define SECOND_NS      1000000000ULL
 #define FUNCTIONS_MOST (1 << 16) /* of a second: beyond, none is added */

@@ -2,7 +2,7 @@
  * processes, cost and losses. Memory is bounded: see the constants of watch_rates.c. */
 #pragma once
 
-#include "cli/session_live.h"
+#include "session/session_live.h"
 #include "cli/watch_state.h"
 
 struct watch_rates;

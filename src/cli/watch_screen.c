@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 
 #define LINE_BYTES    1024
 #define NAME_COLUMNS  7

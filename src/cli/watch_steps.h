@@ -2,7 +2,7 @@
  * seconds (watch_learn.h), then counted call by call; learned anew when it comes no more. */
 #pragma once
 
-#include "cli/session_live.h"
+#include "session/session_live.h"
 #include "cli/watch_state.h"
 
 struct watch_steps;

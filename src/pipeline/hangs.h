@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "recording/model.h"
+#include "events/rows.h"
 
 #define HANG_QUIET_NS	   5000000000ULL
 #define HANG_ASK_NS	   2000000000ULL /* quiet for so long: calls that are open matter */

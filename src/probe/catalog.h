@@ -13,7 +13,7 @@
 #include "wire/event.h"
 
 /* How an argument's value is stored and shown. The numbers are those of enum arg_type in
- * recording/model.h, which this folder may not include; signature_test.c compares them. */
+ * events/rows.h, which this folder may not include; signature_test.c compares them. */
 enum cat_arg_type {
 	CAT_TYPE_U64,
 	CAT_TYPE_I64,

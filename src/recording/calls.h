@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/model.h"
+#include "events/rows.h"
 
 /* Room for encoding that is kept from block to block. Zero-initialised by the owner. */
 struct calls_encoder {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "base/strtab.h"
-#include "recording/model.h"
+#include "events/rows.h"
 
 /* ---- writing ---- */
 struct rec_writer;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/model.h"
+#include "events/rows.h"
 
 /* Rows of the dictionaries carry their number. The row comes first: a pointer to one of
  * these is a pointer to the row. */

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "cli/attach_check.h"
+#include "session/attach_check.h"
 
 #define PAD_BYTES 100000
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cli/human.h"
-#include "cli/report_page.h"
+#include "base/human.h"
+#include "report/report_page.h"
 
 struct written {
 	char *text;

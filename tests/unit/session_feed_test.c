@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "cli/session_feed.h"
-#include "cli/session_names.h"
+#include "session/session_feed.h"
+#include "session/session_names.h"
 
 struct run {
 	struct pipeline *p;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "probe/catalog.h"
-#include "recording/model.h"
+#include "events/rows.h"
 
 _Static_assert((int)CAT_TYPE_U64 == (int)ARG_TYPE_U64, "arg types");
 _Static_assert((int)CAT_TYPE_I64 == (int)ARG_TYPE_I64, "arg types");

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "cli/human.h"
+#include "base/human.h"
 #include "cli/watch_screen.h"
 
 #define SECOND 1000000000ULL

@@ -1,0 +1,363 @@
+/* rows.h - what a recording holds, as rows; the event view that everything right
+ * of the pipeline reads, live or from a file.
+ *
+ * Strings are numbers into the recording's string table (0 = ""). Times are
+ * CLOCK_MONOTONIC nanoseconds of the recorded host. A zeroed row is valid. */
+#pragma once
+
+#include <stdint.h>
+
+#include "wire/shape.h"
+
+#define MODEL_MAX_ARGS 8
+
+/* How an argument's 64 bits are to be read and shown. */
+enum arg_type {
+	ARG_TYPE_U64,
+	ARG_TYPE_I64,
+	ARG_TYPE_PTR,	/* shown in hexadecimal */
+	ARG_TYPE_BYTES, /* a size in bytes */
+	ARG_TYPE_BOOL,
+	ARG_TYPE_STRING, /* a string number */
+	ARG_TYPE_CODE,	 /* an index into the code table */
+	ARG_TYPE_DIM3,	 /* three dimensions, packed: see dim3_x, _y, _z */
+	ARG_TYPE_SHAPE,	 /* a tensor's sizes, packed: see shape_dims, shape_size */
+};
+
+/* CUDA's launch dimensions in 64 bits: x below 2^31, y and z below 2^16 (CUDA C++
+ * Programming Guide, "Technical Specifications per Compute Capability"). */
+static inline uint64_t dim3_pack(uint32_t x, uint32_t y, uint32_t z)
+{
+	return (uint64_t)(x & 0x7fffffff) | (uint64_t)(y & 0xffff) << 31 |
+	       (uint64_t)(z & 0xffff) << 47;
+}
+static inline uint32_t dim3_x(uint64_t v)
+{
+	return v & 0x7fffffff;
+}
+static inline uint32_t dim3_y(uint64_t v)
+{
+	return v >> 31 & 0xffff;
+}
+static inline uint32_t dim3_z(uint64_t v)
+{
+	return v >> 47 & 0xffff;
+}
+
+/* One traced function (or USDT probe, or pair). Probe numbers are dense from 0. */
+struct m_probe {
+	uint32_t layer;	  /* string: "torch" */
+	uint32_t name;	  /* string: "aten::linear" */
+	uint32_t library; /* string: path as the traced process sees it */
+	uint32_t symbol;  /* string: as in the library */
+	uint8_t kind;	  /* enum site_action of wire/event.h: SITE_SPAN, SITE_INSTANT */
+	uint8_t nargs;	  /* arguments, the return value included and last */
+	uint8_t has_return;
+	int8_t name_arg; /* argument whose value names the call (Python code, autograd node); -1 */
+	uint32_t arg_names[MODEL_MAX_ARGS]; /* strings; "return" for the return value */
+	uint8_t arg_types[MODEL_MAX_ARGS];  /* enum arg_type */
+	uint32_t arg_enums[MODEL_MAX_ARGS]; /* strings: type in the enum table, "" = plain number */
+	uint32_t role; /* string: what the call is to the analyses, "launch"; see docs/catalog.md */
+	uint32_t stack_every; /* one call in so many, by chance, has its stack; 0 = none has */
+};
+
+/* A named value of an enumeration: "CUresult", 2, "CUDA_ERROR_OUT_OF_MEMORY". */
+struct m_enum {
+	uint32_t type; /* string */
+	uint32_t name; /* string */
+	int64_t value;
+};
+
+struct m_process {
+	uint32_t pid;
+	uint32_t parent_pid;
+	uint32_t comm;	   /* string */
+	uint32_t command;  /* string: the executable's path; arguments are not kept */
+	uint64_t start_ns; /* when tracing of it began */
+	uint64_t end_ns;   /* 0 while it runs */
+	int32_t exit_code; /* as wait(2); meaningful when end_ns is set */
+	int32_t rank;	   /* -1 unknown */
+	uint32_t source;   /* of a merged recording: index into the source table */
+	uint8_t joined;	   /* it ran its program before tracing of it began */
+};
+
+/* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a
+ * merged recording a pid that two sources have is made unique: see src/merge. */
+struct m_source {
+	uint32_t path; /* string */
+	uint32_t host; /* string */
+	int64_t shift_ns;
+	uint64_t error_ns;  /* the shift is right within this; UINT64_MAX = nothing bounds it */
+	uint32_t pid_shift; /* was added to its pids and tids */
+	uint32_t
+		how; /* string: what the shift comes from, "collectives", "realtime", "same boot" */
+	double drift_ratio; /* shift_ns is that of the source's beginning; it grew by this */
+};
+
+struct m_thread {
+	uint32_t pid;
+	uint32_t tid;
+	uint32_t comm; /* string */
+};
+
+/* An executable mapping of a process. */
+struct m_map {
+	uint32_t pid;
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint32_t path;	   /* string */
+	uint32_t build_id; /* string: hexadecimal, "" when the file has none */
+	uint64_t time_ns;  /* when it was seen */
+};
+
+/* A Python function: names the calls whose name_arg is ARG_TYPE_CODE. */
+struct m_code {
+	uint32_t name; /* string: qualified name where the version has one */
+	uint32_t file; /* string */
+	uint32_t line; /* first line */
+};
+
+/* One traced call. */
+struct m_call {
+	uint64_t start_ns;
+	uint64_t dur_ns;
+	uint32_t thread; /* index into the thread table */
+	uint32_t probe;
+	uint8_t flags; /* enum call_flags of wire/event.h */
+	uint8_t depth; /* traced calls open on the thread when it began, at most 255 */
+	uint8_t nargs;
+	uint8_t pad;
+	uint32_t stack;		       /* index into the stack table, 0 = not taken */
+	uint64_t args[MODEL_MAX_ARGS]; /* by the probe's arg_types; unused ones 0 */
+};
+
+enum frame_kind {
+	FRAME_NATIVE, /* of a program or library */
+	FRAME_PYTHON,
+	FRAME_KERNEL, /* of the operating system */
+	FRAME_CUT,    /* stands at the root of a stack that is not whole: name is the reason */
+};
+
+/* A place in code; rows are written when it is first met, native and kernel ones again when
+ * its name was found. Numbers are dense from 0. */
+struct m_frame {
+	uint8_t kind;	   /* enum frame_kind */
+	uint8_t in_python; /* native: of the file that holds a Python interpreter */
+	uint32_t name;	   /* string: demangled function or qualified name; 0 = not found */
+	uint32_t file;	   /* string: source file, 0 unknown */
+	uint32_t line;	   /* 0 unknown; Python: the line being run */
+	uint32_t library;  /* string: path of the binary */
+	uint32_t build_id; /* string */
+	uint64_t address;  /* virtual address in the binary, or in the kernel */
+};
+
+/* A stack is a leaf of this tree: number, then its parent's, up to 0. Number 0 is no stack;
+ * a parent's number is smaller than its children's. */
+struct m_stack {
+	uint32_t parent; /* the caller: index into this table, 0 = this frame is the root */
+	uint32_t frame;	 /* index into the frame table */
+};
+
+enum sample_kind {
+	SAMPLE_CPU,    /* weight_ns of running, as the clock ticks */
+	SAMPLE_OFFCPU, /* weight_ns of not running, which ended at time_ns */
+};
+
+/* Why a thread did not run. */
+enum wait_reason {
+	WAIT_OTHER,
+	WAIT_PREEMPTED, /* it could have run */
+	WAIT_FUTEX,	/* a lock or a condition variable */
+	WAIT_GIL,
+	WAIT_DISK,
+	WAIT_PAGE_FAULT,
+	WAIT_NETWORK,
+	WAIT_POLL, /* poll, select, epoll: several files at once */
+	WAIT_PIPE,
+	WAIT_SLEEP,
+	WAIT_CHILD, /* another process to end */
+	WAIT_GPU,   /* the GPU or its driver */
+	WAIT_REASONS,
+};
+#define WAIT_REASON_NAMES                                                                          \
+	{                                                                                          \
+		"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll",     \
+			"pipe", "sleep", "child", "gpu"                                            \
+	}
+
+/* What a thread did at a moment, and the time that the moment stands for. */
+struct m_sample {
+	uint64_t time_ns;
+	uint64_t weight_ns;
+	uint32_t thread;
+	uint32_t stack; /* index into the stack table, 0 = not taken */
+	uint8_t kind;	/* enum sample_kind */
+	uint8_t reason; /* enum wait_reason, of SAMPLE_OFFCPU */
+	uint32_t waker; /* string: comm of the thread that woke it, 0 unknown */
+	uint32_t waker_tid;
+};
+
+enum gpu_work {
+	WORK_KERNEL,
+	WORK_COPY,
+	WORK_SET,
+	WORK_SYNC,  /* a wait: of the host, or of a stream for an event. See gpu_sync_kind */
+	WORK_GRAPH, /* a whole CUDA graph, where its nodes are not recorded one by one */
+};
+
+/* What a WORK_SYNC waited for: CUpti_ActivitySynchronizationType. */
+enum gpu_sync_kind {
+	SYNC_EVENT = 1,	   /* the host, for an event */
+	SYNC_STREAM_EVENT, /* a stream, for an event: starts and ends when the host asked for it */
+	SYNC_STREAM,	   /* the host, for a stream */
+	SYNC_CONTEXT,	   /* the host, for all streams */
+};
+
+/* Where a copy's bytes are: CUpti_ActivityMemoryKind. */
+enum gpu_memory_kind {
+	MEMORY_UNKNOWN,
+	MEMORY_PAGEABLE,
+	MEMORY_PINNED,
+	MEMORY_DEVICE,
+	MEMORY_ARRAY,
+	MEMORY_MANAGED,
+};
+
+/* What a GPU did, as CUPTI tells; times are on the host's clock. */
+struct m_gpu_span {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t pid;
+	int32_t device; /* CUDA's number in the process */
+	uint32_t context;
+	uint32_t stream;      /* CUPTI's number of it */
+	uint32_t correlation; /* the same for all that one call of the driver or runtime started */
+	uint32_t name;	      /* string: mangled kernel name; of copies and sets "" */
+	uint8_t work;	      /* enum gpu_work */
+	uint8_t copy_kind;    /* CUpti_ActivityMemcpyKind; of a WORK_SYNC its gpu_sync_kind */
+	uint64_t bytes;	      /* of copies and sets */
+	uint64_t graph_node;  /* 0 = not of a graph */
+	uint64_t grid, block; /* of kernels, as dim3_pack; 0 unknown */
+	uint32_t graph;	    /* of WORK_GRAPH and of nodes: CUPTI's number of the graph, 0 unknown */
+	uint32_t registers; /* of kernels: a thread's */
+	uint32_t shared_bytes; /* of kernels: a block's, static and dynamic */
+	uint8_t source_kind;   /* of copies: enum gpu_memory_kind */
+	uint8_t destination_kind;
+	uint8_t async; /* of copies: the call did not wait */
+	/* The driver's call that started it, as CUPTI saw it, inside of the one that is probed;
+	 * zero where CUPTI could not be asked for calls of launches alone (before CUDA 12.8). */
+	uint64_t called_ns;
+	uint32_t called_dur_ns;
+	uint32_t called_tid;
+};
+
+/* A value over time. */
+struct m_counter {
+	uint64_t time_ns;
+	uint32_t name;	 /* string: "cpu", unit in the name: "rss_bytes" */
+	uint32_t entity; /* string: what it is of: "pid 12", "gpu 0", "eacgm" */
+	double value;
+};
+
+/* Histogram of one function in one process, from the kernel; counts since start. Its key
+ * is (pid, probe, name). */
+struct m_hist {
+	uint32_t pid;
+	uint32_t probe;
+	uint64_t name; /* probes with a name_arg: that argument's value; else 0 */
+	uint64_t count;
+	uint64_t errors;
+	uint64_t nested;
+	uint64_t total_ns;
+	uint64_t max_ns;
+	uint32_t buckets[128]; /* layout: HIST_* in wire/event.h */
+};
+
+/* Losses by cause and CPU, totals since the start (later rows replace earlier ones). */
+struct m_loss {
+	uint32_t cause; /* string: a name of LOSS_NAMES, or one of the pipeline's own */
+	uint32_t cpu;
+	uint64_t count;
+};
+
+/* A library or symbol that was expected and is not traced, or only in part. */
+struct m_note {
+	uint32_t subject; /* string: "libtorch_cpu.so" */
+	uint32_t reason;  /* string: one sentence */
+	uint64_t time_ns;
+};
+
+/* A period in which a set of probes was on (bursts); none = always on. */
+struct m_window {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t layer; /* string, "" = all */
+};
+
+/* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */
+struct m_gpu {
+	uint32_t index;	 /* NVML's; of an instance: within its GPU */
+	int32_t parent;	 /* of an instance the index of its GPU, else -1. Entities of counters:
+			  * "gpu INDEX", "gpu PARENT mig INDEX" */
+	uint32_t uuid;	 /* string */
+	uint32_t name;	 /* string: "NVIDIA H200" */
+	uint32_t bus_id; /* string: PCI, "00000000:00:06.0" */
+	uint32_t driver; /* string: version */
+	uint64_t memory_bytes;
+	double power_limit_w;
+	uint64_t seen_ns; /* when it was first seen */
+	uint64_t gone_ns; /* when it vanished, 0 = is there */
+	uint32_t host;	  /* string: in what was merged of several hosts. Entities of counters are
+			   * then "HOST gpu INDEX" */
+};
+
+/* A communicator (NCCL) in one process. Key: pid, handle, start_ns. */
+struct m_comm {
+	uint32_t pid;
+	int32_t rank;	 /* -1 unknown */
+	int32_t size;	 /* ranks in it, 0 unknown */
+	int32_t device;	 /* CUDA device number in the process, -1 unknown */
+	uint64_t handle; /* as calls carry it */
+	uint64_t hash;	 /* the same on all ranks, 0 unknown; see src/pipeline/comms.c */
+	uint64_t parent; /* handle of the communicator it was split from, or 0 */
+	uint64_t start_ns;
+	uint64_t end_ns; /* when it was destroyed, 0 = lives */
+};
+
+/* A TCP connection of a process, and what went over it as long as it was watched. Key: pid,
+ * source, destination, netns, first_ns. */
+struct m_connection {
+	uint32_t pid;	      /* of those that have it open, the one that was seen first */
+	uint32_t source;      /* string: "10.0.0.1:4791", "[fe80::1]:4791", its own end */
+	uint32_t destination; /* string */
+	uint32_t opener;      /* string: comm of the thread that connected or accepted it, ""
+			       * unknown: it was there before */
+	uint64_t netns;	      /* inode number of its network namespace */
+	uint64_t first_ns;    /* when it was first seen */
+	uint64_t last_ns;     /* when the figures below were read */
+	uint64_t closed_ns;   /* 0 = is open */
+	/* All since the connection was made. */
+	uint64_t bytes_sent;	      /* payload, each byte once */
+	uint64_t bytes_received;      /* payload, in order */
+	uint64_t bytes_retransmitted; /* payload that was sent again */
+	uint64_t retransmits;	      /* segments that were sent again */
+	uint64_t sent_before;	      /* bytes_sent and bytes_received before tracing began */
+	uint64_t received_before;
+	uint32_t srtt_us; /* smoothed round-trip time, 0 unknown */
+	uint8_t by_nccl;  /* 1: NCCL's code connected it, or listened for it */
+};
+
+/* Something that happened to something: an Xid error of a GPU. */
+struct m_event {
+	uint64_t time_ns;
+	uint32_t entity; /* string: "gpu 0" */
+	uint32_t name;	 /* string: "xid" */
+	uint32_t text;	 /* string: "79: GPU has fallen off the bus" */
+};
+
+/* Key and value about the recording: host, kernel, command, realtime offset, options. */
+struct m_meta {
+	uint32_t key;
+	uint32_t value;
+};

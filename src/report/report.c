@@ -1,0 +1,202 @@
+/* report.c - works out what a report says; prints nothing. */
+#include "report/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/kernel_name.h"
+#include "symbolize/demangle.h"
+#include "report/report_section.h"
+
+bool report_gpu_partial(const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->hists.len; i++) {
+		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
+		const char *layer = strtab_get(&t->strings, p->layer, NULL);
+		if (!strcmp(layer, "cuda") || !strcmp(layer, "nccl"))
+			return true;
+	}
+	return false;
+}
+
+uint64_t report_number(const struct rec_tables *t, const char *key)
+{
+	const char *text = rec_meta(t, key);
+	if (!text || text[0] < '0' || text[0] > '9')
+		return 0;
+	errno = 0;
+	char *end;
+	uint64_t v = strtoull(text, &end, 10);
+	return *end || errno ? 0 : v;
+}
+
+/* Causes after which the call is in the recording all the same (wire/event.h). */
+static bool call_kept(const char *cause)
+{
+	static const char *const kept[] = {
+		"no_return",	   "arg_fault", "arg_cut",   "string_full", "return_unmatched",
+		"name_unresolved", "name_full", "code_full", "frame_full",  "python_line"};
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (!strcmp(cause, kept[i]))
+			return true;
+	return false;
+}
+
+static struct report_loss *loss_of(struct report *r, struct map64 *place_of, uint32_t cause)
+{
+	uint64_t at;
+	if (map64_get(place_of, cause, &at))
+		return &r->losses.data[at];
+	map64_set(place_of, cause, r->losses.len);
+	struct report_loss *l = vec_push(&r->losses);
+	l->cause = strtab_get(&r->tables->strings, cause, NULL);
+	l->call_kept = call_kept(l->cause);
+	return l;
+}
+
+static void make_losses(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	struct map64 place_of = {0};
+	for (size_t i = 0; i < t->losses.len; i++) { /* one row for each cause and CPU */
+		const struct m_loss *row = &t->losses.data[i];
+		if (!row->count)
+			continue;
+		struct report_loss *l = loss_of(r, &place_of, row->cause);
+		l->count += row->count;
+		*(l->call_kept ? &r->incomplete : &r->lost) += row->count;
+	}
+	map64_free(&place_of);
+}
+
+static void make_times(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	uint64_t start = report_number(t, "start_monotonic_ns");
+	uint64_t end = report_number(t, "end_monotonic_ns");
+	if (!start)
+		start = r->summary->first_ns;
+	if (end < start || !end) /* eacgm was killed: the last row is the best that is known */
+		end = t->last_ns;
+	r->duration_ns = end > start ? end - start : 0;
+	r->start_realtime_ns = report_number(t, "start_realtime_ns");
+}
+
+static double number(const struct rec_tables *t, const char *key)
+{
+	return (double)report_number(t, key);
+}
+
+#define COST_PARTS                                                                                 \
+	20 /* less than so little of the job's own: what was taken for its own is noise */
+
+/* A number that recordings of before do not have. */
+static double number_or(const struct rec_tables *t, const char *key, double otherwise)
+{
+	return rec_meta(t, key) ? number(t, key) : otherwise;
+}
+
+/* What recording took from the job, beside its start, as a ratio to the job's own CPU time: what
+ * the probes took, what tasks used up while they were held, and what eacgm's processes took while
+ * no CPU was idle. The job's own time is what is left of it without the first two. A job that is
+ * not there long enough to be measured has none. */
+static void make_cost(struct report *r)
+{
+	const struct rec_tables *t = r->tables;
+	double inside = number(t, "probe_hits") * number(t, "probe_ns_each") +
+			number_or(t, "held_cpu_ns", number(t, "held_ns"));
+	double collector = number(t, "collector_cpu_ns") - number(t, "start_cpu_ns");
+	double displacing = number_or(t, "displacing_cpu_ns", collector);
+	double job = number(t, "job_cpu_ns") - inside;
+	r->start_cpu_s = number(t, "start_cpu_ns") / 1e9;
+	r->held_s = number(t, "held_ns") / 1e9;
+	r->collector_cpu_s = collector > 0 ? collector / 1e9 : 0;
+	r->cpu_ratio = job > inside / COST_PARTS ? (inside + displacing) / job : -1;
+}
+
+static uint64_t sort_key(const struct summary_function *f, enum report_sort sort)
+{
+	switch (sort) {
+	case SORT_SELF:
+		return f->self_known ? f->self_ns : 0;
+	case SORT_CALLS:
+		return f->calls;
+	case SORT_P99:
+		return f->p99_ns;
+	case SORT_MAX:
+		return f->max_ns;
+	case SORT_TOTAL:
+		break;
+	}
+	return f->total_ns;
+}
+
+struct sortable {
+	const struct summary_function *function;
+	uint64_t key;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct sortable *x = a, *y = b;
+	if (x->key != y->key)
+		return x->key > y->key ? -1 : 1;
+	return x->function < y->function ? -1 : 1; /* keeps the summary's order */
+}
+
+static bool layer_wanted(const struct report_options *o, const char *layer)
+{
+	for (size_t i = 0; i < o->layers.len; i++)
+		if (!strcmp(o->layers.data[i], layer))
+			return true;
+	return !o->layers.len;
+}
+
+static void choose_functions(struct report *r)
+{
+	VEC(struct sortable) chosen = {0};
+	for (size_t i = 0; i < r->summary->functions.len; i++) {
+		const struct summary_function *f = &r->summary->functions.data[i];
+		if (layer_wanted(r->options, f->layer))
+			*vec_push(&chosen) = (struct sortable){f, sort_key(f, r->options->sort)};
+	}
+	if (chosen.len)
+		qsort(chosen.data, chosen.len, sizeof(*chosen.data), compare_keys);
+	for (size_t i = 0; i < chosen.len; i++)
+		*vec_push(&r->functions) = chosen.data[i].function;
+	vec_free(&chosen);
+}
+
+const char *report_function_name(const struct report *r, const struct summary_function *f,
+				 char *ret, size_t size)
+{
+	uint64_t unused;
+	if (strcmp(f->layer, "cuda") != 0 ||
+	    !map64_get(&r->kernel_names, hash_bytes(f->name, strlen(f->name)), &unused))
+		return f->name;
+	kernel_name_short(ret, size, f->name);
+	return ret;
+}
+
+void report_make(struct report *r)
+{
+	for (size_t i = 0; i < r->gpu->kernels.len; i++) {
+		const char *name = r->gpu->kernels.data[i].name;
+		map64_set(&r->kernel_names, hash_bytes(name, strlen(name)), 1);
+	}
+	kernel_times_make(&r->kernel_times, r->timeline, r->gpu, demangle);
+	make_losses(r);
+	make_times(r);
+	make_cost(r);
+	choose_functions(r);
+	report_sections_make(r);
+}
+
+void report_free(struct report *r)
+{
+	vec_free(&r->losses);
+	vec_free(&r->functions);
+	kernel_times_free(&r->kernel_times);
+	map64_free(&r->kernel_names);
+	report_sections_end(r);
+}

@@ -1,0 +1,191 @@
+/* report_profile.c - what samples say, in the report's text and JSON. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "report/report_json.h"
+#include "report/report_page.h"
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+/* ---- text ---- */
+
+/* " (no_rules 12, not_taken 3)"; nothing where all are whole. */
+static void ends_text(struct buf *ret, const struct profile *f)
+{
+	char count[HUMAN_BYTES];
+	for (size_t i = 0; i < f->ends.len; i++)
+		buf_printf(ret, "%s%s %s", i ? ", " : " (", f->ends.data[i].reason,
+			   human_count(count, f->ends.data[i].samples));
+	buf_printf(ret, "%s", f->ends.len ? ")" : "");
+	buf_byte(ret, 0);
+}
+
+static void head_text(const struct page *p)
+{
+	const struct profile *f = p->r->profile;
+	char samples[HUMAN_BYTES], total[HUMAN_BYTES];
+	struct buf ends = {0};
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "profile");
+	ends_text(&ends, f);
+	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole%s",
+		     human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
+		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
+		     (char *)ends.data);
+	buf_free(&ends);
+}
+
+static void share_text(const struct page *p, uint64_t ns)
+{
+	char text[HUMAN_BYTES];
+	page_right(p, human_ns(text, ns), COLUMN_TIME);
+	snprintf(text, sizeof(text), "%.1f %%", 100 * ratio(ns, p->r->profile->total_ns));
+	page_right(p, text, COLUMN_TIME);
+}
+
+/* "matmul (libx.so)"; Python frames have their file in their name. */
+static void function_text(const struct page *p, const struct profile_function *f)
+{
+	char full[1024];
+	const char *slash = strrchr(f->library, '/');
+	const char *library = slash ? slash + 1 : f->library;
+	share_text(p, f->self_ns);
+	share_text(p, f->total_ns);
+	if (*library && f->name[0] != '[')
+		snprintf(full, sizeof(full), "%s (%s)", f->name, library);
+	else
+		snprintf(full, sizeof(full), "%s", f->name);
+	page_rest(p, full, 4 * COLUMN_TIME);
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+	const struct profile_function *x = *(const struct profile_function *const *)a;
+	const struct profile_function *y = *(const struct profile_function *const *)b;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns > y->total_ns ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* The first functions by own time, or by total time. */
+static void functions_text(const struct page *p, bool by_total)
+{
+	const struct profile *f = p->r->profile;
+	const struct profile_function **order = xcalloc(f->functions.len + 1, sizeof(*order));
+	for (size_t i = 0; i < f->functions.len; i++)
+		order[i] = &f->functions.data[i];
+	if (by_total && f->functions.len)
+		qsort(order, f->functions.len, sizeof(*order), compare_totals);
+	static const char *const columns[] = {"self", "share", "total", "share"};
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		page_right(p, columns[i], COLUMN_TIME);
+	fprintf(p->out, "  function, by %s time\n", by_total ? "total" : "own");
+	size_t n = f->functions.len;
+	while (!by_total && n && !order[n - 1]->self_ns)
+		n--; /* they come last, and only call others */
+	size_t shown = page_shown(p, n);
+	for (size_t i = 0; i < shown; i++)
+		function_text(p, order[i]);
+	page_more(p, n, shown, COLUMN_TIME);
+	free(order);
+}
+
+static void waits_text(const struct page *p)
+{
+	const struct profile *f = p->r->profile;
+	char waits[HUMAN_BYTES], total[HUMAN_BYTES];
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "off the CPU");
+	fprintf(p->out, ": %s in %s %s, all threads together\n", human_ns(total, f->waited_ns),
+		human_count(waits, f->waits), f->waits == 1 ? "wait" : "waits");
+	page_right(p, "waits", COLUMN_CALLS);
+	page_right(p, "time", COLUMN_TIME);
+	page_right(p, "share", COLUMN_TIME);
+	fputs("  for\n", p->out);
+	for (size_t i = 0; i < f->reasons.len; i++) {
+		const struct profile_wait *w = &f->reasons.data[i];
+		char share[HUMAN_BYTES];
+		snprintf(share, sizeof(share), "%.1f %%", 100 * ratio(w->total_ns, f->waited_ns));
+		page_right(p, human_count(waits, w->waits), COLUMN_CALLS);
+		page_right(p, human_ns(total, w->total_ns), COLUMN_TIME);
+		page_right(p, share, COLUMN_TIME);
+		text_printf(p->out, "  %s\n", w->reason);
+	}
+}
+
+void report_profile_text(const struct page *p)
+{
+	if (p->r->profile->samples) {
+		head_text(p);
+		functions_text(p, false);
+		fputc('\n', p->out);
+		functions_text(p, true);
+	}
+	if (p->r->profile->waits)
+		waits_text(p);
+}
+
+/* ---- JSON ---- */
+
+static json_t *function_json(const struct profile *p, const struct profile_function *f)
+{
+	static const char *const kinds[CALLTREE_KINDS] = {"native",   "python", "kernel",
+							  "operator", "gpu",	"other"};
+	json_t *o = json_object();
+	json_object_set_new(o, "name", report_text_json(f->name));
+	json_object_set_new(o, "file", *f->file ? report_text_json(f->file) : json_null());
+	json_object_set_new(o, "library", *f->library ? report_text_json(f->library) : json_null());
+	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
+	json_object_set_new(o, "self_ns", report_number_json(f->self_ns));
+	json_object_set_new(o, "total_ns", report_number_json(f->total_ns));
+	json_object_set_new(o, "self_ratio", json_real(ratio(f->self_ns, p->total_ns)));
+	json_object_set_new(o, "total_ratio", json_real(ratio(f->total_ns, p->total_ns)));
+	return o;
+}
+
+static json_t *waits_json(const struct profile *p)
+{
+	json_t *o = json_object(), *reasons = json_object();
+	json_object_set_new(o, "waits", report_number_json(p->waits));
+	json_object_set_new(o, "total_ns", report_number_json(p->waited_ns));
+	for (size_t i = 0; i < p->reasons.len; i++) {
+		const struct profile_wait *w = &p->reasons.data[i];
+		json_object_set_new(reasons, w->reason,
+				    json_pack("{s:o,s:o}", "waits", report_number_json(w->waits),
+					      "total_ns", report_number_json(w->total_ns)));
+	}
+	json_object_set_new(o, "reasons", reasons);
+	return o;
+}
+
+void report_profile_json(struct json_stream *out, const struct report *r)
+{
+	const struct profile *p = r->profile;
+	uint64_t top = r->options->top;
+	if (!p->samples && !p->waits) {
+		json_stream_put(out, "profile", json_null());
+		return;
+	}
+	json_t *ends = json_object();
+	for (size_t i = 0; i < p->ends.len; i++)
+		json_object_set_new(ends, p->ends.data[i].reason,
+				    report_number_json(p->ends.data[i].samples));
+	json_stream_object(out, "profile");
+	json_stream_put(out, "samples", report_number_json(p->samples));
+	json_stream_put(out, "period_ns",
+			p->period_ns ? report_number_json(p->period_ns) : json_null());
+	json_stream_put(out, "total_ns", report_number_json(p->total_ns));
+	json_stream_put(out, "end_reasons", ends);
+	json_stream_put(out, "whole_ratio",
+			p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());
+	json_stream_array(out, "functions");
+	for (size_t i = 0; i < p->functions.len && (!top || i < top); i++)
+		json_stream_put(out, NULL, function_json(p, &p->functions.data[i]));
+	json_stream_close(out);
+	json_stream_put(out, "offcpu", p->waits ? waits_json(p) : json_null());
+	json_stream_close(out);
+}

@@ -1,0 +1,37 @@
+/* report_section.c - the list of the report's sections. */
+#include "report/report_section.h"
+
+static const struct report_section *const sections[] = {
+	&report_timeline,  &report_ranks,	&report_steps,
+	&report_operators, &report_collectives, &report_flops,
+};
+#define SECTIONS (sizeof(sections) / sizeof(sections[0]))
+
+void report_sections_make(struct report *r)
+{
+	r->sections = xcalloc(SECTIONS, sizeof(*r->sections));
+	for (size_t i = 0; i < SECTIONS; i++)
+		r->sections[i] = sections[i]->make(r);
+}
+
+void report_sections_text(const struct page *p)
+{
+	for (size_t i = 0; i < SECTIONS; i++)
+		if (p->r->sections[i])
+			sections[i]->text(p, p->r->sections[i]);
+}
+
+void report_sections_json(struct json_stream *out, const struct report *r)
+{
+	for (size_t i = 0; i < SECTIONS; i++)
+		if (r->sections[i])
+			sections[i]->json(out, r, r->sections[i]);
+}
+
+void report_sections_end(struct report *r)
+{
+	for (size_t i = 0; i < SECTIONS; i++)
+		if (r->sections[i])
+			sections[i]->end(r->sections[i]);
+	free(r->sections);
+}

@@ -1,0 +1,29 @@
+/* report_section.h - the parts of the report that stand for themselves: one file each, named
+ * report_*.c, and one line in report_section.c, whose order is that of the text. */
+#pragma once
+
+#include "report/report_json.h"
+#include "report/report_page.h"
+
+struct report_section {
+	/* Works it out from r->reader, r->tables, r->timeline and r->options. NULL: the recording
+	 * has none of it, and nothing is printed. */
+	void *(*make)(const struct report *r);
+	void (*text)(const struct page *p, const void *state);
+	void (*json)(struct json_stream *out, const struct report *r,
+		     const void *state); /* adds its keys */
+	void (*end)(void *state);	 /* frees it */
+};
+
+extern const struct report_section report_timeline;
+extern const struct report_section report_steps;
+extern const struct report_section report_flops;
+extern const struct report_section report_operators;
+extern const struct report_section report_collectives;
+extern const struct report_section report_ranks;
+
+/* Called by report_make, report_text, report_json and report_free. */
+void report_sections_make(struct report *r);
+void report_sections_text(const struct page *p);
+void report_sections_json(struct json_stream *out, const struct report *r);
+void report_sections_end(struct report *r);

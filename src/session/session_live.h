@@ -1,0 +1,23 @@
+/* session_live.h - who looks at a session's rows while it goes on: every batch of them, on a
+ * thread of its own. What it cannot keep up with is left out and counted. */
+#pragma once
+
+#include "session/session_feed.h"
+#include "detect/names.h"
+
+/* What there is at a batch. */
+struct session_view {
+	struct pipeline *pipeline;	/* to write events: pipeline_event */
+	const struct feed_batch *batch; /* empty at the end */
+	const struct detect_names *names;
+	uint64_t upto_ns;     /* what ended before has come; 0 = not known */
+	double probe_ns_each; /* what a call costs its thread, as measured at the start */
+	uint64_t overruns;    /* events that were left out so far */
+};
+
+/* Both on the thread that looks. */
+struct session_live {
+	void *ctx;
+	void (*batch)(void *ctx, const struct session_view *v);
+	void (*end)(void *ctx, const struct session_view *v); /* nothing more comes; or NULL */
+};

@@ -1,0 +1,178 @@
+/* session_mover.c - the thread between rings and recording, and the one that sends the
+ * recording to the disk. The mover polls: a wake-up per record would be paid by the traced
+ * threads. It never waits for the disk: rings would fill meanwhile. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "session/session_impl.h"
+
+#define POLL_NS		5000000L /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define STACKS_MOST	60	 /* of frequent calls, between two flushes */
+#define STACKS_LEAST	16
+#define STACK_SHIFT_MAX 6
+#define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
+#define FLUSH_NS	500000000UL /* what a crash can lose at most */
+
+static int on_record(void *ctx, void *record, size_t len)
+{
+	pipeline_record(ctx, record, len);
+	return 0;
+}
+
+static void on_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	static const char *const names[] = LOSS_NAMES;
+	pipeline_loss(ctx, names[cause], cpu, count);
+}
+
+static void add_lost_calls(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	uint64_t *total = ctx;
+	(void)cpu;
+	*total += cause == LOSS_RING_FULL ? count : 0;
+}
+
+/* When calls were lost, for those who judge how fast they come. */
+static void look_for_losses(struct session *s, uint64_t now_ns)
+{
+	uint64_t total = spans_lost_calls(s);
+	tracer_losses(s->tracer, add_lost_calls, &total);
+	pipeline_lost_calls(s->pipeline, now_ns, total);
+}
+
+static void on_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
+{
+	struct session *s = ctx;
+	s->counted_calls += value->count;
+	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->stop_mover));
+}
+
+static bool keeps_histograms(const struct session *s)
+{
+	for (int i = 0; i < LAYER_COUNT; i++) {
+		if (s->opts->mode[i] != MODE_TRACE)
+			return true;
+	}
+	return false;
+}
+
+/* A stack takes some 20 us to walk: of frequent calls so few are taken that a job of many small
+ * kernels does not notice. The bounds are more than twice apart, so that it settles. */
+static void pace_stacks(struct session *s, uint64_t taken)
+{
+	uint64_t since = taken - s->stacks_taken;
+	s->stacks_taken = taken;
+	if (since > STACKS_MOST && s->stack_shift < STACK_SHIFT_MAX)
+		s->stack_shift++;
+	else if (since < STACKS_LEAST && s->stack_shift)
+		s->stack_shift--;
+	tracer_set_stack_shift(s->tracer, s->stack_shift);
+}
+
+static int name_recording(struct session *s, struct err *e)
+{
+	s->named = true;
+	return rec_writer_name(s->writer, e);
+}
+
+static void flush(struct session *s, bool last)
+{
+	tracer_losses(s->tracer, on_loss, s->pipeline);
+	spans_losses(s);
+	s->counted_calls = 0;
+	if (keeps_histograms(s))
+		tracer_histograms(s->tracer, on_histogram, s);
+	struct pipeline_stats st;
+	pipeline_stats(s->pipeline, &st);
+	pace_stacks(s, st.chance_stacks);
+	if (last)
+		pipeline_meta(s->pipeline, "probe_hits", "%lu",
+			      (unsigned long)(st.calls + s->counted_calls));
+	struct err e;
+	int rc = pipeline_flush(s->pipeline, &e);
+	if (!rc && atomic_load(&s->begun))
+		rc = name_recording(s, &e);
+	if (!rc || atomic_load(&s->write_failed))
+		return;
+	s->write_error = e;
+	atomic_store(&s->write_failed, true);
+}
+
+/* The target runs, and nobody has been told where its recording is. */
+static bool waits_for_name(const struct session *s)
+{
+	return !s->named && atomic_load(&s->begun);
+}
+
+static void *move(void *arg)
+{
+	struct session *s = arg;
+	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0;
+	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
+	for (;;) {
+		bool last = atomic_load(&s->stop_mover);
+		uint64_t begin_ns = monotonic_ns();
+		int n = tracer_drain(s->tracer);
+		pipeline_pass_end(s->pipeline);
+		if (last)
+			pipeline_pass_end(s->pipeline); /* what still waited for its name */
+		uint64_t now_ns = monotonic_ns();
+		spans_drain(s, now_ns);
+		if (last)
+			spans_finish(s);
+		if (now_ns - looked_ns >= LOSSES_NS || last) {
+			look_for_losses(s, now_ns);
+			looked_ns = now_ns;
+		}
+		live_pass(s, begin_ns);
+		bool due = now_ns - flushed_ns >= FLUSH_NS;
+		if (due || last || waits_for_name(s))
+			flush(s, last);
+		if (due)
+			flushed_ns = now_ns;
+		if (last)
+			return NULL;
+		if (n < 1000)
+			nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+	}
+}
+
+/* What was flushed survives a crash of the machine a second later. */
+static void *sync_file(void *arg)
+{
+	struct session *s = arg;
+	for (int tick = 0; !atomic_load(&s->stop_mover); tick++) {
+		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+		if (tick % 10 == 9)
+			rec_writer_sync(s->writer);
+	}
+	return NULL;
+}
+
+int mover_start(struct session *s, struct err *e)
+{
+	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
+	if (!rc) {
+		rc = -pthread_create(&s->mover, NULL, move, s);
+		if (!rc && s->opts->output)
+			s->syncer_runs = !pthread_create(&s->syncer, NULL, sync_file, s);
+		if (rc)
+			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
+		s->mover_runs = true;
+	}
+	return rc;
+}
+
+void mover_stop(struct session *s)
+{
+	if (!s->mover_runs)
+		return;
+	atomic_store(&s->stop_mover, true);
+	pthread_join(s->mover, NULL);
+	if (s->syncer_runs)
+		pthread_join(s->syncer, NULL);
+	s->mover_runs = s->syncer_runs = false;
+}

@@ -1,0 +1,155 @@
+/* session_names.c - the recording's dictionaries as the detecting thread sees them. */
+#include "session/session_names.h"
+
+#define COMMS_MOST 4096 /* the oldest go */
+
+static const char *string(void *ctx, uint32_t number)
+{
+	const struct session_names *n = ctx;
+	uint64_t at;
+	if (number >= NAME_FIRST)
+		return map64_get(&n->name_at, number, &at) ? n->names.data[at].text : "";
+	return number < n->strings.len ? n->strings.data[number] : "";
+}
+
+static const struct m_probe *probe(void *ctx, uint32_t number)
+{
+	const struct session_names *n = ctx;
+	return number < n->probes.len ? &n->probes.data[number] : NULL;
+}
+
+static const struct m_thread *thread(void *ctx, uint32_t index)
+{
+	const struct session_names *n = ctx;
+	uint64_t at;
+	return map64_get(&n->thread_at, index, &at) ? &n->threads.data[at] : NULL;
+}
+
+static const struct m_code *code(void *ctx, uint32_t number)
+{
+	const struct session_names *n = ctx;
+	return number < n->codes.len ? &n->codes.data[number] : NULL;
+}
+
+static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint64_t time_ns)
+{
+	const struct session_names *n = ctx;
+	for (size_t i = n->comms.len; i-- > 0;) {
+		const struct m_comm *c = &n->comms.data[i];
+		if (c->pid == pid && c->handle == handle && c->start_ns <= time_ns &&
+		    (!c->end_ns || time_ns <= c->end_ns))
+			return c;
+	}
+	return NULL;
+}
+
+void session_names_get(struct session_names *n, struct detect_names *ret)
+{
+	*ret = (struct detect_names){.ctx = n,
+				     .string = string,
+				     .probe = probe,
+				     .thread = thread,
+				     .code = code,
+				     .comm = comm};
+}
+
+static void take_thread(struct session_names *n, const struct feed_thread *t)
+{
+	uint64_t at;
+	if (!map64_get(&n->thread_at, t->index, &at)) {
+		at = n->free_threads.len ? n->free_threads.data[--n->free_threads.len]
+					 : n->threads.len;
+		if (at == n->threads.len)
+			vec_push(&n->threads);
+		map64_set(&n->thread_at, t->index, at);
+	}
+	n->threads.data[at] = t->row;
+}
+
+static void forget_name(struct session_names *n, uint32_t number)
+{
+	uint64_t at;
+	if (!map64_get(&n->name_at, number, &at))
+		return;
+	map64_del(&n->name_at, number);
+	free(n->names.data[at].text);
+	n->names.data[at] = n->names.data[--n->names.len];
+	if (at < n->names.len)
+		map64_set(&n->name_at, n->names.data[at].number, at);
+}
+
+static void take_name(struct session_names *n, uint32_t number, const char *text)
+{
+	forget_name(n, number);
+	map64_set(&n->name_at, number, n->names.len);
+	*vec_push(&n->names) = (struct session_name){number, xstrdup(text)};
+}
+
+/* A row replaces that of the same communicator. */
+static void take_comm(struct session_names *n, const struct m_comm *row)
+{
+	for (size_t i = n->comms.len; i-- > 0;) {
+		struct m_comm *c = &n->comms.data[i];
+		if (c->pid == row->pid && c->handle == row->handle &&
+		    c->start_ns == row->start_ns) {
+			*c = *row;
+			return;
+		}
+	}
+	if (n->comms.len >= COMMS_MOST) {
+		n->comms.len = COMMS_MOST / 2;
+		memmove(n->comms.data, n->comms.data + COMMS_MOST - n->comms.len,
+			n->comms.len * sizeof(*n->comms.data));
+	}
+	*vec_push(&n->comms) = *row;
+}
+
+void session_names_take(struct session_names *n, const struct feed_batch *b)
+{
+	uint32_t from = 0;
+	for (size_t i = 0; i < b->string_ends.len; i++) {
+		*vec_push(&n->strings) = xstrdup((const char *)b->texts.data + from);
+		from = b->string_ends.data[i] + 1;
+	}
+	for (size_t i = 0; i < b->names.len; i++)
+		take_name(n, b->names.data[i].number,
+			  (const char *)b->name_texts.data + b->names.data[i].text);
+	for (size_t i = 0; i < b->probes.len; i++)
+		*vec_push(&n->probes) = b->probes.data[i];
+	for (size_t i = 0; i < b->codes.len; i++)
+		*vec_push(&n->codes) = b->codes.data[i];
+	for (size_t i = 0; i < b->threads.len; i++)
+		take_thread(n, &b->threads.data[i]);
+	for (size_t i = 0; i < b->comms.len; i++)
+		take_comm(n, &b->comms.data[i]);
+}
+
+void session_names_forget(struct session_names *n, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->threads_gone.len; i++) {
+		uint64_t at;
+		if (!map64_get(&n->thread_at, b->threads_gone.data[i], &at))
+			continue;
+		map64_del(&n->thread_at, b->threads_gone.data[i]);
+		*vec_push(&n->free_threads) = (uint32_t)at;
+	}
+	for (size_t i = 0; i < b->names_gone.len; i++)
+		forget_name(n, b->names_gone.data[i]);
+}
+
+void session_names_free(struct session_names *n)
+{
+	for (size_t i = 0; i < n->strings.len; i++)
+		free(n->strings.data[i]);
+	vec_free(&n->strings);
+	for (size_t i = 0; i < n->names.len; i++)
+		free(n->names.data[i].text);
+	vec_free(&n->names);
+	map64_free(&n->name_at);
+	vec_free(&n->probes);
+	vec_free(&n->codes);
+	vec_free(&n->threads);
+	vec_free(&n->free_threads);
+	vec_free(&n->comms);
+	map64_free(&n->thread_at);
+}

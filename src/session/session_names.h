@@ -1,0 +1,32 @@
+/* session_names.h - what the numbers in a feed's rows stand for: the recording's dictionaries, as
+ * far as they have come, for the thread that detects. */
+#pragma once
+
+#include "base/map64.h"
+#include "base/strtab.h"
+#include "session/session_feed.h"
+#include "detect/names.h"
+
+struct session_names {
+	VEC(char *) strings;
+	VEC(struct session_name {
+		uint32_t number;
+		char *text;
+	})
+	names;		      /* those that go again */
+	struct map64 name_at; /* number -> place in names */
+	VEC(struct m_probe) probes;
+	VEC(struct m_code) codes;
+	VEC(struct m_thread) threads;
+	VEC(uint32_t) free_threads; /* places */
+	struct map64 thread_at;	    /* index -> place */
+	VEC(struct m_comm) comms;
+};
+
+/* Before a batch's events are looked at, and after. */
+void session_names_take(struct session_names *n, const struct feed_batch *b);
+void session_names_forget(struct session_names *n, const struct feed_batch *b);
+void session_names_free(struct session_names *n);
+
+/* Valid as long as n. */
+void session_names_get(struct session_names *n, struct detect_names *ret);
