@@ -49,23 +49,10 @@ static uint64_t get_u64(const uint8_t *p)
 
 const char *block_type_name(uint8_t type)
 {
-	static const char *const names[] = {
-		[BLOCK_STRINGS] = "strings",	 [BLOCK_PROBES] = "probes",
-		[BLOCK_THREADS] = "threads",	 [BLOCK_CODES] = "codes",
-		[BLOCK_PROCESSES] = "processes", [BLOCK_MAPS] = "maps",
-		[BLOCK_METAS] = "metas",	 [BLOCK_NOTES] = "notes",
-		[BLOCK_WINDOWS] = "windows",	 [BLOCK_LOSSES] = "losses",
-		[BLOCK_HISTS] = "histograms",	 [BLOCK_COUNTERS] = "counters",
-		[BLOCK_CALLS] = "calls",	 [BLOCK_END] = "end",
-		[BLOCK_ENUMS] = "enums",	 [BLOCK_GPUS] = "gpus",
-		[BLOCK_COMMS] = "communicators", [BLOCK_EVENTS] = "events",
-		[BLOCK_FRAMES] = "frames",	 [BLOCK_STACKS] = "stacks",
-		[BLOCK_SAMPLES] = "samples",	 [BLOCK_GPU_SPANS] = "GPU spans",
-		[BLOCK_SOURCES] = "sources",	 [BLOCK_CONNECTIONS] = "connections",
-	};
-	if (type >= sizeof(names) / sizeof(names[0]) || !names[type])
-		return "unknown";
-	return names[type];
+	const struct row_kind_info *kind = row_kind_info(type);
+	if (kind)
+		return kind->name;
+	return type == BLOCK_STRINGS ? "strings" : type == BLOCK_END ? "end" : "unknown";
 }
 
 uint32_t block_crc(const void *p, size_t n)

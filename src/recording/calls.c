@@ -101,7 +101,7 @@ static void put_threads(struct calls_encoder *enc, struct buf *payload, const st
 			size_t n)
 {
 	struct segments s;
-	segments_begin(&s, payload, "thread", COL_U32);
+	segments_begin(&s, payload, "thread", FIELD_U32);
 	for (size_t from = 0, to; from < n; from = to) {
 		uint32_t thread = rows[enc->order[from]].thread;
 		to = enc->starts[thread]; /* its end, after order_by_thread */
@@ -136,7 +136,7 @@ static void put_small(struct calls_encoder *enc, struct buf *payload, const char
 		      const struct m_call *rows, size_t n, enum small_field field)
 {
 	struct segments s;
-	segments_begin(&s, payload, name, COL_U8);
+	segments_begin(&s, payload, name, FIELD_U8);
 	size_t from = 0;
 	while (from < n) {
 		const uint32_t probe = rows[enc->by_probe[from]].probe;
@@ -157,7 +157,7 @@ static bool put_arg(struct calls_encoder *enc, struct buf *payload, const struct
 {
 	struct segments s;
 	size_t len = 0;
-	segments_begin(&s, payload, arg_columns[arg], COL_U64);
+	segments_begin(&s, payload, arg_columns[arg], FIELD_U64);
 	for (size_t i = 0; i < n; i++) {
 		const struct m_call *c = &rows[enc->by_probe[i]];
 		if (c->nargs > arg)
@@ -194,11 +194,11 @@ void calls_encode(struct calls_encoder *enc, struct buf *payload, const struct m
 		first_ns = c->start_ns < first_ns ? c->start_ns : first_ns;
 		last_ns = end_ns > last_ns ? end_ns : last_ns;
 	}
-	column_put(payload, "probe", COL_U32, ENC_VARINT, enc->probe, n);
-	column_put(payload, "end", COL_U64, ENC_DELTA, enc->end_ns, n);
-	column_put(payload, "dur", COL_U64, ENC_VARINT, enc->dur_ns, n);
+	column_put(payload, "probe", FIELD_U32, ENC_VARINT, enc->probe, n);
+	column_put(payload, "end", FIELD_U64, ENC_DELTA, enc->end_ns, n);
+	column_put(payload, "dur", FIELD_U64, ENC_VARINT, enc->dur_ns, n);
 	if (stacks)
-		column_put(payload, "stack", COL_U32, ENC_VARINT, enc->grouped, n);
+		column_put(payload, "stack", FIELD_U32, ENC_VARINT, enc->grouped, n);
 
 	order_by_probe(enc, n, nprobes);
 	put_small(enc, payload, "flags", rows, n, SMALL_FLAGS);

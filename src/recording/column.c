@@ -13,15 +13,6 @@
 
 enum segment_mode { SEG_SAME = 0, SEG_VARINT = 1, SEG_DELTA = 2, SEG_FIXED = 3 };
 
-unsigned column_type_width(uint8_t type)
-{
-	static const uint8_t widths[] = {
-		[COL_U8] = 1,  [COL_U32] = 4, [COL_U64] = 8, [COL_I8] = 1,
-		[COL_I32] = 4, [COL_I64] = 8, [COL_F64] = 8, [COL_BYTES] = 1,
-	};
-	return type < sizeof(widths) ? widths[type] : 0;
-}
-
 static uint64_t zigzag(uint64_t v)
 {
 	return v << 1 ^ (0 - (v >> 63));
@@ -114,7 +105,7 @@ static bool all_same(const uint64_t *values, size_t n)
 	return true;
 }
 
-void column_put(struct buf *b, const char *name, enum column_type type, enum column_encoding enc,
+void column_put(struct buf *b, const char *name, enum field_type type, enum column_encoding enc,
 		const uint64_t *values, size_t n)
 {
 	if (!n)
@@ -128,7 +119,7 @@ void column_put(struct buf *b, const char *name, enum column_type type, enum col
 	else if (enc == ENC_DELTA)
 		add_deltas(b, values, n, 0);
 	else if (enc == ENC_FIXED)
-		add_fixed(b, values, n, column_type_width((uint8_t)type));
+		add_fixed(b, values, n, field_type_width((uint8_t)type));
 	else
 		add_varints(b, values, n);
 	column_end(b, start, n);
@@ -138,12 +129,12 @@ void column_put_bytes(struct buf *b, const char *name, const void *p, size_t n)
 {
 	if (!n)
 		return;
-	size_t start = column_begin(b, name, COL_BYTES, ENC_FIXED);
+	size_t start = column_begin(b, name, FIELD_BYTES, ENC_FIXED);
 	buf_add(b, p, n);
 	column_end(b, start, n);
 }
 
-void segments_begin(struct segments *s, struct buf *b, const char *name, enum column_type type)
+void segments_begin(struct segments *s, struct buf *b, const char *name, enum field_type type)
 {
 	*s = (struct segments){.b = b, .start = b->len};
 	s->data_start = column_begin(b, name, (uint8_t)type, ENC_SEGMENTS);
@@ -364,9 +355,9 @@ decode_as(const struct column *col, struct cursor *c, uint8_t *to, size_t stride
 	case ENC_DELTA:
 		return decode_deltas(c, to, stride, col->values, &v, width);
 	case ENC_FIXED:
-		if (col->type == COL_I8 || col->type == COL_I32)
+		if (col->type == FIELD_I8 || col->type == FIELD_I32)
 			return false;
-		switch (column_type_width(col->type)) {
+		switch (field_type_width(col->type)) {
 		case 1:
 			return decode_fixed(c, to, stride, col->values, &v, 1, width);
 		case 4:

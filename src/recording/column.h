@@ -5,33 +5,20 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-
-enum column_type {
-	COL_U8 = 1,
-	COL_U32 = 2,
-	COL_U64 = 3,
-	COL_I8 = 4,
-	COL_I32 = 5,
-	COL_I64 = 6,
-	COL_F64 = 7,
-	COL_BYTES = 8, /* FIXED only; as many values as bytes */
-};
+#include "events/kinds.h"
 
 enum column_encoding {
 	ENC_CONST = 0,
-	ENC_VARINT = 1,
-	ENC_DELTA = 2,
-	ENC_FIXED = 3,
+	ENC_VARINT = CODING_VARINT,
+	ENC_DELTA = CODING_DELTA,
+	ENC_FIXED = CODING_FIXED,
 	ENC_SEGMENTS = 4,
 };
-
-/* Bytes of a value in memory and in FIXED; 0 for an unknown type. */
-unsigned column_type_width(uint8_t type);
 
 /* ---- encoding ---- */
 
 /* Appends a column of n values. Writes nothing when all are 0, CONST when all are equal. */
-void column_put(struct buf *b, const char *name, enum column_type type, enum column_encoding enc,
+void column_put(struct buf *b, const char *name, enum field_type type, enum column_encoding enc,
 		const uint64_t *values, size_t n);
 
 /* Appends a column of bytes; nothing when n is 0. */
@@ -46,7 +33,7 @@ struct segments {
 	size_t values;
 	uint64_t any; /* all values or-ed */
 };
-void segments_begin(struct segments *s, struct buf *b, const char *name, enum column_type type);
+void segments_begin(struct segments *s, struct buf *b, const char *name, enum field_type type);
 void segments_put(struct segments *s, const uint64_t *values, size_t n);
 void segments_put_same(struct segments *s, uint64_t value, size_t n);
 /* Takes the column out again when all its values were 0. */

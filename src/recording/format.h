@@ -15,7 +15,7 @@
  *
  * Block: a header of 48 bytes, then stored_bytes of payload:
  *    0  u32  magic "EBLK"
- *    4  u8   type, enum block_type: a reader skips types that it does not know
+ *    4  u8   type, enum row_kind or block_type: a reader skips types that it does not know
  *    5  u8   flags: 1 = the payload is one zstd frame; others 0
  *    6  u16  zero
  *    8  u32  rows, at most 1 Mi; in a table at least 1
@@ -32,7 +32,7 @@
  * COUNTERS and SAMPLES the earliest and the latest time_ns.
  *
  * The payload is a list of columns up to its end, each:
- *   u8 length of the name, the name, u8 enum column_type, u8 enum column_encoding,
+ *   u8 length of the name, the name, u8 enum field_type, u8 enum column_encoding,
  *   u32 number of values, u32 number of bytes, the bytes
  * Readers look columns up by name, ignore those they do not know, and take an absent
  * column as all 0. So fields are append-only: a new one is a new name, an old name never
@@ -99,6 +99,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "events/kinds.h"
 
 #define REC_MAGIC                                                                                  \
 	"\x89"                                                                                     \
@@ -121,35 +122,14 @@
 #define REC_CALLS_PER_BLOCK  (64u << 10)
 #define REC_ROWS_PER_BLOCK   (64u << 10)
 
+/* Types of blocks: those of rows are enum row_kind's numbers. */
 enum block_type {
 	BLOCK_STRINGS = 1,
-	BLOCK_PROBES = 2,
-	BLOCK_THREADS = 3,
-	BLOCK_CODES = 4,
-	BLOCK_PROCESSES = 5,
-	BLOCK_MAPS = 6,
-	BLOCK_METAS = 7,
-	BLOCK_NOTES = 8,
-	BLOCK_WINDOWS = 9,
-	BLOCK_LOSSES = 10,
-	BLOCK_HISTS = 11,
-	BLOCK_COUNTERS = 12,
-	BLOCK_CALLS = 13,
 	BLOCK_END = 14,
-	BLOCK_ENUMS = 15,
-	BLOCK_GPUS = 16,
-	BLOCK_COMMS = 17,
-	BLOCK_EVENTS = 18,
-	BLOCK_FRAMES = 19,
-	BLOCK_STACKS = 20,
-	BLOCK_SAMPLES = 21,
-	BLOCK_GPU_SPANS = 22,
-	BLOCK_SOURCES = 23,
-	BLOCK_CONNECTIONS = 24,
 };
 
 struct block_header {
-	uint8_t type; /* enum block_type */
+	uint8_t type; /* enum row_kind or block_type */
 	uint8_t flags;
 	uint32_t rows;
 	uint32_t raw_bytes;

@@ -351,19 +351,3 @@ void m_gpu_spans_free(struct m_gpu_spans *s)
 	free(s->rows);
 	*s = (struct m_gpu_spans){0};
 }
-
-const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value)
-{
-	for (size_t i = 0; type && i < t->enums.len; i++)
-		if (t->enums.data[i].type == type && t->enums.data[i].value == value)
-			return strtab_get(&t->strings, t->enums.data[i].name, NULL);
-	return NULL;
-}
-
-const char *rec_meta(const struct rec_tables *t, const char *key)
-{
-	for (size_t i = t->metas.len; i > 0; i--)
-		if (!strcmp(strtab_get(&t->strings, t->metas.data[i - 1].key, NULL), key))
-			return strtab_get(&t->strings, t->metas.data[i - 1].value, NULL);
-	return NULL;
-}

@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
-#include "base/strtab.h"
-#include "events/rows.h"
+#include "events/tables.h"
 
 /* ---- writing ---- */
 struct rec_writer;
@@ -111,43 +110,10 @@ int rec_writer_close(struct rec_writer *w, bool sync, struct err *e);
 /* ---- reading ---- */
 struct rec_reader;
 
-/* Everything in the file but the calls, counters, samples and GPU spans, complete after rec_open.
- */
-struct rec_tables {
-	struct strtab strings;
-	VEC(struct m_probe) probes;
-	VEC(struct m_thread) threads;
-	VEC(struct m_process) processes;
-	VEC(struct m_map) maps;
-	VEC(struct m_code) codes;
-	VEC(struct m_meta) metas;
-	VEC(struct m_note) notes;
-	VEC(struct m_window) windows;
-	VEC(struct m_loss) losses; /* also "not_written": calls dropped after a write error */
-	VEC(struct m_hist) hists;
-	VEC(struct m_enum) enums;
-	VEC(struct m_gpu) gpus;
-	VEC(struct m_comm) comms;
-	VEC(struct m_event) events;
-	VEC(struct m_connection) connections;
-	VEC(struct m_source) sources;
-	VEC(struct m_frame) frames;
-	/* Row 0 is no stack. Parents are smaller than their children, frames are in range. */
-	VEC(struct m_stack) stacks;
-	uint64_t calls;	   /* that can be read from the intact call blocks */
-	uint64_t counters; /* rows in all intact counter blocks */
-	uint64_t samples;
-	uint64_t gpu_spans;
-	uint64_t last_ns; /* latest time in the intact blocks of these four; 0 = none */
-	uint64_t file_bytes;
-	uint64_t damaged_at; /* file offset of the first damage, 0 = none */
-	char damage[256];    /* one sentence when damaged_at is set */
-	bool complete;	     /* the end block is there: eacgm closed the file itself */
-};
-
 /* Maps and validates the whole file. Fails only where nothing can be read (absent,
  * not a recording, newer major version); damage further on is told in the tables. */
 int rec_open(struct rec_reader **ret, const char *path, struct err *e);
+/* Complete after rec_open. */
 const struct rec_tables *rec_tables(const struct rec_reader *r);
 
 /* Call blocks, in file order. Decoding is thread-safe: any number of threads may
@@ -197,11 +163,5 @@ struct m_gpu_spans {
 int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
 		       struct err *e);
 void m_gpu_spans_free(struct m_gpu_spans *s);
-
-/* The name of a value of an enumeration (its type as m_probe.arg_enums), or NULL. */
-const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value);
-
-/* The value of a meta key, or NULL. */
-const char *rec_meta(const struct rec_tables *t, const char *key);
 
 void rec_close(struct rec_reader *r);

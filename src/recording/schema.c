@@ -18,227 +18,230 @@
 #define ROW(strct, member, type, enc)	LIST(strct, row.member, #member, 1, type, enc)
 
 static const struct field string_fields[] = {
-	FIELD(string_row, number, COL_U32, ENC_DELTA),
-	LIST(string_row, len, "length", 1, COL_U32, ENC_VARINT),
+	FIELD(string_row, number, FIELD_U32, ENC_DELTA),
+	LIST(string_row, len, "length", 1, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field probe_fields[] = {
-	FIELD(indexed_probe, index, COL_U32, ENC_DELTA),
-	ROW(indexed_probe, layer, COL_U32, ENC_VARINT),
-	ROW(indexed_probe, name, COL_U32, ENC_DELTA),
-	ROW(indexed_probe, library, COL_U32, ENC_VARINT),
-	ROW(indexed_probe, symbol, COL_U32, ENC_DELTA),
-	ROW(indexed_probe, kind, COL_U8, ENC_FIXED),
-	ROW(indexed_probe, nargs, COL_U8, ENC_FIXED),
-	ROW(indexed_probe, has_return, COL_U8, ENC_FIXED),
-	ROW(indexed_probe, name_arg, COL_I8, ENC_DELTA),
-	LIST(indexed_probe, row.arg_names, "arg_names", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
-	LIST(indexed_probe, row.arg_types, "arg_types", MODEL_MAX_ARGS, COL_U8, ENC_FIXED),
-	LIST(indexed_probe, row.arg_enums, "arg_enums", MODEL_MAX_ARGS, COL_U32, ENC_VARINT),
-	ROW(indexed_probe, role, COL_U32, ENC_VARINT),
-	ROW(indexed_probe, stack_every, COL_U32, ENC_VARINT),
+	FIELD(indexed_probe, index, FIELD_U32, ENC_DELTA),
+	ROW(indexed_probe, layer, FIELD_U32, ENC_VARINT),
+	ROW(indexed_probe, name, FIELD_U32, ENC_DELTA),
+	ROW(indexed_probe, library, FIELD_U32, ENC_VARINT),
+	ROW(indexed_probe, symbol, FIELD_U32, ENC_DELTA),
+	ROW(indexed_probe, kind, FIELD_U8, ENC_FIXED),
+	ROW(indexed_probe, nargs, FIELD_U8, ENC_FIXED),
+	ROW(indexed_probe, has_return, FIELD_U8, ENC_FIXED),
+	ROW(indexed_probe, name_arg, FIELD_I8, ENC_DELTA),
+	LIST(indexed_probe, row.arg_names, "arg_names", MODEL_MAX_ARGS, FIELD_U32, ENC_VARINT),
+	LIST(indexed_probe, row.arg_types, "arg_types", MODEL_MAX_ARGS, FIELD_U8, ENC_FIXED),
+	LIST(indexed_probe, row.arg_enums, "arg_enums", MODEL_MAX_ARGS, FIELD_U32, ENC_VARINT),
+	ROW(indexed_probe, role, FIELD_U32, ENC_VARINT),
+	ROW(indexed_probe, stack_every, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field thread_fields[] = {
-	FIELD(indexed_thread, index, COL_U32, ENC_DELTA),
-	ROW(indexed_thread, pid, COL_U32, ENC_DELTA),
-	ROW(indexed_thread, tid, COL_U32, ENC_DELTA),
-	ROW(indexed_thread, comm, COL_U32, ENC_VARINT),
+	FIELD(indexed_thread, index, FIELD_U32, ENC_DELTA),
+	ROW(indexed_thread, pid, FIELD_U32, ENC_DELTA),
+	ROW(indexed_thread, tid, FIELD_U32, ENC_DELTA),
+	ROW(indexed_thread, comm, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field code_fields[] = {
-	FIELD(indexed_code, index, COL_U32, ENC_DELTA),
-	ROW(indexed_code, name, COL_U32, ENC_DELTA),
-	ROW(indexed_code, file, COL_U32, ENC_VARINT),
-	ROW(indexed_code, line, COL_U32, ENC_VARINT),
+	FIELD(indexed_code, index, FIELD_U32, ENC_DELTA),
+	ROW(indexed_code, name, FIELD_U32, ENC_DELTA),
+	ROW(indexed_code, file, FIELD_U32, ENC_VARINT),
+	ROW(indexed_code, line, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field process_fields[] = {
-	FIELD(m_process, pid, COL_U32, ENC_DELTA),
-	FIELD(m_process, parent_pid, COL_U32, ENC_DELTA),
-	FIELD(m_process, comm, COL_U32, ENC_VARINT),
-	FIELD(m_process, command, COL_U32, ENC_VARINT),
-	FIELD(m_process, start_ns, COL_U64, ENC_DELTA),
-	FIELD(m_process, end_ns, COL_U64, ENC_DELTA),
-	FIELD(m_process, exit_code, COL_I32, ENC_DELTA),
-	FIELD(m_process, rank, COL_I32, ENC_DELTA),
-	FIELD(m_process, source, COL_U32, ENC_DELTA),
-	FIELD(m_process, joined, COL_U8, ENC_FIXED),
+	FIELD(m_process, pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_process, parent_pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_process, comm, FIELD_U32, ENC_VARINT),
+	FIELD(m_process, command, FIELD_U32, ENC_VARINT),
+	FIELD(m_process, start_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_process, end_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_process, exit_code, FIELD_I32, ENC_DELTA),
+	FIELD(m_process, rank, FIELD_I32, ENC_DELTA),
+	FIELD(m_process, source, FIELD_U32, ENC_DELTA),
+	FIELD(m_process, joined, FIELD_U8, ENC_FIXED),
 };
 
 static const struct field map_fields[] = {
-	FIELD(m_map, pid, COL_U32, ENC_DELTA),	   FIELD(m_map, start, COL_U64, ENC_DELTA),
-	FIELD(m_map, end, COL_U64, ENC_DELTA),	   FIELD(m_map, file_offset, COL_U64, ENC_VARINT),
-	FIELD(m_map, path, COL_U32, ENC_DELTA),	   FIELD(m_map, build_id, COL_U32, ENC_DELTA),
-	FIELD(m_map, time_ns, COL_U64, ENC_DELTA),
+	FIELD(m_map, pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_map, start, FIELD_U64, ENC_DELTA),
+	FIELD(m_map, end, FIELD_U64, ENC_DELTA),
+	FIELD(m_map, file_offset, FIELD_U64, ENC_VARINT),
+	FIELD(m_map, path, FIELD_U32, ENC_DELTA),
+	FIELD(m_map, build_id, FIELD_U32, ENC_DELTA),
+	FIELD(m_map, time_ns, FIELD_U64, ENC_DELTA),
 };
 
 static const struct field meta_fields[] = {
-	FIELD(m_meta, key, COL_U32, ENC_VARINT),
-	FIELD(m_meta, value, COL_U32, ENC_VARINT),
+	FIELD(m_meta, key, FIELD_U32, ENC_VARINT),
+	FIELD(m_meta, value, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field note_fields[] = {
-	FIELD(m_note, subject, COL_U32, ENC_VARINT),
-	FIELD(m_note, reason, COL_U32, ENC_VARINT),
-	FIELD(m_note, time_ns, COL_U64, ENC_DELTA),
+	FIELD(m_note, subject, FIELD_U32, ENC_VARINT),
+	FIELD(m_note, reason, FIELD_U32, ENC_VARINT),
+	FIELD(m_note, time_ns, FIELD_U64, ENC_DELTA),
 };
 
 static const struct field window_fields[] = {
-	FIELD(m_window, start_ns, COL_U64, ENC_DELTA),
-	FIELD(m_window, end_ns, COL_U64, ENC_DELTA),
-	FIELD(m_window, layer, COL_U32, ENC_VARINT),
+	FIELD(m_window, start_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_window, end_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_window, layer, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field loss_fields[] = {
-	FIELD(m_loss, cause, COL_U32, ENC_VARINT),
-	FIELD(m_loss, cpu, COL_U32, ENC_VARINT),
-	FIELD(m_loss, count, COL_U64, ENC_VARINT),
+	FIELD(m_loss, cause, FIELD_U32, ENC_VARINT),
+	FIELD(m_loss, cpu, FIELD_U32, ENC_VARINT),
+	FIELD(m_loss, count, FIELD_U64, ENC_VARINT),
 };
 
 static const struct field hist_fields[] = {
-	FIELD(m_hist, pid, COL_U32, ENC_DELTA),
-	FIELD(m_hist, probe, COL_U32, ENC_DELTA),
-	FIELD(m_hist, name, COL_U64, ENC_VARINT),
-	FIELD(m_hist, count, COL_U64, ENC_VARINT),
-	FIELD(m_hist, errors, COL_U64, ENC_VARINT),
-	FIELD(m_hist, nested, COL_U64, ENC_VARINT),
-	FIELD(m_hist, total_ns, COL_U64, ENC_VARINT),
-	FIELD(m_hist, max_ns, COL_U64, ENC_VARINT),
-	LIST(m_hist, buckets, "buckets", 128, COL_U32, ENC_VARINT),
+	FIELD(m_hist, pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_hist, probe, FIELD_U32, ENC_DELTA),
+	FIELD(m_hist, name, FIELD_U64, ENC_VARINT),
+	FIELD(m_hist, count, FIELD_U64, ENC_VARINT),
+	FIELD(m_hist, errors, FIELD_U64, ENC_VARINT),
+	FIELD(m_hist, nested, FIELD_U64, ENC_VARINT),
+	FIELD(m_hist, total_ns, FIELD_U64, ENC_VARINT),
+	FIELD(m_hist, max_ns, FIELD_U64, ENC_VARINT),
+	LIST(m_hist, buckets, "buckets", 128, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field counter_fields[] = {
-	FIELD(m_counter, time_ns, COL_U64, ENC_DELTA),
-	FIELD(m_counter, name, COL_U32, ENC_VARINT),
-	FIELD(m_counter, entity, COL_U32, ENC_VARINT),
-	FIELD(m_counter, value, COL_F64, ENC_FIXED),
+	FIELD(m_counter, time_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_counter, name, FIELD_U32, ENC_VARINT),
+	FIELD(m_counter, entity, FIELD_U32, ENC_VARINT),
+	FIELD(m_counter, value, FIELD_F64, ENC_FIXED),
 };
 
 static const struct field enum_fields[] = {
-	FIELD(m_enum, type, COL_U32, ENC_VARINT),
-	FIELD(m_enum, name, COL_U32, ENC_DELTA),
-	FIELD(m_enum, value, COL_I64, ENC_DELTA),
+	FIELD(m_enum, type, FIELD_U32, ENC_VARINT),
+	FIELD(m_enum, name, FIELD_U32, ENC_DELTA),
+	FIELD(m_enum, value, FIELD_I64, ENC_DELTA),
 };
 
 static const struct field gpu_fields[] = {
-	FIELD(m_gpu, index, COL_U32, ENC_VARINT),
-	FIELD(m_gpu, parent, COL_I32, ENC_DELTA),
-	FIELD(m_gpu, uuid, COL_U32, ENC_VARINT),
-	FIELD(m_gpu, name, COL_U32, ENC_VARINT),
-	FIELD(m_gpu, bus_id, COL_U32, ENC_VARINT),
-	FIELD(m_gpu, driver, COL_U32, ENC_VARINT),
-	FIELD(m_gpu, memory_bytes, COL_U64, ENC_VARINT),
-	FIELD(m_gpu, power_limit_w, COL_F64, ENC_FIXED),
-	FIELD(m_gpu, seen_ns, COL_U64, ENC_DELTA),
-	FIELD(m_gpu, gone_ns, COL_U64, ENC_DELTA),
-	FIELD(m_gpu, host, COL_U32, ENC_VARINT),
+	FIELD(m_gpu, index, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu, parent, FIELD_I32, ENC_DELTA),
+	FIELD(m_gpu, uuid, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu, name, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu, bus_id, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu, driver, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu, memory_bytes, FIELD_U64, ENC_VARINT),
+	FIELD(m_gpu, power_limit_w, FIELD_F64, ENC_FIXED),
+	FIELD(m_gpu, seen_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu, gone_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu, host, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field comm_fields[] = {
-	FIELD(m_comm, pid, COL_U32, ENC_DELTA),	    FIELD(m_comm, rank, COL_I32, ENC_DELTA),
-	FIELD(m_comm, size, COL_I32, ENC_DELTA),    FIELD(m_comm, device, COL_I32, ENC_DELTA),
-	FIELD(m_comm, handle, COL_U64, ENC_DELTA),  FIELD(m_comm, hash, COL_U64, ENC_VARINT),
-	FIELD(m_comm, parent, COL_U64, ENC_VARINT), FIELD(m_comm, start_ns, COL_U64, ENC_DELTA),
-	FIELD(m_comm, end_ns, COL_U64, ENC_DELTA),
+	FIELD(m_comm, pid, FIELD_U32, ENC_DELTA),     FIELD(m_comm, rank, FIELD_I32, ENC_DELTA),
+	FIELD(m_comm, size, FIELD_I32, ENC_DELTA),    FIELD(m_comm, device, FIELD_I32, ENC_DELTA),
+	FIELD(m_comm, handle, FIELD_U64, ENC_DELTA),  FIELD(m_comm, hash, FIELD_U64, ENC_VARINT),
+	FIELD(m_comm, parent, FIELD_U64, ENC_VARINT), FIELD(m_comm, start_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_comm, end_ns, FIELD_U64, ENC_DELTA),
 };
 
 static const struct field event_fields[] = {
-	FIELD(m_event, time_ns, COL_U64, ENC_DELTA),
-	FIELD(m_event, entity, COL_U32, ENC_VARINT),
-	FIELD(m_event, name, COL_U32, ENC_VARINT),
-	FIELD(m_event, text, COL_U32, ENC_VARINT),
+	FIELD(m_event, time_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_event, entity, FIELD_U32, ENC_VARINT),
+	FIELD(m_event, name, FIELD_U32, ENC_VARINT),
+	FIELD(m_event, text, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field connection_fields[] = {
-	FIELD(m_connection, pid, COL_U32, ENC_DELTA),
-	FIELD(m_connection, source, COL_U32, ENC_DELTA),
-	FIELD(m_connection, destination, COL_U32, ENC_DELTA),
-	FIELD(m_connection, opener, COL_U32, ENC_VARINT),
-	FIELD(m_connection, netns, COL_U64, ENC_DELTA),
-	FIELD(m_connection, first_ns, COL_U64, ENC_DELTA),
-	FIELD(m_connection, last_ns, COL_U64, ENC_DELTA),
-	FIELD(m_connection, closed_ns, COL_U64, ENC_DELTA),
-	FIELD(m_connection, bytes_sent, COL_U64, ENC_VARINT),
-	FIELD(m_connection, bytes_received, COL_U64, ENC_VARINT),
-	FIELD(m_connection, bytes_retransmitted, COL_U64, ENC_VARINT),
-	FIELD(m_connection, retransmits, COL_U64, ENC_VARINT),
-	FIELD(m_connection, sent_before, COL_U64, ENC_VARINT),
-	FIELD(m_connection, received_before, COL_U64, ENC_VARINT),
-	FIELD(m_connection, srtt_us, COL_U32, ENC_VARINT),
-	FIELD(m_connection, by_nccl, COL_U8, ENC_FIXED),
+	FIELD(m_connection, pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_connection, source, FIELD_U32, ENC_DELTA),
+	FIELD(m_connection, destination, FIELD_U32, ENC_DELTA),
+	FIELD(m_connection, opener, FIELD_U32, ENC_VARINT),
+	FIELD(m_connection, netns, FIELD_U64, ENC_DELTA),
+	FIELD(m_connection, first_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_connection, last_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_connection, closed_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_connection, bytes_sent, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, bytes_received, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, bytes_retransmitted, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, retransmits, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, sent_before, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, received_before, FIELD_U64, ENC_VARINT),
+	FIELD(m_connection, srtt_us, FIELD_U32, ENC_VARINT),
+	FIELD(m_connection, by_nccl, FIELD_U8, ENC_FIXED),
 };
 
 static const struct field frame_fields[] = {
-	FIELD(indexed_frame, index, COL_U32, ENC_DELTA),
-	ROW(indexed_frame, kind, COL_U8, ENC_FIXED),
-	ROW(indexed_frame, in_python, COL_U8, ENC_FIXED),
-	ROW(indexed_frame, name, COL_U32, ENC_DELTA),
-	ROW(indexed_frame, file, COL_U32, ENC_VARINT),
-	ROW(indexed_frame, line, COL_U32, ENC_VARINT),
-	ROW(indexed_frame, library, COL_U32, ENC_VARINT),
-	ROW(indexed_frame, build_id, COL_U32, ENC_VARINT),
-	ROW(indexed_frame, address, COL_U64, ENC_DELTA),
+	FIELD(indexed_frame, index, FIELD_U32, ENC_DELTA),
+	ROW(indexed_frame, kind, FIELD_U8, ENC_FIXED),
+	ROW(indexed_frame, in_python, FIELD_U8, ENC_FIXED),
+	ROW(indexed_frame, name, FIELD_U32, ENC_DELTA),
+	ROW(indexed_frame, file, FIELD_U32, ENC_VARINT),
+	ROW(indexed_frame, line, FIELD_U32, ENC_VARINT),
+	ROW(indexed_frame, library, FIELD_U32, ENC_VARINT),
+	ROW(indexed_frame, build_id, FIELD_U32, ENC_VARINT),
+	ROW(indexed_frame, address, FIELD_U64, ENC_DELTA),
 };
 
 static const struct field stack_fields[] = {
-	FIELD(indexed_stack, index, COL_U32, ENC_DELTA),
-	ROW(indexed_stack, parent, COL_U32, ENC_DELTA),
-	ROW(indexed_stack, frame, COL_U32, ENC_DELTA),
+	FIELD(indexed_stack, index, FIELD_U32, ENC_DELTA),
+	ROW(indexed_stack, parent, FIELD_U32, ENC_DELTA),
+	ROW(indexed_stack, frame, FIELD_U32, ENC_DELTA),
 };
 
 static const struct field sample_fields[] = {
-	FIELD(m_sample, time_ns, COL_U64, ENC_DELTA),
-	FIELD(m_sample, weight_ns, COL_U64, ENC_VARINT),
-	FIELD(m_sample, thread, COL_U32, ENC_VARINT),
-	FIELD(m_sample, stack, COL_U32, ENC_VARINT),
-	FIELD(m_sample, kind, COL_U8, ENC_FIXED),
-	FIELD(m_sample, reason, COL_U8, ENC_FIXED),
-	FIELD(m_sample, waker, COL_U32, ENC_VARINT),
-	FIELD(m_sample, waker_tid, COL_U32, ENC_VARINT),
+	FIELD(m_sample, time_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_sample, weight_ns, FIELD_U64, ENC_VARINT),
+	FIELD(m_sample, thread, FIELD_U32, ENC_VARINT),
+	FIELD(m_sample, stack, FIELD_U32, ENC_VARINT),
+	FIELD(m_sample, kind, FIELD_U8, ENC_FIXED),
+	FIELD(m_sample, reason, FIELD_U8, ENC_FIXED),
+	FIELD(m_sample, waker, FIELD_U32, ENC_VARINT),
+	FIELD(m_sample, waker_tid, FIELD_U32, ENC_VARINT),
 };
 
 static const struct field gpu_span_fields[] = {
-	FIELD(m_gpu_span, start_ns, COL_U64, ENC_DELTA),
-	FIELD(m_gpu_span, end_ns, COL_U64, ENC_DELTA),
-	FIELD(m_gpu_span, pid, COL_U32, ENC_DELTA),
-	FIELD(m_gpu_span, device, COL_I32, ENC_DELTA),
-	FIELD(m_gpu_span, context, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, stream, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, correlation, COL_U32, ENC_DELTA),
-	FIELD(m_gpu_span, name, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, work, COL_U8, ENC_FIXED),
-	FIELD(m_gpu_span, copy_kind, COL_U8, ENC_FIXED),
-	FIELD(m_gpu_span, bytes, COL_U64, ENC_VARINT),
-	FIELD(m_gpu_span, graph_node, COL_U64, ENC_DELTA),
-	FIELD(m_gpu_span, grid, COL_U64, ENC_VARINT),
-	FIELD(m_gpu_span, block, COL_U64, ENC_VARINT),
-	FIELD(m_gpu_span, graph, COL_U32, ENC_DELTA),
-	FIELD(m_gpu_span, registers, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, shared_bytes, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, source_kind, COL_U8, ENC_FIXED),
-	FIELD(m_gpu_span, destination_kind, COL_U8, ENC_FIXED),
-	FIELD(m_gpu_span, async, COL_U8, ENC_FIXED),
-	FIELD(m_gpu_span, called_ns, COL_U64, ENC_DELTA),
-	FIELD(m_gpu_span, called_dur_ns, COL_U32, ENC_VARINT),
-	FIELD(m_gpu_span, called_tid, COL_U32, ENC_DELTA),
+	FIELD(m_gpu_span, start_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu_span, end_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu_span, pid, FIELD_U32, ENC_DELTA),
+	FIELD(m_gpu_span, device, FIELD_I32, ENC_DELTA),
+	FIELD(m_gpu_span, context, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, stream, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, correlation, FIELD_U32, ENC_DELTA),
+	FIELD(m_gpu_span, name, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, work, FIELD_U8, ENC_FIXED),
+	FIELD(m_gpu_span, copy_kind, FIELD_U8, ENC_FIXED),
+	FIELD(m_gpu_span, bytes, FIELD_U64, ENC_VARINT),
+	FIELD(m_gpu_span, graph_node, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu_span, grid, FIELD_U64, ENC_VARINT),
+	FIELD(m_gpu_span, block, FIELD_U64, ENC_VARINT),
+	FIELD(m_gpu_span, graph, FIELD_U32, ENC_DELTA),
+	FIELD(m_gpu_span, registers, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, shared_bytes, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, source_kind, FIELD_U8, ENC_FIXED),
+	FIELD(m_gpu_span, destination_kind, FIELD_U8, ENC_FIXED),
+	FIELD(m_gpu_span, async, FIELD_U8, ENC_FIXED),
+	FIELD(m_gpu_span, called_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_gpu_span, called_dur_ns, FIELD_U32, ENC_VARINT),
+	FIELD(m_gpu_span, called_tid, FIELD_U32, ENC_DELTA),
 };
 
 static const struct field source_fields[] = {
-	FIELD(m_source, path, COL_U32, ENC_VARINT),
-	FIELD(m_source, host, COL_U32, ENC_VARINT),
-	FIELD(m_source, shift_ns, COL_U64, ENC_DELTA),
-	FIELD(m_source, error_ns, COL_U64, ENC_DELTA),
-	FIELD(m_source, pid_shift, COL_U32, ENC_VARINT),
-	FIELD(m_source, how, COL_U32, ENC_VARINT),
-	FIELD(m_source, drift_ratio, COL_F64, ENC_FIXED),
+	FIELD(m_source, path, FIELD_U32, ENC_VARINT),
+	FIELD(m_source, host, FIELD_U32, ENC_VARINT),
+	FIELD(m_source, shift_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_source, error_ns, FIELD_U64, ENC_DELTA),
+	FIELD(m_source, pid_shift, FIELD_U32, ENC_VARINT),
+	FIELD(m_source, how, FIELD_U32, ENC_VARINT),
+	FIELD(m_source, drift_ratio, FIELD_F64, ENC_FIXED),
 };
 
 static const struct field end_fields[] = {
-	FIELD(end_row, calls, COL_U64, ENC_VARINT),
-	FIELD(end_row, calls_dropped, COL_U64, ENC_VARINT),
-	FIELD(end_row, counters, COL_U64, ENC_VARINT),
-	FIELD(end_row, monotonic_ns, COL_U64, ENC_VARINT),
+	FIELD(end_row, calls, FIELD_U64, ENC_VARINT),
+	FIELD(end_row, calls_dropped, FIELD_U64, ENC_VARINT),
+	FIELD(end_row, counters, FIELD_U64, ENC_VARINT),
+	FIELD(end_row, monotonic_ns, FIELD_U64, ENC_VARINT),
 };
 
 #define TABLE(type, row, rows, fields)                                                             \
@@ -248,27 +251,27 @@ static const struct field end_fields[] = {
 
 static const struct table tables[] = {
 	TABLE(BLOCK_STRINGS, string_row, REC_MAX_ROWS, string_fields),
-	TABLE(BLOCK_PROBES, indexed_probe, REC_MAX_ROWS, probe_fields),
-	TABLE(BLOCK_THREADS, indexed_thread, REC_MAX_ROWS, thread_fields),
-	TABLE(BLOCK_CODES, indexed_code, REC_MAX_ROWS, code_fields),
-	TABLE(BLOCK_PROCESSES, m_process, REC_MAX_ROWS, process_fields),
-	TABLE(BLOCK_MAPS, m_map, REC_MAX_ROWS, map_fields),
-	TABLE(BLOCK_METAS, m_meta, REC_MAX_ROWS, meta_fields),
-	TABLE(BLOCK_NOTES, m_note, REC_MAX_ROWS, note_fields),
-	TABLE(BLOCK_WINDOWS, m_window, REC_MAX_ROWS, window_fields),
-	TABLE(BLOCK_LOSSES, m_loss, REC_MAX_ROWS, loss_fields),
-	TABLE(BLOCK_HISTS, m_hist, REC_MAX_HIST_ROWS, hist_fields),
-	TABLE(BLOCK_COUNTERS, m_counter, REC_MAX_ROWS, counter_fields),
-	TABLE(BLOCK_ENUMS, m_enum, REC_MAX_ROWS, enum_fields),
-	TABLE(BLOCK_GPUS, m_gpu, REC_MAX_ROWS, gpu_fields),
-	TABLE(BLOCK_COMMS, m_comm, REC_MAX_ROWS, comm_fields),
-	TABLE(BLOCK_EVENTS, m_event, REC_MAX_ROWS, event_fields),
-	TABLE(BLOCK_FRAMES, indexed_frame, REC_MAX_ROWS, frame_fields),
-	TABLE(BLOCK_STACKS, indexed_stack, REC_MAX_ROWS, stack_fields),
-	TABLE(BLOCK_SAMPLES, m_sample, REC_ROWS_PER_BLOCK, sample_fields),
-	TABLE(BLOCK_GPU_SPANS, m_gpu_span, REC_ROWS_PER_BLOCK, gpu_span_fields),
-	TABLE(BLOCK_SOURCES, m_source, REC_MAX_ROWS, source_fields),
-	TABLE(BLOCK_CONNECTIONS, m_connection, REC_MAX_ROWS, connection_fields),
+	TABLE(ROW_PROBE, indexed_probe, REC_MAX_ROWS, probe_fields),
+	TABLE(ROW_THREAD, indexed_thread, REC_MAX_ROWS, thread_fields),
+	TABLE(ROW_CODE, indexed_code, REC_MAX_ROWS, code_fields),
+	TABLE(ROW_PROCESS, m_process, REC_MAX_ROWS, process_fields),
+	TABLE(ROW_MAP, m_map, REC_MAX_ROWS, map_fields),
+	TABLE(ROW_META, m_meta, REC_MAX_ROWS, meta_fields),
+	TABLE(ROW_NOTE, m_note, REC_MAX_ROWS, note_fields),
+	TABLE(ROW_WINDOW, m_window, REC_MAX_ROWS, window_fields),
+	TABLE(ROW_LOSS, m_loss, REC_MAX_ROWS, loss_fields),
+	TABLE(ROW_HIST, m_hist, REC_MAX_HIST_ROWS, hist_fields),
+	TABLE(ROW_COUNTER, m_counter, REC_MAX_ROWS, counter_fields),
+	TABLE(ROW_ENUM, m_enum, REC_MAX_ROWS, enum_fields),
+	TABLE(ROW_GPU, m_gpu, REC_MAX_ROWS, gpu_fields),
+	TABLE(ROW_COMM, m_comm, REC_MAX_ROWS, comm_fields),
+	TABLE(ROW_EVENT, m_event, REC_MAX_ROWS, event_fields),
+	TABLE(ROW_FRAME, indexed_frame, REC_MAX_ROWS, frame_fields),
+	TABLE(ROW_STACK, indexed_stack, REC_MAX_ROWS, stack_fields),
+	TABLE(ROW_SAMPLE, m_sample, REC_ROWS_PER_BLOCK, sample_fields),
+	TABLE(ROW_GPU_SPAN, m_gpu_span, REC_ROWS_PER_BLOCK, gpu_span_fields),
+	TABLE(ROW_SOURCE, m_source, REC_MAX_ROWS, source_fields),
+	TABLE(ROW_CONNECTION, m_connection, REC_MAX_ROWS, connection_fields),
 	TABLE(BLOCK_END, end_row, 1, end_fields),
 };
 
@@ -285,14 +288,14 @@ static uint64_t load(const uint8_t *p, uint8_t type)
 	uint32_t v32;
 	uint64_t v64;
 	switch (type) {
-	case COL_U8:
+	case FIELD_U8:
 		return *p;
-	case COL_I8:
+	case FIELD_I8:
 		return (uint64_t)(int64_t)(int8_t)*p;
-	case COL_U32:
+	case FIELD_U32:
 		memcpy(&v32, p, sizeof(v32));
 		return v32;
-	case COL_I32:
+	case FIELD_I32:
 		memcpy(&v32, p, sizeof(v32));
 		return (uint64_t)(int64_t)(int32_t)v32;
 	default:
@@ -306,7 +309,7 @@ void table_encode(struct buf *payload, const struct table *t, const void *rows, 
 	uint64_t *values = NULL;
 	for (size_t f = 0; f < t->nfields; f++) {
 		const struct field *field = &t->fields[f];
-		unsigned width = column_type_width(field->type);
+		unsigned width = field_type_width(field->type);
 		values = xrealloc(values, n * field->count, sizeof(*values));
 		uint64_t *to = values;
 		for (size_t i = 0; i < n; i++) {
@@ -326,7 +329,7 @@ static int decode_list(const struct field *field, const struct column *c, uint8_
 		       size_t row_bytes, size_t n)
 {
 	size_t file_count = c->values / n;
-	unsigned width = column_type_width(field->type);
+	unsigned width = field_type_width(field->type);
 	if (c->values % n || file_count > 4096 || c->values > (uint64_t)REC_MAX_HIST_ROWS * 4096)
 		return -EBADMSG;
 	uint64_t *values = xrealloc(NULL, c->values, sizeof(*values));
@@ -364,7 +367,7 @@ int table_decode(const struct table *t, const uint8_t *payload, size_t len, size
 			rc = -EBADMSG;
 		else
 			rc = column_decode(c, rows + field->offset, t->row_bytes,
-					   column_type_width(field->type));
+					   field_type_width(field->type));
 	}
 	if (rc)
 		free(rows);

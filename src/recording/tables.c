@@ -261,58 +261,58 @@ static int add_rows(struct rec_reader *r, uint8_t type, const void *rows, size_t
 	switch (type) {
 	case BLOCK_STRINGS:
 		return strings_add(r, rows, n);
-	case BLOCK_PROBES:
+	case ROW_PROBE:
 		ADD_INDEXED(&t->probes, &r->probes_known, (const struct indexed_probe *)rows, n);
 		break;
-	case BLOCK_THREADS:
+	case ROW_THREAD:
 		ADD_INDEXED(&t->threads, &r->threads_known, (const struct indexed_thread *)rows, n);
 		break;
-	case BLOCK_CODES:
+	case ROW_CODE:
 		ADD_INDEXED(&t->codes, &r->codes_known, (const struct indexed_code *)rows, n);
 		break;
-	case BLOCK_FRAMES:
+	case ROW_FRAME:
 		ADD_INDEXED(&t->frames, &r->frames_known, (const struct indexed_frame *)rows, n);
 		break;
-	case BLOCK_STACKS:
+	case ROW_STACK:
 		ADD_INDEXED(&t->stacks, &r->stacks_known, (const struct indexed_stack *)rows, n);
 		break;
-	case BLOCK_PROCESSES:
+	case ROW_PROCESS:
 		ADD_ROWS(&t->processes, rows, n);
 		break;
-	case BLOCK_MAPS:
+	case ROW_MAP:
 		ADD_ROWS(&t->maps, rows, n);
 		break;
-	case BLOCK_METAS:
+	case ROW_META:
 		ADD_ROWS(&t->metas, rows, n);
 		break;
-	case BLOCK_NOTES:
+	case ROW_NOTE:
 		ADD_ROWS(&t->notes, rows, n);
 		break;
-	case BLOCK_WINDOWS:
+	case ROW_WINDOW:
 		ADD_ROWS(&t->windows, rows, n);
 		break;
-	case BLOCK_LOSSES:
+	case ROW_LOSS:
 		ADD_ROWS(&t->losses, rows, n);
 		break;
-	case BLOCK_HISTS:
+	case ROW_HIST:
 		ADD_ROWS(&t->hists, rows, n);
 		break;
-	case BLOCK_ENUMS:
+	case ROW_ENUM:
 		ADD_ROWS(&t->enums, rows, n);
 		break;
-	case BLOCK_GPUS:
+	case ROW_GPU:
 		ADD_ROWS(&t->gpus, rows, n);
 		break;
-	case BLOCK_COMMS:
+	case ROW_COMM:
 		ADD_ROWS(&t->comms, rows, n);
 		break;
-	case BLOCK_EVENTS:
+	case ROW_EVENT:
 		ADD_ROWS(&t->events, rows, n);
 		break;
-	case BLOCK_CONNECTIONS:
+	case ROW_CONNECTION:
 		ADD_ROWS(&t->connections, rows, n);
 		break;
-	case BLOCK_SOURCES:
+	case ROW_SOURCE:
 		ADD_ROWS(&t->sources, rows, n);
 		break;
 	case BLOCK_END:
@@ -350,19 +350,19 @@ static int add_table(struct rec_reader *r, const struct table *t, const struct b
 static bool add_bulk(struct rec_reader *r, const struct block_ref *ref)
 {
 	switch (ref->h.type) {
-	case BLOCK_CALLS:
+	case ROW_CALL:
 		*vec_push(&r->call_blocks) = *ref;
 		r->t.calls += ref->h.rows;
 		return true;
-	case BLOCK_COUNTERS:
+	case ROW_COUNTER:
 		*vec_push(&r->counter_blocks) = *ref;
 		r->t.counters += ref->h.rows;
 		return true;
-	case BLOCK_SAMPLES:
+	case ROW_SAMPLE:
 		*vec_push(&r->sample_blocks) = *ref;
 		r->t.samples += ref->h.rows;
 		return true;
-	case BLOCK_GPU_SPANS:
+	case ROW_GPU_SPAN:
 		*vec_push(&r->gpu_span_blocks) = *ref;
 		r->t.gpu_spans += ref->h.rows;
 		return true;

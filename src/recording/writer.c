@@ -154,8 +154,8 @@ static int append(struct rec_writer *w)
 
 static bool tells_of_the_run(uint8_t type)
 {
-	return type == BLOCK_CALLS || type == BLOCK_SAMPLES || type == BLOCK_GPU_SPANS ||
-	       type == BLOCK_COUNTERS || type == BLOCK_HISTS || type == BLOCK_EVENTS;
+	return type == ROW_CALL || type == ROW_SAMPLE || type == ROW_GPU_SPAN ||
+	       type == ROW_COUNTER || type == ROW_HIST || type == ROW_EVENT;
 }
 
 static int name_file(struct rec_writer *w)
@@ -203,13 +203,13 @@ static void set_times(struct block_header *h, const void *rows, size_t n)
 	const struct m_counter *counters = rows;
 	const struct m_sample *samples = rows;
 	const struct m_gpu_span *spans = rows;
-	if (h->type != BLOCK_COUNTERS && h->type != BLOCK_SAMPLES && h->type != BLOCK_GPU_SPANS)
+	if (h->type != ROW_COUNTER && h->type != ROW_SAMPLE && h->type != ROW_GPU_SPAN)
 		return;
 	h->first_ns = UINT64_MAX;
 	for (size_t i = 0; i < n; i++)
-		if (h->type == BLOCK_COUNTERS)
+		if (h->type == ROW_COUNTER)
 			widen(h, counters[i].time_ns, counters[i].time_ns);
-		else if (h->type == BLOCK_SAMPLES)
+		else if (h->type == ROW_SAMPLE)
 			widen(h, samples[i].time_ns, samples[i].time_ns);
 		else
 			widen(h, spans[i].start_ns, spans[i].end_ns);
@@ -217,11 +217,11 @@ static void set_times(struct block_header *h, const void *rows, size_t n)
 
 static void count_written(struct rec_writer *w, uint8_t type, size_t rows)
 {
-	if (type == BLOCK_COUNTERS)
+	if (type == ROW_COUNTER)
 		w->counters_written += rows;
-	else if (type == BLOCK_SAMPLES)
+	else if (type == ROW_SAMPLE)
 		w->sample_rows.written += rows;
-	else if (type == BLOCK_GPU_SPANS)
+	else if (type == ROW_GPU_SPAN)
 		w->gpu_span_rows.written += rows;
 }
 
@@ -299,27 +299,27 @@ static int write_tables(struct rec_writer *w)
 	int rc = write_strings(w);
 	if (rc)
 		return rc;
-	WRITE_PENDING(w, BLOCK_METAS, &w->metas);
-	WRITE_PENDING(w, BLOCK_SOURCES, &w->sources);
-	WRITE_PENDING(w, BLOCK_PROCESSES, &w->processes);
-	WRITE_PENDING(w, BLOCK_THREADS, &w->threads);
-	WRITE_PENDING(w, BLOCK_PROBES, &w->probes);
-	WRITE_PENDING(w, BLOCK_CODES, &w->codes);
-	WRITE_PENDING(w, BLOCK_FRAMES, &w->frames);
-	WRITE_PENDING(w, BLOCK_STACKS, &w->stacks);
-	WRITE_PENDING(w, BLOCK_MAPS, &w->maps);
-	WRITE_PENDING(w, BLOCK_NOTES, &w->notes);
-	WRITE_PENDING(w, BLOCK_WINDOWS, &w->windows);
-	WRITE_PENDING(w, BLOCK_LOSSES, &w->losses);
-	WRITE_PENDING(w, BLOCK_HISTS, &w->hists);
-	WRITE_PENDING(w, BLOCK_COUNTERS, &w->counters);
-	WRITE_PENDING(w, BLOCK_ENUMS, &w->enums);
-	WRITE_PENDING(w, BLOCK_GPUS, &w->gpus);
-	WRITE_PENDING(w, BLOCK_COMMS, &w->comms);
-	WRITE_PENDING(w, BLOCK_CONNECTIONS, &w->connections);
-	WRITE_PENDING(w, BLOCK_EVENTS, &w->events);
-	WRITE_PENDING(w, BLOCK_SAMPLES, &w->samples);
-	WRITE_PENDING(w, BLOCK_GPU_SPANS, &w->gpu_spans);
+	WRITE_PENDING(w, ROW_META, &w->metas);
+	WRITE_PENDING(w, ROW_SOURCE, &w->sources);
+	WRITE_PENDING(w, ROW_PROCESS, &w->processes);
+	WRITE_PENDING(w, ROW_THREAD, &w->threads);
+	WRITE_PENDING(w, ROW_PROBE, &w->probes);
+	WRITE_PENDING(w, ROW_CODE, &w->codes);
+	WRITE_PENDING(w, ROW_FRAME, &w->frames);
+	WRITE_PENDING(w, ROW_STACK, &w->stacks);
+	WRITE_PENDING(w, ROW_MAP, &w->maps);
+	WRITE_PENDING(w, ROW_NOTE, &w->notes);
+	WRITE_PENDING(w, ROW_WINDOW, &w->windows);
+	WRITE_PENDING(w, ROW_LOSS, &w->losses);
+	WRITE_PENDING(w, ROW_HIST, &w->hists);
+	WRITE_PENDING(w, ROW_COUNTER, &w->counters);
+	WRITE_PENDING(w, ROW_ENUM, &w->enums);
+	WRITE_PENDING(w, ROW_GPU, &w->gpus);
+	WRITE_PENDING(w, ROW_COMM, &w->comms);
+	WRITE_PENDING(w, ROW_CONNECTION, &w->connections);
+	WRITE_PENDING(w, ROW_EVENT, &w->events);
+	WRITE_PENDING(w, ROW_SAMPLE, &w->samples);
+	WRITE_PENDING(w, ROW_GPU_SPAN, &w->gpu_spans);
 	return 0;
 }
 
@@ -342,7 +342,7 @@ static int write_pending(struct rec_writer *w)
 	int rc = w->error ? w->error : write_tables(w);
 	size_t n = w->ncalls;
 	if (!rc && n) {
-		struct block_header h = {.type = BLOCK_CALLS, .rows = (uint32_t)n};
+		struct block_header h = {.type = ROW_CALL, .rows = (uint32_t)n};
 		w->raw.len = 0;
 		calls_encode(&w->encoder, &w->raw, w->calls, n, w->nthreads, w->nprobes,
 			     &h.first_ns, &h.last_ns);

@@ -1,4 +1,5 @@
-/* target.h - what a session traces: processes with their descendants, a cgroup, or every process. */
+/* target.h - what a session traces: processes with their descendants, a cgroup, or every process.
+ */
 #pragma once
 
 #include <stdbool.h>

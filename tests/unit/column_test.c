@@ -49,8 +49,8 @@ static struct column only_column(const struct buf *b)
 	return cols.items[0];
 }
 
-static void check_round_trip(enum column_type type, enum column_encoding enc,
-			     const uint64_t *values, size_t n)
+static void check_round_trip(enum field_type type, enum column_encoding enc, const uint64_t *values,
+			     size_t n)
 {
 	struct buf b = {0};
 	column_put(&b, "c", type, enc, values, n);
@@ -67,16 +67,16 @@ static void check_round_trip(enum column_type type, enum column_encoding enc,
 static void test_round_trips(void **state)
 {
 	(void)state;
-	check_round_trip(COL_U64, ENC_VARINT, edges, COUNT(edges));
-	check_round_trip(COL_U64, ENC_DELTA, edges, COUNT(edges));
-	check_round_trip(COL_U64, ENC_FIXED, edges, COUNT(edges));
+	check_round_trip(FIELD_U64, ENC_VARINT, edges, COUNT(edges));
+	check_round_trip(FIELD_U64, ENC_DELTA, edges, COUNT(edges));
+	check_round_trip(FIELD_U64, ENC_FIXED, edges, COUNT(edges));
 	uint64_t same[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-	check_round_trip(COL_U64, ENC_CONST, same, 3);
+	check_round_trip(FIELD_U64, ENC_CONST, same, 3);
 	uint64_t bytes[300];
 	for (size_t i = 0; i < COUNT(bytes); i++)
 		bytes[i] = i & 0xff;
-	check_round_trip(COL_U8, ENC_FIXED, bytes, COUNT(bytes));
-	check_round_trip(COL_U32, ENC_FIXED, bytes, COUNT(bytes));
+	check_round_trip(FIELD_U8, ENC_FIXED, bytes, COUNT(bytes));
+	check_round_trip(FIELD_U32, ENC_FIXED, bytes, COUNT(bytes));
 }
 
 static void test_constant_columns(void **state)
@@ -85,9 +85,9 @@ static void test_constant_columns(void **state)
 	struct buf b = {0};
 	uint64_t zeros[4] = {0};
 	uint64_t sevens[4] = {7, 7, 7, 7};
-	column_put(&b, "zeros", COL_U32, ENC_VARINT, zeros, 4);
+	column_put(&b, "zeros", FIELD_U32, ENC_VARINT, zeros, 4);
 	assert_int_equal(b.len, 0);
-	column_put(&b, "sevens", COL_U32, ENC_VARINT, sevens, 4);
+	column_put(&b, "sevens", FIELD_U32, ENC_VARINT, sevens, 4);
 	struct column c = only_column(&b);
 	assert_int_equal(c.encoding, ENC_CONST);
 	assert_int_equal(c.bytes, 1);
@@ -104,7 +104,7 @@ static void test_strided(void **state)
 		uint32_t guard;
 	} rows[COUNT(edges)];
 	struct buf b = {0};
-	column_put(&b, "c", COL_U64, ENC_DELTA, edges, COUNT(edges));
+	column_put(&b, "c", FIELD_U64, ENC_DELTA, edges, COUNT(edges));
 	struct column c = only_column(&b);
 	memset(rows, 0xee, sizeof(rows));
 	assert_int_equal(column_decode(&c, &rows[0].value, sizeof(rows[0]), 1), 0);
@@ -128,7 +128,7 @@ static void test_segments(void **state)
 	static const uint64_t noise[] = {0x9e3779b97f4a7c15, 0x1234567890abcdef, UINT64_MAX - 5};
 	struct buf b = {0};
 	struct segments s;
-	segments_begin(&s, &b, "c", COL_U64);
+	segments_begin(&s, &b, "c", FIELD_U64);
 	segments_put(&s, small, COUNT(small));
 	segments_put(&s, NULL, 0);
 	segments_put(&s, pointers, COUNT(pointers));
@@ -163,13 +163,13 @@ static void test_segments_choose(void **state)
 		pointers[i] = 0x7f0000000000 + i * 8;
 	struct buf b = {0};
 	struct segments s;
-	segments_begin(&s, &b, "c", COL_U64);
+	segments_begin(&s, &b, "c", FIELD_U64);
 	segments_put(&s, pointers, COUNT(pointers));
 	segments_end(&s);
 	/* one byte each but the first, and the run's head */
 	assert_in_range(only_column(&b).bytes, 256, 256 + 12);
 	b.len = 0;
-	segments_begin(&s, &b, "c", COL_U64);
+	segments_begin(&s, &b, "c", FIELD_U64);
 	segments_put_same(&s, 0, 1000);
 	segments_end(&s);
 	assert_int_equal(b.len, 0);
@@ -182,7 +182,7 @@ static void test_find(void **state)
 	struct buf b = {0};
 	struct columns cols;
 	static const uint64_t v[2] = {1, 2};
-	column_put(&b, "name", COL_U32, ENC_VARINT, v, 2);
+	column_put(&b, "name", FIELD_U32, ENC_VARINT, v, 2);
 	column_put_bytes(&b, "bytes", "xyz", 3);
 	column_put_bytes(&b, "none", "", 0);
 	assert_int_equal(columns_parse(b.data, b.len, &cols), 0);
@@ -204,7 +204,7 @@ static void test_cut(void **state)
 	uint64_t got[COUNT(edges)];
 	for (size_t e = 0; e < COUNT(encodings); e++) {
 		struct buf b = {0};
-		column_put(&b, "c", COL_U64, encodings[e], edges, COUNT(edges));
+		column_put(&b, "c", FIELD_U64, encodings[e], edges, COUNT(edges));
 		for (size_t n = 1; n < b.len; n++) {
 			/* a copy of that size, for the address sanitizer */
 			uint8_t *copy = memcpy(xrealloc(NULL, n, 1), b.data, n);
@@ -242,26 +242,27 @@ static int decode_raw(uint8_t type, uint8_t encoding, uint32_t values, const cha
 static void test_malformed(void **state)
 {
 	(void)state;
-	assert_int_equal(DECODE(COL_U64, ENC_VARINT, 1, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-			 0);
-	/* 65 bits, then eleven bytes */
-	assert_int_equal(DECODE(COL_U64, ENC_VARINT, 1, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),
-			 -EBADMSG);
 	assert_int_equal(
-		DECODE(COL_U64, ENC_VARINT, 1, "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"),
+		DECODE(FIELD_U64, ENC_VARINT, 1, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), 0);
+	/* 65 bits, then eleven bytes */
+	assert_int_equal(
+		DECODE(FIELD_U64, ENC_VARINT, 1, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),
+		-EBADMSG);
+	assert_int_equal(
+		DECODE(FIELD_U64, ENC_VARINT, 1, "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"),
 		-EBADMSG);
 	/* runs: empty, longer than the column, right, cut */
-	assert_int_equal(DECODE(COL_U64, ENC_SEGMENTS, 3, "\x00\x05"), -EBADMSG);
-	assert_int_equal(DECODE(COL_U64, ENC_SEGMENTS, 3, "\x10\x05"), -EBADMSG);
-	assert_int_equal(DECODE(COL_U64, ENC_SEGMENTS, 3, "\x0c\x05"), 0);
-	assert_int_equal(DECODE(COL_U64, ENC_SEGMENTS, 3, "\x08\x05"), -EBADMSG);
-	assert_int_equal(DECODE(COL_U64, ENC_SEGMENTS, 2, "\x0b\x01\x02\x03\x04\x05\x06\x07\x08"),
+	assert_int_equal(DECODE(FIELD_U64, ENC_SEGMENTS, 3, "\x00\x05"), -EBADMSG);
+	assert_int_equal(DECODE(FIELD_U64, ENC_SEGMENTS, 3, "\x10\x05"), -EBADMSG);
+	assert_int_equal(DECODE(FIELD_U64, ENC_SEGMENTS, 3, "\x0c\x05"), 0);
+	assert_int_equal(DECODE(FIELD_U64, ENC_SEGMENTS, 3, "\x08\x05"), -EBADMSG);
+	assert_int_equal(DECODE(FIELD_U64, ENC_SEGMENTS, 2, "\x0b\x01\x02\x03\x04\x05\x06\x07\x08"),
 			 -EBADMSG);
 	/* unknown encoding and type; signed types have no fixed form */
-	assert_int_equal(DECODE(COL_U64, 99, 1, "\x01"), -EBADMSG);
+	assert_int_equal(DECODE(FIELD_U64, 99, 1, "\x01"), -EBADMSG);
 	assert_int_equal(DECODE(77, ENC_FIXED, 1, "\x01"), -EBADMSG);
-	assert_int_equal(DECODE(COL_I8, ENC_FIXED, 1, "\x01"), -EBADMSG);
-	assert_int_equal(DECODE(COL_U8, ENC_FIXED, 1, "\x01"), 0);
+	assert_int_equal(DECODE(FIELD_I8, ENC_FIXED, 1, "\x01"), -EBADMSG);
+	assert_int_equal(DECODE(FIELD_U8, ENC_FIXED, 1, "\x01"), 0);
 }
 
 int main(void)

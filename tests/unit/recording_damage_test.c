@@ -211,7 +211,7 @@ static void test_cut_everywhere(void **state)
 	uint64_t calls = 0;
 	for (size_t n = REC_FILE_HEADER_BYTES; n < f->sample.len; n++) {
 		if (whole + 1 < f->nblocks && n == f->blocks[whole + 1]) {
-			if (f->headers[whole].type == BLOCK_CALLS)
+			if (f->headers[whole].type == ROW_CALL)
 				calls += f->headers[whole].rows;
 			whole++;
 		}
@@ -255,7 +255,7 @@ static struct rec_reader *open_without(struct fixture *f, size_t block)
 static void test_damaged_calls(void **state)
 {
 	struct fixture *f = *state;
-	size_t block = block_of_type(f, BLOCK_CALLS, 1);
+	size_t block = block_of_type(f, ROW_CALL, 1);
 	struct rec_reader *r = open_without(f, block);
 	char *want = xasprintf("damaged at byte %zu: checksum of a calls block does not match; 71 "
 			       "calls before it were read",
@@ -271,7 +271,7 @@ static void test_damaged_calls(void **state)
 static void test_lost_probes(void **state)
 {
 	struct fixture *f = *state;
-	struct rec_reader *r = open_without(f, block_of_type(f, BLOCK_PROBES, 0));
+	struct rec_reader *r = open_without(f, block_of_type(f, ROW_PROBE, 0));
 	assert_non_null(strstr(rec_tables(r)->damage, "checksum of a probes block"));
 	/* 88 calls and four histograms */
 	assert_non_null(strstr(rec_tables(r)->damage, "92 rows that refer to lost ones"));
@@ -283,7 +283,7 @@ static void test_lost_probes(void **state)
 static void test_lost_threads(void **state)
 {
 	struct fixture *f = *state;
-	struct rec_reader *r = open_without(f, block_of_type(f, BLOCK_THREADS, 0));
+	struct rec_reader *r = open_without(f, block_of_type(f, ROW_THREAD, 0));
 	assert_int_equal(read_all(r), 0);
 	rec_close(r);
 }
@@ -291,7 +291,7 @@ static void test_lost_threads(void **state)
 static void test_lost_codes(void **state)
 {
 	struct fixture *f = *state;
-	struct rec_reader *r = open_without(f, block_of_type(f, BLOCK_CODES, 0));
+	struct rec_reader *r = open_without(f, block_of_type(f, ROW_CODE, 0));
 	const struct rec_tables *t = rec_tables(r);
 	struct m_calls c = {0};
 	struct err e;
@@ -387,21 +387,21 @@ static void test_lost_stacks(void **state)
 {
 	struct fixture *f = *state;
 	write_profile(f);
-	expect_stacks(f, block_of_type(f, BLOCK_FRAMES, 0),
+	expect_stacks(f, block_of_type(f, ROW_FRAME, 0),
 		      (const char *const[]){"(lost)", "(lost) > (lost)", "c > (lost) > (lost)"});
-	expect_stacks(f, block_of_type(f, BLOCK_STACKS, 0),
+	expect_stacks(f, block_of_type(f, ROW_STACK, 0),
 		      (const char *const[]){"cut (lost)", "cut (lost)", "c > cut (lost)"});
 	/* the last ones: not a gap but numbers past the end */
-	expect_stacks(f, block_of_type(f, BLOCK_FRAMES, 1),
+	expect_stacks(f, block_of_type(f, ROW_FRAME, 1),
 		      (const char *const[]){"a", "b > a", "(lost) > b > a"});
-	expect_stacks(f, block_of_type(f, BLOCK_STACKS, 1),
+	expect_stacks(f, block_of_type(f, ROW_STACK, 1),
 		      (const char *const[]){"a", "b > a", "cut (lost)"});
 }
 
 static void test_missing_block(void **state)
 {
 	struct fixture *f = *state;
-	size_t block = block_of_type(f, BLOCK_CALLS, 0);
+	size_t block = block_of_type(f, ROW_CALL, 0);
 	struct buf b = {0};
 	buf_add(&b, f->sample.data, f->blocks[block]);
 	buf_add(&b, f->sample.data + f->blocks[block + 1], f->sample.len - f->blocks[block + 1]);
@@ -468,7 +468,7 @@ static void start_file(struct buf *file)
 static void put_column(struct buf *raw, const char *name, uint64_t value, size_t n)
 {
 	struct segments s;
-	segments_begin(&s, raw, name, COL_U64);
+	segments_begin(&s, raw, name, FIELD_U64);
 	segments_put_same(&s, value, n);
 	segments_end(&s);
 }
@@ -490,13 +490,13 @@ static void test_hostile_tables(void **state)
 	struct fixture *f = *state;
 	struct buf raw = {0};
 	put_column(&raw, "index", 0xfffffff0, 1); /* a gap of four billion rows */
-	expect_invalid(f, BLOCK_PROBES, 1, &raw);
-	expect_invalid(f, BLOCK_THREADS, 1, &raw);
-	expect_invalid(f, BLOCK_CODES, 1, &raw);
-	expect_invalid(f, BLOCK_FRAMES, 1, &raw);
-	expect_invalid(f, BLOCK_STACKS, 1, &raw);
-	expect_invalid(f, BLOCK_SAMPLES, 0, &raw);
-	expect_invalid(f, BLOCK_GPU_SPANS, 0, &raw);
+	expect_invalid(f, ROW_PROBE, 1, &raw);
+	expect_invalid(f, ROW_THREAD, 1, &raw);
+	expect_invalid(f, ROW_CODE, 1, &raw);
+	expect_invalid(f, ROW_FRAME, 1, &raw);
+	expect_invalid(f, ROW_STACK, 1, &raw);
+	expect_invalid(f, ROW_SAMPLE, 0, &raw);
+	expect_invalid(f, ROW_GPU_SPAN, 0, &raw);
 	raw.len = 0;
 	put_column(&raw, "number", 0xfffffff0, 1);
 	expect_invalid(f, BLOCK_STRINGS, 1, &raw);
@@ -510,11 +510,11 @@ static void test_hostile_tables(void **state)
 	expect_invalid(f, BLOCK_STRINGS, 1, &raw);
 	raw.len = 0;
 	put_column(&raw, "pid", 1, 5); /* fewer rows than the header says */
-	expect_invalid(f, BLOCK_MAPS, 6, &raw);
-	expect_invalid(f, BLOCK_HISTS, REC_MAX_HIST_ROWS + 1, &raw);
-	expect_invalid(f, BLOCK_MAPS, 0, &raw);
+	expect_invalid(f, ROW_MAP, 6, &raw);
+	expect_invalid(f, ROW_HIST, REC_MAX_HIST_ROWS + 1, &raw);
+	expect_invalid(f, ROW_MAP, 0, &raw);
 	buf_add(&raw, "\xff", 1); /* a column that is cut */
-	expect_invalid(f, BLOCK_MAPS, 5, &raw);
+	expect_invalid(f, ROW_MAP, 5, &raw);
 	buf_free(&raw);
 }
 
@@ -527,7 +527,7 @@ static void test_hostile_growth(void **state)
 	put_column(&raw, "pid", 1, 10000);
 	start_file(&file);
 	for (uint32_t i = 0; i < 100; i++)
-		add_block(&file, BLOCK_MAPS, 10000, i, &raw);
+		add_block(&file, ROW_MAP, 10000, i, &raw);
 	struct rec_reader *r = open_bytes(f, file.data, file.len);
 	assert_non_null(strstr(rec_tables(r)->damage, "more rows than a recording of its size"));
 	assert_in_range(rec_tables(r)->maps.len, 60000, 65536 + 32 * file.len);
@@ -546,7 +546,7 @@ static void test_hostile_gaps(void **state)
 	for (uint32_t i = 0; i < 40; i++) {
 		raw.len = 0;
 		put_column(&raw, "index", (i + 1) * 50000, 1);
-		add_block(&file, BLOCK_PROBES, 1, i, &raw);
+		add_block(&file, ROW_PROBE, 1, i, &raw);
 	}
 	struct rec_reader *r = open_bytes(f, file.data, file.len);
 	assert_non_null(strstr(rec_tables(r)->damage, "more rows than a recording of its size"));
@@ -592,7 +592,7 @@ static void expect_bad_calls(struct fixture *f, uint32_t rows, const struct buf 
 {
 	struct buf file = {0};
 	start_file(&file);
-	add_block(&file, BLOCK_CALLS, rows, 0, raw);
+	add_block(&file, ROW_CALL, rows, 0, raw);
 	struct rec_reader *r = open_bytes(f, file.data, file.len);
 	struct m_calls c = {0};
 	struct err e = {0};
@@ -638,21 +638,21 @@ static void test_hostile_stacks(void **state)
 	static const uint64_t frames[3] = {0, 0, 5};
 	start_file(&file);
 	put_column(&raw, "pid", 7, 1);
-	add_block(&file, BLOCK_THREADS, 1, 0, &raw);
+	add_block(&file, ROW_THREAD, 1, 0, &raw);
 	raw.len = 0;
 	put_column(&raw, "kind", FRAME_PYTHON, 1);
 	put_column(&raw, "name", 4000, 1);
-	add_block(&file, BLOCK_FRAMES, 1, 1, &raw);
+	add_block(&file, ROW_FRAME, 1, 1, &raw);
 	raw.len = 0;
-	column_put(&raw, "index", COL_U32, ENC_DELTA, indexes, 3);
-	column_put(&raw, "parent", COL_U32, ENC_DELTA, parents, 3);
-	column_put(&raw, "frame", COL_U32, ENC_DELTA, frames, 3);
-	add_block(&file, BLOCK_STACKS, 3, 2, &raw);
+	column_put(&raw, "index", FIELD_U32, ENC_DELTA, indexes, 3);
+	column_put(&raw, "parent", FIELD_U32, ENC_DELTA, parents, 3);
+	column_put(&raw, "frame", FIELD_U32, ENC_DELTA, frames, 3);
+	add_block(&file, ROW_STACK, 3, 2, &raw);
 	raw.len = 0;
-	column_put(&raw, "thread", COL_U32, ENC_VARINT, (const uint64_t[2]){0, 9}, 2);
+	column_put(&raw, "thread", FIELD_U32, ENC_VARINT, (const uint64_t[2]){0, 9}, 2);
 	put_column(&raw, "stack", 3, 2);
 	put_column(&raw, "reason", 200, 2);
-	add_block(&file, BLOCK_SAMPLES, 2, 3, &raw);
+	add_block(&file, ROW_SAMPLE, 2, 3, &raw);
 	struct rec_reader *r = open_bytes(f, file.data, file.len);
 	const struct rec_tables *t = rec_tables(r);
 	struct m_samples samples = {0};
@@ -688,8 +688,8 @@ static void test_later_additions(void **state)
 	put_column(&raw, "pid", 12, 2);
 	put_column(&raw, "tid", 13, 2);
 	static const uint64_t indexes[2] = {0, 1};
-	column_put(&raw, "index", COL_U32, ENC_DELTA, indexes, 2);
-	add_block(&file, BLOCK_THREADS, 2, 1, &raw);
+	column_put(&raw, "index", FIELD_U32, ENC_DELTA, indexes, 2);
+	add_block(&file, ROW_THREAD, 2, 1, &raw);
 	struct rec_reader *r = open_bytes(f, file.data, file.len);
 	assert_string_equal(rec_tables(r)->damage, "");
 	assert_int_equal(rec_tables(r)->threads.len, 2);

@@ -1,0 +1,41 @@
+/* tables.c - the rows that are held. */
+#include "events/tables.h"
+
+uint8_t *row_vec_add(struct row_vec *v, size_t row_bytes, size_t n)
+{
+	if (v->len + n > v->cap) {
+		size_t cap = v->cap ? v->cap * 2 : 16;
+		while (cap < v->len + n)
+			cap *= 2;
+		v->data = xrealloc(v->data, cap, row_bytes);
+		v->cap = cap;
+	}
+	uint8_t *added = v->data + v->len * row_bytes;
+	memset(added, 0, n * row_bytes);
+	v->len += n;
+	return added;
+}
+
+void rec_tables_free(struct rec_tables *t)
+{
+	strtab_free(&t->strings);
+#define X(number, NAME, stem, members) vec_free(&t->members);
+	ROW_TABLES(X)
+#undef X
+}
+
+const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value)
+{
+	for (size_t i = 0; type && i < t->enums.len; i++)
+		if (t->enums.data[i].type == type && t->enums.data[i].value == value)
+			return strtab_get(&t->strings, t->enums.data[i].name, NULL);
+	return NULL;
+}
+
+const char *rec_meta(const struct rec_tables *t, const char *key)
+{
+	for (size_t i = t->metas.len; i > 0; i--)
+		if (!strcmp(strtab_get(&t->strings, t->metas.data[i - 1].key, NULL), key))
+			return strtab_get(&t->strings, t->metas.data[i - 1].value, NULL);
+	return NULL;
+}
