@@ -115,13 +115,13 @@ static void put_dictionaries(struct rec_writer *w, enum args_kind kind)
 		p.layer = rec_string_z(w, "torch");
 		p.nargs = kind == ARGS_PYTHON ? 1 : 3;
 		p.arg_types[0] = kind == ARGS_PYTHON ? ARG_TYPE_CODE : ARG_TYPE_PTR;
-		rec_put_probe(w, &p);
+		rec_add_probe(w, &p);
 	}
 	for (uint32_t i = 0; i < THREADS; i++)
-		rec_put_thread(w, &(struct m_thread){1000, 1000 + i, rec_string_z(w, "python3")});
+		rec_add_thread(w, &(struct m_thread){1000, 1000 + i, rec_string_z(w, "python3")});
 	for (uint32_t i = 0; i < CODES; i++) {
 		snprintf(name, sizeof(name), "module.function_%u", i);
-		rec_put_code(w, &(struct m_code){rec_string_z(w, name), 0, i});
+		rec_add_code(w, &(struct m_code){rec_string_z(w, name), 0, i});
 	}
 }
 

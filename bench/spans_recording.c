@@ -81,7 +81,7 @@ static void put_tables(struct loop *l)
 {
 	char name[32];
 	gpu_sample_probes(l->w);
-	rec_put_thread(l->w, &(struct m_thread){PID, PID, rec_string_z(l->w, "python3")});
+	rec_add_thread(l->w, &(struct m_thread){PID, PID, rec_string_z(l->w, "python3")});
 	for (int i = 0; i < KERNELS; i++) {
 		snprintf(name, sizeof(name), "kernel_%d", i);
 		l->names[i] = rec_string_z(l->w, name);

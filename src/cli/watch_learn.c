@@ -86,7 +86,7 @@ static void put_probe(struct watch_learn *l, const struct session_view *v,
 		row.arg_names[i] = string_of(l, v, live->arg_names[i]);
 		row.arg_enums[i] = string_of(l, v, live->arg_enums[i]);
 	}
-	rec_put_probe(l->writer, &row);
+	rec_add_probe(l->writer, &row);
 	*vec_push(&l->probe_wanted) =
 		!strcmp(layer, "torch") || !strcmp(layer, "cuda") || !strcmp(layer, "nccl");
 }
@@ -100,7 +100,7 @@ static bool thread_of(struct watch_learn *l, const struct session_view *v, uint3
 		if (!t)
 			return false;
 		struct m_thread row = {.pid = t->pid, .tid = t->tid};
-		index = rec_put_thread(l->writer, &row);
+		index = rec_add_thread(l->writer, &row);
 		map64_set(&l->thread_of, live, index);
 	}
 	*ret = (uint32_t)index;

@@ -113,6 +113,7 @@ static const struct row_field enum_fields[] = {
 };
 
 static const struct row_field gpu_fields[] = {
+	FIELD(gpu, index, U32, VARINT, NUMBER),
 	FIELD(gpu, parent, I32, DELTA, NUMBER),
 	KEY(gpu, uuid, U32, VARINT, STRING),
 	FIELD(gpu, name, U32, VARINT, STRING),
@@ -222,7 +223,7 @@ static const struct row_field source_fields[] = {
 			.fields = stem##_fields,                                                   \
 			.nfields = sizeof(stem##_fields) / sizeof(*stem##_fields),                 \
 			.table = offsetof(struct rec_tables, members)}
-#define BULK(NAME, stem, what, first, last, most)                                                  \
+#define BULK(NAME, stem, members, what, first, last, most)                                         \
 	[ROW_##NAME] = {.name = (what),                                                            \
 			.row_bytes = sizeof(struct m_##stem),                                      \
 			.keeping = ROWS_BULK,                                                      \
@@ -230,7 +231,8 @@ static const struct row_field source_fields[] = {
 			.fields = stem##_fields,                                                   \
 			.nfields = sizeof(stem##_fields) / sizeof(*stem##_fields),                 \
 			.first_ns = offsetof(struct m_##stem, first),                              \
-			.last_ns = offsetof(struct m_##stem, last)}
+			.last_ns = offsetof(struct m_##stem, last),                                \
+			.table = offsetof(struct rec_tables, members)}
 
 static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(META, meta, metas, "metas", ROWS_LISTED, 0),
@@ -251,10 +253,13 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(COMM, comm, comms, "communicators", ROWS_KEYED, 0),
 	TABLE(CONNECTION, connection, connections, "connections", ROWS_KEYED, 0),
 	TABLE(EVENT, event, events, "events", ROWS_LISTED, 0),
-	BULK(COUNTER, counter, "counters", time_ns, time_ns, 0),
-	BULK(SAMPLE, sample, "samples", time_ns, time_ns, BULK_ROWS),
-	BULK(GPU_SPAN, gpu_span, "GPU spans", start_ns, end_ns, BULK_ROWS),
-	[ROW_CALL] = {.name = "calls", .row_bytes = sizeof(struct m_call), .keeping = ROWS_BULK},
+	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
+	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
+	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),
+	[ROW_CALL] = {.name = "calls",
+		      .row_bytes = sizeof(struct m_call),
+		      .keeping = ROWS_BULK,
+		      .table = offsetof(struct rec_tables, calls)},
 };
 
 const struct row_kind_info *row_kind_info(unsigned kind)

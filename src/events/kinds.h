@@ -1,9 +1,9 @@
 /* kinds.h - the list of row kinds: what there is, and what each field of a row means.
  *
  * Whatever can be done with every kind alike goes by this list: files (recording), merging, queues
- * and generic output. To add a kind: a struct m_STEM in rows.h, one line in one of the two lists
- * below, its fields in kinds.c. To add a field: the struct and a line in kinds.c. Both only at the
- * end of what there is: kinds' numbers and fields' names are those of files.
+ * and generic output. To add a kind: a struct m_STEM in rows.h, one line in one of the three
+ * lists below, its fields in kinds.c. To add a field: the struct and a line in kinds.c. Both only
+ * at the end of what there is: kinds' numbers and fields' names are those of files.
  *
  * X(number, NAME, stem, members): enum row_kind's ROW_NAME is number, and a row is a struct
  * m_STEM. Number 1 is the files' strings, 14 their end. */
@@ -15,16 +15,18 @@
 
 #include "events/rows.h"
 
-/* Rows that are few enough to be held: in order of writing, what is referred to first. */
-#define ROW_TABLES(X)                                                                              \
-	X(7, META, meta, metas)                                                                    \
-	X(23, SOURCE, source, sources)                                                             \
-	X(5, PROCESS, process, processes)                                                          \
+/* Rows that have numbers, dense from 0, by which others refer to them. */
+#define ROW_NUMBERED(X)                                                                            \
 	X(3, THREAD, thread, threads)                                                              \
 	X(2, PROBE, probe, probes)                                                                 \
 	X(4, CODE, code, codes)                                                                    \
 	X(19, FRAME, frame, frames)                                                                \
-	X(20, STACK, stack, stacks)                                                                \
+	X(20, STACK, stack, stacks)
+
+/* Other rows that are few enough to be held. */
+#define ROW_LISTED(X)                                                                              \
+	X(23, SOURCE, source, sources)                                                             \
+	X(5, PROCESS, process, processes)                                                          \
 	X(6, MAP, map, maps)                                                                       \
 	X(8, NOTE, note, notes)                                                                    \
 	X(9, WINDOW, window, windows)                                                              \
@@ -36,12 +38,14 @@
 	X(24, CONNECTION, connection, connections)                                                 \
 	X(18, EVENT, event, events)
 
-/* Rows that there may be millions of: they come in blocks. */
-#define ROW_BULKS(X)                                                                               \
+/* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
+#define ROW_SERIES(X)                                                                              \
 	X(12, COUNTER, counter, counters)                                                          \
 	X(21, SAMPLE, sample, samples)                                                             \
-	X(22, GPU_SPAN, gpu_span, gpu_spans)                                                       \
-	X(13, CALL, call, calls)
+	X(22, GPU_SPAN, gpu_span, gpu_spans)
+
+#define ROW_TABLES(X) X(7, META, meta, metas) ROW_NUMBERED(X) ROW_LISTED(X)
+#define ROW_BULKS(X)  ROW_SERIES(X) X(13, CALL, call, calls)
 
 enum row_kind {
 #define X(number, NAME, stem, members) ROW_##NAME = (number),
@@ -108,7 +112,7 @@ struct row_kind_info {
 	uint32_t most_rows;		/* in a block of a file, 0 = as many as any */
 	const struct row_field *fields; /* NULL: calls have a layout of their own */
 	uint32_t nfields;
-	size_t table; /* tables: offset of its rows in struct rec_tables */
+	size_t table; /* offset in struct rec_tables: of its rows, of bulk rows of their number */
 	/* Bulk: offsets of the times between which a row lies, the same where it is a moment. */
 	uint16_t first_ns, last_ns;
 };

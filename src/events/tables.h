@@ -26,6 +26,18 @@ struct rec_tables {
 	bool complete;	     /* the end block is there: eacgm closed the file itself */
 };
 
+/* Rows of one kind of ROW_BULKS. */
+struct __attribute__((may_alias)) row_block {
+	void *rows;
+	size_t len;
+	size_t cap;
+};
+static inline void row_block_free(struct row_block *b)
+{
+	free(b->rows);
+	*b = (struct row_block){0};
+}
+
 /* A table's rows without their type: as any of the VECs above. */
 struct __attribute__((may_alias)) row_vec {
 	uint8_t *data;
@@ -37,6 +49,12 @@ struct __attribute__((may_alias)) row_vec {
 static inline struct row_vec *rec_table(struct rec_tables *t, const struct row_kind_info *k)
 {
 	return (struct row_vec *)((uint8_t *)t + k->table);
+}
+
+/* How many rows there are of a kind of ROW_BULKS. */
+static inline uint64_t *rec_bulk_count(struct rec_tables *t, const struct row_kind_info *k)
+{
+	return (uint64_t *)((uint8_t *)t + k->table);
 }
 
 /* Adds room for n rows and yields where they begin; they count as there. */

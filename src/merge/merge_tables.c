@@ -59,7 +59,7 @@ static void put_probes(struct merge *m, struct merge_input *in)
 		}
 		uint32_t *number;
 		if (!row_set_find(&m->probes, &p, &number))
-			*number = rec_put_probe(m->w, &p);
+			*number = rec_add_probe(m->w, &p);
 		in->probes[i] = *number;
 	}
 }
@@ -72,7 +72,7 @@ static void put_threads(struct merge *m, struct merge_input *in)
 		row.pid = merge_pid(in, row.pid);
 		row.tid = merge_pid(in, row.tid);
 		row.comm = merge_string(in, row.comm);
-		in->threads[i] = rec_put_thread(m->w, &row);
+		in->threads[i] = rec_add_thread(m->w, &row);
 	}
 }
 
@@ -85,7 +85,7 @@ static void put_codes(struct merge *m, struct merge_input *in)
 		row.file = merge_string(in, row.file);
 		uint32_t *number;
 		if (!row_set_find(&m->codes, &row, &number))
-			*number = rec_put_code(m->w, &row);
+			*number = rec_add_code(m->w, &row);
 		in->codes[i] = *number;
 	}
 }
@@ -107,7 +107,7 @@ static void put_frames(struct merge *m, struct merge_input *in)
 		row.address = from->address;
 		uint32_t *number;
 		if (!row_set_find(&m->frames, &row, &number))
-			*number = rec_put_frame(m->w, &row);
+			*number = rec_add_frame(m->w, &row);
 		in->frames[i] = *number;
 	}
 }
@@ -121,7 +121,7 @@ static void put_stacks(struct merge *m, struct merge_input *in)
 		struct m_stack row = {in->stacks[from->parent], in->frames[from->frame]};
 		uint32_t *number;
 		if (!row_set_find(&m->stacks, &row, &number))
-			*number = rec_put_stack(m->w, &row);
+			*number = rec_add_stack(m->w, &row);
 		in->stacks[i] = *number;
 	}
 }

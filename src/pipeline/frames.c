@@ -79,7 +79,7 @@ static uint64_t place_key(uint8_t kind, uint64_t a, uint64_t b)
 static uint32_t put_frame(struct pipeline *p, const struct known_frame *frame)
 {
 	struct frames *f = p->frames;
-	uint32_t number = rec_put_frame(p->writer, &frame->row);
+	uint32_t number = rec_add_frame(p->writer, &frame->row);
 	while (f->list.len <= number)
 		vec_push(&f->list);
 	f->list.data[number] = *frame;

@@ -81,7 +81,7 @@ static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
 			return (uint32_t)number;
 	}
 	struct m_stack row = {.parent = parent, .frame = frame};
-	number = rec_put_stack(p->writer, &row);
+	number = rec_add_stack(p->writer, &row);
 	while (s->first + s->nodes.len <= number)
 		vec_push(&s->nodes);
 	*node_at(s, (uint32_t)number) = (struct node){parent, frame};

@@ -20,7 +20,7 @@ const char *pipeline_string_text(const struct pipeline *p, uint32_t number)
 
 uint32_t tap_probe(struct pipeline *p, const struct m_probe *row)
 {
-	uint32_t number = rec_put_probe(p->writer, row);
+	uint32_t number = rec_add_probe(p->writer, row);
 	if (p->tap.probe)
 		p->tap.probe(p->tap.ctx, number, row);
 	return number;
@@ -28,7 +28,7 @@ uint32_t tap_probe(struct pipeline *p, const struct m_probe *row)
 
 uint32_t tap_thread(struct pipeline *p, const struct m_thread *row)
 {
-	uint32_t index = rec_put_thread(p->writer, row);
+	uint32_t index = rec_add_thread(p->writer, row);
 	if (p->tap.thread)
 		p->tap.thread(p->tap.ctx, index, row);
 	return index;
@@ -36,7 +36,7 @@ uint32_t tap_thread(struct pipeline *p, const struct m_thread *row)
 
 uint32_t tap_code(struct pipeline *p, const struct m_code *row)
 {
-	uint32_t number = rec_put_code(p->writer, row);
+	uint32_t number = rec_add_code(p->writer, row);
 	if (p->tap.code)
 		p->tap.code(p->tap.ctx, number, row);
 	return number;

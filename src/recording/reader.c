@@ -77,8 +77,8 @@ static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_
 	size_t left = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct m_call *c = &rows[i];
-		if (c->probe >= r->checks.len || c->thread >= r->threads_known.len ||
-		    !checks[c->probe].known || !r->threads_known.data[c->thread])
+		if (c->probe >= r->checks.len || c->thread >= r->known[ROW_THREAD].len ||
+		    !checks[c->probe].known || !r->known[ROW_THREAD].data[c->thread])
 			continue;
 		if (c->stack >= r->t.stacks.len)
 			c->stack = r->lost_stack;
@@ -93,131 +93,131 @@ static size_t check_calls(const struct rec_reader *r, struct m_call *rows, size_
 	return left;
 }
 
-int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret, struct err *e)
+/* Decodes a block of calls into rows that there is room for; *ret_len are good. */
+static int read_calls(const struct rec_reader *r, const struct block_ref *ref,
+		      const struct buf *raw, struct m_call *rows, size_t *ret_len, struct err *e)
 {
-	ret->len = 0;
-	if (block >= r->call_blocks.len)
-		return err_set(e, EINVAL, "the recording has no block %zu of calls", block);
-	const struct block_ref *ref = &r->call_blocks.data[block];
+	uint64_t text = 0;
+	if (calls_decode(raw->data, raw->len, ref->h.rows, rows))
+		return err_set(e, EBADMSG,
+			       "the calls block at byte %llu holds what no eACGM writes",
+			       (unsigned long long)ref->payload_at);
+	size_t len = check_calls(r, rows, ref->h.rows, &text);
+	int rc = check_text(ref, text, e);
+	*ret_len = rc ? 0 : len;
+	return rc;
+}
+
+/* Makes a reference good and counts its text. False: drop the row. */
+static bool fix_ref(const struct rec_reader *r, const struct row_field *f, uint32_t *number,
+		    uint64_t *text)
+{
+	switch ((enum field_meaning)f->means) {
+	case MEANS_STRING:
+	case MEANS_ENTITY:
+		if (*number >= r->t.strings.strings.len)
+			*number = r->lost_string;
+		*text += text_of(r, *number);
+		return true;
+	case MEANS_THREAD:
+		if (*number >= r->known[ROW_THREAD].len || !r->known[ROW_THREAD].data[*number])
+			return false;
+		*text += text_of(r, r->t.threads.data[*number].comm);
+		return true;
+	case MEANS_STACK:
+		if (*number >= r->t.stacks.len)
+			*number = r->lost_stack;
+		return true;
+	default:
+		return true;
+	}
+}
+
+#define REFS_MOST 16
+
+/* The fields that are numbers of something. */
+static size_t find_refs(const struct row_kind_info *k, const struct row_field *ret[REFS_MOST])
+{
+	size_t n = 0;
+	for (size_t f = 0; f < k->nfields && n < REFS_MOST; f++) {
+		uint8_t means = k->fields[f].means;
+		if (means == MEANS_STRING || means == MEANS_ENTITY || means == MEANS_THREAD ||
+		    means == MEANS_STACK)
+			ret[n++] = &k->fields[f];
+	}
+	return n;
+}
+
+/* What else holds of the rows of a kind. */
+static void fix_row(enum row_kind kind, void *row)
+{
+	struct m_sample *sample = row;
+	struct m_gpu_span *span = row;
+	if (kind == ROW_SAMPLE && sample->reason >= WAIT_REASONS)
+		sample->reason = WAIT_OTHER;
+	else if (kind == ROW_GPU_SPAN && span->end_ns < span->start_ns)
+		span->end_ns = span->start_ns;
+}
+
+/* Rows whose references cannot be made good are removed; returns how many are left. */
+static size_t check_rows(const struct rec_reader *r, enum row_kind kind, uint8_t *rows, size_t n,
+			 uint64_t *text)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	const struct row_field *refs[REFS_MOST];
+	size_t left = 0, nrefs = find_refs(k, refs);
+	for (size_t i = 0; i < n; i++) {
+		uint8_t *row = rows + i * k->row_bytes;
+		bool good = true;
+		for (size_t f = 0; f < nrefs && good; f++)
+			good = fix_ref(r, refs[f], (uint32_t *)(row + refs[f]->offset), text);
+		if (!good)
+			continue;
+		fix_row(kind, row);
+		if (left != i)
+			memcpy(rows + left * k->row_bytes, row, k->row_bytes);
+		left++;
+	}
+	return left;
+}
+
+static int read_rows(const struct rec_reader *r, const struct block_ref *ref, const struct buf *raw,
+		     struct row_block *ret, struct err *e)
+{
+	const struct row_kind_info *k = row_kind_info(ref->h.type);
+	void *rows;
+	uint64_t text = 0;
+	if (rows_decode(k, raw->data, raw->len, ref->h.rows, &rows, NULL))
+		return err_set(e, EBADMSG, "the %s block at byte %llu holds what no eACGM writes",
+			       k->name, (unsigned long long)ref->payload_at);
+	free(ret->rows);
+	ret->rows = rows;
+	ret->cap = ref->h.rows;
+	size_t len = check_rows(r, ref->h.type, rows, ref->h.rows, &text);
+	int rc = check_text(ref, text, e);
+	ret->len = rc ? 0 : len;
+	return rc;
+}
+
+int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struct row_block *ret,
+	     struct err *e)
+{
 	struct buf raw = {0};
+	ret->len = 0;
+	if (block >= rec_blocks(r, kind))
+		return err_set(e, EINVAL, "the recording has no block %zu of %s", block,
+			       row_kind_info(kind)->name);
+	const struct block_ref *ref = &r->blocks[kind].data[block];
 	int rc = read_payload(r, ref, &raw, e);
-	if (!rc && ref->h.rows > ret->cap) {
+	if (!rc && kind == ROW_CALL && ref->h.rows > ret->cap) {
 		free(ret->rows);
-		ret->rows = xrealloc(NULL, ref->h.rows, sizeof(*ret->rows));
+		ret->rows = xrealloc(NULL, ref->h.rows, sizeof(struct m_call));
 		ret->cap = ref->h.rows;
 	}
-	if (!rc && calls_decode(raw.data, raw.len, ref->h.rows, ret->rows))
-		rc = err_set(e, EBADMSG, "the calls block at byte %llu holds what no eACGM writes",
-			     (unsigned long long)ref->payload_at);
-	if (!rc) {
-		uint64_t text = 0;
-		size_t len = check_calls(r, ret->rows, ref->h.rows, &text);
-		rc = check_text(ref, text, e);
-		ret->len = rc ? 0 : len;
-	}
+	if (!rc)
+		rc = kind == ROW_CALL ? read_calls(r, ref, &raw, ret->rows, &ret->len, e)
+				      : read_rows(r, ref, &raw, ret, e);
 	buf_free(&raw);
-	return rc;
-}
-
-/* One block of a bulk table as malloc'ed rows; what is the table's name for sentences. */
-static int read_rows(const struct rec_reader *r, const struct block_ref *ref, const char *what,
-		     void **ret_rows, struct err *e)
-{
-	struct buf raw = {0};
-	int rc = read_payload(r, ref, &raw, e);
-	if (!rc && table_decode(table_of(ref->h.type), raw.data, raw.len, ref->h.rows, ret_rows))
-		rc = err_set(e, EBADMSG, "the %s block at byte %llu holds what no eACGM writes",
-			     what, (unsigned long long)ref->payload_at);
-	buf_free(&raw);
-	return rc;
-}
-
-/* Replaces ret's rows by those of one block of refs. Negative errno: return it. */
-#define READ_ROWS(r, refs, block, what, ret, e)                                                    \
-	({                                                                                         \
-		void *rows_;                                                                       \
-		int rc_;                                                                           \
-		(ret)->len = 0;                                                                    \
-		if ((block) >= (refs)->len)                                                        \
-			rc_ = err_set(e, EINVAL, "the recording has no block %zu of %s", block,    \
-				      what);                                                       \
-		else                                                                               \
-			rc_ = read_rows(r, &(refs)->data[block], what, &rows_, e);                 \
-		if (!rc_) {                                                                        \
-			free((ret)->rows);                                                         \
-			(ret)->rows = rows_;                                                       \
-			(ret)->len = (ret)->cap = (refs)->data[block].h.rows;                      \
-		}                                                                                  \
-		rc_;                                                                               \
-	})
-
-static void check_string(const struct rec_reader *r, uint32_t *number)
-{
-	if (*number >= r->t.strings.strings.len)
-		*number = r->lost_string;
-}
-
-int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
-		      struct err *e)
-{
-	int rc = READ_ROWS(r, &r->counter_blocks, block, "counters", ret, e);
-	uint64_t text = 0;
-	for (size_t i = 0; !rc && i < ret->len; i++) {
-		check_string(r, &ret->rows[i].name);
-		check_string(r, &ret->rows[i].entity);
-		text += text_of(r, ret->rows[i].name) + text_of(r, ret->rows[i].entity);
-	}
-	rc = rc ? rc : check_text(&r->counter_blocks.data[block], text, e);
-	ret->len = rc ? 0 : ret->len;
-	return rc;
-}
-
-/* Makes the numbers of a sample good. False: drop it. */
-static bool check_sample(const struct rec_reader *r, struct m_sample *s)
-{
-	if (s->thread >= r->threads_known.len || !r->threads_known.data[s->thread])
-		return false;
-	if (s->stack >= r->t.stacks.len)
-		s->stack = r->lost_stack;
-	if (s->reason >= WAIT_REASONS)
-		s->reason = WAIT_OTHER;
-	check_string(r, &s->waker);
-	return true;
-}
-
-int rec_read_samples(const struct rec_reader *r, size_t block, struct m_samples *ret, struct err *e)
-{
-	int rc = READ_ROWS(r, &r->sample_blocks, block, "samples", ret, e);
-	if (rc)
-		return rc;
-	size_t left = 0;
-	uint64_t text = 0;
-	for (size_t i = 0; i < ret->len; i++) {
-		const struct m_sample *s = &ret->rows[i];
-		if (!check_sample(r, &ret->rows[i]))
-			continue;
-		text += text_of(r, s->waker) + text_of(r, r->t.threads.data[s->thread].comm);
-		ret->rows[left++] = *s;
-	}
-	rc = check_text(&r->sample_blocks.data[block], text, e);
-	ret->len = rc ? 0 : left;
-	return rc;
-}
-
-int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
-		       struct err *e)
-{
-	int rc = READ_ROWS(r, &r->gpu_span_blocks, block, "GPU spans", ret, e);
-	uint64_t text = 0;
-	for (size_t i = 0; !rc && i < ret->len; i++) {
-		struct m_gpu_span *s = &ret->rows[i];
-		check_string(r, &s->name);
-		text += text_of(r, s->name);
-		if (s->end_ns < s->start_ns)
-			s->end_ns = s->start_ns;
-	}
-	rc = rc ? rc : check_text(&r->gpu_span_blocks.data[block], text, e);
-	ret->len = rc ? 0 : ret->len;
 	return rc;
 }
 
@@ -229,8 +229,8 @@ static void count_readable_calls(struct rec_reader *r)
 {
 	struct m_calls calls = {0};
 	size_t left = 0;
-	for (size_t i = 0; i < r->call_blocks.len; i++) {
-		struct block_ref ref = r->call_blocks.data[i];
+	for (size_t i = 0; i < rec_call_blocks(r); i++) {
+		struct block_ref ref = r->blocks[ROW_CALL].data[i];
 		if (ref.payload_at > r->t.damaged_at) {
 			int rc = rec_read_calls(r, i, &calls, NULL);
 			r->t.calls -= ref.h.rows - calls.len;
@@ -240,9 +240,9 @@ static void count_readable_calls(struct rec_reader *r)
 				continue;
 			}
 		}
-		r->call_blocks.data[left++] = ref;
+		r->blocks[ROW_CALL].data[left++] = ref;
 	}
-	r->call_blocks.len = left;
+	r->blocks[ROW_CALL].len = left;
 	m_calls_free(&calls);
 }
 
@@ -308,46 +308,7 @@ const struct rec_tables *rec_tables(const struct rec_reader *r)
 	return &r->t;
 }
 
-size_t rec_call_blocks(const struct rec_reader *r)
+size_t rec_blocks(const struct rec_reader *r, enum row_kind kind)
 {
-	return r->call_blocks.len;
-}
-
-size_t rec_counter_blocks(const struct rec_reader *r)
-{
-	return r->counter_blocks.len;
-}
-
-size_t rec_sample_blocks(const struct rec_reader *r)
-{
-	return r->sample_blocks.len;
-}
-
-size_t rec_gpu_span_blocks(const struct rec_reader *r)
-{
-	return r->gpu_span_blocks.len;
-}
-
-void m_calls_free(struct m_calls *c)
-{
-	free(c->rows);
-	*c = (struct m_calls){0};
-}
-
-void m_counters_free(struct m_counters *c)
-{
-	free(c->rows);
-	*c = (struct m_counters){0};
-}
-
-void m_samples_free(struct m_samples *s)
-{
-	free(s->rows);
-	*s = (struct m_samples){0};
-}
-
-void m_gpu_spans_free(struct m_gpu_spans *s)
-{
-	free(s->rows);
-	*s = (struct m_gpu_spans){0};
+	return r->blocks[kind].len;
 }

@@ -1,4 +1,4 @@
-/* reader.h - inside of a reader; for scan.c, tables.c and reader.c only. */
+/* reader.h - inside of a reader; for scan.c, read_tables.c and reader.c only. */
 #pragma once
 
 #include "recording/format.h"
@@ -39,29 +39,18 @@ struct rec_reader {
 	int fd;
 	uint64_t size;
 	struct rec_tables t;
-	VEC(struct block_ref) call_blocks;
-	VEC(struct block_ref) counter_blocks;
-	VEC(struct block_ref) sample_blocks;
-	VEC(struct block_ref) gpu_span_blocks;
+	VEC(struct block_ref) blocks[ROW_KINDS]; /* of bulk rows */
 	struct end_row end;
 
-	/* Which rows of the dictionaries were in the file; the others are gaps. */
-	VEC(uint8_t) probes_known;
-	VEC(uint8_t) threads_known;
-	VEC(uint8_t) codes_known;
-	VEC(uint8_t) frames_known;
-	VEC(uint8_t) stacks_known;
+	/* Of kinds that have numbers: which rows were in the file; the others are gaps. */
+	VEC(uint8_t) known[ROW_KINDS];
 	size_t string_bytes;
-	uint64_t rows;		 /* of all blocks so far, and gaps in dictionaries */
-	uint64_t raw_bytes;	 /* of all blocks so far, decompressed */
-	uint64_t text_bytes;	 /* of strings, as often as rows of tables name them */
-	bool over;		 /* more of one of these than a file of its size can have */
-	size_t processes_sorted; /* lengths after the last removal of replaced rows */
-	size_t losses_sorted;
-	size_t hists_sorted;
-	size_t gpus_sorted;
-	size_t comms_sorted;
-	size_t connections_sorted;
+	uint64_t rows;		  /* of all blocks so far, and gaps in dictionaries */
+	uint64_t raw_bytes;	  /* of all blocks so far, decompressed */
+	uint64_t text_bytes;	  /* of strings, as often as rows of tables name them */
+	bool over;		  /* more of one of these than a file of its size can have */
+	size_t sorted[ROW_KINDS]; /* of kinds that have keys: length after the last removal of
+				   * replaced rows */
 
 	VEC(struct probe_check) checks; /* by probe */
 	uint32_t lost_string;		/* what a bad string number becomes: "(lost)", or 0 */

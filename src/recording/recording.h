@@ -41,35 +41,39 @@ const char *rec_string_get(const struct rec_writer *w, uint32_t number);
 /* Numbers are smaller than this. */
 uint32_t rec_string_count(const struct rec_writer *w);
 
-/* Dictionary rows; each returns its dense index (probe number, thread index, code index).
- * A process or thread row may be put again with its index to update it. */
-uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row);
-uint32_t rec_put_thread(struct rec_writer *w, const struct m_thread *row);
-uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row);
-uint32_t rec_put_frame(struct rec_writer *w, const struct m_frame *row);
-/* From 1 on. The parent and the frame have been put before; a number that is not becomes 0
- * or a frame "(unknown)". Rows of the same parent and frame are for the caller to find. */
-uint32_t rec_put_stack(struct rec_writer *w, const struct m_stack *row);
-void rec_update_thread(struct rec_writer *w, uint32_t index, const struct m_thread *row);
-void rec_update_frame(struct rec_writer *w, uint32_t index, const struct m_frame *row);
-void rec_put_process(struct rec_writer *w, const struct m_process *row); /* key: pid + start_ns */
-void rec_put_map(struct rec_writer *w, const struct m_map *row);
+/* A row of a kind of ROW_TABLES or ROW_BULKS but of calls: strings have been put before. A row
+ * whose thread or probe is not in the recording is left out; a stack that is not becomes 0. */
+void rec_put(struct rec_writer *w, enum row_kind kind, const void *row);
+/* Of kinds whose rows have numbers (probes, threads, codes, frames, stacks): returns the number,
+ * dense from 0, of stacks from 1. A stack's parent and frame have been put before; a number that
+ * was not becomes 0 or a frame "(unknown)". Rows of the same parent and frame are for the caller to
+ * find. */
+uint32_t rec_add(struct rec_writer *w, enum row_kind kind, const void *row);
+/* Replaces the row of a number. */
+void rec_update(struct rec_writer *w, enum row_kind kind, uint32_t number, const void *row);
+
+/* The same with the types of rows: rec_put_comm, rec_add_thread, rec_update_thread. */
+#define X(number, NAME, stem, members)                                                             \
+	static inline void rec_put_##stem(struct rec_writer *w, const struct m_##stem *row)        \
+	{                                                                                          \
+		rec_put(w, ROW_##NAME, row);                                                       \
+	}
+ROW_LISTED(X)
+ROW_SERIES(X)
+#undef X
+#define X(number, NAME, stem, members)                                                             \
+	static inline uint32_t rec_add_##stem(struct rec_writer *w, const struct m_##stem *row)    \
+	{                                                                                          \
+		return rec_add(w, ROW_##NAME, row);                                                \
+	}                                                                                          \
+	static inline void rec_update_##stem(struct rec_writer *w, uint32_t at,                    \
+					     const struct m_##stem *row)                           \
+	{                                                                                          \
+		rec_update(w, ROW_##NAME, at, row);                                                \
+	}
+ROW_NUMBERED(X)
+#undef X
 void rec_put_meta(struct rec_writer *w, const char *key, const char *value);
-void rec_put_note(struct rec_writer *w, const struct m_note *row);
-void rec_put_window(struct rec_writer *w, const struct m_window *row);
-void rec_put_loss(struct rec_writer *w, const struct m_loss *row);
-void rec_put_hist(struct rec_writer *w, const struct m_hist *row); /* replaces */
-void rec_put_counter(struct rec_writer *w, const struct m_counter *row);
-void rec_put_enum(struct rec_writer *w, const struct m_enum *row);
-void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row);	       /* replaces */
-void rec_put_comm(struct rec_writer *w, const struct m_comm *row);	       /* replaces */
-void rec_put_connection(struct rec_writer *w, const struct m_connection *row); /* replaces */
-void rec_put_event(struct rec_writer *w, const struct m_event *row);
-/* From 0 on, in order of writing. */
-void rec_put_source(struct rec_writer *w, const struct m_source *row);
-/* A row whose thread is not in the recording is left out; a stack that is not becomes 0. */
-void rec_put_sample(struct rec_writer *w, const struct m_sample *row);
-void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row);
 
 /* Calls are buffered and become a block when 64 Ki are pending or at rec_flush; so are frames,
  * stacks, samples and GPU spans. Calls may
@@ -116,52 +120,38 @@ int rec_open(struct rec_reader **ret, const char *path, struct err *e);
 /* Complete after rec_open. */
 const struct rec_tables *rec_tables(const struct rec_reader *r);
 
-/* Call blocks, in file order. Decoding is thread-safe: any number of threads may
- * decode different blocks of one reader at the same time. The rows are checked:
- * probe, thread, stack, string and code numbers are in range of the tables. Where blocks of
- * the file were lost, calls whose probe or thread was in them are left out, and string and
- * code arguments and stacks that were in them read as "(lost)". On failure ret is empty. */
-size_t rec_call_blocks(const struct rec_reader *r);
-struct m_calls {
-	struct m_call *rows;
-	size_t len;
-	size_t cap;
-};
-int rec_read_calls(const struct rec_reader *r, size_t block, struct m_calls *ret, struct err *e);
-void m_calls_free(struct m_calls *c);
+/* Blocks of a kind of ROW_BULKS, in file order. Decoding is thread-safe: any number of threads may
+ * decode different blocks of one reader at the same time. The rows are checked: their numbers of
+ * probes, threads, stacks, strings and codes are in range of the tables, a span does not end before
+ * it starts. Where blocks of the file were lost, rows whose probe or thread was in them are left
+ * out, and strings, codes and stacks that were in them read as "(lost)". ret is used again; on
+ * failure it is empty. */
+size_t rec_blocks(const struct rec_reader *r, enum row_kind kind);
+int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struct row_block *ret,
+	     struct err *e);
 
-/* Counter blocks, likewise. */
-size_t rec_counter_blocks(const struct rec_reader *r);
-struct m_counters {
-	struct m_counter *rows;
-	size_t len;
-	size_t cap;
-};
-int rec_read_counters(const struct rec_reader *r, size_t block, struct m_counters *ret,
-		      struct err *e);
-void m_counters_free(struct m_counters *c);
-
-/* Sample blocks, likewise: of every row thread, stack, reason and waker are in range; rows whose
- * thread was lost are left out. */
-size_t rec_sample_blocks(const struct rec_reader *r);
-struct m_samples {
-	struct m_sample *rows;
-	size_t len;
-	size_t cap;
-};
-int rec_read_samples(const struct rec_reader *r, size_t block, struct m_samples *ret,
-		     struct err *e);
-void m_samples_free(struct m_samples *s);
-
-/* Blocks of GPU spans, likewise: no span ends before it starts. */
-size_t rec_gpu_span_blocks(const struct rec_reader *r);
-struct m_gpu_spans {
-	struct m_gpu_span *rows;
-	size_t len;
-	size_t cap;
-};
-int rec_read_gpu_spans(const struct rec_reader *r, size_t block, struct m_gpu_spans *ret,
-		       struct err *e);
-void m_gpu_spans_free(struct m_gpu_spans *s);
+/* The same of each kind, with its type: struct m_calls, rec_call_blocks, rec_read_calls,
+ * m_calls_free. */
+#define X(number, NAME, stem, members)                                                             \
+	struct __attribute__((may_alias)) m_##members {                                            \
+		struct m_##stem *rows;                                                             \
+		size_t len;                                                                        \
+		size_t cap;                                                                        \
+	};                                                                                         \
+	static inline size_t rec_##stem##_blocks(const struct rec_reader *r)                       \
+	{                                                                                          \
+		return rec_blocks(r, ROW_##NAME);                                                  \
+	}                                                                                          \
+	static inline int rec_read_##members(const struct rec_reader *r, size_t block,             \
+					     struct m_##members *ret, struct err *e)               \
+	{                                                                                          \
+		return rec_read(r, ROW_##NAME, block, (struct row_block *)ret, e);                 \
+	}                                                                                          \
+	static inline void m_##members##_free(struct m_##members *b)                               \
+	{                                                                                          \
+		row_block_free((struct row_block *)b);                                             \
+	}
+ROW_BULKS(X)
+#undef X
 
 void rec_close(struct rec_reader *r);

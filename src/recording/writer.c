@@ -41,8 +41,11 @@ struct arg_refs {
 	int8_t name_arg;
 };
 
-/* Rows of one kind: what was put, and what is in the file. */
-struct row_count {
+/* Rows of one kind that wait for the next flush. */
+struct pending {
+	struct row_vec rows;
+	VEC(uint32_t) numbers; /* of kinds that have them */
+	/* of all that were ever put, and what is in the file */
 	uint64_t put, written;
 };
 
@@ -57,37 +60,12 @@ struct rec_writer {
 	uint32_t strings_written;
 	uint64_t string_bytes, max_string_bytes;
 	uint64_t strings_over;
-	uint32_t nprobes;
-	uint32_t nthreads;
-	uint32_t ncodes;
-	uint32_t nframes;
-	uint32_t nstacks;	   /* the next number: that of no stack, 0, is not written */
+	uint32_t next[ROW_KINDS];  /* number of the next row, of kinds that have them */
 	uint32_t unknown_code;	   /* number + 1 of the row that stands for a bad code number */
 	uint32_t unknown_frame;	   /* likewise */
 	VEC(struct arg_refs) refs; /* by probe */
 
-	/* waiting for the next flush */
-	VEC(struct indexed_probe) probes;
-	VEC(struct indexed_thread) threads;
-	VEC(struct indexed_code) codes;
-	VEC(struct m_process) processes;
-	VEC(struct m_map) maps;
-	VEC(struct m_meta) metas;
-	VEC(struct m_note) notes;
-	VEC(struct m_window) windows;
-	VEC(struct m_loss) losses;
-	VEC(struct m_hist) hists;
-	VEC(struct m_counter) counters;
-	VEC(struct m_enum) enums;
-	VEC(struct m_gpu) gpus;
-	VEC(struct m_comm) comms;
-	VEC(struct m_connection) connections;
-	VEC(struct m_event) events;
-	VEC(struct m_source) sources;
-	VEC(struct indexed_frame) frames;
-	VEC(struct indexed_stack) stacks;
-	VEC(struct m_sample) samples;
-	VEC(struct m_gpu_span) gpu_spans;
+	struct pending pending[ROW_KINDS];
 	struct m_call *calls; /* room for REC_CALLS_PER_BLOCK */
 	size_t ncalls;
 
@@ -95,8 +73,6 @@ struct rec_writer {
 	struct buf raw;
 	struct buf block;
 	uint32_t sequence;
-	uint64_t counters_written;
-	struct row_count sample_rows, gpu_span_rows;
 	uint64_t calls_accepted;
 	uint64_t calls_dropped;
 	uint64_t bytes;
@@ -154,8 +130,8 @@ static int append(struct rec_writer *w)
 
 static bool tells_of_the_run(uint8_t type)
 {
-	return type == ROW_CALL || type == ROW_SAMPLE || type == ROW_GPU_SPAN ||
-	       type == ROW_COUNTER || type == ROW_HIST || type == ROW_EVENT;
+	const struct row_kind_info *k = row_kind_info(type);
+	return k && (k->keeping == ROWS_BULK || type == ROW_HIST || type == ROW_EVENT);
 }
 
 static int name_file(struct rec_writer *w)
@@ -191,56 +167,46 @@ static int write_block(struct rec_writer *w, struct block_header *h)
 
 /* ---- tables ---- */
 
-static void widen(struct block_header *h, uint64_t first_ns, uint64_t last_ns)
+static uint64_t time_at(const uint8_t *row, size_t offset)
 {
-	h->first_ns = first_ns < h->first_ns ? first_ns : h->first_ns;
-	h->last_ns = last_ns > h->last_ns ? last_ns : h->last_ns;
+	uint64_t ns;
+	memcpy(&ns, row + offset, sizeof(ns));
+	return ns;
 }
 
 /* The times of the rows of a bulk table go into the block's header. */
-static void set_times(struct block_header *h, const void *rows, size_t n)
+static void set_times(struct block_header *h, const struct row_kind_info *k, const uint8_t *rows,
+		      size_t n)
 {
-	const struct m_counter *counters = rows;
-	const struct m_sample *samples = rows;
-	const struct m_gpu_span *spans = rows;
-	if (h->type != ROW_COUNTER && h->type != ROW_SAMPLE && h->type != ROW_GPU_SPAN)
+	if (k->keeping != ROWS_BULK)
 		return;
 	h->first_ns = UINT64_MAX;
-	for (size_t i = 0; i < n; i++)
-		if (h->type == ROW_COUNTER)
-			widen(h, counters[i].time_ns, counters[i].time_ns);
-		else if (h->type == ROW_SAMPLE)
-			widen(h, samples[i].time_ns, samples[i].time_ns);
-		else
-			widen(h, spans[i].start_ns, spans[i].end_ns);
+	for (size_t i = 0; i < n; i++, rows += k->row_bytes) {
+		uint64_t first_ns = time_at(rows, k->first_ns), last_ns = time_at(rows, k->last_ns);
+		h->first_ns = first_ns < h->first_ns ? first_ns : h->first_ns;
+		h->last_ns = last_ns > h->last_ns ? last_ns : h->last_ns;
+	}
 }
 
-static void count_written(struct rec_writer *w, uint8_t type, size_t rows)
+static int write_rows(struct rec_writer *w, uint8_t type, const void *rows, const uint32_t *numbers,
+		      size_t n)
 {
-	if (type == ROW_COUNTER)
-		w->counters_written += rows;
-	else if (type == ROW_SAMPLE)
-		w->sample_rows.written += rows;
-	else if (type == ROW_GPU_SPAN)
-		w->gpu_span_rows.written += rows;
-}
-
-static int write_table(struct rec_writer *w, uint8_t type, const void *rows, size_t n)
-{
-	const struct table *t = table_of(type);
-	size_t max = t->max_rows < REC_ROWS_PER_BLOCK ? t->max_rows : REC_ROWS_PER_BLOCK;
+	const struct row_kind_info *k = schema_of(type);
+	size_t max = schema_most_rows(k);
 	const uint8_t *p = rows;
+	max = max < REC_ROWS_PER_BLOCK ? max : REC_ROWS_PER_BLOCK;
 	while (n) {
 		size_t now = n < max ? n : max;
 		struct block_header h = {.type = type, .rows = (uint32_t)now};
-		set_times(&h, p, now);
+		set_times(&h, k, p, now);
 		w->raw.len = 0;
-		table_encode(&w->raw, t, p, now);
+		rows_encode(&w->raw, k, p, numbers, now);
 		int rc = write_block(w, &h);
 		if (rc)
 			return rc;
-		count_written(w, type, now);
-		p += now * t->row_bytes;
+		w->pending[type].written += now;
+		p += now * k->row_bytes;
+		numbers = numbers ? numbers + now : NULL;
 		n -= now;
 	}
 	return 0;
@@ -262,7 +228,7 @@ static int write_some_strings(struct rec_writer *w, uint32_t from)
 	}
 	struct block_header h = {.type = BLOCK_STRINGS, .rows = (uint32_t)rows.len};
 	w->raw.len = 0;
-	table_encode(&w->raw, table_of(BLOCK_STRINGS), rows.data, rows.len);
+	rows_encode(&w->raw, schema_of(BLOCK_STRINGS), rows.data, NULL, rows.len);
 	column_put_bytes(&w->raw, "bytes", bytes.data, bytes.len);
 	int rc = write_block(w, &h);
 	int n = rc ? rc : (int)rows.len;
@@ -285,51 +251,31 @@ static int write_strings(struct rec_writer *w)
 	return 0;
 }
 
-#define WRITE_PENDING(w, type, vec)                                                                \
-	do {                                                                                       \
-		int rc_ = write_table(w, type, (vec)->data, (vec)->len);                           \
-		(vec)->len = 0;                                                                    \
-		if (rc_)                                                                           \
-			return rc_;                                                                \
-	} while (0)
+static int write_kind(struct rec_writer *w, enum row_kind kind)
+{
+	struct pending *p = &w->pending[kind];
+	int rc = write_rows(w, (uint8_t)kind, p->rows.data, p->numbers.data, p->rows.len);
+	p->rows.len = p->numbers.len = 0;
+	return rc;
+}
 
 /* Dictionaries first: what comes later may refer to them. */
 static int write_tables(struct rec_writer *w)
 {
 	int rc = write_strings(w);
-	if (rc)
+#define X(number, NAME, stem, members)                                                             \
+	if (!rc && (number) != ROW_CALL)                                                           \
+		rc = write_kind(w, ROW_##NAME);
+	ROW_TABLES(X)
+	ROW_BULKS(X)
+#undef X
 		return rc;
-	WRITE_PENDING(w, ROW_META, &w->metas);
-	WRITE_PENDING(w, ROW_SOURCE, &w->sources);
-	WRITE_PENDING(w, ROW_PROCESS, &w->processes);
-	WRITE_PENDING(w, ROW_THREAD, &w->threads);
-	WRITE_PENDING(w, ROW_PROBE, &w->probes);
-	WRITE_PENDING(w, ROW_CODE, &w->codes);
-	WRITE_PENDING(w, ROW_FRAME, &w->frames);
-	WRITE_PENDING(w, ROW_STACK, &w->stacks);
-	WRITE_PENDING(w, ROW_MAP, &w->maps);
-	WRITE_PENDING(w, ROW_NOTE, &w->notes);
-	WRITE_PENDING(w, ROW_WINDOW, &w->windows);
-	WRITE_PENDING(w, ROW_LOSS, &w->losses);
-	WRITE_PENDING(w, ROW_HIST, &w->hists);
-	WRITE_PENDING(w, ROW_COUNTER, &w->counters);
-	WRITE_PENDING(w, ROW_ENUM, &w->enums);
-	WRITE_PENDING(w, ROW_GPU, &w->gpus);
-	WRITE_PENDING(w, ROW_COMM, &w->comms);
-	WRITE_PENDING(w, ROW_CONNECTION, &w->connections);
-	WRITE_PENDING(w, ROW_EVENT, &w->events);
-	WRITE_PENDING(w, ROW_SAMPLE, &w->samples);
-	WRITE_PENDING(w, ROW_GPU_SPAN, &w->gpu_spans);
-	return 0;
 }
 
 static void forget_pending(struct rec_writer *w)
 {
-	w->metas.len = w->sources.len = w->processes.len = w->threads.len = w->probes.len = 0;
-	w->codes.len = w->frames.len = w->stacks.len = w->maps.len = w->notes.len = 0;
-	w->windows.len = w->losses.len = w->hists.len = w->counters.len = w->enums.len = 0;
-	w->gpus.len = w->comms.len = w->connections.len = w->events.len = w->samples.len = 0;
-	w->gpu_spans.len = 0;
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		w->pending[kind].rows.len = w->pending[kind].numbers.len = 0;
 }
 
 /* Writes what is pending; calls that could not be written become dropped. */
@@ -344,8 +290,8 @@ static int write_pending(struct rec_writer *w)
 	if (!rc && n) {
 		struct block_header h = {.type = ROW_CALL, .rows = (uint32_t)n};
 		w->raw.len = 0;
-		calls_encode(&w->encoder, &w->raw, w->calls, n, w->nthreads, w->nprobes,
-			     &h.first_ns, &h.last_ns);
+		calls_encode(&w->encoder, &w->raw, w->calls, n, w->next[ROW_THREAD],
+			     w->next[ROW_PROBE], &h.first_ns, &h.last_ns);
 		rc = write_block(w, &h);
 	}
 	if (rc) {
@@ -378,7 +324,7 @@ static struct rec_writer *writer_new(const struct output_file *file,
 	w->named_when_told = opts->named_when_told;
 	w->max_bytes = opts->max_bytes;
 	w->max_string_bytes = opts->max_string_bytes;
-	w->nstacks = 1;
+	w->next[ROW_STACK] = 1; /* that of no stack, 0, is not written */
 	strtab_add(&w->strings, "", 0);
 	return w;
 }
@@ -447,7 +393,22 @@ uint32_t rec_string_count(const struct rec_writer *w)
 	return (uint32_t)strtab_len(&w->strings);
 }
 
-uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
+/* Rows of a kind that takes long to fill are not held back until then. */
+static void write_when_full(struct rec_writer *w, enum row_kind kind)
+{
+	if (w->pending[kind].rows.len >= REC_ROWS_PER_BLOCK)
+		write_pending(w); /* the error stays in w and is told by rec_flush */
+}
+
+static uint8_t *put_row(struct rec_writer *w, enum row_kind kind, const void *row)
+{
+	uint32_t row_bytes = row_kind_info(kind)->row_bytes;
+	uint8_t *to = row_vec_add(&w->pending[kind].rows, row_bytes, 1);
+	memcpy(to, row, row_bytes);
+	return to;
+}
+
+static void note_refs(struct rec_writer *w, const struct m_probe *row)
 {
 	struct arg_refs refs = {.name_arg = row->name_arg};
 	for (size_t k = 0; k < MODEL_MAX_ARGS && k < row->nargs; k++) {
@@ -457,150 +418,92 @@ uint32_t rec_put_probe(struct rec_writer *w, const struct m_probe *row)
 			refs.codes |= (uint8_t)(1u << k);
 	}
 	*vec_push(&w->refs) = refs;
-	if (!w->error)
-		*vec_push(&w->probes) = (struct indexed_probe){*row, w->nprobes};
-	return w->nprobes++;
 }
 
-uint32_t rec_put_thread(struct rec_writer *w, const struct m_thread *row)
+/* The number + 1 of a row that stands for what is not there. */
+static uint32_t unknown_row(struct rec_writer *w, enum row_kind kind, uint32_t *known)
 {
-	rec_update_thread(w, w->nthreads, row);
-	return w->nthreads++;
+	uint32_t name = rec_string_z(w, "(unknown)");
+	if (!*known && kind == ROW_CODE)
+		*known = rec_add_code(w, &(struct m_code){.name = name}) + 1;
+	else if (!*known)
+		*known = rec_add_frame(w, &(struct m_frame){.name = name}) + 1;
+	return *known - 1;
 }
 
-void rec_update_thread(struct rec_writer *w, uint32_t index, const struct m_thread *row)
+static void fix_stack(struct rec_writer *w, struct m_stack *s)
 {
-	if (!w->error)
-		*vec_push(&w->threads) = (struct indexed_thread){*row, index};
+	if (s->parent >= w->next[ROW_STACK])
+		s->parent = 0;
+	if (s->frame >= w->next[ROW_FRAME])
+		s->frame = unknown_row(w, ROW_FRAME, &w->unknown_frame);
 }
 
-uint32_t rec_put_code(struct rec_writer *w, const struct m_code *row)
+/* Without a name a number of bad code and string numbers would be somebody else's. */
+static void fix_hist(struct rec_writer *w, struct m_hist *h)
 {
-	if (!w->error)
-		*vec_push(&w->codes) = (struct indexed_code){*row, w->ncodes};
-	return w->ncodes++;
+	struct arg_refs refs = w->refs.data[h->probe];
+	if (refs.name_arg < 0 || refs.name_arg >= MODEL_MAX_ARGS)
+		return;
+	if (refs.strings >> refs.name_arg & 1 && h->name >= strtab_len(&w->strings))
+		h->name = 0;
+	else if (refs.codes >> refs.name_arg & 1 && h->name >= w->next[ROW_CODE])
+		h->name = unknown_row(w, ROW_CODE, &w->unknown_code);
 }
 
-void rec_update_frame(struct rec_writer *w, uint32_t index, const struct m_frame *row)
+void rec_update(struct rec_writer *w, enum row_kind kind, uint32_t number, const void *row)
 {
 	if (w->error)
 		return;
-	*vec_push(&w->frames) = (struct indexed_frame){*row, index};
-	if (w->frames.len >= REC_ROWS_PER_BLOCK)
-		write_pending(w); /* the error stays in w and is told by rec_flush */
+	put_row(w, kind, row);
+	*vec_push(&w->pending[kind].numbers) = number;
+	write_when_full(w, kind);
 }
 
-uint32_t rec_put_frame(struct rec_writer *w, const struct m_frame *row)
+uint32_t rec_add(struct rec_writer *w, enum row_kind kind, const void *row)
 {
-	uint32_t index = w->nframes++;
-	rec_update_frame(w, index, row);
-	return index;
-}
-
-static uint32_t unknown_frame(struct rec_writer *w)
-{
-	if (!w->unknown_frame) {
-		struct m_frame row = {.name = rec_string_z(w, "(unknown)")};
-		w->unknown_frame = rec_put_frame(w, &row) + 1;
+	struct m_stack stack;
+	if (kind == ROW_PROBE)
+		note_refs(w, row);
+	if (kind == ROW_STACK) {
+		stack = *(const struct m_stack *)row;
+		fix_stack(w, &stack);
+		row = &stack;
 	}
-	return w->unknown_frame - 1;
+	uint32_t number = w->next[kind]++;
+	rec_update(w, kind, number, row);
+	return number;
 }
 
-uint32_t rec_put_stack(struct rec_writer *w, const struct m_stack *row)
+/* Makes references good; false: the row is left out. */
+static bool is_known(const struct rec_writer *w, enum row_kind kind, const void *row)
 {
-	struct indexed_stack s = {*row, w->nstacks};
-	if (s.row.parent >= w->nstacks)
-		s.row.parent = 0;
-	if (s.row.frame >= w->nframes)
-		s.row.frame = unknown_frame(w);
-	w->nstacks++;
-	if (!w->error)
-		*vec_push(&w->stacks) = s;
-	if (w->stacks.len >= REC_ROWS_PER_BLOCK)
-		write_pending(w);
-	return s.index;
+	if (kind == ROW_SAMPLE)
+		return ((const struct m_sample *)row)->thread < w->next[ROW_THREAD];
+	if (kind == ROW_HIST)
+		return ((const struct m_hist *)row)->probe < w->next[ROW_PROBE];
+	return true;
 }
 
-#define PUT(w, vec, row)                                                                           \
-	do {                                                                                       \
-		if (!(w)->error)                                                                   \
-			*vec_push(vec) = *(row);                                                   \
-	} while (0)
-
-void rec_put_process(struct rec_writer *w, const struct m_process *row)
+void rec_put(struct rec_writer *w, enum row_kind kind, const void *row)
 {
-	PUT(w, &w->processes, row);
-}
-
-void rec_put_map(struct rec_writer *w, const struct m_map *row)
-{
-	PUT(w, &w->maps, row);
+	w->pending[kind].put++;
+	if (w->error || !is_known(w, kind, row))
+		return;
+	uint8_t *put = put_row(w, kind, row);
+	if (kind == ROW_SAMPLE && ((struct m_sample *)put)->stack >= w->next[ROW_STACK])
+		((struct m_sample *)put)->stack = 0;
+	if (kind == ROW_HIST) {
+		struct m_hist h = *(const struct m_hist *)row;
+		fix_hist(w, &h);
+		memcpy(put, &h, sizeof(h));
+	}
+	write_when_full(w, kind);
 }
 
 void rec_put_meta(struct rec_writer *w, const char *key, const char *value)
 {
-	struct m_meta row = {rec_string_z(w, key), rec_string_z(w, value)};
-	PUT(w, &w->metas, &row);
-}
-
-void rec_put_note(struct rec_writer *w, const struct m_note *row)
-{
-	PUT(w, &w->notes, row);
-}
-
-void rec_put_window(struct rec_writer *w, const struct m_window *row)
-{
-	PUT(w, &w->windows, row);
-}
-
-void rec_put_loss(struct rec_writer *w, const struct m_loss *row)
-{
-	PUT(w, &w->losses, row);
-}
-
-void rec_put_counter(struct rec_writer *w, const struct m_counter *row)
-{
-	PUT(w, &w->counters, row);
-}
-
-void rec_put_enum(struct rec_writer *w, const struct m_enum *row)
-{
-	PUT(w, &w->enums, row);
-}
-
-void rec_put_gpu(struct rec_writer *w, const struct m_gpu *row)
-{
-	PUT(w, &w->gpus, row);
-}
-
-void rec_put_comm(struct rec_writer *w, const struct m_comm *row)
-{
-	PUT(w, &w->comms, row);
-}
-
-void rec_put_connection(struct rec_writer *w, const struct m_connection *row)
-{
-	PUT(w, &w->connections, row);
-}
-
-void rec_put_event(struct rec_writer *w, const struct m_event *row)
-{
-	PUT(w, &w->events, row);
-}
-
-void rec_put_source(struct rec_writer *w, const struct m_source *row)
-{
-	PUT(w, &w->sources, row);
-}
-
-/* The code row that bad code numbers are turned into. */
-static uint32_t unknown_code(struct rec_writer *w)
-{
-	if (!w->unknown_code) {
-		struct m_code row = {.name = rec_string_z(w, "(unknown)")};
-		w->unknown_code = rec_put_code(w, &row) + 1;
-	}
-	return w->unknown_code - 1;
+	rec_put(w, ROW_META, &(struct m_meta){rec_string_z(w, key), rec_string_z(w, value)});
 }
 
 /* Readers rely on string and code numbers being in range: one that is not becomes "" or
@@ -611,54 +514,19 @@ static void check_refs(struct rec_writer *w, struct m_call *c, struct arg_refs r
 		if (refs.strings >> k & 1 && c->args[k] >= strtab_len(&w->strings)) {
 			c->args[k] = 0;
 			c->flags |= CALL_ARG_FAULT;
-		} else if (refs.codes >> k & 1 && c->args[k] >= w->ncodes) {
-			c->args[k] = unknown_code(w);
+		} else if (refs.codes >> k & 1 && c->args[k] >= w->next[ROW_CODE]) {
+			c->args[k] = unknown_row(w, ROW_CODE, &w->unknown_code);
 			c->flags |= CALL_ARG_FAULT;
 		}
 	}
-}
-
-void rec_put_sample(struct rec_writer *w, const struct m_sample *row)
-{
-	w->sample_rows.put++;
-	if (w->error || row->thread >= w->nthreads)
-		return;
-	struct m_sample *s = vec_push(&w->samples);
-	*s = *row;
-	if (s->stack >= w->nstacks)
-		s->stack = 0;
-	if (w->samples.len >= REC_ROWS_PER_BLOCK)
-		write_pending(w);
-}
-
-void rec_put_gpu_span(struct rec_writer *w, const struct m_gpu_span *row)
-{
-	w->gpu_span_rows.put++;
-	PUT(w, &w->gpu_spans, row);
-	if (w->gpu_spans.len >= REC_ROWS_PER_BLOCK)
-		write_pending(w);
-}
-
-void rec_put_hist(struct rec_writer *w, const struct m_hist *row)
-{
-	if (row->probe >= w->nprobes)
-		return;
-	struct m_hist h = *row;
-	struct arg_refs refs = w->refs.data[h.probe];
-	if (refs.name_arg >= 0 && refs.name_arg < MODEL_MAX_ARGS) {
-		if (refs.strings >> refs.name_arg & 1 && h.name >= strtab_len(&w->strings))
-			h.name = 0;
-		else if (refs.codes >> refs.name_arg & 1 && h.name >= w->ncodes)
-			h.name = unknown_code(w);
-	}
-	PUT(w, &w->hists, &h);
 }
 
 void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct m_call *row = &rows[i];
-		if (w->error || row->probe >= w->nprobes || row->thread >= w->nthreads) {
+		if (w->error || row->probe >= w->next[ROW_PROBE] ||
+		    row->thread >= w->next[ROW_THREAD]) {
 			w->calls_dropped++;
 			continue;
 		}
@@ -669,7 +537,7 @@ void rec_put_calls(struct rec_writer *w, const struct m_call *rows, size_t n)
 		*c = *row;
 		if (c->nargs > MODEL_MAX_ARGS)
 			c->nargs = MODEL_MAX_ARGS;
-		if (c->stack >= w->nstacks)
+		if (c->stack >= w->next[ROW_STACK])
 			c->stack = 0;
 		struct arg_refs refs = w->refs.data[c->probe];
 		if (refs.strings | refs.codes)
@@ -702,9 +570,9 @@ void rec_writer_sync(const struct rec_writer *w)
 }
 
 /* What cannot come into the file any more. */
-static uint64_t dropped(const struct rec_writer *w, const struct row_count *c)
+static uint64_t dropped(const struct rec_writer *w, enum row_kind kind)
 {
-	return w->error ? c->put - c->written : 0;
+	return w->error ? w->pending[kind].put - w->pending[kind].written : 0;
 }
 
 void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret)
@@ -712,13 +580,13 @@ void rec_writer_stats(const struct rec_writer *w, struct rec_writer_stats *ret)
 	*ret = (struct rec_writer_stats){
 		.calls = w->calls_accepted,
 		.calls_dropped = w->calls_dropped,
-		.samples_dropped = dropped(w, &w->sample_rows),
-		.gpu_spans_dropped = dropped(w, &w->gpu_span_rows),
+		.samples_dropped = dropped(w, ROW_SAMPLE),
+		.gpu_spans_dropped = dropped(w, ROW_GPU_SPAN),
 		.bytes = w->bytes,
 		.strings_over = w->strings_over,
 	};
-	ret->samples = w->sample_rows.put - ret->samples_dropped;
-	ret->gpu_spans = w->gpu_span_rows.put - ret->gpu_spans_dropped;
+	ret->samples = w->pending[ROW_SAMPLE].put - ret->samples_dropped;
+	ret->gpu_spans = w->pending[ROW_GPU_SPAN].put - ret->gpu_spans_dropped;
 }
 
 static void writer_free(struct rec_writer *w)
@@ -726,27 +594,10 @@ static void writer_free(struct rec_writer *w)
 	ZSTD_freeCCtx(w->cctx);
 	strtab_free(&w->strings);
 	vec_free(&w->refs);
-	vec_free(&w->probes);
-	vec_free(&w->threads);
-	vec_free(&w->codes);
-	vec_free(&w->processes);
-	vec_free(&w->maps);
-	vec_free(&w->metas);
-	vec_free(&w->notes);
-	vec_free(&w->windows);
-	vec_free(&w->losses);
-	vec_free(&w->hists);
-	vec_free(&w->counters);
-	vec_free(&w->enums);
-	vec_free(&w->gpus);
-	vec_free(&w->comms);
-	vec_free(&w->connections);
-	vec_free(&w->events);
-	vec_free(&w->sources);
-	vec_free(&w->frames);
-	vec_free(&w->stacks);
-	vec_free(&w->samples);
-	vec_free(&w->gpu_spans);
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
+		free(w->pending[kind].rows.data);
+		vec_free(&w->pending[kind].numbers);
+	}
 	calls_encoder_free(&w->encoder);
 	buf_free(&w->raw);
 	buf_free(&w->block);
@@ -758,16 +609,17 @@ static void writer_free(struct rec_writer *w)
  * it says how many calls were dropped. */
 static void write_end(struct rec_writer *w)
 {
-	struct end_row end = {w->calls_accepted, w->calls_dropped, w->counters_written,
+	struct end_row end = {w->calls_accepted, w->calls_dropped, w->pending[ROW_COUNTER].written,
 			      clock_ns(CLOCK_MONOTONIC)};
-	write_table(w, BLOCK_END, &end, 1);
+	write_rows(w, BLOCK_END, &end, NULL, 1);
 }
 
 /* A file that failed and tells nothing of the run is none. */
 static void take_away(struct rec_writer *w)
 {
 	w->calls_dropped += w->calls_accepted;
-	w->calls_accepted = w->sample_rows.written = w->gpu_span_rows.written = w->bytes = 0;
+	w->calls_accepted = w->bytes = 0;
+	w->pending[ROW_SAMPLE].written = w->pending[ROW_GPU_SPAN].written = 0;
 	output_file_discard(&w->file);
 }
 

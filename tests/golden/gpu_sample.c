@@ -155,7 +155,7 @@ void gpu_sample_probes(struct rec_writer *w)
 			p.has_return = 1;
 			p.nargs++;
 		}
-		rec_put_probe(w, &p);
+		rec_add_probe(w, &p);
 	}
 	put_enums(w);
 }
@@ -203,7 +203,7 @@ static void put_processes(struct rec_writer *w)
 						    .start_ns = T(0),
 						    .end_ns = T(90000),
 						    .rank = (int32_t)rank});
-		rec_put_thread(w, &(struct m_thread){100 + rank, 100 + rank, python});
+		rec_add_thread(w, &(struct m_thread){100 + rank, 100 + rank, python});
 		rec_put_comm(w, &(struct m_comm){.pid = 100 + rank,
 						 .rank = (int32_t)rank,
 						 .size = 2,
@@ -212,7 +212,7 @@ static void put_processes(struct rec_writer *w)
 						 .hash = 0xabcdef0123456789,
 						 .start_ns = T(900)});
 	}
-	rec_put_thread(w, &(struct m_thread){100, 110, rec_string_z(w, "autograd")});
+	rec_add_thread(w, &(struct m_thread){100, 110, rec_string_z(w, "autograd")});
 }
 
 static void put_gpus(struct rec_writer *w)

@@ -58,12 +58,12 @@ static void process(struct crafted *c, uint32_t pid, uint64_t start_ns)
 
 static uint32_t thread(struct crafted *c, uint32_t pid, uint32_t tid)
 {
-	return rec_put_thread(c->w, &(struct m_thread){pid, tid, c->comm});
+	return rec_add_thread(c->w, &(struct m_thread){pid, tid, c->comm});
 }
 
 static uint32_t probe(struct crafted *c, uint32_t layer, uint32_t name, uint32_t role)
 {
-	return rec_put_probe(c->w, &(struct m_probe){.layer = layer,
+	return rec_add_probe(c->w, &(struct m_probe){.layer = layer,
 						     .name = name,
 						     .symbol = name,
 						     .role = role,
@@ -73,12 +73,12 @@ static uint32_t probe(struct crafted *c, uint32_t layer, uint32_t name, uint32_t
 
 static uint32_t frame(struct crafted *c, uint32_t name, enum frame_kind kind)
 {
-	return rec_put_frame(c->w, &(struct m_frame){.kind = (uint8_t)kind, .name = name});
+	return rec_add_frame(c->w, &(struct m_frame){.kind = (uint8_t)kind, .name = name});
 }
 
 static uint32_t stack(struct crafted *c, uint32_t parent, uint32_t of)
 {
-	return rec_put_stack(c->w, &(struct m_stack){parent, of});
+	return rec_add_stack(c->w, &(struct m_stack){parent, of});
 }
 
 static void sample(struct crafted *c, uint64_t at_ns, uint32_t of, uint32_t on)
@@ -374,13 +374,13 @@ static void waits_of_many_probes(struct crafted *c)
 static void codes(struct crafted *c)
 {
 	uint32_t file = rec_string_z(c->w, "/job/a.py");
-	uint32_t of = rec_put_probe(c->w, &(struct m_probe){.layer = rec_string_z(c->w, "python"),
+	uint32_t of = rec_add_probe(c->w, &(struct m_probe){.layer = rec_string_z(c->w, "python"),
 							    .name = c->comm,
 							    .nargs = 1,
 							    .arg_names = {c->comm},
 							    .arg_types = {ARG_TYPE_CODE}});
 	for (uint64_t i = 0; i < c->n / 2; i++)
-		rec_put_code(c->w, &(struct m_code){numbered(c, "f", i), file, (uint32_t)i});
+		rec_add_code(c->w, &(struct m_code){numbered(c, "f", i), file, (uint32_t)i});
 	for (uint64_t i = 0; i < c->n / 2; i++)
 		rec_put_calls(c->w,
 			      &(struct m_call){.start_ns = T0 + 10 * i,
@@ -396,7 +396,7 @@ static void layers_of_named_calls(struct crafted *c)
 {
 	for (uint64_t i = 0; i < c->n; i++) {
 		uint32_t of =
-			rec_put_probe(c->w, &(struct m_probe){.layer = numbered(c, "l", i),
+			rec_add_probe(c->w, &(struct m_probe){.layer = numbered(c, "l", i),
 							      .name = c->comm,
 							      .nargs = 1,
 							      .arg_names = {c->comm},
@@ -748,7 +748,7 @@ static void allocations_of_many_functions(struct crafted *c)
 	uint32_t layer = rec_string_z(c->w, "cuda"), role = rec_string_z(c->w, "alloc");
 	uint32_t names[2] = {rec_string_z(c->w, "pointer"), rec_string_z(c->w, "bytes")};
 	for (uint64_t i = 0; i < c->n / 2; i++) {
-		uint32_t of = rec_put_probe(
+		uint32_t of = rec_add_probe(
 			c->w, &(struct m_probe){.layer = layer,
 						.name = numbered(c, "cuAlloc", i),
 						.role = role,
@@ -1019,7 +1019,7 @@ static void autograd(struct crafted *c)
 			       .nargs = 2,
 			       .arg_names = {rec_string_z(c->w, "node"), sequence},
 			       .arg_types = {ARG_TYPE_STRING, ARG_TYPE_U64}};
-	uint32_t of[2] = {rec_put_probe(c->w, &forward), rec_put_probe(c->w, &node)};
+	uint32_t of[2] = {rec_add_probe(c->w, &forward), rec_add_probe(c->w, &node)};
 	uint64_t name = rec_string_z(c->w, "MmBackward0");
 	for (uint64_t i = 0; i < c->n; i++)
 		rec_put_calls(c->w,

@@ -14,11 +14,11 @@ static int write_names(const char *path, char **names, int n, struct err *e)
 	int rc = rec_writer_open(&w, path, NULL, e);
 	if (rc)
 		return rc;
-	rec_put_thread(w, &(struct m_thread){.pid = 1, .tid = 1, .comm = rec_string_z(w, "t")});
+	rec_add_thread(w, &(struct m_thread){.pid = 1, .tid = 1, .comm = rec_string_z(w, "t")});
 	for (int i = 0; i < n; i++) {
 		struct m_probe probe = {.name = rec_string_z(w, names[i]), .name_arg = -1};
 		struct m_call call = {.start_ns = (uint64_t)i + 1, .dur_ns = 1};
-		call.probe = rec_put_probe(w, &probe);
+		call.probe = rec_add_probe(w, &probe);
 		rec_put_calls(w, &call, 1);
 	}
 	return rec_writer_close(w, false, e);

@@ -105,18 +105,18 @@ static void make_tables(struct job *j)
 					       .command = python,
 					       .start_ns = START_NS,
 					       .rank = -1});
-	rec_put_thread(w, &(struct m_thread){PID, PID, python});
+	rec_add_thread(w, &(struct m_thread){PID, PID, python});
 	for (int f = 0; f < FUNCTIONS; f++) {
-		rec_put_probe(w, &(struct m_probe){.layer = rec_string_z(w, functions[f].layer),
+		rec_add_probe(w, &(struct m_probe){.layer = rec_string_z(w, functions[f].layer),
 						   .name = rec_string_z(w, functions[f].name),
 						   .kind = SITE_SPAN,
 						   .name_arg = -1});
 		uint32_t frame =
-			rec_put_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+			rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
 							   .name = rec_string_z(w, "train"),
 							   .file = file,
 							   .line = functions[f].line});
-		j->stacks[f] = rec_put_stack(w, &(struct m_stack){.parent = 0, .frame = frame});
+		j->stacks[f] = rec_add_stack(w, &(struct m_stack){.parent = 0, .frame = frame});
 	}
 }
 

@@ -79,7 +79,7 @@ static void put_frames(struct rec_writer *w)
 				    .address = t->address};
 		if (t->kind == FRAME_PYTHON)
 			f.file = str(w, "/job/train.py");
-		rec_put_frame(w, &f);
+		rec_add_frame(w, &f);
 	}
 }
 
@@ -87,7 +87,7 @@ static void put_frames(struct rec_writer *w)
 static uint32_t put_stack(struct rec_writer *w, uint32_t parent, const int *path, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		parent = rec_put_stack(w, &(struct m_stack){parent, (uint32_t)path[i]});
+		parent = rec_add_stack(w, &(struct m_stack){parent, (uint32_t)path[i]});
 	return parent;
 }
 #define STACK(w, parent, ...)                                                                      \
@@ -128,7 +128,7 @@ static void put_probe(struct rec_writer *w, const char *name, const char *role, 
 		p.arg_names[i] = str(w, args[i]);
 		p.arg_types[i] = types[i];
 	}
-	rec_put_probe(w, &p);
+	rec_add_probe(w, &p);
 }
 
 static void put_tables(struct rec_writer *w)
@@ -155,8 +155,8 @@ static void put_tables(struct rec_writer *w)
 					       .command = str(w, PYTHON),
 					       .start_ns = PROFILE_T0,
 					       .rank = -1});
-	rec_put_thread(w, &(struct m_thread){700, 700, str(w, "main")});
-	rec_put_thread(w, &(struct m_thread){700, 701, str(w, "pt_autograd_0")});
+	rec_add_thread(w, &(struct m_thread){700, 700, str(w, "main")});
+	rec_add_thread(w, &(struct m_thread){700, 701, str(w, "pt_autograd_0")});
 	put_probe(w, "cuLaunchKernel", "launch", 64, launch, launch_types);
 	put_probe(w, "cuMemAlloc_v2", "alloc", 1, memory, memory_types);
 	put_probe(w, "cuMemFree_v2", "free", 0, memory, memory_types);

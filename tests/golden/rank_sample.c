@@ -92,7 +92,7 @@ static void put_process(struct rec_writer *w, const struct rank_sample *s, unsig
 					    .comm = comm,
 					    .start_ns = rank_sample_shown(c, RANK_SAMPLE_T0 - MS),
 					    .rank = -1});
-	rec_put_thread(w, &(struct m_thread){pid, pid, comm});
+	rec_add_thread(w, &(struct m_thread){pid, pid, comm});
 	rec_put_comm(w, &(struct m_comm){.pid = pid,
 					 .rank = (int32_t)rank,
 					 .size = (int32_t)s->ranks,
@@ -157,8 +157,8 @@ static void put_samples(struct rec_writer *w, const struct rank_sample *s, unsig
 			       .name = rec_string_z(w, sleeps ? "load_batch" : "all_reduce"),
 			       .file = rec_string_z(w, "/job/train.py"),
 			       .line = sleeps ? 20 : 30};
-	uint32_t root = rec_put_stack(w, &(struct m_stack){0, rec_put_frame(w, &main)});
-	uint32_t stack = rec_put_stack(w, &(struct m_stack){root, rec_put_frame(w, &leaf)});
+	uint32_t root = rec_add_stack(w, &(struct m_stack){0, rec_add_frame(w, &main)});
+	uint32_t stack = rec_add_stack(w, &(struct m_stack){root, rec_add_frame(w, &leaf)});
 	rec_put_sample(w, &(struct m_sample){
 				  .time_ns = rank_sample_shown(
 					  &s->clocks[rank], RANK_SAMPLE_T0 + s->steps * s->step_ns),

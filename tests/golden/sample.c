@@ -177,7 +177,7 @@ static void put_probes(struct rec_writer *w)
 			p.arg_names[k] = str(w, t->arg_names[k]);
 			p.arg_types[k] = t->arg_types[k];
 		}
-		rec_put_probe(w, &p);
+		rec_add_probe(w, &p);
 	}
 }
 
@@ -205,17 +205,17 @@ static void put_processes(struct rec_writer *w)
 	rec_put_process(w, &first);
 
 	struct m_thread main_thread = {4242, 4242, str(w, "python")};
-	uint32_t index = rec_put_thread(w, &main_thread);
-	rec_put_thread(w, &(struct m_thread){4242, 4250, str(w, "autograd")});
-	rec_put_thread(w, &(struct m_thread){4300, 4300, str(w, "python3")});
-	rec_put_thread(w, &(struct m_thread){4300, 4301, str(w, "pin_memory")});
+	uint32_t index = rec_add_thread(w, &main_thread);
+	rec_add_thread(w, &(struct m_thread){4242, 4250, str(w, "autograd")});
+	rec_add_thread(w, &(struct m_thread){4300, 4300, str(w, "python3")});
+	rec_add_thread(w, &(struct m_thread){4300, 4301, str(w, "pin_memory")});
 	main_thread.comm = str(w, "python3");
 	rec_update_thread(w, index, &main_thread);
 
-	rec_put_code(w, &(struct m_code){str(w, "train"), str(w, "/job/train.py"), 10});
-	rec_put_code(w,
+	rec_add_code(w, &(struct m_code){str(w, "train"), str(w, "/job/train.py"), 10});
+	rec_add_code(w,
 		     &(struct m_code){str(w, "train.<locals>.step"), str(w, "/job/train.py"), 20});
-	rec_put_code(w, &(struct m_code){str(w, "worker"), str(w, "/job/data.py"), 5});
+	rec_add_code(w, &(struct m_code){str(w, "worker"), str(w, "/job/data.py"), 5});
 }
 
 /* offset_ns is from SAMPLE_T0. */

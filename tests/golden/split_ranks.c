@@ -106,7 +106,7 @@ static uint32_t probe_of(struct split *s, uint32_t number)
 		p.arg_names[k] = string(s, p.arg_names[k]);
 		p.arg_enums[k] = string(s, p.arg_enums[k]);
 	}
-	s->probes[number] = rec_put_probe(s->w, &p) + 1;
+	s->probes[number] = rec_add_probe(s->w, &p) + 1;
 	return s->probes[number] - 1;
 }
 
@@ -116,7 +116,7 @@ static uint32_t thread_of(struct split *s, uint32_t number)
 		return s->threads[number] - 1;
 	struct m_thread t = s->t->threads.data[number];
 	t.comm = string(s, t.comm);
-	s->threads[number] = rec_put_thread(s->w, &t) + 1;
+	s->threads[number] = rec_add_thread(s->w, &t) + 1;
 	return s->threads[number] - 1;
 }
 

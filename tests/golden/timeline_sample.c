@@ -122,8 +122,8 @@ int timeline_sample_write(const char *path, struct err *e)
 						 .command = rec_string_z(x.w, "/usr/bin/python3"),
 						 .start_ns = T(0),
 						 .rank = -1});
-	rec_put_thread(x.w, &(struct m_thread){300, 300, python});
-	rec_put_thread(x.w, &(struct m_thread){300, 301, rec_string_z(x.w, "autograd")});
+	rec_add_thread(x.w, &(struct m_thread){300, 300, python});
+	rec_add_thread(x.w, &(struct m_thread){300, 301, rec_string_z(x.w, "autograd")});
 	put_first_device(&x);
 	put_second_device(&x);
 	return rec_writer_close(x.w, false, e);

@@ -21,7 +21,7 @@ static char path[] = "/tmp/eacgm-lines-XXXXXX";
 
 static uint32_t frame_of(struct rec_writer *w, uint8_t kind, const char *name, uint32_t line)
 {
-	return rec_put_frame(w, &(struct m_frame){.kind = kind,
+	return rec_add_frame(w, &(struct m_frame){.kind = kind,
 						  .name = rec_string_z(w, name),
 						  .file = rec_string_z(w, "train.py"),
 						  .line = line});
@@ -31,9 +31,9 @@ static uint32_t frame_of(struct rec_writer *w, uint8_t kind, const char *name, u
 static uint32_t stack_of(struct rec_writer *w, const char *name, uint32_t line)
 {
 	uint32_t stack =
-		rec_put_stack(w, &(struct m_stack){0, frame_of(w, FRAME_PYTHON, "main", 1)});
-	stack = rec_put_stack(w, &(struct m_stack){stack, frame_of(w, FRAME_PYTHON, name, line)});
-	return rec_put_stack(w, &(struct m_stack){stack, frame_of(w, FRAME_NATIVE, "memcpy", 0)});
+		rec_add_stack(w, &(struct m_stack){0, frame_of(w, FRAME_PYTHON, "main", 1)});
+	stack = rec_add_stack(w, &(struct m_stack){stack, frame_of(w, FRAME_PYTHON, name, line)});
+	return rec_add_stack(w, &(struct m_stack){stack, frame_of(w, FRAME_NATIVE, "memcpy", 0)});
 }
 
 /* Two processes for a second, a sample each ms. Process 1 loads for a tenth of its time, from
@@ -50,7 +50,7 @@ static struct rec_reader *recording(void)
 	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
 	for (uint32_t pid = 1; pid <= 2; pid++) {
 		rec_put_process(w, &(struct m_process){.pid = pid, .start_ns = 1});
-		rec_put_thread(w, &(struct m_thread){.pid = pid, .tid = pid});
+		rec_add_thread(w, &(struct m_thread){.pid = pid, .tid = pid});
 	}
 	uint32_t load = stack_of(w, "load", LOAD), forward = stack_of(w, "forward", FORWARD);
 	uint32_t log = stack_of(w, "log", LOG);

@@ -45,8 +45,8 @@ static void begin(struct made *m)
 	close(fd);
 	assert_int_equal(rec_writer_open(&m->w, m->path, &(struct rec_writer_options){0}, &e), 0);
 	for (uint32_t i = 0; i < 2; i++)
-		rec_put_thread(m->w, &(struct m_thread){.pid = 10, .tid = 10 + i});
-	m->node = rec_put_probe(m->w, &(struct m_probe){
+		rec_add_thread(m->w, &(struct m_thread){.pid = 10, .tid = 10 + i});
+	m->node = rec_add_probe(m->w, &(struct m_probe){
 					      .layer = text(m, "torch"),
 					      .name = text(m, "evaluate_function"),
 					      .role = text(m, "autograd_node"),
@@ -54,7 +54,7 @@ static void begin(struct made *m)
 					      .arg_names = {text(m, "node"), text(m, "sequence")},
 					      .arg_types = {ARG_TYPE_STRING, ARG_TYPE_U64},
 				      });
-	m->backward = rec_put_probe(m->w, &(struct m_probe){.layer = text(m, "torch"),
+	m->backward = rec_add_probe(m->w, &(struct m_probe){.layer = text(m, "torch"),
 							    .name = text(m, "backward"),
 							    .role = text(m, "backward"),
 							    .name_arg = -1});
@@ -78,7 +78,7 @@ static uint64_t call(struct made *m, uint32_t thread, uint32_t probe, uint64_t d
 static uint64_t operator(struct made *m, const char *name)
 {
 	struct m_probe p = {.layer = text(m, "torch"), .name = text(m, name), .name_arg = -1};
-	return call(m, FORWARD_THREAD, rec_put_probe(m->w, &p), 5 * US, NULL, 0);
+	return call(m, FORWARD_THREAD, rec_add_probe(m->w, &p), 5 * US, NULL, 0);
 }
 
 struct node {

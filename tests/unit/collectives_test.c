@@ -101,9 +101,9 @@ static struct rec_writer *created(void)
 			p.arg_names[k] = rec_string_z(w, probes[i].args[k]);
 			p.arg_types[k] = i == LAUNCH && !k ? ARG_TYPE_STRING : ARG_TYPE_U64;
 		}
-		rec_put_probe(w, &p);
+		rec_add_probe(w, &p);
 	}
-	rec_put_thread(w, &(struct m_thread){7, 7, 0});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
 	rec_put_comm(w, &(struct m_comm){.pid = 7,
 					 .rank = 1,
 					 .size = 4,

@@ -80,10 +80,10 @@ static struct rec_reader *nasty_recording(void)
 		p.arg_names[i] = rec_string_z(w, name);
 		p.arg_types[i] = types[i];
 	}
-	rec_put_probe(w, &p);
-	rec_put_code(w, &(struct m_code){s, s, 1});
+	rec_add_probe(w, &p);
+	rec_add_code(w, &(struct m_code){s, s, 1});
 	rec_put_process(w, &(struct m_process){.pid = 7, .comm = s, .command = s, .start_ns = 1});
-	rec_put_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
+	rec_add_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
 	rec_put_meta(w, "command", NASTY);
 	struct m_call c = {.start_ns = 10, .dur_ns = 5, .nargs = 6};
 	const uint64_t args[] = {s, UINT64_MAX, UINT64_MAX, UINT64_MAX, 2, 0};
@@ -232,9 +232,9 @@ static void calls_without_arguments(void **state)
 	char *path = in_folder("bare.eacgm");
 	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
 	uint32_t s = rec_string_z(w, "f");
-	rec_put_probe(w, &(struct m_probe){.layer = s, .name = s, .name_arg = -1});
+	rec_add_probe(w, &(struct m_probe){.layer = s, .name = s, .name_arg = -1});
 	rec_put_process(w, &(struct m_process){.pid = 7, .comm = s, .command = s, .start_ns = 1});
-	rec_put_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
+	rec_add_thread(w, &(struct m_thread){.pid = 7, .tid = 7, .comm = s});
 	rec_put_calls(w, &(struct m_call){.start_ns = 10, .dur_ns = 5}, 1);
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);

@@ -56,10 +56,10 @@ static void world_begin(struct world *x)
 						  .start_ns = T0,
 						  .end_ns = T0 + 9 * S,
 						  .rank = 1});
-	x->threads[0] = rec_put_thread(x->w, &(struct m_thread){10, 10, main});
+	x->threads[0] = rec_add_thread(x->w, &(struct m_thread){10, 10, main});
 	x->threads[1] =
-		rec_put_thread(x->w, &(struct m_thread){10, 11, rec_string_z(x->w, "loader")});
-	x->threads[2] = rec_put_thread(x->w, &(struct m_thread){20, 20, main});
+		rec_add_thread(x->w, &(struct m_thread){10, 11, rec_string_z(x->w, "loader")});
+	x->threads[2] = rec_add_thread(x->w, &(struct m_thread){20, 20, main});
 }
 
 static void world_read(struct world *x)
@@ -97,7 +97,7 @@ static uint32_t put_frame(struct rec_writer *w, const char *what)
 		f.library = rec_string_z(w, "/usr/lib/libx.so");
 	f.line = at ? (uint32_t)atoi(at + 1) : 0;
 	f.address = 0x1234;
-	return rec_put_frame(w, &f);
+	return rec_add_frame(w, &f);
 }
 
 /* A stack of frames, root first, in one string parted by blanks. */
@@ -106,7 +106,7 @@ static uint32_t put_stack(struct rec_writer *w, const char *frames)
 	char *copy = xstrdup(frames), *rest = copy, *what;
 	uint32_t stack = 0;
 	while ((what = strsep(&rest, " ")))
-		stack = rec_put_stack(w, &(struct m_stack){stack, put_frame(w, what)});
+		stack = rec_add_stack(w, &(struct m_stack){stack, put_frame(w, what)});
 	free(copy);
 	return stack;
 }
@@ -128,7 +128,7 @@ static uint32_t put_probe(struct rec_writer *w, const char *role, uint32_t every
 		p.arg_names[p.nargs] = rec_string_z(w, args[p.nargs].name);
 		p.arg_types[p.nargs] = args[p.nargs].type;
 	}
-	return rec_put_probe(w, &p);
+	return rec_add_probe(w, &p);
 }
 
 static const struct arg_def launch_args[] = {
@@ -322,7 +322,7 @@ static void test_names(void **state)
 			     .symbol =
 				     rec_string_z(x.w, "_ZN2at4_ops15sum_dim_IntList4callERKNS_6T"),
 			     .name_arg = -1};
-	rec_put_probe(x.w, &op);
+	rec_add_probe(x.w, &op);
 	static const char *const frames[] = {
 		"c:no_rules",
 		"n:",
@@ -491,7 +491,7 @@ static void test_gpu_histograms(void **state)
 	struct m_probe p = {.role = rec_string_z(x.w, "launch"), .nargs = 1, .stack_every = 1};
 	p.arg_names[0] = rec_string_z(x.w, "kernel");
 	p.arg_types[0] = ARG_TYPE_STRING;
-	uint32_t probe = rec_put_probe(x.w, &p);
+	uint32_t probe = rec_add_probe(x.w, &p);
 	uint32_t a = rec_string_z(x.w, "a()"), b = rec_string_z(x.w, "b()");
 	put_call(x.w, x.threads[0], probe, S, put_stack(x.w, "p:f@1"), a, 0);
 	put_call(x.w, x.threads[0], probe, S, put_stack(x.w, "p:g@1"), a, 0);

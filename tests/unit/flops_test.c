@@ -73,7 +73,7 @@ static void put_probe(struct rec_writer *w, size_t i)
 				       : *arg == 'i' ? ARG_TYPE_I64
 						     : ARG_TYPE_U64;
 	}
-	rec_put_probe(w, &p);
+	rec_add_probe(w, &p);
 }
 
 /* Threads 0 and 1 of process 7. */
@@ -86,8 +86,8 @@ static struct rec_writer *created(void)
 	gpu_sample_probes(w);
 	for (size_t i = 0; i < PROBES_END - GS_PROBES; i++)
 		put_probe(w, i);
-	rec_put_thread(w, &(struct m_thread){7, 7, 0});
-	rec_put_thread(w, &(struct m_thread){7, 9, 0});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
+	rec_add_thread(w, &(struct m_thread){7, 9, 0});
 	return w;
 }
 

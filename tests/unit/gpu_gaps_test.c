@@ -53,8 +53,8 @@ static void create(void)
 	if (rec_writer_open(&w, path, NULL, &e))
 		fail_msg("%s", e.msg);
 	gpu_sample_probes(w);
-	rec_put_thread(w, &(struct m_thread){7, 7, 0});
-	rec_put_thread(w, &(struct m_thread){7, 9, 0});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
+	rec_add_thread(w, &(struct m_thread){7, 9, 0});
 	correlation = 0;
 }
 
@@ -181,12 +181,12 @@ static void host_waited_for_the_device(void **state)
 
 static uint32_t stack_of(const char *name, const char *file)
 {
-	uint32_t frame = rec_put_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+	uint32_t frame = rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
 							    .name = rec_string_z(w, name),
 							    .file = rec_string_z(w, file)});
-	uint32_t inner = rec_put_frame(w, &(struct m_frame){.name = rec_string_z(w, "futex_wait")});
-	uint32_t root = rec_put_stack(w, &(struct m_stack){0, frame});
-	return rec_put_stack(w, &(struct m_stack){root, inner});
+	uint32_t inner = rec_add_frame(w, &(struct m_frame){.name = rec_string_z(w, "futex_wait")});
+	uint32_t root = rec_add_stack(w, &(struct m_stack){0, frame});
+	return rec_add_stack(w, &(struct m_stack){root, inner});
 }
 
 static void host_was_off_the_cpu(void **state)
@@ -228,7 +228,7 @@ static void loader_tells_of_batches(void **state)
 				    .arg_types = {ARG_TYPE_STRING}};
 		struct m_call c = {.start_ns = 200 * US,
 				   .dur_ns = instant ? 0 : 700 * US,
-				   .probe = rec_put_probe(w, &p),
+				   .probe = rec_add_probe(w, &p),
 				   .nargs = 1,
 				   .args = {rec_string_z(w, "enumerate(DataLoader)#X.__next__")}};
 		rec_put_calls(w, &c, 1);

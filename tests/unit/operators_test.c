@@ -46,7 +46,7 @@ static void operator(struct world *x, const char *name, uint32_t thread, uint64_
 		     uint64_t dur_us)
 {
 	struct m_probe p = {.layer = text(x, "torch"), .name = text(x, name), .name_arg = -1};
-	call(x, thread, rec_put_probe(x->w, &p), start_us, dur_us, 0, 0, 0);
+	call(x, thread, rec_add_probe(x->w, &p), start_us, dur_us, 0, 0, 0);
 }
 
 /* A launch, and its kernel 100 us later. */
@@ -74,22 +74,22 @@ static void begin(struct world *x)
 	close(fd);
 	assert_int_equal(rec_writer_open(&x->w, x->path, NULL, &e), 0);
 	for (uint32_t i = 0; i < 2; i++)
-		rec_put_thread(x->w, &(struct m_thread){.pid = 10, .tid = 10 + i});
-	x->launch = rec_put_probe(x->w, &(struct m_probe){.layer = text(x, "cuda"),
+		rec_add_thread(x->w, &(struct m_thread){.pid = 10, .tid = 10 + i});
+	x->launch = rec_add_probe(x->w, &(struct m_probe){.layer = text(x, "cuda"),
 							  .name = text(x, "cuLaunchKernel"),
 							  .role = text(x, "launch"),
 							  .name_arg = 0,
 							  .nargs = 1,
 							  .arg_names = {text(x, "kernel")},
 							  .arg_types = {ARG_TYPE_STRING}});
-	x->node = rec_put_probe(
+	x->node = rec_add_probe(
 		x->w, &(struct m_probe){.layer = text(x, "torch"),
 					.name = text(x, "Engine::evaluate_function"),
 					.role = text(x, "autograd_node"),
 					.nargs = 2,
 					.arg_names = {text(x, "node"), text(x, "sequence")},
 					.arg_types = {ARG_TYPE_STRING, ARG_TYPE_U64}});
-	x->backward = rec_put_probe(x->w, &(struct m_probe){.layer = text(x, "torch"),
+	x->backward = rec_add_probe(x->w, &(struct m_probe){.layer = text(x, "torch"),
 							    .name = text(x, "backward"),
 							    .role = text(x, "backward"),
 							    .name_arg = -1});
@@ -163,7 +163,7 @@ static void sums_without_roles(bool nodes)
 	struct timeline t;
 	struct operators o;
 	begin(&x);
-	uint32_t node = rec_put_probe(
+	uint32_t node = rec_add_probe(
 		x.w,
 		&(struct m_probe){.layer = text(&x, "torch"),
 				  .name = text(&x, "torch::autograd::Engine::evaluate_function"),
@@ -172,7 +172,7 @@ static void sums_without_roles(bool nodes)
 				  .nargs = 1,
 				  .arg_names = {text(&x, "node")},
 				  .arg_types = {ARG_TYPE_STRING}});
-	uint32_t pass = rec_put_probe(
+	uint32_t pass = rec_add_probe(
 		x.w, &(struct m_probe){.layer = text(&x, "torch"),
 				       .name = text(&x, "backward"),
 				       .symbol = text(&x, "_ZN5torch8autograd6Engine7executeERK"),

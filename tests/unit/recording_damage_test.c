@@ -329,14 +329,14 @@ static void write_profile(struct fixture *f)
 	struct rec_writer *w;
 	struct err e;
 	assert_int_equal(rec_writer_open(&w, f->path, NULL, &e), 0);
-	rec_put_probe(w, &(struct m_probe){.name_arg = -1});
-	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	rec_add_probe(w, &(struct m_probe){.name_arg = -1});
+	rec_add_thread(w, &(struct m_thread){1, 1, 0});
 	for (uint32_t i = 0; i < 3; i++) {
 		char name[2] = {(char)('a' + i), 0};
 		struct m_frame frame = {.name = rec_string_z(w, name)};
 		struct m_call call = {.stack = i + 1};
-		rec_put_frame(w, &frame);
-		rec_put_stack(w, &(struct m_stack){i, i});
+		rec_add_frame(w, &frame);
+		rec_add_stack(w, &(struct m_stack){i, i});
 		rec_put_calls(w, &call, 1);
 		rec_put_sample(w, &(struct m_sample){.stack = i + 1});
 		if (i == 1)
@@ -567,8 +567,8 @@ static void test_hostile_texts(void **state)
 	memset(text, 'a', REC_MAX_STRING_BYTES);
 	assert_int_equal(rec_writer_open(&w, f->path, NULL, NULL), 0);
 	uint32_t of = rec_string(w, text, REC_MAX_STRING_BYTES);
-	rec_put_thread(w, &(struct m_thread){1, 1, 0});
-	rec_put_probe(w, &(struct m_probe){.layer = of, .name = of, .name_arg = -1});
+	rec_add_thread(w, &(struct m_thread){1, 1, 0});
+	rec_add_probe(w, &(struct m_probe){.layer = of, .name = of, .name_arg = -1});
 	for (int i = 0; i < 1000; i++)
 		rec_put_note(w, &(struct m_note){of, of, 1});
 	for (int i = 0; i < 1000; i++)
@@ -704,8 +704,8 @@ static void test_later_additions(void **state)
 
 static void put_dictionaries(struct rec_writer *w)
 {
-	rec_put_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
-	rec_put_thread(w, &(struct m_thread){1, 1, rec_string_z(w, "main")});
+	rec_add_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
+	rec_add_thread(w, &(struct m_thread){1, 1, rec_string_z(w, "main")});
 }
 
 /* Calls that hardly compress. */

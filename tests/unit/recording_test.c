@@ -135,15 +135,15 @@ static void test_extremes(void **state)
 		notes[i].subject = notes[i].reason = s;
 		hists[i].probe = (uint32_t)i;
 		probe.arg_names[5] = s;
-		assert_int_equal(rec_put_probe(w, &probe), i);
+		assert_int_equal(rec_add_probe(w, &probe), i);
 		rec_put_process(w, &processes[i]);
 		rec_put_map(w, &maps[i]);
 		rec_put_window(w, &windows[i]);
 		rec_put_loss(w, &losses[i]);
 		rec_put_hist(w, &hists[i]);
 		rec_put_note(w, &notes[i]);
-		assert_int_equal(rec_put_code(w, &codes[i]), i);
-		assert_int_equal(rec_put_thread(w, &threads[i]), i);
+		assert_int_equal(rec_add_code(w, &codes[i]), i);
+		assert_int_equal(rec_add_thread(w, &threads[i]), i);
 	}
 	close_writer(w);
 	struct rec_reader *r = open_reader(path);
@@ -195,8 +195,8 @@ static void test_call_extremes(void **state)
 		{0},
 	};
 	for (int i = 0; i < 2; i++) {
-		rec_put_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
-		rec_put_thread(w, &(struct m_thread){1, 2, 0});
+		rec_add_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
+		rec_add_thread(w, &(struct m_thread){1, 2, 0});
 	}
 	rec_put_calls(w, rows, COUNT(rows));
 	struct rec_writer_stats stats;
@@ -223,8 +223,8 @@ static void put_chain(struct rec_writer *w, uint32_t n)
 	uint32_t parent = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct m_frame f = {.kind = FRAME_NATIVE, .address = i};
-		assert_int_equal(rec_put_frame(w, &f), i);
-		parent = rec_put_stack(w, &(struct m_stack){parent, i});
+		assert_int_equal(rec_add_frame(w, &f), i);
+		parent = rec_add_stack(w, &(struct m_stack){parent, i});
 		assert_int_equal(parent, i + 1);
 	}
 }
@@ -242,8 +242,8 @@ static void test_stack_extremes(void **state)
 	fill(spans, sizeof(spans[0]));
 	struct m_probe probe = {.name_arg = -1, .stack_every = UINT32_MAX};
 	uint32_t s = rec_string_z(w, "s");
-	rec_put_probe(w, &probe);
-	rec_put_thread(w, &(struct m_thread){1, 1, s});
+	rec_add_probe(w, &probe);
+	rec_add_thread(w, &(struct m_thread){1, 1, s});
 	for (uint32_t i = 0; i < 2; i++) {
 		/* numbers have to be good ones */
 		frames[i].name = frames[i].file = frames[i].library = frames[i].build_id = s;
@@ -252,8 +252,8 @@ static void test_stack_extremes(void **state)
 		samples[i].reason = WAIT_GPU;
 		samples[i].waker = spans[i].name = s;
 		spans[i].end_ns = UINT64_MAX;
-		assert_int_equal(rec_put_frame(w, &frames[i]), i);
-		assert_int_equal(rec_put_stack(w, &(struct m_stack){i, i}), i + 1);
+		assert_int_equal(rec_add_frame(w, &frames[i]), i);
+		assert_int_equal(rec_add_stack(w, &(struct m_stack){i, i}), i + 1);
 		rec_put_sample(w, &samples[i]);
 		rec_put_gpu_span(w, &spans[i]);
 	}
@@ -317,11 +317,11 @@ static void test_stack_numbers(void **state)
 	char *path = temp_path();
 	struct rec_writer *w = open_writer(path);
 	struct err e;
-	rec_put_probe(w, &(struct m_probe){.name_arg = -1});
-	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	rec_add_probe(w, &(struct m_probe){.name_arg = -1});
+	rec_add_thread(w, &(struct m_thread){1, 1, 0});
 	put_chain(w, 2);
-	assert_int_equal(rec_put_stack(w, &(struct m_stack){9, 0}), 3);
-	assert_int_equal(rec_put_stack(w, &(struct m_stack){4, 99}), 4);
+	assert_int_equal(rec_add_stack(w, &(struct m_stack){9, 0}), 3);
+	assert_int_equal(rec_add_stack(w, &(struct m_stack){4, 99}), 4);
 	assert_int_equal(rec_flush(w, &e), 0);
 	struct m_frame named = {.name = rec_string_z(w, "main"), .address = 1};
 	rec_update_frame(w, 1, &named);
@@ -357,7 +357,7 @@ static void test_many_samples(void **state)
 	char *path = temp_path();
 	struct rec_writer *w = open_writer(path);
 	struct rec_writer_stats before, after;
-	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	rec_add_thread(w, &(struct m_thread){1, 1, 0});
 	rec_writer_stats(w, &before);
 	put_chain(w, 70000);
 	for (uint32_t i = 0; i < 140000; i++) {
@@ -437,9 +437,9 @@ static void test_many_calls(void **state)
 	for (uint64_t i = 0; i < MANY; i++)
 		rows[i] = random_call(&seed, i);
 	for (int i = 0; i < 40; i++)
-		rec_put_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
+		rec_add_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
 	for (uint32_t i = 0; i < 7; i++)
-		rec_put_thread(w, &(struct m_thread){1, i, 0});
+		rec_add_thread(w, &(struct m_thread){1, i, 0});
 	put_chain(w, 50);
 	rec_put_calls(w, rows, MANY);
 	close_writer(w);
@@ -499,9 +499,9 @@ static void test_concurrent_decode(void **state)
 	struct rec_writer *w = open_writer(path);
 	uint64_t seed = 7;
 	for (int i = 0; i < 40; i++)
-		rec_put_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
+		rec_add_probe(w, &(struct m_probe){.name_arg = -1, .nargs = 6});
 	for (uint32_t i = 0; i < 7; i++)
-		rec_put_thread(w, &(struct m_thread){1, i, 0});
+		rec_add_thread(w, &(struct m_thread){1, i, 0});
 	for (uint64_t i = 0; i < 20000; i++) {
 		struct m_call c = random_call(&seed, i);
 		rec_put_calls(w, &c, 1);
@@ -574,8 +574,8 @@ static void test_replaced_rows(void **state)
 	struct rec_writer *w = open_writer(path);
 	uint32_t cause = rec_string_z(w, "ring_full");
 	for (int i = 0; i < 3; i++)
-		rec_put_probe(w, &(struct m_probe){.name_arg = -1});
-	uint32_t thread = rec_put_thread(w, &(struct m_thread){5, 5, 0});
+		rec_add_probe(w, &(struct m_probe){.name_arg = -1});
+	uint32_t thread = rec_add_thread(w, &(struct m_thread){5, 5, 0});
 	for (uint64_t round = 1; round <= 3000; round++) {
 		for (uint32_t k = 0; k < 3; k++) {
 			rec_put_hist(w, &(struct m_hist){.pid = 9 - k, .probe = k, .count = round});
@@ -615,8 +615,8 @@ static void test_bad_numbers(void **state)
 	struct rec_writer *w = open_writer(path);
 	struct m_probe p = {
 		.name_arg = -1, .nargs = 2, .arg_types = {ARG_TYPE_STRING, ARG_TYPE_CODE}};
-	rec_put_probe(w, &p);
-	rec_put_thread(w, &(struct m_thread){1, 1, 0});
+	rec_add_probe(w, &p);
+	rec_add_thread(w, &(struct m_thread){1, 1, 0});
 	struct m_call rows[] = {
 		{.nargs = 2, .args = {1000, 1000}},
 		{.nargs = 2, .start_ns = 1, .args = {0, UINT64_MAX}},

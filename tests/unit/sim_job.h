@@ -198,10 +198,10 @@ static inline int sim_open(struct sim_job *s, struct rec_writer **ret, const cha
 		p.layer = rec_string_z(*ret, sim_functions[i].layer);
 		p.name = rec_string_z(*ret, sim_functions[i].name);
 		p.arg_names[0] = p.nargs ? rec_string_z(*ret, "input") : 0;
-		rec_put_probe(*ret, &p);
+		rec_add_probe(*ret, &p);
 	}
 	rec_put_process(*ret, &(struct m_process){.pid = SIM_PID, .start_ns = s->now_ns});
-	rec_put_thread(*ret, &(struct m_thread){SIM_PID, SIM_PID, 0});
+	rec_add_thread(*ret, &(struct m_thread){SIM_PID, SIM_PID, 0});
 	s->emit = sim_write_call;
 	s->ctx = *ret;
 	return 0;

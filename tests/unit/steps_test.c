@@ -59,8 +59,8 @@ struct job {
 static void process_put(struct job *j, uint32_t number, uint32_t parent, bool exited)
 {
 	uint32_t pid = 10 * number;
-	j->thread = rec_put_thread(j->w, &(struct m_thread){pid, pid, 0});
-	j->engine = rec_put_thread(j->w, &(struct m_thread){pid, pid + 1, 0});
+	j->thread = rec_add_thread(j->w, &(struct m_thread){pid, pid, 0});
+	j->engine = rec_add_thread(j->w, &(struct m_thread){pid, pid + 1, 0});
 	rec_put_process(j->w, &(struct m_process){.pid = pid,
 						  .parent_pid = parent,
 						  .start_ns = 1,
@@ -96,7 +96,7 @@ static uint32_t probe_of(struct job *j, const char *layer, const char *name, con
 		row.arg_names[0] = rec_string_z(j->w, arg);
 		row.arg_types[0] = ARG_TYPE_STRING;
 	}
-	number = rec_put_probe(j->w, &row);
+	number = rec_add_probe(j->w, &row);
 	map64_set(&j->probes, key, number);
 	return (uint32_t)number;
 }

@@ -238,12 +238,12 @@ static void put_probes(struct rec_writer *w)
 	for (uint32_t i = 0; i < PROBES; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "f%u", i);
-		rec_put_probe(w, &(struct m_probe){.layer = rec_string_z(w, "user"),
+		rec_add_probe(w, &(struct m_probe){.layer = rec_string_z(w, "user"),
 						   .name = rec_string_z(w, name),
 						   .name_arg = -1});
 	}
 	for (uint32_t i = 0; i < THREADS; i++)
-		rec_put_thread(w, &(struct m_thread){.pid = 1, .tid = 1 + i});
+		rec_add_thread(w, &(struct m_thread){.pid = 1, .tid = 1 + i});
 }
 
 static void self_time_across_blocks(void **state)
@@ -320,15 +320,15 @@ static void equal_names_are_one_function(void **state)
 	struct rec_writer *w = created();
 	uint32_t layer = rec_string_z(w, "torch"), name = rec_string_z(w, "aten::add");
 	struct m_probe p = {.layer = layer, .name = name, .name_arg = -1};
-	rec_put_probe(w, &p);
-	rec_put_probe(w, &p);
+	rec_add_probe(w, &p);
+	rec_add_probe(w, &p);
 	p = (struct m_probe){.layer = layer, .name = name, .nargs = 1};
 	p.arg_types[0] = ARG_TYPE_CODE;
-	rec_put_probe(w, &p);
+	rec_add_probe(w, &p);
 	struct m_code code = {rec_string_z(w, "f"), rec_string_z(w, "/a.py"), 3};
-	rec_put_code(w, &code);
-	rec_put_code(w, &code);
-	rec_put_thread(w, &(struct m_thread){.pid = 1, .tid = 1});
+	rec_add_code(w, &code);
+	rec_add_code(w, &code);
+	rec_add_thread(w, &(struct m_thread){.pid = 1, .tid = 1});
 	put(w, 0, 0, 10, 0);
 	put(w, 1, 10, 30, 0);
 	for (uint64_t i = 0; i < 2; i++) {
@@ -366,7 +366,7 @@ static void one_row_of_each_process(void **state)
 	p.start_ns = 40;
 	p.end_ns = 0;
 	rec_put_process(w, &p);
-	rec_put_thread(w, &(struct m_thread){7, 7, 0});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
 	assert_int_equal(rec_writer_close(w, false, NULL), 0);
 	struct rec_reader *r = opened();
 	struct summary s;

@@ -46,9 +46,9 @@ static struct rec_writer *created(void)
 	if (rec_writer_open(&w, path, NULL, &e))
 		fail_msg("%s", e.msg);
 	gpu_sample_probes(w);
-	rec_put_thread(w, &(struct m_thread){7, 7, 0});
-	rec_put_thread(w, &(struct m_thread){7, 9, 0});
-	rec_put_thread(w, &(struct m_thread){8, 8, 0});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
+	rec_add_thread(w, &(struct m_thread){7, 9, 0});
+	rec_add_thread(w, &(struct m_thread){8, 8, 0});
 	return w;
 }
 
