@@ -51,6 +51,12 @@ static inline struct row_vec *rec_table(struct rec_tables *t, const struct row_k
 	return (struct row_vec *)((uint8_t *)t + k->table);
 }
 
+static inline const struct row_vec *rec_rows(const struct rec_tables *t,
+					     const struct row_kind_info *k)
+{
+	return (const struct row_vec *)((const uint8_t *)t + k->table);
+}
+
 /* How many rows there are of a kind of ROW_BULKS. */
 static inline uint64_t *rec_bulk_count(struct rec_tables *t, const struct row_kind_info *k)
 {

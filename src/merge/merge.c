@@ -137,13 +137,11 @@ int merge_recordings(struct merge_result *ret, const char *const *paths, size_t 
 		     const char *output, const struct merge_options *options, struct err *e)
 {
 	static const struct merge_options none;
-	struct merge m = {.options = options ? options : &none,
-			  .probes = {.row_bytes = sizeof(struct m_probe)},
-			  .codes = {.row_bytes = sizeof(struct m_code)},
-			  .frames = {.row_bytes = sizeof(struct m_frame)},
-			  .stacks = {.row_bytes = sizeof(struct m_stack)},
-			  .enums = {.row_bytes = sizeof(struct m_enum)}};
+	struct merge m = {.options = options ? options : &none};
 	struct merge_result result = {0};
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		if (row_kind_info(kind))
+			m.once[kind].row_bytes = row_kind_info(kind)->row_bytes;
 	int rc = n ? check_output(output, e) : err_set(e, EINVAL, "there is nothing to merge");
 	if (!rc)
 		rc = merge_inputs_open(&m, paths, n, output, e);
@@ -159,11 +157,8 @@ int merge_recordings(struct merge_result *ret, const char *const *paths, size_t 
 		describe(&m, &result);
 		*ret = result;
 	}
-	row_set_free(&m.probes);
-	row_set_free(&m.codes);
-	row_set_free(&m.frames);
-	row_set_free(&m.stacks);
-	row_set_free(&m.enums);
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		row_set_free(&m.once[kind]);
 	vec_free(&m.losses);
 	map64_free(&m.loss_of);
 	merge_inputs_close(&m);

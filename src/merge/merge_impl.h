@@ -1,6 +1,7 @@
 /* merge_impl.h - inside of a merge; for the merge*.c files only. */
 #pragma once
 
+#include "analyze/process_index.h"
 #include "base/map64.h"
 #include "merge/clock_align.h"
 #include "merge/merge.h"
@@ -18,6 +19,13 @@ struct row_set {
 bool row_set_find(struct row_set *s, const void *row, uint32_t **ret);
 void row_set_free(struct row_set *s);
 
+/* Room for a row of any kind but calls. */
+union merge_any_row {
+#define X(number, NAME, stem, members) struct m_##stem of_##stem;
+	ROW_NUMBERED(X) ROW_LISTED(X) ROW_SERIES(X)
+#undef X
+};
+
 struct merge_input {
 	const char *path;
 	struct rec_reader *reader;
@@ -30,7 +38,8 @@ struct merge_input {
 	uint64_t blocks_unread;
 	struct err unread; /* the first of them */
 	/* From numbers of the source to those of the output. */
-	uint32_t *strings, *probes, *threads, *codes, *frames, *stacks;
+	uint32_t *strings, *numbers[ROW_KINDS];
+	struct process_index processes; /* while its tables are put */
 };
 
 struct merge {
@@ -38,7 +47,7 @@ struct merge {
 	VEC(struct clock_state) clocks; /* the first is the output's */
 	VEC(char *) labels;		/* of clocks: how their host is called; all differ */
 	struct rec_writer *w;
-	struct row_set probes, codes, frames, stacks, enums;
+	struct row_set once[ROW_KINDS]; /* of kinds whose rows several sources may have */
 	VEC(struct m_loss) losses;
 	struct map64 loss_of; /* cause << 32 | CPU -> index */
 	const struct merge_options *options;
@@ -60,7 +69,7 @@ bool merge_go_on(struct merge *m);
 void merge_put_metas(struct merge *m);
 /* All tables of a source. */
 void merge_put_tables(struct merge *m, uint32_t source);
-/* All calls, samples, GPU spans and counters of a source. */
+/* All bulk rows of a source. */
 int merge_put_rows(struct merge *m, uint32_t source, struct err *e);
 
 /* ---- what a source's values are in the output ---- */
@@ -84,3 +93,10 @@ static inline uint32_t merge_string(const struct merge_input *in, uint32_t numbe
 
 /* The string of an entity: "gpu 0", "pid 12". */
 uint32_t merge_entity(struct merge *m, const struct merge_input *in, uint32_t number);
+
+/* What an argument's value is. */
+uint64_t merge_argument(const struct merge_input *in, uint8_t type, uint64_t value);
+
+/* A row of a kind that has fields, as the output has it. */
+void merge_row(struct merge *m, const struct merge_input *in, const struct row_kind_info *k,
+	       const void *from, void *to);

@@ -86,8 +86,8 @@ static int open_input(struct merge *m, const char *path, struct err *e)
 			       path);
 	find_realtime(in);
 	find_clock(m, in);
-	m->blocks += rec_call_blocks(reader) + rec_sample_blocks(reader) +
-		     rec_gpu_span_blocks(reader) + rec_counter_blocks(reader);
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		m->blocks += rec_blocks(reader, kind);
 	return 0;
 }
 
@@ -110,11 +110,8 @@ void merge_inputs_close(struct merge *m)
 		struct merge_input *in = &m->inputs.data[i];
 		rec_close(in->reader);
 		free(in->strings);
-		free(in->probes);
-		free(in->threads);
-		free(in->codes);
-		free(in->frames);
-		free(in->stacks);
+		for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+			free(in->numbers[kind]);
 	}
 	for (size_t i = 0; i < m->labels.len; i++)
 		free(m->labels.data[i]);

@@ -269,7 +269,7 @@ static int write_tables(struct rec_writer *w)
 	ROW_TABLES(X)
 	ROW_BULKS(X)
 #undef X
-		return rc;
+	return rc;
 }
 
 static void forget_pending(struct rec_writer *w)
