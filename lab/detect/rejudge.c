@@ -82,7 +82,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* All of a file, in the order in which a detector judges them. */
-static int rows_read(told_rows *ret, const char *path, struct err *e)
+static int told_rows_read(told_rows *ret, const char *path, struct err *e)
 {
 	FILE *f = fopen(path, "r");
 	char *line = NULL;
@@ -134,7 +134,7 @@ static int learn_read(learn_rows ret[DETECT_LAYERS], const char *path, struct er
 {
 	told_rows rows = {0};
 	size_t before[DETECT_LAYERS];
-	int rc = rows_read(&rows, path, e);
+	int rc = told_rows_read(&rows, path, e);
 	uint64_t begin = begin_of(&rows);
 	for (size_t l = 0; l < DETECT_LAYERS; l++)
 		before[l] = ret[l].len;
@@ -363,7 +363,7 @@ static int judge_file(const struct model *m, const struct options *o, const char
 {
 	struct judging j = {0};
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	int rc = rows_read(&j.rows, path, e);
+	int rc = told_rows_read(&j.rows, path, e);
 	if (!rc) {
 		judge_rows(&j, m, o);
 		rc = write_file(o, name, "", write_rows, &j, e);

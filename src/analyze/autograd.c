@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/map64.h"
+#include "base/strtab.h"
 
 #define KEY_BYTES  128
 #define MAX_CELLS  (1u << 24) /* of the table of one pass: 64 MiB */
@@ -22,29 +23,17 @@ struct operation { /* an operator, or a node */
 	uint32_t key;
 };
 
-struct pass_of_backward {
-	uint64_t start_ns, end_ns;
-};
-
 typedef VEC(struct operation) operations_t;
 
-struct job {
-	uint32_t pid;
-	operations_t operators, nodes;
-	VEC(struct pass_of_backward) passes;
-};
-
-enum kind { OTHER, OPERATOR, NODE, BACKWARD };
-
 struct links {
+	const struct torch_calls *calls;
 	const struct rec_tables *t;
+	struct autograd_links *ret;
 	struct strtab keys;
-	uint8_t *kind_of;	/* by probe: enum kind */
-	uint32_t *operator_key; /* by probe */
-	int8_t *sequence_arg;	/* by probe */
-	uint32_t *node_key;	/* by string + 1: 0 = not yet */
-	VEC(struct job) jobs;
-	struct map64 job_of;   /* pid -> index */
+	uint32_t *operator_key;	       /* by probe + 1: 0 = not yet */
+	uint32_t *node_key;	       /* by string + 1: likewise */
+	size_t *next;		       /* by thread: the row of calls that comes next */
+	operations_t operators, nodes; /* of a pass */
 	VEC(uint32_t) partner; /* of the pass that was linked last, by node: its operator's place */
 	uint64_t pattern;      /* hash of that pass's sequences */
 };
@@ -83,49 +72,15 @@ void autograd_node_key(char *ret, size_t size, const char *name)
 	put_key(ret, size, from, to ? to : from);
 }
 
-/* ---- reading ---- */
-
-static enum kind kind_of(const struct links *l, const struct m_probe *p)
-{
-	const char *role = strtab_get(&l->t->strings, p->role, NULL);
-	const char *name = strtab_get(&l->t->strings, p->name, NULL);
-	if (!strcmp(role, "autograd_node"))
-		return NODE;
-	if (!strcmp(role, "backward"))
-		return BACKWARD;
-	return p->name_arg < 0 && !strcmp(strtab_get(&l->t->strings, p->layer, NULL), "torch") &&
-			       strstr(name, "::")
-		       ? OPERATOR
-		       : OTHER;
-}
-
-static int8_t arg_named(const struct links *l, const struct m_probe *p, const char *name)
-{
-	for (int8_t i = 0; i < p->nargs; i++)
-		if (!strcmp(strtab_get(&l->t->strings, p->arg_names[i], NULL), name))
-			return i;
-	return -1;
-}
-
-static void know_probes(struct links *l)
+static uint32_t operator_key(struct links *l, uint32_t probe)
 {
 	char key[KEY_BYTES];
-	size_t n = l->t->probes.len;
-	l->kind_of = xcalloc(n + 1, sizeof(*l->kind_of));
-	l->operator_key = xcalloc(n + 1, sizeof(*l->operator_key));
-	l->sequence_arg = xcalloc(n + 1, sizeof(*l->sequence_arg));
-	l->node_key = xcalloc(strtab_len(&l->t->strings) + 1, sizeof(*l->node_key));
-	for (size_t i = 0; i < n; i++) {
-		const struct m_probe *p = &l->t->probes.data[i];
-		l->kind_of[i] = kind_of(l, p);
-		l->sequence_arg[i] = arg_named(l, p, "sequence");
-		if (l->kind_of[i] == NODE && (p->name_arg < 0 || l->sequence_arg[i] < 0))
-			l->kind_of[i] = OTHER;
-		if (l->kind_of[i] != OPERATOR)
-			continue;
-		autograd_operator_key(key, sizeof(key), strtab_get(&l->t->strings, p->name, NULL));
-		l->operator_key[i] = strtab_add_z(&l->keys, key);
+	if (!l->operator_key[probe]) {
+		uint32_t name = l->t->probes.data[probe].name;
+		autograd_operator_key(key, sizeof(key), strtab_get(&l->t->strings, name, NULL));
+		l->operator_key[probe] = strtab_add_z(&l->keys, key) + 1;
 	}
+	return l->operator_key[probe] - 1;
 }
 
 static uint32_t node_key(struct links *l, uint32_t string)
@@ -136,58 +91,6 @@ static uint32_t node_key(struct links *l, uint32_t string)
 		l->node_key[string] = strtab_add_z(&l->keys, key) + 1;
 	}
 	return l->node_key[string] - 1;
-}
-
-static struct job *job_of(struct links *l, uint32_t pid)
-{
-	uint64_t at;
-	if (!map64_get(&l->job_of, pid, &at)) {
-		at = l->jobs.len;
-		map64_set(&l->job_of, pid, at);
-		((struct job *)vec_push(&l->jobs))->pid = pid;
-	}
-	return &l->jobs.data[at];
-}
-
-static void take(struct links *l, const struct m_call *c, uint32_t pid)
-{
-	const struct m_probe *p = &l->t->probes.data[c->probe];
-	struct operation o = {.start_ns = c->start_ns, .thread = c->thread, .probe = c->probe};
-	switch (l->kind_of[c->probe]) {
-	case OPERATOR:
-		o.key = l->operator_key[c->probe];
-		*vec_push(&job_of(l, pid)->operators) = o;
-		break;
-	case NODE:
-		if (p->name_arg >= c->nargs || l->sequence_arg[c->probe] >= c->nargs)
-			break;
-		o.key = node_key(l, (uint32_t)c->args[p->name_arg]);
-		o.sequence = c->args[l->sequence_arg[c->probe]];
-		if (o.key) /* 0 is "" */
-			*vec_push(&job_of(l, pid)->nodes) = o;
-		break;
-	case BACKWARD:
-		*vec_push(&job_of(l, pid)->passes) =
-			(struct pass_of_backward){c->start_ns, c->start_ns + c->dur_ns};
-		break;
-	default:
-		break;
-	}
-}
-
-static void read_calls(struct links *l, const struct rec_reader *r, uint32_t only_pid)
-{
-	struct m_calls calls = {0};
-	for (size_t b = 0; b < rec_call_blocks(r); b++) {
-		if (rec_read_calls(r, b, &calls, NULL))
-			continue;
-		for (size_t i = 0; i < calls.len; i++) {
-			uint32_t pid = l->t->threads.data[calls.rows[i].thread].pid;
-			if (!only_pid || pid == only_pid)
-				take(l, &calls.rows[i], pid);
-		}
-	}
-	m_calls_free(&calls);
 }
 
 /* ---- one pass ---- */
@@ -206,7 +109,9 @@ static int by_sequence(const void *a, const void *b)
 
 static int by_pass(const void *a, const void *b)
 {
-	const struct pass_of_backward *x = a, *y = b;
+	const struct torch_pass *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
 	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
@@ -277,34 +182,87 @@ static void link_pass(struct links *l, struct autograd_links *ret, const struct 
 	}
 }
 
-/* Operators of the forward pass are not those that nodes call: those begin within the pass. */
-static void link_job(struct links *l, struct autograd_links *ret, struct job *job)
+/* Takes the rows of a thread up to the pass's end. Operators of the forward pass are not those that
+ * nodes call: those begin within the pass. */
+static void gather_thread(struct links *l, uint32_t thread, const struct torch_pass *p)
 {
-	size_t op = 0, node = 0;
-	if (!job->operators.len || !job->nodes.len || !job->passes.len)
-		return;
-	qsort(job->operators.data, job->operators.len, sizeof(*job->operators.data), by_start);
-	qsort(job->nodes.data, job->nodes.len, sizeof(*job->nodes.data), by_start);
-	qsort(job->passes.data, job->passes.len, sizeof(*job->passes.data), by_pass);
-	for (size_t i = 0; i < job->passes.len; i++) {
-		const struct pass_of_backward *p = &job->passes.data[i];
-		size_t first_op = op, first_node;
-		while (op < job->operators.len && job->operators.data[op].start_ns < p->start_ns)
-			op++;
-		size_t end_op = op;
-		while (node < job->nodes.len && job->nodes.data[node].start_ns < p->start_ns)
-			node++;
-		first_node = node;
-		while (node < job->nodes.len && job->nodes.data[node].start_ns < p->end_ns)
-			node++;
-		while (op < job->operators.len && job->operators.data[op].start_ns < p->end_ns)
-			op++;
-		if (node > first_node)
-			qsort(&job->nodes.data[first_node], node - first_node,
-			      sizeof(*job->nodes.data), by_sequence);
-		link_pass(l, ret, &job->operators.data[first_op], end_op - first_op,
-			  &job->nodes.data[first_node], node - first_node);
+	const struct torch_calls *c = l->calls;
+	size_t *next = &l->next[thread];
+	for (; *next < c->first[thread + 1] && c->rows.data[*next].start_ns < p->end_ns; ++*next) {
+		const struct torch_call *row = &c->rows.data[*next];
+		struct operation o = {
+			.start_ns = row->start_ns, .thread = thread, .probe = (uint32_t)row->probe};
+		bool within = row->start_ns >= p->start_ns;
+		if (row->node == TORCH_NO_NODE) {
+			o.key = operator_key(l, o.probe);
+			if (!within)
+				*vec_push(&l->operators) = o;
+			continue;
+		}
+		const struct torch_node *node = &c->nodes.data[row->node];
+		o.key = node_key(l, node->name);
+		o.sequence = node->sequence;
+		if (within && node->numbered && o.key) /* 0 is "" */
+			*vec_push(&l->nodes) = o;
 	}
+}
+
+static void link_one(struct links *l, const uint32_t *threads, size_t n, const struct torch_pass *p)
+{
+	l->operators.len = l->nodes.len = 0;
+	for (size_t i = 0; i < n; i++)
+		gather_thread(l, threads[i], p);
+	if (!l->operators.len || !l->nodes.len)
+		return;
+	qsort(l->operators.data, l->operators.len, sizeof(*l->operators.data), by_start);
+	qsort(l->nodes.data, l->nodes.len, sizeof(*l->nodes.data), by_sequence);
+	link_pass(l, l->ret, l->operators.data, l->operators.len, l->nodes.data, l->nodes.len);
+}
+
+static int by_pid(const void *a, const void *b, void *arg)
+{
+	const struct rec_tables *t = arg;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint32_t px = t->threads.data[x].pid, py = t->threads.data[y].pid;
+	if (px != py)
+		return px < py ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* The threads that have rows, by process. */
+static uint32_t *sort_threads(const struct links *l, size_t *ret_len)
+{
+	size_t n = 0;
+	uint32_t *threads = xcalloc(l->t->threads.len + 1, sizeof(*threads));
+	for (size_t i = 0; i < l->t->threads.len; i++)
+		if (l->calls->first[i + 1] > l->calls->first[i])
+			threads[n++] = (uint32_t)i;
+	qsort_r(threads, n, sizeof(*threads), by_pid, (void *)(uintptr_t)l->t);
+	*ret_len = n;
+	return threads;
+}
+
+static void link_all(struct links *l, const struct torch_pass *passes, size_t n)
+{
+	size_t len, thread = 0;
+	uint32_t *threads = sort_threads(l, &len);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t pid = passes[i].pid;
+		while (thread < len && l->t->threads.data[threads[thread]].pid < pid)
+			thread++;
+		size_t end = thread;
+		while (end < len && l->t->threads.data[threads[end]].pid == pid)
+			end++;
+		link_one(l, threads + thread, end - thread, &passes[i]);
+	}
+	free(threads);
+}
+
+static void count_nodes(struct links *l)
+{
+	for (size_t i = 0; i < l->calls->nodes.len; i++)
+		l->ret->nodes += l->calls->nodes.data[i].numbered &&
+				 node_key(l, l->calls->nodes.data[i].name);
 }
 
 static int by_node(const void *a, const void *b)
@@ -315,31 +273,47 @@ static int by_node(const void *a, const void *b)
 	return (x->node_start_ns > y->node_start_ns) - (x->node_start_ns < y->node_start_ns);
 }
 
-void autograd_links_make(struct autograd_links *ret, const struct rec_reader *r, uint32_t pid)
+void autograd_links_find(struct autograd_links *ret, const struct torch_calls *c)
 {
-	struct links l = {.t = rec_tables(r)};
+	struct links l = {.calls = c, .t = c->tables, .ret = ret};
+	size_t n = c->passes.len, threads = l.t->threads.len;
+	struct torch_pass *passes = xcalloc(n + 1, sizeof(*passes));
 	*ret = (struct autograd_links){0};
 	(void)strtab_add_z(&l.keys, "");
-	know_probes(&l);
-	read_calls(&l, r, pid);
-	for (size_t i = 0; i < l.jobs.len; i++) {
-		struct job *job = &l.jobs.data[i];
-		ret->nodes += job->nodes.len;
-		link_job(&l, ret, job);
-		vec_free(&job->operators);
-		vec_free(&job->nodes);
-		vec_free(&job->passes);
+	l.operator_key = xcalloc(l.t->probes.len + 1, sizeof(*l.operator_key));
+	l.node_key = xcalloc(strtab_len(&l.t->strings) + 1, sizeof(*l.node_key));
+	l.next = xcalloc(threads + 1, sizeof(*l.next));
+	memcpy(l.next, c->first, threads * sizeof(*l.next));
+	if (n) {
+		memcpy(passes, c->passes.data, n * sizeof(*passes));
+		qsort(passes, n, sizeof(*passes), by_pass);
 	}
+	count_nodes(&l);
+	link_all(&l, passes, n);
 	if (ret->rows.len)
 		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_node);
-	vec_free(&l.jobs);
+	vec_free(&l.operators);
+	vec_free(&l.nodes);
 	vec_free(&l.partner);
-	map64_free(&l.job_of);
 	strtab_free(&l.keys);
-	free(l.kind_of);
+	free(passes);
 	free(l.operator_key);
-	free(l.sequence_arg);
 	free(l.node_key);
+	free(l.next);
+}
+
+static void nothing_more(void *ctx)
+{
+	(void)ctx;
+}
+
+void autograd_links_make(struct autograd_links *ret, const struct row_source *s, uint32_t pid)
+{
+	struct torch_calls calls;
+	struct row_visitor *v = torch_calls_visitor(&calls, s, pid, nothing_more, NULL);
+	rows_visit(s, &v, 1, NULL);
+	autograd_links_find(ret, &calls);
+	torch_calls_free(&calls);
 }
 
 void autograd_links_free(struct autograd_links *l)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "analyze/torch_calls.h"
 
 struct autograd_link {
 	uint32_t node_thread, operator_thread; /* indexes into the thread table */
@@ -29,8 +29,9 @@ struct autograd_links {
 	uint64_t nodes;			/* that had a number; AccumulateGrad has none */
 };
 
+void autograd_links_find(struct autograd_links *ret, const struct torch_calls *c);
 /* pid: only this process; 0 = all. Blocks that cannot be read are left out. */
-void autograd_links_make(struct autograd_links *ret, const struct rec_reader *r, uint32_t pid);
+void autograd_links_make(struct autograd_links *ret, const struct row_source *s, uint32_t pid);
 void autograd_links_free(struct autograd_links *l);
 
 /* The link of the node that began then on that thread, or NULL. */

@@ -174,9 +174,10 @@ static uint64_t overlap_of(const struct job *job, const struct collective *c)
 	return busy_until(b, c->device_end_ns) - busy_until(b, c->device_start_ns);
 }
 
-static bool is_row(const struct timeline_call *c)
+static bool is_row(const struct timeline *t, size_t call)
 {
-	return c->role == GPU_COLLECTIVE || c->role == GPU_P2P;
+	uint8_t role = timeline_call_kind_of(t, &t->calls.data[call])->role;
+	return role == GPU_COLLECTIVE || role == GPU_P2P;
 }
 
 /* What computed beside collectives: nothing is to be known of it where there are none. */
@@ -184,7 +185,7 @@ static void look_at_kernels(struct job *job)
 {
 	const struct timeline *t = job->t;
 	size_t i = 0;
-	while (i < t->calls.len && !is_row(&t->calls.data[i]))
+	while (i < t->calls.len && !is_row(t, i))
 		i++;
 	for (size_t k = 0; i < t->calls.len && k < t->spans.len; k++) {
 		const struct timeline_kind *of = timeline_kind_of(t, &t->spans.data[k]);
@@ -234,7 +235,7 @@ static uint32_t take_spans(struct job *job, uint32_t parent, const struct wanted
 	uint32_t taken = 0;
 	for (uint32_t k = job->child[parent]; k; k = job->sibling[k - 1]) {
 		const struct timeline_call *c = &t->calls.data[k - 1];
-		if (w->on_stream && c->stream != w->stream)
+		if (w->on_stream && timeline_call_kind_of(t, c)->stream != w->stream)
 			continue;
 		for (uint32_t i = 0; i < c->spans; i++) {
 			uint32_t span = t->by_call.data[c->first_span + i];
@@ -250,7 +251,8 @@ static uint32_t take_spans(struct job *job, uint32_t parent, const struct wanted
 
 static bool is_group(const struct job *job, uint32_t call)
 {
-	return call != TIMELINE_NONE && job->t->calls.data[call].role == GPU_NCCL_GROUP;
+	return call != TIMELINE_NONE &&
+	       timeline_call_kind_of(job->t, &job->t->calls.data[call])->role == GPU_NCCL_GROUP;
 }
 
 /* Returns the call that they were launched in: its own, or the group's end. */
@@ -261,7 +263,8 @@ static uint32_t find_spans(struct job *job, uint32_t call, struct collective *re
 	ret->first_span = (uint32_t)job->c->spans.len;
 	for (int copies = 0; copies < 2; copies++)
 		for (int i = 0; i < 2; i++) {
-			struct wanted w = {true, c->stream, copies ? WORK_COPY : WORK_KERNEL};
+			struct wanted w = {true, timeline_call_kind_of(job->t, c)->stream,
+					   copies ? WORK_COPY : WORK_KERNEL};
 			if (in[i] == TIMELINE_NONE)
 				continue;
 			ret->spans = take_spans(job, in[i], &w);
@@ -364,7 +367,8 @@ static uint32_t group_of(struct map64 *groups, const struct job *job, uint32_t l
 static void add_row(struct job *job, uint32_t call, const uint32_t *comms, struct map64 *groups)
 {
 	const struct timeline *t = job->t;
-	const struct timeline_call *from = &t->calls.data[call];
+	const struct timeline_call *at = &t->calls.data[call];
+	const struct timeline_call_kind *from = timeline_call_kind_of(t, at);
 	const char *function =
 		strtab_get(&t->tables->strings, t->tables->probes.data[from->probe].name, NULL);
 	struct collective c = {
@@ -372,7 +376,7 @@ static void add_row(struct job *job, uint32_t call, const uint32_t *comms, struc
 		.thread = from->thread,
 		.rank = -1,
 		.comm = from->comm,
-		.comm_row = find_comm(t->tables, comms, from->pid, from->comm, from->start_ns),
+		.comm_row = find_comm(t->tables, comms, from->pid, from->comm, at->start_ns),
 		.probe = from->probe,
 		.sequence = from->sequence,
 		.bytes = from->bytes,
@@ -380,8 +384,8 @@ static void add_row(struct job *job, uint32_t call, const uint32_t *comms, struc
 		.root = COLLECTIVE_NO_PEER,
 		.peer = COLLECTIVE_NO_PEER,
 		.stream = from->stream,
-		.start_ns = from->start_ns,
-		.end_ns = from->end_ns,
+		.start_ns = at->start_ns,
+		.end_ns = at->end_ns,
 		.device = -1,
 		.stack = from->stack,
 		.op = (uint8_t)collective_op_from(function),
@@ -401,10 +405,10 @@ static void add_row(struct job *job, uint32_t call, const uint32_t *comms, struc
 	c.group_op = c.op;
 	c.total_bytes = c.group_bytes =
 		collective_total_bytes((enum collective_op)c.op, c.bytes, c.size);
-	if (!from->captured)
+	if (!at->captured)
 		c.group = group_of(groups, job, find_spans(job, call, &c), call, &c);
 	time_spans(job, &c);
-	c.timing = from->captured		  ? COLLECTIVE_CAPTURED
+	c.timing = at->captured		  ? COLLECTIVE_CAPTURED
 		   : c.spans			  ? COLLECTIVE_TIMED
 		   : job->has_spans[from->thread] ? COLLECTIVE_UNTIMED
 						  : COLLECTIVE_NO_SPANS;
@@ -655,7 +659,7 @@ void collectives_make(struct collectives *ret, const struct timeline *t, uint32_
 	look_at_spans(&job);
 	look_at_calls(&job);
 	for (size_t i = 0; i < t->calls.len; i++)
-		if (is_row(&t->calls.data[i]))
+		if (is_row(t, i))
 			add_row(&job, (uint32_t)i, comms, &groups);
 	make_units(ret, (uint32_t)groups.len, &units);
 	make_sums(ret, &units);

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum connection_use {
 	CONNECTION_OTHER,

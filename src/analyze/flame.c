@@ -150,12 +150,12 @@ static char *title_of(const struct calltree *tree, const struct flame_options *o
 
 /* ---- all of it ---- */
 
-static void job_begin(struct flame_job *job, struct calltree *tree, const struct rec_reader *r,
+static void job_begin(struct flame_job *job, struct calltree *tree, const struct row_source *s,
 		      const struct flame_options *o, int which)
 {
 	static const char *const types[] = FLAME_KIND_NAMES;
 	*job = (struct flame_job){
-		.reader = r, .t = rec_tables(r), .o = o, .tree = tree, .which = which};
+		.source = s, .t = s->tables, .o = o, .tree = tree, .which = which};
 	tree->type = types[o->kind];
 	set_times(job);
 }
@@ -181,13 +181,13 @@ static void job_free(struct flame_job *job)
 	map64_free(&job->row_of);
 }
 
-int flame_make(struct calltree *ret, const struct rec_reader *r, const struct flame_options *o,
+int flame_make(struct calltree *ret, const struct row_source *s, const struct flame_options *o,
 	       struct err *e)
 {
 	struct calltree tree;
 	struct flame_job job;
 	calltree_init(&tree);
-	job_begin(&job, &tree, r, o, 0);
+	job_begin(&job, &tree, s, o, 0);
 	int rc = job_rows(&job, e);
 	if (!rc && !job.rows.len)
 		rc = err_set(e, ENODATA, "nothing of that kind is in what was asked for");
@@ -222,8 +222,8 @@ static void normalise_base(struct calltree *tree)
 	}
 }
 
-int flame_make_diff(struct calltree *ret, const struct rec_reader *r, const char *name,
-		    const struct rec_reader *base, const char *base_name, bool normalise,
+int flame_make_diff(struct calltree *ret, const struct row_source *s, const char *name,
+		    const struct row_source *base, const char *base_name, bool normalise,
 		    const struct flame_options *o, struct err *e)
 {
 	struct calltree tree;
@@ -234,7 +234,7 @@ int flame_make_diff(struct calltree *ret, const struct rec_reader *r, const char
 	calltree_init(&tree);
 	tree.differential = true;
 	for (int i = 0; i < 2; i++) {
-		job_begin(&jobs[i], &tree, i ? base : r, o, i);
+		job_begin(&jobs[i], &tree, i ? base : s, o, i);
 		rc = rc ? rc : job_rows(&jobs[i], e);
 		units[i] = tree.unit;
 		if (!rc && !jobs[i].rows.len)

@@ -9,7 +9,7 @@
 
 #include "base/calltree.h"
 #include "base/error.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum flame_kind {
 	FLAME_CPU,	 /* samples of running threads, ns */
@@ -56,10 +56,7 @@ struct flame_options {
 	/* Makes a readable name of a mangled one, malloc'ed; NULL: names stay as they are. The
 	 * names that GPU spans have are mangled, those of launches are not. */
 	char *(*demangle)(const char *name, int params);
-	unsigned workers; /* 0 = one for each CPU */
-	/* Called from the calling thread now and then; may be NULL. */
-	void (*progress)(void *ctx, uint64_t done, uint64_t total);
-	void *progress_ctx;
+	struct visit_options visit;
 };
 
 /* The kind of a name; FLAME_KINDS when there is none. */
@@ -67,11 +64,11 @@ enum flame_kind flame_kind_of(const char *name);
 
 /* Makes the tree of a recording; free it with calltree_free. 0; -ENODATA where the recording
  * has nothing of that kind; the sentence says what to record with. */
-int flame_make(struct calltree *ret, const struct rec_reader *r, const struct flame_options *o,
+int flame_make(struct calltree *ret, const struct row_source *s, const struct flame_options *o,
 	       struct err *e);
 
 /* Of two recordings in one tree, self[1] and total[1] being the base's; name and base_name go
  * into the title. normalise: the base is scaled to the other's total. */
-int flame_make_diff(struct calltree *ret, const struct rec_reader *r, const char *name,
-		    const struct rec_reader *base, const char *base_name, bool normalise,
+int flame_make_diff(struct calltree *ret, const struct row_source *s, const char *name,
+		    const struct row_source *base, const char *base_name, bool normalise,
 		    const struct flame_options *o, struct err *e);

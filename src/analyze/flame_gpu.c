@@ -235,17 +235,13 @@ static void group_span(struct gpu_flame *g, const struct m_gpu_span *s)
 	*vec_push(&group->spans) = (struct span){s->correlation, leaf, ns};
 }
 
-static void group_spans(struct gpu_flame *g)
+static void group_spans(void *ctx, const struct visited_rows *rows)
 {
-	struct m_gpu_spans spans = {0};
-	for (size_t b = 0; b < rec_gpu_span_blocks(g->job->reader); b++) {
-		if (rec_read_gpu_spans(g->job->reader, b, &spans, NULL))
-			continue;
-		for (size_t i = 0; i < spans.len; i++)
-			if (!g->job->o->pid || spans.rows[i].pid == g->job->o->pid)
-				group_span(g, &spans.rows[i]);
-	}
-	m_gpu_spans_free(&spans);
+	struct gpu_flame *g = ctx;
+	const struct m_gpu_span *spans = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		if (!g->job->o->pid || spans[i].pid == g->job->o->pid)
+			group_span(g, &spans[i]);
 }
 
 static int compare_groups(const void *a, const void *b, void *arg)
@@ -487,7 +483,7 @@ static void gpu_flame_free(struct gpu_flame *g)
 
 int flame_gpu(struct flame_job *job, struct err *e)
 {
-	struct gpu_flame g = {.job = job, .has_spans = rec_tables(job->reader)->gpu_spans > 0};
+	struct gpu_flame g = {.job = job, .has_spans = job->t->gpu_spans > 0};
 	size_t n, work = 0;
 	gpu_probes_make(&g.probes, job->t);
 	g.name_of = xcalloc(strtab_len(&job->t->strings) + 1, sizeof(*g.name_of));
@@ -496,7 +492,7 @@ int flame_gpu(struct flame_job *job, struct err *e)
 	group_launches(&g, workers, n);
 	free(workers);
 	if (g.has_spans)
-		group_spans(&g);
+		rows_read(job->source, ROW_GPU_SPAN, group_spans, &g);
 	else
 		count_histograms(&g);
 	sort_groups(&g);

@@ -1,7 +1,6 @@
 /* flame_impl.h - what the files that make flame trees share. */
 #pragma once
 
-#include "analyze/call_blocks.h"
 #include "analyze/flame.h"
 #include "base/buffer.h"
 #include "base/map64.h"
@@ -21,7 +20,7 @@ struct flame_row {
 
 /* One recording on its way into a tree. */
 struct flame_job {
-	const struct rec_reader *reader;
+	const struct row_source *source;
 	const struct rec_tables *t;
 	const struct flame_options *o;
 	struct calltree *tree;
@@ -65,12 +64,13 @@ char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators
  * from the probes of the recording, which know where the overload's name begins. */
 void flame_operators(struct map64 *ret, const struct rec_tables *t);
 
-/* ---- flame_calls.c: all calls, by several threads ---- */
+/* ---- flame_calls.c ---- */
 
-/* As call_blocks_read. */
-typedef call_blocks_take flame_take;
+/* Hands every call to take, with the state of its thread, which begins zeroed. Returns the states
+ * in one array of *ret_states; the caller frees it. order is the call's place in the file. */
+typedef void flame_take(void *state, void *ctx, const struct m_call *c, uint64_t order);
 void *flame_calls(struct flame_job *job, size_t state_bytes, flame_take *take, void *ctx,
-		  size_t *ret_workers);
+		  size_t *ret_states);
 
 /* ---- the kinds: each fills job->rows and the tree's type, unit ---- */
 int flame_samples(struct flame_job *job, struct err *e); /* flame_samples.c */

@@ -29,30 +29,38 @@ static void take_sample(struct flame_job *job, const struct m_sample *s)
 	flame_add(job, row);
 }
 
+struct sample_visit {
+	struct flame_job *job;
+	uint8_t kind; /* enum sample_kind */
+	uint64_t of_kind;
+};
+
+static void visit_samples(void *ctx, const struct visited_rows *rows)
+{
+	struct sample_visit *v = ctx;
+	const struct m_sample *samples = rows->rows;
+	const struct visit_options *o = &v->job->o->visit;
+	for (size_t i = 0; i < rows->len; i++) {
+		if (samples[i].kind != v->kind)
+			continue;
+		v->of_kind++;
+		take_sample(v->job, &samples[i]);
+	}
+	if (o->progress)
+		o->progress(o->progress_ctx, rows->block,
+			    v->job->source->blocks(v->job->source->ctx, ROW_SAMPLE));
+}
+
 int flame_samples(struct flame_job *job, struct err *e)
 {
 	bool off = job->o->kind == FLAME_OFFCPU;
-	struct m_samples samples = {0};
-	uint64_t of_kind = 0;
-	for (size_t b = 0; b < rec_sample_blocks(job->reader); b++) {
-		if (rec_read_samples(job->reader, b, &samples, NULL))
-			continue;
-		for (size_t i = 0; i < samples.len; i++) {
-			const struct m_sample *s = &samples.rows[i];
-			if (s->kind != (off ? SAMPLE_OFFCPU : SAMPLE_CPU))
-				continue;
-			of_kind++;
-			take_sample(job, s);
-		}
-		if (job->o->progress)
-			job->o->progress(job->o->progress_ctx, b, rec_sample_blocks(job->reader));
-	}
-	m_samples_free(&samples);
+	struct sample_visit v = {.job = job, .kind = off ? SAMPLE_OFFCPU : SAMPLE_CPU};
+	rows_read(job->source, ROW_SAMPLE, visit_samples, &v);
 	job->tree->unit = "ns";
 	uint64_t hz = flame_meta_number(job->t, "sample_hz");
 	if (!off && hz)
 		job->tree->period_ns = 1000000000 / hz;
-	if (!of_kind)
+	if (!v.of_kind)
 		return err_set(e, ENODATA,
 			       off ? "the recording has no waits: record with '--profile offcpu'"
 				   : "the recording has no CPU samples: record with "

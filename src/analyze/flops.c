@@ -5,29 +5,31 @@
  * for the call that it lies in. */
 #include <string.h>
 
-#include "analyze/call_blocks.h"
 #include "analyze/flops_impl.h"
 #include "analyze/flops_peak.h"
 #include "wire/event.h"
 
 /* ---- calls ---- */
 
-static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
+static void load_rows(const struct row_visitor *v, void *state, const struct visited_rows *rows)
 {
-	work_calls_t *calls = state;
-	const struct job *j = ctx;
-	const struct flops_probe *p = &j->probes[c->probe];
-	(void)order;
-	if (!p->kind || c->flags & CALL_ERROR ||
-	    (j->o->pid && j->t->threads.data[c->thread].pid != j->o->pid))
-		return;
-	struct work_call *w = vec_push(calls);
-	*w = (struct work_call){.start_ns = c->start_ns,
-				.end_ns = c->start_ns + c->dur_ns,
-				.thread = c->thread,
-				.probe = c->probe,
-				.capture = NO_CAPTURE};
-	flops_count(&w->work, p, c);
+	const struct job *j = (const struct job *)v;
+	const struct m_call *calls = rows->rows;
+	work_calls_t *found = state;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_call *c = &calls[i];
+		const struct flops_probe *p = &j->probes[c->probe];
+		if (!p->kind || c->flags & CALL_ERROR ||
+		    (j->o.pid && j->t->threads.data[c->thread].pid != j->o.pid))
+			continue;
+		struct work_call *w = vec_push(found);
+		*w = (struct work_call){.start_ns = c->start_ns,
+					.end_ns = c->start_ns + c->dur_ns,
+					.thread = c->thread,
+					.probe = c->probe,
+					.capture = NO_CAPTURE};
+		flops_count(&w->work, p, c);
+	}
 }
 
 /* Those that hold others come before them. */
@@ -79,21 +81,17 @@ static void keep_counted(struct job *j)
 	j->calls.len = kept;
 }
 
-static void load_calls(struct job *j, const struct rec_reader *r)
+static void put_together(struct job *j, work_calls_t *found, size_t n)
 {
-	size_t workers;
-	work_calls_t *states = call_blocks_read(r, &(struct call_blocks_options){0},
-						sizeof(*states), take, j, &workers);
-	for (size_t i = 0; i < workers; i++) {
-		for (size_t k = 0; k < states[i].len; k++)
-			*vec_push(&j->calls) = states[i].data[k];
-		vec_free(&states[i]);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < found[i].len; k++)
+			*vec_push(&j->calls) = found[i].data[k];
+		vec_free(&found[i]);
 	}
-	free(states);
 	if (j->calls.len)
 		qsort(j->calls.data, j->calls.len, sizeof(*j->calls.data), compare_calls);
 	drop_nested(j);
-	flops_graphs_add(j, r);
+	flops_graphs_add(j, j->source);
 	keep_counted(j);
 }
 
@@ -158,7 +156,8 @@ static void add_span(struct job *j, const struct timeline_span *s)
 			j->last_ns = s->end_ns;
 	} else if (s->call != TIMELINE_NONE) {
 		const struct timeline_call *call = &j->timeline->calls.data[s->call];
-		c = flops_find_call(j, call->thread, call->start_ns);
+		c = flops_find_call(j, timeline_call_kind_of(j->timeline, call)->thread,
+				    call->start_ns);
 	}
 	if (!c) {
 		add_other(j, kind->name, ns);
@@ -180,11 +179,12 @@ static void find_kernels(struct job *j)
 	const struct timeline *t = j->timeline;
 	for (size_t i = 0; i < t->calls.len; i++) {
 		const struct timeline_call *call = &t->calls.data[i];
-		struct work_call *c = call->role == GPU_LAUNCH
-					      ? flops_find_call(j, call->thread, call->start_ns)
+		const struct timeline_call_kind *k = timeline_call_kind_of(t, call);
+		struct work_call *c = k->role == GPU_LAUNCH
+					      ? flops_find_call(j, k->thread, call->start_ns)
 					      : NULL;
 		if (c)
-			note_kernel(j, c, call->name);
+			note_kernel(j, c, k->name);
 	}
 	for (size_t i = 0; i < t->spans.len; i++)
 		add_span(j, &t->spans.data[i]);
@@ -381,24 +381,48 @@ static bool make_probes(struct job *j)
 	return any;
 }
 
-void flops_make(struct flops *ret, const struct rec_reader *r, const struct timeline *t,
+static void end_visit(struct row_visitor *v, void *states, size_t n)
+{
+	struct job *j = (struct job *)v;
+	if (v->kinds) {
+		put_together(j, states, n);
+		find_kernels(j);
+		sum_calls(j);
+		find_devices(j);
+	}
+	flops_activity_read(j->f, j->source);
+	if (j->f->others.len)
+		qsort(j->f->others.data, j->f->others.len, sizeof(*j->f->others.data),
+		      compare_others);
+	map64_free(&j->others);
+	vec_free(&j->calls);
+	free(j->probes);
+	free(j);
+}
+
+struct row_visitor *flops_visitor(struct flops *ret, const struct row_source *s,
+				  const struct timeline *t, const struct flops_options *o)
+{
+	struct job *j = xcalloc(1, sizeof(*j));
+	*ret = (struct flops){0};
+	*j = (struct job){.visitor = {.state_bytes = sizeof(work_calls_t),
+				      .rows = load_rows,
+				      .end = end_visit},
+			  .f = ret,
+			  .source = s,
+			  .t = s->tables,
+			  .timeline = t,
+			  .o = *o,
+			  .first_ns = UINT64_MAX};
+	j->visitor.kinds = make_probes(j) ? 1u << ROW_CALL : 0;
+	return &j->visitor;
+}
+
+void flops_make(struct flops *ret, const struct row_source *s, const struct timeline *t,
 		const struct flops_options *o)
 {
-	struct job j = {
-		.f = ret, .t = rec_tables(r), .timeline = t, .o = o, .first_ns = UINT64_MAX};
-	*ret = (struct flops){0};
-	if (make_probes(&j)) {
-		load_calls(&j, r);
-		find_kernels(&j);
-		sum_calls(&j);
-		find_devices(&j);
-	}
-	flops_activity_read(ret, r);
-	if (ret->others.len)
-		qsort(ret->others.data, ret->others.len, sizeof(*ret->others.data), compare_others);
-	map64_free(&j.others);
-	vec_free(&j.calls);
-	free(j.probes);
+	struct row_visitor *v = flops_visitor(ret, s, t, o);
+	rows_visit(s, &v, 1, NULL);
 }
 
 void flops_free(struct flops *f)

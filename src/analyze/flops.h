@@ -83,12 +83,15 @@ struct flops {
 };
 
 /* pid: only this process, 0 = all. The calls that begin in [from_ns, to_ns), where they are not
- * 0. t is of the same span of time. What it returns points into the reader's tables. */
+ * 0. t is of the same span of time, and complete before the visitor ends, which makes *ret. What
+ * it returns points into the source's tables. */
 struct flops_options {
 	uint32_t pid;
 	uint64_t from_ns, to_ns;
 };
-void flops_make(struct flops *ret, const struct rec_reader *r, const struct timeline *t,
+struct row_visitor *flops_visitor(struct flops *ret, const struct row_source *s,
+				  const struct timeline *t, const struct flops_options *o);
+void flops_make(struct flops *ret, const struct row_source *s, const struct timeline *t,
 		const struct flops_options *o);
 void flops_free(struct flops *f);
 

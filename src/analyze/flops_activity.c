@@ -17,31 +17,40 @@ static bool is_gpu(const char *entity)
 	return sscanf(entity, "gpu %u%n", &gpu, &end) == 1 && !entity[end];
 }
 
-static void add_row(struct mean *means, const struct rec_tables *t, const struct m_counter *row)
+struct activity {
+	const struct flops *f;
+	const struct rec_tables *t;
+	struct mean means[FLOPS_ACTIVITIES];
+};
+
+static void add_row(struct activity *a, const struct m_counter *row)
 {
 	static const char *const names[] = FLOPS_ACTIVITY_NAMES;
-	const char *name = strtab_get(&t->strings, row->name, NULL);
+	const char *name = strtab_get(&a->t->strings, row->name, NULL);
 	for (int i = 0; i < FLOPS_ACTIVITIES; i++) {
-		if (strcmp(name, names[i]) || !is_gpu(strtab_get(&t->strings, row->entity, NULL)))
+		if (strcmp(name, names[i]) ||
+		    !is_gpu(strtab_get(&a->t->strings, row->entity, NULL)))
 			continue;
-		means[i].sum += row->value;
-		means[i].samples++;
+		a->means[i].sum += row->value;
+		a->means[i].samples++;
 	}
 }
 
-void flops_activity_read(struct flops *f, const struct rec_reader *r)
+static void add_rows(void *ctx, const struct visited_rows *rows)
 {
-	struct mean means[FLOPS_ACTIVITIES] = {0};
-	struct m_counters rows = {0};
-	for (size_t b = 0; f->wall_ns && b < rec_counter_blocks(r); b++) {
-		if (rec_read_counters(r, b, &rows, NULL) < 0)
-			continue; /* the report tells of damage */
-		for (size_t i = 0; i < rows.len; i++)
-			if (rows.rows[i].time_ns >= f->first_ns &&
-			    rows.rows[i].time_ns <= f->last_ns)
-				add_row(means, rec_tables(r), &rows.rows[i]);
-	}
-	m_counters_free(&rows);
+	struct activity *a = ctx;
+	const struct m_counter *counters = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		if (counters[i].time_ns >= a->f->first_ns && counters[i].time_ns <= a->f->last_ns)
+			add_row(a, &counters[i]);
+}
+
+void flops_activity_read(struct flops *f, const struct row_source *s)
+{
+	struct activity a = {.f = f, .t = s->tables};
+	if (f->wall_ns)
+		rows_read(s, ROW_COUNTER, add_rows, &a);
 	for (int i = 0; i < FLOPS_ACTIVITIES; i++)
-		f->activity[i] = means[i].samples ? means[i].sum / (double)means[i].samples : -1;
+		f->activity[i] =
+			a.means[i].samples ? a.means[i].sum / (double)a.means[i].samples : -1;
 }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum flops_kind {
 	FLOPS_NONE,

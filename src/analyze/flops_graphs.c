@@ -5,7 +5,6 @@
  * what captures hold without regard to what that is: here it is operations. */
 #include <string.h>
 
-#include "analyze/call_blocks.h"
 #include "analyze/flops_impl.h"
 #include "analyze/gpu_graphs.h"
 #include "analyze/gpu_kept.h"
@@ -21,7 +20,7 @@ struct graph_call {
 	bool has_stream;
 };
 
-struct worker {
+struct found_calls {
 	gpu_kept_t kept;
 	VEC(struct graph_call) calls;
 };
@@ -34,18 +33,23 @@ struct work {
 	struct gpu_tally ran;
 };
 
+/* Goes through the calls again: only now is known which launches are of interest. */
+struct graphs_visitor {
+	struct row_visitor visitor;
+	struct work *work;
+};
+
 static uint32_t pid_of(const struct job *j, uint32_t thread)
 {
 	return j->t->threads.data[thread].pid;
 }
 
-static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
+static void look_at_call(const struct job *j, struct found_calls *w, const struct m_call *c,
+			 uint64_t order)
 {
-	struct worker *w = state;
-	const struct job *j = ctx;
 	const struct gpu_probe *p = &j->timeline->probes.rows[c->probe];
 	struct gpu_kept kept;
-	if (j->o->pid && pid_of(j, c->thread) != j->o->pid)
+	if (j->o.pid && pid_of(j, c->thread) != j->o.pid)
 		return;
 	if (p->role >= GPU_CAPTURE_BEGIN && gpu_keep(&kept, p, c, order))
 		*vec_push(&w->kept) = kept;
@@ -62,6 +66,14 @@ static void take(void *state, void *ctx, const struct m_call *c, uint64_t order)
 		.of_graph = of_graph,
 		.has_stream = gpu_has_arg(p, c, GPU_ARG_STREAM),
 	};
+}
+
+static void visit_rows(const struct row_visitor *v, void *state, const struct visited_rows *rows)
+{
+	const struct graphs_visitor *g = (const struct graphs_visitor *)v;
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		look_at_call(g->work->j, state, &calls[i], (uint64_t)rows->block << 32 | i);
 }
 
 /* ---- launches ---- */
@@ -165,18 +177,18 @@ static void add_rows(struct work *w)
 static bool any_graphs(const struct timeline *t)
 {
 	for (size_t i = 0; i < t->calls.len; i++)
-		if (t->calls.data[i].role == GPU_GRAPH_LAUNCH)
+		if (timeline_call_kind_of(t, &t->calls.data[i])->role == GPU_GRAPH_LAUNCH)
 			return true;
 	return false;
 }
 
-static struct gpu_graphs *make_graphs(const struct job *j, struct worker *workers, size_t n)
+static struct gpu_graphs *make_graphs(const struct job *j, struct found_calls *found, size_t n)
 {
 	gpu_kept_t kept = {0};
 	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < workers[i].kept.len; k++)
-			*vec_push(&kept) = workers[i].kept.data[k];
-		vec_free(&workers[i].kept);
+		for (size_t k = 0; k < found[i].kept.len; k++)
+			*vec_push(&kept) = found[i].kept.data[k];
+		vec_free(&found[i].kept);
 	}
 	gpu_kept_sort(&kept);
 	struct gpu_graphs *graphs = gpu_graphs_new(j->t, &j->timeline->probes, &kept);
@@ -184,26 +196,34 @@ static struct gpu_graphs *make_graphs(const struct job *j, struct worker *worker
 	return graphs;
 }
 
-void flops_graphs_add(struct job *j, const struct rec_reader *r)
+static void end_visit(struct row_visitor *v, void *states, size_t n)
+{
+	struct work *w = ((struct graphs_visitor *)v)->work;
+	struct found_calls *found = states;
+	w->graphs = make_graphs(w->j, found, n);
+	w->launches = xcalloc(gpu_graphs_execs(w->graphs) + 1, sizeof(*w->launches));
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < found[i].calls.len; k++)
+			add_launch(w, &found[i].calls.data[k]);
+		vec_free(&found[i].calls);
+	}
+	sum_captured(w);
+	add_rows(w);
+	gpu_graphs_free(w->graphs);
+	gpu_tally_free(&w->captured);
+	gpu_tally_free(&w->ran);
+	free(w->launches);
+}
+
+void flops_graphs_add(struct job *j, const struct row_source *s)
 {
 	struct work w = {.j = j};
-	size_t n;
-	if (!any_graphs(j->timeline))
-		return;
-	struct worker *workers = call_blocks_read(r, &(struct call_blocks_options){0},
-						  sizeof(*workers), take, j, &n);
-	w.graphs = make_graphs(j, workers, n);
-	w.launches = xcalloc(gpu_graphs_execs(w.graphs) + 1, sizeof(*w.launches));
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < workers[i].calls.len; k++)
-			add_launch(&w, &workers[i].calls.data[k]);
-		vec_free(&workers[i].calls);
-	}
-	free(workers);
-	sum_captured(&w);
-	add_rows(&w);
-	gpu_graphs_free(w.graphs);
-	gpu_tally_free(&w.captured);
-	gpu_tally_free(&w.ran);
-	free(w.launches);
+	struct graphs_visitor g = {.visitor = {.kinds = 1u << ROW_CALL,
+					       .state_bytes = sizeof(struct found_calls),
+					       .rows = visit_rows,
+					       .end = end_visit},
+				   .work = &w};
+	struct row_visitor *v = &g.visitor;
+	if (any_graphs(j->timeline))
+		rows_visit(s, &v, 1, NULL);
 }

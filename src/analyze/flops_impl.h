@@ -22,10 +22,12 @@ struct work_call {
 typedef VEC(struct work_call) work_calls_t;
 
 struct job {
+	struct row_visitor visitor;
 	struct flops *f;
+	const struct row_source *source;
 	const struct rec_tables *t;
 	const struct timeline *timeline;
-	const struct flops_options *o;
+	struct flops_options o;
 	struct flops_probe *probes;
 	work_calls_t calls;  /* by thread and start; disjoint */
 	struct map64 others; /* by string: places in f->others */
@@ -35,7 +37,7 @@ struct job {
 
 static inline bool flops_in_range(const struct job *j, uint64_t start_ns)
 {
-	return start_ns >= j->o->from_ns && (!j->o->to_ns || start_ns < j->o->to_ns);
+	return start_ns >= j->o.from_ns && (!j->o.to_ns || start_ns < j->o.to_ns);
 }
 
 /* The call of the thread that was open at a moment, or NULL. */
@@ -43,10 +45,10 @@ struct work_call *flops_find_call(const struct job *j, uint32_t thread, uint64_t
 
 /* Adds what launches of CUDA graphs did to f->graphs and its sums, and marks the calls that were
  * captured. The calls are those of the whole recording: captures are made before they run. */
-void flops_graphs_add(struct job *j, const struct rec_reader *r);
+void flops_graphs_add(struct job *j, const struct row_source *s);
 
 /* Fills f->activity from the counters between f->first_ns and f->last_ns. */
-void flops_activity_read(struct flops *f, const struct rec_reader *r);
+void flops_activity_read(struct flops *f, const struct row_source *s);
 
 /* Adds to the sums of f. */
 void flops_add_work(struct flops *f, uint8_t format, double model, double hardware);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "events/tables.h"
 
 struct fn_probe {
 	uint32_t own;  /* the number where the call names nothing else */

@@ -6,9 +6,7 @@
  * third counts again, now knowing which calls ran. The same when copies tell no direction. */
 #include "analyze/gpu.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <unistd.h>
+#include <string.h>
 
 #include <linux/types.h>
 
@@ -19,32 +17,33 @@
 #include "base/kernel_name.h"
 #include "wire/event.h"
 
-#define MAX_WORKERS 64
-
 enum round { ROUND_FIRST, ROUND_EVENTS, ROUND_COUNT };
 
-struct worker {
-	struct job *job;
-	pthread_t id;
-	bool reports; /* the caller's own thread: the one that may call progress */
+/* What a thread counts and keeps. */
+struct share {
 	struct gpu_counts counts;
+	bool counts_made;
 	gpu_kept_t kept;
-	struct m_calls rows;
 };
 
 struct job {
-	const struct rec_reader *reader;
+	struct gpu_summary *ret;
+	const struct row_source *source;
 	const struct rec_tables *t;
-	const struct gpu_options *options;
+	struct gpu_options options;
 	struct gpu_probes probes;
 	struct gpu_count_context context;
 	struct gpu_graphs *graphs; /* without those that joined; while events are read */
-	size_t blocks;
 	bool *block_empty; /* no call of a role or with an error: left out from the second round */
+	struct share *shares; /* of the round that has ended */
+	size_t shares_len;
+};
+
+/* One round over the calls. */
+struct round_visitor {
+	struct row_visitor visitor;
+	struct job *job;
 	enum round round;
-	atomic_size_t next_block;
-	struct worker *workers;
-	size_t workers_len;
 };
 
 /* ---- a block ---- */
@@ -55,7 +54,7 @@ static bool sets_current(uint8_t role)
 }
 
 /* Calls that make the context or device of before current again change nothing. */
-static bool context_again(const struct worker *w, size_t kept_before, const struct gpu_kept *k)
+static bool context_again(const struct share *w, size_t kept_before, const struct gpu_kept *k)
 {
 	if (!sets_current(k->role))
 		return false;
@@ -72,13 +71,13 @@ static bool context_again(const struct worker *w, size_t kept_before, const stru
 	return false;
 }
 
-static void keep(struct worker *w, const struct gpu_probe *p, const struct m_call *c,
-		 size_t kept_before, uint64_t order)
+static void keep(const struct round_visitor *v, struct share *w, const struct gpu_probe *p,
+		 const struct m_call *c, size_t kept_before, uint64_t order)
 {
-	const struct job *job = w->job;
+	const struct job *job = v->job;
 	bool of_event = p->role == GPU_EVENT_RECORD || p->role == GPU_EVENT_WAIT;
 	struct gpu_kept k;
-	if (of_event != (job->round == ROUND_EVENTS) || c->start_ns >= job->context.to_ns)
+	if (of_event != (v->round == ROUND_EVENTS) || c->start_ns >= job->context.to_ns)
 		return;
 	if (of_event && !gpu_graphs_capturing(job->graphs, job->t->threads.data[c->thread].pid,
 					      c->start_ns, c->start_ns + c->dur_ns))
@@ -87,16 +86,16 @@ static void keep(struct worker *w, const struct gpu_probe *p, const struct m_cal
 		*vec_push(&w->kept) = k;
 }
 
-static void take_block(struct worker *w, size_t block)
+static void visit_calls(const struct round_visitor *v, struct share *w,
+			const struct visited_rows *rows)
 {
-	struct job *job = w->job;
-	uint32_t pid = job->options->pid;
+	struct job *job = v->job;
+	uint32_t pid = job->options.pid;
 	size_t kept_before = w->kept.len;
+	const struct m_call *calls = rows->rows;
 	bool some = false;
-	if (rec_read_calls(job->reader, block, &w->rows, NULL) < 0)
-		return; /* told by the summary */
-	for (size_t i = 0; i < w->rows.len; i++) {
-		const struct m_call *c = &w->rows.rows[i];
+	for (size_t i = 0; i < rows->len && !job->block_empty[rows->block]; i++) {
+		const struct m_call *c = &calls[i];
 		const struct gpu_probe *p = &job->probes.rows[c->probe];
 		bool error = p->has_code && c->flags & CALL_ERROR;
 		if (p->role == GPU_NO_ROLE && !error)
@@ -104,75 +103,81 @@ static void take_block(struct worker *w, size_t block)
 		some = true;
 		if (pid && job->t->threads.data[c->thread].pid != pid)
 			continue;
-		if (gpu_role_is_kept(p->role) && job->round != ROUND_COUNT)
-			keep(w, p, c, kept_before, (uint64_t)block << 32 | i);
-		if (job->round != ROUND_EVENTS)
+		if (gpu_role_is_kept(p->role) && v->round != ROUND_COUNT)
+			keep(v, w, p, c, kept_before, (uint64_t)rows->block << 32 | i);
+		if (v->round != ROUND_EVENTS)
 			gpu_count(&w->counts, &job->context, c);
 	}
-	job->block_empty[block] = !some;
+	job->block_empty[rows->block] = !some;
+}
+
+static void visit_rows(const struct row_visitor *visitor, void *state,
+		       const struct visited_rows *rows)
+{
+	const struct round_visitor *v = (const struct round_visitor *)visitor;
+	struct share *w = state;
+	if (!w->counts_made && v->round != ROUND_EVENTS) {
+		gpu_counts_init(&w->counts, &v->job->context);
+		w->counts_made = true;
+	}
+	visit_calls(v, w, rows);
 }
 
 /* ---- rounds ---- */
 
-static void *worker_run(void *arg)
+static void make_summary(struct job *job);
+
+static void shares_free(struct job *job)
 {
-	struct worker *w = arg;
-	struct job *job = w->job;
-	const struct gpu_options *o = job->options;
-	for (;;) {
-		size_t block = atomic_fetch_add(&job->next_block, 1);
-		if (block >= job->blocks)
-			return NULL;
-		if (!job->block_empty[block])
-			take_block(w, block);
-		if (w->reports && o->progress)
-			o->progress(o->progress_ctx, block, job->blocks);
+	for (size_t i = 0; i < job->shares_len; i++) {
+		if (job->shares[i].counts_made)
+			gpu_counts_free(&job->shares[i].counts);
+		vec_free(&job->shares[i].kept);
 	}
+	free(job->shares);
+	job->shares = NULL;
+	job->shares_len = 0;
 }
 
+static void end_round(struct row_visitor *visitor, void *states, size_t n)
+{
+	struct round_visitor *v = (struct round_visitor *)visitor;
+	struct job *job = v->job;
+	job->shares = xcalloc(n, sizeof(*job->shares));
+	job->shares_len = n;
+	memcpy(job->shares, states, n * sizeof(*job->shares));
+	if (v->round == ROUND_FIRST)
+		make_summary(job);
+	free(v);
+}
+
+static struct row_visitor *round_visitor(struct job *job, enum round round)
+{
+	struct round_visitor *v = xcalloc(1, sizeof(*v));
+	*v = (struct round_visitor){
+		.visitor = {.kinds = job->probes.any ? 1u << ROW_CALL : 0,
+			    .state_bytes = sizeof(struct share),
+			    .rows = visit_rows,
+			    .end = end_round},
+		.job = job,
+		.round = round,
+	};
+	return &v->visitor;
+}
+
+/* The shares are then those of the new round. */
 static void run_round(struct job *job, enum round round)
 {
-	job->round = round;
-	atomic_store(&job->next_block, 0);
-	for (size_t i = 0; i < job->workers_len; i++) {
-		struct worker *w = &job->workers[i];
-		if (round == ROUND_COUNT)
-			gpu_counts_free(&w->counts);
-		if (round != ROUND_EVENTS)
-			gpu_counts_init(&w->counts, &job->context);
-	}
-	size_t started = 1;
-	for (; started < job->workers_len; started++)
-		if (pthread_create(&job->workers[started].id, NULL, worker_run,
-				   &job->workers[started]))
-			break; /* the others take its blocks */
-	worker_run(&job->workers[0]);
-	for (size_t i = 1; i < started; i++)
-		pthread_join(job->workers[i].id, NULL);
+	struct row_visitor *v = round_visitor(job, round);
+	rows_visit(job->source, &v, 1, &job->options.visit);
 }
 
-static void make_workers(struct job *job)
-{
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	size_t n = job->options->threads;
-	if (!n)
-		n = cpus > 0 ? (size_t)cpus : 1;
-	if (n > MAX_WORKERS)
-		n = MAX_WORKERS;
-	if (n > job->blocks)
-		n = job->blocks ? job->blocks : 1;
-	job->workers_len = n;
-	job->workers = xcalloc(n, sizeof(*job->workers));
-	for (size_t i = 0; i < n; i++)
-		job->workers[i] = (struct worker){.job = job, .reports = i == 0};
-}
-
-/* All that the workers kept. */
+/* All that the threads kept. */
 static gpu_kept_t gather_kept(struct job *job)
 {
 	gpu_kept_t all = {0};
-	for (size_t i = 0; i < job->workers_len; i++) {
-		struct worker *w = &job->workers[i];
+	for (size_t i = 0; i < job->shares_len; i++) {
+		struct share *w = &job->shares[i];
 		for (size_t k = 0; k < w->kept.len; k++)
 			*vec_push(&all) = w->kept.data[k];
 		vec_free(&w->kept);
@@ -366,7 +371,7 @@ static void make_collectives(struct gpu_summary *s, const struct job *job,
 		      compare_collectives);
 	for (size_t i = 0; i < t->comms.len; i++) {
 		const struct m_comm *m = &t->comms.data[i];
-		if (job->options->pid && m->pid != job->options->pid)
+		if (job->options.pid && m->pid != job->options.pid)
 			continue;
 		*(struct gpu_comm *)vec_push(&s->comms) =
 			(struct gpu_comm){m, n->comm_calls[i], n->comm_bytes[i]};
@@ -401,12 +406,17 @@ static void make_errors(struct gpu_summary *s, const struct job *job, const stru
 
 static void make_rows(struct gpu_summary *s, struct job *job)
 {
-	struct gpu_counts *n = &job->workers[0].counts;
+	struct share *first = &job->shares[0];
 	struct gpu_tally ran = {0};
-	for (size_t i = 1; i < job->workers_len; i++)
-		gpu_counts_merge(n, &job->workers[i].counts, &job->context);
+	if (!first->counts_made)
+		gpu_counts_init(&first->counts, &job->context);
+	first->counts_made = true;
+	for (size_t i = 1; i < job->shares_len; i++)
+		if (job->shares[i].counts_made)
+			gpu_counts_merge(&first->counts, &job->shares[i].counts, &job->context);
+	struct gpu_counts *n = &first->counts;
 	for (size_t i = 0; i < job->t->hists.len; i++)
-		if (!job->options->pid || job->t->hists.data[i].pid == job->options->pid)
+		if (!job->options.pid || job->t->hists.data[i].pid == job->options.pid)
 			gpu_count_histogram(n, &job->context, &job->t->hists.data[i]);
 	if (job->context.graphs)
 		gpu_graphs_sum(job->context.graphs, n->exec_launches, &n->captured, &ran);
@@ -420,20 +430,26 @@ static void make_rows(struct gpu_summary *s, struct job *job)
 
 /* ---- all of it ---- */
 
-static void read_calls(struct gpu_summary *s, struct job *job)
+static void make_from_calls(struct gpu_summary *s, struct job *job)
 {
 	struct gpu_ledger ledger;
 	bool asks_graphs = false, asks_addresses = false;
-	run_round(job, ROUND_FIRST);
-	for (size_t i = 0; i < job->workers_len; i++) {
-		asks_graphs |= job->workers[i].counts.asks_graphs;
-		asks_addresses |= job->workers[i].counts.asks_addresses;
+	for (size_t i = 0; i < job->shares_len; i++) {
+		asks_graphs |= job->shares[i].counts.asks_graphs;
+		asks_addresses |= job->shares[i].counts.asks_addresses;
 	}
 	gpu_kept_t kept = gather_kept(job);
-	gpu_kept_process_ends(&kept, job->t, job->options->pid, job->context.to_ns);
+	gpu_kept_process_ends(&kept, job->t, job->options.pid, job->context.to_ns);
 	gpu_kept_sort(&kept);
 	gpu_ledger_make(&ledger, job->t, &kept, asks_addresses);
+	struct share *counted = job->shares; /* make_graphs may go another round */
+	size_t counted_len = job->shares_len;
+	job->shares = NULL;
+	job->shares_len = 0;
 	make_graphs(job, &kept);
+	shares_free(job);
+	job->shares = counted;
+	job->shares_len = counted_len;
 	struct gpu_addresses *addresses = NULL;
 	if (asks_addresses)
 		addresses = gpu_addresses_new(&ledger.ranges);
@@ -442,6 +458,7 @@ static void read_calls(struct gpu_summary *s, struct job *job)
 	if (captures || asks_graphs || asks_addresses) {
 		job->context.graphs = job->graphs;
 		job->context.addresses = addresses;
+		shares_free(job);
 		run_round(job, ROUND_COUNT);
 	}
 	make_rows(s, job);
@@ -456,32 +473,40 @@ static void read_calls(struct gpu_summary *s, struct job *job)
 
 static void job_free(struct job *job)
 {
-	for (size_t i = 0; i < job->workers_len; i++) {
-		gpu_counts_free(&job->workers[i].counts);
-		vec_free(&job->workers[i].kept);
-		m_calls_free(&job->workers[i].rows);
-	}
-	free(job->workers);
+	shares_free(job);
 	free(job->block_empty);
 	gpu_graphs_free(job->graphs);
 	gpu_count_context_free(&job->context);
 	gpu_probes_free(&job->probes);
+	free(job);
 }
 
-void gpu_summary_make(struct gpu_summary *ret, const struct rec_reader *r,
+static void make_summary(struct job *job)
+{
+	struct gpu_summary s = {0};
+	make_from_calls(&s, job);
+	gpu_devices_make(&s, job->source, job->context.from_ns, job->context.to_ns);
+	*job->ret = s;
+	job_free(job);
+}
+
+struct row_visitor *gpu_summary_visitor(struct gpu_summary *ret, const struct row_source *s,
+					const struct gpu_options *options)
+{
+	struct job *job = xcalloc(1, sizeof(*job));
+	*job = (struct job){.ret = ret, .source = s, .t = s->tables, .options = *options};
+	gpu_probes_make(&job->probes, job->t);
+	gpu_count_context_make(&job->context, job->t, &job->probes, options->from_ns,
+			       options->to_ns);
+	job->block_empty = xcalloc(s->blocks(s->ctx, ROW_CALL) + 1, sizeof(*job->block_empty));
+	return round_visitor(job, ROUND_FIRST);
+}
+
+void gpu_summary_make(struct gpu_summary *ret, const struct row_source *s,
 		      const struct gpu_options *options)
 {
-	struct job job = {.reader = r, .t = rec_tables(r), .options = options};
-	struct gpu_summary s = {0};
-	gpu_probes_make(&job.probes, job.t);
-	gpu_count_context_make(&job.context, job.t, &job.probes, options->from_ns, options->to_ns);
-	job.blocks = job.probes.any ? rec_call_blocks(r) : 0;
-	job.block_empty = xcalloc(job.blocks + 1, sizeof(*job.block_empty));
-	make_workers(&job);
-	read_calls(&s, &job);
-	gpu_devices_make(&s, r, job.context.from_ns, job.context.to_ns);
-	job_free(&job);
-	*ret = s;
+	struct row_visitor *v = gpu_summary_visitor(ret, s, options);
+	rows_visit(s, &v, 1, &options->visit);
 }
 
 static void device_free(struct gpu_device *d)

@@ -2,7 +2,7 @@
  *
  * Goes by the roles of calls (m_probe.role, docs/catalog.md), so it knows no function by its
  * name. Times of calls are those of the host: how long a call took, not what it started.
- * Does no output and reads only through the recording's reader. */
+ * Does no output. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,17 +10,14 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct gpu_options {
 	uint32_t pid; /* only this process; 0 = all */
 	/* Only calls that begin in [from_ns, to_ns) count; memory and captures are followed from
 	 * the beginning all the same. 0 = from the beginning, to the end. */
 	uint64_t from_ns, to_ns;
-	unsigned threads; /* 0 = one for each CPU */
-	/* Called from the calling thread now and then; may be NULL. */
-	void (*progress)(void *ctx, uint64_t done, uint64_t total);
-	void *progress_ctx;
+	struct visit_options visit; /* of gpu_summary_make, and of second rounds */
 };
 
 struct gpu_kernel {
@@ -140,7 +137,10 @@ struct gpu_summary {
 	VEC(struct m_event) events; /* in order of time */
 };
 
-/* What it returns points into the reader's tables. */
-void gpu_summary_make(struct gpu_summary *ret, const struct rec_reader *r,
+/* What it returns points into the source's tables. *ret is made when the visitor ends; where calls
+ * were captured into graphs, or copies tell no direction, it then goes through the calls again. */
+struct row_visitor *gpu_summary_visitor(struct gpu_summary *ret, const struct row_source *s,
+					const struct gpu_options *options);
+void gpu_summary_make(struct gpu_summary *ret, const struct row_source *s,
 		      const struct gpu_options *options);
 void gpu_summary_free(struct gpu_summary *s);

@@ -80,6 +80,8 @@ static bool is_of_host(const struct gpu_device *d, const struct entity *e)
 /* Where to find what counters are of; all of it is few but in a file that was made to have many. */
 struct adder {
 	struct gpu_summary *s;
+	const struct rec_tables *t;
+	uint64_t from_ns, to_ns;
 	struct map64 process_of; /* device << 32 | pid -> index */
 	struct map64 counter_of; /* hash of list and name -> index */
 };
@@ -160,33 +162,21 @@ static void counter_add(struct gpu_counter *c, const struct m_counter *row)
 	c->last_ns = row->time_ns;
 }
 
-static void add_counters(struct gpu_summary *s, const struct rec_reader *r, uint64_t from_ns,
-			 uint64_t to_ns)
+static void add_counters(void *ctx, const struct visited_rows *rows)
 {
-	const struct rec_tables *t = rec_tables(r);
-	struct m_counters rows = {0};
-	struct adder a = {.s = s};
-	for (size_t b = 0; b < rec_counter_blocks(r); b++) {
-		if (rec_read_counters(r, b, &rows, NULL) < 0)
-			continue; /* damage is told elsewhere */
-		for (size_t i = 0; i < rows.len; i++) {
-			const struct m_counter *row = &rows.rows[i];
-			if (row->time_ns < from_ns || row->time_ns >= to_ns)
-				continue;
-			struct entity e = entity_parse(strtab_get(&t->strings, row->entity, NULL));
-			uint64_t number;
-			gpu_counters_t *list =
-				e.is_gpu ? counters_of(&a, &e, row->time_ns, &number) : NULL;
-			if (list)
-				counter_add(counter_of(&a, list, number,
-						       strtab_get(&t->strings, row->name, NULL),
-						       row->value),
-					    row);
-		}
+	struct adder *a = ctx;
+	const struct m_counter *counters = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_counter *row = &counters[i];
+		if (row->time_ns < a->from_ns || row->time_ns >= a->to_ns)
+			continue;
+		struct entity e = entity_parse(strtab_get(&a->t->strings, row->entity, NULL));
+		uint64_t number;
+		gpu_counters_t *list = e.is_gpu ? counters_of(a, &e, row->time_ns, &number) : NULL;
+		const char *name = strtab_get(&a->t->strings, row->name, NULL);
+		if (list)
+			counter_add(counter_of(a, list, number, name, row->value), row);
 	}
-	map64_free(&a.process_of);
-	map64_free(&a.counter_of);
-	m_counters_free(&rows);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -227,12 +217,15 @@ static int compare_events(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-void gpu_devices_make(struct gpu_summary *s, const struct rec_reader *r, uint64_t from_ns,
+void gpu_devices_make(struct gpu_summary *s, const struct row_source *source, uint64_t from_ns,
 		      uint64_t to_ns)
 {
-	const struct rec_tables *t = rec_tables(r);
+	const struct rec_tables *t = source->tables;
+	struct adder a = {.s = s, .t = t, .from_ns = from_ns, .to_ns = to_ns};
 	devices_of_table(s, t);
-	add_counters(s, r, from_ns, to_ns);
+	rows_read(source, ROW_COUNTER, add_counters, &a); /* means are summed in their order */
+	map64_free(&a.process_of);
+	map64_free(&a.counter_of);
 	sort_all(s);
 	for (size_t i = 0; i < t->events.len; i++)
 		if (t->events.data[i].time_ns >= from_ns && t->events.data[i].time_ns < to_ns)

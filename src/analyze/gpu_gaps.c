@@ -110,10 +110,12 @@ static enum gap_reason host_reason(const struct device_run *d, uint64_t from_ns,
 {
 	struct host_time h;
 	uint64_t ns = call->start_ns > from_ns ? call->start_ns - from_ns : 0;
-	gpu_host_time(&h, d->host, call->thread, from_ns, from_ns + ns);
-	if (before && before->thread != call->thread) {
+	uint32_t thread = timeline_call_kind_of(d->t, call)->thread;
+	uint32_t other_thread = before ? timeline_call_kind_of(d->t, before)->thread : thread;
+	gpu_host_time(&h, d->host, thread, from_ns, from_ns + ns);
+	if (other_thread != thread) {
 		struct host_time other;
-		gpu_host_time(&other, d->host, before->thread, from_ns, from_ns + ns);
+		gpu_host_time(&other, d->host, other_thread, from_ns, from_ns + ns);
 		if (other.data_ns + other.preempted_ns + other.blocked_ns <
 		    h.data_ns + h.preempted_ns + h.blocked_ns) {
 			other.collective_ns += h.collective_ns;
@@ -272,18 +274,25 @@ static int compare_places(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y; /* they are in order of start */
 }
 
-void gpu_gaps_make(struct gpu_gaps *ret, const struct timeline *t, const struct rec_reader *r)
+struct gaps_job {
+	struct gpu_gaps *ret;
+	const struct timeline *t;
+	struct gpu_host *host;
+};
+
+static void find_gaps(void *ctx)
 {
-	*ret = (struct gpu_gaps){0};
+	struct gaps_job *job = ctx;
+	struct gpu_gaps *ret = job->ret;
+	const struct timeline *t = job->t;
 	uint32_t *order = xcalloc(t->spans.len + 1, sizeof(*order));
 	size_t n = 0;
 	for (size_t i = 0; i < t->spans.len; i++)
 		if (kind_at(t, (uint32_t)i)->work != WORK_SYNC)
 			order[n++] = (uint32_t)i;
-	struct gpu_host *host = gpu_host_new(t, r);
-	ret->waits = gpu_host_waits(host);
+	ret->waits = gpu_host_waits(job->host);
 	if (n)
-		qsort_r(order, n, sizeof(*order), compare_places, (void *)t);
+		qsort_r(order, n, sizeof(*order), compare_places, (void *)(uintptr_t)t);
 	for (size_t i = 0; i < n;) {
 		const struct timeline_kind *first = kind_at(t, order[i]);
 		size_t to = i;
@@ -291,13 +300,30 @@ void gpu_gaps_make(struct gpu_gaps *ret, const struct timeline *t, const struct 
 		       kind_at(t, order[to])->device == first->device)
 			to++;
 		if (ret->devices.len < GAP_DEVICES)
-			make_device(ret, t, host, order + i, to - i);
+			make_device(ret, t, job->host, order + i, to - i);
 		else
 			ret->left_out++;
 		i = to;
 	}
-	gpu_host_free(host);
+	gpu_host_free(job->host);
 	free(order);
+	free(job);
+}
+
+struct row_visitor *gpu_gaps_visitor(struct gpu_gaps *ret, const struct row_source *s,
+				     const struct timeline *t)
+{
+	struct gaps_job *job = xcalloc(1, sizeof(*job));
+	*ret = (struct gpu_gaps){0};
+	job->ret = ret;
+	job->t = t;
+	return gpu_host_visitor(&job->host, s, t, find_gaps, job);
+}
+
+void gpu_gaps_make(struct gpu_gaps *ret, const struct row_source *s, const struct timeline *t)
+{
+	struct row_visitor *v = gpu_gaps_visitor(ret, s, t);
+	rows_visit(s, &v, 1, NULL);
 }
 
 void gpu_gaps_free(struct gpu_gaps *g)

@@ -87,8 +87,10 @@ struct gpu_gaps {
 	bool waits;			/* times off the CPU are in the recording */
 };
 
-/* r: for samples; the timeline was made of it. */
-void gpu_gaps_make(struct gpu_gaps *ret, const struct timeline *t, const struct rec_reader *r);
+/* The timeline is of the same source, and complete before the visitor ends, which makes *ret. */
+struct row_visitor *gpu_gaps_visitor(struct gpu_gaps *ret, const struct row_source *s,
+				     const struct timeline *t);
+void gpu_gaps_make(struct gpu_gaps *ret, const struct row_source *s, const struct timeline *t);
 void gpu_gaps_free(struct gpu_gaps *g);
 
 /* A kernel of NCCL: by its name, or since a collective launched it. */

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "analyze/call_blocks.h"
-
 struct stretch {
 	uint64_t start_ns, end_ns;
 };
@@ -26,6 +24,7 @@ struct host_thread {
 	VEC(struct stretch) loads; /* an instant: only the beginning is known */
 	VEC(struct wait) waits;
 	VEC(struct stretch) running; /* samples on the CPU, which were taken at the end */
+	bool wanted;		     /* it has calls of the timeline */
 };
 
 struct gpu_host {
@@ -42,16 +41,18 @@ static void load_calls(struct gpu_host *h, const struct timeline *t)
 {
 	for (size_t i = 0; i < t->calls.len; i++) {
 		const struct timeline_call *c = &t->calls.data[i];
-		struct host_thread *thread = &h->threads[c->thread];
+		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
+		struct host_thread *thread = &h->threads[k->thread];
 		struct stretch at = {c->start_ns, c->end_ns};
 		/* A copy without a stream returns when it is done. */
 		bool waits =
-			c->role == GPU_SYNC ||
-			(c->role == GPU_COPY && t->probes.rows[c->probe].arg[GPU_ARG_STREAM] < 0);
+			k->role == GPU_SYNC ||
+			(k->role == GPU_COPY && t->probes.rows[k->probe].arg[GPU_ARG_STREAM] < 0);
+		thread->wanted = true;
 		if (waits)
 			*vec_push(&thread->syncs) = at;
-		else if ((c->role == GPU_COLLECTIVE || c->role == GPU_P2P ||
-			  c->role == GPU_NCCL_GROUP) &&
+		else if ((k->role == GPU_COLLECTIVE || k->role == GPU_P2P ||
+			  k->role == GPU_NCCL_GROUP) &&
 			 c->parent == TIMELINE_NONE)
 			*vec_push(&thread->collectives) = at;
 	}
@@ -79,44 +80,51 @@ struct load {
 	uint32_t thread;
 	struct stretch at;
 };
-typedef VEC(struct load) loads_t;
 
-struct load_search {
-	const struct rec_tables *t;
-	const uint8_t *names;
+/* What a thread of the visit found. */
+struct found {
+	VEC(struct load) loads;
+	VEC(struct m_sample) samples; /* of threads that launch, or may */
 };
 
-static void take_load(void *state, void *ctx, const struct m_call *c, uint64_t order)
+struct host_visitor {
+	struct row_visitor visitor;
+	struct gpu_host *host;
+	const struct timeline *timeline; /* complete before this one ends */
+	void (*done)(void *ctx);
+	void *ctx;
+	uint8_t *loader_names;
+};
+
+static void visit_calls(const struct host_visitor *v, struct found *f,
+			const struct visited_rows *rows)
 {
-	const struct load_search *s = ctx;
-	const struct m_probe *p = &s->t->probes.data[c->probe];
-	loads_t *loads = state;
-	(void)order;
-	if (p->name_arg < 0 || p->name_arg >= c->nargs ||
-	    p->arg_types[p->name_arg] != ARG_TYPE_STRING)
-		return;
-	uint64_t name = c->args[p->name_arg];
-	if (s->names[name / 8] & 1u << name % 8)
-		*vec_push(loads) = (struct load){c->thread, {c->start_ns, c->start_ns + c->dur_ns}};
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_call *c = &calls[i];
+		const struct m_probe *p = &v->host->t->probes.data[c->probe];
+		if (p->name_arg < 0 || p->name_arg >= c->nargs ||
+		    p->arg_types[p->name_arg] != ARG_TYPE_STRING)
+			continue;
+		uint64_t name = c->args[p->name_arg];
+		if (v->loader_names[name / 8] & 1u << name % 8)
+			*vec_push(&f->loads) =
+				(struct load){c->thread, {c->start_ns, c->start_ns + c->dur_ns}};
+	}
 }
 
-static void load_loads(struct gpu_host *h, const struct rec_reader *r)
+static void visit_rows(const struct row_visitor *visitor, void *state,
+		       const struct visited_rows *rows)
 {
-	uint8_t *names = loader_names(h->t);
-	struct load_search search = {h->t, names};
-	size_t n;
-	if (!names)
+	const struct host_visitor *v = (const struct host_visitor *)visitor;
+	struct found *f = state;
+	const struct m_sample *samples = rows->rows;
+	if (rows->kind == ROW_CALL) {
+		visit_calls(v, f, rows);
 		return;
-	loads_t *workers = call_blocks_read(r, &(struct call_blocks_options){0}, sizeof(*workers),
-					    take_load, &search, &n);
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < workers[i].len; k++)
-			*vec_push(&h->threads[workers[i].data[k].thread].loads) =
-				workers[i].data[k].at;
-		vec_free(&workers[i]);
 	}
-	free(workers);
-	free(names);
+	for (size_t i = 0; i < rows->len; i++)
+		*vec_push(&f->samples) = samples[i];
 }
 
 /* Names of PyTorch's data loader, and of queues that others use for the same. */
@@ -157,29 +165,20 @@ static enum wait_class class_of(struct gpu_host *h, const struct m_sample *s)
 	return WAIT_OF_OTHERS;
 }
 
-static void load_samples(struct gpu_host *h, const struct rec_reader *r, const bool *wanted)
+static void add_sample(struct gpu_host *h, const struct m_sample *s)
 {
-	struct m_samples rows = {0};
-	for (size_t b = 0; b < rec_sample_blocks(r); b++) {
-		if (rec_read_samples(r, b, &rows, NULL) < 0)
-			continue;
-		for (size_t i = 0; i < rows.len; i++) {
-			const struct m_sample *s = &rows.rows[i];
-			uint64_t from = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
-			h->waits |= s->kind == SAMPLE_OFFCPU;
-			if (s->kind == SAMPLE_CPU && s->weight_ns > h->period_ns)
-				h->period_ns = s->weight_ns;
-			if (!wanted[s->thread])
-				continue;
-			struct stretch at = {from, s->time_ns};
-			if (s->kind == SAMPLE_OFFCPU)
-				*vec_push(&h->threads[s->thread].waits) =
-					(struct wait){at, (uint8_t)class_of(h, s)};
-			else
-				*vec_push(&h->threads[s->thread].running) = at;
-		}
-	}
-	m_samples_free(&rows);
+	uint64_t from = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
+	struct host_thread *thread = &h->threads[s->thread];
+	struct stretch at = {from, s->time_ns};
+	h->waits |= s->kind == SAMPLE_OFFCPU;
+	if (s->kind == SAMPLE_CPU && s->weight_ns > h->period_ns)
+		h->period_ns = s->weight_ns;
+	if (!thread->wanted)
+		return;
+	if (s->kind == SAMPLE_OFFCPU)
+		*vec_push(&thread->waits) = (struct wait){at, (uint8_t)class_of(h, s)};
+	else
+		*vec_push(&thread->running) = at;
 }
 
 static int compare_ends(const void *a, const void *b)
@@ -196,18 +195,21 @@ static int compare_ends(const void *a, const void *b)
 			qsort((v)->data, (v)->len, sizeof(*(v)->data), compare_ends);              \
 	} while (0)
 
-struct gpu_host *gpu_host_new(const struct timeline *t, const struct rec_reader *r)
+static void end_visit(struct row_visitor *visitor, void *states, size_t n)
 {
-	struct gpu_host *h = xcalloc(1, sizeof(*h));
-	h->t = t->tables;
-	h->threads = xcalloc(h->t->threads.len + 1, sizeof(*h->threads));
-	h->stacks = xcalloc(h->t->stacks.len + 1, sizeof(*h->stacks));
-	bool *wanted = xcalloc(h->t->threads.len + 1, sizeof(*wanted));
-	for (size_t i = 0; i < t->calls.len; i++)
-		wanted[t->calls.data[i].thread] = true;
-	load_calls(h, t);
-	load_loads(h, r);
-	load_samples(h, r, wanted);
+	struct host_visitor *v = (struct host_visitor *)visitor;
+	struct gpu_host *h = v->host;
+	struct found *found = states;
+	load_calls(h, v->timeline);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < found[i].loads.len; k++)
+			*vec_push(&h->threads[found[i].loads.data[k].thread].loads) =
+				found[i].loads.data[k].at;
+		for (size_t k = 0; k < found[i].samples.len; k++)
+			add_sample(h, &found[i].samples.data[k]);
+		vec_free(&found[i].loads);
+		vec_free(&found[i].samples);
+	}
 	for (size_t i = 0; i < h->t->threads.len; i++) {
 		SORT(&h->threads[i].syncs);
 		SORT(&h->threads[i].collectives);
@@ -215,8 +217,30 @@ struct gpu_host *gpu_host_new(const struct timeline *t, const struct rec_reader 
 		SORT(&h->threads[i].waits);
 		SORT(&h->threads[i].running);
 	}
-	free(wanted);
-	return h;
+	v->done(v->ctx);
+	free(v->loader_names);
+	free(v);
+}
+
+struct row_visitor *gpu_host_visitor(struct gpu_host **ret, const struct row_source *s,
+				     const struct timeline *t, void (*done)(void *ctx), void *ctx)
+{
+	struct gpu_host *h = xcalloc(1, sizeof(*h));
+	struct host_visitor *v = xcalloc(1, sizeof(*v));
+	h->t = s->tables;
+	h->threads = xcalloc(h->t->threads.len + 1, sizeof(*h->threads));
+	h->stacks = xcalloc(h->t->stacks.len + 1, sizeof(*h->stacks));
+	v->host = *ret = h;
+	v->timeline = t;
+	v->done = done;
+	v->ctx = ctx;
+	v->loader_names = loader_names(h->t);
+	v->visitor = (struct row_visitor){.kinds = (v->loader_names ? 1u << ROW_CALL : 0) |
+						   1u << ROW_SAMPLE,
+					  .state_bytes = sizeof(struct found),
+					  .rows = visit_rows,
+					  .end = end_visit};
+	return &v->visitor;
 }
 
 void gpu_host_free(struct gpu_host *h)

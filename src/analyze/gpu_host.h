@@ -24,8 +24,10 @@ struct host_time {
 
 struct gpu_host;
 
-/* Of the threads of the timeline's calls. */
-struct gpu_host *gpu_host_new(const struct timeline *t, const struct rec_reader *r);
+/* Of the threads of the timeline's calls, which is complete before this visitor ends. *ret is there
+ * at once, and filled when the visitor ends: then done is called. */
+struct row_visitor *gpu_host_visitor(struct gpu_host **ret, const struct row_source *s,
+				     const struct timeline *t, void (*done)(void *ctx), void *ctx);
 void gpu_host_free(struct gpu_host *h);
 
 /* Times off the CPU are in the recording. */

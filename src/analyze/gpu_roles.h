@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "analyze/gpu.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum gpu_role {
 	GPU_NO_ROLE,

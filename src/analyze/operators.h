@@ -27,7 +27,9 @@ struct operators {
 	bool nodes_missing; /* there are backward passes, none of their nodes: all is forward */
 };
 
-/* pid as in timeline_options. */
-void operators_make(struct operators *ret, const struct rec_reader *r, const struct timeline *t,
+/* pid as in timeline_options. t is complete before the visitor ends, which makes *ret. */
+struct row_visitor *operators_visitor(struct operators *ret, const struct row_source *s,
+				      const struct timeline *t, uint32_t pid);
+void operators_make(struct operators *ret, const struct row_source *s, const struct timeline *t,
 		    uint32_t pid);
 void operators_free(struct operators *o);

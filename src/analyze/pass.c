@@ -15,7 +15,7 @@
 
 void pass_init(struct pass *p)
 {
-	p->tables = rec_tables(p->reader);
+	p->tables = p->ids->tables;
 	p->sums = xcalloc(p->ids->len + 1, sizeof(struct fn_sums *));
 	p->thread_calls = xcalloc(p->tables->threads.len + 1, sizeof(*p->thread_calls));
 }
@@ -34,7 +34,6 @@ void pass_free(struct pass *p)
 	vec_free(&p->heads);
 	vec_free(&p->tails);
 	vec_free(&p->open_calls);
-	m_calls_free(&p->rows);
 }
 
 struct fn_sums *pass_sums(struct pass *p, uint32_t fn)
@@ -194,16 +193,10 @@ static size_t pass_segment(struct pass *p, size_t block, const struct m_call *ro
 	return n;
 }
 
-void pass_block(struct pass *p, size_t block)
+void pass_block(struct pass *p, size_t block, const struct m_call *rows, size_t n)
 {
-	struct err e = {0};
-	if (rec_read_calls(p->reader, block, &p->rows, &e) < 0) {
-		if (!p->blocks_unread++)
-			p->unread = e;
-		return;
-	}
-	for (size_t i = 0; i < p->rows.len;)
-		i += pass_segment(p, block, p->rows.rows + i, p->rows.len - i);
+	for (size_t i = 0; i < n;)
+		i += pass_segment(p, block, rows + i, n - i);
 }
 
 /* ---- joining ---- */

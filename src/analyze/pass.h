@@ -1,6 +1,6 @@
 /* pass.h - one thread's share of summing up: call blocks in, sums per function out.
  *
- * Workers share nothing but the reader and the function numbers; each block is summed
+ * Threads share nothing but the function numbers; each block is summed
  * alone. What a block alone cannot know is the time inside a call whose children ended
  * in an earlier block. So for each (block, thread) the pass keeps an edge: the heads
  * (calls that may have such children) and the sums pending at its end; pass_join_edges
@@ -12,8 +12,9 @@
 
 #include "analyze/functions.h"
 #include "base/buffer.h"
+#include "base/error.h"
 #include "base/hist.h"
-#include "recording/recording.h"
+#include "events/tables.h"
 
 struct fn_sums {
 	uint64_t calls, errors, nested, instants, open, unwound;
@@ -53,7 +54,6 @@ struct edge {
 #define PASS_MAX_OPEN 65536
 
 struct pass {
-	const struct rec_reader *reader;
 	const struct rec_tables *tables;
 	const struct fn_ids *ids;
 	const bool *thread_wanted;	/* NULL = all */
@@ -70,8 +70,7 @@ struct pass {
 	uint64_t open_calls_total;
 	uint64_t first_ns, last_ns;
 	uint64_t blocks_unread;
-	struct err unread;
-	struct m_calls rows;
+	struct err unread; /* why the first of them could not be read */
 };
 
 void pass_init(struct pass *p);
@@ -80,8 +79,8 @@ void pass_free(struct pass *p);
 /* The sums of a function, made when it has none. */
 struct fn_sums *pass_sums(struct pass *p, uint32_t fn);
 
-/* Sums up one call block. */
-void pass_block(struct pass *p, size_t block);
+/* Sums up one block of calls. */
+void pass_block(struct pass *p, size_t block, const struct m_call *rows, size_t n);
 
 /* Corrects inside_ns in the first pass for calls whose children ended in earlier blocks. */
 void pass_join_edges(struct pass *passes, size_t n);

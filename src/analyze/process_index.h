@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/map64.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct process_place {
 	uint32_t first, last; /* rows + 1, 0 = none has this number */

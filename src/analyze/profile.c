@@ -13,6 +13,7 @@
 
 struct counts {
 	struct profile *p;
+	const struct profile_options *o;
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
 	struct map64 end_of;	     /* string -> index into p->ends */
@@ -66,27 +67,23 @@ static void count_wait(struct counts *n, const struct m_sample *s)
 	n->p->waited_ns += s->weight_ns;
 }
 
-static void count_samples(struct counts *n, const struct rec_reader *r,
-			  const struct profile_options *o)
+static void count_samples(void *ctx, const struct visited_rows *rows)
 {
-	struct m_samples samples = {0};
-	for (size_t b = 0; b < rec_sample_blocks(r); b++) {
-		if (rec_read_samples(r, b, &samples, NULL))
+	struct counts *n = ctx;
+	const struct profile_options *o = n->o;
+	const struct m_sample *samples = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_sample *s = &samples[i];
+		if ((o->pid && n->t->threads.data[s->thread].pid != o->pid) ||
+		    s->time_ns < o->from_ns || (o->to_ns && s->time_ns >= o->to_ns))
 			continue;
-		for (size_t i = 0; i < samples.len; i++) {
-			const struct m_sample *s = &samples.rows[i];
-			if ((o->pid && n->t->threads.data[s->thread].pid != o->pid) ||
-			    s->time_ns < o->from_ns || (o->to_ns && s->time_ns >= o->to_ns))
-				continue;
-			if (s->kind == SAMPLE_OFFCPU)
-				count_wait(n, s);
-			if (s->kind != SAMPLE_CPU)
-				continue;
-			n->p->samples++;
-			count_end(n, s->stack);
-		}
+		if (s->kind == SAMPLE_OFFCPU)
+			count_wait(n, s);
+		if (s->kind != SAMPLE_CPU)
+			continue;
+		n->p->samples++;
+		count_end(n, s->stack);
 	}
-	m_samples_free(&samples);
 }
 
 /* ---- functions ---- */
@@ -179,31 +176,32 @@ static int compare_waits(const void *a, const void *b)
 	return strcmp(x->reason, y->reason);
 }
 
-static void make_tree(struct profile *p, const struct rec_reader *r,
+static void make_tree(struct profile *p, const struct row_source *source,
 		      const struct profile_options *o)
 {
 	struct flame_options flame = {.kind = FLAME_CPU, .pid = o->pid};
-	uint64_t start = flame_start_ns(rec_tables(r));
+	uint64_t start = flame_start_ns(source->tables);
 	flame.from_ns = o->from_ns > start ? o->from_ns - start : 0;
 	flame.to_ns = o->to_ns > start ? o->to_ns - start : 0;
-	if (!p->samples || flame_make(&p->tree, r, &flame, NULL))
+	if (!p->samples || flame_make(&p->tree, source, &flame, NULL))
 		return;
 	p->total_ns = (uint64_t)p->tree.nodes.data[0].total[0];
 	p->period_ns = p->tree.period_ns;
 	make_functions(p);
 }
 
-void profile_make(struct profile *ret, const struct rec_reader *r,
+void profile_make(struct profile *ret, const struct row_source *source,
 		  const struct profile_options *options)
 {
 	*ret = (struct profile){0};
-	if (!rec_sample_blocks(r))
+	if (!source->tables->samples)
 		return;
-	struct counts n = {.p = ret, .t = rec_tables(r), .root_of = make_roots(rec_tables(r))};
-	count_samples(&n, r, options);
+	struct counts n = {
+		.p = ret, .o = options, .t = source->tables, .root_of = make_roots(source->tables)};
+	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
 	map64_free(&n.end_of);
-	make_tree(ret, r, options);
+	make_tree(ret, source, options);
 	if (ret->ends.len)
 		qsort(ret->ends.data, ret->ends.len, sizeof(*ret->ends.data), compare_ends);
 	if (ret->reasons.len)

@@ -1,7 +1,7 @@
 /* profile.h - what a recording's samples say: functions of all languages by CPU time, waits by
  * reason, and how many of the stacks are whole.
  *
- * Does no output and reads only through the recording's reader. */
+ * Does no output. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/calltree.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct profile_options {
 	uint32_t pid;	  /* only this process; 0 = all */
@@ -52,6 +52,6 @@ struct profile {
 };
 
 /* Without samples, all of it is 0. */
-void profile_make(struct profile *ret, const struct rec_reader *r,
+void profile_make(struct profile *ret, const struct row_source *source,
 		  const struct profile_options *options);
 void profile_free(struct profile *p);

@@ -316,9 +316,9 @@ static void find_mismatches(struct ranks *r)
 	}
 }
 
-void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct collectives *c)
+void ranks_make(struct ranks *ret, const struct row_source *s, const struct collectives *c)
 {
-	*ret = (struct ranks){.tables = rec_tables(r), .collectives = c};
+	*ret = (struct ranks){.tables = s->tables, .collectives = c};
 	process_index_make(&ret->processes, ret->tables);
 	list_calls(ret);
 	rank_matching_make(&ret->matching, ret->calls.data, ret->calls.len);
@@ -332,7 +332,7 @@ void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct coll
 	for (uint32_t g = 0; g < ret->comms.len; g++)
 		find_straggler(ret, g);
 	find_mismatches(ret);
-	ranks_find_hangs(ret, r);
+	ranks_find_hangs(ret, s);
 }
 
 void ranks_free(struct ranks *r)

@@ -31,7 +31,7 @@
  * the device's times show that the collective ended on a rank, a record was lost and nothing
  * hangs. Likewise, where device times are recorded: all ranks entered and it ended on none.
  *
- * Does no I/O besides the recording's reader. Memory: about 150 bytes a collective and rank. */
+ * Does no I/O. Memory: about 150 bytes a collective and rank. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@
 #include "analyze/process_index.h"
 #include "analyze/rank_match.h"
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 #define RANKS_NONE	    UINT32_MAX
 #define RANKS_NOISE_NS	    50000
@@ -135,6 +135,6 @@ struct ranks {
 	bool several; /* a communicator has two ranks or more in the recording */
 };
 
-/* What it returns points into the collectives and the reader's tables. */
-void ranks_make(struct ranks *ret, const struct rec_reader *r, const struct collectives *c);
+/* What it returns points into the collectives and the source's tables. */
+void ranks_make(struct ranks *ret, const struct row_source *s, const struct collectives *c);
 void ranks_free(struct ranks *r);

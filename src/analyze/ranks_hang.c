@@ -231,20 +231,25 @@ static void see_open(const struct ranks *r, struct all_seen *a, const struct m_c
 	l->open_depth = c->depth;
 }
 
-static void see_all(const struct ranks *r, const struct rec_reader *reader, struct all_seen *a)
+struct seeing {
+	const struct ranks *r;
+	struct all_seen *seen;
+};
+
+static void see_samples(void *ctx, const struct visited_rows *rows)
 {
-	struct m_samples samples = {0};
-	struct m_calls calls = {0};
-	for (size_t b = 0; b < rec_sample_blocks(reader); b++)
-		if (!rec_read_samples(reader, b, &samples, NULL))
-			for (size_t i = 0; i < samples.len; i++)
-				see_sample(r, a, &samples.rows[i]);
-	for (size_t b = 0; b < rec_call_blocks(reader); b++)
-		if (!rec_read_calls(reader, b, &calls, NULL))
-			for (size_t i = 0; i < calls.len; i++)
-				see_open(r, a, &calls.rows[i]);
-	m_samples_free(&samples);
-	m_calls_free(&calls);
+	const struct seeing *s = ctx;
+	const struct m_sample *samples = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		see_sample(s->r, s->seen, &samples[i]);
+}
+
+static void see_calls(void *ctx, const struct visited_rows *rows)
+{
+	const struct seeing *s = ctx;
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		see_open(s->r, s->seen, &calls[i]);
 }
 
 /* The call of the collective itself says best where its rank is; else the innermost open call,
@@ -267,7 +272,7 @@ static void tell(struct ranks_hung *h, const struct last_seen *l, bool ended)
 	}
 }
 
-static void find_stacks(struct ranks *r, const struct rec_reader *reader)
+static void find_stacks(struct ranks *r, const struct row_source *source)
 {
 	struct all_seen a = {0};
 	for (size_t i = 0; i < r->members.len; i++) {
@@ -278,7 +283,9 @@ static void find_stacks(struct ranks *r, const struct rec_reader *reader)
 		map64_set(&a.by_pid, pid, a.rows.len);
 		(void)vec_push(&a.rows);
 	}
-	see_all(r, reader, &a);
+	struct seeing seeing = {r, &a};
+	rows_read(source, ROW_SAMPLE, see_samples, &seeing);
+	rows_read(source, ROW_CALL, see_calls, &seeing);
 	for (size_t i = 0; i < r->hangs.len; i++)
 		for (size_t k = 0; k < r->hangs.data[i].ranks.len; k++) {
 			struct ranks_hung *h = &r->hangs.data[i].ranks.data[k];
@@ -291,7 +298,7 @@ static void find_stacks(struct ranks *r, const struct rec_reader *reader)
 	vec_free(&a.rows);
 }
 
-void ranks_find_hangs(struct ranks *r, const struct rec_reader *reader)
+void ranks_find_hangs(struct ranks *r, const struct row_source *source)
 {
 	find_ends(r);
 	for (uint32_t g = 0; g < r->matching.groups.len; g++) {
@@ -303,5 +310,5 @@ void ranks_find_hangs(struct ranks *r, const struct rec_reader *reader)
 			add_hang(r, g, &s);
 	}
 	if (r->hangs.len)
-		find_stacks(r, reader);
+		find_stacks(r, source);
 }

@@ -4,4 +4,4 @@
 #include "analyze/ranks.h"
 
 /* Fills in when members were last seen, and finds what hangs. */
-void ranks_find_hangs(struct ranks *r, const struct rec_reader *reader);
+void ranks_find_hangs(struct ranks *r, const struct row_source *source);

@@ -522,17 +522,32 @@ static void take_processes(struct finder *f)
 	free(f->by_pid);
 }
 
-void steps_make(struct steps *ret, const struct rec_reader *r, const struct steps_options *options)
+static void find_steps(void *ctx)
 {
-	struct finder f = {.ret = ret, .t = rec_tables(r)};
+	struct finder *f = ctx;
+	process_index_make(&f->index, f->t);
+	take_processes(f);
+	find_loaders(f);
+	find_main(f->ret);
+	steps_input_free(&f->in);
+	process_index_free(&f->index);
+	free(f);
+}
+
+struct row_visitor *steps_visitor(struct steps *ret, const struct row_source *s,
+				  const struct steps_options *options)
+{
+	struct finder *f = xcalloc(1, sizeof(*f));
 	*ret = (struct steps){0};
-	process_index_make(&f.index, f.t);
-	steps_load(&f.in, r, options ? options->pid : 0);
-	take_processes(&f);
-	find_loaders(&f);
-	find_main(ret);
-	steps_input_free(&f.in);
-	process_index_free(&f.index);
+	f->ret = ret;
+	f->t = s->tables;
+	return steps_loader(&f->in, s, options ? options->pid : 0, find_steps, f);
+}
+
+void steps_make(struct steps *ret, const struct row_source *s, const struct steps_options *options)
+{
+	struct row_visitor *v = steps_visitor(ret, s, options);
+	rows_visit(s, &v, 1, NULL);
 }
 
 void steps_free(struct steps *s)

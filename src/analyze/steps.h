@@ -3,8 +3,7 @@
  *
  * Of each process one thread's outermost operations of PyTorch are read as a text; where there
  * are none, its launches of kernels. What repeats in it is a loop (docs/steps.md says how it is
- * found and where a step begins and ends). Does no output and reads only through the recording's
- * reader.
+ * found and where a step begins and ends). Does no output.
  *
  * Memory: 16 bytes an outermost operation, as much a launch. Times are ns of CLOCK_MONOTONIC. */
 #pragma once
@@ -13,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum steps_kind {
 	STEPS_TRAINING,	  /* each ends with an update of the parameters */
@@ -114,8 +113,11 @@ struct steps_options {
 
 /* Finds the steps. Of several processes with steps the main one trains before it infers, has no
  * parent with steps of its own, and has the longest steps altogether. Blocks that cannot be read
- * are left out. What it returns does not point into the reader. */
-void steps_make(struct steps *ret, const struct rec_reader *r, const struct steps_options *options);
+ * are left out. What it returns does not point into the source; *ret is made when the
+ * visitor ends. options may be NULL. */
+struct row_visitor *steps_visitor(struct steps *ret, const struct row_source *s,
+				  const struct steps_options *options);
+void steps_make(struct steps *ret, const struct row_source *s, const struct steps_options *options);
 void steps_free(struct steps *s);
 
 /* The loop of the process that tells most: training first, then the longest. NULL without. */

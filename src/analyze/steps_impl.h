@@ -64,8 +64,9 @@ uint16_t steps_class_of_operator(const char *name);
 uint16_t steps_class_of_range(const char *name);
 uint16_t steps_class_of_kernel(const char *name);
 
-/* steps_load.c: each thread's operations, in order of start. */
-void steps_load(struct steps_input *ret, const struct rec_reader *r, uint32_t pid);
+/* steps_load.c: each thread's operations, in order of start; done is called when they are there. */
+struct row_visitor *steps_loader(struct steps_input *ret, const struct row_source *s, uint32_t pid,
+				 void (*done)(void *ctx), void *ctx);
 void steps_input_free(struct steps_input *in);
 
 /* A text of operations: what is searched for repetition. */

@@ -10,8 +10,25 @@
 
 enum probe_kind { PROBE_OTHER, PROBE_OPERATOR, PROBE_NODE, PROBE_BACKWARD, PROBE_RANGE };
 
+/* What a thread of the visit reads of a block's calls of one thread. */
+struct segment {
+	size_t block;
+	uint32_t thread;
+	uint32_t torch_from, torch_len, device_from, device_len;
+};
+
+/* All that a thread of the visit reads: symbols are its own. */
+struct share {
+	struct steps_input in;
+	VEC(uint64_t) keys; /* by symbol: of symbol_of */
+	VEC(struct segment) segments;
+};
+
 struct loader {
+	struct row_visitor visitor;
 	struct steps_input *in;
+	void (*done)(void *ctx);
+	void *ctx;
 	const struct rec_tables *t;
 	struct fn_ids ids;
 	struct gpu_probes roles;
@@ -46,42 +63,43 @@ static enum probe_kind probe_kind(const struct rec_tables *t, const struct m_pro
 
 /* ---- symbols ---- */
 
-static uint32_t symbol_add(struct loader *l, uint64_t key, char *name, uint16_t class)
+static uint32_t symbol_add(struct share *h, uint64_t key, char *name, uint16_t class)
 {
-	uint32_t number = (uint32_t)l->in->symbols.len;
-	*vec_push(&l->in->symbols) = (struct steps_symbol){name, class};
-	map64_set(&l->in->symbol_of, key, number);
+	uint32_t number = (uint32_t)h->in.symbols.len;
+	*vec_push(&h->in.symbols) = (struct steps_symbol){name, class};
+	*vec_push(&h->keys) = key;
+	map64_set(&h->in.symbol_of, key, number);
 	return number;
 }
 
 /* The symbol of a function; from the 16-million-and-first on they are all one. */
-static uint32_t symbol_of(struct loader *l, const struct m_call *c,
+static uint32_t symbol_of(const struct loader *l, struct share *h, const struct m_call *c,
 			  uint16_t (*classify)(const char *))
 {
 	uint32_t fn = fn_id(&l->ids, c);
 	uint64_t number;
-	if (map64_get(&l->in->symbol_of, fn, &number))
+	if (map64_get(&h->in.symbol_of, fn, &number))
 		return (uint32_t)number;
-	if (l->in->symbols.len >= STEPS_MAX_SYMBOLS)
+	if (h->in.symbols.len >= STEPS_MAX_SYMBOLS)
 		return STEPS_MAX_SYMBOLS - 1;
 	struct fn_label label;
 	fn_label_make(&l->ids, fn, &label);
-	return symbol_add(l, fn, label.name, classify(label.name));
+	return symbol_add(h, fn, label.name, classify(label.name));
 }
 
 /* Symbols of the device's calls that have no function's name: keys above all functions'. */
-static uint32_t symbol_of_role(struct loader *l, uint64_t key, const char *name, uint16_t class)
+static uint32_t symbol_of_role(struct share *h, uint64_t key, const char *name, uint16_t class)
 {
 	uint64_t number;
 	key |= 1ULL << 63;
-	if (map64_get(&l->in->symbol_of, key, &number))
+	if (map64_get(&h->in.symbol_of, key, &number))
 		return (uint32_t)number;
-	if (l->in->symbols.len >= STEPS_MAX_SYMBOLS)
+	if (h->in.symbols.len >= STEPS_MAX_SYMBOLS)
 		return STEPS_MAX_SYMBOLS - 1;
-	return symbol_add(l, key, xstrdup(name), class);
+	return symbol_add(h, key, xstrdup(name), class);
 }
 
-static uint32_t symbol_of_copy(struct loader *l, const struct gpu_probe *p)
+static uint32_t symbol_of_copy(struct share *h, const struct gpu_probe *p)
 {
 	static const char *const names[] = {
 		[GPU_HTOD] = "copy host to device",   [GPU_DTOH] = "copy device to host",
@@ -91,7 +109,7 @@ static uint32_t symbol_of_copy(struct loader *l, const struct gpu_probe *p)
 	uint16_t class = CLASS_COPY | CLASS_NEUTRAL | CLASS_SETUP;
 	if (p->direction == GPU_DTOH)
 		class |= CLASS_READ | CLASS_TO_HOST;
-	return symbol_of_role(l, 0x100u + p->direction, names[p->direction], class);
+	return symbol_of_role(h, 0x100u + p->direction, names[p->direction], class);
 }
 
 /* ---- calls ---- */
@@ -105,7 +123,8 @@ static void op_add(steps_ops_t *ops, const struct m_call *c, uint32_t symbol)
 	o->symbol = symbol;
 }
 
-static void take_torch(struct loader *l, struct steps_thread *thread, const struct m_call *c)
+static void take_torch(const struct loader *l, struct share *h, struct steps_thread *thread,
+		       const struct m_call *c)
 {
 	uint32_t symbol;
 	if (c->flags & CALL_NESTED && l->kinds[c->probe] != PROBE_RANGE)
@@ -119,45 +138,46 @@ static void take_torch(struct loader *l, struct steps_thread *thread, const stru
 		symbol = SYMBOL_BACKWARD;
 		break;
 	case PROBE_RANGE:
-		symbol = symbol_of(l, c, steps_class_of_range);
-		if (!l->in->symbols.data[symbol].class)
+		symbol = symbol_of(l, h, c, steps_class_of_range);
+		if (!h->in.symbols.data[symbol].class)
 			return; /* the job's own ranges: they may be anywhere */
 		break;
 	default:
-		symbol = symbol_of(l, c, steps_class_of_operator);
+		symbol = symbol_of(l, h, c, steps_class_of_operator);
 		thread->operators++;
 	}
 	op_add(&thread->torch, c, symbol);
 }
 
-static void take_device(struct loader *l, struct steps_thread *thread, const struct m_call *c)
+static void take_device(const struct loader *l, struct share *h, struct steps_thread *thread,
+			const struct m_call *c)
 {
 	const struct gpu_probe *p = &l->roles.rows[c->probe];
 	uint32_t symbol;
 	switch ((enum gpu_role)p->role) {
 	case GPU_LAUNCH:
-		symbol = symbol_of(l, c, steps_class_of_kernel);
+		symbol = symbol_of(l, h, c, steps_class_of_kernel);
 		thread->launches++;
 		break;
 	case GPU_GRAPH_LAUNCH:
-		symbol = symbol_of_role(l,
+		symbol = symbol_of_role(h,
 					hash_u64(gpu_arg(p, c, GPU_ARG_GRAPH_EXEC)) >> 1 | 1 << 16,
 					"graph launch", CLASS_LAUNCH | CLASS_GRAPH);
 		thread->launches++;
 		break;
 	case GPU_COPY:
-		symbol = symbol_of_copy(l, p);
+		symbol = symbol_of_copy(h, p);
 		break;
 	case GPU_SET:
-		symbol = symbol_of_role(l, 1, "set", CLASS_NEUTRAL | CLASS_SETUP);
+		symbol = symbol_of_role(h, 1, "set", CLASS_NEUTRAL | CLASS_SETUP);
 		break;
 	case GPU_SYNC:
-		symbol = symbol_of_role(l, 2, "wait for the device",
+		symbol = symbol_of_role(h, 2, "wait for the device",
 					CLASS_READ | CLASS_WAIT | CLASS_NEUTRAL | CLASS_SETUP);
 		break;
 	case GPU_COLLECTIVE:
 		symbol = symbol_of_role(
-			l, 0x10000u + c->probe,
+			h, 0x10000u + c->probe,
 			strtab_get(&l->t->strings, l->t->probes.data[c->probe].name, NULL),
 			CLASS_COLLECTIVE);
 		if (!c->depth) /* no operator made it */
@@ -169,15 +189,57 @@ static void take_device(struct loader *l, struct steps_thread *thread, const str
 	op_add(&thread->device, c, symbol);
 }
 
-static void take_call(struct loader *l, const struct m_call *c)
+static void take_call(const struct loader *l, struct share *h, const struct m_call *c)
 {
-	struct steps_thread *thread = &l->in->threads[c->thread];
+	struct steps_thread *thread = &h->in.threads[c->thread];
 	if (l->pid && thread->pid != l->pid)
 		return;
 	if (l->kinds[c->probe] != PROBE_OTHER)
-		take_torch(l, thread, c);
+		take_torch(l, h, thread, c);
 	else if (l->roles.rows[c->probe].role != GPU_NO_ROLE)
-		take_device(l, thread, c);
+		take_device(l, h, thread, c);
+}
+
+/* ---- a block ---- */
+
+static void begin_share(const struct loader *l, struct share *h)
+{
+	h->in.threads = xcalloc(l->t->threads.len + 1, sizeof(*h->in.threads));
+	for (size_t i = 0; i < l->t->threads.len; i++) {
+		h->in.threads[i].pid = l->t->threads.data[i].pid;
+		h->in.threads[i].tid = l->t->threads.data[i].tid;
+	}
+	*vec_push(&h->in.symbols) = (struct steps_symbol){xstrdup("backward"), CLASS_BACKWARD};
+	*vec_push(&h->keys) = 0;
+}
+
+static size_t load_segment(const struct loader *l, struct share *h, size_t block,
+			   const struct m_call *calls, size_t len)
+{
+	uint32_t thread = calls->thread;
+	const struct steps_thread *t = &h->in.threads[thread];
+	struct segment s = {.block = block,
+			    .thread = thread,
+			    .torch_from = (uint32_t)t->torch.len,
+			    .device_from = (uint32_t)t->device.len};
+	size_t n = 0;
+	for (; n < len && calls[n].thread == thread; n++)
+		take_call(l, h, &calls[n]);
+	s.torch_len = (uint32_t)t->torch.len - s.torch_from;
+	s.device_len = (uint32_t)t->device.len - s.device_from;
+	*vec_push(&h->segments) = s;
+	return n;
+}
+
+static void load_rows(const struct row_visitor *v, void *state, const struct visited_rows *rows)
+{
+	const struct loader *l = (const struct loader *)v;
+	const struct m_call *calls = rows->rows;
+	struct share *h = state;
+	if (!h->in.threads)
+		begin_share(l, h);
+	for (size_t i = 0; i < rows->len;)
+		i += load_segment(l, h, rows->block, calls + i, rows->len - i);
 }
 
 /* ---- all ---- */
@@ -199,42 +261,157 @@ static void put_in_order(steps_ops_t *ops)
 		}
 }
 
-static void read_blocks(struct loader *l, const struct rec_reader *r)
+/* A segment and whose it is; by block they are in the order of the file. */
+struct placed_segment {
+	const struct segment *segment;
+	struct share *share;
+};
+
+static int compare_segments(const void *a, const void *b)
 {
-	struct m_calls calls = {0};
-	for (size_t b = 0; b < rec_call_blocks(r); b++) {
-		if (rec_read_calls(r, b, &calls, NULL) < 0)
-			continue; /* told by the summary */
-		for (size_t i = 0; i < calls.len; i++)
-			take_call(l, &calls.rows[i]);
-	}
-	m_calls_free(&calls);
+	const struct segment *x = ((const struct placed_segment *)a)->segment;
+	const struct segment *y = ((const struct placed_segment *)b)->segment;
+	if (x->block != y->block)
+		return x->block < y->block ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
-void steps_load(struct steps_input *ret, const struct rec_reader *r, uint32_t pid)
+/* The symbol of all for one of a share. known: by symbol of the share, + 1; 0 = not yet. */
+static uint32_t joined_symbol(struct steps_input *in, struct share *h, uint32_t symbol,
+			      uint32_t *known)
 {
-	const struct rec_tables *t = rec_tables(r);
+	uint64_t number;
+	if (symbol == SYMBOL_BACKWARD)
+		return SYMBOL_BACKWARD;
+	if (known[symbol])
+		return known[symbol] - 1;
+	if (!map64_get(&in->symbol_of, h->keys.data[symbol], &number)) {
+		number = in->symbols.len;
+		if (number >= STEPS_MAX_SYMBOLS)
+			return STEPS_MAX_SYMBOLS - 1;
+		map64_set(&in->symbol_of, h->keys.data[symbol], number);
+		*vec_push(&in->symbols) = h->in.symbols.data[symbol];
+		h->in.symbols.data[symbol].name = NULL;
+	}
+	known[symbol] = (uint32_t)number + 1;
+	return (uint32_t)number;
+}
+
+static void join_ops(struct steps_input *in, struct share *h, uint32_t *known, steps_ops_t *to,
+		     const struct steps_op *from, uint32_t n)
+{
+	vec_reserve(to, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct steps_op op = from[i];
+		op.symbol = joined_symbol(in, h, op.symbol, known);
+		to->data[to->len++] = op;
+	}
+}
+
+static void join_counts(struct steps_input *in, const struct share *h, size_t threads)
+{
+	for (size_t i = 0; h->in.threads && i < threads; i++) {
+		in->threads[i].operators += h->in.threads[i].operators;
+		in->threads[i].launches += h->in.threads[i].launches;
+		in->threads[i].backwards += h->in.threads[i].backwards;
+		in->threads[i].nodes += h->in.threads[i].nodes;
+	}
+}
+
+static void share_free(struct share *h, size_t threads)
+{
+	for (size_t i = 0; i < h->in.symbols.len; i++)
+		free(h->in.symbols.data[i].name);
+	for (size_t i = 0; h->in.threads && i < threads; i++) {
+		vec_free(&h->in.threads[i].torch);
+		vec_free(&h->in.threads[i].device);
+	}
+	free(h->in.threads);
+	vec_free(&h->in.symbols);
+	map64_free(&h->in.symbol_of);
+	vec_free(&h->keys);
+	vec_free(&h->segments);
+}
+
+static void join_segment(struct steps_input *in, const struct placed_segment *p, uint32_t *known)
+{
+	const struct segment *s = p->segment;
+	struct steps_thread *to = &in->threads[s->thread];
+	const struct steps_thread *from = &p->share->in.threads[s->thread];
+	if (s->torch_len)
+		join_ops(in, p->share, known, &to->torch, from->torch.data + s->torch_from,
+			 s->torch_len);
+	if (s->device_len)
+		join_ops(in, p->share, known, &to->device, from->device.data + s->device_from,
+			 s->device_len);
+}
+
+/* What the threads of the visit read, in the order of the file. */
+static void join_shares(struct loader *l, struct share *shares, size_t n)
+{
+	VEC(struct placed_segment) all = {0};
+	uint32_t **known = xcalloc(n + 1, sizeof(*known));
+	for (size_t i = 0; i < n; i++) {
+		struct share *h = &shares[i];
+		known[i] = xcalloc(h->in.symbols.len + 1, sizeof(**known));
+		for (size_t k = 0; k < h->segments.len; k++)
+			*vec_push(&all) = (struct placed_segment){&h->segments.data[k], h};
+		join_counts(l->in, h, l->t->threads.len);
+	}
+	if (all.len)
+		qsort(all.data, all.len, sizeof(*all.data), compare_segments);
+	for (size_t i = 0; i < all.len; i++)
+		join_segment(l->in, &all.data[i], known[all.data[i].share - shares]);
+	for (size_t i = 0; i < n; i++) {
+		free(known[i]);
+		share_free(&shares[i], l->t->threads.len);
+	}
+	free(known);
+	vec_free(&all);
+}
+
+static void end_loading(struct row_visitor *v, void *states, size_t n)
+{
+	struct loader *l = (struct loader *)v;
+	join_shares(l, states, n);
+	for (size_t i = 0; i < l->t->threads.len; i++) {
+		put_in_order(&l->in->threads[i].torch);
+		put_in_order(&l->in->threads[i].device);
+	}
+	l->done(l->ctx);
+	gpu_probes_free(&l->roles);
+	fn_ids_free(&l->ids);
+	free(l->kinds);
+	free(l);
+}
+
+struct row_visitor *steps_loader(struct steps_input *ret, const struct row_source *s, uint32_t pid,
+				 void (*done)(void *ctx), void *ctx)
+{
+	const struct rec_tables *t = s->tables;
+	struct loader *l = xcalloc(1, sizeof(*l));
 	*ret = (struct steps_input){.tables = t};
-	struct loader l = {.in = ret, .t = t, .pid = pid};
+	*l = (struct loader){.visitor = {.kinds = 1u << ROW_CALL,
+					 .state_bytes = sizeof(struct share),
+					 .rows = load_rows,
+					 .end = end_loading},
+			     .in = ret,
+			     .done = done,
+			     .ctx = ctx,
+			     .t = t,
+			     .pid = pid};
 	ret->threads = xcalloc(t->threads.len + 1, sizeof(*ret->threads));
 	for (size_t i = 0; i < t->threads.len; i++) {
 		ret->threads[i].pid = t->threads.data[i].pid;
 		ret->threads[i].tid = t->threads.data[i].tid;
 	}
-	l.kinds = xcalloc(t->probes.len + 1, 1);
+	l->kinds = xcalloc(t->probes.len + 1, 1);
 	for (size_t i = 0; i < t->probes.len; i++)
-		l.kinds[i] = (uint8_t)probe_kind(t, &t->probes.data[i]);
-	fn_ids_make(&l.ids, t);
-	gpu_probes_make(&l.roles, t);
+		l->kinds[i] = (uint8_t)probe_kind(t, &t->probes.data[i]);
+	fn_ids_make(&l->ids, t);
+	gpu_probes_make(&l->roles, t);
 	*vec_push(&ret->symbols) = (struct steps_symbol){xstrdup("backward"), CLASS_BACKWARD};
-	read_blocks(&l, r);
-	for (size_t i = 0; i < t->threads.len; i++) {
-		put_in_order(&ret->threads[i].torch);
-		put_in_order(&ret->threads[i].device);
-	}
-	gpu_probes_free(&l.roles);
-	fn_ids_free(&l.ids);
-	free(l.kinds);
+	return &l->visitor;
 }
 
 void steps_input_free(struct steps_input *in)

@@ -1,81 +1,55 @@
-/* summary.c - sums up a recording on all CPUs and makes the report's rows of it.
+/* summary.c - sums up a recording and makes the report's rows of it.
  *
- * Blocks are handed out one by one to workers; each sums into tables of its own
- * (pass.c), which are merged at the end. Kernel histograms are added last. */
+ * Each thread sums into tables of its own (pass.c), which are merged at the end. Kernel histograms
+ * are added last. */
 #include "analyze/summary.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <unistd.h>
 
 #include "analyze/functions.h"
 #include "analyze/pass.h"
 #include "base/map64.h"
 #include "wire/event.h"
 
-#define MAX_WORKERS	64
 #define MAX_OPEN_LISTED 1000
 
-/* What the workers share. */
 struct job {
-	const struct rec_reader *reader;
+	struct row_visitor visitor;
+	struct summary *ret;
 	const struct rec_tables *tables;
-	const struct summary_options *options;
+	struct summary_options options;
 	struct fn_ids ids;
 	bool *thread_wanted;
 	uint8_t **thread_counted;
 	VEC(uint8_t *) bitmaps; /* what thread_counted points to */
-	size_t blocks;
-	atomic_size_t next_block;
-	struct pass *passes;
+	struct pass *passes;	/* the threads' states */
 	size_t passes_len;
 };
 
-struct worker {
-	struct job *job;
-	struct pass *pass;
-	bool reports; /* the caller's own thread: the one that may call progress */
-};
+/* ---- a thread's share ---- */
 
-static void *worker_run(void *arg)
+static void begin_pass(const struct job *job, struct pass *p)
 {
-	struct worker *w = arg;
-	struct job *job = w->job;
-	const struct summary_options *o = job->options;
-	for (;;) {
-		size_t block = atomic_fetch_add(&job->next_block, 1);
-		if (block >= job->blocks)
-			return NULL;
-		pass_block(w->pass, block);
-		if (w->reports && o->progress)
-			o->progress(o->progress_ctx, block, job->blocks);
-	}
+	p->ids = &job->ids;
+	p->thread_wanted = job->thread_wanted;
+	p->thread_counted = job->thread_counted;
+	pass_init(p);
 }
 
-static size_t worker_count(const struct summary_options *o, size_t blocks)
+static void visit_calls(const struct row_visitor *v, void *state, const struct visited_rows *rows)
 {
-	size_t n = o->threads;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	if (!n)
-		n = cpus > 0 ? (size_t)cpus : 1;
-	if (n > MAX_WORKERS)
-		n = MAX_WORKERS;
-	return n > blocks ? (blocks ? blocks : 1) : n;
+	struct pass *p = state;
+	if (!p->ids)
+		begin_pass((const struct job *)v, p);
+	pass_block(p, rows->block, rows->rows, rows->len);
 }
 
-static void run_workers(struct job *job)
+static void note_unread(const struct row_visitor *v, void *state, enum row_kind kind,
+			const struct err *why)
 {
-	pthread_t ids[MAX_WORKERS];
-	struct worker workers[MAX_WORKERS] = {{job, &job->passes[0], true}};
-	size_t started = 1;
-	for (; started < job->passes_len; started++) {
-		workers[started] = (struct worker){job, &job->passes[started], false};
-		if (pthread_create(&ids[started], NULL, worker_run, &workers[started]))
-			break; /* the others take its blocks */
-	}
-	worker_run(&workers[0]);
-	for (size_t i = 1; i < started; i++)
-		pthread_join(ids[i], NULL);
+	struct pass *p = state;
+	(void)v;
+	(void)kind;
+	if (!p->blocks_unread++)
+		p->unread = *why;
 }
 
 /* ---- what is wanted, and what histograms have counted ---- */
@@ -83,16 +57,16 @@ static void run_workers(struct job *job)
 static void choose_threads(struct job *job)
 {
 	const struct rec_tables *t = job->tables;
-	if (!job->options->pid)
+	if (!job->options.pid)
 		return;
 	job->thread_wanted = xcalloc(t->threads.len + 1, sizeof(bool));
 	for (size_t i = 0; i < t->threads.len; i++)
-		job->thread_wanted[i] = t->threads.data[i].pid == job->options->pid;
+		job->thread_wanted[i] = t->threads.data[i].pid == job->options.pid;
 }
 
 static bool hist_wanted(const struct job *job, const struct m_hist *h)
 {
-	return (!job->options->pid || h->pid == job->options->pid) &&
+	return (!job->options.pid || h->pid == job->options.pid) &&
 	       h->probe < job->tables->probes.len;
 }
 
@@ -257,7 +231,7 @@ static void make_processes(struct summary *s, const struct job *job)
 	struct map64 by_pid = {0};
 	for (size_t i = 0; i < t->processes.len; i++) {
 		const struct m_process *row = &t->processes.data[i];
-		if (job->options->pid && row->pid != job->options->pid)
+		if (job->options.pid && row->pid != job->options.pid)
 			continue;
 		/* What was seen of a process before its fork was told, or before it ran another
 		 * program, has a row of its own. Only after one has ended is its number another's.
@@ -336,45 +310,59 @@ static void job_free(struct job *job)
 {
 	for (size_t i = 0; i < job->passes_len; i++)
 		pass_free(&job->passes[i]);
-	free(job->passes);
 	for (size_t i = 0; i < job->bitmaps.len; i++)
 		free(job->bitmaps.data[i]);
 	vec_free(&job->bitmaps);
 	free(job->thread_counted);
 	free(job->thread_wanted);
 	fn_ids_free(&job->ids);
+	free(job);
 }
 
-void summary_make(struct summary *ret, const struct rec_reader *r,
+static void end_visit(struct row_visitor *v, void *states, size_t n)
+{
+	struct job *job = (struct job *)v;
+	struct summary s = {0};
+	job->passes = states;
+	job->passes_len = n;
+	for (size_t i = 0; i < n; i++)
+		if (!job->passes[i].ids)
+			begin_pass(job, &job->passes[i]);
+	pass_join_edges(job->passes, n);
+	for (size_t i = 0; i < job->tables->hists.len; i++)
+		if (hist_wanted(job, &job->tables->hists.data[i]))
+			add_hist(&job->passes[0], &job->tables->hists.data[i]);
+	make_functions(&s, job);
+	make_processes(&s, job);
+	make_open_calls(&s, job);
+	make_totals(&s, job);
+	*job->ret = s;
+	job_free(job);
+}
+
+struct row_visitor *summary_visitor(struct summary *ret, const struct row_source *s,
+				    const struct summary_options *options)
+{
+	struct job *job = xcalloc(1, sizeof(*job));
+	*job = (struct job){.visitor = {.kinds = 1u << ROW_CALL,
+					.state_bytes = sizeof(struct pass),
+					.rows = visit_calls,
+					.unread = note_unread,
+					.end = end_visit},
+			    .ret = ret,
+			    .tables = s->tables,
+			    .options = *options};
+	fn_ids_make(&job->ids, job->tables);
+	choose_threads(job);
+	mark_counted(job);
+	return &job->visitor;
+}
+
+void summary_make(struct summary *ret, const struct row_source *s,
 		  const struct summary_options *options)
 {
-	struct job job = {.reader = r, .tables = rec_tables(r), .options = options};
-	job.blocks = rec_call_blocks(r);
-	fn_ids_make(&job.ids, job.tables);
-	choose_threads(&job);
-	mark_counted(&job);
-	job.passes_len = worker_count(options, job.blocks);
-	job.passes = xcalloc(job.passes_len, sizeof(*job.passes));
-	for (size_t i = 0; i < job.passes_len; i++) {
-		struct pass *p = &job.passes[i];
-		p->reader = r;
-		p->ids = &job.ids;
-		p->thread_wanted = job.thread_wanted;
-		p->thread_counted = job.thread_counted;
-		pass_init(p);
-	}
-	run_workers(&job);
-	pass_join_edges(job.passes, job.passes_len);
-	for (size_t i = 0; i < job.tables->hists.len; i++)
-		if (hist_wanted(&job, &job.tables->hists.data[i]))
-			add_hist(&job.passes[0], &job.tables->hists.data[i]);
-	struct summary s = {0};
-	make_functions(&s, &job);
-	make_processes(&s, &job);
-	make_open_calls(&s, &job);
-	make_totals(&s, &job);
-	job_free(&job);
-	*ret = s;
+	struct row_visitor *v = summary_visitor(ret, s, options);
+	rows_visit(s, &v, 1, &options->visit);
 }
 
 void summary_free(struct summary *s)

@@ -1,6 +1,6 @@
 /* summary.h - the numbers of a report: where the time of a recording went.
  *
- * Does no output and reads only through the recording's reader. */
+ * Does no output . */
 #pragma once
 
 #include <stdbool.h>
@@ -8,14 +8,11 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct summary_options {
-	uint32_t pid;	  /* only this process; 0 = all */
-	unsigned threads; /* 0 = one for each CPU */
-	/* Called from the calling thread now and then; may be NULL. */
-	void (*progress)(void *ctx, uint64_t done, uint64_t total);
-	void *progress_ctx;
+	uint32_t pid;		    /* only this process; 0 = all */
+	struct visit_options visit; /* of summary_make */
 };
 
 /* One function, all processes together. Instants are calls without a duration: they are
@@ -68,7 +65,10 @@ struct summary {
 	struct err unread;	/* why the first of them could not */
 };
 
-/* Sums up a recording. What it returns points into the reader's tables. */
-void summary_make(struct summary *ret, const struct rec_reader *r,
+/* Sums up a recording. What it returns points into the source's tables. *ret is made when the
+ * visitor ends. */
+struct row_visitor *summary_visitor(struct summary *ret, const struct row_source *s,
+				    const struct summary_options *options);
+void summary_make(struct summary *ret, const struct row_source *s,
 		  const struct summary_options *options);
 void summary_free(struct summary *s);

@@ -7,7 +7,7 @@
  * that were captured into a graph: they start nothing, the graph's launch does. It draws no
  * conclusions: those are drawn by gpu_gaps.h, gpu_transfers.h, collectives.h, steps.h.
  *
- * Memory: 32 bytes a span, 64 for each kind of them, and 112 a call; more for a while, as lists are
+ * Memory: 32 bytes a span and a call, 80 for each kind of them; more for a while, as lists are
  * sorted and matched. Does no output. */
 #pragma once
 
@@ -16,15 +16,12 @@
 
 #include "analyze/gpu_roles.h"
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 #define TIMELINE_NONE UINT32_MAX
 
-/* A call of the roles launch, graph_launch, copy, set, sync, collective, p2p, nccl_group. Of a
- * group there are two: the one that ends it waits for it to be enqueued, and is the parent. */
-struct timeline_call {
-	uint64_t start_ns;
-	uint64_t end_ns;
+/* What many calls have in common. Two kinds may be alike. */
+struct timeline_call_kind {
 	uint64_t stream;      /* handle, as the call gives it */
 	uint64_t bytes;	      /* of copies, sets and collectives */
 	uint64_t comm;	      /* of collectives: handle */
@@ -34,17 +31,27 @@ struct timeline_call {
 	uint32_t thread; /* index into the thread table */
 	uint32_t probe;
 	uint32_t stack;
-	uint32_t name;	     /* string: of launches the kernel's, mangled as recorded */
+	uint32_t name;	  /* string: of launches the kernel's, mangled as recorded */
+	int32_t partner;  /* of collectives: the root or the peer, INT32_MIN = none */
+	int16_t datatype; /* of collectives: ncclDataType_t, -1 = the call tells none */
+	uint8_t role;	  /* enum gpu_role */
+	uint8_t flags;	  /* enum call_flags of wire/event.h */
+	uint8_t zero[4];  /* kinds are compared as bytes */
+};
+
+/* A call of the roles launch, graph_launch, copy, set, sync, collective, p2p, nccl_group. Of a
+ * group there are two: the one that ends it waits for it to be enqueued, and is the parent. */
+struct timeline_call {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t kind;	     /* into call_kinds; see timeline_call_kind */
 	uint32_t parent;     /* call of role collective, p2p or nccl_group that it was made in, else
 			      * TIMELINE_NONE; a collective's is its group */
 	uint32_t first_span; /* into by_call; what the call started, in order of start */
-	uint32_t spans;
-	int32_t partner;  /* of collectives: the root or the peer, INT32_MIN = none */
-	int16_t datatype; /* of collectives: ncclDataType_t, -1 = the call tells none */
-	bool captured;	  /* of collectives: into a graph, it started nothing */
-	uint8_t role;	  /* enum gpu_role */
-	uint8_t flags;	  /* enum call_flags of wire/event.h */
+	uint32_t spans : 31;
+	uint32_t captured : 1; /* of collectives: into a graph, it started nothing */
 };
+_Static_assert(sizeof(struct timeline_call) == 32, "a call is small");
 
 /* What many spans have in common; fields as those of struct m_gpu_span. Two kinds may be alike. */
 struct timeline_kind {
@@ -83,7 +90,8 @@ struct timeline {
 	VEC(struct timeline_call) calls; /* by pid, then start */
 	VEC(struct timeline_span) spans; /* by pid, then start */
 	VEC(struct timeline_kind) kinds; /* of spans */
-	VEC(uint32_t) by_call;		 /* numbers of spans: see timeline_call.first_span */
+	VEC(struct timeline_call_kind) call_kinds;
+	VEC(uint32_t) by_call; /* numbers of spans: see timeline_call.first_span */
 	/* Waits are not counted in these. */
 	uint64_t matched_spans;
 	uint64_t unmatched_spans; /* started by calls that were not recorded */
@@ -98,15 +106,17 @@ struct timeline {
 struct timeline_options {
 	uint32_t pid; /* only this process; 0 = all */
 	uint64_t from_ns,
-		to_ns;	  /* only spans that begin then; 0 = from the beginning, to the end */
-	unsigned threads; /* 0 = one for each CPU */
+		to_ns; /* only spans that begin then; 0 = from the beginning, to the end */
 	/* Makes a readable name of a mangled one, malloc'ed. NULL: kernels whose spans have
 	 * mangled names are matched without regard to their names. */
 	char *(*demangle)(const char *name, int params);
 };
 
-/* What it returns points into the reader's tables. Blocks that cannot be read are left out. */
-void timeline_make(struct timeline *ret, const struct rec_reader *r,
+/* What it returns points into the source's tables. *ret is made when the visitor ends. Blocks that
+ * cannot be read are left out. */
+struct row_visitor *timeline_visitor(struct timeline *ret, const struct row_source *s,
+				     const struct timeline_options *options);
+void timeline_make(struct timeline *ret, const struct row_source *s,
 		   const struct timeline_options *options);
 void timeline_free(struct timeline *t);
 
@@ -114,6 +124,12 @@ static inline const struct timeline_kind *timeline_kind_of(const struct timeline
 							   const struct timeline_span *s)
 {
 	return &t->kinds.data[s->kind];
+}
+
+static inline const struct timeline_call_kind *timeline_call_kind_of(const struct timeline *t,
+								     const struct timeline_call *c)
+{
+	return &t->call_kinds.data[c->kind];
 }
 
 /* The driver's call that started it, as CUPTI saw it; 0 unknown. */

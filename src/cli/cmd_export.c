@@ -35,9 +35,10 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 {
 	enum { GRAPH_ARROWS = 32 };
 	struct timeline t;
-	timeline_make(&t, reader, &(struct timeline_options){.demangle = demangle});
+	timeline_make(&t, rec_source(reader), &(struct timeline_options){.demangle = demangle});
 	for (size_t i = 0; i < t.calls.len; i++) {
 		const struct timeline_call *c = &t.calls.data[i];
+		const struct timeline_call_kind *kind = timeline_call_kind_of(&t, c);
 		for (uint32_t k = 0; k < c->spans && k < GRAPH_ARROWS; k++) {
 			const struct timeline_span *s =
 				&t.spans.data[t.by_call.data[c->first_span + k]];
@@ -45,9 +46,9 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 				continue;
 			*vec_push(&ret->rows) = (struct work_flow){.call_start_ns = c->start_ns,
 								   .span_start_ns = s->start_ns,
-								   .thread = c->thread,
-								   .probe = c->probe,
-								   .pid = c->pid,
+								   .thread = kind->thread,
+								   .probe = kind->probe,
+								   .pid = kind->pid,
 								   .correlation = s->correlation};
 		}
 	}
@@ -59,7 +60,7 @@ static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
 static void make_call_flows(struct call_flows *ret, const struct rec_reader *reader)
 {
 	struct autograd_links links;
-	autograd_links_make(&links, reader, 0);
+	autograd_links_make(&links, rec_source(reader), 0);
 	for (size_t i = 0; i < links.rows.len; i++) {
 		const struct autograd_link *l = &links.rows.data[i];
 		call_flows_add(ret,
@@ -81,7 +82,7 @@ _Static_assert(STEPS_PHASES <= STEP_SLICE_PHASES, "a step has more phases than a
 static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
 {
 	struct steps steps;
-	steps_make(&steps, reader, NULL);
+	steps_make(&steps, rec_source(reader), NULL);
 	ret->phase_names = phase_names;
 	ret->phases = STEPS_PHASES;
 	for (size_t i = 0; i < steps.processes.len; i++) {

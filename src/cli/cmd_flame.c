@@ -96,16 +96,16 @@ static int make_tree(struct calltree *ret, const struct args *a, const struct fl
 	struct flame_options o = *wanted;
 	struct progress progress;
 	progress_begin(&progress, "reading");
-	o.progress = show_progress;
-	o.progress_ctx = &progress;
+	o.visit.progress = show_progress;
+	o.visit.progress_ctx = &progress;
 	const char *path = a->words.data[0], *base_path = args_get(a, "diff");
 	int rc;
 	if (base)
-		rc = flame_make_diff(ret, reader, title_name(path, base_path), base,
-				     title_name(base_path, path), !args_has(a, "no-normalize"), &o,
-				     e);
+		rc = flame_make_diff(ret, rec_source(reader), title_name(path, base_path),
+				     rec_source(base), title_name(base_path, path),
+				     !args_has(a, "no-normalize"), &o, e);
 	else
-		rc = flame_make(ret, reader, &o, e);
+		rc = flame_make(ret, rec_source(reader), &o, e);
 	progress_end(&progress);
 	return rc;
 }

@@ -53,14 +53,12 @@ static json_t *merge_json(const char *output, const struct merge_result *m)
 }
 
 /* 0, or -1 where it could not be written. */
-static int print_json(const char *output, const struct merge_result *m, const struct report *r,
-		      const void *ranks)
+static int print_json(const char *output, const struct merge_result *m, const struct report *r)
 {
 	struct json_stream out;
 	json_stream_begin(&out, stdout, JSON_REAL_PRECISION(9));
 	json_stream_put(&out, "merged", merge_json(output, m));
-	if (ranks)
-		report_ranks.json(&out, r, ranks);
+	report_sections_json(&out, r);
 	int rc = json_stream_end(&out);
 	putchar('\n');
 	return rc;
@@ -70,32 +68,23 @@ static int print_json(const char *output, const struct merge_result *m, const st
 static int print_result(const char *output, const struct merge_result *m, bool json, struct err *e)
 {
 	struct rec_reader *reader = NULL;
-	struct timeline timeline;
 	int rc = rec_open(&reader, output, e);
 	if (rc)
 		return rc;
-	timeline_make(&timeline, reader, &(struct timeline_options){.demangle = demangle});
 	struct report_options options = {.top = json ? 0 : 15,
 					 .width = terminal_width(stdout),
-					 .colour = terminal_colour(stdout)};
-	struct report r = {.path = output,
-			   .reader = reader,
-			   .tables = rec_tables(reader),
-			   .timeline = &timeline,
-			   .options = &options};
-	struct page page = {stdout, &r};
-	void *ranks = report_ranks.make(&r); /* NULL: the output is cut off before its sources */
+					 .colour = terminal_colour(stdout),
+					 .only = &report_ranks};
+	struct report r;
+	report_make(&r, output, rec_source(reader), &options, &(struct visit_options){0});
 	if (json) {
-		if (print_json(output, m, &r, ranks))
+		if (print_json(output, m, &r))
 			rc = err_set(e, EIO, "cannot write to the standard output");
 	} else {
 		print_sources(output, m);
-		if (ranks)
-			report_ranks.text(&page, ranks);
+		report_sections_text(&(struct page){stdout, &r});
 	}
-	if (ranks)
-		report_ranks.end(ranks);
-	timeline_free(&timeline);
+	report_free(&r);
 	rec_close(reader);
 	return rc;
 }

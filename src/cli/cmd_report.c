@@ -99,38 +99,11 @@ static int print_report(const char *path, const struct rec_reader *reader,
 			const struct report_options *o, bool json, struct err *e)
 {
 	struct progress progress;
-	struct summary summary;
+	struct report r;
 	progress_begin(&progress, "reading");
-	summary_make(&summary, reader,
-		     &(struct summary_options){
-			     .pid = o->pid, .progress = show_progress, .progress_ctx = &progress});
-	struct gpu_summary gpu;
-	gpu_summary_make(&gpu, reader,
-			 &(struct gpu_options){.pid = o->pid,
-					       .from_ns = o->from_ns,
-					       .to_ns = o->to_ns,
-					       .progress = show_progress,
-					       .progress_ctx = &progress});
-	struct profile profile;
-	profile_make(
-		&profile, reader,
-		&(struct profile_options){.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns});
-	struct timeline timeline;
-	timeline_make(&timeline, reader,
-		      &(struct timeline_options){.pid = o->pid,
-						 .from_ns = o->from_ns,
-						 .to_ns = o->to_ns,
-						 .demangle = demangle});
+	report_make(&r, path, rec_source(reader), o,
+		    &(struct visit_options){.progress = show_progress, .progress_ctx = &progress});
 	progress_end(&progress);
-	struct report r = {.path = path,
-			   .reader = reader,
-			   .tables = rec_tables(reader),
-			   .summary = &summary,
-			   .gpu = &gpu,
-			   .profile = &profile,
-			   .timeline = &timeline,
-			   .options = o};
-	report_make(&r);
 	int rc = 0;
 	if (json)
 		rc = report_json(stdout, &r);
@@ -139,10 +112,6 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	if (rc)
 		err_set(e, -rc, "cannot write the report");
 	report_free(&r);
-	timeline_free(&timeline);
-	profile_free(&profile);
-	gpu_summary_free(&gpu);
-	summary_free(&summary);
 	return rc;
 }
 

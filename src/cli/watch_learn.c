@@ -286,7 +286,7 @@ bool watch_learn_find(struct watch_learn *l, struct watch_marker *ret)
 	l->writer = NULL;
 	if (rc || rec_open(&r, l->path, &e))
 		return false;
-	steps_make(&steps, r, NULL);
+	steps_make(&steps, rec_source(r), NULL);
 	bool found = steps.main != SIZE_MAX && marker_of(l, r, &steps, ret);
 	steps_free(&steps);
 	rec_close(r);

@@ -47,7 +47,7 @@ static void judge_steps(struct detector *d, const struct rec_reader *r)
 {
 	struct steps steps = {0};
 	struct step_rows rows = {0};
-	steps_make(&steps, r, &(struct steps_options){0});
+	steps_make(&steps, rec_source(r), &(struct steps_options){0});
 	step_rows_make(&rows, &steps, d->known.steps);
 	learn_steps_join(&rows, d->window_ns);
 	for (size_t i = 0; i < rows.rows.len; i++)

@@ -257,7 +257,7 @@ static struct recording_facts *facts_of(struct rec_reader *const *recordings, si
 	struct recording_facts *ret = xcalloc(n, sizeof(*ret));
 	for (size_t i = 0; i < n; i++) {
 		ret[i].work_ns = work_begins(recordings[i]);
-		steps_make(&ret[i].steps, recordings[i], &(struct steps_options){0});
+		steps_make(&ret[i].steps, rec_source(recordings[i]), &(struct steps_options){0});
 	}
 	return ret;
 }

@@ -186,7 +186,7 @@ static void collect_calls(const struct merge *m, uint32_t source, rank_calls_t *
 	const struct merge_input *in = &m->inputs.data[source];
 	struct timeline timeline;
 	struct collectives collectives;
-	timeline_make(&timeline, in->reader,
+	timeline_make(&timeline, rec_source(in->reader),
 		      &(struct timeline_options){.demangle = m->options->demangle});
 	collectives_make(&collectives, &timeline, 0);
 	for (size_t i = 0; i < collectives.rows.len; i++) {

@@ -271,6 +271,17 @@ static int open_file(struct rec_reader *r, const char *path, struct err *e)
 	return rc;
 }
 
+static size_t source_blocks(const void *ctx, enum row_kind kind)
+{
+	return rec_blocks(ctx, kind);
+}
+
+static int source_read(const void *ctx, enum row_kind kind, size_t block, struct row_block *ret,
+		       struct err *e)
+{
+	return rec_read(ctx, kind, block, ret, e);
+}
+
 int rec_open(struct rec_reader **ret, const char *path, struct err *e)
 {
 	struct rec_reader *r = xcalloc(1, sizeof(*r));
@@ -279,6 +290,8 @@ int rec_open(struct rec_reader **ret, const char *path, struct err *e)
 		rec_close(r);
 		return rc;
 	}
+	r->source = (struct row_source){
+		.ctx = r, .tables = &r->t, .blocks = source_blocks, .read = source_read};
 	strtab_add(&r->t.strings, "", 0);
 	scan_blocks(r);
 	tables_finish(r);
@@ -311,4 +324,9 @@ const struct rec_tables *rec_tables(const struct rec_reader *r)
 size_t rec_blocks(const struct rec_reader *r, enum row_kind kind)
 {
 	return r->blocks[kind].len;
+}
+
+const struct row_source *rec_source(const struct rec_reader *r)
+{
+	return &r->source;
 }

@@ -39,6 +39,7 @@ struct rec_reader {
 	int fd;
 	uint64_t size;
 	struct rec_tables t;
+	struct row_source source;
 	VEC(struct block_ref) blocks[ROW_KINDS]; /* of bulk rows */
 	struct end_row end;
 

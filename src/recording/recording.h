@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "events/tables.h"
+#include "events/visitor.h"
 
 /* ---- writing ---- */
 struct rec_writer;
@@ -153,5 +154,8 @@ int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struc
 	}
 ROW_BULKS(X)
 #undef X
+
+/* For events/visitor.h; valid while r is open. */
+const struct row_source *rec_source(const struct rec_reader *r);
 
 void rec_close(struct rec_reader *r);

@@ -178,7 +178,8 @@ const char *report_function_name(const struct report *r, const struct summary_fu
 	return ret;
 }
 
-void report_make(struct report *r)
+/* What of the report is about nothing but a section is that section's; this is the rest. */
+static void make_rest(struct report *r)
 {
 	for (size_t i = 0; i < r->gpu->kernels.len; i++) {
 		const char *name = r->gpu->kernels.data[i].name;
@@ -189,7 +190,50 @@ void report_make(struct report *r)
 	make_times(r);
 	make_cost(r);
 	choose_functions(r);
-	report_sections_make(r);
+}
+
+static void begin_rest(struct report *r, struct report_visitors *v,
+		       const struct visit_options *visit)
+{
+	const struct report_options *o = r->options;
+	v->rows[v->n++] =
+		summary_visitor(r->summary, r->source, &(struct summary_options){.pid = o->pid});
+	v->rows[v->n++] = gpu_summary_visitor(
+		r->gpu, r->source,
+		&(struct gpu_options){
+			.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns, .visit = *visit});
+	profile_make(
+		r->profile, r->source,
+		&(struct profile_options){.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns});
+}
+
+void report_make(struct report *ret, const char *path, const struct row_source *source,
+		 const struct report_options *options, const struct visit_options *visit)
+{
+	struct report_visitors visitors = {0};
+	*ret = (struct report){.path = path,
+			       .source = source,
+			       .tables = source->tables,
+			       .options = options,
+			       .summary = xcalloc(1, sizeof(*ret->summary)),
+			       .gpu = xcalloc(1, sizeof(*ret->gpu)),
+			       .profile = xcalloc(1, sizeof(*ret->profile)),
+			       .timeline = xcalloc(1, sizeof(*ret->timeline)),
+			       .collectives = xcalloc(1, sizeof(*ret->collectives))};
+	if (!options->only)
+		begin_rest(ret, &visitors, visit);
+	visitors.rows[visitors.n++] =
+		timeline_visitor(ret->timeline, source,
+				 &(struct timeline_options){.pid = options->pid,
+							    .from_ns = options->from_ns,
+							    .to_ns = options->to_ns,
+							    .demangle = demangle});
+	report_sections_begin(ret, &visitors);
+	rows_visit(source, visitors.rows, visitors.n, visit);
+	collectives_make(ret->collectives, ret->timeline, REPORT_LONGEST);
+	if (!options->only)
+		make_rest(ret);
+	report_sections_make(ret);
 }
 
 void report_free(struct report *r)
@@ -199,4 +243,14 @@ void report_free(struct report *r)
 	kernel_times_free(&r->kernel_times);
 	map64_free(&r->kernel_names);
 	report_sections_end(r);
+	collectives_free(r->collectives);
+	timeline_free(r->timeline);
+	profile_free(r->profile);
+	gpu_summary_free(r->gpu);
+	summary_free(r->summary);
+	free(r->collectives);
+	free(r->timeline);
+	free(r->profile);
+	free(r->gpu);
+	free(r->summary);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyze/collectives.h"
 #include "analyze/gpu.h"
 #include "analyze/kernel_times.h"
 #include "analyze/profile.h"
@@ -12,7 +13,9 @@
 #include "analyze/timeline.h"
 #include "base/buffer.h"
 #include "base/map64.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
+
+struct report_section;
 
 enum report_sort { SORT_TOTAL, SORT_SELF, SORT_CALLS, SORT_P99, SORT_MAX };
 
@@ -24,8 +27,11 @@ struct report_options {
 	VEC(const char *) layers; /* empty = all */
 	unsigned width;
 	bool colour;
-	bool steps; /* in JSON each step */
+	bool steps;			   /* in JSON each step */
+	const struct report_section *only; /* NULL: the whole report */
 };
+
+#define REPORT_LONGEST 5 /* collectives of each size that are listed */
 
 struct report_loss {
 	const char *cause;
@@ -35,13 +41,15 @@ struct report_loss {
 
 struct report {
 	const char *path;
-	const struct rec_reader *reader;
+	const struct row_source *source;
 	const struct rec_tables *tables;
-	const struct summary *summary;
-	const struct gpu_summary *gpu;
-	const struct profile *profile;
-	const struct timeline *timeline; /* without spans where there are none */
 	const struct report_options *options;
+	/* With options->only of these the timeline and the collectives alone. */
+	struct summary *summary;
+	struct gpu_summary *gpu;
+	struct profile *profile;
+	struct timeline *timeline; /* without spans where there are none */
+	struct collectives *collectives;
 	uint64_t duration_ns;
 	uint64_t start_realtime_ns; /* 0 unknown */
 	uint64_t lost;		    /* calls and records that are missing */
@@ -57,8 +65,10 @@ struct report {
 	struct map64 kernel_names;	  /* hashes of the names of gpu->kernels */
 };
 
-/* Fills in all of it from path, tables, summaries and options. */
-void report_make(struct report *r);
+/* Goes through the source once, with all that works out a part of the report, and fills in all of
+ * *ret, which the path, the source and the options must outlive. */
+void report_make(struct report *ret, const char *path, const struct row_source *source,
+		 const struct report_options *options, const struct visit_options *visit);
 void report_free(struct report *r);
 
 /* Calls of the layers cuda and nccl were counted without being recorded (modes tail, stats):

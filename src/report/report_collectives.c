@@ -8,33 +8,35 @@
 #include "base/human.h"
 #include "report/report_section.h"
 
-#define LONGEST	     5
 #define CONNECTIONS  10
 #define COLUMN_BYTES 10
 #define COLUMN_RATE  11
 
 struct state {
-	struct collectives collectives;
+	const struct collectives *collectives;
 	uint8_t *uses; /* by connection: enum connection_use */
 };
 
 static void end(void *state)
 {
 	struct state *s = state;
-	collectives_free(&s->collectives);
 	free(s->uses);
 	free(s);
 }
 
-static void *make(const struct report *r)
+static void *begin(const struct report *r, struct report_visitors *v)
 {
-	struct state *s = xcalloc(1, sizeof(*s));
-	collectives_make(&s->collectives, r->timeline, LONGEST);
+	(void)r;
+	(void)v;
+	return xcalloc(1, sizeof(struct state));
+}
+
+static bool make(const struct report *r, void *state)
+{
+	struct state *s = state;
+	s->collectives = r->collectives;
 	s->uses = connections_uses(r->tables);
-	if (s->collectives.rows.len || r->tables->connections.len)
-		return s;
-	end(s);
-	return NULL;
+	return s->collectives->rows.len || r->tables->connections.len;
 }
 
 /* "ncclAllReduce"; groups have no function of their own. */
@@ -197,7 +199,7 @@ static void connections_text(const struct page *p, const struct state *s)
 static void text(const struct page *p, const void *state)
 {
 	const struct state *s = state;
-	times_text(p, &s->collectives);
+	times_text(p, s->collectives);
 	connections_text(p, s);
 }
 
@@ -337,7 +339,7 @@ static json_t *connections_sum_json(const struct connections_sum *sum)
 static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct state *s = state;
-	times_json(out, r->tables, &s->collectives);
+	times_json(out, r->tables, s->collectives);
 	json_stream_array(out, "connections");
 	for (size_t i = 0; i < r->tables->connections.len; i++) {
 		const struct m_connection *c = &r->tables->connections.data[i];
@@ -349,4 +351,4 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_put(out, "nccl_connections", connections_sum_json(&sum));
 }
 
-const struct report_section report_collectives = {make, text, json, end};
+const struct report_section report_collectives = {begin, make, text, json, end};

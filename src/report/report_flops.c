@@ -11,17 +11,20 @@
 
 #define OTHERS_SHOWN 5
 
-static void *make(const struct report *r)
+static void *begin(const struct report *r, struct report_visitors *v)
 {
 	const struct report_options *o = r->options;
 	struct flops *f = xcalloc(1, sizeof(*f));
-	flops_make(f, r->reader, r->timeline,
-		   &(struct flops_options){o->pid, o->from_ns, o->to_ns});
-	if (f->model > 0 || f->unknown)
-		return f;
-	flops_free(f);
-	free(f);
-	return NULL;
+	v->rows[v->n++] = flops_visitor(f, r->source, r->timeline,
+					&(struct flops_options){o->pid, o->from_ns, o->to_ns});
+	return f;
+}
+
+static bool make(const struct report *r, void *state)
+{
+	const struct flops *f = state;
+	(void)r;
+	return f->model > 0 || f->unknown;
 }
 
 static void end(void *state)
@@ -354,4 +357,4 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_flops = {make, text, json, end};
+const struct report_section report_flops = {begin, make, text, json, end};

@@ -5,15 +5,20 @@
 #include "base/human.h"
 #include "report/report_section.h"
 
-static void *make(const struct report *r)
+static void *begin(const struct report *r, struct report_visitors *v)
 {
+	if (!r->tables->gpu_spans)
+		return NULL;
 	struct operators *o = xcalloc(1, sizeof(*o));
-	operators_make(o, r->reader, r->timeline, r->options->pid);
-	if (o->rows.len)
-		return o;
-	operators_free(o);
-	free(o);
-	return NULL;
+	v->rows[v->n++] = operators_visitor(o, r->source, r->timeline, r->options->pid);
+	return o;
+}
+
+static bool make(const struct report *r, void *state)
+{
+	const struct operators *o = state;
+	(void)r;
+	return o->rows.len;
 }
 
 static void end(void *state)
@@ -94,4 +99,4 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_operators = {make, text, json, end};
+const struct report_section report_operators = {begin, make, text, json, end};

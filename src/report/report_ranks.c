@@ -12,24 +12,24 @@
 #define FRAMES_SHOWN 8
 #define RANKS_SHOWN  16
 
-static void *make(const struct report *r)
+static void *begin(const struct report *r, struct report_visitors *v)
 {
-	struct ranks_state *s = xcalloc(1, sizeof(*s));
-	collectives_make(&s->collectives, r->timeline, 0);
-	ranks_make(&s->ranks, r->reader, &s->collectives);
-	if (s->ranks.several || r->tables->sources.len)
-		return s;
-	ranks_free(&s->ranks);
-	collectives_free(&s->collectives);
-	free(s);
-	return NULL;
+	(void)r;
+	(void)v;
+	return xcalloc(1, sizeof(struct ranks_state));
+}
+
+static bool make(const struct report *r, void *state)
+{
+	struct ranks_state *s = state;
+	ranks_make(&s->ranks, r->source, r->collectives);
+	return s->ranks.several || r->tables->sources.len;
 }
 
 static void end(void *state)
 {
 	struct ranks_state *s = state;
 	ranks_free(&s->ranks);
-	collectives_free(&s->collectives);
 	free(s);
 }
 
@@ -365,4 +365,4 @@ static void text(const struct page *p, const void *state)
 	hangs(p, r);
 }
 
-const struct report_section report_ranks = {make, text, ranks_json, end};
+const struct report_section report_ranks = {begin, make, text, ranks_json, end};

@@ -5,7 +5,6 @@
 #include "report/report_section.h"
 
 struct ranks_state {
-	struct collectives collectives;
 	struct ranks ranks;
 };
 

@@ -7,11 +7,21 @@ static const struct report_section *const sections[] = {
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
-void report_sections_make(struct report *r)
+void report_sections_begin(struct report *r, struct report_visitors *v)
 {
 	r->sections = xcalloc(SECTIONS, sizeof(*r->sections));
 	for (size_t i = 0; i < SECTIONS; i++)
-		r->sections[i] = sections[i]->make(r);
+		if (!r->options->only || r->options->only == sections[i])
+			r->sections[i] = sections[i]->begin(r, v);
+}
+
+void report_sections_make(struct report *r)
+{
+	for (size_t i = 0; i < SECTIONS; i++)
+		if (r->sections[i] && !sections[i]->make(r, r->sections[i])) {
+			sections[i]->end(r->sections[i]);
+			r->sections[i] = NULL;
+		}
 }
 
 void report_sections_text(const struct page *p)

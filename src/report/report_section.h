@@ -5,10 +5,19 @@
 #include "report/report_json.h"
 #include "report/report_page.h"
 
+/* Who goes through the recording, in the order in which they end. */
+struct report_visitors {
+	struct row_visitor *rows[16];
+	size_t n;
+};
+
 struct report_section {
-	/* Works it out from r->reader, r->tables, r->timeline and r->options. NULL: the recording
-	 * has none of it, and nothing is printed. */
-	void *(*make)(const struct report *r);
+	/* Before the recording is read: what it works out, and who reads for it. NULL: the
+	 * recording has none of it, and nothing is printed. */
+	void *(*begin)(const struct report *r, struct report_visitors *v);
+	/* All has been read: r->timeline and r->collectives are there. False: there is nothing to
+	 * say. */
+	bool (*make)(const struct report *r, void *state);
 	void (*text)(const struct page *p, const void *state);
 	void (*json)(struct json_stream *out, const struct report *r,
 		     const void *state); /* adds its keys */
@@ -23,6 +32,7 @@ extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
 
 /* Called by report_make, report_text, report_json and report_free. */
+void report_sections_begin(struct report *r, struct report_visitors *v);
 void report_sections_make(struct report *r);
 void report_sections_text(const struct page *p);
 void report_sections_json(struct json_stream *out, const struct report *r);

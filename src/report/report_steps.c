@@ -323,14 +323,20 @@ static void steps_end(void *state)
 	free(state);
 }
 
-static void *steps_begin(const struct report *r)
+static void *steps_begin(const struct report *r, struct report_visitors *v)
 {
 	struct steps *s = xcalloc(1, sizeof(*s));
-	steps_make(s, r->reader, &(struct steps_options){.pid = r->options->pid});
-	if (s->processes.len)
-		return s;
-	steps_end(s);
-	return NULL;
+	v->rows[v->n++] =
+		steps_visitor(s, r->source, &(struct steps_options){.pid = r->options->pid});
+	return s;
 }
 
-const struct report_section report_steps = {steps_begin, steps_text, steps_json, steps_end};
+static bool steps_are_there(const struct report *r, void *state)
+{
+	const struct steps *s = state;
+	(void)r;
+	return s->processes.len;
+}
+
+const struct report_section report_steps = {steps_begin, steps_are_there, steps_text, steps_json,
+					    steps_end};

@@ -17,15 +17,22 @@ struct state {
 	struct gpu_transfers transfers;
 };
 
-static void *make(const struct report *r)
+static void *begin(const struct report *r, struct report_visitors *v)
 {
-	if (!r->timeline->spans.len)
+	if (!r->tables->gpu_spans)
 		return NULL;
 	struct state *s = xcalloc(1, sizeof(*s));
 	s->timeline = r->timeline;
-	gpu_gaps_make(&s->gaps, r->timeline, r->reader);
-	gpu_transfers_make(&s->transfers, r->timeline);
+	v->rows[v->n++] = gpu_gaps_visitor(&s->gaps, r->source, r->timeline);
 	return s;
+}
+
+static bool make(const struct report *r, void *state)
+{
+	struct state *s = state;
+	if (r->timeline->spans.len)
+		gpu_transfers_make(&s->transfers, r->timeline);
+	return r->timeline->spans.len;
 }
 
 static void end(void *state)
@@ -325,4 +332,4 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_timeline = {make, text, json, end};
+const struct report_section report_timeline = {begin, make, text, json, end};

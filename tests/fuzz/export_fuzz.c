@@ -22,8 +22,8 @@ static struct work_flow work_flow(const struct timeline *t, const struct timelin
 {
 	return (struct work_flow){.call_start_ns = c->start_ns,
 				  .span_start_ns = s->start_ns,
-				  .thread = c->thread,
-				  .probe = c->probe,
+				  .thread = timeline_call_kind_of(t, c)->thread,
+				  .probe = timeline_call_kind_of(t, c)->probe,
 				  .pid = timeline_kind_of(t, s)->pid,
 				  .correlation = s->correlation};
 }
@@ -58,18 +58,20 @@ static void make_call_flows(struct call_flows *ret, const struct rec_reader *r,
 			    const struct timeline *t)
 {
 	struct autograd_links links;
-	autograd_links_make(&links, r, 0);
+	autograd_links_make(&links, rec_source(r), 0);
 	for (size_t i = 0; i < links.rows.len; i++)
 		add_call_flow(ret, &links.rows.data[i]);
 	for (size_t i = 0; i < t->calls.len && i < MOST_ARROWS; i++) {
 		const struct timeline_call *tail = &t->calls.data[i];
 		const struct timeline_call *head = &t->calls.data[t->calls.len - 1 - i];
+		const struct timeline_call_kind *from = timeline_call_kind_of(t, tail);
+		const struct timeline_call_kind *to = timeline_call_kind_of(t, head);
 		add_call_flow(ret, &(struct autograd_link){.operator_start_ns = tail->start_ns,
-							   .operator_thread = tail->thread,
-							   .operator_probe = tail->probe,
+							   .operator_thread = from->thread,
+							   .operator_probe = from->probe,
 							   .node_start_ns = head->start_ns,
-							   .node_thread = head->thread,
-							   .node_probe = head->probe});
+							   .node_thread = to->thread,
+							   .node_probe = to->probe});
 	}
 	autograd_links_free(&links);
 	call_flows_sort(ret);
@@ -79,7 +81,7 @@ static void make_steps(struct step_slices *ret, const struct rec_reader *r)
 {
 	static const char *const kinds[] = STEPS_KIND_NAMES, *const phases[] = STEPS_PHASE_NAMES;
 	struct steps steps;
-	steps_make(&steps, r, NULL);
+	steps_make(&steps, rec_source(r), NULL);
 	ret->phase_names = phases;
 	ret->phases = STEPS_PHASES;
 	for (size_t i = 0; i < steps.processes.len; i++) {
@@ -127,7 +129,7 @@ static void export_all(const char *path)
 	struct timeline t;
 	if (rec_open(&r, path, NULL))
 		return;
-	timeline_make(&t, r, &(struct timeline_options){.threads = 1, .demangle = demangle});
+	timeline_make(&t, rec_source(r), &(struct timeline_options){.demangle = demangle});
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		export_as(r, &t, formats[i]);
 	timeline_free(&t);

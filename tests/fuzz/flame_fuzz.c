@@ -35,12 +35,12 @@ static void check_kinds(const struct rec_reader *r)
 				.wakers = other,
 				.level = other ? FLAME_DRIVER : FLAME_AUTO,
 				.at = other ? FLAME_AT_PEAK : FLAME_AT_END,
-				.workers = 1,
+				.visit.threads = 1,
 			};
 			struct calltree t;
 			struct err e = {0};
-			int rc = other ? flame_make_diff(&t, r, "a", r, "b", true, &o, &e)
-				       : flame_make(&t, r, &o, &e);
+			int rc = other ? flame_make_diff(&t, rec_source(r), "a", rec_source(r), "b", true, &o, &e)
+				       : flame_make(&t, rec_source(r), &o, &e);
 			if (rc) {
 				check(e.msg[0] != 0);
 				continue;
@@ -57,7 +57,7 @@ static void check_flames(const char *path)
 	if (rec_open(&r, path, NULL))
 		return;
 	check_kinds(r);
-	profile_make(&p, r, &(struct profile_options){0});
+	profile_make(&p, rec_source(r), &(struct profile_options){0});
 	for (size_t i = 0; i < p.functions.len; i++)
 		check(p.functions.data[i].name != NULL);
 	profile_free(&p);

@@ -15,9 +15,9 @@ static void check_ranks(const struct rec_reader *r)
 	struct timeline timeline;
 	struct collectives collectives;
 	struct ranks ranks;
-	timeline_make(&timeline, r, &(struct timeline_options){.threads = 1});
+	timeline_make(&timeline, rec_source(r), &(struct timeline_options){0});
 	collectives_make(&collectives, &timeline, 0);
-	ranks_make(&ranks, r, &collectives);
+	ranks_make(&ranks, rec_source(r), &collectives);
 	for (size_t i = 0; i < ranks.matching.matches.len; i++) {
 		const struct rank_match *m = &ranks.matching.matches.data[i];
 		check(m->calls > 0 && m->first + m->calls <= ranks.matching.matched.len);

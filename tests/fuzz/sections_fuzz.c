@@ -36,7 +36,7 @@ static void check_timeline(const struct timeline *t)
 static void check_gaps(const struct timeline *t, const struct rec_reader *r)
 {
 	struct gpu_gaps gaps;
-	gpu_gaps_make(&gaps, t, r);
+	gpu_gaps_make(&gaps, rec_source(r), t);
 	for (size_t i = 0; i < gaps.devices.len; i++) {
 		const struct gap_device *d = &gaps.devices.data[i];
 		check(d->busy_ns + d->idle_ns == d->span_ns);
@@ -59,7 +59,7 @@ static void check_kernels(const struct timeline *t, const struct rec_reader *r)
 {
 	struct gpu_summary gpu;
 	struct kernel_times times;
-	gpu_summary_make(&gpu, r, &(struct gpu_options){.threads = 1});
+	gpu_summary_make(&gpu, rec_source(r), &(struct gpu_options){.visit.threads = 1});
 	kernel_times_make(&times, t, &gpu, demangle);
 	kernel_times_free(&times);
 	gpu_summary_free(&gpu);
@@ -68,7 +68,7 @@ static void check_kernels(const struct timeline *t, const struct rec_reader *r)
 static void check_steps(const struct rec_reader *r)
 {
 	struct steps steps;
-	steps_make(&steps, r, &(struct steps_options){0});
+	steps_make(&steps, rec_source(r), &(struct steps_options){0});
 	check(steps.main == SIZE_MAX || steps.main < steps.processes.len);
 	for (size_t i = 0; i < steps.processes.len; i++) {
 		const struct steps_process *p = &steps.processes.data[i];
@@ -88,10 +88,10 @@ static void check_work(const struct timeline *t, const struct rec_reader *r)
 {
 	struct operators operators;
 	struct flops flops;
-	operators_make(&operators, r, t, 0);
+	operators_make(&operators, rec_source(r), t, 0);
 	check(operators.linked_ns <= operators.backward_ns);
 	operators_free(&operators);
-	flops_make(&flops, r, t, &(struct flops_options){0});
+	flops_make(&flops, rec_source(r), t, &(struct flops_options){0});
 	flops_free(&flops);
 }
 
@@ -105,7 +105,7 @@ static void check_ranks(const struct timeline *t, const struct rec_reader *r)
 		check((uint64_t)c->first_span + c->spans <= collectives.spans.len);
 		check(c->overlap_ns <= c->device_end_ns - c->device_start_ns);
 	}
-	ranks_make(&ranks, r, &collectives);
+	ranks_make(&ranks, rec_source(r), &collectives);
 	for (size_t i = 0; i < ranks.comms.len; i++)
 		check(ranks.comms.data[i].device_wait_ns <= ranks.comms.data[i].rank_ns);
 	ranks_free(&ranks);
@@ -118,7 +118,7 @@ static void check_sections(const char *path)
 	struct timeline t;
 	if (rec_open(&r, path, NULL))
 		return;
-	timeline_make(&t, r, &(struct timeline_options){.threads = 1, .demangle = demangle});
+	timeline_make(&t, rec_source(r), &(struct timeline_options){.demangle = demangle});
 	check_timeline(&t);
 	check_gaps(&t, r);
 	check_transfers(&t);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "analyze/autograd.h"
+#include "recording/recording.h"
 #include "wire/event.h"
 
 enum { FORWARD_THREAD, BACKWARD_THREAD };
@@ -111,7 +112,7 @@ static void end(struct made *m)
 	struct err e = {0};
 	assert_int_equal(rec_writer_close(m->w, false, &e), 0);
 	assert_int_equal(rec_open(&m->r, m->path, &e), 0);
-	autograd_links_make(&m->links, m->r, 0);
+	autograd_links_make(&m->links, rec_source(m->r), 0);
 	assert_int_equal(m->links.rows.len, m->expected.len / 2);
 	for (size_t i = 0; i < m->expected.len; i += 2) {
 		const struct autograd_link *l =

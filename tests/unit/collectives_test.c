@@ -152,7 +152,7 @@ static void make(struct rec_writer *w, uint32_t longest)
 	struct err e = {0};
 	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
-	timeline_make(&timeline, reader, &(struct timeline_options){0});
+	timeline_make(&timeline, rec_source(reader), &(struct timeline_options){0});
 	collectives_make(&got, &timeline, longest);
 }
 

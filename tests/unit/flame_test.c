@@ -191,7 +191,7 @@ static char *folded(const struct calltree *t)
 static void make(const struct world *x, struct flame_options o, struct calltree *ret)
 {
 	struct err e = {0};
-	if (flame_make(ret, x->r, &o, &e))
+	if (flame_make(ret, rec_source(x->r), &o, &e))
 		fail_msg("%s", e.msg);
 	/* Parents before children, and the sum of all own weights is the root's total. */
 	int64_t sum = 0;
@@ -216,7 +216,7 @@ static void expect_none(const struct world *x, struct flame_options o, const cha
 {
 	struct calltree t;
 	struct err e = {0};
-	assert_int_equal(flame_make(&t, x->r, &o, &e), -ENODATA);
+	assert_int_equal(flame_make(&t, rec_source(x->r), &o, &e), -ENODATA);
 	if (!strstr(e.msg, part))
 		fail_msg("'%s' is not in '%s'", part, e.msg);
 }
@@ -783,7 +783,7 @@ static void test_workers(void **state)
 	char *first = NULL;
 	for (unsigned workers = 1; workers <= 4; workers++) {
 		struct calltree t;
-		make(&x, (struct flame_options){.kind = FLAME_GPU, .workers = workers}, &t);
+		make(&x, (struct flame_options){.kind = FLAME_GPU, .visit.threads = workers}, &t);
 		assert_int_equal(t.nodes.data[0].total[0], 300000);
 		char *text = NULL;
 		size_t len;
@@ -817,19 +817,19 @@ static void test_diff(void **state)
 	put_sample(&b, 0, S, 23, put_stack(b.w, "p:g@2"));
 	world_read(&b);
 	struct flame_options o = {0};
-	assert_int_equal(flame_make_diff(&t, a.r, "a", b.r, "b", false, &o, &e), 0);
+	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", false, &o, &e), 0);
 	assert_true(t.differential);
 	assert_string_equal(t.title, "CPU time: a against b");
 	char *text = folded(&t);
 	assert_string_equal(text, "f (train.py) 0 100\ng (train.py) 23 200\nnew 10 0\n");
 	free(text);
 	calltree_free(&t);
-	assert_int_equal(flame_make_diff(&t, a.r, "a", b.r, "b", true, &o, &e), 0);
+	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e), 0);
 	assert_int_equal(t.nodes.data[0].total[0], 300);
 	assert_int_equal(t.nodes.data[0].total[1], 300);
 	calltree_free(&t);
 	o.kind = FLAME_OFFCPU;
-	assert_int_equal(flame_make_diff(&t, a.r, "a", b.r, "b", true, &o, &e), -ENODATA);
+	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e), -ENODATA);
 	world_end(&a);
 	world_end(&b);
 }
@@ -867,7 +867,7 @@ static void test_profile(void **state)
 	wait.weight_ns = 1000;
 	rec_put_sample(x.w, &wait);
 	world_read(&x);
-	profile_make(&p, x.r, &(struct profile_options){0});
+	profile_make(&p, rec_source(x.r), &(struct profile_options){0});
 	assert_int_equal(p.samples, 5);
 	assert_int_equal(p.total_ns, 241);
 	assert_int_equal(p.period_ns, 1000000);
@@ -893,12 +893,12 @@ static void test_profile(void **state)
 	assert_int_equal(p.reasons.data[1].total_ns, 140);
 	profile_free(&p);
 	/* Of one process; of a span of time. */
-	profile_make(&p, x.r, &(struct profile_options){.pid = 20});
+	profile_make(&p, rec_source(x.r), &(struct profile_options){.pid = 20});
 	assert_int_equal(p.samples, 2);
 	assert_int_equal(p.total_ns, 11);
 	assert_int_equal(p.waits, 0);
 	profile_free(&p);
-	profile_make(&p, x.r,
+	profile_make(&p, rec_source(x.r),
 		     &(struct profile_options){.from_ns = T0 + 2 * S, .to_ns = T0 + 4 * S});
 	assert_int_equal(p.samples, 2);
 	assert_int_equal(p.total_ns, 130);

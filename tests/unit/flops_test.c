@@ -113,9 +113,9 @@ static struct flops made(struct rec_writer *w, struct flops_options o)
 	if (rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
 	timeline_make(
-		&t, reader,
+		&t, rec_source(reader),
 		&(struct timeline_options){.pid = o.pid, .from_ns = o.from_ns, .to_ns = o.to_ns});
-	flops_make(&f, reader, &t, &o);
+	flops_make(&f, rec_source(reader), &t, &o);
 	timeline_free(&t);
 	return f;
 }

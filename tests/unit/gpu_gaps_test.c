@@ -63,8 +63,8 @@ static void make(void)
 	struct err e = {0};
 	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
-	timeline_make(&timeline, reader, &(struct timeline_options){0});
-	gpu_gaps_make(&gaps, &timeline, reader);
+	timeline_make(&timeline, rec_source(reader), &(struct timeline_options){0});
+	gpu_gaps_make(&gaps, rec_source(reader), &timeline);
 }
 
 static void done(void)

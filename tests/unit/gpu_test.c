@@ -59,7 +59,7 @@ static struct gpu_summary summed(struct rec_writer *w, struct gpu_options o)
 		fail_msg("%s", e.msg);
 	if (rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
-	gpu_summary_make(&s, reader, &o);
+	gpu_summary_make(&s, rec_source(reader), &o);
 	return s;
 }
 
@@ -107,7 +107,7 @@ static void launches_are_counted_by_kernel(void **state)
 	GPU_CALL(w, 0, GS_RT_LAUNCH, 1, 20, 0);
 	gpu_sample_call_full(w, 0, GS_LAUNCH, 90, 10, (const uint64_t[8]){mul}, 0, CALL_ERROR, 2);
 	gpu_sample_call_full(w, 0, GS_LAUNCH, 99, 10, (const uint64_t[8]){mul}, 0, CALL_OPEN, 0);
-	struct gpu_summary s = summed(w, (struct gpu_options){.threads = 3});
+	struct gpu_summary s = summed(w, (struct gpu_options){.visit.threads = 3});
 	assert_int_equal(s.total.launches, 104);
 	assert_int_equal(s.total.named, 102);
 	assert_int_equal(s.total.captured, 0);
@@ -303,7 +303,7 @@ static void addresses_are_used_again(void **state)
 			live[slot] = true;
 		}
 	}
-	struct gpu_summary s = summed(w, (struct gpu_options){.threads = 2});
+	struct gpu_summary s = summed(w, (struct gpu_options){.visit.threads = 2});
 	assert_int_equal(copies(&s, GPU_HTOD, true)->calls, want[1]);
 	assert_int_equal(copies(&s, GPU_UNIFIED, true)->calls, want[0]);
 	done(&s);
@@ -627,13 +627,13 @@ static void blocks_and_threads_do_not_matter(void **state)
 		for (uint64_t k = 0; k < i % 4; k++, launches++)
 			GPU_CALL(w, (uint32_t)(k % 2), GS_GRAPH_LAUNCH, t + 20 + k, 1, 0x9e, 0x70);
 	}
-	struct gpu_summary s = summed(w, (struct gpu_options){.threads = 1});
+	struct gpu_summary s = summed(w, (struct gpu_options){.visit.threads = 1});
 	assert_int_equal(s.total.captured, 300);
 	assert_int_equal(s.total.launches, 0);
 	assert_int_equal(s.total.graphs, launches);
 	assert_int_equal(s.total.graph_kernels, launches);
 	done(&s);
-	s = summed(NULL, (struct gpu_options){.threads = 8});
+	s = summed(NULL, (struct gpu_options){.visit.threads = 8});
 	assert_int_equal(s.total.captured, 300);
 	assert_int_equal(s.total.graph_kernels, launches);
 	done(&s);

@@ -206,9 +206,9 @@ struct side_by_side {
 static void side_by_side_make(struct side_by_side *s)
 {
 	s->reader = opened(out_path);
-	timeline_make(&s->timeline, s->reader, &(struct timeline_options){0});
+	timeline_make(&s->timeline, rec_source(s->reader), &(struct timeline_options){0});
 	collectives_make(&s->collectives, &s->timeline, 0);
-	ranks_make(&s->ranks, s->reader, &s->collectives);
+	ranks_make(&s->ranks, rec_source(s->reader), &s->collectives);
 }
 
 static void side_by_side_free(struct side_by_side *s)
@@ -548,7 +548,7 @@ static void same_things_become_one(void **state)
 	assert_true(first && second);
 	m_counters_free(&counters);
 	struct gpu_summary gpu;
-	gpu_summary_make(&gpu, one, &(struct gpu_options){0});
+	gpu_summary_make(&gpu, rec_source(one), &(struct gpu_options){0});
 	assert_int_equal(gpu.devices.len, 4);
 	for (uint32_t i = 0; i < 4; i++) {
 		const struct gpu_device *d = &gpu.devices.data[i];

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyze/operators.h"
+#include "recording/recording.h"
 #include "wire/event.h"
 
 enum { MAIN, AUTOGRAD };
@@ -126,9 +127,9 @@ static void test_sums(void **state)
 	call(&x, MAIN, x.backward, 200, 100, 0, 0, 0);
 	assert_int_equal(rec_writer_close(x.w, false, &e), 0);
 	assert_int_equal(rec_open(&r, x.path, &e), 0);
-	timeline_make(&t, r, &(struct timeline_options){0});
+	timeline_make(&t, rec_source(r), &(struct timeline_options){0});
 	assert_int_equal(t.matched_spans, 5);
-	operators_make(&o, r, &t, 0);
+	operators_make(&o, rec_source(r), &t, 0);
 	assert_int_equal(o.rows.len,
 			 2); /* aten::linear and aten::mm started nothing of their own */
 	const struct operator_time *addmm = row(&o, "aten::addmm");
@@ -146,7 +147,7 @@ static void test_sums(void **state)
 	assert_int_equal(o.backward_ns, 13 * US);
 	assert_int_equal(o.linked_ns, 11 * US);
 	operators_free(&o);
-	operators_make(&o, r, &t, 11); /* another process */
+	operators_make(&o, rec_source(r), &t, 11); /* another process */
 	assert_int_equal(row(&o, "aten::addmm") != NULL, 0);
 	operators_free(&o);
 	timeline_free(&t);
@@ -186,8 +187,8 @@ static void sums_without_roles(bool nodes)
 	call(&x, MAIN, pass, 200, 100, 0, 0, 0);
 	assert_int_equal(rec_writer_close(x.w, false, &e), 0);
 	assert_int_equal(rec_open(&r, x.path, &e), 0);
-	timeline_make(&t, r, &(struct timeline_options){0});
-	operators_make(&o, r, &t, 0);
+	timeline_make(&t, rec_source(r), &(struct timeline_options){0});
+	operators_make(&o, rec_source(r), &t, 0);
 	assert_int_equal(o.nodes_missing, !nodes);
 	assert_int_equal(row(&o, "aten::addmm")->forward_ns, 7 * US);
 	if (nodes) { /* the numbers that link them are missing too */

@@ -48,9 +48,9 @@ static const struct ranks *made(const struct rank_sample *s)
 	struct err e = {0};
 	if (rank_sample_write(path, s, (1u << s->ranks) - 1, &e) || rec_open(&now.reader, path, &e))
 		fail_msg("%s", e.msg);
-	timeline_make(&now.timeline, now.reader, &(struct timeline_options){0});
+	timeline_make(&now.timeline, rec_source(now.reader), &(struct timeline_options){0});
 	collectives_make(&now.collectives, &now.timeline, 0);
-	ranks_make(&now.ranks, now.reader, &now.collectives);
+	ranks_make(&now.ranks, rec_source(now.reader), &now.collectives);
 	return &now.ranks;
 }
 

@@ -188,7 +188,7 @@ static struct steps found(struct job *j)
 	struct steps s;
 	if (rec_writer_close(j->w, false, &e) || rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
-	steps_make(&s, reader, &(struct steps_options){0});
+	steps_make(&s, rec_source(reader), &(struct steps_options){0});
 	return s;
 }
 

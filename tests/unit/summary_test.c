@@ -141,7 +141,7 @@ static void sample_is_summed(void **state)
 	struct rec_reader *r = opened();
 	for (unsigned threads = 1; threads <= 2; threads++) {
 		struct summary s;
-		summary_make(&s, r, &(struct summary_options){.threads = threads});
+		summary_make(&s, rec_source(r), &(struct summary_options){.visit.threads = threads});
 		sample_functions(&s);
 		sample_histograms(&s);
 		assert_int_equal(s.processes.len, 2);
@@ -170,7 +170,7 @@ static void one_process_of_the_sample(void **state)
 	struct summary s;
 	assert_int_equal(sample_write(path, &e), 0);
 	struct rec_reader *r = opened();
-	summary_make(&s, r, &(struct summary_options){.pid = 4300});
+	summary_make(&s, rec_source(r), &(struct summary_options){.pid = 4300});
 	assert_int_equal(s.processes.len, 1);
 	assert_int_equal(s.processes.data[0].row->pid, 4300);
 	assert_int_equal(s.processes.data[0].calls, 17);
@@ -261,7 +261,7 @@ static void self_time_across_blocks(void **state)
 		struct rec_reader *r = opened();
 		for (unsigned threads = 1; threads <= 4; threads += 3) {
 			struct summary s;
-			summary_make(&s, r, &(struct summary_options){.threads = threads});
+			summary_make(&s, rec_source(r), &(struct summary_options){.visit.threads = threads});
 			for (uint32_t i = 0; i < PROBES; i++) {
 				char name[16];
 				snprintf(name, sizeof(name), "f%u", i);
@@ -304,7 +304,7 @@ static void calls_of_lost_callers(void **state)
 		assert_int_equal(rec_writer_close(w, false, NULL), 0);
 		struct rec_reader *r = opened();
 		struct summary s;
-		summary_make(&s, r, &(struct summary_options){0});
+		summary_make(&s, rec_source(r), &(struct summary_options){0});
 		assert_int_equal(function(&s, "f2")->total_ns, 30);
 		assert_int_equal(function(&s, "f2")->self_ns, 20);
 		assert_int_equal(function(&s, "f0")->self_ns, 10);
@@ -339,7 +339,7 @@ static void equal_names_are_one_function(void **state)
 	assert_int_equal(rec_writer_close(w, false, NULL), 0);
 	struct rec_reader *r = opened();
 	struct summary s;
-	summary_make(&s, r, &(struct summary_options){0});
+	summary_make(&s, rec_source(r), &(struct summary_options){0});
 	assert_int_equal(s.functions.len, 2);
 	assert_int_equal(function(&s, "aten::add")->calls, 2);
 	assert_int_equal(function(&s, "aten::add")->total_ns, 30);
@@ -370,7 +370,7 @@ static void one_row_of_each_process(void **state)
 	assert_int_equal(rec_writer_close(w, false, NULL), 0);
 	struct rec_reader *r = opened();
 	struct summary s;
-	summary_make(&s, r, &(struct summary_options){0});
+	summary_make(&s, rec_source(r), &(struct summary_options){0});
 	const struct strtab *strings = &rec_tables(r)->strings;
 	assert_int_equal(s.processes.len, 2);
 	assert_string_equal(strtab_get(strings, s.processes.data[0].row->comm, NULL), "ls");
