@@ -408,7 +408,7 @@ static void add_row(struct job *job, uint32_t call, const uint32_t *comms, struc
 	if (!at->captured)
 		c.group = group_of(groups, job, find_spans(job, call, &c), call, &c);
 	time_spans(job, &c);
-	c.timing = at->captured		  ? COLLECTIVE_CAPTURED
+	c.timing = at->captured			  ? COLLECTIVE_CAPTURED
 		   : c.spans			  ? COLLECTIVE_TIMED
 		   : job->has_spans[from->thread] ? COLLECTIVE_UNTIMED
 						  : COLLECTIVE_NO_SPANS;

@@ -7,35 +7,65 @@
 
 #include "analyze/flops_impl.h"
 #include "analyze/flops_peak.h"
+#include "base/sort.h"
 #include "wire/event.h"
 
 /* ---- calls ---- */
+
+#define MOST_DUR_NS ((1ULL << 40) - 1)
+
+static void load_call(const struct job *j, struct read_block *b, const struct m_call *c)
+{
+	const struct flops_probe *p = &j->probes[c->probe];
+	struct flops_work work = {0};
+	flops_count(&work, p, c);
+	*vec_push(&b->rows) =
+		(struct read_call){.start_ns = c->start_ns,
+				   .dur_ns = c->dur_ns < MOST_DUR_NS ? c->dur_ns : MOST_DUR_NS,
+				   .format = work.format,
+				   .known = work.known,
+				   .masked = work.masked > 0,
+				   .model = work.model,
+				   .hardware = work.hardware,
+				   .thread = c->thread,
+				   .probe = c->probe};
+}
 
 static void load_rows(const struct row_visitor *v, void *state, const struct visited_rows *rows)
 {
 	const struct job *j = (const struct job *)v;
 	const struct m_call *calls = rows->rows;
-	work_calls_t *found = state;
+	struct read_block *b = &j->blocks[rows->block];
+	(void)state;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_call *c = &calls[i];
-		const struct flops_probe *p = &j->probes[c->probe];
-		if (!p->kind || c->flags & CALL_ERROR ||
+		if (!j->probes[c->probe].kind || c->flags & CALL_ERROR ||
 		    (j->o.pid && j->t->threads.data[c->thread].pid != j->o.pid))
 			continue;
-		struct work_call *w = vec_push(found);
-		*w = (struct work_call){.start_ns = c->start_ns,
-					.end_ns = c->start_ns + c->dur_ns,
-					.thread = c->thread,
-					.probe = c->probe,
-					.capture = NO_CAPTURE};
-		flops_count(&w->work, p, c);
+		load_call(j, b, c);
 	}
+	vec_fit(&b->rows);
+}
+
+static struct work_call work_call(const struct read_call *c)
+{
+	return (struct work_call){.start_ns = c->start_ns,
+				  .end_ns = c->start_ns + c->dur_ns,
+				  .work = {.model = c->model,
+					   .hardware = c->hardware,
+					   .format = c->format,
+					   .known = c->known,
+					   .masked = c->masked ? c->model / 2 : 0},
+				  .thread = c->thread,
+				  .probe = c->probe,
+				  .capture = NO_CAPTURE};
 }
 
 /* Those that hold others come before them. */
-static int compare_calls(const void *a, const void *b)
+static int compare_calls(const void *a, const void *b, void *arg)
 {
 	const struct work_call *x = a, *y = b;
+	(void)arg;
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	if (x->start_ns != y->start_ns)
@@ -81,16 +111,21 @@ static void keep_counted(struct job *j)
 	j->calls.len = kept;
 }
 
-static void put_together(struct job *j, work_calls_t *found, size_t n)
+static void put_together(struct job *j)
 {
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < found[i].len; k++)
-			*vec_push(&j->calls) = found[i].data[k];
-		vec_free(&found[i]);
+	size_t total = 0;
+	for (size_t b = 0; b < j->nblocks; b++)
+		total += j->blocks[b].rows.len;
+	j->calls.data = total ? xrealloc(NULL, total, sizeof(*j->calls.data)) : NULL;
+	j->calls.cap = total;
+	for (size_t b = 0; b < j->nblocks; b++) {
+		for (size_t i = 0; i < j->blocks[b].rows.len; i++)
+			j->calls.data[j->calls.len++] = work_call(&j->blocks[b].rows.data[i]);
+		vec_free(&j->blocks[b].rows);
 	}
-	if (j->calls.len)
-		qsort(j->calls.data, j->calls.len, sizeof(*j->calls.data), compare_calls);
+	sort_runs(j->calls.data, j->calls.len, sizeof(*j->calls.data), compare_calls, NULL);
 	drop_nested(j);
+	vec_fit(&j->calls);
 	flops_graphs_add(j, j->source);
 	keep_counted(j);
 }
@@ -154,10 +189,8 @@ static void add_span(struct job *j, const struct timeline_span *s)
 		j->f->graphs_ns += ns;
 		if (j->f->graph_model > 0 && s->end_ns > j->last_ns)
 			j->last_ns = s->end_ns;
-	} else if (s->call != TIMELINE_NONE) {
-		const struct timeline_call *call = &j->timeline->calls.data[s->call];
-		c = flops_find_call(j, timeline_call_kind_of(j->timeline, call)->thread,
-				    call->start_ns);
+	} else if (s->call != TIMELINE_NONE && j->call_of[s->call]) {
+		c = &j->calls.data[j->call_of[s->call] - 1];
 	}
 	if (!c) {
 		add_other(j, kind->name, ns);
@@ -174,20 +207,46 @@ static void add_span(struct job *j, const struct timeline_span *s)
 		j->last_ns = s->end_ns;
 }
 
+/* The counted call that each call of the timeline lies in, + 1. Both are in order of start on a
+ * thread. */
+static uint32_t *find_calls(const struct job *j)
+{
+	const struct timeline *t = j->timeline;
+	uint32_t *found = xcalloc(t->calls.len + 1, sizeof(*found));
+	size_t *next = xcalloc(j->t->threads.len + 1, sizeof(*next)); /* by thread */
+	size_t at = 0;
+	for (size_t i = 0; i < j->t->threads.len; i++) {
+		while (at < j->calls.len && j->calls.data[at].thread < i)
+			at++;
+		next[i] = at;
+	}
+	for (size_t i = 0; i < t->calls.len; i++) {
+		uint64_t ns = t->calls.data[i].start_ns;
+		uint32_t thread = timeline_call_kind_of(t, &t->calls.data[i])->thread;
+		size_t *n = &next[thread];
+		while (*n < j->calls.len && j->calls.data[*n].thread == thread &&
+		       j->calls.data[*n].end_ns <= ns)
+			++*n;
+		if (*n < j->calls.len && j->calls.data[*n].thread == thread &&
+		    j->calls.data[*n].start_ns <= ns)
+			found[i] = (uint32_t)*n + 1;
+	}
+	free(next);
+	return found;
+}
+
 static void find_kernels(struct job *j)
 {
 	const struct timeline *t = j->timeline;
+	j->call_of = find_calls(j);
 	for (size_t i = 0; i < t->calls.len; i++) {
-		const struct timeline_call *call = &t->calls.data[i];
-		const struct timeline_call_kind *k = timeline_call_kind_of(t, call);
-		struct work_call *c = k->role == GPU_LAUNCH
-					      ? flops_find_call(j, k->thread, call->start_ns)
-					      : NULL;
-		if (c)
-			note_kernel(j, c, k->name);
+		const struct timeline_call_kind *k = timeline_call_kind_of(t, &t->calls.data[i]);
+		if (k->role == GPU_LAUNCH && j->call_of[i])
+			note_kernel(j, &j->calls.data[j->call_of[i] - 1], k->name);
 	}
 	for (size_t i = 0; i < t->spans.len; i++)
 		add_span(j, &t->spans.data[i]);
+	free(j->call_of);
 }
 
 /* ---- devices ---- */
@@ -384,8 +443,10 @@ static bool make_probes(struct job *j)
 static void end_visit(struct row_visitor *v, void *states, size_t n)
 {
 	struct job *j = (struct job *)v;
+	(void)states;
+	(void)n;
 	if (v->kinds) {
-		put_together(j, states, n);
+		put_together(j);
 		find_kernels(j);
 		sum_calls(j);
 		find_devices(j);
@@ -397,6 +458,7 @@ static void end_visit(struct row_visitor *v, void *states, size_t n)
 	map64_free(&j->others);
 	vec_free(&j->calls);
 	free(j->probes);
+	free(j->blocks);
 	free(j);
 }
 
@@ -405,15 +467,15 @@ struct row_visitor *flops_visitor(struct flops *ret, const struct row_source *s,
 {
 	struct job *j = xcalloc(1, sizeof(*j));
 	*ret = (struct flops){0};
-	*j = (struct job){.visitor = {.state_bytes = sizeof(work_calls_t),
-				      .rows = load_rows,
-				      .end = end_visit},
+	*j = (struct job){.visitor = {.rows = load_rows, .end = end_visit},
 			  .f = ret,
 			  .source = s,
 			  .t = s->tables,
 			  .timeline = t,
 			  .o = *o,
 			  .first_ns = UINT64_MAX};
+	j->nblocks = s->blocks(s->ctx, ROW_CALL);
+	j->blocks = xcalloc(j->nblocks + 1, sizeof(*j->blocks));
 	j->visitor.kinds = make_probes(j) ? 1u << ROW_CALL : 0;
 	return &j->visitor;
 }

@@ -21,6 +21,22 @@ struct work_call {
 };
 typedef VEC(struct work_call) work_calls_t;
 
+/* What is read of one. Durations beyond 18 minutes are cut. */
+struct read_call {
+	uint64_t start_ns;
+	uint64_t dur_ns : 40;
+	uint64_t format : 8; /* of flops_work, as the rest */
+	uint64_t known : 1;
+	uint64_t masked : 1; /* half of model is */
+	double model, hardware;
+	uint32_t thread;
+	uint32_t probe;
+};
+_Static_assert(sizeof(struct read_call) == 40, "read_call has padding");
+struct read_block {
+	VEC(struct read_call) rows;
+};
+
 struct job {
 	struct row_visitor visitor;
 	struct flops *f;
@@ -29,7 +45,11 @@ struct job {
 	const struct timeline *timeline;
 	struct flops_options o;
 	struct flops_probe *probes;
-	work_calls_t calls;  /* by thread and start; disjoint */
+	struct read_block *blocks;
+	size_t nblocks;
+	work_calls_t calls; /* by thread and start; disjoint */
+	uint32_t
+		*call_of; /* by call of the timeline: place in calls + 1, while kernels are found */
 	struct map64 others; /* by string: places in f->others */
 	/* Of what was counted: where the work of graphs and kernels began and ended. */
 	uint64_t first_ns, last_ns;

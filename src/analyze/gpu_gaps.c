@@ -6,6 +6,7 @@
 
 #include "analyze/gpu_host.h"
 #include "base/map64.h"
+#include "base/sort.h"
 
 bool timeline_is_collective(const struct timeline *t, const struct timeline_span *s)
 {
@@ -291,8 +292,7 @@ static void find_gaps(void *ctx)
 		if (kind_at(t, (uint32_t)i)->work != WORK_SYNC)
 			order[n++] = (uint32_t)i;
 	ret->waits = gpu_host_waits(job->host);
-	if (n)
-		qsort_r(order, n, sizeof(*order), compare_places, (void *)(uintptr_t)t);
+	sort_runs(order, n, sizeof(*order), compare_places, (void *)(uintptr_t)t);
 	for (size_t i = 0; i < n;) {
 		const struct timeline_kind *first = kind_at(t, order[i]);
 		size_t to = i;

@@ -15,13 +15,14 @@ struct sums {
 	struct torch_calls calls;
 	struct autograd_links links;
 	struct strtab names;
-	VEC(uint32_t) row_of; /* by name: index into rows + 1 */
+	VEC(uint32_t) row_of;	/* by name: index into rows + 1 */
+	uint32_t *row_of_probe; /* likewise; 0 = not looked up */
 	VEC(const struct torch_call *) open;
 };
 
 /* ---- rows ---- */
 
-static struct operator_time *row_named(struct sums *s, const char *name)
+static uint32_t row_named(struct sums *s, const char *name)
 {
 	uint32_t number = strtab_add_z(&s->names, name);
 	while (s->row_of.len <= number)
@@ -30,12 +31,16 @@ static struct operator_time *row_named(struct sums *s, const char *name)
 		((struct operator_time *)vec_push(&s->ret->rows))->name = xstrdup(name);
 		s->row_of.data[number] = (uint32_t)s->ret->rows.len;
 	}
-	return &s->ret->rows.data[s->row_of.data[number] - 1];
+	return s->row_of.data[number];
 }
 
-static const char *operator_name(const struct sums *s, uint32_t probe)
+static struct operator_time *row_of_operator(struct sums *s, uint32_t probe)
 {
-	return strtab_get(&s->t->strings, s->t->probes.data[probe].name, NULL);
+	uint32_t *row = &s->row_of_probe[probe];
+	if (!*row)
+		*row = row_named(s,
+				 strtab_get(&s->t->strings, s->t->probes.data[probe].name, NULL));
+	return &s->ret->rows.data[*row - 1];
 }
 
 /* That of the operator which made the node, else the node's own. */
@@ -43,12 +48,12 @@ static struct operator_time *row_of_node(struct sums *s, const struct torch_call
 					 bool *ret_linked)
 {
 	const struct autograd_link *l = autograd_link_of(&s->links, node->thread, node->start_ns);
-	const char *name =
-		l ? operator_name(s, l->operator_probe)
-		  : strtab_get(&s->t->strings, s->calls.nodes.data[node->node].name, NULL);
-	const char *last = strrchr(name, ':');
 	*ret_linked = l != NULL;
-	return row_named(s, l || !last ? name : last + 1);
+	if (l)
+		return row_of_operator(s, l->operator_probe);
+	const char *name = strtab_get(&s->t->strings, s->calls.nodes.data[node->node].name, NULL);
+	const char *last = strrchr(name, ':');
+	return &s->ret->rows.data[row_named(s, last ? last + 1 : name) - 1];
 }
 
 /* What the launch's call started. */
@@ -78,7 +83,7 @@ static void add_launch(struct sums *s, const struct timeline_call *c)
 		row->backward_spans += c->spans;
 	} else if (s->open.len) {
 		struct operator_time *row =
-			row_named(s, operator_name(s, s->open.data[s->open.len - 1]->probe));
+			row_of_operator(s, (uint32_t)s->open.data[s->open.len - 1]->probe);
 		row->forward_ns += ns;
 		row->forward_spans += c->spans;
 	} else {
@@ -102,58 +107,60 @@ static void open_call(struct sums *s, const struct torch_call *c)
 	if (c->node != TORCH_NO_NODE)
 		row_of_node(s, c, &linked)->nodes++;
 	else
-		row_named(s, operator_name(s, c->probe))->calls++;
+		row_of_operator(s, (uint32_t)c->probe)->calls++;
 }
 
-struct launch {
-	uint32_t thread;
-	uint32_t call; /* index into the timeline's */
-	uint64_t start_ns;
-};
-
-static int by_launch(const void *a, const void *b)
+static uint32_t thread_of(const struct timeline *t, size_t call)
 {
-	const struct launch *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+	return timeline_call_kind_of(t, &t->calls.data[call])->thread;
 }
 
-static struct launch *launches_of(const struct timeline *t, size_t *ret_len)
+static bool starts_work(const struct timeline *t, size_t call)
 {
-	struct launch *all = xcalloc(t->calls.len + 1, sizeof(*all));
-	size_t n = 0;
-	for (size_t i = 0; i < t->calls.len; i++) {
-		const struct timeline_call *c = &t->calls.data[i];
-		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
-		if (c->spans && k->role != GPU_SYNC)
-			all[n++] = (struct launch){k->thread, (uint32_t)i, c->start_ns};
-	}
-	qsort(all, n, sizeof(*all), by_launch);
+	const struct timeline_call *c = &t->calls.data[call];
+	return c->spans && timeline_call_kind_of(t, c)->role != GPU_SYNC;
+}
+
+/* The timeline's calls that started work: numbers by thread, each thread's in order of start. */
+static uint32_t *launches_of(const struct timeline *t, size_t *ret_len)
+{
+	size_t threads = t->tables->threads.len, n = 0;
+	size_t *next = xcalloc(threads + 3, sizeof(*next)); /* by thread + 1 */
+	for (size_t i = 0; i < t->calls.len; i++)
+		if (starts_work(t, i))
+			next[thread_of(t, i) + 2]++;
+	for (size_t i = 1; i < threads + 3; i++)
+		n = next[i] += next[i - 1];
+	uint32_t *all = xcalloc(n + 1, sizeof(*all));
+	for (size_t i = 0; i < t->calls.len; i++)
+		if (starts_work(t, i))
+			all[next[thread_of(t, i) + 1]++] = (uint32_t)i;
+	free(next);
 	*ret_len = n;
 	return all;
 }
 
-static void go_through(struct sums *s, const struct launch *launches, size_t m)
+static void go_through(struct sums *s, const uint32_t *launches, size_t m)
 {
 	const struct torch_call *calls = s->calls.rows.data;
 	size_t c = 0, n = s->calls.rows.len;
 	uint32_t thread = UINT32_MAX;
 	for (size_t i = 0; i < m; i++) {
-		const struct launch *l = &launches[i];
-		for (; c < n && (calls[c].thread < l->thread || (calls[c].thread == l->thread &&
-								 calls[c].start_ns <= l->start_ns));
+		const struct timeline_call *launch = &s->timeline->calls.data[launches[i]];
+		uint32_t of = thread_of(s->timeline, launches[i]);
+		for (; c < n && (calls[c].thread < of ||
+				 (calls[c].thread == of && calls[c].start_ns <= launch->start_ns));
 		     c++) {
 			if (calls[c].thread != thread)
 				s->open.len = 0;
 			thread = calls[c].thread;
 			open_call(s, &calls[c]);
 		}
-		if (thread != l->thread)
+		if (thread != of)
 			s->open.len = 0;
-		thread = l->thread;
-		close_until(s, l->start_ns);
-		add_launch(s, &s->timeline->calls.data[l->call]);
+		thread = of;
+		close_until(s, launch->start_ns);
+		add_launch(s, launch);
 	}
 	for (; c < n; c++)
 		open_call(s, &calls[c]);
@@ -193,12 +200,13 @@ static void sum_up(void *ctx)
 		if (span->call == TIMELINE_NONE && timeline_kind_of(t, span)->work != WORK_SYNC)
 			s->ret->unmatched_ns += span->end_ns - span->start_ns;
 	}
-	struct launch *launches = launches_of(t, &m);
+	uint32_t *launches = launches_of(t, &m);
 	go_through(s, launches, m);
 	drop_idle(s->ret);
 	free(launches);
 	vec_free(&s->open);
 	vec_free(&s->row_of);
+	free(s->row_of_probe);
 	strtab_free(&s->names);
 	autograd_links_free(&s->links);
 	torch_calls_free(&s->calls);
@@ -213,6 +221,7 @@ struct row_visitor *operators_visitor(struct operators *ret, const struct row_so
 	s->ret = ret;
 	s->t = source->tables;
 	s->timeline = t;
+	s->row_of_probe = xcalloc(s->t->probes.len + 1, sizeof(*s->row_of_probe));
 	return torch_calls_visitor(&s->calls, source, pid, sum_up, s);
 }
 

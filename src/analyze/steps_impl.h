@@ -39,7 +39,11 @@ _Static_assert(sizeof(struct steps_op) == 16, "steps_op has padding");
 #define STEPS_MAX_DUR_NS  ((1ULL << 40) - 1)
 #define STEPS_MAX_SYMBOLS (1U << 24)
 
-typedef VEC(struct steps_op) steps_ops_t;
+typedef struct steps_ops {
+	struct steps_op *data;
+	size_t len;
+	size_t cap;
+} steps_ops_t; /* a VEC */
 
 struct steps_thread {
 	uint32_t pid, tid;

@@ -1,11 +1,14 @@
 /* steps_load.c - a recording's calls as each thread's text of outermost operations.
  *
  * Says of an operation no more than its name, its time and what the name tells. */
+#include <string.h>
+
 #include <linux/types.h>
 
 #include "analyze/functions.h"
 #include "analyze/gpu_roles.h"
 #include "analyze/steps_impl.h"
+#include "base/sort.h"
 #include "wire/event.h"
 
 enum probe_kind { PROBE_OTHER, PROBE_OPERATOR, PROBE_NODE, PROBE_BACKWARD, PROBE_RANGE };
@@ -14,7 +17,7 @@ enum probe_kind { PROBE_OTHER, PROBE_OPERATOR, PROBE_NODE, PROBE_BACKWARD, PROBE
 struct segment {
 	size_t block;
 	uint32_t thread;
-	uint32_t torch_from, torch_len, device_from, device_len;
+	steps_ops_t torch, device;
 };
 
 /* All that a thread of the visit reads: symbols are its own. */
@@ -217,17 +220,18 @@ static size_t load_segment(const struct loader *l, struct share *h, size_t block
 			   const struct m_call *calls, size_t len)
 {
 	uint32_t thread = calls->thread;
-	const struct steps_thread *t = &h->in.threads[thread];
-	struct segment s = {.block = block,
-			    .thread = thread,
-			    .torch_from = (uint32_t)t->torch.len,
-			    .device_from = (uint32_t)t->device.len};
+	struct steps_thread *t = &h->in.threads[thread];
 	size_t n = 0;
 	for (; n < len && calls[n].thread == thread; n++)
 		take_call(l, h, &calls[n]);
-	s.torch_len = (uint32_t)t->torch.len - s.torch_from;
-	s.device_len = (uint32_t)t->device.len - s.device_from;
-	*vec_push(&h->segments) = s;
+	vec_fit(&t->torch);
+	vec_fit(&t->device);
+	struct segment *s = vec_push(&h->segments);
+	*s = (struct segment){.block = block, .thread = thread};
+	memcpy(&s->torch, &t->torch, sizeof(s->torch));
+	memcpy(&s->device, &t->device, sizeof(s->device));
+	memset(&t->torch, 0, sizeof(t->torch));
+	memset(&t->device, 0, sizeof(t->device));
 	return n;
 }
 
@@ -244,26 +248,18 @@ static void load_rows(const struct row_visitor *v, void *state, const struct vis
 
 /* ---- all ---- */
 
-static int compare_starts(const void *a, const void *b)
+static int compare_starts(const void *a, const void *b, void *arg)
 {
 	const struct steps_op *x = a, *y = b;
+	(void)arg;
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return x->dur_ns > y->dur_ns ? -1 : x->dur_ns < y->dur_ns;
 }
 
-static void put_in_order(steps_ops_t *ops)
-{
-	for (size_t i = 1; i < ops->len; i++)
-		if (ops->data[i].start_ns < ops->data[i - 1].start_ns) {
-			qsort(ops->data, ops->len, sizeof(*ops->data), compare_starts);
-			return;
-		}
-}
-
 /* A segment and whose it is; by block they are in the order of the file. */
 struct placed_segment {
-	const struct segment *segment;
+	struct segment *segment;
 	struct share *share;
 };
 
@@ -298,14 +294,14 @@ static uint32_t joined_symbol(struct steps_input *in, struct share *h, uint32_t 
 }
 
 static void join_ops(struct steps_input *in, struct share *h, uint32_t *known, steps_ops_t *to,
-		     const struct steps_op *from, uint32_t n)
+		     steps_ops_t *from)
 {
-	vec_reserve(to, n);
-	for (uint32_t i = 0; i < n; i++) {
-		struct steps_op op = from[i];
+	for (size_t i = 0; i < from->len; i++) {
+		struct steps_op op = from->data[i];
 		op.symbol = joined_symbol(in, h, op.symbol, known);
 		to->data[to->len++] = op;
 	}
+	vec_free(from);
 }
 
 static void join_counts(struct steps_input *in, const struct share *h, size_t threads)
@@ -318,14 +314,10 @@ static void join_counts(struct steps_input *in, const struct share *h, size_t th
 	}
 }
 
-static void share_free(struct share *h, size_t threads)
+static void share_free(struct share *h)
 {
 	for (size_t i = 0; i < h->in.symbols.len; i++)
 		free(h->in.symbols.data[i].name);
-	for (size_t i = 0; h->in.threads && i < threads; i++) {
-		vec_free(&h->in.threads[i].torch);
-		vec_free(&h->in.threads[i].device);
-	}
 	free(h->in.threads);
 	vec_free(&h->in.symbols);
 	map64_free(&h->in.symbol_of);
@@ -333,17 +325,10 @@ static void share_free(struct share *h, size_t threads)
 	vec_free(&h->segments);
 }
 
-static void join_segment(struct steps_input *in, const struct placed_segment *p, uint32_t *known)
+static void make_room(struct steps_ops *to, size_t more)
 {
-	const struct segment *s = p->segment;
-	struct steps_thread *to = &in->threads[s->thread];
-	const struct steps_thread *from = &p->share->in.threads[s->thread];
-	if (s->torch_len)
-		join_ops(in, p->share, known, &to->torch, from->torch.data + s->torch_from,
-			 s->torch_len);
-	if (s->device_len)
-		join_ops(in, p->share, known, &to->device, from->device.data + s->device_from,
-			 s->device_len);
+	to->data = more ? xrealloc(NULL, more, sizeof(*to->data)) : NULL;
+	to->cap = more;
 }
 
 /* What the threads of the visit read, in the order of the file. */
@@ -354,17 +339,30 @@ static void join_shares(struct loader *l, struct share *shares, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct share *h = &shares[i];
 		known[i] = xcalloc(h->in.symbols.len + 1, sizeof(**known));
-		for (size_t k = 0; k < h->segments.len; k++)
-			*vec_push(&all) = (struct placed_segment){&h->segments.data[k], h};
+		for (size_t k = 0; k < h->segments.len; k++) {
+			struct segment *s = &h->segments.data[k];
+			*vec_push(&all) = (struct placed_segment){s, h};
+			l->in->threads[s->thread].torch.cap += s->torch.len;
+			l->in->threads[s->thread].device.cap += s->device.len;
+		}
 		join_counts(l->in, h, l->t->threads.len);
+	}
+	for (size_t i = 0; i < l->t->threads.len; i++) {
+		make_room(&l->in->threads[i].torch, l->in->threads[i].torch.cap);
+		make_room(&l->in->threads[i].device, l->in->threads[i].device.cap);
 	}
 	if (all.len)
 		qsort(all.data, all.len, sizeof(*all.data), compare_segments);
-	for (size_t i = 0; i < all.len; i++)
-		join_segment(l->in, &all.data[i], known[all.data[i].share - shares]);
+	for (size_t i = 0; i < all.len; i++) {
+		struct segment *s = all.data[i].segment;
+		struct share *h = all.data[i].share;
+		struct steps_thread *to = &l->in->threads[s->thread];
+		join_ops(l->in, h, known[h - shares], &to->torch, &s->torch);
+		join_ops(l->in, h, known[h - shares], &to->device, &s->device);
+	}
 	for (size_t i = 0; i < n; i++) {
 		free(known[i]);
-		share_free(&shares[i], l->t->threads.len);
+		share_free(&shares[i]);
 	}
 	free(known);
 	vec_free(&all);
@@ -375,8 +373,11 @@ static void end_loading(struct row_visitor *v, void *states, size_t n)
 	struct loader *l = (struct loader *)v;
 	join_shares(l, states, n);
 	for (size_t i = 0; i < l->t->threads.len; i++) {
-		put_in_order(&l->in->threads[i].torch);
-		put_in_order(&l->in->threads[i].device);
+		struct steps_thread *t = &l->in->threads[i];
+		sort_near(t->torch.data, t->torch.len, sizeof(*t->torch.data), compare_starts,
+			  NULL);
+		sort_near(t->device.data, t->device.len, sizeof(*t->device.data), compare_starts,
+			  NULL);
 	}
 	l->done(l->ctx);
 	gpu_probes_free(&l->roles);

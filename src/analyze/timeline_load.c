@@ -8,6 +8,7 @@
 #include "analyze/gpu_kept.h"
 #include "analyze/kind_table.h"
 #include "analyze/timeline_impl.h"
+#include "base/sort.h"
 #include "wire/event.h"
 
 /* What was found in a block; kinds are those of the thread that read it. */
@@ -211,9 +212,8 @@ static void put_calls_together(struct loader *l, struct loading *states, size_t 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < states[i].idle.len; k++)
 			*vec_push(&l->job->idle) = states[i].idle.data[k];
-	if (t->calls.len)
-		qsort_r(t->calls.data, t->calls.len, sizeof(*t->calls.data), compare_calls,
-			t->call_kinds.data);
+	sort_runs(t->calls.data, t->calls.len, sizeof(*t->calls.data), compare_calls,
+		  t->call_kinds.data);
 	if (l->job->idle.len)
 		qsort(l->job->idle.data, l->job->idle.len, sizeof(*l->job->idle.data),
 		      compare_idle);
@@ -285,15 +285,6 @@ static int compare_spans(const void *a, const void *b, void *arg)
 	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
-static bool is_sorted(const struct timeline *t)
-{
-	size_t i = 1;
-	while (i < t->spans.len &&
-	       compare_spans(&t->spans.data[i - 1], &t->spans.data[i], t->kinds.data) <= 0)
-		i++;
-	return i >= t->spans.len;
-}
-
 static void put_spans_together(struct loader *l)
 {
 	struct timeline *t = l->job->t;
@@ -310,9 +301,8 @@ static void put_spans_together(struct loader *l)
 		}
 		free(rows);
 	}
-	if (!is_sorted(t)) /* sorting takes as much memory again */
-		qsort_r(t->spans.data, t->spans.len, sizeof(*t->spans.data), compare_spans,
-			t->kinds.data);
+	sort_runs(t->spans.data, t->spans.len, sizeof(*t->spans.data), compare_spans,
+		  t->kinds.data);
 }
 
 /* ---- all of it ---- */

@@ -5,6 +5,7 @@
 #include "analyze/timeline_impl.h"
 #include "base/kernel_name.h"
 #include "base/map64.h"
+#include "base/sort.h"
 #include "wire/event.h"
 
 /* The calls and spans of one process, and the lists that are matched. */
@@ -55,9 +56,10 @@ struct thread_call {
 	uint32_t call;
 };
 
-static int compare_thread_calls(const void *a, const void *b)
+static int compare_thread_calls(const void *a, const void *b, void *arg)
 {
 	const struct thread_call *x = a, *y = b;
+	(void)arg;
 	if (x->tid != y->tid)
 		return x->tid < y->tid ? -1 : 1;
 	if (x->start_ns != y->start_ns)
@@ -75,7 +77,7 @@ static uint32_t known_call(const struct timeline *t, const struct thread_call *r
 	size_t low = 0, high = n;
 	while (low < high) { /* the first that began after it */
 		size_t mid = low + (high - low) / 2;
-		if (compare_thread_calls(&rows[mid], &key) < 0)
+		if (compare_thread_calls(&rows[mid], &key, NULL) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -103,8 +105,7 @@ static void match_known(struct process *p)
 			rows[n++] = (struct thread_call){
 				c->start_ns, t->tables->threads.data[k->thread].tid, (uint32_t)i};
 	}
-	if (n)
-		qsort(rows, n, sizeof(*rows), compare_thread_calls);
+	sort_runs(rows, n, sizeof(*rows), compare_thread_calls, NULL);
 	for (size_t i = p->spans_from; i < p->spans_to; i++) {
 		struct timeline_span *s = &t->spans.data[i];
 		if (!timeline_called_ns(t, s) || timeline_is_wait(t, s))
@@ -282,7 +283,7 @@ static void list_groups(struct process *p)
 	if (!p->nordered)
 		return;
 	struct ordering ordering = {all, all[p->order[0]].correlation - (1u << 30)};
-	qsort_r(p->order, p->nordered, sizeof(*p->order), compare_correlations, &ordering);
+	sort_runs(p->order, p->nordered, sizeof(*p->order), compare_correlations, &ordering);
 	for (size_t i = 0; i < p->nordered; i++) {
 		const struct timeline_span *s = &all[p->order[i]];
 		if (!i || s->correlation != all[p->order[i - 1]].correlation) {

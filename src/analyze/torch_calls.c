@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/sort.h"
+
 enum kind { OTHER, OPERATOR, NODE, PASS };
 
 struct torch_probe {
@@ -130,16 +132,20 @@ static void load_rows(const struct row_visitor *v, void *state, const struct vis
 {
 	const struct loader *l = (const struct loader *)v;
 	const struct m_call *calls = rows->rows;
+	struct loaded_block *b = &l->blocks[rows->block];
 	for (size_t i = 0; i < rows->len; i++)
 		if (l->probes[calls[i].probe].kind != OTHER)
-			load_call(l, state, &l->blocks[rows->block], &calls[i]);
+			load_call(l, state, b, &calls[i]);
+	vec_fit(&b->rows);
+	vec_fit(&b->nodes);
 }
 
 /* ---- all of it ---- */
 
-static int by_start(const void *a, const void *b)
+static int by_start(const void *a, const void *b, void *arg)
 {
 	const struct torch_call *x = a, *y = b;
+	(void)arg;
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return x->dur_ns > y->dur_ns ? -1 : x->dur_ns < y->dur_ns;
@@ -180,9 +186,8 @@ static void place_rows(struct loader *l)
 		vec_free(&block->nodes);
 	}
 	for (size_t i = 0; i < c->tables->threads.len; i++)
-		if (c->first[i + 1] > c->first[i])
-			qsort(c->rows.data + c->first[i], c->first[i + 1] - c->first[i],
-			      sizeof(*c->rows.data), by_start);
+		sort_near(c->rows.data + c->first[i], c->first[i + 1] - c->first[i],
+			  sizeof(*c->rows.data), by_start, NULL);
 }
 
 static void end_loading(struct row_visitor *v, void *states, size_t n)

@@ -62,6 +62,15 @@ char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 		&(v)->data[(v)->len++];                                                            \
 	})
 
+/* Gives back the room that is not used. */
+#define vec_fit(v)                                                                                 \
+	do {                                                                                       \
+		if ((v)->len && (v)->len < (v)->cap) {                                             \
+			(v)->data = xrealloc((v)->data, (v)->len, sizeof(*(v)->data));             \
+			(v)->cap = (v)->len;                                                       \
+		}                                                                                  \
+	} while (0)
+
 #define vec_free(v)                                                                                \
 	do {                                                                                       \
 		free((v)->data);                                                                   \

@@ -1,5 +1,6 @@
 /* cmd_report.c - eacgm report: where the time of a recording went. */
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 
 #include "analyze/gpu.h"
@@ -100,6 +101,9 @@ static int print_report(const char *path, const struct rec_reader *reader,
 {
 	struct progress progress;
 	struct report r;
+	/* what blocks were read into goes back to the system once it is put together (mallopt(3))
+	 */
+	mallopt(M_MMAP_THRESHOLD, 32 << 10);
 	progress_begin(&progress, "reading");
 	report_make(&r, path, rec_source(reader), o,
 		    &(struct visit_options){.progress = show_progress, .progress_ctx = &progress});

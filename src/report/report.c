@@ -196,9 +196,9 @@ static void begin_rest(struct report *r, struct report_visitors *v,
 		       const struct visit_options *visit)
 {
 	const struct report_options *o = r->options;
-	v->rows[v->n++] =
+	v->before[v->nbefore++] =
 		summary_visitor(r->summary, r->source, &(struct summary_options){.pid = o->pid});
-	v->rows[v->n++] = gpu_summary_visitor(
+	v->before[v->nbefore++] = gpu_summary_visitor(
 		r->gpu, r->source,
 		&(struct gpu_options){
 			.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns, .visit = *visit});
@@ -222,14 +222,17 @@ void report_make(struct report *ret, const char *path, const struct row_source *
 			       .collectives = xcalloc(1, sizeof(*ret->collectives))};
 	if (!options->only)
 		begin_rest(ret, &visitors, visit);
-	visitors.rows[visitors.n++] =
+	struct row_visitor *timeline =
 		timeline_visitor(ret->timeline, source,
 				 &(struct timeline_options){.pid = options->pid,
 							    .from_ns = options->from_ns,
 							    .to_ns = options->to_ns,
 							    .demangle = demangle});
 	report_sections_begin(ret, &visitors);
-	rows_visit(source, visitors.rows, visitors.n, visit);
+	visitors.before[visitors.nbefore++] = timeline;
+	for (size_t i = 0; i < visitors.nafter; i++)
+		visitors.before[visitors.nbefore++] = visitors.after[i];
+	rows_visit(source, visitors.before, visitors.nbefore, visit);
 	collectives_make(ret->collectives, ret->timeline, REPORT_LONGEST);
 	if (!options->only)
 		make_rest(ret);

@@ -15,8 +15,8 @@ static void *begin(const struct report *r, struct report_visitors *v)
 {
 	const struct report_options *o = r->options;
 	struct flops *f = xcalloc(1, sizeof(*f));
-	v->rows[v->n++] = flops_visitor(f, r->source, r->timeline,
-					&(struct flops_options){o->pid, o->from_ns, o->to_ns});
+	v->after[v->nafter++] = flops_visitor(
+		f, r->source, r->timeline, &(struct flops_options){o->pid, o->from_ns, o->to_ns});
 	return f;
 }
 

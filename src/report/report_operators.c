@@ -10,7 +10,7 @@ static void *begin(const struct report *r, struct report_visitors *v)
 	if (!r->tables->gpu_spans)
 		return NULL;
 	struct operators *o = xcalloc(1, sizeof(*o));
-	v->rows[v->n++] = operators_visitor(o, r->source, r->timeline, r->options->pid);
+	v->after[v->nafter++] = operators_visitor(o, r->source, r->timeline, r->options->pid);
 	return o;
 }
 

@@ -5,10 +5,11 @@
 #include "report/report_json.h"
 #include "report/report_page.h"
 
-/* Who goes through the recording, in the order in which they end. */
+/* Who goes through the recording, in the order in which they end: those that need the timeline come
+ * after it, the others before it, so that what they hold is free when it is put together. */
 struct report_visitors {
-	struct row_visitor *rows[16];
-	size_t n;
+	struct row_visitor *before[16], *after[16];
+	size_t nbefore, nafter;
 };
 
 struct report_section {

@@ -326,7 +326,7 @@ static void steps_end(void *state)
 static void *steps_begin(const struct report *r, struct report_visitors *v)
 {
 	struct steps *s = xcalloc(1, sizeof(*s));
-	v->rows[v->n++] =
+	v->before[v->nbefore++] =
 		steps_visitor(s, r->source, &(struct steps_options){.pid = r->options->pid});
 	return s;
 }

@@ -23,7 +23,7 @@ static void *begin(const struct report *r, struct report_visitors *v)
 		return NULL;
 	struct state *s = xcalloc(1, sizeof(*s));
 	s->timeline = r->timeline;
-	v->rows[v->n++] = gpu_gaps_visitor(&s->gaps, r->source, r->timeline);
+	v->after[v->nafter++] = gpu_gaps_visitor(&s->gaps, r->source, r->timeline);
 	return s;
 }
 
