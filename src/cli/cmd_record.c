@@ -12,8 +12,8 @@
 #include "cli/options.h"
 #include "cli/target_args.h"
 #include "cli/outlet.h"
-#include "session/session.h"
 #include "cli/session_detect.h"
+#include "cli/session_host.h"
 #include "cli/terminal.h"
 
 #define BURST_ON_MS 500		  /* length of one period of --burst where none is given */
@@ -364,7 +364,10 @@ static int record(const struct command *cmd, struct session_options *o, struct t
 	outlet_open(&t->err, STDERR_FILENO, WAIT_BYTES);
 	o->say = say;
 	o->say_ctx = t;
-	int rc = session_run(o, &result, e);
+	struct session_host host;
+	int rc = session_host_open(&host, o, e);
+	if (!rc)
+		rc = session_host_run(&host, NULL, &result, e);
 	if (!rc)
 		say_result(t, o, &result);
 	outlet_close(&t->err, WAIT_NS);

@@ -19,14 +19,12 @@
 #include "cli/options.h"
 #include "cli/target_args.h"
 #include "cli/outlet.h"
-#include "session/privileges.h"
-#include "session/session.h"
 #include "cli/session_detect.h"
+#include "cli/session_host.h"
 #include "cli/watch_rates.h"
 #include "cli/watch_screen.h"
 #include "cli/watch_steps.h"
 #include "cli/watch_terminal.h"
-#include "parser/parser.h"
 
 #define KEY_MS	    100 /* also how soon a new size is seen */
 #define DRAW_NS	    500000000ULL
@@ -297,20 +295,18 @@ static int end_output(struct watch *w, struct err *e)
 
 /* Ctrl-C is for the session alone: no other thread must end by it, nor the rest of the program
  * when the session has ended. */
-static int run_session(struct watch *w, const struct session_options *o, struct err *e)
+static int run_session(struct watch *w, struct session_host *host, struct err *e)
 {
 	struct session_result result = {0};
 	pthread_t shower;
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigset_t before;
+	session_host_block_signals(&before);
 	int rc = -pthread_create(&shower, NULL, show, w);
-	if (rc)
+	if (rc) {
+		session_host_close(host);
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
-	rc = session_run(o, &result, e);
+	}
+	rc = session_host_run(host, &w->stop, &result, e);
 	atomic_store(&w->ended, true);
 	pthread_join(shower, NULL);
 	if (!rc)
@@ -366,16 +362,12 @@ static int watch(struct session_options *o, const struct model *model, double al
 						 .anomaly = on_anomaly});
 	struct session_options watched = *o;
 	watched.live = &live;
-	watched.stop = &w.stop;
 	watched.say = say;
 	watched.say_ctx = &w;
-	watched.confined = true;
-	int rc = session_start_readers(&watched.readers, o, e);
+	struct session_host host;
+	int rc = session_host_open(&host, &watched, e);
 	if (!rc)
-		rc = privileges_give_up(false, o->method, e);
-	if (!rc)
-		rc = run_session(&w, &watched, e);
-	parser_host_stop(watched.readers);
+		rc = run_session(&w, &host, e);
 	session_detect_free(w.detect);
 	watch_rates_free(w.rates);
 	watch_steps_free(w.steps);

@@ -1,6 +1,7 @@
 /* drain.c - what the kernel side tells: records, task events, open calls, losses,
  * histograms; and the thresholds that are learned from the histograms. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -350,7 +351,7 @@ static double calibrate_with(struct tracer *t, pid_t child, int go, int result)
 double tracer_calibrate(struct tracer *t)
 {
 	int go[2], result[2];
-	if (pipe(go) || pipe(result))
+	if (pipe2(go, O_CLOEXEC) || pipe2(result, O_CLOEXEC))
 		return 0;
 	pid_t child = fork();
 	if (child == 0) {

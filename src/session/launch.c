@@ -1,6 +1,7 @@
 /* launch.c - a forked child behind a pipe. */
 #include "session/launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -66,10 +67,29 @@ static void tell(int report, struct launch_report *r, enum launch_step step, int
 		_exit(127);
 }
 
-static void child(char **argv, const struct command_user *user, int gate, int report)
+/* What is this process's alone, such as another session's sockets, ends with it: their other ends
+ * wait for that, and not for the gate. */
+static void close_private(int gate, int report)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	for (const struct dirent *entry; fds && (entry = readdir(fds));) {
+		int fd = atoi(entry->d_name), flags = fcntl(fd, F_GETFD);
+		if (fd > 2 && fd != gate && fd != report && fd != dirfd(fds) && flags > 0 &&
+		    flags & FD_CLOEXEC)
+			close(fd);
+	}
+	if (fds)
+		closedir(fds);
+}
+
+static void child(char **argv, const struct command_user *user, char *const *environment, int gate,
+		  int report)
 {
 	struct launch_report r = {0};
 	char go;
+	close_private(gate, report);
+	for (size_t i = 0; environment[i]; i++)
+		putenv(environment[i]);
 	int code = -command_user_become(user);
 	if (code)
 		tell(report, &r, LAUNCH_USER, code);
@@ -134,7 +154,8 @@ static int fail(struct launch *l, int rc)
 	return rc;
 }
 
-int launch_prepare(struct launch *l, char **argv, const struct command_user *user, struct err *e)
+int launch_prepare(struct launch *l, char **argv, const struct command_user *user,
+		   char *const *environment, struct err *e)
 {
 	struct launch_report r = {.code = ECHILD, .step = LAUNCH_EXEC};
 	int gate[2], report[2];
@@ -146,7 +167,7 @@ int launch_prepare(struct launch *l, char **argv, const struct command_user *use
 	if (pid == 0) {
 		close(gate[1]);
 		close(report[0]);
-		child(argv, user, gate[0], report[1]);
+		child(argv, user, environment, gate[0], report[1]);
 	}
 	close(gate[0]);
 	close(report[1]);
@@ -172,6 +193,13 @@ int launch_go(struct launch *l, const char *cmd, const struct command_user *user
 int launch_exit_status(int wait_status)
 {
 	return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
+void launch_close(struct launch *l)
+{
+	close_end(&l->gate);
+	close_end(&l->report);
+	close_end(&l->pidfd);
 }
 
 void launch_cancel(struct launch *l)

@@ -1,8 +1,18 @@
-/* session.h - one recording in progress: tracer, pipeline and collectors wired together,
- * a thread that moves records, and the loop that follows processes. */
+/* session.h - a tracing session that any program can host: a tracer, its pipeline and collectors,
+ * on processes that run or on a command that it starts.
+ *
+ *	session_prepare	  forks what needs the program's rights and is to have nothing of the
+ *session session_open	  loads the programs session_start	  attaches, or lets the command go
+ *	session_fds	  poll(2) these, then session_service, until session_ended says why
+ *	session_finish	  all that was seen is in the recording, and the recording is whole
+ *	session_close	  takes the probes off
+ *
+ * Knows no terminal, no signals and no environment: those are its host's. Several sessions can be
+ * under way in one program, each of them in a thread of its host's at a time. Its own threads have
+ * all signals blocked. Loading raises the program's limits of descriptors and locked memory. */
 #pragma once
 
-#include <stdatomic.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +41,7 @@ struct session_live;
 
 #define DURATION_MOST_NS 10000000000000000ULL /* ten million seconds */
 
+/* What it points to is the host's, and lives as long as the session. */
 struct session_options {
 	const char *output;	   /* NULL: nothing is kept */
 	struct output_owner owner; /* of the recording */
@@ -48,6 +59,7 @@ struct session_options {
 	bool waits;	 /* stacks where threads stop running */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
+	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */
 	enum operator_source operators;
 	uint32_t sample_hz;		 /* stacks at the CPU clock, 0 = none */
 	char **command;			 /* NULL: the target's processes */
@@ -56,22 +68,16 @@ struct session_options {
 	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
 	uint64_t max_bytes;
+	const char *btf_path;		 /* the kernel's types; NULL: the running kernel's */
+	const char *nvml_path;		 /* NULL: the driver's */
+	int hurry_fd;			 /* readable: the end asks no servers any more; 0: none */
 	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */
-	const atomic_bool *stop;	 /* ends the session when it becomes true; or NULL */
-	struct parser_host *readers; /* session_start_readers; NULL: the session starts its own */
-	bool confined; /* the process has given up its privileges, before it had threads */
-	/* What there is to say meanwhile, from any thread; NULL: standard error. */
+	/* What there is to say meanwhile, from any thread; NULL: nobody hears it. */
 	void (*say)(void *ctx, const char *sentence);
 	void *say_ctx;
 	const char *mode_text; /* for the recording's header */
 	const char *target_text;
 };
-
-/* Where files of others are read, for a session of these options; to be called before privileges
- * are given up, and stopped (parser_host_stop) after the session. */
-struct parser_host;
-int session_start_readers(struct parser_host **ret, const struct session_options *opts,
-			  struct err *e);
 
 struct session_result {
 	int exit_status; /* of the command; 0 where there was none */
@@ -84,10 +90,46 @@ struct session_result {
 		uint64_t calls, samples, gpu_spans;
 	} unwritten;
 	double duration_s;
-	bool left_running;  /* the command goes on without us */
-	bool stopped_early; /* the disk or the size limit; e holds the sentence */
+	bool left_running;  /* the command goes on without us; its end is the host's to wait for */
+	bool stopped_early; /* the disk or the size limit, or the guard; e holds the sentence */
 };
 
-/* Records until the command ends, the time is over, or SIGINT/SIGTERM. On failure before
- * the command was started there is no output file, and what was there before stays. */
-int session_run(const struct session_options *opts, struct session_result *ret, struct err *e);
+enum session_end {
+	SESSION_GOES_ON,
+	SESSION_STOPPED,   /* session_stop */
+	SESSION_TIME_OVER, /* the options' duration */
+	SESSION_JOB_ENDED, /* the command and all that it started, or all targets */
+	SESSION_CANNOT_WRITE,
+	SESSION_GUARD_FAILED,
+};
+
+struct session;
+
+/* Forks the command, which waits, the processes that read files of others and those that ask
+ * servers. It needs root's rights; then the host may give up its own (privileges.h), while it has
+ * one thread. On failure there is no session. */
+int session_prepare(struct session **ret, const struct session_options *opts, struct err *e);
+
+/* Loads the programs. After a failure, as of all that follow, the session is closed. */
+int session_open(struct session *s, struct err *e);
+
+/* Attaches to what runs and tells of it, or lets the command go: from here on the recording has its
+ * name. On failure there is no recording, and what lay there before stays. */
+int session_start(struct session *s, struct err *e);
+
+#define SESSION_FDS 3
+/* What session_service is to be called for; asked before each poll(2). Their number. */
+size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS]);
+
+/* Does what is due, at least 20 times a second: one of the descriptors is a clock. */
+void session_service(struct session *s);
+enum session_end session_ended(const struct session *s);
+
+/* Asks for the end, from any thread. What session_service does next ends the session. */
+void session_stop(struct session *s);
+
+/* Where it was stopped early, e holds why. */
+void session_finish(struct session *s, struct session_result *ret, struct err *e);
+
+/* At any time after session_prepare. A command that was not let go ends. */
+void session_close(struct session *s);

@@ -176,18 +176,19 @@ static int lock_process(struct visit *v, struct err *e)
 static int adopt_ring(struct visit *v, struct err *e)
 {
 	struct session *s = v->a->session;
-	pthread_mutex_lock(&s->spans_lock);
-	int rc = gpu_spans_adopt(s->spans, v->candidate->pid, gpu_guest_ring_fd(v->guest), e);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	int rc = gpu_spans_adopt(s->timeline.rings, v->candidate->pid, gpu_guest_ring_fd(v->guest),
+				 e);
+	pthread_mutex_unlock(&s->timeline.lock);
 	return rc;
 }
 
 static void drop_ring(struct visit *v)
 {
 	struct session *s = v->a->session;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_drop(s->spans, v->candidate->pid);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_drop(s->timeline.rings, v->candidate->pid);
+	pthread_mutex_unlock(&s->timeline.lock);
 }
 
 /* All that takes time, before anything is stopped. */
@@ -454,12 +455,12 @@ void attacher_open(struct session *s, const char *shim)
 	pthread_cond_init(&a->wake, NULL);
 	gpu_guest_clean_up();
 	a->graphs = graphs_open(s);
-	s->attacher = a;
+	s->timeline.attacher = a;
 }
 
 bool attacher_at_work(struct session *s)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (!a || !a->runs || a->stuck)
 		return false;
 	pthread_mutex_lock(&a->lock);
@@ -472,7 +473,7 @@ bool attacher_at_work(struct session *s)
 
 void attacher_start(struct session *s)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (a)
 		a->runs = !pthread_create(&a->thread, NULL, attach, a);
 }
@@ -489,7 +490,7 @@ static bool uses_driver(const proc_maps_t *maps)
 
 void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (!a || !uses_driver(maps))
 		return;
 	pthread_mutex_lock(&a->lock);
@@ -505,7 +506,7 @@ void attacher_saw(struct session *s, pid_t pid, const proc_maps_t *maps)
 
 void attacher_gone(struct session *s, pid_t pid)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (!a)
 		return;
 	pthread_mutex_lock(&a->lock);
@@ -521,13 +522,13 @@ void attacher_gone(struct session *s, pid_t pid)
 
 void attacher_look(struct session *s)
 {
-	if (s->attacher)
-		graphs_look(s->attacher->graphs);
+	if (s->timeline.attacher)
+		graphs_look(s->timeline.attacher->graphs);
 }
 
 void attacher_stop(struct session *s)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (!a || !a->runs)
 		return;
 	pthread_mutex_lock(&a->lock);
@@ -549,7 +550,7 @@ void attacher_stop(struct session *s)
 
 void attacher_close(struct session *s)
 {
-	struct attacher *a = s->attacher;
+	struct attacher *a = s->timeline.attacher;
 	if (!a)
 		return;
 	graphs_let_go(a->graphs);
@@ -560,5 +561,5 @@ void attacher_close(struct session *s)
 	vec_free(&a->waiting);
 	vec_free(&a->seen);
 	free(a);
-	s->attacher = NULL;
+	s->timeline.attacher = NULL;
 }

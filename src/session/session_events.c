@@ -101,43 +101,6 @@ static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *
 	pipeline_define_maps(s->pipeline, pid, maps, copies, seen_ns);
 }
 
-static bool is_watched(const struct session *s, pid_t pid)
-{
-	for (size_t i = 0; i < s->live.len; i++) {
-		if (s->live.data[i] == pid)
-			return true;
-	}
-	return false;
-}
-
-static void watch(struct session *s, pid_t pid, void (*add)(struct collector *c, pid_t pid))
-{
-	if (is_watched(s, pid))
-		return;
-	*vec_push(&s->live) = pid;
-	s->had_targets = true;
-	add(s->procfs, pid);
-	gpus_watch_pid(s, pid, true);
-}
-
-void session_watch_pid(struct session *s, pid_t pid)
-{
-	watch(s, pid, collector_procfs.add_pid);
-}
-
-void session_unwatch_pid(struct session *s, pid_t pid)
-{
-	for (size_t i = 0; i < s->live.len; i++) {
-		if (s->live.data[i] != pid)
-			continue;
-		s->live.data[i] = s->live.data[--s->live.len];
-		collector_procfs.del_pid(s->procfs, pid);
-		gpus_watch_pid(s, pid, false);
-		attacher_gone(s, pid);
-		return;
-	}
-}
-
 static void on_task(void *ctx, const struct rec_task *task)
 {
 	struct session *s = ctx;
@@ -146,8 +109,7 @@ static void on_task(void *ctx, const struct rec_task *task)
 	if (task->kind == REC_EXIT)
 		session_unwatch_pid(s, (pid_t)task->tgid);
 	else
-		watch(s, (pid_t)task->tgid,
-		      task->kind == REC_FORK ? procfs_add_new : collector_procfs.add_pid);
+		session_watch_pid(s, (pid_t)task->tgid, task->kind == REC_FORK);
 	pipeline_task(s->pipeline, task);
 }
 

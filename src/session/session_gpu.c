@@ -123,7 +123,7 @@ static bool open_collector(struct session *s)
 	struct nvml_events events = {.ctx = s, .gpu = on_gpu, .event = on_event, .note = on_note};
 	struct collector *c = NULL;
 	struct err e = {0};
-	if (nvml_open(&c, getenv("EACGM_NVML"), &events, &e)) {
+	if (nvml_open(&c, s->opts->nvml_path, &events, &e)) {
 		/* a host without GPUs is not worth a word, unless GPUs were asked for */
 		if (s->opts->frequent && s->opts->layers != ~0u)
 			on_note(s, "gpu", e.msg);

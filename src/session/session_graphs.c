@@ -148,10 +148,10 @@ static void tell_held(const struct graphs *g, pid_t pid)
 static unsigned ask_to_end(const struct graphs *g, pid_t pid)
 {
 	struct session *s = g->session;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_stop_process(s->spans, pid);
-	unsigned state = gpu_spans_state(s->spans, pid);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_stop_process(s->timeline.rings, pid);
+	unsigned state = gpu_spans_state(s->timeline.rings, pid);
+	pthread_mutex_unlock(&s->timeline.lock);
 	return state;
 }
 

@@ -15,9 +15,9 @@ static void tell(void *ctx, const char *sentence)
 void hang_watch_start(struct session *s)
 {
 	const struct session_options *o = s->opts;
-	s->watches_hangs = o->layers & 1u << LAYER_NCCL && o->mode[LAYER_NCCL] == MODE_TRACE &&
-			   !o->burst_on_ns;
-	if (s->watches_hangs)
+	s->hangs.on = o->layers & 1u << LAYER_NCCL && o->mode[LAYER_NCCL] == MODE_TRACE &&
+		      !o->burst_on_ns;
+	if (s->hangs.on)
 		pipeline_watch_hangs(s->pipeline, tell, s);
 }
 
@@ -26,22 +26,26 @@ void hang_watch_probe(struct session *s, const struct probe_info *info)
 	const char *role = info->entry->role;
 	if (!role || strcmp(role, "collective"))
 		return;
-	while (s->collective_probes.len <= info->id)
-		vec_push(&s->collective_probes);
-	s->collective_probes.data[info->id] = true;
+	while (s->hangs.collectives.len <= info->id)
+		vec_push(&s->hangs.collectives);
+	s->hangs.collectives.data[info->id] = true;
 }
 
 static void take_open(void *ctx, const struct rec_call *c)
 {
 	struct session *s = ctx;
-	if (c->probe < s->collective_probes.len && s->collective_probes.data[c->probe])
+	if (c->probe < s->hangs.collectives.len && s->hangs.collectives.data[c->probe])
 		pipeline_open_collective(s->pipeline, c);
 }
 
 void hang_watch_tick(struct session *s)
 {
 	struct err e; /* asked again a second later */
-	if (s->watches_hangs && s->collective_probes.len &&
-	    pipeline_asks_open_collectives(s->pipeline))
+	if (s->hangs.on && s->hangs.collectives.len && pipeline_asks_open_collectives(s->pipeline))
 		tracer_open_calls(s->tracer, take_open, s, &e);
+}
+
+void hang_watch_free(struct session *s)
+{
+	vec_free(&s->hangs.collectives);
 }

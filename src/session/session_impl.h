@@ -1,4 +1,5 @@
-/* session_impl.h - the insides of a session, shared by the files that implement it. */
+/* session_impl.h - the insides of a session, shared by the files that implement it. Each part is
+ * the file's that is named above it. */
 #pragma once
 
 #include <pthread.h>
@@ -16,32 +17,83 @@ struct seen_gpu {
 	unsigned domain, bus, device;
 };
 
-struct session {
-	const struct session_options *opts;
-	struct tracer *tracer;
-	struct parser_host *readers; /* where files of others are read */
-	struct rec_writer *writer;   /* the pipeline's own */
-	struct pipeline *pipeline;
-	struct debuginfod *debuginfod; /* NULL: no servers are asked */
-	int signal_fd;		       /* of what asks for the end */
-	struct collector *procfs;
+/* session_command.c: what was forked, and has ended or not. */
+struct session_command {
 	struct launch launch;
+	bool ended;
+	int status;	 /* wait(2)'s, once it has ended */
+	uint64_t cpu_ns; /* of it and what it waited for, likewise */
+};
+
+/* session_follow.c: the clock, and what goes by it. */
+struct session_clock {
+	int timer_fd;
+	unsigned tick;
+	uint64_t follow_ns;    /* when all was attached: a duration counts from here */
+	bool timeline_came;    /* to the processes that were there first, or it does not */
+	bool probes_on;	       /* bursts */
+	uint64_t switched_ns;  /* when they last went on or off */
+	struct own_cost cost;  /* since the start */
+	uint64_t start_cpu_ns; /* taken before there was anything to record */
+};
+
+/* session_mover.c: the threads between rings, recording and disk. */
+struct mover {
+	pthread_t thread, syncer;
+	bool runs, syncs;
+	atomic_bool stop;
+	atomic_bool begun;     /* from here on the recording has its name */
+	bool named;	       /* this and what follows: the thread's own */
+	uint64_t stacks_taken; /* of frequent calls, as of the last flush */
+	unsigned stack_shift;
+	uint64_t counted_calls; /* in the kernel's histograms */
+	atomic_bool failed;
+	struct err error; /* set before failed */
+};
+
+/* session_hangs.c, of the control thread. */
+struct hang_watch {
+	bool on;
+	VEC(bool) collectives; /* by probe id */
+};
+
+/* session_spans.c: what the GPU did. */
+struct timeline {
+	struct gpu_spans *rings;   /* under lock; NULL: there is no timeline */
+	pthread_mutex_t lock;	   /* of the mover and the attacher */
+	struct attacher *attacher; /* session_attach.c's; NULL: a command has its shim */
+	uint64_t drained_ns;
+	struct err error;	   /* why there is none, to be told */
+	atomic_bool ops_told;	   /* a process tells its operators: their probes may go */
+	atomic_bool launches_told; /* likewise; set before ops_told */
+	bool ops_switched;	   /* the control thread's */
+};
+
+struct session {
+	struct session_options options;
+	const struct session_options *opts; /* these */
+	struct tracer *tracer;
+	struct parser_host *readers;   /* where files of others are read */
+	struct debuginfod *debuginfod; /* NULL: no servers are asked */
+	struct rec_writer *writer;     /* the pipeline's own */
+	struct pipeline *pipeline;     /* NULL: what the tracer tells is for nobody */
+	struct collector *procfs;
 	pids_t live; /* targets that have not ended */
 	bool had_targets;
 	VEC(const char *) enums; /* whose names are in the recording */
+	double probe_ns_each;
+	uint64_t start_ns;
+	bool started;
+	bool guard_failed;
+	atomic_bool stop_asked;
+	enum session_end end;
 
-	pthread_t mover;
-	bool mover_runs;
-	pthread_t syncer;
-	bool syncer_runs;
-	atomic_bool stop_mover;
-	atomic_bool begun;     /* from here on the recording has its name */
-	bool named;	       /* the mover's own */
-	uint64_t stacks_taken; /* of frequent calls, as of the last flush; the mover's own */
-	unsigned stack_shift;
-	uint64_t counted_calls; /* in the kernel's histograms; the mover's own */
-	atomic_bool write_failed;
-	struct err write_error; /* set before write_failed */
+	struct session_command command;
+	struct session_clock clock;
+	struct mover mover;
+	struct hang_watch hangs;
+	struct timeline timeline;
+	struct live *looker; /* session_live.c's; NULL: nobody looks */
 
 	struct collector *gpu; /* session_gpu.c's, under gpu_lock until its thread runs */
 	pthread_mutex_t gpu_lock;
@@ -57,43 +109,40 @@ struct session {
 	uint64_t gpu_sample_ns;
 	VEC(struct seen_gpu) gpus; /* under gpu_lock */
 
-	bool watches_hangs;	     /* session_hangs.c's, of the control thread */
-	VEC(bool) collective_probes; /* by probe id */
-
 	struct sockets *sockets; /* session_sockets.c's, of the control thread; NULL: not watched */
 	size_t sockets_next;
 	bool sockets_failed; /* was told */
-
-	struct live *looker; /* session_live.c's; NULL: nobody looks */
-
-	atomic_bool ops_told;	    /* a process tells its operators: their probes may go */
-	atomic_bool launches_told;  /* likewise; set before ops_told */
-	bool ops_switched;	    /* the control thread's */
-	struct gpu_spans *spans;    /* session_spans.c's, under spans_lock */
-	pthread_mutex_t spans_lock; /* of the mover and the attacher */
-	struct attacher *attacher;  /* session_attach.c's; NULL: a command has its shim */
-	uint64_t spans_drained_ns;
-	struct err spans_error; /* why there is no timeline, to be told */
-
-	uint64_t start_ns;
-	bool timeline_came; /* to the processes that were there at the beginning, or it does not */
-	struct own_cost own_cost; /* since the start */
-	uint64_t start_cpu_ns; /* what the start has taken, before there was anything to record */
-	uint64_t follow_ns;    /* when all was attached: -d counts from here */
-	bool probes_on;	       /* bursts */
-	uint64_t switched_ns;  /* when they last went on or off */
-	int interrupts;
-	uint64_t interrupted_ns;
-	bool stop;
-	bool guard_failed;
-	bool child_ended;
-	int child_status;
 };
 
 /* session_events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);
-void session_watch_pid(struct session *s, pid_t pid);
+
+/* session_targets.c: the processes. */
+int targets_add(struct session *s, struct err *e);
+/* fresh: it was forked just now. */
+void session_watch_pid(struct session *s, pid_t pid, bool fresh);
 void session_unwatch_pid(struct session *s, pid_t pid);
+/* Takes note of ends that were not told. */
+void targets_sweep(struct session *s);
+
+/* session_command.c: from the fork to the end. */
+int command_prepare(struct session *s, struct err *e);
+int command_start(struct session *s, struct err *e);
+void command_reap(struct session *s);
+/* Ends one that was not let go. */
+void command_close(struct session *s);
+
+/* session_follow.c: what is done by the clock, until the end. */
+void follow_begin(struct session *s);
+void follow_tick(struct session *s);
+void follow_end(struct session *s);
+uint64_t session_cpu_ns(const struct session *s);
+
+/* session_metas.c: what the recording says of its own making, at the start, and at the end. */
+void metas_begin(struct session *s);
+void metas_end(struct session *s);
+/* What was expected and not found. */
+void metas_note_missing(struct session *s);
 
 /* session_mover.c: the threads that move records into the recording, and it to the disk. */
 int mover_start(struct session *s, struct err *e);
@@ -106,9 +155,10 @@ void gpus_stop(struct session *s);
 void gpus_xid(struct session *s, const struct rec_xid *xid);
 void gpus_watch_pid(struct session *s, pid_t pid, bool watched);
 
-/* session_spans.c: what the GPU did. Before the command is forked, and after. */
-void spans_prepare(struct session *s);
-void spans_prepared(const struct session *s);
+/* session_spans.c: what the GPU did. Before the command is forked: environment holds what its
+ * processes are to have, and is the caller's. */
+#define SPANS_VARIABLES 3
+void spans_prepare(struct session *s, char *environment[SPANS_VARIABLES + 1]);
 /* What went wrong until there was a recording. */
 void spans_tell(struct session *s);
 /* The mover's. finish: the processes hand over what they have; for the last time. */
@@ -141,6 +191,7 @@ void attacher_close(struct session *s);
 void hang_watch_start(struct session *s);
 void hang_watch_probe(struct session *s, const struct probe_info *info);
 void hang_watch_tick(struct session *s);
+void hang_watch_free(struct session *s);
 
 /* session_sockets.c: TCP connections of the processes. */
 void sockets_start(struct session *s);
@@ -149,14 +200,10 @@ void sockets_told(struct session *s, const struct rec_socket *row);
 void sockets_stop(struct session *s);
 
 /* session_live.c: who looks at the rows as they come. pass: the mover's; stop: after its end. */
-int live_start(struct session *s, double probe_ns_each, struct err *e);
+int live_start(struct session *s, struct err *e);
 void live_pass(struct session *s, uint64_t begin_ns);
 void live_stop(struct session *s);
 
-/* "eacgm: SENTENCE" on standard error, or to who asked for it. */
+/* A sentence for who hosts the session. */
 void session_say(const struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-
-/* What the recording says of its own making: at the start, and at the end. */
-void session_write_metas(struct session *s, double probe_ns_each);
-void session_write_end(struct session *s);

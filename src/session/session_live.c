@@ -48,14 +48,14 @@ static void *look(void *arg)
 	return NULL;
 }
 
-int live_start(struct session *s, double probe_ns_each, struct err *e)
+int live_start(struct session *s, struct err *e)
 {
 	if (!s->opts->live)
 		return 0;
 	struct live *l = xcalloc(1, sizeof(*l));
 	l->who = s->opts->live;
 	l->pipeline = s->pipeline;
-	l->probe_ns_each = probe_ns_each;
+	l->probe_ns_each = s->probe_ns_each;
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);

@@ -46,8 +46,8 @@ static void look_for_losses(struct session *s, uint64_t now_ns)
 static void on_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
 {
 	struct session *s = ctx;
-	s->counted_calls += value->count;
-	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->stop_mover));
+	s->mover.counted_calls += value->count;
+	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->mover.stop));
 }
 
 static bool keeps_histograms(const struct session *s)
@@ -63,18 +63,18 @@ static bool keeps_histograms(const struct session *s)
  * kernels does not notice. The bounds are more than twice apart, so that it settles. */
 static void pace_stacks(struct session *s, uint64_t taken)
 {
-	uint64_t since = taken - s->stacks_taken;
-	s->stacks_taken = taken;
-	if (since > STACKS_MOST && s->stack_shift < STACK_SHIFT_MAX)
-		s->stack_shift++;
-	else if (since < STACKS_LEAST && s->stack_shift)
-		s->stack_shift--;
-	tracer_set_stack_shift(s->tracer, s->stack_shift);
+	uint64_t since = taken - s->mover.stacks_taken;
+	s->mover.stacks_taken = taken;
+	if (since > STACKS_MOST && s->mover.stack_shift < STACK_SHIFT_MAX)
+		s->mover.stack_shift++;
+	else if (since < STACKS_LEAST && s->mover.stack_shift)
+		s->mover.stack_shift--;
+	tracer_set_stack_shift(s->tracer, s->mover.stack_shift);
 }
 
 static int name_recording(struct session *s, struct err *e)
 {
-	s->named = true;
+	s->mover.named = true;
 	return rec_writer_name(s->writer, e);
 }
 
@@ -82,7 +82,7 @@ static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
 	spans_losses(s);
-	s->counted_calls = 0;
+	s->mover.counted_calls = 0;
 	if (keeps_histograms(s))
 		tracer_histograms(s->tracer, on_histogram, s);
 	struct pipeline_stats st;
@@ -90,21 +90,21 @@ static void flush(struct session *s, bool last)
 	pace_stacks(s, st.chance_stacks);
 	if (last)
 		pipeline_meta(s->pipeline, "probe_hits", "%lu",
-			      (unsigned long)(st.calls + s->counted_calls));
+			      (unsigned long)(st.calls + s->mover.counted_calls));
 	struct err e;
 	int rc = pipeline_flush(s->pipeline, &e);
-	if (!rc && atomic_load(&s->begun))
+	if (!rc && atomic_load(&s->mover.begun))
 		rc = name_recording(s, &e);
-	if (!rc || atomic_load(&s->write_failed))
+	if (!rc || atomic_load(&s->mover.failed))
 		return;
-	s->write_error = e;
-	atomic_store(&s->write_failed, true);
+	s->mover.error = e;
+	atomic_store(&s->mover.failed, true);
 }
 
 /* The target runs, and nobody has been told where its recording is. */
 static bool waits_for_name(const struct session *s)
 {
-	return !s->named && atomic_load(&s->begun);
+	return !s->mover.named && atomic_load(&s->mover.begun);
 }
 
 static void *move(void *arg)
@@ -113,7 +113,7 @@ static void *move(void *arg)
 	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0;
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
-		bool last = atomic_load(&s->stop_mover);
+		bool last = atomic_load(&s->mover.stop);
 		uint64_t begin_ns = monotonic_ns();
 		int n = tracer_drain(s->tracer);
 		pipeline_pass_end(s->pipeline);
@@ -144,7 +144,7 @@ static void *move(void *arg)
 static void *sync_file(void *arg)
 {
 	struct session *s = arg;
-	for (int tick = 0; !atomic_load(&s->stop_mover); tick++) {
+	for (int tick = 0; !atomic_load(&s->mover.stop); tick++) {
 		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 		if (tick % 10 == 9)
 			rec_writer_sync(s->writer);
@@ -156,23 +156,23 @@ int mover_start(struct session *s, struct err *e)
 {
 	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
 	if (!rc) {
-		rc = -pthread_create(&s->mover, NULL, move, s);
+		rc = -pthread_create(&s->mover.thread, NULL, move, s);
 		if (!rc && s->opts->output)
-			s->syncer_runs = !pthread_create(&s->syncer, NULL, sync_file, s);
+			s->mover.syncs = !pthread_create(&s->mover.syncer, NULL, sync_file, s);
 		if (rc)
 			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
-		s->mover_runs = true;
+		s->mover.runs = true;
 	}
 	return rc;
 }
 
 void mover_stop(struct session *s)
 {
-	if (!s->mover_runs)
+	if (!s->mover.runs)
 		return;
-	atomic_store(&s->stop_mover, true);
-	pthread_join(s->mover, NULL);
-	if (s->syncer_runs)
-		pthread_join(s->syncer, NULL);
-	s->mover_runs = s->syncer_runs = false;
+	atomic_store(&s->mover.stop, true);
+	pthread_join(s->mover.thread, NULL);
+	if (s->mover.syncs)
+		pthread_join(s->mover.syncer, NULL);
+	s->mover.runs = s->mover.syncs = false;
 }

@@ -70,8 +70,8 @@ static void on_tells(void *ctx, uint32_t pid, uint32_t tells)
 	if (tells & GPU_RING_TELLS_CALLS)
 		pipeline_gpu_tells_calls(s->pipeline, pid);
 	if (tells & GPU_RING_TELLS_OPERATORS) {
-		atomic_store(&s->launches_told, (tells & GPU_RING_TELLS_LAUNCHES) != 0);
-		atomic_store(&s->ops_told, true);
+		atomic_store(&s->timeline.launches_told, (tells & GPU_RING_TELLS_LAUNCHES) != 0);
+		atomic_store(&s->timeline.ops_told, true);
 	}
 }
 
@@ -195,9 +195,9 @@ unsigned spans_options(const struct session *s)
 	return options | GPU_OPTION_OPERATORS | (launches ? GPU_OPTION_LAUNCHES : 0u);
 }
 
-static int prepare(struct session *s, struct err *e)
+static int prepare(struct session *s, char *environment[SPANS_VARIABLES + 1], struct err *e)
 {
-	char path[4096], options[16];
+	char path[4096];
 	struct gpu_spans_events events = {.on_name = on_name,
 					  .on_span = on_span,
 					  .on_tells = on_tells,
@@ -208,12 +208,12 @@ static int prepare(struct session *s, struct err *e)
 					  .on_ops_upto = on_ops_upto,
 					  .on_note = on_note,
 					  .ctx = s};
-	if (s->opts->command && getenv(INJECTION_ENV))
+	if (s->opts->command && s->opts->cupti_taken)
 		return err_set(e, EBUSY,
 			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
 	int rc = find_shim(path, sizeof(path), e);
 	if (!rc)
-		rc = gpu_spans_open(&s->spans, PARENT, &events, e);
+		rc = gpu_spans_open(&s->timeline.rings, PARENT, &events, e);
 	if (rc)
 		return rc;
 	if (!s->opts->command) {
@@ -221,60 +221,47 @@ static int prepare(struct session *s, struct err *e)
 		return 0;
 	}
 	if (s->opts->user->changes)
-		rc = gpu_spans_give(s->spans, s->opts->user->uid, s->opts->user->gid, e);
+		rc = gpu_spans_give(s->timeline.rings, s->opts->user->uid, s->opts->user->gid, e);
 	if (rc)
 		return rc;
-	snprintf(options, sizeof(options), "%u", spans_options(s));
-	if (setenv(INJECTION_ENV, path, 1) ||
-	    setenv(GPU_RINGS_ENV, gpu_spans_folder(s->spans), 1) ||
-	    setenv(GPU_OPTIONS_ENV, options, 1))
-		return err_set(e, errno, "not recorded: %s", strerror(errno));
+	environment[0] = xasprintf(INJECTION_ENV "=%s", path);
+	environment[1] = xasprintf(GPU_RINGS_ENV "=%s", gpu_spans_folder(s->timeline.rings));
+	environment[2] = xasprintf(GPU_OPTIONS_ENV "=%u", spans_options(s));
 	return 0;
 }
 
-void spans_prepare(struct session *s)
+void spans_prepare(struct session *s, char *environment[SPANS_VARIABLES + 1])
 {
-	pthread_mutex_init(&s->spans_lock, NULL);
-	if (s->opts->gpu_timeline && prepare(s, &s->spans_error))
-		session_say(s, "GPU timeline %s", s->spans_error.msg);
-}
-
-/* The variables are for the command, which was forked. */
-void spans_prepared(const struct session *s)
-{
-	if (!s->spans || s->attacher)
-		return;
-	unsetenv(INJECTION_ENV);
-	unsetenv(GPU_RINGS_ENV);
-	unsetenv(GPU_OPTIONS_ENV);
+	if (s->opts->gpu_timeline && prepare(s, environment, &s->timeline.error))
+		session_say(s, "GPU timeline %s", s->timeline.error.msg);
 }
 
 void spans_tell(struct session *s)
 {
-	if (s->spans_error.msg[0])
-		pipeline_note(s->pipeline, SUBJECT, s->spans_error.msg);
+	if (s->timeline.error.msg[0])
+		pipeline_note(s->pipeline, SUBJECT, s->timeline.error.msg);
 }
 
 /* ---- while it runs ---- */
 
 void spans_pause(struct session *s, bool pause)
 {
-	if (!s->spans)
+	if (!s->timeline.rings)
 		return;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_pause(s->spans, pause);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_pause(s->timeline.rings, pause);
+	pthread_mutex_unlock(&s->timeline.lock);
 }
 
 void spans_drain(struct session *s, uint64_t now_ns)
 {
-	if (!s->spans || now_ns - s->spans_drained_ns < DRAIN_NS)
+	if (!s->timeline.rings || now_ns - s->timeline.drained_ns < DRAIN_NS)
 		return;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_drain(s->spans);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_drain(s->timeline.rings);
+	pthread_mutex_unlock(&s->timeline.lock);
 	attacher_look(s);
-	s->spans_drained_ns = now_ns;
+	s->timeline.drained_ns = now_ns;
 }
 
 /* Processes that have ended have handed over what they had; those that go on are asked to. The
@@ -282,19 +269,19 @@ void spans_drain(struct session *s, uint64_t now_ns)
 void spans_finish(struct session *s)
 {
 	struct gpu_spans_stats st;
-	if (!s->spans)
+	if (!s->timeline.rings)
 		return;
-	gpu_spans_drain(s->spans);
-	gpu_spans_stop(s->spans);
+	gpu_spans_drain(s->timeline.rings);
+	gpu_spans_stop(s->timeline.rings);
 	for (uint64_t end_ns = monotonic_ns() + PATIENCE_NS;
-	     gpu_spans_active(s->spans) && monotonic_ns() < end_ns;) {
+	     gpu_spans_active(s->timeline.rings) && monotonic_ns() < end_ns;) {
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
-		gpu_spans_drain(s->spans);
+		gpu_spans_drain(s->timeline.rings);
 		attacher_look(s);
 	}
 	pipeline_gpu_end(s->pipeline);
-	gpu_spans_stats(s->spans, &st);
-	if (gpu_spans_active(s->spans))
+	gpu_spans_stats(s->timeline.rings, &st);
+	if (gpu_spans_active(s->timeline.rings))
 		pipeline_note(s->pipeline, SUBJECT,
 			      "a process did not hand over what its GPU did last");
 	if (!st.rings && s->opts->command)
@@ -312,22 +299,22 @@ static void tell_loss(struct session *s, const char *cause, uint64_t total)
 uint64_t spans_lost_calls(struct session *s)
 {
 	struct gpu_spans_stats st;
-	if (!s->spans)
+	if (!s->timeline.rings)
 		return 0;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_stats(s->spans, &st);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_stats(s->timeline.rings, &st);
+	pthread_mutex_unlock(&s->timeline.lock);
 	return st.ring_full + st.calls_full + st.ops_lost;
 }
 
 void spans_losses(struct session *s)
 {
 	struct gpu_spans_stats st;
-	if (!s->spans)
+	if (!s->timeline.rings)
 		return;
-	pthread_mutex_lock(&s->spans_lock);
-	gpu_spans_stats(s->spans, &st);
-	pthread_mutex_unlock(&s->spans_lock);
+	pthread_mutex_lock(&s->timeline.lock);
+	gpu_spans_stats(s->timeline.rings, &st);
+	pthread_mutex_unlock(&s->timeline.lock);
 	tell_loss(s, "gpu_ring_full", st.ring_full);
 	tell_loss(s, "gpu_call_full", st.calls_full);
 	tell_loss(s, "operator_full", st.ops_lost);
@@ -339,9 +326,9 @@ void spans_losses(struct session *s)
 void spans_close(struct session *s)
 {
 	attacher_close(s);
-	if (s->spans)
-		gpu_spans_close(s->spans);
-	s->spans = NULL;
+	if (s->timeline.rings)
+		gpu_spans_close(s->timeline.rings);
+	s->timeline.rings = NULL;
 }
 
 /* ---- operators by PyTorch's callbacks instead of probes ---- */
@@ -350,11 +337,11 @@ void spans_close(struct session *s)
  * after is PyTorch's, though the probe may see it too: to take probes off takes a while. */
 void spans_switch_probes(struct session *s)
 {
-	if (s->ops_switched || !atomic_load(&s->ops_told))
+	if (s->timeline.ops_switched || !atomic_load(&s->timeline.ops_told))
 		return;
-	s->ops_switched = true;
+	s->timeline.ops_switched = true;
 	pipeline_ops_from(s->pipeline, monotonic_ns());
-	tracer_switch_callbacks(s->tracer, atomic_load(&s->launches_told));
+	tracer_switch_callbacks(s->tracer, atomic_load(&s->timeline.launches_told));
 	pipeline_note(s->pipeline, "operators",
 		      "of processes that use CUDA they are told by PyTorch itself; processes that "
 		      "do not use it have none from then on");

@@ -1,0 +1,197 @@
+/* session_follow.c - what a session does by its clock, from the moment that all is attached until
+ * one of its ends. */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "session/session_impl.h"
+
+#define SAMPLE_TICKS  4 /* collectors are asked every 200 ms */
+#define LEARN_TICKS   20
+#define SWEEP_TICKS   20
+#define SOCKET_TICKS  20
+#define OPEN_TICKS    20
+#define TAIL_QUANTILE 0.99
+
+uint64_t session_cpu_ns(const struct session *s)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return timespec_ns(&ts) + tracer_helpers_cpu_ns(s->tracer);
+}
+
+static void emit_counter(void *ctx, const char *entity, const char *name, double value)
+{
+	struct session *s = ctx;
+	pipeline_counter(s->pipeline, monotonic_ns(), entity, name, value);
+}
+
+static void post_open_call(void *ctx, const struct rec_call *c)
+{
+	pipeline_open_call(ctx, c);
+}
+
+static void post_open_wait(void *ctx, const struct rec_sample *sample)
+{
+	pipeline_open_wait(ctx, sample);
+}
+
+static void tick_burst(struct session *s, uint64_t now_ns)
+{
+	struct session_clock *c = &s->clock;
+	if (!s->opts->burst_on_ns)
+		return;
+	uint64_t length_ns = c->probes_on ? s->opts->burst_on_ns
+					  : s->opts->burst_period_ns - s->opts->burst_on_ns;
+	if (now_ns - c->switched_ns < length_ns)
+		return;
+	struct err e = {0};
+	if (c->probes_on) { /* taking them off takes as long as others keep the kernel from it */
+		spans_pause(s, true);
+		pipeline_window(s->pipeline, c->switched_ns, monotonic_ns());
+	}
+	if (tracer_switch(s->tracer, ~0u, !c->probes_on, post_open_call, s->pipeline, &e))
+		pipeline_note(s->pipeline, "burst", e.msg);
+	c->probes_on = !c->probes_on;
+	c->switched_ns = monotonic_ns();
+	if (c->probes_on)
+		spans_pause(s, false);
+}
+
+static bool uses_tail(const struct session *s)
+{
+	for (int i = 0; i < LAYER_COUNT; i++) {
+		if (s->opts->mode[i] == MODE_TAIL)
+			return true;
+	}
+	return false;
+}
+
+/* The first end stays. */
+static void end_for(struct session *s, enum session_end why)
+{
+	if (!s->end)
+		s->end = why;
+}
+
+static void check_duration(struct session *s, uint64_t now_ns)
+{
+	struct session_clock *c = &s->clock;
+	/* where CUPTI is on its way into the processes that were there, it waits for it */
+	c->timeline_came |= !attacher_at_work(s);
+	if (!c->timeline_came)
+		c->follow_ns = now_ns;
+	if (s->opts->duration_ns && now_ns - c->follow_ns >= s->opts->duration_ns)
+		end_for(s, SESSION_TIME_OVER);
+}
+
+static void check_guard(struct session *s)
+{
+	if (s->guard_failed || tracer_guard_works(s->tracer))
+		return;
+	s->guard_failed = true;
+	end_for(s, SESSION_GUARD_FAILED);
+	pipeline_note(s->pipeline, "eacgm-guard",
+		      "ended or failed: recording stopped, to keep the job from harm");
+}
+
+static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
+{
+	if (tick % SAMPLE_TICKS == 0) {
+		own_cost_look(&s->clock.cost, session_cpu_ns(s));
+		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
+	}
+	if (tick % LEARN_TICKS == 0 && uses_tail(s))
+		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
+	if (tick % OPEN_TICKS == 0)
+		hang_watch_tick(s);
+	if (tick % SOCKET_TICKS == 0)
+		sockets_sample(s);
+}
+
+void follow_tick(struct session *s)
+{
+	unsigned tick = ++s->clock.tick;
+	uint64_t now_ns = monotonic_ns();
+	tick_collectors(s, tick, now_ns);
+	tick_burst(s, now_ns);
+	spans_switch_probes(s);
+	check_duration(s, now_ns);
+	if (atomic_load(&s->mover.failed))
+		end_for(s, SESSION_CANNOT_WRITE);
+	if (tick % SWEEP_TICKS == 0)
+		targets_sweep(s);
+	check_guard(s);
+}
+
+/* ---- a session's turn ---- */
+
+size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS])
+{
+	size_t n = 0;
+	ret[n++] = (struct pollfd){.fd = tracer_control_fd(s->tracer), .events = POLLIN};
+	ret[n++] = (struct pollfd){.fd = s->clock.timer_fd, .events = POLLIN};
+	if (s->command.launch.pid && !s->command.ended)
+		ret[n++] = (struct pollfd){.fd = s->command.launch.pidfd, .events = POLLIN};
+	return n;
+}
+
+/* A command may leave children behind: they are part of the job. */
+static bool job_has_ended(const struct session *s)
+{
+	return s->had_targets && !s->live.len && (!s->command.launch.pid || s->command.ended) &&
+	       !s->opts->target->all && !s->opts->target->cgroup_id;
+}
+
+void session_service(struct session *s)
+{
+	uint64_t expirations;
+	tracer_control(s->tracer);
+	if (read(s->clock.timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
+		follow_tick(s);
+	command_reap(s);
+	if (job_has_ended(s))
+		end_for(s, SESSION_JOB_ENDED);
+	if (atomic_load(&s->stop_asked))
+		end_for(s, SESSION_STOPPED);
+}
+
+enum session_end session_ended(const struct session *s)
+{
+	return s->end;
+}
+
+void session_stop(struct session *s)
+{
+	atomic_store(&s->stop_asked, true);
+}
+
+/* ---- beginning and end ---- */
+
+void follow_begin(struct session *s)
+{
+	struct session_clock *c = &s->clock;
+	c->follow_ns = monotonic_ns();
+	c->start_cpu_ns = session_cpu_ns(s);
+	own_cost_begin(&c->cost, c->start_cpu_ns);
+}
+
+void follow_end(struct session *s)
+{
+	struct err e = {0};
+	tracer_freeze(s->tracer);
+	attacher_stop(s);
+	if (s->opts->burst_on_ns && s->clock.probes_on)
+		pipeline_window(s->pipeline, s->clock.switched_ns, monotonic_ns());
+	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
+		pipeline_note(s->pipeline, "open calls", e.msg);
+	if (tracer_open_waits(s->tracer, post_open_wait, s->pipeline, &e))
+		pipeline_note(s->pipeline, "open waits", e.msg);
+	collector_procfs.sample(s->procfs, monotonic_ns(), emit_counter, s);
+	gpus_stop(s);
+	sockets_stop(s);
+	metas_note_missing(s);
+	metas_end(s);
+	mover_stop(s);
+}

@@ -1,0 +1,153 @@
+/* session_metas.c - what a recording says of its own making, and what was expected and not found.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "session/session_impl.h"
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return timespec_ns(&ts);
+}
+
+/* Names the boot: recordings of one boot have the same clock. */
+static void write_boot_id(struct session *s)
+{
+	char id[64] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (f && fgets(id, sizeof(id), f)) {
+		id[strcspn(id, "\n")] = 0;
+		pipeline_meta(s->pipeline, "boot_id", "%s", id);
+	}
+	if (f)
+		fclose(f);
+}
+
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC: where the clocks of two hosts stand to each other. */
+static void write_realtime_offset(struct session *s)
+{
+	uint64_t before_ns = monotonic_ns(), real_ns = realtime_ns();
+	uint64_t middle_ns = before_ns + (monotonic_ns() - before_ns) / 2;
+	pipeline_meta(s->pipeline, "realtime_offset_ns", "%ld", (long)(real_ns - middle_ns));
+}
+
+static void write_number(struct session *s, const char *key, uint64_t value)
+{
+	pipeline_meta(s->pipeline, key, "%lu", (unsigned long)value);
+}
+
+void metas_begin(struct session *s)
+{
+	struct utsname u;
+	uname(&u);
+	pipeline_meta(s->pipeline, "host", "%s", u.nodename);
+	pipeline_meta(s->pipeline, "kernel", "%s", u.release);
+	pipeline_meta(s->pipeline, "version", "%s", EACGM_VERSION);
+	pipeline_meta(s->pipeline, "mode", "%s", s->opts->mode_text);
+	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);
+	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
+	if (s->opts->command)
+		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
+	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", s->probe_ns_each);
+	write_number(s, "start_realtime_ns", realtime_ns());
+	write_number(s, "start_monotonic_ns", s->start_ns);
+	write_realtime_offset(s);
+	write_boot_id(s);
+}
+
+static void write_costs(struct session *s)
+{
+	struct tracer_holds holds;
+	uint64_t own_ns = session_cpu_ns(s);
+	own_cost_look(&s->clock.cost, own_ns);
+	write_number(s, "collector_cpu_ns", own_ns);
+	write_number(s, "displacing_cpu_ns", s->clock.cost.displacing_ns);
+	write_number(s, "start_cpu_ns", s->clock.start_cpu_ns);
+	tracer_holds(s->tracer, &holds);
+	write_number(s, "holds", holds.count);
+	write_number(s, "held_ns", holds.held_ns);
+	write_number(s, "held_cpu_ns", holds.cpu_ns);
+	/* a launched command's time is exact once it was waited for; others are sampled */
+	write_number(s, "job_cpu_ns",
+		     s->command.ended ? s->command.cpu_ns : procfs_cpu_ns(s->procfs));
+}
+
+void metas_end(struct session *s)
+{
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	write_number(s, "end_monotonic_ns", monotonic_ns());
+	write_costs(s);
+	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
+	write_number(s, "attach_sites", st.sites);
+	write_number(s, "attach_sites_stepped", st.sites_stepped);
+	pipeline_meta(s->pipeline, "attach_ms", "%.1f", (double)st.attach_ns / 1e6);
+	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
+	write_number(s, "files_read", st.files_read);
+	write_number(s, "files_cached", st.files_cached);
+	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
+		return;
+	write_number(s, "unwind_files", st.unwinder.files);
+	write_number(s, "unwind_files_cached", st.unwinder.cached);
+	write_number(s, "unwind_files_refused", st.unwinder.refused);
+	write_number(s, "unwind_bytes", st.unwinder.words_bytes);
+	pipeline_meta(s->pipeline, "unwind_ms", "%.1f", (double)st.unwinder.build_ns / 1e6);
+}
+
+/* ---- what was expected and not found ---- */
+
+struct found {
+	const struct catalog *catalog;
+	struct session *s;
+	bool *met; /* per entry: a library of it was met */
+};
+
+static void note_result(void *ctx, const char *path, const struct entry_result *r)
+{
+	struct found *f = ctx;
+	f->met[r->entry - f->catalog->entries.data] = true;
+	if (r->reason[0] && !r->off && (r->entry->expected || r->entry->layer == LAYER_USER))
+		pipeline_note(f->s->pipeline, path, r->reason);
+}
+
+/* An entry before it is of the same library, and tells of it. */
+static bool is_told(const struct catalog *c, size_t i)
+{
+	const struct cat_entry *en = &c->entries.data[i];
+	for (size_t k = 0; k < i && en->libraries.len; k++) {
+		const struct cat_entry *before = &c->entries.data[k];
+		if (before->libraries.len &&
+		    !strcmp(before->libraries.data[0], en->libraries.data[0]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_expected(const struct session *s, const struct cat_entry *en)
+{
+	/* on a host without GPUs nobody expects them, but who asks for them by name */
+	bool gpu_layer = en->layer == LAYER_CUDA || en->layer == LAYER_NCCL;
+	if (gpu_layer && !s->saw_gpu && !(s->opts->frequent && s->opts->layers != ~0u))
+		return false;
+	return s->opts->layers & 1u << en->layer && !en->off_by_default &&
+	       (en->expected || en->layer == LAYER_USER) && en->libraries.len;
+}
+
+void metas_note_missing(struct session *s)
+{
+	const struct catalog *c = s->opts->catalog;
+	struct found f = {.catalog = c, .s = s, .met = xcalloc(c->entries.len, sizeof(*f.met))};
+	tracer_results(s->tracer, note_result, &f);
+	for (size_t i = 0; i < c->entries.len; i++) {
+		const struct cat_entry *en = &c->entries.data[i];
+		if (is_expected(s, en) && !f.met[i] && !is_told(c, i))
+			pipeline_note(s->pipeline, en->libraries.data[0],
+				      "not loaded by any traced process");
+	}
+	free(f.met);
+}

@@ -1,0 +1,186 @@
+/* session_targets.c - the processes of a session: those that are there at its beginning, those that
+ * come, and those that have ended. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session/session_impl.h"
+
+#define SETTLE_MS      5000
+#define SETTLE_STEP_MS 20
+
+/* ---- who is watched ---- */
+
+static bool is_watched(const struct session *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->live.len; i++) {
+		if (s->live.data[i] == pid)
+			return true;
+	}
+	return false;
+}
+
+void session_watch_pid(struct session *s, pid_t pid, bool fresh)
+{
+	if (is_watched(s, pid))
+		return;
+	*vec_push(&s->live) = pid;
+	s->had_targets = true;
+	(fresh ? procfs_add_new : collector_procfs.add_pid)(s->procfs, pid);
+	gpus_watch_pid(s, pid, true);
+}
+
+void session_unwatch_pid(struct session *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->live.len; i++) {
+		if (s->live.data[i] != pid)
+			continue;
+		s->live.data[i] = s->live.data[--s->live.len];
+		collector_procfs.del_pid(s->procfs, pid);
+		gpus_watch_pid(s, pid, false);
+		attacher_gone(s, pid);
+		return;
+	}
+}
+
+/* An end that was not told (the control ring was full, or the process ended before it
+ * became a target) must not keep the recording open. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], text[1024], state = 0;
+	unsigned long threads = 0;
+	if (kill(pid, 0) && errno == ESRCH)
+		return true;
+	/* nobody has waited for it yet (proc_pid_stat(5), fields 3 and 20) */
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	const char *after_name = strrchr(text, ')');
+	return after_name &&
+	       sscanf(after_name + 1,
+		      " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu",
+		      &state, &threads) == 2 &&
+	       state == 'Z' && threads <= 1;
+}
+
+void targets_sweep(struct session *s)
+{
+	for (size_t i = s->live.len; i-- > 0;) {
+		if (has_ended(s->live.data[i]))
+			session_unwatch_pid(s, s->live.data[i]);
+	}
+}
+
+/* ---- those that are there ---- */
+
+/* Children that were forked while their parents were not targets yet. One that has loaded its
+ * libraries by now tells of them no more. */
+static int add_forked(struct session *s, struct err *e)
+{
+	int rc = 0;
+	struct err ended;
+	size_t known;
+	for (size_t i = 0; i < s->live.len && !rc; i++) { /* grows meanwhile */
+		pids_t family = {0};
+		proc_descendants("/proc", s->live.data[i], &family);
+		for (size_t k = 0; k < family.len && !rc; k++) {
+			rc = tracer_add_pid(s->tracer, family.data[k], e);
+			known = s->live.len;
+			session_watch_pid(s, family.data[k], false);
+			pipeline_process(s->pipeline, family.data[k]);
+			if (s->live.len > known)
+				tracer_scan_pid(s->tracer, family.data[k], &ended);
+		}
+		vec_free(&family);
+	}
+	return rc;
+}
+
+static int make_targets(struct session *s, const pids_t *pids, struct err *e)
+{
+	bool all = s->opts->target->all;
+	int rc = 0;
+	for (size_t i = 0; i < pids->len && !rc; i++) {
+		if (pids->data[i] == getpid())
+			continue;
+		if (!all)
+			rc = tracer_add_pid(s->tracer, pids->data[i], e);
+		if (!rc)
+			session_watch_pid(s, pids->data[i], false);
+	}
+	return rc || all ? rc : add_forked(s, e);
+}
+
+/* Returns how many could be. Each is scanned after it became a target: what it loaded before is
+ * found then, what it loads later is told. */
+static size_t scan_targets(struct session *s, const pids_t *pids)
+{
+	size_t alive = 0;
+	for (size_t i = 0; i < pids->len; i++) {
+		struct err why = {0};
+		if (pids->data[i] == getpid())
+			continue;
+		pipeline_process(s->pipeline, pids->data[i]);
+		if (tracer_scan_pid(s->tracer, pids->data[i], &why) >= 0)
+			alive++;
+		else if (!s->opts->target->all)
+			pipeline_note(s->pipeline, "process", why.msg);
+	}
+	return alive;
+}
+
+static int add_running(struct session *s, struct err *e)
+{
+	const struct target *t = s->opts->target;
+	pids_t everyone = {0};
+	if (t->all)
+		proc_all("/proc", &everyone);
+	const pids_t *pids = t->all ? &everyone : &t->pids;
+	int rc = make_targets(s, pids, e);
+	if (!rc && !scan_targets(s, pids) && t->pids.len && !t->all)
+		rc = err_set(e, ESRCH, "none of the processes could be traced: they ended");
+	vec_free(&everyone);
+	return rc;
+}
+
+/* Stacks that are taken before their unwind tables are there are cut. Tasks that load a library
+ * meanwhile are held, and have to be answered. */
+static void settle_stacks(struct session *s)
+{
+	for (int waited_ms = 0; waited_ms < SETTLE_MS; waited_ms += SETTLE_STEP_MS) {
+		if (tracer_stacks_settle(s->tracer, SETTLE_STEP_MS))
+			return;
+		tracer_control(s->tracer);
+	}
+	pipeline_note(s->pipeline, "stacks",
+		      "the first ones may be cut: unwind tables took longer than 5 s");
+}
+
+/* Whoever attaches wants to know from when on calls are seen. */
+static void say_attached(const struct session *s)
+{
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	session_say(s, "attached to %zu process%s at %llu places%s", s->live.len,
+		    s->live.len == 1 ? "" : "es", (unsigned long long)st.sites,
+		    s->opts->output ? "; Ctrl-C ends the recording" : "");
+}
+
+int targets_add(struct session *s, struct err *e)
+{
+	int rc = add_running(s, e);
+	atomic_store(&s->mover.begun, !rc);
+	if (rc)
+		return rc;
+	settle_stacks(s);
+	rc = tracer_start_sampling(s->tracer, e);
+	if (!rc)
+		say_attached(s);
+	return rc;
+}
