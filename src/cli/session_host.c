@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "session/privileges.h"
 
@@ -102,6 +103,19 @@ void session_host_close(struct session_host *h)
 	close(h->signal_fd);
 }
 
+/* Whoever attaches wants to know from when on calls are seen. */
+static void say_attached(const struct session_host *h)
+{
+	const struct session_options *o = &h->options;
+	struct session_attached a;
+	session_attached(h->session, &a);
+	char *text = xasprintf("attached to %zu process%s at %llu places%s", a.processes,
+			       a.processes == 1 ? "" : "es", (unsigned long long)a.places,
+			       o->output ? "; Ctrl-C ends the recording" : "");
+	o->say(o->say_ctx, text);
+	free(text);
+}
+
 static void follow(struct session_host *h, const atomic_bool *stop)
 {
 	struct session *s = h->session;
@@ -129,6 +143,8 @@ int session_host_run(struct session_host *h, const atomic_bool *stop, struct ses
 	if (!rc) {
 		session_host_block_signals(&h->before);
 		rc = session_start(h->session, e);
+		if (!rc && !h->options.command)
+			say_attached(h);
 		if (!rc) {
 			follow(h, stop);
 			session_finish(h->session, ret, e);

@@ -17,7 +17,7 @@ struct session_host {
 };
 
 /* Forks what is forked and gives up the privileges that a session does not need: to be called while
- * there is one thread. On failure there is nothing to close. */
+ * there is one thread. opts say what the session says. On failure there is nothing to close. */
 int session_host_open(struct session_host *h, const struct session_options *opts, struct err *e);
 
 /* Until the session ends by itself, SIGINT, SIGTERM or SIGHUP come, or *stop (NULL: none) becomes

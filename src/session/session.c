@@ -196,6 +196,13 @@ int session_start(struct session *s, struct err *e)
 	return 0;
 }
 
+void session_attached(const struct session *s, struct session_attached *ret)
+{
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	*ret = (struct session_attached){.processes = s->live.len, .places = st.sites};
+}
+
 /* ---- end ---- */
 
 static void fill_result(struct session *s, struct session_result *ret)

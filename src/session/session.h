@@ -113,9 +113,16 @@ int session_prepare(struct session **ret, const struct session_options *opts, st
 /* Loads the programs. After a failure, as of all that follow, the session is closed. */
 int session_open(struct session *s, struct err *e);
 
-/* Attaches to what runs and tells of it, or lets the command go: from here on the recording has its
- * name. On failure there is no recording, and what lay there before stays. */
+/* Attaches to what runs, or lets the command go: from here on the recording has its name. On
+ * failure there is no recording, and what lay there before stays. */
 int session_start(struct session *s, struct err *e);
+
+/* Of this moment. */
+struct session_attached {
+	size_t processes; /* that are traced */
+	uint64_t places;  /* that have a probe */
+};
+void session_attached(const struct session *s, struct session_attached *ret);
 
 #define SESSION_FDS 3
 /* What session_service is to be called for; asked before each poll(2). Their number. */

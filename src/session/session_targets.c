@@ -162,16 +162,6 @@ static void settle_stacks(struct session *s)
 		      "the first ones may be cut: unwind tables took longer than 5 s");
 }
 
-/* Whoever attaches wants to know from when on calls are seen. */
-static void say_attached(const struct session *s)
-{
-	struct tracer_stats st;
-	tracer_stats(s->tracer, &st);
-	session_say(s, "attached to %zu process%s at %llu places%s", s->live.len,
-		    s->live.len == 1 ? "" : "es", (unsigned long long)st.sites,
-		    s->opts->output ? "; Ctrl-C ends the recording" : "");
-}
-
 int targets_add(struct session *s, struct err *e)
 {
 	int rc = add_running(s, e);
@@ -179,8 +169,5 @@ int targets_add(struct session *s, struct err *e)
 	if (rc)
 		return rc;
 	settle_stacks(s);
-	rc = tracer_start_sampling(s->tracer, e);
-	if (!rc)
-		say_attached(s);
-	return rc;
+	return tracer_start_sampling(s->tracer, e);
 }
