@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/thread.h"
 
 #define PATIENCE_S 5
 
@@ -65,15 +65,10 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Signals are other threads' affair. */
-static int start_thread(struct errand *e)
+static int start_detached(struct errand *e)
 {
-	sigset_t all, before;
 	pthread_t thread;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = -pthread_create(&thread, NULL, run, e);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int rc = thread_start(&thread, run, e);
 	if (!rc)
 		pthread_detach(thread);
 	return rc;
@@ -104,7 +99,7 @@ int as_user(const struct fs_user *user, int (*work)(void *ctx), void *ctx, void 
 	e->drop = drop;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->wake, NULL);
-	int rc = start_thread(e);
+	int rc = start_detached(e);
 	if (!rc && !wait_for(e))
 		return -ETIMEDOUT;
 	if (!rc) /* there is one meaning of -ETIMEDOUT */

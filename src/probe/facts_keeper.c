@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "probe/facts_cache.h"
 
 #define WAITING_MOST	   256
@@ -71,17 +71,10 @@ struct facts_keeper *facts_keeper_new(void)
 	return k;
 }
 
-/* Signals are for the thread that follows processes. */
 static void start(struct facts_keeper *k)
 {
-	sigset_t all, before;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGSEGV);
 	k->cache = facts_cache_open(NULL, 0);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	k->runs = !pthread_create(&k->thread, NULL, keep, k);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	k->runs = !thread_start(&k->thread, keep, k);
 }
 
 void facts_keeper_store(struct facts_keeper *k, int fd, struct buf *key, struct buf *answer)

@@ -1,4 +1,5 @@
 /* files.c - the registry of mapped files. */
+#include "base/thread.h"
 #include "probe/files.h"
 
 #include <pthread.h>
@@ -113,8 +114,7 @@ static void close_all(struct closing *c)
 {
 	pthread_t threads[CLOSERS];
 	size_t n = 0;
-	while (n < CLOSERS && n + 1 < c->links.len &&
-	       !pthread_create(&threads[n], NULL, close_some, c))
+	while (n < CLOSERS && n + 1 < c->links.len && !thread_start(&threads[n], close_some, c))
 		n++;
 	close_some(c);
 	while (n > 0)

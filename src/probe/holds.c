@@ -5,12 +5,12 @@
  * only then. Nobody is held while it is missing. */
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/tracer_impl.h"
 
@@ -36,15 +36,11 @@ int heart_start(struct tracer *t, struct err *e)
 {
 	struct heart *h = xcalloc(1, sizeof(*h));
 	struct sched_param first = {.sched_priority = 2}; /* before guards, of others too */
-	sigset_t all, before;
 	h->beat_ns = (uint64_t *)&t->bpf->bss->heartbeat_ns;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(&h->thread, NULL, beat, h);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int rc = thread_start(&h->thread, beat, h);
 	if (rc) {
 		free(h);
-		return err_set(e, rc, "cannot start a thread: %s", strerror(rc));
+		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	}
 	/* on a busy host it would be late; where that is not allowed, some are not held */
 	pthread_setschedparam(h->thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "probe/tracer_impl.h"
 
 void tracer_note(struct tracer *t, const char *subject, const char *reason)
@@ -148,7 +149,7 @@ static void detach_behind(struct attach_links *all)
 	struct attach_links *links = xcalloc(1, sizeof(*links));
 	*links = *all;
 	*all = (struct attach_links){0};
-	if (!links->fds.len || pthread_create(&thread, NULL, detach, links))
+	if (!links->fds.len || thread_start(&thread, detach, links))
 		detach(links);
 	else
 		pthread_detach(thread);

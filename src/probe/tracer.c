@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
@@ -76,7 +77,7 @@ static void set_configuration(struct tracer *t)
 }
 
 /* Keeps libbpf's own messages away from the user: the last one goes into an error. */
-static char last_libbpf_message[256];
+static _Thread_local char last_libbpf_message[256];
 static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	if (level == LIBBPF_WARN)
@@ -412,7 +413,7 @@ static void *detach(void *arg)
 static void detach_all(struct tracer *t, struct detaching *d)
 {
 	pthread_t thread;
-	if (pthread_create(&thread, NULL, detach, d)) {
+	if (thread_start(&thread, detach, d)) {
 		detach(d);
 	} else {
 		while (!__atomic_load_n(&d->done, __ATOMIC_SEQ_CST)) {

@@ -8,7 +8,6 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/map64.h"
+#include "base/thread.h"
 #include "probe/mapping_set.h"
 
 #define GRACE_NS   1000000000ULL
@@ -326,19 +326,12 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);
-	sigset_t all, before;
-	sigfillset(
-		&all); /* signals are for the thread that follows processes; faults are its own */
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGSEGV);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(&u->thread, NULL, work, u);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int rc = thread_start(&u->thread, work, u);
 	if (rc) {
 		unwind_files_free(u->files);
 		close(u->settled_fd);
 		free(u);
-		return err_set(e, rc, "cannot start a thread: %s", strerror(rc));
+		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	}
 	*ret = u;
 	return 0;

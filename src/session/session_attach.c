@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "session/attach_check.h"
 #include "session/session_graphs.h"
 #include "session/session_impl.h"
@@ -475,7 +476,7 @@ void attacher_start(struct session *s)
 {
 	struct attacher *a = s->timeline.attacher;
 	if (a)
-		a->runs = !pthread_create(&a->thread, NULL, attach, a);
+		a->runs = !thread_start(&a->thread, attach, a);
 }
 
 static bool uses_driver(const proc_maps_t *maps)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "session/session_impl.h"
 #include "collect/nvml.h"
 
@@ -187,7 +188,7 @@ void gpus_start(struct session *s)
 		return;
 	tracer_watch_xid(s->tracer);
 	s->xid_traced = tracer_sees_xid(s->tracer);
-	s->gpus_asked = !pthread_create(&s->gpu_thread, NULL, ask, s);
+	s->gpus_asked = !thread_start(&s->gpu_thread, ask, s);
 }
 
 void gpus_stop(struct session *s)

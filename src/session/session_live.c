@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/thread.h"
 #include "session/session_impl.h"
 #include "session/session_names.h"
 
@@ -60,7 +61,7 @@ int live_start(struct session *s, struct err *e)
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);
 	s->looker = l;
-	int rc = -pthread_create(&l->thread, NULL, look, l);
+	int rc = thread_start(&l->thread, look, l);
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	pthread_setname_np(l->thread, "eacgm-live");

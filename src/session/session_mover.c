@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "session/session_impl.h"
 
 #define POLL_NS		5000000L /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
@@ -156,9 +157,9 @@ int mover_start(struct session *s, struct err *e)
 {
 	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
 	if (!rc) {
-		rc = -pthread_create(&s->mover.thread, NULL, move, s);
+		rc = thread_start(&s->mover.thread, move, s);
 		if (!rc && s->opts->output)
-			s->mover.syncs = !pthread_create(&s->mover.syncer, NULL, sync_file, s);
+			s->mover.syncs = !thread_start(&s->mover.syncer, sync_file, s);
 		if (rc)
 			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 		s->mover.runs = true;
