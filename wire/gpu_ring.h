@@ -13,7 +13,7 @@
  * pread(2) and pwrite(2) and trusts nothing: a number that was torn or forged costs records,
  * not more. A producer that finds no room counts the record and goes on; it never waits.
  *
- * eacgm holds a write lock (fcntl, F_SETLK) on the file GPU_RINGS_LOCK of the folder while it
+ * eacgm holds a write lock (fcntl, F_OFD_SETLK) on the file GPU_RINGS_LOCK of the folder while it
  * runs. A producer that finds it unlocked or the folder gone ends its work. */
 #pragma once
 

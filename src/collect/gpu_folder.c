@@ -1,5 +1,6 @@
-/* gpu_folder.c - folders of sessions. A lock of fcntl(2) goes with its process, however that
- * ends: a folder whose lock is free was left behind.
+/* gpu_folder.c - folders of sessions. A lock goes with the descriptor that it was taken by
+ * (fcntl(2), open file description locks), and so with its process, however that ends: a folder
+ * whose lock is free was left behind. Another session of the same process finds it taken.
  *
  * Whoever may write to the parent can put anything in a folder's place as soon as it is there, by
  * renaming or by mounting. So a folder is opened once, is ours only as it was made, and what is
@@ -30,11 +31,11 @@
 #define MOST_STALE  256	 /* folders that are looked at */
 #define FOLDER_MODE 0700
 
-/* Write-locks the session's file; false when another process holds it. */
+/* Write-locks the session's file; false when another session holds it. */
 static bool take_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	return !fcntl(fd, F_SETLK, &lock);
+	return !fcntl(fd, F_OFD_SETLK, &lock);
 }
 
 /* Neither a link nor anything that is mounted there. */
