@@ -408,7 +408,8 @@ static int run(const struct args *a)
 		return command_failed(cmd, &e);
 	}
 	struct session_live live = {.ctx = &teller, .batch = judge, .end = judge_end};
-	o.live = teller.detect ? &live : NULL;
+	o.live = &live;
+	o.nlive = teller.detect != NULL;
 	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
 		target_free(&target);
 		session_detect_free(teller.detect);

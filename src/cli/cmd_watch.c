@@ -362,6 +362,7 @@ static int watch(struct session_options *o, const struct model *model, double al
 						 .anomaly = on_anomaly});
 	struct session_options watched = *o;
 	watched.live = &live;
+	watched.nlive = 1;
 	watched.say = say;
 	watched.say_ctx = &w;
 	struct session_host host;

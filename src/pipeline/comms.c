@@ -159,7 +159,7 @@ static void read_object(struct pipeline *p, struct comm *c)
 
 static void put(struct pipeline *p, const struct comm *c)
 {
-	tap_comm(p, &c->row);
+	emit_comm(p, &c->row);
 	watch_comm(p, &c->row);
 }
 

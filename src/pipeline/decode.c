@@ -334,7 +334,7 @@ void pipeline_put_histograms(struct pipeline *p)
 		uint64_t written, key = sum_key(row);
 		if (map64_get(&p->hist_counts, key, &written) && written == row->count)
 			continue; /* as it was: need not be written again */
-		rec_put_hist(p->writer, row);
+		emit_hist(p, row);
 		map64_set(&p->hist_counts, key, row->count);
 	}
 	p->sums.len = 0;

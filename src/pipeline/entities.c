@@ -46,7 +46,7 @@ static void drop(struct pipeline *p, size_t i)
 {
 	struct entities *en = p->entities;
 	struct entity *gone = &en->list.data[i];
-	tap_name_gone(p, gone->number);
+	emit_name_gone(p, gone->number);
 	map64_del(&en->of_text, hash_of(gone->text));
 	free(gone->text);
 	*gone = en->list.data[--en->list.len];
@@ -72,7 +72,7 @@ static struct entity *add(struct pipeline *p, const char *text)
 	struct entity *ret = vec_push(&en->list);
 	*ret = (struct entity){.text = xstrdup(text),
 			       .number = NAME_FIRST + en->named++ % (UINT32_MAX - NAME_FIRST)};
-	tap_name(p, ret->number, text);
+	emit_name(p, ret->number, text);
 	return ret;
 }
 

@@ -79,7 +79,7 @@ static uint64_t place_key(uint8_t kind, uint64_t a, uint64_t b)
 static uint32_t put_frame(struct pipeline *p, const struct known_frame *frame)
 {
 	struct frames *f = p->frames;
-	uint32_t number = rec_add_frame(p->writer, &frame->row);
+	uint32_t number = emit_new_frame(p, &frame->row);
 	while (f->list.len <= number)
 		vec_push(&f->list);
 	f->list.data[number] = *frame;
@@ -381,7 +381,7 @@ static void take_name(void *ctx, size_t i, const char *text)
 	struct batch *b = ctx;
 	struct known_frame *frame = &b->p->frames->list.data[b->frames[i]];
 	frame->row.name = rec_string_z(b->p->writer, text);
-	rec_update_frame(b->p->writer, b->frames[i], &frame->row);
+	emit_changed_row(b->p, ROW_FRAME, b->frames[i], &frame->row);
 }
 
 /* Names what has no name yet. */

@@ -76,7 +76,7 @@ void pipeline_forget_text(struct pipeline *p, uint64_t id)
 
 static uint32_t put_code(struct pipeline *p, const struct m_code *row)
 {
-	uint32_t index = tap_code(p, row);
+	uint32_t index = emit_new_code(p, row);
 	while (p->code_rows.len <= index)
 		vec_push(&p->code_rows);
 	p->code_rows.data[index] = *row;

@@ -251,7 +251,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 	}
 	if (multiplies)
 		add_bytes(p, &row);
-	known.row = tap_probe(p, &row);
+	known.row = emit_new_probe(p, &row);
 	shim_ops_layer(p, known.row, row.layer);
 	known.by_callback = in->by_callback;
 	if (in->by_callback)
@@ -277,7 +277,7 @@ static void take_note(struct pipeline *p, const struct message *m)
 	struct m_note row = {.subject = pipeline_kept_string(p, m->a),
 			     .reason = pipeline_kept_string(p, m->b),
 			     .time_ns = m->start_ns};
-	rec_put_note(p->writer, &row);
+	emit_note(p, &row);
 }
 
 static void take_counter(struct pipeline *p, const struct message *m)
@@ -286,7 +286,7 @@ static void take_counter(struct pipeline *p, const struct message *m)
 				.entity = pipeline_entity(p, m->a, m->start_ns),
 				.name = rec_string_z(p->writer, m->b),
 				.value = m->value};
-	tap_counter(p, &row);
+	emit_counter(p, &row);
 }
 
 uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
@@ -299,7 +299,7 @@ static void take_enum(struct pipeline *p, const struct message *m)
 	struct m_enum row = {.type = rec_string_z(p->writer, m->a),
 			     .name = rec_string_z(p->writer, m->b),
 			     .value = (int64_t)m->start_ns};
-	rec_put_enum(p->writer, &row);
+	emit_enum(p, &row);
 	if (m->end_ns)
 		map64_set(&p->enum_bytes, pipeline_enum_key(row.type, m->start_ns), m->end_ns);
 }
@@ -310,7 +310,7 @@ static void take_gpu(struct pipeline *p, struct message *m)
 	m->gpu.name = rec_string_z(p->writer, m->b);
 	m->gpu.bus_id = rec_string_z(p->writer, m->c);
 	m->gpu.driver = rec_string_z(p->writer, m->d);
-	tap_gpu(p, &m->gpu);
+	emit_gpu(p, &m->gpu);
 }
 
 static void take_connection(struct pipeline *p, struct message *m)
@@ -318,7 +318,7 @@ static void take_connection(struct pipeline *p, struct message *m)
 	m->connection.source = pipeline_kept_string(p, m->a);
 	m->connection.destination = pipeline_kept_string(p, m->b);
 	m->connection.opener = pipeline_kept_string(p, m->c);
-	rec_put_connection(p->writer, &m->connection);
+	emit_connection(p, &m->connection);
 }
 
 static void take_event(struct pipeline *p, const struct message *m)
@@ -327,7 +327,7 @@ static void take_event(struct pipeline *p, const struct message *m)
 			      .entity = pipeline_kept_string(p, m->a),
 			      .name = pipeline_kept_string(p, m->b),
 			      .text = pipeline_kept_string(p, m->c)};
-	rec_put_event(p->writer, &row);
+	emit_event(p, &row);
 }
 
 static void take(struct pipeline *p, struct message *m)
@@ -350,7 +350,7 @@ static void take(struct pipeline *p, struct message *m)
 		take_note(p, m);
 		break;
 	case MSG_META:
-		rec_put_meta(p->writer, m->a, m->b);
+		emit_meta(p, m->a, m->b);
 		break;
 	case MSG_COUNTER:
 		take_counter(p, m);
@@ -377,7 +377,7 @@ static void take(struct pipeline *p, struct message *m)
 		pipeline_record(p, &m->sample, sizeof(m->sample));
 		break;
 	case MSG_WINDOW:
-		rec_put_window(p->writer, &window);
+		emit_window(p, &window);
 		break;
 	}
 	free(m->a);
@@ -406,7 +406,7 @@ void pipeline_take_messages(struct pipeline *p)
 void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
 {
 	struct m_loss row = {.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
-	tap_loss(p, &row);
+	emit_loss(p, &row);
 }
 
 static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
@@ -415,7 +415,7 @@ static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
 				.entity = rec_string_z(p->writer, "eacgm"),
 				.name = rec_string_z(p->writer, "lost_calls"),
 				.value = (double)total};
-	tap_counter(p, &row);
+	emit_counter(p, &row);
 }
 
 void pipeline_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
@@ -503,6 +503,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	}
 	namer_free(p->namer);
 	vec_free(&p->elves);
+	vec_free(&p->listeners);
 	map64_free(&p->elf_of);
 	map64_free(&p->elf_of_file);
 	map64_free(&p->elf_of_map);

@@ -7,7 +7,7 @@
 #include "base/strtab.h"
 #include "pipeline/namer.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/tap.h"
+#include "pipeline/listeners.h"
 
 /* What the recording thread has to be told: one of the pipeline_define_* calls. */
 struct message {
@@ -134,10 +134,15 @@ struct open_elf {
 	struct named_file debug; /* the file's stripped symbols */
 };
 
+struct listening {
+	struct event_listener who;
+	uint32_t strings; /* so many it has been told */
+};
+
 struct pipeline {
 	struct rec_writer *writer;
 	bool recording_ended;
-	struct pipeline_tap tap;
+	VEC(struct listening) listeners;
 	char *proc_root;
 
 	pthread_mutex_t lock; /* guards inbox */
@@ -206,21 +211,33 @@ struct pipeline {
 void pipeline_take_messages(struct pipeline *p);
 void pipeline_put_histograms(struct pipeline *p);
 
-/* tap.c: rows go into the recording, and to who listens. */
-uint32_t tap_probe(struct pipeline *p, const struct m_probe *row);
-uint32_t tap_thread(struct pipeline *p, const struct m_thread *row);
-uint32_t tap_code(struct pipeline *p, const struct m_code *row);
-void tap_process(struct pipeline *p, const struct m_process *row);
-void tap_comm(struct pipeline *p, const struct m_comm *row);
-void tap_gpu(struct pipeline *p, const struct m_gpu *row);
-void tap_loss(struct pipeline *p, const struct m_loss *row);
-void tap_calls(struct pipeline *p, const struct m_call *rows, size_t n);
-void tap_gpu_span(struct pipeline *p, const struct m_gpu_span *row);
-void tap_counter(struct pipeline *p, const struct m_counter *row);
-void tap_sample(struct pipeline *p, const struct m_sample *row);
-void tap_thread_gone(struct pipeline *p, uint32_t index);
-void tap_name(struct pipeline *p, uint32_t number, const char *text);
-void tap_name_gone(struct pipeline *p, uint32_t number);
+/* listeners.c: rows go into the recording, and to who listens. */
+void emit_row(struct pipeline *p, enum row_kind kind, const void *row);
+uint32_t emit_new_row(struct pipeline *p, enum row_kind kind, const void *row);
+void emit_changed_row(struct pipeline *p, enum row_kind kind, uint32_t number, const void *row);
+void emit_meta(struct pipeline *p, const char *key, const char *value);
+void emit_calls(struct pipeline *p, const struct m_call *rows, size_t n);
+void emit_thread_gone(struct pipeline *p, uint32_t number);
+/* Strings from NAME_FIRST on, which are no recording's. */
+void emit_name(struct pipeline *p, uint32_t number, const char *text);
+void emit_name_gone(struct pipeline *p, uint32_t number);
+
+/* The same with the types of rows: emit_counter, emit_new_thread. */
+#define X(number, NAME, stem, members)                                                             \
+	static inline void emit_##stem(struct pipeline *p, const struct m_##stem *row)             \
+	{                                                                                          \
+		emit_row(p, ROW_##NAME, row);                                                      \
+	}
+ROW_LISTED(X)
+ROW_SERIES(X)
+#undef X
+#define X(number, NAME, stem, members)                                                             \
+	static inline uint32_t emit_new_##stem(struct pipeline *p, const struct m_##stem *row)     \
+	{                                                                                          \
+		return emit_new_row(p, ROW_##NAME, row);                                           \
+	}
+ROW_NUMBERED(X)
+#undef X
 
 /* entities.c: the number of what a counter is of. */
 struct entities *entities_new(void);

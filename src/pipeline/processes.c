@@ -81,7 +81,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	k = make_known(p, tgid);
 	k->row.joined = true;
 	read_identity(p, k);
-	tap_process(p, &k->row);
+	emit_process(p, &k->row);
 	return k;
 }
 
@@ -113,7 +113,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	struct m_thread row = {.pid = tgid, .tid = tid};
 	bool lives = !proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm);
 	row.comm = pipeline_kept_string(p, lives ? comm : name);
-	index = tap_thread(p, &row);
+	index = emit_new_thread(p, &row);
 	map64_set(&p->threads, key, index);
 	forget_thread_later(p, pipeline_process_of(p, tgid), tid);
 	return (uint32_t)index;
@@ -201,7 +201,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	default:
 		return;
 	}
-	tap_process(p, &k->row);
+	emit_process(p, &k->row);
 }
 
 static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
@@ -216,7 +216,7 @@ static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,
 		.build_id = pipeline_kept_string(p, build_id),
 		.time_ns = monotonic_ns(),
 	};
-	rec_put_map(p->writer, &row);
+	emit_map(p, &row);
 }
 
 /* NULL: it had none such. */

@@ -67,7 +67,7 @@ static bool starts_many(uint32_t function)
 
 static void put_span(struct pipeline *p, const struct m_gpu_span *row)
 {
-	tap_gpu_span(p, row);
+	emit_gpu_span(p, row);
 	p->gpu_spans++;
 }
 

@@ -271,7 +271,7 @@ void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 	struct shim_ops *s = p->shim_ops;
 	uint64_t pid;
 	if (!s->pid_of.len) {
-		tap_calls(p, rows, n);
+		emit_calls(p, rows, n);
 		return;
 	}
 	s->out.len = 0;
@@ -281,7 +281,7 @@ void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 		else
 			*vec_push(&s->out) = rows[i];
 	}
-	tap_calls(p, s->out.data, s->out.len);
+	emit_calls(p, s->out.data, s->out.len);
 }
 
 /* By thread, in order of end; what lies in a call before it. */
@@ -369,7 +369,7 @@ void shim_ops_pass(struct pipeline *p, bool all)
 			s->held.data[left++] = s->held.data[i];
 	}
 	s->held.len = left;
-	tap_calls(p, s->out.data, s->out.len);
+	emit_calls(p, s->out.data, s->out.len);
 }
 
 /* ---- who tells nothing ---- */

@@ -81,7 +81,7 @@ static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
 			return (uint32_t)number;
 	}
 	struct m_stack row = {.parent = parent, .frame = frame};
-	number = rec_add_stack(p->writer, &row);
+	number = emit_new_stack(p, &row);
 	while (s->first + s->nodes.len <= number)
 		vec_push(&s->nodes);
 	*node_at(s, (uint32_t)number) = (struct node){parent, frame};
@@ -297,7 +297,7 @@ static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t 
 		.waker = rec_string_z(p->writer, waker),
 		.waker_tid = r->waker_tid,
 	};
-	tap_sample(p, &row);
+	emit_sample(p, &row);
 	p->samples++;
 }
 

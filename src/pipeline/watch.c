@@ -27,7 +27,7 @@ static void on_hang(void *ctx, const struct hang *hang)
 				      .entity = pipeline_kept_string(p, hang->ranks[i]),
 				      .name = pipeline_kept_string(p, names[hang->kind]),
 				      .text = pipeline_kept_string(p, hang->sentence)};
-		rec_put_event(p->writer, &row);
+		emit_event(p, &row);
 	}
 	p->watch->tell(p->watch->ctx, hang->sentence);
 }

@@ -68,10 +68,12 @@ struct session_options {
 	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
 	uint64_t max_bytes;
-	const char *btf_path;		 /* the kernel's types; NULL: the running kernel's */
-	const char *nvml_path;		 /* NULL: the driver's */
-	int hurry_fd;			 /* readable: the end asks no servers any more; 0: none */
-	const struct session_live *live; /* session_live.h: who looks at the rows; or NULL */
+	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
+	const char *nvml_path; /* NULL: the driver's */
+	int hurry_fd;	       /* readable: the end asks no servers any more; 0: none */
+	/* session_live.h: who looks at the rows, each on a thread of its own */
+	const struct session_live *live;
+	size_t nlive;
 	/* What there is to say meanwhile, from any thread; NULL: nobody hears it. */
 	void (*say)(void *ctx, const char *sentence);
 	void *say_ctx;

@@ -1,4 +1,4 @@
-/* session_feed.c - the queue between the thread that records and the one that detects. */
+/* session_feed.c - the queue between the thread that records and one that looks at rows. */
 #include "session/session_feed.h"
 
 #include <pthread.h>
@@ -16,8 +16,7 @@ struct feed {
 
 	/* the recording thread's */
 	struct feed_batch *filling;
-	size_t filled_bytes; /* of events */
-	uint32_t strings;
+	size_t filled_bytes; /* of bulk rows */
 	uint64_t handed_ns;
 
 	atomic_size_t queued_bytes;
@@ -31,34 +30,48 @@ struct feed {
 	bool ended;
 };
 
-static size_t event_bytes(const struct feed_batch *b)
+/* A batch's rows of a kind, without their type. */
+static struct row_vec *rows_of(struct feed_batch *b, enum row_kind kind)
 {
-	return b->calls.len * sizeof(*b->calls.data) +
-	       b->gpu_spans.len * sizeof(*b->gpu_spans.data) +
-	       b->counters.len * sizeof(*b->counters.data) +
-	       b->samples.len * sizeof(*b->samples.data);
+	switch (kind) {
+#define X(number, NAME, stem, members)                                                             \
+	case ROW_##NAME:                                                                           \
+		return (struct row_vec *)&b->members;
+		ROW_TABLES(X)
+		ROW_BULKS(X)
+#undef X
+	default:
+		return NULL;
+	}
+}
+
+static bool is_bulk(enum row_kind kind)
+{
+	return row_kind_info(kind)->keeping == ROWS_BULK;
+}
+
+static size_t bulk_bytes(struct feed_batch *b)
+{
+	size_t bytes = 0;
+#define X(number, NAME, stem, members) bytes += b->members.len * sizeof(*b->members.data);
+	ROW_BULKS(X)
+#undef X
+	return bytes;
 }
 
 static void batch_free(struct feed_batch *b)
 {
 	if (!b)
 		return;
-	vec_free(&b->string_ends);
+	vec_free(&b->strings);
 	buf_free(&b->texts);
-	vec_free(&b->probes);
-	vec_free(&b->threads);
-	vec_free(&b->codes);
-	vec_free(&b->processes);
-	vec_free(&b->comms);
-	vec_free(&b->gpus);
-	vec_free(&b->losses);
-	vec_free(&b->calls);
-	vec_free(&b->gpu_spans);
-	vec_free(&b->counters);
-	vec_free(&b->samples);
+#define X(number, NAME, stem, members) vec_free(&b->members);
+	ROW_TABLES(X)
+	ROW_BULKS(X)
+#undef X
+	for (size_t kind = 0; kind < ROW_KINDS; kind++)
+		vec_free(&b->numbers[kind]);
 	vec_free(&b->threads_gone);
-	vec_free(&b->names);
-	buf_free(&b->name_texts);
 	vec_free(&b->names_gone);
 	free(b);
 }
@@ -67,11 +80,13 @@ static void batch_empty(struct feed_batch *b)
 {
 	b->next = NULL;
 	b->upto_ns = b->overruns = 0;
-	b->first_string = 0;
-	b->string_ends.len = b->texts.len = b->probes.len = b->threads.len = b->codes.len = 0;
-	b->processes.len = b->comms.len = b->gpus.len = b->losses.len = b->calls.len = 0;
-	b->names.len = b->name_texts.len = b->names_gone.len = 0;
-	b->gpu_spans.len = b->counters.len = b->samples.len = b->threads_gone.len = 0;
+	b->strings.len = b->texts.len = b->threads_gone.len = b->names_gone.len = 0;
+#define X(number, NAME, stem, members) b->members.len = 0;
+	ROW_TABLES(X)
+	ROW_BULKS(X)
+#undef X
+	for (size_t kind = 0; kind < ROW_KINDS; kind++)
+		b->numbers[kind].len = 0;
 }
 
 struct feed *feed_new(size_t most_bytes)
@@ -108,7 +123,7 @@ void feed_free(struct feed *f)
 
 /* ---- the recording thread's ---- */
 
-/* Whether n events of a size have a place; if not they are counted. */
+/* Whether so many bulk rows of a size have a place; if not they are counted. */
 static bool has_room(struct feed *f, size_t n, size_t size)
 {
 	size_t bytes = n * size;
@@ -122,135 +137,47 @@ static bool has_room(struct feed *f, size_t n, size_t size)
 	return true;
 }
 
-static void on_probe(void *ctx, uint32_t number, const struct m_probe *row)
-{
-	struct feed *f = ctx;
-	(void)number;
-	*vec_push(&f->filling->probes) = *row;
-}
-
-static void on_thread(void *ctx, uint32_t index, const struct m_thread *row)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->threads) = (struct feed_thread){index, *row};
-}
-
-static void on_thread_gone(void *ctx, uint32_t index)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->threads_gone) = index;
-}
-
-static void on_code(void *ctx, uint32_t number, const struct m_code *row)
-{
-	struct feed *f = ctx;
-	(void)number;
-	*vec_push(&f->filling->codes) = *row;
-}
-
-static void on_name(void *ctx, uint32_t number, const char *text)
+static void on_string(void *ctx, uint32_t number, const char *text)
 {
 	struct feed *f = ctx;
 	struct feed_batch *b = f->filling;
-	*vec_push(&b->names) = (struct feed_name){number, (uint32_t)b->name_texts.len};
-	buf_add(&b->name_texts, text, strlen(text) + 1);
+	*vec_push(&b->strings) = (struct feed_string){number, (uint32_t)b->texts.len};
+	buf_add(&b->texts, text, strlen(text) + 1);
 }
 
-static void on_name_gone(void *ctx, uint32_t number)
+static void on_string_gone(void *ctx, uint32_t number)
 {
 	struct feed *f = ctx;
 	*vec_push(&f->filling->names_gone) = number;
 }
 
-static void on_process(void *ctx, const struct m_process *row)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->processes) = *row;
-}
-
-static void on_comm(void *ctx, const struct m_comm *row)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->comms) = *row;
-}
-
-static void on_gpu(void *ctx, const struct m_gpu *row)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->gpus) = *row;
-}
-
-static void on_loss(void *ctx, const struct m_loss *row)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->losses) = *row;
-}
-
-static void on_calls(void *ctx, const struct m_call *rows, size_t n)
+static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	struct feed *f = ctx;
 	struct feed_batch *b = f->filling;
-	if (!has_room(f, n, sizeof(*rows)))
+	const struct row_kind_info *k = row_kind_info(kind);
+	if (is_bulk(kind) && !has_room(f, n, k->row_bytes))
 		return;
-	vec_reserve(&b->calls, n);
-	memcpy(b->calls.data + b->calls.len, rows, n * sizeof(*rows));
-	b->calls.len += n;
+	memcpy(row_vec_add(rows_of(b, kind), k->row_bytes, n), rows, n * k->row_bytes);
+	for (size_t i = 0; i < n && k->keeping == ROWS_INDEXED; i++)
+		*vec_push(&b->numbers[kind]) = number + (uint32_t)i;
 }
 
-static void on_gpu_span(void *ctx, const struct m_gpu_span *row)
+static void on_row_gone(void *ctx, enum row_kind kind, uint32_t number)
 {
 	struct feed *f = ctx;
-	if (has_room(f, 1, sizeof(*row)))
-		*vec_push(&f->filling->gpu_spans) = *row;
-}
-
-static void on_counter(void *ctx, const struct m_counter *row)
-{
-	struct feed *f = ctx;
-	if (has_room(f, 1, sizeof(*row)))
-		*vec_push(&f->filling->counters) = *row;
-}
-
-static void on_sample(void *ctx, const struct m_sample *row)
-{
-	struct feed *f = ctx;
-	if (has_room(f, 1, sizeof(*row)))
-		*vec_push(&f->filling->samples) = *row;
+	if (kind == ROW_THREAD)
+		*vec_push(&f->filling->threads_gone) = number;
 }
 
 void feed_listen(struct feed *f, struct pipeline *p)
 {
 	f->pipeline = p;
-	pipeline_set_tap(p, &(struct pipeline_tap){
-				    .ctx = f,
-				    .probe = on_probe,
-				    .thread = on_thread,
-				    .thread_gone = on_thread_gone,
-				    .code = on_code,
-				    .name = on_name,
-				    .name_gone = on_name_gone,
-				    .process = on_process,
-				    .comm = on_comm,
-				    .gpu = on_gpu,
-				    .loss = on_loss,
-				    .calls = on_calls,
-				    .gpu_span = on_gpu_span,
-				    .counter = on_counter,
-				    .sample = on_sample,
-			    });
-}
-
-/* Strings that rows of this batch may refer to. */
-static void add_strings(struct feed *f)
-{
-	struct feed_batch *b = f->filling;
-	uint32_t now = pipeline_strings(f->pipeline);
-	b->first_string = f->strings;
-	for (; f->strings < now; f->strings++) {
-		const char *text = pipeline_string_text(f->pipeline, f->strings);
-		buf_add(&b->texts, text, strlen(text) + 1);
-		*vec_push(&b->string_ends) = (uint32_t)b->texts.len - 1;
-	}
+	pipeline_listen(p, &(struct event_listener){.ctx = f,
+						    .string = on_string,
+						    .string_gone = on_string_gone,
+						    .rows = on_rows,
+						    .row_gone = on_row_gone});
 }
 
 static struct feed_batch *spare_batch(struct feed *f)
@@ -266,7 +193,6 @@ static struct feed_batch *spare_batch(struct feed *f)
 
 static void hand_on(struct feed *f, bool last)
 {
-	add_strings(f);
 	atomic_fetch_add_explicit(&f->queued_bytes, f->filled_bytes, memory_order_relaxed);
 	f->filled_bytes = 0;
 	pthread_mutex_lock(&f->lock);
@@ -289,7 +215,7 @@ void feed_pass(struct feed *f, uint64_t begin_ns)
 
 void feed_end(struct feed *f)
 {
-	pipeline_set_tap(f->pipeline, &(struct pipeline_tap){0}); /* it may outlive the feed */
+	pipeline_unlisten(f->pipeline, f); /* it may outlive the feed */
 	hand_on(f, true);
 }
 
@@ -320,7 +246,7 @@ static bool is_worth_keeping(const struct feed_batch *b)
 
 void feed_give_back(struct feed *f, struct feed_batch *b)
 {
-	atomic_fetch_sub_explicit(&f->queued_bytes, event_bytes(b), memory_order_relaxed);
+	atomic_fetch_sub_explicit(&f->queued_bytes, bulk_bytes(b), memory_order_relaxed);
 	bool keep = is_worth_keeping(b);
 	batch_empty(b);
 	pthread_mutex_lock(&f->lock);

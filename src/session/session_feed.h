@@ -1,6 +1,6 @@
-/* session_feed.h - hands a recording's rows from the recording thread to the one that detects: a
+/* session_feed.h - hands a recording's rows from the recording thread to one that looks at them: a
  * bounded queue of batches. The recording thread copies rows and never waits; where the other is
- * too slow, events are left out and counted. Dictionary rows are never left out. */
+ * too slow, rows of which there may be millions are left out and counted. Others never are. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,43 +8,30 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "events/tables.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/tap.h"
+#include "pipeline/listeners.h"
 
 #define FEED_BYTES (64u << 20) /* 700,000 calls: three seconds of 200,000 a second */
 
-struct feed_thread {
-	uint32_t index;
-	struct m_thread row;
-};
-
-struct feed_name {
+struct feed_string {
 	uint32_t number;
-	uint32_t text; /* where it begins in name_texts; a NUL ends it */
+	uint32_t at; /* where it begins in texts; a NUL ends it */
 };
 
-/* What came between two passes over the rings, or some of them. Dictionaries hold before the
- * events, threads_gone and names_gone after them. */
+/* What came between two passes over the rings, or some of them. Strings and tables hold before the
+ * bulk rows, what is gone after them. */
 struct feed_batch {
 	struct feed_batch *next;
 	uint64_t upto_ns;  /* what ended before has come, but for what is late; 0 = not known */
-	uint64_t overruns; /* events that were left out of this one */
-	uint32_t first_string;
-	VEC(uint32_t) string_ends; /* in texts; each is followed by a NUL */
+	uint64_t overruns; /* bulk rows that were left out of this one */
+	VEC(struct feed_string) strings;
 	struct buf texts;
-	VEC(struct m_probe) probes; /* in order of their numbers */
-	VEC(struct feed_thread) threads;
-	VEC(struct m_code) codes;    /* in order of their numbers */
-	VEC(struct feed_name) names; /* numbers from NAME_FIRST on */
-	struct buf name_texts;
-	VEC(struct m_process) processes;
-	VEC(struct m_comm) comms;
-	VEC(struct m_gpu) gpus;
-	VEC(struct m_loss) losses;
-	VEC(struct m_call) calls;
-	VEC(struct m_gpu_span) gpu_spans;
-	VEC(struct m_counter) counters;
-	VEC(struct m_sample) samples;
+#define X(number, NAME, stem, members) VEC(struct m_##stem) members;
+	ROW_TABLES(X)
+	ROW_BULKS(X)
+#undef X
+	VEC(uint32_t) numbers[ROW_KINDS]; /* of rows that have them, in their order */
 	VEC(uint32_t) threads_gone, names_gone;
 };
 

@@ -93,7 +93,7 @@ struct session {
 	struct mover mover;
 	struct hang_watch hangs;
 	struct timeline timeline;
-	struct live *looker; /* session_live.c's; NULL: nobody looks */
+	VEC(struct live *) lookers; /* session_live.c's */
 
 	struct collector *gpu; /* session_gpu.c's, under gpu_lock until its thread runs */
 	pthread_mutex_t gpu_lock;
@@ -199,7 +199,8 @@ void sockets_sample(struct session *s);
 void sockets_told(struct session *s, const struct rec_socket *row);
 void sockets_stop(struct session *s);
 
-/* session_live.c: who looks at the rows as they come. pass: the mover's; stop: after its end. */
+/* session_live.c: those who look at the rows as they come. pass: the mover's; stop: after its end.
+ */
 int live_start(struct session *s, struct err *e);
 void live_pass(struct session *s, uint64_t begin_ns);
 void live_stop(struct session *s);

@@ -49,18 +49,16 @@ static void *look(void *arg)
 	return NULL;
 }
 
-int live_start(struct session *s, struct err *e)
+static int start(struct session *s, const struct session_live *who, struct err *e)
 {
-	if (!s->opts->live)
-		return 0;
 	struct live *l = xcalloc(1, sizeof(*l));
-	l->who = s->opts->live;
+	l->who = who;
 	l->pipeline = s->pipeline;
 	l->probe_ns_each = s->probe_ns_each;
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);
-	s->looker = l;
+	*vec_push(&s->lookers) = l;
 	int rc = thread_start(&l->thread, look, l);
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
@@ -69,10 +67,18 @@ int live_start(struct session *s, struct err *e)
 	return 0;
 }
 
+int live_start(struct session *s, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < s->opts->nlive && !rc; i++)
+		rc = start(s, &s->opts->live[i], e);
+	return rc;
+}
+
 void live_pass(struct session *s, uint64_t begin_ns)
 {
-	if (s->looker)
-		feed_pass(s->looker->feed, begin_ns);
+	for (size_t i = 0; i < s->lookers.len; i++)
+		feed_pass(s->lookers.data[i]->feed, begin_ns);
 }
 
 static void tell_overruns(struct session *s, uint64_t overruns)
@@ -87,16 +93,19 @@ static void tell_overruns(struct session *s, uint64_t overruns)
 	free(text);
 }
 
-void live_stop(struct session *s)
+static void stop(struct session *s, struct live *l)
 {
-	struct live *l = s->looker;
-	if (!l)
-		return;
 	feed_end(l->feed);
 	if (l->runs)
 		pthread_join(l->thread, NULL);
 	tell_overruns(s, feed_overruns(l->feed));
 	feed_free(l->feed);
 	free(l);
-	s->looker = NULL;
+}
+
+void live_stop(struct session *s)
+{
+	for (size_t i = 0; i < s->lookers.len; i++)
+		stop(s, s->lookers.data[i]);
+	vec_free(&s->lookers);
 }

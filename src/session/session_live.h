@@ -1,5 +1,5 @@
-/* session_live.h - who looks at a session's rows while it goes on: every batch of them, on a
- * thread of its own. What it cannot keep up with is left out and counted. */
+/* session_live.h - who looks at a session's rows while it goes on: every batch of them, of all
+ * kinds, on a thread of its own. What it cannot keep up with is left out and counted. */
 #pragma once
 
 #include "session/session_feed.h"

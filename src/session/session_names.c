@@ -53,17 +53,17 @@ void session_names_get(struct session_names *n, struct detect_names *ret)
 				     .comm = comm};
 }
 
-static void take_thread(struct session_names *n, const struct feed_thread *t)
+static void take_thread(struct session_names *n, uint32_t index, const struct m_thread *row)
 {
 	uint64_t at;
-	if (!map64_get(&n->thread_at, t->index, &at)) {
+	if (!map64_get(&n->thread_at, index, &at)) {
 		at = n->free_threads.len ? n->free_threads.data[--n->free_threads.len]
 					 : n->threads.len;
 		if (at == n->threads.len)
 			vec_push(&n->threads);
-		map64_set(&n->thread_at, t->index, at);
+		map64_set(&n->thread_at, index, at);
 	}
-	n->threads.data[at] = t->row;
+	n->threads.data[at] = *row;
 }
 
 static void forget_name(struct session_names *n, uint32_t number)
@@ -78,8 +78,12 @@ static void forget_name(struct session_names *n, uint32_t number)
 		map64_set(&n->name_at, n->names.data[at].number, at);
 }
 
-static void take_name(struct session_names *n, uint32_t number, const char *text)
+static void take_string(struct session_names *n, uint32_t number, const char *text)
 {
+	if (number < NAME_FIRST) { /* these come in order */
+		*vec_push(&n->strings) = xstrdup(text);
+		return;
+	}
 	forget_name(n, number);
 	map64_set(&n->name_at, number, n->names.len);
 	*vec_push(&n->names) = (struct session_name){number, xstrdup(text)};
@@ -106,20 +110,15 @@ static void take_comm(struct session_names *n, const struct m_comm *row)
 
 void session_names_take(struct session_names *n, const struct feed_batch *b)
 {
-	uint32_t from = 0;
-	for (size_t i = 0; i < b->string_ends.len; i++) {
-		*vec_push(&n->strings) = xstrdup((const char *)b->texts.data + from);
-		from = b->string_ends.data[i] + 1;
-	}
-	for (size_t i = 0; i < b->names.len; i++)
-		take_name(n, b->names.data[i].number,
-			  (const char *)b->name_texts.data + b->names.data[i].text);
+	for (size_t i = 0; i < b->strings.len; i++)
+		take_string(n, b->strings.data[i].number,
+			    (const char *)b->texts.data + b->strings.data[i].at);
 	for (size_t i = 0; i < b->probes.len; i++)
 		*vec_push(&n->probes) = b->probes.data[i];
 	for (size_t i = 0; i < b->codes.len; i++)
 		*vec_push(&n->codes) = b->codes.data[i];
 	for (size_t i = 0; i < b->threads.len; i++)
-		take_thread(n, &b->threads.data[i]);
+		take_thread(n, b->numbers[ROW_THREAD].data[i], &b->threads.data[i]);
 	for (size_t i = 0; i < b->comms.len; i++)
 		take_comm(n, &b->comms.data[i]);
 }

@@ -12,15 +12,15 @@
 #include <cmocka.h>
 
 #include "detect/losses.h"
-#include "pipeline/pipeline.h"
-#include "pipeline/tap.h"
+#include "pipeline/pipeline_impl.h"
 
 #define SECOND 1000000000ULL
 #define MS     1000000ULL
 
 static const char *string(void *ctx, uint32_t number)
 {
-	return pipeline_string_text(ctx, number);
+	const struct pipeline *p = ctx;
+	return rec_string_get(p->writer, number);
 }
 
 struct run {
@@ -30,11 +30,14 @@ struct run {
 	uint32_t counters;
 };
 
-static void on_counter(void *ctx, const struct m_counter *row)
+static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	struct run *r = ctx;
+	(void)number, (void)n;
+	if (kind != ROW_COUNTER)
+		return;
 	r->counters++;
-	losses_counter(&r->losses, &r->names, row);
+	losses_counter(&r->losses, &r->names, rows);
 }
 
 static void begin(struct run *r)
@@ -45,7 +48,7 @@ static void begin(struct run *r)
 		fail_msg("%s", e.msg);
 	*r = (struct run){.p = pipeline_new(w, "/proc", NULL), .losses.window_ns = SECOND};
 	r->names = (struct detect_names){.ctx = r->p, .string = string};
-	pipeline_set_tap(r->p, &(struct pipeline_tap){.ctx = r, .counter = on_counter});
+	pipeline_listen(r->p, &(struct event_listener){.ctx = r, .rows = on_rows});
 }
 
 static void end(struct run *r)

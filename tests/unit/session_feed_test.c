@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "pipeline/pipeline_impl.h"
 #include "session/session_feed.h"
 #include "session/session_names.h"
 
@@ -296,10 +297,10 @@ static void test_names_of_processes_go(void **state)
 		gone += b->names_gone.len;
 		most = names.names.len > most ? names.names.len : most;
 		feed_give_back(run.feed, b);
-		strings = i == 100 ? pipeline_strings(run.p) : strings;
+		strings = i == 100 ? rec_string_count(run.p->writer) : strings;
 	}
 	assert_true(gone > 900 && most < 30);
-	assert_int_equal(pipeline_strings(run.p), strings);
+	assert_int_equal(rec_string_count(run.p->writer), strings);
 	assert_int_equal(names.strings.len, strings);
 	assert_string_equal(n.string(n.ctx, NAME_FIRST), "");
 	feed_end(run.feed);

@@ -1,6 +1,6 @@
-/* tap_test.c - who listens to the pipeline hears of every row that is recorded, dictionaries first;
- * where nothing is kept, no file is made, and threads that have ended, strings and code objects are
- * bounded.
+/* listeners_test.c - who listens to the pipeline hears of every row that is recorded, dictionaries
+ * first; where nothing is kept, no file is made, and threads that have ended, strings and code
+ * objects are bounded.
  *
  * links: pipeline recording symbolize parser base */
 #include <setjmp.h>
@@ -20,6 +20,8 @@
 struct heard {
 	struct pipeline *p;
 	struct m_probe probe;
+	VEC(char *) strings;
+	uint32_t rows[ROW_KINDS];
 	uint32_t probes, threads, gone, processes, counters, gpus, losses;
 	uint32_t thread_rows;  /* indices are smaller */
 	uint64_t calls, early; /* calls whose thread or probe had not been told */
@@ -27,38 +29,30 @@ struct heard {
 	char counter[32];
 };
 
-static void on_probe(void *ctx, uint32_t number, const struct m_probe *row)
+static const char *text_of(const struct heard *h, uint32_t number)
 {
-	struct heard *h = ctx;
-	assert_int_equal(number, h->probes);
-	h->probe = *row;
-	h->probes++;
+	return number < h->strings.len ? h->strings.data[number] : "";
 }
 
-static void on_thread(void *ctx, uint32_t index, const struct m_thread *row)
+static void on_string(void *ctx, uint32_t number, const char *text)
 {
 	struct heard *h = ctx;
-	assert_int_equal(row->pid, getpid());
-	h->threads++;
-	h->thread_rows = index + 1;
+	if (number >= NAME_FIRST)
+		return;
+	assert_int_equal(number, h->strings.len);
+	*vec_push(&h->strings) = xstrdup(text);
 }
 
-static void on_thread_gone(void *ctx, uint32_t index)
+static void on_row_gone(void *ctx, enum row_kind kind, uint32_t number)
 {
 	struct heard *h = ctx;
-	assert_true(index < h->thread_rows);
+	assert_int_equal(kind, ROW_THREAD);
+	assert_true(number < h->thread_rows);
 	h->gone++;
 }
 
-static void on_process(void *ctx, const struct m_process *row)
+static void on_calls(struct heard *h, const struct m_call *rows, size_t n)
 {
-	struct heard *h = ctx;
-	h->processes += row->pid == (uint32_t)getpid();
-}
-
-static void on_calls(void *ctx, const struct m_call *rows, size_t n)
-{
-	struct heard *h = ctx;
 	for (size_t i = 0; i < n; i++) {
 		h->early += rows[i].probe >= h->probes || rows[i].thread >= h->thread_rows;
 		h->dur_ns += rows[i].dur_ns;
@@ -66,26 +60,47 @@ static void on_calls(void *ctx, const struct m_call *rows, size_t n)
 	h->calls += n;
 }
 
-static void on_counter(void *ctx, const struct m_counter *row)
+static void on_counter(struct heard *h, const struct m_counter *row)
 {
-	struct heard *h = ctx;
-	snprintf(h->counter, sizeof(h->counter), "%s %s %.1f",
-		 pipeline_string_text(h->p, row->entity), pipeline_string_text(h->p, row->name),
-		 row->value);
+	snprintf(h->counter, sizeof(h->counter), "%s %s %.1f", text_of(h, row->entity),
+		 text_of(h, row->name), row->value);
 	h->counters++;
 }
 
-static void on_gpu(void *ctx, const struct m_gpu *row)
+static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	struct heard *h = ctx;
-	assert_string_equal(pipeline_string_text(h->p, row->name), "NVIDIA H200");
-	h->gpus++;
-}
-
-static void on_loss(void *ctx, const struct m_loss *row)
-{
-	struct heard *h = ctx;
-	h->losses += (uint32_t)row->count;
+	const union {
+		const void *any;
+		const struct m_probe *probe;
+		const struct m_thread *thread;
+		const struct m_process *process;
+		const struct m_gpu *gpu;
+		const struct m_loss *loss;
+	} row = {rows};
+	h->rows[kind] += (uint32_t)n;
+	if (kind == ROW_CALL)
+		on_calls(h, rows, n);
+	else
+		assert_int_equal(n, 1);
+	if (kind == ROW_COUNTER)
+		on_counter(h, rows);
+	if (kind == ROW_PROBE) {
+		assert_int_equal(number, h->probes);
+		h->probe = *row.probe;
+		h->probes++;
+	} else if (kind == ROW_THREAD) {
+		assert_int_equal(row.thread->pid, getpid());
+		h->threads++;
+		h->thread_rows = number + 1;
+	} else if (kind == ROW_PROCESS) {
+		h->processes += row.process->pid == (uint32_t)getpid();
+	} else if (kind == ROW_GPU) {
+		assert_string_equal(text_of(h, row.gpu->name), "NVIDIA H200");
+		h->gpus++;
+	} else if (kind == ROW_LOSS) {
+		h->losses += (uint32_t)row.loss->count;
+	}
 }
 
 static void begin(struct heard *h, const char *path, const struct rec_writer_options *options)
@@ -95,17 +110,10 @@ static void begin(struct heard *h, const char *path, const struct rec_writer_opt
 	if (rec_writer_open(&w, path, options, &e))
 		fail_msg("%s", e.msg);
 	*h = (struct heard){.p = pipeline_new(w, "/proc", NULL)};
-	pipeline_set_tap(h->p, &(struct pipeline_tap){
-				       .ctx = h,
-				       .probe = on_probe,
-				       .thread = on_thread,
-				       .thread_gone = on_thread_gone,
-				       .process = on_process,
-				       .gpu = on_gpu,
-				       .loss = on_loss,
-				       .calls = on_calls,
-				       .counter = on_counter,
-			       });
+	pipeline_listen(h->p, &(struct event_listener){.ctx = h,
+						       .string = on_string,
+						       .rows = on_rows,
+						       .row_gone = on_row_gone});
 	struct pipeline_probe probe = {
 		.layer = "torch",
 		.library = "libtorch_cpu.so",
@@ -129,27 +137,57 @@ static void call(struct heard *h, uint32_t tid, uint64_t start_ns)
 static void end(struct heard *h)
 {
 	struct err e = {""};
+	for (size_t i = 0; i < h->strings.len; i++)
+		free(h->strings.data[i]);
+	vec_free(&h->strings);
+	pipeline_unlisten(h->p, h);
 	if (pipeline_close(h->p, &e))
 		fail_msg("%s", e.msg);
 }
 
+static void count_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
+{
+	uint32_t *counts = ctx;
+	(void)number, (void)rows;
+	counts[kind] += (uint32_t)n;
+}
+
 static void test_rows_are_heard(void **state)
 {
+	static const enum row_kind once[] = {ROW_META, ROW_NOTE,       ROW_EVENT,  ROW_WINDOW,
+					     ROW_ENUM, ROW_CONNECTION, ROW_THREAD, ROW_PROBE,
+					     ROW_GPU,  ROW_LOSS,       ROW_COUNTER};
+	uint32_t other[ROW_KINDS] = {0};
 	(void)state;
 	char path[64];
 	struct heard h;
-	snprintf(path, sizeof(path), "/tmp/tap_test.%d", getpid());
+	snprintf(path, sizeof(path), "/tmp/listeners_test.%d", getpid());
 	begin(&h, path, NULL);
 	pipeline_counter(h.p, 5, "gpu 0", "power_w", 412.5);
 	pipeline_gpu(h.p,
 		     &(struct pipeline_gpu){
 			     .uuid = "u", .name = "NVIDIA H200", .bus_id = "b", .driver = "d"});
+	pipeline_listen(h.p, &(struct event_listener){.ctx = &other, .rows = count_rows});
+	pipeline_meta(h.p, "mode", "trace");
+	pipeline_note(h.p, "libx.so", "why");
+	pipeline_event(h.p, 6, "gpu 0", "xid", "79");
+	pipeline_window(h.p, 1, 2);
+	pipeline_define_enum(h.p, "dtype", 1, "half", 2);
+	pipeline_connection(h.p, &(struct pipeline_connection){
+					 .source = "a", .destination = "b", .opener = "x"});
 	for (uint32_t i = 0; i < 10; i++)
 		call(&h, (uint32_t)getpid(), i);
 	pipeline_pass_end(h.p);
 	pipeline_loss(h.p, "ring_full", 0, 3);
+	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
+		assert_int_equal(h.rows[once[i]], 1);
+	assert_memory_equal(h.rows, other, sizeof(other));
+	pipeline_unlisten(h.p, &other);
+	pipeline_loss(h.p, "ring_full", 0, 3);
+	assert_int_equal(h.rows[ROW_LOSS], 2);
+	assert_int_equal(other[ROW_LOSS], 1);
 	assert_int_equal(h.probes, 1);
-	assert_string_equal(pipeline_string_text(h.p, h.probe.layer), "torch");
+	assert_string_equal(text_of(&h, h.probe.layer), "torch");
 	assert_int_equal(h.threads, 1);
 	assert_int_equal(h.processes, 1);
 	assert_int_equal(h.calls, 10);
@@ -157,7 +195,7 @@ static void test_rows_are_heard(void **state)
 	assert_int_equal(h.early, 0);
 	assert_string_equal(h.counter, "gpu 0 power_w 412.5");
 	assert_int_equal(h.gpus, 1);
-	assert_int_equal(h.losses, 3);
+	assert_int_equal(h.losses, 6);
 	end(&h);
 
 	/* the recording has the same */
@@ -281,12 +319,14 @@ static void test_strings_are_bounded(void **state)
 #define IMPORT	    1 /* probe */
 #define IMPORT_TEXT 7
 
-static void on_imports(void *ctx, const struct m_call *rows, size_t n)
+static void on_imports(void *ctx, enum row_kind kind, uint32_t number, const void *calls, size_t n)
 {
 	struct heard *h = ctx;
-	for (size_t i = 0; i < n; i++)
+	const struct m_call *rows = calls;
+	(void)number;
+	for (size_t i = 0; i < n && kind == ROW_CALL; i++)
 		if (rows[i].nargs)
-			h->calls += !strcmp(pipeline_string_text(h->p, (uint32_t)rows[i].args[0]),
+			h->calls += !strcmp(rec_string_get(h->p->writer, (uint32_t)rows[i].args[0]),
 					    "import torch") &&
 				    !(rows[i].flags & CALL_ARG_FAULT);
 }
@@ -310,7 +350,8 @@ static void test_names_outlast_texts(void **state)
 	(void)state;
 	struct heard h;
 	begin(&h, NULL, NULL);
-	pipeline_set_tap(h.p, &(struct pipeline_tap){.ctx = &h, .calls = on_imports});
+	pipeline_unlisten(h.p, &h);
+	pipeline_listen(h.p, &(struct event_listener){.ctx = &h, .rows = on_imports});
 	pipeline_forget_ended(h.p);
 	struct pipeline_probe probe = {.id = IMPORT,
 				       .layer = "python",
@@ -347,10 +388,13 @@ static void test_names_outlast_texts(void **state)
 #define FUNCTION      2 /* probe */
 #define FUNCTION_CODE 5
 
-static void on_functions(void *ctx, const struct m_call *rows, size_t n)
+static void on_functions(void *ctx, enum row_kind kind, uint32_t number, const void *calls,
+			 size_t n)
 {
 	struct heard *h = ctx;
-	for (size_t i = 0; i < n; i++)
+	const struct m_call *rows = calls;
+	(void)number;
+	for (size_t i = 0; i < n && kind == ROW_CALL; i++)
 		h->calls +=
 			rows[i].nargs && rows[i].args[0] == 0 && !(rows[i].flags & CALL_ARG_FAULT);
 }
@@ -389,7 +433,8 @@ static void test_code_is_bounded(void **state)
 	(void)state;
 	struct heard h;
 	begin(&h, NULL, NULL);
-	pipeline_set_tap(h.p, &(struct pipeline_tap){.ctx = &h, .calls = on_functions});
+	pipeline_unlisten(h.p, &h);
+	pipeline_listen(h.p, &(struct event_listener){.ctx = &h, .rows = on_functions});
 	pipeline_forget_ended(h.p);
 	struct pipeline_probe probe = {.id = FUNCTION,
 				       .layer = "python",
