@@ -16,9 +16,7 @@
 #include "symbolize/debuginfod.h"
 
 #define TICK_NS		  50000000L
-#define FIRST_STACK_SHIFT 3	       /* as for a busy job; a quiet one gets more stacks soon */
-#define STRINGS_KEPT	  (512u << 20) /* bytes, of a recording */
-#define STRINGS_UNKEPT	  (64u << 20)  /* likewise, where nothing is kept */
+#define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
 {
@@ -112,7 +110,7 @@ int session_open(struct session *s, struct err *e)
 	return 0;
 }
 
-/* ---- where rows go ---- */
+/* ---- who is asked for names ---- */
 
 static void say_plainly(void *ctx, const char *sentence)
 {
@@ -132,25 +130,10 @@ static bool name_kernel_address(void *ctx, uint64_t address, char *ret, size_t s
 	return tracer_kernel_symbol(ctx, address, ret, size);
 }
 
-static int open_pipeline(struct session *s, struct err *e)
+static void ask_kernel(struct session *s)
 {
-	const struct session_options *o = s->opts;
-	struct rec_writer_options wo = {.max_bytes = o->max_bytes,
-					.max_string_bytes =
-						o->output ? STRINGS_KEPT : STRINGS_UNKEPT,
-					.owner = o->owner,
-					.named_when_told = true};
 	const struct pipeline_kernel kernel = {name_kernel_address, s->tracer};
-	const struct parser_service readers = tracer_others(s->tracer);
-	int rc = rec_writer_open(&s->writer, o->output, &wo, e);
-	if (rc)
-		return rc;
-	s->pipeline = pipeline_new(s->writer, "/proc", &readers);
-	ask_servers(s);
 	pipeline_ask_kernel(s->pipeline, &kernel);
-	if (!o->output)
-		pipeline_forget_ended(s->pipeline);
-	return 0;
 }
 
 /* ---- start ---- */
@@ -165,6 +148,8 @@ static void open_timer(struct session *s)
 
 static int start_parts(struct session *s, struct err *e)
 {
+	ask_servers(s);
+	ask_kernel(s);
 	hang_watch_start(s);
 	collector_procfs.open(&s->procfs, "/proc", e);
 	s->start_ns = s->clock.switched_ns = monotonic_ns();
@@ -183,7 +168,7 @@ static int start_parts(struct session *s, struct err *e)
 
 int session_start(struct session *s, struct err *e)
 {
-	int rc = open_pipeline(s, e);
+	int rc = session_output_open(s, e);
 	if (!rc)
 		rc = start_parts(s, e);
 	if (!rc)
@@ -205,20 +190,19 @@ void session_attached(const struct session *s, struct session_attached *ret)
 
 /* ---- end ---- */
 
-static void fill_result(struct session *s, struct session_result *ret)
+static void fill_result(struct session *s, const struct pipeline_stats *st,
+			struct session_result *ret)
 {
-	struct pipeline_stats st;
-	pipeline_stats(s->pipeline, &st);
 	const struct session_command *c = &s->command;
 	bool kept = s->opts->output != NULL;
 	*ret = (struct session_result){
-		.calls = kept ? st.written.calls : st.calls,
-		.samples = kept ? st.written.samples : st.samples,
-		.gpu_spans = kept ? st.written.gpu_spans : st.gpu_spans,
-		.bytes = st.bytes,
-		.lost = st.lost,
-		.unwritten = {st.written.calls_dropped, st.written.samples_dropped,
-			      st.written.gpu_spans_dropped},
+		.calls = kept ? st->written.calls : st->calls,
+		.samples = kept ? st->written.samples : st->samples,
+		.gpu_spans = kept ? st->written.gpu_spans : st->gpu_spans,
+		.bytes = st->bytes,
+		.lost = st->lost,
+		.unwritten = {st->written.calls_dropped, st->written.samples_dropped,
+			      st->written.gpu_spans_dropped},
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
 		.left_running = c->launch.pid && !c->ended,
 		.exit_status = c->ended ? launch_exit_status(c->status) : 0,
@@ -239,17 +223,17 @@ static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64
 static void close_pipeline(struct session *s, struct session_result *ret, struct err *e)
 {
 	struct err why = {0};
+	struct pipeline_stats st;
 	gpus_stop(s);
 	sockets_stop(s);
 	mover_stop(s);
 	live_stop(s);
-	int rc = pipeline_end(s->pipeline, &why);
+	int rc = session_output_end(s, &st, &why);
 	if (ret) {
-		fill_result(s, ret);
+		fill_result(s, &st, ret);
 		tracer_losses(s->tracer, add_ring_loss, ret);
 	}
-	int freed = pipeline_close(s->pipeline, rc ? NULL : &why);
-	s->pipeline = NULL; /* what the tracer tells from here on is for nobody */
+	int freed = session_output_close(s, rc ? NULL : &why);
 	if (s->procfs)
 		collector_procfs.close(s->procfs);
 	if (ret && ret->stopped_early)

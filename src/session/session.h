@@ -21,6 +21,7 @@
 #include "probe/catalog.h"
 #include "probe/tracer.h"
 #include "recording/recording.h"
+#include "recording/segments.h"
 #include "session/target.h"
 
 enum gpu_timeline {
@@ -43,8 +44,9 @@ struct session_live;
 
 /* What it points to is the host's, and lives as long as the session. */
 struct session_options {
-	const char *output;	   /* NULL: nothing is kept */
-	struct output_owner owner; /* of the recording */
+	const char *output;			/* NULL: nothing is kept */
+	const struct segments_limits *segments; /* NULL: the output is one file */
+	struct output_owner owner;		/* of the recording */
 	const struct catalog *catalog;
 	const struct target *target;
 	uint32_t layers;
@@ -67,7 +69,7 @@ struct session_options {
 	uint64_t duration_ns;		 /* 0 = until the end */
 	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
-	uint64_t max_bytes;
+	uint64_t max_bytes;    /* of a file, 0 = no limit */
 	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
 	const char *nvml_path; /* NULL: the driver's */
 	int hurry_fd;	       /* readable: the end asks no servers any more; 0: none */

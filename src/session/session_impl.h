@@ -10,6 +10,8 @@
 #include "collect/collector.h"
 #include "collect/sockets.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/listeners.h"
+#include "recording/segments.h"
 
 /* Where a GPU is on the bus: Xid errors are told by that. */
 struct seen_gpu {
@@ -35,6 +37,12 @@ struct session_clock {
 	uint64_t switched_ns;  /* when they last went on or off */
 	struct own_cost cost;  /* since the start */
 	uint64_t start_cpu_ns; /* taken before there was anything to record */
+};
+
+/* session_output.c: where the rows go. */
+struct output {
+	struct rec_writer *writer; /* the pipeline's own */
+	struct segments *segments; /* NULL: there are none */
 };
 
 /* session_mover.c: the threads between rings, recording and disk. */
@@ -75,7 +83,6 @@ struct session {
 	struct tracer *tracer;
 	struct parser_host *readers;   /* where files of others are read */
 	struct debuginfod *debuginfod; /* NULL: no servers are asked */
-	struct rec_writer *writer;     /* the pipeline's own */
 	struct pipeline *pipeline;     /* NULL: what the tracer tells is for nobody */
 	struct collector *procfs;
 	pids_t live; /* targets that have not ended */
@@ -93,6 +100,7 @@ struct session {
 	struct mover mover;
 	struct hang_watch hangs;
 	struct timeline timeline;
+	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
 
 	struct collector *gpu; /* session_gpu.c's, under gpu_lock until its thread runs */
@@ -138,8 +146,19 @@ void follow_tick(struct session *s);
 void follow_end(struct session *s);
 uint64_t session_cpu_ns(const struct session *s);
 
+/* session_output.c: opens the pipeline too. */
+int session_output_open(struct session *s, struct err *e);
+/* The recording thread's: these two. */
+int session_output_flush(struct session *s, struct err *e);
+int session_output_name(struct session *s, struct err *e);
+/* Of a thread that may wait. */
+void session_output_sync(struct session *s);
+int session_output_end(struct session *s, struct pipeline_stats *ret, struct err *e);
+int session_output_close(struct session *s, struct err *e);
+
 /* session_metas.c: what the recording says of its own making, at the start, and at the end. */
 void metas_begin(struct session *s);
+void metas_begin_segment(struct session *s);
 void metas_end(struct session *s);
 /* What was expected and not found. */
 void metas_note_missing(struct session *s);

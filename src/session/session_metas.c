@@ -41,6 +41,18 @@ static void write_number(struct session *s, const char *key, uint64_t value)
 	pipeline_meta(s->pipeline, key, "%lu", (unsigned long)value);
 }
 
+static void write_start(struct session *s, uint64_t start_ns)
+{
+	write_number(s, "start_realtime_ns", realtime_ns());
+	write_number(s, "start_monotonic_ns", start_ns);
+	write_realtime_offset(s);
+}
+
+void metas_begin_segment(struct session *s)
+{
+	write_start(s, monotonic_ns());
+}
+
 void metas_begin(struct session *s)
 {
 	struct utsname u;
@@ -54,9 +66,7 @@ void metas_begin(struct session *s)
 	if (s->opts->command)
 		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
 	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", s->probe_ns_each);
-	write_number(s, "start_realtime_ns", realtime_ns());
-	write_number(s, "start_monotonic_ns", s->start_ns);
-	write_realtime_offset(s);
+	write_start(s, s->start_ns);
 	write_boot_id(s);
 }
 

@@ -76,7 +76,7 @@ static void pace_stacks(struct session *s, uint64_t taken)
 static int name_recording(struct session *s, struct err *e)
 {
 	s->mover.named = true;
-	return rec_writer_name(s->writer, e);
+	return session_output_name(s, e);
 }
 
 static void flush(struct session *s, bool last)
@@ -93,7 +93,7 @@ static void flush(struct session *s, bool last)
 		pipeline_meta(s->pipeline, "probe_hits", "%lu",
 			      (unsigned long)(st.calls + s->mover.counted_calls));
 	struct err e;
-	int rc = pipeline_flush(s->pipeline, &e);
+	int rc = session_output_flush(s, &e);
 	if (!rc && atomic_load(&s->mover.begun))
 		rc = name_recording(s, &e);
 	if (!rc || atomic_load(&s->mover.failed))
@@ -148,7 +148,7 @@ static void *sync_file(void *arg)
 	for (int tick = 0; !atomic_load(&s->mover.stop); tick++) {
 		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 		if (tick % 10 == 9)
-			rec_writer_sync(s->writer);
+			session_output_sync(s);
 	}
 	return NULL;
 }

@@ -2,8 +2,9 @@
 """session_hosts_test.py - sessions as a library: a program of its own hosts several at a time, and
 each recording has what its own process did, exactly, and nothing of the others."""
 
+import glob
+import os
 import subprocess
-import sys
 
 from harness import PUSH, Recording, expect, main, target, test
 
@@ -135,4 +136,30 @@ def _(t):
     expect_calls(t, t.path("command.eacgm"), 200)
 
 
-sys.exit(main())
+@test("segments: each is readable alone, and all calls are in one of them, also after a kill")
+def _(t):
+    host, job = Host(t), Job(t)
+    base = t.path("segments")
+    host.start("attach", 0, base + ".eacgm", job.pid)
+    made = 0
+    while len(glob.glob(base + ".*.eacgm")) < 4:
+        job.call(20000)
+        made += 20000
+    host.stop(0, made)
+    files = sorted(glob.glob(base + ".*.eacgm"))
+    expect(files[0].endswith(".000001.eacgm"), "%r" % files)
+    recordings = [Recording(t, path) for path in files]
+    expect(sum(r.count("target_push") for r in recordings) == made, "calls are missing")
+    expect(all(r.report["processes"] for r in recordings), "processes are missing")
+    host.start("attach", 0, base + ".eacgm", job.pid)
+    job.call(300)
+    later = "%s.%06d.eacgm" % (base, len(files) + 1)
+    t.wait_for(lambda: os.path.exists(later) and Recording(t, later).count("target_push") == 300,
+               "what was flushed")
+    t.kill(host.p)
+    job.end()
+    expect(Recording(t, later).count("target_push") == 300, "the kill took it away")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

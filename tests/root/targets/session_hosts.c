@@ -9,6 +9,8 @@
  *   go I                       let go; they print "prepared I" and "started I"
  *   stop I                  asks for its end
  *
+ * FILE is a recording, or segments of one where its name has this word.
+ *
  * Prints "ended I WHY CALLS LOST" when one has ended, WHY as enum session_end. Ends with its input,
  * when no session is left. */
 #include <errno.h>
@@ -35,6 +37,9 @@ struct hosted {
 static struct hosted hosts[SESSIONS];
 static struct catalog catalog;
 
+/* Of files whose name says so. */
+static const struct segments_limits few = {.segment_bytes = 20000, .most_count = 1000};
+
 static int fail(const struct err *e)
 {
 	fprintf(stderr, "%s\n", e->msg);
@@ -52,6 +57,7 @@ static int prepare(struct hosted *h, bool command, struct err *e)
 				    .target = &h->target,
 				    .layers = 1u << LAYER_USER,
 				    .output = h->words[2],
+				    .segments = strstr(h->words[2], "segments") ? &few : NULL,
 				    .command = command ? h->words + 3 : NULL,
 				    .user = &h->user,
 				    .say = say,
