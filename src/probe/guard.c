@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/oom.h"
 #include "base/sandbox.h"
+#include "base/thread.h"
 #include "probe/tracer_impl.h"
 
 #define GUARD_LINGER_S 10
@@ -223,6 +224,20 @@ void tracer_guard_keep(struct tracer *t, int link_fd)
 		sendmsg(t->guard_sock, &msg, MSG_NOSIGNAL);
 }
 
+/* One that stays for a while ends as a child of this program. */
+static void *await_end(void *pid)
+{
+	waitpid((pid_t)(intptr_t)pid, NULL, 0);
+	return NULL;
+}
+
+static void leave_guard(pid_t pid)
+{
+	pthread_t thread;
+	if (!thread_start(&thread, await_end, (void *)(intptr_t)pid))
+		pthread_detach(thread);
+}
+
 void tracer_guard_stop(struct tracer *t)
 {
 	if (t->guard_pid <= 0)
@@ -233,6 +248,7 @@ void tracer_guard_stop(struct tracer *t)
 		waitpid(t->guard_pid, NULL, 0);
 	} else {
 		close(t->guard_sock);
+		leave_guard(t->guard_pid);
 	}
 	t->guard_pid = 0;
 }

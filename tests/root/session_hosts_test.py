@@ -11,6 +11,14 @@ from harness import PUSH, Recording, expect, main, target, test
 STOPPED, JOB_ENDED = 1, 3  # enum session_end
 
 
+def read(path):
+    try:
+        with open(path) as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
 class Host:
     """tests/root/targets/session_hosts."""
 
@@ -35,6 +43,11 @@ class Host:
     def stop(self, number, calls):
         self.tell("stop", number)
         self.await_end(number, STOPPED, calls)
+
+    def children(self):
+        """Also the dead that nobody has waited for."""
+        tasks = glob.glob("/proc/%d/task/*/children" % self.p.pid)
+        return [child for path in tasks for child in read(path).split()]
 
     def await_end(self, number, why, calls):
         """What a command prints comes before."""
@@ -94,7 +107,7 @@ def _(t):
     expect(pids[0].isdisjoint(pids[1]), "processes of both: %r" % (pids,))
 
 
-@test("one after the other, on the same process")
+@test("one after the other, on the same process", seconds=120)
 def _(t):
     host, job = Host(t), Job(t)
     for i, calls in enumerate((300, 500)):
@@ -104,6 +117,8 @@ def _(t):
         host.stop(0, calls)
         job.call(40)
         expect_calls(t, path, calls)
+    # guards stay for ten seconds, for calls that are under way
+    t.wait_for(lambda: not host.children(), "the host to have no children left", seconds=40)
     host.end()
     job.end()
 
