@@ -114,7 +114,7 @@ struct session;
  * one thread. On failure there is no session. */
 int session_prepare(struct session **ret, const struct session_options *opts, struct err *e);
 
-/* Loads the programs. After a failure, as of all that follow, the session is closed. */
+/* Loads the programs. After a failure of this or of session_start there is only session_close. */
 int session_open(struct session *s, struct err *e);
 
 /* Attaches to what runs, or lets the command go: from here on the recording has its name. On
@@ -139,7 +139,7 @@ enum session_end session_ended(const struct session *s);
 /* Asks for the end, from any thread. What session_service does next ends the session. */
 void session_stop(struct session *s);
 
-/* Where it was stopped early, e holds why. */
+/* Once, of a session that was started. Where it was stopped early, e holds why. */
 void session_finish(struct session *s, struct session_result *ret, struct err *e);
 
 /* At any time after session_prepare. A command that was not let go ends. */

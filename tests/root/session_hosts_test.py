@@ -54,7 +54,7 @@ class Host:
         line = []
         while line[:1] != ["ended"]:
             line = self.p.stdout.readline().split()
-        expect(line == [str(w) for w in ("ended", number, why, calls, 0)], "%r" % line)
+        expect(line == [str(w) for w in ("ended", number, why, calls, 0, calls, calls)], "%r" % line)
 
     def end(self):
         self.p.stdin.close()

@@ -11,8 +11,8 @@
  *
  * FILE is a recording, or segments of one where its name has this word.
  *
- * Prints "ended I WHY CALLS LOST" when one has ended, WHY as enum session_end. Ends with its input,
- * when no session is left. */
+ * Prints "ended I WHY CALLS LOST SEEN SEEN" when one has ended, WHY as enum session_end, SEEN the
+ * calls that two who look at its rows saw. Ends with its input, when no session is left. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +20,17 @@
 
 #include "session/command_user.h"
 #include "session/session.h"
+#include "session/session_live.h"
 
 #define SESSIONS  4
 #define WORDS	  16
 #define LINE_MOST 4096
 
+#define LOOKERS 2
+
 struct hosted {
+	unsigned long long seen[LOOKERS]; /* each of a thread of its own */
+	struct session_live live[LOOKERS];
 	struct session *session;
 	bool started;
 	struct target target;
@@ -51,6 +56,11 @@ static void say(void *ctx, const char *sentence)
 	fprintf(stderr, "%zu: %s\n", (size_t)((struct hosted *)ctx - hosts), sentence);
 }
 
+static void count_calls(void *ctx, const struct session_view *v)
+{
+	*(unsigned long long *)ctx += v->batch->calls.len;
+}
+
 static int prepare(struct hosted *h, bool command, struct err *e)
 {
 	struct session_options o = {.catalog = &catalog,
@@ -60,11 +70,17 @@ static int prepare(struct hosted *h, bool command, struct err *e)
 				    .segments = strstr(h->words[2], "segments") ? &few : NULL,
 				    .command = command ? h->words + 3 : NULL,
 				    .user = &h->user,
+				    .live = h->live,
+				    .nlive = LOOKERS,
 				    .say = say,
 				    .say_ctx = h,
 				    .mode_text = "trace",
 				    .target_text = "test"};
 	h->target.pids.len = 0;
+	for (size_t i = 0; i < LOOKERS; i++) {
+		h->seen[i] = 0;
+		h->live[i] = (struct session_live){.ctx = &h->seen[i], .batch = count_calls};
+	}
 	if (!command)
 		*vec_push(&h->target.pids) = (pid_t)atol(h->words[3]);
 	return session_prepare(&h->session, &o, e);
@@ -87,8 +103,8 @@ static void finish(struct hosted *h, enum session_end why)
 	session_close(h->session);
 	h->session = NULL;
 	h->started = false;
-	printf("ended %zu %d %llu %llu\n", (size_t)(h - hosts), (int)why,
-	       (unsigned long long)r.calls, (unsigned long long)r.lost);
+	printf("ended %zu %d %llu %llu %llu %llu\n", (size_t)(h - hosts), (int)why,
+	       (unsigned long long)r.calls, (unsigned long long)r.lost, h->seen[0], h->seen[1]);
 }
 
 static int obey(char *line, struct err *e)
