@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -159,7 +160,8 @@ int launch_prepare(struct launch *l, char **argv, const struct command_user *use
 {
 	struct launch_report r = {.code = ECHILD, .step = LAUNCH_EXEC};
 	int gate[2], report[2];
-	if (pipe2(gate, O_CLOEXEC) || pipe2(report, O_CLOEXEC))
+	/* to write to a socket that nobody reads is no signal, where it is asked so */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) || pipe2(report, O_CLOEXEC))
 		return err_set(e, errno, "cannot make a pipe: %s", strerror(errno));
 	pid_t pid = fork();
 	if (pid < 0)
@@ -182,7 +184,7 @@ int launch_prepare(struct launch *l, char **argv, const struct command_user *use
 int launch_go(struct launch *l, const char *cmd, const struct command_user *user, struct err *e)
 {
 	struct launch_report r = {0};
-	bool told = write(l->gate, "", 1) == 1 && read_report(l->report, &r);
+	bool told = send(l->gate, "", 1, MSG_NOSIGNAL) == 1 && read_report(l->report, &r);
 	if (told && r.code)
 		return fail(l, explain(&r, cmd, user, e));
 	close_end(&l->gate);

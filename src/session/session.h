@@ -9,7 +9,8 @@
  *
  * Knows no terminal, no signals and no environment: those are its host's. Several sessions can be
  * under way in one program, each of them in a thread of its host's at a time. Its own threads have
- * all signals blocked. Loading raises the program's limits of descriptors and locked memory. */
+ * all signals blocked; a host that lives with a limit of file sizes ignores SIGXFSZ. Loading raises
+ * the program's limits of descriptors and locked memory. */
 #pragma once
 
 #include <poll.h>
