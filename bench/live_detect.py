@@ -33,7 +33,7 @@ probes:
     about: the functions of bench/live_job.c
     symbols: ["work_*"]
 """
-LEARN_S = 60  # warm-up, what is usual, and the first mixture: src/detect/detector_learn.c
+LEARN_S = 60  # warm-up, what is usual, and the first mixture: src/detect/learn_live.c
 
 
 def arguments():

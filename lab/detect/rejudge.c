@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "detect/detector.h"
+#include "incident/detector.h"
 #include "detect/learn.h"
 #include "detect/learn_mixture.h"
 #include "detect/model_file.h"

@@ -36,7 +36,7 @@ SECONDS = 3600
 INGREDIENTS = ("cleaning", "mixture", "cusum", "tail")  # the others are in the features
 ORIGIN_NS = 10**12  # where it is not known: times before a run's beginning stay positive
 X_MOST = float(np.finfo(np.float16).max)
-# src/detect/detector_edges.c, detector_events.c
+# src/incident/episode_edges.c, told_events.c
 EDGE_SLACK, EVENT_Z, EVENT_LOST_NS = 1.0, 8.0, 1e6
 
 
@@ -160,7 +160,7 @@ class Edges:
 
     def of(self, anomaly):
         """(from, to), by the events' evidence, each for as many as it stands for. Not by their rate,
-        as detector_edges.c does first: of that a sample says little."""
+        as episode_edges.c does first: of that a sample says little."""
         from_ns, to_ns = anomaly["start_ns"], anomaly["end_ns"]
         at = np.flatnonzero((self.start >= from_ns) & (self.start < self.first_end(anomaly)))
         sums = np.cumsum(self.evidence[at])

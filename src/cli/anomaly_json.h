@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "detect/detector.h"
+#include "incident/detector.h"
 
 /* The caller's. Keys are documented in docs/detect.md; numbers that are not known are null. */
 json_t *anomaly_json(const struct anomaly *a);

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "detect/detector.h"
+#include "incident/detector.h"
 #include "export/output.h"
 
 struct detect_events {

@@ -4,8 +4,8 @@
 #include "base/buffer.h"
 #include "cli/detect_cli.h"
 #include "report/report_json.h"
-#include "detect/anomaly_lines.h"
-#include "detect/detector.h"
+#include "incident/anomaly_lines.h"
+#include "incident/detector.h"
 
 struct found_anomaly {
 	struct anomaly a; /* its strings are owned */

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "session/session_live.h"
-#include "detect/detector.h"
+#include "incident/detector.h"
 
 struct session_detect_options {
 	const struct model *model; /* NULL: learns from what comes */

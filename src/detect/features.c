@@ -2,6 +2,7 @@
 #include "detect/features.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -99,6 +100,16 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
 		*ret_n = LEN(of_calls);
 		return of_calls;
 	}
+}
+
+size_t feature_place(enum detect_layer layer, const char *name)
+{
+	uint32_t n;
+	const struct feature *features = features_of(layer, &n);
+	for (uint32_t f = 0; f < n; f++)
+		if (!strcmp(features[f].name, name))
+			return f;
+	return FEATURES_MOST;
 }
 
 static int by_series(const void *a, const void *b)

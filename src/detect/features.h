@@ -21,6 +21,9 @@ struct feature {
 /* Those of a layer; *ret_n <= FEATURES_MOST. Append only: model files name them. */
 const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n);
 
+/* The place of a feature of the layer by its name; FEATURES_MOST: there is none. */
+size_t feature_place(enum detect_layer layer, const char *name);
+
 /* A window, or a step, of one process or device as a row. */
 struct feature_row {
 	uint64_t start_ns, end_ns;

@@ -17,7 +17,6 @@
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
 
-#define WARMUP_S	 5.0
 #define PROGRESS_OF_EACH 1000 /* a recording's share of the progress, in each pass */
 
 typedef VEC(struct feature_row) rows_of;

@@ -9,6 +9,8 @@
 #include "detect/step_rows.h"
 #include "detect/usual.h"
 
+#define WARMUP_S 5.0 /* of a process's work: imports, the first calls of libraries, tuning */
+
 struct known {
 	struct detect_keys *keys;
 	struct usual *usual;

@@ -1,5 +1,5 @@
 /* anomaly_lines_test.c - lines of Python inside and outside of anomalies.
- * links: base recording analyze detect */
+ * links: base recording analyze detect incident */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "detect/anomaly_lines.h"
+#include "incident/anomaly_lines.h"
 
 #define MS 1000000ULL
 

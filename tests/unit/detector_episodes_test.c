@@ -1,6 +1,6 @@
 /* detector_episodes_test.c - rows, each as rare as it is asked for: what makes an anomaly of them,
  * where it begins and where it ends.
- * links: rows detect analyze recording base */
+ * links: rows incident detect analyze recording base */
 #include <linux/types.h>
 #include <math.h>
 #include <setjmp.h>

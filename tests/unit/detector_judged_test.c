@@ -1,6 +1,6 @@
 /* detector_judged_test.c - which rows are judged, and how rare they are found: of new and of other
  * work, of lost calls, of checkpoints, of processes that work for others.
- * links: rows detect analyze recording base */
+ * links: rows incident detect analyze recording base */
 #include <linux/types.h>
 #include <math.h>
 #include <setjmp.h>
@@ -284,11 +284,11 @@ static void windows_of_saves_are_in_order(void **state)
 	start(false);
 	for (uint64_t i = 0; i < 40; i++) {
 		struct windows_event e = {.start_ns = (BEGIN + i * 7 % 20) * SECOND, .saves = true};
-		saves_event(detector, &e);
+		saves_event(&detector->saves, &e);
 	}
-	assert_int_equal(detector->saves.len, 20);
+	assert_int_equal(detector->saves.windows.len, 20);
 	for (size_t i = 0; i < 20; i++)
-		assert_int_equal(detector->saves.data[i], BEGIN + i);
+		assert_int_equal(detector->saves.windows.data[i], BEGIN + i);
 	detector_free(detector);
 }
 
@@ -299,12 +299,13 @@ static void saves_are_forgotten(void **state)
 	start(false);
 	for (uint64_t i = 0; i < 100000; i++) {
 		struct windows_event e = {.start_ns = (BEGIN + i) * SECOND, .saves = true};
-		saves_event(detector, &e);
+		saves_event(&detector->saves, &e);
 		detector_upto(detector, e.start_ns + SECOND);
-		most = detector->saves.len > most ? detector->saves.len : most;
+		most = detector->saves.windows.len > most ? detector->saves.windows.len : most;
 	}
 	assert_in_range(most, 20, 100);
-	assert_int_equal(detector->saves.data[detector->saves.len - 1], BEGIN + 99999);
+	assert_int_equal(detector->saves.windows.data[detector->saves.windows.len - 1],
+			 BEGIN + 99999);
 	detector_free(detector);
 }
 
@@ -596,7 +597,7 @@ static void parents_are_forgotten(void **state)
 	assert_int_equal(windows_parent_of(detector->windows, 5000), 0);
 	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
 	assert_int_equal(windows_parent_of(detector->windows, 2999), 0);
-	assert_int_equal(detector->left_work.len, 0);
+	assert_int_equal(detector->job.left_work.len, 0);
 	detector_free(detector);
 }
 
@@ -609,16 +610,16 @@ static void what_a_process_did_is_forgotten(void **state)
 	rows(20, USUAL);
 	row_with(RARE, 1, 0.5);
 	row_with(USUAL, 2, 1);
-	assert_int_equal(detector->told_slow.len, 1);
-	assert_int_equal(detector->told_children.len, 1);
-	assert_int_equal(detector->left_work.len, 1);
+	assert_int_equal(detector->job.told_slow.len, 1);
+	assert_int_equal(detector->job.told_children.len, 1);
+	assert_int_equal(detector->job.left_work.len, 1);
 	detector_process(
 		detector,
 		&(struct m_process){.pid = PID, .parent_pid = 50, .end_ns = second * SECOND});
 	detector_upto(detector, second * SECOND + 2 * DETECTOR_GONE_NS);
-	assert_int_equal(detector->told_slow.len, 0);
-	assert_int_equal(detector->told_children.len, 0);
-	assert_int_equal(detector->left_work.len, 0);
+	assert_int_equal(detector->job.told_slow.len, 0);
+	assert_int_equal(detector->job.told_children.len, 0);
+	assert_int_equal(detector->job.left_work.len, 0);
 	stop();
 }
 

@@ -1,5 +1,5 @@
 /* detector_marked_test.c - which rows and events are of an anomaly, one by one, once it is known.
- * links: rows detect analyze recording base */
+ * links: rows incident detect analyze recording base */
 #include <linux/types.h>
 #include <math.h>
 #include <setjmp.h>
@@ -106,7 +106,7 @@ static void events(const char *z)
 			.pid = PID,
 			.layer = DETECT_TORCH,
 			.usual = {.z = z[i] == '!' ? 4 : 0, .gap_z = NAN, .usual_ns = NAN}};
-		events_hold(detector, &e);
+		told_events_hold(&detector->events, &e);
 	}
 }
 
@@ -238,7 +238,8 @@ static void an_edge_is_where_the_evidence_rises(void **state)
 static void run_end(const char *last, bool whole)
 {
 	const double of_five = 5 * (CUSUM_MOST - CUSUM_SLACK);
-	model.layers[DETECT_TORCH].cusum_ratio = (of_five + 0.8) / cusum_height(exp2(HEIGHTS - 2));
+	model.layers[DETECT_TORCH].cusum_ratio =
+		(of_five + 0.8) / cusum_height(exp2(ALARM_HEIGHTS - 2));
 	options.alarms_per_hour = 1e-6; /* no row by itself */
 	start_with_events(whole);
 	rows(20, USUAL);

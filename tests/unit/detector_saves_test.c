@@ -1,5 +1,5 @@
 /* detector_saves_test.c - which windows a checkpoint excuses that takes many of them.
- * links: detect analyze recording base */
+ * links: incident detect analyze recording base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "detect/detector_impl.h"
+#include "incident/detector_impl.h"
 
 #define SECOND 1000000000ULL
 
@@ -30,9 +30,9 @@ static int end(void **state)
 /* In tenths of a second. */
 static void save(uint64_t from, uint64_t to)
 {
-	saves_event(detector, &(struct windows_event){.start_ns = from * SECOND / 10,
-						      .dur_ns = (to - from) * SECOND / 10,
-						      .saves = true});
+	saves_event(&detector->saves, &(struct windows_event){.start_ns = from * SECOND / 10,
+							      .dur_ns = (to - from) * SECOND / 10,
+							      .saves = true});
 }
 
 /* '.' is not judged, from this second on. */
@@ -41,7 +41,7 @@ static void expect_excused(uint64_t from, const char *windows)
 	for (size_t i = 0; windows[i]; i++) {
 		struct feature_row row = {.start_ns = (from + i) * SECOND,
 					  .end_ns = (from + i + 1) * SECOND};
-		if (saves_excuse(detector, &row) != (windows[i] == '.'))
+		if (saves_cover(&detector->saves, &row) != (windows[i] == '.'))
 			fail_msg("window %zu of '%s'", i, windows);
 	}
 }
@@ -69,11 +69,11 @@ static void long_ones_are_forgotten(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 1000; i++) {
 		save(1000 + 30 * i, 1025 + 30 * i);
-		saves_upto(detector, (102 + 3 * i) * SECOND);
+		saves_upto(&detector->saves, (102 + 3 * i) * SECOND);
 	}
-	assert_in_range(detector->long_saves.len, 2, 30);
-	saves_upto(detector, 5000 * SECOND);
-	assert_int_equal(detector->long_saves.len + detector->saves.len, 0);
+	assert_in_range(detector->saves.longer.len, 2, 30);
+	saves_upto(&detector->saves, 5000 * SECOND);
+	assert_int_equal(detector->saves.longer.len + detector->saves.windows.len, 0);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* detector_test.c - learning and detecting on a simulated job: faults are found where they are,
  * changes that are none are left alone, clean running alarms as rarely as was asked for.
- * links: detect analyze recording base */
+ * links: incident detect analyze recording base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "detect/detector_impl.h"
+#include "incident/detector_impl.h"
 #include "detect/learn.h"
 #include "detect/learn_mixture.h"
 #include "sim_job.h"
@@ -473,13 +473,13 @@ static void clean_running_alarms_as_asked(void **state)
 	double asked = hours * r.alarms_per_hour;
 	if ((double)found_len < asked / 2 || (double)found_len > asked * 2)
 		fail_msg("%zu alarms in %.1f hours", found_len, hours);
-	assert_int_equal(detector->series.len, 2);
-	assert_int_equal(detector->episodes.len, 0);
-	assert_int_equal(detector->held.len, 0);
-	assert_int_equal(detector->fresh[0].len + detector->fresh[1].len, 0);
-	assert_true(detector->first_seen.len <= SIM_FUNCTIONS);
-	for (size_t i = 0; i < detector->series.len; i++)
-		assert_true(detector->series.data[i]->shifts.len <= 2);
+	assert_int_equal(detector->judging.series.list.len, 2);
+	assert_int_equal(detector->episodes.list.len, 0);
+	assert_int_equal(detector->events.held.len, 0);
+	assert_int_equal(detector->fresh.counts[0].len + detector->fresh.counts[1].len, 0);
+	assert_true(detector->fresh.first_seen.len <= SIM_FUNCTIONS);
+	for (size_t i = 0; i < detector->judging.series.list.len; i++)
+		assert_true(detector->judging.series.list.data[i]->shifts.list.len <= 2);
 	done();
 }
 
@@ -499,11 +499,12 @@ static void processes_are_forgotten(void **state)
 					  .events = 100};
 		detector_row(detector, &row);
 		detector_upto(detector, row.end_ns);
-		most = detector->series.len > most ? detector->series.len : most;
+		most = detector->judging.series.list.len > most ? detector->judging.series.list.len
+								: most;
 	}
 	assert_in_range(most, 2, 20);
-	assert_in_range(detector->series_of.len, 1, 20);
-	assert_in_range(detector->work_since.len, 1, 20);
+	assert_in_range(detector->judging.series.at.len, 1, 20);
+	assert_in_range(detector->job.work_since.len, 1, 20);
 	detector_end(detector);
 	done();
 }

@@ -2,7 +2,7 @@
  * processes, for days takes no more memory than one that does for minutes. Bytes are counted by the
  * C library's malloc; where that does not count (sanitizers) so are the tables.
  *
- * links: detect analyze recording base */
+ * links: incident detect analyze recording base */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "detect/detector_impl.h"
+#include "incident/detector_impl.h"
 #include "detect/hardware_impl.h"
 #include "detect_names.h"
 
@@ -137,8 +137,8 @@ static void processes_leave_nothing(void **state)
 	assert_true(windows_processes(d->windows) < 100);
 	assert_true(hardware_units(d->hardware) < 100);
 	assert_true(d->hardware->entity_of.len <= 100);
-	assert_true(d->series.len < 500);
-	assert_true(d->work_since.len < 100 && d->ended.len < 100);
+	assert_true(d->judging.series.list.len < 500);
+	assert_true(d->job.work_since.len < 100 && d->ended.len < 100);
 	end(d);
 }
 

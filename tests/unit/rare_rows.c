@@ -214,11 +214,11 @@ void rows(size_t n, double p)
 void new_calls(uint64_t in_second, uint32_t n)
 {
 	struct windows_event e = {.start_ns = in_second * SECOND + SECOND / 2,
-				  .key = detector->keys_known + 1,
+				  .key = detector->fresh.keys_known + 1,
 				  .pid = PID,
 				  .layer = DETECT_TORCH};
 	for (uint32_t i = 0; i < n; i++)
-		fresh_event(detector, &e);
+		fresh_work_event(&detector->fresh, &e);
 }
 
 void unjudged_row(double p)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "detect/detector_impl.h"
+#include "incident/detector_impl.h"
 
 #define SECOND 1000000000ULL
 #define PID    100

@@ -1,86 +1,46 @@
 /* detector.c - events in, rows out of windows and counters, rows to the judge. */
-#include "detect/detector.h"
+#include "incident/detector.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
 #include "detect/learn.h"
+#include "incident/detector_impl.h"
 
 #define WINDOW_NS   1000000000ULL
 #define LOSSES_HELD 64 /* windows */
 #define UPTO_MOST   60 /* windows that are handed out one by one */
 #define EVENTS_HELD 16 /* windows: a sum may say later that an anomaly began in them */
 
-static void calls_of_detail(struct row_calls *ret, const struct window_detail *d)
+/* Without a model counters depend on the rows before, and rows of a file are judged as they come.
+ */
+static void judge(struct detector *d, const struct made_row *row)
 {
-	ret->len = d->keys_len < WINDOWS_KEYS ? d->keys_len : WINDOWS_KEYS;
-	memcpy(ret->keys, d->keys, ret->len * sizeof(ret->keys[0]));
-	ret->lost_ns = 0;
-	if (isfinite(d->usual_ns))
-		ret->lost_ns += d->total_ns - d->usual_ns;
-	if (isfinite(d->usual_gap_ns))
-		ret->lost_ns += d->gap_ns - d->usual_gap_ns;
+	if (d->o.whole && !d->learning)
+		row_queue_push(&d->queue, row);
+	else
+		judging_row(d, row);
 }
 
-/* Layers of a file come one after another: together they are judged as they would be live, and
- * share the alarms that were asked for. Without a model counters depend on the rows before. */
-static void judge(struct detector *d, const struct feature_row *row)
+static void judge_queued(void *ctx, const struct made_row *row)
 {
-	if (!d->o.whole || d->learning) {
-		detector_judge(d, row);
-		return;
-	}
-	struct waiting_row *w = vec_push(&d->waiting);
-	*w = (struct waiting_row){.row = *row,
-				  .due_ns = feature_row_due(row, d->window_ns),
-				  .calls = d->calls,
-				  .has_values = d->values};
-	if (d->values)
-		memcpy(w->values, d->values, sizeof(w->values));
-}
-
-static int by_end(const void *a, const void *b)
-{
-	const struct waiting_row *x = a, *y = b;
-	if (x->due_ns != y->due_ns)
-		return x->due_ns < y->due_ns ? -1 : 1;
-	return feature_rows_compare(&x->row, &y->row);
-}
-
-static void judge_waiting(struct detector *d)
-{
-	if (d->waiting.len)
-		qsort(d->waiting.data, d->waiting.len, sizeof(*d->waiting.data), by_end);
-	for (size_t i = 0; i < d->waiting.len; i++) {
-		const struct waiting_row *w = &d->waiting.data[i];
-		d->calls = w->calls;
-		d->values = w->has_values ? w->values : NULL;
-		detector_judge(d, &w->row);
-	}
-	d->values = NULL;
-	vec_free(&d->waiting);
+	judging_row(ctx, row);
 }
 
 static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
 {
 	struct detector *d = ctx;
-	calls_of_detail(&d->calls, detail);
-	d->stats.unknown_keys += detail->events - detail->known;
-	d->values = NULL;
-	judge(d, row);
+	struct made_row made;
+	made_row_of_window(&made, row, detail);
+	d->events_of_unknown_keys += detail->events - detail->known;
+	judge(d, &made);
 }
 
 static void hardware_row(void *ctx, const struct feature_row *row,
 			 const double values[FEATURES_MOST])
 {
-	struct detector *d = ctx;
-	d->calls = (struct row_calls){.lost_ns = NAN};
-	d->values = values;
-	judge(d, row);
-	d->values = NULL;
+	struct made_row made;
+	made_row_of_counters(&made, row, values);
+	judge(ctx, &made);
 }
 
 static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work)
@@ -101,7 +61,7 @@ static void open_sources(struct detector *d)
 		.learn = true, /* keys that no model has */
 		.new_regimes = true,
 		.without_gaps = d->known.without & WITHOUT_GAPS,
-		.keys_known = d->keys_known,
+		.keys_known = d->fresh.keys_known,
 		.row = window_row,
 		.mix = mix,
 		.ctx = d,
@@ -115,6 +75,31 @@ static void open_sources(struct detector *d)
 	});
 }
 
+static void make_parts(struct detector *d)
+{
+	const uint64_t window_ns = d->window_ns;
+	const struct detector_options *o = &d->o;
+	d->queue.window_ns = window_ns;
+	d->losses.window_ns = window_ns;
+	d->saves.window_ns = window_ns;
+	d->fresh = (struct fresh_work){.window_ns = window_ns};
+	d->fresh.keys_known = o->model ? detect_keys_count(d->known.keys) : 0;
+	d->rows.o = o;
+	d->episodes = (struct episodes){.o = o, .known = &d->known, .rows = &d->rows};
+	d->events = (struct told_events){.o = o,
+					 .known = &d->known,
+					 .episodes = &d->episodes,
+					 .judged_since = &d->judging.judged_since,
+					 .window_ns = window_ns};
+	d->judging.rate.alarms_per_hour = o->alarms_per_hour;
+	if (o->model && d->known.regimes)
+		d->judging.regimes_known = regimes_count(d->known.regimes);
+	open_sources(d);
+	d->job = (struct job_family){.window_ns = window_ns,
+				     .windows = d->windows,
+				     .without_pace = d->model->without & WITHOUT_PACE};
+}
+
 struct detector *detector_new(const struct detector_options *o)
 {
 	struct detector *d = xcalloc(1, sizeof(*d));
@@ -125,14 +110,12 @@ struct detector *detector_new(const struct detector_options *o)
 		d->window_ns = o->model && o->model->window_ns ? o->model->window_ns : WINDOW_NS;
 	if (o->model) {
 		known_of_model(&d->known, o->model, 0);
-		d->keys_known = detect_keys_count(d->known.keys);
-		d->regimes_known = d->known.regimes ? regimes_count(d->known.regimes) : 0;
 	} else {
 		known_make(&d->known, 0, 0);
-		d->learning = detector_learning_new(d);
+		d->learning = learn_live_new(d->window_ns, d->known.counters);
+		d->model = learn_live_model(d->learning);
 	}
-	d->losses.window_ns = d->window_ns;
-	open_sources(d);
+	make_parts(d);
 	return d;
 }
 
@@ -140,60 +123,44 @@ void detector_free(struct detector *d)
 {
 	windows_free(d->windows);
 	hardware_free(d->hardware);
-	for (size_t i = 0; i < d->series.len; i++)
-		series_free(d->series.data[i]);
-	vec_free(&d->series);
-	for (size_t i = 0; i < d->episodes.len; i++)
-		episode_free(d->episodes.data[i]);
-	vec_free(&d->episodes);
-	map64_free(&d->series_of);
-	map64_free(&d->work_since);
-	map64_free(&d->judged_since);
-	map64_free(&d->left_work);
-	map64_free(&d->told_slow);
-	map64_free(&d->told_children);
-	vec_free(&d->waiting);
-	vec_free(&d->held_rows);
-	vec_free(&d->stretches);
-	vec_free(&d->held);
-	vec_free(&d->first_seen);
-	vec_free(&d->saves);
-	vec_free(&d->long_saves);
-	vec_free(&d->ended);
+	vec_free(&d->queue.rows);
+	judging_free(&d->judging);
+	episodes_free(&d->episodes);
+	told_rows_free(&d->rows);
+	told_events_free(&d->events);
+	job_free(&d->job);
+	fresh_work_free(&d->fresh);
+	saves_free(&d->saves);
 	losses_free(&d->losses);
-	map64_free(&d->fresh[0]);
-	map64_free(&d->fresh[1]);
+	vec_free(&d->ended);
 	known_free(&d->known);
-	if (d->learning)
-		detector_learning_free(d->learning);
+	learn_live_free(d->learning);
 	free(d);
 }
 
-static void counted(struct detector *d, const struct windows_event *e)
+static void count_event(struct detector *d, const struct windows_event *e)
 {
 	uint64_t end = e->start_ns + e->dur_ns;
 	d->last_event_ns = end > d->last_event_ns ? end : d->last_event_ns;
-	d->stats.events++;
+	d->events_seen++;
 	losses_seen(&d->losses, end);
-	fresh_event(d, e);
-	saves_event(d, e);
-	events_hold(d, e);
+	fresh_work_event(&d->fresh, e);
+	saves_event(&d->saves, e);
+	told_events_hold(&d->events, e);
 }
 
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)
 {
 	struct windows_event e;
-	if (!windows_call(d->windows, n, c, &e))
-		return;
-	counted(d, &e);
+	if (windows_call(d->windows, n, c, &e))
+		count_event(d, &e);
 }
 
 void detector_gpu_span(struct detector *d, const struct detect_names *n, const struct m_gpu_span *s)
 {
 	struct windows_event e;
-	if (!windows_gpu_span(d->windows, n, s, &e))
-		return;
-	counted(d, &e);
+	if (windows_gpu_span(d->windows, n, s, &e))
+		count_event(d, &e);
 }
 
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)
@@ -209,12 +176,9 @@ void detector_sample(struct detector *d, const struct detect_names *n, const str
 
 void detector_row(struct detector *d, const struct feature_row *row)
 {
-	d->calls = (struct row_calls){.lost_ns = NAN};
-	d->values = NULL;
-	/* The first feature of a step is the logarithm of its duration over the usual one. */
-	if (row->layer == DETECT_STEP && isfinite(row->x[0]))
-		d->calls.lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-row->x[0]);
-	judge(d, row);
+	struct made_row made;
+	made_row_of_row(&made, row);
+	judge(d, &made);
 }
 
 void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_t events)
@@ -236,7 +200,7 @@ void detector_name_gone(struct detector *d, uint32_t string)
 void detector_process(struct detector *d, const struct m_process *row)
 {
 	size_t i = 0;
-	job_process(d, row);
+	windows_parent(d->windows, row->pid, row->parent_pid);
 	while (i < d->ended.len && d->ended.data[i].pid != row->pid)
 		i++;
 	if (row->end_ns && i == d->ended.len)
@@ -256,8 +220,8 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		d->ended.data[i] = d->ended.data[--d->ended.len];
 		windows_process_gone(d->windows, ended.pid);
 		hardware_process_gone(d->hardware, ended.pid);
-		detector_judge_gone(d, ended.pid, now_ns);
-		job_forget(d, &ended);
+		judging_process_gone(d, ended.pid, now_ns);
+		job_forget(&d->job, &ended);
 	}
 }
 
@@ -281,14 +245,14 @@ void detector_upto(struct detector *d, uint64_t now_ns)
 	hand_out_upto(d, now_ns);
 	if (d->o.whole)
 		return;
-	detector_judge_upto(d, now_ns);
+	judging_upto(d, now_ns);
 	forget_ended(d, now_ns);
-	fresh_upto(d, now_ns);
-	saves_upto(d, now_ns);
+	fresh_work_upto(&d->fresh, now_ns);
+	saves_upto(&d->saves, now_ns);
 	if (now_ns > LOSSES_HELD * d->window_ns)
 		losses_upto(&d->losses, now_ns - LOSSES_HELD * d->window_ns);
 	if (now_ns > EVENTS_HELD * d->window_ns)
-		events_upto(d, now_ns - EVENTS_HELD * d->window_ns);
+		told_events_upto(&d->events, now_ns - EVENTS_HELD * d->window_ns);
 }
 
 void detector_end(struct detector *d)
@@ -296,16 +260,18 @@ void detector_end(struct detector *d)
 	d->ending = true;
 	windows_end(d->windows);
 	hardware_end(d->hardware);
-	judge_waiting(d);
-	for (size_t i = 0; i < d->series.len; i++)
-		if (d->series.data[i]->open)
-			episode_end(d, d->series.data[i]);
-	rows_end(d);
-	events_upto(d, UINT64_MAX);
+	row_queue_drain(&d->queue, judge_queued, d);
+	judging_end(d);
+	told_rows_end(&d->rows);
+	told_events_upto(&d->events, UINT64_MAX);
 }
 
 void detector_stats(const struct detector *d, struct detector_stats *ret)
 {
-	*ret = d->stats;
-	ret->late += windows_late(d->windows);
+	*ret = (struct detector_stats){.events = d->events_seen,
+				       .rows = d->rows.rows,
+				       .alarmed_rows = d->rows.alarmed,
+				       .unknown_keys = d->events_of_unknown_keys,
+				       .late = windows_late(d->windows),
+				       .lossy_rows = d->judging.lossy_rows};
 }

@@ -1,11 +1,10 @@
-/* detector_why.c - an anomaly in words and figures: what did most, by how much. */
+/* episode_why.c - an anomaly in words and figures: what did most, by how much. */
+#include "incident/episodes.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
 
 #define TIME_BYTES 32
 #define LEAST_TOLD 0.05 /* ln ratio: less is no reason that is worth a sentence */
@@ -78,10 +77,11 @@ static const char *unit_of_counter(const char *name)
 	return "ratio";
 }
 
-void episode_features(struct detector *d, struct episode *e, const struct judged *j)
+void episode_features(const struct known *known, struct episode *e, const struct judged *j)
 {
 	uint32_t n;
 	const struct feature *features = features_of(j->row->layer, &n);
+	const double *values = made_row_values(j->made);
 	bool taken[FEATURES_MOST] = {false};
 	e->a.features_len = 0;
 	while (e->a.features_len < ANOMALY_FEATURES) {
@@ -101,11 +101,11 @@ void episode_features(struct detector *d, struct episode *e, const struct judged
 		e->a.features[at].usual = j->explained.usual[best] + j->shift[best];
 		e->a.features[at].share_ratio = j->explained.shares[best];
 		if (has_values(j->row->layer))
-			counters_usual_get(d->known.counters, j->row->layer, best, j->row->regime,
+			counters_usual_get(known->counters, j->row->layer, best, j->row->regime,
 					   &usual);
-		if (usual.count && d->values) {
+		if (usual.count && values) {
 			e->a.features[at].unit = unit_of_counter(features[best].name);
-			e->a.features[at].value = d->values[best];
+			e->a.features[at].value = values[best];
 			e->a.features[at].usual =
 				usual.median + e->a.features[at].usual * usual.sigma;
 		}
@@ -114,7 +114,8 @@ void episode_features(struct detector *d, struct episode *e, const struct judged
 
 /* ---- what did most ---- */
 
-static void calls_describe(struct detector *d, struct episode *e, const struct window_key *sorted)
+static void calls_describe(const struct known *known, struct episode *e,
+			   const struct window_key *sorted)
 {
 	e->a.calls_len = 0;
 	for (size_t i = 0; i < e->calls.len && e->a.calls_len < ANOMALY_CALLS; i++) {
@@ -122,7 +123,7 @@ static void calls_describe(struct detector *d, struct episode *e, const struct w
 		struct detect_key key;
 		if (!k->calls)
 			continue;
-		detect_keys_get(d->known.keys, k->key, &key);
+		detect_keys_get(known->keys, k->key, &key);
 		uint32_t at = e->a.calls_len++;
 		e->a.calls[at].key = keep_text(e, key.text);
 		e->a.calls[at].calls = k->calls;
@@ -149,7 +150,7 @@ static void why_of_pace(struct anomaly *a, const struct window_key *top, const c
 			 of_gap > of_call ? "before" : "in", a->name);
 }
 
-static void why_of_calls(struct detector *d, struct episode *e)
+static void why_of_calls(const struct known *known, struct episode *e)
 {
 	struct anomaly *a = &e->a;
 	char more[TIME_BYTES], span[TIME_BYTES];
@@ -161,11 +162,11 @@ static void why_of_calls(struct detector *d, struct episode *e)
 	struct window_key *sorted = xcalloc(e->calls.len, sizeof(*sorted));
 	memcpy(sorted, e->calls.data, e->calls.len * sizeof(*sorted));
 	qsort(sorted, e->calls.len, sizeof(*sorted), by_more);
-	calls_describe(d, e, sorted);
+	calls_describe(known, e, sorted);
 	struct window_key top = sorted[0];
 	free(sorted);
 	struct detect_key key;
-	detect_keys_get(d->known.keys, top.key, &key);
+	detect_keys_get(known->keys, top.key, &key);
 	a->name = keep_text(e, key.name);
 	if (is_of(a, "pace_loss")) {
 		why_of_pace(a, &top, span);
@@ -240,12 +241,12 @@ static void why_of_step(struct episode *e)
 			 span);
 }
 
-void episode_describe(struct detector *d, struct episode *e)
+void episode_describe(const struct known *known, struct episode *e)
 {
 	if (has_values(e->a.layer))
 		why_of_counter(e);
 	else if (e->a.layer == DETECT_STEP)
 		why_of_step(e);
 	else
-		why_of_calls(d, e);
+		why_of_calls(known, e);
 }

@@ -1,5 +1,5 @@
 /* anomaly_lines.c - times of Python lines inside and outside of anomalies. */
-#include "detect/anomaly_lines.h"
+#include "incident/anomaly_lines.h"
 
 #include <stdlib.h>
 

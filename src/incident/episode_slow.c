@@ -1,4 +1,4 @@
-/* detector_slow.c - which calls of an anomaly are slow, where it is some alone: of a window that is
+/* episode_slow.c - which calls of an anomaly are slow, where it is some alone: of a window that is
  * slow because launches are, copies and kernels are as ever. Marks nothing.
  *
  * Of CUDA alone: operators and functions of Python lie in each other, and are slow where what they
@@ -8,11 +8,10 @@
  * it, the anomaly is of these keys. Not if they are hardly any of the events, as where each step
  * ends with one longer wait: what they wait for is slow, and the anomaly is of all events, as where
  * no key is slow. Of more than SLOW_KEYS keys the last to come have no say. */
+#include "incident/episode_events.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
 
 #define SLOW_Z	    2.0
 #define SLOW_HALF   0.45 /* of a key's events: two functions may share a key */
@@ -49,7 +48,7 @@ static bool is_whole(const struct episode *e, const struct held_event *ev)
 				: ev->start_ns >= e->a.start_ns && ev->start_ns < e->a.end_ns;
 }
 
-void slow_add(struct episode *e, const struct held_event *ev)
+void slow_count(struct episode *e, const struct held_event *ev)
 {
 	uint64_t at;
 	if (!e->edges || e->a.layer != DETECT_CUDA || isnan(ev->z) || !is_whole(e, ev))

@@ -1,4 +1,4 @@
-/* detector_episodes.c - rows that were not normal, put together to anomalies.
+/* episodes.c - rows that were not normal, put together to anomalies.
  *
  * An anomaly opens at an alarmed row, or beside one of its job (p below BESIDE_P), and begins where
  * the shift that the sum tells did; rows before it that are unlikely (p below NEAR_P, or that)
@@ -9,20 +9,22 @@
  * are none for it: what lingers after a fault is not the fault. Rows within it that have not even
  * DOUBTFUL, nor that half, are none of it. It is told when it is found, and again when it has
  * ended. */
+#include "incident/episodes.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
+#include "incident/episode_events.h"
 
 #define ONSET_SLACK 2.5
 #define RARITY_MOST 24.0 /* what is rarer is no more so: of long tails little is known */
 #define USUAL_ROWS  5
+#define CALLS_MOST  64	/* keys of an anomaly that are added up */
 #define OVER	    3.0 /* two normal rows have about as much */
 #define DOUBTFUL    3.5 /* -ln p: three rows in a hundred have more */
 
-void episode_free(struct episode *e)
+static void episode_free(struct episode *e)
 {
 	for (size_t i = 0; i < e->texts.len; i++)
 		free(e->texts.data[i]);
@@ -34,6 +36,26 @@ void episode_free(struct episode *e)
 	free(e->edges);
 	slow_free(e);
 	free(e);
+}
+
+void episodes_free(struct episodes *s)
+{
+	for (size_t i = 0; i < s->list.len; i++)
+		episode_free(s->list.data[i]);
+	vec_free(&s->list);
+}
+
+void episodes_forget(struct episodes *s, uint64_t before_ns)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->list.len; i++) {
+		struct episode *e = s->list.data[i];
+		if (e->a.ended && e->a.end_ns < before_ns)
+			episode_free(e);
+		else
+			s->list.data[kept++] = e;
+	}
+	s->list.len = kept;
 }
 
 static int by_key(const void *a, const void *b)
@@ -64,11 +86,11 @@ static void calls_add(struct episode *e, const struct row_calls *row)
 	}
 }
 
-static struct episode *episode_open(struct detector *d, struct series *s, const struct judged *j)
+static struct episode *episode_open(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct episode *e = xcalloc(1, sizeof(*e));
 	e->series = s;
-	e->a = (struct anomaly){.id = ++d->next_id,
+	e->a = (struct anomaly){.id = ++all->last_id,
 				.start_ns = j->row->start_ns,
 				.end_ns = j->row->end_ns,
 				.told_ns = j->row->end_ns,
@@ -79,14 +101,9 @@ static struct episode *episode_open(struct detector *d, struct series *s, const 
 				.p_value = 2,
 				.lost_ns = NAN};
 	e->first_end_ns = j->row->end_ns;
-	*vec_push(&d->episodes) = e;
+	*vec_push(&all->list) = e;
 	s->open = e;
 	return e;
-}
-
-static const struct recent_row *recent(const struct series *s, uint32_t back)
-{
-	return &s->recent[(s->recent_at + RECENT_ROWS - 1 - back) % RECENT_ROWS];
 }
 
 static double rarity(double p)
@@ -107,25 +124,25 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	double sum = 0, best = 0;
 	uint64_t ret = alarmed_ns;
 	uint32_t i = 0;
-	for (; i < s->recent_len && recent(s, i)->start_ns >= since_ns; i++) {
-		sum += evidence(recent(s, i)->p);
+	for (; i < s->recent_len && series_recent(s, i)->start_ns >= since_ns; i++) {
+		sum += evidence(series_recent(s, i)->p);
 		if (sum < best - OVER)
 			break;
 		if (sum <= best)
 			continue;
 		best = sum;
-		ret = recent(s, i)->start_ns;
+		ret = series_recent(s, i)->start_ns;
 	}
-	bool reaches = i == RECENT_ROWS && ret == recent(s, i - 1)->start_ns;
+	bool reaches = i == RECENT_ROWS && ret == series_recent(s, i - 1)->start_ns;
 	return reaches ? since_ns : ret;
 }
 
 /* A row becomes one of the anomaly. Which of them are doubtful is asked for rows and events that
  * come afterwards: live an anomaly may last for days. */
-static void take(const struct detector *d, struct episode *e, const struct recent_row *r)
+static void join_row(const struct episodes *all, struct episode *e, const struct recent_row *r)
 {
 	double rare = isnan(r->p) ? 0 : rarity(r->p);
-	bool asked = d->o.whole || d->o.event;
+	bool asked = all->o->whole || all->o->event;
 	if (asked && rare < DOUBTFUL)
 		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
 	if (isnan(r->p))
@@ -146,29 +163,29 @@ static void note_usual(struct episode *e, const struct series *s, uint32_t n)
 	double sum = 0;
 	uint32_t i = n;
 	for (; i < s->recent_len && i < n + USUAL_ROWS; i++)
-		sum += (double)recent(s, i)->events;
+		sum += (double)series_recent(s, i)->events;
 	e->usual_events = i > n ? sum / (i - n) : NAN;
 	e->before_ns = e->a.start_ns;
-	if (i > n && recent(s, n)->end_ns == e->a.start_ns)
-		e->before_ns = recent(s, n)->start_ns;
+	if (i > n && series_recent(s, n)->end_ns == e->a.start_ns)
+		e->before_ns = series_recent(s, n)->start_ns;
 }
 
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
-static void take_recent(const struct detector *d, struct episode *e, struct series *s,
+static void join_recent(const struct episodes *all, struct episode *e, struct series *s,
 			uint64_t since_ns, double near_p)
 {
 	uint32_t n = 0;
 	since_ns = onset(s, since_ns, e->a.start_ns);
 	while (n < s->recent_len &&
-	       (recent(s, n)->start_ns >= since_ns || recent(s, n)->p < near_p))
+	       (series_recent(s, n)->start_ns >= since_ns || series_recent(s, n)->p < near_p))
 		n++;
 	if (n) {
-		e->a.start_ns = recent(s, n - 1)->start_ns;
-		e->first_end_ns = recent(s, n - 1)->end_ns;
+		e->a.start_ns = series_recent(s, n - 1)->start_ns;
+		e->first_end_ns = series_recent(s, n - 1)->end_ns;
 	}
 	note_usual(e, s, n);
 	while (n > 0)
-		take(d, e, recent(s, --n));
+		join_row(all, e, series_recent(s, --n));
 	s->recent_len = 0;
 	if (since_ns < e->a.start_ns) {
 		e->first_end_ns = since_ns + (e->first_end_ns - e->a.start_ns);
@@ -176,47 +193,39 @@ static void take_recent(const struct detector *d, struct episode *e, struct seri
 	}
 }
 
-static struct recent_row row_of(const struct detector *d, const struct judged *j)
+static struct recent_row row_of(const struct judged *j)
 {
 	return (struct recent_row){.start_ns = j->row->start_ns,
 				   .end_ns = j->row->end_ns,
 				   .events = j->row->events,
 				   .p = j->p,
-				   .calls = d->calls};
+				   .calls = j->made->calls};
 }
 
-static void remember(struct series *s, const struct recent_row *r)
+static void hand_out(const struct episodes *all, struct episode *e)
 {
-	s->recent[s->recent_at] = *r;
-	s->recent_at = (s->recent_at + 1) % RECENT_ROWS;
-	if (s->recent_len < RECENT_ROWS)
-		s->recent_len++;
-}
-
-static void tell(struct detector *d, struct episode *e)
-{
-	episode_describe(d, e);
-	if (d->o.tell)
-		d->o.tell(d->o.tell_ctx, &e->a);
+	episode_describe(all->known, e);
+	if (all->o->tell)
+		all->o->tell(all->o->tell_ctx, &e->a);
 }
 
 /* Takes the row, and those in between that were quiet. */
-static void extend(struct detector *d, struct episode *e, const struct judged *j)
+static void extend(const struct episodes *all, struct episode *e, const struct judged *j)
 {
 	e->a.end_ns = j->row->end_ns;
 	e->last_start_ns = j->row->start_ns;
 	for (size_t i = 0; i < e->after.len; i++)
-		take(d, e, &e->after.data[i]);
+		join_row(all, e, &e->after.data[i]);
 	e->after.len = 0;
 	e->quiet = 0;
 	e->evidence = 0;
-	struct recent_row row = row_of(d, j);
-	take(d, e, &row);
+	struct recent_row row = row_of(j);
+	join_row(all, e, &row);
 	if (j->p >= e->a.p_value)
 		return;
 	e->a.p_value = j->p;
 	e->a.score = -log10(j->p);
-	episode_features(d, e, j);
+	episode_features(all->known, e, j);
 }
 
 double episode_half_rarity(const struct episode *e)
@@ -241,50 +250,47 @@ void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, p
 		*vec_push(ret) = (struct piece){at, to_ns};
 }
 
-static void hold_stretches(struct detector *d, const struct episode *e)
+static void cover_rows(const struct episodes *all, const struct episode *e)
 {
 	pieces parts = {0};
 	episode_pieces(e, e->a.start_ns, e->a.end_ns, &parts);
-	for (size_t i = 0; i < parts.len; i++)
-		*vec_push(&d->stretches) =
-			(struct stretch){e->a.layer, e->a.pid, e->a.gpu, parts.data[i].start_ns,
-					 parts.data[i].end_ns};
+	told_rows_cover(all->rows, &e->a, &parts);
 	vec_free(&parts);
 }
 
-void episode_end(struct detector *d, struct series *s)
+void episode_end(struct episodes *all, struct series *s)
 {
 	struct episode *e = s->open;
 	s->open = NULL;
 	s->cusum = (struct cusum){0};
 	s->recent_len = 0;
 	e->a.ended = true;
-	if (d->o.whole)
-		hold_stretches(d, e);
-	tell(d, e);
-	if (d->o.event)
-		return; /* events may lie in it: events_upto frees it */
-	for (size_t i = 0; i < d->episodes.len; i++)
-		if (d->episodes.data[i] == e)
-			d->episodes.data[i--] = d->episodes.data[--d->episodes.len];
+	if (all->o->whole)
+		cover_rows(all, e);
+	hand_out(all, e);
+	if (all->o->event)
+		return; /* events may lie in it: episodes_forget */
+	for (size_t i = 0; i < all->list.len; i++)
+		if (all->list.data[i] == e)
+			all->list.data[i--] = all->list.data[--all->list.len];
 	episode_free(e);
 }
 
 /* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */
-static bool follow(struct detector *d, struct series *s, const struct judged *j)
+static bool follow(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
 	double of_row = rarity(j->p) - fmax(ONSET_SLACK, episode_half_rarity(e));
 	e->evidence += of_row;
 	bool by_itself = e->evidence > evidence(NEAR_P) || rarity(j->p) >= CUSUM_MOST;
 	if (by_itself || j->beside) {
-		extend(d, e, j);
+		extend(all, e, j);
 		return by_itself;
 	}
-	*vec_push(&e->after) = row_of(d, j);
+	*vec_push(&e->after) = row_of(j);
 	e->quiet++;
 	if (e->quiet > GAP_ROWS && (e->evidence < -OVER || e->quiet >= RECENT_ROWS))
-		episode_end(d, s);
+		episode_end(all, s);
 	return false;
 }
 
@@ -299,38 +305,38 @@ static bool is_after_pause(uint64_t end_ns, const struct feature_row *row)
 	return row->start_ns > end_ns + PAUSE_ROWS * (row->end_ns - row->start_ns);
 }
 
-void episode_unjudged(struct detector *d, struct series *s, const struct feature_row *row)
+void episode_unjudged(struct episodes *all, struct series *s, const struct feature_row *row)
 {
 	struct recent_row r = {.start_ns = row->start_ns, .end_ns = row->end_ns, .p = NAN};
 	if (!s->open) {
 		s->recent_len = 0;
 		s->cusum = (struct cusum){0};
 	} else if (is_beyond(s->open, row)) {
-		episode_end(d, s);
+		episode_end(all, s);
 	} else {
 		*vec_push(&s->open->after) = r;
 	}
 }
 
-bool episode_row(struct detector *d, struct series *s, const struct judged *j)
+bool episode_row(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
 	if (e && is_beyond(e, j->row)) {
-		episode_end(d, s);
+		episode_end(all, s);
 		e = NULL;
 	}
-	if (s->recent_len && is_after_pause(recent(s, 0)->end_ns, j->row))
+	if (s->recent_len && is_after_pause(series_recent(s, 0)->end_ns, j->row))
 		s->recent_len = 0;
 	if (e)
-		return follow(d, s, j);
+		return follow(all, s, j);
 	if (!j->alarmed && !j->beside) {
-		struct recent_row r = row_of(d, j);
-		remember(s, &r);
+		struct recent_row r = row_of(j);
+		series_recent_push(s, &r);
 		return false;
 	}
-	e = episode_open(d, s, j);
-	take_recent(d, e, s, j->since_ns, j->alarmed ? NEAR_P : BESIDE_P);
-	extend(d, e, j);
-	tell(d, e);
+	e = episode_open(all, s, j);
+	join_recent(all, e, s, j->since_ns, j->alarmed ? NEAR_P : BESIDE_P);
+	extend(all, e, j);
+	hand_out(all, e);
 	return j->alarmed;
 }

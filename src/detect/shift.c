@@ -1,25 +1,41 @@
-/* detector_shift.c - what is usual in a kind of work, against the rows that the mixture was made
+/* shift.c - what is usual in a kind of work, against the rows that the mixture was made
  * of: learned from its first rows where the kind is new, followed where all is normal. */
+#include "detect/shift.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
-#include "detect/learn.h"
+#define FOLLOW_S      600.0 /* time constant */
+#define RESIDUAL_MOST 2.0   /* times the blur: of a row that is followed */
 
-#define RESIDUAL_MOST 2.0 /* times the blur: of a row that is followed */
-
-struct shift *shift_get(struct detector *d, struct series *s, uint32_t regime)
+void shifts_free(struct shifts *s)
 {
-	for (size_t i = 0; i < s->shifts.len; i++)
-		if (s->shifts.data[i].regime == regime)
-			return &s->shifts.data[i];
-	struct shift *ret = vec_push(&s->shifts);
+	for (size_t i = 0; i < s->list.len; i++)
+		free(s->list.data[i].collected);
+	vec_free(&s->list);
+}
+
+struct shift *shifts_find(struct shifts *s, uint32_t regime)
+{
+	for (size_t i = 0; i < s->list.len; i++)
+		if (s->list.data[i].regime == regime)
+			return &s->list.data[i];
+	return NULL;
+}
+
+struct shift *shifts_make(struct shifts *s, uint32_t regime, bool known)
+{
+	struct shift *ret = vec_push(&s->list);
 	ret->regime = regime;
-	ret->known = d->learning ? detector_learning_knows(d, s->layer, regime)
-				 : regime <= d->regimes_known || s->layer == DETECT_STEP;
+	ret->known = known;
 	return ret;
+}
+
+void shift_forget(struct shift *s)
+{
+	s->known = false;
+	s->rows = 0;
 }
 
 static int compare(const void *a, const void *b)

@@ -1,4 +1,4 @@
-/* detector_edges.c - from which moment to which an anomaly reaches within its first and last
+/* episode_edges.c - from which moment to which an anomaly reaches within its first and last
  * window: by how many events there were and how far out they lay, in bins of a hundredth of a
  * window. Marks nothing.
  *
@@ -9,11 +9,10 @@
  * only the events after its onset are anomalous: where the sum of z - EDGE_SLACK over the bins is
  * lowest before its highest. So are, of a last window that is much less unlikely, those before its
  * end, whatever the rates are. */
+#include "incident/episode_events.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
 
 #define EDGE_BINS  100 /* of a window */
 #define EDGE_SLACK 1.0
@@ -31,24 +30,24 @@ struct edges {
 	struct edge end;   /* the last */
 };
 
-void edges_reset(struct detector *d, struct episode *e)
+void edges_reset(struct episode *e, uint64_t window_ns)
 {
-	uint64_t bin = d->window_ns / EDGE_BINS;
-	if (e->first_end_ns < 2 * d->window_ns)
+	uint64_t bin = window_ns / EDGE_BINS;
+	if (e->first_end_ns < 2 * window_ns)
 		return;
 	if (!e->edges)
 		e->edges = xcalloc(1, sizeof(*e->edges));
-	*e->edges = (struct edges){.begin = {.start_ns = e->first_end_ns - 2 * d->window_ns},
+	*e->edges = (struct edges){.begin = {.start_ns = e->first_end_ns - 2 * window_ns},
 				   .end = {.start_ns = e->last_start_ns}};
 	e->edges->begin.bin_ns = e->edges->end.bin_ns = bin ? bin : 1;
 }
 
-uint64_t edges_from(const struct detector *d, const struct episode *e)
+uint64_t edges_from(const struct episode *e, uint64_t window_ns)
 {
-	return e->a.start_ns > d->window_ns ? e->a.start_ns - d->window_ns : 0;
+	return e->a.start_ns > window_ns ? e->a.start_ns - window_ns : 0;
 }
 
-static void add(struct edge *to, const struct held_event *ev)
+static void edge_count(struct edge *to, const struct held_event *ev)
 {
 	uint64_t bin = (ev->start_ns - to->start_ns) / to->bin_ns;
 	if (ev->start_ns < to->start_ns || bin >= 2 * EDGE_BINS)
@@ -58,12 +57,12 @@ static void add(struct edge *to, const struct held_event *ev)
 	to->evidence[bin] += (float)(fmax(z, gap) - EDGE_SLACK);
 }
 
-void edges_add(struct episode *e, const struct held_event *ev)
+void edges_count(struct episode *e, const struct held_event *ev)
 {
 	if (!e->edges)
 		return;
-	add(&e->edges->begin, ev);
-	add(&e->edges->end, ev);
+	edge_count(&e->edges->begin, ev);
+	edge_count(&e->edges->end, ev);
 }
 
 /* ---- by rates ---- */

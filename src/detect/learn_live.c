@@ -1,15 +1,16 @@
-/* detector_learn.c - a model made of what comes, where none was given.
+/* learn_live.c - a model made of what comes, where none was given.
  *
  * Of each layer: USUAL_ROWS rows of work after the warm-up, while what is usual for keys and
- * counters is learned; then rows for DETECTOR_LEARN_S, of which the first mixture is made. From
+ * counters is learned; then rows for LEARN_LIVE_S, of which the first mixture is made. From
  * then on rows are judged, and normal ones are kept for at most KEPT_ROWS, of which the mixture is
  * made anew every REFIT_ROWS: the past hour, for windows of a second. */
-#include <math.h>
+#include "detect/learn_live.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
-#include "detect/detector_impl.h"
+#include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 
 #define USUAL_ROWS	15
@@ -25,30 +26,38 @@ struct layer_rows {
 	uint32_t fitted, since_fit; /* rows of the last fit, and that came after it */
 };
 
-struct detector_learning {
+struct learn_live {
 	struct model model;
+	struct counters_usual *counters;
 	struct layer_rows layers[DETECT_LAYERS];
 	uint64_t first_ns; /* of work; 0 = none yet */
 };
 
-struct detector_learning *detector_learning_new(struct detector *d)
+struct learn_live *learn_live_new(uint64_t window_ns, struct counters_usual *counters)
 {
-	struct detector_learning *l = xcalloc(1, sizeof(*l));
+	struct learn_live *l = xcalloc(1, sizeof(*l));
 	model_init(&l->model);
-	l->model.window_ns = d->window_ns;
-	d->model = &l->model;
+	l->model.window_ns = window_ns;
+	l->counters = counters;
 	return l;
 }
 
-void detector_learning_free(struct detector_learning *l)
+const struct model *learn_live_model(const struct learn_live *l)
 {
+	return &l->model;
+}
+
+void learn_live_free(struct learn_live *l)
+{
+	if (!l)
+		return;
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		free(l->layers[i].rows);
 	model_free(&l->model);
 	free(l);
 }
 
-static void keep(struct layer_rows *r, const struct feature_row *row, const double *x)
+static void layer_rows_push(struct layer_rows *r, const struct feature_row *row, const double *x)
 {
 	if (!r->rows)
 		r->rows = xcalloc(KEPT_ROWS, sizeof(*r->rows));
@@ -62,10 +71,10 @@ static void keep(struct layer_rows *r, const struct feature_row *row, const doub
 
 /* Where twice as many rows have come as the last fit had it is made from scratch, else refitted
  * from where it is. */
-static void fit(struct detector *d, enum detect_layer layer)
+static void fit(struct learn_live *l, enum detect_layer layer)
 {
-	struct layer_rows *r = &d->learning->layers[layer];
-	struct model_mixture *m = &d->learning->model.layers[layer], made;
+	struct layer_rows *r = &l->layers[layer];
+	struct model_mixture *m = &l->model.layers[layer], made;
 	bool scratch = !m->columns || r->len >= 2 * r->fitted;
 	struct feature_row *sorted = xcalloc(r->len, sizeof(*sorted));
 	memcpy(sorted, r->rows, r->len * sizeof(*sorted));
@@ -80,9 +89,8 @@ static void fit(struct detector *d, enum detect_layer layer)
 	free(sorted);
 }
 
-static bool is_learning_usual(struct detector *d, const struct feature_row *row)
+static bool learns_usual(struct learn_live *l, const struct feature_row *row, const double *values)
 {
-	struct detector_learning *l = d->learning;
 	if (!l->first_ns)
 		l->first_ns = row->start_ns;
 	uint64_t work = row->start_ns > l->first_ns ? row->start_ns - l->first_ns : 0;
@@ -90,39 +98,39 @@ static bool is_learning_usual(struct detector *d, const struct feature_row *row)
 		return true;
 	if (l->layers[row->layer].seen++ >= USUAL_ROWS)
 		return false;
-	if (d->values)
-		counters_usual_learn(d->known.counters, row->layer, row->regime, d->values);
-	if (d->values && l->layers[row->layer].seen == USUAL_ROWS)
-		counters_usual_settle(d->known.counters);
+	if (values)
+		counters_usual_learn(l->counters, row->layer, row->regime, values);
+	if (values && l->layers[row->layer].seen == USUAL_ROWS)
+		counters_usual_settle(l->counters);
 	return true;
 }
 
-bool detector_learning_row(struct detector *d, const struct feature_row *row)
+bool learn_live_row(struct learn_live *l, const struct feature_row *row, const double *values)
 {
-	struct layer_rows *r = &d->learning->layers[row->layer];
-	if (d->learning->model.layers[row->layer].columns)
+	struct layer_rows *r = &l->layers[row->layer];
+	if (l->model.layers[row->layer].columns)
 		return false;
-	if (is_learning_usual(d, row))
+	if (learns_usual(l, row, values))
 		return true;
-	keep(r, row, row->x);
+	layer_rows_push(r, row, row->x);
 	r->regimes |= 1u << (row->regime & 31);
-	double seconds = (double)r->len * (double)d->window_ns / 1e9;
-	bool enough = row->layer == DETECT_STEP || seconds >= DETECTOR_LEARN_S;
+	double seconds = (double)r->len * (double)l->model.window_ns / 1e9;
+	bool enough = row->layer == DETECT_STEP || seconds >= LEARN_LIVE_S;
 	if (enough && r->len >= LEARN_LEAST_ROWS &&
 	    (r->len == LEARN_LEAST_ROWS || r->since_fit >= LEARN_LEAST_ROWS))
-		fit(d, row->layer);
+		fit(l, row->layer);
 	return true;
 }
 
-bool detector_learning_knows(const struct detector *d, enum detect_layer layer, uint32_t regime)
+bool learn_live_knows(const struct learn_live *l, enum detect_layer layer, uint32_t regime)
 {
-	return d->learning->layers[layer].regimes & 1u << (regime & 31);
+	return l->layers[layer].regimes & 1u << (regime & 31);
 }
 
-void detector_learning_normal(struct detector *d, const struct feature_row *row, const double *x)
+void learn_live_normal(struct learn_live *l, const struct feature_row *row, const double *x)
 {
-	struct layer_rows *r = &d->learning->layers[row->layer];
-	keep(r, row, x);
+	struct layer_rows *r = &l->layers[row->layer];
+	layer_rows_push(r, row, x);
 	if (r->since_fit >= REFIT_ROWS || (r->fitted < REFIT_ROWS && r->since_fit >= r->fitted))
-		fit(d, row->layer);
+		fit(l, row->layer);
 }

@@ -2,70 +2,25 @@
  * pipeline. Memory is bounded: open windows, one state for each key, process and counter.
  *
  * With a model it goes by that. Without one it learns from what comes: nothing is told before
- * DETECTOR_LEARN_S seconds of work, and the model follows slowly (medians by an exponential
- * average over FOLLOW_S), but never from windows that are alarmed. */
+ * LEARN_LIVE_S seconds of work, and the model follows slowly (medians by an exponential
+ * average over ten minutes), but never from windows that are alarmed. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
 #include "detect/features.h"
 #include "detect/model.h"
 #include "detect/names.h"
+#include "incident/anomaly.h"
 #include "recording/recording.h"
-
-#define DETECTOR_LEARN_S 30
-#define ANOMALY_FEATURES 4
-#define ANOMALY_CALLS	 6
-
-/* Something that was not normal, from its first window to its last. Strings are valid during the
- * callback, or as long as the list. */
-struct anomaly {
-	uint64_t id; /* from 1; the same for an anomaly that is told again when it ends */
-	uint64_t start_ns, end_ns; /* end: of the last unusual window so far */
-	uint64_t told_ns;	   /* end of the window that it was found by */
-	bool ended;
-	enum detect_layer layer;
-	uint32_t pid;	  /* 0: of the host or a GPU */
-	int32_t gpu;	  /* -1 none */
-	const char *name; /* the function, counter or phase that did most */
-	double p_value;	  /* of its worst window */
-	double score;	  /* -log10 of it */
-	double lost_ns;	  /* time beyond what is usual, all its windows; NaN unknown */
-	uint32_t windows;
-	struct {
-		const char *name, *unit;
-		double value, usual; /* in the feature's unit */
-		double share_ratio;  /* of the distance: they add up to at most 1 */
-	} features[ANOMALY_FEATURES];
-	uint32_t features_len;
-	struct {
-		const char *key;
-		uint64_t calls;
-		double mean_ns, usual_ns;
-		double more_ns; /* time beyond what is usual */
-	} calls[ANOMALY_CALLS]; /* the most time first */
-	uint32_t calls_len;
-	char why[256]; /* one sentence */
-};
-
-/* An event as it is judged, when its window is. */
-struct detector_event {
-	uint64_t start_ns, dur_ns;
-	uint32_t pid, tid;
-	enum detect_layer layer;
-	const char *key;
-	uint32_t key_number; /* the same for the same text, dense from 1 */
-	double z, gap_z;     /* NaN unknown */
-	bool anomalous;	     /* in an anomaly of its layer and process, or by itself */
-};
 
 struct detector_options {
 	const struct model *model; /* NULL: learns from what comes */
 	uint64_t window_ns;	   /* 0 = the model's, or 1 s */
 	double alarms_per_hour;	   /* of recorded time where all is normal; 0 = 1 */
 	bool follow;		   /* what is usual follows slow drift; always without a model */
+	uint32_t without_excuses;  /* bits of excuse_bit (excuses.h): what is not excused */
 	/* All events come before detector_end, in any order between threads: a file. Windows are
 	 * judged then, and take about 1 KiB each until then. */
 	bool whole;
@@ -119,6 +74,5 @@ struct detector_stats {
 	uint64_t unknown_keys; /* events of keys that had not been learned */
 	uint64_t late;	       /* events that came after their window was judged */
 	uint64_t lossy_rows;   /* that were not judged: they lack events that were lost */
-	double judged_s;       /* time that was judged, the longest of the layers */
 };
 void detector_stats(const struct detector *d, struct detector_stats *ret);

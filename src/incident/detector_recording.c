@@ -1,13 +1,15 @@
 /* detector_recording.c - a whole file through a detector. */
-#include "detect/detector.h"
-#include "detect/detector_impl.h"
+#include "incident/detector.h"
+
 #include "detect/learn_steps.h"
 #include "detect/recording_feed.h"
+#include "incident/detector_impl.h"
+#include "incident/event_reread.h"
 
 struct reading {
 	struct detector *d;
 	struct detect_names names;
-	struct marks *marks;
+	struct event_reread *reread;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 };
@@ -56,28 +58,29 @@ static void judge_steps(struct detector *d, const struct rec_reader *r)
 	steps_free(&steps);
 }
 
-static void mark_call(void *ctx, const struct m_call *c)
+static void reread_call(void *ctx, const struct m_call *c)
 {
 	struct reading *r = ctx;
-	marks_call(r->marks, &r->names, c);
+	event_reread_call(r->reread, &r->names, c);
 }
 
-static void mark_gpu_span(void *ctx, const struct m_gpu_span *s)
+static void reread_gpu_span(void *ctx, const struct m_gpu_span *s)
 {
 	struct reading *r = ctx;
-	marks_gpu_span(r->marks, &r->names, s);
+	event_reread_gpu_span(r->reread, &r->names, s);
 }
 
 /* Reads the file again for its events: where nothing was found, once. */
-static void mark_events(struct reading *reading, const struct rec_reader *r)
+static void reread_events(struct reading *reading, const struct rec_reader *r)
 {
-	struct recording_sink sink = {.ctx = reading, .call = mark_call, .gpu_span = mark_gpu_span};
-	reading->marks = marks_new(reading->d);
-	if (reading->d->episodes.len)
+	struct recording_sink sink = {
+		.ctx = reading, .call = reread_call, .gpu_span = reread_gpu_span};
+	reading->reread = event_reread_new(&reading->d->events);
+	if (reading->d->episodes.list.len)
 		recording_feed(r, &sink);
-	marks_edges(reading->marks);
+	event_reread_edges(reading->reread);
 	recording_feed(r, &sink);
-	marks_free(reading->marks);
+	event_reread_free(reading->reread);
 }
 
 void detector_recording(struct detector *d, const struct rec_reader *r,
@@ -85,10 +88,11 @@ void detector_recording(struct detector *d, const struct rec_reader *r,
 {
 	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
 	detect_names_of_reader(&reading.names, r);
-	d->rereads = d->o.event != NULL;
+	d->events.rereads = d->o.event != NULL;
 	const struct rec_tables *tables = rec_tables(r);
 	for (size_t i = 0; i < tables->processes.len; i++)
-		job_process(d, &tables->processes.data[i]);
+		windows_parent(d->windows, tables->processes.data[i].pid,
+			       tables->processes.data[i].parent_pid);
 	recording_feed(r, &(struct recording_sink){.ctx = &reading,
 						   .call = call,
 						   .gpu_span = gpu_span,
@@ -97,6 +101,6 @@ void detector_recording(struct detector *d, const struct rec_reader *r,
 						   .progress = progress});
 	judge_steps(d, r);
 	detector_end(d);
-	if (d->rereads)
-		mark_events(&reading, r);
+	if (d->events.rereads)
+		reread_events(&reading, r);
 }

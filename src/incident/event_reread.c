@@ -1,11 +1,12 @@
-/* detector_marks.c - the events of a file, one by one, once its anomalies are known: the file is
+/* event_reread.c - the events of a file, one by one, once its anomalies are known: the file is
  * read again instead of keeping them all. What is usual for keys that the model does not have was
  * learned from the whole file by then. */
+#include "incident/event_reread.h"
+
 #include <stdlib.h>
 
-#include "base/buffer.h"
-#include "detect/detector_impl.h"
 #include "detect/learn.h"
+#include "incident/job_family.h"
 
 #define EDGES_MOST 5000 /* anomalies that are looked at more closely than by windows */
 #define NEAR_MOST  3	/* anomalies of a process and layer that a moment may lie near */
@@ -18,25 +19,25 @@ struct mark {
 	struct episode *of;
 };
 
-struct marks {
-	struct detector *d;
+struct event_reread {
+	struct told_events *events;
 	struct windows *windows; /* for keys, gaps and z alone */
 	bool edges_known;
 	VEC(struct mark) near;	/* anomalies with a window before them, by place */
 	VEC(struct mark) marks; /* by place: those of a process and layer do not overlap */
 };
 
-static struct windows *windows_for(struct detector *d)
+static struct windows *windows_for(const struct told_events *t)
 {
 	return windows_new(
-		&(struct windows_options){.window_ns = d->window_ns,
+		&(struct windows_options){.window_ns = t->window_ns,
 					  .late_ns = WINDOWS_NEVER,
-					  .keys = d->known.keys,
-					  .usual = d->known.usual,
-					  .without_gaps = d->known.without & WITHOUT_GAPS});
+					  .keys = t->known->keys,
+					  .usual = t->known->usual,
+					  .without_gaps = t->known->without & WITHOUT_GAPS});
 }
 
-void marks_free(struct marks *m)
+void event_reread_free(struct event_reread *m)
 {
 	windows_free(m->windows);
 	vec_free(&m->near);
@@ -54,18 +55,18 @@ static int by_place(const void *a, const void *b)
 	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
 
-struct marks *marks_new(struct detector *d)
+struct event_reread *event_reread_new(struct told_events *events)
 {
-	struct marks *m = xcalloc(1, sizeof(*m));
-	m->d = d;
-	m->windows = windows_for(d);
-	for (size_t i = 0; i < d->episodes.len && m->near.len < EDGES_MOST; i++) {
-		struct episode *e = d->episodes.data[i];
+	struct event_reread *m = xcalloc(1, sizeof(*m));
+	m->events = events;
+	m->windows = windows_for(events);
+	for (size_t i = 0; i < events->episodes->list.len && m->near.len < EDGES_MOST; i++) {
+		struct episode *e = events->episodes->list.data[i];
 		if (!layer_has_calls(e->a.layer))
 			continue;
-		edges_reset(d, e);
-		*vec_push(&m->near) =
-			(struct mark){e->a.layer, e->a.pid, edges_from(d, e), e->a.end_ns, e};
+		edges_reset(e, events->window_ns);
+		*vec_push(&m->near) = (struct mark){
+			e->a.layer, e->a.pid, edges_from(e, events->window_ns), e->a.end_ns, e};
 	}
 	if (m->near.len)
 		qsort(m->near.data, m->near.len, sizeof(*m->near.data), by_place);
@@ -73,7 +74,7 @@ struct marks *marks_new(struct detector *d)
 }
 
 /* The last anomaly of its layer and process that begins before the event's end. */
-static bool is_marked(const struct marks *m, const struct windows_event *e)
+static bool is_marked(const struct event_reread *m, const struct windows_event *e)
 {
 	struct mark at = {e->layer, e->pid, e->start_ns + e->dur_ns, 0, NULL};
 	size_t low = 0, high = m->marks.len;
@@ -92,9 +93,9 @@ static bool is_marked(const struct marks *m, const struct windows_event *e)
 }
 
 /* What an anomaly's edges are found by: events of its windows and of the one before. */
-static void add_to_edges(struct marks *m, const struct windows_event *e)
+static void count_for_edges(struct event_reread *m, const struct windows_event *e)
 {
-	struct held_event held = events_of_window(e);
+	struct held_event held = held_event_of(e);
 	size_t low = 0, high = m->near.len;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -107,40 +108,42 @@ static void add_to_edges(struct marks *m, const struct windows_event *e)
 	for (size_t i = 0; i < NEAR_MOST && low > i; i++) {
 		const struct mark *at = &m->near.data[low - 1 - i];
 		if (at->layer == e->layer && at->pid == e->pid && e->start_ns < at->to_ns) {
-			edges_add(at->of, &held);
-			slow_add(at->of, &held);
+			edges_count(at->of, &held);
+			slow_count(at->of, &held);
 		}
 	}
 }
 
-static void event(struct marks *m, const struct windows_event *e)
+static void event(struct event_reread *m, const struct windows_event *e)
 {
-	struct held_event held = events_of_window(e);
+	struct held_event held = held_event_of(e);
 	if (m->edges_known)
-		events_tell(m->d, &held, is_marked(m, e));
+		told_events_hand_out(m->events, &held, is_marked(m, e));
 	else
-		add_to_edges(m, e);
+		count_for_edges(m, e);
 }
 
-void marks_call(struct marks *m, const struct detect_names *n, const struct m_call *c)
+void event_reread_call(struct event_reread *m, const struct detect_names *n, const struct m_call *c)
 {
 	struct windows_event e;
 	if (windows_call(m->windows, n, c, &e))
 		event(m, &e);
 }
 
-void marks_gpu_span(struct marks *m, const struct detect_names *n, const struct m_gpu_span *s)
+void event_reread_gpu_span(struct event_reread *m, const struct detect_names *n,
+			   const struct m_gpu_span *s)
 {
 	struct windows_event e;
 	if (windows_gpu_span(m->windows, n, s, &e))
 		event(m, &e);
 }
 
-void marks_edges(struct marks *m)
+void event_reread_edges(struct event_reread *m)
 {
-	events_edges(m->d);
-	for (size_t i = 0; i < m->d->episodes.len; i++) {
-		struct episode *e = m->d->episodes.data[i];
+	const struct episodes *episodes = m->events->episodes;
+	told_events_edges(m->events);
+	for (size_t i = 0; i < episodes->list.len; i++) {
+		struct episode *e = episodes->list.data[i];
 		for (size_t k = 0; k < e->marked.len; k++)
 			*vec_push(&m->marks) =
 				(struct mark){e->a.layer, e->a.pid, e->marked.data[k].start_ns,
@@ -149,6 +152,6 @@ void marks_edges(struct marks *m)
 	if (m->marks.len)
 		qsort(m->marks.data, m->marks.len, sizeof(*m->marks.data), by_place);
 	windows_free(m->windows);
-	m->windows = windows_for(m->d);
+	m->windows = windows_for(m->events);
 	m->edges_known = true;
 }

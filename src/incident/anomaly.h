@@ -1,0 +1,52 @@
+/* anomaly.h - what a detector tells: anomalies, and events as they were judged. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "detect/layer.h"
+
+#define ANOMALY_FEATURES 4
+#define ANOMALY_CALLS	 6
+
+/* Something that was not normal, from its first window to its last. Strings are valid during the
+ * callback, or as long as the list. */
+struct anomaly {
+	uint64_t id; /* from 1; the same for an anomaly that is told again when it ends */
+	uint64_t start_ns, end_ns; /* end: of the last unusual window so far */
+	uint64_t told_ns;	   /* end of the window that it was found by */
+	bool ended;
+	enum detect_layer layer;
+	uint32_t pid;	  /* 0: of the host or a GPU */
+	int32_t gpu;	  /* -1 none */
+	const char *name; /* the function, counter or phase that did most */
+	double p_value;	  /* of its worst window */
+	double score;	  /* -log10 of it */
+	double lost_ns;	  /* time beyond what is usual, all its windows; NaN unknown */
+	uint32_t windows;
+	struct {
+		const char *name, *unit;
+		double value, usual; /* in the feature's unit */
+		double share_ratio;  /* of the distance: they add up to at most 1 */
+	} features[ANOMALY_FEATURES];
+	uint32_t features_len;
+	struct {
+		const char *key;
+		uint64_t calls;
+		double mean_ns, usual_ns;
+		double more_ns; /* time beyond what is usual */
+	} calls[ANOMALY_CALLS]; /* the most time first */
+	uint32_t calls_len;
+	char why[256]; /* one sentence */
+};
+
+/* An event as it is judged, when its window is. */
+struct detector_event {
+	uint64_t start_ns, dur_ns;
+	uint32_t pid, tid;
+	enum detect_layer layer;
+	const char *key;
+	uint32_t key_number; /* the same for the same text, dense from 1 */
+	double z, gap_z;     /* NaN unknown */
+	bool anomalous;	     /* in an anomaly of its layer and process, or by itself */
+};

@@ -1,0 +1,85 @@
+/* episodes.h - rows that were not normal, put together to anomalies: open ones, and ended ones as
+ * long as their events are asked for. */
+#pragma once
+
+#include "detect/explain.h"
+#include "detect/learn_known.h"
+#include "incident/detector.h"
+#include "incident/pieces.h"
+#include "incident/series.h"
+#include "incident/told_rows.h"
+
+#define NEAR_P	   0.01 /* a row before an alarmed one belongs to the anomaly below it */
+#define BESIDE_P   0.1	/* a row of a job that is known to be slow is a part of that below it */
+#define GAP_ROWS   1	/* quiet rows do not end an anomaly */
+#define PAUSE_ROWS 10	/* nothing goes on after so many rows that are not there */
+
+/* A row as it was judged. */
+struct judged {
+	const struct made_row *made;
+	const struct feature_row *row; /* of made */
+	struct explained explained;
+	double p; /* NaN: it was not */
+	bool alarmed;
+	bool beside;	   /* not by itself: its job is known to be slow */
+	uint64_t since_ns; /* start of the first row that its alarm is made of */
+	const double *shift;
+};
+
+/* A row in an anomaly that is not unlikely by itself. */
+struct doubtful_row {
+	uint64_t start_ns, end_ns;
+	double rarity;
+};
+
+struct episode {
+	struct anomaly a; /* features, score: of its worst row */
+	struct series *series;
+	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
+	uint64_t last_start_ns; /* looked at one by one */
+	uint32_t quiet;		/* rows since the last that belongs to it */
+	double evidence;	/* of these, summed up: little */
+	VEC(struct recent_row) after; /* these */
+	VEC(struct window_key) calls;
+	VEC(char *) texts;		  /* the anomaly's strings */
+	uint64_t from_ns, to_ns;	  /* of events, once they were looked at; 0 not yet */
+	double rarity;			  /* of its rows, summed up: -ln p each */
+	double first_rarity, last_rarity; /* of its first and last row */
+	double events, first_events, last_events; /* of its rows, likewise */
+	double usual_events;	/* of the normal rows before it, in the mean; NaN: none */
+	uint64_t before_ns;	/* start of the normal row just before it; else its own */
+	struct edges *edges;	/* where events are told */
+	struct slow_keys *slow; /* likewise */
+	VEC(struct doubtful_row) doubtful; /* in order of time */
+	pieces marked;			   /* of events, likewise */
+};
+
+struct episodes {
+	const struct detector_options *o;
+	const struct known *known;
+	struct told_rows *rows; /* are told of those that have ended */
+	VEC(struct episode *) list;
+	uint64_t last_id;
+};
+
+void episodes_free(struct episodes *s);
+/* Forgets those that ended before; where events are told. */
+void episodes_forget(struct episodes *s, uint64_t before_ns);
+
+/* A row of the series that was judged: opens, extends or ends its anomaly. Whether it is of one, by
+ * itself. */
+bool episode_row(struct episodes *all, struct series *s, const struct judged *j);
+/* One that was not: it is none of the anomaly, which ends where too many come, and none begins
+ * before it. */
+void episode_unjudged(struct episodes *all, struct series *s, const struct feature_row *row);
+void episode_end(struct episodes *all, struct series *s);
+/* Half of what its rows have in the mean: rows that have less are less than wholly in it. */
+double episode_half_rarity(const struct episode *e);
+/* Adds the parts of an anomaly, within from_ns..to_ns, less its rows that are as usual. */
+void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret);
+
+/* ---- episode_why.c ---- */
+/* Names the anomaly, what did most and says why in a sentence. */
+void episode_describe(const struct known *known, struct episode *e);
+/* Makes features of the row that is its worst so far. */
+void episode_features(const struct known *known, struct episode *e, const struct judged *j);

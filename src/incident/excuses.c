@@ -1,0 +1,138 @@
+/* excuses.c - the table of excuses, and the test of each. */
+#include "incident/excuses.h"
+
+#include <string.h>
+
+#include "detect/judge.h"
+#include "detect/learn_known.h"
+#include "incident/detector_impl.h"
+
+#define WARMUP_NS   ((uint64_t)(WARMUP_S * 1e9))
+#define LASTING_NS  600000000000ULL /* anomalies of counters */
+#define ERRORS_MOST 0.5		    /* share of the distance that failed calls may have */
+
+static bool is_of_counters(enum detect_layer layer)
+{
+	return layer == DETECT_HARDWARE || layer == DETECT_HOST;
+}
+
+static bool lacks_calls(const struct excuse_case *c)
+{
+	return losses_spoil(&c->d->losses, c->row);
+}
+
+/* Imports, the first calls of libraries, tuning. */
+static bool is_warmup(const struct excuse_case *c)
+{
+	const struct model_mixture *layers = c->d->model->layers;
+	uint64_t since;
+	bool of_process = c->row->pid && c->row->layer != DETECT_STEP;
+	bool work_comes = layers[DETECT_CUDA].columns || layers[DETECT_TORCH].columns ||
+			  layers[DETECT_NCCL].columns;
+	if (!of_process || !map64_get(&c->d->job.work_since, c->row->pid, &since)) {
+		if (of_process && work_comes)
+			return true;
+		since = c->series->first_ns;
+	}
+	return c->row->start_ns < since + WARMUP_NS;
+}
+
+static bool has_new_sizes(const struct excuse_case *c)
+{
+	return c->work->fresh;
+}
+
+static bool is_other_work(const struct excuse_case *c)
+{
+	return c->work->shift->known && (c->row->other_work || c->work->leaves);
+}
+
+static bool is_checkpoint(const struct excuse_case *c)
+{
+	return saves_cover(&c->d->saves, c->row);
+}
+
+static bool counters_lag(const struct excuse_case *c)
+{
+	return c->work->lags;
+}
+
+static bool parent_left(const struct excuse_case *c)
+{
+	return c->work->job == JOB_LEFT;
+}
+
+/* Windows that the events of a recording end in. */
+static bool is_ending(const struct excuse_case *c)
+{
+	return c->d->ending && c->row->layer != DETECT_STEP && c->d->last_event_ns &&
+	       c->row->end_ns > c->d->last_event_ns;
+}
+
+static bool is_new_work(const struct excuse_case *c)
+{
+	return !c->work->shift->known;
+}
+
+/* Time that nobody waits for: of calls, where none of them failed more than usual. */
+static bool nobody_waits(const struct excuse_case *c)
+{
+	enum detect_layer layer = c->row->layer;
+	size_t errors = feature_place(layer, "errors");
+	if (c->work->job != JOB_USUAL || is_of_counters(layer))
+		return false;
+	return errors == FEATURES_MOST || c->judged->explained.shares[errors] <= ERRORS_MOST;
+}
+
+/* Counters of a GPU or process that stay other than they were, while what it does takes as long as
+ * ever. */
+static bool counters_stay(const struct excuse_case *c)
+{
+	const struct episode *open = c->series->open;
+	return open && is_of_counters(c->row->layer) &&
+	       c->row->start_ns >= open->a.start_ns + LASTING_NS &&
+	       c->d->judging.work_alarmed_ns <= open->a.start_ns;
+}
+
+/* docs/detection.md has a row for each name. */
+static const struct excuse excuses[] = {
+	{"lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost"},
+	{"warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work"},
+	{"new-sizes", EXCUSE_WORK, has_new_sizes, "calls had sizes that were never seen before"},
+	{"other-work", EXCUSE_WORK, is_other_work, "the process did other work than usual"},
+	{"checkpoint", EXCUSE_WORK, is_checkpoint, "a checkpoint was saved, and few are"},
+	{"lagging-counters", EXCUSE_WORK, counters_lag,
+	 "counters say what was done before its usual work came back"},
+	{"parents-work", EXCUSE_WORK, parent_left, "the process that it works for does other work"},
+	{"recording-end", EXCUSE_WORK, is_ending, "the recording ends in it"},
+	{"new-work", EXCUSE_NEW, is_new_work, "it is of the first rows of a new kind of work"},
+	{"nobody-waits", EXCUSE_COST, nobody_waits,
+	 "the process that it works for goes on as fast as usual"},
+	{"lasting-counters", EXCUSE_LASTING, counters_stay,
+	 "counters stay as they are for ten minutes, and work goes on as usual"},
+};
+#define EXCUSES (sizeof(excuses) / sizeof(excuses[0]))
+_Static_assert(EXCUSES <= 32, "a bit for each");
+
+const struct excuse *excuses_all(size_t *ret_n)
+{
+	*ret_n = EXCUSES;
+	return excuses;
+}
+
+uint32_t excuse_bit(const char *name)
+{
+	for (size_t i = 0; i < EXCUSES; i++)
+		if (!strcmp(excuses[i].name, name))
+			return 1u << i;
+	return 0;
+}
+
+const struct excuse *excuse_find(enum excuse_stage stage, const struct excuse_case *c)
+{
+	for (size_t i = 0; i < EXCUSES; i++)
+		if (excuses[i].stage == stage && !(c->d->o.without_excuses & 1u << i) &&
+		    excuses[i].holds(c))
+			return &excuses[i];
+	return NULL;
+}

@@ -1,0 +1,284 @@
+/* judging.c - from a row to an alarm, and on to its anomaly. */
+#include "incident/judging.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "detect/judge.h"
+#include "detect/learn.h"
+#include "incident/detector_impl.h"
+
+#define LEARN_P	     1e-4 /* rows that are rarer are not learned from */
+#define GPU_LAG_ROWS 2	  /* what GPUs' counters say of a window may be of so many before */
+#define COSTLESS_P   0.5  /* of what is not as usual and costs nothing, at least */
+
+void judging_free(struct judging *g)
+{
+	series_set_free(&g->series);
+	map64_free(&g->judged_since);
+}
+
+static uint64_t layer_of_process(enum detect_layer layer, uint32_t pid)
+{
+	return (uint64_t)layer << 32 | pid;
+}
+
+bool judged_at(const struct map64 *judged_since, enum detect_layer layer, uint32_t pid,
+	       uint64_t time_ns)
+{
+	uint64_t since;
+	return map64_get(judged_since, layer_of_process(layer, pid), &since) && time_ns >= since;
+}
+
+/* ---- what a row is judged as ---- */
+
+static struct shift *shift_of(struct detector *d, struct series *s, uint32_t regime)
+{
+	struct shift *ret = shifts_find(&s->shifts, regime);
+	if (ret)
+		return ret;
+	bool known = d->learning ? learn_live_knows(d->learning, s->layer, regime)
+				 : regime <= d->judging.regimes_known || s->layer == DETECT_STEP;
+	return shifts_make(&s->shifts, regime, known);
+}
+
+/* What was slow is not what it does now. */
+static void leave_work(struct detector *d, struct series *s, const struct feature_row *row)
+{
+	s->other_ns = row->end_ns;
+	s->recent_len = 0;
+	if (s->open)
+		episode_end(&d->episodes, s);
+}
+
+static bool counters_lag(const struct series *s, const struct feature_row *row)
+{
+	uint64_t rows = row->layer == DETECT_HARDWARE ? GPU_LAG_ROWS : row->layer == DETECT_HOST;
+	return s->other_ns && row->start_ns < s->other_ns + rows * (row->end_ns - row->start_ns);
+}
+
+static struct row_work work_of_row(struct detector *d, struct series *s,
+				   const struct feature_row *row)
+{
+	uint32_t regime = row->regime ? row->regime : s->regime;
+	struct row_work w = {.shift = shift_of(d, s, regime)};
+	w.slowed = row->pace > 0 && row->pace < SLOWED && !(d->model->without & WITHOUT_PACE);
+	if (w.slowed && !w.shift->known) {
+		regime = s->usual;
+		w.shift = shift_of(d, s, regime);
+	}
+	if (w.shift->known)
+		s->usual = regime;
+	if (regime != s->regime)
+		s->cusum = (struct cusum){0};
+	s->regime = regime;
+	w.lags = !w.slowed && w.shift->known && counters_lag(s, row);
+	w.fresh = w.shift->known && !w.slowed && fresh_work_covers(&d->fresh, row);
+	w.leaves = !w.slowed && (row->other_work || !w.shift->known || job_left_work(&d->job, row));
+	if (w.leaves)
+		leave_work(d, s, row);
+	job_row(&d->job, row, w.leaves || w.fresh);
+	w.job = job_work(&d->job, row);
+	return w;
+}
+
+/* ---- alarms ---- */
+
+static void sum_up(struct detector *d, struct series *s, struct judged *j, double rate)
+{
+	const struct feature_row *row = j->row;
+	uint64_t length = row->end_ns - row->start_ns;
+	if (d->model->without & WITHOUT_CUSUM)
+		return;
+	if (s->last_ns && row->start_ns > s->last_ns + PAUSE_ROWS * length)
+		s->cusum = (struct cusum){0};
+	double height = alarm_height(&d->judging.rate, d->model, row->layer, rate);
+	if (cusum_add(&s->cusum, row->start_ns, j->p, height) && !j->explained.better) {
+		j->alarmed = true;
+		j->since_ns = s->cusum.since;
+	}
+}
+
+/* A row that was judged, x: less its shift. What is usual follows it where it is normal, which is
+ * returned. */
+static bool learn_from(struct detector *d, const struct series *s, struct shift *shift,
+		       const struct judged *j, double distance_p, const double *x)
+{
+	bool quiet = !j->alarmed && !j->beside && !s->open;
+	/* Work that is far quicker than usual is another kind of work for a while. */
+	bool normal = quiet && j->p > NEAR_P && distance_p > NEAR_P;
+	if (normal && (d->learning || d->o.follow))
+		shift_follow(shift, &j->explained, x, &d->model->layers[j->row->layer], j->row);
+	/* Rare normal rows too: without them each fit would be narrower than the last. */
+	if (d->learning && quiet && distance_p > LEARN_P)
+		learn_live_normal(d->learning, j->row, x);
+	return normal;
+}
+
+/* Sets what the row came to; whether it is normal. */
+static bool judge(struct detector *d, struct series *s, const struct row_work *w, struct judged *j)
+{
+	const struct feature_row *row = j->row;
+	struct feature_row off = *row;
+	struct judgement judgement;
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		off.x[f] -= w->shift->centre[f];
+	judge_row(&judgement, d->model, d->learning, &off);
+	if (excuse_find(
+		    EXCUSE_COST,
+		    &(struct excuse_case){
+			    .d = d, .row = row, .series = s, .work = w, .judged = &judgement})) {
+		judgement.explained.better = true;
+		judgement.p = fmax(judgement.p, COSTLESS_P);
+	}
+	j->explained = judgement.explained;
+	j->p = judgement.p;
+	j->shift = w->shift->centre;
+	double rate = alarm_p(&d->judging.rate, d->model, &d->judging.series, row);
+	j->alarmed = j->p < rate && !j->explained.better;
+	sum_up(d, s, j, rate);
+	j->beside =
+		w->slowed && j->p < BESIDE_P && !j->explained.better && job_is_told(&d->job, row);
+	return learn_from(d, s, w->shift, j, judgement.distance_p, off.x);
+}
+
+/* The row was judged: it may be of an anomaly, and say of its job's other rows that they are. */
+static void join_anomaly(struct detector *d, struct series *s, const struct row_work *w,
+			 const struct judged *j)
+{
+	const struct feature_row *row = j->row;
+	struct map64 *since = &d->judging.judged_since;
+	if (!judged_at(since, row->layer, row->pid, UINT64_MAX))
+		map64_set(since, layer_of_process(row->layer, row->pid), row->start_ns);
+	bool by_itself = episode_row(&d->episodes, s, j);
+	if (by_itself && w->slowed)
+		job_told(&d->job, row);
+}
+
+/* ---- a row ---- */
+
+static void hand_out(struct detector *d, const struct judged *j)
+{
+	struct told_row r = {*j->row, j->explained.score, j->p, j->alarmed || j->beside};
+	r.row.parent = windows_parent_of(d->windows, j->row->pid);
+	told_rows_push(&d->rows, &r);
+}
+
+/* Whether a row cannot be judged at all: too much of it was lost, or its layer is not known. */
+static bool is_unknown(struct detector *d, const struct made_row *made)
+{
+	const struct feature_row *row = &made->row;
+	if (excuse_find(EXCUSE_KNOWN, &(struct excuse_case){.d = d, .row = row})) {
+		struct series *s = series_find(&d->judging.series, row);
+		d->judging.lossy_rows++;
+		if (s)
+			episode_unjudged(&d->episodes, s, row);
+		return true;
+	}
+	return (d->learning && learn_live_row(d->learning, row, made_row_values(made))) ||
+	       !d->model->layers[row->layer].columns;
+}
+
+/* Whether the row is normal; p of j stays NaN where it is excused. */
+static bool judge_unless_excused(struct detector *d, struct series *s, const struct row_work *w,
+				 struct judged *j)
+{
+	const struct excuse_case c = {.d = d, .row = j->row, .series = s, .work = w};
+	if (excuse_find(EXCUSE_WORK, &c))
+		return false;
+	if (!excuse_find(EXCUSE_NEW, &c))
+		return judge(d, s, w, j);
+	shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
+	return false;
+}
+
+static void note_work_alarmed(struct detector *d, const struct series *s)
+{
+	bool of_work = layer_has_calls(s->layer) || s->layer == DETECT_STEP;
+	if (s->open && of_work && s->open->a.end_ns > d->judging.work_alarmed_ns)
+		d->judging.work_alarmed_ns = s->open->a.end_ns;
+}
+
+/* A benign change: what counters are now becomes usual. */
+static void settle_lasting(struct detector *d, struct series *s, const struct row_work *w,
+			   const struct feature_row *row)
+{
+	const struct excuse_case c = {.d = d, .row = row, .series = s, .work = w};
+	if (!excuse_find(EXCUSE_LASTING, &c))
+		return;
+	episode_end(&d->episodes, s);
+	shift_forget(w->shift);
+}
+
+void judging_row(struct detector *d, const struct made_row *made)
+{
+	const struct feature_row *row = &made->row;
+	struct judged j = {.made = made, .row = row, .p = NAN, .since_ns = row->start_ns};
+	j.explained.score = NAN;
+	if (is_unknown(d, made)) {
+		hand_out(d, &j);
+		return;
+	}
+	struct series *s = series_get(&d->judging.series, row);
+	struct row_work w = work_of_row(d, s, row);
+	bool normal = judge_unless_excused(d, s, &w, &j);
+	if (layer_has_calls(row->layer) && !d->o.whole && (d->learning || d->o.follow))
+		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
+	s->last_ns = row->start_ns;
+	if (!isnan(j.p))
+		join_anomaly(d, s, &w, &j);
+	else
+		episode_unjudged(&d->episodes, s, row);
+	note_work_alarmed(d, s);
+	settle_lasting(d, s, &w, row);
+	hand_out(d, &j);
+}
+
+/* ---- forgetting ---- */
+
+/* One of its layers may be idle for long while others work: its warm-up is over then, too. */
+static void process_forget(void *ctx, uint32_t pid)
+{
+	struct detector *d = ctx;
+	if (series_has_process(&d->judging.series, pid))
+		return;
+	job_forget_work(&d->job, pid);
+	for (int l = 0; l < DETECT_LAYERS && !d->events.rereads; l++)
+		map64_del(&d->judging.judged_since, layer_of_process(l, pid));
+}
+
+void judging_process_gone(struct detector *d, uint32_t pid, uint64_t now_ns)
+{
+	bool any = false;
+	for (size_t i = 0; i < d->judging.series.list.len; i++) {
+		struct series *s = d->judging.series.list.data[i];
+		if (s->pid != pid)
+			continue;
+		s->gone = any = true;
+		if (s->open)
+			episode_end(&d->episodes, s);
+	}
+	if (any)
+		series_forget(&d->judging.series, now_ns, process_forget, d);
+}
+
+void judging_upto(struct detector *d, uint64_t now_ns)
+{
+	bool idle = false;
+	for (size_t i = 0; i < d->judging.series.list.len; i++) {
+		struct series *s = d->judging.series.list.data[i];
+		uint64_t silence = (GAP_ROWS + 2) * d->window_ns;
+		if (s->open && s->layer != DETECT_STEP && s->last_ns + silence < now_ns)
+			episode_end(&d->episodes, s);
+		idle |= s->last_ns + SERIES_IDLE_S * 1000000000ULL <= now_ns;
+	}
+	if (idle)
+		series_forget(&d->judging.series, now_ns, process_forget, d);
+}
+
+void judging_end(struct detector *d)
+{
+	for (size_t i = 0; i < d->judging.series.list.len; i++)
+		if (d->judging.series.list.data[i]->open)
+			episode_end(&d->episodes, d->judging.series.list.data[i]);
+}
