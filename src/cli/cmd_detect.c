@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "cli/detect_cli.h"
-#include "cli/detect_model.h"
+#include "detect/model_file.h"
 
 #define EXIT_FOUND 3
 #define USUAL_TOP  20

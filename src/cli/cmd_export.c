@@ -4,7 +4,7 @@
 #include "analyze/autograd.h"
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
-#include "cli/detect_marks.h"
+#include "cli/detect_cli.h"
 #include "base/human.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -170,7 +170,7 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 {
 	struct anomaly_slices anomalies = {0};
 	const char *path = a->words.data[0], *wanted = args_get(a, "output");
-	int rc = args_has(a, "detect") ? detect_marks(&anomalies, reader, args_get(a, "model"), e)
+	int rc = args_has(a, "detect") ? detect_slices(&anomalies, reader, args_get(a, "model"), e)
 				       : 0;
 	if (rc)
 		return rc;

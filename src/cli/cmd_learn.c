@@ -4,16 +4,16 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/json_out.h"
 #include "base/files.h"
 #include "cli/detect_cli.h"
-#include "cli/detect_model.h"
 #include "base/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "detect/learn.h"
 #include "detect/learn_table.h"
 #include "detect/model_file.h"
+#include "report/report_json.h"
+#include "report/report_model.h"
 
 #define MOST_COMPONENTS 8 /* where BIC chooses */
 
@@ -241,15 +241,12 @@ static int print_result(const struct args *a, const struct learned *l, struct er
 	const char *output = args_get(a, "output");
 	if (!args_has(a, "json")) {
 		text_printf(stdout, "%s: learned from %s\n", output, l->model.origin);
-		learned_text(stdout, l);
+		learned_text(stdout, terminal_width(stdout), l);
 		return 0;
 	}
 	json_t *o = learned_json(l);
 	json_object_set_new(o, "model", report_text_json(output));
-	int bad = json_out_file(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-	json_decref(o);
-	putchar('\n');
-	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
+	return terminal_json(o, JSON_REAL_PRECISION(17), e);
 }
 
 static int check_usage(const struct args *a, bool table)

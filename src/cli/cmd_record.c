@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/anomaly_json.h"
-#include "cli/detect_model.h"
 #include "base/human.h"
 #include "cli/options.h"
 #include "cli/target_args.h"
 #include "cli/outlet.h"
 #include "cli/session_detect.h"
 #include "cli/session_host.h"
+#include "detect/model_file.h"
+#include "incident/anomaly_text.h"
 #include "cli/terminal.h"
 
 #define BURST_ON_MS 500		  /* length of one period of --burst where none is given */

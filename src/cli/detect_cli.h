@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "detect/model.h"
+#include "export/anomaly_slices.h"
 #include "recording/recording.h"
 
 /* A file is a table of numbers if its name ends in ".csv", else a recording. */
@@ -22,7 +23,7 @@ struct detect_options {
 	const char *rows, *events; /* files to be written, or NULL */
 	double p, delta;	   /* of a table: one is NaN */
 	double alarms_per_hour;	   /* of a recording */
-	bool follow;
+	bool follow;		   /* likewise */
 };
 
 /* Judge a table or a recording, and print what was found; *ret_found is how much. m may be NULL
@@ -31,3 +32,7 @@ int detect_table(const struct detect_options *o, const struct model *m, uint64_t
 		 struct err *e);
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e);
+/* A recording's anomalies for a timeline; model_path NULL: by its own beginning. 0, or negative
+ * errno with the sentence: the model cannot be used. ret is written on success only. */
+int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
+		  const char *model_path, struct err *e);

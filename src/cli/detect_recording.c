@@ -1,25 +1,27 @@
-/* detect_recording.c - eacgm detect for a recording: hands it to the detector, and writes what is
- * asked for beside: rows as JSON lines, events. */
+/* detect_recording.c - eacgm detect for a recording: finds its anomalies, and writes what is asked
+ * for beside: rows as JSON lines, events. */
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/json_out.h"
-#include "cli/detect_events.h"
-#include "cli/detect_found.h"
-#include "cli/detect_model.h"
-#include "cli/detect_output.h"
 #include "base/human.h"
+#include "base/json_out.h"
+#include "cli/detect_cli.h"
+#include "cli/detect_output.h"
+#include "cli/terminal.h"
+#include "detect/model_file.h"
 #include "detect/row_json.h"
+#include "export/judged_events.h"
+#include "report/report.h"
+#include "report/report_anomalies.h"
 
 struct recording_run {
-	struct found found;
-	struct output rows; /* stream NULL: not asked for */
-	struct detect_events events;
+	const struct detect_options *options;
+	struct output rows, events; /* stream NULL: not asked for */
+	struct judged_events judged;
 };
 
-/* ---- --rows ---- */
-
-static void tell_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
+static void write_row(void *ctx, const struct feature_row *row, double score, double p,
+		      bool alarmed)
 {
 	struct recording_run *r = ctx;
 	json_t *o = row_json(row, score, p, alarmed);
@@ -28,20 +30,31 @@ static void tell_row(void *ctx, const struct feature_row *row, double score, dou
 	json_decref(o);
 }
 
-/* ---- files ---- */
-
-static void tell_event(void *ctx, const struct detector_event *e)
+static void write_event(void *ctx, const struct detector_event *e)
 {
 	struct recording_run *r = ctx;
-	detect_events_put(&r->events, e);
+	judged_events_put(&r->judged, e);
+}
+
+/* ---- files ---- */
+
+static int open_events(struct recording_run *r, const char *path, struct err *e)
+{
+	bool npy = judged_events_is_npy(path);
+	if (npy && output_file_is_direct(path))
+		return err_set(e, ESPIPE, "'%s' is no regular file, as arrays need", path);
+	int rc = detect_output_open(&r->events, path, e);
+	if (!rc)
+		judged_events_begin(&r->judged, r->events.stream, npy);
+	return rc;
 }
 
 static int open_outputs(struct recording_run *r, struct err *e)
 {
-	const struct detect_options *o = r->found.options;
+	const struct detect_options *o = r->options;
 	int rc = o->rows ? detect_output_open(&r->rows, o->rows, e) : 0;
 	if (!rc && o->events)
-		rc = detect_events_open(&r->events, o->events, e);
+		rc = open_events(r, o->events, e);
 	if (rc && r->rows.stream)
 		detect_output_close(&r->rows, rc, e);
 	return rc;
@@ -50,40 +63,91 @@ static int open_outputs(struct recording_run *r, struct err *e)
 static int close_outputs(struct recording_run *r, struct err *e)
 {
 	int rc = r->rows.stream ? detect_output_close(&r->rows, 0, e) : 0;
-	if (r->events.file.stream)
-		rc = detect_events_close(&r->events, rc, e);
-	return rc;
+	if (!r->events.stream)
+		return rc;
+	if (judged_events_end(&r->judged) && !rc)
+		rc = output_error(&r->events, e);
+	return detect_output_close(&r->events, rc, e);
 }
 
 /* ---- the whole ---- */
 
-static int print_found(const struct found *f, struct err *e)
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	if (!f->options->json) {
-		found_text(stdout, f);
-		return 0;
-	}
-	json_t *o = found_json(f);
-	int bad = json_out_file(o, stdout, JSON_INDENT(2));
-	json_decref(o);
-	putchar('\n');
-	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
+	progress_step(ctx, done, total);
 }
 
-static int run(struct recording_run *r, const struct model *m, uint64_t *ret_found, struct err *e)
+static void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *reader,
+			     const struct anomaly_list_options *o)
 {
+	struct anomaly_list_options shown = *o;
+	struct progress progress;
+	shown.progress = show_progress;
+	shown.progress_ctx = &progress;
+	progress_begin(&progress, "detecting");
+	anomaly_list_make(ret, reader, &shown);
+	progress_end(&progress);
+}
+
+static int print_found(const struct recording_run *r, const struct rec_reader *reader,
+		       const struct anomaly_list *found, struct err *e)
+{
+	const struct detect_options *o = r->options;
+	const struct report_anomalies report = {
+		.found = found,
+		.path = o->path,
+		.model_path = o->model_path,
+		.alarms_per_hour = o->alarms_per_hour,
+		.start_ns = report_number(rec_tables(reader), "start_monotonic_ns"),
+		.top = o->top,
+		.width = terminal_width(stdout),
+		.colour = terminal_colour(stdout)};
+	if (o->json)
+		return terminal_json(report_anomalies_json(&report), 0, e);
+	report_anomalies_text(stdout, &report);
+	return 0;
+}
+
+static int judge(struct recording_run *r, const struct model *m, const struct rec_reader *reader,
+		 uint64_t *ret_found, struct err *e)
+{
+	const struct detect_options *o = r->options;
+	struct anomaly_list found = {0};
 	int rc = open_outputs(r, e);
 	if (rc)
 		return rc;
-	found_make(&r->found, m,
-		   &(struct found_listener){.ctx = r,
-					    .row = r->rows.stream ? tell_row : NULL,
-					    .event = r->events.file.stream ? tell_event : NULL});
+	detect_anomalies(
+		&found, reader,
+		&(struct anomaly_list_options){.model = m,
+					       .alarms_per_hour = o->alarms_per_hour,
+					       .follow = o->follow,
+					       					       .ctx = r,
+					       .row = r->rows.stream ? write_row : NULL,
+					       .event = r->events.stream ? write_event : NULL});
 	rc = close_outputs(r, e);
+	*ret_found = found.rows.len;
+	if (!rc)
+		rc = print_found(r, reader, &found, e);
+	anomaly_list_free(&found);
+	return rc;
+}
+
+int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
+		  const char *model_path, struct err *e)
+{
+	struct anomaly_list found = {0};
+	struct model m;
+	model_init(&m);
+	int rc = model_path ? model_read_for(&m, model_path, MODEL_JOB, "a recording", e) : 0;
 	if (rc)
 		return rc;
-	*ret_found = r->found.list.len;
-	return print_found(&r->found, e);
+	detect_anomalies(&found, reader,
+			 &(struct anomaly_list_options){.model = model_path ? &m : NULL,
+							.alarms_per_hour = 1});
+	anomaly_slices_make(ret, &found);
+	anomaly_list_free(&found);
+	model_free(&m);
+	return 0;
 }
 
 void tell_damage(const char *command, const char *path, const struct rec_reader *r)
@@ -96,15 +160,13 @@ void tell_damage(const char *command, const char *path, const struct rec_reader 
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e)
 {
-	struct recording_run r = {.found = {.options = o}};
+	struct recording_run r = {.options = o};
 	struct rec_reader *reader = NULL;
 	int rc = rec_open(&reader, o->path, e);
 	if (rc)
 		return rc;
-	r.found.reader = reader;
 	tell_damage("detect", o->path, reader);
-	rc = run(&r, m, ret_found, e);
-	found_free(&r.found);
+	rc = judge(&r, m, reader, ret_found, e);
 	rec_close(reader);
 	return rc;
 }

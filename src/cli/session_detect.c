@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/anomaly_json.h"
+#include "incident/anomaly_text.h"
 
 struct session_detect {
 	struct session_detect_options options;

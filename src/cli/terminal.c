@@ -1,6 +1,7 @@
 /* terminal.c - width, colour and progress of a terminal. */
 #include "cli/terminal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json_out.h"
 
 /* 0 unknown. */
 static unsigned long columns_of(FILE *f)
@@ -55,4 +57,12 @@ void progress_end(struct progress *p)
 {
 	if (p->shown_ns)
 		fprintf(stderr, "\r\033[K");
+}
+
+int terminal_json(json_t *o, size_t flags, struct err *e)
+{
+	int bad = json_out_file(o, stdout, JSON_INDENT(2) | flags);
+	json_decref(o);
+	putchar('\n');
+	return bad ? err_set(e, EIO, "cannot write to the standard output") : 0;
 }

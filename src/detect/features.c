@@ -102,6 +102,12 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
 	}
 }
 
+const char *detect_layer_name(enum detect_layer layer)
+{
+	static const char *const names[] = DETECT_LAYER_NAMES;
+	return layer < DETECT_LAYERS ? names[layer] : "";
+}
+
 size_t feature_place(enum detect_layer layer, const char *name)
 {
 	uint32_t n;

@@ -15,3 +15,5 @@ enum detect_layer {
 	{                                                                                          \
 		"cuda", "python", "torch", "nccl", "hardware", "host", "step"                      \
 	}
+/* "cuda" */
+const char *detect_layer_name(enum detect_layer layer);

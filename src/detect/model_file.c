@@ -310,3 +310,14 @@ int model_read(struct model *ret, const char *path, struct err *e)
 	buf_free(&bytes);
 	return rc;
 }
+
+int model_read_for(struct model *ret, const char *path, enum model_kind kind, const char *what,
+		   struct err *e)
+{
+	int rc = model_read(ret, path, e);
+	if (rc || ret->kind == kind)
+		return rc;
+	model_free(ret);
+	return err_set(e, EINVAL, "'%s' was learned from %s, and this is %s", path,
+		       kind == MODEL_TABLE ? "recordings" : "a table", what);
+}

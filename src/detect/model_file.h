@@ -23,3 +23,8 @@ int model_print(const struct model *m, char **ret, size_t *ret_len, struct err *
  * written to directly. owner: NULL for nobody. */
 int model_write(const struct model *m, const char *path, const struct output_owner *owner,
 		struct err *e);
+
+/* Of the kind that it is to be used for; else a sentence that says what `what` is: "a recording".
+ */
+int model_read_for(struct model *ret, const char *path, enum model_kind kind, const char *what,
+		   struct err *e);

@@ -7,8 +7,6 @@
 
 #include "detect/numbers_json.h"
 
-static const char *const layers[] = DETECT_LAYER_NAMES;
-
 static json_t *integer(uint64_t v)
 {
 	return json_integer((json_int_t)v);
@@ -21,7 +19,7 @@ json_t *row_json(const struct feature_row *row, double score, double p, bool ala
 	json_t *o = json_object(), *values = json_object();
 	json_object_set_new(o, "start_ns", integer(row->start_ns));
 	json_object_set_new(o, "end_ns", integer(row->end_ns));
-	json_object_set_new(o, "layer", json_string(layers[row->layer]));
+	json_object_set_new(o, "layer", json_string(detect_layer_name(row->layer)));
 	json_object_set_new(o, "pid", row->pid ? integer(row->pid) : json_null());
 	json_object_set_new(o, "parent_pid", row->parent ? integer(row->parent) : json_null());
 	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
@@ -60,7 +58,7 @@ static int layer_of(enum detect_layer *ret, const json_t *o, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(o, "layer"));
 	for (enum detect_layer i = 0; name && i < DETECT_LAYERS; i++)
-		if (!strcmp(name, layers[i])) {
+		if (!strcmp(name, detect_layer_name(i))) {
 			*ret = i;
 			return 0;
 		}

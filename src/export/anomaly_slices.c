@@ -1,4 +1,4 @@
-/* anomaly_slices.c - making and freeing the list. */
+/* anomaly_slices.c - filling and freeing the list. */
 #include "export/anomaly_slices.h"
 
 void anomaly_slice_arg(struct anomaly_slice *s, const char *name, const char *text, double value)

@@ -1,11 +1,12 @@
-/* anomaly_slices.h - what was not normal, for formats that show times. Whoever exports makes the
- * list (src/cli/detect_marks.c, from src/detect/detector.h). */
+/* anomaly_slices.h - what was not normal, for formats that show times. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
+
+struct anomaly_list; /* incident/anomaly_list.h */
 
 #define ANOMALY_SLICE_ARGS 32
 
@@ -28,6 +29,8 @@ struct anomaly_slices {
 	VEC(struct anomaly_slice) rows; /* by start; slices of a layer may overlap */
 };
 
+/* A slice for each anomaly; args say why. */
+void anomaly_slices_make(struct anomaly_slices *ret, const struct anomaly_list *list);
 void anomaly_slices_free(struct anomaly_slices *s);
 
 /* Adds an argument; text NULL: value. What is beyond ANOMALY_SLICE_ARGS is left out. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/anomaly_json.h"
+#include "report/report_anomalies.h"
 
 static void any_text_and_number_is_there(void **state)
 {

@@ -1,15 +1,12 @@
-/* detect_events.c - writes the file of detect --events. What an event came to is the detector's. */
-#include "cli/detect_events.h"
+/* judged_events.c - writes the file of detect --events. What an event came to is the detector's. */
+#include "export/judged_events.h"
 
 #include <csv.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "cli/detect_output.h"
-#include "cli/anomaly_json.h"
 
 /* ---- CSV ---- */
 
@@ -69,7 +66,7 @@ static void put_header(FILE *out, const char *type, uint64_t rows)
 	fwrite(header, 1, NPY_HEADER_BYTES, out);
 }
 
-static void put_record(struct detect_events *o, const struct detector_event *e)
+static void put_record(struct judged_events *o, const struct detector_event *e)
 {
 	struct npy_event record = {.start_ns = e->start_ns,
 				   .dur_ns = e->dur_ns,
@@ -84,13 +81,13 @@ static void put_record(struct detect_events *o, const struct detector_event *e)
 		vec_push(&o->keys);
 	if (!o->keys.data[e->key_number])
 		o->keys.data[e->key_number] = xstrdup(e->key);
-	fwrite_unlocked(&record, sizeof(record), 1, o->file.stream);
+	fwrite_unlocked(&record, sizeof(record), 1, o->out);
 }
 
 /* The texts, and how many events there were. */
-static int finish(struct detect_events *o, struct err *e)
+static int finish(struct judged_events *o)
 {
-	FILE *out = o->file.stream;
+	FILE *out = o->out;
 	size_t longest = 1;
 	char type[32];
 	for (size_t i = 0; i < o->keys.len; i++) {
@@ -107,49 +104,42 @@ static int finish(struct detect_events *o, struct err *e)
 	}
 	free(cell);
 	if (fseek(out, 0, SEEK_SET))
-		return output_error(&o->file, e);
+		return -1;
 	put_header(out, EVENT_TYPE, o->written);
 	return 0;
 }
 
 /* ---- both ---- */
 
-static bool ends_in_npy(const char *path)
+bool judged_events_is_npy(const char *path)
 {
 	size_t len = strlen(path);
 	return len >= 4 && !strcmp(path + len - 4, ".npy");
 }
 
-int detect_events_open(struct detect_events *o, const char *path, struct err *e)
+void judged_events_begin(struct judged_events *o, FILE *out, bool npy)
 {
-	*o = (struct detect_events){.npy = ends_in_npy(path)};
-	if (o->npy && output_file_is_direct(path))
-		return err_set(e, ESPIPE, "'%s' is no regular file, as arrays need", path);
-	int rc = detect_output_open(&o->file, path, e);
-	if (rc)
-		return rc;
-	if (o->npy)
-		put_header(o->file.stream, EVENT_TYPE, 0);
+	*o = (struct judged_events){.out = out, .npy = npy};
+	if (npy)
+		put_header(out, EVENT_TYPE, 0);
 	else
-		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n", o->file.stream);
-	return 0;
+		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n", out);
 }
 
-void detect_events_put(struct detect_events *o, const struct detector_event *event)
+void judged_events_put(struct judged_events *o, const struct detector_event *event)
 {
 	o->written++;
 	if (o->npy)
 		put_record(o, event);
 	else
-		put_line(o->file.stream, event);
+		put_line(o->out, event);
 }
 
-int detect_events_close(struct detect_events *o, int rc, struct err *e)
+int judged_events_end(struct judged_events *o)
 {
-	if (o->npy && !rc)
-		rc = finish(o, e);
+	int rc = o->npy ? finish(o) : 0;
 	for (size_t i = 0; i < o->keys.len; i++)
 		free(o->keys.data[i]);
 	vec_free(&o->keys);
-	return detect_output_close(&o->file, rc, e);
+	return rc;
 }

@@ -1,15 +1,12 @@
-/* detect_marks.c - a recording's anomalies as slices of a timeline, for 'export --detect'. */
-#include "cli/detect_marks.h"
-
+/* anomaly_slices_make.c - a recording's anomalies as slices of a timeline. */
 #include <math.h>
 
-#include "cli/anomaly_json.h"
-#include "cli/detect_found.h"
-#include "cli/detect_model.h"
 #include "base/human.h"
-#include "cli/terminal.h"
+#include "export/anomaly_slices.h"
+#include "incident/anomaly_list.h"
+#include "incident/anomaly_text.h"
 
-static void add_features(struct anomaly_slice *s, const struct anomaly *a)
+static void features_put(struct anomaly_slice *s, const struct anomaly *a)
 {
 	char value[FEATURE_BYTES], usual[FEATURE_BYTES];
 	for (uint32_t i = 0; i < a->features_len; i++) {
@@ -23,7 +20,7 @@ static void add_features(struct anomaly_slice *s, const struct anomaly *a)
 	}
 }
 
-static void add_calls(struct anomaly_slice *s, const struct anomaly *a)
+static void calls_put(struct anomaly_slice *s, const struct anomaly *a)
 {
 	char mean[HUMAN_BYTES], usual[HUMAN_BYTES];
 	for (uint32_t i = 0; i < a->calls_len; i++) {
@@ -38,7 +35,7 @@ static void add_calls(struct anomaly_slice *s, const struct anomaly *a)
 	}
 }
 
-static void add_lines(struct anomaly_slice *s, const struct anomaly_lines *l)
+static void lines_put(struct anomaly_slice *s, const struct anomaly_lines *l)
 {
 	char ns[HUMAN_BYTES], usual[HUMAN_BYTES];
 	for (uint32_t i = 0; i < l->lines_len; i++) {
@@ -53,7 +50,7 @@ static void add_lines(struct anomaly_slice *s, const struct anomaly_lines *l)
 	}
 }
 
-static void add_slice(struct anomaly_slices *slices, const struct found_anomaly *f)
+static void slice_put(struct anomaly_slices *slices, const struct listed_anomaly *f)
 {
 	const struct anomaly *a = &f->a;
 	char entity[ANOMALY_ENTITY_BYTES];
@@ -67,25 +64,13 @@ static void add_slice(struct anomaly_slices *slices, const struct found_anomaly 
 	anomaly_slice_arg(s, "p_value", NULL, a->p_value);
 	anomaly_slice_arg(s, "lost_ns", NULL, a->lost_ns);
 	anomaly_slice_arg(s, "windows", NULL, a->windows);
-	add_features(s, a);
-	add_calls(s, a);
-	add_lines(s, &f->lines);
+	features_put(s, a);
+	calls_put(s, a);
+	lines_put(s, &f->lines);
 }
 
-int detect_marks(struct anomaly_slices *ret, const struct rec_reader *reader,
-		 const char *model_path, struct err *e)
+void anomaly_slices_make(struct anomaly_slices *ret, const struct anomaly_list *list)
 {
-	const struct detect_options options = {.alarms_per_hour = 1};
-	struct found f = {.options = &options, .reader = reader};
-	struct model m;
-	model_init(&m);
-	int rc = model_path ? model_read_for(&m, model_path, MODEL_JOB, "a recording", e) : 0;
-	if (rc)
-		return rc;
-	found_make(&f, model_path ? &m : NULL, NULL);
-	for (size_t i = 0; i < f.list.len; i++)
-		add_slice(ret, &f.list.data[i]);
-	found_free(&f);
-	model_free(&m);
-	return 0;
+	for (size_t i = 0; i < list->rows.len; i++)
+		slice_put(ret, &list->rows.data[i]);
 }

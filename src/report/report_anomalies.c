@@ -1,13 +1,9 @@
-/* detect_text.c - the anomalies of a recording as text. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+/* report_anomalies.c - the anomalies of a recording as text. */
+#include "report/report_anomalies.h"
 
-#include "cli/anomaly_json.h"
-#include "cli/detect_found.h"
 #include "base/human.h"
+#include "incident/anomaly_text.h"
 #include "report/report_page.h"
-#include "cli/terminal.h"
 
 enum { INDENT = 4, COLUMN_VALUE = 11 };
 
@@ -16,32 +12,34 @@ static uint64_t whole_ns(double ns)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-static void print_head(const struct found *f)
+static void print_head(FILE *out, const struct report_anomalies *r)
 {
-	const struct detector_stats *s = &f->stats;
-	uint64_t judged_ns = f->judged_to_ns - f->judged_from_ns;
+	const struct detector_stats *s = &r->found->stats;
+	uint64_t judged_ns = r->found->judged_to_ns - r->found->judged_from_ns;
 	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
-	const char *by = f->options->model_path;
+	const char *by = r->model_path;
 	if (!judged_ns) {
 		text_printf(
-			stdout, "%s: nothing could be judged: %s\n", f->options->path,
+			out, "%s: nothing could be judged: %s\n", r->path,
 			by ? "it has none of the layers that were learned, or too little of them"
 			   : "there is too little normal running in it to learn from: "
 			     "a minute of work is needed, or a model (-m)");
 		return;
 	}
-	text_printf(stdout, "%s: %s %s in %s, by %s\n", f->options->path,
-		    human_count(a, f->list.len), f->list.len == 1 ? "anomaly" : "anomalies",
-		    human_ns(b, judged_ns), by ? by : "what came before");
-	printf("  %s events in %s windows and steps, %s of these not normal\n",
-	       human_count(a, s->events), human_count(b, s->rows), human_count(c, s->alarmed_rows));
+	text_printf(out, "%s: %s %s in %s, by %s\n", r->path, human_count(a, r->found->rows.len),
+		    r->found->rows.len == 1 ? "anomaly" : "anomalies", human_ns(b, judged_ns),
+		    by ? by : "what came before");
+	fprintf(out, "  %s events in %s windows and steps, %s of these not normal\n",
+		human_count(a, s->events), human_count(b, s->rows),
+		human_count(c, s->alarmed_rows));
 	if (s->lossy_rows)
-		printf("  %s of the windows and steps were not judged: calls of their time were "
-		       "lost\n",
-		       human_count(a, s->lossy_rows));
+		fprintf(out,
+			"  %s of the windows and steps were not judged: calls of their time were "
+			"lost\n",
+			human_count(a, s->lossy_rows));
 	if (s->events && s->unknown_keys * 1000 > s->events)
-		printf("  %.1f %% of the events are of kinds that the model does not know\n",
-		       100.0 * (double)s->unknown_keys / (double)s->events);
+		fprintf(out, "  %.1f %% of the events are of kinds that the model does not know\n",
+			100.0 * (double)s->unknown_keys / (double)s->events);
 }
 
 static void print_features(const struct page *p, const struct anomaly *a)
@@ -95,12 +93,12 @@ static void print_lines(const struct page *p, const struct anomaly_lines *l)
 	}
 }
 
-static void print_anomaly(const struct page *p, const struct found *f, size_t i)
+static void print_anomaly(const struct page *p, const struct report_anomalies *r, size_t i)
 {
-	const struct anomaly *a = &f->list.data[i].a;
+	const struct anomaly *a = &r->found->rows.data[i].a;
 	char at[HUMAN_BYTES], lasted[HUMAN_BYTES], lost[HUMAN_BYTES];
 	char entity[ANOMALY_ENTITY_BYTES], text[256];
-	uint64_t after = a->start_ns > f->start_ns ? a->start_ns - f->start_ns : 0;
+	uint64_t after = a->start_ns > r->start_ns ? a->start_ns - r->start_ns : 0;
 	snprintf(text, sizeof(text), "%zu. at %s for %s, %s, %s", i + 1, human_ns(at, after),
 		 human_ns(lasted, a->end_ns - a->start_ns), detect_layer_name(a->layer),
 		 anomaly_entity(entity, a));
@@ -121,21 +119,20 @@ static void print_anomaly(const struct page *p, const struct found *f, size_t i)
 	fputc('\n', p->out);
 	print_features(p, a);
 	print_calls(p, a);
-	print_lines(p, &f->list.data[i].lines);
+	print_lines(p, &r->found->rows.data[i].lines);
 }
 
-void found_text(FILE *out, const struct found *f)
+void report_anomalies_text(FILE *out, const struct report_anomalies *r)
 {
-	const struct report_options options = {.width = terminal_width(out),
-					       .colour = terminal_colour(out)};
+	const struct report_options options = {.width = r->width, .colour = r->colour};
 	const struct report report = {.options = &options};
 	const struct page page = {out, &report};
-	size_t shown = f->list.len < f->options->top ? f->list.len : f->options->top;
-	print_head(f);
-	for (size_t i = 0; i < f->list.len; i++)
-		if (f->list.data[i].rarer < shown)
-			print_anomaly(&page, f, i);
-	if (shown < f->list.len)
+	size_t n = r->found->rows.len, shown = n < r->top ? n : r->top;
+	print_head(out, r);
+	for (size_t i = 0; i < n; i++)
+		if (r->found->rows.data[i].rarer < shown)
+			print_anomaly(&page, r, i);
+	if (shown < n)
 		fprintf(out, "\n... and %zu more that are less rare (--top 0 shows all)\n",
-			f->list.len - shown);
+			n - shown);
 }

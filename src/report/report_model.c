@@ -1,28 +1,15 @@
-/* detect_model.c - a model as text and as JSON: for people, and for holding it against what other
+/* report_model.c - a model as text and as JSON: for people, and for holding it against what other
  * libraries make of the same rows. It is not the model's file (src/detect/model_file.c). */
-#include "cli/detect_model.h"
+#include "report/report_model.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/human.h"
-#include "cli/terminal.h"
-#include "detect/model_file.h"
+#include "detect/numbers_json.h"
+#include "report/report_json.h"
 
-static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
-
-int model_read_for(struct model *ret, const char *path, enum model_kind kind, const char *what,
-		   struct err *e)
-{
-	int rc = model_read(ret, path, e);
-	if (rc || ret->kind == kind)
-		return rc;
-	model_free(ret);
-	return err_set(e, EINVAL, "'%s' was learned from %s, and this is %s", path,
-		       kind == MODEL_TABLE ? "recordings" : "a table", what);
-}
 
 void learned_free(struct learned *l)
 {
@@ -95,7 +82,7 @@ static json_t *layers_json(const struct learned *l)
 		if (!keys && !m->columns && !l->left_out[i])
 			continue;
 		json_t *o = m->columns ? mixture_json(m) : json_object();
-		json_object_set_new(o, "layer", json_string(layer_names[i]));
+		json_object_set_new(o, "layer", json_string(detect_layer_name(i)));
 		json_object_set_new(o, "learned", json_boolean(m->columns));
 		json_object_set_new(o, "why_not", report_text_json(l->left_out[i]));
 		json_object_set_new(o, "keys", report_number_json(keys));
@@ -181,9 +168,9 @@ static void print_component(FILE *out, const struct model_mixture *m, uint32_t k
 }
 
 /* Mean and standard deviation of each column in each component. */
-static void print_components(FILE *out, const struct model_mixture *m)
+static void print_components(FILE *out, unsigned width, const struct model_mixture *m)
 {
-	unsigned room = (terminal_width(out) - 21) / (COLUMN_VALUE + 2);
+	unsigned room = (width - 21) / (COLUMN_VALUE + 2);
 	uint32_t shown = m->columns < room ? m->columns : room;
 	fputs("\n  component    weight", out);
 	for (uint32_t i = 0; i < shown; i++)
@@ -205,8 +192,8 @@ static void print_columns(FILE *out, const struct model_mixture *m)
 /* The sentence without the layer's name, which stands before it already. */
 static const char *why_alone(const char *why, enum detect_layer layer)
 {
-	size_t len = strlen(layer_names[layer]);
-	return !strncmp(why, layer_names[layer], len) && !strncmp(why + len, ": ", 2)
+	size_t len = strlen(detect_layer_name(layer));
+	return !strncmp(why, detect_layer_name(layer), len) && !strncmp(why + len, ": ", 2)
 		       ? why + len + 2
 		       : why;
 }
@@ -218,7 +205,7 @@ static void print_layer(FILE *out, const struct learned *l, enum detect_layer la
 	char count[HUMAN_BYTES];
 	if (!keys && !x->columns && !l->left_out[layer])
 		return;
-	fprintf(out, "  %-8s", layer_names[layer]);
+	fprintf(out, "  %-8s", detect_layer_name(layer));
 	cell(out, keys ? human_count(count, keys) : "-", 6);
 	if (!x->columns) {
 		const char *why = l->left_out[layer];
@@ -259,12 +246,12 @@ static void print_suspects(FILE *out, const struct learned *l)
 		fputc('\n', out);
 }
 
-void learned_text(FILE *out, const struct learned *l)
+void learned_text(FILE *out, unsigned width, const struct learned *l)
 {
 	const struct model *m = &l->model;
 	if (m->kind == MODEL_TABLE) {
 		print_fit(out, &m->layers[0]);
-		print_components(out, &m->layers[0]);
+		print_components(out, width, &m->layers[0]);
 		return;
 	}
 	char length[HUMAN_BYTES], window[HUMAN_BYTES];

@@ -1,0 +1,141 @@
+/* anomaly_list.c - a recording's anomalies and what ran in them: found and kept. */
+#include "incident/anomaly_list.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define WITH_LINES 256 /* anomalies whose lines are looked for */
+
+static const char *own(const char *s)
+{
+	return xstrdup(s ? s : "");
+}
+
+static void own_strings(struct anomaly *a)
+{
+	a->name = own(a->name);
+	for (uint32_t i = 0; i < a->features_len; i++) {
+		a->features[i].name = own(a->features[i].name);
+		a->features[i].unit = own(a->features[i].unit);
+	}
+	for (uint32_t i = 0; i < a->calls_len; i++)
+		a->calls[i].key = own(a->calls[i].key);
+}
+
+static void free_strings(struct anomaly *a)
+{
+	free((char *)a->name);
+	for (uint32_t i = 0; i < a->features_len; i++) {
+		free((char *)a->features[i].name);
+		free((char *)a->features[i].unit);
+	}
+	for (uint32_t i = 0; i < a->calls_len; i++)
+		free((char *)a->calls[i].key);
+}
+
+/* An anomaly, or what is new of one that is kept already: they are numbered from 1 on in the order
+ * in which they are first told. */
+static void list_anomaly(struct anomaly_list *l, const struct anomaly *a)
+{
+	bool again = a->id <= l->rows.len;
+	struct listed_anomaly *kept = again ? &l->rows.data[a->id - 1] : vec_push(&l->rows);
+	if (again)
+		free_strings(&kept->a);
+	kept->a = *a;
+	own_strings(&kept->a);
+}
+
+static int by_start(const void *x, const void *y)
+{
+	const struct anomaly *a = &((const struct listed_anomaly *)x)->a;
+	const struct anomaly *b = &((const struct listed_anomaly *)y)->a;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int by_p(const void *x, const void *y)
+{
+	double a = ((const struct listed_anomaly *)x)->a.p_value;
+	double b = ((const struct listed_anomaly *)y)->a.p_value;
+	return a < b ? -1 : a > b ? 1 : by_start(x, y);
+}
+
+static void find_lines(struct anomaly_list *l, const struct rec_reader *reader)
+{
+	size_t n = l->rows.len < WITH_LINES ? l->rows.len : WITH_LINES;
+	struct anomaly_lines *lines = xcalloc(n + 1, sizeof(*lines));
+	for (size_t i = 0; i < n; i++) {
+		const struct anomaly *a = &l->rows.data[i].a;
+		lines[i] = (struct anomaly_lines){
+			.start_ns = a->start_ns, .end_ns = a->end_ns, .pid = a->pid};
+	}
+	anomaly_lines_find(lines, n, reader);
+	for (size_t i = 0; i < n; i++)
+		l->rows.data[i].lines = lines[i];
+	free(lines);
+}
+
+struct finding {
+	struct anomaly_list *list;
+	const struct anomaly_list_options *o;
+};
+
+static void on_anomaly(void *ctx, const struct anomaly *a)
+{
+	const struct finding *x = ctx;
+	list_anomaly(x->list, a);
+}
+
+static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
+{
+	const struct finding *x = ctx;
+	struct anomaly_list *l = x->list;
+	if (!isnan(p)) {
+		if (!l->judged_from_ns || row->start_ns < l->judged_from_ns)
+			l->judged_from_ns = row->start_ns;
+		if (row->end_ns > l->judged_to_ns)
+			l->judged_to_ns = row->end_ns;
+	}
+	if (x->o->row)
+		x->o->row(x->o->ctx, row, score, p, alarmed);
+}
+
+static void on_event(void *ctx, const struct detector_event *e)
+{
+	const struct finding *x = ctx;
+	x->o->event(x->o->ctx, e);
+}
+
+void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
+		       const struct anomaly_list_options *o)
+{
+	struct finding x = {ret, o};
+	struct detector *d =
+		detector_new(&(struct detector_options){.model = o->model,
+							.alarms_per_hour = o->alarms_per_hour,
+							.follow = o->follow,
+							.without_excuses = o->without_excuses,
+							.whole = true,
+							.tell = on_anomaly,
+							.tell_ctx = &x,
+							.row = on_row,
+							.event = o->event ? on_event : NULL});
+	detector_recording(d, reader, o->progress, o->progress_ctx);
+	detector_stats(d, &ret->stats);
+	detector_free(d);
+	if (!ret->rows.len)
+		return;
+	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_p);
+	for (size_t i = 0; i < ret->rows.len; i++)
+		ret->rows.data[i].rarer = i;
+	find_lines(ret, reader);
+	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
+}
+
+void anomaly_list_free(struct anomaly_list *l)
+{
+	for (size_t i = 0; i < l->rows.len; i++)
+		free_strings(&l->rows.data[i].a);
+	vec_free(&l->rows);
+}

@@ -1,0 +1,36 @@
+/* anomaly_list.h - the anomalies of a recording, found and kept, with what ran in them. */
+#pragma once
+
+#include "base/buffer.h"
+#include "incident/anomaly_lines.h"
+#include "incident/detector.h"
+
+struct listed_anomaly {
+	struct anomaly a; /* its strings are owned */
+	size_t rarer;	  /* anomalies that are rarer, or as rare and earlier */
+	struct anomaly_lines lines;
+};
+
+struct anomaly_list {
+	VEC(struct listed_anomaly) rows; /* in order of their starts */
+	struct detector_stats stats;
+	uint64_t judged_from_ns, judged_to_ns; /* of rows that have a p-value; 0: there are none */
+};
+
+struct anomaly_list_options {
+	/* As in struct detector_options; the callbacks may be NULL. */
+	const struct model *model;
+	double alarms_per_hour;
+	bool follow;
+	uint32_t without_excuses;
+	void *ctx;
+	void (*row)(void *ctx, const struct feature_row *row, double score, double p, bool alarmed);
+	void (*event)(void *ctx, const struct detector_event *e);
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+/* Judges the recording. ret is filled in; lines of its first 256 anomalies are looked for. */
+void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
+		       const struct anomaly_list_options *o);
+void anomaly_list_free(struct anomaly_list *l);

@@ -1,0 +1,58 @@
+/* anomaly_text.c - anomalies and the values of their features for people. */
+#include "incident/anomaly_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/human.h"
+
+const char *anomaly_entity(char ret[static ANOMALY_ENTITY_BYTES], const struct anomaly *a)
+{
+	if (a->gpu >= 0)
+		snprintf(ret, ANOMALY_ENTITY_BYTES, "gpu %d", a->gpu);
+	else if (a->pid)
+		snprintf(ret, ANOMALY_ENTITY_BYTES, "pid %u", a->pid);
+	else
+		snprintf(ret, ANOMALY_ENTITY_BYTES, "host");
+	return ret;
+}
+
+const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a)
+{
+	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES];
+	anomaly_entity(entity, a);
+	human_ns(lasted, a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
+	snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, p %.1g)", detect_layer_name(a->layer),
+		 entity, a->why, a->ended ? "lasted" : "so far", lasted, a->p_value);
+	return ret;
+}
+
+static bool is_factor(const char *unit)
+{
+	return !strcmp(unit, "ln ratio");
+}
+
+static bool is_bytes(const char *unit)
+{
+	return !strncmp(unit, "bytes", 5);
+}
+
+const char *feature_value(char ret[static FEATURE_BYTES], double v, const char *unit)
+{
+	char bytes[HUMAN_BYTES];
+	if (isnan(v))
+		snprintf(ret, FEATURE_BYTES, "-");
+	else if (is_factor(unit))
+		snprintf(ret, FEATURE_BYTES, "%.3g x", exp(v));
+	else if (is_bytes(unit) && v >= 0 && v < 1e18)
+		snprintf(ret, FEATURE_BYTES, "%s%.5s", human_bytes(bytes, (uint64_t)v), unit + 5);
+	else
+		snprintf(ret, FEATURE_BYTES, fabs(v) >= 1000 && fabs(v) < 1e9 ? "%.0f" : "%.3g", v);
+	return ret;
+}
+
+const char *feature_unit(const char *unit)
+{
+	return is_factor(unit) || is_bytes(unit) ? "" : unit;
+}

@@ -1,0 +1,24 @@
+/* report_anomalies.h - anomalies as JSON and as text: the same for detect, record and watch. */
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "incident/anomaly_list.h"
+
+/* The caller's. Keys are documented in docs/detect.md; numbers that are not known are null. */
+json_t *anomaly_json(const struct anomaly *a);
+
+/* What was found in a recording. */
+struct report_anomalies {
+	const struct anomaly_list *found;
+	const char *path, *model_path; /* model NULL: by its own beginning */
+	double alarms_per_hour;
+	uint64_t start_ns; /* of the recording */
+	size_t top;	   /* anomalies that text has: the rarest */
+	unsigned width;	   /* of text, in columns */
+	bool colour;
+};
+
+json_t *report_anomalies_json(const struct report_anomalies *r);
+void report_anomalies_text(FILE *out, const struct report_anomalies *r);

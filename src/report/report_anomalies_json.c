@@ -1,0 +1,93 @@
+/* report_anomalies_json.c - anomalies as JSON. */
+#include "detect/numbers_json.h"
+#include "incident/anomaly_list.h"
+#include "report/report_anomalies.h"
+#include "report/report_json.h"
+
+static json_t *features(const struct anomaly *a)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < a->features_len; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:o, s:o, s:o}", "name",
+						report_text_json(a->features[i].name), "unit",
+						report_text_json(a->features[i].unit), "value",
+						real_json(a->features[i].value), "usual",
+						real_json(a->features[i].usual), "share_ratio",
+						real_json(a->features[i].share_ratio)));
+	return list;
+}
+
+static json_t *calls(const struct anomaly *a)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < a->calls_len; i++)
+		json_array_append_new(list, json_pack("{s:o, s:I, s:o, s:o, s:o}", "key",
+						      report_text_json(a->calls[i].key), "calls",
+						      (json_int_t)a->calls[i].calls, "mean_ns",
+						      real_json(a->calls[i].mean_ns), "usual_ns",
+						      real_json(a->calls[i].usual_ns), "more_ns",
+						      real_json(a->calls[i].more_ns)));
+	return list;
+}
+
+json_t *anomaly_json(const struct anomaly *a)
+{
+	json_t *row = json_pack("{s:I, s:I, s:I, s:b, s:s, s:o}", "id", (json_int_t)a->id,
+				"start_ns", (json_int_t)a->start_ns, "end_ns",
+				(json_int_t)a->end_ns, "ended", a->ended, "layer",
+				detect_layer_name(a->layer), "name", report_text_json(a->name));
+	json_object_set_new(row, "told_ns", json_integer((json_int_t)a->told_ns));
+	json_object_set_new(row, "pid", a->pid ? json_integer(a->pid) : json_null());
+	json_object_set_new(row, "gpu", a->gpu >= 0 ? json_integer(a->gpu) : json_null());
+	json_object_set_new(row, "score", real_json(a->score));
+	json_object_set_new(row, "p_value", real_json(a->p_value));
+	json_object_set_new(row, "lost_ns", real_json(a->lost_ns));
+	json_object_set_new(row, "windows", json_integer(a->windows));
+	json_object_set_new(row, "why", report_text_json(a->why));
+	json_object_set_new(row, "features", features(a));
+	json_object_set_new(row, "calls", calls(a));
+	return row;
+}
+
+static json_t *lines_json(const struct anomaly_lines *lines)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < lines->lines_len; i++) {
+		json_t *o = json_object();
+		json_object_set_new(o, "function", report_text_json(lines->lines[i].function));
+		json_object_set_new(o, "file", report_text_json(lines->lines[i].file));
+		json_object_set_new(o, "line", report_number_json(lines->lines[i].line));
+		json_object_set_new(o, "ns", real_json(lines->lines[i].ns));
+		json_object_set_new(o, "usual_ns", real_json(lines->lines[i].usual_ns));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *report_anomalies_json(const struct report_anomalies *r)
+{
+	const struct detector_stats *s = &r->found->stats;
+	json_t *o = json_object(), *list = json_array();
+	json_object_set_new(o, "file", report_text_json(r->path));
+	json_object_set_new(o, "kind", json_string("job"));
+	json_object_set_new(o, "model", report_text_json(r->model_path));
+	json_object_set_new(o, "alarms_per_hour", real_json(r->alarms_per_hour));
+	json_object_set_new(o, "start_monotonic_ns", report_number_json(r->start_ns));
+	json_object_set_new(
+		o, "judged_s",
+		real_json((double)(r->found->judged_to_ns - r->found->judged_from_ns) / 1e9));
+	json_object_set_new(o, "events", report_number_json(s->events));
+	json_object_set_new(o, "events_of_unknown_keys", report_number_json(s->unknown_keys));
+	json_object_set_new(o, "events_late", report_number_json(s->late));
+	json_object_set_new(o, "rows_with_losses", report_number_json(s->lossy_rows));
+	json_object_set_new(o, "rows", report_number_json(s->rows));
+	json_object_set_new(o, "rows_alarmed", report_number_json(s->alarmed_rows));
+	for (size_t i = 0; i < r->found->rows.len; i++) {
+		json_t *row = anomaly_json(&r->found->rows.data[i].a);
+		json_object_set_new(row, "lines", lines_json(&r->found->rows.data[i].lines));
+		json_array_append_new(list, row);
+	}
+	json_object_set_new(o, "anomalies", list);
+	return o;
+}
