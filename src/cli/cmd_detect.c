@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "detect/model_file.h"
+#include "incident/excuses.h"
 
 #define EXIT_FOUND 3
 #define USUAL_TOP  20
@@ -13,7 +14,8 @@
 
 static const char *const table_only[] = {"p", "delta"};
 static const char *const written[] = {"rows", "events"};
-static const char *const recording_only[] = {"alarms-per-hour", "events", "follow"};
+static const char *const recording_only[] = {"alarms-per-hour", "events", "follow",
+					     "without-excuse"};
 
 static int check_usage(const struct args *a, bool table)
 {
@@ -41,6 +43,14 @@ static int check_usage(const struct args *a, bool table)
 	return 0;
 }
 
+static uint32_t without_excuses(const struct args *a)
+{
+	uint32_t ret = 0;
+	for (size_t i = 0; i < args_count(a, "without-excuse"); i++)
+		ret |= excuse_bit(args_nth(a, "without-excuse", i));
+	return ret;
+}
+
 static int read_options(const struct args *a, struct detect_options *ret, struct err *e)
 {
 	uint64_t top = USUAL_TOP;
@@ -52,7 +62,8 @@ static int read_options(const struct args *a, struct detect_options *ret, struct
 				       .p = args_has(a, "delta") ? NAN : USUAL_P,
 				       .delta = NAN,
 				       .alarms_per_hour = 1,
-				       .follow = args_has(a, "follow")};
+				       .follow = args_has(a, "follow"),
+				       .without_excuses = without_excuses(a)};
 	int rc = args_u64(a, "top", 0, SIZE_MAX, &top, e);
 	if (!rc)
 		rc = args_real(a, "p", 1e-300, 1, &ret->p, e);
@@ -110,6 +121,9 @@ static const struct opt_def options[] = {
 	 "is an anomaly. "
 	 "Always without a model.",
 	 NULL, 0},
+	{0, "without-excuse", "NAME",
+	 "Of a recording: judge also what is excused for that reason. May be repeated.",
+	 EXCUSE_NAMES, OPT_REPEAT},
 	{0, "p", "P",
 	 "Of a table: a row is not normal where rows like it are rarer than that. "
 	 "0.001 unless "

@@ -24,6 +24,7 @@ struct detect_options {
 	double p, delta;	   /* of a table: one is NaN */
 	double alarms_per_hour;	   /* of a recording */
 	bool follow;		   /* likewise */
+	uint32_t without_excuses;  /* likewise */
 };
 
 /* Judge a table or a recording, and print what was found; *ret_found is how much. m may be NULL

@@ -121,7 +121,8 @@ static int judge(struct recording_run *r, const struct model *m, const struct re
 		&(struct anomaly_list_options){.model = m,
 					       .alarms_per_hour = o->alarms_per_hour,
 					       .follow = o->follow,
-					       					       .ctx = r,
+					       .without_excuses = o->without_excuses,
+					       .ctx = r,
 					       .row = r->rows.stream ? write_row : NULL,
 					       .event = r->events.stream ? write_event : NULL});
 	rc = close_outputs(r, e);

@@ -30,6 +30,11 @@ struct excuse {
 	const char *what; /* a clause for people: "the process's first five seconds of work" */
 };
 
+/* Their names, as options of a command line have choices. */
+#define EXCUSE_NAMES                                                                               \
+	"lost-calls|warm-up|new-sizes|other-work|checkpoint|lagging-counters|parents-work|"        \
+	"recording-end|new-work|nobody-waits|lasting-counters"
+
 /* All of them, in the order in which they are tried; *ret_n is at most 32. */
 const struct excuse *excuses_all(size_t *ret_n);
 /* Its bit in detector_options.without_excuses; 0: there is none of that name. */

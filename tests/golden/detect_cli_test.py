@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -217,6 +218,34 @@ def what_is_not_normal_is_up_to_the_rate_of_alarms(folder):
     counts = [found(good, "-m", model, "--alarms-per-hour", rate)["rows_alarmed"]
               for rate in (0.01, 1, 3000)]
     assert counts[0] <= counts[1] < counts[2], counts
+
+
+@test
+def what_is_excused_can_be_judged(folder):
+    model = learn_job(folder)
+    good = job(folder / "other.eacgm", 8, 60)
+    unjudged = {}
+    for excuse in (None, "warm-up"):
+        found(good, "-m", model, "--rows", folder / "rows", *(("--without-excuse", excuse)
+                                                              if excuse else ()))
+        unjudged[excuse] = sum(json.loads(line)["p_value"] is None
+                               for line in (folder / "rows").read_text().splitlines())
+    assert unjudged["warm-up"] < unjudged[None], unjudged
+    done = eacgm("detect", good, "--without-excuse", "nothing", status=2)
+    assert "without-excuse" in done.stderr and "lagging-counters" in done.stderr, done.stderr
+    done = eacgm("detect", write(folder / "x.csv", draw(10, 8)), "-m", folder / "m.model",
+                 "--without-excuse", "warm-up", status=2)
+    assert "is for recordings" in done.stderr, done.stderr
+
+
+@test
+def the_page_names_each_excuse(folder):
+    source = (ROOT / "src/incident/excuses.h").read_text()
+    names = "".join(re.findall(r'"([a-z|-]+)"', source.split("#define EXCUSE_NAMES")[1]
+                               .split("\n\n")[0])).split("|")
+    page = (ROOT / "docs/detection.md").read_text()
+    missing = [n for n in names if f"`{n}`" not in page]
+    assert len(names) > 8 and not missing, (names, missing)
 
 
 @test

@@ -1,0 +1,97 @@
+/* excuses_test.c - the table of excuses: names, and that each is turned off by its own.
+ * links: rows incident detect analyze recording base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "rare_rows.h"
+
+static void names_are_those_of_the_table(void **state)
+{
+	(void)state;
+	size_t n, at = 0;
+	const struct excuse *all = excuses_all(&n);
+	char names[1024] = "";
+	for (size_t i = 0; i < n; i++) {
+		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? "|" : "",
+				       all[i].name);
+		assert_int_equal(excuse_bit(all[i].name), 1u << i);
+		assert_true(all[i].holds && all[i].what[0]);
+	}
+	assert_string_equal(names, EXCUSE_NAMES);
+	assert_int_equal(excuse_bit("nothing"), 0);
+}
+
+/* A row that is given at second 20, after usual ones, and which excuse it has. */
+static void warm_up(void)
+{
+	second = BEGIN; /* the first of another process */
+	struct feature_row row = rare_row(DETECT_TORCH, PID + 1, RARE);
+	give(&row);
+}
+
+static void new_sizes(void)
+{
+	unjudged_row(RARE);
+}
+
+static void other_work(void)
+{
+	struct feature_row row = rare_row(DETECT_TORCH, PID, RARE);
+	row.other_work = true;
+	give(&row);
+}
+
+static void new_work(void)
+{
+	row_with(RARE, 2, 1);
+}
+
+static const struct {
+	const char *name;
+	void (*give)(void);
+	uint32_t pid;
+	size_t at;
+} cases[] = {
+	{"warm-up", warm_up, PID + 1, 0},
+	{"new-sizes", new_sizes, PID, 20},
+	{"other-work", other_work, PID, 20},
+	{"new-work", new_work, PID, 20},
+};
+
+static double p_without(size_t i, uint32_t excuses)
+{
+	options.without_excuses = excuses;
+	start(false);
+	rows(20, USUAL);
+	cases[i].give();
+	stop();
+	return p_at(DETECT_TORCH, cases[i].pid, cases[i].at);
+}
+
+static void each_is_turned_off_by_its_name(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t bit = excuse_bit(cases[i].name);
+		assert_true(isnan(p_without(i, 0)));
+		assert_true(isnan(p_without(i, ~bit)));
+		double p = p_without(i, bit);
+		if (!(p < 10 * RARE))
+			fail_msg("%s: p is %g", cases[i].name, p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_are_those_of_the_table),
+		cmocka_unit_test_setup(each_is_turned_off_by_its_name, begin),
+	};
+	return cmocka_run_group_tests(tests, make_model, free_model);
+}
