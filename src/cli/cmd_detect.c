@@ -15,25 +15,30 @@
 static const char *const table_only[] = {"p", "delta"};
 static const char *const written[] = {"rows", "events"};
 static const char *const recording_only[] = {"alarms-per-hour", "events", "follow",
-					     "without-excuse"};
+					     "without-excuse", "told"};
+
+static const char *const judging_only[] = {"model",	      "rows",	"events",
+					   "alarms-per-hour", "follow", "without-excuse"};
+#define LEN(a) (sizeof(a) / sizeof(*(a)))
 
 static int check_usage(const struct args *a, bool table)
 {
-	const char *wrong =
-		table ? args_first(a, recording_only,
-				   sizeof(recording_only) / sizeof(*recording_only))
-		      : args_first(a, table_only, sizeof(table_only) / sizeof(*table_only));
+	const char *wrong = table ? args_first(a, recording_only, LEN(recording_only))
+				  : args_first(a, table_only, LEN(table_only));
 	if (wrong)
 		return usage_error(a->command, "--%s is for %s", wrong,
 				   table ? "recordings" : "tables (.csv)");
 	if (table && !args_has(a, "model"))
 		return usage_error(a->command, "a table (.csv) needs a model: say it with -m");
+	wrong = args_has(a, "told") ? args_first(a, judging_only, LEN(judging_only)) : NULL;
+	if (wrong)
+		return usage_error(a->command, "--told judges nothing: --%s is for judging", wrong);
 	if (args_has(a, "p") && args_has(a, "delta"))
 		return usage_error(a->command, "--p and --delta exclude each other");
 	if (args_has(a, "rows") && args_has(a, "events") &&
 	    !strcmp(args_get(a, "rows"), args_get(a, "events")))
 		return usage_error(a->command, "--rows and --events need a file each");
-	for (size_t i = 0; i < sizeof(written) / sizeof(*written); i++)
+	for (size_t i = 0; i < LEN(written); i++)
 		for (size_t k = 0; args_has(a, written[i]) && k < 2; k++) {
 			const char *read = k ? args_get(a, "model") : a->words.data[0];
 			if (read && files_same(args_get(a, written[i]), read))
@@ -62,6 +67,7 @@ static int read_options(const struct args *a, struct detect_options *ret, struct
 				       .p = args_has(a, "delta") ? NAN : USUAL_P,
 				       .delta = NAN,
 				       .alarms_per_hour = 1,
+				       .told = args_has(a, "told"),
 				       .follow = args_has(a, "follow"),
 				       .without_excuses = without_excuses(a)};
 	int rc = args_u64(a, "top", 0, SIZE_MAX, &top, e);
@@ -120,6 +126,10 @@ static const struct opt_def options[] = {
 	 "Of a recording: let what is usual follow slow drift, except where there "
 	 "is an anomaly. "
 	 "Always without a model.",
+	 NULL, 0},
+	{0, "told", NULL,
+	 "Of a recording: show what 'eacgm record --detect' told while it was made, instead of "
+	 "judging it.",
 	 NULL, 0},
 	{0, "without-excuse", "NAME",
 	 "Of a recording: judge also what is excused for that reason. May be repeated.",

@@ -170,8 +170,11 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 {
 	struct anomaly_slices anomalies = {0};
 	const char *path = a->words.data[0], *wanted = args_get(a, "output");
-	int rc = args_has(a, "detect") ? detect_slices(&anomalies, reader, args_get(a, "model"), e)
-				       : 0;
+	int rc = 0;
+	if (args_has(a, "detect"))
+		rc = detect_slices(&anomalies, reader, args_get(a, "model"), e);
+	else if (format->anomalies)
+		told_slices(&anomalies, reader);
 	if (rc)
 		return rc;
 	char *output = !wanted		      ? default_output(path, format)

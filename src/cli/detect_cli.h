@@ -23,6 +23,7 @@ struct detect_options {
 	const char *rows, *events; /* files to be written, or NULL */
 	double p, delta;	   /* of a table: one is NaN */
 	double alarms_per_hour;	   /* of a recording */
+	bool told;		   /* likewise: what was told while it was recorded */
 	bool follow;		   /* likewise */
 	uint32_t without_excuses;  /* likewise */
 };
@@ -37,3 +38,5 @@ int detect_recording(const struct detect_options *o, const struct model *m, uint
  * errno with the sentence: the model cannot be used. ret is written on success only. */
 int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
 		  const char *model_path, struct err *e);
+/* Those that were told while it was recorded. */
+void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader);

@@ -97,6 +97,7 @@ static int print_found(const struct recording_run *r, const struct rec_reader *r
 		.found = found,
 		.path = o->path,
 		.model_path = o->model_path,
+		.told = o->told,
 		.alarms_per_hour = o->alarms_per_hour,
 		.start_ns = report_number(rec_tables(reader), "start_monotonic_ns"),
 		.top = o->top,
@@ -133,6 +134,17 @@ static int judge(struct recording_run *r, const struct model *m, const struct re
 	return rc;
 }
 
+static int show_told(const struct recording_run *r, const struct rec_reader *reader,
+		     uint64_t *ret_found, struct err *e)
+{
+	struct anomaly_list told = {0};
+	anomaly_list_told(&told, rec_tables(reader), reader);
+	*ret_found = told.rows.len;
+	int rc = print_found(r, reader, &told, e);
+	anomaly_list_free(&told);
+	return rc;
+}
+
 int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
 		  const char *model_path, struct err *e)
 {
@@ -151,6 +163,14 @@ int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
 	return 0;
 }
 
+void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader)
+{
+	struct anomaly_list told = {0};
+	anomaly_list_told(&told, rec_tables(reader), reader);
+	anomaly_slices_make(ret, &told);
+	anomaly_list_free(&told);
+}
+
 void tell_damage(const char *command, const char *path, const struct rec_reader *r)
 {
 	const struct rec_tables *t = rec_tables(r);
@@ -167,7 +187,7 @@ int detect_recording(const struct detect_options *o, const struct model *m, uint
 	if (rc)
 		return rc;
 	tell_damage("detect", o->path, reader);
-	rc = judge(&r, m, reader, ret_found, e);
+	rc = o->told ? show_told(&r, reader, ret_found, e) : judge(&r, m, reader, ret_found, e);
 	rec_close(reader);
 	return rc;
 }

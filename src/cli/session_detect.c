@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "incident/anomaly_row.h"
 #include "incident/anomaly_text.h"
 
 struct session_detect {
@@ -27,6 +28,10 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 {
 	struct session_detect *d = ctx;
 	char entity[ANOMALY_ENTITY_BYTES];
+	struct anomaly_texts texts;
+	struct m_anomaly row;
+	anomaly_to_row(&row, &texts, a);
+	pipeline_row(d->pipeline, ROW_ANOMALY, &row, texts.of, texts.len);
 	anomaly_entity(entity, a);
 	pipeline_event(d->pipeline, a->ended ? a->end_ns : a->start_ns, entity,
 		       a->ended ? "anomaly_ended" : "anomaly", a->why);

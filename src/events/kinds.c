@@ -160,6 +160,37 @@ static const struct row_field connection_fields[] = {
 	FIELD(connection, by_nccl, U8, FIXED, NUMBER),
 };
 
+#define OF_FEATURE(member, type, coding, means)                                                    \
+	LIST(anomaly, member, MODEL_ANOMALY_FEATURES, type, coding, means)
+#define OF_CALL(member, type, coding, means)                                                       \
+	LIST(anomaly, member, MODEL_ANOMALY_CALLS, type, coding, means)
+static const struct row_field anomaly_fields[] = {
+	KEY(anomaly, id, U64, DELTA, NUMBER),
+	FIELD(anomaly, start_ns, U64, DELTA, TIME),
+	FIELD(anomaly, end_ns, U64, DELTA, TIME),
+	KEY(anomaly, told_ns, U64, DELTA, TIME),
+	KEY(anomaly, layer, U32, VARINT, STRING),
+	FIELD(anomaly, name, U32, VARINT, STRING),
+	FIELD(anomaly, why, U32, VARINT, STRING),
+	KEY(anomaly, pid, U32, DELTA, PID),
+	KEY(anomaly, gpu, I32, DELTA, NUMBER),
+	FIELD(anomaly, windows, U32, VARINT, NUMBER),
+	FIELD(anomaly, ended, U8, FIXED, NUMBER),
+	FIELD(anomaly, p_value, F64, FIXED, NUMBER),
+	FIELD(anomaly, score, F64, FIXED, NUMBER),
+	FIELD(anomaly, lost_ns, F64, FIXED, NUMBER),
+	OF_FEATURE(feature_names, U32, VARINT, STRING),
+	OF_FEATURE(feature_units, U32, VARINT, STRING),
+	OF_FEATURE(feature_values, F64, FIXED, NUMBER),
+	OF_FEATURE(feature_usuals, F64, FIXED, NUMBER),
+	OF_FEATURE(feature_shares, F64, FIXED, NUMBER),
+	OF_CALL(call_keys, U32, VARINT, STRING),
+	OF_CALL(call_counts, U64, VARINT, NUMBER),
+	OF_CALL(call_mean_ns, F64, FIXED, NUMBER),
+	OF_CALL(call_usual_ns, F64, FIXED, NUMBER),
+	OF_CALL(call_more_ns, F64, FIXED, NUMBER),
+};
+
 static const struct row_field frame_fields[] = {
 	FIELD(frame, kind, U8, FIXED, NUMBER),	     FIELD(frame, in_python, U8, FIXED, NUMBER),
 	FIELD(frame, name, U32, DELTA, STRING),	     FIELD(frame, file, U32, VARINT, STRING),
@@ -212,7 +243,7 @@ static const struct row_field source_fields[] = {
 	FIELD(source, drift_ratio, F64, FIXED, NUMBER),
 };
 
-#define HIST_ROWS 4096 /* each has hundreds of values */
+#define WIDE_ROWS 4096 /* each has hundreds of bytes */
 #define BULK_ROWS (64u << 10)
 
 #define TABLE(NAME, stem, members, what, how, most)                                                \
@@ -247,12 +278,13 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(NOTE, note, notes, "notes", ROWS_LISTED, 0),
 	TABLE(WINDOW, window, windows, "windows", ROWS_LISTED, 0),
 	TABLE(LOSS, loss, losses, "losses", ROWS_KEYED, 0),
-	TABLE(HIST, hist, hists, "histograms", ROWS_KEYED, HIST_ROWS),
+	TABLE(HIST, hist, hists, "histograms", ROWS_KEYED, WIDE_ROWS),
 	TABLE(ENUM, enum, enums, "enums", ROWS_LISTED, 0),
 	TABLE(GPU, gpu, gpus, "gpus", ROWS_KEYED, 0),
 	TABLE(COMM, comm, comms, "communicators", ROWS_KEYED, 0),
 	TABLE(CONNECTION, connection, connections, "connections", ROWS_KEYED, 0),
 	TABLE(EVENT, event, events, "events", ROWS_LISTED, 0),
+	TABLE(ANOMALY, anomaly, anomalies, "anomalies", ROWS_KEYED, WIDE_ROWS),
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),

@@ -36,7 +36,8 @@
 	X(16, GPU, gpu, gpus)                                                                      \
 	X(17, COMM, comm, comms)                                                                   \
 	X(24, CONNECTION, connection, connections)                                                 \
-	X(18, EVENT, event, events)
+	X(18, EVENT, event, events)                                                                \
+	X(25, ANOMALY, anomaly, anomalies)
 
 /* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
 #define ROW_SERIES(X)                                                                              \

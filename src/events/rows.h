@@ -356,6 +356,35 @@ struct m_event {
 	uint32_t text;	 /* string: "79: GPU has fallen off the bus" */
 };
 
+#define MODEL_ANOMALY_FEATURES 4
+#define MODEL_ANOMALY_CALLS    6
+
+/* Something that was not normal, told while it was recorded (src/incident/anomaly.h): when it was
+ * found, and again when it had ended. */
+struct m_anomaly {
+	uint64_t id; /* from 1 on, of one run */
+	uint64_t start_ns, end_ns;
+	uint64_t told_ns; /* end of the window that it was found by */
+	uint32_t layer;	  /* string: "torch" */
+	uint32_t name;	  /* string: the function, counter or phase that did most */
+	uint32_t why;	  /* string: one sentence */
+	uint32_t pid;	  /* 0: of the host or a GPU */
+	int32_t gpu;	  /* -1 none */
+	uint32_t windows;
+	uint8_t ended;
+	double p_value, score, lost_ns; /* NaN unknown */
+	/* What made it so, the most first; a name of 0: there are no more. */
+	uint32_t feature_names[MODEL_ANOMALY_FEATURES];
+	uint32_t feature_units[MODEL_ANOMALY_FEATURES]; /* strings */
+	double feature_values[MODEL_ANOMALY_FEATURES], feature_usuals[MODEL_ANOMALY_FEATURES];
+	double feature_shares[MODEL_ANOMALY_FEATURES];
+	/* Calls with the most time beyond what is usual, likewise. */
+	uint32_t call_keys[MODEL_ANOMALY_CALLS]; /* strings */
+	uint64_t call_counts[MODEL_ANOMALY_CALLS];
+	double call_mean_ns[MODEL_ANOMALY_CALLS], call_usual_ns[MODEL_ANOMALY_CALLS];
+	double call_more_ns[MODEL_ANOMALY_CALLS];
+};
+
 /* Key and value about the recording: host, kernel, command, realtime offset, options. */
 struct m_meta {
 	uint32_t key;

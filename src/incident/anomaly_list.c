@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "incident/anomaly_row.h"
+
 #define WITH_LINES 256 /* anomalies whose lines are looked for */
 
 static const char *own(const char *s)
@@ -76,6 +78,19 @@ static void find_lines(struct anomaly_list *l, const struct rec_reader *reader)
 	free(lines);
 }
 
+/* Ranks and sorts them once all are there; without a reader no lines are looked for. */
+static void settle(struct anomaly_list *l, const struct rec_reader *reader)
+{
+	if (!l->rows.len)
+		return;
+	qsort(l->rows.data, l->rows.len, sizeof(*l->rows.data), by_p);
+	for (size_t i = 0; i < l->rows.len; i++)
+		l->rows.data[i].rarer = i;
+	if (reader)
+		find_lines(l, reader);
+	qsort(l->rows.data, l->rows.len, sizeof(*l->rows.data), by_start);
+}
+
 struct finding {
 	struct anomaly_list *list;
 	const struct anomaly_list_options *o;
@@ -124,13 +139,20 @@ void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader
 	detector_recording(d, reader, o->progress, o->progress_ctx);
 	detector_stats(d, &ret->stats);
 	detector_free(d);
-	if (!ret->rows.len)
-		return;
-	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_p);
-	for (size_t i = 0; i < ret->rows.len; i++)
-		ret->rows.data[i].rarer = i;
-	find_lines(ret, reader);
-	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
+	settle(ret, reader);
+}
+
+void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
+		       const struct rec_reader *reader)
+{
+	for (size_t i = 0; i < t->anomalies.len; i++) {
+		struct anomaly a;
+		if (!anomaly_of_row(&a, &t->anomalies.data[i], t))
+			continue;
+		own_strings(&a);
+		vec_push(&ret->rows)->a = a;
+	}
+	settle(ret, reader);
 }
 
 void anomaly_list_free(struct anomaly_list *l)

@@ -1,4 +1,5 @@
-/* anomaly_list.h - the anomalies of a recording, found and kept, with what ran in them. */
+/* anomaly_list.h - the anomalies of a recording, found or told while it was made, with what ran in
+ * them. */
 #pragma once
 
 #include "base/buffer.h"
@@ -33,4 +34,7 @@ struct anomaly_list_options {
 /* Judges the recording. ret is filled in; lines of its first 256 anomalies are looked for. */
 void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
 		       const struct anomaly_list_options *o);
+/* What was told while it was recorded. reader NULL: nothing is known of lines. */
+void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
+		       const struct rec_reader *reader);
 void anomaly_list_free(struct anomaly_list *l);

@@ -106,6 +106,18 @@ void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, co
 				 .start_ns = time_ns});
 }
 
+void pipeline_row(struct pipeline *p, enum row_kind kind, const void *row, const char *const *texts,
+		  size_t n)
+{
+	const size_t bytes = row_kind_info(kind)->row_bytes;
+	struct message m = {.kind = MSG_ROW, .row_kind = kind, .ntexts = n};
+	m.row = memcpy(xcalloc(1, bytes), row, bytes);
+	m.texts = xcalloc(n + 1, sizeof(*m.texts));
+	for (size_t i = 0; i < n; i++)
+		m.texts[i] = xstrdup(texts[i]);
+	post(p, m);
+}
+
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			  uint64_t seen_ns)
 {
@@ -330,6 +342,26 @@ static void take_event(struct pipeline *p, const struct message *m)
 	emit_event(p, &row);
 }
 
+static void take_row(struct pipeline *p, struct message *m)
+{
+	const struct row_kind_info *info = row_kind_info(m->row_kind);
+	for (size_t f = 0; f < info->nfields; f++) {
+		const struct row_field *field = &info->fields[f];
+		bool is_text = field->means == MEANS_STRING || field->means == MEANS_ENTITY;
+		for (size_t k = 0; is_text && k < field->count; k++) {
+			uint64_t text = row_value(field, m->row, k);
+			bool known = text && text <= m->ntexts;
+			row_set_value(field, m->row, k,
+				      known ? pipeline_kept_string(p, m->texts[text - 1]) : 0);
+		}
+	}
+	rec_put(p->writer, m->row_kind, m->row);
+	for (size_t i = 0; i < m->ntexts; i++)
+		free(m->texts[i]);
+	free(m->texts);
+	free(m->row);
+}
+
 static void take(struct pipeline *p, struct message *m)
 {
 	struct m_window window = {.start_ns = m->start_ns, .end_ns = m->end_ns};
@@ -366,6 +398,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_CONNECTION:
 		take_connection(p, m);
+		break;
+	case MSG_ROW:
+		take_row(p, m);
 		break;
 	case MSG_OPEN_CALL:
 		pipeline_record(p, &m->call, sizeof(m->call));

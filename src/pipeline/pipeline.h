@@ -112,6 +112,10 @@ void pipeline_gpu(struct pipeline *p, const struct pipeline_gpu *gpu);
 /* Something that happened: entity "gpu 0", name "xid". */
 void pipeline_event(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
 		    const char *text);
+/* A row of a kind of ROW_LISTED that was made elsewhere: its fields that are strings are numbers of
+ * texts, from 1 on. */
+void pipeline_row(struct pipeline *p, enum row_kind kind, const void *row, const char *const *texts,
+		  size_t n);
 /* Replaces what was told of the same connection; strings are given as text. */
 struct pipeline_connection {
 	struct m_connection row;

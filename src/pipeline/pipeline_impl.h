@@ -28,6 +28,7 @@ struct message {
 		MSG_GPU,
 		MSG_EVENT,
 		MSG_CONNECTION,
+		MSG_ROW,
 	} kind;
 	struct pipeline_probe probe; /* its strings are owned */
 	struct rec_task task;
@@ -39,6 +40,10 @@ struct message {
 	char *a, *b, *c, *d;
 	struct m_gpu gpu;
 	struct m_connection connection;
+	enum row_kind row_kind;
+	void *row; /* its strings: those of texts */
+	char **texts;
+	size_t ntexts;
 	uint64_t start_ns, end_ns;
 	double value;
 };

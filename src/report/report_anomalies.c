@@ -18,6 +18,12 @@ static void print_head(FILE *out, const struct report_anomalies *r)
 	uint64_t judged_ns = r->found->judged_to_ns - r->found->judged_from_ns;
 	char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
 	const char *by = r->model_path;
+	if (r->told) {
+		text_printf(out, "%s: %s %s told while it was recorded\n", r->path,
+			    human_count(a, r->found->rows.len),
+			    r->found->rows.len == 1 ? "anomaly was" : "anomalies were");
+		return;
+	}
 	if (!judged_ns) {
 		text_printf(
 			out, "%s: nothing could be judged: %s\n", r->path,

@@ -13,6 +13,7 @@ json_t *anomaly_json(const struct anomaly *a);
 struct report_anomalies {
 	const struct anomaly_list *found;
 	const char *path, *model_path; /* model NULL: by its own beginning */
+	bool told;		       /* while it was recorded: nothing was judged now */
 	double alarms_per_hour;
 	uint64_t start_ns; /* of the recording */
 	size_t top;	   /* anomalies that text has: the rarest */

@@ -65,24 +65,31 @@ static json_t *lines_json(const struct anomaly_lines *lines)
 	return list;
 }
 
-json_t *report_anomalies_json(const struct report_anomalies *r)
+/* What was judged, and by what. */
+static void judged_json(json_t *o, const struct report_anomalies *r)
 {
 	const struct detector_stats *s = &r->found->stats;
-	json_t *o = json_object(), *list = json_array();
-	json_object_set_new(o, "file", report_text_json(r->path));
-	json_object_set_new(o, "kind", json_string("job"));
-	json_object_set_new(o, "model", report_text_json(r->model_path));
-	json_object_set_new(o, "alarms_per_hour", real_json(r->alarms_per_hour));
-	json_object_set_new(o, "start_monotonic_ns", report_number_json(r->start_ns));
-	json_object_set_new(
-		o, "judged_s",
-		real_json((double)(r->found->judged_to_ns - r->found->judged_from_ns) / 1e9));
+	uint64_t judged_ns = r->found->judged_to_ns - r->found->judged_from_ns;
+	json_object_set_new(o, "judged_s", real_json((double)judged_ns / 1e9));
 	json_object_set_new(o, "events", report_number_json(s->events));
 	json_object_set_new(o, "events_of_unknown_keys", report_number_json(s->unknown_keys));
 	json_object_set_new(o, "events_late", report_number_json(s->late));
 	json_object_set_new(o, "rows_with_losses", report_number_json(s->lossy_rows));
 	json_object_set_new(o, "rows", report_number_json(s->rows));
 	json_object_set_new(o, "rows_alarmed", report_number_json(s->alarmed_rows));
+}
+
+json_t *report_anomalies_json(const struct report_anomalies *r)
+{
+	json_t *o = json_object(), *list = json_array();
+	json_object_set_new(o, "file", report_text_json(r->path));
+	json_object_set_new(o, "kind", json_string(r->told ? "told" : "job"));
+	json_object_set_new(o, "model", report_text_json(r->model_path));
+	if (!r->told)
+		json_object_set_new(o, "alarms_per_hour", real_json(r->alarms_per_hour));
+	json_object_set_new(o, "start_monotonic_ns", report_number_json(r->start_ns));
+	if (!r->told)
+		judged_json(o, r);
 	for (size_t i = 0; i < r->found->rows.len; i++) {
 		json_t *row = anomaly_json(&r->found->rows.data[i].a);
 		json_object_set_new(row, "lines", lines_json(&r->found->rows.data[i].lines));

@@ -339,6 +339,40 @@ def timelines_are_marked(folder):
 
 
 @test
+def what_was_told_is_shown(folder):
+    bad = job(folder / "bad.eacgm", 7, 30, 10, 15, 1.6, "told")
+    said = found(bad, "--told")
+    assert said["kind"] == "told" and "judged_s" not in said, said
+    one, = said["anomalies"]
+    start = JOB_START + 10 * SECOND
+    assert (one["start_ns"], one["end_ns"], one["told_ns"]) == \
+        (start, start + 5 * SECOND, start + SECOND), one
+    assert one["ended"] and one["why"] == "aten::mm took longer" and one["lost_ns"] is None, one
+    assert one["features"][0]["name"] == "slowdown" and one["calls"][0]["calls"] == 100, one
+    assert one["lines"][0]["function"] == "train", one
+    text = eacgm("detect", bad, "--told").stdout
+    assert text.startswith(f"{bad}: 1 anomaly was told while it was recorded"), text
+    assert "1. at 10.0 s for 5.00 s, torch, pid 4242, aten::mm" in text, text
+    assert eacgm("detect", bad, "--told", "--exit-code", status=3)
+    shown, = json.loads(eacgm("report", bad, "--json").stdout)["anomalies"]  # with nine digits
+    assert set(shown) == set(one) - {"lines"} and shown["calls"] == one["calls"], shown
+    assert all(shown[k] == one[k] for k in ("start_ns", "end_ns", "id", "layer", "why")), shown
+    text = eacgm("report", bad).stdout
+    assert "torch, pid 4242: aten::mm took longer (lasted 5.00 s, p 1e-06)" in text, text
+    eacgm("export", bad, "-o", folder / "out")
+    trace = perfetto_check.parse(perfetto_check.decode(folder / "out", PROTO))
+    assert any(d["name"] == ["anomalies"] for p in trace["packet"] for d in p["track_descriptor"])
+    eacgm("merge", bad, job(folder / "other.eacgm", 3, 5), "-o", folder / "both.eacgm")
+    kept, = found(folder / "both.eacgm", "--told")["anomalies"]
+    assert kept["why"] == one["why"] and kept["features"] == one["features"], kept
+    plain = job(folder / "plain.eacgm", 3, 5)
+    assert "anomalies" not in json.loads(eacgm("report", plain, "--json").stdout)
+    assert found(plain, "--told")["anomalies"] == []
+    done = eacgm("detect", bad, "--told", "--rows", folder / "rows", status=2)
+    assert "--told judges nothing" in done.stderr, done.stderr
+
+
+@test
 def models_fit_what_they_were_learned_from(folder):
     learn(folder)
     model = learn_job(folder)

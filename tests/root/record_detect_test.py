@@ -65,6 +65,22 @@ def check_watched(job, watcher):
     expect(len(found) == len(ended) and set(found) == set(ended), "found, and ended: %s" % lines)
 
 
+def check_told(t, recording, why, events):
+    """Anomalies are rows of the recording, which detect and report show."""
+    r = t.run([EACGM, "detect", recording, "--told", "--json"])
+    expect(r.status == 0, r)
+    told = json.loads(r.out)["anomalies"]
+    mine = [a for a in told if a["layer"] in ("torch", "step")]
+    # those of the command line were told at once: what they say of their end came later
+    expect(len(mine) >= len(set(events)) > 0 and all(a["ended"] for a in told), (told, why))
+    expect(all(a["features"] and a["p_value"] < 0.1 for a in mine), mine)
+    r = t.run([EACGM, "report", recording, "--json"])
+    expect(r.status == 0, r)
+    shown = json.loads(r.out)["anomalies"]
+    what = lambda anomalies: [(a["id"], a["start_ns"], a["end_ns"], a["why"]) for a in anomalies]
+    expect(what(shown) == what(told), "report: %r, detect: %r" % (what(shown), what(told)))
+
+
 @test("a job that slows down is told while it does", 180)
 def _(t):
     needs_torch(t)
@@ -98,6 +114,8 @@ def _(t):
     expect(min(began) < was[1] and any(ns > was[0] for ns in ended),
            "slow at %r, anomalies began at %r and ended at %r" % (was, began, ended))
     expect(all(row["entity"] == "pid %d" % pid for row in events), events)
+
+    check_told(t, slow.recording.path, why, [row["text"] for row in events])
 
     check_watched(*start_watched(t, model, "13", "8", "11"))
 
