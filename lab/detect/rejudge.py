@@ -6,10 +6,10 @@ For tuning what comes after the features: mixture, tail, sums, judge, anomalies.
 run this, and `score.py COPY --split dev` prints "eacgm rejudged" beside what dataset.py had: p and
 alarms of each row, anomalies, and marks of events. COPY may be DATA, and another --name adds
 another. Of each workload the models are learned from its calibration runs, all that is judged is
-of the splits asked for. lab/detect/rejudge.c says what the rows cannot tell.
+of the splits asked for. docs/detect.md says what rows alone cannot tell.
 
 Features have half precision here, and what blurs them is drawn by time: where a data set does not
-say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/lab/rejudge."""
+say when its runs began (meta.origin_ns), it is drawn anew. Needs numpy and build/eacgm."""
 
 import argparse
 import collections
@@ -44,15 +44,13 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("data", help="folder of dataset.py")
     p.add_argument("-o", "--output", required=True, help="folder of the copy")
-    p.add_argument("--rejudge", default=os.path.join(common.ROOT, "build", "lab", "rejudge"))
+    p.add_argument("--eacgm", default=os.path.join(common.ROOT, "build", "eacgm"))
     p.add_argument("--name", help="of the detector in the copy: rejudged-NAME")
     p.add_argument("--without", nargs="*", default=[], choices=INGREDIENTS)
     p.add_argument("--split", nargs="*", default=["dev", "test"],
                    choices=("calibration", "dev", "test"), help="what is judged")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--components", type=int, help="of each mixture; by default by BIC")
-    p.add_argument("--regimes", type=int, help="that the model knows; by default the highest "
-                   "number in calibration runs")
     p.add_argument("--alarms-per-hour", type=float, help="by default what dataset.py asked for")
     return p.parse_args()
 
@@ -214,7 +212,7 @@ def event_marks(run, anomalies, alarmed):
 # ---- all of it ----
 
 def add(run, key, folder, rate):
-    """What rejudge wrote of a run, into its arrays and meta."""
+    """What eacgm wrote of a run, into its arrays and meta."""
     told = runs.rows_of(os.path.join(folder, run.name))
     by_place = {join.place_of(r): i for i, r in enumerate(rows_of(run))}
     p, alarmed = join.verdict_arrays(told, by_place, len(by_place))
@@ -225,30 +223,44 @@ def add(run, key, folder, rate):
     run.meta["detectors"][key] = {"anomalies": anomalies, "events_late": 0, "asked_per_hour": rate}
 
 
+def eacgm(args, *words):
+    return common.run([args.eacgm, *words], SECONDS).out
+
+
+def learn(args, learned, path, model):
+    """Returns [what was learned of each layer], from the model's file and what eacgm said."""
+    command = ["learn", *[path(r) for r in learned], "-o", model, "--seed", args.seed, "--json"]
+    if args.components:
+        command += ["-k", args.components]
+    for what in args.without:
+        command += ["--without", what]
+    said = json.loads(eacgm(args, *command))["layers"]
+    with open(model, encoding="utf-8") as f:
+        kept = json.load(f)["layers"]
+    return [{**kept.get(o["layer"], {}), **o} for o in said]
+
+
 def rejudge(args, workload, everything, key, scratch):
-    """Learns and judges one workload. Returns [what rejudge said of each layer]."""
+    """Learns and judges one workload. Returns [what was learned of each layer]."""
     mine = [r for r in everything if r.workload == workload]
     learned = [r for r in mine if r.split == "calibration"]
     judged = [r for r in mine if r.split in args.split]
     if not learned:
         raise data.Bad("workload '%s' has no calibration run to learn from" % workload)
-    path = lambda run: os.path.join(scratch, run.name)
+    path = lambda run: os.path.join(scratch, run.name + ".jsonl")
     for run in {r.name: r for r in learned + judged}.values():
         write_rows(path(run), rows_of(run))
     rate = args.alarms_per_hour or learned[0].detectors["full"].get("asked_per_hour", 1.0)
-    out = os.path.join(scratch, "out")
+    out, model = os.path.join(scratch, "out"), os.path.join(scratch, "rows.model")
     os.makedirs(out, exist_ok=True)
-    command = [args.rejudge, "-o", out, "-s", args.seed, "-a", rate]
-    for option, value in (("-k", args.components), ("-r", args.regimes)):
-        command += [option, value] if value else []
-    for what in args.without:
-        command += ["-w", what]
-    for run in learned:
-        command += ["-l", path(run)]
-    done = common.run(command + [path(r) for r in judged], SECONDS)
+    layers = learn(args, learned, path, model)
     for run in judged:
+        said = eacgm(args, "detect", path(run), "-m", model, "--alarms-per-hour", rate, "--json",
+                     "--rows", os.path.join(out, run.name))
+        with open(os.path.join(out, run.name + ".json"), "w", encoding="utf-8") as f:
+            f.write(said)
         add(run, key, out, rate)
-    return [json.loads(line) for line in done.out.splitlines()]
+    return layers
 
 
 def same_share(run, key):
@@ -273,13 +285,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="eacgm-rejudge-") as scratch:
         for workload in sorted({r.workload for r in everything}):
             for o in rejudge(args, workload, everything, key, scratch):
-                layers.append([workload, o["layer"], o["rows"], o.get("components", "-"),
+                layers.append([workload, o["layer"], o.get("rows", "-"), o.get("components", "-"),
                                "%.3f" % o["cusum_ratio"] if "cusum_ratio" in o else "-",
-                               "%.3f" % o["tail_shape"] if "tail_shape" in o else "-",
-                               o.get("left_out", "")])
+                               "%.3f" % o["tail"]["shape"] if o.get("tail") else "-",
+                               o["why_not"] or ""])
     for run in everything:
         data.write_run(os.path.join(args.output, run.name + ".npz"), run.meta, run.arrays)
-    common.print_table("learned again", ["workload", "layer", "rows", "components", "sums x",
+    common.print_table("learned again", ["workload", "layer", "rows kept", "components", "sums x",
                                          "tail shape", ""], layers)
     rows = []
     for run in everything:

@@ -28,8 +28,12 @@ static int check_usage(const struct args *a, bool table)
 	if (wrong)
 		return usage_error(a->command, "--%s is for %s", wrong,
 				   table ? "recordings" : "tables (.csv)");
-	if (table && !args_has(a, "model"))
-		return usage_error(a->command, "a table (.csv) needs a model: say it with -m");
+	bool rows = path_is_rows(a->words.data[0]);
+	if ((table || rows) && !args_has(a, "model"))
+		return usage_error(a->command, "%s a model: say it with -m",
+				   table ? "a table (.csv) needs" : "rows (.jsonl) need");
+	if (rows && (args_has(a, "events") || args_has(a, "told")))
+		return usage_error(a->command, "rows (.jsonl) have no events, nor what was told");
 	wrong = args_has(a, "told") ? args_first(a, judging_only, LEN(judging_only)) : NULL;
 	if (wrong)
 		return usage_error(a->command, "--told judges nothing: --%s is for judging", wrong);
@@ -99,7 +103,9 @@ static int run(const struct args *a)
 				    table ? "a table" : "a recording", &e);
 	if (!rc)
 		rc = table ? detect_table(&o, &m, &found, &e)
-			   : detect_recording(&o, o.model_path ? &m : NULL, &found, &e);
+		     : path_is_rows(o.path)
+			     ? detect_rows(&o, &m, &found, &e)
+			     : detect_recording(&o, o.model_path ? &m : NULL, &found, &e);
 	model_free(&m);
 	if (rc)
 		return command_failed(a->command, &e);

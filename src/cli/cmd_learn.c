@@ -9,7 +9,7 @@
 #include "base/human.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "detect/learn.h"
+#include "detect/learn_rows.h"
 #include "detect/learn_table.h"
 #include "detect/model_file.h"
 #include "report/report_json.h"
@@ -26,10 +26,20 @@ static const char *const ingredients[] = {"keys",    "sizes", "gaps", "regimes",
 					  "mixture", "cusum", "tail", "pace"};
 #define INGREDIENTS "keys|sizes|gaps|regimes|cleaning|mixture|cusum|tail|pace"
 
+static bool ends_in(const char *path, const char *end)
+{
+	size_t len = strlen(path), n = strlen(end);
+	return len >= n && !strcmp(path + len - n, end);
+}
+
 bool path_is_table(const char *path)
 {
-	size_t len = strlen(path);
-	return len >= 4 && !strcmp(path + len - 4, ".csv");
+	return ends_in(path, ".csv");
+}
+
+bool path_is_rows(const char *path)
+{
+	return ends_in(path, ".jsonl");
 }
 
 static enum gmm_covariance covariance_of(const struct args *a)
@@ -96,8 +106,8 @@ static int read_means(const char *path, const struct table *t, struct gmm_option
 	return rc;
 }
 
-static int learn_rows(const struct args *a, struct model *ret, struct table *t,
-		      struct gmm_options *o, struct err *e)
+static int learn_mixture_of(const struct args *a, struct model *ret, struct table *t,
+			    struct gmm_options *o, struct err *e)
 {
 	double *means = NULL;
 	const char *init = args_get(a, "init");
@@ -119,7 +129,7 @@ static int learn_from_table(const struct args *a, struct gmm_options *o, struct 
 		return rc;
 	size_t rows = t.rows;
 	uint32_t columns = t.columns;
-	rc = learn_rows(a, ret, &t, o, e);
+	rc = learn_mixture_of(a, ret, &t, o, e);
 	table_free(&t);
 	if (!rc)
 		ret->origin = xasprintf("%s: %zu rows of %u columns", path, rows, columns);
@@ -217,6 +227,26 @@ static int learn_from_recordings(const struct args *a, const struct learn_option
 	return rc;
 }
 
+/* ---- rows ---- */
+
+static int learn_from_rows(const struct args *a, struct learn_options *o, struct learned *ret,
+			   struct err *e)
+{
+	size_t n = a->words.len;
+	struct rows_file *files = xcalloc(n, sizeof(*files));
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = rows_file_read(&files[i], a->words.data[i], o->window_ns, e);
+	o->left_out = left_out;
+	o->left_out_ctx = ret;
+	if (!rc)
+		rc = learn_rows(&ret->model, files, n, o, e);
+	for (size_t i = 0; i < n; i++)
+		rows_file_free(&files[i]);
+	free(files);
+	return rc;
+}
+
 /* ---- the command ---- */
 
 /* Ctrl-C before this ends the program, and nothing has been written; during it, it waits. */
@@ -251,11 +281,15 @@ static int print_result(const struct args *a, const struct learned *l, struct er
 
 static int check_usage(const struct args *a, bool table)
 {
-	size_t tables = 0;
-	for (size_t i = 0; i < a->words.len; i++)
+	size_t tables = 0, rows = 0;
+	for (size_t i = 0; i < a->words.len; i++) {
 		tables += path_is_table(a->words.data[i]);
+		rows += path_is_rows(a->words.data[i]);
+	}
 	if (tables && a->words.len > 1)
 		return usage_error(a->command, "a table (.csv) is learned alone");
+	if (rows && rows < a->words.len)
+		return usage_error(a->command, "rows (.jsonl) are learned by themselves");
 	const char *wrong =
 		table ? args_first(a, recordings_only,
 				   sizeof(recordings_only) / sizeof(*recordings_only))
@@ -285,7 +319,8 @@ static int learn_recording_files(const struct args *a, struct learned *ret, stru
 	struct learn_options o;
 	if (recording_options(a, &o, e))
 		return usage_error(a->command, "%s", e->msg);
-	return learn_from_recordings(a, &o, ret, e);
+	return path_is_rows(a->words.data[0]) ? learn_from_rows(a, &o, ret, e)
+					      : learn_from_recordings(a, &o, ret, e);
 }
 
 static int run(const struct args *a)

@@ -11,6 +11,8 @@
 
 /* A file is a table of numbers if its name ends in ".csv", else a recording. */
 bool path_is_table(const char *path);
+/* Rows that were judged before: ".jsonl". */
+bool path_is_rows(const char *path);
 
 /* Says on standard error that a recording is damaged, where it is. */
 void tell_damage(const char *command, const char *path, const struct rec_reader *r);
@@ -32,6 +34,8 @@ struct detect_options {
  * for a recording. 0, or negative errno with the sentence. */
 int detect_table(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		 struct err *e);
+int detect_rows(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
+		struct err *e);
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e);
 /* A recording's anomalies for a timeline; model_path NULL: by its own beginning. 0, or negative

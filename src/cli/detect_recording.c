@@ -89,6 +89,7 @@ static void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *
 	progress_end(&progress);
 }
 
+/* reader NULL: there are rows alone. */
 static int print_found(const struct recording_run *r, const struct rec_reader *reader,
 		       const struct anomaly_list *found, struct err *e)
 {
@@ -99,7 +100,8 @@ static int print_found(const struct recording_run *r, const struct rec_reader *r
 		.model_path = o->model_path,
 		.told = o->told,
 		.alarms_per_hour = o->alarms_per_hour,
-		.start_ns = report_number(rec_tables(reader), "start_monotonic_ns"),
+		.start_ns = reader ? report_number(rec_tables(reader), "start_monotonic_ns")
+				   : found->judged_from_ns,
 		.top = o->top,
 		.width = terminal_width(stdout),
 		.colour = terminal_colour(stdout)};
@@ -109,23 +111,27 @@ static int print_found(const struct recording_run *r, const struct rec_reader *r
 	return 0;
 }
 
+/* Of a recording, or of rows where reader is NULL. */
 static int judge(struct recording_run *r, const struct model *m, const struct rec_reader *reader,
-		 uint64_t *ret_found, struct err *e)
+		 const struct rows_file *rows, uint64_t *ret_found, struct err *e)
 {
 	const struct detect_options *o = r->options;
 	struct anomaly_list found = {0};
 	int rc = open_outputs(r, e);
 	if (rc)
 		return rc;
-	detect_anomalies(
-		&found, reader,
-		&(struct anomaly_list_options){.model = m,
-					       .alarms_per_hour = o->alarms_per_hour,
-					       .follow = o->follow,
-					       .without_excuses = o->without_excuses,
-					       .ctx = r,
-					       .row = r->rows.stream ? write_row : NULL,
-					       .event = r->events.stream ? write_event : NULL});
+	const struct anomaly_list_options options = {.model = m,
+						     .alarms_per_hour = o->alarms_per_hour,
+						     .follow = o->follow,
+						     .without_excuses = o->without_excuses,
+						     .ctx = r,
+						     .row = r->rows.stream ? write_row : NULL,
+						     .event =
+							     r->events.stream ? write_event : NULL};
+	if (reader)
+		detect_anomalies(&found, reader, &options);
+	else
+		anomaly_list_replay(&found, rows, &options);
 	rc = close_outputs(r, e);
 	*ret_found = found.rows.len;
 	if (!rc)
@@ -187,7 +193,20 @@ int detect_recording(const struct detect_options *o, const struct model *m, uint
 	if (rc)
 		return rc;
 	tell_damage("detect", o->path, reader);
-	rc = o->told ? show_told(&r, reader, ret_found, e) : judge(&r, m, reader, ret_found, e);
+	rc = o->told ? show_told(&r, reader, ret_found, e)
+		     : judge(&r, m, reader, NULL, ret_found, e);
 	rec_close(reader);
+	return rc;
+}
+
+int detect_rows(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
+		struct err *e)
+{
+	struct recording_run r = {.options = o};
+	struct rows_file rows = {0};
+	int rc = rows_file_read(&rows, o->path, m->window_ns, e);
+	if (!rc)
+		rc = judge(&r, m, NULL, &rows, ret_found, e);
+	rows_file_free(&rows);
 	return rc;
 }

@@ -139,8 +139,12 @@ uint64_t feature_row_due(const struct feature_row *row, uint64_t window_ns)
 	return row->layer == DETECT_STEP && over ? row->end_ns + window_ns - over : row->end_ns;
 }
 
-int feature_rows_compare(const struct feature_row *x, const struct feature_row *y)
+int feature_rows_due_compare(const struct feature_row *x, const struct feature_row *y,
+			     uint64_t window_ns)
 {
+	uint64_t of_x = feature_row_due(x, window_ns), of_y = feature_row_due(y, window_ns);
+	if (of_x != of_y)
+		return of_x < of_y ? -1 : 1;
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
 	if (x->pid != y->pid)

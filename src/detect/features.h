@@ -49,5 +49,7 @@ void feature_rows_sort(struct feature_row *rows, size_t n);
  * says what was done in it. */
 uint64_t feature_row_due(const struct feature_row *row, uint64_t window_ns);
 
-/* The order of rows that are due together: below 0, 0, above 0. */
-int feature_rows_compare(const struct feature_row *x, const struct feature_row *y);
+/* The order in which rows are judged: when they are due, then by layer and process. Below 0, 0,
+ * above 0. */
+int feature_rows_due_compare(const struct feature_row *x, const struct feature_row *y,
+			     uint64_t window_ns);

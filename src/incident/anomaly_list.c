@@ -94,6 +94,8 @@ static void settle(struct anomaly_list *l, const struct rec_reader *reader)
 struct finding {
 	struct anomaly_list *list;
 	const struct anomaly_list_options *o;
+	const struct rows_file *rows; /* that are judged again, as they were; NULL: a recording */
+	size_t rows_told;
 };
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
@@ -104,8 +106,14 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 
 static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
 {
-	const struct finding *x = ctx;
+	struct finding *x = ctx;
 	struct anomaly_list *l = x->list;
+	struct feature_row given;
+	if (x->rows) {
+		given = x->rows->rows.data[x->rows_told++].row;
+		given.regime = row->regime;
+		row = &given;
+	}
 	if (!isnan(p)) {
 		if (!l->judged_from_ns || row->start_ns < l->judged_from_ns)
 			l->judged_from_ns = row->start_ns;
@@ -122,24 +130,40 @@ static void on_event(void *ctx, const struct detector_event *e)
 	x->o->event(x->o->ctx, e);
 }
 
+static struct detector *detector_of(struct finding *x)
+{
+	const struct anomaly_list_options *o = x->o;
+	return detector_new(&(struct detector_options){.model = o->model,
+						       .alarms_per_hour = o->alarms_per_hour,
+						       .follow = o->follow,
+						       .without_excuses = o->without_excuses,
+						       .whole = true,
+						       .tell = on_anomaly,
+						       .tell_ctx = x,
+						       .row = on_row,
+						       .event = o->event ? on_event : NULL});
+}
+
 void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
 		       const struct anomaly_list_options *o)
 {
-	struct finding x = {ret, o};
-	struct detector *d =
-		detector_new(&(struct detector_options){.model = o->model,
-							.alarms_per_hour = o->alarms_per_hour,
-							.follow = o->follow,
-							.without_excuses = o->without_excuses,
-							.whole = true,
-							.tell = on_anomaly,
-							.tell_ctx = &x,
-							.row = on_row,
-							.event = o->event ? on_event : NULL});
+	struct finding x = {.list = ret, .o = o};
+	struct detector *d = detector_of(&x);
 	detector_recording(d, reader, o->progress, o->progress_ctx);
 	detector_stats(d, &ret->stats);
 	detector_free(d);
 	settle(ret, reader);
+}
+
+void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
+			 const struct anomaly_list_options *o)
+{
+	struct finding x = {ret, o, rows, 0};
+	struct detector *d = detector_of(&x);
+	detector_rows(d, o->model, rows);
+	detector_stats(d, &ret->stats);
+	detector_free(d);
+	settle(ret, NULL);
 }
 
 void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,

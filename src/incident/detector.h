@@ -12,6 +12,7 @@
 #include "detect/features.h"
 #include "detect/model.h"
 #include "detect/names.h"
+#include "detect/rows_file.h"
 #include "incident/anomaly.h"
 #include "recording/recording.h"
 
@@ -68,6 +69,9 @@ void detector_end(struct detector *d);
 /* All of a file, its steps too, and then detector_end; options: whole. progress may be NULL. */
 void detector_recording(struct detector *d, const struct rec_reader *r,
 			void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
+
+/* Likewise all rows of a file that was written of them; by a model alone. */
+void detector_rows(struct detector *d, const struct model *m, const struct rows_file *f);
 
 struct detector_stats {
 	uint64_t events, rows, alarmed_rows;

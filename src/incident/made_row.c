@@ -49,11 +49,7 @@ void row_queue_push(struct row_queue *q, const struct made_row *row)
 static int by_due(const void *a, const void *b, void *window_ns)
 {
 	const struct made_row *x = a, *y = b;
-	uint64_t of_x = feature_row_due(&x->row, *(uint64_t *)window_ns);
-	uint64_t of_y = feature_row_due(&y->row, *(uint64_t *)window_ns);
-	if (of_x != of_y)
-		return of_x < of_y ? -1 : 1;
-	return feature_rows_compare(&x->row, &y->row);
+	return feature_rows_due_compare(&x->row, &y->row, *(const uint64_t *)window_ns);
 }
 
 void row_queue_drain(struct row_queue *q, void (*judge)(void *ctx, const struct made_row *row),

@@ -32,7 +32,6 @@ except SystemExit:  # it says what is missing and ends
     methods = None
 
 EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
-REJUDGE = pathlib.Path(EACGM).parent / "lab/rejudge"
 S = 10**9
 TESTS = []
 
@@ -611,8 +610,8 @@ def clean_time_that_was_slow_is_scored_or_left_out(folder):
 def a_data_set_is_judged_again_beside_what_was_said(folder):
     paths = synthetic.write_runs(folder / "runs", 4, seed=3, seconds=150)
     lab("dataset.py", *paths, "-o", folder / "data", "--reuse")
-    lab("rejudge.py", folder / "data", "-o", folder / "copy", "--rejudge", REJUDGE)
-    lab("rejudge.py", folder / "copy", "-o", folder / "copy", "--rejudge", REJUDGE, "--name",
+    lab("rejudge.py", folder / "data", "-o", folder / "copy", "--eacgm", EACGM)
+    lab("rejudge.py", folder / "copy", "-o", folder / "copy", "--eacgm", EACGM, "--name",
           "again", "--without", "cusum")
     for path in sorted((folder / "data").glob("*.npz")):
         old, new = data.read_run(str(path)), data.read_run(str(folder / "copy" / path.name))

@@ -1,0 +1,109 @@
+/* learn_rows.c - the mixture of each layer, of rows alone. */
+#include "detect/learn_rows.h"
+
+#include <errno.h>
+
+#include "detect/learn_known.h"
+#include "detect/learn_mixture.h"
+#include "detect/regimes.h"
+
+struct layer_rows {
+	VEC(struct feature_row) of;
+};
+
+static bool is_of_calls(enum detect_layer l)
+{
+	return l == DETECT_CUDA || l == DETECT_TORCH || l == DETECT_NCCL || l == DETECT_PYTHON;
+}
+
+/* Where learning begins: with the first window after the one that the warm-up ends in. The first
+ * call of work is not there, but the window that it ended in is. */
+static uint64_t begin_of(const struct rows_file *f, uint64_t window_ns)
+{
+	uint64_t all = UINT64_MAX, calls = UINT64_MAX, work = UINT64_MAX;
+	for (size_t i = 0; i < f->rows.len; i++) {
+		const struct feature_row *r = &f->rows.data[i].row;
+		all = r->start_ns < all ? r->start_ns : all;
+		if (is_of_calls(r->layer))
+			calls = r->start_ns < calls ? r->start_ns : calls;
+		if (is_of_calls(r->layer) && r->layer != DETECT_PYTHON)
+			work = r->start_ns < work ? r->start_ns : work;
+	}
+	uint64_t first = work != UINT64_MAX ? work : calls != UINT64_MAX ? calls : all;
+	return first == UINT64_MAX ? 0 : first + (uint64_t)(WARMUP_S * 1e9) + window_ns;
+}
+
+static void collect(struct layer_rows ret[DETECT_LAYERS], const struct rows_file *f,
+		    uint64_t window_ns)
+{
+	uint64_t begin = begin_of(f, window_ns);
+	size_t before[DETECT_LAYERS];
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		before[l] = ret[l].of.len;
+	for (size_t i = 0; i < f->rows.len; i++) {
+		const struct feature_row *row = &f->rows.data[i].row;
+		if (row->start_ns >= begin)
+			*vec_push(&ret[row->layer].of) = *row;
+	}
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		if (ret[l].of.len > before[l])
+			feature_rows_sort(ret[l].of.data + before[l], ret[l].of.len - before[l]);
+}
+
+/* Makes all known that the rows have, with shares that nothing is like; what is no number of one is
+ * 0. */
+static void settle_regimes(struct model *m, struct layer_rows rows[DETECT_LAYERS])
+{
+	uint32_t highest = 0;
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		for (size_t i = 0; i < rows[l].of.len; i++) {
+			uint32_t *regime = &rows[l].of.data[i].regime;
+			if (*regime > REGIMES_MOST)
+				*regime = 0;
+			highest = *regime > highest ? *regime : highest;
+		}
+	for (uint32_t r = 0; r < highest; r++)
+		vec_push(&m->regimes)->places[r] = 1;
+}
+
+static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
+			const struct learn_options *o, struct err *e)
+{
+	size_t learned = 0;
+	const struct learn_mixture_options mixture = {.components = o->components,
+						      .covariance = o->covariance,
+						      .seed = o->seed,
+						      .without = o->without};
+	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++) {
+		struct err why;
+		if (!rows[l].of.len)
+			continue;
+		int rc = learn_mixture(&m->layers[l], l, rows[l].of.data, rows[l].of.len, &mixture,
+				       &why);
+		learned += !rc;
+		if (rc && o->left_out)
+			o->left_out(o->left_out_ctx, l, why.msg);
+	}
+	return learned ? 0 : err_set(e, EINVAL, "no layer could be learned");
+}
+
+int learn_rows(struct model *ret, const struct rows_file *files, size_t n,
+	       const struct learn_options *o, struct err *e)
+{
+	struct layer_rows rows[DETECT_LAYERS] = {0};
+	for (size_t i = 0; i < n; i++)
+		collect(rows, &files[i], o->window_ns);
+	model_init(ret);
+	ret->window_ns = o->window_ns;
+	ret->recordings = (uint32_t)n;
+	ret->without = o->without;
+	settle_regimes(ret, rows);
+	int rc = learn_layers(ret, rows, o, e);
+	if (!rc)
+		ret->origin = xasprintf("rows of %zu recording%s", n, n == 1 ? "" : "s");
+	else
+		model_free(ret);
+	for (size_t l = 0; l < DETECT_LAYERS; l++)
+		vec_free(&rows[l].of);
+	return rc;
+}
