@@ -205,6 +205,7 @@ static void read_pass(struct learning *l, const struct rec_reader *r, const stru
 	hardware_end(l->hardware);
 	windows_forget_rows(l->windows);
 	hardware_forget_rows(l->hardware);
+	detect_keys_forget_rows(l->known.keys);
 	steps_pass(l, steps);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		if (l->rows[i].len > before[i])
