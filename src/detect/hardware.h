@@ -64,8 +64,6 @@ void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const str
 void hardware_process_gone(struct hardware *h, uint32_t pid);
 /* Counters of this entity come no more by this number. */
 void hardware_name_gone(struct hardware *h, uint32_t string);
-/* GPUs and processes that are known. */
-size_t hardware_units(const struct hardware *h);
 void hardware_upto(struct hardware *h, uint64_t now_ns);
 void hardware_end(struct hardware *h);
 /* Another recording: numbers of strings mean something else. After hardware_end. */

@@ -58,11 +58,6 @@ void hardware_process_gone(struct hardware *h, uint32_t pid)
 	hardware_drop_gone(h);
 }
 
-size_t hardware_units(const struct hardware *h)
-{
-	return h->units.len;
-}
-
 /* Processes whose end was not told and that have nothing open go first; all, where these are
  * few. */
 static void make_room(struct hardware *h)

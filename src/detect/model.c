@@ -1,4 +1,4 @@
-/* model.c - making, freeing and asking a model. */
+/* model.c - making and freeing a model. */
 #include "detect/model.h"
 
 #include <math.h>
@@ -29,13 +29,4 @@ void model_free(struct model *m)
 		gmm_free(&m->layers[l].gmm);
 	}
 	*m = (struct model){0};
-}
-
-double model_score(const struct model_mixture *m, const double *row)
-{
-	double x[FEATURES_MOST], density;
-	for (uint32_t i = 0; i < m->columns; i++)
-		x[i] = isnan(row[i]) ? 0 : (row[i] - m->centre[i]) / m->scale[i];
-	gmm_log_density(&m->gmm, x, 1, &density);
-	return -density;
 }

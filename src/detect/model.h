@@ -71,6 +71,3 @@ struct model {
 
 void model_init(struct model *m);
 void model_free(struct model *m);
-
-/* A row's -log density, standardised first; columns as in mixture->names. NaN: not finite. */
-double model_score(const struct model_mixture *m, const double *row);

@@ -245,18 +245,3 @@ double tail_p(const struct tail *t, double score)
 		at -= (t->points[low] - score) / (t->points[low] - t->points[low - 1]);
 	return 1 - (1 - t->start_ratio) * at / (TAIL_POINTS - 1);
 }
-
-double tail_score(const struct tail *t, double p)
-{
-	if (!t->n || !(p > 0))
-		return t->n ? INFINITY : NAN;
-	if (p < t->start_ratio)
-		return t->start + pareto_quantile(t->shape, t->scale, p / t->start_ratio);
-	double at = (1 - p) / (1 - t->start_ratio) * (TAIL_POINTS - 1);
-	if (at <= 0)
-		return t->points[0];
-	size_t under = (size_t)at;
-	if (under >= TAIL_POINTS - 1)
-		return t->points[TAIL_POINTS - 1];
-	return t->points[under] + (at - (double)under) * (t->points[under + 1] - t->points[under]);
-}

@@ -39,5 +39,3 @@ size_t tail_clean(const double *scores, size_t n, double believed, bool *keep);
 
 /* P(score >= s) for a normal row, in (0, 1]; falls as s grows. */
 double tail_p(const struct tail *t, double score);
-/* The score whose p is this: p in (0, 1). */
-double tail_score(const struct tail *t, double p);

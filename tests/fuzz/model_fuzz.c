@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/mixture_score.h"
 #include "detect/model_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,7 +31,7 @@ static void check_mixture(const struct model_mixture *m)
 		check(m->names[i] && m->scale[i] > 0);
 		row[i] = i % 3 ? (double)i : NAN;
 	}
-	double p = tail_p(&m->tail, model_score(m, row));
+	double p = tail_p(&m->tail, mixture_score(m, row));
 	check(isnan(p) || (p > 0 && p <= 1));
 	for (uint32_t i = 0; i < m->columns; i++)
 		row[i] = (double)i;

@@ -16,6 +16,7 @@
 #include "base/buffer.h"
 #include "base/random.h"
 #include "detect/learn_table.h"
+#include "mixture_score.h"
 
 /* Two groups in columns of very different units, sorted by group; the first share of rows of each
  * are faults. */
@@ -53,7 +54,7 @@ static double share_below(const struct model_mixture *m, const struct table *t, 
 {
 	size_t n = 0;
 	for (size_t i = 0; i < t->rows; i++)
-		n += tail_p(&m->tail, model_score(m, t->cells + 2 * i)) < p;
+		n += tail_p(&m->tail, mixture_score(m, t->cells + 2 * i)) < p;
 	return (double)n / (double)t->rows;
 }
 
@@ -96,7 +97,7 @@ static void faults_do_not_become_normal(void **state)
 		if (i % 100 >= 10)
 			continue;
 		faults++;
-		found += tail_p(&m.layers[0].tail, model_score(&m.layers[0], bad.cells + 2 * i)) <
+		found += tail_p(&m.layers[0].tail, mixture_score(&m.layers[0], bad.cells + 2 * i)) <
 			 0.01;
 	}
 	if (found < faults * 9 / 10)
@@ -129,7 +130,7 @@ static void few_rows(void **state)
 	struct model m = learned(&t, 1, 0), single = learned(&one, 0, 0);
 	assert_int_equal(m.layers[0].tail.n, 0);
 	assert_int_equal(single.layers[0].gmm.components, 1);
-	assert_true(isfinite(model_score(&single.layers[0], one.cells)));
+	assert_true(isfinite(mixture_score(&single.layers[0], one.cells)));
 	model_free(&m);
 	model_free(&single);
 	one.cells[0] = NAN;

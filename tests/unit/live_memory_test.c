@@ -135,7 +135,7 @@ static void processes_leave_nothing(void **state)
 	}
 	assert_true(bytes_in_use() < early + GROWTH_MOST);
 	assert_true(windows_processes(d->windows) < 100);
-	assert_true(hardware_units(d->hardware) < 100);
+	assert_true(d->hardware->units.len < 100);
 	assert_true(d->hardware->entity_of.len <= 100);
 	assert_true(d->judging.series.list.len < 500);
 	assert_true(d->job.work_since.len < 100 && d->ended.len < 100);
@@ -159,7 +159,7 @@ static void a_number_that_is_used_again_stays(void **state)
 	}
 	assert_int_equal(d->ended.len, 0);
 	assert_int_equal(windows_processes(d->windows), 1);
-	assert_int_equal(hardware_units(d->hardware), 1);
+	assert_int_equal(d->hardware->units.len, 1);
 	end(d);
 }
 

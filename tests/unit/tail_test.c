@@ -14,6 +14,22 @@
 #include "base/random.h"
 #include "detect/tail.h"
 
+/* The score whose p is this. */
+static double tail_score(const struct tail *t, double p)
+{
+	double low = t->points[0], high = t->start + 1;
+	while (tail_p(t, high) > p)
+		high += high - low;
+	for (int i = 0; i < 200; i++) {
+		double middle = (low + high) / 2;
+		if (tail_p(t, middle) > p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
 static double exponential(uint64_t *seed)
 {
 	return -log(random_uniform(seed));
