@@ -138,7 +138,8 @@ static const struct opt_def options[] = {
 	 "judging it.",
 	 NULL, 0},
 	{0, "without-excuse", "NAME",
-	 "Of a recording: judge also what is excused for that reason. May be repeated.",
+	 "Of a recording: judge also what is excused for that reason: " EXCUSES_HELP
+	 ". May be repeated.",
 	 EXCUSE_NAMES, OPT_REPEAT},
 	{0, "p", "P",
 	 "Of a table: a row is not normal where rows like it are rarer than that. "

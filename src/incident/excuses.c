@@ -94,35 +94,17 @@ static bool counters_stay(const struct excuse_case *c)
 	       c->d->judging.work_alarmed_ns <= open->a.start_ns;
 }
 
-/* docs/detection.md has a row for each name. */
 static const struct excuse excuses[] = {
-	{"lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost"},
-	{"warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work"},
-	{"new-sizes", EXCUSE_WORK, has_new_sizes, "calls had sizes that were never seen before"},
-	{"other-work", EXCUSE_WORK, is_other_work, "the process did other work than usual"},
-	{"checkpoint", EXCUSE_WORK, is_checkpoint, "a checkpoint was saved, and few are"},
-	{"lagging-counters", EXCUSE_WORK, counters_lag,
-	 "counters say what was done before its usual work came back"},
-	{"parents-work", EXCUSE_WORK, parent_left, "the process that it works for does other work"},
-	{"recording-end", EXCUSE_WORK, is_ending, "the recording ends in it"},
-	{"new-work", EXCUSE_NEW, is_new_work, "it is of the first rows of a new kind of work"},
-	{"nobody-waits", EXCUSE_COST, nobody_waits,
-	 "the process that it works for goes on as fast as usual"},
-	{"lasting-counters", EXCUSE_LASTING, counters_stay,
-	 "counters stay as they are for ten minutes, and work goes on as usual"},
+#define X(name, stage, holds, what) {name, stage, holds},
+	EXCUSES(X, X)
+#undef X
 };
-#define EXCUSES (sizeof(excuses) / sizeof(excuses[0]))
-_Static_assert(EXCUSES <= 32, "a bit for each");
-
-const struct excuse *excuses_all(size_t *ret_n)
-{
-	*ret_n = EXCUSES;
-	return excuses;
-}
+#define LEN (sizeof(excuses) / sizeof(excuses[0]))
+_Static_assert(LEN <= 32, "a bit for each");
 
 uint32_t excuse_bit(const char *name)
 {
-	for (size_t i = 0; i < EXCUSES; i++)
+	for (size_t i = 0; i < LEN; i++)
 		if (!strcmp(excuses[i].name, name))
 			return 1u << i;
 	return 0;
@@ -130,7 +112,7 @@ uint32_t excuse_bit(const char *name)
 
 const struct excuse *excuse_find(enum excuse_stage stage, const struct excuse_case *c)
 {
-	for (size_t i = 0; i < EXCUSES; i++)
+	for (size_t i = 0; i < LEN; i++)
 		if (excuses[i].stage == stage && !(c->d->o.without_excuses & 1u << i) &&
 		    excuses[i].holds(c))
 			return &excuses[i];

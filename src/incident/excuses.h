@@ -27,16 +27,35 @@ struct excuse {
 	const char *name; /* of the option that turns it off */
 	enum excuse_stage stage;
 	bool (*holds)(const struct excuse_case *c);
-	const char *what; /* a clause for people: "the process's first five seconds of work" */
 };
 
-/* Their names, as options of a command line have choices. */
-#define EXCUSE_NAMES                                                                               \
-	"lost-calls|warm-up|new-sizes|other-work|checkpoint|lagging-counters|parents-work|"        \
-	"recording-end|new-work|nobody-waits|lasting-counters"
+/* The table, in the order in which they are tried: name, stage, function of excuses.c, and a clause
+ * for people. FIRST is what X is, for the first. docs/detection.md has a row for each. */
+#define EXCUSES(FIRST, X)                                                                          \
+	FIRST("lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost")              \
+	X("warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work")  \
+	X("new-sizes", EXCUSE_WORK, has_new_sizes, "calls had sizes that were never seen before")  \
+	X("other-work", EXCUSE_WORK, is_other_work, "the process did other work than usual")       \
+	X("checkpoint", EXCUSE_WORK, is_checkpoint, "a checkpoint was saved, and few are")         \
+	X("lagging-counters", EXCUSE_WORK, counters_lag,                                           \
+	  "counters say what was done before its usual work came back")                            \
+	X("parents-work", EXCUSE_WORK, parent_left,                                                \
+	  "the process that it works for does other work")                                         \
+	X("recording-end", EXCUSE_WORK, is_ending, "the recording ends in it")                     \
+	X("new-work", EXCUSE_NEW, is_new_work, "it is of the first rows of a new kind of work")    \
+	X("nobody-waits", EXCUSE_COST, nobody_waits,                                               \
+	  "the process that it works for goes on as fast as usual")                                \
+	X("lasting-counters", EXCUSE_LASTING, counters_stay,                                       \
+	  "counters stay as they are for ten minutes, and work goes on as usual")
 
-/* All of them, in the order in which they are tried; *ret_n is at most 32. */
-const struct excuse *excuses_all(size_t *ret_n);
+/* As an option of a command line has its choices, and its help: "a|b", "a (why), b (why)". */
+#define EXCUSE_NAME(name, stage, holds, what)	   name
+#define EXCUSE_NEXT_NAME(name, stage, holds, what) "|" name
+#define EXCUSE_NAMES				   EXCUSES(EXCUSE_NAME, EXCUSE_NEXT_NAME)
+#define EXCUSE_HELP(name, stage, holds, what)	   name " (" what ")"
+#define EXCUSE_NEXT_HELP(name, stage, holds, what) ", " name " (" what ")"
+#define EXCUSES_HELP				   EXCUSES(EXCUSE_HELP, EXCUSE_NEXT_HELP)
+
 /* Its bit in detector_options.without_excuses; 0: there is none of that name. */
 uint32_t excuse_bit(const char *name);
 /* The first of the stage that holds and was not turned off; NULL: none. */

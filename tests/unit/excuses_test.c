@@ -1,29 +1,25 @@
-/* excuses_test.c - the table of excuses: names, and that each is turned off by its own.
+/* excuses_test.c - the table of excuses: that each is turned off by its own.
  * links: rows incident detect analyze recording base */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 
 #include "rare_rows.h"
 
-static void names_are_those_of_the_table(void **state)
+static void each_has_a_bit(void **state)
 {
 	(void)state;
-	size_t n, at = 0;
-	const struct excuse *all = excuses_all(&n);
-	char names[1024] = "";
-	for (size_t i = 0; i < n; i++) {
-		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? "|" : "",
-				       all[i].name);
-		assert_int_equal(excuse_bit(all[i].name), 1u << i);
-		assert_true(all[i].holds && all[i].what[0]);
-	}
-	assert_string_equal(names, EXCUSE_NAMES);
+	uint32_t bits = 0;
+#define X(name, stage, holds, what)                                                                \
+	assert_int_equal(bits &excuse_bit(name), 0);                                               \
+	bits |= excuse_bit(name);
+	EXCUSES(X, X)
+#undef X
+	assert_int_equal(bits, (1u << 11) - 1);
 	assert_int_equal(excuse_bit("nothing"), 0);
 }
 
@@ -90,7 +86,7 @@ static void each_is_turned_off_by_its_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_those_of_the_table),
+		cmocka_unit_test(each_has_a_bit),
 		cmocka_unit_test_setup(each_is_turned_off_by_its_name, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
