@@ -37,7 +37,7 @@
 	X(17, COMM, comm, comms)                                                                   \
 	X(24, CONNECTION, connection, connections)                                                 \
 	X(18, EVENT, event, events)                                                                \
-	X(25, ANOMALY, anomaly, anomalies)
+	X(26, ANOMALY, anomaly, anomalies)
 
 /* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
 #define ROW_SERIES(X)                                                                              \
