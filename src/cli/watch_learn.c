@@ -1,15 +1,13 @@
-/* watch_learn.c - a recording in memory, its steps, and a call that marks them. */
+/* watch_learn.c - a window of calls, its steps, and a call that marks them. */
 #include "cli/watch_learn.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "analyze/functions.h"
 #include "analyze/steps.h"
 #include "base/map64.h"
-#include "recording/recording.h"
+#include "events/window.h"
 #include "wire/event.h"
 
 #define LEAST_STEPS  3
@@ -17,26 +15,18 @@
 #define STEADY_RATIO 0.9 /* of the steps have as many of a marker as the others */
 
 struct watch_learn {
-	int fd;
-	char path[32];
-	struct rec_writer *writer;
+	struct row_window *window;
 	uint64_t calls;
-	struct map64 string_of;	   /* live string -> this recording's */
+	struct map64 string_of;	   /* live string -> the window's */
 	VEC(uint32_t) live_of;	   /* back */
-	struct map64 thread_of;	   /* live index -> this recording's */
+	struct map64 thread_of;	   /* live index -> the window's */
 	VEC(uint8_t) probe_wanted; /* by number, which is the live one */
 };
 
 struct watch_learn *watch_learn_new(void)
 {
 	struct watch_learn *l = xcalloc(1, sizeof(*l));
-	struct err e;
-	l->fd = memfd_create("eacgm-steps", MFD_CLOEXEC);
-	snprintf(l->path, sizeof(l->path), "/proc/self/fd/%d", l->fd);
-	if (l->fd < 0 || rec_writer_open(&l->writer, l->path, NULL, &e)) {
-		watch_learn_free(l);
-		return NULL;
-	}
+	l->window = row_window_new(WATCH_LEARN_CALLS * sizeof(struct m_call));
 	return l;
 }
 
@@ -44,10 +34,7 @@ void watch_learn_free(struct watch_learn *l)
 {
 	if (!l)
 		return;
-	if (l->writer)
-		rec_writer_close(l->writer, false, NULL);
-	if (l->fd >= 0)
-		close(l->fd);
+	row_window_free(l->window);
 	map64_free(&l->string_of);
 	map64_free(&l->thread_of);
 	vec_free(&l->live_of);
@@ -55,7 +42,7 @@ void watch_learn_free(struct watch_learn *l)
 	free(l);
 }
 
-/* ---- into the recording ---- */
+/* ---- into the window ---- */
 
 static uint32_t string_of(struct watch_learn *l, const struct session_view *v, uint32_t live)
 {
@@ -64,7 +51,8 @@ static uint32_t string_of(struct watch_learn *l, const struct session_view *v, u
 		return 0;
 	if (map64_get(&l->string_of, live, &number))
 		return (uint32_t)number;
-	number = rec_string_z(l->writer, v->names->string(v->names->ctx, live));
+	number = strtab_add_z(&row_window_tables(l->window)->strings,
+			      v->names->string(v->names->ctx, live));
 	map64_set(&l->string_of, live, number);
 	while (l->live_of.len <= number)
 		vec_push(&l->live_of);
@@ -86,7 +74,7 @@ static void put_probe(struct watch_learn *l, const struct session_view *v,
 		row.arg_names[i] = string_of(l, v, live->arg_names[i]);
 		row.arg_enums[i] = string_of(l, v, live->arg_enums[i]);
 	}
-	rec_add_probe(l->writer, &row);
+	*vec_push(&row_window_tables(l->window)->probes) = row;
 	*vec_push(&l->probe_wanted) =
 		!strcmp(layer, "torch") || !strcmp(layer, "cuda") || !strcmp(layer, "nccl");
 }
@@ -99,8 +87,9 @@ static bool thread_of(struct watch_learn *l, const struct session_view *v, uint3
 		const struct m_thread *t = v->names->thread(v->names->ctx, live);
 		if (!t)
 			return false;
-		struct m_thread row = {.pid = t->pid, .tid = t->tid};
-		index = rec_add_thread(l->writer, &row);
+		struct rec_tables *tables = row_window_tables(l->window);
+		index = tables->threads.len;
+		*vec_push(&tables->threads) = (struct m_thread){.pid = t->pid, .tid = t->tid};
 		map64_set(&l->thread_of, live, index);
 	}
 	*ret = (uint32_t)index;
@@ -117,7 +106,7 @@ static void put_call(struct watch_learn *l, const struct session_view *v, const 
 	for (unsigned i = 0; i < row.nargs && i < MODEL_MAX_ARGS; i++)
 		if (probe->arg_types[i] == ARG_TYPE_STRING)
 			row.args[i] = string_of(l, v, (uint32_t)row.args[i]);
-	rec_put_calls(l->writer, &row, 1);
+	row_window_add(l->window, ROW_CALL, &row, 1);
 	l->calls++;
 }
 
@@ -149,6 +138,8 @@ struct candidate {
 struct counting {
 	const struct steps_step *steps;
 	uint32_t len;
+	uint32_t pid, tid;
+	struct fn_ids ids;
 	struct map64 of; /* function -> index */
 	VEC(struct candidate) rows;
 };
@@ -202,23 +193,16 @@ static void count_call(struct counting *c, const struct fn_ids *ids, const struc
 	k->now++;
 }
 
-static void count_calls(struct counting *c, const struct rec_reader *r, const struct fn_ids *ids,
-			uint32_t pid, uint32_t tid)
+/* The calls of the process's main thread. */
+static void count_calls(void *ctx, const struct visited_rows *rows)
 {
-	const struct rec_tables *t = rec_tables(r);
-	struct m_calls calls = {0};
-	for (size_t b = 0; b < rec_call_blocks(r); b++) {
-		if (rec_read_calls(r, b, &calls, NULL) < 0)
-			continue;
-		for (size_t i = 0; i < calls.len; i++) {
-			const struct m_thread *thread = &t->threads.data[calls.rows[i].thread];
-			if (thread->pid == pid && thread->tid == tid)
-				count_call(c, ids, &calls.rows[i]);
-		}
+	struct counting *c = ctx;
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_thread *thread = &c->ids.tables->threads.data[calls[i].thread];
+		if (thread->pid == c->pid && thread->tid == c->tid)
+			count_call(c, &c->ids, &calls[i]);
 	}
-	m_calls_free(&calls);
-	for (size_t i = 0; i < c->rows.len; i++)
-		end_step(&c->rows.data[i]);
 }
 
 /* The loop's own anchor if it is steady; else what is steady and rarest. */
@@ -242,22 +226,26 @@ static const struct candidate *choose(const struct counting *c, const struct fn_
 	return best;
 }
 
-static bool marker_of(struct watch_learn *l, const struct rec_reader *r, const struct steps *s,
+static bool marker_of(struct watch_learn *l, const struct row_source *source, const struct steps *s,
 		      struct watch_marker *ret)
 {
 	static const char *const kinds[] = STEPS_KIND_NAMES;
 	const struct steps_process *p = &s->processes.data[s->main];
 	const struct steps_loop *loop = steps_main_loop(p);
-	struct counting c = {.steps = p->steps.data + loop->first, .len = loop->steps};
-	struct fn_ids ids;
+	struct counting c = {.steps = p->steps.data + loop->first,
+			     .len = loop->steps,
+			     .pid = p->pid,
+			     .tid = p->tid};
 	if (loop->steps < LEAST_STEPS)
 		return false;
-	fn_ids_make(&ids, rec_tables(r));
-	count_calls(&c, r, &ids, p->pid, p->tid);
-	const struct candidate *k = choose(&c, &ids, loop->anchor);
+	fn_ids_make(&c.ids, source->tables);
+	rows_read(source, ROW_CALL, count_calls, &c);
+	for (size_t i = 0; i < c.rows.len; i++)
+		end_step(&c.rows.data[i]);
+	const struct candidate *k = choose(&c, &c.ids, loop->anchor);
 	if (k) {
 		struct fn_label label;
-		fn_label_make(&ids, k->fn, &label);
+		fn_label_make(&c.ids, k->fn, &label);
 		*ret = (struct watch_marker){
 			.pid = p->pid,
 			.tid = p->tid,
@@ -269,7 +257,7 @@ static bool marker_of(struct watch_learn *l, const struct rec_reader *r, const s
 		snprintf(ret->label, sizeof(ret->label), "%s", label.name);
 		free(label.name);
 	}
-	fn_ids_free(&ids);
+	fn_ids_free(&c.ids);
 	map64_free(&c.of);
 	vec_free(&c.rows);
 	return k != NULL;
@@ -277,18 +265,12 @@ static bool marker_of(struct watch_learn *l, const struct rec_reader *r, const s
 
 bool watch_learn_find(struct watch_learn *l, struct watch_marker *ret)
 {
-	struct rec_reader *r;
-	struct err e;
 	struct steps steps;
-	if (l->calls < LEAST_CALLS || !l->writer)
+	if (l->calls < LEAST_CALLS)
 		return false;
-	int rc = rec_writer_close(l->writer, false, &e);
-	l->writer = NULL;
-	if (rc || rec_open(&r, l->path, &e))
-		return false;
-	steps_make(&steps, rec_source(r), NULL);
-	bool found = steps.main != SIZE_MAX && marker_of(l, r, &steps, ret);
+	const struct row_source *source = row_window_source(l->window);
+	steps_make(&steps, source, NULL);
+	bool found = steps.main != SIZE_MAX && marker_of(l, source, &steps, ret);
 	steps_free(&steps);
-	rec_close(r);
 	return found;
 }

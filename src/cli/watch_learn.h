@@ -1,12 +1,12 @@
 /* watch_learn.h - finds what marks a job's steps from a few seconds of its calls, with the same
- * analysis as the report (analyze/steps.h): the calls go into a recording in memory, which is
+ * analysis as the report (analyze/steps.h): the calls go into a window (events/window.h), which is
  * analysed and thrown away. */
 #pragma once
 
 #include "session/session_live.h"
 #include "cli/watch_state.h"
 
-#define WATCH_LEARN_CALLS 400000 /* some 3 MB, and as many bytes a call while it is analysed */
+#define WATCH_LEARN_CALLS 250000 /* 28 MB */
 
 /* A call that each step has equally often, on one thread. */
 struct watch_marker {
@@ -20,7 +20,6 @@ struct watch_marker {
 };
 
 struct watch_learn;
-/* NULL when there is no memory file to be had. */
 struct watch_learn *watch_learn_new(void);
 void watch_learn_free(struct watch_learn *l);
 

@@ -1,0 +1,21 @@
+/* window.h - the last rows of something that goes on, in memory of a given size: a source like a
+ * file. The oldest rows go, a block at a time. For one thread. */
+#pragma once
+
+#include "events/visitor.h"
+
+struct row_window;
+
+/* most_bytes: of bulk rows; what they refer to is kept all of it. */
+struct row_window *row_window_new(size_t most_bytes);
+void row_window_free(struct row_window *w);
+
+/* Strings, probes, threads and the like are added here, before the rows that refer to them. */
+struct rec_tables *row_window_tables(struct row_window *w);
+
+/* Rows of a kind of ROW_BULKS, copied. */
+void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, size_t n);
+
+/* What there is now; valid until rows are added. Of calls each block has a thread's one behind the
+ * other, as a file's. */
+const struct row_source *row_window_source(struct row_window *w);
