@@ -13,6 +13,7 @@
 #include "detect/hardware.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
+#include "recording/recording.h"
 
 #define WINDOW_NS 1000000000ULL
 
@@ -179,9 +180,10 @@ static struct windows_options options_of(const struct bench *b, const struct usu
 static void load(struct bench *b, const struct rec_reader *r)
 {
 	b->events.len = 0;
-	detect_names_of_reader(&b->names, r);
+	detect_names_of_source(&b->names, rec_source(r));
 	detect_keys_forget_rows(b->keys);
-	recording_feed(r, &(struct recording_sink){.ctx = b, .call = on_call, .gpu_span = on_span});
+	recording_feed(rec_source(r),
+		       &(struct recording_sink){.ctx = b, .call = on_call, .gpu_span = on_span});
 	pass_keys(b);
 }
 
@@ -197,7 +199,8 @@ static void judge(struct bench *b, const struct rec_reader *r, const struct usua
 	b->hardware = hardware_new(&hardware);
 	pass_windows(b, "judging", &windows);
 	recording_feed(
-		r, &(struct recording_sink){.ctx = b, .counter = on_counter, .sample = on_sample});
+		rec_source(r),
+		&(struct recording_sink){.ctx = b, .counter = on_counter, .sample = on_sample});
 	hardware_end(b->hardware);
 	hardware_free(b->hardware);
 }

@@ -120,7 +120,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 		make_call_flows(&call_flows, reader);
 	if (format->steps)
 		make_steps(&steps, reader);
-	int rc = export_file(reader, format, path,
+	int rc = export_file(rec_source(reader), format, path,
 			     &(struct export_options){.owner = output_owner_from_sudo(),
 						      .progress = interrupt_go_on,
 						      .progress_ctx = &progress,

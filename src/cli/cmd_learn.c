@@ -210,7 +210,10 @@ static int learn_from_recordings(const struct args *a, const struct learn_option
 	struct suspect_sink sink = {ret, a->words.data};
 	size_t n = a->words.len;
 	struct rec_reader **readers = xcalloc(n, sizeof(struct rec_reader *));
+	const struct row_source **sources = xcalloc(n, sizeof(*sources));
 	int rc = open_recordings(a, readers, e);
+	for (size_t i = 0; i < n && !rc; i++)
+		sources[i] = rec_source(readers[i]);
 	progress_begin(&progress, "learning");
 	o.progress = step;
 	o.progress_ctx = &progress;
@@ -219,11 +222,12 @@ static int learn_from_recordings(const struct args *a, const struct learn_option
 	o.suspect = suspect;
 	o.suspect_ctx = &sink;
 	if (!rc)
-		rc = learn_model(&ret->model, readers, n, &o, e);
+		rc = learn_model(&ret->model, sources, n, &o, e);
 	progress_end(&progress);
 	for (size_t i = 0; i < n && readers[i]; i++)
 		rec_close(readers[i]);
 	free(readers);
+	free(sources);
 	return rc;
 }
 

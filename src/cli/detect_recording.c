@@ -85,7 +85,7 @@ static void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *
 	shown.progress = show_progress;
 	shown.progress_ctx = &progress;
 	progress_begin(&progress, "detecting");
-	anomaly_list_make(ret, reader, &shown);
+	anomaly_list_make(ret, rec_source(reader), &shown);
 	progress_end(&progress);
 }
 
@@ -144,7 +144,7 @@ static int show_told(const struct recording_run *r, const struct rec_reader *rea
 		     uint64_t *ret_found, struct err *e)
 {
 	struct anomaly_list told = {0};
-	anomaly_list_told(&told, rec_tables(reader), reader);
+	anomaly_list_told(&told, rec_tables(reader), rec_source(reader));
 	*ret_found = told.rows.len;
 	int rc = print_found(r, reader, &told, e);
 	anomaly_list_free(&told);
@@ -172,7 +172,7 @@ int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
 void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader)
 {
 	struct anomaly_list told = {0};
-	anomaly_list_told(&told, rec_tables(reader), reader);
+	anomaly_list_told(&told, rec_tables(reader), rec_source(reader));
 	anomaly_slices_make(ret, &told);
 	anomaly_list_free(&told);
 }

@@ -138,9 +138,9 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *w
 
 /* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. Where no
  * calls were recorded it is the beginning of the recording. */
-static uint64_t work_begins(const struct rec_reader *r)
+static uint64_t work_begins(const struct row_source *r)
 {
-	const struct rec_tables *t = rec_tables(r);
+	const struct rec_tables *t = r->tables;
 	const char *begin = rec_meta(t, "start_monotonic_ns");
 	bool *of_work = xcalloc(t->probes.len + 1, sizeof(*of_work));
 	uint64_t first = UINT64_MAX, first_work = UINT64_MAX;
@@ -150,8 +150,8 @@ static uint64_t work_begins(const struct rec_reader *r)
 		of_work[p] =
 			!strcmp(layer, "cuda") || !strcmp(layer, "torch") || !strcmp(layer, "nccl");
 	}
-	for (size_t b = 0; b < rec_call_blocks(r); b++) {
-		if (rec_read_calls(r, b, &calls, NULL))
+	for (size_t b = 0; b < source_call_blocks(r); b++) {
+		if (source_read_calls(r, b, &calls, NULL))
 			continue;
 		for (size_t i = 0; i < calls.len; i++) {
 			uint64_t start = calls.rows[i].start_ns;
@@ -185,13 +185,13 @@ static void steps_pass(struct learning *l, const struct steps *s)
 	step_rows_free(&rows);
 }
 
-static void read_pass(struct learning *l, const struct rec_reader *r, const struct steps *steps)
+static void read_pass(struct learning *l, const struct row_source *r, const struct steps *steps)
 {
 	size_t before[DETECT_LAYERS];
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		before[i] = l->rows[i].len;
-	detect_names_of_reader(&l->names, r);
-	const struct rec_tables *t = rec_tables(r);
+	detect_names_of_source(&l->names, r);
+	const struct rec_tables *t = r->tables;
 	for (size_t i = 0; i < t->processes.len; i++)
 		windows_parent(l->windows, t->processes.data[i].pid,
 			       t->processes.data[i].parent_pid);
@@ -214,7 +214,7 @@ static void read_pass(struct learning *l, const struct rec_reader *r, const stru
 	l->done++;
 }
 
-static void pass(struct learning *l, struct rec_reader *const *recordings,
+static void pass(struct learning *l, const struct row_source *const *recordings,
 		 const struct recording_facts *facts, size_t n, bool usual)
 {
 	l->usual = usual;
@@ -241,7 +241,7 @@ static void pass(struct learning *l, struct rec_reader *const *recordings,
 	});
 	for (size_t i = 0; i < n; i++) {
 		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
-		uint64_t last = rec_tables(recordings[i])->last_ns;
+		uint64_t last = recordings[i]->tables->last_ns;
 		l->begin_ns = facts[i].work_ns + (uint64_t)(warmup * 1e9);
 		l->recording = (uint32_t)i;
 		read_pass(l, recordings[i], &facts[i].steps);
@@ -252,12 +252,12 @@ static void pass(struct learning *l, struct rec_reader *const *recordings,
 	hardware_free(l->hardware);
 }
 
-static struct recording_facts *facts_of(struct rec_reader *const *recordings, size_t n)
+static struct recording_facts *facts_of(const struct row_source *const *recordings, size_t n)
 {
 	struct recording_facts *ret = xcalloc(n, sizeof(*ret));
 	for (size_t i = 0; i < n; i++) {
 		ret[i].work_ns = work_begins(recordings[i]);
-		steps_make(&ret[i].steps, rec_source(recordings[i]), &(struct steps_options){0});
+		steps_make(&ret[i].steps, recordings[i], &(struct steps_options){0});
 	}
 	return ret;
 }
@@ -272,9 +272,10 @@ static void facts_free(struct recording_facts *facts, size_t n)
 /* ---- all of it ---- */
 
 /* "1 h 2 min of 2 recordings, on host gpu7"; whoever knows the files' names puts them there. */
-static char *origin_of(const struct learning *l, struct rec_reader *const *recordings, size_t n)
+static char *origin_of(const struct learning *l, const struct row_source *const *recordings,
+		       size_t n)
 {
-	const char *host = rec_meta(rec_tables(recordings[0]), "host");
+	const char *host = rec_meta(recordings[0]->tables, "host");
 	char time[64], of[64] = "a recording";
 	uint64_t s = (uint64_t)l->seconds;
 	if (s >= 3600)
@@ -291,7 +292,7 @@ static char *origin_of(const struct learning *l, struct rec_reader *const *recor
 
 /* ---- both passes, and again ---- */
 
-static void round_of_passes(struct learning *l, struct rec_reader *const *recordings,
+static void round_of_passes(struct learning *l, const struct row_source *const *recordings,
 			    const struct recording_facts *facts, size_t n)
 {
 	known_make(&l->known, l->o->without, l->o->seed);
@@ -304,17 +305,17 @@ static void round_of_passes(struct learning *l, struct rec_reader *const *record
 	pass(l, recordings, facts, n, false);
 }
 
-static void suspect_tell(const struct learning *l, const struct rec_reader *r,
+static void suspect_tell(const struct learning *l, const struct row_source *r,
 			 const struct suspect *s)
 {
-	const char *begin = rec_meta(rec_tables(r), "start_monotonic_ns");
+	const char *begin = rec_meta(r->tables, "start_monotonic_ns");
 	double begin_s = begin ? (double)strtoull(begin, NULL, 10) / 1e9 : 0;
 	l->o->suspect(l->o->suspect_ctx, s->recording, (double)s->start_ns / 1e9 - begin_s,
 		      (double)s->end_ns / 1e9 - begin_s);
 }
 
 /* Faults move what is usual as well, so that all of it is learned again without them. */
-static void suspects_leave(struct learning *l, struct rec_reader *const *recordings,
+static void suspects_leave(struct learning *l, const struct row_source *const *recordings,
 			   const struct recording_facts *facts, size_t n)
 {
 	if (l->known.without & WITHOUT_CLEANING || !l->known.regimes)
@@ -355,7 +356,7 @@ static size_t learn_layers(struct learning *l, struct model *m)
 	return learned;
 }
 
-int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t n,
+int learn_model(struct model *ret, const struct row_source *const *recordings, size_t n,
 		const struct learn_options *o, struct err *e)
 {
 	if (!n)

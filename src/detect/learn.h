@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "detect/model.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct learn_options {
 	uint64_t window_ns;  /* 0 = 1 s */
@@ -39,5 +39,5 @@ enum learn_without {
 };
 
 /* -EINVAL: too little was recorded to learn any layer (the sentence says how much is needed). */
-int learn_model(struct model *ret, struct rec_reader *const *recordings, size_t n,
+int learn_model(struct model *ret, const struct row_source *const *recordings, size_t n,
 		const struct learn_options *o, struct err *e);

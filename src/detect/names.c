@@ -37,9 +37,9 @@ static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint6
 	return NULL;
 }
 
-void detect_names_of_reader(struct detect_names *ret, const struct rec_reader *r)
+void detect_names_of_source(struct detect_names *ret, const struct row_source *r)
 {
-	*ret = (struct detect_names){.ctx = (void *)(uintptr_t)rec_tables(r),
+	*ret = (struct detect_names){.ctx = (void *)(uintptr_t)r->tables,
 				     .string = string,
 				     .probe = probe,
 				     .thread = thread,

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct detect_names {
 	void *ctx;
@@ -19,4 +19,4 @@ struct detect_names {
 };
 
 /* Those of a file; valid while r is open. */
-void detect_names_of_reader(struct detect_names *ret, const struct rec_reader *r);
+void detect_names_of_source(struct detect_names *ret, const struct row_source *r);

@@ -5,7 +5,7 @@
 
 /* What is left of the blocks of calls and of spans that are read at the moment. */
 struct feed {
-	const struct rec_reader *r;
+	const struct row_source *r;
 	const struct recording_sink *sink;
 	struct m_calls calls;
 	struct m_gpu_spans spans;
@@ -45,10 +45,10 @@ static void block_done(struct feed *f)
 static bool more_calls(struct feed *f)
 {
 	while (f->call >= f->calls.len) {
-		if (!f->sink->call || f->call_block >= rec_call_blocks(f->r))
+		if (!f->sink->call || f->call_block >= source_call_blocks(f->r))
 			return false;
 		f->call = 0;
-		if (rec_read_calls(f->r, f->call_block++, &f->calls, NULL))
+		if (source_read_calls(f->r, f->call_block++, &f->calls, NULL))
 			f->calls.len = 0;
 		if (f->calls.len)
 			qsort(f->calls.rows, f->calls.len, sizeof(*f->calls.rows), by_end);
@@ -60,10 +60,10 @@ static bool more_calls(struct feed *f)
 static bool more_spans(struct feed *f)
 {
 	while (f->span >= f->spans.len) {
-		if (!f->sink->gpu_span || f->span_block >= rec_gpu_span_blocks(f->r))
+		if (!f->sink->gpu_span || f->span_block >= source_gpu_span_blocks(f->r))
 			return false;
 		f->span = 0;
-		if (rec_read_gpu_spans(f->r, f->span_block++, &f->spans, NULL))
+		if (source_read_gpu_spans(f->r, f->span_block++, &f->spans, NULL))
 			f->spans.len = 0;
 		if (f->spans.len)
 			qsort(f->spans.rows, f->spans.len, sizeof(*f->spans.rows), by_start);
@@ -86,8 +86,8 @@ static bool span_is_next(struct feed *f)
 static void feed_counters(struct feed *f)
 {
 	struct m_counters rows = {0};
-	for (size_t b = 0; f->sink->counter && b < rec_counter_blocks(f->r); b++) {
-		if (!rec_read_counters(f->r, b, &rows, NULL))
+	for (size_t b = 0; f->sink->counter && b < source_counter_blocks(f->r); b++) {
+		if (!source_read_counters(f->r, b, &rows, NULL))
 			for (size_t i = 0; i < rows.len; i++)
 				f->sink->counter(f->sink->ctx, &rows.rows[i]);
 		block_done(f);
@@ -98,8 +98,8 @@ static void feed_counters(struct feed *f)
 static void feed_samples(struct feed *f)
 {
 	struct m_samples rows = {0};
-	for (size_t b = 0; f->sink->sample && b < rec_sample_blocks(f->r); b++) {
-		if (!rec_read_samples(f->r, b, &rows, NULL))
+	for (size_t b = 0; f->sink->sample && b < source_sample_blocks(f->r); b++) {
+		if (!source_read_samples(f->r, b, &rows, NULL))
 			for (size_t i = 0; i < rows.len; i++)
 				f->sink->sample(f->sink->ctx, &rows.rows[i]);
 		block_done(f);
@@ -107,13 +107,13 @@ static void feed_samples(struct feed *f)
 	m_samples_free(&rows);
 }
 
-void recording_feed(const struct rec_reader *r, const struct recording_sink *sink)
+void recording_feed(const struct row_source *r, const struct recording_sink *sink)
 {
 	struct feed f = {.r = r, .sink = sink};
-	f.total = (sink->call ? rec_call_blocks(r) : 0) +
-		  (sink->gpu_span ? rec_gpu_span_blocks(r) : 0) +
-		  (sink->counter ? rec_counter_blocks(r) : 0) +
-		  (sink->sample ? rec_sample_blocks(r) : 0);
+	f.total = (sink->call ? source_call_blocks(r) : 0) +
+		  (sink->gpu_span ? source_gpu_span_blocks(r) : 0) +
+		  (sink->counter ? source_counter_blocks(r) : 0) +
+		  (sink->sample ? source_sample_blocks(r) : 0);
 	feed_counters(&f);
 	feed_samples(&f);
 	while (true) {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct recording_sink {
 	void *ctx;
@@ -19,4 +19,4 @@ struct recording_sink {
 /* Calls come in order of their ends and spans of the GPU in order of their starts, within a block
  * and as far as blocks follow each other; spans after the calls that launched them. Blocks that
  * cannot be read are left out. Memory: two blocks. */
-void recording_feed(const struct rec_reader *r, const struct recording_sink *sink);
+void recording_feed(const struct row_source *r, const struct recording_sink *sink);

@@ -19,6 +19,30 @@ struct row_source {
 		    struct err *e);
 };
 
+/* Of each kind, with its type: struct m_calls and m_calls_free; source_call_blocks and
+ * source_read_calls, as blocks and read. */
+#define X(number, NAME, stem, members)                                                             \
+	struct __attribute__((may_alias)) m_##members {                                            \
+		struct m_##stem *rows;                                                             \
+		size_t len;                                                                        \
+		size_t cap;                                                                        \
+	};                                                                                         \
+	static inline void m_##members##_free(struct m_##members *b)                               \
+	{                                                                                          \
+		row_block_free((struct row_block *)b);                                             \
+	}                                                                                          \
+	static inline size_t source_##stem##_blocks(const struct row_source *s)                    \
+	{                                                                                          \
+		return s->blocks(s->ctx, ROW_##NAME);                                              \
+	}                                                                                          \
+	static inline int source_read_##members(const struct row_source *s, size_t block,          \
+						struct m_##members *ret, struct err *e)            \
+	{                                                                                          \
+		return s->read(s->ctx, ROW_##NAME, block, (struct row_block *)ret, e);             \
+	}
+ROW_BULKS(X)
+#undef X
+
 /* A block of rows as visitors get it. Of one thread the blocks of a kind come in order of their
  * numbers. */
 struct visited_rows {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 /* The string that names the call: its probe's, or what its name argument says. For Python
  * code *ret_code is the code's row, else NULL. */

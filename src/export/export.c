@@ -10,7 +10,7 @@
 /* ---- the rows ---- */
 
 struct export_run {
-	const struct rec_reader *reader;
+	const struct row_source *source;
 	const struct sink_format *format;
 	const struct export_options *options;
 	struct sink *sink;
@@ -41,72 +41,49 @@ static int block_done(struct export_run *x, struct err *e)
 
 enum round { ROUND_PLAN, ROUND_WRITE };
 
-static int call_blocks(struct export_run *x, enum round round, struct err *e)
+static void put_calls(struct export_run *x, enum round round, size_t block,
+		      const struct row_block *b)
 {
-	struct m_calls calls = {0};
+	if (round == ROUND_PLAN)
+		nest_plan(x->nest, block, b->rows, b->len);
+	else if (x->nest)
+		nest_block(x->nest, block, b->rows, b->len, emit_span, x);
+	else
+		x->format->calls(x->sink, b->rows, b->len);
+}
+
+static void put_block(struct export_run *x, enum row_kind kind, enum round round, size_t block,
+		      const struct row_block *b)
+{
+	const struct sink_format *f = x->format;
+	if (kind == ROW_CALL)
+		put_calls(x, round, block, b);
+	else if (kind == ROW_COUNTER)
+		f->counters(x->sink, b->rows, b->len);
+	else if (kind == ROW_SAMPLE)
+		f->samples(x->sink, b->rows, b->len);
+	else
+		f->gpu_spans(x->sink, b->rows, b->len, x->options ? x->options->demangle : NULL);
+}
+
+static size_t blocks_of(const struct export_run *x, enum row_kind kind)
+{
+	return x->source->blocks(x->source->ctx, kind);
+}
+
+static int put_blocks(struct export_run *x, enum row_kind kind, enum round round, struct err *e)
+{
+	struct row_block b = {0};
 	int rc = 0;
-	for (size_t i = 0; !rc && i < rec_call_blocks(x->reader); i++) {
+	for (size_t i = 0; !rc && i < blocks_of(x, kind); i++) {
 		errno = 0;
-		if (rec_read_calls(x->reader, i, &calls, NULL) < 0)
+		if (!x->source->read(x->source->ctx, kind, i, &b, NULL))
+			put_block(x, kind, round, i, &b);
+		else
 			x->skipped += round == ROUND_WRITE;
-		else if (round == ROUND_PLAN)
-			nest_plan(x->nest, i, calls.rows, calls.len);
-		else if (x->nest)
-			nest_block(x->nest, i, calls.rows, calls.len, emit_span, x);
-		else
-			x->format->calls(x->sink, calls.rows, calls.len);
 		rc = block_done(x, e);
 	}
-	m_calls_free(&calls);
-	return rc;
-}
-
-static int counter_blocks(struct export_run *x, struct err *e)
-{
-	struct m_counters counters = {0};
-	int rc = 0;
-	for (size_t i = 0; !rc && i < rec_counter_blocks(x->reader); i++) {
-		errno = 0;
-		if (rec_read_counters(x->reader, i, &counters, NULL) < 0)
-			x->skipped++;
-		else
-			x->format->counters(x->sink, counters.rows, counters.len);
-		rc = block_done(x, e);
-	}
-	m_counters_free(&counters);
-	return rc;
-}
-
-static int sample_blocks(struct export_run *x, struct err *e)
-{
-	struct m_samples samples = {0};
-	int rc = 0;
-	for (size_t i = 0; !rc && i < rec_sample_blocks(x->reader); i++) {
-		errno = 0;
-		if (rec_read_samples(x->reader, i, &samples, NULL) < 0)
-			x->skipped++;
-		else
-			x->format->samples(x->sink, samples.rows, samples.len);
-		rc = block_done(x, e);
-	}
-	m_samples_free(&samples);
-	return rc;
-}
-
-static int gpu_span_blocks(struct export_run *x, struct err *e)
-{
-	struct m_gpu_spans spans = {0};
-	int rc = 0;
-	for (size_t i = 0; !rc && i < rec_gpu_span_blocks(x->reader); i++) {
-		errno = 0;
-		if (rec_read_gpu_spans(x->reader, i, &spans, NULL) < 0)
-			x->skipped++;
-		else
-			x->format->gpu_spans(x->sink, spans.rows, spans.len,
-					     x->options ? x->options->demangle : NULL);
-		rc = block_done(x, e);
-	}
-	m_gpu_spans_free(&spans);
+	row_block_free(&b);
 	return rc;
 }
 
@@ -115,27 +92,27 @@ static int write_rows(struct export_run *x, struct err *e)
 	int rc = 0;
 	x->format->tables(x->sink);
 	if (x->options && x->options->counters_only)
-		return counter_blocks(x, e);
+		return put_blocks(x, ROW_COUNTER, ROUND_WRITE, e);
 	if (x->options && x->options->steps && x->format->steps)
 		x->format->steps(x->sink, x->options->steps);
 	if (x->options && x->options->anomalies && x->format->anomalies)
 		x->format->anomalies(x->sink, x->options->anomalies);
 	if (x->nest)
-		rc = call_blocks(x, ROUND_PLAN, e);
+		rc = put_blocks(x, ROW_CALL, ROUND_PLAN, e);
 	if (!rc)
-		rc = call_blocks(x, ROUND_WRITE, e);
+		rc = put_blocks(x, ROW_CALL, ROUND_WRITE, e);
 	if (!rc && x->nest)
 		nest_finish(x->nest, emit_span, x);
 	if (!rc)
-		rc = counter_blocks(x, e);
+		rc = put_blocks(x, ROW_COUNTER, ROUND_WRITE, e);
 	if (!rc && x->format->samples)
-		rc = sample_blocks(x, e);
+		rc = put_blocks(x, ROW_SAMPLE, ROUND_WRITE, e);
 	if (!rc && x->format->gpu_spans)
-		rc = gpu_span_blocks(x, e);
+		rc = put_blocks(x, ROW_GPU_SPAN, ROUND_WRITE, e);
 	return rc;
 }
 
-int export_file(const struct rec_reader *r, const struct sink_format *format, const char *path,
+int export_file(const struct row_source *s, const struct sink_format *format, const char *path,
 		const struct export_options *options, uint64_t *ret_skipped, struct err *e)
 {
 	struct output output;
@@ -143,14 +120,14 @@ int export_file(const struct rec_reader *r, const struct sink_format *format, co
 	if (rc)
 		return rc;
 	struct export_run x = {
-		.reader = r, .format = format, .options = options, .output = &output};
-	x.total = rec_call_blocks(r) * (format->span ? 2 : 1) + rec_counter_blocks(r) +
-		  (format->samples ? rec_sample_blocks(r) : 0) +
-		  (format->gpu_spans ? rec_gpu_span_blocks(r) : 0);
-	if (options && options->counters_only)
-		x.total = rec_counter_blocks(r);
-	x.nest = format->span ? nest_new(rec_tables(r)) : NULL;
-	x.sink = format->open(output.stream, rec_tables(r));
+		.source = s, .format = format, .options = options, .output = &output};
+	x.total = blocks_of(&x, ROW_COUNTER);
+	if (!options || !options->counters_only)
+		x.total += blocks_of(&x, ROW_CALL) * (format->span ? 2 : 1) +
+			   (format->samples ? blocks_of(&x, ROW_SAMPLE) : 0) +
+			   (format->gpu_spans ? blocks_of(&x, ROW_GPU_SPAN) : 0);
+	x.nest = format->span ? nest_new(s->tables) : NULL;
+	x.sink = format->open(output.stream, s->tables);
 	if (options && options->no_formulas && format->no_formulas)
 		format->no_formulas(x.sink);
 	if (options && options->call_flows && options->call_flows->tails.len && format->call_flows)

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "export/sink.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct export_options {
 	struct output_owner owner; /* of the file */
@@ -27,5 +27,5 @@ struct export_options {
  * export; a pipe, or /dev/stdout, is written to directly. Returns 0; or negative errno with the
  * sentence. Blocks of the recording that cannot be decoded are left out and counted in
  * *ret_skipped. */
-int export_file(const struct rec_reader *r, const struct sink_format *format, const char *path,
+int export_file(const struct row_source *s, const struct sink_format *format, const char *path,
 		const struct export_options *options, uint64_t *ret_skipped, struct err *e);

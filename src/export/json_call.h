@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 /* A JSON string of a recording's string; what is no UTF-8 becomes U+FFFD. */
 json_t *json_text(const struct rec_tables *t, uint32_t string);

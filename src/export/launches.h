@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/map64.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 enum launch_kind {
 	LAUNCH_NONE,

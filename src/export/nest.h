@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "export/sink.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct nest;
 

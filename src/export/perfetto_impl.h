@@ -5,7 +5,7 @@
 
 #include "export/sink.h"
 #include "perfetto.pb-c.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 /* Writes a packet; ctx is the sink. Strings of it may be freed afterwards. */
 typedef void perfetto_put_fn(void *ctx, Eacgm__TracePacket *p);

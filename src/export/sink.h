@@ -13,7 +13,7 @@
 #include "export/call_flows.h"
 #include "export/step_slices.h"
 #include "export/work_flows.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct sink; /* each format's own */
 

@@ -87,11 +87,11 @@ static void add_sample(struct search *s, const struct m_sample *sample)
 	}
 }
 
-static void read_samples(struct search *s, const struct rec_reader *r)
+static void read_samples(struct search *s, const struct row_source *r)
 {
 	struct m_samples samples = {0};
-	for (size_t i = 0; i < rec_sample_blocks(r); i++) {
-		if (rec_read_samples(r, i, &samples, NULL))
+	for (size_t i = 0; i < source_sample_blocks(r); i++) {
+		if (source_read_samples(r, i, &samples, NULL))
 			continue;
 		for (size_t k = 0; k < samples.len; k++)
 			add_sample(s, &samples.rows[k]);
@@ -165,9 +165,9 @@ static void keep_lines(const struct search *s, double outside)
 	}
 }
 
-void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct rec_reader *r)
+void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct row_source *r)
 {
-	const struct rec_tables *t = rec_tables(r);
+	const struct rec_tables *t = r->tables;
 	struct search s = {.t = t, .all = all, .n = n};
 	if (!n || !t->samples)
 		return;

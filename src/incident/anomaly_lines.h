@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 #define ANOMALY_LINES 5
 
@@ -26,4 +26,4 @@ struct anomaly_lines {
 
 /* For n times, which may overlap. Memory: a few numbers for each line that was met in each of the
  * n, and for each that was met outside of them. */
-void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct rec_reader *r);
+void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct row_source *r);

@@ -63,7 +63,7 @@ static int by_p(const void *x, const void *y)
 	return a < b ? -1 : a > b ? 1 : by_start(x, y);
 }
 
-static void find_lines(struct anomaly_list *l, const struct rec_reader *reader)
+static void find_lines(struct anomaly_list *l, const struct row_source *reader)
 {
 	size_t n = l->rows.len < WITH_LINES ? l->rows.len : WITH_LINES;
 	struct anomaly_lines *lines = xcalloc(n + 1, sizeof(*lines));
@@ -79,7 +79,7 @@ static void find_lines(struct anomaly_list *l, const struct rec_reader *reader)
 }
 
 /* Ranks and sorts them once all are there; without a reader no lines are looked for. */
-static void settle(struct anomaly_list *l, const struct rec_reader *reader)
+static void settle(struct anomaly_list *l, const struct row_source *reader)
 {
 	if (!l->rows.len)
 		return;
@@ -144,7 +144,7 @@ static struct detector *detector_of(struct finding *x)
 						       .event = o->event ? on_event : NULL});
 }
 
-void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
+void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader,
 		       const struct anomaly_list_options *o)
 {
 	struct finding x = {.list = ret, .o = o};
@@ -167,7 +167,7 @@ void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
 }
 
 void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
-		       const struct rec_reader *reader)
+		       const struct row_source *reader)
 {
 	for (size_t i = 0; i < t->anomalies.len; i++) {
 		struct anomaly a;

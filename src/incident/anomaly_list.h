@@ -32,12 +32,12 @@ struct anomaly_list_options {
 };
 
 /* Judges the recording. ret is filled in; lines of its first 256 anomalies are looked for. */
-void anomaly_list_make(struct anomaly_list *ret, const struct rec_reader *reader,
+void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader,
 		       const struct anomaly_list_options *o);
 /* Judges rows of a file again, by o's model; nothing is known of lines. */
 void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
 			 const struct anomaly_list_options *o);
 /* What was told while it was recorded. reader NULL: nothing is known of lines. */
 void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
-		       const struct rec_reader *reader);
+		       const struct row_source *reader);
 void anomaly_list_free(struct anomaly_list *l);

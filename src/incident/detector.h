@@ -14,7 +14,7 @@
 #include "detect/names.h"
 #include "detect/rows_file.h"
 #include "incident/anomaly.h"
-#include "recording/recording.h"
+#include "events/visitor.h"
 
 struct detector_options {
 	const struct model *model; /* NULL: learns from what comes */
@@ -67,7 +67,7 @@ void detector_upto(struct detector *d, uint64_t now_ns);
 void detector_end(struct detector *d);
 
 /* All of a file, its steps too, and then detector_end; options: whole. progress may be NULL. */
-void detector_recording(struct detector *d, const struct rec_reader *r,
+void detector_recording(struct detector *d, const struct row_source *r,
 			void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
 
 /* Likewise all rows of a file that was written of them; by a model alone. */

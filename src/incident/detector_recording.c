@@ -45,11 +45,11 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 		r->progress(r->progress_ctx, done, total);
 }
 
-static void judge_steps(struct detector *d, const struct rec_reader *r)
+static void judge_steps(struct detector *d, const struct row_source *r)
 {
 	struct steps steps = {0};
 	struct step_rows rows = {0};
-	steps_make(&steps, rec_source(r), &(struct steps_options){0});
+	steps_make(&steps, r, &(struct steps_options){0});
 	step_rows_make(&rows, &steps, d->known.steps);
 	learn_steps_join(&rows, d->window_ns);
 	for (size_t i = 0; i < rows.rows.len; i++)
@@ -71,7 +71,7 @@ static void reread_gpu_span(void *ctx, const struct m_gpu_span *s)
 }
 
 /* Reads the file again for its events: where nothing was found, once. */
-static void reread_events(struct reading *reading, const struct rec_reader *r)
+static void reread_events(struct reading *reading, const struct row_source *r)
 {
 	struct recording_sink sink = {
 		.ctx = reading, .call = reread_call, .gpu_span = reread_gpu_span};
@@ -83,13 +83,13 @@ static void reread_events(struct reading *reading, const struct rec_reader *r)
 	event_reread_free(reading->reread);
 }
 
-void detector_recording(struct detector *d, const struct rec_reader *r,
+void detector_recording(struct detector *d, const struct row_source *r,
 			void (*on_progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
 {
 	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
-	detect_names_of_reader(&reading.names, r);
+	detect_names_of_source(&reading.names, r);
 	d->events.rereads = d->o.event != NULL;
-	const struct rec_tables *tables = rec_tables(r);
+	const struct rec_tables *tables = r->tables;
 	for (size_t i = 0; i < tables->processes.len; i++)
 		windows_parent(d->windows, tables->processes.data[i].pid,
 			       tables->processes.data[i].parent_pid);

@@ -131,14 +131,8 @@ size_t rec_blocks(const struct rec_reader *r, enum row_kind kind);
 int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struct row_block *ret,
 	     struct err *e);
 
-/* The same of each kind, with its type: struct m_calls, rec_call_blocks, rec_read_calls,
- * m_calls_free. */
+/* The same of each kind, with its type: rec_call_blocks, rec_read_calls. */
 #define X(number, NAME, stem, members)                                                             \
-	struct __attribute__((may_alias)) m_##members {                                            \
-		struct m_##stem *rows;                                                             \
-		size_t len;                                                                        \
-		size_t cap;                                                                        \
-	};                                                                                         \
 	static inline size_t rec_##stem##_blocks(const struct rec_reader *r)                       \
 	{                                                                                          \
 		return rec_blocks(r, ROW_##NAME);                                                  \
@@ -147,10 +141,6 @@ int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struc
 					     struct m_##members *ret, struct err *e)               \
 	{                                                                                          \
 		return rec_read(r, ROW_##NAME, block, (struct row_block *)ret, e);                 \
-	}                                                                                          \
-	static inline void m_##members##_free(struct m_##members *b)                               \
-	{                                                                                          \
-		row_block_free((struct row_block *)b);                                             \
 	}
 ROW_BULKS(X)
 #undef X

@@ -111,7 +111,7 @@ static void export_as(const struct rec_reader *r, const struct timeline *t, cons
 	make_work_flows(&flows, t); /* they are used up */
 	make_call_flows(&call_flows, r, t);
 	make_steps(&steps, r);
-	check(!export_file(r, sink_format(format), "/dev/null",
+	check(!export_file(rec_source(r), sink_format(format), "/dev/null",
 			   &(struct export_options){.demangle = demangle,
 						    .steps = &steps,
 						    .call_flows = &call_flows,

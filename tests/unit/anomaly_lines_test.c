@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "incident/anomaly_lines.h"
+#include "recording/recording.h"
 
 #define MS 1000000ULL
 
@@ -84,7 +85,7 @@ static void lines_beyond_what_is_usual(void **state)
 		{.start_ns = 1500 * MS, .end_ns = 1600 * MS, .pid = 2}, /* as always */
 		{.start_ns = 9000 * MS, .end_ns = 9100 * MS, .pid = 1}, /* nothing there */
 	};
-	anomaly_lines_find(all, 4, r);
+	anomaly_lines_find(all, 4, rec_source(r));
 	/* 90 ms of loading, less the sample without stack; usual 10 ms; forward took less */
 	assert_int_equal(all[0].lines_len, 1);
 	assert_string_equal(all[0].lines[0].function, "load");
@@ -114,8 +115,8 @@ static void none_without_samples(void **state)
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);
 	unlink(path);
-	anomaly_lines_find(&one, 1, r);
-	anomaly_lines_find(NULL, 0, r);
+	anomaly_lines_find(&one, 1, rec_source(r));
+	anomaly_lines_find(NULL, 0, rec_source(r));
 	assert_int_equal(one.lines_len, 0);
 	rec_close(r);
 }

@@ -93,7 +93,7 @@ static void what_was_told_comes_back(void **state)
 	struct rec_reader *r;
 	struct anomaly_list l = {0};
 	read_back(&r, write_told);
-	anomaly_list_told(&l, rec_tables(r), r);
+	anomaly_list_told(&l, rec_tables(r), rec_source(r));
 	assert_int_equal(l.rows.len, 2);
 	assert_int_equal(l.rows.data[0].a.gpu, 0);
 	assert_int_equal(l.rows.data[0].rarer, 1);
@@ -136,7 +136,7 @@ static void odd_rows_are_put_right_or_left_out(void **state)
 	struct rec_reader *r;
 	struct anomaly_list l = {0};
 	read_back(&r, write_odd);
-	anomaly_list_told(&l, rec_tables(r), r);
+	anomaly_list_told(&l, rec_tables(r), rec_source(r));
 	assert_int_equal(l.rows.len, 1);
 	assert_true(l.rows.data[0].a.end_ns == 9 && l.rows.data[0].a.p_value == 1);
 	anomaly_list_free(&l);

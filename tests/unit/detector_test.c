@@ -15,6 +15,7 @@
 #include "detect/learn.h"
 #include "detect/learn_mixture.h"
 #include "sim_job.h"
+#include "recording/recording.h"
 
 #define QUICK	   0.1 /* pace: 2,000 events a second */
 #define FOUND_MOST 200
@@ -66,7 +67,8 @@ static void learn(struct model *ret, double pace, int stretches, double faulty_r
 	sim_free(&s);
 	assert_int_equal(rec_open(&r, path, &e), 0);
 	struct learn_options o = {.warmup_s = -1};
-	if (learn_model(ret, &r, 1, &o, &e))
+	const struct row_source *source = rec_source(r);
+	if (learn_model(ret, &source, 1, &o, &e))
 		fail_msg("%s", e.msg);
 	ret->recordings = 1000; /* the simulation's launches are all alike */
 	rec_close(r);
@@ -551,7 +553,8 @@ static uint64_t rows_of_counters(bool lost)
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);
 	struct learn_options o = {.warmup_s = 5};
-	assert_int_equal(learn_model(&m, &r, 1, &o, &e), 0);
+	const struct row_source *source = rec_source(r);
+	assert_int_equal(learn_model(&m, &source, 1, &o, &e), 0);
 	assert_true(m.seconds == 55);
 	uint64_t rows = m.layers[DETECT_HOST].gmm.rows;
 	model_free(&m);

@@ -18,6 +18,7 @@
 
 #include "base/utf8.h"
 #include "export/export.h"
+#include "recording/recording.h"
 #include "perfetto.pb-c.h"
 #include "golden/sample.h"
 #include "symbolize/demangle.h"
@@ -102,7 +103,7 @@ static char *export_text(const struct rec_reader *r, const char *format, size_t 
 	uint64_t skipped;
 	char *path = in_folder("out");
 	struct export_options options = {.demangle = demangle};
-	if (export_file(r, sink_format(format), path, &options, &skipped, &e))
+	if (export_file(rec_source(r), sink_format(format), path, &options, &skipped, &e))
 		fail_msg("%s: %s", format, e.msg);
 	FILE *f = fopen(path, "r");
 	char *text = calloc(1, 100000);
@@ -182,7 +183,8 @@ static void stopped_exports_leave_what_was_there(void **state)
 		struct err e = {0};
 		uint64_t skipped = 99;
 		struct export_options o = {.progress = stop_at, .progress_ctx = &at};
-		assert_int_equal(export_file(r, &sink_perfetto, path, &o, &skipped, &e), -EINTR);
+		assert_int_equal(export_file(rec_source(r), &sink_perfetto, path, &o, &skipped, &e),
+				 -EINTR);
 		assert_int_equal(skipped, 99);
 		assert_non_null(strstr(e.msg, "stopped"));
 		assert_int_equal(files_in_folder(), 2); /* the recording and what was there */
@@ -208,10 +210,14 @@ static void errors_are_told(void **state)
 		struct err e = {0};
 		uint64_t skipped;
 		const struct sink_format *format = sink_format(formats[i]);
-		assert_int_equal(export_file(r, format, "/dev/full", NULL, &skipped, &e), -ENOSPC);
+		assert_int_equal(
+			export_file(rec_source(r), format, "/dev/full", NULL, &skipped, &e),
+			-ENOSPC);
 		assert_string_equal(e.msg, "cannot write '/dev/full': No space left on device");
-		assert_int_equal(export_file(r, format, nowhere, NULL, &skipped, &e), -ENOENT);
-		assert_int_equal(export_file(r, format, folder, NULL, &skipped, &e), -EISDIR);
+		assert_int_equal(export_file(rec_source(r), format, nowhere, NULL, &skipped, &e),
+				 -ENOENT);
+		assert_int_equal(export_file(rec_source(r), format, folder, NULL, &skipped, &e),
+				 -EISDIR);
 		assert_int_equal(files_in_folder(), 1);
 	}
 	assert_null(sink_format("html"));
@@ -347,7 +353,8 @@ static void anomalies_are_marked(void **state)
 	assert_int_equal(slices.rows.data[3].args_len, ANOMALY_SLICE_ARGS);
 	char *path = in_folder("out"), *text = xcalloc(1, 1 << 20);
 	const struct export_options options = {.anomalies = &slices};
-	assert_int_equal(export_file(r, &sink_perfetto, path, &options, &skipped, &e), 0);
+	assert_int_equal(export_file(rec_source(r), &sink_perfetto, path, &options, &skipped, &e),
+			 0);
 	FILE *f = fopen(path, "r");
 	size_t len = fread(text, 1, 1 << 20, f);
 	fclose(f);

@@ -817,19 +817,23 @@ static void test_diff(void **state)
 	put_sample(&b, 0, S, 23, put_stack(b.w, "p:g@2"));
 	world_read(&b);
 	struct flame_options o = {0};
-	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", false, &o, &e), 0);
+	assert_int_equal(
+		flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", false, &o, &e), 0);
 	assert_true(t.differential);
 	assert_string_equal(t.title, "CPU time: a against b");
 	char *text = folded(&t);
 	assert_string_equal(text, "f (train.py) 0 100\ng (train.py) 23 200\nnew 10 0\n");
 	free(text);
 	calltree_free(&t);
-	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e), 0);
+	assert_int_equal(
+		flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e), 0);
 	assert_int_equal(t.nodes.data[0].total[0], 300);
 	assert_int_equal(t.nodes.data[0].total[1], 300);
 	calltree_free(&t);
 	o.kind = FLAME_OFFCPU;
-	assert_int_equal(flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e), -ENODATA);
+	assert_int_equal(
+		flame_make_diff(&t, rec_source(a.r), "a", rec_source(b.r), "b", true, &o, &e),
+		-ENODATA);
 	world_end(&a);
 	world_end(&b);
 }

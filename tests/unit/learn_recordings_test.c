@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "detect/learn.h"
 #include "wire/event.h"
+#include "recording/recording.h"
 
 #define SECOND 1000000000ULL
 #define MS     1000000.0
@@ -78,7 +79,8 @@ static void functions_keep_their_names(void **state)
 	struct err e = {0};
 	struct model m;
 	struct rec_reader *readers[] = {recording(1, false), recording(2, true)};
-	if (learn_model(&m, readers, 2, &(struct learn_options){.warmup_s = -1}, &e))
+	const struct row_source *sources[] = {rec_source(readers[0]), rec_source(readers[1])};
+	if (learn_model(&m, sources, 2, &(struct learn_options){.warmup_s = -1}, &e))
 		fail_msg("%s", e.msg);
 	for (size_t i = 0; i < 2; i++) {
 		double ns = usual_ns(&m, functions[i].name);

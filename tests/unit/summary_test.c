@@ -141,7 +141,8 @@ static void sample_is_summed(void **state)
 	struct rec_reader *r = opened();
 	for (unsigned threads = 1; threads <= 2; threads++) {
 		struct summary s;
-		summary_make(&s, rec_source(r), &(struct summary_options){.visit.threads = threads});
+		summary_make(&s, rec_source(r),
+			     &(struct summary_options){.visit.threads = threads});
 		sample_functions(&s);
 		sample_histograms(&s);
 		assert_int_equal(s.processes.len, 2);
@@ -261,7 +262,8 @@ static void self_time_across_blocks(void **state)
 		struct rec_reader *r = opened();
 		for (unsigned threads = 1; threads <= 4; threads += 3) {
 			struct summary s;
-			summary_make(&s, rec_source(r), &(struct summary_options){.visit.threads = threads});
+			summary_make(&s, rec_source(r),
+				     &(struct summary_options){.visit.threads = threads});
 			for (uint32_t i = 0; i < PROBES; i++) {
 				char name[16];
 				snprintf(name, sizeof(name), "f%u", i);

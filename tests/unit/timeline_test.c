@@ -257,8 +257,7 @@ static void threads_swap(void **state)
 	for (size_t i = 0; i < t.spans.len; i++) {
 		const struct timeline_span *s = &t.spans.data[i];
 		const struct timeline_call *c = &t.calls.data[s->call];
-		assert_int_equal(timeline_kind_of(&t, s)->name,
-				 timeline_call_kind_of(&t, c)->name);
+		assert_int_equal(timeline_kind_of(&t, s)->name, timeline_call_kind_of(&t, c)->name);
 		assert_true(s->start_ns - c->start_ns < 10 * US);
 	}
 	done(&t);
