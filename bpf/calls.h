@@ -163,7 +163,7 @@ full:
 /* Keeps a finished call as the mode of its layer says. */
 static __always_inline void keep_call(struct open_call *c, __u32 depth, __u64 dur_ns)
 {
-	__u32 mode = mode_of_layer[c->layer & 7];
+	__u32 mode = mode_of_layer[c->layer & (LAYERS_MAX - 1)];
 	if (mode != MODE_TRACE) {
 		hist_count(c, dur_ns);
 		__u32 probe = c->probe;
@@ -178,7 +178,7 @@ static __always_inline void keep_call(struct open_call *c, __u32 depth, __u64 du
 
 static __always_inline void layer_left(struct thread_state *st, __u32 layer)
 {
-	__u8 *open = &st->layer_open[layer & 7];
+	__u8 *open = &st->layer_open[layer & (LAYERS_MAX - 1)];
 	if (*open)
 		(*open)--;
 }
@@ -304,7 +304,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 		return 1;
 	}
 	struct open_call *c = &st->open[depth & (MAX_OPEN_CALLS - 1)];
-	__u32 layer = COOKIE_LAYER(cookie) & 7;
+	__u32 layer = COOKIE_LAYER(cookie) & (LAYERS_MAX - 1);
 	c->sp = sp;
 	c->probe = COOKIE_PROBE(cookie);
 	c->layer = layer;
@@ -407,7 +407,7 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	c->nargs = COOKIE_NARGS(cookie);
 	c->flags = COOKIE_FLAGS(cookie) | CALL_INSTANT;
 	c->stack = 0;
-	if (st->layer_open[c->layer & 7])
+	if (st->layer_open[c->layer & (LAYERS_MAX - 1)])
 		c->flags |= CALL_NESTED;
 	__u32 probe = c->probe;
 	struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);

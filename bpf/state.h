@@ -25,7 +25,7 @@ const volatile bool walks_mappings;  /* the kernel lists mappings to programs (6
 const volatile bool yields_on_guard; /* programs may keep a task (6.3) */
 
 /* ---- written by user space while running ---- */
-__u32 mode_of_layer[LAYER_COUNT];    /* enum trace_mode */
+__u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */
 __u32 epoch;			     /* raised when probes go off: open calls are then void */
 __u32 exclusions;		     /* how often something was added to excluded */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
@@ -154,10 +154,10 @@ struct thread_state {
 	__u32 depth;
 	__u32 exclusions; /* as of when is_excluded was looked up */
 	bool is_excluded;
-	__u8 layer_open[8];
+	__u8 layer_open[LAYERS_MAX];
 	struct open_call open[MAX_OPEN_CALLS];
 };
-_Static_assert(LAYER_COUNT <= 8, "layer_open");
+_Static_assert((LAYERS_MAX & (LAYERS_MAX - 1)) == 0, "used as a mask");
 _Static_assert((MAX_OPEN_CALLS & (MAX_OPEN_CALLS - 1)) == 0, "used as a mask");
 
 struct {

@@ -9,21 +9,8 @@
 
 #include "wire/unwind.h"
 
-/* Layers a probe can belong to; the recording stores their names. */
-enum layer {
-	LAYER_CUDA,
-	LAYER_NCCL,
-	LAYER_TORCH,
-	LAYER_PYTHON,
-	LAYER_GPU,
-	LAYER_HOST,
-	LAYER_CPU,
-	LAYER_USER, /* --probe and user catalogs that name no other layer */
-	LAYER_COUNT,
-};
-/* clang-format off */
-#define LAYER_NAMES {"cuda", "nccl", "torch", "python", "gpu", "host", "cpu", "user"}
-/* clang-format on */
+/* Layers are numbers here, below this power of two; src/base/layer.h says what they are. */
+#define LAYERS_MAX 32
 
 /* What a probe site does when it is hit. */
 enum site_action {

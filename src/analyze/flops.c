@@ -7,6 +7,7 @@
 
 #include "analyze/flops_impl.h"
 #include "analyze/flops_peak.h"
+#include "base/layer.h"
 #include "base/sort.h"
 #include "wire/event.h"
 
@@ -366,7 +367,7 @@ static uint64_t probed_ns(const struct rec_tables *t, uint64_t from_ns, uint64_t
 	for (size_t i = 0; i < t->windows.len; i++) {
 		const struct m_window *w = &t->windows.data[i];
 		const char *layer = strtab_get(&t->strings, w->layer, NULL);
-		if (*layer && strcmp(layer, "torch"))
+		if (*layer && !(layer_traits_of_name(layer) & LAYER_HAS_OPERATORS))
 			continue;
 		any = true;
 		uint64_t from = w->start_ns > from_ns ? w->start_ns : from_ns;

@@ -8,6 +8,7 @@
 #include "analyze/functions.h"
 #include "analyze/gpu_roles.h"
 #include "analyze/steps_impl.h"
+#include "base/layer.h"
 #include "base/sort.h"
 #include "wire/event.h"
 
@@ -51,7 +52,8 @@ static enum probe_kind probe_kind(const struct rec_tables *t, const struct m_pro
 {
 	static const char allocator[] = "torch_"; /* torch_alloc, torch_free */
 	const char *role = strtab_get(&t->strings, p->role, NULL);
-	if (strcmp(strtab_get(&t->strings, p->layer, NULL), "torch") != 0 ||
+	if (!(layer_traits_of_name(strtab_get(&t->strings, p->layer, NULL)) &
+	      LAYER_HAS_OPERATORS) ||
 	    !strncmp(role, allocator, strlen(allocator)))
 		return PROBE_OTHER;
 	if (p->kind == SITE_INSTANT)

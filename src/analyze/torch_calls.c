@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/layer.h"
 #include "base/sort.h"
 
 enum kind { OTHER, OPERATOR, NODE, PASS };
@@ -65,7 +66,7 @@ static int8_t arg_named(const struct rec_tables *t, const struct m_probe *p, con
 static enum kind kind_of(const struct rec_tables *t, const struct m_probe *p)
 {
 	const char *symbol = text_of(t, p->symbol);
-	if (strcmp(text_of(t, p->layer), "torch") != 0)
+	if (!(layer_traits_of_name(text_of(t, p->layer)) & LAYER_HAS_OPERATORS))
 		return OTHER;
 	if (has_role(t, p, "autograd_node") ||
 	    strstr(symbol, "5torch8autograd6Engine17evaluate_function"))

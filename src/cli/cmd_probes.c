@@ -50,9 +50,10 @@ struct listing {
 static void add_row(struct listing *l, const struct cat_entry *en, const char *library,
 		    bool attached, unsigned sites, const char *placement, const char *reason)
 {
-	json_t *row = json_pack("{s:s s:s s:s s:b s:i s:s s:s}", "layer", layer_name(en->layer),
-				"name", en->id, "library", library, "attached", attached, "sites",
-				(int)sites, "placement", placement, "reason", reason);
+	json_t *row = json_pack("{s:s s:s s:s s:b s:i s:s s:s}", "layer",
+				catalog_layer_name(l->plan.catalog, en->layer), "name", en->id,
+				"library", library, "attached", attached, "sites", (int)sites,
+				"placement", placement, "reason", reason);
 	json_array_append_new(l->entries, row);
 }
 
@@ -224,12 +225,14 @@ static int run(const struct args *a)
 	struct target target = {0};
 	struct catalog catalog = {0};
 	struct listing l = {.entries = json_array()};
-	int rc = layers_from_args(&l.plan.layers, a, &e);
-	if (rc)
+	int rc = catalog_from_args(&catalog, a, &e);
+	if (!rc && layers_from_args(&l.plan.layers, &catalog, a, &e)) {
+		catalog_free(&catalog);
+		json_decref(l.entries);
 		return usage_error(a->command, "%s", e.msg);
-	rc = target_parse(&target, a, &e);
+	}
 	if (!rc)
-		rc = catalog_from_args(&catalog, a, &e);
+		rc = target_parse(&target, a, &e);
 	l.plan.catalog = &catalog;
 	l.plan.frequent = args_has(a, "layers");
 	l.plan.all_entries = args_has(a, "everything");

@@ -112,7 +112,8 @@ static int mode_from_name(const char *name, enum trace_mode *ret, struct err *e)
 }
 
 /* "stats" or "torch=tail,python=stats" */
-static int modes_from_args(enum trace_mode mode[LAYER_COUNT], const char *text, struct err *e)
+static int modes_from_args(enum trace_mode mode[LAYERS_MAX], const struct catalog *c,
+			   const char *text, struct err *e)
 {
 	if (!text)
 		return 0;
@@ -124,12 +125,12 @@ static int modes_from_args(enum trace_mode mode[LAYER_COUNT], const char *text, 
 		enum trace_mode m = MODE_TRACE;
 		if (!equals) {
 			rc = mode_from_name(part, &m, e);
-			for (int i = 0; i < LAYER_COUNT && !rc; i++)
+			for (int i = 0; i < LAYERS_MAX && !rc; i++)
 				mode[i] = m;
 			continue;
 		}
 		*equals = 0;
-		int layer = layer_from_name(part);
+		int layer = catalog_layer(c, part);
 		if (layer < 0)
 			rc = err_set(e, EINVAL, "--mode: there is no layer '%s'", part);
 		else
@@ -222,12 +223,13 @@ static enum operator_source operators_from_args(const struct args *a)
 	return word && !strcmp(word, "probes") ? OPERATORS_PROBES : OPERATORS_AUTO;
 }
 
-static int read_options(struct session_options *o, const struct args *a, struct err *e)
+static int read_options(struct session_options *o, const struct catalog *c, const struct args *a,
+			struct err *e)
 {
 	uint64_t megabytes = 0;
-	int rc = layers_from_args(&o->layers, a, e);
+	int rc = layers_from_args(&o->layers, c, a, e);
 	if (!rc)
-		rc = modes_from_args(o->mode, args_get(a, "mode"), e);
+		rc = modes_from_args(o->mode, c, args_get(a, "mode"), e);
 	if (!rc)
 		rc = burst_from_args(o, args_get(a, "burst"), e);
 	if (!rc)
@@ -380,15 +382,14 @@ static int record(const struct command *cmd, struct session_options *o, struct t
 	return result.exit_status;
 }
 
-static int run(const struct args *a)
+static int run_with(const struct catalog *catalog, const struct args *a)
 {
 	const struct command *cmd = a->command;
-	struct session_options o = {0};
+	struct session_options o = {.catalog = catalog};
 	struct target target = {0};
-	struct catalog catalog = {0};
 	struct teller teller = {0};
 	struct err e = {0};
-	if (read_options(&o, a, &e))
+	if (read_options(&o, catalog, a, &e))
 		return usage_error(cmd, "%s", e.msg);
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of write(2), told as such */
 	signal(SIGPIPE, SIG_IGN);
@@ -410,7 +411,7 @@ static int run(const struct args *a)
 	struct session_live live = {.ctx = &teller, .batch = judge, .end = judge_end};
 	o.live = &live;
 	o.nlive = teller.detect != NULL;
-	if (target_parse(&target, a, &e) || catalog_from_args(&catalog, a, &e)) {
+	if (target_parse(&target, a, &e)) {
 		target_free(&target);
 		session_detect_free(teller.detect);
 		model_free(&model);
@@ -419,15 +420,24 @@ static int run(const struct args *a)
 	}
 	char *text = target_text(&target, &o);
 	o.target = &target;
-	o.catalog = &catalog;
 	o.target_text = text;
 	int status = record(cmd, &o, &teller, &e);
 	free(text);
-	catalog_free(&catalog);
 	target_free(&target);
 	session_detect_free(teller.detect);
 	model_free(&model);
 	command_user_free(&user);
+	return status;
+}
+
+static int run(const struct args *a)
+{
+	struct catalog catalog = {0};
+	struct err e = {0};
+	if (catalog_from_args(&catalog, a, &e))
+		return command_failed(a->command, &e);
+	int status = run_with(&catalog, a);
+	catalog_free(&catalog);
 	return status;
 }
 

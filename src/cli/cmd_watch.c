@@ -384,7 +384,6 @@ static int watch(struct session_options *o, const struct model *model, double al
 static int watch_target(const struct args *a, struct session_options *o, struct err *e)
 {
 	struct target target = {0};
-	struct catalog catalog = {0};
 	struct model model = {0};
 	const char *path = args_get(a, "model");
 	enum output output = args_has(a, "json") ? JSON : watch_terminal_usable() ? SCREEN : LINES;
@@ -394,32 +393,39 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 		rc = model_read_for(&model, path, MODEL_JOB, "a running job", e);
 	if (!rc)
 		rc = target_parse(&target, a, e);
-	if (!rc)
-		rc = catalog_from_args(&catalog, a, e);
 	struct session_options watched = *o;
 	watched.target = &target;
-	watched.catalog = &catalog;
 	if (!rc)
 		rc = watch(&watched, path ? &model : NULL, alarms, output, e);
-	catalog_free(&catalog);
 	target_free(&target);
 	model_free(&model);
 	return rc;
 }
 
-static int run(const struct args *a)
+static int run_with(const struct catalog *catalog, const struct args *a)
 {
 	struct err e = {0};
-	struct session_options o = {.mode_text = "trace", .target_text = ""};
+	struct session_options o = {.mode_text = "trace", .target_text = "", .catalog = catalog};
 	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") != 1)
 		return usage_error(a->command, "give one target: -p PID, --cgroup PATH or --all");
-	if (layers_from_args(&o.layers, a, &e) ||
+	if (layers_from_args(&o.layers, catalog, a, &e) ||
 	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
 		return usage_error(a->command, "%s", e.msg);
 	o.frequent = args_has(a, "layers");
 	o.all_entries = args_has(a, "everything");
 	signal(SIGPIPE, SIG_IGN);
 	return watch_target(a, &o, &e) ? command_failed(a->command, &e) : 0;
+}
+
+static int run(const struct args *a)
+{
+	struct catalog catalog = {0};
+	struct err e = {0};
+	if (catalog_from_args(&catalog, a, &e))
+		return command_failed(a->command, &e);
+	int status = run_with(&catalog, a);
+	catalog_free(&catalog);
+	return status;
 }
 
 const struct command cmd_watch = {

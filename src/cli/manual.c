@@ -213,10 +213,13 @@ static void completion_values(FILE *out, const struct command *cmd)
 			fprintf(out, "|%s:-%c", cmd->name, o->letter);
 		fputs(") ", out);
 		if (o->choices) {
-			fputs("COMPREPLY=($(compgen -W '", out);
+			bool list = o->flags & OPT_LIST;
+			fputs(list ? "COMPREPLY=($(compgen -P \"$first\" -W '"
+				   : "COMPREPLY=($(compgen -W '",
+			      out);
 			for (const char *c = o->choices; *c; c++)
 				fputc(*c == '|' ? ' ' : *c, out);
-			fputs("' -- \"$cur\"));", out);
+			fputs(list ? "' -- \"${cur##*,}\"));" : "' -- \"$cur\"));", out);
 		} else if (o->flags & OPT_FILE) {
 			fputs("COMPREPLY=($(compgen -f -- \"$cur\"));", out);
 		}
@@ -228,7 +231,7 @@ void completion_bash(FILE *out, const struct program *p)
 {
 	fputs("# bash completion for eacgm; made from its option tables\n_eacgm()\n{\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	      "\tlocal command=${COMP_WORDS[1]} i\n"
+	      "\tlocal command=${COMP_WORDS[1]} first=${cur%\"${cur##*,}\"} i\n"
 	      "\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
 	      "\t\t[[ ${COMP_WORDS[i]} == -- ]] && { COMPREPLY=($(compgen -c -f -- \"$cur\")); "
 	      "return; }\n\tdone\n"

@@ -107,7 +107,8 @@ static int add_option(struct args *a, const struct opt_def *o, const char *value
 	for (size_t i = 0; !(o->flags & OPT_REPEAT) && i < a->options.len; i++)
 		if (a->options.data[i].def == o)
 			return err_set(e, EINVAL, "option '%s' is given twice", shown);
-	if (o->value && o->choices && value && !choice_allowed(o->choices, value))
+	if (o->value && o->choices && !(o->flags & OPT_LIST) && value &&
+	    !choice_allowed(o->choices, value))
 		return err_set(e, EINVAL, "option '%s' takes one of %s, not '%s'", shown,
 			       o->choices, value);
 	typeof(a->options.data) entry = vec_push(&a->options);

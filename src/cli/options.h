@@ -18,6 +18,7 @@ enum opt_flags {
 	OPT_REPEAT = 1,		/* may be given more than once */
 	OPT_OPTIONAL_VALUE = 2, /* --name or --name=VALUE, never --name VALUE */
 	OPT_FILE = 4,		/* the value is a file's path (completion) */
+	OPT_LIST = 8, /* the value is several, with commas: choices are those known here */
 };
 
 struct opt_def {

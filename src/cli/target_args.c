@@ -134,23 +134,23 @@ int catalog_from_args(struct catalog *ret, const struct args *a, struct err *e)
 	return 0;
 }
 
-int layers_from_args(uint32_t *ret, const struct args *a, struct err *e)
+int layers_from_args(uint32_t *ret, const struct catalog *c, const struct args *a, struct err *e)
 {
 	const char *list = args_get(a, "layers");
 	if (!list) {
 		*ret = ~0u;
 		return 0;
 	}
-	uint32_t layers = args_count(a, "probe") ? 1u << LAYER_USER : 0;
+	uint32_t layers = args_count(a, "probe") ? layers_with(LAYER_IS_USERS) : 0;
 	char *copy = xstrdup(list), *save = NULL;
 	int rc = 0;
 	for (char *name = strtok_r(copy, ",", &save); name && !rc;
 	     name = strtok_r(NULL, ",", &save)) {
-		if (!strcmp(name, "all")) {
+		if (!strcmp(name, LAYER_ALL)) {
 			layers = ~0u;
 			continue;
 		}
-		int layer = layer_from_name(name);
+		int layer = catalog_layer(c, name);
 		if (layer < 0)
 			rc = err_set(e, EINVAL, "there is no layer '%s'", name);
 		else

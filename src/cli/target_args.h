@@ -2,6 +2,7 @@
  * by the commands that trace. */
 #pragma once
 
+#include "base/layer.h"
 #include "cli/options.h"
 #include "probe/catalog.h"
 #include "session/target.h"
@@ -18,9 +19,9 @@
 
 #define CATALOG_OPTIONS                                                                            \
 	{0, "layers", "L,...",                                                                     \
-	 "Layers to trace, with their frequent functions too: cuda, nccl, torch, python, gpu, "    \
-	 "user, or all. When not given: all layers, without what is frequent.",                    \
-	 NULL, 0},                                                                                 \
+	 "Layers to trace, with their frequent functions too: " LAYER_LIST                         \
+	 "or all. When not given: all layers, without what is frequent.",                          \
+	 LAYER_CHOICES LAYER_ALL, OPT_LIST},                                                       \
 	{0, "probe", "SPEC",                                                                       \
 	 "Also trace functions of any library: 'libfoo.so:foo_*(u64 handle, size bytes) "          \
 	 "-> int'. The language is described in docs/catalog.md.",                                 \
@@ -38,5 +39,5 @@ void target_free(struct target *t);
 /* Built-in catalog, /etc/eacgm/catalog.d, --catalog files and --probe descriptions. */
 int catalog_from_args(struct catalog *ret, const struct args *a, struct err *e);
 
-/* Bit per enum layer from --layers; every layer without it. */
-int layers_from_args(uint32_t *ret, const struct args *a, struct err *e);
+/* Bit per layer from --layers; every layer without it. The catalog may name layers. */
+int layers_from_args(uint32_t *ret, const struct catalog *c, const struct args *a, struct err *e);

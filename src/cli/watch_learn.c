@@ -6,6 +6,7 @@
 
 #include "analyze/functions.h"
 #include "analyze/steps.h"
+#include "base/layer.h"
 #include "base/map64.h"
 #include "events/window.h"
 #include "wire/event.h"
@@ -75,8 +76,7 @@ static void put_probe(struct watch_learn *l, const struct session_view *v,
 		row.arg_enums[i] = string_of(l, v, live->arg_enums[i]);
 	}
 	*vec_push(&row_window_tables(l->window)->probes) = row;
-	*vec_push(&l->probe_wanted) =
-		!strcmp(layer, "torch") || !strcmp(layer, "cuda") || !strcmp(layer, "nccl");
+	*vec_push(&l->probe_wanted) = layer_traits_of_name(layer) & LAYER_IS_WORK;
 }
 
 static bool thread_of(struct watch_learn *l, const struct session_view *v, uint32_t live,

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WATCH_LAYERS	 8
+#include "base/layer.h"
+
+#define WATCH_LAYERS	 32
 #define WATCH_GPUS	 64
 #define WATCH_ANOMALIES	 64  /* the latest */
 #define WATCH_HISTORY	 240 /* seconds, or steps */
@@ -19,7 +21,7 @@ struct watch_history {
 };
 
 struct watch_layer {
-	char name[16];
+	char name[LAYER_NAME_BYTES];
 	double calls_per_s; /* of the last whole second */
 	uint64_t calls;
 	struct watch_history history;
@@ -40,7 +42,7 @@ struct watch_anomaly {
 	uint64_t id;
 	uint64_t start_ns, end_ns;
 	bool ended;
-	char layer[12];
+	char layer[LAYER_NAME_BYTES];
 	char entity[32];
 	char why[256];
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/layer.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/learn_steps.h"
@@ -147,8 +148,7 @@ static uint64_t work_begins(const struct row_source *r)
 	struct m_calls calls = {0};
 	for (size_t p = 0; p < t->probes.len; p++) {
 		const char *layer = strtab_get(&t->strings, t->probes.data[p].layer, NULL);
-		of_work[p] =
-			!strcmp(layer, "cuda") || !strcmp(layer, "torch") || !strcmp(layer, "nccl");
+		of_work[p] = layer_traits_of_name(layer) & LAYER_IS_WORK;
 	}
 	for (size_t b = 0; b < source_call_blocks(r); b++) {
 		if (source_read_calls(r, b, &calls, NULL))

@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 #include "base/kernel_name.h"
+#include "base/layer.h"
 #include "export/call_view.h"
 #include "wire/event.h"
 
@@ -15,15 +16,15 @@ static void probe_make(struct launch_probe *ret, const struct rec_tables *t,
 		       const struct m_probe *p)
 {
 	const char *role = strtab_get(&t->strings, p->role, NULL);
-	const char *layer = strtab_get(&t->strings, p->layer, NULL);
+	unsigned traits = layer_traits_of_name(strtab_get(&t->strings, p->layer, NULL));
 	const char *symbol = strtab_get(&t->strings, p->symbol, NULL);
 	size_t n = strlen(symbol);
 	*ret = (struct launch_probe){.stream_arg = -1};
 	if (!strcmp(role, "launch") || !strcmp(role, "graph_launch"))
 		ret->kind = LAUNCH_CALL;
-	else if (!strcmp(layer, "torch"))
+	else if (traits & LAYER_HAS_OPERATORS)
 		ret->kind = LAUNCH_OPERATOR;
-	else if (!strcmp(layer, "python"))
+	else if (traits & LAYER_HAS_FUNCTIONS)
 		ret->kind = LAUNCH_PYTHON;
 	ret->stream_threads = n > 5 && !strcmp(symbol + n - 5, "_ptsz");
 	for (int8_t i = 0; i < p->nargs && i < MODEL_MAX_ARGS; i++)

@@ -12,19 +12,31 @@
 
 #include "probe/catalog_impl.h"
 
-static const char *const layer_names[LAYER_COUNT] = LAYER_NAMES;
+_Static_assert(LAYER_NAMED < LAYERS_MAX, "layers of catalogs have numbers too");
 
-int layer_from_name(const char *name)
+int catalog_layer(const struct catalog *c, const char *name)
 {
-	for (int i = 0; i < LAYER_COUNT; i++)
-		if (strcmp(name, layer_names[i]) == 0)
-			return i;
+	enum layer known = layer_of_name(name);
+	if (known < LAYER_NAMED)
+		return layer_traits(known) & LAYER_IS_CHOSEN ? (int)known : -ENOENT;
+	for (size_t i = 0; i < c->layers.len; i++)
+		if (strcmp(name, c->layers.data[i]) == 0)
+			return LAYER_NAMED + (int)i;
 	return -ENOENT;
 }
 
-const char *layer_name(enum layer l)
+const char *catalog_layer_name(const struct catalog *c, enum layer layer)
 {
-	return (unsigned)l < LAYER_COUNT ? layer_names[l] : "unknown";
+	size_t named = (size_t)layer - LAYER_NAMED;
+	return layer >= LAYER_NAMED && named < c->layers.len ? c->layers.data[named]
+							     : layer_name(layer);
+}
+
+bool cat_entry_is_users(const struct cat_entry *entry)
+{
+	return layer_traits(entry->layer) & LAYER_IS_USERS ||
+	       (entry->layer >= LAYER_NAMED &&
+		strncmp(entry->origin, CATALOG_BUILTIN, strlen(CATALOG_BUILTIN)) != 0);
 }
 
 void cat_list_add(struct cat_list *l, const char *s, size_t n)
@@ -70,7 +82,7 @@ void cat_entry_free(struct cat_entry *entry)
 
 struct cat_mark cat_mark(const struct catalog *c)
 {
-	return (struct cat_mark){c->entries.len, c->enums.len};
+	return (struct cat_mark){c->entries.len, c->enums.len, c->layers.len};
 }
 
 void cat_truncate(struct catalog *c, struct cat_mark mark)
@@ -82,11 +94,14 @@ void cat_truncate(struct catalog *c, struct cat_mark mark)
 		free(v->type);
 		free(v->name);
 	}
+	while (c->layers.len > mark.layers)
+		free(c->layers.data[--c->layers.len]);
 }
 
 void catalog_free(struct catalog *c)
 {
-	cat_truncate(c, (struct cat_mark){0, 0});
+	cat_truncate(c, (struct cat_mark){0, 0, 0});
+	vec_free(&c->layers);
 	vec_free(&c->entries);
 	vec_free(&c->enums);
 }
@@ -175,7 +190,7 @@ int catalog_load_builtin(struct catalog *c, struct err *e)
 	struct cat_mark before = cat_mark(c);
 	for (size_t i = 0; i < catalog_builtins_len; i++) {
 		const struct catalog_builtin *b = &catalog_builtins[i];
-		char *origin = xasprintf("built-in:%s", b->name);
+		char *origin = xasprintf(CATALOG_BUILTIN "%s", b->name);
 		int rc = catalog_parse(c, (const char *)b->text, b->len, origin, e);
 		free(origin);
 		if (rc) {

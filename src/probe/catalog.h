@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/layer.h"
 #include "wire/event.h"
 
 /* How an argument's value is stored and shown. The numbers are those of enum arg_type in
@@ -62,7 +63,7 @@ enum cat_cost { CAT_COST_LOW, CAT_COST_MEDIUM, CAT_COST_HIGH };
 #define CAT_FACTORS 3
 
 struct cat_entry {
-	enum layer layer;
+	enum layer layer;	     /* from LAYER_NAMED on: its name is the catalog's */
 	char *id;		     /* unique in the catalog: "torch.operators" */
 	struct cat_list libraries;   /* globs on the file name; one with a leading / on the path */
 	struct cat_list symbols;     /* globs on the (mangled) symbol; for USDT "provider:name" */
@@ -105,6 +106,7 @@ struct cat_enum {
 struct catalog {
 	VEC(struct cat_entry) entries;
 	VEC(struct cat_enum) enums;
+	struct cat_list layers; /* that no table but a file names: from LAYER_NAMED on */
 };
 
 /* Adds the entries of YAML text. origin names it in errors: "FILE:LINE:COLUMN: key: what".
@@ -127,9 +129,12 @@ int catalog_add_spec(struct catalog *c, const char *spec, struct err *e);
  * it had. Errors begin "character N: ". */
 int catalog_parse_signature(struct cat_entry *entry, const char *sig, struct err *e);
 
-/* The layer of a name; negative when there is none of that name. */
-int layer_from_name(const char *name);
-const char *layer_name(enum layer l);
+/* The number of a layer that --layers may name, one of the table or of a file; -ENOENT. */
+int catalog_layer(const struct catalog *c, const char *name);
+const char *catalog_layer_name(const struct catalog *c, enum layer layer);
+
+/* True of what the user describes, in a layer of his own: what of it was not found is told. */
+bool cat_entry_is_users(const struct cat_entry *entry);
 
 /* The entry of an id, or NULL. Valid until the catalog changes. */
 const struct cat_entry *catalog_find(const struct catalog *c, const char *id);

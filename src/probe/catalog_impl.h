@@ -5,10 +5,11 @@
 
 #define CATALOG_MAX_BYTES   (1024 * 1024)
 #define CATALOG_MAX_ENTRIES 4096
-#define CATALOG_MAX_ENUMS   8192 /* named values */
-#define CATALOG_MAX_LIST    256	 /* patterns of one list */
-#define CATALOG_MAX_TEXT    2048 /* bytes of one string */
-#define CATALOG_MAX_STARS   8	 /* '*' of one glob: matching is exponential in them */
+#define CATALOG_MAX_ENUMS   8192	/* named values */
+#define CATALOG_MAX_LIST    256		/* patterns of one list */
+#define CATALOG_MAX_TEXT    2048	/* bytes of one string */
+#define CATALOG_BUILTIN	    "built-in:" /* before the name of such a file */
+#define CATALOG_MAX_STARS   8		/* '*' of one glob: matching is exponential in them */
 
 /* A built-in file, embedded by catalog/embed.py. */
 struct catalog_builtin {
@@ -49,6 +50,7 @@ void cat_args_free(struct cat_entry *entry); /* frees what the arguments own */
 struct cat_mark {
 	size_t entries;
 	size_t enums;
+	size_t layers;
 };
 struct cat_mark cat_mark(const struct catalog *c);
 void cat_truncate(struct catalog *c, struct cat_mark mark);

@@ -113,14 +113,37 @@ int yaml_get_list(struct yaml_reader *r, yaml_node_t *n, const char *key, text_c
 	return 0;
 }
 
+/* A layer that neither the table nor a file before this one names: its number. */
+static int add_layer(struct yaml_reader *r, yaml_node_t *n, const char *name)
+{
+	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+	struct cat_list *layers = &r->catalog->layers;
+	if (name[len] || len >= LAYER_NAME_BYTES || name[0] < 'a' || name[0] > 'z')
+		return yaml_fail(r, n, "layer",
+				 "'%.40s' is not a name of at most %d of a-z 0-9 _ - that begins "
+				 "with a letter",
+				 name, LAYER_NAME_BYTES - 1);
+	if (layer_of_name(name) < LAYER_NAMED || !strcmp(name, LAYER_ALL))
+		return yaml_fail(r, n, "layer", "'%s' is not a layer of calls", name);
+	if (LAYER_NAMED + layers->len >= LAYERS_MAX)
+		return yaml_fail(r, n, "layer", "more than %d layers", LAYERS_MAX);
+	cat_list_add(layers, name, len);
+	return LAYER_NAMED + (int)layers->len - 1;
+}
+
 int yaml_get_layer(struct yaml_reader *r, yaml_node_t *n, enum layer *ret)
 {
-	static const char *const names[LAYER_COUNT] = LAYER_NAMES;
-	int v = 0;
-	int rc = yaml_get_choice(r, n, "layer", names, LAYER_COUNT, &v);
-	if (rc == 0)
-		*ret = (enum layer)v;
-	return rc;
+	const char *s = NULL;
+	int rc = yaml_get_text(r, n, "layer", &s);
+	if (rc)
+		return rc;
+	int layer = catalog_layer(r->catalog, s);
+	if (layer < 0)
+		layer = add_layer(r, n, s);
+	if (layer < 0)
+		return layer;
+	*ret = (enum layer)layer;
+	return 0;
 }
 
 static int find_key(struct yaml_reader *r, const struct yaml_key *keys, int count, yaml_node_t *n)

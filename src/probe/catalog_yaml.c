@@ -220,11 +220,14 @@ int catalog_parse(struct catalog *c, const char *text, size_t len, const char *o
 		return err_set(e, EFBIG, "%s: larger than %d bytes", origin, CATALOG_MAX_BYTES);
 	struct yaml_reader r = {
 		.catalog = c, .origin = origin, .e = e, .probe = -1, .layer = LAYER_USER};
+	struct cat_mark before = cat_mark(c);
 	int rc = scan_events(&r, text, len);
 	if (rc == 0)
 		rc = load_document(&r, text, len);
 	if (rc == 0)
 		move_entries(c, &r.added);
+	else
+		cat_truncate(c, before);
 	catalog_free(&r.added);
 	for (size_t i = 0; i < r.libraries.len; i++)
 		free(r.libraries.data[i]);

@@ -537,7 +537,8 @@ static void mark_callbacks(const struct work *w, size_t first)
 			continue;
 		if (!strcmp(role, "autograd_node"))
 			info->by_callback = CALLBACK_TORCH;
-		else if (!strcmp(role, "launch") && info->entry->layer == LAYER_CUDA)
+		else if (!strcmp(role, "launch") &&
+			 layer_traits(info->entry->layer) & LAYER_HAS_KERNELS)
 			info->by_callback = CALLBACK_CUPTI;
 		else if (info->entry->naming == CAT_NAME_TORCH_OP)
 			info->by_callback = callback_of_operator(w, first, info);

@@ -72,7 +72,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->sample_period_ns = t->opts.sample_hz ? 1000000000ULL / t->opts.sample_hz : 0;
 	b->rodata->ticks_a_sample = sampling_ticks(t->opts.sample_hz);
 	b->rodata->wait_min_ns = WAIT_MIN_NS;
-	for (int i = 0; i < LAYER_COUNT; i++)
+	for (int i = 0; i < LAYERS_MAX; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
 

@@ -41,7 +41,7 @@ struct tracer_options {
 	uint32_t layers;  /* bit per enum layer */
 	bool frequent;	  /* also those of high cost */
 	bool all_entries; /* also those that are off by default */
-	enum trace_mode mode[LAYER_COUNT];
+	enum trace_mode mode[LAYERS_MAX];
 	enum attach_method method; /* ATTACH_AUTO: the best that works */
 	bool all;		   /* every process is a target */
 	uint64_t cgroup_id;	   /* cgroup v2, 0 = none; level as the kernel counts */

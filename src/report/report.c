@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/kernel_name.h"
+#include "base/layer.h"
 #include "symbolize/demangle.h"
 #include "report/report_section.h"
 
@@ -13,7 +14,7 @@ bool report_gpu_partial(const struct rec_tables *t)
 	for (size_t i = 0; i < t->hists.len; i++) {
 		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
 		const char *layer = strtab_get(&t->strings, p->layer, NULL);
-		if (!strcmp(layer, "cuda") || !strcmp(layer, "nccl"))
+		if (layer_traits_of_name(layer) & LAYER_NEEDS_GPU)
 			return true;
 	}
 	return false;
@@ -171,7 +172,7 @@ const char *report_function_name(const struct report *r, const struct summary_fu
 				 char *ret, size_t size)
 {
 	uint64_t unused;
-	if (strcmp(f->layer, "cuda") != 0 ||
+	if (!(layer_traits_of_name(f->layer) & LAYER_HAS_KERNELS) ||
 	    !map64_get(&r->kernel_names, hash_bytes(f->name, strlen(f->name)), &unused))
 		return f->name;
 	kernel_name_short(ret, size, f->name);

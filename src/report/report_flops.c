@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "analyze/flops.h"
-#include "base/kernel_name.h"
 #include "base/human.h"
+#include "base/kernel_name.h"
+#include "base/layer.h"
 #include "report/report_section.h"
 #include "symbolize/demangle.h"
 
@@ -38,7 +39,8 @@ static bool is_partial(const struct rec_tables *t)
 {
 	for (size_t i = 0; i < t->hists.len; i++) {
 		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
-		if (!strcmp(strtab_get(&t->strings, p->layer, NULL), "torch"))
+		if (layer_traits_of_name(strtab_get(&t->strings, p->layer, NULL)) &
+		    LAYER_HAS_OPERATORS)
 			return true;
 	}
 	return false;

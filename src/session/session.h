@@ -53,7 +53,7 @@ struct session_options {
 	uint32_t layers;
 	bool frequent; /* also entries of high cost */
 	bool all_entries;
-	enum trace_mode mode[LAYER_COUNT];
+	enum trace_mode mode[LAYERS_MAX];
 	enum attach_method method;
 	bool without_guard;
 	bool stacks;	 /* calls carry their stacks as the catalog says */

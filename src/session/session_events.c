@@ -57,7 +57,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 		return;
 	struct pipeline_probe probe = {
 		.id = info->id,
-		.layer = layer_name(entry->layer),
+		.layer = catalog_layer_name(s->opts->catalog, entry->layer),
 		.name = info->name,
 		.by_callback = info->by_callback,
 		.library = info->library,

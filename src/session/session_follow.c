@@ -59,9 +59,18 @@ static void tick_burst(struct session *s, uint64_t now_ns)
 		spans_pause(s, false);
 }
 
+bool session_records_calls(const struct session_options *o, unsigned layer_traits)
+{
+	uint32_t wanted = o->layers & layers_with(layer_traits);
+	for (unsigned i = 0; i < LAYERS_MAX; i++)
+		if (wanted & 1u << i && o->mode[i] != MODE_TRACE)
+			return false;
+	return wanted;
+}
+
 static bool uses_tail(const struct session *s)
 {
-	for (int i = 0; i < LAYER_COUNT; i++) {
+	for (int i = 0; i < LAYERS_MAX; i++) {
 		if (s->opts->mode[i] == MODE_TAIL)
 			return true;
 	}

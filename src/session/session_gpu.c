@@ -184,7 +184,7 @@ void gpus_start(struct session *s)
 {
 	pthread_mutex_init(&s->gpu_lock, NULL);
 	pthread_cond_init(&s->gpu_wake, NULL);
-	if (!(s->opts->layers & 1u << LAYER_GPU))
+	if (!(s->opts->layers & layers_with(LAYER_HAS_GPUS)))
 		return;
 	tracer_watch_xid(s->tracer);
 	s->xid_traced = tracer_sees_xid(s->tracer);

@@ -15,8 +15,7 @@ static void tell(void *ctx, const char *sentence)
 void hang_watch_start(struct session *s)
 {
 	const struct session_options *o = s->opts;
-	s->hangs.on = o->layers & 1u << LAYER_NCCL && o->mode[LAYER_NCCL] == MODE_TRACE &&
-		      !o->burst_on_ns;
+	s->hangs.on = session_records_calls(o, LAYER_HAS_COLLECTIVES) && !o->burst_on_ns;
 	if (s->hangs.on)
 		pipeline_watch_hangs(s->pipeline, tell, s);
 }

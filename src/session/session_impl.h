@@ -224,6 +224,9 @@ int live_start(struct session *s, struct err *e);
 void live_pass(struct session *s, uint64_t begin_ns);
 void live_stop(struct session *s);
 
+/* True where every call of the layers with the traits is recorded, burst or not. */
+bool session_records_calls(const struct session_options *o, unsigned layer_traits);
+
 /* A sentence for who hosts the session. */
 void session_say(const struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -121,7 +121,7 @@ static void note_result(void *ctx, const char *path, const struct entry_result *
 {
 	struct found *f = ctx;
 	f->met[r->entry - f->catalog->entries.data] = true;
-	if (r->reason[0] && !r->off && (r->entry->expected || r->entry->layer == LAYER_USER))
+	if (r->reason[0] && !r->off && (r->entry->expected || cat_entry_is_users(r->entry)))
 		pipeline_note(f->s->pipeline, path, r->reason);
 }
 
@@ -141,11 +141,11 @@ static bool is_told(const struct catalog *c, size_t i)
 static bool is_expected(const struct session *s, const struct cat_entry *en)
 {
 	/* on a host without GPUs nobody expects them, but who asks for them by name */
-	bool gpu_layer = en->layer == LAYER_CUDA || en->layer == LAYER_NCCL;
-	if (gpu_layer && !s->saw_gpu && !(s->opts->frequent && s->opts->layers != ~0u))
+	bool needs_gpu = layer_traits(en->layer) & LAYER_NEEDS_GPU;
+	if (needs_gpu && !s->saw_gpu && !(s->opts->frequent && s->opts->layers != ~0u))
 		return false;
 	return s->opts->layers & 1u << en->layer && !en->off_by_default &&
-	       (en->expected || en->layer == LAYER_USER) && en->libraries.len;
+	       (en->expected || cat_entry_is_users(en)) && en->libraries.len;
 }
 
 void metas_note_missing(struct session *s)

@@ -53,7 +53,7 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 
 static bool keeps_histograms(const struct session *s)
 {
-	for (int i = 0; i < LAYER_COUNT; i++) {
+	for (int i = 0; i < LAYERS_MAX; i++) {
 		if (s->opts->mode[i] != MODE_TRACE)
 			return true;
 	}

@@ -53,7 +53,7 @@ static void emit(void *ctx, const char *entity, const char *name, double value)
 void sockets_start(struct session *s)
 {
 	struct err e = {0};
-	if (!(s->opts->layers & 1u << LAYER_NCCL))
+	if (!(s->opts->layers & layers_with(LAYER_HAS_COLLECTIVES)))
 		return;
 	s->sockets = sockets_new(s->opts->command != NULL);
 	if (tracer_watch_sockets(s->tracer, &e))

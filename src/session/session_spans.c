@@ -174,8 +174,7 @@ static bool wants_callbacks(const struct session *s)
 	const struct session_options *o = s->opts;
 	bool asked = o->operators == OPERATORS_CALLBACKS ||
 		     (o->operators == OPERATORS_AUTO && o->all_entries);
-	return asked && o->layers & 1u << LAYER_TORCH && o->mode[LAYER_TORCH] == MODE_TRACE &&
-	       !o->burst_on_ns;
+	return asked && session_records_calls(o, LAYER_HAS_OPERATORS) && !o->burst_on_ns;
 }
 
 /* What shims are asked for: enum gpu_options. */
@@ -190,8 +189,7 @@ unsigned spans_options(const struct session *s)
 	if (!wants_callbacks(s))
 		return options;
 	/* stacks of launches are taken by their probes */
-	bool launches =
-		!o->stacks && o->layers & 1u << LAYER_CUDA && o->mode[LAYER_CUDA] == MODE_TRACE;
+	bool launches = !o->stacks && session_records_calls(o, LAYER_HAS_KERNELS);
 	return options | GPU_OPTION_OPERATORS | (launches ? GPU_OPTION_LAUNCHES : 0u);
 }
 

@@ -19,9 +19,10 @@ static void check(int holds)
 		abort();
 }
 
-static void check_entry(const struct cat_entry *en)
+static void check_entry(const struct catalog *c, const struct cat_entry *en)
 {
-	check(en->nargs + (en->factors[0] != NULL) <= MAX_ARGS && en->layer < LAYER_COUNT);
+	check(en->nargs + (en->factors[0] != NULL) <= MAX_ARGS && en->layer < LAYERS_MAX &&
+	      *catalog_layer_name(c, en->layer));
 	check(en->id && en->origin && en->symbols.len && en->libraries.len);
 	for (unsigned i = 0; i < en->nargs; i++) {
 		const struct arg_desc *d = &en->args[i].fetch;
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		catalog_parse(&c, (const char *)data, size, "fuzz", &e);
 	for (size_t i = 0; i < c.entries.len; i++)
-		check_entry(&c.entries.data[i]);
+		check_entry(&c, &c.entries.data[i]);
 	for (size_t i = 0; i < c.enums.len; i++)
 		check(c.enums.data[i].type && c.enums.data[i].name && c.enums.data[i].name[0]);
 	for (unsigned i = 0; i < en.nargs; i++) {

@@ -305,6 +305,7 @@ static void builtin(void **state)
 	assert_int_equal(en->layer, LAYER_TORCH);
 	assert_int_equal(en->naming, CAT_NAME_TORCH_OP);
 	assert_string_equal(en->origin, "built-in:torch.yaml");
+	assert_false(cat_entry_is_users(en));
 	en = catalog_find(&c, "torch.autograd_node");
 	assert_int_equal(en->nargs, 2);
 	assert_int_equal(en->args[0].fetch.index, 2);
@@ -320,8 +321,8 @@ static void builtin(void **state)
 	assert_string_equal(catalog_find(&c, "python.gc_function")->unless, "python.gc");
 	/* functions of C APIs are known by their names */
 	for (size_t i = 0; i < c.entries.len; i++)
-		assert_true(c.entries.data[i].about || c.entries.data[i].layer == LAYER_CUDA ||
-			    c.entries.data[i].layer == LAYER_NCCL);
+		assert_true(c.entries.data[i].about ||
+			    layer_traits(c.entries.data[i].layer) & LAYER_NEEDS_GPU);
 	builtin_roles(&c);
 	builtin_enums(&c);
 	assert_true(catalog_load_builtin(&c, &e) < 0); /* the ids are taken */
@@ -354,6 +355,7 @@ static void specs(void **state)
 	assert_int_equal(en->error, CAT_ERROR_NONZERO);
 	assert_true(en->expected);
 	assert_string_equal(en->origin, "--probe");
+	assert_true(cat_entry_is_users(en));
 	assert_int_equal(catalog_add_spec(&c, spec, &e), -EEXIST);
 	assert_int_equal(catalog_add_spec(&c, "/usr/lib/libc.so.6:malloc", &e), 0);
 	assert_string_equal(c.entries.data[1].libraries.data[0], "/usr/lib/libc.so.6");
@@ -518,10 +520,38 @@ static void folders(void **state)
 static void layers(void **state)
 {
 	(void)state;
-	for (int i = 0; i < LAYER_COUNT; i++)
-		assert_int_equal(layer_from_name(layer_name((enum layer)i)), i);
-	assert_true(layer_from_name("tensor") < 0);
-	assert_string_equal(layer_name(LAYER_COUNT), "unknown");
+	struct catalog c = {0};
+	assert_int_equal(catalog_layer(&c, "torch"), LAYER_TORCH);
+	assert_string_equal(catalog_layer_name(&c, LAYER_TORCH), "torch");
+	assert_int_equal(catalog_layer(&c, "mylib"), -ENOENT);
+	assert_int_equal(catalog_layer(&c, "step"), -ENOENT); /* nothing calls it */
+
+	/* a file's own, for all its entries and for one */
+	parse_ok(&c, "catalog: 1\nlayer: mylib\nlibraries: [\"libfoo.so*\"]\nprobes:\n"
+		     "  - {id: a, symbols: a}\n"
+		     "  - {id: b, symbols: b, layer: my-other_2}\n"
+		     "  - {id: c, symbols: c, layer: mylib}\n");
+	assert_int_equal(catalog_layer(&c, "mylib"), LAYER_NAMED);
+	assert_int_equal(c.entries.data[0].layer, LAYER_NAMED);
+	assert_int_equal(c.entries.data[1].layer, LAYER_NAMED + 1);
+	assert_int_equal(c.entries.data[2].layer, LAYER_NAMED);
+	assert_string_equal(catalog_layer_name(&c, LAYER_NAMED + 1), "my-other_2");
+	assert_true(cat_entry_is_users(&c.entries.data[0]));
+
+	/* a file that is refused names none */
+	parse_fails(&c, HEAD "  - {id: d, symbols: d, layer: third}\n  - {id: a, symbols: a}\n",
+		    "t.yaml:5:10: probes[1].id: 'a' is taken by an entry of t.yaml");
+	assert_int_equal(catalog_layer(&c, "third"), -ENOENT);
+
+	for (unsigned i = 2; LAYER_NAMED + i < LAYERS_MAX; i++) {
+		char text[128];
+		snprintf(text, sizeof(text), HEAD " - {id: n%u, symbols: a, layer: l%u}\n", i, i);
+		parse_ok(&c, text);
+	}
+	assert_int_equal(catalog_layer(&c, "l2"), LAYER_NAMED + 2);
+	parse_fails(&c, HEAD "  - {id: d, symbols: d, layer: more}\n",
+		    "t.yaml:4:32: probes[0].layer: more than 32 layers");
+	catalog_free(&c);
 }
 
 int main(void)
