@@ -67,14 +67,13 @@ static void on_sample(void *ctx, const struct m_sample *s)
 
 static void print_row(const struct bench *b, const struct feature_row *row)
 {
-	static const char *const layers[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 	uint32_t n;
 	const struct feature *features = features_of(row->layer, &n);
 	if (!b->print)
 		return;
 	printf("%.3f,%s,pid %u,gpu %d,regime %u,%llu", (double)row->start_ns / 1e9,
-	       layers[row->layer], row->pid, row->gpu, row->regime,
-	       (unsigned long long)row->events);
+	       detect_layer_name(detect_keys_layers(b->keys), row->layer), row->pid, row->gpu,
+	       row->regime, (unsigned long long)row->events);
 	for (uint32_t i = 0; i < n; i++)
 		if (!isnan(row->x[i]))
 			printf(",%s=%.3f", features[i].name, row->x[i]);

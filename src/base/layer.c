@@ -27,6 +27,13 @@ enum layer layer_of_name(const char *name)
 	return i;
 }
 
+bool layer_name_is_valid(const char *name)
+{
+	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+	return !name[len] && len < LAYER_NAME_BYTES && name[0] >= 'a' && name[0] <= 'z' &&
+	       strcmp(name, LAYER_ALL) != 0;
+}
+
 unsigned layer_traits(enum layer layer)
 {
 	return rows[row_of(layer)].traits;

@@ -65,6 +65,10 @@ const char *layer_name(enum layer layer);
 /* The number of a name, LAYER_NAMED when the table does not hold it. */
 enum layer layer_of_name(const char *name);
 
+/* Whether a file may name a layer so; what reads recordings and models does not trust them either.
+ */
+bool layer_name_is_valid(const char *name);
+
 /* enum layer_traits of a number, and of a name. */
 unsigned layer_traits(enum layer layer);
 unsigned layer_traits_of_name(const char *name);

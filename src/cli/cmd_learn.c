@@ -238,9 +238,10 @@ static int learn_from_rows(const struct args *a, struct learn_options *o, struct
 {
 	size_t n = a->words.len;
 	struct rows_file *files = xcalloc(n, sizeof(*files));
+	struct detect_layers layers = {0};
 	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = rows_file_read(&files[i], a->words.data[i], o->window_ns, e);
+		rc = rows_file_read(&files[i], &layers, a->words.data[i], o->window_ns, e);
 	o->left_out = left_out;
 	o->left_out_ctx = ret;
 	if (!rc)

@@ -140,7 +140,7 @@ static void keep_anomaly(struct watch_state *s, const struct anomaly *a)
 		row = &s->latest[s->latest_next++ % WATCH_ANOMALIES];
 	*row = (struct watch_anomaly){
 		.id = a->id, .start_ns = a->start_ns, .end_ns = a->end_ns, .ended = a->ended};
-	snprintf(row->layer, sizeof(row->layer), "%s", detect_layer_name(a->layer));
+	snprintf(row->layer, sizeof(row->layer), "%s", a->layer_name);
 	anomaly_entity(row->entity, a);
 	snprintf(row->why, sizeof(row->why), "%s", a->why);
 }

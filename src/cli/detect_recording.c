@@ -20,11 +20,11 @@ struct recording_run {
 	struct judged_events judged;
 };
 
-static void write_row(void *ctx, const struct feature_row *row, double score, double p,
-		      bool alarmed)
+static void write_row(void *ctx, const struct feature_row *row, const char *layer, double score,
+		      double p, bool alarmed)
 {
 	struct recording_run *r = ctx;
-	json_t *o = row_json(row, score, p, alarmed);
+	json_t *o = row_json(row, layer, score, p, alarmed);
 	json_out_file(o, r->rows.stream, JSON_COMPACT);
 	fputc('\n', r->rows.stream);
 	json_decref(o);
@@ -204,7 +204,8 @@ int detect_rows(const struct detect_options *o, const struct model *m, uint64_t 
 {
 	struct recording_run r = {.options = o};
 	struct rows_file rows = {0};
-	int rc = rows_file_read(&rows, o->path, m->window_ns, e);
+	struct detect_layers layers = m->named;
+	int rc = rows_file_read(&rows, &layers, o->path, m->window_ns, e);
 	if (!rc)
 		rc = judge(&r, m, NULL, &rows, ret_found, e);
 	rows_file_free(&rows);

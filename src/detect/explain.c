@@ -141,7 +141,7 @@ static bool saves_time(const struct explained *e, enum detect_layer layer, const
 {
 	uint32_t n;
 	const struct feature *features = features_of(layer, &n);
-	if (layer == DETECT_HARDWARE || layer == DETECT_HOST || layer == DETECT_STEP)
+	if (!(detect_layer_traits(layer) & LAYER_BY_CALLS))
 		return false;
 	for (uint32_t f = 0; f < n; f++) {
 		bool time = !strcmp(features[f].unit, "ln ratio");

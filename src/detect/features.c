@@ -6,7 +6,7 @@
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Of calls: cuda and nccl have all, python and torch the first OF_THE_HOST. windows.c computes them
+/* Of calls: cuda and nccl have all, others the first OF_THE_HOST. windows.c computes them
  * in this order. */
 #define OF_THE_HOST 9
 static const struct feature of_calls[] = {
@@ -92,20 +92,10 @@ const struct feature *features_of(enum detect_layer layer, uint32_t *ret_n)
 	case DETECT_STEP:
 		*ret_n = LEN(of_steps);
 		return of_steps;
-	case DETECT_PYTHON:
-	case DETECT_TORCH:
-		*ret_n = OF_THE_HOST;
-		return of_calls;
 	default:
-		*ret_n = LEN(of_calls);
+		*ret_n = detect_layer_traits(layer) & LAYER_NEEDS_GPU ? LEN(of_calls) : OF_THE_HOST;
 		return of_calls;
 	}
-}
-
-const char *detect_layer_name(enum detect_layer layer)
-{
-	static const char *const names[] = DETECT_LAYER_NAMES;
-	return layer < DETECT_LAYERS ? names[layer] : "";
 }
 
 size_t feature_place(enum detect_layer layer, const char *name)

@@ -30,6 +30,7 @@ struct detect_keys {
 	VEC(struct key_plan) plans;  /* by probe */
 	struct map64 by_signature;   /* -> number, size << 32 */
 	struct key_nccl_state *nccl;
+	struct detect_layers layers;
 };
 
 struct detect_keys *detect_keys_new(uint32_t most, enum detect_keys_depth depth)
@@ -69,6 +70,11 @@ void detect_keys_free(struct detect_keys *k)
 	free(k);
 }
 
+struct detect_layers *detect_keys_layers(struct detect_keys *k)
+{
+	return &k->layers;
+}
+
 /* ---- texts ---- */
 
 static uint64_t text_hash(enum detect_layer layer, const char *text)
@@ -102,8 +108,7 @@ static bool has_room(const struct detect_keys *k, enum detect_layer layer, const
 
 uint32_t detect_keys_text(struct detect_keys *k, enum detect_layer layer, const char *text)
 {
-	bool calls = layer == DETECT_CUDA || layer == DETECT_PYTHON || layer == DETECT_TORCH ||
-		     layer == DETECT_NCCL;
+	bool calls = detect_layer_traits(layer) & LAYER_BY_CALLS;
 	if (!calls || !*text || strlen(text) >= KEY_TEXT_BYTES || strchr(text, '\t'))
 		return 0;
 	return number_of(k, layer, has_room(k, layer, text) ? text : "(other)");
@@ -173,16 +178,8 @@ static enum key_nccl nccl_of(const char *role, const char *function)
 	return strstr(function, "Start") ? NCCL_GROUP_START : NCCL_GROUP_END;
 }
 
-static enum detect_layer layer_of(const char *name)
-{
-	static const char *const layers[DETECT_LAYERS] = DETECT_LAYER_NAMES;
-	for (int i = 0; i <= DETECT_NCCL; i++)
-		if (!strcmp(name, layers[i]))
-			return (enum detect_layer)i;
-	return DETECT_LAYERS;
-}
-
-static void plan_make(struct key_plan *plan, const struct detect_names *names, uint32_t number)
+static void plan_make(struct detect_layers *layers, struct key_plan *plan,
+		      const struct detect_names *names, uint32_t number)
 {
 	const struct m_probe *row = names->probe(names->ctx, number);
 	*plan = (struct key_plan){
@@ -190,8 +187,8 @@ static void plan_make(struct key_plan *plan, const struct detect_names *names, u
 	if (!row)
 		return;
 	struct m_probe p = *row;
-	enum detect_layer layer = layer_of(names->string(names->ctx, p.layer));
-	plan->judged = layer != DETECT_LAYERS;
+	enum detect_layer layer = detect_layer_add(layers, names->string(names->ctx, p.layer));
+	plan->judged = layer != DETECT_LAYERS && detect_layer_traits(layer) & LAYER_BY_CALLS;
 	plan->layer = (uint8_t)layer;
 	if (p.name_arg >= 0 && p.name_arg < MODEL_MAX_ARGS) {
 		plan->name_arg = p.name_arg;
@@ -215,7 +212,7 @@ static const struct key_plan *plan_of(struct detect_keys *k, const struct detect
 		return NULL;
 	while (k->plans.len <= probe)
 		vec_push(&k->plans);
-	plan_make(&k->plans.data[probe], names, probe);
+	plan_make(&k->layers, &k->plans.data[probe], names, probe);
 	return k->plans.data[probe].made ? &k->plans.data[probe] : NULL;
 }
 

@@ -52,6 +52,8 @@ struct detect_keyed {
 /* most: keys beyond are put together, one for each layer, named "(other)". */
 struct detect_keys *detect_keys_new(uint32_t most, enum detect_keys_depth depth);
 void detect_keys_free(struct detect_keys *k);
+/* Those that were met; a model's come before all calls. */
+struct detect_layers *detect_keys_layers(struct detect_keys *k);
 
 /* Numbers of the same text are the same. Made to be called for each event: what was met before
  * costs one look into a hash table and takes no string apart. names may differ from call to call

@@ -340,7 +340,7 @@ static void suspects_leave(struct learning *l, const struct row_source *const *r
 static size_t learn_layers(struct learning *l, struct model *m)
 {
 	size_t learned = 0;
-	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
+	for (enum detect_layer layer = 0; layer < DETECT_NAMED + m->named.len; layer++) {
 		struct err why;
 		int rc = learn_mixture(
 			&m->layers[layer], layer, l->rows[layer].data, l->rows[layer].len,
@@ -350,6 +350,8 @@ static size_t learn_layers(struct learning *l, struct model *m)
 							.without = l->o->without},
 			&why);
 		learned += rc == 0;
+		if (rc)
+			err_wrap(&why, rc, "%s", detect_layer_name(&m->named, layer));
 		if (rc && l->o->left_out)
 			l->o->left_out(l->o->left_out_ctx, layer, why.msg);
 	}

@@ -94,6 +94,7 @@ static void step_of_counter(struct known *k, const struct model_counter *c)
 void known_of_model(struct known *ret, const struct model *m, uint64_t seed)
 {
 	known_make(ret, m->without, seed);
+	*detect_keys_layers(ret->keys) = m->named;
 	usual_of_model(ret->usual, m);
 	for (size_t i = 0; ret->regimes && i < m->regimes.len; i++)
 		regimes_add(ret->regimes, &m->regimes.data[i]);
@@ -159,6 +160,7 @@ static void steps_to_model(const struct known *k, struct model *m)
 void known_to_model(const struct known *k, struct model *m)
 {
 	m->without = k->without;
+	m->named = *detect_keys_layers(k->keys);
 	usual_to_model(k->usual, m);
 	counters_to_model(k, m, DETECT_HARDWARE);
 	counters_to_model(k, m, DETECT_HOST);

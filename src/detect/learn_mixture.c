@@ -352,10 +352,9 @@ int learn_mixture(struct model_mixture *ret, enum detect_layer layer,
 		  const struct feature_row *rows, size_t n, const struct learn_mixture_options *o,
 		  struct err *e)
 {
-	static const char *const names[] = DETECT_LAYER_NAMES;
 	if (n < LEARN_LEAST_ROWS)
-		return err_set(e, EINVAL, "%s: %zu rows were recorded, %d are needed", names[layer],
-			       n, LEARN_LEAST_ROWS);
+		return err_set(e, EINVAL, "%zu rows were recorded, %d are needed", n,
+			       LEARN_LEAST_ROWS);
 	struct model_mixture m = {0};
 	for (size_t k = 0; k < GMM_MAX_K; k++)
 		m.bics[k] = NAN;
@@ -365,14 +364,13 @@ int learn_mixture(struct model_mixture *ret, enum detect_layer layer,
 	columns_make(&m, layer, blurred, n, o);
 	if (!m.columns) {
 		free(blurred);
-		return err_set(e, EINVAL, "%s: its features were not known in enough rows",
-			       names[layer]);
+		return err_set(e, EINVAL, "its features were not known in enough rows");
 	}
 	struct fitting f = {.layer = layer, .rows = blurred, .n = n};
 	fitting_make(&f, &m, o);
 	int rc = f.n_kept < LEARN_LEAST_ROWS
-			 ? err_set(e, EINVAL, "%s: %zu rows could be used, %d are needed",
-				   names[layer], f.n_kept, LEARN_LEAST_ROWS)
+			 ? err_set(e, EINVAL, "%zu rows could be used, %d are needed", f.n_kept,
+				   LEARN_LEAST_ROWS)
 			 : fit_clean(&f, &m, o, e);
 	free(blurred);
 	free(f.keep);

@@ -13,7 +13,7 @@ struct layer_rows {
 
 static bool is_of_calls(enum detect_layer l)
 {
-	return l == DETECT_CUDA || l == DETECT_TORCH || l == DETECT_NCCL || l == DETECT_PYTHON;
+	return detect_layer_traits(l) & LAYER_BY_CALLS;
 }
 
 /* Where learning begins: with the first window after the one that the warm-up ends in. The first
@@ -26,7 +26,7 @@ static uint64_t begin_of(const struct rows_file *f, uint64_t window_ns)
 		all = r->start_ns < all ? r->start_ns : all;
 		if (is_of_calls(r->layer))
 			calls = r->start_ns < calls ? r->start_ns : calls;
-		if (is_of_calls(r->layer) && r->layer != DETECT_PYTHON)
+		if (detect_layer_traits(r->layer) & LAYER_IS_WORK)
 			work = r->start_ns < work ? r->start_ns : work;
 	}
 	uint64_t first = work != UINT64_MAX ? work : calls != UINT64_MAX ? calls : all;
@@ -81,6 +81,8 @@ static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
 		int rc = learn_mixture(&m->layers[l], l, rows[l].of.data, rows[l].of.len, &mixture,
 				       &why);
 		learned += !rc;
+		if (rc)
+			err_wrap(&why, rc, "%s", detect_layer_name(&m->named, l));
 		if (rc && o->left_out)
 			o->left_out(o->left_out_ctx, l, why.msg);
 	}
@@ -97,6 +99,7 @@ int learn_rows(struct model *ret, const struct rows_file *files, size_t n,
 	ret->window_ns = o->window_ns;
 	ret->recordings = (uint32_t)n;
 	ret->without = o->without;
+	ret->named = *files[0].layers;
 	settle_regimes(ret, rows);
 	int rc = learn_layers(ret, rows, o, e);
 	if (!rc)

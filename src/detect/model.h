@@ -66,6 +66,7 @@ struct model {
 	VEC(struct model_key) keys;
 	VEC(struct model_counter) counters;
 	VEC(struct model_regime) regimes; /* regime n is element n - 1 */
+	struct detect_layers named;	  /* layers that only files name */
 	struct model_mixture layers[DETECT_LAYERS];
 };
 

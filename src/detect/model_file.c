@@ -41,7 +41,6 @@
 #include "base/utf8.h"
 #include "detect/numbers_json.h"
 
-static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
 
 /* ---- as JSON: numbers that are not finite become null, which reading refuses ---- */
@@ -79,7 +78,7 @@ static json_t *keys_json(const struct model *m)
 	for (size_t i = 0; i < m->keys.len; i++) {
 		const struct model_key *k = &m->keys.data[i];
 		json_t *row = json_array();
-		json_array_append_new(row, json_string(layer_names[k->layer]));
+		json_array_append_new(row, json_string(detect_layer_name(&m->named, k->layer)));
 		json_array_append_new(row, text(k->text));
 		json_array_append_new(row, baseline_json(&k->duration));
 		json_array_append_new(row, baseline_json(&k->gap));
@@ -195,7 +194,8 @@ static json_t *layers_json(const struct model *m)
 	}
 	for (size_t l = 0; l < DETECT_LAYERS; l++)
 		if (m->layers[l].columns)
-			json_object_set_new(o, layer_names[l], mixture_json(&m->layers[l]));
+			json_object_set_new(o, detect_layer_name(&m->named, l),
+					    mixture_json(&m->layers[l]));
 	return o;
 }
 

@@ -15,7 +15,6 @@
 #define TEXT_MOST     65536u /* bytes of a key */
 #define LOG_NS_MOST   45.0   /* ln of 2^64 ns, and a little */
 
-static const char *const layer_names[DETECT_LAYERS] = DETECT_LAYER_NAMES;
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
 
 /* ---- single values; what: how the sentence calls them ---- */
@@ -114,14 +113,23 @@ static int parse_baseline(const json_t *v, struct baseline *ret, struct err *e)
 	return rc;
 }
 
-static int parse_key(const json_t *v, struct model_key *ret, struct err *e)
+static int want_layer(const json_t *v, struct detect_layers *named, enum detect_layer *ret,
+		      struct err *e)
 {
-	size_t layer = 0;
+	const char *s = json_is_string(v) ? json_string_value(v) : "";
+	enum detect_layer layer = detect_layer_add(named, s);
+	if (layer == DETECT_LAYERS)
+		return err_set(e, EINVAL, "the layer '%.32s' is none that is known", s);
+	*ret = layer;
+	return 0;
+}
+
+static int parse_key(const json_t *v, struct detect_layers *named, struct model_key *ret,
+		     struct err *e)
+{
 	int rc = want_array(v, 4, 4, "it", e);
 	if (!rc)
-		rc = want_name(json_array_get(v, 0), layer_names, DETECT_LAYERS, &layer,
-			       "the layer", e);
-	ret->layer = (enum detect_layer)layer;
+		rc = want_layer(json_array_get(v, 0), named, &ret->layer, e);
 	if (!rc)
 		rc = want_text(json_array_get(v, 1), TEXT_MOST, &ret->text, "its text", e);
 	if (!rc)
@@ -135,7 +143,7 @@ static int parse_keys(const json_t *v, struct model *m, struct err *e)
 {
 	int rc = want_array(v, 0, KEYS_MOST, "'keys'", e);
 	for (size_t i = 0; !rc && i < json_array_size(v); i++) {
-		rc = parse_key(json_array_get(v, i), vec_push(&m->keys), e);
+		rc = parse_key(json_array_get(v, i), &m->named, vec_push(&m->keys), e);
 		if (rc)
 			err_wrap(e, rc, "key %zu", i + 1);
 	}
@@ -364,12 +372,14 @@ static int parse_layers(const json_t *o, struct model *m, struct err *e)
 		rc = parse_mixture(json_object_get(o, "table"), &m->layers[0], e);
 		return rc ? err_wrap(e, rc, "'table'") : 0;
 	}
-	for (size_t l = 0; l < DETECT_LAYERS; l++) {
-		const json_t *layer = json_object_get(o, layer_names[l]);
-		if (layer)
-			rc = parse_mixture(layer, &m->layers[l], e);
+	const char *name;
+	json_t *mixture;
+	json_object_foreach ((json_t *)o, name, mixture) {
+		enum detect_layer l = detect_layer_add(&m->named, name);
+		if (l != DETECT_LAYERS)
+			rc = parse_mixture(mixture, &m->layers[l], e);
 		if (rc)
-			return err_wrap(e, rc, "layer '%s'", layer_names[l]);
+			return err_wrap(e, rc, "layer '%s'", name);
 	}
 	return 0;
 }

@@ -12,14 +12,15 @@ static json_t *integer(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-json_t *row_json(const struct feature_row *row, double score, double p, bool alarmed)
+json_t *row_json(const struct feature_row *row, const char *layer, double score, double p,
+		 bool alarmed)
 {
 	uint32_t n;
 	const struct feature *features = features_of(row->layer, &n);
 	json_t *o = json_object(), *values = json_object();
 	json_object_set_new(o, "start_ns", integer(row->start_ns));
 	json_object_set_new(o, "end_ns", integer(row->end_ns));
-	json_object_set_new(o, "layer", json_string(detect_layer_name(row->layer)));
+	json_object_set_new(o, "layer", json_string(layer));
 	json_object_set_new(o, "pid", row->pid ? integer(row->pid) : json_null());
 	json_object_set_new(o, "parent_pid", row->parent ? integer(row->parent) : json_null());
 	json_object_set_new(o, "gpu", row->gpu >= 0 ? json_integer(row->gpu) : json_null());
@@ -54,15 +55,12 @@ static int whole(uint64_t *ret, const json_t *o, const char *key, uint64_t most,
 	return 0;
 }
 
-static int layer_of(enum detect_layer *ret, const json_t *o, struct err *e)
+static int layer_of(enum detect_layer *ret, struct detect_layers *layers, const json_t *o,
+		    struct err *e)
 {
 	const char *name = json_string_value(json_object_get(o, "layer"));
-	for (enum detect_layer i = 0; name && i < DETECT_LAYERS; i++)
-		if (!strcmp(name, detect_layer_name(i))) {
-			*ret = i;
-			return 0;
-		}
-	return err_set(e, EINVAL, "\"layer\" is not the name of one");
+	*ret = name ? detect_layer_add(layers, name) : DETECT_LAYERS;
+	return *ret != DETECT_LAYERS ? 0 : err_set(e, EINVAL, "\"layer\" is not the name of one");
 }
 
 static double real_of(const json_t *o, const char *key)
@@ -71,11 +69,12 @@ static double real_of(const json_t *o, const char *key)
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-int row_of_json(struct feature_row *ret, double *ret_p, const json_t *o, struct err *e)
+int row_of_json(struct feature_row *ret, struct detect_layers *layers, double *ret_p,
+		const json_t *o, struct err *e)
 {
 	struct feature_row row = {0};
 	uint64_t pid, parent, gpu, gpu_pid, regime;
-	int rc = layer_of(&row.layer, o, e);
+	int rc = layer_of(&row.layer, layers, o, e);
 	if (!rc)
 		rc = whole(&row.start_ns, o, "start_ns", INT64_MAX, 0, e);
 	if (!rc)

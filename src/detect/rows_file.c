@@ -11,12 +11,14 @@
 
 #define LINE_MOST ((size_t)1 << 20)
 
-static int line_read(struct rows_file *ret, const char *text, size_t len, struct err *e)
+static int line_read(struct rows_file *ret, struct detect_layers *layers, const char *text,
+		     size_t len, struct err *e)
 {
 	json_error_t bad;
 	json_t *o = len < LINE_MOST ? json_loadb(text, len, 0, &bad) : NULL;
 	struct filed_row row;
-	int rc = o ? row_of_json(&row.row, &row.p, o, e) : err_set(e, EINVAL, "it is not JSON");
+	int rc = o ? row_of_json(&row.row, layers, &row.p, o, e)
+		   : err_set(e, EINVAL, "it is not JSON");
 	json_decref(o);
 	if (!rc)
 		*vec_push(&ret->rows) = row;
@@ -29,16 +31,18 @@ static int by_due(const void *a, const void *b, void *window_ns)
 	return feature_rows_due_compare(&x->row, &y->row, *(const uint64_t *)window_ns);
 }
 
-int rows_file_read(struct rows_file *ret, const char *path, uint64_t window_ns, struct err *e)
+int rows_file_read(struct rows_file *ret, struct detect_layers *layers, const char *path,
+		   uint64_t window_ns, struct err *e)
 {
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
 	size_t room = 0, number = 0;
+	ret->layers = layers;
 	int rc = f ? 0 : err_set(e, errno, "cannot open '%s': %s", path, strerror(errno));
 	for (ssize_t len; !rc && (len = getline(&line, &room, f)) > 0;) {
 		struct err why = {0};
 		number++;
-		if (line_read(ret, line, (size_t)len, &why))
+		if (line_read(ret, layers, line, (size_t)len, &why))
 			rc = err_set(e, EINVAL, "'%s', line %zu: %s", path, number, why.msg);
 	}
 	if (!rc && ferror(f))

@@ -20,7 +20,7 @@ static struct window_layer *layer_of(struct window *w, const struct window_event
 
 void window_free(struct window *w)
 {
-	for (size_t i = 0; i < WINDOW_LAYERS; i++)
+	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		free(w->layers[i]);
 	free(w);
 }

@@ -13,15 +13,14 @@
 #include "detect/windows_impl.h"
 #include "wire/event.h"
 
-#define LAYERS	  WINDOW_LAYERS
 #define OPEN_MOST (1u << 17) /* windows of a process: 36 hours of seconds */
 
 /* A thread's last call of each layer. */
 struct thread {
 	uint32_t pid, tid;
-	uint32_t process;	 /* index + 1, 0 not looked up */
-	uint64_t end_ns[LAYERS]; /* 0: none yet */
-	uint32_t key[LAYERS];
+	uint32_t process;		/* index + 1, 0 not looked up */
+	uint64_t end_ns[DETECT_LAYERS]; /* 0: none yet */
+	uint32_t key[DETECT_LAYERS];
 };
 
 struct process {
@@ -589,7 +588,7 @@ static void hand_out(struct windows *w, struct process *p)
 	take_parents_pace(w, p, &row);
 	uint64_t events = 0;
 	p->last = done->number;
-	for (int l = 0; l < LAYERS; l++) {
+	for (int l = 0; l < DETECT_LAYERS; l++) {
 		row.layer = (enum detect_layer)l;
 		events += events_of(done, (enum detect_layer)l);
 		hand_out_layer(w, done, &row);

@@ -3,7 +3,6 @@
 
 #include "detect/windows.h"
 
-#define WINDOW_LAYERS	  (DETECT_NCCL + 1)
 #define WINDOW_CANDIDATES 16 /* keys that are followed to find WINDOWS_KEYS */
 
 struct window_event {
@@ -42,7 +41,7 @@ struct window {
 	uint64_t number;
 	struct regime_mix mix;
 	float usual_sizes[REGIME_SIZES]; /* as the mix has them, of calls that a model knows */
-	struct window_layer *layers[WINDOW_LAYERS]; /* NULL: nothing happened in it */
+	struct window_layer *layers[DETECT_LAYERS]; /* NULL: nothing happened in it */
 };
 
 void window_free(struct window *w);

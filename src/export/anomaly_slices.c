@@ -17,6 +17,7 @@ void anomaly_slices_free(struct anomaly_slices *s)
 			free(row->args[k].name);
 			free(row->args[k].text);
 		}
+		free(row->layer);
 		free(row->name);
 	}
 	vec_free(&s->rows);

@@ -19,8 +19,8 @@ struct anomaly_slice_arg {
 struct anomaly_slice {
 	uint64_t start_ns;
 	uint64_t end_ns;
-	const char *layer; /* "cuda": one track for each */
-	char *name;	   /* any bytes, as are those of args */
+	char *layer; /* "cuda": one track for each */
+	char *name;  /* any bytes, as are those of args */
 	struct anomaly_slice_arg args[ANOMALY_SLICE_ARGS];
 	size_t args_len;
 };

@@ -58,7 +58,7 @@ static void slice_put(struct anomaly_slices *slices, const struct listed_anomaly
 	anomaly_entity(entity, a);
 	s->start_ns = a->start_ns;
 	s->end_ns = a->end_ns;
-	s->layer = detect_layer_name(a->layer);
+	s->layer = xstrdup(a->layer_name);
 	s->name = xasprintf("%s%s%s", a->name, a->name[0] ? ", " : "", entity);
 	anomaly_slice_arg(s, "why", a->why, 0);
 	anomaly_slice_arg(s, "p_value", NULL, a->p_value);

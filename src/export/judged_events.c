@@ -22,7 +22,7 @@ static void put_real(FILE *out, double v)
 static void put_line(FILE *out, const struct detector_event *e)
 {
 	fprintf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%s,", e->start_ns, e->dur_ns, e->pid, e->tid,
-		detect_layer_name(e->layer));
+		e->layer_name);
 	struct buf key = {0};
 	utf8_append_clean(&key, e->key, strlen(e->key), '?');
 	csv_fwrite(out, key.data, key.len);

@@ -17,6 +17,7 @@ struct anomaly {
 	uint64_t told_ns;	   /* end of the window that it was found by */
 	bool ended;
 	enum detect_layer layer;
+	char layer_name[LAYER_NAME_BYTES];
 	uint32_t pid;	  /* 0: of the host or a GPU */
 	int32_t gpu;	  /* -1 none */
 	const char *name; /* the function, counter or phase that did most */
@@ -45,6 +46,7 @@ struct detector_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t pid, tid;
 	enum detect_layer layer;
+	const char *layer_name;
 	const char *key;
 	uint32_t key_number; /* the same for the same text, dense from 1 */
 	double z, gap_z;     /* NaN unknown */

@@ -96,6 +96,7 @@ struct finding {
 	const struct anomaly_list_options *o;
 	const struct rows_file *rows; /* that are judged again, as they were; NULL: a recording */
 	size_t rows_told;
+	const struct detect_layers *layers;
 };
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
@@ -121,7 +122,8 @@ static void on_row(void *ctx, const struct feature_row *row, double score, doubl
 			l->judged_to_ns = row->end_ns;
 	}
 	if (x->o->row)
-		x->o->row(x->o->ctx, row, score, p, alarmed);
+		x->o->row(x->o->ctx, row, detect_layer_name(x->layers, row->layer), score, p,
+			  alarmed);
 }
 
 static void on_event(void *ctx, const struct detector_event *e)
@@ -149,6 +151,7 @@ void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader
 {
 	struct finding x = {.list = ret, .o = o};
 	struct detector *d = detector_of(&x);
+	x.layers = detector_layers(d);
 	detector_recording(d, reader, o->progress, o->progress_ctx);
 	detector_stats(d, &ret->stats);
 	detector_free(d);
@@ -158,7 +161,7 @@ void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader
 void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
 			 const struct anomaly_list_options *o)
 {
-	struct finding x = {ret, o, rows, 0};
+	struct finding x = {ret, o, rows, 0, rows->layers};
 	struct detector *d = detector_of(&x);
 	detector_rows(d, o->model, rows);
 	detector_stats(d, &ret->stats);
@@ -169,9 +172,10 @@ void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
 void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
 		       const struct row_source *reader)
 {
+	struct detect_layers layers = {0};
 	for (size_t i = 0; i < t->anomalies.len; i++) {
 		struct anomaly a;
-		if (!anomaly_of_row(&a, &t->anomalies.data[i], t))
+		if (!anomaly_of_row(&a, &t->anomalies.data[i], t, &layers))
 			continue;
 		own_strings(&a);
 		vec_push(&ret->rows)->a = a;

@@ -25,7 +25,8 @@ struct anomaly_list_options {
 	bool follow;
 	uint32_t without_excuses;
 	void *ctx;
-	void (*row)(void *ctx, const struct feature_row *row, double score, double p, bool alarmed);
+	void (*row)(void *ctx, const struct feature_row *row, const char *layer, double score,
+		    double p, bool alarmed);
 	void (*event)(void *ctx, const struct detector_event *e);
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;

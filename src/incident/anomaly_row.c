@@ -24,7 +24,7 @@ void anomaly_to_row(struct m_anomaly *ret, struct anomaly_texts *ret_texts, cons
 				  .start_ns = a->start_ns,
 				  .end_ns = a->end_ns,
 				  .told_ns = a->told_ns,
-				  .layer = text_number(t, detect_layer_name(a->layer)),
+				  .layer = text_number(t, a->layer_name),
 				  .name = text_number(t, a->name),
 				  .why = text_number(t, a->why),
 				  .pid = a->pid,
@@ -50,17 +50,8 @@ void anomaly_to_row(struct m_anomaly *ret, struct anomaly_texts *ret_texts, cons
 	}
 }
 
-static bool layer_of(enum detect_layer *ret, const char *name)
-{
-	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++)
-		if (!strcmp(name, detect_layer_name(l))) {
-			*ret = l;
-			return true;
-		}
-	return false;
-}
-
-bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const struct rec_tables *t)
+bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const struct rec_tables *t,
+		    struct detect_layers *layers)
 {
 	const struct strtab *s = &t->strings;
 	*ret = (struct anomaly){.id = row->id,
@@ -92,5 +83,8 @@ bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const stru
 		ret->calls[i].usual_ns = row->call_usual_ns[i];
 		ret->calls[i].more_ns = row->call_more_ns[i];
 	}
-	return layer_of(&ret->layer, strtab_get(s, row->layer, NULL));
+	ret->layer = detect_layer_add(layers, strtab_get(s, row->layer, NULL));
+	snprintf(ret->layer_name, sizeof(ret->layer_name), "%s",
+		 detect_layer_name(layers, ret->layer));
+	return ret->layer != DETECT_LAYERS;
 }

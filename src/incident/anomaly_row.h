@@ -13,5 +13,7 @@ struct anomaly_texts {
 
 void anomaly_to_row(struct m_anomaly *ret, struct anomaly_texts *ret_texts,
 		    const struct anomaly *a);
-/* Strings are those of the tables. false: its layer is none that is known here. */
-bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const struct rec_tables *t);
+/* layers gets what the row names. Strings are those of the tables. false: its layer is none that is
+ * known here. */
+bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const struct rec_tables *t,
+		    struct detect_layers *layers);

@@ -23,8 +23,8 @@ const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anoma
 	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES];
 	anomaly_entity(entity, a);
 	human_ns(lasted, a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
-	snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, p %.1g)", detect_layer_name(a->layer),
-		 entity, a->why, a->ended ? "lasted" : "so far", lasted, a->p_value);
+	snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, p %.1g)", a->layer_name, entity,
+		 a->why, a->ended ? "lasted" : "so far", lasted, a->p_value);
 	return ret;
 }
 

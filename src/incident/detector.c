@@ -119,6 +119,11 @@ struct detector *detector_new(const struct detector_options *o)
 	return d;
 }
 
+const struct detect_layers *detector_layers(const struct detector *d)
+{
+	return detect_keys_layers(d->known.keys);
+}
+
 void detector_free(struct detector *d)
 {
 	windows_free(d->windows);

@@ -40,6 +40,9 @@ struct detector;
 struct detector *detector_new(const struct detector_options *o);
 void detector_free(struct detector *d);
 
+/* Names of the layers that it met so far; valid as long as the detector. */
+const struct detect_layers *detector_layers(const struct detector *d);
+
 /* Events, each thread's in order of their ends; between threads and sources the order may be off
  * by DETECTOR_LATE_NS. */
 #define DETECTOR_LATE_NS 400000000ULL

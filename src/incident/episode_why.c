@@ -58,7 +58,7 @@ static const char *keep_text(struct episode *e, const char *text)
 
 static bool has_values(enum detect_layer layer)
 {
-	return layer == DETECT_HARDWARE || layer == DETECT_HOST;
+	return detect_layer_traits(layer) & LAYER_BY_COUNTERS;
 }
 
 /* The unit that a counter's name ends in. */

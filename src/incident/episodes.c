@@ -12,6 +12,7 @@
 #include "incident/episodes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,8 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 				.name = "",
 				.p_value = 2,
 				.lost_ns = NAN};
+	snprintf(e->a.layer_name, sizeof(e->a.layer_name), "%s",
+		 detect_layer_name(detect_keys_layers(all->known->keys), s->layer));
 	e->first_end_ns = j->row->end_ns;
 	*vec_push(&all->list) = e;
 	s->open = e;

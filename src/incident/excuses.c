@@ -13,7 +13,7 @@
 
 static bool is_of_counters(enum detect_layer layer)
 {
-	return layer == DETECT_HARDWARE || layer == DETECT_HOST;
+	return detect_layer_traits(layer) & LAYER_BY_COUNTERS;
 }
 
 static bool lacks_calls(const struct excuse_case *c)
@@ -27,8 +27,9 @@ static bool is_warmup(const struct excuse_case *c)
 	const struct model_mixture *layers = c->d->model->layers;
 	uint64_t since;
 	bool of_process = c->row->pid && c->row->layer != DETECT_STEP;
-	bool work_comes = layers[DETECT_CUDA].columns || layers[DETECT_TORCH].columns ||
-			  layers[DETECT_NCCL].columns;
+	bool work_comes = false;
+	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++)
+		work_comes |= detect_layer_traits(l) & LAYER_IS_WORK && layers[l].columns;
 	if (!of_process || !map64_get(&c->d->job.work_since, c->row->pid, &since)) {
 		if (of_process && work_comes)
 			return true;

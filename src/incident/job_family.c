@@ -24,12 +24,12 @@ static uint32_t process_of(const struct feature_row *row)
 
 bool layer_has_calls(enum detect_layer layer)
 {
-	return layer != DETECT_HARDWARE && layer != DETECT_HOST && layer != DETECT_STEP;
+	return detect_layer_traits(layer) & LAYER_BY_CALLS;
 }
 
 static bool is_of_work(enum detect_layer layer)
 {
-	return layer == DETECT_CUDA || layer == DETECT_TORCH || layer == DETECT_NCCL;
+	return detect_layer_traits(layer) & LAYER_IS_WORK;
 }
 
 void job_row(struct job_family *j, const struct feature_row *row, bool leaves)

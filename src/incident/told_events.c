@@ -138,15 +138,17 @@ void told_events_hand_out(struct told_events *t, const struct held_event *e, boo
 {
 	struct detect_key key;
 	detect_keys_get(t->known->keys, e->key, &key);
-	struct detector_event told = {.start_ns = e->start_ns,
-				      .dur_ns = e->dur_ns,
-				      .pid = e->pid,
-				      .tid = e->tid,
-				      .layer = key.layer,
-				      .key = key.text,
-				      .key_number = e->key,
-				      .z = e->z,
-				      .gap_z = e->gap_z};
+	struct detector_event told = {
+		.start_ns = e->start_ns,
+		.dur_ns = e->dur_ns,
+		.pid = e->pid,
+		.tid = e->tid,
+		.layer = key.layer,
+		.layer_name = detect_layer_name(detect_keys_layers(t->known->keys), key.layer),
+		.key = key.text,
+		.key_number = e->key,
+		.z = e->z,
+		.gap_z = e->gap_z};
 	told.anomalous = in_anomaly || by_itself(t, e, key.layer);
 	t->o->event(t->o->tell_ctx, &told);
 }

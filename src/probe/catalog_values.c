@@ -116,18 +116,17 @@ int yaml_get_list(struct yaml_reader *r, yaml_node_t *n, const char *key, text_c
 /* A layer that neither the table nor a file before this one names: its number. */
 static int add_layer(struct yaml_reader *r, yaml_node_t *n, const char *name)
 {
-	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
 	struct cat_list *layers = &r->catalog->layers;
-	if (name[len] || len >= LAYER_NAME_BYTES || name[0] < 'a' || name[0] > 'z')
+	if (!layer_name_is_valid(name))
 		return yaml_fail(r, n, "layer",
 				 "'%.40s' is not a name of at most %d of a-z 0-9 _ - that begins "
 				 "with a letter",
 				 name, LAYER_NAME_BYTES - 1);
-	if (layer_of_name(name) < LAYER_NAMED || !strcmp(name, LAYER_ALL))
+	if (layer_of_name(name) < LAYER_NAMED)
 		return yaml_fail(r, n, "layer", "'%s' is not a layer of calls", name);
 	if (LAYER_NAMED + layers->len >= LAYERS_MAX)
 		return yaml_fail(r, n, "layer", "more than %d layers", LAYERS_MAX);
-	cat_list_add(layers, name, len);
+	cat_list_add(layers, name, strlen(name));
 	return LAYER_NAMED + (int)layers->len - 1;
 }
 

@@ -106,7 +106,7 @@ static void print_anomaly(const struct page *p, const struct report_anomalies *r
 	char entity[ANOMALY_ENTITY_BYTES], text[256];
 	uint64_t after = a->start_ns > r->start_ns ? a->start_ns - r->start_ns : 0;
 	snprintf(text, sizeof(text), "%zu. at %s for %s, %s, %s", i + 1, human_ns(at, after),
-		 human_ns(lasted, a->end_ns - a->start_ns), detect_layer_name(a->layer),
+		 human_ns(lasted, a->end_ns - a->start_ns), a->layer_name,
 		 anomaly_entity(entity, a));
 	fputc('\n', p->out);
 	page_styled(p, BOLD, text);

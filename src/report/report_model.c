@@ -82,7 +82,7 @@ static json_t *layers_json(const struct learned *l)
 		if (!keys && !m->columns && !l->left_out[i])
 			continue;
 		json_t *o = m->columns ? mixture_json(m) : json_object();
-		json_object_set_new(o, "layer", json_string(detect_layer_name(i)));
+		json_object_set_new(o, "layer", json_string(detect_layer_name(&l->model.named, i)));
 		json_object_set_new(o, "learned", json_boolean(m->columns));
 		json_object_set_new(o, "why_not", report_text_json(l->left_out[i]));
 		json_object_set_new(o, "keys", report_number_json(keys));
@@ -190,27 +190,26 @@ static void print_columns(FILE *out, const struct model_mixture *m)
 }
 
 /* The sentence without the layer's name, which stands before it already. */
-static const char *why_alone(const char *why, enum detect_layer layer)
+static const char *why_alone(const char *why, const char *layer)
 {
-	size_t len = strlen(detect_layer_name(layer));
-	return !strncmp(why, detect_layer_name(layer), len) && !strncmp(why + len, ": ", 2)
-		       ? why + len + 2
-		       : why;
+	size_t len = strlen(layer);
+	return !strncmp(why, layer, len) && !strncmp(why + len, ": ", 2) ? why + len + 2 : why;
 }
 
 static void print_layer(FILE *out, const struct learned *l, enum detect_layer layer)
 {
 	const struct model_mixture *x = &l->model.layers[layer];
+	const char *name = detect_layer_name(&l->model.named, layer);
 	uint64_t keys = keys_of(&l->model, layer);
 	char count[HUMAN_BYTES];
 	if (!keys && !x->columns && !l->left_out[layer])
 		return;
-	fprintf(out, "  %-8s", detect_layer_name(layer));
+	fprintf(out, "  %-8s", name);
 	cell(out, keys ? human_count(count, keys) : "-", 6);
 	if (!x->columns) {
 		const char *why = l->left_out[layer];
 		text_printf(out, "  not learned%s%s\n", why ? ": " : "",
-			    why ? why_alone(why, layer) : "");
+			    why ? why_alone(why, name) : "");
 		return;
 	}
 	cell(out, human_count(count, x->gmm.rows), 7);

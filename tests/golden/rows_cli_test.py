@@ -109,7 +109,7 @@ def what_is_no_row_is_told(folder):
     def told(status=1):
         return eacgm("learn", rows, "-o", model, status=status).stderr
 
-    for bad, why in (({"layer": "nothing"}, "layer"), ({"end_ns": 5}, "ends before"),
+    for bad, why in (({"layer": "no name"}, "layer"), ({"end_ns": 5}, "ends before"),
                      ({"pid": -1}, "pid"), ({"gpu": 2**40}, "gpu"), ({"start_ns": 1.5}, "start_ns")):
         rows.write_text(json.dumps(good) + "\n" + json.dumps({**good, **bad}) + "\n")
         assert "line 2" in told() and why in told(), told()

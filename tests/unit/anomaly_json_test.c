@@ -16,8 +16,12 @@
 static void any_text_and_number_is_there(void **state)
 {
 	(void)state;
-	struct anomaly a = {
-		.id = 1, .gpu = -1, .name = "f\xff", .p_value = NAN, .lost_ns = INFINITY};
+	struct anomaly a = {.id = 1,
+			    .gpu = -1,
+			    .layer_name = "mylib",
+			    .name = "f\xff",
+			    .p_value = NAN,
+			    .lost_ns = INFINITY};
 	a.features_len = 1;
 	a.features[0].name = "n\xff";
 	a.features[0].unit = "ratio";
@@ -31,6 +35,7 @@ static void any_text_and_number_is_there(void **state)
 	assert_non_null(o);
 	const json_t *features = json_object_get(o, "features"),
 		     *calls = json_object_get(o, "calls");
+	assert_string_equal(json_string_value(json_object_get(o, "layer")), "mylib");
 	assert_int_equal(json_array_size(features), 1);
 	assert_int_equal(json_array_size(calls), 2);
 	const json_t *call = json_array_get(calls, 0);

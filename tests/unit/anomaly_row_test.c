@@ -23,6 +23,7 @@ static struct anomaly slow = {
 	.end_ns = 300,
 	.told_ns = 200,
 	.layer = DETECT_TORCH,
+	.layer_name = "torch",
 	.pid = 42,
 	.gpu = -1,
 	.name = "aten::mm",
@@ -76,6 +77,7 @@ static void write_told(struct rec_writer *w)
 			      .start_ns = 50,
 			      .end_ns = 60,
 			      .layer = DETECT_HARDWARE,
+			      .layer_name = "hardware",
 			      .name = "power_w",
 			      .p_value = 0.5};
 	put(w, &slow);
@@ -120,7 +122,7 @@ static void what_was_told_comes_back(void **state)
 /* Of a later version, or made to do harm. */
 static void write_odd(struct rec_writer *w)
 {
-	struct m_anomaly row = {.id = 1, .layer = rec_string_z(w, "quantum"), .p_value = 0.1};
+	struct m_anomaly row = {.id = 1, .layer = rec_string_z(w, "quan tum"), .p_value = 0.1};
 	rec_put_anomaly(w, &row);
 	row = (struct m_anomaly){.id = 2,
 				 .start_ns = 9,

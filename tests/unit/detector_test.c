@@ -21,12 +21,13 @@
 #define FOUND_MOST 200
 
 static struct model quick, slow, tainted; /* of clean running at both paces; of faulty running */
+static const char *device_layer = "cuda"; /* of the job's calls of the runtime */
 
 struct found {
 	enum detect_layer layer;
 	uint64_t start_ns, end_ns;
 	double p_value;
-	char name[64], why[256];
+	char name[64], why[256], layer_name[LAYER_NAME_BYTES];
 };
 static struct found found[FOUND_MOST];
 static size_t found_len, told;
@@ -60,6 +61,7 @@ static void learn(struct model *ret, double pace, int stretches, double faulty_r
 	assert_true(fd >= 0);
 	close(fd);
 	sim_make(&s, 5);
+	sim_rename_layer(&s, "cuda", device_layer);
 	s.pace = pace;
 	assert_int_equal(sim_open(&s, &w, path, &e), 0);
 	run_tainted(&s, stretches, faulty_ratio);
@@ -102,9 +104,10 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	if (!a->ended || found_len == FOUND_MOST)
 		return;
 	struct found *f = &found[found_len++];
-	*f = (struct found){a->layer, a->start_ns, a->end_ns, a->p_value, "", ""};
+	*f = (struct found){a->layer, a->start_ns, a->end_ns, a->p_value, "", "", ""};
 	snprintf(f->name, sizeof(f->name), "%s", a->name);
 	snprintf(f->why, sizeof(f->why), "%s", a->why);
+	snprintf(f->layer_name, sizeof(f->layer_name), "%s", a->layer_name);
 	double shares = 0;
 	assert_true(a->features_len > 0 && a->p_value > 0 && a->p_value <= 1);
 	for (uint32_t i = 0; i < a->features_len; i++)
@@ -143,6 +146,7 @@ static uint64_t run(const struct run *r, void (*what)(struct sim_job *s), double
 {
 	struct sim_job s;
 	sim_make(&s, r->seed);
+	sim_rename_layer(&s, "cuda", device_layer);
 	s.pace = r->pace;
 	s.emit = on_call;
 	names = sim_names(&s);
@@ -271,6 +275,33 @@ static void faults_are_found(void **state)
 		assert_true(found_len <= 2); /* one of each layer */
 		done();
 	}
+}
+
+/* One that only a file names, with a model and without; a model of before does not know it. */
+static void named_layers_are_judged(void **state)
+{
+	(void)state;
+	struct model model;
+	device_layer = "mylib";
+	learn(&model, QUICK, 60, 0);
+	assert_int_equal(model.layers[DETECT_CUDA].columns, 0);
+	assert_true(model.layers[DETECT_NAMED].columns > 0);
+	const struct model *models[] = {&model, &quick};
+	for (size_t m = 0; m < 2; m++) {
+		struct run r = {
+			.model = models[m], .pace = QUICK, .alarms_per_hour = 1, .seed = 99};
+		uint64_t begin = run(&r, slow_short, NULL);
+		assert_string_equal(detector_layers(detector)->names[0], "mylib");
+		if (models[m] == &model) {
+			assert_found(begin, DETECT_NAMED, "cudaMalloc", 3);
+			assert_string_equal(of_layer(DETECT_NAMED)->layer_name, "mylib");
+		}
+		for (size_t i = 0; i < found_len; i++)
+			assert_true(models[m] == &model || found[i].layer != DETECT_NAMED);
+		done();
+	}
+	model_free(&model);
+	device_layer = "cuda";
 }
 
 /* The same from a file, where all comes before the end, and again. */
@@ -732,6 +763,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_are_found),
+		cmocka_unit_test(named_layers_are_judged),
 		cmocka_unit_test(scattered_rows_are_no_fault),
 		cmocka_unit_test(streams_and_files_tell_the_same),
 		cmocka_unit_test(events_are_marked),

@@ -317,7 +317,7 @@ static struct anomaly_slice *add_anomaly(struct anomaly_slices *s, const char *l
 	struct anomaly_slice *row = vec_push(&s->rows);
 	*row = (struct anomaly_slice){.start_ns = start_ns,
 				      .end_ns = end_ns,
-				      .layer = layer,
+				      .layer = xstrdup(layer),
 				      .name = xasprintf("%s " NASTY, layer)};
 	anomaly_slice_arg(row, "why", NASTY, 0);
 	anomaly_slice_arg(row, "p_value", NULL, 0.25);

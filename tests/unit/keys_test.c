@@ -57,6 +57,33 @@ static uint64_t shape2(uint64_t rows, uint64_t columns)
 	return shape_pack((const __u64[SHAPE_DIMS]){rows, columns}, 2);
 }
 
+/* One that only a file names is judged by its calls too, eight of them, and no text else. */
+static void named_layers_have_keys(void **state)
+{
+	(void)state;
+	struct detect_layers *layers = detect_keys_layers(keys);
+	fake.probes[FAKE_OTHER_LAYER].layer = fake_string(&fake, "mylib");
+	uint32_t number = number_of(FAKE_OTHER_LAYER, 0, 0);
+	assert_int_not_equal(number, 0);
+	assert_int_equal(layers->len, 1);
+	assert_string_equal(detect_layer_name(layers, DETECT_NAMED), "mylib");
+	assert_int_equal(detect_layer_add(layers, "mylib"), DETECT_NAMED);
+	static const char *const bad[] = {"",	 "A",	 "9lib",
+					  "a b", "a\n",	 "all",
+					  "gpu", "user", "a-name-that-is-too-long-for-one"};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(detect_layer_add(layers, bad[i]), DETECT_LAYERS);
+	char name[] = "lib0";
+	for (uint32_t l = DETECT_NAMED + 1; l < DETECT_LAYERS; l++) {
+		name[3]++;
+		assert_int_equal(detect_layer_add(layers, name), l);
+	}
+	assert_int_equal(detect_layer_add(layers, "another"), DETECT_LAYERS);
+	detect_keys_forget_rows(keys);
+	fake.probes[FAKE_OTHER_LAYER].layer = fake_string(&fake, "another");
+	assert_int_equal(number_of(FAKE_OTHER_LAYER, 0, 0), 0);
+}
+
 static void calls_have_texts(void **state)
 {
 	(void)state;
@@ -320,6 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(calls_have_texts, begin, end),
+		cmocka_unit_test_setup_teardown(named_layers_have_keys, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_alike_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(spans_have_texts, begin, end),
 		cmocka_unit_test_setup_teardown(collectives_tell_their_kernels, begin, end),

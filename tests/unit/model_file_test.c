@@ -90,6 +90,9 @@ static void make_job(struct model *m)
 	};
 	*vec_push(&m->keys) = (struct model_key){
 		.layer = DETECT_CUDA, .text = xstrdup(""), .duration = {8, 0, 0.02, 1, 1}};
+	*vec_push(&m->keys) = (struct model_key){.layer = detect_layer_add(&m->named, "mylib"),
+						 .text = xstrdup("mylib_call"),
+						 .duration = {9, 5, 0.1, 150, 200}};
 	*vec_push(&m->counters) = (struct model_counter){xstrdup("power_w"), 1, 500, 412.3, 0.7};
 	struct model_regime *r = vec_push(&m->regimes);
 	r->windows = 60;
@@ -99,6 +102,7 @@ static void make_job(struct model *m)
 	fill_mixture(&m->layers[DETECT_CUDA], 4, 3, GMM_FULL);
 	fill_mixture(&m->layers[DETECT_TORCH], 2, 2, GMM_DIAGONAL);
 	fill_mixture(&m->layers[DETECT_STEP], 16, 2, GMM_TIED);
+	fill_mixture(&m->layers[DETECT_NAMED], 3, 2, GMM_FULL);
 	m->layers[DETECT_TORCH].tail = (struct tail){0};
 }
 
@@ -172,6 +176,10 @@ static void compare_models(const struct model *a, const struct model *b)
 	for (size_t i = 0; i < a->regimes.len; i++)
 		assert_memory_equal(&a->regimes.data[i], &b->regimes.data[i],
 				    sizeof(a->regimes.data[i]));
+	assert_int_equal(a->named.len, b->named.len);
+	for (uint32_t l = 0; l < DETECT_LAYERS; l++)
+		assert_string_equal(detect_layer_name(&a->named, l),
+				    detect_layer_name(&b->named, l));
 	for (int l = 0; l < DETECT_LAYERS; l++)
 		compare_mixtures(&a->layers[l], &b->layers[l]);
 }
@@ -275,6 +283,7 @@ static void every_value_is_checked(void **state)
 		{"recordings", "4294967296", "'recordings' is not a whole number"},
 		{"keys", "{}", "'keys' is not a list"},
 		{"keys.1.0", "\"gpu\"", "key 2: the layer 'gpu' is none that is known"},
+		{"keys.1.0", "\"my\\tlib\"", "key 2: the layer 'my"},
 		{"keys.0.1", "null", "key 1: its text is not a text"},
 		{"keys.0.2.0", "0", "key 1: a baseline was made of no event"},
 		{"keys.0.2.0", "-1", "key 1: its count"},

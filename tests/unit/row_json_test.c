@@ -13,6 +13,8 @@
 
 #include "detect/row_json.h"
 
+static struct detect_layers layers;
+
 static const struct feature_row of_calls = {.start_ns = 5000000000,
 					    .end_ns = 6000000000,
 					    .layer = DETECT_TORCH,
@@ -61,11 +63,11 @@ static void expect_round(const struct feature_row *row)
 	struct feature_row got;
 	struct err e = {0};
 	double p;
-	json_t *o = row_json(row, 2, 0.01, true);
+	json_t *o = row_json(row, detect_layer_name(&layers, row->layer), 2, 0.01, true);
 	char *text = json_dumps(o, 0);
 	assert_non_null(text);
 	json_t *read = json_loads(text, 0, NULL);
-	assert_int_equal(row_of_json(&got, &p, read, &e), 0);
+	assert_int_equal(row_of_json(&got, &layers, &p, read, &e), 0);
 	expect_row(&got, row);
 	assert_true(p == 0.01);
 	json_decref(read);
@@ -89,8 +91,8 @@ static void rows_come_back_as_they_were(void **state)
 static void the_keys_are_those_of_the_manual(void **state)
 {
 	(void)state;
-	json_t *calls = row_json(&of_calls, 2, 0.01, true),
-	       *gpu = row_json(&of_a_gpu, 2, NAN, false);
+	json_t *calls = row_json(&of_calls, "torch", 2, 0.01, true),
+	       *gpu = row_json(&of_a_gpu, "hardware", 2, NAN, false);
 	assert_int_equal(json_integer_value(json_object_get(calls, "pid")), 4321);
 	assert_int_equal(json_integer_value(json_object_get(calls, "parent_pid")), 4300);
 	assert_true(json_is_null(json_object_get(calls, "gpu")));
@@ -108,6 +110,24 @@ static void the_keys_are_those_of_the_manual(void **state)
 	json_decref(gpu);
 }
 
+static void a_layer_that_a_file_names_comes_back(void **state)
+{
+	(void)state;
+	struct detect_layers made = {0}, read = {0};
+	struct feature_row row = of_calls, got;
+	struct err e = {0};
+	double p;
+	detect_layer_add(&made, "first");
+	row.layer = detect_layer_add(&made, "mylib");
+	json_t *o = row_json(&row, detect_layer_name(&made, row.layer), 2, 0.01, true);
+	assert_string_equal(json_string_value(json_object_get(o, "layer")), "mylib");
+	assert_int_equal(row_of_json(&got, &read, &p, o, &e), 0);
+	assert_string_equal(detect_layer_name(&read, got.layer), "mylib");
+	json_object_set_new(o, "layer", json_string("no name"));
+	assert_int_equal(row_of_json(&got, &read, &p, o, &e), -EINVAL);
+	json_decref(o);
+}
+
 /* Rows of before have fewer keys. */
 static void what_is_not_there_is_unknown(void **state)
 {
@@ -116,7 +136,7 @@ static void what_is_not_there_is_unknown(void **state)
 	struct err e = {0};
 	double p;
 	json_t *o = json_loads("{\"start_ns\": 1, \"end_ns\": 2, \"layer\": \"torch\"}", 0, NULL);
-	assert_int_equal(row_of_json(&got, &p, o, &e), 0);
+	assert_int_equal(row_of_json(&got, &layers, &p, o, &e), 0);
 	assert_int_equal(got.pid, 0);
 	assert_int_equal(got.parent, 0);
 	assert_int_equal(got.gpu, -1);
@@ -135,12 +155,12 @@ static void what_is_no_number_of_a_process_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		for (int how = 0; how < 3; how++) {
 			struct err e = {0};
-			json_t *o = row_json(&of_calls, 2, 0.01, true);
+			json_t *o = row_json(&of_calls, "torch", 2, 0.01, true);
 			json_object_set_new(o, keys[i],
 					    how == 0   ? json_integer(-1)
 					    : how == 1 ? json_integer(UINT32_MAX + 1LL)
 						       : json_string("4321"));
-			assert_int_equal(row_of_json(&got, &p, o, &e), -EINVAL);
+			assert_int_equal(row_of_json(&got, &layers, &p, o, &e), -EINVAL);
 			assert_non_null(strstr(e.msg, keys[i]));
 			json_decref(o);
 		}
@@ -151,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_come_back_as_they_were),
 		cmocka_unit_test(the_keys_are_those_of_the_manual),
+		cmocka_unit_test(a_layer_that_a_file_names_comes_back),
 		cmocka_unit_test(what_is_not_there_is_unknown),
 		cmocka_unit_test(what_is_no_number_of_a_process_is_refused),
 	};

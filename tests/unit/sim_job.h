@@ -80,6 +80,15 @@ static inline void sim_make(struct sim_job *s, uint64_t seed)
 	s->probes[SIM_OTHER].name = strtab_add_z(&s->strings, "aten::copy_");
 }
 
+/* Its calls of a layer are of another one. */
+static inline void sim_rename_layer(struct sim_job *s, const char *from, const char *to)
+{
+	uint32_t before = strtab_add_z(&s->strings, from), after = strtab_add_z(&s->strings, to);
+	for (uint32_t i = 0; i <= SIM_OTHER; i++)
+		if (s->probes[i].layer == before)
+			s->probes[i].layer = after;
+}
+
 static inline void sim_free(struct sim_job *s)
 {
 	strtab_free(&s->strings);
@@ -195,7 +204,7 @@ static inline int sim_open(struct sim_job *s, struct rec_writer **ret, const cha
 		return rc;
 	for (uint32_t i = 0; i < SIM_FUNCTIONS; i++) {
 		struct m_probe p = s->probes[i];
-		p.layer = rec_string_z(*ret, sim_functions[i].layer);
+		p.layer = rec_string_z(*ret, sim_string(s, p.layer));
 		p.name = rec_string_z(*ret, sim_functions[i].name);
 		p.arg_names[0] = p.nargs ? rec_string_z(*ret, "input") : 0;
 		rec_add_probe(*ret, &p);
