@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
+#include "base/stats.h"
 
 #define SAMPLE_ROWS 32768
 #define ROUNDS	    10 /* of k-means, at most */
@@ -186,12 +187,6 @@ static void distances_to(const struct sample *s, const double *mean, double *ret
 	}
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* The distance that the share of rows to be trimmed lies beyond. */
 static double distance_bound(const struct sample *s)
 {
@@ -200,8 +195,8 @@ static double distance_bound(const struct sample *s)
 		return INFINITY;
 	double *sorted = xcalloc(r->n, sizeof(*sorted));
 	memcpy(sorted, s->nearest, r->n * sizeof(*sorted));
-	qsort(sorted, r->n, sizeof(*sorted), compare_doubles);
-	double bound = sorted[(size_t)((double)(r->n - 1) * (1 - r->trim_ratio))];
+	stats_sort(sorted, r->n);
+	double bound = stats_quantile_sorted(sorted, r->n, 1 - r->trim_ratio);
 	free(sorted);
 	return bound;
 }

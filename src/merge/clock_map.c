@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/stats.h"
+
 #define WINDOW_NS	10000000000ULL
 #define WINDOW_BOUNDS	64
 #define LINE_ENDS	8    /* fewer tell no slope */
@@ -85,16 +87,10 @@ static int compare_bounds(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 static double quantile(double *values, size_t n, double part)
 {
-	qsort(values, n, sizeof(*values), compare_doubles);
-	return values[(size_t)((double)(n - 1) * part)];
+	stats_sort(values, n);
+	return stats_quantile_sorted(values, n, part);
 }
 
 static double line_at(const struct line *l, uint64_t time_ns)

@@ -1,0 +1,15 @@
+/* stats.h - order statistics of doubles. Callers leave out NaN, which has no place in an order. */
+#pragma once
+
+#include <stddef.h>
+
+void stats_sort(double *values, size_t n);
+
+/* The middle of sorted values, between the two of an even number; n > 0. */
+double stats_median_sorted(const double *sorted, size_t n);
+
+/* The same of any values, which it sorts. */
+double stats_median(double *values, size_t n);
+
+/* The value that so large a part of sorted values (0 to 1) does not lie above; n > 0. */
+double stats_quantile_sorted(const double *sorted, size_t n, double part);
