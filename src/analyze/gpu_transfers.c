@@ -2,6 +2,7 @@
 #include "analyze/gpu_transfers.h"
 
 #include "base/map64.h"
+#include "base/stats.h"
 
 /* A time when kernels ran on a device. */
 struct run {
@@ -108,12 +109,6 @@ static void add_transfer(struct job *job, const struct timeline_span *s)
 		*vec_push(&kind->rates) = (double)of->bytes * 1e9 / (double)ns;
 }
 
-static int compare_rates(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static int compare_rows(const void *a, const void *b)
 {
 	const struct transfer_row *x = a, *y = b;
@@ -128,7 +123,7 @@ static void finish(struct gpu_transfers *ret, struct job *job)
 		struct kind *kind = &job->kinds.data[i];
 		size_t n = kind->rates.len;
 		if (n) {
-			qsort(kind->rates.data, n, sizeof(double), compare_rates);
+			stats_sort(kind->rates.data, n);
 			kind->row.p50_bytes_per_s = kind->rates.data[(n - 1) / 2];
 			kind->row.mean_bytes_per_s =
 				(double)kind->row.bytes * 1e9 / (double)kind->row.total_ns;

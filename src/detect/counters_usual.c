@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/map64.h"
+#include "base/stats.h"
 #include "detect/hardware.h"
 
 #define SAMPLE	       1024   /* values that are kept of a counter and regime */
@@ -120,12 +121,6 @@ static double sigma_least(enum detect_layer layer, uint32_t feature, double medi
 	return LEAST_RATIO;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* As in baseline.h: from the median to the farther quartile. */
 static void make_usual(struct one *o)
 {
@@ -133,8 +128,7 @@ static void make_usual(struct one *o)
 	double *v = o->sample.data;
 	if (n < LEAST)
 		return;
-	qsort(v, n, sizeof(*v), compare_doubles);
-	double median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+	double median = stats_median(v, n);
 	double sigma = NORMAL_QUARTER * fmax(median - v[n / 4], v[n - 1 - n / 4] - median);
 	o->usual = (struct counter_usual){o->seen, median,
 					  fmax(sigma, sigma_least(o->layer, o->feature, median))};

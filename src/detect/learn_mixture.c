@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
+#include "base/stats.h"
 #include "detect/cusum.h"
 #include "detect/explain.h"
 #include "detect/learn.h"
@@ -36,18 +37,6 @@
 #define SHAPE_CUT     0.25  /* of a tail that was cut off */
 #define DRAWN	      20000 /* rows of the mixture itself, for WITHOUT_TAIL */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double median_of(double *values, size_t n)
-{
-	qsort(values, n, sizeof(*values), compare);
-	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 /* Makes a column of a feature; false: it was never known. What was always the same stays a column:
  * calls that fail for the first time are seen by it. */
 static bool column_make(struct model_mixture *m, const struct feature *f, size_t at,
@@ -59,11 +48,11 @@ static bool column_make(struct model_mixture *m, const struct feature *f, size_t
 			room[len++] = rows[i].x[at];
 	if (len < LEARN_LEAST_ROWS / 2 || len < n / 20)
 		return false;
-	double centre = median_of(room, len);
+	double centre = stats_median(room, len);
 	for (size_t i = 0; i < len; i++)
 		room[i] = fabs(room[i] - centre);
 	m->centre[m->columns] = centre;
-	m->scale[m->columns] = fmax(1.4826 * median_of(room, len), explain_blur(f));
+	m->scale[m->columns] = fmax(1.4826 * stats_median(room, len), explain_blur(f));
 	m->names[m->columns++] = xstrdup(f->name);
 	return true;
 }
@@ -141,7 +130,7 @@ static void centre_regimes(struct fitting *f, uint32_t d)
 			for (size_t i = 0; i < f->n; i++)
 				if (f->rows[i].regime == regime && f->keep[i])
 					room[len++] = f->x[i * d + c];
-			double centre = len ? median_of(room, len) : 0;
+			double centre = len ? stats_median(room, len) : 0;
 			for (size_t i = 0; i < f->n; i++)
 				if (f->rows[i].regime == regime)
 					f->packed[i * d + c] -= centre;

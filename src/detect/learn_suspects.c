@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/stats.h"
+
 #define NORMAL_QUARTER 1.4826 /* sigma over the median distance from the median, one side of it */
 
 /* What is known of the pace of a regime's work. */
@@ -31,12 +33,6 @@ static int by_start(const void *a, const void *b)
 	if (x->recording != y->recording)
 		return x->recording < y->recording ? -1 : 1;
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
 }
 
 static bool is_paced(const struct paced_window *w)
@@ -89,7 +85,7 @@ static double ln_pace(const struct usual_pace u[REGIMES], const struct paced_win
 /* Faults are slow, so that what is quicker than the median says how much normal windows differ. */
 static double lowest_of(double *paces, size_t n)
 {
-	qsort(paces, n, sizeof(*paces), by_value);
+	stats_sort(paces, n);
 	double median = paces[n / 2];
 	double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
 	return median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stats.h"
+
 #define FOLLOW_S      600.0 /* time constant */
 #define RESIDUAL_MOST 2.0   /* times the blur: of a row that is followed */
 
@@ -38,12 +40,6 @@ void shift_forget(struct shift *s)
 	s->rows = 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 static double median_of_column(const double *rows, size_t n, size_t column, double *room)
 {
 	size_t len = 0;
@@ -52,7 +48,7 @@ static double median_of_column(const double *rows, size_t n, size_t column, doub
 			room[len++] = rows[i * FEATURES_MOST + column];
 	if (!len)
 		return NAN;
-	qsort(room, len, sizeof(*room), compare);
+	stats_sort(room, len);
 	return room[len / 2];
 }
 

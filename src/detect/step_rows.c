@@ -4,21 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/stats.h"
+
 /* What is left of the usual duration where a phase is shorter than usual: a floor, for phases
  * whose median is longer than the median step less the others'. */
 #define LEAST_RATIO 0.05
-
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double median_of(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), compare_doubles);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
 
 /* What medians are taken of: the duration, the phases, launches, operations. */
 enum { OF_DURATION, OF_PHASES, OF_LAUNCHES = OF_PHASES + STEPS_PHASES, OF_OPERATIONS, OF_ALL };
@@ -39,7 +29,7 @@ static struct step_usual usual_of_loop(const struct steps_process *p, const stru
 	for (int what = 0; what < OF_ALL && l->steps; what++) {
 		for (uint32_t i = 0; i < l->steps; i++)
 			values[i] = value_of(&p->steps.data[l->first + i], what);
-		medians[what] = median_of(values, l->steps);
+		medians[what] = stats_median(values, l->steps);
 	}
 	free(values);
 	if (!l->steps)

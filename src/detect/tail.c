@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/stats.h"
 #include "detect/maximum.h"
 
 #define SHAPE_LEAST (-0.5)
@@ -29,12 +30,6 @@
 #define GRID	     15	 /* points of the average, along both axes */
 #define GRID_REACH   3.0 /* standard deviations */
 #define P_LEAST	     1e-300
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
 
 /* P(excess > y). */
 static double pareto_survival(double shape, double scale, double y)
@@ -204,7 +199,7 @@ int tail_fit(struct tail *ret, const double *scores, size_t n, struct err *e)
 		return err_set(e, EINVAL, "%zu scores are too few for a threshold, %d are needed",
 			       len, TAIL_LEAST);
 	}
-	qsort(sorted, len, sizeof(*sorted), compare);
+	stats_sort(sorted, len);
 	size_t above = (size_t)((double)len * TAIL_SHARE);
 	if (above < LEAST_TAIL)
 		above = len / 2 < LEAST_TAIL ? len / 2 : LEAST_TAIL;

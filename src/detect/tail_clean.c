@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/stats.h"
 #include "detect/maximum.h"
 #include "detect/tail.h"
 
@@ -17,12 +18,6 @@
 #define FAR	     1e-3 /* a normal row lies further out so rarely */
 #define FAULTY_LEAST 4
 #define FAULTY_RATIO 0.025 /* more of all rows than this out there are faults */
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
 
 /* The regularised lower incomplete gamma function P(a, x): its power series below a + 1, above
  * the continued fraction of Q = 1 - P by Lentz's method (Abramowitz and Stegun, 6.5.29, 6.5.31). */
@@ -125,7 +120,7 @@ size_t tail_clean(const double *scores, size_t n, double believed, bool *keep)
 		if (keep[i])
 			sorted[len++] = scores[i];
 	}
-	qsort(sorted, len, sizeof(*sorted), compare);
+	stats_sort(sorted, len);
 	size_t body = (size_t)((double)len * believed), kept = len;
 	if (body < TAIL_LEAST || !(sorted[body - 1] > 0)) {
 		free(sorted);
