@@ -2,10 +2,10 @@
  *
  * args_wide.h - arguments that are more than one slot, or not a value at all: launch
  * dimensions, tensors' shapes, unique ids, long texts, sequence numbers. All but shapes are read
- * when the call begins.
- * Included by args.h, whose fetching of plain values it builds on. */
+ * when the call begins. */
 #pragma once
 
+#include "args_value.h"
 #include "wire/nccl_hash.h"
 #include "wire/shape.h"
 

@@ -6,6 +6,7 @@
  * pointer: a frame below the current one has left, whether it returned or not. */
 #pragma once
 
+#include "args.h"
 #include "stack.h"
 
 struct {

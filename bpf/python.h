@@ -2,10 +2,11 @@
  *
  * python.h - the frames of CPython, read out of the interpreter's own structs, whoever holds
  * the GIL. Each run of the interpreter's loop on the stack stands for one or more Python
- * frames: they take its place. Names of code objects are interned as args.h does. */
+ * frames: they take its place. Names of code objects are interned as args_value.h does. */
 #pragma once
 
-#include "args.h"
+#include "args_value.h"
+#include "stack_tables.h"
 
 #define PY_THREADS_SEARCHED 1024
 

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * stack_tables.h - what a walk goes by: the tables of rules that user space compiled
+ * (wire/unwind.h), the mappings of processes, the frames that were found so far. Looks things up;
+ * walks nowhere. */
+#pragma once
+
+#include "state.h"
+
+#define FRAME_BYTES_MAX	 (16u << 20) /* of stack between two frames found by frame pointer */
+#define ASK_NS		 100000000ULL
+#define ASK_FORGET_NS	 60000000000ULL
+#define TRAMPOLINE_BYTES 4096
+#define STACKS_SEEN	 65536
+
+const volatile bool takes_stacks; /* else nothing below is reached */
+/* Tests: what is sampled is stopped at that very instruction, and Python is as any program. */
+const volatile bool stops_at_samples;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, UNWIND_SEGMENTS_MAX);
+	__uint(key_size, 4);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(max_entries, UNWIND_SEGMENT_WORDS / UNWIND_WORDS);
+			__uint(map_flags, BPF_F_MMAPABLE);
+			__uint(key_size, 4);
+			__uint(value_size, sizeof(struct unwind_words));
+		});
+} unwind_pool SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UNWIND_TABLES_MAX);
+	__type(key, __u32);
+	__type(value, struct unwind_table_ref);
+} unwind_tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, UNWIND_PROCESSES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* tgid */
+	__type(value, struct unwind_process);
+} unwind_processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, UNWIND_BLOCKS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct unwind_block_key);
+	__type(value, struct unwind_block);
+} unwind_blocks SEC(".maps");
+
+/* Stacks whose record was written. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STACKS_SEEN);
+	__type(key, __u64);
+	__type(value, __u8);
+} stacks_seen SEC(".maps");
+
+/* What is kept of a thread for its samples. */
+struct thread_profile {
+	__u64 py_thread; /* its PyThreadState, once found */
+	__u64 off_ns;	 /* since when it does not run, 0 = it does */
+	__u64 off_stack; /* rec_stack.id */
+	__u64 refill_ns; /* of the allowance for stacks at switches */
+	__u64 context;	 /* of the program that sees it woken: in_interrupt() */
+	__u64 short_ns;	 /* in waits too short for a record of their own */
+	__u32 allowance;
+	__s32 syscall;
+	__u32 waker_tid;
+	__u8 preempted;
+	__u8 pad[3];
+	char waker[16];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_profile);
+} profiles SEC(".maps");
+
+/* ---- look-ups ---- */
+
+static __always_inline struct unwind_words *pool_element(__u32 at)
+{
+	__u32 segment = at / UNWIND_SEGMENT_WORDS;
+	__u32 element = at / UNWIND_WORDS % (UNWIND_SEGMENT_WORDS / UNWIND_WORDS);
+	void *words = bpf_map_lookup_elem(&unwind_pool, &segment);
+	return words ? bpf_map_lookup_elem(words, &element) : NULL;
+}
+
+static __always_inline __u32 *pool_word(__u32 at)
+{
+	struct unwind_words *e = pool_element(at);
+	return e ? &e->w[at % UNWIND_WORDS] : NULL;
+}
+
+/* Rules are aligned, so none lies across two elements. */
+static __always_inline struct unwind_rule *pool_rule(__u32 at)
+{
+	struct unwind_words *e = pool_element(at);
+	return e ? (void *)&e->w[at % UNWIND_WORDS & ~(UNWIND_RULE_WORDS - 1)] : NULL;
+}
+
+struct search {
+	__u64 wanted;
+	__u32 low, high; /* the last one not above wanted is in [low, high) */
+	__u32 base;
+	struct rec_stack *r;
+	bool failed;
+};
+
+static long search_row(__u32 i, struct search *s)
+{
+	if (s->high - s->low <= 1)
+		return 1;
+	__u32 middle = s->low + (s->high - s->low) / 2;
+	__u32 *row = pool_word(s->base + middle);
+	if (!row) {
+		s->failed = true;
+		return 1;
+	}
+	if ((*row & 0xffff) <= s->wanted)
+		s->low = middle;
+	else
+		s->high = middle;
+	return 0;
+}
+
+/* Copies the rule for a virtual address into the state; 0, or the stack's end. */
+__noinline int find_rule(struct rec_stack *r, __u64 address, __u32 table)
+{
+	if (!r)
+		return STACK_NO_TABLE;
+	struct unwind_table_ref *t = bpf_map_lookup_elem(&unwind_tables, &table);
+	if (!t || !t->npages) /* not there yet, or there are none */
+		return t && t->nrules ? STACK_NO_RULES : STACK_NO_TABLE;
+	__u64 page = (address - t->text_start) >> UNWIND_PAGE_SHIFT;
+	if (page >= t->npages)
+		return STACK_NO_RULES;
+	__u32 *first = pool_word(t->pages_at + (__u32)page);
+	__u32 *last = pool_word(t->pages_at + (__u32)page + 1);
+	if (!first || !last)
+		return STACK_NO_TABLE;
+	struct search s = {
+		.wanted = address & ((1u << UNWIND_PAGE_SHIFT) - 1),
+		.low = *first,
+		.high = *last,
+		.base = t->rows_at,
+	};
+	if (s.low >= s.high)
+		return STACK_NO_RULES;
+	bpf_loop(UNWIND_PAGE_SHIFT + 1, search_row, &s, 0);
+	__u32 *row = pool_word(s.base + s.low);
+	if (!row || s.failed)
+		return STACK_NO_TABLE;
+	struct unwind_rule *rule =
+		pool_rule(t->rules_at + (*row >> UNWIND_PAGE_SHIFT) * UNWIND_RULE_WORDS);
+	if (!rule)
+		return STACK_NO_TABLE;
+	r->state.rule = *rule;
+	return rule->cfa == CFA_NONE ? STACK_NO_RULES : 0;
+}
+
+static long search_mapping(__u32 i, struct search *s)
+{
+	struct rec_stack *r = s->r;
+	if (s->low >= s->high)
+		return 1;
+	__u32 middle = s->low + (s->high - s->low) / 2;
+	struct unwind_block_key key = {
+		.owner = r->state.process.owner,
+		.generation = r->state.process.generation,
+		.block = middle / UNWIND_BLOCK_MAPPINGS,
+	};
+	struct unwind_block *b = bpf_map_lookup_elem(&unwind_blocks, &key);
+	if (!b) {
+		s->failed = true;
+		return 1;
+	}
+	struct unwind_mapping *m = &b->m[middle % UNWIND_BLOCK_MAPPINGS];
+	if (s->wanted < m->start) {
+		s->high = middle;
+		return 0;
+	}
+	if (s->wanted >= m->end) {
+		s->low = middle + 1;
+		return 0;
+	}
+	r->state.mapping = *m;
+	return 1;
+}
+
+/* When a process was last asked for again, and how often lately. */
+struct asked {
+	__u64 time_ns;
+	__u32 times;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32); /* tgid */
+	__type(value, struct asked);
+} asked_for SEC(".maps");
+
+/* Has a process's mappings read again: less and less often where that does not help, as with code
+ * that is made and thrown away. */
+static __always_inline void ask_for_mappings(__u32 tgid)
+{
+	struct asked *known = bpf_map_lookup_elem(&asked_for, &tgid);
+	struct asked now = {.time_ns = bpf_ktime_get_ns()};
+	if (known) {
+		__u64 since_ns = now.time_ns - known->time_ns;
+		if (since_ns < ASK_NS << (known->times & 7))
+			return;
+		now.times = since_ns > ASK_FORGET_NS ? 0 : known->times < 6 ? known->times + 1 : 6;
+	}
+	bpf_map_update_elem(&asked_for, &tgid, &now, BPF_ANY);
+	struct rec_task *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
+	if (!r)
+		return;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = REC_STALE;
+	r->tgid = tgid;
+	control_submit(r, false);
+}
+
+/* Sets state.mapping to the one of the address; 0, or the stack's end. */
+__noinline int find_mapping(struct rec_stack *r, __u64 address)
+{
+	if (!r)
+		return STACK_NO_MAPPING;
+	if (address >= r->state.mapping.start && address < r->state.mapping.end)
+		return 0;
+	struct search s = {.wanted = address, .high = r->state.process.mappings, .r = r};
+	bpf_loop(16, search_mapping, &s, 0);
+	if (s.failed)
+		return STACK_MAPS_CHANGED;
+	if (address >= r->state.mapping.start && address < r->state.mapping.end)
+		return 0;
+	return STACK_NO_MAPPING;
+}
+
+/* ---- frames ---- */
+
+/* Appends a frame; 1 when there is no room. */
+static __always_inline int push_frame(struct rec_stack *r, __u64 frame)
+{
+	__u32 n = r->frames;
+	if (n >= STACK_FRAMES)
+		return 1;
+	r->frame[n & (STACK_FRAMES - 1)] = frame;
+	r->frames = n + 1;
+	__u64 h = (r->id ^ frame) * 0x9e3779b97f4a7c15ULL;
+	r->id = h ^ h >> 29;
+	return 0;
+}
