@@ -9,24 +9,18 @@
  * worth two rows. Where functions overlap, the one that begins first keeps its addresses, of
  * two that begin together the one that the file has first.
  *
- * A rule that cannot be written becomes CFA_NONE: a stack that ends is better than one that
- * goes astray. A preserved register whose place cannot be written is only lost: most frames
- * are found without it. */
+ * Which functions there are is unwind_functions.c's, what a row's rule is unwind_rule.c's. */
 #include "symbolize/unwind_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/buffer.h"
-#include "symbolize/eh_frame.h"
-#include "symbolize/elf_internal.h"
+#include "symbolize/unwind_impl.h"
 
-#define PAGE_BYTES (1ULL << UNWIND_PAGE_SHIFT)
-#define GAP_BYTES  16
-#define MAX_PAGES  65536       /* 4 GiB: x86-64's code models keep code within 2 */
-#define MAX_WORDS  (64u << 20) /* 256 MiB; the largest library measured has 1 M */
+#define GAP_BYTES 16
+#define MAX_PAGES 65536 /* 4 GiB: x86-64's code models keep code within 2 */
 
 /* A file may be made so that all its rules fall on one slot; half-full tables of real rules have
  * runs of some twenty. */
@@ -35,13 +29,7 @@
 /* The last rule numbers are for rules that were stripped of r12 to r15. */
 #define FULL_RULES (UNWIND_MAX_RULES / 8 * 7)
 
-/* struct ucontext of the kernel (arch/x86/include/uapi/asm/sigcontext.h, and
- * include/uapi/asm-generic/ucontext.h): where rsp and rip are. */
-#define UCONTEXT_RSP 160
-#define UCONTEXT_RIP 168
-
 struct build {
-	const struct elf_file *file;
 	struct cfi cfi;
 	bool signal; /* of the function at work */
 
@@ -135,121 +123,6 @@ static uint32_t rule_number(struct build *b, const struct unwind_rule *r)
 	return rule_number_below(b, &lesser, UNWIND_MAX_RULES);
 }
 
-/* No offset of a word on the stack is odd, so that the two marks cannot be mistaken. */
-static bool fits_saved(int64_t offset)
-{
-	return offset >= INT16_MIN && offset <= INT16_MAX && !(offset & 1);
-}
-
-/* An address given as register + offset, as CFA + *ret where the CFA is by that register. */
-static bool place_by_cfa(const struct unwind_rule *r, const struct cfi_place *place, int64_t *ret)
-{
-	return !place->deref && r->cfa == CFA_REG && r->reg == place->reg &&
-	       !__builtin_sub_overflow(place->offset, r->offset, ret);
-}
-
-static bool set_cfa(struct unwind_rule *r, const struct cfi_value *cfa)
-{
-	struct cfi_place place = {.reg = cfa->reg, .offset = cfa->offset};
-	int64_t offset;
-	uint8_t at;
-
-	if (cfi_plt_of(cfa, &offset, &at)) {
-		r->cfa = CFA_PLT;
-		r->reg = UNWIND_RSP;
-		r->add = at;
-		r->offset = (int32_t)offset;
-		return offset == r->offset;
-	}
-	if (cfa->how != CFI_REGISTER && !cfi_place_of(cfa, &place))
-		return false;
-	r->cfa = place.deref ? CFA_DEREF : CFA_REG;
-	r->reg = place.reg;
-	r->offset = (int32_t)place.offset;
-	r->add = (int32_t)place.add;
-	return place.reg < UNWIND_REGISTERS && place.offset == r->offset && place.add == r->add;
-}
-
-/* The return address has to be in memory, at a place relative to the CFA. */
-static bool set_return_address(struct unwind_rule *r, const struct cfi_value *v)
-{
-	struct cfi_place place;
-	int64_t offset;
-
-	if (v->how == CFI_AT_CFA)
-		offset = v->offset;
-	else if (v->how != CFI_AT_EXPRESSION || !cfi_place_of(v, &place) ||
-		 !place_by_cfa(r, &place, &offset))
-		return false;
-	r->ra = (int16_t)offset;
-	return offset == r->ra;
-}
-
-/* Where the caller's value of a preserved register is. */
-static void set_saved(struct unwind_rule *r, enum cfi_column column, const struct cfi_value *v)
-{
-	int16_t *saved = &r->saved[column];
-	struct cfi_place place;
-	int64_t offset;
-
-	*saved = UNWIND_LOST;
-	if (v->how == CFI_UNSPECIFIED || v->how == CFI_SAME) {
-		*saved = UNWIND_SAME;
-	} else if (v->how == CFI_AT_CFA) {
-		if (fits_saved(v->offset))
-			*saved = (int16_t)v->offset;
-	} else if (v->how == CFI_AT_EXPRESSION && cfi_place_of(v, &place) && !place.deref) {
-		if (place_by_cfa(r, &place, &offset) && fits_saved(offset)) {
-			*saved = (int16_t)offset;
-		} else if (fits_saved(place.offset) && (!r->by_base || r->base == place.reg)) {
-			*saved = (int16_t)place.offset;
-			r->base = place.reg;
-			r->by_base |= 1u << column;
-		}
-	}
-}
-
-/* The stack pointer of the caller is the CFA, unless something else is said. */
-static bool is_ordinary_stack(const struct cfi_value *v)
-{
-	return v->how == CFI_UNSPECIFIED || v->how == CFI_SAME ||
-	       (v->how == CFI_IS_CFA && v->offset == 0);
-}
-
-/* A frame that the kernel made for a signal: everything is in a struct ucontext. */
-static bool signal_rule(struct unwind_rule *r, const struct cfi_row *row)
-{
-	struct cfi_place sp, ip;
-
-	if (!cfi_place_of(&row->cfa, &sp) || !sp.deref || sp.reg != UNWIND_RSP || sp.add ||
-	    !cfi_place_of(&row->columns[CFI_RA], &ip) || ip.deref || ip.reg != UNWIND_RSP)
-		return false;
-	r->cfa = CFA_SIGNAL;
-	r->reg = UNWIND_RSP;
-	r->offset = (int32_t)(sp.offset - UCONTEXT_RSP);
-	return sp.offset >= UCONTEXT_RSP && sp.offset <= INT16_MAX &&
-	       ip.offset == sp.offset - UCONTEXT_RSP + UCONTEXT_RIP;
-}
-
-/* The rule of a row. False where it says more than a rule can. */
-static bool make_rule(struct unwind_rule *r, const struct cfi_row *row, bool signal)
-{
-	const struct cfi_value *ra = &row->columns[CFI_RA];
-
-	if (ra->how == CFI_UNDEFINED) {
-		r->cfa = CFA_END;
-		return true;
-	}
-	if (signal && row->cfa.how == CFI_IS_EXPRESSION)
-		return signal_rule(r, row);
-	if (!set_cfa(r, &row->cfa) || !set_return_address(r, ra) ||
-	    !is_ordinary_stack(&row->columns[CFI_RSP]))
-		return false;
-	for (size_t i = 0; i < UNWIND_SAVED; i++)
-		set_saved(r, i, &row->columns[i]);
-	return true;
-}
-
 /* ---- rows ---- */
 
 static uint32_t *page_word(struct build *b, uint32_t page)
@@ -264,7 +137,7 @@ static uint32_t row_count(const struct build *b)
 
 static void push_row(struct build *b, uint32_t low, uint32_t rule)
 {
-	if (b->words.len >= MAX_WORDS - UNWIND_MAX_RULES * UNWIND_RULE_WORDS)
+	if (b->words.len >= UNWIND_MAX_WORDS - UNWIND_MAX_RULES * UNWIND_RULE_WORDS)
 		b->too_large = true;
 	else
 		*vec_push(&b->words) = low | rule << 16;
@@ -296,7 +169,7 @@ static void drop_empty_row(struct build *b, uint64_t address)
 static void add_row(struct build *b, uint64_t address, uint32_t rule)
 {
 	uint64_t page = (address >> UNWIND_PAGE_SHIFT) - b->first_page;
-	uint32_t low = address & (PAGE_BYTES - 1);
+	uint32_t low = address & (UNWIND_PAGE_BYTES - 1);
 
 	if (page >= b->npages || b->too_large)
 		return;
@@ -318,7 +191,7 @@ static void visit_row(void *ctx, uint64_t address, const struct cfi_row *row)
 	struct build *b = ctx;
 	uint32_t number = 0;
 
-	if (row && make_rule(&rule, row, b->signal))
+	if (row && unwind_rule_make(&rule, row, b->signal))
 		number = rule_number(b, &rule);
 	b->stats.damaged += !row;
 	b->stats.unsupported += row && !number;
@@ -336,155 +209,6 @@ static void add_function(struct build *b, const struct cfi_fde *fde)
 	b->signal = b->cfi.cies.data[fde->cie].signal;
 	cfi_run(&b->cfi, fde, visit_row, b);
 	b->from = fde->end;
-}
-
-/* ---- functions ---- */
-
-static int compare_fdes(const void *a, const void *b)
-{
-	const struct cfi_fde *x = a, *y = b;
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->program > y->program) - (x->program < y->program);
-}
-
-static void sort_functions(struct cfi *c)
-{
-	for (size_t i = 1; i < c->fdes.len; i++)
-		if (compare_fdes(&c->fdes.data[i - 1], &c->fdes.data[i]) > 0) {
-			qsort(c->fdes.data, c->fdes.len, sizeof(*c->fdes.data), compare_fdes);
-			return;
-		}
-}
-
-/* Leaves out functions that are not in the file. A linker that drops a function may leave its
- * entry in .debug_frame, at address 0. */
-static void keep_functions_of_file(struct build *b, size_t first)
-{
-	struct cfi *c = &b->cfi;
-	size_t kept = first;
-
-	for (size_t i = first; i < c->fdes.len; i++) {
-		const struct cfi_fde *fde = &c->fdes.data[i];
-
-		if (fde->start && elf_file_bytes(b->file, fde->start, fde->end - fde->start))
-			c->fdes.data[kept++] = *fde;
-		else
-			b->stats.damaged++;
-	}
-	c->fdes.len = kept;
-}
-
-/* How many of the first n functions, which are sorted, begin at or before an address. */
-static size_t functions_up_to(const struct cfi *c, size_t n, uint64_t address)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (c->fdes.data[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* Of the functions from number first on, what the sorted ones before them leave. */
-static void clip_functions(struct cfi *c, size_t first)
-{
-	size_t kept = first;
-
-	for (size_t i = first; i < c->fdes.len; i++) {
-		struct cfi_fde fde = c->fdes.data[i];
-		size_t before = functions_up_to(c, first, fde.start);
-
-		if (before && c->fdes.data[before - 1].end > fde.start)
-			continue;
-		if (before < first && c->fdes.data[before].start < fde.end)
-			fde.end = c->fdes.data[before].start;
-		c->fdes.data[kept++] = fde;
-	}
-	c->fdes.len = kept;
-}
-
-static int add_section(struct build *b, const struct cfi_section *s, struct err *e)
-{
-	size_t first = b->cfi.fdes.len;
-	int rc = cfi_scan(&b->cfi, s, e);
-
-	if (rc < 0)
-		return rc;
-	keep_functions_of_file(b, first);
-	if (first)
-		clip_functions(&b->cfi, first);
-	sort_functions(&b->cfi);
-	return 0;
-}
-
-/* The bytes of the file from a virtual address to the end of its segment. */
-static size_t bytes_from(const struct elf_file *f, uint64_t address)
-{
-	for (size_t i = 0; i < f->loaded.n; i++) {
-		const struct elf_segment *s = &f->loaded.s[i];
-
-		if (address >= s->address && address - s->address < s->size)
-			return s->size - (address - s->address);
-	}
-	return 0;
-}
-
-static uint64_t eh_frame_header_address(const struct elf_file *f)
-{
-	Elf64_Ehdr eh;
-	Elf64_Phdr ph;
-
-	memcpy(&eh, f->data, sizeof(eh));
-	if (eh.e_phentsize != sizeof(ph))
-		return 0;
-	for (size_t i = 0; i < eh.e_phnum; i++) {
-		if (!elf_in_range(f->len, eh.e_phoff, (i + 1) * sizeof(ph)))
-			return 0;
-		memcpy(&ph, f->data + eh.e_phoff + i * sizeof(ph), sizeof(ph));
-		if (ph.p_type == PT_GNU_EH_FRAME)
-			return ph.p_vaddr;
-	}
-	return 0;
-}
-
-/* Finds .eh_frame without section headers, as unwinders at run time do: through .eh_frame_hdr
- * (version 1; encodings of the pointer to .eh_frame, of the table's length, of the table; the
- * pointer, relative to itself in 4 bytes, as all linkers write it). Its end is not said. */
-static bool find_by_header(const struct elf_file *f, struct cfi_section *ret)
-{
-	uint64_t header = eh_frame_header_address(f);
-	const uint8_t *p = header ? elf_file_bytes(f, header, 8) : NULL;
-
-	if (!p || p[0] != 1 || p[1] != 0x1b)
-		return false;
-	ret->address = header + 4 + (uint64_t)(int64_t)(int32_t)elf_u32(p + 4);
-	ret->len = bytes_from(f, ret->address);
-	ret->data = ret->len ? elf_file_bytes(f, ret->address, ret->len) : NULL;
-	ret->eh = true;
-	ret->ends_at_zero = true;
-	return ret->data;
-}
-
-static int find_functions(struct build *b, struct err *e)
-{
-	struct cfi_section eh = {.eh = true}, debug = {0};
-	uint64_t ignored;
-	int rc = 0;
-
-	if (elf_file_section(b->file, ".eh_frame", &eh.data, &eh.len, &eh.address) ||
-	    (!b->file->nsections && find_by_header(b->file, &eh)))
-		rc = add_section(b, &eh, e);
-	if (rc == 0 && elf_file_section(b->file, ".debug_frame", &debug.data, &debug.len, &ignored))
-		rc = add_section(b, &debug, e);
-	b->stats.damaged += b->cfi.damaged;
-	return rc;
 }
 
 /* ---- table ---- */
@@ -511,16 +235,6 @@ static void begin_table(struct build *b)
 	grow_slots(b);
 }
 
-/* Of all words but the head's last, which it is. */
-static uint32_t table_crc(const uint32_t *words, size_t len)
-{
-	const size_t head_len = UNWIND_HEAD_WORDS - 1;
-	uint32_t crc = crc32_z(0, (const uint8_t *)words, head_len * sizeof(*words));
-
-	return crc32_z(crc, (const uint8_t *)(words + UNWIND_HEAD_WORDS),
-		       (len - UNWIND_HEAD_WORDS) * sizeof(*words));
-}
-
 static void end_table(struct build *b)
 {
 	struct unwind_table_head head = {
@@ -545,7 +259,7 @@ static void end_table(struct build *b)
 	b->words.len = b->words.cap = head.words;
 	memcpy(b->words.data + head.rules_at, b->rules.data, rules_len * sizeof(uint32_t));
 	memcpy(b->words.data, &head, sizeof(head));
-	head.crc = table_crc(b->words.data, head.words);
+	head.crc = unwind_table_crc(b->words.data, head.words);
 	memcpy(b->words.data, &head, sizeof(head));
 	b->stats.rows = head.nrows;
 }
@@ -560,17 +274,17 @@ static int fill_table(struct build *b, struct err *e)
 	end_table(b);
 	if (b->too_large)
 		return err_set(e, EFBIG, "its call frame information comes to more than %u words",
-			       MAX_WORDS);
+			       UNWIND_MAX_WORDS);
 	return 0;
 }
 
 int unwind_table_build(const struct elf_file *f, struct unwind_table *ret,
 		       struct unwind_table_stats *stats, struct err *e)
 {
-	struct build b = {.file = f};
+	struct build b = {0};
 	int rc;
 
-	rc = find_functions(&b, e);
+	rc = unwind_functions_find(f, &b.cfi, &b.stats.damaged, e);
 	b.stats.fdes = b.cfi.fdes.len;
 	if (rc == 0)
 		rc = fill_table(&b, e);
@@ -590,114 +304,4 @@ void unwind_table_free(struct unwind_table *t)
 {
 	free(t->words);
 	*t = (struct unwind_table){0};
-}
-
-/* ---- reading ---- */
-
-static struct unwind_table_head table_head(const uint32_t *words)
-{
-	struct unwind_table_head head;
-
-	memcpy(&head, words, sizeof(head));
-	return head;
-}
-
-/* Whether the three arrays follow each other as end_table puts them. */
-static bool check_head(const struct unwind_table_head *h, size_t len)
-{
-	uint64_t rows_at = UNWIND_HEAD_WORDS + (uint64_t)h->npages + 1;
-	uint64_t rules_at = rows_at + h->nrows;
-
-	rules_at = (rules_at + UNWIND_RULE_WORDS - 1) / UNWIND_RULE_WORDS * UNWIND_RULE_WORDS;
-	return h->magic == UNWIND_TABLE_MAGIC && h->version == UNWIND_TABLE_VERSION &&
-	       h->words == len && h->text_start % PAGE_BYTES == 0 &&
-	       h->pages_at == UNWIND_HEAD_WORDS && h->rows_at == rows_at &&
-	       h->rules_at == rules_at && h->nrules && h->nrules <= UNWIND_MAX_RULES &&
-	       rules_at + (uint64_t)h->nrules * UNWIND_RULE_WORDS == len;
-}
-
-static bool check_page(const uint32_t *rows, uint32_t nrows, uint32_t nrules)
-{
-	for (uint32_t i = 0; i < nrows; i++) {
-		uint32_t low = rows[i] & 0xffff;
-
-		if (i ? low <= (rows[i - 1] & 0xffff) : low != 0)
-			return false;
-		if (rows[i] >> 16 >= nrules)
-			return false;
-	}
-	return true;
-}
-
-static bool check_rows(const struct unwind_table_head *h, const uint32_t *words)
-{
-	const uint32_t *pages = words + h->pages_at;
-
-	if (pages[0] != 0 || pages[h->npages] != h->nrows)
-		return false;
-	for (uint32_t i = 0; i < h->npages; i++) {
-		if (pages[i + 1] < pages[i] || pages[i + 1] > h->nrows)
-			return false;
-		if (!check_page(words + h->rows_at + pages[i], pages[i + 1] - pages[i], h->nrules))
-			return false;
-	}
-	return true;
-}
-
-static bool check_rules(const struct unwind_table_head *h, const uint32_t *words)
-{
-	struct unwind_rule r;
-
-	for (uint32_t i = 0; i < h->nrules; i++) {
-		memcpy(&r, words + h->rules_at + i * UNWIND_RULE_WORDS, sizeof(r));
-		if (i == 0 ? r.cfa != CFA_NONE : r.cfa > CFA_SIGNAL)
-			return false;
-		if (r.reg >= UNWIND_REGISTERS || r.base >= UNWIND_REGISTERS ||
-		    r.by_base >> UNWIND_SAVED)
-			return false;
-	}
-	return true;
-}
-
-int unwind_table_check(const uint32_t *words, size_t len, struct err *e)
-{
-	struct unwind_table_head h;
-
-	if (len < UNWIND_HEAD_WORDS || len > MAX_WORDS)
-		return err_set(e, EINVAL, "%zu words are no unwind table", len);
-	h = table_head(words);
-	if (!check_head(&h, len))
-		return err_set(e, EINVAL, "the head of the unwind table is damaged");
-	if (h.crc != table_crc(words, len))
-		return err_set(e, EINVAL, "the unwind table's checksum is wrong");
-	if (!check_rows(&h, words))
-		return err_set(e, EINVAL, "the unwind table's rows are out of order");
-	if (!check_rules(&h, words))
-		return err_set(e, EINVAL, "the unwind table has an unknown rule");
-	return 0;
-}
-
-const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint64_t address)
-{
-	const struct unwind_table_head h = table_head(t->words);
-	const struct unwind_rule *rules = (const void *)(t->words + h.rules_at);
-	uint64_t page = (address - h.text_start) >> UNWIND_PAGE_SHIFT;
-	const uint32_t *rows = t->words + h.rows_at;
-	uint32_t low, high;
-
-	if (address < h.text_start || page >= h.npages)
-		return rules;
-	low = t->words[h.pages_at + page];
-	high = t->words[h.pages_at + page + 1];
-	if (low == high)
-		return rules;
-	while (high - low > 1) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if ((rows[mid] & 0xffff) <= (address & 0xffff))
-			low = mid;
-		else
-			high = mid;
-	}
-	return rules + (rows[low] >> 16);
 }

@@ -34,6 +34,3 @@ void unwind_table_free(struct unwind_table *t);
 
 /* Whether the words are a table that BPF may search: head, bounds, order, checksum. */
 int unwind_table_check(const uint32_t *words, size_t len, struct err *e);
-
-/* The rule for a virtual address of the file, as BPF would find it; rule 0 outside. */
-const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint64_t address);

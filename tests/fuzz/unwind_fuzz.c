@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "../unit/elf_builder.h"
+#include "../unit/unwind_find.h"
 #include "symbolize/unwind_table.h"
 
 #define TEXT_LEN 0x30000

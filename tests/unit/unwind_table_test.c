@@ -24,6 +24,7 @@
 #include "base/buffer.h"
 #include "symbolize/eh_frame.h"
 #include "symbolize/unwind_table.h"
+#include "unwind_find.h"
 #include "elf_builder.h"
 
 #ifdef HAVE_LIBDW
