@@ -125,10 +125,6 @@ int catalog_load_builtin(struct catalog *c, struct err *e);
 /* Adds one entry from 'LIB:SYMBOL(ARGS) -> TYPE' (--probe); layer "user". */
 int catalog_add_spec(struct catalog *c, const char *spec, struct err *e);
 
-/* Parses '(u64 handle, size bytes) -> int' into an entry's arguments, in place of those
- * it had. Errors begin "character N: ". */
-int catalog_parse_signature(struct cat_entry *entry, const char *sig, struct err *e);
-
 /* The number of a layer that --layers may name, one of the table or of a file; -ENOENT. */
 int catalog_layer(const struct catalog *c, const char *name);
 const char *catalog_layer_name(const struct catalog *c, enum layer layer);

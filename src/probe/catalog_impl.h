@@ -20,8 +20,8 @@ struct catalog_builtin {
 extern const struct catalog_builtin catalog_builtins[];
 extern const size_t catalog_builtins_len;
 
-/* Parses a description as catalog_parse_signature does, but leaves the position of what
- * is wrong (from 0) in *ret_pos instead of in the sentence. */
+/* Parses '(u64 handle, size bytes) -> int' into an entry's arguments, in place of those it had.
+ * *ret_pos is the position of what is wrong, from 0. */
 int cat_signature_parse(struct cat_entry *entry, const char *sig, size_t *ret_pos, struct err *e);
 
 /* True when an argument of the type can name a call. */

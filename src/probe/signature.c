@@ -593,10 +593,3 @@ int cat_signature_parse(struct cat_entry *entry, const char *sig, size_t *ret_po
 	entry->error_except = parsed.error_except;
 	return 0;
 }
-
-int catalog_parse_signature(struct cat_entry *entry, const char *sig, struct err *e)
-{
-	size_t pos = 0;
-	int rc = cat_signature_parse(entry, sig, &pos, e);
-	return rc ? err_wrap(e, rc, "character %zu", pos + 1) : 0;
-}

@@ -235,14 +235,8 @@ static void read_dynamic(struct elf_file *f, const uint8_t *data, size_t len)
 		case DT_GNU_HASH:
 			gnu_hash = dyn.d_un.d_ptr;
 			break;
-		case DT_NEEDED:
-			f->needs_libraries = true;
-			break;
 		case DT_VERDEF:
 			f->versioned = true;
-			break;
-		case DT_FLAGS_1:
-			f->pie = dyn.d_un.d_val & DF_1_PIE;
 			break;
 		}
 	}
@@ -311,7 +305,6 @@ static int read_headers(struct elf_file *f, struct err *e)
 			       eh.e_ident[EI_CLASS], eh.e_machine);
 	if (eh.e_type != ET_EXEC && eh.e_type != ET_DYN)
 		return err_set(e, ENOEXEC, "neither an executable nor a shared library");
-	f->type = eh.e_type;
 	read_sections(f, &eh);
 	return read_segments(f, &eh, e);
 }
@@ -420,14 +413,6 @@ bool elf_file_has_symtab(const struct elf_file *f)
 	return f->symtab.count > 0;
 }
 
-bool elf_file_is_static(const struct elf_file *f)
-{
-	/* A shared library without dependencies (the dynamic linker) is not an executable. */
-	bool executable = f->type == ET_EXEC || f->pie;
-
-	return executable && !f->interpreter && !f->needs_libraries;
-}
-
 bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret)
 {
 	size_t rest;
@@ -437,19 +422,6 @@ bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret)
 		return false;
 	*ret = p - f->data;
 	return true;
-}
-
-bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *ret)
-{
-	for (size_t i = 0; i < f->loaded.n; i++) {
-		const struct elf_segment *s = &f->loaded.s[i];
-
-		if (file_offset >= s->file_offset && file_offset - s->file_offset < s->size) {
-			*ret = s->address + (file_offset - s->file_offset);
-			return true;
-		}
-	}
-	return false;
 }
 
 bool elf_segments_bias(const struct elf_segments *segments, uint64_t start, uint64_t end,

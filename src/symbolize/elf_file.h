@@ -52,7 +52,6 @@ const char *elf_file_soname(const struct elf_file *f);
 /* PT_INTERP, or NULL. */
 const char *elf_file_interpreter(const struct elf_file *f);
 bool elf_file_has_symtab(const struct elf_file *f); /* .symtab present: not stripped */
-bool elf_file_is_static(const struct elf_file *f);  /* executable without PT_INTERP/DT_NEEDED */
 
 struct elf_symbol {
 	const char *name;     /* into the mapped file; without @version */
@@ -75,9 +74,8 @@ bool elf_file_find(const struct elf_file *f, const char *name, struct elf_symbol
 /* The symbol that covers a virtual address (greatest start not above it, size respected). */
 bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol *ret);
 
-/* Virtual address <-> file offset through PT_LOAD; false when not in the file. */
+/* A virtual address's file offset through PT_LOAD; false when not in the file. */
 bool elf_file_offset(const struct elf_file *f, uint64_t address, uint64_t *ret);
-bool elf_file_address(const struct elf_file *f, uint64_t file_offset, uint64_t *ret);
 
 /* What a mapping of the file adds to virtual addresses: that of the segment that most of it
  * shows, since a page of the file may belong to two. False when it shows none. */

@@ -31,9 +31,6 @@ struct elf_file {
 	size_t len;
 	struct file_map map; /* none of bytes in memory */
 	uint64_t headers_hash;
-	uint16_t type;
-	bool pie;
-	bool needs_libraries;
 	bool versioned; /* has version definitions: one name may occur once per version */
 
 	struct elf_segments loaded;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/catalog.h"
+#include "probe/catalog_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct catalog c = {0};
 	struct cat_entry en = {0};
+	size_t pos;
 	struct err e;
 	if (size == 0)
 		return 0;
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] == 's')
 		catalog_add_spec(&c, text, &e);
 	else if (data[0] == 'd')
-		catalog_parse_signature(&en, text, &e);
+		cat_signature_parse(&en, text, &pos, &e);
 	else
 		catalog_parse(&c, (const char *)data, size, "fuzz", &e);
 	for (size_t i = 0; i < c.entries.len; i++)

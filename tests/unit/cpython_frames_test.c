@@ -177,7 +177,7 @@ static struct elf_file *find_interpreter(struct target *t, const struct proc_map
 {
 	struct elf_symbol runtime;
 	struct elf_file *f;
-	uint64_t start;
+	uint64_t bias;
 	int fd, rc;
 	struct err e;
 
@@ -191,8 +191,9 @@ static struct elf_file *find_interpreter(struct target *t, const struct proc_map
 		return NULL;
 	if (cpython_present(f)) {
 		assert_true(elf_file_find(f, "_PyRuntime", &runtime));
-		assert_true(elf_file_address(f, m->file_offset, &start));
-		t->runtime = runtime.address + m->start - start;
+		assert_true(elf_segments_bias(elf_file_segments(f), m->start, m->end,
+					      m->file_offset, &bias));
+		t->runtime = runtime.address + bias;
 		return f;
 	}
 	elf_file_close(f);

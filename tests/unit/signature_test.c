@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "probe/catalog.h"
+#include "probe/catalog_impl.h"
 #include "events/rows.h"
 
 _Static_assert((int)CAT_TYPE_U64 == (int)ARG_TYPE_U64, "arg types");
@@ -23,6 +23,13 @@ _Static_assert((int)CAT_TYPE_CODE == (int)ARG_TYPE_CODE, "arg types");
 _Static_assert((int)CAT_TYPE_DIM3 == (int)ARG_TYPE_DIM3, "arg types");
 _Static_assert((int)CAT_TYPE_SHAPE == (int)ARG_TYPE_SHAPE, "arg types");
 _Static_assert(MAX_ARGS == MODEL_MAX_ARGS, "arguments of a call");
+
+static int parse_signature(struct cat_entry *en, const char *sig, struct err *e)
+{
+	size_t pos = 0;
+	int rc = cat_signature_parse(en, sig, &pos, e);
+	return rc ? err_wrap(e, rc, "character %zu", pos + 1) : 0;
+}
 
 static void entry_free(struct cat_entry *en)
 {
@@ -37,7 +44,7 @@ static void parse(const char *sig, struct cat_entry *en)
 {
 	struct err e = {""};
 	*en = (struct cat_entry){0};
-	if (catalog_parse_signature(en, sig, &e))
+	if (parse_signature(en, sig, &e))
 		fail_msg("%s: %s", sig, e.msg);
 }
 
@@ -243,10 +250,10 @@ static void replaces_what_was_there(void **state)
 	struct err e;
 	struct cat_entry en;
 	parse("(u64 a, u64 b) -> int!nonzero", &en);
-	assert_int_equal(catalog_parse_signature(&en, "(u64 a, oops b)", &e), -EINVAL);
+	assert_int_equal(parse_signature(&en, "(u64 a, oops b)", &e), -EINVAL);
 	assert_int_equal(en.nargs, 3); /* untouched on failure */
 	assert_string_equal(en.args[1].name, "b");
-	assert_int_equal(catalog_parse_signature(&en, "(str s)", &e), 0);
+	assert_int_equal(parse_signature(&en, "(str s)", &e), 0);
 	assert_int_equal(en.nargs, 1);
 	assert_false(en.has_return);
 	assert_int_equal(en.error, CAT_ERROR_NONE);
@@ -330,7 +337,7 @@ static void complaints(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct cat_entry en = {0};
 		struct err e = {""};
-		assert_int_equal(catalog_parse_signature(&en, cases[i].sig, &e), -EINVAL);
+		assert_int_equal(parse_signature(&en, cases[i].sig, &e), -EINVAL);
 		assert_string_equal(e.msg, cases[i].says);
 		assert_int_equal(en.nargs, 0);
 	}
@@ -341,12 +348,10 @@ static void long_names_are_refused(void **state)
 	(void)state;
 	struct cat_entry en = {0};
 	struct err e;
-	assert_int_equal(catalog_parse_signature(&en, "(u64 a2345678901234567890123456789012)", &e),
-			 0);
+	assert_int_equal(parse_signature(&en, "(u64 a2345678901234567890123456789012)", &e), 0);
 	entry_free(&en);
-	assert_int_equal(
-		catalog_parse_signature(&en, "(u64 a23456789012345678901234567890123)", &e),
-		-EINVAL);
+	assert_int_equal(parse_signature(&en, "(u64 a23456789012345678901234567890123)", &e),
+			 -EINVAL);
 	assert_string_equal(e.msg, "character 6: name longer than 32 characters");
 }
 
