@@ -361,7 +361,6 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	return 0;
 }
 
-/* An entry that is off keeps its symbols from the entries above it: they are off with it. */
 /* An operator that has an overload which is off. */
 static void note_off_operator(struct work *w, const char *symbol)
 {
@@ -372,6 +371,7 @@ static void note_off_operator(struct work *w, const char *symbol)
 	free(name);
 }
 
+/* An entry that is off keeps its symbols from the entries above it: they are off with it. */
 static int claim_symbol(const struct elf_symbol *sym, void *ctx)
 {
 	struct work *w = ctx;
