@@ -3,25 +3,19 @@
  * A scan is of one process. Its new files are read by others meanwhile (reading.c); when all are,
  * it goes on: hooks first, in all its files, then what the process has is told, then probes. A file
  * is probed when no process is known to have it together with one that is not hooked yet: an
- * exception that passes a probed frame has to be prepared for. Nothing here waits. */
+ * exception that passes a probed frame has to be prepared for. Nothing here waits (scan_start.c
+ * does, before anything is traced). */
 #include <errno.h>
-#include <fcntl.h>
-#include <fnmatch.h>
-#include <linux/magic.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "probe/tracer_impl.h"
+#include "probe/scan_impl.h"
 
 #define SETTLE_NS 100000000ULL /* a held task, until its stacks can be walked */
 #define GRANT_NS  2000000000ULL
@@ -32,44 +26,7 @@
 #define SPARE	   20 /* nobody waits: a process's mappings are read for a twentieth of a CPU */
 #define LATEST_NS  200000000ULL /* but no later than this */
 #define PACE_NS	   150000000ULL /* of our time in a second, for one process's mappings */
-#define SCAN_FILES 4096
 #define PRESSED_NS 10000000000ULL
-#define HIDDEN_UNWINDER                                                                            \
-	"its exception unwinder is linked in and stripped of its symbols, so exceptions could "    \
-	"not pass traced functions"
-
-struct scan {
-	pid_t pid;
-	uint64_t sequence;		 /* of the hold; 0 = it is not held */
-	uint64_t until_ns;		 /* for its stacks */
-	proc_maps_t maps;		 /* of code */
-	uint64_t seen_ns;		 /* when these were read; CLOCK_REALTIME_COARSE */
-	VEC(struct probed_file *) files; /* used, one for each mapping of a file */
-	VEC(size_t) map_of;		 /* their mappings */
-	int fresh;			 /* files that were new */
-	bool hooked, told, done;
-	bool outdated; /* a newer scan of the process has told what it has */
-};
-
-/* A process that is to be looked at later. */
-struct later {
-	pid_t pid;
-	uint64_t at_ns;
-};
-
-struct scans {
-	VEC(struct scan *) list;
-	VEC(struct later) later;
-	struct map64 spent_ns; /* pid -> in this second, for its mappings and its children's */
-	struct map64 payer;    /* pid -> whose child it is, until it executes another program */
-	struct map64 cost_ns;  /* pid -> of the last reading of them */
-	uint64_t second_ns;
-	uint64_t pressed_ns; /* since when; 0 = not */
-	bool under_way;	     /* scans_go_on runs */
-	bool ticks;
-	uint64_t again_until_ns; /* records may come without waking us */
-	int timer;
-};
 
 struct scans *scans_new(int epoll_fd)
 {
@@ -105,81 +62,7 @@ void scans_free(struct scans *ss, struct files *fs)
 	free(ss);
 }
 
-/* ---- the files of a process ---- */
-
-/* Whether an open file is the one that was mapped. The process may have mapped another one there
- * since; btrfs alone shows another device number in /proc/PID/maps than stat(2) gives, and nobody
- * else can make one of those. */
-static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map *m)
-{
-	struct statfs fs;
-	return st->st_ino == m->inode &&
-	       (st->st_dev == m->device ||
-		(!fstatfs(fd, &fs) && (uint32_t)fs.f_type == BTRFS_SUPER_MAGIC));
-}
-
-/* The registry entry of a file that is found by its own numbers, and by the mapping's as well where
- * those are of the same file. */
-static struct probed_file *entry_of(struct tracer *t, int fd, const struct stat *st,
-				    const struct proc_map *m)
-{
-	struct probed_file *f = files_find(&t->files, st->st_dev, st->st_ino);
-	char link[32], path[4096];
-	if (is_mapped_file(fd, st, m)) {
-		if (!f)
-			return files_add(&t->files, m->device, m->inode, m->path);
-		files_alias(&t->files, m->device, m->inode, f);
-	}
-	if (f)
-		return f;
-	/* the mapping's name is of the file that was there before */
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = 0;
-	proc_cut_deleted(path);
-	return files_add(&t->files, st->st_dev, st->st_ino, path);
-}
-
-/* The registry entry of a mapping, opened once: what is read is what is attached to, and
- * an inode that is held open is not given to another file. */
-static struct probed_file *file_of(struct tracer *t, pid_t pid, const struct proc_map *m)
-{
-	struct stat st;
-	struct probed_file *f = files_find(&t->files, m->device, m->inode);
-	if (f && f->fd >= 0)
-		return f;
-	int fd = proc_map_open("/proc", pid, m, &st);
-	if (fd < 0)
-		return f ? f : files_add(&t->files, m->device, m->inode, m->path);
-	if (!f || !is_mapped_file(fd, &st, m))
-		f = entry_of(t, fd, &st, m);
-	if (f->fd >= 0) {
-		close(fd);
-		return f;
-	}
-	f->fd = fd;
-	if (f->state == FILE_REFUSED) /* it could not be opened before */
-		f->state = FILE_NEW;
-	return f;
-}
-
-static void list_files(struct tracer *t, struct scan *s)
-{
-	for (size_t i = 0; i < s->maps.len && s->files.len < SCAN_FILES; i++) {
-		const struct proc_map *m = &s->maps.data[i];
-		if (!m->inode)
-			continue;
-		struct probed_file *f = file_of(t, s->pid, m);
-		files_use(&t->files, f);
-		*vec_push(&s->files) = f;
-		*vec_push(&s->map_of) = i;
-		s->fresh += f->state == FILE_NEW;
-		if (f->state == FILE_NEW)
-			reading_want(t, f);
-	}
-}
-
-/* ---- what a process is told of, and told to ---- */
+/* ---- what a process is told of ---- */
 
 static void tell_maps(struct tracer *t, const struct scan *s)
 {
@@ -195,87 +78,6 @@ static void tell_maps(struct tracer *t, const struct scan *s)
 	t->opts.events.on_maps(t->opts.events.ctx, s->pid, &copy, build_ids, s->seen_ns);
 	proc_maps_free(&copy);
 	free(build_ids);
-}
-
-/* Libraries that run code on stacks of their own making. The kernel takes a thread's
- * pending return probes for one stack: a switch in between makes a call return to where
- * another was called from. */
-static const char *const stack_switchers[] = {"_greenlet*.so*", "libboost_context*.so*",
-					      "libboost_coroutine*.so*", "libboost_fiber*.so*"};
-
-/* Takes a process out of tracing for good, and says why. */
-static void exclude(struct tracer *t, pid_t pid, const char *file, const char *why)
-{
-	uint32_t key = (uint32_t)pid;
-	uint8_t yes = 1;
-	char subject[32], reason[320];
-	if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.excluded), &key, &yes, BPF_NOEXIST))
-		return; /* it is out already */
-	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
-	snprintf(subject, sizeof(subject), "process %d", pid);
-	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s", file, why,
-		 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
-	tracer_note(t, subject, reason);
-	/* other links cannot leave a process out: they reach all that map the file */
-	if (t->method != ATTACH_SESSION)
-		tracer_switch(t, ~0u, false, NULL, NULL, NULL);
-}
-
-static bool switches_stacks(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++)
-		if (!fnmatch(stack_switchers[k], slash + 1, 0))
-			return true;
-	return false;
-}
-
-static void exclude_unsafe(struct tracer *t, const struct scan *s)
-{
-	char exe[4096] = "";
-	proc_exe("/proc", s->pid, exe, sizeof(exe));
-	for (size_t i = 0; i < s->files.len; i++) {
-		const struct probed_file *f = s->files.data[i];
-		const struct proc_map *m = &s->maps.data[s->map_of.data[i]];
-		if (switches_stacks(m->path))
-			exclude(t, s->pid, strrchr(m->path, '/') + 1,
-				"it switches stacks, which return probes do not survive");
-		if (f->unreadable)
-			exclude(t, s->pid, m->path, "what is in it could not be read");
-		/* a library's hidden unwinder handles its own exceptions; a program's handles all
-		 * that its libraries call back into */
-		if (f->facts.hides_unwinder && !strcmp(m->path, exe))
-			exclude(t, s->pid, m->path, HIDDEN_UNWINDER);
-	}
-}
-
-static bool has_stacks(const struct probed_file *f)
-{
-	for (size_t g = 0; g < f->groups.len; g++)
-		for (size_t i = 0; i < f->groups.data[g].sites.len; i++)
-			if (f->groups.data[g].sites.data[i].cookie & COOKIE_WITH_STACK)
-				return true;
-	return false;
-}
-
-/* From here on nobody who maps the file is held for it (bpf/mappings.h). Where a process is judged
- * by it, each one is. */
-static void tell_known(struct tracer *t, struct probed_file *f)
-{
-	struct known_file key = known_file_of(f->device, f->inode);
-	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
-	    switches_stacks(f->path))
-		return;
-	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
-	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);
-}
-
-struct known_file known_file_of(uint64_t device, uint64_t inode)
-{
-	return (struct known_file){
-		.device = (uint64_t)gnu_dev_major(device) << 20 | gnu_dev_minor(device),
-		.inode = inode,
-	};
 }
 
 /* ---- a scan's way ---- */
@@ -323,13 +125,6 @@ static void hook_files(struct tracer *t, struct scan *s)
 	s->hooked = true;
 }
 
-static void refuse_hidden(struct tracer *t, struct probed_file *f)
-{
-	f->state = FILE_PROBED;
-	if (plan_wants(&t->plan, f->path))
-		tracer_note(t, f->path, "not traced: " HIDDEN_UNWINDER);
-}
-
 /* False when one has to wait for another process's hooks. */
 static bool probe_files(struct tracer *t, struct scan *s)
 {
@@ -337,12 +132,12 @@ static bool probe_files(struct tracer *t, struct scan *s)
 	for (size_t i = 0; i < s->files.len; i++) {
 		struct probed_file *f = s->files.data[i];
 		if (f->state == FILE_HOOKED && f->facts.hides_unwinder)
-			refuse_hidden(t, f);
+			scan_refuse_hidden(t, f);
 		else if (f->state == FILE_HOOKED &&
 			 (!f->facts.plan.sites.len || may_be_probed(t, f)))
 			tracer_probe_file(t, f);
 		if (f->state == FILE_PROBED || f->state == FILE_REFUSED)
-			tell_known(t, f);
+			scan_tell_known(t, f);
 		all &= f->state != FILE_HOOKED;
 	}
 	return all;
@@ -384,7 +179,7 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 	if (!s->hooked)
 		hook_files(t, s);
 	if (!s->told) {
-		exclude_unsafe(t, s);
+		scan_exclude_unsafe(t, s);
 		tell(t, s);
 	}
 	if (is_guarded(s) && !probe_files(t, s))
@@ -467,7 +262,7 @@ static void look_later(struct scans *ss, pid_t pid, uint64_t at_ns)
 
 /* ---- begin and end ---- */
 
-static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
+int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 {
 	uint64_t began_ns = own_cpu_ns();
 	struct scan *s = xcalloc(1, sizeof(*s));
@@ -481,7 +276,7 @@ static int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err
 		return rc;
 	}
 	map64_set(&t->scans->cost_ns, (uint64_t)pid, own_cpu_ns() - began_ns);
-	list_files(t, s);
+	scan_list_files(t, s);
 	/* it brought a file, and waits for that; or for what is under way, where nobody makes us
 	 * busy */
 	if (sequence && (!is_read(s) || !t->scans->pressed_ns))
@@ -625,98 +420,4 @@ void scans_go_on(struct tracer *t)
 	ss->under_way = false;
 	set_ticks(ss, ss->list.len || ss->later.len || reading_is_busy(t->reading) ||
 			      monotonic_ns() < ss->again_until_ns);
-}
-
-/* ---- at the beginning: what is to be there before anything goes on ---- */
-
-/* Until then, held tasks are answered. */
-static void wait_until_read(struct tracer *t, const struct probed_file *f)
-{
-	while (f->state == FILE_ASKED) {
-		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
-		poll(&fd, 1, 20);
-		tracer_control(t);
-	}
-}
-
-static bool is_under_way(const struct scans *ss, pid_t pid)
-{
-	for (size_t i = 0; i < ss->list.len; i++)
-		if (ss->list.data[i]->pid == pid && !ss->list.data[i]->done)
-			return true;
-	return false;
-}
-
-int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
-{
-	int fresh = scan_begin(t, pid, 0, e);
-	if (fresh < 0)
-		return fresh;
-	scans_go_on(t);
-	while (is_under_way(t->scans, pid)) {
-		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
-		poll(&fd, 1, 20);
-		tracer_control(t);
-	}
-	return fresh;
-}
-
-/* A file of this host by its path, read and hooked; NULL when it is none, or cannot be read. */
-static struct probed_file *hooked_by_path(struct tracer *t, const char *path)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return NULL;
-	}
-	struct probed_file *f = files_find(&t->files, st.st_dev, st.st_ino);
-	if (!f)
-		f = files_add(&t->files, st.st_dev, st.st_ino, path);
-	if (f->fd < 0)
-		f->fd = fd;
-	else
-		close(fd);
-	files_use(&t->files, f); /* for good: it will be run again */
-	if (f->state == FILE_NEW)
-		reading_want(t, f);
-	wait_until_read(t, f);
-	if (f->state == FILE_READ)
-		tracer_hook_file(t, f);
-	return f->state == FILE_REFUSED ? NULL : f;
-}
-
-void tracer_hook_loaders(struct tracer *t)
-{
-	static const char *const loaders[] = {"/lib64/ld-linux-x86-64.so.2",
-					      "/lib/ld-musl-x86_64.so.1"};
-	char real[4096];
-	for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++)
-		if (realpath(loaders[i], real)) /* a host may lack either */
-			hooked_by_path(t, real);
-}
-
-int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
-{
-	char real[4096], linker_path[4096];
-	if (!realpath(path, real))
-		return err_set(e, errno, "%s: %s", path, strerror(errno));
-	struct probed_file *exe = hooked_by_path(t, real);
-	if (!exe)
-		return 0; /* a script: its interpreter comes by exec */
-	const char *interpreter = exe->facts.interpreter;
-	struct probed_file *linker = NULL;
-	if (interpreter[0] && realpath(interpreter, linker_path))
-		linker = hooked_by_path(t, linker_path);
-	/* a dynamic executable is probed when the linker holds it, after the exception guard
-	 * of its libraries; nobody holds a static one */
-	if (exe->unguarded || (linker && t->can_hold) || exe->state != FILE_HOOKED)
-		return 0;
-	if (exe->facts.hides_unwinder)
-		refuse_hidden(t, exe);
-	else
-		tracer_probe_file(t, exe);
-	return 0;
 }
