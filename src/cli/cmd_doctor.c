@@ -8,14 +8,15 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json_out.h"
 #include "cli/doctor_privileges.h"
 #include "base/human.h"
 #include "cli/options.h"
 #include "collect/nvml.h"
+#include "collect/registry.h"
 #include "cli/terminal.h"
 #include "probe/plan.h"
 #include "probe/tracer.h"
@@ -178,9 +179,10 @@ static void check_limits(struct diagnosis *d)
 
 /* ---- GPUs ---- */
 
-static void count_gpu(void *ctx, const struct gpu_info *info, bool present)
+static void count_gpu(void *ctx, uint64_t time_ns, const struct gpu_info *info, bool present)
 {
 	char text[256];
+	(void)time_ns;
 	if (!present || info->parent >= 0)
 		return;
 	snprintf(text, sizeof(text), "%s, %.0f GB, driver %s%s", info->name,
@@ -188,25 +190,18 @@ static void count_gpu(void *ctx, const struct gpu_info *info, bool present)
 	add(ctx, info->entity, GOOD, text, "");
 }
 
-static void no_emit(void *ctx, const char *entity, const char *name, double value)
-{
-	(void)ctx, (void)entity, (void)name, (void)value;
-}
-
 static void check_gpus(struct diagnosis *d)
 {
-	struct nvml_events events = {.ctx = d, .gpu = count_gpu};
-	struct collector *c = NULL;
+	const struct collect_env env = {.nvml_library = getenv("EACGM_NVML")};
+	const struct collect_sink sink = {.ctx = d, .gpu = count_gpu};
+	void *nvml = NULL;
 	struct err e = {0};
-	if (nvml_open(&c, getenv("EACGM_NVML"), &events, &e)) {
+	if (collector_nvml.open(&nvml, &env, &sink, &e)) {
 		add(d, "GPU telemetry", ABSENT, e.msg, "");
 		return;
 	}
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	collector_nvml.sample(c, (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec,
-			      no_emit, NULL);
-	collector_nvml.close(c);
+	collector_nvml.read(nvml, monotonic_ns());
+	collector_nvml.close(nvml);
 	add(d, "GPU telemetry", GOOD, "NVML answers", "");
 	if (!access("/sys/kernel/tracing/events/nvidia/nvidia_dev_xid", F_OK) ||
 	    !access("/sys/kernel/debug/tracing/events/nvidia/nvidia_dev_xid", F_OK))

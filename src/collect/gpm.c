@@ -44,7 +44,7 @@ static int metric_of(uint32_t id)
 	return -1;
 }
 
-bool gpm_supported(struct collector *c, const struct device *d)
+bool gpm_supported(struct nvml *c, const struct device *d)
 {
 	const struct device *gpu = d->parent ? d->parent : d;
 	struct nvml_gpm_support support = {.version = NVML_GPM_VERSION};
@@ -55,7 +55,7 @@ bool gpm_supported(struct collector *c, const struct device *d)
 	       support.is_supported;
 }
 
-static int prepare(struct collector *c, struct device *d)
+static int prepare(struct nvml *c, struct device *d)
 {
 	struct gpm *g = &d->gpm;
 	if (g->samples[0])
@@ -81,7 +81,7 @@ static int prepare(struct collector *c, struct device *d)
 	return NVML_OK;
 }
 
-void gpm_release(struct collector *c, struct device *d)
+void gpm_release(struct nvml *c, struct device *d)
 {
 	struct gpm *g = &d->gpm;
 	for (int i = 0; i < SAMPLES; i++)
@@ -102,7 +102,7 @@ static int unused_sample(const struct gpm *g)
 	return i;
 }
 
-static int take_sample(struct collector *c, struct device *d, uint64_t now_ns)
+static int take_sample(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	struct gpm *g = &d->gpm;
 	int rc, next = unused_sample(g);
@@ -120,7 +120,7 @@ static int take_sample(struct collector *c, struct device *d, uint64_t now_ns)
 	return NVML_OK;
 }
 
-static void tell_metrics(struct collector *c, struct device *d, struct nvml_gpm_metrics *get)
+static void tell_metrics(struct nvml *c, struct device *d, struct nvml_gpm_metrics *get)
 {
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < get->n; i++) {
@@ -135,7 +135,7 @@ static void tell_metrics(struct collector *c, struct device *d, struct nvml_gpm_
 }
 
 /* From the group's last look to the latest sample, which becomes its last look. */
-static int tell_group(struct collector *c, struct device *d, struct gpm_group *group)
+static int tell_group(struct nvml *c, struct device *d, struct gpm_group *group)
 {
 	struct gpm *g = &d->gpm;
 	int before = group->before;
@@ -152,7 +152,7 @@ static int tell_group(struct collector *c, struct device *d, struct gpm_group *g
 	return rc == NVML_OK && !group->get->n ? NVML_NOT_SUPPORTED : rc;
 }
 
-static int sample_and_tell(struct collector *c, struct device *d, uint64_t now_ns)
+static int sample_and_tell(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	int rc = prepare(c, d);
 	if (rc == NVML_OK)
@@ -164,7 +164,7 @@ static int sample_and_tell(struct collector *c, struct device *d, uint64_t now_n
 
 /* Where it is refused after all (to users without privileges, to a GPU cut into instances), the
  * other sources of PCIe and NVLink traffic take its place. */
-int ask_gpm(struct collector *c, struct device *d, uint64_t now_ns)
+int ask_gpm(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	if (!d->info.has_gpm)
 		return NVML_NOT_SUPPORTED;
@@ -177,7 +177,7 @@ int ask_gpm(struct collector *c, struct device *d, uint64_t now_ns)
 	return rc;
 }
 
-int ask_gpm_dear(struct collector *c, struct device *d, uint64_t now_ns)
+int ask_gpm_dear(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	if (!d->info.has_gpm)

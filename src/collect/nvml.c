@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "collect/nvml_impl.h"
+#include "collect/registry.h"
 
 /* How far before its time a question may be asked: the caller's beat is not exact. */
 #define EARLY_NS (30 * MS)
@@ -39,7 +40,7 @@ static void pay(struct pace *p, struct spent *last)
 	*last = now;
 }
 
-static void gather_paces(struct collector *c)
+static void gather_paces(struct nvml *c)
 {
 	c->paces.len = 0;
 	*vec_push(&c->paces) = &c->event_pace;
@@ -55,7 +56,7 @@ static void gather_paces(struct collector *c)
 }
 
 /* Registering for events anew may lose one that is queued: only when devices changed. */
-static void follow_changes(struct collector *c)
+static void follow_changes(struct nvml *c)
 {
 	if (c->devices_changed)
 		events_register(c);
@@ -64,7 +65,7 @@ static void follow_changes(struct collector *c)
 	c->devices_changed = c->paces_changed = false;
 }
 
-static double physical_gpus(const struct collector *c)
+static double physical_gpus(const struct nvml *c)
 {
 	double n = 0;
 	for (size_t i = 0; i < c->devices.len; i++)
@@ -81,7 +82,7 @@ static void spread(struct pace *p, size_t number, uint64_t now_ns)
 	p->last_ns = now_ns - p->wanted_ns + number % 10 * step_ns;
 }
 
-static void failed(struct collector *c, struct device *d, struct task *t, size_t k, int rc,
+static void failed(struct nvml *c, struct device *d, struct task *t, size_t k, int rc,
 		   uint64_t now_ns)
 {
 	if (nvml_means_lost(rc)) {
@@ -106,7 +107,7 @@ static void failed(struct collector *c, struct device *d, struct task *t, size_t
 	}
 }
 
-static void ask_device(struct collector *c, struct device *d, size_t number, uint64_t now_ns,
+static void ask_device(struct nvml *c, struct device *d, size_t number, uint64_t now_ns,
 		       struct spent *last)
 {
 	for (size_t k = 0; k < nvml_metrics_count && !d->lost; k++) {
@@ -123,7 +124,7 @@ static void ask_device(struct collector *c, struct device *d, size_t number, uin
 	}
 }
 
-static void look_after_devices(struct collector *c, uint64_t now_ns, struct spent *last)
+static void look_after_devices(struct nvml *c, uint64_t now_ns, struct spent *last)
 {
 	if (c->restart_ns && now_ns >= c->restart_ns) {
 		devices_restart(c, now_ns);
@@ -146,7 +147,7 @@ static void look_after_devices(struct collector *c, uint64_t now_ns, struct spen
 	}
 }
 
-static void tell_cost(struct collector *c, uint64_t now_ns)
+static void tell_cost(struct nvml *c, uint64_t now_ns)
 {
 	if (!c->report_ns) {
 		c->report_ns = now_ns;
@@ -155,14 +156,15 @@ static void tell_cost(struct collector *c, uint64_t now_ns)
 	if (now_ns - c->report_ns < REPORT_NS)
 		return;
 	double elapsed_ns = (double)(now_ns - c->report_ns);
-	c->emit(c->emit_ctx, "eacgm", "gpu_collector_cpu_ratio",
-		(double)(c->cpu_ns - c->cpu_reported_ns) / elapsed_ns);
-	c->emit(c->emit_ctx, "eacgm", "gpu_collector_stretch_ratio", c->stretch);
+	sink_counter(c->sink, now_ns, &ENTITY_NAMED(ENTITY_EACGM, ""), "gpu_collector_cpu_ratio",
+		     (double)(c->cpu_ns - c->cpu_reported_ns) / elapsed_ns);
+	sink_counter(c->sink, now_ns, &ENTITY_NAMED(ENTITY_EACGM, ""),
+		     "gpu_collector_stretch_ratio", c->stretch);
 	c->report_ns = now_ns;
 	c->cpu_reported_ns = c->cpu_ns;
 }
 
-static void copy_watched(struct collector *c)
+static void copy_watched(struct nvml *c)
 {
 	c->pids.len = 0;
 	pthread_mutex_lock(&c->watched.lock);
@@ -171,11 +173,11 @@ static void copy_watched(struct collector *c)
 	pthread_mutex_unlock(&c->watched.lock);
 }
 
-static void nvml_sample(struct collector *c, uint64_t now_ns, collector_emit emit, void *ctx)
+static void nvml_read(void *state, uint64_t now_ns)
 {
+	struct nvml *c = state;
 	struct spent start = read_spent(), last = start;
-	c->emit = emit;
-	c->emit_ctx = ctx;
+	c->now_ns = now_ns;
 	copy_watched(c);
 	look_after_devices(c, now_ns, &last);
 	for (size_t i = 0; i < c->devices.len && c->initialised; i++)
@@ -186,15 +188,18 @@ static void nvml_sample(struct collector *c, uint64_t now_ns, collector_emit emi
 	tell_cost(c, now_ns);
 }
 
-static void nvml_add_pid(struct collector *c, pid_t pid)
+static void nvml_add_pid(void *state, pid_t pid, bool is_new)
 {
+	struct nvml *c = state;
+	(void)is_new;
 	pthread_mutex_lock(&c->watched.lock);
 	*vec_push(&c->watched.data) = pid;
 	pthread_mutex_unlock(&c->watched.lock);
 }
 
-static void nvml_del_pid(struct collector *c, pid_t pid)
+static void nvml_del_pid(void *state, pid_t pid)
 {
+	struct nvml *c = state;
 	pthread_mutex_lock(&c->watched.lock);
 	for (size_t i = c->watched.data.len; i-- > 0;)
 		if (c->watched.data.data[i] == pid)
@@ -202,8 +207,9 @@ static void nvml_del_pid(struct collector *c, pid_t pid)
 	pthread_mutex_unlock(&c->watched.lock);
 }
 
-static void nvml_close(struct collector *c)
+static void nvml_close(void *state)
 {
+	struct nvml *c = state;
 	devices_note_unsupported(c);
 	devices_release(c);
 	devices_free(c);
@@ -224,11 +230,11 @@ static void set_pace(struct pace *p, uint64_t period_ns, uint64_t last_ns)
 	*p = (struct pace){.wanted_ns = period_ns, .period_ns = period_ns, .last_ns = last_ns};
 }
 
-int nvml_open(struct collector **ret, const char *library, const struct nvml_events *events,
-	      struct err *e)
+static int nvml_open(void **ret_state, const struct collect_env *env,
+		     const struct collect_sink *sink, struct err *e)
 {
 	struct nvml_library lib = {0};
-	int rc = nvml_library_open(&lib, library, e);
+	int rc = nvml_library_open(&lib, env->nvml_library, e);
 	if (rc < 0)
 		return rc;
 	rc = nvml_start(&lib, e);
@@ -236,15 +242,15 @@ int nvml_open(struct collector **ret, const char *library, const struct nvml_eve
 		nvml_library_close(&lib);
 		return rc;
 	}
-	struct collector *c = xcalloc(1, sizeof(*c));
+	struct nvml *c = xcalloc(1, sizeof(*c));
 	c->lib = lib;
 	c->initialised = true;
-	if (events)
-		c->events = *events;
+	c->env = env;
+	c->sink = sink;
 	pthread_mutex_init(&c->watched.lock, NULL);
 	if (ASK(c, SystemGetDriverVersion, c->driver, sizeof(c->driver)) != NVML_OK)
 		c->driver[0] = 0;
-	uint64_t now_ns = read_clock(CLOCK_MONOTONIC);
+	uint64_t now_ns = c->now_ns = read_clock(CLOCK_MONOTONIC);
 	set_pace(&c->event_pace, 100 * MS, 0);
 	set_pace(&c->count_pace, COUNT_NS, now_ns);
 	set_pace(&c->list_pace, LIST_NS, now_ns);
@@ -252,21 +258,18 @@ int nvml_open(struct collector **ret, const char *library, const struct nvml_eve
 	if (!c->devices.len && !c->count_failed)
 		note(c, "gpu", "the NVIDIA driver has no GPU");
 	follow_changes(c);
-	*ret = c;
+	*ret_state = c;
 	return 0;
 }
 
-static int open_default(struct collector **ret, const char *proc_root, struct err *e)
-{
-	(void)proc_root;
-	return nvml_open(ret, NULL, NULL, e);
-}
-
-const struct collector_ops collector_nvml = {
-	.name = "nvml",
-	.open = open_default,
+const struct collector collector_nvml = {
+	.name = "gpu",
+	.layers = 1u << LAYER_GPU,
+	.period_ns = 100 * MS,
+	.slow = "NVML",
+	.open = nvml_open,
 	.add_pid = nvml_add_pid,
 	.del_pid = nvml_del_pid,
-	.sample = nvml_sample,
+	.read = nvml_read,
 	.close = nvml_close,
 };

@@ -1,19 +1,16 @@
 /* nvml.h - GPUs: what NVIDIA's management library (NVML) and its GPM tell of them.
  *
- * The library is opened at run time; where it is absent nvml_open says so in one sentence.
+ * The library is opened at run time; where it is absent opening says so in one sentence.
  * docs/telemetry.md lists every counter with its source and its period, and every event.
  *
- * nvml_open, sample and close call the callbacks; sample and close run on one thread, add_pid
- * and del_pid on any. What is asked how often follows a budget of CPU time
- * that the collector measures on itself (governor.h), so sample is called at a steady 10 Hz
- * and decides what is due. */
+ * Opening: -ENOENT: no such library, -ENODEV: it finds no driver, -EINVAL: it is another library,
+ * -EIO, -EACCES: it does not start. No GPU is no error: they may appear. What is asked how often
+ * follows a budget of CPU time that the collector measures on itself (governor.h), so it is read
+ * at a steady 10 Hz and decides what is due. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "base/error.h"
-#include "collect/collector.h"
 
 /* A physical GPU, or a MIG instance of one. 0 and "" stand for what the driver does not tell. */
 struct gpu_info {
@@ -33,26 +30,3 @@ struct gpu_info {
 	int32_t gpu_instance, compute_instance; /* of a MIG instance; else -1 */
 	bool has_gpm, has_ecc, has_mig;		/* has_mig: MIG mode is on */
 };
-
-/* What is no counter. All may be NULL. Strings and infos live until the callback returns. */
-struct nvml_events {
-	void *ctx;
-	/* A GPU or instance appeared, something of it changed, or (present false) it is gone. */
-	void (*gpu)(void *ctx, const struct gpu_info *info, bool present);
-	/* gpu_index is a physical GPU's; text names a MIG instance where one is meant. time_ns is
-	 * that of the sample which noticed it. */
-	void (*event)(void *ctx, uint64_t time_ns, uint32_t gpu_index, const char *name,
-		      const char *text);
-	/* What cannot be told, and why; each once. */
-	void (*note)(void *ctx, const char *subject, const char *reason);
-};
-
-/* library NULL: libnvidia-ml.so.1 where the dynamic linker finds it. events NULL: none wanted;
- * else copied. *ret is freed by collector_nvml.close. -ENOENT: no such library, -ENODEV: it
- * finds no driver, -EINVAL: it is another library, -EIO, -EACCES: it does not start. No GPU is
- * no error: they may appear. */
-int nvml_open(struct collector **ret, const char *library, const struct nvml_events *events,
-	      struct err *e);
-
-/* Its open takes the default library and no events, and does not look at proc_root. */
-extern const struct collector_ops collector_nvml;

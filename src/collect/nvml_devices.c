@@ -4,25 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collect/gpu_places.h"
 #include "collect/nvml_impl.h"
 
 /* Starting the library anew takes tens of milliseconds: only while something is missing. */
 #define RESTART_NS (60 * S)
 
-static void announce(struct collector *c, struct device *d, bool present)
+static void announce(struct nvml *c, struct device *d, bool present)
 {
-	if (c->events.gpu && (present || d->announced))
-		c->events.gpu(c->events.ctx, &d->info, present);
+	if (present)
+		gpu_places_put(c->env->gpu_places, &d->info);
+	if (c->sink->gpu && (present || d->announced))
+		c->sink->gpu(c->sink->ctx, c->now_ns, &d->info, present);
 	d->announced = present;
 }
 
-void device_changed(struct collector *c, struct device *d)
+void device_changed(struct nvml *c, struct device *d)
 {
 	announce(c, d, true);
 }
 
 /* All questions start from the beginning: what was not supported may be now. */
-static void ask_afresh(struct collector *c, struct device *d)
+static void ask_afresh(struct nvml *c, struct device *d)
 {
 	uint8_t of = d->parent ? OF_INSTANCE : OF_GPU;
 	for (size_t i = 0; i < nvml_metrics_count; i++) {
@@ -38,7 +41,7 @@ static void ask_afresh(struct collector *c, struct device *d)
 	c->devices_changed = true;
 }
 
-static void describe_memory(struct collector *c, struct device *d)
+static void describe_memory(struct nvml *c, struct device *d)
 {
 	struct nvml_memory_v2 v2 = {.version = NVML_VERSION(struct nvml_memory_v2, 2)};
 	struct nvml_memory v1;
@@ -49,7 +52,7 @@ static void describe_memory(struct collector *c, struct device *d)
 }
 
 /* What a GPU is; what it does not tell stays 0. */
-static void describe_gpu(struct collector *c, struct device *d)
+static void describe_gpu(struct nvml *c, struct device *d)
 {
 	struct gpu_info *info = &d->info;
 	struct nvml_pci pci = {0};
@@ -77,7 +80,7 @@ static void describe_gpu(struct collector *c, struct device *d)
 		info->nvlink_count = links.value.u32;
 }
 
-static void describe(struct collector *c, struct device *d)
+static void describe(struct nvml *c, struct device *d)
 {
 	struct gpu_info *info = &d->info;
 	ASK(c, DeviceGetName, d->handle, info->name, sizeof(info->name));
@@ -99,7 +102,7 @@ static void describe(struct collector *c, struct device *d)
 	info->has_gpm = gpm_supported(c, d);
 }
 
-static struct device *find(struct collector *c, const char *uuid)
+static struct device *find(struct nvml *c, const char *uuid)
 {
 	for (size_t i = 0; i < c->devices.len; i++)
 		if (!strcmp(c->devices.data[i]->info.uuid, uuid))
@@ -107,7 +110,7 @@ static struct device *find(struct collector *c, const char *uuid)
 	return NULL;
 }
 
-static bool index_taken(const struct collector *c, uint32_t index)
+static bool index_taken(const struct nvml *c, uint32_t index)
 {
 	for (size_t i = 0; i < c->devices.len; i++)
 		if (!c->devices.data[i]->parent && c->devices.data[i]->info.index == index)
@@ -115,8 +118,7 @@ static bool index_taken(const struct collector *c, uint32_t index)
 	return false;
 }
 
-static struct device *add(struct collector *c, struct device *parent, uint32_t index,
-			  const char *uuid)
+static struct device *add(struct nvml *c, struct device *parent, uint32_t index, const char *uuid)
 {
 	struct device *d = xcalloc(1, sizeof(*d));
 	while (!parent && index_taken(c, index))
@@ -137,7 +139,7 @@ static struct device *add(struct collector *c, struct device *parent, uint32_t i
 }
 
 /* A lost GPU keeps its handle and its UUID; whether it is back only a question shows. */
-static bool answers(struct collector *c, const struct device *d)
+static bool answers(struct nvml *c, const struct device *d)
 {
 	struct nvml_memory memory;
 	uint32_t celsius;
@@ -147,7 +149,7 @@ static bool answers(struct collector *c, const struct device *d)
 
 /* The device of this UUID, made known and announced where it is new or back. NULL: it is there
  * but does not answer. */
-static struct device *meet(struct collector *c, struct device *parent, uint32_t index,
+static struct device *meet(struct nvml *c, struct device *parent, uint32_t index,
 			   nvml_device handle, const char *uuid, uint64_t now_ns)
 {
 	struct device *d = find(c, uuid);
@@ -168,7 +170,7 @@ static struct device *meet(struct collector *c, struct device *parent, uint32_t 
 	return d;
 }
 
-static void list_instances(struct collector *c, struct device *d, uint64_t now_ns)
+static void list_instances(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	uint32_t mode = 0, pending, count = 0;
 	if (ASK(c, DeviceGetMigMode, d->handle, &mode, &pending) != NVML_OK)
@@ -196,7 +198,7 @@ static void list_instances(struct collector *c, struct device *d, uint64_t now_n
 }
 
 /* The GPU that had this place in the driver's list, when all that is known is that it is lost. */
-static void lost_at(struct collector *c, uint32_t index, int rc, uint64_t now_ns)
+static void lost_at(struct nvml *c, uint32_t index, int rc, uint64_t now_ns)
 {
 	for (size_t i = 0; i < c->devices.len; i++) {
 		struct device *d = c->devices.data[i];
@@ -208,7 +210,7 @@ static void lost_at(struct collector *c, uint32_t index, int rc, uint64_t now_ns
 	}
 }
 
-static void remove_at(struct collector *c, size_t i)
+static void remove_at(struct nvml *c, size_t i)
 {
 	gpm_release(c, c->devices.data[i]);
 	vec_free(&c->devices.data[i]->on_gpu);
@@ -219,7 +221,7 @@ static void remove_at(struct collector *c, size_t i)
 	c->devices_changed = true;
 }
 
-static void stop_asking(struct collector *c, struct device *d)
+static void stop_asking(struct nvml *c, struct device *d)
 {
 	for (size_t i = 0; i < nvml_metrics_count; i++)
 		d->tasks[i].pace.off = true;
@@ -229,7 +231,7 @@ static void stop_asking(struct collector *c, struct device *d)
 	announce(c, d, false);
 }
 
-void device_lost(struct collector *c, struct device *d, int rc, uint64_t now_ns)
+void device_lost(struct nvml *c, struct device *d, int rc, uint64_t now_ns)
 {
 	/* what is said of an instance is said of its GPU */
 	struct device *gpu = d->parent ? d->parent : d;
@@ -251,7 +253,7 @@ void device_lost(struct collector *c, struct device *d, int rc, uint64_t now_ns)
 }
 
 /* GPUs stay in the list as lost, so that they get their index back; instances go for good. */
-static void drop_unseen(struct collector *c, uint64_t now_ns)
+static void drop_unseen(struct nvml *c, uint64_t now_ns)
 {
 	bool missing = false;
 	for (size_t i = c->devices.len; i-- > 0;) {
@@ -275,7 +277,7 @@ static void drop_unseen(struct collector *c, uint64_t now_ns)
 		c->restart_ns = now_ns + RESTART_NS;
 }
 
-void devices_update(struct collector *c, uint64_t now_ns)
+void devices_update(struct nvml *c, uint64_t now_ns)
 {
 	uint32_t count = 0;
 	c->list_now = false;
@@ -311,7 +313,7 @@ void devices_update(struct collector *c, uint64_t now_ns)
 		c->devices_changed = true;
 }
 
-bool devices_differ(struct collector *c)
+bool devices_differ(struct nvml *c)
 {
 	uint32_t count = 0, known = 0;
 	if (c->lib.DeviceGetCount_v2(&count) != NVML_OK)
@@ -321,14 +323,14 @@ bool devices_differ(struct collector *c)
 	return count != known;
 }
 
-void devices_release(struct collector *c)
+void devices_release(struct nvml *c)
 {
 	events_release(c);
 	for (size_t i = 0; i < c->devices.len; i++)
 		gpm_release(c, c->devices.data[i]);
 }
 
-void devices_restart(struct collector *c, uint64_t now_ns)
+void devices_restart(struct nvml *c, uint64_t now_ns)
 {
 	struct err e;
 	c->restart_ns = now_ns + RESTART_NS;
@@ -348,7 +350,7 @@ void devices_restart(struct collector *c, uint64_t now_ns)
 			stop_asking(c, c->devices.data[i]);
 }
 
-void devices_note_unsupported(struct collector *c)
+void devices_note_unsupported(struct nvml *c)
 {
 	for (size_t i = 0; i < c->devices.len; i++) {
 		struct device *d = c->devices.data[i];
@@ -367,7 +369,7 @@ void devices_note_unsupported(struct collector *c)
 	}
 }
 
-void devices_free(struct collector *c)
+void devices_free(struct nvml *c)
 {
 	while (c->devices.len)
 		remove_at(c, c->devices.len - 1);

@@ -3,34 +3,32 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "collect/gpu_places.h"
 #include "collect/nvml_impl.h"
 
 /* So many are told in one sample; the driver keeps the rest for the next. */
 #define EVENTS_A_SAMPLE 16
 
-void note(struct collector *c, const char *subject, const char *fmt, ...)
+void note(struct nvml *c, const char *subject, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
-	if (!c->events.note)
-		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	c->events.note(c->events.ctx, subject, text);
+	sink_note(c->sink, subject, text);
 }
 
-void event(struct collector *c, const struct device *d, uint64_t now_ns, const char *name,
+void event(struct nvml *c, const struct device *d, uint64_t now_ns, const char *name,
 	   const char *fmt, ...)
 {
 	char text[256];
 	va_list ap;
-	if (!c->events.event)
-		return;
+	struct entity gpu = ENTITY_OF_GPU(gpu_index(d), -1, 0);
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	c->events.event(c->events.ctx, now_ns, gpu_index(d), name, text);
+	sink_event(c->sink, now_ns, &gpu, name, text);
 }
 
 /* The numbers that decide what to do, in few words; NVIDIA's "GPU Debug Guidelines" has them
@@ -102,7 +100,7 @@ static uint64_t all_kinds(void)
 	return mask;
 }
 
-static int register_one(struct collector *c, struct device *d)
+static int register_one(struct nvml *c, struct device *d)
 {
 	unsigned long long supported = 0;
 	int rc = c->lib.DeviceGetSupportedEventTypes(d->handle, &supported);
@@ -112,7 +110,7 @@ static int register_one(struct collector *c, struct device *d)
 	return rc;
 }
 
-void events_register(struct collector *c)
+void events_register(struct nvml *c)
 {
 	events_release(c);
 	c->event_pace.off = true;
@@ -146,14 +144,14 @@ void events_register(struct collector *c)
 	}
 }
 
-void events_release(struct collector *c)
+void events_release(struct nvml *c)
 {
 	if (c->event_set)
 		c->lib.EventSetFree(c->event_set);
 	c->event_set = NULL;
 }
 
-static struct device *device_of(struct collector *c, nvml_device handle)
+static struct device *device_of(struct nvml *c, nvml_device handle)
 {
 	for (size_t i = 0; i < c->devices.len; i++)
 		if (c->devices.data[i]->handle == handle && !c->devices.data[i]->lost)
@@ -161,7 +159,7 @@ static struct device *device_of(struct collector *c, nvml_device handle)
 	return NULL;
 }
 
-static void tell_event(struct collector *c, const struct nvml_event *v, uint64_t now_ns)
+static void tell_event(struct nvml *c, const struct nvml_event *v, uint64_t now_ns)
 {
 	char where[48] = "";
 	struct device *d = device_of(c, v->device);
@@ -169,7 +167,7 @@ static void tell_event(struct collector *c, const struct nvml_event *v, uint64_t
 		return;
 	if (v->gpu_instance != NVML_NO_INSTANCE)
 		snprintf(where, sizeof(where), ", GPU instance %u", v->gpu_instance);
-	if (v->type & NVML_EVENT_XID)
+	if (v->type & NVML_EVENT_XID && !gpu_places_xid_by_kernel(c->env->gpu_places))
 		event(c, d, now_ns, "xid", "%llu: %s%s", (unsigned long long)v->data,
 		      xid_text(v->data), where);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -181,13 +179,13 @@ static void tell_event(struct collector *c, const struct nvml_event *v, uint64_t
 
 /* A lost GPU makes the whole set fail, without saying which it is. The next listing, or whoever
  * finds the lost one, makes another set. */
-static void set_failed(struct collector *c)
+static void set_failed(struct nvml *c)
 {
 	c->event_pace.off = true;
 	events_release(c);
 }
 
-void events_drain(struct collector *c, uint64_t now_ns)
+void events_drain(struct nvml *c, uint64_t now_ns)
 {
 	for (int i = 0; i < EVENTS_A_SAMPLE && c->event_set; i++) {
 		struct nvml_event v = {.gpu_instance = NVML_NO_INSTANCE,

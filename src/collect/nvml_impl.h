@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
+#include "collect/collector.h"
 #include "collect/governor.h"
 #include "collect/nvml.h"
 #include "collect/nvml_abi.h"
@@ -16,10 +17,11 @@
 #define S  1000000000ULL
 
 struct device;
+struct nvml;
 
 /* Asks one thing of a device and tells the values. Returns nvmlReturn_t: an error means that
  * nothing was told. */
-typedef int (*question)(struct collector *c, struct device *d, uint64_t now_ns);
+typedef int (*question)(struct nvml *c, struct device *d, uint64_t now_ns);
 
 enum { OF_GPU = 1, OF_INSTANCE = 2 };
 
@@ -100,9 +102,10 @@ struct watched_pids {
 	VEC(pid_t) data; /* under lock */
 };
 
-struct collector {
+struct nvml {
 	struct nvml_library lib;
-	struct nvml_events events;
+	const struct collect_env *env;
+	const struct collect_sink *sink;
 	bool initialised;
 	char driver[NVML_DRIVER_BYTES];
 
@@ -128,20 +131,12 @@ struct collector {
 	uint64_t cpu_ns, cpu_reported_ns;
 	double stretch;
 
-	/* of the running sample */
-	collector_emit emit;
-	void *emit_ctx;
+	uint64_t now_ns; /* of the running read */
 };
 
 /* A function that the library lacks is one that is not supported. */
 #define ASK(c, name, ...)                                                                          \
 	((c)->lib.name ? (c)->lib.name(__VA_ARGS__) : (int)NVML_FUNCTION_NOT_FOUND)
-
-/* Tells a value of a device. */
-static inline void tell(struct collector *c, const struct device *d, const char *name, double value)
-{
-	c->emit(c->emit_ctx, d->info.entity, name, value);
-}
 
 /* The index of the physical GPU. */
 static inline uint32_t gpu_index(const struct device *d)
@@ -149,12 +144,25 @@ static inline uint32_t gpu_index(const struct device *d)
 	return d->parent ? d->parent->info.index : d->info.index;
 }
 
+/* Of all of it, or of a process on it. */
+static inline struct entity entity_of(const struct device *d, uint32_t pid)
+{
+	return ENTITY_OF_GPU(gpu_index(d), d->parent ? (int32_t)d->info.index : -1, pid);
+}
+
+/* Tells a value of a device. */
+static inline void tell(struct nvml *c, const struct device *d, const char *name, double value)
+{
+	struct entity of = entity_of(d, 0);
+	sink_counter(c->sink, c->now_ns, &of, name, value);
+}
+
 /* Whether it makes no sense to ask again. */
 bool nvml_means_never(int rc);
 /* Whether the device cannot be asked anything any more. */
 bool nvml_means_lost(int rc);
 
-/* nvml_library.c. library as nvml_open takes it. */
+/* nvml_library.c. library NULL: NVML_LIBRARY where the dynamic linker finds it. */
 int nvml_library_open(struct nvml_library *lib, const char *library, struct err *e);
 void nvml_library_close(struct nvml_library *lib);
 const char *nvml_text(const struct nvml_library *lib, int rc);
@@ -163,37 +171,37 @@ int nvml_start(const struct nvml_library *lib, struct err *e);
 
 /* nvml_devices.c */
 /* Brings the list up to date with the driver's: handles, GPUs and instances that came or went. */
-void devices_update(struct collector *c, uint64_t now_ns);
+void devices_update(struct nvml *c, uint64_t now_ns);
 /* Whether the driver counts other GPUs than the list has. */
-bool devices_differ(struct collector *c);
+bool devices_differ(struct nvml *c);
 /* Shuts the library down and starts it again: what was attached or repaired since is seen. */
-void devices_restart(struct collector *c, uint64_t now_ns);
+void devices_restart(struct nvml *c, uint64_t now_ns);
 /* rc made the device unusable: says so once and stops asking it. */
-void device_lost(struct collector *c, struct device *d, int rc, uint64_t now_ns);
-void device_changed(struct collector *c, struct device *d);
+void device_lost(struct nvml *c, struct device *d, int rc, uint64_t now_ns);
+void device_changed(struct nvml *c, struct device *d);
 /* Forgets all handles: before the library is shut down. */
-void devices_release(struct collector *c);
+void devices_release(struct nvml *c);
 /* Notes what turned out not to be supported since the last time. */
-void devices_note_unsupported(struct collector *c);
-void devices_free(struct collector *c);
+void devices_note_unsupported(struct nvml *c);
+void devices_free(struct nvml *c);
 
 /* nvml_events.c */
-void note(struct collector *c, const char *subject, const char *fmt, ...)
+void note(struct nvml *c, const char *subject, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void event(struct collector *c, const struct device *d, uint64_t now_ns, const char *name,
+void event(struct nvml *c, const struct device *d, uint64_t now_ns, const char *name,
 	   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* Registers all present GPUs for events, once more after a change. */
-void events_register(struct collector *c);
-void events_release(struct collector *c);
+void events_register(struct nvml *c);
+void events_release(struct nvml *c);
 /* Tells what has happened, without waiting. */
-void events_drain(struct collector *c, uint64_t now_ns);
+void events_drain(struct nvml *c, uint64_t now_ns);
 
 /* nvml_processes.c, gpm.c: questions */
-int ask_processes(struct collector *c, struct device *d, uint64_t now_ns);
-int ask_process_utilization(struct collector *c, struct device *d, uint64_t now_ns);
-int ask_gpm(struct collector *c, struct device *d, uint64_t now_ns);
-int ask_gpm_dear(struct collector *c, struct device *d, uint64_t now_ns);
+int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns);
+int ask_process_utilization(struct nvml *c, struct device *d, uint64_t now_ns);
+int ask_gpm(struct nvml *c, struct device *d, uint64_t now_ns);
+int ask_gpm_dear(struct nvml *c, struct device *d, uint64_t now_ns);
 
-bool gpm_supported(struct collector *c, const struct device *d);
+bool gpm_supported(struct nvml *c, const struct device *d);
 /* Before the handle or the library goes. */
-void gpm_release(struct collector *c, struct device *d);
+void gpm_release(struct nvml *c, struct device *d);

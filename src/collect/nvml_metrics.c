@@ -31,8 +31,8 @@ static double field_value(const struct nvml_field *f)
 
 /* Asks for all fields of the set in one call; the ids and their scope are set at first use.
  * Those that are not supported leave the set; an empty set is not supported as a whole. */
-static int ask_fields(struct collector *c, struct device *d, struct field_set *set,
-		      const uint32_t *ids, int n, uint32_t scope)
+static int ask_fields(struct nvml *c, struct device *d, struct field_set *set, const uint32_t *ids,
+		      int n, uint32_t scope)
 {
 	if (!set->filled) {
 		memset(set, 0, sizeof(*set));
@@ -71,7 +71,7 @@ static bool field_of(const struct field_set *set, uint32_t id, double *ret)
 }
 
 /* Tells how fast a count grew since the last time; a count that fell began anew. */
-static void tell_rate(struct collector *c, struct device *d, struct rate *r, const char *name,
+static void tell_rate(struct nvml *c, struct device *d, struct rate *r, const char *name,
 		      double value, uint64_t now_ns)
 {
 	if (r->time_ns && now_ns > r->time_ns && value >= r->value)
@@ -80,7 +80,7 @@ static void tell_rate(struct collector *c, struct device *d, struct rate *r, con
 	r->time_ns = now_ns;
 }
 
-static int ask_memory(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_memory(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	struct nvml_memory_v2 v2 = {.version = NVML_VERSION(struct nvml_memory_v2, 2)};
 	uint64_t used, total;
@@ -105,7 +105,7 @@ static int ask_memory(struct collector *c, struct device *d, uint64_t now_ns)
 	return NVML_OK;
 }
 
-static int ask_utilization(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_utilization(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	struct nvml_utilization u;
@@ -118,7 +118,7 @@ static int ask_utilization(struct collector *c, struct device *d, uint64_t now_n
 }
 
 /* The field is the power of this moment; the function is, from Ampere on, a mean of a second. */
-static int ask_power(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_power(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	static const uint32_t ids[] = {NVML_FIELD_POWER_INSTANT};
@@ -138,7 +138,7 @@ static int ask_power(struct collector *c, struct device *d, uint64_t now_ns)
 	return rc;
 }
 
-static int ask_power_limit(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_power_limit(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t milliwatts;
@@ -154,7 +154,7 @@ static int ask_power_limit(struct collector *c, struct device *d, uint64_t now_n
 	return NVML_OK;
 }
 
-static int ask_temperature(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_temperature(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	struct nvml_temperature t = {.version = NVML_VERSION(struct nvml_temperature, 1),
@@ -171,7 +171,7 @@ static int ask_temperature(struct collector *c, struct device *d, uint64_t now_n
 	return rc;
 }
 
-static int ask_memory_temperature(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_memory_temperature(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	static const uint32_t ids[] = {NVML_FIELD_MEMORY_TEMPERATURE};
@@ -182,7 +182,7 @@ static int ask_memory_temperature(struct collector *c, struct device *d, uint64_
 	return rc;
 }
 
-static int ask_fan(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_fan(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t percent;
@@ -192,7 +192,7 @@ static int ask_fan(struct collector *c, struct device *d, uint64_t now_ns)
 	return rc;
 }
 
-static int ask_sm_clock(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_sm_clock(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t mhz;
@@ -202,7 +202,7 @@ static int ask_sm_clock(struct collector *c, struct device *d, uint64_t now_ns)
 	return rc;
 }
 
-static int ask_memory_clock(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_memory_clock(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t mhz;
@@ -230,7 +230,7 @@ static const struct {
 
 /* A power cap may come and go ten times a second: the counter shows that, the event only that
  * it is so. Anything serious is told at once. */
-static void tell_held(struct collector *c, struct device *d, uint64_t held, uint64_t now_ns)
+static void tell_held(struct nvml *c, struct device *d, uint64_t held, uint64_t now_ns)
 {
 	char text[160] = "";
 	size_t len = 0;
@@ -251,7 +251,7 @@ static void tell_held(struct collector *c, struct device *d, uint64_t held, uint
 	d->held_told_ns = now_ns;
 }
 
-static int ask_held_clocks(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_held_clocks(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	unsigned long long mask;
 	int rc = ASK(c, DeviceGetCurrentClocksEventReasons, d->handle, &mask);
@@ -270,7 +270,7 @@ static int ask_held_clocks(struct collector *c, struct device *d, uint64_t now_n
 	return NVML_OK;
 }
 
-static int ask_video(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_video(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t percent, period_us;
@@ -285,7 +285,7 @@ static int ask_video(struct collector *c, struct device *d, uint64_t now_ns)
 	return encoder == NVML_OK ? encoder : decoder;
 }
 
-static int ask_energy(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_energy(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	unsigned long long millijoules;
@@ -295,7 +295,7 @@ static int ask_energy(struct collector *c, struct device *d, uint64_t now_ns)
 	return rc;
 }
 
-static int ask_pcie_link(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_pcie_link(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t generation, width;
@@ -311,7 +311,7 @@ static int ask_pcie_link(struct collector *c, struct device *d, uint64_t now_ns)
 
 /* A counter of bytes where there is one, else what the driver measures for 20 ms a direction.
  * GPM does it better where it is. */
-static int ask_pcie_rates(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_pcie_rates(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	static const uint32_t ids[] = {NVML_FIELD_PCIE_TX_BYTES, NVML_FIELD_PCIE_RX_BYTES};
 	double value;
@@ -337,7 +337,7 @@ static int ask_pcie_rates(struct collector *c, struct device *d, uint64_t now_ns
 	return NVML_OK;
 }
 
-static int ask_nvlink_rates(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_nvlink_rates(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	static const uint32_t ids[] = {NVML_FIELD_NVLINK_TX_KIB, NVML_FIELD_NVLINK_RX_KIB};
 	double kib;
@@ -353,7 +353,7 @@ static int ask_nvlink_rates(struct collector *c, struct device *d, uint64_t now_
 	return NVML_OK;
 }
 
-static int ask_nvlink_errors(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_nvlink_errors(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	static const uint32_t ids[] = {NVML_FIELD_NVLINK_CRC_FLIT_ERRORS,
@@ -395,7 +395,7 @@ static void fields_to_health(const struct field_set *set, struct health *h)
 }
 
 /* The same by functions, for libraries without the fields. */
-static int functions_to_health(struct collector *c, struct device *d, struct health *h)
+static int functions_to_health(struct nvml *c, struct device *d, struct health *h)
 {
 	unsigned long long errors;
 	uint32_t corrected, uncorrected, pending, failed, replays;
@@ -427,8 +427,7 @@ static int functions_to_health(struct collector *c, struct device *d, struct hea
 }
 
 /* What got worse since the last look is an event too. */
-static void tell_worse(struct collector *c, struct device *d, const struct health *h,
-		       uint64_t now_ns)
+static void tell_worse(struct nvml *c, struct device *d, const struct health *h, uint64_t now_ns)
 {
 	if (d->ecc_uncorrected >= 0 && h->uncorrected > d->ecc_uncorrected)
 		event(c, d, now_ns, "ecc_uncorrected", "%.0f more uncorrectable memory errors",
@@ -444,7 +443,7 @@ static void tell_worse(struct collector *c, struct device *d, const struct healt
 	d->remapping_failed = h->failed;
 }
 
-static int ask_health(struct collector *c, struct device *d, uint64_t now_ns)
+static int ask_health(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	static const uint32_t ids[] = {
 		NVML_FIELD_ECC_CORRECTED,      NVML_FIELD_ECC_UNCORRECTED,

@@ -12,7 +12,7 @@
 /* Above that the driver's sample is known to be garbage. */
 #define MAX_PERCENT 100
 
-static bool is_watched(const struct collector *c, uint32_t pid)
+static bool is_watched(const struct nvml *c, uint32_t pid)
 {
 	for (size_t i = 0; i < c->pids.len; i++)
 		if ((uint32_t)c->pids.data[i] == pid)
@@ -20,16 +20,15 @@ static bool is_watched(const struct collector *c, uint32_t pid)
 	return false;
 }
 
-static void tell_pid(struct collector *c, const struct device *d, uint32_t pid, const char *name,
+static void tell_pid(struct nvml *c, const struct device *d, uint32_t pid, const char *name,
 		     double value)
 {
-	char entity[48];
-	snprintf(entity, sizeof(entity), "%s pid %u", d->info.entity, pid);
-	c->emit(c->emit_ctx, entity, name, value);
+	struct entity of = entity_of(d, pid);
+	sink_counter(c->sink, c->now_ns, &of, name, value);
 }
 
 /* Fills c->processes; grows it once where the driver has more. */
-static int list_processes(struct collector *c, const struct device *d, uint32_t *ret_n)
+static int list_processes(struct nvml *c, const struct device *d, uint32_t *ret_n)
 {
 	int rc = NVML_UNKNOWN;
 	vec_reserve(&c->processes, 32);
@@ -48,7 +47,7 @@ static int list_processes(struct collector *c, const struct device *d, uint32_t 
 	return rc;
 }
 
-int ask_processes(struct collector *c, struct device *d, uint64_t now_ns)
+int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t n;
@@ -79,7 +78,7 @@ int ask_processes(struct collector *c, struct device *d, uint64_t now_ns)
 }
 
 /* Fills c->samples with those since the last look; *ret_n 0 when there are none. */
-static int list_samples(struct collector *c, struct device *d, uint32_t *ret_n)
+static int list_samples(struct nvml *c, struct device *d, uint32_t *ret_n)
 {
 	int rc = NVML_UNKNOWN;
 	vec_reserve(&c->samples, 128);
@@ -117,8 +116,7 @@ static bool is_sound(const struct device *d, const struct nvml_process_sample *v
 	       v->memory <= MAX_PERCENT && v->encoder <= MAX_PERCENT && v->decoder <= MAX_PERCENT;
 }
 
-static struct share share_of(const struct collector *c, const struct device *d, uint32_t n,
-			     uint32_t pid)
+static struct share share_of(const struct nvml *c, const struct device *d, uint32_t n, uint32_t pid)
 {
 	struct share s = {0};
 	for (uint32_t i = 0; i < n; i++)
@@ -128,7 +126,7 @@ static struct share share_of(const struct collector *c, const struct device *d, 
 }
 
 /* Each process' mean, so that one with more samples than another does not count for more. */
-static double others_sm(const struct collector *c, const struct device *d, uint32_t n)
+static double others_sm(const struct nvml *c, const struct device *d, uint32_t n)
 {
 	double sum = 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -145,7 +143,7 @@ static double others_sm(const struct collector *c, const struct device *d, uint3
 	return sum;
 }
 
-int ask_process_utilization(struct collector *c, struct device *d, uint64_t now_ns)
+int ask_process_utilization(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t n;

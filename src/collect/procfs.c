@@ -6,40 +6,42 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "collect/collector.h"
+#include "collect/registry.h"
 
 struct watched {
 	pid_t pid;
 	uint64_t first_cpu_ns;
 	uint64_t last_cpu_ns;
-	uint64_t last_time_ns; /* 0 = not sampled yet */
+	uint64_t last_time_ns; /* 0 = not read yet */
 	uint64_t last_switched_out;
 };
 
-struct collector {
-	char *proc_root;
+struct procfs {
+	const struct collect_env *env;
+	const struct collect_sink *sink;
 	VEC(struct watched) pids; /* that have not ended */
 	uint64_t ended_cpu_ns;	  /* of those that have */
 	uint64_t tick_ns;
 	uint64_t page_bytes;
 };
 
-static int procfs_open(struct collector **ret, const char *proc_root, struct err *e)
+static int procfs_open(void **ret_state, const struct collect_env *env,
+		       const struct collect_sink *sink, struct err *e)
 {
 	(void)e;
-	struct collector *c = xcalloc(1, sizeof(*c));
-	c->proc_root = xstrdup(proc_root);
+	struct procfs *c = xcalloc(1, sizeof(*c));
+	c->env = env;
+	c->sink = sink;
 	c->tick_ns = 1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK);
 	c->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	*ret = c;
+	*ret_state = c;
 	return 0;
 }
 
-static bool read_small(const struct collector *c, pid_t pid, const char *name, char *ret,
-		       size_t size)
+static bool read_small(const struct procfs *c, pid_t pid, const char *name, char *ret, size_t size)
 {
 	char path[256];
-	snprintf(path, sizeof(path), "%s/%d/%s", c->proc_root, pid, name);
+	snprintf(path, sizeof(path), "%s/%d/%s", c->env->proc_root, pid, name);
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return false;
@@ -50,7 +52,7 @@ static bool read_small(const struct collector *c, pid_t pid, const char *name, c
 }
 
 /* Fields 14, 15, 20 and 24; the name in field 2 may hold spaces and brackets. */
-static bool read_stat(const struct collector *c, pid_t pid, uint64_t *ret_cpu_ns,
+static bool read_stat(const struct procfs *c, pid_t pid, uint64_t *ret_cpu_ns,
 		      uint64_t *ret_threads, uint64_t *ret_rss_bytes)
 {
 	char text[1024];
@@ -70,7 +72,7 @@ static bool read_stat(const struct collector *c, pid_t pid, uint64_t *ret_cpu_ns
 	return true;
 }
 
-static uint64_t read_switched_out(const struct collector *c, pid_t pid)
+static uint64_t read_switched_out(const struct procfs *c, pid_t pid)
 {
 	char text[4096];
 	unsigned long n = 0;
@@ -82,17 +84,13 @@ static uint64_t read_switched_out(const struct collector *c, pid_t pid)
 	return n;
 }
 
-void procfs_add_new(struct collector *c, pid_t pid)
+static void procfs_add_pid(void *state, pid_t pid, bool is_new)
 {
-	vec_push(&c->pids)->pid = pid;
-}
-
-static void procfs_add_pid(struct collector *c, pid_t pid)
-{
+	struct procfs *c = state;
 	uint64_t threads, rss;
 	struct watched *w = vec_push(&c->pids);
 	w->pid = pid;
-	if (read_stat(c, pid, &w->first_cpu_ns, &threads, &rss))
+	if (!is_new && read_stat(c, pid, &w->first_cpu_ns, &threads, &rss))
 		w->last_cpu_ns = w->first_cpu_ns;
 }
 
@@ -101,8 +99,9 @@ static uint64_t used_cpu_ns(const struct watched *w)
 	return w->last_cpu_ns - w->first_cpu_ns;
 }
 
-static void procfs_del_pid(struct collector *c, pid_t pid)
+static void procfs_del_pid(void *state, pid_t pid)
 {
+	struct procfs *c = state;
 	for (size_t i = c->pids.len; i-- > 0;) {
 		if (c->pids.data[i].pid != pid)
 			continue;
@@ -111,54 +110,58 @@ static void procfs_del_pid(struct collector *c, pid_t pid)
 	}
 }
 
-static void sample_one(struct collector *c, struct watched *w, uint64_t now_ns, collector_emit emit,
-		       void *ctx)
+static void read_one(struct procfs *c, struct watched *w, uint64_t now_ns)
 {
 	uint64_t cpu_ns, threads, rss_bytes;
-	char entity[32];
+	struct entity of = ENTITY_OF_PID(w->pid);
 	if (!read_stat(c, w->pid, &cpu_ns, &threads, &rss_bytes))
 		return;
-	snprintf(entity, sizeof(entity), "pid %d", w->pid);
 	uint64_t switched_out = read_switched_out(c, w->pid);
 	if (w->last_time_ns && now_ns > w->last_time_ns) {
 		double seconds = (double)(now_ns - w->last_time_ns) / 1e9;
-		emit(ctx, entity, "cpu_ratio", (double)(cpu_ns - w->last_cpu_ns) / 1e9 / seconds);
-		emit(ctx, entity, "preemptions_per_s",
-		     (double)(switched_out - w->last_switched_out) / seconds);
+		sink_counter(c->sink, now_ns, &of, "cpu_ratio",
+			     (double)(cpu_ns - w->last_cpu_ns) / 1e9 / seconds);
+		sink_counter(c->sink, now_ns, &of, "preemptions_per_s",
+			     (double)(switched_out - w->last_switched_out) / seconds);
 	}
-	emit(ctx, entity, "rss_bytes", (double)rss_bytes);
-	emit(ctx, entity, "threads", (double)threads);
+	sink_counter(c->sink, now_ns, &of, "rss_bytes", (double)rss_bytes);
+	sink_counter(c->sink, now_ns, &of, "threads", (double)threads);
 	w->last_cpu_ns = cpu_ns;
 	w->last_time_ns = now_ns;
 	w->last_switched_out = switched_out;
 }
 
-static void procfs_sample(struct collector *c, uint64_t now_ns, collector_emit emit, void *ctx)
+static void procfs_read(void *state, uint64_t now_ns)
 {
+	struct procfs *c = state;
 	for (size_t i = 0; i < c->pids.len; i++)
-		sample_one(c, &c->pids.data[i], now_ns, emit, ctx);
+		read_one(c, &c->pids.data[i], now_ns);
 }
 
-uint64_t procfs_cpu_ns(const struct collector *c)
+/* Also of those that have ended, up to their last read. */
+static uint64_t procfs_cpu_ns(const void *state)
 {
+	const struct procfs *c = state;
 	uint64_t sum = c->ended_cpu_ns;
 	for (size_t i = 0; i < c->pids.len; i++)
 		sum += used_cpu_ns(&c->pids.data[i]);
 	return sum;
 }
 
-static void procfs_close(struct collector *c)
+static void procfs_close(void *state)
 {
+	struct procfs *c = state;
 	vec_free(&c->pids);
-	free(c->proc_root);
 	free(c);
 }
 
-const struct collector_ops collector_procfs = {
-	.name = "procfs",
+const struct collector collector_procfs = {
+	.name = "processes",
+	.period_ns = 200000000,
 	.open = procfs_open,
 	.add_pid = procfs_add_pid,
 	.del_pid = procfs_del_pid,
-	.sample = procfs_sample,
+	.read = procfs_read,
+	.cpu_ns = procfs_cpu_ns,
 	.close = procfs_close,
 };

@@ -146,14 +146,13 @@ void sockets_lives(struct sockets *s, uint32_t pid)
 		s->totals.data[i].lives = true;
 }
 
-void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),
-		     void *ctx)
+void sockets_changed(struct sockets *s, const struct collect_sink *sink)
 {
 	size_t left = 0;
 	for (size_t i = 0; i < s->list.len; i++) {
 		struct known *k = &s->list.data[i];
-		if (k->changed)
-			visit(ctx, &k->c);
+		if (k->changed && sink->connection)
+			sink->connection(sink->ctx, &k->c);
 		k->changed = false;
 		uint64_t named;
 		bool has_name = map64_get(&s->by_socket, k->socket, &named) && named == i;
@@ -177,22 +176,21 @@ size_t sockets_processes(const struct sockets *s)
 	return s->totals.len;
 }
 
-static void tell_totals(const struct totals *t, collector_emit emit, void *ctx)
+static void tell_totals(const struct totals *t, uint64_t now_ns, const struct collect_sink *sink)
 {
-	char entity[32];
-	snprintf(entity, sizeof(entity), "pid %u", t->pid);
-	emit(ctx, entity, "net_sent_bytes", (double)t->sent);
-	emit(ctx, entity, "net_received_bytes", (double)t->received);
-	emit(ctx, entity, "net_retransmits", (double)t->retransmits);
+	struct entity of = ENTITY_OF_PID(t->pid);
+	sink_counter(sink, now_ns, &of, "net_sent_bytes", (double)t->sent);
+	sink_counter(sink, now_ns, &of, "net_received_bytes", (double)t->received);
+	sink_counter(sink, now_ns, &of, "net_retransmits", (double)t->retransmits);
 }
 
-void sockets_counters(struct sockets *s, collector_emit emit, void *ctx)
+void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_sink *sink)
 {
 	size_t left = 0;
 	for (size_t i = 0; i < s->totals.len; i++) {
 		struct totals *t = &s->totals.data[i];
 		if (t->changed)
-			tell_totals(t, emit, ctx);
+			tell_totals(t, now_ns, sink);
 		bool keep = t->lives || t->open;
 		t->changed = t->lives = false;
 		if (!keep) {

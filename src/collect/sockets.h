@@ -49,9 +49,8 @@ void sockets_lives(struct sockets *s, uint32_t pid);
 size_t sockets_processes(const struct sockets *s);
 
 /* Each connection that has changed since the last time. Those that are closed are forgotten. */
-void sockets_changed(struct sockets *s, void (*visit)(void *ctx, const struct connection *c),
-		     void *ctx);
+void sockets_changed(struct sockets *s, const struct collect_sink *sink);
 
 /* "net_sent_bytes", "net_received_bytes" and "net_retransmits" of each process that has had
  * connections: totals over all of them since they were first seen. Told when they changed. */
-void sockets_counters(struct sockets *s, collector_emit emit, void *ctx);
+void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_sink *sink);

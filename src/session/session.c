@@ -151,7 +151,6 @@ static int start_parts(struct session *s, struct err *e)
 	ask_servers(s);
 	ask_kernel(s);
 	hang_watch_start(s);
-	collector_procfs.open(&s->procfs, "/proc", e);
 	s->start_ns = s->clock.switched_ns = monotonic_ns();
 	metas_begin(s);
 	spans_tell(s);
@@ -160,8 +159,7 @@ static int start_parts(struct session *s, struct err *e)
 		return rc;
 	open_timer(s);
 	rc = mover_start(s, e);
-	gpus_start(s);
-	sockets_start(s);
+	collect_start(s);
 	tracer_hook_loaders(s->tracer);
 	return rc;
 }
@@ -224,8 +222,7 @@ static void close_pipeline(struct session *s, struct session_result *ret, struct
 {
 	struct err why = {0};
 	struct pipeline_stats st;
-	gpus_stop(s);
-	sockets_stop(s);
+	collect_close(s);
 	mover_stop(s);
 	live_stop(s);
 	int rc = session_output_end(s, &st, &why);
@@ -234,8 +231,6 @@ static void close_pipeline(struct session *s, struct session_result *ret, struct
 		tracer_losses(s->tracer, add_ring_loss, ret);
 	}
 	int freed = session_output_close(s, rc ? NULL : &why);
-	if (s->procfs)
-		collector_procfs.close(s->procfs);
 	if (ret && ret->stopped_early)
 		*e = s->mover.error;
 	else if (ret && (rc || freed)) {
@@ -285,6 +280,5 @@ void session_close(struct session *s)
 	vec_free(&s->live);
 	vec_free(&s->enums);
 	hang_watch_free(s);
-	if (!s->gpu_abandoned)
-		free(s);
+	free(s);
 }

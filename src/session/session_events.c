@@ -125,14 +125,14 @@ static void on_xid(void *ctx, const struct rec_xid *xid)
 {
 	struct session *s = ctx;
 	if (s->pipeline)
-		gpus_xid(s, xid);
+		collectors_take_record(s->collectors, xid);
 }
 
 static void on_socket(void *ctx, const struct rec_socket *socket)
 {
 	struct session *s = ctx;
 	if (s->pipeline)
-		sockets_told(s, socket);
+		collectors_take_record(s->collectors, socket);
 }
 
 struct tracer_events session_events(struct session *s)

@@ -7,10 +7,9 @@
 #include "base/clock.h"
 #include "session/session_impl.h"
 
-#define SAMPLE_TICKS  4 /* collectors are asked every 200 ms */
+#define COST_TICKS    4
 #define LEARN_TICKS   20
 #define SWEEP_TICKS   20
-#define SOCKET_TICKS  20
 #define OPEN_TICKS    20
 #define TAIL_QUANTILE 0.99
 
@@ -19,12 +18,6 @@ uint64_t session_cpu_ns(const struct session *s)
 	struct timespec ts;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return timespec_ns(&ts) + tracer_helpers_cpu_ns(s->tracer);
-}
-
-static void emit_counter(void *ctx, const char *entity, const char *name, double value)
-{
-	struct session *s = ctx;
-	pipeline_counter(s->pipeline, monotonic_ns(), entity, name, value);
 }
 
 static void post_open_call(void *ctx, const struct rec_call *c)
@@ -107,16 +100,13 @@ static void check_guard(struct session *s)
 
 static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 {
-	if (tick % SAMPLE_TICKS == 0) {
+	if (tick % COST_TICKS == 0)
 		own_cost_look(&s->clock.cost, session_cpu_ns(s));
-		collector_procfs.sample(s->procfs, now_ns, emit_counter, s);
-	}
+	collectors_tick(s->collectors, now_ns);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
 	if (tick % OPEN_TICKS == 0)
 		hang_watch_tick(s);
-	if (tick % SOCKET_TICKS == 0)
-		sockets_sample(s);
 }
 
 void follow_tick(struct session *s)
@@ -197,9 +187,7 @@ void follow_end(struct session *s)
 		pipeline_note(s->pipeline, "open calls", e.msg);
 	if (tracer_open_waits(s->tracer, post_open_wait, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open waits", e.msg);
-	collector_procfs.sample(s->procfs, monotonic_ns(), emit_counter, s);
-	gpus_stop(s);
-	sockets_stop(s);
+	collect_stop(s);
 	metas_note_missing(s);
 	metas_end(s);
 	mover_stop(s);

@@ -7,17 +7,10 @@
 
 #include "session/own_cost.h"
 #include "session/session.h"
-#include "collect/collector.h"
-#include "collect/sockets.h"
+#include "collect/collectors.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/listeners.h"
 #include "recording/segments.h"
-
-/* Where a GPU is on the bus: Xid errors are told by that. */
-struct seen_gpu {
-	uint32_t index;
-	unsigned domain, bus, device;
-};
 
 /* session_command.c: what was forked, and has ended or not. */
 struct session_command {
@@ -84,7 +77,8 @@ struct session {
 	struct parser_host *readers;   /* where files of others are read */
 	struct debuginfod *debuginfod; /* NULL: no servers are asked */
 	struct pipeline *pipeline;     /* NULL: what the tracer tells is for nobody */
-	struct collector *procfs;
+	struct collectors *collectors; /* of the control thread */
+	atomic_bool saw_gpu;
 	pids_t live; /* targets that have not ended */
 	bool had_targets;
 	VEC(const char *) enums; /* whose names are in the recording */
@@ -102,24 +96,6 @@ struct session {
 	struct timeline timeline;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
-
-	struct collector *gpu; /* session_gpu.c's, under gpu_lock until its thread runs */
-	pthread_mutex_t gpu_lock;
-	VEC(pid_t) gpu_pids; /* to be watched once NVML is open */
-	pthread_t gpu_thread;
-	bool gpus_asked;
-	pthread_cond_t gpu_wake;
-	bool stop_gpu;	    /* under gpu_lock */
-	bool gpu_abandoned; /* under gpu_lock: its thread hangs in the driver, and goes on
-			     * holding this struct */
-	bool xid_traced;
-	bool saw_gpu;
-	uint64_t gpu_sample_ns;
-	VEC(struct seen_gpu) gpus; /* under gpu_lock */
-
-	struct sockets *sockets; /* session_sockets.c's, of the control thread; NULL: not watched */
-	size_t sockets_next;
-	bool sockets_failed; /* was told */
 };
 
 /* session_events.c: what the tracer tells goes to the pipeline. */
@@ -167,12 +143,11 @@ void metas_note_missing(struct session *s);
 int mover_start(struct session *s, struct err *e);
 void mover_stop(struct session *s);
 
-/* session_gpu.c: the thread that asks the GPUs. */
-void gpus_start(struct session *s);
-void gpus_stop(struct session *s);
-/* What the driver says of an error, put to the GPU it names. */
-void gpus_xid(struct session *s, const struct rec_xid *xid);
-void gpus_watch_pid(struct session *s, pid_t pid, bool watched);
+/* session_collect.c: counters, events and rows of collectors go to the pipeline. stop: what they
+ * and the kernel have to tell was told; close: they tell nothing any more. */
+void collect_start(struct session *s);
+void collect_stop(struct session *s);
+void collect_close(struct session *s);
 
 /* session_spans.c: what the GPU did. Before the command is forked: environment holds what its
  * processes are to have, and is the caller's. */
@@ -211,12 +186,6 @@ void hang_watch_start(struct session *s);
 void hang_watch_probe(struct session *s, const struct probe_info *info);
 void hang_watch_tick(struct session *s);
 void hang_watch_free(struct session *s);
-
-/* session_sockets.c: TCP connections of the processes. */
-void sockets_start(struct session *s);
-void sockets_sample(struct session *s);
-void sockets_told(struct session *s, const struct rec_socket *row);
-void sockets_stop(struct session *s);
 
 /* session_live.c: those who look at the rows as they come. pass: the mover's; stop: after its end.
  */

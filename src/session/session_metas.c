@@ -84,7 +84,7 @@ static void write_costs(struct session *s)
 	write_number(s, "held_cpu_ns", holds.cpu_ns);
 	/* a launched command's time is exact once it was waited for; others are sampled */
 	write_number(s, "job_cpu_ns",
-		     s->command.ended ? s->command.cpu_ns : procfs_cpu_ns(s->procfs));
+		     s->command.ended ? s->command.cpu_ns : collectors_cpu_ns(s->collectors));
 }
 
 void metas_end(struct session *s)
@@ -142,7 +142,8 @@ static bool is_expected(const struct session *s, const struct cat_entry *en)
 {
 	/* on a host without GPUs nobody expects them, but who asks for them by name */
 	bool needs_gpu = layer_traits(en->layer) & LAYER_NEEDS_GPU;
-	if (needs_gpu && !s->saw_gpu && !(s->opts->frequent && s->opts->layers != ~0u))
+	if (needs_gpu && !atomic_load(&s->saw_gpu) &&
+	    !(s->opts->frequent && s->opts->layers != ~0u))
 		return false;
 	return s->opts->layers & 1u << en->layer && !en->off_by_default &&
 	       (en->expected || cat_entry_is_users(en)) && en->libraries.len;

@@ -28,8 +28,7 @@ void session_watch_pid(struct session *s, pid_t pid, bool fresh)
 		return;
 	*vec_push(&s->live) = pid;
 	s->had_targets = true;
-	(fresh ? procfs_add_new : collector_procfs.add_pid)(s->procfs, pid);
-	gpus_watch_pid(s, pid, true);
+	collectors_add_pid(s->collectors, pid, fresh);
 }
 
 void session_unwatch_pid(struct session *s, pid_t pid)
@@ -38,8 +37,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		if (s->live.data[i] != pid)
 			continue;
 		s->live.data[i] = s->live.data[--s->live.len];
-		collector_procfs.del_pid(s->procfs, pid);
-		gpus_watch_pid(s, pid, false);
+		collectors_del_pid(s->collectors, pid);
 		attacher_gone(s, pid);
 		return;
 	}

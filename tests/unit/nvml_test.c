@@ -20,6 +20,7 @@
 #include "base/buffer.h"
 #include "collect/governor.h"
 #include "collect/nvml.h"
+#include "collect/registry.h"
 
 #define MS   1000000ULL
 #define TICK (100 * MS)
@@ -36,7 +37,9 @@ struct fixture {
 	void *fake;
 	uint64_t (*calls)(const char *name);
 	int (*balance)(void);
-	struct collector *c;
+	struct collect_env env;
+	struct collect_sink sink;
+	void *c;
 	uint64_t now_ns;
 	VEC(struct row) rows;
 	struct buf texts, notes, gpus;
@@ -65,21 +68,25 @@ static void script(struct fixture *f, const char *text)
 	assert_int_equal(rename(next, f->script), 0);
 }
 
-static void on_value(void *ctx, const char *entity, const char *name, double value)
+static void on_value(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		     double value)
 {
 	struct fixture *f = ctx;
 	struct row *r = vec_push(&f->rows);
-	snprintf(r->entity, sizeof(r->entity), "%s", entity);
+	assert_int_equal(time_ns, f->now_ns);
+	entity_text(r->entity, sizeof(r->entity), of);
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	r->value = value;
 }
 
-static void on_event(void *ctx, uint64_t time_ns, uint32_t gpu, const char *name, const char *text)
+static void on_event(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		     const char *text)
 {
 	struct fixture *f = ctx;
 	assert_true(time_ns > 0);
 	f->n_events++;
-	buf_printf(&f->texts, "[%u %s: %s]", gpu, name, text);
+	assert_int_equal(of->kind, ENTITY_GPU);
+	buf_printf(&f->texts, "[%u %s: %s]", of->gpu, name, text);
 }
 
 static void on_note(void *ctx, const char *subject, const char *reason)
@@ -87,8 +94,9 @@ static void on_note(void *ctx, const char *subject, const char *reason)
 	buf_printf(&((struct fixture *)ctx)->notes, "[%s: %s]", subject, reason);
 }
 
-static void on_gpu(void *ctx, const struct gpu_info *info, bool present)
+static void on_gpu(void *ctx, uint64_t time_ns, const struct gpu_info *info, bool present)
 {
+	assert_true(time_ns > 0);
 	buf_printf(&((struct fixture *)ctx)->gpus, "[%s%s]", present ? "+" : "-", info->entity);
 }
 
@@ -138,7 +146,7 @@ static void run_ticks(struct fixture *f, int ticks)
 {
 	for (int i = 0; i < ticks; i++) {
 		f->now_ns += TICK;
-		collector_nvml.sample(f->c, f->now_ns, on_value, f);
+		collector_nvml.read(f->c, f->now_ns);
 	}
 }
 
@@ -151,8 +159,8 @@ static void forget(struct fixture *f)
 
 static void open_library(struct fixture *f, const char *name)
 {
-	const struct nvml_events events = {
-		.ctx = f, .gpu = on_gpu, .event = on_event, .note = on_note};
+	f->sink = (struct collect_sink){
+		.ctx = f, .counter = on_value, .event = on_event, .note = on_note, .gpu = on_gpu};
 	struct err e = {0};
 	struct timespec t;
 	find_library(f->library, sizeof(f->library), name);
@@ -161,7 +169,8 @@ static void open_library(struct fixture *f, const char *name)
 		fail_msg("%s", dlerror());
 	*(void **)&f->calls = dlsym(f->fake, "fake_nvml_calls");
 	*(void **)&f->balance = dlsym(f->fake, "fake_nvml_balance");
-	if (nvml_open(&f->c, f->library, &events, &e) != 0)
+	f->env.nvml_library = f->library;
+	if (collector_nvml.open(&f->c, &f->env, &f->sink, &e) != 0)
 		fail_msg("%s", e.msg);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	f->now_ns = (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
@@ -272,14 +281,16 @@ static void jitter_keeps_rates(void **state)
 	open_fake(f);
 	for (int i = 0; i < 200; i++) {
 		f->now_ns += i % 2 ? TICK + 20 * MS : TICK - 20 * MS;
-		collector_nvml.sample(f->c, f->now_ns, on_value, f);
+		collector_nvml.read(f->c, f->now_ns);
 	}
 	assert_int_equal(rows_of(f, "gpu 0", "memory_used_bytes"), 200);
 	assert_in_range(rows_of(f, "gpu 0", "sm_ratio"), 99, 101);
 }
 
-static void gpu_describes_itself(void *ctx, const struct gpu_info *info, bool present)
+static void gpu_describes_itself(void *ctx, uint64_t time_ns, const struct gpu_info *info,
+				 bool present)
 {
+	(void)time_ns;
 	*(struct gpu_info *)ctx = *info;
 	assert_true(present);
 }
@@ -288,10 +299,11 @@ static void infos_are_complete(void **state)
 {
 	struct fixture *f = *state;
 	struct gpu_info info = {0};
-	const struct nvml_events events = {.ctx = &info, .gpu = gpu_describes_itself};
 	struct err e;
 	find_library(f->library, sizeof(f->library), "libnvidia-ml.so.1");
-	assert_int_equal(nvml_open(&f->c, f->library, &events, &e), 0);
+	f->env.nvml_library = f->library;
+	f->sink = (struct collect_sink){.ctx = &info, .gpu = gpu_describes_itself};
+	assert_int_equal(collector_nvml.open(&f->c, &f->env, &f->sink, &e), 0);
 	assert_string_equal(info.entity, "gpu 0");
 	assert_string_equal(info.uuid, "GPU-0000");
 	assert_string_equal(info.name, "NVIDIA H200");
@@ -345,9 +357,9 @@ static void processes_are_told_apart(void **state)
 	script(f, "gpu 0 used 7000\nprocess 0 100 5000 60\nprocess 0 101 0 0\n"
 		  "process 0 200 1500 20\nprocess 0 201 250 5\n");
 	open_fake(f);
-	collector_nvml.add_pid(f->c, 100);
-	collector_nvml.add_pid(f->c, 101);
-	collector_nvml.add_pid(f->c, 999);
+	collector_nvml.add_pid(f->c, 100, false);
+	collector_nvml.add_pid(f->c, 101, false);
+	collector_nvml.add_pid(f->c, 999, false);
 	run_ticks(f, 40);
 	assert_value(f, "gpu 0 pid 100", "memory_used_bytes", 5000);
 	assert_value(f, "gpu 0 pid 100", "sm_ratio", 0.6);
@@ -561,7 +573,7 @@ static void mig_instances_have_rows(void **state)
 	assert_times(&f->gpus, "[+gpu 1]", 1);
 	assert_times(&f->gpus, "[+gpu 1 mig 0]", 1);
 	assert_times(&f->gpus, "[+gpu 1 mig 1]", 1);
-	collector_nvml.add_pid(f->c, 10);
+	collector_nvml.add_pid(f->c, 10, false);
 	run_ticks(f, 30);
 	assert_value(f, "gpu 1", "memory_used_bytes", 8000);
 	assert_value(f, "gpu 1 mig 0", "memory_used_bytes", 1000);
@@ -604,7 +616,7 @@ static void old_library_is_enough(void **state)
 	script(f, "gpu 0 used 1000\ngpu 0 reserved 24\ngpu 0 held 4\ngpu 0 ecc_corrected 6\n"
 		  "gpu 0 replays 2\nprocess 0 10 600 5\nxid 0 13\n");
 	open_library(f, "libnvidia-ml-old.so.1");
-	collector_nvml.add_pid(f->c, 10);
+	collector_nvml.add_pid(f->c, 10, false);
 	run_ticks(f, 60);
 	assert_value(f, "gpu 0", "memory_used_bytes", 1024); /* with what is reserved */
 	assert_value(f, "gpu 0", "power_w", 120.5);
@@ -643,13 +655,15 @@ static void counts_become_rates(void **state)
 
 static void refuses(const char *library, int rc, const char *words)
 {
-	struct collector *c = (struct collector *)1;
+	const struct collect_env env = {.nvml_library = library};
+	const struct collect_sink nobody = {0};
+	void *c = &rc;
 	struct err e = {0};
-	assert_int_equal(nvml_open(&c, library, NULL, &e), rc);
+	assert_int_equal(collector_nvml.open(&c, &env, &nobody, &e), rc);
 	if (!strstr(e.msg, words))
 		fail_msg("\"%s\" is not in: %s", words, e.msg);
 	assert_null(strchr(e.msg, '\n'));
-	assert_ptr_equal(c, (struct collector *)1);
+	assert_ptr_equal(c, &rc);
 }
 
 static void absence_is_one_line(void **state)

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "collect/collector.h"
+#include "collect/registry.h"
 
 #define PID	    7
 #define GROWTH_MOST (64u << 10)
@@ -54,12 +54,15 @@ static void proc_write(const struct proc *p, unsigned user, unsigned system)
 
 static unsigned emitted;
 
-static void emit(void *ctx, const char *entity, const char *name, double value)
+static void emit(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		 double value)
 {
 	(void)ctx;
+	(void)time_ns;
 	(void)name;
 	(void)value;
-	assert_string_equal(entity, "pid 7");
+	assert_int_equal(of->kind, ENTITY_PROCESS);
+	assert_int_equal(of->pid, PID);
 	emitted++;
 }
 
@@ -67,32 +70,34 @@ static void ended_processes_keep_their_time_and_nothing_else(void **state)
 {
 	(void)state;
 	struct proc p;
-	struct collector *c;
+	const struct collect_env env = {.proc_root = p.root};
+	const struct collect_sink sink = {.counter = emit};
+	void *c;
 	struct err e;
 	size_t early = 0;
 	proc_make(&p);
-	assert_int_equal(collector_procfs.open(&c, p.root, &e), 0);
+	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
 	for (int i = 0; i < 2; i++) { /* the same number twice */
 		proc_write(&p, 10, 5);
-		collector_procfs.add_pid(c, PID);
+		collector_procfs.add_pid(c, PID, false);
 		proc_write(&p, 30, 6);
-		collector_procfs.sample(c, 1000, emit, NULL);
+		collector_procfs.read(c, 1000);
 		collector_procfs.del_pid(c, PID);
 		proc_write(&p, 90, 90); /* not ours any more */
-		collector_procfs.sample(c, 2000, emit, NULL);
+		collector_procfs.read(c, 2000);
 	}
-	assert_int_equal(procfs_cpu_ns(c), 2 * 21 * p.tick_ns);
+	assert_int_equal(collector_procfs.cpu_ns(c), 2 * 21 * p.tick_ns);
 	assert_int_equal(emitted, 2 * 2); /* memory and threads; rates need two samples */
-	collector_procfs.add_pid(c, PID);
+	collector_procfs.add_pid(c, PID, false);
 	for (int i = 1; i <= 100000; i++) {
-		collector_procfs.add_pid(c, PID + i);
+		collector_procfs.add_pid(c, PID + i, false);
 		collector_procfs.del_pid(c, PID + i);
 		if (i == 1000)
 			early = mallinfo2().uordblks;
 	}
 	assert_true(mallinfo2().uordblks < early + GROWTH_MOST);
 	emitted = 0;
-	collector_procfs.sample(c, 3000, emit, NULL);
+	collector_procfs.read(c, 3000);
 	assert_int_equal(emitted, 2);
 	collector_procfs.close(c);
 	proc_remove(&p);

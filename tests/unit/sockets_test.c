@@ -13,7 +13,7 @@
 
 #include "collect/sockets.h"
 
-enum { ESTABLISHED = 1, CLOSED = 7, INET = 2, INET6 = 10 };
+enum { ESTABLISHED = 1, CLOSED = 7, INET = 2, INET6 = 10, NOW = 99 };
 
 static char told[4096];
 
@@ -29,17 +29,22 @@ static void tell(void *ctx, const struct connection *c)
 		 c->closed_ns ? " closed" : "");
 }
 
-static void emit(void *ctx, const char *entity, const char *name, double value)
+static void emit(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		 double value)
 {
 	(void)ctx;
+	assert_int_equal(time_ns, NOW);
+	assert_int_equal(of->kind, ENTITY_PROCESS);
 	size_t n = strlen(told);
-	snprintf(told + n, sizeof(told) - n, "%s %s %.0f\n", entity, name, value);
+	snprintf(told + n, sizeof(told) - n, "pid %u %s %.0f\n", of->pid, name, value);
 }
+
+static const struct collect_sink sink = {.counter = emit, .connection = tell};
 
 static void expect_changed(struct sockets *s, const char *expected)
 {
 	told[0] = 0;
-	sockets_changed(s, tell, NULL);
+	sockets_changed(s, &sink);
 	assert_string_equal(told, expected);
 }
 
@@ -77,11 +82,11 @@ static void what_was_there_before_is_told_apart(void **state)
 	sockets_take(s, &r);
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-8 got 0-9 resent 0\n");
 	told[0] = 0;
-	sockets_counters(s, emit, NULL);
+	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
 				  "pid 7 net_retransmits 3\n");
 	told[0] = 0;
-	sockets_counters(s, emit, NULL);
+	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "");
 	sockets_free(s);
 }
@@ -145,7 +150,7 @@ static void who_has_ended_is_forgotten(void **state)
 		expect_changed(s, i ? ""
 				    : "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-5 got 0-5 "
 				      "resent 0\n");
-		sockets_counters(s, emit, NULL);
+		sockets_counters(s, NOW, &sink);
 	}
 	assert_int_equal(sockets_processes(s), 1);
 	r = row(1, 20, 9, 5);
@@ -153,7 +158,7 @@ static void who_has_ended_is_forgotten(void **state)
 	sockets_take(s, &r);
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-9 got 0-5 resent 0 closed\n");
 	told[0] = 0;
-	sockets_counters(s, emit, NULL);
+	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "pid 7 net_sent_bytes 9\npid 7 net_received_bytes 5\n"
 				  "pid 7 net_retransmits 0\n");
 	assert_int_equal(sockets_processes(s), 0);
@@ -164,15 +169,15 @@ static void who_has_ended_is_forgotten(void **state)
 		sockets_take(s, &r);
 		sockets_lives(s, 100);
 		told[0] = 0;
-		sockets_changed(s, tell, NULL);
-		sockets_counters(s, emit, NULL);
+		sockets_changed(s, &sink);
+		sockets_counters(s, NOW, &sink);
 	}
 	assert_int_equal(sockets_processes(s), 1);
 	r = row(2, 200000, 3, 1);
 	r.tgid = 100;
 	sockets_take(s, &r);
 	told[0] = 0;
-	sockets_counters(s, emit, NULL);
+	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
 				  "pid 100 net_retransmits 0\n");
 	sockets_free(s);

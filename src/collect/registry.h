@@ -1,0 +1,21 @@
+/* registry.h - the collectors that there are: a line for each, in the order in which they are
+ * opened. */
+#pragma once
+
+#include <stddef.h>
+
+#include "collect/collector.h"
+
+/* collector_NAME is in a file of its own. */
+#define COLLECTORS(X)                                                                              \
+	X(procfs)  /* CPU time, memory, threads of processes */                                    \
+	X(sockets) /* TCP connections of processes */                                              \
+	X(xid)	   /* errors that the GPU's driver tells the kernel; before NVML is asked */       \
+	X(nvml)	   /* GPUs, by NVIDIA's management library */
+
+#define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
+COLLECTORS(COLLECTOR_DECLARED)
+#undef COLLECTOR_DECLARED
+
+extern const struct collector *const collector_registry[];
+extern const size_t collector_registry_len;
