@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "golden/counters.h"
 #include "golden/gpu_sample.h"
 #include "wire/event.h"
 #include "wire/shape.h"
@@ -44,7 +45,7 @@ struct job {
 	uint64_t sequence, collectives;
 	uint32_t kernels[KERNELS], nodes[4], code[8], stacks[8];
 	uint32_t correlation, thread;
-	uint32_t cpu, entity, gpu, load;
+	uint32_t cpu, load; /* metrics */
 	uint64_t shape;
 };
 
@@ -134,8 +135,8 @@ static void tick(struct job *j)
 							.stack = j->stacks[at],
 							.kind = SAMPLE_OFFCPU,
 							.reason = WAIT_FUTEX});
-		rec_put_counter(j->w, &(struct m_counter){j->tick_ns, j->cpu, j->entity, 1});
-		rec_put_counter(j->w, &(struct m_counter){j->tick_ns, j->load, j->gpu, 90});
+		rec_put_counter(j->w, &(struct m_counter){j->tick_ns, j->cpu, 1});
+		rec_put_counter(j->w, &(struct m_counter){j->tick_ns, j->load, 90});
 	}
 }
 
@@ -263,10 +264,8 @@ static void put_tables(struct job *j)
 				       .uuid = rec_string_z(w, "GPU-0"),
 				       .name = rec_string_z(w, "NVIDIA H200"),
 				       .bus_id = rec_string_z(w, "00000000:00:06.0")});
-	j->cpu = rec_string_z(w, "cpu_ratio");
-	j->entity = rec_string_z(w, "pid 1000");
-	j->load = rec_string_z(w, "utilization_ratio");
-	j->gpu = rec_string_z(w, "gpu 0");
+	j->cpu = add_metric_of(w, "pid 1000", "cpu_ratio");
+	j->load = add_metric_of(w, "gpu 0", "utilization_ratio");
 	j->shape = shape_pack((const __u64[SHAPE_DIMS]){1024, 1024}, 2);
 }
 

@@ -1,21 +1,13 @@
 /* flops_activity.c - what the GPUs' own counters say of the time in which work was counted. */
-#include <stdio.h>
 #include <string.h>
 
 #include "analyze/flops_impl.h"
+#include "base/entity.h"
 
 struct mean {
 	double sum;
 	uint64_t samples;
 };
-
-/* "gpu 0": neither an instance nor a process of it. */
-static bool is_gpu(const char *entity)
-{
-	unsigned gpu;
-	int end = 0;
-	return sscanf(entity, "gpu %u%n", &gpu, &end) == 1 && !entity[end];
-}
 
 struct activity {
 	const struct flops *f;
@@ -26,10 +18,12 @@ struct activity {
 static void add_row(struct activity *a, const struct m_counter *row)
 {
 	static const char *const names[] = FLOPS_ACTIVITY_NAMES;
-	const char *name = strtab_get(&a->t->strings, row->name, NULL);
+	const struct m_metric *m = &a->t->metrics.data[row->metric];
+	const char *name = strtab_get(&a->t->strings, m->name, NULL);
+	if (m->kind != ENTITY_GPU || m->instance >= 0 || m->pid || m->host)
+		return;
 	for (int i = 0; i < FLOPS_ACTIVITIES; i++) {
-		if (strcmp(name, names[i]) ||
-		    !is_gpu(strtab_get(&a->t->strings, row->entity, NULL)))
+		if (strcmp(name, names[i]) != 0)
 			continue;
 		a->means[i].sum += row->value;
 		a->means[i].samples++;

@@ -1,45 +1,11 @@
-/* gpu_devices.c - sums up the counters of GPUs: entities "gpu 0", "gpu 0 mig 1" (an instance of
- * it) and "gpu 0 pid 42" (a process's share); of several hosts "node7 gpu 0". */
+/* gpu_devices.c - sums up the counters of GPUs, of their instances, and of processes on them; of
+ * several hosts by host. */
 #include "analyze/gpu_devices.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/map64.h"
-
-/* What an entity's name says. */
-struct entity {
-	const char *host; /* of host_len characters */
-	size_t host_len;
-	unsigned gpu;
-	unsigned instance;
-	uint32_t pid;
-	bool is_gpu, is_instance, is_process;
-};
-
-static struct entity entity_parse(const char *name)
-{
-	const char *gpu = strstr(name, " gpu "); /* behind a host */
-	struct entity e = {.host = name, .host_len = gpu ? (size_t)(gpu - name) : 0};
-	int end = 0;
-	if (gpu)
-		name = gpu + 1;
-	if (sscanf(name, "gpu %u%n", &e.gpu, &end) != 1)
-		return e;
-	name += end;
-	end = 0;
-	if (sscanf(name, " mig %u%n", &e.instance, &end) == 1) {
-		e.is_instance = true;
-		name += end;
-		end = 0;
-	}
-	if (sscanf(name, " pid %u%n", &e.pid, &end) == 1) {
-		e.is_process = true;
-		name += end;
-	}
-	e.is_gpu = !*name;
-	return e;
-}
+#include "events/metric.h"
 
 /* By host and GPU; the instances of one follow it. */
 static int compare_devices(const void *a, const void *b)
@@ -90,23 +56,24 @@ struct adder {
  * host is told: that is a recording's whose table says it. */
 static struct gpu_device *device_of(struct gpu_summary *s, const struct entity *e, uint64_t time_ns)
 {
-	struct gpu_device *instance = NULL;
+	struct gpu_device *last = NULL;
+	bool instance = e->instance >= 0;
 	for (size_t i = 0; i < s->devices.len; i++) {
 		struct gpu_device *d = &s->devices.data[i];
 		bool part = d->row && d->row->parent >= 0;
-		if (d->index != (e->is_instance ? e->instance : e->gpu) || !is_of_host(d, e))
+		if (d->index != (instance ? (uint32_t)e->instance : e->gpu) || !is_of_host(d, e))
 			continue;
-		if (!e->is_instance && !part)
+		if (!instance && !part)
 			return d;
-		if (!e->is_instance || !part || (unsigned)d->row->parent != e->gpu)
+		if (!instance || !part || (uint32_t)d->row->parent != e->gpu)
 			continue;
 		/* one made anew has the number of the one before it: that which is there */
-		instance = d;
+		last = d;
 		if (d->row->seen_ns <= time_ns && (!d->row->gone_ns || time_ns <= d->row->gone_ns))
 			return d;
 	}
-	if (e->is_instance || e->host_len || s->devices.len >= DEVICES_MOST)
-		return instance;
+	if (instance || e->host_len || s->devices.len >= DEVICES_MOST)
+		return last;
 	struct gpu_device *d = vec_push(&s->devices);
 	d->index = e->gpu;
 	d->host = "";
@@ -122,7 +89,7 @@ static gpu_counters_t *counters_of(struct adder *a, const struct entity *e, uint
 	if (!d)
 		return NULL;
 	*ret_list = (uint64_t)(d - a->s->devices.data) << 33;
-	if (!e->is_process)
+	if (!e->pid)
 		return &d->counters;
 	*ret_list |= 1ULL << 32 | e->pid;
 	if (map64_get(&a->process_of, *ret_list, &at))
@@ -168,12 +135,13 @@ static void add_counters(void *ctx, const struct visited_rows *rows)
 	const struct m_counter *counters = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_counter *row = &counters[i];
-		if (row->time_ns < a->from_ns || row->time_ns >= a->to_ns)
+		const struct m_metric *m = &a->t->metrics.data[row->metric];
+		if (m->kind != ENTITY_GPU || row->time_ns < a->from_ns || row->time_ns >= a->to_ns)
 			continue;
-		struct entity e = entity_parse(strtab_get(&a->t->strings, row->entity, NULL));
+		struct entity e = metric_entity(m, &a->t->strings);
 		uint64_t number;
-		gpu_counters_t *list = e.is_gpu ? counters_of(a, &e, row->time_ns, &number) : NULL;
-		const char *name = strtab_get(&a->t->strings, row->name, NULL);
+		gpu_counters_t *list = counters_of(a, &e, row->time_ns, &number);
+		const char *name = strtab_get(&a->t->strings, m->name, NULL);
 		if (list)
 			counter_add(counter_of(a, list, number, name, row->value), row);
 	}

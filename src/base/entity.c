@@ -84,5 +84,7 @@ void entity_parse(struct entity *ret, const char *text)
 
 bool entity_is_of_host(const struct entity *e)
 {
-	return e->kind != ENTITY_OTHER && e->kind != ENTITY_PROCESS;
+	if (e->kind == ENTITY_OTHER)
+		return !strncmp(e->label, "gpu ", 4); /* "gpu at 0000:00:06", "gpu timeline" */
+	return e->kind != ENTITY_PROCESS;
 }

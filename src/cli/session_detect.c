@@ -77,8 +77,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_call(d->detector, v->names, &b->calls.data[i]);
 	for (size_t i = 0; i < b->threads_gone.len; i++)
 		detector_thread_gone(d->detector, b->threads_gone.data[i]);
-	for (size_t i = 0; i < b->names_gone.len; i++)
-		detector_name_gone(d->detector, b->names_gone.data[i]);
+	for (size_t i = 0; i < b->metrics_gone.len; i++)
+		detector_metric_gone(d->detector, b->metrics_gone.data[i]);
 	if (b->overruns && d->upto_ns)
 		detector_lost(d->detector, d->upto_ns, b->upto_ns, b->overruns);
 	d->upto_ns = b->upto_ns;

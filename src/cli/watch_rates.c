@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/entity.h"
 #include "base/map64.h"
 #include "events/rows.h"
 
@@ -25,7 +26,7 @@ struct sum {
 };
 
 struct process_cpu {
-	uint32_t entity; /* string */
+	uint32_t metric;
 	uint64_t time_ns;
 	double cores;
 };
@@ -208,21 +209,19 @@ static void end_cost(struct watch_rates *r, const struct session_view *v, uint64
 static void take_cpu(struct watch_rates *r, const struct m_counter *c)
 {
 	for (size_t i = 0; i < r->cpus.len; i++) {
-		if (r->cpus.data[i].entity != c->entity)
+		if (r->cpus.data[i].metric != c->metric)
 			continue;
 		r->cpus.data[i].time_ns = c->time_ns;
 		r->cpus.data[i].cores = c->value;
 		return;
 	}
 	if (r->cpus.len < CPU_ENTITIES)
-		*vec_push(&r->cpus) = (struct process_cpu){c->entity, c->time_ns, c->value};
+		*vec_push(&r->cpus) = (struct process_cpu){c->metric, c->time_ns, c->value};
 }
 
-static struct watch_gpu *gpu_of(struct watch_state *s, const char *entity)
+static struct watch_gpu *gpu_of(struct watch_state *s, uint32_t index)
 {
-	unsigned index;
-	char rest;
-	if (sscanf(entity, "gpu %u%c", &index, &rest) != 1 || index >= WATCH_GPUS)
+	if (index >= WATCH_GPUS)
 		return NULL;
 	struct watch_gpu *g = &s->gpus[index];
 	if (!g->known) {
@@ -237,10 +236,9 @@ static struct watch_gpu *gpu_of(struct watch_state *s, const char *entity)
 	return g;
 }
 
-static void take_gpu_counter(struct watch_state *s, const char *entity, const char *name,
-			     double value)
+static void take_gpu_counter(struct watch_state *s, uint32_t index, const char *name, double value)
 {
-	struct watch_gpu *g = gpu_of(s, entity);
+	struct watch_gpu *g = gpu_of(s, index);
 	if (!g)
 		return;
 	if (!strcmp(name, "sm_ratio"))
@@ -262,10 +260,11 @@ static void take_counters(struct watch_rates *r, const struct session_view *v,
 {
 	for (size_t i = 0; i < v->batch->counters.len; i++) {
 		const struct m_counter *c = &v->batch->counters.data[i];
-		const char *entity = name_of(v, c->entity), *name = name_of(v, c->name);
-		if (!strncmp(entity, "gpu ", 4))
-			take_gpu_counter(s, entity, name, c->value);
-		else if (!strncmp(entity, "pid ", 4) && !strcmp(name, "cpu_ratio"))
+		const struct m_metric *m = v->names->metric(v->names->ctx, c->metric);
+		const char *name = m ? name_of(v, m->name) : "";
+		if (m && m->kind == ENTITY_GPU && m->instance < 0 && !m->pid)
+			take_gpu_counter(s, m->gpu, name, c->value);
+		else if (m && m->kind == ENTITY_PROCESS && !strcmp(name, "cpu_ratio"))
 			take_cpu(r, c);
 	}
 }
@@ -274,9 +273,7 @@ static void take_gpus(const struct session_view *v, struct watch_state *s)
 {
 	for (size_t i = 0; i < v->batch->gpus.len; i++) {
 		const struct m_gpu *row = &v->batch->gpus.data[i];
-		char entity[32];
-		snprintf(entity, sizeof(entity), "gpu %u", row->index);
-		struct watch_gpu *g = row->parent < 0 ? gpu_of(s, entity) : NULL;
+		struct watch_gpu *g = row->parent < 0 ? gpu_of(s, row->index) : NULL;
 		if (!g)
 			continue;
 		snprintf(g->name, sizeof(g->name), "%s", name_of(v, row->name));

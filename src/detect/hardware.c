@@ -106,15 +106,16 @@ void hardware_free(struct hardware *h)
 
 /* ---- what comes ---- */
 
-static size_t counter_of(struct hardware *h, const struct detect_names *names, uint32_t string)
+static size_t counter_of(struct hardware *h, const struct detect_names *names, uint32_t metric)
 {
 	uint64_t i;
-	if (map64_get(&h->counter_of, string, &i))
+	if (map64_get(&h->counter_of, metric, &i))
 		return (size_t)i;
-	const char *name = names->string(names->ctx, string);
+	const struct m_metric *m = names->metric(names->ctx, metric);
+	const char *name = m ? names->string(names->ctx, m->name) : "";
 	for (i = COUNTERS; i > 0 && strcmp(counter_defs[i - 1].name, name) != 0; i--)
 		;
-	map64_set(&h->counter_of, string, i);
+	map64_set(&h->counter_of, metric, i);
 	return (size_t)i;
 }
 
@@ -149,8 +150,8 @@ static double value_of(struct unit *u, enum counter_use use, int8_t feature,
 void hardware_counter(struct hardware *h, const struct detect_names *names,
 		      const struct m_counter *c)
 {
-	struct unit *u = hardware_entity(h, names, c->entity);
-	size_t counter = counter_of(h, names, c->name);
+	struct unit *u = hardware_unit(h, names, c->metric);
+	size_t counter = counter_of(h, names, c->metric);
 	if (!u || !counter || counter_defs[counter - 1].layer != u->layer || !isfinite(c->value))
 		return;
 	int8_t feature = h->feature_of[counter - 1];

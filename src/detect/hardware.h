@@ -62,8 +62,8 @@ void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const str
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were
  * handed out. */
 void hardware_process_gone(struct hardware *h, uint32_t pid);
-/* Counters of this entity come no more by this number. */
-void hardware_name_gone(struct hardware *h, uint32_t string);
+/* Its number comes no more. */
+void hardware_metric_gone(struct hardware *h, uint32_t metric);
 void hardware_upto(struct hardware *h, uint64_t now_ns);
 void hardware_end(struct hardware *h);
 /* Another recording: numbers of strings mean something else. After hardware_end. */

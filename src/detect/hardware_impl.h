@@ -41,13 +41,13 @@ struct unit {
 struct hardware {
 	struct hardware_options o;
 	VEC(struct unit) units;
-	struct map64 unit_of;	 /* id -> index */
-	struct map64 entity_of;	 /* string -> id of the unit; 0: nothing that is judged */
-	struct map64 counter_of; /* string -> place in counter_defs + 1; 0: none */
-	uint64_t closed;	 /* windows below were handed out */
-	bool any_gone;		 /* of the units */
-	bool any_own;		 /* likewise */
-	uint64_t cuda_events;	 /* that hardware_mix told of */
+	struct map64 unit_of;	     /* id -> index */
+	struct map64 unit_of_metric; /* its number -> id of the unit; 0: nothing that is judged */
+	struct map64 counter_of;     /* metric -> place in counter_defs + 1; 0: none */
+	uint64_t closed;	     /* windows below were handed out */
+	bool any_gone;		     /* of the units */
+	bool any_own;		     /* likewise */
+	uint64_t cuda_events;	     /* that hardware_mix told of */
 	int8_t feature_of[HARDWARE_COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
 	int8_t calls_feature;
@@ -57,8 +57,8 @@ struct hardware {
 
 /* Those of earlier ones that have ended go where there are too many. */
 struct unit *hardware_process(struct hardware *h, uint32_t pid);
-/* The unit that a counter's entity is of, NULL for others. */
-struct unit *hardware_entity(struct hardware *h, const struct detect_names *names, uint32_t string);
+/* The unit that a metric's counters are of, NULL for others. */
+struct unit *hardware_unit(struct hardware *h, const struct detect_names *names, uint32_t metric);
 void hardware_forget_units(struct hardware *h);
 /* Takes those away that are gone and have no open windows. */
 void hardware_drop_gone(struct hardware *h);

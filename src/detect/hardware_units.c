@@ -1,15 +1,15 @@
-/* hardware_units.c - the GPUs and processes that counters are of, by the names that counters have
- * for them, and the windows of each that are open. */
-#include <stdio.h>
+/* hardware_units.c - the GPUs and processes that counters are of, by the metrics of
+ * counters, and the windows of each that are open. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/entity.h"
 #include "detect/hardware_impl.h"
 
-#define UNITS_MOST    8192
-#define ENTITIES_MOST (1u << 16) /* strings that were looked at */
-#define OPEN_MOST     (1u << 17)
-#define GPU_UNIT      (1ULL << 63)
+#define UNITS_MOST   8192
+#define METRICS_MOST (1u << 18) /* that were looked at */
+#define OPEN_MOST    (1u << 17)
+#define GPU_UNIT     (1ULL << 63)
 
 /* ---- units ---- */
 
@@ -19,7 +19,7 @@ void hardware_forget_units(struct hardware *h)
 		vec_free(&h->units.data[i].open);
 	vec_free(&h->units);
 	map64_free(&h->unit_of);
-	map64_free(&h->entity_of);
+	map64_free(&h->unit_of_metric);
 	h->any_gone = h->any_own = false;
 	h->cuda_events = 0;
 }
@@ -28,7 +28,7 @@ static void drop_unit(struct hardware *h, size_t i)
 {
 	map64_del(&h->unit_of, h->units.data[i].id);
 	if (h->units.data[i].gpu_id) /* the name that said so must say it again of the next */
-		map64_free(&h->entity_of);
+		map64_free(&h->unit_of_metric);
 	vec_free(&h->units.data[i].open);
 	h->units.data[i] = h->units.data[--h->units.len];
 	if (i < h->units.len)
@@ -89,57 +89,43 @@ struct unit *hardware_process(struct hardware *h, uint32_t pid)
 	return unit_of(h, pid, DETECT_HOST);
 }
 
-/* ---- names ---- */
+/* ---- metrics ---- */
 
-/* "pid 12", "gpu 0", "gpu 0 pid 12", "HOST gpu 0": the id of the unit that the counter is of, 0 for
- * others. A process on a GPU is noted; its counters are not the GPU's. */
-static uint64_t parse_entity(struct hardware *h, const char *entity)
+/* The id of the unit that a metric is of, 0 for others. A process on a GPU is noted; its counters
+ * are not the GPU's. */
+static uint64_t unit_id(struct hardware *h, const struct m_metric *m)
 {
-	const char *gpu = strncmp(entity, "gpu ", 4) ? strstr(entity, " gpu ") : entity;
-	unsigned index, pid;
-	int end = 0;
-	if (!gpu && sscanf(entity, "pid %u%n", &pid, &end) == 1 && !entity[end])
-		return pid;
-	if (!gpu || sscanf(gpu += *gpu == ' ', "gpu %u%n", &index, &end) != 1)
+	if (m->kind == ENTITY_PROCESS)
+		return m->pid;
+	if (m->kind != ENTITY_GPU || m->instance >= 0)
 		return 0;
-	uint64_t id = hash_bytes(entity, (size_t)(gpu - entity) + (size_t)end) | GPU_UNIT;
-	if (!gpu[end]) {
-		unit_of(h, id, DETECT_HARDWARE)->gpu = (int32_t)index;
-		return id;
-	}
-	const char *rest = gpu + end;
-	if (sscanf(rest, " pid %u%n", &pid, &end) == 1 && !rest[end] && pid) {
-		hardware_process(h, pid)->gpu_id = id;
-		struct unit *u = unit_of(h, id, DETECT_HARDWARE);
-		u->gpu = (int32_t)index;
+	uint64_t id = hash_u64((uint64_t)m->host << 32 | m->gpu) | GPU_UNIT;
+	if (m->pid)
+		hardware_process(h, m->pid)->gpu_id = id;
+	struct unit *u = unit_of(h, id, DETECT_HARDWARE);
+	u->gpu = (int32_t)m->gpu;
+	if (m->pid)
 		u->own = h->any_own = true;
+	return m->pid ? 0 : id;
+}
+
+struct unit *hardware_unit(struct hardware *h, const struct detect_names *names, uint32_t metric)
+{
+	uint64_t id = 0;
+	if (!map64_get(&h->unit_of_metric, metric, &id)) {
+		if (h->unit_of_metric.len >= METRICS_MOST)
+			map64_free(&h->unit_of_metric);
+		const struct m_metric *m = names->metric(names->ctx, metric);
+		id = m ? unit_id(h, m) : 0;
+		map64_set(&h->unit_of_metric, metric, id);
 	}
-	return 0;
+	return id ? unit_of(h, id, id & GPU_UNIT ? DETECT_HARDWARE : DETECT_HOST) : NULL;
 }
 
-/* What a GPU is called says its number once; its unit stays. */
-static struct unit *unit_of_entity(struct hardware *h, uint64_t id)
+void hardware_metric_gone(struct hardware *h, uint32_t metric)
 {
-	if (!id)
-		return NULL;
-	return unit_of(h, id, id & GPU_UNIT ? DETECT_HARDWARE : DETECT_HOST);
-}
-
-struct unit *hardware_entity(struct hardware *h, const struct detect_names *names, uint32_t string)
-{
-	uint64_t id;
-	if (map64_get(&h->entity_of, string, &id))
-		return unit_of_entity(h, id);
-	if (h->entity_of.len >= ENTITIES_MOST)
-		map64_free(&h->entity_of);
-	id = parse_entity(h, names->string(names->ctx, string));
-	map64_set(&h->entity_of, string, id);
-	return unit_of_entity(h, id);
-}
-
-void hardware_name_gone(struct hardware *h, uint32_t string)
-{
-	map64_del(&h->entity_of, string);
+	map64_del(&h->unit_of_metric, metric);
+	map64_del(&h->counter_of, metric);
 }
 
 /* ---- windows ---- */

@@ -84,17 +84,18 @@ void losses_add(struct losses *l, uint64_t from_ns, uint64_t to_ns, double event
 void losses_counter(struct losses *l, const struct detect_names *names, const struct m_counter *c)
 {
 	size_t i = 0;
-	if (strcmp(names->string(names->ctx, c->name), COUNTER) != 0)
+	const struct m_metric *m = names->metric(names->ctx, c->metric);
+	if (!m || strcmp(names->string(names->ctx, m->name), COUNTER) != 0)
 		return;
-	while (i < l->totals.len && l->totals.data[i].entity != c->entity)
+	while (i < l->totals.len && l->totals.data[i].metric != c->metric)
 		i++;
 	if (i == TOTALS_MOST)
 		return;
 	if (i == l->totals.len)
-		*vec_push(&l->totals) = (struct loss_total){c->entity, c->time_ns, c->value};
+		*vec_push(&l->totals) = (struct loss_total){c->metric, c->time_ns, c->value};
 	struct loss_total *t = &l->totals.data[i];
 	losses_add(l, t->time_ns, c->time_ns, c->value - t->value);
-	*t = (struct loss_total){c->entity, c->time_ns, c->value};
+	*t = (struct loss_total){c->metric, c->time_ns, c->value};
 }
 
 /* Windows that are in it in part count by their share. */

@@ -19,7 +19,7 @@ struct losses {
 	uint64_t first, last;	/* numbers of windows in these; 0: there is none */
 	uint64_t window, count; /* events that are not in seen yet */
 	VEC(struct loss_total {
-		uint32_t entity; /* string */
+		uint32_t metric;
 		uint64_t time_ns;
 		double value;
 	})

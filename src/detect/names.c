@@ -25,6 +25,12 @@ static const struct m_code *code(void *ctx, uint32_t number)
 	return number < t->codes.len ? &t->codes.data[number] : NULL;
 }
 
+static const struct m_metric *metric(void *ctx, uint32_t number)
+{
+	const struct rec_tables *t = ctx;
+	return number < t->metrics.len ? &t->metrics.data[number] : NULL;
+}
+
 static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint64_t time_ns)
 {
 	const struct rec_tables *t = ctx;
@@ -44,5 +50,6 @@ void detect_names_of_source(struct detect_names *ret, const struct row_source *r
 				     .probe = probe,
 				     .thread = thread,
 				     .code = code,
-				     .comm = comm};
+				     .comm = comm,
+				     .metric = metric};
 }

@@ -14,6 +14,7 @@ struct detect_names {
 	const struct m_probe *(*probe)(void *ctx, uint32_t number);
 	const struct m_thread *(*thread)(void *ctx, uint32_t index);
 	const struct m_code *(*code)(void *ctx, uint32_t number);
+	const struct m_metric *(*metric)(void *ctx, uint32_t number);
 	/* The communicator that was alive at the time, or NULL. */
 	const struct m_comm *(*comm)(void *ctx, uint32_t pid, uint64_t handle, uint64_t time_ns);
 };

@@ -99,10 +99,16 @@ static const struct row_field hist_fields[] = {
 	LIST(hist, buckets, 128, U32, VARINT, NUMBER),
 };
 
+static const struct row_field metric_fields[] = {
+	FIELD(metric, kind, U8, FIXED, NUMBER),	     FIELD(metric, unit, U8, FIXED, NUMBER),
+	FIELD(metric, pid, U32, DELTA, PID),	     FIELD(metric, gpu, U32, VARINT, NUMBER),
+	FIELD(metric, instance, I32, DELTA, NUMBER), FIELD(metric, label, U32, VARINT, STRING),
+	FIELD(metric, host, U32, VARINT, STRING),    FIELD(metric, name, U32, VARINT, STRING),
+};
+
 static const struct row_field counter_fields[] = {
 	FIELD(counter, time_ns, U64, DELTA, TIME),
-	FIELD(counter, name, U32, VARINT, STRING),
-	FIELD(counter, entity, U32, VARINT, ENTITY),
+	FIELD(counter, metric, U32, VARINT, METRIC),
 	FIELD(counter, value, F64, FIXED, NUMBER),
 };
 
@@ -274,6 +280,7 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(CODE, code, codes, "codes", ROWS_INDEXED, 0),
 	TABLE(FRAME, frame, frames, "frames", ROWS_INDEXED, 0),
 	TABLE(STACK, stack, stacks, "stacks", ROWS_INDEXED, 0),
+	TABLE(METRIC, metric, metrics, "metrics", ROWS_INDEXED, 0),
 	TABLE(MAP, map, maps, "maps", ROWS_LISTED, 0),
 	TABLE(NOTE, note, notes, "notes", ROWS_LISTED, 0),
 	TABLE(WINDOW, window, windows, "windows", ROWS_LISTED, 0),

@@ -21,7 +21,8 @@
 	X(2, PROBE, probe, probes)                                                                 \
 	X(4, CODE, code, codes)                                                                    \
 	X(19, FRAME, frame, frames)                                                                \
-	X(20, STACK, stack, stacks)
+	X(20, STACK, stack, stacks)                                                                \
+	X(25, METRIC, metric, metrics)
 
 /* Other rows that are few enough to be held. */
 #define ROW_LISTED(X)                                                                              \
@@ -77,7 +78,7 @@ enum field_coding {
 enum field_meaning {
 	MEANS_NUMBER,
 	MEANS_STRING, /* a string's number */
-	MEANS_ENTITY, /* likewise, of what counters and events are of: "gpu 0", "pid 12" */
+	MEANS_ENTITY, /* likewise, of what something is of: "gpu 0", "pid 12" (base/entity.h) */
 	MEANS_TIME,   /* ns of the recording's clock, 0 = none */
 	MEANS_PID,    /* of a process or thread, 0 = none */
 	/* numbers of rows of these kinds */
@@ -85,6 +86,7 @@ enum field_meaning {
 	MEANS_PROBE,
 	MEANS_FRAME,
 	MEANS_STACK,
+	MEANS_METRIC,
 	MEANS_VALUE, /* what the name_arg of the row's probe says: by its type */
 };
 

@@ -6,18 +6,15 @@
 
 #include "events/kinds.h"
 
-/* Numbers of strings that come and go: where nothing is kept, those of what counters are of. */
-#define NAME_FIRST (1u << 31)
-
 /* Those that are NULL are not called. What is pointed to is valid during the call, in which nobody
  * may wait. */
 struct event_listener {
 	void *ctx;
 	void (*string)(void *ctx, uint32_t number, const char *text);
-	void (*string_gone)(void *ctx, uint32_t number);
 	/* n rows of a kind, one behind the other. number: of kinds whose rows have numbers, that of
 	 * the first; the others follow. A row of a number that was told before replaces it. */
 	void (*rows)(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n);
-	/* Its number comes no more: the thread has ended, or is not known any more. */
+	/* Its number comes no more: a thread has ended, or is not known any more; where nothing is
+	 * kept, a metric has had no counter for a while. */
 	void (*row_gone)(void *ctx, enum row_kind kind, uint32_t number);
 };

@@ -252,11 +252,38 @@ struct m_gpu_span {
 	uint32_t called_tid;
 };
 
+/* What counters are in; recordings hold these numbers: append only. */
+enum metric_unit {
+	UNIT_COUNT, /* a number, or nothing that its name tells */
+	UNIT_BYTES,
+	UNIT_NS,
+	UNIT_RATIO,
+	UNIT_BYTES_PER_S,
+	UNIT_PER_S,
+	UNIT_CELSIUS,
+	UNIT_MHZ,
+	UNIT_W,
+	UNIT_J,
+	METRIC_UNITS,
+};
+
+/* What counters are of (base/entity.h, whose numbers these are), which of its values they are, and
+ * in what unit. No two rows are the same, but in a file that was made to have them. */
+struct m_metric {
+	uint8_t kind;	  /* enum entity_kind */
+	uint8_t unit;	  /* enum metric_unit */
+	uint32_t pid;	  /* of a process; of a GPU 0: all of it */
+	uint32_t gpu;	  /* of a GPU: m_gpu.index, of its instances m_gpu.parent */
+	int32_t instance; /* of an instance of a GPU: m_gpu.index; else -1 */
+	uint32_t label;	  /* string: of an interface or another: its name */
+	uint32_t host;	  /* string: in what was merged of several hosts */
+	uint32_t name;	  /* string: "cpu_ratio"; its end is the unit */
+};
+
 /* A value over time. */
 struct m_counter {
 	uint64_t time_ns;
-	uint32_t name;	 /* string: "cpu", unit in the name: "rss_bytes" */
-	uint32_t entity; /* string: what it is of: "pid 12", "gpu 0", "eacgm" */
+	uint32_t metric; /* index into the metric table */
 	double value;
 };
 
@@ -298,8 +325,7 @@ struct m_window {
 /* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */
 struct m_gpu {
 	uint32_t index;	 /* NVML's; of an instance: within its GPU */
-	int32_t parent;	 /* of an instance the index of its GPU, else -1. Entities of counters:
-			  * "gpu INDEX", "gpu PARENT mig INDEX" */
+	int32_t parent;	 /* of an instance the index of its GPU, else -1 */
 	uint32_t uuid;	 /* string */
 	uint32_t name;	 /* string: "NVIDIA H200" */
 	uint32_t bus_id; /* string: PCI, "00000000:00:06.0" */
@@ -308,8 +334,7 @@ struct m_gpu {
 	double power_limit_w;
 	uint64_t seen_ns; /* when it was first seen */
 	uint64_t gone_ns; /* when it vanished, 0 = is there */
-	uint32_t host;	  /* string: in what was merged of several hosts. Entities of counters are
-			   * then "HOST gpu INDEX" */
+	uint32_t host;	  /* string: in what was merged of several hosts */
 };
 
 /* A communicator (NCCL) in one process. Key: pid, handle, start_ns. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/map64.h"
+#include "events/metric.h"
 #include "wire/event.h"
 
 const struct call_flag call_flag_names[CALL_FLAGS] = {
@@ -88,26 +89,26 @@ static const struct m_gpu *find_instance(const struct rec_tables *t, unsigned gp
 	return NULL;
 }
 
-bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct m_gpu **ret_row,
-		   uint32_t *ret_pid)
+const struct m_gpu *gpu_of_entity(const struct rec_tables *t, const struct entity *e)
 {
-	unsigned gpu, instance;
-	int end = 0, part = 0;
-	*ret_row = NULL;
-	*ret_pid = 0;
-	if (sscanf(entity, "gpu %u%n", &gpu, &end) != 1)
-		return false;
-	entity += end;
-	if (sscanf(entity, " mig %u%n", &instance, &part) == 1) {
-		*ret_row = find_instance(t, gpu, instance);
-		entity += part;
-	} else {
-		*ret_row = find_gpu(t, gpu);
-	}
-	part = 0;
-	if (sscanf(entity, " pid %u%n", ret_pid, &part) == 1)
-		entity += part;
-	return !*entity;
+	if (e->kind != ENTITY_GPU || e->host_len)
+		return NULL;
+	return e->instance < 0 ? find_gpu(t, e->gpu)
+			       : find_instance(t, e->gpu, (unsigned)e->instance);
+}
+
+const char *counter_entity(struct buf *ret, const struct rec_tables *t, const struct m_counter *c)
+{
+	struct entity e = metric_entity(&t->metrics.data[c->metric], &t->strings);
+	ret->len = 0;
+	entity_print(ret, &e);
+	buf_byte(ret, 0);
+	return (const char *)ret->data;
+}
+
+uint32_t counter_name(const struct rec_tables *t, const struct m_counter *c)
+{
+	return t->metrics.data[c->metric].name;
 }
 
 /* The reader has one row for each cause and CPU. */

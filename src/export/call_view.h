@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/entity.h"
 #include "events/visitor.h"
 
 /* The string that names the call: its probe's, or what its name argument says. For Python
@@ -23,10 +24,13 @@ const char *call_enum_name(const struct rec_tables *t, const struct m_probe *p, 
 #define SHAPE_TEXT_BYTES 128
 void call_shape_text(uint64_t shape, char ret[SHAPE_TEXT_BYTES]);
 
-/* A GPU's entity: "gpu 0", "gpu 0 mig 1", and either with " pid 42" behind it. False: the text
- * is of something else. *ret_row: its row of the table, or NULL; *ret_pid: 0 = none. */
-bool gpu_of_entity(const struct rec_tables *t, const char *entity, const struct m_gpu **ret_row,
-		   uint32_t *ret_pid);
+/* The row of a GPU or an instance of one; NULL: the entity is something else, of a named host, or
+ * not in the table. */
+const struct m_gpu *gpu_of_entity(const struct rec_tables *t, const struct entity *e);
+
+/* What a counter is of, as text, which replaces what *ret held; and what it is called. */
+const char *counter_entity(struct buf *ret, const struct rec_tables *t, const struct m_counter *c);
+uint32_t counter_name(const struct rec_tables *t, const struct m_counter *c);
 
 /* Names of the flags of a call that tell of trouble or kind; "nested" is the first, then
  * "instant", "open", "unwound", "error", "arg_fault", "arg_cut". */

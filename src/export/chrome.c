@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/kernel_name.h"
+#include "events/metric.h"
 #include "export/call_view.h"
 #include "export/json_call.h"
 #include "export/launches.h"
@@ -178,14 +179,15 @@ static void chrome_span(struct sink *s, const struct span *span)
 
 static void chrome_counters(struct sink *s, const struct m_counter *rows, size_t n)
 {
+	struct buf entity = {0};
 	for (size_t i = 0; i < n; i++) {
-		const char *entity = strtab_get(&s->t->strings, rows[i].entity, NULL);
-		const char *name = strtab_get(&s->t->strings, rows[i].name, NULL);
-		uint32_t pid = 0;
-		if (!strncmp(entity, "pid ", 4))
-			pid = (uint32_t)strtoul(entity + 4, NULL, 10);
+		const struct m_metric *m = &s->t->metrics.data[rows[i].metric];
+		const char *name = strtab_get(&s->t->strings, m->name, NULL);
+		uint32_t pid = m->kind == ENTITY_PROCESS ? m->pid : 0;
 		json_t *o = phase("C", pid, pid);
-		char *label = pid ? xstrdup(name) : xasprintf("%s %s", entity, name);
+		char *label =
+			pid ? xstrdup(name)
+			    : xasprintf("%s %s", counter_entity(&entity, s->t, &rows[i]), name);
 		json_t *value = json_real(rows[i].value);
 		json_object_set_new(o, "ts", at(s, rows[i].time_ns));
 		json_object_set_new(o, "name", json_text_z(label));
@@ -194,6 +196,7 @@ static void chrome_counters(struct sink *s, const struct m_counter *rows, size_t
 		free(label);
 		event(s, o);
 	}
+	buf_free(&entity);
 }
 
 static void chrome_close(struct sink *s)

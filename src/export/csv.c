@@ -172,9 +172,10 @@ static void csv_counters(struct sink *s, const struct m_counter *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		fprintf(s->out, "counter,%" PRIu64 ",,,,,,", rows[i].time_ns);
-		string_field(s, rows[i].name);
+		string_field(s, counter_name(s->t, &rows[i]));
 		fputs(",,,,,,", s->out);
-		string_field(s, rows[i].entity);
+		const char *entity = counter_entity(&s->args, s->t, &rows[i]);
+		field(s, entity, strlen(entity));
 		fprintf(s->out, ",%.15g\r\n", rows[i].value);
 	}
 }

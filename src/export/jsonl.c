@@ -246,15 +246,18 @@ static void jsonl_calls(struct sink *s, const struct m_call *rows, size_t n)
 
 static void jsonl_counters(struct sink *s, const struct m_counter *rows, size_t n)
 {
+	struct buf entity = {0};
 	for (size_t i = 0; i < n; i++) {
 		json_t *o = typed("counter");
 		json_object_set_new(o, "time_ns", json_u64(rows[i].time_ns));
-		json_object_set_new(o, "entity", json_text(s->t, rows[i].entity));
-		json_object_set_new(o, "name", json_text(s->t, rows[i].name));
+		json_object_set_new(o, "entity",
+				    json_text_z(counter_entity(&entity, s->t, &rows[i])));
+		json_object_set_new(o, "name", json_text(s->t, counter_name(s->t, &rows[i])));
 		json_t *value = json_real(rows[i].value); /* NULL for what JSON cannot hold */
 		json_object_set_new(o, "value", value ? value : json_null());
 		line(s, o);
 	}
+	buf_free(&entity);
 }
 
 static void jsonl_close(struct sink *s)

@@ -12,6 +12,7 @@
 #include "base/kernel_name.h"
 #include "base/map64.h"
 #include "base/utf8.h"
+#include "events/metric.h"
 #include "export/call_view.h"
 #include "export/launches.h"
 #include "export/perfetto_impl.h"
@@ -49,7 +50,7 @@ struct sink {
 	FILE *out;
 	const struct rec_tables *t;
 	uint8_t *seen[SEEN_KINDS];
-	struct map64 counters; /* name << 32 | entity -> track */
+	struct map64 counters; /* metric -> track */
 	struct map64 entities; /* what it is of -> track; see entity_track */
 	struct map64 with_process;
 	struct launch_probes launches;
@@ -464,16 +465,11 @@ static void thread_tracks(struct sink *s)
 	}
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-	return n >= m && !strcmp(s + n - m, end);
-}
-
 /* A track for all that is told of one entity: a GPU's counters and events. */
-static uint64_t entity_track(struct sink *s, const char *entity, const struct m_gpu *gpu)
+static uint64_t entity_track(struct sink *s, const struct entity *of, const char *entity)
 {
 	/* All entities of one GPU, its processes' shares too, are on its track. */
+	const struct m_gpu *gpu = gpu_of_entity(s->t, of);
 	uint64_t key = gpu ? hash_u64((uint64_t)(gpu - s->t->gpus.data) + 1)
 			   : hash_bytes(entity, strlen(entity)),
 		 uuid;
@@ -491,62 +487,44 @@ static uint64_t entity_track(struct sink *s, const char *entity, const struct m_
 	return uuid;
 }
 
-/* What the ends of counters' names say; bytes and ns have their own. */
-static const char *unit_of(const char *name)
+static void set_unit(Eacgm__CounterDescriptor *counter, uint8_t unit)
 {
-	static const char *const units[][2] = {
-		{"_bytes_per_s", "bytes/s"},
-		{"_per_s", "1/s"},
-		{"_ratio", "ratio"},
-		{"_celsius", "°C"},
-		{"_mhz", "MHz"},
-		{"_w", "W"},
-		{"_j", "J"},
-	};
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (ends_with(name, units[i][0]))
-			return units[i][1];
-	return NULL;
-}
-
-static void set_unit(Eacgm__CounterDescriptor *counter, const char *name)
-{
-	if (ends_with(name, "_bytes") || ends_with(name, "_ns")) {
+	if (unit == UNIT_BYTES || unit == UNIT_NS) {
 		counter->has_unit = 1;
-		counter->unit = ends_with(name, "_ns")
-					? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
-					: EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
+		counter->unit = unit == UNIT_NS ? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
+						: EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
 	} else {
-		counter->unit_name = (char *)unit_of(name);
+		counter->unit_name = (char *)metric_unit_text(unit);
 	}
 }
 
 /* The track of a counter, described when it is first met. */
 static uint64_t counter_track(struct sink *s, const struct m_counter *row)
 {
-	uint64_t key = (uint64_t)row->name << 32 | row->entity, uuid;
-	if (map64_get(&s->counters, key, &uuid))
+	uint64_t uuid;
+	if (map64_get(&s->counters, row->metric, &uuid))
 		return uuid;
 	uuid = TRACK_COUNTER(s->counters.len);
-	map64_set(&s->counters, key, uuid);
-	const char *entity = strtab_get(&s->t->strings, row->entity, NULL);
-	const char *name = strtab_get(&s->t->strings, row->name, NULL);
+	map64_set(&s->counters, row->metric, uuid);
+	const struct m_metric *m = &s->t->metrics.data[row->metric];
+	const struct entity of = metric_entity(m, &s->t->strings);
+	const char *name = strtab_get(&s->t->strings, m->name, NULL);
+	struct buf entity = {0};
 	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
 	Eacgm__CounterDescriptor counter = EACGM__COUNTER_DESCRIPTOR__INIT;
-	const struct m_gpu *gpu;
-	uint32_t pid;
-	char *label;
-	set_unit(&counter, name);
-	if (gpu_of_entity(s->t, entity, &gpu, &pid)) {
+	char *label = NULL;
+	counter_entity(&entity, s->t, row);
+	set_unit(&counter, m->unit);
+	if (of.kind == ENTITY_GPU && !of.host_len) {
 		d.has_parent_uuid = 1;
-		d.parent_uuid = entity_track(s, entity, gpu);
-		label = pid ? xasprintf("pid %u %s", pid, name) : xstrdup(name);
-	} else if (!strncmp(entity, "pid ", 4)) {
-		set_parent(s, &d, (uint32_t)strtoul(entity + 4, NULL, 10));
-		label = d.has_parent_uuid ? xstrdup(name) : xasprintf("%s %s", entity, name);
-	} else {
-		label = xasprintf("%s %s", entity, name);
+		d.parent_uuid = entity_track(s, &of, (const char *)entity.data);
+		label = of.pid ? xasprintf("pid %u %s", of.pid, name) : xstrdup(name);
+	} else if (of.kind == ENTITY_PROCESS) {
+		set_parent(s, &d, of.pid);
+		label = d.has_parent_uuid ? xstrdup(name) : NULL;
 	}
+	label = label ? label : xasprintf("%s %s", (const char *)entity.data, name);
+	buf_free(&entity);
 	d.name = text_z(s, label, strlen(label));
 	d.counter = &counter;
 	track_write(s, &d, uuid);
@@ -701,10 +679,9 @@ static void event_instants(struct sink *s)
 		qsort(events.data, events.len, sizeof(*events.data), compare_events);
 	for (size_t i = 0; i < events.len; i++) {
 		const char *entity = strtab_get(&s->t->strings, events.data[i].entity, NULL);
-		const struct m_gpu *gpu;
-		uint32_t pid;
-		(void)gpu_of_entity(s->t, entity, &gpu, &pid);
-		uint64_t track = entity_track(s, entity, gpu);
+		struct entity of;
+		entity_parse(&of, entity);
+		uint64_t track = entity_track(s, &of, entity);
 		Eacgm__DebugAnnotation note, *list = &note;
 		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
 		annotate_text(s, &note, "text",

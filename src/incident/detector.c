@@ -196,9 +196,9 @@ void detector_thread_gone(struct detector *d, uint32_t thread)
 	windows_thread_gone(d->windows, thread);
 }
 
-void detector_name_gone(struct detector *d, uint32_t string)
+void detector_metric_gone(struct detector *d, uint32_t metric)
 {
-	hardware_name_gone(d->hardware, string);
+	hardware_metric_gone(d->hardware, metric);
 }
 
 /* A number that has gone to another is not waited for to be forgotten. */

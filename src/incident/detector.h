@@ -62,8 +62,8 @@ void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_
 void detector_process(struct detector *d, const struct m_process *row);
 /* Calls of this thread come no more. */
 void detector_thread_gone(struct detector *d, uint32_t thread);
-/* This number of a string stands for it no more: counters were of it. */
-void detector_name_gone(struct detector *d, uint32_t string);
+/* Counters of this metric come no more by its number. */
+void detector_metric_gone(struct detector *d, uint32_t metric);
 /* All events that ended before have come: windows up to there are judged. */
 void detector_upto(struct detector *d, uint64_t now_ns);
 /* Nothing more comes: open windows are judged and open anomalies end. */

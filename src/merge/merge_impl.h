@@ -91,9 +91,6 @@ static inline uint32_t merge_string(const struct merge_input *in, uint32_t numbe
 	return number < strtab_len(&in->t->strings) ? in->strings[number] : 0;
 }
 
-/* The string of an entity: "gpu 0", "pid 12". */
-uint32_t merge_entity(struct merge *m, const struct merge_input *in, uint32_t number);
-
 /* What an argument's value is. */
 uint64_t merge_argument(const struct merge_input *in, uint8_t type, uint64_t value);
 

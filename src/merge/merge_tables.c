@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/process_index.h"
+#include "events/metric.h"
 #include "merge/merge_impl.h"
 
 /* ---- rows that are kept once ---- */
@@ -30,31 +31,24 @@ void row_set_free(struct row_set *s)
 
 /* ---- what a row's values are in the output ---- */
 
-static bool is_of_host(const char *entity)
+/* Of what there is one on each host. */
+static bool needs_host(const struct merge *m, const struct entity *e)
 {
-	return !strncmp(entity, "gpu ", 4) || !strcmp(entity, "eacgm");
+	return m->clocks.len > 1 && entity_is_of_host(e) && !e->host_len;
 }
 
 /* "gpu 0 pid 12" -> "node7 gpu 0 pid 10000012". */
-uint32_t merge_entity(struct merge *m, const struct merge_input *in, uint32_t number)
+static uint32_t merge_entity(struct merge *m, const struct merge_input *in, uint32_t number)
 {
-	const char *name = strtab_get(&in->t->strings, number, NULL);
-	const char *of_process = !strncmp(name, "pid ", 4) ? name : strstr(name, " pid ");
-	bool prefixed = m->clocks.len > 1 && is_of_host(name);
-	if (!prefixed && (!of_process || !in->pid_shift))
-		return merge_string(in, number);
+	struct entity e;
 	struct buf b = {0};
-	if (prefixed)
-		buf_printf(&b, "%s ", m->labels.data[in->clock]);
-	unsigned long pid = 0;
-	int end = 0;
-	if (of_process && sscanf(of_process, "%*[ pid]%lu%n", &pid, &end) == 1 && end) {
-		buf_add(&b, name, (size_t)(of_process - name));
-		buf_printf(&b, "%spid %u%s", of_process == name ? "" : " ",
-			   merge_pid(in, (uint32_t)pid), of_process + end);
-	} else {
-		buf_add(&b, name, strlen(name));
+	entity_parse(&e, strtab_get(&in->t->strings, number, NULL));
+	e.pid = merge_pid(in, e.pid);
+	if (needs_host(m, &e)) {
+		e.host = m->labels.data[in->clock];
+		e.host_len = strlen(e.host);
 	}
+	entity_print(&b, &e);
 	uint32_t ret = rec_string(m->w, (const char *)b.data, b.len);
 	buf_free(&b);
 	return ret;
@@ -88,6 +82,8 @@ static uint64_t merged(struct merge *m, const struct merge_input *in, enum field
 		return in->numbers[ROW_FRAME][value];
 	case MEANS_STACK:
 		return value < in->t->stacks.len ? in->numbers[ROW_STACK][value] : 0;
+	case MEANS_METRIC:
+		return in->numbers[ROW_METRIC][value];
 	case MEANS_VALUE:
 		return named(in, from);
 	case MEANS_NUMBER:
@@ -121,6 +117,14 @@ static void put_strings(struct merge *m, struct merge_input *in)
 	}
 }
 
+static void complete_metric(struct merge *m, const struct merge_input *in, size_t i,
+			    struct m_metric *row)
+{
+	struct entity e = metric_entity(&in->t->metrics.data[i], &in->t->strings);
+	if (needs_host(m, &e))
+		row->host = rec_string_z(m->w, m->labels.data[in->clock]);
+}
+
 /* Rows that others refer to by number; those that several sources have are put once. Threads are
  * nobody else's. A stack's parent comes before it. */
 static void put_numbered(struct merge *m, struct merge_input *in, enum row_kind kind)
@@ -132,6 +136,8 @@ static void put_numbered(struct merge *m, struct merge_input *in, enum row_kind 
 	in->numbers[kind] = xcalloc(rows->len + 1, sizeof(**in->numbers));
 	for (size_t i = kind == ROW_STACK; i < rows->len; i++) {
 		merge_row(m, in, k, rows->data + i * k->row_bytes, &row);
+		if (kind == ROW_METRIC)
+			complete_metric(m, in, i, &row.of_metric);
 		number = &own;
 		if (kind == ROW_THREAD || !row_set_find(&m->once[kind], &row, &number))
 			*number = rec_add(m->w, kind, &row);

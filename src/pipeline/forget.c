@@ -38,7 +38,7 @@ static void forget_thread(struct pipeline *p, uint32_t tgid, uint32_t tid)
 	if (!map64_get(&p->threads, key, &index))
 		return;
 	map64_del(&p->threads, key);
-	emit_thread_gone(p, (uint32_t)index);
+	emit_row_gone(p, ROW_THREAD, (uint32_t)index);
 }
 
 static bool thread_lives(const struct pipeline *p, uint32_t tgid, uint32_t tid)

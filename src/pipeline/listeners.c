@@ -68,29 +68,11 @@ void emit_calls(struct pipeline *p, const struct m_call *rows, size_t n)
 	tell(p, ROW_CALL, 0, rows, n);
 }
 
-void emit_thread_gone(struct pipeline *p, uint32_t number)
+void emit_row_gone(struct pipeline *p, enum row_kind kind, uint32_t number)
 {
 	for (size_t i = 0; i < p->listeners.len; i++) {
 		const struct event_listener *who = &p->listeners.data[i].who;
 		if (who->row_gone)
-			who->row_gone(who->ctx, ROW_THREAD, number);
-	}
-}
-
-void emit_name(struct pipeline *p, uint32_t number, const char *text)
-{
-	for (size_t i = 0; i < p->listeners.len; i++) {
-		const struct event_listener *who = &p->listeners.data[i].who;
-		if (who->string)
-			who->string(who->ctx, number, text);
-	}
-}
-
-void emit_name_gone(struct pipeline *p, uint32_t number)
-{
-	for (size_t i = 0; i < p->listeners.len; i++) {
-		const struct event_listener *who = &p->listeners.data[i].who;
-		if (who->string_gone)
-			who->string_gone(who->ctx, number);
+			who->row_gone(who->ctx, kind, number);
 	}
 }

@@ -19,7 +19,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->namer = namer_new(readers);
 	p->kernels = kernels_new();
 	p->comms = comms_new();
-	p->entities = entities_new();
+	p->metrics = metrics_new();
 	p->shim_calls = shim_calls_new();
 	p->shim_ops = shim_ops_new();
 	p->stacks = stacks_new();
@@ -159,11 +159,12 @@ void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
 	post(p, (struct message){.kind = MSG_META, .a = xstrdup(key), .b = xstrdup(value)});
 }
 
-void pipeline_counter(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
-		      double value)
+void pipeline_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
+		      const char *name, double value)
 {
 	post(p, (struct message){.kind = MSG_COUNTER,
-				 .a = xstrdup(entity),
+				 .entity = *of,
+				 .a = xstrdup(of->label),
 				 .b = xstrdup(name),
 				 .start_ns = time_ns,
 				 .value = value});
@@ -292,13 +293,17 @@ static void take_note(struct pipeline *p, const struct message *m)
 	emit_note(p, &row);
 }
 
-static void take_counter(struct pipeline *p, const struct message *m)
+static void put_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
+			const char *name, double value)
 {
-	struct m_counter row = {.time_ns = m->start_ns,
-				.entity = pipeline_entity(p, m->a, m->start_ns),
-				.name = rec_string_z(p->writer, m->b),
-				.value = m->value};
+	struct m_counter row = {time_ns, pipeline_metric(p, of, name, time_ns), value};
 	emit_counter(p, &row);
+}
+
+static void take_counter(struct pipeline *p, struct message *m)
+{
+	m->entity.label = m->a;
+	put_counter(p, m->start_ns, &m->entity, m->b, m->value);
 }
 
 uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
@@ -446,11 +451,7 @@ void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t
 
 static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
 {
-	struct m_counter row = {.time_ns = time_ns,
-				.entity = rec_string_z(p->writer, "eacgm"),
-				.name = rec_string_z(p->writer, "lost_calls"),
-				.value = (double)total};
-	emit_counter(p, &row);
+	put_counter(p, time_ns, &ENTITY_NAMED(ENTITY_EACGM, ""), "lost_calls", (double)total);
 }
 
 void pipeline_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
@@ -571,7 +572,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->enum_bytes);
 	kernels_free(p->kernels);
 	comms_free(p->comms);
-	entities_free(p->entities);
+	metrics_free(p->metrics);
 	shim_calls_free(p->shim_calls);
 	shim_ops_free(p->shim_ops);
 	watch_free(p);

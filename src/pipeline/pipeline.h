@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/entity.h"
 #include "base/error.h"
 #include "parser/parser.h"
 #include "recording/recording.h"
@@ -101,8 +102,9 @@ void pipeline_process(struct pipeline *p, pid_t pid); /* a target from the start
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason);
 void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void pipeline_counter(struct pipeline *p, uint64_t time_ns, const char *entity, const char *name,
-		      double value);
+/* of: of this host. */
+void pipeline_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
+		      const char *name, double value);
 /* gpu's strings are numbers nowhere yet: they are given as text. */
 struct pipeline_gpu {
 	struct m_gpu row;

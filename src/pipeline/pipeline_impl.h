@@ -44,6 +44,7 @@ struct message {
 	void *row; /* its strings: those of texts */
 	char **texts;
 	size_t ntexts;
+	struct entity entity; /* its label is a */
 	uint64_t start_ns, end_ns;
 	double value;
 };
@@ -172,7 +173,7 @@ struct pipeline {
 	struct map64 enum_bytes; /* hash of type and value -> bytes */
 	struct kernels *kernels;
 	struct comms *comms;
-	struct entities *entities;
+	struct metrics *metrics;
 	struct shim_calls *shim_calls;
 	struct shim_ops *shim_ops;
 	struct watch *watch;	  /* NULL: collectives are not watched */
@@ -222,10 +223,7 @@ uint32_t emit_new_row(struct pipeline *p, enum row_kind kind, const void *row);
 void emit_changed_row(struct pipeline *p, enum row_kind kind, uint32_t number, const void *row);
 void emit_meta(struct pipeline *p, const char *key, const char *value);
 void emit_calls(struct pipeline *p, const struct m_call *rows, size_t n);
-void emit_thread_gone(struct pipeline *p, uint32_t number);
-/* Strings from NAME_FIRST on, which are no recording's. */
-void emit_name(struct pipeline *p, uint32_t number, const char *text);
-void emit_name_gone(struct pipeline *p, uint32_t number);
+void emit_row_gone(struct pipeline *p, enum row_kind kind, uint32_t number);
 
 /* The same with the types of rows: emit_counter, emit_new_thread. */
 #define X(number, NAME, stem, members)                                                             \
@@ -244,10 +242,11 @@ ROW_SERIES(X)
 ROW_NUMBERED(X)
 #undef X
 
-/* entities.c: the number of what a counter is of. */
-struct entities *entities_new(void);
-void entities_free(struct entities *en);
-uint32_t pipeline_entity(struct pipeline *p, const char *text, uint64_t time_ns);
+/* metrics.c: the number of a metric that has a counter at a time. */
+struct metrics *metrics_new(void);
+void metrics_free(struct metrics *ms);
+uint32_t pipeline_metric(struct pipeline *p, const struct entity *of, const char *name,
+			 uint64_t time_ns);
 
 /* forget.c: what ended processes and threads had. later: from now on it has ended; parts: its
  * mappings and threads; replaced: all of it, where nothing is kept. */

@@ -52,9 +52,9 @@
  * values a row (histogram buckets, argument names), row after row. Strings are numbers of
  * the string table; number 0 is "" and is not written.
  *   STRINGS      number, length, and "bytes": all strings one after the other
- *   PROBES, THREADS, CODES, FRAMES, STACKS  have a column "index"; a later row of the same
- *                index replaces. Indexes are dense from 0; of STACKS from 1, for stack 0 is "no
- *                stack", and a row's parent is a smaller index or 0
+ *   PROBES, THREADS, CODES, FRAMES, STACKS, METRICS  have a column "index"; a later row of the
+ *                same index replaces. Indexes are dense from 0; of STACKS from 1, for stack 0 is
+ *                "no stack", and a row's parent is a smaller index or 0
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
  *   GPUS (key: uuid), COMMS (pid, handle, start_ns), CONNECTIONS (pid, source, destination,
@@ -75,8 +75,8 @@
  * Calls of one probe look alike, so grouping by probe makes long equal runs of the last two.
  *
  * Minor versions: 1.1 enums, gpus, communicators and events; 1.2 frames, stacks, samples, GPU
- * spans, stacks of calls; 1.3 sources (of merged recordings), connections, more of
- * GPU spans; 1.4 anomalies.
+ * spans, stacks of calls; 1.3 sources (of merged recordings), connections, more of GPU spans;
+ * 1.4 anomalies, and metrics, in whose place counters had texts before (old_counters.c).
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
  * dictionary row is in a block before the first block that refers to it; numbers in call

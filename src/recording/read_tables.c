@@ -25,12 +25,17 @@ static void string_set(struct rec_reader *r, uint32_t number, const void *p, siz
 	r->string_bytes += len;
 }
 
-static uint32_t string_append(struct rec_reader *r, const char *s)
+uint32_t reader_string(struct rec_reader *r, const char *s, size_t len)
 {
 	uint32_t number = (uint32_t)r->t.strings.strings.len;
 	(void)vec_push(&r->t.strings.strings);
-	string_set(r, number, s, strlen(s));
+	string_set(r, number, s, len);
 	return number;
+}
+
+static uint32_t string_append(struct rec_reader *r, const char *s)
+{
+	return reader_string(r, s, strlen(s));
 }
 
 /* Everything about a strings block is checked before anything of it is taken. */
@@ -439,7 +444,7 @@ static void finish_hists(struct rec_reader *r)
 	r->t.hists.len = left;
 }
 
-/* Of rows that stand for nothing but themselves, and threads. */
+/* Of rows that stand for nothing but themselves, threads and metrics. */
 static void fix_texts(struct rec_reader *r, const struct row_kind_info *k)
 {
 	struct row_vec *table = rec_table(&r->t, k);
@@ -465,7 +470,8 @@ void tables_finish(struct rec_reader *r)
 	finish_stacks(r);
 	finish_hists(r);
 #define X(number, NAME, stem, members)                                                             \
-	if (row_kind_info(number)->keeping != ROWS_INDEXED || (number) == ROW_THREAD)              \
+	if (row_kind_info(number)->keeping != ROWS_INDEXED || (number) == ROW_THREAD ||            \
+	    (number) == ROW_METRIC)                                                                \
 		fix_texts(r, row_kind_info(number));
 	ROW_TABLES(X)
 #undef X

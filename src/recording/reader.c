@@ -15,8 +15,8 @@
 /* ---- decoding ---- */
 
 /* Reads, checks and decompresses one block into raw. */
-static int read_payload(const struct rec_reader *r, const struct block_ref *ref, struct buf *raw,
-			struct err *e)
+int reader_payload(const struct rec_reader *r, const struct block_ref *ref, struct buf *raw,
+		   struct err *e)
 {
 	struct buf stored = {0};
 	int rc = 0;
@@ -108,6 +108,11 @@ static int read_calls(const struct rec_reader *r, const struct block_ref *ref,
 	return rc;
 }
 
+static uint32_t metric_text(const struct rec_reader *r, const struct m_metric *m)
+{
+	return text_of(r, m->name) + text_of(r, m->label) + text_of(r, m->host);
+}
+
 /* Makes a reference good and counts its text. False: drop the row. */
 static bool fix_ref(const struct rec_reader *r, const struct row_field *f, uint32_t *number,
 		    uint64_t *text)
@@ -123,6 +128,11 @@ static bool fix_ref(const struct rec_reader *r, const struct row_field *f, uint3
 		if (*number >= r->known[ROW_THREAD].len || !r->known[ROW_THREAD].data[*number])
 			return false;
 		*text += text_of(r, r->t.threads.data[*number].comm);
+		return true;
+	case MEANS_METRIC:
+		if (*number >= r->t.metrics.len || !r->known[ROW_METRIC].data[*number])
+			return false;
+		*text += metric_text(r, &r->t.metrics.data[*number]);
 		return true;
 	case MEANS_STACK:
 		if (*number >= r->t.stacks.len)
@@ -142,7 +152,7 @@ static size_t find_refs(const struct row_kind_info *k, const struct row_field *r
 	for (size_t f = 0; f < k->nfields && n < REFS_MOST; f++) {
 		uint8_t means = k->fields[f].means;
 		if (means == MEANS_STRING || means == MEANS_ENTITY || means == MEANS_THREAD ||
-		    means == MEANS_STACK)
+		    means == MEANS_STACK || means == MEANS_METRIC)
 			ret[n++] = &k->fields[f];
 	}
 	return n;
@@ -187,7 +197,9 @@ static int read_rows(const struct rec_reader *r, const struct block_ref *ref, co
 	const struct row_kind_info *k = row_kind_info(ref->h.type);
 	void *rows;
 	uint64_t text = 0;
-	if (rows_decode(k, raw->data, raw->len, ref->h.rows, &rows, NULL))
+	bool old = ref->h.type == ROW_COUNTER && old_counters_are(raw);
+	if (old ? old_counters_decode(r, raw, ref->h.rows, &rows)
+		: rows_decode(k, raw->data, raw->len, ref->h.rows, &rows, NULL))
 		return err_set(e, EBADMSG, "the %s block at byte %llu holds what no eACGM writes",
 			       k->name, (unsigned long long)ref->payload_at);
 	free(ret->rows);
@@ -208,7 +220,7 @@ int rec_read(const struct rec_reader *r, enum row_kind kind, size_t block, struc
 		return err_set(e, EINVAL, "the recording has no block %zu of %s", block,
 			       row_kind_info(kind)->name);
 	const struct block_ref *ref = &r->blocks[kind].data[block];
-	int rc = read_payload(r, ref, &raw, e);
+	int rc = reader_payload(r, ref, &raw, e);
 	if (!rc && kind == ROW_CALL && ref->h.rows > ret->cap) {
 		free(ret->rows);
 		ret->rows = xrealloc(NULL, ref->h.rows, sizeof(struct m_call));
@@ -295,6 +307,7 @@ int rec_open(struct rec_reader **ret, const char *path, struct err *e)
 	strtab_add(&r->t.strings, "", 0);
 	scan_blocks(r);
 	tables_finish(r);
+	old_counters_open(r);
 	if (r->lost_blocks)
 		count_readable_calls(r);
 	scan_damage_sentence(r);
@@ -311,6 +324,7 @@ void rec_close(struct rec_reader *r)
 	if (r->fd >= 0)
 		close(r->fd);
 	tables_free(r);
+	map64_free(&r->old_metrics);
 	buf_free(&r->stored);
 	buf_free(&r->raw);
 	free(r);

@@ -1,6 +1,7 @@
 /* reader.h - inside of a reader; for scan.c, read_tables.c and reader.c only. */
 #pragma once
 
+#include "base/map64.h"
 #include "recording/format.h"
 #include "recording/recording.h"
 #include "recording/schema.h"
@@ -59,6 +60,8 @@ struct rec_reader {
 	uint32_t lost_code;		/* likewise; UINT32_MAX when the file lost nothing */
 	uint32_t lost_stack;		/* what a bad stack number becomes; 0 likewise */
 
+	struct map64 old_metrics; /* old_counters.c's: name << 32 | entity -> metric */
+
 	bool lost_blocks; /* blocks follow that may refer to lost ones */
 	uint32_t damaged_places;
 	char damage[128];      /* what is wrong at t.damaged_at */
@@ -71,6 +74,19 @@ struct rec_reader {
 
 /* Reads n bytes at an offset; false at the end of the file and on errors. */
 bool reader_pread(const struct rec_reader *r, void *p, size_t n, uint64_t at);
+
+/* Reads, checks and decompresses one block into raw. */
+int reader_payload(const struct rec_reader *r, const struct block_ref *ref, struct buf *raw,
+		   struct err *e);
+
+/* Adds a string that is not of the file. */
+uint32_t reader_string(struct rec_reader *r, const char *s, size_t len);
+
+/* old_counters.c: counters of recordings that have no metrics. open: once the tables are good. */
+void old_counters_open(struct rec_reader *r);
+bool old_counters_are(const struct buf *raw);
+int old_counters_decode(const struct rec_reader *r, const struct buf *raw, size_t n,
+			void **ret_rows);
 
 /* Walks the whole file: checks every block, hands it to tables_add, finds damage. */
 void scan_blocks(struct rec_reader *r);

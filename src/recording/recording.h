@@ -45,10 +45,10 @@ uint32_t rec_string_count(const struct rec_writer *w);
 /* A row of a kind of ROW_TABLES or ROW_BULKS but of calls: strings have been put before. A row
  * whose thread or probe is not in the recording is left out; a stack that is not becomes 0. */
 void rec_put(struct rec_writer *w, enum row_kind kind, const void *row);
-/* Of kinds whose rows have numbers (probes, threads, codes, frames, stacks): returns the number,
- * dense from 0, of stacks from 1. A stack's parent and frame have been put before; a number that
- * was not becomes 0 or a frame "(unknown)". Rows of the same parent and frame are for the caller to
- * find. */
+/* Of kinds whose rows have numbers (probes, threads, codes, frames, stacks, metrics): returns the
+ * number, dense from 0, of stacks from 1. A stack's parent and frame have been put before; a number
+ * that was not becomes 0 or a frame "(unknown)". Rows of the same parent and frame are for the
+ * caller to find. */
 uint32_t rec_add(struct rec_writer *w, enum row_kind kind, const void *row);
 /* Replaces the row of a number. */
 void rec_update(struct rec_writer *w, enum row_kind kind, uint32_t number, const void *row);

@@ -218,8 +218,7 @@ void segments_stats(const struct segments *s, struct rec_writer_stats *ret)
 static void on_string(void *ctx, uint32_t number, const char *text)
 {
 	struct segments *s = ctx;
-	if (number < NAME_FIRST)
-		segment_rows_string(s->writer, number, text);
+	segment_rows_string(s->writer, number, text);
 }
 
 static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)

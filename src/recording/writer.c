@@ -481,6 +481,8 @@ static bool is_known(const struct rec_writer *w, enum row_kind kind, const void 
 {
 	if (kind == ROW_SAMPLE)
 		return ((const struct m_sample *)row)->thread < w->next[ROW_THREAD];
+	if (kind == ROW_COUNTER)
+		return ((const struct m_counter *)row)->metric < w->next[ROW_METRIC];
 	if (kind == ROW_HIST)
 		return ((const struct m_hist *)row)->probe < w->next[ROW_PROBE];
 	return true;

@@ -33,9 +33,7 @@ static void on_counter(void *ctx, uint64_t time_ns, const struct entity *of, con
 		       double value)
 {
 	struct session *s = ctx;
-	char text[ENTITY_BYTES];
-	entity_text(text, sizeof(text), of);
-	pipeline_counter(s->pipeline, time_ns, text, name, value);
+	pipeline_counter(s->pipeline, time_ns, of, name, value);
 }
 
 static void on_event(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,

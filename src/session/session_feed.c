@@ -72,7 +72,7 @@ static void batch_free(struct feed_batch *b)
 	for (size_t kind = 0; kind < ROW_KINDS; kind++)
 		vec_free(&b->numbers[kind]);
 	vec_free(&b->threads_gone);
-	vec_free(&b->names_gone);
+	vec_free(&b->metrics_gone);
 	free(b);
 }
 
@@ -80,7 +80,7 @@ static void batch_empty(struct feed_batch *b)
 {
 	b->next = NULL;
 	b->upto_ns = b->overruns = 0;
-	b->strings.len = b->texts.len = b->threads_gone.len = b->names_gone.len = 0;
+	b->strings.len = b->texts.len = b->threads_gone.len = b->metrics_gone.len = 0;
 #define X(number, NAME, stem, members) b->members.len = 0;
 	ROW_TABLES(X)
 	ROW_BULKS(X)
@@ -145,12 +145,6 @@ static void on_string(void *ctx, uint32_t number, const char *text)
 	buf_add(&b->texts, text, strlen(text) + 1);
 }
 
-static void on_string_gone(void *ctx, uint32_t number)
-{
-	struct feed *f = ctx;
-	*vec_push(&f->filling->names_gone) = number;
-}
-
 static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	struct feed *f = ctx;
@@ -168,6 +162,8 @@ static void on_row_gone(void *ctx, enum row_kind kind, uint32_t number)
 	struct feed *f = ctx;
 	if (kind == ROW_THREAD)
 		*vec_push(&f->filling->threads_gone) = number;
+	else if (kind == ROW_METRIC)
+		*vec_push(&f->filling->metrics_gone) = number;
 }
 
 void feed_listen(struct feed *f, struct pipeline *p)
@@ -175,7 +171,6 @@ void feed_listen(struct feed *f, struct pipeline *p)
 	f->pipeline = p;
 	pipeline_listen(p, &(struct event_listener){.ctx = f,
 						    .string = on_string,
-						    .string_gone = on_string_gone,
 						    .rows = on_rows,
 						    .row_gone = on_row_gone});
 }

@@ -32,7 +32,7 @@ struct feed_batch {
 	ROW_BULKS(X)
 #undef X
 	VEC(uint32_t) numbers[ROW_KINDS]; /* of rows that have them, in their order */
-	VEC(uint32_t) threads_gone, names_gone;
+	VEC(uint32_t) threads_gone, metrics_gone;
 };
 
 struct feed;

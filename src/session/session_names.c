@@ -6,9 +6,6 @@
 static const char *string(void *ctx, uint32_t number)
 {
 	const struct session_names *n = ctx;
-	uint64_t at;
-	if (number >= NAME_FIRST)
-		return map64_get(&n->name_at, number, &at) ? n->names.data[at].text : "";
 	return number < n->strings.len ? n->strings.data[number] : "";
 }
 
@@ -31,6 +28,13 @@ static const struct m_code *code(void *ctx, uint32_t number)
 	return number < n->codes.len ? &n->codes.data[number] : NULL;
 }
 
+static const struct m_metric *metric(void *ctx, uint32_t number)
+{
+	const struct session_names *n = ctx;
+	uint64_t at;
+	return map64_get(&n->metric_at, number, &at) ? &n->metrics.data[at].row : NULL;
+}
+
 static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint64_t time_ns)
 {
 	const struct session_names *n = ctx;
@@ -50,7 +54,8 @@ void session_names_get(struct session_names *n, struct detect_names *ret)
 				     .probe = probe,
 				     .thread = thread,
 				     .code = code,
-				     .comm = comm};
+				     .comm = comm,
+				     .metric = metric};
 }
 
 static void take_thread(struct session_names *n, uint32_t index, const struct m_thread *row)
@@ -66,27 +71,22 @@ static void take_thread(struct session_names *n, uint32_t index, const struct m_
 	n->threads.data[at] = *row;
 }
 
-static void forget_name(struct session_names *n, uint32_t number)
+static void forget_metric(struct session_names *n, uint32_t number)
 {
 	uint64_t at;
-	if (!map64_get(&n->name_at, number, &at))
+	if (!map64_get(&n->metric_at, number, &at))
 		return;
-	map64_del(&n->name_at, number);
-	free(n->names.data[at].text);
-	n->names.data[at] = n->names.data[--n->names.len];
-	if (at < n->names.len)
-		map64_set(&n->name_at, n->names.data[at].number, at);
+	map64_del(&n->metric_at, number);
+	n->metrics.data[at] = n->metrics.data[--n->metrics.len];
+	if (at < n->metrics.len)
+		map64_set(&n->metric_at, n->metrics.data[at].number, at);
 }
 
-static void take_string(struct session_names *n, uint32_t number, const char *text)
+static void take_metric(struct session_names *n, uint32_t number, const struct m_metric *row)
 {
-	if (number < NAME_FIRST) { /* these come in order */
-		*vec_push(&n->strings) = xstrdup(text);
-		return;
-	}
-	forget_name(n, number);
-	map64_set(&n->name_at, number, n->names.len);
-	*vec_push(&n->names) = (struct session_name){number, xstrdup(text)};
+	forget_metric(n, number);
+	map64_set(&n->metric_at, number, n->metrics.len);
+	*vec_push(&n->metrics) = (struct session_metric){number, *row};
 }
 
 /* A row replaces that of the same communicator. */
@@ -111,8 +111,10 @@ static void take_comm(struct session_names *n, const struct m_comm *row)
 void session_names_take(struct session_names *n, const struct feed_batch *b)
 {
 	for (size_t i = 0; i < b->strings.len; i++)
-		take_string(n, b->strings.data[i].number,
-			    (const char *)b->texts.data + b->strings.data[i].at);
+		*vec_push(&n->strings) =
+			xstrdup((const char *)b->texts.data + b->strings.data[i].at);
+	for (size_t i = 0; i < b->metrics.len; i++)
+		take_metric(n, b->numbers[ROW_METRIC].data[i], &b->metrics.data[i]);
 	for (size_t i = 0; i < b->probes.len; i++)
 		*vec_push(&n->probes) = b->probes.data[i];
 	for (size_t i = 0; i < b->codes.len; i++)
@@ -132,8 +134,8 @@ void session_names_forget(struct session_names *n, const struct feed_batch *b)
 		map64_del(&n->thread_at, b->threads_gone.data[i]);
 		*vec_push(&n->free_threads) = (uint32_t)at;
 	}
-	for (size_t i = 0; i < b->names_gone.len; i++)
-		forget_name(n, b->names_gone.data[i]);
+	for (size_t i = 0; i < b->metrics_gone.len; i++)
+		forget_metric(n, b->metrics_gone.data[i]);
 }
 
 void session_names_free(struct session_names *n)
@@ -141,10 +143,8 @@ void session_names_free(struct session_names *n)
 	for (size_t i = 0; i < n->strings.len; i++)
 		free(n->strings.data[i]);
 	vec_free(&n->strings);
-	for (size_t i = 0; i < n->names.len; i++)
-		free(n->names.data[i].text);
-	vec_free(&n->names);
-	map64_free(&n->name_at);
+	vec_free(&n->metrics);
+	map64_free(&n->metric_at);
 	vec_free(&n->probes);
 	vec_free(&n->codes);
 	vec_free(&n->threads);

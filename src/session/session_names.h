@@ -9,12 +9,12 @@
 
 struct session_names {
 	VEC(char *) strings;
-	VEC(struct session_name {
+	VEC(struct session_metric {
 		uint32_t number;
-		char *text;
+		struct m_metric row;
 	})
-	names;		      /* those that go again */
-	struct map64 name_at; /* number -> place in names */
+	metrics;		/* those that go again too */
+	struct map64 metric_at; /* number -> place in metrics */
 	VEC(struct m_probe) probes;
 	VEC(struct m_code) codes;
 	VEC(struct m_thread) threads;

@@ -90,7 +90,7 @@ static void check_recording(const char *path)
 	for (size_t b = 0; b < rec_counter_blocks(r); b++)
 		if (!rec_read_counters(r, b, &counters, &e))
 			for (size_t i = 0; i < counters.len; i++)
-				check(counters.rows[i].name < strtab_len(&t->strings));
+				check(counters.rows[i].metric < t->metrics.len);
 	check_samples(r);
 	m_calls_free(&calls);
 	m_counters_free(&counters);

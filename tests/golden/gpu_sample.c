@@ -1,4 +1,5 @@
 /* gpu_sample.c - recordings of CUDA and NCCL calls, by hand. */
+#include "counters.h"
 #include "gpu_sample.h"
 
 #include <stdio.h>
@@ -243,17 +244,15 @@ static void put_gpus(struct rec_writer *w)
 					       .power_limit_w = 700,
 					       .seen_ns = T(0)});
 		snprintf(entity, sizeof(entity), "gpu %u", i);
-		for (size_t k = 0; k < sizeof(counters) / sizeof(counters[0]); k++)
+		for (size_t k = 0; k < sizeof(counters) / sizeof(counters[0]); k++) {
+			uint32_t metric = add_metric_of(w, entity, counters[k].name);
 			for (uint32_t at = 0; at < 3; at++)
 				rec_put_counter(
-					w, &(struct m_counter){T(at * 30000),
-							       rec_string_z(w, counters[k].name),
-							       rec_string_z(w, entity),
+					w, &(struct m_counter){T(at * 30000), metric,
 							       counters[k].value * (1 + 0.1 * at)});
+		}
 		snprintf(entity, sizeof(entity), "gpu %u pid %u", i, 100 + i);
-		rec_put_counter(w,
-				&(struct m_counter){T(30000), rec_string_z(w, "memory_used_bytes"),
-						    rec_string_z(w, entity), 7e9});
+		put_counter_of(w, T(30000), entity, "memory_used_bytes", 7e9);
 	}
 	rec_put_event(w,
 		      &(struct m_event){T(60000), rec_string_z(w, "gpu 1"), rec_string_z(w, "xid"),

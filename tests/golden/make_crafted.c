@@ -12,6 +12,7 @@
 
 #include <linux/types.h>
 
+#include "counters.h"
 #include "base/buffer.h"
 #include "base/random.h"
 #include "gpu_sample.h"
@@ -114,7 +115,7 @@ static struct m_gpu_span span(uint64_t i)
 
 static void counter(struct crafted *c, uint64_t at_ns, uint32_t name, uint32_t entity)
 {
-	rec_put_counter(c->w, &(struct m_counter){at_ns, name, entity, 1});
+	put_counter_of(c->w, at_ns, rec_string_get(c->w, entity), rec_string_get(c->w, name), 1);
 }
 
 /* ---- tables ---- */
@@ -571,9 +572,9 @@ static void samples_in_centuries(struct crafted *c)
 
 static void counters(struct crafted *c)
 {
-	uint32_t name = rec_string_z(c->w, "cpu_s"), entity = rec_string_z(c->w, "pid 100");
+	uint32_t metric = add_metric_of(c->w, "pid 100", "cpu_s");
 	for (uint64_t i = 0; i < c->n; i++)
-		counter(c, T0 + i * 1000000, name, entity);
+		rec_put_counter(c->w, &(struct m_counter){T0 + i * 1000000, metric, 1});
 }
 
 static void counters_of_many_names(struct crafted *c)
@@ -584,9 +585,9 @@ static void counters_of_many_names(struct crafted *c)
 
 static void counters_in_centuries(struct crafted *c)
 {
-	uint32_t name = rec_string_z(c->w, "sm_ratio"), entity = rec_string_z(c->w, "gpu 0");
+	uint32_t metric = add_metric_of(c->w, "gpu 0", "sm_ratio");
 	for (uint64_t i = 0; i < c->n; i++)
-		counter(c, i * (5 * CENTURY / c->n), name, entity);
+		rec_put_counter(c->w, &(struct m_counter){i * (5 * CENTURY / c->n), metric, 1});
 }
 
 /* ---- GPUs ---- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counters.h"
 #include "base/random.h"
 #include "recording/recording.h"
 #include "wire/event.h"
@@ -123,14 +124,14 @@ static void make_tables(struct job *j)
 static void run(struct job *j, double seconds)
 {
 	uint64_t second = START_NS, end_ns = START_NS + (uint64_t)(seconds * 1e9);
-	uint32_t name = rec_string_z(j->w, "cpu_s"), entity = rec_string_z(j->w, "pid 4242");
+	uint32_t metric = add_metric_of(j->w, "pid 4242", "cpu_s");
 	make_tables(j);
 	j->now_ns = j->tick_ns = START_NS;
 	while (j->now_ns < end_ns) {
 		step(j);
 		for (; second < j->now_ns; second += 1000000000ULL)
 			rec_put_counter(j->w,
-					&(struct m_counter){second, name, entity,
+					&(struct m_counter){second, metric,
 							    (double)(second - START_NS) / 1e9});
 	}
 }

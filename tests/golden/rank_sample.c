@@ -1,4 +1,5 @@
 /* rank_sample.c - simulates a job of several ranks. */
+#include "counters.h"
 #include "rank_sample.h"
 
 #include <inttypes.h>
@@ -173,9 +174,8 @@ static void put_samples(struct rec_writer *w, const struct rank_sample *s, unsig
 				       .uuid = rec_string_z(w, entity),
 				       .name = rec_string_z(w, "NVIDIA H200")});
 	snprintf(entity, sizeof(entity), "gpu %u pid %u", rank % 2, rank_sample_pid(s, rank));
-	rec_put_counter(w, &(struct m_counter){rank_sample_shown(&s->clocks[rank], RANK_SAMPLE_T0),
-					       rec_string_z(w, "memory_used_bytes"),
-					       rec_string_z(w, entity), 1e9 * (rank + 1)});
+	put_counter_of(w, rank_sample_shown(&s->clocks[rank], RANK_SAMPLE_T0), entity,
+		       "memory_used_bytes", 1e9 * (rank + 1));
 }
 
 int rank_sample_write(const char *path, const struct rank_sample *s, unsigned ranks, struct err *e)

@@ -3,6 +3,7 @@
 
 #include <linux/types.h>
 
+#include "counters.h"
 #include "recording/recording.h"
 #include "wire/event.h"
 
@@ -275,13 +276,12 @@ static void put_worker(struct rec_writer *w)
 
 static void put_numbers(struct rec_writer *w)
 {
-	uint32_t entity = str(w, "pid 4242");
+	uint32_t cpu = add_metric_of(w, "pid 4242", "cpu_ratio");
+	uint32_t rss = add_metric_of(w, "pid 4242", "rss_bytes");
 	for (uint32_t i = 0; i < 10; i++) {
 		uint64_t t = SAMPLE_T0 + i * 10 * MS;
-		rec_put_counter(
-			w, &(struct m_counter){t, str(w, "cpu_ratio"), entity, 0.5 + i / 100.0});
-		rec_put_counter(w,
-				&(struct m_counter){t, str(w, "rss_bytes"), entity, 1e9 + i * 1e6});
+		rec_put_counter(w, &(struct m_counter){t, cpu, 0.5 + i / 100.0});
+		rec_put_counter(w, &(struct m_counter){t, rss, 1e9 + i * 1e6});
 	}
 	struct m_hist h = {.pid = 4242, .probe = SP_LINEAR, .count = 1, .total_ns = 2 * MS};
 	rec_put_hist(w, &h);

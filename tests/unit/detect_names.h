@@ -7,6 +7,7 @@
 
 #include "base/strtab.h"
 #include "detect/names.h"
+#include "events/metric.h"
 #include "wire/event.h"
 
 enum fake_probe {
@@ -28,6 +29,7 @@ enum fake_probe {
 
 struct fake_names {
 	struct strtab strings;
+	VEC(struct m_metric) metrics;
 	struct m_probe probes[FAKE_PROBES];
 	struct m_code codes[FAKE_CODES];
 	struct m_thread thread; /* the one that was asked for last */
@@ -38,6 +40,22 @@ struct fake_names {
 static inline uint32_t fake_string(struct fake_names *f, const char *s)
 {
 	return strtab_add_z(&f->strings, s);
+}
+
+/* The number of a metric by the text of what it is of. */
+static inline uint32_t fake_metric(struct fake_names *f, const char *entity, const char *name)
+{
+	struct entity of;
+	entity_parse(&of, entity);
+	struct m_metric m = metric_of(&of, name);
+	m.host = strtab_add(&f->strings, of.host, of.host_len);
+	m.label = fake_string(f, of.label);
+	m.name = fake_string(f, name);
+	for (uint32_t i = 0; i < f->metrics.len; i++)
+		if (metric_is(&f->metrics.data[i], &m))
+			return i;
+	*vec_push(&f->metrics) = m;
+	return (uint32_t)f->metrics.len - 1;
 }
 
 static inline void fake_probe(struct fake_names *f, enum fake_probe which, const char *layer,
@@ -114,6 +132,12 @@ static inline const struct m_code *fake_get_code(void *ctx, uint32_t number)
 	return number < FAKE_CODES ? &((struct fake_names *)ctx)->codes[number] : NULL;
 }
 
+static inline const struct m_metric *fake_get_metric(void *ctx, uint32_t number)
+{
+	const struct fake_names *f = ctx;
+	return number < f->metrics.len ? &f->metrics.data[number] : NULL;
+}
+
 static inline const struct m_comm *fake_get_comm(void *ctx, uint32_t pid, uint64_t handle,
 						 uint64_t time_ns)
 {
@@ -130,7 +154,8 @@ static inline struct detect_names fake_names_of(struct fake_names *f)
 				     .probe = fake_get_probe,
 				     .thread = fake_get_thread,
 				     .code = fake_get_code,
-				     .comm = fake_get_comm};
+				     .comm = fake_get_comm,
+				     .metric = fake_get_metric};
 }
 
 static inline struct m_call fake_call(enum fake_probe probe, uint32_t thread, uint64_t start_ns,

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "golden/counters.h"
 #include "incident/detector_impl.h"
 #include "detect/learn.h"
 #include "detect/learn_mixture.h"
@@ -573,13 +574,13 @@ static uint64_t rows_of_counters(bool lost)
 	close(mkstemp(path));
 	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
 	rec_put_meta(w, "start_monotonic_ns", "1000000000000");
-	uint32_t name = rec_string_z(w, "cpu_ratio"), entity = rec_string_z(w, "pid 7");
+	uint32_t cpu = add_metric_of(w, "pid 7", "cpu_ratio");
+	uint32_t losses = add_metric_of(w, "eacgm", "lost_calls");
 	for (uint64_t i = 0; i <= 60; i++)
-		rec_put_counter(w, &(struct m_counter){(1000 + i) * SIM_SECOND, name, entity,
+		rec_put_counter(w, &(struct m_counter){(1000 + i) * SIM_SECOND, cpu,
 						       0.5 + 0.1 * random_normal(&seed)});
-	name = rec_string_z(w, "lost_calls"), entity = rec_string_z(w, "eacgm");
 	for (uint64_t i = 0; i < 2 && lost; i++)
-		rec_put_counter(w, &(struct m_counter){(1020 + 10 * i) * SIM_SECOND, name, entity,
+		rec_put_counter(w, &(struct m_counter){(1020 + 10 * i) * SIM_SECOND, losses,
 						       7.0 + (double)i});
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "golden/counters.h"
 #include "base/utf8.h"
 #include "export/export.h"
 #include "recording/recording.h"
@@ -90,7 +91,7 @@ static struct rec_reader *nasty_recording(void)
 	const uint64_t args[] = {s, UINT64_MAX, UINT64_MAX, UINT64_MAX, 2, 0};
 	memcpy(c.args, args, sizeof(args));
 	rec_put_calls(w, &c, 1);
-	rec_put_counter(w, &(struct m_counter){11, s, s, 0.25});
+	put_counter_of(w, 11, NASTY, NASTY, 0.25);
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);
 	free(path);

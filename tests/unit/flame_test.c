@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <linux/types.h>
 
+#include "golden/counters.h"
 #include "analyze/flame.h"
 #include "analyze/profile.h"
 #include "export/flame.h"
@@ -302,7 +303,7 @@ static void test_killed(void **state)
 		rec_put_gpu_span(x.w, &(struct m_gpu_span){.start_ns = T0 + S,
 							   .end_ns = T0 + (last == 2 ? 7 : 1) * S,
 							   .pid = 10});
-		rec_put_counter(x.w, &(struct m_counter){.time_ns = T0 + (last == 3 ? 7 : 1) * S});
+		put_counter_of(x.w, T0 + (last == 3 ? 7 : 1) * S, "", "", 0);
 		world_read(&x);
 		assert_int_equal(rec_tables(x.r)->last_ns, T0 + 7 * S);
 		make(&x, (struct flame_options){.kind = FLAME_CPU}, &t);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "golden/counters.h"
 #include "analyze/flops.h"
 #include "analyze/flops_peak.h"
 #include "golden/gpu_sample.h"
@@ -468,8 +469,7 @@ static void kernels_tell_tensor_cores(void **state)
 static void counter(struct rec_writer *w, const char *entity, const char *name, uint64_t us,
 		    double value)
 {
-	rec_put_counter(w, &(struct m_counter){us * US, rec_string_z(w, name),
-					       rec_string_z(w, entity), value});
+	put_counter_of(w, us * US, entity, name, value);
 }
 
 static void activity_of_that_time(void **state)

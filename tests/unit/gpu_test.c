@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "golden/counters.h"
 #include "analyze/gpu.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
@@ -529,8 +530,7 @@ static void collectives_belong_to_communicators(void **state)
 
 static void put_counter(struct rec_writer *w, uint64_t time, const char *entity, double value)
 {
-	rec_put_counter(w, &(struct m_counter){time, rec_string_z(w, "power_w"),
-					       rec_string_z(w, entity), value});
+	put_counter_of(w, time, entity, "power_w", value);
 }
 
 /* An instance that is made anew has another uuid and the number of the old one. */

@@ -55,14 +55,14 @@ static int end(void **state)
 	hardware_free(hardware);
 	counters_usual_free(usual);
 	strtab_free(&fake.strings);
+	vec_free(&fake.metrics);
 	return 0;
 }
 
 static void counter(const char *entity, const char *name, double seconds, double value)
 {
 	struct m_counter c = {.time_ns = (uint64_t)(seconds * 1e9),
-			      .entity = fake_string(&fake, entity),
-			      .name = fake_string(&fake, name),
+			      .metric = fake_metric(&fake, entity, name),
 			      .value = value};
 	hardware_counter(hardware, &names, &c);
 }
@@ -360,8 +360,7 @@ static void hostile_counters(void **state)
 		}
 	}
 	struct m_counter c = {.time_ns = UINT64_MAX,
-			      .entity = fake_string(&fake, "gpu 0"),
-			      .name = fake_string(&fake, "power_w"),
+			      .metric = fake_metric(&fake, "gpu 0", "power_w"),
 			      .value = INFINITY};
 	hardware_counter(hardware, &names, &c);
 	c.value = 1e308;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
+#include "events/metric.h"
 #include "pipeline/pipeline_impl.h"
 
 struct heard {
@@ -26,7 +27,9 @@ struct heard {
 	uint32_t thread_rows;  /* indices are smaller */
 	uint64_t calls, early; /* calls whose thread or probe had not been told */
 	uint64_t dur_ns;
-	char counter[32];
+	struct m_metric metric;
+	uint32_t metric_number;
+	char counter[64];
 };
 
 static const char *text_of(const struct heard *h, uint32_t number)
@@ -37,8 +40,6 @@ static const char *text_of(const struct heard *h, uint32_t number)
 static void on_string(void *ctx, uint32_t number, const char *text)
 {
 	struct heard *h = ctx;
-	if (number >= NAME_FIRST)
-		return;
 	assert_int_equal(number, h->strings.len);
 	*vec_push(&h->strings) = xstrdup(text);
 }
@@ -62,8 +63,13 @@ static void on_calls(struct heard *h, const struct m_call *rows, size_t n)
 
 static void on_counter(struct heard *h, const struct m_counter *row)
 {
-	snprintf(h->counter, sizeof(h->counter), "%s %s %.1f", text_of(h, row->entity),
-		 text_of(h, row->name), row->value);
+	static const struct strtab none;
+	struct entity of = metric_entity(&h->metric, &none);
+	char entity[32];
+	assert_int_equal(row->metric, h->metric_number);
+	entity_text(entity, sizeof(entity), &of);
+	snprintf(h->counter, sizeof(h->counter), "%s %s %.1f", entity, text_of(h, h->metric.name),
+		 row->value);
 	h->counters++;
 }
 
@@ -77,6 +83,7 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 		const struct m_process *process;
 		const struct m_gpu *gpu;
 		const struct m_loss *loss;
+		const struct m_metric *metric;
 	} row = {rows};
 	h->rows[kind] += (uint32_t)n;
 	if (kind == ROW_CALL)
@@ -98,6 +105,9 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 	} else if (kind == ROW_GPU) {
 		assert_string_equal(text_of(h, row.gpu->name), "NVIDIA H200");
 		h->gpus++;
+	} else if (kind == ROW_METRIC) {
+		h->metric = *row.metric;
+		h->metric_number = number;
 	} else if (kind == ROW_LOSS) {
 		h->losses += (uint32_t)row.loss->count;
 	}
@@ -156,14 +166,14 @@ static void test_rows_are_heard(void **state)
 {
 	static const enum row_kind once[] = {ROW_META, ROW_NOTE,       ROW_EVENT,  ROW_WINDOW,
 					     ROW_ENUM, ROW_CONNECTION, ROW_THREAD, ROW_PROBE,
-					     ROW_GPU,  ROW_LOSS,       ROW_COUNTER};
+					     ROW_GPU,  ROW_LOSS,       ROW_METRIC, ROW_COUNTER};
 	uint32_t other[ROW_KINDS] = {0};
 	(void)state;
 	char path[64];
 	struct heard h;
 	snprintf(path, sizeof(path), "/tmp/listeners_test.%d", getpid());
 	begin(&h, path, NULL);
-	pipeline_counter(h.p, 5, "gpu 0", "power_w", 412.5);
+	pipeline_counter(h.p, 5, &ENTITY_OF_GPU(0, -1, 0), "power_w", 412.5);
 	pipeline_gpu(h.p,
 		     &(struct pipeline_gpu){
 			     .uuid = "u", .name = "NVIDIA H200", .bus_id = "b", .driver = "d"});
@@ -215,7 +225,7 @@ static void test_nothing_is_kept(void **state)
 	struct pipeline_stats st;
 	struct err e = {""};
 	begin(&h, NULL, NULL);
-	pipeline_counter(h.p, 5, "pid 1", "rss_bytes", 1);
+	pipeline_counter(h.p, 5, &ENTITY_OF_PID(1), "rss_bytes", 1);
 	for (uint32_t pass = 0; pass < 3; pass++) {
 		for (uint32_t i = 0; i < 100000; i++)
 			call(&h, (uint32_t)getpid(), i);

@@ -86,21 +86,18 @@ static void threads_leave_nothing(void **state)
 	end(d);
 }
 
-static uint32_t name_of(uint32_t pid)
+static uint32_t metric_of_pid(uint32_t pid)
 {
 	char entity[32];
 	snprintf(entity, sizeof(entity), "pid %u", pid);
-	return fake_string(&fake, entity);
+	return fake_metric(&fake, entity, "cpu_ratio");
 }
 
 /* Two seconds of calls and counters. */
 static void live(struct detector *d, uint32_t pid, uint64_t now_ns)
 {
 	uint32_t index = (pid - 1) * PER_PROCESS;
-	struct m_counter c = {.time_ns = now_ns,
-			      .entity = name_of(pid),
-			      .name = fake_string(&fake, "cpu_ratio"),
-			      .value = 0.5};
+	struct m_counter c = {.time_ns = now_ns, .metric = metric_of_pid(pid), .value = 0.5};
 	detector_counter(d, &names, &c);
 	for (uint32_t i = 0; i < 3; i++)
 		call(d, FAKE_OPERATOR, index, now_ns + i * 1000000);
@@ -114,7 +111,7 @@ static void processes_leave_nothing(void **state)
 	struct detector *d = begin(PER_PROCESS);
 	size_t early = 0;
 	for (uint32_t pid = 1; pid <= 10000; pid++)
-		name_of(pid); /* not the detector's */
+		metric_of_pid(pid); /* not the detector's */
 	for (uint32_t pid = 1; pid <= 10000; pid++) {
 		uint64_t now_ns = BEGIN_NS + pid * (SECOND / 5);
 		struct m_process row = {.pid = pid, .start_ns = now_ns};
@@ -126,7 +123,7 @@ static void processes_leave_nothing(void **state)
 			detector_process(d, &row);
 		}
 		if (pid > 100)
-			detector_name_gone(d, name_of(pid - 100));
+			detector_metric_gone(d, metric_of_pid(pid - 100));
 		if (pid > 100)
 			detector_thread_gone(d, (pid - 101) * PER_PROCESS);
 		detector_upto(d, now_ns);
@@ -136,7 +133,7 @@ static void processes_leave_nothing(void **state)
 	assert_true(bytes_in_use() < early + GROWTH_MOST);
 	assert_true(windows_processes(d->windows) < 100);
 	assert_true(d->hardware->units.len < 100);
-	assert_true(d->hardware->entity_of.len <= 100);
+	assert_true(d->hardware->unit_of_metric.len <= 100);
 	assert_true(d->judging.series.list.len < 500);
 	assert_true(d->job.work_since.len < 100 && d->ended.len < 100);
 	end(d);

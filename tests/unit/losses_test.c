@@ -17,23 +17,33 @@
 #define SECOND 1000000000ULL
 #define MS     1000000ULL
 
-static const char *string(void *ctx, uint32_t number)
-{
-	const struct pipeline *p = ctx;
-	return rec_string_get(p->writer, number);
-}
-
 struct run {
 	struct pipeline *p;
 	struct detect_names names;
 	struct losses losses;
+	struct m_metric metric; /* there is one */
 	uint32_t counters;
 };
+
+static const char *string(void *ctx, uint32_t number)
+{
+	return rec_string_get(((struct run *)ctx)->p->writer, number);
+}
+
+static const struct m_metric *metric(void *ctx, uint32_t number)
+{
+	(void)number;
+	return &((struct run *)ctx)->metric;
+}
 
 static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	struct run *r = ctx;
-	(void)number, (void)n;
+	(void)n;
+	if (kind == ROW_METRIC) {
+		assert_int_equal(number, 0);
+		r->metric = *(const struct m_metric *)rows;
+	}
 	if (kind != ROW_COUNTER)
 		return;
 	r->counters++;
@@ -47,7 +57,7 @@ static void begin(struct run *r)
 	if (rec_writer_open(&w, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
 	*r = (struct run){.p = pipeline_new(w, "/proc", NULL), .losses.window_ns = SECOND};
-	r->names = (struct detect_names){.ctx = r->p, .string = string};
+	r->names = (struct detect_names){.ctx = r, .string = string, .metric = metric};
 	pipeline_listen(r->p, &(struct event_listener){.ctx = r, .rows = on_rows});
 }
 

@@ -23,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "events/metric.h"
 #include "analyze/ranks.h"
 #include "base/map64.h"
 #include "golden/rank_sample.h"
@@ -441,7 +442,8 @@ static void digest_rest(struct digest *d, const struct rec_reader *r)
 		assert_int_equal(rec_read_counters(r, b, &counters, NULL), 0);
 		for (size_t i = 0; i < counters.len; i++)
 			d->counters +=
-				mix(counters.rows[i].time_ns, text_hash(t, counters.rows[i].name));
+				mix(counters.rows[i].time_ns,
+				    text_hash(t, t->metrics.data[counters.rows[i].metric].name));
 	}
 	for (size_t i = 0; i < t->hists.len; i++) {
 		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
@@ -540,7 +542,10 @@ static void same_things_become_one(void **state)
 	for (size_t b = 0; b < rec_counter_blocks(one); b++) {
 		assert_int_equal(rec_read_counters(one, b, &counters, NULL), 0);
 		for (size_t i = 0; i < counters.len; i++) {
-			const char *of = strtab_get(&t->strings, counters.rows[i].entity, NULL);
+			char of[64];
+			struct entity e = metric_entity(&t->metrics.data[counters.rows[i].metric],
+							&t->strings);
+			entity_text(of, sizeof(of), &e);
 			first |= !strcmp(of, "node0 gpu 1 pid 101");
 			second |= !strcmp(of, "node1 gpu 1 pid 10000101");
 		}

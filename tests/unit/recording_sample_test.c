@@ -17,6 +17,7 @@
 #include <cmocka.h>
 #include <linux/types.h>
 
+#include "base/entity.h"
 #include "golden/profile_sample.h"
 #include "golden/sample.h"
 #include "recording/recording.h"
@@ -211,8 +212,11 @@ static void check_sample_rest(const struct rec_reader *r)
 	assert_int_equal(c.len, SAMPLE_COUNTERS);
 	for (size_t i = 0; i < 10; i++) {
 		assert_int_equal(c.rows[2 * i].time_ns, SAMPLE_T0 + i * 10 * MS);
-		assert_string_equal(text(r, c.rows[2 * i].name), "cpu_ratio");
-		assert_string_equal(text(r, c.rows[2 * i].entity), "pid 4242");
+		const struct m_metric *m = &t->metrics.data[c.rows[2 * i].metric];
+		assert_string_equal(text(r, m->name), "cpu_ratio");
+		assert_int_equal(m->kind, ENTITY_PROCESS);
+		assert_int_equal(m->pid, 4242);
+		assert_int_equal(m->unit, UNIT_RATIO);
 		assert_true(c.rows[2 * i].value == 0.5 + (double)i / 100);
 		assert_true(c.rows[2 * i + 1].value == 1e9 + (double)i * 1e6);
 	}

@@ -280,10 +280,12 @@ static void test_names_of_processes_go(void **state)
 	session_names_get(&names, &n);
 	for (uint32_t i = 0; i < 50000; i++) {
 		char entity[32];
-		snprintf(entity, sizeof(entity), i % 2 ? "pid %u" : "gpu 0 pid %u", 300 + i / 100);
+		uint32_t pid = 300 + i / 100;
+		struct entity of = i % 2 ? ENTITY_OF_PID(pid) : ENTITY_OF_GPU(0, -1, pid);
+		entity_text(entity, sizeof(entity), &of);
 		uint64_t now_ns = (i + 1) * 100000000ULL;
-		pipeline_counter(run.p, now_ns, "gpu 0", "power_w", 1);
-		pipeline_counter(run.p, now_ns, entity, "cpu_ratio", 1);
+		pipeline_counter(run.p, now_ns, &ENTITY_OF_GPU(0, -1, 0), "power_w", 1);
+		pipeline_counter(run.p, now_ns, &of, "cpu_ratio", 1);
 		pipeline_note(run.p, entity, entity);
 		pipeline_event(run.p, now_ns, entity, "anomaly", entity);
 		pipeline_pass_end(run.p);
@@ -291,18 +293,21 @@ static void test_names_of_processes_go(void **state)
 		struct feed_batch *b = feed_take(run.feed);
 		session_names_take(&names, b);
 		assert_int_equal(b->counters.len, 2);
-		assert_string_equal(n.string(n.ctx, b->counters.data[0].entity), "gpu 0");
-		assert_string_equal(n.string(n.ctx, b->counters.data[1].entity), entity);
+		assert_int_equal(n.metric(n.ctx, b->counters.data[0].metric)->pid, 0);
+		const struct m_metric *m = n.metric(n.ctx, b->counters.data[1].metric);
+		assert_int_equal(m->kind, of.kind);
+		assert_int_equal(m->pid, pid);
+		assert_string_equal(n.string(n.ctx, m->name), "cpu_ratio");
 		session_names_forget(&names, b);
-		gone += b->names_gone.len;
-		most = names.names.len > most ? names.names.len : most;
+		gone += b->metrics_gone.len;
+		most = names.metrics.len > most ? names.metrics.len : most;
 		feed_give_back(run.feed, b);
 		strings = i == 100 ? rec_string_count(run.p->writer) : strings;
 	}
 	assert_true(gone > 900 && most < 30);
 	assert_int_equal(rec_string_count(run.p->writer), strings);
 	assert_int_equal(names.strings.len, strings);
-	assert_string_equal(n.string(n.ctx, NAME_FIRST), "");
+	assert_null(n.metric(n.ctx, 0x7fffffff));
 	feed_end(run.feed);
 	session_names_free(&names);
 	end(&run);
