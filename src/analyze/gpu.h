@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/counters.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "events/visitor.h"
@@ -104,9 +105,7 @@ struct gpu_error {
 
 struct gpu_counter {
 	const char *name;
-	double mean, min, max, last;
-	uint64_t samples;
-	uint64_t last_ns;
+	struct counter_sum sum;
 };
 typedef VEC(struct gpu_counter) gpu_counters_t;
 

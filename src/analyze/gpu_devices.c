@@ -103,7 +103,7 @@ static gpu_counters_t *counters_of(struct adder *a, const struct entity *e, uint
 }
 
 static struct gpu_counter *counter_of(struct adder *a, gpu_counters_t *list, uint64_t list_number,
-				      const char *name, double value)
+				      const char *name)
 {
 	uint64_t i, key = hash_u64(list_number) ^ hash_u64((uintptr_t)name);
 	for (; map64_get(&a->counter_of, key, &i); key++) /* another may have the hash */
@@ -111,22 +111,8 @@ static struct gpu_counter *counter_of(struct adder *a, gpu_counters_t *list, uin
 			return &list->data[i];
 	map64_set(&a->counter_of, key, list->len);
 	struct gpu_counter *c = vec_push(list);
-	*c = (struct gpu_counter){.name = name, .min = value, .max = value};
+	*c = (struct gpu_counter){.name = name};
 	return c;
-}
-
-static void counter_add(struct gpu_counter *c, const struct m_counter *row)
-{
-	c->samples++;
-	c->mean += (row->value - c->mean) / (double)c->samples;
-	if (row->value < c->min)
-		c->min = row->value;
-	if (row->value > c->max)
-		c->max = row->value;
-	if (row->time_ns < c->last_ns)
-		return;
-	c->last = row->value;
-	c->last_ns = row->time_ns;
 }
 
 static void add_counters(void *ctx, const struct visited_rows *rows)
@@ -143,7 +129,7 @@ static void add_counters(void *ctx, const struct visited_rows *rows)
 		gpu_counters_t *list = counters_of(a, &e, row->time_ns, &number);
 		const char *name = strtab_get(&a->t->strings, m->name, NULL);
 		if (list)
-			counter_add(counter_of(a, list, number, name, row->value), row);
+			counter_sum_add(&counter_of(a, list, number, name)->sum, row);
 	}
 }
 

@@ -215,18 +215,24 @@ static void errors_json(struct json_stream *out, const struct gpu_summary *s)
 	json_stream_close(out);
 }
 
+json_t *report_counter_json(const struct counter_sum *c)
+{
+	json_t *o = json_object();
+	set_real(o, "mean", c->mean);
+	set_real(o, "min", c->min);
+	set_real(o, "max", c->max);
+	set_real(o, "last", c->last);
+	set_number(o, "samples", c->samples);
+	return o;
+}
+
 static json_t *counters_json(const gpu_counters_t *counters)
 {
 	json_t *all = json_object();
 	for (size_t i = 0; i < counters->len; i++) {
-		const struct gpu_counter *c = &counters->data[i];
-		json_t *o = json_object(), *name = report_text_json(c->name);
-		set_real(o, "mean", c->mean);
-		set_real(o, "min", c->min);
-		set_real(o, "max", c->max);
-		set_real(o, "last", c->last);
-		set_number(o, "samples", c->samples);
-		json_object_set_new(all, json_string_value(name), o);
+		json_t *name = report_text_json(counters->data[i].name);
+		json_object_set_new(all, json_string_value(name),
+				    report_counter_json(&counters->data[i].sum));
 		json_decref(name);
 	}
 	return all;

@@ -66,7 +66,7 @@ static void holds(const struct gpu_device *d, struct buf *ret)
 	static const char prefix[] = "clock_limit_";
 	for (size_t i = 0; i < d->counters.len; i++) {
 		const struct gpu_counter *c = &d->counters.data[i];
-		if (!strncmp(c->name, prefix, strlen(prefix)) && c->max > 0)
+		if (!strncmp(c->name, prefix, strlen(prefix)) && c->sum.max > 0)
 			buf_printf(ret, "%s%s", ret->len ? ", " : "", c->name + strlen(prefix));
 	}
 	buf_byte(ret, 0);
@@ -87,25 +87,25 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	char name[128], whole[512];
 	struct buf held = {0};
 	uint64_t total = d->row && d->row->memory_bytes ? d->row->memory_bytes
-			 : all				? (uint64_t)all->max
+			 : all				? (uint64_t)all->sum.max
 							: 0;
 	double limit_w = d->row && d->row->power_limit_w > 0 ? d->row->power_limit_w : 0;
 	if (!(limit_w > 0) && limit)
-		limit_w = limit->last;
+		limit_w = limit->sum.last;
 	snprintf(whole, sizeof(whole), "%s%s%s", d->host, *d->host ? " " : "",
 		 d->row ? strtab_get(&p->r->tables->strings, d->row->name, NULL) : "");
 	text_fit(name, sizeof(name), whole, 18);
 	fprintf(p->out, "%5u  %s%*s", d->index, name, (int)(18 - text_columns(name)), "");
-	value(p, busy, busy ? busy->mean * 100 : 0, " %", 6);
-	page_bytes(p, used ? (uint64_t)used->max : 0, 9);
+	value(p, busy, busy ? busy->sum.mean * 100 : 0, " %", 6);
+	page_bytes(p, used ? (uint64_t)used->sum.max : 0, 9);
 	page_bytes(p, total, 9);
-	value(p, power, power ? power->mean : 0, " W", 7);
+	value(p, power, power ? power->sum.mean : 0, " W", 7);
 	if (limit_w > 0)
 		fprintf(p->out, "%5.0f W", limit_w);
 	else
 		page_right(p, "-", 7);
-	value(p, hot, hot ? hot->max : 0, " °C", 7);
-	value(p, clock, clock ? clock->mean : 0, "", 6);
+	value(p, hot, hot ? hot->sum.max : 0, " °C", 7);
+	value(p, clock, clock ? clock->sum.mean : 0, "", 6);
 	holds(d, &held);
 	bool narrow = p->r->options->width < GPU_USED + 24;
 	if (narrow)

@@ -14,6 +14,9 @@ static inline json_t *report_number_json(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+/* What a counter came to: "mean", "min", "max", "last", "samples". */
+json_t *report_counter_json(const struct counter_sum *c);
+
 /* Adds what samples say: functions by CPU time, waits. */
 void report_profile_json(struct json_stream *out, const struct report *r);
 

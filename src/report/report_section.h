@@ -32,6 +32,7 @@ extern const struct report_section report_operators;
 extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
 extern const struct report_section report_told;
+extern const struct report_section report_counters;
 
 /* Called by report_make, report_text, report_json and report_free. */
 void report_sections_begin(struct report *r, struct report_visitors *v);

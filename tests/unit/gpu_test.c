@@ -565,7 +565,7 @@ static void counters_belong_to_instances(void **state)
 						      : 1;
 		assert_int_equal(d->counters.len, want > 0);
 		if (want > 0)
-			assert_float_equal(d->counters.data[0].last, want, 0);
+			assert_float_equal(d->counters.data[0].sum.last, want, 0);
 	}
 	done(&s);
 }
@@ -593,14 +593,14 @@ static void counters_belong_to_gpus(void **state)
 	const struct gpu_device *d = &s.devices.data[0];
 	assert_int_equal(d->index, 1);
 	assert_int_equal(d->counters.len, 1);
-	assert_int_equal(d->counters.data[0].samples, 3);
-	assert_float_equal(d->counters.data[0].mean, 150, 1e-9);
-	assert_float_equal(d->counters.data[0].min, 50, 0);
-	assert_float_equal(d->counters.data[0].max, 300, 0);
-	assert_float_equal(d->counters.data[0].last, 300, 0);
+	assert_int_equal(d->counters.data[0].sum.samples, 3);
+	assert_float_equal(d->counters.data[0].sum.mean, 150, 1e-9);
+	assert_float_equal(d->counters.data[0].sum.min, 50, 0);
+	assert_float_equal(d->counters.data[0].sum.max, 300, 0);
+	assert_float_equal(d->counters.data[0].sum.last, 300, 0);
 	assert_int_equal(d->processes.len, 1);
 	assert_int_equal(d->processes.data[0].pid, 42);
-	assert_float_equal(s.devices.data[1].counters.data[0].last, 7, 0);
+	assert_float_equal(s.devices.data[1].counters.data[0].sum.last, 7, 0);
 	assert_null(s.devices.data[2].row);
 	assert_int_equal(s.events.len, 2);
 	assert_int_equal(s.events.data[1].time_ns, 30);
