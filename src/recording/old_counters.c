@@ -35,7 +35,9 @@ static const struct row_kind_info kind = {.row_bytes = sizeof(struct old_counter
 bool old_counters_are(const struct buf *raw)
 {
 	struct columns cols;
-	return !columns_parse(raw->data, raw->len, &cols) && columns_find(&cols, "entity");
+	/* a column of zeros is not written */
+	return !columns_parse(raw->data, raw->len, &cols) &&
+	       (columns_find(&cols, "entity") || columns_find(&cols, "name"));
 }
 
 static uint64_t key_of(const struct rec_reader *r, const struct old_counter *c)

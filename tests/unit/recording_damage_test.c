@@ -22,6 +22,8 @@
 #include <cmocka.h>
 #include <linux/types.h>
 
+#include "base/entity.h"
+#include "events/metric.h"
 #include "golden/sample.h"
 #include "recording/column.h"
 #include "recording/format.h"
@@ -700,6 +702,87 @@ static void test_later_additions(void **state)
 	buf_free(&file);
 }
 
+/* ---- counters of before there were metrics ---- */
+
+static void add_strings(struct buf *file, const char *const *strings, size_t n)
+{
+	uint64_t numbers[8], lengths[8];
+	struct buf raw = {0}, bytes = {0};
+	for (size_t i = 0; i < n; i++) {
+		numbers[i] = i + 1;
+		lengths[i] = strlen(strings[i]);
+		buf_add(&bytes, strings[i], strlen(strings[i]));
+	}
+	column_put(&raw, "number", FIELD_U32, ENC_DELTA, numbers, n);
+	column_put(&raw, "length", FIELD_U32, ENC_VARINT, lengths, n);
+	column_put_bytes(&raw, "bytes", bytes.data, bytes.len);
+	add_block(file, BLOCK_STRINGS, (uint32_t)n, 0, &raw);
+	buf_free(&raw);
+	buf_free(&bytes);
+}
+
+static void add_old_counters(struct buf *file, uint32_t sequence, const uint64_t *names,
+			     const uint64_t *entities, size_t n)
+{
+	struct buf raw = {0};
+	column_put(&raw, "name", FIELD_U32, ENC_VARINT, names, n);
+	column_put(&raw, "entity", FIELD_U32, ENC_VARINT, entities, n);
+	add_block(file, ROW_COUNTER, (uint32_t)n, sequence, &raw);
+	buf_free(&raw);
+}
+
+/* Each row had its name and what it was of as strings. What has numbers has them again; all else
+ * keeps its words. */
+static void test_old_counters(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const strings[] = {
+		"rss_bytes", "pid 12",	       "node7 gpu 1 mig 2 pid 9",
+		"power_w",   "interface eth0", "eacgm"};
+	static const struct {
+		uint8_t kind, unit;
+		uint32_t pid, gpu;
+		int32_t instance;
+		const char *label, *host;
+	} want[] = {
+		{ENTITY_PROCESS, UNIT_BYTES, 12, 0, -1, "", ""},
+		{ENTITY_GPU, UNIT_W, 9, 1, 2, "", "node7"},
+		{ENTITY_OTHER, UNIT_W, 0, 0, -1, "interface eth0", ""},
+		{ENTITY_EACGM, UNIT_W, 0, 0, -1, "", ""},
+		{ENTITY_OTHER, UNIT_COUNT, 0, 0, -1, "", ""}, /* neither is in the file */
+	};
+	static const uint64_t of[] = {0, 1, 0, 2, 3, 4};
+	struct m_counters rows = {0};
+	struct buf file = {0};
+	struct err e;
+	start_file(&file);
+	add_strings(&file, strings, 6);
+	add_old_counters(&file, 1, (uint64_t[]){1, 4, 1}, (uint64_t[]){2, 3, 2}, 3);
+	add_old_counters(&file, 2, (uint64_t[]){4, 4, 99}, (uint64_t[]){5, 6, 1u << 30}, 3);
+	struct rec_reader *r = open_bytes(f, file.data, file.len);
+	const struct rec_tables *t = rec_tables(r);
+	assert_int_equal(t->metrics.len, 5);
+	for (size_t i = 0; i < 5; i++) {
+		const struct m_metric *m = &t->metrics.data[i];
+		struct entity entity = metric_entity(m, &t->strings);
+		assert_int_equal(m->kind, want[i].kind);
+		assert_int_equal(m->unit, want[i].unit);
+		assert_int_equal(m->pid, want[i].pid);
+		assert_int_equal(m->gpu, want[i].gpu);
+		assert_int_equal(m->instance, want[i].instance);
+		assert_string_equal(entity.label, want[i].label);
+		assert_string_equal(entity.host, want[i].host);
+	}
+	for (size_t b = 0; b < 2; b++) {
+		assert_int_equal(rec_read_counters(r, b, &rows, &e), 0);
+		for (size_t i = 0; i < 3; i++)
+			assert_int_equal(rows.rows[i].metric, of[3 * b + i]);
+	}
+	m_counters_free(&rows);
+	rec_close(r);
+	buf_free(&file);
+}
+
 /* ---- the writer's end of it ---- */
 
 static void put_dictionaries(struct rec_writer *w)
@@ -854,7 +937,7 @@ int main(void)
 		TEST(test_hostile_gaps),    TEST(test_hostile_calls),  TEST(test_later_additions),
 		TEST(test_hostile_texts),   TEST(test_hostile_calls),  TEST(test_later_additions),
 		TEST(test_killed),	    TEST(test_size_limit),     TEST(test_file_size_rlimit),
-		TEST(test_full_disk),
+		TEST(test_full_disk),	    TEST(test_old_counters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
