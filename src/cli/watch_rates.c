@@ -255,6 +255,27 @@ static void take_gpu_counter(struct watch_state *s, uint32_t index, const char *
 		g->temperature_celsius = value;
 }
 
+static void take_other(struct watch_state *s, const struct session_view *v,
+		       const struct m_counter *c, const struct m_metric *m)
+{
+	uint32_t i = 0;
+	while (i < s->counters_len && s->counters[i].metric != c->metric)
+		i++;
+	if (i == WATCH_COUNTERS)
+		return;
+	struct watch_counter *w = &s->counters[i];
+	w->value = c->value;
+	if (i < s->counters_len)
+		return;
+	struct entity of = ENTITY_NAMED(m->kind, name_of(v, m->label));
+	char entity[WATCH_NAME_BYTES / 2];
+	entity_text(entity, sizeof(entity), &of);
+	snprintf(w->what, sizeof(w->what), "%s %.40s", entity, name_of(v, m->name));
+	w->metric = c->metric;
+	w->unit = m->unit;
+	s->counters_len++;
+}
+
 static void take_counters(struct watch_rates *r, const struct session_view *v,
 			  struct watch_state *s)
 {
@@ -266,6 +287,9 @@ static void take_counters(struct watch_rates *r, const struct session_view *v,
 			take_gpu_counter(s, m->gpu, name, c->value);
 		else if (m && m->kind == ENTITY_PROCESS && !strcmp(name, "cpu_ratio"))
 			take_cpu(r, c);
+		else if (m && m->kind != ENTITY_GPU && m->kind != ENTITY_PROCESS &&
+			 m->kind != ENTITY_EACGM)
+			take_other(s, v, c, m);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/human.h"
+#include "events/metric.h"
 
 #define LINE_BYTES    1024
 #define NAME_COLUMNS  7
@@ -332,6 +333,25 @@ static void draw_gpus(struct screen *p)
 		draw_gap(p);
 }
 
+static void draw_counters(struct screen *p)
+{
+	for (uint32_t i = 0; i < p->s->counters_len && !is_full(p); i++) {
+		const struct watch_counter *c = &p->s->counters[i];
+		const char *unit = metric_unit_text(c->unit);
+		char bytes[HUMAN_BYTES];
+		begin_line(p);
+		put_label(p, i ? "" : "other");
+		if (c->unit == UNIT_BYTES || c->unit == UNIT_BYTES_PER_S)
+			put(p, PLAIN, "%s%s  %s", human_bytes(bytes, (uint64_t)fmax(c->value, 0)),
+			    c->unit == UNIT_BYTES ? "" : "/s", c->what);
+		else
+			put(p, PLAIN, "%.4g%s%s  %s", c->value, unit ? " " : "", unit ? unit : "",
+			    c->what);
+	}
+	if (p->s->counters_len)
+		draw_gap(p);
+}
+
 static void draw_cost(struct screen *p)
 {
 	const struct watch_state *s = p->s;
@@ -424,9 +444,9 @@ void watch_render(struct buf *out, const struct watch_state *s, const struct wat
 {
 	size_t from = out->len;
 	struct screen p = {.out = out, .s = s, .size = size};
-	void (*const parts[])(struct screen *) = {draw_head, draw_gap,	  draw_steps,
-						  draw_gap,  draw_layers, draw_gap,
-						  draw_gpus, draw_cost,	  draw_gap};
+	void (*const parts[])(struct screen *) = {draw_head,   draw_gap, draw_steps, draw_gap,
+						  draw_layers, draw_gap, draw_gpus,  draw_counters,
+						  draw_cost,   draw_gap};
 	p.most = s->judges && size->rows > 2 * KEPT_ROWS ? size->rows - KEPT_ROWS : size->rows;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!is_full(&p))

@@ -9,6 +9,7 @@
 
 #define WATCH_LAYERS	 32
 #define WATCH_GPUS	 64
+#define WATCH_COUNTERS	 16
 #define WATCH_ANOMALIES	 64  /* the latest */
 #define WATCH_HISTORY	 240 /* seconds, or steps */
 #define WATCH_NAME_BYTES 96
@@ -36,6 +37,14 @@ struct watch_gpu {
 	double memory_used_bytes, memory_total_bytes;
 	double power_w, power_limit_w;
 	double temperature_celsius;
+};
+
+/* Of the host, or something of it that has no place of its own. */
+struct watch_counter {
+	uint32_t metric;
+	uint8_t unit; /* enum metric_unit */
+	double value;
+	char what[WATCH_NAME_BYTES]; /* "interface eth0 rx_bytes_per_s" */
 };
 
 struct watch_anomaly {
@@ -66,6 +75,8 @@ struct watch_state {
 	struct watch_layer layers[WATCH_LAYERS];
 	uint32_t layers_len;
 	struct watch_gpu gpus[WATCH_GPUS];
+	struct watch_counter counters[WATCH_COUNTERS]; /* the first that came */
+	uint32_t counters_len;
 	struct watch_steps_view steps;
 	double job_cpu;	  /* cores */
 	double probe_cpu; /* cores: what the probes took of them */

@@ -17,6 +17,7 @@
 #include "base/buffer.h"
 #include "base/human.h"
 #include "cli/watch_screen.h"
+#include "events/rows.h"
 
 #define SECOND 1000000000ULL
 
@@ -100,6 +101,28 @@ static void expect_screen(const struct watch_state *s, const struct watch_size *
 		printf("drawn:\n%s\nexpected:\n%s\n", (const char *)out.data, expected);
 		fail();
 	}
+	buf_free(&out);
+}
+
+/* What has no place of its own is shown as it is called. */
+static void test_other_counters(void **state)
+{
+	(void)state;
+	struct watch_state s = {
+		.counters_len = 3,
+		.counters = {
+			{.unit = UNIT_BYTES_PER_S,
+			 .value = 1.25e9,
+			 .what = "interface eth0 rx_bytes_per_s"},
+			{.unit = UNIT_PER_S, .value = 3, .what = "interface eth0 rx_drops_per_s"},
+			{.value = 7, .what = "host swaps"}}};
+	struct buf out = {0};
+	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "other   1.25 GB/s  interface eth0 rx_bytes_per_s\n"
+			       "        3 1/s  interface eth0 rx_drops_per_s\n"
+			       "        7  host swaps\n"));
 	buf_free(&out);
 }
 
@@ -282,10 +305,15 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole_screen),	cmocka_unit_test(test_small_ascii),
-		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
-		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
+		cmocka_unit_test(test_whole_screen),
+		cmocka_unit_test(test_other_counters),
+		cmocka_unit_test(test_small_ascii),
+		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_colour_and_losses),
+		cmocka_unit_test(test_fits_everywhere),
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_sparkline),
+		cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
