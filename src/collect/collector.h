@@ -11,6 +11,7 @@
 
 #include "base/entity.h"
 #include "base/error.h"
+#include "base/layer.h"
 #include "wire/event.h"
 
 struct connection; /* collect/sockets.h */
@@ -56,7 +57,8 @@ struct collect_sink {
  * one thread. */
 struct collector {
 	const char *name;   /* what it tells of, as notes have it */
-	uint32_t layers;    /* bits of enum layer: it is opened when one is traced; 0: always */
+	unsigned layers;    /* enum layer_traits: it is opened when a layer that has one is traced;
+			     * 0: always */
 	uint64_t period_ns; /* between two reads; 0: it is not read */
 	const char *slow;   /* a driver that it may hang in, so that it has a thread of its own;
 			     * NULL: it answers at once */

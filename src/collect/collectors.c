@@ -256,7 +256,7 @@ struct collectors *collectors_open(const struct collectors_options *o)
 	c->o.env.nvml_library = c->nvml_library;
 	c->o.env.gpu_places = gpu_places_new();
 	for (size_t i = 0; i < o->len; i++)
-		if (!o->list[i]->layers || o->list[i]->layers & o->layers)
+		if (!o->list[i]->layers || layers_with(o->list[i]->layers) & o->layers)
 			open_one(c, o->list[i]);
 	return c;
 }

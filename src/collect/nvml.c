@@ -264,7 +264,7 @@ static int nvml_open(void **ret_state, const struct collect_env *env,
 
 const struct collector collector_nvml = {
 	.name = "gpu",
-	.layers = 1u << LAYER_GPU,
+	.layers = LAYER_HAS_GPUS,
 	.period_ns = 100 * MS,
 	.slow = "NVML",
 	.open = nvml_open,

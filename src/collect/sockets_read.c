@@ -91,7 +91,7 @@ static void sockets_close(void *state)
 
 const struct collector collector_sockets = {
 	.name = "connections",
-	.layers = 1u << LAYER_NCCL,
+	.layers = LAYER_HAS_COLLECTIVES,
 	.period_ns = 1000000000,
 	.record = REC_SOCKET,
 	.open = sockets_open,

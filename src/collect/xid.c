@@ -48,7 +48,7 @@ static void xid_close(void *state)
 
 const struct collector collector_xid = {
 	.name = "xid",
-	.layers = 1u << LAYER_GPU,
+	.layers = LAYER_HAS_GPUS,
 	.record = REC_XID,
 	.open = xid_open,
 	.take_record = xid_take_record,

@@ -103,9 +103,9 @@ static void fake_close(void *state)
 	happens("close.");
 }
 
-static const struct collector fake = {"fake",	   1u << LAYER_GPU, 200 * MS, NULL,
-				      REC_XID,	   fake_open,	    fake_add, fake_del,
-				      fake_record, fake_read,	    fake_cpu, fake_close};
+static const struct collector fake = {"fake",	   LAYER_HAS_GPUS, 200 * MS, NULL,
+				      REC_XID,	   fake_open,	   fake_add, fake_del,
+				      fake_record, fake_read,	   fake_cpu, fake_close};
 
 static void on_counter(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
 		       double value)
@@ -189,7 +189,7 @@ static void what_is_not_wanted_or_not_there_is_left_out(void **state)
 {
 	(void)state;
 	struct collector other = fake, failing = fake, always = fake, none = fake;
-	other.layers = 1u << LAYER_NCCL;
+	other.layers = LAYER_HAS_COLLECTIVES;
 	failing.open = always.open = fails;
 	always.layers = 0;
 	none.open = is_none;
