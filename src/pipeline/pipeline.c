@@ -360,7 +360,7 @@ static void take_row(struct pipeline *p, struct message *m)
 				      known ? pipeline_kept_string(p, m->texts[text - 1]) : 0);
 		}
 	}
-	rec_put(p->writer, m->row_kind, m->row);
+	emit_row(p, m->row_kind, m->row);
 	for (size_t i = 0; i < m->ntexts; i++)
 		free(m->texts[i]);
 	free(m->texts);

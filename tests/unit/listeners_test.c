@@ -164,9 +164,11 @@ static void count_rows(void *ctx, enum row_kind kind, uint32_t number, const voi
 
 static void test_rows_are_heard(void **state)
 {
-	static const enum row_kind once[] = {ROW_META, ROW_NOTE,       ROW_EVENT,  ROW_WINDOW,
-					     ROW_ENUM, ROW_CONNECTION, ROW_THREAD, ROW_PROBE,
-					     ROW_GPU,  ROW_LOSS,       ROW_METRIC, ROW_COUNTER};
+	static const enum row_kind once[] = {
+		ROW_META,  ROW_NOTE, ROW_EVENT, ROW_WINDOW, ROW_ENUM,	 ROW_CONNECTION, ROW_THREAD,
+		ROW_PROBE, ROW_GPU,  ROW_LOSS,	ROW_METRIC, ROW_COUNTER, ROW_ANOMALY};
+	static const struct m_anomaly anomaly = {.id = 1, .layer = 1};
+	static const char *const texts[] = {"torch"};
 	uint32_t other[ROW_KINDS] = {0};
 	(void)state;
 	char path[64];
@@ -181,6 +183,7 @@ static void test_rows_are_heard(void **state)
 	pipeline_meta(h.p, "mode", "trace");
 	pipeline_note(h.p, "libx.so", "why");
 	pipeline_event(h.p, 6, "gpu 0", "xid", "79");
+	pipeline_row(h.p, ROW_ANOMALY, &anomaly, texts, 1);
 	pipeline_window(h.p, 1, 2);
 	pipeline_define_enum(h.p, "dtype", 1, "half", 2);
 	pipeline_connection(h.p, &(struct pipeline_connection){
