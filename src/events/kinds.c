@@ -242,6 +242,18 @@ static const struct row_field gpu_span_fields[] = {
 	FIELD(gpu_span, called_tid, U32, DELTA, PID),
 };
 
+static const struct row_field call_fields[] = {
+	FIELD(call, start_ns, U64, DELTA, TIME),
+	FIELD(call, dur_ns, U64, VARINT, NUMBER),
+	FIELD(call, thread, U32, VARINT, THREAD),
+	FIELD(call, probe, U32, VARINT, PROBE),
+	FIELD(call, flags, U8, FIXED, NUMBER),
+	FIELD(call, depth, U8, FIXED, NUMBER),
+	FIELD(call, nargs, U8, FIXED, NUMBER),
+	FIELD(call, stack, U32, VARINT, STACK),
+	LIST(call, args, MODEL_MAX_ARGS, U64, VARINT, VALUE),
+};
+
 static const struct row_field source_fields[] = {
 	FIELD(source, path, U32, VARINT, STRING),	FIELD(source, host, U32, VARINT, STRING),
 	FIELD(source, shift_ns, U64, DELTA, NUMBER),	FIELD(source, error_ns, U64, DELTA, NUMBER),
@@ -253,7 +265,8 @@ static const struct row_field source_fields[] = {
 #define BULK_ROWS (64u << 10)
 
 #define TABLE(NAME, stem, members, what, how, most)                                                \
-	[ROW_##NAME] = {.name = (what),                                                            \
+	[ROW_##NAME] = {.id = #stem,                                                               \
+			.name = (what),                                                            \
 			.row_bytes = sizeof(struct m_##stem),                                      \
 			.keeping = (how),                                                          \
 			.most_rows = (most),                                                       \
@@ -261,7 +274,8 @@ static const struct row_field source_fields[] = {
 			.nfields = sizeof(stem##_fields) / sizeof(*stem##_fields),                 \
 			.table = offsetof(struct rec_tables, members)}
 #define BULK(NAME, stem, members, what, first, last, most)                                         \
-	[ROW_##NAME] = {.name = (what),                                                            \
+	[ROW_##NAME] = {.id = #stem,                                                               \
+			.name = (what),                                                            \
 			.row_bytes = sizeof(struct m_##stem),                                      \
 			.keeping = ROWS_BULK,                                                      \
 			.most_rows = (most),                                                       \
@@ -295,10 +309,7 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),
-	[ROW_CALL] = {.name = "calls",
-		      .row_bytes = sizeof(struct m_call),
-		      .keeping = ROWS_BULK,
-		      .table = offsetof(struct rec_tables, calls)},
+	BULK(CALL, call, calls, "calls", start_ns, start_ns, 0),
 };
 
 const struct row_kind_info *row_kind_info(unsigned kind)

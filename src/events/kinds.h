@@ -87,7 +87,7 @@ enum field_meaning {
 	MEANS_FRAME,
 	MEANS_STACK,
 	MEANS_METRIC,
-	MEANS_VALUE, /* what the name_arg of the row's probe says: by its type */
+	MEANS_VALUE, /* by the type of the probe's argument: its name_arg, or all of them */
 };
 
 struct row_field {
@@ -109,11 +109,12 @@ enum row_keeping {
 };
 
 struct row_kind_info {
+	const char *id;	  /* of one, for programs: "gpu_span" */
 	const char *name; /* for people: "GPU spans" */
 	uint32_t row_bytes;
 	uint8_t keeping;		/* enum row_keeping */
 	uint32_t most_rows;		/* in a block of a file, 0 = as many as any */
-	const struct row_field *fields; /* NULL: calls have a layout of their own */
+	const struct row_field *fields; /* of calls not as files store them (recording/calls.h) */
 	uint32_t nfields;
 	size_t table; /* offset in struct rec_tables: of its rows, of bulk rows of their number */
 	/* Bulk: offsets of the times between which a row lies, the same where it is a moment. */

@@ -37,7 +37,7 @@ const struct row_kind_info *schema_of(uint8_t block_type)
 	const struct row_kind_info *k = block_type == BLOCK_STRINGS ? &string_kind
 					: block_type == BLOCK_END   ? &end_kind
 								    : row_kind_info(block_type);
-	return k && k->fields ? k : NULL;
+	return block_type == ROW_CALL ? NULL : k; /* calls.h */
 }
 
 uint32_t schema_most_rows(const struct row_kind_info *k)
