@@ -30,13 +30,12 @@ struct feed {
 	bool ended;
 };
 
-/* A batch's rows of a kind, without their type. */
-static struct row_vec *rows_of(struct feed_batch *b, enum row_kind kind)
+const struct row_vec *feed_rows(const struct feed_batch *b, enum row_kind kind)
 {
 	switch (kind) {
 #define X(number, NAME, stem, members)                                                             \
 	case ROW_##NAME:                                                                           \
-		return (struct row_vec *)&b->members;
+		return (const struct row_vec *)&b->members;
 		ROW_TABLES(X)
 		ROW_BULKS(X)
 #undef X
@@ -152,7 +151,8 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 	const struct row_kind_info *k = row_kind_info(kind);
 	if (is_bulk(kind) && !has_room(f, n, k->row_bytes))
 		return;
-	memcpy(row_vec_add(rows_of(b, kind), k->row_bytes, n), rows, n * k->row_bytes);
+	memcpy(row_vec_add((struct row_vec *)feed_rows(b, kind), k->row_bytes, n), rows,
+	       n * k->row_bytes);
 	for (size_t i = 0; i < n && k->keeping == ROWS_INDEXED; i++)
 		*vec_push(&b->numbers[kind]) = number + (uint32_t)i;
 }

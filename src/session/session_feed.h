@@ -35,6 +35,9 @@ struct feed_batch {
 	VEC(uint32_t) threads_gone, metrics_gone;
 };
 
+/* A batch's rows of a kind, without their type. */
+const struct row_vec *feed_rows(const struct feed_batch *b, enum row_kind kind);
+
 struct feed;
 struct feed *feed_new(size_t most_bytes);
 /* Both threads have ended. */
