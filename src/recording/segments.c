@@ -227,6 +227,11 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 	segment_rows_put(&s->rows, s->writer, kind, number, rows, n);
 }
 
+uint32_t segments_number(const struct segments *s)
+{
+	return s->number;
+}
+
 struct event_listener segments_listener(struct segments *s)
 {
 	return (struct event_listener){.ctx = s, .string = on_string, .rows = on_rows};

@@ -36,6 +36,9 @@ int segments_name(struct segments *s, struct err *e);
 /* Sends what was flushed to the disk, from any one other thread. */
 void segments_sync(struct segments *s);
 
+/* The number in the name of the one that is written; of the thread that flushes. */
+uint32_t segments_number(const struct segments *s);
+
 /* Of all segments, also those that are gone. */
 void segments_stats(const struct segments *s, struct rec_writer_stats *ret);
 

@@ -188,6 +188,22 @@ void session_attached(const struct session *s, struct session_attached *ret)
 
 /* ---- end ---- */
 
+static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
+{
+	uint64_t *lost = ctx;
+	(void)cpu;
+	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE ||
+	    cause == LOSS_HIST_FULL || cause == LOSS_SAMPLE || cause == LOSS_STACK)
+		*lost += count;
+}
+
+uint64_t session_lost(struct session *s, const struct pipeline_stats *st)
+{
+	uint64_t lost = st->lost;
+	tracer_losses(s->tracer, add_ring_loss, &lost);
+	return lost;
+}
+
 static void fill_result(struct session *s, const struct pipeline_stats *st,
 			struct session_result *ret)
 {
@@ -198,7 +214,7 @@ static void fill_result(struct session *s, const struct pipeline_stats *st,
 		.samples = kept ? st->written.samples : st->samples,
 		.gpu_spans = kept ? st->written.gpu_spans : st->gpu_spans,
 		.bytes = st->bytes,
-		.lost = st->lost,
+		.lost = session_lost(s, st),
 		.unwritten = {st->written.calls_dropped, st->written.samples_dropped,
 			      st->written.gpu_spans_dropped},
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
@@ -206,15 +222,6 @@ static void fill_result(struct session *s, const struct pipeline_stats *st,
 		.exit_status = c->ended ? launch_exit_status(c->status) : 0,
 		.stopped_early = atomic_load(&s->mover.failed),
 	};
-}
-
-static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
-{
-	struct session_result *r = ctx;
-	(void)cpu;
-	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE ||
-	    cause == LOSS_HIST_FULL || cause == LOSS_SAMPLE || cause == LOSS_STACK)
-		r->lost += count;
 }
 
 /* Also where the start failed: then ret is NULL. */
@@ -226,10 +233,8 @@ static void close_pipeline(struct session *s, struct session_result *ret, struct
 	mover_stop(s);
 	live_stop(s);
 	int rc = session_output_end(s, &st, &why);
-	if (ret) {
+	if (ret)
 		fill_result(s, &st, ret);
-		tracer_losses(s->tracer, add_ring_loss, ret);
-	}
 	int freed = session_output_close(s, rc ? NULL : &why);
 	if (ret && ret->stopped_early)
 		*e = s->mover.error;

@@ -129,6 +129,13 @@ struct session_attached {
 };
 void session_attached(const struct session *s, struct session_attached *ret);
 
+/* What came so far, as of half a second ago; from any thread. */
+struct session_progress {
+	uint64_t calls, samples, gpu_spans, lost; /* as of the result */
+	uint32_t segment;			  /* number of the one that is written, 0: none */
+};
+void session_progress(const struct session *s, struct session_progress *ret);
+
 #define SESSION_FDS 3
 /* What session_service is to be called for; asked before each poll(2). Their number. */
 size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS]);

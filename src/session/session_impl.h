@@ -48,6 +48,10 @@ struct mover {
 	uint64_t stacks_taken; /* of frequent calls, as of the last flush */
 	unsigned stack_shift;
 	uint64_t counted_calls; /* in the kernel's histograms */
+	struct {
+		atomic_uint_fast64_t calls, samples, gpu_spans, lost;
+		atomic_uint segment;
+	} progress; /* as of the last flush */
 	atomic_bool failed;
 	struct err error; /* set before failed */
 };
@@ -195,6 +199,9 @@ void live_stop(struct session *s);
 
 /* True where every call of the layers with the traits is recorded, burst or not. */
 bool session_records_calls(const struct session_options *o, unsigned layer_traits);
+
+/* session.c: what is in no recording. */
+uint64_t session_lost(struct session *s, const struct pipeline_stats *st);
 
 /* A sentence for who hosts the session. */
 void session_say(const struct session *s, const char *fmt, ...)

@@ -79,6 +79,25 @@ static int name_recording(struct session *s, struct err *e)
 	return session_output_name(s, e);
 }
 
+static void note_progress(struct session *s, const struct pipeline_stats *st)
+{
+	const struct segments *segments = s->output.segments;
+	atomic_store(&s->mover.progress.calls, st->calls);
+	atomic_store(&s->mover.progress.samples, st->samples);
+	atomic_store(&s->mover.progress.gpu_spans, st->gpu_spans);
+	atomic_store(&s->mover.progress.lost, session_lost(s, st));
+	atomic_store(&s->mover.progress.segment, segments ? segments_number(segments) : 0);
+}
+
+void session_progress(const struct session *s, struct session_progress *ret)
+{
+	*ret = (struct session_progress){.calls = atomic_load(&s->mover.progress.calls),
+					 .samples = atomic_load(&s->mover.progress.samples),
+					 .gpu_spans = atomic_load(&s->mover.progress.gpu_spans),
+					 .lost = atomic_load(&s->mover.progress.lost),
+					 .segment = atomic_load(&s->mover.progress.segment)};
+}
+
 static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
@@ -94,6 +113,7 @@ static void flush(struct session *s, bool last)
 			      (unsigned long)(st.calls + s->mover.counted_calls));
 	struct err e;
 	int rc = session_output_flush(s, &e);
+	note_progress(s, &st);
 	if (!rc && atomic_load(&s->mover.begun))
 		rc = name_recording(s, &e);
 	if (!rc || atomic_load(&s->mover.failed))
