@@ -1,11 +1,12 @@
 /* session.h - a tracing session that any program can host: a tracer, its pipeline and collectors,
  * on processes that run or on a command that it starts.
  *
- *	session_prepare	  forks what needs the program's rights and is to have nothing of the
- *session session_open	  loads the programs session_start	  attaches, or lets the command go
- *	session_fds	  poll(2) these, then session_service, until session_ended says why
- *	session_finish	  all that was seen is in the recording, and the recording is whole
- *	session_close	  takes the probes off
+ * - session_prepare forks what needs the program's rights and is to have nothing of the session;
+ * - session_open loads the programs;
+ * - session_start attaches, or lets the command go;
+ * - session_fds are for poll(2), then session_service, until session_ended says why;
+ * - session_finish: all that was seen is in the recording, and the recording is whole;
+ * - session_close takes the probes off.
  *
  * Knows no terminal, no signals and no environment: those are its host's. Several sessions can be
  * under way in one program, each of them in a thread of its host's at a time. Its own threads have

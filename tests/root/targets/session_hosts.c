@@ -99,7 +99,11 @@ static void finish(struct hosted *h, enum session_end why)
 {
 	struct session_result r;
 	struct err e = {0};
+	struct session_progress until_now;
+	session_progress(h->session, &until_now);
 	session_finish(h->session, &r, &e);
+	if (until_now.calls > r.calls || until_now.lost > r.lost)
+		exit(3); /* it told of more than there was */
 	session_close(h->session);
 	h->session = NULL;
 	h->started = false;
