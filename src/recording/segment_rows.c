@@ -7,7 +7,7 @@
 static bool is_kept(enum row_kind kind)
 {
 	return row_kind_info(kind)->keeping != ROWS_BULK && kind != ROW_NOTE &&
-	       kind != ROW_WINDOW && kind != ROW_EVENT;
+	       kind != ROW_WINDOW && kind != ROW_EVENT && kind != ROW_ANOMALY;
 }
 
 static bool is_total(enum row_kind kind)
@@ -145,7 +145,7 @@ static void put_row(struct segment_rows *s, struct rec_writer *w, enum row_kind 
 	if (k->keeping == ROWS_INDEXED) {
 		keep_number(s, kind, number, row);
 		put_number(s, w, kind, number, row);
-	} else if (has_key(kind)) {
+	} else if (has_key(kind) && is_kept(kind)) {
 		put_key(s, w, kind, row);
 	} else {
 		rec_put(w, kind, row);

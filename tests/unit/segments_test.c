@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/entity.h"
 #include "recording/segments.h"
 
 static char folder[64], path[96];
@@ -82,8 +83,8 @@ static int flush(struct source *s)
 	return rc;
 }
 
-/* Part i: a new thread, function, frame and stack, calls of all functions so far, losses, a note.
- */
+/* Part i: a new thread, function, frame, stack and metric, calls of all functions and counters of
+ * all metrics so far, losses, a note and an anomaly. */
 static void put_part(struct source *s, unsigned i, unsigned calls)
 {
 	struct m_probe probe = {.name = string(s, "function %u", i), .name_arg = -1};
@@ -92,12 +93,21 @@ static void put_part(struct source *s, unsigned i, unsigned calls)
 	struct m_stack stack = {.parent = i, .frame = i};
 	struct m_process process = {.pid = 1, .start_ns = 5, .end_ns = i};
 	struct m_note note = {.subject = string(s, "note %u", i)};
+	struct m_anomaly anomaly = {.id = i + 1, .why = string(s, "anomaly %u", i)};
+	struct m_metric metric = {.kind = ENTITY_PROCESS,
+				  .pid = i,
+				  .instance = -1,
+				  .name = string(s, "counter %u", i)};
 	add(s, ROW_PROBE, &probe);
 	add(s, ROW_THREAD, &thread);
 	add(s, ROW_FRAME, &frame);
 	add(s, ROW_STACK, &stack);
 	tell(s, ROW_PROCESS, 0, &process);
 	tell(s, ROW_NOTE, 0, &note);
+	tell(s, ROW_ANOMALY, 0, &anomaly);
+	add(s, ROW_METRIC, &metric);
+	for (uint32_t k = 0; k <= i; k++)
+		tell(s, ROW_COUNTER, 0, &(struct m_counter){i * 1000 + k, k, k});
 	for (unsigned k = 0; k < calls; k++, s->calls++) {
 		struct m_call c = {.start_ns = s->calls * 1000 + (uint64_t)rand() % 1000,
 				   .dur_ns = (uint64_t)rand(),
@@ -117,7 +127,7 @@ static void put_part(struct source *s, unsigned i, unsigned calls)
 /* ---- what lies there ---- */
 
 struct seen {
-	uint64_t calls, lost, notes, bytes, hist;
+	uint64_t calls, counters, lost, notes, anomalies, bytes, hist;
 	unsigned files, parts, complete;
 	unsigned first; /* number */
 };
@@ -140,6 +150,25 @@ static void check_calls(const struct rec_reader *r, struct seen *seen)
 		}
 		seen->calls += calls.len;
 		m_calls_free(&calls);
+	}
+}
+
+static void check_counters(const struct rec_reader *r, struct seen *seen)
+{
+	const struct rec_tables *t = rec_tables(r);
+	struct err e = {""};
+	for (size_t b = 0; b < rec_counter_blocks(r); b++) {
+		struct m_counters counters = {0};
+		assert_int_equal(rec_read_counters(r, b, &counters, &e), 0);
+		for (size_t i = 0; i < counters.len; i++) {
+			const struct m_metric *m = &t->metrics.data[counters.rows[i].metric];
+			char name[32];
+			snprintf(name, sizeof(name), "counter %.0f", counters.rows[i].value);
+			assert_string_equal(strtab_get(&t->strings, m->name, NULL), name);
+			assert_int_equal(m->pid, counters.rows[i].value);
+		}
+		seen->counters += counters.len;
+		m_counters_free(&counters);
 	}
 }
 
@@ -166,8 +195,10 @@ static void look_into(const char *file, struct seen *seen)
 		seen->hist += t->hists.data[i].count;
 	}
 	seen->notes += t->notes.len;
+	seen->anomalies += t->anomalies.len;
 	seen->complete += t->complete;
 	check_calls(r, seen);
+	check_counters(r, seen);
 	rec_close(r);
 	assert_int_equal(stat(file, &st), 0);
 	seen->bytes += (uint64_t)st.st_size;
@@ -227,6 +258,8 @@ static void test_every_row_is_in_one(void **state)
 	assert_int_equal(seen.lost, s.lost);
 	assert_int_equal(seen.hist, s.lost);
 	assert_int_equal(seen.notes, 40);
+	assert_int_equal(seen.anomalies, 40);
+	assert_int_equal(seen.counters, 40 * 41 / 2);
 }
 
 static void test_count(void **state)
