@@ -1,7 +1,7 @@
 /* job_recording.c - makes the recording of a large training on one GPU, in which every analysis of
  * a report finds something: operators in each other with shapes, nodes of backward passes, launches
  * with what the device did of them, collectives, copies, waits, Python functions, samples on and
- * off the CPU, counters. For report_passes.py and others to read. Measures nothing.
+ * off the CPU, counters. For report_cost.py and others to read. Measures nothing.
  *
  *   usage: job_recording RECORDING CALLS */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* spans_recording.c - makes a large recording of one GPU, for report_spans.py and others to read.
+/* spans_recording.c - makes a large recording of one GPU, for report_cost.py and others to read.
  *
  * A loop on one thread launches a kernel, a graph of some, and a copy, and waits when the device is
  * far behind. Spans tell the driver's call that started them, as CUDA 12.8 and later do; with

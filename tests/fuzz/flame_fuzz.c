@@ -39,7 +39,8 @@ static void check_kinds(const struct rec_reader *r)
 			};
 			struct calltree t;
 			struct err e = {0};
-			int rc = other ? flame_make_diff(&t, rec_source(r), "a", rec_source(r), "b", true, &o, &e)
+			int rc = other ? flame_make_diff(&t, rec_source(r), "a", rec_source(r), "b",
+							 true, &o, &e)
 				       : flame_make(&t, rec_source(r), &o, &e);
 			if (rc) {
 				check(e.msg[0] != 0);

@@ -6,7 +6,7 @@ import glob
 import os
 import subprocess
 
-from harness import PUSH, Recording, expect, main, target, test
+from harness import LIBTARGET, PUSH, Recording, expect, main, target, test
 
 STOPPED, JOB_ENDED = 1, 3  # enum session_end
 
@@ -62,12 +62,21 @@ class Host:
 
 
 class Job:
-    """A process that makes calls when it is told to, and stays."""
+    """A process that makes calls when it is told to, and stays. It has its library before anybody
+    attaches: what is loaded later may run before its probes are there, on a busy machine."""
+
+    CODE = ("import ctypes, sys\n"
+            "push = ctypes.CDLL(sys.argv[1]).target_push\n"
+            "print('ready', flush=True)\n"
+            "for n in iter(sys.stdin.readline, ''):\n"
+            "    for _ in range(int(n)): push(1)\n"
+            "    print('target_push', int(n), flush=True)\n")
 
     def __init__(self, t):
-        self.p = t.start(["sh", "-c", 'while read n; do "$0" calls $n; done', target("family")],
+        self.p = t.start(["/usr/bin/python3", "-c", self.CODE, LIBTARGET],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.p.pid
+        expect(self.p.stdout.readline() == "ready\n", "the job does not begin")
 
     def call(self, n):
         self.p.stdin.write("%d\n" % n)

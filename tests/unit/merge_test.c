@@ -561,7 +561,8 @@ static void same_things_become_one(void **state)
 		assert_int_equal(d->index, i % 2);
 		assert_int_equal(d->processes.len, 1);
 		assert_int_equal(d->processes.data[0].pid, 100 + i % 2 + i / 2 * MERGE_PID_STEP);
-		assert_float_equal(d->processes.data[0].counters.data[0].sum.last, 1e9 * (i + 1), 1);
+		assert_float_equal(d->processes.data[0].counters.data[0].sum.last, 1e9 * (i + 1),
+				   1);
 	}
 	gpu_summary_free(&gpu);
 	assert_string_equal(rec_meta(t, "host"), "node0");
