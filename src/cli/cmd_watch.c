@@ -16,7 +16,7 @@
 #include "base/human.h"
 #include "cli/options.h"
 #include "cli/target_args.h"
-#include "cli/outlet.h"
+#include "base/outlet.h"
 #include "cli/session_detect.h"
 #include "cli/session_host.h"
 #include "detect/model_file.h"

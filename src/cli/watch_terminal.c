@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/outlet.h"
+#include "base/outlet.h"
 #include "cli/terminal.h"
 
 #define ENTER	   "\033[?1049h\033[?25l" /* second screen, no cursor (xterm's private modes) */

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "cli/outlet.h"
+#include "base/outlet.h"
 
 #define LINE_BYTES 100
 #define MOST_BYTES 50000

@@ -1,7 +1,7 @@
 /* outlet.c - writes without waiting. A pipe or terminal is opened once more through /proc, so that
  * O_NONBLOCK holds for this program alone. Where that cannot be had, at most PIPE_BUF bytes are
  * written after poll(2) said that there is room: a pipe takes those without waiting (pipe(7)). */
-#include "cli/outlet.h"
+#include "base/outlet.h"
 
 #include <errno.h>
 #include <fcntl.h>
