@@ -12,7 +12,6 @@
 #include "base/kernel_name.h"
 #include "base/map64.h"
 #include "base/utf8.h"
-#include "events/metric.h"
 #include "export/call_view.h"
 #include "export/launches.h"
 #include "export/perfetto_impl.h"
@@ -50,13 +49,12 @@ struct sink {
 	FILE *out;
 	const struct rec_tables *t;
 	uint8_t *seen[SEEN_KINDS];
-	struct map64 counters; /* metric -> track */
-	struct map64 entities; /* what it is of -> track; see entity_track */
 	struct map64 with_process;
 	struct launch_probes launches;
 	struct lanes lanes;
 	struct perfetto_stacks *stacks;
 	struct perfetto_gpu *gpu;
+	struct perfetto_entities *entities;
 	struct work_flows *work_flows;	     /* NULL: none */
 	const struct call_flows *call_flows; /* NULL: none */
 	VEC(uint64_t) flows;		     /* of the event that is being written */
@@ -113,6 +111,8 @@ static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 	s->t = t;
 	s->stacks = perfetto_stacks_new(t, put_packet, s);
 	s->gpu = perfetto_gpu_new(t, put_packet, process_track, s);
+	s->entities = perfetto_entities_new(t, put_packet, process_track, s, TRACK_ENTITY(0),
+					    TRACK_COUNTER(0));
 	launch_probes_make(&s->launches, t);
 	for (int i = 0; i < SEEN_KINDS; i++)
 		s->seen[i] = xcalloc(
@@ -465,85 +465,9 @@ static void thread_tracks(struct sink *s)
 	}
 }
 
-/* A track for all that is told of one entity: a GPU's counters and events. */
-static uint64_t entity_track(struct sink *s, const struct entity *of, const char *entity)
+static void perfetto_counter_rows(struct sink *s, const struct m_counter *rows, size_t n)
 {
-	/* All entities of one GPU, its processes' shares too, are on its track. */
-	const struct m_gpu *gpu = gpu_of_entity(s->t, of);
-	uint64_t key = gpu ? hash_u64((uint64_t)(gpu - s->t->gpus.data) + 1)
-			   : hash_bytes(entity, strlen(entity)),
-		 uuid;
-	if (map64_get(&s->entities, key, &uuid))
-		return uuid;
-	uuid = TRACK_ENTITY(s->entities.len);
-	map64_set(&s->entities, key, uuid);
-	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-	char *label = gpu ? xasprintf("%s %u %s", gpu->parent < 0 ? "GPU" : "GPU instance",
-				      gpu->index, strtab_get(&s->t->strings, gpu->name, NULL))
-			  : xstrdup(entity);
-	d.name = text_z(s, label, strlen(label));
-	track_write(s, &d, uuid);
-	free(label);
-	return uuid;
-}
-
-static void set_unit(Eacgm__CounterDescriptor *counter, uint8_t unit)
-{
-	if (unit == UNIT_BYTES || unit == UNIT_NS) {
-		counter->has_unit = 1;
-		counter->unit = unit == UNIT_NS ? EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_TIME_NS
-						: EACGM__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES;
-	} else {
-		counter->unit_name = (char *)metric_unit_text(unit);
-	}
-}
-
-/* The track of a counter, described when it is first met. */
-static uint64_t counter_track(struct sink *s, const struct m_counter *row)
-{
-	uint64_t uuid;
-	if (map64_get(&s->counters, row->metric, &uuid))
-		return uuid;
-	uuid = TRACK_COUNTER(s->counters.len);
-	map64_set(&s->counters, row->metric, uuid);
-	const struct m_metric *m = &s->t->metrics.data[row->metric];
-	const struct entity of = metric_entity(m, &s->t->strings);
-	const char *name = strtab_get(&s->t->strings, m->name, NULL);
-	struct buf entity = {0};
-	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-	Eacgm__CounterDescriptor counter = EACGM__COUNTER_DESCRIPTOR__INIT;
-	char *label = NULL;
-	counter_entity(&entity, s->t, row);
-	set_unit(&counter, m->unit);
-	if (of.kind == ENTITY_GPU && !of.host_len) {
-		d.has_parent_uuid = 1;
-		d.parent_uuid = entity_track(s, &of, (const char *)entity.data);
-		label = of.pid ? xasprintf("pid %u %s", of.pid, name) : xstrdup(name);
-	} else if (of.kind == ENTITY_PROCESS) {
-		set_parent(s, &d, of.pid);
-		label = d.has_parent_uuid ? xstrdup(name) : NULL;
-	}
-	label = label ? label : xasprintf("%s %s", (const char *)entity.data, name);
-	buf_free(&entity);
-	d.name = text_z(s, label, strlen(label));
-	d.counter = &counter;
-	track_write(s, &d, uuid);
-	free(label);
-	return uuid;
-}
-
-static void perfetto_counters(struct sink *s, const struct m_counter *rows, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
-		uint64_t track = counter_track(s, &rows[i]);
-		interned_clear(&s->interned);
-		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_COUNTER;
-		event.track_uuid = track;
-		event.has_double_counter_value = 1;
-		event.double_counter_value = rows[i].value;
-		event_write(s, &event, rows[i].time_ns);
-	}
+	perfetto_counters(s->entities, rows, n);
 }
 
 static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, size_t n)
@@ -663,60 +587,25 @@ static void about_event(struct sink *s)
 	vec_free(&losses);
 }
 
-static int compare_events(const void *a, const void *b)
-{
-	const struct m_event *x = a, *y = b;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
-/* What happened to GPUs and others, as instants on their tracks. */
-static void event_instants(struct sink *s)
-{
-	VEC(struct m_event) events = {0};
-	for (size_t i = 0; i < s->t->events.len; i++)
-		*vec_push(&events) = s->t->events.data[i];
-	if (events.len)
-		qsort(events.data, events.len, sizeof(*events.data), compare_events);
-	for (size_t i = 0; i < events.len; i++) {
-		const char *entity = strtab_get(&s->t->strings, events.data[i].entity, NULL);
-		struct entity of;
-		entity_parse(&of, entity);
-		uint64_t track = entity_track(s, &of, entity);
-		Eacgm__DebugAnnotation note, *list = &note;
-		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
-		annotate_text(s, &note, "text",
-			      strtab_get(&s->t->strings, events.data[i].text, NULL));
-		interned_clear(&s->interned);
-		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT;
-		event.name = text(s, events.data[i].name);
-		event.track_uuid = track;
-		event.debug_annotations = &list;
-		event.n_debug_annotations = 1;
-		event_write(s, &event, events.data[i].time_ns);
-	}
-	vec_free(&events);
-}
-
 static void perfetto_tables(struct sink *s)
 {
 	clock_packet(s);
 	process_tracks(s);
 	thread_tracks(s);
 	about_event(s);
-	event_instants(s);
+	perfetto_events(s->entities);
 }
 
 static void perfetto_close(struct sink *s)
 {
 	for (int i = 0; i < SEEN_KINDS; i++)
 		free(s->seen[i]);
-	map64_free(&s->counters);
-	map64_free(&s->entities);
 	map64_free(&s->with_process);
 	launch_probes_free(&s->launches);
 	lanes_free(&s->lanes);
 	perfetto_stacks_free(s->stacks);
 	perfetto_gpu_free(s->gpu);
+	perfetto_entities_free(s->entities);
 	vec_free(&s->flows);
 	vec_free(&s->flows_in);
 	buf_free(&s->packed);
@@ -730,7 +619,7 @@ const struct sink_format sink_perfetto = {
 	.open = perfetto_open,
 	.tables = perfetto_tables,
 	.span = perfetto_span,
-	.counters = perfetto_counters,
+	.counters = perfetto_counter_rows,
 	.samples = perfetto_sample_rows,
 	.work_flows = perfetto_work_flows,
 	.call_flows = perfetto_call_flows,

@@ -38,6 +38,21 @@ void perfetto_gpu_free(struct perfetto_gpu *g);
 void perfetto_gpu_spans(struct perfetto_gpu *g, const struct m_gpu_span *rows, size_t n,
 			uint64_t first_track, demangle_fn *demangle, struct work_flows *flows);
 
+/* The entities that counters and events are of, GPUs first of all: a track for each entity and
+ * one for each of its counters, described when they are first met. Tracks are numbered from
+ * the two given numbers on. */
+struct perfetto_entities;
+struct perfetto_entities *perfetto_entities_new(const struct rec_tables *t, perfetto_put_fn *put,
+						perfetto_parent_fn *parent, void *ctx,
+						uint64_t first_entity, uint64_t first_counter);
+void perfetto_entities_free(struct perfetto_entities *e);
+
+/* A value for each row, on its counter's track. */
+void perfetto_counters(struct perfetto_entities *e, const struct m_counter *rows, size_t n);
+
+/* The events of the tables in the order of time, as instants on their entities' tracks. */
+void perfetto_events(struct perfetto_entities *e);
+
 /* Slices of what was not normal, on tracks from first_track on. */
 void perfetto_anomalies(const struct anomaly_slices *slices, perfetto_put_fn *put, void *ctx,
 			uint64_t first_track);
