@@ -74,7 +74,8 @@ static void put_track(const struct perfetto_entities *e, Eacgm__TrackDescriptor 
 }
 
 /* A track for all that is told of one entity: a GPU's counters and events. */
-static uint64_t entity_track(struct perfetto_entities *e, const struct entity *of, const char *entity)
+static uint64_t entity_track(struct perfetto_entities *e, const struct entity *of,
+			     const char *entity)
 {
 	/* All entities of one GPU, its processes' shares too, are on its track. */
 	const struct m_gpu *gpu = gpu_of_entity(e->t, of);
