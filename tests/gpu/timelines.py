@@ -246,7 +246,8 @@ SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def collective_problems(truth, rows):
-    """Median times of rank 0 against those of events around the same calls."""
+    """Median times of rank 0 against the median of events around the same calls: a call that
+    another process held up is in neither."""
     problems, ratios = [], {}
     for want in truth:
         if want["us"] < LEAST_US or want["function"] == "ncclSend":

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 """collectives.py - one process a GPU runs each collective of torch.distributed at several sizes and
-times it as nccl-tests does: warm-up, then a row of calls between two CUDA events, their time divided
-by their number.
+times each call by two CUDA events around it. Calls are queued, so that no event waits for the host.
 
 Rank 0 writes one line of JSON a measurement to --tell: function, bytes (of nccl-tests' size), calls,
-mean time in us by events, and the window in ns of CLOCK_MONOTONIC. Without a launcher: the ranks
-meet over a file."""
+the median and the mean of their times in us by events, and the window in ns of CLOCK_MONOTONIC.
+Without a launcher: the ranks meet over a file."""
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
 MB = 1 << 20
-WARMUP = 5
+WARMUP = 5  # calls that are measured too: a tracer sees them as well
 
 
 def arguments():
@@ -51,19 +51,19 @@ def operations(dist, torch, rank, world, size, device):
 
 
 def measure(torch, dist, call, calls):
-    for _ in range(WARMUP):
-        call()
+    """Times of all calls in us, and between when they ran."""
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)]
+              for _ in range(WARMUP + calls)]
     dist.barrier()
     torch.cuda.synchronize()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     window = [time.clock_gettime_ns(time.CLOCK_MONOTONIC)]
-    start.record()
-    for _ in range(calls):
+    for start, end in events:
+        start.record()
         call()
-    end.record()
+        end.record()
     torch.cuda.synchronize()
     window.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-    return start.elapsed_time(end) * 1000 / calls, window
+    return [start.elapsed_time(end) * 1000 for start, end in events], window
 
 
 def run_rank(args):
@@ -76,8 +76,9 @@ def run_rank(args):
     rows = []
     for size in (int(float(mb) * MB) for mb in args.mb.split(",")):
         for name, call in operations(dist, torch, args.rank, args.world, size, device):
-            us, window = measure(torch, dist, call, args.calls)
-            rows.append({"function": name, "bytes": size, "calls": args.calls, "us": us,
+            times, window = measure(torch, dist, call, args.calls)
+            rows.append({"function": name, "bytes": size, "calls": len(times),
+                         "us": statistics.median(times), "mean_us": statistics.fmean(times),
                          "window": window})
     if args.rank == 0 and args.tell:
         with open(args.tell, "w") as f:
