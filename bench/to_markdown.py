@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""to_markdown.py - the tables of docs/benchmarks.md from the JSON files that the benchmarks
+"""to_markdown.py - the tables of docs/results/benchmarks.md from the JSON files that the benchmarks
 wrote. usage: to_markdown.py [FOLDER] (default build/bench). Prints what is there; a benchmark
 without a file is named at the end. Needs no root and measures nothing."""
 

@@ -2,7 +2,7 @@
 """dataset.py - recorded runs to a compact data set: learns on the calibration runs, detects on all,
 joins the labels, samples the events. usage: dataset.py RUN... -o FOLDER
 
-A RUN is a folder of lab/faults (docs/faults.md). One model is learned for each workload, of its
+A RUN is a folder of lab/faults (docs/results/faults.md). One model is learned for each workload, of its
 calibration runs alone. With --ablate every ingredient of the detector is left out once; this and
 the other variants judge the test split, for no other is scored (--everywhere: all). What `eacgm
 detect` wrote is kept in RUN/detect.NAME/ with --keep, and used instead of running it with

@@ -1,4 +1,4 @@
-"""runs.py - reads what lies in a run's folder: the injector's labels and steps (docs/faults.md),
+"""runs.py - reads what lies in a run's folder: the injector's labels and steps (docs/results/faults.md),
 and what `eacgm detect` wrote (docs/detect.md). Bounds nothing and judges nothing; what is not as
 expected is a data.Bad with the file's name."""
 
@@ -60,7 +60,7 @@ class Folder:
             self.slow = [(int(o["onset_ns"]), int(o["end_ns"])) for o in of("slow")]
             self.calls = calls_of(path, of("episode"))
         except (KeyError, TypeError, ValueError, AttributeError) as e:
-            raise Bad("%s: not as docs/faults.md says: %r" % (labels, e)) from None
+            raise Bad("%s: not as docs/results/faults.md says: %r" % (labels, e)) from None
 
 
 def check_recording(folder):

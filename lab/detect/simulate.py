@@ -3,7 +3,7 @@
 known: twelve functions over three decades, four sizes each, 17 % of the events slowed. Each
 variant is a table that `eacgm learn` fits and `eacgm detect` scores. usage: simulate.py
 
-A direction, not evidence: real faults are in docs/detection-evaluation.md. The threshold of each
+A direction, not evidence: real faults are in docs/results/detection-evaluation.md. The threshold of each
 variant is the one of the highest F1 on a simulation of its own; the figures are medians over the
 simulations with other seeds, with their range. Standard library alone."""
 

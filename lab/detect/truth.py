@@ -1,4 +1,4 @@
-"""truth.py - what was true of a window or an event, by what was injected (docs/faults.md). Knows no
+"""truth.py - what was true of a window or an event, by what was injected (docs/results/faults.md). Knows no
 method; the detectors never see any of this.
 
 Of a layer, a sample is

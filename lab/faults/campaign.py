@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """campaign.py - a campaign of the fault laboratory in a bounded time: runs of all workloads that
 the host permits, side by side on its GPUs and cores, and data sets of them, packed into few files.
-docs/faults.md explains.
+docs/results/faults.md explains.
 
     campaign.py --dry-run --gpus 4 --minutes 9
     campaign.py --eacgm ./eacgm --minutes 9 --work WORK --out OUT

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """run.py - the fault laboratory: runs a job, records it with eacgm, makes it slow in known ways at
-times that the seed decides, and writes labels.jsonl, the truth. docs/faults.md explains.
+times that the seed decides, and writes labels.jsonl, the truth. docs/results/faults.md explains.
 
     run.py --list                           workloads and faults, with what this host permits
     run.py --eacgm build/eacgm --workload cpu_gpt --plan dev --seed 1 --minutes 3 --out DIR

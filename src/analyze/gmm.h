@@ -15,7 +15,8 @@
  * mean and covariance, with a weight near 0.
  *
  * What is computed in which order is that of scikit-learn's GaussianMixture, so that from the same
- * beginning both take the same iterations to the same mixture (docs/detection-mixtures.md).
+ * beginning both take the same iterations to the same mixture
+ * (docs/developers/detection-mixtures.md).
  *
  * Sources: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM
  * algorithm", 1977; Arthur and Vassilvitskii, "k-means++", 2007; Schwarz, "Estimating the dimension

@@ -1,6 +1,7 @@
 /* features.h - the numbers that windows and steps are judged by: the list, with units.
- * docs/detection-features.md explains them; what computes them is windows.c (calls), hardware.c
- * (counters), step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 = as usual. */
+ * docs/developers/detection-features.md explains them; what computes them is windows.c (calls),
+ * hardware.c (counters), step_rows.c (steps). Ratios to what is usual are natural logarithms: 0 =
+ * as usual. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* window_sums.c - what a window's features are computed from. docs/detection-features.md has the
- * formulas. */
+/* window_sums.c - what a window's features are computed from. docs/developers/detection-features.md
+ * has the formulas. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

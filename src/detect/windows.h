@@ -1,6 +1,6 @@
 /* windows.h - rows of the layers that have calls (cuda, python, torch, nccl): one for each window
  * of time, process and layer, from calls and spans of the GPU as they come. features.h has the
- * list, docs/detection-features.md the formulas.
+ * list, docs/developers/detection-features.md the formulas.
  *
  * The end of a call decides its window; a call, or a time between calls, that is longer than a
  * window counts for each that it covers and that is still open, with its share. Windows of a

@@ -30,7 +30,8 @@ struct excuse {
 };
 
 /* The table, in the order in which they are tried: name, stage, function of excuses.c, and a clause
- * for people. FIRST is what X is, for the first. docs/detection.md has a row for each. */
+ * for people. FIRST is what X is, for the first. docs/developers/detection.md has a row for each.
+ */
 #define EXCUSES(FIRST, X)                                                                          \
 	FIRST("lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost")              \
 	X("warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work")  \

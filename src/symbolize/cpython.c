@@ -2,7 +2,7 @@
  *
  * Reads: struct offsets of PyFrameObject / _PyInterpreterFrame, PyCodeObject and
  * PyASCIIObject on x86-64, from the headers named at each row, 3.8 to 3.14. What they are
- * used for and what can be seen with them is in docs/cpython.md. Debug builds (Py_DEBUG,
+ * used for and what can be seen with them is in docs/developers/cpython.md. Debug builds (Py_DEBUG,
  * Py_TRACE_REFS) of 3.8 to 3.12 have longer object headers and are not told apart; from 3.13
  * on the interpreter says its offsets itself. */
 #include "symbolize/cpython.h"

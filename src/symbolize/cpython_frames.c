@@ -2,9 +2,9 @@
  *
  * Reads: struct offsets of _PyRuntimeState, PyInterpreterState, PyThreadState and of frames on
  * x86-64, from the headers named at each row. It walks no frames: the BPF programs do, and
- * what they need to know beside the offsets is in docs/cpython.md. Debug builds (Py_DEBUG,
- * Py_TRACE_REFS) of 3.8 to 3.12 are not told apart; from 3.13 on the interpreter says its
- * offsets itself. */
+ * what they need to know beside the offsets is in docs/developers/cpython.md. Debug builds
+ * (Py_DEBUG, Py_TRACE_REFS) of 3.8 to 3.12 are not told apart; from 3.13 on the interpreter says
+ * its offsets itself. */
 #include "symbolize/cpython_frames.h"
 
 #include <errno.h>

@@ -241,7 +241,7 @@ def what_is_excused_can_be_judged(folder):
 def the_page_names_each_excuse(folder):
     said = eacgm("detect", "x", "--without-excuse", "nothing", status=2).stderr
     names = said.split("takes one of ")[1].split(", not")[0].split("|")
-    page = (ROOT / "docs/detection.md").read_text()
+    page = (ROOT / "docs/developers/detection.md").read_text()
     missing = [n for n in names if f"`{n}`" not in page]
     assert len(names) > 8 and not missing, (names, missing)
 

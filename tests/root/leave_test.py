@@ -13,7 +13,7 @@ LEAVE = probes("libtarget.so:target_*")
 
 
 def needs_sessions(t):
-    """Only session links (6.13) can leave a call or a process out: docs/probing.md."""
+    """Only session links (6.13) can leave a call or a process out: docs/developers/probing.md."""
     if os.environ.get("EACGM_ATTACH", "session") != "session" or \
             "session links" not in t.run([EACGM, "doctor"]).out:
         skip("no session links")

@@ -1,7 +1,7 @@
 """labels.py - the truth about a run: what was done when. Appended as things happen, so that a run
 that is cut short is labelled up to there; completed and written anew at the end.
 
-The format is in docs/faults.md."""
+The format is in docs/results/faults.md."""
 
 import json
 import os

@@ -1,0 +1,102 @@
+"""The pages: each link leads to a page and a heading that exist, pages that the sources name exist,
+the index has every page, and lines are short enough to be read in a terminal. Needs no root, no
+network: links to other sites are not opened. Prints TAP.
+"""
+import re
+import subprocess
+import sys
+
+from cli import ROOT, main, test
+
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+NAMED = re.compile(r"(?<![\w/.])docs/[\w/-]+\.(?:md|svg|png)")
+MOST_COLUMNS = 100
+
+
+def tracked():
+    """Paths below ROOT, whether it is a clone or a copy of the files."""
+    try:
+        said = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files", "-co",
+                               "--exclude-standard"], capture_output=True, text=True, check=True)
+        paths = [ROOT / name for name in said.stdout.splitlines()]
+    except (OSError, subprocess.CalledProcessError):
+        paths = [p for p in ROOT.rglob("*") if "build" not in p.parts]
+    return [p for p in paths if p.is_file()]
+
+
+def pages():
+    return [p for p in tracked() if p.suffix == ".md"]
+
+
+def outside_code(text):
+    """The lines of a page that are not of a block of code, with their numbers."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif not inside:
+            yield number, line
+
+
+def anchors(page):
+    """As code forges make them of headings: the second of a name has -1 after it."""
+    seen = {}
+    for _, line in outside_code(page.read_text()):
+        if line.startswith("#"):
+            words = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
+            seen[words] = seen.get(words, -1) + 1
+            yield words if not seen[words] else f"{words}-{seen[words]}"
+
+
+@test
+def every_link_leads_somewhere(folder):
+    wrong = []
+    for page in pages():
+        for number, line in outside_code(page.read_text()):
+            for link, anchor in LINK.findall(line):
+                if "://" in link:
+                    continue
+                to = (page.parent / link).resolve() if link else page
+                if not to.exists() or (anchor and to.suffix == ".md" and
+                                       anchor not in set(anchors(to))):
+                    wrong.append(f"{page.relative_to(ROOT)}:{number}: {link}#{anchor}")
+    assert not wrong, "\n# ".join(wrong)
+
+
+@test
+def pages_that_sources_name_exist(folder):
+    wrong = []
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in NAMED.findall(text)
+                  if not (ROOT / name).exists()]
+    assert not wrong, "\n# ".join(wrong)
+
+
+@test
+def the_index_has_every_page(folder):
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / link).resolve() for link, _ in LINK.findall(index.read_text())}
+    missing = [str(p.relative_to(ROOT)) for p in pages()
+               if ROOT / "docs" in p.parents and p != index and p not in linked]
+    assert not missing, missing
+
+
+@test
+def lines_of_pages_are_short(folder):
+    long = []
+    for page in pages():
+        if ROOT / "docs" not in page.parents and page.parent != ROOT:
+            continue
+        for number, line in outside_code(page.read_text()):
+            if len(line) > MOST_COLUMNS and not line.lstrip().startswith(("|", "![")) and \
+                    " " in line.strip():
+                long.append(f"{page.relative_to(ROOT)}:{number}: {len(line)} columns")
+    assert not long, "\n# ".join(long[:20])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
