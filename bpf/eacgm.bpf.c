@@ -14,6 +14,7 @@
 #include "sockets.h"
 #include "tasks.h"
 #include "unwind.h"
+#include "waits.h"
 #include "xid.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

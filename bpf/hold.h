@@ -7,6 +7,7 @@
 
 #include "mappings.h"
 #include "state.h"
+#include "waits.h"
 #include "yield.h"
 
 #define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
@@ -140,6 +141,7 @@ static long hold_step(__u32 i, struct hold **ctx)
 static __always_inline bool hold_wait(struct hold *h)
 {
 	h->waits = true;
+	waits_hold(h->begin_ns);
 	for (int i = 0; i < HOLD_LOOPS; i++) {
 		bpf_loop(HOLD_STEPS, hold_step, &h, 0);
 		__u64 now_ns = bpf_ktime_get_ns();
@@ -155,5 +157,6 @@ static __always_inline bool hold_wait(struct hold *h)
 		__sync_fetch_and_add(&held_cpu_ns, took_ns - h->away_ns);
 	__sync_fetch_and_add(&holds, 1);
 	h->waits = false;
+	waits_held(took_ns);
 	return h->answered;
 }

@@ -48,9 +48,11 @@ struct uprobes_state {
 
 struct super_block {
 	unsigned int s_dev;
+	unsigned long s_magic;
 } RELOCATED;
 
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	struct super_block *i_sb;
 } RELOCATED;
@@ -70,6 +72,15 @@ struct path {
 struct file {
 	struct inode *f_inode;
 	struct path f_path;
+} RELOCATED;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} RELOCATED;
+
+struct files_struct {
+	struct fdtable *fdt;
 } RELOCATED;
 
 #define VM_EXEC 4 /* linux/mm.h */
@@ -94,6 +105,9 @@ struct task_struct {
 	int exit_code;
 	unsigned int __state;
 	void *stack;
+	int on_cpu;
+	unsigned int in_iowait : 1;
+	struct files_struct *files;
 	struct thread_struct thread;
 	char comm[16];
 	struct mm_struct *mm;

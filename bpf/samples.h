@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * samples.h - what threads do: the stack at each tick of the CPU clock, and why, for how long
- * and at which stack a thread does not run. */
+ * and at which stack a thread does not run. Has the scheduler's tracepoints, also for waits.h. */
 #pragma once
 
 #include "hold.h"
 #include "stack.h"
+#include "waits.h"
 
 #define SWITCH_STACK_NS	    1000000ULL	/* a thread: one in so much time */
 #define SWITCH_STACKS_BURST 200		/* waits beyond them are recorded without a stack */
@@ -14,12 +15,11 @@
 #define WAIT_RECORD_NS	    50000ULL	/* a CPU: one record of a wait in so much time */
 #define WAIT_RECORDS_BURST  5000	/* waits beyond them are put together */
 #define SHORT_WAITS_NS	    10000000ULL /* short waits are recorded once they are so much */
-#define TASK_DEAD	    0x80
-#define THREAD_STACK_BYTES  16384 /* arch/x86/include/asm/page_64_types.h */
-#define SIGNAL_STOP	    19	  /* arch/x86/include/uapi/asm/signal.h */
+#define SIGNAL_STOP	    19		/* arch/x86/include/uapi/asm/signal.h */
 
 const volatile __u64 sample_period_ns;
 const volatile __u32 ticks_a_sample;
+const volatile bool profiles_waits;
 const volatile __u64 wait_min_ns; /* shorter waits are put together */
 
 struct bpf_perf_event_data {
@@ -153,24 +153,6 @@ static __always_inline struct cpu_allowance *allowance_here(void)
 	return bpf_map_lookup_elem(&cpu_allowances, &zero);
 }
 
-/* One in each_ns, at most burst at once. */
-static __always_inline bool may_take(__u64 *refill_ns, __u32 *left, __u64 each_ns, __u32 burst,
-				     __u64 now_ns)
-{
-	__u64 more = (now_ns - *refill_ns) / each_ns;
-	if (more + *left > burst) {
-		*refill_ns = now_ns;
-		*left = burst;
-	} else {
-		*refill_ns += more * each_ns;
-		*left += (__u32)more;
-	}
-	if (!*left)
-		return false;
-	(*left)--;
-	return true;
-}
-
 static __always_inline bool may_take_stack(struct thread_profile *p, struct cpu_allowance *a,
 					   __u64 now_ns)
 {
@@ -287,47 +269,44 @@ static __always_inline void end_thread(struct task_struct *task)
 		put_wait(task, p, p->short_ns, 0, LOSS_SAMPLE);
 }
 
+static __always_inline void profile_switch(void *ctx, struct task_struct *prev,
+					   struct task_struct *next, __u32 tgid, __u32 state,
+					   bool could_run)
+{
+	end_wait(next);
+	if (!tgid || !is_followed(tgid))
+		return;
+	if (state & TASK_DEAD)
+		end_thread(prev);
+	else
+		begin_wait(ctx, prev, could_run);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (frozen)
 		return 0;
-	end_wait(next);
 	__u32 tgid = BPF_CORE_READ(prev, tgid);
 	__u32 state = BPF_CORE_READ(prev, __state);
-	if (!tgid || !is_followed(tgid))
-		return 0;
-	if (state & TASK_DEAD)
-		end_thread(prev);
-	else
-		begin_wait(ctx, prev, preempt || !state);
+	if (counts_waits)
+		waits_switch(prev, next, tgid, state, preempt || !state);
+	if (profiles_waits)
+		profile_switch(ctx, prev, next, tgid, state, preempt || !state);
 	return 0;
-}
-
-/* In an interrupt, hard or soft, the current task has nothing to do with what happens. Those
- * that interrupt the kernel run on stacks of their own (arch/x86/kernel/irq_64.c), and the
- * context of a program lies on the stack; those that interrupt user space may run on the task's,
- * which then was entered by no system call. The address becomes a number by way of memory:
- * verifiers before 6.2 calculate with no context. */
-static __always_inline bool in_interrupt(void *ctx, struct thread_profile *p)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct pt_regs *saved = (void *)bpf_task_pt_regs(task), entry;
-	if (saved && !bpf_probe_read_kernel(&entry, sizeof(entry), saved) && entry.cs & 3 &&
-	    (__s64)entry.orig_rax == -1)
-		return true;
-	*(void *volatile *)&p->context = ctx;
-	__u64 here = *(volatile __u64 *)&p->context;
-	return here - (__u64)BPF_CORE_READ(task, stack) >= THREAD_STACK_BYTES;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
+	if (counts_waits)
+		waits_wake(ctx, task);
+	if (!profiles_waits)
+		return 0;
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (!p || !p->off_ns)
 		return 0;
-	if (in_interrupt(ctx, p)) {
+	if (in_interrupt(ctx, &p->context)) {
 		p->waker_tid = 0;
 		__builtin_memcpy(p->waker, "(interrupt)", 12);
 		return 0;

@@ -75,6 +75,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	if (st && st->epoch == epoch && !frozen)
 		drop_all(st);			    /* the frames went with the old program */
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
+	waits_exec();
 	struct mappings m = {};
 	look_at_mappings(&m);
 	emit_task(REC_EXEC, task, 0, false, how_known(&m));

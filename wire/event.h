@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 #include "wire/unwind.h"
+#include "wire/waits.h"
 
 /* Layers are numbers here, below this power of two; src/base/layer.h says what they are. */
 #define LAYERS_MAX 32
@@ -127,6 +128,8 @@ enum record_kind {
 	REC_SAMPLE = 12,
 	REC_STALE = 13, /* a process has mappings that were not known: struct rec_task */
 	REC_SOCKET = 14,
+	REC_WAIT = 15, /* wire/waits.h */
+	REC_WAIT_SUMS = 16,
 };
 
 enum call_flags {

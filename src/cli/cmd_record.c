@@ -55,6 +55,7 @@ static const struct opt_def options[] = {
 	 "(where memory of GPUs is allocated), gpu-inuse (the same down to PyTorch's caching "
 	 "allocator). Unless told: cpu,gpu,gpu-alloc.",
 	 NULL, 0},
+	WAITS_OPTION,
 	{'F', "freq", "HZ",
 	 "How many samples a second of running are taken: 19 to 999; 99 unless told.", NULL, 0},
 	{0, "debuginfod", NULL,
@@ -243,6 +244,7 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 	o->owner = output_owner_from_sudo();
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
+	o->counts_waits = waits_from_args(a);
 	o->debuginfod = args_has(a, "debuginfod");
 	o->gpu_timeline = timeline_from_args(a);
 	o->operators = operators_from_args(a);

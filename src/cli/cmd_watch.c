@@ -55,6 +55,7 @@ static const struct opt_def options[] = {
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
 	CATALOG_OPTIONS,
+	WAITS_OPTION,
 	{0},
 };
 
@@ -412,6 +413,7 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
 		return usage_error(a->command, "%s", e.msg);
 	o.frequent = args_has(a, "layers");
+	o.counts_waits = waits_from_args(a);
 	o.all_entries = args_has(a, "everything");
 	signal(SIGPIPE, SIG_IGN);
 	return watch_target(a, &o, &e) ? command_failed(a->command, &e) : 0;

@@ -134,6 +134,12 @@ int catalog_from_args(struct catalog *ret, const struct args *a, struct err *e)
 	return 0;
 }
 
+bool waits_from_args(const struct args *a)
+{
+	const char *word = args_get(a, "waits");
+	return !word || strcmp(word, "off") != 0;
+}
+
 int layers_from_args(uint32_t *ret, const struct catalog *c, const struct args *a, struct err *e)
 {
 	const char *list = args_get(a, "layers");

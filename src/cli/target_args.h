@@ -30,11 +30,17 @@
 	 OPT_REPEAT | OPT_FILE},                                                                   \
 	{0, "everything", NULL,                                                                    \
 	 "Also catalog entries that are off by default, in every layer.", NULL, 0}
+#define WAITS_OPTION                                                                               \
+	{0, "waits", "on|off",                                                                     \
+	 "Count how long threads wait, and for what (cheap, without stacks); on unless told.",     \
+	 "on|off", 0}
 /* clang-format on */
 
 /* Reads -p, --cgroup and --all. A PID that does not exist is an error. */
 int target_parse(struct target *ret, const struct args *a, struct err *e);
 void target_free(struct target *t);
+
+bool waits_from_args(const struct args *a);
 
 /* Built-in catalog, /etc/eacgm/catalog.d, --catalog files and --probe descriptions. */
 int catalog_from_args(struct catalog *ret, const struct args *a, struct err *e);

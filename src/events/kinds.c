@@ -216,6 +216,25 @@ static const struct row_field sample_fields[] = {
 	FIELD(sample, waker, U32, VARINT, STRING),  FIELD(sample, waker_tid, U32, VARINT, PID),
 };
 
+static const struct row_field wait_fields[] = {
+	FIELD(wait, start_ns, U64, DELTA, TIME),       FIELD(wait, end_ns, U64, DELTA, TIME),
+	FIELD(wait, runnable_ns, U64, VARINT, NUMBER), FIELD(wait, thread, U32, VARINT, THREAD),
+	FIELD(wait, syscall, I32, DELTA, NUMBER),      FIELD(wait, waker_pid, U32, VARINT, PID),
+	FIELD(wait, waker_tid, U32, VARINT, PID),      FIELD(wait, reason, U8, FIXED, NUMBER),
+};
+
+static const struct row_field wait_total_fields[] = {
+	KEY(wait_total, thread, U32, VARINT, THREAD),
+	KEY(wait_total, reason, U8, FIXED, NUMBER),
+	FIELD(wait_total, since_ns, U64, DELTA, TIME),
+	FIELD(wait_total, until_ns, U64, DELTA, TIME),
+	FIELD(wait_total, count, U64, VARINT, NUMBER),
+	FIELD(wait_total, waited_ns, U64, VARINT, NUMBER),
+	FIELD(wait_total, runnable_ns, U64, VARINT, NUMBER),
+	FIELD(wait_total, longest_ns, U64, VARINT, NUMBER),
+	FIELD(wait_total, left_out, U64, VARINT, NUMBER),
+};
+
 static const struct row_field gpu_span_fields[] = {
 	FIELD(gpu_span, start_ns, U64, DELTA, TIME),
 	FIELD(gpu_span, end_ns, U64, DELTA, TIME),
@@ -306,9 +325,11 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(CONNECTION, connection, connections, "connections", ROWS_KEYED, 0),
 	TABLE(EVENT, event, events, "events", ROWS_LISTED, 0),
 	TABLE(ANOMALY, anomaly, anomalies, "anomalies", ROWS_KEYED, WIDE_ROWS),
+	TABLE(WAIT_TOTAL, wait_total, wait_totals, "totals of waits", ROWS_KEYED, 0),
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),
+	BULK(WAIT, wait, waits, "waits", start_ns, end_ns, BULK_ROWS),
 	BULK(CALL, call, calls, "calls", start_ns, start_ns, 0),
 };
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "wire/shape.h"
+#include "wire/waits.h"
 
 #define MODEL_MAX_ARGS 8
 
@@ -164,28 +165,6 @@ enum sample_kind {
 	SAMPLE_OFFCPU, /* weight_ns of not running, which ended at time_ns */
 };
 
-/* Why a thread did not run. */
-enum wait_reason {
-	WAIT_OTHER,
-	WAIT_PREEMPTED, /* it could have run */
-	WAIT_FUTEX,	/* a lock or a condition variable */
-	WAIT_GIL,
-	WAIT_DISK,
-	WAIT_PAGE_FAULT,
-	WAIT_NETWORK,
-	WAIT_POLL, /* poll, select, epoll: several files at once */
-	WAIT_PIPE,
-	WAIT_SLEEP,
-	WAIT_CHILD, /* another process to end */
-	WAIT_GPU,   /* the GPU or its driver */
-	WAIT_REASONS,
-};
-#define WAIT_REASON_NAMES                                                                          \
-	{                                                                                          \
-		"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll",     \
-			"pipe", "sleep", "child", "gpu"                                            \
-	}
-
 /* What a thread did at a moment, and the time that the moment stands for. */
 struct m_sample {
 	uint64_t time_ns;
@@ -193,9 +172,35 @@ struct m_sample {
 	uint32_t thread;
 	uint32_t stack; /* index into the stack table, 0 = not taken */
 	uint8_t kind;	/* enum sample_kind */
-	uint8_t reason; /* enum wait_reason, of SAMPLE_OFFCPU */
+	uint8_t reason; /* enum wait_reason of wire/waits.h, of SAMPLE_OFFCPU */
 	uint32_t waker; /* string: comm of the thread that woke it, 0 unknown */
 	uint32_t waker_tid;
+};
+
+/* A wait of a thread that was long: from when it left its CPU until it had one again. The last one
+ * of a thread may not have ended. */
+struct m_wait {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t runnable_ns; /* the end of it: the thread could run, and had no CPU */
+	uint32_t thread;
+	int32_t syscall;    /* number, -1 = none */
+	uint32_t waker_pid; /* 0: an interrupt, or not known */
+	uint32_t waker_tid;
+	uint8_t reason; /* enum wait_reason of wire/waits.h */
+};
+
+/* All waits of a thread for one reason, short ones too. Key: thread, reason. */
+struct m_wait_total {
+	uint32_t thread;
+	uint8_t reason;	   /* enum wait_reason */
+	uint64_t since_ns; /* what the thread did between these is either in one of its totals, */
+	uint64_t until_ns; /* or was running; the latest of its totals says how far */
+	uint64_t count;
+	uint64_t waited_ns;   /* until it was woken */
+	uint64_t runnable_ns; /* from then on, or since it was preempted, until it ran */
+	uint64_t longest_ns;  /* both, of one wait */
+	uint64_t left_out;    /* waits that were long, and have no row */
 };
 
 enum gpu_work {

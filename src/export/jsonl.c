@@ -178,6 +178,51 @@ static void enum_lines(struct sink *s)
 	}
 }
 
+static const char *const wait_reasons[] = WAIT_REASON_NAMES;
+
+static json_t *of_thread(struct sink *s, const char *type, uint32_t number)
+{
+	const struct m_thread *t = &s->t->threads.data[number];
+	json_t *o = typed(type);
+	json_object_set_new(o, "pid", json_integer(t->pid));
+	json_object_set_new(o, "tid", json_integer(t->tid));
+	json_object_set_new(o, "comm", json_text(s->t, t->comm));
+	return o;
+}
+
+static void wait_total_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->wait_totals.len; i++) {
+		const struct m_wait_total *w = &s->t->wait_totals.data[i];
+		json_t *o = of_thread(s, "wait_total", w->thread);
+		json_object_set_new(o, "reason", json_string(wait_reasons[w->reason]));
+		json_object_set_new(o, "since_ns", json_u64(w->since_ns));
+		json_object_set_new(o, "until_ns", json_u64(w->until_ns));
+		json_object_set_new(o, "count", json_u64(w->count));
+		json_object_set_new(o, "waited_ns", json_u64(w->waited_ns));
+		json_object_set_new(o, "runnable_ns", json_u64(w->runnable_ns));
+		json_object_set_new(o, "longest_ns", json_u64(w->longest_ns));
+		json_object_set_new(o, "left_out", json_u64(w->left_out));
+		line(s, o);
+	}
+}
+
+static void jsonl_waits(struct sink *s, const struct m_wait *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct m_wait *w = &rows[i];
+		json_t *o = of_thread(s, "wait", w->thread);
+		json_object_set_new(o, "reason", json_string(wait_reasons[w->reason]));
+		json_object_set_new(o, "start_ns", json_u64(w->start_ns));
+		json_object_set_new(o, "duration_ns", json_u64(w->end_ns - w->start_ns));
+		json_object_set_new(o, "runnable_ns", json_u64(w->runnable_ns));
+		set_known(o, "syscall", w->syscall, w->syscall >= 0);
+		set_known(o, "waker_pid", w->waker_pid, w->waker_pid > 0);
+		set_known(o, "waker_tid", w->waker_tid, w->waker_tid > 0);
+		line(s, o);
+	}
+}
+
 static void jsonl_tables(struct sink *s)
 {
 	json_t *o = typed("recording");
@@ -205,6 +250,7 @@ static void jsonl_tables(struct sink *s)
 	event_lines(s);
 	enum_lines(s);
 	hist_lines(s);
+	wait_total_lines(s);
 }
 
 static json_t *flags(const struct m_call *c)
@@ -272,5 +318,6 @@ const struct sink_format sink_jsonl = {
 	.tables = jsonl_tables,
 	.calls = jsonl_calls,
 	.counters = jsonl_counters,
+	.waits = jsonl_waits,
 	.close = jsonl_close,
 };

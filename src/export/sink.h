@@ -46,8 +46,9 @@ struct sink_format {
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
 	void (*span)(struct sink *s, const struct span *span);
 	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
-	/* These three: NULL where the format has no place for them. */
+	/* These: NULL where the format has no place for them. */
 	void (*samples)(struct sink *s, const struct m_sample *rows, size_t n);
+	void (*waits)(struct sink *s, const struct m_wait *rows, size_t n);
 	void (*gpu_spans)(struct sink *s, const struct m_gpu_span *rows, size_t n,
 			  demangle_fn *demangle); /* demangle may be NULL */
 	/* Before all rows, where there are any: arrows between these and calls. */

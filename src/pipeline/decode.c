@@ -38,6 +38,10 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		stacks_add(p, record);
 	else if (kind == REC_SAMPLE && len >= sizeof(struct rec_sample))
 		stacks_add_sample(p, record);
+	else if (kind == REC_WAIT && len >= sizeof(struct rec_wait))
+		waits_add(p, record);
+	else if (kind == REC_WAIT_SUMS && len >= sizeof(struct rec_wait_sums))
+		waits_add_sums(p, record);
 	else
 		p->bad_records++;
 }

@@ -154,6 +154,7 @@ void forget_pass(struct pipeline *p)
 	if (!p->forgets)
 		return;
 	drop_large(&p->hist_counts);
+	drop_large(&p->waits_told);
 	/* one that is used again after all is read from its process's memory */
 	kernels_forget(p->kernels, KERNELS);
 	comms_forget(p->comms, COMMS);

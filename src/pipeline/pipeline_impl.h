@@ -178,6 +178,7 @@ struct pipeline {
 	struct shim_ops *shim_ops;
 	struct watch *watch;	  /* NULL: collectives are not watched */
 	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
+	struct map64 waits_told;  /* thread -> until when its sums were told */
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
@@ -348,6 +349,10 @@ void watch_collective(struct pipeline *p, const struct known_probe *probe,
 		      const struct rec_call *in, uint64_t bytes, const struct m_comm *comm);
 void watch_check(struct pipeline *p);
 void watch_free(struct pipeline *p);
+
+/* waits.c: what the programs counted of waits. */
+void waits_add(struct pipeline *p, const struct rec_wait *r);
+void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r);
 
 /* decode.c: a collective that has not returned, for the watch alone. */
 void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in);

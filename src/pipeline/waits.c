@@ -1,5 +1,6 @@
 /* waits.c - why a thread does not run, by the functions that it waits in: the kernel's first,
- * then the job's own. To add a reason: a line in one of the tables. */
+ * then the job's own, else by the system call (wire/waits.h). To add a reason: a line in one of the
+ * tables. And waits that the programs have counted, as rows. */
 #include <string.h>
 
 #include "pipeline/stacks.h"
@@ -53,22 +54,6 @@ static const struct wait_rule kernel_rules[] = {
 	{"asm_exc_page_fault", WAIT_PAGE_FAULT},
 };
 
-/* System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl), where the kernel's functions
- * are not known. */
-static const struct {
-	int32_t number;
-	enum wait_reason reason;
-} syscall_rules[] = {
-	{202, WAIT_FUTEX},  {449, WAIT_FUTEX},	 {7, WAIT_POLL},      {23, WAIT_POLL},
-	{232, WAIT_POLL},   {270, WAIT_POLL},	 {271, WAIT_POLL},    {281, WAIT_POLL},
-	{441, WAIT_POLL},   {35, WAIT_SLEEP},	 {230, WAIT_SLEEP},   {42, WAIT_NETWORK},
-	{43, WAIT_NETWORK}, {44, WAIT_NETWORK},	 {45, WAIT_NETWORK},  {46, WAIT_NETWORK},
-	{47, WAIT_NETWORK}, {288, WAIT_NETWORK}, {299, WAIT_NETWORK}, {61, WAIT_CHILD},
-	{247, WAIT_CHILD},  {74, WAIT_DISK},	 {75, WAIT_DISK},     {162, WAIT_DISK},
-	{277, WAIT_DISK},   {306, WAIT_DISK},	 {17, WAIT_DISK},     {18, WAIT_DISK},
-	{295, WAIT_DISK},   {296, WAIT_DISK},	 {327, WAIT_DISK},    {328, WAIT_DISK},
-};
-
 static bool starts(const char *s, const char *with)
 {
 	return !strncmp(s, with, strlen(with));
@@ -79,10 +64,9 @@ static enum wait_reason by_syscall(int32_t number, bool has_stack)
 	/* in no system call, and not preempted */
 	if (number < 0 && !has_stack)
 		return WAIT_PAGE_FAULT;
-	for (size_t i = 0; i < sizeof(syscall_rules) / sizeof(syscall_rules[0]); i++)
-		if (syscall_rules[i].number == number)
-			return syscall_rules[i].reason;
-	return WAIT_OTHER;
+	uint8_t reason =
+		number >= 0 && number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
+	return reason < WAIT_REASONS ? (enum wait_reason)reason : WAIT_OTHER;
 }
 
 static enum wait_reason by_kernel(struct pipeline *p, const uint32_t *frames, size_t n)
@@ -164,4 +148,61 @@ enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size
 	if (reason != WAIT_PAGE_FAULT && waits_for_gpu(p, frames, n))
 		return WAIT_GPU;
 	return reason;
+}
+
+/* ---- counted by the programs ---- */
+
+void waits_add(struct pipeline *p, const struct rec_wait *r)
+{
+	char comm[sizeof(r->comm) + 1] = "";
+	memcpy(comm, r->comm, sizeof(r->comm));
+	if (r->reason >= WAIT_REASONS || r->runnable_ns > r->duration_ns) {
+		p->bad_records++;
+		return;
+	}
+	emit_wait(p, &(struct m_wait){
+			     .start_ns = r->start_ns,
+			     .end_ns = r->start_ns + r->duration_ns,
+			     .runnable_ns = r->runnable_ns,
+			     .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
+			     .syscall = r->syscall,
+			     .waker_pid = r->waker_tgid,
+			     .waker_tid = r->waker_tid,
+			     .reason = r->reason,
+		     });
+}
+
+/* Sums come from the ring of the CPU that the thread left: not in their order. */
+static bool is_news(struct pipeline *p, uint32_t thread, const struct rec_wait_sums *r)
+{
+	uint64_t until_ns;
+	if (map64_get(&p->waits_told, thread, &until_ns) && until_ns >= r->until_ns)
+		return false;
+	map64_set(&p->waits_told, thread, r->until_ns);
+	return true;
+}
+
+void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
+{
+	char comm[sizeof(r->comm) + 1] = "";
+	memcpy(comm, r->comm, sizeof(r->comm));
+	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
+	if (!is_news(p, thread, r))
+		return;
+	for (uint8_t reason = 0; reason < WAIT_REASONS; reason++) {
+		const struct wait_sum *s = &r->sums[reason];
+		if (!s->count)
+			continue;
+		emit_wait_total(p, &(struct m_wait_total){
+					   .thread = thread,
+					   .reason = reason,
+					   .since_ns = r->since_ns,
+					   .until_ns = r->until_ns,
+					   .count = s->count,
+					   .waited_ns = s->waited_ns,
+					   .runnable_ns = s->runnable_ns,
+					   .longest_ns = s->longest_ns,
+					   .left_out = s->left_out,
+				   });
+	}
 }

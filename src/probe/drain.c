@@ -195,6 +195,21 @@ int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct re
 			      &v, e);
 }
 
+static void ignore_row(void *ctx, const void *row)
+{
+	(void)ctx, (void)row;
+}
+
+int run_iterator(struct bpf_program *prog, struct err *e)
+{
+	return drain_iterator(prog, NULL, 1, ignore_row, NULL, e);
+}
+
+int tracer_end_waits(struct tracer *t, struct err *e)
+{
+	return t->opts.counts_waits ? run_iterator(t->bpf->progs.open_wait_sums, e) : 0;
+}
+
 /* ---- losses ---- */
 
 void tracer_losses(struct tracer *t,

@@ -67,7 +67,11 @@ static int start_waits(struct tracer *t, struct err *e)
 int sampling_start(struct tracer *t, struct err *e)
 {
 	int rc = t->opts.sample_hz ? start_clocks(t, e) : 0;
-	return !rc && t->opts.waits ? start_waits(t, e) : rc;
+	if (!rc && (t->opts.waits || t->opts.counts_waits))
+		rc = start_waits(t, e);
+	if (!rc && t->opts.counts_waits)
+		rc = run_iterator(t->bpf->progs.find_waits, e);
+	return rc;
 }
 
 void sampling_stop(struct tracer *t)

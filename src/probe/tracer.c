@@ -23,7 +23,8 @@
 #define RINGS_TOTAL_BYTES     (256u << 20)
 #define RING_MAX_BYTES	      (16u << 20)
 #define RING_MIN_BYTES	      (256u << 10)
-#define WAIT_MIN_NS	      20000 /* shorter waits are put together */
+#define WAIT_MIN_NS	      20000  /* shorter waits are put together */
+#define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
 
 /* ---- loading ---- */
 
@@ -54,8 +55,10 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.name_kernel_address, can_hold, 0); /* 5.14; these kernels are newer */
 	set_role(b->progs.keep_yield_target, b->rodata->yields_on_guard, 0);
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
-	set_role(b->progs.on_switch, t->opts.waits, 0);
-	set_role(b->progs.on_waking, t->opts.waits, 0);
+	set_role(b->progs.on_switch, t->opts.waits || t->opts.counts_waits, 0);
+	set_role(b->progs.on_waking, t->opts.waits || t->opts.counts_waits, 0);
+	set_role(b->progs.find_waits, t->opts.counts_waits, 0);
+	set_role(b->progs.open_wait_sums, t->opts.counts_waits, 0);
 	set_role(b->progs.open_waits, t->opts.waits, 0);
 	sockets_choose(t);
 }
@@ -72,6 +75,9 @@ static void set_configuration(struct tracer *t)
 	b->rodata->sample_period_ns = t->opts.sample_hz ? 1000000000ULL / t->opts.sample_hz : 0;
 	b->rodata->ticks_a_sample = sampling_ticks(t->opts.sample_hz);
 	b->rodata->wait_min_ns = WAIT_MIN_NS;
+	b->rodata->wait_row_ns = WAIT_ROW_NS;
+	b->rodata->profiles_waits = t->opts.waits;
+	b->rodata->counts_waits = t->opts.counts_waits;
 	for (int i = 0; i < LAYERS_MAX; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }

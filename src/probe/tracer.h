@@ -54,6 +54,7 @@ struct tracer_options {
 	bool stacks;	       /* calls of entries with `stack` carry theirs */
 	uint32_t sample_hz;    /* stacks at each tick of the CPU clock, 0 = none */
 	bool waits;	       /* stacks where threads stop running */
+	bool counts_waits;     /* how long threads wait, and why (wire/waits.h) */
 	bool sockets;	       /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
@@ -129,6 +130,9 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 /* The waits that have not ended (opts.waits), as struct rec_sample up to now. */
 int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct rec_sample *s),
 		      void *ctx, struct err *e);
+
+/* What was counted of waits that have not ended (opts.counts_waits) goes into the rings. */
+int tracer_end_waits(struct tracer *t, struct err *e);
 
 /* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. Calls
  * that are open when they go off are visited first, as by tracer_open_calls. */

@@ -112,6 +112,9 @@ int drain_iterator(struct bpf_program *prog, const struct bpf_iter_attach_opts *
 		   size_t row_bytes, void (*visit)(void *ctx, const void *row), void *ctx,
 		   struct err *e);
 
+/* The same with one that writes no rows. */
+int run_iterator(struct bpf_program *prog, struct err *e);
+
 /* sockets.c: before loading, and at the end. */
 void sockets_choose(struct tracer *t);
 void sockets_unwatch(struct tracer *t);

@@ -57,14 +57,15 @@
  *                "no stack", and a row's parent is a smaller index or 0
  *   PROCESSES (key: pid, start_ns), LOSSES (cause, cpu), HISTS (pid, probe, name; at most
  *                4,096 rows a block): a later row of the same key replaces the earlier
- *   GPUS (key: uuid), COMMS (pid, handle, start_ns), CONNECTIONS (pid, source, destination,
+ *   GPUS (key: uuid), COMMS (pid, handle, start_ns), WAIT_TOTALS (thread,
+ *                reason), CONNECTIONS (pid, source, destination,
  *                netns, first_ns), ANOMALIES (id, told_ns, layer, pid, gpu; at most 4,096 rows a
  *                block)   likewise
  *   MAPS, METAS, NOTES, WINDOWS, COUNTERS, ENUMS, EVENTS, SOURCES   rows in order of writing
- *   SAMPLES, GPU_SPANS   rows in order of writing, in blocks of at most 64 Ki, which stay in the
- *                file until they are asked for, as COUNTERS and CALLS do
- *   END          one row: calls, calls_dropped (accepted but not written), counters,
- *                monotonic_ns at the end; the last block of a file that was closed
+ *   SAMPLES, GPU_SPANS, WAITS   rows in order of writing, in blocks of at most 64 Ki, which stay in
+ * the file until they are asked for, as COUNTERS and CALLS do END          one row: calls,
+ * calls_dropped (accepted but not written), counters, monotonic_ns at the end; the last block of a
+ * file that was closed
  *
  * CALLS: rows are grouped by thread; within a thread they are in order of end time.
  *   thread, probe, end (start + duration, mod 2^64), dur: one value a row
@@ -76,7 +77,8 @@
  *
  * Minor versions: 1.1 enums, gpus, communicators and events; 1.2 frames, stacks, samples, GPU
  * spans, stacks of calls; 1.3 sources (of merged recordings), connections, more of GPU spans;
- * 1.4 anomalies, and metrics, in whose place counters had texts before (old_counters.c).
+ * 1.4 anomalies, and metrics, in whose place counters had texts before (old_counters.c); 1.5 waits
+ * and totals of waits.
  *
  * Invariants that the writer keeps: a block is written whole or cut off again; a string or
  * dictionary row is in a block before the first block that refers to it; numbers in call
@@ -107,7 +109,7 @@
 	"eACGM\r\n"
 #define REC_MAGIC_BYTES	      8
 #define REC_MAJOR	      1
-#define REC_MINOR	      4
+#define REC_MINOR	      5
 #define REC_BYTE_ORDER	      0x01020304u
 #define REC_FILE_HEADER_BYTES 64
 

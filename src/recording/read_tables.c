@@ -444,6 +444,21 @@ static void finish_hists(struct rec_reader *r)
 	r->t.hists.len = left;
 }
 
+static void finish_wait_totals(struct rec_reader *r)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < r->t.wait_totals.len; i++) {
+		const struct m_wait_total *w = &r->t.wait_totals.data[i];
+		if (w->thread >= r->known[ROW_THREAD].len ||
+		    !r->known[ROW_THREAD].data[w->thread] || w->reason >= WAIT_REASONS) {
+			r->dropped++;
+			continue;
+		}
+		r->t.wait_totals.data[left++] = *w;
+	}
+	r->t.wait_totals.len = left;
+}
+
 /* Of rows that stand for nothing but themselves, threads and metrics. */
 static void fix_texts(struct rec_reader *r, const struct row_kind_info *k)
 {
@@ -469,6 +484,7 @@ void tables_finish(struct rec_reader *r)
 	finish_frames(r);
 	finish_stacks(r);
 	finish_hists(r);
+	finish_wait_totals(r);
 #define X(number, NAME, stem, members)                                                             \
 	if (row_kind_info(number)->keeping != ROWS_INDEXED || (number) == ROW_THREAD ||            \
 	    (number) == ROW_METRIC)                                                                \

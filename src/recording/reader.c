@@ -158,6 +158,16 @@ static size_t find_refs(const struct row_kind_info *k, const struct row_field *r
 	return n;
 }
 
+static void fix_wait(struct m_wait *w)
+{
+	if (w->reason >= WAIT_REASONS)
+		w->reason = WAIT_OTHER;
+	if (w->end_ns < w->start_ns)
+		w->end_ns = w->start_ns;
+	if (w->runnable_ns > w->end_ns - w->start_ns)
+		w->runnable_ns = w->end_ns - w->start_ns;
+}
+
 /* What else holds of the rows of a kind. */
 static void fix_row(enum row_kind kind, void *row)
 {
@@ -165,6 +175,8 @@ static void fix_row(enum row_kind kind, void *row)
 	struct m_gpu_span *span = row;
 	if (kind == ROW_SAMPLE && sample->reason >= WAIT_REASONS)
 		sample->reason = WAIT_OTHER;
+	else if (kind == ROW_WAIT)
+		fix_wait(row);
 	else if (kind == ROW_GPU_SPAN && span->end_ns < span->start_ns)
 		span->end_ns = span->start_ns;
 }

@@ -187,6 +187,8 @@ void follow_end(struct session *s)
 		pipeline_note(s->pipeline, "open calls", e.msg);
 	if (tracer_open_waits(s->tracer, post_open_wait, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open waits", e.msg);
+	if (tracer_end_waits(s->tracer, &e))
+		pipeline_note(s->pipeline, "waits", e.msg);
 	collect_stop(s);
 	metas_note_missing(s);
 	metas_end(s);

@@ -62,6 +62,7 @@ void metas_begin(struct session *s)
 	pipeline_meta(s->pipeline, "version", "%s", EACGM_VERSION);
 	pipeline_meta(s->pipeline, "mode", "%s", s->opts->mode_text);
 	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);
+	pipeline_meta(s->pipeline, "waits", "%d", s->opts->counts_waits);
 	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
 	if (s->opts->command)
 		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * waits.h - where threads wait: for each thread and reason how often and how long, and a record of
+ * each wait that is long. Takes no stacks: samples.h does, and has the tracepoints. The reason is
+ * that of the system call, or of the file that it is about. */
+#pragma once
+
+#include "state.h"
+
+#define WAIT_SUMS_NS	 1000000000ULL /* a thread tells its sums so often, while it runs */
+#define PROCESS_WAIT_NS	 500000ULL     /* a process: one record of a wait in so much time */
+#define PROCESS_WAITS	 2000	       /* and so many at once; waits beyond are only in sums */
+#define WAIT_PROCESSES	 4096
+#define TASK_DEAD	 0x80
+#define TASK_BLOCKED	 0x02
+#define TASK_IS_STOPPED	 0x0c  /* __TASK_STOPPED, __TASK_TRACED */
+#define TASK_STACK_BYTES 16384 /* arch/x86/include/asm/page_64_types.h */
+#define ANON_INODE_MAGIC 0x09041934
+#define MODE_TYPE	 0170000
+#define MODE_PIPE	 0010000
+#define MODE_CHARACTERS	 0020000
+#define MODE_BLOCKS	 0060000
+#define MODE_FILE	 0100000
+#define MODE_SOCKET	 0140000
+
+const volatile bool counts_waits;
+const volatile __u64 wait_row_ns; /* waits of this length and longer have a record */
+
+struct thread_waits {
+	__u64 since_ns;
+	__u64 out_ns;	/* since when it does not run, 0 = it does */
+	__u64 woken_ns; /* 0 = was not */
+	__u64 told_ns;	/* when its sums were told last */
+	__u64 context;	/* of the program that sees it woken: in_interrupt() */
+	__u32 waker_tgid;
+	__u32 waker_tid;
+	__s32 syscall;
+	__u8 reason;
+	bool held; /* by bpf/hold.h, which counts that itself */
+	__u8 pad[2];
+	struct wait_sum sums[WAIT_REASONS];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_waits);
+} thread_waits SEC(".maps");
+
+/* What a process may still record. */
+struct wait_allowance {
+	__u64 refill_ns;
+	__u32 left;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WAIT_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, struct wait_allowance);
+} wait_allowances SEC(".maps");
+
+/* One in each_ns, at most burst at once. */
+static __always_inline bool may_take(__u64 *refill_ns, __u32 *left, __u64 each_ns, __u32 burst,
+				     __u64 now_ns)
+{
+	__u64 more = (now_ns - *refill_ns) / each_ns;
+	if (more + *left > burst) {
+		*refill_ns = now_ns;
+		*left = burst;
+	} else {
+		*refill_ns += more * each_ns;
+		*left += (__u32)more;
+	}
+	if (!*left)
+		return false;
+	(*left)--;
+	return true;
+}
+
+static __always_inline bool may_record(__u32 tgid, __u64 now_ns)
+{
+	struct wait_allowance *a = bpf_map_lookup_elem(&wait_allowances, &tgid);
+	if (!a) {
+		struct wait_allowance full = {.refill_ns = now_ns, .left = PROCESS_WAITS};
+		bpf_map_update_elem(&wait_allowances, &tgid, &full, BPF_NOEXIST);
+		a = bpf_map_lookup_elem(&wait_allowances, &tgid);
+	}
+	return a && may_take(&a->refill_ns, &a->left, PROCESS_WAIT_NS, PROCESS_WAITS, now_ns);
+}
+
+/* In an interrupt, hard or soft, the current task has nothing to do with what happens. Those
+ * that interrupt the kernel run on stacks of their own (arch/x86/kernel/irq_64.c), and the
+ * context of a program lies on the stack; those that interrupt user space may run on the task's,
+ * which then was entered by no system call. The address becomes a number by way of memory, in
+ * scratch: verifiers before 6.2 calculate with no context. */
+static __always_inline bool in_interrupt(void *ctx, __u64 *scratch)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	*(void *volatile *)scratch = ctx;
+	__u64 here = *(volatile __u64 *)scratch;
+	if (here - (__u64)BPF_CORE_READ(task, stack) >= TASK_STACK_BYTES)
+		return true;
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task), entry;
+	return saved && !bpf_probe_read_kernel(&entry, sizeof(entry), saved) && entry.cs & 3 &&
+	       (__s64)entry.orig_rax == -1;
+}
+
+/* ---- why ---- */
+
+/* The driver's files: /dev/nvidia0, nvidiactl, nvidia-uvm. */
+static __always_inline bool is_gpu(struct file *file)
+{
+	char name[6] = {};
+	const unsigned char *at = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+	if (bpf_probe_read_kernel(name, sizeof(name), at))
+		return false;
+	return name[0] == 'n' && name[1] == 'v' && name[2] == 'i' && name[3] == 'd' &&
+	       name[4] == 'i' && name[5] == 'a';
+}
+
+static __always_inline __u8 reason_of_file(struct task_struct *task, __u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *file = NULL;
+	if (!table || fd >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd) || !file)
+		return WAIT_OTHER;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	switch (BPF_CORE_READ(inode, i_mode) & MODE_TYPE) {
+	case MODE_PIPE:
+		return WAIT_PIPE;
+	case MODE_SOCKET:
+		return WAIT_NETWORK;
+	case MODE_FILE: /* eventfd, timerfd and the like may say so too */
+		return BPF_CORE_READ(inode, i_sb, s_magic) == ANON_INODE_MAGIC ? WAIT_PIPE
+									       : WAIT_DISK;
+	case MODE_BLOCKS:
+		return WAIT_DISK;
+	case MODE_CHARACTERS:
+		return is_gpu(file) ? WAIT_GPU : WAIT_OTHER;
+	case 0:
+		return WAIT_PIPE;
+	}
+	return WAIT_OTHER;
+}
+
+static __always_inline void find_reason(struct thread_waits *w, struct task_struct *task,
+					__u32 state)
+{
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
+	__u64 number = ~0ULL, fd = 0;
+	if (saved)
+		bpf_probe_read_kernel(&number, sizeof(number), &saved->orig_rax);
+	w->syscall = (__s32)number;
+	if (state & TASK_IS_STOPPED) {
+		w->reason = WAIT_STOPPED;
+	} else if ((__s32)number < 0) {
+		w->reason = WAIT_PAGE_FAULT; /* in no system call */
+	} else if (state & TASK_BLOCKED && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait)) {
+		w->reason = WAIT_DISK;
+	} else {
+		__u8 reason = number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
+		if (reason == WAIT_BY_FILE && saved &&
+		    !bpf_probe_read_kernel(&fd, sizeof(fd), &saved->rdi))
+			reason = reason_of_file(task, (__u32)fd);
+		w->reason = reason;
+	}
+}
+
+/* ---- a wait's course ---- */
+
+/* A thread of a target that is seen for the first time. */
+static __always_inline struct thread_waits *waits_new(struct task_struct *task, __u64 now_ns)
+{
+	struct thread_waits *w =
+		bpf_task_storage_get(&thread_waits, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!w)
+		count_loss(LOSS_NO_STATE);
+	else if (!w->since_ns)
+		w->since_ns = w->told_ns = now_ns;
+	return w;
+}
+
+static __always_inline void waits_leave(struct thread_waits *w, struct task_struct *task,
+					__u32 state, bool could_run, __u64 now_ns)
+{
+	if (w->held)
+		return;
+	w->out_ns = now_ns;
+	w->woken_ns = 0;
+	w->waker_tgid = w->waker_tid = 0;
+	if (could_run)
+		w->reason = WAIT_PREEMPTED;
+	else
+		find_reason(w, task, state);
+}
+
+static __always_inline void waits_wake(void *ctx, struct task_struct *task)
+{
+	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
+	if (!w || !w->out_ns || w->woken_ns)
+		return;
+	w->woken_ns = bpf_ktime_get_ns();
+	if (in_interrupt(ctx, &w->context))
+		return;
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	w->waker_tgid = pid_tgid >> 32;
+	w->waker_tid = (__u32)pid_tgid;
+}
+
+static __always_inline bool wait_put(struct task_struct *task, const struct thread_waits *w,
+				     __u64 took_ns, __u64 runnable_ns)
+{
+	void *ring = ring_here();
+	struct rec_wait *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r)
+		return false;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = REC_WAIT;
+	r->reason = w->reason;
+	r->syscall = w->reason == WAIT_PREEMPTED ? -1 : w->syscall;
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->tid = BPF_CORE_READ(task, pid);
+	r->start_ns = w->out_ns;
+	r->duration_ns = took_ns;
+	r->runnable_ns = runnable_ns;
+	r->waker_tgid = w->waker_tgid;
+	r->waker_tid = w->waker_tid;
+	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+static __always_inline void fill_sums(struct rec_wait_sums *r, struct task_struct *task,
+				      const struct thread_waits *w, __u64 now_ns, bool last)
+{
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = REC_WAIT_SUMS;
+	r->last = last;
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->tid = BPF_CORE_READ(task, pid);
+	r->since_ns = w->since_ns;
+	r->until_ns = now_ns;
+	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
+	__builtin_memcpy(r->sums, w->sums, sizeof(r->sums));
+}
+
+static __always_inline void sums_put(struct task_struct *task, struct thread_waits *w, __u64 now_ns,
+				     bool last)
+{
+	void *ring = ring_here();
+	struct rec_wait_sums *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r)
+		return; /* they are told again, and at the end */
+	w->told_ns = now_ns;
+	fill_sums(r, task, w, now_ns, last);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64 took_ns,
+				     __u64 runnable_ns, bool left_out)
+{
+	if (reason >= WAIT_REASONS)
+		return;
+	struct wait_sum *s = &w->sums[reason];
+	s->count++;
+	s->waited_ns += took_ns - runnable_ns;
+	s->runnable_ns += runnable_ns;
+	s->left_out += left_out;
+	if (took_ns > s->longest_ns)
+		s->longest_ns = took_ns;
+}
+
+/* Of a wait up to now, how long the thread could have run. */
+static __always_inline __u64 runnable_since(const struct thread_waits *w, __u64 now_ns)
+{
+	__u64 since_ns = w->reason == WAIT_PREEMPTED ? w->out_ns : w->woken_ns;
+	return since_ns && since_ns < now_ns ? now_ns - since_ns : 0;
+}
+
+static __always_inline void waits_return(struct thread_waits *w, struct task_struct *task,
+					 __u64 now_ns)
+{
+	if (!w->out_ns)
+		return;
+	__u64 took_ns = now_ns - w->out_ns, runnable_ns = runnable_since(w, now_ns);
+	bool left_out = took_ns >= wait_row_ns && (!may_record(BPF_CORE_READ(task, tgid), now_ns) ||
+						   !wait_put(task, w, took_ns, runnable_ns));
+	add_wait(w, w->reason, took_ns, runnable_ns, left_out);
+	w->out_ns = 0;
+	if (now_ns - w->told_ns >= WAIT_SUMS_NS)
+		sums_put(task, w, now_ns, false);
+}
+
+/* prev leaves the CPU to next. */
+static __always_inline void waits_switch(struct task_struct *prev, struct task_struct *next,
+					 __u32 tgid, __u32 state, bool could_run)
+{
+	struct thread_waits *in = bpf_task_storage_get(&thread_waits, next, 0, 0);
+	struct thread_waits *out = bpf_task_storage_get(&thread_waits, prev, 0, 0);
+	bool is_new = !out && tgid && is_followed(tgid);
+	if (!in && !out && !is_new)
+		return;
+	__u64 now_ns = bpf_ktime_get_ns();
+	if (in)
+		waits_return(in, next, now_ns);
+	if (is_new)
+		out = waits_new(prev, now_ns);
+	if (out && state & TASK_DEAD)
+		sums_put(prev, out, now_ns, true);
+	else if (out)
+		waits_leave(out, prev, state, could_run, now_ns);
+}
+
+/* ---- by others ---- */
+
+/* The current task runs another program now. */
+static __always_inline void waits_exec(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_waits *w =
+		counts_waits ? bpf_task_storage_get(&thread_waits, task, 0, 0) : NULL;
+	if (!w)
+		return;
+	w->since_ns = w->told_ns = bpf_ktime_get_ns();
+	__builtin_memset(w->sums, 0, sizeof(w->sums));
+}
+
+/* The current task is held from here on. */
+static __always_inline void waits_hold(__u64 now_ns)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_waits *w = counts_waits ? waits_new(task, now_ns) : NULL;
+	if (w)
+		w->held = true;
+}
+
+static __always_inline void waits_held(__u64 took_ns)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_waits *w =
+		counts_waits ? bpf_task_storage_get(&thread_waits, task, 0, 0) : NULL;
+	if (!w)
+		return;
+	w->held = false;
+	add_wait(w, WAIT_HELD, took_ns, 0, false);
+}
+
+/* Those that wait already when tracing begins. */
+SEC("iter/task")
+int find_waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task || !is_followed(task->tgid) || bpf_task_storage_get(&thread_waits, task, 0, 0))
+		return 0;
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread_waits *w = waits_new(task, now_ns);
+	__u32 state = task->__state;
+	if (w && (!bpf_core_field_exists(task->on_cpu) || !BPF_CORE_READ(task, on_cpu)))
+		waits_leave(w, task, state, !state, now_ns);
+	return 0;
+}
+
+/* All threads tell their sums, with the wait that has not ended; nothing is read here. */
+SEC("iter/task")
+int open_wait_sums(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread_waits *w = task ? bpf_task_storage_get(&thread_waits, task, 0, 0) : NULL;
+	if (!w)
+		return 0;
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 took_ns = w->out_ns ? now_ns - w->out_ns : 0, runnable_ns = runnable_since(w, now_ns);
+	if (took_ns)
+		add_wait(w, w->reason, took_ns, runnable_ns,
+			 took_ns >= wait_row_ns && !wait_put(task, w, took_ns, runnable_ns));
+	w->out_ns = 0;
+	sums_put(task, w, now_ns, true);
+	return 0;
+}

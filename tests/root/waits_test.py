@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""waits_test.py - where threads wait, as the kernel side counts it by itself: sums for each thread
+and reason against the program's own log, long waits as rows, who woke whom. Read through
+`eacgm export -f jsonl`."""
+
+import collections
+import json
+import os
+import signal
+
+from harness import EACGM, PUSH, expect, main, stolen_ns, target, test
+
+TURNS = 20
+TURN_S = 0.03
+SWITCH_NS = 10e3
+
+# a process that reads from a pipe what its parent writes, and tells how long it waited
+PIPE = """
+import os, sys, time
+r, w = os.pipe()
+if not os.fork():
+    os.close(w)
+    began, cpu = time.monotonic_ns(), time.thread_time_ns()
+    while os.read(r, 1):
+        pass
+    took = time.monotonic_ns() - began - (time.thread_time_ns() - cpu)
+    print(os.getpid(), os.getppid(), took, flush=True)
+    os._exit(0)
+os.close(r)
+for _ in range(%d):
+    time.sleep(%g)
+    os.write(w, b"x")
+os.close(w)
+os.wait()
+""" % (TURNS, TURN_S)
+
+
+def lines(t, path):
+    out = os.path.join(t.dir, "rows.jsonl")
+    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", out])
+    expect(r.status == 0, "export: %s" % r)
+    with open(out) as f:
+        return [json.loads(line) for line in f]
+
+
+def totals_of(rows, **of):
+    """reason -> total of the only thread that is so"""
+    found = {}
+    for row in rows:
+        if row["type"] == "wait_total" and all(row[k] == v for k, v in of.items()):
+            expect(row["reason"] not in found, "two totals of %r" % row)
+            found[row["reason"]] = row
+    return found
+
+
+def waited_ns(total):
+    return total["waited_ns"] + total["runnable_ns"]
+
+
+@test("each reason has the time that the program measured", 120)
+def _(t):
+    stolen = stolen_ns()
+    rec = t.record([target("wait_reasons"), t.dir], "--profile", "off", "--layers", "user")
+    stolen = stolen_ns() - stolen
+    rows = lines(t, rec.path)
+    main_pid = next(row["pid"] for row in rows if row["type"] == "wait_total" and
+                    row["comm"] == "wait_reasons")
+    for line in rec.ran.out.splitlines():
+        name, ns, waits = line.split()
+        ns, waits = int(ns), int(waits)
+        seen = totals_of(rows, comm=name, pid=main_pid)
+        expect(name in seen, "%s: only %r" % (name, sorted(seen)))
+        preempted = waited_ns(seen["preempted"]) if "preempted" in seen else 0
+        whole = sum(waited_ns(total) for total in seen.values())
+        slack_ns = 0.03 * ns + 2e6 + SWITCH_NS * waits
+        print("# %s: %.2f ms waited in %d waits, seen %.2f in %d" % (
+            name, ns / 1e6, waits, waited_ns(seen[name]) / 1e6, seen[name]["count"]))
+        expect(abs(whole - ns) <= slack_ns + preempted + stolen, "%s: %r of %d" % (name, seen, ns))
+        expect(waited_ns(seen[name]) >= ns - slack_ns - preempted - stolen,
+               "%s: %r of %d" % (name, seen, ns))
+        expect(waited_ns(seen[name]) <= ns + slack_ns, "%s: %r of %d" % (name, seen, ns))
+
+
+@test("the sums of a thread are no more than its time, and rows are part of them", 60)
+def _(t):
+    rec = t.record([target("wait_reasons"), t.dir], "--profile", "off", "--layers", "user")
+    rows = lines(t, rec.path)
+    by_thread = collections.defaultdict(list)
+    in_rows = collections.Counter()
+    for row in rows:
+        if row["type"] == "wait_total":
+            by_thread[row["pid"], row["tid"]].append(row)
+        elif row["type"] == "wait":
+            in_rows[row["pid"], row["tid"], row["reason"]] += row["duration_ns"]
+            expect(row["duration_ns"] >= 200000, "a short wait has a row: %r" % row)
+            expect(row["runnable_ns"] <= row["duration_ns"], "%r" % row)
+    for (pid, tid), totals in by_thread.items():
+        span = max(total["until_ns"] for total in totals) - totals[0]["since_ns"]
+        expect(sum(waited_ns(total) for total in totals) <= span, "%d ns: %r" % (span, totals))
+        for total in totals:
+            long_ns = in_rows[pid, tid, total["reason"]]
+            expect(long_ns <= waited_ns(total), "rows have %d: %r" % (long_ns, total))
+            expect(total["left_out"] == 0, "rows were left out: %r" % total)
+
+
+@test("a read from another process's pipe says who wrote", 60)
+def _(t):
+    rec = t.record(["/usr/bin/python3", "-c", PIPE], "--profile", "off", "--layers", "user")
+    pid, writer, took = map(int, rec.ran.out.split())
+    rows = lines(t, rec.path)
+    seen = totals_of(rows, pid=pid, tid=pid)
+    preempted = waited_ns(seen["preempted"]) if "preempted" in seen else 0
+    expect(abs(waited_ns(seen["pipe"]) - took) <= 0.05 * took + 3e6 + preempted,
+           "%r of %d" % (seen, took))
+    woken = [row for row in rows if row["type"] == "wait" and row["pid"] == pid and
+             row["reason"] == "pipe"]
+    right = sum(row["waker_pid"] == writer and row["waker_tid"] == writer for row in woken)
+    expect(len(woken) >= TURNS and right >= len(woken) - 1,
+           "%d of %d waits were ended by %d: %r" % (right, len(woken), writer, woken[:5]))
+
+
+@test("a wait that began before tracing and outlasts it is counted", 60)
+def _(t):
+    p = t.start(["/usr/bin/python3", "-c", "import os; os.read(os.pipe()[0], 1)"])
+
+    def in_pipe():
+        with open("/proc/%d/syscall" % p.pid) as f:
+            return f.read().split()[0] == "0"
+    t.wait_for(in_pipe, "the program to read")
+    rec = os.path.join(t.dir, "p.eacgm")
+    r = t.run([EACGM, "record", "-p", p.pid, "-d", "1", "-o", rec, "--probe", PUSH])
+    expect(r.status == 0, "record: %s" % r)
+    rows = lines(t, rec)
+    seen = totals_of(rows, pid=p.pid, tid=p.pid)
+    expect(list(seen) == ["pipe"] and seen["pipe"]["count"] == 1, "%r" % seen)
+    expect(waited_ns(seen["pipe"]) >= 0.9e9, "%r" % seen)
+    waits = [row for row in rows if row["type"] == "wait"]
+    expect(len(waits) == 1 and waits[0]["waker_tid"] is None, "%r" % waits)
+    os.kill(p.pid, signal.SIGKILL)
+
+
+@test("--waits=off counts nothing", 60)
+def _(t):
+    rec = t.record(["/bin/sleep", "0.1"], "--layers", "user", "--waits", "off")
+    rows = lines(t, rec.path)
+    expect(not [row for row in rows if row["type"].startswith("wait")], "%r" % rows)
+
+
+if __name__ == "__main__":
+    main()
