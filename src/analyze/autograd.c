@@ -178,6 +178,7 @@ static void link_pass(struct links *l, struct autograd_links *ret, const struct 
 			.operator_start_ns = ops[at].start_ns,
 			.operator_probe = ops[at].probe,
 			.node_probe = nodes[i].probe,
+			.place = hash_u64(pattern ^ hash_u64(at)),
 		};
 	}
 }

@@ -22,6 +22,8 @@ struct autograd_link {
 	uint64_t operator_start_ns;
 	uint32_t operator_probe;
 	uint32_t node_probe;
+	/* The operator's place in its pass: the same in passes whose sequences are the same. */
+	uint64_t place;
 };
 
 struct autograd_links {

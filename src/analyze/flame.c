@@ -31,7 +31,7 @@ static bool wanted(const struct flame_job *job, const struct flame_row *row)
 static bool same_row(const struct flame_row *a, const struct flame_row *b)
 {
 	return a->pid == b->pid && a->thread == b->thread && a->stack == b->stack &&
-	       a->leaf[0] == b->leaf[0] && a->leaf[1] == b->leaf[1];
+	       !memcmp(a->leaf, b->leaf, sizeof(a->leaf));
 }
 
 void flame_add(struct flame_job *job, struct flame_row row)
@@ -43,7 +43,7 @@ void flame_add(struct flame_job *job, struct flame_row row)
 		row.thread = FLAME_NO_THREAD;
 	uint64_t key = hash_u64((uint64_t)row.pid << 32 | row.thread);
 	key = hash_u64(key ^ ((uint64_t)row.leaf[0] << 32 | row.leaf[1]));
-	key = hash_u64(key ^ row.stack);
+	key = hash_u64(key ^ ((uint64_t)row.leaf[2] << 32 | row.stack));
 	for (; map64_get(&job->row_of, key, &at); key++) { /* another row may have the hash */
 		if (!same_row(&job->rows.data[at], &row))
 			continue;

@@ -33,6 +33,15 @@ enum flame_level {
 	FLAME_TORCH,
 };
 
+/* Where the work that backward passes started stands (FLAME_GPU). */
+enum flame_backward {
+	FLAME_BACKWARD_FORWARD, /* under the operator that made the node, where it is known */
+	FLAME_BACKWARD_OWN,	/* under the stack that launched it */
+};
+
+/* Begins the frame of a node below its operator: "backward: AddmmBackward0". */
+#define FLAME_BACKWARD_PREFIX "backward: "
+
 /* When memory is looked at. */
 enum flame_moment {
 	FLAME_AT_END,  /* of the recording, or of the process where it ended before */
@@ -51,6 +60,7 @@ struct flame_options {
 	bool threads; /* the thread's name is the first frame */
 	bool wakers;  /* FLAME_OFFCPU: below the reason, who woke it */
 	enum flame_level level;
+	enum flame_backward backward;
 	enum flame_moment at;
 	uint64_t at_ns; /* after the recording's start */
 	/* Makes a readable name of a mangled one, malloc'ed; NULL: names stay as they are. The

@@ -70,6 +70,17 @@ static char *operator_name(const struct rec_tables *t, const struct map64 *opera
 	return xasprintf("aten::%.*s", (int)without_overload(class, len), class);
 }
 
+bool flame_is_operator(const struct rec_tables *t, const struct map64 *operators,
+		       const struct m_frame *f, const char *name)
+{
+	size_t len;
+	const char *class = f->kind == FRAME_NATIVE ? operator_class(text(t, f->name), &len) : NULL;
+	char *own = class ? operator_name(t, operators, class, len) : NULL;
+	bool ret = own && !strcmp(own, name);
+	free(own);
+	return ret;
+}
+
 static char *native_name(const struct rec_tables *t, const struct map64 *operators,
 			 const struct m_frame *f, bool lines, enum calltree_kind *ret_kind)
 {
@@ -266,9 +277,10 @@ static int compare_rows(const void *a, const void *b)
 		return x->thread < y->thread ? -1 : 1;
 	if (x->stack != y->stack)
 		return x->stack < y->stack ? -1 : 1;
-	if (x->leaf[0] != y->leaf[0])
-		return x->leaf[0] < y->leaf[0] ? -1 : 1;
-	return x->leaf[1] < y->leaf[1] ? -1 : x->leaf[1] > y->leaf[1];
+	for (int k = 0; k < FLAME_LEAVES; k++)
+		if (x->leaf[k] != y->leaf[k])
+			return x->leaf[k] < y->leaf[k] ? -1 : 1;
+	return 0;
 }
 
 void flame_frames_add(struct flame_job *job)
@@ -287,7 +299,7 @@ void flame_frames_add(struct flame_job *job)
 		if (!i || row[-1].pid != row->pid || row[-1].thread != row->thread)
 			root = root_of(&p, row);
 		uint32_t node = stack_node(&p, root, row->stack);
-		for (int k = 0; k < 2 && row->leaf[k]; k++)
+		for (int k = 0; k < FLAME_LEAVES && row->leaf[k]; k++)
 			node = calltree_child(job->tree, node, row->leaf[k]);
 		calltree_add(job->tree, node, row->weight, job->which);
 	}

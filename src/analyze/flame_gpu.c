@@ -6,6 +6,9 @@
  * their calls did. Which span belongs to which call: if there are as many calls as there are
  * correlation numbers, both in order. Else each call counts the same.
  *
+ * Of a backward pass the stack is that of the operator's call in the forward pass, unless the own
+ * one is asked for (forward_stacks.h).
+ *
  * So the sum of a tree is the sum of all spans (or of all launches), to the nanosecond. */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +17,7 @@
 #include <linux/types.h>
 
 #include "analyze/flame_impl.h"
+#include "analyze/forward_stacks.h"
 #include "analyze/gpu_graphs.h"
 #include "analyze/gpu_kept.h"
 #include "base/kernel_name.h"
@@ -60,6 +64,7 @@ struct gpu_flame {
 	struct flame_job *job;
 	struct gpu_probes probes;
 	struct gpu_graphs *graphs;
+	struct forward_stacks *forward; /* NULL: the stacks stay as they are */
 	bool has_spans;
 	struct strtab names; /* of kernels, readable; a group's is one of these */
 	VEC(struct group) groups;
@@ -343,6 +348,33 @@ static uint64_t stands_for(const struct gpu_flame *g, const struct launch *l)
 	return every ? every : 1;
 }
 
+static uint32_t operator_frame(struct gpu_flame *g, const char *prefix, uint32_t string)
+{
+	const char *full = strtab_get(&g->job->t->strings, string, NULL);
+	const char *last = *prefix ? strrchr(full, ':') : NULL; /* of "torch::...::MmBackward0" */
+	char *name = xasprintf("%s%s", prefix, last ? last + 1 : full);
+	uint32_t frame = calltree_frame(g->job->tree, CALLTREE_OPERATOR, name, "", 0, "");
+	free(name);
+	return frame;
+}
+
+/* Puts the kernel of a backward pass under the forward pass: below its operator the node, below
+ * that the kernel. */
+static void put_under_forward(struct gpu_flame *g, const struct launch *l, struct flame_row *row)
+{
+	const struct forward_stack *f =
+		g->forward ? forward_stack_of(g->forward, l->thread, l->start_ns) : NULL;
+	if (!f)
+		return;
+	uint32_t kernel = row->leaf[0];
+	size_t n = 0;
+	row->stack = f->stack;
+	if (f->operator_name)
+		row->leaf[n++] = operator_frame(g, "", f->operator_name);
+	row->leaf[n++] = operator_frame(g, FLAME_BACKWARD_PREFIX, f->node);
+	row->leaf[n] = kernel;
+}
+
 /* A part of what a leaf did was the call's. All parts of a leaf together are its total: each
  * takes what the parts so far make of it, less what was given. */
 static void give(struct gpu_flame *g, struct group *group, struct leaf *leaf,
@@ -350,8 +382,8 @@ static void give(struct gpu_flame *g, struct group *group, struct leaf *leaf,
 {
 	leaf->given += part;
 	/* Up to the last part, of which the quotient is 1, it only rises. */
-	uint64_t so_far =
-		(uint64_t)((long double)leaf->total * ((long double)leaf->given / leaf->sampled));
+	long double share = (long double)leaf->given / leaf->sampled;
+	uint64_t so_far = (uint64_t)((long double)leaf->total * share + 0.5L);
 	struct flame_row row = {
 		.pid = group->pid,
 		.thread = l->thread,
@@ -360,6 +392,7 @@ static void give(struct gpu_flame *g, struct group *group, struct leaf *leaf,
 		.weight = (int64_t)(so_far - leaf->gone),
 	};
 	leaf->gone = so_far;
+	put_under_forward(g, l, &row);
 	flame_add(g->job, row);
 }
 
@@ -478,6 +511,7 @@ static void gpu_flame_free(struct gpu_flame *g)
 	free(g->name_of);
 	vec_free(&g->frame_of);
 	gpu_graphs_free(g->graphs);
+	forward_stacks_free(g->forward);
 	gpu_probes_free(&g->probes);
 }
 
@@ -491,6 +525,10 @@ int flame_gpu(struct flame_job *job, struct err *e)
 	make_graphs(&g, workers, n);
 	group_launches(&g, workers, n);
 	free(workers);
+	if (job->o->backward == FLAME_BACKWARD_FORWARD)
+		g.forward = forward_stacks_new(
+			job->source, job->o->pid,
+			&(struct visit_options){.threads = job->o->visit.threads});
 	if (g.has_spans)
 		rows_read(job->source, ROW_GPU_SPAN, group_spans, &g);
 	else

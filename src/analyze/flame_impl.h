@@ -8,13 +8,15 @@
 #define FLAME_NO_THREAD UINT32_MAX
 #define FLAME_NO_STACK	UINT32_MAX /* the frames below stand at the root */
 
+#define FLAME_LEAVES 3
+
 /* Weight of one stack of one process (and thread, where they are told apart), and frames
  * below the stack's leaf. */
 struct flame_row {
 	uint32_t pid;
-	uint32_t thread;  /* index, FLAME_NO_THREAD */
-	uint32_t stack;	  /* 0 = not taken, FLAME_NO_STACK */
-	uint32_t leaf[2]; /* frames of the tree, 0 = none */
+	uint32_t thread;	     /* index, FLAME_NO_THREAD */
+	uint32_t stack;		     /* 0 = not taken, FLAME_NO_STACK */
+	uint32_t leaf[FLAME_LEAVES]; /* frames of the tree, 0 = none */
 	int64_t weight;
 };
 
@@ -63,6 +65,10 @@ char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators
 /* Names of operators by the hash of their class, "add_Tensor" -> string number of "aten::add":
  * from the probes of the recording, which know where the overload's name begins. */
 void flame_operators(struct map64 *ret, const struct rec_tables *t);
+
+/* Whether a frame is that of an operator, by its name: "aten::addmm". */
+bool flame_is_operator(const struct rec_tables *t, const struct map64 *operators,
+		       const struct m_frame *f, const char *name);
 
 /* ---- flame_calls.c ---- */
 

@@ -5,7 +5,8 @@
 #include "analyze/flame_impl.h"
 
 /* "[gil]", and below it who woke the thread. */
-static void reason_leaves(struct flame_job *job, const struct m_sample *s, uint32_t leaf[2])
+static void reason_leaves(struct flame_job *job, const struct m_sample *s,
+			  uint32_t leaf[FLAME_LEAVES])
 {
 	static const char *const reasons[] = WAIT_REASON_NAMES;
 	leaf[0] = flame_other_frame(job, "[%s]", reasons[s->reason]);

@@ -37,7 +37,7 @@ static enum flame_level level_from(const struct args *a)
 
 static int options_from(struct flame_options *o, const struct args *a, struct err *e)
 {
-	const char *kind = args_get(a, "kind");
+	const char *kind = args_get(a, "kind"), *backward = args_get(a, "backward");
 	uint64_t pid = 0, tid = 0;
 	*o = (struct flame_options){
 		.kind = flame_kind_of(kind ? kind : "cpu"),
@@ -46,6 +46,8 @@ static int options_from(struct flame_options *o, const struct args *a, struct er
 		.threads = args_has(a, "threads"),
 		.wakers = args_has(a, "wakers"),
 		.level = level_from(a),
+		.backward = backward && !strcmp(backward, "own") ? FLAME_BACKWARD_OWN
+								 : FLAME_BACKWARD_FORWARD,
 		.demangle = demangle,
 	};
 	int rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);
@@ -234,6 +236,10 @@ static const struct opt_def options[] = {
 	 "Whose GPU memory counts: driver (what the driver gave), torch (what PyTorch's caching "
 	 "allocator gave of that) or auto (torch where the recording has it; the default).",
 	 "auto|driver|torch", 0},
+	{0, "backward", "WHERE",
+	 "Of kind gpu: where kernels of backward passes stand: forward (under the call of their "
+	 "operator in the forward pass; the default) or own (under the stack that launched them).",
+	 "forward|own", 0},
 	{0, "at", "MOMENT",
 	 "Of kind gpu-inuse: end (of the recording, or of the process; the default), peak (of each "
 	 "process and device for itself), or a time from the recording's start.",
