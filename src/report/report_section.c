@@ -2,7 +2,7 @@
 #include "report/report_section.h"
 
 static const struct report_section *const sections[] = {
-	&report_timeline,    &report_ranks, &report_steps,    &report_operators,
+	&report_timeline,    &report_ranks, &report_steps,    &report_operators, &report_gpu_lines,
 	&report_collectives, &report_flops, &report_counters, &report_told,
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))

@@ -29,6 +29,7 @@ extern const struct report_section report_timeline;
 extern const struct report_section report_steps;
 extern const struct report_section report_flops;
 extern const struct report_section report_operators;
+extern const struct report_section report_gpu_lines;
 extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
 extern const struct report_section report_told;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "analyze/flame.h"
+#include "analyze/gpu_lines.h"
 #include "export/flame.h"
 #include "recording/recording.h"
 #include "wire/event.h"
@@ -40,19 +41,29 @@ static uint32_t text(struct world *x, const char *s)
 	return rec_string_z(x->w, s);
 }
 
-/* Frames parted by blanks, root first: "p:" Python in train.py, "n:" native. */
+/* "p:name@line" Python in train.py, "l:name@line" in PyTorch's library, "n:name" native. */
+static uint32_t put_frame(struct world *x, const char *what)
+{
+	char name[128];
+	const char *at = what[0] == 'n' ? NULL : strchr(what, '@');
+	snprintf(name, sizeof(name), "%.*s", at ? (int)(at - what - 2) : 100, what + 2);
+	struct m_frame f = {.kind = what[0] == 'n' ? FRAME_NATIVE : FRAME_PYTHON,
+			    .name = text(x, name),
+			    .line = at ? (uint32_t)atoi(at + 1) : 0};
+	if (what[0] == 'p')
+		f.file = text(x, "/job/train.py");
+	if (what[0] == 'l')
+		f.file = text(x, "/usr/lib/python3/dist-packages/torch/nn/linear.py");
+	return rec_add_frame(x->w, &f);
+}
+
+/* Frames parted by blanks, root first. */
 static uint32_t put_stack(struct world *x, const char *frames)
 {
 	char *copy = xstrdup(frames), *rest = copy, *what;
 	uint32_t stack = 0;
-	while ((what = strsep(&rest, " "))) {
-		bool python = what[0] == 'p';
-		struct m_frame f = {.kind = python ? FRAME_PYTHON : FRAME_NATIVE,
-				    .name = text(x, what + 2),
-				    .file = python ? text(x, "/job/train.py") : 0};
-		uint32_t frame = rec_add_frame(x->w, &f);
-		stack = rec_add_stack(x->w, &(struct m_stack){stack, frame});
-	}
+	while ((what = strsep(&rest, " ")))
+		stack = rec_add_stack(x->w, &(struct m_stack){stack, put_frame(x, what)});
 	free(copy);
 	return stack;
 }
@@ -213,8 +224,9 @@ static void end(struct world *x)
 	unlink(x->path);
 }
 
-#define FIRST  "p:main p:forward n:at::_ops::linear::call(T) n:at::_ops::addmm::call(T)"
-#define SECOND "p:main p:head n:at::_ops::addmm::call(T)"
+#define ADDMM  "n:at::_ops::addmm::call(T)"
+#define FIRST  "p:main p:forward n:at::_ops::linear::call(T) " ADDMM
+#define SECOND "p:main p:head " ADDMM
 
 /* What the nodes started is under the two calls of aten::addmm; relu's stack is not known, and
  * AccumulateGrad has no operator. */
@@ -292,6 +304,40 @@ static void test_totals(void **state)
 	end(&x);
 }
 
+static void expect_line(const struct gpu_line *l, const char *name, uint32_t line,
+			uint64_t forward_us, uint64_t backward_us)
+{
+	assert_string_equal(l->name, name);
+	assert_int_equal(l->line, line);
+	assert_int_equal(l->forward_ns, forward_us * US);
+	assert_int_equal(l->backward_ns, backward_us * US);
+}
+
+/* Each at the innermost line of the job's own code: not in PyTorch's, except where there is no
+ * other. */
+static void test_lines(void **state)
+{
+	struct world x;
+	struct gpu_lines l;
+	(void)state;
+	begin(&x);
+	uint32_t first = put_stack(&x, "p:main@3 p:forward@12 l:linear@114 " ADDMM);
+	launch(&x, MAIN, first, "relu", 7);
+	step(&x, first, put_stack(&x, "p:main@3 p:forward@13 l:linear@114 " ADDMM), 0);
+	launch(&x, MAIN, put_stack(&x, "l:step@80 n:launch"), "adam", 3);
+	read_back(&x);
+	gpu_lines_make(&l, rec_source(x.r), &(struct gpu_lines_options){0});
+	assert_int_equal(l.total_ns, 1121 * US);
+	assert_int_equal(l.elsewhere_ns, 1010 * US);
+	assert_int_equal(l.rows.len, 3);
+	expect_line(&l.rows.data[0], "forward (train.py:12)", 12, 7, 100);
+	expect_line(&l.rows.data[1], "step (linear.py:80)", 80, 3, 0);
+	expect_line(&l.rows.data[2], "forward (train.py:13)", 13, 0, 1);
+	assert_string_equal(l.rows.data[0].file, "/job/train.py");
+	gpu_lines_free(&l);
+	end(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_other_step),
 		cmocka_unit_test(test_operator_not_on_stack),
 		cmocka_unit_test(test_totals),
+		cmocka_unit_test(test_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
