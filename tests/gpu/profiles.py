@@ -8,6 +8,7 @@ from compare import SHOWN
 WHOLE = 0.99       # of CPU samples
 GPU_TIME = 0.02    # of what CUPTI says
 ENGINE = "torch::autograd::Engine::thread_main"
+BACKWARD = "backward: "
 
 
 def folded(t, run, recording, kind, *options):
@@ -75,7 +76,7 @@ def memory(t, run):
 def gpu_time(t, run):
     """The GPU flame graph's total against CUPTI's, of a run of its own with the same seed."""
     steps, made_path, cupti_path = ("--steps", 60), t.path("made.json"), t.path("cupti.json")
-    recording = t.record(["--profile", "gpu", "--gpu-timeline"],
+    recording = t.record(["--profile", "gpu,gpu-alloc", "--gpu-timeline"],
                          t.job("gpt2", *steps, "--json", made_path), 180)
     run(t.job("gpt2", *steps, "--profile", cupti_path), 180)
     with open(made_path) as f, open(cupti_path) as g:
@@ -93,3 +94,24 @@ def gpu_time(t, run):
     under = through(stacks, "Training.step") + backward
     t.results.holds("nearly all of it is under the training step or autograd's thread",
                     [] if under > 0.97 * total else ["%d of %d ns" % (under, total)])
+    backward_time(t, run, recording, stacks, window)
+
+
+def backward_time(t, run, recording, stacks, window):
+    """What backward passes started stands under the lines of their forward operators."""
+    own = folded(t, run, recording, "gpu", "--backward", "own", "--from", window[0], "--to",
+                 window[1])
+    t.results.holds("the total is the same with backward passes under their own stacks", [] if
+                    sum(own.values()) == sum(stacks.values()) else
+                    ["%d ns, %d under their own" % (sum(stacks.values()), sum(own.values()))])
+    below = {s: w for s, w in stacks.items() if any(f.startswith(BACKWARD) for f in s)}
+    t.results.holds("nodes of backward passes stand under the training step", [] if
+                    below and through(below, "Training.step") == sum(below.values()) else
+                    ["%d of %d ns" % (through(below, "Training.step"), sum(below.values()))])
+    engine = sum(w for s, w in own.items() if ENGINE in s)
+    linked = t.report(recording)["gpu_operators"]
+    share = linked["backward_linked_ns"] / linked["backward_ns"]
+    t.results.note(backward_ns=engine, under_forward_ns=sum(below.values()), linked_ratio=share)
+    t.results.holds("of those with an operator 9 in 10", [] if
+                    sum(below.values()) > 0.9 * share * engine else
+                    ["%d of %d ns, %.3f have an operator" % (sum(below.values()), engine, share)])
