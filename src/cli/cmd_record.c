@@ -318,7 +318,7 @@ static char *target_text(const struct target *t, const struct session_options *o
 		return xstrdup("all processes");
 	if (t->cgroup)
 		return xasprintf("cgroup %s", t->cgroup);
-	return xasprintf("%zu processes", t->pids.len);
+	return xasprintf("%zu process%s", t->pids.len, t->pids.len == 1 ? "" : "es");
 }
 
 /* "; 5 calls, 2 samples could not be written", or nothing. The caller's. */
@@ -361,9 +361,9 @@ static void say_result(struct teller *t, const struct session_options *o,
 		say(t, "the command goes on running, untraced");
 }
 
-static int record(const struct command *cmd, struct session_options *o, struct teller *t,
-		  struct err *e)
+static int record(const struct args *a, struct session_options *o, struct teller *t, struct err *e)
 {
+	const struct command *cmd = a->command;
 	struct session_result result = {0};
 	outlet_open(&t->err, STDERR_FILENO, WAIT_BYTES);
 	o->say = say;
@@ -381,7 +381,9 @@ static int record(const struct command *cmd, struct session_options *o, struct t
 		command_failed(cmd, e);
 		return result.exit_status ? result.exit_status : 1;
 	}
-	return result.exit_status;
+	/* stacks and a timeline are something too, where they were asked for */
+	bool in_vain = result.in_vain && !args_has(a, "profile") && !args_has(a, "gpu-timeline");
+	return result.exit_status || !in_vain ? result.exit_status : 1;
 }
 
 static int run_with(const struct catalog *catalog, const struct args *a)
@@ -423,7 +425,7 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 	char *text = target_text(&target, &o);
 	o.target = &target;
 	o.target_text = text;
-	int status = record(cmd, &o, &teller, &e);
+	int status = record(a, &o, &teller, &e);
 	free(text);
 	target_free(&target);
 	session_detect_free(teller.detect);

@@ -162,7 +162,8 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 		p->unknown_probes++;
 		return true;
 	}
-	const struct known_probe *probe = &p->probes.data[in->probe];
+	struct known_probe *probe = &p->probes.data[in->probe];
+	probe->called = true;
 	if (probe->by_callback && shim_ops_tells(p, in))
 		return true;
 	if (record->stack && !stacks_find(p, record->stack, &stack)) {
@@ -301,7 +302,8 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 {
 	if (key->probe >= p->probes.len || !p->probes.data[key->probe].known)
 		return;
-	const struct known_probe *probe = &p->probes.data[key->probe];
+	struct known_probe *probe = &p->probes.data[key->probe];
+	probe->called |= value->count > 0;
 	struct m_hist row = {
 		.pid = key->tgid,
 		.probe = probe->row,

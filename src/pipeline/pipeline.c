@@ -490,6 +490,11 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 	return rec_flush(p->writer, e);
 }
 
+bool pipeline_was_called(const struct pipeline *p, uint32_t id)
+{
+	return id < p->probes.len && p->probes.data[id].called;
+}
+
 void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 {
 	struct rec_writer_stats s;

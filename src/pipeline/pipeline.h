@@ -189,6 +189,10 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 			const struct hist_value *value, bool last);
 int pipeline_flush(struct pipeline *p, struct err *e);
 
+/* Whether a call of the probe came; id: what records carry. Of the recording thread, or once it has
+ * ended. */
+bool pipeline_was_called(const struct pipeline *p, uint32_t id);
+
 struct pipeline_stats {
 	uint64_t calls;
 	uint64_t samples;

@@ -112,6 +112,7 @@ struct known_probe {
 	int8_t sequence_arg; /* of collectives, -1 = none: not watched */
 	uint8_t nargs;
 	uint8_t arg_raw[MAX_ARGS];
+	bool called;  /* or counted in a histogram */
 	bool plain;   /* no argument needs resolving */
 	char *prefix; /* stands before the name that args[0] gives; NULL for none */
 };

@@ -10,7 +10,7 @@ struct probed_file;
 struct reading;
 
 /* The operations of the parser's processes that the tracer asks for. */
-enum parse_op { PARSE_FACTS, PARSE_UNWIND_FACTS, PARSE_UNWIND_TABLE, PARSE_OPS };
+enum parse_op { PARSE_FACTS, PARSE_UNWIND_FACTS, PARSE_UNWIND_TABLE, PARSE_DEFINERS, PARSE_OPS };
 
 struct reading *reading_new(struct parser_host *host);
 void reading_free(struct reading *r);

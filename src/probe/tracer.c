@@ -13,6 +13,7 @@
 
 #include "base/thread.h"
 #include "parser/parser.h"
+#include "probe/definers.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"
@@ -284,6 +285,7 @@ int tracer_start_readers(struct parser_host **ret, const struct tracer_options *
 		[PARSE_FACTS] = {file_facts_answer, &asked},
 		[PARSE_UNWIND_FACTS] = {unwind_facts_answer, NULL},
 		[PARSE_UNWIND_TABLE] = {unwind_table_answer, NULL},
+		[PARSE_DEFINERS] = {definers_answer, NULL},
 	};
 	const struct parser_ops *others = &opts->others;
 	struct parser_op *list = xcalloc(PARSE_OPS + others->n, sizeof(*list));

@@ -194,6 +194,10 @@ void tracer_results(const struct tracer *t,
 		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),
 		    void *ctx);
 
+/* The path of another file that a target has mapped and that defines the function, or NULL; valid
+ * until the next tracer_control. It has such files read, and waits for that. */
+const char *tracer_other_definer(struct tracer *t, const char *symbol, const char *library);
+
 /* Measures what one recorded call costs here, in nanoseconds, on a child of ours that
  * calls an empty function; its records are dropped. 0 when it cannot be measured. */
 double tracer_calibrate(struct tracer *t);

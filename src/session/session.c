@@ -175,6 +175,8 @@ int session_start(struct session *s, struct err *e)
 	if (rc)
 		return rc;
 	s->started = true;
+	if (!s->opts->command)
+		silence_begin(s);
 	attacher_start(s);
 	follow_begin(s);
 	return 0;
@@ -219,6 +221,7 @@ static void fill_result(struct session *s, const struct pipeline_stats *st,
 		.unwritten = {st->written.calls_dropped, st->written.samples_dropped,
 			      st->written.gpu_spans_dropped},
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,
+		.in_vain = s->silence.in_vain,
 		.left_running = c->launch.pid && !c->ended,
 		.exit_status = c->ended ? launch_exit_status(c->status) : 0,
 		.stopped_early = atomic_load(&s->mover.failed),
@@ -286,5 +289,6 @@ void session_close(struct session *s)
 	vec_free(&s->live);
 	vec_free(&s->enums);
 	hang_watch_free(s);
+	silence_free(s);
 	free(s);
 }

@@ -97,6 +97,7 @@ struct session_result {
 		uint64_t calls, samples, gpu_spans;
 	} unwritten;
 	double duration_s;
+	bool in_vain;	    /* functions were asked for by name, and no probe was attached */
 	bool left_running;  /* the command goes on without us; its end is the host's to wait for */
 	bool stopped_early; /* the disk or the size limit, or the guard; e holds the sentence */
 };

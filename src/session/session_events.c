@@ -86,6 +86,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 	}
 	pipeline_define_probe(s->pipeline, &probe);
 	hang_watch_probe(s, info);
+	silence_probe(s, info);
 }
 
 static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids,

@@ -119,8 +119,10 @@ void follow_tick(struct session *s)
 	check_duration(s, now_ns);
 	if (atomic_load(&s->mover.failed))
 		end_for(s, SESSION_CANNOT_WRITE);
-	if (tick % SWEEP_TICKS == 0)
+	if (tick % SWEEP_TICKS == 0) {
 		targets_sweep(s);
+		silence_look(s);
+	}
 	check_guard(s);
 }
 
@@ -193,4 +195,5 @@ void follow_end(struct session *s)
 	metas_note_missing(s);
 	metas_end(s);
 	mover_stop(s);
+	silence_end(s);
 }

@@ -62,6 +62,19 @@ struct hang_watch {
 	VEC(bool) collectives; /* by probe id */
 };
 
+/* session_silence.c, of the control thread. */
+struct asked_probe { /* of a --probe */
+	uint32_t id;
+	const struct cat_entry *entry;
+	const char *symbol, *library; /* the tracer's */
+};
+struct silence {
+	VEC(bool) told; /* by entry of the catalog: it has no place */
+	bool told_no_place;
+	bool in_vain; /* functions were asked for by name, and there is no probe */
+	VEC(struct asked_probe) probes;
+};
+
 /* session_spans.c: what the GPU did. */
 struct timeline {
 	struct gpu_spans *rings;   /* under lock; NULL: there is no timeline */
@@ -97,6 +110,7 @@ struct session {
 	struct session_clock clock;
 	struct mover mover;
 	struct hang_watch hangs;
+	struct silence silence;
 	struct timeline timeline;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
@@ -199,6 +213,14 @@ void live_stop(struct session *s);
 
 /* True where every call of the layers with the traits is recorded, burst or not. */
 bool session_records_calls(const struct session_options *o, unsigned layer_traits);
+
+/* session_silence.c: says what of it that was asked for by name comes to nothing. begin: when all
+ * that runs is attached; look: now and then; end: when every call has come. */
+void silence_probe(struct session *s, const struct probe_info *info);
+void silence_begin(struct session *s);
+void silence_look(struct session *s);
+void silence_end(struct session *s);
+void silence_free(struct session *s);
 
 /* session.c: what is in no recording. */
 uint64_t session_lost(struct session *s, const struct pipeline_stats *st);
