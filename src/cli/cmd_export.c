@@ -172,7 +172,7 @@ static int export_recording(const struct args *a, const struct rec_reader *reade
 	const char *path = a->words.data[0], *wanted = args_get(a, "output");
 	int rc = 0;
 	if (args_has(a, "detect"))
-		rc = detect_slices(&anomalies, reader, args_get(a, "model"), e);
+		rc = detect_slices(&anomalies, reader, path, args_get(a, "model"), e);
 	else if (format->anomalies)
 		told_slices(&anomalies, reader);
 	if (rc)

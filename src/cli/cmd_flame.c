@@ -10,6 +10,7 @@
 #include "export/flame.h"
 #include "export/output.h"
 #include "recording/recording.h"
+#include "report/report.h"
 #include "symbolize/demangle.h"
 
 /* ---- options ---- */
@@ -186,6 +187,8 @@ static int run(const struct args *a)
 	int rc = rec_open(&reader, a->words.data[0], &e);
 	if (!rc && args_has(a, "diff"))
 		rc = rec_open(&base, args_get(a, "diff"), &e);
+	if (!rc)
+		rc = report_check_from(rec_tables(reader), o.from_ns, &e);
 	if (!rc)
 		rc = run_with(a, &o, reader, base, &e);
 	rec_close(base);

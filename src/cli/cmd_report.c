@@ -56,7 +56,7 @@ static int check_wanted(const struct report_options *o, const struct rec_tables 
 				       o->layers.data[i]);
 	if (o->pid && !process_known(t, o->pid))
 		return err_set(e, ENOENT, "process %u is not in the recording", o->pid);
-	return 0;
+	return report_check_from(t, o->from_ns, e);
 }
 
 static int options_from(struct report_options *o, const struct args *a, struct err *e)

@@ -38,9 +38,10 @@ int detect_rows(const struct detect_options *o, const struct model *m, uint64_t 
 		struct err *e);
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e);
-/* A recording's anomalies for a timeline; model_path NULL: by its own beginning. 0, or negative
- * errno with the sentence: the model cannot be used. ret is written on success only. */
-int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
+/* A recording's anomalies for a timeline; model_path NULL: by its own beginning; that nothing could
+ * be judged is said on standard error. 0, or negative errno with the sentence: the model cannot be
+ * used. ret is written on success only. */
+int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, const char *path,
 		  const char *model_path, struct err *e);
 /* Those that were told while it was recorded. */
 void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader);

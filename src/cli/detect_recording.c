@@ -105,10 +105,14 @@ static int print_found(const struct recording_run *r, const struct rec_reader *r
 		.top = o->top,
 		.width = terminal_width(stdout),
 		.colour = terminal_colour(stdout)};
-	if (o->json)
-		return terminal_json(report_anomalies_json(&report), 0, e);
-	report_anomalies_text(stdout, &report);
-	return 0;
+	int unjudged = report_anomalies_check(&report, e);
+	if (o->json) {
+		int rc = terminal_json(report_anomalies_json(&report), 0, e);
+		return rc ? rc : unjudged;
+	}
+	if (!unjudged)
+		report_anomalies_text(stdout, &report);
+	return unjudged;
 }
 
 /* Of a recording, or of rows where reader is NULL. */
@@ -151,7 +155,7 @@ static int show_told(const struct recording_run *r, const struct rec_reader *rea
 	return rc;
 }
 
-int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
+int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, const char *path,
 		  const char *model_path, struct err *e)
 {
 	struct anomaly_list found = {0};
@@ -164,6 +168,11 @@ int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader,
 			 &(struct anomaly_list_options){.model = model_path ? &m : NULL,
 							.alarms_per_hour = 1});
 	anomaly_slices_make(ret, &found);
+	const struct report_anomalies report = {
+		.found = &found, .path = path, .model_path = model_path};
+	struct err why;
+	if (report_anomalies_check(&report, &why))
+		text_printf(stderr, "eacgm export: %s\n", why.msg);
 	anomaly_list_free(&found);
 	model_free(&m);
 	return 0;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/kernel_name.h"
 #include "base/layer.h"
 #include "symbolize/demangle.h"
@@ -70,16 +71,31 @@ static void make_losses(struct report *r)
 	map64_free(&place_of);
 }
 
+static uint64_t duration_from(const struct rec_tables *t, uint64_t start_ns)
+{
+	uint64_t end_ns = report_number(t, "end_monotonic_ns");
+	if (end_ns < start_ns ||
+	    !end_ns) /* it was killed: the last row is the best that is known */
+		end_ns = t->last_ns;
+	return end_ns > start_ns ? end_ns - start_ns : 0;
+}
+
+int report_check_from(const struct rec_tables *t, uint64_t from_ns, struct err *e)
+{
+	uint64_t start_ns = report_number(t, "start_monotonic_ns");
+	uint64_t duration_ns = duration_from(t, start_ns);
+	char from[HUMAN_BYTES], duration[HUMAN_BYTES];
+	if (!start_ns || !from_ns || from_ns < duration_ns)
+		return 0;
+	return err_set(e, ERANGE, "--from %s is after the end: the recording is %s long",
+		       human_ns(from, from_ns), human_ns(duration, duration_ns));
+}
+
 static void make_times(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
 	uint64_t start = report_number(t, "start_monotonic_ns");
-	uint64_t end = report_number(t, "end_monotonic_ns");
-	if (!start)
-		start = r->summary->first_ns;
-	if (end < start || !end) /* eacgm was killed: the last row is the best that is known */
-		end = t->last_ns;
-	r->duration_ns = end > start ? end - start : 0;
+	r->duration_ns = duration_from(t, start ? start : r->summary->first_ns);
 	r->start_realtime_ns = report_number(t, "start_realtime_ns");
 }
 

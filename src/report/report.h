@@ -78,6 +78,10 @@ bool report_gpu_partial(const struct rec_tables *t);
 /* A meta value as a number, 0 when it is absent or none. */
 uint64_t report_number(const struct rec_tables *t, const char *key);
 
+/* A span of time that begins after the recording's end has nothing in it: -ERANGE and a sentence
+ * that says how long the recording is. from_ns: since its start. */
+int report_check_from(const struct rec_tables *t, uint64_t from_ns, struct err *e);
+
 void report_text(FILE *out, const struct report *r);
 
 /* 0 or negative errno (the output could not be written). */

@@ -1,6 +1,8 @@
 /* report_anomalies.c - the anomalies of a recording as text. */
 #include "report/report_anomalies.h"
 
+#include <errno.h>
+
 #include "base/human.h"
 #include "incident/anomaly_text.h"
 #include "report/report_page.h"
@@ -10,6 +12,22 @@ enum { INDENT = 4, COLUMN_VALUE = 11 };
 static uint64_t whole_ns(double ns)
 {
 	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static const char *why_unjudged(const struct report_anomalies *r)
+{
+	return r->model_path ? "it has none of the layers that were learned, or too little of them"
+			     : "there is too little normal running in it to learn from: "
+			       "a minute of work is needed, or a model (-m)";
+}
+
+int report_anomalies_check(const struct report_anomalies *r, struct err *e)
+{
+	bool judged = r->told || r->found->judged_to_ns > r->found->judged_from_ns;
+	return judged || r->found->rows.len
+		       ? 0
+		       : err_set(e, ENODATA, "'%s': nothing could be judged: %s", r->path,
+				 why_unjudged(r));
 }
 
 static void print_head(FILE *out, const struct report_anomalies *r)
@@ -25,11 +43,9 @@ static void print_head(FILE *out, const struct report_anomalies *r)
 		return;
 	}
 	if (!judged_ns) {
-		text_printf(
-			out, "%s: nothing could be judged: %s\n", r->path,
-			by ? "it has none of the layers that were learned, or too little of them"
-			   : "there is too little normal running in it to learn from: "
-			     "a minute of work is needed, or a model (-m)");
+		text_printf(out, "%s: %s %s; nothing else could be judged: %s\n", r->path,
+			    human_count(a, r->found->rows.len),
+			    r->found->rows.len == 1 ? "anomaly" : "anomalies", why_unjudged(r));
 		return;
 	}
 	text_printf(out, "%s: %s %s in %s, by %s\n", r->path, human_count(a, r->found->rows.len),

@@ -22,4 +22,6 @@ struct report_anomalies {
 };
 
 json_t *report_anomalies_json(const struct report_anomalies *r);
+/* -ENODATA and the sentence where nothing could be judged, and nothing was found either. */
+int report_anomalies_check(const struct report_anomalies *r, struct err *e);
 void report_anomalies_text(FILE *out, const struct report_anomalies *r);

@@ -265,9 +265,14 @@ def of_a_damaged_recording_the_rest_is_judged(folder):
 @test
 def without_a_model_the_beginning_is_what_is_normal(folder):
     short = job(folder / "short.eacgm", 9, 10)
-    text = eacgm("detect", short).stdout
-    assert text == f"{short}: nothing could be judged: there is too little normal running in it " \
-        "to learn from: a minute of work is needed, or a model (-m)\n", text
+    why = f"'{short}': nothing could be judged: there is too little normal running in it " \
+        "to learn from: a minute of work is needed, or a model (-m)\n"
+    done = eacgm("detect", short, status=1)
+    assert (done.stdout, done.stderr) == ("", "eacgm detect: " + why), done
+    done = eacgm("detect", short, "--json", status=1)
+    assert json.loads(done.stdout)["anomalies"] == [] and done.stderr == "eacgm detect: " + why
+    done = eacgm("export", short, "--detect", "-o", folder / "out")  # without marks
+    assert ("eacgm export: " + why) in done.stderr and (folder / "out").exists(), done
     said = found(job(folder / "bad.eacgm", 9, 150, 110, 125, 3))
     assert said["model"] is None and said["judged_s"] > 60
     assert said["anomalies"], said

@@ -229,6 +229,8 @@ def reports_of_a_span_of_time(folder):
     assert graph["cuda"]["graph_kernels"] == 20 and graph["cuda"]["launches"] == 0
     bad = eacgm("report", GPU_SAMPLE, "--from", 5, "--to", 5, status=2).stderr.decode()
     assert "'--to' must be later than '--from'" in bad
+    bad = eacgm("report", GPU_SAMPLE, "--from", "3m", status=1).stderr.decode()
+    assert bad.startswith("eacgm report: --from 180 s is after the end: the recording is "), bad
     bad = eacgm("report", GPU_SAMPLE, "--from", "soon", status=2).stderr.decode()
     assert "'--from' takes a time of" in bad
 

@@ -176,6 +176,7 @@ def failures_say_what_is_wrong_and_leave_nothing(folder):
     fails(SAMPLE, "--at", "peak", says="'--at' is for '--kind gpu-inuse'", status=2)
     fails(SAMPLE, "-k", "gpu-inuse", "--at", "noon", says="'--at' takes a time of",
           status=2)
+    fails(SAMPLE, "--from", "3m", says="--from 180 s is after the end: the recording is ")
     fails(SAMPLE, "--from", "5", "--to", "4", says="'--to' must be later", status=2)
     fails(SAMPLE, "--process", "1", says="nothing of that kind is in what was asked for")
     fails(SAMPLE, "-k", "gpu-inuse", "--level", "torch", says="use '--level driver'")

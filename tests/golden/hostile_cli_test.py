@@ -142,7 +142,7 @@ def learning_and_detecting_say_clean_sentences(folder):
     assert "by what" not in said and "m?[31m??.model" in said
     assert "aten::mm took 1." in said and "train.py?[31m???" in said
     short = hostile_job(folder / f"short{NAME}.eacgm", 1, 10)
-    assert "nothing could be judged" in run("detect", short)
+    assert "nothing could be judged" in run("detect", short, status=1)
 
 
 @test
