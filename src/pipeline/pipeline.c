@@ -381,7 +381,7 @@ static void take(struct pipeline *p, struct message *m)
 		pipeline_take_task(p, &m->task);
 		break;
 	case MSG_PROCESS:
-		pipeline_process_of(p, (uint32_t)m->pid);
+		pipeline_take_process(p, m->pid);
 		break;
 	case MSG_NOTE:
 		take_note(p, m);

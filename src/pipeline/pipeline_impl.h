@@ -70,6 +70,7 @@ struct known_maps {
 struct known_process {
 	struct m_process row;
 	uint32_t executable;	 /* string */
+	bool nameless;		 /* it had ended when it was met: what it was called is not known */
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
@@ -380,6 +381,8 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
 /* The same; name: what it is called should it have ended. */
 uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name);
+/* A target from the start, unless it has ended by now. */
+void pipeline_take_process(struct pipeline *p, pid_t pid);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
 /* seen_ns: when they were read, see struct first_seen. */
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,

@@ -40,8 +40,12 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	char comm[16] = "", exe[4096] = "";
 	pid_t parent = 0;
 	pid_t pid = (pid_t)k->row.pid;
-	if (proc_comm(p->proc_root, pid, pid, comm))
-		return; /* it has ended */
+	if (proc_comm(p->proc_root, pid, pid, comm)) { /* it has ended */
+		k->nameless = !k->row.comm;
+		if (k->nameless)
+			k->row.comm = pipeline_kept_string(p, "(ended)");
+		return;
+	}
 	k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
 		k->row.command = pipeline_kept_string(p, exe);
@@ -83,6 +87,13 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	read_identity(p, k);
 	emit_process(p, &k->row);
 	return k;
+}
+
+void pipeline_take_process(struct pipeline *p, pid_t pid)
+{
+	char comm[16];
+	if (known(p, (uint32_t)pid) || !proc_comm(p->proc_root, pid, pid, comm))
+		pipeline_process_of(p, (uint32_t)pid);
 }
 
 uint64_t pipeline_process_key(struct pipeline *p, uint32_t tgid)
@@ -142,7 +153,8 @@ static void set_maps(struct known_process *k, struct known_maps *m)
 	k->maps = m;
 }
 
-/* A forked child is its parent's program, and has what that had mapped. */
+/* A forked child is its parent's program, and has what that had mapped. One that was met in a
+ * record before its fork was told has a row already, which its number and start are the key of. */
 static void take_fork(struct pipeline *p, const struct rec_task *task, const char *comm)
 {
 	bool is_new = !known(p, task->tgid);
@@ -151,11 +163,13 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 					      : pipeline_process_of(p, task->tgid);
 	const struct known_process *parent = known(p, task->parent_tgid);
 	child->row.parent_pid = task->parent_tgid;
-	child->row.start_ns = task->time_ns;
+	if (is_new || !child->row.joined || task->time_ns > child->row.start_ns)
+		child->row.start_ns = task->time_ns;
 	child->row.joined = false;
 	if (!parent)
 		return;
-	if (is_new) {
+	if (is_new || child->nameless) {
+		child->nameless = false;
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
 		child->row.rank = parent->row.rank;
@@ -187,14 +201,16 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
 		k->row.joined = false;
+		k->row.command = 0; /* not the parent's, should it have ended */
 		read_identity(p, k);
+		k->nameless = false;
 		k->row.comm = pipeline_kept_string(p, comm);
 		break;
 	case REC_EXIT:
 		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
-		if (!k->row.comm)
+		if (!k->row.comm || k->nameless)
 			k->row.comm = pipeline_kept_string(p, comm);
 		forget_later(p, (uint32_t)(k - p->process_list.data));
 		break;
