@@ -127,7 +127,7 @@ int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_f
 			break;
 		*vec_push(&ret->fds) = fd;
 	}
-	return fd < 0 ? err_set(e, -fd, "cannot hook %s: %s", path, strerror(-fd)) : 0;
+	return fd < 0 ? err_set(e, -fd, "cannot hook it: %s", strerror(-fd)) : 0;
 }
 
 /* ---- which method works ---- */
@@ -299,7 +299,7 @@ int attach_sites(struct attach_links *ret, enum attach_method method,
 		batch_free(&by_action[i]);
 	if (rc) {
 		attach_detach(&links);
-		return err_set(e, -rc, "cannot attach %zu probes to %s: %s", n, path,
+		return err_set(e, -rc, "cannot attach %zu probe%s: %s", n, n == 1 ? "" : "s",
 			       strerror(-rc));
 	}
 	*ret = links;

@@ -34,7 +34,7 @@ struct attach_links {
 };
 
 /* Attaches all sites (of one file, any actions) to the file that path opens. On failure
- * nothing stays attached. */
+ * nothing stays attached; the sentence leaves the file's own name to the caller, who knows it. */
 int attach_sites(struct attach_links *ret, enum attach_method method,
 		 const struct attach_programs *progs, const char *path, const struct site *sites,
 		 size_t n, struct err *e);

@@ -398,7 +398,7 @@ static int switch_on(struct tracer *t, const struct probed_file *f, struct site_
 	int rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data, g->sites.len,
 			      e);
 	g->attached = !rc;
-	return rc;
+	return rc ? err_wrap(e, rc, "%s", f->path) : 0;
 }
 
 /* Links that go, in a thread of their own. */
