@@ -9,6 +9,7 @@
 
 #include "base/entity.h"
 #include "base/map64.h"
+#include "events/losses.h"
 #include "events/rows.h"
 
 #define SECOND_NS      1000000000ULL
@@ -320,18 +321,6 @@ static void take_processes(struct watch_rates *r, const struct session_view *v,
 	s->processes = (uint32_t)r->alive.len;
 }
 
-/* Causes of what is not seen at all; of others the call is known, but for a part of it. */
-static bool loses_events(const char *cause)
-{
-	static const char *const names[] = {"ring_full",  "stack_full",	  "no_state",
-					    "sample",	  "late_attach",  "signal_stack",
-					    "bad_record", "unknown_probe"};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(cause, names[i]))
-			return true;
-	return false;
-}
-
 static void take_losses(struct watch_rates *r, const struct session_view *v, struct watch_state *s)
 {
 	for (size_t i = 0; i < v->batch->losses.len; i++) {
@@ -340,7 +329,7 @@ static void take_losses(struct watch_rates *r, const struct session_view *v, str
 		while (at < r->losses.len && (r->losses.data[at].cause != row->cause ||
 					      r->losses.data[at].cpu != row->cpu))
 			at++;
-		if (at == LOSSES_MOST || !loses_events(name_of(v, row->cause)))
+		if (at == LOSSES_MOST || loss_is_kept(name_of(v, row->cause)))
 			continue;
 		if (at == r->losses.len)
 			vec_push(&r->losses);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "events/losses.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 
@@ -443,10 +444,21 @@ void pipeline_take_messages(struct pipeline *p)
 
 /* ---- flushing and closing ---- */
 
-void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
+static void put_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
 {
 	struct m_loss row = {.cause = rec_string_z(p->writer, cause), .cpu = cpu, .count = total};
 	emit_loss(p, &row);
+}
+
+void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t total)
+{
+	uint64_t before = 0, key = hash_bytes(cause, strlen(cause)) + cpu;
+	put_loss(p, cause, cpu, total);
+	if (loss_is_kept(cause))
+		return;
+	map64_get(&p->lost_of, key, &before);
+	map64_set(&p->lost_of, key, total);
+	p->lost += total - before;
 }
 
 static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
@@ -484,7 +496,7 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 	struct rec_writer_stats s;
 	rec_writer_stats(p->writer, &s);
 	if (s.calls_dropped)
-		pipeline_loss(p, "write_error", 0, s.calls_dropped);
+		put_loss(p, "write_error", 0, s.calls_dropped); /* the writer counts them */
 	if (s.strings_over)
 		pipeline_loss(p, "name_full", 0, s.strings_over);
 	return rec_flush(p->writer, e);
@@ -505,8 +517,7 @@ void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret)
 		.chance_stacks = p->chance_stacks,
 		.gpu_spans = p->gpu_spans,
 		.bytes = s.bytes,
-		.lost = p->bad_records + p->unknown_probes + s.calls_dropped + s.samples_dropped +
-			s.gpu_spans_dropped,
+		.lost = p->lost + s.calls_dropped + s.samples_dropped + s.gpu_spans_dropped,
 		.written = s,
 	};
 }
@@ -545,6 +556,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	namer_free(p->namer);
 	vec_free(&p->elves);
 	vec_free(&p->listeners);
+	map64_free(&p->lost_of);
 	map64_free(&p->elf_of);
 	map64_free(&p->elf_of_file);
 	map64_free(&p->elf_of_map);

@@ -199,7 +199,7 @@ struct pipeline_stats {
 	uint64_t chance_stacks; /* calls whose stack was taken by chance */
 	uint64_t gpu_spans;
 	uint64_t bytes;
-	uint64_t lost; /* by the pipeline itself: bad records, unresolved names, write errors */
+	uint64_t lost; /* what is not in the recording, by all causes, as of the last flush */
 	struct rec_writer_stats written; /* what the recording has of these */
 };
 void pipeline_stats(const struct pipeline *p, struct pipeline_stats *ret);

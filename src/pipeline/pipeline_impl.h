@@ -214,6 +214,8 @@ struct pipeline {
 	uint64_t codes_over;		     /* code objects past CODE_ROWS_MOST */
 	uint64_t chance_stacks;		     /* calls that by chance have theirs */
 	uint64_t lost_calls, lost_looked_ns; /* as told last */
+	struct map64 lost_of;		     /* hash of cause and CPU -> count */
+	uint64_t lost;			     /* their sum */
 	uint64_t stackless;		     /* calls whose stack never came */
 };
 

@@ -7,6 +7,7 @@
 #include "base/human.h"
 #include "base/kernel_name.h"
 #include "base/layer.h"
+#include "events/losses.h"
 #include "symbolize/demangle.h"
 #include "report/report_section.h"
 
@@ -32,18 +33,6 @@ uint64_t report_number(const struct rec_tables *t, const char *key)
 	return *end || errno ? 0 : v;
 }
 
-/* Causes after which the call is in the recording all the same (wire/event.h). */
-static bool call_kept(const char *cause)
-{
-	static const char *const kept[] = {
-		"no_return",	   "arg_fault", "arg_cut",   "string_full", "return_unmatched",
-		"name_unresolved", "name_full", "code_full", "frame_full",  "python_line"};
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-		if (!strcmp(cause, kept[i]))
-			return true;
-	return false;
-}
-
 static struct report_loss *loss_of(struct report *r, struct map64 *place_of, uint32_t cause)
 {
 	uint64_t at;
@@ -52,7 +41,7 @@ static struct report_loss *loss_of(struct report *r, struct map64 *place_of, uin
 	map64_set(place_of, cause, r->losses.len);
 	struct report_loss *l = vec_push(&r->losses);
 	l->cause = strtab_get(&r->tables->strings, cause, NULL);
-	l->call_kept = call_kept(l->cause);
+	l->call_kept = loss_is_kept(l->cause);
 	return l;
 }
 

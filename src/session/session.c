@@ -191,22 +191,6 @@ void session_attached(const struct session *s, struct session_attached *ret)
 
 /* ---- end ---- */
 
-static void add_ring_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
-{
-	uint64_t *lost = ctx;
-	(void)cpu;
-	if (cause == LOSS_RING_FULL || cause == LOSS_STACK_FULL || cause == LOSS_NO_STATE ||
-	    cause == LOSS_HIST_FULL || cause == LOSS_SAMPLE || cause == LOSS_STACK)
-		*lost += count;
-}
-
-uint64_t session_lost(struct session *s, const struct pipeline_stats *st)
-{
-	uint64_t lost = st->lost;
-	tracer_losses(s->tracer, add_ring_loss, &lost);
-	return lost;
-}
-
 static void fill_result(struct session *s, const struct pipeline_stats *st,
 			struct session_result *ret)
 {
@@ -217,7 +201,7 @@ static void fill_result(struct session *s, const struct pipeline_stats *st,
 		.samples = kept ? st->written.samples : st->samples,
 		.gpu_spans = kept ? st->written.gpu_spans : st->gpu_spans,
 		.bytes = st->bytes,
-		.lost = session_lost(s, st),
+		.lost = st->lost,
 		.unwritten = {st->written.calls_dropped, st->written.samples_dropped,
 			      st->written.gpu_spans_dropped},
 		.duration_s = (double)(monotonic_ns() - s->start_ns) / 1e9,

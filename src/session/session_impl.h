@@ -222,9 +222,6 @@ void silence_look(struct session *s);
 void silence_end(struct session *s);
 void silence_free(struct session *s);
 
-/* session.c: what is in no recording. */
-uint64_t session_lost(struct session *s, const struct pipeline_stats *st);
-
 /* A sentence for who hosts the session. */
 void session_say(const struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -85,7 +85,7 @@ static void note_progress(struct session *s, const struct pipeline_stats *st)
 	atomic_store(&s->mover.progress.calls, st->calls);
 	atomic_store(&s->mover.progress.samples, st->samples);
 	atomic_store(&s->mover.progress.gpu_spans, st->gpu_spans);
-	atomic_store(&s->mover.progress.lost, session_lost(s, st));
+	atomic_store(&s->mover.progress.lost, st->lost);
 	atomic_store(&s->mover.progress.segment, segments ? segments_number(segments) : 0);
 }
 

@@ -39,6 +39,7 @@ def _(t):
     expect(rec.count("trace_under_way") == 100, "calls: %d" % rec.count("trace_under_way"))
     lost = rec.report["recording"]["lost_by_cause"].get("signal_stack", 0)
     expect(rec.count("trace_in_handler") + lost == 100, "lost %d of 100 silently" % lost)
+    expect("lost %d " % rec.lost() in rec.ran.err, "the report says %d: %s" % (rec.lost(), rec.ran))
 
 
 @test("a program that loads a library which switches stacks is left alone, and that is said")

@@ -49,6 +49,7 @@ def _(t):
     t.stop_record(p)
     expect(p.returncode == 1, "nothing was done, and the exit status is %r" % p.returncode)
     noted(p.recording, NO_PROBE)
+    expect(p.recording.report["recording"]["target"] == "1 process", "its target")
 
 
 @test("layers that no program has: a line, a note, and 1 is the exit status")

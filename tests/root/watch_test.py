@@ -15,7 +15,8 @@ import subprocess
 import termios
 import time
 
-from harness import EACGM, LIBTARGET, TimedOut, expect, expect_one_line, main, probes, skip, test
+from harness import (EACGM, LIBTARGET, TimedOut, expect, expect_one_line, main, probes, skip, target,
+                     test)
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "rhythm_job.py")
@@ -228,6 +229,26 @@ def _(t):
     expect(re.search(r"user [1-9][0-9,]*/s", lines[-1]) and "lost 0" in lines[-1], r)
     expect("\x1b" not in r.out, repr(r.out))
     expect(job.poll() is None, "the job has ended")
+
+
+@test("what is lost is one figure, while it is watched and at the end")
+def _(t):
+    if "session links" not in t.run([EACGM, "doctor"]).out:
+        skip("calls on an alternate stack are left out by session links alone")
+    go = t.path("go")
+    script = "while [ ! -e %s ]; do sleep 0.1; done; %s; sleep 3" % (go, target("altstack"))
+    job = t.start(["sh", "-c", script], stdout=subprocess.DEVNULL)
+    err = t.path("err")
+    with open(err, "w") as said:
+        w = t.start([EACGM, "watch", "-p", job.pid, *probes("altstack:trace_*")],
+                    stdout=subprocess.PIPE, stderr=said, text=True)
+    t.wait_for(lambda: "attached to" in open(err).read(), "watch to attach")
+    open(go, "w").close()
+    out, _none = w.communicate(timeout=40)
+    shown = [re.search(r"lost ([0-9]+)", line) for line in out.splitlines()]
+    end = re.search(r"calls, lost ([0-9]+)", open(err).read())
+    expect(end and shown[-1] and int(end.group(1)) > 0 and shown[-1].group(1) == end.group(1),
+           "%s\n%s" % (out, open(err).read()))
 
 
 @test("--json prints nothing but anomalies")

@@ -1,0 +1,20 @@
+/* losses.c - the causes after which a call, a sample or a wait is in the recording all the same;
+ * see wire/event.h and docs/probing.md. */
+#include "events/losses.h"
+
+#include <stddef.h>
+#include <string.h>
+
+bool loss_is_kept(const char *cause)
+{
+	static const char *const kept[] = {
+		"no_return",	    "arg_fault",  "arg_cut",	"string_full",
+		"return_unmatched", "late_guard", "wait_stack", "wait_joined",
+		"name_unresolved",  "name_full",  "code_full",	"frame_full",
+		"python_line",	    "call_stack", "stack",	"sample_stack",
+	};
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (!strcmp(cause, kept[i]))
+			return true;
+	return false;
+}
