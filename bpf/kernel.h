@@ -55,6 +55,21 @@ struct inode {
 	unsigned short i_mode;
 	unsigned long i_ino;
 	struct super_block *i_sb;
+	long long i_ctime_sec; /* Linux 6.11 and later */
+	unsigned int i_ctime_nsec;
+} RELOCATED;
+
+struct inode_time {
+	long long tv_sec;
+	long tv_nsec;
+} RELOCATED;
+
+struct inode___before_6_11 {
+	struct inode_time __i_ctime;
+} RELOCATED;
+
+struct inode___before_6_6 {
+	struct inode_time i_ctime;
 } RELOCATED;
 
 struct qstr {
@@ -87,12 +102,36 @@ struct files_struct {
 
 struct vm_area_struct {
 	unsigned long vm_start;
+	unsigned long vm_end;
 	unsigned long vm_flags;
+	unsigned long vm_pgoff;
 	struct file *vm_file;
+} RELOCATED;
+
+/* Linux 6.1 and later (include/linux/maple_tree.h). */
+struct maple_tree {
+	void *ma_root;
+} RELOCATED;
+
+struct maple_range_64 {
+	unsigned long pivot[15];
+	void *slot[16];
+} RELOCATED;
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+} RELOCATED;
+
+struct mm_context {
+	void *vdso;
 } RELOCATED;
 
 struct mm_struct {
 	struct uprobes_state uprobes_state;
+	struct maple_tree mm_mt;
+	struct mm_context context;
+	unsigned long start_stack;
 } RELOCATED;
 
 struct thread_struct {

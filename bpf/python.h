@@ -204,7 +204,7 @@ __noinline int enter_python(struct rec_stack *r, __u64 native)
 	}
 	if (!r->state.py_frame && r->python == PYTHON_WHOLE)
 		r->python = PYTHON_TOO_FEW;
-	return push_frame(r, native);
+	return push_native(r, native);
 }
 
 /* The run's first frame was a shim. When that is of another run (3.12 and later; see
@@ -217,7 +217,7 @@ static __always_inline int leave_python(struct rec_stack *r, __u64 shim)
 	r->state.py_frame = r->state.py_begin;
 	r->id = r->state.py_begin_id;
 	r->frames = r->state.py_begin_frames;
-	return push_frame(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
+	return push_native(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
 }
 
 /* A frame could not be read. Of the newest run that may be as it is just being begun, and what
@@ -235,7 +235,7 @@ static __always_inline int leave_unread(struct rec_stack *r, const struct py_fra
 	r->state.py_frame = frame_of_run(l, r->state.py_run);
 	r->id = r->state.py_begin_id;
 	r->frames = r->state.py_begin_frames;
-	return push_frame(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
+	return push_native(r, r->state.regs[UNWIND_RIP] - !r->state.exact);
 }
 
 /* One Python frame: appended, unless it is a shim. 1 = no room; in_python tells whether more

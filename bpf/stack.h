@@ -9,6 +9,9 @@
 #include "python.h"
 #include "stack_tables.h"
 
+#define SYSCALL_EXECVE	 59 /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define SYSCALL_EXECVEAT 322
+
 /* What stood in a return address's place before a return probe put the trampoline there
  * (see unwind.h). Instances are in the stack's order, newest first. */
 __noinline __u64 original_return(struct rec_stack *r, __u64 slot)
@@ -56,11 +59,21 @@ static __always_inline int leave_signal(struct rec_stack *r)
 	return 0;
 }
 
+/* A program's first instructions, those of the dynamic linker, have no rules. Their frame lies
+ * where the kernel put the arguments: it has no caller. */
+static __always_inline bool is_programs_start(const struct rec_stack *r)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	return r->state.regs[UNWIND_RSP] == (__u64)BPF_CORE_READ(task, mm, start_stack);
+}
+
 /* The caller by the frame pointer, where there are no rules. */
 static __always_inline int step_by_frame_pointer(struct rec_stack *r, int why)
 {
 	struct unwind_state *st = &r->state;
 	__u64 rbp = st->regs[UNWIND_RBP], rsp = st->regs[UNWIND_RSP];
+	if (is_programs_start(r))
+		return stack_fails(r, STACK_WHOLE);
 	__u64 pair[2] = {};
 	if (st->guessed > 8 || !(st->known & 1u << UNWIND_RBP) || rbp < rsp || rbp & 7 ||
 	    rbp - rsp > FRAME_BYTES_MAX || bpf_probe_read_user(pair, sizeof(pair), (void *)rbp))
@@ -260,13 +273,15 @@ __noinline int enter_frame(struct rec_stack *r)
 	int end = find_mapping(r, at);
 	if (end) {
 		ask_for_mappings(r->tgid);
+		if (r->frames == r->kernel)
+			push_frame(r, at);
 		return stack_fails(r, end);
 	}
 	st->found = look_up(r, at);
 	/* nothing called a signal's return code: its first instruction comes next */
 	if (!st->found && st->rule.cfa == CFA_SIGNAL)
 		at = st->regs[UNWIND_RIP];
-	if (is_eval(&st->process, at) ? enter_python(r, at) : push_frame(r, at))
+	if (is_eval(&st->process, at) ? enter_python(r, at) : push_native(r, at))
 		return stack_fails(r, STACK_TOO_DEEP);
 	return 0;
 }
@@ -331,6 +346,7 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 	r->state.guessed = 0;
 	r->state.py_begun = 0;
 	r->state.amid_entry = 0;
+	r->state.in_exec = 0;
 	r->state.returns = 0;
 	r->state.trampoline = 0;
 	r->state.mapping.start = r->state.mapping.end = 0;
@@ -371,8 +387,21 @@ static __always_inline bool take_entry_registers(struct rec_stack *r, struct tas
 	TAKE_REGISTERS(r, OF_ENTRY);
 #undef OF_ENTRY
 	r->state.amid_entry = (__s64)regs.orig_rax == -1; /* by an exception, or an interrupt */
+	r->state.in_exec = regs.orig_rax == SYSCALL_EXECVE || regs.orig_rax == SYSCALL_EXECVEAT;
 	return true;
 }
+
+/* The program that called execve(2) is gone before the new one runs: the kernel's frames are the
+ * whole stack then. */
+static __always_inline void leave_program(struct rec_stack *r)
+{
+	if (r->end != STACK_BAD_MEMORY && r->end != STACK_NO_MAPPING && r->end != STACK_NO_MAPS)
+		return;
+	r->frames = r->kernel;
+	r->end = STACK_WHOLE;
+}
+
+static const struct unwind_process no_process; /* of which nothing was published */
 
 /* Walks from the registers in the state. */
 __noinline int stack_walk(struct rec_stack *r)
@@ -382,13 +411,9 @@ __noinline int stack_walk(struct rec_stack *r)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	__u32 tgid = r->tgid;
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &tgid);
-	if (!p) {
+	r->state.process = p ? *p : no_process;
+	if (!p)
 		ask_for_mappings(tgid);
-		r->end = STACK_NO_MAPS;
-		push_frame(r, r->state.regs[UNWIND_RIP]);
-		return 0;
-	}
-	r->state.process = *p;
 	r->state.returns = (__u64)BPF_CORE_READ(task, utask, return_instances);
 	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
 	r->state.trampoline = area ? BPF_CORE_READ(area, vaddr) : 0;
@@ -396,6 +421,10 @@ __noinline int stack_walk(struct rec_stack *r)
 	r->state.in_python = 0;
 	struct walk w = {.r = r};
 	bpf_loop(2 * STACK_FRAMES, walk_step, &w, 0);
+	if (!p && r->end == STACK_NO_MAPPING)
+		r->end = STACK_NO_MAPS;
+	if (r->state.in_exec && r->end != STACK_WHOLE)
+		leave_program(r);
 	return 0;
 }
 

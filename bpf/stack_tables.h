@@ -6,6 +6,7 @@
 #pragma once
 
 #include "state.h"
+#include "vma.h"
 
 #define FRAME_BYTES_MAX	 (16u << 20) /* of stack between two frames found by frame pointer */
 #define ASK_NS		 100000000ULL
@@ -231,20 +232,27 @@ static __always_inline void ask_for_mappings(__u32 tgid)
 	control_submit(r, false);
 }
 
-/* Sets state.mapping to the one of the address; 0, or the stack's end. */
+static __always_inline bool in_mapping(const struct rec_stack *r, __u64 address)
+{
+	return address >= r->state.mapping.start && address < r->state.mapping.end;
+}
+
+/* Sets state.mapping to the one of the address; 0, or the stack's end. What was published comes
+ * first; the kernel's own list knows the first instructions of a program, and libraries that were
+ * loaded since. */
 __noinline int find_mapping(struct rec_stack *r, __u64 address)
 {
 	if (!r)
 		return STACK_NO_MAPPING;
-	if (address >= r->state.mapping.start && address < r->state.mapping.end)
+	if (in_mapping(r, address))
 		return 0;
 	struct search s = {.wanted = address, .high = r->state.process.mappings, .r = r};
 	bpf_loop(16, search_mapping, &s, 0);
-	if (s.failed)
-		return STACK_MAPS_CHANGED;
-	if (address >= r->state.mapping.start && address < r->state.mapping.end)
+	if (!s.failed && in_mapping(r, address))
 		return 0;
-	return STACK_NO_MAPPING;
+	if (find_vma(r, address))
+		return 0;
+	return s.failed ? STACK_MAPS_CHANGED : STACK_NO_MAPPING;
 }
 
 /* ---- frames ---- */
@@ -260,4 +268,14 @@ static __always_inline int push_frame(struct rec_stack *r, __u64 frame)
 	__u64 h = (r->id ^ frame) * 0x9e3779b97f4a7c15ULL;
 	r->id = h ^ h >> 29;
 	return 0;
+}
+
+/* A native frame: its place in the file of state.mapping, else its address. */
+static __always_inline int push_native(struct rec_stack *r, __u64 address)
+{
+	const struct unwind_mapping *m = &r->state.mapping;
+	__u64 in_file = address - m->bias;
+	if (!in_mapping(r, address) || m->table >= UNWIND_TABLES_MAX || in_file >> FILE_FRAME_BITS)
+		return push_frame(r, address);
+	return push_frame(r, FILE_FRAME(m->table, in_file));
 }

@@ -293,7 +293,8 @@ struct unwind_state {
 	__u8 in_python;	 /* amid a run's frames */
 	__u8 amid_entry; /* the leaf may stand in an instruction that the kernel emulates */
 	__u8 py_retried;
-	__u8 pad[6];
+	__u8 in_exec; /* amid execve(2): the old program's stack may be gone */
+	__u8 pad[5];
 };
 
 struct rec_stack {

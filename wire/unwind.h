@@ -80,12 +80,19 @@ struct unwind_table_head {
 
 #define STACK_FRAMES 512 /* of all languages together; deeper ones are cut at the root */
 
-/* A frame: an address in the kernel (bit 63), in the process, or a Python frame. Addresses
- * are such that they lie in the calling instruction, not after it. */
+/* A frame: an address in the kernel (bit 63), in a file (bit 61), in the process where it is in
+ * no such file, or a Python frame. Addresses are such that they lie in the calling instruction, not
+ * after it. */
 #define PYTHON_FRAME_BIT     (1ULL << 62)
 #define PYTHON_FRAME(id, at) (PYTHON_FRAME_BIT | (__u64)(at) << 32 | (__u32)(id))
 #define PYTHON_FRAME_ID(f)   ((__u32)(f))
 #define PYTHON_FRAME_AT(f)   ((__u32)((f) >> 32) & 0x3fffffff) /* offset in the bytecode, bytes */
+/* A place in a file whose table has a number: what the process maps later does not matter. */
+#define FILE_FRAME_BIT	      (1ULL << 61)
+#define FILE_FRAME_BITS	      47 /* of the file's virtual address */
+#define FILE_FRAME(table, at) (FILE_FRAME_BIT | (__u64)(table) << FILE_FRAME_BITS | (at))
+#define FILE_FRAME_TABLE(f)   ((__u32)((f) >> FILE_FRAME_BITS) & (UNWIND_TABLES_MAX - 1))
+#define FILE_FRAME_AT(f)      ((f) & ((1ULL << FILE_FRAME_BITS) - 1))
 
 /* Why a stack ends. */
 enum stack_end {
@@ -208,6 +215,21 @@ struct unwind_block_key {
 };
 struct unwind_block {
 	struct unwind_mapping m[UNWIND_BLOCK_MAPPINGS];
+};
+
+/* A file that the kernel's own list of mappings leads to, by its device and inode (struct
+ * known_file; zeros: the vDSO): its table, and what of it is loaded where. */
+#define UNWIND_LOADED_MAX 8
+struct unwind_loaded {
+	__u64 file_offset;
+	__u64 size;
+	__u64 address; /* virtual address in the file */
+};
+struct unwind_inode {
+	__u32 table;
+	__u32 changed_nsec; /* ctime: a file that was written since has other rules */
+	__s64 changed_sec;
+	struct unwind_loaded loaded[UNWIND_LOADED_MAX];
 };
 
 #define PY_EVAL_RANGES 4

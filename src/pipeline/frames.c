@@ -144,6 +144,26 @@ bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint
 	return true;
 }
 
+uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t at)
+{
+	uint32_t table = FILE_FRAME_TABLE(at);
+	const struct table_file *t = pipeline_table(p, table);
+	uint64_t elf = pipeline_table_elf(p, tgid, table), number;
+	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = FILE_FRAME_AT(at)},
+				    .elf = (uint32_t)elf,
+				    .named = !elf};
+	uint64_t key = place_key(FRAME_NATIVE, elf ? elf : UINT64_MAX - table, frame.row.address);
+	if (map64_get(&p->frames->by_place, key, &number))
+		return (uint32_t)number;
+	frame.row.library = rec_string_z(p->writer, t ? t->map.path : "");
+	if (elf) {
+		const struct namer_facts *file = &p->elves.data[elf - 1].facts;
+		frame.row.build_id = rec_string_z(p->writer, file->build_id);
+		frame.row.in_python = file->py_version != 0;
+	}
+	return add_frame(p, key, &frame);
+}
+
 /* ---- Python ---- */
 
 void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code)

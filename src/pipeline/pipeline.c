@@ -130,6 +130,17 @@ void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char
 	*maps = (proc_maps_t){0};
 }
 
+void pipeline_define_table(struct pipeline *p, uint32_t table, const struct proc_map *m,
+			   const char *build_id, int fd)
+{
+	post(p, (struct message){.kind = MSG_TABLE,
+				 .table = table,
+				 .map = *m,
+				 .a = xstrdup(m->path),
+				 .b = xstrdup(build_id),
+				 .fd = fd});
+}
+
 void pipeline_task(struct pipeline *p, const struct rec_task *task)
 {
 	post(p, (struct message){.kind = MSG_TASK, .task = *task});
@@ -417,6 +428,9 @@ static void take(struct pipeline *p, struct message *m)
 	case MSG_OPEN_WAIT:
 		pipeline_record(p, &m->sample, sizeof(m->sample));
 		break;
+	case MSG_TABLE:
+		pipeline_take_table(p, m);
+		break;
 	case MSG_WINDOW:
 		emit_window(p, &window);
 		break;
@@ -553,6 +567,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 		namer_close(&p->elves.data[i].file);
 		namer_close(&p->elves.data[i].debug);
 	}
+	pipeline_free_tables(p);
 	namer_free(p->namer);
 	vec_free(&p->elves);
 	vec_free(&p->listeners);

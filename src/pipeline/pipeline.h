@@ -97,6 +97,11 @@ void pipeline_define_enum(struct pipeline *p, const char *type, int64_t value, c
  * when they were read, of CLOCK_REALTIME_COARSE. */
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			  uint64_t seen_ns);
+/* A file whose rules have a number, which stacks name its places by from now on. m: as one of the
+ * processes has it mapped. fd: taken over, -1 = the vDSO, or one that has to be opened by its name.
+ */
+void pipeline_define_table(struct pipeline *p, uint32_t table, const struct proc_map *m,
+			   const char *build_id, int fd);
 void pipeline_task(struct pipeline *p, const struct rec_task *task);
 void pipeline_process(struct pipeline *p, pid_t pid); /* a target from the start */
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason);

@@ -29,6 +29,7 @@ struct message {
 		MSG_EVENT,
 		MSG_CONNECTION,
 		MSG_ROW,
+		MSG_TABLE,
 	} kind;
 	struct pipeline_probe probe; /* its strings are owned */
 	struct rec_task task;
@@ -37,6 +38,9 @@ struct message {
 	pid_t pid;
 	proc_maps_t maps;
 	char **build_ids;
+	struct proc_map map; /* its path is a */
+	uint32_t table;
+	int fd;
 	char *a, *b, *c, *d;
 	struct m_gpu gpu;
 	struct m_connection connection;
@@ -142,6 +146,15 @@ struct open_elf {
 	struct named_file debug; /* the file's stripped symbols */
 };
 
+/* A file that the unwinder gave a number. */
+struct table_file {
+	struct proc_map map;	      /* of one of its processes; its path is owned */
+	struct elf_identity identity; /* as it was then */
+	uint64_t build_id;	      /* hash, of "" where it has none */
+	int fd;			      /* until its names are asked for; -1 = none */
+	uint32_t elf;		      /* index in elves + 1, while that is open */
+};
+
 struct listening {
 	struct event_listener who;
 	uint32_t strings; /* so many it has been told */
@@ -188,6 +201,7 @@ struct pipeline {
 	struct map64 elf_of;	  /* hash of the identity -> index */
 	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
 	struct map64 elf_of_map;  /* hash of process and mapping -> index + 1, 0 = none */
+	VEC(struct table_file) tables;
 	struct namer *namer;
 	struct pipeline_servers servers;
 	struct pipeline_kernel kernel;
@@ -294,6 +308,11 @@ struct open_elf *pipeline_elf(struct pipeline *p, uint32_t tgid, const struct pr
 /* Its number in elves + 1, 0 when it cannot be opened. Files of one path may be several: in
  * other mount namespaces, and one after the other. */
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m);
+/* The same of a file by its table; 0 where that has not been told. */
+const struct table_file *pipeline_table(const struct pipeline *p, uint32_t table);
+size_t pipeline_table_elf(struct pipeline *p, uint32_t tgid, uint32_t table);
+void pipeline_take_table(struct pipeline *p, const struct message *m);
+void pipeline_free_tables(struct pipeline *p);
 /* Where more files than `most` are open, the half stays that was asked for last; places in the
  * others have their names before. */
 void elves_forget(struct pipeline *p, size_t most);

@@ -232,6 +232,8 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 			if (!frames_of_python(p, at, raw->age > 0, &frames[n]))
 				return false;
 			n += !frames_get(p, frames[n])->is_glue;
+		} else if (at & FILE_FRAME_BIT) {
+			frames[n++] = frames_of_file(p, raw->tgid, at);
 		} else {
 			frames_of_address(p, raw->tgid, at, &frames[n++]);
 		}

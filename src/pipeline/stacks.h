@@ -38,6 +38,8 @@ void frames_free(struct frames *f);
 /* The recording's number of a frame; false: a name that it needs has not come (only with
  * !force). */
 bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret);
+/* A place in a file that has a table (FILE_FRAME of wire/unwind.h). */
+uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t frame);
 bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *ret);
 /* The version of the interpreter that a process runs, 0 = none is known. */
 uint32_t frames_python_version(struct pipeline *p, uint32_t tgid);

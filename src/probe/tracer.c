@@ -240,8 +240,11 @@ static int start_unwinder(struct tracer *t, struct err *e)
 		.blocks = bpf_map__fd(b->maps.unwind_blocks),
 		.py_frames = bpf_map__fd(b->maps.py_frames),
 		.py_layouts = bpf_map__fd(b->maps.py_layouts),
+		.inodes = bpf_map__fd(b->maps.unwind_inodes),
 	};
-	int rc = unwinder_start(&t->unwinder, &maps, t->parser_host, e);
+	struct unwinder_listener listener = {.table = t->opts.events.on_table,
+					     .ctx = t->opts.events.ctx};
+	int rc = unwinder_start(&t->unwinder, &maps, &listener, t->parser_host, e);
 	struct epoll_event readable = {.events = EPOLLIN};
 	if (!rc)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, unwinder_fd(t->unwinder), &readable);

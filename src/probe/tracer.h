@@ -33,6 +33,9 @@ struct tracer_events {
 	void (*on_note)(void *ctx, const char *subject, const char *reason);
 	void (*on_xid)(void *ctx, const struct rec_xid *xid);
 	void (*on_socket)(void *ctx, const struct rec_socket *socket); /* closing, or closed */
+	/* from a thread of its own, until tracer_close; see struct unwinder_listener */
+	void (*on_table)(void *ctx, uint32_t table, const struct proc_map *m, const char *build_id,
+			 int fd);
 	void *ctx;
 };
 

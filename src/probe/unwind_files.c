@@ -4,6 +4,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -17,6 +18,7 @@
 #include "probe/facts_cache.h"
 #include "probe/facts_keeper.h"
 #include "probe/reading.h"
+#include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"
 #include "probe/unwind_pool.h"
 #include "symbolize/elf_file.h"
@@ -49,11 +51,14 @@ struct unwind_file {
 	bool is_open, is_vdso; /* its rules are to be compiled */
 	uid_t owner;
 	uint64_t size;
+	struct timespec changed;
+	struct known_file inode; /* what the kernel's own list of mappings knows it by */
 	struct unwind_facts facts;
 };
 
 struct unwind_files {
 	struct unwinder_maps maps;
+	struct unwinder_listener listener;
 	struct unwind_pool pool;
 	struct unwind_cache *cache;
 	struct facts_cache *facts_cache; /* only read here */
@@ -73,10 +78,13 @@ struct unwind_files {
 	struct unwinder_stats stats;
 };
 
-struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct parser_host *host)
+struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
+				      const struct unwinder_listener *listener,
+				      struct parser_host *host)
 {
 	struct unwind_files *fs = xcalloc(1, sizeof(*fs));
 	fs->maps = *maps;
+	fs->listener = *listener;
 	fs->owners.most_ns = OWNER_NS;
 	fs->parser = parser_new(host, true);
 	fs->compiler = parser_new(host, false);
@@ -262,6 +270,7 @@ static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		return err_set(e, -f->fd, "cannot be opened");
 	f->owner = st.st_uid;
 	f->size = (uint64_t)st.st_size;
+	f->changed = st.st_ctim;
 	int rc = key_of_stat(m, &st) == f->key
 			 ? get_facts(fs, f, m->path, e)
 			 : err_set(e, ESTALE, "another file is mapped there by now");
@@ -270,6 +279,44 @@ static int read_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 		f->fd = -1;
 	}
 	return rc;
+}
+
+/* From now on stacks may name it. */
+static void tell_table(struct unwind_files *fs, const struct unwind_file *f,
+		       const struct proc_map *m)
+{
+	if (!fs->listener.table)
+		return;
+	int fd = f->fd >= 0 ? fcntl(f->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	fs->listener.table(fs->listener.ctx, f->table, m, f->facts.build_id, fd);
+}
+
+/* So that the programs find it in the kernel's own list of mappings; one of more parts than they
+ * look at is found in what is published alone. */
+static void list_inode(struct unwind_files *fs, struct unwind_file *f, const struct proc_map *m)
+{
+	const struct elf_segments *s = &f->facts.segments;
+	struct unwind_inode inode = {.table = f->table,
+				     .changed_sec = f->changed.tv_sec,
+				     .changed_nsec = (uint32_t)f->changed.tv_nsec};
+	if (s->n > UNWIND_LOADED_MAX)
+		return;
+	for (uint32_t i = 0; i < s->n; i++)
+		inode.loaded[i] = (struct unwind_loaded){
+			.file_offset = s->s[i].file_offset,
+			.size = s->s[i].size,
+			.address = s->s[i].address,
+		};
+	f->inode = m->inode ? known_file_of(m->device, m->inode) : (struct known_file){0};
+	bpf_map_update_elem(fs->maps.inodes, &f->inode, &inode, BPF_ANY);
+}
+
+/* Unless the number has gone to a newer one. */
+static void unlist_inode(struct unwind_files *fs, const struct unwind_file *f)
+{
+	struct unwind_inode inode;
+	if (!bpf_map_lookup_elem(fs->maps.inodes, &f->inode, &inode) && inode.table == f->table)
+		bpf_map_delete_elem(fs->maps.inodes, &f->inode);
 }
 
 static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
@@ -283,6 +330,8 @@ static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 	}
 	f->is_open = true;
 	take_python(fs, f);
+	tell_table(fs, f, m);
+	list_inode(fs, f, m);
 	fs->to_load++;
 	atomic_store(&f->pending, true);
 }
@@ -312,6 +361,7 @@ static struct unwind_file *new_file(struct unwind_files *fs)
 		if (f->refs || f->is_open)
 			continue;
 		take_rules_back(fs, f);
+		unlist_inode(fs, f);
 		map64_del(&fs->by_key, f->key);
 		vec_free(&f->shown);
 		memset(f, 0, sizeof(*f));

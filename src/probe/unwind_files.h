@@ -22,7 +22,9 @@ struct unwind_python {
 	uint32_t layout;
 };
 
-struct unwind_files *unwind_files_new(const struct unwinder_maps *maps, struct parser_host *host);
+struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
+				      const struct unwinder_listener *listener,
+				      struct parser_host *host);
 void unwind_files_free(struct unwind_files *fs);
 
 /* The file of a mapping, with one more reference; NULL when it cannot be opened. Its rules

@@ -317,12 +317,13 @@ static void *work(void *arg)
 /* ---- the interface ---- */
 
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   struct parser_host *host, struct err *e)
+		   const struct unwinder_listener *listener, struct parser_host *host,
+		   struct err *e)
 {
 	struct unwinder *u = xcalloc(1, sizeof(*u));
 	u->maps = *maps;
 	u->settled_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	u->files = unwind_files_new(maps, host);
+	u->files = unwind_files_new(maps, listener, host);
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);

@@ -21,6 +21,15 @@ struct unwinder_maps {
 	int blocks;
 	int py_frames;
 	int py_layouts;
+	int inodes;
+};
+
+/* Who is told of each file whose rules get a number, before a stack can name it: by the unwinder's
+ * thread. fd: the callee's, -1 for the vDSO, or where there was none left. */
+struct unwinder_listener {
+	void (*table)(void *ctx, uint32_t table, const struct proc_map *m, const char *build_id,
+		      int fd);
+	void *ctx;
 };
 
 struct unwinder_stats {
@@ -39,7 +48,8 @@ struct unwinder;
 struct parser_host;
 
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   struct parser_host *host, struct err *e);
+		   const struct unwinder_listener *listener, struct parser_host *host,
+		   struct err *e);
 void unwinder_stop(struct unwinder *u);
 
 /* The process has new mappings: they are published soon. maps are those of its code (see

@@ -77,6 +77,7 @@ static struct session *session_new(const struct session_options *opts)
 	s->mover.stack_shift = FIRST_STACK_SHIFT;
 	s->command.launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
 	pthread_mutex_init(&s->timeline.lock, NULL);
+	pthread_mutex_init(&s->tables_lock, NULL);
 	return s;
 }
 

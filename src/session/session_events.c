@@ -1,6 +1,7 @@
 /* session_events.c - hands on what the tracer tells: probes, maps, processes, notes. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "session/session_impl.h"
@@ -136,6 +137,18 @@ static void on_socket(void *ctx, const struct rec_socket *socket)
 		collectors_take_record(s->collectors, socket);
 }
 
+static void on_table(void *ctx, uint32_t table, const struct proc_map *m, const char *build_id,
+		     int fd)
+{
+	struct session *s = ctx;
+	pthread_mutex_lock(&s->tables_lock);
+	if (s->pipeline)
+		pipeline_define_table(s->pipeline, table, m, build_id, fd);
+	else if (fd >= 0)
+		close(fd);
+	pthread_mutex_unlock(&s->tables_lock);
+}
+
 struct tracer_events session_events(struct session *s)
 {
 	return (struct tracer_events){
@@ -145,6 +158,7 @@ struct tracer_events session_events(struct session *s)
 		.on_note = on_note,
 		.on_xid = on_xid,
 		.on_socket = on_socket,
+		.on_table = on_table,
 		.ctx = s,
 	};
 }

@@ -94,6 +94,7 @@ struct session {
 	struct parser_host *readers;   /* where files of others are read */
 	struct debuginfod *debuginfod; /* NULL: no servers are asked */
 	struct pipeline *pipeline;     /* NULL: what the tracer tells is for nobody */
+	pthread_mutex_t tables_lock;   /* of the tracer's thread that tells tables: pipeline */
 	struct collectors *collectors; /* of the control thread */
 	atomic_bool saw_gpu;
 	pids_t live; /* targets that have not ended */

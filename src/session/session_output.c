@@ -80,8 +80,10 @@ int session_output_end(struct session *s, struct pipeline_stats *ret, struct err
 /* s->pipeline goes. */
 int session_output_close(struct session *s, struct err *e)
 {
+	pthread_mutex_lock(&s->tables_lock);
 	int rc = pipeline_close(s->pipeline, e);
 	s->pipeline = NULL; /* what the tracer tells from here on is for nobody */
+	pthread_mutex_unlock(&s->tables_lock);
 	if (s->output.segments)
 		segments_free(s->output.segments);
 	s->output = (struct output){0};

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, expect, main, skip, target, test
 
 PYTHON = "/usr/bin/python3"
 
@@ -121,6 +121,21 @@ def _(t):
     stacks = folded(t, path)
     for name in ("spin_first", "spin_second"):
         expect(through(stacks, name) > 2e8, "%s: %r" % (name, sorted(stacks)[:6]))
+
+
+@test("stacks of processes that live for milliseconds are whole, and name what they run", seconds=120)
+def _(t):
+    r = t.record([target("short_lives"), "300"], "--profile", "cpu", "-F", "499")
+    stacks = folded(t, r.path)
+    total = sum(stacks.values())
+    whole = sum(w for s, w in stacks.items()
+                if not any(f.startswith(("[cut", "[stack not", "[unknown")) for f in s))
+    lives = through(stacks, "live_shortly")
+    odd = sorted((w, s) for s, w in stacks.items() if "[unknown]" in s or "[cut" in str(s))
+    expect(whole > 0.98 * total, "whole %.1f %%: %r" % (100 * whole / total, odd[-8:]))
+    expect(lives > 0.3 * total, "live_shortly %.1f %%: %r" % (100 * lives / total, stacks))
+    expect(all(s.index("main") < s.index("live_shortly") for s in stacks if "live_shortly" in s),
+           "live_shortly is called by main")
 
 
 main()
