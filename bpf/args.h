@@ -10,9 +10,10 @@
 
 /* Arguments that are known when the call begins; pointers that are to be followed at
  * return are kept as they are. */
-static __noinline void fetch_at_entry(struct pt_regs *ctx, const struct probe_desc *d,
-				      struct open_call *c)
+__noinline int fetch_at_entry(struct raw_args *raw, const struct probe_desc *d, struct open_call *c)
 {
+	if (!raw || !d || !c)
+		return 0;
 	for (int i = 0; i < MAX_ARGS; i++) {
 		if (i >= d->nargs)
 			break;
@@ -21,24 +22,26 @@ static __noinline void fetch_at_entry(struct pt_regs *ctx, const struct probe_de
 			c->args[i] = 0;
 			continue;
 		}
-		__u64 v = raw_at(ctx, position_of(a));
+		__u64 v = raw_at(raw, position_of(a));
 		if (a->fetch >= FETCH_TEXT)
-			v = fetch_wide(ctx, a, v, c);
+			v = fetch_wide(raw, a, v, c);
 		else if (!a->at_return)
 			v = fetch_value(a, v, &c->flags);
 		c->args[i] = v;
 	}
+	return 0;
 }
 
-static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_desc *d,
-				       struct open_call *c)
+__noinline int fetch_at_return(__u64 returned, const struct probe_desc *d, struct open_call *c)
 {
+	if (!d || !c)
+		return 0;
 	for (int i = 0; i < MAX_ARGS; i++) {
 		if (i >= d->nargs)
 			break;
 		const struct arg_desc *a = &d->args[i];
 		if (a->source == ARG_RETURN) {
-			__u64 v = fetch_value(a, READ_REGISTER(ctx, rax), &c->flags);
+			__u64 v = fetch_value(a, returned, &c->flags);
 			c->args[i] = v;
 			if (((d->error_rule == ERROR_NONZERO && v) ||
 			     (d->error_rule == ERROR_NEGATIVE && (__s64)v < 0) ||
@@ -55,4 +58,5 @@ static __noinline void fetch_at_return(struct pt_regs *ctx, const struct probe_d
 	}
 	if (d->begins && !(c->flags & CALL_ERROR))
 		begin_counts(c->args[(d->begins - 1) & (MAX_ARGS - 1)]);
+	return 0;
 }

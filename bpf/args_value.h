@@ -334,33 +334,37 @@ __noinline __u64 fetch_value(const struct arg_desc *a, __u64 v, __u8 *flags)
 
 #define REGISTER_ARGS 6
 
-static __always_inline __u64 stack_slot(struct pt_regs *ctx, __u32 index)
+/* What a function was entered with. A copy: functions that are verified by themselves cannot have
+ * the context on all kernels. */
+struct raw_args {
+	__u64 registers[REGISTER_ARGS]; /* the System V AMD64 ABI's order */
+	__u64 sp;
+};
+
+static __always_inline void take_raw_args(struct raw_args *ret, struct pt_regs *ctx)
 {
-	return READ_REGISTER(ctx, rsp) + 8 + 8 * (__u64)index;
+	ret->registers[0] = READ_REGISTER(ctx, rdi);
+	ret->registers[1] = READ_REGISTER(ctx, rsi);
+	ret->registers[2] = READ_REGISTER(ctx, rdx);
+	ret->registers[3] = READ_REGISTER(ctx, rcx);
+	ret->registers[4] = READ_REGISTER(ctx, r8);
+	ret->registers[5] = READ_REGISTER(ctx, r9);
+	ret->sp = READ_REGISTER(ctx, rsp);
+}
+
+static __always_inline __u64 stack_slot(const struct raw_args *raw, __u32 index)
+{
+	return raw->sp + 8 + 8 * (__u64)index;
 }
 
 /* The argument at a position: registers first, then the stack. */
-static __noinline __u64 raw_at(struct pt_regs *ctx, __u32 position)
+static __always_inline __u64 raw_at(const struct raw_args *raw, __u32 position)
 {
 	__u64 v = 0;
-	if (position >= REGISTER_ARGS) {
-		bpf_probe_read_user(&v, 8, (void *)stack_slot(ctx, position - REGISTER_ARGS));
-		return v;
-	}
-	switch (position) { /* the System V AMD64 ABI's order */
-	case 0:
-		return READ_REGISTER(ctx, rdi);
-	case 1:
-		return READ_REGISTER(ctx, rsi);
-	case 2:
-		return READ_REGISTER(ctx, rdx);
-	case 3:
-		return READ_REGISTER(ctx, rcx);
-	case 4:
-		return READ_REGISTER(ctx, r8);
-	default:
-		return READ_REGISTER(ctx, r9);
-	}
+	if (position < REGISTER_ARGS)
+		return raw->registers[position];
+	bpf_probe_read_user(&v, 8, (void *)stack_slot(raw, position - REGISTER_ARGS));
+	return v;
 }
 
 static __always_inline __u32 position_of(const struct arg_desc *a)

@@ -41,16 +41,18 @@ static __always_inline int address_of(const struct arg_desc *a, __u64 v, __u64 *
 	return 0;
 }
 
-static __always_inline __u64 fetch_dimensions(struct pt_regs *ctx, const struct arg_desc *a,
-					      __u64 v, __u8 *flags)
+__noinline __u64 fetch_dimensions(struct raw_args *raw, const struct arg_desc *a, __u64 v,
+				  __u8 *flags)
 {
+	if (!raw || !a || !flags)
+		return 0;
 	__u32 xyz[3] = {};
 	__u64 address;
 	__u32 position = position_of(a);
 	if (a->fetch == FETCH_XYZ)
-		return dim3_pack(v, raw_at(ctx, position + 1), raw_at(ctx, position + 2));
+		return dim3_pack(v, raw_at(raw, position + 1), raw_at(raw, position + 2));
 	if (!a->nderef)
-		return dim3_pack(v, v >> 32, raw_at(ctx, position + 1));
+		return dim3_pack(v, v >> 32, raw_at(raw, position + 1));
 	if (address_of(a, v, &address) || bpf_probe_read_user(xyz, sizeof(xyz), (void *)address)) {
 		*flags |= CALL_ARG_FAULT;
 		count_loss(LOSS_ARG_FAULT);
@@ -71,10 +73,12 @@ struct tensor_sizes {
 /* The shape of a tensor. It is believed only where the product of the sizes is the number of
  * elements that the tensor tells: what is no tensor, or of another version, has no shape. One
  * of more dimensions has its sizes elsewhere. */
-static __noinline __u64 fetch_shape(const struct arg_desc *a, __u64 v, __u8 *flags)
+__noinline __u64 fetch_shape(const struct arg_desc *a, __u64 v, __u8 *flags)
 {
 	struct tensor_sizes t;
 	__u64 address, numel = 1;
+	if (!a || !flags)
+		return SHAPE_UNKNOWN;
 	if (address_of(a, v, &address) || bpf_probe_read_user(&t, sizeof(t), (void *)address)) {
 		*flags |= CALL_ARG_FAULT;
 		count_loss(LOSS_ARG_FAULT);
@@ -101,10 +105,12 @@ static __always_inline __u64 hash_uid(const __u8 *bytes)
 }
 
 /* A struct that is passed by value lies on the stack: its slot is its beginning. */
-static __noinline __u64 fetch_uid(struct pt_regs *ctx, const struct arg_desc *a, __u64 v,
-				  struct open_call *c)
+__noinline __u64 fetch_uid(struct raw_args *raw, const struct arg_desc *a, __u64 v,
+			   struct open_call *c)
 {
-	__u64 address = stack_slot(ctx, a->index), hash = 0;
+	if (!raw || !a || !c)
+		return 0;
+	__u64 address = stack_slot(raw, a->index), hash = 0;
 	int rc = a->nderef ? address_of(a, v, &address) : 0;
 	struct scratch *s = rc ? NULL : scratch_claim();
 	_Static_assert(sizeof(s->key.bytes) >= UID_BYTES, "room for an id");
@@ -149,9 +155,10 @@ static __noinline int begin_counts(__u64 value)
 
 /* Rare and long: a record of its own each time, no table of those that were seen. A text in
  * a page that nobody has read yet cannot be read here; the function itself will have. */
-static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct open_call *c,
-				   bool last)
+__noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct open_call *c, bool last)
 {
+	if (!a || !c)
+		return 0;
 	__u64 address = v, id = 0;
 	if (a->nderef && address_of(a, v, &address) == 0)
 		bpf_probe_read_user(&address, 8, (void *)address);
@@ -184,7 +191,7 @@ static __noinline __u64 fetch_text(const struct arg_desc *a, __u64 v, struct ope
 	return id;
 }
 
-static __noinline __u64 fetch_wide(struct pt_regs *ctx, const struct arg_desc *a, __u64 v,
+static __noinline __u64 fetch_wide(struct raw_args *raw, const struct arg_desc *a, __u64 v,
 				   struct open_call *c)
 {
 	switch (a->fetch) {
@@ -193,10 +200,10 @@ static __noinline __u64 fetch_wide(struct pt_regs *ctx, const struct arg_desc *a
 	case FETCH_COUNT:
 		return fetch_count(a, v);
 	case FETCH_UID:
-		return fetch_uid(ctx, a, v, c);
+		return fetch_uid(raw, a, v, c);
 	case FETCH_SHAPE:
 		return a->at_return ? v : fetch_shape(a, v, &c->flags);
 	default:
-		return fetch_dimensions(ctx, a, v, &c->flags);
+		return fetch_dimensions(raw, a, v, &c->flags);
 	}
 }

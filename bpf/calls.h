@@ -282,6 +282,14 @@ static __noinline __u64 stack_of_call(struct pt_regs *ctx, const struct probe_de
 	return stack_end(r);
 }
 
+static __always_inline void fetch_arguments(struct pt_regs *ctx, const struct probe_desc *d,
+					    struct open_call *c)
+{
+	struct raw_args raw;
+	take_raw_args(&raw, ctx);
+	fetch_at_entry(&raw, d, c);
+}
+
 /* Pushes a call; returns 1 when its return is not wanted. with_stack:
  * it may be a function whose calls carry their stacks. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bool with_stack)
@@ -316,7 +324,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 		__u32 probe = c->probe;
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		if (d)
-			fetch_at_entry(ctx, d, c);
+			fetch_arguments(ctx, d, c);
 		if (with_stack && d && takes_stacks && COOKIE_STACK(cookie) &&
 		    (mode_of_layer[layer] == MODE_TRACE || d->keep))
 			c->stack = stack_of_call(ctx, d, c);
@@ -379,7 +387,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 		__u32 probe = c->probe;
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 		if (d)
-			fetch_at_return(ctx, d, c);
+			fetch_at_return(READ_REGISTER(ctx, rax), d, c);
 	}
 	keep_call(c, depth, now_ns - c->start_ns);
 	return;
@@ -413,7 +421,7 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	__u32 probe = c->probe;
 	struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);
 	if (d && c->nargs)
-		fetch_at_entry(ctx, d, c);
+		fetch_arguments(ctx, d, c);
 	keep_call(c, depth, 0);
 }
 
