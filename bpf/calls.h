@@ -211,21 +211,35 @@ __noinline int is_chained(__u64 sp)
 	return trampoline && address == trampoline;
 }
 
+/* Which of a thread's open calls are looked for, the newest first. In loops of bpf_loop: the
+ * verifier would follow all rounds of others. */
+struct search_open {
+	struct thread_state *st;
+	struct open_call *found;
+	__u64 sp;
+	__u64 now_ns;
+	__u32 probe;
+};
+
+static long drop_left_step(__u32 i, struct search_open *s)
+{
+	struct thread_state *st = s->st;
+	__u32 depth = st->depth;
+	if (!depth || depth > MAX_OPEN_CALLS)
+		return 1;
+	__u64 top = st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp;
+	if (top > s->sp || (top == s->sp && is_chained(s->sp)))
+		return 1;
+	drop_top(st, s->now_ns);
+	return 0;
+}
+
 /* Drops open calls whose frames are gone, seen from a function entered at sp. */
 __noinline int drop_left(struct thread_state *st, __u64 sp)
 {
-	if (!st)
-		return 0;
-	__u64 now_ns = bpf_ktime_get_ns();
-	for (int i = 0; i < MAX_OPEN_CALLS; i++) {
-		__u32 depth = st->depth;
-		if (!depth || depth > MAX_OPEN_CALLS)
-			break;
-		__u64 top = st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp;
-		if (top > sp || (top == sp && is_chained(sp)))
-			break;
-		drop_top(st, now_ns);
-	}
+	struct search_open s = {.st = st, .sp = sp, .now_ns = bpf_ktime_get_ns()};
+	if (st)
+		bpf_loop(MAX_OPEN_CALLS, drop_left_step, &s, 0);
 	return 0;
 }
 
@@ -335,19 +349,51 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 	return depth >= MAX_RETURNS;
 }
 
+static long frame_step(__u32 i, struct search_open *s)
+{
+	if (i >= s->st->depth)
+		return 1;
+	struct open_call *c = &s->st->open[(s->st->depth - 1 - i) & (MAX_OPEN_CALLS - 1)];
+	if (c->probe != s->probe)
+		return 0;
+	s->sp = c->sp;
+	return 1;
+}
+
 /* The frame of the newest open call of a probe; 0 when there is none. */
 __noinline __u64 frame_of_pair(struct thread_state *st, __u32 probe)
 {
-	if (!st)
-		return 0;
-	for (int i = 1; i <= MAX_OPEN_CALLS; i++) {
-		if (i > st->depth)
-			break;
-		struct open_call *c = &st->open[(st->depth - i) & (MAX_OPEN_CALLS - 1)];
-		if (c->probe == probe)
-			return c->sp;
+	struct search_open s = {.st = st, .probe = probe};
+	if (st)
+		bpf_loop(MAX_OPEN_CALLS, frame_step, &s, 0);
+	return s.sp;
+}
+
+static long pop_step(__u32 i, struct search_open *s)
+{
+	struct thread_state *st = s->st;
+	__u32 depth = st->depth;
+	if (!depth || depth > MAX_OPEN_CALLS)
+		return 1;
+	struct open_call *c = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+	if (c->probe == s->probe && c->sp == s->sp) {
+		s->found = c;
+		return 1;
 	}
+	if (c->sp > s->sp)
+		return 1;
+	drop_top(st, s->now_ns);
 	return 0;
+}
+
+/* The newest open call, when it is that of this probe with its frame at sp; those above have left
+ * without returning. NULL when there is none. */
+static __always_inline struct open_call *find_open(struct thread_state *st, __u32 probe, __u64 sp,
+						   __u64 now_ns)
+{
+	struct search_open s = {.st = st, .sp = sp, .now_ns = now_ns, .probe = probe};
+	bpf_loop(MAX_OPEN_CALLS, pop_step, &s, 0);
+	return s.found;
 }
 
 /* Pops the call of this probe whose frame is at sp (0: ends a pair). */
@@ -367,20 +413,10 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 		if (!sp)
 			goto unmatched;
 	}
-	struct open_call *c;
-	__u32 depth;
-	for (int i = 0;; i++) {
-		depth = st->depth;
-		if (!depth || depth > MAX_OPEN_CALLS || i == MAX_OPEN_CALLS)
-			goto unmatched;
-		c = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
-		if (c->probe == COOKIE_PROBE(cookie) && c->sp == sp)
-			break;
-		if (c->sp > sp)
-			goto unmatched;
-		drop_top(st, now_ns);
-	}
-	depth--;
+	struct open_call *c = find_open(st, COOKIE_PROBE(cookie), sp, now_ns);
+	if (!c)
+		goto unmatched;
+	__u32 depth = st->depth - 1;
 	st->depth = depth;
 	layer_left(st, c->layer);
 	if (c->nargs) {

@@ -22,9 +22,12 @@ struct graph_holding {
 	bool let_go;
 };
 
-static long graph_hold_step(__u32 i, struct graph_holding *h)
+static long graph_hold_step(__u32 i, struct graph_holding **ctx)
 {
+	struct graph_holding *h = *ctx;
 	char unused;
+	if (!h)
+		return 1;
 	if (*(volatile __u32 *)&graph_states[h->slot & (GRAPH_GUARDS - 1)] != GRAPH_GUARD_HOLDS ||
 	    bpf_ktime_get_ns() > h->until_ns) {
 		h->let_go = true;
@@ -36,6 +39,11 @@ static long graph_hold_step(__u32 i, struct graph_holding *h)
 	return 0;
 }
 
+__noinline int graph_hold_round(struct graph_holding *h)
+{
+	return h ? (int)bpf_loop(HOLD_STEPS, graph_hold_step, &h, 0) : 0;
+}
+
 /* Nobody is held twice where user space does not answer. */
 static __always_inline void graph_hold(struct pt_regs *ctx, __u32 slot)
 {
@@ -43,7 +51,7 @@ static __always_inline void graph_hold(struct pt_regs *ctx, __u32 slot)
 				  .address = PT_REGS_SP(ctx),
 				  .slot = slot};
 	for (int i = 0; i < HOLD_LOOPS && !h.let_go; i++)
-		bpf_loop(HOLD_STEPS, graph_hold_step, &h, 0);
+		graph_hold_round(&h);
 	__sync_val_compare_and_swap(&graph_states[slot & (GRAPH_GUARDS - 1)], GRAPH_GUARD_HOLDS,
 				    GRAPH_GUARD_OFF);
 }

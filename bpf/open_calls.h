@@ -6,6 +6,35 @@
 
 #include "state.h"
 
+struct open_calls_to {
+	struct seq_file *seq;
+	struct thread_state *st;
+	__u64 now_ns;
+	__u32 tgid;
+	__u32 tid;
+};
+
+static long write_open(__u32 i, struct open_calls_to *to)
+{
+	if (i >= to->st->depth)
+		return 1;
+	struct open_call *c = &to->st->open[i & (MAX_OPEN_CALLS - 1)];
+	struct rec_call r = {
+		.kind = REC_CALL,
+		.flags = c->flags | CALL_OPEN,
+		.depth = i,
+		.nargs = c->nargs,
+		.probe = c->probe,
+		.tgid = to->tgid,
+		.tid = to->tid,
+		.start_ns = c->start_ns,
+		.dur_ns = to->now_ns - c->start_ns,
+	};
+	__builtin_memcpy(r.args, c->args, sizeof(r.args));
+	bpf_seq_write(to->seq, &r, sizeof(r));
+	return 0;
+}
+
 /* Writes struct rec_call for each; read(2) of the iterator gives a row of them. */
 SEC("iter/task")
 int open_calls(struct bpf_iter__task *ctx)
@@ -16,25 +45,12 @@ int open_calls(struct bpf_iter__task *ctx)
 	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!st || st->epoch != epoch)
 		return 0;
-	__u64 now_ns = bpf_ktime_get_ns();
-	for (int i = 0; i < MAX_OPEN_CALLS; i++) {
-		if (i >= st->depth)
-			break;
-		struct open_call *c = &st->open[i];
-		struct rec_call r = {
-			.kind = REC_CALL,
-			.flags = c->flags | CALL_OPEN,
-			.depth = i,
-			.nargs = c->nargs,
-			.probe = c->probe,
-			.tgid = task->tgid,
-			.tid = task->pid,
-			.start_ns = c->start_ns,
-			.dur_ns = now_ns - c->start_ns,
-		};
-		__builtin_memcpy(r.args, c->args, sizeof(r.args));
-		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
-	}
+	struct open_calls_to to = {.seq = ctx->meta->seq,
+				   .st = st,
+				   .now_ns = bpf_ktime_get_ns(),
+				   .tgid = task->tgid,
+				   .tid = task->pid};
+	bpf_loop(MAX_OPEN_CALLS, write_open, &to, 0);
 	return 0;
 }
 

@@ -31,16 +31,27 @@ static __always_inline bool is_eval(const struct unwind_process *p, __u64 addres
 struct thread_search {
 	const struct py_frames *layout;
 	__u64 pthread;
+	__u64 interpreter; /* the next one; subinterpreters are few */
 	__u64 thread;
 	__u64 found;
 };
+
+/* Goes on with the threads of the next interpreter; 1 where there is none. */
+static __always_inline long next_interpreter(struct thread_search *s)
+{
+	__u64 at = s->interpreter;
+	return !at ||
+	       bpf_probe_read_user(&s->thread, 8, (void *)(at + s->layout->interpreter_threads)) ||
+	       bpf_probe_read_user(&s->interpreter, 8, (void *)(at + s->layout->interpreter_next));
+}
 
 static long search_thread(__u32 i, struct thread_search *s)
 {
 	__u64 pthread = 0;
 	__u64 thread = s->thread;
-	if (!thread ||
-	    bpf_probe_read_user(&pthread, 8, (void *)(thread + s->layout->thread_pthread)))
+	if (!thread)
+		return next_interpreter(s);
+	if (bpf_probe_read_user(&pthread, 8, (void *)(thread + s->layout->thread_pthread)))
 		return 1;
 	if (pthread == s->pthread) {
 		s->found = thread;
@@ -60,22 +71,14 @@ static __always_inline __u64 find_thread(const struct py_frames *l, __u64 runtim
 	struct thread_profile *profile =
 		bpf_task_storage_get(&profiles, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct thread_search s = {.layout = l, .pthread = BPF_CORE_READ(task, thread.fsbase)};
-	__u64 interpreter = 0, pthread = 0;
+	__u64 pthread = 0;
 	if (profile && profile->py_thread &&
 	    !bpf_probe_read_user(&pthread, 8, (void *)(profile->py_thread + l->thread_pthread)) &&
 	    pthread == s.pthread)
 		return profile->py_thread;
-	if (bpf_probe_read_user(&interpreter, 8, (void *)(runtime + l->interpreters_head)))
+	if (bpf_probe_read_user(&s.interpreter, 8, (void *)(runtime + l->interpreters_head)))
 		return 0;
-	for (int i = 0; i < 8 && interpreter && !s.found; i++) { /* subinterpreters are few */
-		if (bpf_probe_read_user(&s.thread, 8,
-					(void *)(interpreter + l->interpreter_threads)))
-			return 0;
-		bpf_loop(PY_THREADS_SEARCHED, search_thread, &s, 0);
-		if (bpf_probe_read_user(&interpreter, 8,
-					(void *)(interpreter + l->interpreter_next)))
-			break;
-	}
+	bpf_loop(PY_THREADS_SEARCHED, search_thread, &s, 0);
 	if (profile)
 		profile->py_thread = s.found;
 	return s.found;

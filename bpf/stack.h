@@ -11,6 +11,27 @@
 
 #define SYSCALL_EXECVE	 59 /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define SYSCALL_EXECVEAT 322
+struct search_return {
+	struct return_instance *next;
+	__u64 slot;
+	__u64 trampoline;
+	__u64 original; /* what is looked for */
+};
+
+static long search_return(__u32 i, struct search_return *s)
+{
+	struct return_instance *ri = s->next;
+	if (!ri)
+		return 1;
+	__u64 at = BPF_CORE_READ(ri, stack);
+	__u64 original = BPF_CORE_READ(ri, orig_ret_vaddr);
+	s->next = BPF_CORE_READ(ri, next);
+	if (at == s->slot && original != s->trampoline) {
+		s->original = original;
+		return 1;
+	}
+	return at > s->slot;
+}
 
 /* What stood in a return address's place before a return probe put the trampoline there
  * (see unwind.h). Instances are in the stack's order, newest first. */
@@ -18,19 +39,12 @@ __noinline __u64 original_return(struct rec_stack *r, __u64 slot)
 {
 	if (!r)
 		return 0;
-	struct return_instance *ri = (void *)r->state.returns;
-	for (int i = 0; i < UNWIND_SLOTS && ri; i++) {
-		__u64 at = BPF_CORE_READ(ri, stack);
-		__u64 original = BPF_CORE_READ(ri, orig_ret_vaddr);
-		ri = BPF_CORE_READ(ri, next);
-		if (at == slot && original != r->state.trampoline) {
-			r->state.returns = (__u64)ri;
-			return original;
-		}
-		if (at > slot)
-			break;
-	}
-	return 0;
+	struct search_return s = {
+		.next = (void *)r->state.returns, .slot = slot, .trampoline = r->state.trampoline};
+	bpf_loop(UNWIND_SLOTS, search_return, &s, 0);
+	if (s.original)
+		r->state.returns = (__u64)s.next;
+	return s.original;
 }
 
 static __always_inline int stack_fails(struct rec_stack *r, int end)
