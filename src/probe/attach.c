@@ -140,6 +140,33 @@ static __attribute__((noinline, used)) void try_target(void)
 /* The load address of this executable; the linker defines it. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
+/* Asks for a place in what is no regular file: a kernel that knows such links says so last of all
+ * (EBADF; kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach). A true link would cost two grace
+ * periods of RCU, some 50 ms, when it goes. */
+static int try_multi(int prog, uint32_t type)
+{
+	uint64_t offset = 0, cookie = 0;
+	int rc = multi_link(prog, type, 0, "/", &offset, NULL, &cookie, 1);
+	if (rc >= 0)
+		close(rc);
+	return rc == -EBADF || rc >= 0 ? 0 : rc;
+}
+
+static int try_single(int prog)
+{
+	struct elf_file *self;
+	uint64_t offset = (uint64_t)((const char *)(uintptr_t)try_target - __ehdr_start);
+	int rc = elf_file_open(&self, "/proc/self/exe", NULL);
+	if (rc)
+		return rc;
+	elf_file_offset(self, offset, &offset);
+	elf_file_close(self);
+	rc = single_link(prog, "/proc/self/exe", offset, 0, 0, false);
+	if (rc >= 0)
+		close(rc);
+	return rc < 0 ? rc : 0;
+}
+
 static int try_link(uint32_t type)
 {
 	struct bpf_insn nothing[] = {
@@ -156,20 +183,9 @@ static int try_link(uint32_t type)
 	int prog = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
 	if (prog < 0)
 		return -errno;
-	struct elf_file *self;
-	int rc = elf_file_open(&self, "/proc/self/exe", NULL);
-	uint64_t offset = (uint64_t)((const char *)(uintptr_t)try_target - __ehdr_start),
-		 cookie = 0;
-	if (!rc) {
-		elf_file_offset(self, offset, &offset);
-		elf_file_close(self);
-		rc = type ? multi_link(prog, type, 0, "/proc/self/exe", &offset, NULL, &cookie, 1)
-			  : single_link(prog, "/proc/self/exe", offset, 0, 0, false);
-	}
+	int rc = type ? try_multi(prog, type) : try_single(prog);
 	close(prog);
-	if (rc >= 0)
-		close(rc);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 int attach_try_method(enum attach_method m, struct err *e)

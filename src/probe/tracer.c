@@ -133,6 +133,15 @@ static int explain_load_failure(int rc, const char *btf_path, struct err *e)
 	return err_set(e, -rc, "cannot load BPF programs: %s; see 'eacgm doctor'", strerror(-rc));
 }
 
+static int choose_method(struct tracer *t, struct err *e)
+{
+	t->method = t->opts.method;
+	if (t->method != ATTACH_AUTO)
+		return attach_try_method(t->method, e);
+	t->method = attach_try_methods(e);
+	return t->method == ATTACH_AUTO ? -ENOTSUP : 0;
+}
+
 static int load(struct tracer *t, struct err *e)
 {
 	libbpf_set_print(keep_message);
@@ -152,10 +161,7 @@ static int load(struct tracer *t, struct err *e)
 			       "no kernel type information at %s: a kernel built with "
 			       "CONFIG_DEBUG_INFO_BTF=y is needed",
 			       btf);
-	t->method = t->opts.method != ATTACH_AUTO ? t->opts.method : attach_try_methods(e);
-	if (t->method == ATTACH_AUTO)
-		return -ENOTSUP;
-	int rc = attach_try_method(t->method, e);
+	int rc = choose_method(t, e);
 	if (rc)
 		return rc;
 	rc = try_load(t, true, true);
@@ -193,6 +199,24 @@ static uint32_t ring_size(const struct tracer *t, int cpus)
 	return want;
 }
 
+/* All at once: the kernel waits for a grace period of RCU at each time. */
+static int install_rings(struct tracer *t)
+{
+	int map = bpf_map__fd(t->bpf->maps.rings);
+	uint32_t n = (uint32_t)t->ring_fds.len;
+	VEC(uint32_t) cpus = {0};
+	for (uint32_t cpu = 0; cpu < n; cpu++)
+		*vec_push(&cpus) = cpu;
+	int rc = bpf_map_update_batch(map, cpus.data, t->ring_fds.data, &n, NULL);
+	vec_free(&cpus);
+	if (!rc)
+		return 0;
+	rc = 0; /* no such call before Linux 5.14 */
+	for (uint32_t cpu = 0; !rc && cpu < t->ring_fds.len; cpu++)
+		rc = bpf_map_update_elem(map, &cpu, &t->ring_fds.data[cpu], BPF_ANY);
+	return rc;
+}
+
 static int make_rings(struct tracer *t, struct err *e)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -205,11 +229,10 @@ static int make_rings(struct tracer *t, struct err *e)
 			return err_set(e, errno, "cannot make a ring buffer of %u bytes: %s", bytes,
 				       strerror(errno));
 		*vec_push(&t->ring_fds) = fd;
-		if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.rings), &cpu, &fd, BPF_ANY))
-			return err_set(e, errno, "cannot install a ring buffer: %s",
-				       strerror(errno));
 	}
-	return 0;
+	return install_rings(t)
+		       ? err_set(e, errno, "cannot install a ring buffer: %s", strerror(errno))
+		       : 0;
 }
 
 static int attach_tasks(struct tracer *t, struct err *e)
