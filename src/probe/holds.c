@@ -7,18 +7,19 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/nap.h"
 #include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/tracer_impl.h"
 
-#define BEAT_NS 20000000L /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
+#define BEAT_NS 20000000 /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
 
 struct heart {
 	pthread_t thread;
 	atomic_bool stop;
+	struct nap pause;
 	uint64_t *beat_ns;
 };
 
@@ -27,7 +28,7 @@ static void *beat(void *arg)
 	struct heart *h = arg;
 	while (!atomic_load(&h->stop)) {
 		__atomic_store_n(h->beat_ns, monotonic_ns(), __ATOMIC_SEQ_CST);
-		nanosleep(&(struct timespec){.tv_nsec = BEAT_NS}, NULL);
+		nap_for(&h->pause, BEAT_NS);
 	}
 	return NULL;
 }
@@ -37,8 +38,10 @@ int heart_start(struct tracer *t, struct err *e)
 	struct heart *h = xcalloc(1, sizeof(*h));
 	struct sched_param first = {.sched_priority = 2}; /* before guards, of others too */
 	h->beat_ns = (uint64_t *)&t->bpf->bss->heartbeat_ns;
+	nap_init(&h->pause);
 	int rc = thread_start(&h->thread, beat, h);
 	if (rc) {
+		nap_free(&h->pause);
 		free(h);
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	}
@@ -53,7 +56,9 @@ void heart_stop(struct tracer *t)
 	if (!t->heart)
 		return;
 	atomic_store(&t->heart->stop, true);
+	nap_end(&t->heart->pause);
 	pthread_join(t->heart->thread, NULL);
+	nap_free(&t->heart->pause);
 	free(t->heart);
 	t->heart = NULL;
 }

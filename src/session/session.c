@@ -76,6 +76,7 @@ static struct session *session_new(const struct session_options *opts)
 	s->clock.probes_on = true;
 	s->mover.stack_shift = FIRST_STACK_SHIFT;
 	s->command.launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
+	nap_init(&s->mover.pause);
 	pthread_mutex_init(&s->timeline.lock, NULL);
 	pthread_mutex_init(&s->tables_lock, NULL);
 	return s;
@@ -275,5 +276,6 @@ void session_close(struct session *s)
 	vec_free(&s->enums);
 	hang_watch_free(s);
 	silence_free(s);
+	nap_free(&s->mover.pause);
 	free(s);
 }

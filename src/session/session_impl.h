@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/nap.h"
 #include "session/own_cost.h"
 #include "session/session.h"
 #include "collect/collectors.h"
@@ -43,6 +44,7 @@ struct mover {
 	pthread_t thread, syncer;
 	bool runs, syncs;
 	atomic_bool stop;
+	struct nap pause;      /* ends with stop */
 	atomic_bool begun;     /* from here on the recording has its name */
 	bool named;	       /* this and what follows: the thread's own */
 	uint64_t stacks_taken; /* of frequent calls, as of the last flush */

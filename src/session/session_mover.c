@@ -10,8 +10,9 @@
 #include "base/thread.h"
 #include "session/session_impl.h"
 
-#define POLL_NS		5000000L /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
-#define STACKS_MOST	60	 /* of frequent calls, between two flushes */
+#define SYNC_NS		500000000
+#define POLL_NS		5000000 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define STACKS_MOST	60	/* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
@@ -157,7 +158,7 @@ static void *move(void *arg)
 		if (last)
 			return NULL;
 		if (n < 1000)
-			nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+			nap_for(&s->mover.pause, POLL_NS);
 	}
 }
 
@@ -165,9 +166,9 @@ static void *move(void *arg)
 static void *sync_file(void *arg)
 {
 	struct session *s = arg;
-	for (int tick = 0; !atomic_load(&s->mover.stop); tick++) {
-		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-		if (tick % 10 == 9)
+	while (!atomic_load(&s->mover.stop)) {
+		nap_for(&s->mover.pause, SYNC_NS);
+		if (!atomic_load(&s->mover.stop)) /* at the end all is synced */
 			session_output_sync(s);
 	}
 	return NULL;
@@ -192,6 +193,7 @@ void mover_stop(struct session *s)
 	if (!s->mover.runs)
 		return;
 	atomic_store(&s->mover.stop, true);
+	nap_end(&s->mover.pause);
 	pthread_join(s->mover.thread, NULL);
 	if (s->mover.syncs)
 		pthread_join(s->mover.syncer, NULL);
