@@ -1,5 +1,5 @@
 /* losses.c - the causes after which a call, a sample or a wait is in the recording all the same;
- * see wire/event.h and docs/probing.md. */
+ * see wire/event.h and docs/developers/probing.md. */
 #include "events/losses.h"
 
 #include <stddef.h>

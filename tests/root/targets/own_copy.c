@@ -1,5 +1,5 @@
-/* own_copy.c - uses libtarget.so, and calls a function of its own in the place of one that is there:
- * the program's is bound first. */
+/* own_copy.c - uses libtarget.so, and calls a function of its own in the place of one that is
+ * there: the program's is bound first. */
 #include <stdint.h>
 #include <stdio.h>
 
