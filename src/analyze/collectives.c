@@ -149,6 +149,7 @@ static void add_busy(struct job *job, const struct timeline_span *s)
 /* Time up to a moment in which it computed. */
 static uint64_t busy_until(const struct busy *b, uint64_t time_ns)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): each kind has one */
 	size_t low = 0, high = b->times.len;
 	while (low < high) { /* the first that begins at it or later */
 		size_t mid = low + (high - low) / 2;

@@ -117,8 +117,7 @@ static void put_together(struct job *j)
 	size_t total = 0;
 	for (size_t b = 0; b < j->nblocks; b++)
 		total += j->blocks[b].rows.len;
-	j->calls.data = total ? xrealloc(NULL, total, sizeof(*j->calls.data)) : NULL;
-	j->calls.cap = total;
+	vec_reserve(&j->calls, total + 1);
 	for (size_t b = 0; b < j->nblocks; b++) {
 		for (size_t i = 0; i < j->blocks[b].rows.len; i++)
 			j->calls.data[j->calls.len++] = work_call(&j->blocks[b].rows.data[i]);

@@ -291,8 +291,7 @@ static void put_spans_together(struct loader *l)
 	size_t total = 0;
 	for (size_t b = 0; b < l->nspans; b++)
 		total += l->spans[b].len;
-	t->spans.data = total ? xrealloc(NULL, total, sizeof(*t->spans.data)) : NULL;
-	t->spans.cap = total;
+	vec_reserve(&t->spans, total + 1);
 	for (size_t b = 0; b < l->nspans; b++) {
 		struct timeline_span *rows = l->spans[b].rows;
 		for (size_t i = 0; i < l->spans[b].len && t->spans.len < TIMELINE_NONE; i++) {

@@ -49,7 +49,7 @@ static bool prints_as(const struct entity *e, const char *text)
 
 static bool parse_here(struct entity *ret, const char *text)
 {
-	for (uint8_t kind = ENTITY_OTHER + 1; kind < ENTITY_KINDS; kind++) {
+	for (unsigned kind = ENTITY_OTHER + 1; kind < ENTITY_KINDS; kind++) {
 		struct entity e = ENTITY_NAMED(kind, "");
 		size_t n = strlen(prefixes[kind]);
 		bool labelled = kind == ENTITY_INTERFACE || kind == ENTITY_CGROUP;

@@ -25,6 +25,8 @@ static uint8_t *row_at(const struct sorting *s, size_t i)
 
 static void copy_rows(struct sorting *s, size_t from, size_t n)
 {
+	if (!n)
+		return;
 	if (n > s->copy_cap) {
 		free(s->copy);
 		s->copy = xrealloc(NULL, n, s->size);

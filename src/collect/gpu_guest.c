@@ -122,7 +122,7 @@ bool gpu_guest_fits(const struct gpu_guest *g, pid_t pid, struct err *e)
 
 static int copy_shim(const struct gpu_guest *g)
 {
-	struct stat st;
+	struct stat st = {0};
 	int rc = 0;
 	int out = openat(g->folder.fd, SHIM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
 	if (out < 0 || fstat(g->shim_fd, &st))

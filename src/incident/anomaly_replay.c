@@ -50,7 +50,9 @@ void detector_rows(struct detector *d, const struct model *m, const struct rows_
 {
 	struct rows_file seen = {0};
 	vec_reserve(&seen.rows, f->rows.len + 1);
-	memcpy(seen.rows.data, f->rows.data, f->rows.len * sizeof(*f->rows.data));
+	if (f->rows.len)
+		/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room was made */
+		memcpy(seen.rows.data, f->rows.data, f->rows.len * sizeof(*f->rows.data));
 	seen.rows.len = f->rows.len;
 	blank_unjudged(&seen, (uint32_t)m->regimes.len);
 	for (size_t i = 0; i < seen.rows.len; i++) {

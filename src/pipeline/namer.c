@@ -113,7 +113,7 @@ static int ask(struct pipeline *p, uid_t owner, enum namer_op op, int fd,
 
 static void identify(int fd, struct named_file *ret)
 {
-	struct stat st;
+	struct stat st = {0};
 	if (fd < 0 || fstat(fd, &st))
 		return;
 	ret->owner = st.st_uid;
@@ -132,6 +132,7 @@ void namer_close(struct named_file *f)
 {
 	if (f->handle && f->fd >= 0)
 		close(f->fd);
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a closed one has no path */
 	free(f->path);
 	*f = (struct named_file){.fd = -1};
 }

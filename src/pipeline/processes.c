@@ -64,11 +64,14 @@ static struct known_process *known(struct pipeline *p, uint32_t tgid)
 
 static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 {
-	uint64_t i = p->free_processes.len ? p->free_processes.data[--p->free_processes.len]
-					   : p->process_list.len;
-	struct known_process *k =
-		i < p->process_list.len ? &p->process_list.data[i] : vec_push(&p->process_list);
+	uint64_t i = p->process_list.len;
+	if (p->free_processes.len)
+		i = p->free_processes.data[--p->free_processes.len];
+	else /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
+		vec_push(&p->process_list);
+	struct known_process *k = &p->process_list.data[i];
 	map64_set(&p->processes, tgid, i);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;

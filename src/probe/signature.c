@@ -186,6 +186,7 @@ static int parse_enum(struct sig *s, const struct type *t, struct cat_arg *arg)
 	size_t n = word_len(s);
 	if (n == 0 || n > MAX_ENUM_NAME)
 		return fail(s, at, "expected the name of an enumeration after ':'");
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): parse_type() found it */
 	if (t->fetch != FETCH_VALUE || (t->arg_type != CAT_TYPE_I64 && t->arg_type != CAT_TYPE_U64))
 		return fail(s, at, "only numbers have names");
 	arg->enum_type = xcalloc(n + 1, 1);

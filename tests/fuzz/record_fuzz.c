@@ -48,7 +48,7 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 static void define_probes(struct pipeline *p)
 {
 	pipeline_define_enum(p, "type", 1, "float32", 4);
-	for (uint8_t raw = RAW_PLAIN; raw <= RAW_KERNEL; raw++) {
+	for (unsigned raw = RAW_PLAIN; raw <= RAW_KERNEL; raw++) {
 		char name[] = "import {name}";
 		struct pipeline_probe probe = {
 			.id = raw,
