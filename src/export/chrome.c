@@ -14,6 +14,7 @@
 #include "export/json_call.h"
 #include "export/launches.h"
 #include "export/sink.h"
+#include "export/slice_name.h"
 
 struct sink {
 	FILE *out;
@@ -86,12 +87,38 @@ static void event_instants(struct sink *s)
 	}
 }
 
+static void begin_file(struct sink *s)
+{
+	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":", s->out);
+	json_write(s->out, json_about(s->t));
+	fputs(",\"traceEvents\":[", s->out);
+}
+
+static void sort_index(struct sink *s, const char *what, uint32_t pid, uint32_t tid, size_t index)
+{
+	json_t *o = phase("M", pid, tid);
+	json_object_set_new(o, "name", json_string(what));
+	json_object_set_new(o, "args", json_pack("{s:I}", "sort_index", (json_int_t)index));
+	event(s, o);
+}
+
+static void chrome_order(struct sink *s, const struct track_order *order)
+{
+	const struct rec_tables *t = s->t;
+	begin_file(s);
+	for (size_t i = 0; i < order->nprocesses; i++) {
+		uint32_t pid = t->processes.data[order->processes[i]].pid;
+		sort_index(s, "process_sort_index", pid, pid, i + 1);
+	}
+	for (size_t i = 0; i < order->nthreads; i++) {
+		const struct m_thread *thread = &t->threads.data[order->threads[i]];
+		sort_index(s, "thread_sort_index", thread->pid, thread->tid, i + 1);
+	}
+}
+
 static void chrome_tables(struct sink *s)
 {
 	const struct rec_tables *t = s->t;
-	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":", s->out);
-	json_write(s->out, json_about(t));
-	fputs(",\"traceEvents\":[", s->out);
 	for (size_t i = 0; i < t->processes.len; i++)
 		name_event(s, "process_name", t->processes.data[i].pid, t->processes.data[i].pid,
 			   json_text(t, t->processes.data[i].comm));
@@ -104,6 +131,13 @@ static void chrome_tables(struct sink *s)
 static json_t *span_args(const struct sink *s, const struct m_call *c, const struct m_code *code)
 {
 	json_t *args = json_args(s->t, c);
+	const struct m_probe *p = &s->t->probes.data[c->probe];
+	bool kernel = p->name_arg >= 0 && p->name_arg < c->nargs && p->name_arg < MODEL_MAX_ARGS &&
+		      !call_shows_arg(s->t, c, (unsigned)p->name_arg) &&
+		      slice_shows_arg(s->t, c, (unsigned)p->name_arg);
+	if (kernel)
+		json_object_set_new(args, "kernel",
+				    json_text(s->t, (uint32_t)c->args[p->name_arg]));
 	if (code) {
 		json_object_set_new(args, "file", json_text(s->t, code->file));
 		json_object_set_new(args, "line", json_integer(code->line));
@@ -160,10 +194,14 @@ static void chrome_span(struct sink *s, const struct span *span)
 	json_t *o = phase(phases[span->kind], thread->pid, thread->tid);
 	json_object_set_new(o, "ts", at(s, span->time_ns));
 	if (span->kind != SPAN_END) {
-		const struct m_code *code;
-		json_object_set_new(o, "name", json_text(s->t, call_name(s->t, c, &code)));
-		json_object_set_new(o, "cat", json_text(s->t, s->t->probes.data[c->probe].layer));
-		json_t *args = span_args(s, c, code);
+		struct slice_name name = slice_name_of(s->t, c);
+		char *text = slice_name_text(s->t, name);
+		json_object_set_new(o, "name", json_text_z(text));
+		json_object_set_new(
+			o, "cat", json_text_z(slice_category(s->t, &s->t->probes.data[c->probe])));
+		free(text);
+		json_t *args = span_args(
+			s, c, name.kind == SLICE_CODE ? &s->t->codes.data[name.number] : NULL);
 		if (json_object_size(args))
 			json_object_set(o, "args", args);
 		json_decref(args);
@@ -211,6 +249,7 @@ const struct sink_format sink_chrome = {
 	.name = "chrome",
 	.extension = "json",
 	.open = chrome_open,
+	.order = chrome_order,
 	.tables = chrome_tables,
 	.span = chrome_span,
 	.counters = chrome_counters,

@@ -2,6 +2,7 @@
 #include "export/export.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/buffer.h"
 #include "export/nest.h"
@@ -16,6 +17,7 @@ struct export_run {
 	struct sink *sink;
 	struct output *output;
 	struct nest *nest;
+	uint64_t *activity; /* by thread: calls and samples; NULL where the format has no order */
 	uint64_t done;
 	uint64_t total;
 	uint64_t skipped;
@@ -41,6 +43,14 @@ static int block_done(struct export_run *x, struct err *e)
 
 enum round { ROUND_PLAN, ROUND_WRITE };
 
+static void count_activity(struct export_run *x, enum row_kind kind, const struct row_block *b)
+{
+	const struct m_call *calls = b->rows;
+	const struct m_sample *samples = b->rows;
+	for (size_t i = 0; x->activity && i < b->len; i++)
+		x->activity[kind == ROW_CALL ? calls[i].thread : samples[i].thread]++;
+}
+
 static void put_calls(struct export_run *x, enum round round, size_t block,
 		      const struct row_block *b)
 {
@@ -56,10 +66,14 @@ static void put_block(struct export_run *x, enum row_kind kind, enum round round
 		      const struct row_block *b)
 {
 	const struct sink_format *f = x->format;
+	if (round == ROUND_PLAN)
+		count_activity(x, kind, b);
 	if (kind == ROW_CALL)
 		put_calls(x, round, block, b);
 	else if (kind == ROW_COUNTER)
 		f->counters(x->sink, b->rows, b->len);
+	else if (kind == ROW_SAMPLE && round == ROUND_PLAN)
+		return;
 	else if (kind == ROW_SAMPLE)
 		f->samples(x->sink, b->rows, b->len);
 	else if (kind == ROW_WAIT)
@@ -89,9 +103,26 @@ static int put_blocks(struct export_run *x, enum row_kind kind, enum round round
 	return rc;
 }
 
+/* What must be known of the rows before the first is written. */
+static int plan_rows(struct export_run *x, struct err *e)
+{
+	struct track_order order;
+	int rc = x->nest ? put_blocks(x, ROW_CALL, ROUND_PLAN, e) : 0;
+	if (rc || !x->activity)
+		return rc;
+	if (x->format->samples)
+		rc = put_blocks(x, ROW_SAMPLE, ROUND_PLAN, e);
+	track_order_make(&order, x->source->tables, x->activity);
+	x->format->order(x->sink, &order);
+	track_order_free(&order);
+	return rc;
+}
+
 static int write_rows(struct export_run *x, struct err *e)
 {
-	int rc = 0;
+	int rc = plan_rows(x, e);
+	if (rc)
+		return rc;
 	x->format->tables(x->sink);
 	if (x->options && x->options->counters_only)
 		return put_blocks(x, ROW_COUNTER, ROUND_WRITE, e);
@@ -99,10 +130,7 @@ static int write_rows(struct export_run *x, struct err *e)
 		x->format->steps(x->sink, x->options->steps);
 	if (x->options && x->options->anomalies && x->format->anomalies)
 		x->format->anomalies(x->sink, x->options->anomalies);
-	if (x->nest)
-		rc = put_blocks(x, ROW_CALL, ROUND_PLAN, e);
-	if (!rc)
-		rc = put_blocks(x, ROW_CALL, ROUND_WRITE, e);
+	rc = put_blocks(x, ROW_CALL, ROUND_WRITE, e);
 	if (!rc && x->nest)
 		nest_finish(x->nest, emit_span, x);
 	if (!rc)
@@ -128,10 +156,13 @@ int export_file(const struct row_source *s, const struct sink_format *format, co
 	x.total = blocks_of(&x, ROW_COUNTER);
 	if (!options || !options->counters_only)
 		x.total += blocks_of(&x, ROW_CALL) * (format->span ? 2 : 1) +
-			   (format->samples ? blocks_of(&x, ROW_SAMPLE) : 0) +
+			   (format->samples ? blocks_of(&x, ROW_SAMPLE) : 0) *
+				   (format->order ? 2 : 1) +
 			   (format->waits ? blocks_of(&x, ROW_WAIT) : 0) +
 			   (format->gpu_spans ? blocks_of(&x, ROW_GPU_SPAN) : 0);
 	x.nest = format->span ? nest_new(s->tables) : NULL;
+	if (format->order)
+		x.activity = xcalloc(s->tables->threads.len + 1, sizeof(*x.activity));
 	x.sink = format->open(output.stream, s->tables);
 	if (options && options->no_formulas && format->no_formulas)
 		format->no_formulas(x.sink);
@@ -142,6 +173,7 @@ int export_file(const struct row_source *s, const struct sink_format *format, co
 	rc = write_rows(&x, e);
 	format->close(x.sink);
 	nest_free(x.nest);
+	free(x.activity);
 	rc = output_close(&output, rc, e);
 	if (!rc)
 		*ret_skipped = x.skipped;

@@ -16,6 +16,7 @@
 #include "export/launches.h"
 #include "export/perfetto_impl.h"
 #include "export/sink.h"
+#include "export/slice_name.h"
 
 #define SEQUENCE	    1
 #define STATE_CLEARED	    1
@@ -30,10 +31,18 @@
 #define TRACK_STREAM(k)	    (7ULL << 40 | (k))
 #define TRACK_STEPS(k)	    (8ULL << 40 | (k))
 #define TRACK_ANOMALIES(k)  (9ULL << 40 | (k))
-#define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS)
+#define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS + 1)
 
 /* What has been interned already, as one bit per number. */
-enum { SEEN_CATEGORY, SEEN_NAME, SEEN_ARG_NAME, SEEN_ARG_VALUE, SEEN_CODE, SEEN_KINDS };
+enum {
+	SEEN_NAME,
+	SEEN_NODE_NAME,
+	SEEN_CODE_NAME,
+	SEEN_ARG_NAME,
+	SEEN_ARG_VALUE,
+	SEEN_CODE,
+	SEEN_KINDS
+};
 
 /* The interned data that goes with one packet. */
 struct interned {
@@ -49,6 +58,7 @@ struct sink {
 	FILE *out;
 	const struct rec_tables *t;
 	uint8_t *seen[SEEN_KINDS];
+	struct strtab categories; /* those that were interned */
 	struct map64 with_process;
 	struct launch_probes launches;
 	struct lanes lanes;
@@ -114,9 +124,15 @@ static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 	s->entities = perfetto_entities_new(t, put_packet, process_track, s, TRACK_ENTITY(0),
 					    TRACK_COUNTER(0));
 	launch_probes_make(&s->launches, t);
+	for (size_t i = 0; i < t->processes.len; i++)
+		map64_set(&s->with_process, t->processes.data[i].pid, 1);
 	for (int i = 0; i < SEEN_KINDS; i++)
-		s->seen[i] = xcalloc(
-			(i == SEEN_CODE ? t->codes.len : strtab_len(&t->strings)) / 8 + 1, 1);
+		s->seen[i] =
+			xcalloc((i == SEEN_CODE || i == SEEN_CODE_NAME ? t->codes.len
+								       : strtab_len(&t->strings)) /
+						8 +
+					1,
+				1);
 	return s;
 }
 
@@ -164,18 +180,48 @@ static bool interned_any(const struct interned *n)
 	       n->data.n_source_locations;
 }
 
-static uint64_t intern_name(struct sink *s, int kind, uint32_t string, Eacgm__InternedName **list,
-			    size_t *len)
+/* name: good until the packet is written. */
+static void intern_add(struct sink *s, uint64_t iid, char *name, Eacgm__InternedName **list,
+		       size_t *len)
 {
-	uint64_t iid = (uint64_t)string + 1;
-	if (seen_before(s, kind, string))
-		return iid;
 	Eacgm__InternedName *row = &s->interned.names[s->interned.names_len++];
 	*row = (Eacgm__InternedName)EACGM__INTERNED_NAME__INIT;
 	row->has_iid = 1;
 	row->iid = iid;
-	row->name = text(s, string);
+	row->name = name;
 	list[(*len)++] = row;
+}
+
+static uint64_t intern_arg_name(struct sink *s, uint32_t string)
+{
+	struct interned *n = &s->interned;
+	uint64_t iid = (uint64_t)string + 1;
+	if (!seen_before(s, SEEN_ARG_NAME, string))
+		intern_add(s, iid, text(s, string), n->arg_names,
+			   &n->data.n_debug_annotation_names);
+	return iid;
+}
+
+static uint64_t intern_slice_name(struct sink *s, struct slice_name name)
+{
+	static const int seen[SLICE_NAME_KINDS] = {SEEN_NAME, SEEN_NODE_NAME, SEEN_CODE_NAME};
+	uint64_t iid = (uint64_t)name.kind << 41 | (name.number + 1ULL);
+	if (seen_before(s, seen[name.kind], name.number))
+		return iid;
+	char *full = slice_name_text(s->t, name);
+	intern_add(s, iid, text_z(s, full, strlen(full)), s->interned.event_names,
+		   &s->interned.data.n_event_names);
+	free(full);
+	return iid;
+}
+
+static uint64_t intern_category(struct sink *s, const char *category)
+{
+	size_t before = strtab_len(&s->categories);
+	uint64_t iid = strtab_add_z(&s->categories, category) + 1ULL;
+	if (strtab_len(&s->categories) > before)
+		intern_add(s, iid, text_z(s, category, strlen(category)), s->interned.categories,
+			   &s->interned.data.n_event_categories);
 	return iid;
 }
 
@@ -227,8 +273,7 @@ static void annotate_arg(struct sink *s, const struct m_probe *p, unsigned i, ui
 	const char *value_name = call_enum_name(s->t, p, i, v);
 	char dims[SHAPE_TEXT_BYTES];
 	a->has_name_iid = 1;
-	a->name_iid = intern_name(s, SEEN_ARG_NAME, p->arg_names[i], s->interned.arg_names,
-				  &s->interned.data.n_debug_annotation_names);
+	a->name_iid = intern_arg_name(s, p->arg_names[i]);
 	if (value_name) {
 		a->string_value = text_z(s, value_name, strlen(value_name));
 		return;
@@ -273,7 +318,7 @@ static void annotate_call(struct sink *s, const struct m_call *c)
 {
 	const struct m_probe *p = &s->t->probes.data[c->probe];
 	for (unsigned i = 0; i < c->nargs && i < MODEL_MAX_ARGS; i++)
-		if (call_shows_arg(s->t, c, i))
+		if (slice_shows_arg(s->t, c, i))
 			annotate_arg(s, p, i, c->args[i]);
 	for (size_t i = 2; i < CALL_FLAGS; i++) { /* nesting and instants can be seen */
 		if (!(c->flags & call_flag_names[i].flag))
@@ -345,11 +390,17 @@ static void lane_event(struct sink *s, const struct span *span)
 	event_write(s, &event, span->time_ns);
 }
 
-/* Arrows to what the call started on the GPU. */
+/* Arrows to what the call started on the GPU, and the number that these have in common. */
 static void add_work_flows(struct sink *s, const struct m_call *c)
 {
 	uint32_t n;
 	uint32_t first = work_flows_of_call(s->work_flows, c->thread, c->start_ns, c->probe, &n);
+	if (n) {
+		Eacgm__DebugAnnotation *a = annotation_add(s);
+		a->name = (char *)"correlation";
+		a->has_uint_value = 1;
+		a->uint_value = s->work_flows->rows.data[first].correlation;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		*vec_push(&s->flows) = WORK_FLOW_NUMBER(first + i);
 }
@@ -386,23 +437,17 @@ static void perfetto_span(struct sink *s, const struct span *span)
 	event.type = types[span->kind];
 	event.track_uuid = TRACK_THREAD(c->thread);
 	if (span->kind != SPAN_END) {
-		const struct m_code *code;
-		uint32_t name = call_name(s->t, c, &code);
-		category =
-			intern_name(s, SEEN_CATEGORY, s->t->probes.data[c->probe].layer,
-				    s->interned.categories, &s->interned.data.n_event_categories);
+		struct slice_name name = slice_name_of(s->t, c);
+		category = intern_category(s, slice_category(s->t, &s->t->probes.data[c->probe]));
 		event.category_iids = &category;
 		event.n_category_iids = 1;
 		event.has_name_iid = 1;
-		event.name_iid = intern_name(s, SEEN_NAME, name, s->interned.event_names,
-					     &s->interned.data.n_event_names);
-		if (code) {
+		event.name_iid = intern_slice_name(s, name);
+		if (name.kind == SLICE_CODE) {
 			event.has_source_location_iid = 1;
-			event.source_location_iid = intern_place(s, code);
+			event.source_location_iid = intern_place(s, &s->t->codes.data[name.number]);
 		}
 		annotate_call(s, c);
-		event.debug_annotations = s->annotation_list;
-		event.n_debug_annotations = s->annotations_len;
 	}
 	s->flows.len = s->flows_in.len = 0;
 	for (uint32_t i = 0; i < span->flows; i++)
@@ -411,6 +456,8 @@ static void perfetto_span(struct sink *s, const struct span *span)
 		add_work_flows(s, c);
 	if (s->call_flows && span->kind == SPAN_BEGIN)
 		add_call_flows(s, c);
+	event.debug_annotations = s->annotation_list;
+	event.n_debug_annotations = s->annotations_len;
 	event.flow_ids = s->flows.data;
 	event.n_flow_ids = s->flows.len;
 	event.terminating_flow_ids = s->flows_in.data;
@@ -418,87 +465,6 @@ static void perfetto_span(struct sink *s, const struct span *span)
 	event_write(s, &event, span->time_ns);
 	if (span->kind != SPAN_INSTANT && is_launch(&s->launches, c))
 		lane_event(s, span);
-}
-
-/* ---- tracks ---- */
-
-static void process_tracks(struct sink *s)
-{
-	const struct rec_tables *t = s->t;
-	struct map64 last = {0}; /* a process that ran another program has several rows */
-	for (size_t i = 0; i < t->processes.len; i++)
-		map64_set(&last, t->processes.data[i].pid, i);
-	for (size_t i = 0; i < t->processes.len; i++) {
-		const struct m_process *row = &t->processes.data[i];
-		uint64_t at = 0;
-		if (!map64_get(&last, row->pid, &at) || at != i)
-			continue;
-		Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-		Eacgm__ProcessDescriptor process = EACGM__PROCESS_DESCRIPTOR__INIT;
-		char *command = text(s, row->command);
-		process.has_pid = 1;
-		process.pid = (int32_t)row->pid;
-		process.process_name = text(s, row->comm);
-		process.cmdline = &command;
-		process.n_cmdline = row->command != 0;
-		d.process = &process;
-		map64_set(&s->with_process, row->pid, 1);
-		track_write(s, &d, TRACK_PROCESS(row->pid));
-	}
-	map64_free(&last);
-}
-
-static void thread_tracks(struct sink *s)
-{
-	for (size_t i = 0; i < s->t->threads.len; i++) {
-		const struct m_thread *row = &s->t->threads.data[i];
-		Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-		Eacgm__ThreadDescriptor thread = EACGM__THREAD_DESCRIPTOR__INIT;
-		thread.has_pid = thread.has_tid = 1;
-		thread.pid = (int32_t)row->pid;
-		thread.tid = row->tid;
-		thread.thread_name = text(s, row->comm);
-		d.has_parent_uuid = 1;
-		d.parent_uuid = TRACK_PROCESS(row->pid);
-		d.thread = &thread;
-		track_write(s, &d, TRACK_THREAD(i));
-	}
-}
-
-static void perfetto_counter_rows(struct sink *s, const struct m_counter *rows, size_t n)
-{
-	perfetto_counters(s->entities, rows, n);
-}
-
-static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, size_t n)
-{
-	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
-}
-
-static void perfetto_work_flows(struct sink *s, struct work_flows *flows)
-{
-	s->work_flows = flows;
-}
-
-static void perfetto_call_flows(struct sink *s, const struct call_flows *flows)
-{
-	s->call_flows = flows;
-}
-
-static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, size_t n,
-			      demangle_fn *demangle)
-{
-	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle, s->work_flows);
-}
-
-static void perfetto_step_rows(struct sink *s, const struct step_slices *slices)
-{
-	perfetto_steps(slices, put_packet, process_track, s, TRACK_STEPS(0));
-}
-
-static void perfetto_anomaly_rows(struct sink *s, const struct anomaly_slices *slices)
-{
-	perfetto_anomalies(slices, put_packet, s, TRACK_ANOMALIES(0));
 }
 
 /* ---- the head ---- */
@@ -537,62 +503,65 @@ static void clock_packet(struct sink *s)
 	packet_write(s, &p);
 }
 
-static void annotate_text(struct sink *s, Eacgm__DebugAnnotation *a, const char *name,
-			  const char *value)
+/* ---- tracks ---- */
+
+static struct track_writer track_writer(struct sink *s)
 {
-	*a = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
-	a->name = text_z(s, name, strlen(name));
-	a->string_value = text_z(s, value, strlen(value));
+	return (struct track_writer){.t = s->t,
+				     .put = put_packet,
+				     .ctx = s,
+				     .process_track = TRACK_PROCESS(0),
+				     .thread_track = TRACK_THREAD(0)};
 }
 
-/* One instant on a track of its own that tells of the recording: so that losses are seen
- * in the viewer too. */
-static void about_event(struct sink *s)
+/* The tracks come with the tables, behind the packet that the file begins with. */
+static void perfetto_order(struct sink *s, const struct track_order *order)
 {
-	const struct rec_tables *t = s->t;
-	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-	d.name = (char *)"eACGM recording";
-	track_write(s, &d, TRACK_ABOUT);
-	loss_totals_t losses = {0};
-	loss_totals(t, &losses);
-	size_t n = 0, cap = t->metas.len + losses.len + 1;
-	Eacgm__DebugAnnotation *rows = xcalloc(cap, sizeof(*rows));
-	Eacgm__DebugAnnotation **list = xcalloc(cap, sizeof(*list));
-	for (size_t i = 0; i < t->metas.len; i++)
-		annotate_text(s, &rows[n++], strtab_get(&t->strings, t->metas.data[i].key, NULL),
-			      strtab_get(&t->strings, t->metas.data[i].value, NULL));
-	for (size_t i = 0; i < losses.len; i++) {
-		char count[32], name[64];
-		snprintf(name, sizeof(name), "lost_%s", losses.data[i].cause);
-		snprintf(count, sizeof(count), "%llu", (unsigned long long)losses.data[i].count);
-		annotate_text(s, &rows[n++], name, count);
-	}
-	if (t->damaged_at)
-		annotate_text(s, &rows[n++], "damage", t->damage);
-	for (size_t i = 0; i < n; i++)
-		list[i] = &rows[i];
-	uint64_t time_ns = meta_number(t, "start_monotonic_ns");
-	for (size_t i = 0; !time_ns && i < t->processes.len; i++)
-		time_ns = t->processes.data[i].start_ns;
-	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
-	interned_clear(&s->interned);
-	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT;
-	event.name = (char *)"recording";
-	event.track_uuid = TRACK_ABOUT;
-	event.debug_annotations = list;
-	event.n_debug_annotations = n;
-	event_write(s, &event, time_ns);
-	free(list);
-	free(rows);
-	vec_free(&losses);
+	const struct track_writer w = track_writer(s);
+	clock_packet(s);
+	perfetto_tracks(&w, order);
+}
+
+static void perfetto_counter_rows(struct sink *s, const struct m_counter *rows, size_t n)
+{
+	perfetto_counters(s->entities, rows, n);
+}
+
+static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, size_t n)
+{
+	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
+}
+
+static void perfetto_work_flows(struct sink *s, struct work_flows *flows)
+{
+	s->work_flows = flows;
+}
+
+static void perfetto_call_flows(struct sink *s, const struct call_flows *flows)
+{
+	s->call_flows = flows;
+}
+
+static void perfetto_gpu_rows(struct sink *s, const struct m_gpu_span *rows, size_t n,
+			      demangle_fn *demangle)
+{
+	perfetto_gpu_spans(s->gpu, rows, n, TRACK_STREAM(0), demangle, s->work_flows);
+}
+
+static void perfetto_step_rows(struct sink *s, const struct step_slices *slices)
+{
+	perfetto_steps(slices, put_packet, process_track, s, TRACK_STEPS(0));
+}
+
+static void perfetto_anomaly_rows(struct sink *s, const struct anomaly_slices *slices)
+{
+	perfetto_anomalies(slices, put_packet, s, TRACK_ANOMALIES(0));
 }
 
 static void perfetto_tables(struct sink *s)
 {
-	clock_packet(s);
-	process_tracks(s);
-	thread_tracks(s);
-	about_event(s);
+	const struct track_writer w = track_writer(s);
+	perfetto_about(&w, TRACK_ABOUT);
 	perfetto_events(s->entities);
 }
 
@@ -601,6 +570,7 @@ static void perfetto_close(struct sink *s)
 	for (int i = 0; i < SEEN_KINDS; i++)
 		free(s->seen[i]);
 	map64_free(&s->with_process);
+	strtab_free(&s->categories);
 	launch_probes_free(&s->launches);
 	lanes_free(&s->lanes);
 	perfetto_stacks_free(s->stacks);
@@ -617,6 +587,7 @@ const struct sink_format sink_perfetto = {
 	.name = "perfetto",
 	.extension = "perfetto-trace",
 	.open = perfetto_open,
+	.order = perfetto_order,
 	.tables = perfetto_tables,
 	.span = perfetto_span,
 	.counters = perfetto_counter_rows,

@@ -1,5 +1,5 @@
 /* perfetto_gpu.c - what GPUs did in Perfetto's trace format: each kernel, copy and set is a slice
- * on a track of its process, device and stream.
+ * on a track of its process, device and stream. Categories and names are torch.profiler's.
  *
  * Slices of a track may not overlap, while work of one stream may a little (programmatic dependent
  * launch). What does not fit after the last slice of a track goes to another of the same name,
@@ -31,12 +31,20 @@ struct gpu_stream {
 	uint64_t end_ns[MAX_LANES];
 };
 
+/* A device of a process: the track above its streams'. */
+struct gpu_track {
+	uint32_t pid;
+	int32_t device;
+	uint64_t track; /* from 0 */
+};
+
 struct perfetto_gpu {
 	const struct rec_tables *t;
 	perfetto_put_fn *put;
 	perfetto_parent_fn *parent;
 	void *ctx;
 	VEC(struct gpu_stream) streams;
+	VEC(struct gpu_track) devices;
 	struct map64 index;
 	uint64_t tracks;
 	uint8_t *names; /* one bit per string: its short form is interned */
@@ -57,6 +65,7 @@ struct perfetto_gpu *perfetto_gpu_new(const struct rec_tables *t, perfetto_put_f
 void perfetto_gpu_free(struct perfetto_gpu *g)
 {
 	vec_free(&g->streams);
+	vec_free(&g->devices);
 	map64_free(&g->index);
 	free(g->names);
 	free(g);
@@ -83,18 +92,44 @@ static struct gpu_stream *stream_of(struct perfetto_gpu *g, const struct m_gpu_s
 	return s;
 }
 
-static void describe_lane(struct perfetto_gpu *g, const struct gpu_stream *s, uint64_t uuid)
+static void describe(struct perfetto_gpu *g, Eacgm__TrackDescriptor *d, uint64_t uuid,
+		     uint64_t parent, char *name)
 {
 	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
-	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
-	d.has_uuid = 1;
-	d.uuid = uuid;
-	d.parent_uuid = g->parent(g->ctx, s->pid);
-	d.has_parent_uuid = d.parent_uuid != 0;
-	d.name = xasprintf("GPU %d stream %u", s->device, s->stream);
-	p.track_descriptor = &d;
+	d->has_uuid = 1;
+	d->uuid = uuid;
+	d->has_parent_uuid = parent != 0;
+	d->parent_uuid = parent;
+	d->name = name;
+	p.track_descriptor = d;
 	g->put(g->ctx, &p);
-	free(d.name);
+	free(name);
+}
+
+/* The track of a device, "GPU 0", with its streams below it by their numbers. */
+static uint64_t device_track(struct perfetto_gpu *g, const struct gpu_stream *s,
+			     uint64_t first_track)
+{
+	for (size_t i = 0; i < g->devices.len; i++)
+		if (g->devices.data[i].pid == s->pid && g->devices.data[i].device == s->device)
+			return first_track + g->devices.data[i].track;
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	uint64_t track = g->tracks++;
+	*vec_push(&g->devices) = (struct gpu_track){s->pid, s->device, track};
+	d.has_child_ordering = 1;
+	d.child_ordering = EACGM__TRACK_DESCRIPTOR__CHILD_TRACKS_ORDERING__EXPLICIT;
+	describe(g, &d, first_track + track, g->parent(g->ctx, s->pid),
+		 xasprintf("GPU %d", s->device));
+	return first_track + track;
+}
+
+static void describe_lane(struct perfetto_gpu *g, const struct gpu_stream *s, uint64_t uuid,
+			  uint64_t first_track)
+{
+	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
+	d.has_sibling_order_rank = 1;
+	d.sibling_order_rank = (int32_t)(s->stream & INT32_MAX);
+	describe(g, &d, uuid, device_track(g, s, first_track), xasprintf("stream %u", s->stream));
 }
 
 /* The lane that is free when the row begins, else a new one, else the one that is free first. */
@@ -111,12 +146,13 @@ static uint32_t lane_of(struct perfetto_gpu *g, struct gpu_stream *s, uint64_t s
 	if (s->lanes == MAX_LANES)
 		return first;
 	s->lane[s->lanes] = g->tracks++;
-	describe_lane(g, s, first_track + s->lane[s->lanes]);
+	describe_lane(g, s, first_track + s->lane[s->lanes], first_track);
 	return s->lanes++;
 }
 
 /* ---- slices ---- */
 
+/* The short name is the slice's, the full one its argument "kernel". */
 static void intern_kernel(struct perfetto_gpu *g, uint32_t string, demangle_fn *demangle)
 {
 	uint8_t *byte = &g->names[string / 8], bit = (uint8_t)(1u << string % 8);
@@ -126,9 +162,11 @@ static void intern_kernel(struct perfetto_gpu *g, uint32_t string, demangle_fn *
 	const char *text = strtab_get(&g->t->strings, string, NULL);
 	bool mangled = demangle && text[0] == '_' && text[1] == 'Z';
 	char *readable = mangled ? demangle(text, 1) : NULL, name[KERNEL_NAME_BYTES];
-	struct buf clean = {0};
-	kernel_name_short(name, sizeof(name), readable ? readable : text);
+	const char *full_text = readable ? readable : text;
+	struct buf clean = {0}, full = {0};
+	kernel_name_short(name, sizeof(name), full_text);
 	utf8_append_clean(&clean, name[0] ? name : "kernel", name[0] ? strlen(name) : 6, '?');
+	utf8_append_clean(&full, full_text, strlen(full_text), '?');
 	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
 	Eacgm__InternedData data = EACGM__INTERNED_DATA__INIT;
 	Eacgm__InternedName row = EACGM__INTERNED_NAME__INIT, *list = &row;
@@ -137,9 +175,16 @@ static void intern_kernel(struct perfetto_gpu *g, uint32_t string, demangle_fn *
 	row.name = (char *)clean.data;
 	data.event_names = &list;
 	data.n_event_names = 1;
+	Eacgm__InternedString value = EACGM__INTERNED_STRING__INIT, *values = &value;
+	value.has_iid = value.has_str = 1;
+	value.iid = NAME_IID(string);
+	value.str = (ProtobufCBinaryData){full.len, full.data};
+	data.debug_annotation_string_values = &values;
+	data.n_debug_annotation_string_values = 1;
 	p.interned_data = &data;
 	g->put(g->ctx, &p);
 	buf_free(&clean);
+	buf_free(&full);
 	free(readable);
 }
 
@@ -153,7 +198,7 @@ static void put_edge(struct perfetto_gpu *g, Eacgm__TrackEvent *event, uint64_t 
 	g->put(g->ctx, &p);
 }
 
-enum { NOTES = 14, NOTE_TEXT = 48 };
+enum { NOTES = 16, NOTE_TEXT = 48 };
 
 struct notes {
 	Eacgm__DebugAnnotation rows[NOTES], *list[NOTES];
@@ -192,6 +237,19 @@ static void note_dims(struct notes *n, const char *name, uint64_t dims)
 	note_add(n, name)->string_value = text;
 }
 
+/* "Pinned" of 'Memcpy HtoD (Pinned -> Device)'; side: 'H', 'D' or 'A', as the copy's kind says. */
+static const char *memory_name(uint8_t kind, char side)
+{
+	static const char *const names[] = {
+		[MEMORY_UNKNOWN] = "Unknown", [MEMORY_PAGEABLE] = "Pageable",
+		[MEMORY_PINNED] = "Pinned",   [MEMORY_DEVICE] = "Device",
+		[MEMORY_ARRAY] = "Array",     [MEMORY_MANAGED] = "Managed",
+	};
+	if (kind == MEMORY_UNKNOWN && side != 'H')
+		kind = side == 'A' ? MEMORY_ARRAY : side ? MEMORY_DEVICE : MEMORY_UNKNOWN;
+	return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
+}
+
 static void note_memory(struct notes *n, const char *name, uint8_t kind)
 {
 	static const char *const names[] = {
@@ -203,17 +261,21 @@ static void note_memory(struct notes *n, const char *name, uint8_t kind)
 		note_text(n, name, names[kind]);
 }
 
-/* What the span says of itself: 12 notes at most. */
+/* What the span says of itself: 14 notes at most. */
 static void note_span(struct notes *n, const struct m_gpu_span *row)
 {
 	note(n, "correlation", row->correlation);
 	note(n, "device", (uint64_t)row->device);
 	note(n, "context", row->context);
+	note(n, "stream", row->stream);
 	if (row->graph_node)
 		note(n, "graph_node", row->graph_node);
 	if (row->graph)
 		note(n, "graph", row->graph);
 	if (row->work == WORK_KERNEL) {
+		Eacgm__DebugAnnotation *kernel = note_add(n, "kernel");
+		kernel->has_string_value_iid = 1;
+		kernel->string_value_iid = NAME_IID(row->name);
 		note_dims(n, "grid", row->grid);
 		note_dims(n, "block", row->block);
 		if (row->registers)
@@ -229,18 +291,37 @@ static void note_span(struct notes *n, const struct m_gpu_span *row)
 	}
 }
 
-static const char *work_name(const struct m_gpu_span *row)
+static const char *work_category(const struct m_gpu_span *row)
 {
 	switch (row->work) {
+	case WORK_KERNEL:
+		return "kernel";
+	case WORK_COPY:
+		return "gpu_memcpy";
 	case WORK_SET:
-		return "set";
+		return "gpu_memset";
 	case WORK_SYNC:
-		return "wait";
-	case WORK_GRAPH:
-		return "graph";
+		return "cuda_sync";
 	default:
-		return copy_kind_name(row->copy_kind);
+		return "gpu_graph";
 	}
+}
+
+/* Of what is no kernel. */
+static void work_name(char ret[static NOTE_TEXT], const struct m_gpu_span *row)
+{
+	static const char *const copies[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+					     "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+	uint8_t kind = row->copy_kind < sizeof(copies) / sizeof(copies[0]) ? row->copy_kind : 0;
+	const char *copy = copies[kind];
+	if (row->work == WORK_COPY)
+		snprintf(ret, NOTE_TEXT, "Memcpy %s%s(%s -> %s)", copy, kind ? " " : "",
+			 memory_name(row->source_kind, copy[0]),
+			 memory_name(row->destination_kind, kind ? copy[3] : 0));
+	else if (row->work == WORK_SET)
+		snprintf(ret, NOTE_TEXT, "Memset (%s)", memory_name(row->destination_kind, 'D'));
+	else
+		snprintf(ret, NOTE_TEXT, "%s", row->work == WORK_SYNC ? "wait" : "graph");
 }
 
 static void put_span(struct perfetto_gpu *g, const struct m_gpu_span *row, uint64_t first_track,
@@ -252,6 +333,7 @@ static void put_span(struct perfetto_gpu *g, const struct m_gpu_span *row, uint6
 	uint32_t lane = lane_of(g, s, row->start_ns, first_track), arrow;
 	uint64_t start_ns = row->start_ns > s->end_ns[lane] ? row->start_ns : s->end_ns[lane];
 	uint64_t end_ns = row->end_ns > start_ns ? row->end_ns : start_ns, number;
+	char name[NOTE_TEXT], *category = (char *)work_category(row);
 	s->end_ns[lane] = end_ns;
 	note_span(&notes, row);
 	if (row->work == WORK_KERNEL) {
@@ -259,13 +341,16 @@ static void put_span(struct perfetto_gpu *g, const struct m_gpu_span *row, uint6
 		begin.has_name_iid = 1;
 		begin.name_iid = NAME_IID(row->name);
 	} else {
-		begin.name = (char *)work_name(row);
+		work_name(name, row);
+		begin.name = name;
 	}
 	if (flows && work_flows_take(flows, row->pid, row->start_ns, row->correlation, &arrow)) {
 		number = WORK_FLOW_NUMBER(arrow);
 		begin.terminating_flow_ids = &number;
 		begin.n_terminating_flow_ids = 1;
 	}
+	begin.categories = &category;
+	begin.n_categories = 1;
 	begin.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
 	begin.track_uuid = end.track_uuid = first_track + s->lane[lane];
 	begin.debug_annotations = notes.list;

@@ -10,6 +10,19 @@
 /* Writes a packet; ctx is the sink. Strings of it may be freed afterwards. */
 typedef void perfetto_put_fn(void *ctx, Eacgm__TracePacket *p);
 
+/* Who writes the tracks of processes and threads: these are numbered from the two given on, by pid
+ * and by row of the thread table. */
+struct track_writer {
+	const struct rec_tables *t;
+	perfetto_put_fn *put;
+	void *ctx;
+	uint64_t process_track, thread_track;
+};
+void perfetto_tracks(const struct track_writer *w, const struct track_order *order);
+
+/* The instant that tells of the recording, so that losses are seen in the viewer too. */
+void perfetto_about(const struct track_writer *w, uint64_t track);
+
 /* Stacks that were written, and the threads' tracks of waiting. */
 struct perfetto_stacks;
 struct perfetto_stacks *perfetto_stacks_new(const struct rec_tables *t, perfetto_put_fn *put,

@@ -61,7 +61,10 @@ static void put_slice(const struct step_writer *w, const struct step_slice *row,
 		list[i] = &annotations[i];
 	event.track_uuid = uuid;
 	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+	char *category = (char *)"user_annotation";
 	event.name = xasprintf("%s %u", row->kind, row->index);
+	event.categories = &category;
+	event.n_categories = 1;
 	event.debug_annotations = list;
 	event.n_debug_annotations = n;
 	put_edge(w, &event, row->start_ns);

@@ -12,6 +12,7 @@
 #include "export/anomaly_slices.h"
 #include "export/call_flows.h"
 #include "export/step_slices.h"
+#include "export/track_order.h"
 #include "export/work_flows.h"
 #include "events/visitor.h"
 
@@ -41,6 +42,9 @@ struct sink_format {
 	/* What a spreadsheet would take for a formula is marked as text, from here on. NULL where
 	 * the format is none of theirs. */
 	void (*no_formulas)(struct sink *s);
+	/* Before the tables: in which order processes and threads are shown. NULL where a format
+	 * has none. */
+	void (*order)(struct sink *s, const struct track_order *order);
 	void (*tables)(struct sink *s); /* once, before all rows */
 	/* Exactly one of the two: calls as they lie in the file, or as nested spans. */
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);

@@ -106,6 +106,9 @@ def perfetto_holds_what_the_sample_holds(folder):
     for row in t.tracks.values():
         if row["kind"] == "thread":
             assert t.tracks[row["parent"]]["pid"] == row["pid"]
+    places = sorted((r["rank"], r["pid"], r["tid"]) for r in t.tracks.values()
+                    if r["kind"] == "thread")
+    assert places == [(1, 4242, 4242), (2, 4242, 4250), (3, 4300, 4300), (4, 4300, 4301)], places
     assert len(t.slices) == 79 + 10 and len(t.instants) == 9 + 1
     check_slices(t)
     check_steps(t)
@@ -133,23 +136,23 @@ def check_steps(t):
 
 
 def check_slices(t):
-    train, = named(t, "train")
+    train, = named(t, "train.py(10): train")
     assert (train["start"], train["end"], train["depth"]) == (T0 + MS, T0 + 61 * MS, 0)
-    assert train["categories"] == ["python"]
+    assert train["categories"] == ["python_function"]
     assert train["place"] == ("/job/train.py", 10, "train"), train["place"]
-    shape = {"train.<locals>.step": (0, 4 * MS, 1, "python"),
-             "aten::linear": (100 * US, 2 * MS, 2, "torch"),
-             "aten::addmm": (200 * US, 1500 * US, 3, "torch"),
-             "aten::empty": (250 * US, 50 * US, 4, "torch"),
-             "ampere_sgemm_128x64_tn": (500 * US, 10 * US, 4, "cuda"),
-             "cudaStreamSynchronize": (2500 * US, MS, 2, "cuda")}
-    for name, (offset, duration, depth, layer) in shape.items():
+    shape = {"train.py(20): train.<locals>.step": (0, 4 * MS, 1, "python_function"),
+             "aten::linear": (100 * US, 2 * MS, 2, "cpu_op"),
+             "aten::addmm": (200 * US, 1500 * US, 3, "cpu_op"),
+             "aten::empty": (250 * US, 50 * US, 4, "cpu_op"),
+             "cudaLaunchKernel": (500 * US, 10 * US, 4, "cuda_runtime"),
+             "cudaStreamSynchronize": (2500 * US, MS, 2, "cuda_runtime")}
+    for name, (offset, duration, depth, category) in shape.items():
         rows = named(t, name)
         assert len(rows) == 10, f"{name}: {len(rows)}"
         for i, row in enumerate(rows):
             start = T0 + 2 * MS + 5 * MS * i + offset
             assert (row["start"], row["end"]) == (start, start + duration), (name, i, row)
-            assert row["depth"] == depth and row["categories"] == [layer], (name, row)
+            assert row["depth"] == depth and row["categories"] == [category], (name, row)
             assert row["track"]["tid"] == 4242
     assert len(named(t, "AddmmBackward0")) == len(named(t, "MmBackward0")) == 5
     marks = sorted(i["start"] for i in t.instants if i["name"] == "foo_mark")
@@ -166,9 +169,10 @@ def check_arguments(t):
     assert named(t, "cudaMalloc")[2]["args"]["arg_fault"] == ("bool", True)
     assert named(t, "gc.collect")[0]["args"] == {"generation": ("int", 2), "return": ("int", -1)}
     assert named(t, "foo_flag")[0]["args"] == {"on": ("bool", True), "return": ("bool", False)}
-    assert named(t, "worker")[0]["args"] == {"open": ("bool", True)}
+    assert [s for s in t.slices if s["name"].endswith(": worker")][0]["args"] == {"open": ("bool", True)}
     assert named(t, "MmBackward0")[4]["args"] == {"unwound": ("bool", True)}
-    assert named(t, "ampere_sgemm_128x64_tn")[0]["args"] == {"return": ("int", 0)}
+    assert named(t, "cudaLaunchKernel")[0]["args"] == {
+        "kernel": ("string", "ampere_sgemm_128x64_tn"), "return": ("int", 0)}
 
 
 @test
@@ -184,12 +188,16 @@ def launches_stand_on_their_streams(folder):
     # ten of a graph
     assert ends.count(("aten::mm", "thread", "sm90_xmma_", stream)) == 20, ends
     assert ends.count(("aten::mm", "thread", "vectorized", stream)) == 20, ends
-    assert ends.count(("kernel 0x7f00aa00", "thread", "kernel 0x7", stream)) == 1, ends
+    assert ends.count(("cuLaunchKernel", "thread", "kernel 0x7", stream)) == 1, ends
     assert ends.count(("cuGraphLaunch", "thread", "cuGraphLau", stream)) == 10, ends
     assert len(ends) == 53, ends
     for a, b in t.flows.values():
         assert a["start"] <= b["start"] and b["end"] <= a["end"], (a, b)
-    gemm = [s for s in t.slices if s["name"].startswith("sm90") and s["track"]["kind"] == "thread"]
+    gemm = [s for s in t.slices if s["track"]["kind"] == "thread"
+            and str(s["args"].get("kernel", ("", ""))[1]).startswith("sm90")]
+    kernel = gemm[0]["args"].pop("kernel")
+    assert gemm[0]["name"] == "cuLaunchKernel" and kernel[0] == "string", (gemm[0], kernel)
+    assert gemm[0]["categories"] == ["cuda_driver"], gemm[0]
     assert gemm[0]["args"] == {"grid": ("string", "128,2,1"), "block": ("string", "256,1,1"),
                                "stream": ("pointer", 0x7000),
                                "return": ("string", "CUDA_SUCCESS")}, gemm[0]["args"]

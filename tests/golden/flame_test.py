@@ -256,14 +256,16 @@ def perfetto_has_what_gpus_did(folder):
                    timeout=60, capture_output=True)
     t = perfetto_check.Trace(perfetto_check.parse(
         perfetto_check.decode(out, ROOT / "src/export/perfetto.proto")))
-    tracks = [k for k, r in t.tracks.items() if r["name"] == "GPU 0 stream 0"]
-    assert len(tracks) == 1 and t.tracks[t.tracks[tracks[0]]["parent"]]["pid"] == 700
-    work = sorted((s for s in t.slices if s["track"] is t.tracks[tracks[0]]),
-                  key=lambda s: s["start"])
+    work = sorted(t.gpu_slices(), key=lambda s: s["start"])
+    assert all(s["track"] is work[0]["track"] for s in work), work
+    device = t.device(work[0])
+    assert (work[0]["track"]["name"], device["name"]) == ("stream 0", "GPU 0"), work[0]
+    assert t.tracks[device["parent"]]["pid"] == 700
     assert Counter((s["name"], s["end"] - s["start"]) for s in work) == {
-        ("sgemm_128x128", 10**6): 640, ("copy host to device", 3 * 10**6): 1}
+        ("sgemm_128x128", 10**6): 640, ("Memcpy HtoD (Unknown -> Device)", 3 * 10**6): 1}
     assert work[0]["start"] == 10**12 + 10**9 + 10**6 and work[0]["args"] == {
-        "correlation": ("uint", 100), "device": ("uint", 0), "context": ("uint", 0)}, work[0]
+        "correlation": ("uint", 100), "device": ("uint", 0), "context": ("uint", 0),
+        "stream": ("uint", 0), "kernel": ("string", "sgemm_128x128")}, work[0]
     assert work[-1]["args"]["bytes"] == ("uint", 1 << 20), work[-1]
 
 

@@ -12,6 +12,7 @@ CLEARED, NEEDS_STATE = 1, 2
 MONOTONIC, REALTIME = 3, 1
 WORK_FLOW = 1 << 62  # numbers from here on: src/export/work_flows.h
 CALL_FLOW = 1 << 61  # likewise: src/export/call_flows.h
+NODE = "autograd::engine::evaluate_function: "  # as torch.profiler names nodes
 LINE = re.compile(r'^\s*(?:(\w+) \{|(\w+): (.*)|(\}))\s*$')
 ESCAPE = re.compile(rb'\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)', re.S)
 PLAIN = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
@@ -108,16 +109,28 @@ class Trace:
     def work_flow(self, number, call, work):
         """From a call of a thread to what it started on a stream, which did not begin before."""
         need(call["track"]["kind"] == "thread", f"flow {number} leaves {call['track']}")
-        need((work["track"]["name"] or "").startswith("GPU "), f"flow {number} ends on no stream")
-        need(call["track"]["parent"] == work["track"]["parent"], f"flow {number} leaves its process")
+        device = self.device(work)
+        need(device, f"flow {number} ends on no stream")
+        need(call["track"]["parent"] == device["parent"], f"flow {number} leaves its process")
+        need(call["args"]["correlation"] == work["args"]["correlation"],
+             f"flow {number} joins two correlations")
         need(call["start"] <= work["start"], f"flow {number} goes back in time")
         self.work_flows += 1
+
+    def device(self, row):
+        """The track of the GPU that a slice ran on, None for one of no GPU."""
+        parent = self.tracks.get(row["track"]["parent"])
+        return parent if parent and re.fullmatch(r"GPU -?\d+", parent["name"] or "") else None
+
+    def gpu_slices(self):
+        return [s for s in self.slices if self.device(s)]
 
     def call_flow(self, number, *rows):
         """The two threads' calls come in any order."""
         operator, node = sorted(rows, key=lambda row: row["start"])
-        need("Backward" in node["name"], f"flow {number} ends at {node['name']}")
-        self.backward.append((operator["name"], node["name"]))
+        need(node["name"].startswith(NODE) and "Backward" in node["name"],
+             f"flow {number} ends at {node['name']}")
+        self.backward.append((operator["name"], node["name"].removeprefix(NODE)))
 
     def packet(self, index, p):
         need(one(p, "trusted_packet_sequence_id") == 1, "packet without sequence")
@@ -190,15 +203,26 @@ class Trace:
         return self.interned[kind][iid]
 
     def track(self, d):
-        uuid = one(d, "uuid")
-        need(uuid and uuid not in self.tracks, f"track {uuid} is described twice")
+        uuid, rank = one(d, "uuid"), one(d, "sibling_order_rank")
+        if uuid == 0:
+            need(not self.tracks, "the root comes behind other tracks")
+            need(one(d, "process_ordering") == "PROCESS_ORDERING_EXPLICIT", "processes' order")
+            need(one(d, "thread_ordering") == "THREAD_ORDERING_EXPLICIT", "threads' order")
+            self.tracks[0] = {"kind": "root", "name": None, "parent": None}
+            return
+        need(0 in self.tracks, "no root")
+        need(uuid not in self.tracks, f"track {uuid} is described twice")
         parent = one(d, "parent_uuid")
         need(parent is None or parent in self.tracks, f"track {uuid}: parent {parent} is unknown")
-        row = {"kind": "plain", "name": one(d, "name"), "parent": parent}
+        row = {"kind": "plain", "name": one(d, "name"), "parent": parent, "rank": rank,
+               "ordering": one(d, "child_ordering")}
         for kind in ("process", "thread", "counter"):
             if d.get(kind):
                 fields = one(d, kind)
                 row.update({k: v[0] if len(v) == 1 else v for k, v in fields.items()}, kind=kind)
+        need(rank or row["kind"] not in ("process", "thread"), f"{row} has no place")
+        need(rank is None or row["kind"] in ("process", "thread")
+             or self.tracks[parent]["ordering"] == "EXPLICIT", f"the place of {row} has no meaning")
         self.tracks[uuid] = row
 
     def args(self, event):
@@ -235,7 +259,7 @@ class Trace:
                "stack": self.stack(e)}
         row["name"] = one(e, "name") or self.lookup("event_names", one(e, "name_iid"))
         row["categories"] = [self.lookup("event_categories", c)
-                             for c in e.get("category_iids", [])]
+                             for c in e.get("category_iids", [])] + e.get("categories", [])
         place = one(e, "source_location_iid")
         row["place"] = self.lookup("places", place) if place else None
         if kind == "TYPE_SLICE_BEGIN":

@@ -105,7 +105,7 @@ def arrows_lead_from_calls_to_work(folder):
     compare("timeline.perfetto.txt", text)
     t = perfetto_check.Trace(perfetto_check.parse(text))
     assert t.work_flows == 12, t.work_flows
-    work = [s for s in t.slices if (s["track"]["name"] or "").startswith("GPU ")]
+    work = t.gpu_slices()
     assert len(work) == 13
     ends = [(rows[0], rows[1]) for n, rows in t.flows.items() if n >= perfetto_check.WORK_FLOW]
     graph = [call for call, _ in ends if call["name"] == "cuGraphLaunch"]
@@ -115,6 +115,17 @@ def arrows_lead_from_calls_to_work(folder):
     kernel = next(w for c, w in ends if c["start"] == T0 + 100 * US)
     assert kernel["args"]["grid"] == ("string", "128,2,1"), kernel
     assert kernel["args"]["registers"] == ("uint", 32), kernel
+    assert kernel["categories"] == ["kernel"] and kernel["args"]["stream"] == ("uint", 7), kernel
+    assert kernel["name"].startswith("vectorized_elementwise_kernel<4, CUDAFunctor_add"), kernel
+    assert kernel["args"]["kernel"][1].startswith("void at::native::vectorized_elem"), kernel
+    others = {(s["categories"][0], s["name"]) for s in work if s["categories"] != ["kernel"]}
+    assert others == {("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+                      ("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)"),
+                      ("gpu_memcpy", "Memcpy DtoH (Device -> Unknown)"),
+                      ("gpu_memset", "Memset (Device)")}, others
+    streams = sorted((t.device(s)["name"], s["track"]["rank"], s["track"]["name"]) for s in work)
+    assert sorted(set(streams)) == [("GPU 0", 7, "stream 7"), ("GPU 0", 13, "stream 13"),
+                                    ("GPU 1", 7, "stream 7"), ("GPU 1", 20, "stream 20")], streams
 
 
 def main():

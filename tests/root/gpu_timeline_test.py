@@ -56,9 +56,9 @@ def _(t):
     schema = pathlib.Path(ROOT, "src/export/perfetto.proto")
     trace = perfetto_check.Trace(perfetto_check.parse(perfetto_check.decode(
         t.path("trace"), schema)))
-    work = [s for s in trace.slices if (s["track"]["name"] or "").startswith("GPU ")]
+    work = trace.gpu_slices()
     expect(len(work) == made, "%d made, %d in the trace" % (made, len(work)))
-    expect({"small_add", "plain", "set", "copy host to device"} <= {s["name"] for s in work},
+    expect({"small_add", "plain", "Memset (Device)"} <= {s["name"] for s in work},
            "names: %r" % {s["name"] for s in work})
 
 

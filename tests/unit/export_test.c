@@ -418,10 +418,10 @@ static void work_that_overlaps(void **state)
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (strncmp(tracks[i].name, "GPU ", 4) != 0)
+		if (strncmp(tracks[i].name, "stream ", 7) != 0)
 			continue;
-		bool other = !strcmp(tracks[i].name, "GPU 0 stream 9");
-		assert_true(other || !strcmp(tracks[i].name, "GPU 0 stream 0"));
+		bool other = !strcmp(tracks[i].name, "stream 9");
+		assert_true(other || !strcmp(tracks[i].name, "stream 0"));
 		assert_false(tracks[i].open);
 		lanes[other]++;
 		slices[other] += tracks[i].slices;
@@ -437,9 +437,39 @@ static void work_that_overlaps(void **state)
 	remove_file("overlap.eacgm");
 }
 
+/* Ranks by number, then who did most; of a process the main thread, then who did most. */
+static void order_of_tracks(void **state)
+{
+	(void)state;
+	static const struct m_process processes[] = {
+		{.pid = 10, .rank = -1}, {.pid = 20, .rank = 1},  {.pid = 30, .rank = -1},
+		{.pid = 40, .rank = 0},	 {.pid = 30, .rank = -1}, /* it ran another program */
+	};
+	static const struct m_thread threads[] = {{.pid = 30, .tid = 32}, {.pid = 30, .tid = 31},
+						  {.pid = 30, .tid = 30}, {.pid = 10, .tid = 10},
+						  {.pid = 30, .tid = 33}, {.pid = 20, .tid = 20}};
+	static const uint64_t activity[] = {7, 9, 1, 5, 7, 100};
+	static const uint32_t want_processes[] = {3, 1, 4, 0}, want_threads[] = {3, 5, 2, 1, 0, 4};
+	struct rec_tables t = {0};
+	struct track_order order;
+	for (size_t i = 0; i < 5; i++)
+		*vec_push(&t.processes) = processes[i];
+	for (size_t i = 0; i < 6; i++)
+		*vec_push(&t.threads) = threads[i];
+	track_order_make(&order, &t, activity);
+	assert_int_equal(order.nprocesses, 4);
+	assert_int_equal(order.nthreads, 6);
+	assert_memory_equal(order.processes, want_processes, sizeof(want_processes));
+	assert_memory_equal(order.threads, want_threads, sizeof(want_threads));
+	track_order_free(&order);
+	vec_free(&t.processes);
+	vec_free(&t.threads);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order_of_tracks),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(calls_without_arguments),
 		cmocka_unit_test(work_that_overlaps),
