@@ -1,4 +1,5 @@
 /* cmd_export.c - eacgm export: a recording in another format. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/autograd.h"
@@ -11,6 +12,7 @@
 #include "cli/terminal.h"
 #include "export/export.h"
 #include "recording/recording.h"
+#include "report/report.h"
 #include "symbolize/demangle.h"
 
 /* run.eacgm -> run.perfetto-trace, beside it. */
@@ -120,6 +122,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 		make_call_flows(&call_flows, reader);
 	if (format->steps)
 		make_steps(&steps, reader);
+	char *verdict = format->verdict ? report_verdict(rec_source(reader)) : NULL;
 	int rc = export_file(rec_source(reader), format, path,
 			     &(struct export_options){.owner = output_owner_from_sudo(),
 						      .progress = interrupt_go_on,
@@ -128,12 +131,14 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .steps = &steps,
 						      .anomalies = anomalies,
 						      .call_flows = &call_flows,
+						      .verdict = verdict,
 						      .counters_only = args_has(a, "counters"),
 						      .no_formulas = args_has(a, "csv-safe"),
 						      .flows = flows.rows.len ? &flows : NULL},
 			     &skipped, e);
 	work_flows_free(&flows);
 	call_flows_free(&call_flows);
+	free(verdict);
 	vec_free(&steps.rows);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);

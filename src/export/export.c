@@ -168,6 +168,8 @@ int export_file(const struct row_source *s, const struct sink_format *format, co
 		format->no_formulas(x.sink);
 	if (options && options->call_flows && options->call_flows->tails.len && format->call_flows)
 		format->call_flows(x.sink, options->call_flows);
+	if (options && options->verdict && format->verdict)
+		format->verdict(x.sink, options->verdict);
 	if (options && options->flows && format->work_flows)
 		format->work_flows(x.sink, options->flows);
 	rc = write_rows(&x, e);

@@ -18,8 +18,9 @@ struct export_options {
 	const struct step_slices *steps;	/* NULL: none */
 	const struct anomaly_slices *anomalies; /* NULL: none */
 	const struct call_flows *call_flows;	/* NULL: none */
-	bool counters_only;			/* of a format that is rows */
-	bool no_formulas;			/* of a format for spreadsheets */
+	const char *verdict;	  /* of the recording, a sentence a line; NULL: none */
+	bool counters_only;	  /* of a format that is rows */
+	bool no_formulas;	  /* of a format for spreadsheets */
 	struct work_flows *flows; /* from calls to GPU spans; NULL: none. They are used up */
 };
 

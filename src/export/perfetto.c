@@ -31,6 +31,7 @@
 #define TRACK_STREAM(k)	    (7ULL << 40 | (k))
 #define TRACK_STEPS(k)	    (8ULL << 40 | (k))
 #define TRACK_ANOMALIES(k)  (9ULL << 40 | (k))
+#define TRACK_VERDICT	    (10ULL << 40)
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS + 1)
 
 /* What has been interned already, as one bit per number. */
@@ -67,6 +68,7 @@ struct sink {
 	struct perfetto_entities *entities;
 	struct work_flows *work_flows;	     /* NULL: none */
 	const struct call_flows *call_flows; /* NULL: none */
+	const char *verdict;		     /* NULL: none */
 	VEC(uint64_t) flows;		     /* of the event that is being written */
 	VEC(uint64_t) flows_in;		     /* likewise: those that end there */
 	struct buf packed;
@@ -522,6 +524,11 @@ static void perfetto_order(struct sink *s, const struct track_order *order)
 	perfetto_tracks(&w, order);
 }
 
+static void perfetto_verdict_lines(struct sink *s, const char *lines)
+{
+	s->verdict = lines;
+}
+
 static void perfetto_counter_rows(struct sink *s, const struct m_counter *rows, size_t n)
 {
 	perfetto_counters(s->entities, rows, n);
@@ -562,6 +569,8 @@ static void perfetto_tables(struct sink *s)
 {
 	const struct track_writer w = track_writer(s);
 	perfetto_about(&w, TRACK_ABOUT);
+	if (s->verdict)
+		perfetto_verdict(&w, s->verdict, TRACK_VERDICT);
 	perfetto_events(s->entities);
 }
 
@@ -587,6 +596,7 @@ const struct sink_format sink_perfetto = {
 	.name = "perfetto",
 	.extension = "perfetto-trace",
 	.open = perfetto_open,
+	.verdict = perfetto_verdict_lines,
 	.order = perfetto_order,
 	.tables = perfetto_tables,
 	.span = perfetto_span,

@@ -1,5 +1,6 @@
 /* perfetto_about.c - what is to be known of a recording in Perfetto's trace format: one instant on
- * a track of its own with the meta values and the losses. */
+ * a track of its own with the meta values and the losses, and the report's verdict as slices that
+ * last as long as the recording. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,13 +45,23 @@ static void annotate_all(annotations_t *list, const struct rec_tables *t)
 	vec_free(&losses);
 }
 
-static void put_track(const struct track_writer *w, uint64_t uuid)
+static void put_event(const struct track_writer *w, Eacgm__TrackEvent *event, uint64_t time_ns)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	event->has_type = event->has_track_uuid = 1;
+	p.has_timestamp = 1;
+	p.timestamp = time_ns;
+	p.track_event = event;
+	w->put(w->ctx, &p);
+}
+
+static void put_track(const struct track_writer *w, uint64_t uuid, const char *name)
 {
 	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
 	Eacgm__TrackDescriptor d = EACGM__TRACK_DESCRIPTOR__INIT;
 	d.has_uuid = 1;
 	d.uuid = uuid;
-	d.name = (char *)"eACGM recording";
+	d.name = (char *)(uintptr_t)name;
 	p.track_descriptor = &d;
 	w->put(w->ctx, &p);
 }
@@ -65,28 +76,50 @@ static uint64_t start_ns(const struct rec_tables *t)
 
 void perfetto_about(const struct track_writer *w, uint64_t track)
 {
-	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
 	Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
 	annotations_t rows = {0};
-	put_track(w, track);
+	put_track(w, track, "eACGM recording");
 	annotate_all(&rows, w->t);
 	Eacgm__DebugAnnotation **list = xcalloc(rows.len + 1, sizeof(*list));
 	for (size_t i = 0; i < rows.len; i++)
 		list[i] = &rows.data[i];
-	event.has_type = event.has_track_uuid = 1;
 	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_INSTANT;
 	event.name = (char *)"recording";
 	event.track_uuid = track;
 	event.debug_annotations = list;
 	event.n_debug_annotations = rows.len;
-	p.has_timestamp = 1;
-	p.timestamp = start_ns(w->t);
-	p.track_event = &event;
-	w->put(w->ctx, &p);
+	put_event(w, &event, start_ns(w->t));
 	for (size_t i = 0; i < rows.len; i++) {
 		free(rows.data[i].name);
 		free(rows.data[i].string_value);
 	}
 	vec_free(&rows);
 	free(list);
+}
+
+void perfetto_verdict(const struct track_writer *w, const char *lines, uint64_t track)
+{
+	uint64_t start = start_ns(w->t), end = meta_number(w->t, "end_monotonic_ns");
+	char *text = xstrdup(lines), *line;
+	size_t open = 0;
+	end = end > start ? end : w->t->last_ns > start ? w->t->last_ns : start;
+	put_track(w, track, "eACGM verdict");
+	for (char *rest = text; (line = strsep(&rest, "\n"));) {
+		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+		if (!*line)
+			continue;
+		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+		event.track_uuid = track;
+		event.name = clean(line);
+		put_event(w, &event, start);
+		free(event.name);
+		open++;
+	}
+	while (open--) {
+		Eacgm__TrackEvent event = EACGM__TRACK_EVENT__INIT;
+		event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+		event.track_uuid = track;
+		put_event(w, &event, end);
+	}
+	free(text);
 }

@@ -23,6 +23,10 @@ void perfetto_tracks(const struct track_writer *w, const struct track_order *ord
 /* The instant that tells of the recording, so that losses are seen in the viewer too. */
 void perfetto_about(const struct track_writer *w, uint64_t track);
 
+/* What is to be known of it, a sentence a line: a track with a slice for each, one below the other,
+ * as long as the recording. */
+void perfetto_verdict(const struct track_writer *w, const char *lines, uint64_t track);
+
 /* Stacks that were written, and the threads' tracks of waiting. */
 struct perfetto_stacks;
 struct perfetto_stacks *perfetto_stacks_new(const struct rec_tables *t, perfetto_put_fn *put,

@@ -42,6 +42,9 @@ struct sink_format {
 	/* What a spreadsheet would take for a formula is marked as text, from here on. NULL where
 	 * the format is none of theirs. */
 	void (*no_formulas)(struct sink *s);
+	/* Likewise: what is to be known of the recording, a sentence a line. Stays until the sink
+	 * is closed. */
+	void (*verdict)(struct sink *s, const char *lines);
 	/* Before the tables: in which order processes and threads are shown. NULL where a format
 	 * has none. */
 	void (*order)(struct sink *s, const struct track_order *order);

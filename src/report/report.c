@@ -198,6 +198,14 @@ static void make_rest(struct report *r)
 	choose_functions(r);
 }
 
+void report_make_verdict(struct report *ret, const struct row_source *source,
+			 const struct report_options *options)
+{
+	*ret = (struct report){.source = source, .tables = source->tables, .options = options};
+	make_losses(ret);
+	make_cost(ret);
+}
+
 static void begin_rest(struct report *r, struct report_visitors *v,
 		       const struct visit_options *visit)
 {

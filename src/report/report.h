@@ -84,6 +84,10 @@ int report_check_from(const struct rec_tables *t, uint64_t from_ns, struct err *
 
 void report_text(FILE *out, const struct report *r);
 
+/* What the header says of the recording itself - what is lost, what it cost -, a sentence a line:
+ * "lost: 0". malloc'ed. */
+char *report_verdict(const struct row_source *source);
+
 /* 0 or negative errno (the output could not be written). */
 int report_json(FILE *to, const struct report *r);
 

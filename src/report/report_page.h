@@ -17,6 +17,13 @@ struct page {
 	const struct report *r;
 };
 
+/* Only what these lines need: *ret is to be freed by vec_free of its losses. */
+void report_make_verdict(struct report *ret, const struct row_source *source,
+			 const struct report_options *options);
+
+/* The lines of the header that are the recording's verdict. */
+void report_verdict_text(FILE *out, const struct report *r);
+
 /* Text in a style where colour is asked for. */
 void page_styled(const struct page *p, const char *style, const char *text);
 

@@ -316,6 +316,13 @@ static void damage(const struct page *p)
 	}
 }
 
+void report_verdict_text(FILE *out, const struct report *r)
+{
+	struct page p = {out, r};
+	header_losses(&p);
+	header_cost(&p);
+}
+
 void report_text(FILE *out, const struct report *r)
 {
 	struct page p = {out, r};

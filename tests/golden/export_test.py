@@ -109,7 +109,8 @@ def perfetto_holds_what_the_sample_holds(folder):
     places = sorted((r["rank"], r["pid"], r["tid"]) for r in t.tracks.values()
                     if r["kind"] == "thread")
     assert places == [(1, 4242, 4242), (2, 4242, 4250), (3, 4300, 4300), (4, 4300, 4301)], places
-    assert len(t.slices) == 79 + 10 and len(t.instants) == 9 + 1
+    calls = [s for s in t.slices if s["track"]["kind"] == "thread"]
+    assert len(calls) == 79 and len(t.instants) == 9 + 1
     check_slices(t)
     check_steps(t)
     check_arguments(t)
@@ -119,6 +120,11 @@ def perfetto_holds_what_the_sample_holds(folder):
     about = [i for i in t.instants if i["name"] == "recording"][0]
     assert about["args"]["host"] == ("string", "node-1")
     assert about["args"]["lost_ring_full"] == ("string", "7")
+    verdict = [s for s in t.slices if s["track"]["name"] == "eACGM verdict"]
+    said = [s["name"].split(":")[0] for s in sorted(verdict, key=lambda s: s["depth"])]
+    assert said[:2] == ["lost", "incomplete"], said
+    assert all((s["start"], s["end"]) == (T0, T0 + 90 * MS) for s in verdict), verdict
+    assert "lost: 7 (ring_full 7)" in [s["name"] for s in verdict], verdict
 
 
 def named(t, name):

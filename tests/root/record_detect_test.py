@@ -5,8 +5,15 @@ How rarely a job that does not slow down alarms is detector_test's: here the mac
 
 import json
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/golden"))
+import perfetto_check  # noqa: E402
 
 from harness import EACGM, Recording, expect, expect_one_line, log_of, main, skip, test
 
@@ -81,6 +88,23 @@ def check_told(t, recording, why, events):
     expect(what(shown) == what(told), "report: %r, detect: %r" % (what(shown), what(told)))
 
 
+def check_timeline(t, recording):
+    """What was told is on the Perfetto trace's tracks, without --detect."""
+    if not shutil.which("protoc"):
+        return
+    r = t.run([EACGM, "detect", recording, "--told", "--json"])
+    told = sorted((a["start_ns"], a["end_ns"]) for a in json.loads(r.out)["anomalies"])
+    out = t.path("told.trace")
+    r = t.run([EACGM, "export", recording, "-o", out])
+    expect(r.status == 0, r)
+    trace = perfetto_check.Trace(perfetto_check.parse(perfetto_check.decode(
+        out, ROOT / "src/export/perfetto.proto")))
+    shown = sorted((s["start"], s["end"]) for s in trace.slices
+                   if s["track"]["parent"] and
+                   trace.tracks[s["track"]["parent"]]["name"] == "anomalies")
+    expect(shown == told, "told %r, on the tracks %r" % (told, shown))
+
+
 @test("a job that slows down is told while it does", 180)
 def _(t):
     needs_torch(t)
@@ -116,6 +140,7 @@ def _(t):
     expect(all(row["entity"] == "pid %d" % pid for row in events), events)
 
     check_told(t, slow.recording.path, why, [row["text"] for row in events])
+    check_timeline(t, slow.recording.path)
 
     check_watched(*start_watched(t, model, "13", "8", "11"))
 
