@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/flame_impl.h"
@@ -34,11 +35,11 @@ static bool same_row(const struct flame_row *a, const struct flame_row *b)
 	       !memcmp(a->leaf, b->leaf, sizeof(a->leaf));
 }
 
-void flame_add(struct flame_job *job, struct flame_row row)
+uint32_t flame_add(struct flame_job *job, struct flame_row row)
 {
 	uint64_t at;
 	if (row.weight <= 0 || !wanted(job, &row)) /* what is no int64_t no eACGM writes */
-		return;
+		return FLAME_NO_ROW;
 	if (!job->o->threads)
 		row.thread = FLAME_NO_THREAD;
 	uint64_t key = hash_u64((uint64_t)row.pid << 32 | row.thread);
@@ -50,10 +51,12 @@ void flame_add(struct flame_job *job, struct flame_row row)
 		if (__builtin_add_overflow(job->rows.data[at].weight, row.weight,
 					   &job->rows.data[at].weight))
 			job->rows.data[at].weight = INT64_MAX;
-		return;
+		return (uint32_t)at;
 	}
-	map64_set(&job->row_of, key, job->rows.len);
+	row.number = (uint32_t)job->rows.len;
+	map64_set(&job->row_of, key, row.number);
 	*vec_push(&job->rows) = row;
+	return row.number;
 }
 
 uint32_t flame_other_frame(struct flame_job *job, const char *fmt, ...)
@@ -178,6 +181,8 @@ static bool several_processes(const struct flame_job *job)
 static void job_free(struct flame_job *job)
 {
 	vec_free(&job->rows);
+	vec_free(&job->moments);
+	free(job->node_of);
 	map64_free(&job->row_of);
 }
 
@@ -194,6 +199,7 @@ int flame_make(struct calltree *ret, const struct row_source *s, const struct fl
 	if (!rc) {
 		job.several_processes = several_processes(&job);
 		flame_frames_add(&job);
+		flame_moments_add(&job);
 		calltree_sum(&tree);
 		tree.title = title_of(&tree, o, job.t);
 		*ret = tree;

@@ -59,6 +59,7 @@ struct flame_options {
 	bool lines;   /* tell frames of one function apart by line, unnamed ones by address */
 	bool threads; /* the thread's name is the first frame */
 	bool wakers;  /* FLAME_OFFCPU: below the reason, who woke it */
+	bool moments; /* FLAME_CPU, FLAME_OFFCPU: keep the samples in order of time too */
 	enum flame_level level;
 	enum flame_backward backward;
 	enum flame_moment at;

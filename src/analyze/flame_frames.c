@@ -291,6 +291,8 @@ void flame_frames_add(struct flame_job *job)
 	p.not_taken = flame_other_frame(job, "[stack not taken]");
 	process_index_make(&p.processes, job->t);
 	flame_operators(&p.operators, job->t);
+	if (job->moments.len)
+		job->node_of = xcalloc(job->rows.len + 1, sizeof(*job->node_of));
 	/* In an order that does not depend on which worker was first. */
 	if (job->rows.len)
 		qsort(job->rows.data, job->rows.len, sizeof(*job->rows.data), compare_rows);
@@ -301,6 +303,8 @@ void flame_frames_add(struct flame_job *job)
 		uint32_t node = stack_node(&p, root, row->stack);
 		for (int k = 0; k < FLAME_LEAVES && row->leaf[k]; k++)
 			node = calltree_child(job->tree, node, row->leaf[k]);
+		if (job->node_of)
+			job->node_of[row->number] = node;
 		calltree_add(job->tree, node, row->weight, job->which);
 	}
 	free(p.frame_of);

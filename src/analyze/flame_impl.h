@@ -18,7 +18,18 @@ struct flame_row {
 	uint32_t stack;		     /* 0 = not taken, FLAME_NO_STACK */
 	uint32_t leaf[FLAME_LEAVES]; /* frames of the tree, 0 = none */
 	int64_t weight;
+	uint32_t number; /* of flame_add */
 };
+
+/* A sample, where they are kept. */
+struct flame_sample {
+	uint64_t time_ns;
+	int64_t weight;
+	uint32_t row; /* number of flame_add */
+	uint32_t thread;
+};
+
+#define FLAME_NO_ROW UINT32_MAX
 
 /* One recording on its way into a tree. */
 struct flame_job {
@@ -31,6 +42,8 @@ struct flame_job {
 	uint64_t from_ns, to_ns, at_ns; /* on the recording's clock; to_ns exclusive */
 	VEC(struct flame_row) rows;
 	struct map64 row_of; /* hash of all but the weight -> row */
+	VEC(struct flame_sample) moments;
+	uint32_t *node_of; /* by a row's number: node of the tree; where moments are kept */
 };
 
 /* ---- flame.c ---- */
@@ -41,8 +54,12 @@ uint64_t flame_meta_number(const struct rec_tables *t, const char *key);
 /* When the recording began; where it does not say (it was cut early): its first process. */
 uint64_t flame_start_ns(const struct rec_tables *t);
 
-/* Adds to the weight of a row. Threads and processes that are not asked for are left out. */
-void flame_add(struct flame_job *job, struct flame_row row);
+/* Adds to the weight of a row. Returns its number; FLAME_NO_ROW where its thread or process is not
+ * asked for. */
+uint32_t flame_add(struct flame_job *job, struct flame_row row);
+
+/* flame_moments.c: puts the samples that were kept into the tree, after flame_frames_add. */
+void flame_moments_add(struct flame_job *job);
 
 static inline bool flame_in_time(const struct flame_job *job, uint64_t time_ns)
 {

@@ -27,7 +27,10 @@ static void take_sample(struct flame_job *job, const struct m_sample *s)
 		return;
 	if (s->kind == SAMPLE_OFFCPU)
 		reason_leaves(job, s, row.leaf);
-	flame_add(job, row);
+	uint32_t number = flame_add(job, row);
+	if (job->o->moments && number != FLAME_NO_ROW)
+		*vec_push(&job->moments) =
+			(struct flame_sample){s->time_ns, row.weight, number, s->thread};
 }
 
 struct sample_visit {

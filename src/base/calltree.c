@@ -16,6 +16,8 @@ void calltree_free(struct calltree *t)
 	strtab_free(&t->strings);
 	vec_free(&t->frames);
 	vec_free(&t->nodes);
+	vec_free(&t->moments);
+	vec_free(&t->lanes);
 	map64_free(&t->frame_of);
 	map64_free(&t->child_of);
 	map64_free(&t->build_of);

@@ -40,6 +40,14 @@ struct calltree_node {
 	int64_t total[2];
 };
 
+/* A part of a node's own weight with its time, for formats that show what came after what. */
+struct calltree_moment {
+	uint64_t end_ns; /* since the tree's start; it began weight before */
+	int64_t weight;	 /* ns */
+	uint32_t node;
+	uint32_t lane; /* number in calltree.lanes */
+};
+
 struct calltree {
 	const char *title;  /* "CPU time of train.py", malloc'ed */
 	const char *unit;   /* static: "ns", "bytes", "count" */
@@ -50,8 +58,10 @@ struct calltree {
 	struct strtab strings;
 	VEC(struct calltree_frame) frames;
 	VEC(struct calltree_node) nodes;
-	struct map64 frame_of; /* hash of frame -> number */
-	struct map64 child_of; /* hash of parent and frame -> node */
+	VEC(struct calltree_moment) moments; /* by lane, then end; none: not asked for */
+	VEC(uint32_t) lanes;		     /* threads: strings, the busiest first */
+	struct map64 frame_of;		     /* hash of frame -> number */
+	struct map64 child_of;		     /* hash of parent and frame -> node */
 	struct map64 build_of; /* library's string -> its build id's; see calltree_build_id */
 };
 

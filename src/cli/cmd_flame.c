@@ -39,6 +39,7 @@ static enum flame_level level_from(const struct args *a)
 static int options_from(struct flame_options *o, const struct args *a, struct err *e)
 {
 	const char *kind = args_get(a, "kind"), *backward = args_get(a, "backward");
+	const char *format = args_get(a, "format");
 	uint64_t pid = 0, tid = 0;
 	*o = (struct flame_options){
 		.kind = flame_kind_of(kind ? kind : "cpu"),
@@ -49,6 +50,7 @@ static int options_from(struct flame_options *o, const struct args *a, struct er
 		.level = level_from(a),
 		.backward = backward && !strcmp(backward, "own") ? FLAME_BACKWARD_OWN
 								 : FLAME_BACKWARD_FORWARD,
+		.moments = format && !strcmp(format, "speedscope") && !args_has(a, "diff"),
 		.demangle = demangle,
 	};
 	int rc = args_u64(a, "process", 1, UINT32_MAX, &pid, e);

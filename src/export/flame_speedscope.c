@@ -1,7 +1,9 @@
 /* flame_speedscope.c - call trees in speedscope's file format
  * (https://www.speedscope.app/file-format-schema.json), profiles of type "sampled".
  *
- * Each node that weighs something by itself is one sample. The samples of a large tree are
+ * Where the tree has its samples in order of time, each thread is a profile: what it did, one after
+ * the other, and nothing where it did nothing. Behind these, or where there are none, the tree:
+ * each node that weighs something by itself is one sample. The samples of a large tree are
  * many times longer than the tree: they are written one by one and never held. A base that is
  * compared with is a second profile. Weights below 0 have no place in the format and are left
  * out; so are the middle frames of stacks that are deeper than speedscope can read. */
@@ -128,6 +130,94 @@ static void write_profile(FILE *out, const struct calltree *t, const uint32_t *o
 	free(name);
 }
 
+/* ---- in order of time ---- */
+
+#define LEAST_GAP_NS 1000	 /* the clock of the samples is no better */
+#define MOST_ENTRIES (64u << 20) /* frames of all samples together: what a file may be */
+
+/* What is written of a lane: a stack, or nothing, for so long. */
+struct run {
+	uint32_t node; /* 0: nothing */
+	uint64_t ns;
+};
+typedef VEC(struct run) runs_t;
+
+static void add_run(runs_t *runs, uint32_t node, uint64_t ns)
+{
+	if (runs->len && runs->data[runs->len - 1].node == node)
+		runs->data[runs->len - 1].ns += ns;
+	else if (ns)
+		*vec_push(runs) = (struct run){node, ns};
+}
+
+static void lane_runs(runs_t *runs, const struct calltree_moment *m, size_t n)
+{
+	uint64_t now = 0;
+	runs->len = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ns = (uint64_t)m[i].weight;
+		uint64_t start = m[i].end_ns > ns ? m[i].end_ns - ns : 0;
+		if (start > now + LEAST_GAP_NS) {
+			add_run(runs, 0, start - now);
+			now = start;
+		}
+		add_run(runs, m[i].node, ns);
+		now += ns;
+	}
+}
+
+static void write_lane(FILE *out, const struct calltree *t, uint32_t lane, const runs_t *runs)
+{
+	struct buf path = {0};
+	uint64_t sum = 0;
+	fputs("{\"type\":\"sampled\",\"name\":", out);
+	write_text(out, strtab_get(&t->strings, t->lanes.data[lane], NULL));
+	fputs(",\"unit\":", out);
+	write_text(out, unit_name(t->unit));
+	fputs(",\"samples\":[", out);
+	for (size_t i = 0; i < runs->len; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_write(out, stack(t, runs->data[i].node, &path));
+	}
+	fputs("],\n\"weights\":[", out);
+	for (size_t i = 0; i < runs->len; i++) {
+		fprintf(out, "%s%" PRIu64, i ? "," : "", runs->data[i].ns);
+		sum += runs->data[i].ns;
+	}
+	fprintf(out, "],\n\"startValue\":0,\"endValue\":%" PRIu64 "}", sum);
+	buf_free(&path);
+}
+
+/* Parents come before their children. */
+static bool fits(const struct calltree *t)
+{
+	uint32_t *depth = xcalloc(t->nodes.len + 1, sizeof(*depth));
+	uint64_t entries = 0;
+	for (size_t i = 1; i < t->nodes.len; i++)
+		depth[i] = depth[t->nodes.data[i].parent] + 1;
+	for (size_t i = 0; i < t->moments.len; i++)
+		entries += depth[t->moments.data[i].node];
+	free(depth);
+	return entries <= MOST_ENTRIES;
+}
+
+/* Returns how many profiles were written. */
+static size_t write_lanes(FILE *out, const struct calltree *t)
+{
+	runs_t runs = {0};
+	size_t at = 0, lane = 0;
+	for (; at < t->moments.len; lane++) {
+		size_t first = at;
+		while (at < t->moments.len && t->moments.data[at].lane == lane)
+			at++;
+		lane_runs(&runs, &t->moments.data[first], at - first);
+		fputs(lane ? ",\n" : "", out);
+		write_lane(out, t, (uint32_t)lane, &runs);
+	}
+	vec_free(&runs);
+	return lane;
+}
+
 static int speedscope_write(FILE *out, const struct calltree *t, struct err *e)
 {
 	if (!t->nodes.len)
@@ -145,7 +235,11 @@ static int speedscope_write(FILE *out, const struct calltree *t, struct err *e)
 	json_write(out, json_pack("{s:s}", "name", "[frames left out]"));
 	fputs("]},\n\"profiles\":[", out);
 	uint32_t *order = flame_preorder(t);
-	write_profile(out, t, order, 0);
+	size_t lanes = t->moments.len && fits(t) ? write_lanes(out, t) : 0;
+	if (lanes > 1)
+		fputs(",\n", out);
+	if (lanes != 1)
+		write_profile(out, t, order, 0);
 	if (t->differential) {
 		fputs(",\n", out);
 		write_profile(out, t, order, 1);

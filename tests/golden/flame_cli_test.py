@@ -187,6 +187,34 @@ def failures_say_what_is_wrong_and_leave_nothing(folder):
     assert not os.listdir(folder), os.listdir(folder)
 
 
+@test
+def speedscope_is_in_order_of_time(folder):
+    """A profile for each thread, with nothing where it did not run; then all of it by stack."""
+    for kind in ("cpu", "offcpu"):
+        eacgm("flame", SAMPLE, "-k", kind, "-f", "speedscope", "-o", folder / "out")
+        file = json.loads((folder / "out").read_text())
+        threads = file["profiles"][:-1] or file["profiles"]  # of one thread it is the whole
+        weights = {p["name"]: sum(w for s, w in zip(p["samples"], p["weights"]) if s)
+                   for p in threads}
+        total = sum(folded(SAMPLE, "-k", kind).values())
+        assert sum(weights.values()) == total, (kind, weights, total)
+        assert len(threads) == 1 or file["profiles"][-1]["endValue"] == total, kind
+        assert list(weights.values()) == sorted(weights.values(), reverse=True), weights
+        assert all(sum(p["weights"]) == p["endValue"] for p in threads)
+    eacgm("flame", SAMPLE, "-f", "speedscope", "-o", folder / "out")
+    file = json.loads((folder / "out").read_text())
+    main, autograd, _ = file["profiles"]
+    assert autograd["name"] == "pt_autograd_0 (pid 700, tid 701)", autograd["name"]
+    leaf = [file["shared"]["frames"][s[-1]]["name"] if s else "" for s in autograd["samples"]]
+    ran = list(zip(leaf, (w // 1_000_000 for w in autograd["weights"])))
+    assert ran == [(leaf[0], 900), ("", 90), (leaf[2], 90), ("", 910), (leaf[4], 10)], ran
+    # what is compared with another recording, and what has no time, is by stack
+    for options in (("--diff", SAMPLE), ("-k", "gpu")):
+        eacgm("flame", SAMPLE, *options, "-f", "speedscope", "-o", folder / "out")
+        names = [p["name"] for p in json.loads((folder / "out").read_text())["profiles"]]
+        assert len(names) == (2 if "--diff" in options else 1), names
+
+
 def main():
     print(f"1..{len(TESTS)}")
     bad = 0
