@@ -21,7 +21,7 @@ struct anomaly {
 	uint32_t pid;	  /* 0: of the host or a GPU */
 	int32_t gpu;	  /* -1 none */
 	const char *name; /* the function, counter or phase that did most */
-	double p_value;	  /* of its worst window */
+	double p_value;	  /* of its worst window; 0: it was told by rule */
 	double score;	  /* -log10 of it */
 	double lost_ns;	  /* time beyond what is usual, all its windows; NaN unknown */
 	uint32_t windows;

@@ -23,8 +23,14 @@ const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anoma
 	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES];
 	anomaly_entity(entity, a);
 	human_ns(lasted, a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
-	snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, p %.1g)", a->layer_name, entity,
-		 a->why, a->ended ? "lasted" : "so far", lasted, a->p_value);
+	int n = snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, ", a->layer_name, entity,
+			 a->why, a->ended ? "lasted" : "so far", lasted);
+	if (n < 0 || n >= ANOMALY_LINE_BYTES)
+		return ret;
+	if (a->p_value > 0)
+		snprintf(ret + n, ANOMALY_LINE_BYTES - (size_t)n, "p %.1g)", a->p_value);
+	else
+		snprintf(ret + n, ANOMALY_LINE_BYTES - (size_t)n, "by rule)");
 	return ret;
 }
 

@@ -91,6 +91,7 @@ static void make_parts(struct detector *d)
 					 .episodes = &d->episodes,
 					 .judged_since = &d->judging.judged_since,
 					 .window_ns = window_ns};
+	d->waits = (struct collective_waits){.tell = collective_tell, .ctx = d};
 	d->judging.rate.alarms_per_hour = o->alarms_per_hour;
 	if (o->model && d->known.regimes)
 		d->judging.regimes_known = regimes_count(d->known.regimes);
@@ -137,6 +138,7 @@ void detector_free(struct detector *d)
 	fresh_work_free(&d->fresh);
 	saves_free(&d->saves);
 	losses_free(&d->losses);
+	collective_waits_free(&d->waits);
 	vec_free(&d->ended);
 	known_free(&d->known);
 	learn_live_free(d->learning);
@@ -157,6 +159,7 @@ static void count_event(struct detector *d, const struct windows_event *e)
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)
 {
 	struct windows_event e;
+	collective_waits_call(&d->waits, n, c);
 	if (windows_call(d->windows, n, c, &e))
 		count_event(d, &e);
 }
@@ -206,6 +209,7 @@ void detector_process(struct detector *d, const struct m_process *row)
 {
 	size_t i = 0;
 	windows_parent(d->windows, row->pid, row->parent_pid);
+	collective_waits_process(&d->waits, row);
 	while (i < d->ended.len && d->ended.data[i].pid != row->pid)
 		i++;
 	if (row->end_ns && i == d->ended.len)
@@ -225,6 +229,7 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		d->ended.data[i] = d->ended.data[--d->ended.len];
 		windows_process_gone(d->windows, ended.pid);
 		hardware_process_gone(d->hardware, ended.pid);
+		collective_waits_gone(&d->waits, ended.pid);
 		judging_process_gone(d, ended.pid, now_ns);
 		job_forget(&d->job, &ended);
 	}

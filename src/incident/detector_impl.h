@@ -6,6 +6,7 @@
 #pragma once
 
 #include "detect/learn_live.h"
+#include "incident/collective_waits.h"
 #include "incident/excuses.h"
 #include "incident/judging.h"
 #include "incident/told_events.h"
@@ -27,6 +28,7 @@ struct detector {
 	struct fresh_work fresh;
 	struct saves saves;
 	struct losses losses;
+	struct collective_waits waits;
 	uint64_t last_event_ns;
 	bool ending; /* nothing more comes */
 
@@ -36,3 +38,6 @@ struct detector {
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	uint64_t events_seen, events_of_unknown_keys;
 };
+
+/* collective_told.c: what waits has found is told as an anomaly; ctx is the detector. */
+void collective_tell(void *ctx, const struct collective_wait *wait);

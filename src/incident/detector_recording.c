@@ -90,9 +90,11 @@ void detector_recording(struct detector *d, const struct row_source *r,
 	detect_names_of_source(&reading.names, r);
 	d->events.rereads = d->o.event != NULL;
 	const struct rec_tables *tables = r->tables;
-	for (size_t i = 0; i < tables->processes.len; i++)
-		windows_parent(d->windows, tables->processes.data[i].pid,
-			       tables->processes.data[i].parent_pid);
+	for (size_t i = 0; i < tables->processes.len; i++) {
+		const struct m_process *p = &tables->processes.data[i];
+		windows_parent(d->windows, p->pid, p->parent_pid);
+		collective_waits_process(&d->waits, p);
+	}
 	recording_feed(r, &(struct recording_sink){.ctx = &reading,
 						   .call = call,
 						   .gpu_span = gpu_span,

@@ -134,8 +134,11 @@ static void print_anomaly(const struct page *p, const struct report_anomalies *r
 		fprintf(p->out, "%*s", INDENT, "");
 		page_wrapped(p, INDENT, INDENT, "%s", a->why);
 	}
-	fprintf(p->out, "%*sp %.2g, %u %s", INDENT, "", a->p_value, a->windows,
-		a->windows == 1 ? "window or step" : "windows or steps");
+	if (a->p_value > 0)
+		fprintf(p->out, "%*sp %.2g, %u %s", INDENT, "", a->p_value, a->windows,
+			a->windows == 1 ? "window or step" : "windows or steps");
+	else
+		fprintf(p->out, "%*sby rule", INDENT, "");
 	if (a->lost_ns > 0)
 		fprintf(p->out, ", %s lost", human_ns(lost, whole_ns(a->lost_ns)));
 	fputc('\n', p->out);

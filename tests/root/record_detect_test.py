@@ -145,6 +145,26 @@ def _(t):
     check_watched(*start_watched(t, model, "13", "8", "11"))
 
 
+@test("without a model and within seconds: the rank that all others wait for, by rule", 120)
+def _(t):
+    if not shutil.which("mpicc") or not shutil.which("mpirun"):
+        skip("no MPI (mpicc, mpirun)")
+    job, out = t.path("mpi"), t.path("mpi.eacgm")
+    built = t.run(["mpicc", "-o", job, os.path.join(os.path.dirname(JOB), "mpi_late_rank.c")])
+    expect(built.status == 0, built)
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    ran = t.run([EACGM, "record", "-u", "root", "--detect", "-o", out, "--probe",
+                 "libmpi.so*:MPI_*", "--", "mpirun", "--oversubscribe", "-n", "3", job], env=env)
+    expect(ran.status == 0, ran)
+    why = "rank 1 came last into MPI_Allreduce: all others waited for it, for "
+    expect(ran.err.count(why) == 1 and "by rule)" in ran.err, ran)
+    for options in ([], ["--told"]):
+        said = t.run([EACGM, "detect", out, "--json", *options])
+        found = [a for a in json.loads(said.out)["anomalies"] if a["why"].startswith(why)]
+        expect(said.status == 0 and len(found) == 1 and found[0]["p_value"] == 0, said)
+        expect(found[0]["lost_ns"] > 2e9, "waited %r" % found[0]["lost_ns"])
+
+
 @test("a model that is none, or of a table: one line, and no recording")
 def _(t):
     out, bad = t.path("x.eacgm"), t.path("bad.model")
