@@ -139,23 +139,93 @@ static bool is_of(const struct anomaly *a, const char *feature)
 	return a->features_len && !strcmp(a->features[0].name, feature);
 }
 
+/* Its place; features_len: it is none of those that tell most. */
+static uint32_t feature_at(const struct anomaly *a, const char *name)
+{
+	uint32_t i = 0;
+	while (i < a->features_len && strcmp(a->features[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static struct reason reason_of_calls(const struct anomaly *a, const struct window_key *top)
+{
+	struct reason ret = {.kind = REASON_CALL, .key = top->key};
+	if (is_of(a, "pace_loss"))
+		ret.kind = REASON_PACE;
+	else if (is_of(a, "errors"))
+		ret.kind = REASON_ERRORS;
+	else if (gap_more_of(top) > more_of(top))
+		ret.kind = REASON_GAP;
+	return ret;
+}
+
+/* Whether the figures still say what the reason does. */
+static bool holds(const struct anomaly *a, const struct reason *r, const struct window_key *top)
+{
+	switch (r->kind) {
+	case REASON_PACE:
+		return feature_at(a, "pace_loss") < a->features_len;
+	case REASON_ERRORS:
+		return feature_at(a, "errors") < a->features_len;
+	case REASON_GAP:
+		return gap_more_of(top) > 0;
+	default:
+		return more_of(top) > 0;
+	}
+}
+
 /* Where, beside how much: the call that most time was lost in, or before. */
 static void why_of_pace(struct anomaly *a, const struct window_key *top, const char *span)
 {
 	double of_call = more_of(top), of_gap = gap_more_of(top);
+	uint32_t at = feature_at(a, "pace_loss");
 	int n = snprintf(a->why, sizeof(a->why), "work went on at %.2g x the usual pace, for %s",
-			 exp(a->features[0].usual - a->features[0].value), span);
+			 exp(a->features[at].usual - a->features[at].value), span);
 	if (n > 0 && (size_t)n < sizeof(a->why) && (of_call > 0 || of_gap > 0))
 		snprintf(a->why + n, sizeof(a->why) - (size_t)n, ", most of it lost %s %.120s",
 			 of_gap > of_call ? "before" : "in", a->name);
 }
 
-static void why_of_calls(const struct known *known, struct episode *e)
+static void why_of_call(struct episode *e, const struct window_key *top)
 {
 	struct anomaly *a = &e->a;
 	char more[TIME_BYTES], span[TIME_BYTES];
 	time_text((double)(a->end_ns - a->start_ns), span);
+	if (e->reason.kind == REASON_PACE) {
+		why_of_pace(a, top, span);
+	} else if (e->reason.kind == REASON_ERRORS) {
+		double share = sin(a->features[feature_at(a, "errors")].value);
+		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",
+			 100 * share * share, a->name);
+	} else if (e->reason.kind == REASON_GAP) {
+		time_text(gap_more_of(top), more);
+		snprintf(a->why, sizeof(a->why),
+			 "%s more than usual passed before calls of %.120s, in %s", more, a->name,
+			 span);
+	} else {
+		time_text(more_of(top), more);
+		snprintf(a->why, sizeof(a->why),
+			 "%.120s took %.3g x as long as usual, %s more in %s", a->name,
+			 top->usual_ns > 0 ? top->total_ns / top->usual_ns : INFINITY, more, span);
+	}
+}
+
+/* The call that was told, else the one that most time was lost at. */
+static struct window_key top_call(const struct episode *e, const struct window_key *sorted)
+{
+	for (size_t i = 0; e->reason.kind && i < e->calls.len; i++)
+		if (sorted[i].key == e->reason.key)
+			return sorted[i];
+	return sorted[0];
+}
+
+static void why_of_calls(const struct known *known, struct episode *e)
+{
+	struct anomaly *a = &e->a;
+	char span[TIME_BYTES];
 	if (!e->calls.len) {
+		time_text((double)(a->end_ns - a->start_ns), span);
 		snprintf(a->why, sizeof(a->why), "its calls were not as usual, for %s", span);
 		return;
 	}
@@ -163,28 +233,16 @@ static void why_of_calls(const struct known *known, struct episode *e)
 	memcpy(sorted, e->calls.data, e->calls.len * sizeof(*sorted));
 	qsort(sorted, e->calls.len, sizeof(*sorted), by_more);
 	calls_describe(known, e, sorted);
-	struct window_key top = sorted[0];
+	struct window_key top = top_call(e, sorted);
 	free(sorted);
+	if (e->reason.kind && !holds(a, &e->reason, &top))
+		return;
+	if (!e->reason.kind)
+		e->reason = reason_of_calls(a, &top);
 	struct detect_key key;
 	detect_keys_get(known->keys, top.key, &key);
 	a->name = keep_text(e, key.name);
-	if (is_of(a, "pace_loss")) {
-		why_of_pace(a, &top, span);
-	} else if (is_of(a, "errors")) {
-		double share = sin(a->features[0].value);
-		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",
-			 100 * share * share, a->name);
-	} else if (gap_more_of(&top) > more_of(&top)) {
-		time_text(gap_more_of(&top), more);
-		snprintf(a->why, sizeof(a->why),
-			 "%s more than usual passed before calls of %.120s, in %s", more, a->name,
-			 span);
-	} else {
-		time_text(more_of(&top), more);
-		snprintf(a->why, sizeof(a->why),
-			 "%.120s took %.3g x as long as usual, %s more in %s", a->name,
-			 top.usual_ns > 0 ? top.total_ns / top.usual_ns : INFINITY, more, span);
-	}
+	why_of_call(e, &top);
 }
 
 static void why_of_counter(struct episode *e)
@@ -192,13 +250,19 @@ static void why_of_counter(struct episode *e)
 	struct anomaly *a = &e->a;
 	char span[TIME_BYTES];
 	time_text((double)(a->end_ns - a->start_ns), span);
-	a->name = a->features_len ? a->features[0].name : "counters";
 	if (!a->features_len) {
+		a->name = "counters";
 		snprintf(a->why, sizeof(a->why), "counters were not as usual, for %s", span);
 		return;
 	}
+	if (!e->reason.kind)
+		e->reason = (struct reason){.kind = REASON_COUNTER, .feature = a->features[0].name};
+	uint32_t at = feature_at(a, e->reason.feature);
+	if (at == a->features_len)
+		return;
+	a->name = e->reason.feature;
 	snprintf(a->why, sizeof(a->why), "%s was %.3g %s where %.3g is usual, for %s", a->name,
-		 a->features[0].value, a->features[0].unit, a->features[0].usual, span);
+		 a->features[at].value, a->features[at].unit, a->features[at].usual, span);
 }
 
 /* The phase, or count, that tells most beside the duration, where it adds to the step; NULL none.
@@ -212,21 +276,27 @@ static const char *phase_of_step(const struct anomaly *a)
 	return NULL;
 }
 
+/* How much more than usual, as a logarithm; 0 where it is none of what tells most. */
+static double more_of_feature(const struct anomaly *a, const char *name)
+{
+	uint32_t at = feature_at(a, name);
+	return at < a->features_len ? a->features[at].value - a->features[at].usual : 0;
+}
+
 static void why_of_step(struct episode *e)
 {
 	struct anomaly *a = &e->a;
 	char span[TIME_BYTES];
-	double times = 0, of_phase = 0;
-	const char *phase = phase_of_step(a);
+	double times = more_of_feature(a, "duration");
+	struct reason now = {.kind = times > LEAST_TOLD ? REASON_STEP : REASON_PHASE,
+			     .feature = e->reason.kind ? e->reason.feature : phase_of_step(a)};
+	const char *phase = now.feature;
+	double of_phase = phase ? more_of_feature(a, phase) : 0;
+	if (e->reason.kind && (now.kind != e->reason.kind || (phase && of_phase <= LEAST_TOLD)))
+		return;
+	e->reason = now;
 	time_text((double)(a->end_ns - a->start_ns), span);
 	a->name = phase ? phase : "step";
-	for (uint32_t i = 0; i < a->features_len; i++) {
-		double by = a->features[i].value - a->features[i].usual;
-		if (!strcmp(a->features[i].name, "duration"))
-			times = by;
-		else if (phase && !strcmp(a->features[i].name, phase))
-			of_phase = by;
-	}
 	if (times > LEAST_TOLD && phase)
 		snprintf(a->why, sizeof(a->why),
 			 "steps took %.3g x as long as usual, most of it in %s", exp(times), phase);
@@ -241,8 +311,10 @@ static void why_of_step(struct episode *e)
 			 span);
 }
 
-void episode_describe(const struct known *known, struct episode *e)
+void episode_describe(const struct known *known, struct episode *e, bool keep)
 {
+	if (!keep)
+		e->reason = (struct reason){REASON_NONE};
 	if (has_values(e->a.layer))
 		why_of_counter(e);
 	else if (e->a.layer == DETECT_STEP)

@@ -207,7 +207,8 @@ static struct recent_row row_of(const struct judged *j)
 
 static void hand_out(const struct episodes *all, struct episode *e)
 {
-	episode_describe(all->known, e);
+	/* who reads a file is told once, at the end */
+	episode_describe(all->known, e, !all->o->whole);
 	if (all->o->tell)
 		all->o->tell(all->o->tell_ctx, &e->a);
 }

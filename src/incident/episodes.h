@@ -32,9 +32,26 @@ struct doubtful_row {
 	double rarity;
 };
 
+/* What an anomaly was put down to when it was told first. */
+struct reason {
+	enum {
+		REASON_NONE,   /* it was not told yet */
+		REASON_CALL,   /* a call's own time, */
+		REASON_GAP,    /* the time before it, */
+		REASON_PACE,   /* all work's pace, where most of it was lost at the call, */
+		REASON_ERRORS, /* calls that failed, most of them this, */
+		REASON_STEP,   /* the time of a step, in a phase or in none, */
+		REASON_PHASE,  /* a phase of it or none, */
+		REASON_COUNTER,
+	} kind;
+	uint32_t key;	     /* of a call */
+	const char *feature; /* of a step or counter; NULL: none */
+};
+
 struct episode {
 	struct anomaly a; /* features, score: of its worst row */
 	struct series *series;
+	struct reason reason;
 	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
 	uint64_t last_start_ns; /* looked at one by one */
 	uint32_t quiet;		/* rows since the last that belongs to it */
@@ -79,7 +96,8 @@ double episode_half_rarity(const struct episode *e);
 void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret);
 
 /* ---- episode_why.c ---- */
-/* Names the anomaly, what did most and says why in a sentence. */
-void episode_describe(const struct known *known, struct episode *e);
+/* Names the anomaly, what did most and says why in a sentence. keep: the reason stays that was
+ * given before; its figures are new, unless they say no more that there is one. */
+void episode_describe(const struct known *known, struct episode *e, bool keep);
 /* Makes features of the row that is its worst so far. */
 void episode_features(const struct known *known, struct episode *e, const struct judged *j);
