@@ -17,6 +17,7 @@ SHORT = {
     "overhead": ["--pairs", "3", "--steps", "200", "--burst-steps", "1000", "--cycles", "2",
                  "--seconds", "2"],
     "gmm": ["--rounds", "2", "--rows", "200000", "--sklearn-iterations", "2"],
+    "startup": ["--rounds", "3"],
     "report_cost": ["--spans", "1000000", "--rounds", "2"],
     "profile_cost": ["--pairs", "2", "--steps", "500", "--starts", "2", "--shares-seconds", "10"],
 }

@@ -137,10 +137,15 @@ static long hold_step(__u32 i, struct hold **ctx)
 	return now_ns > h->until_ns;
 }
 
-/* Verified once, not for each round of whoever holds. */
+/* 1 when the hold is over. Verified once, not for each round of whoever holds. */
 __noinline int hold_round(struct hold *h)
 {
-	return h ? (int)bpf_loop(HOLD_STEPS, hold_step, &h, 0) : 0;
+	if (!h)
+		return 1;
+	bpf_loop(HOLD_STEPS, hold_step, &h, 0);
+	__u64 now_ns = bpf_ktime_get_ns();
+	return h->answered || now_ns > h->until_ns ||
+	       (h->for_maps && (closing || !user_space_runs(now_ns)));
 }
 
 /* True when the answer came. */
@@ -148,13 +153,8 @@ static __always_inline bool hold_wait(struct hold *h)
 {
 	h->waits = true;
 	waits_hold(h->begin_ns);
-	for (int i = 0; i < HOLD_LOOPS; i++) {
-		hold_round(h);
-		__u64 now_ns = bpf_ktime_get_ns();
-		if (h->answered || now_ns > h->until_ns ||
-		    (h->for_maps && (closing || !user_space_runs(now_ns))))
-			break;
-	}
+	for (int i = 0; i < HOLD_LOOPS && !hold_round(h); i++)
+		;
 	__u64 now_ns = bpf_ktime_get_ns();
 	note_time(h, now_ns);
 	__u64 took_ns = now_ns - h->begin_ns;

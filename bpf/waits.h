@@ -232,18 +232,18 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	return true;
 }
 
-static __always_inline void fill_sums(struct rec_wait_sums *r, struct task_struct *task,
-				      const struct thread_waits *w, __u64 now_ns, bool last)
+/* All but whose they are. Long, and verified once: it is no part of the paths that lead here. */
+__noinline int fill_sums(struct rec_wait_sums *r, struct thread_waits *w, __u64 now_ns, bool last)
 {
+	if (!r || !w)
+		return 0;
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_WAIT_SUMS;
 	r->last = last;
-	r->tgid = BPF_CORE_READ(task, tgid);
-	r->tid = BPF_CORE_READ(task, pid);
 	r->since_ns = w->since_ns;
 	r->until_ns = now_ns;
-	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
 	__builtin_memcpy(r->sums, w->sums, sizeof(r->sums));
+	return 0;
 }
 
 static __always_inline void sums_put(struct task_struct *task, struct thread_waits *w, __u64 now_ns,
@@ -254,7 +254,10 @@ static __always_inline void sums_put(struct task_struct *task, struct thread_wai
 	if (!r)
 		return; /* they are told again, and at the end */
 	w->told_ns = now_ns;
-	fill_sums(r, task, w, now_ns, last);
+	fill_sums(r, w, now_ns, last);
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->tid = BPF_CORE_READ(task, pid);
+	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
