@@ -86,8 +86,6 @@ static __always_inline int step_by_frame_pointer(struct rec_stack *r, int why)
 {
 	struct unwind_state *st = &r->state;
 	__u64 rbp = st->regs[UNWIND_RBP], rsp = st->regs[UNWIND_RSP];
-	if (is_programs_start(r))
-		return stack_fails(r, STACK_WHOLE);
 	__u64 pair[2] = {};
 	if (st->guessed > 8 || !(st->known & 1u << UNWIND_RBP) || rbp < rsp || rbp & 7 ||
 	    rbp - rsp > FRAME_BYTES_MAX || bpf_probe_read_user(pair, sizeof(pair), (void *)rbp))
@@ -200,13 +198,19 @@ static __always_inline int look_up(struct rec_stack *r, __u64 at)
 {
 	struct unwind_state *st = &r->state;
 	st->frame_end = 0;
-	if (st->mapping.table == MAPPING_NO_RULES)
+	st->by_guess = 0;
+	int end = st->mapping.table == MAPPING_NO_RULES
+			  ? STACK_NO_RULES
+			  : find_rule(r, at - st->mapping.bias, st->mapping.table);
+	if (end == STACK_NO_RULES && is_programs_start(r))
+		return stack_fails(r, STACK_WHOLE);
+	if (end == STACK_NO_RULES) {
+		st->by_guess = 1;
 		return -1;
-	int end = find_rule(r, at - st->mapping.bias, st->mapping.table);
-	if (end == STACK_NO_RULES)
-		return -1;
+	}
 	if (end)
 		return stack_fails(r, end);
+	st->by_guess = st->rule.by_code;
 	if (st->rule.cfa == CFA_END)
 		return stack_fails(r, STACK_WHOLE);
 	if (st->rule.cfa == CFA_SIGNAL)
@@ -361,6 +365,7 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 	r->state.py_begun = 0;
 	r->state.amid_entry = 0;
 	r->state.in_exec = 0;
+	r->state.by_guess = 0;
 	r->state.returns = 0;
 	r->state.trampoline = 0;
 	r->state.mapping.start = r->state.mapping.end = 0;

@@ -275,7 +275,8 @@ static __always_inline int push_native(struct rec_stack *r, __u64 address)
 {
 	const struct unwind_mapping *m = &r->state.mapping;
 	__u64 in_file = address - m->bias;
+	__u64 guessed = r->state.by_guess ? GUESSED_FRAME_BIT : 0;
 	if (!in_mapping(r, address) || m->table >= UNWIND_TABLES_MAX || in_file >> FILE_FRAME_BITS)
-		return push_frame(r, address);
-	return push_frame(r, FILE_FRAME(m->table, in_file));
+		return push_frame(r, address | guessed);
+	return push_frame(r, FILE_FRAME(m->table, in_file) | guessed);
 }

@@ -53,12 +53,13 @@ struct unwind_rule {
 	__s32 add;
 	__s16 ra;		   /* the return address is at CFA + ra */
 	__s16 saved[UNWIND_SAVED]; /* at CFA + this; bit in by_base set: at base + this */
-	__u8 pad[6];
+	__u8 by_code;		   /* from the instructions: there is no call frame information */
+	__u8 pad[5];
 };
 
 /* The first words of a table. Places are word numbers from the table's own beginning. */
 #define UNWIND_TABLE_MAGIC   0x31544e55u /* "UNT1" */
-#define UNWIND_TABLE_VERSION 1
+#define UNWIND_TABLE_VERSION 2
 struct unwind_table_head {
 	__u32 magic;
 	__u32 version;
@@ -93,6 +94,9 @@ struct unwind_table_head {
 #define FILE_FRAME(table, at) (FILE_FRAME_BIT | (__u64)(table) << FILE_FRAME_BITS | (at))
 #define FILE_FRAME_TABLE(f)   ((__u32)((f) >> FILE_FRAME_BITS) & (UNWIND_TABLES_MAX - 1))
 #define FILE_FRAME_AT(f)      ((f) & ((1ULL << FILE_FRAME_BITS) - 1))
+/* Of a native frame: its caller was found by its instructions or the frame pointer, for want of
+ * call frame information. */
+#define GUESSED_FRAME_BIT (1ULL << 63)
 
 /* Why a stack ends. */
 enum stack_end {

@@ -16,6 +16,7 @@ struct counts {
 	const struct profile_options *o;
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
+	bool *guessed;		     /* by stack: goes through code without unwind rules */
 	struct map64 end_of;	     /* string -> index into p->ends */
 	int reason_of[WAIT_REASONS]; /* index into p->reasons + 1 */
 };
@@ -29,6 +30,17 @@ static uint32_t *make_roots(const struct rec_tables *t)
 		roots[i] = s->parent ? roots[s->parent] : s->frame;
 	}
 	return roots;
+}
+
+/* Which stacks go through code without unwind rules. */
+static bool *make_guessed(const struct rec_tables *t)
+{
+	bool *guessed = xcalloc(t->stacks.len + 1, sizeof(*guessed));
+	for (size_t i = 1; i < t->stacks.len; i++) {
+		const struct m_stack *s = &t->stacks.data[i];
+		guessed[i] = guessed[s->parent] || t->frames.data[s->frame].guessed;
+	}
+	return guessed;
 }
 
 static void count_end(struct counts *n, uint32_t stack)
@@ -82,6 +94,7 @@ static void count_samples(void *ctx, const struct visited_rows *rows)
 		if (s->kind != SAMPLE_CPU)
 			continue;
 		n->p->samples++;
+		n->p->guessed += n->guessed[s->stack];
 		count_end(n, s->stack);
 	}
 }
@@ -196,10 +209,14 @@ void profile_make(struct profile *ret, const struct row_source *source,
 	*ret = (struct profile){0};
 	if (!source->tables->samples)
 		return;
-	struct counts n = {
-		.p = ret, .o = options, .t = source->tables, .root_of = make_roots(source->tables)};
+	struct counts n = {.p = ret,
+			   .o = options,
+			   .t = source->tables,
+			   .root_of = make_roots(source->tables),
+			   .guessed = make_guessed(source->tables)};
 	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
+	free(n.guessed);
 	map64_free(&n.end_of);
 	make_tree(ret, source, options);
 	if (ret->ends.len)

@@ -44,6 +44,7 @@ struct profile {
 	uint64_t total_ns;
 	uint64_t period_ns;
 	uint64_t whole;				/* of the samples: reach the thread's start */
+	uint64_t guessed;			/* with a frame that has no unwind rules */
 	VEC(struct profile_end) ends;		/* of the others; most first */
 	VEC(struct profile_function) functions; /* by own time, most first */
 	uint64_t waits, waited_ns;

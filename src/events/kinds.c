@@ -202,6 +202,7 @@ static const struct row_field frame_fields[] = {
 	FIELD(frame, name, U32, DELTA, STRING),	     FIELD(frame, file, U32, VARINT, STRING),
 	FIELD(frame, line, U32, VARINT, NUMBER),     FIELD(frame, library, U32, VARINT, STRING),
 	FIELD(frame, build_id, U32, VARINT, STRING), FIELD(frame, address, U64, DELTA, NUMBER),
+	FIELD(frame, guessed, U8, FIXED, NUMBER),
 };
 
 static const struct row_field stack_fields[] = {

@@ -151,6 +151,7 @@ struct m_frame {
 	uint32_t library;  /* string: path of the binary */
 	uint32_t build_id; /* string */
 	uint64_t address;  /* virtual address in the binary, or in the kernel */
+	uint8_t guessed;   /* native: its caller was found without call frame information */
 };
 
 /* A stack is a leaf of this tree: number, then its parent's, up to 0. Number 0 is no stack;

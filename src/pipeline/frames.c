@@ -115,11 +115,14 @@ void frames_tell_losses(struct pipeline *p)
 
 /* ---- native ---- */
 
-bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret)
+/* at: with GUESSED_FRAME_BIT, as in a stack's record. */
+uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at)
 {
+	uint64_t address = at & ~GUESSED_FRAME_BIT;
 	struct known_process *process = pipeline_process_of(p, tgid);
 	const struct proc_map *m = proc_map_at(pipeline_maps_of(process), address);
-	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = address}};
+	struct known_frame frame = {
+		.row = {.kind = FRAME_NATIVE, .address = address, .guessed = at != address}};
 	uint64_t bias = 0, number;
 	size_t elf = m ? pipeline_elf_index(p, tgid, m) : 0;
 	const struct namer_facts *file = elf ? &p->elves.data[elf - 1].facts : NULL;
@@ -130,18 +133,15 @@ bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint
 	/* places without a file are told apart by process */
 	uint64_t where = elf ? elf : (uint64_t)tgid << 32 | process->generation;
 	uint64_t key = place_key(FRAME_NATIVE, where, frame.row.address);
-	if (map64_get(&p->frames->by_place, key, &number)) {
-		*ret = (uint32_t)number;
-		return true;
-	}
+	if (map64_get(&p->frames->by_place, key, &number))
+		return (uint32_t)number;
 	frame.named = !frame.elf;
 	frame.row.library = rec_string_z(p->writer, !m ? "" : m->path[0] ? m->path : "[anonymous]");
 	if (file) {
 		frame.row.build_id = rec_string_z(p->writer, file->build_id);
 		frame.row.in_python = file->py_version != 0;
 	}
-	*ret = add_frame(p, key, &frame);
-	return true;
+	return add_frame(p, key, &frame);
 }
 
 uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t at)
@@ -149,9 +149,10 @@ uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t at)
 	uint32_t table = FILE_FRAME_TABLE(at);
 	const struct table_file *t = pipeline_table(p, table);
 	uint64_t elf = pipeline_table_elf(p, tgid, table), number;
-	struct known_frame frame = {.row = {.kind = FRAME_NATIVE, .address = FILE_FRAME_AT(at)},
-				    .elf = (uint32_t)elf,
-				    .named = !elf};
+	struct known_frame frame = {
+		.row = {.kind = FRAME_NATIVE, .address = FILE_FRAME_AT(at), .guessed = at >> 63},
+		.elf = (uint32_t)elf,
+		.named = !elf};
 	uint64_t key = place_key(FRAME_NATIVE, elf ? elf : UINT64_MAX - table, frame.row.address);
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;

@@ -235,7 +235,7 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 		} else if (at & FILE_FRAME_BIT) {
 			frames[n++] = frames_of_file(p, raw->tgid, at);
 		} else {
-			frames_of_address(p, raw->tgid, at, &frames[n++]);
+			frames[n++] = frames_of_address(p, raw->tgid, at);
 		}
 	}
 	const char *cut = move_python(p, raw, frames, n) ? NULL : cut_reason(raw);

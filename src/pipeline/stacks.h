@@ -37,7 +37,7 @@ struct frames *frames_new(void);
 void frames_free(struct frames *f);
 /* The recording's number of a frame; false: a name that it needs has not come (only with
  * !force). */
-bool frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, uint32_t *ret);
+uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address);
 /* A place in a file that has a table (FILE_FRAME of wire/unwind.h). */
 uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t frame);
 bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *ret);

@@ -27,15 +27,18 @@ static void ends_text(struct buf *ret, const struct profile *f)
 static void head_text(const struct page *p)
 {
 	const struct profile *f = p->r->profile;
-	char samples[HUMAN_BYTES], total[HUMAN_BYTES];
+	char samples[HUMAN_BYTES], total[HUMAN_BYTES], guessed[64] = "";
 	struct buf ends = {0};
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "profile");
 	ends_text(&ends, f);
-	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole%s",
+	if (f->guessed)
+		snprintf(guessed, sizeof(guessed), "; %.2f %% go through code without unwind rules",
+			 100 * ratio(f->guessed, f->samples));
+	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole%s%s",
 		     human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
 		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
-		     (char *)ends.data);
+		     (char *)ends.data, guessed);
 	buf_free(&ends);
 }
 
@@ -182,6 +185,8 @@ void report_profile_json(struct json_stream *out, const struct report *r)
 	json_stream_put(out, "end_reasons", ends);
 	json_stream_put(out, "whole_ratio",
 			p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());
+	json_stream_put(out, "guessed_ratio",
+			p->samples ? json_real(ratio(p->guessed, p->samples)) : json_null());
 	json_stream_array(out, "functions");
 	for (size_t i = 0; i < p->functions.len && (!top || i < top); i++)
 		json_stream_put(out, NULL, function_json(p, &p->functions.data[i]));

@@ -6,8 +6,9 @@
  * rules, so that a row takes one word.
  *
  * Between functions the rule of the one before goes on for less than GAP_BYTES: padding is not
- * worth two rows. Where functions overlap, the one that begins first keeps its addresses, of
- * two that begin together the one that the file has first.
+ * worth two rows. More is code without rules, which unwind_code.c makes some for. Where functions
+ * overlap, the one that begins first keeps its addresses, of two that begin together the one that
+ * the file has first.
  *
  * Which functions there are is unwind_functions.c's, what a row's rule is unwind_rule.c's. */
 #include "symbolize/unwind_table.h"
@@ -19,8 +20,10 @@
 #include "base/buffer.h"
 #include "symbolize/unwind_impl.h"
 
-#define GAP_BYTES 16
-#define MAX_PAGES 65536 /* 4 GiB: x86-64's code models keep code within 2 */
+#define GAP_BYTES   16
+#define CODE_BYTES  (8u << 20) /* without rules, of a file, that are looked at */
+#define PIECE_BYTES (1u << 20) /* at once */
+#define MAX_PAGES   65536      /* 4 GiB: x86-64's code models keep code within 2 */
 
 /* A file may be made so that all its rules fall on one slot; half-full tables of real rules have
  * runs of some twenty. */
@@ -32,6 +35,9 @@
 struct build {
 	struct cfi cfi;
 	bool signal; /* of the function at work */
+	const struct elf_file *file;
+	uint64_t text_start, text_end; /* .text; 0 where there is none */
+	uint64_t code_bytes;	       /* of it that were looked at for want of rules */
 
 	VEC(uint32_t) words; /* head, pages, rows; at the end the rules */
 	uint32_t rows_at;
@@ -198,12 +204,39 @@ static void visit_row(void *ctx, uint64_t address, const struct cfi_row *row)
 	add_row(b, address > b->from ? address : b->from, number);
 }
 
+static void visit_code(void *ctx, uint64_t address, const struct unwind_rule *rule)
+{
+	struct build *b = ctx;
+
+	add_row(b, address, rule ? rule_number(b, rule) : 0);
+}
+
+/* What lies between functions that have rules: padding, or functions that have none. */
+static void add_gap(struct build *b, uint64_t end)
+{
+	uint64_t from = b->from > b->text_start ? b->from : b->text_start;
+	uint64_t to = end < b->text_end ? end : b->text_end;
+
+	if (end < b->from || end - b->from < GAP_BYTES)
+		return;
+	add_row(b, b->from, 0);
+	for (; from < to && b->code_bytes < CODE_BYTES; from = b->from) {
+		size_t len = to - from < PIECE_BYTES ? to - from : PIECE_BYTES;
+		const uint8_t *code = elf_file_bytes(b->file, from, len);
+
+		if (code)
+			unwind_code_run(code, len, from, visit_code, b);
+		b->code_bytes += len;
+		b->from = from + len;
+	}
+	add_row(b, b->from, 0);
+}
+
 static void add_function(struct build *b, const struct cfi_fde *fde)
 {
 	if (fde->end <= b->from)
 		return;
-	if (fde->start >= b->from && fde->start - b->from >= GAP_BYTES)
-		add_row(b, b->from, 0);
+	add_gap(b, fde->start);
 	if (fde->start > b->from)
 		b->from = fde->start;
 	b->signal = b->cfi.cies.data[fde->cie].signal;
@@ -213,12 +246,26 @@ static void add_function(struct build *b, const struct cfi_fde *fde)
 
 /* ---- table ---- */
 
+static void find_text(struct build *b)
+{
+	const uint8_t *data;
+	uint64_t address;
+	size_t len;
+
+	if (!elf_file_section(b->file, ".text", &data, &len, &address))
+		return;
+	b->text_start = address;
+	b->text_end = address + len;
+}
+
 static void begin_table(struct build *b)
 {
 	const struct cfi_fde *fdes = b->cfi.fdes.data;
-	uint64_t end = 0, limit;
+	uint64_t start = fdes[0].start, end = b->text_end, limit;
 
-	b->first_page = fdes[0].start >> UNWIND_PAGE_SHIFT;
+	if (b->text_end && b->text_start < start)
+		start = b->text_start;
+	b->first_page = start >> UNWIND_PAGE_SHIFT;
 	limit = (b->first_page + MAX_PAGES) << UNWIND_PAGE_SHIFT;
 	for (size_t i = 0; i < b->cfi.fdes.len; i++)
 		if (fdes[i].end > end)
@@ -230,7 +277,7 @@ static void begin_table(struct build *b)
 	vec_reserve(&b->words, b->rows_at + b->cfi.fdes.len);
 	memset(b->words.data, 0, b->rows_at * sizeof(*b->words.data));
 	b->words.len = b->rows_at;
-	b->from = fdes[0].start;
+	b->from = start;
 	vec_push(&b->rules); /* rule 0 */
 	grow_slots(b);
 }
@@ -268,9 +315,11 @@ static int fill_table(struct build *b, struct err *e)
 {
 	if (!b->cfi.fdes.len)
 		return err_set(e, ENOENT, "no call frame information in it");
+	find_text(b);
 	begin_table(b);
 	for (size_t i = 0; i < b->cfi.fdes.len; i++)
 		add_function(b, &b->cfi.fdes.data[i]);
+	add_gap(b, b->text_end);
 	end_table(b);
 	if (b->too_large)
 		return err_set(e, EFBIG, "its call frame information comes to more than %u words",
@@ -281,7 +330,7 @@ static int fill_table(struct build *b, struct err *e)
 int unwind_table_build(const struct elf_file *f, struct unwind_table *ret,
 		       struct unwind_table_stats *stats, struct err *e)
 {
-	struct build b = {0};
+	struct build b = {.file = f};
 	int rc;
 
 	rc = unwind_functions_find(f, &b.cfi, &b.stats.damaged, e);

@@ -138,4 +138,24 @@ def _(t):
            "live_shortly is called by main")
 
 
+@test("assembly without unwind rules is walked through, by its instructions; the report says so")
+def _(t):
+    r = t.record([target("no_rules"), "600"], "--profile", "cpu", "-F", "299")
+    stacks = folded(t, r.path)
+    for shape in ("asm_leaf", "asm_saves", "asm_aligned"):
+        mine = {s: w for s, w in stacks.items() if shape in s}
+        bad = {s: w for s, w in mine.items() if s[:s.index(shape)][-2:] != ("main", "run_shape")
+               or "[cut: no_rules]" in s}
+        total = sum(mine.values())
+        expect(total > 3e8, "%s: %.2f s: %r" % (shape, total / 1e9, stacks))
+        expect(sum(bad.values()) <= 0.01 * total, "%s: %r" % (shape, bad))
+    back = [s for s in stacks if "called_back" in s]
+    expect(back and all(s[s.index("called_back") - 1] == "asm_aligned" for s in back),
+           "called_back: %r" % back)
+    profile = r.report["profile"]
+    cut = {k: n for k, n in profile["end_reasons"].items() if k != "no_table"}  # not compiled yet
+    expect(sum(cut.values()) <= 0.01 * profile["samples"], "%r" % cut)
+    expect(profile["guessed_ratio"] > 0.7, "guessed %r" % profile["guessed_ratio"])
+
+
 main()

@@ -53,6 +53,8 @@ struct made {
 	struct buf debug;
 	size_t cie_at;
 	bool in_debug;
+	const char *code; /* at code_at of the text */
+	size_t code_at, code_len;
 	struct elf_builder elf;
 	struct elf_file *file;
 	struct unwind_table table;
@@ -128,6 +130,8 @@ static int build(struct made *m)
 	struct err e;
 	int rc;
 
+	if (m->code)
+		memcpy((uint8_t *)text + m->code_at, m->code, m->code_len);
 	elf_builder_init(&m->elf);
 	elf_builder_section(&m->elf, ".text", SHT_PROGBITS, text, TEXT_LEN, 0);
 	free(text);
@@ -452,8 +456,9 @@ static void test_pages(void **state)
 	assert_int_equal(build(&m), 0);
 	h = head_of(&m.table);
 	assert_int_equal(h.text_start, TEXT + edge - 0x10000);
-	assert_int_equal(h.npages, 4);
-	assert_int_equal(h.nrows, 2 + 1 + 2 + 1); /* 0, start; carried; carried, change; start */
+	assert_int_equal(h.npages, 5); /* to the end of .text */
+	assert_int_equal(h.nrows,
+			 2 + 1 + 2 + 1 + 1); /* 0, start; carried; carried, change; start; 0 */
 	assert_rule(&m, edge - 0x101, CFA_NONE, 0, 0);
 	assert_rule(&m, edge - 1, CFA_REG, UNWIND_RSP, 16);
 	assert_rule(&m, edge, CFA_REG, UNWIND_RSP, 16);
@@ -475,7 +480,7 @@ static void test_pages_without_rows(void **state)
 	fde(&m, 0, 0x10, CODE(""));
 	fde(&m, edge + 0x20080, 0x10, CODE("\x0e\x10"));
 	assert_int_equal(build(&m), 0);
-	assert_int_equal(head_of(&m.table).npages, 4);
+	assert_int_equal(head_of(&m.table).npages, 5);
 	assert_rule(&m, edge + 0x8000, CFA_NONE, 0, 0);
 	assert_rule(&m, edge + 0x20000, CFA_NONE, 0, 0);
 	assert_rule(&m, edge + 0x20080, CFA_REG, UNWIND_RSP, 16);
@@ -504,6 +509,72 @@ static void test_debug_frame_fills_in(void **state)
 	assert_rule(&m, 0x20f, CFA_REG, UNWIND_RSP, 0x18);
 	assert_rule(&m, 0x31f, CFA_REG, UNWIND_RSP, 0x50);
 	assert_int_equal(m.stats.damaged, 1);
+	end(&m);
+}
+
+/* Behind a function that has rules. */
+static void begin_code(struct made *m, const char *code, size_t len)
+{
+	*m = (struct made){.code = code, .code_at = 0x200, .code_len = len};
+	plain_cie(m);
+	fde(m, 0x100, 0x40, CODE(""));
+	assert_int_equal(build(m), 0);
+}
+
+static void assert_saved(const struct made *m, uint64_t place, int rbx, int r12)
+{
+	const struct unwind_rule *r = at(m, place);
+
+	assert_int_equal(r->by_code, 1);
+	assert_int_equal(r->saved[0], rbx);
+	assert_int_equal(r->saved[2], r12);
+}
+
+static void test_code_without_rules(void **state)
+{
+	struct made m;
+
+	(void)state;
+	/* push %rbx; push %r12; sub $40,%rsp; nop; add $40,%rsp; pop %r12; pop %rbx; ret */
+	begin_code(&m, CODE("\x53\x41\x54\x48\x83\xec\x28\x90\x48\x83\xc4\x28\x41\x5c\x5b\xc3"));
+	assert_rule(&m, 0x13f, CFA_REG, UNWIND_RSP, 8);
+	assert_int_equal(at(&m, 0x13f)->by_code, 0);
+	assert_rule(&m, 0x200, CFA_REG, UNWIND_RSP, 8);
+	assert_saved(&m, 0x200, UNWIND_SAME, UNWIND_SAME);
+	assert_rule(&m, 0x201, CFA_REG, UNWIND_RSP, 16);
+	assert_saved(&m, 0x201, -16, UNWIND_SAME);
+	assert_rule(&m, 0x207, CFA_REG, UNWIND_RSP, 64);
+	assert_saved(&m, 0x207, -16, -24);
+	assert_rule(&m, 0x20c, CFA_REG, UNWIND_RSP, 24);
+	assert_rule(&m, 0x20f, CFA_REG, UNWIND_RSP, 8);
+	assert_saved(&m, 0x20f, UNWIND_SAME, UNWIND_SAME);
+	assert_rule(&m, 0x210, CFA_NONE, 0, 0);
+	end(&m);
+	/* mov %rsp,%rax; sub $72,%rsp; and $-64,%rsp; mov %rax,64(%rsp); nop; mov 64(%rsp),%rsp;
+	 * ret */
+	begin_code(&m, CODE("\x48\x89\xe0\x48\x83\xec\x48\x48\x83\xe4\xc0\x48\x89\x44\x24\x40\x90"
+			    "\x48\x8b\x64\x24\x40\xc3"));
+	assert_rule(&m, 0x200, CFA_REG, UNWIND_RSP, 8);
+	assert_rule(&m, 0x203, CFA_REG, UNWIND_RAX, 8);
+	assert_rule(&m, 0x20b, CFA_REG, UNWIND_RAX, 8);
+	assert_rule(&m, 0x210, CFA_DEREF, UNWIND_RSP, 64);
+	assert_int_equal(at(&m, 0x210)->add, 8);
+	assert_rule(&m, 0x216, CFA_REG, UNWIND_RSP, 8);
+	end(&m);
+}
+
+/* A jump that leads nobody knows where; ways to a return that do not agree. */
+static void test_code_that_cannot_be_followed(void **state)
+{
+	struct made m;
+
+	(void)state;
+	begin_code(&m, CODE("\x53\x90\xff\xe0")); /* push %rbx; nop; jmp *%rax */
+	assert_rule(&m, 0x201, CFA_NONE, 0, 0);
+	end(&m);
+	begin_code(&m, CODE("\x90\x74\x01\x5b\xc3")); /* nop; jz 1f; pop %rbx; 1: ret */
+	assert_rule(&m, 0x200, CFA_NONE, 0, 0);
+	assert_rule(&m, 0x203, CFA_REG, UNWIND_RSP, 16);
 	end(&m);
 }
 
@@ -1096,6 +1167,8 @@ int main(void)
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_pages_without_rows),
 		cmocka_unit_test(test_debug_frame_fills_in),
+		cmocka_unit_test(test_code_without_rules),
+		cmocka_unit_test(test_code_that_cannot_be_followed),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_too_many_rules),
 		cmocka_unit_test(test_too_many_functions),
