@@ -287,8 +287,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	if (frozen)
 		return 0;
-	__u32 tgid = BPF_CORE_READ(prev, tgid);
-	__u32 state = BPF_CORE_READ(prev, __state);
+	__u32 tgid = prev->tgid, state = prev->__state;
 	if (counts_waits)
 		waits_switch(prev, next, tgid, state, preempt || !state);
 	if (profiles_waits)

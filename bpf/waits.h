@@ -99,11 +99,10 @@ static __always_inline bool in_interrupt(void *ctx, __u64 *scratch)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	*(void *volatile *)scratch = ctx;
 	__u64 here = *(volatile __u64 *)scratch;
-	if (here - (__u64)BPF_CORE_READ(task, stack) >= TASK_STACK_BYTES)
+	if (here - (__u64)task->stack >= TASK_STACK_BYTES)
 		return true;
-	struct pt_regs *saved = (void *)bpf_task_pt_regs(task), entry;
-	return saved && !bpf_probe_read_kernel(&entry, sizeof(entry), saved) && entry.cs & 3 &&
-	       (__s64)entry.orig_rax == -1;
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
+	return saved && (__s64)saved->orig_rax == -1;
 }
 
 /* ---- why ---- */
@@ -121,10 +120,11 @@ static __always_inline bool is_gpu(struct file *file)
 
 static __always_inline __u8 reason_of_file(struct task_struct *task, __u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct files_struct *files = task->files;
+	struct fdtable *table = files ? files->fdt : NULL;
 	struct file *file = NULL;
-	if (!table || fd >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd) || !file)
+	if (!table || fd >= table->max_fds ||
+	    bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd) || !file)
 		return WAIT_OTHER;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	switch (BPF_CORE_READ(inode, i_mode) & MODE_TYPE) {
@@ -149,22 +149,19 @@ static __always_inline void find_reason(struct thread_waits *w, struct task_stru
 					__u32 state)
 {
 	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
-	__u64 number = ~0ULL, fd = 0;
-	if (saved)
-		bpf_probe_read_kernel(&number, sizeof(number), &saved->orig_rax);
+	__u64 number = saved ? saved->orig_rax : ~0ULL;
 	w->syscall = (__s32)number;
 	if (state & TASK_IS_STOPPED) {
 		w->reason = WAIT_STOPPED;
 	} else if ((__s32)number < 0) {
 		w->reason = WAIT_PAGE_FAULT; /* in no system call */
-	} else if (state & TASK_BLOCKED && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait)) {
+	} else if (state & TASK_BLOCKED && BPF_CORE_READ_BITFIELD(task, in_iowait)) {
 		w->reason = WAIT_DISK;
 	} else {
 		__u8 reason = number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
-		if (reason == WAIT_BY_FILE && saved &&
-		    !bpf_probe_read_kernel(&fd, sizeof(fd), &saved->rdi))
-			reason = reason_of_file(task, (__u32)fd);
-		w->reason = reason;
+		w->reason = reason != WAIT_BY_FILE ? reason
+			    : saved		   ? reason_of_file(task, (__u32)saved->rdi)
+						   : WAIT_OTHER;
 	}
 }
 
@@ -220,8 +217,8 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->kind = REC_WAIT;
 	r->reason = w->reason;
 	r->syscall = w->reason == WAIT_PREEMPTED ? -1 : w->syscall;
-	r->tgid = BPF_CORE_READ(task, tgid);
-	r->tid = BPF_CORE_READ(task, pid);
+	r->tgid = task->tgid;
+	r->tid = task->pid;
 	r->start_ns = w->out_ns;
 	r->duration_ns = took_ns;
 	r->runnable_ns = runnable_ns;
@@ -288,7 +285,7 @@ static __always_inline void waits_return(struct thread_waits *w, struct task_str
 	if (!w->out_ns)
 		return;
 	__u64 took_ns = now_ns - w->out_ns, runnable_ns = runnable_since(w, now_ns);
-	bool left_out = took_ns >= wait_row_ns && (!may_record(BPF_CORE_READ(task, tgid), now_ns) ||
+	bool left_out = took_ns >= wait_row_ns && (!may_record(task->tgid, now_ns) ||
 						   !wait_put(task, w, took_ns, runnable_ns));
 	add_wait(w, w->reason, took_ns, runnable_ns, left_out);
 	w->out_ns = 0;
@@ -360,7 +357,7 @@ int find_waits(struct bpf_iter__task *ctx)
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread_waits *w = waits_new(task, now_ns);
 	__u32 state = task->__state;
-	if (w && (!bpf_core_field_exists(task->on_cpu) || !BPF_CORE_READ(task, on_cpu)))
+	if (w && (!bpf_core_field_exists(task->on_cpu) || !task->on_cpu))
 		waits_leave(w, task, state, !state, now_ns);
 	return 0;
 }
