@@ -44,12 +44,8 @@ static void load_calls(struct gpu_host *h, const struct timeline *t)
 		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
 		struct host_thread *thread = &h->threads[k->thread];
 		struct stretch at = {c->start_ns, c->end_ns};
-		/* A copy without a stream returns when it is done. */
-		bool waits =
-			k->role == GPU_SYNC ||
-			(k->role == GPU_COPY && t->probes.rows[k->probe].arg[GPU_ARG_STREAM] < 0);
 		thread->wanted = true;
-		if (waits)
+		if (timeline_call_waits(t, k))
 			*vec_push(&thread->syncs) = at;
 		else if ((k->role == GPU_COLLECTIVE || k->role == GPU_P2P ||
 			  k->role == GPU_NCCL_GROUP) &&

@@ -132,6 +132,13 @@ static inline const struct timeline_call_kind *timeline_call_kind_of(const struc
 	return &t->call_kinds.data[c->kind];
 }
 
+/* It returns when the GPU has done something: a wait for it, or a copy without a stream. */
+static inline bool timeline_call_waits(const struct timeline *t, const struct timeline_call_kind *k)
+{
+	return k->role == GPU_SYNC ||
+	       (k->role == GPU_COPY && t->probes.rows[k->probe].arg[GPU_ARG_STREAM] < 0);
+}
+
 /* The driver's call that started it, as CUPTI saw it; 0 unknown. */
 static inline uint64_t timeline_called_ns(const struct timeline *t, const struct timeline_span *s)
 {

@@ -2,8 +2,8 @@
 #include "report/report_section.h"
 
 static const struct report_section *const sections[] = {
-	&report_timeline,    &report_ranks, &report_steps,    &report_operators, &report_gpu_lines,
-	&report_collectives, &report_flops, &report_counters, &report_told,
+	&report_account,   &report_timeline,	&report_ranks, &report_steps,	 &report_operators,
+	&report_gpu_lines, &report_collectives, &report_flops, &report_counters, &report_told,
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
@@ -24,9 +24,15 @@ void report_sections_make(struct report *r)
 		}
 }
 
+void report_sections_head(const struct page *p)
+{
+	if (p->r->sections[0])
+		sections[0]->text(p, p->r->sections[0]);
+}
+
 void report_sections_text(const struct page *p)
 {
-	for (size_t i = 0; i < SECTIONS; i++)
+	for (size_t i = 1; i < SECTIONS; i++)
 		if (p->r->sections[i])
 			sections[i]->text(p, p->r->sections[i]);
 }

@@ -25,6 +25,7 @@ struct report_section {
 	void (*end)(void *state);	 /* frees it */
 };
 
+extern const struct report_section report_account; /* opens the text */
 extern const struct report_section report_timeline;
 extern const struct report_section report_steps;
 extern const struct report_section report_flops;
@@ -38,6 +39,7 @@ extern const struct report_section report_counters;
 /* Called by report_make, report_text, report_json and report_free. */
 void report_sections_begin(struct report *r, struct report_visitors *v);
 void report_sections_make(struct report *r);
-void report_sections_text(const struct page *p);
+void report_sections_head(const struct page *p); /* the first one */
+void report_sections_text(const struct page *p); /* the others */
 void report_sections_json(struct json_stream *out, const struct report *r);
 void report_sections_end(struct report *r);

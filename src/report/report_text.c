@@ -326,6 +326,7 @@ void report_verdict_text(FILE *out, const struct report *r)
 void report_text(FILE *out, const struct report *r)
 {
 	struct page p = {out, r};
+	report_sections_head(&p);
 	header(&p);
 	processes_table(&p);
 	report_gpu_text(&p);

@@ -1,0 +1,109 @@
+/* account_samples.c - what main threads ran, by the samples of the CPU clock. A stack has one
+ * owner: the import of a module that is on it, else whose code its leaf is. */
+#include <string.h>
+
+#include "analyze/account_impl.h"
+
+struct reading {
+	struct accounting *a;
+	uint8_t *owner_of; /* by stack: owner + 1, 0 = not looked at */
+};
+
+static const char *base_name(const struct rec_tables *t, uint32_t path)
+{
+	const char *text = strtab_get(&t->strings, path, NULL), *slash = strrchr(text, '/');
+	return slash ? slash + 1 : text;
+}
+
+static bool starts(const char *s, const char *with)
+{
+	return !strncmp(s, with, strlen(with));
+}
+
+static bool is_import(const struct rec_tables *t, const struct m_frame *f)
+{
+	return f->kind == FRAME_PYTHON &&
+	       starts(strtab_get(&t->strings, f->file, NULL), "<frozen importlib");
+}
+
+static bool is_torch(const struct rec_tables *t, const struct m_frame *f)
+{
+	const char *library = base_name(t, f->library);
+	return f->kind == FRAME_NATIVE &&
+	       (starts(library, "libtorch") || starts(library, "libc10"));
+}
+
+/* Works for whoever calls it. */
+static bool is_libc(const struct rec_tables *t, const struct m_frame *f)
+{
+	const char *library = base_name(t, f->library);
+	return starts(library, "libc.so") || starts(library, "libc-") ||
+	       starts(library, "libm.so") || starts(library, "libpthread") ||
+	       starts(library, "ld-linux");
+}
+
+static enum account_owner owner_of_stack(const struct rec_tables *t, uint32_t stack)
+{
+	enum account_owner owner = ACCOUNT_CPU;
+	bool torch = false;
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		if (is_import(t, f))
+			return ACCOUNT_IMPORT;
+		torch = torch || is_torch(t, f);
+		if (owner != ACCOUNT_CPU || (f->kind == FRAME_NATIVE && is_libc(t, f)))
+			continue;
+		if (f->kind == FRAME_KERNEL)
+			owner = ACCOUNT_KERNEL;
+		else if (f->kind == FRAME_PYTHON || (f->kind == FRAME_NATIVE && f->in_python))
+			owner = ACCOUNT_PYTHON;
+		else if (f->kind == FRAME_NATIVE)
+			owner = ACCOUNT_NATIVE;
+	}
+	if (owner == ACCOUNT_CPU) /* nothing but the C library */
+		return ACCOUNT_NATIVE;
+	return owner == ACCOUNT_NATIVE && torch ? ACCOUNT_OPERATORS : owner;
+}
+
+static void add_samples(void *ctx, const struct visited_rows *rows)
+{
+	struct reading *r = ctx;
+	struct accounting *a = r->a;
+	const struct m_sample *samples = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_sample *s = &samples[i];
+		uint64_t at;
+		/* what spins until the GPU is ready has its owner */
+		if (s->kind != SAMPLE_CPU || !map64_get(&a->place_of, s->thread, &at) ||
+		    syncs_within(a, s->thread, s->time_ns, s->time_ns + 1))
+			continue;
+		if (!r->owner_of[s->stack])
+			r->owner_of[s->stack] = (uint8_t)(owner_of_stack(a->t, s->stack) + 1);
+		a->running[at].samples[r->owner_of[s->stack] - 1]++;
+		a->ret->threads.data[at].samples++;
+	}
+}
+
+void account_read_samples(struct accounting *a, const struct row_source *s)
+{
+	struct reading r = {a, xcalloc(a->t->stacks.len + 1, 1)};
+	rows_read(s, ROW_SAMPLE, add_samples, &r);
+	free(r.owner_of);
+}
+
+void account_split_running(struct accounting *a, size_t i)
+{
+	struct account_thread *th = &a->ret->threads.data[i];
+	uint64_t left_ns = th->ns[ACCOUNT_CPU], left = th->samples;
+	if (!left)
+		return;
+	th->ns[ACCOUNT_CPU] = 0;
+	for (int k = 0; k < ACCOUNT_RUNS && left; k++) { /* the last one has what rounding leaves */
+		uint64_t n = a->running[i].samples[k];
+		uint64_t ns = n == left ? left_ns
+					: (uint64_t)((double)left_ns * (double)n / (double)left);
+		th->ns[k] += ns;
+		left_ns -= ns;
+		left -= n;
+	}
+}

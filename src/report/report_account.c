@@ -1,0 +1,286 @@
+/* report_account.c - the head of the report: what ran, where the time of its main thread went, and
+ * what stands out. */
+#include "report/report_account.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "report/report_section.h"
+
+#define ROW_LEAST  100 /* one part in so many of the time: smaller rows are put together */
+#define OTHERS	   3   /* groups of other processes that have a line */
+#define TOP_OWNERS 3
+
+/* ids: for programs */
+static const struct {
+	const char *id, *words;
+} owners[ACCOUNT_OWNERS] = {
+	[ACCOUNT_PYTHON] = {"python", "running Python code"},
+	[ACCOUNT_IMPORT] = {"import", "importing Python modules"},
+	[ACCOUNT_OPERATORS] = {"operators", "running PyTorch's operators"},
+	[ACCOUNT_NATIVE] = {"native", "running native code"},
+	[ACCOUNT_KERNEL] = {"kernel", "running in the Linux kernel"},
+	[ACCOUNT_CPU] = {"cpu", "running on the CPU"},
+	[ACCOUNT_GPU] = {"gpu", "waiting for the GPU"},
+	[ACCOUNT_DATA] = {"data", "waiting for data of its child processes"},
+	[ACCOUNT_LOCK] = {"lock", "waiting for locks and conditions"},
+	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
+	[ACCOUNT_NETWORK] = {"network", "waiting for the network"},
+	[ACCOUNT_PIPE] = {"pipe", "waiting for pipes"},
+	[ACCOUNT_POLL] = {"poll", "waiting for events (poll, epoll, select)"},
+	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
+	[ACCOUNT_CHILD] = {"child", "waiting for child processes to end"},
+	[ACCOUNT_MEMORY] = {"memory", "waiting for pages of memory"},
+	[ACCOUNT_RUNNABLE] = {"runnable", "ready to run, but no CPU was free"},
+	[ACCOUNT_HELD] = {"held", "held by eACGM while it attached"},
+	[ACCOUNT_STOPPED] = {"stopped", "stopped by a signal or a debugger"},
+	[ACCOUNT_OTHER] = {"other", "anything else"},
+};
+
+const char *account_owner_words(enum account_owner owner)
+{
+	return owners[owner].words;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+/* ---- groups ---- */
+
+static struct account_group *group_of(struct account_state *s, const char *program)
+{
+	for (size_t i = 0; i < s->ngroups; i++)
+		if (!strcmp(s->groups[i].program, program))
+			return &s->groups[i];
+	if (s->ngroups == ACCOUNT_GROUPS)
+		return NULL;
+	s->groups[s->ngroups] = (struct account_group){.program = program};
+	return &s->groups[s->ngroups++];
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct account_group *x = a, *y = b;
+	return x->run_ns > y->run_ns ? -1 : x->run_ns < y->run_ns;
+}
+
+static void make_groups(struct account_state *s)
+{
+	for (size_t i = 0; i < s->account.threads.len; i++) {
+		const struct account_thread *th = &s->account.threads.data[i];
+		struct account_group *g = i == s->account.main ? NULL : group_of(s, th->program);
+		if (!g)
+			continue;
+		g->processes++;
+		g->wall_ns += th->wall_ns;
+		g->run_ns += th->run_ns;
+		for (int k = 0; k < ACCOUNT_OWNERS; k++)
+			g->ns[k] += th->ns[k];
+	}
+	qsort(s->groups, s->ngroups, sizeof(*s->groups), compare_groups);
+}
+
+/* ---- the section ---- */
+
+static void *begin(const struct report *r, struct report_visitors *v)
+{
+	(void)v;
+	if (!r->tables->wait_totals.len || r->options->only || r->options->from_ns ||
+	    r->options->to_ns)
+		return NULL;
+	struct account_state *s = xcalloc(1, sizeof(*s));
+	s->r = r;
+	return s;
+}
+
+static bool make(const struct report *r, void *state)
+{
+	struct account_state *s = state;
+	account_make(&s->account, r->source, r->timeline, r->summary, r->options->pid);
+	make_groups(s);
+	return s->account.threads.len;
+}
+
+static void end(void *state)
+{
+	struct account_state *s = state;
+	account_free(&s->account);
+	free(s);
+}
+
+/* ---- text ---- */
+
+static void what_ran(const struct page *p, const struct account_thread *th)
+{
+	const struct report *r = p->r;
+	char duration[HUMAN_BYTES], processes[HUMAN_BYTES], lost[HUMAN_BYTES] = "";
+	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
+	const char *program = rec_meta(r->tables, "program");
+	size_t n = r->summary->processes.len;
+	char *name = text_clean(program && *program ? program : th->program);
+	page_styled(p, BOLD, name);
+	if (!command)
+		fprintf(p->out, " (pid %u)", th->pid);
+	fprintf(p->out, "%s %s%s%s, %s %s; ", command ? " ran for" : " was watched for",
+		human_ns(duration, r->duration_ns), host ? " on " : "", host ? host : "",
+		human_count(processes, n), n == 1 ? "process" : "processes");
+	if (r->lost)
+		fprintf(p->out, "%s events were lost\n", human_count(lost, r->lost));
+	else
+		fputs("nothing was lost\n", p->out);
+	free(name);
+}
+
+static void row(const struct page *p, uint64_t ns, uint64_t whole, const char *words)
+{
+	char share[HUMAN_BYTES];
+	snprintf(share, sizeof(share), "%.1f %%", percent(ns, whole));
+	page_right(p, share, COLUMN_TIME);
+	page_ns(p, ns, COLUMN_TIME);
+	fprintf(p->out, "  %s\n", words);
+}
+
+struct owned {
+	enum account_owner owner;
+	uint64_t ns;
+};
+
+static int compare_owned(const void *a, const void *b)
+{
+	const struct owned *x = a, *y = b;
+	if (x->ns != y->ns)
+		return x->ns > y->ns ? -1 : 1;
+	return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+/* Most first. */
+static void sort_owners(struct owned ret[static ACCOUNT_OWNERS],
+			const uint64_t ns[static ACCOUNT_OWNERS])
+{
+	for (int i = 0; i < ACCOUNT_OWNERS; i++)
+		ret[i] = (struct owned){i, ns[i]};
+	qsort(ret, ACCOUNT_OWNERS, sizeof(*ret), compare_owned);
+}
+
+static void main_table(const struct page *p, const struct account_thread *th)
+{
+	struct owned of[ACCOUNT_OWNERS];
+	char wall[HUMAN_BYTES];
+	uint64_t rest_ns = 0;
+	sort_owners(of, th->ns);
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "where the time went");
+	char *name = text_clean(th->program);
+	fprintf(p->out, ": the main thread of %s (%u), %s\n", name, th->pid,
+		human_ns(wall, th->wall_ns));
+	free(name);
+	for (int i = 0; i < ACCOUNT_OWNERS; i++) {
+		if (of[i].owner == ACCOUNT_OTHER || of[i].ns * ROW_LEAST < th->wall_ns)
+			rest_ns += of[i].ns;
+		else if (of[i].ns)
+			row(p, of[i].ns, th->wall_ns, owners[of[i].owner].words);
+	}
+	if (rest_ns)
+		row(p, rest_ns, th->wall_ns, owners[ACCOUNT_OTHER].words);
+}
+
+/* "  cc1plus × 12: 33.1 s; 80 % running native code, 12 % waiting for pipes" */
+static void group_line(const struct page *p, const struct account_group *g)
+{
+	struct owned of[ACCOUNT_OWNERS];
+	struct buf line = {0};
+	char run[HUMAN_BYTES], count[HUMAN_BYTES];
+	sort_owners(of, g->ns);
+	buf_printf(&line, "  %s", g->program);
+	if (g->processes > 1)
+		buf_printf(&line, " × %s", human_count(count, g->processes));
+	buf_printf(&line, ": %s on the CPU; of its time", human_ns(run, g->run_ns));
+	for (int i = 0; i < TOP_OWNERS && of[i].ns * ROW_LEAST >= g->wall_ns && of[i].ns; i++)
+		buf_printf(&line, "%s %.0f %% %s", i ? "," : "", percent(of[i].ns, g->wall_ns),
+			   owners[of[i].owner].words);
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
+}
+
+static void others(const struct page *p, const struct account_state *s)
+{
+	uint64_t run_ns = 0;
+	for (size_t i = 0; i < s->ngroups; i++)
+		run_ns += s->groups[i].run_ns;
+	if (!s->ngroups)
+		return;
+	fputs("other main threads:\n", p->out);
+	for (size_t i = 0; i < s->ngroups && i < OTHERS; i++)
+		if (s->groups[i].run_ns * 50 >= run_ns)
+			group_line(p, &s->groups[i]);
+}
+
+static void stands_out(const struct page *p, const struct account_state *s)
+{
+	struct account_finding found[FINDINGS_MOST];
+	size_t n = account_findings(s, found);
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "what stands out");
+	fputc('\n', p->out);
+	for (size_t i = 0; i < n; i++)
+		page_wrapped(p, 0, 4, "  - %s", found[i].text);
+	if (!n)
+		fputs("  Nothing: no single wait or cost is large.\n", p->out);
+}
+
+static void text(const struct page *p, const void *state)
+{
+	const struct account_state *s = state;
+	const struct account_thread *th = account_main(&s->account);
+	what_ran(p, th);
+	main_table(p, th);
+	others(p, s);
+	stands_out(p, s);
+	fputc('\n', p->out);
+}
+
+/* ---- JSON ---- */
+
+static json_t *shares_json(const uint64_t ns[static ACCOUNT_OWNERS])
+{
+	json_t *ret = json_object();
+	for (int i = 0; i < ACCOUNT_OWNERS; i++)
+		if (ns[i])
+			json_object_set_new(ret, owners[i].id, report_number_json(ns[i]));
+	return ret;
+}
+
+static json_t *thread_json(const struct account_thread *th)
+{
+	return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o}", "pid", (int)th->pid, "program",
+			 report_text_json(th->program), "wall_ns", report_number_json(th->wall_ns),
+			 "running_ns", report_number_json(th->run_ns), "samples",
+			 report_number_json(th->samples), "owners", shares_json(th->ns));
+}
+
+static void json(struct json_stream *out, const struct report *r, const void *state)
+{
+	const struct account_state *s = state;
+	struct account_finding found[FINDINGS_MOST];
+	size_t n = account_findings(s, found);
+	json_t *o = json_object(), *list = json_array(), *threads = json_array();
+	(void)r;
+	for (size_t i = 0; i < s->account.threads.len; i++)
+		json_array_append_new(threads, thread_json(&s->account.threads.data[i]));
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s,s:o,s:o}", "name", found[i].name, "cost_ns",
+						report_number_json(found[i].cost_ns), "text",
+						report_text_json(found[i].text)));
+	json_object_set_new(o, "main", thread_json(account_main(&s->account)));
+	json_object_set_new(o, "threads", threads);
+	json_object_set_new(o, "stands_out", list);
+	json_stream_put(out, "account", o);
+}
+
+const struct report_section report_account = {begin, make, text, json, end};

@@ -1,0 +1,189 @@
+/* report_account_rules.c - what stands out: each rule looks at one thing, and says a sentence with
+ * numbers where it is large. To add one: a function and its line in the table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "report/report_account.h"
+
+/* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
+typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th, char *ret);
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+/* Whether an owner has so many percent of the thread's time. */
+static bool has(const struct account_thread *th, enum account_owner owner, unsigned least)
+{
+	return th->ns[owner] && th->ns[owner] * 100 >= th->wall_ns * least;
+}
+
+/* "It waited for the disk for 32 % of its time (1.2 s)." with what comes before the number. */
+static uint64_t say_share(const struct account_thread *th, enum account_owner owner, unsigned least,
+			  char *ret, const char *what, const char *hint)
+{
+	char time[HUMAN_BYTES];
+	if (!has(th, owner, least))
+		return 0;
+	snprintf(ret, FINDING_BYTES, "%s for %.0f %% of its time (%s)%s.", what,
+		 percent(th->ns[owner], th->wall_ns), human_ns(time, th->ns[owner]), hint);
+	return th->ns[owner];
+}
+
+static uint64_t data(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_DATA, 10, ret, "It waited for data of its child processes",
+			 ": they are slower than it is");
+}
+
+static uint64_t lock(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	const struct rec_tables *t = s->r->tables;
+	char time[HUMAN_BYTES], by[96] = "";
+	if (!has(th, ACCOUNT_LOCK, 10))
+		return 0;
+	for (size_t i = 0; i < t->threads.len && th->unlocker_ns * 2 > th->ns[ACCOUNT_LOCK]; i++) {
+		const struct m_thread *row = &t->threads.data[i];
+		if (row->pid == th->pid && row->tid == th->unlocker_tid)
+			snprintf(by, sizeof(by), "; its thread %s (%u) ended %.0f %% of that",
+				 strtab_get(&t->strings, row->comm, NULL), row->tid,
+				 percent(th->unlocker_ns, th->ns[ACCOUNT_LOCK]));
+	}
+	snprintf(ret, FINDING_BYTES,
+		 "It waited for a lock or a condition for %.0f %% of its time (%s)%s.",
+		 percent(th->ns[ACCOUNT_LOCK], th->wall_ns), human_ns(time, th->ns[ACCOUNT_LOCK]),
+		 by);
+	return th->ns[ACCOUNT_LOCK];
+}
+
+static uint64_t runnable(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_RUNNABLE, 10, ret,
+			 "It was ready to run, but others had the CPU",
+			 ": more wants to run than there are CPUs for it");
+}
+
+static uint64_t slept(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
+			 " in calls like sleep()");
+}
+
+static uint64_t imports(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_IMPORT, 20, ret, "It imported Python modules", "");
+}
+
+static uint64_t held(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_HELD, 5, ret, "eACGM held it while probes were attached",
+			 ": without tracing it is faster by that");
+}
+
+static uint64_t disk(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_DISK, 10, ret, "It waited for the disk", "");
+}
+
+static uint64_t memory(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_MEMORY, 5, ret, "It waited for pages of memory to be read",
+			 "");
+}
+
+static uint64_t network(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_NETWORK, 10, ret, "It waited for the network", "");
+}
+
+static uint64_t pipes(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_PIPE, 10, ret, "It waited for another program at a pipe", "");
+}
+
+static uint64_t idle(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_POLL, 30, ret, "It had nothing to do",
+			 ": it waited for events");
+}
+
+static uint64_t gpu(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_GPU, 20, ret, "It waited for the GPU", "");
+}
+
+static uint64_t python(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_PYTHON, 50, ret, "One thread ran Python code",
+			 ": on one CPU, since Python runs one thread at a time");
+}
+
+static uint64_t kernel(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_KERNEL, 25, ret, "It ran in the Linux kernel",
+			 ": system calls, page faults");
+}
+
+/* The time is the children's: the busiest program says whose. */
+static uint64_t children(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	char run[HUMAN_BYTES];
+	if (!has(th, ACCOUNT_CHILD, 30))
+		return 0;
+	int n = snprintf(ret, FINDING_BYTES,
+			 "It waited for child processes for %.0f %% of its time",
+			 percent(th->ns[ACCOUNT_CHILD], th->wall_ns));
+	if (s->ngroups)
+		snprintf(ret + n, FINDING_BYTES - (size_t)n, "; of them %s ran most: %s on the CPU",
+			 s->groups[0].program, human_ns(run, s->groups[0].run_ns));
+	strncat(ret, ".", FINDING_BYTES - strlen(ret) - 1);
+	return th->ns[ACCOUNT_CHILD];
+}
+
+static const struct {
+	const char *name;
+	rule_fn *look;
+} rules[] = {
+	{"data", data},	      {"lock", lock},	  {"no_cpu", runnable}, {"sleep", slept},
+	{"import", imports},  {"held", held},	  {"disk", disk},	{"memory", memory},
+	{"network", network}, {"pipe", pipes},	  {"idle", idle},	{"gpu", gpu},
+	{"python", python},   {"kernel", kernel}, {"child", children},
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+static int compare_findings(const void *a, const void *b)
+{
+	const struct account_finding *x = a, *y = b;
+	return x->cost_ns > y->cost_ns ? -1 : x->cost_ns < y->cost_ns;
+}
+
+size_t account_findings(const struct account_state *s,
+			struct account_finding ret[static FINDINGS_MOST])
+{
+	struct account_finding all[RULES];
+	size_t n = 0;
+	for (size_t i = 0; i < RULES; i++) {
+		all[n] = (struct account_finding){.name = rules[i].name};
+		all[n].cost_ns = rules[i].look(s, account_main(&s->account), all[n].text);
+		n += all[n].cost_ns != 0;
+	}
+	qsort(all, n, sizeof(*all), compare_findings);
+	n = n < FINDINGS_MOST ? n : FINDINGS_MOST;
+	memcpy(ret, all, n * sizeof(*all));
+	return n;
+}
