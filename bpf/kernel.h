@@ -138,6 +138,10 @@ struct thread_struct {
 	unsigned long fsbase; /* pthread_self(), where glibc and musl run */
 } RELOCATED;
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} RELOCATED;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -145,6 +149,7 @@ struct task_struct {
 	unsigned int __state;
 	void *stack;
 	int on_cpu;
+	struct sched_entity se;
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	struct thread_struct thread;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "session/program_name.h"
 #include "session/session_impl.h"
 
 static uint64_t realtime_ns(void)
@@ -53,6 +54,15 @@ void metas_begin_segment(struct session *s)
 	write_start(s, monotonic_ns());
 }
 
+/* Of the arguments only what the program is: they may hold secrets. */
+static void write_command(struct session *s)
+{
+	char *program = program_name(s->opts->command);
+	pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
+	pipeline_meta(s->pipeline, "program", "%s", program);
+	free(program);
+}
+
 void metas_begin(struct session *s)
 {
 	struct utsname u;
@@ -65,7 +75,7 @@ void metas_begin(struct session *s)
 	pipeline_meta(s->pipeline, "waits", "%d", s->opts->counts_waits);
 	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
 	if (s->opts->command)
-		pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
+		write_command(s);
 	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", s->probe_ns_each);
 	write_start(s, s->start_ns);
 	write_boot_id(s);

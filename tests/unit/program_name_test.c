@@ -1,0 +1,46 @@
+/* program_name_test.c - what a command line's program is called.
+ * links: session base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "session/program_name.h"
+
+#define EXPECT(name, ...)                                                                          \
+	do {                                                                                       \
+		char *argv[] = {__VA_ARGS__, NULL}, *is = program_name(argv);                      \
+		assert_string_equal(is, name);                                                     \
+		free(is);                                                                          \
+	} while (0)
+
+static void scripts(void **state)
+{
+	(void)state;
+	EXPECT("train.py", "/usr/bin/python3", "/job/train.py", "--lr", "1");
+	EXPECT("train.py", "python3.11", "-u", "-W", "ignore", "train.py");
+	EXPECT("train.py", "mpirun", "-n", "2", "python3", "train.py", "secret");
+	EXPECT("train.py", "torchrun", "--nproc-per-node", "2", "/job/train.py");
+	EXPECT("train.py", "env", "A=1", "taskset", "-c", "0", "python", "train.py");
+	EXPECT("run", "bash", "/job/run", "x");
+	EXPECT("app.js", "node", "app.js");
+}
+
+static void others(void **state)
+{
+	(void)state;
+	EXPECT("python3 -m pytest", "python3", "-m", "pytest", "tests/a.py");
+	EXPECT("python3 -c", "/usr/bin/python3", "-c", "print(1)");
+	EXPECT("redis-server", "/usr/bin/redis-server", "--port", "1");
+	EXPECT("make", "make", "-j2");
+	EXPECT("python3", "python3");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(others)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
