@@ -194,8 +194,8 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 		s->longest_ns = took_ns;
 }
 
-/* Of some hundreds of waits one, on Linux 6.18, has no end that the programs see, when the thread's
- * storage is new. What it has run since then is known all the same. */
+/* Now and then, on Linux 6.18, the end of a wait is not seen. What the thread has run since then is
+ * known all the same. */
 static __always_inline void waits_missed(struct thread_waits *w, struct task_struct *task,
 					 __u64 now_ns)
 {

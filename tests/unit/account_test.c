@@ -1,0 +1,265 @@
+/* account_test.c - where the time of main threads went, from recordings made by hand: each instant
+ * has one owner.
+ * links: analyze recording base golden */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "analyze/account.h"
+#include "golden/gpu_sample.h"
+#include "recording/recording.h"
+
+#define MS     1000000ULL
+#define PERIOD (10 * MS)
+
+enum { MAIN, HELPER, CHILD };
+
+static char path[] = "/tmp/eacgm-account-XXXXXX";
+static struct rec_writer *w;
+static struct rec_reader *reader;
+static struct timeline timeline;
+static struct summary summary;
+static struct account account;
+
+static int make_path(void **state)
+{
+	(void)state;
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static void process(uint32_t pid, uint32_t parent, const char *command)
+{
+	rec_put_process(w, &(struct m_process){.pid = pid,
+					       .parent_pid = parent,
+					       .command = rec_string_z(w, command),
+					       .start_ns = 1,
+					       .rank = -1});
+}
+
+/* Process 7 with its threads 7 and 9, and its child 8. */
+static void create(void)
+{
+	struct err e = {0};
+	if (rec_writer_open(&w, path, NULL, &e))
+		fail_msg("%s", e.msg);
+	gpu_sample_probes(w);
+	process(7, 1, "/usr/bin/python3");
+	process(8, 7, "/usr/bin/python3");
+	rec_add_thread(w, &(struct m_thread){7, 7, rec_string_z(w, "python3")});
+	rec_add_thread(w, &(struct m_thread){7, 9, rec_string_z(w, "helper")});
+	rec_add_thread(w, &(struct m_thread){8, 8, rec_string_z(w, "python3")});
+	rec_put_meta(w, "program", "train.py");
+}
+
+static void make(void)
+{
+	struct err e = {0};
+	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
+		fail_msg("%s", e.msg);
+	timeline_make(&timeline, rec_source(reader), &(struct timeline_options){0});
+	summary_make(&summary, rec_source(reader), &(struct summary_options){0});
+	account_make(&account, rec_source(reader), &timeline, &summary, 0);
+	for (size_t i = 0; i < account.threads.len; i++) {
+		uint64_t sum_ns = 0;
+		for (int k = 0; k < ACCOUNT_OWNERS; k++)
+			sum_ns += account.threads.data[i].ns[k];
+		assert_int_equal(sum_ns, account.threads.data[i].wall_ns);
+	}
+}
+
+static void done(void)
+{
+	account_free(&account);
+	summary_free(&summary);
+	timeline_free(&timeline);
+	rec_close(reader);
+}
+
+/* From 0 to 1 s. */
+static void total(uint32_t thread, uint8_t reason, uint64_t waited_ms, uint64_t runnable_ms)
+{
+	rec_put_wait_total(w, &(struct m_wait_total){.thread = thread,
+						     .reason = reason,
+						     .since_ns = MS,
+						     .until_ns = 1001 * MS,
+						     .count = 1,
+						     .waited_ns = waited_ms * MS,
+						     .runnable_ns = runnable_ms * MS});
+}
+
+static void wait(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms, uint32_t pid,
+		 uint32_t tid)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .waker_pid = pid,
+					 .waker_tid = tid,
+					 .reason = reason});
+}
+
+static void expect_ms(enum account_owner owner, uint64_t ms)
+{
+	assert_int_equal(account_main(&account)->ns[owner], ms * MS);
+}
+
+static void totals_and_what_is_left(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_SLEEP, 300, 10);
+	total(MAIN, WAIT_PREEMPTED, 0, 90);
+	total(HELPER, WAIT_FUTEX, 900, 0); /* not the main thread's */
+	make();
+	assert_int_equal(account.threads.len, 1);
+	assert_string_equal(account_main(&account)->program, "train.py");
+	assert_int_equal(account_main(&account)->wall_ns, 1000 * MS);
+	expect_ms(ACCOUNT_SLEEP, 300);
+	expect_ms(ACCOUNT_RUNNABLE, 100);
+	expect_ms(ACCOUNT_CPU, 600);
+	assert_int_equal(account_main(&account)->run_ns, 600 * MS);
+	done();
+}
+
+static void who_ends_waits(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_POLL, 500, 0);
+	total(MAIN, WAIT_FUTEX, 200, 0);
+	total(CHILD, WAIT_SLEEP, 900, 0);
+	wait(MAIN, WAIT_POLL, 10, 310, 8, 8);
+	wait(MAIN, WAIT_POLL, 320, 420, 0, 0);
+	wait(MAIN, WAIT_FUTEX, 500, 650, 7, 9);
+	make();
+	expect_ms(ACCOUNT_DATA, 300);
+	expect_ms(ACCOUNT_POLL, 200);
+	expect_ms(ACCOUNT_LOCK, 200);
+	expect_ms(ACCOUNT_CPU, 300);
+	assert_int_equal(account_main(&account)->unlocker_tid, 9);
+	assert_int_equal(account_main(&account)->unlocker_ns, 150 * MS);
+	done();
+}
+
+/* A call that waits for the GPU has its time, whether it sleeps or spins, and no sample of it is
+ * anybody's. */
+static void gpu_has_its_waits(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_POLL, 300, 0);
+	GPU_CALL(w, MAIN, GS_SYNC, 100 * MS, 400 * MS, 0x70);
+	wait(MAIN, WAIT_POLL, 150, 350, 0, 0); /* within */
+	wait(MAIN, WAIT_POLL, 450, 550, 0, 0); /* half of it within */
+	for (uint64_t ms = 105; ms < 145; ms += 10)
+		rec_put_sample(w, &(struct m_sample){.time_ns = ms * MS, .weight_ns = PERIOD});
+	make();
+	expect_ms(ACCOUNT_GPU, 400);
+	expect_ms(ACCOUNT_POLL, 50);
+	expect_ms(ACCOUNT_CPU, 550);
+	assert_int_equal(account_main(&account)->samples, 0);
+	done();
+}
+
+static uint32_t frame(uint8_t kind, const char *file, const char *library)
+{
+	return rec_add_frame(w, &(struct m_frame){.kind = kind,
+						  .file = rec_string_z(w, file),
+						  .library = rec_string_z(w, library)});
+}
+
+static uint32_t stack(uint32_t parent, uint32_t of)
+{
+	return rec_add_stack(w, &(struct m_stack){parent, of});
+}
+
+static void samples(uint64_t n, uint32_t of)
+{
+	for (uint64_t i = 0; i < n; i++)
+		rec_put_sample(
+			w, &(struct m_sample){.time_ns = MS + i, .weight_ns = PERIOD, .stack = of});
+}
+
+static void running_is_split(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_SLEEP, 200, 0);
+	uint32_t python = stack(0, frame(FRAME_PYTHON, "train.py", ""));
+	uint32_t torch = stack(python, frame(FRAME_NATIVE, "", "/x/libtorch_cpu.so"));
+	uint32_t mkl = stack(torch, frame(FRAME_NATIVE, "", "/x/libmkl.so"));
+	uint32_t import = stack(python, frame(FRAME_PYTHON, "<frozen importlib._bootstrap>", ""));
+	samples(2, stack(python, frame(FRAME_NATIVE, "", "/lib/libc.so.6")));
+	samples(3, mkl);
+	samples(1, stack(import, frame(FRAME_NATIVE, "", "/x/libother.so")));
+	samples(1, stack(mkl, frame(FRAME_KERNEL, "", "")));
+	samples(1, stack(python, frame(FRAME_NATIVE, "", "/x/libother.so")));
+	make();
+	expect_ms(ACCOUNT_PYTHON, 200);
+	expect_ms(ACCOUNT_OPERATORS, 300);
+	expect_ms(ACCOUNT_IMPORT, 100);
+	expect_ms(ACCOUNT_KERNEL, 100);
+	expect_ms(ACCOUNT_NATIVE, 100);
+	expect_ms(ACCOUNT_CPU, 0);
+	done();
+}
+
+/* Totals that are more than there was time for do not make more of it. */
+static void sums_that_cannot_be(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_SLEEP, 900, 0);
+	total(MAIN, WAIT_POLL, 300, 0);
+	make();
+	assert_int_equal(account_main(&account)->wall_ns, 1200 * MS);
+	expect_ms(ACCOUNT_CPU, 0);
+	done();
+}
+
+/* The first process, unless it waits for a busier one. */
+static void busy_child_tells_more(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_CHILD, 990, 0);
+	total(CHILD, WAIT_DISK, 100, 0);
+	make();
+	assert_int_equal(account_main(&account)->pid, 8);
+	done();
+}
+
+static void nothing_without_totals(void **state)
+{
+	(void)state;
+	create();
+	make();
+	assert_null(account_main(&account));
+	done();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(totals_and_what_is_left), cmocka_unit_test(who_ends_waits),
+		cmocka_unit_test(gpu_has_its_waits),	   cmocka_unit_test(running_is_split),
+		cmocka_unit_test(sums_that_cannot_be),	   cmocka_unit_test(busy_child_tells_more),
+		cmocka_unit_test(nothing_without_totals),
+	};
+	return cmocka_run_group_tests(tests, make_path, remove_path);
+}
