@@ -171,8 +171,8 @@ static const char *program_of(const struct rec_tables *t, const struct m_process
 	if (program && *program && t->processes.len &&
 	    process->command == t->processes.data[0].command)
 		return program;
-	const char *name = base_name(text_of(t, process->command));
-	return *name ? name : text_of(t, process->comm);
+	const char *name = text_of(t, process->comm); /* of a link as it was called */
+	return *name ? name : base_name(text_of(t, process->command));
 }
 
 static bool only_waits(const struct account_thread *th)
