@@ -29,7 +29,8 @@ LANES = 2
 SECOND_TRIES = 6  # where more programs failed it is no accident
 ALONE = {  # they compare two clocks, or count what the whole machine has
     "profile_test.py", "profile_hostile_test.py", "profile_follow_test.py",
-    "waits_test.py", "unwind_agreement_test.py", "harm_test.py", "net_test.py", "gpu_timeline_test.py",
+    "account_test.py", "waits_test.py", "unwind_agreement_test.py", "harm_test.py",
+    "net_test.py", "gpu_timeline_test.py",
 }
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")

@@ -9,9 +9,10 @@
 #include "base/human.h"
 #include "report/report_section.h"
 
-#define ROW_LEAST  100 /* one part in so many of the time: smaller rows are put together */
-#define OTHERS	   3   /* groups of other processes that have a line */
-#define TOP_OWNERS 3
+#define ROW_LEAST     100 /* one part in so many of the time: smaller rows are put together */
+#define OTHERS	      3	  /* groups of other processes that have a line */
+#define TOP_OWNERS    3
+#define DEVICES_SHOWN 8
 
 /* ids: for programs */
 static const struct {
@@ -216,8 +217,58 @@ static void others(const struct page *p, const struct account_state *s)
 		return;
 	fputs("other main threads:\n", p->out);
 	for (size_t i = 0; i < s->ngroups && i < OTHERS; i++)
-		if (s->groups[i].run_ns * 50 >= run_ns)
+		if (s->groups[i].run_ns * ROW_LEAST >= run_ns)
 			group_line(p, &s->groups[i]);
+}
+
+static const char *const gap_words[GAP_REASONS] = {
+	[GAP_LAUNCH] = "the host was too slow",	 [GAP_SYNC] = "the host had waited for it",
+	[GAP_DATA] = "the host waited for data", [GAP_PREEMPTED] = "the host had no CPU",
+	[GAP_BLOCKED] = "the host was blocked",	 [GAP_COLLECTIVE] = "the host was in NCCL",
+	[GAP_DISPATCH] = "between two kernels",	 [GAP_DEPENDENCY] = "it waited for other work",
+	[GAP_UNKNOWN] = "not known why",
+};
+
+const char *account_gap_words(enum gap_reason reason)
+{
+	return gap_words[reason];
+}
+
+/* "  GPU 0 of train.py: busy 60 %, idle 40 %: the host was too slow 30 %, ..." */
+static void gpu_line(const struct page *p, const struct gap_device *d)
+{
+	struct buf line = {0};
+	buf_printf(&line, "  GPU %d of process %u: busy %.0f %%, idle %.0f %%", d->device, d->pid,
+		   percent(d->busy_ns, d->span_ns), percent(d->idle_ns, d->span_ns));
+	for (size_t i = 0; i < d->gaps.len && i < TOP_OWNERS; i++)
+		if (d->gaps.data[i].total_ns * ROW_LEAST >= d->span_ns)
+			buf_printf(&line, "%s %.0f %% %s", i ? "," : ":",
+				   percent(d->gaps.data[i].total_ns, d->span_ns),
+				   gap_words[d->gaps.data[i].reason]);
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
+}
+
+static void gpu_lines(const struct page *p)
+{
+	const struct gpu_gaps *g = report_gaps(p->r);
+	for (size_t i = 0; g && i < g->devices.len && i < DEVICES_SHOWN; i++)
+		gpu_line(p, &g->devices.data[i]);
+	if (g && g->devices.len > DEVICES_SHOWN)
+		fprintf(p->out, "  ... and %zu more GPUs\n", g->devices.len - DEVICES_SHOWN);
+}
+
+static void steps_line(const struct page *p)
+{
+	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
+	const struct steps *s = report_section_state(p->r, &report_steps);
+	char count[HUMAN_BYTES], median[HUMAN_BYTES];
+	if (!s || s->main == SIZE_MAX)
+		return;
+	const struct steps_loop *l = steps_main_loop(&s->processes.data[s->main]);
+	fprintf(p->out, "  Steps: %s of %s, median %s\n", human_count(count, l->steps),
+		kinds[l->kind], human_ns(median, l->median_ns));
 }
 
 static void stands_out(const struct page *p, const struct account_state *s)
@@ -240,6 +291,8 @@ static void text(const struct page *p, const void *state)
 	what_ran(p, th);
 	main_table(p, th);
 	others(p, s);
+	gpu_lines(p);
+	steps_line(p);
 	stands_out(p, s);
 	fputc('\n', p->out);
 }

@@ -35,6 +35,8 @@ struct account_finding {
 /* "waiting for the GPU" */
 const char *account_owner_words(enum account_owner owner);
 
+const char *account_gap_words(enum gap_reason reason);
+
 /* What stands out, the dearest first; returns how many there are. */
 size_t account_findings(const struct account_state *s,
 			struct account_finding ret[static FINDINGS_MOST]);

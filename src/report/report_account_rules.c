@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "report/report_account.h"
+#include "report/report_section.h"
 
 /* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
 typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th, char *ret);
@@ -155,6 +156,24 @@ static uint64_t children(const struct account_state *s, const struct account_thr
 	return th->ns[ACCOUNT_CHILD];
 }
 
+/* The GPU that was idle longest. */
+static uint64_t gpu_idle(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	const struct gpu_gaps *g = report_gaps(s->r);
+	const struct gap_device *most = NULL;
+	(void)th;
+	for (size_t i = 0; g && i < g->devices.len; i++)
+		if (!most || g->devices.data[i].idle_ns > most->idle_ns)
+			most = &g->devices.data[i];
+	if (!most || !most->gaps.len || most->idle_ns * 5 < most->span_ns)
+		return 0;
+	snprintf(ret, FINDING_BYTES,
+		 "GPU %d of process %u was idle for %.0f %% of the time, mostly: %s.", most->device,
+		 most->pid, percent(most->idle_ns, most->span_ns),
+		 account_gap_words(most->gaps.data[0].reason));
+	return most->idle_ns;
+}
+
 static const struct {
 	const char *name;
 	rule_fn *look;
@@ -162,7 +181,7 @@ static const struct {
 	{"data", data},	      {"lock", lock},	  {"no_cpu", runnable}, {"sleep", slept},
 	{"import", imports},  {"held", held},	  {"disk", disk},	{"memory", memory},
 	{"network", network}, {"pipe", pipes},	  {"idle", idle},	{"gpu", gpu},
-	{"python", python},   {"kernel", kernel}, {"child", children},
+	{"python", python},   {"kernel", kernel}, {"child", children},	{"gpu_idle", gpu_idle},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 

@@ -37,6 +37,14 @@ void report_sections_text(const struct page *p)
 			sections[i]->text(p, p->r->sections[i]);
 }
 
+const void *report_section_state(const struct report *r, const struct report_section *of)
+{
+	for (size_t i = 0; i < SECTIONS; i++)
+		if (sections[i] == of)
+			return r->sections[i];
+	return NULL;
+}
+
 void report_sections_json(struct json_stream *out, const struct report *r)
 {
 	for (size_t i = 0; i < SECTIONS; i++)

@@ -36,6 +36,11 @@ extern const struct report_section report_ranks;
 extern const struct report_section report_told;
 extern const struct report_section report_counters;
 
+/* What another section worked out, once all are made; NULL: the recording has none of it. */
+const void *report_section_state(const struct report *r, const struct report_section *of);
+struct gpu_gaps;
+const struct gpu_gaps *report_gaps(const struct report *r);
+
 /* Called by report_make, report_text, report_json and report_free. */
 void report_sections_begin(struct report *r, struct report_visitors *v);
 void report_sections_make(struct report *r);

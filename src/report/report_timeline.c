@@ -333,3 +333,9 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 }
 
 const struct report_section report_timeline = {begin, make, text, json, end};
+
+const struct gpu_gaps *report_gaps(const struct report *r)
+{
+	const struct state *s = report_section_state(r, &report_timeline);
+	return s ? &s->gaps : NULL;
+}
