@@ -22,8 +22,14 @@ typedef struct {
 
 struct task_struct;
 
+struct list_head {
+	struct list_head *next;
+} RELOCATED;
+
 struct signal_struct {
-	atomic_t live;			 /* threads of the process that have not begun to exit */
+	atomic_t live;		      /* threads of the process that have not begun to exit */
+	struct list_head thread_head; /* threads whose time is not yet in sum_sched_runtime */
+	unsigned long long sum_sched_runtime;
 	struct task_struct *curr_target; /* the thread that gets the next signal of the process */
 } RELOCATED;
 
@@ -143,6 +149,8 @@ struct sched_entity {
 } RELOCATED;
 
 struct task_struct {
+	struct sched_entity se;
+	struct list_head thread_node;
 	int pid;
 	int tgid;
 	int exit_code;

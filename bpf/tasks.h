@@ -7,6 +7,27 @@
 #include "calls.h"
 #include "loader.h"
 
+#define EXITING_THREADS 256 /* of a process that ends: the time of others is not counted */
+
+/* CPU time of a process that ends, in all its life: of threads that are gone, and of those that are
+ * on their way. */
+static __always_inline __u64 process_cpu_ns(struct task_struct *task)
+{
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
+	__u64 ns = BPF_CORE_READ(signal, sum_sched_runtime);
+	void *head = (void *)signal + bpf_core_field_offset(struct signal_struct, thread_head);
+	struct list_head *at = BPF_CORE_READ(signal, thread_head.next);
+	for (int i = 0; i < EXITING_THREADS; i++) {
+		if (!at || at == head)
+			break;
+		struct task_struct *thread =
+			(void *)at - bpf_core_field_offset(struct task_struct, thread_node);
+		ns += BPF_CORE_READ(thread, se.sum_exec_runtime);
+		at = BPF_CORE_READ(at, next);
+	}
+	return ns;
+}
+
 static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32 parent_tgid,
 				      bool group_dead, __u8 known)
 {
@@ -24,6 +45,8 @@ static __always_inline void emit_task(__u8 kind, struct task_struct *task, __u32
 	r->time_ns = bpf_ktime_get_ns();
 	r->exit_code = BPF_CORE_READ(task, exit_code);
 	r->group_dead = group_dead;
+	if (group_dead)
+		r->cpu_ns = process_cpu_ns(task);
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
 	control_submit(r, kind == REC_EXEC && known == TASK_UNKNOWN);
 }

@@ -231,6 +231,7 @@ struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	__s32 exit_code;  /* REC_EXIT of the last thread: as wait(2) gives it */
 	__u32 group_dead; /* REC_EXIT: 1 when the whole process ended */
 	__u64 sequence;	  /* REC_MAPS: to be acknowledged; 0 = it was not held */
+	__u64 cpu_ns;	  /* REC_EXIT: CPU time of the process, all its life */
 	char comm[16];
 };
 
@@ -394,7 +395,7 @@ struct hist_value {
 _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
 _Static_assert(sizeof(struct probe_desc) == 16 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
-_Static_assert(sizeof(struct rec_task) == 56, "rec_task");
+_Static_assert(sizeof(struct rec_task) == 64, "rec_task");
 _Static_assert(sizeof(struct rec_xid) == 304, "rec_xid");
 _Static_assert(sizeof(struct rec_unwind) == 24 + 16 * UNWIND_SLOTS, "rec_unwind");
 _Static_assert(sizeof(struct hist_key) == 16, "hist_key");

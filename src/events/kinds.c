@@ -55,6 +55,7 @@ static const struct row_field process_fields[] = {
 	FIELD(process, rank, I32, DELTA, NUMBER),
 	FIELD(process, source, U32, DELTA, NUMBER),
 	FIELD(process, joined, U8, FIXED, NUMBER),
+	FIELD(process, cpu_ns, U64, VARINT, NUMBER),
 };
 
 static const struct row_field map_fields[] = {

@@ -80,6 +80,8 @@ struct m_process {
 	int32_t rank;	   /* -1 unknown */
 	uint32_t source;   /* of a merged recording: index into the source table */
 	uint8_t joined;	   /* it ran its program before tracing of it began */
+	uint64_t cpu_ns;   /* CPU time of all its threads since start_ns, of one that has ended;
+			    * 0 unknown */
 };
 
 /* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a
@@ -313,6 +315,9 @@ struct m_loss {
 	uint32_t cpu;
 	uint64_t count;
 };
+
+/* Reason of a note: a library of the catalog is not there. */
+#define NOTE_NOT_LOADED "not loaded by any traced process"
 
 /* A library or symbol that was expected and is not traced, or only in part. */
 struct m_note {

@@ -78,6 +78,7 @@ struct known_process {
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
+	uint64_t cpu_before_ns;	 /* CPU time from before it was known */
 	struct map64 sent;	 /* hashes of the mappings that are in the recording */
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */

@@ -56,6 +56,16 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 		k->row.rank = rank;
 }
 
+/* What a process that runs has used so far. */
+static uint64_t cpu_so_far_ns(uint32_t pid)
+{
+	clockid_t clock;
+	struct timespec ts;
+	if (clock_getcpuclockid((pid_t)pid, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
 static struct known_process *known(struct pipeline *p, uint32_t tgid)
 {
 	uint64_t i;
@@ -87,6 +97,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 		return k;
 	k = make_known(p, tgid);
 	k->row.joined = true;
+	k->cpu_before_ns = cpu_so_far_ns(tgid);
 	read_identity(p, k);
 	emit_process(p, &k->row);
 	return k;
@@ -169,6 +180,7 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 	if (is_new || !child->row.joined || task->time_ns > child->row.start_ns)
 		child->row.start_ns = task->time_ns;
 	child->row.joined = false;
+	child->cpu_before_ns = 0;
 	if (!parent)
 		return;
 	if (is_new || child->nameless) {
@@ -213,6 +225,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
+		k->row.cpu_ns =
+			task->cpu_ns > k->cpu_before_ns ? task->cpu_ns - k->cpu_before_ns : 0;
 		if (!k->row.comm || k->nameless)
 			k->row.comm = pipeline_kept_string(p, comm);
 		forget_later(p, (uint32_t)(k - p->process_list.data));
