@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 static inline uint64_t timespec_ns(const struct timespec *ts)
@@ -23,4 +24,12 @@ static inline uint64_t monotonic_ns(void)
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return timespec_ns(&ts);
+}
+
+/* What all threads of a process have used so far, those that ended included; 0: it is not there. */
+static inline uint64_t process_cpu_ns(pid_t pid)
+{
+	clockid_t clock;
+	struct timespec ts;
+	return clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts) ? 0 : timespec_ns(&ts);
 }

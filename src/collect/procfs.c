@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "collect/registry.h"
 
 struct watched {
@@ -14,6 +15,7 @@ struct watched {
 	uint64_t last_cpu_ns;
 	uint64_t last_time_ns; /* 0 = not read yet */
 	uint64_t last_switched_out;
+	uint64_t last_threads;
 };
 
 struct procfs {
@@ -51,6 +53,28 @@ static bool read_small(const struct procfs *c, pid_t pid, const char *name, char
 	return n > 0;
 }
 
+static bool is_this_host(const struct procfs *c)
+{
+	return !strcmp(c->env->proc_root, "/proc");
+}
+
+/* The process's clock, which /proc tells in ticks alone: of 200 ms one tick is 5 %. */
+static uint64_t cpu_ns(const struct procfs *c, pid_t pid, uint64_t ticks_ns)
+{
+	uint64_t ns = is_this_host(c) ? process_cpu_ns(pid) : 0;
+	return ns ? ns : ticks_ns;
+}
+
+/* How many CPUs it used since it was last read: no more than it had threads, though the CPU time
+ * and the time are not read at one moment. */
+static double cpu_ratio(const struct watched *w, uint64_t used_ns, uint64_t threads,
+			uint64_t passed_ns)
+{
+	uint64_t most = threads > w->last_threads ? threads : w->last_threads;
+	double ratio = (double)used_ns / (double)passed_ns;
+	return most && ratio > (double)most ? (double)most : ratio;
+}
+
 /* Fields 14, 15, 20 and 24; the name in field 2 may hold spaces and brackets. */
 static bool read_stat(const struct procfs *c, pid_t pid, uint64_t *ret_cpu_ns,
 		      uint64_t *ret_threads, uint64_t *ret_rss_bytes)
@@ -66,7 +90,7 @@ static bool read_stat(const struct procfs *c, pid_t pid, uint64_t *ret_cpu_ns,
 		   "%*d %*u %*u %lu",
 		   &user, &system, &threads, &rss) != 4)
 		return false;
-	*ret_cpu_ns = (user + system) * c->tick_ns;
+	*ret_cpu_ns = cpu_ns(c, pid, (user + system) * c->tick_ns);
 	*ret_threads = threads;
 	*ret_rss_bytes = rss * c->page_bytes;
 	return true;
@@ -112,22 +136,25 @@ static void procfs_del_pid(void *state, pid_t pid)
 
 static void read_one(struct procfs *c, struct watched *w, uint64_t now_ns)
 {
-	uint64_t cpu_ns, threads, rss_bytes;
+	uint64_t used_ns, threads, rss_bytes;
 	struct entity of = ENTITY_OF_PID(w->pid);
-	if (!read_stat(c, w->pid, &cpu_ns, &threads, &rss_bytes))
+	if (!read_stat(c, w->pid, &used_ns, &threads, &rss_bytes))
 		return;
+	uint64_t read_ns = is_this_host(c) ? monotonic_ns() : now_ns;
 	uint64_t switched_out = read_switched_out(c, w->pid);
-	if (w->last_time_ns && now_ns > w->last_time_ns) {
-		double seconds = (double)(now_ns - w->last_time_ns) / 1e9;
-		sink_counter(c->sink, now_ns, &of, "cpu_ratio",
-			     (double)(cpu_ns - w->last_cpu_ns) / 1e9 / seconds);
+	if (w->last_time_ns && read_ns > w->last_time_ns) {
+		double seconds = (double)(read_ns - w->last_time_ns) / 1e9;
+		sink_counter(
+			c->sink, now_ns, &of, "cpu_ratio",
+			cpu_ratio(w, used_ns - w->last_cpu_ns, threads, read_ns - w->last_time_ns));
 		sink_counter(c->sink, now_ns, &of, "preemptions_per_s",
 			     (double)(switched_out - w->last_switched_out) / seconds);
 	}
 	sink_counter(c->sink, now_ns, &of, "rss_bytes", (double)rss_bytes);
 	sink_counter(c->sink, now_ns, &of, "threads", (double)threads);
-	w->last_cpu_ns = cpu_ns;
-	w->last_time_ns = now_ns;
+	w->last_cpu_ns = used_ns;
+	w->last_threads = threads;
+	w->last_time_ns = read_ns;
 	w->last_switched_out = switched_out;
 }
 

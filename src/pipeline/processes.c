@@ -56,16 +56,6 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 		k->row.rank = rank;
 }
 
-/* What a process that runs has used so far. */
-static uint64_t cpu_so_far_ns(uint32_t pid)
-{
-	clockid_t clock;
-	struct timespec ts;
-	if (clock_getcpuclockid((pid_t)pid, &clock) || clock_gettime(clock, &ts))
-		return 0;
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static struct known_process *known(struct pipeline *p, uint32_t tgid)
 {
 	uint64_t i;
@@ -97,7 +87,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 		return k;
 	k = make_known(p, tgid);
 	k->row.joined = true;
-	k->cpu_before_ns = cpu_so_far_ns(tgid);
+	k->cpu_before_ns = process_cpu_ns((pid_t)tgid);
 	read_identity(p, k);
 	emit_process(p, &k->row);
 	return k;

@@ -53,14 +53,15 @@ static void proc_write(const struct proc *p, unsigned user, unsigned system)
 }
 
 static unsigned emitted;
+static double last_cpu_ratio;
 
 static void emit(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
 		 double value)
 {
 	(void)ctx;
 	(void)time_ns;
-	(void)name;
-	(void)value;
+	if (!strcmp(name, "cpu_ratio"))
+		last_cpu_ratio = value;
 	assert_int_equal(of->kind, ENTITY_PROCESS);
 	assert_int_equal(of->pid, PID);
 	emitted++;
@@ -75,6 +76,7 @@ static void ended_processes_keep_their_time_and_nothing_else(void **state)
 	void *c;
 	struct err e;
 	size_t early = 0;
+	emitted = 0;
 	proc_make(&p);
 	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
 	for (int i = 0; i < 2; i++) { /* the same number twice */
@@ -103,9 +105,34 @@ static void ended_processes_keep_their_time_and_nothing_else(void **state)
 	proc_remove(&p);
 }
 
+/* Ticks are counted late, and together: four of them in the time of three are not 133 %. */
+static void no_thread_uses_more_than_all_of_a_cpu(void **state)
+{
+	(void)state;
+	struct proc p;
+	const struct collect_env env = {.proc_root = p.root};
+	const struct collect_sink sink = {.counter = emit};
+	void *c;
+	struct err e;
+	proc_make(&p);
+	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
+	proc_write(&p, 10, 5);
+	collector_procfs.add_pid(c, PID, false);
+	collector_procfs.read(c, 1000);
+	proc_write(&p, 20, 5); /* of three threads */
+	collector_procfs.read(c, 1000 + 3 * p.tick_ns);
+	assert_true(last_cpu_ratio == 3);
+	proc_write(&p, 26, 5);
+	collector_procfs.read(c, 1000 + 6 * p.tick_ns);
+	assert_true(last_cpu_ratio == 2);
+	collector_procfs.close(c);
+	proc_remove(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_thread_uses_more_than_all_of_a_cpu),
 		cmocka_unit_test(ended_processes_keep_their_time_and_nothing_else),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
