@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "analyze/flame_impl.h"
+#include "analyze/process_index.h"
+#include "analyze/programs.h"
 
 enum flame_kind flame_kind_of(const char *name)
 {
@@ -170,12 +172,23 @@ static int job_rows(struct flame_job *job, struct err *e)
 	return job->o->kind == FLAME_GPU ? flame_gpu(job, e) : flame_memory(job, e);
 }
 
+/* Whether there is more than one root: processes of one program are put together. */
 static bool several_processes(const struct flame_job *job)
 {
-	for (size_t i = 1; i < job->rows.len; i++)
-		if (job->rows.data[i].pid != job->rows.data[0].pid)
-			return true;
-	return false;
+	bool apart = job->o->processes || job->tree->differential, several = false;
+	struct process_index processes;
+	const char *first = NULL;
+	process_index_make(&processes, job->t);
+	for (size_t i = 0; i < job->rows.len && !several; i++) {
+		uint32_t pid = job->rows.data[i].pid;
+		const struct m_process *p = process_index_row(&processes, pid);
+		const char *name = p ? program_name(job->t, p) : "";
+		if (!first)
+			first = name;
+		several = apart ? pid != job->rows.data[0].pid : strcmp(name, first) != 0;
+	}
+	process_index_free(&processes);
+	return several;
 }
 
 static void job_free(struct flame_job *job)

@@ -55,11 +55,14 @@ struct flame_options {
 	/* Only what begins in this span counts, after the recording's start; to 0: to its end.
 	 * A sample counts where it was taken; memory in use is followed from the beginning. */
 	uint64_t from_ns, to_ns;
-	bool native;  /* keep the interpreter's own frames between Python frames */
-	bool lines;   /* tell frames of one function apart by line, unnamed ones by address */
-	bool threads; /* the thread's name is the first frame */
-	bool wakers;  /* FLAME_OFFCPU: below the reason, who woke it */
-	bool moments; /* FLAME_CPU, FLAME_OFFCPU: keep the samples in order of time too */
+	/* The interpreter's own frames that are kept are one of that name; NULL: as they are. */
+	const char *interpreter;
+	bool native;	/* keep the interpreter's own frames between Python frames */
+	bool lines;	/* tell frames of one function apart by line, unnamed ones by address */
+	bool processes; /* those that ran the same program are told apart */
+	bool threads;	/* the thread's name is the first frame */
+	bool wakers;	/* FLAME_OFFCPU: below the reason, who woke it */
+	bool moments;	/* FLAME_CPU, FLAME_OFFCPU: keep the samples in order of time too */
 	enum flame_level level;
 	enum flame_backward backward;
 	enum flame_moment at;

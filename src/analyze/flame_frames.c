@@ -6,6 +6,7 @@
 
 #include "analyze/flame_impl.h"
 #include "analyze/process_index.h"
+#include "analyze/programs.h"
 
 /* ---- names ---- */
 
@@ -132,6 +133,7 @@ struct painter {
 	struct map64 node_of; /* root << 32 | stack -> node */
 	VEC(uint32_t) path;   /* frames of the recording, from the root */
 	uint32_t not_taken;   /* frame of stack 0 */
+	uint32_t interpreter; /* frame of all of the interpreter's own */
 	uint32_t too_large;   /* stands for the stacks beyond PATHS_FREE; 0 = there are none */
 	uint64_t paths;	      /* bytes of the paths so far, each written out */
 	uint64_t texts;	      /* bytes of the frames so far, each once */
@@ -158,12 +160,16 @@ static uint32_t cut_frame(struct painter *p)
 	return p->too_large;
 }
 
+#define INTERPRETER UINT32_MAX /* in a path: painter.interpreter */
+
 static uint32_t tree_frame(struct painter *p, uint32_t frame)
 {
 	const struct rec_tables *t = p->job->t;
 	const struct m_frame *f = &t->frames.data[frame];
 	bool lines = p->job->o->lines;
 	enum calltree_kind kind;
+	if (frame == INTERPRETER)
+		return p->interpreter;
 	if (p->frame_of[frame])
 		return p->frame_of[frame];
 	p->texts += strlen(text(t, f->name)) + strlen(text(t, f->file));
@@ -176,6 +182,27 @@ static uint32_t tree_frame(struct painter *p, uint32_t frame)
 	if (f->library && f->build_id)
 		calltree_build_id(p->job->tree, text(t, f->library), text(t, f->build_id));
 	return p->frame_of[frame];
+}
+
+/* A collection of garbage is no mere running of Python. */
+static bool is_interpreter(const struct rec_tables *t, const struct m_frame *f)
+{
+	return f->kind == FRAME_NATIVE && f->in_python &&
+	       strncmp(text(t, f->name), "gc_collect", 10) != 0;
+}
+
+static void merge_interpreter(struct painter *p)
+{
+	const struct rec_tables *t = p->job->t;
+	size_t left = 0;
+	for (size_t i = 0; i < p->path.len; i++) {
+		uint32_t frame = p->path.data[i];
+		if (is_interpreter(t, &t->frames.data[frame]))
+			frame = INTERPRETER;
+		if (frame != INTERPRETER || !left || p->path.data[left - 1] != INTERPRETER)
+			p->path.data[left++] = frame;
+	}
+	p->path.len = left;
 }
 
 /* Fills the path; leaves out what stands between the first and the last Python frame and is
@@ -228,6 +255,8 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 	uint32_t node = root;
 	uint64_t file = p->job->t->file_bytes;
 	take_path(p, stack);
+	if (p->interpreter)
+		merge_interpreter(p);
 	for (size_t i = 0; i < p->path.len; i++)
 		p->paths += NODE_BYTES + frame_text(tree, tree_frame(p, p->path.data[i]));
 	if (p->paths > PATHS_FREE + file * PATHS_PER_BYTE ||
@@ -239,17 +268,17 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 	return node;
 }
 
-/* "python3 (4242)"; of a differential, where numbers differ from run to run, "python3" or
+/* "python3"; told apart "python3 (4242)"; of a differential, where numbers differ from run to run,
  * "python3 rank 0". */
 static uint32_t process_frame(const struct painter *p, uint32_t pid)
 {
 	struct flame_job *job = p->job;
 	const struct rec_tables *t = job->t;
 	const struct m_process *found = process_index_row(&p->processes, pid);
-	const char *comm = found ? text(t, found->comm) : "process";
-	if (!job->tree->differential)
+	const char *comm = found ? program_name(t, found) : "process";
+	if (!job->tree->differential && job->o->processes)
 		return flame_other_frame(job, "%s (%u)", comm, pid);
-	if (found && found->rank >= 0)
+	if (job->tree->differential && found && found->rank >= 0)
 		return flame_other_frame(job, "%s rank %d", comm, found->rank);
 	return flame_other_frame(job, "%s", comm);
 }
@@ -289,6 +318,9 @@ void flame_frames_add(struct flame_job *job)
 	uint32_t root = 0;
 	p.frame_of = xcalloc(job->t->frames.len + 1, sizeof(*p.frame_of));
 	p.not_taken = flame_other_frame(job, "[stack not taken]");
+	if (job->o->interpreter)
+		p.interpreter =
+			calltree_frame(job->tree, CALLTREE_NATIVE, job->o->interpreter, "", 0, "");
 	process_index_make(&p.processes, job->t);
 	flame_operators(&p.operators, job->t);
 	if (job->moments.len)

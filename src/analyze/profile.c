@@ -1,7 +1,7 @@
 /* profile.c - sums of samples by function, by why stacks end, and by why threads waited.
  *
  * Functions are those of the flame graph of CPU time: the interpreter's own frames between
- * Python frames are left out. */
+ * Python frames are left out, and the others are one function. */
 #include "analyze/profile.h"
 
 #include <string.h>
@@ -17,6 +17,7 @@ struct counts {
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
 	bool *guessed;		     /* by stack: goes through code without unwind rules */
+	uint64_t *weight_of;	     /* by stack: CPU time */
 	struct map64 end_of;	     /* string -> index into p->ends */
 	int reason_of[WAIT_REASONS]; /* index into p->reasons + 1 */
 };
@@ -95,11 +96,62 @@ static void count_samples(void *ctx, const struct visited_rows *rows)
 			continue;
 		n->p->samples++;
 		n->p->guessed += n->guessed[s->stack];
+		n->weight_of[s->stack] += s->weight_ns;
 		count_end(n, s->stack);
 	}
 }
 
+/* ---- lines of Python ---- */
+
+static uint64_t function_key(const char *name, const char *file)
+{
+	return hash_u64(hash_bytes(name, strlen(name))) ^ hash_bytes(file, strlen(file));
+}
+
+/* Of each Python function the line that most time was spent at, with what it called. */
+static void make_lines(struct counts *n, struct map64 *ret_line_of)
+{
+	const struct rec_tables *t = n->t;
+	uint64_t *weight_of_frame = xcalloc(t->frames.len + 1, sizeof(*weight_of_frame));
+	struct map64 most_of = {0};
+	for (size_t i = t->stacks.len; i-- > 1;) {
+		const struct m_stack *s = &t->stacks.data[i];
+		weight_of_frame[s->frame] += n->weight_of[i];
+		n->weight_of[s->parent] += n->weight_of[i];
+	}
+	for (size_t i = 0; i < t->frames.len; i++) {
+		const struct m_frame *f = &t->frames.data[i];
+		enum calltree_kind kind;
+		uint64_t most = 0;
+		if (f->kind != FRAME_PYTHON || !f->line || !weight_of_frame[i])
+			continue;
+		char *name = flame_frame_name(t, NULL, f, false, &kind);
+		uint64_t key = function_key(name, strtab_get(&t->strings, f->file, NULL));
+		free(name);
+		if (map64_get(&most_of, key, &most) && most >= weight_of_frame[i])
+			continue;
+		map64_set(&most_of, key, weight_of_frame[i]);
+		map64_set(ret_line_of, key, f->line);
+	}
+	map64_free(&most_of);
+	free(weight_of_frame);
+}
+
+static uint32_t line_of_function(const struct map64 *line_of, const char *name, const char *file)
+{
+	uint64_t line = 0;
+	return map64_get(line_of, function_key(name, file), &line) ? (uint32_t)line : 0;
+}
+
 /* ---- functions ---- */
+
+static bool has_python(const struct calltree *t)
+{
+	for (size_t i = 1; i < t->frames.len; i++)
+		if (t->frames.data[i].kind == CALLTREE_PYTHON)
+			return true;
+	return false;
+}
 
 /* By node: whether its frame is on the stack already, nearer to the root. */
 static bool *make_recursive(const struct calltree *t)
@@ -132,6 +184,22 @@ static bool *make_recursive(const struct calltree *t)
 	return ret;
 }
 
+/* The hashes of their paths. */
+static void find_programs(struct map64 *ret, const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const char *path = strtab_get(&t->strings, t->processes.data[i].command, NULL);
+		map64_set(ret, hash_bytes(path, strlen(path)), *path != 0);
+	}
+}
+
+static bool is_program(const struct map64 *programs, const char *library)
+{
+	uint64_t is_one = 0;
+	map64_get(programs, hash_bytes(library, strlen(library)), &is_one);
+	return is_one;
+}
+
 static int compare_functions(const void *a, const void *b)
 {
 	const struct profile_function *x = a, *y = b;
@@ -143,9 +211,13 @@ static int compare_functions(const void *a, const void *b)
 	return by_name ? by_name : strcmp(x->library, y->library);
 }
 
-static void make_functions(struct profile *p)
+static void make_functions(struct profile *p, const struct rec_tables *tables,
+			   const struct map64 *line_of)
 {
 	const struct calltree *t = &p->tree;
+	struct map64 programs = {0};
+	if (!has_python(t))
+		find_programs(&programs, tables);
 	struct profile_function *of = xcalloc(t->frames.len + 1, sizeof(*of));
 	bool *recursive = make_recursive(t);
 	for (size_t i = 1; i < t->nodes.len; i++) {
@@ -162,8 +234,11 @@ static void make_functions(struct profile *p)
 		of[i].file = strtab_get(&t->strings, f->file, NULL);
 		of[i].library = strtab_get(&t->strings, f->library, NULL);
 		of[i].kind = f->kind;
+		of[i].code = profile_code_of(&of[i], is_program(&programs, of[i].library));
+		of[i].line = line_of_function(line_of, of[i].name, of[i].file);
 		*vec_push(&p->functions) = of[i];
 	}
+	map64_free(&programs);
 	free(recursive);
 	free(of);
 	if (p->functions.len)
@@ -190,9 +265,10 @@ static int compare_waits(const void *a, const void *b)
 }
 
 static void make_tree(struct profile *p, const struct row_source *source,
-		      const struct profile_options *o)
+		      const struct profile_options *o, const struct map64 *line_of)
 {
-	struct flame_options flame = {.kind = FLAME_CPU, .pid = o->pid};
+	struct flame_options flame = {
+		.kind = FLAME_CPU, .pid = o->pid, .interpreter = PROFILE_INTERPRETER};
 	uint64_t start = flame_start_ns(source->tables);
 	flame.from_ns = o->from_ns > start ? o->from_ns - start : 0;
 	flame.to_ns = o->to_ns > start ? o->to_ns - start : 0;
@@ -200,7 +276,7 @@ static void make_tree(struct profile *p, const struct row_source *source,
 		return;
 	p->total_ns = (uint64_t)p->tree.nodes.data[0].total[0];
 	p->period_ns = p->tree.period_ns;
-	make_functions(p);
+	make_functions(p, source->tables, line_of);
 }
 
 void profile_make(struct profile *ret, const struct row_source *source,
@@ -209,16 +285,22 @@ void profile_make(struct profile *ret, const struct row_source *source,
 	*ret = (struct profile){0};
 	if (!source->tables->samples)
 		return;
+	struct map64 line_of = {0};
 	struct counts n = {.p = ret,
 			   .o = options,
 			   .t = source->tables,
 			   .root_of = make_roots(source->tables),
-			   .guessed = make_guessed(source->tables)};
+			   .guessed = make_guessed(source->tables),
+			   .weight_of =
+				   xcalloc(source->tables->stacks.len + 1, sizeof(*n.weight_of))};
 	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
 	free(n.guessed);
 	map64_free(&n.end_of);
-	make_tree(ret, source, options);
+	make_lines(&n, &line_of);
+	make_tree(ret, source, options, &line_of);
+	map64_free(&line_of);
+	free(n.weight_of);
 	if (ret->ends.len)
 		qsort(ret->ends.data, ret->ends.len, sizeof(*ret->ends.data), compare_ends);
 	if (ret->reasons.len)

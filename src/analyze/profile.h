@@ -18,11 +18,27 @@ struct profile_options {
 	uint64_t to_ns;
 };
 
+/* Whose code a function is, from what its user wrote to what is always there. */
+enum profile_code {
+	PROFILE_USER,	 /* Python that is no library's; of a program without Python its own */
+	PROFILE_LIBRARY, /* Python of packages and of the standard library */
+	PROFILE_NATIVE,	 /* libraries, operators, the operating system */
+	PROFILE_START,	 /* starts programs and threads, enters the kernel, runs Python */
+	PROFILE_CODES,
+};
+#define PROFILE_CODE_NAMES                                                                         \
+	{                                                                                          \
+		"user", "library", "native", "start"                                               \
+	}
+#define PROFILE_INTERPRETER "[python interpreter]" /* all of its own functions */
+
 struct profile_function {
 	const char *name;    /* "matmul", "train (train.py)" */
 	const char *file;    /* source file, "" unknown */
 	const char *library; /* path of the binary, "" unknown or Python */
+	uint32_t line;	     /* of Python: where it spent most time; 0 unknown */
 	uint8_t kind;	     /* enum calltree_kind */
+	uint8_t code;	     /* enum profile_code */
 	uint64_t self_ns;
 	uint64_t total_ns; /* with all that it called; once a stack, however often it is on it */
 };
@@ -51,6 +67,9 @@ struct profile {
 	VEC(struct profile_wait) reasons; /* by time */
 	struct calltree tree;		  /* holds the names */
 };
+
+/* in_program: native code of a program that was recorded, and there is no Python. */
+enum profile_code profile_code_of(const struct profile_function *f, bool in_program);
 
 /* Without samples, all of it is 0. */
 void profile_make(struct profile *ret, const struct row_source *source,

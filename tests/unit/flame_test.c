@@ -367,8 +367,12 @@ static void test_processes(void **state)
 	put_sample(&x, 0, S, 5, stack);
 	put_sample(&x, 2, S, 6, stack);
 	world_read(&x);
-	expect(&x, (struct flame_options){0}, "python3 (10);main 5\npython3 (20);main 6\n");
-	expect(&x, (struct flame_options){.threads = true},
+	/* of one program: put together, and nothing stands above */
+	expect(&x, (struct flame_options){0}, "main 11\n");
+	expect(&x, (struct flame_options){.threads = true}, "main;main 11\n");
+	expect(&x, (struct flame_options){.processes = true},
+	       "python3 (10);main 5\npython3 (20);main 6\n");
+	expect(&x, (struct flame_options){.processes = true, .threads = true},
 	       "python3 (10);main;main 5\npython3 (20);main;main 6\n");
 	expect(&x, (struct flame_options){.pid = 20}, "main 6\n");
 	expect_none(&x, (struct flame_options){.kind = FLAME_OFFCPU}, "--profile offcpu");
@@ -665,6 +669,8 @@ static void test_memory(void **state)
 	expect_none(&x, o, "in use then");
 	/* Process 20 ended at 9 s and had its memory until then. */
 	o = (struct flame_options){.kind = FLAME_GPU_INUSE};
+	expect(&x, o, "[stack not taken] 1\nf (train.py) 47\n");
+	o.processes = true;
 	expect(&x, o,
 	       "python3 (10);[stack not taken] 1\n"
 	       "python3 (10);f (train.py) 7\n"
