@@ -157,7 +157,6 @@ struct task_struct {
 	unsigned int __state;
 	void *stack;
 	int on_cpu;
-	struct sched_entity se;
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	struct thread_struct thread;

@@ -182,7 +182,7 @@ static bool several_processes(const struct flame_job *job)
 	for (size_t i = 0; i < job->rows.len && !several; i++) {
 		uint32_t pid = job->rows.data[i].pid;
 		const struct m_process *p = process_index_row(&processes, pid);
-		const char *name = p ? program_name(job->t, p) : "";
+		const char *name = p ? process_program(job->t, p) : "";
 		if (!first)
 			first = name;
 		several = apart ? pid != job->rows.data[0].pid : strcmp(name, first) != 0;

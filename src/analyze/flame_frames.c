@@ -275,7 +275,7 @@ static uint32_t process_frame(const struct painter *p, uint32_t pid)
 	struct flame_job *job = p->job;
 	const struct rec_tables *t = job->t;
 	const struct m_process *found = process_index_row(&p->processes, pid);
-	const char *comm = found ? program_name(t, found) : "process";
+	const char *comm = found ? process_program(t, found) : "process";
 	if (!job->tree->differential && job->o->processes)
 		return flame_other_frame(job, "%s (%u)", comm, pid);
 	if (job->tree->differential && found && found->rank >= 0)

@@ -66,7 +66,7 @@ enum profile_code profile_code_of(const struct profile_function *f, bool in_prog
 		return is_packaged(f->file) ? PROFILE_LIBRARY : PROFILE_USER;
 	if (starts_native(f->name))
 		return PROFILE_START;
-	if (in_program)
+	if (in_program && f->name[0] != '[') /* of it without a name is no one's */
 		return PROFILE_USER;
 	return PROFILE_NATIVE;
 }

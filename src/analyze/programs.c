@@ -10,7 +10,7 @@
 
 #define COMM_MOST 15 /* bytes of a name that the kernel keeps */
 
-const char *program_name(const struct rec_tables *t, const struct m_process *p)
+const char *process_program(const struct rec_tables *t, const struct m_process *p)
 {
 	const char *comm = strtab_get(&t->strings, p->comm, NULL);
 	const char *path = strtab_get(&t->strings, p->command, NULL);
@@ -106,7 +106,7 @@ void programs_make(struct programs *ret, const struct row_source *s, const struc
 		uint64_t life = end > p->row->start_ns ? end - p->row->start_ns : 0;
 		uint64_t cpu = cpu_of(p->row, &ratios, life);
 		ret->process_cpu_ns[i] = cpu;
-		add_process(program_of(ret, &place_of, program_name(s->tables, p->row)), p, life,
+		add_process(program_of(ret, &place_of, process_program(s->tables, p->row)), p, life,
 			    cpu);
 		if (cpu == UINT64_MAX)
 			continue;

@@ -11,7 +11,7 @@
 #include "events/visitor.h"
 
 /* What a process calls itself; where that is cut, its executable's name. */
-const char *program_name(const struct rec_tables *t, const struct m_process *p);
+const char *process_program(const struct rec_tables *t, const struct m_process *p);
 
 struct program {
 	char *name;	    /* "cc1plus" */

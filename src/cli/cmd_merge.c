@@ -82,7 +82,7 @@ static int print_result(const char *output, const struct merge_result *m, bool j
 			rc = err_set(e, EIO, "cannot write to the standard output");
 	} else {
 		print_sources(output, m);
-		report_sections_text(&(struct page){stdout, &r});
+		report_sections_text(&(struct page){.out = stdout, .r = &r});
 	}
 	report_free(&r);
 	rec_close(reader);

@@ -12,8 +12,6 @@
 #include "recording/recording.h"
 #include "symbolize/demangle.h"
 
-#define TEXT_TOP 15
-
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	progress_step(ctx, done, total);
@@ -59,14 +57,22 @@ static int check_wanted(const struct report_options *o, const struct rec_tables 
 	return report_check_from(t, o->from_ns, e);
 }
 
+/* What was asked for has all its lines. */
+static bool is_brief(const struct args *a)
+{
+	return !args_has(a, "json") && !args_has(a, "full") && !args_has(a, "section");
+}
+
 static int options_from(struct report_options *o, const struct args *a, struct err *e)
 {
 	uint64_t pid = 0;
 	*o = (struct report_options){
 		.sort = (enum report_sort)sort_from_name(args_get(a, "sort")),
-		.top = args_has(a, "json") ? 0 : TEXT_TOP,
+		.top = is_brief(a) ? REPORT_BRIEF_TOP : 0,
+		.brief = is_brief(a) && !args_has(a, "top"),
 		.width = terminal_width(stdout),
 		.colour = terminal_colour(stdout),
+		.sections = args_get(a, "section"),
 		.steps = args_has(a, "steps"),
 	};
 	int rc = args_u64(a, "top", 0, 1000000, &o->top, e);
@@ -78,6 +84,8 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 		rc = args_time(a, "to", 1, TIME_TEXT_MOST_NS, &o->to_ns, e);
 	if (!rc && o->to_ns && o->to_ns <= o->from_ns)
 		rc = err_set(e, EINVAL, "'--to' must be later than '--from'");
+	if (!rc && o->sections && args_has(a, "json"))
+		rc = err_set(e, EINVAL, "'--section' is for the text: JSON has all of them");
 	if (rc)
 		return rc;
 	o->pid = (uint32_t)pid;
@@ -108,13 +116,11 @@ static int print_report(const char *path, const struct rec_reader *reader,
 	report_make(&r, path, rec_source(reader), o,
 		    &(struct visit_options){.progress = show_progress, .progress_ctx = &progress});
 	progress_end(&progress);
-	int rc = 0;
-	if (json)
-		rc = report_json(stdout, &r);
-	else
+	int rc = report_check_sections(&r, e);
+	if (!rc && json && report_json(stdout, &r))
+		rc = err_set(e, EIO, "cannot write the report");
+	else if (!rc && !json)
 		report_text(stdout, &r);
-	if (rc)
-		err_set(e, -rc, "cannot write the report");
 	report_free(&r);
 	return rc;
 }
@@ -136,13 +142,20 @@ static int run(const struct args *a)
 		rc = print_report(path, reader, &o, args_has(a, "json"), &e);
 	rec_close(reader);
 	vec_free(&o.layers);
+	if (rc == -EINVAL && o.sections)
+		return usage_error(a->command, "%s", e.msg);
 	return rc ? command_failed(a->command, &e) : 0;
 }
 
 static const struct opt_def options[] = {
+	{0, "full", NULL, "Show all of every section; ten lines of each are shown unless told.",
+	 NULL, 0},
+	{0, "section", "NAME[,NAME]",
+	 "Show these sections alone, with all their lines: steps, profile, kernels, notes, a "
+	 "layer's name and so on. A name that is none prints those that the recording has.",
+	 NULL, 0},
 	{'n', "top", "N",
-	 "Functions to show of each layer, 0 for all. 15 unless told; all with "
-	 "--json.",
+	 "Rows to show of each table, 0 for all: so many, instead of ten lines of each section.",
 	 NULL, 0},
 	{'s', "sort", "KEY",
 	 "What to sort by: total (time in the function and all it calls), self "
@@ -164,9 +177,10 @@ static const struct opt_def options[] = {
 };
 
 static const char *const description[] = {
-	"Prints how the recording was made, what was lost and what tracing cost, then for each "
+	"Prints how the recording was made, what was lost and what tracing cost, then sections in "
+	"the order of what they have to say about its time, ten lines of each; for each "
 	"layer the functions that took most time: number of calls, total and own time, mean, "
-	"median, 99th percentile and longest call.",
+	"median, 99th percentile and longest call. --full shows all lines, --section one section.",
 	"Where the recording has samples (record --profile): the functions of all languages with "
 	"most "
 	"CPU time of their own and with all they call, and what threads waited for.",
@@ -183,6 +197,7 @@ static const char *const description[] = {
 
 static const struct cmd_example examples[] = {
 	{"eacgm report run.eacgm", "Where the time went."},
+	{"eacgm report run.eacgm --section profile,notes", "All of these two sections."},
 	{"eacgm report run.eacgm --layer torch --sort self --top 30",
 	 "The 30 operators with the most time of their own."},
 	{"eacgm report run.eacgm --json | jq '.functions[] | select(.errors > 0)'",

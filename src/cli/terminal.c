@@ -11,14 +11,19 @@
 #include "base/clock.h"
 #include "base/json_out.h"
 
-/* 0 unknown. */
-static unsigned long columns_of(FILE *f)
+static unsigned long columns_of_terminal(FILE *f)
 {
 	struct winsize ws;
-	if (isatty(fileno(f)))
-		return ioctl(fileno(f), TIOCGWINSZ, &ws) ? 0 : ws.ws_col;
+	return isatty(fileno(f)) && !ioctl(fileno(f), TIOCGWINSZ, &ws) ? ws.ws_col : 0;
+}
+
+/* 0 unknown. What goes through a pager is read on the terminal that the sentences go to. */
+static unsigned long columns_of(FILE *f)
+{
 	const char *columns = getenv("COLUMNS");
-	return columns ? strtoul(columns, NULL, 10) : 0;
+	if (isatty(fileno(f)))
+		return columns_of_terminal(f);
+	return columns ? strtoul(columns, NULL, 10) : columns_of_terminal(stderr);
 }
 
 unsigned terminal_width(FILE *f)

@@ -60,13 +60,17 @@ static void make_losses(struct report *r)
 	map64_free(&place_of);
 }
 
+/* Where eacgm was killed the last row is the best that is known. */
+static uint64_t end_ns(const struct rec_tables *t)
+{
+	uint64_t end = report_number(t, "end_monotonic_ns");
+	return end && end >= report_number(t, "start_monotonic_ns") ? end : t->last_ns;
+}
+
 static uint64_t duration_from(const struct rec_tables *t, uint64_t start_ns)
 {
-	uint64_t end_ns = report_number(t, "end_monotonic_ns");
-	if (end_ns < start_ns ||
-	    !end_ns) /* it was killed: the last row is the best that is known */
-		end_ns = t->last_ns;
-	return end_ns > start_ns ? end_ns - start_ns : 0;
+	uint64_t end = end_ns(t);
+	return end > start_ns ? end - start_ns : 0;
 }
 
 int report_check_from(const struct rec_tables *t, uint64_t from_ns, struct err *e)
@@ -196,6 +200,8 @@ static void make_rest(struct report *r)
 	make_times(r);
 	make_cost(r);
 	choose_functions(r);
+	report_layers_make(r);
+	programs_make(r->programs, r->source, r->summary, end_ns(r->tables));
 }
 
 void report_make_verdict(struct report *ret, const struct row_source *source,
@@ -216,6 +222,7 @@ static void begin_rest(struct report *r, struct report_visitors *v,
 		r->gpu, r->source,
 		&(struct gpu_options){
 			.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns, .visit = *visit});
+	v->before[v->nbefore++] = rank_times_visitor(r->rank_times, r->source, o->pid);
 	profile_make(
 		r->profile, r->source,
 		&(struct profile_options){.pid = o->pid, .from_ns = o->from_ns, .to_ns = o->to_ns});
@@ -233,7 +240,9 @@ void report_make(struct report *ret, const char *path, const struct row_source *
 			       .gpu = xcalloc(1, sizeof(*ret->gpu)),
 			       .profile = xcalloc(1, sizeof(*ret->profile)),
 			       .timeline = xcalloc(1, sizeof(*ret->timeline)),
-			       .collectives = xcalloc(1, sizeof(*ret->collectives))};
+			       .collectives = xcalloc(1, sizeof(*ret->collectives)),
+			       .programs = xcalloc(1, sizeof(*ret->programs)),
+			       .rank_times = xcalloc(1, sizeof(*ret->rank_times))};
 	if (!options->only)
 		begin_rest(ret, &visitors, visit);
 	struct row_visitor *timeline =
@@ -257,6 +266,11 @@ void report_free(struct report *r)
 {
 	vec_free(&r->losses);
 	vec_free(&r->functions);
+	vec_free(&r->layers);
+	programs_free(r->programs);
+	rank_times_free(r->rank_times);
+	free(r->programs);
+	free(r->rank_times);
 	kernel_times_free(&r->kernel_times);
 	map64_free(&r->kernel_names);
 	report_sections_end(r);

@@ -9,9 +9,12 @@
 #include "analyze/gpu.h"
 #include "analyze/kernel_times.h"
 #include "analyze/profile.h"
+#include "analyze/programs.h"
+#include "analyze/rank_times.h"
 #include "analyze/summary.h"
 #include "analyze/timeline.h"
 #include "base/buffer.h"
+#include "base/error.h"
 #include "base/map64.h"
 #include "events/visitor.h"
 
@@ -21,22 +24,35 @@ enum report_sort { SORT_TOTAL, SORT_SELF, SORT_CALLS, SORT_P99, SORT_MAX };
 
 struct report_options {
 	enum report_sort sort;
-	uint64_t top;		  /* functions of a layer; 0 = all */
+	uint64_t top;		  /* rows of a table; 0 = all */
 	uint32_t pid;		  /* 0 = all */
 	uint64_t from_ns, to_ns;  /* GPUs and samples; 0 = from the beginning, to the end */
 	VEC(const char *) layers; /* empty = all */
+	const char *sections;	  /* of the text: names with commas; NULL = all */
+	bool brief;		  /* of each section REPORT_LINES at most */
 	unsigned width;
 	bool colour;
 	bool steps;			   /* in JSON each step */
 	const struct report_section *only; /* NULL: the whole report */
 };
 
-#define REPORT_LONGEST 5 /* collectives of each size that are listed */
+#define REPORT_LINES 10
+/* Rows of a table that a brief section has room for, beside title, heads and what is left. */
+#define REPORT_BRIEF_TOP (REPORT_LINES - 3)
+#define REPORT_LONGEST	 5 /* collectives of each size that are listed */
 
 struct report_loss {
 	const char *cause;
 	uint64_t count;
 	bool call_kept; /* something about a call is missing, not the call */
+};
+
+/* The functions of one layer, as far as they are shown. */
+struct report_layer {
+	const char *name;
+	uint64_t functions, calls;
+	uint64_t total_ns; /* without nested calls, where that is known */
+	bool errors;
 };
 
 struct report {
@@ -50,6 +66,8 @@ struct report {
 	struct profile *profile;
 	struct timeline *timeline; /* without spans where there are none */
 	struct collectives *collectives;
+	struct programs *programs;
+	struct rank_times *rank_times;
 	uint64_t duration_ns;
 	uint64_t start_realtime_ns; /* 0 unknown */
 	uint64_t lost;		    /* calls and records that are missing */
@@ -60,6 +78,7 @@ struct report {
 	double start_cpu_s;	/* what eacgm's start took, which is not in it */
 	double held_s;		/* for how long tasks of the job were held, which is */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
+	VEC(struct report_layer) layers;		/* in the order of their first functions */
 	void **sections; /* what report_section.c worked out; NULL: there is none of it */
 	struct kernel_times kernel_times; /* on the device; all 0 without spans */
 	struct map64 kernel_names;	  /* hashes of the names of gpu->kernels */
@@ -88,8 +107,15 @@ void report_text(FILE *out, const struct report *r);
  * "lost: 0". malloc'ed. */
 char *report_verdict(const struct row_source *source);
 
+/* 0 where all sections that the options name are there. -ENOENT: one has nothing to say of this
+ * recording; -EINVAL: there is none of that name. The sentence has the names that there are. */
+int report_check_sections(const struct report *r, struct err *e);
+
 /* 0 or negative errno (the output could not be written). */
 int report_json(FILE *to, const struct report *r);
+
+/* Fills in r->layers. */
+void report_layers_make(struct report *r);
 
 /* What a function is called in a table: kernels by their short name, in ret or as they are. */
 const char *report_function_name(const struct report *r, const struct summary_function *f,

@@ -336,4 +336,15 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_put(out, "account", o);
 }
 
-const struct report_section report_account = {begin, make, text, json, end};
+static void parts(const struct report *r, const void *state, struct report_parts *ret)
+{
+	(void)r;
+	report_part_add(ret, &(struct report_part){.name = "account",
+						   .relevance = RELEVANT_ACCOUNT,
+						   .whole = true,
+						   .text = text,
+						   .state = state});
+}
+
+const struct report_section report_account = {
+	.name = "account", .begin = begin, .make = make, .parts = parts, .json = json, .end = end};

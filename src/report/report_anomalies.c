@@ -151,7 +151,7 @@ void report_anomalies_text(FILE *out, const struct report_anomalies *r)
 {
 	const struct report_options options = {.width = r->width, .colour = r->colour};
 	const struct report report = {.options = &options};
-	const struct page page = {out, &report};
+	const struct page page = {out, &report, NULL};
 	size_t n = r->found->rows.len, shown = n < r->top ? n : r->top;
 	print_head(out, r);
 	for (size_t i = 0; i < n; i++)

@@ -125,11 +125,10 @@ static void longest_text(const struct page *p, const struct collectives *c)
 	}
 }
 
-static void times_text(const struct page *p, const struct collectives *c)
+static void times_text(const struct page *p, const void *state)
 {
+	const struct collectives *c = ((const struct state *)state)->collectives;
 	char text[HUMAN_BYTES];
-	if (!c->timed)
-		return; /* what the host did is in the table of calls */
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "collectives on the device");
 	page_wrapped(p, 25, 2,
@@ -170,8 +169,9 @@ static void connections_sum_text(const struct page *p, const struct state *s)
 			     human_bytes(received, sum.bytes_received), sum.retransmits);
 }
 
-static void connections_text(const struct page *p, const struct state *s)
+static void connections_text(const struct page *p, const void *state)
 {
+	const struct state *s = state;
 	const struct rec_tables *t = p->r->tables;
 	size_t n = 0;
 	for (size_t i = 0; i < t->connections.len; i++) {
@@ -196,11 +196,34 @@ static void connections_text(const struct page *p, const struct state *s)
 		page_more(p, n, n < CONNECTIONS ? n : CONNECTIONS, COLUMN_CALLS);
 }
 
-static void text(const struct page *p, const void *state)
+static bool has_connections(const struct report *r, const struct state *s)
+{
+	for (size_t i = 0; i < r->tables->connections.len; i++)
+		if (s->uses[i] &&
+		    (!r->options->pid || r->tables->connections.data[i].pid == r->options->pid))
+			return true;
+	return false;
+}
+
+/* Not timed: what the host did is in the table of calls. */
+static void parts(const struct report *r, const void *state, struct report_parts *ret)
 {
 	const struct state *s = state;
-	times_text(p, s->collectives);
-	connections_text(p, s);
+	uint64_t ns = 0;
+	for (size_t i = 0; i < s->collectives->sums.len; i++)
+		ns += s->collectives->sums.data[i].device_ns;
+	report_part_add(ret, &(struct report_part){.name = "collectives",
+						   .relevance = s->collectives->timed
+									? report_share(r, ns)
+									: RELEVANT_NOT,
+						   .text = times_text,
+						   .state = s});
+	report_part_add(ret,
+			&(struct report_part){.name = "sockets",
+					      .relevance = has_connections(r, s) ? RELEVANT_DETAIL
+										 : RELEVANT_NOT,
+					      .text = connections_text,
+					      .state = s});
 }
 
 /* ---- JSON ---- */
@@ -351,4 +374,9 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_put(out, "nccl_connections", connections_sum_json(&sum));
 }
 
-const struct report_section report_collectives = {begin, make, text, json, end};
+const struct report_section report_collectives = {.name = "collectives",
+						  .begin = begin,
+						  .make = make,
+						  .parts = parts,
+						  .json = json,
+						  .end = end};

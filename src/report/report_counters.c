@@ -61,6 +61,14 @@ static bool is_in_text(const struct m_metric *m)
 	return m->kind != ENTITY_PROCESS && m->kind != ENTITY_EACGM;
 }
 
+static size_t in_text(const struct report *r, const counter_sums_t *sums)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < sums->len; i++)
+		n += is_in_text(&r->tables->metrics.data[sums->data[i].metric]);
+	return n;
+}
+
 static void value(const struct page *p, double v)
 {
 	char text[32];
@@ -85,12 +93,7 @@ static void text(const struct page *p, const void *state)
 {
 	const counter_sums_t *sums = state;
 	static const char *const names[] = {"mean", "lowest", "highest", "last"};
-	size_t all = 0, shown;
-	for (size_t i = 0; i < sums->len; i++)
-		all += is_in_text(&p->r->tables->metrics.data[sums->data[i].metric]);
-	if (!all)
-		return;
-	shown = page_shown(p, all);
+	size_t all = in_text(p->r, sums), shown = page_shown(p, all);
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "counters");
 	fputc('\n', p->out);
@@ -132,4 +135,15 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_counters = {begin, make, text, json, end};
+static double relevance(const struct report *r, const void *state)
+{
+	return in_text(r, state) ? RELEVANT_DETAIL - 2 : RELEVANT_NOT;
+}
+
+const struct report_section report_counters = {.name = "counters",
+					       .begin = begin,
+					       .make = make,
+					       .relevance = relevance,
+					       .text = text,
+					       .json = json,
+					       .end = end};

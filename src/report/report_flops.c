@@ -359,4 +359,16 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_flops = {begin, make, text, json, end};
+static double relevance(const struct report *r, const void *state)
+{
+	const struct flops *f = state;
+	return RELEVANT_AFTER * report_share(r, f->counted_ns ? f->counted_ns : f->host_ns);
+}
+
+const struct report_section report_flops = {.name = "flops",
+					    .begin = begin,
+					    .make = make,
+					    .relevance = relevance,
+					    .text = text,
+					    .json = json,
+					    .end = end};

@@ -92,4 +92,16 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_gpu_lines = {begin, make, text, json, end};
+static double relevance(const struct report *r, const void *state)
+{
+	const struct gpu_lines *l = state;
+	return report_share(r, l->total_ns);
+}
+
+const struct report_section report_gpu_lines = {.name = "gpu-lines",
+						.begin = begin,
+						.make = make,
+						.relevance = relevance,
+						.text = text,
+						.json = json,
+						.end = end};

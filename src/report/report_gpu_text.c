@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "report/report_page.h"
+#include "report/report_section.h"
 
 #define EVENTS_SHOWN 10
 #define ROWS_SHOWN   10
@@ -117,11 +117,10 @@ static void gpu_row(const struct page *p, const struct gpu_device *d)
 	buf_free(&held);
 }
 
-static void gpus(const struct page *p)
+static void gpus(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
-	if (!s->devices.len)
-		return;
+	(void)unused;
 	title(p, "GPUs");
 	fprintf(p->out, "\n%5s  %-18s%6s%9s%9s%7s%7s%7s%6s%s\n", "gpu", "name", "busy", "memory",
 		"of", "power", "limit", "temp", "MHz",
@@ -251,11 +250,10 @@ static int compare_kernel_times(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y;
 }
 
-static void kernels(const struct page *p)
+static void kernels(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
-	if (!s->kernels.len && !s->total.graphs)
-		return;
+	(void)unused;
 	struct kernel_columns columns = kernel_columns(p);
 	size_t shown = page_shown(p, s->kernels.len),
 	       *order = xcalloc(s->kernels.len + 1, sizeof(*order));
@@ -273,7 +271,7 @@ static void kernels(const struct page *p)
 
 /* ---- copies, waits ---- */
 
-static void copies(const struct page *p)
+static void copies(const struct page *p, const void *unused)
 {
 	static const char *const directions[] = {
 		[GPU_HTOD] = "host to device",	    [GPU_DTOH] = "device to host",
@@ -284,8 +282,7 @@ static void copies(const struct page *p)
 	static const char *const names[] = {"calls", "in graphs", "bytes", "time of calls"};
 	static const unsigned widths[] = {COLUMN_CALLS, 11, 10, 15};
 	const struct gpu_summary *s = p->r->gpu;
-	if (!s->copies.len)
-		return;
+	(void)unused;
 	title(p, "copies");
 	fputc('\n', p->out);
 	recorded_only(p);
@@ -302,13 +299,12 @@ static void copies(const struct page *p)
 	}
 }
 
-static void syncs(const struct page *p)
+static void syncs(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
 	char text[HUMAN_BYTES];
 	uint64_t total = 0;
-	if (!s->syncs.len)
-		return;
+	(void)unused;
 	for (size_t i = 0; i < s->syncs.len; i++)
 		total += s->syncs.data[i].total_ns;
 	title(p, "host waited for the device");
@@ -348,12 +344,11 @@ static void collective_row(const struct page *p, const struct gpu_collective *c)
 	buf_free(&what);
 }
 
-static void collectives(const struct page *p)
+static void collectives(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
 	size_t shown = page_shown(p, s->collectives.len);
-	if (!s->collectives.len)
-		return;
+	(void)unused;
 	title(p, "collectives");
 	fputs(" by bytes: time is the time to enqueue, not the collective's own\n", p->out);
 	recorded_only(p);
@@ -406,11 +401,10 @@ static void memory_row(const struct page *p, const struct gpu_memory *m, bool pi
 	buf_free(&what);
 }
 
-static void memory(const struct page *p)
+static void memory(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
-	if (!s->memory.len && !s->pinned.len)
-		return;
+	(void)unused;
 	title(p, "memory");
 	fputs(" of processes: device memory and pinned host memory\n", p->out);
 	fprintf(p->out, "%9s%8s%10s%10s        %10s%10s  %s\n", "pid", "device", "peak", "live",
@@ -423,12 +417,11 @@ static void memory(const struct page *p)
 
 /* ---- errors, events ---- */
 
-static void errors(const struct page *p)
+static void errors(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
 	size_t shown = s->errors.len < ROWS_SHOWN ? s->errors.len : ROWS_SHOWN;
-	if (!s->errors.len)
-		return;
+	(void)unused;
 	title(p, "errors");
 	fputs(" that calls returned\n", p->out);
 	recorded_only(p);
@@ -447,14 +440,13 @@ static void errors(const struct page *p)
 	more_in_json(p, s->errors.len, shown);
 }
 
-static void events(const struct page *p)
+static void events(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
 	const struct strtab *strings = &p->r->tables->strings;
 	uint64_t start = report_number(p->r->tables, "start_monotonic_ns");
 	size_t shown = s->events.len < EVENTS_SHOWN ? s->events.len : EVENTS_SHOWN;
-	if (!s->events.len)
-		return;
+	(void)unused;
 	title(p, "events");
 	fputc('\n', p->out);
 	for (size_t i = 0; i < shown; i++) {
@@ -472,14 +464,60 @@ static void events(const struct page *p)
 	more_in_json(p, s->events.len, shown);
 }
 
-void report_gpu_text(const struct page *p)
+static double kernels_relevance(const struct report *r)
 {
-	gpus(p);
-	kernels(p);
-	copies(p);
-	syncs(p);
-	collectives(p);
-	memory(p);
-	errors(p);
-	events(p);
+	uint64_t ns = 0, calls = 0;
+	for (size_t i = 0; i < r->gpu->kernels.len; i++) {
+		ns += r->kernel_times.rows[i].total_ns;
+		calls += r->gpu->kernels.data[i].total_ns;
+	}
+	if (!r->gpu->kernels.len && !r->gpu->total.graphs)
+		return RELEVANT_NOT;
+	return report_share(r, r->timeline->spans.len ? ns : calls);
+}
+
+static double syncs_relevance(const struct report *r)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < r->gpu->syncs.len; i++)
+		ns += r->gpu->syncs.data[i].total_ns;
+	return r->gpu->syncs.len ? report_share(r, ns) : RELEVANT_NOT;
+}
+
+static double copies_relevance(const struct report *r)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < r->gpu->copies.len; i++)
+		ns += r->gpu->copies.data[i].total_ns;
+	return r->gpu->copies.len ? RELEVANT_AFTER * report_share(r, ns) : RELEVANT_NOT;
+}
+
+static double collectives_relevance(const struct report *r)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < r->gpu->collectives.len; i++)
+		ns += r->gpu->collectives.data[i].total_ns;
+	return r->gpu->collectives.len ? RELEVANT_AFTER * report_share(r, ns) : RELEVANT_NOT;
+}
+
+static double if_any(size_t n, double relevance)
+{
+	return n ? relevance : RELEVANT_NOT;
+}
+
+void report_gpu_parts(const struct report *r, struct report_parts *ret)
+{
+	const struct gpu_summary *s = r->gpu;
+	const struct report_part parts[] = {
+		{"gpus", NULL, if_any(s->devices.len, 1), false, gpus, NULL},
+		{"kernels", NULL, kernels_relevance(r), false, kernels, NULL},
+		{"copies", NULL, copies_relevance(r), false, copies, NULL},
+		{"gpu-waits", NULL, syncs_relevance(r), false, syncs, NULL},
+		{"collectives", NULL, collectives_relevance(r), false, collectives, NULL},
+		{"memory", NULL, if_any(s->memory.len + s->pinned.len, 0), false, memory, NULL},
+		{"errors", NULL, if_any(s->errors.len, RELEVANT_AFTER), false, errors, NULL},
+		{"events", NULL, if_any(s->events.len, RELEVANT_FAULT), false, events, NULL},
+	};
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		report_part_add(ret, &parts[i]);
 }

@@ -92,13 +92,34 @@ static void processes_json(struct json_stream *out, const struct report *r)
 		json_object_set_new(o, "threads", report_number_json(p->threads));
 		json_object_set_new(o, "exit_code",
 				    p->row->end_ns ? json_integer(p->row->exit_code) : json_null());
+		uint64_t cpu_ns = r->programs->process_cpu_ns[i];
+		json_object_set_new(o, "cpu_ns",
+				    cpu_ns == UINT64_MAX ? json_null()
+							 : report_number_json(cpu_ns));
 		json_stream_put(out, NULL, o);
 	}
 	json_stream_close(out);
 }
 
-static json_t *function_json(const struct summary_function *f)
+static json_t *ranks_json(const struct rank_function *f)
 {
+	json_t *list = json_array();
+	for (size_t i = 0; i < f->ranks.len; i++) {
+		const struct rank_time *t = &f->ranks.data[i];
+		json_t *o = json_object();
+		json_object_set_new(o, "rank", t->rank < 0 ? json_null() : json_integer(t->rank));
+		json_object_set_new(o, "pid", report_number_json(t->pid));
+		json_object_set_new(o, "calls", report_number_json(t->calls));
+		json_object_set_new(o, "total_ns", report_number_json(t->total_ns));
+		json_object_set_new(o, "slow", json_boolean(i == f->slow));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *function_json(const struct report *r, const struct summary_function *f)
+{
+	const struct rank_function *ranks = rank_times_of(r->rank_times, f->layer, f->name);
 	json_t *o = json_object();
 	json_object_set_new(o, "layer", report_text_json(f->layer));
 	json_object_set_new(o, "name", report_text_json(f->name));
@@ -120,6 +141,8 @@ static json_t *function_json(const struct summary_function *f)
 	json_object_set_new(o, "p99_ns", report_number_json(f->p99_ns));
 	json_object_set_new(o, "max_ns", report_number_json(f->max_ns));
 	json_object_set_new(o, "from_histogram", json_boolean(f->from_histogram));
+	if (ranks)
+		json_object_set_new(o, "ranks", ranks_json(ranks));
 	return o;
 }
 
@@ -134,7 +157,7 @@ static void functions_json(struct json_stream *out, const struct report *r)
 		map64_get(&of_layer, (uintptr_t)f->layer, &before);
 		map64_set(&of_layer, (uintptr_t)f->layer, before + 1);
 		if (!r->options->top || before < r->options->top)
-			json_stream_put(out, NULL, function_json(f));
+			json_stream_put(out, NULL, function_json(r, f));
 	}
 	json_stream_close(out);
 	map64_free(&of_layer);
@@ -178,6 +201,7 @@ int report_json(FILE *to, const struct report *r)
 	json_stream_begin(&out, to, JSON_REAL_PRECISION(9));
 	json_stream_put(&out, "recording", recording_json(r));
 	processes_json(&out, r);
+	report_programs_json(&out, r);
 	functions_json(&out, r);
 	notes_json(&out, r);
 	open_calls_json(&out, r);

@@ -20,5 +20,8 @@ json_t *report_counter_json(const struct counter_sum *c);
 /* Adds what samples say: functions by CPU time, waits. */
 void report_profile_json(struct json_stream *out, const struct report *r);
 
+/* Adds the programs that processes ran. */
+void report_programs_json(struct json_stream *out, const struct report *r);
+
 /* Adds what concerns GPUs: kernels, copies, memory, collectives, telemetry. */
 void report_gpu_json(struct json_stream *out, const struct report *r);

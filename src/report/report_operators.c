@@ -99,4 +99,19 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_operators = {begin, make, text, json, end};
+static double relevance(const struct report *r, const void *state)
+{
+	const struct operators *o = state;
+	uint64_t ns = o->outside_ns;
+	for (size_t i = 0; i < o->rows.len; i++)
+		ns += o->rows.data[i].forward_ns + o->rows.data[i].backward_ns;
+	return report_share(r, ns);
+}
+
+const struct report_section report_operators = {.name = "operators",
+						.begin = begin,
+						.make = make,
+						.relevance = relevance,
+						.text = text,
+						.json = json,
+						.end = end};

@@ -8,7 +8,8 @@
 
 #include "base/human.h"
 
-#define LEAST_NAME 16 /* columns of a name, however narrow the page is */
+#define FOLD_INDENT 6
+#define LEAST_NAME  16 /* columns of a name, however narrow the page is */
 
 void page_styled(const struct page *p, const char *style, const char *text)
 {
@@ -88,6 +89,58 @@ void page_wrapped(const struct page *p, size_t used, size_t indent, const char *
 	fputc('\n', p->out);
 }
 
+/* The bytes of a line's first columns, styles not counted; *ret_whole: the line has no more. */
+static size_t bytes_of_columns(const char *line, size_t len, size_t columns, bool *ret_whole)
+{
+	size_t i = 0;
+	for (size_t used = 0; i < len; i++) {
+		bool styled = line[i] == '\033';
+		if (styled)
+			i += strcspn(line + i, "m");
+		else if (((unsigned char)line[i] & 0xc0) != 0x80 && used++ == columns)
+			break;
+	}
+	*ret_whole = i >= len;
+	return i < len ? i : len;
+}
+
+static void fold_line(struct buf *ret, const char *line, size_t len, size_t columns)
+{
+	size_t indent = 0;
+	bool whole = false;
+	while (len) {
+		size_t fits = bytes_of_columns(line, len, columns - indent, &whole), cut = fits;
+		while (!whole && cut && line[cut] != ' ')
+			cut--;
+		if (strspn(line, " ") >= cut) /* one long word */
+			cut = fits;
+		size_t shown = cut;
+		while (!whole && shown && line[shown - 1] == ' ')
+			shown--;
+		buf_printf(ret, "%*s%.*s\n", (int)indent, "", (int)shown, line);
+		line += cut;
+		len -= cut;
+		indent = FOLD_INDENT;
+		for (; len && *line == ' '; len--)
+			line++;
+	}
+}
+
+char *page_folded(const struct page *p, const char *text)
+{
+	struct buf ret = {0};
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+		if (len)
+			fold_line(&ret, line, len, p->r->options->width);
+		else
+			buf_byte(&ret, '\n');
+		line += len + (line[len] == '\n');
+	}
+	buf_byte(&ret, 0);
+	return (char *)ret.data;
+}
+
 size_t page_shown(const struct page *p, size_t n)
 {
 	uint64_t top = p->r->options->top;
@@ -96,7 +149,10 @@ size_t page_shown(const struct page *p, size_t n)
 
 void page_more(const struct page *p, uint64_t all, uint64_t shown, size_t columns)
 {
+	char how[64] = "--top 0 shows all";
+	if (p->section && p->r->options->brief)
+		snprintf(how, sizeof(how), "--section %s", p->section);
 	if (all > shown)
-		fprintf(p->out, "%*s... and %" PRIu64 " more (--top 0 shows all)\n",
-			(int)columns - 3, "", all - shown);
+		fprintf(p->out, "%*s... and %" PRIu64 " more (%s)\n", (int)columns - 3, "",
+			all - shown, how);
 }

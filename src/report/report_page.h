@@ -15,6 +15,7 @@ enum { COLUMN_CALLS = 13, COLUMN_TIME = 9 };
 struct page {
 	FILE *out;
 	const struct report *r;
+	const char *section; /* that is printed; NULL: none */
 };
 
 /* Only what these lines need: *ret is to be freed by vec_free of its losses. */
@@ -46,14 +47,12 @@ void page_rest(const struct page *p, const char *text, size_t used);
 void page_wrapped(const struct page *p, size_t used, size_t indent, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Text of several lines, with no line wider than the page: what is wider goes on in a line of its
+ * own, from the last blank on that fits; malloc'ed. */
+char *page_folded(const struct page *p, const char *text);
+
 /* Of n rows those that --top asks for. */
 size_t page_shown(const struct page *p, size_t n);
 
 /* Behind a table whose first column is so wide: "... and 3 more", where not all is shown. */
 void page_more(const struct page *p, uint64_t all, uint64_t shown, size_t columns);
-
-/* Prints what samples say, where there are any. */
-void report_profile_text(const struct page *p);
-
-/* Prints what concerns GPUs: tables, each only where there is something. */
-void report_gpu_text(const struct page *p);

@@ -4,7 +4,9 @@
 
 #include "base/human.h"
 #include "report/report_json.h"
-#include "report/report_page.h"
+#include "report/report_section.h"
+
+#define LEAST_SHARE 0.01 /* of the CPU time: below it the user's code is no better than other */
 
 static double ratio(uint64_t part, uint64_t whole)
 {
@@ -50,57 +52,99 @@ static void share_text(const struct page *p, uint64_t ns)
 	page_right(p, text, COLUMN_TIME);
 }
 
-/* "matmul (libx.so)"; Python frames have their file in their name. */
+/* "matmul (libx.so)", "D.__getitem__ (train.py:7)" */
 static void function_text(const struct page *p, const struct profile_function *f)
 {
 	char full[1024];
 	const char *slash = strrchr(f->library, '/');
 	const char *library = slash ? slash + 1 : f->library;
+	size_t len = strlen(f->name);
 	share_text(p, f->self_ns);
 	share_text(p, f->total_ns);
 	if (*library && f->name[0] != '[')
 		snprintf(full, sizeof(full), "%s (%s)", f->name, library);
+	else if (f->line && len && f->name[len - 1] == ')')
+		snprintf(full, sizeof(full), "%.*s:%u)", (int)(len - 1), f->name, f->line);
 	else
 		snprintf(full, sizeof(full), "%s", f->name);
 	page_rest(p, full, 4 * COLUMN_TIME);
 }
 
-static int compare_totals(const void *a, const void *b)
+/* Whose code comes first: the user's, as far as it has a part in the time that is worth a line. */
+static unsigned group_of(const struct profile *p, const struct profile_function *f)
+{
+	if (f->code != PROFILE_START && ratio(f->total_ns, p->total_ns) < LEAST_SHARE)
+		return PROFILE_START;
+	return f->code == PROFILE_START ? PROFILE_CODES : f->code;
+}
+
+static int compare_totals(const void *a, const void *b, void *profile)
 {
 	const struct profile_function *x = *(const struct profile_function *const *)a;
 	const struct profile_function *y = *(const struct profile_function *const *)b;
+	unsigned group_x = group_of(profile, x), group_y = group_of(profile, y);
+	if (group_x != group_y)
+		return group_x < group_y ? -1 : 1;
 	if (x->total_ns != y->total_ns)
 		return x->total_ns > y->total_ns ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
-/* The first functions by own time, or by total time. */
-static void functions_text(const struct page *p, bool by_total)
+static void functions_text(const struct page *p, const struct profile_function *const *order,
+			   size_t n, const char *by)
 {
-	const struct profile *f = p->r->profile;
-	const struct profile_function **order = xcalloc(f->functions.len + 1, sizeof(*order));
-	for (size_t i = 0; i < f->functions.len; i++)
-		order[i] = &f->functions.data[i];
-	if (by_total && f->functions.len)
-		qsort(order, f->functions.len, sizeof(*order), compare_totals);
 	static const char *const columns[] = {"self", "share", "total", "share"};
+	size_t shown = page_shown(p, n);
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
 		page_right(p, columns[i], COLUMN_TIME);
-	fprintf(p->out, "  function, by %s time\n", by_total ? "total" : "own");
-	size_t n = f->functions.len;
-	while (!by_total && n && !order[n - 1]->self_ns)
-		n--; /* they come last, and only call others */
-	size_t shown = page_shown(p, n);
+	page_rest(p, by, 4 * COLUMN_TIME);
 	for (size_t i = 0; i < shown; i++)
 		function_text(p, order[i]);
 	page_more(p, n, shown, COLUMN_TIME);
+}
+
+static const struct profile_function **all_functions(const struct profile *f)
+{
+	const struct profile_function **order = xcalloc(f->functions.len + 1, sizeof(*order));
+	for (size_t i = 0; i < f->functions.len; i++)
+		order[i] = &f->functions.data[i];
+	return order;
+}
+
+/* What starts programs is on every stack: only the whole table has it. */
+static void by_total(const struct page *p, const void *unused)
+{
+	const struct profile *f = p->r->profile;
+	const struct profile_function **order = all_functions(f);
+	size_t n = f->functions.len;
+	(void)unused;
+	head_text(p);
+	qsort_r(order, n, sizeof(*order), compare_totals, (void *)f);
+	while (p->r->options->brief && n && order[n - 1]->code == PROFILE_START)
+		n--;
+	functions_text(p, order, n, "function, by total time, the user's first");
 	free(order);
 }
 
-static void waits_text(const struct page *p)
+/* Those without own time come last, and only call others. */
+static void by_own(const struct page *p, const void *unused)
+{
+	const struct profile *f = p->r->profile;
+	const struct profile_function **order = all_functions(f);
+	size_t n = f->functions.len;
+	(void)unused;
+	while (n && !order[n - 1]->self_ns)
+		n--;
+	fputc('\n', p->out);
+	functions_text(p, order, n, "function, by own time");
+	free(order);
+}
+
+static void waits_text(const struct page *p, const void *unused)
 {
 	const struct profile *f = p->r->profile;
 	char waits[HUMAN_BYTES], total[HUMAN_BYTES];
+	(void)unused;
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "off the CPU");
 	fprintf(p->out, ": %s in %s %s, all threads together\n", human_ns(total, f->waited_ns),
@@ -120,22 +164,27 @@ static void waits_text(const struct page *p)
 	}
 }
 
-void report_profile_text(const struct page *p)
+/* Threads that wait are mostly idle: what they wait for is less than what runs. */
+void report_profile_parts(const struct report *r, struct report_parts *ret)
 {
-	if (p->r->profile->samples) {
-		head_text(p);
-		functions_text(p, false);
-		fputc('\n', p->out);
-		functions_text(p, true);
-	}
-	if (p->r->profile->waits)
-		waits_text(p);
+	const struct profile *f = r->profile;
+	double cpu = f->samples ? report_share(r, f->total_ns) : RELEVANT_NOT;
+	double waits = !f->waits    ? RELEVANT_NOT
+		       : f->samples ? cpu * 0.9
+				    : RELEVANT_AFTER * report_share(r, f->waited_ns);
+	report_part_add(
+		ret, &(struct report_part){.name = "profile", .relevance = cpu, .text = by_total});
+	report_part_add(ret,
+			&(struct report_part){.name = "profile", .relevance = cpu, .text = by_own});
+	report_part_add(ret, &(struct report_part){
+				     .name = "off-cpu", .relevance = waits, .text = waits_text});
 }
 
 /* ---- JSON ---- */
 
 static json_t *function_json(const struct profile *p, const struct profile_function *f)
 {
+	static const char *const codes[] = PROFILE_CODE_NAMES;
 	static const char *const kinds[CALLTREE_KINDS] = {"native",   "python", "kernel",
 							  "operator", "gpu",	"other"};
 	json_t *o = json_object();
@@ -143,6 +192,8 @@ static json_t *function_json(const struct profile *p, const struct profile_funct
 	json_object_set_new(o, "file", *f->file ? report_text_json(f->file) : json_null());
 	json_object_set_new(o, "library", *f->library ? report_text_json(f->library) : json_null());
 	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
+	json_object_set_new(o, "line", f->line ? report_number_json(f->line) : json_null());
+	json_object_set_new(o, "code", json_string(codes[f->code]));
 	json_object_set_new(o, "self_ns", report_number_json(f->self_ns));
 	json_object_set_new(o, "total_ns", report_number_json(f->total_ns));
 	json_object_set_new(o, "self_ratio", json_real(ratio(f->self_ns, p->total_ns)));

@@ -365,4 +365,17 @@ static void text(const struct page *p, const void *state)
 	hangs(p, r);
 }
 
-const struct report_section report_ranks = {begin, make, text, ranks_json, end};
+static double relevance(const struct report *r, const void *state)
+{
+	const struct ranks *ranks = &((const struct ranks_state *)state)->ranks;
+	(void)r;
+	return ranks->hangs.len || ranks->mismatches.len ? RELEVANT_FAULT : RELEVANT_RANKS;
+}
+
+const struct report_section report_ranks = {.name = "ranks",
+					    .begin = begin,
+					    .make = make,
+					    .relevance = relevance,
+					    .text = text,
+					    .json = ranks_json,
+					    .end = end};

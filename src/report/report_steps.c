@@ -177,8 +177,6 @@ static bool is_worth_saying(const struct steps *s)
 static void steps_text(const struct page *p, const void *state)
 {
 	const struct steps *s = state;
-	if (!is_worth_saying(s))
-		return;
 	fputc('\n', p->out);
 	if (s->main == SIZE_MAX) {
 		page_styled(p, BOLD, "steps");
@@ -338,5 +336,19 @@ static bool steps_are_there(const struct report *r, void *state)
 	return s->processes.len;
 }
 
-const struct report_section report_steps = {steps_begin, steps_are_there, steps_text, steps_json,
-					    steps_end};
+static double steps_relevance(const struct report *r, const void *state)
+{
+	const struct steps *s = state;
+	(void)r;
+	if (!is_worth_saying(s))
+		return RELEVANT_NOT;
+	return s->main == SIZE_MAX ? RELEVANT_DETAIL : RELEVANT_STEPS;
+}
+
+const struct report_section report_steps = {.name = "steps",
+					    .begin = steps_begin,
+					    .make = steps_are_there,
+					    .relevance = steps_relevance,
+					    .text = steps_text,
+					    .json = steps_json,
+					    .end = steps_end};

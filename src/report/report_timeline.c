@@ -184,10 +184,9 @@ static void transfer_name(const struct page *p, const struct transfer_row *row)
 	fprintf(p->out, "%s\n", row->async ? ", async" : "");
 }
 
-static void transfers_text(const struct page *p, const struct gpu_transfers *g)
+static void transfers_text(const struct page *p, const void *state)
 {
-	if (!g->rows.len)
-		return;
+	const struct gpu_transfers *g = &((const struct state *)state)->transfers;
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "copies on the GPU");
 	fputs(": as the devices made them\n", p->out);
@@ -219,7 +218,26 @@ static void text(const struct page *p, const void *state)
 	matches_text(p, s->timeline);
 	devices_text(p, &s->gaps);
 	gaps_text(p, &s->gaps);
-	transfers_text(p, &s->transfers);
+}
+
+static void parts(const struct report *r, const void *state, struct report_parts *ret)
+{
+	const struct state *s = state;
+	uint64_t span = 0, copies = 0;
+	for (size_t i = 0; i < s->gaps.devices.len; i++)
+		span += s->gaps.devices.data[i].span_ns;
+	for (size_t i = 0; i < s->transfers.rows.len; i++)
+		copies += s->transfers.rows.data[i].total_ns;
+	report_part_add(ret, &(struct report_part){.name = "gpu-time",
+						   .relevance = report_share(r, span),
+						   .text = text,
+						   .state = s});
+	report_part_add(ret, &(struct report_part){.name = "copies",
+						   .relevance = s->transfers.rows.len
+									? report_share(r, copies)
+									: RELEVANT_NOT,
+						   .text = transfers_text,
+						   .state = s});
 }
 
 /* ---- JSON ---- */
@@ -332,7 +350,8 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_stream_close(out);
 }
 
-const struct report_section report_timeline = {begin, make, text, json, end};
+const struct report_section report_timeline = {
+	.name = "gpu-time", .begin = begin, .make = make, .parts = parts, .json = json, .end = end};
 
 const struct gpu_gaps *report_gaps(const struct report *r)
 {

@@ -23,7 +23,8 @@ static void told_text(const struct page *p, const void *state)
 {
 	const struct anomaly_list *l = state;
 	uint64_t start = report_number(p->r->tables, "start_monotonic_ns");
-	size_t shown = l->rows.len < SHOWN ? l->rows.len : SHOWN;
+	size_t shown = page_shown(p, l->rows.len);
+	shown = shown < SHOWN ? shown : SHOWN;
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "anomalies, told while it was recorded");
 	fputc('\n', p->out);
@@ -55,7 +56,16 @@ static void told_end(void *state)
 	free(state);
 }
 
+static double told_relevance(const struct report *r, const void *state)
+{
+	(void)r;
+	(void)state;
+	return RELEVANT_FAULT;
+}
+
 const struct report_section report_told = {
+	.name = "anomalies",
+	.relevance = told_relevance,
 	.begin = told_begin,
 	.make = told_make,
 	.text = told_text,

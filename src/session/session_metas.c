@@ -168,8 +168,7 @@ void metas_note_missing(struct session *s)
 	for (size_t i = 0; i < c->entries.len; i++) {
 		const struct cat_entry *en = &c->entries.data[i];
 		if (is_expected(s, en) && !f.met[i] && !is_told(c, i))
-			pipeline_note(s->pipeline, en->libraries.data[0],
-				      "not loaded by any traced process");
+			pipeline_note(s->pipeline, en->libraries.data[0], NOTE_NOT_LOADED);
 	}
 	free(f.met);
 }

@@ -6,6 +6,7 @@ EACGM_UPDATE_GOLDENS=1 the files in tests/golden/export/ are written anew: look 
 difference before committing it. Needs no root. Prints TAP.
 """
 import csv
+import itertools
 import json
 import os
 import pathlib
@@ -336,8 +337,8 @@ def the_default_name_lies_beside_the_recording(folder):
 @test
 def lines_fit_the_page(folder):
     for sample in sorted(SAMPLE.parent.glob("*.eacgm")):
-        for columns in (100, 120, 200):
-            lines = eacgm("report", sample, "--top", "0", columns=columns).stdout.decode()
+        for columns, args in itertools.product((60, 80, 100, 120, 200), ([], ["--full"])):
+            lines = eacgm("report", sample, *args, columns=columns).stdout.decode()
             wide = [line for line in lines.splitlines() if len(line) > columns]
             assert not wide, f"{sample.name}: beyond {columns} columns: {wide}"
     narrow, wide = (eacgm("report", GPU_SAMPLE, columns=n).stdout for n in (100, 140))

@@ -285,7 +285,7 @@ def _(t):
 def _(t):
     rec = t.record([target("family"), "calls", 3], *probes(PUSH, "libnowhere.so:nothing_*"))
     rec.expect_counts({"target_push": 3})
-    text = rec.ran.err + t.run([EACGM, "report", rec.path]).out
+    text = rec.ran.err + t.run([EACGM, "report", rec.path, "--full"]).out
     expect("libnowhere.so" in text, "libnowhere.so is not mentioned: %s" % text[-800:])
 
 
@@ -293,7 +293,7 @@ def _(t):
 def _(t):
     rec = t.record([target("family"), "calls", 3], *probes(PUSH, "libtarget.so:no_such_thing"))
     rec.expect_counts({"target_push": 3})
-    text = rec.ran.err + t.run([EACGM, "report", rec.path]).out
+    text = rec.ran.err + t.run([EACGM, "report", rec.path, "--full"]).out
     expect("no_such_thing" in text, "no_such_thing is not mentioned: %s" % text[-800:])
 
 

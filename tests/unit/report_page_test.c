@@ -26,7 +26,7 @@ static void begin(struct written *w, unsigned width)
 {
 	*w = (struct written){.options = {.width = width}};
 	w->report.options = &w->options;
-	w->page = (struct page){open_memstream(&w->text, &w->len), &w->report};
+	w->page = (struct page){open_memstream(&w->text, &w->len), &w->report, NULL};
 }
 
 /* The longest line in columns; *text is the caller's. */
