@@ -136,7 +136,7 @@ static void loop_add(struct finder *f, const struct steps_text *t, enum steps_ki
 		bool follows = i && cuts[i].begin == cuts[i - 1].end;
 		if (follows)
 			previous = f->process->steps.data[f->process->steps.len - 1].end_ns;
-		else if (cuts[i].begin && i)
+		else if (cuts[i].begin && (i || kind == STEPS_EVALUATION))
 			previous = text_end_ns(
 				t, &(struct steps_cut){cuts[i].begin - 1, cuts[i].begin});
 		stretches += i && !follows;
@@ -149,7 +149,7 @@ static void loop_add(struct finder *f, const struct steps_text *t, enum steps_ki
 
 /* ---- repetition ---- */
 
-static bool only_of_class(const struct steps_text *t, const struct steps_cut *cut, uint16_t class)
+static bool only_of_class(const struct steps_text *t, const struct steps_cut *cut, uint32_t class)
 {
 	for (size_t i = cut->begin; i < cut->end; i++)
 		if (!(steps_class(t, i) & class))
@@ -161,7 +161,7 @@ static bool only_of_class(const struct steps_text *t, const struct steps_cut *cu
 static bool is_no_step(const struct steps_text *t, const struct steps_cut *cut,
 		       enum steps_kind kind)
 {
-	uint16_t class = CLASS_SETUP;
+	uint32_t class = CLASS_SETUP;
 	if (kind == STEPS_EVALUATION)
 		class |= CLASS_UPDATE | CLASS_NEUTRAL | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
 	return only_of_class(t, cut, class);
@@ -200,35 +200,6 @@ static bool find_repetitions(struct finder *f, const struct steps_text *t, enum 
 
 /* ---- what lies between steps of training ---- */
 
-/* The shortest distance at which the text repeats itself; its length where it does not. One
- * operation in fifty may differ, and four: most distances are given up after a few operations. */
-static size_t period_of(const struct steps_text *t)
-{
-	for (size_t lag = 1; lag * 2 <= t->len; lag++) {
-		size_t wrong = 0, i = 0;
-		for (; i + lag < t->len && wrong <= 4 + i / 50; i++)
-			wrong += t->ops[i].symbol != t->ops[i + lag].symbol;
-		if (i + lag == t->len && wrong <= (t->len - lag) / 50)
-			return lag;
-	}
-	return t->len;
-}
-
-static void add_batches(steps_cut_rows_t *ret, const struct steps_text *all, size_t begin,
-			size_t end)
-{
-	struct steps_text part = text_part(all, begin, end);
-	size_t period = period_of(&part);
-	for (size_t at = begin; at < end; at += period) {
-		struct steps_cut *cut = vec_push(ret);
-		cut->begin = at;
-		/* The last one has what remains. */
-		cut->end = end - at < 2 * period ? end : at + period;
-		if (cut->end == end)
-			break;
-	}
-}
-
 /* What was inserted between steps, and what follows the last if it begins alike: false where the
  * latter is another thing. */
 static bool find_evaluations(struct finder *f, const struct steps_text *t,
@@ -240,13 +211,13 @@ static bool find_evaluations(struct finder *f, const struct steps_text *t,
 		struct steps_text part = text_part(t, begin, end);
 		if (begin < end &&
 		    !is_no_step(&part, &(struct steps_cut){0, part.len}, STEPS_EVALUATION))
-			add_batches(&batches, t, begin, end);
+			steps_batches(&batches, t, begin, end);
 	}
 	size_t after = training->rows.data[training->rows.len - 1].end;
 	bool last = batches.len && after < t->len &&
 		    t->ops[after].symbol == t->ops[batches.data[0].begin].symbol;
 	if (last)
-		add_batches(&batches, t, after, t->len);
+		steps_batches(&batches, t, after, t->len);
 	if (batches.len)
 		loop_add(f, t, STEPS_EVALUATION, batches.data, batches.len, batches.len,
 			 t->ops[batches.data[0].begin].symbol);
@@ -440,6 +411,24 @@ static uint32_t parent_of(const struct finder *f, uint32_t pid)
 	return row ? row->parent_pid : 0;
 }
 
+/* A loader has neither a model nor an update: all that it does is to load. */
+static void become_loading(struct steps_process *p, struct steps_loop *l)
+{
+	l->kind = STEPS_LOADING;
+	for (uint32_t i = 0; i < l->steps; i++) {
+		struct steps_step *s = &p->steps.data[l->first + i];
+		for (int k = STEPS_LOAD + 1; k < STEPS_OTHER; k++) {
+			s->phase_ns[STEPS_LOAD] += s->phase_ns[k];
+			s->phase_ns[k] = 0;
+		}
+	}
+	steps_phases_sum(l, p->steps.data + l->first);
+	for (size_t i = 0; i < l->slow.len; i++) {
+		struct steps_slow *slow = &l->slow.data[i];
+		steps_slow_phase(l, &p->steps.data[slow->step], slow);
+	}
+}
+
 /* Children without launches and updates, of a process that has steps, make its batches. */
 static void find_loaders(struct finder *f)
 {
@@ -455,7 +444,7 @@ static void find_loaders(struct finder *f)
 		for (size_t k = 0; k < p->loops.len; k++)
 			if (p->loops.data[k].kind == STEPS_INFERENCE &&
 			    p->loops.data[k].launches_mean == 0)
-				p->loops.data[k].kind = STEPS_LOADING;
+				become_loading(p, &p->loops.data[k]);
 	}
 	map64_free(&place_of);
 }

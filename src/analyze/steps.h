@@ -26,20 +26,20 @@ enum steps_kind {
 		"training", "inference", "evaluation", "loading"                                   \
 	}
 
-/* What the host did in a step. The times of a step's phases add up to its duration; what lies
- * between two operations counts for the second. */
+/* What the host did in a step. The times of a step's phases add up to its duration. */
 enum steps_phase {
-	STEPS_LOAD, /* up to the first operation that is no copy */
+	STEPS_LOAD, /* up to the model's first operation: waits for data, and making it */
 	STEPS_FORWARD,
 	STEPS_BACKWARD,
 	STEPS_COMMUNICATION, /* collectives that the thread itself calls, outside of backward */
-	STEPS_OPTIMIZER,     /* from the last backward on */
+	STEPS_OPTIMIZER,     /* from the last backward to the update's end; resetting gradients */
 	STEPS_CHECKPOINT,    /* a burst of copies to the host after the update */
+	STEPS_OTHER,	     /* after the update, before the next batch is asked for */
 	STEPS_PHASES,
 };
 #define STEPS_PHASE_NAMES                                                                          \
 	{                                                                                          \
-		"load", "forward", "backward", "communication", "optimizer", "checkpoint"          \
+		"load", "forward", "backward", "communication", "optimizer", "checkpoint", "other" \
 	}
 
 struct steps_step {
@@ -83,6 +83,7 @@ struct steps_loop {
 	uint64_t total_ns;
 	uint64_t min_ns, median_ns, p99_ns, max_ns;
 	uint64_t phase_median_ns[STEPS_PHASES];
+	double mean_ns, phase_mean_ns[STEPS_PHASES]; /* phases' means add up to the step's */
 	double ops_mean, launches_mean;
 	VEC(struct steps_slow) slow; /* the longest first, at most STEPS_SLOW_KEPT */
 	uint32_t slow_total;

@@ -23,7 +23,7 @@ static void anchors_of_marks(const struct steps_text *t, steps_positions_t *ret)
 	for (size_t i = 0; i < t->len; i++)
 		any_backward |= (steps_class(t, i) & CLASS_BACKWARD) != 0;
 	for (size_t i = 0; i < t->len; i++) {
-		uint16_t class = steps_class(t, i);
+		uint32_t class = steps_class(t, i);
 		backward_between |= (class & CLASS_BACKWARD) != 0;
 		if (!(class & CLASS_OPTIMIZER))
 			continue;
@@ -158,8 +158,8 @@ static void join_turns(const struct steps_text *t, steps_positions_t *anchors)
 
 size_t steps_update_run(const struct steps_text *t, size_t i, size_t end, size_t *ret_most)
 {
-	const uint16_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
-	const uint16_t ending = updating | CLASS_COLLECTIVE;
+	const uint32_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_ZERO_GRAD;
+	const uint32_t ending = updating | CLASS_COLLECTIVE;
 	size_t last = i + 1, at = i + 1;
 	for (; at < end && steps_class(t, at) & (ending | CLASS_NEUTRAL); at++)
 		if (steps_class(t, at) & ending)

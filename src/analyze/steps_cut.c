@@ -117,7 +117,7 @@ static void vote(struct cutter *c, size_t low, size_t high, int weight)
 static bool only_reads(const struct steps_text *t, size_t begin, size_t end)
 {
 	for (size_t i = begin; i < end; i++) {
-		uint16_t class = steps_class(t, i);
+		uint32_t class = steps_class(t, i);
 		if (!(class & (CLASS_READ | CLASS_NEUTRAL)) ||
 		    (class & CLASS_COPY && !(class & CLASS_TO_HOST)))
 			return false;
@@ -128,7 +128,7 @@ static bool only_reads(const struct steps_text *t, size_t begin, size_t end)
 /* What was inserted into a segment is long enough to stand for itself, and does some work. */
 static bool is_of_its_own(const struct cutter *c, size_t begin, size_t end)
 {
-	const uint16_t idle = CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP | CLASS_COLLECTIVE;
+	const uint32_t idle = CLASS_READ | CLASS_NEUTRAL | CLASS_SETUP | CLASS_COLLECTIVE;
 	for (size_t i = begin; i < end && (end - begin) * 4 >= c->len; i++)
 		if (!(steps_class(c->t, i) & idle))
 			return true;
@@ -153,8 +153,23 @@ static void ask_insertions(struct cutter *c)
 	}
 }
 
-static void ask_ends(struct cutter *c)
+/* Where a text ends without the tensors that are made at its end: they are for what follows. A
+ * value that is read behind the last operation of another kind is still of the text. */
+static size_t without_setup(const struct steps_text *t, size_t begin, size_t end)
 {
+	size_t ret = end;
+	while (ret > begin && steps_class(t, ret - 1) & CLASS_SETUP &&
+	       !(steps_class(t, ret - 1) & (CLASS_UPDATE | CLASS_COPY)))
+		ret--;
+	while (ret < end && steps_class(t, ret) & CLASS_READ)
+		ret++;
+	return ret;
+}
+
+/* least: operations that end a step by their names. */
+static void ask_ends(struct cutter *c, size_t least)
+{
+
 	size_t first = c->anchors[0], last = c->anchors[c->n - 1];
 	size_t tail = same_at_end(c, 0, first), head = same_at_begin(c, last, c->t->len);
 	/* What is as usual up to the recording's very beginning or end was cut by that. */
@@ -167,6 +182,9 @@ static void ask_ends(struct cutter *c)
 	/* A loop over batches asks for one more than there are. */
 	if (head && steps_class(c->t, last + head - 1) & CLASS_LOADER)
 		head--;
+	/* It may begin with tensors that are made. */
+	if (c->training && head > least)
+		head = without_setup(c->t, last + least, last + head) - last;
 	vote(c, 1, head, 3);
 	vote(c, head, head, 1);
 }
@@ -190,13 +208,19 @@ static uint64_t *sum_pauses(const struct cutter *c)
 	return sums;
 }
 
+/* Changes parameters: resetting gradients alone does not. */
+static bool is_hard_update(uint32_t class)
+{
+	return class & (CLASS_UPDATE | CLASS_OPTIMIZER) && !(class & CLASS_RESET);
+}
+
 /* Of the cuts behind an operation of the class the one with the longest pause; class 0: of all. 0:
  * there is none. */
-static size_t longest_pause(const struct cutter *c, const uint64_t *pauses, uint16_t class)
+static size_t longest_pause(const struct cutter *c, const uint64_t *pauses, uint32_t class)
 {
 	size_t ret = 0;
 	for (size_t i = 1; i <= c->len; i++) {
-		uint16_t before = steps_class(c->t, c->anchors[c->usual_at] + i - 1);
+		uint32_t before = steps_class(c->t, c->anchors[c->usual_at] + i - 1);
 		if ((!class || before & class) && (!ret || pauses[i] > pauses[ret]))
 			ret = i;
 	}
@@ -224,11 +248,33 @@ static size_t ask_names_of_inference(struct cutter *c)
 	return cut;
 }
 
+/* Gradients are reset behind the update that they were for, or in front of the next forward pass:
+ * the latter where the host pauses before, for the next batch. n: operations that end the step by
+ * their names; the smaller number is what remains without the reset. */
+static size_t without_reset(const struct cutter *c, size_t n)
+{
+	size_t begin = c->anchors[c->usual_at], ret = n, model = n;
+	while (ret > 1 &&
+	       steps_class(c->t, begin + ret - 1) & (CLASS_RESET | CLASS_NEUTRAL | CLASS_READ) &&
+	       !is_hard_update(steps_class(c->t, begin + ret - 1)))
+		ret--;
+	while (model < c->len && !(steps_class(c->t, begin + model) & CLASS_MODEL))
+		model++;
+	uint64_t *pauses = sum_pauses(c), inside = 0, all = 0;
+	for (size_t i = ret; i <= model && i <= c->len; i++) {
+		inside += i < n ? pauses[i] : 0;
+		all += pauses[i];
+	}
+	free(pauses);
+	return inside * 4 > all ? ret : n;
+}
+
 /* An optimizer's operations end a step. */
 static size_t ask_names_of_training(struct cutter *c)
 {
 	size_t begin = c->anchors[c->usual_at], most;
 	size_t n = steps_update_run(c->t, begin, begin + c->len, &most);
+	n = without_reset(c, n);
 	if (n > 1)
 		vote(c, n, most, 3);
 	return n;
@@ -238,7 +284,7 @@ static void find_cut(struct cutter *c)
 {
 	c->votes = xcalloc(c->len + 2, sizeof(*c->votes));
 	size_t near = c->training ? ask_names_of_training(c) : ask_names_of_inference(c);
-	ask_ends(c);
+	ask_ends(c, near);
 	ask_insertions(c);
 	int sum = 0, most = -1;
 	for (size_t i = 1; i <= c->len; i++) {
@@ -322,7 +368,7 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 	if (head && tail && from_head <= from_tail) {
 		*ret_end = *ret_begin = from_head;
 		if (from_head < from_tail && is_of_its_own(c, from_head, from_tail))
-			*ret_begin = from_tail;
+			*ret_begin = without_setup(c->t, from_head, from_tail);
 		else if (from_head < from_tail && only_reads(c->t, from_head, from_tail))
 			*ret_end = *ret_begin = longest_pause_in(c->t, from_head, from_tail);
 		return true;

@@ -22,11 +22,13 @@ enum steps_class {
 	CLASS_WAIT = 16384,    /* waits for the device, hands nothing over */
 	CLASS_LAUNCH = 2048,   /* of a kernel or graph */
 	CLASS_GRAPH = 32768,   /* of a graph */
+	CLASS_MODEL = 65536,   /* has weights: of a model, not of its data */
+	CLASS_RESET = 131072,  /* fills with zeros, as gradients are reset */
 };
 
 struct steps_symbol {
 	char *name;
-	uint16_t class;
+	uint32_t class;
 };
 
 /* One outermost operation. Ends beyond 18 minutes are cut. */
@@ -64,9 +66,9 @@ struct steps_input {
 #define SYMBOL_BACKWARD 0
 
 /* steps_names.c: what the name of an operator, range or kernel tells. */
-uint16_t steps_class_of_operator(const char *name);
-uint16_t steps_class_of_range(const char *name);
-uint16_t steps_class_of_kernel(const char *name);
+uint32_t steps_class_of_operator(const char *name);
+uint32_t steps_class_of_range(const char *name);
+uint32_t steps_class_of_kernel(const char *name);
 
 /* steps_load.c: each thread's operations, in order of start; done is called when they are there. */
 struct row_visitor *steps_loader(struct steps_input *ret, const struct row_source *s, uint32_t pid,
@@ -84,7 +86,7 @@ struct steps_text {
 	bool ended;  /* the thread lived on, or ended by itself, after its last operation */
 };
 
-static inline uint16_t steps_class(const struct steps_text *t, size_t i)
+static inline uint32_t steps_class(const struct steps_text *t, size_t i)
 {
 	return t->symbols[t->ops[i].symbol].class;
 }
@@ -123,6 +125,9 @@ void steps_cut(struct steps_cuts *ret, const struct steps_text *t, const size_t 
 	       size_t anchors_len, bool training);
 void steps_cuts_free(struct steps_cuts *c);
 
+/* steps_batches.c: adds the batches of the operations from begin to end. */
+void steps_batches(steps_cut_rows_t *ret, const struct steps_text *t, size_t begin, size_t end);
+
 /* steps_phase.c: times of a step's phases. */
 void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum steps_kind kind,
 		  struct steps_step *step);
@@ -130,3 +135,7 @@ void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum 
 /* steps_sum.c: a loop's figures and its slow steps; cuts are those of the loop's steps. */
 void steps_loop_sum(struct steps_loop *loop, const struct steps_step *steps,
 		    const struct steps_text *t, const struct steps_cut *cuts, struct steps *owner);
+void steps_phases_sum(struct steps_loop *loop, const struct steps_step *steps);
+/* The phase of a slow step that grew most. */
+void steps_slow_phase(const struct steps_loop *loop, const struct steps_step *step,
+		      struct steps_slow *slow);

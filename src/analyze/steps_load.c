@@ -68,7 +68,7 @@ static enum probe_kind probe_kind(const struct rec_tables *t, const struct m_pro
 
 /* ---- symbols ---- */
 
-static uint32_t symbol_add(struct share *h, uint64_t key, char *name, uint16_t class)
+static uint32_t symbol_add(struct share *h, uint64_t key, char *name, uint32_t class)
 {
 	uint32_t number = (uint32_t)h->in.symbols.len;
 	*vec_push(&h->in.symbols) = (struct steps_symbol){name, class};
@@ -79,7 +79,7 @@ static uint32_t symbol_add(struct share *h, uint64_t key, char *name, uint16_t c
 
 /* The symbol of a function; from the 16-million-and-first on they are all one. */
 static uint32_t symbol_of(const struct loader *l, struct share *h, const struct m_call *c,
-			  uint16_t (*classify)(const char *))
+			  uint32_t (*classify)(const char *))
 {
 	uint32_t fn = fn_id(&l->ids, c);
 	uint64_t number;
@@ -93,7 +93,7 @@ static uint32_t symbol_of(const struct loader *l, struct share *h, const struct 
 }
 
 /* Symbols of the device's calls that have no function's name: keys above all functions'. */
-static uint32_t symbol_of_role(struct share *h, uint64_t key, const char *name, uint16_t class)
+static uint32_t symbol_of_role(struct share *h, uint64_t key, const char *name, uint32_t class)
 {
 	uint64_t number;
 	key |= 1ULL << 63;
@@ -111,7 +111,7 @@ static uint32_t symbol_of_copy(struct share *h, const struct gpu_probe *p)
 		[GPU_DTOD] = "copy device to device", [GPU_HTOH] = "copy host to host",
 		[GPU_PTOP] = "copy device to device", [GPU_UNIFIED] = "copy",
 	};
-	uint16_t class = CLASS_COPY | CLASS_NEUTRAL | CLASS_SETUP;
+	uint32_t class = CLASS_COPY | CLASS_NEUTRAL | CLASS_SETUP;
 	if (p->direction == GPU_DTOH)
 		class |= CLASS_READ | CLASS_TO_HOST;
 	return symbol_of_role(h, 0x100u + p->direction, names[p->direction], class);

@@ -102,7 +102,7 @@ static bool is_regular(struct grams *g, struct gram *row)
 		return false;
 	row->gap = median_gap(p, row->count);
 	/* Of one kernel over and over nobody knows how many are a step; a graph is a whole one. */
-	uint16_t class = steps_class(g->t, p[0]);
+	uint32_t class = steps_class(g->t, p[0]);
 	if (row->gap < 2 && class & CLASS_LAUNCH && !(class & CLASS_GRAPH))
 		return false;
 	for (uint32_t i = 0; i + 1 < row->count; i++) {

@@ -1,12 +1,31 @@
-/* steps_phase.c - what the host did in a step, from the order of its operations. */
+/* steps_phase.c - what the host did in a step, from the order of its operations.
+ *
+ * Goes through a step once: each operation has a phase, and so has the time before it. Does not
+ * say where a step begins or ends. */
 #include "analyze/steps_impl.h"
 
 /* Copies to the host after the update that make a checkpoint: fewer are values for a log. */
 #define CHECKPOINT_COPIES 16
 
-static size_t last_of_class(const struct steps_text *t, const struct steps_cut *cut, uint16_t class)
+/* Where in a step what is: indexes of operations, SIZE_MAX where there is no such. */
+struct plan {
+	size_t backward; /* the last one, or the mark of an optimizer */
+	size_t updated;	 /* the update's last operation */
+	bool saves;	 /* copies behind it are a checkpoint */
+	bool named;	 /* some operation is known to be the model's */
+};
+
+static size_t last_of_class(const struct steps_text *t, size_t begin, size_t end, uint32_t class)
 {
-	for (size_t i = cut->end; i-- > cut->begin;)
+	for (size_t i = end; i-- > begin;)
+		if (steps_class(t, i) & class)
+			return i;
+	return SIZE_MAX;
+}
+
+static size_t first_of_class(const struct steps_text *t, size_t begin, size_t end, uint32_t class)
+{
+	for (size_t i = begin; i < end; i++)
 		if (steps_class(t, i) & class)
 			return i;
 	return SIZE_MAX;
@@ -20,55 +39,127 @@ static size_t copies_to_host(const struct steps_text *t, size_t begin, size_t en
 	return n;
 }
 
-/* The last operation of the update, or SIZE_MAX. */
-static size_t update_end(const struct steps_text *t, const struct steps_cut *cut, size_t from)
+static struct plan plan_of(const struct steps_text *t, const struct steps_cut *cut,
+			   enum steps_kind kind)
 {
-	for (size_t i = cut->end; i-- > from;)
-		if (steps_class(t, i) & (CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_ZERO_GRAD))
-			return i;
-	return SIZE_MAX;
+	const uint32_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_RESET;
+	struct plan p = {.backward = SIZE_MAX, .updated = SIZE_MAX};
+	p.named = first_of_class(t, cut->begin, cut->end, CLASS_MODEL) != SIZE_MAX;
+	if (kind != STEPS_TRAINING)
+		return p;
+	p.backward = last_of_class(t, cut->begin, cut->end, CLASS_BACKWARD);
+	if (p.backward == SIZE_MAX)
+		p.backward = last_of_class(t, cut->begin, cut->end, CLASS_OPTIMIZER);
+	if (p.backward != SIZE_MAX)
+		p.updated = last_of_class(t, p.backward, cut->end, updating);
+	p.saves = p.updated != SIZE_MAX &&
+		  copies_to_host(t, p.updated + 1, cut->end) >= CHECKPOINT_COPIES;
+	return p;
+}
+
+/* ---- one operation after the other ---- */
+
+struct walk {
+	const struct steps_text *t;
+	const struct steps_cut *cut;
+	enum steps_kind kind;
+	struct plan plan;
+	bool loads;    /* no operation of the model was met since the step or batch began */
+	size_t update; /* operations before it are of an update in the midst of the step */
+	enum steps_phase before; /* of the operation before */
+};
+
+/* Whether data is made or moved by it; where models' operations are known they end it. */
+static bool is_of_data(const struct walk *w, uint32_t class)
+{
+	if (w->plan.named)
+		return !(class & (CLASS_MODEL | CLASS_FORWARD));
+	return class & (CLASS_COPY | CLASS_LOADER | CLASS_RESET);
+}
+
+/* Behind a backward pass that is not the last one comes an update, or another batch. */
+static void pass_backward(struct walk *w, size_t i)
+{
+	size_t next = first_of_class(w->t, i + 1, w->cut->end, CLASS_BACKWARD), most;
+	size_t model = first_of_class(w->t, i + 1, w->cut->end, CLASS_MODEL);
+	if (i >= w->plan.backward || model == SIZE_MAX || model > next)
+		return;
+	w->update = i + steps_update_run(w->t, i, next, &most);
+	w->loads = true;
+}
+
+/* Gradients are reset: in front of the forward pass or of the backward pass. */
+static bool resets(const struct walk *w, size_t i, uint32_t class)
+{
+	const uint32_t beside = CLASS_RESET | CLASS_NEUTRAL | CLASS_SETUP;
+	if (w->kind != STEPS_TRAINING || !(class & CLASS_RESET))
+		return false;
+	if (w->loads || class & CLASS_ZERO_GRAD || w->before == STEPS_OPTIMIZER)
+		return true;
+	while (i < w->cut->end && steps_class(w->t, i) & beside)
+		i++;
+	return i < w->cut->end && steps_class(w->t, i) & CLASS_BACKWARD;
+}
+
+static enum steps_phase phase_of(struct walk *w, size_t i, uint32_t class)
+{
+	if (w->kind == STEPS_LOADING)
+		return STEPS_LOAD;
+	if (class & CLASS_BACKWARD)
+		return STEPS_BACKWARD;
+	if (class & CLASS_COLLECTIVE)
+		return STEPS_COMMUNICATION;
+	if (w->plan.updated != SIZE_MAX && i > w->plan.updated)
+		return w->plan.saves ? STEPS_CHECKPOINT : STEPS_OTHER;
+	if ((w->plan.backward != SIZE_MAX && i >= w->plan.backward) || i < w->update)
+		return STEPS_OPTIMIZER;
+	w->loads = w->loads && is_of_data(w, class);
+	if (resets(w, i, class))
+		return STEPS_OPTIMIZER;
+	if (!w->loads)
+		return STEPS_FORWARD;
+	/* A value of the step before, for a log. */
+	bool logs = class & CLASS_READ && !(class & CLASS_COPY);
+	return logs && (i == w->cut->begin || w->before == STEPS_OTHER) ? STEPS_OTHER : STEPS_LOAD;
+}
+
+/* The time before an operation counts for it, but for the wait in front of the model, and what
+ * comes before the next batch is asked for. */
+static enum steps_phase phase_before(const struct walk *w, size_t i, bool loaded,
+				     enum steps_phase its)
+{
+	if (i == w->cut->begin && steps_class(w->t, i) & CLASS_LOADER)
+		return STEPS_OTHER;
+	if (!loaded || (its != STEPS_FORWARD && its != STEPS_OPTIMIZER))
+		return its;
+	return its == STEPS_OPTIMIZER && w->before == STEPS_OPTIMIZER ? its : STEPS_LOAD;
+}
+
+static uint64_t add_until(struct steps_step *step, enum steps_phase phase, uint64_t at,
+			  uint64_t end)
+{
+	end = end < step->end_ns ? end : step->end_ns;
+	if (end <= at)
+		return at;
+	step->phase_ns[phase] += end - at;
+	return end;
 }
 
 void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum steps_kind kind,
 		  struct steps_step *step)
 {
-	const uint16_t loading = CLASS_COPY | CLASS_LOADER | CLASS_ZERO_GRAD;
-	size_t backward = SIZE_MAX, updated = SIZE_MAX;
-	if (kind == STEPS_TRAINING) {
-		backward = last_of_class(t, cut, CLASS_BACKWARD | CLASS_OPTIMIZER);
-		size_t before = last_of_class(t, cut, CLASS_BACKWARD);
-		backward = before != SIZE_MAX ? before : backward;
-		updated = update_end(t, cut, backward != SIZE_MAX ? backward : cut->begin);
-	}
-	bool saves = updated != SIZE_MAX &&
-		     copies_to_host(t, updated + 1, cut->end) >= CHECKPOINT_COPIES;
-	bool loads = true;
+	struct walk w = {.t = t, .cut = cut, .kind = kind, .loads = true, .before = STEPS_LOAD};
 	uint64_t at = step->start_ns;
+	w.plan = plan_of(t, cut, kind);
 	for (size_t i = cut->begin; i < cut->end; i++) {
-		uint16_t class = steps_class(t, i);
-		uint64_t end = steps_op_end(&t->ops[i]), begin = t->ops[i].start_ns;
-		enum steps_phase phase = STEPS_FORWARD;
-		/* The wait before the first operation is for its data, whatever comes then. */
-		if (loads && begin > at && i == cut->begin) {
-			step->phase_ns[STEPS_LOAD] += begin - at;
-			at = begin;
-		}
-		loads = loads && class & loading;
+		const struct steps_op *o = &t->ops[i];
+		bool loaded = w.loads && i >= w.update;
+		uint32_t class = steps_class(t, i);
+		enum steps_phase phase = phase_of(&w, i, class);
+		at = add_until(step, phase_before(&w, i, loaded, phase), at, o->start_ns);
+		at = add_until(step, phase, at, steps_op_end(o));
+		w.before = phase;
 		if (class & CLASS_BACKWARD)
-			phase = STEPS_BACKWARD;
-		else if (class & CLASS_COLLECTIVE)
-			phase = STEPS_COMMUNICATION;
-		else if (loads)
-			phase = STEPS_LOAD;
-		else if (saves && i > updated)
-			phase = STEPS_CHECKPOINT;
-		else if (backward != SIZE_MAX && i >= backward)
-			phase = STEPS_OPTIMIZER;
-		if (end > step->end_ns)
-			end = step->end_ns;
-		if (end > at) {
-			step->phase_ns[phase] += end - at;
-			at = end;
-		}
+			pass_backward(&w, i);
 	}
 }

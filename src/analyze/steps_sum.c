@@ -133,6 +133,19 @@ static void find_slow(struct steps_loop *loop, const struct steps_step *steps, u
 		loop->slow.len = STEPS_SLOW_KEPT;
 }
 
+void steps_slow_phase(const struct steps_loop *loop, const struct steps_step *step,
+		      struct steps_slow *slow)
+{
+	slow->phase_more_ns = INT64_MIN;
+	for (int p = 0; p < STEPS_PHASES; p++) {
+		int64_t more = (int64_t)(step->phase_ns[p] - loop->phase_median_ns[p]);
+		if (more <= slow->phase_more_ns)
+			continue;
+		slow->phase = (enum steps_phase)p;
+		slow->phase_more_ns = more;
+	}
+}
+
 static void explain_slow(struct steps_loop *loop, const struct steps_step *steps,
 			 const struct steps_text *t, const struct steps_cut *cuts,
 			 struct steps *owner)
@@ -148,14 +161,7 @@ static void explain_slow(struct steps_loop *loop, const struct steps_step *steps
 	for (size_t k = 0; k < loop->slow.len; k++) {
 		struct steps_slow *slow = &loop->slow.data[k];
 		uint32_t i = slow->step - loop->first;
-		slow->phase_more_ns = INT64_MIN;
-		for (int p = 0; p < STEPS_PHASES; p++) {
-			int64_t more = (int64_t)(steps[i].phase_ns[p] - loop->phase_median_ns[p]);
-			if (more <= slow->phase_more_ns)
-				continue;
-			slow->phase = (enum steps_phase)p;
-			slow->phase_more_ns = more;
-		}
+		steps_slow_phase(loop, &steps[i], slow);
 		find_causes(slow, &usual, usual_steps ? usual_steps : 1, &its, t, &cuts[i],
 			    &steps[i], owner);
 	}
@@ -166,6 +172,20 @@ static void explain_slow(struct steps_loop *loop, const struct steps_step *steps
 }
 
 /* ---- all ---- */
+
+void steps_phases_sum(struct steps_loop *loop, const struct steps_step *steps)
+{
+	uint64_t *values = xcalloc(loop->steps + 1, sizeof(*values));
+	for (int p = 0; p < STEPS_PHASES; p++) {
+		loop->phase_mean_ns[p] = 0;
+		for (uint32_t i = 0; i < loop->steps; i++) {
+			values[i] = steps[i].phase_ns[p];
+			loop->phase_mean_ns[p] += (double)values[i] / loop->steps;
+		}
+		loop->phase_median_ns[p] = median(values, loop->steps);
+	}
+	free(values);
+}
 
 void steps_loop_sum(struct steps_loop *loop, const struct steps_step *steps,
 		    const struct steps_text *t, const struct steps_cut *cuts, struct steps *owner)
@@ -181,13 +201,10 @@ void steps_loop_sum(struct steps_loop *loop, const struct steps_step *steps,
 	loop->min_ns = values[0];
 	loop->max_ns = values[loop->steps - 1];
 	loop->p99_ns = quantile(values, loop->steps, 0.99);
-	for (int p = 0; p < STEPS_PHASES; p++) {
-		for (uint32_t i = 0; i < loop->steps; i++)
-			values[i] = steps[i].phase_ns[p];
-		loop->phase_median_ns[p] = median(values, loop->steps);
-	}
+	loop->mean_ns = (double)loop->total_ns / loop->steps;
 	find_slow(loop, steps, values);
 	free(values);
+	steps_phases_sum(loop, steps);
 	if (loop->slow.len)
 		explain_slow(loop, steps, t, cuts, owner);
 }

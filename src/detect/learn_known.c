@@ -15,23 +15,23 @@ static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
 static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
 
 /* The values of a usual step, in this order. */
-#define STEP_VALUES (STEPS_PHASES + 3)
+#define STEP_VALUES (STEP_FEATURE_PHASES + 3)
 #define NAME_BYTES  64
 
 static double *step_value(struct step_usual *u, size_t kind, size_t value, char name[NAME_BYTES])
 {
 	const char *what = "duration";
 	double *at = &u->duration_ns;
-	if (value >= 1 && value <= STEPS_PHASES) {
+	if (value >= 1 && value <= STEP_FEATURE_PHASES) {
 		what = phase_names[value - 1];
 		at = &u->phase_ns[value - 1];
-	} else if (value > STEPS_PHASES) {
-		bool launches = value == STEPS_PHASES + 1;
+	} else if (value > STEP_FEATURE_PHASES) {
+		bool launches = value == STEP_FEATURE_PHASES + 1;
 		what = launches ? "launches" : "operations";
 		at = launches ? &u->launches : &u->operations;
 	}
 	snprintf(name, NAME_BYTES, "%s step %s%s", kind_names[kind], what,
-		 value <= STEPS_PHASES ? "_ns" : "");
+		 value <= STEP_FEATURE_PHASES ? "_ns" : "");
 	return at;
 }
 

@@ -11,7 +11,13 @@
 #define LEAST_RATIO 0.05
 
 /* What medians are taken of: the duration, the phases, launches, operations. */
-enum { OF_DURATION, OF_PHASES, OF_LAUNCHES = OF_PHASES + STEPS_PHASES, OF_OPERATIONS, OF_ALL };
+enum {
+	OF_DURATION,
+	OF_PHASES,
+	OF_LAUNCHES = OF_PHASES + STEP_FEATURE_PHASES,
+	OF_OPERATIONS,
+	OF_ALL
+};
 
 static double value_of(const struct steps_step *s, int what)
 {
@@ -37,7 +43,7 @@ static struct step_usual usual_of_loop(const struct steps_process *p, const stru
 	usual.duration_ns = medians[OF_DURATION];
 	usual.launches = medians[OF_LAUNCHES];
 	usual.operations = medians[OF_OPERATIONS];
-	for (int i = 0; i < STEPS_PHASES; i++)
+	for (int i = 0; i < STEP_FEATURE_PHASES; i++)
 		usual.phase_ns[i] = medians[OF_PHASES + i];
 	return usual;
 }
@@ -84,7 +90,7 @@ static void add_row(struct step_rows *ret, const struct steps_process *p,
 	double whole = usual->duration_ns;
 	uint32_t n = 0;
 	row->x[n++] = ratio(value_of(s, OF_DURATION), whole);
-	for (int i = 0; i < STEPS_PHASES; i++)
+	for (int i = 0; i < STEP_FEATURE_PHASES; i++)
 		row->x[n++] = ratio(whole + (double)s->phase_ns[i] - usual->phase_ns[i], whole);
 	row->x[n++] = ratio_of_counts((double)s->launches, usual->launches);
 	row->x[n++] = ratio_of_counts(s->ops, usual->operations);

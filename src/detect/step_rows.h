@@ -11,11 +11,14 @@
 #include "base/buffer.h"
 #include "detect/features.h"
 
+/* The phases that are features: all but what is none of them. */
+#define STEP_FEATURE_PHASES STEPS_OTHER
+
 /* What is usual for the steps of a kind: medians. */
 struct step_usual {
 	uint64_t steps; /* that it was made of; 0 unknown */
 	double duration_ns;
-	double phase_ns[STEPS_PHASES];
+	double phase_ns[STEP_FEATURE_PHASES];
 	double launches, operations;
 };
 

@@ -12,6 +12,9 @@
 static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
 static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
 
+/* Of a step: what is less is no news. */
+#define LEAST_SHARE_SHOWN 0.001
+
 enum { COLUMN_STEPS = 9, PHASES_INDENT = COLUMN_STEPS + 2, SLOW_SHOWN = 5 };
 
 /* ---- text ---- */
@@ -26,14 +29,14 @@ static const char *signed_ns(char ret[HUMAN_BYTES + 1], int64_t ns)
 
 static void head_text(const struct page *p, bool pids)
 {
-	static const char *const columns[] = {"median", "p99", "min", "max"};
+	static const char *const columns[] = {"mean", "median", "p99", "max"};
 	if (pids)
 		page_right(p, "pid", COLUMN_STEPS);
 	page_right(p, "steps", COLUMN_STEPS);
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
 		page_right(p, columns[i], COLUMN_TIME);
 	page_right(p, "slow", COLUMN_STEPS);
-	fputs("  kind, and the median of its phases\n", p->out);
+	fputs("  kind, and its phases on average\n", p->out);
 }
 
 /* Behind the kind, or below it where the page is too narrow. */
@@ -43,9 +46,10 @@ static void phases_text(const struct page *p, const struct steps_loop *l, bool p
 	size_t used = (pids ? 3 : 2) * COLUMN_STEPS + 4 * COLUMN_TIME + 2;
 	for (int i = 0; i < STEPS_PHASES; i++) {
 		char text[HUMAN_BYTES];
-		if (l->phase_median_ns[i])
-			buf_printf(&line, "%s%s %s", line.len ? ", " : "", phase_names[i],
-				   human_ns(text, l->phase_median_ns[i]));
+		double ns = l->phase_mean_ns[i];
+		if (ns >= LEAST_SHARE_SHOWN * l->mean_ns)
+			buf_printf(&line, "%s%s %s (%.0f %%)", line.len ? ", " : "", phase_names[i],
+				   human_ns(text, (uint64_t)ns), 100 * ns / l->mean_ns);
 	}
 	buf_byte(&line, 0);
 	fprintf(p->out, "  %s", kind_names[l->kind]);
@@ -69,9 +73,9 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 		page_right(p, text, COLUMN_STEPS);
 	}
 	page_count(p, l->steps, COLUMN_STEPS);
+	page_ns(p, (uint64_t)l->mean_ns, COLUMN_TIME);
 	page_ns(p, l->median_ns, COLUMN_TIME);
 	page_ns(p, l->p99_ns, COLUMN_TIME);
-	page_ns(p, l->min_ns, COLUMN_TIME);
 	page_ns(p, l->max_ns, COLUMN_TIME);
 	page_count(p, l->slow_total, COLUMN_STEPS);
 	phases_text(p, l, pids);
@@ -152,15 +156,16 @@ static void slow_table(const struct page *p, const struct steps *s)
 static void found_text(const struct page *p, const struct steps_process *process)
 {
 	const struct steps_loop *l = steps_main_loop(process);
-	char n[HUMAN_BYTES], median[HUMAN_BYTES];
+	char n[HUMAN_BYTES], mean[HUMAN_BYTES];
 	page_styled(p, BOLD, "steps");
-	page_wrapped(p, 5, 2, ": %s of %s, median %s; found in %s by '%s', %.0f %% alike%s",
-		     human_count(n, l->steps), kind_names[l->kind], human_ns(median, l->median_ns),
-		     process->from_launches ? "launches" : "operators", l->anchor,
-		     100 * l->confidence_ratio,
-		     process->partial_first || process->partial_last
-			     ? "; those cut by the recording's ends are left out"
-			     : "");
+	page_wrapped(
+		p, 5, 2, ": %s of %s, %s each on average; found in %s by '%s', %.0f %% alike%s",
+		human_count(n, l->steps), kind_names[l->kind], human_ns(mean, (uint64_t)l->mean_ns),
+		process->from_launches ? "launches" : "operators", l->anchor,
+		100 * l->confidence_ratio,
+		process->partial_first || process->partial_last
+			? "; those cut by the recording's ends are left out"
+			: "");
 }
 
 /* Of fewer operations it is no news that nothing repeats. */
@@ -208,6 +213,21 @@ static json_t *phases_json(const uint64_t *ns)
 	return o;
 }
 
+/* Means of phases, and their shares of the mean step: each adds up to the step. */
+static void means_json(struct json_stream *out, const struct steps_loop *l)
+{
+	json_t *means = json_object(), *shares = json_object();
+	for (int i = 0; i < STEPS_PHASES; i++) {
+		double ns = l->phase_mean_ns[i];
+		json_object_set_new(means, phase_names[i], json_real(ns));
+		json_object_set_new(shares, phase_names[i],
+				    json_real(l->mean_ns > 0 ? ns / l->mean_ns : 0));
+	}
+	json_stream_put(out, "mean_ms", json_real(l->mean_ns / 1e6));
+	json_stream_put(out, "phases_mean_ns", means);
+	json_stream_put(out, "phases_ratio", shares);
+}
+
 static json_t *slow_json(const struct steps_process *p, const struct steps_slow *slow)
 {
 	const struct steps_step *s = &p->steps.data[slow->step];
@@ -253,6 +273,7 @@ static void loop_json(struct json_stream *out, const struct steps_process *p,
 	json_stream_put(out, "operations_mean", json_real(l->ops_mean));
 	json_stream_put(out, "launches_mean", json_real(l->launches_mean));
 	json_stream_put(out, "phases_ns", phases_json(l->phase_median_ns));
+	means_json(out, l);
 	json_stream_put(out, "anchor", report_text_json(l->anchor));
 	json_stream_put(out, "confidence_ratio", json_real(l->confidence_ratio));
 	json_stream_put(out, "slow_count", report_number_json(l->slow_total));

@@ -343,7 +343,117 @@ static void batches_are_loaded(void **state)
 	/* The wait and two copies. */
 	assert_int_equal(l->phase_median_ns[STEPS_LOAD], 90 * US + 2 * 5 * US + 3 * GAP);
 	assert_int_equal(l->phase_median_ns[STEPS_BACKWARD], 20 * US + GAP);
-	assert_int_equal(l->phase_median_ns[STEPS_OPTIMIZER], 2 * 5 * US + 3 * GAP);
+	assert_int_equal(l->phase_median_ns[STEPS_OPTIMIZER], 2 * 5 * US + 4 * GAP);
+	done(&j, &s);
+}
+
+static double phase_ms(const struct steps_loop *l, enum steps_phase phase)
+{
+	return l->phase_mean_ns[phase] / 1e6;
+}
+
+/* Batches come through something that has no mark: what the host waits for in front of the model
+ * is load, with gradients reset behind the update, in front of the model, or of the pass. */
+static void waits_in_front_of_the_model_are_load(void **state)
+{
+	(void)state;
+	static const char *const steps[] = {
+		"( =16000 detach_ set_ linear relu linear cross_entropy_loss backward " UPDATE
+		"zeros zero_ zero_ zero_ | ",
+		"( =16000 zeros zero_ zero_ zero_ linear relu linear cross_entropy_loss "
+		"backward " UPDATE "| ",
+		"( =16000 linear relu linear cross_entropy_loss zeros zero_ zero_ zero_ "
+		"backward " UPDATE "| "};
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct job j = created(true);
+		play(&j, SETUP);
+		play_often(&j, 20, steps[i]);
+		struct steps s = found(&j);
+		const struct steps_process *p = &s.processes.data[0];
+		const struct steps_loop *l = &p->loops.data[0];
+		check_loop(&j, p, l, 0, 20);
+		/* The first step's wait has no beginning. */
+		assert_float_equal(phase_ms(l, STEPS_LOAD), 16.0 * 19 / 20, 0.1);
+		assert_float_equal(phase_ms(l, STEPS_OPTIMIZER), 0.17, 0.02);
+		done(&j, &s);
+	}
+}
+
+/* Samples are made by operations in the same thread, one after the other. */
+static void making_batches_is_load(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 20; i++) {
+		play_often(&j, 8, "full =1900 permute:100 ");
+		play(&j, "stack zeros zero_ zero_ linear relu linear cross_entropy_loss backward ");
+		play(&j, "add_ add_ add_ | ");
+	}
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	const struct steps_loop *l = &p->loops.data[0];
+	check_loop(&j, p, l, 0, 20);
+	assert_float_equal(phase_ms(l, STEPS_LOAD), 16.1, 0.1);
+	done(&j, &s);
+}
+
+/* Each of the batches whose gradients are accumulated is waited for. */
+static void every_accumulated_batch_is_loaded(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 15; i++) {
+		play_often(&j, 4, "=3000 detach_ set_ " FORWARD "div backward ");
+		play(&j, UPDATE "| ");
+	}
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	const struct steps_loop *l = &p->loops.data[0];
+	check_loop(&j, p, l, 0, 15);
+	assert_float_equal(phase_ms(l, STEPS_LOAD), 12 - 3.0 / 15, 0.1);
+	assert_float_equal(phase_ms(l, STEPS_FORWARD), 0.2, 0.1);
+	done(&j, &s);
+}
+
+/* What follows the update is none of the phases before; so is what precedes PyTorch's mark of the
+ * next batch. */
+static void what_follows_the_update_is_apart(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(
+		&j, 20,
+		"@enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ =8000 set_ " FORWARD
+		"backward " FOREACH "=500 item | =3000 ");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	const struct steps_loop *l = &p->loops.data[0];
+	check_loop(&j, p, l, 0, 20);
+	assert_float_equal(phase_ms(l, STEPS_LOAD), 8, 0.05);
+	assert_float_equal(phase_ms(l, STEPS_OTHER), 0.5 + 3.0 * 19 / 20, 0.05);
+	done(&j, &s);
+}
+
+/* Phases that alternate have a median that no step's time is made of: means add up to it. */
+static void means_of_phases_add_up(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 40; i++)
+		play(&j, i % 4 ? FORWARD "backward " UPDATE "| "
+			       : "=40000 " FORWARD "backward " UPDATE "| ");
+	struct steps s = found(&j);
+	const struct steps_loop *l = &s.processes.data[0].loops.data[0];
+	double sum = 0;
+	for (int i = 0; i < STEPS_PHASES; i++)
+		sum += l->phase_mean_ns[i];
+	assert_float_equal(sum, l->mean_ns, 1);
+	assert_float_equal(phase_ms(l, STEPS_LOAD), 9, 0.1);
+	assert_true(l->phase_median_ns[STEPS_LOAD] < 10 * US);
 	done(&j, &s);
 }
 
@@ -382,6 +492,32 @@ static void evaluations_lie_between_steps(void **state)
 	assert_int_equal(p->loops.data[1].steps, 12);
 	assert_int_equal(p->loops.data[1].stretches, 4);
 	assert_ptr_equal(steps_main_loop(p), &p->loops.data[0]);
+	done(&j, &s);
+}
+
+/* Tensors that are made for a loader precede the first batch, and two batches' may come at once. */
+static void batches_of_evaluations_are_counted(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP);
+	for (int i = 0; i < 4; i++) {
+		play(&j, "zeros =9000 random_ item =4000 zeros ( ");
+		play_often(&j, 6, "set_ " FORWARD "backward " UPDATE "| ");
+		j.begins = false;
+		play(&j, "zeros random_ item =5000 zeros ");
+		play(&j, "set_ set_ linear relu linear argmax sum item ");
+		play(&j, "linear relu linear argmax sum item ");
+		play_often(&j, 3, "set_ linear relu linear argmax sum item ");
+	}
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.data[0].steps, 24);
+	assert_int_equal(p->loops.data[1].kind, STEPS_EVALUATION);
+	assert_int_equal(p->loops.data[1].steps, 20);
+	/* Making the loader is of the first batch, and of the first step behind an evaluation. */
+	assert_float_equal(phase_ms(&p->loops.data[0], STEPS_LOAD), 13.0 * 3 / 24, 0.1);
+	assert_float_equal(phase_ms(&p->loops.data[1], STEPS_LOAD), 1, 0.1);
 	done(&j, &s);
 }
 
@@ -652,6 +788,9 @@ static void the_process_that_trains_is_the_main_one(void **state)
 	assert_int_equal(loader->loops.len, 1);
 	assert_int_equal(loader->loops.data[0].kind, STEPS_LOADING);
 	assert_int_equal(loader->loops.data[0].steps, 100);
+	/* It has no forward pass. */
+	assert_float_equal(loader->loops.data[0].phase_mean_ns[STEPS_LOAD],
+			   loader->loops.data[0].mean_ns, 1);
 	done(&j, &s);
 }
 
@@ -664,8 +803,14 @@ int main(void)
 		cmocka_unit_test(gradients_are_accumulated),
 		cmocka_unit_test(a_stretch_does_more_in_place),
 		cmocka_unit_test(batches_are_loaded),
+		cmocka_unit_test(waits_in_front_of_the_model_are_load),
+		cmocka_unit_test(making_batches_is_load),
+		cmocka_unit_test(every_accumulated_batch_is_loaded),
+		cmocka_unit_test(what_follows_the_update_is_apart),
+		cmocka_unit_test(means_of_phases_add_up),
 		cmocka_unit_test(other_ranks_are_told),
 		cmocka_unit_test(evaluations_lie_between_steps),
+		cmocka_unit_test(batches_of_evaluations_are_counted),
 		cmocka_unit_test(logs_are_no_steps),
 		cmocka_unit_test(two_optimizers_take_turns),
 		cmocka_unit_test(batches_of_two_kinds_take_turns),
