@@ -103,8 +103,9 @@ static uint64_t text_end_ns(const struct steps_text *t, const struct steps_cut *
 }
 
 /* A step from its operations; previous_ns is when what lies before it ended, 0 unknown. */
-static uint64_t step_add(struct finder *f, const struct steps_text *t, const struct steps_cut *cut,
-			 uint32_t loop, uint32_t index, uint64_t previous_ns)
+static struct steps_step *step_add(struct finder *f, const struct steps_text *t,
+				   const struct steps_cut *cut, uint32_t loop, uint32_t index,
+				   uint64_t previous_ns)
 {
 	struct steps_step *s = vec_push(&f->process->steps);
 	s->start_ns = previous_ns ? previous_ns : t->ops[cut->begin].start_ns;
@@ -114,7 +115,52 @@ static uint64_t step_add(struct finder *f, const struct steps_text *t, const str
 	s->ops = (uint32_t)(cut->end - cut->begin);
 	s->launches = launches_before(f, s->end_ns) - launches_before(f, s->start_ns);
 	steps_phases(t, cut, f->process->loops.data[loop].kind, s);
-	return s->end_ns;
+	return s;
+}
+
+/* Probes were off between two windows that it reaches into: what was not seen would be told as a
+ * slow step. */
+static bool was_untraced(const struct finder *f, const struct steps_step *s)
+{
+	uint64_t off_ns = UINT64_MAX;
+	for (size_t i = 0; i < f->t->windows.len; i++) {
+		const struct m_window *w = &f->t->windows.data[i];
+		if (off_ns < s->end_ns && w->start_ns > s->start_ns)
+			return true;
+		off_ns = w->end_ns;
+	}
+	return false;
+}
+
+/* When the steps' part before one ended, where that is known; else 0. */
+static uint64_t end_before(const struct steps_text *t, enum steps_kind kind,
+			   const struct steps_cut *cuts, size_t i)
+{
+	if (i && cuts[i].begin == cuts[i - 1].end)
+		return text_end_ns(t, &cuts[i - 1]);
+	if (!cuts[i].begin || (!i && kind != STEPS_EVALUATION))
+		return 0;
+	return text_end_ns(t, &(struct steps_cut){cuts[i].begin - 1, cuts[i].begin});
+}
+
+/* The steps of these cuts, but those that were not seen whole; *ret_kept: the cuts of those that
+ * were. Returns how often they were entered. */
+static uint32_t add_steps(struct finder *f, const struct steps_text *t, enum steps_kind kind,
+			  const struct steps_cut *cuts, size_t n, steps_cut_rows_t *ret_kept)
+{
+	uint32_t number = (uint32_t)f->process->loops.len - 1, stretches = 1;
+	for (size_t i = 0; i < n; i++) {
+		struct steps_step *s = step_add(f, t, &cuts[i], number, (uint32_t)ret_kept->len,
+						end_before(t, kind, cuts, i));
+		if (was_untraced(f, s)) {
+			f->process->steps.len--;
+			f->process->untraced++;
+			continue;
+		}
+		stretches += i && cuts[i].begin != cuts[i - 1].end;
+		*vec_push(ret_kept) = cuts[i];
+	}
+	return stretches;
 }
 
 /* Adds a loop of these cuts. Where nothing lies between two, the second begins when the first
@@ -122,29 +168,24 @@ static uint64_t step_add(struct finder *f, const struct steps_text *t, const str
 static void loop_add(struct finder *f, const struct steps_text *t, enum steps_kind kind,
 		     const struct steps_cut *cuts, size_t n, size_t usual, uint32_t anchor)
 {
-	uint32_t number = (uint32_t)f->process->loops.len, stretches = 1;
+	steps_cut_rows_t kept = {0};
+	uint32_t first = (uint32_t)f->process->steps.len;
 	struct steps_loop *loop = vec_push(&f->process->loops);
 	loop->kind = kind;
-	loop->first = (uint32_t)f->process->steps.len;
+	loop->stretches = add_steps(f, t, kind, cuts, n, &kept);
+	if (!kept.len) {
+		f->process->loops.len--;
+		return;
+	}
+	n = kept.len;
+	loop->first = first;
 	loop->steps = (uint32_t)n;
 	loop->confidence_ratio = (double)(usual < n ? usual : n) / (double)n;
 	char *name = xstrdup(t->symbols[anchor].name);
 	*vec_push(&f->ret->names) = name;
 	loop->anchor = name;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t previous = 0;
-		bool follows = i && cuts[i].begin == cuts[i - 1].end;
-		if (follows)
-			previous = f->process->steps.data[f->process->steps.len - 1].end_ns;
-		else if (cuts[i].begin && (i || kind == STEPS_EVALUATION))
-			previous = text_end_ns(
-				t, &(struct steps_cut){cuts[i].begin - 1, cuts[i].begin});
-		stretches += i && !follows;
-		step_add(f, t, &cuts[i], number, (uint32_t)i, previous);
-	}
-	loop = &f->process->loops.data[number];
-	loop->stretches = stretches;
-	steps_loop_sum(loop, f->process->steps.data + loop->first, t, cuts, f->ret);
+	steps_loop_sum(loop, f->process->steps.data + loop->first, t, kept.data, f->ret);
+	vec_free(&kept);
 }
 
 /* ---- repetition ---- */
@@ -378,6 +419,10 @@ static void take_process(struct finder *f, uint32_t pid)
 	const struct steps_thread *other, *operators = thread_of_operators(f),
 					  *launches = thread_of_launches(f, pid, &other);
 	bool found = false;
+	uint64_t counted = 0;
+	map64_get(&f->in.counted, pid, &counted);
+	operators = counted & STEPS_COUNTED_TORCH ? NULL : operators;
+	launches = counted & STEPS_COUNTED_DEVICE ? NULL : launches;
 	if (!operators && !launches)
 		return;
 	f->process = vec_push(&f->ret->processes);
@@ -518,6 +563,7 @@ static void find_steps(void *ctx)
 	take_processes(f);
 	find_loaders(f);
 	find_main(f->ret);
+	f->ret->counted = f->in.counted.len;
 	steps_input_free(&f->in);
 	process_index_free(&f->index);
 	free(f);

@@ -97,14 +97,16 @@ struct steps_process {
 	uint64_t ops;	    /* that were read */
 	bool partial_first; /* the recording begins within a step, which is not counted */
 	bool partial_last;
+	uint32_t untraced; /* steps that are not counted, for probes were off for a part of them */
 	VEC(struct steps_loop) loops; /* none: nothing repeats */
 	VEC(struct steps_step) steps; /* by loop, then start */
 };
 
 struct steps {
 	VEC(struct steps_process) processes; /* those that have operations or launches */
-	size_t main; /* index of the process that tells most: see steps_make; SIZE_MAX none has
-		      * steps */
+	size_t main;  /* index of the process that tells most: see steps_make; SIZE_MAX none has
+		       * steps */
+	bool counted; /* calls of some process were counted, not recorded: it has no steps */
 	VEC(char *) names; /* what names above point into */
 };
 

@@ -62,8 +62,11 @@ struct steps_input {
 	VEC(struct steps_symbol) symbols; /* 0 is the backward pass */
 	struct map64 symbol_of;		  /* function or role -> symbol */
 	struct steps_thread *threads;	  /* as in the thread table */
+	struct map64 counted; /* pid -> STEPS_COUNTED_*: calls that are not all recorded */
 };
-#define SYMBOL_BACKWARD 0
+#define STEPS_COUNTED_TORCH  1
+#define STEPS_COUNTED_DEVICE 2
+#define SYMBOL_BACKWARD	     0
 
 /* steps_names.c: what the name of an operator, range or kernel tells. */
 uint32_t steps_class_of_operator(const char *name);

@@ -370,6 +370,25 @@ static void join_shares(struct loader *l, struct share *shares, size_t n)
 	vec_free(&all);
 }
 
+/* Of which processes and layers the kernel counted calls: one by one there are some, or none. */
+static void find_counted(struct loader *l)
+{
+	for (size_t i = 0; i < l->t->hists.len; i++) {
+		const struct m_hist *h = &l->t->hists.data[i];
+		enum gpu_role role = l->roles.rows[h->probe].role;
+		uint64_t layers = 0;
+		if (l->pid && h->pid != l->pid)
+			continue;
+		map64_get(&l->in->counted, h->pid, &layers);
+		if (l->kinds[h->probe] != PROBE_OTHER)
+			layers |= STEPS_COUNTED_TORCH;
+		else if (role == GPU_LAUNCH || role == GPU_GRAPH_LAUNCH)
+			layers |= STEPS_COUNTED_DEVICE;
+		if (h->count && layers)
+			map64_set(&l->in->counted, h->pid, layers);
+	}
+}
+
 static void end_loading(struct row_visitor *v, void *states, size_t n)
 {
 	struct loader *l = (struct loader *)v;
@@ -381,6 +400,7 @@ static void end_loading(struct row_visitor *v, void *states, size_t n)
 		sort_near(t->device.data, t->device.len, sizeof(*t->device.data), compare_starts,
 			  NULL);
 	}
+	find_counted(l);
 	l->done(l->ctx);
 	gpu_probes_free(&l->roles);
 	fn_ids_free(&l->ids);
@@ -428,4 +448,5 @@ void steps_input_free(struct steps_input *in)
 	free(in->threads);
 	vec_free(&in->symbols);
 	map64_free(&in->symbol_of);
+	map64_free(&in->counted);
 }

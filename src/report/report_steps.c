@@ -81,6 +81,35 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 	phases_text(p, l, pids);
 }
 
+/* Children that make batches in a line: with every epoch there are new ones. */
+static void loaders_text(const struct page *p, const struct steps *s)
+{
+	uint64_t processes = 0, batches = 0, waited_ns = 0, total_ns = 0;
+	char n[HUMAN_BYTES], each[HUMAN_BYTES], wait[HUMAN_BYTES];
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *process = &s->processes.data[i];
+		bool loads = false;
+		for (size_t k = 0; k < process->loops.len; k++) {
+			const struct steps_loop *l = &process->loops.data[k];
+			if (l->kind != STEPS_LOADING)
+				continue;
+			loads = true;
+			batches += l->steps;
+			total_ns += l->total_ns;
+			waited_ns += (uint64_t)(l->phase_mean_ns[STEPS_OTHER] * l->steps);
+		}
+		processes += loads;
+	}
+	if (!batches)
+		return;
+	fputs("  ", p->out);
+	page_wrapped(p, 2, 2, "%s loader %s: %s a batch%s%s", human_count(n, processes),
+		     processes == 1 ? "process" : "processes",
+		     human_ns(each, (total_ns - waited_ns) / batches),
+		     waited_ns ? ", then a wait of " : "",
+		     waited_ns ? human_ns(wait, waited_ns / batches) : "");
+}
+
 /* "before aten::linear +3.2 ms" */
 static void cause_text(char *ret, size_t size, const struct steps_process *process,
 		       const struct steps_cause *c, size_t columns)
@@ -153,39 +182,55 @@ static void slow_table(const struct page *p, const struct steps *s)
 	}
 }
 
+/* Which steps are not counted, or "". */
+static void left_out_text(char *ret, size_t size, const struct steps_process *process)
+{
+	char n[HUMAN_BYTES];
+	*ret = 0;
+	if (process->untraced)
+		snprintf(ret, size, "; %s in which probes were off %s left out",
+			 human_count(n, process->untraced), process->untraced == 1 ? "is" : "are");
+	else if (process->partial_first || process->partial_last)
+		snprintf(ret, size, "; those cut by the recording's ends are left out");
+}
+
 static void found_text(const struct page *p, const struct steps_process *process)
 {
 	const struct steps_loop *l = steps_main_loop(process);
-	char n[HUMAN_BYTES], mean[HUMAN_BYTES];
+	char n[HUMAN_BYTES], mean[HUMAN_BYTES], left_out[80];
+	left_out_text(left_out, sizeof(left_out), process);
 	page_styled(p, BOLD, "steps");
 	page_wrapped(
 		p, 5, 2, ": %s of %s, %s each on average; found in %s by '%s', %.0f %% alike%s",
 		human_count(n, l->steps), kind_names[l->kind], human_ns(mean, (uint64_t)l->mean_ns),
 		process->from_launches ? "launches" : "operators", l->anchor,
-		100 * l->confidence_ratio,
-		process->partial_first || process->partial_last
-			? "; those cut by the recording's ends are left out"
-			: "");
+		100 * l->confidence_ratio, left_out);
 }
 
 /* Of fewer operations it is no news that nothing repeats. */
 #define WORTH_SAYING 50
 
-static bool is_worth_saying(const struct steps *s)
+/* Why there are no steps; "" where that is no news, NULL where there are some. */
+static const char *why_none(const struct steps *s)
 {
+	if (s->main != SIZE_MAX)
+		return NULL;
+	if (s->counted)
+		return "calls were counted, not recorded one by one (modes tail and stats)";
 	for (size_t i = 0; i < s->processes.len; i++)
 		if (s->processes.data[i].ops >= WORTH_SAYING)
-			return true;
-	return s->main != SIZE_MAX;
+			return "no sequence of operations repeats";
+	return "";
 }
 
 static void steps_text(const struct page *p, const void *state)
 {
 	const struct steps *s = state;
+	const char *none = why_none(s);
 	fputc('\n', p->out);
-	if (s->main == SIZE_MAX) {
+	if (none) {
 		page_styled(p, BOLD, "steps");
-		fputs(": none found: no sequence of operations repeats\n", p->out);
+		page_wrapped(p, 5, 2, ": none found: %s", none);
 		return;
 	}
 	found_text(p, &s->processes.data[s->main]);
@@ -193,8 +238,10 @@ static void steps_text(const struct page *p, const void *state)
 	head_text(p, pids);
 	for (size_t i = 0; i < s->processes.len; i++)
 		for (size_t k = 0; k < s->processes.data[i].loops.len; k++)
-			loop_text(p, &s->processes.data[i], &s->processes.data[i].loops.data[k],
-				  pids);
+			if (s->processes.data[i].loops.data[k].kind != STEPS_LOADING)
+				loop_text(p, &s->processes.data[i],
+					  &s->processes.data[i].loops.data[k], pids);
+	loaders_text(p, s);
 	slow_table(p, s);
 }
 
@@ -305,6 +352,7 @@ static void process_json(struct json_stream *out, const struct steps_process *p,
 	json_stream_put(out, "from", json_string(p->from_launches ? "launches" : "operators"));
 	json_stream_put(out, "partial_first", json_boolean(p->partial_first));
 	json_stream_put(out, "partial_last", json_boolean(p->partial_last));
+	json_stream_put(out, "untraced_steps", report_number_json(p->untraced));
 	json_stream_array(out, "loops");
 	for (size_t i = 0; i < p->loops.len; i++) {
 		json_stream_object(out, NULL);
@@ -325,7 +373,9 @@ static void steps_json(struct json_stream *out, const struct report *r, const vo
 		json_stream_put(out, "pid", report_number_json(p->pid));
 		loop_json(out, p, steps_main_loop(p));
 	} else {
+		const char *none = why_none(s);
 		json_stream_put(out, "count", report_number_json(0));
+		json_stream_put(out, "reason", *none ? json_string(none) : json_null());
 	}
 	json_stream_array(out, "processes");
 	for (size_t i = 0; i < s->processes.len; i++)
@@ -354,16 +404,17 @@ static bool steps_are_there(const struct report *r, void *state)
 {
 	const struct steps *s = state;
 	(void)r;
-	return s->processes.len;
+	return s->processes.len || s->counted;
 }
 
 static double steps_relevance(const struct report *r, const void *state)
 {
 	const struct steps *s = state;
 	(void)r;
-	if (!is_worth_saying(s))
-		return RELEVANT_NOT;
-	return s->main == SIZE_MAX ? RELEVANT_DETAIL : RELEVANT_STEPS;
+	const char *none = why_none(s);
+	if (none)
+		return *none ? RELEVANT_DETAIL : RELEVANT_NOT;
+	return RELEVANT_STEPS;
 }
 
 const struct report_section report_steps = {.name = "steps",

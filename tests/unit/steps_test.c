@@ -688,6 +688,46 @@ static void a_job_that_was_joined(void **state)
 	done(&j, &s);
 }
 
+/* Probes were off for a while: no step is told that reaches into it. */
+static void what_is_not_traced_is_no_slow_step(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 15, FORWARD "backward " UPDATE "| ");
+	rec_put_window(j.w, &(struct m_window){.start_ns = 1, .end_ns = j.now + 60 * US});
+	play(&j, FORWARD "backward ");
+	j.now += 3000000 * US;
+	rec_put_window(j.w, &(struct m_window){.start_ns = j.now, .end_ns = 1ULL << 60});
+	play(&j, "linear cross_entropy_loss backward " UPDATE "| ( ");
+	play_often(&j, 15, FORWARD "backward " UPDATE "| ");
+	struct steps s = found(&j);
+	const struct steps_process *p = &s.processes.data[0];
+	assert_int_equal(p->loops.len, 1);
+	assert_int_equal(p->loops.data[0].steps, 30);
+	assert_int_equal(p->loops.data[0].slow_total, 0);
+	assert_true(p->untraced >= 1);
+	assert_true(p->loops.data[0].max_ns < 1000 * US);
+	done(&j, &s);
+}
+
+/* Of calls that are counted, not recorded one by one, some are recorded all the same. */
+static void counted_calls_have_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	rec_put_hist(j.w, &(struct m_hist){
+				  .pid = 10,
+				  .probe = probe_of(&j, "torch", "aten::linear", "", NULL, false),
+				  .count = 60});
+	struct steps s = found(&j);
+	assert_int_equal(s.main, SIZE_MAX);
+	assert_true(s.counted);
+	done(&j, &s);
+}
+
 /* ---- slow steps ---- */
 
 static void slow_steps_are_explained(void **state)
@@ -822,6 +862,8 @@ int main(void)
 		cmocka_unit_test(launches_of_tokens),
 		cmocka_unit_test(cut_recordings),
 		cmocka_unit_test(a_job_that_was_joined),
+		cmocka_unit_test(what_is_not_traced_is_no_slow_step),
+		cmocka_unit_test(counted_calls_have_no_steps),
 		cmocka_unit_test(slow_steps_are_explained),
 		cmocka_unit_test(no_order_is_no_loop),
 		cmocka_unit_test(one_kernel_over_and_over_is_no_loop),
