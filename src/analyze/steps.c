@@ -143,22 +143,27 @@ static uint64_t end_before(const struct steps_text *t, enum steps_kind kind,
 	return text_end_ns(t, &(struct steps_cut){cuts[i].begin - 1, cuts[i].begin});
 }
 
-/* The steps of these cuts, but those that were not seen whole; *ret_kept: the cuts of those that
- * were. Returns how often they were entered. */
+/* The steps of these cuts, but those that were not seen whole: what reaches into time without
+ * probes, and what is left of a step that began there. *ret_kept: the cuts of the others. Returns
+ * how often they were entered. */
 static uint32_t add_steps(struct finder *f, const struct steps_text *t, enum steps_kind kind,
-			  const struct steps_cut *cuts, size_t n, steps_cut_rows_t *ret_kept)
+			  const struct steps_cuts *cuts, steps_cut_rows_t *ret_kept)
 {
 	uint32_t number = (uint32_t)f->process->loops.len - 1, stretches = 1;
-	for (size_t i = 0; i < n; i++) {
-		struct steps_step *s = step_add(f, t, &cuts[i], number, (uint32_t)ret_kept->len,
-						end_before(t, kind, cuts, i));
-		if (was_untraced(f, s)) {
+	bool was_off = false;
+	for (size_t i = 0; i < cuts->rows.len; i++) {
+		const struct steps_cut *cut = &cuts->rows.data[i];
+		struct steps_step *s = step_add(f, t, cut, number, (uint32_t)ret_kept->len,
+						end_before(t, kind, cuts->rows.data, i));
+		bool is_rest = was_off && s->ops * 10ULL < cuts->usual_len * 9ULL;
+		was_off = was_untraced(f, s);
+		if (was_off || is_rest) {
 			f->process->steps.len--;
 			f->process->untraced++;
 			continue;
 		}
-		stretches += i && cuts[i].begin != cuts[i - 1].end;
-		*vec_push(ret_kept) = cuts[i];
+		stretches += i && cut->begin != cut[-1].end;
+		*vec_push(ret_kept) = *cut;
 	}
 	return stretches;
 }
@@ -166,21 +171,21 @@ static uint32_t add_steps(struct finder *f, const struct steps_text *t, enum ste
 /* Adds a loop of these cuts. Where nothing lies between two, the second begins when the first
  * ended. */
 static void loop_add(struct finder *f, const struct steps_text *t, enum steps_kind kind,
-		     const struct steps_cut *cuts, size_t n, size_t usual, uint32_t anchor)
+		     const struct steps_cuts *cuts, uint32_t anchor)
 {
 	steps_cut_rows_t kept = {0};
 	uint32_t first = (uint32_t)f->process->steps.len;
 	struct steps_loop *loop = vec_push(&f->process->loops);
 	loop->kind = kind;
-	loop->stretches = add_steps(f, t, kind, cuts, n, &kept);
+	loop->stretches = add_steps(f, t, kind, cuts, &kept);
 	if (!kept.len) {
 		f->process->loops.len--;
 		return;
 	}
-	n = kept.len;
+	size_t usual = cuts->usual < kept.len ? cuts->usual : kept.len;
 	loop->first = first;
-	loop->steps = (uint32_t)n;
-	loop->confidence_ratio = (double)(usual < n ? usual : n) / (double)n;
+	loop->steps = (uint32_t)kept.len;
+	loop->confidence_ratio = (double)usual / (double)kept.len;
 	char *name = xstrdup(t->symbols[anchor].name);
 	*vec_push(&f->ret->names) = name;
 	loop->anchor = name;
@@ -222,8 +227,7 @@ static bool find_repetitions(struct finder *f, const struct steps_text *t, enum 
 		     cuts.usual * 10 >= cuts.rows.len * 6 &&
 		     !is_no_step(t, &cuts.rows.data[cuts.rows.len / 2], kind);
 	if (found) {
-		loop_add(f, t, kind, cuts.rows.data, cuts.rows.len, cuts.usual,
-			 t->ops[anchors.data[0]].symbol);
+		loop_add(f, t, kind, &cuts, t->ops[anchors.data[0]].symbol);
 		f->process->partial_first |= cuts.partial_first;
 		f->process->partial_last |= cuts.partial_last;
 		struct steps_text before = text_part(t, 0, cuts.rows.data[0].begin);
@@ -246,23 +250,24 @@ static bool find_repetitions(struct finder *f, const struct steps_text *t, enum 
 static bool find_evaluations(struct finder *f, const struct steps_text *t,
 			     const struct steps_cuts *training)
 {
-	steps_cut_rows_t batches = {0};
+	struct steps_cuts batches = {0};
 	for (size_t i = 1; i < training->rows.len; i++) {
 		size_t begin = training->rows.data[i - 1].end, end = training->rows.data[i].begin;
 		struct steps_text part = text_part(t, begin, end);
 		if (begin < end &&
 		    !is_no_step(&part, &(struct steps_cut){0, part.len}, STEPS_EVALUATION))
-			steps_batches(&batches, t, begin, end);
+			steps_batches(&batches.rows, t, begin, end);
 	}
 	size_t after = training->rows.data[training->rows.len - 1].end;
-	bool last = batches.len && after < t->len &&
-		    t->ops[after].symbol == t->ops[batches.data[0].begin].symbol;
+	bool last = batches.rows.len && after < t->len &&
+		    t->ops[after].symbol == t->ops[batches.rows.data[0].begin].symbol;
 	if (last)
-		steps_batches(&batches, t, after, t->len);
-	if (batches.len)
-		loop_add(f, t, STEPS_EVALUATION, batches.data, batches.len, batches.len,
-			 t->ops[batches.data[0].begin].symbol);
-	vec_free(&batches);
+		steps_batches(&batches.rows, t, after, t->len);
+	batches.usual = batches.rows.len;
+	if (batches.rows.len)
+		loop_add(f, t, STEPS_EVALUATION, &batches,
+			 t->ops[batches.rows.data[0].begin].symbol);
+	steps_cuts_free(&batches);
 	return last;
 }
 
@@ -276,8 +281,7 @@ static bool find_training(struct finder *f, const struct steps_text *t)
 	steps_cut(&cuts, t, anchors.data, anchors.len, true);
 	bool found = anchors.len && cuts.rows.len >= LEAST_STEPS - 1;
 	if (found) {
-		loop_add(f, t, STEPS_TRAINING, cuts.rows.data, cuts.rows.len, cuts.usual,
-			 t->ops[anchors.data[0]].symbol);
+		loop_add(f, t, STEPS_TRAINING, &cuts, t->ops[anchors.data[0]].symbol);
 		f->process->partial_first = cuts.partial_first;
 		f->process->partial_last = cuts.partial_last;
 		bool last = find_evaluations(f, t, &cuts);
