@@ -64,6 +64,19 @@ static struct steps_text text_of(const struct finder *f, const steps_ops_t *ops)
 				   .ended = text_ended(f, ops)};
 }
 
+/* Of a whole text, of a thread's operations. waits: room for its waits, or none. */
+static struct steps_text text_with_waits(const struct finder *f, const struct steps_thread *thread,
+					 const steps_ops_t *ops, steps_waits_t *waits)
+{
+	struct steps_text t = text_of(f, ops);
+	if (!f->in.waits.len)
+		return t;
+	steps_waits_make(waits, &f->in, (uint32_t)(thread - f->in.threads), &f->index, &t);
+	t.waits = waits;
+	t.fed = steps_waits_feed(waits, &t);
+	return t;
+}
+
 static struct steps_text text_part(const struct steps_text *t, size_t begin, size_t end)
 {
 	struct steps_text part = *t;
@@ -434,19 +447,23 @@ static void take_process(struct finder *f, uint32_t pid)
 	find_bounds(f, pid);
 	list_launches(f);
 	if (operators) {
-		struct steps_text text = text_of(f, &operators->torch);
+		steps_waits_t waits = {0};
+		struct steps_text text = text_with_waits(f, operators, &operators->torch, &waits);
 		f->process->tid = operators->tid;
 		f->process->ops = text.len;
 		found = find_loops(f, &text);
+		vec_free(&waits);
 	}
 	if (!found && launches) {
 		steps_ops_t merged = {0};
+		steps_waits_t waits = {0};
 		merge_backward(launches, other ? other : &(struct steps_thread){0}, &merged);
-		struct steps_text text = text_of(f, &merged);
+		struct steps_text text = text_with_waits(f, launches, &merged, &waits);
 		f->process->tid = launches->tid;
 		f->process->ops = text.len;
 		f->process->from_launches = true;
 		find_loops(f, &text);
+		vec_free(&waits);
 		vec_free(&merged);
 	}
 	free(f->launches);

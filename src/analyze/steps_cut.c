@@ -357,6 +357,32 @@ static size_t end_of_update(const struct cutter *c, size_t begin, size_t tail)
 	return tail;
 }
 
+static bool is_work(const struct cutter *c, size_t op)
+{
+	return !(steps_class(c->t, op) & (CLASS_SETUP | CLASS_LOADER));
+}
+
+/* Where the next step begins in a segment that something was inserted into, by the work of the
+ * usual one's beginning: tensors that are moved for it may be for more batches than one, or none.
+ * `end` where that is not there. */
+static size_t begin_of_work(const struct cutter *c, size_t begin, size_t end)
+{
+	size_t usual = c->anchors[c->usual_at], at = end, k = c->len;
+	while (k > c->cut) {
+		if (!is_work(c, usual + k - 1)) {
+			k--;
+			continue;
+		}
+		while (at > begin && !is_work(c, at - 1))
+			at--;
+		if (at == begin || c->t->ops[at - 1].symbol != usual_symbol(c, k - 1))
+			return end;
+		at--;
+		k--;
+	}
+	return at;
+}
+
 /* Where the step of anchor k ends and where the next one begins. True when all is as usual but
  * for what lies between the two. */
 static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_t *ret_begin)
@@ -371,6 +397,12 @@ static bool cut_segment(const struct cutter *c, size_t k, size_t *ret_end, size_
 			*ret_begin = without_setup(c->t, from_head, from_tail);
 		else if (from_head < from_tail && only_reads(c->t, from_head, from_tail))
 			*ret_end = *ret_begin = longest_pause_in(c->t, from_head, from_tail);
+		return true;
+	}
+	size_t work = head && !tail ? begin_of_work(c, from_head, end) : end;
+	if (work < end && is_of_its_own(c, from_head, work)) {
+		*ret_end = from_head;
+		*ret_begin = without_setup(c->t, from_head, work);
 		return true;
 	}
 	if (head)

@@ -1,6 +1,7 @@
 /* steps_impl.h - what the files that find steps share. Private to steps*.c. */
 #pragma once
 
+#include "analyze/process_index.h"
 #include "analyze/steps.h"
 #include "base/map64.h"
 
@@ -57,7 +58,22 @@ struct steps_thread {
 	uint32_t nodes; /* outermost nodes of autograd: the engine's own threads have them */
 };
 
+/* A long wait of a thread (ROW_WAIT), by whom it ended. */
+enum steps_waker {
+	WAKER_NONE,   /* a clock, a device, a process that has nothing to do with it */
+	WAKER_THREAD, /* another thread of its process */
+	WAKER_CHILD,  /* a process that it started, or one that this started */
+	WAKER_PARENT,
+};
+struct steps_wait {
+	uint64_t start_ns, end_ns;
+	enum steps_waker waker;
+};
+typedef VEC(struct steps_wait) steps_waits_t;
+typedef VEC(struct m_wait) steps_wait_rows_t;
+
 struct steps_input {
+	steps_wait_rows_t waits; /* by thread, then start */
 	const struct rec_tables *tables;
 	VEC(struct steps_symbol) symbols; /* 0 is the backward pass */
 	struct map64 symbol_of;		  /* function or role -> symbol */
@@ -87,6 +103,8 @@ struct steps_text {
 	bool joined; /* its thread was at it already when tracing began */
 	bool began;  /* a step, if there is one, begins with its first operation, or later */
 	bool ended;  /* the thread lived on, or ended by itself, after its last operation */
+	const steps_waits_t *waits; /* between operations, by start; NULL: none were recorded */
+	bool fed; /* the waits tell that others make its batches: they do not come from itself */
 };
 
 static inline uint32_t steps_class(const struct steps_text *t, size_t i)
@@ -100,6 +118,14 @@ static inline uint64_t steps_op_end(const struct steps_op *o)
 }
 
 typedef VEC(size_t) steps_positions_t;
+
+/* steps_wait.c: waits of the text's thread that lie between its operations. */
+void steps_waits_make(steps_waits_t *ret, const struct steps_input *in, uint32_t thread,
+		      const struct process_index *index, const struct steps_text *t);
+/* Whether others make what the text's thread works on. */
+bool steps_waits_feed(const steps_waits_t *waits, const struct steps_text *t);
+/* The first wait that ends behind a time. */
+size_t steps_waits_from(const steps_waits_t *waits, uint64_t ns);
 
 /* steps_anchor.c: the operations that begin the end of each step of training: the optimizer's,
  * or the last backward before it. Empty where nothing is trained. */

@@ -26,6 +26,7 @@ struct share {
 	struct steps_input in;
 	VEC(uint64_t) keys; /* by symbol: of symbol_of */
 	VEC(struct segment) segments;
+	steps_wait_rows_t waits;
 };
 
 struct loader {
@@ -237,6 +238,14 @@ static size_t load_segment(const struct loader *l, struct share *h, size_t block
 	return n;
 }
 
+static void load_waits(const struct loader *l, struct share *h, const struct visited_rows *rows)
+{
+	const struct m_wait *waits = rows->rows;
+	for (size_t i = 0; i < rows->len; i++)
+		if (!l->pid || h->in.threads[waits[i].thread].pid == l->pid)
+			*vec_push(&h->waits) = waits[i];
+}
+
 static void load_rows(const struct row_visitor *v, void *state, const struct visited_rows *rows)
 {
 	const struct loader *l = (const struct loader *)v;
@@ -244,6 +253,10 @@ static void load_rows(const struct row_visitor *v, void *state, const struct vis
 	struct share *h = state;
 	if (!h->in.threads)
 		begin_share(l, h);
+	if (rows->kind == ROW_WAIT) {
+		load_waits(l, h, rows);
+		return;
+	}
 	for (size_t i = 0; i < rows->len;)
 		i += load_segment(l, h, rows->block, calls + i, rows->len - i);
 }
@@ -306,6 +319,23 @@ static void join_ops(struct steps_input *in, struct share *h, uint32_t *known, s
 	vec_free(from);
 }
 
+static int compare_waits(const void *a, const void *b)
+{
+	const struct m_wait *x = a, *y = b;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static void join_waits(struct steps_input *in, const struct share *shares, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < shares[i].waits.len; k++)
+			*vec_push(&in->waits) = shares[i].waits.data[k];
+	if (in->waits.len)
+		qsort(in->waits.data, in->waits.len, sizeof(*in->waits.data), compare_waits);
+}
+
 static void join_counts(struct steps_input *in, const struct share *h, size_t threads)
 {
 	for (size_t i = 0; h->in.threads && i < threads; i++) {
@@ -325,6 +355,7 @@ static void share_free(struct share *h)
 	map64_free(&h->in.symbol_of);
 	vec_free(&h->keys);
 	vec_free(&h->segments);
+	vec_free(&h->waits);
 }
 
 static void make_room(struct steps_ops *to, size_t more)
@@ -338,6 +369,7 @@ static void join_shares(struct loader *l, struct share *shares, size_t n)
 {
 	VEC(struct placed_segment) all = {0};
 	uint32_t **known = xcalloc(n + 1, sizeof(*known));
+	join_waits(l->in, shares, n);
 	for (size_t i = 0; i < n; i++) {
 		struct share *h = &shares[i];
 		known[i] = xcalloc(h->in.symbols.len + 1, sizeof(**known));
@@ -414,7 +446,7 @@ struct row_visitor *steps_loader(struct steps_input *ret, const struct row_sourc
 	const struct rec_tables *t = s->tables;
 	struct loader *l = xcalloc(1, sizeof(*l));
 	*ret = (struct steps_input){.tables = t};
-	*l = (struct loader){.visitor = {.kinds = 1u << ROW_CALL,
+	*l = (struct loader){.visitor = {.kinds = 1u << ROW_CALL | 1u << ROW_WAIT,
 					 .state_bytes = sizeof(struct share),
 					 .rows = load_rows,
 					 .end = end_loading},
@@ -449,4 +481,5 @@ void steps_input_free(struct steps_input *in)
 	vec_free(&in->symbols);
 	map64_free(&in->symbol_of);
 	map64_free(&in->counted);
+	vec_free(&in->waits);
 }

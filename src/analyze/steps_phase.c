@@ -145,6 +145,63 @@ static uint64_t add_until(struct steps_step *step, enum steps_phase phase, uint6
 	return end;
 }
 
+/* ---- time without operations ---- */
+
+/* Whether a wait is for what the thread works on next. Where others make it, those that they end;
+ * where nobody is known to, all. */
+static bool is_for_data(const struct walk *w, const struct steps_wait *wait)
+{
+	if (w->kind == STEPS_INFERENCE && wait->waker == WAKER_PARENT)
+		return false;
+	return !w->t->fed || wait->waker == WAKER_CHILD || wait->waker == WAKER_THREAD;
+}
+
+/* In front of the model: what the host does before it waits for the first batch is not for it,
+ * where it does not make batches itself. */
+static uint64_t add_before_wait(const struct walk *w, struct steps_step *step, uint64_t at,
+				uint64_t end)
+{
+	for (size_t i = steps_waits_from(w->t->waits, at); i < w->t->waits->len; i++) {
+		const struct steps_wait *wait = &w->t->waits->data[i];
+		if (wait->start_ns >= end)
+			break;
+		if (is_for_data(w, wait))
+			return add_until(step, STEPS_OTHER, at, wait->start_ns);
+	}
+	return add_until(step, STEPS_OTHER, at, end);
+}
+
+/* Behind that: waits that children end are for data wherever they are. */
+static uint64_t add_with_waits(const struct walk *w, struct steps_step *step,
+			       enum steps_phase phase, uint64_t at, uint64_t end)
+{
+	for (size_t i = steps_waits_from(w->t->waits, at); i < w->t->waits->len; i++) {
+		const struct steps_wait *wait = &w->t->waits->data[i];
+		if (wait->start_ns >= end)
+			break;
+		if (wait->waker != WAKER_CHILD)
+			continue;
+		at = add_until(step, phase, at, wait->start_ns);
+		at = add_until(step, STEPS_LOAD, at, wait->end_ns < end ? wait->end_ns : end);
+	}
+	return add_until(step, phase, at, end);
+}
+
+/* The time before operation i, from `at` on. */
+static uint64_t add_pause(const struct walk *w, struct steps_step *step, size_t i,
+			  enum steps_phase phase, uint64_t at)
+{
+	uint64_t end = w->t->ops[i].start_ns;
+	bool first = i == w->cut->begin;
+	/* The model is there at once: nothing is made for it. */
+	bool idle = w->kind == STEPS_INFERENCE && w->plan.named && !w->loads;
+	if (!w->t->waits || end <= at)
+		return add_until(step, phase, at, end);
+	if (phase == STEPS_LOAD && first && (w->t->fed || idle))
+		at = add_before_wait(w, step, at, end);
+	return add_with_waits(w, step, phase, at, end);
+}
+
 void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum steps_kind kind,
 		  struct steps_step *step)
 {
@@ -156,7 +213,7 @@ void steps_phases(const struct steps_text *t, const struct steps_cut *cut, enum 
 		bool loaded = w.loads && i >= w.update;
 		uint32_t class = steps_class(t, i);
 		enum steps_phase phase = phase_of(&w, i, class);
-		at = add_until(step, phase_before(&w, i, loaded, phase), at, o->start_ns);
+		at = add_pause(&w, step, i, phase_before(&w, i, loaded, phase), at);
 		at = add_until(step, phase, at, steps_op_end(o));
 		w.before = phase;
 		if (class & CLASS_BACKWARD)
