@@ -13,6 +13,7 @@ struct plan {
 	size_t updated;	 /* the update's last operation */
 	bool saves;	 /* copies behind it are a checkpoint */
 	bool named;	 /* some operation is known to be the model's */
+	bool chooses;	 /* a token: what it is made of is there */
 };
 
 static size_t last_of_class(const struct steps_text *t, size_t begin, size_t end, uint32_t class)
@@ -45,6 +46,7 @@ static struct plan plan_of(const struct steps_text *t, const struct steps_cut *c
 	const uint32_t updating = CLASS_UPDATE | CLASS_OPTIMIZER | CLASS_RESET;
 	struct plan p = {.backward = SIZE_MAX, .updated = SIZE_MAX};
 	p.named = first_of_class(t, cut->begin, cut->end, CLASS_MODEL) != SIZE_MAX;
+	p.chooses = first_of_class(t, cut->begin, cut->end, CLASS_CHOICE) != SIZE_MAX;
 	if (kind != STEPS_TRAINING)
 		return p;
 	p.backward = last_of_class(t, cut->begin, cut->end, CLASS_BACKWARD);
@@ -193,8 +195,8 @@ static uint64_t add_pause(const struct walk *w, struct steps_step *step, size_t 
 {
 	uint64_t end = w->t->ops[i].start_ns;
 	bool first = i == w->cut->begin;
-	/* The model is there at once: nothing is made for it. */
-	bool idle = w->kind == STEPS_INFERENCE && w->plan.named && !w->loads;
+	/* Nothing is made for the model. */
+	bool idle = w->kind == STEPS_INFERENCE && w->plan.named && (!w->loads || w->plan.chooses);
 	if (!w->t->waits || end <= at)
 		return add_until(step, phase, at, end);
 	if (phase == STEPS_LOAD && first && (w->t->fed || idle))

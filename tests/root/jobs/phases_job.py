@@ -211,33 +211,66 @@ def evaluate(n, log):
         t.model.train()
 
 
-class Block(nn.Module):
-    def __init__(self, width):
+class Projection(nn.Module):
+    """As Conv1D of transformers."""
+
+    def __init__(self, inputs, outputs):
         super().__init__()
-        self.norm, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
-        self.out, self.up, self.down = (nn.Linear(width, width), nn.Linear(width, 4 * width),
-                                        nn.Linear(4 * width, width))
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x):
+        flat = torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight)
+        return flat.view(*x.shape[:-1], -1)
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads=4, longest=1024):
+        super().__init__()
+        self.heads = heads
+        self.register_buffer("mask", torch.tril(torch.ones(longest, longest, dtype=torch.bool)))
+        self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = Projection(width, 3 * width), Projection(width, width)
+        self.up, self.down = Projection(width, 4 * width), Projection(4 * width, width)
+
+    def split(self, x):
+        return x.view(*x.shape[:2], self.heads, -1).permute(0, 2, 1, 3)
+
+    def attention(self, x, cache):
+        q, k, v = (self.split(part) for part in self.qkv(x).split(x.size(-1), 2))
+        if cache:
+            k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
+        scores = q @ k.transpose(-1, -2)
+        scores = scores / torch.full([], v.size(-1) ** 0.5)
+        mask = self.mask[k.size(2) - q.size(2):k.size(2), :k.size(2)]
+        scores = torch.where(mask, scores, torch.full([], torch.finfo(scores.dtype).min))
+        mixed = (F.softmax(scores, -1) @ v).permute(0, 2, 1, 3).contiguous()
+        return self.out(mixed.view(*x.shape)), (k, v)
 
     def forward(self, h, cache):
-        q, k, v = self.qkv(self.norm(h)).chunk(3, -1)
-        if cache:
-            k, v = torch.cat([cache[0], k], 1), torch.cat([cache[1], v], 1)
-        h = h + self.out(F.softmax(q @ k.transpose(1, 2) / 8, -1) @ v)
-        return h + self.down(F.gelu(self.up(h))), (k, v)
+        mixed, kept = self.attention(self.norm(h), cache)
+        h = h + mixed
+        x = self.up(self.norm2(h))
+        x = 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.044715 * torch.pow(x, 3))))
+        return h + self.down(x), kept
 
 
 class Language(nn.Module):
-    def __init__(self, words=2000, width=256, depth=4):
+    def __init__(self, words=2000, width=64, depth=12):
         super().__init__()
-        self.embed, self.head = nn.Embedding(words, width), nn.Linear(width, words)
+        self.embed, self.place = nn.Embedding(words, width), nn.Embedding(1024, width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens, cache):
-        h, kept = self.embed(tokens), []
+        past = cache[0][0].size(2) if cache else 0
+        place = torch.arange(past, past + tokens.size(1)).unsqueeze(0)
+        h, kept = self.embed(tokens) + self.place(place), []
         for block, old in zip(self.blocks, cache or [None] * len(self.blocks)):
             h, new = block(h, old)
             kept.append(new)
-        return self.head(h[:, -1]), kept
+        return self.head(self.norm(h))[:, -1], kept
 
 
 def choose(logits, seen):
@@ -264,8 +297,8 @@ def generate(n, log):
             logits, cache = model(tokens[:, -1:] if cache else tokens, cache)
             log.phase("forward")
             tokens = torch.cat([tokens, choose(logits, tokens)], 1)
-            if i % 8 == 7 and (tokens[:, -1] == 1).any():
-                tokens[:, -1] = 2
+            if tokens[:, -1].eq(2001).min():
+                break
             log.phase("other")
             log.end("token")
 

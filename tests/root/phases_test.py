@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""phases_test.py - what the phases of a loop's steps took, against the loop's own log of the same
+run. Loaders with two to eight processes, none, and a thread between; accumulated gradients;
+evaluations; tokens. Steps that are not told: steps_test.py has where they begin and end."""
+
+import json
+import os
+
+from harness import EACGM, expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "phases_job.py")
+KINDS = {"train": "training", "eval": "evaluation", "token": "inference"}
+PHASES = ("load", "forward", "backward", "optimizer", "other")
+
+
+def recorded(t, kind, *options, steps="60"):
+    """The recording and the loop's log. The loop goes before other work of the machine: when it
+    is kept from its CPU between the log and an operation, nobody knows in which phase."""
+    if not os.path.exists(PYTHON):
+        skip("no %s" % PYTHON)
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+    log = t.path("log.jsonl")
+    rec = t.record(["nice", "-n", "-19", PYTHON, JOB, kind, "--steps", steps, "--tell", log],
+                   "--layers", "torch", "--profile", "off", *options)
+    with open(log) as f:
+        return rec, [json.loads(line) for line in f]
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def near(found, made):
+    return abs(found - made) <= max(0.05 * made, 200e3)
+
+
+def loop_of(rec, kind, made):
+    loops = [loop for p in rec.report["steps"]["processes"] for loop in p["loops"]
+             if p["pid"] == made[0]["pid"] and loop["kind"] == KINDS[kind]]
+    expect(len(loops) == 1, "loops of %s: %r" % (kind, [loop["count"] for loop in loops]))
+    expect(loops[0]["count"] == len(made), "%s: %d steps found, %d made" % (
+        kind, loops[0]["count"], len(made)))
+    return loops[0]
+
+
+def check_sums(loop):
+    means, ratios = loop["phases_mean_ns"], loop["phases_ratio"]
+    expect(abs(sum(means.values()) - loop["mean_ms"] * 1e6) <= 0.01 * loop["mean_ms"] * 1e6,
+           "phases %r make no step of %r ms" % (means, loop["mean_ms"]))
+    expect(abs(sum(ratios.values()) - 1) <= 0.01, "shares: %r" % ratios)
+
+
+def check(rec, log, kind="train", phases=PHASES):
+    """Where the first step began its wait is not known: it is left out of the comparison."""
+    made = [row for row in log if row["kind"] == kind]
+    loop = loop_of(rec, kind, made)
+    check_sums(loop)
+    found, made = loop["steps"][1:], made[1:]
+    took = [mean([s["end_ns"] - s["start_ns"] for s in rows]) for rows in (found, made)]
+    expect(near(*took), "%s: a step took %.0f ns, by the log %.0f" % (kind, *took))
+    for phase in phases:
+        f, m = (mean([s["phases_ns"].get(phase, 0) for s in rows]) for rows in (found, made))
+        expect(near(f, m), "%s: %s took %.0f ns, by the log %.0f" % (kind, phase, f, m))
+
+
+def phases_of(kind, what, *also):
+    @test("%s: %s" % (kind, what), 180)
+    def _(t):
+        rec, log = recorded(t, kind)
+        for each in ("train", *also):
+            check(rec, log, each)
+
+
+phases_of("workers", "two loader processes")
+phases_of("eight", "eight loader processes, and a log behind each step")
+phases_of("main", "batches are made by the loop itself")
+phases_of("pinned", "four loader processes, and a thread that copies between")
+phases_of("accumulate", "four batches for an update")
+phases_of("evaluate", "evaluations between epochs", "eval")
+
+
+@test("generate: a token is a step, from the choice of one to that of the next", 180)
+def _(t):
+    rec, log = recorded(t, "generate", steps="480")
+    check(rec, log, "token", ("load", "backward", "optimizer"))
+
+
+@test("loader processes have no forward pass, and wait for work", 180)
+def _(t):
+    rec, _ = recorded(t, "eight")
+    loops = [loop for p in rec.report["steps"]["processes"] for loop in p["loops"]
+             if loop["kind"] == "loading"]
+    expect(len(loops) == 8, "%d loaders" % len(loops))
+    for loop in loops:
+        check_sums(loop)
+        others = {k for k, v in loop["phases_mean_ns"].items() if v} - {"load", "other"}
+        expect(not others, "a loader's phases: %r" % others)
+
+
+@test("--burst: time without probes is no slow step", 180)
+def _(t):
+    rec, log = recorded(t, "workers", "--burst", "1/3:400", steps="150")
+    loop, = (loop for p in rec.report["steps"]["processes"] for loop in p["loops"]
+             if loop["kind"] == "training")
+    longest = max(row["end_ns"] - row["start_ns"] for row in log)
+    expect(loop["max_ms"] * 1e6 <= 1.05 * longest, "a step of %r ms, by the log %d ns at most" % (
+        loop["max_ms"], longest))
+    expect(0 < loop["count"] < 150, "%d steps" % loop["count"])
+
+
+@test("--mode tail, stats: there are no steps, and a line says why", 180)
+def _(t):
+    for mode in ("tail", "stats"):
+        rec, _ = recorded(t, "workers", "--mode", mode, steps="40")
+        steps = rec.report["steps"]
+        expect(steps["count"] == 0 and "counted" in steps["reason"], "%s: %r" % (mode, steps))
+        text = t.run([EACGM, "report", rec.path]).out
+        expect(text.count("steps: none found: calls were counted") == 1, text[:3000])
+
+
+if __name__ == "__main__":
+    main()
