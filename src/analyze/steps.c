@@ -73,7 +73,7 @@ static struct steps_text text_with_waits(const struct finder *f, const struct st
 		return t;
 	steps_waits_make(waits, &f->in, (uint32_t)(thread - f->in.threads), &f->index, &t);
 	t.waits = waits;
-	t.fed = steps_waits_feed(waits, &t);
+	t.fed = steps_waits_feed(waits);
 	return t;
 }
 

@@ -104,7 +104,7 @@ struct steps_text {
 	bool began;  /* a step, if there is one, begins with its first operation, or later */
 	bool ended;  /* the thread lived on, or ended by itself, after its last operation */
 	const steps_waits_t *waits; /* between operations, by start; NULL: none were recorded */
-	bool fed; /* the waits tell that others make its batches: they do not come from itself */
+	bool fed; /* the waits tell that children make its batches: it does not itself */
 };
 
 static inline uint32_t steps_class(const struct steps_text *t, size_t i)
@@ -122,8 +122,8 @@ typedef VEC(size_t) steps_positions_t;
 /* steps_wait.c: waits of the text's thread that lie between its operations. */
 void steps_waits_make(steps_waits_t *ret, const struct steps_input *in, uint32_t thread,
 		      const struct process_index *index, const struct steps_text *t);
-/* Whether others make what the text's thread works on. */
-bool steps_waits_feed(const steps_waits_t *waits, const struct steps_text *t);
+/* Whether children make what the text's thread works on: some waits were ended by them. */
+bool steps_waits_feed(const steps_waits_t *waits);
 /* The first wait that ends behind a time. */
 size_t steps_waits_from(const steps_waits_t *waits, uint64_t ns);
 

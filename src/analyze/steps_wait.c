@@ -2,8 +2,6 @@
  * it was for a batch. Waits inside operations are theirs. */
 #include "analyze/steps_impl.h"
 
-#include <stdlib.h>
-
 #define LEAST_WAITS    3
 #define MOST_ANCESTORS 8
 
@@ -64,23 +62,12 @@ void steps_waits_make(steps_waits_t *ret, const struct steps_input *in, uint32_t
 	}
 }
 
-/* Some waits were ended by children; or what other threads of the process ended is more than half
- * of all time between operations, which is no mere lock. */
-bool steps_waits_feed(const steps_waits_t *waits, const struct steps_text *t)
+bool steps_waits_feed(const steps_waits_t *waits)
 {
-	size_t children = 0, threads = 0;
-	uint64_t waited = 0, between = 0;
-	for (size_t i = 0; i < waits->len; i++) {
-		const struct steps_wait *w = &waits->data[i];
-		children += w->waker == WAKER_CHILD;
-		threads += w->waker == WAKER_THREAD;
-		waited += w->waker == WAKER_THREAD ? w->end_ns - w->start_ns : 0;
-	}
-	for (size_t i = 1; i < t->len; i++) {
-		uint64_t end = steps_op_end(&t->ops[i - 1]);
-		between += t->ops[i].start_ns > end ? t->ops[i].start_ns - end : 0;
-	}
-	return children >= LEAST_WAITS || (threads >= LEAST_WAITS && waited * 2 > between);
+	size_t children = 0;
+	for (size_t i = 0; i < waits->len; i++)
+		children += waits->data[i].waker == WAKER_CHILD;
+	return children >= LEAST_WAITS;
 }
 
 size_t steps_waits_from(const steps_waits_t *waits, uint64_t ns)

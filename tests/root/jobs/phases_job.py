@@ -5,7 +5,7 @@ compared with. Six of training, whose data comes from two or eight worker proces
 does (`pinned`), four batches for an update (`accumulate`), and with evaluations between
 (`evaluate`); and one that generates tokens (`generate`).
 
-A sample takes 2 ms. --tell FILE gets one line of JSON for each step: pid, kind ("train", "eval",
+A sample takes 2 ms, where a thread is between 16. --tell FILE gets one line of JSON for each step: pid, kind ("train", "eval",
 "token"), start_ns and end_ns of CLOCK_MONOTONIC, and phases_ns of load, forward, backward,
 optimizer and other. Steps follow each other without a gap."""
 
@@ -60,19 +60,19 @@ def spin(seconds):
 class Samples(torch.utils.data.Dataset):
     """How long a sample takes depends on its number: 1 to 3 ms, so waits alternate."""
 
-    def __init__(self, n, wait=time.sleep):
-        self.n, self.wait = n, wait
+    def __init__(self, n, wait, times):
+        self.n, self.wait, self.times = n, wait, times
 
     def __len__(self):
         return self.n
 
     def __getitem__(self, i):
-        self.wait(SAMPLE_S * (0.5 + i // BATCH % 5 / 4))
+        self.wait(self.times * SAMPLE_S * (0.5 + i // BATCH % 5 / 4))
         return torch.full((WIDTH,), i / self.n), i % 10
 
 
-def loader(n, workers, wait=time.sleep):
-    return torch.utils.data.DataLoader(Samples(n * BATCH, wait), batch_size=BATCH,
+def loader(n, workers, wait=time.sleep, times=1):
+    return torch.utils.data.DataLoader(Samples(n * BATCH, wait, times), batch_size=BATCH,
                                        num_workers=workers)
 
 
@@ -159,7 +159,7 @@ def copied(batches):
 def pinned(n, log):
     """Four loader processes, and a thread between."""
     t = Training()
-    data = loader(n, 4)
+    data = loader(n, 4, times=8)
     log.begin()
     for x, y in copied(data):
         log.phase("load")
