@@ -273,6 +273,7 @@ static bool find_evaluations(struct finder *f, const struct steps_text *t,
 	}
 	size_t after = training->rows.data[training->rows.len - 1].end;
 	bool last = batches.rows.len && after < t->len &&
+		    !is_no_step(t, &(struct steps_cut){after, t->len}, STEPS_EVALUATION) &&
 		    t->ops[after].symbol == t->ops[batches.rows.data[0].begin].symbol;
 	if (last)
 		steps_batches(&batches.rows, t, after, t->len);

@@ -48,6 +48,9 @@ typedef struct steps_ops {
 	size_t cap;
 } steps_ops_t; /* a VEC */
 
+/* By which of its layers steps lack calls, where the kernel counted more than were recorded. */
+enum counted_layer { COUNTED_NONE, COUNTED_TORCH, COUNTED_DEVICE, COUNTED_LAYERS };
+
 struct steps_thread {
 	uint32_t pid, tid;
 	steps_ops_t torch;  /* outermost operations of PyTorch, marks, collectives beside them */
@@ -56,6 +59,7 @@ struct steps_thread {
 	uint32_t launches;
 	uint32_t backwards;
 	uint32_t nodes; /* outermost nodes of autograd: the engine's own threads have them */
+	uint64_t counted[COUNTED_LAYERS]; /* recorded calls of probes that were counted as well */
 };
 
 /* A long wait of a thread (ROW_WAIT), by whom it ended. */
@@ -78,7 +82,7 @@ struct steps_input {
 	VEC(struct steps_symbol) symbols; /* 0 is the backward pass */
 	struct map64 symbol_of;		  /* function or role -> symbol */
 	struct steps_thread *threads;	  /* as in the thread table */
-	struct map64 counted; /* pid -> STEPS_COUNTED_*: calls that are not all recorded */
+	struct map64 counted; /* pid -> STEPS_COUNTED_*: not all of its calls are recorded */
 };
 #define STEPS_COUNTED_TORCH  1
 #define STEPS_COUNTED_DEVICE 2

@@ -37,7 +37,8 @@ struct loader {
 	const struct rec_tables *t;
 	struct fn_ids ids;
 	struct gpu_probes roles;
-	uint8_t *kinds; /* enum probe_kind, by probe */
+	uint8_t *kinds;	  /* enum probe_kind, by probe */
+	uint8_t *counted; /* enum counted_layer, by probe */
 	uint32_t pid;
 };
 
@@ -200,6 +201,7 @@ static void take_call(const struct loader *l, struct share *h, const struct m_ca
 	struct steps_thread *thread = &h->in.threads[c->thread];
 	if (l->pid && thread->pid != l->pid)
 		return;
+	thread->counted[l->counted[c->probe]]++;
 	if (l->kinds[c->probe] != PROBE_OTHER)
 		take_torch(l, h, thread, c);
 	else if (l->roles.rows[c->probe].role != GPU_NO_ROLE)
@@ -343,6 +345,8 @@ static void join_counts(struct steps_input *in, const struct share *h, size_t th
 		in->threads[i].launches += h->in.threads[i].launches;
 		in->threads[i].backwards += h->in.threads[i].backwards;
 		in->threads[i].nodes += h->in.threads[i].nodes;
+		for (int k = 0; k < COUNTED_LAYERS; k++)
+			in->threads[i].counted[k] += h->in.threads[i].counted[k];
 	}
 }
 
@@ -402,22 +406,45 @@ static void join_shares(struct loader *l, struct share *shares, size_t n)
 	vec_free(&all);
 }
 
-/* Of which processes and layers the kernel counted calls: one by one there are some, or none. */
-static void find_counted(struct loader *l)
+/* Of which processes and layers the kernel counted more calls than were recorded. */
+static void find_counted(struct loader *l, enum counted_layer layer, uint64_t flag)
 {
+	struct map64 missing = {0}; /* pid -> calls */
 	for (size_t i = 0; i < l->t->hists.len; i++) {
 		const struct m_hist *h = &l->t->hists.data[i];
-		enum gpu_role role = l->roles.rows[h->probe].role;
-		uint64_t layers = 0;
-		if (l->pid && h->pid != l->pid)
+		uint64_t calls = 0;
+		if ((l->pid && h->pid != l->pid) || l->counted[h->probe] != layer)
 			continue;
-		map64_get(&l->in->counted, h->pid, &layers);
-		if (l->kinds[h->probe] != PROBE_OTHER)
-			layers |= STEPS_COUNTED_TORCH;
+		map64_get(&missing, h->pid, &calls);
+		map64_set(&missing, h->pid, calls + h->count);
+	}
+	for (size_t i = 0; missing.len && i < l->t->threads.len; i++) {
+		const struct steps_thread *t = &l->in->threads[i];
+		uint64_t calls;
+		if (map64_get(&missing, t->pid, &calls))
+			map64_set(&missing, t->pid,
+				  calls > t->counted[layer] ? calls - t->counted[layer] : 0);
+	}
+	for (size_t i = 0; i < l->t->hists.len; i++) {
+		uint64_t pid = l->t->hists.data[i].pid, calls, flags = 0;
+		map64_get(&l->in->counted, pid, &flags);
+		if (map64_get(&missing, pid, &calls) && calls)
+			map64_set(&l->in->counted, pid, flags | flag);
+	}
+	map64_free(&missing);
+}
+
+/* Probes whose calls the kernel counted in some process. */
+static void find_counted_probes(struct loader *l)
+{
+	l->counted = xcalloc(l->t->probes.len + 1, 1);
+	for (size_t i = 0; i < l->t->hists.len; i++) {
+		uint32_t probe = l->t->hists.data[i].probe;
+		enum gpu_role role = l->roles.rows[probe].role;
+		if (l->kinds[probe] != PROBE_OTHER)
+			l->counted[probe] = COUNTED_TORCH;
 		else if (role == GPU_LAUNCH || role == GPU_GRAPH_LAUNCH)
-			layers |= STEPS_COUNTED_DEVICE;
-		if (h->count && layers)
-			map64_set(&l->in->counted, h->pid, layers);
+			l->counted[probe] = COUNTED_DEVICE;
 	}
 }
 
@@ -432,10 +459,12 @@ static void end_loading(struct row_visitor *v, void *states, size_t n)
 		sort_near(t->device.data, t->device.len, sizeof(*t->device.data), compare_starts,
 			  NULL);
 	}
-	find_counted(l);
+	find_counted(l, COUNTED_TORCH, STEPS_COUNTED_TORCH);
+	find_counted(l, COUNTED_DEVICE, STEPS_COUNTED_DEVICE);
 	l->done(l->ctx);
 	gpu_probes_free(&l->roles);
 	fn_ids_free(&l->ids);
+	free(l->counted);
 	free(l->kinds);
 	free(l);
 }
@@ -465,6 +494,7 @@ struct row_visitor *steps_loader(struct steps_input *ret, const struct row_sourc
 		l->kinds[i] = (uint8_t)probe_kind(t, &t->probes.data[i]);
 	fn_ids_make(&l->ids, t);
 	gpu_probes_make(&l->roles, t);
+	find_counted_probes(l);
 	*vec_push(&ret->symbols) = (struct steps_symbol){xstrdup("backward"), CLASS_BACKWARD};
 	return &l->visitor;
 }

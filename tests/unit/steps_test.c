@@ -721,7 +721,7 @@ static void counted_calls_have_no_steps(void **state)
 	rec_put_hist(j.w, &(struct m_hist){
 				  .pid = 10,
 				  .probe = probe_of(&j, "torch", "aten::linear", "", NULL, false),
-				  .count = 60});
+				  .count = 600});
 	struct steps s = found(&j);
 	assert_int_equal(s.main, SIZE_MAX);
 	assert_true(s.counted);
