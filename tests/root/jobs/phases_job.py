@@ -161,17 +161,7 @@ def pinned(n, log):
     t = Training()
     data = loader(n, 4, times=8)
     log.begin()
-    for x, y in copied(data):
-        log.phase("load")
-        t.optimizer.zero_grad()
-        log.phase("optimizer")
-        loss = t.forward(x, y)
-        log.phase("forward")
-        loss.backward()
-        log.phase("backward")
-        t.optimizer.step()
-        log.phase("optimizer")
-        log.end()
+    train(t, copied(data), log)
 
 
 @kind
