@@ -437,6 +437,48 @@ static void what_follows_the_update_is_apart(void **state)
 	done(&j, &s);
 }
 
+/* A pause in which the thread waits from `before` on until `waker` ends it. */
+static void wait_put(struct job *j, uint64_t before, uint64_t us, uint32_t waker)
+{
+	uint64_t start = j->now + before * US;
+	rec_put_wait(j->w, &(struct m_wait){.start_ns = start,
+					    .end_ns = start + us * US,
+					    .thread = j->thread,
+					    .syscall = -1,
+					    .waker_pid = waker,
+					    .waker_tid = waker,
+					    .reason = WAIT_POLL});
+	j->now = start + us * US;
+}
+
+/* Where children end the waits they make the batches: what the host does before is not for it, and
+ * a wait for them is load in the midst of a step too. Where nobody does, all of it is. */
+static void who_ends_waits_tells_load(void **state)
+{
+	(void)state;
+	for (int children = 0; children < 2; children++) {
+		struct job j = created(true);
+		rec_put_process(j.w,
+				&(struct m_process){
+					.pid = 70, .parent_pid = 10, .start_ns = 1, .rank = -1});
+		play(&j, SETUP "( ");
+		for (int i = 0; i < 20; i++) {
+			wait_put(&j, 3000, 8000, children ? 70 : 999);
+			play(&j, FORWARD);
+			wait_put(&j, 0, 1000, children ? 70 : 999);
+			play(&j, "linear cross_entropy_loss backward " UPDATE "| ");
+		}
+		struct steps s = found(&j);
+		const struct steps_process *p = &s.processes.data[0];
+		const struct steps_loop *l = &p->loops.data[0];
+		check_loop(&j, p, l, 0, 20);
+		assert_float_equal(phase_ms(l, STEPS_OTHER), children ? 3.0 * 19 / 20 : 0, 0.02);
+		assert_float_equal(phase_ms(l, STEPS_LOAD),
+				   children ? 8.0 * 19 / 20 + 1 : 11.0 * 19 / 20, 0.02);
+		done(&j, &s);
+	}
+}
+
 /* Phases that alternate have a median that no step's time is made of: means add up to it. */
 static void means_of_phases_add_up(void **state)
 {
@@ -847,6 +889,7 @@ int main(void)
 		cmocka_unit_test(making_batches_is_load),
 		cmocka_unit_test(every_accumulated_batch_is_loaded),
 		cmocka_unit_test(what_follows_the_update_is_apart),
+		cmocka_unit_test(who_ends_waits_tells_load),
 		cmocka_unit_test(means_of_phases_add_up),
 		cmocka_unit_test(other_ranks_are_told),
 		cmocka_unit_test(evaluations_lie_between_steps),
