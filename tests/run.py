@@ -6,10 +6,9 @@ reports counts as failed.
 
 Most tests of the tracer wait more than they work, so two programs run at a time; those of ALONE
 have the machine to themselves. Tests that trace live processes share the machine with whatever
-else its host runs: where few of them failed, each gets a second try, with nothing beside it, and
-the output says both. A test that often needs it is a defect.
+else its host runs: they wait for conditions, never for times, and a failure is a failure.
 
-usage: run.py BUILD [PART OF A NAME...]; with names, one at a time and no second try.
+usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
 """
 import collections
 import os
@@ -26,7 +25,6 @@ PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
 
 LANES = 2
-SECOND_TRIES = 6  # where more programs failed it is no accident
 ALONE = {  # they compare two clocks, or count what the whole machine has
     "profile_test.py", "profile_hostile_test.py", "profile_follow_test.py",
     "account_test.py", "waits_test.py", "unwind_agreement_test.py", "harm_test.py",
@@ -117,9 +115,6 @@ class Runner:
         for thread in threads:
             thread.join()
 
-    def failed(self):
-        return {name for name, outcome in self.outcomes.items() if outcome.failed}
-
 
 def tests_of(build):
     """(name, command) of all, the long ones first."""
@@ -150,14 +145,6 @@ def main():
         alone = [test for test in tests if os.path.basename(test[0]) in ALONE]
         runner.run_all([test for test in tests if test not in alone], LANES)
         runner.run_all(alone, 1)
-        again = [test for test in tests
-                 if test[0] in runner.failed() and test[0].startswith("tests/root/")]
-        if again and len(again) <= SECOND_TRIES:
-            print("second try of: " + " ".join(name for name, _command in again), flush=True)
-            runner.run_all(again, 1)
-            for name, _command in again:
-                if name not in runner.failed():
-                    print(f"passed at its second try: {name}")
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")

@@ -9,6 +9,7 @@ from harness import EACGM, PUSH, expect, main, probes, skip, target, test
 VARIANTS = ["target_push", "target_nop", "target_endbr", "target_sub", "target_lea",
             "target_mov", "target_ret"]
 ALL = probes("libtarget.so:target_*", "calls:own_function(u64 a) -> u64")
+ONE_RING = (16 << 20) // 128  # records: each has at most 128 bytes
 SUMMARY_KEYS = ("calls", "errors", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
 
 
@@ -143,7 +144,9 @@ def _(t):
     rec = t.record([target("calls"), "threads", 31250, 4], *ALL)
     seen = sum(rec.count(name) for name in rec.made)
     expect(seen + rec.lost() == 1000000, "seen %d, lost %r" % (seen, rec.report["recording"]))
-    expect(seen > 900000, "only %d seen" % seen)
+    # how many is a matter of the machine's speed (bench/); one CPU's ring holds so many
+    expect(seen >= ONE_RING, "only %d seen" % seen)
+    expect(rec.lost() == rec.lost("ring_full"), "lost: %r" % rec.report["recording"])
 
 
 @test("the report counts what the export lists")

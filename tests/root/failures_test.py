@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from harness import (EACGM, LIBTARGET, PUSH, TARGETS, Recording, expect, expect_one_line, main,
-                     probes, skip, target, test)
+                     probes, size_of, skip, target, test)
 
 
 def refused(t, options, *words, status=1, env=None, prefix=()):
@@ -361,11 +361,6 @@ def cpu_s(pid):
     with open("/proc/%d/stat" % pid) as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def size_of(path):
-    """0 where it has no name yet."""
-    return os.path.getsize(path) if os.path.exists(path) else 0
 
 
 @test("calls that find no room are told with their times", 240)

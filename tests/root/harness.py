@@ -259,6 +259,14 @@ def log_of(p):
         return f.read()
 
 
+def size_of(path):
+    """0 where there is no file of that name yet."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
 POLL = ("7 ", "271 ")  # poll(2) and ppoll(2) on x86-64
 
 
