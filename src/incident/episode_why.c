@@ -314,7 +314,7 @@ static void why_of_step(struct episode *e)
 void episode_describe(const struct known *known, struct episode *e, bool keep)
 {
 	if (!keep)
-		e->reason = (struct reason){REASON_NONE};
+		e->reason = (struct reason){.kind = REASON_NONE};
 	if (has_values(e->a.layer))
 		why_of_counter(e);
 	else if (e->a.layer == DETECT_STEP)

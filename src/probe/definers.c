@@ -20,9 +20,9 @@ int definers_answer(void *ctx, int fd, const uint8_t *question, size_t len, stru
 	if (rc)
 		return rc;
 	/* a zero follows the question; a local function of that name is another one */
-	bool defines = elf_file_find(elf, (const char *)question, &symbol) && symbol.is_function &&
-		       !symbol.is_local;
-	buf_byte(ret, defines);
+	bool found = elf_file_find(elf, (const char *)question, &symbol) && symbol.is_function &&
+		     !symbol.is_local;
+	buf_byte(ret, found);
 	elf_file_close(elf);
 	return 0;
 }
