@@ -202,6 +202,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	struct rec_stack *r = stack_begin(BPF_CORE_READ(task, tgid));
 	if (!r)
 		return;
+	r->where = STACK_AT_SWITCH;
 	take_kernel_frames(ctx, r);
 	if (take_entry_registers(r, task))
 		stack_walk(r);

@@ -9,8 +9,10 @@
 #include "python.h"
 #include "stack_tables.h"
 
-#define SYSCALL_EXECVE	 59 /* arch/x86/entry/syscalls/syscall_64.tbl */
-#define SYSCALL_EXECVEAT 322
+#define SYSCALL_EXECVE	  59 /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define SYSCALL_EXECVEAT  322
+#define SYSCALL_URETPROBE 335
+#define SYSCALL_UPROBE	  336
 struct search_return {
 	struct return_instance *next;
 	__u64 slot;
@@ -354,7 +356,7 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 	r->kind = REC_STACK;
 	r->end = STACK_NO_USER;
 	r->python = PYTHON_NONE;
-	r->pad = 0;
+	r->where = 0;
 	r->tgid = tgid;
 	r->id = tgid;
 	r->frames = 0;
@@ -406,6 +408,8 @@ static __always_inline bool take_entry_registers(struct rec_stack *r, struct tas
 	TAKE_REGISTERS(r, OF_ENTRY);
 #undef OF_ENTRY
 	r->state.amid_entry = (__s64)regs.orig_rax == -1; /* by an exception, or an interrupt */
+	if (regs.orig_rax == SYSCALL_URETPROBE || regs.orig_rax == SYSCALL_UPROBE)
+		r->where |= STACK_IN_PROBE;
 	r->state.in_exec = regs.orig_rax == SYSCALL_EXECVE || regs.orig_rax == SYSCALL_EXECVEAT;
 	return true;
 }

@@ -303,7 +303,7 @@ struct rec_stack {
 	__u8 kind;   /* REC_STACK */
 	__u8 end;    /* enum stack_end */
 	__u8 python; /* enum stack_python */
-	__u8 pad;
+	__u8 where;  /* bits: enum stack_where */
 	__u32 tgid;
 	__u64 id;     /* a hash of all of it: the same stack has the same */
 	__u32 frames; /* leaf first */

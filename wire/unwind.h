@@ -119,6 +119,11 @@ enum stack_end {
 			"bad_memory", "bad_frame", "too_deep", "maps_changed", "no_user"           \
 	}
 
+enum stack_where {
+	STACK_AT_SWITCH = 1, /* the thread stops running: the leaf's frames are of what tells it */
+	STACK_IN_PROBE = 2,  /* the kernel was entered for a probe of a return */
+};
+
 /* Why Python frames are missing in a stack that has frames of an interpreter. */
 enum stack_python {
 	PYTHON_NONE,	  /* no interpreter on the stack */

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "events/visitor.h"
 
+#define FLAME_OWN "[eacgm]" /* a frame: probes at work, which are no part of the job */
+
 enum flame_kind {
 	FLAME_CPU,	 /* samples of running threads, ns */
 	FLAME_OFFCPU,	 /* time that threads did not run, ns */

@@ -112,6 +112,9 @@ char *flame_frame_name(const struct rec_tables *t, const struct map64 *operators
 			return xasprintf("%s (%s:%u)", text(t, f->name),
 					 base_name(text(t, f->file)), f->line);
 		return xasprintf("%s (%s)", text(t, f->name), base_name(text(t, f->file)));
+	case FRAME_OWN:
+		*ret_kind = CALLTREE_OTHER;
+		return xstrdup(FLAME_OWN);
 	case FRAME_CUT:
 		*ret_kind = CALLTREE_OTHER;
 		return xasprintf("[cut: %s]", text(t, f->name));

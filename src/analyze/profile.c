@@ -211,11 +211,28 @@ static int compare_functions(const void *a, const void *b)
 	return by_name ? by_name : strcmp(x->library, y->library);
 }
 
+/* By node: how much of its time is of probes at work. A node's number is greater than its parent's.
+ */
+static uint64_t *make_own(const struct calltree *t)
+{
+	uint64_t *own = xcalloc(t->nodes.len, sizeof(*own));
+	for (size_t i = t->nodes.len; i-- > 1;) {
+		const struct calltree_node *n = &t->nodes.data[i];
+		const struct calltree_frame *f = &t->frames.data[n->frame];
+		if (f->kind == CALLTREE_OTHER &&
+		    !strcmp(strtab_get(&t->strings, f->name, NULL), FLAME_OWN))
+			own[i] = (uint64_t)n->total[0];
+		own[n->parent] += own[i];
+	}
+	return own;
+}
+
 static void make_functions(struct profile *p, const struct rec_tables *tables,
 			   const struct map64 *line_of)
 {
 	const struct calltree *t = &p->tree;
 	struct map64 programs = {0};
+	uint64_t *own = make_own(t);
 	if (!has_python(t))
 		find_programs(&programs, tables);
 	struct profile_function *of = xcalloc(t->frames.len + 1, sizeof(*of));
@@ -224,7 +241,7 @@ static void make_functions(struct profile *p, const struct rec_tables *tables,
 		const struct calltree_node *n = &t->nodes.data[i];
 		of[n->frame].self_ns += (uint64_t)n->self[0];
 		if (!recursive[i])
-			of[n->frame].total_ns += (uint64_t)n->total[0];
+			of[n->frame].total_ns += (uint64_t)n->total[0] - own[i];
 	}
 	for (size_t i = 1; i < t->frames.len; i++) {
 		const struct calltree_frame *f = &t->frames.data[i];
@@ -239,6 +256,9 @@ static void make_functions(struct profile *p, const struct rec_tables *tables,
 		*vec_push(&p->functions) = of[i];
 	}
 	map64_free(&programs);
+	p->own_ns = own[0];
+	p->total_ns -= own[0];
+	free(own);
 	free(recursive);
 	free(of);
 	if (p->functions.len)

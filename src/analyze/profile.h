@@ -56,8 +56,9 @@ struct profile_wait {
 };
 
 struct profile {
-	uint64_t samples; /* of CPU time */
-	uint64_t total_ns;
+	uint64_t samples;  /* of CPU time */
+	uint64_t total_ns; /* the job's own: without own_ns */
+	uint64_t own_ns;   /* probes at work on its stacks */
 	uint64_t period_ns;
 	uint64_t whole;				/* of the samples: reach the thread's start */
 	uint64_t guessed;			/* with a frame that has no unwind rules */

@@ -140,6 +140,7 @@ enum frame_kind {
 	FRAME_PYTHON,
 	FRAME_KERNEL, /* of the operating system */
 	FRAME_CUT,    /* stands at the root of a stack that is not whole: name is the reason */
+	FRAME_OWN,    /* probes at work: what the kernel does for them is no part of the job */
 };
 
 /* A place in code; rows are written when it is first met, native and kernel ones again when

@@ -357,14 +357,24 @@ uint32_t frames_add_kernel(struct pipeline *p, uint64_t start, const char *name,
 	return add_frame(p, key, &frame);
 }
 
-uint32_t frames_cut(struct pipeline *p, const char *reason)
+static uint32_t placeless(struct pipeline *p, enum frame_kind kind, const char *text)
 {
-	uint32_t name = rec_string_z(p->writer, reason);
-	uint64_t key = place_key(FRAME_CUT, name, 0), number;
+	uint32_t name = rec_string_z(p->writer, text);
+	uint64_t key = place_key(kind, name, 0), number;
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
-	struct known_frame frame = {.named = true, .row = {.kind = FRAME_CUT, .name = name}};
+	struct known_frame frame = {.named = true, .row = {.kind = kind, .name = name}};
 	return add_frame(p, key, &frame);
+}
+
+uint32_t frames_cut(struct pipeline *p, const char *reason)
+{
+	return placeless(p, FRAME_CUT, reason);
+}
+
+uint32_t frames_own(struct pipeline *p)
+{
+	return placeless(p, FRAME_OWN, "eacgm");
 }
 
 /* ---- names ---- */

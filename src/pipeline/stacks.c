@@ -17,6 +17,7 @@ struct raw_stack {
 	uint32_t tgid;
 	uint8_t end, python;
 	uint16_t frames, kernel;
+	uint8_t where;
 	uint8_t age; /* passes that it has waited for names */
 	uint64_t id;
 	size_t at; /* of its frames in stacks.raw_frames */
@@ -147,6 +148,7 @@ void stacks_add(struct pipeline *p, const struct rec_stack *r)
 		.python = r->python,
 		.frames = (uint16_t)r->frames,
 		.kernel = (uint16_t)r->kernel,
+		.where = r->where,
 		.id = r->id,
 		.at = s->raw_frames.len,
 	};
@@ -220,8 +222,10 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 	struct stacks *s = p->stacks;
 	uint32_t frames[STACK_FRAMES];
 	size_t n = 0;
-	bool begun = false; /* past the frames of what takes the stack */
+	bool begun = !(raw->where & STACK_AT_SWITCH); /* past the frames of what takes the stack */
 	for (uint32_t i = 0; i < raw->frames; i++) {
+		if (i == raw->kernel)
+			n = own_frames_fold(p, raw->where & STACK_IN_PROBE, frames, n);
 		uint64_t at = s->raw_frames.data[raw->at + i];
 		if (i < raw->kernel) {
 			uint32_t frame = frames_of_kernel(p, at - (i > 0));
@@ -238,6 +242,8 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 			frames[n++] = frames_of_address(p, raw->tgid, at);
 		}
 	}
+	if (raw->frames == raw->kernel)
+		n = own_frames_fold(p, raw->where & STACK_IN_PROBE, frames, n);
 	const char *cut = move_python(p, raw, frames, n) ? NULL : cut_reason(raw);
 	uint32_t node = cut ? child_of(p, 0, frames_cut(p, cut)) : 0;
 	while (n-- > 0)

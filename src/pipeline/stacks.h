@@ -47,6 +47,8 @@ uint32_t frames_python_version(struct pipeline *p, uint32_t tgid);
 uint32_t frames_add_kernel(struct pipeline *p, uint64_t start, const char *name,
 			   const char *library);
 uint32_t frames_cut(struct pipeline *p, const char *reason);
+/* Stands for all that the kernel does for probes. */
+uint32_t frames_own(struct pipeline *p);
 /* Of a code object, when its name comes: where to find its lines. */
 void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code);
 /* Where there are more code objects than `most`, the half that was asked for last stays. */
@@ -67,6 +69,12 @@ struct kernel_frames *kernel_frames_new(void);
 void kernel_frames_free(struct kernel_frames *k);
 /* The recording's number of the frame of an address in the kernel. */
 uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
+
+/* ---- own_frames.c ---- */
+
+/* Puts one frame in the place of those of probes at work; frames are the kernel's, leaf first; all:
+ * the kernel was entered for one. The number that is left. */
+size_t own_frames_fold(struct pipeline *p, bool all, uint32_t *frames, size_t n);
 
 /* ---- waits.c ---- */
 

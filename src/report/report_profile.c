@@ -42,6 +42,11 @@ static void head_text(const struct page *p)
 		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
 		     (char *)ends.data, guessed);
 	buf_free(&ends);
+	if (f->own_ns)
+		fprintf(p->out,
+			"  [eacgm]: %s more in probes, %.2f %% of the samples; in no row below\n",
+			human_ns(total, f->own_ns),
+			100 * ratio(f->own_ns, f->own_ns + f->total_ns));
 }
 
 static void share_text(const struct page *p, uint64_t ns)
@@ -233,6 +238,7 @@ void report_profile_json(struct json_stream *out, const struct report *r)
 	json_stream_put(out, "period_ns",
 			p->period_ns ? report_number_json(p->period_ns) : json_null());
 	json_stream_put(out, "total_ns", report_number_json(p->total_ns));
+	json_stream_put(out, "own_ns", report_number_json(p->own_ns));
 	json_stream_put(out, "end_reasons", ends);
 	json_stream_put(out, "whole_ratio",
 			p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());

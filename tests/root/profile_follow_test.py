@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import EACGM, expect, main, skip, target, test
+from harness import EACGM, PUSH, expect, main, skip, target, test
 
 PYTHON = "/usr/bin/python3"
 
@@ -156,6 +156,23 @@ def _(t):
     cut = {k: n for k, n in profile["end_reasons"].items() if k != "no_table"}  # not compiled yet
     expect(sum(cut.values()) <= 0.01 * profile["samples"], "%r" % cut)
     expect(profile["guessed_ratio"] > 0.7, "guessed %r" % profile["guessed_ratio"])
+
+
+@test("what probes cost stands in one frame, [eacgm], in no table's row and in a line of its own")
+def _(t):
+    r = t.record([target("calls"), "threads", "100000", "2"], "--profile", "cpu", "-F", "499",
+                 "--probe", PUSH)
+    stacks = folded(t, r.path)
+    ours = ("uprobe", "bpf_prog", "asm_exc_int3", "handle_swbp", "sys_uretprobe", "irqentry_exit")
+    shown = {s: w for s, w in stacks.items() for f in s if any(o in f for o in ours)}
+    expect(not shown, "%r" % shown)
+    own = through(stacks, "[eacgm]")
+    expect(own > 0 and all("[eacgm]" in s[-1] for s in stacks if "[eacgm]" in s), "%r" % stacks)
+    profile = r.report["profile"]
+    expect(abs(profile["own_ns"] - own) <= 1e6 and "eacgm" not in str(profile["functions"]),
+           "own %r, in stacks %r" % (profile["own_ns"], own))
+    expect(abs(profile["own_ns"] + profile["total_ns"] - sum(stacks.values())) <= 1e6,
+           "%r" % profile["total_ns"])
 
 
 main()
