@@ -36,7 +36,7 @@ KINDS = {  # fuzz target -> what its inputs are, and its share
     "model": ("models", 5), "table": ("tables of numbers", 3), "elf": ("ELF files", 6),
     "sections": ("kernels' names, sections", 2), "unwind": ("unwind tables", 5),
     "cpython": ("CPython's memory", 5), "cpython_lines": ("CPython's line tables", 4),
-    "gpu_spans": ("the shim's ring", 3), "catalog": ("catalogs", 3),
+    "jit_names": ("maps of made code", 3), "gpu_spans": ("the shim's ring", 3), "catalog": ("catalogs", 3),
 }
 COMMANDS = (
     ("report",), ("report", "--json", "--steps"), ("detect",), ("detect", "--json"),
