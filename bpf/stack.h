@@ -89,7 +89,7 @@ static __always_inline int step_by_frame_pointer(struct rec_stack *r, int why)
 	struct unwind_state *st = &r->state;
 	__u64 rbp = st->regs[UNWIND_RBP], rsp = st->regs[UNWIND_RSP];
 	__u64 pair[2] = {};
-	if (st->guessed > 8 || !(st->known & 1u << UNWIND_RBP) || rbp < rsp || rbp & 7 ||
+	if (st->guessed == 255 || !(st->known & 1u << UNWIND_RBP) || rbp < rsp || rbp & 7 ||
 	    rbp - rsp > FRAME_BYTES_MAX || bpf_probe_read_user(pair, sizeof(pair), (void *)rbp))
 		return stack_fails(r, why);
 	if (st->trampoline && pair[1] == st->trampoline)

@@ -115,8 +115,9 @@ void frames_tell_losses(struct pipeline *p)
 
 /* ---- native ---- */
 
-/* at: with GUESSED_FRAME_BIT, as in a stack's record. */
-uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at)
+/* at: with GUESSED_FRAME_BIT, as in a stack's record. is_mapped: to execute, as the programs found;
+ * where no file is, or none that is known here, the code was made. */
+uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at, bool is_mapped)
 {
 	uint64_t address = at & ~GUESSED_FRAME_BIT;
 	struct known_process *process = pipeline_process_of(p, tgid);
@@ -136,7 +137,9 @@ uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at)
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
 	frame.named = !frame.elf;
-	frame.row.library = rec_string_z(p->writer, !m ? "" : m->path[0] ? m->path : "[anonymous]");
+	bool made = is_mapped && (!m || (!elf && m->path[0] != '['));
+	frame.jit = made ? jit_process_of(p, tgid) : 0;
+	frame.row.library = rec_string_z(p->writer, made ? "JIT" : m ? m->path : "");
 	if (file) {
 		frame.row.build_id = rec_string_z(p->writer, file->build_id);
 		frame.row.in_python = file->py_version != 0;
@@ -407,12 +410,17 @@ struct batch {
 	size_t n;
 };
 
+void frames_set_name(struct pipeline *p, uint32_t frame, const char *name)
+{
+	struct m_frame *row = &p->frames->list.data[frame].row;
+	row->name = rec_string_z(p->writer, name);
+	emit_changed_row(p, ROW_FRAME, frame, row);
+}
+
 static void take_name(void *ctx, size_t i, const char *text)
 {
 	struct batch *b = ctx;
-	struct known_frame *frame = &b->p->frames->list.data[b->frames[i]];
-	frame->row.name = rec_string_z(b->p->writer, text);
-	emit_changed_row(b->p, ROW_FRAME, b->frames[i], &frame->row);
+	frames_set_name(b->p, b->frames[i], text);
 }
 
 /* Names what has no name yet. */
@@ -468,6 +476,40 @@ static int compare_nameless(const void *a, const void *b)
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
+/* A place in made code, by who made it. */
+struct made {
+	uint32_t jit, frame;
+	uint64_t address;
+};
+
+static int compare_made(const void *a, const void *b)
+{
+	const struct made *x = a, *y = b;
+	if (x->jit != y->jit)
+		return x->jit < y->jit ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void name_made_code(struct pipeline *p)
+{
+	VEC(struct made) all = {0};
+	for (uint32_t i = 0; i < p->frames->list.len; i++) {
+		const struct known_frame *f = &p->frames->list.data[i];
+		if (f->jit && !f->row.name)
+			*vec_push(&all) = (struct made){f->jit, i, f->row.address};
+	}
+	if (all.len)
+		qsort(all.data, all.len, sizeof(*all.data), compare_made);
+	uint32_t *frames = xcalloc(all.len + 1, sizeof(*frames));
+	for (size_t i = 0, end; i < all.len; i = end) {
+		for (end = i; end < all.len && all.data[end].jit == all.data[i].jit; end++)
+			frames[end] = all.data[end].frame;
+		jit_name(p, all.data[i].jit, frames + i, end - i);
+	}
+	free(frames);
+	vec_free(&all);
+}
+
 void frames_name_all(struct pipeline *p)
 {
 	VEC(struct nameless) all = {0};
@@ -487,6 +529,7 @@ void frames_name_all(struct pipeline *p)
 	}
 	vec_free(&all);
 	free(b);
+	name_made_code(p);
 }
 
 /* ---- servers ---- */

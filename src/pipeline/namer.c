@@ -137,15 +137,21 @@ void namer_close(struct named_file *f)
 	*f = (struct named_file){.fd = -1};
 }
 
-/* No more of it, and of its owner little more. */
-static void give_up(struct pipeline *p, struct named_file *f, const char *why)
+/* Of its owner little more is read. */
+static void give_up_on(struct pipeline *p, uid_t owner, const char *subject, const char *why)
 {
 	struct namer *n = p->namer;
-	char *subject = xasprintf("names of %s", f->path);
 	pipeline_note(p, subject, why);
+	parser_renew(reader_of(n, owner));
+	owners_spent(&n->owners, owner, OWNER_NS / OWNER_FAILS);
+}
+
+/* No more of it. */
+static void give_up(struct pipeline *p, struct named_file *f, const char *why)
+{
+	char *subject = xasprintf("names of %s", f->path);
+	give_up_on(p, f->owner, subject, why);
 	free(subject);
-	parser_renew(reader_of(n, f->owner));
-	owners_spent(&n->owners, f->owner, OWNER_NS / OWNER_FAILS);
 	namer_close(f);
 }
 
@@ -210,6 +216,15 @@ static bool is_texts(const struct buf *answer, size_t n)
 	return zeros == n && (!n || !answer->data[answer->len - 1]);
 }
 
+static void tell_names(const struct buf *answer, size_t n,
+		       void (*name)(void *ctx, size_t i, const char *text), void *ctx)
+{
+	const char *text = (const char *)answer->data;
+	for (size_t i = 0; i < n; i++, text += strlen(text) + 1)
+		if (text[0])
+			name(ctx, i, text);
+}
+
 int namer_names(struct pipeline *p, struct named_file *f, enum namer_form form,
 		const uint64_t *addresses, size_t n,
 		void (*name)(void *ctx, size_t i, const char *text), void *ctx)
@@ -229,11 +244,26 @@ int namer_names(struct pipeline *p, struct named_file *f, enum namer_form form,
 		rc = -EPROTO;
 		give_up(p, f, NO_SENSE);
 	}
-	const char *text = (const char *)answer.data;
-	for (size_t i = 0; !rc && i < n; i++, text += strlen(text) + 1)
-		if (text[0])
-			name(ctx, i, text);
+	if (!rc)
+		tell_names(&answer, n, name, ctx);
 	buf_free(&question);
+	buf_free(&answer);
+	return rc;
+}
+
+int namer_jit_names(struct pipeline *p, uid_t user, int fd, const uint64_t *addresses, size_t n,
+		    void (*name)(void *ctx, size_t i, const char *text), void *ctx)
+{
+	struct buf answer = {0};
+	struct buf question = {.data = (uint8_t *)addresses, .len = n * sizeof(*addresses)};
+	struct err e;
+	int rc = ask(p, user, NAMER_JIT, fd, &question, &answer, &e);
+	if (!rc && !is_texts(&answer, n))
+		rc = -EPROTO;
+	if (!rc)
+		tell_names(&answer, n, name, ctx);
+	else if (rc == -EPIPE || rc == -ETIMEDOUT || rc == -EPROTO)
+		give_up_on(p, user, "names of made code", rc == -EPROTO ? NO_SENSE : e.msg);
 	buf_free(&answer);
 	return rc;
 }

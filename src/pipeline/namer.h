@@ -55,12 +55,17 @@ int namer_names(struct pipeline *p, struct named_file *f, enum namer_form form,
 		const uint64_t *addresses, size_t n,
 		void (*name)(void *ctx, size_t i, const char *text), void *ctx);
 
+/* Of code that a process of that user made, from what it wrote for perf (jit_names.h); addresses in
+ * rising order. */
+int namer_jit_names(struct pipeline *p, uid_t user, int fd, const uint64_t *addresses, size_t n,
+		    void (*name)(void *ctx, size_t i, const char *text), void *ctx);
+
 /* What a process calls a kernel, readable; malloc'ed. As it is where that does not come about. */
 char *namer_demangle(struct pipeline *p, uint32_t tgid, const char *symbol);
 
 /* ---- between namer.c and namer_worker.c ---- */
 
-enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE }; /* PIPELINE_OPS of them */
+enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE, NAMER_JIT }; /* PIPELINE_OPS of them */
 
 /* Then the path (NAMER_OPEN), or addresses (NAMER_NAMES); the answer is the facts, or names that
  * each end with a zero. */

@@ -11,10 +11,13 @@
 #include "pipeline/readers.h"
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
+#include "symbolize/file_map.h"
+#include "symbolize/jit_names.h"
 
 #define COPY_BYTES (4u << 20) /* larger files are mapped: see elf_file_changed */
 #define KEPT_BYTES (2ULL << 30)
 #define NAME_BYTES 16384 /* more is cut */
+#define JIT_BYTES  (256u << 20)
 
 /* ---- files ---- */
 
@@ -148,6 +151,42 @@ static int answer_names(void *ctx, int fd, const uint8_t *question, size_t len, 
 	return rc;
 }
 
+struct texts {
+	struct buf *ret;
+	size_t n; /* that are there */
+};
+
+static void add_text(void *ctx, size_t i, const char *text)
+{
+	struct texts *t = ctx;
+	for (; t->n < i; t->n++)
+		buf_byte(t->ret, 0);
+	buf_add(t->ret, text, strlen(text) + 1);
+	t->n++;
+}
+
+static int answer_jit(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
+		      struct err *e)
+{
+	struct file_map file;
+	struct texts texts = {.ret = ret};
+	size_t n = len / sizeof(uint64_t);
+	(void)ctx;
+	int rc = fd < 0 ? err_set(e, EINVAL, "no file")
+			: file_map_open_fd(&file, fd, "it", COPY_BYTES, e);
+	if (rc)
+		return rc;
+	uint64_t *addresses = xcalloc(n + 1, sizeof(*addresses));
+	memcpy(addresses, question, n * sizeof(*addresses));
+	jit_names_find(file.data, file.len < JIT_BYTES ? file.len : JIT_BYTES, addresses, n,
+		       add_text, &texts);
+	for (; texts.n < n; texts.n++)
+		buf_byte(ret, 0);
+	free(addresses);
+	file_map_close(&file);
+	return 0;
+}
+
 static int answer_demangle(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
 			   struct err *e)
 {
@@ -164,4 +203,5 @@ void pipeline_parser_ops(struct namer_files *files, struct parser_op ret[PIPELIN
 	ret[NAMER_OPEN] = (struct parser_op){answer_open, files};
 	ret[NAMER_NAMES] = (struct parser_op){answer_names, files};
 	ret[NAMER_DEMANGLE] = (struct parser_op){answer_demangle, NULL};
+	ret[NAMER_JIT] = (struct parser_op){answer_jit, NULL};
 }

@@ -26,6 +26,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->stacks = stacks_new();
 	p->frames = frames_new();
 	p->kernel_frames = kernel_frames_new();
+	p->jit = jit_new();
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
 }
@@ -578,6 +579,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	stacks_free(p->stacks);
 	frames_free(p->frames);
 	kernel_frames_free(p->kernel_frames);
+	jit_free(p->jit);
 	vec_free(&p->code_rows);
 	vec_free(&p->process_list);
 	vec_free(&p->free_processes);

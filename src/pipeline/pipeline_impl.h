@@ -209,6 +209,7 @@ struct pipeline {
 	struct stacks *stacks;
 	struct frames *frames;
 	struct kernel_frames *kernel_frames;
+	struct jit *jit;
 	VEC(struct m_code) code_rows; /* by code index */
 
 	VEC(struct rec_call_stack) pass;    /* calls of this pass, as they came */

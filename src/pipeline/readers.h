@@ -9,7 +9,7 @@
 
 struct elf_file;
 
-#define PIPELINE_OPS 3
+#define PIPELINE_OPS 4
 
 /* Zeros to begin with; each process has its own copy. */
 struct namer_files {

@@ -216,6 +216,14 @@ static bool move_python(struct pipeline *p, const struct raw_stack *raw, uint32_
 	return true;
 }
 
+/* The frame at which a walk ended for want of a mapping is in none. */
+static bool is_mapped(const struct raw_stack *raw, uint32_t frame)
+{
+	return frame + 1u < raw->frames ||
+	       (raw->end != STACK_NO_MAPS && raw->end != STACK_NO_MAPPING &&
+		raw->end != STACK_MAPS_CHANGED);
+}
+
 /* False when a name has not come yet, and may. */
 static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 {
@@ -239,7 +247,7 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 		} else if (at & FILE_FRAME_BIT) {
 			frames[n++] = frames_of_file(p, raw->tgid, at);
 		} else {
-			frames[n++] = frames_of_address(p, raw->tgid, at);
+			frames[n++] = frames_of_address(p, raw->tgid, at, is_mapped(raw, i));
 		}
 	}
 	if (raw->frames == raw->kernel)

@@ -29,6 +29,7 @@ bool stacks_find(struct pipeline *p, uint64_t id, uint32_t *ret);
 struct known_frame {
 	struct m_frame row;
 	uint32_t elf; /* index in pipeline.elves + 1, 0 = none */
+	uint32_t jit; /* jit_process_of, of made code; 0 = none */
 	bool named;
 	bool is_glue; /* the interpreter's own Python code: not shown */
 };
@@ -37,7 +38,7 @@ struct frames *frames_new(void);
 void frames_free(struct frames *f);
 /* The recording's number of a frame; false: a name that it needs has not come (only with
  * !force). */
-uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address);
+uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t address, bool is_mapped);
 /* A place in a file that has a table (FILE_FRAME of wire/unwind.h). */
 uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t frame);
 bool frames_of_python(struct pipeline *p, uint64_t frame, bool force, uint32_t *ret);
@@ -58,6 +59,8 @@ void frames_tell_losses(struct pipeline *p);
 const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame);
 /* The frame's name, looked up now if need be; "" when there is none. */
 const char *frames_name(struct pipeline *p, uint32_t frame);
+/* Gives it a name, that was found elsewhere. */
+void frames_set_name(struct pipeline *p, uint32_t frame, const char *name);
 /* Names the frames that have no name yet. */
 void frames_name_all(struct pipeline *p);
 /* The same from servers, of files without symbols: when the job is no longer disturbed. */
@@ -69,6 +72,15 @@ struct kernel_frames *kernel_frames_new(void);
 void kernel_frames_free(struct kernel_frames *k);
 /* The recording's number of the frame of an address in the kernel. */
 uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
+
+/* ---- jit.c ---- */
+
+struct jit *jit_new(void);
+void jit_free(struct jit *j);
+/* Who made the code of a process, while it lives; 0 = nobody can be asked. */
+uint32_t jit_process_of(struct pipeline *p, uint32_t tgid);
+/* Names frames of its made code; by rising address. */
+void jit_name(struct pipeline *p, uint32_t process, const uint32_t *frames, size_t n);
 
 /* ---- own_frames.c ---- */
 
