@@ -71,7 +71,7 @@ static bool resolve_args(struct pipeline *p, const struct known_probe *probe,
 					     force ? KERNEL_MADE_UP : KERNEL_KNOWN, &out->args[i]);
 			break;
 		case RAW_VTABLE:
-			out->args[i] = pipeline_vtable(p, in->tgid, v);
+			known = pipeline_vtable(p, in->tgid, v, force, &out->args[i]);
 			break;
 		default:
 			out->args[i] = v;

@@ -206,10 +206,9 @@ static void keep_text(void *ctx, size_t i, const char *text)
 	*(char **)ctx = xstrdup(text);
 }
 
-static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
+static char *class_in(struct pipeline *p, uint32_t tgid, const proc_maps_t *maps, uint64_t address)
 {
-	struct known_process *proc = pipeline_process_of(p, tgid);
-	const struct proc_map *m = code_before(pipeline_maps_of(proc), address);
+	const struct proc_map *m = code_before(maps, address);
 	char *name = NULL;
 	uint64_t bias;
 	struct open_elf *elf = m ? pipeline_elf(p, tgid, m) : NULL;
@@ -222,18 +221,41 @@ static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 	return name;
 }
 
-uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address)
+/* What the process was seen to have mapped may be from before it loaded the library: on a busy host
+ * that is told late. */
+static char *class_at(struct pipeline *p, uint32_t tgid, uint64_t address)
 {
-	if (!address)
-		return 0;
-	uint64_t string, key = pipeline_process_key(p, tgid) ^ address;
-	if (map64_get(&p->vtables, key, &string))
-		return string;
-	char *name = class_at(p, tgid, address);
-	if (!name)
-		name = xasprintf("class with vtable 0x%lx", (unsigned long)address);
-	string = rec_string_z(p->writer, name);
+	proc_maps_t now = {0};
+	struct err e;
+	char *name = class_in(p, tgid, pipeline_maps_of(pipeline_process_of(p, tgid)), address);
+	if (!name && !proc_code_read(p->proc_root, (pid_t)tgid, &now, &e))
+		name = class_in(p, tgid, &now, address);
+	proc_maps_free(&now);
+	return name;
+}
+
+static uint64_t keep_class(struct pipeline *p, uint64_t key, char *name)
+{
+	uint64_t string = rec_string_z(p->writer, name);
 	free(name);
 	map64_set(&p->vtables, key, string);
 	return string;
+}
+
+bool pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address, bool force, uint64_t *ret)
+{
+	const struct known_process *process = pipeline_process_of(p, tgid);
+	uint64_t key = pipeline_process_key(p, tgid) ^ address;
+	/* what was not found is looked for again when the process has other mappings */
+	uint64_t missed = hash_u64(key ^ (uintptr_t)process->maps);
+	*ret = 0;
+	if (!address || map64_get(&p->vtables, key, ret) || map64_get(&p->vtables, missed, ret))
+		return true;
+	char *name = class_at(p, tgid, address);
+	if (name)
+		*ret = keep_class(p, key, name);
+	else if (force)
+		*ret = keep_class(p, missed,
+				  xasprintf("class with vtable 0x%lx", (unsigned long)address));
+	return name || force;
 }

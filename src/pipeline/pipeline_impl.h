@@ -291,7 +291,9 @@ bool pipeline_text(const struct pipeline *p, uint64_t id, uint64_t *ret);
 /* A text belongs to one call, which has it now. */
 void pipeline_forget_text(struct pipeline *p, uint64_t id);
 bool pipeline_code(struct pipeline *p, uint64_t id, uint64_t *ret);
-uint64_t pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address);
+/* The class of an object, by its vtable; force: made up where it is not found. */
+bool pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address, bool force,
+		     uint64_t *ret);
 /* Likewise, with a prefix before it. */
 bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret);
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r);

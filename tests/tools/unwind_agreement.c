@@ -25,6 +25,7 @@
 
 #include "base/map64.h"
 #include "probe/tracer.h"
+#include "symbolize/elf_file.h"
 #include "symbolize/proc_maps.h"
 
 #define HZ 997
@@ -67,6 +68,8 @@ struct agreement {
 	VEC(struct stack *) stacks;
 	struct map64 by_id; /* stack id -> index of stacks */
 	VEC(struct sampled) samples;
+	uint64_t bias_of[UNWIND_TABLES_MAX]; /* of the command's files; told before stacks have them
+					      */
 	struct counts n;
 };
 
@@ -120,6 +123,32 @@ static void wait_for_word(int fd, const char *word)
 
 /* ---- BPF's side ---- */
 
+static void on_table(void *ctx, uint32_t table, const struct proc_map *m, const char *build_id,
+		     int fd)
+{
+	struct agreement *a = ctx;
+	struct elf_file *f;
+	struct err e;
+	(void)build_id;
+	a->bias_of[table] = m->start; /* the vDSO's */
+	if (fd < 0)
+		return;
+	if (!elf_file_open_fd(&f, fd, m->path, 0, &e)) {
+		elf_segments_bias(elf_file_segments(f), m->start, m->end, m->file_offset,
+				  &a->bias_of[table]);
+		elf_file_close(f);
+	}
+	close(fd);
+}
+
+/* As libdw has it. */
+static uint64_t address_of(const struct agreement *a, uint64_t frame)
+{
+	frame &= ~GUESSED_FRAME_BIT;
+	return frame & FILE_FRAME_BIT ? FILE_FRAME_AT(frame) + a->bias_of[FILE_FRAME_TABLE(frame)]
+				      : frame;
+}
+
 static int on_record(void *ctx, void *record, size_t len)
 {
 	struct agreement *a = ctx;
@@ -134,7 +163,8 @@ static int on_record(void *ctx, void *record, size_t len)
 	kept->end = r->end;
 	kept->frames = r->frames;
 	kept->kernel = r->kernel;
-	memcpy(kept->frame, r->frame, r->frames * sizeof(*kept->frame));
+	for (uint32_t i = 0; i < r->frames; i++)
+		kept->frame[i] = i < r->kernel ? r->frame[i] : address_of(a, r->frame[i]);
 	map64_set(&a->by_id, r->id, a->stacks.len);
 	*vec_push(&a->stacks) = kept;
 	return 0;
@@ -143,8 +173,11 @@ static int on_record(void *ctx, void *record, size_t len)
 static void start_tracer(struct agreement *a)
 {
 	static struct catalog none;
-	struct tracer_options opts = {
-		.catalog = &none, .sample_hz = HZ, .stops_at_samples = true, .without_guard = true};
+	struct tracer_options opts = {.catalog = &none,
+				      .sample_hz = HZ,
+				      .stops_at_samples = true,
+				      .without_guard = true,
+				      .events = {.on_table = on_table, .ctx = a}};
 	struct err e = {0};
 	if (tracer_open(&a->tracer, &opts, &e) || tracer_set_drain(a->tracer, on_record, a, &e) ||
 	    tracer_add_pid(a->tracer, a->pid, &e) || tracer_scan_pid(a->tracer, a->pid, &e) < 0)

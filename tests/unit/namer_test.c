@@ -281,6 +281,24 @@ static void without_readers(void **state)
 	end(p);
 }
 
+/* As a class's is called. */
+uint64_t vtable_here[4] __asm__("_ZTV9LateClass") = {1};
+
+/* On a busy host objects are met before it is told what their process has mapped. */
+static void a_class_whose_library_was_not_told(void **state)
+{
+	struct pipeline *p = begin();
+	uint32_t self = (uint32_t)getpid();
+	uint64_t name, lost, stack_address = (uint64_t)&name;
+	(void)state;
+	assert_true(pipeline_vtable(p, self, (uint64_t)&vtable_here[2], false, &name));
+	assert_string_equal(rec_string_get(p->writer, (uint32_t)name), "LateClass");
+	assert_false(pipeline_vtable(p, self, stack_address, false, &lost)); /* it may come */
+	assert_true(pipeline_vtable(p, self, stack_address, true, &lost));
+	assert_memory_equal(rec_string_get(p->writer, (uint32_t)lost), "class with vtable 0x", 20);
+	end(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +308,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_changes),
 		cmocka_unit_test(a_file_that_changed_before_it_was_opened),
 		cmocka_unit_test(without_readers),
+		cmocka_unit_test(a_class_whose_library_was_not_told),
 	};
 	return cmocka_run_group_tests(tests, start_readers, stop_readers);
 }
