@@ -53,7 +53,7 @@ static char *script_of(const char *interpreter, char *const *args)
 	return NULL;
 }
 
-char *program_name(char *const *argv)
+char *program_name_of(char *const *argv)
 {
 	for (char *const *arg = argv; *arg; arg++) {
 		char *script = is_interpreter(*arg) ? script_of(*arg, arg + 1) : NULL;

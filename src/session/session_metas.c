@@ -57,7 +57,7 @@ void metas_begin_segment(struct session *s)
 /* Of the arguments only what the program is: they may hold secrets. */
 static void write_command(struct session *s)
 {
-	char *program = program_name(s->opts->command);
+	char *program = program_name_of(s->opts->command);
 	pipeline_meta(s->pipeline, "command", "%s", s->opts->command[0]);
 	pipeline_meta(s->pipeline, "program", "%s", program);
 	free(program);

@@ -12,7 +12,7 @@
 
 #define EXPECT(name, ...)                                                                          \
 	do {                                                                                       \
-		char *argv[] = {__VA_ARGS__, NULL}, *is = program_name(argv);                      \
+		char *argv[] = {__VA_ARGS__, NULL}, *is = program_name_of(argv);                   \
 		assert_string_equal(is, name);                                                     \
 		free(is);                                                                          \
 	} while (0)
