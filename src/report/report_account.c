@@ -294,7 +294,6 @@ static void text(const struct page *p, const void *state)
 	gpu_lines(p);
 	steps_line(p);
 	stands_out(p, s);
-	fputc('\n', p->out);
 }
 
 /* ---- JSON ---- */

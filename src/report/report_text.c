@@ -127,6 +127,14 @@ static void header(const struct page *p, const void *unused)
 	header_cost(p);
 }
 
+/* The report's head, or its end where an account opens it. */
+static void recording(const struct page *p, const void *unused)
+{
+	if (report_section_state(p->r, &report_account))
+		fputc('\n', p->out);
+	header(p, unused);
+}
+
 /* ---- remarks ---- */
 
 static void open_calls(const struct page *p, const void *unused)
@@ -179,10 +187,12 @@ void report_verdict_text(FILE *out, const struct report *r)
 
 void report_text_parts(const struct report *r, struct report_parts *ret)
 {
-	report_part_add(ret, &(struct report_part){.name = "recording",
-						   .relevance = RELEVANT_HEAD,
-						   .whole = true,
-						   .text = header});
+	bool opens = !report_section_state(r, &report_account);
+	report_part_add(ret,
+			&(struct report_part){.name = "recording",
+					      .relevance = opens ? RELEVANT_HEAD : RELEVANT_LAST,
+					      .whole = true,
+					      .text = recording});
 	report_part_add(ret, &(struct report_part){.name = "open",
 						   .relevance = r->summary->open_calls_total
 									? RELEVANT_DETAIL

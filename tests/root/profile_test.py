@@ -141,7 +141,8 @@ def reasons_by_thread(t, path):
         collections.Counter)
     known = {"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll", "pipe",
              "sleep", "child", "gpu"}
-    for frames, weight in folded(t, path, "offcpu", "--threads", "--wakers"):
+    for frames, weight in folded(t, path, "offcpu", "--processes", "--threads",
+                                 "--wakers"):
         at = max((i for i, f in enumerate(frames) if f[1:-1] in known and f[0] == "["),
                  default=None)
         expect(at is not None, "a wait without a reason: %r" % frames)
