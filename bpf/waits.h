@@ -39,6 +39,7 @@ struct thread_waits {
 	__u8 reason;
 	bool held; /* by bpf/hold.h, which counts that itself */
 	__u8 pad[2];
+	char rival[16];
 	struct wait_sum sums[WAIT_REASONS];
 };
 struct {
@@ -222,6 +223,17 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 		find_reason(w, task, state);
 }
 
+/* Who has the CPU of a thread that could run: the first program that is given it, or after threads
+ * of the kernel, which have no memory of their own and run for moments, the last. */
+static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
+{
+	if (w->held || w->reason != WAIT_PREEMPTED || w->waker_tgid || !BPF_CORE_READ(other, mm))
+		return;
+	w->waker_tgid = BPF_CORE_READ(other, tgid);
+	w->waker_tid = BPF_CORE_READ(other, pid);
+	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
+}
+
 static __always_inline void waits_wake(void *ctx, struct task_struct *task)
 {
 	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
@@ -254,6 +266,8 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->waker_tgid = w->waker_tgid;
 	r->waker_tid = w->waker_tid;
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
+	if (w->reason == WAIT_PREEMPTED)
+		__builtin_memcpy(r->rival, w->rival, sizeof(r->rival));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return true;
 }
@@ -321,8 +335,10 @@ static __always_inline void waits_switch(struct task_struct *prev, struct task_s
 	if (!in && !out && !is_new)
 		return;
 	__u64 now_ns = bpf_ktime_get_ns();
-	if (in)
+	if (in) {
+		waits_rival(in, prev);
 		waits_return(in, next, now_ns);
+	}
 	if (is_new)
 		out = waits_new(prev, now_ns);
 	if (!out)
@@ -332,6 +348,7 @@ static __always_inline void waits_switch(struct task_struct *prev, struct task_s
 		sums_put(prev, out, now_ns, true);
 	} else {
 		waits_leave(out, prev, state, could_run, now_ns);
+		waits_rival(out, next);
 	}
 }
 

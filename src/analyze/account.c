@@ -109,10 +109,29 @@ static void add_unlocker(struct accounting *a, const struct m_wait *w, uint64_t 
 	map64_set(&a->unlocked, key, sum_ns + ns);
 }
 
+static void add_rival(struct accounting *a, struct account_thread *th, const struct m_wait *w)
+{
+	uint64_t key = (uint64_t)(th - a->ret->threads.data) << 32 | w->rival;
+	uint64_t sum_ns = 0, pid = w->rival_pid;
+	map64_get(&a->rivals, key, &sum_ns);
+	sum_ns += w->end_ns - w->start_ns;
+	map64_set(&a->rivals, key, sum_ns);
+	if (map64_get(&a->rival_pids, key, &pid) && pid != w->rival_pid)
+		pid = 0;
+	map64_set(&a->rival_pids, key, pid);
+	if (sum_ns <= th->rival_ns)
+		return;
+	th->rival_ns = sum_ns;
+	th->rival_pid = (uint32_t)pid;
+	th->rival = w->rival;
+}
+
 static void add_wait(struct accounting *a, struct account_thread *th, const struct m_wait *w)
 {
 	enum account_owner owner = owner_of(w->reason);
 	uint64_t woken_ns = w->end_ns - w->runnable_ns;
+	if (w->reason == WAIT_PREEMPTED && w->rival_pid)
+		add_rival(a, th, w);
 	if (w->reason == WAIT_PREEMPTED || woken_ns <= w->start_ns)
 		return;
 	uint64_t waited_ns = woken_ns - w->start_ns;
@@ -271,6 +290,8 @@ void account_make(struct account *ret, const struct row_source *s, const struct 
 	map64_free(&a.parent_of);
 	map64_free(&a.thread_of_tid);
 	map64_free(&a.unlocked);
+	map64_free(&a.rivals);
+	map64_free(&a.rival_pids);
 }
 
 void account_free(struct account *a)

@@ -50,6 +50,11 @@ struct account_thread {
 	/* Who ended most of its waits for locks, and how much of them; 0 = nobody that is known. */
 	uint32_t unlocker_tid;
 	uint64_t unlocker_ns;
+	/* Which program had its CPU for most of the time in which it was preempted, of those that
+	 * are known, and for how much. */
+	uint32_t rival;	    /* string: what it calls itself; 0 = not known */
+	uint32_t rival_pid; /* 0 = several processes */
+	uint64_t rival_ns;
 };
 
 struct account {

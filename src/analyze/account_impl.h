@@ -21,6 +21,8 @@ struct accounting {
 	struct map64 parent_of;	    /* pid -> pid */
 	struct map64 thread_of_tid; /* tid -> thread */
 	struct map64 unlocked;	    /* pid << 32 | tid that ended waits for locks -> ns */
+	struct map64 rivals;	    /* index << 32 | name of who had its CPU -> ns */
+	struct map64 rival_pids;    /* likewise -> pid, 0 = several */
 	uint64_t *sync_off_ns;	    /* by index: off the CPU within calls that wait for the GPU */
 	struct running *running;    /* likewise */
 	/* of all those threads, by thread, then start; none overlaps another of its thread */

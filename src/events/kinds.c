@@ -223,6 +223,7 @@ static const struct row_field wait_fields[] = {
 	FIELD(wait, runnable_ns, U64, VARINT, NUMBER), FIELD(wait, thread, U32, VARINT, THREAD),
 	FIELD(wait, syscall, I32, DELTA, NUMBER),      FIELD(wait, waker_pid, U32, VARINT, PID),
 	FIELD(wait, waker_tid, U32, VARINT, PID),      FIELD(wait, reason, U8, FIXED, NUMBER),
+	FIELD(wait, rival_pid, U32, VARINT, PID),      FIELD(wait, rival, U32, VARINT, STRING),
 };
 
 static const struct row_field wait_total_fields[] = {

@@ -219,6 +219,9 @@ static void jsonl_waits(struct sink *s, const struct m_wait *rows, size_t n)
 		set_known(o, "syscall", w->syscall, w->syscall >= 0);
 		set_known(o, "waker_pid", w->waker_pid, w->waker_pid > 0);
 		set_known(o, "waker_tid", w->waker_tid, w->waker_tid > 0);
+		set_known(o, "rival_pid", w->rival_pid, w->rival_pid > 0);
+		if (w->rival)
+			json_object_set_new(o, "rival", json_text(s->t, w->rival));
 		line(s, o);
 	}
 }

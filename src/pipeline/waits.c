@@ -154,8 +154,10 @@ enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size
 
 void waits_add(struct pipeline *p, const struct rec_wait *r)
 {
-	char comm[sizeof(r->comm) + 1] = "";
+	char comm[sizeof(r->comm) + 1] = "", rival[sizeof(r->rival) + 1] = "";
+	bool preempted = r->reason == WAIT_PREEMPTED;
 	memcpy(comm, r->comm, sizeof(r->comm));
+	memcpy(rival, r->rival, sizeof(r->rival));
 	if (r->reason >= WAIT_REASONS || r->runnable_ns > r->duration_ns) {
 		p->bad_records++;
 		return;
@@ -166,9 +168,11 @@ void waits_add(struct pipeline *p, const struct rec_wait *r)
 			     .runnable_ns = r->runnable_ns,
 			     .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
 			     .syscall = r->syscall,
-			     .waker_pid = r->waker_tgid,
-			     .waker_tid = r->waker_tid,
+			     .waker_pid = preempted ? 0 : r->waker_tgid,
+			     .waker_tid = preempted ? 0 : r->waker_tid,
 			     .reason = r->reason,
+			     .rival_pid = preempted ? r->waker_tgid : 0,
+			     .rival = preempted ? rec_string_z(p->writer, rival) : 0,
 		     });
 }
 

@@ -259,16 +259,34 @@ static void gpu_lines(const struct page *p)
 		fprintf(p->out, "  ... and %zu more GPUs\n", g->devices.len - DEVICES_SHOWN);
 }
 
+const struct steps_loop *account_loop(const struct report *r)
+{
+	const struct steps *s = report_section_state(r, &report_steps);
+	return s && s->main != SIZE_MAX ? steps_main_loop(&s->processes.data[s->main]) : NULL;
+}
+
 static void steps_line(const struct page *p)
 {
 	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
-	const struct steps *s = report_section_state(p->r, &report_steps);
-	char count[HUMAN_BYTES], median[HUMAN_BYTES];
-	if (!s || s->main == SIZE_MAX)
+	static const char *const phases[STEPS_PHASES] = STEPS_PHASE_NAMES;
+	const struct steps_loop *l = account_loop(p->r);
+	char count[HUMAN_BYTES], mean[HUMAN_BYTES];
+	struct buf line = {0};
+	if (!l)
 		return;
-	const struct steps_loop *l = steps_main_loop(&s->processes.data[s->main]);
-	fprintf(p->out, "  Steps: %s of %s, median %s\n", human_count(count, l->steps),
-		kinds[l->kind], human_ns(median, l->median_ns));
+	buf_printf(&line, "steps: %s of %s, %s each on average", human_count(count, l->steps),
+		   kinds[l->kind], human_ns(mean, (uint64_t)l->mean_ns));
+	bool any = false;
+	for (int i = 0; i < STEPS_PHASES; i++) {
+		if (l->phase_mean_ns[i] * ROW_LEAST < l->mean_ns)
+			continue;
+		buf_printf(&line, "%s %s %.0f %%", any ? "," : ":", phases[i],
+			   100 * l->phase_mean_ns[i] / l->mean_ns);
+		any = true;
+	}
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 4, "%s", (char *)line.data);
+	buf_free(&line);
 }
 
 static void stands_out(const struct page *p, const struct account_state *s)

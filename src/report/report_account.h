@@ -37,6 +37,9 @@ const char *account_owner_words(enum account_owner owner);
 
 const char *account_gap_words(enum gap_reason reason);
 
+/* The loop of steps that tells most; NULL: there are no steps. */
+const struct steps_loop *account_loop(const struct report *r);
+
 /* What stands out, the dearest first; returns how many there are. */
 size_t account_findings(const struct account_state *s,
 			struct account_finding ret[static FINDINGS_MOST]);

@@ -33,9 +33,58 @@ static uint64_t say_share(const struct account_thread *th, enum account_owner ow
 	return th->ns[owner];
 }
 
+/* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
+static const struct steps_loop *slow_to_load(const struct account_state *s)
+{
+	const struct steps_loop *l = account_loop(s->r);
+	return l && l->kind == STEPS_TRAINING && l->phase_mean_ns[STEPS_LOAD] * 5 >= l->mean_ns
+		       ? l
+		       : NULL;
+}
+
+/* "; 2 loader processes take 41.7 ms a batch" */
+static void say_loaders(const struct account_state *s, char *ret, size_t size)
+{
+	const struct steps *steps = report_section_state(s->r, &report_steps);
+	double sum_ns = 0;
+	unsigned loaders = 0;
+	char time[HUMAN_BYTES];
+	for (size_t i = 0; i < steps->processes.len; i++) {
+		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
+		if (!l || l->kind != STEPS_LOADING)
+			continue;
+		loaders++;
+		sum_ns += l->mean_ns;
+	}
+	if (loaders)
+		snprintf(ret, size, "; %u loader process%s take%s %s a batch", loaders,
+			 loaders > 1 ? "es" : "", loaders > 1 ? "" : "s",
+			 human_ns(time, (uint64_t)(sum_ns / loaders)));
+	else
+		snprintf(ret, size, "; no loader process makes it ahead of time");
+}
+
+static uint64_t load(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	const struct steps_loop *l = slow_to_load(s);
+	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES], loaders[96];
+	(void)th;
+	if (!l)
+		return 0;
+	say_loaders(s, loaders, sizeof(loaders));
+	snprintf(ret, FINDING_BYTES,
+		 "Each of its %s training steps has its batch after %s of %s (%.0f %%)%s.",
+		 human_count(count, l->steps),
+		 human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		 human_ns(mean, (uint64_t)l->mean_ns),
+		 100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns, loaders);
+	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->steps);
+}
+
 static uint64_t data(const struct account_state *s, const struct account_thread *th, char *ret)
 {
-	(void)s;
+	if (slow_to_load(s))
+		return 0; /* which says more */
 	return say_share(th, ACCOUNT_DATA, 10, ret, "It waited for data of its child processes",
 			 ": they are slower than it is");
 }
@@ -62,10 +111,20 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 
 static uint64_t runnable(const struct account_state *s, const struct account_thread *th, char *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_RUNNABLE, 10, ret,
-			 "It was ready to run, but others had the CPU",
-			 ": more wants to run than there are CPUs for it");
+	char time[HUMAN_BYTES], who[32] = "several processes", by[128] = "";
+	if (!has(th, ACCOUNT_RUNNABLE, 10))
+		return 0;
+	if (th->rival_pid)
+		snprintf(who, sizeof(who), "process %u", th->rival_pid);
+	if (th->rival_ns * 5 > th->ns[ACCOUNT_RUNNABLE])
+		snprintf(by, sizeof(by), "; %s (%s) had it for %.0f %% of that",
+			 strtab_get(&s->r->tables->strings, th->rival, NULL), who,
+			 percent(th->rival_ns, th->ns[ACCOUNT_RUNNABLE]));
+	snprintf(ret, FINDING_BYTES,
+		 "It was ready to run, but others had the CPU for %.0f %% of its time (%s)%s.",
+		 percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns),
+		 human_ns(time, th->ns[ACCOUNT_RUNNABLE]), by);
+	return th->ns[ACCOUNT_RUNNABLE];
 }
 
 static uint64_t slept(const struct account_state *s, const struct account_thread *th, char *ret)
@@ -178,10 +237,11 @@ static const struct {
 	const char *name;
 	rule_fn *look;
 } rules[] = {
-	{"data", data},	      {"lock", lock},	  {"no_cpu", runnable}, {"sleep", slept},
-	{"import", imports},  {"held", held},	  {"disk", disk},	{"memory", memory},
-	{"network", network}, {"pipe", pipes},	  {"idle", idle},	{"gpu", gpu},
-	{"python", python},   {"kernel", kernel}, {"child", children},	{"gpu_idle", gpu_idle},
+	{"load", load},		{"data", data},	      {"lock", lock},	  {"no_cpu", runnable},
+	{"sleep", slept},	{"import", imports},  {"held", held},	  {"disk", disk},
+	{"memory", memory},	{"network", network}, {"pipe", pipes},	  {"idle", idle},
+	{"gpu", gpu},		{"python", python},   {"kernel", kernel}, {"child", children},
+	{"gpu_idle", gpu_idle},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 

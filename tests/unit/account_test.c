@@ -156,6 +156,29 @@ static void who_ends_waits(void **state)
 	done();
 }
 
+static void who_had_the_cpu(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_PREEMPTED, 0, 500);
+	for (uint32_t i = 0; i < 4; i++)
+		rec_put_wait(w, &(struct m_wait){.start_ns = (10 + 100 * i) * MS,
+						 .end_ns = (60 + 100 * i) * MS,
+						 .runnable_ns = 50 * MS,
+						 .thread = MAIN,
+						 .reason = WAIT_PREEMPTED,
+						 .rival_pid = i ? 42 : 43,
+						 .rival = rec_string_z(w, i ? "hog" : "other")});
+	make();
+	expect_ms(ACCOUNT_RUNNABLE, 500);
+	const struct account_thread *th = account_main(&account);
+	assert_int_equal(th->rival_pid, 42);
+	assert_int_equal(th->rival_ns, 150 * MS);
+	assert_string_equal(strtab_get(&rec_source(reader)->tables->strings, th->rival, NULL),
+			    "hog");
+	done();
+}
+
 /* A call that waits for the GPU has its time, whether it sleeps or spins, and no sample of it is
  * anybody's. */
 static void gpu_has_its_waits(void **state)
@@ -259,7 +282,7 @@ int main(void)
 		cmocka_unit_test(totals_and_what_is_left), cmocka_unit_test(who_ends_waits),
 		cmocka_unit_test(gpu_has_its_waits),	   cmocka_unit_test(running_is_split),
 		cmocka_unit_test(sums_that_cannot_be),	   cmocka_unit_test(busy_child_tells_more),
-		cmocka_unit_test(nothing_without_totals),
+		cmocka_unit_test(nothing_without_totals),  cmocka_unit_test(who_had_the_cpu),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
