@@ -7,6 +7,7 @@
 #pragma once
 
 #include "args.h"
+#include "spending.h"
 #include "stack.h"
 
 struct {
@@ -304,15 +305,10 @@ static __always_inline void fetch_arguments(struct pt_regs *ctx, const struct pr
 	fetch_at_entry(&raw, d, c);
 }
 
-/* Pushes a call; returns 1 when its return is not wanted. with_stack:
- * it may be a function whose calls carry their stacks. */
-static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bool with_stack)
+/* Returns 1 when its return is not wanted. */
+static __always_inline int push_call(struct thread_state *st, struct pt_regs *ctx, __u64 cookie,
+				     __u64 sp, bool with_stack)
 {
-	if (frozen)
-		return 1;
-	struct thread_state *st = thread_enter();
-	if (!st)
-		return 1;
 	if (on_signal_stack(sp)) {
 		count_loss(LOSS_SIGNAL_STACK);
 		return 1;
@@ -347,6 +343,22 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 	st->depth = depth + 1;
 	c->start_ns = bpf_ktime_get_ns(); /* last: the call does not pay for its own entry */
 	return depth >= MAX_RETURNS;
+}
+
+/* Pushes a call; returns 1 when its return is not wanted. with_stack:
+ * it may be a function whose calls carry their stacks. */
+static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bool with_stack)
+{
+	__u32 kind = COOKIE_STEPPED(cookie) ? SPENT_STEPPED : SPENT_CALLS;
+	__u64 began_ns = spending_begin(kind);
+	if (frozen)
+		return 1;
+	struct thread_state *st = thread_enter();
+	if (!st)
+		return 1;
+	int rc = push_call(st, ctx, cookie, sp, with_stack);
+	spending_end(kind, began_ns);
+	return rc;
 }
 
 static long frame_step(__u32 i, struct search_open *s)
@@ -396,16 +408,9 @@ static __always_inline struct open_call *find_open(struct thread_state *st, __u3
 	return s.found;
 }
 
-/* Pops the call of this probe whose frame is at sp (0: ends a pair). */
-static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
+static __always_inline void pop_call(struct thread_state *st, struct pt_regs *ctx, __u64 cookie,
+				     __u64 sp, __u64 now_ns)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
-	if (frozen)
-		return;
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!st)
-		return; /* not a target */
 	if (st->epoch != epoch)
 		goto unmatched;
 	if (!sp) {
@@ -431,14 +436,22 @@ unmatched:
 	count_loss(LOSS_RETURN_UNMATCHED);
 }
 
-/* A moment: recorded at once, never pushed. */
-static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
+/* Pops the call of this probe whose frame is at sp (0: ends a pair). */
+static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 {
+	__u64 now_ns = bpf_ktime_get_ns();
 	if (frozen)
 		return;
-	struct thread_state *st = thread_enter();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!st)
-		return;
+		return; /* not a target */
+	pop_call(st, ctx, cookie, sp, now_ns);
+	spending_end(SPENT_RETURNS, now_ns);
+}
+
+static __always_inline void keep_moment(struct thread_state *st, struct pt_regs *ctx, __u64 cookie)
+{
 	__u32 depth = st->depth;
 	if (depth >= MAX_OPEN_CALLS) {
 		count_loss(LOSS_STACK_FULL);
@@ -459,6 +472,20 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	if (d && c->nargs)
 		fetch_arguments(ctx, d, c);
 	keep_call(c, depth, 0);
+}
+
+/* A moment: recorded at once, never pushed. */
+static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 kind = COOKIE_STEPPED(cookie) ? SPENT_STEPPED : SPENT_CALLS;
+	__u64 began_ns = spending_begin(kind);
+	if (frozen)
+		return;
+	struct thread_state *st = thread_enter();
+	if (!st)
+		return;
+	keep_moment(st, ctx, cookie);
+	spending_end(kind, began_ns);
 }
 
 /* ---- entry points: thin shells, one set per way of attaching ---- */

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "hold.h"
+#include "spending.h"
 
 #define HOLD_MOST_NS	1000000000ULL
 #define HOLD_PRESSED_NS 90000000ULL
@@ -146,16 +147,9 @@ static __always_inline void hold_for_maps(struct pt_regs *ctx, struct hold_accou
 		back_off(a);
 }
 
-SEC("uprobe.s")
-int maps_changed(struct pt_regs *ctx)
+/* For how long the task is to be held, which has been looked at; 0 = not at all. */
+static __always_inline __u64 look_at_task(struct hold_account *a, struct task_hold *t)
 {
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	if (closing || !is_target(pid_tgid >> 32) || !is_mapping_done(ctx))
-		return 0;
-	struct hold_account *a = account_of(pid_tgid >> 32, bpf_ktime_get_ns());
-	struct task_hold *t = task_hold_here();
-	if (!a || !t)
-		return 0;
 	look_at_mappings(&t->mappings);
 	if (!is_news(a, &t->mappings))
 		return 0;
@@ -163,12 +157,28 @@ int maps_changed(struct pt_regs *ctx)
 	bool stacks = t->mappings.with_stacks > a->with_stacks;
 	a->with_stacks = t->mappings.with_stacks;
 	__u64 most_ns = known == TASK_UNKNOWN || stacks ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
-	if (most_ns) {
-		hold_for_maps(ctx, a, &t->hold, most_ns);
-		return 0;
-	}
-	tell_mappings(pid_tgid, known, 0);
+	if (most_ns)
+		return most_ns;
+	tell_mappings(bpf_get_current_pid_tgid(), known, 0);
 	if (known == TASK_UNKNOWN)
 		count_loss(LOSS_LATE_ATTACH);
+	return 0;
+}
+
+SEC("uprobe.s")
+int maps_changed(struct pt_regs *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	if (closing || !is_target(tgid))
+		return 0;
+	__u64 began_ns = bpf_ktime_get_ns(), most_ns = 0;
+	bool is_done = is_mapping_done(ctx);
+	struct hold_account *a = is_done ? account_of(tgid, began_ns) : NULL;
+	struct task_hold *t = is_done ? task_hold_here() : NULL;
+	if (a && t)
+		most_ns = look_at_task(a, t);
+	spend(SPENT_LOADS, began_ns);
+	if (a && t && most_ns)
+		hold_for_maps(ctx, a, &t->hold, most_ns);
 	return 0;
 }

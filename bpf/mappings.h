@@ -57,7 +57,6 @@ __noinline int look_at_mappings(struct mappings *m)
 	struct vm_area_struct *vma;
 	if (!m)
 		return 0;
-	__u64 began_ns = bpf_ktime_get_ns();
 	m->hash = walks_mappings;
 	m->first_inode = 0;
 	m->unknown = m->walked = m->with_stacks = 0;
@@ -74,7 +73,6 @@ __noinline int look_at_mappings(struct mappings *m)
 		look_at_mapping(vma, m);
 	}
 	bpf_iter_task_vma_destroy(&it);
-	__sync_fetch_and_add(&held_cpu_ns, bpf_ktime_get_ns() - began_ns);
 	return 0;
 }
 

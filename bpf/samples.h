@@ -5,6 +5,7 @@
 #pragma once
 
 #include "hold.h"
+#include "spending.h"
 #include "stack.h"
 #include "waits.h"
 
@@ -92,15 +93,13 @@ static __always_inline bool tick_is_taken(void)
 	return t->at == t->taken;
 }
 
-SEC("perf_event")
-int on_cpu_clock(struct bpf_perf_event_data *ctx)
+static __always_inline void take_tick(struct bpf_perf_event_data *ctx, __u64 pid_tgid)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 tgid = pid_tgid >> 32;
 	bool user = ctx->regs.cs & 3;
-	if (!tick_is_taken() || !tgid || frozen || !is_followed(tgid) || (!user && is_held(task)))
-		return 0;
+	if (!user && is_held(task))
+		return;
 	struct rec_stack *r = stack_begin(tgid);
 	__u64 stack = 0;
 	if (r) {
@@ -117,7 +116,7 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	}
 	struct rec_sample *s = sample_begin(LOSS_SAMPLE);
 	if (!s)
-		return 0;
+		return;
 	s->tgid = tgid;
 	s->tid = (__u32)pid_tgid;
 	s->time_ns = bpf_ktime_get_ns();
@@ -126,6 +125,20 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 	if (stops_at_samples && ctx->regs.cs & 3)
 		bpf_send_signal(SIGNAL_STOP);
+}
+
+SEC("perf_event")
+int on_cpu_clock(struct bpf_perf_event_data *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u32 tgid = pid_tgid >> 32;
+	bool taken = tick_is_taken();
+	if (!tgid || frozen || !is_followed(tgid))
+		return 0;
+	__u64 began_ns = bpf_ktime_get_ns();
+	if (taken)
+		take_tick(ctx, pid_tgid);
+	spend(SPENT_TICKS, began_ns);
 	return 0;
 }
 
@@ -241,12 +254,12 @@ static __always_inline bool may_record_wait(__u64 now_ns)
 }
 
 /* A wait that has no record of its own, for it is short, or there is no allowance or room, is put
- * together with others of its thread: its time is in a later one. */
-static __always_inline void end_wait(struct task_struct *task)
+ * together with others of its thread: its time is in a later one. False when there was none. */
+static __always_inline bool end_wait(struct task_struct *task)
 {
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (!p || !p->off_ns)
-		return;
+		return false;
 	__u64 now_ns = bpf_ktime_get_ns(), waited_ns = now_ns - p->off_ns;
 	bool is_short = waited_ns < wait_min_ns;
 	p->off_ns = 0;
@@ -254,12 +267,13 @@ static __always_inline void end_wait(struct task_struct *task)
 		p->short_ns += waited_ns;
 	if ((is_short && p->short_ns < SHORT_WAITS_NS) || !may_record_wait(now_ns)) {
 		p->short_ns += is_short ? 0 : waited_ns;
-		return;
+		return true;
 	}
 	if (!is_short && !put_wait(task, p, waited_ns, p->off_stack, LOSS_WAIT_JOINED))
 		p->short_ns += waited_ns;
 	if (p->short_ns >= SHORT_WAITS_NS && put_wait(task, p, p->short_ns, 0, LOSS_WAIT_JOINED))
 		p->short_ns = 0;
+	return true;
 }
 
 /* A thread that ends leaves its last short waits. */
@@ -270,17 +284,19 @@ static __always_inline void end_thread(struct task_struct *task)
 		put_wait(task, p, p->short_ns, 0, LOSS_SAMPLE);
 }
 
-static __always_inline void profile_switch(void *ctx, struct task_struct *prev,
+/* Whether the next task is traced. */
+static __always_inline bool profile_switch(void *ctx, struct task_struct *prev,
 					   struct task_struct *next, __u32 tgid, __u32 state,
 					   bool could_run)
 {
-	end_wait(next);
+	bool for_next = end_wait(next);
 	if (!tgid || !is_followed(tgid))
-		return;
+		return for_next;
 	if (state & TASK_DEAD)
 		end_thread(prev);
 	else
 		begin_wait(ctx, prev, could_run);
+	return for_next;
 }
 
 SEC("tp_btf/sched_switch")
@@ -288,11 +304,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	if (frozen)
 		return 0;
+	__u64 began_ns = spending_begin(SPENT_SWITCHES);
 	__u32 tgid = prev->tgid, state = prev->__state;
+	bool for_next = false; /* the kernel takes this for time of the next task */
 	if (counts_waits)
-		waits_switch(prev, next, tgid, state, preempt || !state);
+		for_next |= waits_switch(prev, next, tgid, state, preempt || !state);
 	if (profiles_waits)
-		profile_switch(ctx, prev, next, tgid, state, preempt || !state);
+		for_next |= profile_switch(ctx, prev, next, tgid, state, preempt || !state);
+	if (for_next)
+		spending_end(SPENT_SWITCHES, began_ns);
 	return 0;
 }
 

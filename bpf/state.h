@@ -39,7 +39,7 @@ __u64 heartbeat_ns;		     /* when user space last ran */
 __u64 yield_address;		     /* readable in the guard: yield.h */
 bool pressed;			     /* somebody keeps user space busy: others wait less */
 __u64 held_ns;			     /* the programs': how long tasks were held, in sum */
-__u64 held_cpu_ns;		     /* and used their CPU, held or looked at */
+__u64 held_cpu_ns;		     /* and used their CPU meanwhile */
 __u64 holds;			     /* and how often */
 
 static __u64 next_id = 1;

@@ -75,12 +75,14 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	}
 	if (!is_followed(parent_tgid))
 		return 0;
+	__u64 began_ns = bpf_ktime_get_ns();
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &parent_tgid);
 	if (p) /* the child has its parent's mappings */
 		bpf_map_update_elem(&unwind_processes, &child_tgid, p, BPF_ANY);
 	if (!target_all && bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
 		count_loss(LOSS_TASK_FULL);
 	emit_task(REC_FORK, child, parent_tgid, false, TASK_UNKNOWN);
+	spend(SPENT_FORKS, began_ns);
 	return 0;
 }
 
@@ -90,6 +92,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	__u32 tgid = BPF_CORE_READ(task, tgid);
 	if (!is_followed(tgid))
 		return 0;
+	__u64 began_ns = bpf_ktime_get_ns();
 	bpf_map_delete_elem(&unwind_processes, &tgid);
 	if (exclusions && !bpf_map_delete_elem(&excluded, &tgid))
 		__sync_fetch_and_add(&exclusions, 1); /* another program now */
@@ -102,12 +105,14 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	struct mappings m = {};
 	look_at_mappings(&m);
 	emit_task(REC_EXEC, task, 0, false, how_known(&m));
+	spend(SPENT_EXECS, began_ns);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
+	__u64 began_ns = bpf_ktime_get_ns();
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
 	if (st && st->epoch == epoch && !frozen)
@@ -122,5 +127,6 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		emit_task(REC_EXIT, task, 0, true, TASK_UNKNOWN);
 		bpf_map_delete_elem(&targets, &tgid);
 	}
+	spend(SPENT_EXITS, began_ns);
 	return 0;
 }

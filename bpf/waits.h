@@ -5,7 +5,7 @@
  * that of the system call, or of the file that it is about. */
 #pragma once
 
-#include "state.h"
+#include "spending.h"
 
 #define WAIT_SUMS_NS	 1000000000ULL /* a thread tells its sums so often, while it runs */
 #define PROCESS_WAIT_NS	 500000ULL     /* a process: one record of a wait in so much time */
@@ -234,17 +234,20 @@ static __always_inline void waits_rival(struct thread_waits *w, struct task_stru
 	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
 }
 
+/* The current task wakes another. */
 static __always_inline void waits_wake(void *ctx, struct task_struct *task)
 {
 	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
 	if (!w || !w->out_ns || w->woken_ns)
 		return;
+	__u64 began_ns = spending_begin(SPENT_SWITCHES);
 	w->woken_ns = bpf_ktime_get_ns();
 	if (in_interrupt(ctx, &w->context))
 		return;
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	w->waker_tgid = pid_tgid >> 32;
 	w->waker_tid = (__u32)pid_tgid;
+	spending_end(SPENT_SWITCHES, began_ns); /* the waker's, mostly a task of the job too */
 }
 
 static __always_inline bool wait_put(struct task_struct *task, const struct thread_waits *w,
@@ -325,15 +328,15 @@ static __always_inline void waits_return(struct thread_waits *w, struct task_str
 		sums_put(task, w, now_ns, false);
 }
 
-/* prev leaves the CPU to next. */
-static __always_inline void waits_switch(struct task_struct *prev, struct task_struct *next,
+/* prev leaves the CPU to next: whether that is traced. */
+static __always_inline bool waits_switch(struct task_struct *prev, struct task_struct *next,
 					 __u32 tgid, __u32 state, bool could_run)
 {
 	struct thread_waits *in = bpf_task_storage_get(&thread_waits, next, 0, 0);
 	struct thread_waits *out = bpf_task_storage_get(&thread_waits, prev, 0, 0);
 	bool is_new = !out && tgid && is_followed(tgid);
 	if (!in && !out && !is_new)
-		return;
+		return false;
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (in) {
 		waits_rival(in, prev);
@@ -342,7 +345,7 @@ static __always_inline void waits_switch(struct task_struct *prev, struct task_s
 	if (is_new)
 		out = waits_new(prev, now_ns);
 	if (!out)
-		return;
+		return in;
 	if (state & TASK_DEAD) {
 		waits_missed(out, prev, now_ns);
 		sums_put(prev, out, now_ns, true);
@@ -350,6 +353,7 @@ static __always_inline void waits_switch(struct task_struct *prev, struct task_s
 		waits_leave(out, prev, state, could_run, now_ns);
 		waits_rival(out, next);
 	}
+	return in;
 }
 
 /* ---- by others ---- */

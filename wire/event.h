@@ -32,12 +32,14 @@ enum trace_mode {
 #define COOKIE_PROBE(c)	 ((__u32)(c))
 #define COOKIE_ACTION(c) ((__u8)((c) >> 32))
 #define COOKIE_LAYER(c)	 ((__u8)((c) >> 40))
-#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48) & 0x7f)
+#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48) & 0x3f)
+#define COOKIE_STEPPED(c) ((c) >> 54 & 1)    /* the kernel single-steps the instruction */
 #define COOKIE_STACK(c)	 ((c) >> 55 & 1)     /* its calls may have their stacks taken */
 #define COOKIE_FLAGS(c)	 ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
 #define COOKIE_MAKE(probe, action, layer, nargs, flags)                                            \
 	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48 |    \
 	 (__u64)(flags) << 56)
+#define COOKIE_IS_STEPPED (1ULL << 54)
 #define COOKIE_WITH_STACK (1ULL << 55)
 
 #define MAX_PROBES     16384
@@ -389,6 +391,26 @@ struct hist_value {
 	__u64 max_ns;
 	__u64 nested;
 	__u32 buckets[HIST_BUCKETS];
+};
+
+/* What programs did for traced tasks, per CPU: bpf/spending.h. */
+enum spending_kind {
+	SPENT_CALLS,   /* entries of functions */
+	SPENT_STEPPED, /* likewise, on an instruction that the kernel single-steps */
+	SPENT_RETURNS,
+	SPENT_LOADS,	/* the dynamic linker came by; without what it was held */
+	SPENT_TICKS,	/* of the CPU clock */
+	SPENT_SWITCHES, /* of tasks, and wake-ups */
+	SPENT_FORKS,
+	SPENT_EXECS,
+	SPENT_EXITS,
+	SPENT_KINDS
+};
+struct spending {
+	__u64 runs;
+	__u64 timed; /* so many of them */
+	__u64 timed_ns;
+	__u64 skip; /* so many are not timed */
 };
 
 #ifndef __cplusplus
