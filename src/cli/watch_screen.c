@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyze/cost.h"
 #include "base/human.h"
 #include "events/metric.h"
 
@@ -358,9 +359,12 @@ static void draw_cost(struct screen *p)
 	char rss[HUMAN_BYTES], count[HUMAN_BYTES];
 	begin_line(p);
 	put_label(p, "cost");
-	if (s->job_cpu > 0 && isfinite(s->probe_cpu))
-		put(p, PLAIN, "%.1f %% of the job's CPU time (%.2f cores), ",
-		    100 * s->probe_cpu / s->job_cpu, s->job_cpu);
+	const struct cost_seen seen = {.job_cpu_s = s->job_cpu, .running_cpu_s = s->probe_cpu};
+	struct cost cost; /* of a second */
+	cost_reckon(&cost, &seen);
+	if (cost.ratio >= 0 && isfinite(s->probe_cpu))
+		put(p, PLAIN, "%.1f %% of the job's CPU time (%.2f cores), ", 100 * cost.ratio,
+		    s->job_cpu);
 	put(p, PLAIN, "eacgm itself %.1f %% of a core, %s", 100 * s->own_cpu,
 	    human_bytes(rss, (uint64_t)s->own_rss_bytes));
 	if (is_full(p))

@@ -8,9 +8,8 @@
 #include "merge/merge_impl.h"
 
 static const char *const sums[] = {
-	"job_cpu_ns",  "collector_cpu_ns", "start_cpu_ns", "displacing_cpu_ns",
-	"held_cpu_ns", "held_ns",	   "holds",	   "probe_hits",
-	"attach_sites"};
+	"job_cpu_ns",  "collector_cpu_ns", "start_cpu_ns", "displacing_cpu_ns", "running_cpu_ns",
+	"held_cpu_ns", "held_ns",	   "holds",	   "probe_hits",	"attach_sites"};
 static const char *const times[] = {"start_monotonic_ns", "end_monotonic_ns", "start_realtime_ns"};
 
 static bool one_of(const char *key, const char *const *list, size_t n)
@@ -40,6 +39,8 @@ static uint64_t part_of(const struct rec_tables *t, const char *key)
 {
 	if (!rec_meta(t, key) && !strcmp(key, "held_cpu_ns"))
 		return number_of(t, "held_ns");
+	if (!rec_meta(t, key) && !strcmp(key, "running_cpu_ns"))
+		return number_of(t, "probe_hits") * number_of(t, "probe_ns_each");
 	if (rec_meta(t, key) || strcmp(key, "displacing_cpu_ns") != 0)
 		return number_of(t, key);
 	uint64_t all = number_of(t, "collector_cpu_ns"), start = number_of(t, "start_cpu_ns");

@@ -97,31 +97,33 @@ static double number(const struct rec_tables *t, const char *key)
 	return (double)report_number(t, key);
 }
 
-#define COST_PARTS                                                                                 \
-	20 /* less than so little of the job's own: what was taken for its own is noise */
-
 /* A number that recordings of before do not have. */
 static double number_or(const struct rec_tables *t, const char *key, double otherwise)
 {
 	return rec_meta(t, key) ? number(t, key) : otherwise;
 }
 
-/* What recording took from the job, beside its start, as a ratio to the job's own CPU time: what
- * the probes took, what tasks used up while they were held, and what eacgm's processes took while
- * no CPU was idle. The job's own time is what is left of it without the first two. A job that is
- * not there long enough to be measured has none. */
+/* Of recordings of before: what a call cost is as it was measured when they began. */
+static double calls_cost_ns(const struct rec_tables *t)
+{
+	return number(t, "probe_hits") * number(t, "probe_ns_each");
+}
+
 static void make_cost(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
-	double inside = number(t, "probe_hits") * number(t, "probe_ns_each") +
-			number_or(t, "held_cpu_ns", number(t, "held_ns"));
-	double collector = number(t, "collector_cpu_ns") - number(t, "start_cpu_ns");
-	double displacing = number_or(t, "displacing_cpu_ns", collector);
-	double job = number(t, "job_cpu_ns") - inside;
-	r->start_cpu_s = number(t, "start_cpu_ns") / 1e9;
+	const struct cost_seen seen = {
+		.job_cpu_s = number(t, "job_cpu_ns") / 1e9,
+		.running_cpu_s = number_or(t, "running_cpu_ns", calls_cost_ns(t)) / 1e9,
+		.held_cpu_s = number_or(t, "held_cpu_ns", number(t, "held_ns")) / 1e9,
+	};
+	double own_ns = number(t, "collector_cpu_ns"), start_ns = number(t, "start_cpu_ns");
+	cost_reckon(&r->cost, &seen);
+	r->cost_known = rec_meta(t, "running_cpu_ns") || rec_meta(t, "probe_hits");
+	r->start_cpu_s = start_ns / 1e9;
 	r->held_s = number(t, "held_ns") / 1e9;
-	r->collector_cpu_s = collector > 0 ? collector / 1e9 : 0;
-	r->cpu_ratio = job > inside / COST_PARTS ? (inside + displacing) / job : -1;
+	r->collector_cpu_s = own_ns > start_ns ? (own_ns - start_ns) / 1e9 : 0;
+	r->displacing_cpu_s = number_or(t, "displacing_cpu_ns", r->collector_cpu_s * 1e9) / 1e9;
 }
 
 static uint64_t sort_key(const struct summary_function *f, enum report_sort sort)

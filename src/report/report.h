@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "analyze/collectives.h"
+#include "analyze/cost.h"
 #include "analyze/gpu.h"
 #include "analyze/kernel_times.h"
 #include "analyze/profile.h"
@@ -73,10 +74,12 @@ struct report {
 	uint64_t lost;		    /* calls and records that are missing */
 	uint64_t incomplete;	    /* calls of which something is missing */
 	VEC(struct report_loss) losses;
-	double cpu_ratio;	/* cost over the job's own CPU time; negative when unknown */
-	double collector_cpu_s; /* what eacgm took beside the job, after its start */
-	double start_cpu_s;	/* what eacgm's start took, which is not in it */
-	double held_s;		/* for how long tasks of the job were held, which is */
+	struct cost cost;
+	bool cost_known;	 /* else of what eacgm took nothing is known: it was killed */
+	double collector_cpu_s;	 /* what eacgm's processes took beside the job, after their start */
+	double displacing_cpu_s; /* that of it while no CPU was idle */
+	double start_cpu_s;	 /* what their start took */
+	double held_s;		 /* for how long tasks of the job were held, in sum */
 	VEC(const struct summary_function *) functions; /* chosen and sorted */
 	VEC(struct report_layer) layers;		/* in the order of their first functions */
 	void **sections; /* what report_section.c worked out; NULL: there is none of it */

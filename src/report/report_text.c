@@ -12,7 +12,8 @@
 #include "report/report.h"
 #include "report/report_page.h"
 
-#define OPEN_SHOWN 10
+#define OPEN_SHOWN    10
+#define SHARES_FROM_S 0.05 /* of CPU time */
 
 /* A label, then a text that goes on in more lines where it is too wide: no number is cut. */
 static void header_line(const struct page *p, const char *label, const char *fmt, ...)
@@ -74,21 +75,43 @@ static void header_losses(const struct page *p)
 	buf_free(&kept);
 }
 
+/* A share of little is noise: it is told in time. */
+static void header_running_cost(const struct page *p)
+{
+	const struct report *r = p->r;
+	const struct cost *c = &r->cost;
+	char own[64] = "";
+	if (r->collector_cpu_s >= 0.005)
+		snprintf(own, sizeof(own), "; eacgm itself %.2f s beside it", r->collector_cpu_s);
+	if (!r->cost_known)
+		header_line(p, "cost", "unknown: the recording does not say it");
+	else if (c->ran_cpu_s < 0)
+		header_line(p, "cost",
+			    "while it ran %.1f ms of CPU time; what the job used is "
+			    "not known%s",
+			    c->running_cpu_s * 1e3, own);
+	else if (c->ratio < 0 || c->ran_cpu_s < SHARES_FROM_S)
+		header_line(p, "cost", "while it ran %.1f ms of the job's %.1f ms of CPU time%s",
+			    c->running_cpu_s * 1e3, c->ran_cpu_s * 1e3, own);
+	else
+		header_line(p, "cost",
+			    "while it ran %.1f %% of the job's CPU time (%.2f of %.2f s)%s",
+			    c->ratio * 100, c->running_cpu_s, c->ran_cpu_s, own);
+}
+
 static void header_cost(const struct page *p)
 {
 	const struct report *r = p->r;
-	char held[64] = "", own[96] = "";
+	char held[96] = "";
+	header_running_cost(p);
 	if (r->held_s >= 0.001)
-		snprintf(held, sizeof(held), "; held for %.3f s in sum", r->held_s);
-	if (r->collector_cpu_s > 0)
-		snprintf(own, sizeof(own), "; eacgm itself %.2f s of CPU time, its start %.2f s",
-			 r->collector_cpu_s, r->start_cpu_s);
-	if (r->cpu_ratio >= 0)
-		header_line(p, "cost", "%.2f %% of the job's CPU time%s%s", r->cpu_ratio * 100,
-			    held, own);
-	else
-		header_line(p, "cost", "unknown: too little of the job's own CPU time was seen%s",
-			    own);
+		snprintf(held, sizeof(held), "the job was held for %.2f s in sum%s", r->held_s,
+			 r->start_cpu_s > 0 ? "; " : "");
+	if (r->start_cpu_s > 0)
+		header_line(p, "start-up", "once: %seacgm used %.2f s of CPU time", held,
+			    r->start_cpu_s);
+	else if (held[0])
+		header_line(p, "start-up", "once: %s", held);
 }
 
 static void header(const struct page *p, const void *unused)

@@ -1,0 +1,21 @@
+/* cost.c - bounds and shares. */
+#include "analyze/cost.h"
+
+#include <math.h>
+
+#define TELLING_S 0.01 /* the kernel's clocks, and the start of a process, are as coarse */
+
+void cost_reckon(struct cost *ret, const struct cost_seen *seen)
+{
+	*ret = (struct cost){.running_cpu_s = fmax(seen->running_cpu_s, 0),
+			     .held_cpu_s = fmax(seen->held_cpu_s, 0),
+			     .ran_cpu_s = -1,
+			     .ratio = -1};
+	if (!(seen->job_cpu_s > 0))
+		return;
+	ret->held_cpu_s = fmin(ret->held_cpu_s, seen->job_cpu_s);
+	ret->ran_cpu_s = seen->job_cpu_s - ret->held_cpu_s;
+	ret->running_cpu_s = fmin(ret->running_cpu_s, ret->ran_cpu_s);
+	if (ret->ran_cpu_s >= TELLING_S)
+		ret->ratio = ret->running_cpu_s / ret->ran_cpu_s;
+}
