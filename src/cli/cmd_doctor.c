@@ -109,6 +109,24 @@ static void check_attach(struct diagnosis *d)
 	}
 }
 
+/* Of processor time, where the kernel emulates the probed instruction. */
+static void check_cost(struct diagnosis *d, struct tracer *t)
+{
+	struct call_costs costs;
+	struct err e;
+	char text[160];
+	if (tracer_measure_calls(t, &costs, &e)) {
+		add(d, "cost of a traced call", LIMITED, e.msg, "");
+		return;
+	}
+	double more_ns = costs.traps.stepped_ns - costs.traps.entry_ns;
+	snprintf(text, sizeof(text),
+		 "a traced call costs %.2f us here, its record included (%.1f us where the kernel "
+		 "has to single-step)",
+		 costs.call_ns / 1e3, (costs.call_ns + more_ns) / 1e3);
+	add(d, "cost of a traced call", GOOD, text, "");
+}
+
 static void check_programs(struct diagnosis *d)
 {
 	struct catalog none = {0};
@@ -128,11 +146,7 @@ static void check_programs(struct diagnosis *d)
 		add(d, "C++ exceptions", GOOD, "may pass traced functions", "");
 		add(d, "late libraries", GOOD, "held until their probes are attached", "");
 	}
-	double ns = tracer_calibrate(t);
-	char text[64];
-	snprintf(text, sizeof(text), "%.0f ns a call, record included", ns);
-	if (ns > 0)
-		add(d, "cost of a traced call", GOOD, text, "");
+	check_cost(d, t);
 	tracer_close(t);
 }
 

@@ -36,7 +36,7 @@ struct watch_rates {
 	VEC(uint8_t) layer_of;	       /* probe -> index into the state's layers */
 	struct map64 function_of;      /* hash of probe and name -> index into sums */
 	VEC(struct sum) sums;	       /* of this second */
-	uint64_t calls;		       /* of this second */
+	uint64_t probes_ns;	       /* what probes had taken up to the last second */
 	uint64_t before[WATCH_LAYERS]; /* calls up to the last second */
 	uint64_t second_ns;	       /* when this second began */
 	uint64_t own_cpu_ns;
@@ -117,7 +117,6 @@ static void take_calls(struct watch_rates *r, const struct session_view *v, stru
 		if (layer == NO_LAYER)
 			continue;
 		s->layers[layer].calls++;
-		r->calls++;
 		add_time(r, v, c);
 	}
 }
@@ -190,8 +189,8 @@ static void end_cost(struct watch_rates *r, const struct session_view *v, uint64
 	s->own_cpu = (double)(cpu_ns - r->own_cpu_ns) / 1e9 / seconds;
 	r->own_cpu_ns = cpu_ns;
 	s->own_rss_bytes = own_rss_bytes();
-	smooth(&s->probe_cpu, (double)r->calls * v->probe_ns_each / 1e9 / seconds);
-	r->calls = 0;
+	smooth(&s->probe_cpu, (double)(v->running_cost_ns - r->probes_ns) / 1e9 / seconds);
+	r->probes_ns = v->running_cost_ns;
 	double job_cpu = 0;
 	for (size_t i = 0; i < r->cpus.len; i++) {
 		struct process_cpu *c = &r->cpus.data[i];

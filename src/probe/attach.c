@@ -167,7 +167,7 @@ static int try_single(int prog)
 	return rc < 0 ? rc : 0;
 }
 
-static int try_link(uint32_t type)
+static int load_empty(uint32_t type)
 {
 	struct bpf_insn nothing[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
@@ -181,8 +181,22 @@ static int try_link(uint32_t type)
 	attr.insn_cnt = 2;
 	attr.license = (uintptr_t) "GPL";
 	int prog = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+	return prog < 0 ? -errno : prog;
+}
+
+int attach_load_empty(enum attach_method method, bool spans)
+{
+	if (method == ATTACH_SINGLE)
+		return load_empty(0);
+	return load_empty(spans && method == ATTACH_SESSION ? TYPE_UPROBE_SESSION
+							    : TYPE_UPROBE_MULTI);
+}
+
+static int try_link(uint32_t type)
+{
+	int prog = load_empty(type);
 	if (prog < 0)
-		return -errno;
+		return prog;
 	int rc = type ? try_multi(prog, type) : try_single(prog);
 	close(prog);
 	return rc;

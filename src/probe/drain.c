@@ -229,6 +229,31 @@ void tracer_losses(struct tracer *t,
 	free(counts);
 }
 
+/* ---- what our programs took ---- */
+
+static void add_spending(struct tracer_spending *ret, const struct spending *of_cpus, int cpus)
+{
+	uint64_t timed = 0, timed_ns = 0;
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		ret->runs += of_cpus[cpu].runs;
+		timed += of_cpus[cpu].timed;
+		timed_ns += of_cpus[cpu].timed_ns;
+	}
+	if (timed)
+		ret->ns = (double)timed_ns / (double)timed * (double)ret->runs;
+}
+
+void tracer_spendings(const struct tracer *t, struct tracer_spending ret[SPENT_KINDS])
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct spending *of_cpus = xcalloc((size_t)cpus, sizeof(*of_cpus));
+	memset(ret, 0, SPENT_KINDS * sizeof(*ret));
+	for (uint32_t kind = 0; kind < SPENT_KINDS; kind++)
+		if (!bpf_map_lookup_elem(bpf_map__fd(t->bpf->maps.spendings), &kind, of_cpus))
+			add_spending(&ret[kind], of_cpus, cpus);
+	free(of_cpus);
+}
+
 /* ---- histograms ---- */
 
 void tracer_histograms(struct tracer *t,
@@ -296,97 +321,4 @@ void tracer_learn_thresholds(struct tracer *t, double quantile)
 		free(s);
 	}
 	free(l.by_probe);
-}
-
-/* ---- what a call costs ---- */
-
-#define CALIBRATE_CALLS 20000
-
-static __attribute__((noinline, used)) void calibrate_target(void)
-{
-	__asm__ volatile("nop");
-}
-
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-
-/* Child: waits for go, times its calls, tells nanoseconds per call. */
-static void calibrate_child(int go, int result)
-{
-	char c;
-	double ns[2];
-	for (int round = 0; round < 2; round++) {
-		if (read(go, &c, 1) != 1)
-			_exit(1);
-		for (int i = 0; i < CALIBRATE_CALLS / 10; i++)
-			calibrate_target();
-		uint64_t start_ns = monotonic_ns();
-		for (int i = 0; i < CALIBRATE_CALLS; i++)
-			calibrate_target();
-		ns[round] = (double)(monotonic_ns() - start_ns) / CALIBRATE_CALLS;
-		if (write(result, &ns[round], sizeof(double)) != sizeof(double))
-			_exit(1);
-	}
-	_exit(0);
-}
-
-static int drop_record(void *ctx, void *record, size_t len)
-{
-	(void)ctx, (void)record, (void)len;
-	return 0;
-}
-
-static double calibrate_with(struct tracer *t, pid_t child, int go, int result)
-{
-	struct elf_file *self;
-	struct err e;
-	double before = 0, after = 0, ns = 0;
-	uint64_t address = (uint64_t)((const char *)(uintptr_t)calibrate_target - __ehdr_start);
-	struct site site = {
-		.action = SITE_SPAN,
-		.cookie = COOKIE_MAKE(MAX_PROBES - 1, SITE_SPAN, LAYER_USER, 0, 0),
-	};
-	if (elf_file_open(&self, "/proc/self/exe", &e))
-		return 0;
-	bool found = elf_file_offset(self, address, &site.offset);
-	elf_file_close(self);
-	struct attach_links links = {0};
-	uint32_t mode = t->bpf->bss->mode_of_layer[LAYER_USER];
-	t->bpf->bss->mode_of_layer[LAYER_USER] = MODE_TRACE;
-	if (found && write(go, "", 1) == 1 &&
-	    read(result, &before, sizeof(before)) == sizeof(before) &&
-	    !tracer_add_pid(t, child, &e) &&
-	    !attach_sites(&links, t->method, &t->programs, "/proc/self/exe", &site, 1, &e) &&
-	    write(go, "", 1) == 1 && read(result, &after, sizeof(after)) == sizeof(after))
-		ns = after - before;
-	attach_detach(&links);
-	t->bpf->bss->mode_of_layer[LAYER_USER] = mode;
-	return ns > 0 ? ns : 0;
-}
-
-double tracer_calibrate(struct tracer *t)
-{
-	int go[2], result[2];
-	if (pipe2(go, O_CLOEXEC) || pipe2(result, O_CLOEXEC))
-		return 0;
-	pid_t child = fork();
-	if (child == 0) {
-		close(go[1]);
-		close(result[0]);
-		calibrate_child(go[0], result[1]);
-	}
-	close(go[0]);
-	close(result[1]);
-	double ns = child > 0 ? calibrate_with(t, child, go[1], result[0]) : 0;
-	close(go[1]);
-	close(result[0]);
-	if (child > 0)
-		waitpid(child, NULL, 0);
-	/* what the child left in the rings goes */
-	struct err e;
-	if (!tracer_set_drain(t, drop_record, NULL, &e))
-		tracer_drain(t);
-	t->calibrating = true;
-	tracer_control(t);
-	t->calibrating = false;
-	return ns;
 }

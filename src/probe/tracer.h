@@ -12,6 +12,7 @@
 #include "base/sandbox.h"
 #include "parser/parser.h"
 #include "probe/attach.h"
+#include "probe/call_costs.h"
 #include "probe/catalog.h"
 #include "probe/plan.h"
 #include "probe/unwinder.h"
@@ -181,13 +182,21 @@ struct tracer_stats {
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);
 
 /* How often tasks were held until user space had done something for them, how long in sum, and the
- * processor time that they used up meanwhile, and for being looked at. */
+ * processor time that they used up meanwhile. */
 struct tracer_holds {
 	uint64_t count;
 	uint64_t held_ns;
 	uint64_t cpu_ns;
 };
 void tracer_holds(const struct tracer *t, struct tracer_holds *ret);
+
+/* How often our programs ran for traced tasks, and for how long in sum: without what the kernel
+ * took to call them, and without holds. */
+struct tracer_spending {
+	uint64_t runs;
+	double ns;
+};
+void tracer_spendings(const struct tracer *t, struct tracer_spending ret[SPENT_KINDS]);
 
 /* The processor time of the processes that work for this one: the guard, those that read files. */
 uint64_t tracer_helpers_cpu_ns(const struct tracer *t);
@@ -201,9 +210,11 @@ void tracer_results(const struct tracer *t,
  * until the next tracer_control. It has such files read, and waits for that. */
 const char *tracer_other_definer(struct tracer *t, const char *symbol, const char *library);
 
-/* Measures what one recorded call costs here, in nanoseconds, on a child of ours that
- * calls an empty function; its records are dropped. 0 when it cannot be measured. */
-double tracer_calibrate(struct tracer *t);
+/* What a traced call costs here, measured on a child of ours that calls an empty function; its
+ * records are dropped. For a tracer that has no targets yet. Takes some 50 milliseconds;
+ * tracer_call_costs takes none where it was measured before. */
+int tracer_measure_calls(struct tracer *t, struct call_costs *ret, struct err *e);
+int tracer_call_costs(struct tracer *t, struct call_costs *ret, struct err *e);
 
 /* False when the exception guard has died or failed: recording has to end. */
 bool tracer_guard_works(const struct tracer *t);

@@ -109,7 +109,8 @@ int session_open(struct session *s, struct err *e)
 	if (rc)
 		return rc;
 	tracer_set_stack_shift(s->tracer, s->mover.stack_shift);
-	s->probe_ns_each = tracer_calibrate(s->tracer);
+	if (tracer_call_costs(s->tracer, &s->call_costs, &s->call_costs_error))
+		memset(&s->call_costs, 0, sizeof(s->call_costs)); /* the kernel's part is missing */
 	return 0;
 }
 

@@ -98,10 +98,20 @@ static void check_guard(struct session *s)
 		      "ended or failed: recording stopped, to keep the job from harm");
 }
 
+static void look_at_cost(struct session *s)
+{
+	struct tracer_spending spent[SPENT_KINDS];
+	struct running_cost cost;
+	own_cost_look(&s->clock.cost, session_cpu_ns(s));
+	tracer_spendings(s->tracer, spent);
+	running_cost_reckon(&cost, spent, &s->call_costs);
+	atomic_store(&s->running_cost_ns, (uint64_t)cost.sum_ns);
+}
+
 static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 {
 	if (tick % COST_TICKS == 0)
-		own_cost_look(&s->clock.cost, session_cpu_ns(s));
+		look_at_cost(s);
 	collectors_tick(s->collectors, now_ns);
 	if (tick % LEARN_TICKS == 0 && uses_tail(s))
 		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);

@@ -7,6 +7,7 @@
 
 #include "base/nap.h"
 #include "session/own_cost.h"
+#include "session/running_cost.h"
 #include "session/session.h"
 #include "collect/collectors.h"
 #include "pipeline/pipeline.h"
@@ -102,7 +103,9 @@ struct session {
 	pids_t live; /* targets that have not ended */
 	bool had_targets;
 	VEC(const char *) enums; /* whose names are in the recording */
-	double probe_ns_each;
+	struct call_costs call_costs;
+	struct err call_costs_error;	  /* why they are not known */
+	_Atomic uint64_t running_cost_ns; /* so far: running_cost.h */
 	uint64_t start_ns;
 	bool started;
 	bool guard_failed;

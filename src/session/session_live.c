@@ -17,7 +17,7 @@ struct live {
 	const struct session_live *who;
 	struct feed *feed;
 	struct pipeline *pipeline;
-	double probe_ns_each;
+	const _Atomic uint64_t *running_cost_ns;
 	uint64_t late_ns;
 	pthread_t thread;
 	bool runs;
@@ -31,12 +31,12 @@ static void *look(void *arg)
 	const struct feed_batch nothing = {0};
 	struct feed_batch *b;
 	session_names_get(&names, &numbers);
-	struct session_view view = {
-		.pipeline = l->pipeline, .names = &numbers, .probe_ns_each = l->probe_ns_each};
+	struct session_view view = {.pipeline = l->pipeline, .names = &numbers};
 	while ((b = feed_take(l->feed))) {
 		session_names_take(&names, b);
 		view.batch = b;
 		view.upto_ns = b->upto_ns > l->late_ns ? b->upto_ns - l->late_ns : 0;
+		view.running_cost_ns = atomic_load(l->running_cost_ns);
 		view.overruns = feed_overruns(l->feed);
 		l->who->batch(l->who->ctx, &view);
 		session_names_forget(&names, b);
@@ -54,7 +54,7 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	struct live *l = xcalloc(1, sizeof(*l));
 	l->who = who;
 	l->pipeline = s->pipeline;
-	l->probe_ns_each = s->probe_ns_each;
+	l->running_cost_ns = &s->running_cost_ns;
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);

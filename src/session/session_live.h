@@ -10,9 +10,9 @@ struct session_view {
 	struct pipeline *pipeline;	/* to write events: pipeline_event */
 	const struct feed_batch *batch; /* empty at the end */
 	const struct detect_names *names;
-	uint64_t upto_ns;     /* what ended before has come; 0 = not known */
-	double probe_ns_each; /* what a call costs its thread, as measured at the start */
-	uint64_t overruns;    /* events that were left out so far */
+	uint64_t upto_ns;	  /* what ended before has come; 0 = not known */
+	uint64_t running_cost_ns; /* what probes took of the job's processor time so far */
+	uint64_t overruns;	  /* events that were left out so far */
 };
 
 /* Both on the thread that looks. */

@@ -76,9 +76,35 @@ void metas_begin(struct session *s)
 	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
 	if (s->opts->command)
 		write_command(s);
-	pipeline_meta(s->pipeline, "probe_ns_each", "%.0f", s->probe_ns_each);
+	if (s->call_costs_error.msg[0])
+		pipeline_note(s->pipeline, "cost of probes", s->call_costs_error.msg);
 	write_start(s, s->start_ns);
 	write_boot_id(s);
+}
+
+static void write_running_cost(struct session *s)
+{
+	static const char *const names[SPENT_KINDS] = {"calls", "stepped", "returns",
+						       "loads", "ticks",   "switches",
+						       "forks", "execs",   "exits"};
+	struct tracer_spending spent[SPENT_KINDS];
+	struct running_cost cost;
+	char key[32];
+	tracer_spendings(s->tracer, spent);
+	running_cost_reckon(&cost, spent, &s->call_costs);
+	write_number(s, "running_cpu_ns", (uint64_t)cost.sum_ns);
+	write_number(s, "traps_cpu_ns", (uint64_t)cost.traps_ns);
+	for (int kind = 0; kind < SPENT_KINDS; kind++) {
+		snprintf(key, sizeof(key), "spent_%s", names[kind]);
+		if (spent[kind].runs)
+			pipeline_meta(s->pipeline, key, "%lu, %.0f ns each",
+				      (unsigned long)spent[kind].runs,
+				      spent[kind].ns / (double)spent[kind].runs);
+	}
+	const struct trap_costs *traps = &s->call_costs.traps;
+	pipeline_meta(s->pipeline, "trap_ns", "entry %.0f, stepped %.0f, return %.0f, mapping %.0f",
+		      traps->entry_ns, traps->stepped_ns, traps->return_ns, traps->mapping_ns);
+	pipeline_meta(s->pipeline, "slowed", "%.2f", cost.slowed);
 }
 
 static void write_costs(struct session *s)
@@ -89,6 +115,7 @@ static void write_costs(struct session *s)
 	write_number(s, "collector_cpu_ns", own_ns);
 	write_number(s, "displacing_cpu_ns", s->clock.cost.displacing_ns);
 	write_number(s, "start_cpu_ns", s->clock.start_cpu_ns);
+	write_running_cost(s);
 	tracer_holds(s->tracer, &holds);
 	write_number(s, "holds", holds.count);
 	write_number(s, "held_ns", holds.held_ns);
