@@ -101,20 +101,26 @@ static bool is_dump(const struct proc_map *m)
 	return m->inode && slash && sscanf(slash, "/jit-%u.dum%c", &pid, &end) == 2 && end == 'p';
 }
 
-/* The runtime maps its jitdump file to execute, for this. */
+/* The runtime maps its jitdump file to execute, for this: that may not have been told yet. */
 static int open_dump(struct pipeline *p, uint32_t tgid, uid_t user)
 {
-	const proc_maps_t *maps = pipeline_maps_of(pipeline_process_of(p, tgid));
-	for (size_t i = 0; i < maps->len; i++) {
+	proc_maps_t maps = {0};
+	struct err e;
+	int fd = -1;
+	if (proc_code_read(p->proc_root, (pid_t)tgid, &maps, &e))
+		return -1;
+	for (size_t i = 0; i < maps.len && fd < 0; i++) {
 		struct stat st;
-		if (!is_dump(&maps->data[i]))
+		if (!is_dump(&maps.data[i]))
 			continue;
-		int fd = proc_map_open(p->proc_root, (pid_t)tgid, &maps->data[i], &st);
-		if (fd < 0 || st.st_uid == user)
-			return fd;
-		close(fd);
+		fd = proc_map_open(p->proc_root, (pid_t)tgid, &maps.data[i], &st);
+		if (fd >= 0 && st.st_uid != user) {
+			close(fd);
+			fd = -1;
+		}
 	}
-	return -1;
+	proc_maps_free(&maps);
+	return fd;
 }
 
 static bool open_process(struct pipeline *p, uint32_t tgid, struct jit_process *ret)
