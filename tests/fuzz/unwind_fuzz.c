@@ -2,7 +2,8 @@
  *
  * The first byte chooses what the rest is: 'h' an .eh_frame section, 'd' a .debug_frame section
  * (its functions may lie in TEXT_LEN bytes from ELF_BASE + 1024 on), 't' a table, whose checksum
- * is made right so that the fuzzer gets past it; anything else: a whole ELF file. A table that
+ * is made right so that the fuzzer gets past it, 'c' code that has no rules; anything else: a whole
+ * ELF file. A table that
  * is compiled has to pass the check, and in one that passes every look-up has to stay inside.
  *
  * links: base symbolize */
@@ -13,7 +14,7 @@
 
 #include "../unit/elf_builder.h"
 #include "../unit/unwind_find.h"
-#include "symbolize/unwind_table.h"
+#include "symbolize/unwind_impl.h"
 
 #define TEXT_LEN 0x30000
 
@@ -122,6 +123,25 @@ static void check_table(const uint8_t *data, size_t size)
 	free(t.words);
 }
 
+/* Rows come in order, and are rules that BPF may go by. */
+static void check_row(void *ctx, uint64_t address, const struct unwind_rule *rule)
+{
+	uint64_t *next = ctx;
+
+	check(address >= *next);
+	check(!rule || (rule->cfa != CFA_NONE && rule->cfa <= CFA_SIGNAL &&
+			rule->reg < UNWIND_REGISTERS && rule->by_code));
+	*next = address + 1;
+}
+
+static void follow_code(const uint8_t *data, size_t size)
+{
+	uint64_t next = ELF_BASE;
+
+	unwind_code_run(data, size, ELF_BASE, check_row, &next);
+	check(next <= ELF_BASE + size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size == 0)
@@ -135,6 +155,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 't':
 		check_table(data + 1, size - 1);
+		break;
+	case 'c':
+		follow_code(data + 1, size - 1);
 		break;
 	default:
 		compile_file(data, size);
