@@ -145,11 +145,15 @@ static uint32_t line_of_function(const struct map64 *line_of, const char *name, 
 
 /* ---- functions ---- */
 
-static bool has_python(const struct calltree *t)
+/* Whether the program is somebody's interpreter: Python, or a runtime that makes code. */
+static bool has_scripts(const struct calltree *t)
 {
-	for (size_t i = 1; i < t->frames.len; i++)
-		if (t->frames.data[i].kind == CALLTREE_PYTHON)
+	for (size_t i = 1; i < t->frames.len; i++) {
+		const struct calltree_frame *f = &t->frames.data[i];
+		if (f->kind == CALLTREE_PYTHON ||
+		    !strcmp(strtab_get(&t->strings, f->library, NULL), LIBRARY_OF_MADE_CODE))
 			return true;
+	}
 	return false;
 }
 
@@ -233,7 +237,7 @@ static void make_functions(struct profile *p, const struct rec_tables *tables,
 	const struct calltree *t = &p->tree;
 	struct map64 programs = {0};
 	uint64_t *own = make_own(t);
-	if (!has_python(t))
+	if (!has_scripts(t))
 		find_programs(&programs, tables);
 	struct profile_function *of = xcalloc(t->frames.len + 1, sizeof(*of));
 	bool *recursive = make_recursive(t);

@@ -58,12 +58,24 @@ static bool is_packaged(const char *file)
 	       !strncmp(file, "<__array_function__", 19);
 }
 
+/* Of code that a runtime made: "fib (x.js:3)" and "Fib.fib" are somebody's, "Interpreter" is its
+ * own. */
+static enum profile_code made_code(const char *name)
+{
+	static const char *const javas[] = {"java.", "javax.", "jdk.", "sun.", "com.sun.", NULL};
+	if (is_one_of(name, javas, true))
+		return PROFILE_LIBRARY;
+	return strchr(name, '.') ? PROFILE_USER : PROFILE_NATIVE;
+}
+
 enum profile_code profile_code_of(const struct profile_function *f, bool in_program)
 {
 	if (f->kind == CALLTREE_PYTHON && starts_python(f))
 		return PROFILE_START;
 	if (f->kind == CALLTREE_PYTHON)
 		return is_packaged(f->file) ? PROFILE_LIBRARY : PROFILE_USER;
+	if (!strcmp(f->library, LIBRARY_OF_MADE_CODE))
+		return made_code(f->name);
 	if (starts_native(f->name))
 		return PROFILE_START;
 	if (in_program && f->name[0] != '[') /* of it without a name is no one's */

@@ -143,6 +143,9 @@ enum frame_kind {
 	FRAME_OWN,    /* probes at work: what the kernel does for them is no part of the job */
 };
 
+/* The library of frames in code that was made while the program ran. */
+#define LIBRARY_OF_MADE_CODE "JIT"
+
 /* A place in code; rows are written when it is first met, native and kernel ones again when
  * its name was found. Numbers are dense from 0. */
 struct m_frame {

@@ -139,7 +139,7 @@ uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at, bool 
 	frame.named = !frame.elf;
 	bool made = is_mapped && (!m || (!elf && m->path[0] != '['));
 	frame.jit = made ? jit_process_of(p, tgid) : 0;
-	frame.row.library = rec_string_z(p->writer, made ? "JIT" : m ? m->path : "");
+	frame.row.library = rec_string_z(p->writer, made ? LIBRARY_OF_MADE_CODE : m ? m->path : "");
 	if (file) {
 		frame.row.build_id = rec_string_z(p->writer, file->build_id);
 		frame.row.in_python = file->py_version != 0;

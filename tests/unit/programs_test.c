@@ -169,7 +169,9 @@ static void who_waits_least_is_the_slow_one(void **state)
 
 static enum profile_code code(uint8_t kind, const char *name, const char *file, bool in_program)
 {
-	struct profile_function f = {.kind = kind, .name = name, .file = file, .library = ""};
+	bool made = !strcmp(file, LIBRARY_OF_MADE_CODE);
+	struct profile_function f = {
+		.kind = kind, .name = name, .file = made ? "" : file, .library = made ? file : ""};
 	return profile_code_of(&f, in_program);
 }
 
@@ -198,6 +200,11 @@ static void code_is_its_writers(void **state)
 	assert_int_equal(code(native, "solve", "", true), PROFILE_USER);
 	assert_int_equal(code(native, "_start", "", true), PROFILE_START);
 	assert_int_equal(code(native, "[solver]", "", true), PROFILE_NATIVE);
+	assert_int_equal(code(native, "fib (x.js:3)", LIBRARY_OF_MADE_CODE, false), PROFILE_USER);
+	assert_int_equal(code(native, "Fib.fib", LIBRARY_OF_MADE_CODE, false), PROFILE_USER);
+	assert_int_equal(code(native, "java.util.ArrayList.get", LIBRARY_OF_MADE_CODE, false),
+			 PROFILE_LIBRARY);
+	assert_int_equal(code(native, "Interpreter", LIBRARY_OF_MADE_CODE, false), PROFILE_NATIVE);
 }
 
 int main(void)
