@@ -16,7 +16,7 @@ struct counts {
 	const struct profile_options *o;
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
-	bool *guessed;		     /* by stack: goes through code without unwind rules */
+	uint8_t *traits;	     /* by stack: HAS_GUESSED, HAS_UNKNOWN */
 	uint64_t *weight_of;	     /* by stack: CPU time */
 	struct map64 end_of;	     /* string -> index into p->ends */
 	int reason_of[WAIT_REASONS]; /* index into p->reasons + 1 */
@@ -33,15 +33,20 @@ static uint32_t *make_roots(const struct rec_tables *t)
 	return roots;
 }
 
-/* Which stacks go through code without unwind rules. */
-static bool *make_guessed(const struct rec_tables *t)
+/* What is known of a stack's frames, from its root to its leaf. */
+enum { HAS_GUESSED = 1, HAS_UNKNOWN = 2 };
+
+static uint8_t *make_traits(const struct rec_tables *t)
 {
-	bool *guessed = xcalloc(t->stacks.len + 1, sizeof(*guessed));
+	uint8_t *traits = xcalloc(t->stacks.len + 1, sizeof(*traits));
 	for (size_t i = 1; i < t->stacks.len; i++) {
 		const struct m_stack *s = &t->stacks.data[i];
-		guessed[i] = guessed[s->parent] || t->frames.data[s->frame].guessed;
+		const struct m_frame *f = &t->frames.data[s->frame];
+		bool unknown = f->kind == FRAME_NATIVE && !f->name && !f->library;
+		traits[i] = traits[s->parent] | (f->guessed ? HAS_GUESSED : 0) |
+			    (unknown ? HAS_UNKNOWN : 0);
 	}
-	return guessed;
+	return traits;
 }
 
 static void count_end(struct counts *n, uint32_t stack)
@@ -49,11 +54,15 @@ static void count_end(struct counts *n, uint32_t stack)
 	const struct m_frame *root = &n->t->frames.data[n->root_of[stack]];
 	uint64_t at, key = UINT64_MAX;
 	const char *reason = "not_taken";
-	if (stack && root->kind != FRAME_CUT) {
+	bool unknown = stack && root->kind != FRAME_CUT && n->traits[stack] & HAS_UNKNOWN;
+	if (stack && root->kind != FRAME_CUT && !unknown) {
 		n->p->whole++;
 		return;
 	}
-	if (stack) {
+	if (unknown) {
+		key = UINT64_MAX - 1;
+		reason = "unknown_frame";
+	} else if (stack) {
 		key = root->name;
 		reason = strtab_get(&n->t->strings, root->name, NULL);
 	}
@@ -95,7 +104,7 @@ static void count_samples(void *ctx, const struct visited_rows *rows)
 		if (s->kind != SAMPLE_CPU)
 			continue;
 		n->p->samples++;
-		n->p->guessed += n->guessed[s->stack];
+		n->p->guessed += n->traits[s->stack] & HAS_GUESSED;
 		n->weight_of[s->stack] += s->weight_ns;
 		count_end(n, s->stack);
 	}
@@ -314,12 +323,12 @@ void profile_make(struct profile *ret, const struct row_source *source,
 			   .o = options,
 			   .t = source->tables,
 			   .root_of = make_roots(source->tables),
-			   .guessed = make_guessed(source->tables),
+			   .traits = make_traits(source->tables),
 			   .weight_of =
 				   xcalloc(source->tables->stacks.len + 1, sizeof(*n.weight_of))};
 	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
-	free(n.guessed);
+	free(n.traits);
 	map64_free(&n.end_of);
 	make_lines(&n, &line_of);
 	make_tree(ret, source, options, &line_of);

@@ -79,7 +79,8 @@ static void world_end(struct world *x)
 }
 
 /* A frame of "p:name@line" Python in /job/train.py, "i:name" native of the interpreter, "n:name"
- * native, "k:name" kernel, "c:reason" a cut; an empty name is one that was not found. */
+ * native, "g:name" native whose caller was guessed, "k:name" kernel, "c:reason" a cut, "o:eacgm" a
+ * probe at work, "u:" in no file; an empty name is one that was not found. */
 static uint32_t put_frame(struct rec_writer *w, const char *what)
 {
 	char name[128];
@@ -90,11 +91,13 @@ static uint32_t put_frame(struct rec_writer *w, const char *what)
 	f.kind = what[0] == 'p'	  ? FRAME_PYTHON
 		 : what[0] == 'k' ? FRAME_KERNEL
 		 : what[0] == 'c' ? FRAME_CUT
+		 : what[0] == 'o' ? FRAME_OWN
 				  : FRAME_NATIVE;
 	f.in_python = what[0] == 'i';
 	if (f.kind == FRAME_PYTHON)
 		f.file = rec_string_z(w, "/job/train.py");
-	if (f.kind == FRAME_NATIVE)
+	f.guessed = what[0] == 'g';
+	if (f.kind == FRAME_NATIVE && what[0] != 'u')
 		f.library = rec_string_z(w, "/usr/lib/libx.so");
 	f.line = at ? (uint32_t)atoi(at + 1) : 0;
 	f.address = 0x1234;
@@ -917,6 +920,32 @@ static void test_profile(void **state)
 	world_end(&x);
 }
 
+/* Probes at work are no part of the job; a frame in no file makes a stack less than whole. */
+static void test_profile_of_odd_frames(void **state)
+{
+	(void)state;
+	struct world x;
+	struct profile p;
+	world_begin(&x);
+	put_sample(&x, 0, 1 * S, 100, put_stack(x.w, "n:_start n:mm"));
+	put_sample(&x, 0, 2 * S, 20, put_stack(x.w, "n:_start n:mm o:eacgm"));
+	put_sample(&x, 0, 3 * S, 7, put_stack(x.w, "n:_start u: n:mm"));
+	put_sample(&x, 0, 4 * S, 5, put_stack(x.w, "n:_start g:asm n:mm"));
+	world_read(&x);
+	profile_make(&p, rec_source(x.r), &(struct profile_options){0});
+	assert_int_equal(p.samples, 4);
+	assert_int_equal(p.whole, 3);
+	assert_int_equal(p.guessed, 1);
+	assert_int_equal(p.ends.len, 1);
+	assert_string_equal(p.ends.data[0].reason, "unknown_frame");
+	assert_int_equal(p.own_ns, 20);
+	assert_int_equal(p.total_ns, 112);
+	expect_function(&p, 0, "mm", 112, 112);
+	expect_function(&p, 1, "_start", 0, 112);
+	profile_free(&p);
+	world_end(&x);
+}
+
 static void test_kinds(void **state)
 {
 	(void)state;
@@ -948,6 +977,7 @@ int main(void)
 		cmocka_unit_test(test_workers),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_profile),
+		cmocka_unit_test(test_profile_of_odd_frames),
 		cmocka_unit_test(test_kinds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
