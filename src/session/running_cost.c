@@ -5,7 +5,7 @@
 
 #define RUNS_TO_TELL 200 /* returns, from which on they tell how slow they are */
 #define SLOWED_MOST  4
-#define COLD	     3 /* times as long as in a tight loop: measured with programs that start others */
+#define COLD	     2 /* times as long as in a tight loop: measured with programs that start others */
 
 static double runs(const struct tracer_spending *spent, enum spending_kind kind)
 {
