@@ -29,13 +29,13 @@ enum trace_mode {
 };
 
 /* The cookie of a probe site: probe number, action, layer, arguments, flags. */
-#define COOKIE_PROBE(c)	 ((__u32)(c))
-#define COOKIE_ACTION(c) ((__u8)((c) >> 32))
-#define COOKIE_LAYER(c)	 ((__u8)((c) >> 40))
-#define COOKIE_NARGS(c)	 ((__u8)((c) >> 48) & 0x3f)
-#define COOKIE_STEPPED(c) ((c) >> 54 & 1)    /* the kernel single-steps the instruction */
-#define COOKIE_STACK(c)	 ((c) >> 55 & 1)     /* its calls may have their stacks taken */
-#define COOKIE_FLAGS(c)	 ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
+#define COOKIE_PROBE(c)	  ((__u32)(c))
+#define COOKIE_ACTION(c)  ((__u8)((c) >> 32))
+#define COOKIE_LAYER(c)	  ((__u8)((c) >> 40))
+#define COOKIE_NARGS(c)	  ((__u8)((c) >> 48) & 0x3f)
+#define COOKIE_STEPPED(c) ((c) >> 54 & 1)     /* the kernel single-steps the instruction */
+#define COOKIE_STACK(c)	  ((c) >> 55 & 1)     /* its calls may have their stacks taken */
+#define COOKIE_FLAGS(c)	  ((__u8)((c) >> 56)) /* call_flags that every call of the probe has */
 #define COOKIE_MAKE(probe, action, layer, nargs, flags)                                            \
 	((__u64)(probe) | (__u64)(action) << 32 | (__u64)(layer) << 40 | (__u64)(nargs) << 48 |    \
 	 (__u64)(flags) << 56)

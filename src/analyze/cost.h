@@ -4,7 +4,8 @@
 #pragma once
 
 struct cost_seen {
-	double job_cpu_s;     /* as the kernel counts it, all that recording took included; 0 = unknown */
+	double job_cpu_s; /* as the kernel counts it, all that recording took included; 0 = unknown
+			   */
 	double running_cpu_s; /* taken by probes */
 	double held_cpu_s;
 };
@@ -12,8 +13,10 @@ struct cost_seen {
 struct cost {
 	double running_cpu_s;
 	double held_cpu_s;
-	double ran_cpu_s; /* the job's processor time but while it was held; negative when unknown */
-	double ratio;	  /* running_cpu_s to ran_cpu_s, 0 to 1; negative: there is too little to tell */
+	double ran_cpu_s; /* the job's processor time but while it was held; negative when unknown
+			   */
+	double ratio; /* running_cpu_s to ran_cpu_s, 0 to 1; negative: there is too little to tell
+		       */
 };
 
 void cost_reckon(struct cost *ret, const struct cost_seen *seen);

@@ -10,7 +10,7 @@
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 
-#define TABLES_OPEN 4096
+#define TABLES_OPEN 128
 
 static bool is_vdso(const struct proc_map *m)
 {
@@ -184,14 +184,15 @@ void pipeline_free_tables(struct pipeline *p)
 	vec_free(&p->tables);
 }
 
-/* Of so many files descriptors are kept; the others have to be found by their names. */
-static int kept_descriptor(uint32_t table, int fd)
+/* Of so many files, the last, descriptors are kept; the others have to be found by their names. */
+static void close_earlier(struct pipeline *p, uint32_t table)
 {
 	if (table < TABLES_OPEN)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
+		return;
+	struct table_file *t = &p->tables.data[table - TABLES_OPEN];
+	if (t->fd >= 0)
+		close(t->fd);
+	t->fd = -1;
 }
 
 void pipeline_take_table(struct pipeline *p, const struct message *m)
@@ -206,7 +207,8 @@ void pipeline_take_table(struct pipeline *p, const struct message *m)
 	t->build_id = hash_bytes(m->b, strlen(m->b));
 	if (m->fd >= 0 && !fstat(m->fd, &st))
 		identify(&t->map, &st, &t->identity);
-	t->fd = kept_descriptor(m->table, m->fd);
+	t->fd = m->fd;
+	close_earlier(p, m->table);
 }
 
 /* Names in what was written over are those of another file. */

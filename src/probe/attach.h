@@ -51,8 +51,8 @@ struct hook_site {
 int attach_hooks(struct attach_links *ret, enum attach_method method, int prog_fd, const char *path,
 		 const struct hook_site *sites, size_t n, struct err *e);
 
-/* A program that does nothing, for spans or for single moments by that method; its fd, or a negative
- * errno. */
+/* A program that does nothing, for spans or for single moments by that method; its fd, or a
+ * negative errno. */
 int attach_load_empty(enum attach_method method, bool spans);
 
 /* Whether a method works on this kernel, by trying it. */

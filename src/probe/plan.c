@@ -312,8 +312,8 @@ static void add_site(struct work *w, const struct probe_info *info, uint64_t off
 		.layer = w->entry->layer,
 		.action = action,
 		.cost = cost,
-		.cookie = plan_cookie(info, action) |
-			  (cost == INSN_STEPPED ? COOKIE_IS_STEPPED : 0),
+		.cookie =
+			plan_cookie(info, action) | (cost == INSN_STEPPED ? COOKIE_IS_STEPPED : 0),
 	};
 	map64_set(&w->taken, offset, info->id);
 	w->result->sites++;

@@ -542,6 +542,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		unwinder_stats(t->unwinder, &ret->unwinder);
 	ret->files_read = reading.read + ret->unwinder.facts_read;
 	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
+	ret->excluded = t->bpf->bss->exclusions;
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {

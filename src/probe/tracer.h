@@ -177,6 +177,7 @@ struct tracer_stats {
 	uint64_t plan_ns;
 	uint64_t files_read;		/* by processes without rights, for probes and for stacks */
 	uint64_t files_cached;		/* that an earlier session had read, likewise */
+	bool excluded;			/* a process was left alone: a note says why */
 	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);

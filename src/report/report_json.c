@@ -47,15 +47,15 @@ static json_t *recording_json(const struct report *r)
 						 : json_null());
 	json_object_set_new(o, "start_monotonic_ns",
 			    report_number_json(report_number(t, "start_monotonic_ns")));
-	json_object_set_new(o, "overhead",
-			    json_pack("{s:o,s:f,s:o,s:f,s:f,s:f,s:f,s:f}", "cpu_ratio",
-				      r->cost.ratio < 0 ? json_null() : json_real(r->cost.ratio),
-				      "running_cpu_s", r->cost.running_cpu_s, "ran_cpu_s",
-				      r->cost.ran_cpu_s < 0 ? json_null()
-							    : json_real(r->cost.ran_cpu_s),
-				      "held_s", r->held_s, "held_cpu_s", r->cost.held_cpu_s,
-				      "collector_cpu_s", r->collector_cpu_s, "displacing_cpu_s",
-				      r->displacing_cpu_s, "start_cpu_s", r->start_cpu_s));
+	json_object_set_new(
+		o, "overhead",
+		json_pack("{s:o,s:f,s:o,s:f,s:f,s:f,s:f,s:f}", "cpu_ratio",
+			  r->cost.ratio < 0 ? json_null() : json_real(r->cost.ratio),
+			  "running_cpu_s", r->cost.running_cpu_s, "ran_cpu_s",
+			  r->cost.ran_cpu_s < 0 ? json_null() : json_real(r->cost.ran_cpu_s),
+			  "held_s", r->held_s, "held_cpu_s", r->cost.held_cpu_s, "collector_cpu_s",
+			  r->collector_cpu_s, "displacing_cpu_s", r->displacing_cpu_s,
+			  "start_cpu_s", r->start_cpu_s));
 	const char *ms = rec_meta(t, "attach_ms");
 	json_object_set_new(o, "attach",
 			    json_pack("{s:o,s:o,s:o}", "ms",

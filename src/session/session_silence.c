@@ -204,6 +204,13 @@ static void tell_no_place(struct session *s)
 void silence_end(struct session *s)
 {
 	const struct catalog *c = s->opts->catalog;
+	struct tracer_stats st;
+	tracer_stats(s->tracer, &st);
+	if (!st.sites && st.excluded) {
+		session_say(s, "no probe was attached: the program was left alone; the notes of "
+			       "the report say why");
+		return;
+	}
 	for (size_t i = 0; i < c->entries.len; i++) {
 		const struct cat_entry *en = &c->entries.data[i];
 		if (!is_asked(s, en))

@@ -452,9 +452,11 @@ def damaged_events_are_told(folder):
 def arrays_and_csv_say_the_same(folder):
     said = []
     for name in ("e.csv", "e.npy"):
-        said.append(subprocess.run(
+        done = subprocess.run(
             [EACGM, "detect", ROOT / "tests/golden/recordings/v1_gpu.eacgm", "--json", "--events",
-             folder / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True).stdout)
+             folder / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        assert done.returncode in (0, 1), done  # 1: its seconds are too few to be judged
+        said.append(done.stdout)
     assert said[0] == said[1]
     with open(folder / "e.csv", newline="", encoding="utf-8") as f:
         lines = list(csv.DictReader(f))

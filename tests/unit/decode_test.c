@@ -162,6 +162,8 @@ static void what_cannot_be_is_counted(void **state)
 	assert_int_equal(p->unknown_probes, 2);
 	assert_int_equal(heard_len, 0);
 	struct pipeline_stats stats;
+	struct err e;
+	assert_int_equal(pipeline_flush(p, &e), 0);
 	pipeline_stats(p, &stats);
 	assert_int_equal(stats.lost, 12);
 }
