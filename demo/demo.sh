@@ -11,10 +11,10 @@ echo "== what this host can trace"
 "$eacgm" doctor
 echo
 echo "== training under the tracer"
-"$eacgm" record --layers all -o "$out/demo.eacgm" -- /usr/bin/python3 demo/train.py
+"$eacgm" record -o "$out/demo.eacgm" -- /usr/bin/python3 demo/train.py
 echo
 echo "== where the time went"
-"$eacgm" report --top 8 "$out/demo.eacgm"
+"$eacgm" report "$out/demo.eacgm"
 "$eacgm" export "$out/demo.eacgm" -f perfetto -o "$out/demo.perfetto-trace"
 "$eacgm" flame "$out/demo.eacgm" --kind cpu -o "$out/demo.cpu.svg"
 if [ -n "${SUDO_UID:-}" ]; then

@@ -192,6 +192,20 @@ static uint64_t python(const struct account_state *s, const struct account_threa
 			 ": on one CPU, since Python runs one thread at a time");
 }
 
+static uint64_t native(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_NATIVE, 50, ret, "It computed in native code",
+			 ": the profile below names the functions");
+}
+
+static uint64_t operators(const struct account_state *s, const struct account_thread *th, char *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_OPERATORS, 50, ret, "It was in PyTorch's operators",
+			 ": layer torch below names them");
+}
+
 static uint64_t kernel(const struct account_state *s, const struct account_thread *th, char *ret)
 {
 	(void)s;
@@ -237,11 +251,25 @@ static const struct {
 	const char *name;
 	rule_fn *look;
 } rules[] = {
-	{"load", load},		{"data", data},	      {"lock", lock},	  {"no_cpu", runnable},
-	{"sleep", slept},	{"import", imports},  {"held", held},	  {"disk", disk},
-	{"memory", memory},	{"network", network}, {"pipe", pipes},	  {"idle", idle},
-	{"gpu", gpu},		{"python", python},   {"kernel", kernel}, {"child", children},
+	{"load", load},
+	{"data", data},
+	{"lock", lock},
+	{"no_cpu", runnable},
+	{"sleep", slept},
+	{"import", imports},
+	{"held", held},
+	{"disk", disk},
+	{"memory", memory},
+	{"network", network},
+	{"pipe", pipes},
+	{"idle", idle},
+	{"gpu", gpu},
+	{"python", python},
+	{"kernel", kernel},
+	{"child", children},
 	{"gpu_idle", gpu_idle},
+	{"native", native},
+	{"operators", operators},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
