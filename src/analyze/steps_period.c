@@ -173,9 +173,11 @@ static const struct gram *choose(const struct regular *r, const struct steps_tex
 		const struct gram *row = r->rows.data[i];
 		if (row->read)
 			continue;
+		/* What hands over a value each time is a step, however evenly its layers repeat. */
+		bool is_step = best && with_reads && about(best->count, with_reads);
 		if (!best)
 			best = row;
-		else if (is_little_more(best, row))
+		else if (!is_step && is_little_more(best, row))
 			best = row;
 		/* Of about the same count the highest: none of its steps is missing. */
 		else if (about(row->count, best->count) && row->count > best->count)

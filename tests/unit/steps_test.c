@@ -615,6 +615,28 @@ static void tokens_are_steps(void **state)
 	check_all(&j, STEPS_INFERENCE);
 }
 
+/* What comes once a layer comes at the token's ends as well: fourteen times a token, at the same
+ * distances. The token is known by the value that is read in each. */
+static void layers_in_step_are_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 30; i++) {
+		play(&j, "embedding neg ");
+		play_often(&j, 5, "mul cos sin add linear mul ");
+		for (int k = 0; k < 12; k++) {
+			play(&j, "neg scaled_dot_product_attention silu ");
+			play_often(&j, 6, "mul pow mean rsqrt linear add ");
+			play(&j, "cat ");
+		}
+		play(&j, "neg ");
+		play_often(&j, 5, "mul pow mean rsqrt linear sort ");
+		play(&j, "softmax multinomial is_nonzero | ");
+	}
+	check_all(&j, STEPS_INFERENCE);
+}
+
 static void tokens_of_requests_are_steps(void **state)
 {
 	(void)state;
@@ -899,6 +921,7 @@ int main(void)
 		cmocka_unit_test(batches_of_two_kinds_take_turns),
 		cmocka_unit_test(tokens_are_steps),
 		cmocka_unit_test(tokens_of_requests_are_steps),
+		cmocka_unit_test(layers_in_step_are_no_steps),
 		cmocka_unit_test(one_operation_is_a_step),
 		cmocka_unit_test(launches_of_training),
 		cmocka_unit_test(launches_of_accumulation),
