@@ -130,7 +130,8 @@ static void what_ran(const struct page *p, const struct account_thread *th)
 		human_ns(duration, r->duration_ns), host ? " on " : "", host ? host : "",
 		human_count(processes, n), n == 1 ? "process" : "processes");
 	if (r->lost)
-		fprintf(p->out, "%s events were lost\n", human_count(lost, r->lost));
+		fprintf(p->out, "%s %s lost\n", human_count(lost, r->lost),
+			r->lost == 1 ? "event was" : "events were");
 	else
 		fputs("nothing was lost\n", p->out);
 	free(name);
