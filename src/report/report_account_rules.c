@@ -73,7 +73,7 @@ static uint64_t load(const struct account_state *s, const struct account_thread 
 		return 0;
 	say_loaders(s, loaders, sizeof(loaders));
 	snprintf(ret, FINDING_BYTES,
-		 "Each of its %s training steps has its batch after %s of %s (%.0f %%)%s.",
+		 "Each of its %s training steps waits %s of %s (%.0f %%) for its batch%s.",
 		 human_count(count, l->steps),
 		 human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
 		 human_ns(mean, (uint64_t)l->mean_ns),
@@ -98,7 +98,7 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 	for (size_t i = 0; i < t->threads.len && th->unlocker_ns * 2 > th->ns[ACCOUNT_LOCK]; i++) {
 		const struct m_thread *row = &t->threads.data[i];
 		if (row->pid == th->pid && row->tid == th->unlocker_tid)
-			snprintf(by, sizeof(by), "; its thread %s (%u) ended %.0f %% of that",
+			snprintf(by, sizeof(by), "; its thread %s (%u) released it for %.0f %% of that",
 				 strtab_get(&t->strings, row->comm, NULL), row->tid,
 				 percent(th->unlocker_ns, th->ns[ACCOUNT_LOCK]));
 	}
