@@ -26,6 +26,7 @@ static void add_stretch(struct accounting *a, const struct loaded *l)
 		last->end_ns = l->at.end_ns > last->end_ns ? l->at.end_ns : last->end_ns;
 		return;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
 	*vec_push(&a->syncs) = l->at;
 	map64_set(&a->syncs_of, l->thread, place + 1);
 }

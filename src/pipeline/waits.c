@@ -193,13 +193,13 @@ void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
 	if (!is_news(p, thread, r))
 		return;
-	for (uint8_t reason = 0; reason < WAIT_REASONS; reason++) {
+	for (unsigned reason = 0; reason < WAIT_REASONS; reason++) {
 		const struct wait_sum *s = &r->sums[reason];
 		if (!s->count)
 			continue;
 		emit_wait_total(p, &(struct m_wait_total){
 					   .thread = thread,
-					   .reason = reason,
+					   .reason = (uint8_t)reason,
 					   .since_ns = r->since_ns,
 					   .until_ns = r->until_ns,
 					   .count = s->count,

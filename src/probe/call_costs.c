@@ -34,7 +34,7 @@ static void read_line(const char *path, const char *begins, char ret[LINE_MOST])
 	while (f && !found && fgets(line, sizeof(line), f))
 		found = !strncmp(line, begins, strlen(begins));
 	if (found)
-		memcpy(ret, line, strlen(line));
+		snprintf(ret, LINE_MOST, "%s", line);
 	if (f)
 		fclose(f);
 }

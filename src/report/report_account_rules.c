@@ -98,7 +98,8 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 	for (size_t i = 0; i < t->threads.len && th->unlocker_ns * 2 > th->ns[ACCOUNT_LOCK]; i++) {
 		const struct m_thread *row = &t->threads.data[i];
 		if (row->pid == th->pid && row->tid == th->unlocker_tid)
-			snprintf(by, sizeof(by), "; its thread %s (%u) released it for %.0f %% of that",
+			snprintf(by, sizeof(by),
+				 "; its thread %s (%u) released it for %.0f %% of that",
 				 strtab_get(&t->strings, row->comm, NULL), row->tid,
 				 percent(th->unlocker_ns, th->ns[ACCOUNT_LOCK]));
 	}
