@@ -267,7 +267,7 @@ def _(t):
 
 @test("without --gpu-timeline nothing is given to the command")
 def _(t):
-    rec = t.record(["env"], "--layers", "cuda", env=cupti(t))
+    rec = t.record(["env"], "--layers", "cuda,gpu", env=cupti(t))
     expect("CUDA_INJECTION64_PATH" not in rec.ran.out and "EACGM_GPU" not in rec.ran.out,
            rec.ran.out)
 
