@@ -112,7 +112,7 @@ def _(t):
 def _(t):
     if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
         skip("%s has no torch" % PYTHON)
-    rec = t.record([PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps", "400"],
+    rec = t.record([PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps", "1000"],
                    "--profile", "cpu")
     reasons = collections.Counter()
     total = 0
