@@ -6,6 +6,7 @@
 
 #include "analyze/flame.h"
 #include "analyze/flame_impl.h"
+#include "analyze/profile.h"
 
 /* What is known of a node by the frames above it. */
 struct where {
@@ -14,24 +15,14 @@ struct where {
 	bool backward;
 };
 
-/* Python's own library, what is installed beside it, and code that PyTorch generates. */
-static bool is_library(const char *file)
-{
-	static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
-					    "/torchinductor_", "<frozen "};
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strstr(file, parts[i]))
-			return true;
-	return false;
-}
-
 static struct where below(const struct calltree *t, struct where above, uint32_t frame)
 {
 	const struct calltree_frame *f = &t->frames.data[frame];
 	const char *name = strtab_get(&t->strings, f->name, NULL);
 	if (f->kind == CALLTREE_PYTHON)
 		above.python = frame;
-	if (f->kind == CALLTREE_PYTHON && !is_library(strtab_get(&t->strings, f->file, NULL)))
+	if (f->kind == CALLTREE_PYTHON &&
+	    !profile_is_library(strtab_get(&t->strings, f->file, NULL)))
 		above.own = frame;
 	above.backward |= f->kind == CALLTREE_OPERATOR &&
 			  !strncmp(name, FLAME_BACKWARD_PREFIX, strlen(FLAME_BACKWARD_PREFIX));

@@ -72,6 +72,9 @@ struct profile {
 /* in_program: native code of a program that was recorded, and there is no Python. */
 enum profile_code profile_code_of(const struct profile_function *f, bool in_program);
 
+/* Whether a Python file is Python's own library, installed beside it, or made by PyTorch. */
+bool profile_is_library(const char *file);
+
 /* Without samples, all of it is 0. */
 void profile_make(struct profile *ret, const struct row_source *source,
 		  const struct profile_options *options);

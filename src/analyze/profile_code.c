@@ -51,11 +51,15 @@ static bool starts_python(const struct profile_function *f)
 	return !strncmp(f->file, "<frozen ", 8) || is_one_of(name, names, false);
 }
 
-static bool is_packaged(const char *file)
+bool profile_is_library(const char *file)
 {
-	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-	       strstr(file, "/lib/python") || strstr(file, "/lib64/python") ||
-	       !strncmp(file, "<__array_function__", 19);
+	static const char *const parts[] = {"/site-packages/",	  "/dist-packages/", "/lib/python",
+					    "/lib64/python",	  "/torchinductor_", "<frozen ",
+					    "<__array_function__"};
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(file, parts[i]))
+			return true;
+	return false;
 }
 
 /* Of code that a runtime made: "fib (x.js:3)" and "Fib.fib" are somebody's, "Interpreter" is its
@@ -73,7 +77,7 @@ enum profile_code profile_code_of(const struct profile_function *f, bool in_prog
 	if (f->kind == CALLTREE_PYTHON && starts_python(f))
 		return PROFILE_START;
 	if (f->kind == CALLTREE_PYTHON)
-		return is_packaged(f->file) ? PROFILE_LIBRARY : PROFILE_USER;
+		return profile_is_library(f->file) ? PROFILE_LIBRARY : PROFILE_USER;
 	if (!strcmp(f->library, LIBRARY_OF_MADE_CODE))
 		return made_code(f->name);
 	if (starts_native(f->name))
