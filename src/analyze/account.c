@@ -5,6 +5,7 @@
 
 #include "analyze/account_impl.h"
 #include "analyze/process_index.h"
+#include "analyze/programs.h"
 
 #define CALLS_TELL 1000 /* a process with as many traced calls is what the job is about */
 #define IDLE_RUNS  20	/* one part in so many of its time at most: it only waits for others */
@@ -174,12 +175,6 @@ static void find_unlockers(struct accounting *a)
 
 /* ---- which of them ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 /* The command's process, and its children that run the same file, have the name of what the command
  * runs: of python3 the script. */
 static const char *program_of(const struct rec_tables *t, const struct m_process *process)
@@ -190,8 +185,7 @@ static const char *program_of(const struct rec_tables *t, const struct m_process
 	if (program && *program && t->processes.len &&
 	    process->command == t->processes.data[0].command)
 		return program;
-	const char *name = text_of(t, process->comm); /* of a link as it was called */
-	return *name ? name : base_name(text_of(t, process->command));
+	return process_program(t, process);
 }
 
 static bool only_waits(const struct account_thread *th)

@@ -162,18 +162,19 @@ void waits_add(struct pipeline *p, const struct rec_wait *r)
 		p->bad_records++;
 		return;
 	}
-	emit_wait(p, &(struct m_wait){
-			     .start_ns = r->start_ns,
-			     .end_ns = r->start_ns + r->duration_ns,
-			     .runnable_ns = r->runnable_ns,
-			     .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
-			     .syscall = r->syscall,
-			     .waker_pid = preempted ? 0 : r->waker_tgid,
-			     .waker_tid = preempted ? 0 : r->waker_tid,
-			     .reason = r->reason,
-			     .rival_pid = preempted ? r->waker_tgid : 0,
-			     .rival = preempted ? rec_string_z(p->writer, rival) : 0,
-		     });
+	emit_wait(p,
+		  &(struct m_wait){
+			  .start_ns = r->start_ns,
+			  .end_ns = r->start_ns + r->duration_ns,
+			  .runnable_ns = r->runnable_ns,
+			  .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
+			  .syscall = r->syscall,
+			  .waker_pid = preempted ? 0 : r->waker_tgid,
+			  .waker_tid = preempted ? 0 : r->waker_tid,
+			  .reason = r->reason,
+			  .rival_pid = preempted ? r->waker_tgid : 0,
+			  .rival = preempted && r->waker_tgid ? rec_string_z(p->writer, rival) : 0,
+		  });
 }
 
 /* Sums come from the ring of the CPU that the thread left: not in their order. */
