@@ -20,7 +20,8 @@ struct comm {
 	uint64_t asked;	   /* number of the question that it answered last */
 	uint64_t begin_ns; /* calls from here on may mean it */
 	size_t previous;   /* that had the handle before it: index in list + 1, 0 = none */
-	bool device_tried;
+	bool tried;	  /* it was asked, whether or not it could be read */
+	bool object_read; /* its library was known by then */
 	uint32_t splits;
 };
 
@@ -141,13 +142,15 @@ static bool read_int(uint32_t tgid, uint64_t handle, uint32_t offset, int32_t mo
 	return true;
 }
 
-/* What the object itself says, where the calls did not. */
+/* What the object itself says, where the calls did not. The first calls of a process can come before
+ * what it has mapped: then it is asked once more. */
 static void read_object(struct pipeline *p, struct comm *c)
 {
-	c->device_tried = true;
+	c->tried = true;
 	if (c->row.end_ns)
 		return; /* something else may lie there */
 	const struct nccl_layout *l = layout_of(p, c->row.pid);
+	c->object_read = p->comms->layout_tried;
 	int32_t rank, size;
 	if (!c->row.size && read_int(c->row.pid, c->row.handle, l->size, 1 << 20, &size) &&
 	    read_int(c->row.pid, c->row.handle, l->rank, 1 << 20, &rank) && rank < size) {
@@ -205,13 +208,25 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 const struct m_comm *comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)
 {
 	struct comm *c = find(p, tgid, handle, time_ns);
-	if (c && c->device_tried)
+	if (c && c->tried)
 		return &c->row;
 	if (!c)
 		c = add_used(p, tgid, handle, time_ns);
 	read_object(p, c);
 	put(p, c);
 	return &c->row;
+}
+
+void comms_take_maps(struct pipeline *p, uint32_t tgid)
+{
+	for (size_t i = 0; i < p->comms->list.len; i++) {
+		struct comm *c = &p->comms->list.data[i];
+		if (c->row.pid != tgid || !c->tried || c->object_read || c->row.end_ns)
+			continue;
+		read_object(p, c);
+		if (c->object_read)
+			put(p, c);
+	}
 }
 
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns)

@@ -362,6 +362,8 @@ void comms_split(struct pipeline *p, uint32_t tgid, uint64_t parent, int32_t col
 /* Returns the communicator; valid until the next is made. */
 const struct m_comm *comms_use(struct pipeline *p, uint32_t tgid, uint64_t handle,
 			       uint64_t time_ns);
+/* What a process has mapped is known, or known anew. */
+void comms_take_maps(struct pipeline *p, uint32_t tgid);
 void comms_destroy(struct pipeline *p, uint32_t tgid, uint64_t handle, uint64_t time_ns);
 
 /* shim_calls.c: spans of GPUs wait for the calls that started them; `all`: no longer. */

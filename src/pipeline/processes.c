@@ -179,7 +179,10 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->row.command = parent->row.command;
 		child->row.rank = parent->row.rank;
 	}
+	if (child->maps) /* its own were told before its fork */
+		return;
 	set_maps(child, parent->maps);
+	comms_take_maps(p, task->tgid);
 }
 
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
@@ -289,4 +292,5 @@ void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char *
 	taken->list = *maps;
 	*maps = (proc_maps_t){0};
 	set_maps(k, taken);
+	comms_take_maps(p, (uint32_t)pid);
 }
