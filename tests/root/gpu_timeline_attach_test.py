@@ -134,6 +134,17 @@ def attach(t, job, *options, seconds="1", out="attached.eacgm"):
     return Recording(t, path, r)
 
 
+def attach_until_seen(t, job):
+    """Joins the job, and leaves it when some of its kernels were seen. Returns the recording, and
+    how many kernels there were."""
+    before = job.count()[1]
+    p = t.start_record(*TIMELINE, "-p", str(job.pid))
+    t.wait_for(lambda: job.count()[1] > before, "kernels to be seen")
+    rec = t.stop_record(p)
+    expect(p.returncode == 0, "record: %s" % log_of(p))
+    return rec, job.count()[1] - before
+
+
 def listed(t, rec, what):
     r = t.run([os.path.join(FAKES, "list_spans"), rec.path])
     expect(r.status == 0, "list_spans: %s" % r)
@@ -262,16 +273,13 @@ def _(t):
 @test("again and again into the same process: it does not grow", 240)
 def _(t):
     job = Job(t, "3")
-    attach(t, job, seconds="0.4")
+    attach_until_seen(t, job)
     t.wait_for(lambda: not job.guests(), "the shim to leave")
     shape, maps, rss = job.shape(), len(job.maps()), job.status("VmRSS")
-    made = job.count()[1]
     for i in range(TIMES - 1):
-        rec = attach(t, job, seconds="0.4")
+        rec, made = attach_until_seen(t, job)
         job.expect_as(shape, "after %d times" % (i + 2))
-        so_far = job.count()[1]
-        expect_spans(t, rec, so_far - made)
-        made = so_far
+        expect_spans(t, rec, made)
     expect(len(job.maps()) <= maps + 2, "%d mappings, %d before" % (len(job.maps()), maps))
     expect(job.status("VmRSS") < rss + 1024, "%d kB, %d before" % (job.status("VmRSS"), rss))
     with open(job.ends) as f:
