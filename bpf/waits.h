@@ -169,14 +169,13 @@ static __always_inline void find_reason(struct thread_waits *w, struct task_stru
 
 /* ---- a wait's course ---- */
 
-/* A thread of a target that is seen for the first time. */
+/* A thread of a target that is seen for the first time. NULL where the switch interrupted who makes
+ * such state himself: then it is made at the next, and its sums say since when they are. */
 static __always_inline struct thread_waits *waits_new(struct task_struct *task, __u64 now_ns)
 {
 	struct thread_waits *w =
 		bpf_task_storage_get(&thread_waits, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!w)
-		count_loss(LOSS_NO_STATE);
-	else if (!w->since_ns)
+	if (w && !w->since_ns)
 		w->since_ns = w->told_ns = now_ns;
 	return w;
 }
@@ -193,61 +192,6 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 	s->left_out += left_out;
 	if (took_ns > s->longest_ns)
 		s->longest_ns = took_ns;
-}
-
-/* Now and then, on Linux 6.18, the end of a wait is not seen. What the thread has run since then is
- * known all the same. */
-static __always_inline void waits_missed(struct thread_waits *w, struct task_struct *task,
-					 __u64 now_ns)
-{
-	__u64 ran_ns = task->se.sum_exec_runtime - w->ran_ns;
-	if (w->out_ns && now_ns - w->out_ns > ran_ns)
-		add_wait(w, w->reason, now_ns - w->out_ns - ran_ns, 0,
-			 now_ns - w->out_ns - ran_ns >= wait_row_ns);
-	w->out_ns = 0;
-}
-
-static __always_inline void waits_leave(struct thread_waits *w, struct task_struct *task,
-					__u32 state, bool could_run, __u64 now_ns)
-{
-	if (w->held)
-		return;
-	waits_missed(w, task, now_ns);
-	w->ran_ns = task->se.sum_exec_runtime;
-	w->out_ns = now_ns;
-	w->woken_ns = 0;
-	w->waker_tgid = w->waker_tid = 0;
-	if (could_run)
-		w->reason = WAIT_PREEMPTED;
-	else
-		find_reason(w, task, state);
-}
-
-/* Who has the CPU of a thread that could run: the first program that is given it, or after threads
- * of the kernel, which have no memory of their own and run for moments, the last. */
-static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
-{
-	if (w->held || w->reason != WAIT_PREEMPTED || w->waker_tgid || !BPF_CORE_READ(other, mm))
-		return;
-	w->waker_tgid = BPF_CORE_READ(other, tgid);
-	w->waker_tid = BPF_CORE_READ(other, pid);
-	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
-}
-
-/* The current task wakes another. */
-static __always_inline void waits_wake(void *ctx, struct task_struct *task)
-{
-	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
-	if (!w || !w->out_ns || w->woken_ns)
-		return;
-	__u64 began_ns = spending_begin(SPENT_SWITCHES);
-	w->woken_ns = bpf_ktime_get_ns();
-	if (in_interrupt(ctx, &w->context))
-		return;
-	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	w->waker_tgid = pid_tgid >> 32;
-	w->waker_tid = (__u32)pid_tgid;
-	spending_end(SPENT_SWITCHES, began_ns); /* the waker's, mostly a task of the job too */
 }
 
 static __always_inline bool wait_put(struct task_struct *task, const struct thread_waits *w,
@@ -307,11 +251,22 @@ static __always_inline void sums_put(struct task_struct *task, struct thread_wai
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Of a wait up to now, how long the thread could have run. */
-static __always_inline __u64 runnable_since(const struct thread_waits *w, __u64 now_ns)
+/* Of a wait that ends, or is looked at, then: how long the thread could have run. */
+static __always_inline __u64 runnable_since(const struct thread_waits *w, __u64 end_ns)
 {
 	__u64 since_ns = w->reason == WAIT_PREEMPTED ? w->out_ns : w->woken_ns;
-	return since_ns && since_ns < now_ns ? now_ns - since_ns : 0;
+	return since_ns && since_ns < end_ns ? end_ns - since_ns : 0;
+}
+
+/* Long, and with two callers: it is there once. */
+static __noinline void waits_end(struct thread_waits *w, struct task_struct *task, __u64 end_ns,
+				 __u64 now_ns)
+{
+	__u64 took_ns = end_ns - w->out_ns, runnable_ns = runnable_since(w, end_ns);
+	bool left_out = took_ns >= wait_row_ns && (!may_record(task->tgid, now_ns) ||
+						   !wait_put(task, w, took_ns, runnable_ns));
+	add_wait(w, w->reason, took_ns, runnable_ns, left_out);
+	w->out_ns = 0;
 }
 
 static __always_inline void waits_return(struct thread_waits *w, struct task_struct *task,
@@ -319,13 +274,64 @@ static __always_inline void waits_return(struct thread_waits *w, struct task_str
 {
 	if (!w->out_ns)
 		return;
-	__u64 took_ns = now_ns - w->out_ns, runnable_ns = runnable_since(w, now_ns);
-	bool left_out = took_ns >= wait_row_ns && (!may_record(task->tgid, now_ns) ||
-						   !wait_put(task, w, took_ns, runnable_ns));
-	add_wait(w, w->reason, took_ns, runnable_ns, left_out);
-	w->out_ns = 0;
+	waits_end(w, task, now_ns, now_ns);
 	if (now_ns - w->told_ns >= WAIT_SUMS_NS)
 		sums_put(task, w, now_ns, false);
+}
+
+/* Some kernels do not tell of each switch: on virtual machines with Linux 6.18 none was told whose
+ * CPU was left by certain threads of the machine's own agent. What a thread has run since its
+ * wait ended is known all the same. */
+static __always_inline void waits_missed(struct thread_waits *w, struct task_struct *task,
+					 __u64 now_ns)
+{
+	__u64 ran_ns = task->se.sum_exec_runtime - w->ran_ns;
+	if (w->out_ns && now_ns - w->out_ns > ran_ns)
+		waits_end(w, task, now_ns - ran_ns, now_ns);
+	w->out_ns = 0;
+}
+
+static __always_inline void waits_leave(struct thread_waits *w, struct task_struct *task,
+					__u32 state, bool could_run, __u64 now_ns)
+{
+	if (w->held)
+		return;
+	waits_missed(w, task, now_ns);
+	w->ran_ns = task->se.sum_exec_runtime;
+	w->out_ns = now_ns;
+	w->woken_ns = 0;
+	w->waker_tgid = w->waker_tid = 0;
+	if (could_run)
+		w->reason = WAIT_PREEMPTED;
+	else
+		find_reason(w, task, state);
+}
+
+/* Who has the CPU of a thread that could run: the first program that is given it, or after threads
+ * of the kernel, which have no memory of their own and run for moments, the last. */
+static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
+{
+	if (w->held || w->reason != WAIT_PREEMPTED || w->waker_tgid || !BPF_CORE_READ(other, mm))
+		return;
+	w->waker_tgid = BPF_CORE_READ(other, tgid);
+	w->waker_tid = BPF_CORE_READ(other, pid);
+	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
+}
+
+/* The current task wakes another. */
+static __always_inline void waits_wake(void *ctx, struct task_struct *task)
+{
+	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
+	if (!w || !w->out_ns || w->woken_ns)
+		return;
+	__u64 began_ns = spending_begin(SPENT_SWITCHES);
+	w->woken_ns = bpf_ktime_get_ns();
+	if (in_interrupt(ctx, &w->context))
+		return;
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	w->waker_tgid = pid_tgid >> 32;
+	w->waker_tid = (__u32)pid_tgid;
+	spending_end(SPENT_SWITCHES, began_ns); /* the waker's, mostly a task of the job too */
 }
 
 /* prev leaves the CPU to next: whether that is traced. */

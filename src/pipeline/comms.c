@@ -20,8 +20,8 @@ struct comm {
 	uint64_t asked;	   /* number of the question that it answered last */
 	uint64_t begin_ns; /* calls from here on may mean it */
 	size_t previous;   /* that had the handle before it: index in list + 1, 0 = none */
-	bool tried;	  /* it was asked, whether or not it could be read */
-	bool object_read; /* its library was known by then */
+	bool tried;	   /* it was asked, whether or not it could be read */
+	bool object_read;  /* its library was known by then */
 	uint32_t splits;
 };
 
@@ -142,8 +142,8 @@ static bool read_int(uint32_t tgid, uint64_t handle, uint32_t offset, int32_t mo
 	return true;
 }
 
-/* What the object itself says, where the calls did not. The first calls of a process can come before
- * what it has mapped: then it is asked once more. */
+/* What the object itself says, where the calls did not. The first calls of a process can come
+ * before what it has mapped: then it is asked once more. */
 static void read_object(struct pipeline *p, struct comm *c)
 {
 	c->tried = true;

@@ -172,7 +172,7 @@ struct pipeline {
 	struct message **inbox_tail;
 
 	VEC(struct known_probe) probes; /* by record's probe id */
-	struct map64 threads;		/* tgid << 32 | tid -> thread index */
+	struct map64 threads;		/* tgid << 32 | tid -> name << 32 | thread index */
 	struct map64 processes;		/* tgid -> index in process_list */
 	VEC(struct known_process) process_list;
 	VEC(uint32_t) free_processes;	 /* of the list */

@@ -129,7 +129,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 	bool lives = !proc_comm(p->proc_root, (pid_t)tgid, (pid_t)tid, comm);
 	row.comm = pipeline_kept_string(p, lives ? comm : name);
 	index = emit_new_thread(p, &row);
-	map64_set(&p->threads, key, index);
+	map64_set(&p->threads, key, index | (uint64_t)row.comm << 32);
 	forget_thread_later(p, pipeline_process_of(p, tgid), tid);
 	return (uint32_t)index;
 }
@@ -185,6 +185,15 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 	comms_take_maps(p, task->tgid);
 }
 
+/* The thread that runs another program now is another row from then on, if it was met under its
+ * name of before. */
+static void rename_main_thread(struct pipeline *p, uint32_t tgid, uint32_t comm)
+{
+	uint64_t key = (uint64_t)tgid << 32 | tgid, known;
+	if (map64_get(&p->threads, key, &known) && known >> 32 != comm)
+		map64_del(&p->threads, key);
+}
+
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 {
 	uint64_t i;
@@ -213,6 +222,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		read_identity(p, k);
 		k->nameless = false;
 		k->row.comm = pipeline_kept_string(p, comm);
+		rename_main_thread(p, task->tgid, k->row.comm);
 		break;
 	case REC_EXIT:
 		watch_process_ended(p, task->tgid);

@@ -12,7 +12,8 @@ from harness import EACGM, PUSH, expect, main, stolen_ns, target, test
 
 TURNS = 20
 TURN_S = 0.03
-SWITCH_NS = 10e3
+# A switch takes so much, and is counted in part as the thread's CPU time: more where others trace.
+SWITCH_NS = 20e3
 
 # a process that reads from a pipe what its parent writes, and tells how long it waited
 PIPE = """
@@ -100,8 +101,7 @@ def _(t):
         for total in totals:
             long_ns = in_rows[pid, tid, total["reason"]]
             expect(long_ns <= waited_ns(total), "rows have %d: %r" % (long_ns, total))
-            # one whose end was not seen has no row, and is counted
-            expect(total["left_out"] <= 2, "rows were left out: %r" % total)
+            expect(not total["left_out"], "rows were left out: %r" % total)
 
 
 @test("a read from another process's pipe says who wrote", 60)
@@ -118,6 +118,15 @@ def _(t):
     right = sum(row["waker_pid"] == writer and row["waker_tid"] == writer for row in woken)
     expect(len(woken) >= TURNS and right >= len(woken) - 1,
            "%d of %d waits were ended by %d: %r" % (right, len(woken), writer, woken[:5]))
+
+
+@test("waits of a process that runs another program are that program's", 60)
+def _(t):
+    rec = t.record(["/bin/sh", "-c", "/bin/sleep 0.3; exec /bin/sleep 0.4"], "--profile", "off",
+                   "--layers", "user")
+    rows = lines(t, rec.path)
+    seen = totals_of(rows, pid=rec.report["processes"][0]["pid"])
+    expect(seen["sleep"]["comm"] == "sleep" and waited_ns(seen["sleep"]) >= 0.39e9, "%r" % seen)
 
 
 @test("a wait that began before tracing and outlasts it is counted", 60)
