@@ -53,7 +53,8 @@ static struct operator_time *row_of_node(struct sums *s, const struct torch_call
 		return row_of_operator(s, l->operator_probe);
 	const char *name = strtab_get(&s->t->strings, s->calls.nodes.data[node->node].name, NULL);
 	const char *last = strrchr(name, ':');
-	return &s->ret->rows.data[row_named(s, last ? last + 1 : name) - 1];
+	uint32_t row = row_named(s, last ? last + 1 : name); /* moves the rows */
+	return &s->ret->rows.data[row - 1];
 }
 
 /* What the launch's call started. */

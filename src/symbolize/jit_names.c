@@ -239,8 +239,10 @@ static bool clean_script(struct span s, char *ret, size_t size)
 /* HotSpot: "int Fib.fib(int)"; perf-map-agent: "Lorg/x/Fib;::fib". */
 static bool clean_java(struct span s, char *ret, size_t size)
 {
-	const char *bracket = s.len ? memchr(s.text, '(', s.len) : NULL;
-	const char *colons = s.len ? memmem(s.text, s.len, ";::", 3) : NULL;
+	if (!s.text || !s.len)
+		return false;
+	const char *bracket = memchr(s.text, '(', s.len);
+	const char *colons = memmem(s.text, s.len, ";::", 3);
 	size_t at;
 	if (begins(&s, "L") && colons) {
 		at = put(ret, size, 0, s.text + 1, (size_t)(colons - s.text - 1));

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include "wire/event.h"
 
 enum { MAIN, AUTOGRAD };
-enum { US = 1000 };
+enum { US = 1000, NODES = 300 };
 
 struct world {
 	char path[64];
@@ -155,6 +156,38 @@ static void test_sums(void **state)
 	unlink(x.path);
 }
 
+/* The rows move as they become more: each node is counted in its own. */
+static void test_many_nodes(void **state)
+{
+	struct world x;
+	struct err e = {0};
+	struct rec_reader *r;
+	struct timeline t;
+	struct operators o;
+	char name[32];
+	(void)state;
+	begin(&x);
+	for (unsigned i = 0; i < NODES; i++) {
+		snprintf(name, sizeof(name), "Made%uBackward", i);
+		launch(&x, AUTOGRAD, 1000 + 10 * i, 2);
+		call(&x, AUTOGRAD, x.node, 1000 + 10 * i, 5, text(&x, name), UINT64_MAX, 2);
+	}
+	call(&x, MAIN, x.backward, 900, 10 * NODES + 200, 0, 0, 0);
+	assert_int_equal(rec_writer_close(x.w, false, &e), 0);
+	assert_int_equal(rec_open(&r, x.path, &e), 0);
+	timeline_make(&t, rec_source(r), &(struct timeline_options){0});
+	operators_make(&o, rec_source(r), &t, 0);
+	assert_int_equal(o.rows.len, NODES);
+	for (unsigned i = 0; i < NODES; i++) {
+		assert_int_equal(o.rows.data[i].nodes, 1);
+		assert_int_equal(o.rows.data[i].backward_ns, 2 * US);
+	}
+	operators_free(&o);
+	timeline_free(&t);
+	rec_close(r);
+	unlink(x.path);
+}
+
 /* Recordings of before there were roles; and those in which nodes were not traced. */
 static void sums_without_roles(bool nodes)
 {
@@ -214,6 +247,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_many_nodes),
 		cmocka_unit_test(test_without_roles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
