@@ -14,6 +14,7 @@
 #define KEY_BYTES  128
 #define MAX_CELLS  (1u << 24) /* of the table of one pass: 64 MiB */
 #define NOT_LINKED UINT32_MAX
+#define NEIGHBOURS 8 /* operators before and after one that tell its place in a layer */
 
 struct operation { /* an operator, or a node */
 	uint64_t start_ns;
@@ -126,6 +127,17 @@ static uint64_t pattern_of(const struct operation *ops, size_t n, const struct o
 	return h;
 }
 
+/* Of the operator at a place: beyond the ends of the pass there is nothing. */
+static uint64_t neighbours_of(const struct operation *ops, size_t n, size_t at)
+{
+	uint64_t h = hash_u64(ops[at].key);
+	for (size_t i = 1; i <= NEIGHBOURS; i++) {
+		h = hash_u64(h ^ (i <= at ? ops[at - i].key + 1ULL : 0));
+		h = hash_u64(h ^ (at + i < n ? ops[at + i].key + 1ULL : 0));
+	}
+	return h;
+}
+
 /* best[i * (n + 1) + j]: the longest common subsequence of the first i nodes and j operators. Of
  * equal ones the latest operators are taken: what precedes the forward pass has no nodes. */
 static void longest_common(struct links *l, const struct operation *ops, size_t n,
@@ -179,6 +191,7 @@ static void link_pass(struct links *l, struct autograd_links *ret, const struct 
 			.operator_probe = ops[at].probe,
 			.node_probe = nodes[i].probe,
 			.place = hash_u64(pattern ^ hash_u64(at)),
+			.neighbours = neighbours_of(ops, n, at),
 		};
 	}
 }

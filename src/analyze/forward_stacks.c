@@ -6,10 +6,12 @@
 
 #include "analyze/autograd.h"
 #include "analyze/flame_impl.h"
+#include "analyze/profile.h"
 #include "base/sort.h"
 
 #define NO_NODE	       UINT32_MAX
 #define MOST_STACKS_OF 16  /* that are looked at in one operator */
+#define LIKES_LEAST    2   /* operators with the same neighbours and stack, to tell others by */
 #define MOST_NESTED    256 /* nodes; PyTorch has some 60 at most */
 
 /* A call that carries a stack. */
@@ -32,6 +34,12 @@ struct forward_stacks {
 	VEC(struct node) nodes; /* by thread, then start */
 };
 
+/* Operators with the same neighbours, of those that have a stack. */
+struct like {
+	size_t link; /* one whose stack ends as most do */
+	uint32_t same, all;
+};
+
 struct making {
 	struct row_visitor visitor; /* of stacked calls */
 	const struct rec_tables *t;
@@ -41,6 +49,8 @@ struct making {
 	struct autograd_links links;
 	struct map64 operators; /* see flame_operators */
 	struct map64 at_place;	/* pid and place -> index into links */
+	struct map64 likes_of;	/* pid and neighbours -> index into likes */
+	VEC(struct like) likes;
 	struct forward_stack *of_link;
 };
 
@@ -171,13 +181,18 @@ static struct forward_stack stack_within(const struct making *m, const struct au
 	return best;
 }
 
-static uint64_t place_of(const struct making *m, const struct autograd_link *l)
+static uint64_t in_process(const struct making *m, const struct autograd_link *l, uint64_t what)
 {
-	return hash_u64(l->place ^ m->t->threads.data[l->operator_thread].pid);
+	return hash_u64(what ^ m->t->threads.data[l->operator_thread].pid);
 }
 
-/* First those of their own operators, then those of others at their places. */
-static void link_stacks(struct making *m)
+static uint64_t place_of(const struct making *m, const struct autograd_link *l)
+{
+	return in_process(m, l, l->place);
+}
+
+/* Stacks of operators themselves: those at their places have the best of them. */
+static void find_own(struct making *m)
 {
 	uint64_t at;
 	m->of_link = xcalloc(m->links.rows.len + 1, sizeof(*m->of_link));
@@ -190,10 +205,75 @@ static void link_stacks(struct making *m)
 		     (m->of_link[at].operator_name && !m->of_link[i].operator_name)))
 			map64_set(&m->at_place, place, i);
 	}
-	for (size_t i = 0; i < m->links.rows.len; i++)
-		if (!m->of_link[i].stack &&
-		    map64_get(&m->at_place, place_of(m, &m->links.rows.data[i]), &at))
-			m->of_link[i] = m->of_link[at];
+}
+
+/* Of a stack, from its leaf up to the line of the job's own code that led there. Who called that is
+ * another matter: a training's first steps are often called from another line. */
+static uint64_t inner_part(const struct making *m, const struct forward_stack *of)
+{
+	uint64_t h = hash_u64(of->operator_name);
+	for (uint32_t stack = of->stack; stack; stack = m->t->stacks.data[stack].parent) {
+		const struct m_frame *f = frame_of(m, stack);
+		h = hash_u64(h ^ ((uint64_t)f->name << 32 | f->file));
+		h = hash_u64(h ^ f->line);
+		if (f->kind == FRAME_PYTHON &&
+		    !profile_is_library(strtab_get(&m->t->strings, f->file, NULL)))
+			break;
+	}
+	return h;
+}
+
+static void find_likes(struct making *m)
+{
+	struct map64 same = {0}; /* neighbours and inner part -> how many */
+	for (size_t i = 0; i < m->links.rows.len; i++) {
+		const struct autograd_link *l = &m->links.rows.data[i];
+		const struct forward_stack *of = &m->of_link[i];
+		uint64_t at, n = 0, key = in_process(m, l, l->neighbours);
+		if (!of->stack)
+			continue;
+		if (!map64_get(&m->likes_of, key, &at)) {
+			map64_set(&m->likes_of, key, at = m->likes.len);
+			*vec_push(&m->likes) = (struct like){0};
+		}
+		struct like *like = &m->likes.data[at];
+		uint64_t part = hash_u64(key ^ inner_part(m, of));
+		(void)map64_get(&same, part, &n);
+		map64_set(&same, part, ++n);
+		like->all++;
+		if (n > like->same) {
+			like->same = (uint32_t)n;
+			like->link = i;
+		}
+	}
+	map64_free(&same);
+}
+
+/* NULL: not known. */
+static const struct forward_stack *stack_of_like(const struct making *m,
+						 const struct autograd_link *l)
+{
+	uint64_t at;
+	if (map64_get(&m->at_place, place_of(m, l), &at))
+		return &m->of_link[at];
+	if (!map64_get(&m->likes_of, in_process(m, l, l->neighbours), &at))
+		return NULL;
+	const struct like *like = &m->likes.data[at];
+	return like->same < LIKES_LEAST || like->same * 5 < like->all * 4 ? NULL
+									  : &m->of_link[like->link];
+}
+
+/* First those of their own operators, then those of others: see forward_stacks.h. */
+static void link_stacks(struct making *m)
+{
+	find_own(m);
+	find_likes(m);
+	for (size_t i = 0; i < m->links.rows.len; i++) {
+		const struct forward_stack *other =
+			m->of_link[i].stack ? NULL : stack_of_like(m, &m->links.rows.data[i]);
+		if (other)
+			m->of_link[i] = *other;
+	}
 }
 
 /* ---- nodes ---- */
@@ -256,6 +336,8 @@ struct forward_stacks *forward_stacks_new(const struct row_source *s, uint32_t p
 	add_nodes(f, &m);
 	map64_free(&m.operators);
 	map64_free(&m.at_place);
+	map64_free(&m.likes_of);
+	vec_free(&m.likes);
 	free(m.of_link);
 	vec_free(&m.stacked);
 	autograd_links_free(&m.links);

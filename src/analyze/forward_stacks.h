@@ -4,7 +4,10 @@
  * operator that made it (autograd.h) was called by the job's code: a stack that was taken within
  * the operator says from where. Only some calls carry one. Where none in the operator does, that
  * of the same operator of another step is taken: the one at the same place of a pass with the
- * same operators and nodes. Nodes without an operator have no stack here. Does no output. */
+ * same operators and nodes. Where that has none either, that of the same operator with the same
+ * neighbours is taken, as the layers of a model have it: if nearly all such operators that have a
+ * stack were called from the same line. Nodes without an operator have no stack here. Does no
+ * output. */
 #pragma once
 
 #include <stdbool.h>

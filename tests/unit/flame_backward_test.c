@@ -22,7 +22,7 @@
 #include "wire/event.h"
 
 enum { MAIN, AUTOGRAD };
-enum { US = 1000, NONE = 0 };
+enum { US = 1000, NONE = 0, LAYERS = 20 };
 
 #define OWN_STACK "n:clone n:torch::autograd::Engine::thread_main n:at::_ops::mm::call(T)"
 #define OWN	  "clone;torch::autograd::Engine::thread_main;aten::mm"
@@ -266,6 +266,57 @@ static void test_other_step(void **state)
 	end(&x);
 }
 
+/* A step of a deep model: of two of its layers the stacks are known. */
+static void deep_step(struct world *x, uint32_t tenth, uint32_t twelfth)
+{
+	for (int i = 0; i < LAYERS; i++) {
+		forward(x, x->addmm, i == 10 ? tenth : i == 12 ? twelfth : NONE);
+		forward(x, x->relu, NONE);
+	}
+	uint64_t start_us = x->now_us++;
+	for (int i = LAYERS - 1; i >= 0; i--) {
+		node(x, "ReluBackward0", 2 * (uint64_t)i + 1, 100);
+		node(x, "AddmmBackward0", 2 * (uint64_t)i, 1);
+	}
+	call(x, MAIN, x->backward, start_us, x->now_us - start_us, (struct m_call){0});
+	x->now_us += 10;
+}
+
+/* Layers with the same neighbours, four at each end have others, are called from one line. Who
+ * called the function of that line may differ. */
+static void test_layers_alike(void **state)
+{
+	struct world x;
+	(void)state;
+	begin(&x);
+	deep_step(&x, put_stack(&x, "p:main@3 p:forward@12 l:linear@114 " ADDMM),
+		  put_stack(&x, "p:warm@9 p:forward@12 l:linear@114 " ADDMM));
+	read_back(&x);
+	expect(&x, (struct flame_options){0},
+	       OWN ";gemm 2008000\n"
+		   "main (train.py);forward (train.py);linear (linear.py);aten::addmm;"
+		   "backward: AddmmBackward0;gemm 11000\n"
+		   "warm (train.py);forward (train.py);linear (linear.py);aten::addmm;"
+		   "backward: AddmmBackward0;gemm 1000\n");
+	end(&x);
+}
+
+/* Called from two lines: nobody knows which of them the others are called from. */
+static void test_layers_of_two_lines(void **state)
+{
+	struct world x;
+	(void)state;
+	begin(&x);
+	deep_step(&x, put_stack(&x, "p:main@3 p:forward@12 l:linear@114 " ADDMM),
+		  put_stack(&x, "p:main@3 p:forward@13 l:linear@114 " ADDMM));
+	read_back(&x);
+	expect(&x, (struct flame_options){0},
+	       OWN ";gemm 2018000\n"
+		   "main (train.py);forward (train.py);linear (linear.py);aten::addmm;"
+		   "backward: AddmmBackward0;gemm 2000\n");
+	end(&x);
+}
+
 /* A stack that does not show the operator ends at its Python function, and the operator's name
  * comes below; one that shows neither says nothing. */
 static void test_operator_not_on_stack(void **state)
@@ -343,6 +394,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_under_forward),
 		cmocka_unit_test(test_other_step),
+		cmocka_unit_test(test_layers_alike),
+		cmocka_unit_test(test_layers_of_two_lines),
 		cmocka_unit_test(test_operator_not_on_stack),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_lines),
