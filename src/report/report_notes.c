@@ -33,15 +33,20 @@ static uint64_t kind_of(const char *reason)
 	return hash;
 }
 
-static void add_note(struct groups *g, const char *subject, const char *reason)
+static struct group *group_of(struct groups *g, const char *reason)
 {
 	uint64_t at, kind = kind_of(reason);
-	if (!map64_get(&g->place_of, kind, &at)) {
-		at = g->list.len;
-		map64_set(&g->place_of, kind, at);
-		*vec_push(&g->list) = (struct group){.reason = reason};
-	}
-	struct group *group = &g->list.data[at];
+	if (map64_get(&g->place_of, kind, &at) && at < g->list.len)
+		return &g->list.data[at];
+	map64_set(&g->place_of, kind, g->list.len);
+	struct group *group = vec_push(&g->list);
+	*group = (struct group){.reason = reason};
+	return group;
+}
+
+static void add_note(struct groups *g, const char *subject, const char *reason)
+{
+	struct group *group = group_of(g, reason);
 	group->notes++;
 	for (size_t i = 0; i < group->subjects.len && i < SUBJECTS_NAMED; i++)
 		if (!strcmp(group->subjects.data[i], subject))

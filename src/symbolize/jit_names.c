@@ -136,7 +136,7 @@ static void move(struct dump *d, const uint8_t *data, size_t len)
 	if (len < sizeof(m))
 		return;
 	memcpy(&m, data, sizeof(m));
-	if (map64_get(&d->names, hash_u64(m.index), &at))
+	if (d->list.data && map64_get(&d->names, hash_u64(m.index), &at))
 		take_function(d->f, m.to, m.size, d->list.data[at - 1]);
 }
 

@@ -523,9 +523,20 @@ static struct flow flow_before(const struct code *c, size_t i)
 		return *flow_at(c, s->target);
 	if (s->kind == STEP_BRANCH)
 		f = meet(&f, flow_at(c, s->target));
-	if (f.cfa != CFA_NONE)
-		step_back(&f, s);
-	return f.cfa == CFA_NONE ? (struct flow){0} : f;
+	if (f.cfa == CFA_NONE)
+		return (struct flow){0};
+	step_back(&f, s);
+	if (f.cfa == CFA_NONE)
+		return (struct flow){0};
+	return f;
+}
+
+static bool same_flow(const struct flow *a, const struct flow *b)
+{
+	for (int i = 0; i < UNWIND_SAVED; i++)
+		if (a->saved[i] != b->saved[i])
+			return false;
+	return a->cfa == b->cfa && a->reg == b->reg && a->offset == b->offset && a->add == b->add;
 }
 
 static void follow(struct code *c)
@@ -535,7 +546,7 @@ static void follow(struct code *c)
 		changed = false;
 		for (size_t i = c->steps.len; i-- > 0;) {
 			struct flow f = flow_before(c, i);
-			changed |= memcmp(&f, &c->flows[i], sizeof(f)) != 0;
+			changed |= !same_flow(&f, &c->flows[i]);
 			c->flows[i] = f;
 		}
 	}

@@ -47,7 +47,7 @@ static void add(struct source *s, enum row_kind kind, const void *row)
 static uint32_t string(struct source *s, const char *format, unsigned i)
 {
 	char text[64];
-	/* cppcheck-suppress wrongPrintfScanfArgNum: format is a caller's */
+	/* cppcheck-suppress wrongPrintfScanfArgNum ; format is a caller's */
 	snprintf(text, sizeof(text), format, i);
 	return rec_string_z(s->w, text);
 }
