@@ -40,7 +40,8 @@ enum layer_traits {
 	OTHER(CPU, "cpu", 6, LAYER_IS_CHOSEN)                                                      \
 	CHOSEN(USER, "user", 7, LAYER_IS_CHOSEN | LAYER_IS_USERS)                                  \
 	OTHER(HARDWARE, "hardware", 8, LAYER_BY_COUNTERS)                                          \
-	OTHER(STEP, "step", 9, LAYER_BY_STEPS)
+	OTHER(STEP, "step", 9, LAYER_BY_STEPS)                                                     \
+	CHOSEN(MPI, "mpi", 10, LAYER_IS_CHOSEN | LAYER_IS_WORK | LAYER_BY_CALLS)
 
 #define LAYER_ENUMERATOR(id, name, number, traits) LAYER_##id = (number),
 enum layer {

@@ -2,11 +2,12 @@
 """programs_test.py - what the report says of processes and ranks: CPU time of processes that have
 ended, programs, and which rank the others wait for."""
 
+import collections
 import os
 import shutil
 import subprocess
 
-from harness import EACGM, Recording, expect, main, probes, skip, target, test
+from harness import EACGM, Recording, expect, main, skip, target, test
 
 BUSY = "import time, threading\n" \
     "def burn(s):\n" \
@@ -67,13 +68,18 @@ def expect_slow(t, rec, function):
     expect("rank 1 is the slow one" in text, text)
 
 
-@test("the rank that waits least is the slow one: a program of MPI's names")
+@test("the rank that waits least is the slow one: a program with MPI's library")
 def _(t):
-    program, folder = target("fake_mpi"), t.path("ranks")
+    folder = t.path("ranks")
     os.mkdir(folder)
-    script = "for r in 0 1; do OMPI_COMM_WORLD_RANK=$r %s 2 %s & done; wait" % (program, folder)
-    rec = t.record(["sh", "-c", script], *probes("%s:MPI_*()" % os.path.basename(program)))
+    script = ("export OMPI_COMM_WORLD_SIZE=2 MPI_FILES=%s; for r in 0 1; do OMPI_COMM_WORLD_RANK=$r "
+              "%s 1 & done; wait" % (folder, target("mpi_rank")))
+    rec = t.record(["sh", "-c", script])
     expect_slow(t, rec, "MPI_Allreduce")
+    f, = [f for f in rec.report["functions"] if f["name"] == "MPI_Allreduce"]
+    expect((f["layer"], f["calls"], f["errors"]) == ("mpi", 22, 2), "%r" % f)
+    counts = collections.Counter(c["args"]["count"] for c in rec.calls)
+    expect(counts == {7: 20, -1: 2}, "%r" % counts)
 
 
 @test("the same with Open MPI")
@@ -101,8 +107,10 @@ int main(int argc, char **argv)
     if built.status:
         skip("mpicc: %s" % built.err[-150:])
     rec = t.record(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", program],
-                   *probes("libmpi.so*:MPI_*()"))
+                   "--layers", "mpi")
     expect_slow(t, rec, "MPI_Allreduce")
+    calls = {f["name"]: f["calls"] for f in rec.report["functions"] if f["layer"] == "mpi"}
+    expect(calls == {"MPI_Init": 2, "MPI_Allreduce": 40, "MPI_Finalize": 2}, "%r" % calls)
 
 
 main()

@@ -32,15 +32,15 @@ static void names(void **state)
 	assert_string_equal(layer_name(LAYER_NAMED), "");
 	assert_int_equal(layer_of_name("mylib"), LAYER_NAMED);
 	assert_int_equal(layer_of_name(""), LAYER_NAMED);
-	assert_string_equal(LAYER_LIST, "cuda, nccl, torch, python, gpu, user, ");
-	assert_string_equal(LAYER_CHOICES LAYER_ALL, "cuda|nccl|torch|python|gpu|user|all");
+	assert_string_equal(LAYER_LIST, "cuda, nccl, torch, python, gpu, user, mpi, ");
+	assert_string_equal(LAYER_CHOICES LAYER_ALL, "cuda|nccl|torch|python|gpu|user|mpi|all");
 }
 
 static void traits(void **state)
 {
 	(void)state;
 	assert_int_equal(layers_with(LAYER_IS_WORK),
-			 1u << LAYER_CUDA | 1u << LAYER_NCCL | 1u << LAYER_TORCH);
+			 1u << LAYER_CUDA | 1u << LAYER_NCCL | 1u << LAYER_TORCH | 1u << LAYER_MPI);
 	assert_int_equal(layers_with(LAYER_HAS_COLLECTIVES | LAYER_HAS_GPUS),
 			 1u << LAYER_NCCL | 1u << LAYER_GPU);
 	assert_true(layer_traits_of_name("torch") & LAYER_HAS_OPERATORS);
