@@ -2,7 +2,7 @@
  *
  * Kernels, copies and sets carry the correlation number of the call that started them; these
  * records say when that call was and on which thread. Of all other calls none is asked for:
- * every kind of call costs a job a multiple of that (docs/gpu-timeline.md). */
+ * every kind of call costs a job a multiple of that (docs/developers/gpu-timeline.md). */
 #pragma once
 
 #include <stdbool.h>

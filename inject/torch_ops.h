@@ -6,8 +6,8 @@
  * the rows into the ring every 10 ms. Rows that find no room are counted there.
  *
  * Nothing of PyTorch is linked against, and it is asked for nothing before it was seen that its
- * interface is the one that is known here (docs/gpu-timeline.md): where it is another there are
- * no rows, and the ring's `tells` does not grow. */
+ * interface is the one that is known here (docs/developers/gpu-timeline.md): where it is another
+ * there are no rows, and the ring's `tells` does not grow. */
 #pragma once
 
 #include <pthread.h>

@@ -527,8 +527,8 @@ static enum callback callback_of_operator(const struct work *w, size_t first,
 	return alike ? CALLBACK_TORCH : CALLBACK_NONE;
 }
 
-/* Marks the calls that others can tell as they are recorded (docs/gpu-timeline.md). Stacks are
- * the probes' alone. */
+/* Marks the calls that others can tell as they are recorded (docs/developers/gpu-timeline.md).
+ * Stacks are the probes' alone. */
 static void mark_callbacks(const struct work *w, size_t first)
 {
 	for (size_t i = first; i < w->plan->probes.len; i++) {

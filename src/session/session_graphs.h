@@ -1,5 +1,5 @@
 /* session_graphs.h - CUDA graphs of processes into which CUPTI comes while they run: see
- * docs/gpu-timeline.md. */
+ * docs/developers/gpu-timeline.md. */
 #pragma once
 
 #include "session/session_impl.h"

@@ -62,7 +62,7 @@ class Job:
             return f.read().splitlines()
 
     def guests(self):
-        """What came in and is to go. CUPTI's library stays: see docs/gpu-timeline.md."""
+        """What came in and is to go. CUPTI's library stays: see docs/developers/gpu-timeline.md."""
         return [m for m in self.maps() if "libeacgm" in m]
 
     def code(self):
