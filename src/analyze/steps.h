@@ -2,8 +2,8 @@
  * inference, tokens of generation.
  *
  * Of each process one thread's outermost operations of PyTorch are read as a text; where there
- * are none, its launches of kernels. What repeats in it is a loop (docs/developers/steps.md says how it
- * is found and where a step begins and ends). Does no output.
+ * are none, its launches of kernels. What repeats in it is a loop (docs/developers/steps.md says
+ * how it is found and where a step begins and ends). Does no output.
  *
  * Memory: 16 bytes an outermost operation, as much a launch. Times are ns of CLOCK_MONOTONIC. */
 #pragma once
