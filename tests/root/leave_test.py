@@ -113,7 +113,8 @@ def _(t):
         if p.poll() is not None:
             break
         rec = t.start_record("-p", str(p.pid), *EXCEPTIONS, out=t.path("a%d.eacgm" % i))
-        t.wait_for(lambda: os.path.getsize(rec.recording.path) > 1000 or rec.poll() is not None,
+        # a program that has ended meanwhile leaves no recording
+        t.wait_for(lambda: rec.poll() is not None or os.path.getsize(rec.recording.path) > 1000,
                    "something is recorded")
         t.stop_record(rec)
     r = t.finish(p)
