@@ -1,7 +1,9 @@
 """train.py - the training script of the benchmarks: a small perceptron on the CPU, one thread.
 
 The steps are short and made of many small operators, which is where tracing shows most; a
-real model spends more time per operator. Prints one line of `name value` pairs at the end:
+real model spends more time per operator. What would take CPU time by chance is off: OpenBLAS's
+threads, which spin for as long as others compute (sched_yield), and giving memory back to the
+kernel, which is faulted in again in some runs and not in others. Prints one line of `name value` pairs at the end:
   step_ms       median time of a step after the warm-up
   step_p99_ms, step_mean_ms, steps
   measured_ns   start and end of the measured steps on CLOCK_MONOTONIC
@@ -9,12 +11,18 @@ real model spends more time per operator. Prints one line of `name value` pairs 
 every measured step in ns; the line `warm` says that the warm-up is over."""
 
 import argparse
+import ctypes
+import os
 import select
 import statistics
 import sys
 import time
 
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read as they load
+
 import torch
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 
 
 def arguments():
@@ -26,6 +34,13 @@ def arguments():
     p.add_argument("--until-eof", action="store_true")
     p.add_argument("--tell", metavar="FILE")
     return p.parse_args()
+
+
+def keep_memory():
+    libc = ctypes.CDLL(None)
+    for what, most in ((M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 64 << 20),
+                       (M_MMAP_THRESHOLD, 32 << 20)):
+        libc.mallopt(what, most)
 
 
 class Training:
@@ -60,6 +75,7 @@ def goes_on(args, made):
 
 def main():
     args = arguments()
+    keep_memory()
     training = Training(args.batch, args.hidden)
     for i in range(args.warmup):
         training.step(i)
