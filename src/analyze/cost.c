@@ -2,8 +2,23 @@
 #include "analyze/cost.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define TELLING_S 0.01 /* the kernel's clocks, and the start of a process, are as coarse */
+
+double cost_job_cpu_s(const struct rec_tables *t)
+{
+	const char *text = rec_meta(t, "job_cpu_ns");
+	double told_ns = text ? (double)strtoull(text, NULL, 10) : 0, sum_ns = 0;
+	bool complete = t->processes.len;
+	for (size_t i = 0; i < t->processes.len; i++) {
+		sum_ns += (double)t->processes.data[i].cpu_ns;
+		complete &= t->processes.data[i].cpu_ns > 0;
+	}
+	if (!complete)
+		sum_ns = told_ns > 0 ? fmax(sum_ns, told_ns) : 0;
+	return sum_ns / 1e9;
+}
 
 void cost_reckon(struct cost *ret, const struct cost_seen *seen)
 {

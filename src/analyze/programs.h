@@ -32,8 +32,8 @@ struct programs {
 	uint64_t *process_cpu_ns; /* by process of the summary; UINT64_MAX unknown */
 };
 
-/* end_ns: when the recording ended. What a process used is told as it ends; of one that runs on
- * it is the mean of its counters times its life. */
+/* end_ns: when the recording ended. What a process used is told as it ends, and as the recording
+ * does; where it was not, it is the mean of its counters times its life. */
 void programs_make(struct programs *ret, const struct row_source *s, const struct summary *summary,
 		   uint64_t end_ns);
 void programs_free(struct programs *p);

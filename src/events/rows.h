@@ -80,8 +80,8 @@ struct m_process {
 	int32_t rank;	   /* -1 unknown */
 	uint32_t source;   /* of a merged recording: index into the source table */
 	uint8_t joined;	   /* it ran its program before tracing of it began */
-	uint64_t cpu_ns;   /* CPU time of all its threads since start_ns, of one that has ended;
-			    * 0 unknown */
+	uint64_t cpu_ns;   /* CPU time of all its threads since start_ns, until its end or that of
+			    * the recording; 0 unknown */
 };
 
 /* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a

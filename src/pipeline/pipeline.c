@@ -152,6 +152,12 @@ void pipeline_process(struct pipeline *p, pid_t pid)
 	post(p, (struct message){.kind = MSG_PROCESS, .pid = pid});
 }
 
+void pipeline_process_used(struct pipeline *p, pid_t pid, uint64_t cpu_ns)
+{
+	post(p,
+	     (struct message){.kind = MSG_USED, .task = {.tgid = (uint32_t)pid, .cpu_ns = cpu_ns}});
+}
+
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason)
 {
 	post(p, (struct message){
@@ -395,6 +401,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_PROCESS:
 		pipeline_take_process(p, m->pid);
+		break;
+	case MSG_USED:
+		pipeline_take_used(p, m->task.tgid, m->task.cpu_ns);
 		break;
 	case MSG_NOTE:
 		take_note(p, m);

@@ -104,6 +104,8 @@ void pipeline_define_table(struct pipeline *p, uint32_t table, const struct proc
 			   const char *build_id, int fd);
 void pipeline_task(struct pipeline *p, const struct rec_task *task);
 void pipeline_process(struct pipeline *p, pid_t pid); /* a target from the start */
+/* What a process that still runs has used as recording ends. cpu_ns: as process_cpu_ns(). */
+void pipeline_process_used(struct pipeline *p, pid_t pid, uint64_t cpu_ns);
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason);
 void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

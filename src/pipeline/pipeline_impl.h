@@ -17,6 +17,7 @@ struct message {
 		MSG_MAPS,
 		MSG_TASK,
 		MSG_PROCESS,
+		MSG_USED,
 		MSG_NOTE,
 		MSG_META,
 		MSG_COUNTER,
@@ -411,6 +412,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 /* A target from the start, unless it has ended by now. */
 void pipeline_take_process(struct pipeline *p, pid_t pid);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
+void pipeline_take_used(struct pipeline *p, uint32_t tgid, uint64_t cpu_ns);
 /* seen_ns: when they were read, see struct first_seen. */
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			uint64_t seen_ns);

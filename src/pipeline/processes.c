@@ -194,6 +194,20 @@ static void rename_main_thread(struct pipeline *p, uint32_t tgid, uint32_t comm)
 		map64_del(&p->threads, key);
 }
 
+static uint64_t used_ns(const struct known_process *k, uint64_t cpu_ns)
+{
+	return cpu_ns > k->cpu_before_ns ? cpu_ns - k->cpu_before_ns : 0;
+}
+
+void pipeline_take_used(struct pipeline *p, uint32_t tgid, uint64_t cpu_ns)
+{
+	struct known_process *k = known(p, tgid);
+	if (!k || k->row.end_ns) /* its end told better */
+		return;
+	k->row.cpu_ns = used_ns(k, cpu_ns);
+	emit_process(p, &k->row);
+}
+
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 {
 	uint64_t i;
@@ -228,8 +242,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
-		k->row.cpu_ns =
-			task->cpu_ns > k->cpu_before_ns ? task->cpu_ns - k->cpu_before_ns : 0;
+		k->row.cpu_ns = used_ns(k, task->cpu_ns);
 		if (!k->row.comm || k->nameless)
 			k->row.comm = pipeline_kept_string(p, comm);
 		forget_later(p, (uint32_t)(k - p->process_list.data));

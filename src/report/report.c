@@ -113,7 +113,7 @@ static void make_cost(struct report *r)
 {
 	const struct rec_tables *t = r->tables;
 	const struct cost_seen seen = {
-		.job_cpu_s = number(t, "job_cpu_ns") / 1e9,
+		.job_cpu_s = cost_job_cpu_s(t),
 		.running_cpu_s = number_or(t, "running_cpu_ns", calls_cost_ns(t)) / 1e9,
 		.held_cpu_s = number_or(t, "held_cpu_ns", number(t, "held_ns")) / 1e9,
 	};

@@ -107,6 +107,14 @@ static void write_running_cost(struct session *s)
 	pipeline_meta(s->pipeline, "slowed", "%.2f", cost.slowed);
 }
 
+/* Those that have ended told it themselves. */
+static void tell_used(struct session *s)
+{
+	for (size_t i = 0; i < s->live.len; i++)
+		pipeline_process_used(s->pipeline, s->live.data[i],
+				      process_cpu_ns(s->live.data[i]));
+}
+
 static void write_costs(struct session *s)
 {
 	struct tracer_holds holds;
@@ -130,6 +138,7 @@ void metas_end(struct session *s)
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
 	write_number(s, "end_monotonic_ns", monotonic_ns());
+	tell_used(s);
 	write_costs(s);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));
 	write_number(s, "attach_sites", st.sites);

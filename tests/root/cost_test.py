@@ -4,6 +4,7 @@ start once, a figure of this host that stays."""
 
 import os
 import re
+import time
 
 from harness import EACGM, PUSH, expect, main, probes, target, test
 
@@ -51,6 +52,42 @@ def _(t):
     rec = t.record([target("calls"), "threads", "200000", "1"], *probes(PUSH), "--mode", "stats")
     expect_possible(overhead(rec))
     expect(overhead(rec)["cpu_ratio"] > 0.2, "it costs nothing: %r" % overhead(rec))
+
+
+SPIN = "import time\nwhile time.process_time() < 0.5: pass\n"
+
+
+def expect_sum(rec):
+    """The job's CPU time is that of the processes in the table."""
+    told, listed = overhead(rec), rec.report["processes"]
+    sum_s = sum(p["cpu_ns"] for p in listed) / 1e9
+    job_s = told["ran_cpu_s"] + told["held_cpu_s"]
+    expect(abs(job_s - sum_s) < 1e-6, "%.6f s of the job, %.6f s of its processes: %r" %
+           (job_s, sum_s, listed))
+    return job_s
+
+
+@test("what nobody waited for is the job's too")
+def _(t):
+    rec = t.record(["/bin/sh", "-c", '"$0" -c "$1" &', "/usr/bin/python3", SPIN])
+    expect(expect_sum(rec) >= 0.5, "the child spun for half a second: %r" % overhead(rec))
+
+
+def cpu_s(pid):
+    return time.clock_gettime(~pid << 3 | 2)  # CLOCK_PROCESS_CPUTIME_ID of another
+
+
+@test("what runs on when recording ends has told what it used")
+def _(t):
+    job = t.start(["/usr/bin/python3", "-c", "while True: pass"])
+    t.wait_for(lambda: cpu_s(job.pid) > 0.2, "the job to use CPU time")
+    before_s = cpu_s(job.pid)
+    recorder = t.start_record("-p", job.pid)
+    begun_s = cpu_s(job.pid)
+    t.wait_for(lambda: cpu_s(job.pid) > begun_s + 0.3, "the job to use more")
+    t.stop_record(recorder)
+    used_s = expect_sum(recorder.recording)
+    expect(0.3 <= used_s <= cpu_s(job.pid) - before_s, "%.3f s" % used_s)
 
 
 @test("what the start took is said once")

@@ -1,5 +1,5 @@
 /* cost_test.c - what is told of the cost of recording: bounds, shares, and how it is added up.
- * links: analyze base session */
+ * links: analyze events base session */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

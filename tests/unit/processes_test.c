@@ -184,10 +184,28 @@ static void test_none_is_without_a_name(void **state)
 	assert_string_equal(text(h, only_row(h)->comm), "worker");
 }
 
+static void test_one_that_runs_on_tells_what_it_used(void **state)
+{
+	struct heard *h = *state;
+	met(h);
+	pipeline_process_used(h->p, (pid_t)h->pid, 7000);
+	pipeline_process_used(h->p, (pid_t)h->pid + 1, 8000); /* whom nobody knows */
+	pipeline_pass_end(h->p);
+	assert_int_equal(only_row(h)->cpu_ns, 7000);
+	assert_int_equal(only_row(h)->end_ns, 0);
+	task(h, REC_EXIT, monotonic_ns(), "sh"); /* its end tells better, whichever comes first */
+	assert_int_equal(only_row(h)->cpu_ns, 0);
+	pipeline_process_used(h->p, (pid_t)h->pid, 9000);
+	pipeline_pass_end(h->p);
+	assert_int_equal(only_row(h)->cpu_ns, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_met_before_its_fork_is_told, begin, end),
+		cmocka_unit_test_setup_teardown(test_one_that_runs_on_tells_what_it_used, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_a_fork_after_it_was_met_is_another, begin,
 						end),
 		cmocka_unit_test_setup_teardown(

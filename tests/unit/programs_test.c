@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/cost.h"
 #include "analyze/profile.h"
 #include "analyze/programs.h"
 #include "analyze/rank_times.h"
@@ -102,6 +103,30 @@ static void those_of_one_program_are_put_together(void **state)
 	assert_int_equal(p.elsewhere_ns, 6 * S + S / 2);
 	programs_free(&p);
 	rec_close(r);
+}
+
+static double job_of(const char *told, uint64_t first_ns, uint64_t second_ns)
+{
+	struct rec_writer *w = created();
+	put_process(w, 1, "sh", "/bin/sh", 60 * S, first_ns, -1);
+	put_process(w, 2, "daemon", "/bin/daemon", 60 * S, second_ns, -1);
+	if (told)
+		rec_put_meta(w, "job_cpu_ns", told);
+	struct rec_reader *r = closed(w);
+	double ret = cost_job_cpu_s(rec_source(r)->tables);
+	rec_close(r);
+	return ret;
+}
+
+static void the_job_is_the_sum_of_its_processes(void **state)
+{
+	(void)state;
+	assert_float_equal(job_of("2110000000", 2 * S, 19 * S), 21, 1e-9);
+	assert_float_equal(job_of("2110000000", 2 * S, S / 100), 2.01, 1e-9);
+	assert_float_equal(job_of("2110000000", 2 * S, 0), 2.11, 1e-9); /* who did not tell */
+	assert_float_equal(job_of("2110000000", 5 * S, 0), 5, 1e-9);
+	assert_float_equal(job_of(NULL, 5 * S, 0), 0, 1e-9);
+	assert_float_equal(job_of(NULL, 5 * S, S), 6, 1e-9);
 }
 
 /* ---- ranks ---- */
@@ -211,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_of_one_program_are_put_together),
+		cmocka_unit_test(the_job_is_the_sum_of_its_processes),
 		cmocka_unit_test(who_waits_least_is_the_slow_one),
 		cmocka_unit_test(code_is_its_writers),
 	};
