@@ -364,7 +364,7 @@ while sys.stdin.readline():
 """
 
 
-@test("processes that have ended leave nothing: after some thousands, more take no more memory", 90)
+@test("processes that have ended leave nothing: after some thousands, more take no more memory", 240)
 def _(t):
     job = t.start([PYTHON, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with open(t.path("err"), "w+") as err:
@@ -380,7 +380,7 @@ def _(t):
             return len(memory) > 6 and memory[-1] < memory[-6] + 256
 
         # They are known for 10 s after their end.
-        t.wait_for(grows_no_more, "memory that stays", 60)
+        t.wait_for(grows_no_more, "memory that stays", 200)
         expect(max(memory) < memory[0] + 16384, "kB after each 3,000: %r" % memory)
         job.stdin.close()
         expect(w.wait(timeout=20) == 0, open(err.name).read())
