@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/definers.h"
+#include "probe/load_programs.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"
@@ -21,9 +22,7 @@
 #define BPF_UPROBE_MULTI      48
 #define BPF_UPROBE_SESSION    57
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCU /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
-#define RINGS_TOTAL_BYTES     (256u << 20)
-#define RING_MAX_BYTES	      (16u << 20)
-#define RING_MIN_BYTES	      (256u << 10)
+#define FIRST_SEGMENTS	      2
 #define WAIT_MIN_NS	      20000  /* shorter waits are put together */
 #define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
 
@@ -92,8 +91,34 @@ static int keep_message(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static int try_load(struct tracer *t, bool can_hold, bool walks_mappings)
+static bool takes_stacks(const struct tracer *t)
 {
+	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
+}
+
+/* Where the kernel is waited for, and nobody needs it before programs run. */
+static void *prepare_maps(void *ctx)
+{
+	struct tracer *t = ctx;
+	t->rings_failed = rings_make(t, &t->rings_error);
+	unwind_pool_init(&t->pool, bpf_map__fd(t->bpf->maps.unwind_pool));
+	if (takes_stacks(t))
+		unwind_pool_reserve(&t->pool, FIRST_SEGMENTS);
+	return NULL;
+}
+
+static void unload(struct tracer *t)
+{
+	rings_close(t);
+	unwind_pool_free(&t->pool);
+	eacgm_bpf__destroy(t->bpf);
+	t->bpf = NULL;
+}
+
+/* at_once: quickly; else it is known why a program was refused. */
+static int try_load(struct tracer *t, bool can_hold, bool walks_mappings, bool at_once)
+{
+	const struct beside_programs beside = {prepare_maps, t};
 	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, open_opts, .btf_custom_path = t->opts.btf_path);
 	t->bpf = eacgm_bpf__open_opts(&open_opts);
 	if (!t->bpf)
@@ -104,10 +129,9 @@ static int try_load(struct tracer *t, bool can_hold, bool walks_mappings)
 	choose_programs(t, can_hold);
 	set_configuration(t);
 	xid_prepare(t);
-	int rc = eacgm_bpf__load(t->bpf);
+	int rc = load_programs(t->bpf->skeleton, at_once, &beside);
 	if (rc) {
-		eacgm_bpf__destroy(t->bpf);
-		t->bpf = NULL;
+		unload(t);
 		return rc;
 	}
 	t->can_hold = can_hold;
@@ -164,16 +188,14 @@ static int load(struct tracer *t, struct err *e)
 	int rc = choose_method(t, e);
 	if (rc)
 		return rc;
-	rc = try_load(t, true, true);
+	rc = try_load(t, true, true, true);
 	if (rc && rc != -EPERM && rc != -EACCES)
-		rc = try_load(t, true, false); /* before Linux 6.7 */
+		rc = try_load(t, true, false, true); /* before Linux 6.7 */
 	if (!rc)
 		return 0;
-	struct err first;
-	rc = explain_load_failure(rc, t->opts.btf_path, &first);
-	if (try_load(t, false, false)) {
-		*e = first;
-		return rc;
+	if (try_load(t, false, false, true)) {
+		rc = try_load(t, true, false, false);
+		return rc ? explain_load_failure(rc, t->opts.btf_path, e) : 0;
 	}
 	if (t->opts.without_guard)
 		return 0;
@@ -184,56 +206,7 @@ static int load(struct tracer *t, struct err *e)
 		"the same");
 }
 
-/* ---- rings ---- */
-
-static uint32_t ring_size(const struct tracer *t, int cpus)
-{
-	uint32_t want =
-		t->opts.ring_bytes ? t->opts.ring_bytes : RINGS_TOTAL_BYTES / (uint32_t)cpus;
-	if (!t->opts.ring_bytes && want > RING_MAX_BYTES)
-		want = RING_MAX_BYTES;
-	if (want < RING_MIN_BYTES)
-		want = RING_MIN_BYTES;
-	while (want & (want - 1))
-		want &= want - 1;
-	return want;
-}
-
-/* All at once: the kernel waits for a grace period of RCU at each time. */
-static int install_rings(struct tracer *t)
-{
-	int map = bpf_map__fd(t->bpf->maps.rings);
-	uint32_t n = (uint32_t)t->ring_fds.len;
-	VEC(uint32_t) cpus = {0};
-	for (uint32_t cpu = 0; cpu < n; cpu++)
-		*vec_push(&cpus) = cpu;
-	int rc = bpf_map_update_batch(map, cpus.data, t->ring_fds.data, &n, NULL);
-	vec_free(&cpus);
-	if (!rc)
-		return 0;
-	rc = 0; /* no such call before Linux 5.14 */
-	for (uint32_t cpu = 0; !rc && cpu < t->ring_fds.len; cpu++)
-		rc = bpf_map_update_elem(map, &cpu, &t->ring_fds.data[cpu], BPF_ANY);
-	return rc;
-}
-
-static int make_rings(struct tracer *t, struct err *e)
-{
-	int cpus = libbpf_num_possible_cpus();
-	if (cpus < 1 || cpus > (int)bpf_map__max_entries(t->bpf->maps.rings))
-		return err_set(e, E2BIG, "cannot trace on %d CPUs", cpus);
-	uint32_t bytes = ring_size(t, cpus);
-	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
-		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, bytes, NULL);
-		if (fd < 0)
-			return err_set(e, errno, "cannot make a ring buffer of %u bytes: %s", bytes,
-				       strerror(errno));
-		*vec_push(&t->ring_fds) = fd;
-	}
-	return install_rings(t)
-		       ? err_set(e, errno, "cannot install a ring buffer: %s", strerror(errno))
-		       : 0;
-}
+/* ---- what is attached at once ---- */
 
 static int attach_tasks(struct tracer *t, struct err *e)
 {
@@ -248,16 +221,11 @@ static int attach_tasks(struct tracer *t, struct err *e)
 	return 0;
 }
 
-static bool takes_stacks(const struct tracer *t)
-{
-	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
-}
-
 static int start_unwinder(struct tracer *t, struct err *e)
 {
 	struct eacgm_bpf *b = t->bpf;
 	struct unwinder_maps maps = {
-		.pool = bpf_map__fd(b->maps.unwind_pool),
+		.pool = &t->pool,
 		.tables = bpf_map__fd(b->maps.unwind_tables),
 		.processes = bpf_map__fd(b->maps.unwind_processes),
 		.blocks = bpf_map__fd(b->maps.unwind_blocks),
@@ -367,7 +335,9 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 			.pair_begin = prog_fd(b->progs.pair_begin),
 			.pair_end = prog_fd(b->progs.pair_end),
 		};
-		rc = make_rings(t, e);
+		rc = t->rings_failed;
+		if (rc)
+			*e = t->rings_error;
 	}
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
@@ -596,10 +566,7 @@ void tracer_close(struct tracer *t)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);
 	ring_buffer__free(t->control);
-	for (size_t i = 0; i < t->ring_fds.len; i++)
-		close(t->ring_fds.data[i]);
-	vec_free(&t->ring_fds);
-	eacgm_bpf__destroy(t->bpf);
+	unload(t);
 	plan_free(&t->plan);
 	if (t->parser_host != t->opts.readers)
 		parser_host_stop(t->parser_host);

@@ -9,6 +9,7 @@
 #include "probe/reading.h"
 #include "probe/targets.h"
 #include "probe/tracer.h"
+#include "probe/unwind_pool.h"
 #include "probe/unwinder.h"
 
 struct tracer {
@@ -33,6 +34,9 @@ struct tracer {
 	size_t probes_told;	/* of plan.probes, how many went to on_probe */
 	size_t layouts_told;	/* of plan.layouts, how many are in the BPF map */
 	VEC(int) ring_fds;
+	int rings_failed;
+	struct err rings_error;
+	struct unwind_pool pool;
 	struct ring_buffer *rings;
 	struct ring_buffer *control;
 	struct bpf_link *task_links[3];
@@ -77,6 +81,10 @@ void scans_run_early(void);
 /* A process, or its files, keep this program busy: for some seconds others are held less. */
 void scans_press(struct tracer *t);
 struct known_file known_file_of(uint64_t device, uint64_t inode);
+
+/* rings.c */
+int rings_make(struct tracer *t, struct err *e);
+void rings_close(struct tracer *t);
 
 /* drain.c */
 int tracer_control_open(struct tracer *t, struct err *e);

@@ -59,7 +59,6 @@ struct unwind_file {
 struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwinder_listener listener;
-	struct unwind_pool pool;
 	struct unwind_cache *cache;
 	struct facts_cache *facts_cache; /* only read here */
 	struct facts_keeper *facts_keeper;
@@ -88,7 +87,6 @@ struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
 	fs->owners.most_ns = OWNER_NS;
 	fs->parser = parser_new(host, true);
 	fs->compiler = parser_new(host, false);
-	unwind_pool_init(&fs->pool, maps->pool);
 	fs->cache = unwind_cache_open(NULL, 0);
 	fs->facts_cache = facts_cache_open(NULL, 0);
 	fs->facts_keeper = facts_keeper_new();
@@ -113,7 +111,6 @@ void unwind_files_free(struct unwind_files *fs)
 	unwind_cache_close(fs->cache);
 	facts_cache_close(fs->facts_cache);
 	facts_keeper_free(fs->facts_keeper);
-	unwind_pool_free(&fs->pool);
 	free(fs);
 }
 
@@ -341,7 +338,7 @@ static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
 	struct unwind_table_ref none = {0};
 	bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
 	if (f->loaded)
-		unwind_pool_give(&fs->pool, f->at, f->words);
+		unwind_pool_give(fs->maps.pool, f->at, f->words);
 	f->loaded = false;
 }
 
@@ -452,7 +449,7 @@ static bool evict(struct unwind_files *fs)
 static bool install(struct unwind_files *fs, struct unwind_file *f, const struct unwind_table *t)
 {
 	const struct unwind_table_head *h = (const void *)t->words;
-	while (!unwind_pool_put(&fs->pool, t->words, (uint32_t)t->len, &f->at))
+	while (!unwind_pool_put(fs->maps.pool, t->words, (uint32_t)t->len, &f->at))
 		if (!evict(fs))
 			return false;
 	f->words = (uint32_t)t->len;
@@ -537,5 +534,5 @@ bool unwind_files_load(struct unwind_files *fs)
 void unwind_files_stats(const struct unwind_files *fs, struct unwinder_stats *ret)
 {
 	*ret = fs->stats;
-	ret->words_bytes = fs->pool.used_words * sizeof(uint32_t);
+	ret->words_bytes = fs->maps.pool->used_words * sizeof(uint32_t);
 }

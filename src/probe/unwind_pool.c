@@ -1,6 +1,8 @@
 /* unwind_pool.c - room for words: first fit in what was given back, else another segment. */
 #include "probe/unwind_pool.h"
 
+#include "probe/inner_maps.h"
+
 #include <bpf/bpf.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +21,7 @@ void unwind_pool_free(struct unwind_pool *p)
 	for (uint32_t i = 0; i < p->nsegments; i++)
 		munmap(p->segments[i], SEGMENT_BYTES);
 	vec_free(&p->free);
+	*p = (struct unwind_pool){0};
 }
 
 static uint32_t rounded(uint32_t len)
@@ -49,26 +52,41 @@ static void add_range(struct unwind_pool *p, struct pool_range r)
 	}
 }
 
-static bool add_segment(struct unwind_pool *p)
+/* Its descriptor, or -1. */
+static int make_segment(struct unwind_pool *p, uint32_t index)
 {
 	DECLARE_LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
-	uint32_t index = p->nsegments;
-	if (index >= SEGMENTS_LIMIT)
-		return false;
 	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_words", 4, sizeof(struct unwind_words),
 				UNWIND_SEGMENT_WORDS / UNWIND_WORDS, &opts);
 	if (fd < 0)
-		return false;
+		return -1;
 	void *words = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	bool installed = words != MAP_FAILED && !bpf_map_update_elem(p->map, &index, &fd, BPF_ANY);
-	close(fd); /* the array and the mapping keep it */
-	if (!installed) {
-		if (words != MAP_FAILED)
-			munmap(words, SEGMENT_BYTES);
-		return false;
+	if (words == MAP_FAILED) {
+		close(fd);
+		return -1;
 	}
-	p->segments[p->nsegments++] = words;
-	add_range(p, (struct pool_range){index * UNWIND_SEGMENT_WORDS, UNWIND_SEGMENT_WORDS});
+	madvise(words, SEGMENT_BYTES, MADV_DONTFORK); /* the guard would keep it */
+	p->segments[index] = words;
+	return fd;
+}
+
+bool unwind_pool_reserve(struct unwind_pool *p, uint32_t segments)
+{
+	int fds[SEGMENTS_LIMIT];
+	uint32_t n = 0, first = p->nsegments;
+	while (n < segments && first + n < SEGMENTS_LIMIT &&
+	       (fds[n] = make_segment(p, first + n)) >= 0)
+		n++;
+	bool installed = n && !inner_maps_install(p->map, first, fds, n);
+	for (uint32_t i = 0; i < n; i++) {
+		close(fds[i]); /* the array and the mapping keep it */
+		if (!installed)
+			munmap(p->segments[first + i], SEGMENT_BYTES);
+	}
+	if (!installed)
+		return false;
+	p->nsegments += n;
+	add_range(p, (struct pool_range){first * UNWIND_SEGMENT_WORDS, n * UNWIND_SEGMENT_WORDS});
 	return true;
 }
 
@@ -90,13 +108,21 @@ static bool take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
 	return false;
 }
 
+/* What is missing, and room for others: the kernel is waited for at each time. */
+static uint32_t wanted_segments(const struct unwind_pool *p, uint32_t len)
+{
+	uint32_t missing = (len + UNWIND_SEGMENT_WORDS - 1) / UNWIND_SEGMENT_WORDS;
+	uint32_t ahead = p->nsegments / 2;
+	return missing > ahead ? missing : ahead;
+}
+
 bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at)
 {
 	uint32_t need = rounded(len), at;
 	if (len > SEGMENTS_LIMIT * UNWIND_SEGMENT_WORDS)
 		return false;
 	while (!take(p, need, &at)) {
-		if (!add_segment(p))
+		if (!unwind_pool_reserve(p, wanted_segments(p, need)))
 			return false;
 	}
 	*ret_at = at;

@@ -24,6 +24,10 @@ struct unwind_pool {
 void unwind_pool_init(struct unwind_pool *p, int map);
 void unwind_pool_free(struct unwind_pool *p);
 
+/* Makes room: that many segments more, or as many as there may be. False when there is none, or no
+ * memory for them. */
+bool unwind_pool_reserve(struct unwind_pool *p, uint32_t segments);
+
 /* Copies words into the pool; *ret_at is a multiple of UNWIND_RULE_WORDS. False when there is
  * no room, or no memory for another segment. */
 bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at);

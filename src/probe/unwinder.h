@@ -13,9 +13,11 @@
 #include "base/error.h"
 #include "symbolize/proc_maps.h"
 
-/* Descriptors of the BPF maps of bpf/stack.h and bpf/python.h; not owned. */
+struct unwind_pool;
+
+/* The BPF maps of bpf/stack.h and bpf/python.h: one's words, the others' descriptors; not owned. */
 struct unwinder_maps {
-	int pool;
+	struct unwind_pool *pool; /* its thread's, until unwinder_stop */
 	int tables;
 	int processes;
 	int blocks;

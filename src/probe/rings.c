@@ -1,0 +1,51 @@
+/* rings.c - the ring buffers that programs write records to: one for each CPU. What is read from
+ * them is drain.c's concern. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe/inner_maps.h"
+#include "probe/tracer_impl.h"
+
+#define RINGS_TOTAL_BYTES (256u << 20)
+#define RING_MAX_BYTES	  (16u << 20)
+#define RING_MIN_BYTES	  (256u << 10)
+
+static uint32_t ring_size(const struct tracer *t, int cpus)
+{
+	uint32_t want =
+		t->opts.ring_bytes ? t->opts.ring_bytes : RINGS_TOTAL_BYTES / (uint32_t)cpus;
+	if (!t->opts.ring_bytes && want > RING_MAX_BYTES)
+		want = RING_MAX_BYTES;
+	if (want < RING_MIN_BYTES)
+		want = RING_MIN_BYTES;
+	while (want & (want - 1))
+		want &= want - 1;
+	return want;
+}
+
+int rings_make(struct tracer *t, struct err *e)
+{
+	int cpus = libbpf_num_possible_cpus();
+	if (cpus < 1 || cpus > (int)bpf_map__max_entries(t->bpf->maps.rings))
+		return err_set(e, E2BIG, "cannot trace on %d CPUs", cpus);
+	uint32_t bytes = ring_size(t, cpus);
+	for (uint32_t cpu = 0; cpu < (uint32_t)cpus; cpu++) {
+		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, bytes, NULL);
+		if (fd < 0)
+			return err_set(e, errno, "cannot make a ring buffer of %u bytes: %s", bytes,
+				       strerror(errno));
+		*vec_push(&t->ring_fds) = fd;
+	}
+	return inner_maps_install(bpf_map__fd(t->bpf->maps.rings), 0, t->ring_fds.data,
+				  (uint32_t)t->ring_fds.len)
+		       ? err_set(e, errno, "cannot install a ring buffer: %s", strerror(errno))
+		       : 0;
+}
+
+void rings_close(struct tracer *t)
+{
+	for (size_t i = 0; i < t->ring_fds.len; i++)
+		close(t->ring_fds.data[i]);
+	vec_free(&t->ring_fds);
+}
