@@ -97,8 +97,10 @@ void files_remove(struct files *fs, struct probed_file *f)
 
 /* Each link that goes waits until no program runs in the kernel: many wait together. */
 struct closing {
-	VEC(struct attach_links *) links;
+	VEC(struct attach_links) links;
 	size_t next; /* atomic */
+	pthread_t threads[CLOSERS];
+	size_t nthreads;
 };
 
 static void *close_some(void *arg)
@@ -106,36 +108,96 @@ static void *close_some(void *arg)
 	struct closing *c = arg;
 	size_t i;
 	while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_SEQ_CST)) < c->links.len)
-		attach_detach(c->links.data[i]);
+		attach_detach(&c->links.data[i]);
 	return NULL;
+}
+
+static struct closing *closing_new(void)
+{
+	return xcalloc(1, sizeof(struct closing));
+}
+
+static void take_links(struct closing *c, struct attach_links *links)
+{
+	if (links->fds.len)
+		*vec_push(&c->links) = *links;
+	*links = (struct attach_links){0};
+}
+
+/* In no order. */
+static void take_each(struct closing *c, struct attach_links *links)
+{
+	for (size_t i = 0; i < links->fds.len; i++) {
+		struct attach_links one = {0};
+		*vec_push(&one.fds) = links->fds.data[i];
+		take_links(c, &one);
+	}
+	vec_free(&links->fds);
+}
+
+static void closing_begin(struct closing *c)
+{
+	while (c->nthreads < CLOSERS && c->nthreads < c->links.len &&
+	       !thread_start(&c->threads[c->nthreads], close_some, c))
+		c->nthreads++;
+}
+
+/* NULL: there is none. */
+static void closing_end(struct closing *c)
+{
+	if (!c)
+		return;
+	close_some(c);
+	while (c->nthreads > 0)
+		pthread_join(c->threads[--c->nthreads], NULL);
+	vec_free(&c->links);
+	free(c);
 }
 
 static void close_all(struct closing *c)
 {
-	pthread_t threads[CLOSERS];
-	size_t n = 0;
-	while (n < CLOSERS && n + 1 < c->links.len && !thread_start(&threads[n], close_some, c))
-		n++;
-	close_some(c);
-	while (n > 0)
-		pthread_join(threads[--n], NULL);
-	vec_free(&c->links);
-	c->next = 0;
+	closing_begin(c);
+	closing_end(c);
+}
+
+static void close_probes(struct files *fs)
+{
+	struct closing *c = closing_new();
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct probed_file *f = fs->list.data[i];
+		for (size_t g = 0; g < f->groups.len; g++)
+			take_links(c, &f->groups.data[g].links);
+	}
+	close_all(c);
+}
+
+static void close_hooks(struct files *fs)
+{
+	struct closing *c = closing_new();
+	for (size_t i = 0; i < fs->list.len; i++)
+		take_links(c, &fs->list.data[i]->hooks);
+	close_all(c);
+}
+
+void files_detach(struct files *fs)
+{
+	struct closing *c = closing_new();
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct probed_file *f = fs->list.data[i];
+		for (size_t g = 0; g < f->groups.len; g++)
+			take_each(c, &f->groups.data[g].links);
+		take_each(c, &f->hooks);
+	}
+	closing_begin(c);
+	fs->closing = c;
 }
 
 void files_free(struct files *fs)
 {
-	struct closing closing = {0};
 	/* spans first: the exception guard must outlive every return probe */
-	for (size_t i = 0; i < fs->list.len; i++) {
-		struct probed_file *f = fs->list.data[i];
-		for (size_t g = 0; g < f->groups.len; g++)
-			*vec_push(&closing.links) = &f->groups.data[g].links;
-	}
-	close_all(&closing);
-	for (size_t i = 0; i < fs->list.len; i++)
-		*vec_push(&closing.links) = &fs->list.data[i]->hooks;
-	close_all(&closing);
+	close_probes(fs);
+	close_hooks(fs);
+	closing_end(fs->closing);
 	for (size_t i = 0; i < fs->list.len; i++)
 		free_file(fs->list.data[i]);
 	vec_free(&fs->list);

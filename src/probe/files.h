@@ -56,6 +56,7 @@ struct files {
 	struct map64 by_inode; /* hash of device and inode -> struct probed_file * */
 	size_t unused;	       /* how many have no users */
 	uint64_t events;
+	struct closing *closing; /* since files_detach */
 };
 
 struct probed_file *files_find(const struct files *fs, uint64_t device, uint64_t inode);
@@ -72,5 +73,7 @@ struct probed_file *files_surplus(const struct files *fs);
 /* Forgets a file. Its links must have been taken. */
 void files_remove(struct files *fs, struct probed_file *f);
 
+/* Begins to take off what is attached now, all at once: no process that is traced lives. */
+void files_detach(struct files *fs);
 /* Takes everything off, spans before hooks, and frees. */
 void files_free(struct files *fs);

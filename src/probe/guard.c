@@ -243,6 +243,7 @@ void tracer_guard_stop(struct tracer *t)
 	if (t->guard_pid <= 0)
 		return;
 	char order = END_AT_ONCE;
+	t->guard_cpu_ns = process_cpu_ns(t->guard_pid);
 	if (!t->linger && send(t->guard_sock, &order, 1, MSG_NOSIGNAL) == 1) {
 		close(t->guard_sock);
 		waitpid(t->guard_pid, NULL, 0);

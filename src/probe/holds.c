@@ -97,19 +97,10 @@ void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns)
 			 __ATOMIC_SEQ_CST);
 }
 
-/* clock_getcpuclockid(3): of a process by its number. */
-static uint64_t cpu_of(pid_t pid)
-{
-	clockid_t clock;
-	struct timespec ts;
-	if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
-		return 0;
-	return timespec_ns(&ts);
-}
-
 uint64_t tracer_helpers_cpu_ns(const struct tracer *t)
 {
-	return cpu_of(t->guard_pid) + parser_cpu_ns(t->parser_host);
+	uint64_t guard_ns = t->guard_pid > 0 ? process_cpu_ns(t->guard_pid) : t->guard_cpu_ns;
+	return guard_ns + parser_cpu_ns(t->parser_host);
 }
 
 void tracer_holds(const struct tracer *t, struct tracer_holds *ret)

@@ -540,6 +540,14 @@ void tracer_linger(struct tracer *t)
 	t->linger = true;
 }
 
+void tracer_detach(struct tracer *t)
+{
+	if (t->method != ATTACH_SESSION)
+		return;	      /* as in tracer_close */
+	tracer_guard_stop(t); /* first: its shares of links would go one after another */
+	files_detach(&t->files);
+}
+
 void tracer_close(struct tracer *t)
 {
 	if (!t)

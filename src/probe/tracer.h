@@ -227,5 +227,9 @@ const struct sandbox *tracer_guard_sandbox(void);
  * for the calls that are under way. */
 void tracer_linger(struct tracer *t);
 
+/* Nobody who was traced lives any more, and nobody new will: what is attached goes while other
+ * things are finished. After tracer_freeze. */
+void tracer_detach(struct tracer *t);
+
 /* Detaches and frees; safe at any moment. */
 void tracer_close(struct tracer *t);

@@ -148,11 +148,15 @@ size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS])
 	return n;
 }
 
+static bool nobody_lives(const struct session *s)
+{
+	return !s->live.len && !s->opts->target->all && !s->opts->target->cgroup_id;
+}
+
 /* A command may leave children behind: they are part of the job. */
 static bool job_has_ended(const struct session *s)
 {
-	return s->had_targets && !s->live.len && (!s->command.launch.pid || s->command.ended) &&
-	       !s->opts->target->all && !s->opts->target->cgroup_id;
+	return s->had_targets && nobody_lives(s) && (!s->command.launch.pid || s->command.ended);
 }
 
 void session_service(struct session *s)
@@ -192,6 +196,8 @@ void follow_end(struct session *s)
 {
 	struct err e = {0};
 	tracer_freeze(s->tracer);
+	if (nobody_lives(s))
+		tracer_detach(s->tracer);
 	attacher_stop(s);
 	if (s->opts->burst_on_ns && s->clock.probes_on)
 		pipeline_window(s->pipeline, s->clock.switched_ns, monotonic_ns());
