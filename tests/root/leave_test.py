@@ -113,8 +113,10 @@ def _(t):
         if p.poll() is not None:
             break
         rec = t.start_record("-p", str(p.pid), *EXCEPTIONS, out=t.path("a%d.eacgm" % i))
-        # a program that has ended meanwhile leaves no recording
-        t.wait_for(lambda: rec.poll() is not None or os.path.getsize(rec.recording.path) > 1000,
+        # a program that has ended meanwhile leaves no recording; one that was attached to just now
+        # may have no file of its name yet
+        t.wait_for(lambda: rec.poll() is not None or (os.path.exists(rec.recording.path) and
+                                                      os.path.getsize(rec.recording.path) > 1000),
                    "something is recorded")
         t.stop_record(rec)
     r = t.finish(p)
