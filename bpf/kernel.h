@@ -157,6 +157,7 @@ struct task_struct {
 	unsigned int __state;
 	void *stack;
 	int on_cpu;
+	int nr_cpus_allowed;
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	struct thread_struct thread;

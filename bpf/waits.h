@@ -247,6 +247,8 @@ static __always_inline void sums_put(struct task_struct *task, struct thread_wai
 	fill_sums(r, w, now_ns, last);
 	r->tgid = BPF_CORE_READ(task, tgid);
 	r->tid = BPF_CORE_READ(task, pid);
+	if (bpf_core_field_exists(task->nr_cpus_allowed))
+		r->cpus = (__u32)BPF_CORE_READ(task, nr_cpus_allowed);
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }

@@ -20,12 +20,13 @@ enum wait_reason {
 	WAIT_GPU,     /* the GPU or its driver */
 	WAIT_HELD,    /* eacgm held it until its libraries were probed, whether on the CPU or not */
 	WAIT_STOPPED, /* by a signal or a debugger */
+	WAIT_SIGNAL,  /* until a signal comes: sigsuspend, pause */
 	WAIT_REASONS,
 };
 #define WAIT_REASON_NAMES                                                                          \
 	{                                                                                          \
 		"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll",     \
-			"pipe", "sleep", "child", "gpu", "held", "stopped"                         \
+			"pipe", "sleep", "child", "gpu", "held", "stopped", "signal"               \
 	}
 
 /* In the place of a reason: what the call's first argument has open decides. */
@@ -46,6 +47,7 @@ static const unsigned char wait_of_syscall[WAIT_SYSCALLS] = {
 	[20] = WAIT_BY_FILE,  /* writev */
 	[23] = WAIT_POLL,     /* select */
 	[26] = WAIT_DISK,     /* msync */
+	[34] = WAIT_SIGNAL,   /* pause */
 	[35] = WAIT_SLEEP,    /* nanosleep */
 	[40] = WAIT_BY_FILE,  /* sendfile */
 	[42] = WAIT_NETWORK,  /* connect */
@@ -61,6 +63,8 @@ static const unsigned char wait_of_syscall[WAIT_SYSCALLS] = {
 	[73] = WAIT_FUTEX,    /* flock */
 	[74] = WAIT_DISK,     /* fsync */
 	[75] = WAIT_DISK,     /* fdatasync */
+	[128] = WAIT_SIGNAL,  /* rt_sigtimedwait */
+	[130] = WAIT_SIGNAL,  /* rt_sigsuspend */
 	[162] = WAIT_DISK,    /* sync */
 	[202] = WAIT_FUTEX,   /* futex */
 	[220] = WAIT_FUTEX,   /* semtimedop */
@@ -119,7 +123,7 @@ struct rec_wait_sums {
 	__u8 pad[2];
 	__u32 tgid;
 	__u32 tid;
-	__u32 pad2;
+	__u32 cpus;	/* that the thread may run on; 0 = not known */
 	__u64 since_ns; /* all of the thread's time between these is either in a sum or was run */
 	__u64 until_ns;
 	char comm[16];

@@ -21,6 +21,7 @@ static enum account_owner owner_of(uint8_t reason)
 		[WAIT_PIPE] = ACCOUNT_PIPE,	  [WAIT_SLEEP] = ACCOUNT_SLEEP,
 		[WAIT_CHILD] = ACCOUNT_CHILD,	  [WAIT_GPU] = ACCOUNT_GPU,
 		[WAIT_HELD] = ACCOUNT_HELD,	  [WAIT_STOPPED] = ACCOUNT_STOPPED,
+		[WAIT_SIGNAL] = ACCOUNT_OTHER,
 	};
 	return reason < WAIT_REASONS ? (enum account_owner)owners[reason] : ACCOUNT_OTHER;
 }

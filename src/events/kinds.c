@@ -56,6 +56,8 @@ static const struct row_field process_fields[] = {
 	FIELD(process, source, U32, DELTA, NUMBER),
 	FIELD(process, joined, U8, FIXED, NUMBER),
 	FIELD(process, cpu_ns, U64, VARINT, NUMBER),
+	FIELD(process, script, U32, VARINT, STRING),
+	FIELD(process, cpu_limit, F64, FIXED, NUMBER),
 };
 
 static const struct row_field map_fields[] = {
@@ -236,6 +238,7 @@ static const struct row_field wait_total_fields[] = {
 	FIELD(wait_total, runnable_ns, U64, VARINT, NUMBER),
 	FIELD(wait_total, longest_ns, U64, VARINT, NUMBER),
 	FIELD(wait_total, left_out, U64, VARINT, NUMBER),
+	FIELD(wait_total, cpus, U32, VARINT, NUMBER),
 };
 
 static const struct row_field gpu_span_fields[] = {

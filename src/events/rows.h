@@ -82,6 +82,8 @@ struct m_process {
 	uint8_t joined;	   /* it ran its program before tracing of it began */
 	uint64_t cpu_ns;   /* CPU time of all its threads since start_ns, until its end or that of
 			    * the recording; 0 unknown */
+	uint32_t script;   /* string: what its interpreter runs, "train.py"; "" none */
+	double cpu_limit;  /* so many CPUs at once its cgroup may use; 0 = as many as there are */
 };
 
 /* A recording that was merged into this one. Times of its rows were moved by shift_ns. In a
@@ -211,6 +213,7 @@ struct m_wait_total {
 	uint64_t runnable_ns; /* from then on, or since it was preempted, until it ran */
 	uint64_t longest_ns;  /* both, of one wait */
 	uint64_t left_out;    /* waits that were long, and have no row */
+	uint32_t cpus;	      /* that the thread may run on, as of until_ns; 0 unknown */
 };
 
 enum gpu_work {

@@ -43,6 +43,10 @@ static void process_lines(struct sink *s)
 		json_object_set_new(o, "parent_pid", json_integer(p->parent_pid));
 		json_object_set_new(o, "comm", json_text(s->t, p->comm));
 		json_object_set_new(o, "command", json_text(s->t, p->command));
+		json_object_set_new(o, "script",
+				    p->script ? json_text(s->t, p->script) : json_null());
+		json_object_set_new(o, "cpu_limit",
+				    p->cpu_limit > 0 ? json_real(p->cpu_limit) : json_null());
 		json_object_set_new(o, "start_ns", json_u64(p->start_ns));
 		json_object_set_new(o, "end_ns", p->end_ns ? json_u64(p->end_ns) : json_null());
 		json_object_set_new(o, "exit_code",
@@ -203,6 +207,7 @@ static void wait_total_lines(struct sink *s)
 		json_object_set_new(o, "runnable_ns", json_u64(w->runnable_ns));
 		json_object_set_new(o, "longest_ns", json_u64(w->longest_ns));
 		json_object_set_new(o, "left_out", json_u64(w->left_out));
+		set_known(o, "cpus", w->cpus, w->cpus > 0);
 		line(s, o);
 	}
 }

@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/program_name.h"
 #include "pipeline/pipeline_impl.h"
+#include "symbolize/proc_cgroup.h"
+
+#define WORDS_MOST 32 /* of a command line: its script is one of the first */
 
 /* The rank that the launcher gave: the only environment variables that are ever read. */
 static int32_t rank_of(const char *proc_root, uint32_t pid)
@@ -35,6 +39,25 @@ static int32_t rank_of(const char *proc_root, uint32_t pid)
 	return -1;
 }
 
+/* What an interpreter runs. Of its arguments nothing else is kept. */
+static uint32_t script_of(struct pipeline *p, uint32_t pid)
+{
+	char path[256], text[4096], *words[WORDS_MOST + 1] = {NULL};
+	size_t n = 0;
+	snprintf(path, sizeof(path), "%s/%u/cmdline", p->proc_root, pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[len > 0 ? len : 0] = 0;
+	for (char *at = text; at < text + len && n < WORDS_MOST; at += strlen(at) + 1)
+		words[n++] = at;
+	char *script = program_script_of(words);
+	uint32_t ret = script ? pipeline_kept_string(p, script) : 0;
+	free(script);
+	return ret;
+}
+
 static void read_identity(struct pipeline *p, struct known_process *k)
 {
 	char comm[16] = "", exe[4096] = "";
@@ -49,6 +72,8 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
 		k->row.command = pipeline_kept_string(p, exe);
+	k->row.script = program_is_interpreter(exe) ? script_of(p, k->row.pid) : 0;
+	k->row.cpu_limit = proc_cpu_limit(p->proc_root, "/sys/fs/cgroup", pid);
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
 		k->row.parent_pid = (uint32_t)parent;
 	int32_t rank = rank_of(p->proc_root, k->row.pid);
@@ -177,6 +202,8 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->nameless = false;
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
+		child->row.script = parent->row.script;
+		child->row.cpu_limit = parent->row.cpu_limit;
 		child->row.rank = parent->row.rank;
 	}
 	if (child->maps) /* its own were told before its fork */
@@ -232,7 +259,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
 		k->row.joined = false;
-		k->row.command = 0; /* not the parent's, should it have ended */
+		k->row.command = k->row.script = 0; /* not the parent's, should it have ended */
 		read_identity(p, k);
 		k->nameless = false;
 		k->row.comm = pipeline_kept_string(p, comm);

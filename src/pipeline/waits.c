@@ -208,6 +208,7 @@ void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 					   .runnable_ns = s->runnable_ns,
 					   .longest_ns = s->longest_ns,
 					   .left_out = s->left_out,
+					   .cpus = r->cpus,
 				   });
 	}
 }

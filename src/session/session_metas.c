@@ -4,9 +4,10 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "session/program_name.h"
+#include "base/program_name.h"
 #include "session/session_impl.h"
 
 static uint64_t realtime_ns(void)
@@ -80,6 +81,7 @@ void metas_begin(struct session *s)
 		pipeline_note(s->pipeline, "cost of probes", s->call_costs_error.msg);
 	write_start(s, s->start_ns);
 	write_boot_id(s);
+	write_number(s, "cpus", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static void write_running_cost(struct session *s)

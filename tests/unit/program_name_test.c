@@ -1,5 +1,5 @@
 /* program_name_test.c - what a command line's program is called.
- * links: session base */
+ * links: base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "session/program_name.h"
+#include "base/program_name.h"
 
 #define EXPECT(name, ...)                                                                          \
 	do {                                                                                       \
@@ -39,8 +39,31 @@ static void others(void **state)
 	EXPECT("python3", "python3");
 }
 
+#define EXPECT_SCRIPT(name, ...)                                                                   \
+	do {                                                                                       \
+		char *argv[] = {__VA_ARGS__, NULL}, *is = program_script_of(argv);                 \
+		assert_string_equal(is ? is : "", name);                                           \
+		free(is);                                                                          \
+	} while (0)
+
+/* A launcher is not what it launches. */
+static void of_one_process(void **state)
+{
+	(void)state;
+	EXPECT_SCRIPT("train.py", "/usr/bin/python3", "-u", "/job/train.py", "secret");
+	EXPECT_SCRIPT("torchrun", "/usr/bin/python3", "/usr/bin/torchrun", "train.py");
+	EXPECT_SCRIPT("python3 -m pytest", "python3", "-m", "pytest");
+	EXPECT_SCRIPT("", "mpirun", "-n", "2", "python3", "train.py");
+	EXPECT_SCRIPT("", "sh", "-c", "yes & python3 train.py");
+	EXPECT_SCRIPT("", "-bash");
+	EXPECT_SCRIPT("", "python3");
+	char *none[] = {NULL};
+	assert_null(program_script_of(none));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(others)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(others),
+					   cmocka_unit_test(of_one_process)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

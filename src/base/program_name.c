@@ -1,9 +1,9 @@
 /* program_name.c - the script of an interpreter's command line. */
-#include "session/program_name.h"
+#include "base/program_name.h"
 
 #include <fnmatch.h>
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -22,7 +22,7 @@ static bool matches(const char *const *patterns, const char *name)
 	return false;
 }
 
-static bool is_interpreter(const char *path)
+bool program_is_interpreter(const char *path)
 {
 	static const char *const names[] = {"python*", "pypy*", "node", "nodejs", "ruby*", "perl*",
 					    "Rscript", "bash",	"sh",	"dash",	  "zsh",   NULL};
@@ -36,6 +36,12 @@ static bool is_script(const char *path)
 	return matches(names, path);
 }
 
+/* The program is the next argument itself. */
+static bool is_text(const char *arg)
+{
+	return !strcmp(arg, "-c") || !strcmp(arg, "-e");
+}
+
 /* What an interpreter runs: its script, or -m and a module, or -c; NULL: nothing that is named. */
 static char *script_of(const char *interpreter, char *const *args)
 {
@@ -45,7 +51,7 @@ static char *script_of(const char *interpreter, char *const *args)
 			return xstrdup(base_name(*args));
 		if (python && !strcmp(*args, "-m") && args[1])
 			return xasprintf("%s -m %s", base_name(interpreter), args[1]);
-		if (!strcmp(*args, "-c") || !strcmp(*args, "-e"))
+		if (is_text(*args))
 			return xasprintf("%s %s", base_name(interpreter), *args);
 		if (python && (!strcmp(*args, "-W") || !strcmp(*args, "-X")) && args[1])
 			args++;
@@ -56,7 +62,7 @@ static char *script_of(const char *interpreter, char *const *args)
 char *program_name_of(char *const *argv)
 {
 	for (char *const *arg = argv; *arg; arg++) {
-		char *script = is_interpreter(*arg) ? script_of(*arg, arg + 1) : NULL;
+		char *script = program_is_interpreter(*arg) ? script_of(*arg, arg + 1) : NULL;
 		if (script)
 			return script;
 	}
@@ -64,4 +70,17 @@ char *program_name_of(char *const *argv)
 		if (fnmatch("*.py", *arg, 0) == 0) /* torchrun, deepspeed */
 			return xstrdup(base_name(*arg));
 	return xstrdup(*argv ? base_name(*argv) : "");
+}
+
+char *program_script_of(char *const *argv)
+{
+	if (!*argv || !program_is_interpreter(*argv))
+		return NULL;
+	char *script = script_of(*argv, argv + 1);
+	size_t len = script ? strlen(script) : 0;
+	if (len > 3 && script[len - 3] == ' ' && is_text(script + len - 2)) {
+		free(script);
+		return NULL;
+	}
+	return script;
 }
