@@ -27,6 +27,7 @@ enum account_owner {
 	ACCOUNT_PIPE,
 	ACCOUNT_POLL, /* several files at once: events */
 	ACCOUNT_SLEEP,
+	ACCOUNT_SIGNAL, /* until a signal comes */
 	ACCOUNT_CHILD,
 	ACCOUNT_MEMORY,	  /* page faults that something had to be read for */
 	ACCOUNT_RUNNABLE, /* could run, and had no CPU */
@@ -36,6 +37,36 @@ enum account_owner {
 	ACCOUNT_OWNERS,
 };
 #define ACCOUNT_RUNS (ACCOUNT_CPU + 1) /* owners before it run on the CPU */
+
+/* What another process is to a main thread's. */
+enum account_kin {
+	KIN_STRANGER, /* it was not recorded */
+	KIN_JOB,      /* recorded as well */
+	KIN_CHILD,    /* its child, or a child's child */
+	KIN_SELF,     /* another thread of the process */
+};
+
+struct account_peer {
+	uint32_t pid, tid; /* tid 0: a process, whatever its threads */
+	const char *name;  /* of the thread, or what the process runs */
+	enum account_kin kin;
+	uint64_t ns;
+};
+
+/* What others do to a main thread. */
+enum account_part {
+	ACCOUNT_RIVALS,	   /* had its CPU while it was preempted */
+	ACCOUNT_UNLOCKERS, /* threads of its process that ended its waits for locks */
+	ACCOUNT_MAKERS,	   /* child processes that ended its waits for data */
+	ACCOUNT_PARTS,
+};
+
+#define ACCOUNT_PEERS 3
+struct account_peers {
+	struct account_peer top[ACCOUNT_PEERS]; /* most first */
+	uint32_t count;				/* of all */
+	uint64_t ns;				/* likewise */
+};
 
 struct account_thread {
 	uint32_t thread; /* index into the thread table */
@@ -47,19 +78,28 @@ struct account_thread {
 	uint64_t ns[ACCOUNT_OWNERS]; /* together wall_ns */
 	uint64_t run_ns;	     /* of these, running */
 	uint64_t samples;
-	/* Who ended most of its waits for locks, and how much of them; 0 = nobody that is known. */
-	uint32_t unlocker_tid;
-	uint64_t unlocker_ns;
-	/* Which program had its CPU for most of the time in which it was preempted, of those that
-	 * are known, and for how much. */
-	uint32_t rival;	    /* string: what it calls itself; 0 = not known */
-	uint32_t rival_pid; /* 0 = several processes */
-	uint64_t rival_ns;
+	uint32_t cpus; /* that it may run on, as was told last; 0 unknown */
+	struct account_peers peers[ACCOUNT_PARTS]; /* by the waits that have rows */
+};
+
+struct account_line {
+	const char *function, *file; /* the file without its folder */
+	uint32_t line;
+	uint64_t ns; /* 0: none is known */
+};
+
+/* Where the main thread waited for locks, and where who released most of them was meanwhile. */
+struct account_lock {
+	bool has_waits; /* stacks of waits were recorded */
+	uint64_t gil_ns;
+	struct account_line waits, holds;
+	struct account_line runs; /* the function that the latter began in */
 };
 
 struct account {
 	VEC(struct account_thread) threads; /* in order of process numbers */
 	size_t main; /* index of the thread that tells most; SIZE_MAX where there are none */
+	struct account_lock lock; /* of that thread, where it waits for locks at all */
 };
 
 /* The timeline and the summary are of the same source and complete. Without totals of waits the
@@ -67,6 +107,12 @@ struct account {
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,
 		  const struct summary *summary, uint32_t pid);
 void account_free(struct account *a);
+
+/* Whose time a wait for a reason (enum wait_reason) is. */
+enum account_owner account_owner_of(uint8_t reason);
+
+/* What a process runs: its script, else what it calls itself. */
+const char *account_program(const struct rec_tables *t, const struct m_process *p);
 
 static inline const struct account_thread *account_main(const struct account *a)
 {

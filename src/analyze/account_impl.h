@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analyze/account.h"
+#include "analyze/process_index.h"
 #include "base/map64.h"
 
 struct sync_stretch {
@@ -13,6 +14,15 @@ struct running {
 	uint32_t samples[ACCOUNT_RUNS];
 };
 
+/* What one process or thread was to one main thread. */
+struct peer_row {
+	uint32_t at; /* index into ret->threads */
+	uint32_t part;
+	uint32_t pid, tid;
+	uint32_t name; /* string: what it called itself; 0 unknown */
+	uint64_t ns;
+};
+
 struct accounting {
 	struct account *ret;
 	const struct rec_tables *t;
@@ -20,11 +30,11 @@ struct accounting {
 	struct map64 place_of;	    /* thread -> index into ret->threads */
 	struct map64 parent_of;	    /* pid -> pid */
 	struct map64 thread_of_tid; /* tid -> thread */
-	struct map64 unlocked;	    /* pid << 32 | tid that ended waits for locks -> ns */
-	struct map64 rivals;	    /* index << 32 | name of who had its CPU -> ns */
-	struct map64 rival_pids;    /* likewise -> pid, 0 = several */
-	uint64_t *sync_off_ns;	    /* by index: off the CPU within calls that wait for the GPU */
-	struct running *running;    /* likewise */
+	struct process_index index;
+	struct map64 peer_of; /* hash of who did what to whom -> index into peers */
+	VEC(struct peer_row) peers;
+	uint64_t *sync_off_ns;	 /* by index: off the CPU within calls that wait for the GPU */
+	struct running *running; /* likewise */
 	/* of all those threads, by thread, then start; none overlaps another of its thread */
 	VEC(struct sync_stretch) syncs;
 	struct map64 syncs_of; /* thread -> first << 32 | number */
@@ -40,3 +50,15 @@ uint64_t syncs_total(const struct accounting *a, uint32_t thread);
 /* account_samples.c: running, by samples. split: of ret->threads[i]. */
 void account_read_samples(struct accounting *a, const struct row_source *s);
 void account_split_running(struct accounting *a, size_t i);
+
+/* account_peers.c: adds ns to who has these numbers. end: before the threads are moved. */
+void account_peer_add(struct accounting *a, const struct account_thread *th, enum account_part part,
+		      const struct peer_row *peer);
+void account_peers_end(struct accounting *a, const struct process_index *index);
+
+/* account_main.c: SIZE_MAX where there are no threads. */
+size_t account_choose_main(const struct account *a);
+
+/* account_locks.c: reads the source once more. */
+void account_find_lines(struct account_lock *ret, const struct account_thread *th,
+			const struct row_source *s);

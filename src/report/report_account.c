@@ -32,6 +32,7 @@ static const struct {
 	[ACCOUNT_PIPE] = {"pipe", "waiting for pipes"},
 	[ACCOUNT_POLL] = {"poll", "waiting for events (poll, epoll, select)"},
 	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
+	[ACCOUNT_SIGNAL] = {"signal", "waiting for signals"},
 	[ACCOUNT_CHILD] = {"child", "waiting for child processes to end"},
 	[ACCOUNT_MEMORY] = {"memory", "waiting for pages of memory"},
 	[ACCOUNT_RUNNABLE] = {"runnable", "ready to run, but no CPU was free"},
@@ -48,41 +49,6 @@ const char *account_owner_words(enum account_owner owner)
 static double percent(uint64_t part, uint64_t whole)
 {
 	return whole ? 100 * (double)part / (double)whole : 0;
-}
-
-/* ---- groups ---- */
-
-static struct account_group *group_of(struct account_state *s, const char *program)
-{
-	for (size_t i = 0; i < s->ngroups; i++)
-		if (!strcmp(s->groups[i].program, program))
-			return &s->groups[i];
-	if (s->ngroups == ACCOUNT_GROUPS)
-		return NULL;
-	s->groups[s->ngroups] = (struct account_group){.program = program};
-	return &s->groups[s->ngroups++];
-}
-
-static int compare_groups(const void *a, const void *b)
-{
-	const struct account_group *x = a, *y = b;
-	return x->run_ns > y->run_ns ? -1 : x->run_ns < y->run_ns;
-}
-
-static void make_groups(struct account_state *s)
-{
-	for (size_t i = 0; i < s->account.threads.len; i++) {
-		const struct account_thread *th = &s->account.threads.data[i];
-		struct account_group *g = i == s->account.main ? NULL : group_of(s, th->program);
-		if (!g)
-			continue;
-		g->processes++;
-		g->wall_ns += th->wall_ns;
-		g->run_ns += th->run_ns;
-		for (int k = 0; k < ACCOUNT_OWNERS; k++)
-			g->ns[k] += th->ns[k];
-	}
-	qsort(s->groups, s->ngroups, sizeof(*s->groups), compare_groups);
 }
 
 /* ---- the section ---- */
@@ -102,7 +68,7 @@ static bool make(const struct report *r, void *state)
 {
 	struct account_state *s = state;
 	account_make(&s->account, r->source, r->timeline, r->summary, r->options->pid);
-	make_groups(s);
+	account_groups_make(s);
 	return s->account.threads.len;
 }
 
@@ -110,13 +76,39 @@ static void end(void *state)
 {
 	struct account_state *s = state;
 	account_free(&s->account);
+	vec_free(&s->groups);
+	vec_free(&s->left);
 	free(s);
 }
 
 /* ---- text ---- */
 
-static void what_ran(const struct page *p, const struct account_thread *th)
+/* "train.py ended after 3.10 s; yes (42) went on for 56.9 s more" */
+static void left_over(const struct page *p, const struct account_state *s, const char *name)
 {
+	struct buf line = {0};
+	char took[HUMAN_BYTES], more[HUMAN_BYTES];
+	if (!s->left.len)
+		return;
+	buf_printf(&line, "%s ended after %s; ", name, human_ns(took, s->command_ns));
+	for (size_t i = 0; i < s->left.len && i < OTHERS; i++) {
+		buf_printf(&line, "%s", i ? ", " : "");
+		account_say_group(&line, &s->left.data[i]);
+	}
+	if (s->left.len > OTHERS)
+		buf_printf(&line, " and others");
+	buf_printf(&line, ", which it had started, went on for %s more",
+		   human_ns(more, s->left_ns));
+	if (s->left_open)
+		buf_printf(&line, ", and did not end before the recording did");
+	buf_byte(&line, 0);
+	page_wrapped(p, 0, 2, "%s", (char *)line.data);
+	buf_free(&line);
+}
+
+static void what_ran(const struct page *p, const struct account_state *s)
+{
+	const struct account_thread *th = account_main(&s->account);
 	const struct report *r = p->r;
 	char duration[HUMAN_BYTES], processes[HUMAN_BYTES], lost[HUMAN_BYTES] = "";
 	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
@@ -134,6 +126,7 @@ static void what_ran(const struct page *p, const struct account_thread *th)
 			r->lost == 1 ? "event was" : "events were");
 	else
 		fputs("nothing was lost\n", p->out);
+	left_over(p, s, name);
 	free(name);
 }
 
@@ -190,17 +183,17 @@ static void main_table(const struct page *p, const struct account_thread *th)
 		row(p, rest_ns, th->wall_ns, owners[ACCOUNT_OTHER].words);
 }
 
-/* "  cc1plus × 12: 33.1 s; 80 % running native code, 12 % waiting for pipes" */
+/* "  cc1plus × 12: 33.1 s on the CPU; of its time 80 % running native code, 12 % ..." */
 static void group_line(const struct page *p, const struct account_group *g)
 {
 	struct owned of[ACCOUNT_OWNERS];
 	struct buf line = {0};
-	char run[HUMAN_BYTES], count[HUMAN_BYTES];
+	char run[HUMAN_BYTES];
 	sort_owners(of, g->ns);
-	buf_printf(&line, "  %s", g->program);
-	if (g->processes > 1)
-		buf_printf(&line, " × %s", human_count(count, g->processes));
-	buf_printf(&line, ": %s on the CPU; of its time", human_ns(run, g->run_ns));
+	buf_printf(&line, "  ");
+	account_say_group(&line, g);
+	buf_printf(&line, ": %s on the CPU; of %s time", human_ns(run, g->run_ns),
+		   g->processes > 1 ? "their" : "its");
 	for (int i = 0; i < TOP_OWNERS && of[i].ns * ROW_LEAST >= g->wall_ns && of[i].ns; i++)
 		buf_printf(&line, "%s %.0f %% %s", i ? "," : "", percent(of[i].ns, g->wall_ns),
 			   owners[of[i].owner].words);
@@ -212,14 +205,14 @@ static void group_line(const struct page *p, const struct account_group *g)
 static void others(const struct page *p, const struct account_state *s)
 {
 	uint64_t run_ns = 0;
-	for (size_t i = 0; i < s->ngroups; i++)
-		run_ns += s->groups[i].run_ns;
-	if (!s->ngroups)
+	for (size_t i = 0; i < s->groups.len; i++)
+		run_ns += s->groups.data[i].run_ns;
+	if (!s->groups.len)
 		return;
 	fputs("other main threads:\n", p->out);
-	for (size_t i = 0; i < s->ngroups && i < OTHERS; i++)
-		if (s->groups[i].run_ns * ROW_LEAST >= run_ns)
-			group_line(p, &s->groups[i]);
+	for (size_t i = 0; i < s->groups.len && i < OTHERS; i++)
+		if (s->groups.data[i].run_ns * ROW_LEAST >= run_ns)
+			group_line(p, &s->groups.data[i]);
 }
 
 static const char *const gap_words[GAP_REASONS] = {
@@ -307,7 +300,7 @@ static void text(const struct page *p, const void *state)
 {
 	const struct account_state *s = state;
 	const struct account_thread *th = account_main(&s->account);
-	what_ran(p, th);
+	what_ran(p, s);
 	main_table(p, th);
 	others(p, s);
 	gpu_lines(p);
@@ -328,10 +321,49 @@ static json_t *shares_json(const uint64_t ns[static ACCOUNT_OWNERS])
 
 static json_t *thread_json(const struct account_thread *th)
 {
-	return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o}", "pid", (int)th->pid, "program",
+	double limit = th->process ? th->process->cpu_limit : 0;
+	return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", (int)th->pid, "program",
 			 report_text_json(th->program), "wall_ns", report_number_json(th->wall_ns),
 			 "running_ns", report_number_json(th->run_ns), "samples",
-			 report_number_json(th->samples), "owners", shares_json(th->ns));
+			 report_number_json(th->samples), "owners", shares_json(th->ns), "cpus",
+			 th->cpus ? report_number_json(th->cpus) : json_null(), "cpu_limit",
+			 limit > 0 ? json_real(limit) : json_null());
+}
+
+static json_t *left_json(const struct account_state *s)
+{
+	json_t *list = json_array();
+	if (!s->left.len)
+		return json_null();
+	for (size_t i = 0; i < s->left.len; i++)
+		json_array_append_new(list, json_pack("{s:o,s:o,s:i}", "program",
+						      report_text_json(s->left.data[i].program),
+						      "processes",
+						      report_number_json(s->left.data[i].processes),
+						      "pid", (int)s->left.data[i].pids[0]));
+	return json_pack("{s:o,s:o,s:b,s:o}", "command_ns", report_number_json(s->command_ns),
+			 "more_ns", report_number_json(s->left_ns), "open", s->left_open,
+			 "programs", list);
+}
+
+static json_t *line_json(const struct account_line *l)
+{
+	return json_pack("{s:o,s:o,s:o,s:o}", "function", report_text_json(l->function), "file",
+			 report_text_json(l->file), "line", report_number_json(l->line), "ns",
+			 report_number_json(l->ns));
+}
+
+static json_t *finding_json(const struct account_finding *f)
+{
+	json_t *o = json_pack("{s:s,s:o,s:o}", "name", f->name, "cost_ns",
+			      report_number_json(f->cost_ns), "text", report_text_json(f->text));
+	if (f->by)
+		json_object_set_new(o, "by", account_peers_json(f->by));
+	if (f->at && f->at->waits.ns)
+		json_object_set_new(o, "waits_at", line_json(&f->at->waits));
+	if (f->at && f->at->holds.ns)
+		json_object_set_new(o, "holder_at", line_json(&f->at->holds));
+	return o;
 }
 
 static void json(struct json_stream *out, const struct report *r, const void *state)
@@ -344,13 +376,11 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	for (size_t i = 0; i < s->account.threads.len; i++)
 		json_array_append_new(threads, thread_json(&s->account.threads.data[i]));
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s,s:o,s:o}", "name", found[i].name, "cost_ns",
-						report_number_json(found[i].cost_ns), "text",
-						report_text_json(found[i].text)));
+		json_array_append_new(list, finding_json(&found[i]));
 	json_object_set_new(o, "main", thread_json(account_main(&s->account)));
 	json_object_set_new(o, "threads", threads);
 	json_object_set_new(o, "stands_out", list);
+	json_object_set_new(o, "left_over", left_json(s));
 	json_stream_put(out, "account", o);
 }
 

@@ -1,5 +1,6 @@
 /* report_account_rules.c - what stands out: each rule looks at one thing, and says a sentence with
  * numbers where it is large. To add one: a function and its line in the table. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +8,11 @@
 #include "report/report_account.h"
 #include "report/report_section.h"
 
+#define LOADERS_NAMED 4
+
 /* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
-typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th, char *ret);
+typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret);
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -21,14 +25,21 @@ static bool has(const struct account_thread *th, enum account_owner owner, unsig
 	return th->ns[owner] && th->ns[owner] * 100 >= th->wall_ns * least;
 }
 
+static void put(struct account_finding *ret, struct buf *text)
+{
+	buf_byte(text, 0);
+	snprintf(ret->text, FINDING_BYTES, "%s", (char *)text->data);
+	buf_free(text);
+}
+
 /* "It waited for the disk for 32 % of its time (1.2 s)." with what comes before the number. */
 static uint64_t say_share(const struct account_thread *th, enum account_owner owner, unsigned least,
-			  char *ret, const char *what, const char *hint)
+			  struct account_finding *ret, const char *what, const char *hint)
 {
 	char time[HUMAN_BYTES];
 	if (!has(th, owner, least))
 		return 0;
-	snprintf(ret, FINDING_BYTES, "%s for %.0f %% of its time (%s)%s.", what,
+	snprintf(ret->text, FINDING_BYTES, "%s for %.0f %% of its time (%s)%s.", what,
 		 percent(th->ns[owner], th->wall_ns), human_ns(time, th->ns[owner]), hint);
 	return th->ns[owner];
 }
@@ -42,10 +53,11 @@ static const struct steps_loop *slow_to_load(const struct account_state *s)
 		       : NULL;
 }
 
-/* "; 2 loader processes take 41.7 ms a batch" */
-static void say_loaders(const struct account_state *s, char *ret, size_t size)
+/* "; 2 loader processes (42, 43) take 41.7 ms a batch" */
+static void say_loaders(struct buf *to, const struct account_state *s)
 {
 	const struct steps *steps = report_section_state(s->r, &report_steps);
+	struct buf pids = {0};
 	double sum_ns = 0;
 	unsigned loaders = 0;
 	char time[HUMAN_BYTES];
@@ -53,161 +65,243 @@ static void say_loaders(const struct account_state *s, char *ret, size_t size)
 		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
 		if (!l || l->kind != STEPS_LOADING)
 			continue;
-		loaders++;
 		sum_ns += l->mean_ns;
+		if (loaders++ < LOADERS_NAMED)
+			buf_printf(&pids, "%s%u", loaders > 1 ? ", " : "",
+				   steps->processes.data[i].pid);
 	}
+	buf_byte(&pids, 0);
 	if (loaders)
-		snprintf(ret, size, "; %u loader process%s take%s %s a batch", loaders,
-			 loaders > 1 ? "es" : "", loaders > 1 ? "" : "s",
-			 human_ns(time, (uint64_t)(sum_ns / loaders)));
+		buf_printf(to, "; %u loader process%s (%s%s) take%s %s a batch", loaders,
+			   loaders > 1 ? "es" : "", (char *)pids.data,
+			   loaders > LOADERS_NAMED ? ", ..." : "", loaders > 1 ? "" : "s",
+			   human_ns(time, (uint64_t)(sum_ns / loaders)));
 	else
-		snprintf(ret, size, "; no loader process makes it ahead of time");
+		buf_printf(to, "; no loader process makes it ahead of time");
+	buf_free(&pids);
 }
 
-static uint64_t load(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t load(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
 {
 	const struct steps_loop *l = slow_to_load(s);
-	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES], loaders[96];
+	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
+	struct buf text = {0};
 	(void)th;
 	if (!l)
 		return 0;
-	say_loaders(s, loaders, sizeof(loaders));
-	snprintf(ret, FINDING_BYTES,
-		 "Each of its %s training steps waits %s of %s (%.0f %%) for its batch%s.",
-		 human_count(count, l->steps),
-		 human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
-		 human_ns(mean, (uint64_t)l->mean_ns),
-		 100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns, loaders);
+	buf_printf(&text, "Each of its %s training steps waits %s of %s (%.0f %%) for its batch",
+		   human_count(count, l->steps),
+		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		   human_ns(mean, (uint64_t)l->mean_ns),
+		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
+	say_loaders(&text, s);
+	buf_printf(&text, ".");
+	put(ret, &text);
 	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->steps);
 }
 
-static uint64_t data(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t data(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
 {
-	if (slow_to_load(s))
-		return 0; /* which says more */
-	return say_share(th, ACCOUNT_DATA, 10, ret, "It waited for data of its child processes",
-			 ": they are slower than it is");
+	struct buf text = {0};
+	char time[HUMAN_BYTES];
+	if (slow_to_load(s) || !has(th, ACCOUNT_DATA, 10)) /* the first says more */
+		return 0;
+	ret->by = &th->peers[ACCOUNT_MAKERS];
+	buf_printf(&text,
+		   "It waited for data of its child processes, which are slower than it is, for "
+		   "%.0f %% of its time (%s)",
+		   percent(th->ns[ACCOUNT_DATA], th->wall_ns),
+		   human_ns(time, th->ns[ACCOUNT_DATA]));
+	account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_DATA], "made it wait");
+	buf_printf(&text, ".");
+	put(ret, &text);
+	return th->ns[ACCOUNT_DATA];
 }
 
-static uint64_t lock(const struct account_state *s, const struct account_thread *th, char *ret)
+static bool is_python(const struct report *r, const struct account_thread *th)
 {
-	const struct rec_tables *t = s->r->tables;
-	char time[HUMAN_BYTES], by[96] = "";
+	const char *path =
+		th->process ? strtab_get(&r->tables->strings, th->process->command, NULL) : "";
+	const char *slash = strrchr(path, '/');
+	return !strncmp(slash ? slash + 1 : path, "python", 6);
+}
+
+/* All threads of Python are called python3: what they run tells them apart. */
+static void say_holder(struct buf *to, const struct account_lock *lock)
+{
+	bool runs = lock->runs.ns &&
+		    strcmp(lock->runs.function, lock->holds.ns ? lock->holds.function : "") != 0;
+	if (runs || lock->holds.ns)
+		buf_printf(to, "; it");
+	if (runs)
+		buf_printf(to, " runs %s (%s)%s", lock->runs.function, lock->runs.file,
+			   lock->holds.ns ? " and" : "");
+	if (lock->holds.ns)
+		buf_printf(to, " was mostly at %s:%u (%s) meanwhile", lock->holds.file,
+			   lock->holds.line, lock->holds.function);
+}
+
+static void say_lines(struct buf *to, const struct report *r, const struct account_thread *th,
+		      const struct account_lock *lock)
+{
+	if (th->peers[ACCOUNT_UNLOCKERS].count)
+		say_holder(to, lock);
+	if (lock->gil_ns * 2 > th->ns[ACCOUNT_LOCK])
+		buf_printf(to, "; %.0f %% of it was for Python's GIL",
+			   percent(lock->gil_ns, th->ns[ACCOUNT_LOCK]));
+	if (!lock->has_waits && is_python(r, th))
+		buf_printf(to, "; 'record --profile cpu,offcpu' tells the line that waited");
+}
+
+static uint64_t lock(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
+{
+	const struct account_lock *lock = &s->account.lock;
+	const struct account_peers *by = &th->peers[ACCOUNT_UNLOCKERS];
+	struct buf text = {0};
+	char time[HUMAN_BYTES];
 	if (!has(th, ACCOUNT_LOCK, 10))
 		return 0;
-	for (size_t i = 0; i < t->threads.len && th->unlocker_ns * 2 > th->ns[ACCOUNT_LOCK]; i++) {
-		const struct m_thread *row = &t->threads.data[i];
-		if (row->pid == th->pid && row->tid == th->unlocker_tid)
-			snprintf(by, sizeof(by),
-				 "; its thread %s (%u) released it for %.0f %% of that",
-				 strtab_get(&t->strings, row->comm, NULL), row->tid,
-				 percent(th->unlocker_ns, th->ns[ACCOUNT_LOCK]));
-	}
-	snprintf(ret, FINDING_BYTES,
-		 "It waited for a lock or a condition for %.0f %% of its time (%s)%s.",
-		 percent(th->ns[ACCOUNT_LOCK], th->wall_ns), human_ns(time, th->ns[ACCOUNT_LOCK]),
-		 by);
+	ret->at = lock;
+	ret->by = by;
+	buf_printf(&text, "It waited for a lock or a condition for %.0f %% of its time (%s)",
+		   percent(th->ns[ACCOUNT_LOCK], th->wall_ns),
+		   human_ns(time, th->ns[ACCOUNT_LOCK]));
+	if (lock->waits.ns)
+		buf_printf(&text, ", mostly at %s:%u (%s)", lock->waits.file, lock->waits.line,
+			   lock->waits.function);
+	account_say_peers(&text, s->r, by, th->ns[ACCOUNT_LOCK], "released it");
+	say_lines(&text, s->r, th, lock);
+	buf_printf(&text, ".");
+	put(ret, &text);
 	return th->ns[ACCOUNT_LOCK];
 }
 
-static uint64_t runnable(const struct account_state *s, const struct account_thread *th, char *ret)
+/* "; it may use 1 of 16 CPUs", "; its cgroup may use 0.5 CPUs at once": why there are so few. */
+static void say_cpus(struct buf *to, const struct report *r, const struct account_thread *th)
 {
-	char time[HUMAN_BYTES], who[32] = "several processes", by[128] = "";
+	uint64_t all = report_number(r->tables, "cpus");
+	double limit = th->process ? th->process->cpu_limit : 0;
+	if (th->cpus && th->cpus < all)
+		buf_printf(to, "; it may use %u of %" PRIu64 " CPUs", th->cpus, all);
+	if (limit > 0 && (!all || limit < (double)all))
+		buf_printf(to, "; its cgroup may use %.3g CPU%s at once", limit,
+			   limit <= 1 ? "" : "s");
+}
+
+static uint64_t runnable(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret)
+{
+	struct buf text = {0};
+	char time[HUMAN_BYTES];
 	if (!has(th, ACCOUNT_RUNNABLE, 10))
 		return 0;
-	if (th->rival_pid)
-		snprintf(who, sizeof(who), "process %u", th->rival_pid);
-	if (th->rival_ns * 5 > th->ns[ACCOUNT_RUNNABLE])
-		snprintf(by, sizeof(by), "; %s (%s) had it for %.0f %% of that",
-			 strtab_get(&s->r->tables->strings, th->rival, NULL), who,
-			 percent(th->rival_ns, th->ns[ACCOUNT_RUNNABLE]));
-	snprintf(ret, FINDING_BYTES,
-		 "It was ready to run, but others had the CPU for %.0f %% of its time (%s)%s.",
-		 percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns),
-		 human_ns(time, th->ns[ACCOUNT_RUNNABLE]), by);
+	ret->by = &th->peers[ACCOUNT_RIVALS];
+	buf_printf(&text, "It was ready to run, but had no CPU for %.0f %% of its time (%s)",
+		   percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns),
+		   human_ns(time, th->ns[ACCOUNT_RUNNABLE]));
+	account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_RUNNABLE], "had it");
+	say_cpus(&text, s->r, th);
+	buf_printf(&text, ".");
+	put(ret, &text);
 	return th->ns[ACCOUNT_RUNNABLE];
 }
 
-static uint64_t slept(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t slept(const struct account_state *s, const struct account_thread *th,
+		      struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
 			 " in calls like sleep()");
 }
 
-static uint64_t imports(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t imports(const struct account_state *s, const struct account_thread *th,
+			struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_IMPORT, 20, ret, "It imported Python modules", "");
 }
 
-static uint64_t held(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t held(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_HELD, 5, ret, "eACGM held it while probes were attached",
 			 ": without tracing it is faster by that");
 }
 
-static uint64_t disk(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t disk(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_DISK, 10, ret, "It waited for the disk", "");
 }
 
-static uint64_t memory(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t memory(const struct account_state *s, const struct account_thread *th,
+		       struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_MEMORY, 5, ret, "It waited for pages of memory to be read",
 			 "");
 }
 
-static uint64_t network(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t network(const struct account_state *s, const struct account_thread *th,
+			struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_NETWORK, 10, ret, "It waited for the network", "");
 }
 
-static uint64_t pipes(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t pipes(const struct account_state *s, const struct account_thread *th,
+		      struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_PIPE, 10, ret, "It waited for another program at a pipe", "");
 }
 
-static uint64_t idle(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t idle(const struct account_state *s, const struct account_thread *th,
+		     struct account_finding *ret)
 {
 	(void)s;
-	return say_share(th, ACCOUNT_POLL, 30, ret, "It had nothing to do",
-			 ": it waited for events");
+	return say_share(th, ACCOUNT_POLL, 30, ret, "It waited for events, with nothing to do,",
+			 "");
 }
 
-static uint64_t gpu(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t gpu(const struct account_state *s, const struct account_thread *th,
+		    struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_GPU, 20, ret, "It waited for the GPU", "");
 }
 
-static uint64_t python(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t python(const struct account_state *s, const struct account_thread *th,
+		       struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_PYTHON, 50, ret, "One thread ran Python code",
 			 ": on one CPU, since Python runs one thread at a time");
 }
 
-static uint64_t native(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t native(const struct account_state *s, const struct account_thread *th,
+		       struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_NATIVE, 50, ret, "It computed in native code",
 			 ": the profile below names the functions");
 }
 
-static uint64_t operators(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t operators(const struct account_state *s, const struct account_thread *th,
+			  struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_OPERATORS, 50, ret, "It was in PyTorch's operators",
 			 ": layer torch below names them");
 }
 
-static uint64_t kernel(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t kernel(const struct account_state *s, const struct account_thread *th,
+		       struct account_finding *ret)
 {
 	(void)s;
 	return say_share(th, ACCOUNT_KERNEL, 25, ret, "It ran in the Linux kernel",
@@ -215,23 +309,29 @@ static uint64_t kernel(const struct account_state *s, const struct account_threa
 }
 
 /* The time is the children's: the busiest program says whose. */
-static uint64_t children(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t children(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret)
 {
+	struct buf text = {0};
 	char run[HUMAN_BYTES];
 	if (!has(th, ACCOUNT_CHILD, 30))
 		return 0;
-	int n = snprintf(ret, FINDING_BYTES,
-			 "It waited for child processes for %.0f %% of its time",
-			 percent(th->ns[ACCOUNT_CHILD], th->wall_ns));
-	if (s->ngroups)
-		snprintf(ret + n, FINDING_BYTES - (size_t)n, "; of them %s ran most: %s on the CPU",
-			 s->groups[0].program, human_ns(run, s->groups[0].run_ns));
-	strncat(ret, ".", FINDING_BYTES - strlen(ret) - 1);
+	buf_printf(&text, "It waited for child processes to end for %.0f %% of its time",
+		   percent(th->ns[ACCOUNT_CHILD], th->wall_ns));
+	if (s->groups.len) {
+		buf_printf(&text, "; of them ");
+		account_say_group(&text, &s->groups.data[0]);
+		buf_printf(&text, " ran most: %s on the CPU",
+			   human_ns(run, s->groups.data[0].run_ns));
+	}
+	buf_printf(&text, ".");
+	put(ret, &text);
 	return th->ns[ACCOUNT_CHILD];
 }
 
 /* The GPU that was idle longest. */
-static uint64_t gpu_idle(const struct account_state *s, const struct account_thread *th, char *ret)
+static uint64_t gpu_idle(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret)
 {
 	const struct gpu_gaps *g = report_gaps(s->r);
 	const struct gap_device *most = NULL;
@@ -241,7 +341,7 @@ static uint64_t gpu_idle(const struct account_state *s, const struct account_thr
 			most = &g->devices.data[i];
 	if (!most || !most->gaps.len || most->idle_ns * 5 < most->span_ns)
 		return 0;
-	snprintf(ret, FINDING_BYTES,
+	snprintf(ret->text, FINDING_BYTES,
 		 "GPU %d of process %u was idle for %.0f %% of the time, mostly: %s.", most->device,
 		 most->pid, percent(most->idle_ns, most->span_ns),
 		 account_gap_words(most->gaps.data[0].reason));
@@ -287,7 +387,7 @@ size_t account_findings(const struct account_state *s,
 	size_t n = 0;
 	for (size_t i = 0; i < RULES; i++) {
 		all[n] = (struct account_finding){.name = rules[i].name};
-		all[n].cost_ns = rules[i].look(s, account_main(&s->account), all[n].text);
+		all[n].cost_ns = rules[i].look(s, account_main(&s->account), &all[n]);
 		n += all[n].cost_ns != 0;
 	}
 	qsort(all, n, sizeof(*all), compare_findings);

@@ -106,6 +106,7 @@ static void all_parts(const struct report *r, struct report_parts *ret)
 		report_processes_parts(r, ret);
 		report_gpu_parts(r, ret);
 		report_profile_parts(r, ret);
+		report_waits_parts(r, ret);
 		report_layers_parts(r, ret);
 		report_notes_parts(r, ret);
 	}

@@ -74,11 +74,12 @@ const struct gpu_gaps *report_gaps(const struct report *r);
 /* What of the recording's time so much is: 0 to 1. */
 double report_share(const struct report *r, uint64_t ns);
 
-/* Parts of what is no section: report_gpu_text.c, report_profile.c, report_processes.c,
- * report_layers.c, report_notes.c, report_text.c. */
+/* Parts of what is no section: report_gpu_text.c, report_profile.c, report_account_waits.c,
+ * report_processes.c, report_layers.c, report_notes.c, report_text.c. */
 void report_gpu_parts(const struct report *r, struct report_parts *ret);
 void report_profile_parts(const struct report *r, struct report_parts *ret);
 void report_processes_parts(const struct report *r, struct report_parts *ret);
+void report_waits_parts(const struct report *r, struct report_parts *ret);
 void report_layers_parts(const struct report *r, struct report_parts *ret);
 void report_notes_parts(const struct report *r, struct report_parts *ret);
 void report_text_parts(const struct report *r, struct report_parts *ret);

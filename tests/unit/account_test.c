@@ -151,8 +151,10 @@ static void who_ends_waits(void **state)
 	expect_ms(ACCOUNT_POLL, 200);
 	expect_ms(ACCOUNT_LOCK, 200);
 	expect_ms(ACCOUNT_CPU, 300);
-	assert_int_equal(account_main(&account)->unlocker_tid, 9);
-	assert_int_equal(account_main(&account)->unlocker_ns, 150 * MS);
+	const struct account_peer *by = account_main(&account)->peers[ACCOUNT_UNLOCKERS].top;
+	assert_int_equal(by->tid, 9);
+	assert_int_equal(by->ns, 150 * MS);
+	assert_string_equal(by->name, "helper");
 	done();
 }
 
@@ -172,10 +174,13 @@ static void who_had_the_cpu(void **state)
 	make();
 	expect_ms(ACCOUNT_RUNNABLE, 500);
 	const struct account_thread *th = account_main(&account);
-	assert_int_equal(th->rival_pid, 42);
-	assert_int_equal(th->rival_ns, 150 * MS);
-	assert_string_equal(strtab_get(&rec_source(reader)->tables->strings, th->rival, NULL),
-			    "hog");
+	const struct account_peers *rivals = &th->peers[ACCOUNT_RIVALS];
+	assert_int_equal(rivals->count, 2);
+	assert_int_equal(rivals->ns, 200 * MS);
+	assert_int_equal(rivals->top[0].pid, 42);
+	assert_int_equal(rivals->top[0].ns, 150 * MS);
+	assert_string_equal(rivals->top[0].name, "hog");
+	assert_int_equal(rivals->top[0].kin, KIN_STRANGER);
 	done();
 }
 
@@ -267,6 +272,159 @@ static void busy_child_tells_more(void **state)
 	done();
 }
 
+/* A child that burns CPU is not what the job is: it is who had the CPU, by name and number. */
+static void hog_is_no_main(void **state)
+{
+	(void)state;
+	create();
+	process(10, 7, "/usr/bin/yes");
+	rec_put_process(w, &(struct m_process){.pid = 11,
+					       .parent_pid = 7,
+					       .command = rec_string_z(w, "/usr/bin/python3"),
+					       .comm = rec_string_z(w, "python3"),
+					       .script = rec_string_z(w, "train.py"),
+					       .start_ns = 1,
+					       .rank = -1});
+	uint32_t hog = rec_add_thread(w, &(struct m_thread){10, 10, rec_string_z(w, "yes")});
+	uint32_t train = rec_add_thread(w, &(struct m_thread){11, 11, rec_string_z(w, "python3")});
+	total(MAIN, WAIT_CHILD, 990, 0);
+	total(hog, WAIT_PREEMPTED, 0, 30);
+	rec_put_wait_total(w, &(struct m_wait_total){.thread = train,
+						     .reason = WAIT_PREEMPTED,
+						     .since_ns = MS,
+						     .until_ns = 1001 * MS,
+						     .count = 1,
+						     .runnable_ns = 970 * MS,
+						     .cpus = 1});
+	rec_put_wait(w, &(struct m_wait){.start_ns = 2 * MS,
+					 .end_ns = 902 * MS,
+					 .runnable_ns = 900 * MS,
+					 .thread = train,
+					 .reason = WAIT_PREEMPTED,
+					 .rival_pid = 10,
+					 .rival = rec_string_z(w, "yes")});
+	make();
+	const struct account_thread *th = account_main(&account);
+	assert_int_equal(th->pid, 11);
+	assert_string_equal(th->program, "train.py");
+	assert_int_equal(th->cpus, 1);
+	const struct account_peers *rivals = &th->peers[ACCOUNT_RIVALS];
+	assert_int_equal(rivals->count, 1);
+	assert_int_equal(rivals->top[0].pid, 10);
+	assert_string_equal(rivals->top[0].name, "yes");
+	assert_int_equal(rivals->top[0].kin, KIN_JOB);
+	done();
+}
+
+/* Of a thread that has no CPU it is not known that it only waits: what it started is its child. */
+static void starved_by_its_child(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_PREEMPTED, 0, 970);
+	total(CHILD, WAIT_PREEMPTED, 0, 10);
+	rec_put_wait(w, &(struct m_wait){.start_ns = 2 * MS,
+					 .end_ns = 902 * MS,
+					 .runnable_ns = 900 * MS,
+					 .thread = MAIN,
+					 .reason = WAIT_PREEMPTED,
+					 .rival_pid = 8,
+					 .rival = rec_string_z(w, "python3")});
+	make();
+	const struct account_thread *th = account_main(&account);
+	assert_int_equal(th->pid, 7);
+	assert_int_equal(th->peers[ACCOUNT_RIVALS].top[0].pid, 8);
+	assert_int_equal(th->peers[ACCOUNT_RIVALS].top[0].kin, KIN_CHILD);
+	done();
+}
+
+/* Processes of one interpreter have the names of their scripts; a name that a process gave itself
+ * says more. */
+static void programs_have_names(void **state)
+{
+	static const struct {
+		const char *comm, *script, *name;
+	} cases[] = {
+		{"python3", "train.py", "train.py"},
+		{"pt_main_thread", "train.py", "train.py"},
+		{"pt_data_worker", "train.py", "pt_data_worker"},
+		{"sh", "configure", "configure"},
+		{"mpirun", "", "mpirun"},
+	};
+	(void)state;
+	create();
+	for (uint32_t i = 0; i < 5; i++) {
+		rec_put_process(w, &(struct m_process){.pid = 100 + i,
+						       .comm = rec_string_z(w, cases[i].comm),
+						       .script = rec_string_z(w, cases[i].script),
+						       .start_ns = 1,
+						       .rank = -1});
+		total(rec_add_thread(w, &(struct m_thread){100 + i, 100 + i, 0}), WAIT_SLEEP, 10,
+		      0);
+	}
+	make();
+	for (size_t i = 0; i < 5; i++)
+		assert_string_equal(account.threads.data[i].program, cases[i].name);
+	done();
+}
+
+static uint32_t line_of(const char *name, const char *file, uint32_t line)
+{
+	return rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+						  .name = rec_string_z(w, name),
+						  .file = rec_string_z(w, file),
+						  .line = line});
+}
+
+/* The job's own lines: where it waited, by samples of waits; where the thread that released the
+ * lock was in that time, by samples of that. */
+static void lines_of_locks(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_FUTEX, 600, 0);
+	wait(MAIN, WAIT_FUTEX, 100, 400, 7, 9);
+	wait(MAIN, WAIT_FUTEX, 500, 800, 7, 9);
+	uint32_t begins = stack(0, line_of("run", "/usr/lib/python3/threading.py", 9));
+	uint32_t work = stack(begins, line_of("worker", "/job/train.py", 30));
+	uint32_t holds = stack(work, line_of("hold", "/job/train.py", 20));
+	uint32_t waits = stack(stack(0, line_of("main", "/job/train.py", 7)),
+			       line_of("acquire", "/usr/lib/python3/threading.py", 5));
+	rec_put_sample(w, &(struct m_sample){.time_ns = 400 * MS,
+					     .weight_ns = 300 * MS,
+					     .thread = MAIN,
+					     .stack = waits,
+					     .kind = SAMPLE_OFFCPU,
+					     .reason = WAIT_FUTEX});
+	for (uint64_t ms = 5; ms < 400; ms += 10)
+		rec_put_sample(w, &(struct m_sample){.time_ns = ms * MS,
+						     .weight_ns = PERIOD,
+						     .thread = HELPER,
+						     .stack = ms < 100 ? work : holds});
+	make();
+	const struct account_lock *lock = &account.lock;
+	assert_true(lock->has_waits);
+	assert_string_equal(lock->waits.function, "main");
+	assert_string_equal(lock->waits.file, "train.py");
+	assert_int_equal(lock->waits.line, 7);
+	assert_int_equal(lock->waits.ns, 300 * MS);
+	assert_string_equal(lock->holds.function, "hold");
+	assert_int_equal(lock->holds.line, 20);
+	assert_int_equal(lock->holds.ns, 300 * MS); /* the samples before the wait are not of it */
+	assert_string_equal(lock->runs.function, "worker");
+	done();
+}
+
+static void signals(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_SIGNAL, 900, 0);
+	make();
+	expect_ms(ACCOUNT_SIGNAL, 900);
+	done();
+}
+
 static void nothing_without_totals(void **state)
 {
 	(void)state;
@@ -279,10 +437,19 @@ static void nothing_without_totals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(totals_and_what_is_left), cmocka_unit_test(who_ends_waits),
-		cmocka_unit_test(gpu_has_its_waits),	   cmocka_unit_test(running_is_split),
-		cmocka_unit_test(sums_that_cannot_be),	   cmocka_unit_test(busy_child_tells_more),
-		cmocka_unit_test(nothing_without_totals),  cmocka_unit_test(who_had_the_cpu),
+		cmocka_unit_test(totals_and_what_is_left),
+		cmocka_unit_test(who_ends_waits),
+		cmocka_unit_test(gpu_has_its_waits),
+		cmocka_unit_test(running_is_split),
+		cmocka_unit_test(sums_that_cannot_be),
+		cmocka_unit_test(busy_child_tells_more),
+		cmocka_unit_test(nothing_without_totals),
+		cmocka_unit_test(who_had_the_cpu),
+		cmocka_unit_test(hog_is_no_main),
+		cmocka_unit_test(starved_by_its_child),
+		cmocka_unit_test(programs_have_names),
+		cmocka_unit_test(lines_of_locks),
+		cmocka_unit_test(signals),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

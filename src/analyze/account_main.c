@@ -1,0 +1,79 @@
+/* account_main.c - which main thread tells most of a job: what people started it for, not what
+ * burns most CPU. */
+#include "analyze/account_impl.h"
+
+#define CALLS_TELL 1000 /* a process with as many traced calls is what the job is about */
+#define IDLE_RUNS  20	/* one part in so many of its time at most: it only waits for others */
+#define BUSIER	   4
+#define LASTS	   2 /* of the longest life: what was there for less is a helper */
+
+/* Time in which it ran, or could have. */
+static uint64_t wanted_ns(const struct account_thread *th)
+{
+	return th->run_ns + th->ns[ACCOUNT_RUNNABLE];
+}
+
+static bool only_waits(const struct account_thread *th)
+{
+	return wanted_ns(th) * IDLE_RUNS < th->wall_ns && !th->ns[ACCOUNT_GPU];
+}
+
+/* A shell that begins a job is a script's too, and waits. */
+static unsigned rank_of(const struct account_thread *th)
+{
+	if (th->calls || th->ns[ACCOUNT_OPERATORS] || th->ns[ACCOUNT_GPU])
+		return 2;
+	return th->ns[ACCOUNT_PYTHON] || th->ns[ACCOUNT_IMPORT] ||
+	       (th->process && th->process->script);
+}
+
+static bool tells_more(const struct account_thread *x, const struct account_thread *than)
+{
+	unsigned a = rank_of(x), b = rank_of(than);
+	return a != b ? a > b : wanted_ns(x) > wanted_ns(than);
+}
+
+/* Of those that do something and last. */
+static size_t that_works(const struct account *a)
+{
+	const struct account_thread *th = a->threads.data;
+	size_t best = SIZE_MAX;
+	uint64_t longest_ns = 0;
+	for (size_t i = 0; i < a->threads.len; i++)
+		longest_ns = th[i].wall_ns > longest_ns ? th[i].wall_ns : longest_ns;
+	for (size_t i = 0; i < a->threads.len; i++) {
+		bool counts = !only_waits(&th[i]) && th[i].wall_ns * LASTS >= longest_ns;
+		if (counts && (best == SIZE_MAX || tells_more(&th[i], &th[best])))
+			best = i;
+	}
+	return best;
+}
+
+static size_t busiest(const struct account *a)
+{
+	const struct account_thread *th = a->threads.data;
+	size_t best = 0;
+	for (size_t i = 1; i < a->threads.len; i++)
+		best = wanted_ns(&th[i]) > wanted_ns(&th[best]) ? i : best;
+	return best;
+}
+
+/* What has most traced calls; else the first process, unless it only waits for busier ones. Of them
+ * it is one that runs the job's own code, rather than a program that only burns CPU beside it. */
+size_t account_choose_main(const struct account *a)
+{
+	const struct account_thread *th = a->threads.data;
+	size_t most = 0, first = 0;
+	for (size_t i = 1; i < a->threads.len; i++) {
+		most = th[i].calls > th[most].calls ? i : most;
+		first = th[i].since_ns < th[first].since_ns ? i : first;
+	}
+	if (!a->threads.len)
+		return SIZE_MAX;
+	if (th[most].calls >= CALLS_TELL)
+		return most;
+	size_t busy = busiest(a), works = that_works(a);
+	if (!only_waits(&th[first]) || wanted_ns(&th[busy]) <= BUSIER * wanted_ns(&th[first]))
+		return first;
+	return works != SIZE_MAX ? works : busy;
+}
