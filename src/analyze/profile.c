@@ -16,6 +16,8 @@ struct counts {
 	const struct profile_options *o;
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
+	uint32_t *outer_of;	     /* by stack: of the frame next to its root; 0 none */
+	struct map64 stops;	     /* index into p->ends << 32 | library -> samples */
 	uint8_t *traits;	     /* by stack: HAS_GUESSED, HAS_UNKNOWN */
 	uint64_t *weight_of;	     /* by stack: CPU time */
 	struct map64 end_of;	     /* string -> index into p->ends */
@@ -33,6 +35,18 @@ static uint32_t *make_roots(const struct rec_tables *t)
 	return roots;
 }
 
+/* The frames that called all others, where the root only says why there are no more. */
+static uint32_t *make_outers(const struct rec_tables *t)
+{
+	uint32_t *outers = xcalloc(t->stacks.len + 1, sizeof(*outers));
+	for (size_t i = 1; i < t->stacks.len; i++) {
+		uint32_t parent = t->stacks.data[i].parent;
+		bool is_next = parent && !t->stacks.data[parent].parent;
+		outers[i] = is_next ? t->stacks.data[i].frame : outers[parent];
+	}
+	return outers;
+}
+
 /* What is known of a stack's frames, from its root to its leaf. */
 enum { HAS_GUESSED = 1, HAS_UNKNOWN = 2 };
 
@@ -47,6 +61,18 @@ static uint8_t *make_traits(const struct rec_tables *t)
 			    (unknown ? HAS_UNKNOWN : 0);
 	}
 	return traits;
+}
+
+static void count_stop(struct counts *n, uint64_t end, uint32_t library)
+{
+	struct profile_end *e = &n->p->ends.data[end];
+	uint64_t samples = 0, key = end << 32 | library;
+	map64_get(&n->stops, key, &samples);
+	map64_set(&n->stops, key, ++samples);
+	if (samples <= e->library_samples)
+		return;
+	e->library_samples = samples;
+	e->library = strtab_get(&n->t->strings, library, NULL);
 }
 
 static void count_end(struct counts *n, uint32_t stack)
@@ -72,6 +98,7 @@ static void count_end(struct counts *n, uint32_t stack)
 		((struct profile_end *)vec_push(&n->p->ends))->reason = reason;
 	}
 	n->p->ends.data[at].samples++;
+	count_stop(n, at, n->t->frames.data[n->outer_of[stack]].library);
 }
 
 static void count_wait(struct counts *n, const struct m_sample *s)
@@ -323,12 +350,15 @@ void profile_make(struct profile *ret, const struct row_source *source,
 			   .o = options,
 			   .t = source->tables,
 			   .root_of = make_roots(source->tables),
+			   .outer_of = make_outers(source->tables),
 			   .traits = make_traits(source->tables),
 			   .weight_of =
 				   xcalloc(source->tables->stacks.len + 1, sizeof(*n.weight_of))};
 	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
+	free(n.outer_of);
 	free(n.traits);
+	map64_free(&n.stops);
 	map64_free(&n.end_of);
 	make_lines(&n, &line_of);
 	make_tree(ret, source, options, &line_of);

@@ -47,6 +47,8 @@ struct profile_function {
 struct profile_end {
 	const char *reason;
 	uint64_t samples;
+	const char *library; /* whose code most of them stop in; "" unknown */
+	uint64_t library_samples;
 };
 
 struct profile_wait {

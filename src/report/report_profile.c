@@ -6,6 +6,7 @@
 #include "report/report_json.h"
 #include "report/report_section.h"
 
+#define MANY_STOP   0.1
 #define LEAST_SHARE 0.01 /* of the CPU time: below it the user's code is no better than other */
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -26,6 +27,45 @@ static void ends_text(struct buf *ret, const struct profile *f)
 	buf_byte(ret, 0);
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* Files whose rules were made in this recording are known in the next. */
+static bool next_knows_more(const struct report *r)
+{
+	return report_number(r->tables, "unwind_files") >
+		       report_number(r->tables, "unwind_files_cached") &&
+	       !report_number(r->tables, "unwind_files_refused");
+}
+
+/* In plain words why many stacks stop, and whether recording once more would help. */
+static void end_text(const struct page *p, const struct profile_end *e)
+{
+	const struct profile *f = p->r->profile;
+	char count[HUMAN_BYTES], library[256];
+	if (!strcmp(e->reason, "no_table") && next_knows_more(p->r) &&
+	    ratio(e->samples, f->samples) >= LEAST_SHARE)
+		page_wrapped(p, 0, 4,
+			     "  %s stacks stop in files whose unwind rules were still being made: "
+			     "a second recording has them whole",
+			     human_count(count, e->samples));
+	if (strcmp(e->reason, "no_rules") != 0 || !*e->library ||
+	    ratio(e->library_samples, f->samples) < MANY_STOP)
+		return;
+	bool made = !strcmp(e->library, LIBRARY_OF_MADE_CODE);
+	snprintf(library, sizeof(library), "code of %s that has no unwind rules",
+		 base_name(e->library));
+	page_wrapped(p, 0, 4,
+		     "  %s stacks stop in %s: their callers are not known, and a second recording "
+		     "will not know them either",
+		     human_count(count, e->library_samples),
+		     made ? "code that was made while the program ran, without frame pointers"
+			  : library);
+}
+
 static void head_text(const struct page *p)
 {
 	const struct profile *f = p->r->profile;
@@ -42,6 +82,8 @@ static void head_text(const struct page *p)
 		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
 		     (char *)ends.data, guessed);
 	buf_free(&ends);
+	for (size_t i = 0; i < f->ends.len; i++)
+		end_text(p, &f->ends.data[i]);
 	if (f->own_ns)
 		fprintf(p->out,
 			"  [eacgm]: %s more in probes, %.2f %% of the samples; in no row below\n",
@@ -61,8 +103,7 @@ static void share_text(const struct page *p, uint64_t ns)
 static void function_text(const struct page *p, const struct profile_function *f)
 {
 	char full[1024];
-	const char *slash = strrchr(f->library, '/');
-	const char *library = slash ? slash + 1 : f->library;
+	const char *library = base_name(f->library);
 	size_t len = strlen(f->name);
 	share_text(p, f->self_ns);
 	share_text(p, f->total_ns);

@@ -889,6 +889,8 @@ static void test_profile(void **state)
 	assert_int_equal(p.ends.len, 2);
 	assert_string_equal(p.ends.data[0].reason, "no_rules");
 	assert_int_equal(p.ends.data[0].samples, 1);
+	assert_string_equal(p.ends.data[0].library, "/usr/lib/libx.so");
+	assert_int_equal(p.ends.data[0].library_samples, 1);
 	assert_string_equal(p.ends.data[1].reason, "not_taken");
 	assert_int_equal(p.functions.len, 4);
 	expect_function(&p, 0, "mm", 205, 205);
