@@ -50,7 +50,7 @@ static void end_text(const struct page *p, const struct profile_end *e)
 	    ratio(e->samples, f->samples) >= LEAST_SHARE)
 		page_wrapped(p, 0, 4,
 			     "  %s stacks stop in files whose unwind rules were still being made: "
-			     "a second recording has them whole",
+			     "a second recording has those rules",
 			     human_count(count, e->samples));
 	if (strcmp(e->reason, "no_rules") != 0 || !*e->library ||
 	    ratio(e->library_samples, f->samples) < MANY_STOP)

@@ -66,6 +66,114 @@ def _(t):
     expect(text.status == 0 and text.out.startswith("account_job.py ran for"), "%s" % text)
 
 
+def lines_with(text):
+    with open(os.path.join(JOBS, "account_job.py")) as f:
+        return [i for i, line in enumerate(f, 1) if text in line]
+
+
+def finding(found, name):
+    expect(name in said(found), "%r" % said(found))
+    return next(f for f in found["stands_out"] if f["name"] == name)
+
+
+@test("a child that burns the CPU of its parent is named as who has it", 60)
+def _(t):
+    _rec, found, truth = account(t, "hog")
+    no_cpu = finding(found, "no_cpu")
+    hog = [peer for peer in no_cpu["by"] if peer["pid"] == truth["hog"]]
+    expect(hog and hog[0]["is"] == "child" and hog[0]["name"] == "account_job.py", "%r" % no_cpu)
+    expect("its child process account_job.py (%d)" % truth["hog"] in no_cpu["text"], "%r" % no_cpu)
+    expect(found["main"]["pid"] != truth["hog"] and found["main"]["cpus"] == 1, "%r" % found)
+    if len(os.sched_getaffinity(0)) > 1:
+        expect("it may use 1 of %d CPUs" % os.cpu_count() in no_cpu["text"], "%r" % no_cpu)
+
+
+@test("what a script does beside a program that burns its CPU is the main thread", 60)
+def _(t):
+    cpu = min(os.sched_getaffinity(0))
+    rec = t.record(["taskset", "-c", cpu, "/bin/sh", "-c",
+                    "yes > /dev/null & h=$!; %s %s/account_job.py burn; kill $h" % (PYTHON, JOBS)])
+    found = rec.report["account"]
+    expect(found["main"]["program"] == "account_job.py", "%r" % found["main"])
+    no_cpu = finding(found, "no_cpu")
+    expect(any(peer["name"] == "yes" and peer["is"] == "job" for peer in no_cpu["by"]),
+           "%r" % no_cpu)
+
+
+@test("a stranger on the same CPU is named as one", 60)
+def _(t):
+    cpu = str(min(os.sched_getaffinity(0)))
+    hog = t.start(["taskset", "-c", cpu, PYTHON, "-c", "while True: pass"])
+    rec = t.record(["taskset", "-c", cpu, PYTHON, os.path.join(JOBS, "account_job.py"), "burn"])
+    no_cpu = finding(rec.report["account"], "no_cpu")
+    expect(any(peer["pid"] == hog.pid and peer["is"] == "stranger" for peer in no_cpu["by"]),
+           "%d: %r" % (hog.pid, no_cpu))
+
+
+@test("the quota of a cgroup is why there was no CPU", 60)
+def _(t):
+    for folder, file, quota in (("/sys/fs/cgroup", "cpu.max", "30000 100000"),
+                                ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "30000")):
+        group = os.path.join(folder, "eacgm-account-%d" % os.getpid())
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        t.at_end.append(lambda group=group: os.rmdir(group))
+        if os.path.exists(os.path.join(group, file)):
+            break
+    else:
+        skip("no cgroup with a quota of CPU time can be made")
+    with open(os.path.join(group, file), "w") as f:
+        f.write(quota)
+    rec = t.record(["/bin/sh", "-c", "echo $$ > %s/cgroup.procs; exec %s %s/account_job.py burn" % (
+        group, PYTHON, JOBS)])
+    found = rec.report["account"]
+    expect(found["main"]["cpu_limit"] == 0.3, "%r" % found["main"])
+    expect("its cgroup may use 0.3 CPU at once" in finding(found, "no_cpu")["text"], "%r" % found)
+
+
+@test("the line that waits for a lock, and the line of who holds it", 120)
+def _(t):
+    _rec, found, _truth = account(t, "locks")
+    lock = finding(found, "lock")
+    expect("record --profile cpu,offcpu" in lock["text"] and "waits_at" not in lock, "%r" % lock)
+    job = [PYTHON, os.path.join(JOBS, "account_job.py"), "locks"]
+    rec = t.record(job, "--profile", "cpu,offcpu")
+    lock = finding(rec.report["account"], "lock")
+    waiter, holder = lines_with("# line of the waiter"), lines_with("# line of the holder")
+    expect(lock["waits_at"]["line"] in waiter and lock["waits_at"]["file"] == "account_job.py",
+           "%r" % lock)
+    expect(holder[0] - 1 <= lock["holder_at"]["line"] <= holder[0], "%r" % lock)
+    expect("account_job.py:%d" % lock["waits_at"]["line"] in lock["text"], "%r" % lock)
+    expect("compute_with" in lock["text"] and str(lock["by"][0]["tid"]) in lock["text"],
+           "%r" % lock)
+
+
+@test("what a command leaves running is told", 60)
+def _(t):
+    rec, found, _truth = account(t, "begin")
+    left = found["left_over"]
+    expect(left and left["programs"] == [{"program": "account_job.py", "processes": 1,
+                                          "pid": left["programs"][0]["pid"]}], "%r" % left)
+    expect(left["more_ns"] >= 0.7e9 and not left["open"], "%r" % left)
+    text = t.run([EACGM, "report", rec.path]).out
+    expect("account_job.py (%d), which it had started" % left["programs"][0]["pid"] in text, text)
+
+
+@test("off-cpu tells of each thread without stacks of waits, and which option takes them", 60)
+def _(t):
+    rec, found, _truth = account(t, "sleep")
+    text = t.run([EACGM, "report", "--section", "off-cpu", rec.path])
+    row = [line for line in text.out.splitlines() if
+           "account_job.py (%d):" % found["main"]["pid"] in line]
+    expect(text.status == 0 and row and "sleeping" in row[0], "%s" % text)
+    expect("record --profile cpu,offcpu" in text.out, "%s" % text)
+    rec = t.record([PYTHON, os.path.join(JOBS, "account_job.py"), "sleep"], "--waits=off")
+    text = t.run([EACGM, "report", "--section", "off-cpu", rec.path])
+    expect(text.status == 0 and "not recorded" in text.out, "%s" % text)
+
+
 @test("a slow data loader of PyTorch", 180)
 def _(t):
     if t.run([PYTHON, "-c", "import torch"], seconds=60).status:

@@ -1,7 +1,8 @@
 """account_job.py - a program whose main thread spends its time in one known way, and prints how
-many seconds: lock, sleep, data, hog, loader."""
+many seconds: lock, sleep, data, hog, loader, locks, burn, begin."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -63,9 +64,48 @@ def hog():
         while time.thread_time() - began < 0.8:
             pass
     took = waited(burn)
+    print("hog=%d" % child, end=" ")
     os.kill(child, 9)
     os.waitpid(child, 0)
     return took
+
+
+def burn():
+    """CPU time, and nothing else."""
+    began = time.thread_time()
+    while time.thread_time() - began < 0.8:
+        pass
+    return 0
+
+
+def compute_with(lock):
+    for _ in range(20):
+        with lock:
+            began = time.thread_time()
+            while time.thread_time() - began < 0.05:
+                pass                                      # line of the holder
+        time.sleep(0.002)
+
+
+def locks():
+    lock = threading.Lock()
+    thread = threading.Thread(target=compute_with, args=(lock,))
+    thread.start()
+
+    def take():
+        while thread.is_alive():
+            with lock:                                    # line of the waiter
+                pass
+            time.sleep(0.001)
+    took = waited(take)
+    thread.join()
+    return took
+
+
+def begin():
+    """Leaves a process behind that runs this file as well."""
+    subprocess.Popen([sys.executable, __file__, "burn"], stdout=subprocess.DEVNULL)
+    return 0
 
 
 class Slow:

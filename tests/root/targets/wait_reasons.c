@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,6 +105,33 @@ static void wake_by_byte(struct waiter *w)
 		pause_ns(TURN_NS);
 		if (write(w->fds[1], "x", 1) != 1)
 			fail("write");
+	}
+}
+
+/* Signals of real time are queued: none is lost to a waiter that is late. */
+static sigset_t queued_signal(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	return set;
+}
+
+static void wait_for_signal(struct waiter *w)
+{
+	sigset_t set = queued_signal();
+	(void)w;
+	for (int i = 0; i < TURNS; i++)
+		if (sigwaitinfo(&set, NULL) != SIGRTMIN)
+			fail("sigwaitinfo");
+}
+
+static void wake_by_signal(struct waiter *w)
+{
+	for (int i = 0; i < TURNS; i++) {
+		pause_ns(TURN_NS);
+		if (pthread_kill(w->thread, SIGRTMIN))
+			fail("pthread_kill");
 	}
 }
 
@@ -208,6 +236,7 @@ static struct waiter waiters[] = {
 	{.name = "network", .wait = wait_for_byte, .wake = wake_by_byte},
 	{.name = "poll", .wait = wait_in_poll, .wake = wake_by_byte},
 	{.name = "sleep", .wait = wait_asleep},
+	{.name = "signal", .wait = wait_for_signal, .wake = wake_by_signal},
 	{.name = "child", .wait = wait_for_child},
 	{.name = "disk", .wait = wait_for_disk},
 	{.name = "page_fault", .wait = wait_in_faults},
@@ -239,6 +268,8 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	folder = argv[1];
+	sigset_t set = queued_signal();
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < WAITERS; i++)
 		prepare(&waiters[i]);
 	for (size_t i = 0; i < WAITERS; i++) {
