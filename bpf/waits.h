@@ -11,6 +11,7 @@
 #define PROCESS_WAIT_NS	 500000ULL     /* a process: one record of a wait in so much time */
 #define PROCESS_WAITS	 2000	       /* and so many at once; waits beyond are only in sums */
 #define WAIT_PROCESSES	 4096
+#define RIVAL_LEAST_NS	 50000ULL
 #define TASK_DEAD	 0x80
 #define TASK_BLOCKED	 0x02
 #define TASK_IS_STOPPED	 0x0c  /* __TASK_STOPPED, __TASK_TRACED */
@@ -39,6 +40,8 @@ struct thread_waits {
 	__u8 reason;
 	bool held; /* by bpf/hold.h, which counts that itself */
 	__u8 pad[2];
+	__u32 rival_tgid; /* 0 = not known */
+	__u32 pad2;
 	char rival[16];
 	struct wait_sum sums[WAIT_REASONS];
 };
@@ -213,7 +216,8 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->waker_tgid = w->waker_tgid;
 	r->waker_tid = w->waker_tid;
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
-	if (w->reason == WAIT_PREEMPTED)
+	r->rival_tgid = w->rival_tgid;
+	if (w->rival_tgid)
 		__builtin_memcpy(r->rival, w->rival, sizeof(r->rival));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return true;
@@ -302,7 +306,7 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 	w->ran_ns = task->se.sum_exec_runtime;
 	w->out_ns = now_ns;
 	w->woken_ns = 0;
-	w->waker_tgid = w->waker_tid = 0;
+	w->waker_tgid = w->waker_tid = w->rival_tgid = 0;
 	if (could_run)
 		w->reason = WAIT_PREEMPTED;
 	else
@@ -313,11 +317,20 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
  * of the kernel, which have no memory of their own and run for moments, the last. */
 static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
 {
-	if (w->held || w->reason != WAIT_PREEMPTED || w->waker_tgid || !BPF_CORE_READ(other, mm))
+	if (w->held || w->rival_tgid || !BPF_CORE_READ(other, mm))
 		return;
-	w->waker_tgid = BPF_CORE_READ(other, tgid);
-	w->waker_tid = BPF_CORE_READ(other, pid);
+	w->rival_tgid = BPF_CORE_READ(other, tgid);
 	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
+}
+
+/* Who has the CPU until a thread gets it matters if it was preempted, or if it was woken a while
+ * ago and its wait has a record. */
+static __always_inline bool has_rival(const struct thread_waits *w, __u64 now_ns)
+{
+	if (!w->out_ns || w->reason == WAIT_PREEMPTED)
+		return w->out_ns;
+	return w->woken_ns && now_ns - w->woken_ns >= RIVAL_LEAST_NS &&
+	       now_ns - w->out_ns >= wait_row_ns;
 }
 
 /* The current task wakes another. */
@@ -347,7 +360,8 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 		return false;
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (in) {
-		waits_rival(in, prev);
+		if (has_rival(in, now_ns))
+			waits_rival(in, prev);
 		waits_return(in, next, now_ns);
 	}
 	if (is_new)
@@ -359,7 +373,8 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 		sums_put(prev, out, now_ns, true);
 	} else {
 		waits_leave(out, prev, state, could_run, now_ns);
-		waits_rival(out, next);
+		if (could_run)
+			waits_rival(out, next);
 	}
 	return in;
 }

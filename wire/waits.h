@@ -102,10 +102,12 @@ struct rec_wait {
 	__u64 start_ns;
 	__u64 duration_ns;
 	__u64 runnable_ns; /* the end of it: it could run, and there was no CPU */
-	__u32 waker_tgid;  /* 0: an interrupt, or not known; of a preempted one who had the CPU */
+	__u32 waker_tgid;  /* 0: an interrupt, or not known */
 	__u32 waker_tid;
+	__u32 rival_tgid; /* who had the CPU while it could run, 0 = not known */
+	__u32 pad2;
 	char comm[16];	/* the thread's own */
-	char rival[16]; /* of a preempted one: of who had the CPU */
+	char rival[16]; /* of who had the CPU */
 };
 
 /* All waits of a thread for one reason. */
@@ -131,6 +133,6 @@ struct rec_wait_sums {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct rec_wait) == 80, "shared by BPF and user space");
+_Static_assert(sizeof(struct rec_wait) == 88, "shared by BPF and user space");
 _Static_assert(sizeof(struct rec_wait_sums) == 48 + 40 * WAIT_REASONS, "likewise");
 #endif

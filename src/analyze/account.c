@@ -106,11 +106,11 @@ static void add_wait(struct accounting *a, struct account_thread *th, const stru
 {
 	enum account_owner owner = account_owner_of(w->reason);
 	uint64_t woken_ns = w->end_ns - w->runnable_ns;
-	if (w->reason == WAIT_PREEMPTED && w->rival_pid)
+	if (w->rival_pid)
 		account_peer_add(a, th, ACCOUNT_RIVALS,
 				 &(struct peer_row){.pid = w->rival_pid,
 						    .name = w->rival,
-						    .ns = w->end_ns - w->start_ns});
+						    .ns = w->runnable_ns});
 	if (w->reason == WAIT_PREEMPTED || woken_ns <= w->start_ns)
 		return;
 	uint64_t waited_ns = woken_ns - w->start_ns;

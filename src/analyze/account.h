@@ -44,6 +44,7 @@ enum account_kin {
 	KIN_JOB,      /* recorded as well */
 	KIN_CHILD,    /* its child, or a child's child */
 	KIN_SELF,     /* another thread of the process */
+	KIN_RECORDER, /* eacgm, which started the command */
 };
 
 struct account_peer {
@@ -55,7 +56,7 @@ struct account_peer {
 
 /* What others do to a main thread. */
 enum account_part {
-	ACCOUNT_RIVALS,	   /* had its CPU while it was preempted */
+	ACCOUNT_RIVALS,	   /* had its CPU while it could run */
 	ACCOUNT_UNLOCKERS, /* threads of its process that ended its waits for locks */
 	ACCOUNT_MAKERS,	   /* child processes that ended its waits for data */
 	ACCOUNT_PARTS,

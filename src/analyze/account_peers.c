@@ -53,7 +53,12 @@ static enum account_kin kin_of(const struct accounting *a, uint32_t pid, uint32_
 	for (int i = 0; i < GENERATIONS && map64_get(&a->parent_of, parent, &parent); i++)
 		if (parent == pid)
 			return KIN_CHILD;
-	return map64_get(&a->parent_of, of, &parent) ? KIN_JOB : KIN_STRANGER;
+	if (map64_get(&a->parent_of, of, &parent))
+		return KIN_JOB;
+	return rec_meta(a->t, "command") && a->t->processes.len &&
+			       a->t->processes.data[0].parent_pid == of
+		       ? KIN_RECORDER
+		       : KIN_STRANGER;
 }
 
 /* ---- sums ---- */

@@ -197,7 +197,7 @@ struct m_wait {
 	uint32_t waker_pid; /* 0: an interrupt, or not known */
 	uint32_t waker_tid;
 	uint8_t reason; /* enum wait_reason of wire/waits.h */
-	/* Of one that was preempted: the process that was given its CPU, 0 = not known. */
+	/* The process that had its CPU while it could run, 0 = not known. */
 	uint32_t rival_pid;
 	uint32_t rival; /* string: what that calls itself */
 };

@@ -155,26 +155,24 @@ enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size
 void waits_add(struct pipeline *p, const struct rec_wait *r)
 {
 	char comm[sizeof(r->comm) + 1] = "", rival[sizeof(r->rival) + 1] = "";
-	bool preempted = r->reason == WAIT_PREEMPTED;
 	memcpy(comm, r->comm, sizeof(r->comm));
 	memcpy(rival, r->rival, sizeof(r->rival));
 	if (r->reason >= WAIT_REASONS || r->runnable_ns > r->duration_ns) {
 		p->bad_records++;
 		return;
 	}
-	emit_wait(p,
-		  &(struct m_wait){
-			  .start_ns = r->start_ns,
-			  .end_ns = r->start_ns + r->duration_ns,
-			  .runnable_ns = r->runnable_ns,
-			  .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
-			  .syscall = r->syscall,
-			  .waker_pid = preempted ? 0 : r->waker_tgid,
-			  .waker_tid = preempted ? 0 : r->waker_tid,
-			  .reason = r->reason,
-			  .rival_pid = preempted ? r->waker_tgid : 0,
-			  .rival = preempted && r->waker_tgid ? rec_string_z(p->writer, rival) : 0,
-		  });
+	emit_wait(p, &(struct m_wait){
+			     .start_ns = r->start_ns,
+			     .end_ns = r->start_ns + r->duration_ns,
+			     .runnable_ns = r->runnable_ns,
+			     .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
+			     .syscall = r->syscall,
+			     .waker_pid = r->waker_tgid,
+			     .waker_tid = r->waker_tid,
+			     .reason = r->reason,
+			     .rival_pid = r->rival_tgid,
+			     .rival = r->rival_tgid ? rec_string_z(p->writer, rival) : 0,
+		     });
 }
 
 /* Sums come from the ring of the CPU that the thread left: not in their order. */

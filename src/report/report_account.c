@@ -9,8 +9,9 @@
 #include "base/human.h"
 #include "report/report_section.h"
 
-#define ROW_LEAST     100 /* one part in so many of the time: smaller rows are put together */
-#define OTHERS	      3	  /* groups of other processes that have a line */
+#define ROW_LEAST     100  /* one part in so many of the time: smaller rows are put together */
+#define NONE_LEAST    2000 /* what would be 0.0 % has no row */
+#define OTHERS	      3	   /* groups of other processes that have a line */
 #define TOP_OWNERS    3
 #define DEVICES_SHOWN 8
 
@@ -179,7 +180,7 @@ static void main_table(const struct page *p, const struct account_thread *th)
 		else if (of[i].ns)
 			row(p, of[i].ns, th->wall_ns, owners[of[i].owner].words);
 	}
-	if (rest_ns)
+	if (rest_ns * NONE_LEAST >= th->wall_ns)
 		row(p, rest_ns, th->wall_ns, owners[ACCOUNT_OTHER].words);
 }
 
@@ -192,8 +193,11 @@ static void group_line(const struct page *p, const struct account_group *g)
 	sort_owners(of, g->ns);
 	buf_printf(&line, "  ");
 	account_say_group(&line, g);
-	buf_printf(&line, ": %s on the CPU; of %s time", human_ns(run, g->run_ns),
-		   g->processes > 1 ? "their" : "its");
+	buf_printf(&line, "%s: %s on the CPU; of %s time",
+		   !g->children	      ? ""
+		   : g->processes > 1 ? ", its children"
+				      : ", its child",
+		   human_ns(run, g->run_ns), g->processes > 1 ? "their" : "its");
 	for (int i = 0; i < TOP_OWNERS && of[i].ns * ROW_LEAST >= g->wall_ns && of[i].ns; i++)
 		buf_printf(&line, "%s %.0f %% %s", i ? "," : "", percent(of[i].ns, g->wall_ns),
 			   owners[of[i].owner].words);

@@ -13,6 +13,7 @@ struct account_group {
 	const char *program;
 	uint32_t processes;
 	uint32_t pids[GROUP_PIDS];
+	bool children; /* all of them, of the process that is told of by itself */
 	uint64_t wall_ns, run_ns;
 	uint64_t ns[ACCOUNT_OWNERS];
 };

@@ -72,12 +72,16 @@ static void find_left(struct account_state *s)
 
 void account_groups_make(struct account_state *s)
 {
+	const struct account_thread *lead = account_main(&s->account);
+	uint32_t main_pid = lead ? lead->pid : 0;
 	struct map64 place_of = {0};
 	for (size_t i = 0; i < s->account.threads.len; i++) {
 		const struct account_thread *th = &s->account.threads.data[i];
 		if (i == s->account.main || is_of_kernel(th))
 			continue;
 		struct account_group *g = group_of(&s->groups, &place_of, th->program);
+		bool child = th->process && th->process->parent_pid == main_pid;
+		g->children = child && (g->children || !g->processes);
 		add_process(g, th->pid);
 		g->wall_ns += th->wall_ns;
 		g->run_ns += th->run_ns;

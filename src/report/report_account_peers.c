@@ -28,6 +28,8 @@ static void say_peer(struct buf *to, const struct report *r, const struct accoun
 {
 	if (!p->tid && p->kin == KIN_SELF)
 		buf_printf(to, "its own other threads");
+	else if (p->kin == KIN_RECORDER)
+		buf_printf(to, "eACGM itself (%u)", p->pid);
 	else
 		buf_printf(to, "%s%s (%u)", kin_words(r, p), *p->name ? p->name : "a process",
 			   p->tid ? p->tid : p->pid);
@@ -39,7 +41,10 @@ static void say_names(struct buf *to, const struct report *r, const struct accou
 	uint32_t n = p->count < ACCOUNT_PEERS ? p->count : ACCOUNT_PEERS;
 	for (uint32_t i = 0; i < n; i++) {
 		buf_printf(to, "%s", !i ? "" : i + 1 < n ? ", " : " and ");
-		say_peer(to, r, &p->top[i]);
+		if (p->top[i].tid)
+			buf_printf(to, "%s (%u)", p->top[i].name, p->top[i].tid);
+		else
+			say_peer(to, r, &p->top[i]);
 	}
 }
 
@@ -57,7 +62,8 @@ void account_say_peers(struct buf *to, const struct report *r, const struct acco
 			   percent(p->top[0].ns < whole_ns ? p->top[0].ns : whole_ns, whole_ns));
 		return;
 	}
-	buf_printf(to, "%u others %s for %.0f %% of that, most of all ", p->count, did,
+	buf_printf(to, "%u %s %s for %.0f %% of that, most of all ", p->count,
+		   p->top[0].tid ? "of its threads" : "others", did,
 		   percent(p->ns < whole_ns ? p->ns : whole_ns, whole_ns));
 	say_names(to, r, p);
 }
@@ -67,7 +73,8 @@ static const char *kin_id(enum account_kin kin)
 	static const char *const ids[] = {[KIN_STRANGER] = "stranger",
 					  [KIN_JOB] = "job",
 					  [KIN_CHILD] = "child",
-					  [KIN_SELF] = "self"};
+					  [KIN_SELF] = "self",
+					  [KIN_RECORDER] = "recorder"};
 	return ids[kin];
 }
 

@@ -120,6 +120,22 @@ def _(t):
            "%d of %d waits were ended by %d: %r" % (right, len(woken), writer, woken[:5]))
 
 
+@test("who has the CPU of a thread that was woken is told", 60)
+def _(t):
+    cpu = str(min(os.sched_getaffinity(0)))
+    hog = t.start(["taskset", "-c", cpu, "/usr/bin/python3", "-c", "while True: pass"])
+    rec = t.record(["taskset", "-c", cpu, "nice", "-n", "19", "/usr/bin/python3", "-c",
+                    "import time\nfor _ in range(200):\n    time.sleep(0.002)\n    sum(range(20000))"],
+                   "--profile", "off", "--layers", "user")
+    late = [row for row in lines(t, rec.path) if row["type"] == "wait" and
+            row["reason"] == "sleep" and row["runnable_ns"] >= 1000000]
+    told = [row for row in late if row["rival_pid"]]
+    expect(len(late) >= 3 and len(told) * 2 >= len(late), "%d of %d: %r" % (
+        len(told), len(late), late[:5]))
+    expect(any(row["rival_pid"] == hog.pid and row["rival"] == "python3" for row in told),
+           "%d: %r" % (hog.pid, told[:5]))
+
+
 @test("waits of a process that runs another program are that program's", 60)
 def _(t):
     rec = t.record(["/bin/sh", "-c", "/bin/sleep 0.3; exec /bin/sleep 0.4"], "--profile", "off",
