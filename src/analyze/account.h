@@ -115,6 +115,13 @@ enum account_owner account_owner_of(uint8_t reason);
 /* What a process runs: its script, else what it calls itself. */
 const char *account_program(const struct rec_tables *t, const struct m_process *p);
 
+/* So many CPUs at once its cgroup may use; 0: as many as there are, or no number that can be. */
+static inline double account_cpu_limit(const struct account_thread *th)
+{
+	double limit = th->process ? th->process->cpu_limit : 0;
+	return limit > 0 && limit < 1e6 ? limit : 0;
+}
+
 static inline const struct account_thread *account_main(const struct account *a)
 {
 	return a->main < a->threads.len ? &a->threads.data[a->main] : NULL;

@@ -1,6 +1,7 @@
 /* jsonl.c - one JSON object per line; the key "type" tells what it is. docs/export.md
  * lists the types and their keys. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/buffer.h"
@@ -46,7 +47,9 @@ static void process_lines(struct sink *s)
 		json_object_set_new(o, "script",
 				    p->script ? json_text(s->t, p->script) : json_null());
 		json_object_set_new(o, "cpu_limit",
-				    p->cpu_limit > 0 ? json_real(p->cpu_limit) : json_null());
+				    isfinite(p->cpu_limit) && p->cpu_limit > 0
+					    ? json_real(p->cpu_limit)
+					    : json_null());
 		json_object_set_new(o, "start_ns", json_u64(p->start_ns));
 		json_object_set_new(o, "end_ns", p->end_ns ? json_u64(p->end_ns) : json_null());
 		json_object_set_new(o, "exit_code",

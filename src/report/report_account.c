@@ -325,7 +325,7 @@ static json_t *shares_json(const uint64_t ns[static ACCOUNT_OWNERS])
 
 static json_t *thread_json(const struct account_thread *th)
 {
-	double limit = th->process ? th->process->cpu_limit : 0;
+	double limit = account_cpu_limit(th);
 	return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", (int)th->pid, "program",
 			 report_text_json(th->program), "wall_ns", report_number_json(th->wall_ns),
 			 "running_ns", report_number_json(th->run_ns), "samples",

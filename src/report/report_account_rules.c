@@ -183,7 +183,7 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 static void say_cpus(struct buf *to, const struct report *r, const struct account_thread *th)
 {
 	uint64_t all = report_number(r->tables, "cpus");
-	double limit = th->process ? th->process->cpu_limit : 0;
+	double limit = account_cpu_limit(th);
 	if (th->cpus && th->cpus < all)
 		buf_printf(to, "; it may use %u of %" PRIu64 " CPUs", th->cpus, all);
 	if (limit > 0 && (!all || limit < (double)all))
