@@ -90,11 +90,13 @@ static uint64_t load(const struct account_state *s, const struct account_thread 
 	(void)th;
 	if (!l)
 		return 0;
-	buf_printf(&text, "Each of its %s training steps waits %s of %s (%.0f %%) for its batch",
-		   human_count(count, l->steps),
-		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
-		   human_ns(mean, (uint64_t)l->mean_ns),
-		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
+	buf_printf(
+		&text,
+		"Each of its %s training steps waits on average %s of %s (%.0f %%) for its batch",
+		human_count(count, l->steps),
+		human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		human_ns(mean, (uint64_t)l->mean_ns),
+		100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
 	say_loaders(&text, s);
 	buf_printf(&text, ".");
 	put(ret, &text);
@@ -280,8 +282,8 @@ static uint64_t python(const struct account_state *s, const struct account_threa
 		       struct account_finding *ret)
 {
 	(void)s;
-	return say_share(th, ACCOUNT_PYTHON, 50, ret, "One thread ran Python code",
-			 ": on one CPU, since Python runs one thread at a time");
+	return say_share(th, ACCOUNT_PYTHON, 50, ret, "It ran Python code",
+			 ": one CPU at most, since Python runs one thread at a time");
 }
 
 static uint64_t native(const struct account_state *s, const struct account_thread *th,
