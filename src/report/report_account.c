@@ -107,9 +107,9 @@ static void left_over(const struct page *p, const struct account_state *s, const
 	buf_free(&line);
 }
 
-static void what_ran(const struct page *p, const struct account_state *s)
+static void what_ran(const struct page *p, const struct account_state *s,
+		     const struct account_thread *th)
 {
-	const struct account_thread *th = account_main(&s->account);
 	const struct report *r = p->r;
 	char duration[HUMAN_BYTES], processes[HUMAN_BYTES], lost[HUMAN_BYTES] = "";
 	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
@@ -304,7 +304,9 @@ static void text(const struct page *p, const void *state)
 {
 	const struct account_state *s = state;
 	const struct account_thread *th = account_main(&s->account);
-	what_ran(p, s);
+	if (!th)
+		return;
+	what_ran(p, s, th);
 	main_table(p, th);
 	others(p, s);
 	gpu_lines(p);

@@ -30,6 +30,14 @@ static void add_process(struct account_group *g, uint32_t pid)
 	g->processes++;
 }
 
+/* Of the process that is told of by itself. */
+static bool is_child(const struct account_state *s, const struct account_thread *th)
+{
+	const struct account *a = &s->account;
+	return th->process && a->main < a->threads.len &&
+	       th->process->parent_pid == a->threads.data[a->main].pid;
+}
+
 static int compare_groups(const void *a, const void *b)
 {
 	const struct account_group *x = a, *y = b;
@@ -72,15 +80,13 @@ static void find_left(struct account_state *s)
 
 void account_groups_make(struct account_state *s)
 {
-	const struct account_thread *lead = account_main(&s->account);
-	uint32_t main_pid = lead ? lead->pid : 0;
 	struct map64 place_of = {0};
 	for (size_t i = 0; i < s->account.threads.len; i++) {
 		const struct account_thread *th = &s->account.threads.data[i];
 		if (i == s->account.main || is_of_kernel(th))
 			continue;
 		struct account_group *g = group_of(&s->groups, &place_of, th->program);
-		bool child = th->process && th->process->parent_pid == main_pid;
+		bool child = is_child(s, th);
 		g->children = child && (g->children || !g->processes);
 		add_process(g, th->pid);
 		g->wall_ns += th->wall_ns;

@@ -33,11 +33,13 @@ static void load(waitings_t *ret, const struct rec_tables *t, uint32_t pid)
 			*vec_push(ret) = (struct waiting){.thread = w->thread};
 		}
 		struct waiting *row = &ret->data[at];
+		/* NOLINTBEGIN(clang-analyzer-core.NullDereference): room has data */
 		uint64_t wall_ns = w->until_ns > w->since_ns ? w->until_ns - w->since_ns : 0;
 		row->ns[account_owner_of(w->reason)] += w->waited_ns;
 		row->ns[ACCOUNT_RUNNABLE] += w->runnable_ns;
 		row->off_ns += w->waited_ns + w->runnable_ns;
 		row->wall_ns = wall_ns > row->wall_ns ? wall_ns : row->wall_ns;
+		/* NOLINTEND(clang-analyzer-core.NullDereference) */
 	}
 	map64_free(&place_of);
 }
@@ -114,7 +116,7 @@ static void waits_text(const struct page *p, const void *unused)
 	page_right(p, "time", COLUMN_TIME);
 	page_right(p, "of life", COLUMN_TIME);
 	fputs("  thread, and what that time was\n", p->out);
-	for (size_t i = 0; i < shown && rows.data[i].off_ns; i++)
+	for (size_t i = 0; i < shown && rows.data && rows.data[i].off_ns; i++)
 		row_text(p, &index, &rows.data[i]);
 	page_more(p, rows.len, shown, COLUMN_TIME);
 	page_wrapped(p, 0, 4, "  Stacks of waits: %s",
