@@ -6,10 +6,12 @@
 #include "analyze/account_impl.h"
 #include "analyze/profile.h"
 
+#define DEPTH_MOST 1024	      /* more frames than stacks have */
 #define WAITS_MOST (1u << 20) /* that samples are looked up in */
 
 struct stretch {
 	uint64_t start_ns, end_ns;
+	uint64_t before_ns; /* of all that begin earlier */
 };
 
 struct looking {
@@ -31,7 +33,8 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 		if (w->thread == l->th->thread && by->count && w->waker_pid == by->top[0].pid &&
 		    w->waker_tid == by->top[0].tid &&
 		    (w->reason == WAIT_FUTEX || w->reason == WAIT_GIL))
-			*vec_push(&l->waits) = (struct stretch){w->start_ns, w->end_ns};
+			*vec_push(&l->waits) =
+				(struct stretch){.start_ns = w->start_ns, .end_ns = w->end_ns};
 	}
 }
 
@@ -41,25 +44,40 @@ static int compare_stretches(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* How much of a span of time lies in the waits, which do not overlap. */
-static uint64_t waited_within(const struct looking *l, uint64_t from_ns, uint64_t to_ns)
+/* What of the waits, which do not overlap, lies before a time. */
+static uint64_t waited_until(const struct looking *l, uint64_t ns)
 {
 	size_t low = 0, high = l->waits.len;
-	uint64_t ns = 0;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (l->waits.data[middle].end_ns > from_ns)
-			high = middle;
-		else
+		if (l->waits.data[middle].start_ns < ns)
 			low = middle + 1;
+		else
+			high = middle;
 	}
-	for (; low < l->waits.len && l->waits.data[low].start_ns < to_ns; low++) {
-		const struct stretch *w = &l->waits.data[low];
-		uint64_t start = w->start_ns > from_ns ? w->start_ns : from_ns;
-		uint64_t end = w->end_ns < to_ns ? w->end_ns : to_ns;
-		ns += end > start ? end - start : 0;
+	if (!low)
+		return 0;
+	const struct stretch *last = &l->waits.data[low - 1];
+	uint64_t end_ns = last->end_ns < ns ? last->end_ns : ns;
+	return last->before_ns + (end_ns > last->start_ns ? end_ns - last->start_ns : 0);
+}
+
+static uint64_t waited_within(const struct looking *l, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t from = waited_until(l, from_ns), to = waited_until(l, to_ns);
+	return to > from ? to - from : 0;
+}
+
+static void sort_waits(struct looking *l)
+{
+	uint64_t before_ns = 0;
+	if (l->waits.len)
+		qsort(l->waits.data, l->waits.len, sizeof(*l->waits.data), compare_stretches);
+	for (size_t i = 0; i < l->waits.len; i++) {
+		struct stretch *w = &l->waits.data[i];
+		w->before_ns = before_ns;
+		before_ns += w->end_ns > w->start_ns ? w->end_ns - w->start_ns : 0;
 	}
-	return ns;
 }
 
 /* Frames + 1 of the job's own Python code; 0: there is none. */
@@ -72,7 +90,7 @@ static struct own_frames frames_of(const struct rec_tables *t, uint32_t stack)
 {
 	struct own_frames own = {0};
 	uint32_t any = 0;
-	for (; stack; stack = t->stacks.data[stack].parent) {
+	for (int i = 0; stack && i < DEPTH_MOST; i++, stack = t->stacks.data[stack].parent) {
 		uint32_t frame = t->stacks.data[stack].frame;
 		const struct m_frame *f = &t->frames.data[frame];
 		if (f->kind != FRAME_PYTHON || !f->line)
@@ -154,8 +172,7 @@ void account_find_lines(struct account_lock *ret, const struct account_thread *t
 {
 	struct looking l = {.t = s->tables, .th = th, .ret = ret};
 	rows_read(s, ROW_WAIT, add_waits, &l);
-	if (l.waits.len)
-		qsort(l.waits.data, l.waits.len, sizeof(*l.waits.data), compare_stretches);
+	sort_waits(&l);
 	rows_read(s, ROW_SAMPLE, add_samples, &l);
 	ret->waits = most_of(&l, &l.waiting);
 	ret->holds = most_of(&l, &l.holding);

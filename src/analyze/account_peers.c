@@ -20,14 +20,12 @@ static const char *own_name(const struct rec_tables *t, const struct m_process *
 	return program_is_interpreter(comm) || !strcmp(comm, "pt_main_thread") ? NULL : comm;
 }
 
-/* Of recordings that have no scripts, the command's process and its children that run the same file
- * have the name of what the command runs. */
+/* Of recordings of before processes had scripts (and the host's CPUs a number), the command's
+ * process and its children that run the same file have the name of what the command runs. */
 static bool runs_the_command(const struct rec_tables *t, const struct m_process *p)
 {
-	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].script)
-			return false;
-	return p->command == t->processes.data[0].command;
+	return !rec_meta(t, "cpus") && t->processes.len &&
+	       p->command == t->processes.data[0].command;
 }
 
 const char *account_program(const struct rec_tables *t, const struct m_process *p)
