@@ -16,6 +16,7 @@ enum account_owner {
 	ACCOUNT_PYTHON,	   /* running: the interpreter, and Python's own types */
 	ACCOUNT_IMPORT,	   /* running: importing Python modules */
 	ACCOUNT_OPERATORS, /* running: PyTorch's libraries */
+	ACCOUNT_MPI,	   /* running: MPI's library, which polls for other ranks */
 	ACCOUNT_NATIVE,	   /* running: other native code */
 	ACCOUNT_KERNEL,	   /* running: the operating system */
 	ACCOUNT_CPU,	   /* running: there are no samples that tell more */

@@ -1,5 +1,5 @@
 /* account_samples.c - what main threads ran, by the samples of the CPU clock. A stack has one
- * owner: the import of a module that is on it, else whose code its leaf is. */
+ * owner: the import of a module or the call of MPI that is on it, else whose code its leaf is. */
 #include <string.h>
 
 #include "analyze/account_impl.h"
@@ -33,6 +33,12 @@ static bool is_torch(const struct rec_tables *t, const struct m_frame *f)
 	       (starts(library, "libtorch") || starts(library, "libc10"));
 }
 
+/* Open MPI's, MPICH's and those made of it: what they call is theirs. */
+static bool is_mpi(const struct rec_tables *t, const struct m_frame *f)
+{
+	return f->kind == FRAME_NATIVE && starts(base_name(t, f->library), "libmpi");
+}
+
 /* Works for whoever calls it. */
 static bool is_libc(const struct rec_tables *t, const struct m_frame *f)
 {
@@ -50,6 +56,8 @@ static enum account_owner owner_of_stack(const struct rec_tables *t, uint32_t st
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
 		if (is_import(t, f))
 			return ACCOUNT_IMPORT;
+		if (is_mpi(t, f))
+			return ACCOUNT_MPI;
 		torch = torch || is_torch(t, f);
 		if (owner != ACCOUNT_CPU || (f->kind == FRAME_NATIVE && is_libc(t, f)))
 			continue;

@@ -22,6 +22,7 @@ static const struct {
 	[ACCOUNT_PYTHON] = {"python", "running Python code"},
 	[ACCOUNT_IMPORT] = {"import", "importing Python modules"},
 	[ACCOUNT_OPERATORS] = {"operators", "running PyTorch's operators"},
+	[ACCOUNT_MPI] = {"mpi", "in MPI, which polls for other ranks"},
 	[ACCOUNT_NATIVE] = {"native", "running native code"},
 	[ACCOUNT_KERNEL] = {"kernel", "running in the Linux kernel"},
 	[ACCOUNT_CPU] = {"cpu", "running on the CPU"},
@@ -232,12 +233,17 @@ const char *account_gap_words(enum gap_reason reason)
 	return gap_words[reason];
 }
 
-/* "  GPU 0 of train.py: busy 60 %, idle 40 %: the host was too slow 30 %, ..." */
+/* "  GPU 0 of process 12: 4.9 s from its first work to its last, busy 60 %, idle 40 %: 30 % the
+ * host was too slow, ..." */
 static void gpu_line(const struct page *p, const struct gap_device *d)
 {
 	struct buf line = {0};
-	buf_printf(&line, "  GPU %d of process %u: busy %.0f %%, idle %.0f %%", d->device, d->pid,
-		   percent(d->busy_ns, d->span_ns), percent(d->idle_ns, d->span_ns));
+	char span[HUMAN_BYTES];
+	buf_printf(&line,
+		   "  GPU %d of process %u: %s from its first work to its last, busy %.0f %%, idle "
+		   "%.0f %%",
+		   d->device, d->pid, human_ns(span, d->span_ns), percent(d->busy_ns, d->span_ns),
+		   percent(d->idle_ns, d->span_ns));
 	for (size_t i = 0; i < d->gaps.len && i < TOP_OWNERS; i++)
 		if (d->gaps.data[i].total_ns * ROW_LEAST >= d->span_ns)
 			buf_printf(&line, "%s %.0f %% %s", i ? "," : ":",

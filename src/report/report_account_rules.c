@@ -302,6 +302,14 @@ static uint64_t operators(const struct account_state *s, const struct account_th
 			 ": layer torch below names them");
 }
 
+static uint64_t mpi(const struct account_state *s, const struct account_thread *th,
+		    struct account_finding *ret)
+{
+	(void)s;
+	return say_share(th, ACCOUNT_MPI, 10, ret, "It was in MPI, which polls for other ranks,",
+			 ": layer mpi below names the slow rank");
+}
+
 static uint64_t kernel(const struct account_state *s, const struct account_thread *th,
 		       struct account_finding *ret)
 {
@@ -343,10 +351,12 @@ static uint64_t gpu_idle(const struct account_state *s, const struct account_thr
 			most = &g->devices.data[i];
 	if (!most || !most->gaps.len || most->idle_ns * 5 < most->span_ns)
 		return 0;
+	char span[HUMAN_BYTES];
 	snprintf(ret->text, FINDING_BYTES,
-		 "GPU %d of process %u was idle for %.0f %% of the time, mostly: %s.", most->device,
-		 most->pid, percent(most->idle_ns, most->span_ns),
-		 account_gap_words(most->gaps.data[0].reason));
+		 "GPU %d of process %u was idle for %.0f %% of the %s from its first work to its "
+		 "last, mostly because %s.",
+		 most->device, most->pid, percent(most->idle_ns, most->span_ns),
+		 human_ns(span, most->span_ns), account_gap_words(most->gaps.data[0].reason));
 	return most->idle_ns;
 }
 
@@ -373,6 +383,7 @@ static const struct {
 	{"gpu_idle", gpu_idle},
 	{"native", native},
 	{"operators", operators},
+	{"mpi", mpi},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 

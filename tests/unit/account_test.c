@@ -233,13 +233,16 @@ static void running_is_split(void **state)
 	uint32_t mkl = stack(torch, frame(FRAME_NATIVE, "", "/x/libmkl.so"));
 	uint32_t import = stack(python, frame(FRAME_PYTHON, "<frozen importlib._bootstrap>", ""));
 	samples(2, stack(python, frame(FRAME_NATIVE, "", "/lib/libc.so.6")));
-	samples(3, mkl);
+	samples(2, mkl);
 	samples(1, stack(import, frame(FRAME_NATIVE, "", "/x/libother.so")));
 	samples(1, stack(mkl, frame(FRAME_KERNEL, "", "")));
+	uint32_t mpi = stack(python, frame(FRAME_NATIVE, "", "/x/libmpi.so.40"));
+	samples(1, stack(mpi, frame(FRAME_NATIVE, "", "/x/libother.so")));
 	samples(1, stack(python, frame(FRAME_NATIVE, "", "/x/libother.so")));
 	make();
 	expect_ms(ACCOUNT_PYTHON, 200);
-	expect_ms(ACCOUNT_OPERATORS, 300);
+	expect_ms(ACCOUNT_OPERATORS, 200);
+	expect_ms(ACCOUNT_MPI, 100);
 	expect_ms(ACCOUNT_IMPORT, 100);
 	expect_ms(ACCOUNT_KERNEL, 100);
 	expect_ms(ACCOUNT_NATIVE, 100);
