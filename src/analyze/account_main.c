@@ -72,8 +72,8 @@ size_t account_choose_main(const struct account *a)
 		return SIZE_MAX;
 	if (th[most].calls >= CALLS_TELL)
 		return most;
-	size_t busy = busiest(a), works = that_works(a);
+	size_t busy = busiest(a), works = that_works(a); /* none, where many come and go */
 	if (!only_waits(&th[first]) || wanted_ns(&th[busy]) <= BUSIER * wanted_ns(&th[first]))
 		return first;
-	return works != SIZE_MAX ? works : busy;
+	return works != SIZE_MAX ? works : first;
 }

@@ -103,6 +103,15 @@ static uint64_t load(const struct account_state *s, const struct account_thread 
 	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->steps);
 }
 
+/* Of processes beside the main one, the program that ran most. */
+static void say_busiest(struct buf *to, const struct account_state *s)
+{
+	char run[HUMAN_BYTES];
+	buf_printf(to, "; of them ");
+	account_say_group(to, &s->groups.data[0]);
+	buf_printf(to, " ran most: %s on the CPU", human_ns(run, s->groups.data[0].run_ns));
+}
+
 static uint64_t data(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
@@ -116,7 +125,10 @@ static uint64_t data(const struct account_state *s, const struct account_thread 
 		   "%.0f %% of its time (%s)",
 		   percent(th->ns[ACCOUNT_DATA], th->wall_ns),
 		   human_ns(time, th->ns[ACCOUNT_DATA]));
-	account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_DATA], "made it wait");
+	if (ret->by->count <= ACCOUNT_PEERS || !s->groups.len)
+		account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_DATA], "made it wait");
+	else /* they come and go */
+		say_busiest(&text, s);
 	buf_printf(&text, ".");
 	put(ret, &text);
 	return th->ns[ACCOUNT_DATA];
@@ -323,17 +335,12 @@ static uint64_t children(const struct account_state *s, const struct account_thr
 			 struct account_finding *ret)
 {
 	struct buf text = {0};
-	char run[HUMAN_BYTES];
 	if (!has(th, ACCOUNT_CHILD, 30))
 		return 0;
 	buf_printf(&text, "It waited for child processes to end for %.0f %% of its time",
 		   percent(th->ns[ACCOUNT_CHILD], th->wall_ns));
-	if (s->groups.len) {
-		buf_printf(&text, "; of them ");
-		account_say_group(&text, &s->groups.data[0]);
-		buf_printf(&text, " ran most: %s on the CPU",
-			   human_ns(run, s->groups.data[0].run_ns));
-	}
+	if (s->groups.len)
+		say_busiest(&text, s);
 	buf_printf(&text, ".");
 	put(ret, &text);
 	return th->ns[ACCOUNT_CHILD];

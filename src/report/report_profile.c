@@ -52,6 +52,12 @@ static void end_text(const struct page *p, const struct profile_end *e)
 			     "  %s stacks stop in files whose unwind rules were still being made: "
 			     "a second recording has those rules",
 			     human_count(count, e->samples));
+	if (!strcmp(e->reason, "no_mapping") && ratio(e->samples, f->samples) >= MANY_STOP)
+		page_wrapped(
+			p, 0, 4,
+			"  %s stacks stop in code that lies in no file: what a runtime makes has "
+			"names with an option of it (docs/profiling.md)",
+			human_count(count, e->samples));
 	if (strcmp(e->reason, "no_rules") != 0 || !*e->library ||
 	    ratio(e->library_samples, f->samples) < MANY_STOP)
 		return;
@@ -73,11 +79,14 @@ static void head_text(const struct page *p)
 	struct buf ends = {0};
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "profile");
-	ends_text(&ends, f);
-	if (f->guessed)
-		snprintf(guessed, sizeof(guessed), "; %.2f %% go through code without unwind rules",
+	if (!p->r->options->brief)
+		ends_text(&ends, f);
+	else
+		buf_byte(&ends, 0);
+	if (f->guessed && ends.len > 1)
+		snprintf(guessed, sizeof(guessed), "; %.1f %% go through code without unwind rules",
 			 100 * ratio(f->guessed, f->samples));
-	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.2f %% of the stacks are whole%s%s",
+	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.1f %% of the stacks are whole%s%s",
 		     human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
 		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
 		     (char *)ends.data, guessed);
@@ -86,7 +95,8 @@ static void head_text(const struct page *p)
 		end_text(p, &f->ends.data[i]);
 	if (f->own_ns)
 		fprintf(p->out,
-			"  [eacgm]: %s more in probes, %.2f %% of the samples; in no row below\n",
+			"  [eacgm]: the probes took %s more, %.1f %% of all; they are in no row "
+			"below\n",
 			human_ns(total, f->own_ns),
 			100 * ratio(f->own_ns, f->own_ns + f->total_ns));
 }

@@ -140,7 +140,7 @@ def reasons_by_thread(t, path):
     reasons, wakers = collections.defaultdict(collections.Counter), collections.defaultdict(
         collections.Counter)
     known = {"other", "preempted", "futex", "gil", "disk", "page_fault", "network", "poll", "pipe",
-             "sleep", "child", "gpu"}
+             "sleep", "child", "gpu", "signal"}
     for frames, weight in folded(t, path, "offcpu", "--processes", "--threads",
                                  "--wakers"):
         at = max((i for i, f in enumerate(frames) if f[1:-1] in known and f[0] == "["),
