@@ -1,4 +1,6 @@
 /* steps_sum.c - a loop's figures, its slow steps and what in them was longer. */
+#include <math.h>
+
 #include "analyze/steps_impl.h"
 
 #define SLOW_Z	   3.5
@@ -18,9 +20,11 @@ static uint64_t duration(const struct steps_step *s)
 }
 
 /* Of values in order; the middle of two is the lower. */
+/* Nearest rank: the least value that is no less than so many of all. */
 static uint64_t quantile(const uint64_t *sorted, size_t n, double q)
 {
-	return sorted[(size_t)(q * (double)(n - 1))];
+	size_t rank = (size_t)ceil(q * (double)n);
+	return sorted[rank ? rank - 1 : 0];
 }
 
 static uint64_t median(uint64_t *values, size_t n)

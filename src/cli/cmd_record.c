@@ -315,7 +315,7 @@ static char *target_text(const struct target *t, const struct session_options *o
 	if (o->command)
 		return xasprintf("command %s", o->command[0]);
 	if (t->all)
-		return xstrdup("all processes");
+		return xstrdup(TARGET_ALL);
 	if (t->cgroup)
 		return xasprintf("cgroup %s", t->cgroup);
 	return xasprintf("%zu process%s", t->pids.len, t->pids.len == 1 ? "" : "es");

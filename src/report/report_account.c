@@ -38,7 +38,7 @@ static const struct {
 	[ACCOUNT_CHILD] = {"child", "waiting for child processes to end"},
 	[ACCOUNT_MEMORY] = {"memory", "waiting for pages of memory"},
 	[ACCOUNT_RUNNABLE] = {"runnable", "ready to run, but no CPU was free"},
-	[ACCOUNT_HELD] = {"held", "held by eACGM while it attached"},
+	[ACCOUNT_HELD] = {"held", "stopped by eACGM while it attached"},
 	[ACCOUNT_STOPPED] = {"stopped", "stopped by a signal or a debugger"},
 	[ACCOUNT_OTHER] = {"other", "anything else"},
 };
@@ -108,6 +108,13 @@ static void left_over(const struct page *p, const struct account_state *s, const
 	buf_free(&line);
 }
 
+/* record --all: no process is what it is about. */
+static bool is_whole_host(const struct report *r)
+{
+	const char *target = rec_meta(r->tables, "target");
+	return target && !strcmp(target, TARGET_ALL);
+}
+
 static void what_ran(const struct page *p, const struct account_state *s,
 		     const struct account_thread *th)
 {
@@ -116,9 +123,12 @@ static void what_ran(const struct page *p, const struct account_state *s,
 	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
 	const char *program = rec_meta(r->tables, "program");
 	size_t n = r->summary->processes.len;
-	char *name = text_clean(program && *program ? program : th->program);
+	bool all = is_whole_host(r);
+	char *name = text_clean(all		      ? "the whole host"
+				: program && *program ? program
+						      : th->program);
 	page_styled(p, BOLD, name);
-	if (!command)
+	if (!command && !all)
 		fprintf(p->out, " (pid %u)", th->pid);
 	fprintf(p->out, "%s %s%s%s, %s %s; ", command ? " ran for" : " was watched for",
 		human_ns(duration, r->duration_ns), host ? " on " : "", host ? host : "",
@@ -172,8 +182,10 @@ static void main_table(const struct page *p, const struct account_thread *th)
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "where the time went");
 	char *name = text_clean(th->program);
-	fprintf(p->out, ": the main thread of %s (%u), %s\n", name, th->pid,
-		human_ns(wall, th->wall_ns));
+	fprintf(p->out, ": the main thread of %s (%u)", name, th->pid);
+	if (th->process && th->process->rank >= 0)
+		fprintf(p->out, ", rank %d", th->process->rank);
+	fprintf(p->out, ", %s\n", human_ns(wall, th->wall_ns));
 	free(name);
 	for (int i = 0; i < ACCOUNT_OWNERS; i++) {
 		if (of[i].owner == ACCOUNT_OTHER || of[i].ns * ROW_LEAST < th->wall_ns)
@@ -299,6 +311,12 @@ static void stands_out(const struct page *p, const struct account_state *s)
 	size_t n = account_findings(s, found);
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "what stands out");
+	if (s->groups.len) {
+		const struct account_thread *th = account_main(&s->account);
+		char *name = text_clean(th->program);
+		fprintf(p->out, " of %s (%u)", name, th->pid);
+		free(name);
+	}
 	fputc('\n', p->out);
 	for (size_t i = 0; i < n; i++)
 		page_wrapped(p, 0, 4, "  - %s", found[i].text);

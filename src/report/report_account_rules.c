@@ -81,14 +81,28 @@ static void say_loaders(struct buf *to, const struct account_state *s)
 	buf_free(&pids);
 }
 
+/* No loader makes batches, and most of the time until there is one it sleeps: that is no loading.
+ */
+static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
+{
+	const struct steps_loop *l = slow_to_load(s);
+	const struct steps *steps = report_section_state(s->r, &report_steps);
+	for (size_t i = 0; l && i < steps->processes.len; i++) {
+		const struct steps_loop *other = steps_main_loop(&steps->processes.data[i]);
+		if (other && other->kind == STEPS_LOADING)
+			return false;
+	}
+	return l && (double)th->ns[ACCOUNT_SLEEP] * 4 >=
+			    3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->steps;
+}
+
 static uint64_t load(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
 	const struct steps_loop *l = slow_to_load(s);
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
 	struct buf text = {0};
-	(void)th;
-	if (!l)
+	if (!l || sleeps_to_load(s, th))
 		return 0;
 	buf_printf(
 		&text,
@@ -186,7 +200,7 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 	if (lock->waits.ns)
 		buf_printf(&text, ", mostly at %s:%u (%s)", lock->waits.file, lock->waits.line,
 			   lock->waits.function);
-	account_say_peers(&text, s->r, by, th->ns[ACCOUNT_LOCK], "released it");
+	account_say_peers(&text, s->r, by, th->ns[ACCOUNT_LOCK], "woke it");
 	say_lines(&text, s->r, th, lock);
 	buf_printf(&text, ".");
 	put(ret, &text);
@@ -226,9 +240,21 @@ static uint64_t runnable(const struct account_state *s, const struct account_thr
 static uint64_t slept(const struct account_state *s, const struct account_thread *th,
 		      struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
-			 " in calls like sleep()");
+	const struct steps_loop *l = slow_to_load(s);
+	struct buf text = {0};
+	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
+	if (!sleeps_to_load(s, th))
+		return say_share(th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
+				 " in calls like sleep()");
+	buf_printf(&text,
+		   "Each of its %s training steps begins with %s of %s (%.0f %%) in which the "
+		   "program itself sleeps, in calls like sleep().",
+		   human_count(count, l->steps),
+		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		   human_ns(mean, (uint64_t)l->mean_ns),
+		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
+	put(ret, &text);
+	return th->ns[ACCOUNT_SLEEP];
 }
 
 static uint64_t imports(const struct account_state *s, const struct account_thread *th,
@@ -242,8 +268,8 @@ static uint64_t held(const struct account_state *s, const struct account_thread 
 		     struct account_finding *ret)
 {
 	(void)s;
-	return say_share(th, ACCOUNT_HELD, 5, ret, "eACGM held it while probes were attached",
-			 ": without tracing it is faster by that");
+	return say_share(th, ACCOUNT_HELD, 5, ret, "eACGM stopped it to attach probes",
+			 ": a run without tracing does not have this");
 }
 
 static uint64_t disk(const struct account_state *s, const struct account_thread *th,

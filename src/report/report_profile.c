@@ -53,11 +53,10 @@ static void end_text(const struct page *p, const struct profile_end *e)
 			     "a second recording has those rules",
 			     human_count(count, e->samples));
 	if (!strcmp(e->reason, "no_mapping") && ratio(e->samples, f->samples) >= MANY_STOP)
-		page_wrapped(
-			p, 0, 4,
-			"  %s stacks stop in code that lies in no file: what a runtime makes has "
-			"names with an option of it (docs/profiling.md)",
-			human_count(count, e->samples));
+		page_wrapped(p, 0, 4,
+			     "  %s stacks stop in code that was made while the program ran: "
+			     "docs/profiling.md says with which options node and Java name it",
+			     human_count(count, e->samples));
 	if (strcmp(e->reason, "no_rules") != 0 || !*e->library ||
 	    ratio(e->library_samples, f->samples) < MANY_STOP)
 		return;
@@ -178,7 +177,7 @@ static void by_total(const struct page *p, const void *unused)
 	qsort_r(order, n, sizeof(*order), compare_totals, (void *)f);
 	while (p->r->options->brief && n && order[n - 1]->code == PROFILE_START)
 		n--;
-	functions_text(p, order, n, "function, by total time, the user's first");
+	functions_text(p, order, n, "function: the user's own code first, then by total time");
 	free(order);
 }
 

@@ -185,5 +185,15 @@ def _(t):
     expect("data" in said(found), "%r" % said(found))
 
 
+@test("a training that sleeps in front of each step is not told to wait for its batch", 180)
+def _(t):
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+    _rec, found, truth = account(t, "sleepy")
+    expect_seconds(found, "sleep", truth["waited"])
+    expect("load" not in said(found) and "training steps begins with" in finding(
+        found, "sleep")["text"], "%r" % said(found))
+
+
 if __name__ == "__main__":
     main()

@@ -124,5 +124,19 @@ def loader():
     return waited(lambda: [batch.sum() for batch in loaded])
 
 
+def sleepy():
+    """A training without a loader that sleeps in front of each step."""
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    slept = 0.0
+    for _ in range(150):
+        slept += waited(lambda: time.sleep(0.01))
+        optimizer.zero_grad()
+        model(torch.randn(16, 64)).sum().backward()
+        optimizer.step()
+    return slept
+
+
 if __name__ == "__main__":
     print("waited=%.6f" % globals()[sys.argv[1]](), flush=True)
