@@ -66,7 +66,7 @@ struct {
 static __always_inline struct task_hold *task_hold_here(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	return bpf_task_storage_get(&task_holds, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return task_state(&task_holds, task);
 }
 
 /* Whether it is held now: what it does then is not the job's. */

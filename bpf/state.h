@@ -194,6 +194,16 @@ static __always_inline bool is_followed(__u32 tgid)
 	       (target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup());
 }
 
+/* What a map has of a task, made if need be. Another CPU may give the task its very first state, of
+ * any map, at the same moment: then the first try fails (kernel/bpf/bpf_local_storage.c,
+ * bpf_local_storage_alloc: -EAGAIN), and the second finds that there. */
+#define task_state(map, task)                                                                      \
+	({                                                                                         \
+		void *state_ = bpf_task_storage_get(map, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE); \
+		state_ ? state_                                                                    \
+		       : bpf_task_storage_get(map, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);       \
+	})
+
 /* The state of the current thread; NULL when it is not a target. Made on first use. */
 static __always_inline struct thread_state *thread_enter(void)
 {
@@ -202,7 +212,7 @@ static __always_inline struct thread_state *thread_enter(void)
 	if (!st) {
 		if (!is_target(bpf_get_current_pid_tgid() >> 32))
 			return NULL;
-		st = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		st = task_state(&threads, task);
 		if (!st) {
 			count_loss(LOSS_NO_STATE);
 			return NULL;

@@ -176,8 +176,7 @@ static __always_inline void find_reason(struct thread_waits *w, struct task_stru
  * such state himself: then it is made at the next, and its sums say since when they are. */
 static __always_inline struct thread_waits *waits_new(struct task_struct *task, __u64 now_ns)
 {
-	struct thread_waits *w =
-		bpf_task_storage_get(&thread_waits, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread_waits *w = task_state(&thread_waits, task);
 	if (w && !w->since_ns)
 		w->since_ns = w->told_ns = now_ns;
 	return w;

@@ -16,7 +16,7 @@ struct counts {
 	const struct profile_options *o;
 	const struct rec_tables *t;
 	uint32_t *root_of;	     /* by stack: its root's frame */
-	uint32_t *outer_of;	     /* by stack: of the frame next to its root; 0 none */
+	uint32_t *outer_of;	     /* by stack: string, the library next to its root; 0 none */
 	struct map64 stops;	     /* index into p->ends << 32 | library -> samples */
 	uint8_t *traits;	     /* by stack: HAS_GUESSED, HAS_UNKNOWN */
 	uint64_t *weight_of;	     /* by stack: CPU time */
@@ -35,14 +35,14 @@ static uint32_t *make_roots(const struct rec_tables *t)
 	return roots;
 }
 
-/* The frames that called all others, where the root only says why there are no more. */
+/* The libraries of the frames that called all others, where the root only says why there are no more. */
 static uint32_t *make_outers(const struct rec_tables *t)
 {
 	uint32_t *outers = xcalloc(t->stacks.len + 1, sizeof(*outers));
 	for (size_t i = 1; i < t->stacks.len; i++) {
 		uint32_t parent = t->stacks.data[i].parent;
 		bool is_next = parent && !t->stacks.data[parent].parent;
-		outers[i] = is_next ? t->stacks.data[i].frame : outers[parent];
+		outers[i] = is_next ? t->frames.data[t->stacks.data[i].frame].library : outers[parent];
 	}
 	return outers;
 }
@@ -98,7 +98,7 @@ static void count_end(struct counts *n, uint32_t stack)
 		((struct profile_end *)vec_push(&n->p->ends))->reason = reason;
 	}
 	n->p->ends.data[at].samples++;
-	count_stop(n, at, n->t->frames.data[n->outer_of[stack]].library);
+	count_stop(n, at, n->outer_of[stack]);
 }
 
 static void count_wait(struct counts *n, const struct m_sample *s)

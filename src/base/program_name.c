@@ -36,25 +36,64 @@ static bool is_script(const char *path)
 	return matches(names, path);
 }
 
-/* The program is the next argument itself. */
-static bool is_text(const char *arg)
+/* Nothing that a shell would have quoted: a text of a program is no name. */
+static bool is_word(const char *s)
 {
-	return !strcmp(arg, "-c") || !strcmp(arg, "-e");
+	for (; *s; s++)
+		if ((unsigned char)*s <= ' ' || *s == 127)
+			return false;
+	return true;
 }
 
-/* What an interpreter runs: its script, or -m and a module, or -c; NULL: nothing that is named. */
-static char *script_of(const char *interpreter, char *const *args)
+/* Letters of options: after those of text comes, or is attached, a program's own text; those that
+ * take_next have the next word, unless something is attached. */
+struct options {
+	const char *text, *take_next;
+	bool known; /* all others stand alone */
+};
+
+static struct options options_of(const char *interpreter)
 {
-	bool python = !strncmp(base_name(interpreter), "py", 2);
-	for (; *args; args++) {
-		if (is_script(*args) || **args != '-')
-			return xstrdup(base_name(*args));
-		if (python && !strcmp(*args, "-m") && args[1])
-			return xasprintf("%s -m %s", base_name(interpreter), args[1]);
-		if (is_text(*args))
-			return xasprintf("%s %s", base_name(interpreter), *args);
-		if (python && (!strcmp(*args, "-W") || !strcmp(*args, "-X")) && args[1])
+	static const char *const shells[] = {"bash", "sh", "dash", "zsh", NULL};
+	if (!strncmp(interpreter, "py", 2))
+		return (struct options){"c", "WX", true};
+	if (matches(shells, interpreter))
+		return (struct options){"cs", "oO", true};
+	return (struct options){"eEnpr", "", false};
+}
+
+static char *module_of(const char *interpreter, const char *module)
+{
+	return module && is_word(module) ? xasprintf("%s -m %s", interpreter, module) : NULL;
+}
+
+/* What an interpreter runs: its script, or -m and a module; NULL: nothing that is named. *ret_text:
+ * the letter of the option whose text it runs; 0 = none. */
+static char *script_of(const char *path, char *const *args, char *ret_text)
+{
+	const char *interpreter = base_name(path);
+	bool python = !strncmp(interpreter, "py", 2), sure = true;
+	struct options o = options_of(interpreter);
+	for (*ret_text = 0; *args; args++) {
+		const char *letters = *args + 1, *at;
+		if (**args != '-') /* behind what may have taken it, only what looks like one */
+			return is_word(*args) && (sure || is_script(*args))
+				       ? xstrdup(base_name(*args))
+				       : NULL;
+		if (!*letters || !strcmp(letters, "-"))
+			return NULL;
+		if (*letters == '-') {
+			sure = false;
+		} else if (python && (at = strpbrk(letters, "cmWX")) && *at == 'm') {
+			return module_of(interpreter, at[1] ? at + 1 : args[1]);
+		} else if ((at = strpbrk(letters, o.text))) {
+			*ret_text = *at;
+			return NULL;
+		} else if ((at = strpbrk(letters, o.take_next)) && !at[1] && args[1]) {
 			args++;
+		} else {
+			sure = sure && o.known;
+		}
 	}
 	return NULL;
 }
@@ -62,7 +101,11 @@ static char *script_of(const char *interpreter, char *const *args)
 char *program_name_of(char *const *argv)
 {
 	for (char *const *arg = argv; *arg; arg++) {
-		char *script = program_is_interpreter(*arg) ? script_of(*arg, arg + 1) : NULL;
+		char text = 0, *script = NULL;
+		if (program_is_interpreter(*arg))
+			script = script_of(*arg, arg + 1, &text);
+		if (text)
+			return xasprintf("%s -%c", base_name(*arg), text);
 		if (script)
 			return script;
 	}
@@ -74,13 +117,6 @@ char *program_name_of(char *const *argv)
 
 char *program_script_of(char *const *argv)
 {
-	if (!*argv || !program_is_interpreter(*argv))
-		return NULL;
-	char *script = script_of(*argv, argv + 1);
-	size_t len = script ? strlen(script) : 0;
-	if (len > 3 && script[len - 3] == ' ' && is_text(script + len - 2)) {
-		free(script);
-		return NULL;
-	}
-	return script;
+	char text;
+	return *argv && program_is_interpreter(*argv) ? script_of(*argv, argv + 1, &text) : NULL;
 }
