@@ -26,10 +26,12 @@ struct program {
 	const struct bpf_insn *insns;
 	size_t n;
 	struct bpf_prog_load_opts opts;
-	int fd; /* stands for it */
+	int fd;	    /* stands for it */
+	int loaded; /* the program's own; -1 = not yet */
 };
 
 struct loading {
+	const struct bpf_object_skeleton *object;
 	const struct beside_programs *beside;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t wake;
@@ -54,14 +56,16 @@ int __wrap_bpf_prog_load(enum bpf_prog_type type, const char *name, const char *
 /* ---- the threads ---- */
 
 /* False when all have begun. */
-static bool next_program(struct loading *l, struct program *ret)
+static bool next_program(struct loading *l, struct program *ret, size_t *ret_index)
 {
 	pthread_mutex_lock(&l->lock);
 	while (l->begun == l->programs.len && !l->all)
 		pthread_cond_wait(&l->wake, &l->lock);
 	bool more = l->begun < l->programs.len && !l->failed;
-	if (more)
-		*ret = l->programs.data[l->begun++];
+	if (more) {
+		*ret_index = l->begun++;
+		*ret = l->programs.data[*ret_index];
+	}
 	pthread_mutex_unlock(&l->lock);
 	return more;
 }
@@ -73,23 +77,23 @@ static void fail(struct loading *l, int code)
 	pthread_mutex_unlock(&l->lock);
 }
 
-static void load_one(struct loading *l, const struct program *p)
+static void load_one(struct loading *l, const struct program *p, size_t index)
 {
 	int fd = __real_bpf_prog_load(p->type, p->name, p->license, p->insns, p->n, &p->opts);
 	if (fd < 0)
 		fail(l, -errno);
-	else if (dup3(fd, p->fd, O_CLOEXEC) < 0)
-		fail(l, -errno);
-	if (fd >= 0)
-		close(fd);
+	pthread_mutex_lock(&l->lock);
+	l->programs.data[index].loaded = fd;
+	pthread_mutex_unlock(&l->lock);
 }
 
 static void *load_some(void *ctx)
 {
 	struct loading *l = ctx;
 	struct program p;
-	while (next_program(l, &p))
-		load_one(l, &p);
+	size_t index;
+	while (next_program(l, &p, &index))
+		load_one(l, &p, index);
 	return NULL;
 }
 
@@ -121,15 +125,23 @@ static int load_later(struct loading *l, struct program *p)
 	return p->fd;
 }
 
-/* What libbpf tries the kernel with has no name, and is loaded at once; so is what it tries again
- * for a log. */
+static bool is_of_object(const struct loading *l, const struct bpf_insn *insns)
+{
+	for (int i = 0; i < l->object->prog_cnt; i++)
+		if (bpf_program__insns(*l->object->progs[i].prog) == insns)
+			return true;
+	return false;
+}
+
+/* What libbpf tries the kernel with is loaded at once; so is what it tries again for a log. */
 int __wrap_bpf_prog_load(enum bpf_prog_type type, const char *name, const char *license,
 			 const struct bpf_insn *insns, size_t n,
 			 const struct bpf_prog_load_opts *opts)
 {
 	struct loading *l = under_way;
-	struct program p = {type, name, license, insns, n, {0}, -1};
-	if (!l || !name || !opts || opts->log_buf || opts->sz > sizeof(p.opts))
+	struct program p = {type, name, license, insns, n, {0}, -1, -1};
+	if (!l || !name || !opts || opts->log_buf || opts->sz > sizeof(p.opts) ||
+	    !is_of_object(l, insns))
 		return __real_bpf_prog_load(type, name, license, insns, n, opts);
 	begin_beside(l);
 	memcpy(&p.opts, opts, opts->sz);
@@ -147,6 +159,19 @@ static size_t threads_most(void)
 	return n < THREADS_MOST ? n : THREADS_MOST;
 }
 
+/* The numbers that libbpf has are the programs' from here on. After a failure libbpf has closed
+ * them: they may be others' by now. */
+static void give_numbers(struct loading *l)
+{
+	for (size_t i = 0; i < l->programs.len; i++) {
+		const struct program *p = &l->programs.data[i];
+		if (!l->failed && dup3(p->loaded, p->fd, O_CLOEXEC) < 0)
+			l->failed = -errno;
+		if (p->loaded >= 0)
+			close(p->loaded);
+	}
+}
+
 static void end(struct loading *l)
 {
 	pthread_mutex_lock(&l->lock);
@@ -158,6 +183,7 @@ static void end(struct loading *l)
 	load_some(l); /* where no thread could be started */
 	if (l->has_beside)
 		pthread_join(l->beside_thread, NULL);
+	give_numbers(l);
 	vec_free(&l->programs);
 	pthread_cond_destroy(&l->wake);
 	pthread_mutex_destroy(&l->lock);
@@ -165,7 +191,7 @@ static void end(struct loading *l)
 
 int load_programs(struct bpf_object_skeleton *s, bool at_once, const struct beside_programs *beside)
 {
-	struct loading l = {.beside = beside, .most = at_once ? threads_most() : 0};
+	struct loading l = {.object = s, .beside = beside, .most = at_once ? threads_most() : 0};
 	pthread_mutex_init(&l.lock, NULL);
 	pthread_cond_init(&l.wake, NULL);
 	under_way = &l;
@@ -173,6 +199,8 @@ int load_programs(struct bpf_object_skeleton *s, bool at_once, const struct besi
 	under_way = NULL;
 	if (!rc)
 		begin_beside(&l); /* libbpf's own function was called */
+	else
+		fail(&l, rc);
 	end(&l);
 	return rc ? rc : l.failed;
 }
