@@ -147,15 +147,33 @@ static int compare_threads(const void *a, const void *b)
 
 /* ---- all of it ---- */
 
+static void find_execs(struct accounting *a)
+{
+	struct map64 last_of = {0}; /* pid -> its newest main thread */
+	uint64_t last;
+	for (size_t i = 0; i < a->ret->threads.len; i++) {
+		const struct account_thread *th = &a->ret->threads.data[i];
+		if (!map64_get(&last_of, th->pid, &last) || last < th->thread)
+			map64_set(&last_of, th->pid, th->thread);
+	}
+	for (size_t i = 0; i < a->ret->threads.len; i++) {
+		struct account_thread *th = &a->ret->threads.data[i];
+		th->before_exec = map64_get(&last_of, th->pid, &last) && last != th->thread;
+	}
+	map64_free(&last_of);
+}
+
 static void begin(struct accounting *a, const struct summary *summary)
 {
 	for (size_t i = 0; i < a->t->wait_totals.len; i++)
 		add_total(a, &a->t->wait_totals.data[i]);
+	find_execs(a);
 	for (size_t i = 0; i < a->ret->threads.len; i++) {
 		struct account_thread *th = &a->ret->threads.data[i];
 		find_running(th);
-		th->process = process_index_row(&a->index, th->pid);
-		th->program = account_program(a->t, th->process);
+		th->process = th->before_exec ? NULL : process_index_row(&a->index, th->pid);
+		th->program = th->before_exec ? text_of(a->t, a->t->threads.data[th->thread].comm)
+					      : account_program(a->t, th->process);
 	}
 	for (size_t i = 0; i < a->t->processes.len; i++)
 		map64_set(&a->parent_of, a->t->processes.data[i].pid,

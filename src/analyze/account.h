@@ -74,8 +74,9 @@ struct account_thread {
 	uint32_t thread; /* index into the thread table */
 	uint32_t pid;
 	const struct m_process *process; /* the last row of its number; NULL unknown */
-	const char *program;		 /* what it runs: "train.py", "cc1plus" */
-	uint64_t calls;			 /* traced, of all its process's threads */
+	bool before_exec; /* its process ran another program then, which is a later thread here */
+	const char *program; /* what it runs: "train.py", "cc1plus" */
+	uint64_t calls;	     /* traced, of all its process's threads */
 	uint64_t since_ns, wall_ns;
 	uint64_t ns[ACCOUNT_OWNERS]; /* together wall_ns */
 	uint64_t run_ns;	     /* of these, running */

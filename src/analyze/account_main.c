@@ -42,7 +42,8 @@ static size_t that_works(const struct account *a)
 	for (size_t i = 0; i < a->threads.len; i++)
 		longest_ns = th[i].wall_ns > longest_ns ? th[i].wall_ns : longest_ns;
 	for (size_t i = 0; i < a->threads.len; i++) {
-		bool counts = !only_waits(&th[i]) && th[i].wall_ns * LASTS >= longest_ns;
+		bool counts = !th[i].before_exec && !only_waits(&th[i]) &&
+			      th[i].wall_ns * LASTS >= longest_ns;
 		if (counts && (best == SIZE_MAX || tells_more(&th[i], &th[best])))
 			best = i;
 	}
@@ -63,12 +64,14 @@ static size_t busiest(const struct account *a)
 size_t account_choose_main(const struct account *a)
 {
 	const struct account_thread *th = a->threads.data;
-	size_t most = 0, first = 0;
-	for (size_t i = 1; i < a->threads.len; i++) {
-		most = th[i].calls > th[most].calls ? i : most;
-		first = th[i].since_ns < th[first].since_ns ? i : first;
+	size_t most = SIZE_MAX, first = SIZE_MAX;
+	for (size_t i = 0; i < a->threads.len; i++) {
+		if (th[i].before_exec)
+			continue;
+		most = most == SIZE_MAX || th[i].calls > th[most].calls ? i : most;
+		first = first == SIZE_MAX || th[i].since_ns < th[first].since_ns ? i : first;
 	}
-	if (!a->threads.len)
+	if (first == SIZE_MAX) /* there are none */
 		return SIZE_MAX;
 	if (th[most].calls >= CALLS_TELL)
 		return most;

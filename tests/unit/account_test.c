@@ -276,6 +276,30 @@ static void busy_child_tells_more(void **state)
 }
 
 /* A child that burns CPU is not what the job is: it is who had the CPU, by name and number. */
+/* A launcher that computes, and then becomes what it launches, is under its own name. */
+static void process_becomes_another(void **state)
+{
+	(void)state;
+	create();
+	process(12, 1, "/usr/bin/python3");
+	uint32_t before = rec_add_thread(w, &(struct m_thread){12, 12, rec_string_z(w, "poetry")});
+	uint32_t after = rec_add_thread(w, &(struct m_thread){12, 12, rec_string_z(w, "python3")});
+	total(MAIN, WAIT_CHILD, 999, 0);
+	rec_put_wait_total(w, &(struct m_wait_total){.thread = before,
+						     .reason = WAIT_DISK,
+						     .since_ns = 1,
+						     .until_ns = 800 * MS,
+						     .count = 1,
+						     .waited_ns = MS});
+	total(after, WAIT_DISK, 100, 0);
+	make();
+	assert_int_equal(account_main(&account)->thread, after);
+	assert_int_equal(account.threads.len, 3);
+	for (size_t i = 0; i < account.threads.len; i++)
+		if (account.threads.data[i].thread == before)
+			assert_string_equal(account.threads.data[i].program, "poetry");
+}
+
 static void hog_is_no_main(void **state)
 {
 	(void)state;
@@ -440,19 +464,13 @@ static void nothing_without_totals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(totals_and_what_is_left),
-		cmocka_unit_test(who_ends_waits),
-		cmocka_unit_test(gpu_has_its_waits),
-		cmocka_unit_test(running_is_split),
-		cmocka_unit_test(sums_that_cannot_be),
-		cmocka_unit_test(busy_child_tells_more),
-		cmocka_unit_test(nothing_without_totals),
-		cmocka_unit_test(who_had_the_cpu),
-		cmocka_unit_test(hog_is_no_main),
-		cmocka_unit_test(starved_by_its_child),
-		cmocka_unit_test(programs_have_names),
-		cmocka_unit_test(lines_of_locks),
-		cmocka_unit_test(signals),
+		cmocka_unit_test(totals_and_what_is_left), cmocka_unit_test(who_ends_waits),
+		cmocka_unit_test(gpu_has_its_waits),	   cmocka_unit_test(running_is_split),
+		cmocka_unit_test(sums_that_cannot_be),	   cmocka_unit_test(busy_child_tells_more),
+		cmocka_unit_test(nothing_without_totals),  cmocka_unit_test(who_had_the_cpu),
+		cmocka_unit_test(process_becomes_another), cmocka_unit_test(hog_is_no_main),
+		cmocka_unit_test(starved_by_its_child),	   cmocka_unit_test(programs_have_names),
+		cmocka_unit_test(lines_of_locks),	   cmocka_unit_test(signals),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
