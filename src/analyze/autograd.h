@@ -24,7 +24,7 @@ struct autograd_link {
 	uint32_t node_probe;
 	/* The operator's place in its pass: the same in passes whose sequences are the same. */
 	uint64_t place;
-	/* Its neighbours in its pass, by name: the same for the operators of layers that are alike. */
+	/* Its neighbours in its pass, by name: the same for operators of layers that are alike. */
 	uint64_t neighbours;
 };
 

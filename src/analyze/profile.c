@@ -35,14 +35,16 @@ static uint32_t *make_roots(const struct rec_tables *t)
 	return roots;
 }
 
-/* The libraries of the frames that called all others, where the root only says why there are no more. */
+/* The libraries of the frames that called all others, where the root only says why there are no
+ * more. */
 static uint32_t *make_outers(const struct rec_tables *t)
 {
 	uint32_t *outers = xcalloc(t->stacks.len + 1, sizeof(*outers));
 	for (size_t i = 1; i < t->stacks.len; i++) {
 		uint32_t parent = t->stacks.data[i].parent;
 		bool is_next = parent && !t->stacks.data[parent].parent;
-		outers[i] = is_next ? t->frames.data[t->stacks.data[i].frame].library : outers[parent];
+		outers[i] =
+			is_next ? t->frames.data[t->stacks.data[i].frame].library : outers[parent];
 	}
 	return outers;
 }

@@ -27,7 +27,7 @@ struct tracer {
 	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
 	pid_t guard_pid; /* 0 = none */
 	int guard_sock;
-	uint64_t guard_cpu_ns; /* once it has ended */
+	uint64_t guard_cpu_ns;	/* once it has ended */
 	bool linger;		/* the guard is to outlive us: targets go on running */
 	bool calibrating;	/* task events are our own child's */
 	uint32_t off_layers;	/* switched off by tracer_switch */
