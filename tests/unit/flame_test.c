@@ -850,6 +850,26 @@ static void test_diff(void **state)
 
 /* ---- the report's sums ---- */
 
+/* All stacks may have been lost: there is no frame to look at. */
+static void test_profile_without_frames(void **state)
+{
+	(void)state;
+	struct world x;
+	struct profile p;
+	world_begin(&x);
+	put_sample(&x, 0, 1 * S, 100, 0);
+	world_read(&x);
+	profile_make(&p, rec_source(x.r), &(struct profile_options){0});
+	assert_int_equal(p.samples, 1);
+	assert_int_equal(p.whole, 0);
+	assert_int_equal(p.ends.len, 1);
+	assert_string_equal(p.ends.data[0].reason, "not_taken");
+	assert_int_equal(p.ends.data[0].library_samples, 1);
+	assert_string_equal(p.ends.data[0].library, "");
+	profile_free(&p);
+	world_end(&x);
+}
+
 static void expect_function(const struct profile *p, size_t i, const char *name, uint64_t self_ns,
 			    uint64_t total_ns)
 {
@@ -979,6 +999,7 @@ int main(void)
 		cmocka_unit_test(test_workers),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_profile),
+		cmocka_unit_test(test_profile_without_frames),
 		cmocka_unit_test(test_profile_of_odd_frames),
 		cmocka_unit_test(test_kinds),
 	};
