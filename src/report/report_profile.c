@@ -45,30 +45,29 @@ static bool next_knows_more(const struct report *r)
 static void end_text(const struct page *p, const struct profile_end *e)
 {
 	const struct profile *f = p->r->profile;
-	char count[HUMAN_BYTES], library[256];
+	char count[HUMAN_BYTES];
 	if (!strcmp(e->reason, "no_table") && next_knows_more(p->r) &&
 	    ratio(e->samples, f->samples) >= LEAST_SHARE)
 		page_wrapped(p, 0, 4,
 			     "  %s stacks stop in files whose unwind rules were still being made: "
 			     "a second recording has those rules",
 			     human_count(count, e->samples));
-	if (!strcmp(e->reason, "no_mapping") && ratio(e->samples, f->samples) >= MANY_STOP)
+	bool in_no_file = !strcmp(e->reason, "no_mapping");
+	bool no_rules = !strcmp(e->reason, "no_rules");
+	bool made = in_no_file || (no_rules && !strcmp(e->library, LIBRARY_OF_MADE_CODE));
+	uint64_t n = in_no_file ? e->samples : e->library_samples;
+	if (ratio(n, f->samples) < MANY_STOP || !(made || (no_rules && *e->library)))
+		return;
+	if (made)
 		page_wrapped(p, 0, 4,
 			     "  %s stacks stop in code that was made while the program ran: "
 			     "docs/profiling.md says with which options node and Java name it",
-			     human_count(count, e->samples));
-	if (strcmp(e->reason, "no_rules") != 0 || !*e->library ||
-	    ratio(e->library_samples, f->samples) < MANY_STOP)
-		return;
-	bool made = !strcmp(e->library, LIBRARY_OF_MADE_CODE);
-	snprintf(library, sizeof(library), "code of %s that has no unwind rules",
-		 base_name(e->library));
-	page_wrapped(p, 0, 4,
-		     "  %s stacks stop in %s: their callers are not known, and a second recording "
-		     "will not know them either",
-		     human_count(count, e->library_samples),
-		     made ? "code that was made while the program ran, without frame pointers"
-			  : library);
+			     human_count(count, n));
+	else
+		page_wrapped(p, 0, 4,
+			     "  %s stacks stop in code of %s that has no unwind rules: their "
+			     "callers are not known, and recording again will not help",
+			     human_count(count, n), base_name(e->library));
 }
 
 static void head_text(const struct page *p)
