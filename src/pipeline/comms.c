@@ -134,7 +134,7 @@ static const struct nccl_layout *layout_of(struct pipeline *p, uint32_t tgid)
 
 static bool read_int(uint32_t tgid, uint64_t handle, uint32_t offset, int32_t most, int32_t *ret)
 {
-	int32_t v;
+	int32_t v = -1;
 	if (!offset || !pipeline_read_memory(tgid, handle + offset, &v, sizeof(v)) || v < 0 ||
 	    v > most)
 		return false;
