@@ -81,7 +81,7 @@ static void head_text(const struct page *p)
 		ends_text(&ends, f);
 	else
 		buf_byte(&ends, 0);
-	if (f->guessed && ends.len > 1)
+	if (f->guessed && !p->r->options->brief)
 		snprintf(guessed, sizeof(guessed), "; %.1f %% go through code without unwind rules",
 			 100 * ratio(f->guessed, f->samples));
 	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.1f %% of the stacks are whole%s%s",
