@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/account_impl.h"
+#include "base/files.h"
 
 struct reading {
 	struct accounting *a;
@@ -11,8 +12,7 @@ struct reading {
 
 static const char *base_name(const struct rec_tables *t, uint32_t path)
 {
-	const char *text = strtab_get(&t->strings, path, NULL), *slash = strrchr(text, '/');
-	return slash ? slash + 1 : text;
+	return path_file_name(strtab_get(&t->strings, path, NULL));
 }
 
 static bool starts(const char *s, const char *with)

@@ -7,12 +7,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
+#include "base/files.h"
 
 static bool matches(const char *const *patterns, const char *name)
 {
@@ -26,7 +21,7 @@ bool program_is_interpreter(const char *path)
 {
 	static const char *const names[] = {"python*", "pypy*", "node", "nodejs", "ruby*", "perl*",
 					    "Rscript", "bash",	"sh",	"dash",	  "zsh",   NULL};
-	return matches(names, base_name(path));
+	return matches(names, path_file_name(path));
 }
 
 static bool is_script(const char *path)
@@ -71,14 +66,14 @@ static char *module_of(const char *interpreter, const char *module)
  * the letter of the option whose text it runs; 0 = none. */
 static char *script_of(const char *path, char *const *args, char *ret_text)
 {
-	const char *interpreter = base_name(path);
+	const char *interpreter = path_file_name(path);
 	bool python = !strncmp(interpreter, "py", 2), sure = true;
 	struct options o = options_of(interpreter);
 	for (*ret_text = 0; *args; args++) {
 		const char *letters = *args + 1, *at;
 		if (**args != '-') /* behind what may have taken it, only what looks like one */
 			return is_word(*args) && (sure || is_script(*args))
-				       ? xstrdup(base_name(*args))
+				       ? xstrdup(path_file_name(*args))
 				       : NULL;
 		if (!*letters || !strcmp(letters, "-"))
 			return NULL;
@@ -105,14 +100,14 @@ char *program_name_of(char *const *argv)
 		if (program_is_interpreter(*arg))
 			script = script_of(*arg, arg + 1, &text);
 		if (text)
-			return xasprintf("%s -%c", base_name(*arg), text);
+			return xasprintf("%s -%c", path_file_name(*arg), text);
 		if (script)
 			return script;
 	}
 	for (char *const *arg = argv + 1; *argv && *arg; arg++)
 		if (fnmatch("*.py", *arg, 0) == 0) /* torchrun, deepspeed */
-			return xstrdup(base_name(*arg));
-	return xstrdup(*argv ? base_name(*argv) : "");
+			return xstrdup(path_file_name(*arg));
+	return xstrdup(*argv ? path_file_name(*argv) : "");
 }
 
 char *program_script_of(char *const *argv)

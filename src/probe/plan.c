@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/map64.h"
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
@@ -32,12 +33,6 @@ struct work {
 	int rc;
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static bool is_wanted_allocator(const struct plan *p, const struct cat_entry *en)
 {
 	return p->allocators && en->role && !strncmp(en->role, "torch_", 6);
@@ -55,7 +50,7 @@ bool plan_entry_wants(const struct plan *p, const struct cat_entry *en, const ch
 		return false;
 	for (size_t i = 0; i < en->libraries.len; i++) {
 		const char *glob = en->libraries.data[i];
-		if (!fnmatch(glob, glob[0] == '/' ? path : base_name(path), 0))
+		if (!fnmatch(glob, glob[0] == '/' ? path : path_file_name(path), 0))
 			return true;
 	}
 	return false;

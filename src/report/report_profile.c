@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/human.h"
 #include "report/report_json.h"
 #include "report/report_section.h"
@@ -25,12 +26,6 @@ static void ends_text(struct buf *ret, const struct profile *f)
 			   human_count(count, f->ends.data[i].samples));
 	buf_printf(ret, "%s", f->ends.len ? ")" : "");
 	buf_byte(ret, 0);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
 }
 
 /* Files whose rules were made in this recording are known in the next. */
@@ -67,7 +62,7 @@ static void end_text(const struct page *p, const struct profile_end *e)
 		page_wrapped(p, 0, 4,
 			     "  %s stacks stop in code of %s that has no unwind rules: their "
 			     "callers are not known, and recording again will not help",
-			     human_count(count, n), base_name(e->library));
+			     human_count(count, n), path_file_name(e->library));
 }
 
 static void head_text(const struct page *p)
@@ -111,7 +106,7 @@ static void share_text(const struct page *p, uint64_t ns)
 static void function_text(const struct page *p, const struct profile_function *f)
 {
 	char full[1024];
-	const char *library = base_name(f->library);
+	const char *library = path_file_name(f->library);
 	size_t len = strlen(f->name);
 	share_text(p, f->self_ns);
 	share_text(p, f->total_ns);
