@@ -10,7 +10,7 @@ SLOWED = 1.10
 NEAR_NS = 60 * 10**9  # clean steps that far to each side make the baseline
 PIECE_NS = 10**9  # that clean time is looked at in
 LEAST_STEPS = 5
-WORKING = ("train", "token")
+WORKING = ("train", "token", "request")
 
 
 def read_rows(folder, name, ranks):
@@ -24,13 +24,43 @@ def read_rows(folder, name, ranks):
     return rows
 
 
+def _line(points):
+    """(a, b) of y = a + b x, by least squares, once more without what lies far above."""
+    for _ in range(2):
+        mx, my = (statistics.fmean(p[i] for p in points) for i in (0, 1))
+        square = sum((x - mx) ** 2 for x, _ in points)
+        b = sum((x - mx) * (y - my) for x, y in points) / square if square else 0
+        a = my - b * mx
+        near = [(x, y) for x, y in points if y < 1.5 * (a + b * x)]
+        points = near if len(near) >= LEAST_STEPS else points
+    return a, b
+
+
 class Steps:
-    """Those of one rank that did the usual work, in order."""
+    """Those of one rank that did the usual work, in order. Where they tell how much work it was,
+    lengths are of as much as is done on average: the length divided by what a straight line through
+    work and length of clean steps says, times that line's mean."""
 
     def __init__(self, rows):
         self.rows = [r for r in rows if r["phase"] in WORKING and not r["half"]]
         self.ends = [r["end_ns"] for r in self.rows]
         self.all = rows
+        self.line = None
+
+    def fit(self, clean):
+        points = [(r["work"], r["end_ns"] - r["start_ns"]) for a, b in clean
+                  for r in self.overlapping(a, b) if "work" in r]
+        if len(points) < LEAST_STEPS:
+            return
+        a, b = _line(points)
+        self.line = a, b, statistics.fmean(a + b * x for x, _ in points)
+
+    def length(self, row):
+        ns = row["end_ns"] - row["start_ns"]
+        if not self.line or "work" not in row:
+            return ns
+        a, b, mean = self.line
+        return ns * mean / max(a + b * row["work"], mean / 10)
 
     def overlapping(self, start_ns, end_ns):
         """The rows, in order."""
@@ -41,11 +71,11 @@ class Steps:
 
     def within(self, start_ns, end_ns):
         """Lengths of those that overlap."""
-        return [r["end_ns"] - r["start_ns"] for r in self.overlapping(start_ns, end_ns)]
+        return [self.length(r) for r in self.overlapping(start_ns, end_ns)]
 
     def inside(self, start_ns, end_ns):
         """Lengths of those that lie in it as a whole."""
-        return [r["end_ns"] - r["start_ns"] for r in self.overlapping(start_ns, end_ns)
+        return [self.length(r) for r in self.overlapping(start_ns, end_ns)
                 if r["start_ns"] >= start_ns and r["end_ns"] <= end_ns]
 
 
@@ -129,7 +159,7 @@ def _pieces(steps, clean, length_ns):
         for at in range(a, b, length_ns):
             end = min(b, at + length_ns)
             rows = [r for r in steps.overlapping(at, end) if r["start_ns"] >= a]
-            lengths = [r["end_ns"] - r["start_ns"] for r in rows if r["end_ns"] <= b]
+            lengths = [steps.length(r) for r in rows if r["end_ns"] <= b]
             if len(lengths) >= LEAST_STEPS or (lengths and end - at < length_ns):
                 found.append((at, end, statistics.fmean(lengths)))
             elif rows and rows[-1]["end_ns"] > b:
@@ -175,6 +205,8 @@ def fill_in(episodes, benign, folder, ranks, start_ns, end_ns):
         e["recovered_ns"] = recovered_ns(logs, e["released_ns"], end_ns)
     clean = clean_stretches(episodes, start_ns, end_ns)
     usual = without(clean, benign)
+    for s in logs:
+        s.fit(usual)
     for e in episodes:
         effects = [effect_of(s, usual, e["applied_ns"], e["released_ns"]) for s in logs]
         effects.sort(key=lambda x: x["slowdown_ratio"] or 0)

@@ -29,6 +29,10 @@ WORKLOADS = {w.name: w for w in (
     Workload("cpu_gpt", "cpu_gpt.py", "a small GPT on the CPU", ("model",), cpus=1),
     Workload("cpu_loader", "cpu_loader.py", "a CNN on the CPU, 2 workers that read files",
              ("model", "loader"), cpus=2, test_only=True),
+    Workload("cpu_text", "cpu_text.py", "the GPT on texts of all lengths, gradients added up, "
+             "evaluation between", ("model",), cpus=1),
+    Workload("cpu_serve", "cpu_serve.py", "the GPT answers requests that come in bursts",
+             ("model",), cpus=1, benign=("batch_size", "checkpoint")),
     Workload("cpu_ddp", "ddp.py", "2 ranks on the CPU, gloo over a link of 100 Mbit/s",
              ("model", "ranks", "net"), ("--device", "cpu"), cpus=1, world=2, rate_bits=10**8,
              chiefly=BETWEEN_RANKS),

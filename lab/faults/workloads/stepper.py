@@ -29,6 +29,7 @@ FLUSH = 100  # steps
 sys.path.insert(0, LAB)
 from faults import FAULTS  # noqa: E402
 from lab.control import Reader  # noqa: E402
+from lab.effect import WORKING  # noqa: E402
 
 
 def now_ns():
@@ -163,17 +164,22 @@ class Job:
             f.flush()
             os.fsync(f.fileno())
 
-    def ended(self, phase="train", batch=None):
-        """At the end of every step."""
+    def waited(self):
+        """What passed up to here was the world's time, not the job's: it had nothing to do."""
+        self.began = now_ns()
+
+    def ended(self, phase="train", work=None):
+        """At the end of every step. work: how much it did, where steps differ in that."""
         for hook in list(self.hooks.values()):
             hook.after_step()
         now = now_ns()
-        if phase in ("train", "token") and not self.hooks and not self.half:
+        if phase in WORKING and not self.hooks and not self.half:
             self.usual = self.usual[1 - KEPT:] + [now - self.began]
-        if phase in ("train", "token") and self.state.get("warming"):
+        if phase in WORKING and self.state.get("warming"):
             phase = "warmup"
-        self.steps.add({"step": self.count, "phase": phase, "half": self.half,
-                        "start_ns": self.began, "end_ns": now})
+        row = {"step": self.count, "phase": phase, "half": self.half, "start_ns": self.began,
+               "end_ns": now}
+        self.steps.add(row if work is None else dict(row, work=work))
         self.began = now
         self.count += 1
         if self.count % FLUSH == 0:
