@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/alarm_options.h"
 #include "base/files.h"
 #include "cli/detect_cli.h"
 #include "detect/model_file.h"
@@ -14,11 +15,11 @@
 
 static const char *const table_only[] = {"p", "delta"};
 static const char *const written[] = {"rows", "events"};
-static const char *const recording_only[] = {"alarms-per-hour", "events", "follow",
-					     "without-excuse", "told"};
+static const char *const recording_only[] = {"alarms-per-hour", "least-effect",	  "events",
+					     "follow",		"without-excuse", "told"};
 
-static const char *const judging_only[] = {"model",	      "rows",	"events",
-					   "alarms-per-hour", "follow", "without-excuse"};
+static const char *const judging_only[] = {
+	"model", "rows", "events", "alarms-per-hour", "least-effect", "follow", "without-excuse"};
 #define LEN(a) (sizeof(a) / sizeof(*(a)))
 
 static int check_usage(const struct args *a, bool table)
@@ -80,7 +81,7 @@ static int read_options(const struct args *a, struct detect_options *ret, struct
 	if (!rc)
 		rc = args_real(a, "delta", 1e-300, 1e300, &ret->delta, e);
 	if (!rc)
-		rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &ret->alarms_per_hour, e);
+		rc = alarm_limits_of(a, &ret->alarms_per_hour, &ret->least_effect, e);
 	ret->top = top ? (size_t)top : SIZE_MAX;
 	return rc;
 }
@@ -124,10 +125,7 @@ static const struct opt_def options[] = {
 	 "JSON "
 	 "has all.",
 	 NULL, 0},
-	{0, "alarms-per-hour", "N",
-	 "Of a recording: how many false alarms an hour of normal running may "
-	 "have. 1 unless told.",
-	 NULL, 0},
+	ALARM_OPTIONS("Of a recording: "),
 	{0, "follow", NULL,
 	 "Of a recording: let what is usual follow slow drift, except where there "
 	 "is an anomaly. "

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/alarm_options.h"
 #include "base/human.h"
 #include "cli/options.h"
 #include "cli/target_args.h"
@@ -78,8 +79,7 @@ static const struct opt_def options[] = {
 	 "Tell anomalies as they come, on standard error, and write them into the recording: of "
 	 "a model that 'eacgm learn' made, or, without one, learned from what comes first.",
 	 NULL, OPT_OPTIONAL_VALUE | OPT_FILE},
-	{0, "alarms-per-hour", "N",
-	 "With --detect: how many false alarms an hour may have; 1 unless told.", NULL, 0},
+	ALARM_OPTIONS("With --detect: "),
 	{0, "max-size", "MB", "Stop when the recording has this size.", NULL, 0},
 	{0, "attach", "METHOD", "How to attach; the best that works when not given.",
 	 "session|multi|single", 0},
@@ -296,8 +296,8 @@ static int detect_from_args(struct teller *t, struct model *model, const struct 
 			    struct err *e)
 {
 	const char *path = args_get(a, "detect");
-	double alarms = 0;
-	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
+	double alarms = 0, effect = 0;
+	int rc = alarm_limits_of(a, &alarms, &effect, e);
 	if (rc || !path)
 		return rc;
 	rc = *path ? model_read_for(model, path, MODEL_JOB, "a running job", e) : 0;
@@ -305,6 +305,7 @@ static int detect_from_args(struct teller *t, struct model *model, const struct 
 		t->detect = session_detect_new(
 			&(struct session_detect_options){.model = *path ? model : NULL,
 							 .alarms_per_hour = alarms,
+							 .least_effect = effect,
 							 .ctx = t,
 							 .anomaly = tell_anomaly});
 	return rc;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/alarm_options.h"
 #include "base/json_out.h"
 #include "base/clock.h"
 #include "base/human.h"
@@ -49,8 +50,7 @@ static const char *const description[] = {
 static const struct opt_def options[] = {
 	TARGET_OPTIONS,
 	{'m', "model", "MODEL", "Judge by this model of 'eacgm learn'.", NULL, OPT_FILE},
-	{0, "alarms-per-hour", "N", "How many false alarms an hour may have; 1 unless told.", NULL,
-	 0},
+	ALARM_OPTIONS("Of anomalies: "),
 	{0, "json", NULL, "Print anomalies alone, each as a line of JSON.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -346,10 +346,11 @@ static void begin_state(struct watch *w, const struct target *t)
 	describe(s, t);
 }
 
-static int watch(struct session_options *o, const struct model *model, double alarms_per_hour,
+/* judged: all but who is told. */
+static int watch(struct session_options *o, struct session_detect_options judged,
 		 enum output output, struct err *e)
 {
-	struct watch w = {.output = output, .has_model = model != NULL};
+	struct watch w = {.output = output, .has_model = judged.model != NULL};
 	struct session_live live = {.ctx = &w, .batch = on_batch, .end = on_end};
 	pthread_mutex_init(&w.lock, NULL);
 	outlet_open(&w.out, STDOUT_FILENO, WAIT_BYTES);
@@ -357,11 +358,9 @@ static int watch(struct session_options *o, const struct model *model, double al
 	begin_state(&w, o->target);
 	w.rates = watch_rates_new();
 	w.steps = watch_steps_new();
-	w.detect = session_detect_new(
-		&(struct session_detect_options){.model = model,
-						 .alarms_per_hour = alarms_per_hour,
-						 .ctx = &w,
-						 .anomaly = on_anomaly});
+	judged.ctx = &w;
+	judged.anomaly = on_anomaly;
+	w.detect = session_detect_new(&judged);
 	struct session_options watched = *o;
 	watched.live = &live;
 	watched.nlive = 1;
@@ -388,16 +387,17 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 	struct model model = {0};
 	const char *path = args_get(a, "model");
 	enum output output = args_has(a, "json") ? JSON : watch_terminal_usable() ? SCREEN : LINES;
-	double alarms = 0;
-	int rc = args_real(a, "alarms-per-hour", 1e-6, 3600, &alarms, e);
+	struct session_detect_options judged = {0};
+	int rc = alarm_limits_of(a, &judged.alarms_per_hour, &judged.least_effect, e);
 	if (!rc && path)
 		rc = model_read_for(&model, path, MODEL_JOB, "a running job", e);
 	if (!rc)
 		rc = target_parse(&target, a, e);
 	struct session_options watched = *o;
 	watched.target = &target;
+	judged.model = path ? &model : NULL;
 	if (!rc)
-		rc = watch(&watched, path ? &model : NULL, alarms, output, e);
+		rc = watch(&watched, judged, output, e);
 	target_free(&target);
 	model_free(&model);
 	return rc;

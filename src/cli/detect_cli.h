@@ -25,6 +25,7 @@ struct detect_options {
 	const char *rows, *events; /* files to be written, or NULL */
 	double p, delta;	   /* of a table: one is NaN */
 	double alarms_per_hour;	   /* of a recording */
+	double least_effect;	   /* likewise; 0: the detector's own */
 	bool told;		   /* likewise: what was told while it was recorded */
 	bool follow;		   /* likewise */
 	uint32_t without_excuses;  /* likewise */

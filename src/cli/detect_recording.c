@@ -126,6 +126,7 @@ static int judge(struct recording_run *r, const struct model *m, const struct re
 		return rc;
 	const struct anomaly_list_options options = {.model = m,
 						     .alarms_per_hour = o->alarms_per_hour,
+						     .least_effect = o->least_effect,
 						     .follow = o->follow,
 						     .without_excuses = o->without_excuses,
 						     .ctx = r,

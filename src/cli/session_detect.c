@@ -45,6 +45,7 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 	d->detector = detector_new(&(struct detector_options){
 		.model = o->model,
 		.alarms_per_hour = o->alarms_per_hour,
+		.least_effect = o->least_effect,
 		.follow = true,
 		.tell = on_anomaly,
 		.row = on_row,
@@ -73,6 +74,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_sample(d->detector, v->names, &b->samples.data[i]);
 	for (size_t i = 0; i < b->gpu_spans.len; i++)
 		detector_gpu_span(d->detector, v->names, &b->gpu_spans.data[i]);
+	for (size_t i = 0; i < b->waits.len; i++)
+		detector_wait(d->detector, v->names, &b->waits.data[i]);
 	for (size_t i = 0; i < b->calls.len; i++)
 		detector_call(d->detector, v->names, &b->calls.data[i]);
 	for (size_t i = 0; i < b->threads_gone.len; i++)

@@ -6,8 +6,8 @@
 #include "incident/detector.h"
 
 struct session_detect_options {
-	const struct model *model; /* NULL: learns from what comes */
-	double alarms_per_hour;	   /* 0 = the detector's own */
+	const struct model *model;	      /* NULL: learns from what comes */
+	double alarms_per_hour, least_effect; /* 0 = the detector's own */
 	void *ctx;
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
 };

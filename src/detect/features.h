@@ -29,17 +29,18 @@ size_t feature_place(enum detect_layer layer, const char *name);
 struct feature_row {
 	uint64_t start_ns, end_ns;
 	enum detect_layer layer;
-	uint32_t pid;	  /* of hardware 0: of the host or a GPU */
-	uint32_t parent;  /* of the process; 0 unknown. Set where a row is told */
-	int32_t gpu;	  /* NVML's index, -1 none */
-	uint32_t gpu_pid; /* of a GPU: the process whose work it does; 0 unknown */
-	uint32_t regime;  /* what the job was doing: see regimes.h; 0 unknown */
-	uint64_t events;  /* that it was made of */
-	/* Of what the process usually does, how fast it did it: 1 as usual; 0 unknown, or it did
-	 * other things (regimes_pace). */
+	uint32_t pid;	    /* of hardware 0: of the host or a GPU */
+	uint32_t parent;    /* of the process; 0 unknown. Set where a row is told */
+	int32_t gpu;	    /* NVML's index, -1 none */
+	uint32_t gpu_pid;   /* of a GPU: the process whose work it does; 0 unknown */
+	uint32_t regime;    /* what the job was doing: see regimes.h; 0 unknown */
+	uint64_t events;    /* that it was made of */
+	uint32_t recording; /* number of the one that it was learned from */
+	/* How fast the process's work went on (clock.h): 1 as usual; 0 unknown. */
 	double pace;
 	bool parents_pace;	 /* it has none by itself: that of the process that it works for */
-	bool other_work;	 /* it did them in the window, or just before or after */
+	bool other_work;	 /* most of what it did is known to nobody */
+	bool resized;		 /* much of it is of sizes that no model has */
 	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
 };
 

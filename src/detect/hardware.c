@@ -350,7 +350,8 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 				  .events = work.events,
 				  .pace = work.pace,
 				  .parents_pace = work.parents_pace,
-				  .other_work = work.other_work};
+				  .other_work = work.other_work,
+				  .resized = work.resized};
 	note_work(u, w);
 	if (!values_of(h, u, w, values))
 		return;

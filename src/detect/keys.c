@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "analyze/collectives.h"
+#include "base/buffer.h"
+#include "base/utf8.h"
 #include "detect/keys_impl.h"
 
 #define SIGNATURES_FOR_A_KEY 8 /* of the most: beyond them all are forgotten */
@@ -119,7 +121,12 @@ static uint32_t number_of_event(struct detect_keys *k, enum detect_layer layer,
 {
 	if (k->depth == KEYS_LAYERS)
 		return number_of(k, layer, "(all)");
-	return detect_keys_text(k, layer, t->len ? t->s : "?");
+	/* As a model's file has it. */
+	struct buf clean = {0};
+	utf8_append(&clean, t->len ? t->s : "?", t->len ? t->len : 1);
+	uint32_t number = detect_keys_text(k, layer, (const char *)clean.data);
+	buf_free(&clean);
+	return number;
 }
 
 uint32_t detect_keys_count(const struct detect_keys *k)
@@ -136,6 +143,7 @@ void detect_keys_get(const struct detect_keys *k, uint32_t number, struct detect
 	*ret = (struct detect_key){.layer = key->layer,
 				   .device = key->device,
 				   .saves = key->saves,
+				   .function = key->function,
 				   .text = key->text,
 				   .name = key->name ? key->name : key->text};
 }

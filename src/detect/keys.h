@@ -35,10 +35,11 @@ enum detect_keys_depth {
 
 struct detect_key {
 	enum detect_layer layer;
-	bool device;	  /* of a span of the GPU: its time is the device's */
-	bool saves;	  /* a part of saving a checkpoint */
-	const char *text; /* whole */
-	const char *name; /* without sizes */
+	bool device;	   /* of a span of the GPU: its time is the device's */
+	bool saves;	   /* a part of saving a checkpoint */
+	uint32_t function; /* as in struct detect_keyed */
+	const char *text;  /* whole */
+	const char *name;  /* without sizes */
 };
 
 /* An event as its key sees it. */

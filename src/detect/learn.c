@@ -17,6 +17,7 @@
 #include "detect/losses.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
+#include "detect/world.h"
 
 #define PROGRESS_OF_EACH 1000 /* a recording's share of the progress, in each pass */
 
@@ -25,6 +26,7 @@ typedef VEC(struct feature_row) rows_of;
 /* What both passes need of a recording, and each would have to read all its calls for. */
 struct recording_facts {
 	uint64_t work_ns; /* when its work begins */
+	bool irregular;	  /* waits for the world: world.h */
 	struct steps steps;
 };
 
@@ -40,8 +42,11 @@ struct learning {
 	struct losses losses; /* of this recording */
 	uint32_t recording;   /* its number */
 	double seconds;
-	paced_windows paced; /* of the second pass */
-	suspects suspects;   /* nothing is learned from these */
+	bool waits; /* some recording's waits for the world are irregular */
+	struct model_clock clock;
+	VEC(struct clock_window) clocked; /* of the second pass */
+	paced_windows paced;		  /* likewise */
+	suspects suspects;		  /* nothing is learned from these */
 	rows_of rows[DETECT_LAYERS];
 	uint64_t done; /* for progress: recordings of both passes */
 	uint64_t total;
@@ -76,6 +81,12 @@ static void gpu_span(void *ctx, const struct m_gpu_span *s)
 		windows_gpu_span(l->windows, &l->names, s, NULL);
 }
 
+static void wait(void *ctx, const struct m_wait *w)
+{
+	struct learning *l = ctx;
+	windows_wait(l->windows, &l->names, w);
+}
+
 /* Totals of a counter need the value before the first window. */
 static void counter(void *ctx, const struct m_counter *c)
 {
@@ -103,8 +114,11 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 
 static void keep_row(struct learning *l, const struct feature_row *row)
 {
-	if (!l->usual && is_learned(l, row->start_ns) && !losses_spoil(&l->losses, row))
-		*vec_push(&l->rows[row->layer]) = *row;
+	if (l->usual || !is_learned(l, row->start_ns) || losses_spoil(&l->losses, row))
+		return;
+	struct feature_row *to = vec_push(&l->rows[row->layer]);
+	*to = *row;
+	to->recording = l->recording;
 }
 
 /* Of the layers of calls. */
@@ -115,9 +129,9 @@ static void window_row(void *ctx, const struct feature_row *row, const struct wi
 	if (!l->usual && is_learned(l, row->start_ns))
 		*vec_push(&l->paced) = (struct paced_window){.recording = l->recording,
 							     .pid = row->pid,
-							     .regime = row->regime,
 							     .start_ns = row->start_ns,
-							     .pace = row->pace};
+							     .pace = row->pace,
+							     .parents = row->parents_pace};
 	keep_row(l, row);
 }
 
@@ -131,6 +145,16 @@ static void hardware_row(void *ctx, const struct feature_row *row,
 	keep_row(l, row);
 }
 
+static void clocked(void *ctx, const struct clock_window *window)
+{
+	struct learning *l = ctx;
+	if (l->usual || !is_learned(l, window->start_ns))
+		return;
+	struct clock_window *to = vec_push(&l->clocked);
+	*to = *window;
+	to->recording = l->recording;
+}
+
 static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work)
 {
 	struct learning *l = ctx;
@@ -138,8 +162,9 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *w
 }
 
 /* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. Where no
- * calls were recorded it is the beginning of the recording. */
-static uint64_t work_begins(const struct row_source *r)
+ * calls were recorded it is the beginning of the recording. calls_of: by thread, of work; may be
+ * short of threads that no table has. */
+static uint64_t work_begins(const struct row_source *r, uint64_t *calls_of)
 {
 	const struct rec_tables *t = r->tables;
 	const char *begin = rec_meta(t, "start_monotonic_ns");
@@ -156,8 +181,10 @@ static uint64_t work_begins(const struct row_source *r)
 		for (size_t i = 0; i < calls.len; i++) {
 			uint64_t start = calls.rows[i].start_ns;
 			first = start < first ? start : first;
-			if (of_work[calls.rows[i].probe] && start < first_work)
-				first_work = start;
+			if (!of_work[calls.rows[i].probe])
+				continue;
+			first_work = start < first_work ? start : first_work;
+			calls_of[calls.rows[i].thread]++;
 		}
 	}
 	m_calls_free(&calls);
@@ -198,6 +225,7 @@ static void read_pass(struct learning *l, const struct row_source *r, const stru
 	recording_feed(r, &(struct recording_sink){.ctx = l,
 						   .call = call,
 						   .gpu_span = gpu_span,
+						   .wait = l->waits ? wait : NULL,
 						   .counter = counter,
 						   .sample = sample,
 						   .progress = progress});
@@ -227,8 +255,10 @@ static void pass(struct learning *l, const struct row_source *const *recordings,
 		.learn = usual,
 		.new_regimes = usual,
 		.without_gaps = l->known.without & WITHOUT_GAPS,
+		.waits = l->waits,
 		.row = window_row,
 		.left_out = left_out,
+		.clocked = clocked,
 		.mix = mix,
 		.ctx = l,
 	});
@@ -256,7 +286,12 @@ static struct recording_facts *facts_of(const struct row_source *const *recordin
 {
 	struct recording_facts *ret = xcalloc(n, sizeof(*ret));
 	for (size_t i = 0; i < n; i++) {
-		ret[i].work_ns = work_begins(recordings[i]);
+		size_t threads = recordings[i]->tables->threads.len;
+		uint64_t *calls_of = xcalloc(threads + 1, sizeof(*calls_of));
+		ret[i].work_ns = work_begins(recordings[i], calls_of);
+		ret[i].irregular =
+			world_is_irregular(recordings[i], calls_of, threads, ret[i].work_ns);
+		free(calls_of);
 		steps_make(&ret[i].steps, recordings[i], &(struct steps_options){0});
 	}
 	return ret;
@@ -290,6 +325,72 @@ static char *origin_of(const struct learning *l, const struct row_source *const 
 		    : xasprintf("%s of %s", time, of);
 }
 
+/* ---- how fast the work went on in the windows that were learned ---- */
+
+static int by_process(const void *a, const void *b)
+{
+	const struct clock_window *x = a, *y = b;
+	if (x->recording != y->recording)
+		return x->recording < y->recording ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* What was made before it was known what belongs to the work: its pace, now that it is. What has
+ * its parent's keeps that. */
+static double pace_now(const struct learning *l, struct clock_window key, double before)
+{
+	struct clock_reading r;
+	const struct clock_window *w = l->clocked.len
+					       ? bsearch(&key, l->clocked.data, l->clocked.len,
+							 sizeof(*l->clocked.data), by_process)
+					       : NULL;
+	if (!w)
+		return before;
+	clock_read(&r, &l->clock, &w->sums, l->window_ns);
+	return r.speed;
+}
+
+static void layer_pace(struct learning *l, enum detect_layer layer)
+{
+	size_t loss = feature_place(layer, "pace_loss");
+	for (size_t i = 0; loss < FEATURES_MOST && i < l->rows[layer].len; i++) {
+		struct feature_row *row = &l->rows[layer].data[i];
+		if (row->parents_pace)
+			continue;
+		row->pace = pace_now(l,
+				     (struct clock_window){.recording = row->recording,
+							   .pid = row->pid,
+							   .start_ns = row->start_ns},
+				     row->pace);
+		row->x[loss] = row->pace > 0 ? -log(row->pace) : NAN;
+	}
+}
+
+static void learn_pace(struct learning *l)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < l->clocked.len; i++)
+		if (l->clocked.data[i].layer == l->clock.layer)
+			l->clocked.data[kept++] = l->clocked.data[i];
+	l->clocked.len = kept;
+	if (!kept)
+		return;
+	qsort(l->clocked.data, kept, sizeof(*l->clocked.data), by_process);
+	for (size_t i = 0; i < l->paced.len; i++) {
+		struct paced_window *w = &l->paced.data[i];
+		if (!w->parents)
+			w->pace = pace_now(l,
+					   (struct clock_window){.recording = w->recording,
+								 .pid = w->pid,
+								 .start_ns = w->start_ns},
+					   w->pace);
+	}
+	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++)
+		layer_pace(l, layer);
+}
+
 /* ---- both passes, and again ---- */
 
 static void round_of_passes(struct learning *l, const struct row_source *const *recordings,
@@ -302,7 +403,11 @@ static void round_of_passes(struct learning *l, const struct row_source *const *
 	counters_usual_settle(l->known.counters);
 	if (l->known.regimes)
 		regimes_freeze(l->known.regimes);
+	l->clocked.len = l->paced.len = 0;
 	pass(l, recordings, facts, n, false);
+	clock_learn(&l->clock, l->clocked.data, l->clocked.len, l->window_ns);
+	l->clock.waits = l->waits;
+	learn_pace(l);
 }
 
 static void suspect_tell(const struct learning *l, const struct row_source *r,
@@ -318,9 +423,9 @@ static void suspect_tell(const struct learning *l, const struct row_source *r,
 static void suspects_leave(struct learning *l, const struct row_source *const *recordings,
 			   const struct recording_facts *facts, size_t n)
 {
-	if (l->known.without & WITHOUT_CLEANING || !l->known.regimes)
+	if (l->known.without & WITHOUT_CLEANING)
 		return;
-	learn_suspects_find(&l->suspects, &l->paced, l->window_ns, l->known.regimes);
+	learn_suspects_find(&l->suspects, &l->paced, l->window_ns);
 	if (!l->suspects.len)
 		return;
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
@@ -367,6 +472,8 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
 	l.losses.window_ns = l.window_ns;
 	struct recording_facts *facts = facts_of(recordings, n);
+	for (size_t i = 0; i < n; i++)
+		l.waits |= facts[i].irregular;
 	round_of_passes(&l, recordings, facts, n);
 	suspects_leave(&l, recordings, facts, n);
 	facts_free(facts, n);
@@ -379,9 +486,11 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	m.recordings = (uint32_t)n;
 	m.origin = origin_of(&l, recordings, n);
 	known_to_model(&l.known, &m);
+	m.clock = l.clock;
 	size_t learned = learn_layers(&l, &m);
 	known_free(&l.known);
 	vec_free(&l.paced);
+	vec_free(&l.clocked);
 	vec_free(&l.suspects);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		vec_free(&l.rows[i]);

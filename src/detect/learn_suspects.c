@@ -1,4 +1,4 @@
-/* learn_suspects.c - stretches of slow windows, against the median pace of their regime. */
+/* learn_suspects.c - stretches of slow windows, against the median pace. */
 #include "detect/learn_suspects.h"
 
 #include <math.h>
@@ -7,15 +7,6 @@
 #include "base/stats.h"
 
 #define NORMAL_QUARTER 1.4826 /* sigma over the median distance from the median, one side of it */
-
-/* What is known of the pace of a regime's work. */
-struct usual_pace {
-	size_t windows;
-	uint32_t of;   /* whose work it is: another's, slowed, or its own */
-	double ratio;  /* its pace against that one's: 1 of its own */
-	double lowest; /* ln pace that is not suspect; NaN: unknown */
-};
-#define REGIMES (REGIMES_MOST + 1)
 
 static int by_time(const void *a, const void *b)
 {
@@ -37,7 +28,7 @@ static int by_start(const void *a, const void *b)
 
 static bool is_paced(const struct paced_window *w)
 {
-	return w->pace > 0 && w->regime && w->regime < REGIMES && !w->idle;
+	return w->pace > 0 && !w->idle;
 }
 
 /* Of the layers of a process each has a row of the window: one is enough. */
@@ -53,72 +44,33 @@ static void sort_once(paced_windows *windows)
 	windows->len = kept + 1;
 }
 
-/* ---- what the pace of each regime is ---- */
+/* ---- what the pace is ---- */
 
-/* Which regimes are another's work at a slower pace, of those that have more windows. */
-static void find_slowed(struct usual_pace u[REGIMES], const struct regimes *r)
-{
-	for (uint32_t i = 1; i < REGIMES; i++)
-		for (uint32_t k = 1; u[i].windows && k < REGIMES; k++) {
-			if ((double)u[i].windows > SUSPECTS_OTHER_RATIO * (double)u[k].windows)
-				continue;
-			double ratio = regimes_pace_in(r, k, i);
-			bool larger = u[i].of == i || u[k].windows > u[u[i].of].windows;
-			if (!(ratio > 0) || log(ratio) > -SUSPECTS_SLOWER || !larger)
-				continue;
-			u[i].of = k;
-			u[i].ratio = ratio;
-		}
-	/* Each has fewer windows than whose work it is, so that this ends. */
-	for (uint32_t i = 1; i < REGIMES; i++)
-		while (u[u[i].of].of != u[i].of) {
-			u[i].ratio *= u[u[i].of].ratio;
-			u[i].of = u[u[i].of].of;
-		}
-}
-
-static double ln_pace(const struct usual_pace u[REGIMES], const struct paced_window *w)
-{
-	return log(w->pace * u[w->regime].ratio);
-}
-
-/* Faults are slow, so that what is quicker than the median says how much normal windows differ. */
-static double lowest_of(double *paces, size_t n)
-{
-	stats_sort(paces, n);
-	double median = paces[n / 2];
-	double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
-	return median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
-}
-
-/* Of the windows that are not suspect; where these are too few it stays as it was. */
-static void paces_make(struct usual_pace u[REGIMES], const paced_windows *windows,
-		       const suspects *without, const struct regimes *r)
+/* Faults are slow, so that what is quicker than the median says how much normal windows differ.
+ * The ln pace below which a window is suspect; lowest where there are too few, that are not. */
+static double lowest_of(const paced_windows *windows, const suspects *without, double lowest)
 {
 	double *paces = xcalloc(windows->len + 1, sizeof(*paces));
-	for (uint32_t i = 0; i < REGIMES; i++)
-		u[i] = (struct usual_pace){.of = i, .ratio = 1, .lowest = u[i].lowest};
-	for (size_t i = 0; i < windows->len; i++)
-		if (is_paced(&windows->data[i]))
-			u[windows->data[i].regime].windows++;
-	find_slowed(u, r);
-	for (uint32_t regime = 1; regime < REGIMES; regime++) {
-		size_t n = 0;
-		for (size_t i = 0; i < windows->len; i++) {
-			const struct paced_window *w = &windows->data[i];
-			if (is_paced(w) && u[w->regime].of == regime &&
-			    !learn_suspects_at(without, w->recording, w->start_ns))
-				paces[n++] = ln_pace(u, w);
-		}
-		if (n >= SUSPECTS_LEAST)
-			u[regime].lowest = lowest_of(paces, n);
+	size_t n = 0;
+	for (size_t i = 0; i < windows->len; i++) {
+		const struct paced_window *w = &windows->data[i];
+		if (is_paced(w) && !learn_suspects_at(without, w->recording, w->start_ns))
+			paces[n++] = log(w->pace);
+	}
+	if (n >= SUSPECTS_LEAST) {
+		stats_sort(paces, n);
+		double median = paces[n / 2];
+		double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
+		lowest = median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
 	}
 	free(paces);
+	return lowest;
 }
 
-static bool is_slow(const struct usual_pace u[REGIMES], const struct paced_window *w)
+/* lowest: NaN: nothing is known. */
+static bool is_slow(double lowest, const struct paced_window *w)
 {
-	return is_paced(w) && ln_pace(u, w) < u[u[w->regime].of].lowest;
+	return is_paced(w) && log(w->pace) < lowest;
 }
 
 /* ---- stretches ---- */
@@ -163,7 +115,7 @@ static void find_idle(paced_windows *windows, uint64_t window_ns)
 	size_t n = 0;
 	for (size_t i = 0; i < windows->len; i++) {
 		const struct paced_window *w = &windows->data[i];
-		if (w->pace > 0 && w->pace < REGIME_STILL)
+		if (w->pace > 0 && w->pace < SUSPECTS_STILL)
 			*vec_push(&still) = (struct suspect){w->recording, w->start_ns,
 							     w->start_ns + window_ns};
 	}
@@ -172,24 +124,24 @@ static void find_idle(paced_windows *windows, uint64_t window_ns)
 		struct paced_window *w = &windows->data[i];
 		if (!i || w->recording != w[-1].recording)
 			n = stretches_of(&still, w->recording);
-		w->idle = n >= SUSPECTS_IDLE && w->pace > 0 && w->pace < REGIME_STILL;
+		w->idle = n >= SUSPECTS_IDLE && w->pace > 0 && w->pace < SUSPECTS_STILL;
 	}
 	vec_free(&still);
 }
 
 /* Those that are slow: how many windows, of *ret_paced. */
 static size_t find_slow(suspects *ret, size_t *ret_paced, const paced_windows *windows,
-			const struct usual_pace u[REGIMES], uint64_t window_ns)
+			double lowest, uint64_t window_ns)
 {
 	size_t slow = 0, len;
 	const struct paced_window *w = windows->data;
 	*ret_paced = 0;
 	for (size_t i = 0; i < windows->len; i += len) {
-		size_t n = len = is_slow(u, &w[i]);
+		size_t n = len = is_slow(lowest, &w[i]);
 		/* One that nothing is known of does not end it. */
 		for (size_t k = i + 1;
 		     n && k < windows->len && goes_on(&w[k - 1], &w[k], window_ns); k++) {
-			if (w[k].idle || (is_paced(&w[k]) && !is_slow(u, &w[k])))
+			if (w[k].idle || (is_paced(&w[k]) && !is_slow(lowest, &w[k])))
 				break;
 			n += is_paced(&w[k]);
 			len = is_paced(&w[k]) ? k - i + 1 : len;
@@ -210,20 +162,17 @@ static size_t find_slow(suspects *ret, size_t *ret_paced, const paced_windows *w
 
 /* Faults make the median lower and what is quicker than it more: so again, without those that were
  * found, until no more are. */
-void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
-			 const struct regimes *r)
+void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns)
 {
-	struct usual_pace u[REGIMES];
+	double lowest = NAN;
 	size_t paced, slow = 0, before;
-	for (uint32_t i = 0; i < REGIMES; i++)
-		u[i].lowest = NAN;
 	sort_once(windows);
 	find_idle(windows, window_ns);
 	do {
 		before = slow;
-		paces_make(u, windows, ret, r);
+		lowest = lowest_of(windows, ret, lowest);
 		ret->len = 0;
-		slow = find_slow(ret, &paced, windows, u, window_ns);
+		slow = find_slow(ret, &paced, windows, lowest, window_ns);
 		merge(ret);
 	} while (slow > before);
 	if ((double)slow > SUSPECTS_MOST * (double)paced || paced - slow < SUSPECTS_LEAST)

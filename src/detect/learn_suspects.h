@@ -10,22 +10,22 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "detect/regimes.h"
 
-#define SUSPECTS_SLOWER	     0.2 /* ln pace below the median: faults take more */
-#define SUSPECTS_SIGMA	     3.0 /* and so many sigma, of the windows that are quicker than it */
-#define SUSPECTS_ON_END	     2	 /* fewer are the tail of what is normal */
-#define SUSPECTS_MOST	     0.3 /* of the windows: of more it is not known which are normal */
-#define SUSPECTS_LEAST	     30	 /* windows of a regime that say what its pace is */
-#define SUSPECTS_OTHER_RATIO 0.5 /* a kind of work may be another one slowed, if it has fewer */
-#define SUSPECTS_IDLE	     4	 /* so many still stretches of a recording are how the job waits */
+#define SUSPECTS_SLOWER 0.2  /* ln pace below the median: faults take more */
+#define SUSPECTS_SIGMA	3.0  /* and so many sigma, of the windows that are quicker than it */
+#define SUSPECTS_ON_END 2    /* fewer are the tail of what is normal */
+#define SUSPECTS_MOST	0.3  /* of the windows: of more it is not known which are normal */
+#define SUSPECTS_LEAST	30   /* windows that say what the pace is */
+#define SUSPECTS_IDLE	4    /* so many still stretches of a recording are how the job waits */
+#define SUSPECTS_STILL	0.02 /* a pace at which hardly anything is done */
 
-/* A window of a process, with the pace of its regime's work (of struct feature_row). */
+/* A window of a process, with its pace (of struct feature_row). */
 struct paced_window {
-	uint32_t recording, pid, regime;
+	uint32_t recording, pid;
 	uint64_t start_ns;
-	double pace; /* 0 unknown */
-	bool idle;   /* found: nothing is said of its pace then */
+	double pace;  /* 0 unknown */
+	bool parents; /* it is its parent's */
+	bool idle;    /* found: nothing is said of its pace then */
 };
 typedef VEC(struct paced_window) paced_windows;
 
@@ -37,12 +37,10 @@ struct suspect {
 typedef VEC(struct suspect) suspects;
 
 /* Finds stretches, in order of recordings and time, with the window before and the one after: they
- * do not overlap. Sorts the windows. Those of a regime that is another regime's work, slowed, with
- * something beside it, count as that one's. Where a recording has SUSPECTS_IDLE or more stretches
- * of windows with hardly any calls (REGIME_STILL), apart from each other, it idles between
- * requests, and none of these is suspect. There are none where more windows than SUSPECTS_MOST
- * would be suspect. */
-void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns,
-			 const struct regimes *r);
+ * do not overlap. Sorts the windows. Where a recording has SUSPECTS_IDLE or more stretches of
+ * windows in which hardly anything was done, apart from each other, it idles between requests, and
+ * none of these is suspect. There are none where more windows than SUSPECTS_MOST would be suspect.
+ */
+void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_ns);
 /* Whether it lies in one of them. */
 bool learn_suspects_at(const suspects *s, uint32_t recording, uint64_t time_ns);

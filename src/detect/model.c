@@ -7,7 +7,7 @@
 
 void model_init(struct model *m)
 {
-	*m = (struct model){0};
+	*m = (struct model){.clock.layer = DETECT_LAYERS};
 	for (size_t l = 0; l < DETECT_LAYERS; l++)
 		for (size_t k = 0; k < GMM_MAX_K; k++)
 			m->layers[l].bics[k] = NAN;

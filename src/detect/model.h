@@ -2,6 +2,7 @@
  * is model_file.h's. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/gmm.h"
@@ -48,7 +49,16 @@ struct model_mixture {
 struct model_regime {
 	float places[REGIME_PLACES]; /* sum 1 */
 	uint64_t windows;
-	double sized; /* calls of a window that told a size, in the mean; 0 unknown */
+};
+
+#define CLOCK_PLACES 64
+/* What calls belong to a second of usual time: clock.h. Places are of functions, by hash. */
+struct model_clock {
+	enum detect_layer layer;	  /* whose calls tell speed; DETECT_LAYERS: none */
+	bool waits;			  /* waiting for the world is no part of the work */
+	double calls_per_s[CLOCK_PLACES]; /* outermost calls */
+	double share[CLOCK_PLACES];	  /* of the usual time */
+	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */
 };
 
 enum model_kind {
@@ -66,7 +76,8 @@ struct model {
 	VEC(struct model_key) keys;
 	VEC(struct model_counter) counters;
 	VEC(struct model_regime) regimes; /* regime n is element n - 1 */
-	struct detect_layers named;	  /* layers that only files name */
+	struct model_clock clock;
+	struct detect_layers named; /* layers that only files name */
 	struct model_mixture layers[DETECT_LAYERS];
 };
 

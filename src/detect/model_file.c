@@ -12,8 +12,12 @@
  *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
  *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
  *   counters     [[name, regime, values, median, sigma], ...], in the counter's unit
- *   regimes      [[windows, share of place 0, ..., of place REGIME_PLACES - 1, calls of a window
- *                that told a size], ...], the first one is regime 1
+ *   regimes      [[windows, share of place 0, ..., of place REGIME_PLACES - 1], ...], the first
+ *                one is regime 1
+ *   clock        of a job, where its calls tell how fast its work goes on (clock.h):
+ *     layer        whose calls tell it
+ *     waits        whether waiting for the world is left out of its time
+ *     calls_per_s, share, most   a value for each of CLOCK_PLACES places
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
  *     columns      names, in the order of all that follows
  *     centre, scale  a value for each column; a row is (x - centre) / scale
@@ -112,7 +116,6 @@ static json_t *regimes_json(const struct model *m)
 		json_array_append_new(row, count(r->windows));
 		for (size_t k = 0; k < REGIME_PLACES; k++)
 			json_array_append_new(row, real_json((double)r->places[k]));
-		json_array_append_new(row, real_json(r->sized));
 		json_array_append_new(list, row);
 	}
 	return list;
@@ -199,6 +202,18 @@ static json_t *layers_json(const struct model *m)
 	return o;
 }
 
+static json_t *clock_json(const struct model *m)
+{
+	const struct model_clock *c = &m->clock;
+	json_t *o = json_object();
+	json_object_set_new(o, "layer", json_string(detect_layer_name(&m->named, c->layer)));
+	json_object_set_new(o, "waits", json_boolean(c->waits));
+	json_object_set_new(o, "calls_per_s", reals_json(c->calls_per_s, CLOCK_PLACES));
+	json_object_set_new(o, "share", reals_json(c->share, CLOCK_PLACES));
+	json_object_set_new(o, "most", reals_json(c->most, CLOCK_PLACES));
+	return o;
+}
+
 static json_t *model_json(const struct model *m)
 {
 	json_t *o = json_object();
@@ -212,6 +227,8 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));
 	json_object_set_new(o, "regimes", regimes_json(m));
+	if (m->clock.layer < DETECT_LAYERS)
+		json_object_set_new(o, "clock", clock_json(m));
 	json_object_set_new(o, "layers", layers_json(m));
 	return o;
 }

@@ -183,7 +183,7 @@ static int parse_counters(const json_t *v, struct model *m, struct err *e)
 static int parse_regime(const json_t *v, struct model_regime *ret, struct err *e)
 {
 	double share, sum = 0;
-	/* Models made before there was the last one are read as well. */
+	/* Models of before have one number more, which nobody asks for any more. */
 	int rc = want_array(v, REGIME_PLACES + 1, REGIME_PLACES + 2, "it", e);
 	if (!rc)
 		rc = want_count(json_array_get(v, 0), INT64_MAX, &ret->windows, "its windows", e);
@@ -194,9 +194,6 @@ static int parse_regime(const json_t *v, struct model_regime *ret, struct err *e
 		ret->places[i] = (float)share;
 		sum += share;
 	}
-	if (!rc && json_array_size(v) > REGIME_PLACES + 1)
-		rc = want_real(json_array_get(v, REGIME_PLACES + 1), 0, 1e12, &ret->sized,
-			       "its calls", e);
 	if (!rc && fabs(sum - 1) > 1e-3)
 		rc = err_set(e, EINVAL, "its shares do not sum to 1");
 	return rc;
@@ -210,6 +207,30 @@ static int parse_regimes(const json_t *v, struct model *m, struct err *e)
 		if (rc)
 			err_wrap(e, rc, "regime %zu", i + 1);
 	}
+	return rc;
+}
+
+/* A job whose calls tell no speed has none. */
+static int parse_clock(const json_t *o, struct model *m, struct err *e)
+{
+	struct model_clock *c = &m->clock;
+	if (!o)
+		return 0;
+	if (!json_is_object(o))
+		return err_set(e, EINVAL, "'clock' is not an object");
+	int rc = want_layer(json_object_get(o, "layer"), &m->named, &c->layer, e);
+	if (!rc && !json_is_boolean(json_object_get(o, "waits")))
+		rc = err_set(e, EINVAL, "'waits' is not true or false");
+	c->waits = json_is_true(json_object_get(o, "waits"));
+	if (!rc)
+		rc = want_reals(json_object_get(o, "calls_per_s"), CLOCK_PLACES, 0, 1e12,
+				c->calls_per_s, "'calls_per_s'", e);
+	if (!rc)
+		rc = want_reals(json_object_get(o, "share"), CLOCK_PLACES, 0, 1, c->share,
+				"'share'", e);
+	if (!rc)
+		rc = want_reals(json_object_get(o, "most"), CLOCK_PLACES, 0, 1e12, c->most,
+				"'most'", e);
 	return rc;
 }
 
@@ -414,6 +435,8 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 		rc = parse_keys(json_object_get(o, "keys"), m, e);
 	if (!rc)
 		rc = parse_regimes(json_object_get(o, "regimes"), m, e);
+	if (!rc)
+		rc = parse_clock(json_object_get(o, "clock"), m, e);
 	if (!rc)
 		rc = parse_counters(json_object_get(o, "counters"), m, e);
 	return rc ? rc : parse_layers(json_object_get(o, "layers"), m, e);

@@ -9,9 +9,10 @@ struct feed {
 	const struct recording_sink *sink;
 	struct m_calls calls;
 	struct m_gpu_spans spans;
-	size_t call_block, span_block; /* that come next */
-	size_t call, span;	       /* rows that come next */
-	uint64_t done, total;	       /* blocks */
+	struct m_waits waits;
+	size_t call_block, span_block, wait_block; /* that come next */
+	size_t call, span, wait;		   /* rows that come next */
+	uint64_t done, total;			   /* blocks */
 };
 
 static int by_end(const void *a, const void *b)
@@ -32,6 +33,12 @@ static int by_start(const void *a, const void *b)
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+}
+
+static int by_wait_end(const void *a, const void *b)
+{
+	const struct m_wait *x = a, *y = b;
+	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
 static void block_done(struct feed *f)
@@ -70,6 +77,31 @@ static bool more_spans(struct feed *f)
 		block_done(f);
 	}
 	return true;
+}
+
+static bool more_waits(struct feed *f)
+{
+	while (f->wait >= f->waits.len) {
+		if (!f->sink->wait || f->wait_block >= source_wait_blocks(f->r))
+			return false;
+		f->wait = 0;
+		if (source_read_waits(f->r, f->wait_block++, &f->waits, NULL))
+			f->waits.len = 0;
+		if (f->waits.len)
+			qsort(f->waits.rows, f->waits.len, sizeof(*f->waits.rows), by_wait_end);
+		block_done(f);
+	}
+	return true;
+}
+
+static bool wait_is_next(struct feed *f)
+{
+	if (!more_waits(f))
+		return false;
+	if (!more_calls(f))
+		return true;
+	const struct m_call *c = &f->calls.rows[f->call];
+	return f->waits.rows[f->wait].end_ns < c->start_ns + c->dur_ns;
 }
 
 /* A span starts after its launch began, not always after it ended. */
@@ -112,12 +144,15 @@ void recording_feed(const struct row_source *r, const struct recording_sink *sin
 	struct feed f = {.r = r, .sink = sink};
 	f.total = (sink->call ? source_call_blocks(r) : 0) +
 		  (sink->gpu_span ? source_gpu_span_blocks(r) : 0) +
+		  (sink->wait ? source_wait_blocks(r) : 0) +
 		  (sink->counter ? source_counter_blocks(r) : 0) +
 		  (sink->sample ? source_sample_blocks(r) : 0);
 	feed_counters(&f);
 	feed_samples(&f);
 	while (true) {
-		if (span_is_next(&f))
+		if (wait_is_next(&f))
+			sink->wait(sink->ctx, &f.waits.rows[f.wait++]);
+		else if (span_is_next(&f))
 			sink->gpu_span(sink->ctx, &f.spans.rows[f.span++]);
 		else if (more_calls(&f))
 			sink->call(sink->ctx, &f.calls.rows[f.call++]);
@@ -126,4 +161,5 @@ void recording_feed(const struct row_source *r, const struct recording_sink *sin
 	}
 	m_calls_free(&f.calls);
 	m_gpu_spans_free(&f.spans);
+	m_waits_free(&f.waits);
 }

@@ -10,6 +10,7 @@ struct recording_sink {
 	void *ctx;
 	void (*call)(void *ctx, const struct m_call *c);
 	void (*gpu_span)(void *ctx, const struct m_gpu_span *s);
+	void (*wait)(void *ctx, const struct m_wait *w); /* before calls that end later */
 	void (*counter)(void *ctx, const struct m_counter *c);
 	void (*sample)(void *ctx, const struct m_sample *s);
 	/* Blocks that were read, of all of them; may be NULL, as may those above. */

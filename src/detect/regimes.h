@@ -28,7 +28,7 @@ struct work {
 	uint64_t cuda_events; /* of these */
 	double pace;	      /* this and those below: of struct feature_row */
 	bool parents_pace;
-	bool other_work;
+	bool other_work, resized;
 };
 
 /* The work of one process so far: zeroed at its beginning. */
@@ -45,8 +45,6 @@ void regime_mix_window(struct regime_mix *m, const struct regime_mix *window);
 bool regime_mix_shares(const struct regime_mix *m, float ret[REGIME_PLACES]);
 
 struct regimes;
-/* Whether a window by itself is no mix of that regime. false: it has too few events to know. */
-bool regimes_differs(const struct regimes *r, uint32_t number, const struct regime_mix *window);
 struct regimes *regimes_new(void);
 void regimes_free(struct regimes *r);
 /* From a model, in order: the first becomes 1. They are frozen. */
@@ -54,25 +52,6 @@ void regimes_add(struct regimes *r, const struct model_regime *m);
 /* Which it is, from 1. Where none is near: a new one when may_add and there is room, else 0. A
  * regime that was not frozen (those of a model are) becomes the mean of its windows. */
 uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool may_add);
-/* A window of that regime: how much of the work there usually is. */
-void regimes_window(struct regimes *r, uint32_t number, const struct regime_mix *window);
-/* How fast a regime's work went on in a window, whatever else there was: each place of its sizes
- * has so many times its usual calls. sizes: of the window's calls of known keys, as in regime_mix.
- * Regimes from a model alone. 0: unknown, or the places do not agree (most of them within
- * REGIME_PACE_ALIKE), for it is other work. */
-#define REGIME_PACE_ALIKE 0.25
-double regimes_pace(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
-/* How fast its work goes on in what is usual for another regime: that may be the same work, slowed,
- * with something beside it. */
-double regimes_pace_in(const struct regimes *r, uint32_t number, uint32_t other);
-/* Of a window in which a process made hardly any calls, so that nothing can be said of what they
- * were: how many, over what is usual, above 0; 0 of others, and where nothing is usual. It is slow,
- * or waits. Regimes from a model alone. */
-#define REGIME_STILL 0.02
-double regimes_still(const struct regimes *r, uint32_t number, const struct regime_mix *window);
-/* Most of a regime's usual calls have none in a window: the process did other work, or none.
- * Regimes from a model alone. */
-bool regimes_gone(const struct regimes *r, uint32_t number, const float sizes[REGIME_SIZES]);
 uint32_t regimes_frozen(const struct regimes *r); /* the first so many */
 uint32_t regimes_count(const struct regimes *r);
 void regimes_get(const struct regimes *r, uint32_t number, struct model_regime *ret);

@@ -30,6 +30,7 @@ json_t *row_json(const struct feature_row *row, const char *layer, double score,
 	json_object_set_new(o, "pace", row->pace > 0 ? real_json(row->pace) : json_null());
 	json_object_set_new(o, "parents_pace", json_boolean(row->parents_pace));
 	json_object_set_new(o, "other_work", json_boolean(row->other_work));
+	json_object_set_new(o, "resized", json_boolean(row->resized));
 	json_object_set_new(o, "score", real_json(score));
 	json_object_set_new(o, "p_value", real_json(p));
 	json_object_set_new(o, "alarmed", json_boolean(alarmed));
@@ -103,6 +104,7 @@ int row_of_json(struct feature_row *ret, struct detect_layers *layers, double *r
 	row.pace = real_of(o, "pace") > 0 ? real_of(o, "pace") : 0;
 	row.parents_pace = json_is_true(json_object_get(o, "parents_pace"));
 	row.other_work = json_is_true(json_object_get(o, "other_work"));
+	row.resized = json_is_true(json_object_get(o, "resized"));
 	uint32_t n;
 	const struct feature *features = features_of(row.layer, &n);
 	const json_t *values = json_object_get(o, "features");

@@ -34,8 +34,6 @@ void window_add_event(struct window *w, const struct window_event *e)
 	l->calls++;
 	l->errors += e->failed;
 	regime_mix_add(&w->mix, e->keyed.function, e->keyed.size);
-	if (e->keyed.size && e->known)
-		w->usual_sizes[e->keyed.size % REGIME_SIZES]++;
 }
 
 static void add_z(struct window_sum *s, double z)
@@ -84,12 +82,24 @@ static void add_call(struct window_layer *l, const struct window_event *e, doubl
 	k->usual_ns += usual_ns;
 }
 
+/* What a model does not know is none of its usual work, however often it was met since. */
+static struct clock_part part_of(const struct window_event *e, double ns, double usual_ns)
+{
+	return (struct clock_part){e->keyed.function, e->resized, ns,
+				   e->known || e->resized ? usual_ns : NAN};
+}
+
 void window_add_duration(struct window *w, const struct window_event *e, double share)
 {
-	if (isnan(e->usual.z))
+	if (e->duration_ns == USUAL_NONE)
 		return;
 	struct window_layer *l = layer_of(w, e);
 	double ns = share * (double)e->duration_ns, usual_ns = share * e->usual.usual_ns;
+	struct clock_part part = part_of(e, ns, usual_ns);
+	if (e->outermost)
+		clock_add_call(&l->clock, &part, share);
+	if (isnan(e->usual.z))
+		return;
 	add_z(&l->duration, e->usual.z);
 	if (e->outermost) {
 		l->duration.ns += ns;
@@ -114,6 +124,10 @@ void window_add_gap(struct window *w, const struct window_event *e, double share
 {
 	struct window_layer *l = layer_of(w, e);
 	double ns = share * (double)e->gap_ns, usual_ns = share * e->usual.usual_gap_ns;
+	struct clock_part part = part_of(e, ns, usual_ns);
+	clock_add_gap(&l->clock, &part);
+	if (isnan(e->usual.gap_z))
+		return;
 	add_z(&l->gap, e->usual.gap_z);
 	l->gap.ns += ns;
 	l->gap.usual_ns += usual_ns;

@@ -11,6 +11,7 @@
 
 #include "base/map64.h"
 #include "detect/windows_impl.h"
+#include "detect/world.h"
 #include "wire/event.h"
 
 #define OPEN_MOST (1u << 17) /* windows of a process: 36 hours of seconds */
@@ -21,6 +22,7 @@ struct thread {
 	uint32_t process;		/* index + 1, 0 not looked up */
 	uint64_t end_ns[DETECT_LAYERS]; /* 0: none yet */
 	uint32_t key[DETECT_LAYERS];
+	struct world_waits world;
 };
 
 struct process {
@@ -29,13 +31,9 @@ struct process {
 	size_t first;		   /* those before were handed out */
 	size_t recent;		   /* the place that was asked for last */
 	struct regime_mix mix;	   /* of windows that were handed out */
-	uint32_t usual_regime;	   /* the last that a model knows, 0 none yet */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
 	double pace;		   /* in that one; 0 unknown */
-	bool still;		   /* in that one it hardly did anything */
-	uint64_t windows, paced;   /* that were handed out; of these, with a pace of its own */
-	bool other_work;	   /* in that one it did other work than usual */
-	bool mixed;		   /* in that one it did not all of it at one pace */
+	uint64_t windows, leads;   /* that were handed out; of these, of the model's work */
 	bool gone;		   /* it has ended */
 };
 
@@ -49,15 +47,33 @@ struct windows {
 	VEC(struct process) processes;
 	struct map64 process_of; /* pid -> index */
 	struct map64 parents;	 /* pid -> its parent's */
+	struct map64 functions;	 /* of a model's keys */
 	bool any_gone;		 /* of the processes */
 	uint64_t closed;	 /* windows below this number were handed out */
 	uint64_t late;
 };
 
+static uint64_t function_at(enum detect_layer layer, uint32_t function)
+{
+	return (uint64_t)layer << 32 | function;
+}
+
+static bool is_resized(const struct windows *w, const struct window_event *e)
+{
+	uint64_t any;
+	return !e->known &&
+	       map64_get(&w->functions, function_at(e->layer, e->keyed.function), &any);
+}
+
 struct windows *windows_new(const struct windows_options *o)
 {
 	struct windows *w = xcalloc(1, sizeof(*w));
 	w->o = *o;
+	for (uint32_t i = 1; i <= o->keys_known; i++) {
+		struct detect_key key;
+		detect_keys_get(o->keys, i, &key);
+		map64_set(&w->functions, function_at(key.layer, key.function), 1);
+	}
 	return w;
 }
 
@@ -80,6 +96,7 @@ void windows_free(struct windows *w)
 	forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
+	map64_free(&w->functions);
 	free(w);
 }
 
@@ -330,7 +347,7 @@ static bool count(struct windows *w, struct process *p, const struct window_even
 	bool any = cover(w, p, whole, e, e->device ? window_add_device : window_add_duration);
 	/* A thread that comes back with something new was not awaited all the while. */
 	bool awaited = e->known || e->gap_ns < w->o.window_ns;
-	if (e->gap_ns != USUAL_NONE && !isnan(e->usual.gap_z) && awaited)
+	if (e->gap_ns != USUAL_NONE && awaited)
 		cover(w, p, (struct span_of_time){e->start_ns - e->gap_ns, e->start_ns}, e,
 		      window_add_gap);
 	if (!any)
@@ -371,7 +388,23 @@ static uint64_t gap_of(const struct windows *w, const struct thread *t, enum det
 	uint64_t last = t->end_ns[layer];
 	if (w->o.without_gaps || !last || start_ns < last)
 		return USUAL_NONE;
-	return start_ns - last;
+	return start_ns - last - world_waited_ns(&t->world, last, start_ns);
+}
+
+/* Parent, child, or of one parent: what they make each other wait for is the job's own time. */
+static bool is_of_job(const struct windows *w, uint32_t pid, uint32_t other)
+{
+	uint32_t parent = windows_parent_of(w, pid), others = windows_parent_of(w, other);
+	return other && (other == pid || other == parent || others == pid ||
+			 (parent > 1 && parent == others));
+}
+
+void windows_wait(struct windows *w, const struct detect_names *names, const struct m_wait *wait)
+{
+	struct thread *t =
+		w->o.waits && world_may_be(wait) ? thread_of(w, names, wait->thread) : NULL;
+	if (t && !is_of_job(w, t->pid, wait->waker_pid))
+		world_add(&t->world, wait);
 }
 
 /* What is not the call's true duration is none: an instant's, and those that are only known to be
@@ -413,6 +446,7 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .failed = c->flags & CALL_ERROR,
 				 .saves = key.saves,
 				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
+	e.resized = is_resized(w, &e);
 	bool left_out = is_left_out(w, e.end_ns);
 	if (!left_out)
 		judge(w, &e, t->key[key.layer]);
@@ -459,75 +493,39 @@ static uint32_t regime_of(struct windows *w, struct process *p, const struct win
 	if (!regime_mix_shares(&p->mix, shares))
 		return 0;
 	uint32_t regime = regimes_of(w->o.regimes, shares, w->o.new_regimes);
-	regimes_window(w->o.regimes, regime, &done->mix);
-	if (regime && regime <= regimes_frozen(w->o.regimes))
-		p->usual_regime = regime;
 	return regime;
 }
 
-static float sum(const float sizes[REGIME_SIZES])
+/* The sums that tell how fast: of the layer that the model says, else of the one with most detail
+ * that has any. Functions of Python lie within each other, and their times with them. */
+static const struct clock_sums *clock_of(const struct windows *w, const struct window *done)
 {
-	float total = 0;
-	for (size_t i = 0; i < REGIME_SIZES; i++)
-		total += sizes[i];
-	return total;
+	static const enum detect_layer order[] = {DETECT_TORCH, DETECT_CUDA, DETECT_NCCL};
+	if (w->o.clock && w->o.clock->layer < DETECT_LAYERS) {
+		const struct window_layer *l = done->layers[w->o.clock->layer];
+		return l ? &l->clock : NULL;
+	}
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (done->layers[order[i]] && done->layers[order[i]]->clock.ns > 0)
+			return &done->layers[order[i]]->clock;
+	for (size_t l = DETECT_NAMED; l < DETECT_LAYERS; l++)
+		if (done->layers[l] && done->layers[l]->clock.ns > 0)
+			return &done->layers[l]->clock;
+	return NULL;
 }
 
-/* Its calls are not those of its usual work at any pace: some of it is another. */
-static bool is_mixed(const struct windows *w, const struct process *p, const struct window *of)
-{
-	return sum(of->mix.sizes) >= WINDOWS_LEAST &&
-	       !(regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0) &&
-	       !(regimes_pace(w->o.regimes, p->usual_regime, of->usual_sizes) > 0);
-}
-
-/* A process does something, and little of its usual work, or it at no pace and so much else that it
- * is another mix of work. The beginning of a window may be a part of a step: then most of its calls
- * must be of keys that no model knows. */
-static bool does_other_work(const struct windows *w, const struct process *p,
-			    const struct window *of, bool whole)
-{
-	float all = sum(of->mix.sizes);
-	if (all < WINDOWS_LEAST || regimes_still(w->o.regimes, p->usual_regime, &of->mix) > 0 ||
-	    (!whole && sum(of->usual_sizes) > all / 2))
-		return false;
-	return regimes_gone(w->o.regimes, p->usual_regime, of->usual_sizes) ||
-	       (whole && is_mixed(w, p, of) &&
-		regimes_differs(w->o.regimes, p->usual_regime, &of->mix));
-}
-
-/* How fast, and whether other work was done in the window, or began or ended in it: the process did
- * some in the one before or after. Pace is that of a window that the process did its usual work in
- * from the beginning to the end, for all that is known: not beside a window of which it has none,
- * for that work may have begun before. p's first window is that after, which has only begun where
- * no other follows. */
 static void work_of(const struct windows *w, struct process *p, const struct window *done,
 		    struct feature_row *row)
 {
-	if (!w->o.regimes)
-		return;
-	const struct window *next = first_window(p);
-	bool follows = done->number == p->last + 1;
-	bool goes_on = next && next->number == done->number + 1;
-	bool several = p->open.len - p->first > 1;
-	bool before = follows && p->other_work;
-	bool after = goes_on && does_other_work(w, p, next, several);
-	p->other_work = does_other_work(w, p, done, true);
-	row->other_work = before || after || p->other_work;
-	bool was_still = follows && p->still, was_mixed = follows && p->mixed;
-	bool whole = goes_on && several;
-	bool gets_mixed = whole && is_mixed(w, p, next);
-	p->mixed = is_mixed(w, p, done);
-	double still = regimes_still(w->o.regimes, p->usual_regime, &done->mix);
-	p->still = still > 0;
-	if (!follows || before || after || was_mixed || gets_mixed)
-		return;
-	/* What hardly does anything may have nothing in the next window yet. It may have ended,
-	 * too, but not in the one before. */
-	if (still > 0 && (goes_on || was_still))
-		row->pace = still;
-	else if (goes_on)
-		row->pace = regimes_pace(w->o.regimes, p->usual_regime, done->usual_sizes);
+	const struct clock_sums *sums = clock_of(w, done);
+	struct clock_reading r = {0};
+	if (sums)
+		clock_read(&r, w->o.clock, sums, w->o.window_ns);
+	row->pace = r.speed;
+	row->other_work = r.is_other;
+	for (size_t l = 0; l < DETECT_LAYERS && !row->resized; l++)
+		row->resized = done->layers[l] && clock_resized(&done->layers[l]->clock);
+	p->leads += r.agrees;
 }
 
 static struct process *parent_of(struct windows *w, const struct process *p)
@@ -538,18 +536,16 @@ static struct process *parent_of(struct windows *w, const struct process *p)
 }
 
 /* Loaders of data, and whatever else works for a process, do as much as that asks for: how fast is
- * how fast it is. It was handed out before. Not so a process that has a pace in most windows. */
+ * how fast it is. It was handed out before. Not so a process that does the model's work itself. */
 static void take_parents_pace(struct windows *w, struct process *p, struct feature_row *row)
 {
 	const struct process *parent = parent_of(w, p);
 	uint64_t number = window_number(row->start_ns, w->o.window_ns);
 	p->windows++;
-	p->paced += row->pace > 0;
-	if (p->paced * 2 > p->windows || row->pace > 0 || row->other_work || !parent ||
-	    parent->last != number)
+	if (p->leads * 2 > p->windows || !parent || parent->last != number || !(parent->pace > 0))
 		return;
 	row->pace = parent->pace;
-	row->parents_pace = row->pace > 0;
+	row->parents_pace = true;
 }
 
 static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)
@@ -562,6 +558,18 @@ static void hand_out_layer(struct windows *w, struct window *done, struct featur
 	window_features(l, row);
 	window_explain(l, &detail, keys);
 	w->o.row(w->o.ctx, row, &detail);
+}
+
+static void hand_out_clock(struct windows *w, const struct window *done,
+			   const struct feature_row *row)
+{
+	const struct window_layer *l = done->layers[row->layer];
+	if (!w->o.clocked || !l || row->layer == DETECT_PYTHON)
+		return;
+	w->o.clocked(w->o.ctx, &(struct clock_window){.pid = row->pid,
+						      .start_ns = row->start_ns,
+						      .layer = row->layer,
+						      .sums = l->clock});
 }
 
 static uint64_t events_of(const struct window *w, enum detect_layer layer)
@@ -592,11 +600,12 @@ static void hand_out(struct windows *w, struct process *p)
 		row.layer = (enum detect_layer)l;
 		events += events_of(done, (enum detect_layer)l);
 		hand_out_layer(w, done, &row);
+		hand_out_clock(w, done, &row);
 	}
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,
 			 &(struct work){row.regime, events, events_of(done, DETECT_CUDA), row.pace,
-					row.parents_pace, row.other_work});
+					row.parents_pace, row.other_work, row.resized});
 	window_free(done);
 }
 

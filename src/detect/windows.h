@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "detect/clock.h"
 #include "detect/features.h"
 #include "detect/keys.h"
 #include "detect/regimes.h"
@@ -66,10 +67,15 @@ struct windows_options {
 	bool new_regimes;	 /* may be made */
 	bool without_gaps;	 /* features of gaps are NaN */
 	uint32_t keys_known;	 /* keys with higher numbers are no usual work; 0: all are */
+	/* What a model knows of the work; NULL: nothing. Kept by the caller. */
+	const struct model_clock *clock;
+	bool waits; /* waiting for the world is no part of the work: windows_wait */
 	void (*row)(void *ctx, const struct feature_row *row, const struct window_detail *detail);
 	/* Windows that start then are not handed out, and what ended in them is not counted or
 	 * learned: it only ends the time before the next call. May be NULL. */
 	bool (*left_out)(void *ctx, uint64_t start_ns);
+	/* What was done in a window, for learning a clock; may be NULL. */
+	void (*clocked)(void *ctx, const struct clock_window *window);
 	/* What a process did in a window, after its rows; may be NULL. */
 	void (*mix)(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *work);
 	void *ctx;
@@ -84,6 +90,9 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 		  struct windows_event *ret);
 bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 		      const struct m_gpu_span *s, struct windows_event *ret);
+/* A thread waited. Where that was for the world (world.h), the time between calls is
+ * shorter by it. Before calls that end later. */
+void windows_wait(struct windows *w, const struct detect_names *names, const struct m_wait *wait);
 /* All that ended before now_ns - late_ns has come. */
 void windows_upto(struct windows *w, uint64_t now_ns);
 /* Nothing more comes: hands out what is open. */

@@ -9,7 +9,8 @@ struct window_event {
 	struct detect_keyed keyed;
 	enum detect_layer layer;
 	bool device, outermost, failed, saves;
-	bool known; /* its key is a model's */
+	bool known;   /* its key is a model's */
+	bool resized; /* its function is, its size is not */
 	uint64_t start_ns, end_ns;
 	uint64_t duration_ns, gap_ns; /* USUAL_NONE */
 	struct usual_z usual;
@@ -29,6 +30,7 @@ struct window_layer {
 	uint64_t events;
 	uint32_t calls, errors; /* of the host */
 	struct window_sum duration, gap, device;
+	struct clock_sums clock;
 	/* Space-saving (Metwally, Agrawal and El Abbadi 2005): a new key takes the place of the one
 	 * with the least weight, and its weight. */
 	uint32_t keys_len;
@@ -40,7 +42,6 @@ struct window_layer {
 struct window {
 	uint64_t number;
 	struct regime_mix mix;
-	float usual_sizes[REGIME_SIZES]; /* as the mix has them, of calls that a model knows */
 	struct window_layer *layers[DETECT_LAYERS]; /* NULL: nothing happened in it */
 };
 

@@ -12,6 +12,7 @@
 
 struct alarm_rate {
 	double alarms_per_hour;
+	double least_effect;	       /* share of the time */
 	double heights[ALARM_HEIGHTS]; /* of sums, at 2^i windows between alarms; 0 not made yet */
 };
 

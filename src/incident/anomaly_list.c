@@ -137,6 +137,7 @@ static struct detector *detector_of(struct finding *x)
 	const struct anomaly_list_options *o = x->o;
 	return detector_new(&(struct detector_options){.model = o->model,
 						       .alarms_per_hour = o->alarms_per_hour,
+						       .least_effect = o->least_effect,
 						       .follow = o->follow,
 						       .without_excuses = o->without_excuses,
 						       .whole = true,

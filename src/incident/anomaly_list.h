@@ -21,7 +21,7 @@ struct anomaly_list {
 struct anomaly_list_options {
 	/* As in struct detector_options; the callbacks may be NULL. */
 	const struct model *model;
-	double alarms_per_hour;
+	double alarms_per_hour, least_effect;
 	bool follow;
 	uint32_t without_excuses;
 	void *ctx;

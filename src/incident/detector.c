@@ -62,6 +62,8 @@ static void open_sources(struct detector *d)
 		.new_regimes = true,
 		.without_gaps = d->known.without & WITHOUT_GAPS,
 		.keys_known = d->fresh.keys_known,
+		.clock = d->o.model ? &d->o.model->clock : NULL,
+		.waits = d->o.model && d->o.model->clock.waits,
 		.row = window_row,
 		.mix = mix,
 		.ctx = d,
@@ -93,6 +95,7 @@ static void make_parts(struct detector *d)
 					 .window_ns = window_ns};
 	d->waits = (struct collective_waits){.tell = collective_tell, .ctx = d};
 	d->judging.rate.alarms_per_hour = o->alarms_per_hour;
+	d->judging.rate.least_effect = o->least_effect > 0 ? o->least_effect : LEAST_EFFECT;
 	if (o->model && d->known.regimes)
 		d->judging.regimes_known = regimes_count(d->known.regimes);
 	open_sources(d);
@@ -169,6 +172,11 @@ void detector_gpu_span(struct detector *d, const struct detect_names *n, const s
 	struct windows_event e;
 	if (windows_gpu_span(d->windows, n, s, &e))
 		count_event(d, &e);
+}
+
+void detector_wait(struct detector *d, const struct detect_names *n, const struct m_wait *w)
+{
+	windows_wait(d->windows, n, w);
 }
 
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)

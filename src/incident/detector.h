@@ -16,12 +16,17 @@
 #include "incident/anomaly.h"
 #include "events/visitor.h"
 
+#define LEAST_EFFECT 0.1
+#define NO_EFFECT    1e-9 /* whatever is lost */
+
 struct detector_options {
 	const struct model *model; /* NULL: learns from what comes */
 	uint64_t window_ns;	   /* 0 = the model's, or 1 s */
 	double alarms_per_hour;	   /* of recorded time where all is normal; 0 = 1 */
-	bool follow;		   /* what is usual follows slow drift; always without a model */
-	uint32_t without_excuses;  /* bits of excuse_bit (excuses.h): what is not excused */
+	/* Share of a job's time that must be lost for an alarm; 0 = LEAST_EFFECT. */
+	double least_effect;
+	bool follow;		  /* what is usual follows slow drift; always without a model */
+	uint32_t without_excuses; /* bits of excuse_bit (excuses.h): what is not excused */
 	/* All events come before detector_end, in any order between threads: a file. Windows are
 	 * judged then, and take about 1 KiB each until then. */
 	bool whole;
@@ -49,6 +54,7 @@ const struct detect_layers *detector_layers(const struct detector *d);
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c);
 void detector_gpu_span(struct detector *d, const struct detect_names *n,
 		       const struct m_gpu_span *s);
+void detector_wait(struct detector *d, const struct detect_names *n, const struct m_wait *w);
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c);
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s);
 /* A row that was made elsewhere: steps. In order of time for each process. */

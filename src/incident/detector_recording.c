@@ -26,6 +26,12 @@ static void gpu_span(void *ctx, const struct m_gpu_span *s)
 	detector_gpu_span(r->d, &r->names, s);
 }
 
+static void wait(void *ctx, const struct m_wait *w)
+{
+	struct reading *r = ctx;
+	detector_wait(r->d, &r->names, w);
+}
+
 static void counter(void *ctx, const struct m_counter *c)
 {
 	struct reading *r = ctx;
@@ -98,6 +104,7 @@ void detector_recording(struct detector *d, const struct row_source *r,
 	recording_feed(r, &(struct recording_sink){.ctx = &reading,
 						   .call = call,
 						   .gpu_span = gpu_span,
+						   .wait = wait,
 						   .counter = counter,
 						   .sample = sample,
 						   .progress = progress});

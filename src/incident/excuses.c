@@ -1,6 +1,7 @@
 /* excuses.c - the table of excuses, and the test of each. */
 #include "incident/excuses.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "detect/judge.h"
@@ -83,6 +84,23 @@ static bool nobody_waits(const struct excuse_case *c)
 	if (c->work->job != JOB_USUAL || is_of_counters(layer))
 		return false;
 	return errors == FEATURES_MOST || c->judged->explained.shares[errors] <= ERRORS_MOST;
+}
+
+/* Steps have the pace of the window that they end in; counters say of a window what was a moment
+ * ago. What is of no process has no pace, and nothing is asked of it; nor of Python alone, and of
+ * whatever else no clock is of. */
+static bool costs_little(const struct excuse_case *c)
+{
+	const struct feature_row *row = c->row;
+	double least = c->d->judging.rate.least_effect, most = 1 - least, before;
+	uint32_t pid = row->pid ? row->pid : row->gpu_pid;
+	double now = job_pace(&c->d->job, pid, row, &before);
+	size_t loss = feature_place(row->layer, "pace_loss");
+	if (loss < FEATURES_MOST) /* of other work it is against its own usual one */
+		now *= exp(c->work->shift->centre[loss]);
+	bool slow = now > 0 && now <= most;
+	bool was_slow = is_of_counters(row->layer) && before > 0 && before <= most;
+	return least > NO_EFFECT && job_has_pace(&c->d->job, pid) && !slow && !was_slow;
 }
 
 /* Counters of a GPU or process that stay other than they were, while what it does takes as long as

@@ -46,6 +46,8 @@ struct excuse {
 	X("new-work", EXCUSE_NEW, is_new_work, "it is of the first rows of a new kind of work")    \
 	X("nobody-waits", EXCUSE_COST, nobody_waits,                                               \
 	  "the process that it works for goes on as fast as usual")                                \
+	X("small-effect", EXCUSE_COST, costs_little,                                               \
+	  "less of the job's time was lost than anybody minds")                                    \
 	X("lasting-counters", EXCUSE_LASTING, counters_stay,                                       \
 	  "counters stay as they are for ten minutes, and work goes on as usual")
 

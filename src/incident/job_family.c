@@ -14,6 +14,8 @@ void job_free(struct job_family *j)
 	map64_free(&j->left_work);
 	map64_free(&j->told_slow);
 	map64_free(&j->told_children);
+	map64_free(&j->pace_of);
+	vec_free(&j->paces);
 }
 
 /* The process that a row is of. */
@@ -32,9 +34,52 @@ static bool is_of_work(enum detect_layer layer)
 	return detect_layer_traits(layer) & LAYER_IS_WORK;
 }
 
+static struct job_pace *pace_place(const struct job_family *j, uint32_t pid)
+{
+	uint64_t at;
+	return map64_get(&j->pace_of, pid, &at) ? &j->paces.data[at] : NULL;
+}
+
+/* Rows of one window have the same. */
+static void note_pace(struct job_family *j, const struct feature_row *row)
+{
+	struct job_pace *p = pace_place(j, row->pid);
+	if (!p) {
+		map64_set(&j->pace_of, row->pid, j->paces.len);
+		p = vec_push(&j->paces);
+	}
+	p->any |= row->pace > 0;
+	if (p->end_ns == row->end_ns) {
+		p->now = row->pace;
+		return;
+	}
+	p->before = p->end_ns == row->start_ns ? p->now : 0;
+	p->now = row->pace;
+	p->end_ns = row->end_ns;
+}
+
+double job_pace(const struct job_family *j, uint32_t pid, const struct feature_row *row,
+		double *ret_before)
+{
+	const struct job_pace *p = pace_place(j, pid);
+	*ret_before = 0;
+	if (!p || p->end_ns + j->window_ns < row->start_ns)
+		return row->pace;
+	*ret_before = p->end_ns >= row->end_ns || row->layer == DETECT_STEP ? p->before : p->now;
+	return row->layer == DETECT_STEP ? p->now : row->pace;
+}
+
+bool job_has_pace(const struct job_family *j, uint32_t pid)
+{
+	const struct job_pace *p = pace_place(j, pid);
+	return p && p->any;
+}
+
 void job_row(struct job_family *j, const struct feature_row *row, bool leaves)
 {
 	uint64_t since;
+	if (layer_has_calls(row->layer))
+		note_pace(j, row);
 	if (is_of_work(row->layer) && !map64_get(&j->work_since, row->pid, &since))
 		map64_set(&j->work_since, row->pid, row->start_ns);
 	if (layer_has_calls(row->layer) && leaves)
@@ -112,4 +157,5 @@ void job_forget(struct job_family *j, const struct m_process *ended)
 	map64_del(&j->told_slow, ended->pid);
 	map64_del(&j->told_children, ended->pid);
 	map64_del(&j->told_children, ended->parent_pid); /* others tell it anew */
+	map64_del(&j->pace_of, ended->pid);
 }

@@ -5,10 +5,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/map64.h"
 #include "detect/windows.h"
 
 #define SLOWED 0.9 /* usual work that goes on at this pace is no work of a new kind */
+
+/* How fast a process's work went on in the last windows that were judged; 0 unknown. */
+struct job_pace {
+	uint64_t end_ns; /* of the last */
+	double now, before;
+	bool any; /* it had a pace once */
+};
 
 struct job_family {
 	uint64_t window_ns;
@@ -17,6 +25,8 @@ struct job_family {
 	struct map64 work_since; /* pid to the start of its first row of work */
 	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
 	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
+	struct map64 pace_of;	 /* pid to the place of what is known of its pace */
+	VEC(struct job_pace) paces; /* never shorter; places of those that are gone are empty */
 	struct map64 told_children; /* pid to the latest such end of those that it has started */
 };
 
@@ -32,6 +42,11 @@ void job_row(struct job_family *j, const struct feature_row *row, bool leaves);
 /* What the parent of the row's process does; of rows that have a pace of their own, and of
  * processes that have no parent here, nothing is said. */
 enum job_work job_work(const struct job_family *j, const struct feature_row *row);
+/* The pace of a row's window, and of the one before; 0 unknown. */
+double job_pace(const struct job_family *j, uint32_t pid, const struct feature_row *row,
+		double *ret_before);
+/* Whether the process ever had one. */
+bool job_has_pace(const struct job_family *j, uint32_t pid);
 /* Whether a row of counters or a step is of a window in which calls of its process were of other or
  * new work: known once those were judged. */
 bool job_left_work(const struct job_family *j, const struct feature_row *row);

@@ -62,7 +62,8 @@ static struct row_work work_of_row(struct detector *d, struct series *s,
 {
 	uint32_t regime = row->regime ? row->regime : s->regime;
 	struct row_work w = {.shift = shift_of(d, s, regime)};
-	w.slowed = row->pace > 0 && row->pace < SLOWED && !(d->model->without & WITHOUT_PACE);
+	w.slowed = row->pace > 0 && row->pace < SLOWED && !row->resized &&
+		   !(d->model->without & WITHOUT_PACE);
 	if (w.slowed && !w.shift->known) {
 		regime = s->usual;
 		w.shift = shift_of(d, s, regime);
@@ -74,7 +75,10 @@ static struct row_work work_of_row(struct detector *d, struct series *s,
 	s->regime = regime;
 	w.lags = !w.slowed && w.shift->known && counters_lag(s, row);
 	w.fresh = w.shift->known && !w.slowed && fresh_work_covers(&d->fresh, row);
-	w.leaves = !w.slowed && (row->other_work || !w.shift->known || job_left_work(&d->job, row));
+	/* New sizes in work that a model has: it begins or ends in the window. */
+	bool resizes = row->resized && regime && regime <= d->judging.regimes_known;
+	w.leaves = !w.slowed &&
+		   (row->other_work || resizes || !w.shift->known || job_left_work(&d->job, row));
 	if (w.leaves)
 		leave_work(d, s, row);
 	job_row(&d->job, row, w.leaves || w.fresh);
@@ -124,10 +128,9 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	for (size_t f = 0; f < FEATURES_MOST; f++)
 		off.x[f] -= w->shift->centre[f];
 	judge_row(&judgement, d->model, d->learning, &off);
-	if (excuse_find(
-		    EXCUSE_COST,
-		    &(struct excuse_case){
-			    .d = d, .row = row, .series = s, .work = w, .judged = &judgement})) {
+	const struct excuse_case of_cost = {
+		.d = d, .row = row, .series = s, .work = w, .judged = &judgement};
+	if (!isnan(judgement.p) && excuse_find(EXCUSE_COST, &of_cost)) {
 		judgement.explained.better = true;
 		judgement.p = fmax(judgement.p, COSTLESS_P);
 	}

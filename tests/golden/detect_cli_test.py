@@ -190,7 +190,8 @@ def a_slow_operator_is_found_with_its_calls_and_lines(folder):
 
 @test
 def the_rarest_are_shown_in_order_of_time(folder):
-    options = ("-m", learn_job(folder), "--alarms-per-hour", 1800)
+    options = ("-m", learn_job(folder), "--alarms-per-hour", 1800,
+               "--least-effect", 0)
     path = job(folder / "bad.eacgm", 7, 100, *FAULT, 1.6)
     said = found(path, *options)["anomalies"]
     rarest = sorted(range(len(said)), key=lambda i: (said[i]["p_value"], i))[:2]
@@ -214,9 +215,24 @@ def a_normal_run_has_no_anomalies(folder):
 def what_is_not_normal_is_up_to_the_rate_of_alarms(folder):
     model = learn_job(folder)
     good = job(folder / "other.eacgm", 8, 200)
-    counts = [found(good, "-m", model, "--alarms-per-hour", rate)["rows_alarmed"]
+    counts = [found(good, "-m", model, "--alarms-per-hour", rate,
+                    "--least-effect", 0)["rows_alarmed"]
               for rate in (0.01, 1, 3000)]
     assert counts[0] <= counts[1] < counts[2], counts
+    # a tenth of the job's time is lost nowhere in it, however often one wants to be told
+    assert found(good, "-m", model, "--alarms-per-hour", 3000)["rows_alarmed"] == 0
+
+
+@test
+def what_costs_little_is_not_told(folder):
+    model = learn_job(folder)
+    mild = job(folder / "mild.eacgm", 7, 100, *FAULT, 1.15)
+    told = [len(found(mild, "-m", model, "--least-effect", percent)["anomalies"])
+            for percent in (0, 3, 20)]
+    assert told[0] and told[1] and not told[2], told
+    for wrong in ("-1", "100", "x"):
+        said = eacgm("detect", mild, "-m", model, "--least-effect", wrong, status=2)
+        assert "'--least-effect' takes a number of 0 to 99" in said.stderr, said.stderr
 
 
 @test

@@ -19,7 +19,7 @@ static void each_has_a_bit(void **state)
 	bits |= excuse_bit(name);
 	EXCUSES(X, X)
 #undef X
-	assert_int_equal(bits, (1u << 11) - 1);
+	assert_int_equal(bits, (1u << 12) - 1);
 	assert_int_equal(excuse_bit("nothing"), 0);
 }
 
@@ -83,10 +83,37 @@ static void each_is_turned_off_by_its_name(void **state)
 	}
 }
 
+/* A rare row, of a process of that pace in it; 0: unknown. */
+static double p_at_pace(double pace, double least_effect, uint32_t without)
+{
+	options.without_excuses = without;
+	options.least_effect = least_effect;
+	start(false);
+	rows(20, USUAL);
+	struct feature_row row = rare_row(DETECT_TORCH, PID, RARE);
+	row.pace = pace;
+	give(&row);
+	stop();
+	return p_of(20);
+}
+
+static void nobody_minds_a_small_effect(void **state)
+{
+	(void)state;
+	assert_true(p_at_pace(0.85, 0, 0) < 10 * RARE);
+	assert_true(p_at_pace(0.95, 0, 0) >= 0.5);
+	assert_true(p_at_pace(1.2, 0, 0) >= 0.5);
+	assert_true(p_at_pace(0.85, 0.2, 0) >= 0.5);
+	assert_true(p_at_pace(0.75, 0.2, 0) < 10 * RARE);
+	assert_true(p_at_pace(0.95, NO_EFFECT, 0) < 10 * RARE);
+	assert_true(p_at_pace(0.95, 0, excuse_bit("small-effect")) < 10 * RARE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_has_a_bit),
+		cmocka_unit_test_setup(nobody_minds_a_small_effect, begin),
 		cmocka_unit_test_setup(each_is_turned_off_by_its_name, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);

@@ -143,8 +143,11 @@ void expect_anomaly(size_t i, uint64_t from, uint64_t to)
 int begin(void **state)
 {
 	(void)state;
-	options = (struct detector_options){
-		.model = &model, .alarms_per_hour = 1, .tell = on_anomaly, .row = on_row};
+	options = (struct detector_options){.model = &model,
+					    .alarms_per_hour = 1,
+					    .tell = on_anomaly,
+					    .row = on_row,
+					    .least_effect = NO_EFFECT};
 	model.recordings = UINT32_MAX;
 	model.without = 0;
 	model.layers[DETECT_TORCH].cusum_ratio = 1;

@@ -447,203 +447,172 @@ static void without_gaps(void **state)
 	assert_int_equal(rows[0].regime, 0);
 }
 
-/* Of what a model knows half as much is done, with as many calls beside it that no model knows.
- * Windows at the ends tell no pace: the process may have begun or ended in them. */
-static void pace_of_usual_work(void **state)
+/* A second of operators, back to back at so many times their usual duration and gap; the rest of it
+ * from `until_ms` on has nothing. */
+static void operators(uint32_t thread, uint64_t s, uint64_t slower, uint64_t until_ms)
 {
-	(void)state;
-	struct windows_options o = {.window_ns = SECOND,
-				    .late_ns = WINDOWS_NEVER,
-				    .keys = keys,
-				    .usual = usual,
-				    .regimes = regimes,
-				    .new_regimes = true,
-				    .row = on_row};
-	for (uint64_t s = 10; s < 15; s++)
-		copies(s * SECOND, 2000, 1000, 1000);
-	windows_end(windows);
-	for (size_t i = 0; i < 5; i++)
-		assert_true(isnan(x(i, PACE_LOSS))); /* nothing is frozen */
-	regimes_freeze(regimes);
-	windows_free(windows);
-	o.keys_known = detect_keys_count(keys);
-	windows = windows_new(&o);
-	rows_len = 0;
-	copies(20 * SECOND, 2000, 1000, 1000);
-	copies(21 * SECOND, 2000, 1000, 1000);
-	copies(22 * SECOND, 1000, 1000, 1000);
-	for (uint64_t i = 0; i < 1000; i++)
-		add(FAKE_RUNTIME_COPY, 0, 22 * SECOND + 500000000 + i * 10, 5);
-	copies(23 * SECOND, 2000, 1000, 1000);
-	windows_end(windows);
-	assert_int_equal(rows_len, 4);
-	assert_true(isnan(x(0, PACE_LOSS)) && isnan(x(3, PACE_LOSS)));
-	expect_near(x(1, PACE_LOSS), 0, 0.01);
-	expect_near(x(2, PACE_LOSS), log(2), 0.01);
+	uint64_t each = 11000 * slower, n = until_ms * 1000000 / each;
+	for (uint64_t i = 0; i < n; i++)
+		add(FAKE_OPERATOR, thread, s * SECOND + i * each + 1000 * slower, 10000 * slower);
 }
 
-/* A second of copies of two sizes. */
-static void copies_of_two_sizes(uint64_t s, uint64_t small, uint64_t large)
+/* A call of PyTorch that nobody has met. */
+static void add_unknown(uint64_t start_ns, uint64_t dur_ns)
 {
-	for (uint64_t i = 0; i < small + large; i++) {
-		struct m_call c = fake_call(FAKE_COPY, 0, s * SECOND + i * 2000, 1000);
-		c.args[1] = i < small ? 1 << 10 : 1 << 20;
-		windows_call(windows, &names, &c, NULL);
-	}
+	struct m_call c = fake_call(FAKE_INSTANT, 0, start_ns, dur_ns);
+	c.flags = 0;
+	windows_call(windows, &names, &c, NULL);
 }
 
-/* The paces of seven seconds, the fourth of which has so many copies; of all others 1000 of each
- * size are usual. */
-static void expect_paces(uint64_t small, uint64_t large, bool is_last, const double *paces)
+static double pace_at(uint32_t pid, uint64_t second)
 {
-	open_windows(WINDOWS_NEVER);
-	for (uint64_t s = 20; s < (is_last ? 24 : 27); s++)
-		copies_of_two_sizes(s, s == 23 ? small : 1000, s == 23 ? large : 1000);
-	windows_end(windows);
-	assert_int_equal(rows_len, is_last ? 4 : 7);
 	for (size_t i = 0; i < rows_len; i++)
-		if (!(fabs(rows[i].pace - paces[i]) <= 0.01))
-			fail_msg("%d, %d: second %zu: %g is not %g", (int)small, (int)large, i,
-				 rows[i].pace, paces[i]);
+		if (rows[i].pid == pid && rows[i].start_ns == second * SECOND)
+			return rows[i].pace;
+	fail_msg("no row of %u at %d", pid, (int)second);
+	return 0;
 }
 
-/* What has one size more and the other less often is some other work, which may have begun in the
- * window before and end in the one after. Not so what is slower or hardly does anything; nor the
- * last window, of which nobody knows whether it is whole. */
-static void no_pace_beside_windows_at_none(void **state)
+/* Whatever its steps are. */
+static void pace_is_usual_time_over_time(void **state)
 {
 	(void)state;
-	for (uint64_t s = 10; s < 15; s++)
-		copies_of_two_sizes(s, 1000, 1000);
+	operators(0, 20, 1, 1000);
+	operators(0, 21, 2, 1000);
+	operators(0, 22, 4, 1000);
+	operators(0, 23, 1, 1000);
 	windows_end(windows);
-	regimes_freeze(regimes);
-	expect_paces(1000, 1000, false, (const double[]){0, 1, 1, 1, 1, 1, 0});
-	expect_paces(2000, 400, false, (const double[]){0, 1, 0, 0, 0, 1, 0});
-	expect_paces(500, 500, false, (const double[]){0, 1, 1, 0.5, 1, 1, 0});
-	expect_paces(30, 0, false, (const double[]){0, 1, 1, 0.015, 1, 1, 0});
-	expect_paces(2000, 400, true, (const double[]){0, 1, 1, 0});
+	expect_near(pace_at(100, 20), 1, 0.01);
+	expect_near(pace_at(100, 21), 0.5, 0.01);
+	expect_near(pace_at(100, 22), 0.25, 0.01);
+	expect_near(pace_at(100, 23), 1, 0.01);
 }
 
-/* A second with one size more and the other less often, and that many functions of Python, is
- * another mix of work, in which the process is from the window before to the one after. Not so at
- * the usual pace with as many functions beside, nor without them. */
-static void another_mix_at_no_pace_is_other_work(void **state)
+static struct clock_window clocked[64];
+static size_t clocked_len;
+
+static void on_clocked(void *ctx, const struct clock_window *window)
+{
+	(void)ctx;
+	clocked[clocked_len++] = *window;
+}
+
+static struct windows_options clock_options(const struct model_clock *clock)
+{
+	return (struct windows_options){.window_ns = SECOND,
+					.late_ns = WINDOWS_NEVER,
+					.keys = keys,
+					.usual = usual,
+					.regimes = regimes,
+					.new_regimes = true,
+					.keys_known = detect_keys_count(keys),
+					.clock = clock,
+					.row = on_row};
+}
+
+static void reopen(const struct windows_options *o)
+{
+	windows_free(windows);
+	windows = windows_new(o);
+	rows_len = clocked_len = 0;
+}
+
+static void learn_clock(struct model_clock *ret)
+{
+	struct windows_options o = clock_options(NULL);
+	o.clocked = on_clocked;
+	reopen(&o);
+	for (uint64_t s = 0; s < 40; s++)
+		operators(0, 100 + s, 1, 1000);
+	windows_end(windows);
+	clock_learn(ret, clocked, clocked_len, SECOND);
+	assert_int_equal(ret->layer, DETECT_TORCH);
+}
+
+/* Calls that no model knows, in half of the time of the usual work: they are beside it, and what
+ * they took was lost. Where nothing else is done, it is other work. */
+static void unknown_calls_are_beside_the_work(void **state)
 {
 	(void)state;
-	static const struct {
-		uint64_t small, large, functions;
-		bool other;
-	} cases[] = {{2000, 100, 3000, true}, {1000, 1000, 3000, false}, {2000, 100, 0, false}};
-	for (uint64_t s = 10; s < 15; s++)
-		copies_of_two_sizes(s, 1000, 1000);
+	struct model_clock clock;
+	learn_clock(&clock);
+	struct windows_options o = clock_options(&clock);
+	reopen(&o);
+	operators(0, 200, 1, 1000);
+	operators(0, 201, 1, 500);
+	for (uint64_t i = 0; i < 50; i++)
+		add_unknown(201 * SECOND + 500000000 + i * 10000000, 9990000);
+	for (uint64_t i = 0; i < 100; i++)
+		add_unknown(202 * SECOND + i * 10000000, 9990000);
+	operators(0, 203, 1, 1000);
 	windows_end(windows);
-	regimes_freeze(regimes);
-	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-		open_windows(WINDOWS_NEVER);
-		for (uint64_t s = 20; s < 27; s++) {
-			bool is = s == 23;
-			copies_of_two_sizes(s, is ? cases[k].small : 1000,
-					    is ? cases[k].large : 1000);
-			for (uint64_t i = 0; is && i < cases[k].functions; i++)
-				add(FAKE_FUNCTION, 1, s * SECOND + i * 2000, 1000);
-		}
+	expect_near(pace_at(100, 200), 1, 0.01);
+	expect_near(pace_at(100, 201), 0.5, 0.02);
+	expect_near(pace_at(100, 202), 0, 0);
+	for (size_t i = 0; i < rows_len; i++)
+		assert_true(rows[i].other_work == (rows[i].start_ns == 202 * SECOND));
+}
+
+/* Between calls a thread waits for the world: where that is no part of the work, a tenth of the
+ * work in a second is no slower than all of it; what another process of the job makes it wait is.
+ */
+static void waiting_for_the_world_is_no_work(void **state)
+{
+	(void)state;
+	struct windows_options o = clock_options(NULL);
+	struct m_wait wait = {.thread = 0,
+			      .start_ns = 201 * SECOND + 101000000,
+			      .end_ns = 202 * SECOND - 1000000,
+			      .waker_pid = 77,
+			      .reason = WAIT_NETWORK};
+	for (int i = 0; i < 3; i++) {
+		o.waits = i > 0;
+		reopen(&o);
+		if (i == 2)
+			windows_parent(windows, 77, 100);
+		operators(0, 200, 1, 1000);
+		operators(0, 201, 1, 100);
+		windows_wait(windows, &names, &wait);
+		operators(0, 202, 1, 1000);
 		windows_end(windows);
-		for (size_t i = 0; i < rows_len; i++) {
-			uint64_t second = rows[i].start_ns / SECOND;
-			bool near = second >= 22 && second <= 24;
-			if (rows[i].other_work != (near && cases[k].other))
-				fail_msg("case %zu: second %d", k, (int)second);
-		}
+		expect_near(pace_at(100, 200), 1, 0.01);
+		expect_near(pace_at(100, 202), i == 1 ? 1 : 0.53, 0.02);
 	}
-}
-
-/* Seven calls are not enough to say what they are. */
-static void few_calls_are_no_other_work(void **state)
-{
-	(void)state;
-	for (uint64_t s = 10; s < 50; s++)
-		copies_of_two_sizes(s, 20, 20);
-	windows_end(windows);
-	regimes_freeze(regimes);
-	for (uint64_t few = 7; few <= 8; few++) {
-		open_windows(WINDOWS_NEVER);
-		for (uint64_t s = 100; s < 130; s++)
-			copies_of_two_sizes(s, s == 120 ? few : 20, s == 120 ? 0 : 20);
-		windows_end(windows);
-		assert_int_equal(rows_len, 30);
-		expect_near(rows[18].pace, 1, 0.01);
-		expect_near(rows[19].pace, few == 7, 0.01);
-		expect_near(rows[20].pace, 0, 0.01);
-		expect_near(rows[21].pace, few == 7, 0.01);
-		expect_near(rows[22].pace, 1, 0.01);
-	}
-}
-
-/* Live the next window has only begun when one is handed out. */
-static void a_window_that_has_begun_takes_no_pace(void **state)
-{
-	(void)state;
-	for (uint64_t s = 10; s < 15; s++)
-		copies_of_two_sizes(s, 1000, 1000);
-	windows_end(windows);
-	regimes_freeze(regimes);
-	open_windows(SECOND / 4);
-	for (uint64_t s = 20; s < 24; s++) {
-		copies_of_two_sizes(s, 300, 0); /* so far */
-		windows_upto(windows, s * SECOND + SECOND / 4);
-		copies_of_two_sizes(s, 700, 1000);
-	}
-	windows_end(windows);
-	assert_int_equal(rows_len, 4);
-	expect_near(rows[1].pace, 1, 0.01);
-	expect_near(rows[2].pace, 1, 0.01);
-}
-
-/* Of a parent in one second 2000 copies, half as many in the next, and again 2000; of its child few
- * calls that no model knows. */
-static void family(bool child_first)
-{
-	static const int n[] = {2000, 2000, 1000, 2000};
-	for (uint64_t s = 20; s < 24; s++) {
-		for (uint64_t i = 0; i < 20 && child_first; i++)
-			add(FAKE_RUNTIME_COPY, 2, s * SECOND + i * 1000, 5);
-		copies(s * SECOND, n[s - 20], 1000, 1000);
-		for (uint64_t i = 0; i < 20 && !child_first; i++)
-			add(FAKE_RUNTIME_COPY, 2, s * SECOND + i * 1000, 5);
-	}
-	windows_end(windows);
-	assert_int_equal(rows_len, 8);
 }
 
 /* Whoever is met first, and also where each says that the other is its parent. */
 static void children_have_their_parents_pace(void **state)
 {
 	(void)state;
-	for (uint64_t s = 10; s < 15; s++)
-		copies(s * SECOND, 2000, 1000, 1000);
-	windows_end(windows);
-	regimes_freeze(regimes);
-	for (int i = 0; i < 3; i++) {
-		open_windows(WINDOWS_NEVER);
+	for (int i = 0; i < 2; i++) {
+		struct windows_options o = clock_options(NULL);
+		reopen(&o);
 		windows_parent(windows, 101, 100);
-		if (i == 2)
-			windows_parent(windows, 100, 101);
-		family(i == 1);
+		for (uint64_t s = 20; s < 23; s++) {
+			if (i)
+				operators(2, s, 4, 1000);
+			operators(0, s, s == 21 ? 2 : 1, 1000);
+			if (!i)
+				operators(2, s, 4, 1000);
+		}
+		windows_end(windows);
 		for (size_t k = 0; k < rows_len; k++) {
-			uint64_t second = rows[k].start_ns / SECOND;
-			bool ends = second == 20 || second == 23;
-			if (i == 2) /* each waits for the other: one has none */
-				continue;
-			assert_true(rows[k].parents_pace == (rows[k].pid == 101 && !ends));
-			expect_near(rows[k].pace, ends ? 0 : second == 22 ? 0.5 : 1, 0.01);
+			assert_true(rows[k].parents_pace == (rows[k].pid == 101));
+			expect_near(rows[k].pace, rows[k].start_ns == 21 * SECOND ? 0.5 : 1, 0.01);
 		}
 	}
-	open_windows(WINDOWS_NEVER); /* of another recording nothing of this one is known */
+	/* What does the model's work itself has its own. */
+	struct model_clock clock;
+	learn_clock(&clock);
+	struct windows_options o = clock_options(&clock);
+	reopen(&o);
 	windows_parent(windows, 101, 100);
-	windows_forget_rows(windows);
-	family(false);
-	for (size_t k = 0; k < rows_len; k++)
-		assert_false(rows[k].parents_pace);
+	for (uint64_t s = 20; s < 23; s++) {
+		operators(0, s, 1, 1000);
+		operators(2, s, 2, 1000);
+	}
+	windows_end(windows);
+	expect_near(pace_at(101, 21), 0.5, 0.02);
 }
 
 /* What a thread does that nobody knows, after it was away, was not awaited: its gap is none. */
@@ -837,11 +806,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_gaps_show, begin, end),
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
-		cmocka_unit_test_setup_teardown(pace_of_usual_work, begin, end),
-		cmocka_unit_test_setup_teardown(no_pace_beside_windows_at_none, begin, end),
-		cmocka_unit_test_setup_teardown(another_mix_at_no_pace_is_other_work, begin, end),
-		cmocka_unit_test_setup_teardown(few_calls_are_no_other_work, begin, end),
-		cmocka_unit_test_setup_teardown(a_window_that_has_begun_takes_no_pace, begin, end),
+		cmocka_unit_test_setup_teardown(pace_is_usual_time_over_time, begin, end),
+		cmocka_unit_test_setup_teardown(unknown_calls_are_beside_the_work, begin, end),
+		cmocka_unit_test_setup_teardown(waiting_for_the_world_is_no_work, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
 		cmocka_unit_test_setup_teardown(new_work_was_not_awaited, begin, end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),

@@ -1,0 +1,278 @@
+/* clock.c - sums of usual time, and what they say of a window. */
+#include "detect/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/stats.h"
+
+#define WINDOWS_LEAST 30   /* that a layer is learned from */
+#define PRESENT	      0.8  /* of the windows of the layer that has most */
+#define LEADS	      0.5  /* of the usual time of the busiest process */
+#define ALIKE	      0.25 /* places within that of the pace agree */
+#define MOST_QUANTILE 0.98 /* of training windows, and */
+#define MOST_ROOM     1.1  /* so much more */
+
+void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
+{
+	if (part->resized || !isnan(part->usual_ns))
+		s->calls[part->function % CLOCK_PLACES] += (float)share;
+	clock_add_gap(s, part);
+}
+
+void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
+{
+	double usual_ns = part->usual_ns;
+	if (part->resized) {
+		s->resized_ns += part->ns;
+		usual_ns = isnan(usual_ns) ? part->ns : usual_ns;
+	}
+	if (isnan(usual_ns)) {
+		s->unknown_ns += part->ns;
+		return;
+	}
+	s->ns += part->ns;
+	s->usual_ns += usual_ns;
+	s->usual[part->function % CLOCK_PLACES] += (float)usual_ns;
+}
+
+/* ---- reading ---- */
+
+struct place_pace {
+	double share, ratio; /* of usual time; of calls to the usual ones */
+	double room;	     /* that counts have, of the ratio */
+};
+
+static int by_ratio(const void *a, const void *b)
+{
+	const struct place_pace *x = a, *y = b;
+	return x->ratio < y->ratio ? -1 : x->ratio > y->ratio;
+}
+
+/* The pace that half of the usual time has at most. */
+static double middle(struct place_pace *places, size_t n)
+{
+	double below = 0;
+	qsort(places, n, sizeof(*places), by_ratio);
+	for (size_t i = 0; i < n; i++) {
+		below += places[i].share;
+		if (below >= 0.5)
+			return places[i].ratio;
+	}
+	return 0;
+}
+
+/* Calls a window of usual speed has in a place. */
+static double usual_calls(const struct model_clock *m, size_t place, uint64_t window_ns)
+{
+	return m->calls_per_s[place] * (double)window_ns / 1e9;
+}
+
+/* The pace that the places agree on; 0: they do not. */
+static double pace_of(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
+{
+	struct place_pace places[CLOCK_PLACES];
+	size_t n = 0;
+	double agree = 0;
+	for (size_t i = 0; i < CLOCK_PLACES; i++) {
+		double usual = usual_calls(m, i, window_ns);
+		if (usual > 0)
+			places[n++] = (struct place_pace){.share = m->share[i],
+							  .ratio = (double)s->calls[i] / usual,
+							  .room = 2 / sqrt(usual)};
+	}
+	double pace = middle(places, n);
+	for (size_t i = 0; i < n && pace > 0; i++) {
+		/* Counts vary by their root. */
+		double room = fmax(ALIKE * pace, places[i].room * sqrt(pace));
+		agree += fabs(places[i].ratio - pace) <= room ? places[i].share : 0;
+	}
+	return agree >= CLOCK_AGREE ? pace : 0;
+}
+
+/* Usual time, less that of calls beside the work. */
+static double usual_at(const struct model_clock *m, const struct clock_sums *s, double pace,
+		       uint64_t window_ns)
+{
+	double sum = 0;
+	for (size_t i = 0; i < CLOCK_PLACES; i++) {
+		double most = pace * m->most[i] * usual_calls(m, i, window_ns);
+		double calls = (double)s->calls[i];
+		sum += (double)s->usual[i] * (calls > most ? most / calls : 1);
+	}
+	return sum;
+}
+
+bool clock_resized(const struct clock_sums *s)
+{
+	return s->resized_ns > CLOCK_RESIZED * (s->ns + s->unknown_ns);
+}
+
+void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
+		uint64_t window_ns)
+{
+	double all = s->ns + s->unknown_ns;
+	*ret = (struct clock_reading){0};
+	if (all < CLOCK_COVERED * (double)window_ns)
+		return;
+	double pace = m && m->layer < DETECT_LAYERS ? pace_of(m, s, window_ns) : 0;
+	ret->agrees = pace > 0;
+	ret->is_other = !ret->agrees && s->unknown_ns > CLOCK_UNKNOWN * all;
+	if (ret->agrees)
+		ret->speed = usual_at(m, s, pace, window_ns) / all;
+	else if (!ret->is_other)
+		ret->speed = (s->usual_ns + s->unknown_ns) / all;
+}
+
+/* ---- learning ---- */
+
+struct learned {
+	const struct clock_window **sorted; /* all, by layer and process */
+	size_t sorted_len;
+	const struct clock_window **windows; /* that are learned from, of one layer */
+	size_t n;
+	uint64_t window_ns;
+};
+
+static bool of_one(const struct clock_window *x, const struct clock_window *y)
+{
+	return x->layer == y->layer && x->recording == y->recording && x->pid == y->pid;
+}
+
+static int by_process(const void *a, const void *b)
+{
+	const struct clock_window *x = *(const struct clock_window *const *)a;
+	const struct clock_window *y = *(const struct clock_window *const *)b;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->recording != y->recording)
+		return x->recording < y->recording ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* The windows from that place on that are of its process and layer; *ret_usual_ns: theirs. */
+static size_t stretch(const struct learned *l, size_t at, double *ret_usual_ns)
+{
+	size_t end = at;
+	*ret_usual_ns = 0;
+	for (; end < l->sorted_len && of_one(l->sorted[at], l->sorted[end]); end++)
+		*ret_usual_ns += l->sorted[end]->sums.usual_ns;
+	return end - at;
+}
+
+/* Puts those of the layer's busiest processes into windows. */
+static void choose(struct learned *l, enum detect_layer layer)
+{
+	double most = 0, usual_ns;
+	l->n = 0;
+	for (size_t i = 0; i < l->sorted_len; i += stretch(l, i, &usual_ns)) {
+		stretch(l, i, &usual_ns);
+		most = l->sorted[i]->layer == layer ? fmax(most, usual_ns) : most;
+	}
+	for (size_t i = 0, len; i < l->sorted_len; i += len) {
+		len = stretch(l, i, &usual_ns);
+		if (l->sorted[i]->layer != layer || usual_ns < LEADS * most)
+			continue;
+		for (size_t k = i; k < i + len; k++)
+			if (l->sorted[k]->sums.ns >= CLOCK_COVERED * (double)l->window_ns)
+				l->windows[l->n++] = l->sorted[k];
+	}
+}
+
+static void rates(struct model_clock *m, const struct learned *l)
+{
+	double usual_ns = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		const struct clock_sums *s = &l->windows[i]->sums;
+		usual_ns += s->usual_ns;
+		for (size_t p = 0; p < CLOCK_PLACES; p++) {
+			m->calls_per_s[p] += (double)s->calls[p];
+			m->share[p] += (double)s->usual[p];
+		}
+	}
+	for (size_t p = 0; p < CLOCK_PLACES && usual_ns > 0; p++) {
+		m->calls_per_s[p] /= usual_ns / 1e9;
+		m->share[p] /= usual_ns;
+		m->most[p] = CLOCK_MORE;
+	}
+}
+
+/* How many times the pace's calls a place had in training, nearly always: evaluations between steps
+ * make forward passes more than backward ones. */
+static void mosts(struct model_clock *m, const struct learned *l)
+{
+	double *ratios = xcalloc(l->n + 1, sizeof(*ratios));
+	for (size_t p = 0; p < CLOCK_PLACES; p++) {
+		size_t n = 0;
+		double usual = usual_calls(m, p, l->window_ns);
+		for (size_t i = 0; i < l->n && usual > 0; i++) {
+			double pace = pace_of(m, &l->windows[i]->sums, l->window_ns);
+			if (pace > 0)
+				ratios[n++] = (double)l->windows[i]->sums.calls[p] / usual / pace;
+		}
+		if (!n)
+			continue;
+		stats_sort(ratios, n);
+		double high = ratios[(size_t)((double)(n - 1) * MOST_QUANTILE)];
+		m->most[p] = fmax(CLOCK_MORE, MOST_ROOM * high);
+	}
+	free(ratios);
+}
+
+/* The farther quartile of ln speed. */
+static double spread(const struct model_clock *m, const struct learned *l)
+{
+	double *lns = xcalloc(l->n + 1, sizeof(*lns));
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		struct clock_reading r;
+		clock_read(&r, m, &l->windows[i]->sums, l->window_ns);
+		if (r.speed > 0)
+			lns[n++] = log(r.speed);
+	}
+	stats_sort(lns, n);
+	double ret = n ? fmax(lns[n - 1 - n / 4] - lns[n / 2], lns[n / 2] - lns[n / 4]) : INFINITY;
+	free(lns);
+	return ret;
+}
+
+void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
+		 uint64_t window_ns)
+{
+	struct learned l = {.sorted = xcalloc(n + 1, sizeof(*l.sorted)),
+			    .sorted_len = n,
+			    .windows = xcalloc(n + 1, sizeof(*l.windows)),
+			    .window_ns = window_ns};
+	struct model_clock tried[DETECT_LAYERS];
+	size_t had[DETECT_LAYERS], most = 0;
+	double spreads[DETECT_LAYERS];
+	*ret = (struct model_clock){.layer = DETECT_LAYERS};
+	for (size_t i = 0; i < n; i++)
+		l.sorted[i] = &windows[i];
+	qsort(l.sorted, n, sizeof(*l.sorted), by_process);
+	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
+		choose(&l, layer);
+		tried[layer] = (struct model_clock){.layer = layer};
+		had[layer] = l.n;
+		most = l.n > most ? l.n : most;
+		if (l.n < WINDOWS_LEAST)
+			continue;
+		rates(&tried[layer], &l);
+		mosts(&tried[layer], &l);
+		spreads[layer] = spread(&tried[layer], &l);
+	}
+	double least = INFINITY;
+	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
+		if (had[layer] < WINDOWS_LEAST || (double)had[layer] < PRESENT * (double)most ||
+		    !(spreads[layer] < least))
+			continue;
+		least = spreads[layer];
+		*ret = tried[layer];
+	}
+	free(l.sorted);
+	free(l.windows);
+}

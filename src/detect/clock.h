@@ -1,0 +1,79 @@
+/* clock.h - how fast the work of a process goes on, whatever that work is.
+ *
+ * Each call has a usual duration, and a usual time before it, by its function, its sizes and the
+ * call before it (usual.h). Summed up over what a process did in a window they say how long that
+ * much work usually takes: U. It took A. The speed is U / A: 1 as usual, 0.5 where all takes twice
+ * as long. Nothing in it asks for steps, for fixed shapes or for one kind of work: twice as many
+ * short steps, an evaluation between, a burst of requests have more usual time in the same window.
+ *
+ * One thing it does not see by itself: calls that are made in vain (a copy in each layer, many
+ * small kernels) have their usual time, too. So functions are put by hash into CLOCK_PLACES places,
+ * and a model says how many calls of each place belong to a second of usual time. In a window where
+ * most places (by time) have so many times their calls, P, the work is the usual one at that pace,
+ * and calls of a place beyond its most (what training windows had, CLOCK_MORE at least) are beside
+ * the work: their time was lost, as is that of calls that nobody knows:
+ *
+ *   speed = sum over places of usual time x min(1, P x most x usual calls / calls)  /  A
+ *
+ * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
+ * unknown calls count as they took. So do calls of known functions with sizes that no model has
+ * (another batch), until it was learned how long they usually take. Sums are of outermost calls of
+ * one layer. No I/O. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "detect/layer.h"
+#include "detect/model.h"
+
+#define CLOCK_MORE    1.25 /* calls of a place vary so much without telling anything */
+#define CLOCK_AGREE   0.7  /* share of usual time whose places go at one pace */
+#define CLOCK_COVERED 0.05 /* of a window: less time in calls and between them says nothing */
+#define CLOCK_UNKNOWN 0.25 /* of the time: more in unknown calls is other work */
+#define CLOCK_RESIZED 0.02 /* of the time: more in new sizes is work of another size */
+
+/* What was done in a window, by one process and layer. Zeroed at its beginning. */
+struct clock_sums {
+	double ns, usual_ns; /* of calls, and times before them, that have a usual one */
+	double unknown_ns;   /* of others */
+	double resized_ns; /* of the first: of sizes that no model has, of functions that it has */
+	float calls[CLOCK_PLACES], usual[CLOCK_PLACES]; /* of the first; usual: ns */
+};
+
+/* A call, or the time before it, or the part of it that is in the window. */
+struct clock_part {
+	uint32_t function; /* as in keys.h's struct detect_keyed */
+	bool resized; /* of a size that no model has: usual_ns was learned since, or is not known */
+	double ns, usual_ns; /* NaN unknown */
+};
+void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share);
+void clock_add_gap(struct clock_sums *s, const struct clock_part *part);
+
+struct clock_reading {
+	double speed;  /* 0: unknown */
+	bool agrees;   /* it is the usual work, at one pace */
+	bool is_other; /* most of it is of calls that nobody knows */
+};
+
+/* Much of it is of sizes that no model has: slow may be right, also in layers that tell no size. */
+bool clock_resized(const struct clock_sums *s);
+/* m: NULL, or without a layer: nothing is known but usual times. */
+void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
+		uint64_t window_ns);
+
+/* ---- learning ---- */
+
+struct clock_window {
+	uint32_t recording, pid;
+	uint64_t start_ns;
+	enum detect_layer layer;
+	struct clock_sums sums;
+};
+
+/* Which layer tells speed best (the windows that have it differ least), and what belongs to a
+ * second of its usual time. Processes that do less than half as much as the busiest are left out:
+ * they work for it. layer is DETECT_LAYERS where there are too few windows. */
+void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
+		 uint64_t window_ns);

@@ -1,0 +1,232 @@
+/* clock_test.c - how fast work goes on, from sums made by hand: of jobs of several functions, with
+ * calls beside the work, evaluations, work that nobody knows; and what is learned of windows.
+ * links: detect analyze recording base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "base/random.h"
+#include "detect/clock.h"
+
+#define SECOND 1000000000ULL
+#define CALLS  400 /* of each function, in a second of usual time */
+
+enum { FORWARD, BACKWARD, UPDATE, FUNCTIONS };
+/* Of a second. */
+static const double share[FUNCTIONS] = {0.3, 0.5, 0.2};
+
+static VEC(struct clock_window) windows;
+static struct model_clock clock;
+
+static int end(void **state)
+{
+	(void)state;
+	vec_free(&windows);
+	return 0;
+}
+
+/* So many usual seconds of a function, in so many real ones. */
+static void add(struct clock_sums *s, uint32_t function, double usual_s, double slower)
+{
+	double calls = CALLS * usual_s / share[function];
+	for (int i = 0; i < (int)calls; i++)
+		clock_add_call(s,
+			       &(struct clock_part){function, false, 1e9 * usual_s * slower / calls,
+						    1e9 * usual_s / calls},
+			       1);
+}
+
+/* A second of steps, each so many times as long as usual. */
+static struct clock_sums steps(double slower)
+{
+	struct clock_sums s = {0};
+	for (uint32_t f = 0; f < FUNCTIONS; f++)
+		add(&s, f, share[f] / slower, slower);
+	return s;
+}
+
+static void push(enum detect_layer layer, uint32_t pid, uint64_t second, struct clock_sums sums)
+{
+	*vec_push(&windows) = (struct clock_window){
+		.pid = pid, .start_ns = second * SECOND, .layer = layer, .sums = sums};
+}
+
+static void learn(void)
+{
+	uint64_t seed = 3;
+	for (uint64_t i = 0; i < 60; i++)
+		push(DETECT_TORCH, 7, i, steps(exp(0.02 * random_normal(&seed))));
+	clock_learn(&clock, windows.data, windows.len, SECOND);
+	assert_int_equal(clock.layer, DETECT_TORCH);
+}
+
+static void expect(const struct model_clock *m, const struct clock_sums *s, double speed,
+		   bool agrees)
+{
+	struct clock_reading r;
+	clock_read(&r, m, s, SECOND);
+	if (fabs(r.speed - speed) > 0.02 || r.agrees != agrees)
+		fail_msg("speed %g is not %g, or it agrees: %d", r.speed, speed, r.agrees);
+}
+
+static void slow_steps(void **state)
+{
+	(void)state;
+	learn();
+	for (double slower = 0.5; slower < 40; slower *= 1.7) {
+		struct clock_sums s = steps(slower);
+		expect(&clock, &s, 1 / slower, true);
+		expect(NULL, &s, 1 / slower, false);
+	}
+}
+
+/* One function alone is slow: all goes on at the pace that this leaves. */
+static void a_slow_function(void **state)
+{
+	struct clock_sums s = {0};
+	(void)state;
+	learn();
+	for (uint32_t f = 0; f < FUNCTIONS; f++)
+		add(&s, f, share[f] / 1.5, f == BACKWARD ? 2 : 1);
+	expect(&clock, &s, 1 / 1.5, true);
+}
+
+/* Many calls of a function that is known, in half of the time. Their usual time is none of the
+ * work's. */
+static void calls_in_vain(void **state)
+{
+	struct clock_sums s = steps(2);
+	(void)state;
+	s.ns /= 2;
+	learn();
+	add(&s, UPDATE, 0.5, 1);
+	expect(&clock, &s, 0.5 + (CLOCK_MORE - 1) * share[UPDATE] / 2, true);
+	expect(NULL, &s, 1, false); /* without a model nobody can know */
+}
+
+/* Forward passes alone are known work, and as fast as ever; or slower. */
+static void evaluation(void **state)
+{
+	(void)state;
+	learn();
+	for (double slower = 1; slower < 3; slower += 0.7) {
+		struct clock_sums s = {0};
+		add(&s, FORWARD, 1 / slower, slower);
+		expect(&clock, &s, 1 / slower, false);
+	}
+}
+
+/* As usual between the steps: then no window is surprising. */
+static void evaluation_in_training(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums s = {0};
+		double of = i % 3 ? 0 : 0.3; /* of the second */
+		for (uint32_t f = 0; f < FUNCTIONS; f++)
+			add(&s, f, share[f] * (1 - of), 1);
+		if (of > 0)
+			add(&s, FORWARD, of, 1);
+		push(DETECT_TORCH, 7, i, s);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND);
+	for (size_t i = 0; i < windows.len; i++) {
+		struct clock_reading r;
+		clock_read(&r, &clock, &windows.data[i].sums, SECOND);
+		assert_true(fabs(r.speed - 1) < 0.03);
+	}
+}
+
+static void unknown_calls(void **state)
+{
+	struct clock_sums some = steps(2), other = {0};
+	struct clock_reading r;
+	(void)state;
+	learn();
+	some.ns /= 2;
+	clock_add_call(&some, &(struct clock_part){50, false, 5e8, NAN}, 1);
+	expect(&clock, &some, 0.5, true);
+	clock_add_call(&other, &(struct clock_part){50, false, 9e8, NAN}, 1);
+	clock_add_gap(&other, &(struct clock_part){50, false, 1e8, NAN});
+	clock_read(&r, &clock, &other, SECOND);
+	assert_true(r.is_other && r.speed == 0);
+}
+
+/* Of another batch: they count as they took, or as was learned since, and it is said. */
+static void new_sizes(void **state)
+{
+	struct clock_sums s = steps(2), learned = steps(2);
+	struct clock_reading r;
+	(void)state;
+	learn();
+	s.ns /= 2;
+	learned.ns /= 2;
+	for (uint32_t i = 0; i < CALLS / 2; i++) {
+		clock_add_call(&s, &(struct clock_part){FORWARD, true, 1e9 / CALLS, NAN}, 1);
+		clock_add_call(&learned,
+			       &(struct clock_part){FORWARD, true, 1e9 / CALLS, 5e8 / CALLS}, 1);
+	}
+	clock_read(&r, &clock, &s, SECOND);
+	assert_true(clock_resized(&s) && fabs(r.speed - 1) < 0.1);
+	clock_read(&r, &clock, &learned, SECOND);
+	assert_true(clock_resized(&learned) && fabs(r.speed - 0.75) < 0.1);
+}
+
+static void too_little_says_nothing(void **state)
+{
+	struct clock_sums s = {0};
+	(void)state;
+	learn();
+	add(&s, FORWARD, 0.01, 3);
+	expect(&clock, &s, 0, false);
+}
+
+/* The layer whose windows differ least; processes that work for another are left out of it. */
+static void what_is_learned(void **state)
+{
+	uint64_t seed = 9;
+	(void)state;
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums worker = {0};
+		add(&worker, UPDATE, 0.2, exp(random_normal(&seed)));
+		push(DETECT_CUDA, 7, i, steps(exp(0.2 * random_normal(&seed))));
+		push(DETECT_TORCH, 7, i, steps(exp(0.02 * random_normal(&seed))));
+		push(DETECT_TORCH, 8, i, worker);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND);
+	assert_int_equal(clock.layer, DETECT_TORCH);
+	for (uint32_t f = 0; f < FUNCTIONS; f++) {
+		assert_true(fabs(clock.share[f] - share[f]) < 0.01);
+		assert_true(fabs(clock.calls_per_s[f] / CALLS - 1) < 0.02);
+		assert_true(clock.most[f] == CLOCK_MORE);
+	}
+	vec_free(&windows);
+	for (uint64_t i = 0; i < 29; i++)
+		push(DETECT_TORCH, 7, i, steps(1));
+	clock_learn(&clock, windows.data, windows.len, SECOND);
+	assert_int_equal(clock.layer, DETECT_LAYERS); /* too few */
+	clock_learn(&clock, NULL, 0, SECOND);
+	assert_int_equal(clock.layer, DETECT_LAYERS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(slow_steps, end),
+		cmocka_unit_test_teardown(a_slow_function, end),
+		cmocka_unit_test_teardown(calls_in_vain, end),
+		cmocka_unit_test_teardown(evaluation, end),
+		cmocka_unit_test_teardown(evaluation_in_training, end),
+		cmocka_unit_test_teardown(unknown_calls, end),
+		cmocka_unit_test_teardown(new_sizes, end),
+		cmocka_unit_test_teardown(too_little_says_nothing, end),
+		cmocka_unit_test_teardown(what_is_learned, end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
