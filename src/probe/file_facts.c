@@ -285,13 +285,29 @@ struct intake {
 	uint32_t nlayouts;
 };
 
+/* What is read is what the catalog says; a reader may have found only where: the interpreter's
+ * frame, a field of PyTorch's tensors. Which layout it is comes later. */
+static bool arg_holds(const struct arg_desc *a, const struct cat_arg *asked)
+{
+	struct arg_desc same = *a;
+	bool framed = a->fetch == FETCH_PYCODE;
+	if (framed || a->fetch == FETCH_PYSTRING)
+		same.layout = asked->fetch.layout;
+	if (framed && a->source == ARG_REG && a->index <= 1) /* cpython_frame_register */
+		same.index = asked->fetch.index;
+	if (asked->of_tensor && a->nderef && a->nderef == asked->fetch.nderef)
+		same.deref[a->nderef - 1] = asked->fetch.deref[a->nderef - 1];
+	return !memcmp(&same, &asked->fetch, sizeof(same));
+}
+
 static bool desc_holds(const struct answer_probe *a, const struct cat_entry *en)
 {
-	if (a->desc.nargs > en->nargs || a->name_arg < -1 || a->name_arg >= MAX_ARGS ||
-	    a->by_callback > CALLBACK_CUPTI)
+	if (a->desc.nargs > en->nargs || a->name_arg < -1 || a->name_arg >= a->desc.nargs ||
+	    a->desc.begins > a->desc.nargs || a->by_callback > CALLBACK_CUPTI)
 		return false;
 	for (int i = 0; i < a->desc.nargs; i++)
-		if (a->arg_order[i] >= en->nargs)
+		if (a->arg_order[i] >= en->nargs ||
+		    !arg_holds(&a->desc.args[i], &en->args[a->arg_order[i]]))
 			return false;
 	return true;
 }
