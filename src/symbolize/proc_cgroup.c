@@ -2,6 +2,7 @@
 #include "symbolize/proc_cgroup.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static bool read_line(const char *path, char *ret, size_t size)
 static double ratio(const char *quota, const char *period)
 {
 	double of = strtod(quota, NULL), in = strtod(period, NULL);
-	return of > 0 && in > 0 ? of / in : 0;
+	return of > 0 && in > 0 && isfinite(of / in) ? of / in : 0;
 }
 
 /* "50000 100000", "max 100000" */

@@ -3,8 +3,9 @@
 
 In one process (tests/fuzz/run_corpus.c), by the thousand: recordings and all that is made of them,
 models, tables of numbers, ELF files (which debuginfod's answers are as well), unwind tables, CPython's
-memory, the shim's ring, catalogs. As commands of eacgm: changed copies of whole recordings, of which
-most have their checksums made right again (change_recording.c), and the recordings of make_crafted.
+memory, the shim's ring, catalogs, files of /proc and cgroups, command lines, answers of those who
+read files for the tracer. As commands of eacgm: changed copies of whole recordings, of which most
+have their checksums made right again (change_recording.c), and the recordings of make_crafted.
 The same inputs for the same seed.
 
 usage: campaign.py BUILD [--inputs N] [--commands N] [--each N] [--seed N] [--json FILE] [--test]
@@ -37,6 +38,8 @@ KINDS = {  # fuzz target -> what its inputs are, and its share
     "sections": ("kernels' names, sections", 2), "unwind": ("unwind tables", 5),
     "cpython": ("CPython's memory", 5), "cpython_lines": ("CPython's line tables", 4),
     "jit_names": ("maps of made code", 3), "gpu_spans": ("the shim's ring", 3), "catalog": ("catalogs", 3),
+    "proc": ("files of /proc and cgroups", 2), "command_line": ("command lines", 2),
+    "kernel_symbols": ("the kernel's functions", 1), "file_facts": ("answers about files", 2),
 }
 COMMANDS = (
     ("report",), ("report", "--json", "--steps"), ("detect",), ("detect", "--json"),
