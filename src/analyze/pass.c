@@ -33,6 +33,7 @@ void pass_free(struct pass *p)
 	vec_free(&p->edges);
 	vec_free(&p->heads);
 	vec_free(&p->tails);
+	recursion_free(&p->recursion);
 	vec_free(&p->open_calls);
 }
 
@@ -53,14 +54,14 @@ void fn_sums_merge(struct fn_sums *a, const struct fn_sums *b)
 	a->unwound += b->unwound;
 	a->total_ns += b->total_ns;
 	a->inside_ns += b->inside_ns;
+	a->again_ns += b->again_ns;
 	a->from_histogram |= b->from_histogram;
 	if (b->max_ns > a->max_ns)
 		a->max_ns = b->max_ns;
 	hist_merge(&a->durations, &b->durations);
 }
 
-/* Puts the older half together two by two; returns how many there are then. */
-static size_t thin_out(struct pending *stack, size_t len)
+size_t pending_thin_out(struct pending *stack, size_t len)
 {
 	size_t half = len / 2 & ~(size_t)1, to = 0;
 	for (size_t i = 0; i < half; i += 2)
@@ -70,8 +71,7 @@ static size_t thin_out(struct pending *stack, size_t len)
 	return to + len - half;
 }
 
-/* Takes from the top what is inside a call that began at start; returns its time. */
-static inline uint64_t claim(struct pending *stack, size_t *len, uint64_t start_ns)
+uint64_t pending_claim(struct pending *stack, size_t *len, uint64_t start_ns)
 {
 	uint64_t inside = 0;
 	while (*len) {
@@ -140,13 +140,14 @@ static inline bool in_histogram(const struct pass *p, const struct m_call *c)
 static inline void segment_call(struct pass *p, const struct m_call *c)
 {
 	uint32_t fn = fn_id(p->ids, c);
+	uint32_t same_fn = fn < p->tables->probes.len ? p->same_name[fn] : fn;
 	bool counted = !in_histogram(p, c);
 	if (__builtin_expect(c->flags & CALL_INSTANT, 0)) {
 		if (counted)
 			count_call(p, pass_sums(p, fn), c, 0);
 		return;
 	}
-	uint64_t inside = claim(p->pending, &p->pending_len, c->start_ns);
+	uint64_t inside = pending_claim(p->pending, &p->pending_len, c->start_ns);
 	if (inside > c->dur_ns)
 		inside = c->dur_ns;
 	if (counted)
@@ -155,8 +156,12 @@ static inline void segment_call(struct pass *p, const struct m_call *c)
 		*vec_push(&p->heads) = (struct edge_head){.start_ns = c->start_ns,
 							  .unclaimed_ns = c->dur_ns - inside,
 							  .fn = fn,
+							  .same_fn = same_fn,
 							  .counted = counted};
 	uint64_t end_ns = c->start_ns + c->dur_ns;
+	if (counted)
+		*vec_push(&p->recursion.calls) =
+			(struct recursion_call){c->start_ns, end_ns, same_fn};
 	if (p->first_ns > c->start_ns || !p->first_ns)
 		p->first_ns = c->start_ns;
 	if (p->last_ns < end_ns)
@@ -164,7 +169,7 @@ static inline void segment_call(struct pass *p, const struct m_call *c)
 	if (!c->dur_ns)
 		return;
 	if (p->pending_len == PASS_MOST_PENDING)
-		p->pending_len = thin_out(p->pending, p->pending_len);
+		p->pending_len = pending_thin_out(p->pending, p->pending_len);
 	p->pending[p->pending_len++] = (struct pending){c->dur_ns, c->start_ns, end_ns};
 }
 
@@ -172,8 +177,11 @@ static inline void segment_call(struct pass *p, const struct m_call *c)
 static size_t pass_segment(struct pass *p, size_t block, const struct m_call *rows, size_t len)
 {
 	uint32_t thread = rows->thread;
-	struct edge edge = {
-		.thread = thread, .block = block, .heads = p->heads.len, .tails = p->tails.len};
+	struct edge edge = {.thread = thread,
+			    .block = block,
+			    .heads = p->heads.len,
+			    .tails = p->tails.len,
+			    .recursion_tails = p->recursion.tails.len};
 	size_t n = 0;
 	p->pending_len = 0;
 	bool wanted = !p->thread_wanted || p->thread_wanted[thread];
@@ -184,9 +192,11 @@ static size_t pass_segment(struct pass *p, size_t block, const struct m_call *ro
 		return n;
 	p->thread_calls[thread] += n;
 	while (p->pending_len > PASS_MOST_TAILS)
-		p->pending_len = thin_out(p->pending, p->pending_len);
+		p->pending_len = pending_thin_out(p->pending, p->pending_len);
 	for (size_t i = 0; i < p->pending_len; i++)
 		*vec_push(&p->tails) = p->pending[i];
+	recursion_end_segment(p);
+	edge.recursion_tails_len = (uint32_t)(p->recursion.tails.len - edge.recursion_tails);
 	edge.heads_len = (uint32_t)(p->heads.len - edge.heads);
 	edge.tails_len = (uint32_t)(p->tails.len - edge.tails);
 	*vec_push(&p->edges) = edge;
@@ -200,11 +210,6 @@ void pass_block(struct pass *p, size_t block, const struct m_call *rows, size_t 
 }
 
 /* ---- joining ---- */
-
-struct edge_ref {
-	const struct pass *pass;
-	const struct edge *edge;
-};
 
 static int compare_edges(const void *a, const void *b)
 {
@@ -225,14 +230,14 @@ static void join_edge(struct pass *into, const struct edge_ref *ref, struct pend
 	const struct pending *tails = ref->pass->tails.data + ref->edge->tails;
 	for (uint32_t i = 0; i < ref->edge->heads_len; i++) {
 		const struct edge_head *h = &heads[i];
-		uint64_t inside = claim(carried, carried_len, h->start_ns);
+		uint64_t inside = pending_claim(carried, carried_len, h->start_ns);
 		if (inside > h->unclaimed_ns)
 			inside = h->unclaimed_ns;
 		if (h->counted && inside)
 			pass_sums(into, h->fn)->inside_ns += inside;
 	}
 	while (*carried_len + ref->edge->tails_len > PASS_MOST_PENDING)
-		*carried_len = thin_out(carried, *carried_len);
+		*carried_len = pending_thin_out(carried, *carried_len);
 	if (ref->edge->tails_len) /* there may be none at all to point to */
 		memcpy(carried + *carried_len, tails, ref->edge->tails_len * sizeof(*tails));
 	*carried_len += ref->edge->tails_len;
@@ -253,5 +258,6 @@ void pass_join_edges(struct pass *passes, size_t n)
 			carried_len = 0;
 		join_edge(&passes[0], &refs.data[i], carried, &carried_len);
 	}
+	recursion_join(&passes[0], refs.data, refs.len);
 	vec_free(&refs);
 }

@@ -17,6 +17,7 @@ struct job {
 	const struct rec_tables *tables;
 	struct summary_options options;
 	struct fn_ids ids;
+	uint32_t *same_name; /* probe -> the first one of its layer and name */
 	bool *thread_wanted;
 	uint8_t **thread_counted;
 	VEC(uint8_t *) bitmaps; /* what thread_counted points to */
@@ -29,6 +30,7 @@ struct job {
 static void begin_pass(const struct job *job, struct pass *p)
 {
 	p->ids = &job->ids;
+	p->same_name = job->same_name;
 	p->thread_wanted = job->thread_wanted;
 	p->thread_counted = job->thread_counted;
 	pass_init(p);
@@ -62,6 +64,22 @@ static void choose_threads(struct job *job)
 	job->thread_wanted = xcalloc(t->threads.len + 1, sizeof(bool));
 	for (size_t i = 0; i < t->threads.len; i++)
 		job->thread_wanted[i] = t->threads.data[i].pid == job->options.pid;
+}
+
+/* Overloads of one operator are several probes of one name. */
+static void find_same_names(struct job *job)
+{
+	const struct rec_tables *t = job->tables;
+	struct map64 first = {0};
+	job->same_name = xcalloc(t->probes.len + 1, sizeof(*job->same_name));
+	for (uint32_t i = 0; i < t->probes.len; i++) {
+		const struct m_probe *p = &t->probes.data[i];
+		uint64_t at = i, key = (uint64_t)p->layer << 32 | p->name;
+		if (!map64_get(&first, key, &at))
+			map64_set(&first, key, i);
+		job->same_name[i] = (uint32_t)at;
+	}
+	map64_free(&first);
 }
 
 static bool hist_wanted(const struct job *job, const struct m_hist *h)
@@ -145,7 +163,7 @@ static void function_row(struct summary_function *ret, const struct fn_ids *ids,
 		.instants = f->instants,
 		.open = f->open,
 		.unwound = f->unwound,
-		.total_ns = f->total_ns,
+		.total_ns = f->total_ns > f->again_ns ? f->total_ns - f->again_ns : 0,
 		.self_ns = f->total_ns > f->inside_ns ? f->total_ns - f->inside_ns : 0,
 		.mean_ns = timed ? f->total_ns / timed : 0,
 		.p50_ns = hist_quantile(&f->durations, 0.50),
@@ -154,6 +172,8 @@ static void function_row(struct summary_function *ret, const struct fn_ids *ids,
 		.from_histogram = f->from_histogram,
 		.self_known = !f->from_histogram,
 	};
+	if (ret->total_ns < ret->self_ns) /* where what ended in earlier blocks was put together */
+		ret->total_ns = ret->self_ns;
 	if (ret->p50_ns > ret->max_ns)
 		ret->p50_ns = ret->max_ns;
 	if (ret->p99_ns > ret->max_ns)
@@ -206,7 +226,7 @@ static void make_functions(struct summary *s, struct job *job)
 	for (uint32_t id = 0; id < job->ids.len; id++) {
 		for (size_t i = 1; i < job->passes_len; i++)
 			take_sums(&first->sums[id], &job->passes[i].sums[id]);
-		if (!first->sums[id] || !first->sums[id]->calls)
+		if (!first->sums[id] || !(first->sums[id]->calls || first->sums[id]->again_ns))
 			continue;
 		uint32_t number = same_name(&seen, &job->ids, id);
 		if (number > row_fn.len)
@@ -315,6 +335,7 @@ static void job_free(struct job *job)
 	vec_free(&job->bitmaps);
 	free(job->thread_counted);
 	free(job->thread_wanted);
+	free(job->same_name);
 	fn_ids_free(&job->ids);
 	free(job);
 }
@@ -353,6 +374,7 @@ struct row_visitor *summary_visitor(struct summary *ret, const struct row_source
 			    .tables = s->tables,
 			    .options = *options};
 	fn_ids_make(&job->ids, job->tables);
+	find_same_names(job);
 	choose_threads(job);
 	mark_counted(job);
 	return &job->visitor;

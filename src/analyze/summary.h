@@ -1,6 +1,6 @@
 /* summary.h - the numbers of a report: where the time of a recording went.
  *
- * Does no output . */
+ * Does no output. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,8 +29,8 @@ struct summary_function {
 	uint64_t instants; /* of calls: those without a duration */
 	uint64_t open;	   /* of calls: had not returned */
 	uint64_t unwound;  /* of calls: left without returning */
-	uint64_t total_ns;
-	uint64_t self_ns; /* total without the traced calls inside; see self_known */
+	uint64_t total_ns; /* of calls inside others of the function nothing, where self_known */
+	uint64_t self_ns;  /* of all calls without the traced calls inside; see self_known */
 	uint64_t mean_ns;
 	uint64_t p50_ns;
 	uint64_t p99_ns;
