@@ -81,7 +81,7 @@ static void count_end(struct counts *n, uint32_t stack)
 {
 	const struct m_frame *root = &n->t->frames.data[n->root_of[stack]];
 	uint64_t at, key = UINT64_MAX;
-	const char *reason = "not_taken";
+	const char *reason = PROFILE_NOT_TAKEN;
 	bool unknown = stack && root->kind != FRAME_CUT && n->traits[stack] & HAS_UNKNOWN;
 	if (stack && root->kind != FRAME_CUT && !unknown) {
 		n->p->whole++;
@@ -90,7 +90,9 @@ static void count_end(struct counts *n, uint32_t stack)
 	if (unknown) {
 		key = UINT64_MAX - 1;
 		reason = "unknown_frame";
-	} else if (stack) {
+	} else if (!stack) {
+		n->p->no_stack++;
+	} else {
 		key = root->name;
 		reason = strtab_get(&n->t->strings, root->name, NULL);
 	}
@@ -116,6 +118,10 @@ static void count_wait(struct counts *n, const struct m_sample *s)
 	w->total_ns += s->weight_ns;
 	n->p->waits++;
 	n->p->waited_ns += s->weight_ns;
+	if (s->stack)
+		return;
+	n->p->waits_no_stack++;
+	n->p->waited_no_stack_ns += s->weight_ns;
 }
 
 static void count_samples(void *ctx, const struct visited_rows *rows)

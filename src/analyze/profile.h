@@ -44,6 +44,7 @@ struct profile_function {
 };
 
 /* Why stacks are not whole. */
+#define PROFILE_NOT_TAKEN "not_taken" /* a reason: there is no stack */
 struct profile_end {
 	const char *reason;
 	uint64_t samples;
@@ -62,13 +63,15 @@ struct profile {
 	uint64_t total_ns; /* the job's own: without own_ns */
 	uint64_t own_ns;   /* probes at work on its stacks */
 	uint64_t period_ns;
-	uint64_t whole;				/* of the samples: reach the thread's start */
+	uint64_t no_stack;			/* of the samples: their stacks were not taken */
+	uint64_t whole;				/* of the others: reach the thread's start */
 	uint64_t guessed;			/* with a frame that has no unwind rules */
-	VEC(struct profile_end) ends;		/* of the others; most first */
+	VEC(struct profile_end) ends;		/* of those that are not whole; most first */
 	VEC(struct profile_function) functions; /* by own time, most first */
 	uint64_t waits, waited_ns;
-	VEC(struct profile_wait) reasons; /* by time */
-	struct calltree tree;		  /* holds the names */
+	uint64_t waits_no_stack, waited_no_stack_ns; /* of them: short ones, or too many */
+	VEC(struct profile_wait) reasons;	     /* by time */
+	struct calltree tree;			     /* holds the names */
 };
 
 /* in_program: native code of a program that was recorded, and there is no Python. */

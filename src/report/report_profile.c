@@ -17,14 +17,20 @@ static double ratio(uint64_t part, uint64_t whole)
 
 /* ---- text ---- */
 
-/* " (no_rules 12, not_taken 3)"; nothing where all are whole. */
+/* " (no_rules 12, no_table 3)"; nothing where all that were taken are whole. */
 static void ends_text(struct buf *ret, const struct profile *f)
 {
 	char count[HUMAN_BYTES];
-	for (size_t i = 0; i < f->ends.len; i++)
-		buf_printf(ret, "%s%s %s", i ? ", " : " (", f->ends.data[i].reason,
-			   human_count(count, f->ends.data[i].samples));
-	buf_printf(ret, "%s", f->ends.len ? ")" : "");
+	bool any = false;
+	for (size_t i = 0; i < f->ends.len; i++) {
+		const struct profile_end *e = &f->ends.data[i];
+		if (!strcmp(e->reason, PROFILE_NOT_TAKEN))
+			continue;
+		buf_printf(ret, "%s%s %s", any ? ", " : " (", e->reason,
+			   human_count(count, e->samples));
+		any = true;
+	}
+	buf_printf(ret, "%s", any ? ")" : "");
 	buf_byte(ret, 0);
 }
 
@@ -65,10 +71,38 @@ static void end_text(const struct page *p, const struct profile_end *e)
 			     human_count(count, n), path_file_name(e->library));
 }
 
+/* Of the stacks that were taken. */
+static double whole_ratio(const struct profile *f)
+{
+	return ratio(f->whole, f->samples - f->no_stack);
+}
+
+/* "99.8 % of the stacks are whole"; 100.0 where none is not. */
+static void whole_text(char *ret, size_t size, const struct profile *f)
+{
+	double percent = 100 * whole_ratio(f);
+	if (percent > 99.9 && f->whole < f->samples - f->no_stack)
+		percent = 99.9;
+	if (f->samples == f->no_stack)
+		snprintf(ret, size, "no stack was taken");
+	else
+		snprintf(ret, size, "%.1f %% of the stacks are whole", percent);
+}
+
+/* "; 0.1 % of the samples have no stack" */
+static void no_stack_text(char *ret, size_t size, const struct profile *f)
+{
+	double percent = 100 * ratio(f->no_stack, f->samples);
+	*ret = 0;
+	if (f->no_stack && f->no_stack < f->samples)
+		snprintf(ret, size, "; %s%.1f %% of the samples have no stack",
+			 percent < 0.1 ? "below " : "", percent < 0.1 ? 0.1 : percent);
+}
+
 static void head_text(const struct page *p)
 {
 	const struct profile *f = p->r->profile;
-	char samples[HUMAN_BYTES], total[HUMAN_BYTES], guessed[64] = "";
+	char samples[HUMAN_BYTES], total[HUMAN_BYTES], guessed[64] = "", whole[64], none[64];
 	struct buf ends = {0};
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "profile");
@@ -79,10 +113,11 @@ static void head_text(const struct page *p)
 	if (f->guessed && !p->r->options->brief)
 		snprintf(guessed, sizeof(guessed), "; %.1f %% go through code without unwind rules",
 			 100 * ratio(f->guessed, f->samples));
-	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %.1f %% of the stacks are whole%s%s",
-		     human_count(samples, f->samples), f->samples == 1 ? "sample" : "samples",
-		     human_ns(total, f->total_ns), 100 * ratio(f->whole, f->samples),
-		     (char *)ends.data, guessed);
+	whole_text(whole, sizeof(whole), f);
+	no_stack_text(none, sizeof(none), f);
+	page_wrapped(p, 7, 2, ": %s %s, %s of CPU time; %s%s%s%s", human_count(samples, f->samples),
+		     f->samples == 1 ? "sample" : "samples", human_ns(total, f->total_ns), whole,
+		     (char *)ends.data, none, guessed);
 	buf_free(&ends);
 	for (size_t i = 0; i < f->ends.len; i++)
 		end_text(p, &f->ends.data[i]);
@@ -211,6 +246,12 @@ static void waits_text(const struct page *p, const void *unused)
 		page_right(p, share, COLUMN_TIME);
 		text_printf(p->out, "  %s\n", w->reason);
 	}
+	if (f->waits_no_stack && f->waits_no_stack < f->waits)
+		page_wrapped(p, 0, 4,
+			     "  [stack not taken]: %s of it, in %s waits that were short, or too "
+			     "many for stacks",
+			     human_ns(total, f->waited_no_stack_ns),
+			     human_count(waits, f->waits_no_stack));
 }
 
 /* Threads that wait are mostly idle: what they wait for is less than what runs. */
@@ -285,7 +326,9 @@ void report_profile_json(struct json_stream *out, const struct report *r)
 	json_stream_put(out, "own_ns", report_number_json(p->own_ns));
 	json_stream_put(out, "end_reasons", ends);
 	json_stream_put(out, "whole_ratio",
-			p->samples ? json_real(ratio(p->whole, p->samples)) : json_null());
+			p->samples > p->no_stack ? json_real(whole_ratio(p)) : json_null());
+	json_stream_put(out, "no_stack_ratio",
+			p->samples ? json_real(ratio(p->no_stack, p->samples)) : json_null());
 	json_stream_put(out, "guessed_ratio",
 			p->samples ? json_real(ratio(p->guessed, p->samples)) : json_null());
 	json_stream_array(out, "functions");
