@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/account_impl.h"
+#include "analyze/programs.h"
 
 #define LOCKS_TELL                                                                                 \
 	10 /* one part in so many of its time in waits for locks is worth a second look */
@@ -36,10 +37,16 @@ static struct account_thread *thread_of(struct accounting *a, uint32_t thread)
 	return map64_get(&a->place_of, thread, &at) ? &a->ret->threads.data[at] : NULL;
 }
 
+static bool is_own(const struct accounting *a, uint32_t pid)
+{
+	const struct m_process *p = process_index_row(&a->index, pid);
+	return p && process_is_own(a->t, p);
+}
+
 static void add_total(struct accounting *a, const struct m_wait_total *w)
 {
 	const struct m_thread *row = &a->t->threads.data[w->thread];
-	if (row->tid != row->pid || (a->pid && row->pid != a->pid))
+	if (row->tid != row->pid || (a->pid && row->pid != a->pid) || is_own(a, row->pid))
 		return;
 	struct account_thread *th = thread_of(a, w->thread);
 	if (!th) {

@@ -141,6 +141,7 @@ struct painter {
 	uint64_t paths;	      /* bytes of the paths so far, each written out */
 	uint64_t texts;	      /* bytes of the frames so far, each once */
 	struct process_index processes;
+	bool own; /* the process at hand is eACGM's: its stacks are not shown */
 };
 
 /* What the stacks may be that are told apart, each written out as folded formats do: a part that
@@ -249,7 +250,7 @@ static uint32_t stack_node(struct painter *p, uint32_t root, uint32_t stack)
 {
 	struct calltree *tree = p->job->tree;
 	uint64_t key = (uint64_t)root << 32 | stack, known;
-	if (stack == FLAME_NO_STACK)
+	if (stack == FLAME_NO_STACK || p->own)
 		return root;
 	if (!stack)
 		return calltree_child(tree, root, p->not_taken);
@@ -286,10 +287,14 @@ static uint32_t process_frame(const struct painter *p, uint32_t pid)
 	return flame_other_frame(job, "%s", comm);
 }
 
-static uint32_t root_of(const struct painter *p, const struct flame_row *row)
+static uint32_t root_of(struct painter *p, const struct flame_row *row)
 {
 	struct flame_job *job = p->job;
+	const struct m_process *process = process_index_row(&p->processes, row->pid);
 	uint32_t node = 0;
+	p->own = process && process_is_own(job->t, process);
+	if (p->own)
+		return calltree_child(job->tree, node, flame_other_frame(job, "%s", FLAME_OWN));
 	if (job->several_processes)
 		node = calltree_child(job->tree, node, process_frame(p, row->pid));
 	if (job->o->threads && row->thread != FLAME_NO_THREAD)

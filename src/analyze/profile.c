@@ -8,6 +8,7 @@
 
 #include "analyze/flame.h"
 #include "analyze/flame_impl.h"
+#include "analyze/programs.h"
 
 /* ---- stacks and waits ---- */
 
@@ -20,6 +21,7 @@ struct counts {
 	struct map64 stops;	     /* index into p->ends << 32 | library -> samples */
 	uint8_t *traits;	     /* by stack: HAS_GUESSED, HAS_UNKNOWN */
 	uint64_t *weight_of;	     /* by stack: CPU time */
+	bool *thread_own;	     /* by thread: eACGM's */
 	struct map64 end_of;	     /* string -> index into p->ends */
 	int reason_of[WAIT_REASONS]; /* index into p->reasons + 1 */
 };
@@ -132,7 +134,8 @@ static void count_samples(void *ctx, const struct visited_rows *rows)
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_sample *s = &samples[i];
 		if ((o->pid && n->t->threads.data[s->thread].pid != o->pid) ||
-		    s->time_ns < o->from_ns || (o->to_ns && s->time_ns >= o->to_ns))
+		    n->thread_own[s->thread] || s->time_ns < o->from_ns ||
+		    (o->to_ns && s->time_ns >= o->to_ns))
 			continue;
 		if (s->kind == SAMPLE_OFFCPU)
 			count_wait(n, s);
@@ -360,12 +363,14 @@ void profile_make(struct profile *ret, const struct row_source *source,
 			   .root_of = make_roots(source->tables),
 			   .outer_of = make_outers(source->tables),
 			   .traits = make_traits(source->tables),
+			   .thread_own = threads_of_own_processes(source->tables),
 			   .weight_of =
 				   xcalloc(source->tables->stacks.len + 1, sizeof(*n.weight_of))};
 	rows_read(source, ROW_SAMPLE, count_samples, &n);
 	free(n.root_of);
 	free(n.outer_of);
 	free(n.traits);
+	free(n.thread_own);
 	map64_free(&n.stops);
 	map64_free(&n.end_of);
 	make_lines(&n, &line_of);

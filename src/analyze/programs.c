@@ -5,13 +5,39 @@
 #include <string.h>
 
 #include "analyze/counters.h"
+#include "analyze/flame.h"
+#include "analyze/process_index.h"
 #include "base/entity.h"
 #include "base/map64.h"
 
 #define COMM_MOST 15 /* bytes of a name that the kernel keeps */
 
+bool process_is_own(const struct rec_tables *t, const struct m_process *p)
+{
+	const char *target = rec_meta(t, "target"), *own = rec_meta(t, "own_executable");
+	bool of_all = target && own &&
+		      (!strcmp(target, TARGET_ALL) ||
+		       !strncmp(target, TARGET_CGROUP, strlen(TARGET_CGROUP)));
+	return of_all && *own && !strcmp(strtab_get(&t->strings, p->command, NULL), own);
+}
+
+bool *threads_of_own_processes(const struct rec_tables *t)
+{
+	struct process_index processes;
+	bool *ret = xcalloc(t->threads.len + 1, sizeof(*ret));
+	process_index_make(&processes, t);
+	for (size_t i = 0; i < t->threads.len; i++) {
+		const struct m_process *p = process_index_row(&processes, t->threads.data[i].pid);
+		ret[i] = p && process_is_own(t, p);
+	}
+	process_index_free(&processes);
+	return ret;
+}
+
 const char *process_program(const struct rec_tables *t, const struct m_process *p)
 {
+	if (process_is_own(t, p))
+		return FLAME_OWN;
 	const char *comm = strtab_get(&t->strings, p->comm, NULL);
 	const char *path = strtab_get(&t->strings, p->command, NULL);
 	const char *slash = strrchr(path, '/');
@@ -97,7 +123,7 @@ void programs_make(struct programs *ret, const struct row_source *s, const struc
 		   uint64_t end_ns)
 {
 	struct map64 place_of = {0}, ratios = {0};
-	*ret = (struct programs){.processes = summary->processes.len};
+	*ret = (struct programs){.own = {.rank_low = -1, .rank_high = -1}};
 	ret->process_cpu_ns = xcalloc(summary->processes.len + 1, sizeof(*ret->process_cpu_ns));
 	make_ratios(&ratios, s);
 	for (size_t i = 0; i < summary->processes.len; i++) {
@@ -106,9 +132,12 @@ void programs_make(struct programs *ret, const struct row_source *s, const struc
 		uint64_t life = end > p->row->start_ns ? end - p->row->start_ns : 0;
 		uint64_t cpu = cpu_of(p->row, &ratios, life);
 		ret->process_cpu_ns[i] = cpu;
-		add_process(program_of(ret, &place_of, process_program(s->tables, p->row)), p, life,
-			    cpu);
-		if (cpu == UINT64_MAX)
+		bool own = process_is_own(s->tables, p->row);
+		add_process(own ? &ret->own
+				: program_of(ret, &place_of, process_program(s->tables, p->row)),
+			    p, life, cpu);
+		ret->processes += !own;
+		if (cpu == UINT64_MAX || own)
 			continue;
 		ret->cpu_ns += cpu;
 		ret->elsewhere_ns += i ? cpu : 0;

@@ -10,7 +10,13 @@
 #include "base/buffer.h"
 #include "events/visitor.h"
 
-/* What a process calls itself; where that is cut, its executable's name. */
+/* One of eACGM's own processes, which a recording of the whole host or of a cgroup has as well: no
+ * part of the job. False for recordings of before they said so. */
+bool process_is_own(const struct rec_tables *t, const struct m_process *p);
+/* By thread, whether it is of such a process; to be freed. */
+bool *threads_of_own_processes(const struct rec_tables *t);
+
+/* What a process calls itself; where that is cut, its executable's name; FLAME_OWN of our own. */
 const char *process_program(const struct rec_tables *t, const struct m_process *p);
 
 struct program {
@@ -29,6 +35,7 @@ struct programs {
 	uint64_t processes;
 	uint64_t cpu_ns;
 	uint64_t elsewhere_ns;	  /* of it, that of all processes but the first */
+	struct program own;	  /* eACGM's own processes, in none of the above; has no name */
 	uint64_t *process_cpu_ns; /* by process of the summary; UINT64_MAX unknown */
 };
 

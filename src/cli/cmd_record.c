@@ -318,7 +318,7 @@ static char *target_text(const struct target *t, const struct session_options *o
 	if (t->all)
 		return xstrdup(TARGET_ALL);
 	if (t->cgroup)
-		return xasprintf("cgroup %s", t->cgroup);
+		return xasprintf(TARGET_CGROUP "%s", t->cgroup);
 	return xasprintf("%zu process%s", t->pids.len, t->pids.len == 1 ? "" : "es");
 }
 

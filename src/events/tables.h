@@ -72,7 +72,8 @@ void rec_tables_free(struct rec_tables *t);
 const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t value);
 
 /* What the meta "target" says of record --all. */
-#define TARGET_ALL "all processes"
+#define TARGET_ALL    "all processes"
+#define TARGET_CGROUP "cgroup " /* and its path */
 
 /* The value of a meta key, or NULL. */
 const char *rec_meta(const struct rec_tables *t, const char *key);

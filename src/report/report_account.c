@@ -122,7 +122,7 @@ static void what_ran(const struct page *p, const struct account_state *s,
 	char duration[HUMAN_BYTES], processes[HUMAN_BYTES], lost[HUMAN_BYTES] = "";
 	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
 	const char *program = rec_meta(r->tables, "program");
-	size_t n = r->summary->processes.len;
+	uint64_t n = r->programs->processes;
 	bool all = is_whole_host(r);
 	char *name = text_clean(all		      ? "the whole host"
 				: program && *program ? program

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/process_index.h"
+#include "analyze/programs.h"
 #include "base/human.h"
 #include "base/map64.h"
 #include "report/report_account.h"
@@ -22,10 +23,11 @@ typedef VEC(struct waiting) waitings_t;
 static void load(waitings_t *ret, const struct rec_tables *t, uint32_t pid)
 {
 	struct map64 place_of = {0};
+	bool *own = threads_of_own_processes(t);
 	for (size_t i = 0; i < t->wait_totals.len; i++) {
 		const struct m_wait_total *w = &t->wait_totals.data[i];
 		uint64_t at;
-		if (pid && t->threads.data[w->thread].pid != pid)
+		if (own[w->thread] || (pid && t->threads.data[w->thread].pid != pid))
 			continue;
 		if (!map64_get(&place_of, w->thread, &at)) {
 			at = ret->len;
@@ -41,6 +43,7 @@ static void load(waitings_t *ret, const struct rec_tables *t, uint32_t pid)
 		row->wall_ns = wall_ns > row->wall_ns ? wall_ns : row->wall_ns;
 		/* NOLINTEND(clang-analyzer-core.NullDereference) */
 	}
+	free(own);
 	map64_free(&place_of);
 }
 

@@ -96,6 +96,8 @@ static void processes_json(struct json_stream *out, const struct report *r)
 		json_object_set_new(o, "threads", report_number_json(p->threads));
 		json_object_set_new(o, "exit_code",
 				    p->row->end_ns ? json_integer(p->row->exit_code) : json_null());
+		if (process_is_own(r->tables, p->row))
+			json_object_set_new(o, "own", json_true());
 		uint64_t cpu_ns = r->programs->process_cpu_ns[i];
 		json_object_set_new(o, "cpu_ns",
 				    cpu_ns == UINT64_MAX ? json_null()

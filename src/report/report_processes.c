@@ -84,6 +84,19 @@ static void programs_table(const struct page *p)
 	rest_line(p, shown);
 }
 
+/* "  [eacgm]: 14 processes of its own, 260 ms of CPU time; they are in no row" */
+static void own_line(const struct page *p)
+{
+	const struct program *own = &p->r->programs->own;
+	char n[HUMAN_BYTES], cpu[HUMAN_BYTES];
+	if (own->processes)
+		page_wrapped(p, 0, 4, "  [eacgm]: %s %s of its own, %s of CPU time; %s in no row",
+			     human_count(n, own->processes),
+			     own->processes == 1 ? "process" : "processes",
+			     human_ns(cpu, own->cpu_ns),
+			     own->processes == 1 ? "it is" : "they are");
+}
+
 static void process_row(const struct page *p, size_t index)
 {
 	const struct summary_process *q = &p->r->summary->processes.data[index];
@@ -103,13 +116,17 @@ static void process_row(const struct page *p, size_t index)
 static void all_processes(const struct page *p)
 {
 	static const char *const heads[] = {"pid", "CPU time", "rank", "threads"};
-	size_t n = p->r->summary->processes.len, shown = page_shown(p, n);
+	size_t n = p->r->programs->processes, shown = page_shown(p, n), done = 0;
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		page_right(p, heads[i], COLUMN_TIME);
 	page_right(p, "calls", COLUMN_CALLS);
 	fputs("  process\n", p->out);
-	for (size_t i = 0; i < shown; i++)
+	for (size_t i = 0; done < shown; i++) {
+		if (process_is_own(p->r->tables, p->r->summary->processes.data[i].row))
+			continue;
 		process_row(p, i);
+		done++;
+	}
 	page_more(p, n, shown, COLUMN_TIME);
 }
 
@@ -126,6 +143,7 @@ static void text(const struct page *p, const void *unused)
 		fprintf(p->out, ", %s of CPU time", human_ns(cpu, all->cpu_ns));
 	fputc('\n', p->out);
 	programs_table(p);
+	own_line(p);
 	if (!p->r->options->brief)
 		all_processes(p);
 }
@@ -144,6 +162,11 @@ void report_processes_parts(const struct report *r, struct report_parts *ret)
 
 void report_programs_json(struct json_stream *out, const struct report *r)
 {
+	const struct program *own = &r->programs->own;
+	if (own->processes)
+		json_stream_put(out, "own_processes",
+				json_pack("{s:I,s:o}", "processes", (json_int_t)own->processes,
+					  "cpu_ns", report_number_json(own->cpu_ns)));
 	json_stream_array(out, "programs");
 	for (size_t i = 0; i < r->programs->list.len; i++) {
 		const struct program *g = &r->programs->list.data[i];

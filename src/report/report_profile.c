@@ -123,8 +123,9 @@ static void head_text(const struct page *p)
 		end_text(p, &f->ends.data[i]);
 	if (f->own_ns)
 		fprintf(p->out,
-			"  [eacgm]: the probes took %s more, %.1f %% of all; they are in no row "
-			"below\n",
+			"  [eacgm]: %s took %s more, %.1f %% of all; they are in no row below\n",
+			p->r->programs->own.processes ? "the probes and eACGM's own processes"
+						      : "the probes",
 			human_ns(total, f->own_ns),
 			100 * ratio(f->own_ns, f->own_ns + f->total_ns));
 }

@@ -1,5 +1,6 @@
 /* session_metas.c - what a recording says of its own making, and what was expected and not found.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -64,6 +65,14 @@ static void write_command(struct session *s)
 	free(program);
 }
 
+/* Whoever runs the same is no part of what is watched: process_is_own. */
+static void write_own_executable(struct session *s)
+{
+	char exe[PATH_MAX];
+	if (!proc_exe("/proc", getpid(), exe, sizeof(exe)))
+		pipeline_meta(s->pipeline, "own_executable", "%s", exe);
+}
+
 void metas_begin(struct session *s)
 {
 	struct utsname u;
@@ -75,6 +84,7 @@ void metas_begin(struct session *s)
 	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);
 	pipeline_meta(s->pipeline, "waits", "%d", s->opts->counts_waits);
 	pipeline_meta(s->pipeline, "sample_hz", "%u", s->opts->sample_hz);
+	write_own_executable(s);
 	if (s->opts->command)
 		write_command(s);
 	if (s->call_costs_error.msg[0])

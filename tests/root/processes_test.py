@@ -258,6 +258,13 @@ def _(t):
     seen = collections.Counter(c["name"] for c in recording.calls if c["pid"] in family)
     expect(seen == made, "calls seen: %r, made: %r; %r" % (
         seen, made, recording.report["recording"]["lost_by_cause"]))
+    own = [row["pid"] for row in recording.report["processes"] if row.get("own")]
+    expect(own and recording.report["own_processes"]["processes"] == len(own),
+           "eacgm's own processes: %r, %r" % (own, recording.report.get("own_processes")))
+    ours = [row["comm"] for row in recording.report["processes"]
+            if row["command"] == os.path.realpath(EACGM) and not row.get("own")]
+    names = {row["name"] for row in recording.report["programs"]}
+    expect(not ours and "[eacgm]" not in names, "programs of the job: %r, %r" % (ours, names))
 
 
 def sleeper_of(pid):

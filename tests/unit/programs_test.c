@@ -105,6 +105,42 @@ static void those_of_one_program_are_put_together(void **state)
 	rec_close(r);
 }
 
+/* Of a recording of the whole host, or of a cgroup: of others eACGM itself is the job. */
+static void programs_of(struct programs *ret, const char *target)
+{
+	struct rec_writer *w = created();
+	rec_put_meta(w, "target", target);
+	rec_put_meta(w, "own_executable", "/usr/bin/eacgm");
+	put_process(w, 1, "eacgm-parsers", "/usr/bin/eacgm", 9 * S, S, -1);
+	put_process(w, 2, "eacgm-parser", "/usr/bin/eacgm", 2 * S, 3 * S, -1);
+	put_process(w, 3, "eacgm", "/opt/eacgm", S, S / 2, -1);
+	put_process(w, 4, "sh", "/bin/sh", S, S / 2, -1);
+	struct rec_reader *r = closed(w);
+	made(ret, r);
+	rec_close(r);
+}
+
+static void our_own_are_apart(void **state)
+{
+	(void)state;
+	static const char *const of_all[] = {"all processes", "cgroup /job"};
+	struct programs p;
+	for (int i = 0; i < 2; i++) {
+		programs_of(&p, of_all[i]);
+		assert_int_equal(p.processes, 2);
+		assert_int_equal(p.list.len, 2);
+		assert_string_equal(p.list.data[0].name, "eacgm"); /* another of that name */
+		assert_int_equal(p.cpu_ns, S);
+		assert_int_equal(p.own.processes, 2);
+		assert_int_equal(p.own.cpu_ns, 4 * S);
+		programs_free(&p);
+	}
+	programs_of(&p, "command eacgm");
+	assert_int_equal(p.processes, 4);
+	assert_int_equal(p.own.processes, 0);
+	programs_free(&p);
+}
+
 static double job_of(const char *told, uint64_t first_ns, uint64_t second_ns)
 {
 	struct rec_writer *w = created();
@@ -236,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_of_one_program_are_put_together),
+		cmocka_unit_test(our_own_are_apart),
 		cmocka_unit_test(the_job_is_the_sum_of_its_processes),
 		cmocka_unit_test(who_waits_least_is_the_slow_one),
 		cmocka_unit_test(code_is_its_writers),
