@@ -126,6 +126,18 @@ static void anchors_of_backwards(const struct steps_text *t, steps_positions_t *
 
 #define MOST_OPTIMIZERS 4
 
+/* Of what changes parameters. What stands between and behind may be the next step's: gradients that
+ * are reset, tensors that are made of one batch, or of several that arrived at once. */
+static uint64_t update_hash(const struct steps_text *t, size_t begin, size_t end)
+{
+	uint64_t h = 0;
+	for (size_t i = begin; i < end; i++)
+		if (steps_class(t, i) & (CLASS_UPDATE | CLASS_OPTIMIZER) &&
+		    !(steps_class(t, i) & CLASS_RESET))
+			h = hash_u64(h * 31 + t->ops[i].symbol + 1);
+	return h;
+}
+
 /* Where updates of different optimizers take turns (generator and discriminator), a turn is one
  * step. Updates that look the same are each a step. */
 static void join_turns(const struct steps_text *t, steps_positions_t *anchors)
@@ -134,7 +146,7 @@ static void join_turns(const struct steps_text *t, steps_positions_t *anchors)
 	for (size_t k = 0; k < anchors->len; k++) {
 		size_t end = k + 1 < anchors->len ? anchors->data[k + 1] : t->len, most;
 		size_t n = steps_update_run(t, anchors->data[k], end, &most);
-		hashes[k] = text_hash(t, anchors->data[k], anchors->data[k] + n);
+		hashes[k] = update_hash(t, anchors->data[k], anchors->data[k] + n);
 	}
 	for (size_t turn = 2; turn <= MOST_OPTIMIZERS; turn++) {
 		size_t same = 0, differ = 0;

@@ -597,6 +597,23 @@ static void batches_of_two_kinds_take_turns(void **state)
 	check_all(&j, STEPS_TRAINING);
 }
 
+/* Two workers' batches arrive in pairs, and making tensors of them stands behind the update: every
+ * other one looks longer. */
+static void batches_that_arrive_in_pairs_take_no_turns(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20,
+		   "zero_ zero_ linear relu linear cross_entropy_loss backward zeros add_ add_ "
+		   "zeros | zeros zero_ zero_ linear relu linear cross_entropy_loss backward zeros "
+		   "add_ add_ zeros detach_ set_ detach_ set_ | ");
+	struct steps s = found(&j);
+	assert_int_equal(s.processes.data[0].loops.len, 1);
+	assert_in_range(s.processes.data[0].loops.data[0].steps, 39, 40);
+	done(&j, &s);
+}
+
 /* ---- inference ---- */
 
 #define LAYER "layer_norm linear scaled_dot_product_attention linear add gelu linear add "
@@ -919,6 +936,7 @@ int main(void)
 		cmocka_unit_test(logs_are_no_steps),
 		cmocka_unit_test(two_optimizers_take_turns),
 		cmocka_unit_test(batches_of_two_kinds_take_turns),
+		cmocka_unit_test(batches_that_arrive_in_pairs_take_no_turns),
 		cmocka_unit_test(tokens_are_steps),
 		cmocka_unit_test(tokens_of_requests_are_steps),
 		cmocka_unit_test(layers_in_step_are_no_steps),
