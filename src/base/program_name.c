@@ -115,3 +115,26 @@ char *program_script_of(char *const *argv)
 	char text;
 	return *argv && program_is_interpreter(*argv) ? script_of(*argv, argv + 1, &text) : NULL;
 }
+
+const char *program_worker_of(char *const *argv)
+{
+	static const struct {
+		const char *text, *what;
+	} workers[] = {
+		{"from multiprocessing.spawn import ", "spawn worker"},
+		{"from multiprocessing.forkserver import ", "forkserver"},
+		{"from multiprocessing.resource_tracker import ", "resource tracker"},
+	};
+	char text = 0, *script = NULL;
+	if (*argv && !strncmp(path_file_name(*argv), "py", 2) && program_is_interpreter(*argv))
+		script = script_of(*argv, argv + 1, &text);
+	free(script);
+	if (script || text != 'c')
+		return NULL;
+	while (*argv && strcmp(*argv, "-c") != 0)
+		argv++;
+	for (size_t i = 0; *argv && argv[1] && i < sizeof(workers) / sizeof(workers[0]); i++)
+		if (!strncmp(argv[1], workers[i].text, strlen(workers[i].text)))
+			return workers[i].what;
+	return NULL;
+}

@@ -11,5 +11,9 @@ char *program_name_of(char *const *argv);
  * program is no interpreter, or runs nothing that has a name (-c, a shell at a terminal). */
 char *program_script_of(char *const *argv);
 
+/* What of Python's multiprocessing runs there, whose command lines are a text of its own: "spawn
+ * worker", "forkserver", "resource tracker"; NULL: it is something else. */
+const char *program_worker_of(char *const *argv);
+
 /* "/usr/bin/python3.11", "sh" */
 bool program_is_interpreter(const char *path);

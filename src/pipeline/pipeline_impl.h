@@ -76,6 +76,7 @@ struct known_process {
 	struct m_process row;
 	uint32_t executable;	 /* string */
 	bool nameless;		 /* it had ended when it was met: what it was called is not known */
+	bool forkserver;	 /* of Python: its children are workers */
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */

@@ -11,8 +11,7 @@
 #include "base/program_name.h"
 #include "pipeline/pipeline_impl.h"
 #include "symbolize/proc_cgroup.h"
-
-#define WORDS_MOST 32 /* of a command line: its script is one of the first */
+#include "symbolize/proc_program.h"
 
 /* The rank that the launcher gave: the only environment variables that are ever read. */
 static int32_t rank_of(const char *proc_root, uint32_t pid)
@@ -40,20 +39,12 @@ static int32_t rank_of(const char *proc_root, uint32_t pid)
 }
 
 /* What an interpreter runs. Of its arguments nothing else is kept. */
-static uint32_t script_of(struct pipeline *p, uint32_t pid)
+static uint32_t script_of(struct pipeline *p, struct known_process *k)
 {
-	char path[256], text[4096], *words[WORDS_MOST + 1] = {NULL};
-	size_t n = 0;
-	snprintf(path, sizeof(path), "%s/%u/cmdline", p->proc_root, pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[len > 0 ? len : 0] = 0;
-	for (char *at = text; at < text + len && n < WORDS_MOST; at += strlen(at) + 1)
-		words[n++] = at;
-	char *script = program_script_of(words);
+	char *script = proc_script(p->proc_root, (pid_t)k->row.pid);
+	size_t len = script ? strlen(script) : 0, end = strlen(PROC_FORKSERVER);
 	uint32_t ret = script ? pipeline_kept_string(p, script) : 0;
+	k->forkserver = len > end && !strcmp(script + len - end, PROC_FORKSERVER);
 	free(script);
 	return ret;
 }
@@ -72,7 +63,8 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
 		k->row.command = pipeline_kept_string(p, exe);
-	k->row.script = program_is_interpreter(exe) ? script_of(p, k->row.pid) : 0;
+	k->forkserver = false;
+	k->row.script = program_is_interpreter(exe) ? script_of(p, k) : 0;
 	k->row.cpu_limit = proc_cpu_limit(p->proc_root, "/sys/fs/cgroup", pid);
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
 		k->row.parent_pid = (uint32_t)parent;
@@ -98,6 +90,7 @@ static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 	map64_set(&p->processes, tgid, i);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
+	k->forkserver = false;
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;
 	return k;
@@ -202,7 +195,9 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->nameless = false;
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
-		child->row.script = parent->row.script;
+		child->row.script = parent->forkserver ? script_of(p, child) : 0;
+		if (!child->row.script)
+			child->row.script = parent->row.script;
 		child->row.cpu_limit = parent->row.cpu_limit;
 		child->row.rank = parent->row.rank;
 	}

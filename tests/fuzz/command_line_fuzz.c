@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *name = program_name_of(words), *script = program_script_of(words);
 	check(name && is_of(words, name));
 	check(!script || (is_of(words, script) && n));
+	check(!script || !program_worker_of(words)); /* it is the one or the other */
 	free(name);
 	free(script);
 	free(text);

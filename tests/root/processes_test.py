@@ -4,6 +4,7 @@ programs that replace themselves, libraries loaded late, other mount namespaces,
 processes, control groups, everything."""
 
 import collections
+import json
 import os
 import shutil
 import signal
@@ -265,6 +266,37 @@ def _(t):
             if row["command"] == os.path.realpath(EACGM) and not row.get("own")]
     names = {row["name"] for row in recording.report["programs"]}
     expect(not ours and "[eacgm]" not in names, "programs of the job: %r, %r" % (ours, names))
+
+
+WORKERS = """
+import multiprocessing as mp, sys
+def work(told):
+    told.send_bytes(b"done")
+if __name__ == "__main__":
+    for how in ("spawn", "forkserver"):
+        ctx = mp.get_context(how)
+        ours, theirs = ctx.Pipe()
+        p = ctx.Process(target=work, args=(theirs,))
+        p.start()
+        assert ours.recv_bytes() == b"done"
+        p.join()
+        print(how, p.pid)
+"""
+
+
+@test("workers of Python's multiprocessing are called by their parent's script")
+def _(t):
+    with open(t.path("job.py"), "w") as f:
+        f.write(WORKERS)
+    rec = t.record(["/usr/bin/python3", t.path("job.py"), "SECRET"])
+    pids = dict(line.split() for line in rec.ran.out.splitlines())
+    r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", "-"])
+    rows = [json.loads(line) for line in r.out.splitlines() if '"type":"process"' in line]
+    names = {how: {row["script"] for row in rows if row["pid"] == int(pid)}
+             for how, pid in pids.items()}
+    expect("job.py, spawn worker" in names["spawn"] and
+           "job.py, forkserver worker" in names["forkserver"], "workers: %r" % names)
+    expect("SECRET" not in r.out, "an argument was kept")
 
 
 def sleeper_of(pid):

@@ -75,9 +75,41 @@ static void of_one_process(void **state)
 	assert_null(program_script_of(none));
 }
 
+#define EXPECT_WORKER(what, ...)                                                                   \
+	do {                                                                                       \
+		char *argv[] = {__VA_ARGS__, NULL};                                                \
+		const char *is = program_worker_of(argv);                                          \
+		assert_string_equal(is ? is : "", what);                                           \
+		assert_null(program_script_of(argv));                                              \
+	} while (0)
+
+static void workers_of_multiprocessing(void **state)
+{
+	(void)state;
+	EXPECT_WORKER("spawn worker", "/usr/bin/python3", "-B", "-c",
+		      "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=6, "
+		      "pipe_handle=11)",
+		      "--multiprocessing-fork");
+	EXPECT_WORKER("forkserver", "python3", "-c",
+		      "from multiprocessing.forkserver import main; main(8, 9, ['__main__'], "
+		      "**{'sys_path': ['/tmp']})");
+	EXPECT_WORKER("resource tracker", "python3", "-c",
+		      "from multiprocessing.resource_tracker import main;main(5)");
+	EXPECT_WORKER("", "python3", "-c", "import secret; secret.run()");
+	EXPECT_WORKER("", "python3", "-c");
+	EXPECT_WORKER("", "sh", "-c", "from multiprocessing.spawn import spawn_main");
+	EXPECT_WORKER("", "sleep", "9");
+	char *argument[] = {"python3", "train.py", "-c", "from multiprocessing.spawn import x",
+			    NULL};
+	assert_null(program_worker_of(argument));
+	char *none[] = {NULL};
+	assert_null(program_worker_of(none));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(others),
-					   cmocka_unit_test(of_one_process)};
+					   cmocka_unit_test(of_one_process),
+					   cmocka_unit_test(workers_of_multiprocessing)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
