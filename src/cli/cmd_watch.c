@@ -162,6 +162,15 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	atomic_store(&w->dirty, true);
 }
 
+static void print_phases(struct watch *w)
+{
+	for (uint32_t i = 0; i < w->state.steps.phases_len; i++) {
+		char *line = xasprintf("steps of %s", w->state.steps.phases[i]);
+		print_line(w, line);
+		free(line);
+	}
+}
+
 static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct watch *w = ctx;
@@ -169,6 +178,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	atomic_store(&w->started, true);
 	session_detect_batch(w->detect, v);
 	watch_steps_batch(w->steps, v, now_ns);
+	uint64_t intervals = w->state.steps.intervals;
 	pthread_mutex_lock(&w->lock);
 	watch_rates_batch(w->rates, v, now_ns, &w->state);
 	w->state.unjudged = session_detect_lossy(w->detect);
@@ -178,6 +188,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		w->steps_shown_ns = now_ns;
 	}
 	pthread_mutex_unlock(&w->lock);
+	if (w->output == LINES && w->state.steps.intervals != intervals)
+		print_phases(w);
 }
 
 static void on_end(void *ctx, const struct session_view *v)

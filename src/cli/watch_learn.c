@@ -1,129 +1,15 @@
-/* watch_learn.c - a window of calls, its steps, and a call that marks them. */
+/* watch_learn.c - of the steps in a window of calls, a call that marks them. */
 #include "cli/watch_learn.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "analyze/functions.h"
-#include "analyze/steps.h"
-#include "base/layer.h"
 #include "base/map64.h"
-#include "events/window.h"
 #include "wire/event.h"
 
 #define LEAST_STEPS  3
-#define LEAST_CALLS  32
 #define STEADY_RATIO 0.9 /* of the steps have as many of a marker as the others */
-
-struct watch_learn {
-	struct row_window *window;
-	uint64_t calls;
-	struct map64 string_of;	   /* live string -> the window's */
-	VEC(uint32_t) live_of;	   /* back */
-	struct map64 thread_of;	   /* live index -> the window's */
-	VEC(uint8_t) probe_wanted; /* by number, which is the live one */
-};
-
-struct watch_learn *watch_learn_new(void)
-{
-	struct watch_learn *l = xcalloc(1, sizeof(*l));
-	l->window = row_window_new(WATCH_LEARN_CALLS * sizeof(struct m_call));
-	return l;
-}
-
-void watch_learn_free(struct watch_learn *l)
-{
-	if (!l)
-		return;
-	row_window_free(l->window);
-	map64_free(&l->string_of);
-	map64_free(&l->thread_of);
-	vec_free(&l->live_of);
-	vec_free(&l->probe_wanted);
-	free(l);
-}
-
-/* ---- into the window ---- */
-
-static uint32_t string_of(struct watch_learn *l, const struct session_view *v, uint32_t live)
-{
-	uint64_t number;
-	if (!live)
-		return 0;
-	if (map64_get(&l->string_of, live, &number))
-		return (uint32_t)number;
-	number = strtab_add_z(&row_window_tables(l->window)->strings,
-			      v->names->string(v->names->ctx, live));
-	map64_set(&l->string_of, live, number);
-	while (l->live_of.len <= number)
-		vec_push(&l->live_of);
-	l->live_of.data[number] = live;
-	return (uint32_t)number;
-}
-
-static void put_probe(struct watch_learn *l, const struct session_view *v,
-		      const struct m_probe *live)
-{
-	const char *layer = v->names->string(v->names->ctx, live->layer);
-	struct m_probe row = *live;
-	row.layer = string_of(l, v, live->layer);
-	row.name = string_of(l, v, live->name);
-	row.library = string_of(l, v, live->library);
-	row.symbol = string_of(l, v, live->symbol);
-	row.role = string_of(l, v, live->role);
-	for (unsigned i = 0; i < row.nargs && i < MODEL_MAX_ARGS; i++) {
-		row.arg_names[i] = string_of(l, v, live->arg_names[i]);
-		row.arg_enums[i] = string_of(l, v, live->arg_enums[i]);
-	}
-	*vec_push(&row_window_tables(l->window)->probes) = row;
-	*vec_push(&l->probe_wanted) = layer_traits_of_name(layer) & LAYER_IS_WORK;
-}
-
-static bool thread_of(struct watch_learn *l, const struct session_view *v, uint32_t live,
-		      uint32_t *ret)
-{
-	uint64_t index;
-	if (!map64_get(&l->thread_of, live, &index)) {
-		const struct m_thread *t = v->names->thread(v->names->ctx, live);
-		if (!t)
-			return false;
-		struct rec_tables *tables = row_window_tables(l->window);
-		index = tables->threads.len;
-		*vec_push(&tables->threads) = (struct m_thread){.pid = t->pid, .tid = t->tid};
-		map64_set(&l->thread_of, live, index);
-	}
-	*ret = (uint32_t)index;
-	return true;
-}
-
-static void put_call(struct watch_learn *l, const struct session_view *v, const struct m_call *live)
-{
-	const struct m_probe *probe = v->names->probe(v->names->ctx, live->probe);
-	struct m_call row = *live;
-	if (!thread_of(l, v, live->thread, &row.thread))
-		return;
-	row.stack = 0;
-	for (unsigned i = 0; i < row.nargs && i < MODEL_MAX_ARGS; i++)
-		if (probe->arg_types[i] == ARG_TYPE_STRING)
-			row.args[i] = string_of(l, v, (uint32_t)row.args[i]);
-	row_window_add(l->window, ROW_CALL, &row, 1);
-	l->calls++;
-}
-
-bool watch_learn_take(struct watch_learn *l, const struct session_view *v)
-{
-	const struct m_probe *probe;
-	while ((probe = v->names->probe(v->names->ctx, (uint32_t)l->probe_wanted.len)))
-		put_probe(l, v, probe);
-	for (size_t i = 0; i < v->batch->calls.len && l->calls < WATCH_LEARN_CALLS; i++) {
-		const struct m_call *c = &v->batch->calls.data[i];
-		if (c->probe < l->probe_wanted.len && l->probe_wanted.data[c->probe])
-			put_call(l, v, c);
-	}
-	return l->calls >= WATCH_LEARN_CALLS;
-}
-
-/* ---- what marks the steps ---- */
 
 /* How often a function was called in each step. */
 struct candidate {
@@ -226,8 +112,8 @@ static const struct candidate *choose(const struct counting *c, const struct fn_
 	return best;
 }
 
-static bool marker_of(struct watch_learn *l, const struct row_source *source, const struct steps *s,
-		      struct watch_marker *ret)
+bool watch_learn_find(const struct session_window *w, const struct row_source *source,
+		      const struct steps *s, struct watch_marker *ret)
 {
 	static const char *const kinds[] = STEPS_KIND_NAMES;
 	const struct steps_process *p = &s->processes.data[s->main];
@@ -246,13 +132,12 @@ static bool marker_of(struct watch_learn *l, const struct row_source *source, co
 	if (k) {
 		struct fn_label label;
 		fn_label_make(&c.ids, k->fn, &label);
-		*ret = (struct watch_marker){
-			.pid = p->pid,
-			.tid = p->tid,
-			.probe = k->probe,
-			.name = k->name < l->live_of.len ? l->live_of.data[k->name] : 0,
-			.per_step = k->first,
-			.usual_ns = loop->median_ns};
+		*ret = (struct watch_marker){.pid = p->pid,
+					     .tid = p->tid,
+					     .probe = k->probe,
+					     .name = session_window_string(w, k->name),
+					     .per_step = k->first,
+					     .usual_ns = loop->median_ns};
 		snprintf(ret->kind, sizeof(ret->kind), "%s", kinds[loop->kind]);
 		snprintf(ret->label, sizeof(ret->label), "%s", label.name);
 		free(label.name);
@@ -261,16 +146,4 @@ static bool marker_of(struct watch_learn *l, const struct row_source *source, co
 	map64_free(&c.of);
 	vec_free(&c.rows);
 	return k != NULL;
-}
-
-bool watch_learn_find(struct watch_learn *l, struct watch_marker *ret)
-{
-	struct steps steps;
-	if (l->calls < LEAST_CALLS)
-		return false;
-	const struct row_source *source = row_window_source(l->window);
-	steps_make(&steps, source, NULL);
-	bool found = steps.main != SIZE_MAX && marker_of(l, source, &steps, ret);
-	steps_free(&steps);
-	return found;
 }

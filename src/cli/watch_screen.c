@@ -211,6 +211,36 @@ static void draw_steps(struct screen *p)
 	put_sparkline(p, &t->history, p->size->columns);
 }
 
+/* "train.py (7): 300 of training, 17.8 ms each on average: load 96 %": where there is no room for
+ * it the shares are on a line of their own. */
+static void put_phases(struct screen *p, const char *text)
+{
+	const char *shares = strrchr(text, ':');
+	bool fits = text_columns(text) + NAME_COLUMNS + 1 <= p->size->columns;
+	put(p, PLAIN, "%.*s", fits || !shares ? WATCH_PHASE_BYTES : (int)(shares - text) + 1, text);
+	if (fits || !shares || is_full(p))
+		return;
+	begin_line(p);
+	put_to(p, NAME_COLUMNS + 3);
+	put(p, PLAIN, "%s", shares + 1 + (shares[1] == ' '));
+}
+
+/* In the last interval, of each process with steps. */
+static void draw_phases(struct screen *p)
+{
+	const struct watch_steps_view *t = &p->s->steps;
+	for (uint32_t i = 0; i < t->phases_len && !is_full(p); i++) {
+		begin_line(p);
+		put_label(p, i ? "" : "phases");
+		put_phases(p, t->phases[i]);
+	}
+	if (!t->phases_more || is_full(p))
+		return;
+	begin_line(p);
+	put_to(p, NAME_COLUMNS + 1);
+	put(p, DIM, "and %u more processes with steps", t->phases_more);
+}
+
 static unsigned spark_columns(const struct screen *p)
 {
 	unsigned room = p->size->columns > 60 ? (p->size->columns - 20) / 2 : 0;
@@ -448,9 +478,9 @@ void watch_render(struct buf *out, const struct watch_state *s, const struct wat
 {
 	size_t from = out->len;
 	struct screen p = {.out = out, .s = s, .size = size};
-	void (*const parts[])(struct screen *) = {draw_head,   draw_gap, draw_steps, draw_gap,
-						  draw_layers, draw_gap, draw_gpus,  draw_counters,
-						  draw_cost,   draw_gap};
+	void (*const parts[])(struct screen *) = {
+		draw_head, draw_gap,  draw_steps,    draw_phases, draw_gap, draw_layers,
+		draw_gap,  draw_gpus, draw_counters, draw_cost,	  draw_gap};
 	p.most = s->judges && size->rows > 2 * KEPT_ROWS ? size->rows - KEPT_ROWS : size->rows;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!is_full(&p))

@@ -7,12 +7,14 @@
 
 #include "base/layer.h"
 
-#define WATCH_LAYERS	 32
-#define WATCH_GPUS	 64
-#define WATCH_COUNTERS	 16
-#define WATCH_ANOMALIES	 64  /* the latest */
-#define WATCH_HISTORY	 240 /* seconds, or steps */
-#define WATCH_NAME_BYTES 96
+#define WATCH_LAYERS	  32
+#define WATCH_GPUS	  64
+#define WATCH_COUNTERS	  16
+#define WATCH_ANOMALIES	  64  /* the latest */
+#define WATCH_HISTORY	  240 /* seconds, or steps */
+#define WATCH_NAME_BYTES  96
+#define WATCH_PHASES	  8 /* processes with steps */
+#define WATCH_PHASE_BYTES 256
 
 /* The newest is at (next - 1) mod WATCH_HISTORY. */
 struct watch_history {
@@ -65,6 +67,10 @@ struct watch_steps_view {
 	uint64_t last_ns, median_ns, longest_ns; /* of those in history */
 	uint64_t since_ns;			 /* when the last one ended */
 	struct watch_history history;		 /* ns */
+	/* Of the steps of the last interval, a sentence for each process; the main one first. */
+	char phases[WATCH_PHASES][WATCH_PHASE_BYTES];
+	uint32_t phases_len, phases_more;
+	uint64_t intervals; /* so far that had any */
 };
 
 struct watch_state {

@@ -1,4 +1,4 @@
-/* watch_steps.c - counts the calls that mark steps. */
+/* watch_steps.c - finds steps in windows of rows, and counts the calls that mark them. */
 #include "cli/watch_steps.h"
 
 #include <stdio.h>
@@ -6,20 +6,28 @@
 #include <string.h>
 
 #include "cli/watch_learn.h"
+#include "report/steps_words.h"
+#include "symbolize/proc_program.h"
 #include "wire/event.h"
 
 #define SECOND_NS     1000000000ULL
 #define FIRST_LOOK_NS (3 * SECOND_NS) /* each look is twice as long as the one before it */
 #define LAST_LOOK_NS  (60 * SECOND_NS)
 #define REST_NS	      (20 * SECOND_NS) /* between looks that found nothing */
+#define LOOK_CALLS    250000	       /* 28 MB */
+#define LEAST_CALLS   32
+#define PHASES_NS     (5 * SECOND_NS) /* the interval where steps were found, or 8 usual ones */
+#define PHASES_STEPS  8
+#define PHASES_CALLS  65536
 #define GONE_NS	      (10 * SECOND_NS) /* no step for so long, or 20 usual ones: */
 #define GONE_STEPS    20
 #define GONE_CALLS    5000 /* and the job goes on: its steps look otherwise now */
 
 struct watch_steps {
-	struct watch_learn *learn; /* NULL: not looking */
-	uint64_t look_end_ns;
-	uint64_t look_ns; /* how long this look is */
+	struct session_window *window;
+	bool looks;	  /* the window is open */
+	uint64_t end_ns;  /* of this look */
+	uint64_t look_ns; /* how long it is */
 	uint64_t rest_ns; /* until then none begins */
 	bool looked;	  /* at least once to the end */
 	bool found;
@@ -27,15 +35,14 @@ struct watch_steps {
 	uint32_t thread;      /* index, UINT32_MAX not met yet */
 	uint32_t count;	      /* of markers since the last step's end */
 	uint64_t other_calls; /* of the process since then */
-	uint64_t end_ns;      /* of the last step, 0 = none yet */
-	uint64_t steps;
-	uint64_t last_ns;
-	struct watch_history history;
+	uint64_t step_ns;     /* end of the last step, 0 = none yet */
+	struct watch_steps_view view;
 };
 
 struct watch_steps *watch_steps_new(void)
 {
 	struct watch_steps *w = xcalloc(1, sizeof(*w));
+	w->window = session_window_new();
 	w->look_ns = FIRST_LOOK_NS;
 	w->thread = UINT32_MAX;
 	return w;
@@ -43,62 +50,94 @@ struct watch_steps *watch_steps_new(void)
 
 void watch_steps_free(struct watch_steps *w)
 {
-	watch_learn_free(w->learn);
+	session_window_free(w->window);
 	free(w);
 }
 
-/* ---- looking for the marker ---- */
+/* ---- looking for steps ---- */
 
 static void take_marker(struct watch_steps *w, const struct watch_marker *m)
 {
 	bool same = w->found && m->pid == w->marker.pid && m->tid == w->marker.tid &&
 		    m->probe == w->marker.probe && m->name == w->marker.name;
 	if (!same) { /* other steps: their times are not comparable */
-		w->history = (struct watch_history){0};
-		w->end_ns = w->count = 0;
+		w->view.history = (struct watch_history){0};
+		w->step_ns = w->count = 0;
 		w->thread = UINT32_MAX;
 	}
 	w->marker = *m;
 	w->found = true;
 	w->other_calls = 0;
-	w->look_ns = FIRST_LOOK_NS;
+}
+
+static bool is_gone(const struct watch_steps *w, uint64_t now_ns)
+{
+	uint64_t patience_ns = GONE_STEPS * w->marker.usual_ns;
+	patience_ns = patience_ns > GONE_NS ? patience_ns : GONE_NS;
+	return w->other_calls > GONE_CALLS && w->step_ns && now_ns > w->step_ns + patience_ns;
+}
+
+static void say_phases(void *ctx, uint32_t pid, const char *text)
+{
+	struct watch_steps_view *view = ctx;
+	if (view->phases_len == WATCH_PHASES) {
+		view->phases_more++;
+		return;
+	}
+	char *name = proc_program("/proc", (pid_t)pid);
+	snprintf(view->phases[view->phases_len++], WATCH_PHASE_BYTES, "%s (%u): %s", name, pid,
+		 text);
+	free(name);
+}
+
+static bool find_steps(struct watch_steps *w, uint64_t now_ns)
+{
+	const struct row_source *rows = session_window_rows(w->window);
+	struct steps steps = {.main = SIZE_MAX};
+	struct watch_marker m;
+	if (session_window_calls(w->window) >= LEAST_CALLS)
+		steps_make(&steps, rows, NULL);
+	w->view.phases_len = w->view.phases_more = 0;
+	steps_say_each(&steps, say_phases, &w->view);
+	w->view.intervals += w->view.phases_len != 0;
+	bool found = steps.main != SIZE_MAX;
+	if (found && (!w->found || is_gone(w, now_ns))) {
+		found = watch_learn_find(w->window, rows, &steps, &m);
+		if (found)
+			take_marker(w, &m);
+	}
+	steps_free(&steps);
+	session_window_close(w->window);
+	return found;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 static void end_look(struct watch_steps *w, uint64_t now_ns)
 {
-	struct watch_marker m;
-	if (watch_learn_find(w->learn, &m)) {
-		take_marker(w, &m);
+	if (find_steps(w, now_ns)) {
+		uint64_t phases_ns = PHASES_STEPS * w->marker.usual_ns;
+		w->look_ns = at_most(phases_ns > PHASES_NS ? phases_ns : PHASES_NS, LAST_LOOK_NS);
+		w->rest_ns = w->end_ns;
 	} else {
-		w->look_ns = w->look_ns * 2 < LAST_LOOK_NS ? w->look_ns * 2 : LAST_LOOK_NS;
+		w->look_ns = at_most(w->look_ns * 2, LAST_LOOK_NS);
 		w->rest_ns = w->look_ns > LAST_LOOK_NS / 2 ? now_ns + REST_NS : now_ns;
-		w->other_calls = 0;
 	}
-	watch_learn_free(w->learn);
-	w->learn = NULL;
 	w->looked = true;
-}
-
-static bool wants_look(const struct watch_steps *w, uint64_t now_ns)
-{
-	if (now_ns < w->rest_ns)
-		return false;
-	if (!w->found)
-		return true;
-	uint64_t patience_ns = GONE_STEPS * w->marker.usual_ns;
-	patience_ns = patience_ns > GONE_NS ? patience_ns : GONE_NS;
-	return w->other_calls > GONE_CALLS && w->end_ns && now_ns > w->end_ns + patience_ns;
+	w->looks = false;
 }
 
 static void look(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
-	if (!w->learn && wants_look(w, now_ns) && v->batch->calls.len) {
-		w->learn = watch_learn_new();
-		w->look_end_ns = now_ns + w->look_ns;
-		if (!w->learn)
-			w->rest_ns = now_ns + REST_NS;
+	if (!w->looks && now_ns >= w->rest_ns && v->batch->calls.len) {
+		session_window_begin(w->window, w->found ? PHASES_CALLS : LOOK_CALLS, now_ns);
+		w->end_ns = now_ns + w->look_ns;
+		w->looks = true;
 	}
-	if (w->learn && (watch_learn_take(w->learn, v) || now_ns > w->look_end_ns))
+	if (w->looks && (session_window_take(w->window, v) || now_ns > w->end_ns))
 		end_look(w, now_ns);
 }
 
@@ -108,12 +147,12 @@ static void end_step(struct watch_steps *w, uint64_t ns)
 {
 	w->count = 0;
 	w->other_calls = 0;
-	if (w->end_ns && ns > w->end_ns) {
-		w->last_ns = ns - w->end_ns;
-		w->steps++;
-		watch_history_add(&w->history, (double)w->last_ns);
+	if (w->step_ns && ns > w->step_ns) {
+		w->view.last_ns = ns - w->step_ns;
+		w->view.count++;
+		watch_history_add(&w->view.history, (double)w->view.last_ns);
 	}
-	w->end_ns = ns;
+	w->step_ns = ns;
 }
 
 static bool is_marker(const struct watch_steps *w, const struct session_view *v,
@@ -151,6 +190,7 @@ static void count(struct watch_steps *w, const struct session_view *v)
 
 void watch_steps_batch(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
+	session_window_see(w->window, v);
 	if (w->found)
 		count(w, v);
 	look(w, v, now_ns);
@@ -167,22 +207,18 @@ static int compare(const void *a, const void *b)
 void watch_steps_get(const struct watch_steps *w, struct watch_steps_view *ret)
 {
 	float sorted[WATCH_HISTORY];
-	uint32_t n = w->history.len;
-	*ret = (struct watch_steps_view){
-		.looking = !w->looked || w->learn,
-		.count = w->steps,
-		.pid = w->marker.pid,
-		.tid = w->marker.tid,
-		.last_ns = w->last_ns,
-		.since_ns = w->end_ns,
-		.history = w->history,
-	};
+	uint32_t n = w->view.history.len;
+	*ret = w->view;
+	ret->looking = !w->looked || (!w->found && w->looks);
+	ret->pid = w->marker.pid;
+	ret->tid = w->marker.tid;
+	ret->since_ns = w->step_ns;
 	snprintf(ret->kind, sizeof(ret->kind), "%s", w->marker.kind);
 	snprintf(ret->marker, sizeof(ret->marker), "%s", w->marker.label);
 	if (!n)
 		return;
 	for (uint32_t i = 0; i < n; i++)
-		sorted[i] = (float)watch_history_at(&w->history, i);
+		sorted[i] = (float)watch_history_at(&w->view.history, i);
 	qsort(sorted, n, sizeof(*sorted), compare);
 	ret->median_ns = (uint64_t)sorted[n / 2];
 	ret->longest_ns = (uint64_t)sorted[n - 1];

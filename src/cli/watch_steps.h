@@ -1,5 +1,7 @@
-/* watch_steps.h - the steps of a job while it runs: what marks them is learned from its first
- * seconds (watch_learn.h), then counted call by call; learned anew when it comes no more. */
+/* watch_steps.h - the steps of a job while it runs. Every few seconds those of a window of its rows
+ * are found by the report's analysis (analyze/steps.h), with their phases. What marks them
+ * (watch_learn.h) is learned from the first such window, then counted call by call; learned anew
+ * when it comes no more. */
 #pragma once
 
 #include "session/session_live.h"

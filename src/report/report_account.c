@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "report/report_section.h"
+#include "report/steps_words.h"
 
 #define ROW_LEAST     100  /* one part in so many of the time: smaller rows are put together */
 #define NONE_LEAST    2000 /* what would be 0.0 % has no row */
@@ -283,23 +284,12 @@ const struct steps_loop *account_loop(const struct report *r)
 
 static void steps_line(const struct page *p)
 {
-	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
-	static const char *const phases[STEPS_PHASES] = STEPS_PHASE_NAMES;
 	const struct steps_loop *l = account_loop(p->r);
-	char count[HUMAN_BYTES], mean[HUMAN_BYTES];
 	struct buf line = {0};
 	if (!l)
 		return;
-	buf_printf(&line, "steps: %s of %s, %s each on average", human_count(count, l->steps),
-		   kinds[l->kind], human_ns(mean, (uint64_t)l->mean_ns));
-	bool any = false;
-	for (int i = 0; i < STEPS_PHASES; i++) {
-		if (l->phase_mean_ns[i] * ROW_LEAST < l->mean_ns)
-			continue;
-		buf_printf(&line, "%s %s %.0f %%", any ? "," : ":", phases[i],
-			   100 * l->phase_mean_ns[i] / l->mean_ns);
-		any = true;
-	}
+	buf_printf(&line, "steps: ");
+	steps_say(&line, l);
 	buf_byte(&line, 0);
 	page_wrapped(p, 0, 4, "%s", (char *)line.data);
 	buf_free(&line);

@@ -162,6 +162,13 @@ def _(t):
     expect(int(rate.split()[1].replace(",", "")) > 50, rate)
     steps = w.wait_for(r"^steps +\d+  last .* training")
     expect("pid %d" % job.pid in steps, steps)
+    phases = w.wait_for(r"^phases +rhythm_job.py ")
+    expect(re.match(r"phases +rhythm_job.py \(%d\): [1-9][0-9,]* of training, [0-9.]+ ms each on "
+                    r"average" % job.pid, phases), phases)
+    shares = w.wait_for(r"backward [0-9]+ %")
+    shares = {name: int(n) for name, n in re.findall(r"(forward|backward) ([0-9]+) %", shares)}
+    expect(35 <= shares["forward"] <= 65 and 35 <= shares["backward"] <= 65,
+           "eight sleeps each: %s" % shares)
     median = re.search(r"median ([0-9.]+) ms", steps)
     expect(median and 15 < float(median.group(1)) < 200, "16 sleeps of 1 ms a step: %s" % steps)
     w.wait_for(r"^cost .*of the job's CPU time")
@@ -175,6 +182,26 @@ def _(t):
     out, _ = job.communicate(timeout=40)
     expect(job.returncode == 0 and out.startswith("steps "), "the job: %s %s" % (
         job.returncode, out))
+
+
+@test("without a terminal the steps of each process have a line for each interval", 60)
+def _(t):
+    needs_torch(t)
+    jobs = [t.start([PYTHON, JOB, "40"], stdout=subprocess.DEVNULL) for _i in range(2)]
+    pids = ",".join(str(job.pid) for job in jobs)
+    t.wait_for(lambda: all("libtorch_cpu" in open("/proc/%d/maps" % job.pid).read()
+                           for job in jobs), "PyTorch")
+    out = t.path("out")
+    with open(out, "w") as f:
+        w = t.start([EACGM, "watch", "-p", pids], stdout=f)
+
+    def told():
+        found = re.findall(r"^steps of rhythm_job.py \((\d+)\): [1-9][0-9,]* of training, .* each "
+                           r"on average: .*forward \d+ %.*backward \d+ %", open(out).read(), re.M)
+        return all(found.count(str(job.pid)) >= 2 for job in jobs)
+    t.wait_for(told, "two intervals of both jobs", 40)
+    w.send_signal(signal.SIGINT)
+    w.wait()
 
 
 @test("Ctrl-C and SIGTERM give the terminal back; a new size is drawn anew, ASCII where asked", 60)

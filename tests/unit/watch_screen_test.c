@@ -126,6 +126,34 @@ static void test_other_counters(void **state)
 	buf_free(&out);
 }
 
+/* Of each process with steps; of more than there is room for how many. */
+static void test_phases(void **state)
+{
+	(void)state;
+	struct watch_state s = {
+		.steps = {.phases = {"train.py (7): 300 of training, 17.8 ms each on average: load "
+				     "96 %, forward 2 %, backward 2 %",
+				     "train.py (8): 299 of training, 17.9 ms each on average"},
+			  .phases_len = 2,
+			  .phases_more = 3}};
+	struct buf out = {0};
+	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "phases  train.py (7): 300 of training, 17.8 ms each on average: "
+			       "load 96 %, forward 2 %, backward 2 %\n"
+			       "        train.py (8): 299 of training, 17.9 ms each on average\n"
+			       "        and 3 more processes with steps\n"));
+	out.len = 0;
+	watch_render(&out, &s, &(struct watch_size){.columns = 80, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "phases  train.py (7): 300 of training, 17.8 ms each on average:\n"
+			       "          load 96 %, forward 2 %, backward 2 %\n"
+			       "        train.py (8): 299 of training, 17.9 ms each on average\n"));
+	buf_free(&out);
+}
+
 static void test_whole_screen(void **state)
 {
 	(void)state;
@@ -305,15 +333,11 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole_screen),
-		cmocka_unit_test(test_other_counters),
-		cmocka_unit_test(test_small_ascii),
-		cmocka_unit_test(test_nothing_known),
-		cmocka_unit_test(test_colour_and_losses),
-		cmocka_unit_test(test_fits_everywhere),
-		cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),
-		cmocka_unit_test(test_gpu_on_80_columns),
+		cmocka_unit_test(test_phases),		cmocka_unit_test(test_whole_screen),
+		cmocka_unit_test(test_other_counters),	cmocka_unit_test(test_small_ascii),
+		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
+		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
+		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,41 @@
+/* steps_words.c - how many steps, how long, and the shares of their phases: what the account and
+ * `eacgm watch` say of a loop. */
+#include "report/steps_words.h"
+
+#include "base/human.h"
+
+#define PHASE_LEAST 100 /* one part in so many of a step */
+
+void steps_say(struct buf *to, const struct steps_loop *l)
+{
+	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
+	static const char *const phases[STEPS_PHASES] = STEPS_PHASE_NAMES;
+	char count[HUMAN_BYTES], mean[HUMAN_BYTES];
+	bool any = false;
+	buf_printf(to, "%s of %s, %s each on average", human_count(count, l->steps), kinds[l->kind],
+		   human_ns(mean, (uint64_t)l->mean_ns));
+	for (int i = 0; i < STEPS_PHASES; i++) {
+		if (l->phase_mean_ns[i] * PHASE_LEAST < l->mean_ns)
+			continue;
+		buf_printf(to, "%s %s %.0f %%", any ? "," : ":", phases[i],
+			   100 * l->phase_mean_ns[i] / l->mean_ns);
+		any = true;
+	}
+}
+
+void steps_say_each(const struct steps *s, void (*say)(void *ctx, uint32_t pid, const char *text),
+		    void *ctx)
+{
+	for (size_t i = 0; s->main != SIZE_MAX && i < s->processes.len; i++) {
+		size_t at = i ? i - (i <= s->main) : s->main;
+		const struct steps_process *p = &s->processes.data[at];
+		const struct steps_loop *loop = steps_main_loop(p);
+		struct buf line = {0};
+		if (!loop || loop->kind == STEPS_LOADING)
+			continue;
+		steps_say(&line, loop);
+		buf_byte(&line, 0);
+		say(ctx, p->pid, (const char *)line.data);
+		buf_free(&line);
+	}
+}

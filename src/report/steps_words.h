@@ -1,0 +1,11 @@
+/* steps_words.h - steps in a sentence. */
+#pragma once
+
+#include "analyze/steps.h"
+
+/* "300 of training, 17.8 ms each on average: load 96 %, forward 2 %, backward 2 %": phases of less
+ * than 1 % are left out. */
+void steps_say(struct buf *to, const struct steps_loop *loop);
+/* The same of each process that has steps and does not only load for others, the main one first. */
+void steps_say_each(const struct steps *s, void (*say)(void *ctx, uint32_t pid, const char *text),
+		    void *ctx);
