@@ -172,3 +172,25 @@ void steps_phases_sum(struct steps_loop *loop, const struct steps_step *steps);
 /* The phase of a slow step that grew most. */
 void steps_slow_phase(const struct steps_loop *loop, const struct steps_step *step,
 		      struct steps_slow *slow);
+
+/* What is known while steps are found. */
+struct steps_finder {
+	struct steps *ret;
+	struct steps_input in;
+	const struct rec_tables *t;
+	struct process_index index;
+	uint32_t *by_pid; /* threads, those of a process together, in their order */
+	/* Of the process in hand. */
+	const uint32_t *own; /* of by_pid */
+	size_t own_len;
+	struct steps_process *process;
+	uint64_t *launches; /* starts, in order */
+	size_t launches_len;
+	uint64_t last_ns; /* of the recording, or when the process ended */
+	bool exited;
+	uint64_t joined_ns; /* since when it is traced, where it ran before; or 0 */
+};
+
+/* steps_loops.c: adds the loops of a text, and their steps, to the process in hand. Whether there
+ * are any. */
+bool steps_find_loops(struct steps_finder *f, const struct steps_text *t);
