@@ -121,7 +121,7 @@ static const struct opt_def options[] = {
 	 NULL, OPT_FILE},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
 	{'n', "top", "N",
-	 "How many anomalies are shown: the rarest, in order of time; 0 = all. 20 unless told. "
+	 "How many incidents are shown: the rarest, in order of time; 0 = all. 20 unless told. "
 	 "JSON "
 	 "has all.",
 	 NULL, 0},

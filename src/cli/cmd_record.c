@@ -273,6 +273,8 @@ static void say(void *ctx, const char *sentence)
 static void tell_anomaly(void *ctx, const struct anomaly *a)
 {
 	char line[ANOMALY_LINE_BYTES], text[ANOMALY_LINE_BYTES + 32];
+	if (!anomaly_is_news(a))
+		return;
 	snprintf(text, sizeof(text), "anomaly%s: %s", a->ended ? " ended" : "",
 		 anomaly_line(line, a));
 	say(ctx, text);

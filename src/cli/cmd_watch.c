@@ -154,7 +154,7 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 		print_json(w, a);
 	snprintf(text, sizeof(text), "anomaly%s: %s", a->ended ? " ended" : "",
 		 anomaly_line(line, a));
-	if (w->output == LINES)
+	if (w->output == LINES && anomaly_is_news(a))
 		print_line(w, text);
 	pthread_mutex_lock(&w->lock);
 	keep_anomaly(&w->state, a);

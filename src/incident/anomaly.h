@@ -16,6 +16,9 @@ struct anomaly {
 	uint64_t start_ns, end_ns; /* end: of the last unusual window so far */
 	uint64_t told_ns;	   /* end of the window that it was found by */
 	bool ended;
+	uint64_t incident;    /* from 1: those of one job and time have the same; 0 unknown */
+	bool incident_begins; /* told: nothing of its incident lasted before */
+	bool incident_ends;   /* told: nothing of it lasts any more */
 	enum detect_layer layer;
 	char layer_name[LAYER_NAME_BYTES];
 	uint32_t pid;	  /* 0: of the host or a GPU */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "incident/anomaly_row.h"
+#include "incident/incidents.h"
 
 #define WITH_LINES 256 /* anomalies whose lines are looked for */
 
@@ -170,6 +171,28 @@ void anomaly_list_replay(struct anomaly_list *ret, const struct rows_file *rows,
 	settle(ret, NULL);
 }
 
+static uint32_t parent_in(const void *ctx, uint32_t pid)
+{
+	const struct rec_tables *t = ctx;
+	for (size_t i = 0; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == pid)
+			return t->processes.data[i].parent_pid;
+	return 0;
+}
+
+/* What was told does not say of which incident it is. */
+static void join_told(struct anomaly_list *l, const struct rec_tables *t)
+{
+	struct incidents incidents = {.parent_of = parent_in, .ctx = t};
+	for (size_t i = 0; i < l->rows.len; i++) {
+		struct anomaly *a = &l->rows.data[i].a;
+		a->incident = 0;
+		a->ended = true;
+		incidents_told(&incidents, a, a->pid);
+	}
+	incidents_free(&incidents);
+}
+
 void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
 		       const struct row_source *reader)
 {
@@ -182,6 +205,7 @@ void anomaly_list_told(struct anomaly_list *ret, const struct rec_tables *t,
 		vec_push(&ret->rows)->a = a;
 	}
 	settle(ret, reader);
+	join_told(ret, t);
 }
 
 void anomaly_list_free(struct anomaly_list *l)

@@ -18,6 +18,11 @@ const char *anomaly_entity(char ret[static ANOMALY_ENTITY_BYTES], const struct a
 	return ret;
 }
 
+bool anomaly_is_news(const struct anomaly *a)
+{
+	return a->ended ? a->incident_ends : a->incident_begins;
+}
+
 const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a)
 {
 	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES];

@@ -7,6 +7,9 @@
 /* "torch, pid 4242: aten::addmm took 1.8 x as long ... (p 1e-6)", without a line break. */
 const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a);
 
+/* Whether it is worth a line: an incident has one when it begins and one when it has ended. */
+bool anomaly_is_news(const struct anomaly *a);
+
 /* "pid 4242", "gpu 0", "host" */
 #define ANOMALY_ENTITY_BYTES 32
 const char *anomaly_entity(char ret[static ANOMALY_ENTITY_BYTES], const struct anomaly *a);

@@ -49,5 +49,6 @@ void collective_tell(void *ctx, const struct collective_wait *w)
 	snprintf(a.why, sizeof(a.why), "%s came last into %.60s: %s waited for it, for %s%s%s",
 		 who(late, w), w->name, w->waiters == 1 ? "the other one" : "all others", least,
 		 alike ? "" : " to ", alike ? "" : most);
+	incidents_told(&d->incidents, &a, w->pid);
 	d->o.tell(d->o.tell_ctx, &a);
 }

@@ -77,6 +77,12 @@ static void open_sources(struct detector *d)
 	});
 }
 
+static uint32_t parent_of(const void *ctx, uint32_t pid)
+{
+	const struct detector *d = ctx;
+	return windows_parent_of(d->windows, pid);
+}
+
 static void make_parts(struct detector *d)
 {
 	const uint64_t window_ns = d->window_ns;
@@ -87,7 +93,9 @@ static void make_parts(struct detector *d)
 	d->fresh = (struct fresh_work){.window_ns = window_ns};
 	d->fresh.keys_known = o->model ? detect_keys_count(d->known.keys) : 0;
 	d->rows.o = o;
-	d->episodes = (struct episodes){.o = o, .known = &d->known, .rows = &d->rows};
+	d->incidents = (struct incidents){.parent_of = parent_of, .ctx = d};
+	d->episodes = (struct episodes){
+		.o = o, .known = &d->known, .rows = &d->rows, .incidents = &d->incidents};
 	d->events = (struct told_events){.o = o,
 					 .known = &d->known,
 					 .episodes = &d->episodes,
@@ -135,6 +143,7 @@ void detector_free(struct detector *d)
 	vec_free(&d->queue.rows);
 	judging_free(&d->judging);
 	episodes_free(&d->episodes);
+	incidents_free(&d->incidents);
 	told_rows_free(&d->rows);
 	told_events_free(&d->events);
 	job_free(&d->job);

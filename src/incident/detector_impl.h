@@ -33,6 +33,7 @@ struct detector {
 	bool ending; /* nothing more comes */
 
 	struct episodes episodes;
+	struct incidents incidents;
 	struct told_rows rows;
 	struct told_events events;
 	VEC(struct m_process) ended; /* that are to be forgotten */

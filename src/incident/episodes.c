@@ -91,6 +91,7 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 {
 	struct episode *e = xcalloc(1, sizeof(*e));
 	e->series = s;
+	e->process = j->row->pid ? j->row->pid : j->row->gpu_pid;
 	e->a = (struct anomaly){.id = ++all->last_id,
 				.start_ns = j->row->start_ns,
 				.end_ns = j->row->end_ns,
@@ -209,6 +210,7 @@ static void hand_out(const struct episodes *all, struct episode *e)
 {
 	/* who reads a file is told once, at the end */
 	episode_describe(all->known, e, !all->o->whole);
+	incidents_told(all->incidents, &e->a, e->process);
 	if (all->o->tell)
 		all->o->tell(all->o->tell_ctx, &e->a);
 }

@@ -5,6 +5,7 @@
 #include "detect/explain.h"
 #include "detect/learn_known.h"
 #include "incident/detector.h"
+#include "incident/incidents.h"
 #include "incident/pieces.h"
 #include "incident/series.h"
 #include "incident/told_rows.h"
@@ -51,6 +52,7 @@ struct reason {
 struct episode {
 	struct anomaly a; /* features, score: of its worst row */
 	struct series *series;
+	uint32_t process; /* that it is of, or whose work the GPU does; 0 unknown */
 	struct reason reason;
 	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
 	uint64_t last_start_ns; /* looked at one by one */
@@ -75,6 +77,7 @@ struct episodes {
 	const struct detector_options *o;
 	const struct known *known;
 	struct told_rows *rows; /* are told of those that have ended */
+	struct incidents *incidents;
 	VEC(struct episode *) list;
 	uint64_t last_id;
 };

@@ -37,6 +37,7 @@ json_t *anomaly_json(const struct anomaly *a)
 		json_pack("{s:I, s:I, s:I, s:b, s:s, s:o}", "id", (json_int_t)a->id, "start_ns",
 			  (json_int_t)a->start_ns, "end_ns", (json_int_t)a->end_ns, "ended",
 			  a->ended, "layer", a->layer_name, "name", report_text_json(a->name));
+	json_object_set_new(row, "incident", json_integer((json_int_t)a->incident));
 	json_object_set_new(row, "told_ns", json_integer((json_int_t)a->told_ns));
 	json_object_set_new(row, "pid", a->pid ? json_integer(a->pid) : json_null());
 	json_object_set_new(row, "gpu", a->gpu >= 0 ? json_integer(a->gpu) : json_null());
