@@ -30,3 +30,16 @@ double stats_quantile_sorted(const double *sorted, size_t n, double part)
 {
 	return sorted[(size_t)((double)(n - 1) * part)];
 }
+
+/* A normal distribution has STATS_SHORTH of its values within so many sigma of its centre. */
+#define SHORTH_SIGMAS 0.5244
+
+void stats_shorth_sorted(const double *sorted, size_t n, double *ret_centre, double *ret_sigma)
+{
+	size_t reach = (size_t)((double)n * STATS_SHORTH), best = 0;
+	for (size_t i = 1; i + reach < n; i++)
+		if (sorted[i + reach] - sorted[i] < sorted[best + reach] - sorted[best])
+			best = i;
+	*ret_centre = (sorted[best] + sorted[best + reach]) / 2;
+	*ret_sigma = (sorted[best + reach] - sorted[best]) / 2 / SHORTH_SIGMAS;
+}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FREEDOM_LEAST 4
+#define PACE_SIGMA    0.02 /* launches differ by that */
 #define P_LEAST	      1e-15
 
 double alone_student(double t, unsigned freedom)
@@ -23,6 +24,17 @@ static unsigned freedom_of(const struct model_mixture *m)
 {
 	uint64_t n = m->tail.n / ALONE_ROWS / 2 * 2;
 	return n < FREEDOM_LEAST ? FREEDOM_LEAST : n > ALONE_FREEDOM ? ALONE_FREEDOM : (unsigned)n;
+}
+
+double alone_pace_p(const struct model_clock *m, double pace)
+{
+	uint64_t n = m->windows / ALONE_ROWS / 2 * 2;
+	unsigned freedom = n < FREEDOM_LEAST   ? FREEDOM_LEAST
+			   : n > ALONE_FREEDOM ? ALONE_FREEDOM
+					       : (unsigned)n;
+	if (m->layer == DETECT_LAYERS || !(pace > 0))
+		return NAN;
+	return alone_student(-log(pace) / hypot(m->sigma, PACE_SIGMA), freedom);
 }
 
 double alone_p(const struct model_mixture *m, const char *feature, double x)

@@ -14,6 +14,9 @@
 #define ALONE_ROWS    3
 #define ALONE_FREEDOM 20
 #define ALONE_SIGMA   0.05
+/* How rarely the work goes on as slowly, or more so, where all is normal: Student's t, its spread
+ * from the windows that the clock was learned from. NaN: nothing is known. */
+double alone_pace_p(const struct model_clock *m, double pace);
 double alone_p(const struct model_mixture *m, const char *feature, double x);
 
 /* P(T > t) of Student's t with an even number of degrees of freedom (Abramowitz and

@@ -14,6 +14,7 @@
 #define ALIKE	      0.25 /* places within that of the pace agree */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
 #define MOST_ROOM     1.1  /* so much more */
+#define SIGMA_LEAST   0.01
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
@@ -124,6 +125,8 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 		ret->speed = usual_at(m, s, pace, window_ns) / all;
 	else if (!ret->is_other)
 		ret->speed = (s->usual_ns + s->unknown_ns) / all;
+	if (m)
+		ret->speed /= exp(m->centre);
 }
 
 /* ---- learning ---- */
@@ -223,8 +226,8 @@ static void mosts(struct model_clock *m, const struct learned *l)
 	free(ratios);
 }
 
-/* The farther quartile of ln speed. */
-static double spread(const struct model_clock *m, const struct learned *l)
+/* However many were slow. */
+static void spread(struct model_clock *m, const struct learned *l)
 {
 	double *lns = xcalloc(l->n + 1, sizeof(*lns));
 	size_t n = 0;
@@ -235,9 +238,12 @@ static double spread(const struct model_clock *m, const struct learned *l)
 			lns[n++] = log(r.speed);
 	}
 	stats_sort(lns, n);
-	double ret = n ? fmax(lns[n - 1 - n / 4] - lns[n / 2], lns[n / 2] - lns[n / 4]) : INFINITY;
+	m->windows = n;
+	m->sigma = 1;
+	if (n)
+		stats_shorth_sorted(lns, n, &m->centre, &m->sigma);
+	m->sigma = fmax(m->sigma, SIGMA_LEAST);
 	free(lns);
-	return ret;
 }
 
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
@@ -249,7 +255,6 @@ void clock_learn(struct model_clock *ret, const struct clock_window *windows, si
 			    .window_ns = window_ns};
 	struct model_clock tried[DETECT_LAYERS];
 	size_t had[DETECT_LAYERS], most = 0;
-	double spreads[DETECT_LAYERS];
 	*ret = (struct model_clock){.layer = DETECT_LAYERS};
 	for (size_t i = 0; i < n; i++)
 		l.sorted[i] = &windows[i];
@@ -263,14 +268,14 @@ void clock_learn(struct model_clock *ret, const struct clock_window *windows, si
 			continue;
 		rates(&tried[layer], &l);
 		mosts(&tried[layer], &l);
-		spreads[layer] = spread(&tried[layer], &l);
+		spread(&tried[layer], &l);
 	}
 	double least = INFINITY;
 	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
 		if (had[layer] < WINDOWS_LEAST || (double)had[layer] < PRESENT * (double)most ||
-		    !(spreads[layer] < least))
+		    !(tried[layer].sigma < least))
 			continue;
-		least = spreads[layer];
+		least = tried[layer].sigma;
 		*ret = tried[layer];
 	}
 	free(l.sorted);

@@ -6,6 +6,9 @@
  * as long. Nothing in it asks for steps, for fixed shapes or for one kind of work: twice as many
  * short steps, an evaluation between, a burst of requests have more usual time in the same window.
  *
+ * A model divides that by what most of its windows had: where a part of what was learned from was
+ * slow, usual times are too long.
+ *
  * One thing it does not see by itself: calls that are made in vain (a copy in each layer, many
  * small kernels) have their usual time, too. So functions are put by hash into CLOCK_PLACES places,
  * and a model says how many calls of each place belong to a second of usual time. In a window where
@@ -52,7 +55,7 @@ void clock_add_call(struct clock_sums *s, const struct clock_part *part, double 
 void clock_add_gap(struct clock_sums *s, const struct clock_part *part);
 
 struct clock_reading {
-	double speed;  /* 0: unknown */
+	double speed;  /* over that of most windows that were learned from; 0: unknown */
 	bool agrees;   /* it is the usual work, at one pace */
 	bool is_other; /* most of it is of calls that nobody knows */
 };

@@ -26,11 +26,16 @@ static double rarer(double p, double alone)
 	return isnan(alone) ? p : fmin(p, alone / ALONE_SHARE);
 }
 
-/* How fast its work goes on is what a process is there for. */
-static double pace_p(const struct model_mixture *m, const struct feature_row *row)
+/* How fast its work goes on is what a process is there for. By the clock where there is one: it
+ * knows what normal is also where much of what was learned from was slow. */
+static double pace_p(const struct model *m, const struct feature_row *row)
 {
 	size_t f = feature_place(row->layer, "pace_loss");
-	return f < FEATURES_MOST ? alone_p(m, "pace_loss", row->x[f]) : NAN;
+	if (f == FEATURES_MOST)
+		return NAN;
+	if (m->clock.layer < DETECT_LAYERS)
+		return alone_pace_p(&m->clock, exp(-row->x[f]));
+	return alone_p(&m->layers[row->layer], "pace_loss", row->x[f]);
 }
 
 void judge_row(struct judgement *ret, const struct model *m, bool of_launch,
@@ -44,6 +49,6 @@ void judge_row(struct judgement *ret, const struct model *m, bool of_launch,
 	explain_row(&ret->explained, mixture, row->layer, row->x);
 	ret->explained.score = noisy.score;
 	ret->p = p_of_launch(m, of_launch,
-			     rarer(tail_p(&mixture->tail, noisy.score), pace_p(mixture, &blurred)));
+			     rarer(tail_p(&mixture->tail, noisy.score), pace_p(m, &blurred)));
 	ret->distance_p = tail_p(&mixture->tail, noisy.distance_score);
 }

@@ -6,8 +6,6 @@
 
 #include "base/stats.h"
 
-#define NORMAL_QUARTER 1.4826 /* sigma over the median distance from the median, one side of it */
-
 static int by_time(const void *a, const void *b)
 {
 	const struct paced_window *x = a, *y = b;
@@ -46,11 +44,11 @@ static void sort_once(paced_windows *windows)
 
 /* ---- what the pace is ---- */
 
-/* Faults are slow, so that what is quicker than the median says how much normal windows differ.
- * The ln pace below which a window is suspect; lowest where there are too few, that are not. */
+/* The ln pace below which a window is suspect, by what most of them have; lowest where there are
+ * too few, of those that are not suspect. */
 static double lowest_of(const paced_windows *windows, const suspects *without, double lowest)
 {
-	double *paces = xcalloc(windows->len + 1, sizeof(*paces));
+	double *paces = xcalloc(windows->len + 1, sizeof(*paces)), centre, sigma;
 	size_t n = 0;
 	for (size_t i = 0; i < windows->len; i++) {
 		const struct paced_window *w = &windows->data[i];
@@ -59,9 +57,8 @@ static double lowest_of(const paced_windows *windows, const suspects *without, d
 	}
 	if (n >= SUSPECTS_LEAST) {
 		stats_sort(paces, n);
-		double median = paces[n / 2];
-		double sigma = NORMAL_QUARTER * (paces[n - 1 - n / 4] - median);
-		lowest = median - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
+		stats_shorth_sorted(paces, n, &centre, &sigma);
+		lowest = centre - fmax(SUSPECTS_SLOWER, SUSPECTS_SIGMA * sigma);
 	}
 	free(paces);
 	return lowest;

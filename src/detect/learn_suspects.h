@@ -12,9 +12,9 @@
 #include "base/buffer.h"
 
 #define SUSPECTS_SLOWER 0.2  /* ln pace below the median: faults take more */
-#define SUSPECTS_SIGMA	3.0  /* and so many sigma, of the windows that are quicker than it */
+#define SUSPECTS_SIGMA	3.0  /* and so many sigma, of most windows */
 #define SUSPECTS_ON_END 2    /* fewer are the tail of what is normal */
-#define SUSPECTS_MOST	0.3  /* of the windows: of more it is not known which are normal */
+#define SUSPECTS_MOST	0.5  /* of the windows: of more it is not known which are normal */
 #define SUSPECTS_LEAST	30   /* windows that say what the pace is */
 #define SUSPECTS_IDLE	4    /* so many still stretches of a recording are how the job waits */
 #define SUSPECTS_STILL	0.02 /* a pace at which hardly anything is done */

@@ -17,6 +17,7 @@
  *   clock        of a job, where its calls tell how fast its work goes on (clock.h):
  *     layer        whose calls tell it
  *     waits        whether waiting for the world is left out of its time
+ *     windows      that it was learned from; centre, sigma: of their ln pace
  *     calls_per_s, share, most   a value for each of CLOCK_PLACES places
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
  *     columns      names, in the order of all that follows
@@ -208,6 +209,9 @@ static json_t *clock_json(const struct model *m)
 	json_t *o = json_object();
 	json_object_set_new(o, "layer", json_string(detect_layer_name(&m->named, c->layer)));
 	json_object_set_new(o, "waits", json_boolean(c->waits));
+	json_object_set_new(o, "windows", count(c->windows));
+	json_object_set_new(o, "centre", real_json(c->centre));
+	json_object_set_new(o, "sigma", real_json(c->sigma));
 	json_object_set_new(o, "calls_per_s", reals_json(c->calls_per_s, CLOCK_PLACES));
 	json_object_set_new(o, "share", reals_json(c->share, CLOCK_PLACES));
 	json_object_set_new(o, "most", reals_json(c->most, CLOCK_PLACES));

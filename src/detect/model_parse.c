@@ -223,6 +223,13 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 		rc = err_set(e, EINVAL, "'waits' is not true or false");
 	c->waits = json_is_true(json_object_get(o, "waits"));
 	if (!rc)
+		rc = want_count(json_object_get(o, "windows"), INT64_MAX, &c->windows,
+				"'windows' of the clock", e);
+	if (!rc)
+		rc = want_real(json_object_get(o, "centre"), -100, 100, &c->centre, "'centre'", e);
+	if (!rc)
+		rc = want_real(json_object_get(o, "sigma"), DBL_MIN, 100, &c->sigma, "'sigma'", e);
+	if (!rc)
 		rc = want_reals(json_object_get(o, "calls_per_s"), CLOCK_PLACES, 0, 1e12,
 				c->calls_per_s, "'calls_per_s'", e);
 	if (!rc)

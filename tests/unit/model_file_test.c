@@ -100,6 +100,9 @@ static void make_job(struct model *m)
 	r->places[REGIME_PLACES - 1] = 0.9f;
 	m->clock.layer = DETECT_TORCH;
 	m->clock.waits = true;
+	m->clock.windows = 60;
+	m->clock.centre = -0.01;
+	m->clock.sigma = 1.0 / 30;
 	for (size_t i = 0; i < CLOCK_PLACES; i++) {
 		m->clock.calls_per_s[i] = (double)i * 1e4 / 3;
 		m->clock.share[i] = 1.0 / CLOCK_PLACES;
@@ -178,7 +181,9 @@ static void compare_models(const struct model *a, const struct model *b)
 		assert_true(x->regime == y->regime && x->count == y->count &&
 			    x->median == y->median && x->sigma == y->sigma);
 	}
-	assert_true(a->clock.layer == b->clock.layer && a->clock.waits == b->clock.waits);
+	assert_true(a->clock.layer == b->clock.layer && a->clock.waits == b->clock.waits &&
+		    a->clock.windows == b->clock.windows && a->clock.centre == b->clock.centre &&
+		    a->clock.sigma == b->clock.sigma);
 	for (size_t i = 0; i < CLOCK_PLACES && a->clock.layer < DETECT_LAYERS; i++)
 		assert_true(a->clock.calls_per_s[i] == b->clock.calls_per_s[i] &&
 			    a->clock.share[i] == b->clock.share[i] &&
@@ -294,6 +299,8 @@ static void every_value_is_checked(void **state)
 		{"recordings", "4294967296", "'recordings' is not a whole number"},
 		{"clock", "3", "'clock' is not an object"},
 		{"clock.layer", "\"gpu\"", "the layer 'gpu' is none that is known"},
+		{"clock.sigma", "0", "'sigma' is not a number"},
+		{"clock.windows", "-1", "'windows' of the clock is not a whole number"},
 		{"clock.waits", "1", "'waits' is not true or false"},
 		{"clock.calls_per_s.5", "-1", "'calls_per_s' is not a number"},
 		{"clock.share.5", "1.5", "'share' is not a number"},

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "base/stats.h"
 
 static void medians(void **state)
@@ -31,11 +32,33 @@ static void quantiles(void **state)
 	assert_true(stats_quantile_sorted(sorted, 4, 0.5) == 2);
 }
 
+/* Up to half of the values on one side do not move it. */
+static void shorth(void **state)
+{
+	(void)state;
+	enum { N = 2000 };
+	double values[N], centre, sigma;
+	uint64_t seed = 1;
+	for (size_t others = 0; others <= N / 2; others += N / 4) {
+		for (size_t i = 0; i < N; i++)
+			values[i] = i < others ? -8 + 3 * random_normal(&seed)
+					       : 1 + 0.5 * random_normal(&seed);
+		stats_sort(values, N);
+		stats_shorth_sorted(values, N, &centre, &sigma);
+		assert_true(centre > 0.7 && centre < 1.3 && sigma > 0.4 && sigma < 1.4);
+	}
+	stats_shorth_sorted(values, 1, &centre, &sigma);
+	assert_true(centre == values[0] && sigma == 0);
+	stats_shorth_sorted((const double[]){3, 3, 3, 9}, 4, &centre, &sigma);
+	assert_true(centre == 3 && sigma == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(medians),
 		cmocka_unit_test(quantiles),
+		cmocka_unit_test(shorth),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
