@@ -515,17 +515,27 @@ bool unwind_file_pending(const struct unwind_file *f)
 	return atomic_load(&f->pending);
 }
 
+/* Of those whose rules are not there the one that most have mapped; NULL: they all are. */
+static struct unwind_file *most_wanted(const struct unwind_files *fs)
+{
+	struct unwind_file *best = NULL;
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct unwind_file *f = fs->list.data[i];
+		if (f->is_open && (!best || f->refs > best->refs))
+			best = f;
+	}
+	return best;
+}
+
 bool unwind_files_load(struct unwind_files *fs)
 {
 	uint64_t start_ns = monotonic_ns();
-	size_t next = 0;
-	while (fs->to_load && next < fs->list.len && !fs->list.data[next]->is_open)
-		next++;
-	if (!fs->to_load || next == fs->list.len) {
+	struct unwind_file *next = fs->to_load ? most_wanted(fs) : NULL;
+	if (!next) {
 		fs->to_load = 0;
 		return false;
 	}
-	load(fs, fs->list.data[next]);
+	load(fs, next);
 	fs->to_load--;
 	fs->stats.build_ns += monotonic_ns() - start_ns;
 	return fs->to_load > 0;

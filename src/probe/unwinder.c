@@ -43,7 +43,7 @@ struct unwinder {
 	pid_t looking;		   /* what the thread is publishing, 0 = nothing */
 	bool looking_at_dead;	   /* that process ended meanwhile */
 	bool loading;		   /* files are left to be loaded */
-	bool awaited;		   /* somebody was told that not all is there */
+	VEC(pid_t) awaited;	   /* processes of which not all was there; 0 = all */
 	int settled_fd;		   /* eventfd(2): now it is */
 	bool stop;
 	struct map64 sets_of; /* pid -> struct mapping_set * */
@@ -273,15 +273,41 @@ static pid_t next_look(struct unwinder *u)
 	return pid;
 }
 
+/* With the lock held: whether all of a process, or of all, is there. */
+static bool is_settled(const struct unwinder *u, pid_t pid)
+{
+	if (!pid)
+		return !u->queue.len && !u->looking && !u->loading;
+	if (u->looking == pid)
+		return false;
+	for (size_t i = 0; i < u->queue.len; i++) {
+		if (u->queue.data[i] == pid)
+			return false;
+	}
+	const struct mapping_set *s = set_of(u, pid);
+	return !s || !mapping_set_pending(s);
+}
+
+/* With the lock held: somebody was told that not all is there. */
+static void await(struct unwinder *u, pid_t pid)
+{
+	for (size_t i = 0; i < u->awaited.len; i++)
+		if (u->awaited.data[i] == pid)
+			return;
+	*vec_push(&u->awaited) = pid;
+}
+
 /* With the lock held: a step is done. */
 static void tell_settled(struct unwinder *u)
 {
 	uint64_t one = 1;
+	size_t waited = u->awaited.len;
 	pthread_cond_broadcast(&u->idle);
-	if (!u->awaited || u->loading || u->queue.len)
-		return;
-	u->awaited = false;
-	(void)!write(u->settled_fd, &one, sizeof(one));
+	for (size_t i = waited; i-- > 0;)
+		if (is_settled(u, u->awaited.data[i]))
+			u->awaited.data[i] = u->awaited.data[--u->awaited.len];
+	if (u->awaited.len < waited)
+		(void)!write(u->settled_fd, &one, sizeof(one));
 }
 
 static void *work(void *arg)
@@ -351,6 +377,7 @@ void unwinder_stop(struct unwinder *u)
 		set_free(u, u->sets.data[i]);
 	vec_free(&u->sets);
 	vec_free(&u->queue);
+	vec_free(&u->awaited);
 	while (u->handed.len)
 		drop_handed(u, u->handed.data[0].pid);
 	vec_free(&u->handed);
@@ -430,21 +457,6 @@ void unwinder_forget(struct unwinder *u, pid_t pid)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* With the lock held: whether all of a process, or of all, is there. */
-static bool is_settled(const struct unwinder *u, pid_t pid)
-{
-	if (!pid)
-		return !u->queue.len && !u->looking && !u->loading;
-	if (u->looking == pid)
-		return false;
-	for (size_t i = 0; i < u->queue.len; i++) {
-		if (u->queue.data[i] == pid)
-			return false;
-	}
-	const struct mapping_set *s = set_of(u, pid);
-	return !s || !mapping_set_pending(s);
-}
-
 bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms)
 {
 	struct timespec until;
@@ -460,7 +472,8 @@ bool unwinder_settle(struct unwinder *u, pid_t pid, unsigned timeout_ms)
 	int rc = 0;
 	while (!(settled = is_settled(u, pid)) && !rc)
 		rc = pthread_cond_clockwait(&u->idle, &u->lock, CLOCK_MONOTONIC, &until);
-	u->awaited |= !settled;
+	if (!settled)
+		await(u, pid);
 	pthread_mutex_unlock(&u->lock);
 	return settled;
 }
