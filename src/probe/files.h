@@ -43,6 +43,7 @@ struct probed_file {
 	bool unreadable;	 /* what is in it is not known: it may hide an unwinder */
 	bool unguarded;		 /* has an unwinder that could not be hooked */
 	bool known;		 /* in known_files of bpf/state.h */
+	bool expected;		 /* nobody who is traced has mapped it yet (expected.h) */
 	char reason[160];	 /* why it was refused */
 	VEC(struct site_group) groups;
 	struct attach_links hooks; /* exception guard, dynamic linker */

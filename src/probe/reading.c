@@ -172,6 +172,19 @@ static bool take_cached(struct tracer *t, struct probed_file *f)
 	return true;
 }
 
+bool reading_recall(struct tracer *t, struct probed_file *f)
+{
+	struct stat st;
+	if (f->fd < 0 || fstat(f->fd, &st))
+		return false;
+	f->owner = st.st_uid;
+	files_use(&t->files, f); /* take_cached ends the use */
+	if (take_cached(t, f))
+		return f->state == FILE_READ;
+	files_unuse(&t->files, f);
+	return false;
+}
+
 void reading_want(struct tracer *t, struct probed_file *f)
 {
 	struct stat st;

@@ -17,6 +17,8 @@ void reading_free(struct reading *r);
 
 /* The file, FILE_NEW, will be FILE_READ or FILE_REFUSED. */
 void reading_want(struct tracer *t, struct probed_file *f);
+/* The same of an earlier session's answer alone; false: it stays FILE_NEW, or is FILE_REFUSED. */
+bool reading_recall(struct tracer *t, struct probed_file *f);
 /* Takes the answers that are there; true when there was one. */
 bool reading_go_on(struct tracer *t);
 bool reading_is_busy(const struct reading *r);

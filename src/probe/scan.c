@@ -108,6 +108,13 @@ static bool may_be_probed(const struct tracer *t, const struct probed_file *f)
 	return true;
 }
 
+void scan_probe_expected(struct tracer *t, struct probed_file *f)
+{
+	/* who maps it sees to it else; the first is held in any case, if only to be told of */
+	if (f->state == FILE_HOOKED && !f->facts.hides_unwinder && may_be_probed(t, f))
+		tracer_probe_file(t, f);
+}
+
 /* Where the exception guard could not be attached in one of its files, nothing of it is probed. */
 static bool is_guarded(const struct scan *s)
 {
@@ -381,13 +388,15 @@ static void drop_done(struct tracer *t)
 	ss->list.len = kept;
 }
 
-static void set_ticks(struct scans *ss, bool on)
+static void set_ticks(struct scans *ss, bool on, bool at_once)
 {
 	struct itimerspec every = {.it_interval.tv_nsec = on ? TICK_NS : 0,
-				   .it_value.tv_nsec = on ? TICK_NS : 0};
+				   .it_value.tv_nsec = at_once ? 1
+						       : on    ? TICK_NS
+							       : 0};
 	uint64_t expirations;
 	(void)!read(ss->timer, &expirations, sizeof(expirations));
-	if (ss->ticks != on)
+	if (ss->ticks != on || at_once)
 		timerfd_settime(ss->timer, 0, &every, NULL);
 	ss->ticks = on;
 }
@@ -417,7 +426,10 @@ void scans_go_on(struct tracer *t)
 		run_as_others();
 	drop_done(t);
 	tracer_give_back(t);
+	bool more = expected_go_on(t);
 	ss->under_way = false;
-	set_ticks(ss, ss->list.len || ss->later.len || reading_is_busy(t->reading) ||
-			      monotonic_ns() < ss->again_until_ns);
+	set_ticks(ss,
+		  more || ss->list.len || ss->later.len || reading_is_busy(t->reading) ||
+			  monotonic_ns() < ss->again_until_ns,
+		  more);
 }

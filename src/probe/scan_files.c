@@ -81,6 +81,8 @@ void scan_list_files(struct tracer *t, struct scan *s)
 			continue;
 		struct probed_file *f = file_of(t, s->pid, m);
 		files_use(&t->files, f);
+		t->files_expected += f->expected && f->state == FILE_PROBED;
+		f->expected = false;
 		*vec_push(&s->files) = f;
 		*vec_push(&s->map_of) = i;
 		s->fresh += f->state == FILE_NEW;

@@ -46,6 +46,8 @@ void scan_list_files(struct tracer *t, struct scan *s);
 void scan_exclude_unsafe(struct tracer *t, const struct scan *s);
 /* A file that hides its unwinder is not probed, with a note where something of it is wanted. */
 void scan_refuse_hidden(struct tracer *t, struct probed_file *f);
+/* A file that nobody is known to have mapped, hooked before, is probed. */
+void scan_probe_expected(struct tracer *t, struct probed_file *f);
 /* From here on nobody who maps the file is held for it (bpf/mappings.h). Where a process is judged
  * by it, each one is. */
 void scan_tell_known(struct tracer *t, struct probed_file *f);

@@ -76,6 +76,11 @@ void tracer_hook_loaders(struct tracer *t)
 			hooked_by_path(t, real);
 }
 
+void tracer_expect(struct tracer *t, const char *path, char *const *command)
+{
+	expected_begin(t, path, command);
+}
+
 int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 {
 	char real[4096], linker_path[4096];

@@ -512,10 +512,12 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		unwinder_stats(t->unwinder, &ret->unwinder);
 	ret->files_read = reading.read + ret->unwinder.facts_read;
 	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
+	ret->files_expected = t->files_expected;
 	ret->excluded = t->bpf->bss->exclusions;
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
-		for (size_t g = 0; g < f->groups.len; g++) {
+		ret->files -= f->expected;
+		for (size_t g = 0; !f->expected && g < f->groups.len; g++) {
 			const struct site_group *sg = &f->groups.data[g];
 			ret->sites += sg->sites.len;
 			for (size_t s = 0; s < sg->sites.len; s++)
@@ -530,7 +532,7 @@ void tracer_results(const struct tracer *t,
 {
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
-		for (size_t r = 0; r < f->facts.plan.results.len; r++)
+		for (size_t r = 0; !f->expected && r < f->facts.plan.results.len; r++)
 			visit(ctx, f->path, &f->facts.plan.results.data[r]);
 	}
 }
@@ -562,6 +564,8 @@ void tracer_close(struct tracer *t)
 	unwinder_stop(t->unwinder);
 	if (t->method != ATTACH_SESSION)
 		t->linger = true; /* other processes that map our files have return probes too */
+	expected_keep(t);
+	expected_free(t->expected);
 	scans_free(t->scans, &t->files);
 	reading_free(t->reading);
 	targets_free(&t->targets);

@@ -103,6 +103,9 @@ void tracer_hook_loaders(struct tracer *t);
 /* Hooks the dynamic linker of a file that is about to be executed, so that what it
  * loads is probed before it runs. path: the executable. */
 int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
+/* Prepares, from now on and while it starts, for the files that the same command mapped the last
+ * time (expected.h). */
+void tracer_expect(struct tracer *t, const char *path, char *const *command);
 
 /* Finds the files that a process has mapped and probes the new ones. -ESRCH: gone. */
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
@@ -177,6 +180,7 @@ struct tracer_stats {
 	uint64_t plan_ns;
 	uint64_t files_read;		/* by processes without rights, for probes and for stacks */
 	uint64_t files_cached;		/* that an earlier session had read, likewise */
+	uint64_t files_expected;	/* probed before they were mapped (expected.h) */
 	bool excluded;			/* a process was left alone: a note says why */
 	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 
 #include "eacgm.skel.h"
+#include "probe/expected.h"
 #include "probe/files.h"
 #include "probe/reading.h"
 #include "probe/targets.h"
@@ -21,7 +22,8 @@ struct tracer {
 	struct parser_host *parser_host;
 	struct reading *reading;
 	struct scans *scans;
-	int epoll_fd; /* of all that tracer_control looks after */
+	struct expected *expected; /* NULL: there is no command */
+	int epoll_fd;		   /* of all that tracer_control looks after */
 	struct attach_programs programs;
 	enum attach_method method;
 	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
@@ -49,6 +51,7 @@ struct tracer {
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
+	uint64_t files_expected; /* probed before somebody mapped them */
 };
 
 /* probing.c: hooks and probes on a file, by its facts. hook: FILE_READ becomes FILE_HOOKED; probe:

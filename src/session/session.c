@@ -164,6 +164,8 @@ static int start_parts(struct session *s, struct err *e)
 	open_timer(s);
 	rc = mover_start(s, e);
 	collect_start(s);
+	if (s->opts->command)
+		tracer_expect(s->tracer, s->command.launch.path, s->opts->command);
 	tracer_hook_loaders(s->tracer);
 	return rc;
 }

@@ -159,6 +159,7 @@ void metas_end(struct session *s)
 	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
 	write_number(s, "files_read", st.files_read);
 	write_number(s, "files_cached", st.files_cached);
+	write_number(s, "files_expected", st.files_expected);
 	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
 		return;
 	write_number(s, "unwind_files", st.unwinder.files);
