@@ -46,6 +46,7 @@ struct probed_file {
 	bool expected;		 /* nobody who is traced has mapped it yet (expected.h) */
 	char reason[160];	 /* why it was refused */
 	VEC(struct site_group) groups;
+	size_t places;		   /* that are probed; from FILE_PROBED on */
 	struct attach_links hooks; /* exception guard, dynamic linker */
 	VEC(uint64_t) keys;	   /* under which it is found */
 	uint32_t users;		   /* processes that have it mapped, and scans */

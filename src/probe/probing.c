@@ -127,6 +127,7 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
 		*vec_push(&group_of(f, site->layer, by_callback)->sites) = *site;
 	}
+	f->places = f->facts.plan.sites.len;
 	vec_free(&f->facts.plan.sites);
 	if (f->groups.len && attach_groups(t, f, &e))
 		tracer_note(t, f->path, e.msg);

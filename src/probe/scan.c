@@ -159,8 +159,13 @@ static bool is_settled(const struct tracer *t, const struct scan *s)
 static void remember(struct tracer *t, const struct scan *s)
 {
 	mapped_files_t files = {0};
-	for (size_t i = 0; i < s->files.len; i++)
-		*vec_push(&files) = s->files.data[i];
+	for (size_t i = 0; i < s->files.len; i++) {
+		struct probed_file *f = s->files.data[i];
+		if (f->state == FILE_PROBED && !s->was_there &&
+		    !targets_has(&t->targets, s->pid, f))
+			t->places_mapped += f->places;
+		*vec_push(&files) = f;
+	}
 	targets_set(&t->targets, &t->files, s->pid, &files);
 }
 

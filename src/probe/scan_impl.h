@@ -14,7 +14,8 @@ struct scan {
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */
 	bool hooked, told, done;
-	bool outdated; /* a newer scan of the process has told what it has */
+	bool was_there; /* it had mapped what it has before anything was probed */
+	bool outdated;	/* a newer scan of the process has told what it has */
 };
 
 /* A process that is to be looked at later. */

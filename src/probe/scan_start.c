@@ -30,6 +30,7 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 	int fresh = scan_begin(t, pid, 0, e);
 	if (fresh < 0)
 		return fresh;
+	t->scans->list.data[t->scans->list.len - 1]->was_there = true;
 	scans_go_on(t);
 	while (is_under_way(t->scans, pid)) {
 		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};

@@ -7,6 +7,15 @@ static mapped_files_t *files_of(const struct targets *ts, pid_t pid)
 	return map64_get(&ts->by_pid, (uint64_t)pid, &list) ? (mapped_files_t *)list : NULL;
 }
 
+bool targets_has(const struct targets *ts, pid_t pid, const struct probed_file *f)
+{
+	const mapped_files_t *list = files_of(ts, pid);
+	for (size_t i = 0; list && i < list->len; i++)
+		if (list->data[i] == f)
+			return true;
+	return false;
+}
+
 void targets_ended(struct targets *ts, struct files *fs, pid_t pid)
 {
 	mapped_files_t *list = files_of(ts, pid);

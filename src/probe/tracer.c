@@ -512,6 +512,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		unwinder_stats(t->unwinder, &ret->unwinder);
 	ret->files_read = reading.read + ret->unwinder.facts_read;
 	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
+	ret->places_mapped = t->places_mapped;
 	ret->files_expected = t->files_expected;
 	ret->excluded = t->bpf->bss->exclusions;
 	for (size_t i = 0; i < t->files.list.len; i++) {

@@ -178,10 +178,11 @@ struct tracer_stats {
 	uint64_t files;
 	uint64_t attach_ns; /* sum over all files */
 	uint64_t plan_ns;
-	uint64_t files_read;		/* by processes without rights, for probes and for stacks */
-	uint64_t files_cached;		/* that an earlier session had read, likewise */
-	uint64_t files_expected;	/* probed before they were mapped (expected.h) */
-	bool excluded;			/* a process was left alone: a note says why */
+	uint64_t files_read;	 /* by processes without rights, for probes and for stacks */
+	uint64_t files_cached;	 /* that an earlier session had read, likewise */
+	uint64_t places_mapped;	 /* where the kernel put a breakpoint while a process mapped it */
+	uint64_t files_expected; /* probed before they were mapped (expected.h) */
+	bool excluded;		 /* a process was left alone: a note says why */
 	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);

@@ -51,6 +51,7 @@ struct tracer {
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
+	uint64_t places_mapped;	 /* probed, in files that processes mapped */
 	uint64_t files_expected; /* probed before somebody mapped them */
 };
 

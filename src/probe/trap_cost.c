@@ -25,13 +25,13 @@ static int load_programs(struct attach_programs *ret, enum attach_method method,
 static int attach_empty(struct attach_links *links, const struct attach_programs *programs,
 			enum attach_method method, struct err *e)
 {
-	struct site sites[] = {
+	struct site sites[MAPPING_PLACES] = {
 		{.action = SITE_INSTANT}, {.action = SITE_INSTANT}, {.action = SITE_SPAN}};
 	if (!timed_function_offset(TIMED_ENTRY, &sites[0].offset) ||
 	    !timed_function_offset(TIMED_STEPPED, &sites[1].offset) ||
 	    !timed_function_offset(TIMED_SPAN, &sites[2].offset))
 		return err_set(e, ENOENT, "the functions to measure with are not found");
-	return attach_sites(links, method, programs, "/proc/self/exe", sites, 3, e);
+	return attach_sites(links, method, programs, "/proc/self/exe", sites, MAPPING_PLACES, e);
 }
 
 static double above(double ns, double plain_ns)

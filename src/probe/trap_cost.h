@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "probe/attach.h"
 
+#define MAPPING_PLACES 3 /* that mapping_ns is measured with */
+
 struct trap_costs {
 	double entry_ns;   /* of a function whose instruction the kernel emulates */
 	double stepped_ns; /* of one whose instruction it single-steps */

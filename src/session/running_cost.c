@@ -52,11 +52,12 @@ static void add_processes(struct running_cost *c, const struct tracer_spending *
 }
 
 void running_cost_reckon(struct running_cost *ret, const struct tracer_spending spent[SPENT_KINDS],
-			 const struct call_costs *costs)
+			 uint64_t places, const struct call_costs *costs)
 {
 	*ret = (struct running_cost){.slowed = slowed_by(&spent[SPENT_RETURNS], costs)};
 	add_calls(ret, spent, costs);
 	add_processes(ret, spent, costs);
+	ret->traps_ns += COLD * (double)places * costs->traps.mapping_ns / MAPPING_PLACES;
 	ret->programs_ns += spent[SPENT_TICKS].ns + spent[SPENT_SWITCHES].ns;
 	ret->sum_ns = ret->programs_ns + ret->traps_ns + ret->caches_ns;
 }

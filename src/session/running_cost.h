@@ -6,6 +6,10 @@
  * in again where it was: that is counted once more. Where a process starts or loads a library,
  * nothing is in the caches: COLD of running_cost.c.
  *
+ * Where a process maps a file that has probes in it, the kernel finds each place, copies its page
+ * if it is the first there, and writes the breakpoint: a part of what mapping one page with a few
+ * places takes. Each place has structures of its own in the kernel, which are not in the caches.
+ *
  * Without what held tasks use up, and without eacgm's own processes. */
 #pragma once
 
@@ -19,5 +23,6 @@ struct running_cost {
 	double sum_ns;
 };
 
+/* places: that were probed before processes mapped them. */
 void running_cost_reckon(struct running_cost *ret, const struct tracer_spending spent[SPENT_KINDS],
-			 const struct call_costs *costs);
+			 uint64_t places, const struct call_costs *costs);

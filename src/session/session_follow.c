@@ -98,13 +98,21 @@ static void check_guard(struct session *s)
 		      "ended or failed: recording stopped, to keep the job from harm");
 }
 
+void session_running_cost(const struct session *s, struct tracer_spending spent[SPENT_KINDS],
+			  struct running_cost *ret)
+{
+	struct tracer_stats stats;
+	tracer_spendings(s->tracer, spent);
+	tracer_stats(s->tracer, &stats);
+	running_cost_reckon(ret, spent, stats.places_mapped, &s->call_costs);
+}
+
 static void look_at_cost(struct session *s)
 {
 	struct tracer_spending spent[SPENT_KINDS];
 	struct running_cost cost;
 	own_cost_look(&s->clock.cost, session_cpu_ns(s));
-	tracer_spendings(s->tracer, spent);
-	running_cost_reckon(&cost, spent, &s->call_costs);
+	session_running_cost(s, spent, &cost);
 	atomic_store(&s->running_cost_ns, (uint64_t)cost.sum_ns);
 }
 

@@ -145,6 +145,9 @@ void follow_begin(struct session *s);
 void follow_tick(struct session *s);
 void follow_end(struct session *s);
 uint64_t session_cpu_ns(const struct session *s);
+/* What the job has paid for probes until now, and for how many runs of our programs. */
+void session_running_cost(const struct session *s, struct tracer_spending spent[SPENT_KINDS],
+			  struct running_cost *ret);
 
 /* session_output.c: opens the pipeline too. */
 int session_output_open(struct session *s, struct err *e);

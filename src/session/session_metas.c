@@ -102,8 +102,7 @@ static void write_running_cost(struct session *s)
 	struct tracer_spending spent[SPENT_KINDS];
 	struct running_cost cost;
 	char key[32];
-	tracer_spendings(s->tracer, spent);
-	running_cost_reckon(&cost, spent, &s->call_costs);
+	session_running_cost(s, spent, &cost);
 	write_number(s, "running_cpu_ns", (uint64_t)cost.sum_ns);
 	write_number(s, "traps_cpu_ns", (uint64_t)cost.traps_ns);
 	for (int kind = 0; kind < SPENT_KINDS; kind++) {
@@ -160,6 +159,7 @@ void metas_end(struct session *s)
 	write_number(s, "files_read", st.files_read);
 	write_number(s, "files_cached", st.files_cached);
 	write_number(s, "files_expected", st.files_expected);
+	write_number(s, "places_mapped", st.places_mapped);
 	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
 		return;
 	write_number(s, "unwind_files", st.unwinder.files);

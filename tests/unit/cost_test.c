@@ -64,7 +64,7 @@ static const struct call_costs host = {
 static double sum_of(const struct tracer_spending *spent, const struct call_costs *costs)
 {
 	struct running_cost c;
-	running_cost_reckon(&c, spent, costs);
+	running_cost_reckon(&c, spent, 0, costs);
 	assert_float_equal(c.programs_ns + c.traps_ns + c.caches_ns, c.sum_ns, 1e-3);
 	return c.sum_ns;
 }
@@ -106,6 +106,16 @@ static void new_processes_have_their_part(void **state)
 	assert_float_equal(sum_of(spent, &host), execs_ns + 200e3, 1);
 }
 
+static void places_of_files_that_are_mapped_cost_a_part_of_a_mapping(void **state)
+{
+	(void)state;
+	const struct tracer_spending spent[SPENT_KINDS] = {0};
+	struct running_cost c;
+	running_cost_reckon(&c, spent, 3000, &host);
+	assert_float_equal(c.traps_ns, 2 * 3000 * 5000.0 / MAPPING_PLACES, 1);
+	assert_float_equal(c.sum_ns, c.traps_ns, 1);
+}
+
 static void without_what_the_host_takes_only_programs_count(void **state)
 {
 	(void)state;
@@ -124,6 +134,7 @@ int main(void)
 		cmocka_unit_test(calls_of_a_tight_loop_cost_what_was_measured),
 		cmocka_unit_test(where_our_programs_are_slow_so_is_the_kernel),
 		cmocka_unit_test(new_processes_have_their_part),
+		cmocka_unit_test(places_of_files_that_are_mapped_cost_a_part_of_a_mapping),
 		cmocka_unit_test(without_what_the_host_takes_only_programs_count),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
