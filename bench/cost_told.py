@@ -6,8 +6,9 @@ order changing from pair to pair. What is compared is the job's processor time, 
 processes (rusage of those that were waited for), so that other load on the machine matters little:
 measured is how much more the traced run took, told is what its report says that it took, what
 held tasks used up included. The jobs: a training, an import of PyTorch, a thousand short programs,
-a server under load, calls of a traced function as fast as they come, and a loop that calls
-nothing. Needs root; a job whose programs are not there is left out."""
+a server under load of one client, so that both switch for each request, calls of a traced function
+as fast as they come, and a loop of Python that collects its garbage now and then. Needs root; a job
+whose programs are not there is left out."""
 
 import argparse
 import os
@@ -24,10 +25,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 REDIS = """cd "$0"; redis-server --port 0 --unixsocket "$0/s" --save '' >/dev/null &
 until redis-cli -s "$0/s" ping >/dev/null 2>&1; do sleep 0.05; done
-redis-benchmark -s "$0/s" -n %d -c 20 -t set,get -q >/dev/null
+redis-benchmark -s "$0/s" -n %d -c 1 -t set,get -q >/dev/null
 redis-cli -s "$0/s" shutdown nosave; wait"""
 
-LOOP = "x = 0\nfor i in range(%d): x += i * i\n"
+LOOP = "import gc\nfor i in range(%d):\n    x = i * i\n    if i %% 50 == 0: gc.collect(0)\n"
 
 
 def jobs(args, folder):
@@ -38,11 +39,11 @@ def jobs(args, folder):
         "training": (PYTHON, [PYTHON, os.path.join(HERE, "train.py"), "--steps", int(300 * n)], []),
         "import": (PYTHON, [PYTHON, "-c", "import torch"], []),
         "execs": ("/bin/sh", ["/bin/sh", "-c",
-                              "for i in $(seq %d); do /bin/true; done" % (1000 * n)], []),
-        "redis": ("redis-benchmark", ["/bin/sh", "-c", REDIS % (60000 * n), folder], []),
+                              "for i in $(seq %d); do /bin/true; done" % int(1000 * n)], []),
+        "redis": ("redis-benchmark", ["/bin/sh", "-c", REDIS % int(60000 * n), folder], []),
         "calls": (spin, [spin, int(500_000 * n)],
                   ["--layers", "user", "--probe", "spin:spin_push()"]),
-        "loop": (PYTHON, [PYTHON, "-c", LOOP % (15_000_000 * n)], []),
+        "loop": (PYTHON, [PYTHON, "-c", LOOP % int(10_000_000 * n)], []),
     }
 
 
