@@ -163,6 +163,6 @@ static __always_inline bool hold_wait(struct hold *h)
 		__sync_fetch_and_add(&held_cpu_ns, took_ns - h->away_ns);
 	__sync_fetch_and_add(&holds, 1);
 	h->waits = false;
-	waits_held(took_ns);
+	waits_held(now_ns, took_ns);
 	return h->answered;
 }

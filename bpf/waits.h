@@ -401,7 +401,7 @@ static __always_inline void waits_hold(__u64 now_ns)
 		w->held = true;
 }
 
-static __always_inline void waits_held(__u64 took_ns)
+static __always_inline void waits_held(__u64 now_ns, __u64 took_ns)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct thread_waits *w =
@@ -409,7 +409,12 @@ static __always_inline void waits_held(__u64 took_ns)
 	if (!w)
 		return;
 	w->held = false;
-	add_wait(w, WAIT_HELD, took_ns, 0, false);
+	w->out_ns = now_ns - took_ns;
+	w->reason = WAIT_HELD;
+	w->syscall = -1;
+	w->woken_ns = 0;
+	w->waker_tgid = w->waker_tid = w->rival_tgid = 0;
+	waits_end(w, task, now_ns, now_ns);
 }
 
 /* Those that wait already when tracing begins. */
