@@ -29,6 +29,17 @@ static const char *text_of(const struct rec_tables *t, uint32_t string)
 	return strtab_get(&t->strings, string, NULL);
 }
 
+size_t account_place(const struct accounting *a, uint32_t thread, uint64_t time_ns)
+{
+	uint64_t at;
+	if (!map64_get(&a->place_of, thread, &at))
+		return SIZE_MAX;
+	while (a->is_cut && at + 1 < a->ret->threads.len &&
+	       time_ns >= a->ret->threads.data[at + 1].since_ns)
+		at++;
+	return at;
+}
+
 /* ---- totals ---- */
 
 static struct account_thread *thread_of(struct accounting *a, uint32_t thread)
@@ -91,14 +102,13 @@ static void move_ns(struct account_thread *th, enum account_owner from, enum acc
 }
 
 /* The other end of what a job's data comes through: its children, or a thread of PyTorch's. */
-static bool brings_data(const struct accounting *a, const struct account_thread *th,
-			const struct m_wait *w)
+static bool brings_data(const struct accounting *a, uint32_t pid, const struct m_wait *w)
 {
 	uint64_t parent, thread;
 	if (!w->waker_pid)
 		return false;
-	if (w->waker_pid != th->pid)
-		return map64_get(&a->parent_of, w->waker_pid, &parent) && parent == th->pid;
+	if (w->waker_pid != pid)
+		return map64_get(&a->parent_of, w->waker_pid, &parent) && parent == pid;
 	return map64_get(&a->thread_of_tid, w->waker_tid, &thread) &&
 	       !strncmp(text_of(a->t, a->t->threads.data[thread].comm), "pt_data_pin", 11);
 }
@@ -107,6 +117,13 @@ static bool carries_data(enum account_owner owner)
 {
 	return owner == ACCOUNT_POLL || owner == ACCOUNT_PIPE || owner == ACCOUNT_NETWORK ||
 	       owner == ACCOUNT_LOCK;
+}
+
+enum account_owner account_owner_of_wait(const struct accounting *a, uint32_t pid,
+					 const struct m_wait *w)
+{
+	enum account_owner owner = account_owner_of(w->reason);
+	return carries_data(owner) && brings_data(a, pid, w) ? ACCOUNT_DATA : owner;
 }
 
 static void add_wait(struct accounting *a, struct account_thread *th, const struct m_wait *w)
@@ -125,7 +142,7 @@ static void add_wait(struct accounting *a, struct account_thread *th, const stru
 	move_ns(th, owner, ACCOUNT_GPU, sync_ns);
 	waited_ns -= sync_ns;
 	struct peer_row waker = {.pid = w->waker_pid, .tid = w->waker_tid, .ns = waited_ns};
-	if (carries_data(owner) && brings_data(a, th, w)) {
+	if (account_owner_of_wait(a, th->pid, w) == ACCOUNT_DATA) {
 		move_ns(th, owner, ACCOUNT_DATA, waited_ns);
 		waker.tid = waker.pid == th->pid ? waker.tid : 0;
 		account_peer_add(a, th, ACCOUNT_MAKERS, &waker);
@@ -140,9 +157,16 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 	struct accounting *a = ctx;
 	const struct m_wait *waits = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
-		struct account_thread *th = thread_of(a, waits[i].thread);
-		if (th)
-			add_wait(a, th, &waits[i]);
+		size_t at = account_place(a, waits[i].thread, waits[i].start_ns);
+		if (at == SIZE_MAX)
+			continue;
+		if (!a->is_cut)
+			add_wait(a, &a->ret->threads.data[at], &waits[i]);
+		for (size_t k = 0; a->is_cut && k < a->ret->threads.len; k++) {
+			struct m_wait part = waits[i];
+			if (account_clip(&part, &a->ret->threads.data[k]))
+				add_wait(a, &a->ret->threads.data[k], &part);
+		}
 	}
 }
 
@@ -182,11 +206,6 @@ static void begin(struct accounting *a, const struct summary *summary)
 		th->program = th->before_exec ? text_of(a->t, a->t->threads.data[th->thread].comm)
 					      : account_program(a->t, th->process);
 	}
-	for (size_t i = 0; i < a->t->processes.len; i++)
-		map64_set(&a->parent_of, a->t->processes.data[i].pid,
-			  a->t->processes.data[i].parent_pid);
-	for (size_t i = 0; i < a->t->threads.len; i++)
-		map64_set(&a->thread_of_tid, a->t->threads.data[i].tid, i);
 	for (size_t i = 0; i < summary->processes.len; i++) {
 		uint64_t thread;
 		struct account_thread *th = NULL;
@@ -197,49 +216,87 @@ static void begin(struct accounting *a, const struct summary *summary)
 	}
 }
 
+void account_begin(struct accounting *a, struct account *ret, const struct row_source *s)
+{
+	*a = (struct accounting){.ret = ret, .t = s->tables};
+	process_index_make(&a->index, a->t);
+	for (size_t i = 0; i < a->t->processes.len; i++)
+		map64_set(&a->parent_of, a->t->processes.data[i].pid,
+			  a->t->processes.data[i].parent_pid);
+	for (size_t i = 0; i < a->t->threads.len; i++)
+		map64_set(&a->thread_of_tid, a->t->threads.data[i].tid, i);
+}
+
 static void end(struct accounting *a)
 {
 	account_peers_end(a, &a->index);
 	for (size_t i = 0; i < a->ret->threads.len; i++) {
 		struct account_thread *th = &a->ret->threads.data[i];
-		uint64_t sync_ns = syncs_total(a, th->thread), off_ns = a->sync_off_ns[i];
+		uint64_t off_ns = a->sync_off_ns[i];
+		uint64_t sync_ns =
+			syncs_within(a, th->thread, th->since_ns, th->since_ns + th->wall_ns);
 		move_ns(th, ACCOUNT_CPU, ACCOUNT_GPU, sync_ns > off_ns ? sync_ns - off_ns : 0);
 		th->run_ns = th->ns[ACCOUNT_CPU];
-		account_split_running(a, i);
+		account_split(th->ns, a->running[i].samples, th->samples);
 	}
-	if (a->ret->threads.len)
-		qsort(a->ret->threads.data, a->ret->threads.len, sizeof(*a->ret->threads.data),
-		      compare_threads);
-	a->ret->main = account_choose_main(a->ret);
+}
+
+void account_forget(struct accounting *a)
+{
+	process_index_free(&a->index);
+	syncs_free(a);
+	free(a->sync_off_ns);
+	free(a->running);
+	map64_free(&a->place_of);
+	map64_free(&a->parent_of);
+	map64_free(&a->thread_of_tid);
+	map64_free(&a->peer_of);
+	vec_free(&a->peers);
+}
+
+void account_read(struct accounting *a, const struct row_source *s, const struct timeline *t)
+{
+	if (a->ret->threads.len) {
+		a->sync_off_ns = xcalloc(a->ret->threads.len, sizeof(*a->sync_off_ns));
+		a->running = xcalloc(a->ret->threads.len, sizeof(*a->running));
+		syncs_load(a, t);
+		rows_read(s, ROW_WAIT, add_waits, a);
+		account_read_samples(a, s);
+		end(a);
+	}
+	account_forget(a);
+}
+
+static void find_lines(struct account *a, const struct row_source *s)
+{
+	const struct account_thread *th = account_subject(a);
+	a->lock = (struct account_lock){0};
+	if (th && th->ns[ACCOUNT_LOCK] * LOCKS_TELL >= th->wall_ns)
+		account_find_lines(&a->lock, th, s);
 }
 
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,
 		  const struct summary *summary, uint32_t pid)
 {
-	struct accounting a = {.ret = ret, .t = s->tables, .pid = pid};
+	struct accounting a;
 	*ret = (struct account){.main = SIZE_MAX};
-	process_index_make(&a.index, a.t);
+	account_begin(&a, ret, s);
+	a.pid = pid;
 	begin(&a, summary);
-	if (ret->threads.len) {
-		a.sync_off_ns = xcalloc(ret->threads.len, sizeof(*a.sync_off_ns));
-		a.running = xcalloc(ret->threads.len, sizeof(*a.running));
-		syncs_load(&a, t);
-		rows_read(s, ROW_WAIT, add_waits, &a);
-		account_read_samples(&a, s);
-		end(&a);
-		const struct account_thread *th = account_main(ret);
-		if (th->ns[ACCOUNT_LOCK] * LOCKS_TELL >= th->wall_ns)
-			account_find_lines(&ret->lock, th, s);
-	}
-	process_index_free(&a.index);
-	syncs_free(&a);
-	free(a.sync_off_ns);
-	free(a.running);
-	map64_free(&a.place_of);
-	map64_free(&a.parent_of);
-	map64_free(&a.thread_of_tid);
-	map64_free(&a.peer_of);
-	vec_free(&a.peers);
+	account_read(&a, s, t);
+	if (ret->threads.len)
+		qsort(ret->threads.data, ret->threads.len, sizeof(*ret->threads.data),
+		      compare_threads);
+	ret->main = account_choose_main(ret);
+	find_lines(ret, s);
+}
+
+void account_cut(struct account *a, const struct row_source *s, const struct timeline *t,
+		 uint64_t from_ns, uint64_t to_ns)
+{
+	account_cut_phases(a, s, t, from_ns, to_ns);
+	if (a->has_loop)
+		find_lines(a, s);
 }
 
 void account_free(struct account *a)

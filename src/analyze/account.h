@@ -99,10 +99,20 @@ struct account_lock {
 	struct account_line runs; /* the function that the latter began in */
 };
 
+/* Of a main thread with a loop: the time until it, the loop, and what came then. */
+enum account_phase {
+	ACCOUNT_BEFORE,
+	ACCOUNT_LOOP,
+	ACCOUNT_AFTER,
+	ACCOUNT_PHASES,
+};
+
 struct account {
 	VEC(struct account_thread) threads; /* in order of process numbers */
 	size_t main; /* index of the thread that tells most; SIZE_MAX where there are none */
-	struct account_lock lock; /* of that thread, where it waits for locks at all */
+	bool has_loop;
+	struct account_thread phases[ACCOUNT_PHASES]; /* that thread's, each by itself */
+	struct account_lock lock; /* of that thread in its loop, where it waits for locks at all */
 };
 
 /* The timeline and the summary are of the same source and complete. Without totals of waits the
@@ -110,6 +120,12 @@ struct account {
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,
 		  const struct summary *summary, uint32_t pid);
 void account_free(struct account *a);
+
+/* Where the main thread's time went before, within and after its loop. What has no rows of its own
+ * (short waits) is taken for evenly spread over the time that rows leave, and stops by eacgm for
+ * the time before the loop's; the shares of each phase are of a whole. */
+void account_cut(struct account *a, const struct row_source *s, const struct timeline *t,
+		 uint64_t from_ns, uint64_t to_ns);
 
 /* Whose time a wait for a reason (enum wait_reason) is. */
 enum account_owner account_owner_of(uint8_t reason);
@@ -122,6 +138,14 @@ static inline double account_cpu_limit(const struct account_thread *th)
 {
 	double limit = th->process ? th->process->cpu_limit : 0;
 	return limit > 0 && limit < 1e6 ? limit : 0;
+}
+
+/* The one that the account is about: with a loop, the main thread in that. */
+static inline const struct account_thread *account_subject(const struct account *a)
+{
+	return a->has_loop		  ? &a->phases[ACCOUNT_LOOP]
+	       : a->main < a->threads.len ? &a->threads.data[a->main]
+					  : NULL;
 }
 
 static inline const struct account_thread *account_main(const struct account *a)

@@ -89,13 +89,3 @@ uint64_t syncs_within(const struct accounting *a, uint32_t thread, uint64_t from
 	}
 	return ns;
 }
-
-uint64_t syncs_total(const struct accounting *a, uint32_t thread)
-{
-	const struct sync_stretch *s = NULL;
-	size_t n = syncs_of(a, thread, &s);
-	uint64_t ns = 0;
-	for (size_t i = 0; i < n; i++)
-		ns += s[i].end_ns - s[i].start_ns;
-	return ns;
-}

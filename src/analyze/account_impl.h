@@ -38,18 +38,41 @@ struct accounting {
 	/* of all those threads, by thread, then start; none overlaps another of its thread */
 	VEC(struct sync_stretch) syncs;
 	struct map64 syncs_of; /* thread -> first << 32 | number */
+	/* ret->threads are the phases of one thread, in order of time. */
+	bool is_cut;
 };
+
+/* What a thread had at a time: its index into ret->threads; SIZE_MAX none. */
+size_t account_place(const struct accounting *a, uint32_t thread, uint64_t time_ns);
+
+/* account.c: tables that names and kin are found by. */
+void account_begin(struct accounting *a, struct account *ret, const struct row_source *s);
+/* Reads what is in rows beyond the totals, which ret->threads have; and frees *a. */
+void account_read(struct accounting *a, const struct row_source *s, const struct timeline *t);
+
+/* account_phases.c: leaves of a wait what lies within a thread's time; false: nothing does. */
+bool account_clip(struct m_wait *w, const struct account_thread *th);
+void account_cut_phases(struct account *a, const struct row_source *s, const struct timeline *t,
+			uint64_t from_ns, uint64_t to_ns);
 
 /* account_gpu.c: calls that wait for the GPU. */
 void syncs_load(struct accounting *a, const struct timeline *t);
 void syncs_free(struct accounting *a);
 uint64_t syncs_within(const struct accounting *a, uint32_t thread, uint64_t from_ns,
 		      uint64_t to_ns);
-uint64_t syncs_total(const struct accounting *a, uint32_t thread);
 
-/* account_samples.c: running, by samples. split: of ret->threads[i]. */
+/* account_samples.c: running, by samples. */
 void account_read_samples(struct accounting *a, const struct row_source *s);
-void account_split_running(struct accounting *a, size_t i);
+/* What ns has as ACCOUNT_CPU, by whose the samples are: `all` of them together. */
+void account_split(uint64_t ns[static ACCOUNT_OWNERS], const uint32_t samples[static ACCOUNT_RUNS],
+		   uint64_t all);
+
+enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t stack);
+
+/* account.c: whose a wait is, by who ended it. */
+enum account_owner account_owner_of_wait(const struct accounting *a, uint32_t pid,
+					 const struct m_wait *w);
+void account_forget(struct accounting *a);
 
 /* account_peers.c: adds ns to who has these numbers. end: before the threads are moved. */
 void account_peer_add(struct accounting *a, const struct account_thread *th, enum account_part part,

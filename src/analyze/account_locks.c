@@ -29,9 +29,9 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 	const struct m_wait *waits = rows->rows;
 	const struct account_peers *by = &l->th->peers[ACCOUNT_UNLOCKERS];
 	for (size_t i = 0; i < rows->len && l->waits.len < WAITS_MOST; i++) {
-		const struct m_wait *w = &waits[i];
-		if (w->thread == l->th->thread && by->count && w->waker_pid == by->top[0].pid &&
-		    w->waker_tid == by->top[0].tid &&
+		struct m_wait part = waits[i], *w = &part;
+		if (w->thread == l->th->thread && account_clip(w, l->th) && by->count &&
+		    w->waker_pid == by->top[0].pid && w->waker_tid == by->top[0].tid &&
 		    (w->reason == WAIT_FUTEX || w->reason == WAIT_GIL))
 			*vec_push(&l->waits) =
 				(struct stretch){.start_ns = w->start_ns, .end_ns = w->end_ns};
@@ -126,7 +126,8 @@ static void add_sample(struct looking *l, const struct m_sample *s)
 	uint64_t start_ns = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
 	bool off = s->kind == SAMPLE_OFFCPU;
 	l->ret->has_waits |= off;
-	if (off && s->thread == l->th->thread &&
+	if (off && s->thread == l->th->thread && s->time_ns > l->th->since_ns &&
+	    start_ns < l->th->since_ns + l->th->wall_ns &&
 	    (s->reason == WAIT_FUTEX || s->reason == WAIT_GIL)) {
 		l->gil_ns += s->reason == WAIT_GIL ? s->weight_ns : 0;
 		add(&l->waiting, frames_of(l->t, s->stack).innermost, s->weight_ns);

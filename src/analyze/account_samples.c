@@ -48,7 +48,7 @@ static bool is_libc(const struct rec_tables *t, const struct m_frame *f)
 	       starts(library, "ld-linux");
 }
 
-static enum account_owner owner_of_stack(const struct rec_tables *t, uint32_t stack)
+enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t stack)
 {
 	enum account_owner owner = ACCOUNT_CPU;
 	bool torch = false;
@@ -80,13 +80,14 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 	const struct m_sample *samples = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_sample *s = &samples[i];
-		uint64_t at;
+		size_t at = account_place(a, s->thread, s->time_ns);
 		/* what spins until the GPU is ready has its owner */
-		if (s->kind != SAMPLE_CPU || !map64_get(&a->place_of, s->thread, &at) ||
+		if (s->kind != SAMPLE_CPU || at == SIZE_MAX ||
 		    syncs_within(a, s->thread, s->time_ns, s->time_ns + 1))
 			continue;
 		if (!r->owner_of[s->stack])
-			r->owner_of[s->stack] = (uint8_t)(owner_of_stack(a->t, s->stack) + 1);
+			r->owner_of[s->stack] =
+				(uint8_t)(account_owner_of_stack(a->t, s->stack) + 1);
 		a->running[at].samples[r->owner_of[s->stack] - 1]++;
 		a->ret->threads.data[at].samples++;
 	}
@@ -99,19 +100,20 @@ void account_read_samples(struct accounting *a, const struct row_source *s)
 	free(r.owner_of);
 }
 
-void account_split_running(struct accounting *a, size_t i)
+void account_split(uint64_t ns[static ACCOUNT_OWNERS], const uint32_t samples[static ACCOUNT_RUNS],
+		   uint64_t left)
 {
-	struct account_thread *th = &a->ret->threads.data[i];
-	uint64_t left_ns = th->ns[ACCOUNT_CPU], left = th->samples;
+	uint64_t left_ns = ns[ACCOUNT_CPU];
 	if (!left)
 		return;
-	th->ns[ACCOUNT_CPU] = 0;
+	ns[ACCOUNT_CPU] = 0;
 	for (int k = 0; k < ACCOUNT_RUNS && left; k++) { /* the last one has what rounding leaves */
-		uint64_t n = a->running[i].samples[k];
-		uint64_t ns = n == left ? left_ns
-					: (uint64_t)((double)left_ns * (double)n / (double)left);
-		th->ns[k] += ns;
-		left_ns -= ns;
+		uint64_t n = samples[k];
+		uint64_t part_ns = n == left
+					   ? left_ns
+					   : (uint64_t)((double)left_ns * (double)n / (double)left);
+		ns[k] += part_ns;
+		left_ns -= part_ns;
 		left -= n;
 	}
 }

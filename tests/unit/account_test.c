@@ -452,6 +452,100 @@ static void signals(void **state)
 	done();
 }
 
+/* Waits with rows are in the phase in which they were, and what crosses a border is in both; short
+ * ones are spread; a stop without a row was before the loop. Each phase adds up. */
+static void loop_is_cut_out(void **state)
+{
+	static const uint64_t walls_ms[] = {500, 400, 100};
+	(void)state;
+	create();
+	total(MAIN, WAIT_SLEEP, 400, 0);
+	total(MAIN, WAIT_POLL, 150, 0);
+	total(MAIN, WAIT_PREEMPTED, 0, 80);
+	total(MAIN, WAIT_HELD, 100, 0);
+	wait(MAIN, WAIT_SLEEP, 401, 801, 0, 0); /* 100 ms, then 300 */
+	wait(MAIN, WAIT_POLL, 901, 951, 0, 0);
+	uint32_t python = stack(0, frame(FRAME_PYTHON, "train.py", ""));
+	rec_put_sample(w, &(struct m_sample){.time_ns = 20 * MS, .weight_ns = PERIOD});
+	rec_put_sample(
+		w, &(struct m_sample){.time_ns = 850 * MS, .weight_ns = PERIOD, .stack = python});
+	make();
+	assert_false(account.has_loop);
+	assert_ptr_equal(account_subject(&account), account_main(&account));
+	account_cut(&account, rec_source(reader), &timeline, 501 * MS, 901 * MS);
+	assert_true(account.has_loop);
+	for (int k = 0; k < ACCOUNT_PHASES; k++) {
+		uint64_t sum_ns = 0;
+		for (int i = 0; i < ACCOUNT_OWNERS; i++)
+			sum_ns += account.phases[k].ns[i];
+		assert_int_equal(sum_ns, walls_ms[k] * MS);
+		assert_int_equal(account.phases[k].wall_ns, walls_ms[k] * MS);
+	}
+	const struct account_thread *before = &account.phases[ACCOUNT_BEFORE];
+	const struct account_thread *loop = account_subject(&account);
+	assert_int_equal(before->ns[ACCOUNT_SLEEP], 100 * MS);
+	assert_int_equal(before->ns[ACCOUNT_HELD], 100 * MS);
+	assert_int_equal(loop->ns[ACCOUNT_SLEEP], 300 * MS);
+	assert_int_equal(loop->ns[ACCOUNT_HELD], 0);
+	/* short: 100 ms of polls and 80 ms without a CPU in 450 ms, of which the loop has 100 */
+	assert_true(loop->ns[ACCOUNT_POLL] / MS == 22);
+	assert_true(loop->ns[ACCOUNT_RUNNABLE] / MS == 17);
+	assert_int_equal(loop->ns[ACCOUNT_PYTHON], loop->run_ns);
+	assert_int_equal(before->ns[ACCOUNT_PYTHON], 0);
+	assert_int_equal(before->ns[ACCOUNT_NATIVE], before->run_ns);
+	expect_ms(ACCOUNT_SLEEP, 400); /* all of it is as it was */
+	done();
+}
+
+/* A stop that has a row is where it was. */
+static void stop_within_the_loop(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_HELD, 100, 0);
+	wait(MAIN, WAIT_HELD, 601, 701, 0, 0);
+	make();
+	account_cut(&account, rec_source(reader), &timeline, 501 * MS, 901 * MS);
+	assert_int_equal(account.phases[ACCOUNT_BEFORE].ns[ACCOUNT_HELD], 0);
+	assert_int_equal(account_subject(&account)->ns[ACCOUNT_HELD], 100 * MS);
+	done();
+}
+
+/* Who ended waits, and calls that wait for the GPU, are told of the loop alone. */
+static void loop_has_its_own_peers(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_FUTEX, 300, 0);
+	total(MAIN, WAIT_POLL, 100, 0);
+	wait(MAIN, WAIT_FUTEX, 101, 301, 7, 9);
+	wait(MAIN, WAIT_FUTEX, 601, 701, 7, 9);
+	wait(MAIN, WAIT_POLL, 751, 851, 8, 8);
+	GPU_CALL(w, MAIN, GS_SYNC, 451 * MS, 100 * MS, 0x70);
+	make();
+	account_cut(&account, rec_source(reader), &timeline, 501 * MS, 901 * MS);
+	const struct account_thread *loop = account_subject(&account);
+	assert_int_equal(loop->ns[ACCOUNT_LOCK], 100 * MS);
+	assert_int_equal(loop->ns[ACCOUNT_DATA], 100 * MS);
+	assert_int_equal(loop->ns[ACCOUNT_GPU], 50 * MS);
+	assert_int_equal(loop->peers[ACCOUNT_UNLOCKERS].ns, 100 * MS);
+	assert_int_equal(account.phases[ACCOUNT_BEFORE].peers[ACCOUNT_UNLOCKERS].ns, 200 * MS);
+	done();
+}
+
+/* A loop that the thread was not there for is none. */
+static void loop_outside_the_time(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_FUTEX, 300, 0);
+	make();
+	account_cut(&account, rec_source(reader), &timeline, 2000 * MS, 3000 * MS);
+	assert_false(account.has_loop);
+	assert_ptr_equal(account_subject(&account), account_main(&account));
+	done();
+}
+
 static void nothing_without_totals(void **state)
 {
 	(void)state;
@@ -471,6 +565,8 @@ int main(void)
 		cmocka_unit_test(process_becomes_another), cmocka_unit_test(hog_is_no_main),
 		cmocka_unit_test(starved_by_its_child),	   cmocka_unit_test(programs_have_names),
 		cmocka_unit_test(lines_of_locks),	   cmocka_unit_test(signals),
+		cmocka_unit_test(loop_is_cut_out),	   cmocka_unit_test(stop_within_the_loop),
+		cmocka_unit_test(loop_has_its_own_peers),  cmocka_unit_test(loop_outside_the_time),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
