@@ -10,11 +10,12 @@
 #include "report/report_section.h"
 #include "report/steps_words.h"
 
-#define ROW_LEAST     100  /* one part in so many of the time: smaller rows are put together */
-#define NONE_LEAST    2000 /* what would be 0.0 % has no row */
-#define OTHERS	      3	   /* groups of other processes that have a line */
-#define TOP_OWNERS    3
-#define DEVICES_SHOWN 8
+#define ROW_LEAST    100  /* one part in so many of the time: smaller rows are put together */
+#define NONE_LEAST   2000 /* what would be 0.0 % has no row */
+#define OTHERS	     3	  /* groups of other processes that have a line */
+#define TOP_OWNERS   3
+#define START_OWNERS 4	/* of a time that has no table */
+#define START_LEAST  20 /* one part in so many of it */
 
 /* ids: for programs */
 static const struct {
@@ -71,6 +72,7 @@ static bool make(const struct report *r, void *state)
 {
 	struct account_state *s = state;
 	account_make(&s->account, r->source, r->timeline, r->summary, r->options->pid);
+	account_loop_find(s);
 	account_groups_make(s);
 	return s->account.threads.len;
 }
@@ -79,6 +81,7 @@ static void end(void *state)
 {
 	struct account_state *s = state;
 	account_free(&s->account);
+	account_idle_free(&s->devices);
 	vec_free(&s->groups);
 	vec_free(&s->left);
 	free(s);
@@ -174,20 +177,36 @@ static void sort_owners(struct owned ret[static ACCOUNT_OWNERS],
 	qsort(ret, ACCOUNT_OWNERS, sizeof(*ret), compare_owned);
 }
 
-static void main_table(const struct page *p, const struct account_thread *th)
+void account_say_owners(struct buf *to, const struct account_thread *th)
 {
 	struct owned of[ACCOUNT_OWNERS];
-	char wall[HUMAN_BYTES];
-	uint64_t rest_ns = 0;
+	char time[HUMAN_BYTES];
+	int named = 0;
 	sort_owners(of, th->ns);
+	for (int i = 0; i < ACCOUNT_OWNERS && named < START_OWNERS; i++)
+		if (of[i].ns && of[i].ns * START_LEAST >= th->wall_ns)
+			buf_printf(to, "%s%s %s", named++ ? ", " : "", owners[of[i].owner].words,
+				   human_ns(time, of[i].ns));
+}
+
+static void main_title(const struct page *p, const struct account_thread *th)
+{
+	char wall[HUMAN_BYTES];
+	char *name = text_clean(th->program);
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "where the time went");
-	char *name = text_clean(th->program);
 	fprintf(p->out, ": the main thread of %s (%u)", name, th->pid);
 	if (th->process && th->process->rank >= 0)
 		fprintf(p->out, ", rank %d", th->process->rank);
 	fprintf(p->out, ", %s\n", human_ns(wall, th->wall_ns));
 	free(name);
+}
+
+static void main_table(const struct page *p, const struct account_thread *th)
+{
+	struct owned of[ACCOUNT_OWNERS];
+	uint64_t rest_ns = 0;
+	sort_owners(of, th->ns);
 	for (int i = 0; i < ACCOUNT_OWNERS; i++) {
 		if (of[i].owner == ACCOUNT_OTHER || of[i].ns * ROW_LEAST < th->wall_ns)
 			rest_ns += of[i].ns;
@@ -233,63 +252,19 @@ static void others(const struct page *p, const struct account_state *s)
 			group_line(p, &s->groups.data[i]);
 }
 
-static const char *const gap_words[GAP_REASONS] = {
-	[GAP_LAUNCH] = "the host was too slow",	 [GAP_SYNC] = "the host had waited for it",
-	[GAP_DATA] = "the host waited for data", [GAP_PREEMPTED] = "the host had no CPU",
-	[GAP_BLOCKED] = "the host was blocked",	 [GAP_COLLECTIVE] = "the host was in NCCL",
-	[GAP_DISPATCH] = "between two kernels",	 [GAP_DEPENDENCY] = "it waited for other work",
-	[GAP_UNKNOWN] = "not known why",
-};
-
-const char *account_gap_words(enum gap_reason reason)
+static void steps_line(const struct page *p, const struct account_state *s)
 {
-	return gap_words[reason];
-}
-
-/* "  GPU 0 of process 12: 4.9 s from its first work to its last, busy 60 %, idle 40 %: 30 % the
- * host was too slow, ..." */
-static void gpu_line(const struct page *p, const struct gap_device *d)
-{
+	const struct account_loop *l = &s->loop;
 	struct buf line = {0};
-	char span[HUMAN_BYTES];
-	buf_printf(&line,
-		   "  GPU %d of process %u: %s from its first work to its last, busy %.0f %%, idle "
-		   "%.0f %%",
-		   d->device, d->pid, human_ns(span, d->span_ns), percent(d->busy_ns, d->span_ns),
-		   percent(d->idle_ns, d->span_ns));
-	for (size_t i = 0; i < d->gaps.len && i < TOP_OWNERS; i++)
-		if (d->gaps.data[i].total_ns * ROW_LEAST >= d->span_ns)
-			buf_printf(&line, "%s %.0f %% %s", i ? "," : ":",
-				   percent(d->gaps.data[i].total_ns, d->span_ns),
-				   gap_words[d->gaps.data[i].reason]);
-	buf_byte(&line, 0);
-	page_wrapped(p, 0, 4, "%s", (char *)line.data);
-	buf_free(&line);
-}
-
-static void gpu_lines(const struct page *p)
-{
-	const struct gpu_gaps *g = report_gaps(p->r);
-	for (size_t i = 0; g && i < g->devices.len && i < DEVICES_SHOWN; i++)
-		gpu_line(p, &g->devices.data[i]);
-	if (g && g->devices.len > DEVICES_SHOWN)
-		fprintf(p->out, "  ... and %zu more GPUs\n", g->devices.len - DEVICES_SHOWN);
-}
-
-const struct steps_loop *account_loop(const struct report *r)
-{
-	const struct steps *s = report_section_state(r, &report_steps);
-	return s && s->main != SIZE_MAX ? steps_main_loop(&s->processes.data[s->main]) : NULL;
-}
-
-static void steps_line(const struct page *p)
-{
-	const struct steps_loop *l = account_loop(p->r);
-	struct buf line = {0};
-	if (!l)
+	if (!l->steps)
 		return;
+	struct steps_means means = {.count = l->count,
+				    .further = l->slow,
+				    .kind = l->steps->kind,
+				    .mean_ns = l->mean_ns};
+	memcpy(means.phase_mean_ns, l->phase_mean_ns, sizeof(means.phase_mean_ns));
 	buf_printf(&line, "steps: ");
-	steps_say(&line, l);
+	steps_say_means(&line, &means);
 	buf_byte(&line, 0);
 	page_wrapped(p, 0, 4, "%s", (char *)line.data);
 	buf_free(&line);
@@ -321,16 +296,18 @@ static void text(const struct page *p, const void *state)
 	if (!th)
 		return;
 	what_ran(p, s, th);
-	main_table(p, th);
+	main_title(p, th);
+	account_say_phases(p, s);
+	main_table(p, account_subject(&s->account));
 	others(p, s);
-	gpu_lines(p);
-	steps_line(p);
+	account_gpu_lines(p, s);
+	steps_line(p, s);
 	stands_out(p, s);
 }
 
 /* ---- JSON ---- */
 
-static json_t *shares_json(const uint64_t ns[static ACCOUNT_OWNERS])
+json_t *account_owners_json(const uint64_t ns[static ACCOUNT_OWNERS])
 {
 	json_t *ret = json_object();
 	for (int i = 0; i < ACCOUNT_OWNERS; i++)
@@ -345,9 +322,21 @@ static json_t *thread_json(const struct account_thread *th)
 	return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", (int)th->pid, "program",
 			 report_text_json(th->program), "wall_ns", report_number_json(th->wall_ns),
 			 "running_ns", report_number_json(th->run_ns), "samples",
-			 report_number_json(th->samples), "owners", shares_json(th->ns), "cpus",
-			 th->cpus ? report_number_json(th->cpus) : json_null(), "cpu_limit",
+			 report_number_json(th->samples), "owners", account_owners_json(th->ns),
+			 "cpus", th->cpus ? report_number_json(th->cpus) : json_null(), "cpu_limit",
 			 limit > 0 ? json_real(limit) : json_null());
+}
+
+/* null: it has no loop. */
+static json_t *phases_json(const struct account_state *s)
+{
+	const struct account_thread *phases = s->account.phases;
+	if (!s->account.has_loop)
+		return json_null();
+	return json_pack("{s:o,s:o,s:o,s:o}", "before", thread_json(&phases[ACCOUNT_BEFORE]),
+			 "loop", thread_json(&phases[ACCOUNT_LOOP]), "after",
+			 thread_json(&phases[ACCOUNT_AFTER]), "slow_first_steps",
+			 report_number_json(s->loop.slow));
 }
 
 static json_t *left_json(const struct account_state *s)
@@ -399,6 +388,8 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 		json_array_append_new(list, finding_json(&found[i]));
 	json_object_set_new(o, "main", thread_json(account_main(&s->account)));
 	json_object_set_new(o, "threads", threads);
+	json_object_set_new(o, "phases", phases_json(s));
+	json_object_set_new(o, "gpus", account_gpus_json(s));
 	json_object_set_new(o, "stands_out", list);
 	json_object_set_new(o, "left_over", left_json(s));
 	json_stream_put(out, "account", o);

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "analyze/account.h"
-#include "analyze/gpu_gaps.h"
+#include "analyze/account_idle.h"
 #include "analyze/steps.h"
 #include "report/report_json.h"
+#include "report/report_page.h"
 
 #define GROUP_PIDS 3 /* that are told by number: a group that has more is told by their count */
 
@@ -20,8 +21,36 @@ struct account_group {
 
 typedef VEC(struct account_group) account_groups_t;
 
+#define FINDINGS_MOST 5
+#define FINDING_BYTES 512
+
+struct account_finding {
+	uint64_t cost_ns;
+	enum account_owner owner; /* whose row of the table it tells of; ACCOUNT_OWNERS: of none */
+	const char *name;	  /* for programs: "lock" */
+	char text[FINDING_BYTES];
+	const struct account_peers *by; /* who is to blame, as far as it is known; or NULL */
+	const struct account_lock *at;	/* where in the code; or NULL */
+};
+
+/* Frees the text. */
+void account_finding_put(struct account_finding *ret, struct buf *text);
+
+/* The main thread's loop of steps. */
+struct account_loop {
+	const struct steps_loop *steps; /* NULL: it has none */
+	/* First steps that take many times as long as the others, where they are much of the loop:
+	 * they belong to the start. */
+	uint32_t slow;
+	uint64_t slow_ns;
+	uint32_t count;				     /* of the others */
+	double mean_ns, phase_mean_ns[STEPS_PHASES]; /* likewise */
+};
+
 struct account_state {
 	struct account account;
+	struct account_loop loop;
+	struct account_devices devices;
 	const struct report *r;
 	account_groups_t groups; /* that ran most first */
 	/* What went on after the command had ended: by program, without times. */
@@ -31,24 +60,31 @@ struct account_state {
 	bool left_open;	     /* one had not ended when the recording did */
 };
 
-#define FINDINGS_MOST 5
-#define FINDING_BYTES 512
-
-struct account_finding {
-	uint64_t cost_ns;
-	const char *name; /* for programs: "lock" */
-	char text[FINDING_BYTES];
-	const struct account_peers *by; /* who is to blame, as far as it is known; or NULL */
-	const struct account_lock *at;	/* where in the code; or NULL */
-};
-
 /* "waiting for the GPU" */
 const char *account_owner_words(enum account_owner owner);
 
-const char *account_gap_words(enum gap_reason reason);
+/* Finds the loop of the main thread, and cuts its time by it; of other processes with a loop what
+ * their GPUs did in that. */
+void account_loop_find(struct account_state *s);
 
-/* The loop of steps that tells most; NULL: there are no steps. */
-const struct steps_loop *account_loop(const struct report *r);
+/* "start-up, until its first step: 19.0 s: importing Python modules 9.40 s, ...", and the like. */
+void account_say_phases(const struct page *p, const struct account_state *s);
+
+/* Whether the loop is so small a share of the run that this is the first thing to say. */
+bool account_loop_is_small(const struct account_state *s);
+
+/* report_account_gpu.c: "  GPU 0 of process 12: busy 60 %, idle 40 %, while ...", one line each. */
+void account_gpu_lines(const struct page *p, const struct account_state *s);
+uint64_t account_gpu_finding(const struct account_state *s, struct account_finding *ret);
+json_t *account_gpus_json(const struct account_state *s);
+
+/* "importing Python modules 9.40 s, sleeping 1.20 s": the largest. */
+void account_say_owners(struct buf *to, const struct account_thread *th);
+
+/* What is most of the table, but for eacgm's own. */
+enum account_owner account_largest(const struct account_thread *th);
+
+json_t *account_owners_json(const uint64_t ns[static ACCOUNT_OWNERS]);
 
 /* What stands out, the dearest first; returns how many there are. */
 size_t account_findings(const struct account_state *s,

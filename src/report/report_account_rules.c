@@ -9,6 +9,8 @@
 #include "report/report_section.h"
 
 #define LOADERS_NAMED 4
+#define START_LEAST   10 /* one part in so many of the run */
+#define HELD_LEAST    20 /* likewise, of what passed before the loop */
 
 /* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
 typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th,
@@ -19,13 +21,29 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100 * (double)part / (double)whole : 0;
 }
 
-/* Whether an owner has so many percent of the thread's time. */
-static bool has(const struct account_thread *th, enum account_owner owner, unsigned least)
+enum account_owner account_largest(const struct account_thread *th)
 {
-	return th->ns[owner] && th->ns[owner] * 100 >= th->wall_ns * least;
+	enum account_owner most = ACCOUNT_OTHER;
+	for (int i = 0; i < ACCOUNT_OWNERS; i++)
+		if (i != ACCOUNT_HELD && th->ns[i] > th->ns[most])
+			most = (enum account_owner)i;
+	return most;
 }
 
-static void put(struct account_finding *ret, struct buf *text)
+/* Whether an owner has so many percent of the thread's time, or most of all. */
+static bool has(const struct account_thread *th, enum account_owner owner, unsigned least)
+{
+	return th->ns[owner] &&
+	       (th->ns[owner] * 100 >= th->wall_ns * least || owner == account_largest(th));
+}
+
+/* Of what the shares are. */
+static const char *whose(const struct account_state *s)
+{
+	return s->account.has_loop ? "the loop's time" : "its time";
+}
+
+void account_finding_put(struct account_finding *ret, struct buf *text)
 {
 	buf_byte(text, 0);
 	snprintf(ret->text, FINDING_BYTES, "%s", (char *)text->data);
@@ -33,22 +51,25 @@ static void put(struct account_finding *ret, struct buf *text)
 }
 
 /* "It waited for the disk for 32 % of its time (1.2 s)." with what comes before the number. */
-static uint64_t say_share(const struct account_thread *th, enum account_owner owner, unsigned least,
-			  struct account_finding *ret, const char *what, const char *hint)
+static uint64_t say_share(const struct account_state *s, const struct account_thread *th,
+			  enum account_owner owner, unsigned least, struct account_finding *ret,
+			  const char *what, const char *hint)
 {
 	char time[HUMAN_BYTES];
 	if (!has(th, owner, least))
 		return 0;
-	snprintf(ret->text, FINDING_BYTES, "%s for %.0f %% of its time (%s)%s.", what,
-		 percent(th->ns[owner], th->wall_ns), human_ns(time, th->ns[owner]), hint);
+	snprintf(ret->text, FINDING_BYTES, "%s for %.0f %% of %s (%s)%s.", what,
+		 percent(th->ns[owner], th->wall_ns), whose(s), human_ns(time, th->ns[owner]),
+		 hint);
 	return th->ns[owner];
 }
 
 /* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
-static const struct steps_loop *slow_to_load(const struct account_state *s)
+static const struct account_loop *slow_to_load(const struct account_state *s)
 {
-	const struct steps_loop *l = account_loop(s->r);
-	return l && l->kind == STEPS_TRAINING && l->phase_mean_ns[STEPS_LOAD] * 5 >= l->mean_ns
+	const struct account_loop *l = &s->loop;
+	return l->steps && l->steps->kind == STEPS_TRAINING &&
+			       l->phase_mean_ns[STEPS_LOAD] * 5 >= l->mean_ns
 		       ? l
 		       : NULL;
 }
@@ -85,7 +106,7 @@ static void say_loaders(struct buf *to, const struct account_state *s)
  */
 static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
 {
-	const struct steps_loop *l = slow_to_load(s);
+	const struct account_loop *l = slow_to_load(s);
 	const struct steps *steps = report_section_state(s->r, &report_steps);
 	for (size_t i = 0; l && i < steps->processes.len; i++) {
 		const struct steps_loop *other = steps_main_loop(&steps->processes.data[i]);
@@ -93,13 +114,13 @@ static bool sleeps_to_load(const struct account_state *s, const struct account_t
 			return false;
 	}
 	return l && (double)th->ns[ACCOUNT_SLEEP] * 4 >=
-			    3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->steps;
+			    3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
 }
 
 static uint64_t load(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
-	const struct steps_loop *l = slow_to_load(s);
+	const struct account_loop *l = slow_to_load(s);
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
 	struct buf text = {0};
 	if (!l || sleeps_to_load(s, th))
@@ -107,14 +128,14 @@ static uint64_t load(const struct account_state *s, const struct account_thread 
 	buf_printf(
 		&text,
 		"Each of its %s training steps waits on average %s of %s (%.0f %%) for its batch",
-		human_count(count, l->steps),
+		human_count(count, l->count),
 		human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
 		human_ns(mean, (uint64_t)l->mean_ns),
 		100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
 	say_loaders(&text, s);
 	buf_printf(&text, ".");
-	put(ret, &text);
-	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->steps);
+	account_finding_put(ret, &text);
+	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->count);
 }
 
 /* Of processes beside the main one, the program that ran most. */
@@ -136,15 +157,15 @@ static uint64_t data(const struct account_state *s, const struct account_thread 
 	ret->by = &th->peers[ACCOUNT_MAKERS];
 	buf_printf(&text,
 		   "It waited for data of its child processes, which are slower than it is, for "
-		   "%.0f %% of its time (%s)",
-		   percent(th->ns[ACCOUNT_DATA], th->wall_ns),
+		   "%.0f %% of %s (%s)",
+		   percent(th->ns[ACCOUNT_DATA], th->wall_ns), whose(s),
 		   human_ns(time, th->ns[ACCOUNT_DATA]));
 	if (ret->by->count <= ACCOUNT_PEERS || !s->groups.len)
 		account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_DATA], "made it wait");
 	else /* they come and go */
 		say_busiest(&text, s);
 	buf_printf(&text, ".");
-	put(ret, &text);
+	account_finding_put(ret, &text);
 	return th->ns[ACCOUNT_DATA];
 }
 
@@ -194,8 +215,8 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 		return 0;
 	ret->at = lock;
 	ret->by = by;
-	buf_printf(&text, "It waited for a lock or a condition for %.0f %% of its time (%s)",
-		   percent(th->ns[ACCOUNT_LOCK], th->wall_ns),
+	buf_printf(&text, "It waited for a lock or a condition for %.0f %% of %s (%s)",
+		   percent(th->ns[ACCOUNT_LOCK], th->wall_ns), whose(s),
 		   human_ns(time, th->ns[ACCOUNT_LOCK]));
 	if (lock->waits.ns)
 		buf_printf(&text, ", mostly at %s:%u (%s)", lock->waits.file, lock->waits.line,
@@ -203,7 +224,7 @@ static uint64_t lock(const struct account_state *s, const struct account_thread 
 	account_say_peers(&text, s->r, by, th->ns[ACCOUNT_LOCK], "woke it");
 	say_lines(&text, s->r, th, lock);
 	buf_printf(&text, ".");
-	put(ret, &text);
+	account_finding_put(ret, &text);
 	return th->ns[ACCOUNT_LOCK];
 }
 
@@ -227,132 +248,120 @@ static uint64_t runnable(const struct account_state *s, const struct account_thr
 	if (!has(th, ACCOUNT_RUNNABLE, 10))
 		return 0;
 	ret->by = &th->peers[ACCOUNT_RIVALS];
-	buf_printf(&text, "It was ready to run, but had no CPU for %.0f %% of its time (%s)",
-		   percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns),
+	buf_printf(&text, "It was ready to run, but had no CPU for %.0f %% of %s (%s)",
+		   percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns), whose(s),
 		   human_ns(time, th->ns[ACCOUNT_RUNNABLE]));
 	account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_RUNNABLE], "had it");
 	say_cpus(&text, s->r, th);
 	buf_printf(&text, ".");
-	put(ret, &text);
+	account_finding_put(ret, &text);
 	return th->ns[ACCOUNT_RUNNABLE];
 }
 
 static uint64_t slept(const struct account_state *s, const struct account_thread *th,
 		      struct account_finding *ret)
 {
-	const struct steps_loop *l = slow_to_load(s);
+	const struct account_loop *l = slow_to_load(s);
 	struct buf text = {0};
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
 	if (!sleeps_to_load(s, th))
-		return say_share(th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
+		return say_share(s, th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
 				 " in calls like sleep()");
 	buf_printf(&text,
 		   "Each of its %s training steps begins with %s of %s (%.0f %%) in which the "
 		   "program itself sleeps, in calls like sleep().",
-		   human_count(count, l->steps),
+		   human_count(count, l->count),
 		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
 		   human_ns(mean, (uint64_t)l->mean_ns),
 		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
-	put(ret, &text);
+	account_finding_put(ret, &text);
 	return th->ns[ACCOUNT_SLEEP];
 }
 
 static uint64_t imports(const struct account_state *s, const struct account_thread *th,
 			struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_IMPORT, 20, ret, "It imported Python modules", "");
+	return say_share(s, th, ACCOUNT_IMPORT, 20, ret, "It imported Python modules", "");
 }
 
 static uint64_t held(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_HELD, 5, ret, "eACGM stopped it to attach probes",
+	return say_share(s, th, ACCOUNT_HELD, 5, ret, "eACGM stopped it to attach probes",
 			 ": a run without tracing does not have this");
 }
 
 static uint64_t disk(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_DISK, 10, ret, "It waited for the disk", "");
+	return say_share(s, th, ACCOUNT_DISK, 10, ret, "It waited for the disk", "");
 }
 
 static uint64_t memory(const struct account_state *s, const struct account_thread *th,
 		       struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_MEMORY, 5, ret, "It waited for pages of memory to be read",
+	return say_share(s, th, ACCOUNT_MEMORY, 5, ret, "It waited for pages of memory to be read",
 			 "");
 }
 
 static uint64_t network(const struct account_state *s, const struct account_thread *th,
 			struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_NETWORK, 10, ret, "It waited for the network", "");
+	return say_share(s, th, ACCOUNT_NETWORK, 10, ret, "It waited for the network", "");
 }
 
 static uint64_t pipes(const struct account_state *s, const struct account_thread *th,
 		      struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_PIPE, 10, ret, "It waited for another program at a pipe", "");
+	return say_share(s, th, ACCOUNT_PIPE, 10, ret, "It waited for another program at a pipe",
+			 "");
 }
 
 static uint64_t idle(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_POLL, 30, ret, "It waited for events, with nothing to do,",
+	return say_share(s, th, ACCOUNT_POLL, 30, ret, "It waited for events, with nothing to do,",
 			 "");
 }
 
 static uint64_t gpu(const struct account_state *s, const struct account_thread *th,
 		    struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_GPU, 20, ret, "It waited for the GPU", "");
+	return say_share(s, th, ACCOUNT_GPU, 20, ret, "It waited for the GPU", "");
 }
 
 static uint64_t python(const struct account_state *s, const struct account_thread *th,
 		       struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_PYTHON, 50, ret, "It ran Python code",
+	return say_share(s, th, ACCOUNT_PYTHON, 50, ret, "It ran Python code",
 			 ": one CPU at most, since Python runs one thread at a time");
 }
 
 static uint64_t native(const struct account_state *s, const struct account_thread *th,
 		       struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_NATIVE, 50, ret, "It computed in native code",
+	return say_share(s, th, ACCOUNT_NATIVE, 50, ret, "It computed in native code",
 			 ": the profile below names the functions");
 }
 
 static uint64_t operators(const struct account_state *s, const struct account_thread *th,
 			  struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_OPERATORS, 50, ret, "It was in PyTorch's operators",
+	return say_share(s, th, ACCOUNT_OPERATORS, 50, ret, "It was in PyTorch's operators",
 			 ": layer torch below names them");
 }
 
 static uint64_t mpi(const struct account_state *s, const struct account_thread *th,
 		    struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_MPI, 10, ret, "It was in MPI, which polls for other ranks,",
+	return say_share(s, th, ACCOUNT_MPI, 10, ret, "It was in MPI, which polls for other ranks,",
 			 ": layer mpi below names the slow rank");
 }
 
 static uint64_t kernel(const struct account_state *s, const struct account_thread *th,
 		       struct account_finding *ret)
 {
-	(void)s;
-	return say_share(th, ACCOUNT_KERNEL, 25, ret, "It ran in the Linux kernel",
+	return say_share(s, th, ACCOUNT_KERNEL, 25, ret, "It ran in the Linux kernel",
 			 ": system calls, page faults");
 }
 
@@ -363,81 +372,145 @@ static uint64_t children(const struct account_state *s, const struct account_thr
 	struct buf text = {0};
 	if (!has(th, ACCOUNT_CHILD, 30))
 		return 0;
-	buf_printf(&text, "It waited for child processes to end for %.0f %% of its time",
-		   percent(th->ns[ACCOUNT_CHILD], th->wall_ns));
+	buf_printf(&text, "It waited for child processes to end for %.0f %% of %s",
+		   percent(th->ns[ACCOUNT_CHILD], th->wall_ns), whose(s));
 	if (s->groups.len)
 		say_busiest(&text, s);
 	buf_printf(&text, ".");
-	put(ret, &text);
+	account_finding_put(ret, &text);
 	return th->ns[ACCOUNT_CHILD];
 }
 
-/* The GPU that was idle longest. */
 static uint64_t gpu_idle(const struct account_state *s, const struct account_thread *th,
 			 struct account_finding *ret)
 {
-	const struct gpu_gaps *g = report_gaps(s->r);
-	const struct gap_device *most = NULL;
 	(void)th;
-	for (size_t i = 0; g && i < g->devices.len; i++)
-		if (!most || g->devices.data[i].idle_ns > most->idle_ns)
-			most = &g->devices.data[i];
-	if (!most || !most->gaps.len || most->idle_ns * 5 < most->span_ns)
+	return account_gpu_finding(s, ret);
+}
+
+/* The rows that no other rule tells of. */
+static uint64_t row(const struct account_state *s, const struct account_thread *th,
+		    struct account_finding *ret)
+{
+	char time[HUMAN_BYTES];
+	enum account_owner most = account_largest(th);
+	ret->owner = most;
+	if (!th->ns[most])
 		return 0;
-	char span[HUMAN_BYTES];
-	snprintf(ret->text, FINDING_BYTES,
-		 "GPU %d of process %u was idle for %.0f %% of the %s from its first work to its "
-		 "last, mostly because %s.",
-		 most->device, most->pid, percent(most->idle_ns, most->span_ns),
-		 human_ns(span, most->span_ns), account_gap_words(most->gaps.data[0].reason));
-	return most->idle_ns;
+	snprintf(ret->text, FINDING_BYTES, "Most of %s, %.0f %% (%s), was: %s.", whose(s),
+		 percent(th->ns[most], th->wall_ns), human_ns(time, th->ns[most]),
+		 account_owner_words(most));
+	return th->ns[most];
+}
+
+/* What passed before the loop, which is not the loop's. */
+static uint64_t start_up(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret)
+{
+	const struct account_thread *before = &s->account.phases[ACCOUNT_BEFORE];
+	const struct account_thread *whole = account_main(&s->account);
+	enum account_owner most = account_largest(before);
+	struct buf text = {0};
+	char start[HUMAN_BYTES], wall[HUMAN_BYTES], time[HUMAN_BYTES];
+	(void)th;
+	if (!s->account.has_loop || before->wall_ns * START_LEAST < whole->wall_ns)
+		return 0;
+	buf_printf(&text, "%s of %s passed before its %s, %s of it %s",
+		   human_ns(start, before->wall_ns), human_ns(wall, whole->wall_ns),
+		   s->loop.slow ? "steps ran evenly" : "first step",
+		   human_ns(time, before->ns[most]), account_owner_words(most));
+	if (before->ns[ACCOUNT_HELD] * HELD_LEAST >= before->wall_ns)
+		buf_printf(&text,
+			   "; eACGM stopped it for %s to attach probes, which a run without "
+			   "tracing does not have",
+			   human_ns(time, before->ns[ACCOUNT_HELD]));
+	buf_printf(&text, ".");
+	account_finding_put(ret, &text);
+	return before->wall_ns;
 }
 
 static const struct {
 	const char *name;
 	rule_fn *look;
+	enum account_owner owner;
 } rules[] = {
-	{"load", load},
-	{"data", data},
-	{"lock", lock},
-	{"no_cpu", runnable},
-	{"sleep", slept},
-	{"import", imports},
-	{"held", held},
-	{"disk", disk},
-	{"memory", memory},
-	{"network", network},
-	{"pipe", pipes},
-	{"idle", idle},
-	{"gpu", gpu},
-	{"python", python},
-	{"kernel", kernel},
-	{"child", children},
-	{"gpu_idle", gpu_idle},
-	{"native", native},
-	{"operators", operators},
-	{"mpi", mpi},
+	{"load", load, ACCOUNT_DATA},
+	{"data", data, ACCOUNT_DATA},
+	{"lock", lock, ACCOUNT_LOCK},
+	{"no_cpu", runnable, ACCOUNT_RUNNABLE},
+	{"sleep", slept, ACCOUNT_SLEEP},
+	{"import", imports, ACCOUNT_IMPORT},
+	{"held", held, ACCOUNT_HELD},
+	{"disk", disk, ACCOUNT_DISK},
+	{"memory", memory, ACCOUNT_MEMORY},
+	{"network", network, ACCOUNT_NETWORK},
+	{"pipe", pipes, ACCOUNT_PIPE},
+	{"idle", idle, ACCOUNT_POLL},
+	{"gpu", gpu, ACCOUNT_GPU},
+	{"python", python, ACCOUNT_PYTHON},
+	{"kernel", kernel, ACCOUNT_KERNEL},
+	{"child", children, ACCOUNT_CHILD},
+	{"gpu_idle", gpu_idle, ACCOUNT_OWNERS},
+	{"native", native, ACCOUNT_NATIVE},
+	{"operators", operators, ACCOUNT_OPERATORS},
+	{"mpi", mpi, ACCOUNT_MPI},
+	{"start_up", start_up, ACCOUNT_OWNERS},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
-static int compare_findings(const void *a, const void *b)
+/* What comes first: a run that hardly has a loop; the largest row; what is large; what is not of
+ * the program's loop, or not of the program. */
+static int class_of(const struct account_state *s, const struct account_finding *f)
 {
-	const struct account_finding *x = a, *y = b;
-	return x->cost_ns > y->cost_ns ? -1 : x->cost_ns < y->cost_ns;
+	if (!strcmp(f->name, "start_up"))
+		return account_loop_is_small(s) ? 0 : 3;
+	if (f->owner == ACCOUNT_HELD)
+		return 4;
+	return f->owner == account_largest(account_subject(&s->account)) ? 1 : 2;
+}
+
+struct ranked {
+	int class;
+	struct account_finding f;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	if (x->class != y->class)
+		return x->class - y->class;
+	return x->f.cost_ns > y->f.cost_ns ? -1 : x->f.cost_ns < y->f.cost_ns;
+}
+
+static bool look(struct ranked *ret, const struct account_state *s, size_t rule)
+{
+	ret->f = (struct account_finding){.name = rules[rule].name, .owner = rules[rule].owner};
+	ret->f.cost_ns = rules[rule].look(s, account_subject(&s->account), &ret->f);
+	ret->class = class_of(s, &ret->f);
+	return ret->f.cost_ns;
 }
 
 size_t account_findings(const struct account_state *s,
 			struct account_finding ret[static FINDINGS_MOST])
 {
-	struct account_finding all[RULES];
+	struct ranked all[RULES + 1];
+	bool has_row = false;
 	size_t n = 0;
 	for (size_t i = 0; i < RULES; i++) {
-		all[n] = (struct account_finding){.name = rules[i].name};
-		all[n].cost_ns = rules[i].look(s, account_main(&s->account), &all[n]);
-		n += all[n].cost_ns != 0;
+		if (!look(&all[n], s, i))
+			continue;
+		has_row |= all[n].class == 1;
+		n++;
 	}
-	qsort(all, n, sizeof(*all), compare_findings);
+	if (!has_row) {
+		all[n].f = (struct account_finding){.name = "row"};
+		all[n].f.cost_ns = row(s, account_subject(&s->account), &all[n].f);
+		all[n].class = 1;
+		n += all[n].f.cost_ns != 0;
+	}
+	qsort(all, n, sizeof(*all), compare_ranked);
 	n = n < FINDINGS_MOST ? n : FINDINGS_MOST;
-	memcpy(ret, all, n * sizeof(*all));
+	for (size_t i = 0; i < n; i++)
+		ret[i] = all[i].f;
 	return n;
 }

@@ -352,9 +352,3 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 
 const struct report_section report_timeline = {
 	.name = "gpu-time", .begin = begin, .make = make, .parts = parts, .json = json, .end = end};
-
-const struct gpu_gaps *report_gaps(const struct report *r)
-{
-	const struct state *s = report_section_state(r, &report_timeline);
-	return s ? &s->gaps : NULL;
-}

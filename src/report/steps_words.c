@@ -2,25 +2,35 @@
  * `eacgm watch` say of a loop. */
 #include "report/steps_words.h"
 
+#include <string.h>
+
 #include "base/human.h"
 
 #define PHASE_LEAST 100 /* one part in so many of a step */
 
-void steps_say(struct buf *to, const struct steps_loop *l)
+void steps_say_means(struct buf *to, const struct steps_means *m)
 {
 	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
 	static const char *const phases[STEPS_PHASES] = STEPS_PHASE_NAMES;
 	char count[HUMAN_BYTES], mean[HUMAN_BYTES];
 	bool any = false;
-	buf_printf(to, "%s of %s, %s each on average", human_count(count, l->steps), kinds[l->kind],
-		   human_ns(mean, (uint64_t)l->mean_ns));
+	buf_printf(to, "%s%s of %s, %s each on average", human_count(count, m->count),
+		   m->further ? " further" : "", kinds[m->kind],
+		   human_ns(mean, (uint64_t)m->mean_ns));
 	for (int i = 0; i < STEPS_PHASES; i++) {
-		if (l->phase_mean_ns[i] * PHASE_LEAST < l->mean_ns)
+		if (m->phase_mean_ns[i] * PHASE_LEAST < m->mean_ns)
 			continue;
 		buf_printf(to, "%s %s %.0f %%", any ? "," : ":", phases[i],
-			   100 * l->phase_mean_ns[i] / l->mean_ns);
+			   100 * m->phase_mean_ns[i] / m->mean_ns);
 		any = true;
 	}
+}
+
+void steps_say(struct buf *to, const struct steps_loop *l)
+{
+	struct steps_means means = {.count = l->steps, .kind = l->kind, .mean_ns = l->mean_ns};
+	memcpy(means.phase_mean_ns, l->phase_mean_ns, sizeof(means.phase_mean_ns));
+	steps_say_means(to, &means);
 }
 
 void steps_say_each(const struct steps *s, void (*say)(void *ctx, uint32_t pid, const char *text),

@@ -191,6 +191,18 @@ def _(t):
         skip("%s has no torch" % PYTHON)
     _rec, found, truth = account(t, "sleepy")
     expect_seconds(found, "sleep", truth["waited"])
+    phases = found["phases"]
+    for phase in ("before", "loop", "after"):
+        part = phases[phase]
+        expect(sum(part["owners"].values()) == part["wall_ns"], "%s: %r" % (phase, part))
+    expect(sum(phases[phase]["wall_ns"] for phase in ("before", "loop", "after")) ==
+           found["main"]["wall_ns"], "%r" % phases)
+    # the imports and what eacgm does then are before the loop, which sleeps
+    expect(phases["before"]["owners"].get("import", 0) > 0.9 * found["main"]["owners"]["import"],
+           "%r" % phases)
+    loop = phases["loop"]["owners"]
+    expect(max(loop, key=loop.get) == "sleep", "%r" % loop)
+    expect(found["stands_out"][0]["name"] in ("sleep", "start_up"), "%r" % said(found))
     expect("load" not in said(found) and "training steps begins with" in finding(
         found, "sleep")["text"], "%r" % said(found))
 
