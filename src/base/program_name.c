@@ -62,6 +62,30 @@ static char *module_of(const char *interpreter, const char *module)
 	return module && is_word(module) ? xasprintf("%s -m %s", interpreter, module) : NULL;
 }
 
+/* What a file of that name runs is the package that it is of: "torch._inductor.compile_worker", as
+ * far as its path says so. */
+static char *package_of(const char *interpreter, const char *path)
+{
+	const char *file = path_file_name(path), *packages = strstr(path, "-packages/");
+	char *name = xstrdup(packages ? packages + strlen("-packages/") : path), *slash;
+	name[strlen(name) - strlen(file) - 1] = 0;
+	if (!packages && (slash = strrchr(name, '/')))
+		memmove(name, slash + 1, strlen(slash));
+	for (char *c = name; *c; c++)
+		*c = *c == '/' ? '.' : *c;
+	char *ret = module_of(interpreter, name);
+	free(name);
+	return ret;
+}
+
+static char *name_of(const char *interpreter, const char *path)
+{
+	const char *file = path_file_name(path);
+	if (!strcmp(file, "__main__.py") && file > path + 1 && !strncmp(interpreter, "py", 2))
+		return package_of(interpreter, path);
+	return xstrdup(file);
+}
+
 /* What an interpreter runs: its script, or -m and a module; NULL: nothing that is named. *ret_text:
  * the letter of the option whose text it runs; 0 = none. */
 static char *script_of(const char *path, char *const *args, char *ret_text)
@@ -73,7 +97,7 @@ static char *script_of(const char *path, char *const *args, char *ret_text)
 		const char *letters = *args + 1, *at;
 		if (**args != '-') /* behind what may have taken it, only what looks like one */
 			return is_word(*args) && (sure || is_script(*args))
-				       ? xstrdup(path_file_name(*args))
+				       ? name_of(interpreter, *args)
 				       : NULL;
 		if (!*letters || !strcmp(letters, "-"))
 			return NULL;
