@@ -123,5 +123,15 @@ struct row_visitor *steps_visitor(struct steps *ret, const struct row_source *s,
 void steps_make(struct steps *ret, const struct row_source *s, const struct steps_options *options);
 void steps_free(struct steps *s);
 
+/* What a phase is called. Launches do not tell of a loader: until the first of a step all that the
+ * host does may have been. */
+static inline const char *steps_phase_words(const struct steps_process *p, enum steps_phase phase)
+{
+	static const char *const names[STEPS_PHASES] = STEPS_PHASE_NAMES;
+	if (p->from_launches && phase == STEPS_LOAD)
+		return "until the first launch";
+	return p->from_launches && phase == STEPS_FORWARD ? "launches" : names[phase];
+}
+
 /* The loop of the process that tells most: training first, then the longest. NULL without. */
 const struct steps_loop *steps_main_loop(const struct steps_process *p);

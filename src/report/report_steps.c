@@ -40,7 +40,8 @@ static void head_text(const struct page *p, bool pids)
 }
 
 /* Behind the kind, or below it where the page is too narrow. */
-static void phases_text(const struct page *p, const struct steps_loop *l, bool pids)
+static void phases_text(const struct page *p, const struct steps_process *process,
+			const struct steps_loop *l, bool pids)
 {
 	struct buf line = {0};
 	size_t used = (pids ? 3 : 2) * COLUMN_STEPS + 4 * COLUMN_TIME + 2;
@@ -48,7 +49,8 @@ static void phases_text(const struct page *p, const struct steps_loop *l, bool p
 		char text[HUMAN_BYTES];
 		double ns = l->phase_mean_ns[i];
 		if (ns >= LEAST_SHARE_SHOWN * l->mean_ns)
-			buf_printf(&line, "%s%s %s (%.0f %%)", line.len ? ", " : "", phase_names[i],
+			buf_printf(&line, "%s%s %s (%.0f %%)", line.len ? ", " : "",
+				   steps_phase_words(process, (enum steps_phase)i),
 				   human_ns(text, (uint64_t)ns), 100 * ns / l->mean_ns);
 	}
 	buf_byte(&line, 0);
@@ -78,7 +80,7 @@ static void loop_text(const struct page *p, const struct steps_process *process,
 	page_ns(p, l->p99_ns, COLUMN_TIME);
 	page_ns(p, l->max_ns, COLUMN_TIME);
 	page_count(p, l->slow_total, COLUMN_STEPS);
-	phases_text(p, l, pids);
+	phases_text(p, process, l, pids);
 }
 
 /* Children that make batches in a line: with every epoch there are new ones. */
@@ -158,7 +160,7 @@ static void slow_text(const struct page *p, const struct steps_process *process,
 	page_right(p, text, COLUMN_STEPS);
 	fputs("  ", p->out);
 	page_wrapped(p, 3 * COLUMN_STEPS + COLUMN_TIME + 2, 3 * COLUMN_STEPS + COLUMN_TIME + 2,
-		     "%s %s: %s", phase_names[slow->phase], signed_ns(more, slow->phase_more_ns),
+		     "%s %s: %s", steps_phase_words(process, slow->phase), signed_ns(more, slow->phase_more_ns),
 		     (char *)causes.data);
 	buf_free(&causes);
 }
