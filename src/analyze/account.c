@@ -126,6 +126,16 @@ enum account_owner account_owner_of_wait(const struct accounting *a, uint32_t pi
 	return carries_data(owner) && brings_data(a, pid, w) ? ACCOUNT_DATA : owner;
 }
 
+/* How long of a wait for others compilers of its own ran. */
+uint64_t account_compiled_ns(const struct accounting *a, uint32_t pid, const struct m_wait *w,
+			     enum account_owner owner)
+{
+	bool for_others = carries_data(owner) || owner == ACCOUNT_CHILD;
+	return for_others ? stretches_within(&a->compiles, pid, w->start_ns,
+					     w->end_ns - w->runnable_ns)
+			  : 0;
+}
+
 static void add_wait(struct accounting *a, struct account_thread *th, const struct m_wait *w)
 {
 	enum account_owner owner = account_owner_of(w->reason);
@@ -138,9 +148,13 @@ static void add_wait(struct accounting *a, struct account_thread *th, const stru
 	if (w->reason == WAIT_PREEMPTED || woken_ns <= w->start_ns)
 		return;
 	uint64_t waited_ns = woken_ns - w->start_ns;
-	uint64_t sync_ns = syncs_within(a, th->thread, w->start_ns, woken_ns);
+	uint64_t sync_ns = stretches_within(&a->syncs, th->thread, w->start_ns, woken_ns);
 	move_ns(th, owner, ACCOUNT_GPU, sync_ns);
 	waited_ns -= sync_ns;
+	uint64_t compiled_ns = account_compiled_ns(a, th->pid, w, owner);
+	compiled_ns = compiled_ns < waited_ns ? compiled_ns : waited_ns;
+	move_ns(th, owner, ACCOUNT_COMPILERS, compiled_ns);
+	waited_ns -= compiled_ns;
 	struct peer_row waker = {.pid = w->waker_pid, .tid = w->waker_tid, .ns = waited_ns};
 	if (account_owner_of_wait(a, th->pid, w) == ACCOUNT_DATA) {
 		move_ns(th, owner, ACCOUNT_DATA, waited_ns);
@@ -233,8 +247,8 @@ static void end(struct accounting *a)
 	for (size_t i = 0; i < a->ret->threads.len; i++) {
 		struct account_thread *th = &a->ret->threads.data[i];
 		uint64_t off_ns = a->sync_off_ns[i];
-		uint64_t sync_ns =
-			syncs_within(a, th->thread, th->since_ns, th->since_ns + th->wall_ns);
+		uint64_t sync_ns = stretches_within(&a->syncs, th->thread, th->since_ns,
+						    th->since_ns + th->wall_ns);
 		move_ns(th, ACCOUNT_CPU, ACCOUNT_GPU, sync_ns > off_ns ? sync_ns - off_ns : 0);
 		th->run_ns = th->ns[ACCOUNT_CPU];
 		account_split(th->ns, a->running[i].samples, th->samples);
@@ -244,7 +258,9 @@ static void end(struct accounting *a)
 void account_forget(struct accounting *a)
 {
 	process_index_free(&a->index);
-	syncs_free(a);
+	stretches_free(&a->syncs);
+	stretches_free(&a->compiles);
+	map64_free(&a->workers);
 	free(a->sync_off_ns);
 	free(a->running);
 	map64_free(&a->place_of);
@@ -260,6 +276,7 @@ void account_read(struct accounting *a, const struct row_source *s, const struct
 		a->sync_off_ns = xcalloc(a->ret->threads.len, sizeof(*a->sync_off_ns));
 		a->running = xcalloc(a->ret->threads.len, sizeof(*a->running));
 		syncs_load(a, t);
+		compiles_load(a, s);
 		rows_read(s, ROW_WAIT, add_waits, a);
 		account_read_samples(a, s);
 		end(a);

@@ -15,6 +15,7 @@
 enum account_owner {
 	ACCOUNT_PYTHON,	   /* running: the interpreter, and Python's own types */
 	ACCOUNT_IMPORT,	   /* running: importing Python modules */
+	ACCOUNT_COMPILE,   /* running: a compiler of PyTorch, Triton or JAX */
 	ACCOUNT_OPERATORS, /* running: PyTorch's libraries */
 	ACCOUNT_MPI,	   /* running: MPI's library, which polls for other ranks */
 	ACCOUNT_NATIVE,	   /* running: other native code */
@@ -22,6 +23,7 @@ enum account_owner {
 	ACCOUNT_CPU,	   /* running: there are no samples that tell more */
 	ACCOUNT_GPU,	   /* in calls that wait for the GPU, on the CPU or off */
 	ACCOUNT_DATA,	   /* until a child process, or PyTorch's thread for data, had something */
+	ACCOUNT_COMPILERS, /* while compilers ran that it or its children had started */
 	ACCOUNT_LOCK,
 	ACCOUNT_DISK,
 	ACCOUNT_NETWORK,
@@ -132,6 +134,9 @@ enum account_owner account_owner_of(uint8_t reason);
 
 /* What a process runs: its script, else what it calls itself. */
 const char *account_program(const struct rec_tables *t, const struct m_process *p);
+
+/* A program that compiles, assembles or links: "cc1plus", "ptxas". */
+bool account_is_compiler(const char *program);
 
 /* So many CPUs at once its cgroup may use; 0: as many as there are, or no number that can be. */
 static inline double account_cpu_limit(const struct account_thread *th)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/account_impl.h"
+#include "analyze/gpu_gaps.h"
 #include "base/sort.h"
 
 #define DEVICES_MOST 64
@@ -59,7 +60,7 @@ struct walk {
 	struct idling *x;
 	struct account_device *d;
 	struct account_window within;
-	uint64_t busy_until_ns;
+	uint64_t busy_until_ns, work_until_ns;
 };
 
 /* It had nothing to do from one time to the other, when this span began. */
@@ -92,6 +93,12 @@ static void add_span(struct walk *w, const struct timeline_span *s)
 	if (s->start_ns > w->busy_until_ns)
 		add_gap(w, w->busy_until_ns, s->start_ns, s);
 	w->d->busy_ns += overlap_ns(start_ns, s->end_ns, w->within.from_ns, w->within.to_ns);
+	if (!timeline_is_collective(w->x->t, s)) {
+		start_ns = s->start_ns > w->work_until_ns ? s->start_ns : w->work_until_ns;
+		w->d->work_ns +=
+			overlap_ns(start_ns, s->end_ns, w->within.from_ns, w->within.to_ns);
+		w->work_until_ns = s->end_ns > w->work_until_ns ? s->end_ns : w->work_until_ns;
+	}
 	w->busy_until_ns = s->end_ns > w->busy_until_ns ? s->end_ns : w->busy_until_ns;
 }
 
@@ -209,6 +216,14 @@ static void take(struct idling *x, struct late *l, enum account_owner owner, uin
 	x->ret->list.data[l->device].host_ns[owner] += ns;
 }
 
+static uint64_t compiled_within(const struct idling *x, uint32_t pid, uint8_t reason,
+				uint64_t from_ns, uint64_t to_ns)
+{
+	struct m_wait part = {.start_ns = from_ns, .end_ns = to_ns};
+	return to_ns > from_ns ? account_compiled_ns(&x->a, pid, &part, account_owner_of(reason))
+			       : 0;
+}
+
 static void add_wait(struct idling *x, size_t device, const struct m_wait *w)
 {
 	uint32_t pid = x->a.t->threads.data[w->thread].pid;
@@ -220,8 +235,11 @@ static void add_wait(struct idling *x, size_t device, const struct m_wait *w)
 		uint64_t to_ns = l->to_ns < woken_ns ? l->to_ns : woken_ns;
 		uint64_t waited_ns = to_ns > from_ns ? to_ns - from_ns : 0;
 		if (waited_ns)
-			waited_ns -= syncs_within(&x->a, w->thread, from_ns, to_ns);
-		take(x, l, owner, waited_ns);
+			waited_ns -= stretches_within(&x->a.syncs, w->thread, from_ns, to_ns);
+		uint64_t compiled_ns = compiled_within(x, pid, w->reason, from_ns, to_ns);
+		compiled_ns = compiled_ns < waited_ns ? compiled_ns : waited_ns;
+		take(x, l, ACCOUNT_COMPILERS, compiled_ns);
+		take(x, l, owner, waited_ns - compiled_ns);
 		take(x, l, ACCOUNT_RUNNABLE, overlap_ns(woken_ns, w->end_ns, l->from_ns, l->to_ns));
 	}
 }
@@ -245,7 +263,7 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 		for (size_t d = 0; s->kind == SAMPLE_CPU && d < x->ret->list.len; d++) {
 			struct late *l = late_after(x, d, s->thread, s->time_ns, &end);
 			if (l >= end || l->from_ns > s->time_ns ||
-			    syncs_within(&x->a, s->thread, s->time_ns, s->time_ns + 1))
+			    stretches_within(&x->a.syncs, s->thread, s->time_ns, s->time_ns + 1))
 				continue;
 			x->samples[d].of[account_owner_of_stack(x->a.t, s->stack)]++;
 			x->samples[d].all++;
@@ -258,7 +276,8 @@ static void split_running(struct idling *x)
 {
 	for (size_t i = 0; i < x->late.len; i++) {
 		struct late *l = &x->late.data[i];
-		take(x, l, ACCOUNT_GPU, syncs_within(&x->a, l->thread, l->from_ns, l->to_ns));
+		take(x, l, ACCOUNT_GPU,
+		     stretches_within(&x->a.syncs, l->thread, l->from_ns, l->to_ns));
 		take(x, l, ACCOUNT_CPU, UINT64_MAX);
 	}
 	for (size_t d = 0; d < x->ret->list.len; d++) {
@@ -282,6 +301,7 @@ void account_idle_make(struct account_devices *ret, const struct row_source *s,
 	x.samples = xcalloc(ret->list.len, sizeof(*x.samples));
 	index_late(&x);
 	syncs_load(&x.a, t);
+	compiles_load(&x.a, s);
 	rows_read(s, ROW_WAIT, add_waits, &x);
 	rows_read(s, ROW_SAMPLE, add_samples, &x);
 	split_running(&x);

@@ -18,7 +18,8 @@ struct account_device {
 	bool in_window; /* else from its first work to its last */
 	uint64_t span_ns;
 	uint64_t busy_ns;
-	uint64_t own_ns;		  /* idle, and the work had been launched */
+	uint64_t work_ns; /* of it, with more than NCCL's kernels, which wait for other ranks */
+	uint64_t own_ns;  /* idle, and the work had been launched */
 	uint64_t host_ns[ACCOUNT_OWNERS]; /* idle until a launch, by what its thread did */
 	uint64_t unknown_ns;		  /* idle, and the launch is not in the recording */
 	uint64_t idle_ns;		  /* the last three together */

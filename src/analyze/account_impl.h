@@ -5,8 +5,16 @@
 #include "analyze/process_index.h"
 #include "base/map64.h"
 
-struct sync_stretch {
+/* Times of one key, a thread or process. */
+struct keyed_stretch {
+	uint32_t key;
 	uint64_t start_ns, end_ns;
+};
+
+/* Of many keys: by key, then start; none overlaps another of its key. */
+struct stretches {
+	VEC(struct keyed_stretch) all;
+	struct map64 of; /* key -> first << 32 | number */
 };
 
 /* Samples of one thread by what was running. */
@@ -33,11 +41,11 @@ struct accounting {
 	struct process_index index;
 	struct map64 peer_of; /* hash of who did what to whom -> index into peers */
 	VEC(struct peer_row) peers;
-	uint64_t *sync_off_ns;	 /* by index: off the CPU within calls that wait for the GPU */
-	struct running *running; /* likewise */
-	/* of all those threads, by thread, then start; none overlaps another of its thread */
-	VEC(struct sync_stretch) syncs;
-	struct map64 syncs_of; /* thread -> first << 32 | number */
+	uint64_t *sync_off_ns;	   /* by index: off the CPU within calls that wait for the GPU */
+	struct running *running;   /* likewise */
+	struct stretches syncs;	   /* by thread: calls that wait for the GPU */
+	struct stretches compiles; /* by process: compilers that it started ran */
+	struct map64 workers;	   /* pid: compiles, and lives on */
 	/* ret->threads are the phases of one thread, in order of time. */
 	bool is_cut;
 };
@@ -55,11 +63,16 @@ bool account_clip(struct m_wait *w, const struct account_thread *th);
 void account_cut_phases(struct account *a, const struct row_source *s, const struct timeline *t,
 			uint64_t from_ns, uint64_t to_ns);
 
-/* account_gpu.c: calls that wait for the GPU. */
+/* account_stretches.c: sorts and joins what was put into all. */
+void stretches_end(struct stretches *s);
+void stretches_free(struct stretches *s);
+uint64_t stretches_within(const struct stretches *s, uint32_t key, uint64_t from_ns,
+			  uint64_t to_ns);
+/* Calls of threads that have a place. */
 void syncs_load(struct accounting *a, const struct timeline *t);
-void syncs_free(struct accounting *a);
-uint64_t syncs_within(const struct accounting *a, uint32_t thread, uint64_t from_ns,
-		      uint64_t to_ns);
+
+/* account_compilers.c */
+void compiles_load(struct accounting *a, const struct row_source *s);
 
 /* account_samples.c: running, by samples. */
 void account_read_samples(struct accounting *a, const struct row_source *s);
@@ -69,9 +82,11 @@ void account_split(uint64_t ns[static ACCOUNT_OWNERS], const uint32_t samples[st
 
 enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t stack);
 
-/* account.c: whose a wait is, by who ended it. */
+/* account.c: whose a wait is, by who ended it; ACCOUNT_COMPILERS is told by compiles. */
 enum account_owner account_owner_of_wait(const struct accounting *a, uint32_t pid,
 					 const struct m_wait *w);
+uint64_t account_compiled_ns(const struct accounting *a, uint32_t pid, const struct m_wait *w,
+			     enum account_owner owner);
 void account_forget(struct accounting *a);
 
 /* account_peers.c: adds ns to who has these numbers. end: before the threads are moved. */

@@ -1,5 +1,6 @@
 /* account_samples.c - what main threads ran, by the samples of the CPU clock. A stack has one
- * owner: the import of a module or the call of MPI that is on it, else whose code its leaf is. */
+ * owner: the import of a module, the compiler or the call of MPI that is on it, else whose code its
+ * leaf is. */
 #include <string.h>
 
 #include "analyze/account_impl.h"
@@ -24,6 +25,25 @@ static bool is_import(const struct rec_tables *t, const struct m_frame *f)
 {
 	return f->kind == FRAME_PYTHON &&
 	       starts(strtab_get(&t->strings, f->file, NULL), "<frozen importlib");
+}
+
+static bool ends(const char *s, const char *with)
+{
+	size_t n = strlen(s), m = strlen(with);
+	return n >= m && !strcmp(s + n - m, with);
+}
+
+/* torch.compile, Triton and JAX at work, as opposed to what they compiled. */
+static bool is_compile(const struct rec_tables *t, const struct m_frame *f)
+{
+	const char *file = strtab_get(&t->strings, f->file, NULL);
+	const char *name = strtab_get(&t->strings, f->name, NULL);
+	if (f->kind != FRAME_PYTHON || !strcmp(name, "<module>"))
+		return false;
+	return ends(file, "torch/_dynamo/convert_frame.py") ||
+	       (ends(file, "torch/_inductor/compile_fx.py") && strstr(name, "compile")) ||
+	       (ends(file, "triton/compiler/compiler.py") && !strcmp(name, "compile")) ||
+	       ends(file, "jax/_src/compiler.py");
 }
 
 static bool is_torch(const struct rec_tables *t, const struct m_frame *f)
@@ -56,6 +76,8 @@ enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t s
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
 		if (is_import(t, f))
 			return ACCOUNT_IMPORT;
+		if (is_compile(t, f))
+			return ACCOUNT_COMPILE;
 		if (is_mpi(t, f))
 			return ACCOUNT_MPI;
 		torch = torch || is_torch(t, f);
@@ -83,7 +105,7 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 		size_t at = account_place(a, s->thread, s->time_ns);
 		/* what spins until the GPU is ready has its owner */
 		if (s->kind != SAMPLE_CPU || at == SIZE_MAX ||
-		    syncs_within(a, s->thread, s->time_ns, s->time_ns + 1))
+		    stretches_within(&a->syncs, s->thread, s->time_ns, s->time_ns + 1))
 			continue;
 		if (!r->owner_of[s->stack])
 			r->owner_of[s->stack] =

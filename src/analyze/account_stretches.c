@@ -1,70 +1,45 @@
-/* account_gpu.c - the calls of main threads that wait for the GPU, as stretches of time. */
+/* account_stretches.c - stretches of time by thread or process, to be asked how much of a time they
+ * take; and those of calls that wait for the GPU. */
 #include <stdlib.h>
 
 #include "analyze/account_impl.h"
 
-struct loaded {
-	struct sync_stretch at;
-	uint32_t thread;
-};
-
-static int compare_loaded(const void *a, const void *b)
+static int compare_stretches(const void *a, const void *b)
 {
-	const struct loaded *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->at.start_ns < y->at.start_ns ? -1 : x->at.start_ns > y->at.start_ns;
+	const struct keyed_stretch *x = a, *y = b;
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* Calls within others are part of them. */
-static void add_stretch(struct accounting *a, const struct loaded *l)
+void stretches_end(struct stretches *s)
 {
-	uint64_t place = (uint64_t)a->syncs.len << 32;
-	map64_get(&a->syncs_of, l->thread, &place);
-	struct sync_stretch *last = (uint32_t)place ? &a->syncs.data[a->syncs.len - 1] : NULL;
-	if (last && l->at.start_ns <= last->end_ns) {
-		last->end_ns = l->at.end_ns > last->end_ns ? l->at.end_ns : last->end_ns;
-		return;
+	size_t left = 0;
+	if (s->all.len)
+		qsort(s->all.data, s->all.len, sizeof(*s->all.data), compare_stretches);
+	for (size_t i = 0; i < s->all.len; i++) {
+		struct keyed_stretch at = s->all.data[i];
+		struct keyed_stretch *last = left ? &s->all.data[left - 1] : NULL;
+		uint64_t place = (uint64_t)left << 32;
+		if (last && last->key == at.key && at.start_ns <= last->end_ns) {
+			last->end_ns = at.end_ns > last->end_ns ? at.end_ns : last->end_ns;
+			continue;
+		}
+		map64_get(&s->of, at.key, &place);
+		map64_set(&s->of, at.key, place + 1);
+		s->all.data[left++] = at;
 	}
-	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
-	*vec_push(&a->syncs) = l->at;
-	map64_set(&a->syncs_of, l->thread, place + 1);
+	s->all.len = left;
 }
 
-void syncs_load(struct accounting *a, const struct timeline *t)
+void stretches_free(struct stretches *s)
 {
-	VEC(struct loaded) all = {0};
-	for (size_t i = 0; i < t->calls.len; i++) {
-		const struct timeline_call *c = &t->calls.data[i];
-		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
-		uint64_t unused;
-		if (timeline_call_waits(t, k) && map64_get(&a->place_of, k->thread, &unused))
-			*vec_push(&all) = (struct loaded){{c->start_ns, c->end_ns}, k->thread};
-	}
-	if (all.len)
-		qsort(all.data, all.len, sizeof(*all.data), compare_loaded);
-	for (size_t i = 0; i < all.len; i++)
-		add_stretch(a, &all.data[i]);
-	vec_free(&all);
-}
-
-void syncs_free(struct accounting *a)
-{
-	vec_free(&a->syncs);
-	map64_free(&a->syncs_of);
-}
-
-static size_t syncs_of(const struct accounting *a, uint32_t thread, const struct sync_stretch **ret)
-{
-	uint64_t place;
-	if (!map64_get(&a->syncs_of, thread, &place))
-		return 0;
-	*ret = a->syncs.data + (place >> 32);
-	return (uint32_t)place;
+	vec_free(&s->all);
+	map64_free(&s->of);
 }
 
 /* The first that ends after a time. */
-static size_t first_after(const struct sync_stretch *s, size_t n, uint64_t ns)
+static size_t first_after(const struct keyed_stretch *s, size_t n, uint64_t ns)
 {
 	size_t low = 0;
 	while (low < n) {
@@ -77,15 +52,31 @@ static size_t first_after(const struct sync_stretch *s, size_t n, uint64_t ns)
 	return low;
 }
 
-uint64_t syncs_within(const struct accounting *a, uint32_t thread, uint64_t from_ns, uint64_t to_ns)
+uint64_t stretches_within(const struct stretches *of, uint32_t key, uint64_t from_ns,
+			  uint64_t to_ns)
 {
-	const struct sync_stretch *s = NULL;
-	size_t n = syncs_of(a, thread, &s);
-	uint64_t ns = 0;
+	uint64_t place, ns = 0;
+	if (!map64_get(&of->of, key, &place))
+		return 0;
+	const struct keyed_stretch *s = of->all.data + (place >> 32);
+	size_t n = (uint32_t)place;
 	for (size_t i = first_after(s, n, from_ns); i < n && s[i].start_ns < to_ns; i++) {
 		uint64_t start = s[i].start_ns > from_ns ? s[i].start_ns : from_ns;
 		uint64_t end = s[i].end_ns < to_ns ? s[i].end_ns : to_ns;
 		ns += end - start;
 	}
 	return ns;
+}
+
+void syncs_load(struct accounting *a, const struct timeline *t)
+{
+	for (size_t i = 0; i < t->calls.len; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
+		uint64_t unused;
+		if (timeline_call_waits(t, k) && map64_get(&a->place_of, k->thread, &unused))
+			*vec_push(&a->syncs.all) =
+				(struct keyed_stretch){k->thread, c->start_ns, c->end_ns};
+	}
+	stretches_end(&a->syncs);
 }

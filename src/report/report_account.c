@@ -23,6 +23,7 @@ static const struct {
 } owners[ACCOUNT_OWNERS] = {
 	[ACCOUNT_PYTHON] = {"python", "running Python code"},
 	[ACCOUNT_IMPORT] = {"import", "importing Python modules"},
+	[ACCOUNT_COMPILE] = {"compile", "compiling"},
 	[ACCOUNT_OPERATORS] = {"operators", "running PyTorch's operators"},
 	[ACCOUNT_MPI] = {"mpi", "in MPI, which polls for other ranks"},
 	[ACCOUNT_NATIVE] = {"native", "running native code"},
@@ -30,6 +31,7 @@ static const struct {
 	[ACCOUNT_CPU] = {"cpu", "running on the CPU"},
 	[ACCOUNT_GPU] = {"gpu", "waiting for the GPU"},
 	[ACCOUNT_DATA] = {"data", "waiting for data of its child processes"},
+	[ACCOUNT_COMPILERS] = {"compilers", "waiting for compilers that it started"},
 	[ACCOUNT_LOCK] = {"lock", "waiting for locks and conditions"},
 	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
 	[ACCOUNT_NETWORK] = {"network", "waiting for the network"},
@@ -258,7 +260,8 @@ static void steps_line(const struct page *p, const struct account_state *s)
 	struct buf line = {0};
 	if (!l->steps)
 		return;
-	struct steps_means means = {.count = l->count,
+	struct steps_means means = {.process = l->process,
+				    .count = l->count,
 				    .further = l->slow,
 				    .kind = l->steps->kind,
 				    .mean_ns = l->mean_ns};

@@ -38,6 +38,7 @@ void account_finding_put(struct account_finding *ret, struct buf *text);
 
 /* The main thread's loop of steps. */
 struct account_loop {
+	const struct steps_process *process;
 	const struct steps_loop *steps; /* NULL: it has none */
 	/* First steps that take many times as long as the others, where they are much of the loop:
 	 * they belong to the start. */
@@ -75,6 +76,7 @@ bool account_loop_is_small(const struct account_state *s);
 
 /* report_account_gpu.c: "  GPU 0 of process 12: busy 60 %, idle 40 %, while ...", one line each. */
 void account_gpu_lines(const struct page *p, const struct account_state *s);
+uint64_t account_gpu_busy_finding(const struct account_state *s, struct account_finding *ret);
 uint64_t account_gpu_finding(const struct account_state *s, struct account_finding *ret);
 json_t *account_gpus_json(const struct account_state *s);
 

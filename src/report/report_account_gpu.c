@@ -6,7 +6,8 @@
 #define DEVICES_SHOWN 8
 #define OWNERS_TOLD   3
 #define OWNER_LEAST   100 /* one part in so many of the time */
-#define IDLE_LEAST    5	  /* likewise, to stand out */
+#define BUSY_PERCENT  80
+#define IDLE_LEAST    5 /* likewise, to stand out */
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -77,6 +78,27 @@ void account_gpu_lines(const struct page *p, const struct account_state *s)
 		fprintf(p->out, "  ... and %zu more GPUs\n", n - DEVICES_SHOWN);
 }
 
+/* Of the main process: what its loop waits for. */
+uint64_t account_gpu_busy_finding(const struct account_state *s, struct account_finding *ret)
+{
+	const struct account_device *most = NULL;
+	const struct account_thread *th = account_main(&s->account);
+	struct buf text = {0};
+	for (size_t i = 0; i < s->devices.list.len; i++) {
+		const struct account_device *d = &s->devices.list.data[i];
+		if (d->pid == th->pid && (!most || d->work_ns > most->work_ns))
+			most = d;
+	}
+	if (!most || most->work_ns * 100 < most->span_ns * BUSY_PERCENT)
+		return 0;
+	buf_printf(&text, "GPU %d of process %u worked for %.0f %% of ", most->device, most->pid,
+		   percent(most->work_ns, most->span_ns));
+	say_span(&text, most);
+	buf_printf(&text, ": the kernels below take the time.");
+	account_finding_put(ret, &text);
+	return most->work_ns;
+}
+
 /* The GPU that was idle longest. */
 uint64_t account_gpu_finding(const struct account_state *s, struct account_finding *ret)
 {
@@ -107,11 +129,12 @@ json_t *account_gpus_json(const struct account_state *s)
 	json_t *list = json_array();
 	for (size_t i = 0; i < s->devices.list.len; i++) {
 		const struct account_device *d = &s->devices.list.data[i];
-		json_array_append_new(list, json_pack("{s:i,s:i,s:b,s:o,s:o,s:o,s:o,s:o,s:o}",
+		json_array_append_new(list, json_pack("{s:i,s:i,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 						      "pid", (int)d->pid, "device", d->device,
 						      "in_loop", d->in_window, "span_ns",
 						      report_number_json(d->span_ns), "busy_ns",
-						      report_number_json(d->busy_ns), "idle_ns",
+						      report_number_json(d->busy_ns), "work_ns",
+						      report_number_json(d->work_ns), "idle_ns",
 						      report_number_json(d->idle_ns), "own_ns",
 						      report_number_json(d->own_ns), "unknown_ns",
 						      report_number_json(d->unknown_ns), "host_ns",

@@ -45,6 +45,7 @@ static bool find(struct account_loop *ret, struct account_window *at, const stru
 	if (!l || l->kind == STEPS_LOADING || l->steps < 2)
 		return false;
 	const struct steps_step *steps = &p->steps.data[l->first];
+	ret->process = p;
 	ret->steps = l;
 	find_slow(ret, steps);
 	find_means(ret, steps);

@@ -8,9 +8,11 @@
 #include "report/report_account.h"
 #include "report/report_section.h"
 
-#define LOADERS_NAMED 4
-#define START_LEAST   10 /* one part in so many of the run */
-#define HELD_LEAST    20 /* likewise, of what passed before the loop */
+#define LOADERS_NAMED	4
+#define START_LEAST	10 /* one part in so many of the run */
+#define COMPILE_LEAST	20
+#define COMPILERS_NAMED 3
+#define HELD_LEAST	20 /* likewise, of what passed before the loop */
 
 /* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
 typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th,
@@ -74,6 +76,28 @@ static const struct account_loop *slow_to_load(const struct account_state *s)
 		       : NULL;
 }
 
+static bool has_loaders(const struct account_state *s)
+{
+	const struct steps *steps = report_section_state(s->r, &report_steps);
+	for (size_t i = 0; steps && i < steps->processes.len; i++) {
+		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
+		if (l && l->kind == STEPS_LOADING)
+			return true;
+	}
+	return false;
+}
+
+/* Whether other processes make batches, and the main thread has not waited for them for as much as
+ * half of the time until there is one: then that is its own. */
+static bool loads_itself(const struct account_state *s, const struct account_thread *th)
+{
+	const struct account_loop *l = slow_to_load(s);
+	uint64_t waited_ns = th->ns[ACCOUNT_DATA] + th->ns[ACCOUNT_DISK] + th->ns[ACCOUNT_POLL] +
+			     th->ns[ACCOUNT_PIPE] + th->ns[ACCOUNT_NETWORK];
+	return l && has_loaders(s) &&
+	       2 * (double)waited_ns < l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
+}
+
 /* "; 2 loader processes (42, 43) take 41.7 ms a batch" */
 static void say_loaders(struct buf *to, const struct account_state *s)
 {
@@ -107,14 +131,9 @@ static void say_loaders(struct buf *to, const struct account_state *s)
 static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
 {
 	const struct account_loop *l = slow_to_load(s);
-	const struct steps *steps = report_section_state(s->r, &report_steps);
-	for (size_t i = 0; l && i < steps->processes.len; i++) {
-		const struct steps_loop *other = steps_main_loop(&steps->processes.data[i]);
-		if (other && other->kind == STEPS_LOADING)
-			return false;
-	}
-	return l && (double)th->ns[ACCOUNT_SLEEP] * 4 >=
-			    3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
+	return l && !has_loaders(s) &&
+	       (double)th->ns[ACCOUNT_SLEEP] * 4 >=
+		       3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
 }
 
 static uint64_t load(const struct account_state *s, const struct account_thread *th,
@@ -123,16 +142,20 @@ static uint64_t load(const struct account_state *s, const struct account_thread 
 	const struct account_loop *l = slow_to_load(s);
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
 	struct buf text = {0};
+	bool own = loads_itself(s, th);
 	if (!l || sleeps_to_load(s, th))
 		return 0;
-	buf_printf(
-		&text,
-		"Each of its %s training steps waits on average %s of %s (%.0f %%) for its batch",
-		human_count(count, l->count),
-		human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
-		human_ns(mean, (uint64_t)l->mean_ns),
-		100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
-	say_loaders(&text, s);
+	buf_printf(&text,
+		   "Each of its %s training steps %s on average %s of %s (%.0f %%) %s its batch",
+		   human_count(count, l->count), own ? "spends" : "waits",
+		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		   human_ns(mean, (uint64_t)l->mean_ns),
+		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns, own ? "until it has" : "for");
+	if (own)
+		buf_printf(&text, ", in code of its own: its loader processes make them in time");
+	else
+		say_loaders(&text, s);
+	ret->owner = own ? ACCOUNT_OWNERS : ACCOUNT_DATA;
 	buf_printf(&text, ".");
 	account_finding_put(ret, &text);
 	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->count);
@@ -381,11 +404,64 @@ static uint64_t children(const struct account_state *s, const struct account_thr
 	return th->ns[ACCOUNT_CHILD];
 }
 
+/* ": ptxas × 137, nvlink (7), 14.6 s on the CPU": the busiest of those that compile. */
+static void say_compilers(struct buf *to, const struct account_state *s)
+{
+	char run[HUMAN_BYTES];
+	uint64_t run_ns = 0;
+	unsigned named = 0;
+	for (size_t i = 0; i < s->groups.len; i++) {
+		if (!account_is_compiler(s->groups.data[i].program))
+			continue;
+		run_ns += s->groups.data[i].run_ns;
+		if (named++ >= COMPILERS_NAMED)
+			continue;
+		buf_printf(to, "%s", named > 1 ? ", " : ": ");
+		account_say_group(to, &s->groups.data[i]);
+	}
+	if (named > COMPILERS_NAMED)
+		buf_printf(to, " and others");
+	if (named)
+		buf_printf(to, ", %s on the CPU", human_ns(run, run_ns));
+}
+
+/* Its own compiling and that of compilers that it started, in the whole run: few loops have any. */
+static uint64_t compiling(const struct account_state *s, const struct account_thread *th,
+			  struct account_finding *ret)
+{
+	const struct account_thread *all = account_main(&s->account);
+	uint64_t own_ns = all->ns[ACCOUNT_COMPILE], others_ns = all->ns[ACCOUNT_COMPILERS];
+	struct buf text = {0};
+	char own[HUMAN_BYTES], others[HUMAN_BYTES];
+	if ((own_ns + others_ns) * COMPILE_LEAST < all->wall_ns || !(own_ns + others_ns))
+		return 0;
+	if (account_largest(th) == ACCOUNT_COMPILE)
+		ret->owner = ACCOUNT_COMPILE;
+	if (own_ns)
+		buf_printf(&text, "It compiled for %s%s", human_ns(own, own_ns),
+			   others_ns ? ", and" : ".");
+	if (others_ns) {
+		buf_printf(&text, "%s waited %s for compilers that it started", own_ns ? "" : "It",
+			   human_ns(others, others_ns));
+		say_compilers(&text, s);
+		buf_printf(&text, ".");
+	}
+	account_finding_put(ret, &text);
+	return own_ns + others_ns;
+}
+
 static uint64_t gpu_idle(const struct account_state *s, const struct account_thread *th,
 			 struct account_finding *ret)
 {
 	(void)th;
 	return account_gpu_finding(s, ret);
+}
+
+static uint64_t gpu_busy(const struct account_state *s, const struct account_thread *th,
+			 struct account_finding *ret)
+{
+	(void)th;
+	return account_gpu_busy_finding(s, ret);
 }
 
 /* The rows that no other rule tells of. */
@@ -436,6 +512,7 @@ static const struct {
 } rules[] = {
 	{"load", load, ACCOUNT_DATA},
 	{"data", data, ACCOUNT_DATA},
+	{"compile", compiling, ACCOUNT_COMPILERS},
 	{"lock", lock, ACCOUNT_LOCK},
 	{"no_cpu", runnable, ACCOUNT_RUNNABLE},
 	{"sleep", slept, ACCOUNT_SLEEP},
@@ -451,6 +528,7 @@ static const struct {
 	{"kernel", kernel, ACCOUNT_KERNEL},
 	{"child", children, ACCOUNT_CHILD},
 	{"gpu_idle", gpu_idle, ACCOUNT_OWNERS},
+	{"gpu_busy", gpu_busy, ACCOUNT_OWNERS},
 	{"native", native, ACCOUNT_NATIVE},
 	{"operators", operators, ACCOUNT_OPERATORS},
 	{"mpi", mpi, ACCOUNT_MPI},
@@ -462,7 +540,9 @@ static const struct {
  * the program's loop, or not of the program. */
 static int class_of(const struct account_state *s, const struct account_finding *f)
 {
-	if (!strcmp(f->name, "start_up"))
+	bool of_start = !strcmp(f->name, "compile") && s->account.has_loop &&
+			f->owner != account_largest(account_subject(&s->account));
+	if (of_start || !strcmp(f->name, "start_up"))
 		return account_loop_is_small(s) ? 0 : 3;
 	if (f->owner == ACCOUNT_HELD)
 		return 4;

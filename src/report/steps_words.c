@@ -11,7 +11,6 @@
 void steps_say_means(struct buf *to, const struct steps_means *m)
 {
 	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
-	static const char *const phases[STEPS_PHASES] = STEPS_PHASE_NAMES;
 	char count[HUMAN_BYTES], mean[HUMAN_BYTES];
 	bool any = false;
 	buf_printf(to, "%s%s of %s, %s each on average", human_count(count, m->count),
@@ -20,15 +19,17 @@ void steps_say_means(struct buf *to, const struct steps_means *m)
 	for (int i = 0; i < STEPS_PHASES; i++) {
 		if (m->phase_mean_ns[i] * PHASE_LEAST < m->mean_ns)
 			continue;
-		buf_printf(to, "%s %s %.0f %%", any ? "," : ":", phases[i],
+		buf_printf(to, "%s %s %.0f %%", any ? "," : ":",
+			   steps_phase_words(m->process, (enum steps_phase)i),
 			   100 * m->phase_mean_ns[i] / m->mean_ns);
 		any = true;
 	}
 }
 
-void steps_say(struct buf *to, const struct steps_loop *l)
+static void say_loop(struct buf *to, const struct steps_process *p, const struct steps_loop *l)
 {
-	struct steps_means means = {.count = l->steps, .kind = l->kind, .mean_ns = l->mean_ns};
+	struct steps_means means = {
+		.process = p, .count = l->steps, .kind = l->kind, .mean_ns = l->mean_ns};
 	memcpy(means.phase_mean_ns, l->phase_mean_ns, sizeof(means.phase_mean_ns));
 	steps_say_means(to, &means);
 }
@@ -43,7 +44,7 @@ void steps_say_each(const struct steps *s, void (*say)(void *ctx, uint32_t pid, 
 		struct buf line = {0};
 		if (!loop || loop->kind == STEPS_LOADING)
 			continue;
-		steps_say(&line, loop);
+		say_loop(&line, p, loop);
 		buf_byte(&line, 0);
 		say(ctx, p->pid, (const char *)line.data);
 		buf_free(&line);

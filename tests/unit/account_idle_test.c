@@ -169,6 +169,7 @@ static void only_in_the_loop(void **state)
 	assert_true(d->in_window);
 	assert_int_equal(d->span_ns, 500 * MS);
 	assert_int_equal(d->busy_ns, 150 * MS);
+	assert_int_equal(d->work_ns, 150 * MS);
 	assert_int_equal(d->host_ns[ACCOUNT_CPU], 350 * MS);
 	done();
 }

@@ -223,6 +223,14 @@ static void samples(uint64_t n, uint32_t of)
 			w, &(struct m_sample){.time_ns = MS + i, .weight_ns = PERIOD, .stack = of});
 }
 
+static uint32_t line_of(const char *name, const char *file, uint32_t line)
+{
+	return rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+						  .name = rec_string_z(w, name),
+						  .file = rec_string_z(w, file),
+						  .line = line});
+}
+
 static void running_is_split(void **state)
 {
 	(void)state;
@@ -247,6 +255,59 @@ static void running_is_split(void **state)
 	expect_ms(ACCOUNT_KERNEL, 100);
 	expect_ms(ACCOUNT_NATIVE, 100);
 	expect_ms(ACCOUNT_CPU, 0);
+	done();
+}
+
+/* Waits for others while a compiler ran that it, or its child, had started; no other waits. */
+static void waits_for_compilers(void **state)
+{
+	(void)state;
+	create();
+	rec_put_process(w, &(struct m_process){.pid = 20,
+					       .parent_pid = 8,
+					       .command = rec_string_z(w, "/usr/bin/ptxas"),
+					       .comm = rec_string_z(w, "ptxas"),
+					       .start_ns = 101 * MS,
+					       .end_ns = 301 * MS,
+					       .rank = -1});
+	rec_put_process(w, &(struct m_process){.pid = 21,
+					       .parent_pid = 1,
+					       .command = rec_string_z(w, "/usr/bin/cc1"),
+					       .comm = rec_string_z(w, "cc1"),
+					       .start_ns = 1,
+					       .end_ns = 900 * MS,
+					       .rank = -1});
+	total(MAIN, WAIT_FUTEX, 200, 0);
+	total(MAIN, WAIT_SLEEP, 50, 0);
+	wait(MAIN, WAIT_FUTEX, 1, 151, 7, 9);	/* 50 ms of it */
+	wait(MAIN, WAIT_SLEEP, 160, 210, 0, 0); /* that is its own */
+	wait(MAIN, WAIT_FUTEX, 211, 261, 7, 9); /* all of it */
+	make();
+	expect_ms(ACCOUNT_COMPILERS, 100);
+	expect_ms(ACCOUNT_LOCK, 100);
+	expect_ms(ACCOUNT_SLEEP, 50);
+	assert_int_equal(account_main(&account)->peers[ACCOUNT_UNLOCKERS].ns, 100 * MS);
+	assert_true(account_is_compiler("x86_64-linux-gnu-gcc-12"));
+	assert_true(account_is_compiler("python3 -m torch._inductor.compile_worker"));
+	assert_false(account_is_compiler("train.py"));
+	done();
+}
+
+/* Python code of a compiler, but not that which it imports or has compiled. */
+static void compiling_is_running(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_SLEEP, 200, 0);
+	uint32_t jax = stack(0, line_of("backend_compile", "/x/jax/_src/compiler.py", 9));
+	uint32_t import = stack(jax, frame(FRAME_PYTHON, "<frozen importlib._bootstrap>", ""));
+	samples(2, stack(jax, frame(FRAME_NATIVE, "", "/x/libjax_common.so")));
+	samples(1, stack(import, line_of("<module>", "/x/jax/_src/compiler.py", 1)));
+	samples(1, stack(0, line_of("<module>", "/x/torch/_dynamo/convert_frame.py", 1)));
+	make();
+	expect_ms(ACCOUNT_COMPILE, 400);
+	expect_ms(ACCOUNT_IMPORT, 200);
+	expect_ms(ACCOUNT_PYTHON, 200);
 	done();
 }
 
@@ -393,14 +454,6 @@ static void programs_have_names(void **state)
 	for (size_t i = 0; i < 5; i++)
 		assert_string_equal(account.threads.data[i].program, cases[i].name);
 	done();
-}
-
-static uint32_t line_of(const char *name, const char *file, uint32_t line)
-{
-	return rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
-						  .name = rec_string_z(w, name),
-						  .file = rec_string_z(w, file),
-						  .line = line});
 }
 
 /* The job's own lines: where it waited, by samples of waits; where the thread that released the
@@ -565,6 +618,7 @@ int main(void)
 		cmocka_unit_test(process_becomes_another), cmocka_unit_test(hog_is_no_main),
 		cmocka_unit_test(starved_by_its_child),	   cmocka_unit_test(programs_have_names),
 		cmocka_unit_test(lines_of_locks),	   cmocka_unit_test(signals),
+		cmocka_unit_test(waits_for_compilers),	   cmocka_unit_test(compiling_is_running),
 		cmocka_unit_test(loop_is_cut_out),	   cmocka_unit_test(stop_within_the_loop),
 		cmocka_unit_test(loop_has_its_own_peers),  cmocka_unit_test(loop_outside_the_time),
 	};
