@@ -288,8 +288,10 @@ static void find_lines(struct account *a, const struct row_source *s)
 {
 	const struct account_thread *th = account_subject(a);
 	a->lock = (struct account_lock){0};
-	if (th && th->ns[ACCOUNT_LOCK] * LOCKS_TELL >= th->wall_ns)
-		account_find_lines(&a->lock, th, s);
+	if (!th || th->ns[ACCOUNT_LOCK] * LOCKS_TELL < th->wall_ns)
+		return;
+	account_find_lines(&a->lock, th, s);
+	account_find_holders(&a->lock, th, s);
 }
 
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,

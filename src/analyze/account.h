@@ -93,12 +93,25 @@ struct account_line {
 	uint64_t ns; /* 0: none is known */
 };
 
+/* A thread that others waited for, and what it did in just that time. */
+struct account_holder {
+	uint32_t tid;
+	const char *name;
+	uint64_t wall_ns;	     /* of the waits that it ended */
+	uint64_t ns[ACCOUNT_OWNERS]; /* together wall_ns */
+	struct account_line in;	     /* the function in which it ran most of that */
+};
+#define ACCOUNT_HOLDERS 3
+
 /* Where the main thread waited for locks, and where who released most of them was meanwhile. */
 struct account_lock {
 	bool has_waits; /* stacks of waits were recorded */
 	uint64_t gil_ns;
 	struct account_line waits, holds;
 	struct account_line runs; /* the function that the latter began in */
+	/* Who ended most of its waits; if that mostly waited for locks itself, who ended those. */
+	struct account_holder holders[ACCOUNT_HOLDERS];
+	uint32_t nholders;
 };
 
 /* Of a main thread with a loop: the time until it, the loop, and what came then. */

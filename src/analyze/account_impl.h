@@ -71,6 +71,10 @@ uint64_t stretches_within(const struct stretches *s, uint32_t key, uint64_t from
 /* Calls of threads that have a place. */
 void syncs_load(struct accounting *a, const struct timeline *t);
 
+/* Puts what of a time lies in the stretches of one key under another key into *to. */
+void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches *of, uint32_t key,
+		   uint64_t from_ns, uint64_t to_ns);
+
 /* account_compilers.c */
 void compiles_load(struct accounting *a, const struct row_source *s);
 
@@ -96,6 +100,10 @@ void account_peers_end(struct accounting *a, const struct process_index *index);
 
 /* account_main.c: SIZE_MAX where there are no threads. */
 size_t account_choose_main(const struct account *a);
+
+/* account_holders.c: fills in the holders. */
+void account_find_holders(struct account_lock *ret, const struct account_thread *th,
+			  const struct row_source *s);
 
 /* account_locks.c: reads the source once more. */
 void account_find_lines(struct account_lock *ret, const struct account_thread *th,

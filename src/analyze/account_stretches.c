@@ -52,20 +52,39 @@ static size_t first_after(const struct keyed_stretch *s, size_t n, uint64_t ns)
 	return low;
 }
 
+/* Those of a key from the first that ends after a time; *end is behind the last. */
+static const struct keyed_stretch *stretches_from(const struct stretches *of, uint32_t key,
+						  uint64_t ns, const struct keyed_stretch **end)
+{
+	uint64_t place;
+	if (!map64_get(&of->of, key, &place))
+		return *end = NULL;
+	const struct keyed_stretch *s = of->all.data + (place >> 32);
+	size_t n = (uint32_t)place;
+	*end = s + n;
+	return s + first_after(s, n, ns);
+}
+
 uint64_t stretches_within(const struct stretches *of, uint32_t key, uint64_t from_ns,
 			  uint64_t to_ns)
 {
-	uint64_t place, ns = 0;
-	if (!map64_get(&of->of, key, &place))
-		return 0;
-	const struct keyed_stretch *s = of->all.data + (place >> 32);
-	size_t n = (uint32_t)place;
-	for (size_t i = first_after(s, n, from_ns); i < n && s[i].start_ns < to_ns; i++) {
-		uint64_t start = s[i].start_ns > from_ns ? s[i].start_ns : from_ns;
-		uint64_t end = s[i].end_ns < to_ns ? s[i].end_ns : to_ns;
-		ns += end - start;
-	}
+	const struct keyed_stretch *end, *s = stretches_from(of, key, from_ns, &end);
+	uint64_t ns = 0;
+	for (; s < end && s->start_ns < to_ns; s++)
+		ns += (s->end_ns < to_ns ? s->end_ns : to_ns) -
+		      (s->start_ns > from_ns ? s->start_ns : from_ns);
 	return ns;
+}
+
+void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches *of, uint32_t key,
+		   uint64_t from_ns, uint64_t to_ns)
+{
+	const struct keyed_stretch *end, *s = stretches_from(of, key, from_ns, &end);
+	for (; s < end && s->start_ns < to_ns; s++)
+		*vec_push(&to->all) = (struct keyed_stretch){
+			.key = to_key,
+			.start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
+			.end_ns = s->end_ns < to_ns ? s->end_ns : to_ns};
 }
 
 void syncs_load(struct accounting *a, const struct timeline *t)

@@ -52,11 +52,6 @@ const char *account_owner_words(enum account_owner owner)
 	return owners[owner].words;
 }
 
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100 * (double)part / (double)whole : 0;
-}
-
 /* ---- the section ---- */
 
 static void *begin(const struct report *r, struct report_visitors *v)
@@ -151,7 +146,7 @@ static void what_ran(const struct page *p, const struct account_state *s,
 static void row(const struct page *p, uint64_t ns, uint64_t whole, const char *words)
 {
 	char share[HUMAN_BYTES];
-	snprintf(share, sizeof(share), "%.1f %%", percent(ns, whole));
+	snprintf(share, sizeof(share), "%.1f %%", account_percent(ns, whole));
 	page_right(p, share, COLUMN_TIME);
 	page_ns(p, ns, COLUMN_TIME);
 	fprintf(p->out, "  %s\n", words);
@@ -234,8 +229,8 @@ static void group_line(const struct page *p, const struct account_group *g)
 				      : ", its child",
 		   human_ns(run, g->run_ns), g->processes > 1 ? "their" : "its");
 	for (int i = 0; i < TOP_OWNERS && of[i].ns * ROW_LEAST >= g->wall_ns && of[i].ns; i++)
-		buf_printf(&line, "%s %.0f %% %s", i ? "," : "", percent(of[i].ns, g->wall_ns),
-			   owners[of[i].owner].words);
+		buf_printf(&line, "%s %.0f %% %s", i ? "," : "",
+			   account_percent(of[i].ns, g->wall_ns), owners[of[i].owner].words);
 	buf_byte(&line, 0);
 	page_wrapped(p, 0, 4, "%s", (char *)line.data);
 	buf_free(&line);

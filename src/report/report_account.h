@@ -22,7 +22,7 @@ struct account_group {
 typedef VEC(struct account_group) account_groups_t;
 
 #define FINDINGS_MOST 5
-#define FINDING_BYTES 512
+#define FINDING_BYTES 1024
 
 struct account_finding {
 	uint64_t cost_ns;
@@ -83,8 +83,38 @@ json_t *account_gpus_json(const struct account_state *s);
 /* "importing Python modules 9.40 s, sleeping 1.20 s": the largest. */
 void account_say_owners(struct buf *to, const struct account_thread *th);
 
+/* ---- rules: they write a sentence and return what it costs, in ns; 0: there is none ---- */
+
+static inline double account_percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+/* Whether an owner has so many percent of the thread's time, or most of all. */
+bool account_has(const struct account_thread *th, enum account_owner owner, unsigned least);
+
+/* Of what the shares are: "the loop's time". */
+const char *account_whose(const struct account_state *s);
+
+/* "It waited for the disk for 32 % of its time (1.2 s)." with what comes before the number. */
+uint64_t account_say_share(const struct account_state *s, const struct account_thread *th,
+			   enum account_owner owner, unsigned least, struct account_finding *ret,
+			   const char *what, const char *hint);
+
+/* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
+const struct account_loop *account_slow_to_load(const struct account_state *s);
+
+uint64_t account_load_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret);
+uint64_t account_sleep_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
+uint64_t account_start_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
+uint64_t account_lock_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret);
+
 /* What is most of the table, but for eacgm's own. */
-enum account_owner account_largest(const struct account_thread *th);
+enum account_owner account_largest(const uint64_t ns[static ACCOUNT_OWNERS]);
 
 json_t *account_owners_json(const uint64_t ns[static ACCOUNT_OWNERS]);
 

@@ -9,11 +9,6 @@
 #define BUSY_PERCENT  80
 #define IDLE_LEAST    5 /* likewise, to stand out */
 
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100 * (double)part / (double)whole : 0;
-}
-
 static uint64_t host_ns(const struct account_device *d)
 {
 	uint64_t sum = 0;
@@ -36,7 +31,7 @@ static void say_host(struct buf *to, const struct account_device *d)
 		told[most] = true;
 		buf_printf(to, "%s %s %.0f %%", n ? "," : "",
 			   account_owner_words((enum account_owner)most),
-			   percent(d->host_ns[most], d->span_ns));
+			   account_percent(d->host_ns[most], d->span_ns));
 	}
 }
 
@@ -57,11 +52,11 @@ static void device_line(const struct page *p, const struct account_device *d)
 	uint64_t waited_ns = host_ns(d);
 	buf_printf(&line, "  GPU %d of process %u in ", d->device, d->pid);
 	say_span(&line, d);
-	buf_printf(&line, ": busy %.0f %%, idle %.0f %%", percent(d->busy_ns, d->span_ns),
-		   percent(d->idle_ns, d->span_ns));
+	buf_printf(&line, ": busy %.0f %%, idle %.0f %%", account_percent(d->busy_ns, d->span_ns),
+		   account_percent(d->idle_ns, d->span_ns));
 	if (waited_ns * OWNER_LEAST >= d->span_ns && waited_ns) {
 		buf_printf(&line, "; it waited for the host %.0f %%, which was",
-			   percent(waited_ns, d->span_ns));
+			   account_percent(waited_ns, d->span_ns));
 		say_host(&line, d);
 	}
 	buf_byte(&line, 0);
@@ -92,7 +87,7 @@ uint64_t account_gpu_busy_finding(const struct account_state *s, struct account_
 	if (!most || most->work_ns * 100 < most->span_ns * BUSY_PERCENT)
 		return 0;
 	buf_printf(&text, "GPU %d of process %u worked for %.0f %% of ", most->device, most->pid,
-		   percent(most->work_ns, most->span_ns));
+		   account_percent(most->work_ns, most->span_ns));
 	say_span(&text, most);
 	buf_printf(&text, ": the kernels below take the time.");
 	account_finding_put(ret, &text);
@@ -110,7 +105,7 @@ uint64_t account_gpu_finding(const struct account_state *s, struct account_findi
 	if (!most || !most->idle_ns || most->idle_ns * IDLE_LEAST < most->span_ns)
 		return 0;
 	buf_printf(&text, "GPU %d of process %u was idle for %.0f %% of ", most->device, most->pid,
-		   percent(most->idle_ns, most->span_ns));
+		   account_percent(most->idle_ns, most->span_ns));
 	say_span(&text, most);
 	if (host_ns(most) * 2 >= most->idle_ns) {
 		buf_printf(&text, ": it waited for the host to launch work, which meanwhile was");

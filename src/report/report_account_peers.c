@@ -4,11 +4,6 @@
 
 #include "report/report_account.h"
 
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100 * (double)part / (double)whole : 0;
-}
-
 static const char *kin_words(const struct report *r, const struct account_peer *p)
 {
 	if (p->tid)
@@ -59,12 +54,13 @@ void account_say_peers(struct buf *to, const struct report *r, const struct acco
 		if (p->top[0].kin == KIN_STRANGER && rec_meta(r->tables, "command"))
 			buf_printf(to, ", which is not of the job,");
 		buf_printf(to, " %s for %.0f %% of that", did,
-			   percent(p->top[0].ns < whole_ns ? p->top[0].ns : whole_ns, whole_ns));
+			   account_percent(p->top[0].ns < whole_ns ? p->top[0].ns : whole_ns,
+					   whole_ns));
 		return;
 	}
 	buf_printf(to, "%u %s %s for %.0f %% of that, most of all ", p->count,
 		   p->top[0].tid ? "of its threads" : "others", did,
-		   percent(p->ns < whole_ns ? p->ns : whole_ns, whole_ns));
+		   account_percent(p->ns < whole_ns ? p->ns : whole_ns, whole_ns));
 	say_names(to, r, p);
 }
 

@@ -495,6 +495,39 @@ static void lines_of_locks(void **state)
 	done();
 }
 
+/* Who ended the waits, and who ended those of that, for just as long; and what the last one ran. */
+static void locks_are_followed(void **state)
+{
+	(void)state;
+	create();
+	uint32_t worker = rec_add_thread(w, &(struct m_thread){7, 10, rec_string_z(w, "worker")});
+	uint32_t code = stack(0, frame(FRAME_NATIVE, "", "/x/libwork.so"));
+	total(MAIN, WAIT_FUTEX, 400, 0);
+	wait(MAIN, WAIT_FUTEX, 101, 501, 7, 9);
+	wait(HELPER, WAIT_FUTEX, 51, 451, 7, 10); /* 350 ms of it while that is waited for */
+	wait(HELPER, WAIT_FUTEX, 600, 900, 7, 9); /* nobody waits */
+	wait(worker, WAIT_DISK, 151, 251, 0, 0);
+	for (uint64_t ms = 5; ms < 900; ms += 10)
+		rec_put_sample(w, &(struct m_sample){.time_ns = ms * MS,
+						     .weight_ns = PERIOD,
+						     .thread = worker,
+						     .stack = code});
+	make();
+	const struct account_holder *h = account.lock.holders;
+	assert_int_equal(account.lock.nholders, 2);
+	assert_int_equal(h[0].tid, 9);
+	assert_int_equal(h[0].wall_ns, 400 * MS);
+	assert_int_equal(h[0].ns[ACCOUNT_LOCK], 350 * MS);
+	assert_int_equal(h[0].ns[ACCOUNT_CPU], 50 * MS);
+	assert_int_equal(h[1].tid, 10);
+	assert_string_equal(h[1].name, "worker");
+	assert_int_equal(h[1].wall_ns, 350 * MS);
+	assert_int_equal(h[1].ns[ACCOUNT_DISK], 100 * MS);
+	assert_int_equal(h[1].ns[ACCOUNT_NATIVE], 250 * MS);
+	assert_string_equal(h[1].in.file, "libwork.so");
+	done();
+}
+
 static void signals(void **state)
 {
 	(void)state;
@@ -618,9 +651,10 @@ int main(void)
 		cmocka_unit_test(process_becomes_another), cmocka_unit_test(hog_is_no_main),
 		cmocka_unit_test(starved_by_its_child),	   cmocka_unit_test(programs_have_names),
 		cmocka_unit_test(lines_of_locks),	   cmocka_unit_test(signals),
-		cmocka_unit_test(waits_for_compilers),	   cmocka_unit_test(compiling_is_running),
-		cmocka_unit_test(loop_is_cut_out),	   cmocka_unit_test(stop_within_the_loop),
-		cmocka_unit_test(loop_has_its_own_peers),  cmocka_unit_test(loop_outside_the_time),
+		cmocka_unit_test(locks_are_followed),	   cmocka_unit_test(waits_for_compilers),
+		cmocka_unit_test(compiling_is_running),	   cmocka_unit_test(loop_is_cut_out),
+		cmocka_unit_test(stop_within_the_loop),	   cmocka_unit_test(loop_has_its_own_peers),
+		cmocka_unit_test(loop_outside_the_time),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -1,0 +1,150 @@
+/* report_account_steps.c - what stands out of a loop's steps: what they wait for until they have a
+ * batch, and what passed before them. */
+#include "base/human.h"
+#include "report/report_account.h"
+#include "report/report_section.h"
+
+#define LOADERS_NAMED 4
+#define START_LEAST   10 /* one part in so many of the run */
+#define HELD_LEAST    20 /* likewise, of what passed before the loop */
+
+/* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
+const struct account_loop *account_slow_to_load(const struct account_state *s)
+{
+	const struct account_loop *l = &s->loop;
+	return l->steps && l->steps->kind == STEPS_TRAINING &&
+			       l->phase_mean_ns[STEPS_LOAD] * 5 >= l->mean_ns
+		       ? l
+		       : NULL;
+}
+
+static bool has_loaders(const struct account_state *s)
+{
+	const struct steps *steps = report_section_state(s->r, &report_steps);
+	for (size_t i = 0; steps && i < steps->processes.len; i++) {
+		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
+		if (l && l->kind == STEPS_LOADING)
+			return true;
+	}
+	return false;
+}
+
+/* Whether other processes make batches, and the main thread has not waited for them for as much as
+ * half of the time until there is one: then that is its own. */
+static bool loads_itself(const struct account_state *s, const struct account_thread *th)
+{
+	const struct account_loop *l = account_slow_to_load(s);
+	uint64_t waited_ns = th->ns[ACCOUNT_DATA] + th->ns[ACCOUNT_DISK] + th->ns[ACCOUNT_POLL] +
+			     th->ns[ACCOUNT_PIPE] + th->ns[ACCOUNT_NETWORK];
+	return l && has_loaders(s) &&
+	       2 * (double)waited_ns < l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
+}
+
+/* "; 2 loader processes (42, 43) take 41.7 ms a batch" */
+static void say_loaders(struct buf *to, const struct account_state *s)
+{
+	const struct steps *steps = report_section_state(s->r, &report_steps);
+	struct buf pids = {0};
+	double sum_ns = 0;
+	unsigned loaders = 0;
+	char time[HUMAN_BYTES];
+	for (size_t i = 0; i < steps->processes.len; i++) {
+		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
+		if (!l || l->kind != STEPS_LOADING)
+			continue;
+		sum_ns += l->mean_ns;
+		if (loaders++ < LOADERS_NAMED)
+			buf_printf(&pids, "%s%u", loaders > 1 ? ", " : "",
+				   steps->processes.data[i].pid);
+	}
+	buf_byte(&pids, 0);
+	if (loaders)
+		buf_printf(to, "; %u loader process%s (%s%s) take%s %s a batch", loaders,
+			   loaders > 1 ? "es" : "", (char *)pids.data,
+			   loaders > LOADERS_NAMED ? ", ..." : "", loaders > 1 ? "" : "s",
+			   human_ns(time, (uint64_t)(sum_ns / loaders)));
+	else
+		buf_printf(to, "; no loader process makes it ahead of time");
+	buf_free(&pids);
+}
+
+/* No loader makes batches, and most of the time until there is one it sleeps: that is no loading.
+ */
+static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
+{
+	const struct account_loop *l = account_slow_to_load(s);
+	return l && !has_loaders(s) &&
+	       (double)th->ns[ACCOUNT_SLEEP] * 4 >=
+		       3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
+}
+
+uint64_t account_load_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret)
+{
+	const struct account_loop *l = account_slow_to_load(s);
+	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
+	struct buf text = {0};
+	bool own = loads_itself(s, th);
+	if (!l || sleeps_to_load(s, th))
+		return 0;
+	buf_printf(&text,
+		   "Each of its %s training steps %s on average %s of %s (%.0f %%) %s its batch",
+		   human_count(count, l->count), own ? "spends" : "waits",
+		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		   human_ns(mean, (uint64_t)l->mean_ns),
+		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns, own ? "until it has" : "for");
+	if (own)
+		buf_printf(&text, ", in code of its own: its loader processes make them in time");
+	else
+		say_loaders(&text, s);
+	ret->owner = own ? ACCOUNT_OWNERS : ACCOUNT_DATA;
+	buf_printf(&text, ".");
+	account_finding_put(ret, &text);
+	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->count);
+}
+
+uint64_t account_sleep_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct account_loop *l = account_slow_to_load(s);
+	struct buf text = {0};
+	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
+	if (!sleeps_to_load(s, th))
+		return account_say_share(s, th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
+					 " in calls like sleep()");
+	buf_printf(&text,
+		   "Each of its %s training steps begins with %s of %s (%.0f %%) in which the "
+		   "program itself sleeps, in calls like sleep().",
+		   human_count(count, l->count),
+		   human_ns(part, (uint64_t)l->phase_mean_ns[STEPS_LOAD]),
+		   human_ns(mean, (uint64_t)l->mean_ns),
+		   100 * l->phase_mean_ns[STEPS_LOAD] / l->mean_ns);
+	account_finding_put(ret, &text);
+	return th->ns[ACCOUNT_SLEEP];
+}
+
+/* What passed before the loop, which is not the loop's. */
+uint64_t account_start_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct account_thread *before = &s->account.phases[ACCOUNT_BEFORE];
+	const struct account_thread *whole = account_main(&s->account);
+	enum account_owner most = account_largest(before->ns);
+	struct buf text = {0};
+	char start[HUMAN_BYTES], wall[HUMAN_BYTES], time[HUMAN_BYTES];
+	(void)th;
+	if (!s->account.has_loop || before->wall_ns * START_LEAST < whole->wall_ns)
+		return 0;
+	buf_printf(&text, "%s of %s passed before its %s, %s of it %s",
+		   human_ns(start, before->wall_ns), human_ns(wall, whole->wall_ns),
+		   s->loop.slow ? "steps ran evenly" : "first step",
+		   human_ns(time, before->ns[most]), account_owner_words(most));
+	if (before->ns[ACCOUNT_HELD] * HELD_LEAST >= before->wall_ns)
+		buf_printf(&text,
+			   "; eACGM stopped it for %s to attach probes, which a run without "
+			   "tracing does not have",
+			   human_ns(time, before->ns[ACCOUNT_HELD]));
+	buf_printf(&text, ".");
+	account_finding_put(ret, &text);
+	return before->wall_ns;
+}
