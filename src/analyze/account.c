@@ -69,6 +69,7 @@ static void add_total(struct accounting *a, const struct m_wait_total *w)
 	th->cpus = w->cpus ? w->cpus : th->cpus;
 	th->ns[account_owner_of(w->reason)] += w->waited_ns;
 	th->ns[ACCOUNT_RUNNABLE] += w->runnable_ns;
+	th->waits += w->count;
 	if (w->until_ns > th->since_ns && w->until_ns - th->since_ns > th->wall_ns)
 		th->wall_ns = w->until_ns - th->since_ns;
 }

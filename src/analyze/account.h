@@ -83,7 +83,8 @@ struct account_thread {
 	uint64_t ns[ACCOUNT_OWNERS]; /* together wall_ns */
 	uint64_t run_ns;	     /* of these, running */
 	uint64_t samples;
-	uint32_t cpus; /* that it may run on, as was told last; 0 unknown */
+	uint64_t waits; /* of any length */
+	uint32_t cpus;	/* that it may run on, as was told last; 0 unknown */
 	struct account_peers peers[ACCOUNT_PARTS]; /* by the waits that have rows */
 };
 

@@ -71,6 +71,8 @@ static bool make(const struct report *r, void *state)
 	account_make(&s->account, r->source, r->timeline, r->summary, r->options->pid);
 	account_loop_find(s);
 	account_groups_make(s);
+	const struct account_thread *th = account_main(&s->account);
+	account_users_make(&s->users, r->tables, th ? th->pid : 0);
 	return s->account.threads.len;
 }
 
@@ -79,6 +81,7 @@ static void end(void *state)
 	struct account_state *s = state;
 	account_free(&s->account);
 	account_idle_free(&s->devices);
+	account_users_free(&s->users);
 	vec_free(&s->groups);
 	vec_free(&s->left);
 	free(s);
@@ -110,7 +113,7 @@ static void left_over(const struct page *p, const struct account_state *s, const
 }
 
 /* record --all: no process is what it is about. */
-static bool is_whole_host(const struct report *r)
+bool account_is_whole_host(const struct report *r)
 {
 	const char *target = rec_meta(r->tables, "target");
 	return target && !strcmp(target, TARGET_ALL);
@@ -124,7 +127,7 @@ static void what_ran(const struct page *p, const struct account_state *s,
 	const char *host = rec_meta(r->tables, "host"), *command = rec_meta(r->tables, "command");
 	const char *program = rec_meta(r->tables, "program");
 	uint64_t n = r->programs->processes;
-	bool all = is_whole_host(r);
+	bool all = account_is_whole_host(r);
 	char *name = text_clean(all		      ? "the whole host"
 				: program && *program ? program
 						      : th->program);
@@ -298,6 +301,8 @@ static void text(const struct page *p, const void *state)
 	account_say_phases(p, s);
 	main_table(p, account_subject(&s->account));
 	others(p, s);
+	account_say_threads(p, s);
+	account_say_cpus(p, s);
 	account_gpu_lines(p, s);
 	steps_line(p, s);
 	stands_out(p, s);
@@ -387,6 +392,7 @@ static void json(struct json_stream *out, const struct report *r, const void *st
 	json_object_set_new(o, "main", thread_json(account_main(&s->account)));
 	json_object_set_new(o, "threads", threads);
 	json_object_set_new(o, "phases", phases_json(s));
+	json_object_set_new(o, "cpu_users", account_users_json(s));
 	json_object_set_new(o, "gpus", account_gpus_json(s));
 	json_object_set_new(o, "stands_out", list);
 	json_object_set_new(o, "left_over", left_json(s));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analyze/account.h"
+#include "analyze/account_cpu.h"
 #include "analyze/account_idle.h"
 #include "analyze/steps.h"
 #include "report/report_json.h"
@@ -52,6 +53,7 @@ struct account_state {
 	struct account account;
 	struct account_loop loop;
 	struct account_devices devices;
+	struct account_users users;
 	const struct report *r;
 	account_groups_t groups; /* that ran most first */
 	/* What went on after the command had ended: by program, without times. */
@@ -73,6 +75,15 @@ void account_say_phases(const struct page *p, const struct account_state *s);
 
 /* Whether the loop is so small a share of the run that this is the first thing to say. */
 bool account_loop_is_small(const struct account_state *s);
+
+/* report_account_cpu.c: "its other threads: python3 × 2: 3.93 s on the CPU", and who used the CPUs,
+ * where they were short or the recording is of the whole host. */
+void account_say_threads(const struct page *p, const struct account_state *s);
+void account_say_cpus(const struct page *p, const struct account_state *s);
+uint64_t account_no_cpu_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret);
+json_t *account_users_json(const struct account_state *s);
+bool account_is_whole_host(const struct report *r);
 
 /* report_account_gpu.c: "  GPU 0 of process 12: busy 60 %, idle 40 %, while ...", one line each. */
 void account_gpu_lines(const struct page *p, const struct account_state *s);

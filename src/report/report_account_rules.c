@@ -91,36 +91,6 @@ static uint64_t data(const struct account_state *s, const struct account_thread 
 	return th->ns[ACCOUNT_DATA];
 }
 
-/* "; it may use 1 of 16 CPUs", "; its cgroup may use 0.5 CPUs at once": why there are so few. */
-static void say_cpus(struct buf *to, const struct report *r, const struct account_thread *th)
-{
-	uint64_t all = report_number(r->tables, "cpus");
-	double limit = account_cpu_limit(th);
-	if (th->cpus && th->cpus < all)
-		buf_printf(to, "; it may use %u of %" PRIu64 " CPUs", th->cpus, all);
-	if (limit > 0 && (!all || limit < (double)all))
-		buf_printf(to, "; its cgroup may use %.3g CPU%s at once", limit,
-			   limit <= 1 ? "" : "s");
-}
-
-static uint64_t runnable(const struct account_state *s, const struct account_thread *th,
-			 struct account_finding *ret)
-{
-	struct buf text = {0};
-	char time[HUMAN_BYTES];
-	if (!account_has(th, ACCOUNT_RUNNABLE, 10))
-		return 0;
-	ret->by = &th->peers[ACCOUNT_RIVALS];
-	buf_printf(&text, "It was ready to run, but had no CPU for %.0f %% of %s (%s)",
-		   account_percent(th->ns[ACCOUNT_RUNNABLE], th->wall_ns), account_whose(s),
-		   human_ns(time, th->ns[ACCOUNT_RUNNABLE]));
-	account_say_peers(&text, s->r, ret->by, th->ns[ACCOUNT_RUNNABLE], "had it");
-	say_cpus(&text, s->r, th);
-	buf_printf(&text, ".");
-	account_finding_put(ret, &text);
-	return th->ns[ACCOUNT_RUNNABLE];
-}
-
 static uint64_t imports(const struct account_state *s, const struct account_thread *th,
 			struct account_finding *ret)
 {
@@ -309,7 +279,7 @@ static const struct {
 	{"data", data, ACCOUNT_DATA},
 	{"compile", compiling, ACCOUNT_COMPILERS},
 	{"lock", account_lock_finding, ACCOUNT_LOCK},
-	{"no_cpu", runnable, ACCOUNT_RUNNABLE},
+	{"no_cpu", account_no_cpu_finding, ACCOUNT_RUNNABLE},
 	{"sleep", account_sleep_finding, ACCOUNT_SLEEP},
 	{"import", imports, ACCOUNT_IMPORT},
 	{"held", held, ACCOUNT_HELD},
