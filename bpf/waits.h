@@ -38,8 +38,9 @@ struct thread_waits {
 	__u32 waker_tid;
 	__s32 syscall;
 	__u8 reason;
-	bool held; /* by bpf/hold.h, which counts that itself */
-	__u8 pad[2];
+	bool held;  /* by bpf/hold.h, which counts that itself */
+	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
+	__u8 pad;
 	__u32 rival_tgid; /* 0 = not known */
 	__u32 pad2;
 	char rival[16];
@@ -370,6 +371,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	if (state & TASK_DEAD) {
 		waits_missed(out, prev, now_ns);
 		sums_put(prev, out, now_ns, true);
+		out->ended = true;
 	} else {
 		waits_leave(out, prev, state, could_run, now_ns);
 		if (could_run)
@@ -438,7 +440,7 @@ int open_wait_sums(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct thread_waits *w = task ? bpf_task_storage_get(&thread_waits, task, 0, 0) : NULL;
-	if (!w)
+	if (!w || w->ended)
 		return 0;
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u64 took_ns = w->out_ns ? now_ns - w->out_ns : 0, runnable_ns = runnable_since(w, now_ns);

@@ -3,6 +3,8 @@
 the shares add up, the largest one is the right one, and the sentence says so."""
 
 import os
+import subprocess
+import time
 
 from harness import EACGM, expect, main, skip, test
 
@@ -172,6 +174,51 @@ def _(t):
     rec = t.record([PYTHON, os.path.join(JOBS, "account_job.py"), "sleep"], "--waits=off")
     text = t.run([EACGM, "report", "--section", "off-cpu", rec.path])
     expect(text.status == 0 and "not recorded" in text.out, "%s" % text)
+
+
+@test("a child that nobody has waited for runs no longer than it did", 60)
+def _(t):
+    code = """
+import os, sys, time
+sys.stdin.readline()
+child = os.fork()
+if not child:
+    while time.process_time() < 0.2:
+        pass
+    os._exit(0)
+print(child, flush=True)
+sys.stdin.readline()
+"""
+    job = t.start([PYTHON, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    recording = t.start_record("-p", job.pid)
+    job.stdin.write("\n")
+    job.stdin.flush()
+    child = int(job.stdout.readline())
+
+    def stat():
+        with open("/proc/%d/stat" % child) as f:
+            return f.read().rsplit(")", 1)[1].split()
+    t.wait_for(lambda: stat()[0] == "Z", "the child to end")
+    ended = time.monotonic()
+    t.wait_for(lambda: time.monotonic() > ended + 0.5, "a time in which it runs no more")
+    ran_s = sum(int(ticks) for ticks in stat()[11:13]) / os.sysconf("SC_CLK_TCK")
+    found = t.stop_record(recording).report["account"]
+    running = [thread["running_ns"] for thread in found["threads"] if thread["pid"] == child]
+    expect(running and running[0] <= (ran_s + 0.15) * 1e9, "%.2f s: %r" % (ran_s, running))
+    job.stdin.close()
+    programs = found["cpu_users"]["programs"]
+    expect(sum(user["running_ns"] for user in programs) ==
+           sum(thread["running_ns"] for thread in found["threads"]), "%r" % programs)
+
+
+@test("threads beside the main one are told with their CPU time", 60)
+def _(t):
+    rec, found, truth = account(t, "locks")
+    others = found["cpu_users"]["other_threads"]
+    expect(others and sum(user["running_ns"] for user in others) > 0.5e9 * truth["waited"],
+           "%r" % others)
+    text = t.run([EACGM, "report", rec.path]).out
+    expect("its other threads: " in text, text)
 
 
 @test("a slow data loader of PyTorch", 180)
