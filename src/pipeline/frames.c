@@ -139,7 +139,8 @@ uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at, bool 
 	frame.named = !frame.elf;
 	bool made = is_mapped && (!m || (!elf && m->path[0] != '['));
 	frame.jit = made ? jit_process_of(p, tgid) : 0;
-	frame.row.library = rec_string_z(p->writer, made ? LIBRARY_OF_MADE_CODE : m ? m->path : "");
+	frame.row.library = made ? rec_string_z(p->writer, LIBRARY_OF_MADE_CODE)
+				 : pipeline_library_name(p, process, m ? m->path : "");
 	if (file) {
 		frame.row.build_id = rec_string_z(p->writer, file->build_id);
 		frame.row.in_python = file->py_version != 0;
@@ -159,7 +160,8 @@ uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t at)
 	uint64_t key = place_key(FRAME_NATIVE, elf ? elf : UINT64_MAX - table, frame.row.address);
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
-	frame.row.library = rec_string_z(p->writer, t ? t->map.path : "");
+	frame.row.library =
+		pipeline_library_name(p, pipeline_process_of(p, tgid), t ? t->map.path : "");
 	if (elf) {
 		const struct namer_facts *file = &p->elves.data[elf - 1].facts;
 		frame.row.build_id = rec_string_z(p->writer, file->build_id);

@@ -74,7 +74,7 @@ struct known_maps {
 
 struct known_process {
 	struct m_process row;
-	uint32_t executable;	 /* string */
+	uint32_t executable;	 /* string: its path, where row.command is a link to it; else 0 */
 	bool nameless;		 /* it had ended when it was met: what it was called is not known */
 	bool forkserver;	 /* of Python: its children are workers */
 	struct known_maps *maps; /* newest; NULL = none */
@@ -91,6 +91,10 @@ struct ended_process {
 	uint32_t generation;
 	uint64_t forget_ns;
 };
+
+/* What a file that a process has mapped is called: its executable as the process was. */
+uint32_t pipeline_library_name(struct pipeline *p, const struct known_process *process,
+			       const char *path);
 
 /* Calls whose meaning the pipeline itself needs: they name kernels and communicators. */
 enum known_role {

@@ -49,6 +49,24 @@ static uint32_t script_of(struct pipeline *p, struct known_process *k)
 	return ret;
 }
 
+static void set_command(struct pipeline *p, struct known_process *k, const char *exe,
+			const char *comm)
+{
+	char link[4096];
+	bool linked = !program_is_interpreter(exe) && /* the version says more */
+		      proc_link(p->proc_root, (pid_t)k->row.pid, exe, comm, link, sizeof(link));
+	k->row.command = pipeline_kept_string(p, linked ? link : exe);
+	k->executable = linked ? pipeline_kept_string(p, exe) : 0;
+}
+
+uint32_t pipeline_library_name(struct pipeline *p, const struct known_process *process,
+			       const char *path)
+{
+	uint32_t name = rec_string_z(p->writer, path);
+	return process && process->executable && process->executable == name ? process->row.command
+									     : name;
+}
+
 static void read_identity(struct pipeline *p, struct known_process *k)
 {
 	char comm[16] = "", exe[4096] = "";
@@ -62,7 +80,7 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	}
 	k->row.comm = pipeline_kept_string(p, comm);
 	if (!proc_exe(p->proc_root, pid, exe, sizeof(exe)))
-		k->row.command = pipeline_kept_string(p, exe);
+		set_command(p, k, exe, comm);
 	k->forkserver = false;
 	k->row.script = program_is_interpreter(exe) ? script_of(p, k) : 0;
 	k->row.cpu_limit = proc_cpu_limit(p->proc_root, "/sys/fs/cgroup", pid);
@@ -195,6 +213,7 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->nameless = false;
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
+		child->executable = parent->executable;
 		child->row.script = parent->forkserver ? script_of(p, child) : 0;
 		if (!child->row.script)
 			child->row.script = parent->row.script;
@@ -254,7 +273,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
 		k->row.joined = false;
-		k->row.command = k->row.script = 0; /* not the parent's, should it have ended */
+		k->row.command = k->row.script = k->executable =
+			0; /* not the parent's, should it have ended */
 		read_identity(p, k);
 		k->nameless = false;
 		k->row.comm = pipeline_kept_string(p, comm);

@@ -303,6 +303,21 @@ int proc_exe(const char *root, pid_t pid, char *ret, size_t size)
 	return 0;
 }
 
+bool proc_link(const char *root, pid_t pid, const char *exe, const char *comm, char *ret,
+	       size_t size)
+{
+	char path[PATH_MAX];
+	struct stat link, file;
+	const char *slash = strrchr(exe, '/');
+	if (!slash || !*comm || strchr(comm, '/') || !strncmp(slash + 1, comm, 15) ||
+	    (size_t)snprintf(ret, size, "%.*s/%s", (int)(slash - exe), exe, comm) >= size ||
+	    (size_t)snprintf(path, sizeof(path), "%s/%d/root%s", root, pid, ret) >= sizeof(path) ||
+	    stat(path, &link))
+		return false;
+	snprintf(path, sizeof(path), "%s/%d/exe", root, pid);
+	return !stat(path, &file) && link.st_dev == file.st_dev && link.st_ino == file.st_ino;
+}
+
 /* Appends the entries of a folder whose names are numbers. */
 static int numbered_entries(const char *path, pids_t *ret)
 {

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from harness import EACGM, Recording, expect, main, skip, target, test
+from harness import EACGM, LIBTARGET, Recording, expect, main, skip, target, test
 
 BUSY = "import time, threading\n" \
     "def burn(s):\n" \
@@ -32,6 +32,20 @@ def _(t):
     program = rec.report["programs"][0]
     expect(program["name"] == "python3" and program["cpu_ns"] == python["cpu_ns"],
            "the busiest is first: %r" % rec.report["programs"])
+
+
+@test("a program that was called by a link has that name, and so have its functions")
+def _(t):
+    link = os.path.join(os.path.dirname(t.path("x")), "called-so")
+    file = t.path("real-name")
+    shutil.copy(target("unwind_shapes"), file)
+    os.symlink(os.path.basename(file), link)
+    rec = t.record(["timeout", "0.7", link, "recurse"], status=124,
+                   env={"LD_LIBRARY_PATH": os.path.dirname(LIBTARGET)})
+    commands = {p["command"] for p in rec.report["processes"]}
+    expect(link in commands and file not in commands, "%r" % commands)
+    text = t.run([EACGM, "report", rec.path, "--section", "profile"]).out
+    expect("(called-so)" in text and "real-name" not in text, text)
 
 
 @test("of a process that was running, what it used before is not counted")
