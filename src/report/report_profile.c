@@ -42,6 +42,38 @@ static bool next_knows_more(const struct report *r)
 	       !report_number(r->tables, "unwind_files_refused");
 }
 
+static bool made_code_has_names(const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->frames.len; i++)
+		if (t->frames.data[i].name &&
+		    !strcmp(strtab_get(&t->strings, t->frames.data[i].library, NULL),
+			    LIBRARY_OF_MADE_CODE))
+			return true;
+	return false;
+}
+
+/* With which options a runtime that is in the recording writes down what the code that it makes is
+ * called. */
+static const char *naming_options(const struct rec_tables *t)
+{
+	static const struct {
+		const char *program, *options;
+	} known[] = {
+		{"java", "java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions "
+			 "-XX:+DumpPerfMapAtExit names it"},
+		{"node", "node --perf-basic-prof --interpreted-frames-native-stack names it"},
+	};
+	if (made_code_has_names(t))
+		return "their callers are not known";
+	for (size_t i = 0; i < t->processes.len; i++)
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			if (!strcmp(path_file_name(strtab_get(&t->strings,
+							      t->processes.data[i].command, NULL)),
+				    known[k].program))
+				return known[k].options;
+	return "docs/profiling.md says with which options node and Java name it";
+}
+
 /* In plain words why many stacks stop, and whether recording once more would help. */
 static void end_text(const struct page *p, const struct profile_end *e)
 {
@@ -61,9 +93,8 @@ static void end_text(const struct page *p, const struct profile_end *e)
 		return;
 	if (made)
 		page_wrapped(p, 0, 4,
-			     "  %s stacks stop in code that was made while the program ran: "
-			     "docs/profiling.md says with which options node and Java name it",
-			     human_count(count, n));
+			     "  %s stacks stop in code that was made while the program ran: %s",
+			     human_count(count, n), naming_options(p->r->tables));
 	else
 		page_wrapped(p, 0, 4,
 			     "  %s stacks stop in code of %s that has no unwind rules: their "
