@@ -10,9 +10,10 @@
 
 #define GROUP_PIDS 3 /* that are told by number: a group that has more is told by their count */
 
-/* Main threads of one program, but for the one that is told of by itself. */
+/* Main threads of one program that do much the same, but for the one that is told of by itself. */
 struct account_group {
 	const char *program;
+	uint32_t next; /* index + 1 of another group of the program; 0 = none */
 	uint32_t processes;
 	uint32_t pids[GROUP_PIDS];
 	bool children; /* all of them, of the process that is told of by itself */

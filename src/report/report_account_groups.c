@@ -10,6 +10,9 @@
 #define KTHREADD   2
 #define LEFT_LEAST 100 /* one part in so many of the time: all processes end a little later */
 #define LEFT_NS	   100000000ULL
+#define ALIKE	   0.4
+#define STAYS	   4 /* one part in so many of the recording: who is there for less comes and goes */
+#define KINDS_MOST 3 /* groups of one program, beside the first */
 
 static struct account_group *group_of(account_groups_t *groups, struct map64 *place_of,
 				      const char *program)
@@ -21,6 +24,38 @@ static struct account_group *group_of(account_groups_t *groups, struct map64 *pl
 		*vec_push(groups) = (struct account_group){.program = program};
 	}
 	return &groups->data[at];
+}
+
+/* How much of the time of a thread is spent as that of a group: from 0 to 1. */
+static double likeness(const struct account_group *g, const struct account_thread *th)
+{
+	double sum = 0;
+	for (int k = 0; g->wall_ns && th->wall_ns && k < ACCOUNT_OWNERS; k++) {
+		double of_group = (double)g->ns[k] / (double)g->wall_ns;
+		double of_thread = (double)th->ns[k] / (double)th->wall_ns;
+		sum += of_group < of_thread ? of_group : of_thread;
+	}
+	return sum;
+}
+
+/* A master that waits for signals is no worker. Those that come and go are of one kind. */
+static struct account_group *group_like(account_groups_t *groups, struct map64 *place_of,
+					const struct account_thread *th, uint64_t run_ns)
+{
+	struct account_group *g = group_of(groups, place_of, th->program);
+	bool tells = th->wall_ns * STAYS >= run_ns;
+	for (int i = 0; tells && g->processes && likeness(g, th) < ALIKE; i++) {
+		if (!g->next && i < KINDS_MOST) {
+			size_t at = (size_t)(g - groups->data);
+			*vec_push(groups) = (struct account_group){.program = th->program};
+			groups->data[at].next = (uint32_t)groups->len;
+			return &groups->data[groups->len - 1];
+		}
+		if (!g->next)
+			break;
+		g = &groups->data[g->next - 1];
+	}
+	return g;
 }
 
 static void add_process(struct account_group *g, uint32_t pid)
@@ -85,7 +120,7 @@ void account_groups_make(struct account_state *s)
 		const struct account_thread *th = &s->account.threads.data[i];
 		if (i == s->account.main || is_of_kernel(th))
 			continue;
-		struct account_group *g = group_of(&s->groups, &place_of, th->program);
+		struct account_group *g = group_like(&s->groups, &place_of, th, s->r->duration_ns);
 		bool child = is_child(s, th);
 		g->children = child && (g->children || !g->processes);
 		add_process(g, th->pid);
