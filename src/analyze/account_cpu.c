@@ -61,7 +61,10 @@ static void add_thread(struct counting *u, const struct m_thread *row, uint64_t 
 	struct account_user *to = &u->ret->threads.data[at];
 	to->count++;
 	to->run_ns += ns;
-	to->most_ns = ns > to->most_ns ? ns : to->most_ns;
+	if (ns > to->most_ns) {
+		to->most_ns = ns;
+		to->id = row->tid;
+	}
 }
 
 /* The others of a name only wait. */

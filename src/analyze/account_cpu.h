@@ -7,7 +7,7 @@
 
 struct account_user {
 	const char *name;
-	uint32_t id;	/* of the only one: a process, or a thread */
+	uint32_t id;	/* of the first process, or of the busiest thread */
 	uint32_t count; /* processes or threads */
 	uint32_t busy;	/* of them threads that ran a tenth or more of what the busiest did */
 	uint64_t run_ns, most_ns;

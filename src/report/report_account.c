@@ -10,12 +10,14 @@
 #include "report/report_section.h"
 #include "report/steps_words.h"
 
-#define ROW_LEAST    100  /* one part in so many of the time: smaller rows are put together */
-#define NONE_LEAST   2000 /* what would be 0.0 % has no row */
-#define OTHERS	     3	  /* groups of other processes that have a line */
-#define TOP_OWNERS   3
-#define START_OWNERS 4	/* of a time that has no table */
-#define START_LEAST  20 /* one part in so many of it */
+#define ROW_LEAST      100  /* one part in so many of the time: smaller rows are put together */
+#define LOOP_ROW_LEAST 20   /* likewise: there are more lines of other things */
+#define NONE_LEAST     2000 /* what would be 0.0 % has no row */
+#define OTHERS	       3    /* groups of other processes that have a line */
+#define OTHERS_OF_LOOP 2    /* there are more lines of other things */
+#define TOP_OWNERS     2
+#define START_OWNERS   3  /* of a time that has no table */
+#define START_LEAST    20 /* one part in so many of it */
 
 /* ids: for programs */
 static const struct {
@@ -202,13 +204,13 @@ static void main_title(const struct page *p, const struct account_thread *th)
 	free(name);
 }
 
-static void main_table(const struct page *p, const struct account_thread *th)
+static void main_table(const struct page *p, const struct account_thread *th, uint64_t least)
 {
 	struct owned of[ACCOUNT_OWNERS];
 	uint64_t rest_ns = 0;
 	sort_owners(of, th->ns);
 	for (int i = 0; i < ACCOUNT_OWNERS; i++) {
-		if (of[i].owner == ACCOUNT_OTHER || of[i].ns * ROW_LEAST < th->wall_ns)
+		if (of[i].owner == ACCOUNT_OTHER || of[i].ns * least < th->wall_ns)
 			rest_ns += of[i].ns;
 		else if (of[i].ns)
 			row(p, of[i].ns, th->wall_ns, owners[of[i].owner].words);
@@ -247,7 +249,8 @@ static void others(const struct page *p, const struct account_state *s)
 	if (!s->groups.len)
 		return;
 	fputs("other main threads:\n", p->out);
-	for (size_t i = 0; i < s->groups.len && i < OTHERS; i++)
+	for (size_t i = 0; i < s->groups.len && i < (s->account.has_loop ? OTHERS_OF_LOOP : OTHERS);
+	     i++)
 		if (s->groups.data[i].run_ns * ROW_LEAST >= run_ns)
 			group_line(p, &s->groups.data[i]);
 }
@@ -299,7 +302,8 @@ static void text(const struct page *p, const void *state)
 	what_ran(p, s, th);
 	main_title(p, th);
 	account_say_phases(p, s);
-	main_table(p, account_subject(&s->account));
+	main_table(p, account_subject(&s->account),
+		   s->account.has_loop ? LOOP_ROW_LEAST : ROW_LEAST);
 	others(p, s);
 	account_say_threads(p, s);
 	account_say_cpus(p, s);

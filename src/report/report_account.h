@@ -29,6 +29,7 @@ typedef VEC(struct account_group) account_groups_t;
 struct account_finding {
 	uint64_t cost_ns;
 	enum account_owner owner; /* whose row of the table it tells of; ACCOUNT_OWNERS: of none */
+	bool leads;		  /* it is as good as the largest row's */
 	const char *name;	  /* for programs: "lock" */
 	char text[FINDING_BYTES];
 	const struct account_peers *by; /* who is to blame, as far as it is known; or NULL */

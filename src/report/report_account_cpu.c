@@ -22,7 +22,8 @@ static void say_user(struct buf *to, const struct account_user *u)
 	else if (!u->busy || u->busy == u->count)
 		buf_printf(to, " × %s", human_count(count, u->count));
 	else
-		buf_printf(to, " × %u of %s", u->busy, human_count(count, u->count));
+		buf_printf(to, u->busy == 1 ? " (%u) of %s" : " × %u of %s",
+			   u->busy == 1 ? u->id : u->busy, human_count(count, u->count));
 }
 
 void account_say_threads(const struct page *p, const struct account_state *s)

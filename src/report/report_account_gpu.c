@@ -7,7 +7,8 @@
 #define OWNERS_TOLD   3
 #define OWNER_LEAST   100 /* one part in so many of the time */
 #define BUSY_PERCENT  80
-#define IDLE_LEAST    5 /* likewise, to stand out */
+#define WAITED_LEAST  10 /* one part in so many of the time */
+#define IDLE_LEAST    5	 /* likewise, to stand out */
 
 static uint64_t host_ns(const struct account_device *d)
 {
@@ -46,7 +47,27 @@ static void say_span(struct buf *to, const struct account_device *d)
 			   human_ns(span, d->span_ns));
 }
 
-static void device_line(const struct page *p, const struct account_device *d)
+/* Of the main process's GPUs, else of all, the one that was idle longest. */
+static const struct account_device *most_idle(const struct account_state *s)
+{
+	const struct account_thread *th = account_main(&s->account);
+	const struct account_device *most = NULL;
+	for (size_t i = 0; i < s->devices.list.len; i++) {
+		const struct account_device *d = &s->devices.list.data[i];
+		bool own = d->pid == th->pid, most_own = most && most->pid == th->pid;
+		if (!most || own > most_own || (own == most_own && d->idle_ns > most->idle_ns))
+			most = d;
+	}
+	return most;
+}
+
+static bool stands_out(const struct account_device *d)
+{
+	return d && d->idle_ns && d->idle_ns * IDLE_LEAST >= d->span_ns;
+}
+
+/* in_full: what stands out does not say it. */
+static void device_line(const struct page *p, const struct account_device *d, bool in_full)
 {
 	struct buf line = {0};
 	uint64_t waited_ns = host_ns(d);
@@ -54,7 +75,7 @@ static void device_line(const struct page *p, const struct account_device *d)
 	say_span(&line, d);
 	buf_printf(&line, ": busy %.0f %%, idle %.0f %%", account_percent(d->busy_ns, d->span_ns),
 		   account_percent(d->idle_ns, d->span_ns));
-	if (waited_ns * OWNER_LEAST >= d->span_ns && waited_ns) {
+	if (in_full && waited_ns * WAITED_LEAST >= d->span_ns && waited_ns) {
 		buf_printf(&line, "; it waited for the host %.0f %%, which was",
 			   account_percent(waited_ns, d->span_ns));
 		say_host(&line, d);
@@ -66,9 +87,11 @@ static void device_line(const struct page *p, const struct account_device *d)
 
 void account_gpu_lines(const struct page *p, const struct account_state *s)
 {
+	const struct account_device *told = most_idle(s);
 	size_t n = s->devices.list.len;
 	for (size_t i = 0; i < n && i < DEVICES_SHOWN; i++)
-		device_line(p, &s->devices.list.data[i]);
+		device_line(p, &s->devices.list.data[i],
+			    &s->devices.list.data[i] != told || !stands_out(told));
 	if (n > DEVICES_SHOWN)
 		fprintf(p->out, "  ... and %zu more GPUs\n", n - DEVICES_SHOWN);
 }
@@ -91,18 +114,15 @@ uint64_t account_gpu_busy_finding(const struct account_state *s, struct account_
 	say_span(&text, most);
 	buf_printf(&text, ": the kernels below take the time.");
 	account_finding_put(ret, &text);
+	ret->leads = s->account.has_loop;
 	return most->work_ns;
 }
 
-/* The GPU that was idle longest. */
 uint64_t account_gpu_finding(const struct account_state *s, struct account_finding *ret)
 {
-	const struct account_device *most = NULL;
+	const struct account_device *most = most_idle(s);
 	struct buf text = {0};
-	for (size_t i = 0; i < s->devices.list.len; i++)
-		if (!most || s->devices.list.data[i].idle_ns > most->idle_ns)
-			most = &s->devices.list.data[i];
-	if (!most || !most->idle_ns || most->idle_ns * IDLE_LEAST < most->span_ns)
+	if (!stands_out(most))
 		return 0;
 	buf_printf(&text, "GPU %d of process %u was idle for %.0f %% of ", most->device, most->pid,
 		   account_percent(most->idle_ns, most->span_ns));
@@ -116,6 +136,7 @@ uint64_t account_gpu_finding(const struct account_state *s, struct account_findi
 	}
 	buf_printf(&text, ".");
 	account_finding_put(ret, &text);
+	ret->leads = s->account.has_loop && most->pid == account_main(&s->account)->pid;
 	return most->idle_ns;
 }
 

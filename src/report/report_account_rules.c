@@ -311,7 +311,7 @@ static int class_of(const struct account_state *s, const struct account_finding 
 		return account_loop_is_small(s) ? 0 : 3;
 	if (f->owner == ACCOUNT_HELD)
 		return 4;
-	return f->owner == account_largest(account_subject(&s->account)->ns) ? 1 : 2;
+	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns) ? 1 : 2;
 }
 
 struct ranked {
@@ -347,7 +347,7 @@ size_t account_findings(const struct account_state *s,
 	for (size_t i = 0; i < RULES; i++) {
 		if (!look(&all[n], s, i))
 			continue;
-		has_row |= all[n].class == 1;
+		has_row |= all[n].class == 1 && !all[n].f.leads;
 		n++;
 	}
 	if (!has_row) {
@@ -357,7 +357,9 @@ size_t account_findings(const struct account_state *s,
 		n += all[n].f.cost_ns != 0;
 	}
 	qsort(all, n, sizeof(*all), compare_ranked);
-	n = n < FINDINGS_MOST ? n : FINDINGS_MOST;
+	size_t most =
+		s->account.has_loop ? FINDINGS_MOST - 1 : FINDINGS_MOST; /* it has more lines */
+	n = n < most ? n : most;
 	for (size_t i = 0; i < n; i++)
 		ret[i] = all[i].f;
 	return n;
