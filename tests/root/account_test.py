@@ -213,9 +213,9 @@ sys.stdin.readline()
 
 @test("threads beside the main one are told with their CPU time", 60)
 def _(t):
-    rec, found, truth = account(t, "locks")
+    rec, found, _truth = account(t, "locks")
     others = found["cpu_users"]["other_threads"]
-    expect(others and sum(user["running_ns"] for user in others) > 0.5e9 * truth["waited"],
+    expect(others and sum(user["running_ns"] for user in others) > 0.8e9,  # CPU time of a second
            "%r" % others)
     text = t.run([EACGM, "report", rec.path]).out
     expect("its other threads: " in text, text)
