@@ -348,9 +348,9 @@ static json_t *phases_json(const struct account_state *s)
 
 static json_t *left_json(const struct account_state *s)
 {
-	json_t *list = json_array();
 	if (!s->left.len)
 		return json_null();
+	json_t *list = json_array();
 	for (size_t i = 0; i < s->left.len; i++)
 		json_array_append_new(list, json_pack("{s:o,s:o,s:i}", "program",
 						      report_text_json(s->left.data[i].program),

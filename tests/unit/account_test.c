@@ -359,6 +359,7 @@ static void process_becomes_another(void **state)
 	for (size_t i = 0; i < account.threads.len; i++)
 		if (account.threads.data[i].thread == before)
 			assert_string_equal(account.threads.data[i].program, "poetry");
+	done();
 }
 
 static void hog_is_no_main(void **state)
