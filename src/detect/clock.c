@@ -199,7 +199,7 @@ static void rates(struct model_clock *m, const struct learned *l)
 	}
 	for (size_t p = 0; p < CLOCK_PLACES && usual_ns > 0; p++) {
 		m->calls_per_s[p] /= usual_ns / 1e9;
-		m->share[p] /= usual_ns;
+		m->share[p] = fmin(1, m->share[p] / usual_ns); /* floats do not sum up exactly */
 		m->most[p] = CLOCK_MORE;
 	}
 }
@@ -227,6 +227,16 @@ static void mosts(struct model_clock *m, const struct learned *l)
 }
 
 /* However many were slow. */
+void clock_spread(struct model_clock *ret, double *ln_speeds, size_t n)
+{
+	stats_sort(ln_speeds, n);
+	ret->windows = n;
+	ret->sigma = 1;
+	if (n)
+		stats_shorth_sorted(ln_speeds, n, &ret->centre, &ret->sigma);
+	ret->sigma = fmax(ret->sigma, SIGMA_LEAST);
+}
+
 static void spread(struct model_clock *m, const struct learned *l)
 {
 	double *lns = xcalloc(l->n + 1, sizeof(*lns));
@@ -237,12 +247,7 @@ static void spread(struct model_clock *m, const struct learned *l)
 		if (r.speed > 0)
 			lns[n++] = log(r.speed);
 	}
-	stats_sort(lns, n);
-	m->windows = n;
-	m->sigma = 1;
-	if (n)
-		stats_shorth_sorted(lns, n, &m->centre, &m->sigma);
-	m->sigma = fmax(m->sigma, SIGMA_LEAST);
+	clock_spread(m, lns, n);
 	free(lns);
 }
 

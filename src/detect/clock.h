@@ -75,6 +75,9 @@ struct clock_window {
 	struct clock_sums sums;
 };
 
+/* Sets windows, centre and sigma by ln speeds of windows, which it sorts. */
+void clock_spread(struct model_clock *ret, double *ln_speeds, size_t n);
+
 /* Which layer tells speed best (the windows that have it differ least), and what belongs to a
  * second of its usual time. Processes that do less than half as much as the busiest are left out:
  * they work for it. layer is DETECT_LAYERS where there are too few windows. */

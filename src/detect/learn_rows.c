@@ -2,7 +2,10 @@
 #include "detect/learn_rows.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 
+#include "detect/clock.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/regimes.h"
@@ -66,6 +69,35 @@ static void settle_regimes(struct model *m, struct layer_rows rows[DETECT_LAYERS
 		vec_push(&m->regimes)->places[r] = 1;
 }
 
+/* The rows have their pace; what it was made of is not there, and only judged rows are asked about.
+ * Rows of one window have the same: those of the layer that has most windows. */
+static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DETECT_LAYERS])
+{
+	size_t most = 0, n = 0;
+	enum detect_layer of = DETECT_LAYERS;
+	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++) {
+		size_t paced = 0;
+		for (size_t i = 0; i < rows[l].of.len; i++)
+			paced += rows[l].of.data[i].pace > 0 && !rows[l].of.data[i].parents_pace;
+		if (!is_of_calls(l) || paced <= most)
+			continue;
+		most = paced;
+		of = l;
+	}
+	ret->layer = of;
+	if (of == DETECT_LAYERS)
+		return;
+	double *lns = xcalloc(most, sizeof(*lns));
+	for (size_t i = 0; i < rows[of].of.len; i++) {
+		const struct feature_row *row = &rows[of].of.data[i];
+		if (row->pace > 0 && !row->parents_pace)
+			lns[n++] = log(row->pace);
+	}
+	clock_spread(ret, lns, n);
+	ret->centre = 0; /* their pace is by it already */
+	free(lns);
+}
+
 static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
 			const struct learn_options *o, struct err *e)
 {
@@ -101,6 +133,7 @@ int learn_rows(struct model *ret, const struct rows_file *files, size_t n,
 	ret->without = o->without;
 	ret->named = *files[0].layers;
 	settle_regimes(ret, rows);
+	learn_clock(&ret->clock, rows);
 	int rc = learn_layers(ret, rows, o, e);
 	if (!rc)
 		ret->origin = xasprintf("rows of %zu recording%s", n, n == 1 ? "" : "s");
