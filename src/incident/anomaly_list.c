@@ -185,10 +185,10 @@ static void join_told(struct anomaly_list *l, const struct rec_tables *t)
 {
 	struct incidents incidents = {.parent_of = parent_in, .ctx = t};
 	for (size_t i = 0; i < l->rows.len; i++) {
-		struct anomaly *a = &l->rows.data[i].a;
-		a->incident = 0;
-		a->ended = true;
-		incidents_told(&incidents, a, a->pid);
+		struct anomaly over = l->rows.data[i].a;
+		over.ended = true;
+		incidents_told(&incidents, &over, over.pid);
+		l->rows.data[i].a.incident = over.incident;
 	}
 	incidents_free(&incidents);
 }

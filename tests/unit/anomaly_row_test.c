@@ -100,6 +100,7 @@ static void what_was_told_comes_back(void **state)
 	assert_int_equal(l.rows.data[0].a.gpu, 0);
 	assert_int_equal(l.rows.data[0].rarer, 1);
 	assert_false(l.rows.data[0].a.ended);
+	assert_true(l.rows.data[0].a.incident == 1 && l.rows.data[1].a.incident == 1);
 	const struct anomaly *a = &l.rows.data[1].a;
 	assert_true(a->id == 3 && a->start_ns == 100 && a->end_ns == 500 && a->told_ns == 200);
 	assert_true(a->ended && a->layer == DETECT_TORCH && a->pid == 42 && a->gpu == -1);
