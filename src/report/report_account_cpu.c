@@ -123,7 +123,7 @@ static void say_rivals(struct buf *to, const struct account_state *s,
 		return;
 	}
 	if (!s->account.has_loop && th->waits && all_ns / th->waits < SHORT_NS)
-		buf_printf(to, "; that is %s after each of its %s waits",
+		buf_printf(to, "; that is %s after each of its %s waits, about what waking takes",
 			   human_ns(time, all_ns / th->waits), human_count(count, th->waits));
 	if (!by->count)
 		return;

@@ -134,7 +134,7 @@ static uint64_t idle(const struct account_state *s, const struct account_thread 
 		     struct account_finding *ret)
 {
 	return account_say_share(s, th, ACCOUNT_POLL, 30, ret,
-				 "It waited for events, with nothing to do,", "");
+				 "It waited for events (poll, epoll, select)", "");
 }
 
 static uint64_t gpu(const struct account_state *s, const struct account_thread *th,
