@@ -74,7 +74,7 @@ static double usual_calls(const struct model_clock *m, size_t place, uint64_t wi
 /* The pace that the places agree on; 0: they do not. */
 static double pace_of(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
 {
-	struct place_pace places[CLOCK_PLACES];
+	struct place_pace places[CLOCK_PLACES] = {0};
 	size_t n = 0;
 	double agree = 0;
 	for (size_t i = 0; i < CLOCK_PLACES; i++) {

@@ -31,6 +31,20 @@ static void end_child(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* exec(2) closes files before it says where the environment is. */
+static void await_environment(pid_t pid)
+{
+	char path[64], byte;
+	ssize_t n = 0;
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	while (n <= 0) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		n = read(fd, &byte, 1);
+		close(fd);
+	}
+}
+
 /* A program that waits, with an environment of its own. */
 static pid_t start_with(char *const *environment)
 {
@@ -46,6 +60,7 @@ static pid_t start_with(char *const *environment)
 	close(begun[1]);
 	assert_int_equal(read(begun[0], &byte, 1), 0); /* closed by exec */
 	close(begun[0]);
+	await_environment(pid);
 	return pid;
 }
 
