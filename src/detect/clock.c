@@ -106,9 +106,9 @@ static double usual_at(const struct model_clock *m, const struct clock_sums *s, 
 	return sum;
 }
 
-bool clock_resized(const struct clock_sums *s)
+bool clock_resized(const struct clock_sums *s, uint64_t window_ns)
 {
-	return s->resized_ns > CLOCK_RESIZED * (s->ns + s->unknown_ns);
+	return s->resized_ns > CLOCK_RESIZED * (double)window_ns;
 }
 
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,

@@ -35,7 +35,7 @@
 #define CLOCK_AGREE   0.7  /* share of usual time whose places go at one pace */
 #define CLOCK_COVERED 0.05 /* of a window: less time in calls and between them says nothing */
 #define CLOCK_UNKNOWN 0.25 /* of the time: more in unknown calls is other work */
-#define CLOCK_RESIZED 0.02 /* of the time: more in new sizes is work of another size */
+#define CLOCK_RESIZED 0.02 /* of a window: more in new sizes is work of another size */
 
 /* What was done in a window, by one process and layer. Zeroed at its beginning. */
 struct clock_sums {
@@ -61,7 +61,7 @@ struct clock_reading {
 };
 
 /* Much of it is of sizes that no model has: slow may be right, also in layers that tell no size. */
-bool clock_resized(const struct clock_sums *s);
+bool clock_resized(const struct clock_sums *s, uint64_t window_ns);
 /* m: NULL, or without a layer: nothing is known but usual times. */
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
 		uint64_t window_ns);

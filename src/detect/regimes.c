@@ -106,11 +106,6 @@ uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool m
 	return nearest;
 }
 
-uint32_t regimes_frozen(const struct regimes *r)
-{
-	return r->frozen;
-}
-
 uint32_t regimes_count(const struct regimes *r)
 {
 	return r->count;

@@ -14,7 +14,8 @@
 #include "detect/world.h"
 #include "wire/event.h"
 
-#define OPEN_MOST (1u << 17) /* windows of a process: 36 hours of seconds */
+#define RESIZED_NS 600000000000ULL /* that sizes are new */
+#define OPEN_MOST  (1u << 17)	   /* windows of a process: 36 hours of seconds */
 
 /* A thread's last call of each layer. */
 struct thread {
@@ -45,11 +46,12 @@ struct windows {
 	uint64_t last_index;	    /* + 1: the one that was asked for last, 0 none */
 	uint32_t last_place;
 	VEC(struct process) processes;
-	struct map64 process_of; /* pid -> index */
-	struct map64 parents;	 /* pid -> its parent's */
-	struct map64 functions;	 /* of a model's keys */
-	bool any_gone;		 /* of the processes */
-	uint64_t closed;	 /* windows below this number were handed out */
+	struct map64 process_of;    /* pid -> index */
+	struct map64 parents;	    /* pid -> its parent's */
+	struct map64 functions;	    /* of a model's keys */
+	struct map64 resized_since; /* key -> end of its first call */
+	bool any_gone;		    /* of the processes */
+	uint64_t closed;	    /* windows below this number were handed out */
 	uint64_t late;
 };
 
@@ -58,11 +60,17 @@ static uint64_t function_at(enum detect_layer layer, uint32_t function)
 	return (uint64_t)layer << 32 | function;
 }
 
-static bool is_resized(const struct windows *w, const struct window_event *e)
+/* A size that no model has, of a function that it has; until it was learned what is usual for it.
+ * Functions of Python have lines in their keys, and no sizes. */
+static bool is_resized(struct windows *w, const struct window_event *e)
 {
-	uint64_t any;
-	return !e->known &&
-	       map64_get(&w->functions, function_at(e->layer, e->keyed.function), &any);
+	uint64_t any, first = e->end_ns;
+	if (e->known || e->layer == DETECT_PYTHON ||
+	    !map64_get(&w->functions, function_at(e->layer, e->keyed.function), &any))
+		return false;
+	if (!map64_get(&w->resized_since, e->keyed.number, &first))
+		map64_set(&w->resized_since, e->keyed.number, first);
+	return e->end_ns < first + RESIZED_NS;
 }
 
 struct windows *windows_new(const struct windows_options *o)
@@ -97,6 +105,7 @@ void windows_free(struct windows *w)
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
 	map64_free(&w->functions);
+	map64_free(&w->resized_since);
 	free(w);
 }
 
@@ -524,7 +533,8 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	row->pace = r.speed;
 	row->other_work = r.is_other;
 	for (size_t l = 0; l < DETECT_LAYERS && !row->resized; l++)
-		row->resized = done->layers[l] && clock_resized(&done->layers[l]->clock);
+		row->resized =
+			done->layers[l] && clock_resized(&done->layers[l]->clock, w->o.window_ns);
 	p->leads += r.agrees;
 }
 

@@ -20,7 +20,8 @@ const char *anomaly_entity(char ret[static ANOMALY_ENTITY_BYTES], const struct a
 
 bool anomaly_is_news(const struct anomaly *a)
 {
-	return a->ended ? a->incident_ends : a->incident_begins;
+	bool by_rule = !(a->p_value > 0); /* it is told once, and is no part of another's news */
+	return by_rule || (a->ended ? a->incident_ends : a->incident_begins);
 }
 
 const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a)

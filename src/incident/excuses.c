@@ -76,14 +76,17 @@ static bool is_new_work(const struct excuse_case *c)
 	return !c->work->shift->known;
 }
 
+static bool calls_failed(const struct excuse_case *c)
+{
+	size_t errors = feature_place(c->row->layer, "errors");
+	return errors < FEATURES_MOST && c->judged->explained.shares[errors] > ERRORS_MOST;
+}
+
 /* Time that nobody waits for: of calls, where none of them failed more than usual. */
 static bool nobody_waits(const struct excuse_case *c)
 {
-	enum detect_layer layer = c->row->layer;
-	size_t errors = feature_place(layer, "errors");
-	if (c->work->job != JOB_USUAL || is_of_counters(layer))
-		return false;
-	return errors == FEATURES_MOST || c->judged->explained.shares[errors] <= ERRORS_MOST;
+	bool of_calls = !is_of_counters(c->row->layer);
+	return c->work->job == JOB_USUAL && of_calls && !calls_failed(c);
 }
 
 /* Steps have the pace of the window that they end in; counters say of a window what was a moment
@@ -98,6 +101,9 @@ static bool costs_little(const struct excuse_case *c)
 	size_t loss = feature_place(row->layer, "pace_loss");
 	if (loss < FEATURES_MOST) /* of other work it is against its own usual one */
 		now *= exp(c->work->shift->centre[loss]);
+	/* A process that makes no calls any more has no pace; its counters are all that tell. */
+	if (calls_failed(c) || (is_of_counters(row->layer) && !(now > 0) && !(before > 0)))
+		return false;
 	bool slow = now > 0 && now <= most;
 	bool was_slow = is_of_counters(row->layer) && before > 0 && before <= most;
 	return least > NO_EFFECT && job_has_pace(&c->d->job, pid) && !slow && !was_slow;

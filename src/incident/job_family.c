@@ -47,6 +47,7 @@ static void note_pace(struct job_family *j, const struct feature_row *row)
 	if (!p) {
 		map64_set(&j->pace_of, row->pid, j->paces.len);
 		p = vec_push(&j->paces);
+		p->pid = row->pid;
 	}
 	p->any |= row->pace > 0;
 	if (p->end_ns == row->end_ns) {
@@ -151,11 +152,23 @@ void job_forget_work(struct job_family *j, uint32_t pid)
 	map64_del(&j->work_since, pid);
 }
 
+/* The last takes its place. */
+static void forget_pace(struct job_family *j, uint32_t pid)
+{
+	uint64_t at;
+	if (!map64_get(&j->pace_of, pid, &at))
+		return;
+	map64_del(&j->pace_of, pid);
+	j->paces.data[at] = j->paces.data[--j->paces.len];
+	if (at < j->paces.len)
+		map64_set(&j->pace_of, j->paces.data[at].pid, at);
+}
+
 void job_forget(struct job_family *j, const struct m_process *ended)
 {
 	map64_del(&j->left_work, ended->pid);
 	map64_del(&j->told_slow, ended->pid);
 	map64_del(&j->told_children, ended->pid);
 	map64_del(&j->told_children, ended->parent_pid); /* others tell it anew */
-	map64_del(&j->pace_of, ended->pid);
+	forget_pace(j, ended->pid);
 }

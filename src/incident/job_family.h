@@ -13,6 +13,7 @@
 
 /* How fast a process's work went on in the last windows that were judged; 0 unknown. */
 struct job_pace {
+	uint32_t pid;
 	uint64_t end_ns; /* of the last */
 	double now, before;
 	bool any; /* it had a pace once */
@@ -26,7 +27,7 @@ struct job_family {
 	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
 	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
 	struct map64 pace_of;	 /* pid to the place of what is known of its pace */
-	VEC(struct job_pace) paces; /* never shorter; places of those that are gone are empty */
+	VEC(struct job_pace) paces;
 	struct map64 told_children; /* pid to the latest such end of those that it has started */
 };
 

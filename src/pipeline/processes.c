@@ -272,6 +272,11 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		watch_process_ended(p, task->tgid);
 		k->generation++; /* what lay where in the old program is void */
 		k->exec_ns = task->time_ns;
+		/* Met after it began: what it had used by then may be all that it used. */
+		if (k->row.joined && k->row.start_ns > task->time_ns)
+			k->cpu_before_ns = 0;
+		if (k->row.start_ns > task->time_ns)
+			k->row.start_ns = task->time_ns;
 		k->row.joined = false;
 		k->row.command = k->row.script = k->executable =
 			0; /* not the parent's, should it have ended */
@@ -283,6 +288,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	case REC_EXIT:
 		watch_process_ended(p, task->tgid);
 		k->row.end_ns = task->time_ns;
+		if (k->row.start_ns > task->time_ns) /* met after it had ended */
+			k->row.start_ns = task->time_ns;
 		k->row.exit_code = task->exit_code;
 		k->row.cpu_ns = used_ns(k, task->cpu_ns);
 		if (!k->row.comm || k->nameless)

@@ -173,9 +173,9 @@ static void new_sizes(void **state)
 			       &(struct clock_part){FORWARD, true, 1e9 / CALLS, 5e8 / CALLS}, 1);
 	}
 	clock_read(&r, &clock, &s, SECOND);
-	assert_true(clock_resized(&s) && fabs(r.speed - 1) < 0.1);
+	assert_true(clock_resized(&s, SECOND) && fabs(r.speed - 1) < 0.1);
 	clock_read(&r, &clock, &learned, SECOND);
-	assert_true(clock_resized(&learned) && fabs(r.speed - 0.75) < 0.1);
+	assert_true(clock_resized(&learned, SECOND) && fabs(r.speed - 0.75) < 0.1);
 }
 
 static void too_little_says_nothing(void **state)
