@@ -24,6 +24,7 @@ struct thread {
 	uint64_t end_ns[DETECT_LAYERS]; /* 0: none yet */
 	uint32_t key[DETECT_LAYERS];
 	struct world_waits world;
+	uint64_t world_ns[DETECT_LAYERS]; /* its total at that call's end */
 };
 
 struct process {
@@ -397,7 +398,9 @@ static uint64_t gap_of(const struct windows *w, const struct thread *t, enum det
 	uint64_t last = t->end_ns[layer];
 	if (w->o.without_gaps || !last || start_ns < last)
 		return USUAL_NONE;
-	return start_ns - last - world_waited_ns(&t->world, last, start_ns);
+	uint64_t gap = start_ns - last;
+	uint64_t world = world_waited_ns(&t->world, t->world_ns[layer], start_ns);
+	return world < gap ? gap - world : 0;
 }
 
 /* Parent, child, or of one parent: what they make each other wait for is the job's own time. */
@@ -462,6 +465,7 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 	if (e.end_ns >= t->end_ns[key.layer]) {
 		t->end_ns[key.layer] = e.end_ns;
 		t->key[key.layer] = keyed.number;
+		t->world_ns[key.layer] = t->world.total_ns;
 	}
 	if (left_out)
 		return false;

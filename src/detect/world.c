@@ -6,7 +6,6 @@
 #include "base/buffer.h"
 #include "base/stats.h"
 
-#define APART_NS    1000000 /* between two waits that are not one */
 #define SECOND_NS   1000000000ULL
 #define SECONDS	    86400 /* of a recording that are looked at */
 #define WORKS	    0.1	  /* share of the calls that a thread makes that does the work */
@@ -27,31 +26,19 @@ static uint64_t end_of(const struct m_wait *w)
 
 void world_add(struct world_waits *w, const struct m_wait *wait)
 {
-	struct world_wait *last = &w->last[(w->at + WORLD_WAITS - 1) % WORLD_WAITS];
 	uint64_t end = end_of(wait);
-	if (w->len && wait->start_ns >= last->start_ns &&
-	    wait->start_ns < last->end_ns + APART_NS) {
-		last->end_ns = end > last->end_ns ? end : last->end_ns;
-		last->waited_ns += end - wait->start_ns;
-		return;
-	}
-	w->last[w->at] = (struct world_wait){wait->start_ns, end, end - wait->start_ns};
+	w->last[w->at] = (struct world_wait){wait->start_ns, end};
 	w->at = (w->at + 1) % WORLD_WAITS;
-	w->len += w->len < WORLD_WAITS;
+	w->total_ns += end - wait->start_ns;
 }
 
-uint64_t world_waited_ns(const struct world_waits *w, uint64_t from_ns, uint64_t to_ns)
+uint64_t world_waited_ns(const struct world_waits *w, uint64_t before_ns, uint64_t call_start_ns)
 {
-	uint64_t sum = 0;
-	for (uint32_t i = 0; i < w->len; i++) {
-		const struct world_wait *l = &w->last[i];
-		uint64_t from = l->start_ns > from_ns ? l->start_ns : from_ns;
-		uint64_t to = l->end_ns < to_ns ? l->end_ns : to_ns;
-		if (from < to)
-			sum += (uint64_t)((double)l->waited_ns * (double)(to - from) /
-					  (double)(l->end_ns - l->start_ns));
-	}
-	return sum < to_ns - from_ns ? sum : to_ns - from_ns;
+	uint64_t since = w->total_ns - before_ns, within = 0;
+	for (uint32_t i = 0; i < WORLD_WAITS && since; i++)
+		if (w->last[i].start_ns >= call_start_ns)
+			within += w->last[i].end_ns - w->last[i].start_ns;
+	return since > within ? since - within : 0;
 }
 
 /* ---- of a recording ---- */

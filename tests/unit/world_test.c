@@ -40,9 +40,15 @@ static void which_they_are(void **state)
 	assert_false(world_may_be(&damaged));
 }
 
-static uint64_t waited_ms(const struct world_waits *w, uint64_t from_ms, uint64_t to_ms)
+static void add(struct world_waits *w, uint64_t from_ms, uint64_t to_ms, uint64_t runnable_ms)
 {
-	return world_waited_ns(w, from_ms * MS, to_ms * MS) / MS;
+	struct m_wait one = wait_of(WAIT_POLL, from_ms, to_ms, runnable_ms);
+	world_add(w, &one);
+}
+
+static uint64_t waited_ms(const struct world_waits *w, uint64_t before_ms, uint64_t call_ms)
+{
+	return world_waited_ns(w, before_ms * MS, call_ms * MS) / MS;
 }
 
 static void how_much(void **state)
@@ -50,26 +56,20 @@ static void how_much(void **state)
 	struct world_waits w = {0};
 	(void)state;
 	assert_int_equal(waited_ms(&w, 0, 1000), 0);
-	struct m_wait one = wait_of(WAIT_POLL, 100, 200, 20); /* 20 ms of it had no CPU */
-	world_add(&w, &one);
+	add(&w, 100, 200, 20); /* 20 ms of it had no CPU */
 	assert_int_equal(waited_ms(&w, 0, 1000), 80);
-	assert_int_equal(waited_ms(&w, 140, 1000), 40);
-	assert_int_equal(waited_ms(&w, 180, 1000), 0);
-	assert_int_equal(waited_ms(&w, 120, 130), 10);
-	/* Short ones on end are one, with what lies between taken off. */
-	for (uint64_t i = 0; i < 1000; i++) {
-		struct m_wait next = wait_of(WAIT_POLL, 300 + i, 301 + i, 0);
-		next.end_ns -= MS / 2;
-		world_add(&w, &next);
-	}
-	assert_in_range(waited_ms(&w, 0, 2000), 579, 581);
-	/* Of many apart the last are remembered. */
-	for (uint64_t i = 0; i < 40; i++) {
-		struct m_wait next = wait_of(WAIT_SLEEP, 3000 + 10 * i, 3005 + 10 * i, 0);
-		world_add(&w, &next);
-	}
-	assert_int_equal(waited_ms(&w, 2000, 9000), 5 * WORLD_WAITS);
-	assert_int_equal(waited_ms(&w, 3392, 3393), 1);
+	assert_int_equal(waited_ms(&w, 80, 1000), 0); /* the call before ended after it */
+	assert_int_equal(waited_ms(&w, 0, 90), 0);    /* it was within the call */
+	add(&w, 300, 310, 0);
+	assert_int_equal(waited_ms(&w, 0, 250), 80);
+	/* A service that ticks: hundreds of waits in one time between calls, however regular
+	 * before. */
+	for (uint64_t i = 0; i < 500; i++)
+		add(&w, 1000 + 20 * i, 1000 + 20 * i + 15, 0);
+	assert_int_equal(waited_ms(&w, 90, 20000), 7500);
+	uint64_t before = w.total_ns / MS;
+	add(&w, 12000, 12050, 0);
+	assert_int_equal(waited_ms(&w, before, 13000), 50);
 }
 
 /* ---- of a recording ---- */
