@@ -33,14 +33,37 @@ static bool tells_more(const struct account_thread *x, const struct account_thre
 	return a != b ? a > b : wanted_ns(x) > wanted_ns(than);
 }
 
+static uint64_t longest(const struct account *a)
+{
+	uint64_t ret = 0;
+	for (size_t i = 0; i < a->threads.len; i++)
+		if (!a->threads.data[i].before_exec && a->threads.data[i].wall_ns > ret)
+			ret = a->threads.data[i].wall_ns;
+	return ret;
+}
+
+static bool lasts(const struct account_thread *th, uint64_t longest_ns)
+{
+	return !th->before_exec && th->wall_ns * IDLE_RUNS >= longest_ns;
+}
+
+/* Helpers that a script starts may come before the program that it becomes. */
+static bool has_parent(const struct account *a, size_t child, uint64_t longest_ns)
+{
+	const struct m_process *p = a->threads.data[child].process;
+	for (size_t i = 0; i < a->threads.len && p; i++)
+		if (i != child && a->threads.data[i].pid == p->parent_pid &&
+		    lasts(&a->threads.data[i], longest_ns))
+			return true;
+	return false;
+}
+
 /* Of those that do something and last. */
 static size_t that_works(const struct account *a)
 {
 	const struct account_thread *th = a->threads.data;
 	size_t best = SIZE_MAX;
-	uint64_t longest_ns = 0;
-	for (size_t i = 0; i < a->threads.len; i++)
-		longest_ns = th[i].wall_ns > longest_ns ? th[i].wall_ns : longest_ns;
+	uint64_t longest_ns = longest(a);
 	for (size_t i = 0; i < a->threads.len; i++) {
 		bool counts = !th[i].before_exec && !only_waits(&th[i]) &&
 			      th[i].wall_ns * LASTS >= longest_ns;
@@ -65,11 +88,14 @@ size_t account_choose_main(const struct account *a)
 {
 	const struct account_thread *th = a->threads.data;
 	size_t most = SIZE_MAX, first = SIZE_MAX;
+	uint64_t longest_ns = longest(a);
 	for (size_t i = 0; i < a->threads.len; i++) {
 		if (th[i].before_exec)
 			continue;
 		most = most == SIZE_MAX || th[i].calls > th[most].calls ? i : most;
-		first = first == SIZE_MAX || th[i].since_ns < th[first].since_ns ? i : first;
+		if (lasts(&th[i], longest_ns) && !has_parent(a, i, longest_ns) &&
+		    (first == SIZE_MAX || th[i].since_ns < th[first].since_ns))
+			first = i;
 	}
 	if (first == SIZE_MAX) /* there are none */
 		return SIZE_MAX;
