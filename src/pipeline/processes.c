@@ -49,6 +49,15 @@ static uint32_t script_of(struct pipeline *p, struct known_process *k)
 	return ret;
 }
 
+/* What a forkserver forks may have ended before it can be asked. */
+static uint32_t worker_of(struct pipeline *p, uint32_t forkserver)
+{
+	char *script = xasprintf("%s worker", rec_string_get(p->writer, forkserver));
+	uint32_t ret = pipeline_kept_string(p, script);
+	free(script);
+	return ret;
+}
+
 static void set_command(struct pipeline *p, struct known_process *k, const char *exe,
 			const char *comm)
 {
@@ -214,9 +223,8 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
 		child->executable = parent->executable;
-		child->row.script = parent->forkserver ? script_of(p, child) : 0;
-		if (!child->row.script)
-			child->row.script = parent->row.script;
+		child->row.script =
+			parent->forkserver ? worker_of(p, parent->row.script) : parent->row.script;
 		child->row.cpu_limit = parent->row.cpu_limit;
 		child->row.rank = parent->row.rank;
 	}
