@@ -21,7 +21,8 @@
  * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
  * unknown calls count as they took. So do calls of known functions with sizes that no model has
  * (another batch), until it was learned how long they usually take. Sums are of outermost calls of
- * one layer. No I/O. */
+ * one layer and of the times between calls; those between calls within another call count in both,
+ * measured and usual alike. No I/O. */
 #pragma once
 
 #include <stdbool.h>

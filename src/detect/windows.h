@@ -9,7 +9,7 @@
  *
  * Live, late_ns is as long as sources may lag behind and few windows are open. Offline, calls come
  * in blocks grouped by thread: late_ns WINDOWS_NEVER keeps all windows open up to windows_end, at
- * 600 bytes for each second and process and 1.1 KB for each layer that has calls in it. The code is
+ * 650 bytes for each second and process and 1.6 KB for each layer that has calls in it. The code is
  * the same. Calls that come after their window was handed out are counted (windows_late) and
  * dropped; work of the GPU counts for the first window that is open. No I/O. */
 #pragma once
