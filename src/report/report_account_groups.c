@@ -86,6 +86,16 @@ static bool is_of_kernel(const struct account_thread *th)
 	       !th->process->command;
 }
 
+/* The command's last row: a process whose number is told again has one more. */
+static const struct m_process *command_of(const struct rec_tables *t)
+{
+	const struct m_process *ret = &t->processes.data[0];
+	for (size_t i = 1; i < t->processes.len; i++)
+		if (t->processes.data[i].pid == ret->pid)
+			ret = &t->processes.data[i];
+	return ret;
+}
+
 /* Of a command: those of its processes that were there for a while after it had ended. */
 static void find_left(struct account_state *s)
 {
@@ -97,7 +107,7 @@ static void find_left(struct account_state *s)
 	struct map64 place_of = {0};
 	if (!rec_meta(t, "command") || !t->processes.len || t->sources.len > 1)
 		return;
-	const struct m_process *command = &t->processes.data[0];
+	const struct m_process *command = command_of(t);
 	least_ns = command->end_ns + (least_ns > LEFT_NS ? least_ns : LEFT_NS);
 	for (size_t i = 0; command->end_ns > began_ns && i < r->summary->processes.len; i++) {
 		const struct m_process *p = r->summary->processes.data[i].row;
