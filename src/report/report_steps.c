@@ -160,8 +160,8 @@ static void slow_text(const struct page *p, const struct steps_process *process,
 	page_right(p, text, COLUMN_STEPS);
 	fputs("  ", p->out);
 	page_wrapped(p, 3 * COLUMN_STEPS + COLUMN_TIME + 2, 3 * COLUMN_STEPS + COLUMN_TIME + 2,
-		     "%s %s: %s", steps_phase_words(process, slow->phase), signed_ns(more, slow->phase_more_ns),
-		     (char *)causes.data);
+		     "%s %s: %s", steps_phase_words(process, slow->phase),
+		     signed_ns(more, slow->phase_more_ns), (char *)causes.data);
 	buf_free(&causes);
 }
 

@@ -68,9 +68,10 @@ static void of_one_process(void **state)
 	EXPECT_SCRIPT("", "perl", "-ne", "print if /secret/");
 	EXPECT_SCRIPT("", "node", "-p", "secret");
 	EXPECT_SCRIPT("app.js", "node", "--max-old-space-size=4096", "app.js");
-	EXPECT_SCRIPT("python3 -m torch._inductor.compile_worker", "/usr/bin/python3",
-		      "/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
-		      "--workers=32");
+	EXPECT_SCRIPT(
+		"python3 -m torch._inductor.compile_worker", "/usr/bin/python3",
+		"/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
+		"--workers=32");
 	EXPECT_SCRIPT("python3 -m job", "python3", "/x/job/__main__.py");
 	EXPECT_SCRIPT("__main__.py", "python3", "__main__.py");
 	EXPECT_SCRIPT("__main__.py", "python3", "/__main__.py");
