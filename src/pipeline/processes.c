@@ -218,16 +218,18 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 	child->cpu_before_ns = 0;
 	if (!parent)
 		return;
-	if (is_new || child->nameless) {
+	/* Met before, it may have ended while it was asked who it is. */
+	if (is_new || child->nameless || !child->row.command) {
 		child->nameless = false;
 		child->row.comm = pipeline_kept_string(p, comm);
 		child->row.command = parent->row.command;
 		child->executable = parent->executable;
-		child->row.script =
-			parent->forkserver ? worker_of(p, parent->row.script) : parent->row.script;
 		child->row.cpu_limit = parent->row.cpu_limit;
 		child->row.rank = parent->row.rank;
 	}
+	if (!child->row.script && child->row.command == parent->row.command)
+		child->row.script =
+			parent->forkserver ? worker_of(p, parent->row.script) : parent->row.script;
 	if (child->maps) /* its own were told before its fork */
 		return;
 	set_maps(child, parent->maps);
