@@ -61,9 +61,15 @@ def children(args, work):
 # ---- each kind: prepares, and returns what to do after the line ----
 
 def spin(args):
+    """For `duty` of each twentieth of a second."""
     def work():
+        period = 0.05
         while True:
-            pass
+            begin = time.monotonic()
+            while time.monotonic() - begin < args.duty * period:
+                pass
+            if args.duty < 1:
+                time.sleep(max(0, begin + period - time.monotonic()))
     return lambda: children(args, work)
 
 

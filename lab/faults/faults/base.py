@@ -35,11 +35,17 @@ class Fault:
         return self.layers + ("nccl",) if waits else self.layers
 
     def value_of(self, intensity):
-        """Levels of the test split lie between those of development, and beyond."""
-        low, mid, high = self.values
-        return {"low": low, "mid": mid, "high": high, "low-mid": (low * mid) ** 0.5,
-                "mid-high": (mid * high) ** 0.5,
-                "high+": high * (high / mid) ** 0.5}[intensity]
+        """Of a level, or of how many times as long as usual a step is to take: x1.20."""
+        if intensity.startswith("x"):
+            return self.value_for(float(intensity[1:]))
+        return dict(zip(LEVELS, self.values))[intensity]
+
+    def value_for(self, slowdown):
+        """What makes steps take so many times as long. Of units that say nothing of that, that of
+        the level whose episodes were nearest to it."""
+        if self.unit.startswith("share of the usual step"):
+            return slowdown - 1
+        return self.values[0 if slowdown < 1.3 else 1 if slowdown < 2 else 2]
 
     def why_not(self, host, workload):
         """None, or why it cannot be injected here."""

@@ -11,9 +11,14 @@ class CpuContention(Foreign):
     values, unit = (1, 2, 4), "spinners a core"
     confusable = ("cpu_throttle",)
 
+    def value_for(self, slowdown):
+        """One that spins for a share of the time takes as much from who else would run."""
+        return 1 - 1 / slowdown if slowdown < 2 else float(round(slowdown - 1))
+
     def arguments(self, run, value):
         n = max(1, round(value * len(run.cpus)))
-        return ["spin", "--count", str(n), "--cpus", run.cpu_words(run.cpus)]
+        return ["spin", "--count", str(n), "--duty", "%.3f" % min(value, 1),
+                "--cpus", run.cpu_words(run.cpus)]
 
     def target(self, run):
         return {"cpus": sorted(run.cpus)}

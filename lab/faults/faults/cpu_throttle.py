@@ -12,6 +12,9 @@ class CpuThrottle(Fault):
     values, unit = (0.7, 0.45, 0.25), "share of the CPU time used before"
     confusable = ("cpu_contention",)
 
+    def value_for(self, slowdown):
+        return 1 / slowdown
+
     def host_lacks(self, host, workload):
         return host.no_cpu_cgroup
 

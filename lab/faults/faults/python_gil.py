@@ -42,5 +42,8 @@ class PythonGil(Inside):
     confusable = ("python_gc", "cpu_contention")
     hooked = Thread
 
+    def value_for(self, slowdown):
+        return 1 - 1 / slowdown
+
 
 FAULT = PythonGil()

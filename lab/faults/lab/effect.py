@@ -2,6 +2,7 @@
 the log of its steps. The detector sees nothing of this."""
 
 import bisect
+import itertools
 import json
 import os
 import statistics
@@ -11,6 +12,7 @@ NEAR_NS = 60 * 10**9  # clean steps that far to each side make the baseline
 PIECE_NS = 10**9  # that clean time is looked at in
 LEAST_STEPS = 5
 WORKING = ("train", "token", "request")
+CHANGES = {"eval": "evaluation", "save": "checkpoint"}  # phases, and what they are called
 
 
 def read_rows(folder, name, ranks):
@@ -88,6 +90,19 @@ def recovered_ns(logs, released_ns, end_ns):
         if s.all and s.all[-1]["end_ns"] < released_ns:
             ends.append(end_ns)
     return max(ends)
+
+
+def own_changes(rows, benign):
+    """[(kind, start, end)] of what the program did of its own accord, by its log: steps of a phase
+    that follow one another, without what overlaps a change that the runner made."""
+    found = []
+    for phase, steps in itertools.groupby(rows, key=lambda r: r["phase"]):
+        steps = list(steps)
+        start, end = steps[0]["start_ns"], steps[-1]["end_ns"]
+        if phase in CHANGES and not any(o["onset_ns"] < end and o["end_ns"] > start
+                                        for o in benign):
+            found.append((CHANGES[phase], start, end))
+    return found
 
 
 def clean_stretches(episodes, start_ns, end_ns, rest_ns=2 * 10**9):

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+from workloads import projects
+
 from . import guard, netns
 
 PERIOD_US = 100_000
@@ -176,6 +178,12 @@ class Host:
         """None, or why the workload cannot run here."""
         if not self.python:
             return "no Python with PyTorch: say --python"
+        why = projects.missing(workload.projects)
+        if why:
+            return why
+        for module in workload.modules:
+            if not has(self.python, module):
+                return "%s has no %s" % (self.python, module)
         if workload.gpus > self.gpus:
             return "no GPU" if not self.gpus else "%d GPUs are needed, there are %d" % (
                 workload.gpus, self.gpus)

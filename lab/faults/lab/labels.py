@@ -33,12 +33,18 @@ class Labels:
             self.benign + self.episodes + self.failed +
             [{"type": "clean", "onset_ns": a, "end_ns": b} for a, b in clean] +
             [{"type": "slow", "onset_ns": a, "end_ns": b, "slowdown_ratio": round(ratio, 4)}
-             for a, b, ratio in slow],
+             for a, b, ratio in slow] +
+            [{"type": "change", "kind": kind, "onset_ns": a, "end_ns": b}
+             for kind, a, b in self.own_changes()],
             key=lambda r: r["onset_ns"])
         with open(self.path + ".part", "w") as f:
             f.writelines(json.dumps(row) + "\n" for row in rows)
         os.replace(self.path + ".part", self.path)
         return rows
+
+    def own_changes(self):
+        """Of the first rank; the others do the same."""
+        return effect.own_changes(effect.read_rows(self.folder, "steps", 1)[0], self.benign)
 
     def take_acknowledgements(self):
         """When the job's steps saw the switches; a fault that could not be switched on is no

@@ -11,7 +11,8 @@ import random
 Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
 
 DEV = ("low", "mid", "high")
-TEST = ("low-mid", "mid-high", "high+")
+# So many times as long as usual a step is to take, in the test split: as many episodes in each third.
+TEST = ((1.13, 1.28), (1.35, 1.9), (2.1, 3.5))
 QUIET = 2.5  # so much longer gaps are where there are no faults
 
 # Seconds. Dense packs episodes where time is dear, brief is for tests.
@@ -35,8 +36,10 @@ def _turns(chance, names):
 
 
 def _intensities(chance, levels):
+    """Names of levels, or of slowdowns: x1.20."""
     while True:
-        yield from chance.sample(levels, len(levels))
+        for level in chance.sample(levels, len(levels)):
+            yield level if isinstance(level, str) else "x%.2f" % chance.uniform(*level)
 
 
 def items(seed, workload, split, faults, benign, pace):

@@ -13,16 +13,27 @@ class Workload:
     """traits: cuda, ranks, loader, net, model, copies: what faults ask for. cpus: cores of a rank.
     rate_bits: of the link between ranks that are in network namespaces of their own. chiefly: the
     faults that it is there for, the only ones where time is shared with other workloads (None: all
-    but those that are weak: that hardly slow it)."""
+    but those that are weak: that hardly slow it). projects, modules: what it needs of other
+    people's (projects.py), and of Python's packages beside PyTorch."""
 
     def __init__(self, name, script, what, traits=(), arguments=(), cpus=4, world=1, gpus=0,
                  rate_bits=0, test_only=False, env=None, chiefly=None, weak=(),
-                 benign=("evaluation", "batch_size", "checkpoint")):
+                 benign=("evaluation", "batch_size", "checkpoint"), projects=(), modules=()):
         self.name, self.script, self.what, self.traits = name, script, what, traits
         self.arguments, self.cpus, self.world, self.gpus = list(arguments), cpus, world, gpus
         self.rate_bits, self.test_only, self.env = rate_bits, test_only, env
         self.chiefly, self.weak, self.benign = chiefly, weak, benign
+        self.projects, self.modules = projects, modules
         self.record = RECORD_GPU if gpus else RECORD
+
+
+LOADER = ("model", "loader")
+
+
+def of_others(name, project, what, traits=("model",), needed=(), script=None, cpus=1, **more):
+    """A program of a public project, by an adapter in others/; it has changes of its own."""
+    return Workload(name, "others/%s.py" % (script or name), what, traits, cpus=cpus,
+                    projects=(project, *needed), test_only=True, benign=("checkpoint",), **more)
 
 
 WORKLOADS = {w.name: w for w in (
@@ -53,4 +64,22 @@ WORKLOADS = {w.name: w for w in (
     Workload("ddp_sockets", "ddp.py", "2 ranks on 2 GPUs, NCCL over a link of 10 Gbit/s",
              ("cuda", "model", "ranks", "net"), ("--blocks", "2"), world=2, gpus=2,
              rate_bits=10**10, env=SOCKETS, chiefly=BETWEEN_RANKS),
+    of_others("nanogpt", "nanoGPT", "nanoGPT's train.py, a small GPT"),
+    of_others("lstm_lm", "examples", "PyTorch's word_language_model, an LSTM"),
+    of_others("mnist", "examples", "PyTorch's mnist, a CNN on pictures made here",
+              modules=("torchvision",)),
+    of_others("flask_server", "flask-api", "a Flask server classifies pictures, in bursts",
+              modules=("flask", "torchvision")),
+    of_others("ppo", "cleanrl", "CleanRL's ppo.py on CartPole", needed=("gym",),
+              modules=("cloudpickle", "pygame")),
+    of_others("timm_train", "timm", "timm's train.py, a MobileNet, 2 workers", LOADER,
+              modules=("torchvision", "yaml"), cpus=2),
+    of_others("timm_script", "timm", "the same, compiled by TorchScript", LOADER,
+              script="timm_train", arguments=("--torchscript",), modules=("torchvision", "yaml"),
+              cpus=2),
+    of_others("lightning_timm", "lightning", "Lightning's Trainer, a timm model, 2 workers", LOADER,
+              needed=("torchmetrics", "lightning-utilities", "timm"),
+              modules=("torchvision", "tqdm", "fsspec", "yaml"), cpus=2),
+    of_others("hf_trainer", "transformers", "Hugging Face's Trainer, BERT on lines of all lengths",
+              modules=("filelock", "regex", "requests", "tqdm")),
 )}
