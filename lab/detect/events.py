@@ -16,7 +16,8 @@ RAW_CALLS = ("events_per_s", "mean_ns", "p50_ns", "p99_ns", "max_ns")
 # src/cli/detect_events.c
 EVENT = np.lib.format.descr_to_dtype([
     ("start_ns", "<u8"), ("dur_ns", "<u8"), ("pid", "<u4"), ("tid", "<u4"), ("key", "<u4"),
-    ("z", "<f4"), ("gap_z", "<f4"), ("layer", "u1"), ("anomalous", "u1"), ("", "V2")])
+    ("z", "<f4"), ("gap_z", "<f4"), ("more_ns", "<f4"), ("layer", "u1"), ("anomalous", "u1"),
+    ("", "V6")])
 KINDS = (truth.NORMAL, truth.ANOMALOUS, truth.LEFT_OUT)
 
 

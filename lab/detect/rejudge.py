@@ -36,8 +36,8 @@ SECONDS = 3600
 INGREDIENTS = ("cleaning", "mixture", "cusum", "tail")  # the others are in the features
 ORIGIN_NS = 10**12  # where it is not known: times before a run's beginning stay positive
 X_MOST = float(np.finfo(np.float16).max)
-# src/incident/episode_edges.c, told_events.c
-EDGE_SLACK, EVENT_Z, EVENT_LOST_NS = 1.0, 8.0, 1e6
+WINDOW_NS = 10**9
+ALONE_Z, ALONE_LOST_NS = 8.0, 1e8  # src/incident/slow_calls.c, at the usual least effect
 
 
 def arguments():
@@ -124,89 +124,18 @@ def write_rows(path, rows):
 
 # ---- events ----
 
-class Edges:
-    """Where an anomaly begins in its first window, and ends in its last, by the events that were
-    kept. It has those of one layer and process, in order of time."""
-
-    def __init__(self, run, layer, pid):
-        a = run.arrays
-        self.mine = np.flatnonzero((a["event_layer"] == layer) & (a["event_pid"] == pid))
-        self.start = a["event_start"][self.mine]
-        self.end = self.start + a["event_dur"][self.mine].astype(np.int64)
-        z = np.stack([a["event_z"][self.mine], a["event_gap_z"][self.mine]]).astype(np.float64)
-        self.evidence = a["event_weight"][self.mine] * (np.nan_to_num(z).max(axis=0) - EDGE_SLACK)
-        self.rows = np.flatnonzero((a["row_layer"] == layer) & (a["row_pid"] == pid))
-        self.windows = a["row_start"][self.rows], a["row_end"][self.rows]
-
-    def quiet(self, anomaly, alarmed):
-        """Those that lie in windows of the anomaly that are as usual."""
-        ret = np.zeros(len(self.mine), bool)
-        for start, end, told in zip(*self.windows, alarmed[self.rows]):
-            if not told and start >= anomaly["start_ns"] and end <= anomaly["end_ns"]:
-                ret |= (self.start >= start) & (self.end <= end)
-        return ret
-
-    def first_end(self, anomaly):
-        start, end = self.windows
-        at = anomaly["start_ns"]
-        return end[(start <= at) & (at < end)].max(initial=at)
-
-    def last_start(self, anomaly):
-        start, end = self.windows
-        at = anomaly["end_ns"]
-        return start[(start < at) & (at <= end)].min(initial=at)
-
-    def of(self, anomaly):
-        """(from, to), by the events' evidence, each for as many as it stands for. Not by their rate,
-        as episode_edges.c does first: of that a sample says little."""
-        from_ns, to_ns = anomaly["start_ns"], anomaly["end_ns"]
-        at = np.flatnonzero((self.start >= from_ns) & (self.start < self.first_end(anomaly)))
-        sums = np.cumsum(self.evidence[at])
-        before = np.concatenate([[0.0], sums])[:len(at)]
-        if len(at) and (rise := sums - np.minimum.accumulate(before)).max() > 0:
-            before = before[:rise.argmax() + 1]
-            from_ns = self.start[at[np.flatnonzero(before == before.min())[-1]]]
-        at = np.flatnonzero((self.start >= self.last_start(anomaly)) &
-                            (self.start < anomaly["end_ns"]))
-        sums = np.cumsum(self.evidence[at])
-        if len(at) and sums.max() > 0:
-            to_ns = self.end[at[sums.argmax()]]
-        return from_ns, to_ns
-
-
-def place_of(anomaly):
-    return truth.LAYERS.index(anomaly["layer"]), anomaly["pid"] or 0
-
-
-def event_marks(run, anomalies, alarmed):
-    """alarmed: of the rows. Events in an anomaly of their layer and process, but not in its quiet
-    rows, and those that are anomalous by themselves: these do not depend on mixtures, and are those
-    that the data set's own detector marked far from its anomalies, or that are as far out and as
-    long. Windows that its anomalies begin or end in as well have its marks, which were made of all
-    events."""
-    a, theirs = run.arrays, run.detectors["full"]["anomalies"]
+def event_marks(run, anomalies):
+    """Which calls were slow is known of all events alone (src/incident/slow_calls.c): in an
+    anomaly of their process, a window before it and after it too, events have the marks of the
+    data set's own detector; elsewhere those that are slow by themselves."""
+    a = run.arrays
     marked = a["event_alarmed_full"] == 1
-    by_itself = marked & (a["event_z"] > EVENT_Z) & (a["event_dur"] > EVENT_LOST_NS)
-    ret, near = np.zeros(len(marked), bool), np.zeros(len(marked), bool)
-    for place in {place_of(x) for x in [*anomalies, *theirs]}:
-        edges = Edges(run, *place)
-        mine = edges.mine
-        over = lambda begin, end: mine[(edges.end > begin) & (edges.start < end)]
-        old = [x for x in theirs if place_of(x) == place]
-        new = [x for x in anomalies if place_of(x) == place]
-        for x in old:
-            near[over(x["start_ns"], x["end_ns"])] = True
-        for x in new:
-            ret[over(*edges.of(x))] = True
-            ret[mine[edges.quiet(x, alarmed)]] = False
-        for x in new:
-            same = []
-            if any(x["start_ns"] == o["start_ns"] for o in old):
-                same += over(x["start_ns"], edges.first_end(x)).tolist()
-            if any(x["end_ns"] == o["end_ns"] for o in old):
-                same += over(edges.last_start(x), x["end_ns"]).tolist()
-            ret[same] = marked[same]
-    return (ret | by_itself | (marked & ~near)).astype(np.uint8)
+    ret = marked & (a["event_z"] > ALONE_Z) & (a["event_dur"] > ALONE_LOST_NS)
+    start, end = a["event_start"], a["event_start"] + a["event_dur"].astype(np.int64)
+    for x in anomalies:
+        ret |= marked & (a["event_pid"] == (x["pid"] or 0)) & \
+            (start < x["end_ns"] + WINDOW_NS) & (end > x["start_ns"] - WINDOW_NS)
+    return ret.astype(np.uint8)
 
 
 # ---- all of it ----
@@ -219,7 +148,7 @@ def add(run, key, folder, rate):
     found, _ = runs.anomalies_of(os.path.join(folder, run.name + ".json"))
     anomalies = [join.shifted(x, origin_of(run)) for x in found]
     run.arrays["row_p_" + key], run.arrays["row_alarmed_" + key] = p, alarmed
-    run.arrays["event_alarmed_" + key] = event_marks(run, anomalies, alarmed)
+    run.arrays["event_alarmed_" + key] = event_marks(run, anomalies)
     run.meta["detectors"][key] = {"anomalies": anomalies, "events_late": 0, "asked_per_hour": rate}
 
 

@@ -7,9 +7,8 @@ CLEAN and RUN are folders of lab/faults/run.py: of the first a model is learned,
 by it. One reckoning for all seconds, symmetric: a second is slow where the job did its work at less
 than 0.9 of its usual speed, whoever made it slow, and usual else. How fast it was is the usual time of
 the steps that ended in it over the time that they took, by the job's log: of steps that tell their
-work a straight line through work and time, of others their median, all over the median second
-outside of episodes. It is
-told where any window of the job's layers, GPUs or counters that lies in it is of an anomaly; what was
+work a straight line through work and time of those of their phase, of others their median, all over
+the most usual second of CLEAN or, where that is quicker, of RUN outside of episodes. It is told where any window of the job's layers, GPUs or counters that lies in it is of an anomaly; what was
 not judged was not told. Nothing is left out but warm-up and seconds in which no step ended."""
 
 import argparse
@@ -34,36 +33,72 @@ def lines(path):
         return [json.loads(line) for line in f if line.endswith("\n")]
 
 
-def usual_times(rows):
-    """Each row with the usual time of such a step."""
-    known = [r for r in rows if "work" in r and not r["half"]]
-    line = effect._line([(r["work"], r["end_ns"] - r["start_ns"]) for r in known]) if known else None
-    kinds = {}
-    for r in rows:
-        if "work" not in r:
-            kinds.setdefault((r["phase"], r["half"]), []).append(r["end_ns"] - r["start_ns"])
-    usual = {kind: statistics.median(v) for kind, v in kinds.items()}
-    for r in rows:
-        ns = line[0] + line[1] * r["work"] if "work" in r else usual[r["phase"], r["half"]]
-        yield r, max(ns, 1)
+def rows_of(folder):
+    return [r for r in lines(os.path.join(folder, "steps.0.jsonl")) if r["phase"] != "warmup"]
 
 
-def speeds_of(folder):
-    """{second: speed}, by the first rank's log."""
-    rows = [r for r in lines(os.path.join(folder, "steps.0.jsonl")) if r["phase"] != "warmup"]
-    usual, took = {}, {}
-    for r, ns in usual_times(rows):
-        length = r["end_ns"] - r["start_ns"]
+def kind_of(row):
+    return row["phase"], row["half"], "work" in row
+
+
+class Usual:
+    """How long steps usually take, by the logs of some runs: of steps that tell their work a straight
+    line through work and time of those of their phase, of others their median."""
+
+    def __init__(self, folders):
+        points = {}
+        for r in (r for folder in folders for r in rows_of(folder)):
+            points.setdefault(kind_of(r), []).append(
+                (r.get("work", 0), r["end_ns"] - r["start_ns"]))
+        self.of = {kind: effect._line(v) if kind[2] else (statistics.median(ns for _, ns in v), 0)
+                   for kind, v in points.items()}
+        self.scale = 1
+        self.scale = most_usual([v for folder in folders
+                                 for v in seconds_of(folder, self, without_episodes=True)])
+
+    def time_of(self, row, own):
+        """own: of the run itself, where its kind was not met."""
+        if kind_of(row) in self.of:
+            a, b = self.of[kind_of(row)]
+            return max(1, (a + b * row.get("work", 0)) / self.scale)
+        a, b = own.of[kind_of(row)]
+        return max(1, a + b * row.get("work", 0))
+
+
+def most_usual(values):
+    """The middle of the shortest interval that holds 40 % of them: a host that was slow for half of
+    the time does not move it, as it would a median."""
+    values = sorted(values)
+    held = max(1, round(0.4 * len(values)))
+    at = min(range(len(values) - held + 1), key=lambda i: values[i + held - 1] - values[i])
+    return (values[at] + values[at + held - 1]) / 2
+
+
+def seconds_of(folder, usual, own=None, without_episodes=False):
+    """Speeds of the run's seconds, in order of time; as {second: speed}, or a list."""
+    took, needed = {}, {}
+    for r in rows_of(folder):
+        length, ns = r["end_ns"] - r["start_ns"], usual.time_of(r, own)
         for second in range(r["start_ns"] // SECOND, r["end_ns"] // SECOND + 1):
             part = (min(r["end_ns"], (second + 1) * SECOND) - max(r["start_ns"], second * SECOND))
             took[second] = took.get(second, 0) + part
-            usual[second] = usual.get(second, 0) + ns * part / max(length, 1)
-    speeds = {s: usual[s] / took[s] for s in took if took[s] > 0}
+            needed[second] = needed.get(second, 0) + ns * part / max(length, 1)
+    speeds = {s: needed[s] / took[s] for s in sorted(took) if took[s] > 0}
+    if not without_episodes:
+        return speeds
     episodes = [(r["onset_ns"], r["released_ns"]) for r in
                 lines(os.path.join(folder, "labels.jsonl")) if r.get("type") == "episode"]
-    middle = statistics.median(v for s, v in speeds.items() if not any(
-        a < (s + 2) * SECOND and b > (s - 1) * SECOND for a, b in episodes))
-    return {s: v / middle for s, v in sorted(speeds.items())[1:-1]}
+    return [v for s, v in speeds.items() if not any(
+        a < (s + 2) * SECOND and b > (s - 1) * SECOND for a, b in episodes)]
+
+
+def speeds_of(folder, clean=()):
+    """{second: speed}, by the first rank's log, over the most usual second of the clean runs or, where
+    that is quicker, of its own outside of episodes."""
+    own = Usual([folder])
+    usual = Usual(clean) if clean else own
+    usually = max(1, most_usual(seconds_of(folder, usual, own, without_episodes=True)))
+    return {s: v / usually for s, v in sorted(seconds_of(folder, usual, own).items())[1:-1]}
 
 
 def judged(eacgm, clean, run, options):
@@ -93,7 +128,7 @@ def spans_of(anomalies):
 
 def score(eacgm, clean, run, options):
     told, paces, anomalies = judged(eacgm, clean, run, options)
-    speeds = speeds_of(run)
+    speeds = speeds_of(run, [clean])
     counts = {(slow, said): 0 for slow in (False, True) for said in (False, True)}
     for second, speed in speeds.items():
         counts[speed < SLOW, second in told] += 1

@@ -135,7 +135,7 @@ def write_events(path, told):
     keys = [""] + sorted(KEYS)
     rows = np.zeros(len(told), events.EVENT)
     for i, (row, start, dur, key, z, gap_z) in enumerate(told):
-        rows[i] = (start, dur, PID, PID, keys.index(key), z, gap_z,
+        rows[i] = (start, dur, PID, PID, keys.index(key), z, gap_z, np.nan,
                    truth.LAYERS.index(row["layer"]), row["alarmed"])
     with open(path, "wb") as f:
         np.save(f, rows)

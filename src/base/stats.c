@@ -1,6 +1,8 @@
 /* stats.c - sorts, and counts places. */
 #include "base/stats.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 
 static int compare_doubles(const void *a, const void *b)
@@ -42,4 +44,18 @@ void stats_shorth_sorted(const double *sorted, size_t n, double *ret_centre, dou
 			best = i;
 	*ret_centre = (sorted[best] + sorted[best + reach]) / 2;
 	*ret_sigma = (sorted[best + reach] - sorted[best]) / 2 / SHORTH_SIGMAS;
+}
+
+#define P_LEAST 1e-15
+
+double stats_student_above(double t, unsigned freedom)
+{
+	double cos2 = 1 / (1 + t * t / freedom), term = 1, sum = 1;
+	for (unsigned i = 2; i < freedom; i += 2) {
+		term *= cos2 * (i - 1) / i;
+		sum += term;
+	}
+	double inside = sqrt(1 - cos2) * sum; /* P(|T| < |t|) */
+	double p = (t < 0 ? 1 + inside : 1 - inside) / 2;
+	return fmax(p, P_LEAST);
 }

@@ -19,3 +19,7 @@ double stats_quantile_sorted(const double *sorted, size_t n, double part);
  * values may lie anywhere on one side. n > 0. */
 #define STATS_SHORTH 0.4
 void stats_shorth_sorted(const double *sorted, size_t n, double *ret_centre, double *ret_sigma);
+
+/* P(T > t) of Student's t with an even number of degrees of freedom (Abramowitz and
+ * Stegun, 26.7.4); not below 1e-15, which is what doubles tell from nothing there. */
+double stats_student_above(double t, unsigned freedom);

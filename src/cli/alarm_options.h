@@ -13,6 +13,6 @@ int alarm_limits_of(const struct args *a, double *alarms_per_hour, double *least
 	{                                                                                          \
 		0, "least-effect", "PERCENT",                                                      \
 			when "the share of the job's time that must be lost before anything is "   \
-			     "told. 10 unless told; 0: none.",                                     \
+			     "told. 10 unless told; 0: whatever is unusual.",                      \
 			NULL, 0                                                                    \
 	}

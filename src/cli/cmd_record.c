@@ -280,6 +280,17 @@ static void tell_anomaly(void *ctx, const struct anomaly *a)
 	say(ctx, text);
 }
 
+static void tell_misfit(void *ctx, const struct model_misfit *m)
+{
+	say(ctx, m->why);
+}
+
+static void tell_change(void *ctx, const struct change *c)
+{
+	char text[CHANGE_LINE_BYTES];
+	say(ctx, change_line(text, c));
+}
+
 static void judge(void *ctx, const struct session_view *v)
 {
 	struct teller *t = ctx;
@@ -309,7 +320,9 @@ static int detect_from_args(struct teller *t, struct model *model, const struct 
 							 .alarms_per_hour = alarms,
 							 .least_effect = effect,
 							 .ctx = t,
-							 .anomaly = tell_anomaly});
+							 .anomaly = tell_anomaly,
+							 .misfit = tell_misfit,
+							 .change = tell_change});
 	return rc;
 }
 

@@ -110,9 +110,8 @@ static void print_line(struct watch *w, const char *text)
 	free(clean);
 }
 
-static void print_json(struct watch *w, const struct anomaly *a)
+static void print_json(struct watch *w, json_t *row)
 {
-	json_t *row = anomaly_json(a);
 	char *text = json_out_text(row, JSON_COMPACT);
 	json_decref(row);
 	if (text)
@@ -151,7 +150,7 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	struct watch *w = ctx;
 	char line[ANOMALY_LINE_BYTES], text[ANOMALY_LINE_BYTES + 32];
 	if (w->output == JSON)
-		print_json(w, a);
+		print_json(w, anomaly_json(a));
 	snprintf(text, sizeof(text), "anomaly%s: %s", a->ended ? " ended" : "",
 		 anomaly_line(line, a));
 	if (w->output == LINES && anomaly_is_news(a))
@@ -160,6 +159,30 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	keep_anomaly(&w->state, a);
 	pthread_mutex_unlock(&w->lock);
 	atomic_store(&w->dirty, true);
+}
+
+static void on_misfit(void *ctx, const struct model_misfit *m)
+{
+	struct watch *w = ctx;
+	w->has_model &= !m->relearns;
+	if (w->output == JSON)
+		print_json(w, json_pack("{s:o}", "misfit", misfit_json(m)));
+	else if (w->output == LINES)
+		print_line(w, m->why);
+	else
+		say(w, m->why);
+}
+
+static void on_change(void *ctx, const struct change *c)
+{
+	struct watch *w = ctx;
+	char line[CHANGE_LINE_BYTES];
+	if (w->output == JSON)
+		print_json(w, json_pack("{s:o}", "change", change_json(c)));
+	else if (w->output == LINES)
+		print_line(w, change_line(line, c));
+	else
+		say(w, change_line(line, c));
 }
 
 static void print_phases(struct watch *w)
@@ -372,6 +395,8 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	w.steps = watch_steps_new();
 	judged.ctx = &w;
 	judged.anomaly = on_anomaly;
+	judged.misfit = on_misfit;
+	judged.change = on_change;
 	w.detect = session_detect_new(&judged);
 	struct session_options watched = *o;
 	watched.live = &live;

@@ -90,14 +90,16 @@ static void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *
 }
 
 /* reader NULL: there are rows alone. */
-static int print_found(const struct recording_run *r, const struct rec_reader *reader,
-		       const struct anomaly_list *found, struct err *e)
+static int print_found(const struct recording_run *r, const struct model *m,
+		       const struct rec_reader *reader, const struct anomaly_list *found,
+		       struct err *e)
 {
 	const struct detect_options *o = r->options;
 	const struct report_anomalies report = {
 		.found = found,
 		.path = o->path,
 		.model_path = o->model_path,
+		.model_of = m ? &m->setting : NULL,
 		.told = o->told,
 		.alarms_per_hour = o->alarms_per_hour,
 		.start_ns = reader ? report_number(rec_tables(reader), "start_monotonic_ns")
@@ -140,7 +142,7 @@ static int judge(struct recording_run *r, const struct model *m, const struct re
 	rc = close_outputs(r, e);
 	*ret_found = found.rows.len;
 	if (!rc)
-		rc = print_found(r, reader, &found, e);
+		rc = print_found(r, m, reader, &found, e);
 	anomaly_list_free(&found);
 	return rc;
 }
@@ -151,7 +153,7 @@ static int show_told(const struct recording_run *r, const struct rec_reader *rea
 	struct anomaly_list told = {0};
 	anomaly_list_told(&told, rec_tables(reader), rec_source(reader));
 	*ret_found = told.rows.len;
-	int rc = print_found(r, reader, &told, e);
+	int rc = print_found(r, NULL, reader, &told, e);
 	anomaly_list_free(&told);
 	return rc;
 }

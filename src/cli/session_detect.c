@@ -2,10 +2,12 @@
 #include "cli/session_detect.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "incident/anomaly_row.h"
 #include "incident/anomaly_text.h"
+#include "session/live_setting.h"
 
 struct session_detect {
 	struct session_detect_options options;
@@ -38,6 +40,32 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	d->options.anomaly(d->options.ctx, a);
 }
 
+static void on_misfit(void *ctx, const struct model_misfit *m)
+{
+	struct session_detect *d = ctx;
+	char entity[32];
+	snprintf(entity, sizeof(entity), "pid %u", m->pid);
+	pipeline_event(d->pipeline, m->told_ns, entity, "model_misfit", m->why);
+	pipeline_note(d->pipeline, "detect", m->why);
+	d->judges &= !m->relearns;
+	d->options.misfit(d->options.ctx, m);
+}
+
+static void on_change(void *ctx, const struct change *c)
+{
+	struct session_detect *d = ctx;
+	char entity[ANOMALY_ENTITY_BYTES];
+	snprintf(entity, sizeof(entity), "pid %u", c->pid);
+	pipeline_event(d->pipeline, c->start_ns, entity, "change", c->what);
+	d->options.change(d->options.ctx, c);
+}
+
+static void setting_of(void *ctx, uint32_t pid, struct setting *ret)
+{
+	(void)ctx;
+	live_setting(ret, (pid_t)pid);
+}
+
 struct session_detect *session_detect_new(const struct session_detect_options *o)
 {
 	struct session_detect *d = xcalloc(1, sizeof(*d));
@@ -48,6 +76,9 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 		.least_effect = o->least_effect,
 		.follow = true,
 		.tell = on_anomaly,
+		.misfit = on_misfit,
+		.change = on_change,
+		.setting = setting_of,
 		.row = on_row,
 		.tell_ctx = d,
 	});

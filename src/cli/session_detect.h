@@ -10,6 +10,8 @@ struct session_detect_options {
 	double alarms_per_hour, least_effect; /* 0 = the detector's own */
 	void *ctx;
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
+	void (*misfit)(void *ctx, const struct model_misfit *m);
+	void (*change)(void *ctx, const struct change *c);
 };
 
 struct session_detect;

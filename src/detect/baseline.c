@@ -10,6 +10,7 @@
 #include "base/map64.h"
 
 #define NORMAL_QUARTER 1.4826 /* sigma of a normal distribution over its quartiles' distance */
+#define NORMAL_Q99     2.3263 /* sigmas from the median */
 #define FEW_FIRST      8
 
 struct baseline_sample {
@@ -125,4 +126,11 @@ double baseline_z(const struct baseline *b, uint64_t duration_ns)
 	if (z > BASELINE_Z_MOST)
 		return BASELINE_Z_MOST;
 	return z < -BASELINE_Z_MOST ? -BASELINE_Z_MOST : z;
+}
+
+double baseline_chance(const struct baseline *b, double duration_ns)
+{
+	double out = log(fmax(duration_ns, 1)) - b->log_median;
+	double q99 = fmax(log(fmax(b->q99_ns, 1)) - b->log_median, NORMAL_Q99 * b->sigma);
+	return out > 0 ? 0.5 * exp(-out / q99 * log(0.5 / 0.01)) : 0.5;
 }

@@ -37,3 +37,7 @@ bool baseline_of_sample(struct baseline *ret, const struct baseline_sample *s);
 
 /* Cut off at BASELINE_Z_MOST. Durations below 1 ns count as 1 ns. */
 double baseline_z(const struct baseline *b, uint64_t duration_ns);
+/* The chance that a usual one takes as long or longer: the tail is a Pareto distribution through
+ * median and 99th percentile, which is no nearer than in a normal distribution of sigma. At most
+ * 1/2. */
+double baseline_chance(const struct baseline *b, double duration_ns);

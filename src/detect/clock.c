@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/stats.h"
+#include "detect/pace_judge.h"
 
 #define WINDOWS_LEAST 30   /* that a layer is learned from */
 #define PRESENT	      0.8  /* of the windows of the layer that has most */
@@ -14,7 +15,6 @@
 #define ALIKE	      0.25 /* places within that of the pace agree */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
 #define MOST_ROOM     1.1  /* so much more */
-#define SIGMA_LEAST   0.01
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
@@ -119,8 +119,10 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 	if (all < CLOCK_COVERED * (double)window_ns)
 		return;
 	double pace = m && m->layer < DETECT_LAYERS ? pace_of(m, s, window_ns) : 0;
+	ret->unknown = s->unknown_ns / all;
+	ret->resized = s->resized_ns / all;
 	ret->agrees = pace > 0;
-	ret->is_other = !ret->agrees && s->unknown_ns > CLOCK_UNKNOWN * all;
+	ret->is_other = !ret->agrees && ret->unknown > CLOCK_UNKNOWN;
 	if (ret->agrees)
 		ret->speed = usual_at(m, s, pace, window_ns) / all;
 	else if (!ret->is_other)
@@ -227,14 +229,14 @@ static void mosts(struct model_clock *m, const struct learned *l)
 }
 
 /* However many were slow. */
-void clock_spread(struct model_clock *ret, double *ln_speeds, size_t n)
+static void spread_of(struct model_clock *ret, double *ln_speeds, size_t n)
 {
 	stats_sort(ln_speeds, n);
 	ret->windows = n;
 	ret->sigma = 1;
 	if (n)
 		stats_shorth_sorted(ln_speeds, n, &ret->centre, &ret->sigma);
-	ret->sigma = fmax(ret->sigma, SIGMA_LEAST);
+	ret->sigma = fmax(ret->sigma, PACE_SIGMA);
 }
 
 static void spread(struct model_clock *m, const struct learned *l)
@@ -247,7 +249,7 @@ static void spread(struct model_clock *m, const struct learned *l)
 		if (r.speed > 0)
 			lns[n++] = log(r.speed);
 	}
-	clock_spread(m, lns, n);
+	spread_of(m, lns, n);
 	free(lns);
 }
 

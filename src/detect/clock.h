@@ -59,6 +59,8 @@ struct clock_reading {
 	double speed;  /* over that of most windows that were learned from; 0: unknown */
 	bool agrees;   /* it is the usual work, at one pace */
 	bool is_other; /* most of it is of calls that nobody knows */
+	/* Shares of the time: in functions that no model has, and in new sizes of others. */
+	double unknown, resized;
 };
 
 /* Much of it is of sizes that no model has: slow may be right, also in layers that tell no size. */
@@ -75,9 +77,6 @@ struct clock_window {
 	enum detect_layer layer;
 	struct clock_sums sums;
 };
-
-/* Sets windows, centre and sigma by ln speeds of windows, which it sorts. */
-void clock_spread(struct model_clock *ret, double *ln_speeds, size_t n);
 
 /* Which layer tells speed best (the windows that have it differ least), and what belongs to a
  * second of its usual time. Processes that do less than half as much as the busiest are left out:

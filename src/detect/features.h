@@ -38,9 +38,12 @@ struct feature_row {
 	uint32_t recording; /* number of the one that it was learned from */
 	/* How fast the process's work went on (clock.h): 1 as usual; 0 unknown. */
 	double pace;
-	bool parents_pace;	 /* it has none by itself: that of the process that it works for */
-	bool other_work;	 /* most of what it did is known to nobody */
-	bool resized;		 /* much of it is of sizes that no model has */
+	bool parents_pace; /* it has none by itself: that of the process that it works for */
+	bool other_work;   /* most of what it did is known to nobody */
+	bool resized;	   /* much of it is of sizes that no model has */
+	/* Shares of the time by which pace goes: of functions and of sizes that no model has. */
+	double unknown_share, resized_share;
+	bool other_mix;		 /* functions are called in shares that no model has */
 	double x[FEATURES_MOST]; /* in the order of features_of; NaN unknown */
 };
 

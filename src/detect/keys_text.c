@@ -275,6 +275,8 @@ bool key_text_saves(enum detect_layer layer, const char *text)
 	} those[] = {{" (serialization.py:", "save"},
 		     {" (state_dict_saver.py:", "save"},
 		     {" (torch.py:", "save_file"}};
+	if (layer == DETECT_TORCH)
+		return !strcmp(text, "torch.save");
 	for (size_t i = 0; layer == DETECT_PYTHON && i < sizeof(those) / sizeof(those[0]); i++) {
 		const char *file = strstr(text, those[i].file);
 		const char *function = strstr(text, those[i].function);

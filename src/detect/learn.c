@@ -391,6 +391,23 @@ static void learn_pace(struct learning *l)
 		layer_pace(l, layer);
 }
 
+/* Of the layers of a window each has a row: one is enough. What has its parent's pace has none. */
+static void learn_alarms(struct learning *l, size_t recordings)
+{
+	struct paced *all = xcalloc(l->paced.len + 1, sizeof(*all));
+	size_t n = 0;
+	learn_suspects_sort(&l->paced);
+	for (size_t i = 0; i < l->paced.len; i++) {
+		const struct paced_window *w = &l->paced.data[i];
+		if (w->pace > 0 && !w->parents)
+			all[n++] = (struct paced){w->recording, w->pid, w->start_ns, log(w->pace)};
+	}
+	if (n)
+		pace_alarms_learn(l->clock.tails, &l->clock.sigma, all, n, (uint32_t)recordings,
+				  l->window_ns);
+	free(all);
+}
+
 /* ---- both passes, and again ---- */
 
 static void round_of_passes(struct learning *l, const struct row_source *const *recordings,
@@ -476,6 +493,8 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 		l.waits |= facts[i].irregular;
 	round_of_passes(&l, recordings, facts, n);
 	suspects_leave(&l, recordings, facts, n);
+	if (l.clock.layer < DETECT_LAYERS)
+		learn_alarms(&l, n);
 	facts_free(facts, n);
 	losses_free(&l.losses);
 
@@ -485,6 +504,8 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	m.seconds = l.seconds;
 	m.recordings = (uint32_t)n;
 	m.origin = origin_of(&l, recordings, n);
+	for (size_t i = 0; i < n; i++)
+		setting_add_recording(&m.setting, recordings[i]->tables);
 	known_to_model(&l.known, &m);
 	m.clock = l.clock;
 	size_t learned = learn_layers(&l, &m);

@@ -35,6 +35,15 @@ static double *step_value(struct step_usual *u, size_t kind, size_t value, char 
 	return at;
 }
 
+static struct known know_nothing(struct detect_keys *keys, unsigned without, uint64_t seed)
+{
+	return (struct known){.keys = keys,
+			      .usual = usual_new(keys, seed),
+			      .regimes = without & WITHOUT_REGIMES ? NULL : regimes_new(),
+			      .counters = counters_usual_new(seed),
+			      .without = without};
+}
+
 void known_make(struct known *ret, unsigned without, uint64_t seed)
 {
 	enum detect_keys_depth depth = KEYS_WHOLE;
@@ -42,21 +51,28 @@ void known_make(struct known *ret, unsigned without, uint64_t seed)
 		depth = KEYS_FUNCTIONS;
 	if (without & WITHOUT_KEYS)
 		depth = KEYS_LAYERS;
-	*ret = (struct known){.keys = detect_keys_new(KEYS_MOST, depth),
-			      .regimes = without & WITHOUT_REGIMES ? NULL : regimes_new(),
-			      .counters = counters_usual_new(seed),
-			      .without = without};
-	ret->usual = usual_new(ret->keys, seed);
+	*ret = know_nothing(detect_keys_new(KEYS_MOST, depth), without, seed);
+}
+
+static void free_usual(struct known *k)
+{
+	usual_free(k->usual);
+	if (k->regimes)
+		regimes_free(k->regimes);
+	counters_usual_free(k->counters);
 }
 
 void known_free(struct known *k)
 {
-	usual_free(k->usual);
+	free_usual(k);
 	detect_keys_free(k->keys);
-	if (k->regimes)
-		regimes_free(k->regimes);
-	counters_usual_free(k->counters);
 	*k = (struct known){0};
+}
+
+void known_forget(struct known *k, uint64_t seed)
+{
+	free_usual(k);
+	*k = know_nothing(k->keys, k->without, seed);
 }
 
 /* A counter's layer and feature; false: it is of neither. */

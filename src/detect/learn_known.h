@@ -22,6 +22,8 @@ struct known {
 
 void known_make(struct known *ret, unsigned without, uint64_t seed);
 void known_free(struct known *k);
+/* Nothing is usual any more; keys keep their numbers. */
+void known_forget(struct known *k, uint64_t seed);
 /* As a model says; its regimes move no more. */
 void known_of_model(struct known *ret, const struct model *m, uint64_t seed);
 /* Sets keys, counters and regimes of m, which has none. */

@@ -37,7 +37,7 @@ static uint64_t begin_of(const struct rows_file *f, uint64_t window_ns)
 }
 
 static void collect(struct layer_rows ret[DETECT_LAYERS], const struct rows_file *f,
-		    uint64_t window_ns)
+		    uint32_t recording, uint64_t window_ns)
 {
 	uint64_t begin = begin_of(f, window_ns);
 	size_t before[DETECT_LAYERS];
@@ -45,8 +45,11 @@ static void collect(struct layer_rows ret[DETECT_LAYERS], const struct rows_file
 		before[l] = ret[l].of.len;
 	for (size_t i = 0; i < f->rows.len; i++) {
 		const struct feature_row *row = &f->rows.data[i].row;
-		if (row->start_ns >= begin)
-			*vec_push(&ret[row->layer].of) = *row;
+		if (row->start_ns < begin)
+			continue;
+		struct feature_row *to = vec_push(&ret[row->layer].of);
+		*to = *row;
+		to->recording = recording;
 	}
 	for (size_t l = 0; l < DETECT_LAYERS; l++)
 		if (ret[l].of.len > before[l])
@@ -71,7 +74,8 @@ static void settle_regimes(struct model *m, struct layer_rows rows[DETECT_LAYERS
 
 /* The rows have their pace; what it was made of is not there, and only judged rows are asked about.
  * Rows of one window have the same: those of the layer that has most windows. */
-static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DETECT_LAYERS])
+static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DETECT_LAYERS],
+			uint32_t recordings, uint64_t window_ns)
 {
 	size_t most = 0, n = 0;
 	enum detect_layer of = DETECT_LAYERS;
@@ -87,15 +91,16 @@ static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DE
 	ret->layer = of;
 	if (of == DETECT_LAYERS)
 		return;
-	double *lns = xcalloc(most, sizeof(*lns));
+	struct paced *paced = xcalloc(most, sizeof(*paced));
 	for (size_t i = 0; i < rows[of].of.len; i++) {
 		const struct feature_row *row = &rows[of].of.data[i];
 		if (row->pace > 0 && !row->parents_pace)
-			lns[n++] = log(row->pace);
+			paced[n++] = (struct paced){row->recording, row->pid, row->start_ns,
+						    log(row->pace)};
 	}
-	clock_spread(ret, lns, n);
-	ret->centre = 0; /* their pace is by it already */
-	free(lns);
+	ret->windows = n;
+	pace_alarms_learn(ret->tails, &ret->sigma, paced, n, recordings, window_ns);
+	free(paced);
 }
 
 static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
@@ -126,14 +131,14 @@ int learn_rows(struct model *ret, const struct rows_file *files, size_t n,
 {
 	struct layer_rows rows[DETECT_LAYERS] = {0};
 	for (size_t i = 0; i < n; i++)
-		collect(rows, &files[i], o->window_ns);
+		collect(rows, &files[i], (uint32_t)i, o->window_ns);
 	model_init(ret);
 	ret->window_ns = o->window_ns;
 	ret->recordings = (uint32_t)n;
 	ret->without = o->without;
 	ret->named = *files[0].layers;
 	settle_regimes(ret, rows);
-	learn_clock(&ret->clock, rows);
+	learn_clock(&ret->clock, rows, (uint32_t)n, o->window_ns);
 	int rc = learn_layers(ret, rows, o, e);
 	if (!rc)
 		ret->origin = xasprintf("rows of %zu recording%s", n, n == 1 ? "" : "s");

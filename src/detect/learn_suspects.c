@@ -29,8 +29,7 @@ static bool is_paced(const struct paced_window *w)
 	return w->pace > 0 && !w->idle;
 }
 
-/* Of the layers of a process each has a row of the window: one is enough. */
-static void sort_once(paced_windows *windows)
+void learn_suspects_sort(paced_windows *windows)
 {
 	size_t kept = 0;
 	if (!windows->len)
@@ -163,7 +162,7 @@ void learn_suspects_find(suspects *ret, paced_windows *windows, uint64_t window_
 {
 	double lowest = NAN;
 	size_t paced, slow = 0, before;
-	sort_once(windows);
+	learn_suspects_sort(windows);
 	find_idle(windows, window_ns);
 	do {
 		before = slow;

@@ -36,6 +36,9 @@ struct suspect {
 };
 typedef VEC(struct suspect) suspects;
 
+/* In order of recordings, processes and time, one of each window: of the layers of a process each
+ * has a row of it. */
+void learn_suspects_sort(paced_windows *windows);
 /* Finds stretches, in order of recordings and time, with the window before and the one after: they
  * do not overlap. Sorts the windows. Where a recording has SUSPECTS_IDLE or more stretches of
  * windows in which hardly anything was done, apart from each other, it idles between requests, and

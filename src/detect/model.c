@@ -23,6 +23,7 @@ void model_free(struct model *m)
 		free(m->counters.data[i].name);
 	vec_free(&m->counters);
 	vec_free(&m->regimes);
+	setting_free(&m->setting);
 	for (size_t l = 0; l < DETECT_LAYERS; l++) {
 		for (uint32_t i = 0; i < m->layers[l].columns; i++)
 			free(m->layers[l].names[i]);

@@ -10,6 +10,8 @@
 #include "detect/baseline.h"
 #include "detect/features.h"
 #include "detect/layer.h"
+#include "detect/pace_alarms.h"
+#include "detect/setting.h"
 #include "detect/tail.h"
 
 /* A key's durations, and the times between the call before it on its thread and it. count 0: was
@@ -54,13 +56,14 @@ struct model_regime {
 #define CLOCK_PLACES 64
 /* What calls belong to a second of usual time: clock.h. Places are of functions, by hash. */
 struct model_clock {
-	enum detect_layer layer;	  /* whose calls tell speed; DETECT_LAYERS: none */
-	bool waits;			  /* waiting for the world is no part of the work */
-	uint64_t windows;		  /* that it was learned from */
-	double centre, sigma;		  /* of their ln (U / A), for most of them: clock.h */
+	enum detect_layer layer; /* whose calls tell speed; DETECT_LAYERS: none */
+	bool waits;		 /* waiting for the world is no part of the work */
+	uint64_t windows;	 /* that it was learned from */
+	double centre, sigma;	 /* of their ln (U / A), for most of them; sigma: within a launch */
 	double calls_per_s[CLOCK_PLACES]; /* outermost calls */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */
+	struct pace_tail tails[PACE_TAILS]; /* of the sums of what windows lost */
 };
 
 enum model_kind {
@@ -79,6 +82,7 @@ struct model {
 	VEC(struct model_counter) counters;
 	VEC(struct model_regime) regimes; /* regime n is element n - 1 */
 	struct model_clock clock;
+	struct setting setting;	    /* what the recordings were made on */
 	struct detect_layers named; /* layers that only files name */
 	struct model_mixture layers[DETECT_LAYERS];
 };

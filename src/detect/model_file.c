@@ -9,6 +9,7 @@
  *   seconds      of recording that it was learned from, 0 of a table
  *   recordings   so many, 0 of a table
  *   without      what was left out of the method, bits of learn.h's enum learn_without
+ *   setting      what the recordings were made on: lists of values by name ("host", "BLAS")
  *   keys         [[layer, text, duration, gap], ...]; duration and gap: [events, ln of the median
  *                (ns), sigma (of the ln), usual_ns, q99_ns], or null: not known
  *   counters     [[name, regime, values, median, sigma], ...], in the counter's unit
@@ -45,6 +46,7 @@
 #include "base/json_out.h"
 #include "base/utf8.h"
 #include "detect/numbers_json.h"
+#include "detect/setting_json.h"
 
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
 
@@ -203,6 +205,16 @@ static json_t *layers_json(const struct model *m)
 	return o;
 }
 
+static json_t *tails_json(const struct pace_tail tails[PACE_TAILS])
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < PACE_TAILS; i++) {
+		const double of[] = {tails[i].start, tails[i].scale, tails[i].known, tails[i].rate};
+		json_array_append_new(list, reals_json(of, 4));
+	}
+	return list;
+}
+
 static json_t *clock_json(const struct model *m)
 {
 	const struct model_clock *c = &m->clock;
@@ -215,6 +227,7 @@ static json_t *clock_json(const struct model *m)
 	json_object_set_new(o, "calls_per_s", reals_json(c->calls_per_s, CLOCK_PLACES));
 	json_object_set_new(o, "share", reals_json(c->share, CLOCK_PLACES));
 	json_object_set_new(o, "most", reals_json(c->most, CLOCK_PLACES));
+	json_object_set_new(o, "tails", tails_json(c->tails));
 	return o;
 }
 
@@ -228,6 +241,7 @@ static json_t *model_json(const struct model *m)
 	json_object_set_new(o, "seconds", real_json(m->seconds));
 	json_object_set_new(o, "recordings", count(m->recordings));
 	json_object_set_new(o, "without", count(m->without));
+	json_object_set_new(o, "setting", setting_json(&m->setting));
 	json_object_set_new(o, "keys", keys_json(m));
 	json_object_set_new(o, "counters", counters_json(m));
 	json_object_set_new(o, "regimes", regimes_json(m));

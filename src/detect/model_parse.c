@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "detect/model_file.h"
+#include "detect/setting_json.h"
 
 /* Bounds that no model comes near to. */
 #define KEYS_MOST     (1u << 20)
@@ -211,6 +212,24 @@ static int parse_regimes(const json_t *v, struct model *m, struct err *e)
 }
 
 /* A job whose calls tell no speed has none. */
+static int parse_tails(const json_t *list, struct pace_tail tails[PACE_TAILS], struct err *e)
+{
+	int rc = 0;
+	if (!list)
+		return 0; /* of an older model */
+	if (json_array_size(list) != PACE_TAILS)
+		return err_set(e, EINVAL, "'tails' of the clock is not a list of %d", PACE_TAILS);
+	for (size_t i = 0; i < PACE_TAILS && !rc; i++) {
+		double of[4];
+		rc = want_reals(json_array_get(list, i), 4, 0, 1e6, of, "'tails'", e);
+		if (!rc && !(of[1] > 0 && of[2] > 0 && of[3] > 0))
+			rc = err_set(e, EINVAL, "a tail of the clock falls nowhere");
+		if (!rc)
+			tails[i] = (struct pace_tail){of[0], of[1], of[2], of[3]};
+	}
+	return rc;
+}
+
 static int parse_clock(const json_t *o, struct model *m, struct err *e)
 {
 	struct model_clock *c = &m->clock;
@@ -238,7 +257,7 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 	if (!rc)
 		rc = want_reals(json_object_get(o, "most"), CLOCK_PLACES, 0, 1e12, c->most,
 				"'most'", e);
-	return rc;
+	return rc ? rc : parse_tails(json_object_get(o, "tails"), c->tails, e);
 }
 
 /* ---- mixtures ---- */
@@ -438,6 +457,8 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 				"'recordings'", e);
 	m->without = (unsigned)without;
 	m->recordings = (uint32_t)recordings;
+	if (!rc)
+		rc = setting_parse(&m->setting, json_object_get(o, "setting"), e);
 	if (!rc)
 		rc = parse_keys(json_object_get(o, "keys"), m, e);
 	if (!rc)

@@ -106,6 +106,22 @@ uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool m
 	return nearest;
 }
 
+bool regimes_know_functions(const struct regimes *r, const float shares[REGIME_PLACES])
+{
+	float all = sum(shares);
+	if (!r->frozen)
+		return true;
+	for (uint32_t i = 0; i < r->frozen; i++) {
+		const float *known = r->known[i].places;
+		float d = 0, alls = sum(known);
+		for (size_t k = 0; k < HALF; k++)
+			d += fabsf(known[k] / alls - shares[k] / all);
+		if (d <= (float)REGIME_DISTANCE)
+			return true;
+	}
+	return false;
+}
+
 uint32_t regimes_count(const struct regimes *r)
 {
 	return r->count;

@@ -52,6 +52,9 @@ void regimes_add(struct regimes *r, const struct model_regime *m);
 /* Which it is, from 1. Where none is near: a new one when may_add and there is room, else 0. A
  * regime that was not frozen (those of a model are) becomes the mean of its windows. */
 uint32_t regimes_of(struct regimes *r, const float shares[REGIME_PLACES], bool may_add);
+/* Whether functions are called in shares that are near those of a frozen one, whatever the sizes;
+ * where none is frozen, they are. */
+bool regimes_know_functions(const struct regimes *r, const float shares[REGIME_PLACES]);
 uint32_t regimes_count(const struct regimes *r);
 void regimes_get(const struct regimes *r, uint32_t number, struct model_regime *ret);
 void regimes_freeze(struct regimes *r); /* what is known now moves no more */

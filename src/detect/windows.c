@@ -192,6 +192,13 @@ void windows_process_gone(struct windows *w, uint32_t pid)
 		w->processes.data[i].gone = w->any_gone = true;
 }
 
+void windows_take_parents(struct windows *w, struct windows *from)
+{
+	map64_free(&w->parents);
+	w->parents = from->parents;
+	from->parents = (struct map64){0};
+}
+
 size_t windows_processes(const struct windows *w)
 {
 	return w->processes.len;
@@ -497,16 +504,19 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 
 /* ---- handing out ---- */
 
-static uint32_t regime_of(struct windows *w, struct process *p, const struct window *done)
+/* *ret_other_mix: the model has no such mix of functions. */
+static uint32_t regime_of(struct windows *w, struct process *p, const struct window *done,
+			  bool *ret_other_mix)
 {
 	float shares[REGIME_PLACES];
+	*ret_other_mix = false;
 	if (!w->o.regimes)
 		return 0;
 	regime_mix_window(&p->mix, &done->mix);
 	if (!regime_mix_shares(&p->mix, shares))
 		return 0;
-	uint32_t regime = regimes_of(w->o.regimes, shares, w->o.new_regimes);
-	return regime;
+	*ret_other_mix = w->o.clock && !regimes_know_functions(w->o.regimes, shares);
+	return regimes_of(w->o.regimes, shares, w->o.new_regimes);
 }
 
 /* The sums that tell how fast: of the layer that the model says, else of the one with most detail
@@ -536,6 +546,9 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 		clock_read(&r, w->o.clock, sums, w->o.window_ns);
 	row->pace = r.speed;
 	row->other_work = r.is_other;
+	row->unknown_share = r.unknown;
+	row->resized_share = r.resized;
+	row->other_mix &= !r.agrees;
 	for (size_t l = 0; l < DETECT_LAYERS && !row->resized; l++)
 		row->resized =
 			done->layers[l] && clock_resized(&done->layers[l]->clock, w->o.window_ns);
@@ -600,11 +613,9 @@ static void hand_out(struct windows *w, struct process *p)
 		window_free(done);
 		return;
 	}
-	struct feature_row row = {.start_ns = start,
-				  .end_ns = start + w->o.window_ns,
-				  .pid = p->pid,
-				  .gpu = -1,
-				  .regime = regime_of(w, p, done)};
+	struct feature_row row = {
+		.start_ns = start, .end_ns = start + w->o.window_ns, .pid = p->pid, .gpu = -1};
+	row.regime = regime_of(w, p, done, &row.other_mix);
 	work_of(w, p, done, &row); /* of the regime that this one may be */
 	p->pace = row.pace;
 	take_parents_pace(w, p, &row);

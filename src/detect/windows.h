@@ -101,6 +101,8 @@ void windows_end(struct windows *w);
 void windows_thread_gone(struct windows *w, uint32_t index);
 /* A process's parent; 0 unknown. */
 void windows_parent(struct windows *w, uint32_t pid, uint32_t parent);
+/* Those that another knows, which forgets them. */
+void windows_take_parents(struct windows *w, struct windows *from);
 /* As was told; 0 unknown. */
 uint32_t windows_parent_of(const struct windows *w, uint32_t pid);
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were

@@ -29,6 +29,7 @@ static void put_line(FILE *out, const struct detector_event *e)
 	buf_free(&key);
 	put_real(out, e->z);
 	put_real(out, e->gap_z);
+	put_real(out, e->more_ns);
 	fprintf(out, ",%d\n", e->anomalous);
 }
 
@@ -38,16 +39,16 @@ static void put_line(FILE *out, const struct detector_event *e)
 struct npy_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t pid, tid, key;
-	float z, gap_z;
+	float z, gap_z, more_ns;
 	uint8_t layer, anomalous;
-	uint8_t pad[2];
+	uint8_t pad[6];
 };
-_Static_assert(sizeof(struct npy_event) == 40, "records are packed");
+_Static_assert(sizeof(struct npy_event) == 48, "records are packed");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");
 #define EVENT_TYPE                                                                                 \
 	"[('start_ns', '<u8'), ('dur_ns', '<u8'), ('pid', '<u4'), ('tid', '<u4'), "                \
-	"('key', '<u4'), ('z', '<f4'), ('gap_z', '<f4'), ('layer', 'u1'), "                        \
-	"('anomalous', 'u1'), ('', 'V2')]"
+	"('key', '<u4'), ('z', '<f4'), ('gap_z', '<f4'), ('more_ns', '<f4'), "                     \
+	"('layer', 'u1'), ('anomalous', 'u1'), ('', 'V6')]"
 
 #define NPY_START_BYTES	 10  /* magic, version, length of the text */
 #define NPY_HEADER_BYTES 320 /* with these, and always: a multiple of 64 */
@@ -75,6 +76,7 @@ static void put_record(struct judged_events *o, const struct detector_event *e)
 				   .key = e->key_number,
 				   .z = (float)e->z,
 				   .gap_z = (float)e->gap_z,
+				   .more_ns = (float)e->more_ns,
 				   .layer = (uint8_t)e->layer,
 				   .anomalous = e->anomalous};
 	while (o->keys.len <= e->key_number)
@@ -123,7 +125,7 @@ void judged_events_begin(struct judged_events *o, FILE *out, bool npy)
 	if (npy)
 		put_header(out, EVENT_TYPE, 0);
 	else
-		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,anomalous\n", out);
+		fputs("start_ns,dur_ns,pid,tid,layer,key,z,gap_z,more_ns,anomalous\n", out);
 }
 
 void judged_events_put(struct judged_events *o, const struct detector_event *event)

@@ -19,12 +19,12 @@ static uint32_t layers_active(const struct model *m, const struct series_set *se
 double alarm_p(const struct alarm_rate *r, const struct model *m, const struct series_set *series,
 	       const struct feature_row *row)
 {
-	double alarms = r->alarms_per_hour > 0 ? r->alarms_per_hour : 1;
 	double ways = m->without & WITHOUT_CUSUM ? 1 : 2;
 	double hours = fmax((double)(row->end_ns - row->start_ns), 1e6) / NS_PER_HOUR;
 	uint32_t layers = layers_active(m, series, row->start_ns);
 	uint32_t active = series_active(series, row->layer, row->start_ns);
-	double p = alarms * hours / (ways * (layers ? layers : 1) * (active ? active : 1));
+	double p =
+		r->alarms_per_hour * hours / (ways * (layers ? layers : 1) * (active ? active : 1));
 	return fmin(p, 0.1);
 }
 

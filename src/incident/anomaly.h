@@ -44,7 +44,7 @@ struct anomaly {
 	char why[256]; /* one sentence */
 };
 
-/* An event as it is judged, when its window is. */
+/* An event as it was judged. */
 struct detector_event {
 	uint64_t start_ns, dur_ns;
 	uint32_t pid, tid;
@@ -53,5 +53,6 @@ struct detector_event {
 	const char *key;
 	uint32_t key_number; /* the same for the same text, dense from 1 */
 	double z, gap_z;     /* NaN unknown */
-	bool anomalous;	     /* in an anomaly of its layer and process, or by itself */
+	double more_ns;	     /* beyond what is usual, in the call itself; NaN unknown */
+	bool anomalous;	     /* it was slow, by itself: slow_calls.h */
 };

@@ -133,6 +133,23 @@ static void on_event(void *ctx, const struct detector_event *e)
 	x->o->event(x->o->ctx, e);
 }
 
+static void on_misfit(void *ctx, const struct model_misfit *m)
+{
+	const struct finding *x = ctx;
+	struct model_misfit *kept = vec_push(&x->list->misfits);
+	*kept = *m;
+	kept->differs = m->differs ? xstrdup(m->differs) : NULL;
+}
+
+static void setting_of(void *ctx, uint32_t pid, struct setting *ret)
+{
+	const struct finding *x = ctx;
+	(void)pid;
+	for (size_t i = 0; i < x->list->setting.facts.len; i++)
+		setting_add(ret, x->list->setting.facts.data[i].name,
+			    x->list->setting.facts.data[i].value);
+}
+
 static struct detector *detector_of(struct finding *x)
 {
 	const struct anomaly_list_options *o = x->o;
@@ -145,7 +162,17 @@ static struct detector *detector_of(struct finding *x)
 						       .tell = on_anomaly,
 						       .tell_ctx = x,
 						       .row = on_row,
+						       .misfit = on_misfit,
+						       .setting = setting_of,
 						       .event = o->event ? on_event : NULL});
+}
+
+static void keep_changes(struct anomaly_list *ret, const struct detector *d)
+{
+	size_t n;
+	const struct change *list = detector_changes(d, &n);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&ret->changes) = list[i];
 }
 
 void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader,
@@ -153,9 +180,11 @@ void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader
 {
 	struct finding x = {.list = ret, .o = o};
 	struct detector *d = detector_of(&x);
+	setting_add_recording(&ret->setting, reader->tables);
 	x.layers = detector_layers(d);
 	detector_recording(d, reader, o->progress, o->progress_ctx);
 	detector_stats(d, &ret->stats);
+	keep_changes(ret, d);
 	detector_free(d);
 	settle(ret, reader);
 }
@@ -213,4 +242,9 @@ void anomaly_list_free(struct anomaly_list *l)
 	for (size_t i = 0; i < l->rows.len; i++)
 		free_strings(&l->rows.data[i].a);
 	vec_free(&l->rows);
+	for (size_t i = 0; i < l->misfits.len; i++)
+		free((char *)l->misfits.data[i].differs);
+	vec_free(&l->misfits);
+	vec_free(&l->changes);
+	setting_free(&l->setting);
 }

@@ -9,12 +9,13 @@
 #define WINDOW_NS   1000000000ULL
 #define LOSSES_HELD 64 /* windows */
 #define UPTO_MOST   60 /* windows that are handed out one by one */
-#define EVENTS_HELD 16 /* windows: a sum may say later that an anomaly began in them */
 
 /* Without a model counters depend on the rows before, and rows of a file are judged as they come.
  */
 static void judge(struct detector *d, const struct made_row *row)
 {
+	if (row->row.start_ns < d->from_ns)
+		return;
 	if (d->o.whole && !d->learning)
 		row_queue_push(&d->queue, row);
 	else
@@ -23,7 +24,9 @@ static void judge(struct detector *d, const struct made_row *row)
 
 static void judge_queued(void *ctx, const struct made_row *row)
 {
-	judging_row(ctx, row);
+	struct detector *d = ctx;
+	if (!d->until_ns || row->row.start_ns < d->until_ns)
+		judging_row(d, row);
 }
 
 static void window_row(void *ctx, const struct feature_row *row, const struct window_detail *detail)
@@ -31,7 +34,8 @@ static void window_row(void *ctx, const struct feature_row *row, const struct wi
 	struct detector *d = ctx;
 	struct made_row made;
 	made_row_of_window(&made, row, detail);
-	d->events_of_unknown_keys += detail->events - detail->known;
+	if (!d->again)
+		d->events_of_unknown_keys += detail->events - detail->known;
 	judge(d, &made);
 }
 
@@ -47,6 +51,13 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *w
 {
 	struct detector *d = ctx;
 	hardware_mix(d->hardware, pid, start_ns, work);
+}
+
+/* Of a file that is read again. */
+static bool is_before(void *ctx, uint64_t start_ns)
+{
+	const struct detector *d = ctx;
+	return start_ns < d->from_ns;
 }
 
 static void open_sources(struct detector *d)
@@ -65,6 +76,7 @@ static void open_sources(struct detector *d)
 		.clock = d->o.model ? &d->o.model->clock : NULL,
 		.waits = d->o.model && d->o.model->clock.waits,
 		.row = window_row,
+		.left_out = d->o.whole && d->from_ns ? is_before : NULL,
 		.mix = mix,
 		.ctx = d,
 	});
@@ -83,33 +95,48 @@ static uint32_t parent_of(const void *ctx, uint32_t pid)
 	return windows_parent_of(d->windows, pid);
 }
 
+/* What lasts as long as the detector. */
 static void make_parts(struct detector *d)
+{
+	const struct detector_options *o = &d->o;
+	d->queue.window_ns = d->window_ns;
+	d->losses.window_ns = d->window_ns;
+	d->saves.window_ns = d->window_ns;
+	d->rows.o = o;
+	d->incidents = (struct incidents){.parent_of = parent_of, .ctx = d};
+	d->changes = (struct changes){.tell = o->change, .ctx = o->tell_ctx};
+	d->waits = (struct collective_waits){.tell = collective_tell, .ctx = d};
+}
+
+/* What goes by the model. */
+static void make_judges(struct detector *d)
 {
 	const uint64_t window_ns = d->window_ns;
 	const struct detector_options *o = &d->o;
-	d->queue.window_ns = window_ns;
-	d->losses.window_ns = window_ns;
-	d->saves.window_ns = window_ns;
 	d->fresh = (struct fresh_work){.window_ns = window_ns};
 	d->fresh.keys_known = o->model ? detect_keys_count(d->known.keys) : 0;
-	d->rows.o = o;
-	d->incidents = (struct incidents){.parent_of = parent_of, .ctx = d};
-	d->episodes = (struct episodes){
-		.o = o, .known = &d->known, .rows = &d->rows, .incidents = &d->incidents};
-	d->events = (struct told_events){.o = o,
-					 .known = &d->known,
-					 .episodes = &d->episodes,
-					 .judged_since = &d->judging.judged_since,
-					 .window_ns = window_ns};
-	d->waits = (struct collective_waits){.tell = collective_tell, .ctx = d};
-	d->judging.rate.alarms_per_hour = o->alarms_per_hour;
+	d->fit = (struct model_fit){.o = o};
+	d->episodes = (struct episodes){.o = o,
+					.known = &d->known,
+					.rows = &d->rows,
+					.incidents = &d->incidents,
+					.last_id = d->episodes.last_id};
+	d->judging = (struct judging){.lossy_rows = d->judging.lossy_rows};
+	d->judging.rate.alarms_per_hour = o->alarms_per_hour > 0 ? o->alarms_per_hour : 1;
 	d->judging.rate.least_effect = o->least_effect > 0 ? o->least_effect : LEAST_EFFECT;
 	if (o->model && d->known.regimes)
 		d->judging.regimes_known = regimes_count(d->known.regimes);
 	open_sources(d);
 	d->job = (struct job_family){.window_ns = window_ns,
 				     .windows = d->windows,
-				     .without_pace = d->model->without & WITHOUT_PACE};
+				     .paces = {.window_ns = window_ns,
+					       .learned = d->model->clock.layer == DETECT_LAYERS}};
+}
+
+static void learn_from_now_on(struct detector *d)
+{
+	d->learning = learn_live_new(d->window_ns, d->known.counters);
+	d->model = learn_live_model(d->learning);
 }
 
 struct detector *detector_new(const struct detector_options *o)
@@ -124,10 +151,10 @@ struct detector *detector_new(const struct detector_options *o)
 		known_of_model(&d->known, o->model, 0);
 	} else {
 		known_make(&d->known, 0, 0);
-		d->learning = learn_live_new(d->window_ns, d->known.counters);
-		d->model = learn_live_model(d->learning);
+		learn_from_now_on(d);
 	}
 	make_parts(d);
+	make_judges(d);
 	return d;
 }
 
@@ -136,19 +163,25 @@ const struct detect_layers *detector_layers(const struct detector *d)
 	return detect_keys_layers(d->known.keys);
 }
 
-void detector_free(struct detector *d)
+static void free_judges(struct detector *d)
 {
-	windows_free(d->windows);
 	hardware_free(d->hardware);
 	vec_free(&d->queue.rows);
 	judging_free(&d->judging);
 	episodes_free(&d->episodes);
-	incidents_free(&d->incidents);
-	told_rows_free(&d->rows);
-	told_events_free(&d->events);
 	job_free(&d->job);
 	fresh_work_free(&d->fresh);
+	model_fit_free(&d->fit);
+}
+
+void detector_free(struct detector *d)
+{
+	free_judges(d);
+	windows_free(d->windows);
+	incidents_free(&d->incidents);
+	told_rows_free(&d->rows);
 	saves_free(&d->saves);
+	changes_free(&d->changes);
 	losses_free(&d->losses);
 	collective_waits_free(&d->waits);
 	vec_free(&d->ended);
@@ -157,21 +190,43 @@ void detector_free(struct detector *d)
 	free(d);
 }
 
+void detector_relearn(struct detector *d, uint64_t from_ns)
+{
+	struct windows *before = d->windows;
+	judging_end(d);
+	free_judges(d);
+	d->from_ns = from_ns;
+	d->until_ns = 0;
+	d->ending = false;
+	d->o.model = NULL;
+	known_forget(&d->known, 0);
+	learn_from_now_on(d);
+	make_judges(d);
+	windows_take_parents(d->windows, before);
+	windows_free(before);
+	d->again = d->o.whole;
+	if (!d->again)
+		return;
+	saves_free(&d->saves);
+	losses_forget(&d->losses);
+	detect_keys_forget_rows(d->known.keys);
+}
+
 static void count_event(struct detector *d, const struct windows_event *e)
 {
 	uint64_t end = e->start_ns + e->dur_ns;
 	d->last_event_ns = end > d->last_event_ns ? end : d->last_event_ns;
-	d->events_seen++;
+	d->events_seen += !d->again;
 	losses_seen(&d->losses, end);
 	fresh_work_event(&d->fresh, e);
 	saves_event(&d->saves, e);
-	told_events_hold(&d->events, e);
 }
 
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)
 {
 	struct windows_event e;
-	collective_waits_call(&d->waits, n, c);
+	if (!d->again)
+		collective_waits_call(&d->waits, n, c);
 	if (windows_call(d->windows, n, c, &e))
 		count_event(d, &e);
 }
@@ -247,6 +302,7 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		windows_process_gone(d->windows, ended.pid);
 		hardware_process_gone(d->hardware, ended.pid);
 		collective_waits_gone(&d->waits, ended.pid);
+		model_fit_forget(&d->fit, ended.pid);
 		judging_process_gone(d, ended.pid, now_ns);
 		job_forget(&d->job, &ended);
 	}
@@ -269,17 +325,29 @@ static void hand_out_upto(struct detector *d, uint64_t now_ns)
 
 void detector_upto(struct detector *d, uint64_t now_ns)
 {
+	uint64_t since_ns;
 	hand_out_upto(d, now_ns);
 	if (d->o.whole)
 		return;
+	if (model_fit_settle(&d->fit, &since_ns))
+		detector_relearn(d, now_ns);
 	judging_upto(d, now_ns);
 	forget_ended(d, now_ns);
 	fresh_work_upto(&d->fresh, now_ns);
 	saves_upto(&d->saves, now_ns);
 	if (now_ns > LOSSES_HELD * d->window_ns)
 		losses_upto(&d->losses, now_ns - LOSSES_HELD * d->window_ns);
-	if (now_ns > EVENTS_HELD * d->window_ns)
-		told_events_upto(&d->events, now_ns - EVENTS_HELD * d->window_ns);
+}
+
+/* Of a file it is known before any row is judged. */
+static void look_for_fit(struct detector *d)
+{
+	uint64_t since_ns;
+	row_queue_sort(&d->queue);
+	for (size_t i = 0; i < d->queue.rows.len; i++)
+		model_fit_row(&d->fit, &d->queue.rows.data[i].row);
+	if (model_fit_settle(&d->fit, &since_ns))
+		d->until_ns = since_ns;
 }
 
 void detector_end(struct detector *d)
@@ -287,10 +355,11 @@ void detector_end(struct detector *d)
 	d->ending = true;
 	windows_end(d->windows);
 	hardware_end(d->hardware);
+	if (d->reads_again)
+		look_for_fit(d);
 	row_queue_drain(&d->queue, judge_queued, d);
 	judging_end(d);
 	told_rows_end(&d->rows);
-	told_events_upto(&d->events, UINT64_MAX);
 }
 
 void detector_stats(const struct detector *d, struct detector_stats *ret)
@@ -301,4 +370,10 @@ void detector_stats(const struct detector *d, struct detector_stats *ret)
 				       .unknown_keys = d->events_of_unknown_keys,
 				       .late = windows_late(d->windows),
 				       .lossy_rows = d->judging.lossy_rows};
+}
+
+const struct change *detector_changes(const struct detector *d, size_t *ret_n)
+{
+	*ret_n = d->changes.list.len;
+	return d->changes.list.data;
 }

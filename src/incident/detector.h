@@ -10,14 +10,28 @@
 #include <stdint.h>
 
 #include "detect/features.h"
+#include "detect/fit.h"
 #include "detect/model.h"
 #include "detect/names.h"
 #include "detect/rows_file.h"
 #include "incident/anomaly.h"
+#include "incident/changes.h"
 #include "events/visitor.h"
 
 #define LEAST_EFFECT 0.1
 #define NO_EFFECT    1e-9 /* whatever is lost */
+
+/* The model does not fit the run, or one of its processes: told once. */
+struct model_misfit {
+	uint32_t pid;		    /* that shows it */
+	uint64_t since_ns, told_ns; /* start of the first of the windows that it was found by */
+	enum fit_verdict verdict;   /* above FIT_FITS */
+	double pace;		    /* in the middle of these windows, and */
+	double share;		    /* of their time in calls that the model does not know */
+	bool relearns;		    /* the model is given up: what comes is learned */
+	const char *differs;	    /* from what was learned; NULL: nothing that is known */
+	char why[768];		    /* one sentence or two */
+};
 
 struct detector_options {
 	const struct model *model; /* NULL: learns from what comes */
@@ -32,12 +46,19 @@ struct detector_options {
 	bool whole;
 	void (*tell)(void *ctx, const struct anomaly *a); /* when it is found, and when it ends */
 	void *tell_ctx;
+	/* Of the model; may be NULL. The second adds what a run is made on, as far as it is known.
+	 */
+	void (*misfit)(void *ctx, const struct model_misfit *m);
+	void (*setting)(void *ctx, uint32_t pid, struct setting *ret);
+	/* Other work that is no fault, each kind of a process once, when it is known; may be NULL.
+	 */
+	void (*change)(void *ctx, const struct change *c);
 	/* Each row, or NULL: for --rows and watch. p is NaN where not judged. alarmed: it is of an
 	 * anomaly; a whole file's rows come at its end, when all of them are known, others as they
 	 * are judged. */
 	void (*row)(void *ctx, const struct feature_row *row, double score, double p, bool alarmed);
-	/* Each event, or NULL: for --events. z, gap_z: NaN unknown. As they are judged, of at most
-	 * 2,097,152 in 16 windows; of detector_recording at its end, in the order of the file. */
+	/* Each event, or NULL: for --events. Of detector_recording alone, at its end, in the order
+	 * of the file. */
 	void (*event)(void *ctx, const struct detector_event *e);
 };
 
@@ -75,7 +96,8 @@ void detector_upto(struct detector *d, uint64_t now_ns);
 /* Nothing more comes: open windows are judged and open anomalies end. */
 void detector_end(struct detector *d);
 
-/* All of a file, its steps too, and then detector_end; options: whole. progress may be NULL. */
+/* All of a file, its steps too, and then detector_end; options: whole. progress may be NULL. Where
+ * the model does not fit, it is read again from there on and judged without. */
 void detector_recording(struct detector *d, const struct row_source *r,
 			void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
 
@@ -89,3 +111,5 @@ struct detector_stats {
 	uint64_t lossy_rows;   /* that were not judged: they lack events that were lost */
 };
 void detector_stats(const struct detector *d, struct detector_stats *ret);
+/* The changes that were told, as they are by now; valid as long as the detector. */
+const struct change *detector_changes(const struct detector *d, size_t *ret_n);

@@ -1,15 +1,16 @@
 /* detector_impl.h - the parts of a detector; for src/incident alone.
  *
  * Events and counters become rows in open windows (src/detect); judging.c makes a p of each row
- * that no excuse is found for, and alarms; episodes.c makes anomalies of those; told_rows.c and
- * told_events.c hand out rows and events with what they came to. */
+ * that no excuse is found for, and alarms; episodes.c makes anomalies of those; told_rows.c
+ * hands out rows with what they came to, event_reread.c a file's events. */
 #pragma once
 
 #include "detect/learn_live.h"
 #include "incident/collective_waits.h"
 #include "incident/excuses.h"
 #include "incident/judging.h"
-#include "incident/told_events.h"
+#include "incident/model_fit.h"
+#include "incident/told_rows.h"
 
 struct detector {
 	struct detector_options o;
@@ -26,19 +27,28 @@ struct detector {
 	struct judging judging;
 	struct job_family job;
 	struct fresh_work fresh;
+	struct model_fit fit;
 	struct saves saves;
+	struct changes changes;
 	struct losses losses;
 	struct collective_waits waits;
+	/* Windows that begin before are not judged, of a file that is read again; nor those that
+	 * begin then or later, for the model does not fit. */
+	uint64_t from_ns, until_ns;
 	uint64_t last_event_ns;
-	bool ending; /* nothing more comes */
+	bool ending;	  /* nothing more comes */
+	bool reads_again; /* of a file: it can be */
+	bool again;	  /* it is: what goes by no model was told */
 
 	struct episodes episodes;
 	struct incidents incidents;
 	struct told_rows rows;
-	struct told_events events;
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	uint64_t events_seen, events_of_unknown_keys;
 };
 
+/* The model does not fit: what is usual is learned from then on. Of a file, all of it comes again,
+ * and what begins before is left alone. */
+void detector_relearn(struct detector *d, uint64_t from_ns);
 /* collective_told.c: what waits has found is told as an anomaly; ctx is the detector. */
 void collective_tell(void *ctx, const struct collective_wait *wait);

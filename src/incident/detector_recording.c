@@ -81,27 +81,26 @@ static void reread_events(struct reading *reading, const struct row_source *r)
 {
 	struct recording_sink sink = {
 		.ctx = reading, .call = reread_call, .gpu_span = reread_gpu_span};
-	reading->reread = event_reread_new(&reading->d->events);
-	if (reading->d->episodes.list.len)
+	struct detector *d = reading->d;
+	reading->reread = event_reread_new(
+		&(struct event_reread_options){.o = &d->o,
+					       .known = &d->known,
+					       .episodes = &d->episodes,
+					       .judged_since = &d->judging.judged_since,
+					       .from_ns = d->from_ns,
+					       .until_ns = d->until_ns,
+					       .window_ns = d->window_ns});
+	if (d->episodes.list.len)
 		recording_feed(r, &sink);
-	event_reread_edges(reading->reread);
+	event_reread_find(reading->reread);
 	recording_feed(r, &sink);
 	event_reread_free(reading->reread);
 }
 
-void detector_recording(struct detector *d, const struct row_source *r,
-			void (*on_progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
+static void read_all(struct reading *reading, const struct row_source *r)
 {
-	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
-	detect_names_of_source(&reading.names, r);
-	d->events.rereads = d->o.event != NULL;
-	const struct rec_tables *tables = r->tables;
-	for (size_t i = 0; i < tables->processes.len; i++) {
-		const struct m_process *p = &tables->processes.data[i];
-		windows_parent(d->windows, p->pid, p->parent_pid);
-		collective_waits_process(&d->waits, p);
-	}
-	recording_feed(r, &(struct recording_sink){.ctx = &reading,
+	struct detector *d = reading->d;
+	recording_feed(r, &(struct recording_sink){.ctx = reading,
 						   .call = call,
 						   .gpu_span = gpu_span,
 						   .wait = wait,
@@ -110,6 +109,25 @@ void detector_recording(struct detector *d, const struct row_source *r,
 						   .progress = progress});
 	judge_steps(d, r);
 	detector_end(d);
-	if (d->events.rereads)
-		reread_events(&reading, r);
+	if (d->o.event)
+		reread_events(reading, r);
+}
+
+void detector_recording(struct detector *d, const struct row_source *r,
+			void (*on_progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
+{
+	struct reading reading = {.d = d, .progress = on_progress, .progress_ctx = ctx};
+	detect_names_of_source(&reading.names, r);
+	d->reads_again = true;
+	const struct rec_tables *tables = r->tables;
+	for (size_t i = 0; i < tables->processes.len; i++) {
+		const struct m_process *p = &tables->processes.data[i];
+		windows_parent(d->windows, p->pid, p->parent_pid);
+		collective_waits_process(&d->waits, p);
+	}
+	read_all(&reading, r);
+	if (!d->until_ns)
+		return;
+	detector_relearn(d, d->until_ns);
+	read_all(&reading, r);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "incident/job_family.h"
+
 #define TIME_BYTES 32
 #define LEAST_TOLD 0.05 /* ln ratio: less is no reason that is worth a sentence */
 
@@ -56,11 +58,6 @@ static const char *keep_text(struct episode *e, const char *text)
 
 /* ---- features of its worst row ---- */
 
-static bool has_values(enum detect_layer layer)
-{
-	return detect_layer_traits(layer) & LAYER_BY_COUNTERS;
-}
-
 /* The unit that a counter's name ends in. */
 static const char *unit_of_counter(const char *name)
 {
@@ -100,7 +97,7 @@ void episode_features(const struct known *known, struct episode *e, const struct
 		e->a.features[at].value = j->row->x[best];
 		e->a.features[at].usual = j->explained.usual[best] + j->shift[best];
 		e->a.features[at].share_ratio = j->explained.shares[best];
-		if (has_values(j->row->layer))
+		if (layer_has_counters(j->row->layer))
 			counters_usual_get(known->counters, j->row->layer, best, j->row->regime,
 					   &usual);
 		if (usual.count && values) {
@@ -311,14 +308,25 @@ static void why_of_step(struct episode *e)
 			 span);
 }
 
+/* It never was as usual. */
+static void say_since_when(struct anomaly *a)
+{
+	static const char since[] = ", since its work began";
+	size_t len = strlen(a->why);
+	if (!strstr(a->why, since) && len + sizeof(since) <= sizeof(a->why))
+		memcpy(a->why + len, since, sizeof(since));
+}
+
 void episode_describe(const struct known *known, struct episode *e, bool keep)
 {
 	if (!keep)
 		e->reason = (struct reason){.kind = REASON_NONE};
-	if (has_values(e->a.layer))
+	if (layer_has_counters(e->a.layer))
 		why_of_counter(e);
 	else if (e->a.layer == DETECT_STEP)
 		why_of_step(e);
 	else
 		why_of_calls(known, e);
+	if (e->series && e->series->judged_ns && e->a.start_ns <= e->series->judged_ns)
+		say_since_when(&e->a);
 }

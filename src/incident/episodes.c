@@ -16,14 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "incident/episode_events.h"
-
 #define ONSET_SLACK 2.5
 #define RARITY_MOST 24.0 /* what is rarer is no more so: of long tails little is known */
-#define USUAL_ROWS  5
-#define CALLS_MOST  64	/* keys of an anomaly that are added up */
-#define OVER	    3.0 /* two normal rows have about as much */
-#define DOUBTFUL    3.5 /* -ln p: three rows in a hundred have more */
+#define CALLS_MOST  64	 /* keys of an anomaly that are added up */
+#define OVER	    3.0	 /* two normal rows have about as much */
+#define DOUBTFUL    3.5	 /* -ln p: three rows in a hundred have more */
 
 static void episode_free(struct episode *e)
 {
@@ -33,9 +30,6 @@ static void episode_free(struct episode *e)
 	vec_free(&e->calls);
 	vec_free(&e->after);
 	vec_free(&e->doubtful);
-	vec_free(&e->marked);
-	free(e->edges);
-	slow_free(e);
 	free(e);
 }
 
@@ -44,19 +38,6 @@ void episodes_free(struct episodes *s)
 	for (size_t i = 0; i < s->list.len; i++)
 		episode_free(s->list.data[i]);
 	vec_free(&s->list);
-}
-
-void episodes_forget(struct episodes *s, uint64_t before_ns)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < s->list.len; i++) {
-		struct episode *e = s->list.data[i];
-		if (e->a.ended && e->a.end_ns < before_ns)
-			episode_free(e);
-		else
-			s->list.data[kept++] = e;
-	}
-	s->list.len = kept;
 }
 
 static int by_key(const void *a, const void *b)
@@ -104,7 +85,6 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 				.lost_ns = NAN};
 	snprintf(e->a.layer_name, sizeof(e->a.layer_name), "%s",
 		 detect_layer_name(detect_keys_layers(all->known->keys), s->layer));
-	e->first_end_ns = j->row->end_ns;
 	*vec_push(&all->list) = e;
 	s->open = e;
 	return e;
@@ -141,37 +121,18 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	return reaches ? since_ns : ret;
 }
 
-/* A row becomes one of the anomaly. Which of them are doubtful is asked for rows and events that
- * come afterwards: live an anomaly may last for days. */
+/* A row becomes one of the anomaly. Which of them are doubtful is asked for rows that are told
+ * afterwards: live an anomaly may last for days. */
 static void join_row(const struct episodes *all, struct episode *e, const struct recent_row *r)
 {
 	double rare = isnan(r->p) ? 0 : rarity(r->p);
-	bool asked = all->o->whole || all->o->event;
-	if (asked && rare < DOUBTFUL)
+	if (all->o->whole && rare < DOUBTFUL)
 		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
 	if (isnan(r->p))
 		return;
 	calls_add(e, &r->calls);
 	e->a.windows++;
 	e->rarity += rare;
-	e->first_rarity = e->a.windows == 1 ? rare : e->first_rarity;
-	e->last_rarity = rare;
-	e->events += (double)r->events;
-	e->first_events = e->a.windows == 1 ? (double)r->events : e->first_events;
-	e->last_events = (double)r->events;
-}
-
-/* What is usual just before the anomaly: rows from the n-th back on. */
-static void note_usual(struct episode *e, const struct series *s, uint32_t n)
-{
-	double sum = 0;
-	uint32_t i = n;
-	for (; i < s->recent_len && i < n + USUAL_ROWS; i++)
-		sum += (double)series_recent(s, i)->events;
-	e->usual_events = i > n ? sum / (i - n) : NAN;
-	e->before_ns = e->a.start_ns;
-	if (i > n && series_recent(s, n)->end_ns == e->a.start_ns)
-		e->before_ns = series_recent(s, n)->start_ns;
 }
 
 /* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
@@ -183,25 +144,19 @@ static void join_recent(const struct episodes *all, struct episode *e, struct se
 	while (n < s->recent_len &&
 	       (series_recent(s, n)->start_ns >= since_ns || series_recent(s, n)->p < near_p))
 		n++;
-	if (n) {
+	if (n)
 		e->a.start_ns = series_recent(s, n - 1)->start_ns;
-		e->first_end_ns = series_recent(s, n - 1)->end_ns;
-	}
-	note_usual(e, s, n);
 	while (n > 0)
 		join_row(all, e, series_recent(s, --n));
 	s->recent_len = 0;
-	if (since_ns < e->a.start_ns) {
-		e->first_end_ns = since_ns + (e->first_end_ns - e->a.start_ns);
+	if (since_ns < e->a.start_ns)
 		e->a.start_ns = since_ns;
-	}
 }
 
 static struct recent_row row_of(const struct judged *j)
 {
 	return (struct recent_row){.start_ns = j->row->start_ns,
 				   .end_ns = j->row->end_ns,
-				   .events = j->row->events,
 				   .p = j->p,
 				   .calls = j->made->calls};
 }
@@ -219,7 +174,6 @@ static void hand_out(const struct episodes *all, struct episode *e)
 static void extend(const struct episodes *all, struct episode *e, const struct judged *j)
 {
 	e->a.end_ns = j->row->end_ns;
-	e->last_start_ns = j->row->start_ns;
 	for (size_t i = 0; i < e->after.len; i++)
 		join_row(all, e, &e->after.data[i]);
 	e->after.len = 0;
@@ -234,32 +188,34 @@ static void extend(const struct episodes *all, struct episode *e, const struct j
 	episode_features(all->known, e, j);
 }
 
-double episode_half_rarity(const struct episode *e)
+/* Half of what its rows have in the mean: rows that have less are less than wholly in it. */
+static double half_rarity(const struct episode *e)
 {
 	return e->a.windows ? e->rarity / e->a.windows / 2 : 0;
 }
 
-void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret)
+/* Its time less its rows that are as usual. */
+static void pieces_of(const struct episode *e, pieces *ret)
 {
-	double usual = episode_half_rarity(e);
-	uint64_t at = from_ns;
-	for (size_t i = 0; i < e->doubtful.len && at < to_ns; i++) {
+	double usual = half_rarity(e);
+	uint64_t at = e->a.start_ns, end_ns = e->a.end_ns;
+	for (size_t i = 0; i < e->doubtful.len && at < end_ns; i++) {
 		const struct doubtful_row *r = &e->doubtful.data[i];
 		if (r->rarity >= usual || r->end_ns <= at)
 			continue;
 		if (r->start_ns > at)
 			*vec_push(ret) =
-				(struct piece){at, r->start_ns < to_ns ? r->start_ns : to_ns};
+				(struct piece){at, r->start_ns < end_ns ? r->start_ns : end_ns};
 		at = r->end_ns;
 	}
-	if (at < to_ns)
-		*vec_push(ret) = (struct piece){at, to_ns};
+	if (at < end_ns)
+		*vec_push(ret) = (struct piece){at, end_ns};
 }
 
 static void cover_rows(const struct episodes *all, const struct episode *e)
 {
 	pieces parts = {0};
-	episode_pieces(e, e->a.start_ns, e->a.end_ns, &parts);
+	pieces_of(e, &parts);
 	told_rows_cover(all->rows, &e->a, &parts);
 	vec_free(&parts);
 }
@@ -275,7 +231,7 @@ void episode_end(struct episodes *all, struct series *s)
 		cover_rows(all, e);
 	hand_out(all, e);
 	if (all->o->event)
-		return; /* events may lie in it: episodes_forget */
+		return; /* events are looked for in it: event_reread.c */
 	for (size_t i = 0; i < all->list.len; i++)
 		if (all->list.data[i] == e)
 			all->list.data[i--] = all->list.data[--all->list.len];
@@ -286,7 +242,7 @@ void episode_end(struct episodes *all, struct series *s)
 static bool follow(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
-	double of_row = rarity(j->p) - fmax(ONSET_SLACK, episode_half_rarity(e));
+	double of_row = rarity(j->p) - fmax(ONSET_SLACK, half_rarity(e));
 	e->evidence += of_row;
 	bool by_itself = e->evidence > evidence(NEAR_P) || rarity(j->p) >= CUSUM_MOST;
 	if (by_itself || j->beside) {

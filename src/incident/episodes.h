@@ -6,7 +6,6 @@
 #include "detect/learn_known.h"
 #include "incident/detector.h"
 #include "incident/incidents.h"
-#include "incident/pieces.h"
 #include "incident/series.h"
 #include "incident/told_rows.h"
 
@@ -54,23 +53,13 @@ struct episode {
 	struct series *series;
 	uint32_t process; /* that it is of, or whose work the GPU does; 0 unknown */
 	struct reason reason;
-	uint64_t first_end_ns;	/* of its first and start of its last window: events in them are */
-	uint64_t last_start_ns; /* looked at one by one */
-	uint32_t quiet;		/* rows since the last that belongs to it */
-	double evidence;	/* of these, summed up: little */
+	uint32_t quiet;		      /* rows since the last that belongs to it */
+	double evidence;	      /* of these, summed up: little */
 	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
-	VEC(char *) texts;		  /* the anomaly's strings */
-	uint64_t from_ns, to_ns;	  /* of events, once they were looked at; 0 not yet */
-	double rarity;			  /* of its rows, summed up: -ln p each */
-	double first_rarity, last_rarity; /* of its first and last row */
-	double events, first_events, last_events; /* of its rows, likewise */
-	double usual_events;	/* of the normal rows before it, in the mean; NaN: none */
-	uint64_t before_ns;	/* start of the normal row just before it; else its own */
-	struct edges *edges;	/* where events are told */
-	struct slow_keys *slow; /* likewise */
+	VEC(char *) texts;		   /* the anomaly's strings */
+	double rarity;			   /* of its rows, summed up: -ln p each */
 	VEC(struct doubtful_row) doubtful; /* in order of time */
-	pieces marked;			   /* of events, likewise */
 };
 
 struct episodes {
@@ -83,8 +72,6 @@ struct episodes {
 };
 
 void episodes_free(struct episodes *s);
-/* Forgets those that ended before; where events are told. */
-void episodes_forget(struct episodes *s, uint64_t before_ns);
 
 /* A row of the series that was judged: opens, extends or ends its anomaly. Whether it is of one, by
  * itself. */
@@ -93,10 +80,6 @@ bool episode_row(struct episodes *all, struct series *s, const struct judged *j)
  * before it. */
 void episode_unjudged(struct episodes *all, struct series *s, const struct feature_row *row);
 void episode_end(struct episodes *all, struct series *s);
-/* Half of what its rows have in the mean: rows that have less are less than wholly in it. */
-double episode_half_rarity(const struct episode *e);
-/* Adds the parts of an anomaly, within from_ns..to_ns, less its rows that are as usual. */
-void episode_pieces(const struct episode *e, uint64_t from_ns, uint64_t to_ns, pieces *ret);
 
 /* ---- episode_why.c ---- */
 /* Names the anomaly, what did most and says why in a sentence. keep: the reason stays that was

@@ -1,21 +1,13 @@
 /* excuses.c - the table of excuses, and the test of each. */
 #include "incident/excuses.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "detect/judge.h"
 #include "detect/learn_known.h"
 #include "incident/detector_impl.h"
 
-#define WARMUP_NS   ((uint64_t)(WARMUP_S * 1e9))
-#define LASTING_NS  600000000000ULL /* anomalies of counters */
-#define ERRORS_MOST 0.5		    /* share of the distance that failed calls may have */
-
-static bool is_of_counters(enum detect_layer layer)
-{
-	return detect_layer_traits(layer) & LAYER_BY_COUNTERS;
-}
+#define WARMUP_NS  ((uint64_t)(WARMUP_S * 1e9))
+#define LASTING_NS 600000000000ULL /* anomalies of counters */
 
 static bool lacks_calls(const struct excuse_case *c)
 {
@@ -44,6 +36,11 @@ static bool has_new_sizes(const struct excuse_case *c)
 	return c->work->fresh;
 }
 
+static bool model_is_stale(const struct excuse_case *c)
+{
+	return model_fit_excuses(&c->d->fit, c->row);
+}
+
 static bool is_other_work(const struct excuse_case *c)
 {
 	return c->work->shift->known && (c->row->other_work || c->work->leaves);
@@ -52,16 +49,6 @@ static bool is_other_work(const struct excuse_case *c)
 static bool is_checkpoint(const struct excuse_case *c)
 {
 	return saves_cover(&c->d->saves, c->row);
-}
-
-static bool counters_lag(const struct excuse_case *c)
-{
-	return c->work->lags;
-}
-
-static bool parent_left(const struct excuse_case *c)
-{
-	return c->work->job == JOB_LEFT;
 }
 
 /* Windows that the events of a recording end in. */
@@ -76,45 +63,12 @@ static bool is_new_work(const struct excuse_case *c)
 	return !c->work->shift->known;
 }
 
-static bool calls_failed(const struct excuse_case *c)
-{
-	size_t errors = feature_place(c->row->layer, "errors");
-	return errors < FEATURES_MOST && c->judged->explained.shares[errors] > ERRORS_MOST;
-}
-
-/* Time that nobody waits for: of calls, where none of them failed more than usual. */
-static bool nobody_waits(const struct excuse_case *c)
-{
-	bool of_calls = !is_of_counters(c->row->layer);
-	return c->work->job == JOB_USUAL && of_calls && !calls_failed(c);
-}
-
-/* Steps have the pace of the window that they end in; counters say of a window what was a moment
- * ago. What is of no process has no pace, and nothing is asked of it; nor of Python alone, and of
- * whatever else no clock is of. */
-static bool costs_little(const struct excuse_case *c)
-{
-	const struct feature_row *row = c->row;
-	double least = c->d->judging.rate.least_effect, most = 1 - least, before;
-	uint32_t pid = row->pid ? row->pid : row->gpu_pid;
-	double now = job_pace(&c->d->job, pid, row, &before);
-	size_t loss = feature_place(row->layer, "pace_loss");
-	if (loss < FEATURES_MOST) /* of other work it is against its own usual one */
-		now *= exp(c->work->shift->centre[loss]);
-	/* A process that makes no calls any more has no pace; its counters are all that tell. */
-	if (calls_failed(c) || (is_of_counters(row->layer) && !(now > 0) && !(before > 0)))
-		return false;
-	bool slow = now > 0 && now <= most;
-	bool was_slow = is_of_counters(row->layer) && before > 0 && before <= most;
-	return least > NO_EFFECT && job_has_pace(&c->d->job, pid) && !slow && !was_slow;
-}
-
 /* Counters of a GPU or process that stay other than they were, while what it does takes as long as
  * ever. */
 static bool counters_stay(const struct excuse_case *c)
 {
 	const struct episode *open = c->series->open;
-	return open && is_of_counters(c->row->layer) &&
+	return open && layer_has_counters(c->row->layer) &&
 	       c->row->start_ns >= open->a.start_ns + LASTING_NS &&
 	       c->d->judging.work_alarmed_ns <= open->a.start_ns;
 }

@@ -10,7 +10,6 @@ enum excuse_stage {
 	EXCUSE_KNOWN,	/* too little is known of the row: it is neither judged nor learned from */
 	EXCUSE_WORK,	/* what was done is not what is usual: it is not judged */
 	EXCUSE_NEW,	/* likewise, and it is learned what is usual in it */
-	EXCUSE_COST,	/* it was judged, and nobody minds: its p is raised, it never alarms */
 	EXCUSE_LASTING, /* its anomaly ends, and what is usual is learned anew */
 };
 
@@ -18,9 +17,8 @@ enum excuse_stage {
 struct excuse_case {
 	struct detector *d;
 	const struct feature_row *row;
-	const struct series *series;	/* from EXCUSE_WORK on */
-	const struct row_work *work;	/* likewise */
-	const struct judgement *judged; /* of EXCUSE_COST */
+	const struct series *series; /* from EXCUSE_WORK on */
+	const struct row_work *work; /* likewise */
 };
 
 struct excuse {
@@ -36,18 +34,12 @@ struct excuse {
 	FIRST("lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost")              \
 	X("warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work")  \
 	X("new-sizes", EXCUSE_WORK, has_new_sizes, "calls had sizes that were never seen before")  \
+	X("stale-model", EXCUSE_WORK, model_is_stale,                                              \
+	  "the model does not fit what the process does")                                          \
 	X("other-work", EXCUSE_WORK, is_other_work, "the process did other work than usual")       \
 	X("checkpoint", EXCUSE_WORK, is_checkpoint, "a checkpoint was saved, and few are")         \
-	X("lagging-counters", EXCUSE_WORK, counters_lag,                                           \
-	  "counters say what was done before its usual work came back")                            \
-	X("parents-work", EXCUSE_WORK, parent_left,                                                \
-	  "the process that it works for does other work")                                         \
 	X("recording-end", EXCUSE_WORK, is_ending, "the recording ends in it")                     \
 	X("new-work", EXCUSE_NEW, is_new_work, "it is of the first rows of a new kind of work")    \
-	X("nobody-waits", EXCUSE_COST, nobody_waits,                                               \
-	  "the process that it works for goes on as fast as usual")                                \
-	X("small-effect", EXCUSE_COST, costs_little,                                               \
-	  "less of the job's time was lost than anybody minds")                                    \
 	X("lasting-counters", EXCUSE_LASTING, counters_stay,                                       \
 	  "counters stay as they are for ten minutes, and work goes on as usual")
 

@@ -8,46 +8,25 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 #include "detect/windows.h"
+#include "incident/job_pace.h"
 
 #define SLOWED 0.9 /* usual work that goes on at this pace is no work of a new kind */
-
-/* How fast a process's work went on in the last windows that were judged; 0 unknown. */
-struct job_pace {
-	uint32_t pid;
-	uint64_t end_ns; /* of the last */
-	double now, before;
-	bool any; /* it had a pace once */
-};
 
 struct job_family {
 	uint64_t window_ns;
 	struct windows *windows; /* know parents */
-	bool without_pace;	 /* of the model */
 	struct map64 work_since; /* pid to the start of its first row of work */
 	struct map64 left_work;	 /* pid to the end of its last window of other or new work */
 	struct map64 told_slow;	 /* pid to the end of its last anomalous window, its work slower */
-	struct map64 pace_of;	 /* pid to the place of what is known of its pace */
-	VEC(struct job_pace) paces;
+	struct job_paces paces;
 	struct map64 told_children; /* pid to the latest such end of those that it has started */
 };
 
-enum job_work {
-	JOB_UNKNOWN,
-	JOB_USUAL, /* its parent's usual work goes on as fast as usual */
-	JOB_LEFT,  /* its parent does other work, or did until just now */
-};
-
 void job_free(struct job_family *j);
+/* A row as it comes: its pace becomes that against its launch. */
+void job_pace_correct(struct job_family *j, struct feature_row *row);
 /* A row as it is judged. leaves: it is of work that is not the process's usual one. */
 void job_row(struct job_family *j, const struct feature_row *row, bool leaves);
-/* What the parent of the row's process does; of rows that have a pace of their own, and of
- * processes that have no parent here, nothing is said. */
-enum job_work job_work(const struct job_family *j, const struct feature_row *row);
-/* The pace of a row's window, and of the one before; 0 unknown. */
-double job_pace(const struct job_family *j, uint32_t pid, const struct feature_row *row,
-		double *ret_before);
-/* Whether the process ever had one. */
-bool job_has_pace(const struct job_family *j, uint32_t pid);
 /* Whether a row of counters or a step is of a window in which calls of its process were of other or
  * new work: known once those were judged. */
 bool job_left_work(const struct job_family *j, const struct feature_row *row);
@@ -60,3 +39,4 @@ void job_forget_work(struct job_family *j, uint32_t pid);
 void job_forget(struct job_family *j, const struct m_process *ended);
 /* Not of counters, nor of steps. */
 bool layer_has_calls(enum detect_layer layer);
+bool layer_has_counters(enum detect_layer layer);

@@ -6,11 +6,10 @@
 
 #include "detect/judge.h"
 #include "detect/learn.h"
+#include "incident/by_pace.h"
 #include "incident/detector_impl.h"
 
-#define LEARN_P	     1e-4 /* rows that are rarer are not learned from */
-#define GPU_LAG_ROWS 2	  /* what GPUs' counters say of a window may be of so many before */
-#define COSTLESS_P   0.5  /* of what is not as usual and costs nothing, at least */
+#define LEARN_P 1e-4 /* rows that are rarer are not learned from */
 
 void judging_free(struct judging *g)
 {
@@ -43,18 +42,11 @@ static struct shift *shift_of(struct detector *d, struct series *s, uint32_t reg
 }
 
 /* What was slow is not what it does now. */
-static void leave_work(struct detector *d, struct series *s, const struct feature_row *row)
+static void leave_work(struct detector *d, struct series *s)
 {
-	s->other_ns = row->end_ns;
 	s->recent_len = 0;
 	if (s->open)
 		episode_end(&d->episodes, s);
-}
-
-static bool counters_lag(const struct series *s, const struct feature_row *row)
-{
-	uint64_t rows = row->layer == DETECT_HARDWARE ? GPU_LAG_ROWS : row->layer == DETECT_HOST;
-	return s->other_ns && row->start_ns < s->other_ns + rows * (row->end_ns - row->start_ns);
 }
 
 static struct row_work work_of_row(struct detector *d, struct series *s,
@@ -73,16 +65,14 @@ static struct row_work work_of_row(struct detector *d, struct series *s,
 	if (regime != s->regime)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
-	w.lags = !w.slowed && w.shift->known && counters_lag(s, row);
 	w.fresh = w.shift->known && !w.slowed && fresh_work_covers(&d->fresh, row);
 	/* New sizes in work that a model has: it begins or ends in the window. */
 	bool resizes = row->resized && regime && regime <= d->judging.regimes_known;
 	w.leaves = !w.slowed &&
 		   (row->other_work || resizes || !w.shift->known || job_left_work(&d->job, row));
 	if (w.leaves)
-		leave_work(d, s, row);
+		leave_work(d, s);
 	job_row(&d->job, row, w.leaves || w.fresh);
-	w.job = job_work(&d->job, row);
 	return w;
 }
 
@@ -119,50 +109,68 @@ static bool learn_from(struct detector *d, const struct series *s, struct shift 
 	return normal;
 }
 
+/* Its mixture decides. */
+static void judge_by_itself(struct detector *d, struct series *s, struct judged *j)
+{
+	double rate = alarm_p(&d->judging.rate, d->model, &d->judging.series, j->row);
+	j->alarmed = j->p < rate && !j->explained.better;
+	sum_up(d, s, j, rate);
+}
+
+/* ln of the time that the row's work took over what is usual in its kind of work; NaN unknown. */
+static double loss_of(const struct feature_row *row, const struct shift *shift)
+{
+	size_t at = feature_place(row->layer, "pace_loss");
+	double lost = row->pace > 0 ? -log(row->pace) : NAN;
+	return at < FEATURES_MOST ? lost - shift->centre[at] : lost;
+}
+
 /* Sets what the row came to; whether it is normal. */
 static bool judge(struct detector *d, struct series *s, const struct row_work *w, struct judged *j)
 {
 	const struct feature_row *row = j->row;
 	struct feature_row off = *row;
 	struct judgement judgement;
+	double lost = loss_of(row, w->shift);
 	for (size_t f = 0; f < FEATURES_MOST; f++)
 		off.x[f] -= w->shift->centre[f];
 	judge_row(&judgement, d->model, d->learning, &off);
-	const struct excuse_case of_cost = {
-		.d = d, .row = row, .series = s, .work = w, .judged = &judgement};
-	if (!isnan(judgement.p) && excuse_find(EXCUSE_COST, &of_cost)) {
-		judgement.explained.better = true;
-		judgement.p = fmax(judgement.p, COSTLESS_P);
-	}
 	j->explained = judgement.explained;
 	j->p = judgement.p;
 	j->shift = w->shift->centre;
-	double rate = alarm_p(&d->judging.rate, d->model, &d->judging.series, row);
-	j->alarmed = j->p < rate && !j->explained.better;
-	sum_up(d, s, j, rate);
-	j->beside =
-		w->slowed && j->p < BESIDE_P && !j->explained.better && job_is_told(&d->job, row);
+	enum by_pace by = by_pace_of(d, row, &judgement);
+	if (by == BY_ITSELF || by_pace_minds_all(d))
+		judge_by_itself(d, s, j);
+	if (by == BY_PACE)
+		by_pace_judge(d, row, lost, j);
+	bool costs = by_pace_costs(d, lost);
+	if (by == BESIDE_PACE && !costs && !isnan(j->p))
+		j->p = fmax(j->p, COSTLESS_P);
+	j->beside = !j->alarmed && costs && !row->resized && j->p < BESIDE_P &&
+		    !j->explained.better && job_is_told(&d->job, row);
 	return learn_from(d, s, w->shift, j, judgement.distance_p, off.x);
 }
 
 /* The row was judged: it may be of an anomaly, and say of its job's other rows that they are. */
-static void join_anomaly(struct detector *d, struct series *s, const struct row_work *w,
-			 const struct judged *j)
+static void join_anomaly(struct detector *d, struct series *s, const struct judged *j)
 {
 	const struct feature_row *row = j->row;
 	struct map64 *since = &d->judging.judged_since;
 	if (!judged_at(since, row->layer, row->pid, UINT64_MAX))
 		map64_set(since, layer_of_process(row->layer, row->pid), row->start_ns);
+	if (d->o.model && !s->judged_ns)
+		s->judged_ns = row->start_ns;
 	bool by_itself = episode_row(&d->episodes, s, j);
-	if (by_itself && w->slowed)
+	if (by_itself && row->pace > 0 && by_pace_costs(d, -log(row->pace)))
 		job_told(&d->job, row);
 }
 
 /* ---- a row ---- */
 
-static void hand_out(struct detector *d, const struct judged *j)
+/* as_made: with the pace that the model says, so that it can be judged again. */
+static void hand_out(struct detector *d, const struct judged *j, const struct feature_row *as_made)
 {
-	struct told_row r = {*j->row, j->explained.score, j->p, j->alarmed || j->beside};
+	struct told_row r = {*as_made, j->explained.score, j->p, j->alarmed || j->beside};
 	r.row.parent = windows_parent_of(d->windows, j->row->pid);
 	told_rows_push(&d->rows, &r);
 }
@@ -213,28 +221,54 @@ static void settle_lasting(struct detector *d, struct series *s, const struct ro
 	shift_forget(w->shift);
 }
 
-void judging_row(struct detector *d, const struct made_row *made)
+/* What a window of the process is, but while it is warming up or slow. */
+static void note_change(struct detector *d, const struct row_work *w, const struct feature_row *row)
 {
-	const struct feature_row *row = &made->row;
-	struct judged j = {.made = made, .row = row, .p = NAN, .since_ns = row->start_ns};
+	uint64_t since;
+	bool resizes = w->fresh || row->resized;
+	enum change_kind kind = CHANGE_NONE;
+	if (!(row->events > 0) || row->parents_pace || !by_pace_tells(d->model, row->layer) ||
+	    !map64_get(&d->job.work_since, row->pid, &since) ||
+	    row->start_ns < since + (uint64_t)(WARMUP_S * 1e9))
+		return;
+	if (saves_cover(&d->saves, row))
+		kind = CHANGE_SAVES;
+	else if (row->other_work || !w->shift->known)
+		kind = CHANGE_WORK;
+	else if (resizes)
+		kind = CHANGE_SIZES;
+	if (kind == CHANGE_SAVES || !w->slowed)
+		changes_window(&d->changes, row->pid, row->start_ns, row->end_ns, kind,
+			       row->regime);
+}
+
+void judging_row(struct detector *d, const struct made_row *as_made)
+{
+	struct made_row made = *as_made;
+	const struct feature_row *row = &made.row;
+	struct judged j = {.made = &made, .row = row, .p = NAN, .since_ns = row->start_ns};
 	j.explained.score = NAN;
-	if (is_unknown(d, made)) {
-		hand_out(d, &j);
+	job_pace_correct(&d->job, &made.row);
+	if (is_unknown(d, &made)) {
+		hand_out(d, &j, &as_made->row);
 		return;
 	}
 	struct series *s = series_get(&d->judging.series, row);
+	if (!d->o.whole)
+		model_fit_row(&d->fit, &as_made->row);
 	struct row_work w = work_of_row(d, s, row);
+	note_change(d, &w, row);
 	bool normal = judge_unless_excused(d, s, &w, &j);
 	if (layer_has_calls(row->layer) && !d->o.whole && (d->learning || d->o.follow))
 		usual_follow(d->known.usual, row->layer, (double)d->window_ns / 1e9, normal);
 	s->last_ns = row->start_ns;
 	if (!isnan(j.p))
-		join_anomaly(d, s, &w, &j);
+		join_anomaly(d, s, &j);
 	else
 		episode_unjudged(&d->episodes, s, row);
 	note_work_alarmed(d, s);
 	settle_lasting(d, s, &w, row);
-	hand_out(d, &j);
+	hand_out(d, &j, &as_made->row);
 }
 
 /* ---- forgetting ---- */
@@ -246,7 +280,8 @@ static void process_forget(void *ctx, uint32_t pid)
 	if (series_has_process(&d->judging.series, pid))
 		return;
 	job_forget_work(&d->job, pid);
-	for (int l = 0; l < DETECT_LAYERS && !d->events.rereads; l++)
+	changes_forget(&d->changes, pid);
+	for (int l = 0; l < DETECT_LAYERS && !d->o.event; l++)
 		map64_del(&d->judging.judged_since, layer_of_process(l, pid));
 }
 

@@ -27,8 +27,6 @@ struct row_work {
 	bool slowed; /* what it always did is slower, and what is new is beside it */
 	bool leaves; /* it is of other work, or of work of a new kind */
 	bool fresh;  /* some of it was never seen before, and it is not slowed */
-	bool lags;   /* its counters may be of that still */
-	enum job_work job;
 };
 
 void judging_free(struct judging *g);

@@ -52,11 +52,16 @@ static int by_due(const void *a, const void *b, void *window_ns)
 	return feature_rows_due_compare(&x->row, &y->row, *(const uint64_t *)window_ns);
 }
 
-void row_queue_drain(struct row_queue *q, void (*judge)(void *ctx, const struct made_row *row),
-		     void *ctx)
+void row_queue_sort(struct row_queue *q)
 {
 	if (q->rows.len)
 		qsort_r(q->rows.data, q->rows.len, sizeof(*q->rows.data), by_due, &q->window_ns);
+}
+
+void row_queue_drain(struct row_queue *q, void (*judge)(void *ctx, const struct made_row *row),
+		     void *ctx)
+{
+	row_queue_sort(q);
 	for (size_t i = 0; i < q->rows.len; i++)
 		judge(ctx, &q->rows.data[i]);
 	vec_free(&q->rows);

@@ -37,6 +37,7 @@ struct row_queue {
 };
 
 void row_queue_push(struct row_queue *q, const struct made_row *row);
+void row_queue_sort(struct row_queue *q);
 /* Hands out all of them, in the order in which a detector judges them, and forgets them. */
 void row_queue_drain(struct row_queue *q, void (*judge)(void *ctx, const struct made_row *row),
 		     void *ctx);

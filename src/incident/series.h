@@ -15,7 +15,7 @@
 #define RECENT_ROWS   32
 
 struct recent_row {
-	uint64_t start_ns, end_ns, events;
+	uint64_t start_ns, end_ns;
 	double p;
 	struct row_calls calls;
 };
@@ -26,10 +26,11 @@ struct series {
 	int32_t gpu;
 	uint64_t first_ns; /* start of the first row */
 	uint64_t last_ns;  /* start of the last row */
-	bool gone;	   /* its process has ended */
-	uint32_t regime;   /* the last that was told */
-	uint32_t usual;	   /* the last of which it is known what is usual */
-	uint64_t other_ns; /* end of the last row in which it did other work */
+	/* Start of the first row that a model judged, of the process's first rows; 0: none yet. */
+	uint64_t judged_ns;
+	bool gone;	 /* its process has ended */
+	uint32_t regime; /* the last that was told */
+	uint32_t usual;	 /* the last of which it is known what is usual */
 	struct cusum cusum;
 	struct shifts shifts;
 	struct recent_row recent[RECENT_ROWS]; /* that belong to no anomaly; ring */

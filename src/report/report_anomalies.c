@@ -232,6 +232,28 @@ static size_t rarer_than(const struct incident_rows *rows, size_t n, const struc
 	return ret;
 }
 
+/* That the model does not fit, above all that it says. */
+static void print_misfits(const struct page *p, const struct report_anomalies *r)
+{
+	for (size_t i = 0; i < r->found->misfits.len; i++) {
+		fprintf(p->out, "%*s", INDENT / 2, "");
+		page_wrapped(p, INDENT / 2, INDENT, "%s", r->found->misfits.data[i].why);
+	}
+}
+
+/* "no fault, at 40.1 s: a checkpoint is saved, 3 times, 4 s in all, pid 4242". */
+static void print_changes(const struct page *p, const struct report_anomalies *r)
+{
+	for (size_t i = 0; i < r->found->changes.len; i++) {
+		const struct change *c = &r->found->changes.data[i];
+		fprintf(p->out, "%*s", INDENT / 2, "");
+		page_wrapped(p, INDENT / 2, INDENT,
+			     "no fault, from %.1f s on: %s, %llu time%s, pid %u",
+			     (double)(c->start_ns - r->start_ns) / 1e9, c->what,
+			     (unsigned long long)c->times, c->times == 1 ? "" : "s", c->pid);
+	}
+}
+
 void report_anomalies_text(FILE *out, const struct report_anomalies *r)
 {
 	const struct report_options options = {.width = r->width, .colour = r->colour};
@@ -240,6 +262,8 @@ void report_anomalies_text(FILE *out, const struct report_anomalies *r)
 	struct incident_rows *rows = xcalloc(r->found->rows.len + 1, sizeof(*rows));
 	size_t n = join_rows(rows, r->found), shown = n < r->top ? n : r->top;
 	print_head(out, r, n);
+	print_misfits(&page, r);
+	print_changes(&page, r);
 	for (size_t i = 0; i < n; i++)
 		if (shown == n || rarer_than(rows, n, &rows[i]) < shown)
 			print_incident(&page, r, &rows[i], i + 1);

@@ -8,12 +8,15 @@
 
 /* The caller's. Keys are documented in docs/detect.md; numbers that are not known are null. */
 json_t *anomaly_json(const struct anomaly *a);
+json_t *misfit_json(const struct model_misfit *m);
+json_t *change_json(const struct change *c);
 
 /* What was found in a recording. */
 struct report_anomalies {
 	const struct anomaly_list *found;
-	const char *path, *model_path; /* model NULL: by its own beginning */
-	bool told;		       /* while it was recorded: nothing was judged now */
+	const char *path, *model_path;	/* model NULL: by its own beginning */
+	const struct setting *model_of; /* what the model was learned on; NULL unknown */
+	bool told;			/* while it was recorded: nothing was judged now */
 	double alarms_per_hour;
 	uint64_t start_ns; /* of the recording */
 	size_t top;	   /* anomalies that text has: the rarest */

@@ -1,5 +1,8 @@
 /* report_anomalies_json.c - anomalies as JSON. */
+#include <stdlib.h>
+
 #include "detect/numbers_json.h"
+#include "detect/setting_json.h"
 #include "incident/anomaly_list.h"
 #include "report/report_anomalies.h"
 #include "report/report_json.h"
@@ -80,6 +83,68 @@ static void judged_json(json_t *o, const struct report_anomalies *r)
 	json_object_set_new(o, "rows_alarmed", report_number_json(s->alarmed_rows));
 }
 
+json_t *misfit_json(const struct model_misfit *m)
+{
+	static const char *const verdicts[] = {"unknown", "fits",	 "quicker",
+					       "slower",  "other sizes", "other calls"};
+	json_t *o = json_object();
+	json_object_set_new(o, "pid", json_integer(m->pid));
+	json_object_set_new(o, "since_ns", report_number_json(m->since_ns));
+	json_object_set_new(o, "told_ns", report_number_json(m->told_ns));
+	json_object_set_new(o, "verdict", json_string(verdicts[m->verdict]));
+	json_object_set_new(o, "pace", m->pace > 0 ? real_json(m->pace) : json_null());
+	json_object_set_new(o, "unknown_share", real_json(m->share));
+	json_object_set_new(o, "learns_anew", json_boolean(m->relearns));
+	json_object_set_new(o, "differs", report_text_json(m->differs));
+	json_object_set_new(o, "why", report_text_json(m->why));
+	return o;
+}
+
+/* What the model was learned on, what is other of the recording, and whether they fit. */
+static void model_json(json_t *o, const struct report_anomalies *r)
+{
+	if (!r->model_of)
+		return;
+	char *differs = setting_difference(r->model_of, &r->found->setting);
+	json_t *misfits = json_array();
+	for (size_t i = 0; i < r->found->misfits.len; i++)
+		json_array_append_new(misfits, misfit_json(&r->found->misfits.data[i]));
+	json_object_set_new(o, "model_of", setting_json(r->model_of));
+	json_object_set_new(o, "differs", report_text_json(differs));
+	json_object_set_new(o, "misfits", misfits);
+	free(differs);
+}
+
+json_t *change_json(const struct change *c)
+{
+	static const char *const kinds[] = {"none", "saves", "sizes", "work"};
+	json_t *o = json_object();
+	json_object_set_new(o, "pid", json_integer(c->pid));
+	json_object_set_new(o, "kind", json_string(kinds[c->kind]));
+	json_object_set_new(o, "start_ns", report_number_json(c->start_ns));
+	json_object_set_new(o, "end_ns", report_number_json(c->last_ns));
+	json_object_set_new(o, "times", report_number_json(c->times));
+	json_object_set_new(o, "windows", report_number_json(c->windows));
+	json_object_set_new(o, "what", report_text_json(c->what));
+	json_t *spans = json_array();
+	for (uint64_t i = 0; i < c->times && i < CHANGE_SPANS; i++) {
+		json_t *span = json_array();
+		json_array_append_new(span, report_number_json(c->spans[i].start_ns));
+		json_array_append_new(span, report_number_json(c->spans[i].end_ns));
+		json_array_append_new(spans, span);
+	}
+	json_object_set_new(o, "spans", spans);
+	return o;
+}
+
+static void changes_json(json_t *o, const struct report_anomalies *r)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < r->found->changes.len; i++)
+		json_array_append_new(list, change_json(&r->found->changes.data[i]));
+	json_object_set_new(o, "changes", list);
+}
+
 json_t *report_anomalies_json(const struct report_anomalies *r)
 {
 	json_t *o = json_object(), *list = json_array();
@@ -91,6 +156,9 @@ json_t *report_anomalies_json(const struct report_anomalies *r)
 	json_object_set_new(o, "start_monotonic_ns", report_number_json(r->start_ns));
 	if (!r->told)
 		judged_json(o, r);
+	model_json(o, r);
+	if (!r->told)
+		changes_json(o, r);
 	for (size_t i = 0; i < r->found->rows.len; i++) {
 		json_t *row = anomaly_json(&r->found->rows.data[i].a);
 		json_object_set_new(row, "lines", lines_json(&r->found->rows.data[i].lines));

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/program_name.h"
+#include "session/live_setting.h"
 #include "session/session_impl.h"
 
 static uint64_t realtime_ns(void)
@@ -76,9 +77,13 @@ static void write_own_executable(struct session *s)
 void metas_begin(struct session *s)
 {
 	struct utsname u;
+	char cpu[CPU_MODEL_BYTES];
 	uname(&u);
+	cpu_model(cpu);
 	pipeline_meta(s->pipeline, "host", "%s", u.nodename);
 	pipeline_meta(s->pipeline, "kernel", "%s", u.release);
+	if (cpu[0])
+		pipeline_meta(s->pipeline, "cpu", "%s", cpu);
 	pipeline_meta(s->pipeline, "version", "%s", EACGM_VERSION);
 	pipeline_meta(s->pipeline, "mode", "%s", s->opts->mode_text);
 	pipeline_meta(s->pipeline, "target", "%s", s->opts->target_text);

@@ -22,6 +22,7 @@ try:
     import numpy as np
     import data
     import events
+    import slow_calls
     import synthetic
     import truth
 except ImportError:
@@ -328,7 +329,7 @@ NONE = math.nan
 def write_events(path, told, keys):
     """told: (start, dur, pid, tid, key, z, gap_z, layer, anomalous)."""
     with open(path, "wb") as f:
-        np.save(f, np.array(told, events.EVENT))
+        np.save(f, np.array([(*e[:7], NONE, *e[7:]) for e in told], events.EVENT))
         np.save(f, np.array(keys, "S"))
     return str(path)
 
@@ -467,7 +468,7 @@ def arrays_and_csv_say_the_same(folder):
             assert int(r[name]) == int(line[name])
         assert told.keys[r["key"]].decode() == line["key"]
         assert truth.LAYERS[r["layer"]] == line["layer"]
-        for name in ("z", "gap_z"):
+        for name in ("z", "gap_z", "more_ns"):
             assert np.isnan(r[name]) == (line[name] == "")
             if line[name]:
                 near(float(r[name]), float(line[name]), 1e-4 + 1e-4 * abs(float(line[name])))
@@ -476,6 +477,39 @@ def arrays_and_csv_say_the_same(folder):
                            "--events", folder / "pipe.npy"], stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1 and b"is no regular file" in done.stderr, done.stderr
     assert sorted(os.listdir(folder)) == ["e.csv", "e.npy", "pipe.npy"]
+
+
+@with_numpy
+def slow_calls_are_scored_by_the_innermost_call(folder):
+    """A linear around a delayed addmm, which calls itself with out=; a delay too small to matter; a
+    delayed call that was not recorded; a call in clean time that was told wrongly."""
+    us = 1000
+    told, keys = [], ["", "aten::linear", "aten::addmm [8,8][8,8]"]
+    event = lambda start, dur, key, slow: told.append((start, dur, 7, 7, key, 0, NONE, 2, slow))
+    for i in range(20):
+        event(2 * S + i * S // 100, 20 * us + i % 2, 2, i == 5)
+    for i in range(10):
+        at = 11 * S + i * S // 100
+        event(at, 140 * us, 1, False)
+        event(at + us, 130 * us, 2, i != 3)
+        event(at + 105 * us, 20 * us, 2, False)
+    event(12 * S, 22 * us, 2, False)
+    call = lambda start, ns, end=None: {
+        "episode": 1, "function": "aten::addmm", "pid": 7, "tid": 7, "start_ns": start,
+        "end_ns": end or start + 125 * us, "delay_ns": ns}
+    calls = [call(11 * S + i * S // 100 + 2 * us, 100 * us) for i in range(10)]
+    calls += [call(12 * S, us, 12 * S + 22 * us), call(13 * S, 100 * us)]
+    labels = [{"type": "run", "pids": [7]}, {"type": "clean", "onset_ns": S, "end_ns": 10 * S},
+              {"type": "episode", "id": 1, "fault": "op_delay", "value": 1, "effective": True,
+               "applied_ns": 11 * S, "released_ns": 14 * S}]
+    for name, rows in (("labels", labels), ("calls", calls)):
+        (folder / (name + ".jsonl")).write_text("".join(json.dumps(r) + "\n" for r in rows))
+    path = write_events(folder / "events.npy", told, keys)
+    got = slow_calls.score(path, str(folder), ["op_delay"])
+    assert (got["delayed"], got["told"], got["small"], got["not_recorded"]) == (11, 10, 1, 1), got
+    near(got["precision"], 9 / 10)
+    near(got["recall"], 9 / 11)
+    assert got["told_in_clean"] == 1 and got["events"] == 50, got
 
 
 # ---- thresholds ----

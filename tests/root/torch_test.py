@@ -74,6 +74,19 @@ def _(t):
     expect(sorted(trace.backward) == sorted(3 * MADE), "arrows: %r" % trace.backward)
 
 
+SAVING = """
+import sys, torch
+torch.save({"a": torch.ones(1000), "b": torch.ones(5)}, sys.argv[1])
+"""
+
+
+@test("torch.save is traced without Python's frames", 120)
+def _(t):
+    needs_torch(t)
+    rec = t.record([PYTHON, "-c", SAVING, t.path("saved.pt")], "--layers", "torch")
+    expect(counts(rec)["torch.save"] >= 3, "calls: %r" % counts(rec))  # two tensors, and the end
+
+
 @test("the first operator call of a program is in the recording", 120)
 def _(t):
     needs_torch(t)

@@ -106,6 +106,20 @@ static void samples_are_of_all(void **state)
 	baseline_sample_free(s);
 }
 
+/* By the model's own percentile, but not nearer than a normal distribution's; a tail of half the
+ * chance for each step. */
+static void chances_fall_through_median_and_percentile(void **state)
+{
+	(void)state;
+	struct baseline b = {.count = 100, .log_median = log(1000), .sigma = 0.1, .q99_ns = 4000};
+	assert_true(baseline_chance(&b, 0) == 0.5 && baseline_chance(&b, 1000) == 0.5);
+	assert_true(fabs(baseline_chance(&b, 4000) - 0.01) < 1e-9);
+	assert_true(fabs(baseline_chance(&b, 16000) - 0.0002) < 1e-9);
+	b.q99_ns = 1001;
+	assert_true(fabs(baseline_chance(&b, 1000 * exp(0.23263)) - 0.01) < 1e-5);
+	assert_true(baseline_chance(&b, 1e300) >= 0);
+}
+
 /* ---- usual.h ---- */
 
 static struct detect_keys *keys;
@@ -273,6 +287,7 @@ int main(void)
 		cmocka_unit_test(two_modes),
 		cmocka_unit_test(hostile_durations),
 		cmocka_unit_test(samples_are_of_all),
+		cmocka_unit_test(chances_fall_through_median_and_percentile),
 		cmocka_unit_test_setup_teardown(keys_are_judged_after_some, begin, end),
 		cmocka_unit_test_setup_teardown(pairs_have_gaps_of_their_own, begin, end),
 		cmocka_unit_test_setup_teardown(settled_keys_follow_what_is_normal, begin, end),

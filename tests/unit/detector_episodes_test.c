@@ -367,7 +367,7 @@ static void what_is_beside_carries_nothing_on(void **state)
 	for (int whole = 0; whole < 2; whole++) {
 		start_job(whole);
 		seconds(1, (struct job_rows){RARE, SLOW, BELOW, SLOW});
-		seconds(20, (struct job_rows){BELOW, SLOW, BELOW, SLOW});
+		seconds(8, (struct job_rows){BELOW, SLOW, BELOW, SLOW});
 		stop_job();
 		assert_int_equal(found_len, 4);
 		expect_beside(20, 22);

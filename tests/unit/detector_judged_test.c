@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "detect/alone.h"
 #include "detect/learn.h"
 #include "detect_names.h"
 #include "rare_rows.h"
@@ -347,45 +346,6 @@ static void other_work_is_not_judged(void **state)
 	}
 }
 
-static void counters_row(enum detect_layer layer, double p, bool other_work)
-{
-	struct feature_row row = rare_row(layer, layer == DETECT_HOST ? PID : 0, p);
-	row.other_work = other_work;
-	row.pace = 0;
-	give(&row);
-	second++;
-}
-
-static double p_of_counters(enum detect_layer layer, size_t at)
-{
-	return p_at(layer, layer == DETECT_HOST ? PID : 0, at);
-}
-
-static void run_counters(enum detect_layer layer)
-{
-	start(true);
-	row_with(USUAL, 1, 1); /* the process works from here on */
-	for (int i = 1; i < 20; i++)
-		counters_row(layer, USUAL, false);
-	counters_row(layer, RARE, true);
-	for (int i = 0; i < 4; i++)
-		counters_row(layer, RARE, false);
-	stop();
-	assert_false(isnan(p_of_counters(layer, 19)));
-	assert_true(isnan(p_of_counters(layer, 20)) && isnan(p_of_counters(layer, 21)));
-}
-
-/* The first windows after other work have its counters still: two of a GPU, one of a process. */
-static void counters_lag(void **state)
-{
-	(void)state;
-	run_counters(DETECT_HARDWARE);
-	assert_true(isnan(p_of_counters(DETECT_HARDWARE, 22)));
-	assert_false(isnan(p_of_counters(DETECT_HARDWARE, 23)));
-	run_counters(DETECT_HOST);
-	assert_false(isnan(p_of_counters(DETECT_HOST, 22)));
-}
-
 #define STRANGER 300
 
 enum calls { KNOWN_CALLS, OTHER_CALLS, CALLS_OF_NEW_WORK, NEW_CALLS };
@@ -430,10 +390,6 @@ static bool are_counters_judged(enum calls own, enum calls strangers, double pac
 	bool judged = !isnan(p_at(DETECT_HOST, PID, 20));
 	assert_true(isnan(p_at(DETECT_HARDWARE, 0, 20)) == !judged);
 	assert_int_equal(found_len, judged ? 2 : 0);
-	/* They lag behind that work. */
-	assert_true(isnan(p_at(DETECT_HOST, PID, 21)) == !judged);
-	assert_true(isnan(p_at(DETECT_HARDWARE, 0, 22)) == !judged);
-	assert_false(isnan(p_at(DETECT_HOST, PID, 22)) || isnan(p_at(DETECT_HARDWARE, 0, 23)));
 	return judged;
 }
 
@@ -450,79 +406,6 @@ static void counters_of_new_and_other_work_are_not_judged(void **state)
 		assert_true(are_counters_judged(KNOWN_CALLS, OTHER_CALLS, 0, whole));
 		assert_true(are_counters_judged(KNOWN_CALLS, CALLS_OF_NEW_WORK, 0, whole));
 	}
-}
-
-/* ---- whom a process works for ---- */
-
-#define CHILD 200
-
-static double p_of_child(size_t at)
-{
-	return p_at(DETECT_TORCH, CHILD, at);
-}
-
-/* A window of a process and of a loader that works for it, and that has its pace. */
-static void with_child(uint32_t regime, double pace, double p)
-{
-	struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
-	struct feature_row child = rare_row(DETECT_TORCH, CHILD, p);
-	row.regime = regime;
-	row.pace = child.pace = pace;
-	child.parents_pace = true;
-	give(&row);
-	give(&child);
-	second++;
-}
-
-static void family(size_t usual, size_t slow, size_t other)
-{
-	start(true);
-	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
-	for (size_t i = 0; i < 20; i++)
-		with_child(1, 1, USUAL);
-	for (size_t i = 0; i < usual; i++)
-		with_child(1, 0.95, RARE);
-	for (size_t i = 0; i < slow; i++)
-		with_child(1, 0.6, RARE);
-	for (size_t i = 0; i < other; i++)
-		with_child(9, 1, RARE);
-	for (size_t i = 0; i < 10; i++)
-		with_child(1, 1, USUAL);
-	stop();
-}
-
-static size_t of_child(void)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < found_len; i++)
-		n += found[i].pid == CHILD;
-	return n;
-}
-
-/* A loader that takes long costs nothing as long as it is waited for by nobody. */
-static void loaders_of_work_as_usual_are_no_fault(void **state)
-{
-	(void)state;
-	family(5, 0, 0);
-	assert_int_equal(of_child(), 0);
-	assert_true(p_of_child(22) >= 0.5);
-	family(0, 5, 0);
-	assert_int_equal(of_child(), 1);
-	assert_true(p_of_child(22) < 0.01);
-	model.without = WITHOUT_PACE; /* nor is anything known then */
-	family(5, 0, 0);
-	model.without = 0;
-	assert_int_equal(of_child(), 1);
-}
-
-/* What it loads for other work, and what is on the way of it afterwards, is other work, too. */
-static void loaders_of_other_work_are_not_judged(void **state)
-{
-	(void)state;
-	family(0, 0, 5);
-	assert_int_equal(of_child(), 0);
-	assert_true(isnan(p_of_child(20)) && isnan(p_of_child(24)) && isnan(p_of_child(26)));
-	assert_false(isnan(p_of_child(27)));
 }
 
 /* Work of a new kind is learned from for counters, too: after thirty rows they are judged. */
@@ -623,76 +506,6 @@ static void what_a_process_did_is_forgotten(void **state)
 	stop();
 }
 
-/* ---- one column by itself ---- */
-
-static void students_tail(void **state)
-{
-	(void)state;
-	assert_true(fabs(alone_student(0, 6) - 0.5) < 1e-12);
-	assert_true(fabs(alone_student(2.776445, 4) - 0.025) < 1e-7);
-	assert_true(fabs(alone_student(-1.812461, 10) - 0.95) < 1e-7);
-	assert_true(fabs(alone_student(3.551808, 20) - 0.001) < 1e-8);
-	assert_true(alone_student(1e6, 20) >= 1e-15 && alone_student(1e6, 20) < 1e-14);
-}
-
-/* Two components: each has its share of what is higher. */
-static void a_column_by_itself(void **state)
-{
-	(void)state;
-	struct model_mixture m = {0};
-	double weights[] = {0.75, 0.25}, means[] = {0, 0, 0, 4};
-	double covariances[] = {1, 0.5, 0.5, 1, 1, 0, 0, 4}, sigma = 0.1;
-	m.columns = 2;
-	m.names[0] = (char *)"slowdown";
-	m.names[1] = (char *)"pace_loss";
-	m.centre[1] = 0.5;
-	m.scale[0] = 1;
-	m.scale[1] = sigma;
-	m.gmm = (struct gmm){.d = 2,
-			     .components = 2,
-			     .weights = weights,
-			     .means = means,
-			     .covariances = covariances};
-	m.tail.n = ALONE_ROWS * 10 + 2; /* ten degrees of freedom */
-	double least = ALONE_SIGMA / sigma, x = 0.5 + 6 * sigma;
-	double p = 0.75 * alone_student(6 / sqrt(1 + least * least), 10) +
-		   0.25 * alone_student(2 / sqrt(4 + least * least), 10);
-	assert_true(fabs(alone_p(&m, "pace_loss", x) - p) < 1e-12);
-	m.tail.n = 1000000;
-	assert_true(alone_p(&m, "pace_loss", x) < p);
-	m.tail.n = 1; /* four at least */
-	assert_true(alone_p(&m, "pace_loss", x) > p && alone_p(&m, "pace_loss", x) < 0.1);
-	assert_true(isnan(alone_p(&m, "pace_loss", NAN)));
-	assert_true(isnan(alone_p(&m, "gap", 1)));
-}
-
-/* The loss of pace is asked for by itself; rarer than all columns together it decides, with its
- * share. */
-static void pace_decides_by_itself(void **state)
-{
-	(void)state;
-	struct model_mixture *m = &model.layers[DETECT_TORCH];
-	char *name = m->names[0];
-	m->names[0] = (char *)"pace_loss";
-	m->tail.scale = 10; /* with other columns, of which there is nothing to say, it would be */
-	start(true);
-	for (int i = 0; i < 10; i++)
-		row_with(USUAL, 1, 1);
-	struct feature_row row = rare_row(DETECT_TORCH, PID, USUAL);
-	row.pace = 0.9;
-	uint32_t n;
-	const struct feature *features = features_of(DETECT_TORCH, &n);
-	for (size_t f = 0; f < FEATURES_MOST; f++)
-		row.x[f] = f < n && !strcmp(features[f].name, "pace_loss") ? 3 : NAN;
-	give(&row);
-	stop();
-	m->names[0] = name;
-	m->tail.scale = 1;
-	double alone = 5 * alone_student(3, ALONE_FREEDOM);   /* all together: 0.64 */
-	if (p_of(10) < alone / 1.3 || p_of(10) > alone * 1.3) /* it is blurred */
-		fail_msg("p %g is not %g", p_of(10), alone);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -708,18 +521,12 @@ int main(void)
 		cmocka_unit_test_setup(windows_of_saves_are_in_order, begin),
 		cmocka_unit_test_setup(saves_are_forgotten, begin),
 		cmocka_unit_test_setup(other_work_is_not_judged, begin),
-		cmocka_unit_test_setup(counters_lag, begin),
 		cmocka_unit_test_setup(counters_of_new_and_other_work_are_not_judged, begin),
-		cmocka_unit_test_setup(loaders_of_work_as_usual_are_no_fault, begin),
-		cmocka_unit_test_setup(loaders_of_other_work_are_not_judged, begin),
 		cmocka_unit_test_setup(counters_of_work_that_stays_are_judged, begin),
 		cmocka_unit_test_setup(counters_of_before_new_work_are_judged, begin),
 		cmocka_unit_test(steps_are_due_with_their_window),
 		cmocka_unit_test_setup(parents_are_forgotten, begin),
 		cmocka_unit_test_setup(what_a_process_did_is_forgotten, begin),
-		cmocka_unit_test(students_tail),
-		cmocka_unit_test(a_column_by_itself),
-		cmocka_unit_test_setup(pace_decides_by_itself, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
 }

@@ -82,6 +82,8 @@ static void make_job(struct model *m)
 	m->seconds = 61.7;
 	m->recordings = 3;
 	m->without = 5;
+	setting_add(&m->setting, "host", "gpu7");
+	setting_add(&m->setting, "host", "gpu8");
 	*vec_push(&m->keys) = (struct model_key){
 		.layer = DETECT_TORCH,
 		.text = xstrdup("aten::addmm [128,768][768,3072]"),
@@ -103,6 +105,8 @@ static void make_job(struct model *m)
 	m->clock.windows = 60;
 	m->clock.centre = -0.01;
 	m->clock.sigma = 1.0 / 30;
+	for (size_t i = 0; i < PACE_TAILS; i++)
+		m->clock.tails[i] = (struct pace_tail){(double)i / 7, 0.5, 65, 60.0 / 7};
 	for (size_t i = 0; i < CLOCK_PLACES; i++) {
 		m->clock.calls_per_s[i] = (double)i * 1e4 / 3;
 		m->clock.share[i] = 1.0 / CLOCK_PLACES;
@@ -166,6 +170,8 @@ static void compare_models(const struct model *a, const struct model *b)
 	assert_string_equal(a->origin, b->origin);
 	assert_true(a->window_ns == b->window_ns && a->seconds == b->seconds &&
 		    a->recordings == b->recordings && a->without == b->without);
+	assert_null(setting_difference(&a->setting, &b->setting));
+	assert_int_equal(a->setting.facts.len, b->setting.facts.len);
 	assert_int_equal(a->keys.len, b->keys.len);
 	for (size_t i = 0; i < a->keys.len; i++) {
 		const struct model_key *x = &a->keys.data[i], *y = &b->keys.data[i];
@@ -184,6 +190,7 @@ static void compare_models(const struct model *a, const struct model *b)
 	assert_true(a->clock.layer == b->clock.layer && a->clock.waits == b->clock.waits &&
 		    a->clock.windows == b->clock.windows && a->clock.centre == b->clock.centre &&
 		    a->clock.sigma == b->clock.sigma);
+	assert_memory_equal(a->clock.tails, b->clock.tails, sizeof(a->clock.tails));
 	for (size_t i = 0; i < CLOCK_PLACES && a->clock.layer < DETECT_LAYERS; i++)
 		assert_true(a->clock.calls_per_s[i] == b->clock.calls_per_s[i] &&
 			    a->clock.share[i] == b->clock.share[i] &&
@@ -297,11 +304,15 @@ static void every_value_is_checked(void **state)
 		{"without", "-1", "'without' is not a whole number"},
 		{"recordings", "-1", "'recordings' is not a whole number"},
 		{"recordings", "4294967296", "'recordings' is not a whole number"},
+		{"setting", "3", "'setting' is no object"},
 		{"clock", "3", "'clock' is not an object"},
 		{"clock.layer", "\"gpu\"", "the layer 'gpu' is none that is known"},
 		{"clock.sigma", "0", "'sigma' is not a number"},
 		{"clock.windows", "-1", "'windows' of the clock is not a whole number"},
 		{"clock.waits", "1", "'waits' is not true or false"},
+		{"clock.tails", "[]", "'tails' of the clock is not a list of 5"},
+		{"clock.tails", "[[0,0,65,1],[0,0,65,1],[0,0,65,1],[0,0,65,1],[0,0,65,1]]",
+		 "a tail of the clock falls nowhere"},
 		{"clock.calls_per_s.5", "-1", "'calls_per_s' is not a number"},
 		{"clock.share.5", "1.5", "'share' is not a number"},
 		{"clock.most", "[1]", "'most' is not a list of 64"},

@@ -178,7 +178,6 @@ struct feature_row rare_row(enum detect_layer layer, uint32_t pid, double p)
 				  .pid = pid,
 				  .gpu = layer == DETECT_HARDWARE ? 0 : -1,
 				  .regime = 1,
-				  .pace = 1,
 				  .events = 100};
 	for (size_t f = 0; f < FEATURES_MOST; f++)
 		ret.x[f] = f == column_of(layer) ? sqrt(-2 * log(p)) : NAN;
@@ -211,7 +210,7 @@ void row_with(double p, uint32_t regime, double pace)
 void rows(size_t n, double p)
 {
 	for (size_t i = 0; i < n; i++)
-		row_with(p, 1, 1);
+		row_with(p, 1, 0);
 }
 
 void new_calls(uint64_t in_second, uint32_t n)

@@ -31,7 +31,7 @@ void start(bool whole);
 /* All that were given were told. */
 void stop(void);
 
-/* A row of the second, of known work at its usual pace. */
+/* A row of the second, of known work, of a process that has no pace. */
 struct feature_row rare_row(enum detect_layer layer, uint32_t pid, double p);
 void give(const struct feature_row *row);
 /* Rows of the process's calls, each of a second of its own. */

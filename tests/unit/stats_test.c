@@ -1,6 +1,7 @@
 /* stats_test.c - medians and quantiles of few values, where it matters which are meant.
  *
  * links: base */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,12 +54,23 @@ static void shorth(void **state)
 	assert_true(centre == 3 && sigma == 0);
 }
 
+static void students_tail(void **state)
+{
+	(void)state;
+	assert_true(fabs(stats_student_above(0, 6) - 0.5) < 1e-12);
+	assert_true(fabs(stats_student_above(2.776445, 4) - 0.025) < 1e-7);
+	assert_true(fabs(stats_student_above(-1.812461, 10) - 0.95) < 1e-7);
+	assert_true(fabs(stats_student_above(3.551808, 20) - 0.001) < 1e-8);
+	assert_true(stats_student_above(1e6, 20) >= 1e-15 && stats_student_above(1e6, 20) < 1e-14);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(medians),
 		cmocka_unit_test(quantiles),
 		cmocka_unit_test(shorth),
+		cmocka_unit_test(students_tail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

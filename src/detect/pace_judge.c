@@ -1,0 +1,73 @@
+/* pace_judge.c - what a launch has, and the sum of what its windows lost. */
+#include "detect/pace_judge.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "base/stats.h"
+
+#define FIRST_WINDOWS 8	 /* too few to say what a launch has */
+#define ALONE_WINDOWS 30 /* to say how much its windows differ */
+#define EVERY	      8	 /* so many windows later it is asked again, once there are many */
+
+void pace_judge_free(struct pace_judge *j)
+{
+	free(j->losses);
+	j->losses = NULL;
+}
+
+static void settle(struct pace_judge *j, bool learned)
+{
+	double *sorted = xcalloc(j->len, sizeof(*sorted)), centre;
+	for (uint32_t i = 0; i < j->len; i++)
+		sorted[i] = j->losses[i];
+	stats_sort(sorted, j->len);
+	stats_shorth_sorted(sorted, j->len, &centre, &j->spread);
+	free(sorted);
+	double known = learned ? 1 : (double)j->len / (j->len + PACE_PRIOR);
+	j->launch = known * centre;
+	if (!learned)
+		j->launch = fmin(fmax(j->launch, -PACE_QUICKER), PACE_LAUNCH);
+}
+
+void pace_judge_see(struct pace_judge *j, double pace, bool learned)
+{
+	if (!(pace > 0))
+		return;
+	if (!j->losses)
+		j->losses = xcalloc(PACE_KEPT, sizeof(*j->losses));
+	j->losses[j->at] = (float)-log(pace);
+	j->at = (j->at + 1) % PACE_KEPT;
+	j->len += j->len < PACE_KEPT;
+	if (j->len >= FIRST_WINDOWS && (j->len < EVERY * EVERY || j->at % EVERY == 0))
+		settle(j, learned);
+}
+
+double pace_judge_loss(const struct pace_judge *j, double pace)
+{
+	return -log(pace) - j->launch;
+}
+
+double pace_judge_sigma(const struct pace_judge *j, double sigma)
+{
+	if (!(sigma > 0))
+		return j->len < ALONE_WINDOWS ? NAN : fmax(j->spread, PACE_SIGMA);
+	double open = PACE_LAUNCH * PACE_LAUNCH * PACE_PRIOR / (PACE_PRIOR + j->len);
+	return sqrt(sigma * sigma + open);
+}
+
+double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_ns, double loss,
+		      double s, double least, double highest)
+{
+	if (j->last_ns && start_ns > j->last_ns + PACE_PAUSE * window_ns)
+		j->sum = 0;
+	if (j->sum <= 0)
+		j->since_ns = start_ns;
+	bool slow = loss >= least;
+	double z = fmin(loss / s, slow ? PACE_MOST : 0);
+	j->last_ns = start_ns;
+	j->quiet = slow ? 0 : j->quiet + 1;
+	j->sum = j->quiet < PACE_QUIET ? fmin(fmax(0, j->sum + z - PACE_SLACK), highest) : 0;
+	return j->sum;
+}

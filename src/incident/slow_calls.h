@@ -1,0 +1,35 @@
+/* slow_calls.h - which calls were slow, each by its own time (own_time.h).
+ *
+ * How rare a call is among usual ones is told by its key's baseline, and corrected by what calls of
+ * its function were outside of anomalies in the same recording. In a window of an anomaly, calls of
+ * a function that are rarer than some bound are slow: the least bound at which, of those just
+ * beyond it, nine in ten are more than usual ones would be. None is where all calls of the function
+ * together lost so little of the window that nobody minds.
+ *
+ * Knows no files: calls are counted, then asked for, in any order. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "detect/baseline.h"
+
+struct slow_call {
+	uint32_t pid;
+	uint64_t function; /* with its layer */
+	uint64_t end_ns;
+	double own_ns;
+	const struct baseline *usual; /* of its key */
+};
+
+struct slow_calls;
+/* least_effect: as in struct detector_options. */
+struct slow_calls *slow_calls_new(uint64_t window_ns, double least_effect);
+void slow_calls_free(struct slow_calls *s);
+
+/* An anomaly of a process. Before all calls; they may overlap. */
+void slow_calls_anomaly(struct slow_calls *s, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+void slow_calls_count(struct slow_calls *s, const struct slow_call *c);
+/* All were counted. */
+void slow_calls_find(struct slow_calls *s);
+bool slow_calls_is(const struct slow_calls *s, const struct slow_call *c);

@@ -1,0 +1,191 @@
+/* by_pace_test.c - what the pace of a process decides about its rows: its calls, its counters, its
+ * loaders, and where somebody minds whatever is lost.
+ * links: rows incident detect analyze recording base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rare_rows.h"
+
+#define CHILD  200
+#define SIGMA  0.03
+#define MINDED 0.1
+
+/* A model whose clock is of TORCH, and that alarms at a sum of 2. */
+static int begin_with_clock(void **state)
+{
+	begin(state);
+	options.least_effect = MINDED;
+	model.clock = (struct model_clock){.layer = DETECT_TORCH, .sigma = SIGMA};
+	for (size_t i = 0; i < PACE_TAILS; i++)
+		model.clock.tails[i] = (struct pace_tail){2, 1e-6, 65, 1};
+	return 0;
+}
+
+static int without_clock(void **state)
+{
+	(void)state;
+	model.clock = (struct model_clock){.layer = DETECT_LAYERS};
+	return 0;
+}
+
+static void usual_rows(size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		row_with(USUAL, 1, 1);
+}
+
+/* How many anomalies rows of that pace, as rare as that, have among usual ones. */
+static size_t found_at(double pace, double p, double least_effect, size_t n)
+{
+	options.least_effect = least_effect;
+	start(false);
+	usual_rows(40);
+	for (size_t i = 0; i < n; i++)
+		row_with(p, 1, pace);
+	usual_rows(10);
+	stop();
+	return found_len;
+}
+
+/* However rare its calls are. */
+static void slow_is_what_costs_time(void **state)
+{
+	(void)state;
+	assert_int_equal(found_at(0.8, USUAL, MINDED, 3), 1);
+	assert_int_equal(found_at(0.8, RARE, MINDED, 3), 1);
+	assert_int_equal(found_at(0.95, RARE, MINDED, 3), 0);
+	assert_int_equal(found_at(1.2, RARE, MINDED, 3), 0);
+	assert_int_equal(found_at(0.85, USUAL, 0.2, 10), 0);
+	assert_int_equal(found_at(0.75, USUAL, 0.2, 3), 1);
+}
+
+static void an_anomaly_is_as_long_as_it_is_slow(void **state)
+{
+	(void)state;
+	assert_int_equal(found_at(0.7, USUAL, MINDED, 7), 1);
+	expect_anomaly(0, BEGIN + 40, BEGIN + 47);
+	assert_true(is_alarmed_at(DETECT_TORCH, PID, 40));
+	assert_false(is_alarmed_at(DETECT_TORCH, PID, 47));
+	assert_true(p_of(43) < 1e-4 && p_of(47) > 0.1);
+}
+
+/* Small losses add up, where they are minded. */
+static void losses_add_up(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < PACE_TAILS; i++)
+		model.clock.tails[i].start = 5;
+	assert_int_equal(found_at(0.88, USUAL, MINDED, 1), 0);
+	assert_int_equal(found_at(0.88, USUAL, MINDED, 6), 1);
+}
+
+/* Then what is rare by its mixture is told as well. */
+static void whatever_is_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(found_at(1, RARE, NO_EFFECT, 1), 1);
+	assert_int_equal(found_at(0.95, USUAL, NO_EFFECT, 10), 1);
+	assert_int_equal(found_at(1, USUAL, NO_EFFECT, 10), 0);
+}
+
+/* A launch that is slower by 4 % for good is as launches are; by 15 % it is not. */
+static void launches_differ(void **state)
+{
+	(void)state;
+	for (int much = 0; much < 2; much++) {
+		start(false);
+		for (size_t i = 0; i < 60; i++)
+			row_with(USUAL, 1, much ? 0.85 : 0.96);
+		for (size_t i = 0; i < 3 && !much; i++)
+			row_with(USUAL, 1, 0.9); /* is 6 % below what it has */
+		stop();
+		assert_int_equal(found_len, much);
+	}
+}
+
+/* ---- what is beside ---- */
+
+static size_t anomalies_of(enum detect_layer layer, uint32_t pid)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < found_len; i++)
+		n += found[i].layer == layer && found[i].pid == pid;
+	return n;
+}
+
+static void seconds_of_job(size_t n, double pace, double p_beside)
+{
+	for (size_t i = 0; i < n; i++, second++) {
+		struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row host = rare_row(DETECT_HOST, PID, p_beside);
+		struct feature_row child = rare_row(DETECT_TORCH, CHILD, p_beside);
+		own.pace = host.pace = child.pace = pace;
+		child.parents_pace = true;
+		give(&own);
+		give(&host);
+		give(&child);
+	}
+}
+
+static void run_job(double pace, double p_beside)
+{
+	start(false);
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+	seconds_of_job(40, 1, USUAL);
+	seconds_of_job(5, pace, p_beside);
+	seconds_of_job(10, 1, USUAL);
+	stop();
+}
+
+/* Counters and loaders are of a slow job's anomaly where they are unusual, and of none else. */
+static void what_is_beside(void **state)
+{
+	(void)state;
+	run_job(0.7, RARE);
+	assert_int_equal(anomalies_of(DETECT_TORCH, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_TORCH, CHILD), 1);
+	run_job(0.7, USUAL);
+	assert_int_equal(found_len, 1);
+	run_job(0.97, RARE);
+	assert_int_equal(found_len, 0);
+}
+
+/* Of a process that has no pace, or makes no calls any more, its mixture decides. */
+static void what_has_no_pace(void **state)
+{
+	(void)state;
+	assert_int_equal(found_at(0, RARE, MINDED, 1), 0); /* its calls are of other work */
+	start(false);
+	rows(40, USUAL);
+	rows(1, RARE);
+	rows(10, USUAL);
+	stop();
+	assert_int_equal(found_len, 1);
+	start(false);
+	seconds_of_job(40, 1, USUAL);
+	for (size_t i = 0; i < 10; i++, second++) {
+		struct feature_row host = rare_row(DETECT_HOST, PID, i < 5 ? USUAL : RARE);
+		give(&host);
+	}
+	stop();
+	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, begin_with_clock, without_clock)
+		T(slow_is_what_costs_time), T(an_anomaly_is_as_long_as_it_is_slow),
+		T(losses_add_up),	    T(whatever_is_lost),
+		T(launches_differ),	    T(what_is_beside),
+		T(what_has_no_pace),
+#undef T
+	};
+	return cmocka_run_group_tests(tests, make_model, free_model);
+}

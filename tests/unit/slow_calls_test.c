@@ -1,0 +1,284 @@
+/* slow_calls_test.c - calls of which it is known exactly which were delayed: those are told, others
+ * that are around them or in them are not.
+ * links: incident detect analyze base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "detect/own_time.h"
+#include "incident/slow_calls.h"
+
+#define SECOND	  1000000000ULL
+#define SECONDS	  30
+#define FROM	  15 /* of the fault */
+#define TO	  20
+#define PID	  7
+#define FUNCTIONS 5
+#define CALLS_MAX 1500000
+
+enum { MODULE, LINEAR, PRODUCT, COPY, NORM }; /* a product lies in a linear, all in a module */
+
+struct made {
+	uint32_t function;
+	uint64_t start_ns, dur_ns;
+	bool delayed;
+};
+
+static const double medians_ns[] = {0, 0, 60e3, 5e3, 30e3};
+static struct made calls[CALLS_MAX];
+static size_t calls_len;
+static uint64_t now_ns, seed;
+static struct baseline usual[FUNCTIONS];
+static double delay_ratio;   /* of calls, in the fault */
+static double delayed_times; /* what they take of the usual */
+static double all_times;     /* what all calls take of it, in the fault */
+
+static bool in_fault(void)
+{
+	return now_ns >= FROM * SECOND && now_ns < TO * SECOND;
+}
+
+/* Usual ones have a normal logarithm, and one in five hundred is three times as long. */
+static double takes(uint32_t function)
+{
+	double ns = medians_ns[function] * exp(0.12 * random_normal(&seed));
+	if (random_uniform(&seed) < 0.002)
+		ns *= 3;
+	return ns * (in_fault() ? all_times : 1);
+}
+
+static void emit(uint32_t function, uint64_t start_ns, bool delayed)
+{
+	assert_true(calls_len < CALLS_MAX);
+	calls[calls_len++] = (struct made){function, start_ns, now_ns - start_ns, delayed};
+}
+
+static void leaf(uint32_t function)
+{
+	uint64_t start = now_ns;
+	double ns = takes(function);
+	bool may = function == PRODUCT || function == NORM;
+	bool delayed = may && in_fault() && random_uniform(&seed) < delay_ratio;
+	now_ns += (uint64_t)(delayed ? ns * delayed_times : ns);
+	emit(function, start, delayed);
+}
+
+static void linear(void)
+{
+	uint64_t start = now_ns;
+	leaf(COPY);
+	leaf(PRODUCT);
+	emit(LINEAR, start, false);
+}
+
+static void module(void)
+{
+	uint64_t start = now_ns;
+	linear();
+	leaf(NORM);
+	linear();
+	emit(MODULE, start, false);
+	now_ns += 1000;
+}
+
+static double own_of(struct own_times *own, const struct made *c)
+{
+	return own_time_ns(own, &(struct own_call){.pid = PID,
+						   .tid = PID,
+						   .start_ns = c->start_ns,
+						   .dur_ns = c->dur_ns,
+						   .usual_ns = usual[c->function].usual_ns});
+}
+
+static void learn(void)
+{
+	struct baseline_sample *samples[FUNCTIONS];
+	for (uint32_t i = 0; i < FUNCTIONS; i++)
+		samples[i] = baseline_sample_new(i);
+	calls_len = 0;
+	now_ns = (SECONDS + 10) * SECOND; /* beyond the fault */
+	for (int i = 0; i < 2000; i++)
+		module();
+	for (size_t i = 0; i < calls_len; i++)
+		baseline_sample_add(samples[calls[i].function], calls[i].dur_ns);
+	for (uint32_t i = 0; i < FUNCTIONS; i++) {
+		assert_true(baseline_of_sample(&usual[i], samples[i]));
+		baseline_sample_free(samples[i]);
+	}
+}
+
+static void make(void)
+{
+	learn();
+	calls_len = 0;
+	now_ns = 0;
+	while (now_ns < SECONDS * SECOND)
+		module();
+}
+
+struct told {
+	size_t calls, delayed, told, right;
+	size_t told_of[FUNCTIONS], in_fault_of[FUNCTIONS];
+};
+
+static void pass(struct slow_calls *slow, struct told *ret)
+{
+	struct own_times *own = own_times_new();
+	for (size_t i = 0; i < calls_len; i++) {
+		const struct made *m = &calls[i];
+		struct slow_call c = {.pid = PID,
+				      .function = m->function,
+				      .end_ns = m->start_ns + m->dur_ns,
+				      .own_ns = own_of(own, m),
+				      .usual = &usual[m->function]};
+		if (!ret) {
+			slow_calls_count(slow, &c);
+			continue;
+		}
+		bool told = slow_calls_is(slow, &c);
+		ret->calls++;
+		ret->delayed += m->delayed;
+		ret->told += told;
+		ret->right += told && m->delayed;
+		ret->told_of[m->function] += told;
+		ret->in_fault_of[m->function] +=
+			m->start_ns >= FROM * SECOND && c.end_ns < TO * SECOND;
+	}
+	own_times_free(own);
+}
+
+/* from, to: seconds that an anomaly is told of; 0, 0: none is. */
+static struct told judge(uint64_t from, uint64_t to, double least_effect)
+{
+	struct told ret = {0};
+	struct slow_calls *slow = slow_calls_new(SECOND, least_effect);
+	if (to)
+		slow_calls_anomaly(slow, PID, from * SECOND, to * SECOND);
+	pass(slow, NULL);
+	slow_calls_find(slow);
+	pass(slow, &ret);
+	slow_calls_free(slow);
+	return ret;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	seed = 11;
+	delay_ratio = 0;
+	delayed_times = all_times = 1;
+	return 0;
+}
+
+/* Five in a hundred calls of two functions take 2.5 times as long. */
+static void delayed_calls_are_told(void **state)
+{
+	(void)state;
+	delay_ratio = 0.05;
+	delayed_times = 2.5;
+	make();
+	struct told t = judge(FROM, TO, 0.1);
+	assert_true(t.delayed > 1000);
+	assert_true((double)t.right >= 0.9 * (double)t.told);
+	assert_true((double)t.right >= 0.9 * (double)t.delayed);
+	assert_int_equal(t.told_of[MODULE] + t.told_of[LINEAR], 0);
+}
+
+/* What was seen of the fault is a part of it, or its surroundings too. */
+static void an_anomalys_edges_hardly_matter(void **state)
+{
+	(void)state;
+	delay_ratio = 0.5;
+	delayed_times = 2.5;
+	make();
+	static const uint64_t cases[][2] = {{FROM + 1, TO - 1}, {FROM - 8, TO + 8}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct told t = judge(cases[i][0], cases[i][1], 0.1);
+		assert_true((double)t.right >= 0.95 * (double)t.told);
+		assert_true((double)t.right >= 0.95 * (double)t.delayed);
+	}
+}
+
+/* Of an anomaly as long as the recording nothing else tells what is usual but the model. */
+static void an_anomaly_may_be_all_there_is(void **state)
+{
+	(void)state;
+	delay_ratio = 0.5;
+	delayed_times = 2.5;
+	make();
+	struct told t = judge(0, SECONDS, 0.1);
+	assert_true((double)t.right >= 0.9 * (double)t.told);
+	assert_true((double)t.right >= 0.9 * (double)t.delayed);
+}
+
+/* All calls that take their time by themselves are slow; those around them are not. */
+static void where_everything_is_slow_most_calls_are(void **state)
+{
+	(void)state;
+	all_times = 1.6;
+	make();
+	struct told t = judge(FROM, TO, 0.1);
+	for (uint32_t f = COPY; f < FUNCTIONS; f++)
+		assert_true((double)t.told_of[f] > 0.8 * (double)t.in_fault_of[f]);
+	assert_true((double)t.told_of[PRODUCT] > 0.8 * (double)t.in_fault_of[PRODUCT]);
+	assert_int_equal(t.told_of[MODULE] + t.told_of[LINEAR], 0);
+}
+
+/* The delays come to six in a hundred of the time. */
+static void nobody_minds_a_small_effect(void **state)
+{
+	(void)state;
+	delay_ratio = 0.02;
+	delayed_times = 4;
+	make();
+	struct told t = judge(FROM, TO, 0.9);
+	assert_int_equal(t.told, 0);
+	t = judge(FROM, TO, 0.01);
+	assert_true((double)t.right > 0.8 * (double)t.delayed);
+}
+
+static void usual_calls_are_not_told(void **state)
+{
+	(void)state;
+	make();
+	struct told t = judge(FROM, TO, 1e-9);
+	assert_true((double)t.told < 1e-3 * (double)t.calls);
+	t = judge(0, 0, 1e-9);
+	assert_int_equal(t.told, 0);
+}
+
+/* Outside of anomalies too. */
+static void a_long_stall_is_told_by_itself(void **state)
+{
+	(void)state;
+	make();
+	size_t at = calls_len / 4;
+	while (calls[at].function != COPY)
+		at++;
+	calls[at].dur_ns += SECOND / 5;
+	struct told t = judge(0, 0, 0.1);
+	assert_int_equal(t.told, 1);
+	assert_int_equal(t.told_of[COPY], 1);
+	t = judge(0, 0, 0.3);
+	assert_int_equal(t.told, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(delayed_calls_are_told, begin),
+		cmocka_unit_test_setup(an_anomalys_edges_hardly_matter, begin),
+		cmocka_unit_test_setup(an_anomaly_may_be_all_there_is, begin),
+		cmocka_unit_test_setup(where_everything_is_slow_most_calls_are, begin),
+		cmocka_unit_test_setup(nobody_minds_a_small_effect, begin),
+		cmocka_unit_test_setup(usual_calls_are_not_told, begin),
+		cmocka_unit_test_setup(a_long_stall_is_told_by_itself, begin),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
