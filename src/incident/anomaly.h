@@ -41,6 +41,14 @@ struct anomaly {
 		double more_ns; /* time beyond what is usual */
 	} calls[ANOMALY_CALLS]; /* the most time first */
 	uint32_t calls_len;
+	bool between_calls; /* most of it was lost between calls, not in them */
+	/* Of Python, that half of it or more was lost in; function NULL: none that is known. */
+	struct anomaly_line {
+		const char *function, *file;
+		uint32_t line;
+		double ns, usual_ns; /* time in it */
+		double called_ns;    /* of ns, in calls of PyTorch, CUDA or NCCL */
+	} line;
 	char why[256]; /* one sentence */
 };
 

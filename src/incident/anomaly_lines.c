@@ -5,13 +5,12 @@
 
 #include "base/buffer.h"
 #include "base/map64.h"
-
-#define NO_FRAME UINT32_MAX
+#include "detect/names.h"
 
 struct line_time {
 	size_t anomaly;
 	uint32_t frame;
-	double ns;
+	double ns, called_ns;
 };
 
 struct search {
@@ -25,27 +24,18 @@ struct search {
 	uint64_t first_ns, last_ns; /* of all samples */
 };
 
-/* The innermost Python frame of a stack. */
-static uint32_t line_of(const struct rec_tables *t, uint32_t stack)
+static void add_inside(struct search *s, size_t anomaly, const struct detect_line *line, double ns)
 {
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		uint32_t frame = t->stacks.data[stack].frame;
-		if (t->frames.data[frame].kind == FRAME_PYTHON)
-			return frame;
-	}
-	return NO_FRAME;
-}
-
-static void add_inside(struct search *s, size_t anomaly, uint32_t frame, double ns)
-{
+	double called_ns = line->called ? ns : 0;
 	uint64_t at;
-	if (map64_get(&s->inside[anomaly], frame, &at)) {
+	if (map64_get(&s->inside[anomaly], line->frame, &at)) {
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was met has an entry */
 		s->times.data[at].ns += ns;
+		s->times.data[at].called_ns += called_ns;
 		return;
 	}
-	map64_set(&s->inside[anomaly], frame, s->times.len);
-	*vec_push(&s->times) = (struct line_time){anomaly, frame, ns};
+	map64_set(&s->inside[anomaly], line->frame, s->times.len);
+	*vec_push(&s->times) = (struct line_time){anomaly, line->frame, ns, called_ns};
 }
 
 /* pid 0: of all processes. */
@@ -64,14 +54,14 @@ static void add_outside(struct search *s, uint32_t pid, uint32_t frame, double n
 /* A wait is counted where it ended. */
 static void add_sample(struct search *s, const struct m_sample *sample)
 {
-	uint32_t frame = line_of(s->t, sample->stack);
+	struct detect_line line;
 	uint32_t pid = s->t->threads.data[sample->thread].pid;
 	bool outside = true;
 	if (!s->first_ns || sample->time_ns < s->first_ns)
 		s->first_ns = sample->time_ns;
 	if (sample->time_ns > s->last_ns)
 		s->last_ns = sample->time_ns;
-	if (frame == NO_FRAME)
+	if (!detect_line_of_stack(s->t, sample->stack, &line))
 		return;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct anomaly_lines *a = &s->all[i];
@@ -79,11 +69,11 @@ static void add_sample(struct search *s, const struct m_sample *sample)
 			continue;
 		outside = false;
 		if (!a->pid || a->pid == pid)
-			add_inside(s, i, frame, (double)sample->weight_ns);
+			add_inside(s, i, &line, (double)sample->weight_ns);
 	}
 	if (outside) {
-		add_outside(s, pid, frame, (double)sample->weight_ns);
-		add_outside(s, 0, frame, (double)sample->weight_ns);
+		add_outside(s, pid, line.frame, (double)sample->weight_ns);
+		add_outside(s, 0, line.frame, (double)sample->weight_ns);
 	}
 }
 
@@ -132,20 +122,21 @@ static double beyond_usual(const struct anomaly_lines *a, uint32_t i)
 }
 
 /* Puts a line among those that took the most beyond what is usual. */
-static void keep_line(const struct search *s, struct anomaly_lines *a, uint32_t frame, double ns,
+static void keep_line(const struct search *s, struct anomaly_lines *a, const struct line_time *l,
 		      double usual_ns)
 {
-	const struct m_frame *f = &s->t->frames.data[frame];
+	const struct m_frame *f = &s->t->frames.data[l->frame];
 	uint32_t at = a->lines_len;
-	if (at == ANOMALY_LINES && beyond_usual(a, --at) >= ns - usual_ns)
+	if (at == ANOMALY_LINES && beyond_usual(a, --at) >= l->ns - usual_ns)
 		return;
 	a->lines_len = at + 1;
-	for (; at && beyond_usual(a, at - 1) < ns - usual_ns; at--)
+	for (; at && beyond_usual(a, at - 1) < l->ns - usual_ns; at--)
 		a->lines[at] = a->lines[at - 1];
 	a->lines[at].function = strtab_get(&s->t->strings, f->name, NULL);
 	a->lines[at].file = strtab_get(&s->t->strings, f->file, NULL);
 	a->lines[at].line = f->line;
-	a->lines[at].ns = ns;
+	a->lines[at].ns = l->ns;
+	a->lines[at].called_ns = l->called_ns;
 	a->lines[at].usual_ns = usual_ns;
 }
 
@@ -161,7 +152,7 @@ static void keep_lines(const struct search *s, double outside)
 			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 			usual = s->outside_ns.data[at] * length / outside;
 		if (l->ns > usual)
-			keep_line(s, a, l->frame, l->ns, usual);
+			keep_line(s, a, l, usual);
 	}
 }
 

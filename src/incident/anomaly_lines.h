@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "events/visitor.h"
+#include "incident/anomaly.h"
 
 #define ANOMALY_LINES 5
 
@@ -14,13 +15,9 @@ struct anomaly_lines {
 	uint64_t start_ns, end_ns;
 	uint32_t pid; /* 0 = all processes */
 	/* The lines that took more time than they usually take, the most first. A line is the
-	 * innermost of Python in a sample's stack, on the CPU or waiting. */
-	struct {
-		const char *function, *file; /* of the recording's strings */
-		uint32_t line;
-		double ns;	 /* of samples in that time */
-		double usual_ns; /* in as long a time outside all of them */
-	} lines[ANOMALY_LINES];
+	 * innermost of Python in a sample's stack, on the CPU or waiting. Usual is in as long a
+	 * time outside all of them. */
+	struct anomaly_line lines[ANOMALY_LINES]; /* strings: the recording's */
 	uint32_t lines_len;
 };
 

@@ -6,6 +6,7 @@
 
 #include "incident/anomaly_row.h"
 #include "incident/incidents.h"
+#include "incident/lost_in_line.h"
 
 #define WITH_LINES 256 /* anomalies whose lines are looked for */
 
@@ -64,6 +65,18 @@ static int by_p(const void *x, const void *y)
 	return a < b ? -1 : a > b ? 1 : by_start(x, y);
 }
 
+static void put_down_to_line(struct listed_anomaly *f)
+{
+	const char *name = f->a.name;
+	if (!f->lines.lines_len)
+		return;
+	lost_in_line(&f->a, &f->lines.lines[0]);
+	if (f->a.name == name)
+		return;
+	free((char *)name);
+	f->a.name = own(f->a.name);
+}
+
 static void find_lines(struct anomaly_list *l, const struct row_source *reader)
 {
 	size_t n = l->rows.len < WITH_LINES ? l->rows.len : WITH_LINES;
@@ -74,8 +87,10 @@ static void find_lines(struct anomaly_list *l, const struct row_source *reader)
 			.start_ns = a->start_ns, .end_ns = a->end_ns, .pid = a->pid};
 	}
 	anomaly_lines_find(lines, n, reader);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		l->rows.data[i].lines = lines[i];
+		put_down_to_line(&l->rows.data[i]);
+	}
 	free(lines);
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/human.h"
 
+#define LINE_BYTES 144
+
 const char *anomaly_entity(char ret[static ANOMALY_ENTITY_BYTES], const struct anomaly *a)
 {
 	if (a->gpu >= 0)
@@ -24,13 +26,25 @@ bool anomaly_is_news(const struct anomaly *a)
 	return by_rule || (a->ended ? a->incident_ends : a->incident_begins);
 }
 
+/* Where an anomaly that is not of that line itself lost most: ", most of it in train (main.py:9)".
+ */
+static void line_clause(char ret[static LINE_BYTES], const struct anomaly *a)
+{
+	const char *slash = a->line.function ? strrchr(a->line.file, '/') : NULL;
+	ret[0] = 0;
+	if (a->line.function && strcmp(a->name, a->line.function) != 0)
+		snprintf(ret, LINE_BYTES, ", most of it in %.60s (%.40s:%u)", a->line.function,
+			 slash ? slash + 1 : a->line.file, a->line.line);
+}
+
 const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a)
 {
-	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES];
+	char entity[ANOMALY_ENTITY_BYTES], lasted[HUMAN_BYTES], line[LINE_BYTES];
 	anomaly_entity(entity, a);
 	human_ns(lasted, a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
-	int n = snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s (%s %s, ", a->layer_name, entity,
-			 a->why, a->ended ? "lasted" : "so far", lasted);
+	line_clause(line, a);
+	int n = snprintf(ret, ANOMALY_LINE_BYTES, "%s, %s: %s%s (%s %s, ", a->layer_name, entity,
+			 a->why, line, a->ended ? "lasted" : "so far", lasted);
 	if (n < 0 || n >= ANOMALY_LINE_BYTES)
 		return ret;
 	if (a->p_value > 0)

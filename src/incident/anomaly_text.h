@@ -3,7 +3,7 @@
 
 #include "incident/anomaly.h"
 
-#define ANOMALY_LINE_BYTES 400
+#define ANOMALY_LINE_BYTES 544
 /* "torch, pid 4242: aten::addmm took 1.8 x as long ... (p 1e-6)", without a line break. */
 const char *anomaly_line(char ret[static ANOMALY_LINE_BYTES], const struct anomaly *a);
 

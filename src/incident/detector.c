@@ -120,6 +120,7 @@ static void make_judges(struct detector *d)
 					.known = &d->known,
 					.rows = &d->rows,
 					.incidents = &d->incidents,
+					.lines = d->o.whole ? NULL : &d->lines,
 					.last_id = d->episodes.last_id};
 	d->judging = (struct judging){.lossy_rows = d->judging.lossy_rows};
 	d->judging.rate.alarms_per_hour = o->alarms_per_hour > 0 ? o->alarms_per_hour : 1;
@@ -184,6 +185,7 @@ void detector_free(struct detector *d)
 	changes_free(&d->changes);
 	losses_free(&d->losses);
 	collective_waits_free(&d->waits);
+	line_times_free(&d->lines);
 	vec_free(&d->ended);
 	known_free(&d->known);
 	learn_live_free(d->learning);
@@ -251,7 +253,11 @@ void detector_counter(struct detector *d, const struct detect_names *n, const st
 
 void detector_sample(struct detector *d, const struct detect_names *n, const struct m_sample *s)
 {
+	struct detect_line line;
+	const struct m_thread *t = n->thread(n->ctx, s->thread);
 	hardware_sample(d->hardware, n, s);
+	if (!d->o.whole && t && n->line && n->line(n->ctx, s->stack, &line))
+		line_times_add(&d->lines, t->pid, &line, s->time_ns, s->weight_ns);
 }
 
 void detector_row(struct detector *d, const struct feature_row *row)
@@ -305,6 +311,7 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		model_fit_forget(&d->fit, ended.pid);
 		judging_process_gone(d, ended.pid, now_ns);
 		job_forget(&d->job, &ended);
+		line_times_forget(&d->lines, ended.pid);
 	}
 }
 

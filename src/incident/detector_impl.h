@@ -9,6 +9,7 @@
 #include "incident/collective_waits.h"
 #include "incident/excuses.h"
 #include "incident/judging.h"
+#include "incident/line_times.h"
 #include "incident/model_fit.h"
 #include "incident/told_rows.h"
 
@@ -32,6 +33,7 @@ struct detector {
 	struct changes changes;
 	struct losses losses;
 	struct collective_waits waits;
+	struct line_times lines; /* live; of a file they are looked for afterwards */
 	/* Windows that begin before are not judged, of a file that is read again; nor those that
 	 * begin then or later, for the model does not fit. */
 	uint64_t from_ns, until_ns;

@@ -217,6 +217,16 @@ static struct window_key top_call(const struct episode *e, const struct window_k
 	return sorted[0];
 }
 
+static bool is_lost_between(const struct episode *e)
+{
+	double calls = 0, gaps = 0;
+	for (size_t i = 0; i < e->calls.len; i++) {
+		calls += more_of(&e->calls.data[i]);
+		gaps += gap_more_of(&e->calls.data[i]);
+	}
+	return gaps > 0 && gaps > calls;
+}
+
 static void why_of_calls(const struct known *known, struct episode *e)
 {
 	struct anomaly *a = &e->a;
@@ -231,6 +241,7 @@ static void why_of_calls(const struct known *known, struct episode *e)
 	qsort(sorted, e->calls.len, sizeof(*sorted), by_more);
 	calls_describe(known, e, sorted);
 	struct window_key top = top_call(e, sorted);
+	a->between_calls = is_lost_between(e);
 	free(sorted);
 	if (e->reason.kind && !holds(a, &e->reason, &top))
 		return;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "incident/lost_in_line.h"
+
 #define ONSET_SLACK 2.5
 #define RARITY_MOST 24.0 /* what is rarer is no more so: of long tails little is known */
 #define CALLS_MOST  64	 /* keys of an anomaly that are added up */
@@ -166,8 +168,12 @@ static void hand_out(const struct episodes *all, struct episode *e)
 	/* who reads a file is told once, at the end */
 	episode_describe(all->known, e, !all->o->whole);
 	incidents_told(all->incidents, &e->a, e->process);
+	struct anomaly told = e->a;
+	struct anomaly_line line;
+	if (all->lines && line_times_most(all->lines, told.pid, told.start_ns, told.end_ns, &line))
+		lost_in_line(&told, &line);
 	if (all->o->tell)
-		all->o->tell(all->o->tell_ctx, &e->a);
+		all->o->tell(all->o->tell_ctx, &told);
 }
 
 /* Takes the row, and those in between that were quiet. */

@@ -6,6 +6,7 @@
 #include "detect/learn_known.h"
 #include "incident/detector.h"
 #include "incident/incidents.h"
+#include "incident/line_times.h"
 #include "incident/series.h"
 #include "incident/told_rows.h"
 
@@ -67,6 +68,7 @@ struct episodes {
 	const struct known *known;
 	struct told_rows *rows; /* are told of those that have ended */
 	struct incidents *incidents;
+	const struct line_times *lines; /* NULL: they are not known yet */
 	VEC(struct episode *) list;
 	uint64_t last_id;
 };

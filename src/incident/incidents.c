@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "incident/lost_in_line.h"
+
 #define MOSTLY 0.5 /* of the lost time */
 
 void incidents_free(struct incidents *s)
@@ -105,6 +107,6 @@ unsigned incident_rank(const struct anomaly *a)
 	if (a->layer == DETECT_HARDWARE)
 		return BY_GPU;
 	if (a->layer == DETECT_PYTHON)
-		return BY_PYTHON;
+		return a->line.function && lost_in_own_code(a, &a->line) ? BY_CALL : BY_PYTHON;
 	return is_mostly_one_call(a) ? BY_CALL : BY_CALLS;
 }

@@ -36,7 +36,7 @@ void incidents_free(struct incidents *s);
 void incidents_told(struct incidents *s, struct anomaly *a, uint32_t process);
 
 /* Which of an incident's anomalies says most of why: the lowest number. By rule; what threads
- * waited for; a call that the lost time is mostly in; counters of the GPU; other layers of calls;
- * Python, whose functions lie in each other; other counters of the process; steps, which say where,
- * and never why. */
+ * waited for; a call or a line of Python that the lost time is mostly in; counters of the GPU;
+ * other layers of calls; Python, whose functions lie in each other; other counters of the process;
+ * steps, which say where, and never why. */
 unsigned incident_rank(const struct anomaly *a);

@@ -47,6 +47,27 @@ static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint6
 	return NULL;
 }
 
+static struct session_stack *stack_at(const struct session_names *n, uint32_t number)
+{
+	struct session_stack *s = n->stacks ? &n->stacks[number % SESSION_STACKS] : NULL;
+	return s && number && s->number == number ? s : NULL;
+}
+
+static bool line(void *ctx, uint32_t stack, struct detect_line *ret)
+{
+	const struct session_names *n = ctx;
+	const struct session_stack *s = stack_at(n, stack);
+	if (!s || !s->line)
+		return false;
+	const struct m_frame *f = &n->frames.data[s->line - 1];
+	*ret = (struct detect_line){.frame = s->line - 1,
+				    .line = f->line,
+				    .function = string(ctx, f->name),
+				    .file = string(ctx, f->file),
+				    .called = s->called};
+	return true;
+}
+
 void session_names_get(struct session_names *n, struct detect_names *ret)
 {
 	*ret = (struct detect_names){.ctx = n,
@@ -55,7 +76,8 @@ void session_names_get(struct session_names *n, struct detect_names *ret)
 				     .thread = thread,
 				     .code = code,
 				     .comm = comm,
-				     .metric = metric};
+				     .metric = metric,
+				     .line = line};
 }
 
 static void take_thread(struct session_names *n, uint32_t index, const struct m_thread *row)
@@ -108,6 +130,31 @@ static void take_comm(struct session_names *n, const struct m_comm *row)
 	*vec_push(&n->comms) = *row;
 }
 
+static void take_frame(struct session_names *n, uint32_t number, const struct m_frame *row)
+{
+	while (n->frames.len <= number)
+		vec_push(&n->frames);
+	n->frames.data[number] = *row;
+}
+
+/* A stack's caller came before it. */
+static void take_stack(struct session_names *n, uint32_t number, const struct m_stack *row)
+{
+	const struct session_stack *caller = stack_at(n, row->parent);
+	const struct m_frame *f =
+		row->frame < n->frames.len ? &n->frames.data[row->frame] : &(struct m_frame){0};
+	struct session_stack made = {.number = number};
+	if (!n->stacks)
+		n->stacks = xcalloc(SESSION_STACKS, sizeof(*n->stacks));
+	if (f->kind == FRAME_PYTHON) {
+		made.line = row->frame + 1;
+	} else if (caller) {
+		made.line = caller->line;
+		made.called = caller->called || detect_library_is_called(string(n, f->library));
+	}
+	n->stacks[number % SESSION_STACKS] = made;
+}
+
 void session_names_take(struct session_names *n, const struct feed_batch *b)
 {
 	for (size_t i = 0; i < b->strings.len; i++)
@@ -121,6 +168,10 @@ void session_names_take(struct session_names *n, const struct feed_batch *b)
 		*vec_push(&n->codes) = b->codes.data[i];
 	for (size_t i = 0; i < b->threads.len; i++)
 		take_thread(n, b->numbers[ROW_THREAD].data[i], &b->threads.data[i]);
+	for (size_t i = 0; i < b->frames.len; i++)
+		take_frame(n, b->numbers[ROW_FRAME].data[i], &b->frames.data[i]);
+	for (size_t i = 0; i < b->stacks.len; i++)
+		take_stack(n, b->numbers[ROW_STACK].data[i], &b->stacks.data[i]);
 	for (size_t i = 0; i < b->comms.len; i++)
 		take_comm(n, &b->comms.data[i]);
 }
@@ -150,5 +201,7 @@ void session_names_free(struct session_names *n)
 	vec_free(&n->threads);
 	vec_free(&n->free_threads);
 	vec_free(&n->comms);
+	vec_free(&n->frames);
+	free(n->stacks);
 	map64_free(&n->thread_at);
 }

@@ -7,6 +7,9 @@
 #include "session/session_feed.h"
 #include "detect/names.h"
 
+/* Twice what is met again by its number (STACKS_KEPT of pipeline/stacks.c, in two generations). */
+#define SESSION_STACKS (1u << 19)
+
 struct session_names {
 	VEC(char *) strings;
 	VEC(struct session_metric {
@@ -21,6 +24,13 @@ struct session_names {
 	VEC(uint32_t) free_threads; /* places */
 	struct map64 thread_at;	    /* index -> place */
 	VEC(struct m_comm) comms;
+	VEC(struct m_frame) frames;
+	/* The stacks of SESSION_STACKS numbers, each at its number's remainder. */
+	struct session_stack {
+		uint32_t number; /* 0: none */
+		uint32_t line;	 /* its innermost frame of Python, and 1; 0: it has none */
+		bool called;	 /* below that: a library of a layer's */
+	} * stacks;
 };
 
 /* Before a batch's events are looked at, and after. */
