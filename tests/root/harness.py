@@ -13,6 +13,7 @@ Arguments of a test file: parts of names; only tests whose names hold one are ru
 """
 
 import collections
+import glob
 import json
 import os
 import shutil
@@ -157,10 +158,12 @@ class Test:
         try:
             out, err = p.communicate(timeout=max(limit, 0.1))
         except subprocess.TimeoutExpired:
+            doing = doing_of(p.pid)
             self.kill(p)
             out, err = p.communicate()
-            raise TimedOut("%s did not end in %.0f s\n%s%s" % (
-                " ".join(p.args), limit, (out or "")[-1000:], (err or "")[-1000:])) from None
+            raise TimedOut("%s did not end in %.0f s\n%s\n%s%s" % (
+                " ".join(map(str, p.args)), limit, doing, (out or "")[-1000:],
+                (err or "")[-1000:])) from None
         return Result(p.args, p.returncode, out or "", err or "")
 
     def run(self, args, seconds=None, **kw):
@@ -251,6 +254,24 @@ def plain_name(f):
     if f.get("file") and f["name"].endswith(")"):
         return f["name"].rsplit(" (", 1)[0]
     return f["name"]
+
+
+def doing_of(pid):
+    """What the threads of a process do: their state, CPU time, system call and kernel stack."""
+    lines = []
+    for task in glob.glob("/proc/%d/task/*" % pid):
+        try:
+            said = {}
+            for name in ("stat", "syscall", "stack"):
+                with open(os.path.join(task, name)) as f:
+                    said[name] = f.read()
+        except OSError:
+            continue
+        stat = said["stat"].rsplit(")", 1)[1].split()
+        lines.append("thread %s: %s, %s + %s ticks, syscall %s, %s" % (
+            os.path.basename(task), stat[0], stat[11], stat[12], said["syscall"].split()[0],
+            " ".join(x.split()[-1] for x in said["stack"].splitlines()[:6])))
+    return "\n".join(lines)
 
 
 def log_of(p):

@@ -105,7 +105,7 @@ def _(t):
     same_as_untraced(t, [target("exceptions"), "noexcept"], EXCEPTIONS)
 
 
-@test("exceptions in a program that is attached to while it throws", 120)
+@test("exceptions in a program that is attached to while it throws", 300)
 def _(t):
     alone = t.run([target("exceptions"), "60000"])
     p = t.start([target("exceptions"), "60000"], stdout=-1, stderr=-1, text=True)
