@@ -32,6 +32,7 @@
 #define DRAW_NS	    500000000ULL
 #define LINE_NS	    1000000000ULL
 #define SAID_FOR_NS 15000000000ULL
+#define SAMPLE_HZ   99		  /* as record: lines of Python that time is lost in */
 #define WAIT_BYTES  (1u << 20)	  /* of lines that nobody has taken yet */
 #define OUT_WAIT_NS 1000000000ULL /* at the end, for who reads them */
 #define ERR_WAIT_NS 200000000ULL
@@ -443,7 +444,10 @@ static int watch_target(const struct args *a, struct session_options *o, struct 
 static int run_with(const struct catalog *catalog, const struct args *a)
 {
 	struct err e = {0};
-	struct session_options o = {.mode_text = "trace", .target_text = "", .catalog = catalog};
+	struct session_options o = {.mode_text = "trace",
+				    .target_text = "",
+				    .catalog = catalog,
+				    .sample_hz = SAMPLE_HZ};
 	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") != 1)
 		return usage_error(a->command, "give one target: -p PID, --cgroup PATH or --all");
 	if (layers_from_args(&o.layers, catalog, a, &e) ||

@@ -305,7 +305,8 @@ void judging_upto(struct detector *d, uint64_t now_ns)
 	bool idle = false;
 	for (size_t i = 0; i < d->judging.series.list.len; i++) {
 		struct series *s = d->judging.series.list.data[i];
-		uint64_t silence = (GAP_ROWS + 2) * d->window_ns;
+		/* a window is judged that much after its end */
+		uint64_t silence = (GAP_ROWS + 2) * d->window_ns + DETECTOR_LATE_NS;
 		if (s->open && s->layer != DETECT_STEP && s->last_ns + silence < now_ns)
 			episode_end(&d->episodes, s);
 		idle |= s->last_ns + SERIES_IDLE_S * 1000000000ULL <= now_ns;

@@ -135,8 +135,7 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 		map64_set(&p->codes, h, same);
 	}
 	know_code(p, r->id, (uint32_t)same);
-	if (!p->forgets) /* no stacks are taken there */
-		frames_add_code(p, r, (uint32_t)same);
+	frames_add_code(p, r, (uint32_t)same);
 }
 
 void codes_tell_losses(struct pipeline *p)

@@ -34,6 +34,17 @@ static json_t *calls(const struct anomaly *a)
 	return list;
 }
 
+static json_t *line_json(const struct anomaly_line *line)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "function", report_text_json(line->function));
+	json_object_set_new(o, "file", report_text_json(line->file));
+	json_object_set_new(o, "line", report_number_json(line->line));
+	json_object_set_new(o, "ns", real_json(line->ns));
+	json_object_set_new(o, "usual_ns", real_json(line->usual_ns));
+	return o;
+}
+
 json_t *anomaly_json(const struct anomaly *a)
 {
 	json_t *row =
@@ -51,21 +62,16 @@ json_t *anomaly_json(const struct anomaly *a)
 	json_object_set_new(row, "why", report_text_json(a->why));
 	json_object_set_new(row, "features", features(a));
 	json_object_set_new(row, "calls", calls(a));
+	if (a->line.function)
+		json_object_set_new(row, "lines", json_pack("[o]", line_json(&a->line)));
 	return row;
 }
 
 static json_t *lines_json(const struct anomaly_lines *lines)
 {
 	json_t *list = json_array();
-	for (uint32_t i = 0; i < lines->lines_len; i++) {
-		json_t *o = json_object();
-		json_object_set_new(o, "function", report_text_json(lines->lines[i].function));
-		json_object_set_new(o, "file", report_text_json(lines->lines[i].file));
-		json_object_set_new(o, "line", report_number_json(lines->lines[i].line));
-		json_object_set_new(o, "ns", real_json(lines->lines[i].ns));
-		json_object_set_new(o, "usual_ns", real_json(lines->lines[i].usual_ns));
-		json_array_append_new(list, o);
-	}
+	for (uint32_t i = 0; i < lines->lines_len; i++)
+		json_array_append_new(list, line_json(&lines->lines[i]));
 	return list;
 }
 

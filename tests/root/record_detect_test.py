@@ -145,6 +145,28 @@ def _(t):
     check_watched(*start_watched(t, model, "13", "8", "11"))
 
 
+@test("a line of the job's own that takes longer is told while it does, and not the call after it",
+      180)
+def _(t):
+    needs_torch(t)
+    model = learned(t)
+    job = t.start([PYTHON, JOB, "14", "7", "11", "prepare"], stdout=subprocess.PIPE, text=True)
+    watcher = t.start([EACGM, "watch", "-p", job.pid, "-m", model, "--json", "--layers", "torch"],
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, _ = job.communicate(timeout=60)
+    lines, said = watcher.communicate(timeout=60)
+    expect(job.returncode == 0 and watcher.returncode == 0, said)
+    was = slow_times(out)
+    rows = [row for row in map(json.loads, lines.splitlines())
+            if row["ended"] and row["start_ns"] < was[1] and was[0] < row["end_ns"]]
+    # windows of a quarter of a second are of one anomaly; a busy machine may add others
+    expect(len(rows) <= 8, "%d anomalies: %s" % (len(rows), lines))
+    mine = [row for row in rows if row["layer"] == "python" and row["name"] == "prepare"]
+    expect(mine, "slow at %r, printed: %s%s" % (was, lines, said))
+    where = mine[0]["lines"][0]
+    expect(where["file"].endswith("rhythm_job.py") and where["ns"] > 4 * where["usual_ns"], mine)
+
+
 @test("without a model and within seconds: the rank that all others wait for, by rule", 120)
 def _(t):
     if not shutil.which("mpicc") or not shutil.which("mpirun"):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """rhythm_job.py - a training of PyTorch on the CPU whose operators take a known time: they are its
-own, and sleep. Eight times as long from second FROM to second TO of the loop.
+own, and sleep. Eight times as long from second FROM to second TO of the loop; with `prepare`, a
+function of its own runs for as long instead, before each step.
 
-usage: rhythm_job.py SECONDS [FROM TO]; prints on CLOCK_MONOTONIC, in ns, when it was slow, and how
+usage: rhythm_job.py SECONDS [FROM TO [prepare]]; prints on CLOCK_MONOTONIC, in ns, when it was slow, and how
 many steps there were."""
 
 import sys
@@ -14,8 +15,15 @@ seconds = float(sys.argv[1])
 slow_from, slow_to = (float(word) for word in sys.argv[2:4]) if len(sys.argv) > 3 else (1e9, 1e9)
 MS = 1.0
 FACTOR = 8  # far more than what a busy machine does
+prepares = "prepare" in sys.argv
 slow = 1
 slow_ns = []
+
+
+def prepare(ms):
+    end = time.monotonic() + ms / 1e3
+    while time.monotonic() < end:
+        pass
 
 
 class Sleep(torch.autograd.Function):
@@ -40,6 +48,9 @@ while time.monotonic() < begin + seconds:
     slow = FACTOR if slow_from <= time.monotonic() - begin < slow_to else 1
     if slow > 1:
         slow_ns.append(time.monotonic_ns())
+        if prepares:
+            prepare(16 * MS * (slow - 1))
+            slow = 1
     optimizer.zero_grad()
     y = x
     for _i in range(8):
