@@ -39,6 +39,8 @@ def arguments():
     p.add_argument("--faults", metavar="NAME,...", help="of the plan's faults, only these")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
+    p.add_argument("--recorded", action="store_true",
+                   help="--minutes are those that are recorded: starting is not in them")
     p.add_argument("--pace", choices=list(schedule.PACES), default="usual",
                    help="how long gaps and episodes are (default: %(default)s)")
     p.add_argument("--items", type=int, metavar="N",
@@ -49,6 +51,8 @@ def arguments():
                    help="that may be used, the job's first (default: all)")
     p.add_argument("--beside-others", action="store_true",
                    help="without faults that would slow other jobs of the host")
+    p.add_argument("--gpu-shared", action="store_true",
+                   help="without faults that would slow other jobs of the GPU")
     p.add_argument("--held", action="store_true",
                    help="the job starts and waits; a line `go SECONDS` on the standard input lets "
                         "it go, for that long in place of --minutes")
@@ -145,7 +149,7 @@ def run_one(host, args):
         plan=args.plan, split=plans.split_of(args.plan, workload, seed), seed=seed,
         seconds=args.minutes * 60, out=os.path.abspath(args.out), faults=faults,
         benign=plans.benign_of(workload, args.plan), pace=schedule.PACES[args.pace],
-        items=args.items, record_options=options, gpu=args.gpu,
+        items=args.items, recorded=args.recorded, record_options=options, gpu=args.gpu,
         held=let_go if args.held else None, imported=lambda: print(IMPORTED, flush=True),
         freed=lambda: print(FREED, flush=True),
         say=lambda text: print("  " + text, flush=True)))
@@ -187,7 +191,8 @@ def main():
     args = arguments()
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.beside_others)
+    host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.beside_others,
+                gpu_alone=not args.gpu_shared)
     if args.list:
         list_all(host)
         return 0

@@ -16,11 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FETCH = ROOT / "lab/others/fetch.py"
 sys.path[:0] = [str(ROOT / "lab/faults"), str(FETCH.parent)]
 import fetch
-from lab import effect
+from faults import FAULTS
+from lab import effect, plans, schedule
 from lab.host import Host
 from workloads import WORKLOADS, projects
 
 OTHERS = [w for w in WORKLOADS.values() if w.projects]
+INSTALLED = [w for w in WORKLOADS.values() if w.packages]
 TESTS = []
 
 
@@ -56,9 +58,72 @@ def every_workload_has_its_script_and_projects(_):
 
 @test
 def every_adapter_is_a_workload(_):
-    known = {script(w).name for w in OTHERS} | {"outside.py", "jpegs.py"}
+    known = {script(w).name for w in OTHERS + INSTALLED} | {"outside.py", "jpegs.py"}
     there = {p.name for p in script(OTHERS[0]).parent.glob("*.py")}
     assert there == known, there ^ known
+
+
+@test
+def every_package_has_a_workload_a_licence_and_a_script(_):
+    assert INSTALLED
+    for w in INSTALLED:
+        assert script(w).is_file(), w.script
+        assert w.test_only and not w.projects, w.name
+        assert set(w.packages) <= set(projects.PACKAGES), f"{w.name}: {w.packages}"
+    for name, p in projects.PACKAGES.items():
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+", p.repository), f"{name}: {p.repository}"
+        assert p.licence and p.distribution, name
+    used = {name for w in INSTALLED for name in w.packages}
+    assert used == set(projects.PACKAGES), f"nobody uses {set(projects.PACKAGES) - used}"
+
+
+@test
+def the_readme_tells_of_every_program_of_others(_):
+    text = (ROOT / "lab/faults/README.md").read_text(encoding="utf-8")
+    for w in OTHERS + INSTALLED:
+        assert f"\n| `{w.name}`" in text, f"{w.name} is not in the table"
+
+
+@test
+def one_that_is_not_installed_says_so(_):
+    for w in INSTALLED:
+        # -S: a Python without what is installed beside it
+        r = subprocess.run([sys.executable, "-S", "-E", script(w), *w.arguments],
+                           capture_output=True, text=True)
+        assert r.returncode == 3, f"{w.name} ended with {r.returncode}: {r.stderr}"
+        assert re.fullmatch(r"[^\n]* not installed\n", r.stderr), r.stderr
+
+
+@test
+def versions_are_of_what_is_installed(_):
+    assert projects.versions(["no_such_module"]) == {"no_such_module": None}
+
+
+@test
+def a_job_without_pytorch_has_no_faults_of_it(_):
+    host = types.SimpleNamespace(alone=True, gpu_alone=True, no_cpu_cgroup=None, no_net=None,
+                                 no_drop=None, helpers="", other_cpus=lambda w: [1, 2])
+    names = {n for n, f in FAULTS.items() if not f.why_not(host, WORKLOADS["jax_gpu"])}
+    assert {"python_gc", "cpu_throttle", "gpu_contention", "checkpoint"} <= names, names
+    assert not {"op_delay", "excess_sync", "launch_bound", "alloc_churn", "gpu_slow"} & names, names
+    assert "op_delay" not in {n for n, f in FAULTS.items()
+                              if not f.why_not(host, WORKLOADS["compile_gpu"])}
+    host.gpu_alone = False
+    for name in ("gpu_contention", "gpu_slow", "pcie"):
+        assert FAULTS[name].why_not(host, WORKLOADS["features"]), name
+
+
+@test
+def two_minutes_have_eight_benign_changes(_):
+    pace = schedule.PACES["dense"]
+    for w in WORKLOADS.values():
+        at = pace.warmup
+        for count, item in enumerate(schedule.items(1, w.name, "test", (),
+                                                    plans.benign_of(w, "benign"), pace)):
+            at += item.gap_s + item.length_s
+            if at > 120 - plans.START_S:
+                break
+        assert count >= 8, f"{w.name}: {count}"
 
 
 @test

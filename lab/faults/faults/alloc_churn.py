@@ -31,6 +31,7 @@ class AllocChurn(Inside):
     name = "alloc_churn"
     what = "allocations of varied sizes, the cache emptied"
     layers = ("cuda", "torch", "host")
+    traits = ("torch",)
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     hooked = Churn
 

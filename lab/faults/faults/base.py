@@ -19,8 +19,9 @@ class Fault:
     values = ()  # of low, mid, high
     unit = None
     confusable = ()
-    traits = ()  # of the workload that it needs: cuda, ranks, loader, net, model
+    traits = ()  # of the workload that it needs: cuda, ranks, loader, net, model, torch
     beyond = False  # also slows jobs on other cores and GPUs of the host
+    of_whole_gpu = False  # also slows other jobs on the GPU
     inside = False
     of_one_rank = False  # of those that a job has
     exact_calls = False  # the delayed ones are written down
@@ -52,8 +53,12 @@ class Fault:
         missing = [t for t in self.traits if t not in workload.traits]
         if missing:
             return "%s has no %s" % (workload.name, ", ".join(missing))
+        if self.name in workload.spared:
+            return "%s would not be slowed by it" % workload.name
         if self.beyond and not host.alone:
             return "it would slow the other lanes"
+        if self.of_whole_gpu and not host.gpu_alone:
+            return "it would slow the GPU's other jobs"
         return self.host_lacks(host, workload)
 
     def host_lacks(self, host, workload):

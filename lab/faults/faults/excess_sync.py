@@ -13,6 +13,10 @@ class Reads(Hook):
         self.calls, self.share_ns = 0, 0  # until it is known how many calls a step makes
 
     def read(self, _module, _inputs, output):
+        if isinstance(output, (tuple, list)) and output:
+            output = output[0]
+        if not hasattr(output, "detach") or not output.numel():
+            return
         self.calls += 1
         values, i = output.detach().reshape(-1), 0
         end = time.monotonic_ns() + self.share_ns
@@ -33,7 +37,7 @@ class ExcessSync(Inside):
     name = "excess_sync"
     what = ".item() again and again behind each of the model's layers"
     layers = ("cuda", "torch")
-    traits = ("cuda", "model")
+    traits = ("cuda", "model", "torch")
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     confusable = ("launch_bound",)
     hooked = Reads

@@ -9,6 +9,7 @@ class GpuContention(Foreign):
     what = "another process runs matrix products"
     layers = ("cuda", "hardware")
     traits = ("cuda",)
+    of_whole_gpu = True
     values, unit = (0.3, 0.6, 1.0), "share of the time"
     confusable = ("gpu_slow",)
     of_one_rank = True

@@ -21,6 +21,7 @@ class Spins(Hook):
         end.record()
         end.synchronize()
         self.ticks_per_ns = 1_000_000 / (begin.elapsed_time(end) * 1e6)
+        self.calls, self.share_ns = 0, 0  # until it is known how many calls a step makes
         self.handle = self.behind_work()
 
     def behind_work(self):
@@ -34,7 +35,13 @@ class Spins(Hook):
         return register_optimizer_step_post_hook(self.work)
 
     def work(self, *_):
-        self.spin(int(self.budget_ns() * self.ticks_per_ns))
+        self.calls += 1
+        if self.share_ns:
+            self.spin(int(self.share_ns * self.ticks_per_ns))
+
+    def after_step(self):
+        if self.calls and not self.share_ns:
+            self.share_ns = self.budget_ns() // self.calls
 
     def remove(self):
         self.handle.remove()
@@ -44,7 +51,8 @@ class GpuSlow(Inside):
     name = "gpu_slow"
     what = "a kernel that spins in each step of one rank"
     layers = ("cuda", "hardware")
-    traits = ("cuda",)
+    traits = ("cuda", "torch")
+    of_whole_gpu = True
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     confusable = ("gpu_contention", "straggler")
     of_one_rank = True

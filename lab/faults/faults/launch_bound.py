@@ -22,6 +22,7 @@ class LaunchBound(Inside):
     name = "launch_bound"
     what = "many tiny operations in each step"
     layers = ("cuda", "torch")
+    traits = ("torch",)
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     confusable = ("excess_sync",)
     hooked = Tiny

@@ -76,6 +76,7 @@ class OpDelay(Inside):
     name = "op_delay"
     what = "delays within matrix products and activations"
     layers = ("torch",)
+    traits = ("torch",)
     values, unit = (0.2, 0.5, 1.0), "share of the usual step"
     confusable = ("cpu_contention",)
     hooked = Delays

@@ -10,6 +10,7 @@ class Pcie(Foreign):
     what = "another process copies pinned memory both ways"
     layers = ("cuda", "hardware")
     traits = ("cuda", "copies")
+    of_whole_gpu = True
     values, unit = (1, 2, 4), "copying processes"
     confusable = ("mem_bandwidth", "gpu_contention")
 

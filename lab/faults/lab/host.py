@@ -137,12 +137,13 @@ class Undo:
 
 
 class Host:
-    def __init__(self, python=None, helpers=None, cpus=None, alone=True):
-        """cpus: those to use, the job's first; None: all. alone: nobody else measures here."""
+    def __init__(self, python=None, helpers=None, cpus=None, alone=True, gpu_alone=True):
+        """cpus: those to use, the job's first; None: all. alone: nobody else measures here;
+        gpu_alone: nor on the GPU."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
         self.cpus = list(cpus or by_core(os.sched_getaffinity(0)))
-        self.alone = alone
+        self.alone, self.gpu_alone = alone, gpu_alone
         self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))  # their order is that of NVML, by bus
         self.root = os.geteuid() == 0
         if self.root:
@@ -181,7 +182,7 @@ class Host:
         why = projects.missing(workload.projects)
         if why:
             return why
-        for module in workload.modules:
+        for module in (*workload.modules, *workload.packages):
             if not has(self.python, module):
                 return "%s has no %s" % (self.python, module)
         if workload.gpus > self.gpus:

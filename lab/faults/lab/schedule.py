@@ -13,7 +13,7 @@ Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
 DEV = ("low", "mid", "high")
 # So many times as long as usual a step is to take, in the test split: as many episodes in each third.
 TEST = ((1.13, 1.28), (1.35, 1.9), (2.1, 3.5))
-QUIET = 2.5  # so much longer gaps are where there are no faults
+QUIET = 1.5  # so much longer gaps are where there are no faults
 
 # Seconds. Dense packs episodes where time is dear, brief is for tests.
 # benign_every: so many episodes to one benign change.

@@ -2,6 +2,7 @@
 says, writes the labels, and ends all that it started."""
 
 import copy
+import json
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ from .target import Target
 ATTACH_S, SAVED_S, RELEASE_S, RECORD_ENDS_S = 90, 30, 10, 120
 CLOSING_S = 4  # of a run's time, for ending it
 RECORDING = "run.eacgm"
-OWN_FILES = ("imported", "ready", "steps", "calls", "seen", "labels", "saved")
+OWN_FILES = ("imported", "ready", "steps", "calls", "seen", "labels", "saved", "packages")
 
 
 def now_ns():
@@ -30,6 +31,7 @@ def now_ns():
 class Run:
     """settings: eacgm (None: nothing is recorded), workload, plan, split, seed, seconds, out,
     faults (names), benign, pace, items (None: as many as there is time for), record_options, gpu,
+    recorded (whether `seconds` begin when the recorder is attached, not before the job starts),
     say (a function for progress), held (a function that returns the seconds when the run may begin,
     or None), imported and freed (functions: the job could begin, the job has ended)."""
 
@@ -269,6 +271,8 @@ class Run:
                                  self.s.seed, self.s.gpu)
             deadline = self.start_job()
             self.start_recorder()
+            if self.s.recorded:
+                deadline = time.monotonic() + self.s.seconds
             self.pids, self.start_ns = self.target.pids(), now_ns()
             self.labels.add(self.run_row())
             self.target.control.set(go=True)
@@ -330,4 +334,12 @@ class Run:
                 "end_ns": self.end_ns, "pids": self.pids,
                 "ranks": {str(r): p.pid for r, p in enumerate(self.target.ranks)},
                 "gpus": self.gpus, "cpus": self.cpus, "cgroup": group.path if group else None,
-                "complete": self.complete}
+                "packages": self.packages(), "complete": self.complete}
+
+    def packages(self):
+        """{module: version} of other people's, as the job told them."""
+        try:
+            with open(self.file("packages.json")) as f:
+                return json.load(f)
+        except OSError:
+            return {}

@@ -93,6 +93,8 @@ class Target:
         if w.gpus:
             env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as NVML counts
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(g) for g in self.gpus)
+        else:  # programs of others take one where they find one
+            env["CUDA_VISIBLE_DEVICES"] = ""
         return env
 
     def pids(self):

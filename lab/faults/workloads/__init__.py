@@ -10,20 +10,25 @@ SOCKETS = dict(ALONE, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
 
 
 class Workload:
-    """traits: cuda, ranks, loader, net, model, copies: what faults ask for. cpus: cores of a rank.
+    """traits: cuda, ranks, loader, net, model, copies: what faults ask for; torch is one of all
+    that do not say torch=False. spared: faults that would not touch it. cpus: cores of a rank.
     rate_bits: of the link between ranks that are in network namespaces of their own. chiefly: the
     faults that it is there for, the only ones where time is shared with other workloads (None: all
     but those that are weak: that hardly slow it). projects, modules: what it needs of other
-    people's (projects.py), and of Python's packages beside PyTorch."""
+    people's (projects.py), and of Python's packages beside PyTorch. packages: programs of others
+    that it runs as they are installed."""
 
     def __init__(self, name, script, what, traits=(), arguments=(), cpus=4, world=1, gpus=0,
                  rate_bits=0, test_only=False, env=None, chiefly=None, weak=(),
-                 benign=("evaluation", "batch_size", "checkpoint"), projects=(), modules=()):
-        self.name, self.script, self.what, self.traits = name, script, what, traits
+                 benign=("evaluation", "batch_size", "checkpoint"), projects=(), modules=(),
+                 packages=(), spared=(), torch=True):
+        self.name, self.script, self.what = name, script, what
+        self.traits = (*traits, "torch") if torch else traits
         self.arguments, self.cpus, self.world, self.gpus = list(arguments), cpus, world, gpus
         self.rate_bits, self.test_only, self.env = rate_bits, test_only, env
         self.chiefly, self.weak, self.benign = chiefly, weak, benign
-        self.projects, self.modules = projects, modules
+        self.projects, self.modules, self.packages = projects, modules, packages
+        self.spared = spared
         self.record = RECORD_GPU if gpus else RECORD
 
 
@@ -35,6 +40,19 @@ def of_others(name, project, what, traits=("model",), needed=(), script=None, cp
     return Workload(name, "others/%s.py" % (script or name), what, traits, cpus=cpus,
                     projects=(project, *needed), test_only=True, benign=("checkpoint",), **more)
 
+
+def of_packages(name, packages, what, script, traits=("model",), gpus=1, cpus=1, arguments=(),
+                benign=("checkpoint",), **more):
+    """A program of packages that are there, by an adapter in others/."""
+    device = ("cuda", *traits) if gpus else traits
+    words = ("--installed", "--device", "cuda" if gpus else "cpu", *arguments)
+    return Workload(name, "others/%s.py" % script, what, device, words, cpus=cpus, gpus=gpus,
+                    packages=packages, test_only=True, benign=benign, **more)
+
+
+TRAINER = ("transformers", "accelerate")
+LIGHTNING = ("pytorch_lightning", "timm", "torchvision")
+JAX = ("jax", "flax", "optax")
 
 WORKLOADS = {w.name: w for w in (
     Workload("cpu_gpt", "cpu_gpt.py", "a small GPT on the CPU", ("model",), cpus=1),
@@ -71,7 +89,7 @@ WORKLOADS = {w.name: w for w in (
     of_others("flask_server", "flask-api", "a Flask server classifies pictures, in bursts",
               modules=("flask", "torchvision")),
     of_others("ppo", "cleanrl", "CleanRL's ppo.py on CartPole", needed=("gym",),
-              modules=("cloudpickle", "pygame")),
+              modules=("cloudpickle",)),
     of_others("timm_train", "timm", "timm's train.py, a MobileNet, 2 workers", LOADER,
               modules=("torchvision", "yaml"), cpus=2),
     of_others("timm_script", "timm", "the same, compiled by TorchScript", LOADER,
@@ -82,4 +100,23 @@ WORKLOADS = {w.name: w for w in (
               modules=("torchvision", "tqdm", "fsspec", "yaml"), cpus=2),
     of_others("hf_trainer", "transformers", "Hugging Face's Trainer, BERT on lines of all lengths",
               modules=("filelock", "regex", "requests", "tqdm")),
+    of_packages("trainer_gpu", TRAINER, "Hugging Face's Trainer, a Llama on texts of all lengths, "
+                "2 workers", "llama_trainer", LOADER, cpus=2),
+    of_packages("peft_gpu", (*TRAINER, "peft"), "the same, adapters of PEFT alone",
+                "llama_trainer", LOADER, cpus=2, arguments=("--lora",)),
+    of_packages("trainer_cpu", TRAINER, "the same on the CPU, without workers", "llama_trainer",
+                gpus=0),
+    of_packages("lightning_gpu", LIGHTNING, "Lightning's Trainer, a timm "
+                "model, 2 workers", "lightning_timm", LOADER, cpus=2),
+    of_packages("lightning_cpu", LIGHTNING, "the same on the CPU",
+                "lightning_timm", LOADER, cpus=2, gpus=0),
+    # Compiled, it calls neither the operators that op_delay replaces nor hooks of its layers.
+    of_packages("compile_gpu", ("timm", "torchvision"), "torch.compile of a timm ViT",
+                "vit_compile", benign=("evaluation", "checkpoint"), spared=("op_delay", "excess_sync")),
+    of_packages("jax_gpu", JAX, "JAX trains a transformer of Flax", "jax_train", torch=False,
+                benign=("evaluation", "batch_size", "checkpoint")),
+    of_packages("jax_cpu", JAX, "the same on the CPU, 2 threads", "jax_train", gpus=0, cpus=2,
+                torch=False, benign=("evaluation", "batch_size", "checkpoint")),
+    of_packages("generate_gpu", ("transformers",), "transformers' generate() answers requests "
+                "that come in bursts", "llama_generate", benign=("batch_size", "checkpoint")),
 )}

@@ -1,9 +1,12 @@
 """projects.py - the public projects that workloads in others/ run: where each is, at which commit,
-under which licence. Nothing of them is in this repository; lab/others/fetch.py fetches them.
+under which licence. Nothing of them is in this repository; lab/others/fetch.py fetches them, but for
+PACKAGES, which are taken as the Python that runs the job has them; labels say in which version.
 
 To add one: a row here, and its name in the workload's row."""
 
 import collections
+import importlib.metadata
+import importlib.util
 import os
 
 # wanted: the paths of it that are fetched, none: all of it; unwanted: large files in them; source:
@@ -35,6 +38,42 @@ PROJECTS = {
     "lightning-utilities": Project("Lightning-AI/utilities", "5d310d03f87bc3a73aa095d754341a7b8b149eb7", "Apache-2.0", ("src",),
                                    source="src"),
 }
+
+
+# By the name of the module: distribution is what the package is called where it is installed from.
+Package = collections.namedtuple("Package", "distribution repository licence")
+
+PACKAGES = {
+    "transformers": Package("transformers", "huggingface/transformers", "Apache-2.0"),
+    "accelerate": Package("accelerate", "huggingface/accelerate", "Apache-2.0"),
+    "peft": Package("peft", "huggingface/peft", "Apache-2.0"),
+    "timm": Package("timm", "huggingface/pytorch-image-models", "Apache-2.0"),
+    "pytorch_lightning": Package("pytorch-lightning", "Lightning-AI/pytorch-lightning",
+                                 "Apache-2.0"),
+    "torchvision": Package("torchvision", "pytorch/vision", "BSD-3-Clause"),
+    "jax": Package("jax", "jax-ml/jax", "Apache-2.0"),
+    "flax": Package("flax", "google/flax", "Apache-2.0"),
+    "optax": Package("optax", "google-deepmind/optax", "Apache-2.0"),
+}
+
+
+def versions(modules):
+    """{module: version}, as installed."""
+    found = {}
+    for module in modules:
+        try:
+            found[module] = importlib.metadata.version(
+                PACKAGES[module].distribution if module in PACKAGES else module)
+        except importlib.metadata.PackageNotFoundError:
+            found[module] = None
+    return found
+
+
+def not_installed(modules):
+    """None, or a clause that says which packages this Python has not."""
+    absent = [m for m in modules if importlib.util.find_spec(m) is None]
+    return "%s not installed" % (", ".join(absent) + (" is" if len(absent) == 1 else " are")) \
+        if absent else None
 
 
 def cache():

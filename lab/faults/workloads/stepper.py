@@ -120,6 +120,12 @@ class Job:
             json.dump({"pid": os.getpid(), "rank": self.rank}, f)
         os.replace(path + ".part", path)
 
+    def tell_packages(self, versions):
+        """The runner, in which versions it runs other people's packages."""
+        if self.reader and self.rank == 0:
+            with open(self.path("packages.json"), "w") as f:
+                json.dump(versions, f)
+
     def begin(self, model, device):
         """All is built: tells so, and waits to be let go."""
         self.model, self.device = model, device
@@ -155,14 +161,18 @@ class Job:
 
     def save(self, name):
         """The model to the disk, and waits until it is there."""
-        import torch
         if self.rank:
             return
         path = self.path(name + ".pt")
         with open(path, "wb") as f:
-            torch.save(self.model.state_dict(), f)
+            self.write(f)
             f.flush()
             os.fsync(f.fileno())
+
+    def write(self, file):
+        """The model; a job without PyTorch puts a function of its own in this one's place."""
+        import torch
+        torch.save(self.model.state_dict(), file)
 
     def waited(self):
         """What passed up to here was the world's time, not the job's: it had nothing to do."""

@@ -26,22 +26,44 @@ def parameters(optimizer):
 
 
 class Program:
-    """needed: names of projects; the program is of the first."""
+    """needed: names of projects; the program is of the first. packages: modules that it needs as
+    they are installed: in place of projects where there are none, or with --installed. torch:
+    whether it uses PyTorch at all."""
 
-    def __init__(self, doc, *needed):
-        args, self.more = stepper.parser(doc).parse_known_args()  # more: the program's own
-        why = projects.missing(needed)
+    def __init__(self, doc, *needed, packages=(), torch=True):
+        p = stepper.parser(doc)
+        p.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+        p.add_argument("--installed", action="store_true", help="packages, not checkouts")
+        args, self.more = p.parse_known_args()  # more: the program's own
+        self.installed = args.installed or not needed
+        why = projects.not_installed(packages) if self.installed else projects.missing(needed)
         if why:
-            print("%s: %s" % (os.path.basename(sys.argv[0]), why), file=sys.stderr)
-            sys.exit(3)
+            self.cannot(why)
+        if torch:
+            self.set_up_torch(args)
+        self.folder = self.sources = None
+        if not self.installed:
+            self.folder = projects.checkout(needed[0])
+            self.sources = [*map(projects.source, needed)]
+        self.job = stepper.Job(args)
+        self.job.tell_packages(projects.versions(
+            (("torch",) if torch else ()) + tuple(packages if self.installed else ())))
+        self.seed, self.device, self.model = args.seed, args.device, None
+        self.begun = self.busy = self.waits = False
+        self.scratch = tempfile.mkdtemp(prefix="scratch-", dir=args.dir)
+
+    @staticmethod
+    def cannot(why):
+        print("%s: %s" % (os.path.basename(sys.argv[0]), why), file=sys.stderr)
+        sys.exit(3)
+
+    @staticmethod
+    def set_up_torch(args):
+        if args.device == "cuda":
+            stepper.need_gpu()
         import torch
         torch.set_num_threads(args.threads)
         torch.manual_seed(args.seed)
-        self.folder, self.sources = projects.checkout(needed[0]), [*map(projects.source, needed)]
-        self.job = stepper.Job(args)
-        self.seed, self.model = args.seed, None
-        self.begun = self.busy = self.waits = False
-        self.scratch = tempfile.mkdtemp(prefix="scratch-", dir=args.dir)
 
     # ---- the log of its steps ----
 
@@ -54,7 +76,7 @@ class Program:
             if self.begun:
                 self.job.ended(phase, work)
             else:
-                self.job.begin(self.model, "cpu")
+                self.job.begin(self.model, self.device)
                 self.begun = True
             if not self.waits:
                 self.goes_on()

@@ -3,6 +3,7 @@
 environments, and the batches that are learned from them. TensorBoard, where it would write, is
 not needed."""
 
+import importlib.util
 import os
 import sys
 import types
@@ -30,8 +31,18 @@ class Writer:
         self.file.close()
 
 
+def without_pygame():
+    """Gym imports it with its environments, to draw them, which nobody asks for."""
+    if importlib.util.find_spec("pygame"):
+        return
+    for name in ("pygame", "pygame.gfxdraw"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["pygame"].gfxdraw = sys.modules["pygame.gfxdraw"]
+
+
 def main():
     program = outside.Program(__doc__, "cleanrl", "gym")
+    without_pygame()
     module = types.ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = Writer
     sys.modules[module.__name__] = module

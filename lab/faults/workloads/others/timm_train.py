@@ -20,6 +20,9 @@ def main():
     jpegs.folders(program.scratch, {"train": 120 * BATCH, "validation": 8 * BATCH}, 96,
                   random.Random(program.seed))
     program.enter()
+    from torch.optim import optimizer
+    if not hasattr(optimizer, "required"):  # which timm imports, and newer PyTorch has no use for
+        optimizer.required = object()
     import timm
     from timm.models.mobilenetv3 import MobileNetV3
     program.slow_reads(timm.data.ImageDataset, BATCH, WORKERS)
