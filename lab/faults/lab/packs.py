@@ -10,10 +10,11 @@ HEAD = 1536  # of a member, and what rounding its length up takes, uncompressed
 
 
 class Packs:
-    """Archives FOLDER/campaign-1.tar.gz and so on, each at most file_bytes long, together at most
+    """Archives FOLDER/NAME-1.tar.gz and so on, each at most file_bytes long, together at most
     total_bytes; at most files of them."""
 
-    def __init__(self, folder, files, file_bytes, total_bytes):
+    def __init__(self, folder, files, file_bytes, total_bytes, name="campaign"):
+        self.name = name
         self.folder, self.files = folder, files
         self.file_bytes, self.left = file_bytes, total_bytes
         self.tar = self.raw = None
@@ -22,7 +23,7 @@ class Packs:
 
     def _open(self):
         number = len(self.done) + 1
-        self.part = os.path.join(self.folder, "campaign-%d.tar.gz.part" % number)
+        self.part = os.path.join(self.folder, "%s-%d.tar.gz.part" % (self.name, number))
         self.raw = open(self.part, "wb")
         self.tar = tarfile.open(fileobj=self.raw, mode="w:gz", compresslevel=6)
 

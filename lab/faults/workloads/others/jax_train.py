@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """jax_train.py - a small transformer of Flax is trained by JAX with Optax on random words: a jitted
 step, the loss read after every fourth, which is where a row of the log ends; every 200 rows (300 on
-the GPU) an evaluation of 10 batches and a checkpoint. The script is ours and is what their users write."""
+the GPU) an evaluation of 10 batches and a checkpoint. The script is ours and is what their users
+write."""
 
 import os
 import pickle

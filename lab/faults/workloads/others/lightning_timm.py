@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""lightning_timm.py - Lightning's Trainer with a model of timm, on pictures that two workers decode:
-its loop, its bar, and every 100 batches (200 on the GPU) a validation of 10 and a checkpoint. Lightning
-has no script of its own that runs without more packages; the module below is what its users write."""
+"""lightning_timm.py - Lightning's Trainer with a model of timm, on pictures that two workers
+decode: its loop, its bar, and every 100 batches (200 on the GPU) a validation of 10 and a
+checkpoint. Lightning has no script of its own that runs without more packages; the module below is
+what its users write."""
 
 import collections
 import random

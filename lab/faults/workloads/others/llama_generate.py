@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""llama_generate.py - transformers' generate() answers requests with a small Llama of random weights.
-They come in bursts of 1 to 8, whether the ones before are answered or not, with up to 0.8 s between
+"""llama_generate.py - transformers' generate() answers requests with a small Llama of random
+weights. They come in bursts of 1 to 8, whether the ones before are answered or not, with up to 0.8 s between
 bursts: 1 to 4 texts of 4 to 48 words, which 4 to 24 words are added to. The log has a row for each
 request, from when it came to an idle program, or the end of the one before, to its answer, with the
 words that were made. The script is ours and is what the package's users write."""
