@@ -55,7 +55,7 @@ LEAST_S = {"clean": 45, "test": 60, "benign": 40, "dev": 60}
 SMOKE_S, SMOKE_FAULTS_S = 40, 60
 POLL_S, PACK_S = 0.1, 12
 MIB = 1 << 20
-GPU_FAULTS = ("op_delay", "cuda_delay")
+EXACT = ("op_delay", "cuda_delay")  # faults whose delayed calls are listed
 
 Planned = collections.namedtuple("Planned", "workload plan seed seconds pace")
 
@@ -448,6 +448,7 @@ def judge_run(eacgm, run, learned, model, options, kept):
     slow, _ = run.truth(learned)
     ret["own_changes"] = own_changes(run, slow, evaluate.incidents_of(anomalies), changes)
     ret["pace_known"] = pace_share(rows)
+    ret["learned_from"] = [r.name for r in learned]
     return ret
 
 
@@ -464,7 +465,7 @@ def slow_calls_of(eacgm, run, model, options, folder):
     try:
         path = slow_calls.judged(eacgm, model, run.folder, options, folder)
         ret = []
-        for fault in GPU_FAULTS:
+        for fault in EXACT:
             if any(e["fault"] == fault for e in run.episodes):
                 ret.append(dict(slow_calls.score(path, run.folder, [fault]), fault=fault))
         return json.loads(json.dumps(ret, default=float))
@@ -548,26 +549,26 @@ class Judging:
             if not clean:
                 self.say("%s: there is no clean run to learn from" % workload)
                 continue
-            for n in range(1, max(2, len(clean))):
+            for n in range(1, len(clean) + 1):
                 self.add_model(workload, runs, clean, n)
 
     def add_model(self, workload, runs, clean, n):
-        """Of the first n launches; by that of most of them all is judged."""
+        """Of the first n launches. By that of all of them what is not clean is judged, by that of all
+        but the last the last one, and by each how many alarms the others have."""
         eacgm, learned = self.args.eacgm, clean[:n]
         name = "%s-%d.model" % (workload, n)
         model = os.path.join(self.models, name)
-        whole = n == max(1, len(clean) - 1)
-        self.tasks.add(0 if whole else 3, name, learn, eacgm, learned, model)
-        if whole:
-            self.learned[workload] = [r.name for r in learned]
-            for run in (r for r in runs if r not in learned):
-                self.tasks.add(1, "judge " + run.name, judge_run, eacgm, run, learned, model,
-                               self.options, os.path.join(self.kept, run.name + ".json.gz"),
+        judged = [r for r in runs if r.plan != "clean"] if n == len(clean) else \
+            clean[-1:] if n == len(clean) - 1 else []
+        self.learned[name] = [r.name for r in learned]
+        self.tasks.add(0 if judged else 3, name, learn, eacgm, learned, model)
+        for run in judged:
+            self.tasks.add(1, "judge " + run.name, judge_run, eacgm, run, learned, model,
+                           self.options, os.path.join(self.kept, run.name + ".json.gz"), after=name)
+            if any(e["fault"] in EXACT for e in run.episodes):
+                self.tasks.add(2, "calls " + run.name, slow_calls_of, eacgm, run, model,
+                               self.options, os.path.join(self.args.work, "events-" + run.name),
                                after=name)
-                if any(e["fault"] in GPU_FAULTS for e in run.episodes):
-                    self.tasks.add(2, "calls " + run.name, slow_calls_of, eacgm, run, model,
-                                   self.options, os.path.join(self.args.work, "events-" + run.name),
-                                   after=name)
         for run in clean[n:]:
             self.tasks.add(4, "alarms %d %s" % (n, run.name), alarms_of, eacgm, run, learned, model,
                            self.options, after=name)
@@ -587,7 +588,7 @@ class Judging:
         own = [c for r in judged for c in r["own_changes"]]
         alarms = self.of("alarms ")
         return {
-            "learned_from": self.learned, "options": self.args.options,
+            "models": self.learned, "options": self.args.options,
             "summary": evaluate.summary(judged) if judged else None,
             "summary_by_workload": {w: evaluate.summary([r for r in judged if r["workload"] == w])
                                     for w in sorted({r["workload"] for r in judged})},
@@ -687,7 +688,7 @@ def packed_files(args, root):
                 yield os.path.join(args.work, folder, file), "%s/%s" % (folder, file)
 
 
-def pack(args, say, result):
+def pack(args, say, result, end):
     root = "smoke" if args.smoke else "runs"
     path = os.path.join(args.work, root + ".json")
     with open(path, "w", encoding="utf-8") as f:
@@ -697,6 +698,9 @@ def pack(args, say, result):
         json.dump(brief, f, indent=1)
     packed = packs.Packs(args.out, 6, int(15.5 * MIB), 58 * MIB, root)
     for file, name in [(path, root + "-all.json"), *packed_files(args, root)]:
+        if time.monotonic() > end:
+            say("not all is packed, the time was over: from %s on" % name)
+            break
         packed.add(file, name)
     packed.close()
     if packed.out:
@@ -759,7 +763,7 @@ def main():
         result.update(Judging(args, say, end).run())
         result["failed_runs"] = recording.failed if recording else []
         tell(say, result)
-    pack(args, say, result)
+    pack(args, say, result, began + args.seconds - 3)
     say("done")
     return 0
 

@@ -5,6 +5,7 @@ bursts: 1 to 4 texts of 4 to 48 words, which 4 to 24 words are added to. The log
 request, from when it came to an idle program, or the end of the one before, to its answer, with the
 words that were made. The script is ours and is what the package's users write."""
 
+import os
 import random
 import time
 
@@ -42,6 +43,7 @@ def answer(torch, model, texts, words, new):
 
 
 def main():
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     program = outside.Program(__doc__, packages=("transformers",))
     import torch
     import transformers

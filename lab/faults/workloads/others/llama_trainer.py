@@ -6,6 +6,7 @@ With --lora only adapters of PEFT are trained. The log has each step's tokens, p
 script is ours and is what the package's users write."""
 
 import dataclasses
+import os
 
 import outside
 
@@ -106,6 +107,7 @@ def count_tokens(program, trainer):
 
 
 def main():
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     lora = "--lora" in outside.sys.argv
     program = outside.Program(__doc__, packages=("transformers", "accelerate") +
                               (("peft",) if lora else ()))

@@ -69,6 +69,7 @@ def work(program, training):
 
 
 def main():
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes beside the job
     program = outside.Program(__doc__, packages=("timm", "torchvision"))
     import timm
     import torch

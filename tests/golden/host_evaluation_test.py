@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""host_evaluation_test.py - what lab/detect/host.py does beside recording and judging: its lanes, how
+many alarms there are an hour and how well that is known, and that tasks end in time whatever they
+do. Needs no root, no eacgm and no recording. Prints TAP."""
+
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import types
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lab/detect"))
+import host
+from workloads import WORKLOADS
+
+TESTS = []
+
+
+def test(fn):
+    TESTS.append(fn)
+    return fn
+
+
+class Parser:
+    @staticmethod
+    def error(text):
+        raise ValueError(text)
+
+
+def lanes(**given):
+    args = types.SimpleNamespace(smoke=False, with_faults=False, lane=None, call=2, pace="dense")
+    args.__dict__.update(given)
+    return host.lanes_of(args, ["cpu_gpt"], Parser)
+
+
+def refused(**given):
+    try:
+        lanes(**given)
+    except ValueError as e:
+        return str(e)
+    return None
+
+
+@test
+def poisson_intervals_are_those_of_the_tables(_):
+    for k, low, high in ((0, 0, 3.689), (1, 0.0253, 5.572), (3, 0.619, 8.767), (10, 4.795, 18.390),
+                         (100, 81.364, 121.627)):
+        found = host.poisson_interval(k)
+        assert abs(found[0] - low) < 2e-3 and abs(found[1] - high) < 2e-3, (k, found)
+
+
+@test
+def alarms_are_counted_by_launches_and_rate(_):
+    rates = {"%g" % r: {"alarms": int(r), "not_slow": 0} for r in host.RATES}
+    rows = [{"launches": n, "seconds": 1800, "rates": rates} for n in (1, 1, 2)]
+    table = {(r["launches"], r["asked_per_hour"], r["counted"]): r for r in host.alarms_table(rows)}
+    assert len(table) == 2 * 3 * 2
+    assert table[1, 10, "alarms"]["alarms"] == 20 and table[1, 10, "alarms"]["per_hour"] == 20
+    assert table[2, 10, "alarms"]["hours"] == 0.5 and table[2, 10, "alarms"]["per_hour"] == 20
+    assert table[1, 10, "not_slow"]["interval_95"] == [0, 3.69]
+
+
+@test
+def calls_have_seeds_of_their_own(_):
+    first, second = (lanes(call=n)[0] for n in (1, 2))
+    assert [r.plan for r in first] == [plan for plan, _, _ in host.RUNS]
+    assert not {(r.plan, r.seed) for r in first} & {(r.plan, r.seed) for r in second}
+    for names in host.CALLS.values():
+        assert set(names) <= set(WORKLOADS)
+
+
+@test
+def lanes_may_be_given(_):
+    found, = lanes(lane=["cpu_text:clean/1/0.5,test/3/2"])
+    assert [(r.workload, r.plan, r.seed, r.seconds) for r in found] == [
+        ("cpu_text", "clean", 1, 30), ("cpu_text", "test", 3, 120)]
+    assert "no workload" in refused(lane=["nothing:clean/1/1"])
+    assert "PLAN/SEED/MINUTES" in refused(lane=["cpu_text:clean"])
+    assert len(lanes(smoke=True, with_faults=True)[0]) == 2
+
+
+def fails():
+    raise ValueError("as it must")
+
+
+def lasts(path):
+    if os.fork() == 0:  # what a task starts is ended with it
+        time.sleep(3)
+        pathlib.Path(path).touch()
+        os._exit(0)
+    time.sleep(60)
+
+
+@test
+def tasks_end_in_time(folder):
+    said, path = [], os.path.join(folder, "late")
+    tasks = host.Tasks(said.append, 2, time.monotonic() + 1.5)
+    tasks.add(0, "fails", fails)
+    tasks.add(1, "behind it", max, 1, 2, after="fails")
+    tasks.add(0, "works", max, 3, 4)
+    tasks.add(1, "behind", min, 3, 4, after="works")
+    tasks.add(2, "lasts", lasts, path)
+    began = time.monotonic()
+    tasks.run()
+    assert time.monotonic() - began < 3
+    assert tasks.results == {"works": 4, "behind": 3}, tasks.results
+    whys = {f["task"]: f["why"] for f in tasks.failed}
+    assert "as it must" in whys["fails"] and whys["lasts"] == "the time was over", whys
+    time.sleep(max(0, began + 4.7 - time.monotonic()))
+    assert not os.path.exists(path), "what a task had started went on"
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for i, fn in enumerate(TESTS, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                fn(folder)
+                print(f"ok {i} - {fn.__name__.replace('_', ' ')}")
+            except (AssertionError, OSError, ValueError, KeyError) as e:
+                failed = 1
+                print(f"not ok {i} - {fn.__name__.replace('_', ' ')}\n# {type(e).__name__}: {e}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
