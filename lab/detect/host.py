@@ -440,14 +440,20 @@ def own_changes(run, slow, incidents, changes):
 
 
 def judge_run(eacgm, run, learned, model, options, kept):
-    """The row of evaluate.py; what was told goes into a file."""
-    rows, anomalies, changes = evaluate.judge(eacgm, run, model, options)
+    """The row of evaluate.py; what was told goes into a file. Where nothing was judged nothing was
+    told: a model that does not fit costs all episodes."""
+    rows, anomalies, changes, why = [], [], [], None
+    try:
+        rows, anomalies, changes = evaluate.judge(eacgm, run, model, options)
+    except subprocess.CalledProcessError as e:
+        why = "eacgm detect ended with %d" % e.returncode
     with gzip.open(kept, "wt", encoding="utf-8") as f:
         json.dump({"anomalies": anomalies, "changes": changes, "rows": rows}, f)
     ret = evaluate.score_run(run, learned, rows, anomalies, changes)
     slow, _ = run.truth(learned)
     ret["own_changes"] = own_changes(run, slow, evaluate.incidents_of(anomalies), changes)
     ret["pace_known"] = pace_share(rows)
+    ret["not_judged"] = why
     ret["learned_from"] = [r.name for r in learned]
     return ret
 
@@ -599,6 +605,7 @@ class Judging:
                                             sum(c["kind"] == kind for c in own))}
                 for kind in sorted({c["kind"] for c in own})},
             "pace_known": {r["run"]: r["pace_known"] for r in judged},
+            "not_judged": {r["run"]: r["not_judged"] for r in judged if r["not_judged"]},
             "alarms": alarms_table(alarms), "alarms_of_runs": alarms,
             "slow_calls": [row for rows in self.of("calls ") for row in rows],
             "runs": judged, "failed": self.tasks.failed}
@@ -727,6 +734,8 @@ def tell(say, result):
         say("alarms in clean runs, %d launches, asked %g/h: %d in %.3f h, %s/h %s (%s)" % (
             r["launches"], r["asked_per_hour"], r["alarms"], r["hours"], r["per_hour"],
             r["interval_95"], r["counted"]))
+    for run, why in result["not_judged"].items():
+        say("%s was not judged, all of it counts as not told: %s" % (run, why))
     for r in result["slow_calls"]:
         say("calls %s %s: precision %.3f recall %.3f of %d" % (
             r["run"], r["fault"], r["precision"], r["recall"], r["delayed"]))
