@@ -332,7 +332,7 @@ class Recording:
             if start is None and m.run.plan == "clean":
                 lane.runs = []  # without it nothing is judged
             return
-        self.starts[m.run.workload] = max(start, self.starts.get(m.run.workload, 0) * 0.9)
+        self.starts[m.run.workload] = start
         said = lost_of(m.folder)
         self.say("%s: attached after %.0f s, %s, %.0f s in all%s" % (
             name, start, "%.2f M calls in %.0f s, %d lost" % (said[0] / 1e6, said[1], said[2])

@@ -224,8 +224,8 @@ def _(t):
 def host_of(gpus):
     """One that permits everything, with 16 cores a GPU."""
     return types.SimpleNamespace(
-        gpus=gpus, cpus=list(range(16 * gpus)), alone=gpus == 1, no_net=None, no_drop=None,
-        no_cpu_cgroup=None, helpers=os.path.join(FAULTS, "helpers"),
+        gpus=gpus, cpus=list(range(16 * gpus)), alone=gpus == 1, gpu_alone=True, no_net=None,
+        no_drop=None, no_cpu_cgroup=None, helpers=os.path.join(FAULTS, "helpers"),
         other_cpus=lambda w: list(range(8)),
         why_not=lambda w: "%d GPUs are needed" % w.gpus if w.gpus > gpus else None)
 
