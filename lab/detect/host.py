@@ -43,12 +43,13 @@ from lab.lanes import ENDS_S, lost_of, spans  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 # Workloads of a call, and the runs of each: (plan, seed in the call, minutes recorded).
-RUNS = (("clean", 1, 1.0), ("clean", 2, 1.0), ("test", 1, 2.0), ("benign", 3, 0.9))
-CALLS = {1: ("trainer_gpu", "lightning_gpu", "generate_gpu", "jax_cpu", "trainer_cpu", "lstm_lm"),
-         2: ("compile_gpu", "jax_gpu", "peft_gpu", "lightning_cpu", "nanogpt", "mnist", "ppo")}
+RUNS = (("clean", 1, 0.92), ("clean", 2, 0.92), ("test", 1, 1.25), ("test", 2, 1.25),
+        ("benign", 3, 0.75))
+CALLS = {1: ("trainer_gpu", "lightning_gpu", "jax_gpu", "trainer_cpu", "lstm_lm", "mnist"),
+         2: ("compile_gpu", "generate_gpu", "peft_gpu", "lightning_cpu", "nanogpt", "ppo")}
 SEEDS = 10  # of a call
 RATES = (0.1, 1, 10)  # alarms an hour
-START_S = {"compile_gpu": 110, "jax_gpu": 70, "jax_cpu": 60}  # until the recorder is attached, where nothing is known yet
+START_S = {"compile_gpu": 110, "jax_gpu": 110, "jax_cpu": 60}  # until the recorder is attached, where nothing is known yet
 USUAL_START_S = 50
 END_S = 10  # from the end of what is recorded to that of run.py
 LEAST_S = {"clean": 45, "test": 60, "benign": 40, "dev": 60}
@@ -527,6 +528,16 @@ def alarms_table(rows):
     return ret
 
 
+def faulty_share(runs):
+    """Of their seconds, those in which a fault was on that slowed the job."""
+    slow = seconds_ = 0
+    for run in runs:
+        _, speeds = run.truth()
+        seconds_ += len(speeds)
+        slow += sum((e["released_ns"] - e["onset_ns"]) / evaluate.SECOND for e in run.effective)
+    return round(slow / seconds_, 3) if seconds_ else None
+
+
 class Judging:
     def __init__(self, args, say, end):
         self.args, self.say = args, say
@@ -540,7 +551,7 @@ class Judging:
         for name in os.listdir(args.work):
             if name.startswith("events-"):  # of a task that was ended
                 shutil.rmtree(os.path.join(args.work, name), ignore_errors=True)
-        self.learned = {}
+        self.learned, self.faulty = {}, {}
         root = os.path.join(args.work, "runs")
         by = collections.defaultdict(list)
         for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
@@ -575,9 +586,24 @@ class Judging:
                 self.tasks.add(2, "calls " + run.name, slow_calls_of, eacgm, run, model,
                                self.options, os.path.join(self.args.work, "events-" + run.name),
                                after=name)
+        if n == len(clean):
+            self.add_contaminated(workload, [r for r in runs if r.plan == "test"], clean)
         for run in clean[n:]:
             self.tasks.add(4, "alarms %d %s" % (n, run.name), alarms_of, eacgm, run, learned, model,
                            self.options, after=name)
+
+    def add_contaminated(self, workload, tests, clean):
+        """Each test run by a model that was learned from the clean runs and the other test runs."""
+        for run in tests if len(tests) > 1 else ():
+            others = [r for r in tests if r is not run]
+            name = "%s-without-%d.model" % (workload, run.seed)
+            model = os.path.join(self.models, name)
+            self.learned[name] = [r.name for r in clean + others]
+            self.faulty[name] = faulty_share(clean + others)
+            self.tasks.add(3, name, learn, self.args.eacgm, clean + others, model)
+            self.tasks.add(3, "contaminated " + run.name, judge_run, self.args.eacgm, run, clean,
+                           model, self.options,
+                           os.path.join(self.kept, run.name + ".contaminated.json.gz"), after=name)
 
     def run(self):
         self.add_all()
@@ -592,12 +618,16 @@ class Judging:
     def results(self):
         judged = self.of("judge ")
         own = [c for r in judged for c in r["own_changes"]]
-        alarms = self.of("alarms ")
+        alarms, contaminated = self.of("alarms "), self.of("contaminated ")
         return {
             "models": self.learned, "options": self.args.options,
             "summary": evaluate.summary(judged) if judged else None,
             "summary_by_workload": {w: evaluate.summary([r for r in judged if r["workload"] == w])
                                     for w in sorted({r["workload"] for r in judged})},
+            "contaminated": {"faulty_share": self.faulty, "summary": evaluate.summary(
+                contaminated) if contaminated else None,
+                "summary_clean": evaluate.summary([r for r in judged if r["run"] in {
+                    c["run"] for c in contaminated}]) if contaminated else None},
             "own_changes": {kind: {
                 "told": evaluate.share(sum(c["told"] for c in own if c["kind"] == kind),
                                        sum(c["kind"] == kind for c in own)),

@@ -104,6 +104,7 @@ def main():
     cuda = "cuda" in outside.sys.argv
     os.environ["JAX_PLATFORMS"] = "cuda" if cuda else "cpu"
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # others are on the GPU too
+    os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"  # trying kernels takes long
     program = outside.Program(__doc__, packages=("jax", "flax", "optax"), torch=False)
     import jax
     try:
