@@ -39,7 +39,7 @@ import seconds  # noqa: E402
 from lab import packs  # noqa: E402
 from lab.guard import die_with_parent  # noqa: E402
 from lab.host import Host, by_core, cpu_hierarchy  # noqa: E402
-from lab.lanes import ENDS_S, lost_of, spans  # noqa: E402
+from lab.lanes import ENDS_S, lost_of  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 # Workloads of a call, and the runs of each: (plan, seed in the call, minutes recorded).
@@ -79,6 +79,9 @@ def arguments():
     p.add_argument("--lane", action="append", metavar="NAME:PLAN/SEED/MINUTES,...",
                    help="in place of the usual lanes; may be repeated")
     p.add_argument("--gpu-at-once", type=int, default=3, metavar="N")
+    p.add_argument("--quiet", action="store_true",
+                   help="each lane's job on whole cores of its own: fewer lanes, that do not slow "
+                   "each other")
     p.add_argument("--pace", default="dense")
     p.add_argument("--python", metavar="PATH", help="that has PyTorch")
     p.add_argument("--helpers", metavar="DIR", help="where libfault_cuda.so is")
@@ -168,7 +171,7 @@ class Making:
         words = [sys.executable, os.path.join(LAB, "run.py"), "--workload", run.workload, "--plan",
                  run.plan, "--seed", str(run.seed), "--eacgm", args.eacgm, "--pace", run.pace,
                  "--minutes", "%.3f" % (seconds_ / 60), "--recorded", "--cpus",
-                 spans(cpus), "--out", folder]
+                 ",".join(map(str, cpus)), "--out", folder]
         for name in ("python", "helpers", "record_options"):
             if getattr(args, name):
                 words += ["--" + name.replace("_", "-"), getattr(args, name)]
@@ -236,6 +239,37 @@ def write(path, text):
         f.write(text)
 
 
+class Cores:
+    """Who has which CPUs: for a lane those of its job, and last that of whoever records. Quiet: a
+    job's CPUs are of cores that nobody else is on, and recorders share cores of their own."""
+
+    def __init__(self, cpus, quiet):
+        self.quiet, self.free, self.recorders = quiet, list(cpus), []
+        self.second = dict(zip(cpus[::2], cpus[1::2]))  # of a core
+
+    def has(self, wanted):
+        if not self.quiet:
+            return len(self.free) > wanted
+        return len(self.free) // 2 >= wanted + (not self.recorders)
+
+    def take(self, wanted):
+        """All that there are where they are too few."""
+        if not self.quiet:
+            taken, self.free = self.free[:wanted + 1], self.free[wanted + 1:]
+            return taken
+        if not self.recorders:
+            self.recorders, self.free = self.free[-2:], self.free[:-2]
+        taken, self.free = self.free[:2 * wanted:2], self.free[2 * wanted:]
+        return taken + [self.recorders.pop(0)]
+
+    def give(self, cpus):
+        if not self.quiet:
+            self.free = sorted(self.free + cpus)
+            return
+        self.recorders.append(cpus[-1])
+        self.free = [c for cpu in cpus[:-1] for c in (cpu, self.second[cpu])] + self.free
+
+
 class Recording:
     """All lanes, until `end`."""
 
@@ -243,7 +277,7 @@ class Recording:
         self.args, self.host, self.say, self.end = args, host, say, end
         self.folder = os.path.join(args.work, "smoke" if args.smoke else "runs")
         os.makedirs(self.folder, exist_ok=True)
-        self.free = by_core(os.sched_getaffinity(0))
+        self.cores = Cores(by_core(os.sched_getaffinity(0)), args.quiet)
         self.waiting, self.running, self.failed = [], [], []
         self.starts = self.known_starts()
         for runs in args.lanes:
@@ -292,9 +326,9 @@ class Recording:
 
     def begin_lane(self, lane):
         """Where there are cores for it, and room on the GPU."""
-        wanted = lane.workload.cpus * max(1, lane.workload.world) + 1
+        wanted = lane.workload.cpus * max(1, lane.workload.world)
         on_gpu = sum(bool(x.workload.gpus) for x in self.running)
-        if len(self.free) < wanted and self.running or \
+        if not self.cores.has(wanted) and self.running or \
                 lane.workload.gpus and on_gpu >= self.args.gpu_at_once:
             if time.monotonic() > self.end:
                 self.waiting.remove(lane)
@@ -302,7 +336,7 @@ class Recording:
             return
         self.waiting.remove(lane)
         self.running.append(lane)
-        lane.cpus, self.free = self.free[:wanted], self.free[wanted:]
+        lane.cpus = self.cores.take(wanted)
 
     def step(self, lane):
         if lane.now and lane.now.over():
@@ -311,7 +345,7 @@ class Recording:
             self.begin(lane)
         if not lane.now and not lane.runs:
             self.running.remove(lane)
-            self.free = sorted(self.free + lane.cpus)
+            self.cores.give(lane.cpus)
 
     def begin(self, lane):
         run = lane.runs.pop(0)

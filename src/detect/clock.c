@@ -15,6 +15,7 @@
 #define ALIKE	      0.25 /* places within that of the pace agree */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
 #define MOST_ROOM     1.1  /* so much more */
+#define WALL_STEADIER 0.5  /* as far apart as by the time of the threads */
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
@@ -28,6 +29,7 @@ void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
 	double usual_ns = part->usual_ns;
 	if (part->resized) {
 		s->resized_ns += part->ns;
+		s->resized |= 1ULL << part->function % CLOCK_PLACES;
 		usual_ns = isnan(usual_ns) ? part->ns : usual_ns;
 	}
 	if (isnan(usual_ns)) {
@@ -106,9 +108,12 @@ static double usual_at(const struct model_clock *m, const struct clock_sums *s, 
 	return sum;
 }
 
-bool clock_resized(const struct clock_sums *s, uint64_t window_ns)
+bool clock_resized(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
 {
-	return s->resized_ns > CLOCK_RESIZED * (double)window_ns;
+	double share = m ? 0 : 1;
+	for (size_t i = 0; m && i < CLOCK_PLACES; i++)
+		share += s->resized >> i & 1 ? m->share[i] : 0;
+	return s->resized_ns > CLOCK_RESIZED * (double)window_ns && share >= CLOCK_OF_WORK;
 }
 
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
@@ -119,14 +124,15 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 	if (all < CLOCK_COVERED * (double)window_ns)
 		return;
 	double pace = m && m->layer < DETECT_LAYERS ? pace_of(m, s, window_ns) : 0;
+	double took = m && m->wall ? (double)window_ns : all;
 	ret->unknown = s->unknown_ns / all;
 	ret->resized = s->resized_ns / all;
 	ret->agrees = pace > 0;
 	ret->is_other = !ret->agrees && ret->unknown > CLOCK_UNKNOWN;
 	if (ret->agrees)
-		ret->speed = usual_at(m, s, pace, window_ns) / all;
+		ret->speed = usual_at(m, s, pace, window_ns) / took;
 	else if (!ret->is_other)
-		ret->speed = (s->usual_ns + s->unknown_ns) / all;
+		ret->speed = (s->usual_ns + s->unknown_ns) / took;
 	if (m)
 		ret->speed /= exp(m->centre);
 }
@@ -228,8 +234,8 @@ static void mosts(struct model_clock *m, const struct learned *l)
 	free(ratios);
 }
 
-/* However many were slow. */
-static void spread_of(struct model_clock *ret, double *ln_speeds, size_t n)
+/* However many were slow. Returns how far all but a fifth of them lie apart. */
+static double spread_of(struct model_clock *ret, double *ln_speeds, size_t n)
 {
 	stats_sort(ln_speeds, n);
 	ret->windows = n;
@@ -237,9 +243,10 @@ static void spread_of(struct model_clock *ret, double *ln_speeds, size_t n)
 	if (n)
 		stats_shorth_sorted(ln_speeds, n, &ret->centre, &ret->sigma);
 	ret->sigma = fmax(ret->sigma, PACE_SIGMA);
+	return n ? ln_speeds[n - 1 - n / 10] - ln_speeds[n / 10] : INFINITY;
 }
 
-static void spread(struct model_clock *m, const struct learned *l)
+static double spread(struct model_clock *m, const struct learned *l)
 {
 	double *lns = xcalloc(l->n + 1, sizeof(*lns));
 	size_t n = 0;
@@ -249,12 +256,26 @@ static void spread(struct model_clock *m, const struct learned *l)
 		if (r.speed > 0)
 			lns[n++] = log(r.speed);
 	}
-	spread_of(m, lns, n);
+	double apart = spread_of(m, lns, n);
 	free(lns);
+	return apart;
+}
+
+/* By the time of its threads, or by that of the window. */
+static void learn_layer(struct model_clock *ret, const struct learned *l, bool waits)
+{
+	ret->waits = waits;
+	rates(ret, l);
+	mosts(ret, l);
+	struct model_clock wall = *ret;
+	wall.wall = true;
+	double apart = spread(ret, l);
+	if (!waits && spread(&wall, l) < WALL_STEADIER * apart)
+		*ret = wall;
 }
 
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
-		 uint64_t window_ns)
+		 uint64_t window_ns, bool waits)
 {
 	struct learned l = {.sorted = xcalloc(n + 1, sizeof(*l.sorted)),
 			    .sorted_len = n,
@@ -273,9 +294,7 @@ void clock_learn(struct model_clock *ret, const struct clock_window *windows, si
 		most = l.n > most ? l.n : most;
 		if (l.n < WINDOWS_LEAST)
 			continue;
-		rates(&tried[layer], &l);
-		mosts(&tried[layer], &l);
-		spread(&tried[layer], &l);
+		learn_layer(&tried[layer], &l, waits);
 	}
 	double least = INFINITY;
 	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {

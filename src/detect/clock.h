@@ -18,6 +18,11 @@
  *
  *   speed = sum over places of usual time x min(1, P x most x usual calls / calls)  /  A
  *
+ * Threads that wait for each other's work have times between their calls that are as long as it
+ * happens to be given to one or another of them (pools, as XLA's). Where that is so, the window
+ * itself is the time that the work took: A is how long it is. Learning takes that where paces
+ * differ by less than half as much by it, and nobody waits for the world as it pleases.
+ *
  * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
  * unknown calls count as they took. So do calls of known functions with sizes that no model has
  * (another batch), until it was learned how long they usually take. Sums are of outermost calls of
@@ -36,7 +41,8 @@
 #define CLOCK_AGREE   0.7  /* share of usual time whose places go at one pace */
 #define CLOCK_COVERED 0.05 /* of a window: less time in calls and between them says nothing */
 #define CLOCK_UNKNOWN 0.25 /* of the time: more in unknown calls is other work */
-#define CLOCK_RESIZED 0.02 /* of a window: more in new sizes is work of another size */
+#define CLOCK_RESIZED 0.02 /* of a window: more in new sizes may be work of another size, */
+#define CLOCK_OF_WORK 0.25 /* if so much of the usual time is of functions that have them */
 
 /* What was done in a window, by one process and layer. Zeroed at its beginning. */
 struct clock_sums {
@@ -44,7 +50,9 @@ struct clock_sums {
 	double unknown_ns;   /* of others */
 	double resized_ns; /* of the first: of sizes that no model has, of functions that it has */
 	float calls[CLOCK_PLACES], usual[CLOCK_PLACES]; /* of the first; usual: ns */
+	uint64_t resized; /* a bit for each place that has new sizes */
 };
+_Static_assert(CLOCK_PLACES == 64, "a bit for each place");
 
 /* A call, or the time before it, or the part of it that is in the window. */
 struct clock_part {
@@ -63,8 +71,10 @@ struct clock_reading {
 	double unknown, resized;
 };
 
-/* Much of it is of sizes that no model has: slow may be right, also in layers that tell no size. */
-bool clock_resized(const struct clock_sums *s, uint64_t window_ns);
+/* Much of the work is of sizes that no model has: slow may be right. Not where they are of few
+ * functions beside the work. m: of the layer that the sums are of; NULL: another, whose shares are
+ * not known. */
+bool clock_resized(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns);
 /* m: NULL, or without a layer: nothing is known but usual times. */
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
 		uint64_t window_ns);
@@ -78,8 +88,9 @@ struct clock_window {
 	struct clock_sums sums;
 };
 
-/* Which layer tells speed best (the windows that have it differ least), and what belongs to a
- * second of its usual time. Processes that do less than half as much as the busiest are left out:
- * they work for it. layer is DETECT_LAYERS where there are too few windows. */
+/* Which layer tells speed best (the windows that have it differ least), by which time, and what
+ * belongs to a second of its usual time. waits: what waits for the world is left out. Processes
+ * that do less than half as much as the busiest are left out: they work for it. layer is
+ * DETECT_LAYERS where there are too few windows. */
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
-		 uint64_t window_ns);
+		 uint64_t window_ns, bool waits);

@@ -422,8 +422,7 @@ static void round_of_passes(struct learning *l, const struct row_source *const *
 		regimes_freeze(l->known.regimes);
 	l->clocked.len = l->paced.len = 0;
 	pass(l, recordings, facts, n, false);
-	clock_learn(&l->clock, l->clocked.data, l->clocked.len, l->window_ns);
-	l->clock.waits = l->waits;
+	clock_learn(&l->clock, l->clocked.data, l->clocked.len, l->window_ns, l->waits);
 	learn_pace(l);
 }
 

@@ -58,8 +58,9 @@ struct model_regime {
 struct model_clock {
 	enum detect_layer layer; /* whose calls tell speed; DETECT_LAYERS: none */
 	bool waits;		 /* waiting for the world is no part of the work */
-	uint64_t windows;	 /* that it was learned from */
-	double centre, sigma;	 /* of their ln (U / A), for most of them; sigma: within a launch */
+	bool wall;	      /* the time that it took is the window's, not that of its threads */
+	uint64_t windows;     /* that it was learned from */
+	double centre, sigma; /* of their ln (U / A), for most of them; sigma: within a launch */
 	double calls_per_s[CLOCK_PLACES]; /* outermost calls */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */

@@ -18,6 +18,7 @@
  *   clock        of a job, where its calls tell how fast its work goes on (clock.h):
  *     layer        whose calls tell it
  *     waits        whether waiting for the world is left out of its time
+ *     wall         whether that is the window's time, and not that of the threads' calls
  *     windows      that it was learned from; centre, sigma: of their ln pace
  *     calls_per_s, share, most   a value for each of CLOCK_PLACES places
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
@@ -221,6 +222,7 @@ static json_t *clock_json(const struct model *m)
 	json_t *o = json_object();
 	json_object_set_new(o, "layer", json_string(detect_layer_name(&m->named, c->layer)));
 	json_object_set_new(o, "waits", json_boolean(c->waits));
+	json_object_set_new(o, "wall", json_boolean(c->wall));
 	json_object_set_new(o, "windows", count(c->windows));
 	json_object_set_new(o, "centre", real_json(c->centre));
 	json_object_set_new(o, "sigma", real_json(c->sigma));

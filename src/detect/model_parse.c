@@ -41,6 +41,14 @@ static int want_count(const json_t *v, uint64_t most, uint64_t *ret, const char 
 	return 0;
 }
 
+static int want_bool(const json_t *v, bool *ret, const char *what, struct err *e)
+{
+	if (!json_is_boolean(v))
+		return err_set(e, EINVAL, "%s is not true or false", what);
+	*ret = json_is_true(v);
+	return 0;
+}
+
 static int want_text(const json_t *v, size_t most, char **ret, const char *what, struct err *e)
 {
 	if (!json_is_string(v) || json_string_length(v) > most)
@@ -238,9 +246,10 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 	if (!json_is_object(o))
 		return err_set(e, EINVAL, "'clock' is not an object");
 	int rc = want_layer(json_object_get(o, "layer"), &m->named, &c->layer, e);
-	if (!rc && !json_is_boolean(json_object_get(o, "waits")))
-		rc = err_set(e, EINVAL, "'waits' is not true or false");
-	c->waits = json_is_true(json_object_get(o, "waits"));
+	if (!rc)
+		rc = want_bool(json_object_get(o, "waits"), &c->waits, "'waits'", e);
+	if (!rc)
+		rc = want_bool(json_object_get(o, "wall"), &c->wall, "'wall'", e);
 	if (!rc)
 		rc = want_count(json_object_get(o, "windows"), INT64_MAX, &c->windows,
 				"'windows' of the clock", e);

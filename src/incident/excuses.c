@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "detect/learn_known.h"
+#include "detect/learn.h"
+#include "incident/by_pace.h"
 #include "incident/detector_impl.h"
 
 #define WARMUP_NS  ((uint64_t)(WARMUP_S * 1e9))
@@ -31,6 +33,16 @@ static bool is_warmup(const struct excuse_case *c)
 	return c->row->start_ns < since + WARMUP_NS;
 }
 
+/* Its pace takes account of all that it did: other work, a checkpoint. Not of sizes whose usual
+ * time nobody knows. */
+static bool tells_pace(const struct excuse_case *c)
+{
+	const struct feature_row *row = c->row;
+	return row->pace > 0 && !row->parents_pace && !row->resized &&
+	       layer_has_calls(row->layer) && by_pace_tells(c->d->model, row->layer) &&
+	       !by_pace_minds_all(c->d) && !(c->d->model->without & WITHOUT_PACE);
+}
+
 static bool has_new_sizes(const struct excuse_case *c)
 {
 	return c->work->fresh;
@@ -43,12 +55,12 @@ static bool model_is_stale(const struct excuse_case *c)
 
 static bool is_other_work(const struct excuse_case *c)
 {
-	return c->work->shift->known && (c->row->other_work || c->work->leaves);
+	return c->work->shift->known && (c->row->other_work || c->work->leaves) && !tells_pace(c);
 }
 
 static bool is_checkpoint(const struct excuse_case *c)
 {
-	return saves_cover(&c->d->saves, c->row);
+	return saves_cover(&c->d->saves, c->row) && !tells_pace(c);
 }
 
 /* Windows that the events of a recording end in. */
@@ -60,7 +72,7 @@ static bool is_ending(const struct excuse_case *c)
 
 static bool is_new_work(const struct excuse_case *c)
 {
-	return !c->work->shift->known;
+	return !c->work->shift->known && !tells_pace(c);
 }
 
 /* Counters of a GPU or process that stay other than they were, while what it does takes as long as

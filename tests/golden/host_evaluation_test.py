@@ -112,6 +112,20 @@ def tasks_end_in_time(folder):
     assert not os.path.exists(path), "what a task had started went on"
 
 
+@test
+def quiet_lanes_have_whole_cores(_folder):
+    cores = host.Cores(list(range(8)), quiet=True)
+    assert cores.has(2) and not cores.has(4)
+    first = cores.take(2)
+    assert first == [0, 2, 6], first  # the last is the recorder's
+    second = cores.take(1)
+    assert second == [4, 7] and not cores.has(1), second
+    cores.give(first)
+    assert cores.has(2) and cores.take(2) == [0, 2, 6]
+    shared = host.Cores(list(range(4)), quiet=False)
+    assert shared.take(1) == [0, 1] and shared.has(1) and not shared.has(2)
+
+
 def main():
     failed = 0
     print(f"1..{len(TESTS)}")

@@ -62,7 +62,7 @@ static void learn(void)
 	uint64_t seed = 3;
 	for (uint64_t i = 0; i < 60; i++)
 		push(DETECT_TORCH, 7, i, steps(exp(0.02 * random_normal(&seed))));
-	clock_learn(&clock, windows.data, windows.len, SECOND);
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
 	assert_int_equal(clock.layer, DETECT_TORCH);
 }
 
@@ -135,7 +135,7 @@ static void evaluation_in_training(void **state)
 			add(&s, FORWARD, of, 1);
 		push(DETECT_TORCH, 7, i, s);
 	}
-	clock_learn(&clock, windows.data, windows.len, SECOND);
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
 	for (size_t i = 0; i < windows.len; i++) {
 		struct clock_reading r;
 		clock_read(&r, &clock, &windows.data[i].sums, SECOND);
@@ -173,9 +173,9 @@ static void new_sizes(void **state)
 			       &(struct clock_part){FORWARD, true, 1e9 / CALLS, 5e8 / CALLS}, 1);
 	}
 	clock_read(&r, &clock, &s, SECOND);
-	assert_true(clock_resized(&s, SECOND) && fabs(r.speed - 1) < 0.1);
+	assert_true(clock_resized(&clock, &s, SECOND) && fabs(r.speed - 1) < 0.1);
 	clock_read(&r, &clock, &learned, SECOND);
-	assert_true(clock_resized(&learned, SECOND) && fabs(r.speed - 0.75) < 0.1);
+	assert_true(clock_resized(&clock, &learned, SECOND) && fabs(r.speed - 0.75) < 0.1);
 }
 
 static void too_little_says_nothing(void **state)
@@ -199,7 +199,7 @@ static void what_is_learned(void **state)
 		push(DETECT_TORCH, 7, i, steps(exp(0.02 * random_normal(&seed))));
 		push(DETECT_TORCH, 8, i, worker);
 	}
-	clock_learn(&clock, windows.data, windows.len, SECOND);
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
 	assert_int_equal(clock.layer, DETECT_TORCH);
 	for (uint32_t f = 0; f < FUNCTIONS; f++) {
 		assert_true(fabs(clock.share[f] - share[f]) < 0.01);
@@ -209,10 +209,47 @@ static void what_is_learned(void **state)
 	vec_free(&windows);
 	for (uint64_t i = 0; i < 29; i++)
 		push(DETECT_TORCH, 7, i, steps(1));
-	clock_learn(&clock, windows.data, windows.len, SECOND);
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
 	assert_int_equal(clock.layer, DETECT_LAYERS); /* too few */
-	clock_learn(&clock, NULL, 0, SECOND);
+	clock_learn(&clock, NULL, 0, SECOND, false);
 	assert_int_equal(clock.layer, DETECT_LAYERS);
+}
+
+/* A pool of threads: what one waits for the others is long or short as it happens. */
+static void the_windows_time(void **state)
+{
+	uint64_t seed = 9;
+	struct clock_sums slow = steps(2);
+	(void)state;
+	vec_free(&windows);
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums s = steps(exp(0.02 * random_normal(&seed)));
+		clock_add_gap(&s, &(struct clock_part){UPDATE, false,
+						       1e9 * exp(random_normal(&seed)), 1e9});
+		push(DETECT_TORCH, 7, i, s);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
+	assert_true(clock.wall && clock.sigma < 0.05);
+	clock_add_gap(&slow, &(struct clock_part){UPDATE, false, 5e8, 5e8});
+	expect(&clock, &slow, 0.5, true);
+	/* where the world is waited for, the window has more than the work */
+	clock_learn(&clock, windows.data, windows.len, SECOND, true);
+	assert_true(!clock.wall && clock.waits && clock.sigma > 0.1);
+	vec_free(&windows);
+	learn();
+	assert_false(clock.wall);
+}
+
+/* Sizes that are new in a few functions are no other work: they are made beside it. */
+static void new_sizes_beside_the_work(void **state)
+{
+	struct clock_sums s = steps(2);
+	(void)state;
+	learn();
+	for (uint32_t i = 0; i < CALLS; i++)
+		clock_add_call(&s, &(struct clock_part){50, true, 5e8 / CALLS, NAN}, 1);
+	assert_false(clock_resized(&clock, &s, SECOND));
+	assert_true(clock_resized(NULL, &s, SECOND));
 }
 
 int main(void)
@@ -225,6 +262,8 @@ int main(void)
 		cmocka_unit_test_teardown(evaluation_in_training, end),
 		cmocka_unit_test_teardown(unknown_calls, end),
 		cmocka_unit_test_teardown(new_sizes, end),
+		cmocka_unit_test_teardown(new_sizes_beside_the_work, end),
+		cmocka_unit_test_teardown(the_windows_time, end),
 		cmocka_unit_test_teardown(too_little_says_nothing, end),
 		cmocka_unit_test_teardown(what_is_learned, end),
 	};

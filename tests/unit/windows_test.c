@@ -525,7 +525,7 @@ static void learn_clock(struct model_clock *ret)
 	for (uint64_t s = 0; s < 40; s++)
 		operators(0, 100 + s, 1, 1000);
 	windows_end(windows);
-	clock_learn(ret, clocked, clocked_len, SECOND);
+	clock_learn(ret, clocked, clocked_len, SECOND, false);
 	assert_int_equal(ret->layer, DETECT_TORCH);
 }
 
