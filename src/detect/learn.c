@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/layer.h"
+#include "detect/learn_facts.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/learn_steps.h"
@@ -17,18 +17,10 @@
 #include "detect/losses.h"
 #include "detect/recording_feed.h"
 #include "detect/windows.h"
-#include "detect/world.h"
 
 #define PROGRESS_OF_EACH 1000 /* a recording's share of the progress, in each pass */
 
 typedef VEC(struct feature_row) rows_of;
-
-/* What both passes need of a recording, and each would have to read all its calls for. */
-struct recording_facts {
-	uint64_t work_ns; /* when its work begins */
-	bool irregular;	  /* waits for the world: world.h */
-	struct steps steps;
-};
 
 struct learning {
 	const struct learn_options *o;
@@ -161,39 +153,6 @@ static void mix(void *ctx, uint32_t pid, uint64_t start_ns, const struct work *w
 	hardware_mix(l->hardware, pid, start_ns, work);
 }
 
-/* Where the work begins: the first call of CUDA, PyTorch or NCCL; imports come before it. Where no
- * calls were recorded it is the beginning of the recording. calls_of: by thread, of work; may be
- * short of threads that no table has. */
-static uint64_t work_begins(const struct row_source *r, uint64_t *calls_of)
-{
-	const struct rec_tables *t = r->tables;
-	const char *begin = rec_meta(t, "start_monotonic_ns");
-	bool *of_work = xcalloc(t->probes.len + 1, sizeof(*of_work));
-	uint64_t first = UINT64_MAX, first_work = UINT64_MAX;
-	struct m_calls calls = {0};
-	for (size_t p = 0; p < t->probes.len; p++) {
-		const char *layer = strtab_get(&t->strings, t->probes.data[p].layer, NULL);
-		of_work[p] = layer_traits_of_name(layer) & LAYER_IS_WORK;
-	}
-	for (size_t b = 0; b < source_call_blocks(r); b++) {
-		if (source_read_calls(r, b, &calls, NULL))
-			continue;
-		for (size_t i = 0; i < calls.len; i++) {
-			uint64_t start = calls.rows[i].start_ns;
-			first = start < first ? start : first;
-			if (!of_work[calls.rows[i].probe])
-				continue;
-			first_work = start < first_work ? start : first_work;
-			calls_of[calls.rows[i].thread]++;
-		}
-	}
-	m_calls_free(&calls);
-	free(of_work);
-	if (first_work != UINT64_MAX)
-		return first_work;
-	return first != UINT64_MAX ? first : begin ? strtoull(begin, NULL, 10) : 0;
-}
-
 static void steps_pass(struct learning *l, const struct steps *s)
 {
 	if (l->usual) {
@@ -243,7 +202,7 @@ static void read_pass(struct learning *l, const struct row_source *r, const stru
 }
 
 static void pass(struct learning *l, const struct row_source *const *recordings,
-		 const struct recording_facts *facts, size_t n, bool usual)
+		 const struct learn_facts *facts, size_t n, bool usual)
 {
 	l->usual = usual;
 	l->windows = windows_new(&(struct windows_options){
@@ -280,28 +239,6 @@ static void pass(struct learning *l, const struct row_source *const *recordings,
 	}
 	windows_free(l->windows);
 	hardware_free(l->hardware);
-}
-
-static struct recording_facts *facts_of(const struct row_source *const *recordings, size_t n)
-{
-	struct recording_facts *ret = xcalloc(n, sizeof(*ret));
-	for (size_t i = 0; i < n; i++) {
-		size_t threads = recordings[i]->tables->threads.len;
-		uint64_t *calls_of = xcalloc(threads + 1, sizeof(*calls_of));
-		ret[i].work_ns = work_begins(recordings[i], calls_of);
-		ret[i].irregular =
-			world_is_irregular(recordings[i], calls_of, threads, ret[i].work_ns);
-		free(calls_of);
-		steps_make(&ret[i].steps, recordings[i], &(struct steps_options){0});
-	}
-	return ret;
-}
-
-static void facts_free(struct recording_facts *facts, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		steps_free(&facts[i].steps);
-	free(facts);
 }
 
 /* ---- all of it ---- */
@@ -411,7 +348,7 @@ static void learn_alarms(struct learning *l, size_t recordings)
 /* ---- both passes, and again ---- */
 
 static void round_of_passes(struct learning *l, const struct row_source *const *recordings,
-			    const struct recording_facts *facts, size_t n)
+			    const struct learn_facts *facts, size_t n)
 {
 	known_make(&l->known, l->o->without, l->o->seed);
 	l->seconds = 0;
@@ -437,7 +374,7 @@ static void suspect_tell(const struct learning *l, const struct row_source *r,
 
 /* Faults move what is usual as well, so that all of it is learned again without them. */
 static void suspects_leave(struct learning *l, const struct row_source *const *recordings,
-			   const struct recording_facts *facts, size_t n)
+			   const struct learn_facts *facts, size_t n)
 {
 	if (l->known.without & WITHOUT_CLEANING)
 		return;
@@ -487,14 +424,18 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	struct learning l = {.o = o, .total = 2 * n};
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
 	l.losses.window_ns = l.window_ns;
-	struct recording_facts *facts = facts_of(recordings, n);
-	for (size_t i = 0; i < n; i++)
+	struct learn_facts *facts = xcalloc(n, sizeof(*facts));
+	for (size_t i = 0; i < n; i++) {
+		learn_facts_make(&facts[i], recordings[i]);
 		l.waits |= facts[i].irregular;
+	}
 	round_of_passes(&l, recordings, facts, n);
 	suspects_leave(&l, recordings, facts, n);
 	if (l.clock.layer < DETECT_LAYERS)
 		learn_alarms(&l, n);
-	facts_free(facts, n);
+	for (size_t i = 0; i < n; i++)
+		learn_facts_free(&facts[i]);
+	free(facts);
 	losses_free(&l.losses);
 
 	struct model m;
