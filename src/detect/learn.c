@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "detect/learn_facts.h"
+#include "detect/learn_kept.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
 #include "detect/learn_steps.h"
@@ -22,17 +23,28 @@
 
 typedef VEC(struct feature_row) rows_of;
 
+/* What passes need of a recording. */
+struct learned_recording {
+	const struct row_source *source;
+	struct learn_facts facts;
+	struct kept kept;     /* its events, once they were read */
+	struct losses losses; /* its own, likewise */
+	bool was_read;
+};
+
 struct learning {
 	const struct learn_options *o;
+	struct learned_recording *recordings;
+	size_t recordings_len;
+	uint64_t kept_bytes; /* of all */
 	struct known known;
 	uint64_t window_ns;
 	bool usual; /* the first pass */
 	struct windows *windows;
 	struct hardware *hardware;
 	struct detect_names names;
-	uint64_t begin_ns;    /* of the recording that is read: after its warm-up */
-	struct losses losses; /* of this recording */
-	uint32_t recording;   /* its number */
+	uint64_t begin_ns;  /* of the recording that is read: after its warm-up */
+	uint32_t recording; /* its number */
 	double seconds;
 	bool waits; /* some recording's waits for the world are irregular */
 	struct model_clock clock;
@@ -45,6 +57,11 @@ struct learning {
 };
 
 /* ---- one recording through one pass ---- */
+
+static struct learned_recording *this_recording(struct learning *l)
+{
+	return &l->recordings[l->recording];
+}
 
 static bool left_out(void *ctx, uint64_t start_ns)
 {
@@ -60,7 +77,7 @@ static bool is_learned(struct learning *l, uint64_t start_ns)
 static void call(void *ctx, const struct m_call *c)
 {
 	struct learning *l = ctx;
-	losses_seen(&l->losses, c->start_ns + c->dur_ns);
+	losses_seen(&this_recording(l)->losses, c->start_ns + c->dur_ns);
 	if (c->start_ns + c->dur_ns >= l->begin_ns)
 		windows_call(l->windows, &l->names, c, NULL);
 }
@@ -68,9 +85,15 @@ static void call(void *ctx, const struct m_call *c)
 static void gpu_span(void *ctx, const struct m_gpu_span *s)
 {
 	struct learning *l = ctx;
-	losses_seen(&l->losses, s->end_ns);
+	losses_seen(&this_recording(l)->losses, s->end_ns);
 	if (s->end_ns >= l->begin_ns)
 		windows_gpu_span(l->windows, &l->names, s, NULL);
+}
+
+static void input(void *ctx, const struct windows_input *in)
+{
+	struct learning *l = ctx;
+	kept_add(&this_recording(l)->kept, &l->kept_bytes, in);
 }
 
 static void wait(void *ctx, const struct m_wait *w)
@@ -80,12 +103,18 @@ static void wait(void *ctx, const struct m_wait *w)
 }
 
 /* Totals of a counter need the value before the first window. */
-static void counter(void *ctx, const struct m_counter *c)
+static void counter_again(void *ctx, const struct m_counter *c)
 {
 	struct learning *l = ctx;
 	if (c->time_ns + HARDWARE_HOLD_NS >= l->begin_ns)
 		hardware_counter(l->hardware, &l->names, c);
-	losses_counter(&l->losses, &l->names, c);
+}
+
+static void counter(void *ctx, const struct m_counter *c)
+{
+	struct learning *l = ctx;
+	counter_again(ctx, c);
+	losses_counter(&this_recording(l)->losses, &l->names, c);
 }
 
 static void sample(void *ctx, const struct m_sample *s)
@@ -106,7 +135,8 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 
 static void keep_row(struct learning *l, const struct feature_row *row)
 {
-	if (l->usual || !is_learned(l, row->start_ns) || losses_spoil(&l->losses, row))
+	if (l->usual || !is_learned(l, row->start_ns) ||
+	    losses_spoil(&this_recording(l)->losses, row))
 		return;
 	struct feature_row *to = vec_push(&l->rows[row->layer]);
 	*to = *row;
@@ -171,38 +201,57 @@ static void steps_pass(struct learning *l, const struct steps *s)
 	step_rows_free(&rows);
 }
 
-static void read_pass(struct learning *l, const struct row_source *r, const struct steps *steps)
+/* Its events from the file, which are kept for later passes. */
+static void read_events(struct learning *l, struct learned_recording *r)
 {
+	losses_forget(&r->losses);
+	r->kept.whole = !r->was_read;
+	r->was_read = true;
+	recording_feed(r->source, &(struct recording_sink){.ctx = l,
+							   .call = call,
+							   .gpu_span = gpu_span,
+							   .wait = l->waits ? wait : NULL,
+							   .counter = counter,
+							   .sample = sample,
+							   .progress = progress});
+	kept_end(&r->kept, &l->kept_bytes);
+}
+
+static void read_events_again(struct learning *l, struct learned_recording *r)
+{
+	recording_feed(r->source, &(struct recording_sink){
+					  .ctx = l, .counter = counter_again, .sample = sample});
+	kept_replay(&r->kept, l->usual ? NULL : l->known.usual, l->windows, progress, l);
+}
+
+static void read_pass(struct learning *l)
+{
+	struct learned_recording *r = this_recording(l);
 	size_t before[DETECT_LAYERS];
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		before[i] = l->rows[i].len;
-	detect_names_of_source(&l->names, r);
-	const struct rec_tables *t = r->tables;
+	detect_names_of_source(&l->names, r->source);
+	const struct rec_tables *t = r->source->tables;
 	for (size_t i = 0; i < t->processes.len; i++)
 		windows_parent(l->windows, t->processes.data[i].pid,
 			       t->processes.data[i].parent_pid);
-	recording_feed(r, &(struct recording_sink){.ctx = l,
-						   .call = call,
-						   .gpu_span = gpu_span,
-						   .wait = l->waits ? wait : NULL,
-						   .counter = counter,
-						   .sample = sample,
-						   .progress = progress});
+	if (r->kept.whole)
+		read_events_again(l, r);
+	else
+		read_events(l, r);
 	windows_end(l->windows);
 	hardware_end(l->hardware);
 	windows_forget_rows(l->windows);
 	hardware_forget_rows(l->hardware);
 	detect_keys_forget_rows(l->known.keys);
-	steps_pass(l, steps);
+	steps_pass(l, &r->facts.steps);
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		if (l->rows[i].len > before[i])
 			feature_rows_sort(l->rows[i].data + before[i], l->rows[i].len - before[i]);
-	losses_forget(&l->losses);
 	l->done++;
 }
 
-static void pass(struct learning *l, const struct row_source *const *recordings,
-		 const struct learn_facts *facts, size_t n, bool usual)
+static void pass(struct learning *l, bool usual)
 {
 	l->usual = usual;
 	l->windows = windows_new(&(struct windows_options){
@@ -212,11 +261,14 @@ static void pass(struct learning *l, const struct row_source *const *recordings,
 		.usual = l->known.usual,
 		.regimes = l->known.regimes,
 		.learn = usual,
+		.learn_only = usual,
+		.without_keys = true,
 		.new_regimes = usual,
 		.without_gaps = l->known.without & WITHOUT_GAPS,
 		.waits = l->waits,
 		.row = window_row,
 		.left_out = left_out,
+		.input = input,
 		.clocked = clocked,
 		.mix = mix,
 		.ctx = l,
@@ -228,12 +280,12 @@ static void pass(struct learning *l, const struct row_source *const *recordings,
 		.row = hardware_row,
 		.ctx = l,
 	});
-	for (size_t i = 0; i < n; i++) {
+	for (l->recording = 0; l->recording < l->recordings_len; l->recording++) {
+		const struct learned_recording *r = this_recording(l);
 		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
-		uint64_t last = recordings[i]->tables->last_ns;
-		l->begin_ns = facts[i].work_ns + (uint64_t)(warmup * 1e9);
-		l->recording = (uint32_t)i;
-		read_pass(l, recordings[i], &facts[i].steps);
+		uint64_t last = r->source->tables->last_ns;
+		l->begin_ns = r->facts.work_ns + (uint64_t)(warmup * 1e9);
+		read_pass(l);
 		if (usual && last > l->begin_ns)
 			l->seconds += (double)(last - l->begin_ns) / 1e9;
 	}
@@ -347,18 +399,16 @@ static void learn_alarms(struct learning *l, size_t recordings)
 
 /* ---- both passes, and again ---- */
 
-static void round_of_passes(struct learning *l, const struct row_source *const *recordings,
-			    const struct learn_facts *facts, size_t n)
+static void round_of_passes(struct learning *l)
 {
-	known_make(&l->known, l->o->without, l->o->seed);
 	l->seconds = 0;
-	pass(l, recordings, facts, n, true);
+	pass(l, true);
 	usual_settle(l->known.usual);
 	counters_usual_settle(l->known.counters);
 	if (l->known.regimes)
 		regimes_freeze(l->known.regimes);
 	l->clocked.len = l->paced.len = 0;
-	pass(l, recordings, facts, n, false);
+	pass(l, false);
 	clock_learn(&l->clock, l->clocked.data, l->clocked.len, l->window_ns, l->waits);
 	learn_pace(l);
 }
@@ -373,8 +423,7 @@ static void suspect_tell(const struct learning *l, const struct row_source *r,
 }
 
 /* Faults move what is usual as well, so that all of it is learned again without them. */
-static void suspects_leave(struct learning *l, const struct row_source *const *recordings,
-			   const struct learn_facts *facts, size_t n)
+static void suspects_leave(struct learning *l)
 {
 	if (l->known.without & WITHOUT_CLEANING)
 		return;
@@ -383,14 +432,14 @@ static void suspects_leave(struct learning *l, const struct row_source *const *r
 		return;
 	for (size_t i = 0; i < DETECT_LAYERS; i++)
 		l->rows[i].len = 0;
-	known_free(&l->known);
+	known_forget(&l->known, l->o->seed); /* events that are kept have keys */
 	l->total *= 2;
-	round_of_passes(l, recordings, facts, n);
+	round_of_passes(l);
 	for (size_t i = 0; i < l->suspects.len; i++) {
 		const struct suspect *s = &l->suspects.data[i];
 		l->seconds -= (double)(s->end_ns - s->start_ns) / 1e9;
 		if (l->o->suspect)
-			suspect_tell(l, recordings[s->recording], s);
+			suspect_tell(l, l->recordings[s->recording].source, s);
 	}
 }
 
@@ -421,22 +470,27 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 {
 	if (!n)
 		return err_set(e, EINVAL, "there is no recording to learn from");
-	struct learning l = {.o = o, .total = 2 * n};
+	struct learning l = {.o = o, .total = 2 * n, .recordings_len = n};
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
-	l.losses.window_ns = l.window_ns;
-	struct learn_facts *facts = xcalloc(n, sizeof(*facts));
+	l.recordings = xcalloc(n, sizeof(*l.recordings));
 	for (size_t i = 0; i < n; i++) {
-		learn_facts_make(&facts[i], recordings[i]);
-		l.waits |= facts[i].irregular;
+		struct learned_recording *r = &l.recordings[i];
+		r->source = recordings[i];
+		r->losses.window_ns = l.window_ns;
+		learn_facts_make(&r->facts, recordings[i]);
+		l.waits |= r->facts.irregular;
 	}
-	round_of_passes(&l, recordings, facts, n);
-	suspects_leave(&l, recordings, facts, n);
+	known_make(&l.known, o->without, o->seed);
+	round_of_passes(&l);
+	suspects_leave(&l);
 	if (l.clock.layer < DETECT_LAYERS)
 		learn_alarms(&l, n);
-	for (size_t i = 0; i < n; i++)
-		learn_facts_free(&facts[i]);
-	free(facts);
-	losses_free(&l.losses);
+	for (size_t i = 0; i < n; i++) {
+		learn_facts_free(&l.recordings[i].facts);
+		kept_free(&l.recordings[i].kept);
+		losses_free(&l.recordings[i].losses);
+	}
+	free(l.recordings);
 
 	struct model m;
 	model_init(&m);

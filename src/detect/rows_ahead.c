@@ -1,19 +1,10 @@
-/* rows_ahead.c - threads that read and sort blocks ahead.
- *
- * Each kind has a ring of slots, and each block its slot by its number. A thread takes the next
- * block that nobody has taken of a kind whose slot is free; so does the caller, where the block
- * that it waits for was not taken: without any thread all is read by the caller. Slots change hands
- * under the lock; what is in one is its taker's until it is ready, and the caller's from then on.
- */
+/* rows_ahead.c - blocks of rows, and their order. */
 #include "detect/rows_ahead.h"
 
-#include <pthread.h>
-#include <unistd.h>
+#include <stdbool.h>
 
 #include "base/sort.h"
-#include "base/thread.h"
-
-#define SLOTS (ROWS_AHEAD + 1) /* one is with the caller */
+#include "detect/ahead.h"
 
 /* What rows are sorted by. */
 struct place {
@@ -28,27 +19,13 @@ struct slot {
 	uint32_t *order;
 	struct place *places;
 	size_t cap; /* of order and places */
-	bool ready; /* lock */
 };
-
-struct stream {
-	enum row_kind kind;
-	size_t blocks;
-	size_t taken, asked; /* lock: blocks that were begun; that the caller has had */
-	struct slot slots[SLOTS];
-};
-
-#define STREAMS_MOST 3
 
 struct rows_ahead {
 	const struct row_source *source;
-	struct stream streams[STREAMS_MOST];
-	size_t streams_len;
-	pthread_t threads[ROWS_AHEAD_THREADS];
-	size_t threads_len;
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* a block is ready, a slot is free, or it is the end */
-	bool ends;		/* lock */
+	struct ahead *ahead;
+	enum row_kind kinds[AHEAD_STREAMS]; /* by stream */
+	struct ahead_options o;
 };
 
 /* ---- order ---- */
@@ -115,123 +92,53 @@ static void sort_block(enum row_kind kind, struct slot *s)
 	s->block.order = s->order;
 }
 
-static void read_block(const struct rows_ahead *a, struct stream *t, size_t number)
+static void read_block(void *ctx, size_t stream, size_t number, void *slot)
 {
-	struct slot *s = &t->slots[number % SLOTS];
-	if (a->source->read(a->source->ctx, t->kind, number, &s->rows, NULL))
+	const struct rows_ahead *a = ctx;
+	struct slot *s = slot;
+	if (a->source->read(a->source->ctx, a->kinds[stream], number, &s->rows, NULL))
 		s->rows.len = 0;
-	sort_block(t->kind, s);
+	sort_block(a->kinds[stream], s);
 }
 
-/* ---- threads; with the lock ---- */
-
-/* The stream that is the least far ahead of those that have a block to take and room for it; NULL:
- * there is none. */
-static struct stream *to_take(struct rows_ahead *a)
+static void slot_free(void *slot)
 {
-	struct stream *best = NULL;
-	for (size_t i = 0; i < a->streams_len; i++) {
-		struct stream *t = &a->streams[i];
-		size_t ahead = t->taken - t->asked;
-		if (t->taken < t->blocks && ahead < ROWS_AHEAD &&
-		    (!best || ahead < best->taken - best->asked))
-			best = t;
-	}
-	return best;
+	struct slot *s = slot;
+	row_block_free(&s->rows);
+	free(s->order);
+	free(s->places);
 }
-
-static void take(struct rows_ahead *a, struct stream *t)
-{
-	size_t number = t->taken++;
-	pthread_mutex_unlock(&a->lock);
-	read_block(a, t, number);
-	pthread_mutex_lock(&a->lock);
-	t->slots[number % SLOTS].ready = true;
-	pthread_cond_broadcast(&a->changed);
-}
-
-static void *read_ahead(void *ctx)
-{
-	struct rows_ahead *a = ctx;
-	pthread_mutex_lock(&a->lock);
-	while (!a->ends) {
-		struct stream *t = to_take(a);
-		if (t)
-			take(a, t);
-		else
-			pthread_cond_wait(&a->changed, &a->lock);
-	}
-	pthread_mutex_unlock(&a->lock);
-	return NULL;
-}
-
-/* ---- the caller ---- */
 
 struct rows_ahead *rows_ahead_new(const struct row_source *r, uint32_t kinds)
 {
-	static const enum row_kind all[STREAMS_MOST] = {ROW_CALL, ROW_GPU_SPAN, ROW_WAIT};
+	static const enum row_kind all[] = {ROW_CALL, ROW_GPU_SPAN, ROW_WAIT};
 	struct rows_ahead *a = xcalloc(1, sizeof(*a));
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	size_t blocks = 0;
 	a->source = r;
-	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->changed, NULL);
-	for (size_t i = 0; i < STREAMS_MOST; i++)
+	a->o = (struct ahead_options){.ctx = a,
+				      .slot_bytes = sizeof(struct slot),
+				      .make = read_block,
+				      .slot_free = slot_free};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (kinds & 1u << all[i]) {
-			size_t n = r->blocks(r->ctx, all[i]);
-			a->streams[a->streams_len++] = (struct stream){.kind = all[i], .blocks = n};
-			blocks += n;
+			a->o.things[a->o.streams] = r->blocks(r->ctx, all[i]);
+			a->kinds[a->o.streams++] = all[i];
 		}
-	/* One block is as soon read as a thread is made. */
-	size_t want = cpus > 1 && blocks > 1 ? (size_t)cpus - 1 : 0;
-	want = want < ROWS_AHEAD_THREADS ? want : ROWS_AHEAD_THREADS;
-	while (a->threads_len < want && !thread_start(&a->threads[a->threads_len], read_ahead, a))
-		a->threads_len++;
+	a->ahead = ahead_new(&a->o);
 	return a;
-}
-
-static struct stream *stream_of(struct rows_ahead *a, enum row_kind kind)
-{
-	for (size_t i = 0; i < a->streams_len; i++)
-		if (a->streams[i].kind == kind)
-			return &a->streams[i];
-	return NULL;
 }
 
 const struct ahead_block *rows_ahead_next(struct rows_ahead *a, enum row_kind kind)
 {
-	struct stream *t = stream_of(a, kind);
-	if (!t || t->asked == t->blocks)
-		return NULL;
-	pthread_mutex_lock(&a->lock);
-	size_t number = t->asked;
-	struct slot *s = &t->slots[number % SLOTS];
-	if (t->taken == number)
-		take(a, t);
-	while (!s->ready)
-		pthread_cond_wait(&a->changed, &a->lock);
-	s->ready = false;
-	t->asked++; /* the slot of the block before is free */
-	pthread_cond_broadcast(&a->changed);
-	pthread_mutex_unlock(&a->lock);
-	return &s->block;
+	for (size_t i = 0; i < a->o.streams; i++)
+		if (a->kinds[i] == kind) {
+			const struct slot *s = ahead_next(a->ahead, i);
+			return s ? &s->block : NULL;
+		}
+	return NULL;
 }
 
 void rows_ahead_free(struct rows_ahead *a)
 {
-	pthread_mutex_lock(&a->lock);
-	a->ends = true;
-	pthread_cond_broadcast(&a->changed);
-	pthread_mutex_unlock(&a->lock);
-	for (size_t i = 0; i < a->threads_len; i++)
-		pthread_join(a->threads[i], NULL);
-	for (size_t i = 0; i < a->streams_len; i++)
-		for (size_t k = 0; k < SLOTS; k++) {
-			row_block_free(&a->streams[i].slots[k].rows);
-			free(a->streams[i].slots[k].order);
-			free(a->streams[i].slots[k].places);
-		}
-	pthread_cond_destroy(&a->changed);
-	pthread_mutex_destroy(&a->lock);
+	ahead_free(a->ahead);
 	free(a);
 }

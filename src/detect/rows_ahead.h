@@ -2,13 +2,10 @@
  * the caller is busy with those before. Of calls the order is that of their ends, of spans of the
  * GPU that of their starts, of waits that of their ends.
  *
- * Memory: ROWS_AHEAD blocks of each kind and the one that was handed out last. */
+ * Memory: five blocks of each kind (ahead.h). */
 #pragma once
 
 #include "events/visitor.h"
-
-#define ROWS_AHEAD	   4 /* blocks of a kind that are read before they are asked for */
-#define ROWS_AHEAD_THREADS 3 /* at most; one CPU is the caller's */
 
 struct ahead_block {
 	const void *rows;

@@ -89,13 +89,11 @@ static void one_settle(struct one *o)
 	o->sample = NULL;
 }
 
-/* z, and that this is what came. */
-static double one_z(struct one *o, uint64_t ns)
+/* This is what came. */
+static void one_came(struct one *o, double z)
 {
-	double z = baseline_z(&o->b, ns);
 	o->pending_sum += (float)((z > 0) - (z < 0)) * (float)(FOLLOW_SIDE * o->b.sigma);
 	o->pending++;
-	return z;
 }
 
 static void one_follow(struct one *o, double share, bool normal)
@@ -189,25 +187,48 @@ void usual_settle(struct usual *u)
 	u->settled = true;
 }
 
-void usual_z(struct usual *u, const struct usual_event *e, struct usual_z *ret)
+/* What says how long it usually takes, and the time before it; NULL: nothing does. */
+struct judges {
+	struct one *duration, *gap;
+};
+
+static struct judges judge(const struct usual *u, const struct usual_event *e, struct usual_z *ret)
 {
+	struct judges by = {NULL, NULL};
 	*ret = (struct usual_z){NAN, NAN, NAN, NAN};
 	if (e->key >= u->durations.len)
-		return;
+		return by;
 	struct one *duration = &u->durations.data[e->key], *gap = &u->gaps.data[e->key];
 	if (e->duration_ns != USUAL_NONE && duration->b.count) {
-		ret->z = one_z(duration, e->duration_ns);
+		ret->z = baseline_z(&duration->b, e->duration_ns);
 		ret->usual_ns = duration->b.usual_ns;
+		by.duration = duration;
 	}
 	if (e->gap_ns == USUAL_NONE)
-		return;
+		return by;
 	uint64_t pair = find_pair(u, e->previous, e->key);
 	if (pair != NO_PAIR && u->pairs.data[pair].gap.b.count)
 		gap = &u->pairs.data[pair].gap;
 	if (gap->b.count) {
-		ret->gap_z = one_z(gap, e->gap_ns);
+		ret->gap_z = baseline_z(&gap->b, e->gap_ns);
 		ret->usual_gap_ns = gap->b.usual_ns;
+		by.gap = gap;
 	}
+	return by;
+}
+
+void usual_z_of(const struct usual *u, const struct usual_event *e, struct usual_z *ret)
+{
+	judge(u, e, ret);
+}
+
+void usual_z(struct usual *u, const struct usual_event *e, struct usual_z *ret)
+{
+	struct judges by = judge(u, e, ret);
+	if (by.duration)
+		one_came(by.duration, ret->z);
+	if (by.gap)
+		one_came(by.gap, ret->gap_z);
 }
 
 void usual_follow(struct usual *u, enum detect_layer layer, double seconds, bool normal)

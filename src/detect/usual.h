@@ -55,6 +55,8 @@ struct usual_z {
 	double usual_ns, usual_gap_ns;
 };
 void usual_z(struct usual *u, const struct usual_event *e, struct usual_z *ret);
+/* The same, and nothing follows it: any number of threads may ask while nothing is learned. */
+void usual_z_of(const struct usual *u, const struct usual_event *e, struct usual_z *ret);
 
 /* All that usual_z was asked for keys of this layer since the last call was normal, and took
  * seconds: medians move towards it. normal false: it is forgotten. */

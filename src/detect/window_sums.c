@@ -74,7 +74,7 @@ static struct window_key *follow(struct window_layer *l, uint32_t key, double mo
 static void add_call(struct window_layer *l, const struct window_event *e, double ns,
 		     double usual_ns)
 {
-	struct window_key *k = follow(l, e->keyed.number, ns - usual_ns);
+	struct window_key *k = e->explains ? follow(l, e->keyed.number, ns - usual_ns) : NULL;
 	if (!k)
 		return;
 	k->calls++;
@@ -131,7 +131,7 @@ void window_add_gap(struct window *w, const struct window_event *e, double share
 	add_z(&l->gap, e->usual.gap_z);
 	l->gap.ns += ns;
 	l->gap.usual_ns += usual_ns;
-	struct window_key *k = follow(l, e->keyed.number, ns - usual_ns);
+	struct window_key *k = e->explains ? follow(l, e->keyed.number, ns - usual_ns) : NULL;
 	if (!k)
 		return;
 	k->gap_ns += ns;

@@ -32,6 +32,8 @@ struct process {
 	VEC(struct window *) open; /* in order of number, from first on */
 	size_t first;		   /* those before were handed out */
 	size_t recent;		   /* the place that was asked for last */
+	struct window *now;	   /* open, the one that was found last; NULL none */
+	uint64_t now_ns;	   /* its start */
 	struct regime_mix mix;	   /* of windows that were handed out */
 	uint64_t last;		   /* number of the last that was handed out, 0 none */
 	double pace;		   /* in that one; 0 unknown */
@@ -46,6 +48,9 @@ struct windows {
 	struct map64 thread_at;	    /* index -> place */
 	uint64_t last_index;	    /* + 1: the one that was asked for last, 0 none */
 	uint32_t last_place;
+	uint32_t last_process; /* index + 1: that windows_again had last, 0 none */
+	uint64_t asked_ns;     /* start of the window that was asked last whether it is left out; */
+	bool asked, is_out;    /* whether one was; what was said */
 	VEC(struct process) processes;
 	struct map64 process_of;    /* pid -> index */
 	struct map64 parents;	    /* pid -> its parent's */
@@ -124,6 +129,8 @@ void windows_forget_rows(struct windows *w)
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
 	w->closed = 0; /* it may be another host's clock */
+	w->last_process = 0;
+	w->asked = false;
 }
 
 /* ---- finding ---- */
@@ -136,6 +143,7 @@ static struct window *first_window(const struct process *p)
 /* Their places are taken again when they are half of all: each window is moved about once. */
 static void drop_first(struct process *p)
 {
+	p->now = NULL;
 	if (++p->first * 2 < p->open.len)
 		return;
 	p->open.len -= p->first;
@@ -158,6 +166,7 @@ static void drop_processes(struct windows *w, bool all)
 {
 	size_t before = w->processes.len;
 	w->any_gone = false;
+	w->last_process = 0;
 	for (size_t i = before; i-- > 0;) {
 		const struct process *p = &w->processes.data[i];
 		if (!first_window(p) && (all || p->gone))
@@ -270,7 +279,7 @@ size_t windows_threads(const struct windows *w)
 	return w->threads.len;
 }
 
-/* The first that is not before the number; mostly the one after that of the last question. */
+/* The first that is not before the number; mostly that of the last question, or the one after. */
 static size_t place_of(struct process *p, uint64_t number)
 {
 	size_t low = p->first, high = p->open.len, next = p->recent + 1;
@@ -323,17 +332,31 @@ struct span_of_time {
 	uint64_t start_ns, end_ns;
 };
 
-/* Hands each window that [start, end) covers to add, with the share of the time that is in it;
- * what is shorter than a window is its end's, and what comes late is as a whole that of number_of.
- * false: none of them is open. */
-static bool cover(struct windows *w, struct process *p, struct span_of_time s,
-		  const struct window_event *e,
-		  void (*add)(struct window *, const struct window_event *, double share))
+typedef void add_to_window(struct window *to, const struct window_event *e, double share);
+
+/* The window that a moment of an event counts for. */
+static struct window *window_at(struct windows *w, struct process *p, const struct window_event *e,
+				uint64_t time_ns)
+{
+	if (p->now && time_ns - p->now_ns < w->o.window_ns)
+		return p->now;
+	struct window *found = window_of(w, p, number_of(w, e, time_ns));
+	if (found) {
+		p->now = found;
+		p->now_ns = found->number * w->o.window_ns;
+	}
+	return found;
+}
+
+/* Hands each window that a longer one covers to add, with the share of the time that is in it. What
+ * comes late is as a whole that of number_of. */
+static bool cover_several(struct windows *w, struct process *p, struct span_of_time s,
+			  const struct window_event *e, add_to_window *add)
 {
 	uint64_t last = number_of(w, e, s.end_ns), first = last;
 	uint64_t ns = s.end_ns - s.start_ns;
 	bool any = false;
-	if (ns >= w->o.window_ns && last == window_number(s.end_ns, w->o.window_ns))
+	if (last == window_number(s.end_ns, w->o.window_ns))
 		first = window_number(s.start_ns, w->o.window_ns);
 	if (last - first > WINDOWS_COVERED)
 		first = last - WINDOWS_COVERED;
@@ -354,19 +377,43 @@ static bool cover(struct windows *w, struct process *p, struct span_of_time s,
 	return any;
 }
 
+/* What is shorter than a window is its end's. false: none of them is open. */
+static bool cover(struct windows *w, struct process *p, struct span_of_time s,
+		  const struct window_event *e, add_to_window *add)
+{
+	if (s.end_ns - s.start_ns >= w->o.window_ns)
+		return cover_several(w, p, s, e, add);
+	struct window *to = window_at(w, p, e, s.end_ns);
+	if (to)
+		add(to, e, 1);
+	return to != NULL;
+}
+
+/* That there is a window, and what is done in it, is told also where nothing is judged. */
+static void add_nothing(struct window *to, const struct window_event *e, double share)
+{
+	(void)to;
+	(void)e;
+	(void)share;
+}
+
 /* Duration and gap are over different times, and are added apart. */
 static bool count(struct windows *w, struct process *p, const struct window_event *e)
 {
 	struct span_of_time whole = {e->start_ns, e->end_ns};
-	struct window *last = window_of(w, p, number_of(w, e, e->end_ns));
+	struct window *last = window_at(w, p, e, e->end_ns);
+	bool adds = !w->o.learn_only;
 	if (last)
 		window_add_event(last, e);
-	bool any = cover(w, p, whole, e, e->device ? window_add_device : window_add_duration);
+	bool any = cover(w, p, whole, e,
+			 !adds	     ? add_nothing
+			 : e->device ? window_add_device
+				     : window_add_duration);
 	/* A thread that comes back with something new was not awaited all the while. */
 	bool awaited = e->known || e->gap_ns < w->o.window_ns;
 	if (e->gap_ns != USUAL_NONE && awaited)
 		cover(w, p, (struct span_of_time){e->start_ns - e->gap_ns, e->start_ns}, e,
-		      window_add_gap);
+		      adds ? window_add_gap : add_nothing);
 	if (!any)
 		w->late++;
 	return any;
@@ -378,7 +425,8 @@ static void judge(struct windows *w, struct window_event *e, uint32_t previous)
 				.previous = previous,
 				.duration_ns = e->duration_ns,
 				.gap_ns = e->gap_ns};
-	usual_z(w->o.usual, &u, &e->usual);
+	if (!w->o.learn_only)
+		usual_z(w->o.usual, &u, &e->usual);
 	if (w->o.learn)
 		usual_learn(w->o.usual, &u);
 }
@@ -434,10 +482,33 @@ static uint64_t duration_of(const struct m_call *c)
 }
 
 /* Whether the window that a time is in is left out. */
-static bool is_left_out(const struct windows *w, uint64_t time_ns)
+static bool is_left_out(struct windows *w, uint64_t time_ns)
 {
-	return w->o.left_out &&
-	       w->o.left_out(w->o.ctx, window_number(time_ns, w->o.window_ns) * w->o.window_ns);
+	if (!w->o.left_out)
+		return false;
+	if (!w->asked || time_ns < w->asked_ns || time_ns - w->asked_ns >= w->o.window_ns) {
+		w->asked = true;
+		w->asked_ns = window_number(time_ns, w->o.window_ns) * w->o.window_ns;
+		w->is_out = w->o.left_out(w->o.ctx, w->asked_ns);
+	}
+	return w->is_out;
+}
+
+static void tell_input(const struct windows *w, const struct window_event *e, uint32_t previous,
+		       uint32_t pid)
+{
+	if (w->o.input)
+		w->o.input(w->o.ctx, &(struct windows_input){.end_ns = e->end_ns,
+							     .lasted_ns = e->end_ns - e->start_ns,
+							     .duration_ns = e->duration_ns,
+							     .gap_ns = e->gap_ns,
+							     .key = e->keyed.number,
+							     .previous = previous,
+							     .pid = pid,
+							     .size = e->keyed.size,
+							     .device = e->device,
+							     .outermost = e->outermost,
+							     .failed = e->failed});
 }
 
 /* Python's outermost call is the program. */
@@ -464,9 +535,11 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .outermost = is_outermost(c, key.layer),
 				 .failed = c->flags & CALL_ERROR,
 				 .saves = key.saves,
+				 .explains = !w->o.without_keys,
 				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
 	e.resized = is_resized(w, &e);
 	bool left_out = is_left_out(w, e.end_ns);
+	tell_input(w, &e, t->key[key.layer], t->pid);
 	if (!left_out)
 		judge(w, &e, t->key[key.layer]);
 	if (e.end_ns >= t->end_ns[key.layer]) {
@@ -486,7 +559,7 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 {
 	struct detect_keyed keyed = detect_keys_gpu_span(w->o.keys, names, s);
 	struct detect_key key;
-	if (!keyed.number || s->end_ns < s->start_ns || is_left_out(w, s->end_ns))
+	if (!keyed.number || s->end_ns < s->start_ns)
 		return false;
 	detect_keys_get(w->o.keys, keyed.number, &key);
 	struct window_event e = {.keyed = keyed,
@@ -495,11 +568,50 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 				 .start_ns = s->start_ns,
 				 .end_ns = s->end_ns,
 				 .duration_ns = s->end_ns - s->start_ns,
-				 .gap_ns = USUAL_NONE};
+				 .gap_ns = USUAL_NONE,
+				 .explains = !w->o.without_keys};
+	tell_input(w, &e, 0, s->pid);
+	if (is_left_out(w, s->end_ns))
+		return false;
 	judge(w, &e, 0);
 	tell(ret, &e, s->pid, s->called_tid);
 	struct process *p = w->o.row || w->o.mix ? process_of(w, s->pid) : NULL;
 	return p ? count(w, p, &e) : !w->o.row;
+}
+
+static struct process *process_again(struct windows *w, uint32_t pid)
+{
+	if (w->last_process && w->processes.data[w->last_process - 1].pid == pid)
+		return &w->processes.data[w->last_process - 1];
+	struct process *p = process_of(w, pid);
+	w->last_process = p ? (uint32_t)(p - w->processes.data) + 1 : 0;
+	return p;
+}
+
+void windows_again(struct windows *w, const struct windows_input *in, const struct usual_z *usual)
+{
+	struct detect_key key;
+	if (is_left_out(w, in->end_ns))
+		return;
+	detect_keys_get(w->o.keys, in->key, &key);
+	struct window_event e = {.keyed = {in->key, key.function, in->size},
+				 .layer = key.layer,
+				 .device = in->device,
+				 .outermost = in->outermost,
+				 .failed = in->failed,
+				 .known = !in->device,
+				 .explains = !w->o.without_keys,
+				 .start_ns = in->end_ns - in->lasted_ns,
+				 .end_ns = in->end_ns,
+				 .duration_ns = in->duration_ns,
+				 .gap_ns = in->gap_ns};
+	if (usual)
+		e.usual = *usual;
+	else
+		judge(w, &e, in->previous);
+	struct process *p = process_again(w, in->pid);
+	if (p)
+		count(w, p, &e);
 }
 
 /* ---- handing out ---- */

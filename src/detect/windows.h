@@ -57,6 +57,17 @@ struct windows_event {
 	struct usual_z usual;
 };
 
+/* An event when its key and the time before it are known: all that a windows of the same keys needs
+ * to take it again (windows_again). */
+struct windows_input {
+	uint64_t end_ns, lasted_ns;   /* the second also where that is not its true duration: */
+	uint64_t duration_ns, gap_ns; /* USUAL_NONE */
+	uint32_t key, previous;	      /* the second where there is a gap, else it may be 0 */
+	uint32_t pid;
+	uint32_t size; /* as in struct detect_keyed */
+	bool device, outermost, failed;
+};
+
 struct windows_options {
 	uint64_t window_ns;
 	uint64_t late_ns; /* WINDOWS_NEVER: all windows are handed out at the end */
@@ -64,9 +75,11 @@ struct windows_options {
 	struct usual *usual;
 	struct regimes *regimes; /* NULL: every regime is 0 */
 	bool learn;		 /* each event is handed to usual_learn as well */
-	bool new_regimes;	 /* may be made */
-	bool without_gaps;	 /* features of gaps are NaN */
-	uint32_t keys_known;	 /* keys with higher numbers are no usual work; 0: all are */
+	bool learn_only;     /* and is not judged: rows have no numbers, mixes and work are told */
+	bool without_keys;   /* what a row is made of is told without its keys */
+	bool new_regimes;    /* may be made */
+	bool without_gaps;   /* features of gaps are NaN */
+	uint32_t keys_known; /* keys with higher numbers are no usual work; 0: all are */
 	/* What a model knows of the work; NULL: nothing. Kept by the caller. */
 	const struct model_clock *clock;
 	bool waits; /* waiting for the world is no part of the work: windows_wait */
@@ -74,6 +87,8 @@ struct windows_options {
 	/* Windows that start then are not handed out, and what ended in them is not counted or
 	 * learned: it only ends the time before the next call. May be NULL. */
 	bool (*left_out)(void *ctx, uint64_t start_ns);
+	/* Each event that has a key, left out or not, for windows_again; may be NULL. */
+	void (*input)(void *ctx, const struct windows_input *in);
 	/* What was done in a window, for learning a clock; may be NULL. */
 	void (*clocked)(void *ctx, const struct clock_window *window);
 	/* What a process did in a window, after its rows; may be NULL. */
@@ -90,6 +105,10 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 		  struct windows_event *ret);
 bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 		      const struct m_gpu_span *s, struct windows_event *ret);
+/* An event that another windows told as input, with the same keys, in the same order: comes to the
+ * same as telling it the call or span. usual: against what is usual, NULL where that is not asked
+ * for (learn_only). Not for windows that have a model (keys_known). */
+void windows_again(struct windows *w, const struct windows_input *in, const struct usual_z *usual);
 /* A thread waited. Where that was for the world (world.h), the time between calls is
  * shorter by it. Before calls that end later. */
 void windows_wait(struct windows *w, const struct detect_names *names, const struct m_wait *wait);

@@ -9,8 +9,9 @@ struct window_event {
 	struct detect_keyed keyed;
 	enum detect_layer layer;
 	bool device, outermost, failed, saves;
-	bool known;   /* its key is a model's */
-	bool resized; /* its function is, its size is not */
+	bool known;    /* its key is a model's */
+	bool resized;  /* its function is, its size is not */
+	bool explains; /* its key may be told as what a window was made of */
 	uint64_t start_ns, end_ns;
 	uint64_t duration_ns, gap_ns; /* USUAL_NONE */
 	struct usual_z usual;
