@@ -14,6 +14,8 @@ static const char *const arg_columns[MODEL_MAX_ARGS] = {"arg0", "arg1", "arg2", 
 							"arg4", "arg5", "arg6", "arg7"};
 _Static_assert(MODEL_MAX_ARGS == 8, "a name for each argument's column");
 
+#define FETCH_AHEAD 16 /* rows */
+
 /* ---- encoding ---- */
 
 static void encoder_reserve(struct calls_encoder *enc, size_t n, size_t nkeys)
@@ -242,12 +244,15 @@ static int rows_by_probe(const struct m_call *rows, size_t n, uint32_t *ret_orde
 	return 0;
 }
 
+/* What is stored by probe: bytes of each row, and the arguments of those that have so many. */
 struct grouped {
 	const struct columns *cols;
-	struct m_call *rows;
 	size_t n;
-	uint32_t *order;
-	uint64_t *values;
+	uint8_t *flags, *depth, *nargs;
+	struct {
+		uint64_t *values;
+		size_t len, used;
+	} args[MODEL_MAX_ARGS];
 };
 
 static int decode_bytes(const struct grouped *g, const char *name, uint8_t *bytes)
@@ -258,50 +263,76 @@ static int decode_bytes(const struct grouped *g, const char *name, uint8_t *byte
 	return c->values == g->n ? column_decode(c, bytes, 1, 1) : -EBADMSG;
 }
 
-/* All three at once: rows are visited out of order, which is what costs here. */
-static int decode_small(const struct grouped *g)
-{
-	uint8_t *flags = (uint8_t *)g->values; /* which has room for eight bytes a row */
-	uint8_t *depth = flags + g->n;
-	uint8_t *nargs = depth + g->n;
-	memset(flags, 0, 3 * g->n);
-	if (decode_bytes(g, "flags", flags) || decode_bytes(g, "depth", depth) ||
-	    decode_bytes(g, "nargs", nargs))
-		return -EBADMSG;
-	for (size_t i = 0; i < g->n; i++) {
-		struct m_call *row = &g->rows[g->order[i]];
-		row->flags = flags[i];
-		row->depth = depth[i];
-		row->nargs = nargs[i];
-	}
-	return 0;
-}
-
-static int decode_arg(const struct grouped *g, unsigned arg)
+static int decode_arg(struct grouped *g, unsigned arg)
 {
 	const struct column *c = columns_find(g->cols, arg_columns[arg]);
 	if (!c)
 		return 0;
-	if (c->values > g->n || column_decode(c, g->values, sizeof(*g->values), 8))
+	if (c->values > g->n)
 		return -EBADMSG;
-	size_t used = 0;
-	for (size_t i = 0; i < g->n; i++) {
-		struct m_call *row = &g->rows[g->order[i]];
-		if (row->nargs <= arg)
-			continue;
-		if (used == c->values)
-			return -EBADMSG;
-		row->args[arg] = g->values[used++];
-	}
-	return used == c->values ? 0 : -EBADMSG;
+	g->args[arg].values = xrealloc(NULL, c->values + (size_t)1, sizeof(uint64_t));
+	g->args[arg].len = c->values;
+	return column_decode(c, g->args[arg].values, sizeof(uint64_t), 8);
 }
 
-static int decode_grouped(const struct grouped *g)
+static int decode_columns(struct grouped *g)
 {
-	int rc = rows_by_probe(g->rows, g->n, g->order);
-	rc = rc ? rc : decode_small(g);
+	int rc = decode_bytes(g, "flags", g->flags);
+	rc = rc ? rc : decode_bytes(g, "depth", g->depth);
+	rc = rc ? rc : decode_bytes(g, "nargs", g->nargs);
 	for (unsigned arg = 0; !rc && arg < MODEL_MAX_ARGS; arg++)
 		rc = decode_arg(g, arg);
+	return rc;
+}
+
+/* The i-th of the rows by probe. An argument that has no column is 0. */
+static int fill_row(struct grouped *g, size_t i, struct m_call *row)
+{
+	row->flags = g->flags[i];
+	row->depth = g->depth[i];
+	row->nargs = g->nargs[i];
+	for (unsigned arg = 0; arg < row->nargs && arg < MODEL_MAX_ARGS; arg++) {
+		if (!g->args[arg].values)
+			continue;
+		if (g->args[arg].used == g->args[arg].len)
+			return -EBADMSG;
+		row->args[arg] = g->args[arg].values[g->args[arg].used++];
+	}
+	return 0;
+}
+
+/* All of a row at once: they are visited out of order, which is what costs here. */
+static int fill_rows(struct grouped *g, struct m_call *rows, const uint32_t *order)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		if (i + FETCH_AHEAD < g->n) {
+			__builtin_prefetch(&rows[order[i + FETCH_AHEAD]].flags, 1);
+			__builtin_prefetch(&rows[order[i + FETCH_AHEAD]].args[4], 1);
+		}
+		if (fill_row(g, i, &rows[order[i]]))
+			return -EBADMSG;
+	}
+	for (unsigned arg = 0; arg < MODEL_MAX_ARGS; arg++)
+		if (g->args[arg].used != g->args[arg].len)
+			return -EBADMSG;
+	return 0;
+}
+
+static int decode_grouped(const struct columns *cols, struct m_call *rows, size_t n)
+{
+	uint8_t *bytes = xcalloc(n, 3);
+	uint32_t *order = xrealloc(NULL, n, sizeof(*order));
+	struct grouped g = {.cols = cols, .n = n};
+	g.flags = bytes;
+	g.depth = bytes + n;
+	g.nargs = bytes + 2 * n;
+	int rc = rows_by_probe(rows, n, order);
+	rc = rc ? rc : decode_columns(&g);
+	rc = rc ? rc : fill_rows(&g, rows, order);
+	for (unsigned arg = 0; arg < MODEL_MAX_ARGS; arg++)
+		free(g.args[arg].values);
+	free(order);
+	free(bytes);
 	return rc;
 }
 
@@ -319,12 +350,7 @@ int calls_decode(const uint8_t *payload, size_t len, size_t n, struct m_call *ro
 	if (rc)
 		return rc;
 
-	struct grouped g = {.cols = &cols, .rows = rows, .n = n};
-	g.order = xrealloc(NULL, n, sizeof(*g.order));
-	g.values = xrealloc(NULL, n, sizeof(*g.values));
-	rc = decode_grouped(&g);
-	free(g.order);
-	free(g.values);
+	rc = decode_grouped(&cols, rows, n);
 	for (size_t i = 0; !rc && i < n; i++) {
 		rows[i].start_ns -= rows[i].dur_ns;
 		if (rows[i].nargs > MODEL_MAX_ARGS)
