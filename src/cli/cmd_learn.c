@@ -19,7 +19,7 @@
 
 static const char *const table_only[] = {"init",      "trim",	    "starts",
 					 "tolerance", "iterations", "covariance-floor"};
-static const char *const recordings_only[] = {"window", "warm-up", "without"};
+static const char *const recordings_only[] = {"window", "warm-up", "without", "events"};
 
 /* In the order of enum learn_without's bits. */
 static const char *const ingredients[] = {"keys",    "sizes", "gaps", "regimes", "cleaning",
@@ -181,6 +181,8 @@ static int recording_options(const struct args *a, struct learn_options *ret, st
 		rc = args_real(a, "window", 0.01, 3600, &window_s, e);
 	if (!rc)
 		rc = args_real(a, "warm-up", 0, 1e6, &ret->warmup_s, e);
+	if (!rc)
+		rc = args_u64(a, "events", 1, UINT64_MAX, &ret->events, e);
 	ret->components = (uint32_t)components;
 	ret->window_ns = (uint64_t)(window_s * 1e9);
 	return rc;
@@ -361,6 +363,8 @@ static const struct opt_def options[] = {
 	{0, "window", "SECONDS", "Of recordings: how long a window is. 1 unless told.", NULL, 0},
 	{0, "warm-up", "SECONDS",
 	 "Of recordings: what is left out at the beginning of each. 5 unless told.", NULL, 0},
+	{0, "events", "N", "Of recordings: so many calls are read at most. 36 million unless told.",
+	 NULL, 0},
 	{0, "without", "INGREDIENT",
 	 "Of recordings: leaves an ingredient of the method out, to see what it is worth; "
 	 "detecting "

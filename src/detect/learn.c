@@ -13,6 +13,7 @@
 #include "detect/learn_kept.h"
 #include "detect/learn_known.h"
 #include "detect/learn_mixture.h"
+#include "detect/learn_sample.h"
 #include "detect/learn_steps.h"
 #include "detect/learn_suspects.h"
 #include "detect/losses.h"
@@ -25,7 +26,10 @@ typedef VEC(struct feature_row) rows_of;
 
 /* What passes need of a recording. */
 struct learned_recording {
-	const struct row_source *source;
+	const struct row_source *source; /* the sample's */
+	struct sample *sample;
+	uint64_t begin_ns; /* after its warm-up */
+	size_t part;	   /* of the sample, of the call that was read last */
 	struct learn_facts facts;
 	struct kept kept;     /* its events, once they were read */
 	struct losses losses; /* its own, likewise */
@@ -36,14 +40,14 @@ struct learning {
 	const struct learn_options *o;
 	struct learned_recording *recordings;
 	size_t recordings_len;
-	uint64_t kept_bytes; /* of all */
+	struct sample *samples; /* of each */
+	uint64_t kept_bytes;	/* of all */
 	struct known known;
 	uint64_t window_ns;
 	bool usual; /* the first pass */
 	struct windows *windows;
 	struct hardware *hardware;
 	struct detect_names names;
-	uint64_t begin_ns;  /* of the recording that is read: after its warm-up */
 	uint32_t recording; /* its number */
 	double seconds;
 	bool waits; /* some recording's waits for the world are irregular */
@@ -66,19 +70,25 @@ static struct learned_recording *this_recording(struct learning *l)
 static bool left_out(void *ctx, uint64_t start_ns)
 {
 	struct learning *l = ctx;
-	return learn_suspects_at(&l->suspects, l->recording, start_ns);
+	return learn_suspects_at(&l->suspects, l->recording, start_ns) ||
+	       !learn_sample_has(this_recording(l)->sample, start_ns);
 }
 
 static bool is_learned(struct learning *l, uint64_t start_ns)
 {
-	return start_ns >= l->begin_ns && !left_out(l, start_ns);
+	return start_ns >= this_recording(l)->begin_ns && !left_out(l, start_ns);
 }
 
 static void call(void *ctx, const struct m_call *c)
 {
 	struct learning *l = ctx;
-	losses_seen(&this_recording(l)->losses, c->start_ns + c->dur_ns);
-	if (c->start_ns + c->dur_ns >= l->begin_ns)
+	struct learned_recording *r = this_recording(l);
+	size_t part = learn_sample_part(r->sample, c->start_ns + c->dur_ns);
+	if (part != r->part)
+		windows_forget_threads(l->windows);
+	r->part = part;
+	losses_seen(&r->losses, c->start_ns + c->dur_ns);
+	if (c->start_ns + c->dur_ns >= r->begin_ns)
 		windows_call(l->windows, &l->names, c, NULL);
 }
 
@@ -86,14 +96,16 @@ static void gpu_span(void *ctx, const struct m_gpu_span *s)
 {
 	struct learning *l = ctx;
 	losses_seen(&this_recording(l)->losses, s->end_ns);
-	if (s->end_ns >= l->begin_ns)
+	if (s->end_ns >= this_recording(l)->begin_ns)
 		windows_gpu_span(l->windows, &l->names, s, NULL);
 }
 
 static void input(void *ctx, const struct windows_input *in)
 {
 	struct learning *l = ctx;
-	kept_add(&this_recording(l)->kept, &l->kept_bytes, in);
+	struct learned_recording *r = this_recording(l);
+	if (learn_sample_has(r->sample, in->end_ns))
+		kept_add(&r->kept, &l->kept_bytes, in);
 }
 
 static void wait(void *ctx, const struct m_wait *w)
@@ -106,7 +118,7 @@ static void wait(void *ctx, const struct m_wait *w)
 static void counter_again(void *ctx, const struct m_counter *c)
 {
 	struct learning *l = ctx;
-	if (c->time_ns + HARDWARE_HOLD_NS >= l->begin_ns)
+	if (c->time_ns + HARDWARE_HOLD_NS >= this_recording(l)->begin_ns)
 		hardware_counter(l->hardware, &l->names, c);
 }
 
@@ -120,7 +132,7 @@ static void counter(void *ctx, const struct m_counter *c)
 static void sample(void *ctx, const struct m_sample *s)
 {
 	struct learning *l = ctx;
-	if (s->time_ns >= l->begin_ns)
+	if (s->time_ns >= this_recording(l)->begin_ns)
 		hardware_sample(l->hardware, &l->names, s);
 }
 
@@ -281,13 +293,12 @@ static void pass(struct learning *l, bool usual)
 		.ctx = l,
 	});
 	for (l->recording = 0; l->recording < l->recordings_len; l->recording++) {
-		const struct learned_recording *r = this_recording(l);
+		struct learned_recording *r = this_recording(l);
 		double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
-		uint64_t last = r->source->tables->last_ns;
-		l->begin_ns = r->facts.work_ns + (uint64_t)(warmup * 1e9);
+		r->begin_ns = r->facts.work_ns + (uint64_t)(warmup * 1e9);
 		read_pass(l);
-		if (usual && last > l->begin_ns)
-			l->seconds += (double)(last - l->begin_ns) / 1e9;
+		if (usual)
+			l->seconds += learn_sample_seconds(r->sample, r->begin_ns);
 	}
 	windows_free(l->windows);
 	hardware_free(l->hardware);
@@ -295,23 +306,36 @@ static void pass(struct learning *l, bool usual)
 
 /* ---- all of it ---- */
 
-/* "1 h 2 min of 2 recordings, on host gpu7"; whoever knows the files' names puts them there. */
-static char *origin_of(const struct learning *l, const struct row_source *const *recordings,
-		       size_t n)
+static void time_words(char ret[64], double seconds)
 {
-	const char *host = rec_meta(recordings[0]->tables, "host");
-	char time[64], of[64] = "a recording";
-	uint64_t s = (uint64_t)l->seconds;
+	unsigned long long s = (unsigned long long)seconds;
 	if (s >= 3600)
-		snprintf(time, sizeof(time), "%llu h %llu min", (unsigned long long)s / 3600,
-			 (unsigned long long)s / 60 % 60);
+		snprintf(ret, 64, "%llu h %llu min", s / 3600, s / 60 % 60);
 	else
-		snprintf(time, sizeof(time), "%llu min %llu s", (unsigned long long)s / 60,
-			 (unsigned long long)s % 60);
+		snprintf(ret, 64, "%llu min %llu s", s / 60, s % 60);
+}
+
+/* "1 h 2 min of 2 recordings, on host gpu7", "11 min 4 s, spread over 1 h 2 min of ...". Whoever
+ * knows the files' names puts them there. */
+static char *origin_of(const struct learning *l)
+{
+	size_t n = l->recordings_len;
+	const char *host = rec_meta(l->recordings[0].source->tables, "host");
+	char time[64], whole[64], spread[96] = "", of[64] = "a recording";
+	double all = 0;
+	bool sampled = false;
+	for (size_t i = 0; i < n; i++) {
+		sampled |= l->samples[i].stretches.len > 0;
+		all += learn_sample_whole_seconds(&l->samples[i], l->recordings[i].begin_ns);
+	}
+	time_words(time, l->seconds);
+	time_words(whole, all);
+	if (sampled)
+		snprintf(spread, sizeof(spread), ", spread over %s", whole);
 	if (n > 1)
 		snprintf(of, sizeof(of), "%zu recordings", n);
-	return host ? xasprintf("%s of %s, on host %s", time, of, host)
-		    : xasprintf("%s of %s", time, of);
+	return host ? xasprintf("%s%s of %s, on host %s", time, spread, of, host)
+		    : xasprintf("%s%s of %s", time, spread, of);
 }
 
 /* ---- how fast the work went on in the windows that were learned ---- */
@@ -465,6 +489,34 @@ static size_t learn_layers(struct learning *l, struct model *m)
 	return learned;
 }
 
+static void recordings_make(struct learning *l, const struct row_source *const *recordings)
+{
+	size_t n = l->recordings_len;
+	l->recordings = xcalloc(n, sizeof(*l->recordings));
+	l->samples = xcalloc(n, sizeof(*l->samples));
+	learn_sample_make(l->samples, recordings, n, l->window_ns, l->o->events);
+	for (size_t i = 0; i < n; i++) {
+		struct learned_recording *r = &l->recordings[i];
+		r->sample = &l->samples[i];
+		r->source = &r->sample->source;
+		r->losses.window_ns = l->window_ns;
+		learn_facts_make(&r->facts, r->source, recordings[i]);
+		l->waits |= r->facts.irregular;
+	}
+}
+
+static void recordings_free(struct learning *l)
+{
+	for (size_t i = 0; i < l->recordings_len; i++) {
+		learn_facts_free(&l->recordings[i].facts);
+		kept_free(&l->recordings[i].kept);
+		losses_free(&l->recordings[i].losses);
+		learn_sample_free(&l->samples[i]);
+	}
+	free(l->recordings);
+	free(l->samples);
+}
+
 int learn_model(struct model *ret, const struct row_source *const *recordings, size_t n,
 		const struct learn_options *o, struct err *e)
 {
@@ -472,38 +524,26 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 		return err_set(e, EINVAL, "there is no recording to learn from");
 	struct learning l = {.o = o, .total = 2 * n, .recordings_len = n};
 	l.window_ns = o->window_ns ? o->window_ns : 1000000000;
-	l.recordings = xcalloc(n, sizeof(*l.recordings));
-	for (size_t i = 0; i < n; i++) {
-		struct learned_recording *r = &l.recordings[i];
-		r->source = recordings[i];
-		r->losses.window_ns = l.window_ns;
-		learn_facts_make(&r->facts, recordings[i]);
-		l.waits |= r->facts.irregular;
-	}
+	recordings_make(&l, recordings);
 	known_make(&l.known, o->without, o->seed);
 	round_of_passes(&l);
 	suspects_leave(&l);
 	if (l.clock.layer < DETECT_LAYERS)
 		learn_alarms(&l, n);
-	for (size_t i = 0; i < n; i++) {
-		learn_facts_free(&l.recordings[i].facts);
-		kept_free(&l.recordings[i].kept);
-		losses_free(&l.recordings[i].losses);
-	}
-	free(l.recordings);
 
 	struct model m;
 	model_init(&m);
 	m.window_ns = l.window_ns;
 	m.seconds = l.seconds;
 	m.recordings = (uint32_t)n;
-	m.origin = origin_of(&l, recordings, n);
+	m.origin = origin_of(&l);
 	for (size_t i = 0; i < n; i++)
 		setting_add_recording(&m.setting, recordings[i]->tables);
 	known_to_model(&l.known, &m);
 	m.clock = l.clock;
 	size_t learned = learn_layers(&l, &m);
 	known_free(&l.known);
+	recordings_free(&l);
 	vec_free(&l.paced);
 	vec_free(&l.clocked);
 	vec_free(&l.suspects);

@@ -1,5 +1,6 @@
 /* learn.h - from recordings of normal running to a model. Reads through the recording's reader
  * only. Two passes: what is usual for each key and counter, then windows and steps against it.
+ * Where there are too many events stretches that are spread evenly stand for all (learn_sample.h).
  * Where some of the time looks faulty (learn_suspects.h), two more without it. */
 #pragma once
 
@@ -12,6 +13,7 @@ struct learn_options {
 	uint32_t components; /* 0 = by BIC, at most 8 */
 	enum gmm_covariance covariance;
 	uint64_t seed;
+	uint64_t events; /* that are read of all recordings, at most about; 0 = SAMPLE_EVENTS */
 	double warmup_s; /* left out at the beginning of each recording; negative = 5 */
 	/* Which ingredients are left out, for lab/detect's ablations; 0 = none. */
 	unsigned without; /* of enum learn_without */

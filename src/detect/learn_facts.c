@@ -66,7 +66,8 @@ static uint64_t work_begins(const struct beginning *b, const struct rec_tables *
 	return begin ? strtoull(begin, NULL, 10) : 0;
 }
 
-void learn_facts_make(struct learn_facts *ret, const struct row_source *r)
+void learn_facts_make(struct learn_facts *ret, const struct row_source *r,
+		      const struct row_source *waits)
 {
 	const struct rec_tables *t = r->tables;
 	struct beginning b = {.visitor = {.kinds = 1u << ROW_CALL,
@@ -83,7 +84,7 @@ void learn_facts_make(struct learn_facts *ret, const struct row_source *r)
 	struct row_visitor *visitors[] = {&b.visitor, steps_visitor(&ret->steps, r, NULL)};
 	rows_visit(r, visitors, 2, NULL);
 	ret->work_ns = work_begins(&b, t);
-	ret->irregular = world_is_irregular(r, b.all.calls_of, b.threads, ret->work_ns);
+	ret->irregular = world_is_irregular(waits, b.all.calls_of, b.threads, ret->work_ns);
 	free(b.of_work);
 	free(b.all.calls_of);
 }

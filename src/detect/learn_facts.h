@@ -16,5 +16,7 @@ struct learn_facts {
 	struct steps steps;
 };
 
-void learn_facts_make(struct learn_facts *ret, const struct row_source *r);
+/* waits: the source of its waits, where r has a part of the calls alone. */
+void learn_facts_make(struct learn_facts *ret, const struct row_source *r,
+		      const struct row_source *waits);
 void learn_facts_free(struct learn_facts *f);

@@ -91,7 +91,7 @@ struct windows *windows_new(const struct windows_options *o)
 	return w;
 }
 
-static void forget_threads(struct windows *w)
+void windows_forget_threads(struct windows *w)
 {
 	vec_free(&w->threads);
 	vec_free(&w->free_threads);
@@ -107,7 +107,7 @@ void windows_free(struct windows *w)
 		vec_free(&w->processes.data[i].open);
 	}
 	vec_free(&w->processes);
-	forget_threads(w);
+	windows_forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
 	map64_free(&w->functions);
@@ -125,7 +125,7 @@ void windows_forget_rows(struct windows *w)
 	for (size_t i = 0; i < w->processes.len; i++)
 		vec_free(&w->processes.data[i].open);
 	vec_free(&w->processes);
-	forget_threads(w);
+	windows_forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
 	w->closed = 0; /* it may be another host's clock */

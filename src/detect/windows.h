@@ -130,6 +130,8 @@ void windows_process_gone(struct windows *w, uint32_t pid);
 /* Places for threads, used or free; processes that are known. */
 size_t windows_threads(const struct windows *w);
 size_t windows_processes(const struct windows *w);
+/* Something is not told between the calls before and those that come. */
+void windows_forget_threads(struct windows *w);
 /* Numbers of rows mean something else from here on: another recording. After windows_end. */
 void windows_forget_rows(struct windows *w);
 uint64_t windows_late(const struct windows *w);

@@ -17,6 +17,9 @@ struct row_source {
 	/* From any thread; as rec_read. */
 	int (*read)(const void *ctx, enum row_kind kind, size_t block, struct row_block *ret,
 		    struct err *e);
+	/* Of a block's rows the first and the last time, without reading it; NULL: not known. */
+	void (*times)(const void *ctx, enum row_kind kind, size_t block, uint64_t *ret_first_ns,
+		      uint64_t *ret_last_ns);
 };
 
 /* Of each kind, with its type: struct m_calls and m_calls_free; source_call_blocks and

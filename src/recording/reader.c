@@ -306,6 +306,15 @@ static int source_read(const void *ctx, enum row_kind kind, size_t block, struct
 	return rec_read(ctx, kind, block, ret, e);
 }
 
+static void source_times(const void *ctx, enum row_kind kind, size_t block, uint64_t *ret_first_ns,
+			 uint64_t *ret_last_ns)
+{
+	const struct rec_reader *r = ctx;
+	const struct block_header *h = &r->blocks[kind].data[block].h;
+	*ret_first_ns = h->first_ns;
+	*ret_last_ns = h->last_ns;
+}
+
 int rec_open(struct rec_reader **ret, const char *path, struct err *e)
 {
 	struct rec_reader *r = xcalloc(1, sizeof(*r));
@@ -314,8 +323,11 @@ int rec_open(struct rec_reader **ret, const char *path, struct err *e)
 		rec_close(r);
 		return rc;
 	}
-	r->source = (struct row_source){
-		.ctx = r, .tables = &r->t, .blocks = source_blocks, .read = source_read};
+	r->source = (struct row_source){.ctx = r,
+					.tables = &r->t,
+					.blocks = source_blocks,
+					.read = source_read,
+					.times = source_times};
 	strtab_add(&r->t.strings, "", 0);
 	scan_blocks(r);
 	tables_finish(r);
