@@ -426,6 +426,7 @@ static void learn_alarms(struct learning *l, size_t recordings)
 static void round_of_passes(struct learning *l)
 {
 	l->seconds = 0;
+	usual_learn_until_settled(l->known.usual);
 	pass(l, true);
 	usual_settle(l->known.usual);
 	counters_usual_settle(l->known.counters);

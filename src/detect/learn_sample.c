@@ -1,8 +1,11 @@
 /* learn_sample.c - stretches of recordings, and the blocks that reach into them. */
 #include "detect/learn_sample.h"
 
-#define STRETCH_NS   30000000000ULL /* about: long enough for steps, short enough to be many */
-#define FIRST_BLOCKS 2		    /* are read in any case: the work begins there */
+#include <math.h>
+
+#define STRETCH_NS   30000000000ULL	/* about: long enough for steps, short enough to be many */
+#define FIRST_BLOCKS 2			/* are read in any case: the work begins there */
+#define GOLDEN	     0.6180339887498949 /* multiples of it, less whole ones, are spread evenly */
 
 /* ---- the source ---- */
 
@@ -70,8 +73,9 @@ static void add_stretch(struct sample *s, uint64_t from_ns, uint64_t to_ns, uint
 	*vec_push(&s->stretches) = (struct sample_stretch){from_ns, to_ns};
 }
 
-/* Each of so many parts of the time has one, in its middle. */
-static void choose_stretches(struct sample *s, double share, uint64_t window_ns)
+/* Each of so many parts of the time has one, at another place of each: what a job does now and
+ * then, or at one time of each launch, is met as often as it is. number: the recording's. */
+static void choose_stretches(struct sample *s, size_t number, double share, uint64_t window_ns)
 {
 	uint64_t from_ns, first_to_ns, ignored, to_ns = s->of->tables->last_ns;
 	size_t blocks = source_call_blocks(s->of);
@@ -81,14 +85,15 @@ static void choose_stretches(struct sample *s, double share, uint64_t window_ns)
 	add_stretch(s, from_ns, first_to_ns, window_ns);
 	if (to_ns <= from_ns)
 		return;
-	double all = (double)(to_ns - from_ns), learned = share * all;
-	size_t n = (size_t)(learned / (double)STRETCH_NS + 0.5);
+	double all = (double)(to_ns - from_ns);
+	size_t n = (size_t)(share * all / (double)STRETCH_NS + 0.5);
 	n = n ? n : 1;
+	double part = all / (double)n, learned = share * part;
 	for (size_t i = 0; i < n; i++) {
-		double middle = all * ((double)i + 0.5) / (double)n;
-		double half = learned / (double)n / 2;
-		add_stretch(s, from_ns + (uint64_t)(middle - half),
-			    from_ns + (uint64_t)(middle + half), window_ns);
+		double place = fmod((double)(number + i + 1) * GOLDEN, 1);
+		double begin = part * (double)i + (part - learned) * place;
+		add_stretch(s, from_ns + (uint64_t)begin, from_ns + (uint64_t)(begin + learned),
+			    window_ns);
 	}
 }
 
@@ -113,7 +118,7 @@ void learn_sample_make(struct sample *ret, const struct row_source *const *recor
 		*s = (struct sample){.source = *recordings[i], .of = recordings[i]};
 		if (all <= room || !may_sample(recordings[i]))
 			continue;
-		choose_stretches(s, room / all, window_ns);
+		choose_stretches(s, i, room / all, window_ns);
 		choose_blocks(s);
 	}
 }

@@ -29,6 +29,7 @@ struct usual {
 	struct detect_keys *keys;
 	uint64_t seed;
 	bool settled;
+	bool waits;		   /* baselines are made when it settles */
 	VEC(struct one) durations; /* by key */
 	VEC(struct one) gaps;
 	VEC(struct pair) pairs;
@@ -67,7 +68,7 @@ static void one_learn(struct one *o, const struct usual *u, uint64_t seed, uint6
 			return; /* it is settled, or a model's */
 		o->sample = baseline_sample_new(u->seed ^ hash_u64(seed));
 		o->b = (struct baseline){0};
-		o->next = BASELINE_LEAST;
+		o->next = u->waits ? UINT64_MAX : BASELINE_LEAST;
 	}
 	baseline_sample_add(o->sample, ns);
 	if (--o->next)
@@ -176,8 +177,14 @@ void usual_learn(struct usual *u, const struct usual_event *e)
 		one_learn(&p->gap, u, (uint64_t)e->previous << 32 | e->key, e->gap_ns);
 }
 
+void usual_learn_until_settled(struct usual *u)
+{
+	u->waits = true;
+}
+
 void usual_settle(struct usual *u)
 {
+	u->waits = false;
 	for (size_t i = 0; i < u->durations.len; i++) {
 		one_settle(&u->durations.data[i]);
 		one_settle(&u->gaps.data[i]);

@@ -47,6 +47,8 @@ struct usual_event {
 	uint64_t gap_ns;	/* USUAL_NONE: there is none */
 };
 void usual_learn(struct usual *u, const struct usual_event *e);
+/* Nobody asks for what is usual before usual_settle: then it is made once. */
+void usual_learn_until_settled(struct usual *u);
 void usual_settle(struct usual *u);
 
 /* An event against what is usual. NaN: unknown. */
