@@ -363,7 +363,7 @@ static const struct opt_def options[] = {
 	{0, "window", "SECONDS", "Of recordings: how long a window is. 1 unless told.", NULL, 0},
 	{0, "warm-up", "SECONDS",
 	 "Of recordings: what is left out at the beginning of each. 5 unless told.", NULL, 0},
-	{0, "events", "N", "Of recordings: so many calls are read at most. 30 million unless told.",
+	{0, "events", "N", "Of recordings: so many calls are read at most. 24 million unless told.",
 	 NULL, 0},
 	{0, "without", "INGREDIENT",
 	 "Of recordings: leaves an ingredient of the method out, to see what it is worth; "

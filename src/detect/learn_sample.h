@@ -12,8 +12,8 @@
 #include "base/buffer.h"
 #include "events/visitor.h"
 
-/* An hour at 8,300 a second is read whole. */
-#define SAMPLE_EVENTS 30000000ULL
+/* An hour at 6,700 a second is read whole. */
+#define SAMPLE_EVENTS 24000000ULL
 
 struct sample_stretch {
 	uint64_t from_ns, to_ns; /* whole windows */

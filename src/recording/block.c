@@ -5,6 +5,8 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -156,6 +158,32 @@ int block_pack(struct buf *out, struct block_header *h, const struct buf *raw, v
 	return 0;
 }
 
+/* A thread's own, for as long as it lives: making one takes longer than a small block does. */
+static pthread_key_t decompressor_key;
+static pthread_once_t decompressor_once = PTHREAD_ONCE_INIT;
+
+static void decompressor_free(void *d)
+{
+	ZSTD_freeDCtx(d);
+}
+
+static void decompressor_key_make(void)
+{
+	if (pthread_key_create(&decompressor_key, decompressor_free))
+		abort(); /* the first keys of a program are always there */
+}
+
+static ZSTD_DCtx *decompressor(void)
+{
+	pthread_once(&decompressor_once, decompressor_key_make);
+	ZSTD_DCtx *d = pthread_getspecific(decompressor_key);
+	if (!d) {
+		d = ZSTD_createDCtx();
+		pthread_setspecific(decompressor_key, d);
+	}
+	return d;
+}
+
 int block_unpack(const struct block_header *h, const uint8_t *stored, struct buf *raw,
 		 struct err *e)
 {
@@ -165,7 +193,11 @@ int block_unpack(const struct block_header *h, const uint8_t *stored, struct buf
 		buf_add(raw, stored, h->stored_bytes);
 		return 0;
 	}
-	size_t n = ZSTD_decompress(raw->data, h->raw_bytes, stored, h->stored_bytes);
+	ZSTD_DCtx *d = decompressor();
+	if (!d)
+		return err_set(e, ENOMEM, "cannot decompress a %s block: out of memory",
+			       block_type_name(h->type));
+	size_t n = ZSTD_decompressDCtx(d, raw->data, h->raw_bytes, stored, h->stored_bytes);
 	if (ZSTD_isError(n) || n != h->raw_bytes)
 		return err_set(e, EBADMSG, "cannot decompress a %s block: %s",
 			       block_type_name(h->type),
