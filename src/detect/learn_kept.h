@@ -1,7 +1,7 @@
 /* learn_kept.h - a recording's events as windows took them in the first pass, for the passes after
  * it: without them each would read, sort and key all calls again.
  *
- * About 12 bytes an event. What goes beyond KEPT_BYTES_MOST, of all recordings together, is let go,
+ * Some 7 bytes an event of a training. What goes beyond KEPT_BYTES_MOST, of all recordings together, is let go,
  * and such a recording is read again. */
 #pragma once
 
