@@ -1,8 +1,8 @@
 /* learn_kept.h - a recording's events as windows took them in the first pass, for the passes after
  * it: without them each would read, sort and key all calls again.
  *
- * Some 7 bytes an event of a training. What goes beyond KEPT_BYTES_MOST, of all recordings together, is let go,
- * and such a recording is read again. */
+ * Some 7 bytes an event of a training. What goes beyond KEPT_BYTES_MOST, of all recordings
+ * together, is let go, and such a recording is read again. */
 #pragma once
 
 #include <stdbool.h>
