@@ -175,14 +175,10 @@ static int recording_options(const struct args *a, struct learn_options *ret, st
 	*ret = (struct learn_options){
 		.covariance = covariance_of(a), .warmup_s = -1, .without = without_of(a)};
 	int rc = args_u64(a, "components", 1, MOST_COMPONENTS, &components, e);
-	if (!rc)
-		rc = args_u64(a, "seed", 0, UINT64_MAX, &ret->seed, e);
-	if (!rc)
-		rc = args_real(a, "window", 0.01, 3600, &window_s, e);
-	if (!rc)
-		rc = args_real(a, "warm-up", 0, 1e6, &ret->warmup_s, e);
-	if (!rc)
-		rc = args_u64(a, "events", 1, UINT64_MAX, &ret->events, e);
+	rc = rc ? rc : args_u64(a, "seed", 0, UINT64_MAX, &ret->seed, e);
+	rc = rc ? rc : args_real(a, "window", 0.01, 3600, &window_s, e);
+	rc = rc ? rc : args_real(a, "warm-up", 0, 1e6, &ret->warmup_s, e);
+	rc = rc ? rc : args_u64(a, "events", 1, UINT64_MAX, &ret->events, e);
 	ret->components = (uint32_t)components;
 	ret->window_ns = (uint64_t)(window_s * 1e9);
 	return rc;
@@ -363,8 +359,8 @@ static const struct opt_def options[] = {
 	{0, "window", "SECONDS", "Of recordings: how long a window is. 1 unless told.", NULL, 0},
 	{0, "warm-up", "SECONDS",
 	 "Of recordings: what is left out at the beginning of each. 5 unless told.", NULL, 0},
-	{0, "events", "N", "Of recordings: so many calls are read at most. 24 million unless told.",
-	 NULL, 0},
+	{0, "events", "N", "Of recordings: most calls that are read. 24 million unless told.", NULL,
+	 0},
 	{0, "without", "INGREDIENT",
 	 "Of recordings: leaves an ingredient of the method out, to see what it is worth; "
 	 "detecting "
