@@ -108,12 +108,15 @@ static double usual_at(const struct model_clock *m, const struct clock_sums *s, 
 	return sum;
 }
 
-bool clock_resized(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
+bool clock_resized(const struct clock_sums *s, uint64_t window_ns)
 {
-	double share = m ? 0 : 1;
-	for (size_t i = 0; m && i < CLOCK_PLACES; i++)
-		share += s->resized >> i & 1 ? m->share[i] : 0;
-	return s->resized_ns > CLOCK_RESIZED * (double)window_ns && share >= CLOCK_OF_WORK;
+	double functions = 0, resized = 0;
+	for (size_t i = 0; i < CLOCK_PLACES; i++) {
+		functions += s->calls[i] > 0;
+		resized += s->resized >> i & 1;
+	}
+	return s->resized_ns > CLOCK_RESIZED * (double)window_ns &&
+	       resized >= CLOCK_OF_WORK * functions;
 }
 
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,

@@ -42,7 +42,7 @@
 #define CLOCK_COVERED 0.05 /* of a window: less time in calls and between them says nothing */
 #define CLOCK_UNKNOWN 0.25 /* of the time: more in unknown calls is other work */
 #define CLOCK_RESIZED 0.02 /* of a window: more in new sizes may be work of another size, */
-#define CLOCK_OF_WORK 0.25 /* if so much of the usual time is of functions that have them */
+#define CLOCK_OF_WORK 0.25 /* if so many of the functions have them */
 
 /* What was done in a window, by one process and layer. Zeroed at its beginning. */
 struct clock_sums {
@@ -71,10 +71,10 @@ struct clock_reading {
 	double unknown, resized;
 };
 
-/* Much of the work is of sizes that no model has: slow may be right. Not where they are of few
- * functions beside the work. m: of the layer that the sums are of; NULL: another, whose shares are
- * not known. */
-bool clock_resized(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns);
+/* Much of the work is of sizes that no model has: slow may be right, also in layers that tell no
+ * size. Not where they are of few functions, beside the work. */
+bool clock_resized(const struct clock_sums *s, uint64_t window_ns);
+
 /* m: NULL, or without a layer: nothing is known but usual times. */
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
 		uint64_t window_ns);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "detect/launch_start.h"
 #include "detect/learn_facts.h"
 #include "detect/learn_kept.h"
 #include "detect/learn_known.h"
@@ -415,6 +416,8 @@ static void learn_alarms(struct learning *l, size_t recordings)
 		if (w->pace > 0 && !w->parents)
 			all[n++] = (struct paced){w->recording, w->pid, w->start_ns, log(w->pace)};
 	}
+	l->clock.start_ns = launch_start_ns(all, n);
+	n = launch_start_leave_out(all, n, l->clock.start_ns);
 	if (n)
 		pace_alarms_learn(l->clock.tails, &l->clock.sigma, all, n, (uint32_t)recordings,
 				  l->window_ns);

@@ -60,6 +60,7 @@ struct model_clock {
 	bool waits;		 /* waiting for the world is no part of the work */
 	bool wall;	      /* the time that it took is the window's, not that of its threads */
 	uint64_t windows;     /* that it was learned from */
+	uint64_t start_ns;    /* a launch takes so long, after the warm-up, until it is as usual */
 	double centre, sigma; /* of their ln (U / A), for most of them; sigma: within a launch */
 	double calls_per_s[CLOCK_PLACES]; /* outermost calls */
 	double share[CLOCK_PLACES];	  /* of the usual time */

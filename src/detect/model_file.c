@@ -19,6 +19,7 @@
  *     layer        whose calls tell it
  *     waits        whether waiting for the world is left out of its time
  *     wall         whether that is the window's time, and not that of the threads' calls
+ *     start_ns     how long a launch takes, after the warm-up, until it is as usual
  *     windows      that it was learned from; centre, sigma: of their ln pace
  *     calls_per_s, share, most   a value for each of CLOCK_PLACES places
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
@@ -224,6 +225,7 @@ static json_t *clock_json(const struct model *m)
 	json_object_set_new(o, "waits", json_boolean(c->waits));
 	json_object_set_new(o, "wall", json_boolean(c->wall));
 	json_object_set_new(o, "windows", count(c->windows));
+	json_object_set_new(o, "start_ns", count(c->start_ns));
 	json_object_set_new(o, "centre", real_json(c->centre));
 	json_object_set_new(o, "sigma", real_json(c->sigma));
 	json_object_set_new(o, "calls_per_s", reals_json(c->calls_per_s, CLOCK_PLACES));

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "detect/launch_start.h"
 #include "detect/model_file.h"
 #include "detect/setting_json.h"
 
@@ -253,6 +254,9 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 	if (!rc)
 		rc = want_count(json_object_get(o, "windows"), INT64_MAX, &c->windows,
 				"'windows' of the clock", e);
+	if (!rc)
+		rc = want_count(json_object_get(o, "start_ns"), LAUNCH_START_MOST_NS, &c->start_ns,
+				"'start_ns'", e);
 	if (!rc)
 		rc = want_real(json_object_get(o, "centre"), -100, 100, &c->centre, "'centre'", e);
 	if (!rc)

@@ -649,19 +649,6 @@ static const struct clock_sums *clock_of(const struct windows *w, const struct w
 	return NULL;
 }
 
-/* By the layer that tells the pace, and by any where none does. */
-static bool is_of_new_sizes(const struct windows *w, const struct window *done)
-{
-	const struct model_clock *m = w->o.clock;
-	if (m && m->layer < DETECT_LAYERS)
-		return done->layers[m->layer] &&
-		       clock_resized(m, &done->layers[m->layer]->clock, w->o.window_ns);
-	for (size_t l = 0; l < DETECT_LAYERS; l++)
-		if (done->layers[l] && clock_resized(NULL, &done->layers[l]->clock, w->o.window_ns))
-			return true;
-	return false;
-}
-
 static void work_of(const struct windows *w, struct process *p, const struct window *done,
 		    struct feature_row *row)
 {
@@ -674,7 +661,9 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	row->unknown_share = r.unknown;
 	row->resized_share = r.resized;
 	row->other_mix &= !r.agrees;
-	row->resized = is_of_new_sizes(w, done);
+	for (size_t l = 0; l < DETECT_LAYERS && !row->resized; l++)
+		row->resized =
+			done->layers[l] && clock_resized(&done->layers[l]->clock, w->o.window_ns);
 	p->leads += r.agrees;
 }
 

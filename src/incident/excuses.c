@@ -16,7 +16,7 @@ static bool lacks_calls(const struct excuse_case *c)
 	return losses_spoil(&c->d->losses, c->row);
 }
 
-/* Imports, the first calls of libraries, tuning. */
+/* Imports, the first calls of libraries, tuning; and what launches that were learned took. */
 static bool is_warmup(const struct excuse_case *c)
 {
 	const struct model_mixture *layers = c->d->model->layers;
@@ -30,7 +30,7 @@ static bool is_warmup(const struct excuse_case *c)
 			return true;
 		since = c->series->first_ns;
 	}
-	return c->row->start_ns < since + WARMUP_NS;
+	return c->row->start_ns < since + WARMUP_NS + c->d->model->clock.start_ns;
 }
 
 /* Its pace takes account of all that it did: other work, a checkpoint. Not of sizes whose usual

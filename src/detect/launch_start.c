@@ -1,0 +1,66 @@
+/* launch_start.c - windows at the beginning of launches. */
+#include "detect/launch_start.h"
+
+#include <math.h>
+
+#include "base/buffer.h"
+#include "base/stats.h"
+
+#define QUICK_WINDOWS 3
+#define SLOW	      0.105 /* -ln 0.9 */
+
+static size_t launch_len(const struct paced *w, size_t n)
+{
+	size_t len = 1;
+	while (len < n && w[len].recording == w->recording && w[len].pid == w->pid)
+		len++;
+	return len;
+}
+
+static double usual_of(const struct paced *w, size_t len)
+{
+	double *sorted = xcalloc(len, sizeof(*sorted)), centre, sigma;
+	for (size_t i = 0; i < len; i++)
+		sorted[i] = w[i].ln_pace;
+	stats_sort(sorted, len);
+	stats_shorth_sorted(sorted, len, &centre, &sigma);
+	free(sorted);
+	return centre;
+}
+
+static uint64_t start_of(const struct paced *w, size_t len)
+{
+	double usual = usual_of(w, len);
+	size_t quick = 0, i = 0;
+	if (w[0].ln_pace > usual - SLOW)
+		return 0;
+	for (; i < len && quick < QUICK_WINDOWS; i++)
+		quick = w[i].ln_pace > usual - SLOW ? quick + 1 : 0;
+	uint64_t took =
+		quick < QUICK_WINDOWS ? UINT64_MAX : w[i - QUICK_WINDOWS].start_ns - w[0].start_ns;
+	return took <= LAUNCH_START_MOST_NS ? took : 0;
+}
+
+uint64_t launch_start_ns(const struct paced *windows, size_t n)
+{
+	uint64_t longest = 0;
+	for (size_t i = 0, len; i < n; i += len) {
+		len = launch_len(windows + i, n - i);
+		uint64_t took = start_of(windows + i, len);
+		longest = took > longest ? took : longest;
+	}
+	return longest;
+}
+
+size_t launch_start_leave_out(struct paced *windows, size_t n, uint64_t start_ns)
+{
+	size_t kept = 0;
+	for (size_t i = 0, len; i < n; i += len) {
+		uint64_t first_ns = windows[i].start_ns;
+		len = launch_len(windows + i, n - i);
+		for (size_t k = i; k < i + len; k++)
+			if (windows[k].start_ns >= first_ns + start_ns)
+				windows[kept++] = windows[k];
+	}
+	return kept;
+}
