@@ -15,7 +15,7 @@
 #define ALIKE	      0.25 /* places within that of the pace agree */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
 #define MOST_ROOM     1.1  /* so much more */
-#define WALL_STEADIER 0.5  /* as far apart as by the time of the threads */
+#define WALL_STEADIER 0.9  /* as far apart as by the time of the threads */
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {

@@ -21,7 +21,7 @@
  * Threads that wait for each other's work have times between their calls that are as long as it
  * happens to be given to one or another of them (pools, as XLA's). Where that is so, the window
  * itself is the time that the work took: A is how long it is. Learning takes that where paces
- * differ by less than half as much by it, and nobody waits for the world as it pleases.
+ * differ less by it, by a tenth at least, and nobody waits for the world as it pleases.
  *
  * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
  * unknown calls count as they took. So do calls of known functions with sizes that no model has
