@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 #include "detect/names.h"
+#include "incident/busy_threads.h"
 
 struct line_time {
 	size_t anomaly;
@@ -22,6 +23,7 @@ struct search {
 	struct map64 *inside;	/* of each anomaly, by frame: index into times, from 0 */
 	VEC(struct line_time) times;
 	uint64_t first_ns, last_ns; /* of all samples */
+	struct busy_threads busy;
 };
 
 static void add_inside(struct search *s, size_t anomaly, const struct detect_line *line, double ns)
@@ -55,13 +57,15 @@ static void add_outside(struct search *s, uint32_t pid, uint32_t frame, double n
 static void add_sample(struct search *s, const struct m_sample *sample)
 {
 	struct detect_line line;
-	uint32_t pid = s->t->threads.data[sample->thread].pid;
+	const struct m_thread *thread = &s->t->threads.data[sample->thread];
+	uint32_t pid = thread->pid;
 	bool outside = true;
 	if (!s->first_ns || sample->time_ns < s->first_ns)
 		s->first_ns = sample->time_ns;
 	if (sample->time_ns > s->last_ns)
 		s->last_ns = sample->time_ns;
-	if (!detect_line_of_stack(s->t, sample->stack, &line))
+	if (!busy_threads_has(&s->busy, thread, sample->thread) ||
+	    !detect_line_of_stack(s->t, sample->stack, &line))
 		return;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct anomaly_lines *a = &s->all[i];
@@ -77,14 +81,20 @@ static void add_sample(struct search *s, const struct m_sample *sample)
 	}
 }
 
-static void read_samples(struct search *s, const struct row_source *r)
+static void add_cpu(struct search *s, const struct m_sample *sample)
+{
+	busy_threads_add(&s->busy, &s->t->threads.data[sample->thread], sample);
+}
+
+static void read_samples(struct search *s, const struct row_source *r,
+			 void (*each)(struct search *s, const struct m_sample *sample))
 {
 	struct m_samples samples = {0};
 	for (size_t i = 0; i < source_sample_blocks(r); i++) {
 		if (source_read_samples(r, i, &samples, NULL))
 			continue;
 		for (size_t k = 0; k < samples.len; k++)
-			add_sample(s, &samples.rows[k]);
+			each(s, &samples.rows[k]);
 	}
 	m_samples_free(&samples);
 }
@@ -163,7 +173,8 @@ void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct row_so
 	if (!n || !t->samples)
 		return;
 	s.inside = xcalloc(n, sizeof(*s.inside));
-	read_samples(&s, r);
+	read_samples(&s, r, add_cpu);
+	read_samples(&s, r, add_sample);
 	keep_lines(&s, time_outside(&s));
 	for (size_t i = 0; i < n; i++)
 		map64_free(&s.inside[i]);
@@ -171,4 +182,5 @@ void anomaly_lines_find(struct anomaly_lines *all, size_t n, const struct row_so
 	map64_free(&s.outside);
 	vec_free(&s.outside_ns);
 	vec_free(&s.times);
+	busy_threads_free(&s.busy);
 }

@@ -15,8 +15,8 @@ struct anomaly_lines {
 	uint64_t start_ns, end_ns;
 	uint32_t pid; /* 0 = all processes */
 	/* The lines that took more time than they usually take, the most first. A line is the
-	 * innermost of Python in a sample's stack, on the CPU or waiting. Usual is in as long a
-	 * time outside all of them. */
+	 * innermost of Python in a sample's stack, on the CPU or waiting, of threads that do work.
+	 * Usual is in as long a time outside all of them. */
 	struct anomaly_line lines[ANOMALY_LINES]; /* strings: the recording's */
 	uint32_t lines_len;
 };

@@ -186,6 +186,7 @@ void detector_free(struct detector *d)
 	losses_free(&d->losses);
 	collective_waits_free(&d->waits);
 	line_times_free(&d->lines);
+	busy_threads_free(&d->busy);
 	vec_free(&d->ended);
 	known_free(&d->known);
 	learn_live_free(d->learning);
@@ -256,7 +257,10 @@ void detector_sample(struct detector *d, const struct detect_names *n, const str
 	struct detect_line line;
 	const struct m_thread *t = n->thread(n->ctx, s->thread);
 	hardware_sample(d->hardware, n, s);
-	if (!d->o.whole && t && n->line && n->line(n->ctx, s->stack, &line))
+	if (d->o.whole || !t || !n->line)
+		return;
+	busy_threads_add(&d->busy, t, s);
+	if (busy_threads_has(&d->busy, t, s->thread) && n->line(n->ctx, s->stack, &line))
 		line_times_add(&d->lines, t->pid, &line, s->time_ns, s->weight_ns);
 }
 
@@ -275,6 +279,7 @@ void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_
 void detector_thread_gone(struct detector *d, uint32_t thread)
 {
 	windows_thread_gone(d->windows, thread);
+	map64_del(&d->busy.of_thread, thread);
 }
 
 void detector_metric_gone(struct detector *d, uint32_t metric)
@@ -312,6 +317,7 @@ static void forget_ended(struct detector *d, uint64_t now_ns)
 		judging_process_gone(d, ended.pid, now_ns);
 		job_forget(&d->job, &ended);
 		line_times_forget(&d->lines, ended.pid);
+		map64_del(&d->busy.of_process, ended.pid);
 	}
 }
 

@@ -7,6 +7,7 @@
 
 #include "detect/learn_live.h"
 #include "incident/collective_waits.h"
+#include "incident/busy_threads.h"
 #include "incident/excuses.h"
 #include "incident/judging.h"
 #include "incident/line_times.h"
@@ -33,7 +34,8 @@ struct detector {
 	struct changes changes;
 	struct losses losses;
 	struct collective_waits waits;
-	struct line_times lines; /* live; of a file they are looked for afterwards */
+	struct busy_threads busy; /* likewise */
+	struct line_times lines;  /* live; of a file they are looked for afterwards */
 	/* Windows that begin before are not judged, of a file that is read again; nor those that
 	 * begin then or later, for the model does not fit. */
 	uint64_t from_ns, until_ns;

@@ -195,6 +195,11 @@ static void why_of_call(struct episode *e, const struct window_key *top)
 		double share = sin(a->features[feature_at(a, "errors")].value);
 		snprintf(a->why, sizeof(a->why), "%.2g %% of the calls failed, of %s for one",
 			 100 * share * share, a->name);
+	} else if (e->reason.kind == REASON_GAP &&
+		   gap_more_of(top) > (double)(a->end_ns - a->start_ns)) {
+		snprintf(a->why, sizeof(a->why),
+			 "calls of %.120s came later than usual in several threads, for %s",
+			 a->name, span);
 	} else if (e->reason.kind == REASON_GAP) {
 		time_text(gap_more_of(top), more);
 		snprintf(a->why, sizeof(a->why),

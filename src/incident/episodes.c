@@ -157,10 +157,13 @@ static void join_recent(const struct episodes *all, struct episode *e, struct se
 
 static struct recent_row row_of(const struct judged *j)
 {
-	return (struct recent_row){.start_ns = j->row->start_ns,
-				   .end_ns = j->row->end_ns,
-				   .p = j->p,
-				   .calls = j->made->calls};
+	struct recent_row r = {.start_ns = j->row->start_ns,
+			       .end_ns = j->row->end_ns,
+			       .p = j->p,
+			       .calls = j->made->calls};
+	if (!isnan(j->lost_ns))
+		r.calls.lost_ns = j->lost_ns;
+	return r;
 }
 
 static void hand_out(const struct episodes *all, struct episode *e)

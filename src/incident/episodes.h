@@ -24,6 +24,7 @@ struct judged {
 	bool alarmed;
 	bool beside;	   /* not by itself: its job is known to be slow */
 	uint64_t since_ns; /* start of the first row that its alarm is made of */
+	double lost_ns;	   /* by its pace; NaN: what its calls lost */
 	const double *shift;
 };
 

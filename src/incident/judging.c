@@ -143,6 +143,9 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 		judge_by_itself(d, s, j);
 	if (by == BY_PACE)
 		by_pace_judge(d, row, lost, j);
+	/* Threads that wait for each other lose more between their calls than there is time. */
+	if (layer_has_calls(row->layer) && row->pace > 0 && !isnan(lost))
+		j->lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-lost);
 	bool costs = by_pace_costs(d, lost);
 	if (by == BESIDE_PACE && !costs && !isnan(j->p))
 		j->p = fmax(j->p, COSTLESS_P);
@@ -246,7 +249,8 @@ void judging_row(struct detector *d, const struct made_row *as_made)
 {
 	struct made_row made = *as_made;
 	const struct feature_row *row = &made.row;
-	struct judged j = {.made = &made, .row = row, .p = NAN, .since_ns = row->start_ns};
+	struct judged j = {
+		.made = &made, .row = row, .p = NAN, .since_ns = row->start_ns, .lost_ns = NAN};
 	j.explained.score = NAN;
 	job_pace_correct(&d->job, &made.row);
 	if (is_unknown(d, &made)) {

@@ -16,7 +16,7 @@
 
 #define MS 1000000ULL
 
-enum { LOAD = 10, FORWARD = 20, LOG = 30 };
+enum { LOAD = 10, FORWARD = 20, LOG = 30, WAIT = 40 };
 
 static char path[] = "/tmp/eacgm-lines-XXXXXX";
 
@@ -38,8 +38,8 @@ static uint32_t stack_of(struct rec_writer *w, const char *name, uint32_t line)
 }
 
 /* Two processes for a second, a sample each ms. Process 1 loads for a tenth of its time, from
- * 500 to 600 ms for nine tenths, and computes else; process 2 logs, always; every hundredth sample
- * has no stack. */
+ * 500 to 600 ms for nine tenths, and computes else; a thread of its waits; process 2 logs, always;
+ * every hundredth sample has no stack. */
 static struct rec_reader *recording(void)
 {
 	struct rec_writer *w;
@@ -54,7 +54,8 @@ static struct rec_reader *recording(void)
 		rec_add_thread(w, &(struct m_thread){.pid = pid, .tid = pid});
 	}
 	uint32_t load = stack_of(w, "load", LOAD), forward = stack_of(w, "forward", FORWARD);
-	uint32_t log = stack_of(w, "log", LOG);
+	uint32_t log = stack_of(w, "log", LOG), wait = stack_of(w, "wait", WAIT);
+	rec_add_thread(w, &(struct m_thread){.pid = 1, .tid = 11});
 	for (uint64_t i = 0; i < 1000; i++) {
 		bool slow = i >= 500 && i < 600;
 		bool loads = slow ? i % 10 != 0 : i % 10 == 0;
@@ -68,6 +69,12 @@ static struct rec_reader *recording(void)
 		s.thread = 1;
 		s.stack = log;
 		rec_put_sample(w, &s);
+		/* of a pool, without work: that it waits longer is nobody's loss */
+		rec_put_sample(w, &(struct m_sample){.time_ns = s.time_ns,
+						     .weight_ns = slow ? 9 * MS : MS,
+						     .thread = 2,
+						     .stack = wait,
+						     .kind = SAMPLE_OFFCPU});
 	}
 	assert_int_equal(rec_writer_close(w, false, &e), 0);
 	assert_int_equal(rec_open(&r, path, &e), 0);
