@@ -12,7 +12,8 @@ def rows_of(path):
 
 
 def spans(path):
-    keys = ("start_ns", "end_ns", "told_ns", "layer", "pid", "gpu", "windows")
+    """Not the layer: samples, which rows have none of, put what was lost down to lines of Python."""
+    keys = ("start_ns", "end_ns", "told_ns", "pid", "gpu", "windows")
     return sorted([a[k] for k in keys] for a in json.loads(path.read_text())["anomalies"])
 
 

@@ -257,17 +257,20 @@ def _(t):
     p = t.start_record("--burst", "1/4:400", *TIMELINE, "-p", str(job.pid))
     # How long the shim takes to come in is the host's business; bursts are 1.6 s apart.
     t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in")
-    time.sleep(6)
+    time.sleep(12)
     rec = t.stop_record(p)
     starts = [int(s.split()[-3]) for s in spans_of(t, rec)]
     windows = [[int(ns) for ns in w.split()[1:]] for w in listed(t, rec, "window")]
     def spans_in(begin, end):
         return sum(1 for s in starts if begin <= s <= end)
 
+    every = list(windows)
     while windows and not spans_in(*windows[0]):
         windows.pop(0)  # the timeline was on its way
     rests = [(a[1], b[0]) for a, b in zip(windows, windows[1:])]
-    expect(rests and all(end - begin > 1.1e9 for begin, end in rests), "windows %r" % windows)
+    expect(rests and all(end - begin > 1.1e9 for begin, end in rests),
+           "windows %r, of them with spans %r; %d spans, from %s on; %s" % (
+               every, windows, len(starts), min(starts, default=None), log_of(p)))
     # The process is told of a window and of a rest within a tenth of a second. The end of the
     # recording may cut the last window.
     expect(all(spans_in(*w) for w in windows[:-1]), "a window without spans of %r" % windows)
