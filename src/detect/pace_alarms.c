@@ -104,9 +104,11 @@ static double scale_of(double *sorted, size_t above, double start)
 	size_t n = above + PACE_PRIOR_STRETCHES;
 	double *excess = xcalloc(n, sizeof(*excess)), sum = PACE_PRIOR_STRETCHES * SCALE_NORMAL;
 	for (size_t i = 0; i < n; i++)
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): above is 0 then */
 		excess[i] = i < above ? sorted[i] - start : SCALE_NORMAL * M_LN2;
 	double most = CUT_OFF * stats_median(excess, n) / M_LN2;
 	for (size_t i = 0; i < above; i++)
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 		sum += fmin(sorted[i] - start, most) / -expm1(-CUT_OFF);
 	free(excess);
 	return sum / (double)n;

@@ -60,12 +60,13 @@ static void launch(uint32_t thread, uint64_t ms, uint64_t from_ms, uint64_t to_m
 	uint64_t name = rec_string_z(w, "add");
 	GPU_CALL(w, thread, GS_LAUNCH, ms * MS, 1000, name, dim3_pack(1, 1, 1), dim3_pack(32, 1, 1),
 		 STREAM);
+	correlation++;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
 						 .end_ns = to_ms * MS,
 						 .pid = 7,
 						 .stream = 7,
 						 .name = (uint32_t)name,
-						 .correlation = ++correlation});
+						 .correlation = correlation});
 }
 
 static void wait(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms, uint32_t pid)

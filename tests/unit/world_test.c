@@ -95,7 +95,7 @@ static bool irregular(uint64_t even_ms, uint64_t odd_ms, uint64_t calls, uint64_
 {
 	struct err e = {0};
 	struct rec_writer *w;
-	struct rec_reader *r;
+	struct rec_reader *r = NULL;
 	if (rec_writer_open(&w, path, NULL, &e))
 		fail_msg("%s", e.msg);
 	rec_add_thread(w, &(struct m_thread){7, 7, rec_string_z(w, "python3")});
