@@ -13,6 +13,7 @@
 #define PRESENT	      0.8  /* of the windows of the layer that has most */
 #define LEADS	      0.5  /* of the usual time of the busiest process */
 #define ALIKE	      0.25 /* places within that of the pace agree */
+#define LEFT	      0.3  /* of the usual time, where calls in vain are left out */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
 #define MOST_ROOM     1.1  /* so much more */
 #define WALL_STEADIER 0.9  /* as far apart as by the time of the threads */
@@ -38,6 +39,7 @@ void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
 	}
 	s->ns += part->ns;
 	s->usual_ns += usual_ns;
+	s->took[part->function % CLOCK_PLACES] += (float)part->ns;
 	s->usual[part->function % CLOCK_PLACES] += (float)usual_ns;
 }
 
@@ -46,6 +48,7 @@ void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
 struct place_pace {
 	double share, ratio; /* of usual time; of calls to the usual ones */
 	double room;	     /* that counts have, of the ratio */
+	bool quick;	     /* each took less than half of its usual time */
 };
 
 static int by_ratio(const void *a, const void *b)
@@ -54,14 +57,21 @@ static int by_ratio(const void *a, const void *b)
 	return x->ratio < y->ratio ? -1 : x->ratio > y->ratio;
 }
 
-/* The pace that half of the usual time has at most. */
-static double middle(struct place_pace *places, size_t n)
+static double share_of(const struct place_pace *places, size_t n)
 {
-	double below = 0;
-	qsort(places, n, sizeof(*places), by_ratio);
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += places[i].share;
+	return sum;
+}
+
+/* The pace that half of the usual time has at most. places: by rising ratio. */
+static double middle(const struct place_pace *places, size_t n)
+{
+	double below = 0, half = share_of(places, n) / 2;
 	for (size_t i = 0; i < n; i++) {
 		below += places[i].share;
-		if (below >= 0.5)
+		if (below >= half)
 			return places[i].ratio;
 	}
 	return 0;
@@ -73,26 +83,39 @@ static double usual_calls(const struct model_clock *m, size_t place, uint64_t wi
 	return m->calls_per_s[place] * (double)window_ns / 1e9;
 }
 
-/* The pace that the places agree on; 0: they do not. */
-static double pace_of(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
+/* The pace that places with so much of their usual time agree on; 0: they do not. */
+static double agreed(const struct place_pace *places, size_t n)
 {
-	struct place_pace places[CLOCK_PLACES] = {0};
-	size_t n = 0;
-	double agree = 0;
-	for (size_t i = 0; i < CLOCK_PLACES; i++) {
-		double usual = usual_calls(m, i, window_ns);
-		if (usual > 0)
-			places[n++] = (struct place_pace){.share = m->share[i],
-							  .ratio = (double)s->calls[i] / usual,
-							  .room = 2 / sqrt(usual)};
-	}
-	double pace = middle(places, n);
+	double agree = 0, pace = middle(places, n);
 	for (size_t i = 0; i < n && pace > 0; i++) {
 		/* Counts vary by their root. */
 		double room = fmax(ALIKE * pace, places[i].room * sqrt(pace));
 		agree += fabs(places[i].ratio - pace) <= room ? places[i].share : 0;
 	}
-	return agree >= CLOCK_AGREE ? pace : 0;
+	return agree >= CLOCK_AGREE * share_of(places, n) ? pace : 0;
+}
+
+/* The pace that the places agree on, without those of calls in vain if need be; 0: they do not. */
+static double pace_of(const struct model_clock *m, const struct clock_sums *s, uint64_t window_ns)
+{
+	struct place_pace places[CLOCK_PLACES] = {0};
+	size_t n = 0, kept = 0;
+	for (size_t i = 0; i < CLOCK_PLACES; i++) {
+		double usual = usual_calls(m, i, window_ns);
+		if (usual > 0)
+			places[n++] = (struct place_pace){.share = m->share[i],
+							  .ratio = (double)s->calls[i] / usual,
+							  .room = 2 / sqrt(usual),
+							  .quick = s->took[i] < s->usual[i] / 2};
+	}
+	qsort(places, n, sizeof(*places), by_ratio);
+	double pace = agreed(places, n), all = share_of(places, n), median = middle(places, n);
+	if (pace > 0)
+		return pace;
+	for (size_t i = 0; i < n; i++)
+		if (!places[i].quick || places[i].ratio < median)
+			places[kept++] = places[i];
+	return kept < n && share_of(places, kept) >= LEFT * all ? agreed(places, kept) : 0;
 }
 
 /* Usual time, less that of calls beside the work. */

@@ -23,6 +23,9 @@
  * itself is the time that the work took: A is how long it is. Learning takes that where paces
  * differ less by it, by a tenth at least, and nobody waits for the world as it pleases.
  *
+ * A place that has more calls than that, of which each took less than half of its usual time, says
+ * nothing of the pace: waiting for a GPU that has nothing to do is quick, and is no work.
+ *
  * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
  * unknown calls count as they took. So do calls of known functions with sizes that no model has
  * (another batch), until it was learned how long they usually take. Sums are of outermost calls of
@@ -49,7 +52,8 @@ struct clock_sums {
 	double ns, usual_ns; /* of calls, and times before them, that have a usual one */
 	double unknown_ns;   /* of others */
 	double resized_ns; /* of the first: of sizes that no model has, of functions that it has */
-	float calls[CLOCK_PLACES], usual[CLOCK_PLACES]; /* of the first; usual: ns */
+	/* Of the first; ns: that they took, and usually take. */
+	float calls[CLOCK_PLACES], took[CLOCK_PLACES], usual[CLOCK_PLACES];
 	uint64_t resized; /* a bit for each place that has new sizes */
 };
 _Static_assert(CLOCK_PLACES == 64, "a bit for each place");

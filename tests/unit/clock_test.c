@@ -240,6 +240,20 @@ static void the_windows_time(void **state)
 	assert_false(clock.wall);
 }
 
+/* A step waits for the GPU once, for half of its time; now it does so six times as often, and waits
+ * for nothing. */
+static void waits_in_vain(void **state)
+{
+	struct clock_sums s = steps(3);
+	(void)state;
+	learn();
+	for (int i = 0; i < 5 * CALLS; i++)
+		clock_add_call(
+			&s, &(struct clock_part){BACKWARD, false, 0.05 * 5e8 / CALLS, 5e8 / CALLS},
+			1);
+	expect(&clock, &s, 0.33, true);
+}
+
 /* Sizes that are new in a few functions are no other work: they are made beside it. */
 static void new_sizes_beside_the_work(void **state)
 {
@@ -266,6 +280,7 @@ int main(void)
 		cmocka_unit_test_teardown(evaluation_in_training, end),
 		cmocka_unit_test_teardown(unknown_calls, end),
 		cmocka_unit_test_teardown(new_sizes, end),
+		cmocka_unit_test_teardown(waits_in_vain, end),
 		cmocka_unit_test_teardown(new_sizes_beside_the_work, end),
 		cmocka_unit_test_teardown(the_windows_time, end),
 		cmocka_unit_test_teardown(too_little_says_nothing, end),
