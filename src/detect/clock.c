@@ -113,7 +113,7 @@ static double pace_of(const struct model_clock *m, const struct clock_sums *s, u
 	if (pace > 0)
 		return pace;
 	for (size_t i = 0; i < n; i++)
-		if (!places[i].quick || places[i].ratio < median)
+		if (!places[i].quick || places[i].ratio <= median)
 			places[kept++] = places[i];
 	return kept < n && share_of(places, kept) >= LEFT * all ? agreed(places, kept) : 0;
 }

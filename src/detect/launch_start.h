@@ -13,6 +13,6 @@
 /* From the first window to that of three on end that are slow no more, of the launch that took
  * longest; 0 where all were quick at once, or were slow for longer than LAUNCH_START_MOST_NS.
  * windows: in order of recordings, processes and time. */
-uint64_t launch_start_ns(const struct paced *windows, size_t n);
+uint64_t launch_start_ns(const struct paced *windows, size_t n, uint64_t window_ns);
 /* Leaves out those of each launch that begin before that. How many are left. */
 size_t launch_start_leave_out(struct paced *windows, size_t n, uint64_t start_ns);

@@ -405,6 +405,14 @@ static void learn_pace(struct learning *l)
 		layer_pace(l, layer);
 }
 
+/* Who detects leaves out WARMUP_S, whatever was left out here. */
+static uint64_t start_after_warmup(const struct learning *l, uint64_t start_ns)
+{
+	double warmup = l->o->warmup_s >= 0 ? l->o->warmup_s : WARMUP_S;
+	double sum = start_ns ? (double)start_ns + (warmup - WARMUP_S) * 1e9 : 0;
+	return (uint64_t)fmin(fmax(sum, 0), (double)LAUNCH_START_MOST_NS);
+}
+
 /* Of the layers of a window each has a row: one is enough. What has its parent's pace has none. */
 static void learn_alarms(struct learning *l, size_t recordings)
 {
@@ -416,8 +424,9 @@ static void learn_alarms(struct learning *l, size_t recordings)
 		if (w->pace > 0 && !w->parents)
 			all[n++] = (struct paced){w->recording, w->pid, w->start_ns, log(w->pace)};
 	}
-	l->clock.start_ns = launch_start_ns(all, n);
-	n = launch_start_leave_out(all, n, l->clock.start_ns);
+	uint64_t start_ns = launch_start_ns(all, n, l->window_ns);
+	n = launch_start_leave_out(all, n, start_ns);
+	l->clock.start_ns = start_after_warmup(l, start_ns);
 	if (n)
 		pace_alarms_learn(l->clock.tails, &l->clock.sigma, all, n, (uint32_t)recordings,
 				  l->window_ns);

@@ -62,7 +62,7 @@ static void choose_blocks(struct sample *s)
 static void add_stretch(struct sample *s, uint64_t from_ns, uint64_t to_ns, uint64_t window_ns)
 {
 	from_ns -= from_ns % window_ns;
-	to_ns += window_ns - to_ns % window_ns;
+	to_ns = to_ns > UINT64_MAX - window_ns ? UINT64_MAX : to_ns + window_ns - to_ns % window_ns;
 	if (s->stretches.len) {
 		struct sample_stretch *last = &s->stretches.data[s->stretches.len - 1];
 		if (from_ns <= last->to_ns) {
@@ -87,6 +87,7 @@ static void choose_stretches(struct sample *s, size_t number, double share, uint
 		return;
 	double all = (double)(to_ns - from_ns);
 	size_t n = (size_t)(share * all / (double)STRETCH_NS + 0.5);
+	n = n < blocks ? n : blocks; /* times are what a file says */
 	n = n ? n : 1;
 	double part = all / (double)n, learned = share * part;
 	for (size_t i = 0; i < n; i++) {

@@ -47,7 +47,10 @@ static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint6
 
 bool detect_library_is_called(const char *path)
 {
-	static const char *const stems[] = {"libtorch", "libc10", "libcu", "libnccl", "libxla"};
+	static const char *const stems[] = {"libtorch",	    "libc10",	   "libcuda",  "libcudart",
+					    "libcudnn",	    "libcublas",   "libcufft", "libcurand",
+					    "libcusolver",  "libcusparse", "libcupti", "libnvrtc",
+					    "libnvJitLink", "libnccl",	   "libxla"};
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 	for (size_t i = 0; i < sizeof(stems) / sizeof(stems[0]); i++)

@@ -656,7 +656,9 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	struct clock_reading r = {0};
 	if (sums)
 		clock_read(&r, w->o.clock, sums, w->o.window_ns);
-	row->pace = r.speed;
+	/* The last window of a process has less of its work than there is time. */
+	bool in_part = w->o.clock && w->o.clock->wall && !first_window(p);
+	row->pace = in_part ? 0 : r.speed;
 	row->other_work = r.is_other;
 	row->unknown_share = r.unknown;
 	row->resized_share = r.resized;

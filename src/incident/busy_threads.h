@@ -11,6 +11,7 @@
 
 struct busy_threads {
 	struct map64 of_thread, of_process; /* CPU time, ns; by thread's index and by pid */
+	uint32_t samples; /* since both were halved: what was long ago counts less */
 };
 void busy_threads_free(struct busy_threads *b);
 /* A sample of that thread; those of waits are left alone. */

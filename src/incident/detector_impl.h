@@ -34,7 +34,7 @@ struct detector {
 	struct changes changes;
 	struct losses losses;
 	struct collective_waits waits;
-	struct busy_threads busy; /* likewise */
+	struct busy_threads busy; /* live */
 	struct line_times lines;  /* live; of a file they are looked for afterwards */
 	/* Windows that begin before are not judged, of a file that is read again; nor those that
 	 * begin then or later, for the model does not fit. */

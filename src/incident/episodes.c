@@ -173,8 +173,14 @@ static void hand_out(const struct episodes *all, struct episode *e)
 	incidents_told(all->incidents, &e->a, e->process);
 	struct anomaly told = e->a;
 	struct anomaly_line line;
-	if (all->lines && line_times_most(all->lines, told.pid, told.start_ns, told.end_ns, &line))
+	if (all->lines &&
+	    line_times_most(all->lines, told.pid, told.start_ns, told.end_ns, &line)) {
+		/* of a long one the last minute is known */
+		double length = (double)(told.end_ns - told.start_ns);
+		told.lost_ns *= fmin(1, (double)LINE_TIMES_NS / fmax(length, 1));
 		lost_in_line(&told, &line);
+		told.lost_ns = e->a.lost_ns;
+	}
 	if (all->o->tell)
 		all->o->tell(all->o->tell_ctx, &told);
 }

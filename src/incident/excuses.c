@@ -33,8 +33,8 @@ static bool is_warmup(const struct excuse_case *c)
 	return c->row->start_ns < since + WARMUP_NS + c->d->model->clock.start_ns;
 }
 
-/* Its pace takes account of all that it did: other work, a checkpoint. Not of sizes whose usual
- * time nobody knows. */
+/* Its pace takes account of new functions: they count as they took. Not of sizes whose usual time
+ * nobody knows. */
 static bool tells_pace(const struct excuse_case *c)
 {
 	const struct feature_row *row = c->row;
@@ -55,12 +55,12 @@ static bool model_is_stale(const struct excuse_case *c)
 
 static bool is_other_work(const struct excuse_case *c)
 {
-	return c->work->shift->known && (c->row->other_work || c->work->leaves) && !tells_pace(c);
+	return c->work->shift->known && (c->row->other_work || c->work->leaves);
 }
 
 static bool is_checkpoint(const struct excuse_case *c)
 {
-	return saves_cover(&c->d->saves, c->row) && !tells_pace(c);
+	return saves_cover(&c->d->saves, c->row);
 }
 
 /* Windows that the events of a recording end in. */

@@ -32,7 +32,7 @@ struct excuse {
  */
 #define EXCUSES(FIRST, X)                                                                          \
 	FIRST("lost-calls", EXCUSE_KNOWN, lacks_calls, "calls of its time were lost")              \
-	X("warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first five seconds of work")  \
+	X("warm-up", EXCUSE_WORK, is_warmup, "it is of the process's first seconds of work")       \
 	X("new-sizes", EXCUSE_WORK, has_new_sizes, "calls had sizes that were never seen before")  \
 	X("stale-model", EXCUSE_WORK, model_is_stale,                                              \
 	  "the model does not fit what the process does")                                          \

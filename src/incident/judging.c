@@ -144,8 +144,8 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	if (by == BY_PACE)
 		by_pace_judge(d, row, lost, j);
 	/* Threads that wait for each other lose more between their calls than there is time. */
-	if (layer_has_calls(row->layer) && row->pace > 0 && !isnan(lost))
-		j->lost_ns = (double)(row->end_ns - row->start_ns) * -expm1(-lost);
+	if (layer_has_calls(row->layer) && row->pace > 0 && !row->parents_pace && !isnan(lost))
+		j->lost_ns = (double)(row->end_ns - row->start_ns) * fmax(0, -expm1(-lost));
 	bool costs = by_pace_costs(d, lost);
 	if (by == BESIDE_PACE && !costs && !isnan(j->p))
 		j->p = fmax(j->p, COSTLESS_P);
@@ -200,8 +200,12 @@ static bool judge_unless_excused(struct detector *d, struct series *s, const str
 	const struct excuse_case c = {.d = d, .row = j->row, .series = s, .work = w};
 	if (excuse_find(EXCUSE_WORK, &c))
 		return false;
-	if (!excuse_find(EXCUSE_NEW, &c))
+	if (!excuse_find(EXCUSE_NEW, &c)) {
+		/* It is judged by its pace at once, and becomes known all the same. */
+		if (!w->shift->known && j->row->pace >= SLOWED)
+			shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
 		return judge(d, s, w, j);
+	}
 	shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
 	return false;
 }

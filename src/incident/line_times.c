@@ -8,6 +8,7 @@
 void line_times_free(struct line_times *l)
 {
 	map64_free(&l->at);
+	map64_free(&l->since);
 	vec_free(&l->totals);
 	vec_free(&l->recent);
 	*l = (struct line_times){0};
@@ -67,10 +68,13 @@ static void make_room(struct line_times *l)
 static void forget_old(struct line_times *l)
 {
 	size_t n = 0;
-	if (!l->recent.len || l->last_ns < HELD || l->recent.data[0].time_ns >= l->last_ns - HELD)
+	bool many = l->recent.len >= LINE_TIMES_SAMPLES;
+	bool old = l->recent.len && l->last_ns >= HELD &&
+		   l->recent.data[0].time_ns < l->last_ns - HELD;
+	if (!many && !old)
 		return;
-	for (size_t i = 0; i < l->recent.len; i++)
-		if (l->recent.data[i].time_ns >= l->last_ns - LINE_TIMES_NS)
+	for (size_t i = many ? l->recent.len / 2 : 0; i < l->recent.len; i++)
+		if (many || l->recent.data[i].time_ns >= l->last_ns - LINE_TIMES_NS)
 			l->recent.data[n++] = l->recent.data[i];
 	l->recent.len = n;
 }
@@ -87,11 +91,13 @@ void line_times_add(struct line_times *l, uint32_t pid, const struct detect_line
 		*vec_push(&l->totals) = (struct line_total){.pid = pid, .line = *line};
 	}
 	l->totals.data[at].ns += (double)weight_ns;
-	l->first_ns = l->first_ns && l->first_ns < time_ns ? l->first_ns : time_ns;
+	uint32_t total = (uint32_t)at;
+	if (!map64_get(&l->since, pid, &at))
+		map64_set(&l->since, pid, time_ns);
 	l->last_ns = time_ns > l->last_ns ? time_ns : l->last_ns;
 	forget_old(l);
 	*vec_push(&l->recent) =
-		(struct line_sample){time_ns, (uint32_t)at, line->called, (double)weight_ns};
+		(struct line_sample){time_ns, total, line->called, (double)weight_ns};
 }
 
 bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns, uint64_t end_ns,
@@ -110,11 +116,13 @@ bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns
 		sums[s->total].ns += s->ns;
 		sums[s->total].called_ns += s->called ? s->ns : 0;
 	}
-	double length = (double)(end_ns - start_ns);
-	double others = fmax((double)(l->last_ns - l->first_ns) - length, 0);
-	for (size_t i = 0; i < l->totals.len; i++) {
+	uint64_t since = 0;
+	double length = (double)(end_ns - start_ns), others = 0;
+	if (map64_get(&l->since, pid, &since))
+		others = (double)l->last_ns - (double)since - length;
+	for (size_t i = 0; i < l->totals.len && others >= length; i++) {
 		const struct line_total *t = &l->totals.data[i];
-		double usual = others > 0 ? (t->ns - sums[i].ns) * length / others : 0;
+		double usual = (t->ns - sums[i].ns) * length / others;
 		if (t->pid != pid || sums[i].ns - usual <= ret->ns - ret->usual_ns)
 			continue;
 		*ret = (struct anomaly_line){.function = t->line.function,
@@ -130,6 +138,7 @@ bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns
 
 void line_times_forget(struct line_times *l, uint32_t pid)
 {
+	map64_del(&l->since, pid);
 	for (size_t i = 0; i < l->totals.len; i++)
 		if (l->totals.data[i].pid == pid) {
 			keep_totals(l, is_not_of, pid);

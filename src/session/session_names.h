@@ -7,8 +7,8 @@
 #include "session/session_feed.h"
 #include "detect/names.h"
 
-/* Twice what is met again by its number (STACKS_KEPT of pipeline/stacks.c, in two generations). */
-#define SESSION_STACKS (1u << 19)
+/* Twice the nodes of a generation (NODES_KEPT of pipeline/stacks.c): older ones are met no more. */
+#define SESSION_STACKS (1u << 20)
 
 struct session_names {
 	VEC(char *) strings;

@@ -38,9 +38,9 @@ static void until_three_are_as_usual(void **state)
 {
 	(void)state;
 	launch(1, "sssqqssss");
-	assert_int_equal(launch_start_ns(windows.data, windows.len), 9 * S);
+	assert_int_equal(launch_start_ns(windows.data, windows.len, S), 9 * S);
 	launch(2, "ss");
-	assert_int_equal(launch_start_ns(windows.data, windows.len), 9 * S);
+	assert_int_equal(launch_start_ns(windows.data, windows.len, S), 9 * S);
 	assert_int_equal(launch_start_leave_out(windows.data, windows.len, 9 * S), 102);
 	assert_int_equal(windows.data[0].start_ns, 109 * S);
 	assert_int_equal(windows.data[51].recording, 2);
@@ -51,11 +51,11 @@ static void slow_later_is_no_start(void **state)
 {
 	(void)state;
 	launch(1, "qqsssss");
-	assert_int_equal(launch_start_ns(windows.data, windows.len), 0);
+	assert_int_equal(launch_start_ns(windows.data, windows.len, S), 0);
 	launch(2, "ssssssssssssssssssssssssssssssssss"); /* for 34 s */
-	assert_int_equal(launch_start_ns(windows.data, windows.len), 0);
+	assert_int_equal(launch_start_ns(windows.data, windows.len, S), 0);
 	assert_int_equal(launch_start_leave_out(windows.data, windows.len, 0), 120);
-	assert_int_equal(launch_start_ns(NULL, 0), 0);
+	assert_int_equal(launch_start_ns(NULL, 0, S), 0);
 }
 
 int main(void)
