@@ -97,11 +97,38 @@ static void each_is_turned_off_by_its_name(void **state)
 	}
 }
 
+/* New work that goes on at its pace tells by that whether it is slow, unless its sizes are new. */
+static double p_of_new_work(double pace, bool resized)
+{
+	options.least_effect = LEAST_EFFECT;
+	options.without_excuses = 0;
+	start(false);
+	rows(20, USUAL);
+	struct feature_row row = rare_row(DETECT_TORCH, PID, RARE);
+	row.regime = 2;
+	row.pace = pace;
+	row.resized = resized;
+	give(&row);
+	stop();
+	options.least_effect = NO_EFFECT;
+	return p_at(DETECT_TORCH, PID, 20);
+}
+
+static void new_work_is_judged_by_its_pace(void **state)
+{
+	(void)state;
+	assert_false(isnan(p_of_new_work(0.5, false)));
+	assert_false(isnan(p_of_new_work(1, false)));
+	assert_true(isnan(p_of_new_work(0.5, true)));
+	assert_true(isnan(p_of_new_work(0, false))); /* it has none */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_has_a_bit),
 		cmocka_unit_test_setup(each_is_turned_off_by_its_name, begin),
+		cmocka_unit_test_setup(new_work_is_judged_by_its_pace, begin),
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);
 }
