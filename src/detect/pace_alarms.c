@@ -154,3 +154,14 @@ double pace_alarms_height(const struct pace_tail *tails, double least_effect,
 	return fmax(0,
 		    t.start + t.scale * t.known * (pow(t.rate / alarms_per_hour, 1 / t.known) - 1));
 }
+
+double pace_alarms_windows(const struct pace_tail *tails, double sigma, double least_effect,
+			   double alarms_per_hour, double slowdown)
+{
+	const struct pace_judge known = {.len = 60};
+	double loss = log(slowdown);
+	double more = fmin(loss / pace_judge_sigma(&known, sigma), PACE_MOST) - PACE_SLACK;
+	if (loss < -log1p(-least_effect) || !(more > 0))
+		return INFINITY;
+	return floor(pace_alarms_height(tails, least_effect, alarms_per_hour) / more) + 1;
+}

@@ -53,3 +53,8 @@ void pace_alarms_learn(struct pace_tail ret[PACE_TAILS], double *ret_sigma,
  * tails that are all 0, where nothing was learned, that of normal independent windows. */
 double pace_alarms_height(const struct pace_tail *tails, double least_effect,
 			  double alarms_per_hour);
+
+/* After how many windows work is told that takes `slowdown` times as long as usual, in a launch
+ * that is known for a minute; INFINITY: never. sigma: of the model. */
+double pace_alarms_windows(const struct pace_tail *tails, double sigma, double least_effect,
+			   double alarms_per_hour, double slowdown);

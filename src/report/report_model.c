@@ -7,6 +7,8 @@
 
 #include "base/human.h"
 #include "detect/numbers_json.h"
+#include "detect/pace_alarms.h"
+#include "incident/detector.h"
 #include "report/report_json.h"
 
 static const char *const covariance_names[GMM_COVARIANCES] = GMM_COVARIANCE_NAMES;
@@ -105,6 +107,29 @@ static json_t *suspects_json(const struct learned *l)
 	return list;
 }
 
+/* What is told where detect is asked for one alarm an hour and given no least effect. */
+static const double slowdowns[] = {1.2, 1.5, 2};
+#define SLOWDOWNS (sizeof(slowdowns) / sizeof(slowdowns[0]))
+
+static double told_after_s(const struct model *m, double slowdown)
+{
+	const struct model_clock *c = &m->clock;
+	return pace_alarms_windows(c->tails, c->sigma, LEAST_EFFECT, 1, slowdown) *
+	       (double)m->window_ns / 1e9;
+}
+
+static json_t *told_json(const struct model *m)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < SLOWDOWNS && m->clock.layer < DETECT_LAYERS; i++) {
+		json_t *o = json_object();
+		json_object_set_new(o, "slowdown_ratio", real_json(slowdowns[i]));
+		json_object_set_new(o, "after_s", real_json(told_after_s(m, slowdowns[i])));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 json_t *learned_json(const struct learned *l)
 {
 	const struct model *m = &l->model;
@@ -118,13 +143,14 @@ json_t *learned_json(const struct learned *l)
 	json_object_set_new(o, "counters", report_number_json(m->counters.len));
 	json_object_set_new(o, "regimes", report_number_json(m->regimes.len));
 	json_object_set_new(o, "suspects", suspects_json(l));
+	json_object_set_new(o, "told", told_json(m));
 	json_object_set_new(o, "layers", layers_json(l));
 	return o;
 }
 
 /* ---- text ---- */
 
-enum { COLUMN_VALUE = 22, SUSPECTS_SHOWN = 8 };
+enum { COLUMN_VALUE = 22, SUSPECTS_SHOWN = 8, LATE_S = 10 };
 
 /* Text at the right of a column, cut to it. */
 static void cell(FILE *out, const char *s, size_t columns)
@@ -245,6 +271,29 @@ static void print_suspects(FILE *out, const struct learned *l)
 		fputc('\n', out);
 }
 
+/* How much has to be lost for an alarm is learned from what the recordings lost: of a few minutes,
+ * or where the host was busy, that is much. */
+static void print_told(FILE *out, const struct model *m)
+{
+	bool slow = false;
+	if (m->clock.layer == DETECT_LAYERS)
+		return;
+	fprintf(out, "\n  at one alarm an hour, work is told that takes");
+	for (size_t i = 0; i < SLOWDOWNS; i++) {
+		double after = told_after_s(m, slowdowns[i]);
+		fprintf(out, "%s %.3g x as long", i ? "," : "", slowdowns[i]);
+		if (isfinite(after))
+			fprintf(out, " after %.3g s", after);
+		else
+			fprintf(out, " never");
+		slow |= slowdowns[i] > 1.4 && after > LATE_S;
+	}
+	fputc('\n', out);
+	if (slow)
+		fprintf(out, "  that is late: the recordings are short, or were slow for a while "
+			     "themselves; learn from more of them\n");
+}
+
 void learned_text(FILE *out, unsigned width, const struct learned *l)
 {
 	const struct model *m = &l->model;
@@ -259,4 +308,5 @@ void learned_text(FILE *out, unsigned width, const struct learned *l)
 		m->regimes.len, m->regimes.len == 1 ? "mix of work" : "mixes of work");
 	print_suspects(out, l);
 	print_layers(out, l);
+	print_told(out, m);
 }

@@ -166,7 +166,7 @@ def recordings_give_a_mixture_of_each_layer(folder):
     assert not layers["nccl"]["learned"] and "are needed" in layers["nccl"]["why_not"]
     text = eacgm("learn", *paths, "-o", folder / "again.model").stdout.splitlines()
     assert text[0].startswith(f"{folder}/again.model: learned from "), text[0]
-    rows = {line.split()[0]: line for line in text[4:]}
+    rows = {line.split()[0]: line for line in text[4:] if line.strip()}
     assert rows["torch"].split()[1] == str(torch["keys"]) and "slowdown" in rows["torch"]
     assert "not learned: 0 rows were recorded" in rows["nccl"], rows["nccl"]
     assert (folder / "m.model").read_bytes() == (folder / "again.model").read_bytes()
@@ -267,6 +267,17 @@ def failures_say_what_is_wrong(folder):
     os.unlink(folder / "short.eacgm")
     fails("x.csv", "-o", "/nonexistent/m", says="cannot write '/nonexistent/m': No such file")
     assert set(os.listdir(folder)) == {"x.csv", "text.csv", "wide.csv", "bare.csv"}
+
+
+@test
+def a_model_says_how_soon_it_tells(folder):
+    job(folder / "clean.eacgm", 1, 90)
+    done = eacgm("learn", folder / "clean.eacgm", "-o", folder / "m.model")
+    assert "at one alarm an hour, work is told that takes 1.2 x as long after " in done.stdout
+    told = learned(folder / "clean.eacgm")["told"]
+    assert [t["slowdown_ratio"] for t in told] == [1.2, 1.5, 2], told
+    after = [t["after_s"] for t in told]
+    assert after[0] >= after[1] >= after[2] >= 1, told
 
 
 if __name__ == "__main__":

@@ -190,12 +190,29 @@ static void without_a_model(void **state)
 	assert_true(often > 0 && seldom > often && seldom < 20);
 }
 
+/* sigma 0.03 and the launch's 0.022: s is 0.038. */
+static void how_soon(void **state)
+{
+	struct pace_tail tails[PACE_TAILS];
+	(void)state;
+	for (size_t e = 0; e < PACE_TAILS; e++)
+		tails[e] = (struct pace_tail){.start = 3, .scale = 0.5, .known = 65, .rate = 60};
+	double height = pace_alarms_height(tails, 0.1, 1); /* 5.1 */
+	assert_true(height > 5 && height < 5.3);
+	assert_true(
+		isinf(pace_alarms_windows(tails, 0.03, 0.1, 1, 1.1))); /* too little for anyone */
+	assert_true(pace_alarms_windows(tails, 0.03, 0.1, 1, 1.2) == 2);
+	assert_true(pace_alarms_windows(tails, 0.03, 0.1, 1, 2) == 1);
+	assert_true(isinf(pace_alarms_windows(tails, 0.3, 0.1, 1, 1.2)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_asked_for),
 		cmocka_unit_test(what_is_slow),
 		cmocka_unit_test(without_a_model),
+		cmocka_unit_test(how_soon),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
