@@ -6,7 +6,8 @@ looking at what was missed.
     by_second.py --eacgm build/eacgm --model M CLEAN RUN     of folders of lab/faults/run.py
 
 A line a second: the job's speed by its own log, whether it was slow (evaluate.py), the fault that was
-on, the pace of each process (! where it was told), and the layers that were told."""
+on, the pace of each process (! where it was told), and the layers that were told. Last, how near the
+first process's pace comes to the log, but for a constant of the run."""
 
 import argparse
 import collections
@@ -14,6 +15,7 @@ import glob
 import gzip
 import json
 import os
+import statistics
 
 import evaluate
 
@@ -54,6 +56,16 @@ def faults_of(run):
     return ret
 
 
+def near(paces, speeds):
+    ratios = [paces[s] / v for s, v in speeds.items() if s in paces and v > 0.02]
+    if not ratios:
+        return "no pace"
+    middle = statistics.median(ratios)
+    off = sorted(abs(r / middle - 1) for r in ratios)
+    return "pace over speed: half of %d seconds within %.1f %%, nine of ten within %.0f %%" % (
+        len(off), 100 * off[len(off) // 2], 100 * off[len(off) * 9 // 10])
+
+
 def main():
     args = arguments()
     run, clean, rows, anomalies = (judged if args.eacgm else packed)(args)
@@ -72,6 +84,8 @@ def main():
         print("%4d  %5.2f  %-4s  %-24s  %s  %s" % (
             s - first, speeds[s], "slow" if slow[s] else "", faults.get(s, ""),
             "  ".join(paces[s].get(key, "     -") for key in columns), ",".join(sorted(told[s]))))
+    print(near({s: float(of[columns[0]].rstrip("! ")) for s, of in paces.items()
+                if columns and columns[0] in of}, speeds))
     for a in anomalies[:args.anomalies]:
         print("incident %d, %s, pid %s, %.1f to %.1f: %s" % (
             a["incident"], a["layer"], a["pid"], a["start_ns"] / SECOND - first,

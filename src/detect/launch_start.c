@@ -1,37 +1,14 @@
 /* launch_start.c - windows at the beginning of launches. */
 #include "detect/launch_start.h"
 
-#include <math.h>
 #include <stdbool.h>
-
-#include "base/buffer.h"
-#include "base/stats.h"
 
 #define QUICK_WINDOWS 3
 #define SLOW	      0.105 /* -ln 0.9 */
 
-static size_t launch_len(const struct paced *w, size_t n)
-{
-	size_t len = 1;
-	while (len < n && w[len].recording == w->recording && w[len].pid == w->pid)
-		len++;
-	return len;
-}
-
-static double usual_of(const struct paced *w, size_t len)
-{
-	double *sorted = xcalloc(len, sizeof(*sorted)), centre, sigma;
-	for (size_t i = 0; i < len; i++)
-		sorted[i] = w[i].ln_pace;
-	stats_sort(sorted, len);
-	stats_shorth_sorted(sorted, len, &centre, &sigma);
-	free(sorted);
-	return centre;
-}
-
 static uint64_t start_of(const struct paced *w, size_t len, uint64_t window_ns)
 {
-	double usual = usual_of(w, len);
+	double usual = paced_usual(w, len);
 	size_t quick = 0, i = 0;
 	if (w[0].ln_pace > usual - SLOW)
 		return 0;
@@ -48,7 +25,7 @@ uint64_t launch_start_ns(const struct paced *windows, size_t n, uint64_t window_
 {
 	uint64_t longest = 0;
 	for (size_t i = 0, len; i < n; i += len) {
-		len = launch_len(windows + i, n - i);
+		len = paced_launch(windows + i, n - i);
 		uint64_t took = start_of(windows + i, len, window_ns);
 		longest = took > longest ? took : longest;
 	}
@@ -60,7 +37,7 @@ size_t launch_start_leave_out(struct paced *windows, size_t n, uint64_t start_ns
 	size_t kept = 0;
 	for (size_t i = 0, len; i < n; i += len) {
 		uint64_t first_ns = windows[i].start_ns;
-		len = launch_len(windows + i, n - i);
+		len = paced_launch(windows + i, n - i);
 		for (size_t k = i; k < i + len; k++)
 			if (windows[k].start_ns >= first_ns + start_ns)
 				windows[kept++] = windows[k];

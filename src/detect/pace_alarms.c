@@ -13,30 +13,32 @@
 
 const double pace_effects[PACE_TAILS] = {0, 0.025, 0.05, 0.1, 0.2};
 
-static size_t launch_len(const struct paced *w, size_t n)
+size_t paced_launch(const struct paced *windows, size_t n)
 {
 	size_t len = 1;
-	while (len < n && w[len].recording == w->recording && w[len].pid == w->pid)
+	while (len < n && windows[len].recording == windows->recording &&
+	       windows[len].pid == windows->pid)
 		len++;
 	return len;
 }
 
-static double offset_of(const struct paced *w, size_t len, double *sorted)
+double paced_usual(const struct paced *windows, size_t n)
 {
-	double centre, sigma;
-	for (size_t i = 0; i < len; i++)
-		sorted[i] = w[i].ln_pace;
-	stats_sort(sorted, len);
-	stats_shorth_sorted(sorted, len, &centre, &sigma);
+	double *sorted = xcalloc(n, sizeof(*sorted)), centre, sigma;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = windows[i].ln_pace;
+	stats_sort(sorted, n);
+	stats_shorth_sorted(sorted, n, &centre, &sigma);
+	free(sorted);
 	return centre;
 }
 
 static double sigma_within(const struct paced *windows, size_t n)
 {
-	double *all = xcalloc(2 * n + 1, sizeof(*all)), *sorted = all + n, centre, sigma;
+	double *all = xcalloc(n + 1, sizeof(*all)), centre, sigma;
 	for (size_t i = 0, len; i < n; i += len) {
-		len = launch_len(windows + i, n - i);
-		double offset = offset_of(windows + i, len, sorted);
+		len = paced_launch(windows + i, n - i);
+		double offset = paced_usual(windows + i, len);
 		for (size_t k = i; k < i + len; k++)
 			all[k] = windows[k].ln_pace - offset;
 	}
@@ -55,7 +57,6 @@ struct calibration {
 	uint32_t recordings;
 	uint64_t window_ns;
 	double sigma;
-	double *sorted;
 };
 
 static void judge_launch(peaks *ret, const struct calibration *c, size_t from, size_t len,
@@ -63,7 +64,7 @@ static void judge_launch(peaks *ret, const struct calibration *c, size_t from, s
 {
 	const struct paced *w = c->windows + from;
 	double further = c->recordings > 1 ? 1.0 / (c->recordings - 1) : 0;
-	double more = further * offset_of(w, len, c->sorted), least = -log1p(-least_effect);
+	double more = further * paced_usual(w, len), least = -log1p(-least_effect);
 	/* s of a launch that is known: else short ones would make sums lower than long ones have */
 	const struct pace_judge known = {.len = PACE_KEPT};
 	double before = 0, sigma = pace_judge_sigma(&known, c->sigma);
@@ -87,7 +88,7 @@ static double hours_of(const struct paced *windows, size_t n, uint64_t window_ns
 {
 	size_t sum = 0, longest = 0;
 	for (size_t i = 0, len; i < n; i += len) {
-		len = launch_len(windows + i, n - i);
+		len = paced_launch(windows + i, n - i);
 		longest = len > longest ? len : longest;
 		if (i + len == n || windows[i + len].recording != windows[i].recording) {
 			sum += longest;
@@ -128,19 +129,17 @@ void pace_alarms_learn(struct pace_tail ret[PACE_TAILS], double *ret_sigma,
 		       const struct paced *windows, size_t n, uint32_t recordings,
 		       uint64_t window_ns)
 {
-	struct calibration c = {windows, recordings, window_ns, sigma_within(windows, n),
-				xcalloc(n + 1, sizeof(double))};
+	struct calibration c = {windows, recordings, window_ns, sigma_within(windows, n)};
 	for (size_t e = 0; e < PACE_TAILS; e++) {
 		peaks p = {0};
 		for (size_t i = 0, len; i < n; i += len) {
-			len = launch_len(windows + i, n - i);
+			len = paced_launch(windows + i, n - i);
 			judge_launch(&p, &c, i, len, pace_effects[e]);
 		}
 		tail_of(&ret[e], &p, hours_of(windows, n, window_ns));
 		vec_free(&p);
 	}
 	*ret_sigma = c.sigma;
-	free(c.sorted);
 }
 
 /* Of nothing that was learned: normal windows, half of which begin a stretch. */

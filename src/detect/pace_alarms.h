@@ -43,6 +43,11 @@ struct paced {
 	double ln_pace;
 };
 
+/* How many of the windows, from the first on, are of its launch; and the middle of the shortest
+ * interval that holds 40 % of their ln pace. n is at least 1. */
+size_t paced_launch(const struct paced *windows, size_t n);
+double paced_usual(const struct paced *windows, size_t n);
+
 /* Sets the tails, and *ret_sigma: by how much windows of one launch differ. recordings: how many.
  */
 void pace_alarms_learn(struct pace_tail ret[PACE_TAILS], double *ret_sigma,
