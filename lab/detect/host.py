@@ -6,12 +6,14 @@ laboratory side by side, judges them on all cores, and packs what came out into 
     host.py --eacgm ./eacgm --work WORK --out OUT --seconds 555 --call 1
     host.py --eacgm ./eacgm --work WORK --out OUT --seconds 555 --call 2
     host.py --eacgm ./eacgm --work WORK --out OUT --seconds 300 --judge-only
+    host.py --eacgm ./eacgm --work WORK --out OUT --learned EARLIER --lane peft_gpu:test/41/3
 
 A lane is a workload with its runs, one after the other, on cores of its own: as many as the job
 wants, and one for whoever records. Lanes begin as cores become free, and no more than --gpu-at-once
 of them are on the GPU; where it is more than one, faults that the others would feel are left out. A
 run that would not end in time is made shorter, or not at all. What is whole is kept in WORK: a later
-call goes on with it, with other seeds, and judges all that is there.
+call goes on with it, with other seeds, and judges all that is there. Clean runs may also be those of
+an earlier call on another machine, whose packed files lie unpacked in EARLIER: its models judge.
 
 Judged is by evaluate.py and slow_calls.py; beside it, how many alarms clean runs have at rates that
 were asked for, by models of so many launches. A failure costs a line."""
@@ -72,6 +74,8 @@ def arguments():
     p.add_argument("--smoke", action="store_true", help="each workload once, a line of each")
     p.add_argument("--with-faults", action="store_true",
                    help="smoke: another run of each with all its faults, briefly")
+    p.add_argument("--learned", metavar="DIR", help="what an earlier call packed, unpacked: its "
+                   "models judge the workloads that have no clean run here")
     p.add_argument("--judge-only", action="store_true", help="record nothing")
     p.add_argument("--call", type=int, default=1, metavar="N",
                    help="its seeds, and its workloads if neither --workloads nor --lane is given")
@@ -597,11 +601,34 @@ class Judging:
     def add_all(self):
         for workload, runs in self.by.items():
             clean = sorted((r for r in runs if r.plan == "clean"), key=lambda r: r.seed)
-            if not clean:
+            if not clean and not self.add_learned(workload, runs):
                 self.say("%s: there is no clean run to learn from" % workload)
-                continue
             for n in range(1, len(clean) + 1):
                 self.add_model(workload, runs, clean, n)
+
+    def add_learned(self, workload, runs):
+        """By an earlier call's model of all its clean runs. Returns whether there is one."""
+        if not self.args.learned:
+            return False
+        root = os.path.join(self.args.learned, "runs")
+        learned = [evaluate.Run(os.path.join(root, name)) for name in sorted(os.listdir(root))
+                   if name.startswith(workload + "-clean-")]
+        name = "%s-%d.model" % (workload, len(learned))
+        model = os.path.join(self.args.learned, "models", name)
+        if not learned or not os.path.exists(model):
+            return False
+        self.learned[name] = [r.name for r in learned]
+        self.add_judged(runs, learned, model)
+        return True
+
+    def add_judged(self, runs, learned, model, after=None):
+        for run in runs:
+            self.tasks.add(1, "judge " + run.name, judge_run, self.args.eacgm, run, learned, model,
+                           self.options, os.path.join(self.kept, run.name + ".json.gz"), after=after)
+            if any(e["fault"] in EXACT for e in run.episodes):
+                self.tasks.add(2, "calls " + run.name, slow_calls_of, self.args.eacgm, run, model,
+                               self.options, os.path.join(self.args.work, "events-" + run.name),
+                               after=after)
 
     def add_model(self, workload, runs, clean, n):
         """Of the first n launches. By that of all of them what is not clean is judged, by that of all
@@ -613,13 +640,7 @@ class Judging:
             clean[-1:] if n == len(clean) - 1 else []
         self.learned[name] = [r.name for r in learned]
         self.tasks.add(0 if judged else 3, name, learn, eacgm, learned, model)
-        for run in judged:
-            self.tasks.add(1, "judge " + run.name, judge_run, eacgm, run, learned, model,
-                           self.options, os.path.join(self.kept, run.name + ".json.gz"), after=name)
-            if any(e["fault"] in EXACT for e in run.episodes):
-                self.tasks.add(2, "calls " + run.name, slow_calls_of, eacgm, run, model,
-                               self.options, os.path.join(self.args.work, "events-" + run.name),
-                               after=name)
+        self.add_judged(judged, learned, model, after=name)
         if n == len(clean):
             self.add_contaminated(workload, [r for r in runs if r.plan == "test"], clean)
         for run in clean[n:]:
