@@ -3,19 +3,8 @@
 
 #include "analyze/account.h"
 #include "analyze/process_index.h"
+#include "analyze/stretches.h"
 #include "base/map64.h"
-
-/* Times of one key, a thread or process. */
-struct keyed_stretch {
-	uint32_t key;
-	uint64_t start_ns, end_ns;
-};
-
-/* Of many keys: by key, then start; none overlaps another of its key. */
-struct stretches {
-	VEC(struct keyed_stretch) all;
-	struct map64 of; /* key -> first << 32 | number */
-};
 
 /* Samples of one thread by what was running. */
 struct running {
@@ -63,17 +52,8 @@ bool account_clip(struct m_wait *w, const struct account_thread *th);
 void account_cut_phases(struct account *a, const struct row_source *s, const struct timeline *t,
 			uint64_t from_ns, uint64_t to_ns);
 
-/* account_stretches.c: sorts and joins what was put into all. */
-void stretches_end(struct stretches *s);
-void stretches_free(struct stretches *s);
-uint64_t stretches_within(const struct stretches *s, uint32_t key, uint64_t from_ns,
-			  uint64_t to_ns);
-/* Calls of threads that have a place. */
+/* account_samples.c: calls of threads that have a place. */
 void syncs_load(struct accounting *a, const struct timeline *t);
-
-/* Puts what of a time lies in the stretches of one key under another key into *to. */
-void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches *of, uint32_t key,
-		   uint64_t from_ns, uint64_t to_ns);
 
 /* account_compilers.c */
 void compiles_load(struct accounting *a, const struct row_source *s);

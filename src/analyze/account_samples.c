@@ -115,6 +115,19 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 	}
 }
 
+void syncs_load(struct accounting *a, const struct timeline *t)
+{
+	for (size_t i = 0; i < t->calls.len; i++) {
+		const struct timeline_call *c = &t->calls.data[i];
+		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
+		uint64_t unused;
+		if (timeline_call_waits(t, k) && map64_get(&a->place_of, k->thread, &unused))
+			*vec_push(&a->syncs.all) =
+				(struct keyed_stretch){k->thread, c->start_ns, c->end_ns};
+	}
+	stretches_end(&a->syncs);
+}
+
 void account_read_samples(struct accounting *a, const struct row_source *s)
 {
 	struct reading r = {a, xcalloc(a->t->stacks.len + 1, 1)};

@@ -1,8 +1,7 @@
-/* account_stretches.c - stretches of time by thread or process, to be asked how much of a time they
- * take; and those of calls that wait for the GPU. */
-#include <stdlib.h>
+/* stretches.c - stretches of time in order, joined where they touch. */
+#include "analyze/stretches.h"
 
-#include "analyze/account_impl.h"
+#include <stdlib.h>
 
 static int compare_stretches(const void *a, const void *b)
 {
@@ -85,17 +84,4 @@ void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches
 			.key = to_key,
 			.start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
 			.end_ns = s->end_ns < to_ns ? s->end_ns : to_ns};
-}
-
-void syncs_load(struct accounting *a, const struct timeline *t)
-{
-	for (size_t i = 0; i < t->calls.len; i++) {
-		const struct timeline_call *c = &t->calls.data[i];
-		const struct timeline_call_kind *k = timeline_call_kind_of(t, c);
-		uint64_t unused;
-		if (timeline_call_waits(t, k) && map64_get(&a->place_of, k->thread, &unused))
-			*vec_push(&a->syncs.all) =
-				(struct keyed_stretch){k->thread, c->start_ns, c->end_ns};
-	}
-	stretches_end(&a->syncs);
 }
