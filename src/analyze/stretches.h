@@ -1,4 +1,5 @@
-/* stretches.h - stretches of time by thread or process, to be asked how much of a time they take. */
+/* stretches.h - stretches of time by thread or process, to be asked how much of a time they take.
+ */
 #pragma once
 
 #include <stdint.h>

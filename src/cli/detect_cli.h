@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "detect/model.h"
 #include "export/anomaly_slices.h"
+#include "incident/anomaly_list.h"
 #include "recording/recording.h"
 
 /* A file is a table of numbers if its name ends in ".csv", else a recording. */
@@ -39,6 +40,9 @@ int detect_rows(const struct detect_options *o, const struct model *m, uint64_t 
 		struct err *e);
 int detect_recording(const struct detect_options *o, const struct model *m, uint64_t *ret_found,
 		     struct err *e);
+/* Judges a recording, with its progress on a terminal. */
+void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *reader,
+		      const struct anomaly_list_options *o);
 /* A recording's anomalies for a timeline; model_path NULL: by its own beginning; that nothing could
  * be judged is said on standard error. 0, or negative errno with the sentence: the model cannot be
  * used. ret is written on success only. */

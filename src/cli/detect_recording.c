@@ -77,8 +77,8 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 	progress_step(ctx, done, total);
 }
 
-static void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *reader,
-			     const struct anomaly_list_options *o)
+void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *reader,
+		      const struct anomaly_list_options *o)
 {
 	struct anomaly_list_options shown = *o;
 	struct progress progress;

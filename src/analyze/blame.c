@@ -1,0 +1,200 @@
+/* blame.c - what each owner has of a slow time, less what it has of a usual one. */
+#include "analyze/blame.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/blame_split.h"
+
+/* One owner's time; of threads that ran, what they ran is told by split. */
+struct owned {
+	struct blame_owner owner;
+	double ns;
+};
+
+struct tally {
+	struct map64 place_of; /* hash of an owner -> index + 1 */
+	VEC(struct owned) list;
+	VEC(struct blame_run) runs;
+	double length_ns; /* of its stretches */
+};
+
+static uint64_t owner_hash(const struct blame_owner *o)
+{
+	uint64_t h = hash_u64((uint64_t)o->kind << 40 | (uint64_t)o->via << 32 | o->thread);
+	return hash_u64(h ^ hash_u64((uint64_t)o->pid << 32 | o->frame));
+}
+
+static void add_owner(struct tally *t, const struct blame_owner *o, double ns)
+{
+	uint64_t at, hash = owner_hash(o);
+	if (!map64_get(&t->place_of, hash, &at)) {
+		at = t->list.len;
+		map64_set(&t->place_of, hash, at);
+		*vec_push(&t->list) = (struct owned){.owner = *o};
+	}
+	t->list.data[at].ns += ns;
+}
+
+static double owner_ns(const struct tally *t, const struct blame_owner *o)
+{
+	uint64_t at;
+	return map64_get(&t->place_of, owner_hash(o), &at) ? t->list.data[at].ns : 0;
+}
+
+static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
+{
+	add_owner(ctx, o, (double)ns);
+}
+
+static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
+{
+	struct tally *t = ctx;
+	const struct blame_owner o = {
+		.kind = BLAME_RUNS, .via = (uint8_t)via, .thread = thread, .frame = BLAME_NO_FRAME};
+	add_owner(t, &o, (double)(to_ns - from_ns));
+	*vec_push(&t->runs) = (struct blame_run){
+		.thread = thread, .via = (uint8_t)via, .from_ns = from_ns, .to_ns = to_ns};
+}
+
+static void tally_make(struct tally *t, const struct blame_world *w, const struct blame_span *spans,
+		       size_t n)
+{
+	const struct blame_found found = {.ctx = t, .owns = on_owner, .runs = on_run};
+	for (size_t i = 0; i < n; i++) {
+		blame_walk(w, spans[i].thread, spans[i].from_ns, spans[i].to_ns, &found);
+		t->length_ns += (double)(spans[i].to_ns - spans[i].from_ns);
+	}
+}
+
+static void tally_free(struct tally *t)
+{
+	map64_free(&t->place_of);
+	vec_free(&t->list);
+	vec_free(&t->runs);
+}
+
+/* ---- the excess ---- */
+
+/* A thread that ran longer, and its parts, which add up to the whole of that. */
+struct split_run {
+	struct blame_owner owner;
+	struct blame_split split;
+};
+
+struct comparing {
+	const struct blame_world *w;
+	struct tally slow, usual;
+	double scale; /* of usual time to that of as much work */
+	VEC(struct split_run) splits;
+};
+
+static bool is_run(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RUNS;
+}
+
+static const struct blame_split *split_of(struct comparing *c, const struct blame_owner *o)
+{
+	for (size_t i = 0; i < c->splits.len; i++)
+		if (c->splits.data[i].owner.thread == o->thread &&
+		    c->splits.data[i].owner.via == o->via)
+			return &c->splits.data[i].split;
+	struct split_run *s = vec_push(&c->splits);
+	*s = (struct split_run){.owner = *o};
+	blame_split_make(
+		&s->split, c->w, o,
+		&(struct blame_runs){c->slow.runs.data, c->slow.runs.len, owner_ns(&c->slow, o)},
+		&(struct blame_runs){c->usual.runs.data, c->usual.runs.len,
+				     c->scale * owner_ns(&c->usual, o)});
+	return &s->split;
+}
+
+static void add_part(struct blame *b, const struct blame_owner *o, double ns, double whole_ns,
+		     double usual_ns)
+{
+	*vec_push(&b->parts) = (struct blame_part){
+		.owner = *o, .ns = ns, .whole_ns = whole_ns, .usual_ns = usual_ns};
+}
+
+/* One owner has so much more than usual. */
+static void add_more(struct comparing *c, struct blame *b, const struct owned *o, double usual_ns)
+{
+	double more = o->ns - usual_ns;
+	if (!is_run(&o->owner)) {
+		add_part(b, &o->owner, more, o->ns, usual_ns);
+		return;
+	}
+	const struct blame_split *s = split_of(c, &o->owner);
+	double left = more;
+	for (size_t i = 0; i < s->parts.len; i++) {
+		const struct blame_split_part *p = &s->parts.data[i];
+		double ns = more * p->ratio;
+		add_part(b, &p->owner, ns, p->whole_ns, p->usual_ns);
+		left -= ns;
+	}
+	b->unexplained_ns += left > 0 ? left : 0;
+}
+
+static int by_ns(const void *a, const void *b)
+{
+	const struct blame_part *x = a, *y = b;
+	return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+static void compare(struct comparing *c, struct blame *b, const struct tally *slow, double usual_ns,
+		    double scale)
+{
+	double more = 0, less = 0;
+	*b = (struct blame){.whole_ns = slow->length_ns, .usual_ns = usual_ns};
+	for (size_t i = 0; i < slow->list.len; i++) {
+		const struct owned *o = &slow->list.data[i];
+		double was = scale * owner_ns(&c->usual, &o->owner);
+		more += fmax(0, o->ns - was);
+		less += fmax(0, was - o->ns);
+		if (o->ns > was)
+			add_more(c, b, o, was);
+	}
+	for (size_t i = 0; i < c->usual.list.len; i++)
+		if (owner_ns(slow, &c->usual.list.data[i].owner) == 0)
+			less += scale * c->usual.list.data[i].ns;
+	double shrink = more > 0 ? fmax(0, slow->length_ns - usual_ns) / more : 0;
+	shrink = fmin(shrink, 1);
+	for (size_t i = 0; i < b->parts.len; i++)
+		b->parts.data[i].ns *= shrink;
+	b->unexplained_ns *= shrink;
+	b->absorbed_ns = less;
+	if (b->parts.len)
+		qsort(b->parts.data, b->parts.len, sizeof(*b->parts.data), by_ns);
+}
+
+void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
+		const struct blame_span *slow, size_t n, const struct blame_span *usual, size_t m)
+{
+	struct comparing c = {.w = w};
+	double usual_ns = 0;
+	for (size_t i = 0; i < n; i++)
+		usual_ns += slow[i].usual_ns;
+	tally_make(&c.slow, w, slow, n);
+	tally_make(&c.usual, w, usual, m);
+	c.scale = c.usual.length_ns > 0 ? usual_ns / c.usual.length_ns : 0;
+	compare(&c, ret, &c.slow, usual_ns, c.scale);
+	for (size_t i = 0; each && i < n; i++) {
+		struct tally one = {0};
+		tally_make(&one, w, &slow[i], 1);
+		compare(&c, &each[i], &one, slow[i].usual_ns,
+			usual_ns > 0 ? c.scale * slow[i].usual_ns / usual_ns : 0);
+		tally_free(&one);
+	}
+	for (size_t i = 0; i < c.splits.len; i++)
+		blame_split_free(&c.splits.data[i].split);
+	vec_free(&c.splits);
+	tally_free(&c.slow);
+	tally_free(&c.usual);
+}
+
+void blame_free(struct blame *b)
+{
+	vec_free(&b->parts);
+	*b = (struct blame){0};
+}

@@ -1,0 +1,57 @@
+/* blame_impl.h - what the files that make blame share. */
+#pragma once
+
+#include "analyze/blame.h"
+#include "analyze/stretches.h"
+
+/* A wait as the walk needs it: who ended it is a thread of the job, or nobody. */
+struct blame_wait {
+	uint64_t start_ns, woken_ns, end_ns;
+	uint32_t thread, waker; /* index into the thread table; UINT32_MAX: nobody known */
+	uint32_t rival_pid, rival;
+	uint8_t reason;
+	bool sliced; /* one of several for the interpreter's lock, that is asked for again and again
+		      */
+};
+
+struct blame_sample {
+	uint64_t time_ns, weight_ns;
+	uint32_t thread;
+	uint32_t frame;
+	uint8_t kind; /* BLAME_RUNS, BLAME_COLLECTS, BLAME_FAULTS */
+};
+
+struct blame_world {
+	const struct rec_tables *t;
+	VEC(struct blame_wait) waits;	   /* by thread, then start */
+	VEC(struct blame_sample) samples;  /* by thread, then time */
+	struct map64 waits_of, samples_of; /* thread -> first << 32 | number */
+	struct stretches syncs;		   /* by thread: calls that wait for the GPU */
+	struct stretches works, ranks;	   /* by process: kernels that work; those of collectives */
+	struct map64 job;		   /* processes that are recorded */
+	struct map64 on_gpu;		   /* processes with spans */
+};
+
+const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t thread,
+					size_t *ret_n);
+const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_t thread,
+					    size_t *ret_n);
+
+/* A stretch in which a thread ran, and how the walk came there. */
+struct blame_run {
+	uint32_t thread, span;
+	uint8_t via;
+	uint64_t from_ns, to_ns;
+};
+
+/* Where what the walk finds goes. */
+struct blame_found {
+	void *ctx;
+	void (*owns)(void *ctx, const struct blame_owner *owner, uint64_t ns);
+	void (*runs)(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns,
+		     uint64_t to_ns);
+};
+
+/* blame_walk.c: whose each instant of the thread's time is. */
+void blame_walk(const struct blame_world *w, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		const struct blame_found *found);

@@ -1,0 +1,220 @@
+/* blame_walk.c - goes through a thread's time along what it waited for. */
+#include "analyze/blame_impl.h"
+
+#define WALK_DEEPEST 4 /* threads that wait for each other */
+
+struct walker {
+	const struct blame_world *w;
+	const struct blame_found *found;
+};
+
+static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		 enum blame_via via, unsigned depth);
+
+static void owns(const struct walker *k, uint8_t kind, enum blame_via via, uint32_t thread,
+		 uint64_t ns)
+{
+	if (ns)
+		k->found->owns(k->found->ctx,
+			       &(struct blame_owner){.kind = kind,
+						     .via = (uint8_t)via,
+						     .thread = thread,
+						     .frame = BLAME_NO_FRAME},
+			       ns);
+}
+
+static enum blame_kind kind_of_reason(uint8_t reason)
+{
+	static const uint8_t kinds[WAIT_REASONS] = {
+		[WAIT_OTHER] = BLAME_OTHER,	[WAIT_PREEMPTED] = BLAME_NO_CPU,
+		[WAIT_FUTEX] = BLAME_LOCK,	[WAIT_GIL] = BLAME_GIL,
+		[WAIT_DISK] = BLAME_DISK,	[WAIT_PAGE_FAULT] = BLAME_MEMORY,
+		[WAIT_NETWORK] = BLAME_NETWORK, [WAIT_POLL] = BLAME_POLL,
+		[WAIT_PIPE] = BLAME_PIPE,	[WAIT_SLEEP] = BLAME_SLEEP,
+		[WAIT_CHILD] = BLAME_CHILD,	[WAIT_GPU] = BLAME_GPU,
+		[WAIT_HELD] = BLAME_HELD,	[WAIT_STOPPED] = BLAME_STOPPED,
+		[WAIT_SIGNAL] = BLAME_SIGNAL,
+	};
+	return reason < WAIT_REASONS ? (enum blame_kind)kinds[reason] : BLAME_OTHER;
+}
+
+/* ---- could run ---- */
+
+static void no_cpu(const struct walker *k, const struct blame_wait *m, enum blame_via via,
+		   uint64_t ns)
+{
+	uint64_t unused;
+	struct blame_owner o = {.kind = BLAME_NO_CPU,
+				.via = (uint8_t)via,
+				.thread = m->thread,
+				.frame = BLAME_NO_FRAME};
+	if (!ns)
+		return;
+	if (m->rival_pid) {
+		bool own = map64_get(&k->w->job, m->rival_pid, &unused);
+		o = (struct blame_owner){.kind = own ? BLAME_SIBLING : BLAME_RIVAL,
+					 .via = (uint8_t)via,
+					 .thread = UINT32_MAX,
+					 .pid = m->rival_pid,
+					 .name = m->rival,
+					 .frame = BLAME_NO_FRAME};
+	}
+	k->found->owns(k->found->ctx, &o, ns);
+}
+
+/* ---- the GPU ---- */
+
+/* In a call that waits for the GPU, on the CPU or off. */
+static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		enum blame_via via)
+{
+	const struct blame_world *w = k->w;
+	uint32_t pid = w->t->threads.data[thread].pid;
+	if (!blame_knows_gpu(w, pid)) {
+		owns(k, BLAME_GPU, via, thread, to_ns - from_ns);
+		return;
+	}
+	uint64_t works = stretches_within(&w->works, pid, from_ns, to_ns);
+	uint64_t ranks = stretches_within(&w->ranks, pid, from_ns, to_ns);
+	uint64_t all = to_ns - from_ns;
+	works = works < all ? works : all;
+	ranks = ranks < all - works ? ranks : all - works;
+	owns(k, BLAME_GPU_WORKS, via, thread, works);
+	owns(k, BLAME_RANKS, via, thread, ranks);
+	owns(k, BLAME_GPU_IDLE, via, thread, all - works - ranks);
+}
+
+/* Splits a time by the thread's calls that wait for the GPU: what is in none goes to `else_`. */
+static void by_syncs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		     enum blame_via via,
+		     void (*outside)(const struct walker *k, const void *arg, uint64_t from_ns,
+				     uint64_t to_ns),
+		     const void *arg)
+{
+	struct stretches in = {0};
+	uint64_t at = from_ns;
+	if (!stretches_within(&k->w->syncs, thread, from_ns, to_ns)) {
+		outside(k, arg, from_ns, to_ns);
+		return;
+	}
+	stretches_cut(&in, thread, &k->w->syncs, thread, from_ns, to_ns);
+	for (size_t i = 0; i < in.all.len; i++) {
+		const struct keyed_stretch *s = &in.all.data[i];
+		if (s->start_ns > at)
+			outside(k, arg, at, s->start_ns);
+		gpu(k, thread, s->start_ns, s->end_ns, via);
+		at = s->end_ns;
+	}
+	if (to_ns > at)
+		outside(k, arg, at, to_ns);
+	stretches_free(&in);
+}
+
+/* ---- waits ---- */
+
+struct waited {
+	const struct blame_wait *m;
+	enum blame_via via;
+	unsigned depth;
+};
+
+static bool carries_data(uint8_t reason)
+{
+	return reason == WAIT_POLL || reason == WAIT_PIPE || reason == WAIT_NETWORK ||
+	       reason == WAIT_FUTEX || reason == WAIT_CHILD;
+}
+
+/* Who ended it is of the job, and says more than its reason. */
+static enum blame_via via_of(const struct blame_world *w, const struct blame_wait *m)
+{
+	if (m->waker == UINT32_MAX || m->waker == m->thread || !carries_data(m->reason))
+		return VIA_ITSELF;
+	const struct m_thread *waits = &w->t->threads.data[m->thread];
+	const struct m_thread *wakes = &w->t->threads.data[m->waker];
+	if (waits->pid != wakes->pid)
+		return VIA_DATA;
+	return m->sliced || m->reason == WAIT_GIL ? VIA_GIL : VIA_LOCK;
+}
+
+static void waits_outside(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	enum blame_via next = via_of(k->w, x->m);
+	if (next == VIA_ITSELF || x->depth + 1 >= WALK_DEEPEST) {
+		owns(k, (uint8_t)kind_of_reason(x->m->reason), x->via, x->m->thread,
+		     to_ns - from_ns);
+		return;
+	}
+	walk(k, x->m->waker, from_ns, to_ns, x->via == VIA_ITSELF ? next : x->via, x->depth + 1);
+}
+
+static void wait(const struct walker *k, const struct blame_wait *m, uint64_t from_ns,
+		 uint64_t to_ns, enum blame_via via, unsigned depth)
+{
+	uint64_t woken_ns = m->reason == WAIT_PREEMPTED ? m->start_ns : m->woken_ns;
+	uint64_t until_ns = woken_ns < to_ns ? woken_ns : to_ns;
+	if (until_ns > from_ns)
+		by_syncs(k, m->thread, from_ns, until_ns, via, waits_outside,
+			 &(struct waited){m, via, depth});
+	if (to_ns > woken_ns)
+		no_cpu(k, m, via, to_ns - (woken_ns > from_ns ? woken_ns : from_ns));
+}
+
+/* ---- running ---- */
+
+struct ran {
+	uint32_t thread;
+	enum blame_via via;
+};
+
+static void runs_outside(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	k->found->runs(k->found->ctx, x->thread, x->via, from_ns, to_ns);
+}
+
+static void runs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		 enum blame_via via)
+{
+	if (to_ns > from_ns)
+		by_syncs(k, thread, from_ns, to_ns, via, runs_outside, &(struct ran){thread, via});
+}
+
+/* ---- all of it ---- */
+
+static size_t first_after(const struct blame_wait *m, size_t n, uint64_t ns)
+{
+	size_t low = 0;
+	while (low < n) {
+		size_t middle = low + (n - low) / 2;
+		if (m[middle].end_ns > ns)
+			n = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		 enum blame_via via, unsigned depth)
+{
+	size_t n;
+	const struct blame_wait *m = blame_waits_of(k->w, thread, &n);
+	uint64_t at = from_ns;
+	for (size_t i = m ? first_after(m, n, from_ns) : 0; i < n && m[i].start_ns < to_ns; i++) {
+		uint64_t start = m[i].start_ns > at ? m[i].start_ns : at;
+		uint64_t end = m[i].end_ns < to_ns ? m[i].end_ns : to_ns;
+		if (end <= start)
+			continue;
+		runs(k, thread, at, start, via);
+		wait(k, &m[i], start, end, via, depth);
+		at = end;
+	}
+	runs(k, thread, at, to_ns, via);
+}
+
+void blame_walk(const struct blame_world *w, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		const struct blame_found *found)
+{
+	walk(&(struct walker){w, found}, thread, from_ns, to_ns, VIA_ITSELF, 0);
+}

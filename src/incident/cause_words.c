@@ -1,0 +1,282 @@
+/* cause_words.c - titles, advice and evidence in plain sentences. */
+#include "incident/cause_words.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/entity.h"
+#include "base/files.h"
+#include "base/human.h"
+
+const char *cause_id(enum cause c)
+{
+	static const char *const ids[CAUSE_COUNT] = {
+#define X(NAME, name) #name,
+		CAUSES(X)
+#undef X
+	};
+	return c < CAUSE_COUNT ? ids[c] : ids[CAUSE_UNKNOWN];
+}
+
+struct cause_text {
+	const char *title, *advice;
+};
+
+static const struct cause_text texts[CAUSE_COUNT] = {
+	[CAUSE_UNKNOWN] = {"no cause that is known",
+			   "Look at what the time went to, below; 'eacgm detect' has all that was "
+			   "not as usual."},
+	[CAUSE_CPU_CONTENTION] = {"CPU contention",
+				  "Give the job CPUs of its own (taskset, cpusets, fewer jobs on "
+				  "the host), or move or end what took them."},
+	[CAUSE_CPU_THROTTLE] = {"CPU throttling: the job's CPU quota was used up",
+				"Raise or remove the CPU limit of its cgroup or container "
+				"(cpu.max), or start fewer threads."},
+	[CAUSE_CPU_STOLEN] = {"other virtual machines took the cores",
+			      "Ask for dedicated cores, or move the job to another host: nothing "
+			      "in this machine can mend it."},
+	[CAUSE_INTERRUPTS] = {"interrupts took the job's CPUs",
+			      "Move the interrupts (irqbalance, /proc/irq/N/smp_affinity) or the "
+			      "job to other CPUs."},
+	[CAUSE_MEMORY_RECLAIM] = {"memory was short: pages were taken back and read again",
+				  "Raise the memory limit, use less of it, or end what else fills "
+				  "the host's memory."},
+	[CAUSE_MEM_BANDWIDTH] = {"all code ran slower alike: memory bandwidth, a shared core or a "
+				 "lower clock",
+				 "See what else ran on the host's cores and memory at that time."},
+	[CAUSE_DISK] = {"the disk was slow",
+			"See who else uses the disk; keep what is read often in memory or on a "
+			"local disk."},
+	[CAUSE_DATA_LOADER] = {"slow data loading",
+			       "Start more loader workers, or make what they do cheaper; keep data "
+			       "on a faster disk."},
+	[CAUSE_CHECKPOINT] = {"a checkpoint was written while the job waited",
+			      "Write checkpoints less often, or beside the training "
+			      "(torch.distributed.checkpoint.async_save)."},
+	[CAUSE_PYTHON_GC] = {"Python's garbage collection",
+			     "Call gc.freeze() after start-up, collect at chosen times "
+			     "(gc.disable(), gc.collect()), or make fewer cyclic objects."},
+	[CAUSE_PYTHON_GIL] = {"another thread held Python's interpreter lock",
+			      "Move that thread's work to a process of its own, or let it release "
+			      "the lock."},
+	[CAUSE_LOCK] = {"a lock was held by another thread",
+			"See in 'eacgm report' who held it, and make that shorter."},
+	[CAUSE_SLOW_CODE] = {"the job's own code on the CPU became slower",
+			     "Look at the line below: it ran longer than it usually does."},
+	[CAUSE_LAUNCH_BOUND] = {"many more small operations",
+				"Put them together: torch.compile, CUDA graphs, or fewer and "
+				"larger operations."},
+	[CAUSE_EXCESS_SYNC] = {"the job waited for the GPU more often",
+			       "Read values (.item(), .cpu(), print of a tensor) less often, or "
+			       "after several steps together."},
+	[CAUSE_ALLOC_CHURN] = {"memory was taken and given back again and again",
+			       "Keep buffers and use them again; do not empty caches within the "
+			       "loop; use sizes that repeat."},
+	[CAUSE_PCIE] = {"copies between host and GPU took longer",
+			"See who else uses the link; pin memory, and copy beside the computation."},
+	[CAUSE_GPU_CONTENTION] = {"another process used the GPU",
+				  "Give the job a GPU or an instance (MIG) of its own."},
+	[CAUSE_GPU_CLOCK] = {"the GPU's clock was held down",
+			     "See why in 'eacgm report' (power, temperature), and cool or power "
+			     "the GPU, or lift the limit."},
+	[CAUSE_GPU_SLOW] = {"the GPU took longer",
+			    "Look at the kernels that took longer; if none is new, compare the GPU "
+			    "with its neighbours."},
+	[CAUSE_NETWORK] = {"the network was slow",
+			   "See retransmissions and what else uses the interface."},
+	[CAUSE_STRAGGLER] = {"other ranks were late", "Look at the rank that came last."},
+	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
+			   "See who sent SIGSTOP, or detached a debugger too late."},
+};
+
+const char *cause_title(enum cause c)
+{
+	return texts[c < CAUSE_COUNT ? c : CAUSE_UNKNOWN].title;
+}
+
+const char *cause_advice(enum cause c)
+{
+	return texts[c < CAUSE_COUNT ? c : CAUSE_UNKNOWN].advice;
+}
+
+/* ---- owners ---- */
+
+static const char *text_of(const struct rec_tables *t, uint32_t string)
+{
+	return strtab_get(&t->strings, string, NULL);
+}
+
+void blame_frame_words(struct buf *b, const struct rec_tables *t, uint32_t frame)
+{
+	if (frame == BLAME_NO_FRAME)
+		return;
+	const struct m_frame *f = &t->frames.data[frame];
+	const char *name = text_of(t, f->name);
+	if (f->kind == FRAME_PYTHON)
+		buf_printf(b, "%s (%s:%u)", name, path_file_name(text_of(t, f->file)), f->line);
+	else
+		buf_printf(b, "%s", name[0] ? name : path_file_name(text_of(t, f->library)));
+}
+
+static const char *kind_words(uint8_t kind)
+{
+	static const char *const words[BLAME_KINDS] = {
+		[BLAME_RUNS] = "ran",
+		[BLAME_SPREAD] = "ran all its code slower alike",
+		[BLAME_COLLECTS] = "collected garbage",
+		[BLAME_FAULTS] = "got pages of memory from the kernel",
+		[BLAME_NO_CPU] = "could run, but got no CPU",
+		[BLAME_GPU_WORKS] = "waited for the GPU, which worked",
+		[BLAME_RANKS] = "waited for the GPU, which waited for other ranks",
+		[BLAME_GPU_IDLE] = "waited for the GPU, which had nothing to do yet",
+		[BLAME_GPU] = "waited for the GPU",
+		[BLAME_LOCK] = "waited for a lock",
+		[BLAME_GIL] = "waited for Python's interpreter lock",
+		[BLAME_DISK] = "waited for the disk",
+		[BLAME_NETWORK] = "waited for the network",
+		[BLAME_PIPE] = "waited for a pipe",
+		[BLAME_POLL] = "waited for events",
+		[BLAME_SLEEP] = "slept",
+		[BLAME_CHILD] = "waited for a child process",
+		[BLAME_MEMORY] = "waited for pages to be read",
+		[BLAME_STOPPED] = "was stopped",
+		[BLAME_SIGNAL] = "waited for a signal",
+		[BLAME_HELD] = "was held by eacgm",
+		[BLAME_OTHER] = "waited for something else",
+	};
+	return kind < BLAME_KINDS && words[kind] ? words[kind] : "";
+}
+
+void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o,
+		       uint32_t thread)
+{
+	static const char *const vias[BLAME_VIAS] = {
+		"", "waited for a lock until ",
+		"waited for Python's lock, which was held: ", "waited for data, which "};
+	buf_printf(b, "%s", vias[o->via < BLAME_VIAS ? o->via : 0]);
+	if (o->via != VIA_ITSELF && o->thread != UINT32_MAX && o->thread != thread) {
+		const struct m_thread *th = &t->threads.data[o->thread];
+		buf_printf(b, "%s (%u) ", text_of(t, th->comm), th->tid);
+	}
+	if (o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING)
+		buf_printf(b, "could run, but %s (%u)%s had the CPU", text_of(t, o->name), o->pid,
+			   o->kind == BLAME_SIBLING ? " of the job" : "");
+	else
+		buf_printf(b, "%s", kind_words(o->kind));
+	if (o->frame != BLAME_NO_FRAME) {
+		buf_printf(b, o->kind == BLAME_RUNS ? " " : " in ");
+		blame_frame_words(b, t, o->frame);
+	}
+}
+
+/* ---- evidence ---- */
+
+static void add_text(struct cause_found *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_text(struct cause_found *f, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+	if (f->evidence_len == CAUSE_TEXTS)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (text)
+		f->evidence[f->evidence_len++] = text;
+}
+
+static void calls_words(struct cause_found *f, const struct evidence *e)
+{
+	const struct call_growth *top = NULL;
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (c->ns - c->usual_ns > (top ? top->ns - top->usual_ns : 0) &&
+		    c->n > 1.1 * c->usual_n)
+			top = c;
+	}
+	if (!top)
+		return;
+	char more[HUMAN_BYTES];
+	const char *name = text_of(e->t, e->t->probes.data[top->probe].name);
+	human_ns(more, (uint64_t)(top->ns - top->usual_ns));
+	if (top->usual_n < 1)
+		add_text(f, "%.0f calls of %s, of which there are none usually: %s", top->n, name,
+			 more);
+	else
+		add_text(f, "%.3g times as many calls of %s as usual: %s more in them",
+			 top->n / top->usual_n, name, more);
+}
+
+static void counter_words(struct cause_found *f, const struct evidence *e, unsigned kind,
+			  const char *name, const char *what, double factor, const char *unit)
+{
+	const struct counter_change *c = evidence_counter(e, kind, name);
+	if (!c)
+		return;
+	if (isnan(c->usual))
+		add_text(f, "%s was %.3g%s", what, factor * c->mean, unit);
+	else
+		add_text(f, "%s was %.3g%s, usually %.3g%s", what, factor * c->mean, unit,
+			 factor * c->usual, unit);
+}
+
+/* What else than the blame itself speaks for it. */
+static void evidence_words(struct cause_found *f, const struct evidence *e)
+{
+	switch (f->cause) {
+	case CAUSE_CPU_THROTTLE:
+		counter_words(f, e, ENTITY_CGROUP, "throttled_ratio",
+			      "its cgroup had used up its quota for", 100, " % of the time");
+		break;
+	case CAUSE_CPU_CONTENTION:
+		counter_words(f, e, ENTITY_PROCESS, "preemptions_per_s",
+			      "its main thread lost its CPU", 1, " times a second");
+		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
+			      " %");
+		break;
+	case CAUSE_CPU_STOLEN:
+		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
+			      100, " %");
+		break;
+	case CAUSE_GPU_CLOCK:
+		counter_words(f, e, ENTITY_GPU, "sm_clock_mhz", "its clock", 1, " MHz");
+		break;
+	case CAUSE_GPU_CONTENTION:
+		counter_words(f, e, ENTITY_GPU, "other_processes", "other processes on the GPU", 1,
+			      "");
+		break;
+	case CAUSE_LAUNCH_BOUND:
+	case CAUSE_EXCESS_SYNC:
+	case CAUSE_ALLOC_CHURN:
+	case CAUSE_SLOW_CODE:
+	case CAUSE_CHECKPOINT:
+	case CAUSE_PCIE:
+		calls_words(f, e);
+		break;
+	case CAUSE_MEMORY_RECLAIM:
+		counter_words(f, e, ENTITY_PROCESS, "major_faults_per_s",
+			      "faults that read from a disk", 1, " a second");
+		break;
+	default:
+		break;
+	}
+	if (e->usual_kernels_n >= 1 && e->kernels_n >= 1 && f->cause >= CAUSE_PCIE &&
+	    f->cause <= CAUSE_GPU_SLOW)
+		add_text(f, "a kernel took %.3g us on average, usually %.3g us",
+			 e->kernels_ns / e->kernels_n / 1e3,
+			 e->usual_kernels_ns / e->usual_kernels_n / 1e3);
+}
+
+void cause_words(struct cause_found *f, const struct evidence *e)
+{
+	evidence_words(f, e);
+	if (f->runner_up != CAUSE_UNKNOWN) {
+		char ns[HUMAN_BYTES];
+		human_ns(ns, (uint64_t)f->runner_up_ns);
+		f->against = xasprintf("it explains %s of the excess", ns);
+	}
+}

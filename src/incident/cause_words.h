@@ -1,0 +1,14 @@
+/* cause_words.h - an incident's cause in words: what people read of owners, causes and evidence. */
+#pragma once
+
+#include "base/buffer.h"
+#include "incident/causes.h"
+
+/* Adds the sentences of what was found, and what speaks against the runner-up. */
+void cause_words(struct cause_found *f, const struct evidence *e);
+
+/* "could run, but stress (4242) had the CPU". */
+void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o,
+		       uint32_t thread);
+/* "train.py:20 in forward"; appends nothing where there is no frame. */
+void blame_frame_words(struct buf *b, const struct rec_tables *t, uint32_t frame);

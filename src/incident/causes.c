@@ -1,0 +1,486 @@
+/* causes.c - the rules: how much of an incident's excess each cause explains. */
+#include "incident/causes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/entity.h"
+#include "incident/cause_words.h"
+
+/* What could be anything is told where nothing says more: it counts so much of what it explains. */
+#define GENERAL	    0.6
+#define LEAST_SHARE 0.15 /* of the excess: a cause that explains less is none */
+#define MORE_CALLS  1.3	 /* times as many: worth a word */
+
+static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++)
+		if (is(&e->blame.parts.data[i].owner))
+			ns += e->blame.parts.data[i].ns;
+	return ns;
+}
+
+/* The greatest of the parts that are so; NULL: none. */
+static const struct blame_part *top_part(const struct evidence *e,
+					 bool (*is)(const struct blame_owner *o))
+{
+	for (size_t i = 0; i < e->blame.parts.len; i++)
+		if (is(&e->blame.parts.data[i].owner))
+			return &e->blame.parts.data[i];
+	return NULL;
+}
+
+static double counter_mean(const struct evidence *e, unsigned kind, const char *name)
+{
+	const struct counter_change *c = evidence_counter(e, kind, name);
+	return c ? c->mean : 0;
+}
+
+static double counter_more(const struct evidence *e, unsigned kind, const char *name)
+{
+	const struct counter_change *c = evidence_counter(e, kind, name);
+	return c ? c->mean - (isnan(c->usual) ? 0 : c->usual) : 0;
+}
+
+/* ---- what owners are ---- */
+
+static bool is_rival(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RIVAL;
+}
+
+static bool is_no_cpu(const struct blame_owner *o)
+{
+	return o->kind == BLAME_NO_CPU;
+}
+
+static bool is_ready(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING || o->kind == BLAME_NO_CPU;
+}
+
+static bool is_data(const struct blame_owner *o)
+{
+	return o->via == VIA_DATA && !is_ready(o);
+}
+
+static bool is_disk(const struct blame_owner *o)
+{
+	return o->kind == BLAME_DISK && o->via != VIA_DATA;
+}
+
+static bool is_collector(const struct blame_owner *o)
+{
+	return o->kind == BLAME_COLLECTS;
+}
+
+static bool is_gil(const struct blame_owner *o)
+{
+	return o->kind == BLAME_GIL || (o->via == VIA_GIL && !is_ready(o));
+}
+
+static bool is_lock(const struct blame_owner *o)
+{
+	return o->kind == BLAME_LOCK;
+}
+
+static bool is_line(const struct blame_owner *o)
+{
+	return (o->kind == BLAME_RUNS || o->kind == BLAME_SLEEP) && o->via != VIA_DATA &&
+	       o->via != VIA_GIL;
+}
+
+static bool is_spread(const struct blame_owner *o)
+{
+	return o->kind == BLAME_SPREAD && o->via != VIA_DATA && o->via != VIA_GIL;
+}
+
+static bool is_memory(const struct blame_owner *o)
+{
+	return o->kind == BLAME_FAULTS;
+}
+
+static bool is_paging(const struct blame_owner *o)
+{
+	return o->kind == BLAME_MEMORY;
+}
+
+static bool is_gpu_work(const struct blame_owner *o)
+{
+	return o->kind == BLAME_GPU_WORKS || o->kind == BLAME_GPU;
+}
+
+static bool is_gpu(const struct blame_owner *o)
+{
+	return is_gpu_work(o) || o->kind == BLAME_GPU_IDLE;
+}
+
+static bool is_ranks(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RANKS;
+}
+
+static bool is_stopped(const struct blame_owner *o)
+{
+	return o->kind == BLAME_STOPPED;
+}
+
+static bool is_network(const struct blame_owner *o)
+{
+	return o->kind == BLAME_NETWORK;
+}
+
+/* ---- calls ---- */
+
+static bool has_role(const struct evidence *e, const struct call_growth *c,
+		     const char *const *roles)
+{
+	const char *role = strtab_get(&e->t->strings, e->t->probes.data[c->probe].role, NULL);
+	for (; *roles; roles++)
+		if (!strcmp(role, *roles))
+			return true;
+	return false;
+}
+
+static bool has_name(const struct evidence *e, const struct call_growth *c,
+		     const char *const *names)
+{
+	const char *name = strtab_get(&e->t->strings, e->t->probes.data[c->probe].name, NULL);
+	for (; *names; names++)
+		if (!strcmp(name, *names))
+			return true;
+	return false;
+}
+
+static bool is_of_layer(const struct evidence *e, const struct call_growth *c, const char *layer)
+{
+	return !strcmp(strtab_get(&e->t->strings, e->t->probes.data[c->probe].layer, NULL), layer);
+}
+
+static struct call_growth calls_of(const struct evidence *e,
+				   bool (*is)(const struct evidence *e,
+					      const struct call_growth *c))
+{
+	struct call_growth ret = {0};
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (!is(e, c))
+			continue;
+		ret.n += c->n;
+		ret.usual_n += c->usual_n;
+		ret.ns += c->ns;
+		ret.usual_ns += c->usual_ns;
+	}
+	return ret;
+}
+
+static bool syncs(const struct evidence *e, const struct call_growth *c)
+{
+	static const char *const roles[] = {"sync", NULL};
+	static const char *const names[] = {"aten::item", "aten::_local_scalar_dense", NULL};
+	return has_role(e, c, roles) || has_name(e, c, names);
+}
+
+static bool launches(const struct evidence *e, const struct call_growth *c)
+{
+	static const char *const roles[] = {"launch", "graph_launch", NULL};
+	return has_role(e, c, roles) || is_of_layer(e, c, "torch");
+}
+
+static bool allocates(const struct evidence *e, const struct call_growth *c)
+{
+	static const char *const roles[] = {"alloc",	   "free",	 "host_alloc",
+					    "host_free",   "vmm_create", "vmm_map",
+					    "vmm_release", "vmm_unmap",	 NULL};
+	return has_role(e, c, roles);
+}
+
+static bool copies(const struct evidence *e, const struct call_growth *c)
+{
+	static const char *const roles[] = {"copy", "copy_htod", "copy_dtoh", NULL};
+	return has_role(e, c, roles);
+}
+
+static bool saves(const struct evidence *e, const struct call_growth *c)
+{
+	static const char *const names[] = {"save", "torch.save", "save_checkpoint",
+					    "save_pretrained", NULL};
+	return is_of_layer(e, c, "python") && has_name(e, c, names);
+}
+
+static double times_as_many(const struct call_growth *c)
+{
+	return c->n / fmax(c->usual_n, 1);
+}
+
+/* ---- rules: the ns that a cause explains ---- */
+
+static double throttled_ns(const struct evidence *e)
+{
+	double ratio = counter_mean(e, ENTITY_CGROUP, "throttled_ratio");
+	return ratio > 0 ? ratio * e->blame.whole_ns : 0;
+}
+
+static double cpu_throttle(const struct evidence *e)
+{
+	double ready = part_sum(e, is_ready), none = part_sum(e, is_no_cpu);
+	double told = throttled_ns(e);
+	return told > 0 ? fmin(told, ready) : none;
+}
+
+static double cpu_contention(const struct evidence *e)
+{
+	double ready = part_sum(e, is_ready), none = part_sum(e, is_no_cpu);
+	double told = throttled_ns(e);
+	return told > 0 ? fmax(0, ready - told) : ready - none;
+}
+
+static double cpu_stolen(const struct evidence *e)
+{
+	double more = counter_more(e, ENTITY_HOST, "job_cpus_steal_ratio");
+	if (more <= 0)
+		more = counter_more(e, ENTITY_HOST, "cpu_steal_ratio");
+	return fmin(more * e->blame.whole_ns, part_sum(e, is_spread) + part_sum(e, is_no_cpu));
+}
+
+static double memory_reclaim(const struct evidence *e)
+{
+	double paging = part_sum(e, is_paging);
+	double stalls = counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
+	return paging + (stalls > 1 ? part_sum(e, is_memory) : 0);
+}
+
+static double mem_bandwidth(const struct evidence *e)
+{
+	return GENERAL * part_sum(e, is_spread);
+}
+
+static double checkpoint(const struct evidence *e)
+{
+	struct call_growth c = calls_of(e, saves);
+	double more = c.ns - c.usual_ns;
+	return more > 0 ? fmin(more, evidence_excess(e)) : 0;
+}
+
+static double disk(const struct evidence *e)
+{
+	return GENERAL * part_sum(e, is_disk);
+}
+
+static double data_loader(const struct evidence *e)
+{
+	return part_sum(e, is_data);
+}
+
+static double python_gc(const struct evidence *e)
+{
+	return part_sum(e, is_collector);
+}
+
+static double python_gil(const struct evidence *e)
+{
+	return part_sum(e, is_gil);
+}
+
+static double lock(const struct evidence *e)
+{
+	return GENERAL * part_sum(e, is_lock);
+}
+
+static double slow_code(const struct evidence *e)
+{
+	return GENERAL * part_sum(e, is_line);
+}
+
+/* What ran longer on the host, where that is because more was to be launched. */
+static double ran_longer(const struct evidence *e)
+{
+	return part_sum(e, is_line) + part_sum(e, is_spread);
+}
+
+static double launch_bound(const struct evidence *e)
+{
+	struct call_growth c = calls_of(e, launches), s = calls_of(e, syncs);
+	double excess = evidence_excess(e) / fmax(1, e->blame.usual_ns);
+	double more = times_as_many(&c) - 1;
+	if (more + 1 < MORE_CALLS || more < excess / 2 || c.n - c.usual_n < 4 * (s.n - s.usual_n))
+		return 0;
+	return ran_longer(e);
+}
+
+static double excess_sync(const struct evidence *e)
+{
+	struct call_growth c = calls_of(e, syncs);
+	if (times_as_many(&c) < MORE_CALLS || c.n - c.usual_n < (double)e->n_slow)
+		return 0;
+	return ran_longer(e) + part_sum(e, is_gpu);
+}
+
+static double alloc_churn(const struct evidence *e)
+{
+	struct call_growth c = calls_of(e, allocates);
+	double of_calls = times_as_many(&c) >= MORE_CALLS && c.n - c.usual_n >= (double)e->n_slow
+				  ? c.ns - c.usual_ns
+				  : 0;
+	return fmin(fmax(of_calls, part_sum(e, is_memory)), evidence_excess(e));
+}
+
+static double pcie(const struct evidence *e)
+{
+	struct call_growth c = calls_of(e, copies);
+	double longer = c.n > 0 && c.usual_n > 0 ? c.ns - c.n * c.usual_ns / c.usual_n : 0;
+	return longer > 0 ? fmin(longer, part_sum(e, is_gpu)) : 0;
+}
+
+/* Each kernel took longer, the GPU's time is waited for. */
+static double kernels_slower(const struct evidence *e)
+{
+	if (e->usual_kernels_n < 1 || e->kernels_n < 1)
+		return 0;
+	double mean = e->kernels_ns / e->kernels_n;
+	double usual = e->usual_kernels_ns / e->usual_kernels_n;
+	double longer = e->kernels_n * (mean - usual);
+	return longer > 0 ? fmin(longer, part_sum(e, is_gpu)) : 0;
+}
+
+static double foreign_gpu(const struct evidence *e)
+{
+	return fmax(counter_more(e, ENTITY_GPU, "other_sm_ratio"),
+		    counter_more(e, ENTITY_GPU, "other_processes"));
+}
+
+static double gpu_contention(const struct evidence *e)
+{
+	double waits = part_sum(e, is_gpu_work);
+	return foreign_gpu(e) > 0.02 ? fmax(kernels_slower(e), waits) : 0;
+}
+
+static double gpu_clock(const struct evidence *e)
+{
+	const struct counter_change *c = evidence_counter(e, ENTITY_GPU, "sm_clock_mhz");
+	if (!c || isnan(c->usual) || c->mean > 0.9 * c->usual)
+		return 0;
+	return fmax(kernels_slower(e), part_sum(e, is_gpu_work));
+}
+
+static double gpu_slow(const struct evidence *e)
+{
+	return GENERAL * fmax(kernels_slower(e), part_sum(e, is_gpu_work));
+}
+
+static double network(const struct evidence *e)
+{
+	return part_sum(e, is_network);
+}
+
+static double straggler(const struct evidence *e)
+{
+	return part_sum(e, is_ranks);
+}
+
+static double stopped(const struct evidence *e)
+{
+	return part_sum(e, is_stopped);
+}
+
+static double interrupts(const struct evidence *e)
+{
+	double more = counter_more(e, ENTITY_HOST, "cpu_irq_ratio") +
+		      counter_more(e, ENTITY_HOST, "cpu_softirq_ratio");
+	return more > 0.02 ? fmin(more * e->blame.whole_ns, part_sum(e, is_spread)) : 0;
+}
+
+static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
+	[CAUSE_CPU_CONTENTION] = cpu_contention,
+	[CAUSE_CPU_THROTTLE] = cpu_throttle,
+	[CAUSE_CPU_STOLEN] = cpu_stolen,
+	[CAUSE_INTERRUPTS] = interrupts,
+	[CAUSE_MEMORY_RECLAIM] = memory_reclaim,
+	[CAUSE_MEM_BANDWIDTH] = mem_bandwidth,
+	[CAUSE_DISK] = disk,
+	[CAUSE_DATA_LOADER] = data_loader,
+	[CAUSE_CHECKPOINT] = checkpoint,
+	[CAUSE_PYTHON_GC] = python_gc,
+	[CAUSE_PYTHON_GIL] = python_gil,
+	[CAUSE_LOCK] = lock,
+	[CAUSE_SLOW_CODE] = slow_code,
+	[CAUSE_LAUNCH_BOUND] = launch_bound,
+	[CAUSE_EXCESS_SYNC] = excess_sync,
+	[CAUSE_ALLOC_CHURN] = alloc_churn,
+	[CAUSE_PCIE] = pcie,
+	[CAUSE_GPU_CONTENTION] = gpu_contention,
+	[CAUSE_GPU_CLOCK] = gpu_clock,
+	[CAUSE_GPU_SLOW] = gpu_slow,
+	[CAUSE_NETWORK] = network,
+	[CAUSE_STRAGGLER] = straggler,
+	[CAUSE_STOPPED] = stopped,
+};
+
+/* ---- who ---- */
+
+static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
+{
+	bool (*is)(const struct blame_owner *o) = c == CAUSE_CPU_CONTENTION ? is_rival
+						  : c == CAUSE_PYTHON_GIL   ? is_gil
+						  : c == CAUSE_PYTHON_GC    ? is_collector
+						  : c == CAUSE_DATA_LOADER  ? is_data
+						  : c == CAUSE_ALLOC_CHURN  ? is_memory
+									    : is_line;
+	const struct blame_part *p = top_part(e, is);
+	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX};
+	if (c == CAUSE_CPU_THROTTLE) {
+		const struct counter_change *told =
+			evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
+		ret->kind = CULPRIT_CGROUP;
+		ret->metric = told ? told->metric : UINT32_MAX;
+	} else if (c == CAUSE_CPU_STOLEN) {
+		ret->kind = CULPRIT_HOST;
+	} else if (c == CAUSE_CPU_CONTENTION && p) {
+		*ret = (struct culprit){CULPRIT_PROCESS, p->owner.pid, p->owner.name,
+					BLAME_NO_FRAME, UINT32_MAX};
+	} else if (p && p->owner.frame != BLAME_NO_FRAME &&
+		   (c == CAUSE_PYTHON_GIL || c == CAUSE_PYTHON_GC || c == CAUSE_SLOW_CODE ||
+		    c == CAUSE_DATA_LOADER || c == CAUSE_ALLOC_CHURN || c == CAUSE_LAUNCH_BOUND ||
+		    c == CAUSE_EXCESS_SYNC)) {
+		ret->kind = CULPRIT_LINE;
+		ret->frame = p->owner.frame;
+	}
+}
+
+/* ---- the choice ---- */
+
+void cause_find(struct cause_found *ret, const struct evidence *e)
+{
+	double excess = evidence_excess(e);
+	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
+	for (unsigned c = 0; c < CAUSE_COUNT; c++) {
+		double ns = rules[c] ? rules[c](e) : 0;
+		if (ns < LEAST_SHARE * excess || ns <= 0)
+			continue;
+		if (ns > ret->explained_ns) {
+			ret->runner_up = ret->cause;
+			ret->runner_up_ns = ret->explained_ns;
+			ret->cause = (enum cause)c;
+			ret->explained_ns = ns;
+		} else if (ns > ret->runner_up_ns) {
+			ret->runner_up = (enum cause)c;
+			ret->runner_up_ns = ns;
+		}
+	}
+	double share = excess > 0 ? fmin(1, ret->explained_ns / excess) : 0;
+	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
+	ret->confidence = share * (0.5 + 0.5 * apart);
+	find_culprit(&ret->culprit, ret->cause, e);
+	cause_words(ret, e);
+}
+
+void cause_free(struct cause_found *c)
+{
+	for (size_t i = 0; i < c->evidence_len; i++)
+		free(c->evidence[i]);
+	free(c->against);
+	*c = (struct cause_found){0};
+}

@@ -1,0 +1,79 @@
+/* causes.h - why an incident's time was longer: a list of causes, each with what speaks for it.
+ *
+ * A cause explains so many ns of the excess, by the evidence; the one that explains most is told.
+ * docs/diagnose.md has each with a worked example. To add one: a line in CAUSES, its rule and words
+ * in causes.c, its fault in lab/faults. No I/O. */
+#pragma once
+
+#include "incident/evidence.h"
+
+#define CAUSES(X)                                                                                  \
+	X(UNKNOWN, unknown)                                                                        \
+	X(CPU_CONTENTION, cpu_contention)                                                          \
+	X(CPU_THROTTLE, cpu_throttle)                                                              \
+	X(CPU_STOLEN, cpu_stolen)                                                                  \
+	X(INTERRUPTS, interrupts)                                                                  \
+	X(MEMORY_RECLAIM, memory_reclaim)                                                          \
+	X(MEM_BANDWIDTH, mem_bandwidth)                                                            \
+	X(DISK, disk)                                                                              \
+	X(DATA_LOADER, data_loader)                                                                \
+	X(CHECKPOINT, checkpoint)                                                                  \
+	X(PYTHON_GC, python_gc)                                                                    \
+	X(PYTHON_GIL, python_gil)                                                                  \
+	X(LOCK, lock)                                                                              \
+	X(SLOW_CODE, slow_code)                                                                    \
+	X(LAUNCH_BOUND, launch_bound)                                                              \
+	X(EXCESS_SYNC, excess_sync)                                                                \
+	X(ALLOC_CHURN, alloc_churn)                                                                \
+	X(PCIE, pcie)                                                                              \
+	X(GPU_CONTENTION, gpu_contention)                                                          \
+	X(GPU_CLOCK, gpu_clock)                                                                    \
+	X(GPU_SLOW, gpu_slow)                                                                      \
+	X(NETWORK, network)                                                                        \
+	X(STRAGGLER, straggler)                                                                    \
+	X(STOPPED, stopped)
+
+enum cause {
+#define X(NAME, name) CAUSE_##NAME,
+	CAUSES(X)
+#undef X
+		CAUSE_COUNT,
+};
+
+/* "cpu_contention": for programs, and what the laboratory calls its fault. */
+const char *cause_id(enum cause c);
+/* "CPU contention": for people. */
+const char *cause_title(enum cause c);
+/* What to do, a sentence. */
+const char *cause_advice(enum cause c);
+
+enum culprit_kind {
+	CULPRIT_NONE,
+	CULPRIT_PROCESS, /* another's, or of the job */
+	CULPRIT_CGROUP,	 /* its limit */
+	CULPRIT_LINE,	 /* of Python, or a function */
+	CULPRIT_GPU,
+	CULPRIT_HOST, /* of other virtual machines */
+};
+
+struct culprit {
+	enum culprit_kind kind;
+	uint32_t pid;
+	uint32_t name;	 /* string: of a process */
+	uint32_t frame;	 /* or BLAME_NO_FRAME */
+	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */
+};
+
+#define CAUSE_TEXTS 4
+struct cause_found {
+	enum cause cause, runner_up; /* of the latter UNKNOWN: nothing else explains any of it */
+	double explained_ns, runner_up_ns;
+	double confidence; /* 0 to 1 */
+	struct culprit culprit;
+	char *evidence[CAUSE_TEXTS]; /* sentences, malloc'ed */
+	size_t evidence_len;
+	char *against; /* what speaks against the runner-up, or NULL */
+};
+
+void cause_find(struct cause_found *ret, const struct evidence *e);
+void cause_free(struct cause_found *c);

@@ -1,0 +1,38 @@
+/* diagnosis.h - a recording's incidents with their causes: anomalies -> stretches -> blame ->
+ * cause.
+ *
+ * An incident's time is its slow steps where its process has steps, else all of it; usual are the
+ * steps of the same loop, or the time, outside of all incidents. No I/O. */
+#pragma once
+
+#include "incident/anomaly_list.h"
+#include "incident/causes.h"
+
+struct diagnosed_step {
+	uint64_t start_ns, end_ns;
+	uint32_t pid;
+	struct blame blame;
+};
+
+struct diagnosed {
+	uint64_t id; /* as the anomalies have it */
+	uint64_t onset_ns, end_ns, told_ns;
+	VEC(size_t) anomalies; /* indexes into the list */
+	size_t first;	       /* of them, that says most of why */
+	uint32_t pid;	       /* the victim */
+	double cost_ns;
+	bool blamed; /* what follows is known */
+	struct evidence evidence;
+	struct cause_found cause;
+	VEC(struct diagnosed_step) steps;
+};
+
+struct diagnosis {
+	VEC(struct diagnosed) incidents; /* in order of their onsets */
+	double cost_ns;			 /* of all */
+};
+
+/* steps, t, list: of the source. each: steps are blamed one by one as well. */
+void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const struct timeline *t,
+		    const struct steps *steps, const struct anomaly_list *list, bool each);
+void diagnosis_free(struct diagnosis *d);

@@ -1,0 +1,54 @@
+/* evidence.h - what an incident's time has that usual time has not: whose it was (analyze/blame.h),
+ * which calls were more or longer, which counters differ. Causes are told by it. No I/O. */
+#pragma once
+
+#include "analyze/blame.h"
+#include "analyze/steps.h"
+#include "events/visitor.h"
+
+/* A probe's calls in a process; usual: scaled to as much work. */
+struct call_growth {
+	uint32_t probe;
+	double n, usual_n;
+	double ns, usual_ns;
+};
+
+/* A counter's mean, in the incident's time and in usual time; NaN where it has no value. */
+struct counter_change {
+	uint32_t metric;
+	double mean, usual;
+};
+
+struct evidence {
+	const struct rec_tables *t;
+	uint32_t pid, thread; /* the victim: whose stretches these are */
+	bool by_steps;	      /* the stretches are steps, of n_slow and usual ones of n_usual */
+	size_t n_slow, n_usual;
+	uint64_t from_ns, to_ns;
+	struct blame blame;
+	VEC(struct call_growth) calls;
+	VEC(struct counter_change) counters;
+	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
+	double kernels_n, usual_kernels_n;
+};
+
+/* The stretches that are slow, and those that are usual, of one thread each. */
+struct evidence_spans {
+	VEC(struct blame_span) slow, usual;
+};
+
+void evidence_make(struct evidence *ret, struct blame *each, const struct row_source *s,
+		   const struct timeline *t, const struct blame_world *w,
+		   const struct evidence_spans *spans);
+void evidence_free(struct evidence *e);
+
+/* What the excess is, ns. */
+static inline double evidence_excess(const struct evidence *e)
+{
+	return e->blame.whole_ns - e->blame.usual_ns;
+}
+
+/* A counter by its name and what it is of (enum entity_kind); the one that differs most where there
+ * are several. NULL: none was recorded. */
+const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,
+					      const char *name);

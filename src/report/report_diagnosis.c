@@ -1,0 +1,204 @@
+/* report_diagnosis.c - incidents with their causes as text: why first, then whose the time was. */
+#include "report/report_diagnosis.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/human.h"
+#include "incident/anomaly_text.h"
+#include "incident/cause_words.h"
+#include "report/report_page.h"
+
+enum { INDENT = 4, PARTS_SHOWN = 5, TIME_COLUMN = 10, SHARE_COLUMN = 7 };
+#define SMALL_SHARE 0.02 /* of the excess: parts below it are put together */
+
+static uint64_t whole_ns(double ns)
+{
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static void print_head(FILE *out, const struct report_diagnosis *r)
+{
+	char cost[HUMAN_BYTES], all[HUMAN_BYTES], n[HUMAN_BYTES];
+	uint64_t length = r->end_ns > r->start_ns ? r->end_ns - r->start_ns : 0;
+	if (!r->d->incidents.len) {
+		text_printf(out, "%s: nothing was abnormal, by %s\n", r->path,
+			    r->model_path ? r->model_path : "what came before");
+		return;
+	}
+	text_printf(out, "%s: %s %s cost the job %s of %s, by %s\n", r->path,
+		    human_count(n, r->d->incidents.len),
+		    r->d->incidents.len == 1 ? "incident" : "incidents",
+		    human_ns(cost, whole_ns(r->d->cost_ns)), human_ns(all, length),
+		    r->model_path ? r->model_path : "what came before");
+}
+
+/* ", by stress (4242)" */
+static void culprit_words(struct buf *b, const struct report_diagnosis *r, const struct culprit *c)
+{
+	const struct rec_tables *t = r->t;
+	const char *name = strtab_get(&t->strings, c->name, NULL);
+	switch (c->kind) {
+	case CULPRIT_PROCESS:
+		buf_printf(b, " by %s (%u)", name, c->pid);
+		break;
+	case CULPRIT_LINE:
+		buf_printf(b, " in ");
+		blame_frame_words(b, t, c->frame);
+		break;
+	case CULPRIT_CGROUP:
+		if (c->metric != UINT32_MAX)
+			buf_printf(b, ": cgroup %s",
+				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
+		break;
+	default:
+		break;
+	}
+}
+
+static void print_part(const struct page *p, double ns, double of, const char *text)
+{
+	char share[16];
+	snprintf(share, sizeof(share), "%.0f %%", of > 0 ? 100 * ns / of : 0);
+	fprintf(p->out, "%*s", INDENT, "");
+	page_ns(p, whole_ns(ns), TIME_COLUMN);
+	page_right(p, share, SHARE_COLUMN);
+	fputs("  ", p->out);
+	page_rest(p, text, INDENT + TIME_COLUMN + SHARE_COLUMN + 2);
+}
+
+static void print_blame(const struct page *p, const struct report_diagnosis *r,
+			const struct blame *blame, uint32_t thread)
+{
+	double excess = blame->whole_ns - blame->usual_ns, rest = 0;
+	size_t shown = 0, others = 0;
+	for (size_t i = 0; i < blame->parts.len; i++) {
+		const struct blame_part *part = &blame->parts.data[i];
+		struct buf b = {0};
+		if (shown == PARTS_SHOWN || part->ns < SMALL_SHARE * excess) {
+			rest += part->ns;
+			others++;
+			continue;
+		}
+		blame_owner_words(&b, r->t, &part->owner, thread);
+		buf_byte(&b, 0);
+		print_part(p, part->ns, excess, (const char *)b.data);
+		buf_free(&b);
+		shown++;
+	}
+	if (others && rest > SMALL_SHARE * excess)
+		print_part(p, rest, excess, "smaller parts together");
+	if (blame->unexplained_ns > 0)
+		print_part(p, blame->unexplained_ns, excess, "unexplained");
+}
+
+static void print_steps(const struct page *p, const struct report_diagnosis *r,
+			const struct diagnosed *in)
+{
+	for (size_t i = 0; i < in->steps.len; i++) {
+		const struct diagnosed_step *s = &in->steps.data[i];
+		char at[HUMAN_BYTES], took[HUMAN_BYTES], usual[HUMAN_BYTES];
+		double excess = s->blame.whole_ns - s->blame.usual_ns;
+		if (excess <= 0)
+			continue;
+		fprintf(p->out, "%*sstep at %s took %s, usually %s:\n", INDENT, "",
+			human_ns(at, s->start_ns - r->start_ns),
+			human_ns(took, whole_ns(s->blame.whole_ns)),
+			human_ns(usual, whole_ns(s->blame.usual_ns)));
+		print_blame(p, r, &s->blame, in->evidence.thread);
+	}
+}
+
+/* "30 steps took 2.10 x as long as usual, 3.1 s more". */
+static void print_effect(const struct page *p, const struct diagnosed *in)
+{
+	const struct blame *b = &in->evidence.blame;
+	char more[HUMAN_BYTES];
+	double times = b->usual_ns > 0 ? b->whole_ns / b->usual_ns : 1;
+	human_ns(more, whole_ns(b->whole_ns - b->usual_ns));
+	fprintf(p->out, "%*s", INDENT, "");
+	if (in->evidence.by_steps)
+		page_wrapped(p, INDENT, INDENT,
+			     "%zu %s took %.3g x as long as usual, %s more:", in->evidence.n_slow,
+			     in->evidence.n_slow == 1 ? "step" : "steps", times, more);
+	else
+		page_wrapped(p, INDENT, INDENT,
+			     "its work took %.3g x as long as usual, %s more:", times, more);
+}
+
+static void print_why(const struct page *p, const struct report_diagnosis *r,
+		      const struct diagnosed *in)
+{
+	const struct cause_found *c = &in->cause;
+	print_effect(p, in);
+	print_blame(p, r, &in->evidence.blame, in->evidence.thread);
+	for (size_t i = 0; i < c->evidence_len; i++) {
+		fprintf(p->out, "%*s", INDENT, "");
+		page_wrapped(p, INDENT, INDENT, "%s", c->evidence[i]);
+	}
+	if (c->runner_up != CAUSE_UNKNOWN) {
+		fprintf(p->out, "%*s", INDENT, "");
+		page_wrapped(p, INDENT, INDENT, "less likely: %s, for %s",
+			     cause_title(c->runner_up), c->against);
+	}
+	fprintf(p->out, "%*s", INDENT, "");
+	page_wrapped(p, INDENT, INDENT, "do: %s", cause_advice(c->cause));
+}
+
+static void print_incident(const struct page *p, const struct report_diagnosis *r,
+			   const struct diagnosed *in, size_t number)
+{
+	char at[HUMAN_BYTES], lasted[HUMAN_BYTES], cost[HUMAN_BYTES], text[160];
+	uint64_t after = in->onset_ns > r->start_ns ? in->onset_ns - r->start_ns : 0;
+	struct buf why = {0};
+	snprintf(text, sizeof(text), "%zu. at %s for %s, %s lost, pid %u", number,
+		 human_ns(at, after), human_ns(lasted, in->end_ns - in->onset_ns),
+		 human_ns(cost, whole_ns(in->cost_ns)), in->pid);
+	fputc('\n', p->out);
+	page_styled(p, BOLD, text);
+	if (in->blamed) {
+		buf_printf(&why, ": %s", cause_title(in->cause.cause));
+		culprit_words(&why, r, &in->cause.culprit);
+		if (in->cause.cause != CAUSE_UNKNOWN)
+			buf_printf(&why, " (confidence %.0f %%)", 100 * in->cause.confidence);
+	} else {
+		buf_printf(&why, ": why is not known, for nothing usual lies beside it");
+	}
+	page_wrapped(p, text_columns(text), INDENT, "%.*s", (int)why.len, (const char *)why.data);
+	buf_free(&why);
+	const struct anomaly *first = &r->list->rows.data[in->anomalies.data[in->first]].a;
+	if (in->blamed) {
+		print_why(p, r, in);
+		print_steps(p, r, in);
+	} else if (first->why[0]) {
+		fprintf(p->out, "%*s", INDENT, "");
+		page_wrapped(p, INDENT, INDENT, "%s", first->why);
+	}
+}
+
+/* How many incidents cost more. */
+static size_t dearer_than(const struct diagnosis *d, const struct diagnosed *in)
+{
+	size_t ret = 0;
+	for (size_t i = 0; i < d->incidents.len; i++)
+		ret += d->incidents.data[i].cost_ns > in->cost_ns;
+	return ret;
+}
+
+void report_diagnosis_text(FILE *out, const struct report_diagnosis *r)
+{
+	const struct report_options options = {.width = r->width, .colour = r->colour};
+	const struct report report = {.options = &options};
+	const struct page page = {out, &report, NULL};
+	size_t hidden = 0;
+	print_head(out, r);
+	for (size_t i = 0; i < r->d->incidents.len; i++) {
+		const struct diagnosed *in = &r->d->incidents.data[i];
+		if (dearer_than(r->d, in) < r->top)
+			print_incident(&page, r, in, i + 1);
+		else
+			hidden++;
+	}
+	if (hidden)
+		fprintf(out, "\n... and %zu more that cost less (--top 0 shows all)\n", hidden);
+}
