@@ -82,9 +82,14 @@ struct split_run {
 	struct blame_split split;
 };
 
+struct blame_usual {
+	struct tally tally;
+};
+
 struct comparing {
 	const struct blame_world *w;
-	struct tally slow, usual;
+	struct tally slow;
+	const struct tally *usual;
 	double scale; /* of usual time to that of as much work */
 	VEC(struct split_run) splits;
 };
@@ -105,8 +110,8 @@ static const struct blame_split *split_of(struct comparing *c, const struct blam
 	blame_split_make(
 		&s->split, c->w, o,
 		&(struct blame_runs){c->slow.runs.data, c->slow.runs.len, owner_ns(&c->slow, o)},
-		&(struct blame_runs){c->usual.runs.data, c->usual.runs.len,
-				     c->scale * owner_ns(&c->usual, o)});
+		&(struct blame_runs){c->usual->runs.data, c->usual->runs.len,
+				     c->scale * owner_ns(c->usual, o)});
 	return &s->split;
 }
 
@@ -149,15 +154,15 @@ static void compare(struct comparing *c, struct blame *b, const struct tally *sl
 	*b = (struct blame){.whole_ns = slow->length_ns, .usual_ns = usual_ns};
 	for (size_t i = 0; i < slow->list.len; i++) {
 		const struct owned *o = &slow->list.data[i];
-		double was = scale * owner_ns(&c->usual, &o->owner);
+		double was = scale * owner_ns(c->usual, &o->owner);
 		more += fmax(0, o->ns - was);
 		less += fmax(0, was - o->ns);
 		if (o->ns > was)
 			add_more(c, b, o, was);
 	}
-	for (size_t i = 0; i < c->usual.list.len; i++)
-		if (owner_ns(slow, &c->usual.list.data[i].owner) == 0)
-			less += scale * c->usual.list.data[i].ns;
+	for (size_t i = 0; i < c->usual->list.len; i++)
+		if (owner_ns(slow, &c->usual->list.data[i].owner) == 0)
+			less += scale * c->usual->list.data[i].ns;
 	double shrink = more > 0 ? fmax(0, slow->length_ns - usual_ns) / more : 0;
 	shrink = fmin(shrink, 1);
 	for (size_t i = 0; i < b->parts.len; i++)
@@ -168,16 +173,30 @@ static void compare(struct comparing *c, struct blame *b, const struct tally *sl
 		qsort(b->parts.data, b->parts.len, sizeof(*b->parts.data), by_ns);
 }
 
-void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
-		const struct blame_span *slow, size_t n, const struct blame_span *usual, size_t m)
+struct blame_usual *blame_usual_new(const struct blame_world *w, const struct blame_span *spans,
+				    size_t n)
 {
-	struct comparing c = {.w = w};
+	struct blame_usual *u = xcalloc(1, sizeof(*u));
+	tally_make(&u->tally, w, spans, n);
+	return u;
+}
+
+void blame_usual_free(struct blame_usual *u)
+{
+	if (u)
+		tally_free(&u->tally);
+	free(u);
+}
+
+void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
+		const struct blame_span *slow, size_t n, const struct blame_usual *usual)
+{
+	struct comparing c = {.w = w, .usual = &usual->tally};
 	double usual_ns = 0;
 	for (size_t i = 0; i < n; i++)
 		usual_ns += slow[i].usual_ns;
 	tally_make(&c.slow, w, slow, n);
-	tally_make(&c.usual, w, usual, m);
-	c.scale = c.usual.length_ns > 0 ? usual_ns / c.usual.length_ns : 0;
+	c.scale = c.usual->length_ns > 0 ? usual_ns / c.usual->length_ns : 0;
 	compare(&c, ret, &c.slow, usual_ns, c.scale);
 	for (size_t i = 0; each && i < n; i++) {
 		struct tally one = {0};
@@ -190,7 +209,6 @@ void blame_make(struct blame *ret, struct blame *each, const struct blame_world 
 		blame_split_free(&c.splits.data[i].split);
 	vec_free(&c.splits);
 	tally_free(&c.slow);
-	tally_free(&c.usual);
 }
 
 void blame_free(struct blame *b)

@@ -96,10 +96,16 @@ void blame_world_free(struct blame_world *w);
 /* The thread of a process with the most samples within a time; UINT32_MAX: it has none. */
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
 
-/* Blames n slow stretches of one thread by m usual ones of it: together into *ret, and where each
- * is not NULL, one by one. */
+/* Whose usual stretches of a thread were: made once for all that is compared with them. */
+struct blame_usual;
+struct blame_usual *blame_usual_new(const struct blame_world *w, const struct blame_span *spans,
+				    size_t n);
+void blame_usual_free(struct blame_usual *u);
+
+/* Blames n slow stretches of the same thread: together into *ret, and where each is not NULL, one
+ * by one. */
 void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
-		const struct blame_span *slow, size_t n, const struct blame_span *usual, size_t m);
+		const struct blame_span *slow, size_t n, const struct blame_usual *usual);
 void blame_free(struct blame *b);
 
 /* Whether a GPU's spans of the process were recorded. */

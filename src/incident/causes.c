@@ -452,22 +452,30 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 
 /* ---- the choice ---- */
 
-void cause_find(struct cause_found *ret, const struct evidence *e)
+void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
 {
 	double excess = evidence_excess(e);
-	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
 	for (unsigned c = 0; c < CAUSE_COUNT; c++) {
-		double ns = rules[c] ? rules[c](e) : 0;
-		if (ns < LEAST_SHARE * excess || ns <= 0)
-			continue;
-		if (ns > ret->explained_ns) {
+		ret[c] = rules[c] ? rules[c](e) : 0;
+		if (!(ret[c] > 0 && ret[c] >= LEAST_SHARE * excess))
+			ret[c] = 0;
+	}
+}
+
+void cause_find(struct cause_found *ret, const struct evidence *e)
+{
+	double excess = evidence_excess(e), explains[CAUSE_COUNT];
+	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
+	cause_explains(explains, e);
+	for (unsigned c = 0; c < CAUSE_COUNT; c++) {
+		if (explains[c] > ret->explained_ns) {
 			ret->runner_up = ret->cause;
 			ret->runner_up_ns = ret->explained_ns;
 			ret->cause = (enum cause)c;
-			ret->explained_ns = ns;
-		} else if (ns > ret->runner_up_ns) {
+			ret->explained_ns = explains[c];
+		} else if (explains[c] > ret->runner_up_ns) {
 			ret->runner_up = (enum cause)c;
-			ret->runner_up_ns = ns;
+			ret->runner_up_ns = explains[c];
 		}
 	}
 	double share = excess > 0 ? fmin(1, ret->explained_ns / excess) : 0;

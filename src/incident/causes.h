@@ -75,5 +75,8 @@ struct cause_found {
 	char *against; /* what speaks against the runner-up, or NULL */
 };
 
+/* The ns of the excess that each cause explains, 0 where it explains too little. */
+void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e);
+/* The one that explains most, in words. */
 void cause_find(struct cause_found *ret, const struct evidence *e);
 void cause_free(struct cause_found *c);

@@ -1,23 +1,12 @@
-/* diagnosis.c - puts anomalies together to incidents, and finds for each its stretches, whose they
- * were and why. */
+/* diagnosis.c - puts anomalies together to incidents, and says of each whose its time was and why.
+ */
 #include "incident/diagnosis.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "incident/diagnosis_impl.h"
 #include "incident/incidents.h"
-
-#define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
-
-struct diagnosing {
-	struct diagnosis *ret;
-	const struct row_source *s;
-	const struct timeline *t;
-	const struct steps *steps;
-	const struct anomaly_list *list;
-	struct blame_world *w;
-	bool each;
-};
 
 /* ---- incidents ---- */
 
@@ -69,152 +58,157 @@ static void find_victim(const struct diagnosing *x, struct diagnosed *in)
 	in->cost_ns = most > 0 ? most : 0;
 }
 
-/* ---- stretches ---- */
+/* ---- pieces ---- */
 
-static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
+/* An incident, and which slices and pieces are of it. */
+struct asked {
+	struct diagnosed *of;
+	bool by_steps;
+	size_t slices, nslices; /* first, number */
+	size_t pieces, npieces;
+};
+
+struct asking {
+	VEC(struct asked) incidents;
+	questions_t slices, pieces;
+};
+
+static void keep_steps(struct diagnosed *in, const struct evidence_question *q, struct blame *each)
 {
-	for (size_t i = 0; i < x->ret->incidents.len; i++) {
-		const struct diagnosed *in = &x->ret->incidents.data[i];
-		if (from_ns < in->end_ns + BESIDE_NS && to_ns + BESIDE_NS > in->onset_ns)
-			return true;
-	}
-	return false;
+	for (size_t i = 0; i < q->slow.len; i++)
+		*vec_push(&in->steps) = (struct diagnosed_step){.start_ns = q->slow.data[i].from_ns,
+								.end_ns = q->slow.data[i].to_ns,
+								.pid = in->pid,
+								.blame = each[i]};
 }
 
-static uint32_t thread_of(const struct rec_tables *t, uint32_t pid, uint32_t tid)
+/* One piece of an incident as an incident of its own: with those of its anomalies that lie in it,
+ * and the one that says most. */
+static void add_piece(const struct diagnosing *x, struct diagnosis *to, const struct asked *a,
+		      const struct evidence_question *q, struct evidence *e, struct blame *each)
 {
-	for (size_t i = t->threads.len; i-- > 0;)
-		if (t->threads.data[i].pid == pid && t->threads.data[i].tid == tid)
-			return (uint32_t)i;
-	return UINT32_MAX;
-}
-
-static const struct steps_process *steps_of(const struct diagnosing *x, uint32_t pid)
-{
-	for (size_t i = 0; i < x->steps->processes.len; i++)
-		if (x->steps->processes.data[i].pid == pid && x->steps->processes.data[i].steps.len)
-			return &x->steps->processes.data[i];
-	return NULL;
-}
-
-static double mean_length(const struct evidence_spans *spans)
-{
-	double ns = 0;
-	for (size_t i = 0; i < spans->usual.len; i++)
-		ns += (double)(spans->usual.data[i].to_ns - spans->usual.data[i].from_ns);
-	return spans->usual.len ? ns / (double)spans->usual.len : 0;
-}
-
-/* Steps of the loop that has most of the incident. false: none is in it, or none is usual. */
-static bool by_steps(const struct diagnosing *x, const struct diagnosed *in,
-		     struct evidence_spans *ret)
-{
-	const struct steps_process *p = steps_of(x, in->pid);
-	uint32_t thread = p ? thread_of(x->s->tables, p->pid, p->tid) : UINT32_MAX;
-	uint32_t loop = UINT32_MAX;
-	uint64_t most = 0;
-	if (thread == UINT32_MAX)
-		return false;
-	for (size_t l = 0; l < p->loops.len; l++) {
-		uint64_t ns = 0;
-		for (size_t i = 0; i < p->steps.len; i++)
-			if (p->steps.data[i].loop == l && p->steps.data[i].start_ns < in->end_ns &&
-			    p->steps.data[i].end_ns > in->onset_ns)
-				ns += p->steps.data[i].end_ns - p->steps.data[i].start_ns;
-		if (ns > most) {
-			most = ns;
-			loop = (uint32_t)l;
-		}
-	}
-	for (size_t i = 0; i < p->steps.len && loop != UINT32_MAX; i++) {
-		const struct steps_step *s = &p->steps.data[i];
-		uint64_t middle = s->start_ns + (s->end_ns - s->start_ns) / 2;
-		struct blame_span span = {
-			.thread = thread, .from_ns = s->start_ns, .to_ns = s->end_ns};
-		if (s->loop != loop)
+	struct diagnosed *in = vec_push(&to->incidents);
+	uint64_t from_ns = q->slow.data[0].from_ns, to_ns = q->slow.data[q->slow.len - 1].to_ns;
+	bool cut = a->npieces > 1;
+	*in = (struct diagnosed){.id = a->of->id,
+				 .onset_ns = cut ? from_ns : a->of->onset_ns,
+				 .end_ns = cut ? to_ns : a->of->end_ns,
+				 .told_ns = a->of->told_ns,
+				 .pid = a->of->pid,
+				 .cost_ns = fmax(0, evidence_excess(e)),
+				 .blamed = true,
+				 .evidence = *e};
+	in->evidence.by_steps = a->by_steps;
+	if (in->told_ns < in->onset_ns)
+		in->told_ns = in->onset_ns;
+	for (size_t i = 0; i < a->of->anomalies.len; i++) {
+		const struct anomaly *row = anomaly_at(x, a->of, i);
+		if (cut && (row->start_ns >= to_ns || row->end_ns <= from_ns) && i != a->of->first)
 			continue;
-		if (middle >= in->onset_ns && middle < in->end_ns)
-			*vec_push(&ret->slow) = span;
-		else if (!is_beside(x, s->start_ns, s->end_ns))
-			*vec_push(&ret->usual) = span;
+		if (i == a->of->first)
+			in->first = in->anomalies.len;
+		*vec_push(&in->anomalies) = a->of->anomalies.data[i];
 	}
-	for (size_t i = 0; i < ret->slow.len; i++)
-		ret->slow.data[i].usual_ns = mean_length(ret);
-	return ret->slow.len && ret->usual.len;
+	cause_find(&in->cause, &in->evidence);
+	if (each)
+		keep_steps(in, q, each);
 }
 
-/* All of its time, and all that is in none. */
-static bool by_time(const struct diagnosing *x, const struct diagnosed *in,
-		    struct evidence_spans *ret)
+/* Which time of which incidents is asked for; those without any are told as they are. */
+static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 {
-	uint32_t thread = blame_busiest(x->w, in->pid, in->onset_ns, in->end_ns);
-	double length = (double)(in->end_ns - in->onset_ns);
-	uint64_t at = x->list->judged_from_ns;
-	if (thread == UINT32_MAX || length <= 0)
-		return false;
-	ret->slow.len = ret->usual.len = 0;
-	*vec_push(&ret->slow) = (struct blame_span){thread, in->onset_ns, in->end_ns,
-						    length - fmin(in->cost_ns, 0.95 * length)};
 	for (size_t i = 0; i < x->ret->incidents.len; i++) {
-		const struct diagnosed *other = &x->ret->incidents.data[i];
-		uint64_t until = other->onset_ns > BESIDE_NS ? other->onset_ns - BESIDE_NS : 0;
-		if (until > at)
-			*vec_push(&ret->usual) = (struct blame_span){thread, at, until, 0};
-		at = other->end_ns + BESIDE_NS > at ? other->end_ns + BESIDE_NS : at;
+		struct diagnosed *in = &x->ret->incidents.data[i];
+		struct evidence_question whole = {0};
+		struct asked a = {.of = in, .slices = all->slices.len};
+		if (diagnosis_spans(x, in, &whole, &a.by_steps)) {
+			diagnosis_slice(&whole, &all->slices);
+			a.nslices = all->slices.len - a.slices;
+			*vec_push(&all->incidents) = a;
+		} else {
+			*vec_push(&to->incidents) = *in;
+		}
+		vec_free(&whole.slow);
 	}
-	if (x->list->judged_to_ns > at)
-		*vec_push(&ret->usual) = (struct blame_span){thread, at, x->list->judged_to_ns, 0};
-	return ret->usual.len;
+}
+
+static void cut(const struct diagnosing *x, struct asking *all)
+{
+	struct evidence *e = xcalloc(all->slices.len + 1, sizeof(*e));
+	evidence_make(e, NULL, x->s, x->t, x->w, all->slices.data, all->slices.len);
+	for (size_t i = 0; i < all->incidents.len; i++) {
+		struct asked *a = &all->incidents.data[i];
+		a->pieces = all->pieces.len;
+		diagnosis_cut(all->slices.data + a->slices, e + a->slices, a->nslices,
+			      &all->pieces);
+		a->npieces = all->pieces.len - a->pieces;
+	}
+	for (size_t i = 0; i < all->slices.len; i++)
+		evidence_free(&e[i]);
+	free(e);
+}
+
+static void answer(const struct diagnosing *x, struct asking *all, struct diagnosis *to, bool each)
+{
+	size_t n = all->pieces.len;
+	struct evidence *e = xcalloc(n + 1, sizeof(*e));
+	struct blame **steps = xcalloc(n + 1, sizeof(struct blame *));
+	for (size_t i = 0; i < n && each; i++)
+		steps[i] = xcalloc(all->pieces.data[i].slow.len, sizeof(struct blame));
+	evidence_make(e, each ? steps : NULL, x->s, x->t, x->w, all->pieces.data, n);
+	for (size_t i = 0; i < all->incidents.len; i++) {
+		const struct asked *a = &all->incidents.data[i];
+		for (size_t k = a->pieces; k < a->pieces + a->npieces; k++)
+			add_piece(x, to, a, &all->pieces.data[k], &e[k], steps[k]);
+		vec_free(&a->of->anomalies);
+	}
+	for (size_t i = 0; i < n; i++)
+		free(steps[i]);
+	free(steps);
+	free(e);
+}
+
+static void asking_free(struct asking *all)
+{
+	for (size_t i = 0; i < all->slices.len; i++)
+		vec_free(&all->slices.data[i].slow);
+	for (size_t i = 0; i < all->pieces.len; i++)
+		vec_free(&all->pieces.data[i].slow);
+	vec_free(&all->slices);
+	vec_free(&all->pieces);
+	vec_free(&all->incidents);
+}
+
+static int by_onset(const void *a, const void *b)
+{
+	const struct diagnosed *x = a, *y = b;
+	return x->onset_ns < y->onset_ns ? -1 : x->onset_ns > y->onset_ns;
 }
 
 /* ---- all of it ---- */
 
-static void keep_steps(struct diagnosed *in, const struct evidence_spans *spans, struct blame *each)
-{
-	for (size_t i = 0; i < spans->slow.len; i++)
-		*vec_push(&in->steps) =
-			(struct diagnosed_step){.start_ns = spans->slow.data[i].from_ns,
-						.end_ns = spans->slow.data[i].to_ns,
-						.pid = in->pid,
-						.blame = each[i]};
-}
-
-static void diagnose(const struct diagnosing *x, struct diagnosed *in)
-{
-	struct evidence_spans spans = {0};
-	bool steps = by_steps(x, in, &spans);
-	if (steps || by_time(x, in, &spans)) {
-		struct blame *each = x->each ? xcalloc(spans.slow.len, sizeof(*each)) : NULL;
-		evidence_make(&in->evidence, each, x->s, x->t, x->w, &spans);
-		in->evidence.by_steps = steps;
-		in->blamed = true;
-		if (steps)
-			in->cost_ns = fmax(0, evidence_excess(&in->evidence));
-		cause_find(&in->cause, &in->evidence);
-		if (each)
-			keep_steps(in, &spans, each);
-		free(each);
-	}
-	vec_free(&spans.slow);
-	vec_free(&spans.usual);
-}
-
 void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const struct timeline *t,
 		    const struct steps *steps, const struct anomaly_list *list, bool each)
 {
-	struct diagnosing x = {
-		.ret = ret, .s = s, .t = t, .steps = steps, .list = list, .each = each};
+	struct diagnosis found = {0};
+	struct asking all = {0};
+	struct diagnosing x = {.ret = &found, .s = s, .t = t, .steps = steps, .list = list};
 	*ret = (struct diagnosis){0};
 	gather(&x);
-	if (!ret->incidents.len)
+	if (!found.incidents.len)
 		return;
 	x.w = blame_world_new(s, t);
+	for (size_t i = 0; i < found.incidents.len; i++)
+		find_victim(&x, &found.incidents.data[i]);
+	ask(&x, &all, ret);
+	cut(&x, &all);
+	answer(&x, &all, ret, each);
+	qsort(ret->incidents.data, ret->incidents.len, sizeof(*ret->incidents.data), by_onset);
 	for (size_t i = 0; i < ret->incidents.len; i++)
-		find_victim(&x, &ret->incidents.data[i]);
-	for (size_t i = 0; i < ret->incidents.len; i++) {
-		diagnose(&x, &ret->incidents.data[i]);
 		ret->cost_ns += ret->incidents.data[i].cost_ns;
-	}
+	asking_free(&all);
+	vec_free(&found.incidents);
+	diagnosis_spans_free(&x);
 	blame_world_free(x.w);
 }
 

@@ -1,4 +1,5 @@
-/* evidence.c - reads calls, counters and GPU work of slow and of usual stretches. */
+/* evidence.c - reads calls, counters and GPU work of slow and of usual stretches: once for all
+ * incidents. */
 #include "incident/evidence.h"
 
 #include <math.h>
@@ -7,85 +8,118 @@
 
 #include "base/map64.h"
 
-struct gathering {
-	struct evidence *e;
-	const struct evidence_spans *spans;
+/* A stretch of a process, and whose sums what lies in it adds to. */
+struct place {
+	uint64_t from_ns, to_ns;
+	uint32_t sums; /* index */
+};
+typedef VEC(struct place) places_t;
+
+struct call_sum {
+	double n, ns;
+};
+
+/* Of a question's slow stretches, or of usual ones. */
+struct sums {
+	struct call_sum *calls;	   /* by probe */
+	struct call_sum *counters; /* by metric: values, and their sum */
+	struct call_sum kernels;
+	double length_ns;
+};
+
+/* The stretches of a process. Those of steps and those of plain time may overlap, so that each list
+ * of usual stretches is a list here as well. */
+struct track {
 	uint32_t pid;
-	double scale;			     /* of usual time to that of as much work */
-	double *n, *ns, *un, *uns;	     /* by probe: calls and their time; usual ones */
-	double *sum, *count, *usum, *ucount; /* by metric */
+	const struct evidence_usual *usual;
+	uint32_t usual_sums;
+	places_t places; /* in order of time, none overlaps another */
+};
+
+struct gathering {
+	const struct rec_tables *t;
+	VEC(struct track) tracks;
+	VEC(struct sums) sums;
 };
 
 /* ---- which stretch a time is in ---- */
 
-static bool is_within(const struct blame_span *spans, size_t len, uint64_t ns)
+static struct sums *sums_at(struct gathering *g, const struct track *k, uint64_t ns)
 {
-	size_t low = 0, n = len;
+	size_t low = 0, n = k->places.len;
 	while (low < n) {
 		size_t middle = low + (n - low) / 2;
-		if (spans[middle].to_ns > ns)
+		if (k->places.data[middle].to_ns > ns)
 			n = middle;
 		else
 			low = middle + 1;
 	}
-	return low < len && spans[low].from_ns <= ns;
+	bool in = low < k->places.len && k->places.data[low].from_ns <= ns;
+	return in ? &g->sums.data[k->places.data[low].sums] : NULL;
 }
 
-static bool is_slow(const struct gathering *g, uint64_t ns)
+static uint32_t sums_new(struct gathering *g)
 {
-	return is_within(g->spans->slow.data, g->spans->slow.len, ns);
+	*vec_push(&g->sums) =
+		(struct sums){.calls = xcalloc(g->t->probes.len + 1, sizeof(struct call_sum)),
+			      .counters = xcalloc(g->t->metrics.len + 1, sizeof(struct call_sum))};
+	return (uint32_t)(g->sums.len - 1);
 }
 
-static bool is_usual(const struct gathering *g, uint64_t ns)
+static void add_places(struct gathering *g, struct track *k, uint32_t sums,
+		       const blame_spans_t *spans)
 {
-	return is_within(g->spans->usual.data, g->spans->usual.len, ns);
+	for (size_t i = 0; i < spans->len; i++) {
+		const struct blame_span *s = &spans->data[i];
+		*vec_push(&k->places) = (struct place){s->from_ns, s->to_ns, sums};
+		g->sums.data[sums].length_ns += (double)(s->to_ns - s->from_ns);
+	}
 }
 
-/* ---- calls ---- */
+static uint32_t track_of(struct gathering *g, const struct evidence_question *q)
+{
+	uint32_t pid = g->t->threads.data[q->slow.data[0].thread].pid;
+	for (size_t i = 0; i < g->tracks.len; i++)
+		if (g->tracks.data[i].pid == pid && g->tracks.data[i].usual == q->usual)
+			return (uint32_t)i;
+	uint32_t sums = sums_new(g);
+	struct track *k = vec_push(&g->tracks);
+	*k = (struct track){.pid = pid, .usual = q->usual, .usual_sums = sums};
+	add_places(g, k, sums, &q->usual->spans);
+	return (uint32_t)(g->tracks.len - 1);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+/* ---- rows ---- */
+
+static void add(struct call_sum *s, double value)
+{
+	s->n++;
+	s->ns += value;
+}
 
 static void add_calls(void *ctx, const struct visited_rows *rows)
 {
 	struct gathering *g = ctx;
-	const struct rec_tables *t = g->e->t;
 	const struct m_call *calls = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_call *c = &calls[i];
-		if (t->threads.data[c->thread].pid != g->pid)
-			continue;
-		uint64_t end_ns = c->start_ns + c->dur_ns;
-		if (is_slow(g, end_ns)) {
-			g->n[c->probe]++;
-			g->ns[c->probe] += (double)c->dur_ns;
-		} else if (is_usual(g, end_ns)) {
-			g->un[c->probe]++;
-			g->uns[c->probe] += (double)c->dur_ns;
+		uint32_t pid = g->t->threads.data[c->thread].pid;
+		for (size_t k = 0; k < g->tracks.len; k++) {
+			struct sums *s =
+				g->tracks.data[k].pid == pid
+					? sums_at(g, &g->tracks.data[k], c->start_ns + c->dur_ns)
+					: NULL;
+			if (s)
+				add(&s->calls[c->probe], (double)c->dur_ns);
 		}
 	}
 }
-
-static void read_calls(struct gathering *g, const struct row_source *s)
-{
-	size_t n = g->e->t->probes.len + 1;
-	g->n = xcalloc(n, sizeof(double));
-	g->ns = xcalloc(n, sizeof(double));
-	g->un = xcalloc(n, sizeof(double));
-	g->uns = xcalloc(n, sizeof(double));
-	rows_read(s, ROW_CALL, add_calls, g);
-	for (uint32_t i = 0; i < g->e->t->probes.len; i++)
-		if (g->n[i] > 0 || g->un[i] > 0)
-			*vec_push(&g->e->calls) =
-				(struct call_growth){.probe = i,
-						     .n = g->n[i],
-						     .usual_n = g->scale * g->un[i],
-						     .ns = g->ns[i],
-						     .usual_ns = g->scale * g->uns[i]};
-	free(g->n);
-	free(g->ns);
-	free(g->un);
-	free(g->uns);
-}
-
-/* ---- counters ---- */
 
 static void add_counters(void *ctx, const struct visited_rows *rows)
 {
@@ -93,88 +127,108 @@ static void add_counters(void *ctx, const struct visited_rows *rows)
 	const struct m_counter *counters = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_counter *c = &counters[i];
-		if (isnan(c->value))
-			continue;
-		if (c->time_ns >= g->e->from_ns && c->time_ns < g->e->to_ns) {
-			g->sum[c->metric] += c->value;
-			g->count[c->metric]++;
-		} else if (is_usual(g, c->time_ns)) {
-			g->usum[c->metric] += c->value;
-			g->ucount[c->metric]++;
+		for (size_t k = 0; k < g->tracks.len && !isnan(c->value); k++) {
+			struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns);
+			if (s)
+				add(&s->counters[c->metric], c->value);
 		}
 	}
 }
 
-static void read_counters(struct gathering *g, const struct row_source *s)
-{
-	size_t n = g->e->t->metrics.len + 1;
-	g->sum = xcalloc(n, sizeof(double));
-	g->count = xcalloc(n, sizeof(double));
-	g->usum = xcalloc(n, sizeof(double));
-	g->ucount = xcalloc(n, sizeof(double));
-	rows_read(s, ROW_COUNTER, add_counters, g);
-	for (uint32_t i = 0; i < g->e->t->metrics.len; i++)
-		*vec_push(&g->e->counters) = (struct counter_change){
-			.metric = i,
-			.mean = g->count[i] > 0 ? g->sum[i] / g->count[i] : NAN,
-			.usual = g->ucount[i] > 0 ? g->usum[i] / g->ucount[i] : NAN};
-	free(g->sum);
-	free(g->count);
-	free(g->usum);
-	free(g->ucount);
-}
-
-/* ---- the GPU ---- */
-
-static void read_kernels(struct gathering *g, const struct timeline *t)
+static void add_kernels(struct gathering *g, const struct timeline *t)
 {
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		const struct timeline_kind *k = timeline_kind_of(t, s);
-		if (k->pid != g->pid || k->work != WORK_KERNEL)
-			continue;
-		double ns = (double)(s->end_ns - s->start_ns);
-		if (is_slow(g, s->start_ns)) {
-			g->e->kernels_n++;
-			g->e->kernels_ns += ns;
-		} else if (is_usual(g, s->start_ns)) {
-			g->e->usual_kernels_n += g->scale;
-			g->e->usual_kernels_ns += g->scale * ns;
+		const struct timeline_kind *kind = timeline_kind_of(t, s);
+		for (size_t k = 0; k < g->tracks.len && kind->work == WORK_KERNEL; k++) {
+			struct sums *sums = g->tracks.data[k].pid == kind->pid
+						    ? sums_at(g, &g->tracks.data[k], s->start_ns)
+						    : NULL;
+			if (sums)
+				add(&sums->kernels, (double)(s->end_ns - s->start_ns));
 		}
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- answers ---- */
 
-static double usual_length(const struct evidence_spans *spans)
+static void answer(struct evidence *ret, const struct gathering *g, const struct sums *slow,
+		   const struct sums *usual)
 {
-	double ns = 0;
-	for (size_t i = 0; i < spans->usual.len; i++)
-		ns += (double)(spans->usual.data[i].to_ns - spans->usual.data[i].from_ns);
-	return ns;
+	double scale = usual->length_ns > 0 ? ret->blame.usual_ns / usual->length_ns : 0;
+	for (uint32_t i = 0; i < g->t->probes.len; i++)
+		if (slow->calls[i].n > 0 || usual->calls[i].n > 0)
+			*vec_push(&ret->calls) =
+				(struct call_growth){.probe = i,
+						     .n = slow->calls[i].n,
+						     .usual_n = scale * usual->calls[i].n,
+						     .ns = slow->calls[i].ns,
+						     .usual_ns = scale * usual->calls[i].ns};
+	for (uint32_t i = 0; i < g->t->metrics.len; i++) {
+		const struct call_sum *is = &slow->counters[i], *was = &usual->counters[i];
+		*vec_push(&ret->counters) =
+			(struct counter_change){.metric = i,
+						.mean = is->n > 0 ? is->ns / is->n : NAN,
+						.usual = was->n > 0 ? was->ns / was->n : NAN};
+	}
+	ret->kernels_n = slow->kernels.n;
+	ret->kernels_ns = slow->kernels.ns;
+	ret->usual_kernels_n = scale * usual->kernels.n;
+	ret->usual_kernels_ns = scale * usual->kernels.ns;
 }
 
-void evidence_make(struct evidence *ret, struct blame *each, const struct row_source *s,
-		   const struct timeline *t, const struct blame_world *w,
-		   const struct evidence_spans *spans)
+static void begin(struct evidence *ret, const struct evidence_question *q,
+		  const struct row_source *s)
 {
-	double usual_ns = usual_length(spans);
 	*ret = (struct evidence){.t = s->tables,
-				 .thread = spans->slow.data[0].thread,
-				 .n_slow = spans->slow.len,
-				 .n_usual = spans->usual.len,
-				 .from_ns = spans->slow.data[0].from_ns,
-				 .to_ns = spans->slow.data[spans->slow.len - 1].to_ns};
+				 .thread = q->slow.data[0].thread,
+				 .n_slow = q->slow.len,
+				 .n_usual = q->usual->spans.len,
+				 .from_ns = q->slow.data[0].from_ns,
+				 .to_ns = q->slow.data[q->slow.len - 1].to_ns};
 	ret->pid = s->tables->threads.data[ret->thread].pid;
-	blame_make(&ret->blame, each, w, spans->slow.data, spans->slow.len, spans->usual.data,
-		   spans->usual.len);
-	struct gathering g = {.e = ret,
-			      .spans = spans,
-			      .pid = ret->pid,
-			      .scale = usual_ns > 0 ? ret->blame.usual_ns / usual_ns : 0};
-	read_calls(&g, s);
-	read_counters(&g, s);
-	read_kernels(&g, t);
+}
+
+static void forget(struct gathering *g)
+{
+	for (size_t i = 0; i < g->tracks.len; i++)
+		vec_free(&g->tracks.data[i].places);
+	for (size_t i = 0; i < g->sums.len; i++) {
+		free(g->sums.data[i].calls);
+		free(g->sums.data[i].counters);
+	}
+	vec_free(&g->tracks);
+	vec_free(&g->sums);
+}
+
+void evidence_make(struct evidence *ret, struct blame *const *each, const struct row_source *s,
+		   const struct timeline *t, const struct blame_world *w,
+		   const struct evidence_question *questions, size_t n)
+{
+	struct gathering g = {.t = s->tables};
+	uint32_t *track = xcalloc(n + 1, sizeof(*track)), *sums = xcalloc(n + 1, sizeof(*sums));
+	for (size_t i = 0; i < n; i++) {
+		begin(&ret[i], &questions[i], s);
+		track[i] = track_of(&g, &questions[i]);
+		sums[i] = sums_new(&g);
+		add_places(&g, &g.tracks.data[track[i]], sums[i], &questions[i].slow);
+	}
+	for (size_t i = 0; i < g.tracks.len; i++)
+		qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
+		      sizeof(struct place), by_start);
+	rows_read(s, ROW_CALL, add_calls, &g);
+	rows_read(s, ROW_COUNTER, add_counters, &g);
+	add_kernels(&g, t);
+	for (size_t i = 0; i < n; i++) {
+		const struct evidence_question *q = &questions[i];
+		blame_make(&ret[i].blame, each ? each[i] : NULL, w, q->slow.data, q->slow.len,
+			   q->usual->blame);
+		answer(&ret[i], &g, &g.sums.data[sums[i]],
+		       &g.sums.data[g.tracks.data[track[i]].usual_sums]);
+	}
+	forget(&g);
+	free(track);
+	free(sums);
 }
 
 void evidence_free(struct evidence *e)

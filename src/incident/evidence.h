@@ -32,14 +32,26 @@ struct evidence {
 	double kernels_n, usual_kernels_n;
 };
 
-/* The stretches that are slow, and those that are usual, of one thread each. */
-struct evidence_spans {
-	VEC(struct blame_span) slow, usual;
+/* Stretches of one thread, in order of time. */
+typedef VEC(struct blame_span) blame_spans_t;
+
+/* Usual ones, which many questions may share, and whose they were. */
+struct evidence_usual {
+	blame_spans_t spans;
+	struct blame_usual *blame;
 };
 
-void evidence_make(struct evidence *ret, struct blame *each, const struct row_source *s,
+/* What evidence is of: slow stretches, which overlap with no other question's of the process. */
+struct evidence_question {
+	blame_spans_t slow;
+	const struct evidence_usual *usual;
+};
+
+/* Answers n questions, reading the source once. each: NULL, or for each question an array of as
+ * many as it has slow stretches. */
+void evidence_make(struct evidence *ret, struct blame *const *each, const struct row_source *s,
 		   const struct timeline *t, const struct blame_world *w,
-		   const struct evidence_spans *spans);
+		   const struct evidence_question *questions, size_t n);
 void evidence_free(struct evidence *e);
 
 /* What the excess is, ns. */

@@ -1,0 +1,91 @@
+/* diagnosis_cut.c - cuts an incident's time where its cause changes.
+ *
+ * Several faults may follow each other so soon that nothing usual lies between. Slices of a second
+ * are explained one by one; of all ways to give each slice a cause, or none, that is taken which
+ * explains most, where each change costs CHANGE_NS of it (Viterbi's algorithm, IEEE Trans. Inf.
+ * Theory 13, 1967). A slice without a cause explains what usual time may vary by. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "incident/diagnosis_impl.h"
+
+#define SLICE_NS    1000000000ULL
+#define CHANGE_NS   7e8
+#define USUAL_SHARE 0.1 /* of usual time: a slice whose excess is less is as usual */
+#define NO_CAUSE    0	/* the state, in the place of CAUSE_UNKNOWN */
+
+/* Stretches put together until they are a second long. */
+void diagnosis_slice(const struct evidence_question *whole, questions_t *ret)
+{
+	struct evidence_question *q = NULL; /* the last */
+	for (size_t i = 0; i < whole->slow.len; i++) {
+		const struct blame_span *s = &whole->slow.data[i];
+		if (!q || s->to_ns - q->slow.data[0].from_ns > SLICE_NS) {
+			q = vec_push(ret);
+			q->usual = whole->usual;
+		}
+		*vec_push(&q->slow) = *s;
+	}
+}
+
+static void scores(double ret[CAUSE_COUNT], const struct evidence *e)
+{
+	cause_explains(ret, e);
+	ret[NO_CAUSE] = USUAL_SHARE * e->blame.usual_ns;
+}
+
+/* The best cause of each slice. */
+static void best_path(uint8_t *ret, double (*score)[CAUSE_COUNT], size_t n)
+{
+	uint8_t(*from)[CAUSE_COUNT] = xcalloc(n, sizeof(*from));
+	double sum[CAUSE_COUNT] = {0};
+	for (size_t i = 0; i < n; i++) {
+		unsigned top = 0;
+		for (unsigned c = 1; c < CAUSE_COUNT; c++)
+			if (sum[c] > sum[top])
+				top = c;
+		double changed = sum[top] - CHANGE_NS;
+		for (unsigned c = 0; c < CAUSE_COUNT; c++) {
+			bool stays = !i || sum[c] >= changed;
+			from[i][c] = (uint8_t)(stays ? c : top);
+			sum[c] = (stays ? sum[c] : changed) + score[i][c];
+		}
+	}
+	unsigned at = 0;
+	for (unsigned c = 1; c < CAUSE_COUNT; c++)
+		if (sum[c] > sum[at])
+			at = c;
+	for (size_t i = n; i-- > 0; at = from[i][at])
+		ret[i] = (uint8_t)at;
+	free(from);
+}
+
+static void join(struct evidence_question *to, const struct evidence_question *q)
+{
+	to->usual = q->usual;
+	for (size_t i = 0; i < q->slow.len; i++)
+		*vec_push(&to->slow) = q->slow.data[i];
+}
+
+void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
+		   questions_t *ret)
+{
+	double(*score)[CAUSE_COUNT] = xcalloc(n + 1, sizeof(*score));
+	uint8_t *cause = xcalloc(n + 1, 1);
+	size_t before = ret->len;
+	for (size_t i = 0; i < n; i++)
+		scores(score[i], &e[i]);
+	best_path(cause, score, n);
+	for (size_t i = 0; i < n; i++) {
+		bool goes_on = i && cause[i] == cause[i - 1];
+		if (cause[i] != NO_CAUSE)
+			join(goes_on ? &ret->data[ret->len - 1] : vec_push(ret), &slices[i]);
+	}
+	if (ret->len == before) {
+		struct evidence_question *whole = vec_push(ret);
+		for (size_t i = 0; i < n; i++)
+			join(whole, &slices[i]);
+	}
+	free(score);
+	free(cause);
+}

@@ -1,0 +1,35 @@
+/* diagnosis_impl.h - what the files that make a diagnosis share. */
+#pragma once
+
+#include "incident/diagnosis.h"
+
+/* Usual stretches of a process: of one loop of its steps, or plain time. */
+struct usual_time {
+	uint32_t pid, loop; /* loop UINT32_MAX: plain time */
+	uint32_t thread;
+	struct evidence_usual usual;
+};
+
+struct diagnosing {
+	struct diagnosis *ret;
+	const struct row_source *s;
+	const struct timeline *t;
+	const struct steps *steps;
+	const struct anomaly_list *list;
+	struct blame_world *w;
+	VEC(struct usual_time *) usual;
+};
+
+/* diagnosis_spans.c: an incident's stretches and those that are usual. false: there are none. */
+bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
+		     struct evidence_question *ret, bool *ret_by_steps);
+void diagnosis_spans_free(struct diagnosing *x);
+
+typedef VEC(struct evidence_question) questions_t;
+
+/* diagnosis_cut.c: slices of a stretch of time; */
+void diagnosis_slice(const struct evidence_question *whole, questions_t *ret);
+/* and n slices put together to pieces that have one cause each, by the evidence of each slice; what
+ * is as usual between them is in none. At least one piece. */
+void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
+		   questions_t *ret);

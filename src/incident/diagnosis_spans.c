@@ -1,0 +1,181 @@
+/* diagnosis_spans.c - which stretches of an incident's process are slow, and which are usual. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "incident/diagnosis_impl.h"
+
+#define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
+#define LEAST_RATIO                                                                                \
+	0.05 /* of an incident's time, was usual at least: losses may add up to more               \
+	      */
+
+static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
+{
+	for (size_t i = 0; i < x->ret->incidents.len; i++) {
+		const struct diagnosed *in = &x->ret->incidents.data[i];
+		if (from_ns < in->end_ns + BESIDE_NS && to_ns + BESIDE_NS > in->onset_ns)
+			return true;
+	}
+	return false;
+}
+
+static uint32_t thread_of(const struct rec_tables *t, uint32_t pid, uint32_t tid)
+{
+	for (size_t i = t->threads.len; i-- > 0;)
+		if (t->threads.data[i].pid == pid && t->threads.data[i].tid == tid)
+			return (uint32_t)i;
+	return UINT32_MAX;
+}
+
+static const struct steps_process *steps_of(const struct diagnosing *x, uint32_t pid)
+{
+	for (size_t i = 0; i < x->steps->processes.len; i++)
+		if (x->steps->processes.data[i].pid == pid && x->steps->processes.data[i].steps.len)
+			return &x->steps->processes.data[i];
+	return NULL;
+}
+
+static struct usual_time *usual_of(struct diagnosing *x, uint32_t pid, uint32_t loop,
+				   uint32_t thread, bool *ret_is_new)
+{
+	for (size_t i = 0; i < x->usual.len; i++) {
+		struct usual_time *u = x->usual.data[i];
+		if (u->pid == pid && u->loop == loop && u->thread == thread)
+			return u;
+	}
+	struct usual_time *u = xcalloc(1, sizeof(*u));
+	*u = (struct usual_time){.pid = pid, .loop = loop, .thread = thread};
+	*vec_push(&x->usual) = u;
+	*ret_is_new = true;
+	return u;
+}
+
+static void usual_end(const struct diagnosing *x, struct usual_time *u)
+{
+	u->usual.blame = blame_usual_new(x->w, u->usual.spans.data, u->usual.spans.len);
+}
+
+static double mean_length(const blame_spans_t *spans)
+{
+	double ns = 0;
+	for (size_t i = 0; i < spans->len; i++)
+		ns += (double)(spans->data[i].to_ns - spans->data[i].from_ns);
+	return spans->len ? ns / (double)spans->len : 0;
+}
+
+/* ---- steps ---- */
+
+/* The loop that has most of the incident's time. */
+static uint32_t loop_of(const struct steps_process *p, const struct diagnosed *in)
+{
+	uint32_t loop = UINT32_MAX;
+	uint64_t most = 0;
+	for (size_t l = 0; l < p->loops.len; l++) {
+		uint64_t ns = 0;
+		for (size_t i = 0; i < p->steps.len; i++)
+			if (p->steps.data[i].loop == l && p->steps.data[i].start_ns < in->end_ns &&
+			    p->steps.data[i].end_ns > in->onset_ns)
+				ns += p->steps.data[i].end_ns - p->steps.data[i].start_ns;
+		if (ns > most) {
+			most = ns;
+			loop = (uint32_t)l;
+		}
+	}
+	return loop;
+}
+
+static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_process *p,
+				      uint32_t loop, uint32_t thread)
+{
+	bool is_new = false;
+	struct usual_time *u = usual_of(x, p->pid, loop, thread, &is_new);
+	for (size_t i = 0; i < p->steps.len && is_new; i++) {
+		const struct steps_step *s = &p->steps.data[i];
+		if (s->loop == loop && !is_beside(x, s->start_ns, s->end_ns))
+			*vec_push(&u->usual.spans) = (struct blame_span){
+				.thread = thread, .from_ns = s->start_ns, .to_ns = s->end_ns};
+	}
+	if (is_new)
+		usual_end(x, u);
+	return u;
+}
+
+static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
+		     struct evidence_question *ret)
+{
+	const struct steps_process *p = steps_of(x, in->pid);
+	uint32_t thread = p ? thread_of(x->s->tables, p->pid, p->tid) : UINT32_MAX;
+	uint32_t loop = thread != UINT32_MAX ? loop_of(p, in) : UINT32_MAX;
+	if (loop == UINT32_MAX)
+		return false;
+	const struct usual_time *u = usual_steps(x, p, loop, thread);
+	double usual_ns = mean_length(&u->usual.spans);
+	for (size_t i = 0; i < p->steps.len; i++) {
+		const struct steps_step *s = &p->steps.data[i];
+		uint64_t middle = s->start_ns + (s->end_ns - s->start_ns) / 2;
+		if (s->loop == loop && middle >= in->onset_ns && middle < in->end_ns)
+			*vec_push(&ret->slow) =
+				(struct blame_span){thread, s->start_ns, s->end_ns, usual_ns};
+	}
+	ret->usual = &u->usual;
+	return ret->slow.len && u->usual.spans.len;
+}
+
+/* ---- time ---- */
+
+static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32_t thread)
+{
+	bool is_new = false;
+	struct usual_time *u = usual_of(x, pid, UINT32_MAX, thread, &is_new);
+	uint64_t at = x->list->judged_from_ns;
+	for (size_t i = 0; i < x->ret->incidents.len && is_new; i++) {
+		const struct diagnosed *other = &x->ret->incidents.data[i];
+		uint64_t until = other->onset_ns > BESIDE_NS ? other->onset_ns - BESIDE_NS : 0;
+		uint64_t after = other->end_ns + BESIDE_NS;
+		if (until > at)
+			*vec_push(&u->usual.spans) = (struct blame_span){thread, at, until, 0};
+		at = after > at ? after : at;
+	}
+	if (is_new && x->list->judged_to_ns > at)
+		*vec_push(&u->usual.spans) =
+			(struct blame_span){thread, at, x->list->judged_to_ns, 0};
+	if (is_new)
+		usual_end(x, u);
+	return u;
+}
+
+/* All of the incident's time, in slices, beside all that is in none. */
+static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evidence_question *ret)
+{
+	uint32_t thread = blame_busiest(x->w, in->pid, in->onset_ns, in->end_ns);
+	double length = (double)(in->end_ns - in->onset_ns);
+	if (thread == UINT32_MAX || length <= 0)
+		return false;
+	double ratio = fmax(LEAST_RATIO, 1 - in->cost_ns / length);
+	const struct usual_time *u = usual_plain(x, in->pid, thread);
+	ret->slow.len = 0;
+	for (uint64_t at = in->onset_ns; at < in->end_ns; at += BESIDE_NS) {
+		uint64_t end = at + BESIDE_NS < in->end_ns ? at + BESIDE_NS : in->end_ns;
+		*vec_push(&ret->slow) =
+			(struct blame_span){thread, at, end, ratio * (double)(end - at)};
+	}
+	ret->usual = &u->usual;
+	return u->usual.spans.len;
+}
+
+bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
+		     struct evidence_question *ret, bool *ret_by_steps)
+{
+	*ret_by_steps = by_steps(x, in, ret);
+	return *ret_by_steps || by_time(x, in, ret);
+}
+
+void diagnosis_spans_free(struct diagnosing *x)
+{
+	for (size_t i = 0; i < x->usual.len; i++) {
+		blame_usual_free(x->usual.data[i]->usual.blame);
+		vec_free(&x->usual.data[i]->usual.spans);
+		free(x->usual.data[i]);
+	}
+	vec_free(&x->usual);
+}
