@@ -22,6 +22,7 @@ enum blame_kind {
 	BLAME_RUNS,	/* ran */
 	BLAME_SPREAD,	/* ran, and everything that it ran took longer alike */
 	BLAME_COLLECTS, /* ran Python's collector of garbage */
+	BLAME_SAVES,	/* wrote a checkpoint, in calls that do, on the CPU or off */
 	BLAME_FAULTS,	/* ran in the kernel, which gave it pages of memory, or took them back */
 	BLAME_RIVAL,	/* could run; another's process had its CPU */
 	BLAME_SIBLING,	/* likewise; a process of the job */
@@ -32,7 +33,8 @@ enum blame_kind {
 	BLAME_GPU,	/* of which nothing more is known */
 	BLAME_LOCK,
 	BLAME_GIL,
-	BLAME_DISK,
+	BLAME_DISK,  /* but for: */
+	BLAME_WRITE, /* a write or its end */
 	BLAME_NETWORK,
 	BLAME_PIPE,
 	BLAME_POLL,

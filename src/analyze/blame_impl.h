@@ -10,8 +10,8 @@ struct blame_wait {
 	uint32_t thread, waker; /* index into the thread table; UINT32_MAX: nobody known */
 	uint32_t rival_pid, rival;
 	uint8_t reason;
-	bool sliced; /* one of several for the interpreter's lock, that is asked for again and again
-		      */
+	bool writes;  /* to a disk */
+	bool for_gil; /* it is taken to be for the interpreter's lock */
 };
 
 struct blame_sample {
@@ -26,7 +26,8 @@ struct blame_world {
 	VEC(struct blame_wait) waits;	   /* by thread, then start */
 	VEC(struct blame_sample) samples;  /* by thread, then time */
 	struct map64 waits_of, samples_of; /* thread -> first << 32 | number */
-	struct stretches syncs;		   /* by thread: calls that wait for the GPU */
+	struct stretches syncs;		   /* by thread: calls that wait for the GPU, */
+	struct stretches collects, saves;  /* that collect garbage, that write a checkpoint */
 	struct stretches works, ranks;	   /* by process: kernels that work; those of collectives */
 	struct map64 job;		   /* processes that are recorded */
 	struct map64 on_gpu;		   /* processes with spans */

@@ -84,25 +84,26 @@ static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint6
 	owns(k, BLAME_GPU_IDLE, via, thread, all - works - ranks);
 }
 
-/* Splits a time by the thread's calls that wait for the GPU: what is in none goes to `else_`. */
-static void by_syncs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		     enum blame_via via,
-		     void (*outside)(const struct walker *k, const void *arg, uint64_t from_ns,
-				     uint64_t to_ns),
-		     const void *arg)
+typedef void (*stretch_fn)(const struct walker *k, const void *arg, uint64_t from_ns,
+			   uint64_t to_ns);
+
+/* Splits a time by stretches of the thread. */
+static void split(const struct walker *k, const struct stretches *by, uint32_t thread,
+		  uint64_t from_ns, uint64_t to_ns, stretch_fn inside, stretch_fn outside,
+		  const void *arg)
 {
 	struct stretches in = {0};
 	uint64_t at = from_ns;
-	if (!stretches_within(&k->w->syncs, thread, from_ns, to_ns)) {
+	if (!stretches_within(by, thread, from_ns, to_ns)) {
 		outside(k, arg, from_ns, to_ns);
 		return;
 	}
-	stretches_cut(&in, thread, &k->w->syncs, thread, from_ns, to_ns);
+	stretches_cut(&in, thread, by, thread, from_ns, to_ns);
 	for (size_t i = 0; i < in.all.len; i++) {
 		const struct keyed_stretch *s = &in.all.data[i];
 		if (s->start_ns > at)
 			outside(k, arg, at, s->start_ns);
-		gpu(k, thread, s->start_ns, s->end_ns, via);
+		inside(k, arg, s->start_ns, s->end_ns);
 		at = s->end_ns;
 	}
 	if (to_ns > at)
@@ -133,19 +134,37 @@ static enum blame_via via_of(const struct blame_world *w, const struct blame_wai
 	const struct m_thread *wakes = &w->t->threads.data[m->waker];
 	if (waits->pid != wakes->pid)
 		return VIA_DATA;
-	return m->sliced || m->reason == WAIT_GIL ? VIA_GIL : VIA_LOCK;
+	return m->for_gil ? VIA_GIL : VIA_LOCK;
 }
 
-static void waits_outside(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+static void wait_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	gpu(k, x->m->thread, from_ns, to_ns, x->via);
+}
+
+static void wait_saves(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	owns(k, BLAME_SAVES, x->via, x->m->thread, to_ns - from_ns);
+}
+
+static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct waited *x = arg;
 	enum blame_via next = via_of(k->w, x->m);
 	if (next == VIA_ITSELF || x->depth + 1 >= WALK_DEEPEST) {
-		owns(k, (uint8_t)kind_of_reason(x->m->reason), x->via, x->m->thread,
-		     to_ns - from_ns);
+		uint8_t kind = x->m->writes ? BLAME_WRITE : (uint8_t)kind_of_reason(x->m->reason);
+		owns(k, kind, x->via, x->m->thread, to_ns - from_ns);
 		return;
 	}
 	walk(k, x->m->waker, from_ns, to_ns, x->via == VIA_ITSELF ? next : x->via, x->depth + 1);
+}
+
+static void wait_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	split(k, &k->w->saves, x->m->thread, from_ns, to_ns, wait_saves, wait_else, arg);
 }
 
 static void wait(const struct walker *k, const struct blame_wait *m, uint64_t from_ns,
@@ -154,8 +173,8 @@ static void wait(const struct walker *k, const struct blame_wait *m, uint64_t fr
 	uint64_t woken_ns = m->reason == WAIT_PREEMPTED ? m->start_ns : m->woken_ns;
 	uint64_t until_ns = woken_ns < to_ns ? woken_ns : to_ns;
 	if (until_ns > from_ns)
-		by_syncs(k, m->thread, from_ns, until_ns, via, waits_outside,
-			 &(struct waited){m, via, depth});
+		split(k, &k->w->syncs, m->thread, from_ns, until_ns, wait_gpu, wait_no_gpu,
+		      &(struct waited){m, via, depth});
 	if (to_ns > woken_ns)
 		no_cpu(k, m, via, to_ns - (woken_ns > from_ns ? woken_ns : from_ns));
 }
@@ -167,17 +186,48 @@ struct ran {
 	enum blame_via via;
 };
 
-static void runs_outside(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+static void ran_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	gpu(k, x->thread, from_ns, to_ns, x->via);
+}
+
+static void ran_collects(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_COLLECTS, x->via, x->thread, to_ns - from_ns);
+}
+
+static void ran_saves(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_SAVES, x->via, x->thread, to_ns - from_ns);
+}
+
+static void ran_else(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
 	k->found->runs(k->found->ctx, x->thread, x->via, from_ns, to_ns);
+}
+
+static void ran_no_save(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	split(k, &k->w->collects, x->thread, from_ns, to_ns, ran_collects, ran_else, arg);
+}
+
+static void ran_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	split(k, &k->w->saves, x->thread, from_ns, to_ns, ran_saves, ran_no_save, arg);
 }
 
 static void runs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
 		 enum blame_via via)
 {
 	if (to_ns > from_ns)
-		by_syncs(k, thread, from_ns, to_ns, via, runs_outside, &(struct ran){thread, via});
+		split(k, &k->w->syncs, thread, from_ns, to_ns, ran_gpu, ran_no_gpu,
+		      &(struct ran){thread, via});
 }
 
 /* ---- all of it ---- */

@@ -10,8 +10,10 @@
 #include "analyze/gpu_gaps.h"
 
 /* Who waits for the interpreter's lock asks for it anew after each switch interval (5 ms unless the
- * program says otherwise: sys.setswitchinterval), and runs for moments between. */
+ * program says otherwise: sys.setswitchinterval), and runs for moments between. Who gave it up
+ * waits until another thread has taken it, which takes as long. */
 #define SLICE_APART_NS 300000
+#define GIL_WAIT_NS    12000000
 
 struct loading {
 	struct blame_world *w;
@@ -19,6 +21,17 @@ struct loading {
 };
 
 /* ---- waits ---- */
+
+/* System calls of x86-64 that write, or wait for what was written (wire/waits.h has their names).
+ */
+static bool is_write(int32_t syscall)
+{
+	static const int16_t those[] = {1, 18, 20, 26, 74, 75, 162, 277, 296, 306, 328};
+	for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
+		if (syscall == those[i])
+			return true;
+	return false;
+}
 
 static void add_waits(void *ctx, const struct visited_rows *rows)
 {
@@ -30,15 +43,16 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 		if (m->end_ns <= m->start_ns || m->runnable_ns > m->end_ns - m->start_ns)
 			continue;
 		bool known = m->waker_pid && map64_get(&l->thread_of, m->waker_tid, &waker);
-		*vec_push(&l->w->waits) =
-			(struct blame_wait){.start_ns = m->start_ns,
-					    .woken_ns = woken_ns,
-					    .end_ns = m->end_ns,
-					    .thread = m->thread,
-					    .waker = known ? (uint32_t)waker : UINT32_MAX,
-					    .rival_pid = m->rival_pid,
-					    .rival = m->rival,
-					    .reason = m->reason};
+		*vec_push(&l->w->waits) = (struct blame_wait){
+			.start_ns = m->start_ns,
+			.woken_ns = woken_ns,
+			.end_ns = m->end_ns,
+			.thread = m->thread,
+			.waker = known ? (uint32_t)waker : UINT32_MAX,
+			.rival_pid = m->rival_pid,
+			.rival = m->rival,
+			.reason = m->reason,
+			.writes = m->reason == WAIT_DISK && is_write(m->syscall)};
 	}
 }
 
@@ -65,8 +79,32 @@ static void join_slices(struct blame_world *w)
 		    !for_lock(a) || !for_lock(b) || b->start_ns - a->end_ns > SLICE_APART_NS)
 			continue;
 		a->waker = b->waker;
-		a->sliced = b->sliced = true;
+		a->for_gil = b->for_gil = true;
 	}
+}
+
+/* Short waits between two threads of a process that both run Python are for its lock. */
+static void find_gil(struct blame_world *w, const bool *python)
+{
+	for (size_t i = 0; i < w->waits.len; i++) {
+		struct blame_wait *m = &w->waits.data[i];
+		if (m->reason == WAIT_GIL ||
+		    (m->reason == WAIT_FUTEX && m->waker != UINT32_MAX && python[m->thread] &&
+		     python[m->waker] && m->woken_ns - m->start_ns <= GIL_WAIT_NS))
+			m->for_gil = true;
+	}
+}
+
+/* Which threads run Python at all, by their samples. */
+static bool *python_threads(const struct blame_world *w)
+{
+	bool *ret = xcalloc(w->t->threads.len + 1, sizeof(*ret));
+	for (size_t i = 0; i < w->samples.len; i++) {
+		const struct blame_sample *s = &w->samples.data[i];
+		if (s->frame != BLAME_NO_FRAME && w->t->frames.data[s->frame].kind == FRAME_PYTHON)
+			ret[s->thread] = true;
+	}
+	return ret;
 }
 
 /* ---- samples ---- */
@@ -74,14 +112,6 @@ static void join_slices(struct blame_world *w)
 static bool starts(const char *s, const char *with)
 {
 	return !strncmp(s, with, strlen(with));
-}
-
-/* CPython's collector: gc_collect_main since 3.8, gc_collect_generations before 3.13 and
- * gc_collect_region after (Modules/gcmodule.c, Python/gc.c). */
-static bool is_collector(const char *name)
-{
-	return starts(name, "gc_collect") || starts(name, "_PyGC_Collect") ||
-	       starts(name, "PyGC_Collect");
 }
 
 /* The kernel's ways into page faults, and where it maps and unmaps memory. */
@@ -97,15 +127,33 @@ static bool is_memory(const char *name)
 	return false;
 }
 
+/* Functions of Python that write a checkpoint: torch/serialization.py,
+ * torch/distributed/checkpoint, safetensors/torch.py. Strings' numbers. */
+static bool is_save(const struct rec_tables *t, uint32_t function, uint32_t in_file)
+{
+	static const char *const those[][2] = {{"save", "/torch/serialization.py"},
+					       {"_save", "/torch/serialization.py"},
+					       {"_legacy_save", "/torch/serialization.py"},
+					       {"save", "/checkpoint/state_dict_saver.py"},
+					       {"save_file", "/safetensors/torch.py"}};
+	const char *name = strtab_get(&t->strings, function, NULL);
+	const char *file = strtab_get(&t->strings, in_file, NULL);
+	for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++) {
+		size_t n = strlen(file), m = strlen(those[i][1]);
+		if (!strcmp(name, those[i][0]) && n >= m && !strcmp(file + n - m, those[i][1]))
+			return true;
+	}
+	return false;
+}
+
 static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
 {
 	uint8_t ret = BLAME_RUNS;
 	for (; stack; stack = t->stacks.data[stack].parent) {
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
-		const char *name = strtab_get(&t->strings, f->name, NULL);
-		if (f->kind == FRAME_NATIVE && f->in_python && is_collector(name))
-			return BLAME_COLLECTS;
-		if (f->kind == FRAME_KERNEL && is_memory(name))
+		if (f->kind == FRAME_PYTHON && is_save(t, f->name, f->file))
+			return BLAME_SAVES;
+		if (f->kind == FRAME_KERNEL && is_memory(strtab_get(&t->strings, f->name, NULL)))
 			ret = BLAME_FAULTS;
 	}
 	return ret;
@@ -146,6 +194,60 @@ static int by_thread_and_time(const void *a, const void *b)
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* ---- calls ---- */
+
+enum { COLLECTS = 1, SAVES = 2, NAMED = 4 };
+
+struct marking {
+	struct blame_world *w;
+	uint8_t *probes; /* COLLECTS, SAVES, NAMED: its calls' names decide */
+	bool *codes;	 /* saves */
+};
+
+static void add_calls(void *ctx, const struct visited_rows *rows)
+{
+	const struct marking *k = ctx;
+	const struct rec_tables *t = k->w->t;
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_call *c = &calls[i];
+		uint8_t is = k->probes[c->probe];
+		if (is == NAMED) {
+			uint64_t code = c->args[(unsigned)t->probes.data[c->probe].name_arg];
+			is = code < t->codes.len && k->codes[code] ? SAVES : 0;
+		}
+		if (is)
+			*vec_push(is == COLLECTS ? &k->w->collects.all : &k->w->saves.all) =
+				(struct keyed_stretch){c->thread, c->start_ns,
+						       c->start_ns + c->dur_ns};
+	}
+}
+
+static void load_calls(struct blame_world *w, const struct row_source *s)
+{
+	const struct rec_tables *t = w->t;
+	struct marking k = {w, xcalloc(t->probes.len + 1, 1), xcalloc(t->codes.len + 1, 1)};
+	for (size_t i = 0; i < t->probes.len; i++) {
+		const struct m_probe *p = &t->probes.data[i];
+		const char *layer = strtab_get(&t->strings, p->layer, NULL);
+		const char *name = strtab_get(&t->strings, p->name, NULL);
+		if (!strcmp(layer, "python") && !strcmp(name, "gc"))
+			k.probes[i] = COLLECTS;
+		else if (!strcmp(layer, "torch") && !strcmp(name, "torch.save"))
+			k.probes[i] = SAVES;
+		else if (p->name_arg >= 0 && p->name_arg < MODEL_MAX_ARGS &&
+			 p->arg_types[(unsigned)p->name_arg] == ARG_TYPE_CODE)
+			k.probes[i] = NAMED;
+	}
+	for (size_t i = 0; i < t->codes.len; i++)
+		k.codes[i] = is_save(t, t->codes.data[i].name, t->codes.data[i].file);
+	rows_read(s, ROW_CALL, add_calls, &k);
+	stretches_end(&w->collects);
+	stretches_end(&w->saves);
+	free(k.probes);
+	free(k.codes);
 }
 
 /* ---- the GPU ---- */
@@ -214,7 +316,11 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 		      by_thread_and_time);
 	index_threads(&w->waits_of, w->waits.len, thread_of_wait, w->waits.data);
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
+	bool *python = python_threads(w);
+	find_gil(w, python);
+	free(python);
 	join_slices(w);
+	load_calls(w, s);
 	load_gpu(w, t);
 	map64_free(&l.thread_of);
 	return w;
@@ -229,6 +335,8 @@ void blame_world_free(struct blame_world *w)
 	map64_free(&w->waits_of);
 	map64_free(&w->samples_of);
 	stretches_free(&w->syncs);
+	stretches_free(&w->collects);
+	stretches_free(&w->saves);
 	stretches_free(&w->works);
 	stretches_free(&w->ranks);
 	map64_free(&w->job);

@@ -125,6 +125,7 @@ static const char *kind_words(uint8_t kind)
 		[BLAME_RUNS] = "ran",
 		[BLAME_SPREAD] = "ran all its code slower alike",
 		[BLAME_COLLECTS] = "collected garbage",
+		[BLAME_SAVES] = "wrote a checkpoint",
 		[BLAME_FAULTS] = "got pages of memory from the kernel",
 		[BLAME_NO_CPU] = "could run, but got no CPU",
 		[BLAME_GPU_WORKS] = "waited for the GPU, which worked",
@@ -134,6 +135,7 @@ static const char *kind_words(uint8_t kind)
 		[BLAME_LOCK] = "waited for a lock",
 		[BLAME_GIL] = "waited for Python's interpreter lock",
 		[BLAME_DISK] = "waited for the disk",
+		[BLAME_WRITE] = "waited for the disk to write",
 		[BLAME_NETWORK] = "waited for the network",
 		[BLAME_PIPE] = "waited for a pipe",
 		[BLAME_POLL] = "waited for events",
@@ -164,7 +166,7 @@ void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct b
 			   o->kind == BLAME_SIBLING ? " of the job" : "");
 	else
 		buf_printf(b, "%s", kind_words(o->kind));
-	if (o->frame != BLAME_NO_FRAME) {
+	if (o->frame != BLAME_NO_FRAME && o->kind != BLAME_SAVES) {
 		buf_printf(b, o->kind == BLAME_RUNS ? " " : " in ");
 		blame_frame_words(b, t, o->frame);
 	}
@@ -218,9 +220,9 @@ static void counter_words(struct cause_found *f, const struct evidence *e, unsig
 	if (!c)
 		return;
 	if (isnan(c->usual))
-		add_text(f, "%s was %.3g%s", what, factor * c->mean, unit);
+		add_text(f, "%s: %.3g%s", what, factor * c->mean, unit);
 	else
-		add_text(f, "%s was %.3g%s, usually %.3g%s", what, factor * c->mean, unit,
+		add_text(f, "%s: %.3g%s, usually %.3g%s", what, factor * c->mean, unit,
 			 factor * c->usual, unit);
 }
 
@@ -234,7 +236,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 		break;
 	case CAUSE_CPU_CONTENTION:
 		counter_words(f, e, ENTITY_PROCESS, "preemptions_per_s",
-			      "its main thread lost its CPU", 1, " times a second");
+			      "its main thread's CPU was taken", 1, " times a second");
 		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
 			      " %");
 		break;

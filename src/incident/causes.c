@@ -33,6 +33,18 @@ static const struct blame_part *top_part(const struct evidence *e,
 	return NULL;
 }
 
+/* Of its own process: its threads take the CPU from each other. */
+static double own_ready(const struct evidence *e)
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (p->owner.kind == BLAME_SIBLING && p->owner.pid == e->pid)
+			ns += p->ns;
+	}
+	return ns;
+}
+
 static double counter_mean(const struct evidence *e, unsigned kind, const char *name)
 {
 	const struct counter_change *c = evidence_counter(e, kind, name);
@@ -70,6 +82,16 @@ static bool is_data(const struct blame_owner *o)
 static bool is_disk(const struct blame_owner *o)
 {
 	return o->kind == BLAME_DISK && o->via != VIA_DATA;
+}
+
+static bool is_write(const struct blame_owner *o)
+{
+	return o->kind == BLAME_WRITE && o->via != VIA_DATA;
+}
+
+static bool is_save(const struct blame_owner *o)
+{
+	return o->kind == BLAME_SAVES;
 }
 
 static bool is_collector(const struct blame_owner *o)
@@ -204,19 +226,18 @@ static bool copies(const struct evidence *e, const struct call_growth *c)
 	return has_role(e, c, roles);
 }
 
-static bool saves(const struct evidence *e, const struct call_growth *c)
-{
-	static const char *const names[] = {"save", "torch.save", "save_checkpoint",
-					    "save_pretrained", NULL};
-	return is_of_layer(e, c, "python") && has_name(e, c, names);
-}
-
 static double times_as_many(const struct call_growth *c)
 {
 	return c->n / fmax(c->usual_n, 1);
 }
 
 /* ---- rules: the ns that a cause explains ---- */
+
+/* Another thread of the process that runs Python had the lock for a while. */
+static bool holds_gil(const struct evidence *e)
+{
+	return part_sum(e, is_gil) > 0.1 * evidence_excess(e);
+}
 
 static double throttled_ns(const struct evidence *e)
 {
@@ -235,7 +256,8 @@ static double cpu_contention(const struct evidence *e)
 {
 	double ready = part_sum(e, is_ready), none = part_sum(e, is_no_cpu);
 	double told = throttled_ns(e);
-	return told > 0 ? fmax(0, ready - told) : ready - none;
+	ready -= holds_gil(e) ? own_ready(e) : 0;
+	return fmax(0, told > 0 ? ready - told : ready - none);
 }
 
 static double cpu_stolen(const struct evidence *e)
@@ -260,14 +282,13 @@ static double mem_bandwidth(const struct evidence *e)
 
 static double checkpoint(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, saves);
-	double more = c.ns - c.usual_ns;
-	return more > 0 ? fmin(more, evidence_excess(e)) : 0;
+	double saves = part_sum(e, is_save), writes = part_sum(e, is_write);
+	return saves > 0 ? saves + writes : 0;
 }
 
 static double disk(const struct evidence *e)
 {
-	return GENERAL * part_sum(e, is_disk);
+	return part_sum(e, is_disk) + GENERAL * part_sum(e, is_write);
 }
 
 static double data_loader(const struct evidence *e)
@@ -282,7 +303,7 @@ static double python_gc(const struct evidence *e)
 
 static double python_gil(const struct evidence *e)
 {
-	return part_sum(e, is_gil);
+	return part_sum(e, is_gil) + (holds_gil(e) ? own_ready(e) : 0);
 }
 
 static double lock(const struct evidence *e)
