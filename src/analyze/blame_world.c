@@ -95,6 +95,49 @@ static void find_gil(struct blame_world *w, const bool *python)
 	}
 }
 
+/* How long a thread ran within a time, by its samples. */
+static uint64_t ran_ns(const struct blame_world *w, uint32_t thread, uint64_t from_ns,
+		       uint64_t to_ns)
+{
+	size_t n, low = 0;
+	const struct blame_sample *s = blame_samples_of(w, thread, &n);
+	uint64_t ret = 0;
+	for (size_t high = n; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		if (s[middle].time_ns >= from_ns)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	for (; low < n && s[low].time_ns < to_ns; low++)
+		ret += s[low].weight_ns;
+	return ret;
+}
+
+/* Who asks for the interpreter's lock waits for a timer first, where its holder does not give it up
+ * by itself: nobody ends that wait. It was for another thread that runs Python, if that ran then.
+ */
+static void find_holders(struct blame_world *w, const bool *python)
+{
+	for (size_t i = 0; i < w->waits.len; i++) {
+		struct blame_wait *m = &w->waits.data[i];
+		uint64_t length = m->woken_ns - m->start_ns, most = length / 2;
+		if (m->waker != UINT32_MAX || !for_lock(m) || !python[m->thread])
+			continue;
+		for (uint32_t k = 0; k < w->t->threads.len; k++) {
+			if (!python[k] || k == m->thread ||
+			    w->t->threads.data[k].pid != w->t->threads.data[m->thread].pid)
+				continue;
+			uint64_t ns = ran_ns(w, k, m->start_ns, m->woken_ns);
+			if (ns <= most)
+				continue;
+			most = ns;
+			m->waker = k;
+			m->for_gil = true;
+		}
+	}
+}
+
 /* Which threads run Python at all, by their samples. */
 static bool *python_threads(const struct blame_world *w)
 {
@@ -318,8 +361,9 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
 	bool *python = python_threads(w);
 	find_gil(w, python);
-	free(python);
 	join_slices(w);
+	find_holders(w, python);
+	free(python);
 	load_calls(w, s);
 	load_gpu(w, t);
 	map64_free(&l.thread_of);

@@ -88,6 +88,9 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_STRAGGLER] = {"other ranks were late", "Look at the rank that came last."},
 	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
 			   "See who sent SIGSTOP, or detached a debugger too late."},
+	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
+			      "Nothing, if this phase is meant: learn from a recording that has it "
+			      "as well."},
 };
 
 const char *cause_title(enum cause c)
@@ -150,16 +153,18 @@ static const char *kind_words(uint8_t kind)
 	return kind < BLAME_KINDS && words[kind] ? words[kind] : "";
 }
 
-void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o,
-		       uint32_t thread)
+void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o)
 {
 	static const char *const vias[BLAME_VIAS] = {
-		"", "waited for a lock until ",
-		"waited for Python's lock, which was held: ", "waited for data, which "};
-	buf_printf(b, "%s", vias[o->via < BLAME_VIAS ? o->via : 0]);
-	if (o->via != VIA_ITSELF && o->thread != UINT32_MAX && o->thread != thread) {
-		const struct m_thread *th = &t->threads.data[o->thread];
-		buf_printf(b, "%s (%u) ", text_of(t, th->comm), th->tid);
+		"", "waited for", "waited for Python's lock:", "waited for data of"};
+	if (o->via != VIA_ITSELF) {
+		const struct m_thread *th =
+			o->thread == UINT32_MAX ? NULL : &t->threads.data[o->thread];
+		buf_printf(b, "%s ", vias[o->via < BLAME_VIAS ? o->via : 0]);
+		if (th)
+			buf_printf(b, "%s (%u), which ", text_of(t, th->comm), th->tid);
+		else
+			buf_printf(b, "a thread, which ");
 	}
 	if (o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING)
 		buf_printf(b, "could run, but %s (%u)%s had the CPU", text_of(t, o->name), o->pid,
@@ -196,6 +201,8 @@ static void calls_words(struct cause_found *f, const struct evidence *e)
 	const struct call_growth *top = NULL;
 	for (size_t i = 0; i < e->calls.len; i++) {
 		const struct call_growth *c = &e->calls.data[i];
+		if (e->t->probes.data[c->probe].name_arg >= 0) /* many functions */
+			continue;
 		if (c->ns - c->usual_ns > (top ? top->ns - top->usual_ns : 0) &&
 		    c->n > 1.1 * c->usual_n)
 			top = c;

@@ -8,7 +8,6 @@
 void cause_words(struct cause_found *f, const struct evidence *e);
 
 /* "could run, but stress (4242) had the CPU". */
-void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o,
-		       uint32_t thread);
+void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o);
 /* "train.py:20 in forward"; appends nothing where there is no frame. */
 void blame_frame_words(struct buf *b, const struct rec_tables *t, uint32_t frame);

@@ -10,9 +10,13 @@
 #include "incident/cause_words.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
-#define GENERAL	    0.6
-#define LEAST_SHARE 0.15 /* of the excess: a cause that explains less is none */
-#define MORE_CALLS  1.3	 /* times as many: worth a word */
+#define GENERAL	     0.6
+#define LEAST_SHARE  0.15 /* of the excess: a cause that explains less is none */
+#define MORE_CALLS   1.3  /* times as many: more often than usual */
+#define CALLS_A_STEP 10	  /* so many more make a step launch-bound */
+#define CALLS_SHARE  0.15 /* of the excess: the calls' own time, where they are the reason */
+#define GONE_CALLS   0.2  /* of the usual number: is hardly called any more */
+#define GONE_SHARE   0.3  /* of the usual time: what was done before is not done now */
 
 static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
 {
@@ -226,9 +230,19 @@ static bool copies(const struct evidence *e, const struct call_growth *c)
 	return has_role(e, c, roles);
 }
 
-static double times_as_many(const struct call_growth *c)
+/* Of functions that were called more often than usual alone: by how much. */
+static struct call_growth more_of(const struct evidence *e,
+				  bool (*is)(const struct evidence *e, const struct call_growth *c))
 {
-	return c->n / fmax(c->usual_n, 1);
+	struct call_growth ret = {0};
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (!is(e, c) || c->n < MORE_CALLS * c->usual_n)
+			continue;
+		ret.n += c->n - c->usual_n;
+		ret.ns += fmax(0, c->ns - c->usual_ns);
+	}
+	return ret;
 }
 
 /* ---- rules: the ns that a cause explains ---- */
@@ -322,31 +336,48 @@ static double ran_longer(const struct evidence *e)
 	return part_sum(e, is_line) + part_sum(e, is_spread);
 }
 
+/* More operations, each of them small beside usual ones. */
 static double launch_bound(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, launches), s = calls_of(e, syncs);
-	double excess = evidence_excess(e) / fmax(1, e->blame.usual_ns);
-	double more = times_as_many(&c) - 1;
-	if (more + 1 < MORE_CALLS || more < excess / 2 || c.n - c.usual_n < 4 * (s.n - s.usual_n))
+	struct call_growth c = calls_of(e, launches), more = more_of(e, launches);
+	struct call_growth s = more_of(e, syncs);
+	double mean = more.n > 0 ? more.ns / more.n : 0;
+	double usual = c.usual_n > 0 ? c.usual_ns / c.usual_n : 0;
+	if (more.n < CALLS_A_STEP * (double)e->n_slow || more.n < 4 * s.n || mean > usual ||
+	    more.ns < CALLS_SHARE * evidence_excess(e))
 		return 0;
 	return ran_longer(e);
 }
 
 static double excess_sync(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, syncs);
-	if (times_as_many(&c) < MORE_CALLS || c.n - c.usual_n < (double)e->n_slow)
+	struct call_growth more = more_of(e, syncs);
+	if (more.n < (double)e->n_slow || more.ns < CALLS_SHARE * evidence_excess(e))
 		return 0;
 	return ran_longer(e) + part_sum(e, is_gpu);
 }
 
+/* On a GPU allocations wait for what runs there, and those that wait for them are late. */
 static double alloc_churn(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, allocates);
-	double of_calls = times_as_many(&c) >= MORE_CALLS && c.n - c.usual_n >= (double)e->n_slow
-				  ? c.ns - c.usual_ns
-				  : 0;
-	return fmin(fmax(of_calls, part_sum(e, is_memory)), evidence_excess(e));
+	struct call_growth more = more_of(e, allocates);
+	if (more.n >= (double)e->n_slow && more.ns >= CALLS_SHARE * evidence_excess(e))
+		return ran_longer(e) + part_sum(e, is_gpu) + part_sum(e, is_memory);
+	return part_sum(e, is_memory);
+}
+
+/* Much of what is usually called is not: an evaluation, another phase. */
+static double other_work(const struct evidence *e)
+{
+	double all = 0, gone = 0;
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (!is_of_layer(e, c, "torch"))
+			continue;
+		all += c->usual_ns;
+		gone += c->n < GONE_CALLS * c->usual_n ? c->usual_ns : 0;
+	}
+	return gone > GONE_SHARE * all ? evidence_excess(e) : 0;
 }
 
 static double pcie(const struct evidence *e)
@@ -438,6 +469,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_NETWORK] = network,
 	[CAUSE_STRAGGLER] = straggler,
 	[CAUSE_STOPPED] = stopped,
+	[CAUSE_OTHER_WORK] = other_work,
 };
 
 /* ---- who ---- */

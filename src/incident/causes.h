@@ -31,7 +31,8 @@
 	X(GPU_SLOW, gpu_slow)                                                                      \
 	X(NETWORK, network)                                                                        \
 	X(STRAGGLER, straggler)                                                                    \
-	X(STOPPED, stopped)
+	X(STOPPED, stopped)                                                                        \
+	X(OTHER_WORK, other_work)
 
 enum cause {
 #define X(NAME, name) CAUSE_##NAME,

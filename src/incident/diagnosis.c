@@ -58,6 +58,30 @@ static void find_victim(const struct diagnosing *x, struct diagnosed *in)
 	in->cost_ns = most > 0 ? most : 0;
 }
 
+/* Two of one victim at one time are one: some of it was told of its threads or its GPU. */
+static void join_overlapping(struct diagnosis *d)
+{
+	for (size_t i = 0; i < d->incidents.len; i++)
+		for (size_t k = d->incidents.len; k-- > i + 1;) {
+			struct diagnosed *a = &d->incidents.data[i], *b = &d->incidents.data[k];
+			if (a->pid != b->pid || a->onset_ns >= b->end_ns ||
+			    b->onset_ns >= a->end_ns)
+				continue;
+			if (b->onset_ns < a->onset_ns)
+				a->onset_ns = b->onset_ns;
+			a->end_ns = b->end_ns > a->end_ns ? b->end_ns : a->end_ns;
+			a->told_ns = b->told_ns < a->told_ns ? b->told_ns : a->told_ns;
+			a->cost_ns = fmax(a->cost_ns, b->cost_ns);
+			for (size_t j = 0; j < b->anomalies.len; j++)
+				*vec_push(&a->anomalies) = b->anomalies.data[j];
+			vec_free(&b->anomalies);
+			for (size_t j = k; j + 1 < d->incidents.len; j++)
+				d->incidents.data[j] = d->incidents.data[j + 1];
+			d->incidents.len--;
+			k = d->incidents.len; /* it is longer now */
+		}
+}
+
 /* ---- pieces ---- */
 
 /* An incident, and which slices and pieces are of it. */
@@ -200,6 +224,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	x.w = blame_world_new(s, t);
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
+	join_overlapping(&found);
 	ask(&x, &all, ret);
 	cut(&x, &all);
 	answer(&x, &all, ret, each);

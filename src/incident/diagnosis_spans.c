@@ -84,6 +84,35 @@ static uint32_t loop_of(const struct steps_process *p, const struct diagnosed *i
 	return loop;
 }
 
+/* Whether steps of a loop lie in a time. */
+static bool has_steps(const struct steps_process *p, uint32_t loop, uint64_t from_ns,
+		      uint64_t to_ns)
+{
+	size_t low = p->loops.data[loop].first, end = low + p->loops.data[loop].steps;
+	for (size_t high = end; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		if (p->steps.data[middle].end_ns > from_ns)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < end && p->steps.data[low].start_ns < to_ns;
+}
+
+/* A step with what lies between it and the one before, such as a checkpoint; but not where steps of
+ * another loop, such as an evaluation, lie there. */
+static uint64_t step_from(const struct steps_process *p, size_t i)
+{
+	const struct steps_step *s = &p->steps.data[i], *last = i ? s - 1 : NULL;
+	if (!last || last->loop != s->loop || last->index + 1 != s->index ||
+	    last->end_ns >= s->start_ns)
+		return s->start_ns;
+	for (uint32_t l = 0; l < p->loops.len; l++)
+		if (l != s->loop && has_steps(p, l, last->end_ns, s->start_ns))
+			return s->start_ns;
+	return last->end_ns;
+}
+
 static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_process *p,
 				      uint32_t loop, uint32_t thread)
 {
@@ -93,7 +122,7 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 		const struct steps_step *s = &p->steps.data[i];
 		if (s->loop == loop && !is_beside(x, s->start_ns, s->end_ns))
 			*vec_push(&u->usual.spans) = (struct blame_span){
-				.thread = thread, .from_ns = s->start_ns, .to_ns = s->end_ns};
+				.thread = thread, .from_ns = step_from(p, i), .to_ns = s->end_ns};
 	}
 	if (is_new)
 		usual_end(x, u);

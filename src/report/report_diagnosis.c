@@ -68,7 +68,7 @@ static void print_part(const struct page *p, double ns, double of, const char *t
 }
 
 static void print_blame(const struct page *p, const struct report_diagnosis *r,
-			const struct blame *blame, uint32_t thread)
+			const struct blame *blame)
 {
 	double excess = blame->whole_ns - blame->usual_ns, rest = 0;
 	size_t shown = 0, others = 0;
@@ -80,7 +80,7 @@ static void print_blame(const struct page *p, const struct report_diagnosis *r,
 			others++;
 			continue;
 		}
-		blame_owner_words(&b, r->t, &part->owner, thread);
+		blame_owner_words(&b, r->t, &part->owner);
 		buf_byte(&b, 0);
 		print_part(p, part->ns, excess, (const char *)b.data);
 		buf_free(&b);
@@ -105,7 +105,7 @@ static void print_steps(const struct page *p, const struct report_diagnosis *r,
 			human_ns(at, s->start_ns - r->start_ns),
 			human_ns(took, whole_ns(s->blame.whole_ns)),
 			human_ns(usual, whole_ns(s->blame.usual_ns)));
-		print_blame(p, r, &s->blame, in->evidence.thread);
+		print_blame(p, r, &s->blame);
 	}
 }
 
@@ -131,7 +131,7 @@ static void print_why(const struct page *p, const struct report_diagnosis *r,
 {
 	const struct cause_found *c = &in->cause;
 	print_effect(p, in);
-	print_blame(p, r, &in->evidence.blame, in->evidence.thread);
+	print_blame(p, r, &in->evidence.blame);
 	for (size_t i = 0; i < c->evidence_len; i++) {
 		fprintf(p->out, "%*s", INDENT, "");
 		page_wrapped(p, INDENT, INDENT, "%s", c->evidence[i]);

@@ -32,13 +32,13 @@ static json_t *frame_json(const struct rec_tables *t, uint32_t frame)
 	return o;
 }
 
-static json_t *blame_json(const struct rec_tables *t, const struct blame *b, uint32_t thread)
+static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < b->parts.len; i++) {
 		const struct blame_part *p = &b->parts.data[i];
 		struct buf words = {0};
-		blame_owner_words(&words, t, &p->owner, thread);
+		blame_owner_words(&words, t, &p->owner);
 		json_t *o = json_object();
 		json_object_set_new(o, "owner", words_json(&words));
 		json_object_set_new(o, "ns", ns_json(p->ns));
@@ -136,8 +136,7 @@ static json_t *incident_json(const struct report_diagnosis *r, const struct diag
 	json_object_set_new(o, "usual_ns",
 			    in->blamed ? ns_json(in->evidence.blame.usual_ns) : json_null());
 	json_object_set_new(o, "blame",
-			    in->blamed ? blame_json(r->t, &in->evidence.blame, in->evidence.thread)
-				       : json_array());
+			    in->blamed ? blame_json(r->t, &in->evidence.blame) : json_array());
 	json_object_set_new(o, "unexplained_ns",
 			    in->blamed ? ns_json(in->evidence.blame.unexplained_ns)
 				       : ns_json(in->cost_ns));
@@ -158,7 +157,7 @@ static void steps_json(const struct report_diagnosis *r, json_t *list, const str
 		json_object_set_new(o, "end_ns", report_number_json(s->end_ns));
 		json_object_set_new(o, "usual_ns", ns_json(s->blame.usual_ns));
 		json_object_set_new(o, "excess_ns", ns_json(s->blame.whole_ns - s->blame.usual_ns));
-		json_object_set_new(o, "blame", blame_json(r->t, &s->blame, in->evidence.thread));
+		json_object_set_new(o, "blame", blame_json(r->t, &s->blame));
 		json_object_set_new(o, "unexplained_ns", ns_json(s->blame.unexplained_ns));
 		json_array_append_new(list, o);
 	}
