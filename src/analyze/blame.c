@@ -115,11 +115,27 @@ static const struct blame_split *split_of(struct comparing *c, const struct blam
 	return &s->split;
 }
 
-static void add_part(struct blame *b, const struct blame_owner *o, double ns, double whole_ns,
+/* Checkpoints are known by calls and, where these are not traced, by samples. */
+static struct blame_part *part_of(struct blame *b, const struct blame_owner *o)
+{
+	for (size_t i = 0; i < b->parts.len; i++)
+		if (owner_hash(&b->parts.data[i].owner) == owner_hash(o))
+			return &b->parts.data[i];
+	struct blame_part *p = vec_push(&b->parts);
+	p->owner = *o;
+	return p;
+}
+
+static void add_part(struct blame *b, const struct blame_owner *owner, double ns, double whole_ns,
 		     double usual_ns)
 {
-	*vec_push(&b->parts) = (struct blame_part){
-		.owner = *o, .ns = ns, .whole_ns = whole_ns, .usual_ns = usual_ns};
+	struct blame_owner o = *owner;
+	if (o.kind == BLAME_SAVES)
+		o.frame = BLAME_NO_FRAME;
+	struct blame_part *p = part_of(b, &o);
+	p->ns += ns;
+	p->whole_ns += whole_ns;
+	p->usual_ns += usual_ns;
 }
 
 /* One owner has so much more than usual. */

@@ -325,9 +325,28 @@ static double lock(const struct evidence *e)
 	return GENERAL * part_sum(e, is_lock);
 }
 
+/* Much of what is usually called is not: an evaluation, another phase. */
+static bool does_other_work(const struct evidence *e)
+{
+	double all = 0, gone = 0;
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (!is_of_layer(e, c, "torch"))
+			continue;
+		all += c->usual_ns;
+		gone += c->n < GONE_CALLS * c->usual_n ? c->usual_ns : 0;
+	}
+	return gone > GONE_SHARE * all;
+}
+
+static double other_work(const struct evidence *e)
+{
+	return does_other_work(e) ? evidence_excess(e) : 0;
+}
+
 static double slow_code(const struct evidence *e)
 {
-	return GENERAL * part_sum(e, is_line);
+	return does_other_work(e) ? 0 : GENERAL * part_sum(e, is_line);
 }
 
 /* What ran longer on the host, where that is because more was to be launched. */
@@ -343,8 +362,8 @@ static double launch_bound(const struct evidence *e)
 	struct call_growth s = more_of(e, syncs);
 	double mean = more.n > 0 ? more.ns / more.n : 0;
 	double usual = c.usual_n > 0 ? c.usual_ns / c.usual_n : 0;
-	if (more.n < CALLS_A_STEP * (double)e->n_slow || more.n < 4 * s.n || mean > usual ||
-	    more.ns < CALLS_SHARE * evidence_excess(e))
+	if (does_other_work(e) || more.n < CALLS_A_STEP * (double)e->n_slow || more.n < 4 * s.n ||
+	    mean > usual || more.ns < CALLS_SHARE * evidence_excess(e))
 		return 0;
 	return ran_longer(e);
 }
@@ -352,7 +371,8 @@ static double launch_bound(const struct evidence *e)
 static double excess_sync(const struct evidence *e)
 {
 	struct call_growth more = more_of(e, syncs);
-	if (more.n < (double)e->n_slow || more.ns < CALLS_SHARE * evidence_excess(e))
+	if (does_other_work(e) || more.n < (double)e->n_slow ||
+	    more.ns < CALLS_SHARE * evidence_excess(e))
 		return 0;
 	return ran_longer(e) + part_sum(e, is_gpu);
 }
@@ -364,20 +384,6 @@ static double alloc_churn(const struct evidence *e)
 	if (more.n >= (double)e->n_slow && more.ns >= CALLS_SHARE * evidence_excess(e))
 		return ran_longer(e) + part_sum(e, is_gpu) + part_sum(e, is_memory);
 	return part_sum(e, is_memory);
-}
-
-/* Much of what is usually called is not: an evaluation, another phase. */
-static double other_work(const struct evidence *e)
-{
-	double all = 0, gone = 0;
-	for (size_t i = 0; i < e->calls.len; i++) {
-		const struct call_growth *c = &e->calls.data[i];
-		if (!is_of_layer(e, c, "torch"))
-			continue;
-		all += c->usual_ns;
-		gone += c->n < GONE_CALLS * c->usual_n ? c->usual_ns : 0;
-	}
-	return gone > GONE_SHARE * all ? evidence_excess(e) : 0;
 }
 
 static double pcie(const struct evidence *e)

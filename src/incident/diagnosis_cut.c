@@ -60,6 +60,18 @@ static void best_path(uint8_t *ret, double (*score)[CAUSE_COUNT], size_t n)
 	free(from);
 }
 
+/* Leaves of a stretch of slices with one cause those at its ends that are as usual. */
+static void trim(uint8_t *cause, double (*score)[CAUSE_COUNT], size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((!i || cause[i - 1] != cause[i]) && score[i][cause[i]] < score[i][NO_CAUSE])
+			cause[i] = NO_CAUSE;
+	for (size_t i = n; i-- > 0;)
+		if ((i + 1 == n || cause[i + 1] != cause[i]) &&
+		    score[i][cause[i]] < score[i][NO_CAUSE])
+			cause[i] = NO_CAUSE;
+}
+
 static void join(struct evidence_question *to, const struct evidence_question *q)
 {
 	to->usual = q->usual;
@@ -76,6 +88,7 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	for (size_t i = 0; i < n; i++)
 		scores(score[i], &e[i]);
 	best_path(cause, score, n);
+	trim(cause, score, n);
 	for (size_t i = 0; i < n; i++) {
 		bool goes_on = i && cause[i] == cause[i - 1];
 		if (cause[i] != NO_CAUSE)

@@ -1,8 +1,10 @@
 /* report_diagnosis.c - incidents with their causes as text: why first, then whose the time was. */
 #include "report/report_diagnosis.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/human.h"
 #include "incident/anomaly_text.h"
@@ -67,29 +69,69 @@ static void print_part(const struct page *p, double ns, double of, const char *t
 	page_rest(p, text, INDENT + TIME_COLUMN + SHARE_COLUMN + 2);
 }
 
+/* Processes that call themselves alike and had the CPU are one line. */
+struct shown_part {
+	struct blame_owner owner;
+	double ns;
+	size_t alike;
+};
+
+static size_t group_parts(struct shown_part *ret, const struct blame *blame)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < blame->parts.len; i++) {
+		const struct blame_part *p = &blame->parts.data[i];
+		size_t k = 0;
+		while (k < n &&
+		       !(p->owner.kind == BLAME_RIVAL && ret[k].owner.kind == BLAME_RIVAL &&
+			 ret[k].owner.name == p->owner.name))
+			k++;
+		if (k == n)
+			ret[n++] = (struct shown_part){.owner = p->owner};
+		ret[k].ns += p->ns;
+		ret[k].alike += ret[k].owner.pid != p->owner.pid;
+	}
+	return n;
+}
+
+static int by_part_ns(const void *a, const void *b)
+{
+	const struct shown_part *x = a, *y = b;
+	return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+static void print_owner(const struct page *p, const struct report_diagnosis *r,
+			const struct shown_part *part, double excess)
+{
+	struct buf b = {0};
+	blame_owner_words(&b, r->t, &part->owner);
+	if (part->alike)
+		buf_printf(&b, " (or %zu like it)", part->alike);
+	buf_byte(&b, 0);
+	print_part(p, part->ns, excess, (const char *)b.data);
+	buf_free(&b);
+}
+
 static void print_blame(const struct page *p, const struct report_diagnosis *r,
 			const struct blame *blame)
 {
 	double excess = blame->whole_ns - blame->usual_ns, rest = 0;
-	size_t shown = 0, others = 0;
-	for (size_t i = 0; i < blame->parts.len; i++) {
-		const struct blame_part *part = &blame->parts.data[i];
-		struct buf b = {0};
-		if (shown == PARTS_SHOWN || part->ns < SMALL_SHARE * excess) {
-			rest += part->ns;
-			others++;
+	struct shown_part *parts = xcalloc(blame->parts.len + 1, sizeof(*parts));
+	size_t n = group_parts(parts, blame), shown = 0;
+	qsort(parts, n, sizeof(*parts), by_part_ns);
+	for (size_t i = 0; i < n; i++) {
+		if (shown == PARTS_SHOWN || parts[i].ns < SMALL_SHARE * excess) {
+			rest += parts[i].ns;
 			continue;
 		}
-		blame_owner_words(&b, r->t, &part->owner);
-		buf_byte(&b, 0);
-		print_part(p, part->ns, excess, (const char *)b.data);
-		buf_free(&b);
+		print_owner(p, r, &parts[i], excess);
 		shown++;
 	}
-	if (others && rest > SMALL_SHARE * excess)
+	if (rest > SMALL_SHARE * excess)
 		print_part(p, rest, excess, "smaller parts together");
-	if (blame->unexplained_ns > 0)
+	if (blame->unexplained_ns > SMALL_SHARE / 4 * excess)
 		print_part(p, blame->unexplained_ns, excess, "unexplained");
+	free(parts);
 }
 
 static void print_steps(const struct page *p, const struct report_diagnosis *r,
@@ -145,28 +187,40 @@ static void print_why(const struct page *p, const struct report_diagnosis *r,
 	page_wrapped(p, INDENT, INDENT, "do: %s", cause_advice(c->cause));
 }
 
+/* "at 98.4 s for 11.6 s, 6.68 s lost, pid 4242, confidence 79 %" */
+static void print_when(const struct page *p, const struct report_diagnosis *r,
+		       const struct diagnosed *in)
+{
+	char at[HUMAN_BYTES], lasted[HUMAN_BYTES], cost[HUMAN_BYTES];
+	uint64_t after = in->onset_ns > r->start_ns ? in->onset_ns - r->start_ns : 0;
+	fprintf(p->out, "%*sat %s for %s, %s lost, pid %u", INDENT, "", human_ns(at, after),
+		human_ns(lasted, in->end_ns - in->onset_ns), human_ns(cost, whole_ns(in->cost_ns)),
+		in->pid);
+	if (in->blamed && in->cause.cause != CAUSE_UNKNOWN)
+		fprintf(p->out, ", confidence %.0f %%", 100 * in->cause.confidence);
+	fputc('\n', p->out);
+}
+
 static void print_incident(const struct page *p, const struct report_diagnosis *r,
 			   const struct diagnosed *in, size_t number)
 {
-	char at[HUMAN_BYTES], lasted[HUMAN_BYTES], cost[HUMAN_BYTES], text[160];
-	uint64_t after = in->onset_ns > r->start_ns ? in->onset_ns - r->start_ns : 0;
-	struct buf why = {0};
-	snprintf(text, sizeof(text), "%zu. at %s for %s, %s lost, pid %u", number,
-		 human_ns(at, after), human_ns(lasted, in->end_ns - in->onset_ns),
-		 human_ns(cost, whole_ns(in->cost_ns)), in->pid);
-	fputc('\n', p->out);
-	page_styled(p, BOLD, text);
-	if (in->blamed) {
-		buf_printf(&why, ": %s", cause_title(in->cause.cause));
-		culprit_words(&why, r, &in->cause.culprit);
-		if (in->cause.cause != CAUSE_UNKNOWN)
-			buf_printf(&why, " (confidence %.0f %%)", 100 * in->cause.confidence);
-	} else {
-		buf_printf(&why, ": why is not known, for nothing usual lies beside it");
-	}
-	page_wrapped(p, text_columns(text), INDENT, "%.*s", (int)why.len, (const char *)why.data);
-	buf_free(&why);
 	const struct anomaly *first = &r->list->rows.data[in->anomalies.data[in->first]].a;
+	struct buf why = {0};
+	buf_printf(&why, "%zu. ", number);
+	if (in->blamed) {
+		buf_printf(&why, "%s", cause_title(in->cause.cause));
+		culprit_words(&why, r, &in->cause.culprit);
+	} else {
+		buf_printf(&why, "why is not known: nothing usual lies beside it");
+	}
+	buf_byte(&why, 0);
+	char *text = (char *)why.data + strcspn((const char *)why.data, " ");
+	text[1] = (char)toupper((unsigned char)text[1]);
+	fputc('\n', p->out);
+	page_styled(p, BOLD, (const char *)why.data);
+	fputc('\n', p->out);
+	buf_free(&why);
+	print_when(p, r, in);
 	if (in->blamed) {
 		print_why(p, r, in);
 		print_steps(p, r, in);

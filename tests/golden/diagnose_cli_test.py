@@ -1,0 +1,98 @@
+"""eacgm diagnose, from the command line: of simulated jobs, and of recordings that are none.
+
+Needs no root. Prints TAP.
+"""
+import json
+import subprocess
+
+from cli import EACGM, RECORDINGS, eacgm, job, main, test
+
+SECOND = 1_000_000_000
+START = 1000 * SECOND  # of make_job.c
+FAULT = (40, 55)  # seconds, in which aten::mm takes 1.6 times as long
+
+
+def model_of(folder):
+    eacgm("learn", job(folder / "clean.eacgm", 1, 90), "-o", folder / "m.model")
+    return folder / "m.model"
+
+
+@test
+def a_slow_operator_is_told_with_its_line_and_cost(folder):
+    model = model_of(folder)
+    slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
+    said = json.loads(eacgm("diagnose", slow, "-m", model, "--json").stdout)
+    mine = [i for i in said["incidents"]
+            if i["onset_ns"] < START + FAULT[1] * SECOND and i["end_ns"] > START + FAULT[0] * SECOND]
+    assert len(mine) == 1, said["incidents"]
+    it = mine[0]
+    assert it["cause"] == "slow_code" and it["culprit"]["code"]["line"] == 44, it
+    assert 0 < it["confidence"] <= 1 and it["advice"] and it["told_ns"] >= it["onset_ns"]
+    assert abs(it["onset_ns"] - START - FAULT[0] * SECOND) < 2 * SECOND, it["onset_ns"]
+    parts = sum(p["ns"] for p in it["blame"]) + it["unexplained_ns"]
+    assert abs(parts - it["cost_ns"]) <= 0.05 * it["cost_ns"], (parts, it["cost_ns"])
+    assert said["cost_ns"] >= it["cost_ns"] > SECOND
+
+
+@test
+def slow_steps_add_up(folder):
+    model = model_of(folder)
+    slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
+    said = json.loads(eacgm("diagnose", slow, "-m", model, "--steps", "--json").stdout)
+    steps = [s for s in said["steps"] if s["excess_ns"] > 0.1 * s["usual_ns"]]
+    assert len(steps) > 100, len(said["steps"])
+    for s in steps:
+        parts = sum(p["ns"] for p in s["blame"]) + s["unexplained_ns"]
+        assert abs(parts - s["excess_ns"]) <= 0.05 * s["excess_ns"], s
+    text = eacgm("diagnose", slow, "-m", model, "--steps").stdout
+    assert text.count("step at ") >= len(steps), text[:500]
+
+
+@test
+def the_answer_comes_first(folder):
+    model = model_of(folder)
+    slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
+    lines = eacgm("diagnose", slow, "-m", model).stdout.splitlines()
+    assert lines[0].startswith(f"{slow}: 1 incident cost the job "), lines[0]
+    assert lines[2].startswith("1. The job's own code on the CPU became slower in "), lines[2]
+    assert any(line.startswith("    do: ") for line in lines), lines
+
+
+@test
+def where_nothing_is_wrong_it_says_so(folder):
+    model = model_of(folder)
+    clean = job(folder / "other.eacgm", 3, 60)
+    text = eacgm("diagnose", clean, "-m", model).stdout
+    assert text == f"{clean}: nothing was abnormal, by {model}\n", text
+
+
+@test
+def what_was_told_meanwhile_is_explained_too(folder):
+    told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
+    said = json.loads(eacgm("diagnose", told, "--told", "--json").stdout)
+    assert [i["cause"] for i in said["incidents"]] == ["slow_code"], said
+
+
+@test
+def wrong_use_gets_one_line(folder):
+    model = folder / "no.model"
+    for args, status in ((("missing.eacgm",), 1), ((__file__,), 1), ((), 2),
+                         ((RECORDINGS / "v1.eacgm", "--top", "x"), 2),
+                         ((RECORDINGS / "v1.eacgm", "-m", model, "--told"), 2),
+                         ((RECORDINGS / "v1.eacgm", "-m", model), 1),
+                         ((RECORDINGS / "v1.eacgm",), 1)):  # too short to judge
+        done = subprocess.run([EACGM, "diagnose", *map(str, args)], capture_output=True,
+                              text=True, check=False, cwd=folder, timeout=60)
+        assert done.returncode == status, (args, done)
+        assert done.stdout == "" and done.stderr.startswith("eacgm diagnose: "), (args, done)
+
+
+@test
+def recordings_of_gpus_and_ranks_are_read(folder):
+    for name in ("v1_gpu.eacgm", "v1_profile.eacgm", "v1_ranks.eacgm"):
+        done = subprocess.run([EACGM, "diagnose", RECORDINGS / name, "--told", "--json"],
+                              capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0 and json.loads(done.stdout)["incidents"] == [], (name, done)
+
+
+main()

@@ -1,0 +1,321 @@
+/* blame_test.c - whose the time of slow stretches is, from recordings made by hand.
+ * links: analyze recording base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "analyze/blame.h"
+#include "recording/recording.h"
+
+#define MS    1000000ULL
+#define JOB   7
+#define OTHER 40
+#define TICK  (1 * MS)
+
+static char path[] = "/tmp/eacgm-blame-XXXXXX";
+static struct rec_writer *w;
+static struct rec_reader *reader;
+static struct timeline timeline;
+static struct blame_world *world;
+
+static int make_path(void **state)
+{
+	(void)state;
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+/* Threads: 0 the main one of the job, 1 another of it, 2 of its child 8, 3 of another's process. */
+static void create(void)
+{
+	struct err e = {0};
+	if (rec_writer_open(&w, path, NULL, &e))
+		fail_msg("%s", e.msg);
+	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	rec_put_process(w, &(struct m_process){.pid = 8, .parent_pid = JOB, .start_ns = 1});
+	rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
+	rec_add_thread(w, &(struct m_thread){JOB, 9, 0});
+	rec_add_thread(w, &(struct m_thread){8, 8, 0});
+}
+
+static void wait(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms, uint32_t waker)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .syscall = 202,
+					 .waker_pid = waker == 9 ? JOB : waker,
+					 .waker_tid = waker,
+					 .reason = reason});
+}
+
+static void ready(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t rival)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .runnable_ns = (to_ms - from_ms) * MS,
+					 .rival_pid = rival,
+					 .rival = rival ? (uint32_t)rec_string_z(w, "hog") : 0,
+					 .syscall = -1,
+					 .reason = WAIT_PREEMPTED});
+}
+
+static uint32_t line(const char *function, uint32_t number)
+{
+	uint32_t frame = rec_add_frame(
+		w, &(struct m_frame){.kind = FRAME_PYTHON,
+				     .name = (uint32_t)rec_string_z(w, function),
+				     .file = (uint32_t)rec_string_z(w, "/job/train.py"),
+				     .line = number});
+	return rec_add_stack(w, &(struct m_stack){0, frame});
+}
+
+/* A tick each millisecond. */
+static void samples(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t stack)
+{
+	for (uint64_t at = from_ms; at < to_ms; at++)
+		rec_put_sample(w, &(struct m_sample){.time_ns = at * MS + MS / 2,
+						     .weight_ns = TICK,
+						     .thread = thread,
+						     .stack = stack});
+}
+
+static void open_world(void)
+{
+	struct err e = {0};
+	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
+		fail_msg("%s", e.msg);
+	timeline_make(&timeline, rec_source(reader), &(struct timeline_options){0});
+	world = blame_world_new(rec_source(reader), &timeline);
+}
+
+static void done(struct blame *b)
+{
+	blame_free(b);
+	blame_world_free(world);
+	timeline_free(&timeline);
+	rec_close(reader);
+}
+
+static double sum_of(const struct blame *b)
+{
+	double ns = b->unexplained_ns;
+	for (size_t i = 0; i < b->parts.len; i++)
+		ns += b->parts.data[i].ns;
+	return ns;
+}
+
+static const struct blame_part *part(const struct blame *b, enum blame_kind kind,
+				     enum blame_via via)
+{
+	for (size_t i = 0; i < b->parts.len; i++)
+		if (b->parts.data[i].owner.kind == kind && b->parts.data[i].owner.via == via)
+			return &b->parts.data[i];
+	fail_msg("no part of kind %d by %d", kind, via);
+	return NULL;
+}
+
+static void is_about(double ns, double want_ms, double within_ms)
+{
+	if (ns < (want_ms - within_ms) * MS || ns > (want_ms + within_ms) * MS)
+		fail_msg("%.3f ms, wanted %.3f", ns / MS, want_ms);
+}
+
+/* One slow stretch 200..400 by a usual one 0..100. */
+static struct blame blame_it(void)
+{
+	const struct blame_span usual = {0, 0, 100 * MS, 0};
+	const struct blame_span slow = {0, 200 * MS, 400 * MS, 100.0 * MS};
+	struct blame ret;
+	open_world();
+	struct blame_usual *u = blame_usual_new(world, &usual, 1);
+	blame_make(&ret, NULL, world, &slow, 1, u);
+	blame_usual_free(u);
+	is_about(sum_of(&ret), 100, 0.01);
+	return ret;
+}
+
+static void who_had_the_cpu(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	ready(0, 300, 370, OTHER);
+	ready(0, 370, 390, 0);
+	ready(0, 390, 400, JOB);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_RIVAL, VIA_ITSELF)->ns, 70, 0.01);
+	assert_int_equal(part(&b, BLAME_RIVAL, VIA_ITSELF)->owner.pid, OTHER);
+	is_about(part(&b, BLAME_NO_CPU, VIA_ITSELF)->ns, 20, 0.01);
+	is_about(part(&b, BLAME_SIBLING, VIA_ITSELF)->ns, 10, 0.01);
+	done(&b);
+}
+
+static void the_line_that_ran_longer(void **state)
+{
+	(void)state;
+	create();
+	uint32_t forward = line("forward", 10), backward = line("backward", 20);
+	samples(0, 0, 50, forward);
+	samples(0, 50, 100, backward);
+	samples(0, 200, 350, forward);
+	samples(0, 350, 400, backward);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_ITSELF);
+	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 10);
+	is_about(p->ns, 100, 1);
+	done(&b);
+}
+
+static void all_lines_alike_are_none(void **state)
+{
+	(void)state;
+	create();
+	uint32_t lines[] = {line("a", 1), line("b", 2), line("c", 3), line("d", 4)};
+	for (uint64_t i = 0; i < 4; i++) {
+		samples(0, 25 * i, 25 * (i + 1), lines[i]);
+		samples(0, 200 + 50 * i, 200 + 50 * (i + 1), lines[i]);
+	}
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_SPREAD, VIA_ITSELF)->ns, 100, 1);
+	assert_int_equal(b.parts.len, 1);
+	done(&b);
+}
+
+/* What the thread that ended a wait did meanwhile: it could run, and was kept from it. */
+static void along_what_was_waited_for(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_POLL, 300, 400, 8);
+	wait(2, WAIT_DISK, 300, 360, 0);
+	samples(2, 360, 400, line("read_batch", 30));
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_DISK, VIA_DATA)->ns, 60, 0.01);
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_DATA);
+	is_about(p->ns, 40, 0.01);
+	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 30);
+	done(&b);
+}
+
+/* The interpreter's lock: a timer ends the wait, and another thread runs Python meanwhile. */
+static void who_held_the_lock(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	for (uint64_t at = 300; at < 400; at += 5)
+		wait(0, WAIT_FUTEX, at, at + 5, 0);
+	samples(1, 300, 400, line("compute", 50));
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_GIL);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.thread, 1);
+	done(&b);
+}
+
+/* What shrank was waited for anyway: the parts are smaller, and add up. */
+static void what_was_absorbed(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 50, line("forward", 10));
+	wait(0, WAIT_SLEEP, 50, 100, 0);
+	samples(0, 200, 250, line("forward", 10));
+	ready(0, 250, 400, OTHER);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_RIVAL, VIA_ITSELF)->ns, 100, 0.01);
+	is_about(part(&b, BLAME_RIVAL, VIA_ITSELF)->whole_ns, 150, 0.01);
+	is_about(b.absorbed_ns, 50, 0.01);
+	done(&b);
+}
+
+/* Threads that end each other's waits are no endless walk. */
+static void circles_end(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_FUTEX, 300, 400, 9);
+	wait(1, WAIT_FUTEX, 290, 400, JOB);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_LOCK, VIA_LOCK)->ns, 100, 0.01);
+	done(&b);
+}
+
+static void steps_add_up_one_by_one(void **state)
+{
+	(void)state;
+	const struct blame_span usual[] = {{0, 0, 50 * MS, 0}, {0, 50 * MS, 100 * MS, 0}};
+	const struct blame_span slow[] = {{0, 200 * MS, 300 * MS, 50.0 * MS},
+					  {0, 300 * MS, 400 * MS, 50.0 * MS}};
+	struct blame b, each[2];
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 250, line("forward", 10));
+	samples(0, 250, 260, line("other", 11));
+	ready(0, 260, 300, OTHER);
+	samples(0, 300, 350, line("forward", 10));
+	wait(0, WAIT_DISK, 350, 400, 0);
+	open_world();
+	struct blame_usual *u = blame_usual_new(world, usual, 2);
+	blame_make(&b, each, world, slow, 2, u);
+	is_about(sum_of(&b), 100, 0.01);
+	is_about(sum_of(&each[0]), 50, 0.01);
+	is_about(sum_of(&each[1]), 50, 0.01);
+	is_about(part(&each[0], BLAME_RIVAL, VIA_ITSELF)->ns, 40, 0.5);
+	is_about(part(&each[1], BLAME_DISK, VIA_ITSELF)->ns, 50, 0.5);
+	blame_free(&each[0]);
+	blame_free(&each[1]);
+	blame_usual_free(u);
+	done(&b);
+}
+
+static void without_samples_running_is_unexplained(void **state)
+{
+	(void)state;
+	create();
+	wait(0, WAIT_SLEEP, 50, 100, 0);
+	wait(0, WAIT_SLEEP, 250, 300, 0);
+	struct blame b = blame_it();
+	is_about(b.unexplained_ns, 100, 0.01);
+	assert_int_equal(b.parts.len, 0);
+	done(&b);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
+	const struct CMUnitTest tests[] = {
+		T(who_had_the_cpu),
+		T(the_line_that_ran_longer),
+		T(all_lines_alike_are_none),
+		T(along_what_was_waited_for),
+		T(who_held_the_lock),
+		T(what_was_absorbed),
+		T(circles_end),
+		T(steps_add_up_one_by_one),
+		T(without_samples_running_is_unexplained),
+	};
+	return cmocka_run_group_tests(tests, make_path, remove_path);
+}

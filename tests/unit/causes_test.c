@@ -1,0 +1,301 @@
+/* causes_test.c - the cause that evidence tells, and where an incident is cut.
+ * links: incident detect analyze recording base */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "base/entity.h"
+#include "events/tables.h"
+#include "incident/diagnosis_impl.h"
+
+#define MS 1e6
+enum { MM, ADD, ITEM, MALLOC, PROBES };
+enum { THROTTLED, OTHERS, CLOCK, METRICS };
+
+static struct rec_tables tables;
+static struct evidence e;
+
+static void name_probe(uint32_t at, const char *layer, const char *name, const char *role)
+{
+	while (tables.probes.len <= at)
+		*vec_push(&tables.probes) = (struct m_probe){.name_arg = -1};
+	struct m_probe *p = &tables.probes.data[at];
+	p->layer = strtab_add(&tables.strings, layer, strlen(layer));
+	p->name = strtab_add(&tables.strings, name, strlen(name));
+	p->role = strtab_add(&tables.strings, role, strlen(role));
+}
+
+static void name_metric(uint8_t kind, const char *name)
+{
+	*vec_push(&tables.metrics) =
+		(struct m_metric){.kind = kind,
+				  .instance = -1,
+				  .name = strtab_add(&tables.strings, name, strlen(name))};
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	tables = (struct rec_tables){0};
+	strtab_add(&tables.strings, "", 0);
+	name_probe(MM, "torch", "aten::mm", "");
+	name_probe(ADD, "torch", "aten::add_", "");
+	name_probe(ITEM, "torch", "aten::item", "");
+	name_probe(MALLOC, "cuda", "cudaMalloc", "alloc");
+	name_metric(ENTITY_CGROUP, "throttled_ratio");
+	name_metric(ENTITY_GPU, "other_processes");
+	name_metric(ENTITY_GPU, "sm_clock_mhz");
+	*vec_push(&tables.threads) = (struct m_thread){7, 7, 0};
+	e = (struct evidence){.t = &tables, .pid = 7, .n_slow = 10, .n_usual = 100};
+	e.blame.usual_ns = 1000 * MS;
+	e.blame.whole_ns = 1000 * MS;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	evidence_free(&e);
+	strtab_free(&tables.strings);
+	vec_free(&tables.probes);
+	vec_free(&tables.metrics);
+	vec_free(&tables.threads);
+	return 0;
+}
+
+static void part(enum blame_kind kind, enum blame_via via, double ms, uint32_t pid)
+{
+	*vec_push(&e.blame.parts) = (struct blame_part){.owner = {.kind = (uint8_t)kind,
+								  .via = (uint8_t)via,
+								  .thread = pid ? UINT32_MAX : 0,
+								  .pid = pid,
+								  .frame = BLAME_NO_FRAME},
+							.ns = ms * MS};
+	e.blame.whole_ns += ms * MS;
+}
+
+static void called(uint32_t probe, double n, double usual_n, double ms, double usual_ms)
+{
+	*vec_push(&e.calls) = (struct call_growth){probe, n, usual_n, ms * MS, usual_ms * MS};
+}
+
+static void counts(uint32_t metric, double mean, double usual)
+{
+	*vec_push(&e.counters) = (struct counter_change){metric, mean, usual};
+}
+
+static struct cause_found is(enum cause want)
+{
+	struct cause_found f;
+	cause_find(&f, &e);
+	if (f.cause != want)
+		fail_msg("%s, wanted %s", cause_id(f.cause), cause_id(want));
+	assert_true(f.confidence >= 0 && f.confidence <= 1);
+	assert_true(cause_title(f.cause)[0] && cause_advice(f.cause)[0]);
+	struct cause_found ret = f;
+	cause_free(&f);
+	return ret;
+}
+
+static void others_on_the_cpu(void **state)
+{
+	(void)state;
+	part(BLAME_RIVAL, VIA_ITSELF, 700, 4242);
+	part(BLAME_SPREAD, VIA_ITSELF, 300, 0);
+	struct cause_found f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
+	assert_int_equal(f.culprit.pid, 4242);
+	assert_true(f.confidence > 0.5);
+}
+
+/* Where a quota is used up others may be seen on the CPU all the same. */
+static void a_quota_is_no_contention(void **state)
+{
+	(void)state;
+	part(BLAME_RIVAL, VIA_ITSELF, 300, 4242);
+	part(BLAME_NO_CPU, VIA_ITSELF, 500, 0);
+	counts(THROTTLED, 0.45, 0);
+	is(CAUSE_CPU_THROTTLE);
+}
+
+static void without_its_counter_a_quota_is_told_by_idle_cpus(void **state)
+{
+	(void)state;
+	part(BLAME_NO_CPU, VIA_ITSELF, 500, 0);
+	is(CAUSE_CPU_THROTTLE);
+}
+
+static void the_lock_and_the_cpu_that_its_holder_takes(void **state)
+{
+	(void)state;
+	part(BLAME_SIBLING, VIA_ITSELF, 400, 7);
+	part(BLAME_RUNS, VIA_GIL, 350, 0);
+	is(CAUSE_PYTHON_GIL);
+}
+
+static void threads_of_its_own_are_contention_too(void **state)
+{
+	(void)state;
+	part(BLAME_SIBLING, VIA_ITSELF, 400, 8);
+	is(CAUSE_CPU_CONTENTION);
+}
+
+static void operations_or_reads(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 500, 0);
+	called(MM, 100, 100, 900, 900);
+	called(ADD, 40000, 100, 300, 1);
+	is(CAUSE_LAUNCH_BOUND);
+	e.calls.len = 0;
+	called(MM, 100, 100, 900, 900);
+	called(ITEM, 4000, 10, 300, 1);
+	is(CAUSE_EXCESS_SYNC);
+	e.calls.len = 0;
+	called(MM, 100, 100, 1400, 900);
+	is(CAUSE_SLOW_CODE);
+	e.calls.len = 0;
+	called(MM, 100, 100, 900, 900);
+	called(MALLOC, 400, 1, 200, 1);
+	is(CAUSE_ALLOC_CHURN);
+}
+
+static void data_checkpoints_collections(void **state)
+{
+	(void)state;
+	part(BLAME_SLEEP, VIA_DATA, 500, 0);
+	is(CAUSE_DATA_LOADER);
+	part(BLAME_SAVES, VIA_ITSELF, 400, 0);
+	part(BLAME_WRITE, VIA_ITSELF, 400, 0);
+	is(CAUSE_CHECKPOINT);
+	part(BLAME_COLLECTS, VIA_ITSELF, 2000, 0);
+	is(CAUSE_PYTHON_GC);
+	part(BLAME_STOPPED, VIA_ITSELF, 5000, 0);
+	is(CAUSE_STOPPED);
+}
+
+static void the_gpu_and_who_else_is_on_it(void **state)
+{
+	(void)state;
+	part(BLAME_GPU_WORKS, VIA_ITSELF, 500, 0);
+	e.kernels_n = e.usual_kernels_n = 100;
+	e.kernels_ns = 1500 * MS;
+	e.usual_kernels_ns = 1000 * MS;
+	is(CAUSE_GPU_SLOW);
+	counts(OTHERS, 1, 0);
+	is(CAUSE_GPU_CONTENTION);
+	e.counters.len = 0;
+	counts(CLOCK, 900, 1900);
+	is(CAUSE_GPU_CLOCK);
+}
+
+static void nothing_that_is_known(void **state)
+{
+	(void)state;
+	part(BLAME_OTHER, VIA_ITSELF, 500, 0);
+	struct cause_found f = is(CAUSE_UNKNOWN);
+	assert_true(f.confidence == 0);
+}
+
+static void an_evaluation_is_other_work(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 500, 0);
+	called(MM, 300, 100, 900, 300);
+	called(ADD, 0, 100, 0, 600);
+	is(CAUSE_OTHER_WORK);
+}
+
+/* ---- cutting ---- */
+
+#define SLICES 12
+static void slices_of(struct evidence_question q[SLICES], struct evidence at[SLICES],
+		      struct blame_span spans[SLICES])
+{
+	for (size_t i = 0; i < SLICES; i++) {
+		spans[i] =
+			(struct blame_span){0, i * 1000000000ULL, (i + 1) * 1000000000ULL, 0.5e9};
+		q[i] = (struct evidence_question){.slow = {&spans[i], 1, 0}};
+		at[i] = (struct evidence){.t = &tables, .pid = 7, .n_slow = 1};
+		at[i].blame.usual_ns = 0.5e9;
+		at[i].blame.whole_ns = 1e9;
+	}
+}
+
+static void slice_has(struct evidence *at, enum blame_kind kind, double ns)
+{
+	*vec_push(&at->blame.parts) = (struct blame_part){
+		.owner = {.kind = (uint8_t)kind, .frame = BLAME_NO_FRAME}, .ns = ns};
+}
+
+static void an_incident_is_cut_where_its_cause_changes(void **state)
+{
+	(void)state;
+	struct evidence_question q[SLICES];
+	struct evidence at[SLICES];
+	struct blame_span spans[SLICES];
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	for (size_t i = 0; i < SLICES; i++) {
+		if (i == 5 || i == 6) { /* as usual */
+			at[i].blame.whole_ns = 0.51e9;
+			continue;
+		}
+		slice_has(&at[i], i < 5 ? BLAME_RIVAL : BLAME_COLLECTS, i == 2 ? 0.1e9 : 0.4e9);
+		if (i == 2) /* one slice of something else is no change */
+			slice_has(&at[i], BLAME_COLLECTS, 0.2e9);
+	}
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 2);
+	assert_int_equal(cut.data[0].slow.data[0].from_ns, 0);
+	assert_int_equal(cut.data[0].slow.len, 5);
+	assert_int_equal(cut.data[1].slow.data[0].from_ns, 7000000000ULL);
+	assert_int_equal(cut.data[1].slow.len, 5);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	for (size_t i = 0; i < cut.len; i++)
+		vec_free(&cut.data[i].slow);
+	vec_free(&cut);
+}
+
+static void without_any_cause_it_stays_whole(void **state)
+{
+	(void)state;
+	struct evidence_question q[SLICES];
+	struct evidence at[SLICES];
+	struct blame_span spans[SLICES];
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 1);
+	assert_int_equal(cut.data[0].slow.len, SLICES);
+	vec_free(&cut.data[0].slow);
+	vec_free(&cut);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(others_on_the_cpu),
+		T(a_quota_is_no_contention),
+		T(without_its_counter_a_quota_is_told_by_idle_cpus),
+		T(the_lock_and_the_cpu_that_its_holder_takes),
+		T(threads_of_its_own_are_contention_too),
+		T(operations_or_reads),
+		T(data_checkpoints_collections),
+		T(the_gpu_and_who_else_is_on_it),
+		T(nothing_that_is_known),
+		T(an_evaluation_is_other_work),
+		T(an_incident_is_cut_where_its_cause_changes),
+		T(without_any_cause_it_stays_whole),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
