@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""diagnose_test.py - `eacgm diagnose` of a PyTorch training on the CPU whose CPU others take, and that
+is stopped by a signal: the cause, who did it, and parts that add up. Those who do it are the test's
+own; they do far more than a busy machine does."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import EACGM, expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+OPTIONS = ["--layers", "torch"]
+HOGS = 4
+SECONDS, SLOW_FROM_S, SLOW_S = 14, 6, 5
+
+# Steps of some milliseconds on one CPU; says when its loop began.
+JOB = """
+import os, sys, time, torch
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+torch.set_num_threads(1)
+x = torch.randn(64, 256)
+m = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+o = torch.optim.SGD(m.parameters(), lr=1e-3)
+end = time.monotonic() + float(sys.argv[1])
+print("began", flush=True)
+while time.monotonic() < end:
+    for _ in range(4):
+        o.zero_grad()
+        m(x).sum().backward()
+        o.step()
+"""
+HOG = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nwhile True: pass"
+
+
+def needs_torch(t):
+    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("%s has no torch" % PYTHON)
+
+
+kept = []  # the model, as bytes: it is the same for all
+
+
+def learned(t):
+    model = t.path("job.model")
+    if kept:
+        with open(model, "wb") as f:
+            f.write(kept[0])
+        return model
+    rec = t.record([PYTHON, "-c", JOB, str(SECONDS)], *OPTIONS, expected_out="began\n")
+    r = t.run([EACGM, "learn", rec.path, "--window", "0.25", "--warm-up", "2", "-o", model])
+    expect(r.status == 0, r)
+    with open(model, "rb") as f:
+        kept.append(f.read())
+    return model
+
+
+def recorded(t, disturb):
+    """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
+    out = t.path("run.eacgm")
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, str(SECONDS)],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect(p.stdout.readline() == "began\n", "the job said nothing")
+    time.sleep(SLOW_FROM_S)
+    began = time.monotonic_ns()
+    undo = disturb(t, p)
+    time.sleep(SLOW_S)
+    undo()
+    ended = time.monotonic_ns()
+    _, said = p.communicate(timeout=60)
+    expect(p.returncode == 0, said)
+    return out, (began, ended)
+
+
+def hogs(t, _job):
+    started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
+    t.hogs = [p.pid for p in started]
+
+    def undo():
+        for p in started:
+            p.kill()
+            p.wait()
+    return undo
+
+
+def stops(_t, recorder):
+    """The job, which is the recorder's child that runs Python."""
+    with open("/proc/%d/task/%d/children" % (recorder.pid, recorder.pid), encoding="ascii") as f:
+        children = [int(word) for word in f.read().split()]
+    for pid in children:
+        with open("/proc/%d/cmdline" % pid, "rb") as f:
+            if b"sched_setaffinity" in f.read():
+                os.kill(pid, signal.SIGSTOP)
+                return lambda: os.kill(pid, signal.SIGCONT)
+    raise AssertionError("the recorder has no child that is the job")
+
+
+def diagnosed(t, path, model):
+    r = t.run([EACGM, "diagnose", path, "-m", model, "--json"])
+    expect(r.status == 0, r)
+    return json.loads(r.out)
+
+
+def check_sums(said):
+    for i in said["incidents"] + said["steps"]:
+        excess = i.get("excess_ns", i.get("cost_ns"))
+        if excess > 0 and i["blame"]:
+            parts = sum(p["ns"] for p in i["blame"]) + i["unexplained_ns"]
+            expect(abs(parts - excess) <= 0.05 * excess + 1000, "%d of %d in %r" % (
+                parts, excess, i))
+
+
+def incident_in(said, was):
+    """The one that has most of the time."""
+    def overlap(i):
+        return min(i["end_ns"], was[1]) - max(i["onset_ns"], was[0])
+    found = [i for i in said["incidents"] if overlap(i) > 0]
+    expect(found, "nothing was told of %r: %s" % (was, json.dumps(said)[:2000]))
+    return max(found, key=overlap)
+
+
+@test("who takes the job's CPU is named, with what it cost")
+def rivals(t):
+    needs_torch(t)
+    model = learned(t)
+    path, was = recorded(t, hogs)
+    said = diagnosed(t, path, model)
+    i = incident_in(said, was)
+    expect(i["cause"] == "cpu_contention" and i["culprit"]["pid"] in t.hogs,
+           "hogs %r: %s" % (t.hogs, json.dumps(i)[:3000]))
+    expect(0.3 * (was[1] - was[0]) < i["cost_ns"] < 1.2 * (was[1] - was[0]), i["cost_ns"])
+    check_sums(said)
+    text = t.run([EACGM, "diagnose", path, "-m", model])
+    expect(re.search(r"^\d+\. CPU contention by python3 \(\d+\)$", text.out, re.M), text)
+
+
+@test("a job that is stopped by a signal was stopped")
+def stopped(t):
+    needs_torch(t)
+    model = learned(t)
+    path, was = recorded(t, stops)
+    said = diagnosed(t, path, model)
+    i = incident_in(said, was)
+    expect(i["cause"] == "stopped", json.dumps(i)[:3000])
+    expect(i["cost_ns"] > 0.7 * (was[1] - was[0]), i["cost_ns"])
+    check_sums(said)
+
+
+if __name__ == "__main__":
+    main()
