@@ -96,6 +96,7 @@ def a_file_of_kilobytes_takes_no_gigabytes(folder):
     bounded("flame", "--kind", "gpu-inuse", "--at", "peak", path, "-o", out)
     path = crafted(folder, "spans_in_centuries", 300000)
     bounded("detect", path)
+    bounded("diagnose", path)
     bounded("learn", path, "-o", out)
 
 
