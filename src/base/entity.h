@@ -18,6 +18,7 @@ enum entity_kind {
 	ENTITY_INTERFACE, /* "interface eth0" */
 	ENTITY_CGROUP,	  /* "cgroup /system.slice/job" */
 	ENTITY_EACGM,	  /* "eacgm": what watching costs */
+	ENTITY_DISK,	  /* "disk vda": a whole block device */
 	ENTITY_KINDS,
 };
 
@@ -27,7 +28,7 @@ struct entity {
 	uint32_t pid;	   /* of a process; of a GPU 0: all of it */
 	uint32_t gpu;	   /* of a GPU: its index */
 	int32_t instance;  /* of a GPU: its MIG instance, -1: the whole GPU; of others -1 */
-	const char *label; /* of an interface, a cgroup or another: its name; else "" */
+	const char *label; /* of an interface, a cgroup, a disk or another: its name; else "" */
 	const char *host;  /* host_len characters: where several hosts are told of; "" else */
 	size_t host_len;
 };
