@@ -8,10 +8,11 @@
 
 /* collector_NAME is in a file of its own. */
 #define COLLECTORS(X)                                                                              \
-	X(procfs)  /* CPU time, memory, threads of processes */                                    \
-	X(sockets) /* TCP connections of processes */                                              \
-	X(xid)	   /* errors that the GPU's driver tells the kernel; before NVML is asked */       \
-	X(nvml)	   /* GPUs, by NVIDIA's management library */
+	X(procfs)   /* CPU time, memory, threads of processes */                                   \
+	X(sockets)  /* TCP connections of processes */                                             \
+	X(xid)	    /* errors that the GPU's driver tells the kernel; before NVML is asked */      \
+	X(nvml)	    /* GPUs, by NVIDIA's management library */                                     \
+	X(host_cpu) /* what the host's CPUs did, and what was stolen from them */
 
 #define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
 COLLECTORS(COLLECTOR_DECLARED)
