@@ -12,7 +12,8 @@
 	X(sockets)  /* TCP connections of processes */                                             \
 	X(xid)	    /* errors that the GPU's driver tells the kernel; before NVML is asked */      \
 	X(nvml)	    /* GPUs, by NVIDIA's management library */                                     \
-	X(host_cpu) /* what the host's CPUs did, and what was stolen from them */
+	X(host_cpu) /* what the host's CPUs did, and what was stolen from them */                  \
+	X(pressure) /* how long threads waited for CPUs, memory and disks, by the kernel's sums */
 
 #define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
 COLLECTORS(COLLECTOR_DECLARED)
