@@ -15,7 +15,8 @@
 	X(host_cpu) /* what the host's CPUs did, and what was stolen from them */                  \
 	X(pressure) /* how long threads waited for CPUs, memory and disks, by the kernel's sums */ \
 	X(cgroup)   /* limits of cgroups: CPU time that was held back, memory */                   \
-	X(vmstat)   /* memory of the host: faults, reclaim, swap, NUMA */
+	X(vmstat)   /* memory of the host: faults, reclaim, swap, NUMA */                          \
+	X(disks)    /* what disks did, how long requests took */
 
 #define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
 COLLECTORS(COLLECTOR_DECLARED)
