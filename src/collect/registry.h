@@ -16,7 +16,8 @@
 	X(pressure) /* how long threads waited for CPUs, memory and disks, by the kernel's sums */ \
 	X(cgroup)   /* limits of cgroups: CPU time that was held back, memory */                   \
 	X(vmstat)   /* memory of the host: faults, reclaim, swap, NUMA */                          \
-	X(disks)    /* what disks did, how long requests took */
+	X(disks)    /* what disks did, how long requests took */                                   \
+	X(nics)	    /* bytes and drops of network interfaces, segments sent again */
 
 #define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
 COLLECTORS(COLLECTOR_DECLARED)
