@@ -1,5 +1,6 @@
 /* procfs.c - what /proc/PID says of processes: CPU time, resident memory, threads,
- * context switches. Sources: proc_pid_stat(5), proc_pid_status(5). */
+ * context switches, page faults, bytes of disks. Sources: proc_pid_stat(5), proc_pid_status(5),
+ * proc_pid_io(5). */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,15 +8,26 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "collect/growth.h"
+#include "collect/kept_file.h"
 #include "collect/registry.h"
+
+#define IO_EVERY_NS 1000000000 /* the kernel asks all threads */
 
 struct watched {
 	pid_t pid;
 	uint64_t first_cpu_ns;
 	uint64_t last_cpu_ns;
 	uint64_t last_time_ns; /* 0 = not read yet */
-	uint64_t last_switched_out;
 	uint64_t last_threads;
+	struct growth switched_out, minor_faults, major_faults, read, written;
+	uint64_t io_ns; /* when its bytes were read; 0 = not yet */
+	bool no_io;	/* they may not be read, or it has none */
+};
+
+/* What its stat has. */
+struct stat_values {
+	uint64_t cpu_ns, threads, rss_bytes, minor_faults, major_faults;
 };
 
 struct procfs {
@@ -75,47 +87,43 @@ static double cpu_ratio(const struct watched *w, uint64_t used_ns, uint64_t thre
 	return most && ratio > (double)most ? (double)most : ratio;
 }
 
-/* Fields 14, 15, 20 and 24; the name in field 2 may hold spaces and brackets. */
-static bool read_stat(const struct procfs *c, pid_t pid, uint64_t *ret_cpu_ns,
-		      uint64_t *ret_threads, uint64_t *ret_rss_bytes)
+/* Fields 10, 12, 14, 15, 20 and 24; the name in field 2 may hold spaces and brackets. */
+static bool read_stat(const struct procfs *c, pid_t pid, struct stat_values *ret)
 {
 	char text[1024];
-	unsigned long user = 0, system = 0, threads = 0, rss = 0;
+	unsigned long minor = 0, major = 0, user = 0, system = 0, threads = 0, rss = 0;
 	if (!read_small(c, pid, "stat", text, sizeof(text)))
 		return false;
 	const char *after_name = strrchr(text, ')');
 	if (!after_name ||
 	    sscanf(after_name + 1,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %lu "
+		   " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %*d %*d %*d %*d %lu "
 		   "%*d %*u %*u %lu",
-		   &user, &system, &threads, &rss) != 4)
+		   &minor, &major, &user, &system, &threads, &rss) != 6)
 		return false;
-	*ret_cpu_ns = cpu_ns(c, pid, (user + system) * c->tick_ns);
-	*ret_threads = threads;
-	*ret_rss_bytes = rss * c->page_bytes;
+	ret->cpu_ns = cpu_ns(c, pid, (user + system) * c->tick_ns);
+	ret->threads = threads;
+	ret->rss_bytes = rss * c->page_bytes;
+	ret->minor_faults = minor;
+	ret->major_faults = major;
 	return true;
 }
 
-static uint64_t read_switched_out(const struct procfs *c, pid_t pid)
+static bool read_switched_out(const struct procfs *c, pid_t pid, uint64_t *ret)
 {
 	char text[4096];
-	unsigned long n = 0;
-	if (!read_small(c, pid, "status", text, sizeof(text)))
-		return 0;
-	const char *line = strstr(text, "nonvoluntary_ctxt_switches:");
-	if (line && sscanf(line, "%*s %lu", &n) != 1)
-		n = 0;
-	return n;
+	return read_small(c, pid, "status", text, sizeof(text)) &&
+	       text_number_of(text, "nonvoluntary_ctxt_switches", ret);
 }
 
 static void procfs_add_pid(void *state, pid_t pid, bool is_new)
 {
 	struct procfs *c = state;
-	uint64_t threads, rss;
+	struct stat_values stat;
 	struct watched *w = vec_push(&c->pids);
 	w->pid = pid;
-	if (!is_new && read_stat(c, pid, &w->first_cpu_ns, &threads, &rss))
-		w->last_cpu_ns = w->first_cpu_ns;
+	if (!is_new && read_stat(c, pid, &stat))
+		w->first_cpu_ns = w->last_cpu_ns = stat.cpu_ns;
 }
 
 static uint64_t used_cpu_ns(const struct watched *w)
@@ -134,28 +142,59 @@ static void procfs_del_pid(void *state, pid_t pid)
 	}
 }
 
+static void tell_rate(const struct procfs *c, const struct entity *of, uint64_t now_ns,
+		      const char *name, struct growth *g, uint64_t value, uint64_t passed_ns)
+{
+	uint64_t by;
+	if (growth_take(g, value, &by) && passed_ns >= PASSED_LEAST_NS)
+		sink_counter(c->sink, now_ns, of, name, growth_per_s(by, passed_ns));
+}
+
+/* Bytes that went to disks and came from there, not those that were in memory. */
+static void read_io(const struct procfs *c, struct watched *w, const struct entity *of,
+		    uint64_t now_ns)
+{
+	char text[512];
+	uint64_t read, written;
+	if (w->no_io || (w->io_ns && now_ns - w->io_ns < IO_EVERY_NS * 9ULL / 10))
+		return;
+	uint64_t passed_ns = now_ns - w->io_ns;
+	w->io_ns = now_ns;
+	w->no_io = !read_small(c, w->pid, "io", text, sizeof(text)) ||
+		   !text_number_of(text, "read_bytes", &read) ||
+		   !text_number_of(text, "write_bytes", &written);
+	if (w->no_io)
+		return;
+	tell_rate(c, of, now_ns, "io_read_bytes_per_s", &w->read, read, passed_ns);
+	tell_rate(c, of, now_ns, "io_written_bytes_per_s", &w->written, written, passed_ns);
+}
+
 static void read_one(struct procfs *c, struct watched *w, uint64_t now_ns)
 {
-	uint64_t used_ns, threads, rss_bytes;
+	struct stat_values now;
 	struct entity of = ENTITY_OF_PID(w->pid);
-	if (!read_stat(c, w->pid, &used_ns, &threads, &rss_bytes))
+	if (!read_stat(c, w->pid, &now))
 		return;
 	uint64_t read_ns = is_this_host(c) ? monotonic_ns() : now_ns;
-	uint64_t switched_out = read_switched_out(c, w->pid);
-	if (w->last_time_ns && read_ns > w->last_time_ns) {
-		double seconds = (double)(read_ns - w->last_time_ns) / 1e9;
-		sink_counter(
-			c->sink, now_ns, &of, "cpu_ratio",
-			cpu_ratio(w, used_ns - w->last_cpu_ns, threads, read_ns - w->last_time_ns));
-		sink_counter(c->sink, now_ns, &of, "preemptions_per_s",
-			     (double)(switched_out - w->last_switched_out) / seconds);
-	}
-	sink_counter(c->sink, now_ns, &of, "rss_bytes", (double)rss_bytes);
-	sink_counter(c->sink, now_ns, &of, "threads", (double)threads);
-	w->last_cpu_ns = used_ns;
-	w->last_threads = threads;
+	uint64_t switched_out, passed_ns = read_ns - w->last_time_ns;
+	if (w->last_time_ns && read_ns > w->last_time_ns && now.cpu_ns >= w->last_cpu_ns)
+		sink_counter(c->sink, now_ns, &of, "cpu_ratio",
+			     cpu_ratio(w, now.cpu_ns - w->last_cpu_ns, now.threads, passed_ns));
+	if (read_switched_out(c, w->pid, &switched_out))
+		tell_rate(c, &of, now_ns, "preemptions_per_s", &w->switched_out, switched_out,
+			  passed_ns);
+	else
+		growth_forget(&w->switched_out);
+	sink_counter(c->sink, now_ns, &of, "rss_bytes", (double)now.rss_bytes);
+	sink_counter(c->sink, now_ns, &of, "threads", (double)now.threads);
+	tell_rate(c, &of, now_ns, "minor_faults_per_s", &w->minor_faults, now.minor_faults,
+		  passed_ns);
+	tell_rate(c, &of, now_ns, "major_faults_per_s", &w->major_faults, now.major_faults,
+		  passed_ns);
+	w->last_cpu_ns = now.cpu_ns;
+	w->last_threads = now.threads;
 	w->last_time_ns = read_ns;
-	w->last_switched_out = switched_out;
+	read_io(c, w, &of, read_ns);
 }
 
 static void procfs_read(void *state, uint64_t now_ns)

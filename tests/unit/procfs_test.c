@@ -129,9 +129,135 @@ static void no_thread_uses_more_than_all_of_a_cpu(void **state)
 	proc_remove(&p);
 }
 
+static char lines[4096];
+
+static void tell(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		 double value)
+{
+	(void)ctx;
+	(void)time_ns;
+	assert_int_equal(of->pid, PID);
+	assert_true(value >= 0 && value < 1e18);
+	if (strstr(name, "_per_s"))
+		snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s %g\n", name,
+			 value);
+}
+
+/* What a file of the process says. */
+static void put(const struct proc *p, const char *name, const char *text)
+{
+	char path[128];
+	snprintf(path, sizeof(path), "%s/%s", p->folder, name);
+	unlink(path);
+	if (!text)
+		return;
+	FILE *f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void put_faults(const struct proc *p, unsigned long minor, unsigned long major)
+{
+	char text[160];
+	snprintf(text, sizeof(text),
+		 "7 (a) S 1 1 1 0 -1 0 %lu 9 %lu 9 1 1 0 0 20 0 3 0 5 4096 2 0\n", minor, major);
+	put(p, "stat", text);
+}
+
+static void expect(const char *text)
+{
+	assert_string_equal(lines, text);
+	lines[0] = 0;
+}
+
+#define S 1000000000ULL
+
+static void faults_switches_and_bytes_are_rates(void **state)
+{
+	(void)state;
+	struct proc p;
+	const struct collect_env env = {.proc_root = p.root};
+	const struct collect_sink sink = {.counter = tell};
+	void *c;
+	struct err e;
+	proc_make(&p);
+	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
+	put_faults(&p, 100, 5);
+	put(&p, "status", "voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t4\n");
+	put(&p, "io", "rchar: 900\nread_bytes: 4096\nwrite_bytes: 10\n");
+	collector_procfs.add_pid(c, PID, false);
+	collector_procfs.read(c, 1 * S);
+	expect("");
+	put_faults(&p, 140, 7);
+	put(&p, "status", "nonvoluntary_ctxt_switches:\t6\n");
+	put(&p, "io", "read_bytes: 8192\nwrite_bytes: 30\ncancelled_write_bytes: 7\n");
+	collector_procfs.read(c, 1 * S + S / 5); /* bytes once a second */
+	expect("preemptions_per_s 10\nminor_faults_per_s 200\nmajor_faults_per_s 10\n");
+	collector_procfs.read(c, 1 * S + S / 5 + 1000); /* too soon */
+	collector_procfs.read(c, 3 * S);
+	expect("preemptions_per_s 0\nminor_faults_per_s 0\nmajor_faults_per_s 0\n"
+	       "io_read_bytes_per_s 2048\nio_written_bytes_per_s 10\n");
+	put_faults(&p, 139, 8); /* wrapped */
+	put(&p, "status", "Name: a\n");
+	put(&p, "io", "read_bytes: 0\nwrite_bytes: 40\n");
+	collector_procfs.read(c, 4 * S);
+	expect("major_faults_per_s 1\nio_written_bytes_per_s 10\n");
+	put(&p, "status", "nonvoluntary_ctxt_switches:\t7\n"); /* after it was not told */
+	put(&p, "io", NULL);
+	collector_procfs.read(c, 5 * S);
+	expect("minor_faults_per_s 0\nmajor_faults_per_s 0\n");
+	put(&p, "io", "read_bytes: x\n"); /* it is asked no more */
+	put(&p, "status", NULL);
+	put(&p, "stat", "7 (a S 1 2\n");
+	collector_procfs.read(c, 6 * S);
+	expect("");
+	collector_procfs.close(c);
+	put(&p, "io", NULL);
+	proc_remove(&p);
+}
+
+/* Files longer than what is read of them, and text that is not as it should be. */
+static void odd_text_is_left_out(void **state)
+{
+	(void)state;
+	static const char *const odd[] = {"", "x", "read_bytes: -1\nwrite_bytes: 1\n",
+					  "read_bytes: 99999999999999999999\nwrite_bytes: 1\n"};
+	struct proc p;
+	const struct collect_env env = {.proc_root = p.root};
+	const struct collect_sink sink = {.counter = tell};
+	char *text = malloc(100001);
+	void *c;
+	struct err e;
+	assert_non_null(text);
+	memset(text, 'a', 100000);
+	text[100000] = 0;
+	proc_make(&p);
+	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		put_faults(&p, 1, 1);
+		put(&p, "io", i % 2 ? text : odd[i]);
+		put(&p, "status", i % 2 ? text : odd[i]);
+		collector_procfs.add_pid(c, PID, false);
+		collector_procfs.read(c, 1 * S);
+		put(&p, "io", odd[i]);
+		put(&p, "stat", text);
+		collector_procfs.read(c, 3 * S);
+		collector_procfs.del_pid(c, PID);
+	}
+	expect("");
+	collector_procfs.close(c);
+	put(&p, "io", NULL);
+	put(&p, "status", NULL);
+	proc_remove(&p);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(faults_switches_and_bytes_are_rates),
+		cmocka_unit_test(odd_text_is_left_out),
 		cmocka_unit_test(no_thread_uses_more_than_all_of_a_cpu),
 		cmocka_unit_test(ended_processes_keep_their_time_and_nothing_else),
 	};
