@@ -287,8 +287,8 @@ static void take_counters(struct watch_rates *r, const struct session_view *v,
 			take_gpu_counter(s, m->gpu, name, c->value);
 		else if (m && m->kind == ENTITY_PROCESS && !strcmp(name, "cpu_ratio"))
 			take_cpu(r, c);
-		else if (m && m->kind != ENTITY_GPU && m->kind != ENTITY_PROCESS &&
-			 m->kind != ENTITY_EACGM)
+		else if (m && m->unit == UNIT_RATIO && m->kind != ENTITY_GPU &&
+			 m->kind != ENTITY_PROCESS && m->kind != ENTITY_EACGM)
 			take_other(s, v, c, m);
 	}
 }

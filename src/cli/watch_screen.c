@@ -17,8 +17,10 @@
 #define SPARK_MOST    60 /* of calls */
 #define SPARK_LEAST   10
 #define BAR_COLUMNS   10
-#define KEPT_ROWS     3	 /* for the anomalies and the latest two */
-#define SPACIOUS_ROWS 16 /* from there on parts are apart */
+#define OTHERS_MOST   4	  /* counters */
+#define SHARE_LEAST   0.1 /* of these */
+#define KEPT_ROWS     3	  /* for the anomalies and the latest two */
+#define SPACIOUS_ROWS 16  /* from there on parts are apart */
 
 enum style { PLAIN, BOLD, DIM, ALARM, WARN };
 
@@ -364,14 +366,18 @@ static void draw_gpus(struct screen *p)
 		draw_gap(p);
 }
 
+/* Shares alone may be too small to be worth a line. */
 static void draw_counters(struct screen *p)
 {
-	for (uint32_t i = 0; i < p->s->counters_len && !is_full(p); i++) {
+	uint32_t drawn = 0;
+	for (uint32_t i = 0; i < p->s->counters_len && drawn < OTHERS_MOST && !is_full(p); i++) {
 		const struct watch_counter *c = &p->s->counters[i];
 		const char *unit = metric_unit_text(c->unit);
 		char bytes[HUMAN_BYTES];
+		if (c->unit == UNIT_RATIO && c->value < SHARE_LEAST)
+			continue;
 		begin_line(p);
-		put_label(p, i ? "" : "other");
+		put_label(p, drawn++ ? "" : "other");
 		if (c->unit == UNIT_BYTES || c->unit == UNIT_BYTES_PER_S)
 			put(p, PLAIN, "%s%s  %s", human_bytes(bytes, (uint64_t)fmax(c->value, 0)),
 			    c->unit == UNIT_BYTES ? "" : "/s", c->what);
@@ -379,7 +385,7 @@ static void draw_counters(struct screen *p)
 			put(p, PLAIN, "%.4g%s%s  %s", c->value, unit ? " " : "", unit ? unit : "",
 			    c->what);
 	}
-	if (p->s->counters_len)
+	if (drawn)
 		draw_gap(p);
 }
 

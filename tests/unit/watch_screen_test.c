@@ -126,6 +126,33 @@ static void test_other_counters(void **state)
 	buf_free(&out);
 }
 
+/* Of many counters the first four that say something: small shares do not. */
+static void test_few_counters(void **state)
+{
+	(void)state;
+	struct watch_state s = {.counters_len = 7,
+				.counters = {{.unit = UNIT_RATIO, .value = 0.09, .what = "a"},
+					     {.unit = UNIT_RATIO, .value = 0.1, .what = "b"},
+					     {.unit = UNIT_RATIO, .value = 0, .what = "c"},
+					     {.unit = UNIT_RATIO, .value = 1, .what = "d"},
+					     {.unit = UNIT_RATIO, .value = 0.5, .what = "e"},
+					     {.unit = UNIT_PER_S, .value = 0, .what = "f"},
+					     {.unit = UNIT_RATIO, .value = 0.6, .what = "g"}}};
+	struct buf out = {0};
+	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data, "other   0.1 ratio  b\n"
+						       "        1 ratio  d\n"
+						       "        0.5 ratio  e\n"
+						       "        0 1/s  f\n\n"));
+	out.len = 0;
+	s.counters_len = 1;
+	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
+	buf_byte(&out, 0);
+	assert_null(strstr((const char *)out.data, "other"));
+	buf_free(&out);
+}
+
 /* Of each process with steps; of more than there is room for how many. */
 static void test_phases(void **state)
 {
@@ -333,11 +360,17 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_phases),		cmocka_unit_test(test_whole_screen),
-		cmocka_unit_test(test_other_counters),	cmocka_unit_test(test_small_ascii),
-		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
-		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
+		cmocka_unit_test(test_phases),
+		cmocka_unit_test(test_whole_screen),
+		cmocka_unit_test(test_other_counters),
+		cmocka_unit_test(test_few_counters),
+		cmocka_unit_test(test_small_ascii),
+		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_colour_and_losses),
+		cmocka_unit_test(test_fits_everywhere),
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_sparkline),
+		cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
