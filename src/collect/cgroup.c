@@ -178,11 +178,11 @@ static void want_cpu(struct cgroups *c, struct cgroup_place *p)
 		kept_file_set(&g->cpu.stat, g->folder, "cpu.stat");
 }
 
-/* The root has no limit, and what is used there is the host's. */
+/* What all processes use is the host's. */
 static void want_memory(struct cgroups *c, struct cgroup_place *p)
 {
 	uint64_t limit = climb(p, memory_limit);
-	struct group *g = limit || p->folder[p->group] ? want(&c->memory, p) : NULL;
+	struct group *g = limit || !cgroup_place_is_all(p) ? want(&c->memory, p) : NULL;
 	if (!g)
 		return;
 	g->memory.limit = limit ? least_limit(*p, limit) : 0;

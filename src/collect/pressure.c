@@ -124,7 +124,7 @@ static void drop_unwanted(struct pressure *p)
 	p->cgroups_len = left;
 }
 
-/* The root's is the host's. */
+/* That of all processes is the host's. */
 static void choose_cgroups(struct pressure *p)
 {
 	const char *texts[CGROUPS_MOST];
@@ -135,7 +135,7 @@ static void choose_cgroups(struct pressure *p)
 	for (int again = 0; again < 2; again++) { /* when the others are gone there is room */
 		for (size_t i = 0; i < n; i++)
 			if (cgroup_place_find(&place, p->groups, texts[i], NULL) &&
-			    place.folder[place.group])
+			    !cgroup_place_is_all(&place))
 				want(p, &place);
 		drop_unwanted(p);
 	}

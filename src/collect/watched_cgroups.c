@@ -119,9 +119,9 @@ static bool set_place(struct cgroup_place *ret, const char *groups, const char *
 		return false;
 	memcpy(ret->folder + ret->group, path, n);
 	ret->folder[ret->group + n] = 0;
-	/* not out of the mount, as a container's processes seem to be from within another */
-	if (strstr(ret->folder + ret->group, "/.."))
-		ret->folder[ret->group] = 0;
+	/* of another container, as seen from within one: not in this mount */
+	if (!strncmp(path, "/..", 3) && (n == 3 || path[3] == '/'))
+		return false;
 	while (n && ret->folder[ret->group] && ret->folder[ret->group + n - 1] == '/')
 		ret->folder[ret->group + --n] = 0;
 	while (ret->folder[ret->group] && access(ret->folder, F_OK) && cgroup_place_up(ret))
@@ -165,6 +165,17 @@ bool cgroup_place_up(struct cgroup_place *p)
 		return false;
 	*slash = 0;
 	return true;
+}
+
+/* Version 2 has that file in all groups but the root. Of version 1 it is not known: a container has
+ * its own group mounted as the root there. */
+bool cgroup_place_is_all(const struct cgroup_place *p)
+{
+	char path[PATH_MAX + 32];
+	if (p->folder[p->group])
+		return false;
+	snprintf(path, sizeof(path), "%s/cgroup.events", p->folder);
+	return p->is_v1 || access(path, F_OK) != 0;
 }
 
 const char *cgroup_place_name(const struct cgroup_place *p)

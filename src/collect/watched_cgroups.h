@@ -45,5 +45,8 @@ bool cgroup_place_find(struct cgroup_place *ret, const char *groups, const char 
 		       const char *controller);
 /* The group above it; false: it is the root. */
 bool cgroup_place_up(struct cgroup_place *p);
+/* Whether it is that of all processes of the host, and not merely the uppermost that a container
+ * sees. */
+bool cgroup_place_is_all(const struct cgroup_place *p);
 /* "/job", "/" */
 const char *cgroup_place_name(const struct cgroup_place *p);

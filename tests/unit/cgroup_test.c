@@ -85,6 +85,23 @@ static void events_of_memory(void **state)
 	COLLECTOR.close(c);
 }
 
+/* Of the root the memory is the host's; of the uppermost group that a container sees it is not. */
+static void the_group_of_a_container(void **state)
+{
+	(void)state;
+	put(ROOT "memory.current", "5\n");
+	put(ROOT "cgroup.procs", "\n");
+	put("7/cgroup", "0::/\n");
+	for (int i = 0; i < 2; i++) {
+		void *c = fake_open(&COLLECTOR);
+		COLLECTOR.add_pid(c, 7, true);
+		COLLECTOR.read(c, 1 * S);
+		expect(i ? "cgroup / memory_used_bytes 5\n" : "");
+		COLLECTOR.close(c);
+		put(ROOT "cgroup.events", "populated 1\n");
+	}
+}
+
 /* A limit that is set while the job runs is seen; what is no group any more is not told. */
 static void limits_and_places_change(void **state)
 {
@@ -198,6 +215,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(version_2, fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(events_of_memory, fake_host_make, fake_host_remove),
+		cmocka_unit_test_setup_teardown(the_group_of_a_container, fake_host_make,
+						fake_host_remove),
 		cmocka_unit_test_setup_teardown(limits_and_places_change, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(version_1, fake_host_make, fake_host_remove),

@@ -81,6 +81,31 @@ static void cgroups_of_watched_processes(void **state)
 	COLLECTOR.close(c);
 }
 
+/* As a container sees it: its own group is the uppermost, others are beside it. */
+static void the_group_of_a_container(void **state)
+{
+	(void)state;
+	put_pressure("pressure", "", 0, 0, 0);
+	put_pressure("sys/fs/cgroup", ".pressure", 0, 0, 0);
+	put("sys/fs/cgroup/cgroup.events", "populated 1\n");
+	put("7/cgroup", "0::/\n");
+	put("8/cgroup", "0::/../other\n");
+	void *c = fake_open(&COLLECTOR);
+	COLLECTOR.add_pid(c, 7, true);
+	COLLECTOR.add_pid(c, 8, true);
+	COLLECTOR.read(c, 1 * S);
+	put_pressure("sys/fs/cgroup", ".pressure", 500000, 0, 0);
+	COLLECTOR.read(c, 2 * S);
+	assert_non_null(strstr(told, "cgroup / cpu_pressure_ratio 0.5\n"));
+	assert_null(strstr(told, "other"));
+	COLLECTOR.del_pid(c, 7); /* of the other one nothing is seen from here */
+	COLLECTOR.read(c, 3 * S);
+	told[0] = 0;
+	COLLECTOR.read(c, 4 * S);
+	assert_null(strstr(told, "cgroup"));
+	COLLECTOR.close(c);
+}
+
 /* Of very many cgroups some are told. */
 static void there_is_a_bound(void **state)
 {
@@ -146,6 +171,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_of_the_host, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(cgroups_of_watched_processes, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(the_group_of_a_container, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(there_is_a_bound, fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
