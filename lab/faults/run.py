@@ -41,8 +41,8 @@ def arguments():
     p.add_argument("--minutes", type=float, default=3, help="in all, starting and ending included")
     p.add_argument("--recorded", action="store_true",
                    help="--minutes are those that are recorded: starting is not in them")
-    p.add_argument("--pace", choices=list(schedule.PACES), default="usual",
-                   help="how long gaps and episodes are (default: %(default)s)")
+    p.add_argument("--pace", choices=list(schedule.PACES),
+                   help="how long gaps and episodes are (default: usual; of the plan apart: apart)")
     p.add_argument("--items", type=int, metavar="N",
                    help="end after so many episodes and benign changes")
     p.add_argument("--out", metavar="DIR")
@@ -53,6 +53,8 @@ def arguments():
                    help="without faults that would slow other jobs of the host")
     p.add_argument("--gpu-shared", action="store_true",
                    help="without faults that would slow other jobs of the GPU")
+    p.add_argument("--set-clocks", action="store_true",
+                   help="with the fault that locks a GPU's clocks low: of a host that is yours")
     p.add_argument("--held", action="store_true",
                    help="the job starts and waits; a line `go SECONDS` on the standard input lets "
                         "it go, for that long in place of --minutes")
@@ -60,6 +62,7 @@ def arguments():
     p.add_argument("--helpers", metavar="DIR", help="where libfault_cuda.so is")
     p.add_argument("--record-options", metavar="WORDS", help="in place of the workload's own")
     args = p.parse_args()
+    args.pace = plans.pace_of(args.plan, args.pace)
     if args.list:
         return args
     if not args.dry_run and not args.out:
@@ -137,7 +140,7 @@ def let_go():
 def run_one(host, args):
     workload = WORKLOADS[args.workload]
     seed, faults = plan_of(host, args)
-    if args.plan in ("dev", "test") and not faults:
+    if args.plan in ("dev", "test", "apart") and not faults:
         raise Failed("no fault of the plan can be injected in %s here; see --list" % workload.name)
     others = [c for c in host.cpus if c not in host.job_cpus(workload)]
     os.sched_setaffinity(0, others or host.cpus)  # the runner is not to disturb, either
@@ -149,6 +152,7 @@ def run_one(host, args):
         plan=args.plan, split=plans.split_of(args.plan, workload, seed), seed=seed,
         seconds=args.minutes * 60, out=os.path.abspath(args.out), faults=faults,
         benign=plans.benign_of(workload, args.plan), pace=schedule.PACES[args.pace],
+        levels=plans.levels_of(args.plan),
         items=args.items, recorded=args.recorded, record_options=options, gpu=args.gpu,
         held=let_go if args.held else None, imported=lambda: print(IMPORTED, flush=True),
         freed=lambda: print(FREED, flush=True),
@@ -192,7 +196,7 @@ def main():
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     host = Host(args.python, args.helpers, cpus_of(args.cpus), alone=not args.beside_others,
-                gpu_alone=not args.gpu_shared)
+                gpu_alone=not args.gpu_shared, clocks=args.set_clocks)
     if args.list:
         list_all(host)
         return 0

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """stress.py - the foreign processes of faults: spinners, streaming writers, copies and matrix
-products on a GPU, connections that send.
+products on a GPU, connections that send, packets that cost a core its time, writes and reads of a
+disk, signals that stop a job.
 
 Prepares what takes long (imports), prints `ready`, and begins with the first line on the standard
 input; prints `begun` when it has. Ends with the standard input, or when it is killed. A GPU is
@@ -8,7 +9,10 @@ first touched after that line: until then there is no foreign process on it."""
 
 import argparse
 import ctypes
+import functools
+import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -16,9 +20,12 @@ import sys
 import threading
 import time
 
-from lab.guard import die_with_parent
+from lab import disks, netns
+from lab.guard import die_with_parent, take_name
 
+STOP_PERIOD_S = 0.2
 STREAM_BYTES = 256 << 20
+DISK_BYTES, DISK_BLOCK = 64 << 20, 1 << 20
 COPY_BYTES = 256 << 20
 PORT = 5201
 
@@ -32,8 +39,13 @@ def arguments():
     p.add_argument("--duty", type=float, default=1.0, help="share of the time")
     p.add_argument("--size", type=int, default=4096, help="of the matrices")
     p.add_argument("--address", default="127.0.0.1")
+    p.add_argument("--steer", default="", help="the cores that are to have the packets' interrupts")
+    p.add_argument("--pids", default="", help="of processes to stop")
+    p.add_argument("--folder", help="on the disk")
+    p.add_argument("--times", type=float, default=2.0, help="as long as usual a read is to take")
     args = p.parse_args()
-    args.cpus = [int(c) for c in args.cpus.split(",") if c]
+    for name in ("cpus", "steer", "pids"):
+        setattr(args, name, [int(n) for n in getattr(args, name).split(",") if n])
     return args
 
 
@@ -46,8 +58,10 @@ def begun():
 
 
 def children(args, work):
-    """One process for each count, pinned in turn; their parent waits for the end."""
-    for i in range(args.count):
+    """One process for each count, or each of a list, pinned in turn; their parent waits for the
+    end."""
+    works = work if isinstance(work, list) else [work] * args.count
+    for i, work in enumerate(works):
         if os.fork() == 0:
             die_with_parent(signal.SIGKILL)
             if args.cpus:
@@ -161,11 +175,143 @@ def send(args):
     return run
 
 
-KINDS = {f.__name__: f for f in (spin, stream, copy, matmul, receive, send)}
+class Flood:
+    """Packets over the loopback of a network namespace of its own, whose interrupts are steered to
+    one core (RPS). Each is broadcast to many sockets, so that who receives has far more to do than
+    who sends; it costs that core's time, and nobody reads it but one socket, the last that gets it:
+    by which is known how long the core was busy."""
+
+    SOCKETS, BURST, TO = 64, 24, ("127.255.255.255", 9000)
+    LOST_S = 0.02  # a packet that was not received by then
+
+    def __init__(self, cpu):
+        netns.own_space("/class/net/lo/queues/rx-0/rps_cpus", netns.cpu_mask(cpu))
+        netns.set_up("lo")
+        self.there = [self.receiver(i == self.SOCKETS - 1) for i in range(self.SOCKETS)]
+        self.here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.here.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+
+    def receiver(self, is_read):
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not is_read:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        s.bind(("", self.TO[1]))
+        s.setblocking(False)
+        return s
+
+    def burst(self):
+        """Seconds from the first that was sent to the last that was received."""
+        began = time.monotonic()
+        for _ in range(self.BURST):
+            self.here.sendto(b"x", self.TO)
+        got = 0
+        while got < self.BURST and time.monotonic() < began + self.LOST_S:
+            try:
+                self.there[-1].recv(16)
+                got += 1
+            except BlockingIOError:
+                pass
+        return time.monotonic() - began
+
+    def go_on(self, share):
+        while True:
+            took = self.burst()
+            if share < 1:
+                time.sleep(took * (1 - share) / share)
+
+
+def flood(args):
+    """A process for each core of `steer`, whose time is taken for the share `duty`."""
+    works = [functools.partial(lambda cpu: Flood(cpu).go_on(args.duty), c) for c in args.steer]
+    return lambda: children(args, works)
+
+
+def stop(args):
+    """The processes `pids` stand still for a share of the time."""
+    def signal_all(what):
+        for pid in args.pids:
+            try:
+                os.kill(pid, what)
+            except ProcessLookupError:
+                pass
+
+    def run():
+        begun()
+        while goes_on():
+            began = time.monotonic()
+            signal_all(signal.SIGSTOP)
+            time.sleep(STOP_PERIOD_S * args.duty)
+            signal_all(signal.SIGCONT)
+            time.sleep(max(0, began + STOP_PERIOD_S - time.monotonic()))
+    return run
+
+
+class Disk:
+    """Writes that are synced and reads past the page cache, by as many threads as make a small read
+    take `times` as long as it did before. The file has no name: it is gone with the process."""
+
+    THREADS, PROBES, LOOK_S = 32, 8, 0.05
+
+    def __init__(self, folder, times):
+        if disks.is_in_memory(folder):
+            sys.exit("%s lies in memory" % folder)
+        path = os.path.join(folder, "disk.%d" % os.getpid())
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+        os.unlink(path)
+        self.small = mmap.mmap(-1, 4096)
+        block = mmap.mmap(-1, DISK_BLOCK)
+        for at in range(0, DISK_BYTES, DISK_BLOCK):
+            os.pwrite(self.fd, block, at)
+        os.fsync(self.fd)
+        self.aim = times * min(self.probe() for _ in range(5))
+        self.load = 1.0  # threads at work; a fraction is one for a share of the time
+
+    def probe(self):
+        """Mean seconds of small reads."""
+        began = time.monotonic()
+        for _ in range(self.PROBES):
+            os.preadv(self.fd, [self.small], random.randrange(DISK_BYTES // 4096) * 4096)
+        return (time.monotonic() - began) / self.PROBES
+
+    def disturb(self, number):
+        block, turn = mmap.mmap(-1, DISK_BLOCK), 0
+        while True:
+            share = min(1.0, self.load - number)
+            if share <= 0:
+                time.sleep(self.LOOK_S)
+                continue
+            began, at = time.monotonic(), random.randrange(DISK_BYTES // DISK_BLOCK) * DISK_BLOCK
+            turn += 1
+            if turn % 2:
+                os.pwrite(self.fd, block, at)
+                os.fsync(self.fd)
+            else:
+                os.preadv(self.fd, [block], at)
+            time.sleep((time.monotonic() - began) * (1 - share) / share)
+
+    def go_on(self):
+        for number in range(self.THREADS):
+            threading.Thread(target=self.disturb, args=(number,), daemon=True).start()
+        begun()
+        while goes_on():
+            ratio = self.aim / max(self.probe(), 1e-6)
+            self.load *= min(1.5, max(0.67, ratio ** 0.5))
+            self.load = min(float(self.THREADS), max(0.05, self.load))
+            time.sleep(self.LOOK_S)
+
+
+def disk(args):
+    return Disk(args.folder, args.times).go_on
+
+
+KINDS = {f.__name__: f for f in (spin, stream, copy, matmul, receive, send, flood, stop,
+                                 disk)}
 
 
 def main():
     args = arguments()
+    take_name()
     if args.cpus:
         os.sched_setaffinity(0, set(args.cpus))
     # The only one that it sees: pinned memory would take a context on the first one too.

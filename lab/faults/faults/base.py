@@ -8,8 +8,11 @@ PyTorch is imported by hooks alone."""
 import threading
 import time
 
+from lab.guard import COMMAND
+
 LAYERS = ("cuda", "python", "torch", "nccl", "hardware", "host")
 LEVELS = ("low", "mid", "high")
+CULPRIT = ("kind", "pid", "command", "device", "cgroup", "rank", "file", "function", "line")
 
 
 class Fault:
@@ -47,6 +50,12 @@ class Fault:
         if self.unit.startswith("share of the usual step"):
             return slowdown - 1
         return self.values[0 if slowdown < 1.3 else 1 if slowdown < 2 else 2]
+
+    def share(self, value):
+        """Of the time of a slowed step that it is to take; None where nobody knows."""
+        if self.unit.startswith("share of the usual step"):
+            return value / (1 + value)
+        return None
 
     def why_not(self, host, workload):
         """None, or why it cannot be injected here."""
@@ -88,6 +97,10 @@ class Fault:
         """What of the target is special to it."""
         return {}
 
+    def culprit(self, run):
+        """Who a diagnosis should name, while it is on: keys of CULPRIT that it has, or None."""
+        return None
+
 
 class Inside(Fault):
     inside = True
@@ -100,6 +113,17 @@ class Inside(Fault):
 
     def hook(self, job, value, episode):
         return self.hooked(job, value, episode)
+
+    def culprit(self, run):
+        """The job itself, or the rank that it is of."""
+        rank = run.culprit
+        found = {"kind": "job" if rank is None else "rank", "rank": rank,
+                 "pid": run.target.ranks[rank or 0].pid}
+        return dict(found, **self.code())
+
+    def code(self):
+        """file, function and line, of a fault that is a function of the job."""
+        return {}
 
 
 class Hook:
@@ -151,6 +175,12 @@ class Foreign(Fault):
 
     def injectors(self):
         return self.started.pids() if self.started else []
+
+    def culprit(self, run):
+        """The first process that does the work: its children, or itself."""
+        pids = self.injectors()
+        return {"kind": "process", "pid": pids[1 if len(pids) > 1 else 0],
+                "command": COMMAND} if pids else None
 
 
 def wait_ns(ns):

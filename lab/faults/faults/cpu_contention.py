@@ -15,6 +15,9 @@ class CpuContention(Foreign):
         """One that spins for a share of the time takes as much from who else would run."""
         return 1 - 1 / slowdown if slowdown < 2 else float(round(slowdown - 1))
 
+    def share(self, value):
+        return value if value < 1 else value / (1 + value)
+
     def arguments(self, run, value):
         n = max(1, round(value * len(run.cpus)))
         return ["spin", "--count", str(n), "--duty", "%.3f" % min(value, 1),

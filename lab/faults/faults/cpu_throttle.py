@@ -15,6 +15,9 @@ class CpuThrottle(Fault):
     def value_for(self, slowdown):
         return 1 / slowdown
 
+    def share(self, value):
+        return 1 - value
+
     def host_lacks(self, host, workload):
         return host.no_cpu_cgroup
 
@@ -26,6 +29,9 @@ class CpuThrottle(Fault):
 
     def target(self, run):
         return {"cgroup": run.group.path}
+
+    def culprit(self, run):
+        return {"kind": "cgroup", "cgroup": run.group.path}
 
 
 FAULT = CpuThrottle()

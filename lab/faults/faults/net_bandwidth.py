@@ -20,5 +20,8 @@ class NetBandwidth(Fault):
     def end(self, run):
         run.link.limit(run.link.rate_bits)
 
+    def culprit(self, run):
+        return {"kind": "device", "device": run.link.NAME}
+
 
 FAULT = NetBandwidth()

@@ -21,5 +21,8 @@ class NetLoss(Fault):
     def end(self, run):
         run.link.drop(0)
 
+    def culprit(self, run):
+        return {"kind": "device", "device": run.link.NAME}
+
 
 FAULT = NetLoss()

@@ -45,5 +45,8 @@ class PythonGil(Inside):
     def value_for(self, slowdown):
         return 1 - 1 / slowdown
 
+    def share(self, value):
+        return min(1.0, value)
+
 
 FAULT = PythonGil()

@@ -9,13 +9,19 @@ import signal
 import time
 
 WAIT_S = 10
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+COMMAND = "neighbour"  # of all foreign processes: it does not tell what they do
 LIBC = ctypes.CDLL(None)
 
 
 def die_with_parent(sig):
     """The calling process gets that signal when the one that started it has ended."""
     LIBC.prctl(PR_SET_PDEATHSIG, sig, 0, 0, 0)
+
+
+def take_name():
+    """The calling thread, and those that it starts, are called COMMAND."""
+    LIBC.prctl(PR_SET_NAME, COMMAND.encode(), 0, 0, 0)
 
 
 def start_time(pid):
@@ -81,6 +87,14 @@ def restore(path, text):
         pass
 
 
+def run(words):
+    """A program that undoes what another did."""
+    try:
+        os.spawnvp(os.P_WAIT, words[0], words)
+    except OSError:
+        pass
+
+
 def clean(things):
     """The recorder may finish its file; all else is killed."""
     recorders = [t for t in things if t[0] == "recorder"]
@@ -98,6 +112,8 @@ def clean(things):
     for kind, *rest in things:
         if kind == "restore":
             restore(rest[0], rest[1])
+        if kind == "run":
+            run(rest)
 
 
 class Guard:
@@ -136,6 +152,10 @@ class Guard:
     def restore(self, path, text):
         """That text goes into that file at the end."""
         self._say("restore", path, text)
+
+    def run_at_end(self, *words):
+        """That program is run at the end."""
+        self._say("run", *words)
 
     def end(self):
         """Cleans up, and waits until it is done."""

@@ -5,14 +5,16 @@ sentence."""
 import glob
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 
 from workloads import projects
 
-from . import guard, netns
+from . import guard, memory_limit, netns
 
 PERIOD_US = 100_000
+STEERING = "/sys/class/net/lo/queues/rx-0/rps_cpus"
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(os.path.dirname(LAB))
 
@@ -37,47 +39,63 @@ def _mounts(kind):
                 yield path, options.split(",")
 
 
-def cpu_hierarchy():
-    """(path, version) of a cgroup hierarchy with the cpu controller, or None."""
+def hierarchy(controller):
+    """(path, version) of a cgroup hierarchy with that controller, or None."""
     for path, _ in _mounts("cgroup2"):
         try:
             with open(path + "/cgroup.controllers") as f:
-                if "cpu" in f.read().split():
+                if controller in f.read().split():
                     return path, 2
         except OSError:
             pass
     for path, options in _mounts("cgroup"):
-        if "cpu" in options:
+        if controller in options:
             return path, 1
     return None
 
 
-class Group:
-    """A cgroup of the job's own, whose CPU time can be limited. keeper: the guard, who removes
-    it."""
+def cpu_hierarchy():
+    return hierarchy("cpu")
 
-    def __init__(self, keeper):
-        root, self.version = cpu_hierarchy()
-        self.path = "%s/eacgm-faults-%d" % (root, os.getpid())
-        if self.version == 2:
-            self._enable(root, keeper)
-        os.mkdir(self.path)
-        keeper.cgroup(self.path)
+
+class Group:
+    """A cgroup of the job's own, whose CPU time can be limited, and, where `memory` is the path of
+    one, its memory too: the same of version 2, another of version 1. keeper: the guard, who removes
+    them."""
+
+    def __init__(self, keeper, memory=True):
+        self.path, self.version = self._made("cpu", keeper)
+        self.memory = None
+        if memory and hierarchy("memory"):
+            same = hierarchy("memory")[0] == os.path.dirname(self.path)
+            if same and self.version == 2:
+                self._enable(os.path.dirname(self.path), "memory", keeper)
+            self.memory = self.path if same else self._made("memory", keeper)[0]
+
+    def _made(self, controller, keeper):
+        root, version = hierarchy(controller)
+        path = "%s/eacgm-faults-%d" % (root, os.getpid())
+        if version == 2:
+            self._enable(root, controller, keeper)
+        os.mkdir(path)
+        keeper.cgroup(path)
+        return path, version
 
     @staticmethod
-    def _enable(root, keeper):
+    def _enable(root, controller, keeper):
         control = root + "/cgroup.subtree_control"
         with open(control) as f:
-            if "cpu" in f.read().split():
+            if controller in f.read().split():
                 return
         with open(control, "w") as f:
-            f.write("+cpu")
-        keeper.restore(control, "-cpu")
+            f.write("+" + controller)
+        keeper.restore(control, "-" + controller)
 
     def enter(self):
         """The calling process; between fork and exec."""
-        with open(self.path + "/cgroup.procs", "w") as f:
-            f.write("0")
+        for path in {self.path, self.memory} - {None}:
+            with open(path + "/cgroup.procs", "w") as f:
+                f.write("0")
 
     def limit(self, cpus):
         """CPU time a second, in seconds; None: no limit."""
@@ -137,9 +155,10 @@ class Undo:
 
 
 class Host:
-    def __init__(self, python=None, helpers=None, cpus=None, alone=True, gpu_alone=True):
+    def __init__(self, python=None, helpers=None, cpus=None, alone=True, gpu_alone=True,
+                 clocks=False):
         """cpus: those to use, the job's first; None: all. alone: nobody else measures here;
-        gpu_alone: nor on the GPU."""
+        gpu_alone: nor on the GPU. clocks: whether those of GPUs may be set."""
         self.python = python or find_python()
         self.helpers = os.path.abspath(helpers or find_helpers())
         self.cpus = list(cpus or by_core(os.sched_getaffinity(0)))
@@ -151,6 +170,21 @@ class Host:
         else:
             self.no_net = self.no_drop = "needs root"
         self.no_cpu_cgroup = self._no_cpu_cgroup()
+        self.no_memory_cgroup = self.no_cpu_cgroup or memory_limit.why_not(hierarchy("memory"))
+        self.no_steering = None if os.path.exists(STEERING) else \
+            "packets cannot be steered to a core (CONFIG_RPS)"
+        self.no_clocks = self._no_clocks(clocks)
+        self.nodes = sorted(int(os.path.basename(p)[4:]) for p in
+                            glob.glob("/sys/devices/system/node/node[0-9]*"))
+
+    def _no_clocks(self, permitted):
+        if not self.gpus:
+            return "no GPU"
+        if not permitted:
+            return "clocks are set with --set-clocks alone"
+        if not self.root:
+            return "needs root"
+        return None if shutil.which("nvidia-smi") else "there is no nvidia-smi"
 
     def _no_cpu_cgroup(self):
         if not cpu_hierarchy():
@@ -159,7 +193,7 @@ class Host:
             return "needs root"
         undo = Undo()
         try:
-            Group(undo).limit(1)
+            Group(undo, memory=False).limit(1)
             return None
         except OSError as e:
             return "no cgroup with a CPU quota: %s" % e

@@ -10,7 +10,8 @@ import os
 import socket
 import struct
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x00020000
+MS_REC, MS_PRIVATE, MNT_DETACH = 0x4000, 0x40000, 2
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 # linux/rtnetlink.h, linux/if_link.h, linux/veth.h, linux/pkt_sched.h
@@ -70,6 +71,25 @@ def new_space():
         return fd
     finally:
         os.close(home)
+
+
+def own_space(file, text):
+    """The process is in a network namespace of its own from now on, and that text is written into
+    that file of the namespace's /sys; the mount is seen by nobody else and gone at once."""
+    _checked(LIBC.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
+    _checked(LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+    _checked(LIBC.mount(b"sysfs", b"/sys", b"sysfs", 0, None), "mount of /sys")
+    try:
+        with open("/sys" + file, "w") as f:
+            f.write(text)
+    finally:
+        LIBC.umount2(b"/sys", MNT_DETACH)
+
+
+def cpu_mask(cpu):
+    """As the kernel's files have it: words of 32 bits, in hexadecimal, the first last."""
+    words = ["%08x" % (1 << cpu % 32)] + ["00000000"] * (cpu // 32)
+    return ",".join(words)
 
 
 # ---- netlink ----

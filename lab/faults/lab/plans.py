@@ -10,6 +10,7 @@ TEST_SEEDS = 1000
 START_S = 25  # that a run takes to start and end; foreseen, not promised
 
 PLANS = {"dev": "every fault at low, mid, high", "test": "every fault at other intensities",
+         "apart": "every fault at x1.1 to x3, episodes 8 s apart: to score causes by",
          "clean": "no fault and no change", "benign": "no fault, changes alone"}
 
 
@@ -19,6 +20,16 @@ class Unknown(Exception):
 
 def split_of(plan, workload, seed):
     return "test" if plan == "test" or workload.test_only or seed >= TEST_SEEDS else "dev"
+
+
+def levels_of(plan):
+    """Of intensities, in place of the split's, or None."""
+    return schedule.APART if plan == "apart" else None
+
+
+def pace_of(plan, pace=None):
+    """The name of the plan's own pace where none is asked for."""
+    return pace or ("apart" if plan == "apart" else "usual")
 
 
 def seed_of(plan, seed):
@@ -50,7 +61,7 @@ def planned(workload, plan, seed, faults, pace, seconds):
     """The episodes that there is time for."""
     at, found = pace.warmup, []
     for item in schedule.items(seed, workload.name, split_of(plan, workload, seed), faults,
-                               benign_of(workload, plan), pace) if faults else ():
+                               benign_of(workload, plan), pace, levels_of(plan)) if faults else ():
         at += item.gap_s + item.length_s
         if at > seconds:
             break

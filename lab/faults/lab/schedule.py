@@ -13,13 +13,16 @@ Item = collections.namedtuple("Item", "gap_s kind name intensity length_s")
 DEV = ("low", "mid", "high")
 # So many times as long as usual a step is to take, in the test split: as many episodes in each third.
 TEST = ((1.13, 1.28), (1.35, 1.9), (2.1, 3.5))
+APART = ((1.1, 1.3), (1.3, 2), (2, 3))  # in the plan that causes are scored by
 QUIET = 1.5  # so much longer gaps are where there are no faults
 
-# Seconds. Dense packs episodes where time is dear, brief is for tests.
+# Seconds. Dense packs episodes where time is dear, brief is for tests. In apart an incident has ended
+# before the next fault, so that none is of two.
 # benign_every: so many episodes to one benign change.
 Pace = collections.namedtuple("Pace", "warmup first_gap gap length benign benign_every")
 PACES = {"usual": Pace(8, 15, (6, 12), (5, 12), (4, 7), 4),
          "dense": Pace(5, 5, (3.5, 4.5), (4, 5), (2.5, 3.5), 6),
+         "apart": Pace(8, 12, (8, 10), (6, 8), (4, 6), 8),
          "brief": Pace(1, 2.5, (1.5, 2), (2.5, 3), (1, 1.5), 4)}
 
 
@@ -42,10 +45,11 @@ def _intensities(chance, levels):
             yield level if isinstance(level, str) else "x%.2f" % chance.uniform(*level)
 
 
-def items(seed, workload, split, faults, benign, pace):
-    """Items without end. kind: fault, benign."""
+def items(seed, workload, split, faults, benign, pace, levels=None):
+    """Items without end. kind: fault, benign. levels: of intensities, in place of the split's."""
     chance = random.Random("%s/%s/%s" % (seed, workload, split))
-    levels = {name: _intensities(chance, TEST if split == "test" else DEV) for name in faults}
+    levels = levels or (TEST if split == "test" else DEV)
+    intensities = {name: _intensities(chance, levels) for name in faults}
     changes = _turns(chance, benign) if benign else None
     quiet = 1 if faults else QUIET
     gap = pace.first_gap
@@ -54,5 +58,5 @@ def items(seed, workload, split, faults, benign, pace):
             yield Item(gap, "benign", next(changes), None, chance.uniform(*pace.benign))
             gap = chance.uniform(*pace.gap) * quiet
         if name:
-            yield Item(gap, "fault", name, next(levels[name]), chance.uniform(*pace.length))
+            yield Item(gap, "fault", name, next(intensities[name]), chance.uniform(*pace.length))
             gap = chance.uniform(*pace.gap)

@@ -11,6 +11,7 @@ import sys
 import time
 
 from faults import FAULTS
+from faults.base import CULPRIT
 
 from . import schedule
 from .host import LAB
@@ -30,7 +31,7 @@ def now_ns():
 
 class Run:
     """settings: eacgm (None: nothing is recorded), workload, plan, split, seed, seconds, out,
-    faults (names), benign, pace, items (None: as many as there is time for), record_options, gpu,
+    faults (names), benign, pace, levels (of schedule.items), items (None: as many as there is time for), record_options, gpu,
     recorded (whether `seconds` begin when the recorder is attached, not before the job starts),
     say (a function for progress), held (a function that returns the seconds when the run may begin,
     or None), imported and freed (functions: the job could begin, the job has ended)."""
@@ -132,7 +133,7 @@ class Run:
     def follow_schedule(self, deadline):
         """Each item is prepared while the one before goes on."""
         items = schedule.items(self.s.seed, self.s.workload.name, self.s.split, self.s.faults,
-                               self.s.benign, self.s.pace)
+                               self.s.benign, self.s.pace, self.s.levels)
         item, done = next(items), 0
         fault = self.prepared(item)
         while time.monotonic() + item.gap_s + item.length_s <= deadline and done != self.s.items:
@@ -187,12 +188,14 @@ class Run:
         if rank is not None:
             target["culprit_pid"] = self.target.ranks[rank].pid
         target.update(fault.target(self))
+        share = fault.share(value)
         e = {"type": "episode", "id": self.episodes, "fault": fault.name, "cause": fault.cause,
              "onset_ns": now_ns(), "intensity": item.intensity, "value": round(value, 6),
              "unit": fault.unit, "layers": list(fault.layers_in(self.s.workload)),
              "confusable": list(fault.confusable), "target": target, "injector_pids": [],
              "seed": self.s.seed, "split": self.s.split,
-             "calls": "calls.jsonl" if fault.exact_calls else None}
+             "calls": "calls.jsonl" if fault.exact_calls else None,
+             "expected_share": share if share is None else round(share, 4), "culprit": None}
         self.in_progress = fault, e
         if fault.inside:
             e["sequence"] = self.target.control.set(faults={fault.name: {
@@ -202,6 +205,8 @@ class Run:
             fault.begin(self, value)
             e["applied_ns"] = now_ns()
             e["injector_pids"] = fault.injectors()
+        found = fault.culprit(self)
+        e["culprit"] = found and {key: found.get(key) for key in CULPRIT}
 
     def give_up(self, why):
         """A fault that cannot begin; the run goes on."""

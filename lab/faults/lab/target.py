@@ -40,8 +40,9 @@ class Target:
         self.gpus = list(range(first_gpu, first_gpu + workload.gpus))
         self.ranks = []
         self.control = Writer(folder)
-        self.control.set(helpers=host.helpers, warming=True, held=True)
         self.group = None if host.no_cpu_cgroup else Group(processes.guard)
+        self.control.set(helpers=host.helpers, warming=True, held=True,
+                         memory_group=self.group.memory if self.group else None)
         self.link = netns.Link(workload.rate_bits) if workload.rate_bits else None
         self.master = "%s:%d" % ((self.link.addresses[0], PORT) if self.link else
                                  ("127.0.0.1", free_port()))

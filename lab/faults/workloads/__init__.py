@@ -10,7 +10,8 @@ SOCKETS = dict(ALONE, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
 
 
 class Workload:
-    """traits: cuda, ranks, loader, net, model, copies: what faults ask for; torch is one of all
+    """traits: cuda, ranks, loader, files (that it reads), disk (in steps), net, model, copies: what
+    faults ask for; torch is one of all
     that do not say torch=False. spared: faults that would not touch it. cpus: cores of a rank.
     rate_bits: of the link between ranks that are in network namespaces of their own. chiefly: the
     faults that it is there for, the only ones where time is shared with other workloads (None: all
@@ -57,7 +58,9 @@ JAX = ("jax", "flax", "optax")
 WORKLOADS = {w.name: w for w in (
     Workload("cpu_gpt", "cpu_gpt.py", "a small GPT on the CPU", ("model",), cpus=1),
     Workload("cpu_loader", "cpu_loader.py", "a CNN on the CPU, 2 workers that read files",
-             ("model", "loader"), cpus=2, test_only=True),
+             ("model", "loader", "files"), cpus=2, test_only=True),
+    Workload("cpu_disk", "cpu_disk.py", "the GPT on texts that it reads from the disk in each step",
+             ("model", "disk"), cpus=1),
     Workload("cpu_text", "cpu_text.py", "the GPT on texts of all lengths, gradients added up, "
              "evaluation between", ("model",), cpus=1),
     Workload("cpu_serve", "cpu_serve.py", "the GPT answers requests that come in bursts",
@@ -68,7 +71,7 @@ WORKLOADS = {w.name: w for w in (
     Workload("gpt2", "gpt2.py", "GPT-2 124M from scratch", ("cuda", "model"), gpus=1,
              weak=("mem_bandwidth",)),
     Workload("cnn", "cnn.py", "a residual CNN, 4 workers that read files",
-             ("cuda", "model", "loader"), cpus=6, gpus=1, weak=("mem_bandwidth",)),
+             ("cuda", "model", "loader", "files"), cpus=6, gpus=1, weak=("mem_bandwidth",)),
     Workload("features", "features.py", "a perceptron, large batches copied from the host",
              ("cuda", "model", "copies"), gpus=1,
              chiefly=("pcie", "mem_bandwidth", "gpu_contention", "gpu_slow", "alloc_churn",

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import random
 import struct
+import time
 
 import torch
 
@@ -29,20 +30,35 @@ class SlowRead:
         os.read(self.fd, 8)
 
 
+def read_uncached(path, ns):
+    """From the disk, again and again for that long. What is not written there yet stays in the page
+    cache, so it is written first."""
+    end = time.monotonic_ns() + ns
+    with open(path, "rb", buffering=0) as f:
+        os.fdatasync(f.fileno())
+        while time.monotonic_ns() < end:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            f.seek(0)
+            f.read()
+
+
 class Pictures(torch.utils.data.Dataset):
-    def __init__(self, folder, side, files, read_ns):
+    def __init__(self, folder, side, files, source):
         self.paths = [os.path.join(folder, "%05d.rgb" % i) for i in range(files)]
-        self.side, self.read_ns, self.slow = side, read_ns, None
+        self.side, self.source, self.slow = side, source, None
 
     def __len__(self):
         return 1 << 20
 
     def __getitem__(self, i):
-        wait_ns = self.read_ns.value
+        wait_ns, uncached_ns = self.source.read_ns.value, self.source.uncached_ns.value
         if wait_ns:
             self.slow = self.slow or SlowRead()
             self.slow.wait(wait_ns)
-        with open(self.paths[i % len(self.paths)], "rb", buffering=0) as f:
+        path = self.paths[i % len(self.paths)]
+        if uncached_ns:
+            read_uncached(path, uncached_ns)
+        with open(path, "rb", buffering=0) as f:
             data = bytearray(f.read())
         x = torch.frombuffer(data, dtype=torch.uint8).view(3, self.side, self.side)
         return x.float() / 255, i % 10
@@ -56,10 +72,11 @@ def make(folder, side, files, seed):
 
 
 class Source:
-    """What the fault `data_loader` needs to know: job.source."""
+    """What the faults `data_loader` and `slow_reads` need to know: job.source."""
 
     def __init__(self, batch, workers):
-        self.read_ns = multiprocessing.Value("q", 0, lock=False)
+        self.read_ns, self.uncached_ns = (multiprocessing.Value("q", 0, lock=False)
+                                          for _ in range(2))
         self.batch, self.workers = batch, workers
 
 
@@ -67,7 +84,7 @@ def batches(job, folder, side, batch, files, workers, pin=False):
     """Batches without end, in an order that the seed decides."""
     make(folder, side, files, job.args.seed)
     job.source = Source(batch, workers)
-    data = Pictures(folder, side, files, job.source.read_ns)
+    data = Pictures(folder, side, files, job.source)
     g = torch.Generator().manual_seed(job.args.seed)
     while True:
         yield from torch.utils.data.DataLoader(
