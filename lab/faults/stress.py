@@ -25,7 +25,7 @@ from lab.guard import die_with_parent, take_name
 
 STOP_PERIOD_S = 0.2
 STREAM_BYTES = 256 << 20
-DISK_BYTES, DISK_BLOCK = 64 << 20, 1 << 20
+DISK_BYTES, DISK_BLOCK = 16 << 20, 128 << 10
 COPY_BYTES = 256 << 20
 PORT = 5201
 
@@ -251,7 +251,7 @@ class Disk:
     """Writes that are synced and reads past the page cache, by as many threads as make a small read
     take `times` as long as it did before. The file has no name: it is gone with the process."""
 
-    THREADS, PROBES, LOOK_S = 32, 8, 0.05
+    THREADS, PROBES, LOOK_S = 32, 8, 0.02
 
     def __init__(self, folder, times):
         if disks.is_in_memory(folder):
@@ -294,15 +294,17 @@ class Disk:
         for number in range(self.THREADS):
             threading.Thread(target=self.disturb, args=(number,), daemon=True).start()
         begun()
+        takes = self.probe()
         while goes_on():
-            ratio = self.aim / max(self.probe(), 1e-6)
-            self.load *= min(1.5, max(0.67, ratio ** 0.5))
-            self.load = min(float(self.THREADS), max(0.05, self.load))
+            takes = 0.8 * takes + 0.2 * self.probe()
+            self.load *= min(1.3, max(0.77, (self.aim / takes) ** 0.3))
+            self.load = min(float(self.THREADS), max(0.02, self.load))
             time.sleep(self.LOOK_S)
 
 
 def disk(args):
-    return Disk(args.folder, args.times).go_on
+    """What it writes and measures first would disturb, too."""
+    return lambda: Disk(args.folder, args.times).go_on()
 
 
 KINDS = {f.__name__: f for f in (spin, stream, copy, matmul, receive, send, flood, stop,

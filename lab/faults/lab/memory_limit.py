@@ -27,11 +27,15 @@ def _is_v2(folder):
 
 
 def kept(folder):
-    """Bytes that it cannot give back: all but page cache of files."""
+    """Bytes that it cannot give back, or had better not: all but page cache of files that nobody
+    has mapped. The job's libraries are mapped: without them it would stand still."""
     stat = _stat(folder)
     if _is_v2(folder):
-        return _number(folder, "memory.current") - stat["file"] + stat["shmem"]
-    return _number(folder, "memory.usage_in_bytes") - stat["cache"] + stat["shmem"]
+        used, cache, mapped = _number(folder, "memory.current"), stat["file"], stat["file_mapped"]
+    else:
+        used, cache, mapped = (_number(folder, "memory.usage_in_bytes"), stat["cache"],
+                               stat["mapped_file"])
+    return used - max(0, cache - stat["shmem"] - mapped)
 
 
 def limit(folder, room):

@@ -11,7 +11,7 @@ import torch
 import cpu_gpt
 import stepper
 
-FILE_BYTES, BLOCK, READS = 32 << 20, 4096, 32  # reads a step
+FILE_BYTES, BLOCK, READS = 32 << 20, 4096, 128  # reads a step
 
 
 class Texts:

@@ -30,22 +30,34 @@ class SlowRead:
         os.read(self.fd, 8)
 
 
-def read_uncached(path, ns):
-    """From the disk, again and again for that long. What is not written there yet stays in the page
-    cache, so it is written first."""
-    end = time.monotonic_ns() + ns
-    with open(path, "rb", buffering=0) as f:
-        os.fdatasync(f.fileno())
-        while time.monotonic_ns() < end:
-            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            f.seek(0)
-            f.read()
+class Uncached:
+    """Reads from the disk, again and again until a picture has taken so long; what one took longer
+    the next have less. What is not written there yet stays in the page cache, so it is written
+    first."""
+
+    def __init__(self):
+        self.owed_ns, self.written = 0, set()
+
+    def read(self, path, ns, began):
+        self.owed_ns += ns
+        with open(path, "rb", buffering=0) as f:
+            if path not in self.written and self.owed_ns > 0:
+                os.fdatasync(f.fileno())
+                self.written.add(path)
+            self.owed_ns -= time.monotonic_ns() - began
+            while self.owed_ns > 0:
+                start = time.monotonic_ns()
+                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                f.seek(0)
+                f.read()
+                self.owed_ns -= time.monotonic_ns() - start
 
 
 class Pictures(torch.utils.data.Dataset):
     def __init__(self, folder, side, files, source):
         self.paths = [os.path.join(folder, "%05d.rgb" % i) for i in range(files)]
-        self.side, self.source, self.slow = side, source, None
+        self.side, self.source = side, source
+        self.slow = self.uncached = None
 
     def __len__(self):
         return 1 << 20
@@ -55,13 +67,15 @@ class Pictures(torch.utils.data.Dataset):
         if wait_ns:
             self.slow = self.slow or SlowRead()
             self.slow.wait(wait_ns)
-        path = self.paths[i % len(self.paths)]
-        if uncached_ns:
-            read_uncached(path, uncached_ns)
+        began, path = time.monotonic_ns(), self.paths[i % len(self.paths)]
         with open(path, "rb", buffering=0) as f:
             data = bytearray(f.read())
         x = torch.frombuffer(data, dtype=torch.uint8).view(3, self.side, self.side)
-        return x.float() / 255, i % 10
+        x = x.float() / 255
+        if uncached_ns:
+            self.uncached = self.uncached or Uncached()
+            self.uncached.read(path, uncached_ns, began)
+        return x, i % 10
 
 
 def make(folder, side, files, seed):
