@@ -102,7 +102,8 @@ def versions_are_of_what_is_installed(_):
 @test
 def a_job_without_pytorch_has_no_faults_of_it(_):
     host = types.SimpleNamespace(alone=True, gpu_alone=True, no_cpu_cgroup=None, no_net=None,
-                                 no_drop=None, helpers="", other_cpus=lambda w: [1, 2])
+                                 no_drop=None, no_memory_cgroup=None, no_steering=None,
+                                 no_clocks=None, nodes=[0], helpers="", other_cpus=lambda w: [1, 2])
     names = {n for n, f in FAULTS.items() if not f.why_not(host, WORKLOADS["jax_gpu"])}
     assert {"python_gc", "cpu_throttle", "gpu_contention", "checkpoint"} <= names, names
     assert not {"op_delay", "excess_sync", "launch_bound", "alloc_churn", "gpu_slow"} & names, names

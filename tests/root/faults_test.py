@@ -28,6 +28,7 @@ PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 sys.path.insert(0, FAULTS)
 from faults import FAULTS as ALL_FAULTS  # noqa: E402
 from lab import host, lanes, layout, netns, packs, plans, schedule  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
 from lab.processes import descendants  # noqa: E402
 
 
@@ -225,7 +226,8 @@ def host_of(gpus):
     """One that permits everything, with 16 cores a GPU."""
     return types.SimpleNamespace(
         gpus=gpus, cpus=list(range(16 * gpus)), alone=gpus == 1, gpu_alone=True, no_net=None,
-        no_drop=None, no_cpu_cgroup=None, helpers=os.path.join(FAULTS, "helpers"),
+        no_drop=None, no_cpu_cgroup=None, no_memory_cgroup=None, no_steering=None,
+        no_clocks="clocks are set with --set-clocks alone", nodes=[0], helpers=os.path.join(FAULTS, "helpers"),
         other_cpus=lambda w: list(range(8)),
         why_not=lambda w: "%d GPUs are needed" % w.gpus if w.gpus > gpus else None)
 
@@ -349,8 +351,9 @@ def _(t):
                                             run.workload))
     expect(min(layers[x] for x in layout.LAYERS) >= 25, "layers: %r" % layers)
     left_out = {n for n in ALL_FAULTS if not faults[n]}
-    lacking = {n for n in left_out if ALL_FAULTS[n].beyond or n == "cuda_delay"}  # a built helper
-    expect(left_out == lacking, "never injected: %r" % (left_out - lacking))
+    lacking = {n for n in ALL_FAULTS if ALL_FAULTS[n].beyond} | {"clock", "numa_remote"}
+    left_out.discard("cuda_delay")  # there where its helper is built
+    expect(left_out == lacking, "never injected: %r" % (left_out ^ lacking))
 
 
 @test("results are packed by importance into archives of bounded size", 30)
@@ -369,6 +372,112 @@ def _(t):
     there = [n for p in packed.done for n in tarfile.open(p).getnames()]
     expect(there == ["in-%d" % i for i in range(len(there))] and added.count(True) == len(there) and
            packed.out[0] == "in-%d" % len(there), "packed %r, left out %r" % (there, packed.out))
+
+
+@test("episodes of the plan apart lie apart, each of another fault, over all sizes of effects", 30)
+def _(t):
+    del t
+    pace, names = schedule.PACES[plans.pace_of("apart")], ["stopped", "slow_code", "interrupts"]
+    items = list(itertools.islice(schedule.items(
+        1, "cpu_gpt", "dev", names, plans.benign_of(WORKLOADS["cpu_gpt"], "apart"), pace,
+        plans.levels_of("apart")), 60))
+    expect(all(i.gap_s >= 8 for i in items), "gaps: %r" % items)
+    faults = [i for i in items if i.kind == "fault"]
+    expect(all(6 <= i.length_s <= 8 for i in faults), "lengths: %r" % faults)
+    expect(all(a.name != b.name for a, b in zip(faults, faults[1:])), "one twice: %r" % faults)
+    expect(len(faults) < len(items), "no benign changes")
+    sizes = [float(i.intensity[1:]) for i in faults]
+    for low, high in schedule.APART:
+        n = sum(low <= x <= high for x in sizes)
+        expect(abs(n - len(faults) / 3) <= 3, "%d of %d in %g to %g" % (n, len(faults), low, high))
+    expect(plans.pace_of("apart", "brief") == "brief" and plans.pace_of("dev") == "usual" and
+           plans.levels_of("test") is None, "of other plans")
+
+
+def smi_of(t):
+    """A program in the place of nvidia-smi, that writes down what it is asked."""
+    os.mkdir(t.path("bin"))
+    with open(t.path("bin/nvidia-smi"), "w") as f:
+        f.write("#!/bin/sh\necho \"$@\" >> %s\necho 1980\n" % t.path("asked"))
+    os.chmod(t.path("bin/nvidia-smi"), 0o755)
+    return t.path("bin") + ":" + os.environ["PATH"]
+
+
+LOCKED = """
+import sys, time, types
+sys.path.insert(0, sys.argv[1])
+from faults import FAULTS
+from lab.processes import Processes
+run = types.SimpleNamespace(processes=Processes(), gpus=[1])
+FAULTS["clock"].begin(run, 0.5)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@test("clocks that were locked are reset by the guard where the runner is killed", 30)
+def _(t):
+    env = dict(os.environ, PATH=smi_of(t))
+    p = t.start([sys.executable, "-c", LOCKED, FAULTS], env=env, stdout=subprocess.PIPE, text=True)
+    expect(p.stdout.readline() == "locked\n", "it did not begin")
+    with open(t.path("asked")) as f:
+        expect("-i 1 -lgc 990,990" in f.read(), "clocks were not locked")
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+
+    def is_reset():
+        with open(t.path("asked")) as f:
+            return f.read().endswith("-i 1 -rgc\n")
+    t.wait_for(is_reset, "the clocks to be reset", 15)
+
+
+@test("clocks are left alone unless run.py is told that it may", 30)
+def _(t):
+    del t
+    w = WORKLOADS["gpt2"]
+    expect("--set-clocks" in ALL_FAULTS["clock"].why_not(host_of(1), w), "it would set them")
+    permitted = host_of(1)
+    permitted.no_clocks = None
+    expect(ALL_FAULTS["clock"].why_not(permitted, w) is None, "it would not set them")
+    expect("one NUMA node" in ALL_FAULTS["numa_remote"].why_not(permitted, w), "one node")
+    permitted.nodes = [0, 1]
+    expect(ALL_FAULTS["numa_remote"].why_not(permitted, w) is None, "two nodes")
+
+
+@test("a cgroup's memory limit leaves room for files alone, and reads go on", 30)
+def _(t):
+    if host.Host(PYTHON).no_memory_cgroup:
+        skip(host.Host(PYTHON).no_memory_cgroup)
+    undo = host.Undo()
+    t.at_end.append(undo.all)
+    group = host.Group(undo)
+    size, room = 64 << 20, 16 << 20
+    p = t.start([sys.executable, "-c", READS, FAULTS, group.memory, t.path("hole"), str(size),
+                 str(room)], stdout=subprocess.PIPE, text=True, preexec_fn=group.enter)
+    cached, limited = (int(x) for x in p.stdout.readline().split())
+    expect(p.wait() == 0 and cached >= size and limited <= cached - size + 2 * room,
+           "%d bytes with the file, %d with the limit" % (cached, limited))
+
+
+READS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from lab import memory_limit
+group, path, size, room = sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+name = "memory.current" if os.path.exists(group + "/memory.high") else "memory.usage_in_bytes"
+used = lambda: int(open(os.path.join(group, name)).read())
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, size)
+def read():
+    for at in range(0, size, 1 << 20):
+        os.pread(fd, 1 << 20, at)
+read()
+before = used()
+memory_limit.limit(group, room)
+read()
+print(before, used(), flush=True)
+memory_limit.limit(group, None)
+"""
 
 
 @test("a campaign reads what was recorded and lost, with spans of GPUs and without", 30)

@@ -11,6 +11,7 @@ class DiskContention(Foreign):
     what = "another process writes, syncs and reads on the job's disk"
     layers = ("host", "python", "torch")
     traits = ("disk",)
+    beyond = True
     values, unit = (1.6, 2.5, 4.5), "times as long as usual that a small read takes"
     confusable = ("slow_reads", "checkpoint", "data_loader")
 
