@@ -38,7 +38,7 @@ LAB = os.path.join(HERE, "..", "faults")
 sys.path[:0] = [HERE, os.path.abspath(LAB)]
 import evaluate  # noqa: E402
 import seconds  # noqa: E402
-from lab import packs  # noqa: E402
+from lab import packs, plans  # noqa: E402
 from lab.guard import die_with_parent  # noqa: E402
 from lab.host import Host, by_core, cpu_hierarchy  # noqa: E402
 from lab.lanes import ENDS_S, lost_of  # noqa: E402
@@ -117,7 +117,8 @@ def lanes_of(args, named, p):
         name, _, runs = text.partition(":")
         known([name], p)
         try:
-            found.append([Planned(name, plan, int(seed), 60 * float(minutes), args.pace)
+            found.append([Planned(name, plan, int(seed), 60 * float(minutes),
+                                  plans.pace_of(plan, usual=args.pace))
                           for plan, seed, minutes in (r.split("/") for r in runs.split(","))])
         except ValueError:
             p.error("--lane %s: runs are PLAN/SEED/MINUTES" % text)

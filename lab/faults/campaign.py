@@ -100,6 +100,8 @@ def templates_of(text, p):
         plan, _, share = word.partition(":")
         if plan not in plans.PLANS:
             p.error("there is no plan '%s'" % plan)
+        if plan == "apart":
+            p.error("--runs: a campaign has one pace; lab/detect/host.py --lane makes runs of apart")
         try:
             number = float(share)
         except ValueError:

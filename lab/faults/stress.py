@@ -8,6 +8,7 @@ input; prints `begun` when it has. Ends with the standard input, or when it is k
 first touched after that line: until then there is no foreign process on it."""
 
 import argparse
+import collections
 import ctypes
 import functools
 import mmap
@@ -16,6 +17,7 @@ import random
 import select
 import signal
 import socket
+import statistics
 import sys
 import threading
 import time
@@ -264,15 +266,15 @@ class Disk:
         for at in range(0, DISK_BYTES, DISK_BLOCK):
             os.pwrite(self.fd, block, at)
         os.fsync(self.fd)
-        self.aim = times * min(self.probe() for _ in range(5))
+        self.aim = times * statistics.median(self.probe() for _ in range(5 * self.PROBES))
         self.load = 1.0  # threads at work; a fraction is one for a share of the time
 
     def probe(self):
-        """Mean seconds of small reads."""
+        """Seconds of a small read."""
+        at = random.randrange(DISK_BYTES // 4096) * 4096
         began = time.monotonic()
-        for _ in range(self.PROBES):
-            os.preadv(self.fd, [self.small], random.randrange(DISK_BYTES // 4096) * 4096)
-        return (time.monotonic() - began) / self.PROBES
+        os.preadv(self.fd, [self.small], at)
+        return time.monotonic() - began
 
     def disturb(self, number):
         block, turn = mmap.mmap(-1, DISK_BLOCK), 0
@@ -294,10 +296,10 @@ class Disk:
         for number in range(self.THREADS):
             threading.Thread(target=self.disturb, args=(number,), daemon=True).start()
         begun()
-        takes = self.probe()
+        takes = collections.deque(maxlen=5 * self.PROBES)  # their median: this waits for a core, too
         while goes_on():
-            takes = 0.8 * takes + 0.2 * self.probe()
-            self.load *= min(1.3, max(0.77, (self.aim / takes) ** 0.3))
+            takes.extend(self.probe() for _ in range(self.PROBES))
+            self.load *= min(1.3, max(0.77, (self.aim / statistics.median(takes)) ** 0.3))
             self.load = min(float(self.THREADS), max(0.02, self.load))
             time.sleep(self.LOOK_S)
 

@@ -27,9 +27,9 @@ def levels_of(plan):
     return schedule.APART if plan == "apart" else None
 
 
-def pace_of(plan, pace=None):
-    """The name of the plan's own pace where none is asked for."""
-    return pace or ("apart" if plan == "apart" else "usual")
+def pace_of(plan, pace=None, usual="usual"):
+    """The name of the plan's own pace, or that of other plans, where none is asked for."""
+    return pace or ("apart" if plan == "apart" else usual)
 
 
 def seed_of(plan, seed):
