@@ -8,7 +8,6 @@ input; prints `begun` when it has. Ends with the standard input, or when it is k
 first touched after that line: until then there is no foreign process on it."""
 
 import argparse
-import collections
 import ctypes
 import functools
 import mmap
@@ -17,7 +16,6 @@ import random
 import select
 import signal
 import socket
-import statistics
 import sys
 import threading
 import time
@@ -250,58 +248,62 @@ def stop(args):
 
 
 class Disk:
-    """Writes that are synced and reads past the page cache, by as many threads as make a small read
-    take `times` as long as it did before. The file has no name: it is gone with the process."""
+    """Writes past the page cache that are synced now and then, by as many threads as make the reads
+    of others on that device take `times` as long as they did before, by the kernel's own figures:
+    what is measured here would be how long this process waits for a core, too. The file has no
+    name: it is gone with the process."""
 
-    THREADS, PROBES, LOOK_S = 32, 8, 0.02
+    THREADS, LOOK_S, BEFORE_S, SYNC = 32, 0.1, 0.4, 8
 
     def __init__(self, folder, times):
-        if disks.is_in_memory(folder):
-            sys.exit("%s lies in memory" % folder)
+        self.device = disks.device_of(folder)
+        if not self.device:
+            sys.exit("nobody knows on which device %s lies" % folder)
         path = os.path.join(folder, "disk.%d" % os.getpid())
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
         os.unlink(path)
-        self.small = mmap.mmap(-1, 4096)
-        block = mmap.mmap(-1, DISK_BLOCK)
+        self.block = mmap.mmap(-1, DISK_BLOCK)
         for at in range(0, DISK_BYTES, DISK_BLOCK):
-            os.pwrite(self.fd, block, at)
+            os.pwrite(self.fd, self.block, at)
         os.fsync(self.fd)
-        self.aim = times * statistics.median(self.probe() for _ in range(5 * self.PROBES))
+        self.seen = disks.reads_of(self.device)
+        time.sleep(self.BEFORE_S)
+        self.aim = times * (self.takes() or 1e-4)
         self.load = 1.0  # threads at work; a fraction is one for a share of the time
 
-    def probe(self):
-        """Seconds of a small read."""
-        at = random.randrange(DISK_BYTES // 4096) * 4096
-        began = time.monotonic()
-        os.preadv(self.fd, [self.small], at)
-        return time.monotonic() - began
+    def takes(self):
+        """Mean seconds of a read since the last call; None where there was none."""
+        n, s = disks.reads_of(self.device)
+        n, s, self.seen = n - self.seen[0], s - self.seen[1], (n, s)
+        return s / n if n and s else None
 
     def disturb(self, number):
-        block, turn = mmap.mmap(-1, DISK_BLOCK), 0
+        turn = 0
         while True:
             share = min(1.0, self.load - number)
             if share <= 0:
                 time.sleep(self.LOOK_S)
                 continue
-            began, at = time.monotonic(), random.randrange(DISK_BYTES // DISK_BLOCK) * DISK_BLOCK
+            began = time.monotonic()
+            os.pwrite(self.fd, self.block,
+                      random.randrange(DISK_BYTES // DISK_BLOCK) * DISK_BLOCK)
             turn += 1
-            if turn % 2:
-                os.pwrite(self.fd, block, at)
+            if turn % self.SYNC == 0:
                 os.fsync(self.fd)
-            else:
-                os.preadv(self.fd, [block], at)
             time.sleep((time.monotonic() - began) * (1 - share) / share)
 
     def go_on(self):
         for number in range(self.THREADS):
             threading.Thread(target=self.disturb, args=(number,), daemon=True).start()
         begun()
-        takes = collections.deque(maxlen=5 * self.PROBES)  # their median: this waits for a core, too
+        usual = None
         while goes_on():
-            takes.extend(self.probe() for _ in range(self.PROBES))
-            self.load *= min(1.3, max(0.77, (self.aim / statistics.median(takes)) ** 0.3))
-            self.load = min(float(self.THREADS), max(0.02, self.load))
             time.sleep(self.LOOK_S)
+            takes = self.takes()
+            if takes:
+                usual = takes if usual is None else (usual + takes) / 2
+                self.load *= min(1.6, max(0.6, (self.aim / usual) ** 0.5))
+                self.load = min(float(self.THREADS), max(0.02, self.load))
 
 
 def disk(args):

@@ -1,4 +1,4 @@
-"""disk_contention.py - another process writes, syncs and reads on the disk that the job reads from.
+"""disk_contention.py - another process writes and syncs on the disk that the job reads from.
 Shows as the job's reads that take longer, and as bytes of others on the device."""
 
 from lab import disks
@@ -8,11 +8,11 @@ from .base import Foreign
 
 class DiskContention(Foreign):
     name = "disk_contention"
-    what = "another process writes, syncs and reads on the job's disk"
+    what = "another process writes and syncs on the job's disk"
     layers = ("host", "python", "torch")
     traits = ("disk",)
     beyond = True
-    values, unit = (1.6, 2.5, 4.5), "times as long as usual that a small read takes"
+    values, unit = (1.6, 2.5, 4.5), "times as long as usual that reads take"
     confusable = ("slow_reads", "checkpoint", "data_loader")
 
     def value_for(self, slowdown):

@@ -1,4 +1,4 @@
-"""disks.py - on which device a folder lies, and whether on one at all."""
+"""disks.py - on which device a folder lies, whether on one at all, and how long its reads take."""
 
 import os
 
@@ -21,3 +21,13 @@ def is_in_memory(folder):
             if fields.split()[2] == name:
                 return rest.split()[0] in IN_MEMORY
     return False
+
+
+def reads_of(device):
+    """(how many were done since boot, the seconds that they took), by /proc/diskstats."""
+    with open("/proc/diskstats") as f:
+        for line in f:
+            fields = line.split()
+            if fields[2] == device:
+                return int(fields[3]), int(fields[6]) / 1e3
+    return 0, 0.0
