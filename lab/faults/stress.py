@@ -8,6 +8,7 @@ input; prints `begun` when it has. Ends with the standard input, or when it is k
 first touched after that line: until then there is no foreign process on it."""
 
 import argparse
+import collections
 import ctypes
 import functools
 import mmap
@@ -181,10 +182,12 @@ class Flood:
     who sends; it costs that core's time, and nobody reads it but one socket, the last that gets it:
     by which is known how long the core was busy."""
 
-    SOCKETS, BURST, TO = 64, 24, ("127.255.255.255", 9000)
+    SOCKETS, BURST, TO = 128, 12, ("127.255.255.255", 9000)
+    TIMED, BEHIND_S = 8, 0.01  # one of so many bursts is timed; what is later than that is dropped
     LOST_S = 0.02  # a packet that was not received by then
 
     def __init__(self, cpu):
+        os.nice(-10)  # as quick as the job's core serves them
         netns.own_space("/class/net/lo/queues/rx-0/rps_cpus", netns.cpu_mask(cpu))
         netns.set_up("lo")
         self.there = [self.receiver(i == self.SOCKETS - 1) for i in range(self.SOCKETS)]
@@ -200,25 +203,40 @@ class Flood:
         s.setblocking(False)
         return s
 
-    def burst(self):
-        """Seconds from the first that was sent to the last that was received."""
-        began = time.monotonic()
+    def send(self):
         for _ in range(self.BURST):
             self.here.sendto(b"x", self.TO)
-        got = 0
+
+    def timed(self):
+        """Seconds from the first that is sent to the last that is received."""
+        self.drain()
+        began, got = time.monotonic(), 0
+        self.send()
         while got < self.BURST and time.monotonic() < began + self.LOST_S:
-            try:
-                self.there[-1].recv(16)
-                got += 1
-            except BlockingIOError:
-                pass
+            got += self.drain()
         return time.monotonic() - began
 
+    def drain(self):
+        got = 0
+        try:
+            while self.there[-1].recv(16):
+                got += 1
+        except BlockingIOError:
+            return got
+
     def go_on(self, share):
+        """So many bursts a second as take that share of it, by the quicker quarter of those that
+        were timed: in others this process was waiting for its core."""
+        times, bursts, due = collections.deque(maxlen=64), 0, time.monotonic()
         while True:
-            took = self.burst()
-            if share < 1:
-                time.sleep(took * (1 - share) / share)
+            if bursts % self.TIMED == 0 or len(times) < 8:
+                times.append(self.timed())
+                takes = sorted(times)[len(times) // 4]
+            else:
+                self.send()
+            bursts += 1
+            due = max(due, time.monotonic() - self.BEHIND_S) + takes / share
+            time.sleep(max(0, due - time.monotonic()))
 
 
 def flood(args):
