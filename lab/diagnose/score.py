@@ -22,6 +22,23 @@ SLOW_STEP = 0.1  # of its usual time that a step took more
 SUM_WITHIN = 0.05
 UNKNOWN, MISSED, NO_FAULT, BY_ITSELF = "unknown", "missed", "no fault", "slow by itself"
 
+# What a diagnosis calls the cause of a fault, where not by the fault's name; and what else of such an
+# episode is true.
+CALLED = {"disk_contention": "disk", "slow_reads": "data_loader", "clock": "gpu_clock",
+          "hang": "straggler", "net_bandwidth": "network", "net_contention": "network",
+          "net_loss": "network"}
+ALSO = {"slow_reads": ("disk",)}
+
+# How the owners of a step's time begin that are a cause's.
+OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but got no CPU",),
+          "interrupts": ("ran all its code slower alike",), "stopped": ("was stopped",),
+          "mem_bandwidth": ("ran all its code slower alike",), "disk": ("waited for the disk",),
+          "memory_reclaim": ("got pages of memory", "waited for pages"),
+          "data_loader": ("waited for data of",), "python_gc": ("collected garbage",),
+          "python_gil": ("waited for Python's",), "network": ("waited for the network",),
+          "checkpoint": ("wrote a checkpoint", "waited for the disk to write"),
+          "straggler": ("waited for the GPU, which waited for other ranks",)}
+
 Run = collections.namedtuple("Run", "name labels said")
 Answer = collections.namedtuple("Answer", "truth told right confidence")
 
@@ -30,8 +47,17 @@ def rows_of(run, kind):
     return [r for r in run.labels if r["type"] == kind]
 
 
+def called(cause):
+    return CALLED.get(cause, cause)
+
+
 def cause_of(incident):
-    return incident.get("cause") or UNKNOWN
+    return called(incident.get("cause") or UNKNOWN)
+
+
+def is_right(e, said):
+    """said: None where there is nothing."""
+    return called(said) == called(e["cause"]) or said in ALSO.get(e["cause"], ())
 
 
 # ---- which incident is of which episode ----
@@ -77,8 +103,8 @@ class Matched:
 # ---- one episode ----
 
 def contends(e):
-    """Whether there is a process of others to name."""
-    return (e.get("culprit") or {}).get("kind") == "process"
+    """Whether a process of others takes what the job needs."""
+    return (e.get("culprit") or {}).get("kind") == "process" and e["cause"] != "stopped"
 
 
 def same_path(said, true):
@@ -101,20 +127,22 @@ def is_culprit(e, incident):
     if true["kind"] == "rank":
         return said.get("rank") == true["rank"] or said.get("pid") == true["pid"]
     if true.get("function"):
-        victim = incident.get("victim") or {}
-        return true["function"] in (said.get("function"), victim.get("function"))
+        return true["function"] in [(x or {}).get("function") for x in (
+            said, said.get("code"), incident.get("victim"))]
     return None  # the job itself: nobody to find
 
 
 def verdict(e, incidents):
     """The row of an episode: what was answered, by the incidents told in it."""
     first = incidents[0] if incidents else None
-    said = cause_of(first) if first else MISSED
-    return {"id": e["id"], "fault": e["fault"], "cause": e["cause"], "answer": said,
+    true = called(e["cause"])
+    right = bool(first) and is_right(e, first.get("cause"))
+    said = true if right else cause_of(first) if first else MISSED
+    return {"id": e["id"], "fault": e["fault"], "cause": true, "answer": said,
             "effective": bool(e.get("effective")), "slowdown": e.get("slowdown_ratio"),
-            "right": said == e["cause"], "alike": said in e["confusable"],
-            "second": bool(first) and first.get("runner_up") == e["cause"],
-            "any_right": any(cause_of(i) == e["cause"] for i in incidents),
+            "right": right, "alike": not right and said in map(called, e["confusable"]),
+            "second": bool(first) and is_right(e, first.get("runner_up")),
+            "any_right": any(is_right(e, i.get("cause")) for i in incidents),
             "confidence": first.get("confidence") if first else None,
             "contention": contends(e), "culprit_kind": (e.get("culprit") or {}).get("kind"),
             "culprit_right": is_culprit(e, first) if first else
@@ -260,17 +288,19 @@ def injected_share(run, e):
     took = sum(s["end_ns"] - s["start_ns"] for s in steps)
     if e.get("expected_share") is None or not took:
         return None
-    owned = sum(b["ns"] for s in steps for b in s["blame"] if is_of(b["owner"], e["cause"]))
+    owned = sum(b["ns"] for s in steps for b in s["blame"] if is_of(b["owner"], e))
     log = 1 - 1 / e["slowdown_ratio"] if e.get("slowdown_ratio") else None
     return {"id": e["id"], "fault": e["fault"], "injected": e["expected_share"],
             "log": _number(log), "excess": _number(sum(s["excess_ns"] for s in steps) / took),
             "owned": _number(owned / took)}
 
 
-def is_of(owner, cause):
-    """Owners are causes, or begin with one: "cpu_contention neighbour 4242"."""
-    return owner == cause or (owner.startswith(cause) and not (
-        owner[len(cause)].isalnum() or owner[len(cause)] == "_"))
+def is_of(owner, e):
+    """Whether an owner, in words, is of the episode's cause: begins as OWNERS say, or ran the
+    function that the label names."""
+    function = (e.get("culprit") or {}).get("function")
+    return owner.startswith(OWNERS.get(called(e["cause"]), ())) or (
+        bool(function) and owner.startswith("ran %s " % function))
 
 
 def blame(runs):

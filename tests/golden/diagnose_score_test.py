@@ -79,9 +79,9 @@ def one_that_is_told_when_all_is_over_is_late_and_missed():
 
 @test
 def of_two_episodes_it_is_the_one_that_was_on():
-    s = scored([episode(1, "stopped", 10, 17), episode(2, "hang", 17.5, 25)],
-               [incident("hang", 17.8, 20)])
-    assert [r["answer"] for r in s["rows"]] == [score.MISSED, "hang"]
+    s = scored([episode(1, "stopped", 10, 17), episode(2, "python_gc", 17.5, 25)],
+               [incident("python_gc", 17.8, 20)])
+    assert [r["answer"] for r in s["rows"]] == [score.MISSED, "python_gc"]
 
 
 @test
@@ -156,6 +156,21 @@ def the_runner_up_is_told_apart():
     assert c["top_1"]["yes"] == 0 and c["top_1_or_runner_up"]["yes"] == 1
 
 
+@test
+def faults_and_causes_have_names_of_their_own():
+    labels = [episode(1, "disk_contention", 10, 17), episode(2, "slow_reads", 30, 37),
+              episode(3, "slow_reads", 50, 57), episode(4, "net_loss", 70, 77),
+              episode(5, "clock", 90, 97)]
+    labels[4]["confusable"] = ["net_bandwidth"]
+    s = scored(labels, [incident("disk", 11, 13), incident("disk", 31, 33),
+                        incident("data_loader", 51, 53), incident("net_bandwidth", 71, 73),
+                        incident("network", 91, 93, runner_up="gpu_clock")])
+    assert [r["right"] for r in s["rows"]] == [True, True, True, True, False]
+    assert s["rows"][4]["alike"] and s["rows"][4]["second"] and not s["rows"][0]["alike"]
+    assert s["causes"]["matrix"] == {"data_loader": {"data_loader": 2}, "disk": {"disk": 1},
+                                     "gpu_clock": {"network": 1}, "network": {"network": 1}}
+
+
 # ---- culprits ----
 
 
@@ -169,6 +184,9 @@ def culprit_of(said, true=NEIGHBOUR, **more):
 def a_process_is_right_by_number_or_command():
     assert culprit_of({"pid": 78})[0] and culprit_of({"pid": 1, "command": "neighbour"})[0]
     assert not culprit_of({"pid": 5, "command": "python3"})[0] and not culprit_of(None)[0]
+    stopper = scored([episode(1, "stopped", 10, 17, culprit=NEIGHBOUR)],
+                     [incident("stopped", 11, 13, culprit={"pid": 78})])["culprits"]
+    assert stopper["contention"]["of"] == 0 and stopper["by_kind"]["process"]["yes"] == 1
     right, all_ = culprit_of({"pid": 77})
     assert right and all_["contention"]["yes"] == all_["contention"]["of"] == 1
     assert culprit_of({}, None)[0] is None, "nobody is to be found"
@@ -192,7 +210,8 @@ def other_culprits_are_right_by_what_they_are():
     assert culprit_of({"gpu": 0}, {"kind": "device", "device": "gpu0"})[0]
     code = {"kind": "job", "pid": 5, "function": "count_in_a_loop"}
     assert culprit_of({}, code, victim={"pid": 5, "function": "count_in_a_loop"})[0]
-    assert not culprit_of({}, code, victim={"pid": 5, "function": "step"})[0]
+    assert culprit_of({"kind": "line", "code": {"function": "count_in_a_loop"}}, code)[0]
+    assert not culprit_of({"code": None}, code, victim={"pid": 5, "function": "step"})[0]
     assert culprit_of({}, {"kind": "job", "pid": 5})[0] is None
     _, all_ = culprit_of({"cgroup": "/eacgm-faults-9"}, group)
     assert all_["contention"]["of"] == 0 and all_["by_kind"]["cgroup"]["yes"] == 1
@@ -220,8 +239,10 @@ def parts_of_slow_steps_are_to_be_the_excess():
 
 @test
 def what_was_injected_is_compared_with_what_is_told():
-    steps = [step(11, [("a 77", 80), ("b", 10)], 100), step(12, [("a", 80), ("ab", 20)], 100)]
-    b = scored([episode(1, "a", 10, 17, slowdown=2, expected_share=0.4)], [], steps)["blame"]
+    steps = [step(11, [("was stopped", 80), ("slept", 10)], 100),
+             step(12, [("was stopped in f", 80), ("ran stopped (a.py:2)", 20)], 100)]
+    b = scored([episode(1, "stopped", 10, 17, slowdown=2, expected_share=0.4)], [],
+               steps)["blame"]
     row, = b["episodes_with_share"]
     near(row["injected"], 0.4)
     near(row["excess"], 0.5)
@@ -229,7 +250,9 @@ def what_was_injected_is_compared_with_what_is_told():
     near(row["owned"], 0.4)
     near(b["excess_off_injected_median"], 0.1)
     near(b["owned_off_injected_median"], 0)
-    assert score.is_of("cpu_throttle", "cpu_throttle") and not score.is_of("pcie_x", "pcie")
+    code = episode(1, "slow_code", 10, 17, culprit={"kind": "job", "function": "count"})
+    assert score.is_of("ran count (a.py:15)", code)
+    assert not score.is_of("ran counter (a.py:15)", code) and not score.is_of("slept", code)
     assert not scored([episode(1, "a", 10, 17)], [], steps)["blame"]["episodes_with_share"]
 
 
