@@ -141,7 +141,13 @@ def _(t):
     steps = [s for s in rows_of(out, "steps.0.jsonl") if s["phase"] == "train"]
     for e in episodes[:2]:
         expect(e["effective"] and slowed(steps, e) >= 1.1, "no effect of %r" % e)
-    check_delayed(t, out, next(e for e in episodes if e["fault"] == "op_delay"))
+    of = {e["fault"]: e for e in episodes}
+    check_delayed(t, out, of["op_delay"])
+    expect(of["op_delay"]["culprit"]["kind"] == "job" and
+           of["op_delay"]["culprit"]["pid"] == run["ranks"]["0"] and
+           of["cpu_throttle"]["culprit"]["cgroup"] == run["cgroup"], "culprits: %r" % episodes)
+    expect((of["op_delay"]["expected_share"], of["cpu_throttle"]["expected_share"]) == (0.5, 0.75),
+           "expected shares: %r" % episodes)
     expect(not any(is_running(p) for p in run["pids"]), "the job runs on")
     expect(not run["cgroup"] or not os.path.exists(run["cgroup"]), "the cgroup is left")
 
