@@ -12,6 +12,7 @@
 #include "open_calls.h"
 #include "samples.h"
 #include "sockets.h"
+#include "stalls.h"
 #include "tasks.h"
 #include "unwind.h"
 #include "waits.h"

@@ -7,6 +7,7 @@
 #include "hold.h"
 #include "spending.h"
 #include "stack.h"
+#include "stalls.h"
 #include "waits.h"
 
 #define SWITCH_STACK_NS	    1000000ULL	/* a thread: one in so much time */
@@ -309,6 +310,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	bool for_next = false; /* the kernel takes this for time of the next task */
 	if (counts_waits)
 		for_next |= waits_switch(prev, next, tgid, state, preempt || !state);
+	if (counts_stalls && state & TASK_DEAD)
+		stalls_leave(prev);
 	if (profiles_waits)
 		for_next |= profile_switch(ctx, prev, next, tgid, state, preempt || !state);
 	if (for_next)

@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "loader.h"
+#include "stalls.h"
 
 #define EXITING_THREADS 256 /* of a process that ends: the time of others is not counted */
 
@@ -102,6 +103,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		drop_all(st);			    /* the frames went with the old program */
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
 	waits_exec();
+	stalls_exec();
 	struct mappings m = {};
 	look_at_mappings(&m);
 	emit_task(REC_EXEC, task, 0, false, how_known(&m));

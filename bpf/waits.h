@@ -33,6 +33,7 @@ struct thread_waits {
 	__u64 woken_ns; /* 0 = was not */
 	__u64 ran_ns;	/* all its CPU time, as of out_ns */
 	__u64 told_ns;	/* when its sums were told last */
+	__u64 sum_ns;	/* of all its waits, since the first */
 	__u64 context;	/* of the program that sees it woken: in_interrupt() */
 	__u32 waker_tgid;
 	__u32 waker_tid;
@@ -84,13 +85,14 @@ static __always_inline bool may_take(__u64 *refill_ns, __u32 *left, __u64 each_n
 	return true;
 }
 
-static __always_inline bool may_record(__u32 tgid, __u64 now_ns)
+/* allowances: of all processes, a map. */
+static __always_inline bool may_record(void *allowances, __u32 tgid, __u64 now_ns)
 {
-	struct wait_allowance *a = bpf_map_lookup_elem(&wait_allowances, &tgid);
+	struct wait_allowance *a = bpf_map_lookup_elem(allowances, &tgid);
 	if (!a) {
 		struct wait_allowance full = {.refill_ns = now_ns, .left = PROCESS_WAITS};
-		bpf_map_update_elem(&wait_allowances, &tgid, &full, BPF_NOEXIST);
-		a = bpf_map_lookup_elem(&wait_allowances, &tgid);
+		bpf_map_update_elem(allowances, &tgid, &full, BPF_NOEXIST);
+		a = bpf_map_lookup_elem(allowances, &tgid);
 	}
 	return a && may_take(&a->refill_ns, &a->left, PROCESS_WAIT_NS, PROCESS_WAITS, now_ns);
 }
@@ -193,6 +195,7 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 	s->waited_ns += took_ns - runnable_ns;
 	s->runnable_ns += runnable_ns;
 	s->left_out += left_out;
+	w->sum_ns += took_ns;
 	if (took_ns > s->longest_ns)
 		s->longest_ns = took_ns;
 }
@@ -269,8 +272,9 @@ static __noinline void waits_end(struct thread_waits *w, struct task_struct *tas
 				 __u64 now_ns)
 {
 	__u64 took_ns = end_ns - w->out_ns, runnable_ns = runnable_since(w, end_ns);
-	bool left_out = took_ns >= wait_row_ns && (!may_record(task->tgid, now_ns) ||
-						   !wait_put(task, w, took_ns, runnable_ns));
+	bool left_out =
+		took_ns >= wait_row_ns && (!may_record(&wait_allowances, task->tgid, now_ns) ||
+					   !wait_put(task, w, took_ns, runnable_ns));
 	add_wait(w, w->reason, took_ns, runnable_ns, left_out);
 	w->out_ns = 0;
 }

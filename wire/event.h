@@ -7,6 +7,7 @@
 
 #include <linux/types.h>
 
+#include "wire/stalls.h"
 #include "wire/unwind.h"
 #include "wire/waits.h"
 
@@ -132,6 +133,8 @@ enum record_kind {
 	REC_SOCKET = 14,
 	REC_WAIT = 15, /* wire/waits.h */
 	REC_WAIT_SUMS = 16,
+	REC_STALL = 17, /* wire/stalls.h */
+	REC_STALL_SUMS = 18,
 };
 
 enum call_flags {
@@ -365,6 +368,7 @@ enum loss_cause {
 	LOSS_STACK,	       /* a stack found no room: the sample or call is kept without it */
 	LOSS_WAIT_STACK,       /* a wait is kept without its stack: the CPU had no time for it */
 	LOSS_WAIT_JOINED, /* a wait is put together with others of its thread: its time is kept */
+	LOSS_STALL,	  /* a stall is in no sum of its thread, or its last sums found no room */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
@@ -372,7 +376,7 @@ enum loss_cause {
 		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
 			"string_full", "hist_full", "task_full", "late_attach",                    \
 			"return_unmatched", "late_guard", "signal_stack", "sample", "stack",       \
-			"wait_stack", "wait_joined"                                                \
+			"wait_stack", "wait_joined", "stall"                                       \
 	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */
@@ -404,6 +408,7 @@ enum spending_kind {
 	SPENT_FORKS,
 	SPENT_EXECS,
 	SPENT_EXITS,
+	SPENT_STALLS, /* interrupts and softirqs on them, memory that they had to free */
 	SPENT_KINDS
 };
 struct spending {

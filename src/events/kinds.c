@@ -241,6 +241,26 @@ static const struct row_field wait_total_fields[] = {
 	FIELD(wait_total, cpus, U32, VARINT, NUMBER),
 };
 
+static const struct row_field stall_fields[] = {
+	FIELD(stall, start_ns, U64, DELTA, TIME),  FIELD(stall, end_ns, U64, DELTA, TIME),
+	FIELD(stall, own_ns, U64, VARINT, NUMBER), FIELD(stall, thread, U32, VARINT, THREAD),
+	FIELD(stall, number, I32, DELTA, NUMBER),  FIELD(stall, name, U32, VARINT, STRING),
+	FIELD(stall, cpu, U32, VARINT, NUMBER),	   FIELD(stall, kind, U8, FIXED, NUMBER),
+};
+
+static const struct row_field stall_total_fields[] = {
+	KEY(stall_total, thread, U32, VARINT, THREAD),
+	KEY(stall_total, kind, U8, FIXED, NUMBER),
+	KEY(stall_total, number, I32, DELTA, NUMBER),
+	FIELD(stall_total, name, U32, VARINT, STRING),
+	FIELD(stall_total, since_ns, U64, DELTA, TIME),
+	FIELD(stall_total, until_ns, U64, DELTA, TIME),
+	FIELD(stall_total, count, U64, VARINT, NUMBER),
+	FIELD(stall_total, total_ns, U64, VARINT, NUMBER),
+	FIELD(stall_total, longest_ns, U64, VARINT, NUMBER),
+	FIELD(stall_total, left_out, U64, VARINT, NUMBER),
+};
+
 static const struct row_field gpu_span_fields[] = {
 	FIELD(gpu_span, start_ns, U64, DELTA, TIME),
 	FIELD(gpu_span, end_ns, U64, DELTA, TIME),
@@ -332,10 +352,12 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(EVENT, event, events, "events", ROWS_LISTED, 0),
 	TABLE(ANOMALY, anomaly, anomalies, "anomalies", ROWS_KEYED, WIDE_ROWS),
 	TABLE(WAIT_TOTAL, wait_total, wait_totals, "totals of waits", ROWS_KEYED, 0),
+	TABLE(STALL_TOTAL, stall_total, stall_totals, "totals of stalls", ROWS_KEYED, 0),
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),
 	BULK(WAIT, wait, waits, "waits", start_ns, end_ns, BULK_ROWS),
+	BULK(STALL, stall, stalls, "stalls", start_ns, end_ns, BULK_ROWS),
 	BULK(CALL, call, calls, "calls", start_ns, start_ns, 0),
 };
 

@@ -39,14 +39,16 @@
 	X(24, CONNECTION, connection, connections)                                                 \
 	X(18, EVENT, event, events)                                                                \
 	X(26, ANOMALY, anomaly, anomalies)                                                         \
-	X(28, WAIT_TOTAL, wait_total, wait_totals)
+	X(28, WAIT_TOTAL, wait_total, wait_totals)                                                 \
+	X(30, STALL_TOTAL, stall_total, stall_totals)
 
 /* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
 #define ROW_SERIES(X)                                                                              \
 	X(12, COUNTER, counter, counters)                                                          \
 	X(21, SAMPLE, sample, samples)                                                             \
 	X(22, GPU_SPAN, gpu_span, gpu_spans)                                                       \
-	X(27, WAIT, wait, waits)
+	X(27, WAIT, wait, waits)                                                                   \
+	X(29, STALL, stall, stalls)
 
 #define ROW_TABLES(X) X(7, META, meta, metas) ROW_NUMBERED(X) ROW_LISTED(X)
 #define ROW_BULKS(X)  ROW_SERIES(X) X(13, CALL, call, calls)

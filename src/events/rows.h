@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "wire/shape.h"
+#include "wire/stalls.h"
 #include "wire/waits.h"
 
 #define MODEL_MAX_ARGS 8
@@ -214,6 +215,35 @@ struct m_wait_total {
 	uint64_t longest_ns;  /* both, of one wait */
 	uint64_t left_out;    /* waits that were long, and have no row */
 	uint32_t cpus;	      /* that the thread may run on, as of until_ns; 0 unknown */
+};
+
+/* Time in which a thread had a CPU, and the kernel did what its program had not asked for, of some
+ * length. */
+struct m_stall {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t own_ns; /* of that: the thread had its CPU, and it is in no other stall */
+	uint32_t thread;
+	int32_t number; /* by kind, as wire/stalls.h says: an interrupt's line, a softirq's number
+			 */
+	uint32_t name;	/* string: "NET_RX", "virtio0-input.0"; "" none */
+	uint32_t cpu;
+	uint8_t kind; /* enum stall_kind of wire/stalls.h */
+};
+
+/* All such time of a thread, short ones too. Key: thread, kind, number. */
+struct m_stall_total {
+	uint32_t thread;
+	uint8_t kind;	/* enum stall_kind */
+	int32_t number; /* as above; STALL_OTHER_LINES: interrupts of more lines than are told apart
+			 */
+	uint32_t name;	/* string */
+	uint64_t since_ns; /* all between these is in it */
+	uint64_t until_ns;
+	uint64_t count;
+	uint64_t total_ns;   /* of m_stall's own_ns */
+	uint64_t longest_ns; /* likewise */
+	uint64_t left_out;   /* that were long, and have no row */
 };
 
 enum gpu_work {

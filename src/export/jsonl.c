@@ -234,6 +234,46 @@ static void jsonl_waits(struct sink *s, const struct m_wait *rows, size_t n)
 	}
 }
 
+static const char *const stall_kinds[] = STALL_KIND_NAMES;
+
+/* What took the time: kind, number and name. */
+static void set_stall(struct sink *s, json_t *o, uint8_t kind, int32_t number, uint32_t name)
+{
+	json_object_set_new(o, "kind", json_string(stall_kinds[kind]));
+	set_known(o, "number", number, number != STALL_OTHER_LINES);
+	json_object_set_new(o, "name", name ? json_text(s->t, name) : json_null());
+}
+
+static void stall_total_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->stall_totals.len; i++) {
+		const struct m_stall_total *x = &s->t->stall_totals.data[i];
+		json_t *o = of_thread(s, "stall_total", x->thread);
+		set_stall(s, o, x->kind, x->number, x->name);
+		json_object_set_new(o, "since_ns", json_u64(x->since_ns));
+		json_object_set_new(o, "until_ns", json_u64(x->until_ns));
+		json_object_set_new(o, "count", json_u64(x->count));
+		json_object_set_new(o, "total_ns", json_u64(x->total_ns));
+		json_object_set_new(o, "longest_ns", json_u64(x->longest_ns));
+		json_object_set_new(o, "left_out", json_u64(x->left_out));
+		line(s, o);
+	}
+}
+
+static void jsonl_stalls(struct sink *s, const struct m_stall *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct m_stall *x = &rows[i];
+		json_t *o = of_thread(s, "stall", x->thread);
+		set_stall(s, o, x->kind, x->number, x->name);
+		json_object_set_new(o, "start_ns", json_u64(x->start_ns));
+		json_object_set_new(o, "duration_ns", json_u64(x->end_ns - x->start_ns));
+		json_object_set_new(o, "own_ns", json_u64(x->own_ns));
+		json_object_set_new(o, "cpu", json_integer(x->cpu));
+		line(s, o);
+	}
+}
+
 static void jsonl_tables(struct sink *s)
 {
 	json_t *o = typed("recording");
@@ -262,6 +302,7 @@ static void jsonl_tables(struct sink *s)
 	enum_lines(s);
 	hist_lines(s);
 	wait_total_lines(s);
+	stall_total_lines(s);
 }
 
 static json_t *flags(const struct m_call *c)
@@ -330,5 +371,6 @@ const struct sink_format sink_jsonl = {
 	.calls = jsonl_calls,
 	.counters = jsonl_counters,
 	.waits = jsonl_waits,
+	.stalls = jsonl_stalls,
 	.close = jsonl_close,
 };

@@ -42,6 +42,10 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		waits_add(p, record);
 	else if (kind == REC_WAIT_SUMS && len >= sizeof(struct rec_wait_sums))
 		waits_add_sums(p, record);
+	else if (kind == REC_STALL && len >= sizeof(struct rec_stall))
+		stalls_add(p, record);
+	else if (kind == REC_STALL_SUMS && len >= sizeof(struct rec_stall_sums))
+		stalls_add_sums(p, record);
 	else
 		p->bad_records++;
 }

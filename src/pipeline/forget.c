@@ -155,6 +155,7 @@ void forget_pass(struct pipeline *p)
 		return;
 	drop_large(&p->hist_counts);
 	drop_large(&p->waits_told);
+	drop_large(&p->stalls_told);
 	/* one that is used again after all is read from its process's memory */
 	kernels_forget(p->kernels, KERNELS);
 	comms_forget(p->comms, COMMS);

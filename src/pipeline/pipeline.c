@@ -606,6 +606,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->hist_counts);
 	map64_free(&p->hist_sums);
 	map64_free(&p->waits_told);
+	map64_free(&p->stalls_told);
 	vec_free(&p->sums);
 	map64_free(&p->texts[0]);
 	map64_free(&p->texts[1]);

@@ -201,6 +201,7 @@ struct pipeline {
 	struct watch *watch;	  /* NULL: collectives are not watched */
 	struct map64 hist_counts; /* hash of a histogram's row -> count as last written */
 	struct map64 waits_told;  /* thread -> until when its sums were told */
+	struct map64 stalls_told; /* likewise */
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
@@ -388,6 +389,10 @@ void watch_free(struct pipeline *p);
 /* waits.c: what the programs counted of waits. */
 void waits_add(struct pipeline *p, const struct rec_wait *r);
 void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r);
+
+/* stalls.c: what the kernel took of threads' time on CPUs. */
+void stalls_add(struct pipeline *p, const struct rec_stall *r);
+void stalls_add_sums(struct pipeline *p, const struct rec_stall_sums *r);
 
 /* decode.c: a collective that has not returned, for the watch alone. */
 void pipeline_take_open_collective(struct pipeline *p, const struct rec_call *in);

@@ -207,7 +207,10 @@ int run_iterator(struct bpf_program *prog, struct err *e)
 
 int tracer_end_waits(struct tracer *t, struct err *e)
 {
-	return t->opts.counts_waits ? run_iterator(t->bpf->progs.open_wait_sums, e) : 0;
+	int rc = t->opts.counts_waits ? run_iterator(t->bpf->progs.open_wait_sums, e) : 0;
+	if (!rc && t->opts.counts_stalls)
+		rc = run_iterator(t->bpf->progs.open_stall_sums, e);
+	return rc;
 }
 
 /* ---- losses ---- */

@@ -71,6 +71,8 @@ int sampling_start(struct tracer *t, struct err *e)
 		rc = start_waits(t, e);
 	if (!rc && t->opts.counts_waits)
 		rc = run_iterator(t->bpf->progs.find_waits, e);
+	if (!rc)
+		rc = stalls_start(t, e);
 	return rc;
 }
 

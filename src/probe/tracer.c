@@ -25,6 +25,7 @@
 #define FIRST_SEGMENTS	      2
 #define WAIT_MIN_NS	      20000  /* shorter waits are put together */
 #define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
+#define STALL_ROW_NS	      50000  /* likewise */
 
 /* ---- loading ---- */
 
@@ -61,6 +62,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.open_wait_sums, t->opts.counts_waits, 0);
 	set_role(b->progs.open_waits, t->opts.waits, 0);
 	sockets_choose(t);
+	stalls_choose(t);
 }
 
 static void set_configuration(struct tracer *t)
@@ -78,6 +80,8 @@ static void set_configuration(struct tracer *t)
 	b->rodata->wait_row_ns = WAIT_ROW_NS;
 	b->rodata->profiles_waits = t->opts.waits;
 	b->rodata->counts_waits = t->opts.counts_waits;
+	b->rodata->counts_stalls = t->opts.counts_stalls;
+	b->rodata->stall_row_ns = STALL_ROW_NS;
 	for (int i = 0; i < LAYERS_MAX; i++)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }

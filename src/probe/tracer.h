@@ -50,16 +50,18 @@ struct tracer_options {
 	bool all;		   /* every process is a target */
 	uint64_t cgroup_id;	   /* cgroup v2, 0 = none; level as the kernel counts */
 	uint32_t cgroup_level;
-	uint32_t ring_bytes;   /* per CPU, 0 = by the number of CPUs */
-	const char *btf_path;  /* NULL = the running kernel's */
-	bool with_empty;       /* load the empty programs too (bench/) */
-	bool without_guard;    /* go on where exceptions cannot be protected */
-	bool allocators;       /* also allocators above the driver's, call by call */
-	bool stacks;	       /* calls of entries with `stack` carry theirs */
-	uint32_t sample_hz;    /* stacks at each tick of the CPU clock, 0 = none */
-	bool waits;	       /* stacks where threads stop running */
-	bool counts_waits;     /* how long threads wait, and why (wire/waits.h) */
-	bool sockets;	       /* TCP connections of targets can be asked for */
+	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
+	const char *btf_path; /* NULL = the running kernel's */
+	bool with_empty;      /* load the empty programs too (bench/) */
+	bool without_guard;   /* go on where exceptions cannot be protected */
+	bool allocators;      /* also allocators above the driver's, call by call */
+	bool stacks;	      /* calls of entries with `stack` carry theirs */
+	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
+	bool waits;	      /* stacks where threads stop running */
+	bool counts_waits;    /* how long threads wait, and why (wire/waits.h) */
+	bool counts_stalls; /* what the kernel takes of CPU time (wire/stalls.h); with counts_waits
+			     */
+	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
 	struct parser_ops others;    /* of tracer_start_readers: what they are asked besides */
@@ -138,7 +140,8 @@ int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct re
 int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct rec_sample *s),
 		      void *ctx, struct err *e);
 
-/* What was counted of waits that have not ended (opts.counts_waits) goes into the rings. */
+/* What was counted of waits that have not ended (opts.counts_waits), and of stalls, goes into the
+ * rings. */
 int tracer_end_waits(struct tracer *t, struct err *e);
 
 /* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. Calls

@@ -132,5 +132,9 @@ int run_iterator(struct bpf_program *prog, struct err *e);
 void sockets_choose(struct tracer *t);
 void sockets_unwatch(struct tracer *t);
 
+/* stalls.c: before loading; and from here on they are seen, where the options ask for them. */
+void stalls_choose(struct tracer *t);
+int stalls_start(struct tracer *t, struct err *e);
+
 /* xid.c: the GPU driver's error messages; before loading. */
 void xid_prepare(struct tracer *t);

@@ -459,6 +459,21 @@ static void finish_wait_totals(struct rec_reader *r)
 	r->t.wait_totals.len = left;
 }
 
+static void finish_stall_totals(struct rec_reader *r)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < r->t.stall_totals.len; i++) {
+		const struct m_stall_total *s = &r->t.stall_totals.data[i];
+		if (s->thread >= r->known[ROW_THREAD].len ||
+		    !r->known[ROW_THREAD].data[s->thread] || s->kind >= STALL_KINDS) {
+			r->dropped++;
+			continue;
+		}
+		r->t.stall_totals.data[left++] = *s;
+	}
+	r->t.stall_totals.len = left;
+}
+
 /* Of rows that stand for nothing but themselves, threads and metrics. */
 static void fix_texts(struct rec_reader *r, const struct row_kind_info *k)
 {
@@ -485,6 +500,7 @@ void tables_finish(struct rec_reader *r)
 	finish_stacks(r);
 	finish_hists(r);
 	finish_wait_totals(r);
+	finish_stall_totals(r);
 #define X(number, NAME, stem, members)                                                             \
 	if (row_kind_info(number)->keeping != ROWS_INDEXED || (number) == ROW_THREAD ||            \
 	    (number) == ROW_METRIC)                                                                \

@@ -168,6 +168,16 @@ static void fix_wait(struct m_wait *w)
 		w->runnable_ns = w->end_ns - w->start_ns;
 }
 
+static void fix_stall(struct m_stall *s)
+{
+	if (s->kind >= STALL_KINDS)
+		s->kind = STALL_INTERRUPT;
+	if (s->end_ns < s->start_ns)
+		s->end_ns = s->start_ns;
+	if (s->own_ns > s->end_ns - s->start_ns)
+		s->own_ns = s->end_ns - s->start_ns;
+}
+
 /* What else holds of the rows of a kind. */
 static void fix_row(enum row_kind kind, void *row)
 {
@@ -177,6 +187,8 @@ static void fix_row(enum row_kind kind, void *row)
 		sample->reason = WAIT_OTHER;
 	else if (kind == ROW_WAIT)
 		fix_wait(row);
+	else if (kind == ROW_STALL)
+		fix_stall(row);
 	else if (kind == ROW_GPU_SPAN && span->end_ns < span->start_ns)
 		span->end_ns = span->start_ns;
 }

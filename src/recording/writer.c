@@ -485,6 +485,10 @@ static bool is_known(const struct rec_writer *w, enum row_kind kind, const void 
 		return ((const struct m_wait *)row)->thread < w->next[ROW_THREAD];
 	if (kind == ROW_WAIT_TOTAL)
 		return ((const struct m_wait_total *)row)->thread < w->next[ROW_THREAD];
+	if (kind == ROW_STALL)
+		return ((const struct m_stall *)row)->thread < w->next[ROW_THREAD];
+	if (kind == ROW_STALL_TOTAL)
+		return ((const struct m_stall_total *)row)->thread < w->next[ROW_THREAD];
 	if (kind == ROW_COUNTER)
 		return ((const struct m_counter *)row)->metric < w->next[ROW_METRIC];
 	if (kind == ROW_HIST)

@@ -58,6 +58,7 @@ void running_cost_reckon(struct running_cost *ret, const struct tracer_spending 
 	add_calls(ret, spent, costs);
 	add_processes(ret, spent, costs);
 	ret->traps_ns += COLD * (double)places * costs->traps.mapping_ns / MAPPING_PLACES;
-	ret->programs_ns += spent[SPENT_TICKS].ns + spent[SPENT_SWITCHES].ns;
+	ret->programs_ns +=
+		spent[SPENT_TICKS].ns + spent[SPENT_SWITCHES].ns + spent[SPENT_STALLS].ns;
 	ret->sum_ns = ret->programs_ns + ret->traps_ns + ret->caches_ns;
 }

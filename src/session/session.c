@@ -50,6 +50,7 @@ static struct tracer_options tracer_options_of(const struct session_options *o)
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,
 		.counts_waits = o->counts_waits,
+		.counts_stalls = o->counts_stalls,
 		.sockets = o->layers & layers_with(LAYER_HAS_COLLECTIVES),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));

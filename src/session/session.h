@@ -57,11 +57,12 @@ struct session_options {
 	enum trace_mode mode[LAYERS_MAX];
 	enum attach_method method;
 	bool without_guard;
-	bool stacks;	   /* calls carry their stacks as the catalog says */
-	bool allocators;   /* also the allocators above the driver's, call by call */
-	bool debuginfod;   /* servers may be asked for symbols */
-	bool waits;	   /* stacks where threads stop running */
-	bool counts_waits; /* how long threads wait, and why: cheap */
+	bool stacks;	    /* calls carry their stacks as the catalog says */
+	bool allocators;    /* also the allocators above the driver's, call by call */
+	bool debuginfod;    /* servers may be asked for symbols */
+	bool waits;	    /* stacks where threads stop running */
+	bool counts_stalls; /* with counts_waits: what the kernel takes of threads' time on CPUs */
+	bool counts_waits;  /* how long threads wait, and why: cheap */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
 	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */

@@ -101,9 +101,9 @@ void metas_begin(struct session *s)
 
 static void write_running_cost(struct session *s)
 {
-	static const char *const names[SPENT_KINDS] = {"calls", "stepped", "returns",
-						       "loads", "ticks",   "switches",
-						       "forks", "execs",   "exits"};
+	static const char *const names[SPENT_KINDS] = {"calls", "stepped",  "returns", "loads",
+						       "ticks", "switches", "forks",   "execs",
+						       "exits", "stalls"};
 	struct tracer_spending spent[SPENT_KINDS];
 	struct running_cost cost;
 	char key[32];
