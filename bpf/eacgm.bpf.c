@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "catch.h"
+#include "disk_io.h"
 #include "graph_guard.h"
 #include "hold.h"
 #include "kernel_symbol.h"

@@ -162,6 +162,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct thread_struct thread;
 	char comm[16];
+	struct task_struct *group_leader;
 	struct mm_struct *mm;
 	unsigned long sas_ss_sp; /* sigaltstack(2) */
 	unsigned long sas_ss_size;

@@ -369,6 +369,8 @@ enum loss_cause {
 	LOSS_WAIT_STACK,       /* a wait is kept without its stack: the CPU had no time for it */
 	LOSS_WAIT_JOINED, /* a wait is put together with others of its thread: its time is kept */
 	LOSS_STALL,	  /* a stall is in no sum of its thread, or its last sums found no room */
+	LOSS_DISK_IO, /* a request to a disk is in no sum: its end was not told, or there were too
+			 many */
 	LOSS_COUNT,
 };
 #define LOSS_NAMES                                                                                 \
@@ -376,7 +378,7 @@ enum loss_cause {
 		"ring_full", "stack_full", "no_state", "no_return", "arg_fault", "arg_cut",        \
 			"string_full", "hist_full", "task_full", "late_attach",                    \
 			"return_unmatched", "late_guard", "signal_stack", "sample", "stack",       \
-			"wait_stack", "wait_joined", "stall"                                       \
+			"wait_stack", "wait_joined", "stall", "disk_io"                            \
 	}
 
 /* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */

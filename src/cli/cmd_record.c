@@ -244,7 +244,7 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 	o->owner = output_owner_from_sudo();
 	o->frequent = args_has(a, "layers");
 	o->all_entries = args_has(a, "everything");
-	o->counts_waits = o->counts_stalls = waits_from_args(a);
+	o->counts_waits = o->counts_stalls = o->disk_io = waits_from_args(a);
 	o->debuginfod = args_has(a, "debuginfod");
 	o->gpu_timeline = timeline_from_args(a);
 	o->operators = operators_from_args(a);

@@ -261,6 +261,24 @@ static const struct row_field stall_total_fields[] = {
 	FIELD(stall_total, left_out, U64, VARINT, NUMBER),
 };
 
+static const struct row_field disk_io_fields[] = {
+	FIELD(disk_io, since_ns, U64, DELTA, TIME),
+	FIELD(disk_io, until_ns, U64, DELTA, TIME),
+	FIELD(disk_io, disk, U32, VARINT, STRING),
+	FIELD(disk_io, pid, U32, DELTA, PID),
+	FIELD(disk_io, comm, U32, VARINT, STRING),
+	FIELD(disk_io, reads, U64, VARINT, NUMBER),
+	FIELD(disk_io, writes, U64, VARINT, NUMBER),
+	FIELD(disk_io, flushes, U64, VARINT, NUMBER),
+	FIELD(disk_io, read_bytes, U64, VARINT, NUMBER),
+	FIELD(disk_io, written_bytes, U64, VARINT, NUMBER),
+	FIELD(disk_io, read_ns, U64, VARINT, NUMBER),
+	FIELD(disk_io, write_ns, U64, VARINT, NUMBER),
+	FIELD(disk_io, flush_ns, U64, VARINT, NUMBER),
+	FIELD(disk_io, queued_ns, U64, VARINT, NUMBER),
+	FIELD(disk_io, longest_ns, U64, VARINT, NUMBER),
+};
+
 static const struct row_field gpu_span_fields[] = {
 	FIELD(gpu_span, start_ns, U64, DELTA, TIME),
 	FIELD(gpu_span, end_ns, U64, DELTA, TIME),
@@ -358,6 +376,7 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),
 	BULK(WAIT, wait, waits, "waits", start_ns, end_ns, BULK_ROWS),
 	BULK(STALL, stall, stalls, "stalls", start_ns, end_ns, BULK_ROWS),
+	BULK(DISK_IO, disk_io, disk_ios, "disk I/O", since_ns, until_ns, BULK_ROWS),
 	BULK(CALL, call, calls, "calls", start_ns, start_ns, 0),
 };
 

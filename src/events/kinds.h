@@ -48,7 +48,8 @@
 	X(21, SAMPLE, sample, samples)                                                             \
 	X(22, GPU_SPAN, gpu_span, gpu_spans)                                                       \
 	X(27, WAIT, wait, waits)                                                                   \
-	X(29, STALL, stall, stalls)
+	X(29, STALL, stall, stalls)                                                                \
+	X(31, DISK_IO, disk_io, disk_ios)
 
 #define ROW_TABLES(X) X(7, META, meta, metas) ROW_NUMBERED(X) ROW_LISTED(X)
 #define ROW_BULKS(X)  ROW_SERIES(X) X(13, CALL, call, calls)

@@ -1,5 +1,5 @@
-/* losses.c - the causes after which a call, a sample or a wait is in the recording all the same;
- * see wire/event.h and docs/developers/probing.md. */
+/* losses.c - the causes after which calls, samples and waits are in the recording all the same; see
+ * wire/event.h and docs/developers/probing.md. */
 #include "events/losses.h"
 
 #include <stddef.h>
@@ -8,10 +8,10 @@
 bool loss_is_kept(const char *cause)
 {
 	static const char *const kept[] = {
-		"no_return",	    "arg_fault",  "arg_cut",	"string_full",
-		"return_unmatched", "late_guard", "wait_stack", "wait_joined",
-		"name_unresolved",  "name_full",  "code_full",	"frame_full",
-		"python_line",	    "call_stack", "stack",	"sample_stack",
+		"no_return",	"arg_fault",  "arg_cut",     "string_full",	"return_unmatched",
+		"late_guard",	"wait_stack", "wait_joined", "name_unresolved", "name_full",
+		"code_full",	"frame_full", "python_line", "call_stack",	"stack",
+		"sample_stack", "stall",      "disk_io",
 	};
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 		if (!strcmp(cause, kept[i]))

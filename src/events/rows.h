@@ -246,6 +246,26 @@ struct m_stall_total {
 	uint64_t left_out;   /* that were long, and have no row */
 };
 
+/* What a process had a disk do in a while, a second mostly: requests that ended then. Of all
+ * processes of the host, for they share the disk. */
+struct m_disk_io {
+	uint64_t since_ns;
+	uint64_t until_ns;
+	uint32_t disk; /* string: "vda" */
+	uint32_t pid;  /* of a thread of the kernel its tid */
+	uint32_t comm; /* string */
+	uint64_t reads;
+	uint64_t writes;
+	uint64_t flushes; /* of the disk's own memory to what it keeps */
+	uint64_t read_bytes;
+	uint64_t written_bytes;
+	uint64_t read_ns; /* from when the disk was told until it had done it, summed up */
+	uint64_t write_ns;
+	uint64_t flush_ns;
+	uint64_t queued_ns;  /* of all: from when they were made until the disk was told */
+	uint64_t longest_ns; /* with the disk, of one */
+};
+
 enum gpu_work {
 	WORK_KERNEL,
 	WORK_COPY,

@@ -80,6 +80,8 @@ static void put_block(struct export_run *x, enum row_kind kind, enum round round
 		f->waits(x->sink, b->rows, b->len);
 	else if (kind == ROW_STALL)
 		f->stalls(x->sink, b->rows, b->len);
+	else if (kind == ROW_DISK_IO)
+		f->disk_io(x->sink, b->rows, b->len);
 	else
 		f->gpu_spans(x->sink, b->rows, b->len, x->options ? x->options->demangle : NULL);
 }
@@ -143,6 +145,8 @@ static int write_rows(struct export_run *x, struct err *e)
 		rc = put_blocks(x, ROW_WAIT, ROUND_WRITE, e);
 	if (!rc && x->format->stalls)
 		rc = put_blocks(x, ROW_STALL, ROUND_WRITE, e);
+	if (!rc && x->format->disk_io)
+		rc = put_blocks(x, ROW_DISK_IO, ROUND_WRITE, e);
 	if (!rc && x->format->gpu_spans)
 		rc = put_blocks(x, ROW_GPU_SPAN, ROUND_WRITE, e);
 	return rc;
@@ -164,6 +168,7 @@ int export_file(const struct row_source *s, const struct sink_format *format, co
 				   (format->order ? 2 : 1) +
 			   (format->waits ? blocks_of(&x, ROW_WAIT) : 0) +
 			   (format->stalls ? blocks_of(&x, ROW_STALL) : 0) +
+			   (format->disk_io ? blocks_of(&x, ROW_DISK_IO) : 0) +
 			   (format->gpu_spans ? blocks_of(&x, ROW_GPU_SPAN) : 0);
 	x.nest = format->span ? nest_new(s->tables) : NULL;
 	if (format->order)

@@ -274,6 +274,30 @@ static void jsonl_stalls(struct sink *s, const struct m_stall *rows, size_t n)
 	}
 }
 
+static void jsonl_disk_io(struct sink *s, const struct m_disk_io *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct m_disk_io *d = &rows[i];
+		json_t *o = typed("disk_io");
+		json_object_set_new(o, "disk", json_text(s->t, d->disk));
+		json_object_set_new(o, "pid", json_integer(d->pid));
+		json_object_set_new(o, "comm", json_text(s->t, d->comm));
+		json_object_set_new(o, "since_ns", json_u64(d->since_ns));
+		json_object_set_new(o, "until_ns", json_u64(d->until_ns));
+		json_object_set_new(o, "reads", json_u64(d->reads));
+		json_object_set_new(o, "writes", json_u64(d->writes));
+		json_object_set_new(o, "flushes", json_u64(d->flushes));
+		json_object_set_new(o, "read_bytes", json_u64(d->read_bytes));
+		json_object_set_new(o, "written_bytes", json_u64(d->written_bytes));
+		json_object_set_new(o, "read_ns", json_u64(d->read_ns));
+		json_object_set_new(o, "write_ns", json_u64(d->write_ns));
+		json_object_set_new(o, "flush_ns", json_u64(d->flush_ns));
+		json_object_set_new(o, "queued_ns", json_u64(d->queued_ns));
+		json_object_set_new(o, "longest_ns", json_u64(d->longest_ns));
+		line(s, o);
+	}
+}
+
 static void jsonl_tables(struct sink *s)
 {
 	json_t *o = typed("recording");
@@ -372,5 +396,6 @@ const struct sink_format sink_jsonl = {
 	.counters = jsonl_counters,
 	.waits = jsonl_waits,
 	.stalls = jsonl_stalls,
+	.disk_io = jsonl_disk_io,
 	.close = jsonl_close,
 };

@@ -57,6 +57,7 @@ struct sink_format {
 	void (*samples)(struct sink *s, const struct m_sample *rows, size_t n);
 	void (*waits)(struct sink *s, const struct m_wait *rows, size_t n);
 	void (*stalls)(struct sink *s, const struct m_stall *rows, size_t n);
+	void (*disk_io)(struct sink *s, const struct m_disk_io *rows, size_t n);
 	void (*gpu_spans)(struct sink *s, const struct m_gpu_span *rows, size_t n,
 			  demangle_fn *demangle); /* demangle may be NULL */
 	/* Before all rows, where there are any: arrows between these and calls. */

@@ -16,6 +16,7 @@
 #include "parser/parser.h"
 #include "recording/recording.h"
 #include "symbolize/proc_maps.h"
+#include "wire/disk_io.h"
 #include "wire/event.h"
 
 struct pipeline;
@@ -142,6 +143,8 @@ bool pipeline_asks_open_collectives(const struct pipeline *p);
 void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns);
 
 /* ---- from the recording thread ---- */
+/* What a process had a disk do. */
+void pipeline_disk_io(struct pipeline *p, const struct disk_io *d);
 /* One raw record as it comes from a ring; bad ones are counted, never trusted. */
 void pipeline_record(struct pipeline *p, const void *record, size_t len);
 /* All rings were emptied once: resolves and hands on what came. */

@@ -1,5 +1,5 @@
-/* stalls.c - what the programs counted of time that the kernel took from threads that had a CPU, as
- * rows. */
+/* stalls.c - what the programs counted of time that the kernel took from threads that had a CPU,
+ * and of what processes had disks do, as rows. */
 #include <string.h>
 
 #include "pipeline/pipeline_impl.h"
@@ -106,4 +106,29 @@ void stalls_add_sums(struct pipeline *p, const struct rec_stall_sums *r)
 					    .left_out = s->left_out,
 				    });
 	}
+}
+
+void pipeline_disk_io(struct pipeline *p, const struct disk_io *d)
+{
+	const struct disk_sums *s = &d->sums;
+	char comm[sizeof(s->comm) + 1] = "", disk[sizeof(s->name) + 1] = "";
+	memcpy(comm, s->comm, sizeof(s->comm));
+	memcpy(disk, s->name, sizeof(s->name));
+	emit_disk_io(p, &(struct m_disk_io){
+				.since_ns = d->since_ns,
+				.until_ns = d->until_ns,
+				.disk = rec_string_z(p->writer, disk),
+				.pid = d->of.tgid,
+				.comm = rec_string_z(p->writer, comm),
+				.reads = s->reads,
+				.writes = s->writes,
+				.flushes = s->flushes,
+				.read_bytes = s->read_bytes,
+				.written_bytes = s->written_bytes,
+				.read_ns = s->read_ns,
+				.write_ns = s->write_ns,
+				.flush_ns = s->flush_ns,
+				.queued_ns = s->queued_ns,
+				.longest_ns = s->longest[0],
+			});
 }

@@ -73,6 +73,8 @@ int sampling_start(struct tracer *t, struct err *e)
 		rc = run_iterator(t->bpf->progs.find_waits, e);
 	if (!rc)
 		rc = stalls_start(t, e);
+	if (!rc)
+		rc = disk_io_start(t, e);
 	return rc;
 }
 

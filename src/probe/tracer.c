@@ -63,6 +63,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.open_waits, t->opts.waits, 0);
 	sockets_choose(t);
 	stalls_choose(t);
+	disk_io_choose(t);
 }
 
 static void set_configuration(struct tracer *t)
@@ -325,6 +326,7 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	struct tracer *t = xcalloc(1, sizeof(*t));
 	t->opts = *opts;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	t->disk_reader = disk_reader_new();
 	ask_plan(&t->plan, opts);
 	int rc = take_readers(t, e);
 	if (!rc)
@@ -574,6 +576,7 @@ void tracer_close(struct tracer *t)
 	scans_free(t->scans, &t->files);
 	reading_free(t->reading);
 	targets_free(&t->targets);
+	disk_reader_free(t->disk_reader);
 	files_free(&t->files);
 	tracer_guard_stop(t);
 	if (t->xid_link)

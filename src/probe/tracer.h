@@ -17,6 +17,7 @@
 #include "probe/plan.h"
 #include "probe/unwinder.h"
 #include "symbolize/proc_maps.h"
+#include "wire/disk_io.h"
 #include "wire/event.h"
 
 struct parser_host;
@@ -61,6 +62,7 @@ struct tracer_options {
 	bool counts_waits;    /* how long threads wait, and why (wire/waits.h) */
 	bool counts_stalls; /* what the kernel takes of CPU time (wire/stalls.h); with counts_waits
 			     */
+	bool disk_io;	    /* what processes have disks do */
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
@@ -167,6 +169,11 @@ void tracer_learn_thresholds(struct tracer *t, double quantile);
 void tracer_losses(struct tracer *t,
 		   void (*visit)(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count),
 		   void *ctx);
+/* What each process of the host, traced or not, had disks do since this was called last
+ * (opts.disk_io). */
+void tracer_disk_io(struct tracer *t, void (*visit)(void *ctx, const struct disk_io *row),
+		    void *ctx);
+
 void tracer_histograms(struct tracer *t,
 		       void (*visit)(void *ctx, const struct hist_key *key,
 				     const struct hist_value *value),

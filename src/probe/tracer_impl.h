@@ -47,6 +47,7 @@ struct tracer {
 	struct bpf_link *xid_link;
 	struct bpf_link *socket_links[2];
 	struct heart *heart;
+	struct disk_reader *disk_reader;
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
@@ -135,6 +136,13 @@ void sockets_unwatch(struct tracer *t);
 /* stalls.c: before loading; and from here on they are seen, where the options ask for them. */
 void stalls_choose(struct tracer *t);
 int stalls_start(struct tracer *t, struct err *e);
+
+/* disk_io.c: likewise. */
+struct disk_reader;
+struct disk_reader *disk_reader_new(void);
+void disk_reader_free(struct disk_reader *d);
+void disk_io_choose(struct tracer *t);
+int disk_io_start(struct tracer *t, struct err *e);
 
 /* xid.c: the GPU driver's error messages; before loading. */
 void xid_prepare(struct tracer *t);

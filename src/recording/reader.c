@@ -178,6 +178,12 @@ static void fix_stall(struct m_stall *s)
 		s->own_ns = s->end_ns - s->start_ns;
 }
 
+static void fix_disk_io(struct m_disk_io *d)
+{
+	if (d->until_ns < d->since_ns)
+		d->until_ns = d->since_ns;
+}
+
 /* What else holds of the rows of a kind. */
 static void fix_row(enum row_kind kind, void *row)
 {
@@ -189,6 +195,8 @@ static void fix_row(enum row_kind kind, void *row)
 		fix_wait(row);
 	else if (kind == ROW_STALL)
 		fix_stall(row);
+	else if (kind == ROW_DISK_IO)
+		fix_disk_io(row);
 	else if (kind == ROW_GPU_SPAN && span->end_ns < span->start_ns)
 		span->end_ns = span->start_ns;
 }

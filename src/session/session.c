@@ -51,6 +51,7 @@ static struct tracer_options tracer_options_of(const struct session_options *o)
 		.waits = o->waits,
 		.counts_waits = o->counts_waits,
 		.counts_stalls = o->counts_stalls,
+		.disk_io = o->disk_io,
 		.sockets = o->layers & layers_with(LAYER_HAS_COLLECTIVES),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));

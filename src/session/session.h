@@ -62,6 +62,7 @@ struct session_options {
 	bool debuginfod;    /* servers may be asked for symbols */
 	bool waits;	    /* stacks where threads stop running */
 	bool counts_stalls; /* with counts_waits: what the kernel takes of threads' time on CPUs */
+	bool disk_io;	    /* what processes of the host have disks do */
 	bool counts_waits;  /* how long threads wait, and why: cheap */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;

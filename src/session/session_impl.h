@@ -50,6 +50,7 @@ struct mover {
 	bool named;	       /* this and what follows: the thread's own */
 	uint64_t stacks_taken; /* of frequent calls, as of the last flush */
 	unsigned stack_shift;
+	uint64_t disks_ns;	/* when disks were looked at last */
 	uint64_t counted_calls; /* in the kernel's histograms */
 	struct {
 		atomic_uint_fast64_t calls, samples, gpu_spans, lost;

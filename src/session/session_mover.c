@@ -16,6 +16,7 @@
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
+#define DISKS_NS	900000000UL /* at every second flush */
 #define FLUSH_NS	500000000UL /* what a crash can lose at most */
 
 static int on_record(void *ctx, void *record, size_t len)
@@ -50,6 +51,20 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 	struct session *s = ctx;
 	s->mover.counted_calls += value->count;
 	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->mover.stop));
+}
+
+static void on_disk_io(void *ctx, const struct disk_io *row)
+{
+	pipeline_disk_io(ctx, row);
+}
+
+static void look_at_disks(struct session *s, bool last)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (!last && now_ns - s->mover.disks_ns < DISKS_NS)
+		return;
+	s->mover.disks_ns = now_ns;
+	tracer_disk_io(s->tracer, on_disk_io, s->pipeline);
 }
 
 static bool keeps_histograms(const struct session *s)
@@ -103,6 +118,7 @@ static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
 	spans_losses(s);
+	look_at_disks(s, last);
 	s->mover.counted_calls = 0;
 	if (keeps_histograms(s))
 		tracer_histograms(s->tracer, on_histogram, s);
