@@ -32,6 +32,7 @@
 #define TRACK_STEPS(k)	    (8ULL << 40 | (k))
 #define TRACK_ANOMALIES(k)  (9ULL << 40 | (k))
 #define TRACK_VERDICT	    (10ULL << 40)
+#define TRACK_STALLS(index) (11ULL << 40 | (index))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS + 1)
 
 /* What has been interned already, as one bit per number. */
@@ -64,6 +65,7 @@ struct sink {
 	struct launch_probes launches;
 	struct lanes lanes;
 	struct perfetto_stacks *stacks;
+	uint8_t *with_stalls; /* by thread: its track is described */
 	struct perfetto_gpu *gpu;
 	struct perfetto_entities *entities;
 	struct work_flows *work_flows;	     /* NULL: none */
@@ -122,6 +124,7 @@ static struct sink *perfetto_open(FILE *out, const struct rec_tables *t)
 	s->out = out;
 	s->t = t;
 	s->stacks = perfetto_stacks_new(t, put_packet, s);
+	s->with_stalls = xcalloc(t->threads.len + 1, 1);
 	s->gpu = perfetto_gpu_new(t, put_packet, process_track, s);
 	s->entities = perfetto_entities_new(t, put_packet, process_track, s, TRACK_ENTITY(0),
 					    TRACK_COUNTER(0));
@@ -539,6 +542,12 @@ static void perfetto_sample_rows(struct sink *s, const struct m_sample *rows, si
 	perfetto_samples(s->stacks, rows, n, TRACK_THREAD(0), TRACK_WAIT(0));
 }
 
+static void perfetto_stall_rows(struct sink *s, const struct m_stall *rows, size_t n)
+{
+	const struct track_writer w = track_writer(s);
+	perfetto_stalls(&w, TRACK_STALLS(0), s->with_stalls, rows, n);
+}
+
 static void perfetto_work_flows(struct sink *s, struct work_flows *flows)
 {
 	s->work_flows = flows;
@@ -583,6 +592,7 @@ static void perfetto_close(struct sink *s)
 	launch_probes_free(&s->launches);
 	lanes_free(&s->lanes);
 	perfetto_stacks_free(s->stacks);
+	free(s->with_stalls);
 	perfetto_gpu_free(s->gpu);
 	perfetto_entities_free(s->entities);
 	vec_free(&s->flows);
@@ -602,6 +612,7 @@ const struct sink_format sink_perfetto = {
 	.span = perfetto_span,
 	.counters = perfetto_counter_rows,
 	.samples = perfetto_sample_rows,
+	.stalls = perfetto_stall_rows,
 	.work_flows = perfetto_work_flows,
 	.call_flows = perfetto_call_flows,
 	.gpu_spans = perfetto_gpu_rows,

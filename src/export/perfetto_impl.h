@@ -42,6 +42,11 @@ uint64_t perfetto_stack(struct perfetto_stacks *s, uint32_t stack);
 void perfetto_samples(struct perfetto_stacks *s, const struct m_sample *rows, size_t n,
 		      uint64_t thread_track, uint64_t wait_track);
 
+/* Slices on tracks below the threads', from stall_track on; described: by thread, whether its track
+ * is. */
+void perfetto_stalls(const struct track_writer *w, uint64_t stall_track, uint8_t *described,
+		     const struct m_stall *rows, size_t n);
+
 /* The track of a process, 0 where it has none; ctx is the sink. */
 typedef uint64_t perfetto_parent_fn(void *ctx, uint32_t pid);
 

@@ -241,9 +241,146 @@ static void bytes_are_added(void **state)
 	assert_int_equal(heard[heard_len - 1].nargs, 2);
 }
 
+static struct m_stall_total stall_totals[STALL_SUMS];
+static struct m_stall stall;
+static struct m_disk_io disk_io;
+static size_t stall_totals_len, stalls_len, disk_ios_len;
+
+static void on_stall_rows(void *ctx, enum row_kind kind, uint32_t number, const void *rows,
+			  size_t n)
+{
+	(void)ctx, (void)number;
+	assert_int_equal(n, 1);
+	if (kind == ROW_STALL_TOTAL && stall_totals_len < STALL_SUMS)
+		stall_totals[stall_totals_len++] = *(const struct m_stall_total *)rows;
+	if (kind == ROW_STALL && ++stalls_len)
+		stall = *(const struct m_stall *)rows;
+	if (kind == ROW_DISK_IO && ++disk_ios_len)
+		disk_io = *(const struct m_disk_io *)rows;
+}
+
+static void hear_stalls(void)
+{
+	pipeline_listen(p, &(struct event_listener){.ctx = &stall, .rows = on_stall_rows});
+	stall_totals_len = stalls_len = disk_ios_len = 0;
+}
+
+static struct rec_stall stall_of(uint8_t kind, int32_t number)
+{
+	return (struct rec_stall){.kind = REC_STALL,
+				  .stall = kind,
+				  .number = number,
+				  .tgid = 100,
+				  .tid = 101,
+				  .start_ns = 1000,
+				  .duration_ns = 60000,
+				  .own_ns = 50000,
+				  .cpu = 3,
+				  .name = "sixteen letters!",
+				  .comm = "sixteen letters?"};
+}
+
+static const char *name_of_stall(uint8_t kind, int32_t number)
+{
+	struct rec_stall r = stall_of(kind, number);
+	pipeline_record(p, &r, sizeof(r));
+	return text_of(stall.name);
+}
+
+static void stalls_become_rows(void **state)
+{
+	(void)state;
+	hear_stalls();
+	assert_string_equal(name_of_stall(STALL_SOFTIRQ, 3), "NET_RX");
+	assert_int_equal(stall.start_ns, 1000);
+	assert_int_equal(stall.end_ns, 61000);
+	assert_int_equal(stall.own_ns, 50000);
+	assert_int_equal(stall.cpu, 3);
+	assert_int_equal(stall.kind, STALL_SOFTIRQ);
+	assert_string_equal(name_of_stall(STALL_INTERRUPT, 36), "sixteen letters!");
+	assert_string_equal(name_of_stall(STALL_INTERRUPT, -0xec), "local_timer");
+	assert_string_equal(name_of_stall(STALL_INTERRUPT, -1), "");
+	assert_string_equal(name_of_stall(STALL_RECLAIM, RECLAIM_CGROUP), "cgroup");
+	assert_string_equal(name_of_stall(STALL_COMPACTION, 0), "");
+	assert_string_equal(name_of_stall(STALL_SOFTIRQ, -1), "");
+	assert_string_equal(name_of_stall(STALL_SOFTIRQ, STALL_SOFTIRQS), "");
+	assert_string_equal(name_of_stall(STALL_RECLAIM, INT32_MAX), "");
+	assert_int_equal(p->bad_records, 0);
+}
+
+static void bad_stalls_are_counted(void **state)
+{
+	(void)state;
+	hear_stalls();
+	struct rec_stall r = stall_of(STALL_KINDS, 0);
+	pipeline_record(p, &r, sizeof(r));
+	r = stall_of(STALL_SOFTIRQ, 0);
+	r.own_ns = r.duration_ns + 1;
+	pipeline_record(p, &r, sizeof(r));
+	r = stall_of(STALL_SOFTIRQ, 0);
+	r.duration_ns = UINT64_MAX;
+	pipeline_record(p, &r, sizeof(r));
+	r = stall_of(STALL_SOFTIRQ, 0);
+	pipeline_record(p, &r, sizeof(r) - 1);
+	assert_int_equal(p->bad_records, 4);
+	assert_int_equal(stalls_len, 0);
+}
+
+/* Those that are told late are old by then. */
+static void sums_of_stalls_become_totals(void **state)
+{
+	(void)state;
+	hear_stalls();
+	struct rec_stall_sums r = {
+		.kind = REC_STALL_SUMS, .tgid = 100, .tid = 101, .since_ns = 5, .until_ns = 100};
+	r.sums[3] = (struct stall_sum){
+		.stall = STALL_SOFTIRQ, .number = 3, .count = 7, .own_ns = 70, .longest_ns = 20};
+	r.sums[4] = (struct stall_sum){.stall = STALL_KINDS, .count = 1};
+	r.sums[SUM_OTHERS] = (struct stall_sum){
+		.stall = STALL_INTERRUPT, .number = STALL_OTHER_LINES, .count = 1, .left_out = 1};
+	pipeline_record(p, &r, sizeof(r));
+	assert_int_equal(p->bad_records, 1);
+	assert_int_equal(stall_totals_len, 2);
+	assert_int_equal(stall_totals[0].count, 7);
+	assert_int_equal(stall_totals[0].total_ns, 70);
+	assert_int_equal(stall_totals[0].longest_ns, 20);
+	assert_int_equal(stall_totals[0].since_ns, 5);
+	assert_int_equal(stall_totals[0].until_ns, 100);
+	assert_string_equal(text_of(stall_totals[0].name), "NET_RX");
+	assert_string_equal(text_of(stall_totals[1].name), "(others)");
+	assert_int_equal(stall_totals[1].left_out, 1);
+	r.until_ns = 99;
+	pipeline_record(p, &r, sizeof(r));
+	pipeline_record(p, &r, sizeof(r) - 1);
+	assert_int_equal(p->bad_records, 2);
+	assert_int_equal(stall_totals_len, 2);
+}
+
+static void disks_become_rows(void **state)
+{
+	(void)state;
+	hear_stalls();
+	struct disk_io d = {.of = {.disk = 254 << 20, .tgid = 4242}, .since_ns = 5, .until_ns = 9};
+	d.sums = (struct disk_sums){.writes = 3, .written_bytes = 4096, .longest = {77, 88}};
+	memset(d.sums.comm, 'c', sizeof(d.sums.comm));
+	memset(d.sums.name, 'd', sizeof(d.sums.name));
+	pipeline_disk_io(p, &d);
+	assert_int_equal(disk_ios_len, 1);
+	assert_int_equal(disk_io.pid, 4242);
+	assert_int_equal(disk_io.writes, 3);
+	assert_int_equal(disk_io.written_bytes, 4096);
+	assert_int_equal(disk_io.longest_ns, 77);
+	assert_int_equal(strlen(text_of(disk_io.comm)), sizeof(d.sums.comm));
+	assert_int_equal(strlen(text_of(disk_io.disk)), sizeof(d.sums.name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(stalls_become_rows, begin, end),
+		cmocka_unit_test_setup_teardown(bad_stalls_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(sums_of_stalls_become_totals, begin, end),
+		cmocka_unit_test_setup_teardown(disks_become_rows, begin, end),
 		cmocka_unit_test_setup_teardown(calls_become_rows, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(names_come_late, begin, end),
