@@ -149,6 +149,7 @@ static __always_inline __u32 slot_of_interrupt(const struct thread_stalls *st, _
 static __always_inline void stall_add(struct task_struct *task, struct thread_stalls *st,
 				      __u32 slot, const struct rec_stall *r)
 {
+	barrier_var(slot); /* the verifier is to see the very number that was compared */
 	if (slot >= STALL_SUMS)
 		return;
 	struct stall_sum *s = &st->sums[slot];
@@ -189,27 +190,38 @@ static __always_inline void stall_begin(struct open_stall *o, __s32 number, __u6
 	spending_end(SPENT_STALLS, began_ns);
 }
 
-static __always_inline void interrupt_end(void)
+/* Whether what ends is what began: some kernels do not tell of each beginning and end (waits.h). */
+static __always_inline bool stall_ends(struct open_stall *o, __s32 number, struct rec_stall *ret)
+{
+	__u64 start_ns = o->start_ns;
+	o->start_ns = 0;
+	if (o->tid != (__u32)bpf_get_current_pid_tgid() || o->number != number)
+		return false;
+	ret->number = number;
+	ret->start_ns = start_ns;
+	ret->duration_ns = bpf_ktime_get_ns() - start_ns;
+	ret->own_ns = less(ret->duration_ns, o->inner_ns);
+	return true;
+}
+
+static __always_inline void interrupt_end(__s32 number)
 {
 	struct cpu_stalls *c = stalls_here();
 	if (!c || !c->interrupt.start_ns)
 		return;
-	__u64 began_ns = spending_begin(SPENT_STALLS), now_ns = bpf_ktime_get_ns();
+	__u64 began_ns = spending_begin(SPENT_STALLS);
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct rec_stall r = {.stall = STALL_INTERRUPT,
-			      .number = c->interrupt.number,
-			      .start_ns = c->interrupt.start_ns,
-			      .duration_ns = now_ns - c->interrupt.start_ns};
-	r.own_ns = r.duration_ns;
+	struct rec_stall r = {.stall = STALL_INTERRUPT};
+	if (!stall_ends(&c->interrupt, number, &r))
+		return;
 	__builtin_memcpy(r.name, c->interrupt.name, sizeof(r.name));
-	c->interrupt.start_ns = 0;
-	struct thread_stalls *st = stalls_of(task, now_ns);
+	struct thread_stalls *st = stalls_of(task, r.start_ns);
 	if (c->softirq.start_ns)
 		c->softirq.inner_ns += r.own_ns;
 	else if (st && st->start_ns)
 		st->inner_ns += r.own_ns;
 	if (st)
-		stall_add(task, st, slot_of_interrupt(st, r.number), &r);
+		stall_add(task, st, slot_of_interrupt(st, number), &r);
 	spending_end(SPENT_STALLS, began_ns);
 }
 
@@ -241,9 +253,16 @@ int BPF_PROG(on_vector_begin, int vector)
 }
 
 SEC("raw_tp")
-int BPF_PROG(on_irq_end)
+int BPF_PROG(on_irq_end, int irq)
 {
-	interrupt_end();
+	interrupt_end(irq);
+	return 0;
+}
+
+SEC("raw_tp")
+int BPF_PROG(on_vector_end, int vector)
+{
+	interrupt_end(-vector);
 	return 0;
 }
 
@@ -256,27 +275,23 @@ int BPF_PROG(on_softirq_begin, unsigned int number)
 	return 0;
 }
 
+/* Where softirqs are preempted (PREEMPT_RT), it may be another's. */
 SEC("raw_tp")
-int BPF_PROG(on_softirq_end)
+int BPF_PROG(on_softirq_end, unsigned int number)
 {
 	struct cpu_stalls *c = stalls_here();
 	if (!c || !c->softirq.start_ns)
 		return 0;
-	__u64 began_ns = spending_begin(SPENT_STALLS), now_ns = bpf_ktime_get_ns();
+	__u64 began_ns = spending_begin(SPENT_STALLS);
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct rec_stall r = {.stall = STALL_SOFTIRQ,
-			      .number = c->softirq.number,
-			      .start_ns = c->softirq.start_ns,
-			      .duration_ns = now_ns - c->softirq.start_ns};
-	r.own_ns = less(r.duration_ns, c->softirq.inner_ns);
-	c->softirq.start_ns = 0;
-	if (c->softirq.tid != (__u32)task->pid || r.number < 0 || r.number >= STALL_SOFTIRQS)
-		return 0; /* where they are preempted (PREEMPT_RT), another's */
-	struct thread_stalls *st = stalls_of(task, now_ns);
+	struct rec_stall r = {.stall = STALL_SOFTIRQ};
+	if (!stall_ends(&c->softirq, (__s32)number, &r) || number >= STALL_SOFTIRQS)
+		return 0;
+	struct thread_stalls *st = stalls_of(task, r.start_ns);
 	if (st && st->start_ns)
 		st->inner_ns += r.own_ns;
 	if (st)
-		stall_add(task, st, (__u32)r.number, &r);
+		stall_add(task, st, number, &r);
 	spending_end(SPENT_STALLS, began_ns);
 	return 0;
 }

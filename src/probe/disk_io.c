@@ -1,6 +1,5 @@
 /* disk_io.c - what processes have disks do: attaches to the kernel's requests, and reads what the
  * programs have summed up. Without requests (a kernel without disks) nothing is told. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -42,25 +41,16 @@ int disk_io_start(struct tracer *t, struct err *e)
 	struct eacgm_bpf *b = t->bpf;
 	if (!t->opts.disk_io)
 		return 0;
-	const struct {
-		const char *tracepoint;
-		struct bpf_program *program;
-	} places[] = {
+	const struct place places[] = {
 		{"block_io_start", b->progs.on_request_made},
 		{"block_rq_insert", b->progs.on_request_queued},
 		{"block_rq_merge", b->progs.on_request_gone},
 		{"block_rq_issue", b->progs.on_request_issued},
 		{"block_rq_complete", b->progs.on_request_done},
 	};
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		struct bpf_link *link =
-			bpf_program__attach_raw_tracepoint(places[i].program, places[i].tracepoint);
-		if (link)
-			*vec_push(&t->clock_links) = link;
-		else if (errno != ENOENT)
-			return err_set(e, errno, "cannot follow the kernel's %s: %s",
-				       places[i].tracepoint, strerror(errno));
-	}
+	int rc = attach_places(t, places, sizeof(places) / sizeof(*places), e);
+	if (rc)
+		return rc;
 	__atomic_store_n(&b->bss->disk_since_ns, monotonic_ns(), __ATOMIC_SEQ_CST);
 	return 0;
 }

@@ -5,23 +5,28 @@
 
 #include "probe/tracer_impl.h"
 
-struct place {
-	const char *tracepoint;
-	struct bpf_program *program;
-};
+int attach_places(struct tracer *t, const struct place *places, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct bpf_link *link =
+			bpf_program__attach_raw_tracepoint(places[i].program, places[i].tracepoint);
+		if (link)
+			*vec_push(&t->clock_links) = link;
+		else if (errno != ENOENT)
+			return err_set(e, errno, "cannot follow the kernel's %s: %s",
+				       places[i].tracepoint, strerror(errno));
+	}
+	return 0;
+}
 
 void stalls_choose(struct tracer *t)
 {
 	struct bpf_program *const programs[] = {
-		t->bpf->progs.on_irq_begin,
-		t->bpf->progs.on_irq_end,
-		t->bpf->progs.on_vector_begin,
-		t->bpf->progs.on_softirq_begin,
-		t->bpf->progs.on_softirq_end,
-		t->bpf->progs.on_reclaim_begin,
-		t->bpf->progs.on_cgroup_reclaim_begin,
-		t->bpf->progs.on_compaction_begin,
-		t->bpf->progs.on_memory_end,
+		t->bpf->progs.on_irq_begin,	   t->bpf->progs.on_irq_end,
+		t->bpf->progs.on_vector_begin,	   t->bpf->progs.on_vector_end,
+		t->bpf->progs.on_softirq_begin,	   t->bpf->progs.on_softirq_end,
+		t->bpf->progs.on_reclaim_begin,	   t->bpf->progs.on_cgroup_reclaim_begin,
+		t->bpf->progs.on_compaction_begin, t->bpf->progs.on_memory_end,
 		t->bpf->progs.open_stall_sums,
 	};
 	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
@@ -35,12 +40,12 @@ int stalls_start(struct tracer *t, struct err *e)
 		return 0;
 	const struct place places[] = {
 		{"irq_handler_exit", t->bpf->progs.on_irq_end},
-		{"local_timer_exit", t->bpf->progs.on_irq_end},
-		{"irq_work_exit", t->bpf->progs.on_irq_end},
-		{"thermal_apic_exit", t->bpf->progs.on_irq_end},
-		{"call_function_single_exit", t->bpf->progs.on_irq_end},
-		{"call_function_exit", t->bpf->progs.on_irq_end},
-		{"reschedule_exit", t->bpf->progs.on_irq_end},
+		{"local_timer_exit", t->bpf->progs.on_vector_end},
+		{"irq_work_exit", t->bpf->progs.on_vector_end},
+		{"thermal_apic_exit", t->bpf->progs.on_vector_end},
+		{"call_function_single_exit", t->bpf->progs.on_vector_end},
+		{"call_function_exit", t->bpf->progs.on_vector_end},
+		{"reschedule_exit", t->bpf->progs.on_vector_end},
 		{"softirq_exit", t->bpf->progs.on_softirq_end},
 		{"mm_vmscan_direct_reclaim_end", t->bpf->progs.on_memory_end},
 		{"mm_vmscan_memcg_reclaim_end", t->bpf->progs.on_memory_end},
@@ -57,14 +62,5 @@ int stalls_start(struct tracer *t, struct err *e)
 		{"mm_vmscan_memcg_reclaim_begin", t->bpf->progs.on_cgroup_reclaim_begin},
 		{"mm_compaction_begin", t->bpf->progs.on_compaction_begin},
 	};
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		struct bpf_link *link =
-			bpf_program__attach_raw_tracepoint(places[i].program, places[i].tracepoint);
-		if (link)
-			*vec_push(&t->clock_links) = link;
-		else if (errno != ENOENT)
-			return err_set(e, errno, "cannot follow the kernel's %s: %s",
-				       places[i].tracepoint, strerror(errno));
-	}
-	return 0;
+	return attach_places(t, places, sizeof(places) / sizeof(*places), e);
 }

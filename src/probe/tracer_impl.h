@@ -133,6 +133,14 @@ int run_iterator(struct bpf_program *prog, struct err *e);
 void sockets_choose(struct tracer *t);
 void sockets_unwatch(struct tracer *t);
 
+/* stalls.c: programs at the kernel's tracepoints, until sampling_stop; those that it does not have
+ * are left out. */
+struct place {
+	const char *tracepoint;
+	struct bpf_program *program;
+};
+int attach_places(struct tracer *t, const struct place *places, size_t n, struct err *e);
+
 /* stalls.c: before loading; and from here on they are seen, where the options ask for them. */
 void stalls_choose(struct tracer *t);
 int stalls_start(struct tracer *t, struct err *e);
