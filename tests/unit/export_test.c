@@ -155,6 +155,92 @@ static void hostile_names(void **state)
 	remove_file("nasty.eacgm");
 }
 
+/* A softirq with an interrupt in it, and what no kernel tells. */
+static struct rec_reader *stalled_recording(void)
+{
+	struct rec_writer *w;
+	struct rec_reader *r;
+	struct err e;
+	char *path = in_folder("stalled.eacgm");
+	assert_int_equal(rec_writer_open(&w, path, NULL, &e), 0);
+	uint32_t packets = rec_string_z(w, "NET_RX"), nasty = rec_string_z(w, NASTY);
+	rec_put_process(w, &(struct m_process){.pid = 7, .start_ns = 1});
+	rec_add_thread(w, &(struct m_thread){.pid = 7, .tid = 8});
+	rec_put_stall(w, &(struct m_stall){.start_ns = 100,
+					   .end_ns = 300,
+					   .own_ns = 150,
+					   .number = 3,
+					   .name = packets,
+					   .cpu = 1,
+					   .kind = STALL_SOFTIRQ});
+	rec_put_stall(
+		w, &(struct m_stall){.start_ns = 200, .end_ns = 250, .own_ns = 50, .name = nasty});
+	rec_put_stall(w, &(struct m_stall){.start_ns = 900,
+					   .end_ns = 800,
+					   .own_ns = UINT64_MAX,
+					   .number = INT32_MIN,
+					   .cpu = UINT32_MAX,
+					   .kind = UINT8_MAX});
+	rec_put_stall(w, &(struct m_stall){.thread = 1}); /* which is not there */
+	rec_put_stall_total(w, &(struct m_stall_total){.kind = STALL_SOFTIRQ,
+						       .number = 3,
+						       .name = packets,
+						       .count = 5,
+						       .total_ns = 150});
+	rec_put_stall_total(w, &(struct m_stall_total){.number = STALL_OTHER_LINES, .count = 6});
+	rec_put_stall_total(w, &(struct m_stall_total){.kind = STALL_KINDS});
+	rec_put_stall_total(w, &(struct m_stall_total){.thread = 1});
+	rec_put_disk_io(w, &(struct m_disk_io){.since_ns = 900,
+					       .until_ns = 800,
+					       .disk = nasty,
+					       .pid = 9,
+					       .comm = nasty,
+					       .written_bytes = 4096,
+					       .longest_ns = UINT64_MAX});
+	assert_int_equal(rec_writer_close(w, false, &e), 0);
+	assert_int_equal(rec_open(&r, path, &e), 0);
+	free(path);
+	return r;
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+	size_t n = 0;
+	for (const char *at = text; (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+static void stalls_and_disks(void **state)
+{
+	(void)state;
+	struct rec_reader *r = stalled_recording();
+	size_t len;
+	char *text = export_text(r, "jsonl", &len);
+	assert_true(utf8_valid(text, len));
+	assert_int_equal(count_of(text, "\"type\":\"stall\""), 3);
+	assert_int_equal(count_of(text, "\"type\":\"stall_total\""), 2);
+	assert_holds(text, "\"tid\":8,\"comm\":\"\",\"kind\":\"softirq\",\"number\":3,"
+			   "\"name\":\"NET_RX\",\"start_ns\":100,\"duration_ns\":200,"
+			   "\"own_ns\":150,\"cpu\":1}");
+	assert_holds(text, "\"kind\":\"interrupt\",\"number\":-2147483648,\"name\":null,"
+			   "\"start_ns\":900,\"duration_ns\":0,\"own_ns\":0");
+	assert_holds(text, "\"kind\":\"interrupt\",\"number\":null,\"name\":null,\"since_ns\":0,"
+			   "\"until_ns\":0,\"count\":6");
+	assert_holds(text, "\"type\":\"disk_io\"");
+	assert_holds(text, "\"pid\":9,");
+	assert_holds(text, "\"since_ns\":900,\"until_ns\":900,");
+	assert_holds(text, "\"written_bytes\":4096,");
+	free(text);
+	text = export_text(r, "perfetto", &len);
+	assert_non_null(memmem(text, len, "softirq NET_RX", 14));
+	assert_non_null(memmem(text, len, "interrupt " NASTY_CLEAN, 10 + sizeof(NASTY_CLEAN) - 1));
+	assert_non_null(memmem(text, len, "taken by the kernel", 19));
+	free(text);
+	rec_close(r);
+	remove_file("stalled.eacgm");
+}
+
 static struct rec_reader *sample(void)
 {
 	struct rec_reader *r;
@@ -471,6 +557,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order_of_tracks),
 		cmocka_unit_test(hostile_names),
+		cmocka_unit_test(stalls_and_disks),
 		cmocka_unit_test(calls_without_arguments),
 		cmocka_unit_test(work_that_overlaps),
 		cmocka_unit_test(anomalies_are_marked),
