@@ -244,6 +244,7 @@ void detector_gpu_span(struct detector *d, const struct detect_names *n, const s
 void detector_wait(struct detector *d, const struct detect_names *n, const struct m_wait *w)
 {
 	windows_wait(d->windows, n, w);
+	stopped_tell(d, n, w);
 }
 
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)

@@ -56,3 +56,5 @@ struct detector {
 void detector_relearn(struct detector *d, uint64_t from_ns);
 /* collective_told.c: what waits has found is told as an anomaly; ctx is the detector. */
 void collective_tell(void *ctx, const struct collective_wait *wait);
+/* stopped_told.c: a wait that was a stop, where it was long. */
+void stopped_tell(struct detector *d, const struct detect_names *n, const struct m_wait *w);

