@@ -19,14 +19,16 @@
 #include "events/visitor.h"
 
 enum blame_kind {
-	BLAME_RUNS,	/* ran */
-	BLAME_SPREAD,	/* ran, and everything that it ran took longer alike */
-	BLAME_COLLECTS, /* ran Python's collector of garbage */
-	BLAME_SAVES,	/* wrote a checkpoint, in calls that do, on the CPU or off */
-	BLAME_FAULTS,	/* ran in the kernel, which gave it pages of memory, or took them back */
-	BLAME_RIVAL,	/* could run; another's process had its CPU */
-	BLAME_SIBLING,	/* likewise; a process of the job */
-	BLAME_NO_CPU,	/* likewise; nobody was seen to have it */
+	BLAME_RUNS,	   /* ran */
+	BLAME_SPREAD,	   /* ran, and everything that it ran took longer alike */
+	BLAME_COLLECTS,	   /* ran Python's collector of garbage */
+	BLAME_SAVES,	   /* wrote a checkpoint, in calls that do, on the CPU or off */
+	BLAME_FAULTS,	   /* ran in the kernel, which gave it pages of memory, or took them back */
+	BLAME_INTERRUPTED, /* its CPU did something for a device, or put off from one */
+	BLAME_RECLAIMS,	   /* had to find or move memory before it got any */
+	BLAME_RIVAL,	   /* could run; another's process had its CPU */
+	BLAME_SIBLING,	   /* likewise; a process of the job */
+	BLAME_NO_CPU,	   /* likewise; nobody was seen to have it */
 	BLAME_GPU_WORKS,
 	BLAME_RANKS,	/* the GPU did nothing but wait for other ranks */
 	BLAME_GPU_IDLE, /* it had nothing of the job's to do */

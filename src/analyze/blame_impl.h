@@ -23,14 +23,15 @@ struct blame_sample {
 
 struct blame_world {
 	const struct rec_tables *t;
-	VEC(struct blame_wait) waits;	   /* by thread, then start */
-	VEC(struct blame_sample) samples;  /* by thread, then time */
-	struct map64 waits_of, samples_of; /* thread -> first << 32 | number */
-	struct stretches syncs;		   /* by thread: calls that wait for the GPU, */
-	struct stretches collects, saves;  /* that collect garbage, that write a checkpoint */
-	struct stretches works, ranks;	   /* by process: kernels that work; those of collectives */
-	struct map64 job;		   /* processes that are recorded */
-	struct map64 on_gpu;		   /* processes with spans */
+	VEC(struct blame_wait) waits;	       /* by thread, then start */
+	VEC(struct blame_sample) samples;      /* by thread, then time */
+	struct map64 waits_of, samples_of;     /* thread -> first << 32 | number */
+	struct stretches syncs;		       /* by thread: calls that wait for the GPU, */
+	struct stretches collects, saves;      /* that collect garbage, that write a checkpoint */
+	struct stretches interrupts, reclaims; /* likewise: what the kernel did instead */
+	struct stretches works, ranks; /* by process: kernels that work; those of collectives */
+	struct map64 job;	       /* processes that are recorded */
+	struct map64 on_gpu;	       /* processes with spans */
 };
 
 const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t thread,

@@ -161,10 +161,24 @@ static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns,
 	walk(k, x->m->waker, from_ns, to_ns, x->via == VIA_ITSELF ? next : x->via, x->depth + 1);
 }
 
-static void wait_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+static void wait_reclaims(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	owns(k, BLAME_RECLAIMS, x->via, x->m->thread, to_ns - from_ns);
+}
+
+static void wait_no_reclaim(const struct walker *k, const void *arg, uint64_t from_ns,
+			    uint64_t to_ns)
 {
 	const struct waited *x = arg;
 	split(k, &k->w->saves, x->m->thread, from_ns, to_ns, wait_saves, wait_else, arg);
+}
+
+static void wait_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waited *x = arg;
+	split(k, &k->w->reclaims, x->m->thread, from_ns, to_ns, wait_reclaims, wait_no_reclaim,
+	      arg);
 }
 
 static void wait(const struct walker *k, const struct blame_wait *m, uint64_t from_ns,
@@ -210,16 +224,44 @@ static void ran_else(const struct walker *k, const void *arg, uint64_t from_ns, 
 	k->found->runs(k->found->ctx, x->thread, x->via, from_ns, to_ns);
 }
 
+static void ran_interrupted(const struct walker *k, const void *arg, uint64_t from_ns,
+			    uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_INTERRUPTED, x->via, x->thread, to_ns - from_ns);
+}
+
+static void ran_reclaims(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_RECLAIMS, x->via, x->thread, to_ns - from_ns);
+}
+
 static void ran_no_save(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
 	split(k, &k->w->collects, x->thread, from_ns, to_ns, ran_collects, ran_else, arg);
 }
 
-static void ran_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+static void ran_no_reclaim(const struct walker *k, const void *arg, uint64_t from_ns,
+			   uint64_t to_ns)
 {
 	const struct ran *x = arg;
 	split(k, &k->w->saves, x->thread, from_ns, to_ns, ran_saves, ran_no_save, arg);
+}
+
+static void ran_no_interrupt(const struct walker *k, const void *arg, uint64_t from_ns,
+			     uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	split(k, &k->w->reclaims, x->thread, from_ns, to_ns, ran_reclaims, ran_no_reclaim, arg);
+}
+
+static void ran_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	split(k, &k->w->interrupts, x->thread, from_ns, to_ns, ran_interrupted, ran_no_interrupt,
+	      arg);
 }
 
 static void runs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,

@@ -7,6 +7,7 @@
 
 #include "analyze/blame_impl.h"
 #include "analyze/programs.h"
+#include "wire/stalls.h"
 #include "analyze/gpu_gaps.h"
 
 /* Who waits for the interpreter's lock asks for it anew after each switch interval (5 ms unless the
@@ -293,6 +294,21 @@ static void load_calls(struct blame_world *w, const struct row_source *s)
 	free(k.codes);
 }
 
+/* ---- stalls ---- */
+
+static void add_stalls(void *ctx, const struct visited_rows *rows)
+{
+	struct blame_world *w = ctx;
+	const struct m_stall *stalls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_stall *s = &stalls[i];
+		bool interrupts = s->kind == STALL_INTERRUPT || s->kind == STALL_SOFTIRQ;
+		if (s->end_ns > s->start_ns)
+			*vec_push(interrupts ? &w->interrupts.all : &w->reclaims.all) =
+				(struct keyed_stretch){s->thread, s->start_ns, s->end_ns};
+	}
+}
+
 /* ---- the GPU ---- */
 
 static void load_gpu(struct blame_world *w, const struct timeline *t)
@@ -365,6 +381,9 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	find_holders(w, python);
 	free(python);
 	load_calls(w, s);
+	rows_read(s, ROW_STALL, add_stalls, w);
+	stretches_end(&w->interrupts);
+	stretches_end(&w->reclaims);
 	load_gpu(w, t);
 	map64_free(&l.thread_of);
 	return w;
@@ -381,6 +400,8 @@ void blame_world_free(struct blame_world *w)
 	stretches_free(&w->syncs);
 	stretches_free(&w->collects);
 	stretches_free(&w->saves);
+	stretches_free(&w->interrupts);
+	stretches_free(&w->reclaims);
 	stretches_free(&w->works);
 	stretches_free(&w->ranks);
 	map64_free(&w->job);

@@ -8,6 +8,7 @@
 #include "base/entity.h"
 #include "base/files.h"
 #include "base/human.h"
+#include "wire/stalls.h"
 
 const char *cause_id(enum cause c)
 {
@@ -130,6 +131,8 @@ static const char *kind_words(uint8_t kind)
 		[BLAME_COLLECTS] = "collected garbage",
 		[BLAME_SAVES] = "wrote a checkpoint",
 		[BLAME_FAULTS] = "got pages of memory from the kernel",
+		[BLAME_INTERRUPTED] = "was interrupted",
+		[BLAME_RECLAIMS] = "had to find free memory first",
 		[BLAME_NO_CPU] = "could run, but got no CPU",
 		[BLAME_GPU_WORKS] = "waited for the GPU, which worked",
 		[BLAME_RANKS] = "waited for the GPU, which waited for other ranks",
@@ -233,6 +236,32 @@ static void counter_words(struct cause_found *f, const struct evidence *e, unsig
 			 factor * c->usual, unit);
 }
 
+static void interrupt_words(struct cause_found *f, const struct evidence *e)
+{
+	for (size_t i = 0; i < e->stalls.len; i++) {
+		const struct stall_growth *s = &e->stalls.data[i];
+		char ns[HUMAN_BYTES], usual[HUMAN_BYTES];
+		if (s->kind <= STALL_SOFTIRQ && s->ns - s->usual_ns > 1e6)
+			add_text(f, "%s %s took %s of its threads' time, usually %s",
+				 s->kind == STALL_SOFTIRQ ? "softirq" : "interrupt",
+				 text_of(e->t, s->name), human_ns(ns, (uint64_t)s->ns),
+				 human_ns(usual, (uint64_t)s->usual_ns));
+	}
+}
+
+static void disk_words(struct cause_found *f, const struct evidence *e)
+{
+	char bytes[HUMAN_BYTES], usual[HUMAN_BYTES];
+	for (size_t i = 0; i < e->disks.len; i++) {
+		const struct disk_growth *d = &e->disks.data[i];
+		if (d->bytes - d->usual_bytes > 1e6)
+			add_text(f, "%s (%u) moved %s on %s, usually %s", text_of(e->t, d->comm),
+				 d->pid, human_bytes(bytes, (uint64_t)d->bytes),
+				 text_of(e->t, d->disk),
+				 human_bytes(usual, (uint64_t)d->usual_bytes));
+	}
+}
+
 /* What else than the blame itself speaks for it. */
 static void evidence_words(struct cause_found *f, const struct evidence *e)
 {
@@ -265,6 +294,20 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_CHECKPOINT:
 	case CAUSE_PCIE:
 		calls_words(f, e);
+		break;
+	case CAUSE_INTERRUPTS:
+		interrupt_words(f, e);
+		counter_words(f, e, ENTITY_HOST, "cpu_softirq_ratio",
+			      "the host's CPUs were in softirqs for", 100, " %");
+		break;
+	case CAUSE_DISK:
+		disk_words(f, e);
+		break;
+	case CAUSE_MEM_BANDWIDTH:
+		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
+			      " %");
+		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
+			      100, " %");
 		break;
 	case CAUSE_MEMORY_RECLAIM:
 		counter_words(f, e, ENTITY_PROCESS, "major_faults_per_s",

@@ -8,6 +8,7 @@
 
 #include "base/entity.h"
 #include "incident/cause_words.h"
+#include "wire/stalls.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
 #define GENERAL	     0.6
@@ -16,6 +17,7 @@
 #define CALLS_A_STEP 10	  /* so many more make a step launch-bound */
 #define CALLS_SHARE  0.15 /* of the excess: the calls' own time, where they are the reason */
 #define GONE_CALLS   0.2  /* of the usual number: is hardly called any more */
+#define IRQ_SHARE    0.02 /* more of the host's time in interrupts */
 #define GONE_SHARE   0.3  /* of the usual time: what was done before is not done now */
 
 static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
@@ -282,11 +284,21 @@ static double cpu_stolen(const struct evidence *e)
 	return fmin(more * e->blame.whole_ns, part_sum(e, is_spread) + part_sum(e, is_no_cpu));
 }
 
+static bool is_reclaim(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RECLAIMS;
+}
+
+static bool is_interrupted(const struct blame_owner *o)
+{
+	return o->kind == BLAME_INTERRUPTED;
+}
+
 static double memory_reclaim(const struct evidence *e)
 {
 	double paging = part_sum(e, is_paging);
 	double stalls = counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
-	return paging + (stalls > 1 ? part_sum(e, is_memory) : 0);
+	return paging + part_sum(e, is_reclaim) + (stalls > 1 ? part_sum(e, is_memory) : 0);
 }
 
 static double mem_bandwidth(const struct evidence *e)
@@ -444,11 +456,13 @@ static double stopped(const struct evidence *e)
 	return part_sum(e, is_stopped);
 }
 
+/* Those that were too short for rows make all code slower alike. */
 static double interrupts(const struct evidence *e)
 {
 	double more = counter_more(e, ENTITY_HOST, "cpu_irq_ratio") +
 		      counter_more(e, ENTITY_HOST, "cpu_softirq_ratio");
-	return more > 0.02 ? fmin(more * e->blame.whole_ns, part_sum(e, is_spread)) : 0;
+	double rows = part_sum(e, is_interrupted), spread = part_sum(e, is_spread);
+	return rows + (more > IRQ_SHARE ? fmin(more * e->blame.whole_ns, spread) : 0);
 }
 
 static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
@@ -480,32 +494,81 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 
 /* ---- who ---- */
 
+static bool names_line(enum cause c)
+{
+	static const bool those[CAUSE_COUNT] = {
+		[CAUSE_PYTHON_GIL] = true,  [CAUSE_PYTHON_GC] = true,	[CAUSE_SLOW_CODE] = true,
+		[CAUSE_DATA_LOADER] = true, [CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true,
+		[CAUSE_EXCESS_SYNC] = true,
+	};
+	return those[c];
+}
+
+static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
+{
+	bool (*is)(const struct blame_owner *o) = c == CAUSE_PYTHON_GIL	   ? is_gil
+						  : c == CAUSE_PYTHON_GC   ? is_collector
+						  : c == CAUSE_DATA_LOADER ? is_data
+						  : c == CAUSE_ALLOC_CHURN ? is_memory
+									   : is_line;
+	const struct blame_part *p = top_part(e, is);
+	if (!p || p->owner.frame == BLAME_NO_FRAME)
+		p = c == CAUSE_ALLOC_CHURN ? top_part(e, is_line) : NULL;
+	if (!p || p->owner.frame == BLAME_NO_FRAME)
+		return;
+	ret->kind = CULPRIT_LINE;
+	ret->frame = p->owner.frame;
+}
+
+static void by_interrupt(struct culprit *ret, const struct evidence *e)
+{
+	double most = 0;
+	for (size_t i = 0; i < e->stalls.len; i++) {
+		const struct stall_growth *s = &e->stalls.data[i];
+		if (s->kind > STALL_SOFTIRQ || s->ns - s->usual_ns <= most)
+			continue;
+		most = s->ns - s->usual_ns;
+		ret->kind = CULPRIT_INTERRUPT;
+		ret->device = s->name;
+	}
+}
+
+/* Who had a disk do most beyond usual; of the job itself the disk alone is named. */
+static void by_disk(struct culprit *ret, const struct evidence *e)
+{
+	double most = 0;
+	for (size_t i = 0; i < e->disks.len; i++) {
+		const struct disk_growth *d = &e->disks.data[i];
+		if (d->bytes - d->usual_bytes <= most)
+			continue;
+		most = d->bytes - d->usual_bytes;
+		ret->kind = CULPRIT_DISK;
+		ret->device = d->disk;
+		ret->pid = d->pid != e->pid ? d->pid : 0;
+		ret->name = d->comm;
+	}
+}
+
 static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 {
-	bool (*is)(const struct blame_owner *o) = c == CAUSE_CPU_CONTENTION ? is_rival
-						  : c == CAUSE_PYTHON_GIL   ? is_gil
-						  : c == CAUSE_PYTHON_GC    ? is_collector
-						  : c == CAUSE_DATA_LOADER  ? is_data
-						  : c == CAUSE_ALLOC_CHURN  ? is_memory
-									    : is_line;
-	const struct blame_part *p = top_part(e, is);
+	const struct blame_part *p = top_part(e, is_rival);
+	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
 	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX};
 	if (c == CAUSE_CPU_THROTTLE) {
-		const struct counter_change *told =
-			evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
 		ret->kind = CULPRIT_CGROUP;
-		ret->metric = told ? told->metric : UINT32_MAX;
+		ret->metric = quota ? quota->metric : UINT32_MAX;
 	} else if (c == CAUSE_CPU_STOLEN) {
 		ret->kind = CULPRIT_HOST;
 	} else if (c == CAUSE_CPU_CONTENTION && p) {
-		*ret = (struct culprit){CULPRIT_PROCESS, p->owner.pid, p->owner.name,
-					BLAME_NO_FRAME, UINT32_MAX};
-	} else if (p && p->owner.frame != BLAME_NO_FRAME &&
-		   (c == CAUSE_PYTHON_GIL || c == CAUSE_PYTHON_GC || c == CAUSE_SLOW_CODE ||
-		    c == CAUSE_DATA_LOADER || c == CAUSE_ALLOC_CHURN || c == CAUSE_LAUNCH_BOUND ||
-		    c == CAUSE_EXCESS_SYNC)) {
-		ret->kind = CULPRIT_LINE;
-		ret->frame = p->owner.frame;
+		ret->kind = CULPRIT_PROCESS;
+		ret->pid = p->owner.pid;
+		ret->name = p->owner.name;
+	} else if (c == CAUSE_INTERRUPTS) {
+		by_interrupt(ret, e);
+	} else if (c == CAUSE_DISK) {
+		by_disk(ret, e);
+	} else if (names_line(c)) {
+		by_line(ret, c, e);
 	}
 }
 

@@ -54,7 +54,9 @@ enum culprit_kind {
 	CULPRIT_CGROUP,	 /* its limit */
 	CULPRIT_LINE,	 /* of Python, or a function */
 	CULPRIT_GPU,
-	CULPRIT_HOST, /* of other virtual machines */
+	CULPRIT_HOST,	   /* of other virtual machines */
+	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name */
+	CULPRIT_DISK,	   /* by its name; pid, if it is another's process that uses it most */
 };
 
 struct culprit {
@@ -63,6 +65,7 @@ struct culprit {
 	uint32_t name;	 /* string: of a process */
 	uint32_t frame;	 /* or BLAME_NO_FRAME */
 	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */
+	uint32_t device; /* string: of an interrupt or a disk */
 };
 
 #define CAUSE_TEXTS 4

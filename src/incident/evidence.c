@@ -24,6 +24,8 @@ struct sums {
 	struct call_sum *calls;	   /* by probe */
 	struct call_sum *counters; /* by metric: values, and their sum */
 	struct call_sum kernels;
+	VEC(struct stall_growth) stalls; /* ns alone */
+	VEC(struct disk_growth) disks;	 /* bytes alone */
 	double length_ns;
 };
 
@@ -150,7 +152,83 @@ static void add_kernels(struct gathering *g, const struct timeline *t)
 	}
 }
 
+static struct stall_growth *stall_of(struct sums *s, uint8_t kind, uint32_t name)
+{
+	for (size_t i = 0; i < s->stalls.len; i++)
+		if (s->stalls.data[i].kind == kind && s->stalls.data[i].name == name)
+			return &s->stalls.data[i];
+	struct stall_growth *ret = vec_push(&s->stalls);
+	*ret = (struct stall_growth){.kind = kind, .name = name};
+	return ret;
+}
+
+static void add_stalls(void *ctx, const struct visited_rows *rows)
+{
+	struct gathering *g = ctx;
+	const struct m_stall *stalls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_stall *r = &stalls[i];
+		uint32_t pid = g->t->threads.data[r->thread].pid;
+		for (size_t k = 0; k < g->tracks.len; k++) {
+			struct sums *s = g->tracks.data[k].pid == pid
+						 ? sums_at(g, &g->tracks.data[k], r->start_ns)
+						 : NULL;
+			if (s)
+				stall_of(s, r->kind, r->name)->ns += (double)r->own_ns;
+		}
+	}
+}
+
+static struct disk_growth *disk_of(struct sums *s, const struct m_disk_io *r)
+{
+	for (size_t i = 0; i < s->disks.len; i++)
+		if (s->disks.data[i].disk == r->disk && s->disks.data[i].pid == r->pid)
+			return &s->disks.data[i];
+	struct disk_growth *ret = vec_push(&s->disks);
+	*ret = (struct disk_growth){.disk = r->disk, .pid = r->pid, .comm = r->comm};
+	return ret;
+}
+
+/* Sums of a second each, that lie where their middle does. */
+static void add_disks(void *ctx, const struct visited_rows *rows)
+{
+	struct gathering *g = ctx;
+	const struct m_disk_io *ios = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_disk_io *r = &ios[i];
+		uint64_t middle = r->since_ns + (r->until_ns - r->since_ns) / 2;
+		for (size_t k = 0; k < g->tracks.len; k++) {
+			struct sums *s = sums_at(g, &g->tracks.data[k], middle);
+			if (s)
+				disk_of(s, r)->bytes +=
+					(double)r->read_bytes + (double)r->written_bytes;
+		}
+	}
+}
+
 /* ---- answers ---- */
+
+/* The host's part; usual sums have what there is of the same. */
+static void answer_host(struct evidence *ret, const struct sums *slow, const struct sums *usual,
+			double scale)
+{
+	for (size_t i = 0; i < slow->stalls.len; i++) {
+		struct stall_growth at = slow->stalls.data[i];
+		for (size_t k = 0; k < usual->stalls.len; k++)
+			if (usual->stalls.data[k].kind == at.kind &&
+			    usual->stalls.data[k].name == at.name)
+				at.usual_ns = scale * usual->stalls.data[k].ns;
+		*vec_push(&ret->stalls) = at;
+	}
+	for (size_t i = 0; i < slow->disks.len; i++) {
+		struct disk_growth at = slow->disks.data[i];
+		for (size_t k = 0; k < usual->disks.len; k++)
+			if (usual->disks.data[k].disk == at.disk &&
+			    usual->disks.data[k].pid == at.pid)
+				at.usual_bytes = scale * usual->disks.data[k].bytes;
+		*vec_push(&ret->disks) = at;
+	}
+}
 
 static void answer(struct evidence *ret, const struct gathering *g, const struct sums *slow,
 		   const struct sums *usual)
@@ -171,6 +249,7 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 						.mean = is->n > 0 ? is->ns / is->n : NAN,
 						.usual = was->n > 0 ? was->ns / was->n : NAN};
 	}
+	answer_host(ret, slow, usual, scale);
 	ret->kernels_n = slow->kernels.n;
 	ret->kernels_ns = slow->kernels.ns;
 	ret->usual_kernels_n = scale * usual->kernels.n;
@@ -196,6 +275,8 @@ static void forget(struct gathering *g)
 	for (size_t i = 0; i < g->sums.len; i++) {
 		free(g->sums.data[i].calls);
 		free(g->sums.data[i].counters);
+		vec_free(&g->sums.data[i].stalls);
+		vec_free(&g->sums.data[i].disks);
 	}
 	vec_free(&g->tracks);
 	vec_free(&g->sums);
@@ -218,6 +299,8 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		      sizeof(struct place), by_start);
 	rows_read(s, ROW_CALL, add_calls, &g);
 	rows_read(s, ROW_COUNTER, add_counters, &g);
+	rows_read(s, ROW_STALL, add_stalls, &g);
+	rows_read(s, ROW_DISK_IO, add_disks, &g);
 	add_kernels(&g, t);
 	for (size_t i = 0; i < n; i++) {
 		const struct evidence_question *q = &questions[i];
@@ -236,6 +319,8 @@ void evidence_free(struct evidence *e)
 	blame_free(&e->blame);
 	vec_free(&e->calls);
 	vec_free(&e->counters);
+	vec_free(&e->stalls);
+	vec_free(&e->disks);
 }
 
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,

@@ -19,6 +19,20 @@ struct counter_change {
 	double mean, usual;
 };
 
+/* What interrupted the process's threads: long ones alone. */
+struct stall_growth {
+	uint8_t kind;  /* enum stall_kind */
+	uint32_t name; /* string: "NET_RX", "nvme0q1" */
+	double ns, usual_ns;
+};
+
+/* What a process had a disk do. */
+struct disk_growth {
+	uint32_t disk, comm; /* strings */
+	uint32_t pid;
+	double bytes, usual_bytes;
+};
+
 struct evidence {
 	const struct rec_tables *t;
 	uint32_t pid, thread; /* the victim: whose stretches these are */
@@ -28,6 +42,8 @@ struct evidence {
 	struct blame blame;
 	VEC(struct call_growth) calls;
 	VEC(struct counter_change) counters;
+	VEC(struct stall_growth) stalls;
+	VEC(struct disk_growth) disks;
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
 };

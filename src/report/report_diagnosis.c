@@ -53,6 +53,14 @@ static void culprit_words(struct buf *b, const struct report_diagnosis *r, const
 			buf_printf(b, ": cgroup %s",
 				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
 		break;
+	case CULPRIT_INTERRUPT:
+		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
+		break;
+	case CULPRIT_DISK:
+		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
+		if (c->pid)
+			buf_printf(b, ", used by %s (%u)", name, c->pid);
+		break;
 	default:
 		break;
 	}

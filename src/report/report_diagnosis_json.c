@@ -52,7 +52,8 @@ static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 
 static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
-	static const char *const kinds[] = {"none", "process", "cgroup", "line", "gpu", "host"};
+	static const char *const kinds[] = {"none", "process", "cgroup",    "line",
+					    "gpu",  "host",    "interrupt", "disk"};
 	json_t *o = json_object();
 	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
 	bool cgroup = c->kind == CULPRIT_CGROUP && m;
@@ -64,7 +65,9 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 	json_object_set_new(o, "cgroup",
 			    cgroup ? report_text_json(strtab_get(&t->strings, m->label, NULL))
 				   : json_null());
-	json_object_set_new(o, "device", json_null());
+	json_object_set_new(o, "device",
+			    c->device ? report_text_json(strtab_get(&t->strings, c->device, NULL))
+				      : json_null());
 	json_object_set_new(o, "rank", json_null());
 	json_object_set_new(o, "gpu",
 			    c->kind == CULPRIT_GPU && m ? json_integer(m->gpu) : json_null());
