@@ -397,8 +397,10 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 		(r)->state.known = (1u << UNWIND_REGISTERS) - 1;                                   \
 	} while (0)
 
-/* The user's registers as the kernel saved them when the current task entered it. */
-static __always_inline bool take_entry_registers(struct rec_stack *r, struct task_struct *task)
+/* The user's registers as the kernel saved them when the current task entered it. They have the
+ * stack of a function of its own: before Linux 6.13 the stacks of all functions that call each
+ * other have 512 bytes in sum, and those of a walk come near it. */
+static __noinline bool take_entry_registers(struct rec_stack *r, struct task_struct *task)
 {
 	struct pt_regs regs;
 	void *saved = (void *)bpf_task_pt_regs(task);
