@@ -194,8 +194,8 @@ static int load(struct tracer *t, struct err *e)
 	if (rc)
 		return rc;
 	rc = try_load(t, true, true, true);
-	if (rc && rc != -EPERM && rc != -EACCES)
-		rc = try_load(t, true, false, true); /* before Linux 6.7 */
+	if (rc && rc != -EPERM) /* before Linux 6.7; the verifier's refusal is EACCES */
+		rc = try_load(t, true, false, true);
 	if (!rc)
 		return 0;
 	if (try_load(t, false, false, true)) {
