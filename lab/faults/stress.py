@@ -246,7 +246,8 @@ def flood(args):
 
 
 def stop(args):
-    """The processes `pids` stand still for a share of the time."""
+    """The processes `pids` stand still for a share of the time: what they stood longer, since this
+    one waited for its core, they stand less the next time."""
     def signal_all(what):
         for pid in args.pids:
             try:
@@ -255,13 +256,18 @@ def stop(args):
                 pass
 
     def run():
+        os.nice(-10)
         begun()
+        start, stood = time.monotonic(), 0.0
         while goes_on():
             began = time.monotonic()
-            signal_all(signal.SIGSTOP)
-            time.sleep(STOP_PERIOD_S * args.duty)
-            signal_all(signal.SIGCONT)
-            time.sleep(max(0, began + STOP_PERIOD_S - time.monotonic()))
+            owed = args.duty * (began + STOP_PERIOD_S - start) - stood
+            if owed > 0:
+                signal_all(signal.SIGSTOP)
+                time.sleep(owed)
+                signal_all(signal.SIGCONT)
+                stood += time.monotonic() - began
+            time.sleep(max(0.01, began + STOP_PERIOD_S - time.monotonic()))
     return run
 
 
