@@ -14,6 +14,7 @@
 
 #include "analyze/blame.h"
 #include "recording/recording.h"
+#include "wire/stalls.h"
 
 #define MS    1000000ULL
 #define JOB   7
@@ -73,6 +74,14 @@ static void ready(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t ri
 					 .rival = rival ? (uint32_t)rec_string_z(w, "hog") : 0,
 					 .syscall = -1,
 					 .reason = WAIT_PREEMPTED});
+}
+
+static void stall(uint8_t kind, uint64_t from_ms, uint64_t to_ms)
+{
+	rec_put_stall(w, &(struct m_stall){.start_ns = from_ms * MS,
+					   .end_ns = to_ms * MS,
+					   .own_ns = (to_ms - from_ms) * MS,
+					   .kind = kind});
 }
 
 static uint32_t line(const char *function, uint32_t number)
@@ -233,6 +242,23 @@ static void who_held_the_lock(void **state)
 	done(&b);
 }
 
+/* What the kernel did while the thread had its CPU, or slept for it. */
+static void what_the_kernel_took(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 400, line("forward", 10));
+	stall(STALL_SOFTIRQ, 300, 330);
+	stall(STALL_INTERRUPT, 320, 340); /* within the softirq, in part */
+	stall(STALL_RECLAIM, 350, 400);
+	wait(0, WAIT_PAGE_FAULT, 360, 370, 0);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_INTERRUPTED, VIA_ITSELF)->ns, 40, 0.01);
+	is_about(part(&b, BLAME_RECLAIMS, VIA_ITSELF)->ns, 50, 0.01);
+	done(&b);
+}
+
 /* What shrank was waited for anyway: the parts are smaller, and add up. */
 static void what_was_absorbed(void **state)
 {
@@ -307,15 +333,11 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
-		T(who_had_the_cpu),
-		T(the_line_that_ran_longer),
-		T(all_lines_alike_are_none),
-		T(along_what_was_waited_for),
-		T(who_held_the_lock),
-		T(what_was_absorbed),
-		T(circles_end),
-		T(steps_add_up_one_by_one),
-		T(without_samples_running_is_unexplained),
+		T(who_had_the_cpu),	     T(the_line_that_ran_longer),
+		T(all_lines_alike_are_none), T(along_what_was_waited_for),
+		T(who_held_the_lock),	     T(what_was_absorbed),
+		T(what_the_kernel_took),     T(circles_end),
+		T(steps_add_up_one_by_one),  T(without_samples_running_is_unexplained),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

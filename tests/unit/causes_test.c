@@ -14,6 +14,7 @@
 #include "base/entity.h"
 #include "events/tables.h"
 #include "incident/diagnosis_impl.h"
+#include "wire/stalls.h"
 
 #define MS 1e6
 enum { MM, ADD, ITEM, MALLOC, PROBES };
@@ -196,6 +197,26 @@ static void the_gpu_and_who_else_is_on_it(void **state)
 	is(CAUSE_GPU_CLOCK);
 }
 
+static void devices_are_named(void **state)
+{
+	(void)state;
+	uint32_t rx = strtab_add_z(&tables.strings, "NET_RX");
+	uint32_t vda = strtab_add_z(&tables.strings, "vda");
+	part(BLAME_INTERRUPTED, VIA_ITSELF, 300, 0);
+	*vec_push(&e.stalls) = (struct stall_growth){STALL_RECLAIM, 0, 900 * MS, 0};
+	*vec_push(&e.stalls) = (struct stall_growth){STALL_SOFTIRQ, rx, 300 * MS, 1 * MS};
+	struct cause_found f = is(CAUSE_INTERRUPTS);
+	assert_int_equal(f.culprit.kind, CULPRIT_INTERRUPT);
+	assert_int_equal(f.culprit.device, rx);
+	part(BLAME_DISK, VIA_ITSELF, 900, 0);
+	*vec_push(&e.disks) = (struct disk_growth){vda, 0, 7, 1e6, 1e6};
+	*vec_push(&e.disks) = (struct disk_growth){vda, 0, 4242, 9e8, 0};
+	f = is(CAUSE_DISK);
+	assert_int_equal(f.culprit.kind, CULPRIT_DISK);
+	assert_int_equal(f.culprit.pid, 4242);
+	assert_int_equal(f.culprit.device, vda);
+}
+
 static void nothing_that_is_known(void **state)
 {
 	(void)state;
@@ -292,6 +313,7 @@ int main(void)
 		T(operations_or_reads),
 		T(data_checkpoints_collections),
 		T(the_gpu_and_who_else_is_on_it),
+		T(devices_are_named),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),
 		T(an_incident_is_cut_where_its_cause_changes),
