@@ -151,6 +151,7 @@ def print_all(s):
     print("blame: %d slow steps; adds up %s; explained %s; off the injected share by %s" % (
         b["slow_steps"], percent(b["adds_up"]), percent(b["explained"]),
         number(b["excess_off_injected_median"])))
+    print("of the missed, in %d an incident stood from before" % s["missed_where_one_stood"])
     print("told after %s s (p95 %s); %s incidents an episode; %d late, %d false (%s an hour)" % (
         number(s["delay_s"]["median"]), number(s["delay_s"]["p95"]),
         number(s["incidents_an_episode"]), s["late"], s["false"],

@@ -84,6 +84,12 @@ def is_slow_there(run, incident):
                for r in rows_of(run, "slow"))
 
 
+def stood_over(run, e):
+    """Whether an incident of before went on in it."""
+    return any(i["onset_ns"] < e["onset_ns"] - GRACE_NS and i["end_ns"] > e["onset_ns"]
+               for i in run.said["incidents"])
+
+
 class Matched:
     """The incidents of a run, sorted out."""
 
@@ -333,7 +339,7 @@ def score(runs):
         matched = Matched(run)
         late += len(matched.late)
         strays += [(run, i) for i in matched.stray]
-        rows += [dict(verdict(e, matched.of[e["id"]]), run=run.name)
+        rows += [dict(verdict(e, matched.of[e["id"]]), run=run.name, stood=stood_over(run, e))
                  for e in rows_of(run, "episode")]
     effective = [r for r in rows if r["effective"]]
     without = [r for r in rows if not r["effective"]]
@@ -351,6 +357,7 @@ def score(runs):
                     "p95": _number(ms.quantile(delays, 0.95))},
         "onset_off_s": {"median": _number(ms.quantile(off, 0.5)),
                         "p95": _number(ms.quantile(off, 0.95))},
+        "missed_where_one_stood": sum(r["stood"] for r in effective if r["answer"] == MISSED),
         "late": late, "false": false, "clean_s": round(clean_s, 1),
         "false_an_hour": [_number(ms.ratio(3600 * false, clean_s)),
                           *(_number(x) for x in ms.poisson_interval(false, clean_s / 3600))],

@@ -64,9 +64,11 @@ def one_that_stood_from_before_is_no_answer():
     s = scored([episode(1, "cpu_contention", 10, 17)], [incident("cpu_contention", 8, 11)])
     assert s["rows"][0]["answer"] == score.MISSED and s["false"] == 1
     assert s["causes"]["matrix"][score.NO_FAULT] == {"cpu_contention": 1}
+    assert s["missed_where_one_stood"] == 1
     near_onset = scored([episode(1, "cpu_contention", 10, 17)],
                         [incident("cpu_contention", 9, 11)])  # a window before
     assert near_onset["rows"][0]["right"] and near_onset["false"] == 0
+    assert near_onset["missed_where_one_stood"] == 0
 
 
 @test
