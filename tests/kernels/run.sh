@@ -11,7 +11,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${1:-$root/build}" 2>/dev/null && pwd || echo "${1:-$root/build}")
 [ $# -gt 0 ] && shift
-tests=${*:-counts processes leave failures harm python}
+tests=${*:-counts processes leave failures harm python stalls}
 limit_s=${EACGM_KERNELS_LIMIT_S:-1500}
 slow=6 # emulated: the time limits of the tests are stretched by this
 
