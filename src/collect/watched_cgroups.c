@@ -6,18 +6,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOKS_MOST 32 /* processes at a time */
-#define TEXT_MOST  8192
+#define LOOKS_MOST  32 /* at new processes, at a time */
+#define LOOKS_AGAIN 2  /* at others: a look costs as much as a counter */
+#define TEXT_MOST   8192
 
 void watched_cgroups_add(struct watched_cgroups *w, pid_t pid)
 {
 	vec_push(&w->members)->pid = pid;
-	w->next = w->members.len - 1; /* the newest first */
+	w->unlooked++;
 }
 
 static void drop(struct watched_cgroups *w, size_t i)
 {
 	w->texts += w->members.data[i].text != NULL;
+	w->unlooked -= !w->members.data[i].looked;
 	free(w->members.data[i].text);
 	w->members.data[i] = w->members.data[--w->members.len];
 }
@@ -32,6 +34,8 @@ void watched_cgroups_del(struct watched_cgroups *w, pid_t pid)
 static bool look(struct watched_cgroups *w, struct watched_member *m)
 {
 	char path[PATH_MAX], text[TEXT_MOST];
+	w->unlooked -= !m->looked;
+	m->looked = true;
 	snprintf(path, sizeof(path), "%s/%d/cgroup", w->proc_root, m->pid);
 	FILE *f = fopen(path, "re");
 	size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
@@ -47,10 +51,16 @@ static bool look(struct watched_cgroups *w, struct watched_member *m)
 
 bool watched_cgroups_update(struct watched_cgroups *w)
 {
-	for (size_t n = 0; n < LOOKS_MOST && n < w->members.len; n++) {
-		w->next = w->next < w->members.len ? w->next : w->members.len - 1;
+	size_t again = w->members.len < LOOKS_AGAIN ? w->members.len : LOOKS_AGAIN;
+	for (size_t i = w->members.len, n = 0; i-- > 0 && w->unlooked && n < LOOKS_MOST;) {
+		if (w->members.data[i].looked)
+			continue;
+		w->texts += look(w, &w->members.data[i]);
+		n++;
+	}
+	for (size_t n = 0; n < again; n++) {
+		w->next = w->next + 1 < w->members.len ? w->next + 1 : 0;
 		w->texts += look(w, &w->members.data[w->next]);
-		w->next = w->next ? w->next - 1 : w->members.len - 1;
 	}
 	bool changed = w->texts != w->texts_at;
 	w->texts_at = w->texts;

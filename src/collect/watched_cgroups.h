@@ -13,9 +13,11 @@ struct watched_cgroups {
 	const char *proc_root;
 	VEC(struct watched_member {
 		pid_t pid;
-		char *text; /* of its /proc/PID/cgroup; NULL: not read yet */
+		char *text;  /* of its /proc/PID/cgroup; NULL: it could not be read yet */
+		bool looked; /* it was tried */
 	})
 	members;
+	size_t unlooked;   /* members that were not tried */
 	size_t next;	   /* to be read again */
 	uint64_t texts;	   /* so many times the texts have changed */
 	uint64_t texts_at; /* as of the last update */
@@ -23,7 +25,8 @@ struct watched_cgroups {
 
 void watched_cgroups_add(struct watched_cgroups *w, pid_t pid);
 void watched_cgroups_del(struct watched_cgroups *w, pid_t pid);
-/* Looks where some of the processes are, all of them in turn. True: the places have changed. */
+/* Looks where new processes are, and where a few others are by now, all of them in turn. True: the
+ * places have changed. */
 bool watched_cgroups_update(struct watched_cgroups *w);
 /* Of each place one text, as /proc/PID/cgroup has it; how many. They last until the next update. */
 size_t watched_cgroups_texts(const struct watched_cgroups *w, const char **ret, size_t most);
