@@ -309,6 +309,18 @@ static void add_stalls(void *ctx, const struct visited_rows *rows)
 	}
 }
 
+/* The clock that takes samples is an interrupt itself, and may lie in others: what such a sample is
+ * of was running before. */
+static void move_samples(struct blame_world *w)
+{
+	for (size_t i = 0; i < w->samples.len; i++) {
+		struct blame_sample *s = &w->samples.data[i];
+		uint64_t begin_ns = stretches_begin(&w->interrupts, s->thread, s->time_ns);
+		if (begin_ns)
+			s->time_ns = begin_ns - 1;
+	}
+}
+
 /* ---- the GPU ---- */
 
 static void load_gpu(struct blame_world *w, const struct timeline *t)
@@ -383,6 +395,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	load_calls(w, s);
 	rows_read(s, ROW_STALL, add_stalls, w);
 	stretches_end(&w->interrupts);
+	move_samples(w);
 	stretches_end(&w->reclaims);
 	load_gpu(w, t);
 	map64_free(&l.thread_of);

@@ -75,6 +75,12 @@ uint64_t stretches_within(const struct stretches *of, uint32_t key, uint64_t fro
 	return ns;
 }
 
+uint64_t stretches_begin(const struct stretches *of, uint32_t key, uint64_t ns)
+{
+	const struct keyed_stretch *end, *s = stretches_from(of, key, ns, &end);
+	return s < end && s->start_ns <= ns ? s->start_ns : 0;
+}
+
 void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches *of, uint32_t key,
 		   uint64_t from_ns, uint64_t to_ns)
 {

@@ -27,6 +27,9 @@ void stretches_free(struct stretches *s);
 uint64_t stretches_within(const struct stretches *s, uint32_t key, uint64_t from_ns,
 			  uint64_t to_ns);
 
+/* Where the stretch of a key begins that a time lies in; 0: in none. */
+uint64_t stretches_begin(const struct stretches *s, uint32_t key, uint64_t ns);
+
 /* Puts what of a time lies in the stretches of one key under another key into *to. */
 void stretches_cut(struct stretches *to, uint32_t to_key, const struct stretches *of, uint32_t key,
 		   uint64_t from_ns, uint64_t to_ns);

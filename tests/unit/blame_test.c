@@ -259,6 +259,26 @@ static void what_the_kernel_took(void **state)
 	done(&b);
 }
 
+/* Samples are taken in interrupts, whose time is not their line's. */
+static void samples_in_interrupts_count(void **state)
+{
+	(void)state;
+	create();
+	uint32_t forward = line("forward", 10), churn = line("churn", 20);
+	samples(0, 0, 100, forward);
+	samples(0, 200, 300, forward);
+	for (uint64_t at = 301; at < 400; at += 2) {
+		samples(0, at, at + 1, churn);
+		stall(STALL_INTERRUPT, at, at + 1);
+	}
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_ITSELF);
+	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 20);
+	is_about(p->ns, 50, 1);
+	is_about(part(&b, BLAME_INTERRUPTED, VIA_ITSELF)->ns, 50, 1);
+	done(&b);
+}
+
 /* What shrank was waited for anyway: the parts are smaller, and add up. */
 static void what_was_absorbed(void **state)
 {
@@ -333,11 +353,17 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
-		T(who_had_the_cpu),	     T(the_line_that_ran_longer),
-		T(all_lines_alike_are_none), T(along_what_was_waited_for),
-		T(who_held_the_lock),	     T(what_was_absorbed),
-		T(what_the_kernel_took),     T(circles_end),
-		T(steps_add_up_one_by_one),  T(without_samples_running_is_unexplained),
+		T(who_had_the_cpu),
+		T(the_line_that_ran_longer),
+		T(all_lines_alike_are_none),
+		T(along_what_was_waited_for),
+		T(who_held_the_lock),
+		T(what_was_absorbed),
+		T(what_the_kernel_took),
+		T(samples_in_interrupts_count),
+		T(circles_end),
+		T(steps_add_up_one_by_one),
+		T(without_samples_running_is_unexplained),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
