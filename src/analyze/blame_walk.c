@@ -154,8 +154,12 @@ static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns,
 	const struct waited *x = arg;
 	enum blame_via next = via_of(k->w, x->m);
 	if (next == VIA_ITSELF || x->depth + 1 >= WALK_DEEPEST) {
-		uint8_t kind = x->m->writes ? BLAME_WRITE : (uint8_t)kind_of_reason(x->m->reason);
-		owns(k, kind, x->via, x->m->thread, to_ns - from_ns);
+		const struct blame_owner o = {
+			.kind = x->m->writes ? BLAME_WRITE : (uint8_t)kind_of_reason(x->m->reason),
+			.via = (uint8_t)x->via,
+			.thread = x->m->thread,
+			.frame = x->m->frame};
+		k->found->owns(k->found->ctx, &o, to_ns - from_ns);
 		return;
 	}
 	walk(k, x->m->waker, from_ns, to_ns, x->via == VIA_ITSELF ? next : x->via, x->depth + 1);

@@ -16,9 +16,19 @@
 #define SLICE_APART_NS 300000
 #define GIL_WAIT_NS    12000000
 
+/* A stack of a wait is taken as it ends. */
+#define STACK_NEAR_NS 100000
+
+/* Of a wait: its end, and where. */
+struct waited_in {
+	uint64_t time_ns;
+	uint32_t thread, frame;
+};
+
 struct loading {
 	struct blame_world *w;
-	struct map64 thread_of; /* tid -> thread */
+	VEC(struct waited_in) places; /* by thread, then time */
+	struct map64 thread_of;	      /* tid -> thread */
 };
 
 /* ---- waits ---- */
@@ -220,10 +230,14 @@ static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 
 static void add_samples(void *ctx, const struct visited_rows *rows)
 {
-	const struct loading *l = ctx;
+	struct loading *l = ctx;
 	const struct m_sample *samples = rows->rows;
 	for (size_t i = 0; i < rows->len; i++)
-		if (samples[i].kind == SAMPLE_CPU)
+		if (samples[i].kind == SAMPLE_OFFCPU)
+			*vec_push(&l->places) =
+				(struct waited_in){samples[i].time_ns, samples[i].thread,
+						   frame_of_stack(l->w->t, samples[i].stack)};
+		else if (samples[i].kind == SAMPLE_CPU)
 			*vec_push(&l->w->samples) = (struct blame_sample){
 				.time_ns = samples[i].time_ns,
 				.weight_ns = samples[i].weight_ns,
@@ -238,6 +252,34 @@ static int by_thread_and_time(const void *a, const void *b)
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+static int by_thread_and_end(const void *a, const void *b)
+{
+	const struct waited_in *x = a, *y = b;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Gives waits the lines that waited: both are in order. */
+static void find_places(struct loading *l)
+{
+	size_t at = 0;
+	if (l->places.len)
+		qsort(l->places.data, l->places.len, sizeof(*l->places.data), by_thread_and_end);
+	for (size_t i = 0; i < l->w->waits.len; i++) {
+		struct blame_wait *m = &l->w->waits.data[i];
+		while (at < l->places.len &&
+		       (l->places.data[at].thread < m->thread ||
+			(l->places.data[at].thread == m->thread &&
+			 l->places.data[at].time_ns + STACK_NEAR_NS < m->end_ns)))
+			at++;
+		if (at < l->places.len && l->places.data[at].thread == m->thread &&
+		    l->places.data[at].time_ns <= m->end_ns + STACK_NEAR_NS)
+			m->frame = l->places.data[at].frame;
+	}
+	vec_free(&l->places);
 }
 
 /* ---- calls ---- */
@@ -385,6 +427,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	if (w->samples.len)
 		qsort(w->samples.data, w->samples.len, sizeof(*w->samples.data),
 		      by_thread_and_time);
+	find_places(&l);
 	index_threads(&w->waits_of, w->waits.len, thread_of_wait, w->waits.data);
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
 	bool *python = python_threads(w);

@@ -279,6 +279,27 @@ static void samples_in_interrupts_count(void **state)
 	done(&b);
 }
 
+/* Where stacks of waits were recorded. */
+static void the_line_that_slept(void **state)
+{
+	(void)state;
+	create();
+	uint32_t pause = line("pause", 60);
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_SLEEP, 300, 400, 0);
+	rec_put_sample(w, &(struct m_sample){.time_ns = 400 * MS + 1000,
+					     .weight_ns = 100 * MS,
+					     .stack = pause,
+					     .kind = SAMPLE_OFFCPU,
+					     .reason = WAIT_SLEEP});
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_SLEEP, VIA_ITSELF);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 60);
+	done(&b);
+}
+
 /* What shrank was waited for anyway: the parts are smaller, and add up. */
 static void what_was_absorbed(void **state)
 {
@@ -353,17 +374,12 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
-		T(who_had_the_cpu),
-		T(the_line_that_ran_longer),
-		T(all_lines_alike_are_none),
-		T(along_what_was_waited_for),
-		T(who_held_the_lock),
-		T(what_was_absorbed),
-		T(what_the_kernel_took),
-		T(samples_in_interrupts_count),
-		T(circles_end),
-		T(steps_add_up_one_by_one),
-		T(without_samples_running_is_unexplained),
+		T(who_had_the_cpu),	     T(the_line_that_ran_longer),
+		T(all_lines_alike_are_none), T(along_what_was_waited_for),
+		T(who_held_the_lock),	     T(what_was_absorbed),
+		T(what_the_kernel_took),     T(samples_in_interrupts_count),
+		T(the_line_that_slept),	     T(circles_end),
+		T(steps_add_up_one_by_one),  T(without_samples_running_is_unexplained),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
