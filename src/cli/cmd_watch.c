@@ -23,7 +23,7 @@
 #include "detect/model_file.h"
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
-#include "cli/watch_rates.h"
+#include "session/live_rates.h"
 #include "cli/watch_screen.h"
 #include "cli/watch_steps.h"
 #include "cli/watch_terminal.h"
@@ -72,9 +72,9 @@ struct watch {
 	enum output output;
 	struct outlet out, err; /* standard output, where it is no screen; standard error */
 	pthread_mutex_t lock;	/* of state */
-	struct watch_state state;
+	struct live_state state;
 	uint64_t said_ns;
-	struct watch_rates *rates; /* those three of the thread that looks at rows */
+	struct live_rates *rates; /* those three of the thread that looks at rows */
 	struct watch_steps *steps;
 	struct session_detect *detect;
 	bool has_model;
@@ -120,26 +120,26 @@ static void print_json(struct watch *w, json_t *row)
 	free(text);
 }
 
-static struct watch_anomaly *latest_with(struct watch_state *s, uint64_t id)
+static struct live_anomaly *latest_with(struct live_state *s, uint64_t id)
 {
-	uint64_t oldest = s->latest_next > WATCH_ANOMALIES ? s->latest_next - WATCH_ANOMALIES : 0;
+	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
 	for (uint64_t n = s->latest_next; n > oldest; n--)
-		if (s->latest[(n - 1) % WATCH_ANOMALIES].id == id)
-			return &s->latest[(n - 1) % WATCH_ANOMALIES];
+		if (s->latest[(n - 1) % LIVE_ANOMALIES].id == id)
+			return &s->latest[(n - 1) % LIVE_ANOMALIES];
 	return NULL;
 }
 
-static void keep_anomaly(struct watch_state *s, const struct anomaly *a)
+static void keep_anomaly(struct live_state *s, const struct anomaly *a)
 {
-	struct watch_anomaly *row = latest_with(s, a->id);
+	struct live_anomaly *row = latest_with(s, a->id);
 	s->anomalies = a->id > s->anomalies ? a->id : s->anomalies;
 	if (a->ended)
 		s->lasting -= s->lasting > 0;
 	else
 		s->lasting++;
 	if (!row)
-		row = &s->latest[s->latest_next++ % WATCH_ANOMALIES];
-	*row = (struct watch_anomaly){
+		row = &s->latest[s->latest_next++ % LIVE_ANOMALIES];
+	*row = (struct live_anomaly){
 		.id = a->id, .start_ns = a->start_ns, .end_ns = a->end_ns, .ended = a->ended};
 	snprintf(row->layer, sizeof(row->layer), "%s", a->layer_name);
 	anomaly_entity(row->entity, a);
@@ -204,7 +204,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	watch_steps_batch(w->steps, v, now_ns);
 	uint64_t intervals = w->state.steps.intervals;
 	pthread_mutex_lock(&w->lock);
-	watch_rates_batch(w->rates, v, now_ns, &w->state);
+	live_rates_batch(w->rates, v, now_ns, &w->state);
 	w->state.unjudged = session_detect_lossy(w->detect);
 	w->state.learning = !w->has_model && !session_detect_judges(w->detect);
 	if (now_ns - w->steps_shown_ns > DRAW_NS / 2) {
@@ -354,7 +354,7 @@ static int run_session(struct watch *w, struct session_host *host, struct err *e
 	return rc;
 }
 
-static void describe(struct watch_state *s, const struct target *t)
+static void describe(struct live_state *s, const struct target *t)
 {
 	char comm[16] = "";
 	if (t->all)
@@ -371,7 +371,7 @@ static void begin_state(struct watch *w, const struct target *t)
 {
 	struct timespec wall;
 	clock_gettime(CLOCK_REALTIME, &wall);
-	struct watch_state *s = &w->state;
+	struct live_state *s = &w->state;
 	s->start_ns = monotonic_ns();
 	s->realtime_offset_ns =
 		(uint64_t)wall.tv_sec * 1000000000ULL + (uint64_t)wall.tv_nsec - s->start_ns;
@@ -392,7 +392,7 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	outlet_open(&w.out, STDOUT_FILENO, WAIT_BYTES);
 	outlet_open(&w.err, STDERR_FILENO, WAIT_BYTES);
 	begin_state(&w, o->target);
-	w.rates = watch_rates_new();
+	w.rates = live_rates_new();
 	w.steps = watch_steps_new();
 	judged.ctx = &w;
 	judged.anomaly = on_anomaly;
@@ -409,7 +409,7 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	if (!rc)
 		rc = run_session(&w, &host, e);
 	session_detect_free(w.detect);
-	watch_rates_free(w.rates);
+	live_rates_free(w.rates);
 	watch_steps_free(w.steps);
 	struct err of_output;
 	int output_rc = end_output(&w, &of_output);

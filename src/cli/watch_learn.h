@@ -4,7 +4,7 @@
 
 #include "analyze/steps.h"
 #include "session/session_window.h"
-#include "cli/watch_state.h"
+#include "session/live_state.h"
 
 /* A call that each step has equally often, on one thread. */
 struct watch_marker {
@@ -13,7 +13,7 @@ struct watch_marker {
 	uint32_t name;	   /* string of the argument that names the call; 0: the probe alone */
 	uint32_t per_step; /* from 1 */
 	char kind[16];	   /* of enum steps_kind */
-	char label[WATCH_NAME_BYTES];
+	char label[LIVE_NAME_BYTES];
 	uint64_t usual_ns; /* median of the steps that were seen */
 };
 

@@ -26,7 +26,7 @@ enum style { PLAIN, BOLD, DIM, ALARM, WARN };
 
 struct screen {
 	struct buf *out;
-	const struct watch_state *s;
+	const struct live_state *s;
 	const struct watch_size *size;
 	unsigned most;	 /* lines: some are kept for the anomalies */
 	unsigned row;	 /* lines that are done */
@@ -124,20 +124,20 @@ static const char *block(double ratio, bool ascii)
 	return ascii ? letters[level] : blocks[level];
 }
 
-void watch_sparkline(struct buf *out, const struct watch_history *h, unsigned n, bool ascii)
+void watch_sparkline(struct buf *out, const struct live_history *h, unsigned n, bool ascii)
 {
 	double most = 0;
 	n = n < h->len ? n : h->len;
 	for (uint32_t i = h->len - n; i < h->len; i++)
-		most = fmax(most, watch_history_at(h, i));
+		most = fmax(most, live_history_at(h, i));
 	for (uint32_t i = h->len - n; i < h->len; i++) {
-		double v = watch_history_at(h, i);
+		double v = live_history_at(h, i);
 		const char *text = isfinite(v) ? block(most > 0 ? v / most : 0, ascii) : " ";
 		buf_add(out, text, strlen(text));
 	}
 }
 
-static void put_sparkline(struct screen *p, const struct watch_history *h, unsigned columns)
+static void put_sparkline(struct screen *p, const struct live_history *h, unsigned columns)
 {
 	unsigned room = p->size->columns > p->column ? p->size->columns - p->column : 0;
 	columns = columns < room ? columns : room;
@@ -174,7 +174,7 @@ static uint64_t since(uint64_t now_ns, uint64_t ns)
 
 static void draw_head(struct screen *p)
 {
-	const struct watch_state *s = p->s;
+	const struct live_state *s = p->s;
 	char right[128], clock[HUMAN_BYTES], head[LINE_BYTES];
 	snprintf(right, sizeof(right), "%u process%s  %s  q quits", s->processes,
 		 s->processes == 1 ? "" : "es", clock_of(clock, since(s->now_ns, s->start_ns)));
@@ -190,7 +190,7 @@ static void draw_head(struct screen *p)
 
 static void draw_steps(struct screen *p)
 {
-	const struct watch_steps_view *t = &p->s->steps;
+	const struct live_steps_view *t = &p->s->steps;
 	char last[HUMAN_BYTES], median[HUMAN_BYTES], longest[HUMAN_BYTES], count[HUMAN_BYTES];
 	begin_line(p);
 	put_label(p, "steps");
@@ -219,7 +219,7 @@ static void put_phases(struct screen *p, const char *text)
 {
 	const char *shares = strrchr(text, ':');
 	bool fits = text_columns(text) + NAME_COLUMNS + 1 <= p->size->columns;
-	put(p, PLAIN, "%.*s", fits || !shares ? WATCH_PHASE_BYTES : (int)(shares - text) + 1, text);
+	put(p, PLAIN, "%.*s", fits || !shares ? LIVE_PHASE_BYTES : (int)(shares - text) + 1, text);
 	if (fits || !shares || is_full(p))
 		return;
 	begin_line(p);
@@ -230,7 +230,7 @@ static void put_phases(struct screen *p, const char *text)
 /* In the last interval, of each process with steps. */
 static void draw_phases(struct screen *p)
 {
-	const struct watch_steps_view *t = &p->s->steps;
+	const struct live_steps_view *t = &p->s->steps;
 	for (uint32_t i = 0; i < t->phases_len && !is_full(p); i++) {
 		begin_line(p);
 		put_label(p, i ? "" : "phases");
@@ -249,7 +249,7 @@ static unsigned spark_columns(const struct screen *p)
 	return room > SPARK_MOST ? SPARK_MOST : room < SPARK_LEAST ? 0 : room;
 }
 
-static void draw_layer(struct screen *p, const struct watch_layer *l)
+static void draw_layer(struct screen *p, const struct live_layer *l)
 {
 	char rate[HUMAN_BYTES], text[HUMAN_BYTES];
 	unsigned spark = spark_columns(p), at = NAME_COLUMNS + 12;
@@ -272,7 +272,7 @@ static void draw_layer(struct screen *p, const struct watch_layer *l)
 
 static void draw_layers(struct screen *p)
 {
-	const struct watch_state *s = p->s;
+	const struct live_state *s = p->s;
 	unsigned spark = spark_columns(p), at = NAME_COLUMNS + 12;
 	begin_line(p);
 	put_styled(p, BOLD, "calls");
@@ -307,7 +307,7 @@ static unsigned gpu_bar(const struct screen *p)
 	return p->size->columns >= 90 ? 26 : 16;
 }
 
-static void draw_gpu(struct screen *p, unsigned index, const struct watch_gpu *g)
+static void draw_gpu(struct screen *p, unsigned index, const struct live_gpu *g)
 {
 	unsigned bar = gpu_bar(p);
 	char text[64], used[HUMAN_BYTES], total[HUMAN_BYTES], name[128];
@@ -353,7 +353,7 @@ static void draw_gap(struct screen *p)
 static void draw_gpus(struct screen *p)
 {
 	bool any = false;
-	for (unsigned i = 0; i < WATCH_GPUS && !is_full(p); i++) {
+	for (unsigned i = 0; i < LIVE_GPUS && !is_full(p); i++) {
 		if (!p->s->gpus[i].known)
 			continue;
 		if (!any)
@@ -371,7 +371,7 @@ static void draw_counters(struct screen *p)
 {
 	uint32_t drawn = 0;
 	for (uint32_t i = 0; i < p->s->counters_len && drawn < OTHERS_MOST && !is_full(p); i++) {
-		const struct watch_counter *c = &p->s->counters[i];
+		const struct live_counter *c = &p->s->counters[i];
 		const char *unit = metric_unit_text(c->unit);
 		char bytes[HUMAN_BYTES];
 		if (c->unit == UNIT_RATIO && c->value < SHARE_LEAST)
@@ -391,7 +391,7 @@ static void draw_counters(struct screen *p)
 
 static void draw_cost(struct screen *p)
 {
-	const struct watch_state *s = p->s;
+	const struct live_state *s = p->s;
 	char rss[HUMAN_BYTES], count[HUMAN_BYTES];
 	begin_line(p);
 	put_label(p, "cost");
@@ -419,7 +419,7 @@ static void draw_cost(struct screen *p)
 
 /* ---- anomalies ---- */
 
-static void draw_anomaly(struct screen *p, const struct watch_anomaly *a)
+static void draw_anomaly(struct screen *p, const struct live_anomaly *a)
 {
 	char text[64], lasted[HUMAN_BYTES];
 	time_t at = (time_t)((a->start_ns + p->s->realtime_offset_ns) / 1000000000);
@@ -441,7 +441,7 @@ static void draw_anomaly(struct screen *p, const struct watch_anomaly *a)
 
 static void draw_anomalies(struct screen *p)
 {
-	const struct watch_state *s = p->s;
+	const struct live_state *s = p->s;
 	char count[HUMAN_BYTES];
 	if (!s->judges)
 		return;
@@ -458,9 +458,9 @@ static void draw_anomalies(struct screen *p)
 		    (unsigned long long)s->lasting, s->lasting == 1 ? "s" : "");
 	else
 		put(p, PLAIN, "%s", human_count(count, s->anomalies));
-	uint64_t oldest = s->latest_next > WATCH_ANOMALIES ? s->latest_next - WATCH_ANOMALIES : 0;
+	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
 	for (uint64_t n = s->latest_next; n > oldest && !is_full(p); n--)
-		draw_anomaly(p, &s->latest[(n - 1) % WATCH_ANOMALIES]);
+		draw_anomaly(p, &s->latest[(n - 1) % LIVE_ANOMALIES]);
 }
 
 /* One letter for each character that a terminal without UTF-8 does not know. */
@@ -480,7 +480,7 @@ static void only_ascii(struct buf *b, size_t from)
 	b->len = to;
 }
 
-void watch_render(struct buf *out, const struct watch_state *s, const struct watch_size *size)
+void watch_render(struct buf *out, const struct live_state *s, const struct watch_size *size)
 {
 	size_t from = out->len;
 	struct screen p = {.out = out, .s = s, .size = size};
@@ -502,7 +502,7 @@ void watch_render(struct buf *out, const struct watch_state *s, const struct wat
 		only_ascii(out, from);
 }
 
-void watch_render_line(struct buf *out, const struct watch_state *s)
+void watch_render_line(struct buf *out, const struct live_state *s)
 {
 	char text[HUMAN_BYTES];
 	buf_printf(out, "%s", clock_of(text, since(s->now_ns, s->start_ns)));
@@ -512,7 +512,7 @@ void watch_render_line(struct buf *out, const struct watch_state *s)
 				   human_count(text, (uint64_t)(s->layers[i].calls_per_s + 0.5)));
 	if (s->steps.history.len)
 		buf_printf(out, "  step %s", human_ns(text, s->steps.last_ns));
-	for (unsigned i = 0; i < WATCH_GPUS; i++)
+	for (unsigned i = 0; i < LIVE_GPUS; i++)
 		if (s->gpus[i].known && isfinite(s->gpus[i].busy_ratio))
 			buf_printf(out, "  gpu %u %.0f %%", i, s->gpus[i].busy_ratio * 100);
 	buf_printf(out, "  lost %s", human_count(text, s->lost));

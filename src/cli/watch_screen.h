@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buffer.h"
-#include "cli/watch_state.h"
+#include "session/live_state.h"
 
 struct watch_size {
 	unsigned columns, rows;
@@ -12,10 +12,10 @@ struct watch_size {
 
 /* Appends at most rows lines, each of at most columns columns, separated by line breaks; without
  * cursor movements. What does not fit is left out from below. */
-void watch_render(struct buf *out, const struct watch_state *s, const struct watch_size *size);
+void watch_render(struct buf *out, const struct live_state *s, const struct watch_size *size);
 
 /* The whole state in one line, for output that is no terminal. */
-void watch_render_line(struct buf *out, const struct watch_state *s);
+void watch_render_line(struct buf *out, const struct live_state *s);
 
 /* The newest n values as blocks, the largest of them full. Unknown ones are spaces. */
-void watch_sparkline(struct buf *out, const struct watch_history *h, unsigned n, bool ascii);
+void watch_sparkline(struct buf *out, const struct live_history *h, unsigned n, bool ascii);

@@ -36,7 +36,7 @@ struct watch_steps {
 	uint32_t count;	      /* of markers since the last step's end */
 	uint64_t other_calls; /* of the process since then */
 	uint64_t step_ns;     /* end of the last step, 0 = none yet */
-	struct watch_steps_view view;
+	struct live_steps_view view;
 };
 
 struct watch_steps *watch_steps_new(void)
@@ -61,7 +61,7 @@ static void take_marker(struct watch_steps *w, const struct watch_marker *m)
 	bool same = w->found && m->pid == w->marker.pid && m->tid == w->marker.tid &&
 		    m->probe == w->marker.probe && m->name == w->marker.name;
 	if (!same) { /* other steps: their times are not comparable */
-		w->view.history = (struct watch_history){0};
+		w->view.history = (struct live_history){0};
 		w->step_ns = w->count = 0;
 		w->thread = UINT32_MAX;
 	}
@@ -79,13 +79,13 @@ static bool is_gone(const struct watch_steps *w, uint64_t now_ns)
 
 static void say_phases(void *ctx, uint32_t pid, const char *text)
 {
-	struct watch_steps_view *view = ctx;
-	if (view->phases_len == WATCH_PHASES) {
+	struct live_steps_view *view = ctx;
+	if (view->phases_len == LIVE_PHASES) {
 		view->phases_more++;
 		return;
 	}
 	char *name = proc_program("/proc", (pid_t)pid);
-	snprintf(view->phases[view->phases_len++], WATCH_PHASE_BYTES, "%s (%u): %s", name, pid,
+	snprintf(view->phases[view->phases_len++], LIVE_PHASE_BYTES, "%s (%u): %s", name, pid,
 		 text);
 	free(name);
 }
@@ -150,7 +150,7 @@ static void end_step(struct watch_steps *w, uint64_t ns)
 	if (w->step_ns && ns > w->step_ns) {
 		w->view.last_ns = ns - w->step_ns;
 		w->view.count++;
-		watch_history_add(&w->view.history, (double)w->view.last_ns);
+		live_history_add(&w->view.history, (double)w->view.last_ns);
 	}
 	w->step_ns = ns;
 }
@@ -204,9 +204,9 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void watch_steps_get(const struct watch_steps *w, struct watch_steps_view *ret)
+void watch_steps_get(const struct watch_steps *w, struct live_steps_view *ret)
 {
-	float sorted[WATCH_HISTORY];
+	float sorted[LIVE_HISTORY];
 	uint32_t n = w->view.history.len;
 	*ret = w->view;
 	ret->looking = !w->looked || (!w->found && w->looks);
@@ -218,7 +218,7 @@ void watch_steps_get(const struct watch_steps *w, struct watch_steps_view *ret)
 	if (!n)
 		return;
 	for (uint32_t i = 0; i < n; i++)
-		sorted[i] = (float)watch_history_at(&w->view.history, i);
+		sorted[i] = (float)live_history_at(&w->view.history, i);
 	qsort(sorted, n, sizeof(*sorted), compare);
 	ret->median_ns = (uint64_t)sorted[n / 2];
 	ret->longest_ns = (uint64_t)sorted[n - 1];

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "session/session_live.h"
-#include "cli/watch_state.h"
+#include "session/live_state.h"
 
 struct watch_steps;
 struct watch_steps *watch_steps_new(void);
@@ -13,4 +13,4 @@ void watch_steps_free(struct watch_steps *w);
 
 /* now_ns: of CLOCK_MONOTONIC, from call to call not less. */
 void watch_steps_batch(struct watch_steps *w, const struct session_view *v, uint64_t now_ns);
-void watch_steps_get(const struct watch_steps *w, struct watch_steps_view *ret);
+void watch_steps_get(const struct watch_steps *w, struct live_steps_view *ret);

@@ -21,24 +21,24 @@
 
 #define SECOND 1000000000ULL
 
-static void add_layer(struct watch_state *s, const char *name, double rate, const char *busiest,
+static void add_layer(struct live_state *s, const char *name, double rate, const char *busiest,
 		      double ns)
 {
-	struct watch_layer *l = &s->layers[s->layers_len++];
+	struct live_layer *l = &s->layers[s->layers_len++];
 	snprintf(l->name, sizeof(l->name), "%s", name);
 	l->calls_per_s = rate;
 	l->calls = (uint64_t)rate * 8;
 	for (int i = 1; i <= 8; i++)
-		watch_history_add(&l->history, rate * i / 8);
+		live_history_add(&l->history, rate * i / 8);
 	snprintf(l->busiest, sizeof(l->busiest), "%s", busiest);
 	l->busiest_ns_per_s = ns;
 }
 
-static void add_anomaly(struct watch_state *s, uint64_t start_ns, uint64_t end_ns, bool ended,
+static void add_anomaly(struct live_state *s, uint64_t start_ns, uint64_t end_ns, bool ended,
 			const char *why)
 {
-	struct watch_anomaly *a = &s->latest[s->latest_next++ % WATCH_ANOMALIES];
-	*a = (struct watch_anomaly){
+	struct live_anomaly *a = &s->latest[s->latest_next++ % LIVE_ANOMALIES];
+	*a = (struct live_anomaly){
 		.id = ++s->anomalies, .start_ns = start_ns, .end_ns = end_ns, .ended = ended};
 	snprintf(a->layer, sizeof(a->layer), "torch");
 	snprintf(a->entity, sizeof(a->entity), "pid 4242");
@@ -47,10 +47,10 @@ static void add_anomaly(struct watch_state *s, uint64_t start_ns, uint64_t end_n
 }
 
 /* A training on a GPU, two minutes after the beginning at 12:00:00 UTC. */
-static struct watch_state *busy(void)
+static struct live_state *busy(void)
 {
-	static struct watch_state s;
-	s = (struct watch_state){
+	static struct live_state s;
+	s = (struct live_state){
 		.target = "python3, pid 4242",
 		.now_ns = 220 * SECOND,
 		.start_ns = 100 * SECOND,
@@ -66,32 +66,32 @@ static struct watch_state *busy(void)
 	add_layer(&s, "torch", 45201, "aten::addmm", 312e6);
 	add_layer(&s, "cuda", 12000, "cuLaunchKernel", 41e6);
 	add_layer(&s, "nccl", 0, "", 0);
-	s.gpus[1] = (struct watch_gpu){.known = true,
-				       .name = "NVIDIA H200",
-				       .busy_ratio = 0.83,
-				       .memory_used_bytes = 3.62e9,
-				       .memory_total_bytes = 151e9,
-				       .power_w = 412,
-				       .power_limit_w = 700,
-				       .temperature_celsius = 39};
-	s.steps = (struct watch_steps_view){.count = 1204,
-					    .kind = "training",
-					    .marker = "backward",
-					    .pid = 4242,
-					    .last_ns = 7950000,
-					    .median_ns = 7900000,
-					    .longest_ns = 16000000,
-					    .since_ns = 220 * SECOND - 1000};
+	s.gpus[1] = (struct live_gpu){.known = true,
+				      .name = "NVIDIA H200",
+				      .busy_ratio = 0.83,
+				      .memory_used_bytes = 3.62e9,
+				      .memory_total_bytes = 151e9,
+				      .power_w = 412,
+				      .power_limit_w = 700,
+				      .temperature_celsius = 39};
+	s.steps = (struct live_steps_view){.count = 1204,
+					   .kind = "training",
+					   .marker = "backward",
+					   .pid = 4242,
+					   .last_ns = 7950000,
+					   .median_ns = 7900000,
+					   .longest_ns = 16000000,
+					   .since_ns = 220 * SECOND - 1000};
 	const double ms[] = {8, 8, 6, 16, 8, 2};
 	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++)
-		watch_history_add(&s.steps.history, ms[i] * 1e6);
+		live_history_add(&s.steps.history, ms[i] * 1e6);
 	add_anomaly(&s, 130 * SECOND, 142 * SECOND, true, "copies took 3 times as long as usual");
 	add_anomaly(&s, 210 * SECOND, 211 * SECOND, false,
 		    "aten::addmm took 1.8 times as long as usual, 512 calls, 400 ms lost");
 	return &s;
 }
 
-static void expect_screen(const struct watch_state *s, const struct watch_size *size,
+static void expect_screen(const struct live_state *s, const struct watch_size *size,
 			  const char *expected)
 {
 	struct buf out = {0};
@@ -108,7 +108,7 @@ static void expect_screen(const struct watch_state *s, const struct watch_size *
 static void test_other_counters(void **state)
 {
 	(void)state;
-	struct watch_state s = {
+	struct live_state s = {
 		.counters_len = 3,
 		.counters = {
 			{.unit = UNIT_BYTES_PER_S,
@@ -130,14 +130,14 @@ static void test_other_counters(void **state)
 static void test_few_counters(void **state)
 {
 	(void)state;
-	struct watch_state s = {.counters_len = 7,
-				.counters = {{.unit = UNIT_RATIO, .value = 0.09, .what = "a"},
-					     {.unit = UNIT_RATIO, .value = 0.1, .what = "b"},
-					     {.unit = UNIT_RATIO, .value = 0, .what = "c"},
-					     {.unit = UNIT_RATIO, .value = 1, .what = "d"},
-					     {.unit = UNIT_RATIO, .value = 0.5, .what = "e"},
-					     {.unit = UNIT_PER_S, .value = 0, .what = "f"},
-					     {.unit = UNIT_RATIO, .value = 0.6, .what = "g"}}};
+	struct live_state s = {.counters_len = 7,
+			       .counters = {{.unit = UNIT_RATIO, .value = 0.09, .what = "a"},
+					    {.unit = UNIT_RATIO, .value = 0.1, .what = "b"},
+					    {.unit = UNIT_RATIO, .value = 0, .what = "c"},
+					    {.unit = UNIT_RATIO, .value = 1, .what = "d"},
+					    {.unit = UNIT_RATIO, .value = 0.5, .what = "e"},
+					    {.unit = UNIT_PER_S, .value = 0, .what = "f"},
+					    {.unit = UNIT_RATIO, .value = 0.6, .what = "g"}}};
 	struct buf out = {0};
 	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
 	buf_byte(&out, 0);
@@ -157,7 +157,7 @@ static void test_few_counters(void **state)
 static void test_phases(void **state)
 {
 	(void)state;
-	struct watch_state s = {
+	struct live_state s = {
 		.steps = {.phases = {"train.py (7): 300 of training, 17.8 ms each on average: load "
 				     "96 %, forward 2 %, backward 2 %",
 				     "train.py (8): 299 of training, 17.9 ms each on average"},
@@ -246,13 +246,13 @@ static void test_small_ascii(void **state)
 static void test_nothing_known(void **state)
 {
 	(void)state;
-	struct watch_state s = {.target = "all processes",
-				.job_cpu = NAN,
-				.own_rss_bytes = 0,
-				.judges = true,
-				.learning = true,
-				.learn_left_s = 17.2,
-				.steps = {.looking = true}};
+	struct live_state s = {.target = "all processes",
+			       .job_cpu = NAN,
+			       .own_rss_bytes = 0,
+			       .judges = true,
+			       .learning = true,
+			       .learn_left_s = 17.2,
+			       .steps = {.looking = true}};
 	expect_screen(
 		&s, &(struct watch_size){.columns = 80, .rows = 24},
 		"eacgm watch all processes                          0 processes  0:00:00  q quits\n"
@@ -270,20 +270,20 @@ static void test_nothing_known(void **state)
 static void test_colour_and_losses(void **state)
 {
 	(void)state;
-	struct watch_state s = {.target = "x",
-				.processes = 1,
-				.job_cpu = NAN,
-				.lost = 1234,
-				.overruns = 5,
-				.unjudged = 2,
-				.steps = {.kind = "training",
-					  .marker = "backward",
-					  .pid = 7,
-					  .last_ns = 1000000,
-					  .median_ns = 1000000,
-					  .longest_ns = 1000000},
-				.now_ns = 40 * SECOND};
-	watch_history_add(&s.steps.history, 1e6);
+	struct live_state s = {.target = "x",
+			       .processes = 1,
+			       .job_cpu = NAN,
+			       .lost = 1234,
+			       .overruns = 5,
+			       .unjudged = 2,
+			       .steps = {.kind = "training",
+					 .marker = "backward",
+					 .pid = 7,
+					 .last_ns = 1000000,
+					 .median_ns = 1000000,
+					 .longest_ns = 1000000},
+			       .now_ns = 40 * SECOND};
+	live_history_add(&s.steps.history, 1e6);
 	expect_screen(&s, &(struct watch_size){.columns = 80, .rows = 12, .colour = true},
 		      "\033[1meacgm watch \033[0mx                                        1 "
 		      "process  0:00:40  q quits\n"
@@ -337,18 +337,18 @@ static void test_line(void **state)
 static void test_sparkline(void **state)
 {
 	(void)state;
-	struct watch_history h = {0};
+	struct live_history h = {0};
 	struct buf out = {0};
-	for (int i = 0; i < WATCH_HISTORY + 8; i++)
-		watch_history_add(&h, i < WATCH_HISTORY ? 1e9 : i - WATCH_HISTORY);
+	for (int i = 0; i < LIVE_HISTORY + 8; i++)
+		live_history_add(&h, i < LIVE_HISTORY ? 1e9 : i - LIVE_HISTORY);
 	watch_sparkline(&out, &h, 8, true);
 	buf_byte(&out, 0);
 	assert_string_equal((const char *)out.data, "_.:-=+*#");
 	out.len = 0;
-	h = (struct watch_history){0};
-	watch_history_add(&h, 4);
-	watch_history_add(&h, (double)NAN);
-	watch_history_add(&h, 2);
+	h = (struct live_history){0};
+	live_history_add(&h, 4);
+	live_history_add(&h, (double)NAN);
+	live_history_add(&h, 2);
 	watch_sparkline(&out, &h, 8, false);
 	buf_byte(&out, 0);
 	assert_string_equal((const char *)out.data, "█ ▄");

@@ -1,5 +1,5 @@
-/* watch_rates.c - counts rows by the second. */
-#include "cli/watch_rates.h"
+/* live_rates.c - counts rows by the second. */
+#include "session/live_rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,25 +32,25 @@ struct process_cpu {
 	double cores;
 };
 
-struct watch_rates {
-	VEC(uint8_t) layer_of;	       /* probe -> index into the state's layers */
-	struct map64 function_of;      /* hash of probe and name -> index into sums */
-	VEC(struct sum) sums;	       /* of this second */
-	uint64_t probes_ns;	       /* what probes had taken up to the last second */
-	uint64_t before[WATCH_LAYERS]; /* calls up to the last second */
-	uint64_t second_ns;	       /* when this second began */
+struct live_rates {
+	VEC(uint8_t) layer_of;	      /* probe -> index into the state's layers */
+	struct map64 function_of;     /* hash of probe and name -> index into sums */
+	VEC(struct sum) sums;	      /* of this second */
+	uint64_t probes_ns;	      /* what probes had taken up to the last second */
+	uint64_t before[LIVE_LAYERS]; /* calls up to the last second */
+	uint64_t second_ns;	      /* when this second began */
 	uint64_t own_cpu_ns;
 	VEC(struct process_cpu) cpus;
 	VEC(struct m_loss) losses;
 	struct map64 alive; /* pids */
 };
 
-struct watch_rates *watch_rates_new(void)
+struct live_rates *live_rates_new(void)
 {
-	return xcalloc(1, sizeof(struct watch_rates));
+	return xcalloc(1, sizeof(struct live_rates));
 }
 
-void watch_rates_free(struct watch_rates *r)
+void live_rates_free(struct live_rates *r)
 {
 	vec_free(&r->layer_of);
 	map64_free(&r->function_of);
@@ -68,19 +68,19 @@ static const char *name_of(const struct session_view *v, uint32_t string)
 
 /* ---- calls ---- */
 
-static uint8_t layer_named(struct watch_state *s, const char *name)
+static uint8_t layer_named(struct live_state *s, const char *name)
 {
 	for (uint32_t i = 0; i < s->layers_len; i++)
 		if (!strncmp(s->layers[i].name, name, sizeof(s->layers[i].name) - 1))
 			return (uint8_t)i;
-	if (s->layers_len == WATCH_LAYERS)
+	if (s->layers_len == LIVE_LAYERS)
 		return NO_LAYER;
 	snprintf(s->layers[s->layers_len].name, sizeof(s->layers[0].name), "%s", name);
 	return (uint8_t)s->layers_len++;
 }
 
-static uint8_t layer_of(struct watch_rates *r, const struct session_view *v, uint32_t number,
-			struct watch_state *s)
+static uint8_t layer_of(struct live_rates *r, const struct session_view *v, uint32_t number,
+			struct live_state *s)
 {
 	while (r->layer_of.len <= number) {
 		uint32_t next = (uint32_t)r->layer_of.len;
@@ -92,7 +92,7 @@ static uint8_t layer_of(struct watch_rates *r, const struct session_view *v, uin
 	return r->layer_of.data[number];
 }
 
-static void add_time(struct watch_rates *r, const struct session_view *v, const struct m_call *c)
+static void add_time(struct live_rates *r, const struct session_view *v, const struct m_call *c)
 {
 	const struct m_probe *probe = v->names->probe(v->names->ctx, c->probe);
 	uint64_t name = probe->name_arg >= 0 && probe->name_arg < MODEL_MAX_ARGS
@@ -109,7 +109,7 @@ static void add_time(struct watch_rates *r, const struct session_view *v, const 
 	r->sums.data[at].ns += c->dur_ns;
 }
 
-static void take_calls(struct watch_rates *r, const struct session_view *v, struct watch_state *s)
+static void take_calls(struct live_rates *r, const struct session_view *v, struct live_state *s)
 {
 	for (size_t i = 0; i < v->batch->calls.len; i++) {
 		const struct m_call *c = &v->batch->calls.data[i];
@@ -137,20 +137,20 @@ static void name_function(const struct session_view *v, const struct sum *f, cha
 
 /* ---- a second has ended ---- */
 
-static void end_layers(struct watch_rates *r, const struct session_view *v, double seconds,
-		       struct watch_state *s)
+static void end_layers(struct live_rates *r, const struct session_view *v, double seconds,
+		       struct live_state *s)
 {
-	const struct sum *busiest[WATCH_LAYERS] = {0};
+	const struct sum *busiest[LIVE_LAYERS] = {0};
 	for (size_t i = 0; i < r->sums.len; i++) {
 		uint8_t layer = r->layer_of.data[r->sums.data[i].probe];
 		if (!busiest[layer] || r->sums.data[i].ns > busiest[layer]->ns)
 			busiest[layer] = &r->sums.data[i];
 	}
 	for (uint32_t i = 0; i < s->layers_len; i++) {
-		struct watch_layer *l = &s->layers[i];
+		struct live_layer *l = &s->layers[i];
 		l->calls_per_s = (double)(l->calls - r->before[i]) / seconds;
 		r->before[i] = l->calls;
-		watch_history_add(&l->history, l->calls_per_s);
+		live_history_add(&l->history, l->calls_per_s);
 		l->busiest[0] = 0;
 		if (!busiest[i])
 			continue;
@@ -179,8 +179,8 @@ static void smooth(double *average, double value)
 	*average = isfinite(*average) ? *average + SMOOTHING * (value - *average) : value;
 }
 
-static void end_cost(struct watch_rates *r, const struct session_view *v, uint64_t now_ns,
-		     double seconds, struct watch_state *s)
+static void end_cost(struct live_rates *r, const struct session_view *v, uint64_t now_ns,
+		     double seconds, struct live_state *s)
 {
 	struct timespec ts;
 	size_t kept = 0;
@@ -206,7 +206,7 @@ static void end_cost(struct watch_rates *r, const struct session_view *v, uint64
 
 /* ---- counters, GPUs, processes, losses ---- */
 
-static void take_cpu(struct watch_rates *r, const struct m_counter *c)
+static void take_cpu(struct live_rates *r, const struct m_counter *c)
 {
 	for (size_t i = 0; i < r->cpus.len; i++) {
 		if (r->cpus.data[i].metric != c->metric)
@@ -219,26 +219,26 @@ static void take_cpu(struct watch_rates *r, const struct m_counter *c)
 		*vec_push(&r->cpus) = (struct process_cpu){c->metric, c->time_ns, c->value};
 }
 
-static struct watch_gpu *gpu_of(struct watch_state *s, uint32_t index)
+static struct live_gpu *gpu_of(struct live_state *s, uint32_t index)
 {
-	if (index >= WATCH_GPUS)
+	if (index >= LIVE_GPUS)
 		return NULL;
-	struct watch_gpu *g = &s->gpus[index];
+	struct live_gpu *g = &s->gpus[index];
 	if (!g->known) {
-		*g = (struct watch_gpu){.known = true,
-					.busy_ratio = NAN,
-					.memory_used_bytes = NAN,
-					.memory_total_bytes = NAN,
-					.power_w = NAN,
-					.power_limit_w = NAN,
-					.temperature_celsius = NAN};
+		*g = (struct live_gpu){.known = true,
+				       .busy_ratio = NAN,
+				       .memory_used_bytes = NAN,
+				       .memory_total_bytes = NAN,
+				       .power_w = NAN,
+				       .power_limit_w = NAN,
+				       .temperature_celsius = NAN};
 	}
 	return g;
 }
 
-static void take_gpu_counter(struct watch_state *s, uint32_t index, const char *name, double value)
+static void take_gpu_counter(struct live_state *s, uint32_t index, const char *name, double value)
 {
-	struct watch_gpu *g = gpu_of(s, index);
+	struct live_gpu *g = gpu_of(s, index);
 	if (!g)
 		return;
 	if (!strcmp(name, "sm_ratio"))
@@ -255,20 +255,20 @@ static void take_gpu_counter(struct watch_state *s, uint32_t index, const char *
 		g->temperature_celsius = value;
 }
 
-static void take_other(struct watch_state *s, const struct session_view *v,
+static void take_other(struct live_state *s, const struct session_view *v,
 		       const struct m_counter *c, const struct m_metric *m)
 {
 	uint32_t i = 0;
 	while (i < s->counters_len && s->counters[i].metric != c->metric)
 		i++;
-	if (i == WATCH_COUNTERS)
+	if (i == LIVE_COUNTERS)
 		return;
-	struct watch_counter *w = &s->counters[i];
+	struct live_counter *w = &s->counters[i];
 	w->value = c->value;
 	if (i < s->counters_len)
 		return;
 	struct entity of = ENTITY_NAMED(m->kind, name_of(v, m->label));
-	char entity[WATCH_NAME_BYTES / 2];
+	char entity[LIVE_NAME_BYTES / 2];
 	entity_text(entity, sizeof(entity), &of);
 	snprintf(w->what, sizeof(w->what), "%s %.40s", entity, name_of(v, m->name));
 	w->metric = c->metric;
@@ -276,8 +276,7 @@ static void take_other(struct watch_state *s, const struct session_view *v,
 	s->counters_len++;
 }
 
-static void take_counters(struct watch_rates *r, const struct session_view *v,
-			  struct watch_state *s)
+static void take_counters(struct live_rates *r, const struct session_view *v, struct live_state *s)
 {
 	for (size_t i = 0; i < v->batch->counters.len; i++) {
 		const struct m_counter *c = &v->batch->counters.data[i];
@@ -293,11 +292,11 @@ static void take_counters(struct watch_rates *r, const struct session_view *v,
 	}
 }
 
-static void take_gpus(const struct session_view *v, struct watch_state *s)
+static void take_gpus(const struct session_view *v, struct live_state *s)
 {
 	for (size_t i = 0; i < v->batch->gpus.len; i++) {
 		const struct m_gpu *row = &v->batch->gpus.data[i];
-		struct watch_gpu *g = row->parent < 0 ? gpu_of(s, row->index) : NULL;
+		struct live_gpu *g = row->parent < 0 ? gpu_of(s, row->index) : NULL;
 		if (!g)
 			continue;
 		snprintf(g->name, sizeof(g->name), "%s", name_of(v, row->name));
@@ -307,8 +306,7 @@ static void take_gpus(const struct session_view *v, struct watch_state *s)
 	}
 }
 
-static void take_processes(struct watch_rates *r, const struct session_view *v,
-			   struct watch_state *s)
+static void take_processes(struct live_rates *r, const struct session_view *v, struct live_state *s)
 {
 	for (size_t i = 0; i < v->batch->processes.len; i++) {
 		const struct m_process *p = &v->batch->processes.data[i];
@@ -320,7 +318,7 @@ static void take_processes(struct watch_rates *r, const struct session_view *v,
 	s->processes = (uint32_t)r->alive.len;
 }
 
-static void take_losses(struct watch_rates *r, const struct session_view *v, struct watch_state *s)
+static void take_losses(struct live_rates *r, const struct session_view *v, struct live_state *s)
 {
 	for (size_t i = 0; i < v->batch->losses.len; i++) {
 		const struct m_loss *row = &v->batch->losses.data[i];
@@ -340,8 +338,8 @@ static void take_losses(struct watch_rates *r, const struct session_view *v, str
 	s->overruns = v->overruns;
 }
 
-void watch_rates_batch(struct watch_rates *r, const struct session_view *v, uint64_t now_ns,
-		       struct watch_state *s)
+void live_rates_batch(struct live_rates *r, const struct session_view *v, uint64_t now_ns,
+		      struct live_state *s)
 {
 	if (!r->second_ns)
 		r->second_ns = now_ns;
