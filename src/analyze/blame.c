@@ -29,10 +29,11 @@ static void add_owner(struct tally *t, const struct blame_owner *o, double ns)
 {
 	uint64_t at, hash = owner_hash(o);
 	if (!map64_get(&t->place_of, hash, &at)) {
-		at = t->list.len;
-		map64_set(&t->place_of, hash, at);
-		*vec_push(&t->list) = (struct owned){.owner = *o};
+		map64_set(&t->place_of, hash, t->list.len);
+		*vec_push(&t->list) = (struct owned){.owner = *o, .ns = ns};
+		return;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was met has an entry */
 	t->list.data[at].ns += ns;
 }
 
@@ -147,11 +148,12 @@ static void add_more(struct comparing *c, struct blame *b, const struct owned *o
 		return;
 	}
 	const struct blame_split *s = split_of(c, &o->owner);
-	double left = more;
+	double left = more, slow = owner_ns(&c->slow, &o->owner);
+	double part = slow > 0 ? o->ns / slow : 0; /* of all stretches together */
 	for (size_t i = 0; i < s->parts.len; i++) {
 		const struct blame_split_part *p = &s->parts.data[i];
 		double ns = more * p->ratio;
-		add_part(b, &p->owner, ns, p->whole_ns, p->usual_ns);
+		add_part(b, &p->owner, ns, part * p->whole_ns, part * p->usual_ns);
 		left -= ns;
 	}
 	b->unexplained_ns += left > 0 ? left : 0;

@@ -55,7 +55,7 @@ enum blame_via {
 	VIA_ITSELF,
 	VIA_LOCK, /* another thread of the process released it */
 	VIA_GIL,  /* likewise, Python's */
-	VIA_DATA, /* a child process had something for it */
+	VIA_DATA, /* a child process, or a child of one, had something for it */
 	BLAME_VIAS,
 };
 
@@ -111,6 +111,10 @@ void blame_usual_free(struct blame_usual *u);
 void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
 		const struct blame_span *slow, size_t n, const struct blame_usual *usual);
 void blame_free(struct blame *b);
+
+/* When the first and the last is known of a thread; the first after the last: nothing is. */
+void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,
+			uint64_t *ret_last_ns);
 
 /* Whether a GPU's spans of the process were recorded. */
 bool blame_knows_gpu(const struct blame_world *w, uint32_t pid);

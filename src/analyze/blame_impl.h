@@ -32,6 +32,7 @@ struct blame_world {
 	struct stretches interrupts, reclaims; /* likewise: what the kernel did instead */
 	struct stretches works, ranks; /* by process: kernels that work; those of collectives */
 	struct map64 job;	       /* processes that are recorded */
+	struct map64 parent_of;	       /* pid -> pid */
 	struct map64 on_gpu;	       /* processes with spans */
 };
 

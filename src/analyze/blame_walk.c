@@ -125,6 +125,18 @@ static bool carries_data(uint8_t reason)
 	       reason == WAIT_FUTEX || reason == WAIT_CHILD;
 }
 
+/* Whether a process is a child of another, or a child's child. */
+static bool is_child(const struct blame_world *w, uint32_t pid, uint64_t of)
+{
+	uint64_t parent;
+	for (int i = 0; i < WALK_DEEPEST && map64_get(&w->parent_of, pid, &parent); i++) {
+		if (parent == of)
+			return true;
+		pid = (uint32_t)parent;
+	}
+	return false;
+}
+
 /* Who ended it is of the job, and says more than its reason. */
 static enum blame_via via_of(const struct blame_world *w, const struct blame_wait *m)
 {
@@ -133,7 +145,7 @@ static enum blame_via via_of(const struct blame_world *w, const struct blame_wai
 	const struct m_thread *waits = &w->t->threads.data[m->thread];
 	const struct m_thread *wakes = &w->t->threads.data[m->waker];
 	if (waits->pid != wakes->pid)
-		return VIA_DATA;
+		return is_child(w, wakes->pid, waits->pid) ? VIA_DATA : VIA_ITSELF;
 	return m->for_gil ? VIA_GIL : VIA_LOCK;
 }
 
@@ -162,7 +174,8 @@ static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns,
 		k->found->owns(k->found->ctx, &o, to_ns - from_ns);
 		return;
 	}
-	walk(k, x->m->waker, from_ns, to_ns, x->via == VIA_ITSELF ? next : x->via, x->depth + 1);
+	bool says_more = x->via == VIA_ITSELF || next == VIA_DATA;
+	walk(k, x->m->waker, from_ns, to_ns, says_more ? next : x->via, x->depth + 1);
 }
 
 static void wait_reclaims(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
@@ -297,7 +310,7 @@ static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint
 	size_t n;
 	const struct blame_wait *m = blame_waits_of(k->w, thread, &n);
 	uint64_t at = from_ns;
-	for (size_t i = m ? first_after(m, n, from_ns) : 0; i < n && m[i].start_ns < to_ns; i++) {
+	for (size_t i = m ? first_after(m, n, from_ns) : n; i < n && m[i].start_ns < to_ns; i++) {
 		uint64_t start = m[i].start_ns > at ? m[i].start_ns : at;
 		uint64_t end = m[i].end_ns < to_ns ? m[i].end_ns : to_ns;
 		if (end <= start)

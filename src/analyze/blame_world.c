@@ -62,6 +62,7 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 			.waker = known ? (uint32_t)waker : UINT32_MAX,
 			.rival_pid = m->rival_pid,
 			.rival = m->rival,
+			.frame = BLAME_NO_FRAME,
 			.reason = m->reason,
 			.writes = m->reason == WAIT_DISK && is_write(m->syscall)};
 	}
@@ -82,12 +83,13 @@ static bool for_lock(const struct blame_wait *w)
 
 /* A wait for a lock that a timer ended, and that goes on in the next one, was ended by whoever
  * ended that. */
-static void join_slices(struct blame_world *w)
+static void join_slices(struct blame_world *w, const bool *python)
 {
 	for (size_t i = w->waits.len; i-- > 1;) {
 		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
 		if (a->thread != b->thread || a->waker != UINT32_MAX || b->waker == UINT32_MAX ||
-		    !for_lock(a) || !for_lock(b) || b->start_ns - a->end_ns > SLICE_APART_NS)
+		    !for_lock(a) || !for_lock(b) || !python[a->thread] || !python[b->waker] ||
+		    b->start_ns - a->end_ns > SLICE_APART_NS)
 			continue;
 		a->waker = b->waker;
 		a->for_gil = b->for_gil = true;
@@ -301,7 +303,8 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 		const struct m_call *c = &calls[i];
 		uint8_t is = k->probes[c->probe];
 		if (is == NAMED) {
-			uint64_t code = c->args[(unsigned)t->probes.data[c->probe].name_arg];
+			unsigned at = (unsigned)t->probes.data[c->probe].name_arg;
+			uint64_t code = at < c->nargs ? c->args[at] : UINT64_MAX;
 			is = code < t->codes.len && k->codes[code] ? SAVES : 0;
 		}
 		if (is)
@@ -418,6 +421,9 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	for (size_t i = 0; i < w->t->threads.len; i++)
 		map64_set(&l.thread_of, w->t->threads.data[i].tid, i);
 	for (size_t i = 0; i < w->t->processes.len; i++)
+		map64_set(&w->parent_of, w->t->processes.data[i].pid,
+			  w->t->processes.data[i].parent_pid);
+	for (size_t i = 0; i < w->t->processes.len; i++)
 		if (!process_is_own(w->t, &w->t->processes.data[i]))
 			map64_set(&w->job, w->t->processes.data[i].pid, 1);
 	rows_read(s, ROW_WAIT, add_waits, &l);
@@ -432,7 +438,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
 	bool *python = python_threads(w);
 	find_gil(w, python);
-	join_slices(w);
+	join_slices(w, python);
 	find_holders(w, python);
 	free(python);
 	load_calls(w, s);
@@ -461,6 +467,7 @@ void blame_world_free(struct blame_world *w)
 	stretches_free(&w->works);
 	stretches_free(&w->ranks);
 	map64_free(&w->job);
+	map64_free(&w->parent_of);
 	map64_free(&w->on_gpu);
 	free(w);
 }
@@ -497,6 +504,26 @@ uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_
 		}
 	}
 	return ret;
+}
+
+void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,
+			uint64_t *ret_last_ns)
+{
+	size_t n, m;
+	const struct blame_sample *s = blame_samples_of(w, thread, &n);
+	const struct blame_wait *waits = blame_waits_of(w, thread, &m);
+	*ret_first_ns = UINT64_MAX;
+	*ret_last_ns = 0;
+	if (s) {
+		*ret_first_ns = s[0].time_ns;
+		*ret_last_ns = s[n - 1].time_ns;
+	}
+	if (waits) {
+		*ret_first_ns =
+			waits[0].start_ns < *ret_first_ns ? waits[0].start_ns : *ret_first_ns;
+		*ret_last_ns =
+			waits[m - 1].end_ns > *ret_last_ns ? waits[m - 1].end_ns : *ret_last_ns;
+	}
 }
 
 bool blame_knows_gpu(const struct blame_world *w, uint32_t pid)

@@ -18,6 +18,8 @@ void stretches_end(struct stretches *s)
 		qsort(s->all.data, s->all.len, sizeof(*s->all.data), compare_stretches);
 	for (size_t i = 0; i < s->all.len; i++) {
 		struct keyed_stretch at = s->all.data[i];
+		if (at.end_ns < at.start_ns) /* of a damaged file */
+			continue;
 		struct keyed_stretch *last = left ? &s->all.data[left - 1] : NULL;
 		uint64_t place = (uint64_t)left << 32;
 		if (last && last->key == at.key && at.start_ns <= last->end_ns) {

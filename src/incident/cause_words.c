@@ -63,7 +63,7 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			      "the lock."},
 	[CAUSE_LOCK] = {"a lock was held by another thread",
 			"See in 'eacgm report' who held it, and make that shorter."},
-	[CAUSE_SLOW_CODE] = {"the job's own code on the CPU became slower",
+	[CAUSE_SLOW_CODE] = {"the job's own code became slower",
 			     "Look at the line below: it ran longer than it usually does."},
 	[CAUSE_LAUNCH_BOUND] = {"many more small operations",
 				"Put them together: torch.compile, CUDA graphs, or fewer and "
@@ -86,7 +86,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			    "with its neighbours."},
 	[CAUSE_NETWORK] = {"the network was slow",
 			   "See retransmissions and what else uses the interface."},
-	[CAUSE_STRAGGLER] = {"other ranks were late", "Look at the rank that came last."},
+	[CAUSE_STRAGGLER] =
+		{"the GPU waited in collectives: other ranks were late, or the network slow",
+		 "Merge the ranks' recordings (eacgm merge): the report names the rank that came "
+		 "last."},
 	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
 			   "See who sent SIGSTOP, or detached a debugger too late."},
 	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
@@ -236,10 +239,21 @@ static void counter_words(struct cause_found *f, const struct evidence *e, unsig
 			 factor * c->usual, unit);
 }
 
+static int by_stall(const void *a, const void *b)
+{
+	const struct stall_growth *x = a, *y = b;
+	double dx = x->ns - x->usual_ns, dy = y->ns - y->usual_ns;
+	return dx > dy ? -1 : dx < dy;
+}
+
 static void interrupt_words(struct cause_found *f, const struct evidence *e)
 {
+	struct stall_growth *sorted = xcalloc(e->stalls.len + 1, sizeof(*sorted));
+	for (size_t i = 0; i < e->stalls.len; i++)
+		sorted[i] = e->stalls.data[i];
+	qsort(sorted, e->stalls.len, sizeof(*sorted), by_stall);
 	for (size_t i = 0; i < e->stalls.len; i++) {
-		const struct stall_growth *s = &e->stalls.data[i];
+		const struct stall_growth *s = &sorted[i];
 		char ns[HUMAN_BYTES], usual[HUMAN_BYTES];
 		if (s->kind <= STALL_SOFTIRQ && s->ns - s->usual_ns > 1e6)
 			add_text(f, "%s %s took %s of its threads' time, usually %s",
@@ -247,19 +261,32 @@ static void interrupt_words(struct cause_found *f, const struct evidence *e)
 				 text_of(e->t, s->name), human_ns(ns, (uint64_t)s->ns),
 				 human_ns(usual, (uint64_t)s->usual_ns));
 	}
+	free(sorted);
+}
+
+static int by_disk_growth(const void *a, const void *b)
+{
+	const struct disk_growth *x = a, *y = b;
+	double dx = x->bytes - x->usual_bytes, dy = y->bytes - y->usual_bytes;
+	return dx > dy ? -1 : dx < dy;
 }
 
 static void disk_words(struct cause_found *f, const struct evidence *e)
 {
 	char bytes[HUMAN_BYTES], usual[HUMAN_BYTES];
+	struct disk_growth *sorted = xcalloc(e->disks.len + 1, sizeof(*sorted));
+	for (size_t i = 0; i < e->disks.len; i++)
+		sorted[i] = e->disks.data[i];
+	qsort(sorted, e->disks.len, sizeof(*sorted), by_disk_growth);
 	for (size_t i = 0; i < e->disks.len; i++) {
-		const struct disk_growth *d = &e->disks.data[i];
+		const struct disk_growth *d = &sorted[i];
 		if (d->bytes - d->usual_bytes > 1e6)
 			add_text(f, "%s (%u) moved %s on %s, usually %s", text_of(e->t, d->comm),
 				 d->pid, human_bytes(bytes, (uint64_t)d->bytes),
 				 text_of(e->t, d->disk),
 				 human_bytes(usual, (uint64_t)d->usual_bytes));
 	}
+	free(sorted);
 }
 
 /* What else than the blame itself speaks for it. */
@@ -268,7 +295,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	switch (f->cause) {
 	case CAUSE_CPU_THROTTLE:
 		counter_words(f, e, ENTITY_CGROUP, "throttled_ratio",
-			      "its cgroup had used up its quota for", 100, " % of the time");
+			      "CPUs that its quota held back at a time", 1, "");
 		break;
 	case CAUSE_CPU_CONTENTION:
 		counter_words(f, e, ENTITY_PROCESS, "preemptions_per_s",
@@ -329,6 +356,6 @@ void cause_words(struct cause_found *f, const struct evidence *e)
 	if (f->runner_up != CAUSE_UNKNOWN) {
 		char ns[HUMAN_BYTES];
 		human_ns(ns, (uint64_t)f->runner_up_ns);
-		f->against = xasprintf("it explains %s of the excess", ns);
+		f->against = xasprintf("it explains less, %s", ns);
 	}
 }

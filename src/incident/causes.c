@@ -11,14 +11,16 @@
 #include "wire/stalls.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
-#define GENERAL	     0.6
-#define LEAST_SHARE  0.15 /* of the excess: a cause that explains less is none */
-#define MORE_CALLS   1.3  /* times as many: more often than usual */
-#define CALLS_A_STEP 10	  /* so many more make a step launch-bound */
-#define CALLS_SHARE  0.15 /* of the excess: the calls' own time, where they are the reason */
-#define GONE_CALLS   0.2  /* of the usual number: is hardly called any more */
-#define IRQ_SHARE    0.02 /* more of the host's time in interrupts */
-#define GONE_SHARE   0.3  /* of the usual time: what was done before is not done now */
+#define GENERAL	      0.6
+#define LEAST_SHARE   0.15 /* of the excess: a cause that explains less is none */
+#define MORE_CALLS    1.3  /* times as many: more often than usual */
+#define CALLS_A_STEP  10   /* so many more make a step launch-bound */
+#define CALLS_SHARE   0.15 /* of the excess: the calls' own time, where they are the reason */
+#define GONE_CALLS    0.2  /* of the usual number: is hardly called any more */
+#define IRQ_SHARE     0.02 /* more of the host's time in interrupts */
+#define SAVES_SHARE   0.2  /* of waits for what was written: such are a checkpoint's */
+#define CULPRIT_SHARE 0.5  /* of the time without a CPU: less is nobody's fault alone */
+#define GONE_SHARE    0.3  /* of the usual time: what was done before is not done now */
 
 static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
 {
@@ -51,12 +53,6 @@ static double own_ready(const struct evidence *e)
 	return ns;
 }
 
-static double counter_mean(const struct evidence *e, unsigned kind, const char *name)
-{
-	const struct counter_change *c = evidence_counter(e, kind, name);
-	return c ? c->mean : 0;
-}
-
 static double counter_more(const struct evidence *e, unsigned kind, const char *name)
 {
 	const struct counter_change *c = evidence_counter(e, kind, name);
@@ -65,9 +61,9 @@ static double counter_more(const struct evidence *e, unsigned kind, const char *
 
 /* ---- what owners are ---- */
 
-static bool is_rival(const struct blame_owner *o)
+static bool is_taker(const struct blame_owner *o)
 {
-	return o->kind == BLAME_RIVAL;
+	return o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING;
 }
 
 static bool is_no_cpu(const struct blame_owner *o)
@@ -255,32 +251,33 @@ static bool holds_gil(const struct evidence *e)
 	return part_sum(e, is_gil) > 0.1 * evidence_excess(e);
 }
 
+/* CPU time that a quota held back, beyond usual; NaN: that was not recorded. */
 static double throttled_ns(const struct evidence *e)
 {
-	double ratio = counter_mean(e, ENTITY_CGROUP, "throttled_ratio");
-	return ratio > 0 ? ratio * e->blame.whole_ns : 0;
+	if (!evidence_counter(e, ENTITY_CGROUP, "throttled_ratio"))
+		return NAN;
+	return fmax(0, counter_more(e, ENTITY_CGROUP, "throttled_ratio")) * e->blame.whole_ns;
 }
 
+/* Where no cgroup was told of, CPUs that nobody was seen on may have been kernel threads'. */
 static double cpu_throttle(const struct evidence *e)
 {
-	double ready = part_sum(e, is_ready), none = part_sum(e, is_no_cpu);
 	double told = throttled_ns(e);
-	return told > 0 ? fmin(told, ready) : none;
+	return isnan(told) ? GENERAL * part_sum(e, is_no_cpu) : fmin(told, part_sum(e, is_ready));
 }
 
 static double cpu_contention(const struct evidence *e)
 {
-	double ready = part_sum(e, is_ready), none = part_sum(e, is_no_cpu);
-	double told = throttled_ns(e);
+	double ready = part_sum(e, is_ready), told = throttled_ns(e);
 	ready -= holds_gil(e) ? own_ready(e) : 0;
-	return fmax(0, told > 0 ? ready - told : ready - none);
+	return fmax(0, ready - (isnan(told) ? part_sum(e, is_no_cpu) : told));
 }
 
 static double cpu_stolen(const struct evidence *e)
 {
-	double more = counter_more(e, ENTITY_HOST, "job_cpus_steal_ratio");
-	if (more <= 0)
-		more = counter_more(e, ENTITY_HOST, "cpu_steal_ratio");
+	bool known = evidence_counter(e, ENTITY_HOST, "job_cpus_steal_ratio");
+	double more =
+		counter_more(e, ENTITY_HOST, known ? "job_cpus_steal_ratio" : "cpu_steal_ratio");
 	return fmin(more * e->blame.whole_ns, part_sum(e, is_spread) + part_sum(e, is_no_cpu));
 }
 
@@ -309,7 +306,7 @@ static double mem_bandwidth(const struct evidence *e)
 static double checkpoint(const struct evidence *e)
 {
 	double saves = part_sum(e, is_save), writes = part_sum(e, is_write);
-	return saves > 0 ? saves + writes : 0;
+	return saves > SAVES_SHARE * writes ? saves + writes : 0;
 }
 
 static double disk(const struct evidence *e)
@@ -348,7 +345,7 @@ static bool does_other_work(const struct evidence *e)
 		all += c->usual_ns;
 		gone += c->n < GONE_CALLS * c->usual_n ? c->usual_ns : 0;
 	}
-	return gone > GONE_SHARE * all;
+	return e->by_steps && gone > GONE_SHARE * all;
 }
 
 static double other_work(const struct evidence *e)
@@ -446,9 +443,10 @@ static double network(const struct evidence *e)
 	return part_sum(e, is_network);
 }
 
+/* Late, or the network between them slow: when each came is not compared here. */
 static double straggler(const struct evidence *e)
 {
-	return part_sum(e, is_ranks);
+	return GENERAL * part_sum(e, is_ranks);
 }
 
 static double stopped(const struct evidence *e)
@@ -533,6 +531,14 @@ static void by_interrupt(struct culprit *ret, const struct evidence *e)
 	}
 }
 
+static bool is_job(const struct evidence *e, uint32_t pid)
+{
+	for (size_t i = 0; i < e->t->processes.len; i++)
+		if (e->t->processes.data[i].pid == pid)
+			return true;
+	return false;
+}
+
 /* Who had a disk do most beyond usual; of the job itself the disk alone is named. */
 static void by_disk(struct culprit *ret, const struct evidence *e)
 {
@@ -544,14 +550,30 @@ static void by_disk(struct culprit *ret, const struct evidence *e)
 		most = d->bytes - d->usual_bytes;
 		ret->kind = CULPRIT_DISK;
 		ret->device = d->disk;
-		ret->pid = d->pid != e->pid ? d->pid : 0;
+		ret->pid = is_job(e, d->pid) ? 0 : d->pid;
 		ret->name = d->comm;
 	}
 }
 
+/* Who had the CPU most, if processes of that name had it for half of the time or more. */
+static void by_rival(struct culprit *ret, const struct evidence *e)
+{
+	const struct blame_part *p = top_part(e, is_taker);
+	double alike = 0;
+	for (size_t i = 0; i < e->blame.parts.len && p; i++) {
+		const struct blame_part *o = &e->blame.parts.data[i];
+		if (is_taker(&o->owner) && o->owner.name == p->owner.name)
+			alike += o->ns;
+	}
+	if (!p || alike < CULPRIT_SHARE * part_sum(e, is_ready))
+		return;
+	ret->kind = CULPRIT_PROCESS;
+	ret->pid = p->owner.pid;
+	ret->name = p->owner.name;
+}
+
 static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 {
-	const struct blame_part *p = top_part(e, is_rival);
 	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
 	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX};
 	if (c == CAUSE_CPU_THROTTLE) {
@@ -559,10 +581,8 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 		ret->metric = quota ? quota->metric : UINT32_MAX;
 	} else if (c == CAUSE_CPU_STOLEN) {
 		ret->kind = CULPRIT_HOST;
-	} else if (c == CAUSE_CPU_CONTENTION && p) {
-		ret->kind = CULPRIT_PROCESS;
-		ret->pid = p->owner.pid;
-		ret->name = p->owner.name;
+	} else if (c == CAUSE_CPU_CONTENTION) {
+		by_rival(ret, e);
 	} else if (c == CAUSE_INTERRUPTS) {
 		by_interrupt(ret, e);
 	} else if (c == CAUSE_DISK) {

@@ -16,7 +16,8 @@ static struct diagnosed *incident_of(struct diagnosis *d, const struct anomaly *
 		if (d->incidents.data[i].id == a->incident)
 			return &d->incidents.data[i];
 	struct diagnosed *ret = vec_push(&d->incidents);
-	*ret = (struct diagnosed){.id = a->incident,
+	*ret = (struct diagnosed){.cause.culprit = {.frame = BLAME_NO_FRAME, .metric = UINT32_MAX},
+				  .id = a->incident,
 				  .onset_ns = a->start_ns,
 				  .end_ns = a->end_ns,
 				  .told_ns = a->told_ns};
@@ -32,6 +33,13 @@ static void gather(struct diagnosing *x)
 		in->end_ns = a->end_ns > in->end_ns ? a->end_ns : in->end_ns;
 		in->told_ns = a->told_ns < in->told_ns ? a->told_ns : in->told_ns;
 		*vec_push(&in->anomalies) = i;
+	}
+	/* Times of a damaged file may be any. */
+	for (size_t i = 0; i < x->ret->incidents.len; i++) {
+		struct diagnosed *in = &x->ret->incidents.data[i];
+		uint64_t last_ns = x->s->tables->last_ns;
+		in->end_ns = last_ns && in->end_ns > last_ns ? last_ns : in->end_ns;
+		in->onset_ns = in->onset_ns < in->end_ns ? in->onset_ns : in->end_ns;
 	}
 }
 
@@ -87,7 +95,6 @@ static void join_overlapping(struct diagnosis *d)
 /* An incident, and which slices and pieces are of it. */
 struct asked {
 	struct diagnosed *of;
-	bool by_steps;
 	size_t slices, nslices; /* first, number */
 	size_t pieces, npieces;
 };
@@ -122,7 +129,6 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .cost_ns = fmax(0, evidence_excess(e)),
 				 .blamed = true,
 				 .evidence = *e};
-	in->evidence.by_steps = a->by_steps;
 	if (in->told_ns < in->onset_ns)
 		in->told_ns = in->onset_ns;
 	for (size_t i = 0; i < a->of->anomalies.len; i++) {
@@ -145,7 +151,7 @@ static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 		struct diagnosed *in = &x->ret->incidents.data[i];
 		struct evidence_question whole = {0};
 		struct asked a = {.of = in, .slices = all->slices.len};
-		if (diagnosis_spans(x, in, &whole, &a.by_steps)) {
+		if (diagnosis_spans(x, in, &whole)) {
 			diagnosis_slice(&whole, &all->slices);
 			a.nslices = all->slices.len - a.slices;
 			*vec_push(&all->incidents) = a;
@@ -211,6 +217,23 @@ static int by_onset(const void *a, const void *b)
 
 /* ---- all of it ---- */
 
+/* What all cost: of those at one time, such as ranks that wait for each other, the dearest. */
+static double cost_of(const struct diagnosis *d)
+{
+	double ret = 0, dearest = 0;
+	uint64_t end_ns = 0;
+	for (size_t i = 0; i < d->incidents.len; i++) {
+		const struct diagnosed *in = &d->incidents.data[i];
+		if (in->onset_ns >= end_ns) {
+			ret += dearest;
+			dearest = 0;
+		}
+		dearest = fmax(dearest, in->cost_ns);
+		end_ns = in->end_ns > end_ns ? in->end_ns : end_ns;
+	}
+	return ret + dearest;
+}
+
 void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const struct timeline *t,
 		    const struct steps *steps, const struct anomaly_list *list, bool each)
 {
@@ -225,12 +248,13 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
 	join_overlapping(&found);
+	for (size_t i = 0; i < found.incidents.len; i++)
+		find_victim(&x, &found.incidents.data[i]);
 	ask(&x, &all, ret);
 	cut(&x, &all);
 	answer(&x, &all, ret, each);
 	qsort(ret->incidents.data, ret->incidents.len, sizeof(*ret->incidents.data), by_onset);
-	for (size_t i = 0; i < ret->incidents.len; i++)
-		ret->cost_ns += ret->incidents.data[i].cost_ns;
+	ret->cost_ns = cost_of(ret);
 	asking_free(&all);
 	vec_free(&found.incidents);
 	diagnosis_spans_free(&x);

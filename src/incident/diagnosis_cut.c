@@ -3,16 +3,19 @@
  * Several faults may follow each other so soon that nothing usual lies between. Slices of a second
  * are explained one by one; of all ways to give each slice a cause, or none, that is taken which
  * explains most, where each change costs CHANGE_NS of it (Viterbi's algorithm, IEEE Trans. Inf.
- * Theory 13, 1967). A slice without a cause explains what usual time may vary by. */
+ * Theory 13, 1967). A slice that is as usual counts what usual time may vary by, one that no cause
+ * explains a part of its excess. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "incident/diagnosis_impl.h"
 
-#define SLICE_NS    1000000000ULL
-#define CHANGE_NS   7e8
-#define USUAL_SHARE 0.1 /* of usual time: a slice whose excess is less is as usual */
-#define NO_CAUSE    0	/* the state, in the place of CAUSE_UNKNOWN */
+#define SLICE_NS      1000000000ULL
+#define CHANGE_NS     7e8
+#define USUAL_SHARE   0.1 /* of usual time: a slice whose excess is less is as usual */
+#define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
+#define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */
+#define STATES	      (CAUSE_COUNT + 1)
 
 /* Stretches put together until they are a second long. */
 void diagnosis_slice(const struct evidence_question *whole, questions_t *ret)
@@ -23,36 +26,39 @@ void diagnosis_slice(const struct evidence_question *whole, questions_t *ret)
 		if (!q || s->to_ns - q->slow.data[0].from_ns > SLICE_NS) {
 			q = vec_push(ret);
 			q->usual = whole->usual;
+			q->by_steps = whole->by_steps;
 		}
 		*vec_push(&q->slow) = *s;
 	}
 }
 
-static void scores(double ret[CAUSE_COUNT], const struct evidence *e)
+static void scores(double ret[STATES], const struct evidence *e)
 {
+	double excess = evidence_excess(e), varies = USUAL_SHARE * e->blame.usual_ns;
 	cause_explains(ret, e);
-	ret[NO_CAUSE] = USUAL_SHARE * e->blame.usual_ns;
+	ret[CAUSE_UNKNOWN] = excess > varies ? UNKNOWN_SHARE * excess : 0;
+	ret[AS_USUAL] = excess < 2 * varies ? varies : 0;
 }
 
 /* The best cause of each slice. */
-static void best_path(uint8_t *ret, double (*score)[CAUSE_COUNT], size_t n)
+static void best_path(uint8_t *ret, double (*score)[STATES], size_t n)
 {
-	uint8_t(*from)[CAUSE_COUNT] = xcalloc(n, sizeof(*from));
-	double sum[CAUSE_COUNT] = {0};
+	uint8_t(*from)[STATES] = xcalloc(n, sizeof(*from));
+	double sum[STATES] = {0};
 	for (size_t i = 0; i < n; i++) {
 		unsigned top = 0;
-		for (unsigned c = 1; c < CAUSE_COUNT; c++)
+		for (unsigned c = 1; c < STATES; c++)
 			if (sum[c] > sum[top])
 				top = c;
 		double changed = sum[top] - CHANGE_NS;
-		for (unsigned c = 0; c < CAUSE_COUNT; c++) {
+		for (unsigned c = 0; c < STATES; c++) {
 			bool stays = !i || sum[c] >= changed;
 			from[i][c] = (uint8_t)(stays ? c : top);
 			sum[c] = (stays ? sum[c] : changed) + score[i][c];
 		}
 	}
 	unsigned at = 0;
-	for (unsigned c = 1; c < CAUSE_COUNT; c++)
+	for (unsigned c = 1; c < STATES; c++)
 		if (sum[c] > sum[at])
 			at = c;
 	for (size_t i = n; i-- > 0; at = from[i][at])
@@ -61,20 +67,21 @@ static void best_path(uint8_t *ret, double (*score)[CAUSE_COUNT], size_t n)
 }
 
 /* Leaves of a stretch of slices with one cause those at its ends that are as usual. */
-static void trim(uint8_t *cause, double (*score)[CAUSE_COUNT], size_t n)
+static void trim(uint8_t *cause, double (*score)[STATES], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((!i || cause[i - 1] != cause[i]) && score[i][cause[i]] < score[i][NO_CAUSE])
-			cause[i] = NO_CAUSE;
+		if ((!i || cause[i - 1] != cause[i]) && score[i][cause[i]] < score[i][AS_USUAL])
+			cause[i] = AS_USUAL;
 	for (size_t i = n; i-- > 0;)
 		if ((i + 1 == n || cause[i + 1] != cause[i]) &&
-		    score[i][cause[i]] < score[i][NO_CAUSE])
-			cause[i] = NO_CAUSE;
+		    score[i][cause[i]] < score[i][AS_USUAL])
+			cause[i] = AS_USUAL;
 }
 
 static void join(struct evidence_question *to, const struct evidence_question *q)
 {
 	to->usual = q->usual;
+	to->by_steps = q->by_steps;
 	for (size_t i = 0; i < q->slow.len; i++)
 		*vec_push(&to->slow) = q->slow.data[i];
 }
@@ -82,7 +89,7 @@ static void join(struct evidence_question *to, const struct evidence_question *q
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
 		   questions_t *ret)
 {
-	double(*score)[CAUSE_COUNT] = xcalloc(n + 1, sizeof(*score));
+	double(*score)[STATES] = xcalloc(n + 1, sizeof(*score));
 	uint8_t *cause = xcalloc(n + 1, 1);
 	size_t before = ret->len;
 	for (size_t i = 0; i < n; i++)
@@ -91,7 +98,7 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	trim(cause, score, n);
 	for (size_t i = 0; i < n; i++) {
 		bool goes_on = i && cause[i] == cause[i - 1];
-		if (cause[i] != NO_CAUSE)
+		if (cause[i] != AS_USUAL)
 			join(goes_on ? &ret->data[ret->len - 1] : vec_push(ret), &slices[i]);
 	}
 	if (ret->len == before) {

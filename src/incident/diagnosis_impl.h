@@ -22,7 +22,7 @@ struct diagnosing {
 
 /* diagnosis_spans.c: an incident's stretches and those that are usual. false: there are none. */
 bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
-		     struct evidence_question *ret, bool *ret_by_steps);
+		     struct evidence_question *ret);
 void diagnosis_spans_free(struct diagnosing *x);
 
 typedef VEC(struct evidence_question) questions_t;

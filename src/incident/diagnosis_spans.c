@@ -5,9 +5,10 @@
 #include "incident/diagnosis_impl.h"
 
 #define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
-#define LEAST_RATIO                                                                                \
-	0.05 /* of an incident's time, was usual at least: losses may add up to more               \
-	      */
+/* Of an incident's time so much was usual at least: losses may add up to more. */
+#define LEAST_RATIO 0.05
+#define FIRST_STEPS 5 /* of a loop: libraries are loaded and kernels compiled in them */
+#define SLICES_MOST 100000
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
 {
@@ -120,9 +121,11 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 	struct usual_time *u = usual_of(x, p->pid, loop, thread, &is_new);
 	for (size_t i = 0; i < p->steps.len && is_new; i++) {
 		const struct steps_step *s = &p->steps.data[i];
-		if (s->loop == loop && !is_beside(x, s->start_ns, s->end_ns))
+		uint64_t from_ns = s->loop == loop ? step_from(p, i) : 0;
+		if (s->loop == loop && s->index >= FIRST_STEPS &&
+		    from_ns >= x->list->judged_from_ns && !is_beside(x, from_ns, s->end_ns))
 			*vec_push(&u->usual.spans) = (struct blame_span){
-				.thread = thread, .from_ns = step_from(p, i), .to_ns = s->end_ns};
+				.thread = thread, .from_ns = from_ns, .to_ns = s->end_ns};
 	}
 	if (is_new)
 		usual_end(x, u);
@@ -141,10 +144,11 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 	double usual_ns = mean_length(&u->usual.spans);
 	for (size_t i = 0; i < p->steps.len; i++) {
 		const struct steps_step *s = &p->steps.data[i];
-		uint64_t middle = s->start_ns + (s->end_ns - s->start_ns) / 2;
+		uint64_t from_ns = s->loop == loop ? step_from(p, i) : s->start_ns;
+		uint64_t middle = from_ns + (s->end_ns - from_ns) / 2;
 		if (s->loop == loop && middle >= in->onset_ns && middle < in->end_ns)
 			*vec_push(&ret->slow) =
-				(struct blame_span){thread, s->start_ns, s->end_ns, usual_ns};
+				(struct blame_span){thread, from_ns, s->end_ns, usual_ns};
 	}
 	ret->usual = &u->usual;
 	return ret->slow.len && u->usual.spans.len;
@@ -156,18 +160,21 @@ static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32
 {
 	bool is_new = false;
 	struct usual_time *u = usual_of(x, pid, UINT32_MAX, thread, &is_new);
-	uint64_t at = x->list->judged_from_ns;
+	uint64_t at, last_ns, to_ns = x->list->judged_to_ns;
+	blame_thread_times(x->w, thread, &at, &last_ns);
+	at = x->list->judged_from_ns > at ? x->list->judged_from_ns : at;
+	to_ns = to_ns && to_ns < last_ns ? to_ns : last_ns;
 	for (size_t i = 0; i < x->ret->incidents.len && is_new; i++) {
 		const struct diagnosed *other = &x->ret->incidents.data[i];
 		uint64_t until = other->onset_ns > BESIDE_NS ? other->onset_ns - BESIDE_NS : 0;
 		uint64_t after = other->end_ns + BESIDE_NS;
+		until = until < to_ns ? until : to_ns;
 		if (until > at)
 			*vec_push(&u->usual.spans) = (struct blame_span){thread, at, until, 0};
 		at = after > at ? after : at;
 	}
-	if (is_new && x->list->judged_to_ns > at)
-		*vec_push(&u->usual.spans) =
-			(struct blame_span){thread, at, x->list->judged_to_ns, 0};
+	if (is_new && to_ns > at)
+		*vec_push(&u->usual.spans) = (struct blame_span){thread, at, to_ns, 0};
 	if (is_new)
 		usual_end(x, u);
 	return u;
@@ -183,7 +190,8 @@ static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evi
 	double ratio = fmax(LEAST_RATIO, 1 - in->cost_ns / length);
 	const struct usual_time *u = usual_plain(x, in->pid, thread);
 	ret->slow.len = 0;
-	for (uint64_t at = in->onset_ns; at < in->end_ns; at += BESIDE_NS) {
+	for (uint64_t at = in->onset_ns; at < in->end_ns && ret->slow.len < SLICES_MOST;
+	     at += BESIDE_NS) {
 		uint64_t end = at + BESIDE_NS < in->end_ns ? at + BESIDE_NS : in->end_ns;
 		*vec_push(&ret->slow) =
 			(struct blame_span){thread, at, end, ratio * (double)(end - at)};
@@ -193,10 +201,10 @@ static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evi
 }
 
 bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
-		     struct evidence_question *ret, bool *ret_by_steps)
+		     struct evidence_question *ret)
 {
-	*ret_by_steps = by_steps(x, in, ret);
-	return *ret_by_steps || by_time(x, in, ret);
+	ret->by_steps = by_steps(x, in, ret);
+	return ret->by_steps || by_time(x, in, ret);
 }
 
 void diagnosis_spans_free(struct diagnosing *x)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map64.h"
+#include "base/entity.h"
 
 /* A stretch of a process, and whose sums what lies in it adds to. */
 struct place {
@@ -249,7 +249,8 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 						.mean = is->n > 0 ? is->ns / is->n : NAN,
 						.usual = was->n > 0 ? was->ns / was->n : NAN};
 	}
-	answer_host(ret, slow, usual, scale);
+	answer_host(ret, slow, usual,
+		    usual->length_ns > 0 ? ret->blame.whole_ns / usual->length_ns : 0);
 	ret->kernels_n = slow->kernels.n;
 	ret->kernels_ns = slow->kernels.ns;
 	ret->usual_kernels_n = scale * usual->kernels.n;
@@ -261,6 +262,7 @@ static void begin(struct evidence *ret, const struct evidence_question *q,
 {
 	*ret = (struct evidence){.t = s->tables,
 				 .thread = q->slow.data[0].thread,
+				 .by_steps = q->by_steps,
 				 .n_slow = q->slow.len,
 				 .n_usual = q->usual->spans.len,
 				 .from_ns = q->slow.data[0].from_ns,
@@ -295,7 +297,8 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		add_places(&g, &g.tracks.data[track[i]], sums[i], &questions[i].slow);
 	}
 	for (size_t i = 0; i < g.tracks.len; i++)
-		qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
+		if (g.tracks.data[i].places.len)
+			qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
 		      sizeof(struct place), by_start);
 	rows_read(s, ROW_CALL, add_calls, &g);
 	rows_read(s, ROW_COUNTER, add_counters, &g);
@@ -323,6 +326,21 @@ void evidence_free(struct evidence *e)
 	vec_free(&e->disks);
 }
 
+/* Whether a GPU may be of the victim: it has counters of that process, or no GPU has. */
+static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
+{
+	bool known = false;
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind != ENTITY_GPU || m->pid != e->pid)
+			continue;
+		if (m->gpu == gpu)
+			return true;
+		known = true;
+	}
+	return !known;
+}
+
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,
 					      const char *name)
 {
@@ -332,7 +350,9 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 		const struct counter_change *c = &e->counters.data[i];
 		const struct m_metric *m = &e->t->metrics.data[c->metric];
 		if (m->kind != kind || isnan(c->mean) ||
-		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0)
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0 ||
+		    (kind == ENTITY_PROCESS && m->pid != e->pid) ||
+		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)))
 			continue;
 		double differs = isnan(c->usual) ? 0 : fabs(c->mean - c->usual);
 		if (differs > most) {

@@ -61,6 +61,7 @@ struct evidence_usual {
 struct evidence_question {
 	blame_spans_t slow;
 	const struct evidence_usual *usual;
+	bool by_steps; /* the stretches are steps */
 };
 
 /* Answers n questions, reading the source once. each: NULL, or for each question an array of as
@@ -76,7 +77,8 @@ static inline double evidence_excess(const struct evidence *e)
 	return e->blame.whole_ns - e->blame.usual_ns;
 }
 
-/* A counter by its name and what it is of (enum entity_kind); the one that differs most where there
- * are several. NULL: none was recorded. */
+/* A counter by its name and what it is of (enum entity_kind): of processes the victim's, of GPUs
+ * those that it uses, as far as that was recorded. The one that differs most where there are
+ * several. NULL: there is none. */
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,
 					      const char *name);

@@ -19,20 +19,25 @@ static uint64_t whole_ns(double ns)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
+static const char *judged_by(const struct report_diagnosis *r)
+{
+	if (r->told)
+		return "what was told while it was recorded";
+	return r->model_path ? r->model_path : "what came before";
+}
+
 static void print_head(FILE *out, const struct report_diagnosis *r)
 {
 	char cost[HUMAN_BYTES], all[HUMAN_BYTES], n[HUMAN_BYTES];
 	uint64_t length = r->end_ns > r->start_ns ? r->end_ns - r->start_ns : 0;
 	if (!r->d->incidents.len) {
-		text_printf(out, "%s: nothing was abnormal, by %s\n", r->path,
-			    r->model_path ? r->model_path : "what came before");
+		text_printf(out, "%s: nothing was abnormal, by %s\n", r->path, judged_by(r));
 		return;
 	}
 	text_printf(out, "%s: %s %s cost the job %s of %s, by %s\n", r->path,
 		    human_count(n, r->d->incidents.len),
 		    r->d->incidents.len == 1 ? "incident" : "incidents",
-		    human_ns(cost, whole_ns(r->d->cost_ns)), human_ns(all, length),
-		    r->model_path ? r->model_path : "what came before");
+		    human_ns(cost, whole_ns(r->d->cost_ns)), human_ns(all, length), judged_by(r));
 }
 
 /* ", by stress (4242)" */
@@ -114,7 +119,7 @@ static void print_owner(const struct page *p, const struct report_diagnosis *r,
 	struct buf b = {0};
 	blame_owner_words(&b, r->t, &part->owner);
 	if (part->alike)
-		buf_printf(&b, " (or %zu like it)", part->alike);
+		buf_printf(&b, " (and %zu more of the name)", part->alike);
 	buf_byte(&b, 0);
 	print_part(p, part->ns, excess, (const char *)b.data);
 	buf_free(&b);
@@ -124,6 +129,8 @@ static void print_blame(const struct page *p, const struct report_diagnosis *r,
 			const struct blame *blame)
 {
 	double excess = blame->whole_ns - blame->usual_ns, rest = 0;
+	if (excess <= 0)
+		return;
 	struct shown_part *parts = xcalloc(blame->parts.len + 1, sizeof(*parts));
 	size_t n = group_parts(parts, blame), shown = 0;
 	qsort(parts, n, sizeof(*parts), by_part_ns);
@@ -152,7 +159,7 @@ static void print_steps(const struct page *p, const struct report_diagnosis *r,
 		if (excess <= 0)
 			continue;
 		fprintf(p->out, "%*sstep at %s took %s, usually %s:\n", INDENT, "",
-			human_ns(at, s->start_ns - r->start_ns),
+			human_ns(at, s->start_ns > r->start_ns ? s->start_ns - r->start_ns : 0),
 			human_ns(took, whole_ns(s->blame.whole_ns)),
 			human_ns(usual, whole_ns(s->blame.usual_ns)));
 		print_blame(p, r, &s->blame);
@@ -219,7 +226,8 @@ static void print_incident(const struct page *p, const struct report_diagnosis *
 		buf_printf(&why, "%s", cause_title(in->cause.cause));
 		culprit_words(&why, r, &in->cause.culprit);
 	} else {
-		buf_printf(&why, "why is not known: nothing usual lies beside it");
+		buf_printf(&why,
+			   "why is not known: too little of it, or of usual time, was recorded");
 	}
 	buf_byte(&why, 0);
 	char *text = (char *)why.data + strcspn((const char *)why.data, " ");
@@ -243,7 +251,8 @@ static size_t dearer_than(const struct diagnosis *d, const struct diagnosed *in)
 {
 	size_t ret = 0;
 	for (size_t i = 0; i < d->incidents.len; i++)
-		ret += d->incidents.data[i].cost_ns > in->cost_ns;
+		ret += d->incidents.data[i].cost_ns > in->cost_ns ||
+		       (d->incidents.data[i].cost_ns == in->cost_ns && &d->incidents.data[i] < in);
 	return ret;
 }
 

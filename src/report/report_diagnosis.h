@@ -13,6 +13,7 @@ struct report_diagnosis {
 	const char *path, *model_path; /* model NULL: by its own beginning */
 	uint64_t start_ns, end_ns;     /* of the recording */
 	bool steps;		       /* each slow step has its lines */
+	bool told;		       /* while it was recorded: nothing was judged now */
 	size_t top;		       /* incidents that text has: the dearest */
 	unsigned width;
 	bool colour;

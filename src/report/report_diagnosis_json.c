@@ -7,7 +7,7 @@
 
 static json_t *ns_json(double ns)
 {
-	return isfinite(ns) ? json_integer((json_int_t)ns) : json_null();
+	return fabs(ns) < 9e18 ? json_integer((json_int_t)ns) : json_null(); /* also of NaN */
 }
 
 /* A text that is made of a buffer, which is freed. */

@@ -219,6 +219,7 @@ static void along_what_was_waited_for(void **state)
 	samples(2, 360, 400, line("read_batch", 30));
 	struct blame b = blame_it();
 	is_about(part(&b, BLAME_DISK, VIA_DATA)->ns, 60, 0.01);
+	assert_int_equal(part(&b, BLAME_DISK, VIA_DATA)->owner.frame, BLAME_NO_FRAME);
 	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_DATA);
 	is_about(p->ns, 40, 0.01);
 	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 30);
