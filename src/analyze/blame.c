@@ -83,15 +83,24 @@ struct split_run {
 	struct blame_split split;
 };
 
+/* What a thread usually runs: read when it is asked for first. */
+struct usual_lines {
+	uint32_t thread;
+	uint8_t via;
+	struct blame_lines lines;
+};
+
 struct blame_usual {
 	struct tally tally;
+	VEC(struct usual_lines *) lines;
 };
 
 struct comparing {
 	const struct blame_world *w;
 	struct tally slow;
-	const struct tally *usual;
-	double scale; /* of usual time to that of as much work */
+	struct blame_usual *from;
+	const struct tally *usual; /* of from */
+	double scale;		   /* of usual time to that of as much work */
 	VEC(struct split_run) splits;
 };
 
@@ -100,19 +109,33 @@ static bool is_run(const struct blame_owner *o)
 	return o->kind == BLAME_RUNS;
 }
 
+static const struct blame_lines *usual_lines_of(struct comparing *c, const struct blame_owner *o)
+{
+	struct blame_usual *u = c->from;
+	for (size_t i = 0; i < u->lines.len; i++)
+		if (u->lines.data[i]->thread == o->thread && u->lines.data[i]->via == o->via)
+			return &u->lines.data[i]->lines;
+	struct usual_lines *l = xcalloc(1, sizeof(*l));
+	l->thread = o->thread;
+	l->via = o->via;
+	blame_lines_read(&l->lines, c->w, o, u->tally.runs.data, u->tally.runs.len);
+	*vec_push(&u->lines) = l;
+	return &l->lines;
+}
+
 static const struct blame_split *split_of(struct comparing *c, const struct blame_owner *o)
 {
 	for (size_t i = 0; i < c->splits.len; i++)
 		if (c->splits.data[i].owner.thread == o->thread &&
 		    c->splits.data[i].owner.via == o->via)
 			return &c->splits.data[i].split;
+	struct blame_lines slow = {0};
+	blame_lines_read(&slow, c->w, o, c->slow.runs.data, c->slow.runs.len);
 	struct split_run *s = vec_push(&c->splits);
 	*s = (struct split_run){.owner = *o};
-	blame_split_make(
-		&s->split, c->w, o,
-		&(struct blame_runs){c->slow.runs.data, c->slow.runs.len, owner_ns(&c->slow, o)},
-		&(struct blame_runs){c->usual->runs.data, c->usual->runs.len,
-				     c->scale * owner_ns(c->usual, o)});
+	blame_split_make(&s->split, o, &slow, owner_ns(&c->slow, o), usual_lines_of(c, o),
+			 c->scale * owner_ns(c->usual, o));
+	blame_lines_free(&slow);
 	return &s->split;
 }
 
@@ -201,15 +224,21 @@ struct blame_usual *blame_usual_new(const struct blame_world *w, const struct bl
 
 void blame_usual_free(struct blame_usual *u)
 {
-	if (u)
-		tally_free(&u->tally);
+	if (!u)
+		return;
+	for (size_t i = 0; i < u->lines.len; i++) {
+		blame_lines_free(&u->lines.data[i]->lines);
+		free(u->lines.data[i]);
+	}
+	vec_free(&u->lines);
+	tally_free(&u->tally);
 	free(u);
 }
 
 void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
-		const struct blame_span *slow, size_t n, const struct blame_usual *usual)
+		const struct blame_span *slow, size_t n, struct blame_usual *usual)
 {
-	struct comparing c = {.w = w, .usual = &usual->tally};
+	struct comparing c = {.w = w, .from = usual, .usual = &usual->tally};
 	double usual_ns = 0;
 	for (size_t i = 0; i < n; i++)
 		usual_ns += slow[i].usual_ns;

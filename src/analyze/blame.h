@@ -109,7 +109,7 @@ void blame_usual_free(struct blame_usual *u);
 /* Blames n slow stretches of the same thread: together into *ret, and where each is not NULL, one
  * by one. */
 void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
-		const struct blame_span *slow, size_t n, const struct blame_usual *usual);
+		const struct blame_span *slow, size_t n, struct blame_usual *usual);
 void blame_free(struct blame *b);
 
 /* When the first and the last is known of a thread; the first after the last: nothing is. */

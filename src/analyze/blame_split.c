@@ -22,19 +22,17 @@ struct line {
 };
 
 struct lines {
-	struct map64 place_of;
 	VEC(struct line) all;
-	double slow_weight, usual_weight;
 	double slow_n, usual_n;
 };
 
-static struct line *line_of(struct lines *l, const struct blame_sample *s)
+static struct blame_line *line_of(struct blame_lines *l, uint8_t kind, uint32_t frame)
 {
-	uint64_t key = (uint64_t)s->kind << 32 | s->frame, at;
+	uint64_t key = (uint64_t)kind << 32 | frame, at;
 	if (!map64_get(&l->place_of, key, &at)) {
 		at = l->all.len;
 		map64_set(&l->place_of, key, at);
-		*vec_push(&l->all) = (struct line){.frame = s->frame, .kind = s->kind};
+		*vec_push(&l->all) = (struct blame_line){.frame = frame, .kind = kind};
 	}
 	return &l->all.data[at];
 }
@@ -54,34 +52,55 @@ static size_t first_from(const struct blame_sample *s, size_t n, uint64_t ns)
 
 /* A sample stands for the time before it: of one that comes just after a stretch nothing is known.
  */
-static void read_runs(struct lines *l, const struct blame_world *w, const struct blame_owner *of,
-		      const struct blame_runs *runs, bool is_usual)
+void blame_lines_read(struct blame_lines *ret, const struct blame_world *w,
+		      const struct blame_owner *of, const struct blame_run *runs, size_t len)
 {
 	size_t n;
 	const struct blame_sample *s = blame_samples_of(w, of->thread, &n);
-	for (size_t i = 0; s && i < runs->len; i++) {
-		const struct blame_run *r = &runs->all[i];
+	for (size_t i = 0; s && i < len; i++) {
+		const struct blame_run *r = &runs[i];
 		if (r->thread != of->thread || r->via != of->via)
 			continue;
 		for (size_t k = first_from(s, n, r->from_ns); k < n && s[k].time_ns < r->to_ns;
 		     k++) {
-			struct line *at = line_of(l, &s[k]);
-			double weight = (double)s[k].weight_ns;
-			*(is_usual ? &at->usual : &at->slow) += weight;
-			*(is_usual ? &at->usual_n : &at->slow_n) += 1;
-			*(is_usual ? &l->usual_weight : &l->slow_weight) += weight;
-			*(is_usual ? &l->usual_n : &l->slow_n) += 1;
+			struct blame_line *at = line_of(ret, s[k].kind, s[k].frame);
+			at->ns += (double)s[k].weight_ns;
+			at->n++;
+			ret->ns += (double)s[k].weight_ns;
+			ret->n++;
 		}
 	}
 }
 
-/* Makes times of weights. */
-static void scale(struct lines *l, double slow_ns, double usual_ns)
+void blame_lines_free(struct blame_lines *l)
 {
-	for (size_t i = 0; i < l->all.len; i++) {
-		struct line *at = &l->all.data[i];
-		at->slow = l->slow_weight > 0 ? at->slow * slow_ns / l->slow_weight : 0;
-		at->usual = l->usual_weight > 0 ? at->usual * usual_ns / l->usual_weight : 0;
+	map64_free(&l->place_of);
+	vec_free(&l->all);
+}
+
+/* Both beside each other, as times: weights are of samples, which may be fewer than the clock's. */
+static void join(struct lines *ret, const struct blame_lines *slow, double slow_ns,
+		 const struct blame_lines *usual, double usual_ns)
+{
+	double of_slow = slow->ns > 0 ? slow_ns / slow->ns : 0;
+	double of_usual = usual->ns > 0 ? usual_ns / usual->ns : 0;
+	*ret = (struct lines){.slow_n = slow->n, .usual_n = usual->n};
+	for (size_t i = 0; i < slow->all.len; i++) {
+		const struct blame_line *l = &slow->all.data[i];
+		*vec_push(&ret->all) = (struct line){.frame = l->frame,
+						     .kind = l->kind,
+						     .slow = of_slow * l->ns,
+						     .slow_n = l->n};
+	}
+	for (size_t i = 0; i < usual->all.len; i++) {
+		const struct blame_line *l = &usual->all.data[i];
+		uint64_t at;
+		if (!map64_get(&slow->place_of, (uint64_t)l->kind << 32 | l->frame, &at)) {
+			at = ret->all.len;
+			*vec_push(&ret->all) = (struct line){.frame = l->frame, .kind = l->kind};
+		}
+		ret->all.data[at].usual = of_usual * l->ns;
+		ret->all.data[at].usual_n = l->n;
 	}
 }
 
@@ -117,7 +136,8 @@ static double beyond(const struct lines *l, const struct line *at, double times,
 	double more = at->slow - times * at->usual;
 	double of_slow = l->slow_n > 0 ? slow_ns / l->slow_n * sqrt(at->slow_n) : 0;
 	double of_usual = l->usual_n > 0 ? times * usual_ns / l->usual_n * sqrt(at->usual_n) : 0;
-	return more > CHANCE_SIGMAS * sqrt(of_slow * of_slow + of_usual * of_usual) ? more : 0;
+	double chance = CHANCE_SIGMAS * sqrt(of_slow * of_slow + of_usual * of_usual);
+	return more > 0 && more > chance * (1 - 1e-9) ? more : 0; /* ties are beyond, too */
 }
 
 static void add_part(struct blame_split *ret, const struct blame_owner *of, const struct line *at,
@@ -130,40 +150,33 @@ static void add_part(struct blame_split *ret, const struct blame_owner *of, cons
 		.owner = owner, .ratio = ratio, .whole_ns = at->slow, .usual_ns = at->usual};
 }
 
-void blame_split_make(struct blame_split *ret, const struct blame_world *w,
-		      const struct blame_owner *of, const struct blame_runs *slow,
-		      const struct blame_runs *usual)
+void blame_split_make(struct blame_split *ret, const struct blame_owner *of,
+		      const struct blame_lines *slow, double slow_ns,
+		      const struct blame_lines *usual, double usual_ns)
 {
-	struct lines l = {0};
-	double more = slow->ns - usual->ns, lines_ns = 0;
-	read_runs(&l, w, of, slow, false);
-	read_runs(&l, w, of, usual, true);
-	scale(&l, slow->ns, usual->ns);
-	double times = spread(&l, usual->ns);
-	double spread_ns = fmin((times - 1) * usual->ns, more);
+	struct lines l;
+	double more = slow_ns - usual_ns, lines_ns = 0;
+	if (more <= 0 || slow->n <= 0)
+		return;
+	join(&l, slow, slow_ns, usual, usual_ns);
+	double times = spread(&l, usual_ns);
+	double left = more - fmin((times - 1) * usual_ns, more);
 	for (size_t i = 0; i < l.all.len; i++)
-		lines_ns += beyond(&l, &l.all.data[i], times, slow->ns, usual->ns);
-	double left = more - spread_ns;
-	if (more > 0 && l.slow_n > 0) {
-		/* Where no line stands out the rest is spread as well. */
-		double of_lines = lines_ns > 0 ? fmin(left, lines_ns) / lines_ns : 0;
-		double rest = more;
-		for (size_t i = 0; i < l.all.len; i++) {
-			double ns =
-				of_lines * beyond(&l, &l.all.data[i], times, slow->ns, usual->ns);
-			if (ns < WORTH_A_LINE * more)
-				continue;
-			add_part(ret, of, &l.all.data[i], ns / more);
-			rest -= ns;
-		}
-		const struct line all = {.frame = BLAME_NO_FRAME,
-					 .kind = BLAME_SPREAD,
-					 .slow = slow->ns,
-					 .usual = usual->ns};
-		if (rest > 0)
-			add_part(ret, of, &all, rest / more);
+		lines_ns += beyond(&l, &l.all.data[i], times, slow_ns, usual_ns);
+	/* Where no line stands out the rest is spread as well. */
+	double of_lines = lines_ns > 0 ? fmin(left, lines_ns) / lines_ns : 0;
+	double rest = more;
+	for (size_t i = 0; i < l.all.len; i++) {
+		double ns = of_lines * beyond(&l, &l.all.data[i], times, slow_ns, usual_ns);
+		if (ns < WORTH_A_LINE * more)
+			continue;
+		add_part(ret, of, &l.all.data[i], ns / more);
+		rest -= ns;
 	}
-	map64_free(&l.place_of);
+	const struct line all = {
+		.frame = BLAME_NO_FRAME, .kind = BLAME_SPREAD, .slow = slow_ns, .usual = usual_ns};
+	if (rest > 0)
+		add_part(ret, of, &all, rest / more);
 	vec_free(&l.all);
 }
 

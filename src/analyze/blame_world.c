@@ -132,23 +132,29 @@ static uint64_t ran_ns(const struct blame_world *w, uint32_t thread, uint64_t fr
  */
 static void find_holders(struct blame_world *w, const bool *python)
 {
+	VEC(uint32_t) those = {0};
+	for (uint32_t k = 0; k < w->t->threads.len; k++)
+		if (python[k])
+			*vec_push(&those) = k;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		struct blame_wait *m = &w->waits.data[i];
 		uint64_t length = m->woken_ns - m->start_ns, most = length / 2;
 		if (m->waker != UINT32_MAX || !for_lock(m) || !python[m->thread])
 			continue;
-		for (uint32_t k = 0; k < w->t->threads.len; k++) {
-			if (!python[k] || k == m->thread ||
-			    w->t->threads.data[k].pid != w->t->threads.data[m->thread].pid)
+		for (size_t k = 0; k < those.len; k++) {
+			uint32_t other = those.data[k];
+			if (other == m->thread ||
+			    w->t->threads.data[other].pid != w->t->threads.data[m->thread].pid)
 				continue;
-			uint64_t ns = ran_ns(w, k, m->start_ns, m->woken_ns);
+			uint64_t ns = ran_ns(w, other, m->start_ns, m->woken_ns);
 			if (ns <= most)
 				continue;
 			most = ns;
-			m->waker = k;
+			m->waker = other;
 			m->for_gil = true;
 		}
 	}
+	vec_free(&those);
 }
 
 /* Which threads run Python at all, by their samples. */
@@ -489,18 +495,13 @@ const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_
 
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns)
 {
-	uint32_t ret = UINT32_MAX, at = UINT32_MAX;
-	uint64_t ns = 0, most_ns = 0;
-	for (size_t i = 0; i < w->samples.len; i++) {
-		const struct blame_sample *s = &w->samples.data[i];
-		if (s->time_ns < from_ns || s->time_ns >= to_ns ||
-		    w->t->threads.data[s->thread].pid != pid)
-			continue;
-		ns = s->thread == at ? ns + s->weight_ns : s->weight_ns;
-		at = s->thread;
+	uint32_t ret = UINT32_MAX;
+	uint64_t most_ns = 0;
+	for (uint32_t i = 0; i < w->t->threads.len; i++) {
+		uint64_t ns = w->t->threads.data[i].pid == pid ? ran_ns(w, i, from_ns, to_ns) : 0;
 		if (ns > most_ns) {
 			most_ns = ns;
-			ret = at;
+			ret = i;
 		}
 	}
 	return ret;

@@ -42,6 +42,7 @@ struct gathering {
 	const struct rec_tables *t;
 	VEC(struct track) tracks;
 	VEC(struct sums) sums;
+	bool *asked; /* by thread: of a process with a track */
 };
 
 /* ---- which stretch a time is in ---- */
@@ -112,7 +113,7 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_call *c = &calls[i];
 		uint32_t pid = g->t->threads.data[c->thread].pid;
-		for (size_t k = 0; k < g->tracks.len; k++) {
+		for (size_t k = 0; k < g->tracks.len && g->asked[c->thread]; k++) {
 			struct sums *s =
 				g->tracks.data[k].pid == pid
 					? sums_at(g, &g->tracks.data[k], c->start_ns + c->dur_ns)
@@ -282,6 +283,7 @@ static void forget(struct gathering *g)
 	}
 	vec_free(&g->tracks);
 	vec_free(&g->sums);
+	free(g->asked);
 }
 
 void evidence_make(struct evidence *ret, struct blame *const *each, const struct row_source *s,
@@ -299,7 +301,11 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 	for (size_t i = 0; i < g.tracks.len; i++)
 		if (g.tracks.data[i].places.len)
 			qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
-		      sizeof(struct place), by_start);
+			      sizeof(struct place), by_start);
+	g.asked = xcalloc(s->tables->threads.len + 1, sizeof(*g.asked));
+	for (size_t i = 0; i < s->tables->threads.len; i++)
+		for (size_t k = 0; k < g.tracks.len; k++)
+			g.asked[i] |= s->tables->threads.data[i].pid == g.tracks.data[k].pid;
 	rows_read(s, ROW_CALL, add_calls, &g);
 	rows_read(s, ROW_COUNTER, add_counters, &g);
 	rows_read(s, ROW_STALL, add_stalls, &g);
