@@ -90,6 +90,12 @@ static void join_overlapping(struct diagnosis *d)
 		}
 }
 
+static int by_onset(const void *a, const void *b)
+{
+	const struct diagnosed *x = a, *y = b;
+	return x->onset_ns < y->onset_ns ? -1 : x->onset_ns > y->onset_ns;
+}
+
 /* ---- pieces ---- */
 
 /* An incident, and which slices and pieces are of it. */
@@ -209,12 +215,6 @@ static void asking_free(struct asking *all)
 	vec_free(&all->incidents);
 }
 
-static int by_onset(const void *a, const void *b)
-{
-	const struct diagnosed *x = a, *y = b;
-	return x->onset_ns < y->onset_ns ? -1 : x->onset_ns > y->onset_ns;
-}
-
 /* ---- all of it ---- */
 
 /* What all cost: of those at one time, such as ranks that wait for each other, the dearest. */
@@ -248,6 +248,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
 	join_overlapping(&found);
+	qsort(found.incidents.data, found.incidents.len, sizeof(*found.incidents.data), by_onset);
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
 	ask(&x, &all, ret);

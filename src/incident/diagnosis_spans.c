@@ -6,9 +6,10 @@
 
 #define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
 /* Of an incident's time so much was usual at least: losses may add up to more. */
-#define LEAST_RATIO 0.05
-#define FIRST_STEPS 5 /* of a loop: libraries are loaded and kernels compiled in them */
-#define SLICES_MOST 100000
+#define LEAST_RATIO    0.05
+#define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
+#define SLICES_MOST    100000
+#define LEAST_USUAL_NS 2e9 /* to compare with */
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
 {
@@ -114,21 +115,38 @@ static uint64_t step_from(const struct steps_process *p, size_t i)
 	return last->end_ns;
 }
 
+static double length_of(const blame_spans_t *spans)
+{
+	return mean_length(spans) * (double)spans->len;
+}
+
+static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const struct steps_process *p,
+		      uint32_t loop, uint32_t thread, uint64_t since_ns)
+{
+	for (size_t i = 0; i < p->steps.len; i++) {
+		const struct steps_step *s = &p->steps.data[i];
+		uint64_t from_ns = s->loop == loop ? step_from(p, i) : 0;
+		if (s->loop == loop && s->index >= FIRST_STEPS && from_ns >= since_ns &&
+		    !is_beside(x, from_ns, s->end_ns))
+			*vec_push(ret) = (struct blame_span){
+				.thread = thread, .from_ns = from_ns, .to_ns = s->end_ns};
+	}
+}
+
+/* What comes before anything is judged is its launch; where there is little else, that as well. */
 static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_process *p,
 				      uint32_t loop, uint32_t thread)
 {
 	bool is_new = false;
 	struct usual_time *u = usual_of(x, p->pid, loop, thread, &is_new);
-	for (size_t i = 0; i < p->steps.len && is_new; i++) {
-		const struct steps_step *s = &p->steps.data[i];
-		uint64_t from_ns = s->loop == loop ? step_from(p, i) : 0;
-		if (s->loop == loop && s->index >= FIRST_STEPS &&
-		    from_ns >= x->list->judged_from_ns && !is_beside(x, from_ns, s->end_ns))
-			*vec_push(&u->usual.spans) = (struct blame_span){
-				.thread = thread, .from_ns = from_ns, .to_ns = s->end_ns};
+	if (!is_new)
+		return u;
+	add_steps(x, &u->usual.spans, p, loop, thread, x->list->judged_from_ns);
+	if (length_of(&u->usual.spans) < LEAST_USUAL_NS) {
+		u->usual.spans.len = 0;
+		add_steps(x, &u->usual.spans, p, loop, thread, 0);
 	}
-	if (is_new)
-		usual_end(x, u);
+	usual_end(x, u);
 	return u;
 }
 
@@ -156,27 +174,38 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 
 /* ---- time ---- */
 
-static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32_t thread)
+/* What lies in no incident, of a time. */
+static void add_plain(const struct diagnosing *x, blame_spans_t *ret, uint32_t thread,
+		      uint64_t from_ns, uint64_t to_ns)
 {
-	bool is_new = false;
-	struct usual_time *u = usual_of(x, pid, UINT32_MAX, thread, &is_new);
-	uint64_t at, last_ns, to_ns = x->list->judged_to_ns;
-	blame_thread_times(x->w, thread, &at, &last_ns);
-	at = x->list->judged_from_ns > at ? x->list->judged_from_ns : at;
-	to_ns = to_ns && to_ns < last_ns ? to_ns : last_ns;
-	for (size_t i = 0; i < x->ret->incidents.len && is_new; i++) {
+	for (size_t i = 0; i < x->ret->incidents.len; i++) {
 		const struct diagnosed *other = &x->ret->incidents.data[i];
 		uint64_t until = other->onset_ns > BESIDE_NS ? other->onset_ns - BESIDE_NS : 0;
 		uint64_t after = other->end_ns + BESIDE_NS;
 		until = until < to_ns ? until : to_ns;
-		if (until > at)
-			*vec_push(&u->usual.spans) = (struct blame_span){thread, at, until, 0};
-		at = after > at ? after : at;
+		if (until > from_ns)
+			*vec_push(ret) = (struct blame_span){thread, from_ns, until, 0};
+		from_ns = after > from_ns ? after : from_ns;
 	}
-	if (is_new && to_ns > at)
-		*vec_push(&u->usual.spans) = (struct blame_span){thread, at, to_ns, 0};
-	if (is_new)
-		usual_end(x, u);
+	if (to_ns > from_ns)
+		*vec_push(ret) = (struct blame_span){thread, from_ns, to_ns, 0};
+}
+
+/* Likewise. */
+static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32_t thread)
+{
+	bool is_new = false;
+	struct usual_time *u = usual_of(x, pid, UINT32_MAX, thread, &is_new);
+	uint64_t first_ns, last_ns, judged_ns = x->list->judged_from_ns;
+	if (!is_new)
+		return u;
+	blame_thread_times(x->w, thread, &first_ns, &last_ns);
+	add_plain(x, &u->usual.spans, thread, judged_ns > first_ns ? judged_ns : first_ns, last_ns);
+	if (length_of(&u->usual.spans) < LEAST_USUAL_NS) {
+		u->usual.spans.len = 0;
+		add_plain(x, &u->usual.spans, thread, first_ns, last_ns);
+	}
+	usual_end(x, u);
 	return u;
 }
 
