@@ -146,6 +146,7 @@ struct thread_struct {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
 } RELOCATED;
 
 struct task_struct {

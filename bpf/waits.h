@@ -12,6 +12,7 @@
 #define PROCESS_WAITS	 2000	       /* and so many at once; waits beyond are only in sums */
 #define WAIT_PROCESSES	 4096
 #define RIVAL_LEAST_NS	 50000ULL
+#define RIVAL_LAST_PART	 5 /* of a wait that its last rival had the CPU for, to be named */
 #define TASK_DEAD	 0x80
 #define TASK_BLOCKED	 0x02
 #define TASK_IS_STOPPED	 0x0c  /* __TASK_STOPPED, __TASK_TRACED */
@@ -317,11 +318,11 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 		find_reason(w, task, state);
 }
 
-/* Who has the CPU of a thread that could run: the first program that is given it, or after threads
- * of the kernel, which have no memory of their own and run for moments, the last. */
+/* Who has the CPU of a thread that could run: the first program that is given it. Threads of the
+ * kernel have no memory of their own and run for moments. */
 static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
 {
-	if (w->held || w->rival_tgid || !BPF_CORE_READ(other, mm))
+	if (w->held || !BPF_CORE_READ(other, mm))
 		return;
 	w->rival_tgid = BPF_CORE_READ(other, tgid);
 	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
@@ -335,6 +336,17 @@ static __always_inline bool has_rival(const struct thread_waits *w, __u64 now_ns
 		return w->out_ns;
 	return w->woken_ns && now_ns - w->woken_ns >= RIVAL_LEAST_NS &&
 	       now_ns - w->out_ns >= wait_row_ns;
+}
+
+/* The last that had the CPU before a thread got it, where it had it for a good part of the wait:
+ * the first may have had it for a moment. What a task ran since it was given the CPU is
+ * sum_exec_runtime less prev_sum_exec_runtime (kernel/sched/fair.c: set_next_entity). */
+static __always_inline void waits_last_rival(struct thread_waits *w, struct task_struct *last,
+					     __u64 now_ns)
+{
+	__u64 ran_ns = last->se.sum_exec_runtime - last->se.prev_sum_exec_runtime;
+	if (!w->rival_tgid || ran_ns * RIVAL_LAST_PART >= now_ns - w->out_ns)
+		waits_rival(w, last);
 }
 
 /* The current task wakes another. */
@@ -365,7 +377,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (in) {
 		if (has_rival(in, now_ns))
-			waits_rival(in, prev);
+			waits_last_rival(in, prev, now_ns);
 		waits_return(in, next, now_ns);
 	}
 	if (is_new)

@@ -555,21 +555,39 @@ static void by_disk(struct culprit *ret, const struct evidence *e)
 	}
 }
 
-/* Who had the CPU most, if processes of that name had it for half of the time or more. */
-static void by_rival(struct culprit *ret, const struct evidence *e)
+/* What processes of the same name as this part's had of the CPU, in ns. */
+static double taken_alike(const struct evidence *e, const struct blame_part *p)
 {
-	const struct blame_part *p = top_part(e, is_taker);
-	double alike = 0;
-	for (size_t i = 0; i < e->blame.parts.len && p; i++) {
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *o = &e->blame.parts.data[i];
 		if (is_taker(&o->owner) && o->owner.name == p->owner.name)
-			alike += o->ns;
+			ns += o->ns;
 	}
-	if (!p || alike < CULPRIT_SHARE * part_sum(e, is_ready))
+	return ns;
+}
+
+/* Of the processes whose name had the CPU most the one that had it most, if that name had it for
+ * half of the time or more. */
+static void by_rival(struct culprit *ret, const struct evidence *e)
+{
+	const struct blame_part *top = NULL;
+	double most = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (!is_taker(&p->owner))
+			continue;
+		double ns = taken_alike(e, p);
+		if (!top || ns > most || (ns == most && p->ns > top->ns)) {
+			top = p;
+			most = ns;
+		}
+	}
+	if (!top || most < CULPRIT_SHARE * part_sum(e, is_ready))
 		return;
 	ret->kind = CULPRIT_PROCESS;
-	ret->pid = p->owner.pid;
-	ret->name = p->owner.name;
+	ret->pid = top->owner.pid;
+	ret->name = top->owner.name;
 }
 
 static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)

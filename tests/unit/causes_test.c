@@ -155,6 +155,21 @@ static void a_bystander_is_no_culprit(void **state)
 	assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_NONE);
 }
 
+/* None of four workers had it as long as one bystander, but they had it together. */
+static void many_of_a_name_are_more_than_one_of_another(void **state)
+{
+	(void)state;
+	part(BLAME_RIVAL, VIA_ITSELF, 250, 10);
+	for (uint32_t pid = 20; pid < 24; pid++) {
+		part(BLAME_RIVAL, VIA_ITSELF, 160 + pid, pid);
+		e.blame.parts.data[e.blame.parts.len - 1].owner.name = 1;
+	}
+	struct cause_found f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
+	assert_int_equal(f.culprit.pid, 23);
+	assert_int_equal(f.culprit.name, 1);
+}
+
 static void the_lock_and_the_cpu_that_its_holder_takes(void **state)
 {
 	(void)state;
@@ -354,6 +369,7 @@ int main(void)
 		T(a_quota_is_no_contention),
 		T(without_its_counter_a_quota_is_told_by_idle_cpus),
 		T(a_quota_that_is_not_used_up_is_no_cause),
+		T(many_of_a_name_are_more_than_one_of_another),
 		T(a_bystander_is_no_culprit),
 		T(the_lock_and_the_cpu_that_its_holder_takes),
 		T(threads_of_its_own_are_contention_too),
