@@ -300,6 +300,7 @@ def _(t):
     job = Job(t, "4")
     chance = random.Random(5)
     loaded = 0
+    left = set()
     for i in range(TIMES + 3):
         p = t.start_record(*TIMELINE, "-p", str(job.pid), out=t.path("killed%d" % i))
         if i % 3 == 0:
@@ -308,6 +309,7 @@ def _(t):
         loaded += bool(job.guests())
         os.kill(p.pid, signal.SIGKILL)
         p.wait(timeout=30)
+        left |= folders_of(job.pid)  # a later session takes those of ten seconds ago away
         expect(job.p.poll() is None, "the job ended with %s after %d times" % (job.p.poll(), i))
     t.wait_for(lambda: not job.guests(), "the last shim to leave", 20)
     t.wait_for(lambda: len(os.listdir("/proc/%d/task" % job.pid)) == 5, "its thread to end")
@@ -318,9 +320,8 @@ def _(t):
     t.wait_for(lambda: not job.guests(), "the shim to leave")
     expect_spans(t, rec, job.count()[1] - made)
     expect(loaded, "it was never killed with the shim loaded")
-    left = folders_of(job.pid)
     expect(left, "the sessions had no folders")
-    for d in left:
+    for d in folders_of(job.pid):
         os.utime(d, (0, 0))  # long ago
     attach(t, job, seconds="0.2")
     expect(not left & folders(), "left behind: %r" % (left & folders()))
