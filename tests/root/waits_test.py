@@ -122,12 +122,23 @@ def _(t):
            "%d of %d waits were ended by %d: %r" % (right, len(woken), writer, woken[:5]))
 
 
+# Sleeps until it was late so often that some of it was for want of a CPU.
+LATE = """
+import time
+late = 0
+while late < 10:
+    began = time.monotonic()
+    time.sleep(0.002)
+    late += time.monotonic() - began > 0.0045
+    sum(range(20000))
+"""
+
+
 @test("who has the CPU of a thread that was woken is told", 60)
 def _(t):
     cpu = str(min(os.sched_getaffinity(0)))
     hog = t.start(["taskset", "-c", cpu, "/usr/bin/python3", "-c", "while True: pass"])
-    rec = t.record(["taskset", "-c", cpu, "nice", "-n", "19", "/usr/bin/python3", "-c",
-                    "import time\nfor _ in range(200):\n    time.sleep(0.002)\n    sum(range(20000))"],
+    rec = t.record(["taskset", "-c", cpu, "nice", "-n", "19", "/usr/bin/python3", "-c", LATE],
                    "--profile", "off", "--layers", "user")
     late = [row for row in lines(t, rec.path) if row["type"] == "wait" and
             row["reason"] == "sleep" and row["runnable_ns"] >= 1000000]
