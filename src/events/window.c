@@ -80,6 +80,26 @@ static void drop_oldest(struct row_window *w, enum row_kind kind)
 	memmove(b, b + 1, --w->blocks[kind].len * sizeof(*b));
 }
 
+static uint64_t begin_of(const struct row_window *w, enum row_kind kind)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	const uint8_t *row = w->blocks[kind].data[0].rows;
+	uint64_t ns;
+	memcpy(&ns, row + k->first_ns, sizeof(ns));
+	return ns;
+}
+
+/* Whose oldest block is the oldest of all, of kinds that have others; ROW_KINDS: there is none. */
+static unsigned oldest_kind(const struct row_window *w)
+{
+	unsigned ret = ROW_KINDS;
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		if (w->blocks[kind].len > 1 &&
+		    (ret == ROW_KINDS || begin_of(w, kind) < begin_of(w, ret)))
+			ret = kind;
+	return ret;
+}
+
 /* The block that has room, a new one where the last is full. */
 static struct row_block *block_with_room(struct row_window *w, enum row_kind kind)
 {
@@ -88,8 +108,9 @@ static struct row_block *block_with_room(struct row_window *w, enum row_kind kin
 	if (last && last->len < last->cap)
 		return last;
 	size_t cap = BLOCK_BYTES / row_bytes;
-	while (w->bytes + cap * row_bytes > w->most_bytes && w->blocks[kind].len > 1)
-		drop_oldest(w, kind);
+	unsigned old;
+	while (w->bytes + cap * row_bytes > w->most_bytes && (old = oldest_kind(w)) < ROW_KINDS)
+		drop_oldest(w, old);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
 	struct row_block *b = vec_push(&w->blocks[kind]);
 	*b = (struct row_block){.rows = xrealloc(NULL, cap, row_bytes), .cap = cap};
