@@ -239,6 +239,24 @@ static void counter_words(struct cause_found *f, const struct evidence *e, unsig
 			 factor * c->usual, unit);
 }
 
+static void ready_words(struct cause_found *f, const struct evidence *e)
+{
+	const struct blame *b = &e->blame;
+	double whole_ns = 0, usual_ns = 0;
+	for (size_t i = 0; i < b->parts.len; i++) {
+		const struct blame_part *p = &b->parts.data[i];
+		if (p->owner.kind != BLAME_RIVAL && p->owner.kind != BLAME_SIBLING &&
+		    p->owner.kind != BLAME_NO_CPU)
+			continue;
+		whole_ns += p->whole_ns;
+		usual_ns += p->usual_ns;
+	}
+	if (b->whole_ns > 0 && b->usual_ns > 0)
+		add_text(f, "it could run but had no CPU for %.0f %% of its time, usually %.0f %%",
+			 fmin(100, 100 * whole_ns / b->whole_ns),
+			 fmin(100, 100 * usual_ns / b->usual_ns));
+}
+
 static int by_stall(const void *a, const void *b)
 {
 	const struct stall_growth *x = a, *y = b;
@@ -298,8 +316,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 			      "CPUs that its quota held back at a time", 1, "");
 		break;
 	case CAUSE_CPU_CONTENTION:
-		counter_words(f, e, ENTITY_PROCESS, "preemptions_per_s",
-			      "its main thread's CPU was taken", 1, " times a second");
+		ready_words(f, e);
 		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
 			      " %");
 		break;
@@ -358,4 +375,42 @@ void cause_words(struct cause_found *f, const struct evidence *e)
 		human_ns(ns, (uint64_t)f->runner_up_ns);
 		f->against = xasprintf("it explains less, %s", ns);
 	}
+}
+
+/* ---- culprits ---- */
+
+/* " by stress (4242)" */
+static void culprit_words(struct buf *b, const struct rec_tables *t, const struct culprit *c)
+{
+	const char *name = strtab_get(&t->strings, c->name, NULL);
+	switch (c->kind) {
+	case CULPRIT_PROCESS:
+		buf_printf(b, " by %s (%u)", name, c->pid);
+		break;
+	case CULPRIT_LINE:
+		buf_printf(b, " in ");
+		blame_frame_words(b, t, c->frame);
+		break;
+	case CULPRIT_CGROUP:
+		if (c->metric != UINT32_MAX)
+			buf_printf(b, ": cgroup %s",
+				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
+		break;
+	case CULPRIT_INTERRUPT:
+		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
+		break;
+	case CULPRIT_DISK:
+		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
+		if (c->pid)
+			buf_printf(b, ", used by %s (%u)", name, c->pid);
+		break;
+	default:
+		break;
+	}
+}
+
+void cause_headline(struct buf *b, const struct rec_tables *t, const struct cause_found *f)
+{
+	buf_printf(b, "%s", cause_title(f->cause));
+	culprit_words(b, t, &f->culprit);
 }

@@ -7,6 +7,9 @@
 /* Adds the sentences of what was found, and what speaks against the runner-up. */
 void cause_words(struct cause_found *f, const struct evidence *e);
 
+/* "CPU contention by stress (4242)". */
+void cause_headline(struct buf *b, const struct rec_tables *t, const struct cause_found *f);
+
 /* "could run, but stress (4242) had the CPU". */
 void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o);
 /* "train.py:20 in forward"; appends nothing where there is no frame. */

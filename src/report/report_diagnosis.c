@@ -40,37 +40,6 @@ static void print_head(FILE *out, const struct report_diagnosis *r)
 		    human_ns(cost, whole_ns(r->d->cost_ns)), human_ns(all, length), judged_by(r));
 }
 
-/* ", by stress (4242)" */
-static void culprit_words(struct buf *b, const struct report_diagnosis *r, const struct culprit *c)
-{
-	const struct rec_tables *t = r->t;
-	const char *name = strtab_get(&t->strings, c->name, NULL);
-	switch (c->kind) {
-	case CULPRIT_PROCESS:
-		buf_printf(b, " by %s (%u)", name, c->pid);
-		break;
-	case CULPRIT_LINE:
-		buf_printf(b, " in ");
-		blame_frame_words(b, t, c->frame);
-		break;
-	case CULPRIT_CGROUP:
-		if (c->metric != UINT32_MAX)
-			buf_printf(b, ": cgroup %s",
-				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
-		break;
-	case CULPRIT_INTERRUPT:
-		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
-		break;
-	case CULPRIT_DISK:
-		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
-		if (c->pid)
-			buf_printf(b, ", used by %s (%u)", name, c->pid);
-		break;
-	default:
-		break;
-	}
-}
-
 static void print_part(const struct page *p, double ns, double of, const char *text)
 {
 	char share[16];
@@ -223,8 +192,7 @@ static void print_incident(const struct page *p, const struct report_diagnosis *
 	struct buf why = {0};
 	buf_printf(&why, "%zu. ", number);
 	if (in->blamed) {
-		buf_printf(&why, "%s", cause_title(in->cause.cause));
-		culprit_words(&why, r, &in->cause.culprit);
+		cause_headline(&why, r->t, &in->cause);
 	} else {
 		buf_printf(&why,
 			   "why is not known: too little of it, or of usual time, was recorded");
