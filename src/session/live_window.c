@@ -1,0 +1,358 @@
+/* live_window.c - copies rows into a window. Threads, stacks and metrics have numbers of its own,
+ * since a session's grow without end; other names have the session's. */
+#include "session/live_window.h"
+
+#include <string.h>
+
+#include "base/map64.h"
+#include "events/window.h"
+
+#define STACKS_NAMED (1u << 20) /* as in session_names.h: older ones are met no more */
+#define STACKS_MOST  (1u << 18) /* in the window; beyond any of these it begins anew */
+#define THREADS_MOST (1u << 15)
+#define METRICS_MOST (1u << 15)
+#define COMMS_MOST   4096
+#define ENDED_NS     60000000000ULL /* processes that have ended are kept for so long */
+#define STACK_DEPTH  1024
+#define NUMBERS_MOST 4 /* fields of a row of bulk that are numbers of rows */
+
+struct named_stack {
+	uint32_t number; /* 0: none */
+	uint32_t parent, frame;
+};
+
+/* A kind's fields that are numbers of threads, stacks or metrics. */
+struct numbers {
+	struct number_field {
+		uint16_t offset;
+		uint8_t means;
+	} fields[NUMBERS_MOST];
+	size_t len;
+};
+
+union any_row {
+#define X(number, NAME, stem, members) struct m_##stem of_##stem;
+	ROW_BULKS(X)
+#undef X
+};
+
+struct live_window {
+	size_t most_bytes;
+	struct row_window *rows;
+	struct named_stack *stacks; /* the session's, each at its number's remainder */
+	struct map64 thread_of, stack_of, metric_of, process_of; /* the session's -> the window's */
+	struct numbers numbers[ROW_KINDS];
+	uint64_t pruned_ns;
+};
+
+/* ---- what a row refers to ---- */
+
+static bool is_number(uint8_t means)
+{
+	return means == MEANS_THREAD || means == MEANS_STACK || means == MEANS_METRIC;
+}
+
+static void find_numbers(struct live_window *w, enum row_kind kind)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	struct numbers *n = &w->numbers[kind];
+	for (size_t i = 0; i < k->nfields && n->len < NUMBERS_MOST; i++)
+		if (is_number(k->fields[i].means))
+			n->fields[n->len++] =
+				(struct number_field){k->fields[i].offset, k->fields[i].means};
+}
+
+/* Those without a name are one stack that is not known. */
+static uint32_t stack_of(struct live_window *w, uint32_t number)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	struct named_stack path[STACK_DEPTH];
+	uint64_t place = 0;
+	size_t n = 0;
+	while (number && n < STACK_DEPTH && !map64_get(&w->stack_of, number, &place)) {
+		const struct named_stack *s = &w->stacks[number % STACKS_NAMED];
+		if (!w->stacks || s->number != number || s->parent >= number)
+			break;
+		path[n++] = *s;
+		number = s->parent;
+		place = 0;
+	}
+	while (n--) {
+		*vec_push(&t->stacks) =
+			(struct m_stack){.parent = (uint32_t)place, .frame = path[n].frame};
+		place = t->stacks.len - 1;
+		map64_set(&w->stack_of, path[n].number, place);
+	}
+	return (uint32_t)place;
+}
+
+static bool thread_of(struct live_window *w, const struct session_view *v, uint32_t index,
+		      uint32_t *ret)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t place;
+	if (!map64_get(&w->thread_of, index, &place)) {
+		const struct m_thread *row = v->names->thread(v->names->ctx, index);
+		if (!row)
+			return false;
+		place = t->threads.len;
+		*vec_push(&t->threads) = *row;
+		map64_set(&w->thread_of, index, place);
+	}
+	*ret = (uint32_t)place;
+	return true;
+}
+
+static bool metric_of(struct live_window *w, const struct session_view *v, uint32_t number,
+		      uint32_t *ret)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t place;
+	if (!map64_get(&w->metric_of, number, &place)) {
+		const struct m_metric *row = v->names->metric(v->names->ctx, number);
+		if (!row)
+			return false;
+		place = t->metrics.len;
+		*vec_push(&t->metrics) = *row;
+		map64_set(&w->metric_of, number, place);
+	}
+	*ret = (uint32_t)place;
+	return true;
+}
+
+/* false: what it is of is gone. */
+static bool renumber(struct live_window *w, const struct session_view *v, const struct numbers *n,
+		     uint8_t *row)
+{
+	for (size_t i = 0; i < n->len; i++) {
+		uint32_t number, to = 0;
+		memcpy(&number, row + n->fields[i].offset, sizeof(number));
+		bool known = true;
+		if (n->fields[i].means == MEANS_STACK)
+			to = stack_of(w, number);
+		else if (n->fields[i].means == MEANS_THREAD)
+			known = number == UINT32_MAX || thread_of(w, v, number, &to);
+		else
+			known = metric_of(w, v, number, &to);
+		if (!known)
+			return false;
+		to = n->fields[i].means == MEANS_THREAD && number == UINT32_MAX ? number : to;
+		memcpy(row + n->fields[i].offset, &to, sizeof(to));
+	}
+	return true;
+}
+
+static void take_bulk(struct live_window *w, const struct session_view *v, enum row_kind kind)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	const struct row_vec *rows = feed_rows(v->batch, kind);
+	union any_row row;
+	for (size_t i = 0; i < rows->len; i++) {
+		memcpy(&row, rows->data + i * k->row_bytes, k->row_bytes);
+		if (renumber(w, v, &w->numbers[kind], (uint8_t *)&row))
+			row_window_add(w->rows, kind, &row, 1);
+	}
+}
+
+/* ---- names ---- */
+
+static void take_strings(struct rec_tables *t, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->strings.len; i++) {
+		const char *text = (const char *)b->texts.data + b->strings.data[i].at;
+		while (t->strings.strings.len <= b->strings.data[i].number)
+			vec_push(&t->strings.strings);
+		char **to = &t->strings.strings.data[b->strings.data[i].number].s;
+		free(*to);
+		*to = xstrdup(text);
+		t->strings.strings.data[b->strings.data[i].number].len = (uint32_t)strlen(text);
+	}
+}
+
+static void take_numbered(struct rec_tables *t, const struct feed_batch *b, enum row_kind kind)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	const struct row_vec *rows = feed_rows(b, kind);
+	struct row_vec *to = rec_table(t, k);
+	for (size_t i = 0; i < rows->len; i++) {
+		size_t number = b->numbers[kind].data[i];
+		if (number >= to->len)
+			row_vec_add(to, k->row_bytes, number + 1 - to->len);
+		memcpy(to->data + number * k->row_bytes, rows->data + i * k->row_bytes,
+		       k->row_bytes);
+	}
+}
+
+static void take_stacks(struct live_window *w, const struct feed_batch *b)
+{
+	if (!w->stacks && b->stacks.len)
+		w->stacks = xcalloc(STACKS_NAMED, sizeof(*w->stacks));
+	for (size_t i = 0; i < b->stacks.len; i++) {
+		uint32_t number = b->numbers[ROW_STACK].data[i];
+		w->stacks[number % STACKS_NAMED] = (struct named_stack){
+			number, b->stacks.data[i].parent, b->stacks.data[i].frame};
+	}
+}
+
+static void take_processes(struct live_window *w, const struct feed_batch *b)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	for (size_t i = 0; i < b->processes.len; i++) {
+		uint64_t at = t->processes.len;
+		if (!map64_get(&w->process_of, b->processes.data[i].pid, &at)) {
+			map64_set(&w->process_of, b->processes.data[i].pid, at);
+			vec_push(&t->processes);
+		}
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is one at at */
+		t->processes.data[at] = b->processes.data[i];
+	}
+}
+
+static void take_listed(struct rec_tables *t, const struct feed_batch *b)
+{
+	static const enum row_kind kinds[] = {ROW_META, ROW_ENUM, ROW_GPU, ROW_COMM};
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const struct row_kind_info *k = row_kind_info(kinds[i]);
+		const struct row_vec *rows = feed_rows(b, kinds[i]);
+		if (rows->len)
+			memcpy(row_vec_add(rec_table(t, k), k->row_bytes, rows->len), rows->data,
+			       rows->len * k->row_bytes);
+	}
+}
+
+/* ---- what is over ---- */
+
+#define DROP(rows, keep)                                                                           \
+	do {                                                                                       \
+		size_t left = 0;                                                                   \
+		for (size_t i = 0; i < (rows).len; i++)                                            \
+			if (keep)                                                                  \
+				(rows).data[left++] = (rows).data[i];                              \
+		(rows).len = left;                                                                 \
+	} while (0)
+
+static void prune(struct live_window *w, uint64_t now_ns)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t since_ns = now_ns > ENDED_NS ? now_ns - ENDED_NS : 0;
+	DROP(t->comms, i + COMMS_MOST >= t->comms.len);
+	DROP(t->processes, !t->processes.data[i].end_ns || t->processes.data[i].end_ns >= since_ns);
+	map64_free(&w->process_of);
+	for (size_t i = 0; i < t->processes.len; i++)
+		map64_set(&w->process_of, t->processes.data[i].pid, i);
+	w->pruned_ns = now_ns;
+}
+
+/* All rows go, and what has numbers of the window's own. */
+static void begin_anew(struct live_window *w)
+{
+	struct row_window *old = w->rows;
+	struct rec_tables *from = row_window_tables(old);
+	w->rows = row_window_new(w->most_bytes);
+	struct rec_tables *to = row_window_tables(w->rows);
+	strtab_free(&to->strings);
+	to->strings = from->strings;
+	from->strings = (struct strtab){0};
+#define MOVE(members)                                                                              \
+	do {                                                                                       \
+		memcpy(&to->members, &from->members, sizeof(to->members));                         \
+		memset(&from->members, 0, sizeof(from->members));                                  \
+	} while (0)
+	MOVE(probes);
+	MOVE(codes);
+	MOVE(frames);
+	MOVE(metas);
+	MOVE(enums);
+	MOVE(gpus);
+	MOVE(comms);
+	MOVE(processes);
+#undef MOVE
+	vec_push(&to->stacks); /* no stack */
+	map64_free(&w->thread_of);
+	map64_free(&w->stack_of);
+	map64_free(&w->metric_of);
+	row_window_free(old);
+}
+
+static bool is_full(struct live_window *w)
+{
+	const struct rec_tables *t = row_window_tables(w->rows);
+	return t->stacks.len > STACKS_MOST || t->threads.len > THREADS_MOST ||
+	       t->metrics.len > METRICS_MOST;
+}
+
+/* ---- the window ---- */
+
+struct live_window *live_window_new(size_t most_bytes)
+{
+	struct live_window *w = xcalloc(1, sizeof(*w));
+	w->most_bytes = most_bytes;
+	w->rows = row_window_new(most_bytes);
+	vec_push(&row_window_tables(w->rows)->stacks); /* no stack */
+#define X(number, NAME, stem, members) find_numbers(w, ROW_##NAME);
+	ROW_BULKS(X)
+#undef X
+	return w;
+}
+
+void live_window_free(struct live_window *w)
+{
+	if (!w)
+		return;
+	row_window_free(w->rows);
+	free(w->stacks);
+	map64_free(&w->thread_of);
+	map64_free(&w->stack_of);
+	map64_free(&w->metric_of);
+	map64_free(&w->process_of);
+	free(w);
+}
+
+void live_window_take(struct live_window *w, const struct session_view *v)
+{
+	const struct feed_batch *b = v->batch;
+	if (is_full(w))
+		begin_anew(w);
+	struct rec_tables *t = row_window_tables(w->rows);
+	take_strings(t, b);
+	take_numbered(t, b, ROW_PROBE);
+	take_numbered(t, b, ROW_CODE);
+	take_numbered(t, b, ROW_FRAME);
+	take_stacks(w, b);
+	take_processes(w, b);
+	take_listed(t, b);
+#define X(number, NAME, stem, members) take_bulk(w, v, ROW_##NAME);
+	ROW_BULKS(X)
+#undef X
+	if (b->upto_ns > t->last_ns)
+		t->last_ns = b->upto_ns;
+	if (b->upto_ns > w->pruned_ns + ENDED_NS)
+		prune(w, b->upto_ns);
+}
+
+/* When the window's first call began. */
+static uint64_t begin_of(const struct row_source *s)
+{
+	struct m_calls calls = {0};
+	struct err e = {0};
+	uint64_t ret = UINT64_MAX;
+	if (source_call_blocks(s) && !source_read_calls(s, 0, &calls, &e))
+		for (size_t i = 0; i < calls.len; i++)
+			ret = calls.rows[i].start_ns < ret ? calls.rows[i].start_ns : ret;
+	m_calls_free(&calls);
+	return ret == UINT64_MAX ? 0 : ret;
+}
+
+const struct row_source *live_window_rows(struct live_window *w)
+{
+	const struct row_source *ret = row_window_source(w->rows);
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t begin_ns = begin_of(ret);
+	for (size_t i = 0; i < t->processes.len; i++) {
+		if (t->processes.data[i].start_ns >= begin_ns)
+			continue;
+		t->processes.data[i].start_ns = begin_ns;
+		t->processes.data[i].joined = true;
+	}
+	return ret;
+}
