@@ -291,6 +291,19 @@ static void tell_change(void *ctx, const struct change *c)
 	say(ctx, change_line(text, c));
 }
 
+static void tell_incident(void *ctx, const struct incident_said *told)
+{
+	struct buf text = {0};
+	buf_printf(&text, told->row->ended ? "incident ended: " : "cause: ");
+	incident_line(&text, told);
+	const char *evidence = incident_text(told, told->row->evidence[0]);
+	if (*evidence)
+		buf_printf(&text, "; %s", evidence);
+	buf_byte(&text, 0);
+	say(ctx, (const char *)text.data);
+	buf_free(&text);
+}
+
 static void judge(void *ctx, const struct session_view *v)
 {
 	struct teller *t = ctx;
@@ -322,7 +335,8 @@ static int detect_from_args(struct teller *t, struct model *model, const struct 
 							 .ctx = t,
 							 .anomaly = tell_anomaly,
 							 .misfit = tell_misfit,
-							 .change = tell_change});
+							 .change = tell_change,
+							 .incident = tell_incident});
 	return rc;
 }
 
@@ -428,9 +442,13 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 		command_user_free(&user);
 		return command_failed(cmd, &e);
 	}
-	struct session_live live = {.ctx = &teller, .batch = judge, .end = judge_end};
-	o.live = &live;
-	o.nlive = teller.detect != NULL;
+	const struct session_live judges = {.ctx = &teller, .batch = judge, .end = judge_end};
+	struct session_live live[SESSION_DETECT_LOOKERS];
+	if (teller.detect) {
+		session_detect_lookers(teller.detect, &judges, live);
+		o.live = live;
+		o.nlive = SESSION_DETECT_LOOKERS;
+	}
 	if (target_parse(&target, a, &e)) {
 		target_free(&target);
 		session_detect_free(teller.detect);

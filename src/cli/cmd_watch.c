@@ -186,6 +186,26 @@ static void on_change(void *ctx, const struct change *c)
 		say(w, change_line(line, c));
 }
 
+static void on_incident(void *ctx, const struct incident_said *told)
+{
+	struct watch *w = ctx;
+	struct buf line = {0};
+	incident_line(&line, told);
+	buf_byte(&line, 0);
+	char *text = xasprintf("%s: %s", told->row->ended ? "incident ended" : "cause",
+			       (const char *)line.data);
+	if (w->output == JSON)
+		print_json(w, json_pack("{s:o}", "incident", incident_json(told)));
+	else if (w->output == LINES)
+		print_line(w, text);
+	pthread_mutex_lock(&w->lock);
+	live_cause_keep(&w->state, told->row->id, told->row->ended, (const char *)line.data);
+	pthread_mutex_unlock(&w->lock);
+	atomic_store(&w->dirty, true);
+	free(text);
+	buf_free(&line);
+}
+
 static void print_phases(struct watch *w)
 {
 	for (uint32_t i = 0; i < w->state.steps.phases_len; i++) {
@@ -387,7 +407,8 @@ static int watch(struct session_options *o, struct session_detect_options judged
 		 enum output output, struct err *e)
 {
 	struct watch w = {.output = output, .has_model = judged.model != NULL};
-	struct session_live live = {.ctx = &w, .batch = on_batch, .end = on_end};
+	const struct session_live looks = {.ctx = &w, .batch = on_batch, .end = on_end};
+	struct session_live live[SESSION_DETECT_LOOKERS];
 	pthread_mutex_init(&w.lock, NULL);
 	outlet_open(&w.out, STDOUT_FILENO, WAIT_BYTES);
 	outlet_open(&w.err, STDERR_FILENO, WAIT_BYTES);
@@ -398,10 +419,12 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	judged.anomaly = on_anomaly;
 	judged.misfit = on_misfit;
 	judged.change = on_change;
+	judged.incident = on_incident;
 	w.detect = session_detect_new(&judged);
+	session_detect_lookers(w.detect, &looks, live);
 	struct session_options watched = *o;
-	watched.live = &live;
-	watched.nlive = 1;
+	watched.live = live;
+	watched.nlive = SESSION_DETECT_LOOKERS;
 	watched.say = say;
 	watched.say_ctx = &w;
 	struct session_host host;
@@ -454,7 +477,7 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
 		return usage_error(a->command, "%s", e.msg);
 	o.frequent = args_has(a, "layers");
-	o.counts_waits = waits_from_args(a);
+	o.counts_waits = o.counts_stalls = o.disk_io = waits_from_args(a);
 	o.all_entries = args_has(a, "everything");
 	signal(SIGPIPE, SIG_IGN);
 	return watch_target(a, &o, &e) ? command_failed(a->command, &e) : 0;

@@ -12,6 +12,7 @@
 struct session_detect {
 	struct session_detect_options options;
 	struct detector *detector;
+	struct session_diagnose *diagnose;
 	struct pipeline *pipeline; /* of the batch that is judged */
 	uint64_t upto_ns;	   /* of the batch before */
 	bool judges;
@@ -37,6 +38,7 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	anomaly_entity(entity, a);
 	pipeline_event(d->pipeline, a->ended ? a->end_ns : a->start_ns, entity,
 		       a->ended ? "anomaly_ended" : "anomaly", a->why);
+	session_diagnose_anomaly(d->diagnose, a);
 	d->options.anomaly(d->options.ctx, a);
 }
 
@@ -70,6 +72,7 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 {
 	struct session_detect *d = xcalloc(1, sizeof(*d));
 	d->options = *o;
+	d->diagnose = session_diagnose_new(o->incident, o->ctx);
 	d->detector = detector_new(&(struct detector_options){
 		.model = o->model,
 		.alarms_per_hour = o->alarms_per_hour,
@@ -90,7 +93,16 @@ void session_detect_free(struct session_detect *d)
 	if (!d)
 		return;
 	detector_free(d->detector);
+	session_diagnose_free(d->diagnose);
 	free(d);
+}
+
+void session_detect_lookers(struct session_detect *d, const struct session_live *host,
+			    struct session_live ret[static SESSION_DETECT_LOOKERS])
+{
+	ret[0] = *host;
+	ret[1] = (struct session_live){
+		.ctx = d->diagnose, .batch = session_diagnose_batch, .end = session_diagnose_end};
 }
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v)

@@ -2,6 +2,7 @@
  * or a part of one. Anomalies go into the recording as events, and to the caller. */
 #pragma once
 
+#include "cli/session_diagnose.h"
 #include "session/session_live.h"
 #include "incident/detector.h"
 
@@ -12,12 +13,18 @@ struct session_detect_options {
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
 	void (*misfit)(void *ctx, const struct model_misfit *m);
 	void (*change)(void *ctx, const struct change *c);
+	incident_told_fn *incident; /* with its cause, from a thread of its own */
 };
 
 struct session_detect;
 struct session_detect *session_detect_new(const struct session_detect_options *o);
 void session_detect_free(struct session_detect *d);
 
+/* Who looks at a session for it, to be given to the session in this order. */
+#define SESSION_DETECT_LOOKERS 2
+/* batch, end, ctx: of a host that calls the two functions below. */
+void session_detect_lookers(struct session_detect *d, const struct session_live *host,
+			    struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void session_detect_batch(struct session_detect *d, const struct session_view *v);
 void session_detect_end(struct session_detect *d, const struct session_view *v);
 /* Windows that were not judged: too many of their events were lost. */

@@ -439,6 +439,17 @@ static void draw_anomaly(struct screen *p, const struct live_anomaly *a)
 	put_sentence(p, PLAIN, a->why);
 }
 
+/* Why it is or was slow. */
+static void draw_causes(struct screen *p)
+{
+	for (size_t i = 0; i < LIVE_CAUSES && p->s->causes[i].id && !is_full(p); i++) {
+		const struct live_cause *c = &p->s->causes[i];
+		begin_line(p);
+		put_styled(p, c->ended ? PLAIN : ALARM, c->ended ? "was slow: " : "is slow: ");
+		put_sentence(p, PLAIN, c->what);
+	}
+}
+
 static void draw_anomalies(struct screen *p)
 {
 	const struct live_state *s = p->s;
@@ -458,6 +469,7 @@ static void draw_anomalies(struct screen *p)
 		    (unsigned long long)s->lasting, s->lasting == 1 ? "s" : "");
 	else
 		put(p, PLAIN, "%s", human_count(count, s->anomalies));
+	draw_causes(p);
 	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
 	for (uint64_t n = s->latest_next; n > oldest && !is_full(p); n--)
 		draw_anomaly(p, &s->latest[(n - 1) % LIVE_ANOMALIES]);

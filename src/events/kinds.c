@@ -200,6 +200,29 @@ static const struct row_field anomaly_fields[] = {
 	OF_CALL(call_more_ns, F64, FIXED, NUMBER),
 };
 
+static const struct row_field incident_fields[] = {
+	KEY(incident, id, U64, DELTA, NUMBER),
+	FIELD(incident, onset_ns, U64, DELTA, TIME),
+	FIELD(incident, end_ns, U64, DELTA, TIME),
+	KEY(incident, told_ns, U64, DELTA, TIME),
+	FIELD(incident, caused_ns, U64, DELTA, TIME),
+	KEY(incident, pid, U32, DELTA, PID),
+	FIELD(incident, ended, U8, FIXED, NUMBER),
+	FIELD(incident, cause, U32, VARINT, STRING),
+	FIELD(incident, runner_up, U32, VARINT, STRING),
+	FIELD(incident, what, U32, VARINT, STRING),
+	FIELD(incident, against, U32, VARINT, STRING),
+	FIELD(incident, culprit, U32, VARINT, STRING),
+	FIELD(incident, culprit_pid, U32, DELTA, PID),
+	FIELD(incident, confidence, F64, FIXED, NUMBER),
+	FIELD(incident, cost_ns, F64, FIXED, NUMBER),
+	FIELD(incident, usual_ns, F64, FIXED, NUMBER),
+	FIELD(incident, unexplained_ns, F64, FIXED, NUMBER),
+	LIST(incident, evidence, MODEL_INCIDENT_TEXTS, U32, VARINT, STRING),
+	LIST(incident, owners, MODEL_INCIDENT_OWNERS, U32, VARINT, STRING),
+	LIST(incident, owner_ns, MODEL_INCIDENT_OWNERS, F64, FIXED, NUMBER),
+};
+
 static const struct row_field frame_fields[] = {
 	FIELD(frame, kind, U8, FIXED, NUMBER),	     FIELD(frame, in_python, U8, FIXED, NUMBER),
 	FIELD(frame, name, U32, DELTA, STRING),	     FIELD(frame, file, U32, VARINT, STRING),
@@ -371,6 +394,7 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(ANOMALY, anomaly, anomalies, "anomalies", ROWS_KEYED, WIDE_ROWS),
 	TABLE(WAIT_TOTAL, wait_total, wait_totals, "totals of waits", ROWS_KEYED, 0),
 	TABLE(STALL_TOTAL, stall_total, stall_totals, "totals of stalls", ROWS_KEYED, 0),
+	TABLE(INCIDENT, incident, incidents, "incidents", ROWS_KEYED, WIDE_ROWS),
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),

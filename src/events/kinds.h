@@ -40,7 +40,8 @@
 	X(18, EVENT, event, events)                                                                \
 	X(26, ANOMALY, anomaly, anomalies)                                                         \
 	X(28, WAIT_TOTAL, wait_total, wait_totals)                                                 \
-	X(30, STALL_TOTAL, stall_total, stall_totals)
+	X(30, STALL_TOTAL, stall_total, stall_totals)                                              \
+	X(32, INCIDENT, incident, incidents)
 
 /* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
 #define ROW_SERIES(X)                                                                              \
@@ -58,7 +59,7 @@ enum row_kind {
 #define X(number, NAME, stem, members) ROW_##NAME = (number),
 	ROW_TABLES(X) ROW_BULKS(X)
 #undef X
-		ROW_KINDS = 32, /* numbers are smaller */
+		ROW_KINDS = 64, /* numbers are smaller; those of bulk rows than 32 (visitor.h) */
 };
 
 /* How a field is stored. */

@@ -481,6 +481,32 @@ struct m_anomaly {
 	double call_more_ns[MODEL_ANOMALY_CALLS];
 };
 
+#define MODEL_INCIDENT_TEXTS  4
+#define MODEL_INCIDENT_OWNERS 6
+
+/* Anomalies of one process and time, with why, told while it was recorded: a later one of its
+ * number knows more. */
+struct m_incident {
+	uint64_t id;		   /* from 1 on, of one run */
+	uint64_t onset_ns, end_ns; /* of its unusual windows so far */
+	uint64_t told_ns;	   /* end of the window that it was found by */
+	uint64_t caused_ns;	   /* when its cause was known first; 0: it is not */
+	uint32_t pid;		   /* whose time it was */
+	uint8_t ended;
+	uint32_t cause, runner_up; /* strings: "cpu_contention"; 0 none */
+	uint32_t what;		   /* string: "CPU contention by stress (4242)" */
+	uint32_t against;	   /* string: a sentence against the runner-up; 0 none */
+	uint32_t culprit;	   /* string: what that process calls itself; 0 none */
+	uint32_t culprit_pid;
+	double confidence; /* 0 to 1 */
+	double cost_ns, usual_ns, unexplained_ns;
+	uint32_t evidence[MODEL_INCIDENT_TEXTS]; /* strings: sentences */
+	/* Who had most of the cost, the most first; a name of 0: there are no more. */
+	uint32_t owners[MODEL_INCIDENT_OWNERS]; /* strings: "could run, but stress (4242) had the
+						   CPU" */
+	double owner_ns[MODEL_INCIDENT_OWNERS];
+};
+
 /* Key and value about the recording: host, kernel, command, realtime offset, options. */
 struct m_meta {
 	uint32_t key;

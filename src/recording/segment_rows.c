@@ -7,7 +7,8 @@
 static bool is_kept(enum row_kind kind)
 {
 	return row_kind_info(kind)->keeping != ROWS_BULK && kind != ROW_NOTE &&
-	       kind != ROW_WINDOW && kind != ROW_EVENT && kind != ROW_ANOMALY;
+	       kind != ROW_WINDOW && kind != ROW_EVENT && kind != ROW_ANOMALY &&
+	       kind != ROW_INCIDENT;
 }
 
 static bool is_total(enum row_kind kind)

@@ -132,7 +132,7 @@ static bool tells_of_the_run(uint8_t type)
 {
 	const struct row_kind_info *k = row_kind_info(type);
 	return k && (k->keeping == ROWS_BULK || type == ROW_HIST || type == ROW_EVENT ||
-		     type == ROW_ANOMALY);
+		     type == ROW_ANOMALY || type == ROW_INCIDENT);
 }
 
 static int name_file(struct rec_writer *w)

@@ -5,9 +5,11 @@
 #include <stdio.h>
 
 #include "incident/anomaly_list.h"
+#include "incident/incident_row.h"
 
 /* The caller's. Keys are documented in docs/detect.md; numbers that are not known are null. */
 json_t *anomaly_json(const struct anomaly *a);
+json_t *incident_json(const struct incident_said *s);
 json_t *misfit_json(const struct model_misfit *m);
 json_t *change_json(const struct change *c);
 

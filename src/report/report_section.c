@@ -6,8 +6,9 @@
 #include <string.h>
 
 static const struct report_section *const sections[] = {
-	&report_account,   &report_timeline,	&report_ranks, &report_steps,	 &report_operators,
-	&report_gpu_lines, &report_collectives, &report_flops, &report_counters, &report_told,
+	&report_account,   &report_timeline,  &report_ranks,	   &report_steps,
+	&report_operators, &report_gpu_lines, &report_collectives, &report_flops,
+	&report_counters,  &report_incidents, &report_told,
 };
 #define NAME_BYTES 128
 #define SECTIONS   (sizeof(sections) / sizeof(sections[0]))

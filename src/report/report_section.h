@@ -15,6 +15,7 @@ struct report_visitors {
 
 /* How much a part has to say to who asks where the time went; the greater comes first. What tells
  * of time has its share of the recording's, report_share(): from 0 to 1. */
+#define RELEVANT_WHY	 3000.0
 #define RELEVANT_ACCOUNT 2000.0
 #define RELEVANT_HEAD	 1000.0
 #define RELEVANT_FAULT	 100.0 /* something is wrong */
@@ -63,6 +64,7 @@ extern const struct report_section report_operators;
 extern const struct report_section report_gpu_lines;
 extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
+extern const struct report_section report_incidents;
 extern const struct report_section report_told;
 extern const struct report_section report_counters;
 

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/layer.h"
 
@@ -11,6 +13,7 @@
 #define LIVE_GPUS	 64
 #define LIVE_COUNTERS	 16
 #define LIVE_ANOMALIES	 64  /* the latest */
+#define LIVE_CAUSES	 4   /* of incidents, the latest */
 #define LIVE_HISTORY	 240 /* seconds, or steps */
 #define LIVE_NAME_BYTES	 96
 #define LIVE_PHASES	 8 /* processes with steps */
@@ -58,6 +61,13 @@ struct live_anomaly {
 	char why[256];
 };
 
+/* Of an incident, as far as it is known. */
+struct live_cause {
+	uint64_t id; /* 0: none */
+	bool ended;
+	char what[256];
+};
+
 struct live_steps_view {
 	bool looking;	/* for steps: nothing is known yet */
 	uint64_t count; /* since they were found */
@@ -98,6 +108,7 @@ struct live_state {
 	uint64_t lasting;    /* that have not ended */
 	struct live_anomaly latest[LIVE_ANOMALIES]; /* at (anomaly number - 1) mod LIVE_ANOMALIES */
 	uint64_t latest_next;			    /* number of the next */
+	struct live_cause causes[LIVE_CAUSES];	    /* the latest first */
 	char said[160];				    /* what there was to say last, or "" */
 };
 
@@ -112,4 +123,14 @@ static inline void live_history_add(struct live_history *h, double v)
 static inline double live_history_at(const struct live_history *h, uint32_t i)
 {
 	return (double)h->values[(h->next + LIVE_HISTORY - h->len + i) % LIVE_HISTORY];
+}
+
+static inline void live_cause_keep(struct live_state *s, uint64_t id, bool ended, const char *what)
+{
+	unsigned at = 0;
+	while (at < LIVE_CAUSES - 1 && s->causes[at].id && s->causes[at].id != id)
+		at++;
+	memmove(s->causes + 1, s->causes, at * sizeof(*s->causes));
+	s->causes[0] = (struct live_cause){.id = id, .ended = ended};
+	snprintf(s->causes[0].what, sizeof(s->causes[0].what), "%s", what);
 }

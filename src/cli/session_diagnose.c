@@ -1,0 +1,280 @@
+/* session_diagnose.c - anomalies come from another thread; rows from the session's. */
+#include "cli/session_diagnose.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "session/live_window.h"
+#include "symbolize/demangle.h"
+
+#define WINDOW_BYTES (96u << 20)
+#define FIRST_NS     700000000ULL  /* after it was told: more of it is there */
+#define AGAIN_NS     5000000000ULL /* then, each time twice as long */
+#define LATE_NS	     500000000ULL  /* after its end: what is late has come */
+#define ENDED_MOST   64		   /* anomalies that are over: what was then is not usual */
+#define LASTING_MOST 256
+
+struct watched_incident {
+	uint64_t id, due_ns, wait_ns;
+	uint64_t caused_ns; /* when its cause was known first */
+	char *what;	    /* that was told; NULL: nothing */
+};
+
+struct session_diagnose {
+	incident_told_fn *tell;
+	void *ctx;
+	pthread_mutex_t lock;
+	VEC(struct anomaly) came; /* under lock */
+
+	VEC(struct anomaly) anomalies; /* without their strings */
+	VEC(struct watched_incident) watched;
+	struct live_window *window;
+	const struct session_view *view; /* of this batch */
+};
+
+struct session_diagnose *session_diagnose_new(incident_told_fn *tell, void *ctx)
+{
+	struct session_diagnose *d = xcalloc(1, sizeof(*d));
+	d->tell = tell;
+	d->ctx = ctx;
+	d->window = live_window_new(WINDOW_BYTES);
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+void session_diagnose_free(struct session_diagnose *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->watched.len; i++)
+		free(d->watched.data[i].what);
+	vec_free(&d->watched);
+	vec_free(&d->anomalies);
+	vec_free(&d->came);
+	live_window_free(d->window);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+void session_diagnose_anomaly(struct session_diagnose *d, const struct anomaly *a)
+{
+	struct anomaly row = *a;
+	row.name = "";
+	row.calls_len = row.features_len = 0;
+	row.line.function = row.line.file = NULL;
+	pthread_mutex_lock(&d->lock);
+	*vec_push(&d->came) = row;
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- what is watched ---- */
+
+static bool lasts(const struct session_diagnose *d, uint64_t incident)
+{
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		if (d->anomalies.data[i].incident == incident && !d->anomalies.data[i].ended)
+			return true;
+	return false;
+}
+
+static void watch(struct session_diagnose *d, const struct anomaly *a)
+{
+	for (size_t i = 0; i < d->watched.len; i++)
+		if (d->watched.data[i].id == a->incident)
+			return;
+	*vec_push(&d->watched) = (struct watched_incident){
+		.id = a->incident, .due_ns = a->told_ns + FIRST_NS, .wait_ns = AGAIN_NS};
+}
+
+static void take_anomaly(struct session_diagnose *d, const struct anomaly *a)
+{
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		if (d->anomalies.data[i].id == a->id) {
+			d->anomalies.data[i] = *a;
+			return;
+		}
+	if (d->anomalies.len < LASTING_MOST + ENDED_MOST)
+		*vec_push(&d->anomalies) = *a;
+}
+
+/* Of those that are over the latest stay. */
+static void forget_ended(struct session_diagnose *d)
+{
+	size_t ended = 0, left = 0;
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		ended += d->anomalies.data[i].ended;
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		if (!d->anomalies.data[i].ended || ended-- <= ENDED_MOST)
+			d->anomalies.data[left++] = d->anomalies.data[i];
+	d->anomalies.len = left;
+}
+
+static void take_anomalies(struct session_diagnose *d)
+{
+	VEC(struct anomaly) came = {0};
+	pthread_mutex_lock(&d->lock);
+	memcpy(&came, &d->came, sizeof(came));
+	memset(&d->came, 0, sizeof(d->came));
+	pthread_mutex_unlock(&d->lock);
+	for (size_t i = 0; i < came.len; i++) {
+		take_anomaly(d, &came.data[i]);
+		if (came.data[i].incident)
+			watch(d, &came.data[i]);
+	}
+	vec_free(&came);
+	forget_ended(d);
+}
+
+/* ---- diagnosing ---- */
+
+static void event(struct session_diagnose *d, const struct incident_said *said)
+{
+	struct buf text = {0};
+	char entity[32];
+	snprintf(entity, sizeof(entity), "pid %u", said->row->pid);
+	incident_line(&text, said);
+	buf_byte(&text, 0);
+	pipeline_event(d->view->pipeline, monotonic_ns(), entity, "cause", (const char *)text.data);
+	buf_free(&text);
+}
+
+static void tell(struct session_diagnose *d, struct watched_incident *w, const struct diagnosed *in,
+		 const struct rec_tables *t, bool ended)
+{
+	struct m_incident row;
+	struct incident_texts texts;
+	if (!w->caused_ns && in->blamed)
+		w->caused_ns = monotonic_ns();
+	incident_to_row(&row, &texts, in, t, w->caused_ns, ended);
+	pipeline_row(d->view->pipeline, ROW_INCIDENT, &row, (const char *const *)texts.of,
+		     texts.len);
+	const struct incident_said said = {.row = &row, .texts = &texts};
+	const char *what = incident_text(&said, row.what);
+	if (in->blamed && (ended || !w->what || strcmp(w->what, what) != 0)) {
+		free(w->what);
+		w->what = xstrdup(what);
+		event(d, &said);
+		d->tell(d->ctx, &said);
+	}
+	incident_texts_free(&texts);
+}
+
+/* Of its pieces the one that cost most. */
+static const struct diagnosed *dearest(const struct diagnosis *found, uint64_t id)
+{
+	const struct diagnosed *ret = NULL;
+	for (size_t i = 0; i < found->incidents.len; i++) {
+		const struct diagnosed *in = &found->incidents.data[i];
+		if (in->id == id && (!ret || in->blamed > ret->blamed ||
+				     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
+			ret = in;
+	}
+	return ret;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct listed_anomaly *x = a, *y = b;
+	return x->a.start_ns < y->a.start_ns ? -1 : x->a.start_ns > y->a.start_ns;
+}
+
+/* What lasts goes on until now. */
+static void list_anomalies(const struct session_diagnose *d, struct anomaly_list *ret,
+			   uint64_t now_ns)
+{
+	for (size_t i = 0; i < d->anomalies.len; i++) {
+		struct listed_anomaly *l = vec_push(&ret->rows);
+		*l = (struct listed_anomaly){.a = d->anomalies.data[i]};
+		if (!l->a.ended && l->a.end_ns < now_ns)
+			l->a.end_ns = now_ns;
+	}
+	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
+}
+
+static bool is_due(const struct watched_incident *w, uint64_t now_ns)
+{
+	return w->due_ns <= now_ns;
+}
+
+static void diagnose(struct session_diagnose *d, uint64_t now_ns)
+{
+	const struct row_source *s = live_window_rows(d->window);
+	struct anomaly_list list = {0};
+	struct timeline timeline;
+	struct steps steps;
+	struct diagnosis found;
+	list_anomalies(d, &list, now_ns);
+	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
+	steps_make(&steps, s, NULL);
+	diagnosis_make(&found, s, &timeline, &steps, &list, false);
+	for (size_t i = 0; i < d->watched.len; i++) {
+		struct watched_incident *w = &d->watched.data[i];
+		const struct diagnosed *in = dearest(&found, w->id);
+		if (in && is_due(w, now_ns))
+			tell(d, w, in, s->tables, !lasts(d, w->id));
+	}
+	diagnosis_free(&found);
+	steps_free(&steps);
+	timeline_free(&timeline);
+	vec_free(&list.rows);
+}
+
+/* Those that were told of are due again later; of those that are over nothing more is told. */
+static void go_on(struct session_diagnose *d, uint64_t now_ns)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < d->watched.len; i++) {
+		struct watched_incident *w = &d->watched.data[i];
+		bool due = is_due(w, now_ns);
+		if (due && !lasts(d, w->id)) {
+			free(w->what);
+			continue;
+		}
+		if (due) {
+			w->due_ns = now_ns + w->wait_ns;
+			w->wait_ns *= 2;
+		}
+		d->watched.data[left++] = *w;
+	}
+	d->watched.len = left;
+}
+
+static void look(struct session_diagnose *d, uint64_t now_ns)
+{
+	bool due = false;
+	for (size_t i = 0; i < d->watched.len; i++) {
+		struct watched_incident *w = &d->watched.data[i];
+		uint64_t soon_ns = now_ns + LATE_NS;
+		if (!lasts(d, w->id) && w->due_ns > soon_ns)
+			w->due_ns = soon_ns;
+		due |= is_due(w, now_ns);
+	}
+	if (!due)
+		return;
+	diagnose(d, now_ns);
+	go_on(d, now_ns);
+}
+
+void session_diagnose_batch(void *ctx, const struct session_view *v)
+{
+	struct session_diagnose *d = ctx;
+	d->view = v;
+	live_window_take(d->window, v);
+	take_anomalies(d);
+	if (d->watched.len)
+		look(d, v->batch->upto_ns);
+}
+
+void session_diagnose_end(void *ctx, const struct session_view *v)
+{
+	struct session_diagnose *d = ctx;
+	d->view = v;
+	take_anomalies(d);
+	for (size_t i = 0; i < d->watched.len; i++)
+		d->watched.data[i].due_ns = 0;
+	if (d->watched.len)
+		diagnose(d, monotonic_ns());
+}

@@ -1,0 +1,23 @@
+/* session_diagnose.h - why a running job is slow: keeps the last rows of a session, and some
+ * moments after an incident began, now and then while it lasts and at its end, looks for its cause,
+ * as 'eacgm diagnose' does. On a thread of its own. What it finds goes into the recording, and to
+ * the caller. */
+#pragma once
+
+#include "session/session_live.h"
+#include "incident/anomaly.h"
+#include "incident/incident_row.h"
+
+/* When its cause is known, when another is found, and at its end. */
+typedef void incident_told_fn(void *ctx, const struct incident_said *told);
+
+struct session_diagnose;
+struct session_diagnose *session_diagnose_new(incident_told_fn *tell, void *ctx);
+void session_diagnose_free(struct session_diagnose *d);
+
+/* From the thread that detects. */
+void session_diagnose_anomaly(struct session_diagnose *d, const struct anomaly *a);
+
+/* A session's looker beside that one. */
+void session_diagnose_batch(void *d, const struct session_view *v);
+void session_diagnose_end(void *d, const struct session_view *v);

@@ -1,0 +1,119 @@
+/* incident_row.c - what a diagnosis says, as far as a row has room for it. */
+#include "incident/incident_row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "incident/cause_words.h"
+
+#define SMALL_SHARE 0.02 /* of the cost: owners of less are left out */
+
+static uint32_t take(struct incident_texts *t, char *text)
+{
+	if (!text || !*text || t->len == INCIDENT_TEXTS_MOST) {
+		free(text);
+		return 0;
+	}
+	t->of[t->len++] = text;
+	return (uint32_t)t->len;
+}
+
+static uint32_t copy(struct incident_texts *t, const char *text)
+{
+	return text ? take(t, xstrdup(text)) : 0;
+}
+
+static uint32_t take_words(struct incident_texts *t, struct buf *b)
+{
+	buf_byte(b, 0);
+	uint32_t ret = copy(t, (const char *)b->data);
+	buf_free(b);
+	return ret;
+}
+
+/* Parts come with the most first. */
+static void put_owners(struct m_incident *ret, struct incident_texts *texts,
+		       const struct blame *blame, const struct rec_tables *t)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < blame->parts.len && n < MODEL_INCIDENT_OWNERS; i++) {
+		const struct blame_part *p = &blame->parts.data[i];
+		struct buf words = {0};
+		if (p->ns < SMALL_SHARE * ret->cost_ns)
+			continue;
+		blame_owner_words(&words, t, &p->owner);
+		ret->owners[n] = take_words(texts, &words);
+		ret->owner_ns[n] = p->ns;
+		n += ret->owners[n] != 0;
+	}
+}
+
+void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
+		     const struct diagnosed *in, const struct rec_tables *t, uint64_t caused_ns,
+		     bool ended)
+{
+	const struct cause_found *c = &in->cause;
+	struct buf what = {0};
+	*ret_texts = (struct incident_texts){0};
+	*ret = (struct m_incident){.id = in->id,
+				   .onset_ns = in->onset_ns,
+				   .end_ns = in->end_ns,
+				   .told_ns = in->told_ns,
+				   .caused_ns = caused_ns,
+				   .pid = in->pid,
+				   .ended = ended,
+				   .cost_ns = in->cost_ns};
+	ret->cause = copy(ret_texts, cause_id(c->cause));
+	cause_headline(&what, t, c);
+	ret->what = take_words(ret_texts, &what);
+	if (!in->blamed) {
+		ret->unexplained_ns = in->cost_ns;
+		return;
+	}
+	ret->runner_up =
+		c->runner_up == CAUSE_UNKNOWN ? 0 : copy(ret_texts, cause_id(c->runner_up));
+	ret->against = copy(ret_texts, c->against);
+	ret->culprit_pid = c->culprit.pid;
+	ret->culprit = c->culprit.pid
+			       ? copy(ret_texts, strtab_get(&t->strings, c->culprit.name, NULL))
+			       : 0;
+	ret->confidence = c->confidence;
+	ret->usual_ns = in->evidence.blame.usual_ns;
+	ret->unexplained_ns = in->evidence.blame.unexplained_ns;
+	for (size_t i = 0; i < c->evidence_len && i < MODEL_INCIDENT_TEXTS; i++)
+		ret->evidence[i] = copy(ret_texts, c->evidence[i]);
+	put_owners(ret, ret_texts, &in->evidence.blame, t);
+}
+
+void incident_texts_free(struct incident_texts *texts)
+{
+	for (size_t i = 0; i < texts->len; i++)
+		free(texts->of[i]);
+	texts->len = 0;
+}
+
+const char *incident_text(const struct incident_said *s, uint32_t number)
+{
+	if (s->strings)
+		return strtab_get(s->strings, number, NULL);
+	return number && number <= s->texts->len ? s->texts->of[number - 1] : "";
+}
+
+void incident_line(struct buf *b, const struct incident_said *s)
+{
+	const struct m_incident *row = s->row;
+	char lost[HUMAN_BYTES];
+	buf_printf(b, "%s", incident_text(s, row->what));
+	if (row->cost_ns > 0 && row->cost_ns < 9e18)
+		buf_printf(b, ", %s lost%s", human_ns(lost, (uint64_t)row->cost_ns),
+			   row->ended ? "" : " so far");
+}
+
+const char *incident_advice(const char *cause)
+{
+	for (unsigned c = 0; c < CAUSE_COUNT; c++)
+		if (!strcmp(cause_id((enum cause)c), cause))
+			return cause_advice((enum cause)c);
+	return cause_advice(CAUSE_UNKNOWN);
+}

@@ -1,0 +1,171 @@
+/* report_incidents.c - the section of incidents that were told while it was recorded, each with its
+ * cause. Those of a recording that is judged afterwards are 'eacgm diagnose's. */
+#include <math.h>
+
+#include "base/human.h"
+#include "incident/incident_row.h"
+#include "report/report_anomalies.h"
+#include "report/report_section.h"
+
+enum { SHOWN = 5, EVIDENCE = 2, INDENT = 10 };
+
+static json_t *real_or_null(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *texts_json(const struct incident_said *s, const uint32_t *numbers, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n && numbers[i]; i++)
+		json_array_append_new(list, report_text_json(incident_text(s, numbers[i])));
+	return list;
+}
+
+static json_t *owners_json(const struct incident_said *s)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < MODEL_INCIDENT_OWNERS && s->row->owners[i]; i++)
+		json_array_append_new(
+			list, json_pack("{s:o, s:o}", "owner",
+					report_text_json(incident_text(s, s->row->owners[i])), "ns",
+					real_or_null(s->row->owner_ns[i])));
+	return list;
+}
+
+json_t *incident_json(const struct incident_said *s)
+{
+	const struct m_incident *row = s->row;
+	const char *cause = incident_text(s, row->cause);
+	json_t *o = json_object();
+	json_object_set_new(o, "id", report_number_json(row->id));
+	json_object_set_new(o, "onset_ns", report_number_json(row->onset_ns));
+	json_object_set_new(o, "end_ns", report_number_json(row->end_ns));
+	json_object_set_new(o, "told_ns", report_number_json(row->told_ns));
+	json_object_set_new(o, "caused_ns", report_number_json(row->caused_ns));
+	json_object_set_new(o, "ended", json_boolean(row->ended));
+	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
+	json_object_set_new(o, "cause", report_text_json(cause));
+	json_object_set_new(o, "what", report_text_json(incident_text(s, row->what)));
+	json_object_set_new(o, "confidence", real_or_null(row->confidence));
+	json_object_set_new(o, "runner_up",
+			    row->runner_up ? report_text_json(incident_text(s, row->runner_up))
+					   : json_null());
+	json_object_set_new(o, "against",
+			    row->against ? report_text_json(incident_text(s, row->against))
+					 : json_null());
+	json_object_set_new(o, "culprit_pid",
+			    row->culprit_pid ? json_integer(row->culprit_pid) : json_null());
+	json_object_set_new(o, "culprit",
+			    row->culprit ? report_text_json(incident_text(s, row->culprit))
+					 : json_null());
+	json_object_set_new(o, "cost_ns", real_or_null(row->cost_ns));
+	json_object_set_new(o, "usual_ns", real_or_null(row->usual_ns));
+	json_object_set_new(o, "unexplained_ns", real_or_null(row->unexplained_ns));
+	json_object_set_new(o, "blame", owners_json(s));
+	json_object_set_new(o, "evidence", texts_json(s, row->evidence, MODEL_INCIDENT_TEXTS));
+	json_object_set_new(o, "advice", report_text_json(incident_advice(cause)));
+	return o;
+}
+
+static void *incidents_begin(const struct report *r, struct report_visitors *v)
+{
+	(void)v;
+	return r->tables->incidents.len ? (void *)(uintptr_t)r->tables : NULL;
+}
+
+static bool incidents_make(const struct report *r, void *state)
+{
+	(void)r;
+	(void)state;
+	return true;
+}
+
+static void incidents_end(void *state)
+{
+	(void)state; /* the tables are the report's */
+}
+
+static double cost_of(const struct m_incident *row)
+{
+	return row->cost_ns > 0 ? row->cost_ns : 0;
+}
+
+/* How many cost more. */
+static size_t dearer_than(const struct rec_tables *t, size_t at)
+{
+	size_t ret = 0;
+	double cost = cost_of(&t->incidents.data[at]);
+	for (size_t i = 0; i < t->incidents.len; i++)
+		ret += cost_of(&t->incidents.data[i]) > cost ||
+		       (cost_of(&t->incidents.data[i]) == cost && i < at);
+	return ret;
+}
+
+static void incident_print(const struct page *p, const struct incident_said *s, uint64_t start_ns)
+{
+	const struct m_incident *row = s->row;
+	char after[HUMAN_BYTES];
+	struct buf line = {0};
+	incident_line(&line, s);
+	buf_byte(&line, 0);
+	page_right(p, human_ns(after, row->onset_ns > start_ns ? row->onset_ns - start_ns : 0),
+		   INDENT);
+	fputs("  ", p->out);
+	page_rest(p, (const char *)line.data, INDENT + 2);
+	buf_free(&line);
+	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && row->evidence[i] && i < EVIDENCE; i++) {
+		fprintf(p->out, "%*s", INDENT + 4, "");
+		page_wrapped(p, INDENT + 4, INDENT + 4, "%s", incident_text(s, row->evidence[i]));
+	}
+	fprintf(p->out, "%*s", INDENT + 4, "");
+	page_wrapped(p, INDENT + 4, INDENT + 4, "%s",
+		     incident_advice(incident_text(s, row->cause)));
+}
+
+static void incidents_text(const struct page *p, const void *state)
+{
+	const struct rec_tables *t = state;
+	uint64_t start_ns = report_number(t, "start_monotonic_ns");
+	size_t shown = page_shown(p, t->incidents.len);
+	shown = shown < SHOWN ? shown : SHOWN;
+	fputc('\n', p->out);
+	page_styled(p, BOLD, "when it was slow, and why (told while it was recorded)");
+	fputc('\n', p->out);
+	for (size_t i = 0; i < t->incidents.len; i++) {
+		const struct incident_said s = {.row = &t->incidents.data[i],
+						.strings = &t->strings};
+		if (dearer_than(t, i) < shown)
+			incident_print(p, &s, start_ns);
+	}
+	page_more(p, t->incidents.len, shown, INDENT + 2);
+}
+
+static void incidents_json(struct json_stream *out, const struct report *r, const void *state)
+{
+	const struct rec_tables *t = state;
+	(void)r;
+	json_stream_array(out, "incidents");
+	for (size_t i = 0; i < t->incidents.len; i++)
+		json_stream_put(out, NULL,
+				incident_json(&(struct incident_said){.row = &t->incidents.data[i],
+								      .strings = &t->strings}));
+	json_stream_close(out);
+}
+
+static double incidents_relevance(const struct report *r, const void *state)
+{
+	(void)r;
+	(void)state;
+	return RELEVANT_WHY;
+}
+
+const struct report_section report_incidents = {
+	.name = "incidents",
+	.relevance = incidents_relevance,
+	.begin = incidents_begin,
+	.make = incidents_make,
+	.text = incidents_text,
+	.json = incidents_json,
+	.end = incidents_end,
+};
