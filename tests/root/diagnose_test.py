@@ -60,10 +60,10 @@ def learned(t):
     return model
 
 
-def recorded(t, disturb):
+def recorded(t, disturb, *options):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     out = t.path("run.eacgm")
-    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, str(SECONDS)],
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, *options, "--", PYTHON, "-c", JOB, str(SECONDS)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "began\n", "the job said nothing")
     time.sleep(SLOW_FROM_S)
@@ -74,6 +74,7 @@ def recorded(t, disturb):
     ended = time.monotonic_ns()
     _, said = p.communicate(timeout=60)
     expect(p.returncode == 0, said)
+    t.said = said
     return out, (began, ended)
 
 
@@ -140,6 +141,28 @@ def rivals(t):
     check_sums(said)
     text = t.run([EACGM, "diagnose", path, "-m", model])
     expect(re.search(r"^\d+\. CPU contention by .* \(\d+\)$", text.out, re.M), text)
+
+
+@test("who takes the job's CPU is told while it is taken, and the report opens with it")
+def live(t):
+    needs_torch(t)
+    model = learned(t)
+    path, was = recorded(t, hogs, "--detect=" + model)
+    expect("eacgm: cause: CPU contention" in t.said, t.said)
+    r = t.run([EACGM, "report", path, "--json"])
+    expect(r.status == 0, r)
+    told = [i for i in json.loads(r.out)["incidents"]
+            if i["onset_ns"] < was[1] and i["end_ns"] > was[0]]
+    expect(told, "%s: %s" % (t.said, r.out[:2000]))
+    i = max(told, key=lambda i: i["cost_ns"])
+    expect(i["cause"] == "cpu_contention" and i["ended"], json.dumps(i))
+    mine = sum(p["ns"] for p in i["blame"] if any("(%d) had" % pid in p["owner"] for pid in t.hogs))
+    expect(mine > 0.3 * i["cost_ns"], "hogs %r: %s" % (t.hogs, json.dumps(i)))
+    # while it lasted
+    expect(i["told_ns"] <= i["caused_ns"] < was[1], "%r: %s" % (was, json.dumps(i)))
+    text = t.run([EACGM, "report", path])
+    expect(text.status == 0 and re.match(
+        r"\nwhen it was slow, and why.*\n +[\d.]+ m?s +CPU contention", text.out), text.out[:1000])
 
 
 @test("a job that is stopped by a signal was stopped")
