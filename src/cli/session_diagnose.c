@@ -10,7 +10,7 @@
 #include "session/live_window.h"
 #include "symbolize/demangle.h"
 
-#define WINDOW_BYTES (96u << 20)
+#define WINDOW_BYTES (64u << 20)
 #define FIRST_NS     700000000ULL  /* after it was told: more of it is there */
 #define AGAIN_NS     5000000000ULL /* then, each time twice as long */
 #define LATE_NS	     500000000ULL  /* after its end: what is late has come */
