@@ -257,6 +257,15 @@ static void ready_words(struct cause_found *f, const struct evidence *e)
 			 fmin(100, 100 * usual_ns / b->usual_ns));
 }
 
+/* How busy the host was, where that was more than usual. */
+static void busy_words(struct cause_found *f, const struct evidence *e)
+{
+	const struct counter_change *c = evidence_counter(e, ENTITY_HOST, "cpu_ratio");
+	if (c && (isnan(c->usual) || c->mean > c->usual + 0.02))
+		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
+			      " %");
+}
+
 static int by_stall(const void *a, const void *b)
 {
 	const struct stall_growth *x = a, *y = b;
@@ -317,8 +326,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 		break;
 	case CAUSE_CPU_CONTENTION:
 		ready_words(f, e);
-		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
-			      " %");
+		busy_words(f, e);
 		break;
 	case CAUSE_CPU_STOLEN:
 		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
@@ -348,8 +356,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 		disk_words(f, e);
 		break;
 	case CAUSE_MEM_BANDWIDTH:
-		counter_words(f, e, ENTITY_HOST, "cpu_ratio", "the host's CPUs were busy for", 100,
-			      " %");
+		busy_words(f, e);
 		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
 			      100, " %");
 		break;

@@ -215,6 +215,29 @@ static void test_whole_screen(void **state)
 		"usual");
 }
 
+static void test_causes(void **state)
+{
+	(void)state;
+	struct live_state *s = busy();
+	struct buf out = {0};
+	live_cause_keep(s, 1, false, "slow data loading, 1.00 s lost so far");
+	for (uint64_t id = 2; id < 5; id++)
+		live_cause_keep(s, id, true, "the disk was slow: sda, 1.00 s lost");
+	live_cause_keep(s, 5, false, "CPU contention by stress (4242), 1.00 s lost so far");
+	live_cause_keep(s, 3, true, "the disk was slow: sdb, 2.00 s lost"); /* told again */
+	assert_int_equal(s->causes[0].id, 3);
+	assert_int_equal(s->causes[1].id, 5);
+	assert_int_equal(s->causes[2].id, 4);
+	assert_int_equal(s->causes[3].id, 2);
+	watch_render(&out, s, &(struct watch_size){.columns = 100, .rows = 30});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "anomalies  2, 1 of them lasts\n"
+			       "was slow: the disk was slow: sdb, 2.00 s lost\n"
+			       "is slow: CPU contention by stress (4242), 1.00 s lost so far\n"));
+	buf_free(&out);
+}
+
 /* The GPU's name gives way on a terminal of 80 columns, its figures do not. */
 static void test_gpu_on_80_columns(void **state)
 {
@@ -360,17 +383,12 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_phases),
-		cmocka_unit_test(test_whole_screen),
-		cmocka_unit_test(test_other_counters),
-		cmocka_unit_test(test_few_counters),
-		cmocka_unit_test(test_small_ascii),
-		cmocka_unit_test(test_nothing_known),
-		cmocka_unit_test(test_colour_and_losses),
-		cmocka_unit_test(test_fits_everywhere),
-		cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),
-		cmocka_unit_test(test_gpu_on_80_columns),
+		cmocka_unit_test(test_phases),		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_whole_screen),	cmocka_unit_test(test_other_counters),
+		cmocka_unit_test(test_few_counters),	cmocka_unit_test(test_small_ascii),
+		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
+		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
+		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
