@@ -5,7 +5,8 @@
 
 RUNS is a folder of folders of runs. Each workload's model is learned from its runs of the plan
 `clean`; the other runs, or those of one plan, are diagnosed by it and scored by score.py. Beside it
-stand simpler methods that name causes of the same incidents (baselines.py). --without-diagnose has
+stand simpler methods that name causes of the same incidents (baselines.py). --live scores what
+`eacgm record --detect=MODEL` told while the runs were recorded. --without-diagnose has
 the incidents of `eacgm detect` in place of those of `eacgm diagnose`, whose cause is unknown: what
 the baselines alone would be worth. Hashes of what was judged, of eacgm and of the scorer are in
 OUT."""
@@ -52,6 +53,12 @@ def detect(eacgm, recording, model, options):
         return said, seconds.lines(rows)
 
 
+def told(eacgm, recording):
+    """What `eacgm record --detect` said while it was recorded."""
+    return {"incidents": run_json([eacgm, "report", recording, "--json"]).get("incidents", []),
+            "steps": []}
+
+
 def diagnose(eacgm, recording, model, options):
     return run_json([eacgm, "diagnose", recording, *model, "--json", *options])
 
@@ -70,9 +77,11 @@ def incidents_of(said):
 def judged(args, run, model):
     """(what was said, the windows of detect)"""
     recording = run.path("run.eacgm")
-    told, rows = detect(args.eacgm, recording, model, args.options.split())
+    if args.live:
+        return told(args.eacgm, recording), []
+    found, rows = detect(args.eacgm, recording, model, args.options.split())
     if args.without_diagnose:
-        return incidents_of(told), rows
+        return incidents_of(found), rows
     return diagnose(args.eacgm, recording, model, args.options.split()), rows
 
 
@@ -156,6 +165,9 @@ def print_all(s):
         number(s["delay_s"]["median"]), number(s["delay_s"]["p95"]),
         number(s["incidents_an_episode"]), s["late"], s["false"],
         number(s["false_an_hour"][0])))
+    if s["cause_delay_s"]["median"] is not None:
+        print("its cause after %s s more (p95 %s)" % (number(s["cause_delay_s"]["median"]),
+                                                     number(s["cause_delay_s"]["p95"])))
 
 
 def main():
@@ -165,6 +177,8 @@ def main():
     p.add_argument("--plan", help="judge runs of this plan alone")
     p.add_argument("--without-diagnose", action="store_true",
                    help="incidents of eacgm detect, no cause but the baselines'")
+    p.add_argument("--live", action="store_true",
+                   help="what `eacgm record --detect` told of them; no baselines")
     p.add_argument("--json", metavar="OUT")
     p.add_argument("runs", metavar="RUNS")
     args = p.parse_args()
@@ -173,7 +187,8 @@ def main():
         p.error("%s has no run to judge" % args.runs)
     scores = score.score([run for run, _ in found])
     others = {name: score.score([run._replace(said=baselines.renamed(run.said, rows, name))
-                                 for run, rows in found]) for name in baselines.BASELINES}
+                                 for run, rows in found])
+              for name in ([] if args.live else baselines.BASELINES)}
     print_all(scores)
     for name, s in others.items():
         print_scores(name, s)

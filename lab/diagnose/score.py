@@ -157,6 +157,8 @@ def verdict(e, incidents):
             if first else None,
             "incidents": len(incidents),
             "delay_s": (first["told_ns"] - e["onset_ns"]) / 1e9 if first else None,
+            "cause_delay_s": (first["caused_ns"] - first["told_ns"]) / 1e9
+            if first and first.get("caused_ns") else None,
             "onset_off_s": (first["onset_ns"] - e["applied_ns"]) / 1e9 if first else None}
 
 
@@ -345,6 +347,7 @@ def score(runs):
     without = [r for r in rows if not r["effective"]]
     told = [r for r in effective if r["answer"] != MISSED]
     delays = [r["delay_s"] for r in told]
+    cause_delays = [r["cause_delay_s"] for r in told if r["cause_delay_s"] is not None]
     off = [abs(r["onset_off_s"]) for r in told]
     clean_s = sum(r["end_ns"] - r["onset_ns"] for run in runs for r in rows_of(run, "clean")) / 1e9
     false = sum(not is_slow_there(run, i) for run, i in strays)
@@ -355,6 +358,8 @@ def score(runs):
         "victim_right": share(sum(bool(r["victim_right"]) for r in told), len(told)),
         "delay_s": {"median": _number(ms.quantile(delays, 0.5)),
                     "p95": _number(ms.quantile(delays, 0.95))},
+        "cause_delay_s": {"median": _number(ms.quantile(cause_delays, 0.5)),
+                          "p95": _number(ms.quantile(cause_delays, 0.95))},
         "onset_off_s": {"median": _number(ms.quantile(off, 0.5)),
                         "p95": _number(ms.quantile(off, 0.95))},
         "missed_where_one_stood": sum(r["stood"] for r in effective if r["answer"] == MISSED),

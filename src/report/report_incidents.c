@@ -54,11 +54,12 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "against",
 			    row->against ? report_text_json(incident_text(s, row->against))
 					 : json_null());
-	json_object_set_new(o, "culprit_pid",
-			    row->culprit_pid ? json_integer(row->culprit_pid) : json_null());
 	json_object_set_new(o, "culprit",
-			    row->culprit ? report_text_json(incident_text(s, row->culprit))
-					 : json_null());
+			    row->culprit_pid
+				    ? json_pack("{s:I, s:o}", "pid", (json_int_t)row->culprit_pid,
+						"command",
+						report_text_json(incident_text(s, row->culprit)))
+				    : json_null());
 	json_object_set_new(o, "cost_ns", real_or_null(row->cost_ns));
 	json_object_set_new(o, "usual_ns", real_or_null(row->usual_ns));
 	json_object_set_new(o, "unexplained_ns", real_or_null(row->unexplained_ns));

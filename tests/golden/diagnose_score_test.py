@@ -91,7 +91,15 @@ def delays_are_from_the_onset():
     s = scored([episode(1, "stopped", 10, 17), episode(2, "hang", 40, 47)],
                [incident("stopped", 11, 12), incident("hang", 40, 44)])
     near(s["delay_s"]["median"], 3)
+    assert s["cause_delay_s"]["median"] is None  # nothing was told live
     near(s["onset_off_s"]["median"], 0.5)
+
+
+@test
+def what_was_told_live_says_when_its_cause_was_known():
+    s = scored([episode(1, "stopped", 10, 17), episode(2, "hang", 40, 47)],
+               [incident("stopped", 11, 12, caused_ns=13 * S), incident("hang", 40, 44)])
+    near(s["cause_delay_s"]["median"], 1)
 
 
 # ---- causes ----
