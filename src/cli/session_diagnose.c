@@ -10,17 +10,21 @@
 #include "session/live_window.h"
 #include "symbolize/demangle.h"
 
-#define WINDOW_BYTES (64u << 20)
+#define WINDOW_BYTES (128u << 20)
 #define FIRST_NS     700000000ULL  /* after it was told: more of it is there */
 #define AGAIN_NS     5000000000ULL /* then, each time twice as long */
 #define LATE_NS	     500000000ULL  /* after its end: what is late has come */
+#define USUAL_NS     2000000000ULL /* before an incident: with less there is nothing to compare */
 #define ENDED_MOST   64		   /* anomalies that are over: what was then is not usual */
 #define LASTING_MOST 256
 
 struct watched_incident {
 	uint64_t id, due_ns, wait_ns;
 	uint64_t caused_ns; /* when its cause was known first */
-	char *what;	    /* that was told; NULL: nothing */
+	/* What was found last, with what it refers to; of a cause that is known. */
+	bool known;
+	struct m_incident row;
+	struct incident_texts texts;
 };
 
 struct session_diagnose {
@@ -50,7 +54,7 @@ void session_diagnose_free(struct session_diagnose *d)
 	if (!d)
 		return;
 	for (size_t i = 0; i < d->watched.len; i++)
-		free(d->watched.data[i].what);
+		incident_texts_free(&d->watched.data[i].texts);
 	vec_free(&d->watched);
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
@@ -141,25 +145,61 @@ static void event(struct session_diagnose *d, const struct incident_said *said)
 	buf_free(&text);
 }
 
-static void tell(struct session_diagnose *d, struct watched_incident *w, const struct diagnosed *in,
-		 const struct rec_tables *t, bool ended)
+static void put(struct session_diagnose *d, const struct m_incident *row,
+		const struct incident_texts *texts)
+{
+	pipeline_row(d->view->pipeline, ROW_INCIDENT, row, (const char *const *)texts->of,
+		     texts->len);
+}
+
+static void tell(struct session_diagnose *d, const struct watched_incident *w)
+{
+	const struct incident_said said = {.row = &w->row, .texts = &w->texts};
+	put(d, &w->row, &w->texts);
+	event(d, &said);
+	d->tell(d->ctx, &said);
+}
+
+/* What was found stays, of which there is more now. */
+static void prolong(struct session_diagnose *d, struct watched_incident *w)
+{
+	double cost_ns = 0;
+	for (size_t i = 0; i < d->anomalies.len; i++) {
+		const struct anomaly *a = &d->anomalies.data[i];
+		if (a->incident != w->id)
+			continue;
+		w->row.end_ns = a->end_ns > w->row.end_ns ? a->end_ns : w->row.end_ns;
+		if (a->lost_ns > cost_ns) /* not of NaN */
+			cost_ns = a->lost_ns;
+	}
+	w->row.cost_ns = cost_ns > w->row.cost_ns ? cost_ns : w->row.cost_ns;
+}
+
+static void take_found(struct session_diagnose *d, struct watched_incident *w,
+		       const struct diagnosed *in, const struct rec_tables *t)
 {
 	struct m_incident row;
 	struct incident_texts texts;
+	const struct incident_said before = {.row = &w->row, .texts = &w->texts};
 	if (!w->caused_ns && in->blamed)
 		w->caused_ns = monotonic_ns();
-	incident_to_row(&row, &texts, in, t, w->caused_ns, ended);
-	pipeline_row(d->view->pipeline, ROW_INCIDENT, &row, (const char *const *)texts.of,
-		     texts.len);
-	const struct incident_said said = {.row = &row, .texts = &texts};
-	const char *what = incident_text(&said, row.what);
-	if (in->blamed && (ended || !w->what || strcmp(w->what, what) != 0)) {
-		free(w->what);
-		w->what = xstrdup(what);
-		event(d, &said);
-		d->tell(d->ctx, &said);
+	incident_to_row(&row, &texts, in, t, w->caused_ns, !lasts(d, w->id));
+	if (!in->blamed && !w->known) {
+		put(d, &row, &texts);
+		incident_texts_free(&texts);
+		return;
 	}
-	incident_texts_free(&texts);
+	const struct incident_said now = {.row = &row, .texts = &texts};
+	bool news = !w->known || row.ended ||
+		    strcmp(incident_text(&before, w->row.what), incident_text(&now, row.what)) != 0;
+	incident_texts_free(&w->texts);
+	w->known = true;
+	w->row = row;
+	w->texts = texts;
+	if (news)
+		tell(d, w);
+	else
+		put(d, &w->row, &w->texts);
 }
 
 /* Of its pieces the one that cost most. */
@@ -199,9 +239,35 @@ static bool is_due(const struct watched_incident *w, uint64_t now_ns)
 	return w->due_ns <= now_ns;
 }
 
+/* Whether the window still has what is usual, before an incident that is known. */
+static bool can_compare(const struct watched_incident *w, uint64_t begin_ns)
+{
+	return !w->known || begin_ns + USUAL_NS <= w->row.onset_ns;
+}
+
+static void tell_found(struct session_diagnose *d, const struct diagnosis *found,
+		       const struct rec_tables *t, uint64_t begin_ns, uint64_t now_ns)
+{
+	for (size_t i = 0; i < d->watched.len; i++) {
+		struct watched_incident *w = &d->watched.data[i];
+		const struct diagnosed *in = dearest(found, w->id);
+		if (!is_due(w, now_ns))
+			continue;
+		if (in && (in->blamed || !w->known) && can_compare(w, begin_ns)) {
+			take_found(d, w, in, t);
+		} else if (w->known) {
+			prolong(d, w);
+			w->row.ended = !lasts(d, w->id);
+			if (w->row.ended)
+				tell(d, w);
+		}
+	}
+}
+
 static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 {
-	const struct row_source *s = live_window_rows(d->window);
+	uint64_t begin_ns;
+	const struct row_source *s = live_window_rows(d->window, &begin_ns);
 	struct anomaly_list list = {0};
 	struct timeline timeline;
 	struct steps steps;
@@ -210,12 +276,7 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
 	diagnosis_make(&found, s, &timeline, &steps, &list, false);
-	for (size_t i = 0; i < d->watched.len; i++) {
-		struct watched_incident *w = &d->watched.data[i];
-		const struct diagnosed *in = dearest(&found, w->id);
-		if (in && is_due(w, now_ns))
-			tell(d, w, in, s->tables, !lasts(d, w->id));
-	}
+	tell_found(d, &found, s->tables, begin_ns, now_ns);
 	diagnosis_free(&found);
 	steps_free(&steps);
 	timeline_free(&timeline);
@@ -230,7 +291,7 @@ static void go_on(struct session_diagnose *d, uint64_t now_ns)
 		struct watched_incident *w = &d->watched.data[i];
 		bool due = is_due(w, now_ns);
 		if (due && !lasts(d, w->id)) {
-			free(w->what);
+			incident_texts_free(&w->texts);
 			continue;
 		}
 		if (due) {

@@ -343,11 +343,11 @@ static uint64_t begin_of(const struct row_source *s)
 	return ret == UINT64_MAX ? 0 : ret;
 }
 
-const struct row_source *live_window_rows(struct live_window *w)
+const struct row_source *live_window_rows(struct live_window *w, uint64_t *ret_begin_ns)
 {
 	const struct row_source *ret = row_window_source(w->rows);
 	struct rec_tables *t = row_window_tables(w->rows);
-	uint64_t begin_ns = begin_of(ret);
+	uint64_t begin_ns = *ret_begin_ns = begin_of(ret);
 	for (size_t i = 0; i < t->processes.len; i++) {
 		if (t->processes.data[i].start_ns >= begin_ns)
 			continue;

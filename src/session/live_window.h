@@ -15,5 +15,5 @@ void live_window_free(struct live_window *w);
 void live_window_take(struct live_window *w, const struct session_view *v);
 
 /* What there is now; valid until the next batch. Processes that began before its calls count as
- * joined then. */
-const struct row_source *live_window_rows(struct live_window *w);
+ * joined then. ret_begin_ns: of its first call; 0: there is none. */
+const struct row_source *live_window_rows(struct live_window *w, uint64_t *ret_begin_ns);

@@ -34,6 +34,12 @@ static void end(void)
 	session_names_free(&names);
 }
 
+static const struct row_source *live_rows(void)
+{
+	uint64_t begin_ns;
+	return live_window_rows(w, &begin_ns);
+}
+
 static uint32_t text(struct feed_batch *b, const char *s)
 {
 	*vec_push(&b->strings) = (struct feed_string){strings, (uint32_t)b->texts.len};
@@ -112,7 +118,7 @@ static void rows_mean_what_they_meant(void **state)
 	pass(&b, 20);
 	*vec_push(&b.threads_gone) = 70; /* what it did stays */
 	pass(&b, 30);
-	const struct row_source *s = live_window_rows(w);
+	const struct row_source *s = live_rows();
 	struct m_samples samples = {0};
 	struct err e = {""};
 	assert_int_equal(source_sample_blocks(s), 1);
@@ -141,7 +147,7 @@ static void what_has_no_name_is_left_out(void **state)
 	sample(&b, 10, 1, 4242);
 	sample(&b, 11, 2, 0);
 	pass(&b, 20);
-	const struct row_source *s = live_window_rows(w);
+	const struct row_source *s = live_rows();
 	struct m_samples samples = {0};
 	struct err e = {""};
 	assert_int_equal(source_read_samples(s, 0, &samples, &e), 0);
@@ -164,7 +170,7 @@ static void the_oldest_rows_of_any_kind_go(void **state)
 	for (int i = 0; i < 400000; i++)
 		call(&b, ++now, 0);
 	pass(&b, now);
-	const struct row_source *s = live_window_rows(w);
+	const struct row_source *s = live_rows();
 	assert_true(s->tables->samples < 300000);
 	assert_true(s->tables->calls >= 100000);
 	struct m_calls calls = {0};
@@ -189,12 +195,12 @@ static void threads_that_are_gone_leave_nothing(void **state)
 		*vec_push(&b.threads_gone) = i;
 		if (i % 1000 == 999) {
 			pass(&b, i);
-			size_t n = live_window_rows(w)->tables->threads.len;
+			size_t n = live_rows()->tables->threads.len;
 			most = n > most ? n : most;
 		}
 	}
 	assert_true(most > 1000 && most < 40000);
-	assert_true(live_window_rows(w)->tables->threads.len > 0);
+	assert_true(live_rows()->tables->threads.len > 0);
 	end();
 }
 
@@ -210,7 +216,7 @@ static void those_that_were_there_before_have_joined(void **state)
 	pass(&b, 3000);
 	*vec_push(&b.processes) = (struct m_process){.pid = 6, .start_ns = 2000, .end_ns = 3100};
 	pass(&b, 3200);
-	const struct rec_tables *t = live_window_rows(w)->tables;
+	const struct rec_tables *t = live_rows()->tables;
 	assert_int_equal(t->processes.len, 2);
 	assert_true(t->processes.data[0].joined);
 	assert_int_equal(t->processes.data[0].start_ns, 1000);
