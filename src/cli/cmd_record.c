@@ -11,7 +11,7 @@
 #include "cli/options.h"
 #include "cli/target_args.h"
 #include "base/outlet.h"
-#include "cli/session_detect.h"
+#include "session/session_detect.h"
 #include "cli/session_host.h"
 #include "detect/model_file.h"
 #include "incident/anomaly_text.h"

@@ -1,5 +1,5 @@
 /* session_detect.c - hands a session's rows to the detector, and what it finds to the recording. */
-#include "cli/session_detect.h"
+#include "session/session_detect.h"
 
 #include <math.h>
 #include <stdio.h>

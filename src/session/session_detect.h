@@ -2,7 +2,7 @@
  * or a part of one. Anomalies go into the recording as events, and to the caller. */
 #pragma once
 
-#include "cli/session_diagnose.h"
+#include "session/session_diagnose.h"
 #include "session/session_live.h"
 #include "incident/detector.h"
 

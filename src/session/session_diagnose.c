@@ -1,5 +1,5 @@
 /* session_diagnose.c - anomalies come from another thread; rows from the session's. */
-#include "cli/session_diagnose.h"
+#include "session/session_diagnose.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -231,7 +231,8 @@ static void list_anomalies(const struct session_diagnose *d, struct anomaly_list
 		if (!l->a.ended && l->a.end_ns < now_ns)
 			l->a.end_ns = now_ns;
 	}
-	qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
+	if (ret->rows.len)
+		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
 }
 
 static bool is_due(const struct watched_incident *w, uint64_t now_ns)
