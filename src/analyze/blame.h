@@ -112,6 +112,28 @@ void blame_make(struct blame *ret, struct blame *each, const struct blame_world 
 		const struct blame_span *slow, size_t n, struct blame_usual *usual);
 void blame_free(struct blame *b);
 
+/* A piece of a stretch, and whose it was. What ran is named by the sample that comes next, if one
+ * comes soon enough to tell; else it has no frame. */
+struct blame_piece {
+	uint64_t from_ns, to_ns;
+	struct blame_owner owner;
+};
+
+/* The walk itself, before it is summed up. */
+struct blame_path {
+	uint64_t least_ns; /* what is shorter is of a neighbour's piece */
+	size_t most;	   /* pieces; what comes after them is only counted: */
+	VEC(struct blame_piece) pieces;
+	size_t left_out;
+	uint64_t left_out_ns;
+};
+
+/* Adds the pieces of a stretch: in order, none overlaps another, and with what is left out their
+ * lengths add up to its. */
+void blame_path_add(struct blame_path *p, const struct blame_world *w, uint32_t thread,
+		    uint64_t from_ns, uint64_t to_ns);
+void blame_path_free(struct blame_path *p);
+
 /* When the first and the last is known of a thread; the first after the last: nothing is. */
 void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,
 			uint64_t *ret_last_ns);

@@ -30,7 +30,7 @@ struct blame_world {
 	struct stretches syncs;		       /* by thread: calls that wait for the GPU, */
 	struct stretches collects, saves;      /* that collect garbage, that write a checkpoint */
 	struct stretches interrupts, reclaims; /* likewise: what the kernel did instead */
-	struct stretches works, ranks; /* by process: kernels that work; those of collectives */
+	struct stretches works, ranks; /* by process: kernels that work; collectives alone */
 	struct map64 job;	       /* processes that are recorded */
 	struct map64 parent_of;	       /* pid -> pid */
 	struct map64 on_gpu;	       /* processes with spans */
@@ -40,6 +40,8 @@ const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t th
 					size_t *ret_n);
 const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_t thread,
 					    size_t *ret_n);
+/* The first of n that is not before a time. */
+size_t blame_sample_from(const struct blame_sample *s, size_t n, uint64_t ns);
 
 /* A stretch in which a thread ran, and how the walk came there. */
 struct blame_run {
@@ -48,9 +50,11 @@ struct blame_run {
 	uint64_t from_ns, to_ns;
 };
 
-/* Where what the walk finds goes. */
+/* Where what the walk finds goes: in order of time and without gaps, but that what the GPU did in a
+ * wait is summed up unless in_order. */
 struct blame_found {
 	void *ctx;
+	bool in_order;
 	void (*owns)(void *ctx, const struct blame_owner *owner, uint64_t ns);
 	void (*runs)(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns,
 		     uint64_t to_ns);

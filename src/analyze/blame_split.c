@@ -37,19 +37,6 @@ static struct blame_line *line_of(struct blame_lines *l, uint8_t kind, uint32_t 
 	return &l->all.data[at];
 }
 
-static size_t first_from(const struct blame_sample *s, size_t n, uint64_t ns)
-{
-	size_t low = 0;
-	while (low < n) {
-		size_t middle = low + (n - low) / 2;
-		if (s[middle].time_ns >= ns)
-			n = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
-}
-
 /* A sample stands for the time before it: of one that comes just after a stretch nothing is known.
  */
 void blame_lines_read(struct blame_lines *ret, const struct blame_world *w,
@@ -61,8 +48,8 @@ void blame_lines_read(struct blame_lines *ret, const struct blame_world *w,
 		const struct blame_run *r = &runs[i];
 		if (r->thread != of->thread || r->via != of->via)
 			continue;
-		for (size_t k = first_from(s, n, r->from_ns); k < n && s[k].time_ns < r->to_ns;
-		     k++) {
+		for (size_t k = blame_sample_from(s, n, r->from_ns);
+		     k < n && s[k].time_ns < r->to_ns; k++) {
 			struct blame_line *at = line_of(ret, s[k].kind, s[k].frame);
 			at->ns += (double)s[k].weight_ns;
 			at->n++;

@@ -62,7 +62,64 @@ static void no_cpu(const struct walker *k, const struct blame_wait *m, enum blam
 	k->found->owns(k->found->ctx, &o, ns);
 }
 
+typedef void (*stretch_fn)(const struct walker *k, const void *arg, uint64_t from_ns,
+			   uint64_t to_ns);
+
+/* Splits a time by stretches of a thread or process. */
+static void split(const struct walker *k, const struct stretches *by, uint32_t key,
+		  uint64_t from_ns, uint64_t to_ns, stretch_fn inside, stretch_fn outside,
+		  const void *arg)
+{
+	struct stretches in = {0};
+	uint64_t at = from_ns;
+	if (!stretches_within(by, key, from_ns, to_ns)) {
+		outside(k, arg, from_ns, to_ns);
+		return;
+	}
+	stretches_cut(&in, key, by, key, from_ns, to_ns);
+	for (size_t i = 0; i < in.all.len; i++) {
+		const struct keyed_stretch *s = &in.all.data[i];
+		if (s->start_ns > at)
+			outside(k, arg, at, s->start_ns);
+		inside(k, arg, s->start_ns, s->end_ns);
+		at = s->end_ns;
+	}
+	if (to_ns > at)
+		outside(k, arg, at, to_ns);
+	stretches_free(&in);
+}
+
 /* ---- the GPU ---- */
+
+struct ran {
+	uint32_t thread;
+	enum blame_via via;
+};
+
+static void gpu_works(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_GPU_WORKS, x->via, x->thread, to_ns - from_ns);
+}
+
+static void gpu_ranks(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_RANKS, x->via, x->thread, to_ns - from_ns);
+}
+
+static void gpu_idle(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	owns(k, BLAME_GPU_IDLE, x->via, x->thread, to_ns - from_ns);
+}
+
+static void gpu_no_work(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct ran *x = arg;
+	uint32_t pid = k->w->t->threads.data[x->thread].pid;
+	split(k, &k->w->ranks, pid, from_ns, to_ns, gpu_ranks, gpu_idle, arg);
+}
 
 /* In a call that waits for the GPU, on the CPU or off. */
 static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
@@ -74,41 +131,17 @@ static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint6
 		owns(k, BLAME_GPU, via, thread, to_ns - from_ns);
 		return;
 	}
+	if (k->found->in_order) {
+		split(k, &w->works, pid, from_ns, to_ns, gpu_works, gpu_no_work,
+		      &(struct ran){thread, via});
+		return;
+	}
 	uint64_t works = stretches_within(&w->works, pid, from_ns, to_ns);
 	uint64_t ranks = stretches_within(&w->ranks, pid, from_ns, to_ns);
 	uint64_t all = to_ns - from_ns;
-	works = works < all ? works : all;
-	ranks = ranks < all - works ? ranks : all - works;
 	owns(k, BLAME_GPU_WORKS, via, thread, works);
 	owns(k, BLAME_RANKS, via, thread, ranks);
 	owns(k, BLAME_GPU_IDLE, via, thread, all - works - ranks);
-}
-
-typedef void (*stretch_fn)(const struct walker *k, const void *arg, uint64_t from_ns,
-			   uint64_t to_ns);
-
-/* Splits a time by stretches of the thread. */
-static void split(const struct walker *k, const struct stretches *by, uint32_t thread,
-		  uint64_t from_ns, uint64_t to_ns, stretch_fn inside, stretch_fn outside,
-		  const void *arg)
-{
-	struct stretches in = {0};
-	uint64_t at = from_ns;
-	if (!stretches_within(by, thread, from_ns, to_ns)) {
-		outside(k, arg, from_ns, to_ns);
-		return;
-	}
-	stretches_cut(&in, thread, by, thread, from_ns, to_ns);
-	for (size_t i = 0; i < in.all.len; i++) {
-		const struct keyed_stretch *s = &in.all.data[i];
-		if (s->start_ns > at)
-			outside(k, arg, at, s->start_ns);
-		inside(k, arg, s->start_ns, s->end_ns);
-		at = s->end_ns;
-	}
-	if (to_ns > at)
-		outside(k, arg, at, to_ns);
-	stretches_free(&in);
 }
 
 /* ---- waits ---- */
@@ -211,11 +244,6 @@ static void wait(const struct walker *k, const struct blame_wait *m, uint64_t fr
 }
 
 /* ---- running ---- */
-
-struct ran {
-	uint32_t thread;
-	enum blame_via via;
-};
 
 static void ran_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {

@@ -112,18 +112,11 @@ static void find_gil(struct blame_world *w, const bool *python)
 static uint64_t ran_ns(const struct blame_world *w, uint32_t thread, uint64_t from_ns,
 		       uint64_t to_ns)
 {
-	size_t n, low = 0;
+	size_t n;
 	const struct blame_sample *s = blame_samples_of(w, thread, &n);
 	uint64_t ret = 0;
-	for (size_t high = n; low < high;) {
-		size_t middle = low + (high - low) / 2;
-		if (s[middle].time_ns >= from_ns)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	for (; low < n && s[low].time_ns < to_ns; low++)
-		ret += s[low].weight_ns;
+	for (size_t i = blame_sample_from(s, n, from_ns); i < n && s[i].time_ns < to_ns; i++)
+		ret += s[i].weight_ns;
 	return ret;
 }
 
@@ -491,6 +484,19 @@ const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_
 	uint64_t place = 0;
 	*ret_n = map64_get(&w->samples_of, thread, &place) ? (uint32_t)place : 0;
 	return *ret_n ? w->samples.data + (place >> 32) : NULL;
+}
+
+size_t blame_sample_from(const struct blame_sample *s, size_t n, uint64_t ns)
+{
+	size_t low = 0;
+	while (low < n) {
+		size_t middle = low + (n - low) / 2;
+		if (s[middle].time_ns >= ns)
+			n = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
 }
 
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns)

@@ -1,5 +1,5 @@
 /* blame_test.c - whose the time of slow stretches is, from recordings made by hand.
- * links: analyze recording base */
+ * links: analyze recording base golden */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyze/blame.h"
+#include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/stalls.h"
 
@@ -371,16 +372,181 @@ static void without_samples_running_is_unexplained(void **state)
 	done(&b);
 }
 
+/* ---- paths ---- */
+
+#define US 1000ULL
+
+/* Of the stretch 200..400; what is left out with it makes it whole. */
+static struct blame_path path_of(uint64_t least_ns, size_t most)
+{
+	struct blame_path p = {.least_ns = least_ns, .most = most};
+	uint64_t at = 200 * MS;
+	open_world();
+	blame_path_add(&p, world, 0, at, 400 * MS);
+	for (size_t i = 0; i < p.pieces.len; i++) {
+		assert_int_equal(p.pieces.data[i].from_ns, at);
+		assert_true(p.pieces.data[i].to_ns > at);
+		at = p.pieces.data[i].to_ns;
+	}
+	assert_int_equal(at + p.left_out_ns, 400 * MS);
+	assert_int_equal(p.left_out != 0, p.left_out_ns != 0);
+	return p;
+}
+
+static void path_done(struct blame_path *p)
+{
+	struct blame none = {0};
+	blame_path_free(p);
+	done(&none);
+}
+
+static void is_piece(const struct blame_path *p, size_t i, enum blame_kind kind, enum blame_via via,
+		     uint64_t to_us)
+{
+	assert_true(i < p->pieces.len);
+	assert_int_equal(p->pieces.data[i].owner.kind, kind);
+	assert_int_equal(p->pieces.data[i].owner.via, via);
+	assert_int_equal(p->pieces.data[i].to_ns, to_us * US);
+}
+
+static uint32_t line_of(const struct blame_path *p, size_t i)
+{
+	uint32_t frame = p->pieces.data[i].owner.frame;
+	return frame == BLAME_NO_FRAME ? 0 : rec_tables(reader)->frames.data[frame].line;
+}
+
+static void the_path_is_whole_and_in_order(void **state)
+{
+	(void)state;
+	create();
+	uint32_t forward = line("forward", 10), backward = line("backward", 20);
+	samples(0, 200, 210, forward);
+	samples(0, 210, 220, backward);
+	ready(0, 220, 260, OTHER);
+	wait(0, WAIT_FUTEX, 260, 300, 9); /* meanwhile the other thread slept, then it ran */
+	wait(1, WAIT_SLEEP, 250, 280, 0);
+	samples(1, 280, 300, line("holder", 30));
+	stall(STALL_INTERRUPT, 310, 320);
+	wait(0, WAIT_SLEEP, 320, 400, 0);
+	struct blame_path p = path_of(20 * US, 100);
+	is_piece(&p, 0, BLAME_RUNS, VIA_ITSELF, 209500);
+	is_piece(&p, 1, BLAME_RUNS, VIA_ITSELF, 219500); /* by the sample behind it */
+	is_piece(&p, 2, BLAME_RUNS, VIA_ITSELF, 220000); /* no sample says what */
+	is_piece(&p, 3, BLAME_RIVAL, VIA_ITSELF, 260000);
+	is_piece(&p, 4, BLAME_SLEEP, VIA_LOCK, 280000);
+	is_piece(&p, 5, BLAME_RUNS, VIA_LOCK, 299500);
+	is_piece(&p, 6, BLAME_RUNS, VIA_LOCK, 300000);
+	is_piece(&p, 7, BLAME_RUNS, VIA_ITSELF, 310000);
+	is_piece(&p, 8, BLAME_INTERRUPTED, VIA_ITSELF, 320000);
+	is_piece(&p, 9, BLAME_SLEEP, VIA_ITSELF, 400000);
+	assert_int_equal(p.pieces.len, 10);
+	assert_int_equal(line_of(&p, 0), 10);
+	assert_int_equal(line_of(&p, 1), 20);
+	assert_int_equal(line_of(&p, 2), 0);
+	assert_int_equal(p.pieces.data[3].owner.pid, OTHER);
+	assert_int_equal(p.pieces.data[4].owner.thread, 1);
+	assert_int_equal(line_of(&p, 5), 30);
+	path_done(&p);
+}
+
+static void short_wait(uint64_t from_us, uint64_t to_us)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_us * US,
+					 .end_ns = to_us * US,
+					 .syscall = -1,
+					 .reason = WAIT_SLEEP});
+}
+
+static void short_pieces_are_of_their_neighbours(void **state)
+{
+	(void)state;
+	create();
+	short_wait(200000, 200010);			  /* nothing before it: of what follows */
+	short_wait(300000, 300019);			  /* of what comes before */
+	for (uint64_t at = 350000; at < 350100; at += 10) /* five of each */
+		if (at % 20 == 0)
+			short_wait(at, at + 11);
+	short_wait(399000, 400000);
+	struct blame_path p = path_of(20 * US, 100);
+	is_piece(&p, 0, BLAME_RUNS, VIA_ITSELF, 350000);
+	is_piece(&p, 1, BLAME_SLEEP, VIA_ITSELF, 350091); /* the longer ones have it */
+	is_piece(&p, 2, BLAME_RUNS, VIA_ITSELF, 399000);
+	is_piece(&p, 3, BLAME_SLEEP, VIA_ITSELF, 400000);
+	assert_int_equal(p.pieces.len, 4);
+	path_done(&p);
+	create();
+	short_wait(200000, 200010);
+	p = path_of(0, 100); /* all of them */
+	is_piece(&p, 0, BLAME_SLEEP, VIA_ITSELF, 200010);
+	is_piece(&p, 1, BLAME_RUNS, VIA_ITSELF, 400000);
+	path_done(&p);
+}
+
+static void the_rest_of_a_long_path_is_counted(void **state)
+{
+	(void)state;
+	create();
+	for (uint64_t at = 200; at < 400; at += 2)
+		ready(0, at, at + 1, OTHER);
+	struct blame_path p = path_of(20 * US, 30);
+	assert_int_equal(p.pieces.len, 30);
+	assert_int_equal(p.left_out, 170);
+	assert_int_equal(p.left_out_ns, 170 * MS);
+	path_done(&p);
+}
+
+static void work(const char *name, uint64_t from_ms, uint64_t to_ms)
+{
+	static uint32_t correlation;
+	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
+						 .end_ns = to_ms * MS,
+						 .pid = JOB,
+						 .stream = 7,
+						 .correlation = ++correlation,
+						 .name = (uint32_t)rec_string_z(w, name)});
+}
+
+/* Work and other ranks are waited for at a time: then it is work. */
+static void what_the_gpu_did(void **state)
+{
+	(void)state;
+	create();
+	gpu_sample_probes(w);
+	GPU_CALL(w, 0, GS_SYNC, 220 * MS, 180 * MS, 0x70);
+	work("add", 210, 260);
+	work("mul", 300, 310);
+	work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 240, 330);
+	struct blame_path p = path_of(20 * US, 100);
+	is_piece(&p, 0, BLAME_RUNS, VIA_ITSELF, 220000);
+	is_piece(&p, 1, BLAME_GPU_WORKS, VIA_ITSELF, 260000);
+	is_piece(&p, 2, BLAME_RANKS, VIA_ITSELF, 300000);
+	is_piece(&p, 3, BLAME_GPU_WORKS, VIA_ITSELF, 310000);
+	is_piece(&p, 4, BLAME_RANKS, VIA_ITSELF, 330000);
+	is_piece(&p, 5, BLAME_GPU_IDLE, VIA_ITSELF, 400000);
+	assert_int_equal(p.pieces.len, 6);
+	path_done(&p);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
-		T(who_had_the_cpu),	     T(the_line_that_ran_longer),
-		T(all_lines_alike_are_none), T(along_what_was_waited_for),
-		T(who_held_the_lock),	     T(what_was_absorbed),
-		T(what_the_kernel_took),     T(samples_in_interrupts_count),
-		T(the_line_that_slept),	     T(circles_end),
-		T(steps_add_up_one_by_one),  T(without_samples_running_is_unexplained),
+		T(who_had_the_cpu),
+		T(the_line_that_ran_longer),
+		T(all_lines_alike_are_none),
+		T(along_what_was_waited_for),
+		T(who_held_the_lock),
+		T(what_was_absorbed),
+		T(what_the_kernel_took),
+		T(samples_in_interrupts_count),
+		T(the_line_that_slept),
+		T(circles_end),
+		T(steps_add_up_one_by_one),
+		T(without_samples_running_is_unexplained),
+		T(the_path_is_whole_and_in_order),
+		T(short_pieces_are_of_their_neighbours),
+		T(the_rest_of_a_long_path_is_counted),
+		T(what_the_gpu_did),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
