@@ -388,6 +388,7 @@ static void load_gpu(struct blame_world *w, const struct timeline *t)
 	stretches_end(&w->syncs);
 	stretches_end(&w->works);
 	stretches_end(&w->ranks);
+	stretches_subtract(&w->ranks, &w->works);
 }
 
 /* ---- all of it ---- */

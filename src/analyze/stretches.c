@@ -66,6 +66,27 @@ static const struct keyed_stretch *stretches_from(const struct stretches *of, ui
 	return s + first_after(s, n, ns);
 }
 
+void stretches_subtract(struct stretches *s, const struct stretches *what)
+{
+	struct stretches left = {0};
+	for (size_t i = 0; i < s->all.len; i++) {
+		struct keyed_stretch at = s->all.data[i];
+		const struct keyed_stretch *end,
+			*w = stretches_from(what, at.key, at.start_ns, &end);
+		for (; w < end && w->start_ns < at.end_ns; w++) {
+			if (w->start_ns > at.start_ns)
+				*vec_push(&left.all) =
+					(struct keyed_stretch){at.key, at.start_ns, w->start_ns};
+			at.start_ns = w->end_ns;
+		}
+		if (at.end_ns > at.start_ns)
+			*vec_push(&left.all) = at;
+	}
+	stretches_end(&left);
+	stretches_free(s);
+	*s = left;
+}
+
 uint64_t stretches_within(const struct stretches *of, uint32_t key, uint64_t from_ns,
 			  uint64_t to_ns)
 {

@@ -23,6 +23,9 @@ struct stretches {
 void stretches_end(struct stretches *s);
 void stretches_free(struct stretches *s);
 
+/* Takes away what lies in another's stretches of the same key. */
+void stretches_subtract(struct stretches *s, const struct stretches *what);
+
 /* How much of a time those of a key take, ns. */
 uint64_t stretches_within(const struct stretches *s, uint32_t key, uint64_t from_ns,
 			  uint64_t to_ns);

@@ -527,6 +527,21 @@ static void what_the_gpu_did(void **state)
 	path_done(&p);
 }
 
+static void collectives_beside_kernels_are_work(void **state)
+{
+	(void)state;
+	create();
+	gpu_sample_probes(w);
+	GPU_CALL(w, 0, GS_SYNC, 300 * MS, 100 * MS, 0x70);
+	work("add", 300, 340);
+	work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 320, 390);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_GPU_WORKS, VIA_ITSELF)->whole_ns, 40, 0.01);
+	is_about(part(&b, BLAME_RANKS, VIA_ITSELF)->whole_ns, 50, 0.01);
+	is_about(part(&b, BLAME_GPU_IDLE, VIA_ITSELF)->whole_ns, 10, 0.01);
+	done(&b);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
@@ -547,6 +562,7 @@ int main(void)
 		T(short_pieces_are_of_their_neighbours),
 		T(the_rest_of_a_long_path_is_counted),
 		T(what_the_gpu_did),
+		T(collectives_beside_kernels_are_work),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
