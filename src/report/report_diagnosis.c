@@ -1,7 +1,6 @@
 /* report_diagnosis.c - incidents with their causes as text: why first, then whose the time was. */
 #include "report/report_diagnosis.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/human.h"
 #include "incident/anomaly_text.h"
 #include "incident/cause_words.h"
+#include "incident/diagnosis_words.h"
 #include "report/report_page.h"
 
 enum { INDENT = 4, PARTS_SHOWN = 5, TIME_COLUMN = 10, SHARE_COLUMN = 7 };
@@ -191,15 +191,8 @@ static void print_incident(const struct page *p, const struct report_diagnosis *
 	const struct anomaly *first = &r->list->rows.data[in->anomalies.data[in->first]].a;
 	struct buf why = {0};
 	buf_printf(&why, "%zu. ", number);
-	if (in->blamed) {
-		cause_headline(&why, r->t, &in->cause);
-	} else {
-		buf_printf(&why,
-			   "why is not known: too little of it, or of usual time, was recorded");
-	}
+	diagnosed_words(&why, r->t, in);
 	buf_byte(&why, 0);
-	char *text = (char *)why.data + strcspn((const char *)why.data, " ");
-	text[1] = (char)toupper((unsigned char)text[1]);
 	fputc('\n', p->out);
 	page_styled(p, BOLD, (const char *)why.data);
 	fputc('\n', p->out);
