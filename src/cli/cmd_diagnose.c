@@ -28,7 +28,8 @@ static int print_found(const struct diagnose_options *o, const struct rec_reader
 	struct diagnosis d;
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
-	diagnosis_make(&d, s, &timeline, &steps, list, o->steps || o->json);
+	diagnosis_make(&d, s, &timeline, &steps, list,
+		       &(struct diagnosis_options){.each = o->steps || o->json});
 	uint64_t start_ns = report_number(s->tables, "start_monotonic_ns");
 	const struct report_diagnosis report = {
 		.d = &d,

@@ -184,9 +184,11 @@ static void cut(const struct diagnosing *x, struct asking *all)
 	free(e);
 }
 
-static void answer(const struct diagnosing *x, struct asking *all, struct diagnosis *to, bool each)
+static void answer(const struct diagnosing *x, struct asking *all, struct diagnosis *to,
+		   const struct diagnosis_options *options)
 {
-	size_t n = all->pieces.len;
+	size_t n = all->pieces.len, first = to->incidents.len;
+	bool each = options->each;
 	struct evidence *e = xcalloc(n + 1, sizeof(*e));
 	struct blame **steps = xcalloc(n + 1, sizeof(struct blame *));
 	for (size_t i = 0; i < n && each; i++)
@@ -198,6 +200,8 @@ static void answer(const struct diagnosing *x, struct asking *all, struct diagno
 			add_piece(x, to, a, &all->pieces.data[k], &e[k], steps[k]);
 		vec_free(&a->of->anomalies);
 	}
+	if (n && options->path_most)
+		diagnosis_paths(to->incidents.data + first, all->pieces.data, n, x->w, options);
 	for (size_t i = 0; i < n; i++)
 		free(steps[i]);
 	free(steps);
@@ -235,7 +239,8 @@ static double cost_of(const struct diagnosis *d)
 }
 
 void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const struct timeline *t,
-		    const struct steps *steps, const struct anomaly_list *list, bool each)
+		    const struct steps *steps, const struct anomaly_list *list,
+		    const struct diagnosis_options *options)
 {
 	struct diagnosis found = {0};
 	struct asking all = {0};
@@ -253,7 +258,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 		find_victim(&x, &found.incidents.data[i]);
 	ask(&x, &all, ret);
 	cut(&x, &all);
-	answer(&x, &all, ret, each);
+	answer(&x, &all, ret, options);
 	qsort(ret->incidents.data, ret->incidents.len, sizeof(*ret->incidents.data), by_onset);
 	ret->cost_ns = cost_of(ret);
 	asking_free(&all);
@@ -269,6 +274,7 @@ void diagnosis_free(struct diagnosis *d)
 		for (size_t k = 0; k < in->steps.len; k++)
 			blame_free(&in->steps.data[k].blame);
 		vec_free(&in->steps);
+		blame_path_free(&in->path);
 		vec_free(&in->anomalies);
 		if (in->blamed) {
 			evidence_free(&in->evidence);

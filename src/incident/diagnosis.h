@@ -25,6 +25,7 @@ struct diagnosed {
 	struct evidence evidence;
 	struct cause_found cause;
 	VEC(struct diagnosed_step) steps;
+	struct blame_path path; /* along its stretches */
 };
 
 struct diagnosis {
@@ -32,7 +33,16 @@ struct diagnosis {
 	double cost_ns;			 /* of all */
 };
 
-/* steps, t, list: of the source. each: steps are blamed one by one as well. */
+struct diagnosis_options {
+	bool each; /* steps are blamed one by one as well */
+	/* How many pieces paths have, of all incidents together; 0: none are made. Those that cost
+	 * most come first. */
+	size_t path_most;
+	uint64_t path_least_ns; /* what is shorter is of a neighbour's piece */
+};
+
+/* steps, t, list: of the source. */
 void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const struct timeline *t,
-		    const struct steps *steps, const struct anomaly_list *list, bool each);
+		    const struct steps *steps, const struct anomaly_list *list,
+		    const struct diagnosis_options *options);
 void diagnosis_free(struct diagnosis *d);

@@ -25,6 +25,11 @@ bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret);
 void diagnosis_spans_free(struct diagnosing *x);
 
+/* diagnosis_path.c: the paths of n incidents along the slow stretches of as many questions. */
+void diagnosis_paths(struct diagnosed *incidents, const struct evidence_question *questions,
+		     size_t n, const struct blame_world *w,
+		     const struct diagnosis_options *options);
+
 typedef VEC(struct evidence_question) questions_t;
 
 /* diagnosis_cut.c: slices of a stretch of time; */
