@@ -107,7 +107,7 @@ static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
 }
 
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
-		     const char *path, const struct anomaly_slices *anomalies, const struct args *a,
+		     const char *path, const struct judged_slices *judged, const struct args *a,
 		     struct err *e)
 {
 	struct progress progress;
@@ -129,7 +129,8 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 						      .progress_ctx = &progress,
 						      .demangle = demangle,
 						      .steps = &steps,
-						      .anomalies = anomalies,
+						      .anomalies = &judged->anomalies,
+						      .incidents = &judged->incidents,
 						      .call_flows = &call_flows,
 						      .verdict = verdict,
 						      .counters_only = args_has(a, "counters"),
@@ -173,22 +174,22 @@ static int check_usage(const struct args *a, const struct sink_format *format)
 static int export_recording(const struct args *a, const struct rec_reader *reader,
 			    const struct sink_format *format, struct err *e)
 {
-	struct anomaly_slices anomalies = {0};
+	struct judged_slices judged = {0};
 	const char *path = a->words.data[0], *wanted = args_get(a, "output");
 	int rc = 0;
 	if (args_has(a, "detect"))
-		rc = detect_slices(&anomalies, reader, path, args_get(a, "model"), e);
+		rc = detect_slices(&judged, reader, path, args_get(a, "model"), e);
 	else if (format->anomalies)
-		told_slices(&anomalies, reader);
+		told_slices(&judged, reader);
 	if (rc)
 		return rc;
 	char *output = !wanted		      ? default_output(path, format)
 		       : !strcmp(wanted, "-") ? xstrdup("/dev/stdout")
 					      : xstrdup(wanted);
 	interrupt_catch();
-	rc = export_to(reader, format, output, &anomalies, a, e);
+	rc = export_to(reader, format, output, &judged, a, e);
 	free(output);
-	anomaly_slices_free(&anomalies);
+	judged_slices_free(&judged);
 	return rc;
 }
 
@@ -221,7 +222,9 @@ static const struct opt_def options[] = {
 	 "For spreadsheets: put a quote (') before what one would take for a formula (csv).", NULL,
 	 0},
 	{0, "detect", NULL,
-	 "Mark what was not normal, as 'eacgm detect' finds it, on tracks of its own (perfetto).",
+	 "Mark what was not normal, as 'eacgm detect' finds it, and why, as 'eacgm diagnose' says, "
+	 "on "
+	 "tracks of their own (perfetto).",
 	 NULL, 0},
 	{'m', "model", "MODEL",
 	 "With --detect: what is normal, from 'eacgm learn'. Unless told, a recording is judged by "

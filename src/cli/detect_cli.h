@@ -6,7 +6,7 @@
 
 #include "cli/options.h"
 #include "detect/model.h"
-#include "export/anomaly_slices.h"
+#include "export/incident_slices.h"
 #include "incident/anomaly_list.h"
 #include "recording/recording.h"
 
@@ -43,10 +43,10 @@ int detect_recording(const struct detect_options *o, const struct model *m, uint
 /* Judges a recording, with its progress on a terminal. */
 void detect_anomalies(struct anomaly_list *ret, const struct rec_reader *reader,
 		      const struct anomaly_list_options *o);
-/* A recording's anomalies for a timeline; model_path NULL: by its own beginning; that nothing could
- * be judged is said on standard error. 0, or negative errno with the sentence: the model cannot be
- * used. ret is written on success only. */
-int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, const char *path,
+/* What was not normal of a recording, and why, for a timeline; model_path NULL: by its own
+ * beginning; that nothing could be judged, and what is left out, is said on standard error. 0, or
+ * negative errno with the sentence: the model cannot be used. ret is written on success only. */
+int detect_slices(struct judged_slices *ret, const struct rec_reader *reader, const char *path,
 		  const char *model_path, struct err *e);
-/* Those that were told while it was recorded. */
-void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader);
+/* What was told while it was recorded. */
+void told_slices(struct judged_slices *ret, const struct rec_reader *reader);

@@ -13,6 +13,7 @@
 #include "export/judged_events.h"
 #include "report/report.h"
 #include "report/report_anomalies.h"
+#include "symbolize/demangle.h"
 
 struct recording_run {
 	const struct detect_options *options;
@@ -158,7 +159,21 @@ static int show_told(const struct recording_run *r, const struct rec_reader *rea
 	return rc;
 }
 
-int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, const char *path,
+static void make_slices(struct judged_slices *ret, const struct rec_reader *reader,
+			const struct anomaly_list *list)
+{
+	char count[HUMAN_BYTES], more[HUMAN_BYTES], ns[HUMAN_BYTES];
+	judged_slices_make(ret, rec_source(reader), list, demangle);
+	const struct incident_slices *in = &ret->incidents;
+	if (in->left_out)
+		fprintf(stderr,
+			"eacgm export: paths of blame have %s slices: %s more, of %s, are left "
+			"out\n",
+			human_count(count, in->path.len), human_count(more, in->left_out),
+			human_ns(ns, in->left_out_ns));
+}
+
+int detect_slices(struct judged_slices *ret, const struct rec_reader *reader, const char *path,
 		  const char *model_path, struct err *e)
 {
 	struct anomaly_list found = {0};
@@ -170,7 +185,7 @@ int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, c
 	detect_anomalies(&found, reader,
 			 &(struct anomaly_list_options){.model = model_path ? &m : NULL,
 							.alarms_per_hour = 1});
-	anomaly_slices_make(ret, &found);
+	make_slices(ret, reader, &found);
 	const struct report_anomalies report = {
 		.found = &found, .path = path, .model_path = model_path};
 	struct err why;
@@ -181,11 +196,11 @@ int detect_slices(struct anomaly_slices *ret, const struct rec_reader *reader, c
 	return 0;
 }
 
-void told_slices(struct anomaly_slices *ret, const struct rec_reader *reader)
+void told_slices(struct judged_slices *ret, const struct rec_reader *reader)
 {
 	struct anomaly_list told = {0};
 	anomaly_list_told(&told, rec_tables(reader), rec_source(reader));
-	anomaly_slices_make(ret, &told);
+	make_slices(ret, reader, &told);
 	anomaly_list_free(&told);
 }
 

@@ -134,6 +134,8 @@ static int write_rows(struct export_run *x, struct err *e)
 		x->format->steps(x->sink, x->options->steps);
 	if (x->options && x->options->anomalies && x->format->anomalies)
 		x->format->anomalies(x->sink, x->options->anomalies);
+	if (x->options && x->options->incidents && x->format->incidents)
+		x->format->incidents(x->sink, x->options->incidents);
 	rc = put_blocks(x, ROW_CALL, ROUND_WRITE, e);
 	if (!rc && x->nest)
 		nest_finish(x->nest, emit_span, x);

@@ -14,10 +14,11 @@ struct export_options {
 	/* Called after each block; false stops the export with -EINTR. May be NULL. */
 	bool (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	demangle_fn *demangle;			/* for names of kernels; NULL: as they are */
-	const struct step_slices *steps;	/* NULL: none */
-	const struct anomaly_slices *anomalies; /* NULL: none */
-	const struct call_flows *call_flows;	/* NULL: none */
+	demangle_fn *demangle;			 /* for names of kernels; NULL: as they are */
+	const struct step_slices *steps;	 /* NULL: none */
+	const struct anomaly_slices *anomalies;	 /* NULL: none */
+	const struct incident_slices *incidents; /* NULL: none */
+	const struct call_flows *call_flows;	 /* NULL: none */
 	const char *verdict;	  /* of the recording, a sentence a line; NULL: none */
 	bool counters_only;	  /* of a format that is rows */
 	bool no_formulas;	  /* of a format for spreadsheets */

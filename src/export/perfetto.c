@@ -33,6 +33,8 @@
 #define TRACK_ANOMALIES(k)  (9ULL << 40 | (k))
 #define TRACK_VERDICT	    (10ULL << 40)
 #define TRACK_STALLS(index) (11ULL << 40 | (index))
+#define TRACK_INCIDENTS(k)  (12ULL << 40 | (k))
+#define TRACK_PATHS(k)	    (13ULL << 40 | (k))
 #define MAX_ANNOTATIONS	    (MODEL_MAX_ARGS + CALL_FLAGS + 1)
 
 /* What has been interned already, as one bit per number. */
@@ -571,7 +573,13 @@ static void perfetto_step_rows(struct sink *s, const struct step_slices *slices)
 
 static void perfetto_anomaly_rows(struct sink *s, const struct anomaly_slices *slices)
 {
-	perfetto_anomalies(slices, put_packet, s, TRACK_ANOMALIES(0));
+	perfetto_anomalies(slices, "anomalies", put_packet, s, TRACK_ANOMALIES(0));
+}
+
+static void perfetto_incident_rows(struct sink *s, const struct incident_slices *slices)
+{
+	perfetto_anomalies(&slices->incidents, NULL, put_packet, s, TRACK_INCIDENTS(0));
+	perfetto_paths(slices, put_packet, process_track, s, TRACK_PATHS(0));
 }
 
 static void perfetto_tables(struct sink *s)
@@ -618,5 +626,6 @@ const struct sink_format sink_perfetto = {
 	.gpu_spans = perfetto_gpu_rows,
 	.steps = perfetto_step_rows,
 	.anomalies = perfetto_anomaly_rows,
+	.incidents = perfetto_incident_rows,
 	.close = perfetto_close,
 };

@@ -1,5 +1,6 @@
 /* perfetto_anomalies.c - what was not normal in Perfetto's trace format: a track "anomalies", below
- * it one for each layer, a slice for each anomaly with why as its first argument.
+ * it one for each layer, a slice for each anomaly with why as its first argument; and a track
+ * "incidents".
  *
  * Slices of a track may not overlap: those of a layer that do are on tracks of the same name, which
  * Perfetto shows as one. */
@@ -19,7 +20,8 @@ struct lane {
 struct anomaly_writer {
 	perfetto_put_fn *put;
 	void *ctx;
-	uint64_t first_track;
+	uint64_t parent; /* of the layers' tracks; 0: none */
+	uint64_t next_track;
 	VEC(struct lane) lanes;
 };
 
@@ -47,20 +49,10 @@ static uint64_t track_of(struct anomaly_writer *w, const struct anomaly_slice *r
 			return l->uuid;
 		}
 	}
-	uint64_t uuid = w->first_track + 1 + w->lanes.len;
+	uint64_t uuid = w->next_track++;
 	*vec_push(&w->lanes) = (struct lane){row->layer, uuid, row->end_ns};
-	describe_track(w, row->layer, uuid, w->first_track);
+	describe_track(w, row->layer, uuid, w->parent);
 	return uuid;
-}
-
-static void put_edge(const struct anomaly_writer *w, Eacgm__TrackEvent *event, uint64_t time_ns)
-{
-	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
-	event->has_type = event->has_track_uuid = 1;
-	p.has_timestamp = 1;
-	p.timestamp = time_ns;
-	p.track_event = event;
-	w->put(w->ctx, &p);
 }
 
 /* As protobuf wants it; the caller's. */
@@ -99,7 +91,7 @@ static void put_slice(const struct anomaly_writer *w, const struct anomaly_slice
 	event.name = clean(row->name);
 	event.debug_annotations = list;
 	event.n_debug_annotations = n;
-	put_edge(w, &event, row->start_ns);
+	perfetto_put_edge(w->put, w->ctx, &event, row->start_ns);
 	free(event.name);
 	for (size_t i = 0; i < n; i++) {
 		free(annotations[i].name);
@@ -108,15 +100,17 @@ static void put_slice(const struct anomaly_writer *w, const struct anomaly_slice
 	event = (Eacgm__TrackEvent)EACGM__TRACK_EVENT__INIT;
 	event.track_uuid = uuid;
 	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-	put_edge(w, &event, row->end_ns);
+	perfetto_put_edge(w->put, w->ctx, &event, row->end_ns);
 }
 
-void perfetto_anomalies(const struct anomaly_slices *slices, perfetto_put_fn *put, void *ctx,
-			uint64_t first_track)
+void perfetto_anomalies(const struct anomaly_slices *slices, const char *group,
+			perfetto_put_fn *put, void *ctx, uint64_t first_track)
 {
-	struct anomaly_writer w = {.put = put, .ctx = ctx, .first_track = first_track};
-	if (slices->rows.len)
-		describe_track(&w, "anomalies", first_track, 0);
+	struct anomaly_writer w = {.put = put, .ctx = ctx, .next_track = first_track};
+	if (group && slices->rows.len) {
+		w.parent = w.next_track++;
+		describe_track(&w, group, w.parent, 0);
+	}
 	for (size_t i = 0; i < slices->rows.len; i++) {
 		const struct anomaly_slice *row = &slices->rows.data[i];
 		put_slice(&w, row, track_of(&w, row));

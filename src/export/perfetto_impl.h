@@ -10,6 +10,17 @@
 /* Writes a packet; ctx is the sink. Strings of it may be freed afterwards. */
 typedef void perfetto_put_fn(void *ctx, Eacgm__TracePacket *p);
 
+static inline void perfetto_put_edge(perfetto_put_fn *put, void *ctx, Eacgm__TrackEvent *event,
+				     uint64_t time_ns)
+{
+	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
+	event->has_type = event->has_track_uuid = 1;
+	p.has_timestamp = 1;
+	p.timestamp = time_ns;
+	p.track_event = event;
+	put(ctx, &p);
+}
+
 /* Who writes the tracks of processes and threads: these are numbered from the two given on, by pid
  * and by row of the thread table. */
 struct track_writer {
@@ -75,9 +86,14 @@ void perfetto_counters(struct perfetto_entities *e, const struct m_counter *rows
 /* The events of the tables in the order of time, as instants on their entities' tracks. */
 void perfetto_events(struct perfetto_entities *e);
 
-/* Slices of what was not normal, on tracks from first_track on. */
-void perfetto_anomalies(const struct anomaly_slices *slices, perfetto_put_fn *put, void *ctx,
-			uint64_t first_track);
+/* Slices of what was not normal, on a track for each layer, from first_track on, below one that is
+ * called group; NULL: below none. */
+void perfetto_anomalies(const struct anomaly_slices *slices, const char *group,
+			perfetto_put_fn *put, void *ctx, uint64_t first_track);
+
+/* Incidents' paths of blame, on tracks of their processes from first_track on. */
+void perfetto_paths(const struct incident_slices *slices, perfetto_put_fn *put,
+		    perfetto_parent_fn *parent, void *ctx, uint64_t first_track);
 
 /* Slices of steps, on tracks from first_track on. */
 void perfetto_steps(const struct step_slices *slices, perfetto_put_fn *put,

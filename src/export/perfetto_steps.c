@@ -24,16 +24,6 @@ static void describe_track(const struct step_writer *w, const struct step_slice 
 	free(d.name);
 }
 
-static void put_edge(const struct step_writer *w, Eacgm__TrackEvent *event, uint64_t time_ns)
-{
-	Eacgm__TracePacket p = EACGM__TRACE_PACKET__INIT;
-	event->has_type = event->has_track_uuid = 1;
-	p.has_timestamp = 1;
-	p.timestamp = time_ns;
-	p.track_event = event;
-	w->put(w->ctx, &p);
-}
-
 static void annotate(Eacgm__DebugAnnotation *a, const char *name, uint64_t value)
 {
 	*a = (Eacgm__DebugAnnotation)EACGM__DEBUG_ANNOTATION__INIT;
@@ -67,14 +57,14 @@ static void put_slice(const struct step_writer *w, const struct step_slice *row,
 	event.n_categories = 1;
 	event.debug_annotations = list;
 	event.n_debug_annotations = n;
-	put_edge(w, &event, row->start_ns);
+	perfetto_put_edge(w->put, w->ctx, &event, row->start_ns);
 	free(event.name);
 	for (size_t i = 0; i < named; i++)
 		free(phases[i]);
 	event = (Eacgm__TrackEvent)EACGM__TRACK_EVENT__INIT;
 	event.track_uuid = uuid;
 	event.type = EACGM__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-	put_edge(w, &event, row->end_ns);
+	perfetto_put_edge(w->put, w->ctx, &event, row->end_ns);
 }
 
 void perfetto_steps(const struct step_slices *slices, perfetto_put_fn *put,

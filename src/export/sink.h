@@ -11,6 +11,7 @@
 
 #include "export/anomaly_slices.h"
 #include "export/call_flows.h"
+#include "export/incident_slices.h"
 #include "export/step_slices.h"
 #include "export/track_order.h"
 #include "export/work_flows.h"
@@ -31,9 +32,6 @@ struct span {
 	uint32_t flows;
 	uint64_t launch_flow;
 };
-
-/* A readable form of a mangled name, malloc'ed; parameters too when params is not 0. */
-typedef char *demangle_fn(const char *name, int params);
 
 struct sink_format {
 	const char *name;      /* "perfetto" */
@@ -67,6 +65,8 @@ struct sink_format {
 	void (*steps)(struct sink *s, const struct step_slices *slices);
 	/* Likewise: what was not normal. */
 	void (*anomalies)(struct sink *s, const struct anomaly_slices *slices);
+	/* Likewise: incidents with their causes, and whose their time was. */
+	void (*incidents)(struct sink *s, const struct incident_slices *slices);
 	void (*close)(struct sink *s); /* writes what ends the file, and frees */
 };
 

@@ -3,8 +3,11 @@
 Needs no root. Prints TAP.
 """
 import json
+import pathlib
 import subprocess
+from collections import Counter
 
+import perfetto_check
 from cli import EACGM, RECORDINGS, eacgm, job, main, test
 
 SECOND = 1_000_000_000
@@ -76,6 +79,63 @@ def what_was_told_meanwhile_is_explained_too(folder):
     for i in json.loads(eacgm("diagnose", short, "--told", "--json").stdout)["incidents"]:
         assert i["cause"] == "unknown" and i["culprit"]["code"] is None, i
     assert "what was told while it was recorded" in eacgm("diagnose", told, "--told").stdout
+
+
+def timeline_of(folder, *args):
+    eacgm("export", *args, "-o", folder / "out.perfetto-trace")
+    schema = pathlib.Path(__file__).resolve().parents[2] / "src/export/perfetto.proto"
+    trace = perfetto_check.Trace(perfetto_check.parse(
+        perfetto_check.decode(folder / "out.perfetto-trace", schema)))
+    rows = {name: sorted((s for s in trace.slices if s["track"]["name"] == name),
+                         key=lambda s: s["start"]) for name in ("incidents", "path of blame")}
+    return trace, rows["incidents"], rows["path of blame"]
+
+
+@test
+def timelines_show_incidents_and_along_what_their_time_went(folder):
+    model = model_of(folder)
+    slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
+    said = json.loads(eacgm("diagnose", slow, "-m", model, "--steps", "--json").stdout)
+    heading = eacgm("diagnose", slow, "-m", model).stdout.splitlines()[2]
+    trace, incidents, path = timeline_of(folder, slow, "--detect", "-m", model)
+    shown, = incidents
+    it, = said["incidents"]
+    assert f"1. {shown['name']}" == heading, (shown, heading)
+    assert (shown["start"], shown["end"]) == (it["onset_ns"], it["end_ns"]), shown
+    notes = {name: value for name, (_, value) in shown["args"].items()}
+    assert notes["cause"] == it["cause"] and notes["do"] == it["advice"], notes
+    assert abs(notes["cost_ns"] - it["cost_ns"]) < 1 and notes["confidence"] == it["confidence"]
+    assert notes["blame 1"].endswith(": " + it["blame"][0]["owner"]), notes
+    assert notes["pid"] == 4242 and notes["incident"] == 1, notes
+    process = trace.tracks[path[0]["track"]["parent"]]
+    assert process["kind"] == "process" and process["pid"] == 4242, process
+    for step in said["steps"]:  # its slices have all of it, one after the other
+        within = [s for s in path if step["start_ns"] <= s["start"] < step["end_ns"]]
+        assert within[0]["start"] == step["start_ns"] and within[-1]["end"] == step["end_ns"], step
+        assert all(a["end"] == b["start"] for a, b in zip(within, within[1:])), within
+    first, last = said["steps"][0]["start_ns"], said["steps"][-1]["end_ns"]
+    assert path[0]["start"] == first and path[-1]["end"] == last, (path[0], path[-1])
+    assert all(a["end"] <= b["start"] for a, b in zip(path, path[1:]))
+    assert all(s["args"] == {"incident": ("uint", 1)} for s in path)
+    took = Counter()
+    for s in path:
+        took[s["name"]] += s["end"] - s["start"]
+    owner = it["blame"][0]
+    assert owner["owner"] == "ran train (train.py:44)", owner
+    assert abs(took[owner["owner"]] - owner["whole_ns"]) < 0.01 * owner["whole_ns"], (took, owner)
+
+
+@test
+def timelines_show_why_of_what_was_told_and_nothing_where_all_is_well(folder):
+    told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
+    _, (shown,), path = timeline_of(folder, told)
+    assert shown["name"].startswith("The job's own code became slower in "), shown
+    assert (shown["start"], shown["end"]) == (START + 40 * SECOND, START + 55 * SECOND), shown
+    assert path and all(START + 39 * SECOND < s["start"] < START + 56 * SECOND for s in path)
+    plain = job(folder / "plain.eacgm", 2, 20)
+    trace, incidents, path = timeline_of(folder, plain)
+    names = {row["name"] for row in trace.tracks.values()}
+    assert not incidents and not path and not names & {"incidents", "path of blame"}, names
 
 
 @test
