@@ -12,7 +12,7 @@ struct visit {
 	struct row_visitor *const *visitors;
 	size_t nvisitors;
 	const struct visit_options *o;
-	uint32_t kinds;
+	uint64_t kinds;
 	size_t total;
 	uint8_t **states; /* by visitor */
 	_Atomic size_t next;
@@ -29,7 +29,7 @@ struct visiting_thread {
 static size_t block_at(const struct visit *v, size_t n, enum row_kind *ret_kind)
 {
 	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
-		if (!(v->kinds & 1u << kind))
+		if (!(v->kinds & 1ULL << kind))
 			continue;
 		size_t blocks = v->source->blocks(v->source->ctx, kind);
 		*ret_kind = kind;
@@ -52,7 +52,7 @@ static void visit_block(struct visiting_thread *t, size_t n)
 	rows.len = b->len;
 	for (size_t i = 0; i < v->nvisitors; i++) {
 		struct row_visitor *visitor = v->visitors[i];
-		if (!(visitor->kinds & 1u << rows.kind))
+		if (!(visitor->kinds & 1ULL << rows.kind))
 			continue;
 		void *state = visitor_state(visitor, v->states[i], t->number);
 		if (!rc)
@@ -103,6 +103,8 @@ static void run_threads(struct visit *v, size_t n)
 	free(threads);
 }
 
+_Static_assert(ROW_KINDS <= 64, "a visitor has a bit for each kind");
+
 void rows_visit(const struct row_source *s, struct row_visitor *const *visitors, size_t n,
 		const struct visit_options *options)
 {
@@ -115,7 +117,7 @@ void rows_visit(const struct row_source *s, struct row_visitor *const *visitors,
 	for (size_t i = 0; i < n; i++)
 		v.kinds |= visitors[i]->kinds;
 	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
-		if (v.kinds & 1u << kind)
+		if (v.kinds & 1ULL << kind)
 			v.total += s->blocks(s->ctx, kind);
 	size_t threads = threads_wanted(&v);
 	for (size_t i = 0; i < n; i++)

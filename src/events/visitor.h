@@ -56,7 +56,7 @@ struct visited_rows {
 };
 
 struct row_visitor {
-	uint32_t kinds;	    /* 1u << ROW_CALL | ...: what it wants */
+	uint64_t kinds;	    /* 1u << ROW_CALL | ...: what it wants */
 	size_t state_bytes; /* of a thread's state, which begins zeroed */
 	/* On any thread, with that thread's state. */
 	void (*rows)(const struct row_visitor *v, void *state, const struct visited_rows *rows);
