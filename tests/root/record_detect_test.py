@@ -58,12 +58,17 @@ def start_watched(t, model, *job):
     return p, w
 
 
+def anomalies_in(lines):
+    """Of what `watch --json` printed: beside them are misfits, changes and causes."""
+    return [row for row in map(json.loads, lines.splitlines()) if "layer" in row]
+
+
 def check_watched(job, watcher):
     out, _ = job.communicate(timeout=60)
     lines, said = watcher.communicate(timeout=60)
     expect(job.returncode == 0 and watcher.returncode == 0, said)
     was = slow_times(out)
-    rows = [row for row in map(json.loads, lines.splitlines())
+    rows = [row for row in anomalies_in(lines)
             if row["layer"] in ("torch", "step") and row["pid"] == job.pid]
     found = [row["id"] for row in rows if not row["ended"]]
     ended = {row["id"]: row for row in rows if row["ended"]}
@@ -157,7 +162,7 @@ def _(t):
     lines, said = watcher.communicate(timeout=60)
     expect(job.returncode == 0 and watcher.returncode == 0, said)
     was = slow_times(out)
-    rows = [row for row in map(json.loads, lines.splitlines())
+    rows = [row for row in anomalies_in(lines)
             if row["ended"] and row["start_ns"] < was[1] and was[0] < row["end_ns"]]
     # windows of a quarter of a second are of one anomaly; a busy machine may add others
     expect(len(rows) <= 8, "%d anomalies: %s" % (len(rows), lines))
