@@ -15,6 +15,7 @@
 
 #define LEVELS_MOST   64	     /* of groups within groups */
 #define CHOOSE_EVERY  20	     /* reads: limits are changed seldom */
+#define STAT_EVERY_NS 900000000ULL   /* the kernel sums up for it */
 #define HITS_EVERY_NS 10000000000ULL /* at most: an event of each group */
 #define NO_LIMIT      (1ULL << 62)   /* version 1 has a very large number */
 
@@ -26,12 +27,12 @@ struct cpu_group {
 };
 
 struct memory_group {
-	struct kept_file used, events;
+	struct kept_file used, events, stat;
 	struct kept_file fails; /* of version 1: how often the limit was reached */
 	uint64_t limit;		/* 0: none */
 	struct growth hits, high, kills;
 	uint64_t new_hits; /* that no event has told yet */
-	uint64_t event_ns;
+	uint64_t event_ns, stat_ns;
 };
 
 struct group {
@@ -147,6 +148,7 @@ static void free_group(struct group *g)
 	kept_file_free(&g->cpu.stat);
 	kept_file_free(&g->memory.used);
 	kept_file_free(&g->memory.events);
+	kept_file_free(&g->memory.stat);
 	kept_file_free(&g->memory.fails);
 	free(g->folder);
 	free(g->name);
@@ -192,6 +194,7 @@ static void want_memory(struct cgroups *c, struct cgroup_place *p)
 		      g->is_v1 ? "memory.usage_in_bytes" : "memory.current");
 	kept_file_set(&g->memory.events, g->folder,
 		      g->is_v1 ? "memory.oom_control" : "memory.events");
+	kept_file_set(&g->memory.stat, g->folder, "memory.stat");
 	if (g->is_v1)
 		kept_file_set(&g->memory.fails, g->folder, "memory.failcnt");
 }
@@ -308,14 +311,36 @@ static void read_memory_events(const struct cgroups *c, struct group *g, const s
 	sink_event(c->sink, now_ns, of, "oom_kill", text);
 }
 
+/* What the kernel can take back at once does not bring a group to its limit. */
+static void read_unreclaimable(const struct cgroups *c, struct group *g, const struct entity *of,
+			       uint64_t used, uint64_t now_ns)
+{
+	static const char *const keys[2][3] = {
+		{"inactive_file", "active_file", "slab_reclaimable"},
+		{"total_inactive_file", "total_active_file", "total_slab_reclaimable"},
+	};
+	struct memory_group *m = &g->memory;
+	uint64_t bytes;
+	if (!m->limit || (m->stat_ns && now_ns - m->stat_ns < STAT_EVERY_NS) ||
+	    !kept_file_read(&m->stat))
+		return;
+	m->stat_ns = now_ns;
+	for (int i = 0; i < 3; i++)
+		if (text_number_of(m->stat.text, keys[g->is_v1][i], &bytes))
+			used = used > bytes ? used - bytes : 0;
+	sink_counter(c->sink, now_ns, of, "memory_unreclaimable_bytes", (double)used);
+}
+
 static void read_memory(const struct cgroups *c, struct group *g, uint64_t now_ns)
 {
 	struct entity of = ENTITY_NAMED(ENTITY_CGROUP, g->name);
 	struct memory_group *m = &g->memory;
 	uint64_t used;
 	const char *at = kept_file_read(&m->used) ? m->used.text : "";
-	if (text_number(&at, &used))
+	if (text_number(&at, &used)) {
 		sink_counter(c->sink, now_ns, &of, "memory_used_bytes", (double)used);
+		read_unreclaimable(c, g, &of, used, now_ns);
+	}
 	if (m->limit)
 		sink_counter(c->sink, now_ns, &of, "memory_limit_bytes", (double)m->limit);
 	read_memory_events(c, g, &of, now_ns);

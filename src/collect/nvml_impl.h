@@ -84,7 +84,7 @@ struct device {
 	struct task tasks[NVML_MAX_METRICS];
 
 	/* what questions remember */
-	uint64_t total_told_ns;
+	uint64_t total_told_ns, slowdown_told_ns;
 	bool no_memory_v2, no_power_field;
 	uint64_t held, held_told; /* NVML_HELD_*; held UINT64_MAX: not known yet */
 	uint64_t held_told_ns;	  /* 0: never */

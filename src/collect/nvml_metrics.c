@@ -156,7 +156,6 @@ static int ask_power_limit(struct nvml *c, struct device *d, uint64_t now_ns)
 
 static int ask_temperature(struct nvml *c, struct device *d, uint64_t now_ns)
 {
-	(void)now_ns;
 	struct nvml_temperature t = {.version = NVML_VERSION(struct nvml_temperature, 1),
 				     .sensor = NVML_SENSOR_GPU};
 	uint32_t celsius;
@@ -166,9 +165,15 @@ static int ask_temperature(struct nvml *c, struct device *d, uint64_t now_ns)
 	} else if (nvml_means_never(rc)) {
 		rc = ASK(c, DeviceGetTemperatureV, d->handle, &t);
 	}
-	if (rc == NVML_OK)
-		tell(c, d, "temperature_celsius", t.celsius);
-	return rc;
+	if (rc != NVML_OK)
+		return rc;
+	tell(c, d, "temperature_celsius", t.celsius);
+	if (d->info.slowdown_celsius &&
+	    (!d->slowdown_told_ns || now_ns - d->slowdown_told_ns >= REPEAT_NS)) {
+		tell(c, d, "temperature_slowdown_celsius", d->info.slowdown_celsius);
+		d->slowdown_told_ns = now_ns;
+	}
+	return NVML_OK;
 }
 
 static int ask_memory_temperature(struct nvml *c, struct device *d, uint64_t now_ns)

@@ -109,13 +109,6 @@ static bool read_stat(const struct procfs *c, pid_t pid, struct stat_values *ret
 	return true;
 }
 
-static bool read_switched_out(const struct procfs *c, pid_t pid, uint64_t *ret)
-{
-	char text[4096];
-	return read_small(c, pid, "status", text, sizeof(text)) &&
-	       text_number_of(text, "nonvoluntary_ctxt_switches", ret);
-}
-
 static void procfs_add_pid(void *state, pid_t pid, bool is_new)
 {
 	struct procfs *c = state;
@@ -150,6 +143,23 @@ static void tell_rate(const struct procfs *c, const struct entity *of, uint64_t 
 		sink_counter(c->sink, now_ns, of, name, growth_per_s(by, passed_ns));
 }
 
+/* What its status has. */
+static void read_status(const struct procfs *c, struct watched *w, const struct entity *of,
+			uint64_t now_ns, uint64_t passed_ns)
+{
+	char text[4096];
+	uint64_t switched_out, kib;
+	if (!read_small(c, w->pid, "status", text, sizeof(text)))
+		text[0] = 0;
+	if (text_number_of(text, "nonvoluntary_ctxt_switches", &switched_out))
+		tell_rate(c, of, now_ns, "preemptions_per_s", &w->switched_out, switched_out,
+			  passed_ns);
+	else
+		growth_forget(&w->switched_out);
+	if (text_number_of(text, "RssAnon", &kib) && kib < UINT64_MAX >> 10)
+		sink_counter(c->sink, now_ns, of, "rss_anon_bytes", (double)kib * 1024);
+}
+
 /* Bytes that went to disks and came from there, not those that were in memory. */
 static void read_io(const struct procfs *c, struct watched *w, const struct entity *of,
 		    uint64_t now_ns)
@@ -176,15 +186,11 @@ static void read_one(struct procfs *c, struct watched *w, uint64_t now_ns)
 	if (!read_stat(c, w->pid, &now))
 		return;
 	uint64_t read_ns = is_this_host(c) ? monotonic_ns() : now_ns;
-	uint64_t switched_out, passed_ns = read_ns - w->last_time_ns;
+	uint64_t passed_ns = read_ns - w->last_time_ns;
 	if (w->last_time_ns && read_ns > w->last_time_ns && now.cpu_ns >= w->last_cpu_ns)
 		sink_counter(c->sink, now_ns, &of, "cpu_ratio",
 			     cpu_ratio(w, now.cpu_ns - w->last_cpu_ns, now.threads, passed_ns));
-	if (read_switched_out(c, w->pid, &switched_out))
-		tell_rate(c, &of, now_ns, "preemptions_per_s", &w->switched_out, switched_out,
-			  passed_ns);
-	else
-		growth_forget(&w->switched_out);
+	read_status(c, w, &of, now_ns, passed_ns);
 	sink_counter(c->sink, now_ns, &of, "rss_bytes", (double)now.rss_bytes);
 	sink_counter(c->sink, now_ns, &of, "threads", (double)now.threads);
 	tell_rate(c, &of, now_ns, "minor_faults_per_s", &w->minor_faults, now.minor_faults,

@@ -210,10 +210,41 @@ static void long_files_are_cut(void **state)
 	}
 }
 
+/* Files in memory do not bring a group to its limit; asked for once a second. */
+static void what_can_be_taken_back(void **state)
+{
+	(void)state;
+	put(ROOT "job/memory.max", "1000\n");
+	put(ROOT "job/memory.current", "700\n");
+	put(ROOT "job/memory.stat", "anon 300\nfile 400\nshmem 50\ninactive_file 200\n"
+				    "active_file 150\nslab_reclaimable 20\nslab 90\n");
+	put(ROOT "free/memory.current", "700\n"); /* has no limit */
+	put(ROOT "free/memory.stat", "inactive_file 200\n");
+	put("7/cgroup", "0::/job\n");
+	put("8/cgroup", "0::/free\n");
+	put(ROOT "job/cgroup.controllers", "memory\n");
+	void *c = fake_open(&COLLECTOR);
+	COLLECTOR.add_pid(c, 7, true);
+	COLLECTOR.add_pid(c, 8, true);
+	COLLECTOR.read(c, 1 * S);
+	expect("cgroup /job memory_used_bytes 700\ncgroup /job memory_unreclaimable_bytes 330\n"
+	       "cgroup /job memory_limit_bytes 1000\ncgroup /free memory_used_bytes 700\n");
+	COLLECTOR.read(c, 1 * S + 500 * MS);
+	expect("cgroup /job memory_used_bytes 700\ncgroup /job memory_limit_bytes 1000\n"
+	       "cgroup /free memory_used_bytes 700\n");
+	put(ROOT "job/memory.stat", "inactive_file 5000\n"); /* not read at one moment */
+	COLLECTOR.read(c, 2 * S);
+	expect("cgroup /job memory_used_bytes 700\ncgroup /job memory_unreclaimable_bytes 0\n"
+	       "cgroup /job memory_limit_bytes 1000\ncgroup /free memory_used_bytes 700\n");
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(version_2, fake_host_make, fake_host_remove),
+		cmocka_unit_test_setup_teardown(what_can_be_taken_back, fake_host_make,
+						fake_host_remove),
 		cmocka_unit_test_setup_teardown(events_of_memory, fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(the_group_of_a_container, fake_host_make,
 						fake_host_remove),

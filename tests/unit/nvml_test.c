@@ -229,6 +229,7 @@ static void values_have_their_units(void **state)
 	assert_value(f, "gpu 0", "sm_ratio", 0.87);
 	assert_value(f, "gpu 0", "memory_ratio", 0.41);
 	assert_value(f, "gpu 0", "temperature_celsius", 63);
+	assert_value(f, "gpu 0", "temperature_slowdown_celsius", 89);
 	assert_value(f, "gpu 0", "memory_temperature_celsius", 45);
 	assert_value(f, "gpu 0", "power_w", 512.345);
 	assert_value(f, "gpu 0", "power_limit_w", 700);
