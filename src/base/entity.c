@@ -6,9 +6,10 @@
 #include <string.h>
 
 static const char *const prefixes[ENTITY_KINDS] = {
-	[ENTITY_PROCESS] = "pid ",	   [ENTITY_GPU] = "gpu ",	[ENTITY_HOST] = "host",
-	[ENTITY_INTERFACE] = "interface ", [ENTITY_CGROUP] = "cgroup ", [ENTITY_EACGM] = "eacgm",
-	[ENTITY_DISK] = "disk ",
+	[ENTITY_PROCESS] = "pid ",   [ENTITY_GPU] = "gpu ",
+	[ENTITY_HOST] = "host",	     [ENTITY_INTERFACE] = "interface ",
+	[ENTITY_CGROUP] = "cgroup ", [ENTITY_EACGM] = "eacgm",
+	[ENTITY_DISK] = "disk ",     [ENTITY_FILESYSTEM] = "file system ",
 };
 
 void entity_print(struct buf *b, const struct entity *e)
@@ -53,8 +54,8 @@ static bool parse_here(struct entity *ret, const char *text)
 	for (unsigned kind = ENTITY_OTHER + 1; kind < ENTITY_KINDS; kind++) {
 		struct entity e = ENTITY_NAMED(kind, "");
 		size_t n = strlen(prefixes[kind]);
-		bool labelled =
-			kind == ENTITY_INTERFACE || kind == ENTITY_CGROUP || kind == ENTITY_DISK;
+		bool labelled = kind == ENTITY_INTERFACE || kind == ENTITY_CGROUP ||
+				kind == ENTITY_DISK || kind == ENTITY_FILESYSTEM;
 		if (strncmp(text, prefixes[kind], n) != 0 ||
 		    (!labelled && strnlen(text, NUMBERS_MOST) == NUMBERS_MOST))
 			continue;

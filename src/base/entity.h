@@ -10,15 +10,16 @@
 
 /* Are in recordings: append only. */
 enum entity_kind {
-	ENTITY_OTHER,	  /* label is all that is known of it */
-	ENTITY_PROCESS,	  /* "pid 12" */
-	ENTITY_GPU,	  /* "gpu 0", an instance of it "gpu 0 mig 1", a process on either
-			   * "gpu 0 pid 12", "gpu 0 mig 1 pid 12" */
-	ENTITY_HOST,	  /* "host" */
-	ENTITY_INTERFACE, /* "interface eth0" */
-	ENTITY_CGROUP,	  /* "cgroup /system.slice/job" */
-	ENTITY_EACGM,	  /* "eacgm": what watching costs */
-	ENTITY_DISK,	  /* "disk vda": a whole block device */
+	ENTITY_OTHER,	   /* label is all that is known of it */
+	ENTITY_PROCESS,	   /* "pid 12" */
+	ENTITY_GPU,	   /* "gpu 0", an instance of it "gpu 0 mig 1", a process on either
+			    * "gpu 0 pid 12", "gpu 0 mig 1 pid 12" */
+	ENTITY_HOST,	   /* "host" */
+	ENTITY_INTERFACE,  /* "interface eth0" */
+	ENTITY_CGROUP,	   /* "cgroup /system.slice/job" */
+	ENTITY_EACGM,	   /* "eacgm": what watching costs */
+	ENTITY_DISK,	   /* "disk vda": a whole block device */
+	ENTITY_FILESYSTEM, /* "file system /home": by where it is mounted */
 	ENTITY_KINDS,
 };
 
@@ -28,7 +29,8 @@ struct entity {
 	uint32_t pid;	   /* of a process; of a GPU 0: all of it */
 	uint32_t gpu;	   /* of a GPU: its index */
 	int32_t instance;  /* of a GPU: its MIG instance, -1: the whole GPU; of others -1 */
-	const char *label; /* of an interface, a cgroup, a disk or another: its name; else "" */
+	const char *label; /* of an interface, a cgroup, a disk, a file system or another: its name;
+			      else "" */
 	const char *host;  /* host_len characters: where several hosts are told of; "" else */
 	size_t host_len;
 };

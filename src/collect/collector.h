@@ -22,6 +22,7 @@ struct gpu_places; /* collect/gpu_places.h */
 struct collect_env {
 	const char *proc_root, *sys_root; /* "/proc", "/sys" but for tests */
 	const char *nvml_library;	  /* NULL: where the dynamic linker finds it */
+	const char *output;		  /* the recording; NULL: none is kept */
 	struct gpu_places *gpu_places;	  /* what collectors of GPUs tell each other; or NULL */
 	bool started;			  /* the watched processes were started by us */
 	bool asked; /* layers were asked for by name: what does not open is worth a note */

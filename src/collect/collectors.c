@@ -40,7 +40,7 @@ struct running {
 struct collectors {
 	struct collectors_options o;
 	VEC(struct running *) all;
-	char *nvml_library; /* its own: who is abandoned may open it still */
+	char *nvml_library, *output; /* its own: who is abandoned may open it still */
 	bool stopped;
 	atomic_uint users; /* the caller, and threads: the last one frees it */
 };
@@ -56,6 +56,7 @@ static void release(struct collectors *c)
 	vec_free(&c->all);
 	gpu_places_free(c->o.env.gpu_places);
 	free(c->nvml_library);
+	free(c->output);
 	free(c);
 }
 
@@ -254,6 +255,8 @@ struct collectors *collectors_open(const struct collectors_options *o)
 	atomic_init(&c->users, 1);
 	c->nvml_library = o->env.nvml_library ? xstrdup(o->env.nvml_library) : NULL;
 	c->o.env.nvml_library = c->nvml_library;
+	c->output = o->env.output ? xstrdup(o->env.output) : NULL;
+	c->o.env.output = c->output;
 	c->o.env.gpu_places = gpu_places_new();
 	for (size_t i = 0; i < o->len; i++)
 		if (!o->list[i]->layers || layers_with(o->list[i]->layers) & o->layers)

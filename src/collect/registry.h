@@ -17,8 +17,9 @@
 	X(cgroup)   /* limits of cgroups: CPU time that was held back, memory */                   \
 	X(vmstat)   /* memory of the host: faults, reclaim, swap, NUMA */                          \
 	X(disks)    /* what disks did, how long requests took */                                   \
-	X(nics)	    /* bytes and drops of network interfaces, segments sent again */               \
-	X(taskstats) /* what threads of processes waited for, where the kernel counts it */
+	X(filesystems) /* room on those of the job and the recording */                            \
+	X(nics)	       /* bytes and drops of network interfaces, segments sent again */            \
+	X(taskstats)   /* what threads of processes waited for, where the kernel counts it */
 
 #define COLLECTOR_DECLARED(name) extern const struct collector collector_##name;
 COLLECTORS(COLLECTOR_DECLARED)

@@ -107,6 +107,7 @@ void collect_start(struct session *s)
 		.env = {.proc_root = "/proc",
 			.sys_root = "/sys",
 			.nvml_library = o->nvml_path,
+			.output = o->output,
 			.started = o->command != NULL,
 			.asked = o->frequent && o->layers != ~0u,
 			.kernel = s->tracer,

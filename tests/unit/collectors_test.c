@@ -283,6 +283,7 @@ static void entities_are_text_and_back(void **state)
 		{"cgroup /a b", ENTITY_CGROUP, 0, 0, 0, -1, "/a b"},
 		{"disk nvme0n1", ENTITY_DISK, 0, 0, 0, -1, "nvme0n1"},
 		{"node7 disk vda", ENTITY_DISK, 5, 0, 0, -1, "vda"},
+		{"file system /dev/shm", ENTITY_FILESYSTEM, 0, 0, 0, -1, "/dev/shm"},
 		{"disks", ENTITY_OTHER, 0, 0, 0, -1, "disks"},
 		{"gpu 03", ENTITY_OTHER, 0, 0, 0, -1, "gpu 03"},
 		{"gpu -1", ENTITY_OTHER, 0, 0, 0, -1, "gpu -1"},
