@@ -304,6 +304,12 @@ static void tell_incident(void *ctx, const struct incident_said *told)
 	buf_free(&text);
 }
 
+static void tell_warning(void *ctx, const struct outlook_warning *w)
+{
+	char text[OUTLOOK_LINE_BYTES];
+	say(ctx, outlook_line(text, w));
+}
+
 static void judge(void *ctx, const struct session_view *v)
 {
 	struct teller *t = ctx;
@@ -336,7 +342,8 @@ static int detect_from_args(struct teller *t, struct model *model, const struct 
 							 .anomaly = tell_anomaly,
 							 .misfit = tell_misfit,
 							 .change = tell_change,
-							 .incident = tell_incident});
+							 .incident = tell_incident,
+							 .warning = tell_warning});
 	return rc;
 }
 

@@ -23,6 +23,7 @@
 #include "detect/model_file.h"
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
+#include "report/report_outlook.h"
 #include "session/live_rates.h"
 #include "cli/watch_screen.h"
 #include "cli/watch_steps.h"
@@ -204,6 +205,18 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	atomic_store(&w->dirty, true);
 	free(text);
 	buf_free(&line);
+}
+
+static void on_warning(void *ctx, const struct outlook_warning *w)
+{
+	struct watch *watch = ctx;
+	char line[OUTLOOK_LINE_BYTES];
+	if (watch->output == JSON)
+		print_json(watch, json_pack("{s:o}", "outlook", outlook_json(w)));
+	else if (watch->output == LINES)
+		print_line(watch, outlook_line(line, w));
+	else
+		say(watch, outlook_line(line, w));
 }
 
 static void print_phases(struct watch *w)
@@ -420,6 +433,7 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	judged.misfit = on_misfit;
 	judged.change = on_change;
 	judged.incident = on_incident;
+	judged.warning = on_warning;
 	w.detect = session_detect_new(&judged);
 	session_detect_lookers(w.detect, &looks, live);
 	struct session_options watched = *o;

@@ -8,7 +8,7 @@
 static const struct report_section *const sections[] = {
 	&report_account,   &report_timeline,  &report_ranks,	   &report_steps,
 	&report_operators, &report_gpu_lines, &report_collectives, &report_flops,
-	&report_counters,  &report_incidents, &report_told,
+	&report_counters,  &report_incidents, &report_outlook,	   &report_told,
 };
 #define NAME_BYTES 128
 #define SECTIONS   (sizeof(sections) / sizeof(sections[0]))
@@ -18,7 +18,7 @@ static const char *const names[] = {
 	"account",   "recording", "steps",     "anomalies",   "ranks",	 "processes", "gpus",
 	"gpu-time",  "kernels",	  "copies",    "gpu-waits",   "memory",	 "errors",    "events",
 	"operators", "flops",	  "gpu-lines", "collectives", "sockets", "profile",   "off-cpu",
-	"counters",  "layers",	  "open",      "notes",
+	"counters",  "layers",	  "open",      "notes",	      "outlook",
 };
 
 void report_sections_begin(struct report *r, struct report_visitors *v)

@@ -65,6 +65,7 @@ extern const struct report_section report_gpu_lines;
 extern const struct report_section report_collectives;
 extern const struct report_section report_ranks;
 extern const struct report_section report_incidents;
+extern const struct report_section report_outlook;
 extern const struct report_section report_told;
 extern const struct report_section report_counters;
 

@@ -13,6 +13,7 @@ struct session_detect {
 	struct session_detect_options options;
 	struct detector *detector;
 	struct session_diagnose *diagnose;
+	struct outlook *outlook;
 	struct pipeline *pipeline; /* of the batch that is judged */
 	uint64_t upto_ns;	   /* of the batch before */
 	bool judges;
@@ -62,6 +63,16 @@ static void on_change(void *ctx, const struct change *c)
 	d->options.change(d->options.ctx, c);
 }
 
+static void on_warning(void *ctx, const struct outlook_warning *w)
+{
+	struct session_detect *d = ctx;
+	char entity[256], what[OUTLOOK_WHAT_BYTES];
+	entity_text(entity, sizeof(entity), &w->of);
+	pipeline_event(d->pipeline, w->now_ns, entity,
+		       w->ended ? "early_warning_ended" : "early_warning", outlook_what(what, w));
+	d->options.warning(d->options.ctx, w);
+}
+
 static void setting_of(void *ctx, uint32_t pid, struct setting *ret)
 {
 	(void)ctx;
@@ -85,6 +96,7 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 		.row = on_row,
 		.tell_ctx = d,
 	});
+	d->outlook = outlook_new(&(struct outlook_options){.tell = on_warning, .ctx = d});
 	return d;
 }
 
@@ -94,6 +106,7 @@ void session_detect_free(struct session_detect *d)
 		return;
 	detector_free(d->detector);
 	session_diagnose_free(d->diagnose);
+	outlook_free(d->outlook);
 	free(d);
 }
 
@@ -111,8 +124,10 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 	d->pipeline = v->pipeline;
 	for (size_t i = 0; i < b->processes.len; i++)
 		detector_process(d->detector, &b->processes.data[i]);
-	for (size_t i = 0; i < b->counters.len; i++)
+	for (size_t i = 0; i < b->counters.len; i++) {
 		detector_counter(d->detector, v->names, &b->counters.data[i]);
+		outlook_counter(d->outlook, v->names, &b->counters.data[i]);
+	}
 	for (size_t i = 0; i < b->samples.len; i++)
 		detector_sample(d->detector, v->names, &b->samples.data[i]);
 	for (size_t i = 0; i < b->gpu_spans.len; i++)
@@ -123,13 +138,17 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		detector_call(d->detector, v->names, &b->calls.data[i]);
 	for (size_t i = 0; i < b->threads_gone.len; i++)
 		detector_thread_gone(d->detector, b->threads_gone.data[i]);
-	for (size_t i = 0; i < b->metrics_gone.len; i++)
+	for (size_t i = 0; i < b->metrics_gone.len; i++) {
 		detector_metric_gone(d->detector, b->metrics_gone.data[i]);
+		outlook_metric_gone(d->outlook, b->metrics_gone.data[i]);
+	}
 	if (b->overruns && d->upto_ns)
 		detector_lost(d->detector, d->upto_ns, b->upto_ns, b->overruns);
 	d->upto_ns = b->upto_ns;
-	if (v->upto_ns)
-		detector_upto(d->detector, v->upto_ns);
+	if (!v->upto_ns)
+		return;
+	detector_upto(d->detector, v->upto_ns);
+	outlook_upto(d->outlook, v->upto_ns);
 }
 
 uint64_t session_detect_lossy(const struct session_detect *d)
@@ -155,6 +174,14 @@ void session_detect_end(struct session_detect *d, const struct session_view *v)
 	d->pipeline = v->pipeline;
 	detector_end(d->detector);
 	note_lossy(d);
+	uint64_t left_out = outlook_left_out(d->outlook);
+	if (!left_out)
+		return;
+	char *text = xasprintf("%llu values of counters were not looked at for early warnings: "
+			       "there were too many at a time",
+			       (unsigned long long)left_out);
+	pipeline_note(d->pipeline, "detect", text);
+	free(text);
 }
 
 bool session_detect_judges(const struct session_detect *d)

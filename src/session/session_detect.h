@@ -1,10 +1,12 @@
 /* session_detect.h - judges what a session sees, as it comes: a batch callback of session_live.h,
- * or a part of one. Anomalies go into the recording as events, and to the caller. */
+ * or a part of one. Anomalies and early warnings go into the recording as events, and to the
+ * caller. */
 #pragma once
 
 #include "session/session_diagnose.h"
 #include "session/session_live.h"
 #include "incident/detector.h"
+#include "incident/outlook.h"
 
 struct session_detect_options {
 	const struct model *model;	      /* NULL: learns from what comes */
@@ -14,6 +16,7 @@ struct session_detect_options {
 	void (*misfit)(void *ctx, const struct model_misfit *m);
 	void (*change)(void *ctx, const struct change *c);
 	incident_told_fn *incident; /* with its cause, from a thread of its own */
+	void (*warning)(void *ctx, const struct outlook_warning *w); /* as anomaly */
 };
 
 struct session_detect;
