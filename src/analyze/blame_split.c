@@ -86,6 +86,7 @@ static void join(struct lines *ret, const struct blame_lines *slow, double slow_
 			at = ret->all.len;
 			*vec_push(&ret->all) = (struct line){.frame = l->frame, .kind = l->kind};
 		}
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is one at at */
 		ret->all.data[at].usual = of_usual * l->ns;
 		ret->all.data[at].usual_n = l->n;
 	}
