@@ -9,10 +9,11 @@
 
 #define STACKS_NAMED (1u << 20) /* as in session_names.h: older ones are met no more */
 #define STACKS_MOST  (1u << 18) /* in the window; beyond any of these it begins anew */
-#define THREADS_MOST (1u << 15)
+#define THREADS_MOST (1u << 14)
 #define METRICS_MOST (1u << 15)
 #define COMMS_MOST   4096
-#define ENDED_NS     60000000000ULL /* processes that have ended are kept for so long */
+#define ENDED_MOST   1024 /* processes that have ended, the latest */
+#define PRUNE_EACH   4096 /* new processes or communicators */
 #define STACK_DEPTH  1024
 #define NUMBERS_MOST 4 /* fields of a row of bulk that are numbers of rows */
 
@@ -42,7 +43,7 @@ struct live_window {
 	struct named_stack *stacks; /* the session's, each at its number's remainder */
 	struct map64 thread_of, stack_of, metric_of, process_of; /* the session's -> the window's */
 	struct numbers numbers[ROW_KINDS];
-	uint64_t pruned_ns;
+	size_t kept; /* processes and communicators, after the last pruning */
 };
 
 /* ---- what a row refers to ---- */
@@ -231,16 +232,21 @@ static void take_listed(struct rec_tables *t, const struct feed_batch *b)
 		(rows).len = left;                                                                 \
 	} while (0)
 
-static void prune(struct live_window *w, uint64_t now_ns)
+static size_t listed(struct live_window *w)
+{
+	const struct rec_tables *t = row_window_tables(w->rows);
+	return t->processes.len + t->comms.len;
+}
+
+static void prune(struct live_window *w)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
-	uint64_t since_ns = now_ns > ENDED_NS ? now_ns - ENDED_NS : 0;
 	DROP(t->comms, i + COMMS_MOST >= t->comms.len);
-	DROP(t->processes, !t->processes.data[i].end_ns || t->processes.data[i].end_ns >= since_ns);
+	DROP(t->processes, !t->processes.data[i].end_ns || i + ENDED_MOST >= t->processes.len);
 	map64_free(&w->process_of);
 	for (size_t i = 0; i < t->processes.len; i++)
 		map64_set(&w->process_of, t->processes.data[i].pid, i);
-	w->pruned_ns = now_ns;
+	w->kept = listed(w);
 }
 
 /* All rows go, and what has numbers of the window's own. */
@@ -326,8 +332,8 @@ void live_window_take(struct live_window *w, const struct session_view *v)
 #undef X
 	if (b->upto_ns > t->last_ns)
 		t->last_ns = b->upto_ns;
-	if (b->upto_ns > w->pruned_ns + ENDED_NS)
-		prune(w, b->upto_ns);
+	if (listed(w) > w->kept + PRUNE_EACH)
+		prune(w);
 }
 
 /* When the window's first call began. */

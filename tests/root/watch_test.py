@@ -358,7 +358,7 @@ def anonymous_kb(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
 
 
-@test("threads that have ended leave nothing: 24,000 of them take no more memory than 8,000")
+@test("threads that have ended leave nothing but their rows: 24,000 of them take no more than 8,000")
 def _(t):
     job = t.start([PYTHON, "-c", THREADS, LIBTARGET], stdin=subprocess.PIPE,
                   stdout=subprocess.PIPE, text=True)
@@ -376,7 +376,9 @@ def _(t):
         expect(w.wait(timeout=20) == 0, open(err.name).read())
         calls = re.search(r"([0-9,]+) calls, lost 0", open(err.name).read())
         expect(calls and calls.group(1) == "24,000", open(err.name).read())
-    expect(memory[1] < memory[0] + 2048, "kB after 8,000 and 24,000: %r" % memory)
+    # the last rows are kept, for causes: of each call with its thread some 300 bytes
+    expect(memory[1] < memory[0] + 2048 + 16000 * 300 // 1024,
+           "kB after 8,000 and 24,000: %r" % memory)
 
 
 FORKS = """
@@ -395,8 +397,9 @@ while sys.stdin.readline():
 def _(t):
     job = t.start([PYTHON, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with open(t.path("err"), "w+") as err:
-        w = t.start([EACGM, "watch", "-p", job.pid, "--json"], stdout=subprocess.DEVNULL,
-                    stderr=err)
+        # The parent's waits for each would be rows, the last of which are kept, for causes.
+        w = t.start([EACGM, "watch", "-p", job.pid, "--json", "--waits=off"],
+                    stdout=subprocess.DEVNULL, stderr=err)
         t.wait_for(lambda: "attached to" in open(err.name).read(), "tracing")
         memory = [anonymous_kb(w.pid)]
         rounds = [time.monotonic()]

@@ -199,8 +199,33 @@ static void threads_that_are_gone_leave_nothing(void **state)
 			most = n > most ? n : most;
 		}
 	}
-	assert_true(most > 1000 && most < 40000);
+	assert_true(most > 1000 && most < 20000);
 	assert_true(live_rows()->tables->threads.len > 0);
+	end();
+}
+
+static void processes_that_have_ended_leave_nothing(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	size_t most = 0;
+	begin(64 << 20);
+	for (uint32_t i = 1; i <= 100000; i++) {
+		bool lasts = i % 1000 == 1;
+		*vec_push(&b.processes) =
+			(struct m_process){.pid = i, .start_ns = i, .end_ns = lasts ? 0 : i + 1};
+		if (i % 100)
+			continue;
+		pass(&b, i);
+		size_t n = live_rows()->tables->processes.len;
+		most = n > most ? n : most;
+	}
+	assert_true(most < 7000);
+	const struct rec_tables *t = live_rows()->tables;
+	size_t alive = 0;
+	for (size_t i = 0; i < t->processes.len; i++)
+		alive += !t->processes.data[i].end_ns;
+	assert_int_equal(alive, 100);
 	end();
 }
 
@@ -232,6 +257,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_name_is_left_out),
 		cmocka_unit_test(the_oldest_rows_of_any_kind_go),
 		cmocka_unit_test(threads_that_are_gone_leave_nothing),
+		cmocka_unit_test(processes_that_have_ended_leave_nothing),
 		cmocka_unit_test(those_that_were_there_before_have_joined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
