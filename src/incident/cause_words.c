@@ -10,6 +10,8 @@
 #include "base/human.h"
 #include "wire/stalls.h"
 
+#define SMALL_SHARE 0.02 /* of what was lost: calls that took less more are no evidence */
+
 const char *cause_id(enum cause c)
 {
 	static const char *const ids[CAUSE_COUNT] = {
@@ -213,7 +215,7 @@ static void calls_words(struct cause_found *f, const struct evidence *e)
 		    c->n > 1.1 * c->usual_n)
 			top = c;
 	}
-	if (!top)
+	if (!top || top->ns - top->usual_ns < SMALL_SHARE * evidence_excess(e))
 		return;
 	char more[HUMAN_BYTES];
 	const char *name = text_of(e->t, e->t->probes.data[top->probe].name);
