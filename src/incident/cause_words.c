@@ -66,7 +66,7 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_LOCK] = {"a lock was held by another thread",
 			"See in 'eacgm report' who held it, and make that shorter."},
 	[CAUSE_SLOW_CODE] = {"the job's own code became slower",
-			     "Look at the line below: it ran longer than it usually does."},
+			     "Look at that line: it ran longer than it usually does."},
 	[CAUSE_LAUNCH_BOUND] = {"many more small operations",
 				"Put them together: torch.compile, CUDA graphs, or fewer and "
 				"larger operations."},

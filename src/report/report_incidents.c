@@ -7,7 +7,7 @@
 #include "report/report_anomalies.h"
 #include "report/report_section.h"
 
-enum { SHOWN = 5, EVIDENCE = 2, INDENT = 10 };
+enum { SHOWN = 3, INDENT = 10 };
 
 static json_t *real_or_null(double v)
 {
@@ -103,7 +103,9 @@ static size_t dearer_than(const struct rec_tables *t, size_t at)
 	return ret;
 }
 
-static void incident_print(const struct page *p, const struct incident_said *s, uint64_t start_ns)
+/* evidence: so many sentences at most. */
+static void incident_print(const struct page *p, const struct incident_said *s, uint64_t start_ns,
+			   size_t evidence, bool advises)
 {
 	const struct m_incident *row = s->row;
 	char after[HUMAN_BYTES];
@@ -115,10 +117,12 @@ static void incident_print(const struct page *p, const struct incident_said *s, 
 	fputs("  ", p->out);
 	page_rest(p, (const char *)line.data, INDENT + 2);
 	buf_free(&line);
-	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && row->evidence[i] && i < EVIDENCE; i++) {
+	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && row->evidence[i] && i < evidence; i++) {
 		fprintf(p->out, "%*s", INDENT + 4, "");
 		page_wrapped(p, INDENT + 4, INDENT + 4, "%s", incident_text(s, row->evidence[i]));
 	}
+	if (!advises)
+		return;
 	fprintf(p->out, "%*s", INDENT + 4, "");
 	page_wrapped(p, INDENT + 4, INDENT + 4, "%s",
 		     incident_advice(incident_text(s, row->cause)));
@@ -129,15 +133,18 @@ static void incidents_text(const struct page *p, const void *state)
 	const struct rec_tables *t = state;
 	uint64_t start_ns = report_number(t, "start_monotonic_ns");
 	size_t shown = page_shown(p, t->incidents.len);
-	shown = shown < SHOWN ? shown : SHOWN;
+	bool brief = p->r->options->brief; /* those that cost most, and what to do of the first */
+	shown = brief && shown > SHOWN ? SHOWN : shown;
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "when it was slow, and why (told while it was recorded)");
 	fputc('\n', p->out);
 	for (size_t i = 0; i < t->incidents.len; i++) {
 		const struct incident_said s = {.row = &t->incidents.data[i],
 						.strings = &t->strings};
-		if (dearer_than(t, i) < shown)
-			incident_print(p, &s, start_ns);
+		size_t dearer = dearer_than(t, i);
+		if (dearer < shown)
+			incident_print(p, &s, start_ns, brief ? 1 : MODEL_INCIDENT_TEXTS,
+				       !brief || !dearer);
 	}
 	page_more(p, t->incidents.len, shown, INDENT + 2);
 }
