@@ -10,11 +10,12 @@ static inline uint64_t timespec_ns(const struct timespec *ts)
 	return (uint64_t)ts->tv_sec * 1000000000ULL + (uint64_t)ts->tv_nsec;
 }
 
-/* As file systems take the times of files. */
-static inline uint64_t realtime_coarse_ns(void)
+/* CLOCK_REALTIME. No file that was written before has a later time, as it may have than
+ * CLOCK_REALTIME_COARSE: since Linux 6.13 (multigrain timestamps) its times lie between ticks. */
+static inline uint64_t realtime_ns(void)
 {
 	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	clock_gettime(CLOCK_REALTIME, &ts);
 	return timespec_ns(&ts);
 }
 

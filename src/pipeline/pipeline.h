@@ -95,7 +95,7 @@ void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *prob
 void pipeline_define_enum(struct pipeline *p, const char *type, int64_t value, const char *name,
 			  uint32_t bytes);
 /* Takes the maps (emptied). build_ids: one per map, malloc'ed array of malloc'ed strings. seen_ns:
- * when they were read, of CLOCK_REALTIME_COARSE. */
+ * when they were read, of CLOCK_REALTIME. */
 void pipeline_define_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,
 			  uint64_t seen_ns);
 /* A file whose rules have a number, which stacks name its places by from now on. m: as one of the

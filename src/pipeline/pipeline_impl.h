@@ -61,7 +61,7 @@ struct known_tid {
 
 /* A mapping when it was met first. */
 struct first_seen {
-	uint64_t time_ns;  /* CLOCK_REALTIME_COARSE, as file systems keep their times */
+	uint64_t time_ns;  /* CLOCK_REALTIME */
 	uint64_t build_id; /* hash; of "" where none was told */
 };
 

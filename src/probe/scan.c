@@ -281,7 +281,7 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 	*s = (struct scan){.pid = pid,
 			   .sequence = sequence,
 			   .until_ns = monotonic_ns() + SETTLE_NS,
-			   .seen_ns = realtime_coarse_ns()};
+			   .seen_ns = realtime_ns()};
 	int rc = proc_code_read("/proc", pid, &s->maps, e);
 	if (rc) {
 		free(s);

@@ -9,7 +9,7 @@ struct scan {
 	uint64_t sequence;		 /* of the hold; 0 = it is not held */
 	uint64_t until_ns;		 /* for its stacks */
 	proc_maps_t maps;		 /* of code */
-	uint64_t seen_ns;		 /* when these were read; CLOCK_REALTIME_COARSE */
+	uint64_t seen_ns;		 /* when these were read; CLOCK_REALTIME */
 	VEC(struct probed_file *) files; /* used, one for each mapping of a file */
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */

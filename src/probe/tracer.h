@@ -28,7 +28,7 @@ struct tracer;
 struct tracer_events {
 	void (*on_probe)(void *ctx, const struct probe_info *info);
 	/* build_ids: one per map, "" where unknown; seen_ns: when they were read, of
-	 * CLOCK_REALTIME_COARSE; the callee may take maps (and empty it) */
+	 * CLOCK_REALTIME; the callee may take maps (and empty it) */
 	void (*on_maps)(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids,
 			uint64_t seen_ns);
 	void (*on_task)(void *ctx, const struct rec_task *task);

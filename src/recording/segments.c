@@ -42,13 +42,6 @@ struct segments {
 	VEC(struct rec_writer *) closing; /* under lock */
 };
 
-static uint64_t realtime_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return timespec_ns(&ts);
-}
-
 static char *path_of(const struct segments *s, uint32_t number)
 {
 	return xasprintf("%s.%06u" ENDING, s->stem, number);

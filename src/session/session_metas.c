@@ -12,13 +12,6 @@
 #include "session/live_setting.h"
 #include "session/session_impl.h"
 
-static uint64_t realtime_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return timespec_ns(&ts);
-}
-
 /* Names the boot: recordings of one boot have the same clock. */
 static void write_boot_id(struct session *s)
 {
