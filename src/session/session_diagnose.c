@@ -20,6 +20,7 @@
 
 struct watched_incident {
 	uint64_t id, due_ns, wait_ns;
+	uint64_t told_ns;   /* with its number and process a row's key: it stays */
 	uint64_t caused_ns; /* when its cause was known first */
 	/* What was found last, with what it refers to; of a cause that is known. */
 	bool known;
@@ -89,8 +90,15 @@ static void watch(struct session_diagnose *d, const struct anomaly *a)
 	for (size_t i = 0; i < d->watched.len; i++)
 		if (d->watched.data[i].id == a->incident)
 			return;
-	*vec_push(&d->watched) = (struct watched_incident){
-		.id = a->incident, .due_ns = a->told_ns + FIRST_NS, .wait_ns = AGAIN_NS};
+	uint64_t told_ns = a->told_ns; /* it may have ended, and go on after a pause */
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		if (d->anomalies.data[i].incident == a->incident &&
+		    d->anomalies.data[i].told_ns < told_ns)
+			told_ns = d->anomalies.data[i].told_ns;
+	*vec_push(&d->watched) = (struct watched_incident){.id = a->incident,
+							   .due_ns = a->told_ns + FIRST_NS,
+							   .wait_ns = AGAIN_NS,
+							   .told_ns = told_ns};
 }
 
 static void take_anomaly(struct session_diagnose *d, const struct anomaly *a)
@@ -184,8 +192,10 @@ static void take_found(struct session_diagnose *d, struct watched_incident *w,
 	if (!w->caused_ns && in->blamed)
 		w->caused_ns = monotonic_ns();
 	incident_to_row(&row, &texts, in, t, w->caused_ns, !lasts(d, w->id));
-	if (!in->blamed && !w->known) {
-		put(d, &row, &texts);
+	row.told_ns = w->told_ns;
+	if (!in->blamed) { /* who is its victim may not be known yet either */
+		if (row.ended)
+			put(d, &row, &texts);
 		incident_texts_free(&texts);
 		return;
 	}
@@ -240,10 +250,13 @@ static bool is_due(const struct watched_incident *w, uint64_t now_ns)
 	return w->due_ns <= now_ns;
 }
 
-/* Whether the window still has what is usual, before an incident that is known. */
-static bool can_compare(const struct watched_incident *w, uint64_t begin_ns)
+/* Whether what was found is better than what is known: it is of the same process, and the window
+ * still has what is usual, before the incident. */
+static bool is_better(const struct watched_incident *w, const struct diagnosed *in,
+		      uint64_t begin_ns)
 {
-	return !w->known || begin_ns + USUAL_NS <= w->row.onset_ns;
+	return !w->known ||
+	       (in->blamed && in->pid == w->row.pid && begin_ns + USUAL_NS <= w->row.onset_ns);
 }
 
 static void tell_found(struct session_diagnose *d, const struct diagnosis *found,
@@ -254,7 +267,7 @@ static void tell_found(struct session_diagnose *d, const struct diagnosis *found
 		const struct diagnosed *in = dearest(found, w->id);
 		if (!is_due(w, now_ns))
 			continue;
-		if (in && (in->blamed || !w->known) && can_compare(w, begin_ns)) {
+		if (in && is_better(w, in, begin_ns)) {
 			take_found(d, w, in, t);
 		} else if (w->known) {
 			prolong(d, w);
