@@ -1,18 +1,12 @@
 /* report_incidents.c - the section of incidents that were told while it was recorded, each with its
  * cause. Those of a recording that is judged afterwards are 'eacgm diagnose's. */
-#include <math.h>
-
 #include "base/human.h"
+#include "detect/numbers_json.h"
 #include "incident/incident_row.h"
 #include "report/report_anomalies.h"
 #include "report/report_section.h"
 
 enum { SHOWN = 3, INDENT = 10 };
-
-static json_t *real_or_null(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
 
 static json_t *texts_json(const struct incident_said *s, const uint32_t *numbers, size_t n)
 {
@@ -29,7 +23,7 @@ static json_t *owners_json(const struct incident_said *s)
 		json_array_append_new(
 			list, json_pack("{s:o, s:o}", "owner",
 					report_text_json(incident_text(s, s->row->owners[i])), "ns",
-					real_or_null(s->row->owner_ns[i])));
+					real_json(s->row->owner_ns[i])));
 	return list;
 }
 
@@ -47,7 +41,7 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
 	json_object_set_new(o, "cause", report_text_json(cause));
 	json_object_set_new(o, "what", report_text_json(incident_text(s, row->what)));
-	json_object_set_new(o, "confidence", real_or_null(row->confidence));
+	json_object_set_new(o, "confidence", real_json(row->confidence));
 	json_object_set_new(o, "runner_up",
 			    row->runner_up ? report_text_json(incident_text(s, row->runner_up))
 					   : json_null());
@@ -60,9 +54,9 @@ json_t *incident_json(const struct incident_said *s)
 						"command",
 						report_text_json(incident_text(s, row->culprit)))
 				    : json_null());
-	json_object_set_new(o, "cost_ns", real_or_null(row->cost_ns));
-	json_object_set_new(o, "usual_ns", real_or_null(row->usual_ns));
-	json_object_set_new(o, "unexplained_ns", real_or_null(row->unexplained_ns));
+	json_object_set_new(o, "cost_ns", real_json(row->cost_ns));
+	json_object_set_new(o, "usual_ns", real_json(row->usual_ns));
+	json_object_set_new(o, "unexplained_ns", real_json(row->unexplained_ns));
 	json_object_set_new(o, "blame", owners_json(s));
 	json_object_set_new(o, "evidence", texts_json(s, row->evidence, MODEL_INCIDENT_TEXTS));
 	json_object_set_new(o, "advice", report_text_json(incident_advice(cause)));
