@@ -10,12 +10,13 @@ import signal
 import subprocess
 import time
 
+import models
 from harness import EACGM, expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch"]
 HOGS = 4
-SECONDS, SLOW_FROM_S, SLOW_S = 14, 6, 5
+SECONDS, SLOW_FROM_S, SLOW_LEAST_S = 14, 6, 5
 
 # Steps of some milliseconds on one CPU, until a time has passed or a file is there; says when its
 # loop began.
@@ -42,35 +43,36 @@ def needs_torch(t):
         skip("%s has no torch" % PYTHON)
 
 
-kept = []  # the model, as bytes: it is the same for all
+kept = []  # the model, as bytes, and for how long jobs are slow: it is the same for all
 
 
 def learned(t):
+    """Sets t.slow_s; returns the model's path."""
+    if not kept:
+        # what other tests take of the machine meanwhile is no fault
+        model, slow_s = models.learned(
+            t, lambda: t.record([PYTHON, "-c", JOB, str(SECONDS)], *OPTIONS, expected_out="began\n"),
+            "--without", "cleaning")
+        with open(model, "rb") as f:
+            kept.extend([f.read(), max(slow_s, SLOW_LEAST_S)])
     model = t.path("job.model")
-    if kept:
-        with open(model, "wb") as f:
-            f.write(kept[0])
-        return model
-    rec = t.record([PYTHON, "-c", JOB, str(SECONDS)], *OPTIONS, expected_out="began\n")
-    # what other tests take of the machine meanwhile is no fault
-    r = t.run([EACGM, "learn", rec.path, "--window", "0.25", "--warm-up", "2",
-               "--without", "cleaning", "-o", model])
-    expect(r.status == 0, r)
-    with open(model, "rb") as f:
-        kept.append(f.read())
+    with open(model, "wb") as f:
+        f.write(kept[0])
+    t.slow_s = kept[1]
     return model
 
 
 def recorded(t, disturb):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     out = t.path("run.eacgm")
-    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, str(SECONDS)],
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB,
+                 str(SLOW_FROM_S + t.slow_s + 3)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "began\n", "the job said nothing")
     time.sleep(SLOW_FROM_S)
     began = time.monotonic_ns()
     undo = disturb(t, p)
-    time.sleep(SLOW_S)
+    time.sleep(t.slow_s)
     undo()
     ended = time.monotonic_ns()
     _, said = p.communicate(timeout=60)

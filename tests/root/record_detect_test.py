@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/golden"))
 import perfetto_check  # noqa: E402
 
+import models
 from harness import EACGM, Recording, expect, expect_one_line, log_of, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
@@ -29,12 +30,14 @@ def needs_torch(t):
         skip("%s has no torch" % PYTHON)
 
 
+SLOW_FROM_S = 8
+
+
 def learned(t):
-    rec = t.record([PYTHON, JOB, "13"], *OPTIONS)
-    model = t.path("job.model")
-    r = t.run([EACGM, "learn", rec.path, "--window", "0.25", "--warm-up", "2", "-o", model])
-    expect(r.status == 0, r)
-    return model
+    """(a model of the job, the arguments of one that is slow for long enough)"""
+    model, slow_s = models.learned(t, lambda: t.record([PYTHON, JOB, "13"], *OPTIONS))
+    slow_to = SLOW_FROM_S + slow_s
+    return model, [str(slow_to + 2), str(SLOW_FROM_S), str(slow_to)]
 
 
 def start(t, name, model, *job):
@@ -113,8 +116,8 @@ def check_timeline(t, recording):
 @test("a job that slows down is told while it does", 180)
 def _(t):
     needs_torch(t)
-    model = learned(t)
-    slow = start(t, "slow", model, "13", "8", "11")
+    model, job = learned(t)
+    slow = start(t, "slow", model, *job)
     out, _ = slow.communicate(timeout=60)
     expect(slow.returncode == 0, log_of(slow))
     was = slow_times(out)
@@ -147,15 +150,15 @@ def _(t):
     check_told(t, slow.recording.path, why, [row["text"] for row in events])
     check_timeline(t, slow.recording.path)
 
-    check_watched(*start_watched(t, model, "13", "8", "11"))
+    check_watched(*start_watched(t, model, *job))
 
 
 @test("a line of the job's own that takes longer is told while it does, and not the call after it",
       180)
 def _(t):
     needs_torch(t)
-    model = learned(t)
-    job = t.start([PYTHON, JOB, "14", "7", "11", "prepare"], stdout=subprocess.PIPE, text=True)
+    model, args = learned(t)
+    job = t.start([PYTHON, JOB, *args, "prepare"], stdout=subprocess.PIPE, text=True)
     watcher = t.start([EACGM, "watch", "-p", job.pid, "-m", model, "--json", "--layers", "torch"],
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, _ = job.communicate(timeout=60)
