@@ -114,6 +114,34 @@ static __always_inline bool in_interrupt(void *ctx, __u64 *scratch)
 	return saved && (__s64)saved->orig_rax == -1;
 }
 
+/* Whether the current task moves data through a file: system calls of x86-64. What it sends to
+ * this host, to itself or through a veth pair, is delivered at once, in a softirq on its own
+ * account; so is the room that who reads makes for who sends. An interrupt that comes just then is
+ * taken for it. */
+static __always_inline bool moves_data(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
+	switch (saved ? saved->orig_rax : (__u64)-1) {
+	case 0:	  /* read */
+	case 1:	  /* write */
+	case 19:  /* readv */
+	case 20:  /* writev */
+	case 40:  /* sendfile */
+	case 42:  /* connect */
+	case 44:  /* sendto */
+	case 45:  /* recvfrom */
+	case 46:  /* sendmsg */
+	case 47:  /* recvmsg */
+	case 48:  /* shutdown */
+	case 299: /* recvmmsg */
+	case 307: /* sendmmsg */
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* ---- why ---- */
 
 /* The driver's files: /dev/nvidia0, nvidiactl, nvidia-uvm. */
@@ -349,6 +377,12 @@ static __always_inline void waits_last_rival(struct thread_waits *w, struct task
 		waits_rival(w, last);
 }
 
+/* It may be packets that it waits for. */
+static __always_inline bool for_data(const struct thread_waits *w)
+{
+	return w->reason == WAIT_NETWORK || w->reason == WAIT_POLL;
+}
+
 /* The current task wakes another. */
 static __always_inline void waits_wake(void *ctx, struct task_struct *task)
 {
@@ -357,7 +391,7 @@ static __always_inline void waits_wake(void *ctx, struct task_struct *task)
 		return;
 	__u64 began_ns = spending_begin(SPENT_SWITCHES);
 	w->woken_ns = bpf_ktime_get_ns();
-	if (in_interrupt(ctx, &w->context))
+	if (in_interrupt(ctx, &w->context) && !(for_data(w) && moves_data()))
 		return;
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	w->waker_tgid = pid_tgid >> 32;
