@@ -6,6 +6,9 @@
 
 #include "analyze/blame_split.h"
 
+/* Of what a rank was waited for longer: less that itself has more than usual says nothing of it. */
+#define PEER_LEAST 0.2
+
 /* One owner's time; of threads that ran, what they ran is told by split. */
 struct owned {
 	struct blame_owner owner;
@@ -22,7 +25,8 @@ struct tally {
 static uint64_t owner_hash(const struct blame_owner *o)
 {
 	uint64_t h = hash_u64((uint64_t)o->kind << 40 | (uint64_t)o->via << 32 | o->thread);
-	return hash_u64(h ^ hash_u64((uint64_t)o->pid << 32 | o->frame));
+	h ^= hash_u64((uint64_t)o->pid << 32 | o->frame);
+	return hash_u64(o->peer ? h ^ hash_u64(o->peer) : h);
 }
 
 static void add_owner(struct tally *t, const struct blame_owner *o, double ns)
@@ -48,14 +52,17 @@ static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 	add_owner(ctx, o, (double)ns);
 }
 
-static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
+static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
+		   uint64_t to_ns)
 {
 	struct tally *t = ctx;
-	const struct blame_owner o = {
-		.kind = BLAME_RUNS, .via = (uint8_t)via, .thread = thread, .frame = BLAME_NO_FRAME};
+	const struct blame_owner o = {.kind = BLAME_RUNS,
+				      .via = way.via,
+				      .peer = way.peer,
+				      .thread = thread,
+				      .frame = BLAME_NO_FRAME};
 	add_owner(t, &o, (double)(to_ns - from_ns));
-	*vec_push(&t->runs) = (struct blame_run){
-		.thread = thread, .via = (uint8_t)via, .from_ns = from_ns, .to_ns = to_ns};
+	*vec_push(&t->runs) = (struct blame_run){thread, way, from_ns, to_ns};
 }
 
 static void tally_make(struct tally *t, const struct blame_world *w, const struct blame_span *spans,
@@ -85,39 +92,74 @@ struct split_run {
 
 /* What a thread usually runs: read when it is asked for first. */
 struct usual_lines {
-	uint32_t thread;
-	uint8_t via;
+	struct blame_owner owner;
 	struct blame_lines lines;
+};
+
+/* What another rank usually does meanwhile: likewise. */
+struct usual_peer {
+	uint32_t peer;
+	struct blame_usual *is;
 };
 
 struct blame_usual {
 	struct tally tally;
+	VEC(struct blame_span) spans;
 	VEC(struct usual_lines *) lines;
+	VEC(struct usual_peer) peers;
+};
+
+/* Another rank that was waited for longer, by what itself has more than usual. */
+struct split_peer {
+	uint32_t peer;
+	struct blame own; /* parts and what is unexplained, of which one is whole_ns */
 };
 
 struct comparing {
 	const struct blame_world *w;
+	const struct blame_span *spans; /* that are slow: */
+	size_t n;
 	struct tally slow;
 	struct blame_usual *from;
 	const struct tally *usual; /* of from */
 	double scale;		   /* of usual time to that of as much work */
 	VEC(struct split_run) splits;
+	VEC(struct split_peer *) peers;
+	bool alone; /* the time of other ranks is in no part */
 };
+
+static void comparing_end(struct comparing *c)
+{
+	for (size_t i = 0; i < c->splits.len; i++)
+		blame_split_free(&c->splits.data[i].split);
+	for (size_t i = 0; i < c->peers.len; i++) {
+		blame_free(&c->peers.data[i]->own);
+		free(c->peers.data[i]);
+	}
+	vec_free(&c->splits);
+	vec_free(&c->peers);
+	tally_free(&c->slow);
+}
 
 static bool is_run(const struct blame_owner *o)
 {
 	return o->kind == BLAME_RUNS;
 }
 
+/* Of one thread, come to alike. */
+static bool is_alike(const struct blame_owner *a, const struct blame_owner *b)
+{
+	return a->thread == b->thread && a->via == b->via && a->peer == b->peer;
+}
+
 static const struct blame_lines *usual_lines_of(struct comparing *c, const struct blame_owner *o)
 {
 	struct blame_usual *u = c->from;
 	for (size_t i = 0; i < u->lines.len; i++)
-		if (u->lines.data[i]->thread == o->thread && u->lines.data[i]->via == o->via)
+		if (is_alike(&u->lines.data[i]->owner, o))
 			return &u->lines.data[i]->lines;
 	struct usual_lines *l = xcalloc(1, sizeof(*l));
-	l->thread = o->thread;
-	l->via = o->via;
+	l->owner = *o;
 	blame_lines_read(&l->lines, c->w, o, u->tally.runs.data, u->tally.runs.len);
 	*vec_push(&u->lines) = l;
 	return &l->lines;
@@ -126,8 +168,7 @@ static const struct blame_lines *usual_lines_of(struct comparing *c, const struc
 static const struct blame_split *split_of(struct comparing *c, const struct blame_owner *o)
 {
 	for (size_t i = 0; i < c->splits.len; i++)
-		if (c->splits.data[i].owner.thread == o->thread &&
-		    c->splits.data[i].owner.via == o->via)
+		if (is_alike(&c->splits.data[i].owner, o))
 			return &c->splits.data[i].split;
 	struct blame_lines slow = {0};
 	blame_lines_read(&slow, c->w, o, c->slow.runs.data, c->slow.runs.len);
@@ -162,10 +203,10 @@ static void add_part(struct blame *b, const struct blame_owner *owner, double ns
 	p->usual_ns += usual_ns;
 }
 
-/* One owner has so much more than usual. */
-static void add_more(struct comparing *c, struct blame *b, const struct owned *o, double usual_ns)
+/* One owner has more than usual, by so much. */
+static void add_more(struct comparing *c, struct blame *b, const struct owned *o, double usual_ns,
+		     double more)
 {
-	double more = o->ns - usual_ns;
 	if (!is_run(&o->owner)) {
 		add_part(b, &o->owner, more, o->ns, usual_ns);
 		return;
@@ -188,36 +229,191 @@ static int by_ns(const void *a, const void *b)
 	return x->ns > y->ns ? -1 : x->ns < y->ns;
 }
 
+static void sort_parts(struct blame *b)
+{
+	if (b->parts.len)
+		qsort(b->parts.data, b->parts.len, sizeof(*b->parts.data), by_ns);
+}
+
+/* ---- other ranks ---- */
+
+static void compare(struct comparing *c, struct blame *b, const struct tally *slow, double usual_ns,
+		    double scale);
+
+static struct blame_usual *usual_peer_of(struct comparing *c, uint32_t peer)
+{
+	struct blame_usual *u = c->from;
+	for (size_t i = 0; i < u->peers.len; i++)
+		if (u->peers.data[i].peer == peer)
+			return u->peers.data[i].is;
+	struct blame_span *spans = xcalloc(u->spans.len + 1, sizeof(*spans));
+	for (size_t i = 0; i < u->spans.len; i++) {
+		spans[i] = u->spans.data[i];
+		spans[i].thread = peer - 1;
+	}
+	struct blame_usual *is = blame_usual_new(c->w, spans, u->spans.len);
+	free(spans);
+	*vec_push(&u->peers) = (struct usual_peer){peer, is};
+	return is;
+}
+
+/* What the rank has more than usual in the same time, but for what it waits for others itself. */
+static void blame_peer(struct comparing *c, struct blame *ret, uint32_t peer)
+{
+	struct blame_usual *usual = usual_peer_of(c, peer);
+	struct comparing own = {
+		.w = c->w, .from = usual, .usual = &usual->tally, .scale = c->scale, .alone = true};
+	struct blame_span *spans = xcalloc(c->n + 1, sizeof(*spans));
+	double usual_ns = 0;
+	for (size_t i = 0; i < c->n; i++) {
+		spans[i] = c->spans[i];
+		spans[i].thread = peer - 1;
+		usual_ns += spans[i].usual_ns;
+	}
+	tally_make(&own.slow, c->w, spans, c->n);
+	compare(&own, ret, &own.slow, usual_ns, c->scale);
+	ret->whole_ns = ret->unexplained_ns;
+	for (size_t i = 0; i < ret->parts.len; i++) {
+		ret->parts.data[i].owner.peer = peer;
+		ret->whole_ns += ret->parts.data[i].ns;
+	}
+	comparing_end(&own);
+	free(spans);
+}
+
+static const struct blame *peer_blame_of(struct comparing *c, uint32_t peer)
+{
+	for (size_t i = 0; i < c->peers.len; i++)
+		if (c->peers.data[i]->peer == peer)
+			return &c->peers.data[i]->own;
+	struct split_peer *s = xcalloc(1, sizeof(*s));
+	s->peer = peer;
+	blame_peer(c, &s->own, peer);
+	*vec_push(&c->peers) = s;
+	return &s->own;
+}
+
+static double peer_ns(const struct tally *t, uint32_t peer)
+{
+	double ns = 0;
+	for (size_t i = 0; i < t->list.len; i++)
+		ns += t->list.data[i].owner.peer == peer ? t->list.data[i].ns : 0;
+	return ns;
+}
+
+/* Nothing of its own took it longer: what it did while it was waited for has it, as far as that is
+ * more than usual. */
+static void add_meanwhile(struct comparing *c, struct blame *b, const struct tally *slow,
+			  uint32_t peer, double more, double scale)
+{
+	double sum = 0;
+	for (size_t i = 0; i < slow->list.len; i++) {
+		const struct owned *o = &slow->list.data[i];
+		if (o->owner.peer == peer)
+			sum += fmax(0, o->ns - scale * owner_ns(c->usual, &o->owner));
+	}
+	for (size_t i = 0; i < slow->list.len; i++) {
+		const struct owned *o = &slow->list.data[i];
+		double was = scale * owner_ns(c->usual, &o->owner);
+		if (o->owner.peer == peer && o->ns > was)
+			add_more(c, b, o, was, more * (o->ns - was) / sum);
+	}
+}
+
+/* Another rank was waited for so much longer. */
+static void add_peer(struct comparing *c, struct blame *b, const struct tally *slow, uint32_t peer,
+		     double scale)
+{
+	double ns = peer_ns(slow, peer), usual_ns = scale * peer_ns(c->usual, peer);
+	const struct blame *own = peer_blame_of(c, peer);
+	double all = peer_ns(&c->slow, peer) - c->scale * peer_ns(c->usual, peer);
+	if (own->whole_ns < PEER_LEAST * all) {
+		add_meanwhile(c, b, slow, peer, ns - usual_ns, scale);
+		return;
+	}
+	for (size_t i = 0; i < own->parts.len; i++) {
+		const struct blame_part *p = &own->parts.data[i];
+		double ratio = p->ns / own->whole_ns;
+		add_part(b, &p->owner, (ns - usual_ns) * ratio, ns * ratio, usual_ns * ratio);
+	}
+	b->unexplained_ns += (ns - usual_ns) * own->unexplained_ns / own->whole_ns;
+}
+
+/* Whether it is the first of that rank: those of one are looked at together. */
+static bool is_first(const struct tally *t, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (t->list.data[i].owner.peer == t->list.data[at].owner.peer)
+			return false;
+	return true;
+}
+
+/* ---- all of it ---- */
+
+struct growth {
+	double more, less;
+};
+
+static void grow(struct growth *g, double ns, double was)
+{
+	g->more += fmax(0, ns - was);
+	g->less += fmax(0, was - ns);
+}
+
+static void compare_peers(struct comparing *c, struct blame *b, const struct tally *slow,
+			  double scale, struct growth *g)
+{
+	for (size_t i = 0; i < slow->list.len; i++) {
+		uint32_t peer = slow->list.data[i].owner.peer;
+		if (!peer || !is_first(slow, i))
+			continue;
+		double ns = peer_ns(slow, peer), was = scale * peer_ns(c->usual, peer);
+		grow(g, ns, was);
+		if (ns > was && !c->alone)
+			add_peer(c, b, slow, peer, scale);
+	}
+	for (size_t i = 0; i < c->usual->list.len; i++) {
+		uint32_t peer = c->usual->list.data[i].owner.peer;
+		if (peer && peer_ns(slow, peer) == 0)
+			g->less += scale * c->usual->list.data[i].ns;
+	}
+}
+
 static void compare(struct comparing *c, struct blame *b, const struct tally *slow, double usual_ns,
 		    double scale)
 {
-	double more = 0, less = 0;
+	struct growth g = {0};
 	*b = (struct blame){.whole_ns = slow->length_ns, .usual_ns = usual_ns};
 	for (size_t i = 0; i < slow->list.len; i++) {
 		const struct owned *o = &slow->list.data[i];
 		double was = scale * owner_ns(c->usual, &o->owner);
-		more += fmax(0, o->ns - was);
-		less += fmax(0, was - o->ns);
+		if (o->owner.peer)
+			continue;
+		grow(&g, o->ns, was);
 		if (o->ns > was)
-			add_more(c, b, o, was);
+			add_more(c, b, o, was, o->ns - was);
 	}
-	for (size_t i = 0; i < c->usual->list.len; i++)
-		if (owner_ns(slow, &c->usual->list.data[i].owner) == 0)
-			less += scale * c->usual->list.data[i].ns;
-	double shrink = more > 0 ? fmax(0, slow->length_ns - usual_ns) / more : 0;
+	for (size_t i = 0; i < c->usual->list.len; i++) {
+		const struct owned *o = &c->usual->list.data[i];
+		if (!o->owner.peer && owner_ns(slow, &o->owner) == 0)
+			g.less += scale * o->ns;
+	}
+	compare_peers(c, b, slow, scale, &g);
+	double shrink = g.more > 0 ? fmax(0, slow->length_ns - usual_ns) / g.more : 0;
 	shrink = fmin(shrink, 1);
 	for (size_t i = 0; i < b->parts.len; i++)
 		b->parts.data[i].ns *= shrink;
 	b->unexplained_ns *= shrink;
-	b->absorbed_ns = less;
-	if (b->parts.len)
-		qsort(b->parts.data, b->parts.len, sizeof(*b->parts.data), by_ns);
+	b->absorbed_ns = g.less;
+	sort_parts(b);
 }
 
 struct blame_usual *blame_usual_new(const struct blame_world *w, const struct blame_span *spans,
 				    size_t n)
 {
 	struct blame_usual *u = xcalloc(1, sizeof(*u));
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&u->spans) = spans[i];
 	tally_make(&u->tally, w, spans, n);
 	return u;
 }
@@ -230,7 +426,11 @@ void blame_usual_free(struct blame_usual *u)
 		blame_lines_free(&u->lines.data[i]->lines);
 		free(u->lines.data[i]);
 	}
+	for (size_t i = 0; i < u->peers.len; i++)
+		blame_usual_free(u->peers.data[i].is);
 	vec_free(&u->lines);
+	vec_free(&u->peers);
+	vec_free(&u->spans);
 	tally_free(&u->tally);
 	free(u);
 }
@@ -238,7 +438,7 @@ void blame_usual_free(struct blame_usual *u)
 void blame_make(struct blame *ret, struct blame *each, const struct blame_world *w,
 		const struct blame_span *slow, size_t n, struct blame_usual *usual)
 {
-	struct comparing c = {.w = w, .from = usual, .usual = &usual->tally};
+	struct comparing c = {.w = w, .spans = slow, .n = n, .from = usual, .usual = &usual->tally};
 	double usual_ns = 0;
 	for (size_t i = 0; i < n; i++)
 		usual_ns += slow[i].usual_ns;
@@ -252,10 +452,7 @@ void blame_make(struct blame *ret, struct blame *each, const struct blame_world 
 			usual_ns > 0 ? c.scale * slow[i].usual_ns / usual_ns : 0);
 		tally_free(&one);
 	}
-	for (size_t i = 0; i < c.splits.len; i++)
-		blame_split_free(&c.splits.data[i].split);
-	vec_free(&c.splits);
-	tally_free(&c.slow);
+	comparing_end(&c);
 }
 
 void blame_free(struct blame *b)

@@ -7,6 +7,9 @@
  * is its part of the excess; where others have less than usual, because they were waited for
  * anyway, the parts are made smaller alike, so that they add up to the excess.
  *
+ * What another rank is waited for is put down to what that rank has beyond its own usual share in
+ * those stretches: what it does at the moment may be usual, and only late.
+ *
  * Running is told by samples, so its parts are of all stretches that are looked at together.
  * Docs: docs/developers/diagnosis.md. Does no output. */
 #pragma once
@@ -63,6 +66,9 @@ enum blame_via {
 
 struct blame_owner {
 	uint8_t kind, via;
+	/* 0, or 1 + index into the thread table: the time of another rank's thread, which was
+	 * waited for; how the walk went from there on is in via. */
+	uint32_t peer;
 	uint32_t thread; /* whose time it is: index into the thread table; UINT32_MAX: a rival's */
 	uint32_t pid;	 /* of a rival; else 0 */
 	uint32_t name;	 /* string: what a rival calls itself */
@@ -140,3 +146,6 @@ void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *
 
 /* Whether a GPU's spans of the process were recorded. */
 bool blame_knows_gpu(const struct blame_world *w, uint32_t pid);
+
+/* A process's rank in its job; -1 unknown. */
+int32_t blame_rank_of(const struct rec_tables *t, uint32_t pid);

@@ -33,6 +33,7 @@ struct blame_world {
 	struct stretches works, ranks; /* by process: kernels that work; collectives alone */
 	struct map64 job;	       /* processes that are recorded */
 	struct map64 parent_of;	       /* pid -> pid */
+	struct map64 main_of;	       /* pid -> its first thread */
 	struct map64 on_gpu;	       /* processes with spans */
 };
 
@@ -40,13 +41,21 @@ const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t th
 					size_t *ret_n);
 const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_t thread,
 					    size_t *ret_n);
+/* The first thread of the process that a thread is of; where nothing is known of it, that one. */
+uint32_t blame_main_thread(const struct blame_world *w, uint32_t thread);
 /* The first of n that is not before a time. */
 size_t blame_sample_from(const struct blame_sample *s, size_t n, uint64_t ns);
 
+/* How the walk came to an owner, as that has it. */
+struct blame_way {
+	uint32_t peer;
+	uint8_t via;
+};
+
 /* A stretch in which a thread ran, and how the walk came there. */
 struct blame_run {
-	uint32_t thread, span;
-	uint8_t via;
+	uint32_t thread;
+	struct blame_way way;
 	uint64_t from_ns, to_ns;
 };
 
@@ -56,7 +65,7 @@ struct blame_found {
 	void *ctx;
 	bool in_order;
 	void (*owns)(void *ctx, const struct blame_owner *owner, uint64_t ns);
-	void (*runs)(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns,
+	void (*runs)(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
 		     uint64_t to_ns);
 };
 

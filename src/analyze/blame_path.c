@@ -20,8 +20,9 @@ struct pathing {
 
 static bool is_same(const struct blame_owner *a, const struct blame_owner *b)
 {
-	return a->kind == b->kind && a->via == b->via && a->thread == b->thread &&
-	       a->pid == b->pid && a->name == b->name && a->frame == b->frame;
+	return a->kind == b->kind && a->via == b->via && a->peer == b->peer &&
+	       a->thread == b->thread && a->pid == b->pid && a->name == b->name &&
+	       a->frame == b->frame;
 }
 
 /* The stretch's last piece, if it ends at a time. */
@@ -95,16 +96,19 @@ static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 	add(k, o, k->at_ns + ns);
 }
 
-static struct blame_owner who_ran(uint32_t thread, enum blame_via via, const struct blame_sample *s)
+static struct blame_owner who_ran(uint32_t thread, struct blame_way way,
+				  const struct blame_sample *s)
 {
 	return (struct blame_owner){.kind = s ? s->kind : BLAME_RUNS,
-				    .via = (uint8_t)via,
+				    .via = way.via,
+				    .peer = way.peer,
 				    .thread = thread,
 				    .frame = s && s->kind != BLAME_SAVES ? s->frame
 									 : BLAME_NO_FRAME};
 }
 
-static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
+static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
+		   uint64_t to_ns)
 {
 	struct pathing *k = ctx;
 	struct blame_owner o;
@@ -112,12 +116,12 @@ static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from
 	const struct blame_sample *s = blame_samples_of(k->w, thread, &n);
 	size_t i = blame_sample_from(s, n, from_ns);
 	for (; i < n && s[i].time_ns < to_ns; i++) {
-		o = who_ran(thread, via, &s[i]);
+		o = who_ran(thread, way, &s[i]);
 		if (s[i].time_ns > k->at_ns)
 			add(k, &o, s[i].time_ns);
 	}
 	bool told = i < n && s[i].time_ns - to_ns < SAMPLE_REACHES * s[i].weight_ns;
-	o = who_ran(thread, via, told ? &s[i] : NULL);
+	o = who_ran(thread, way, told ? &s[i] : NULL);
 	if (to_ns > k->at_ns)
 		add(k, &o, to_ns);
 }

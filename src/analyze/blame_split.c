@@ -46,7 +46,7 @@ void blame_lines_read(struct blame_lines *ret, const struct blame_world *w,
 	const struct blame_sample *s = blame_samples_of(w, of->thread, &n);
 	for (size_t i = 0; s && i < len; i++) {
 		const struct blame_run *r = &runs[i];
-		if (r->thread != of->thread || r->via != of->via)
+		if (r->thread != of->thread || r->way.via != of->via || r->way.peer != of->peer)
 			continue;
 		for (size_t k = blame_sample_from(s, n, r->from_ns);
 		     k < n && s[k].time_ns < r->to_ns; k++) {

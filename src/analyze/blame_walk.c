@@ -2,25 +2,39 @@
 #include "analyze/blame_impl.h"
 
 #define WALK_DEEPEST 4 /* threads that wait for each other */
+#define RANKS_MOST   4 /* processes that do */
 
 struct walker {
 	const struct blame_world *w;
 	const struct blame_found *found;
 };
 
-static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		 enum blame_via via, unsigned depth);
+/* How the walk came to a thread. */
+struct way {
+	struct blame_way is;
+	uint8_t depth; /* threads that wait for each other, in one process */
+	uint8_t ranks; /* processes before this one: */
+	uint32_t pids[RANKS_MOST];
+};
 
-static void owns(const struct walker *k, uint8_t kind, enum blame_via via, uint32_t thread,
+static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		 const struct way *way);
+
+static struct blame_owner owner_of(uint8_t kind, const struct way *way, uint32_t thread)
+{
+	return (struct blame_owner){.kind = kind,
+				    .via = way->is.via,
+				    .peer = way->is.peer,
+				    .thread = thread,
+				    .frame = BLAME_NO_FRAME};
+}
+
+static void owns(const struct walker *k, uint8_t kind, const struct way *way, uint32_t thread,
 		 uint64_t ns)
 {
+	const struct blame_owner o = owner_of(kind, way, thread);
 	if (ns)
-		k->found->owns(k->found->ctx,
-			       &(struct blame_owner){.kind = kind,
-						     .via = (uint8_t)via,
-						     .thread = thread,
-						     .frame = BLAME_NO_FRAME},
-			       ns);
+		k->found->owns(k->found->ctx, &o, ns);
 }
 
 static enum blame_kind kind_of_reason(uint8_t reason)
@@ -40,24 +54,18 @@ static enum blame_kind kind_of_reason(uint8_t reason)
 
 /* ---- could run ---- */
 
-static void no_cpu(const struct walker *k, const struct blame_wait *m, enum blame_via via,
+static void no_cpu(const struct walker *k, const struct blame_wait *m, const struct way *way,
 		   uint64_t ns)
 {
 	uint64_t unused;
-	struct blame_owner o = {.kind = BLAME_NO_CPU,
-				.via = (uint8_t)via,
-				.thread = m->thread,
-				.frame = BLAME_NO_FRAME};
+	struct blame_owner o = owner_of(BLAME_NO_CPU, way, m->thread);
 	if (!ns)
 		return;
 	if (m->rival_pid) {
 		bool own = map64_get(&k->w->job, m->rival_pid, &unused);
-		o = (struct blame_owner){.kind = own ? BLAME_SIBLING : BLAME_RIVAL,
-					 .via = (uint8_t)via,
-					 .thread = UINT32_MAX,
-					 .pid = m->rival_pid,
-					 .name = m->rival,
-					 .frame = BLAME_NO_FRAME};
+		o = owner_of(own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
+		o.pid = m->rival_pid;
+		o.name = m->rival;
 	}
 	k->found->owns(k->found->ctx, &o, ns);
 }
@@ -93,25 +101,25 @@ static void split(const struct walker *k, const struct stretches *by, uint32_t k
 
 struct ran {
 	uint32_t thread;
-	enum blame_via via;
+	const struct way *way;
 };
 
 static void gpu_works(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_GPU_WORKS, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_GPU_WORKS, x->way, x->thread, to_ns - from_ns);
 }
 
 static void gpu_ranks(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_RANKS, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_RANKS, x->way, x->thread, to_ns - from_ns);
 }
 
 static void gpu_idle(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_GPU_IDLE, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_GPU_IDLE, x->way, x->thread, to_ns - from_ns);
 }
 
 static void gpu_no_work(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
@@ -123,33 +131,32 @@ static void gpu_no_work(const struct walker *k, const void *arg, uint64_t from_n
 
 /* In a call that waits for the GPU, on the CPU or off. */
 static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		enum blame_via via)
+		const struct way *way)
 {
 	const struct blame_world *w = k->w;
 	uint32_t pid = w->t->threads.data[thread].pid;
 	if (!blame_knows_gpu(w, pid)) {
-		owns(k, BLAME_GPU, via, thread, to_ns - from_ns);
+		owns(k, BLAME_GPU, way, thread, to_ns - from_ns);
 		return;
 	}
 	if (k->found->in_order) {
 		split(k, &w->works, pid, from_ns, to_ns, gpu_works, gpu_no_work,
-		      &(struct ran){thread, via});
+		      &(struct ran){thread, way});
 		return;
 	}
 	uint64_t works = stretches_within(&w->works, pid, from_ns, to_ns);
 	uint64_t ranks = stretches_within(&w->ranks, pid, from_ns, to_ns);
 	uint64_t all = to_ns - from_ns;
-	owns(k, BLAME_GPU_WORKS, via, thread, works);
-	owns(k, BLAME_RANKS, via, thread, ranks);
-	owns(k, BLAME_GPU_IDLE, via, thread, all - works - ranks);
+	owns(k, BLAME_GPU_WORKS, way, thread, works);
+	owns(k, BLAME_RANKS, way, thread, ranks);
+	owns(k, BLAME_GPU_IDLE, way, thread, all - works - ranks);
 }
 
 /* ---- waits ---- */
 
 struct waited {
 	const struct blame_wait *m;
-	enum blame_via via;
-	unsigned depth;
+	const struct way *way;
 };
 
 static bool carries_data(uint8_t reason)
@@ -185,36 +192,82 @@ static enum blame_via via_of(const struct blame_world *w, const struct blame_wai
 static void wait_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct waited *x = arg;
-	gpu(k, x->m->thread, from_ns, to_ns, x->via);
+	gpu(k, x->m->thread, from_ns, to_ns, x->way);
 }
 
 static void wait_saves(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct waited *x = arg;
-	owns(k, BLAME_SAVES, x->via, x->m->thread, to_ns - from_ns);
+	owns(k, BLAME_SAVES, x->way, x->m->thread, to_ns - from_ns);
+}
+
+/* Of a process that is neither its child nor its parent, but of the job: it sent what was waited
+ * for. */
+static bool is_by_peer(const struct blame_world *w, const struct blame_wait *m)
+{
+	if (m->waker == UINT32_MAX || !carries_data(m->reason))
+		return false;
+	uint32_t pid = w->t->threads.data[m->thread].pid;
+	uint32_t by = w->t->threads.data[m->waker].pid;
+	return by != pid && !is_child(w, by, pid) && !is_child(w, pid, by);
+}
+
+/* Whether what that process did meanwhile is not known yet: it may wait for who waits for it. */
+static bool is_new(const struct way *way, uint32_t pid)
+{
+	for (unsigned i = 0; i <= way->ranks; i++)
+		if (way->pids[i] == pid)
+			return false;
+	return way->ranks + 1 < RANKS_MOST;
+}
+
+/* What another rank did in a time: its main thread, since those that send and receive work for it.
+ */
+static void walk_peer(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		      const struct way *way)
+{
+	struct way next = *way;
+	next.ranks++;
+	next.pids[next.ranks] = k->w->t->threads.data[thread].pid;
+	next.depth = 0;
+	next.is = (struct blame_way){.via = VIA_ITSELF, .peer = thread + 1};
+	walk(k, thread, from_ns, to_ns, &next);
+}
+
+static void wait_itself(const struct walker *k, const struct waited *x, uint8_t kind, uint64_t ns)
+{
+	struct blame_owner o = owner_of(kind, x->way, x->m->thread);
+	o.frame = x->m->frame;
+	k->found->owns(k->found->ctx, &o, ns);
 }
 
 static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct waited *x = arg;
-	enum blame_via next = via_of(k->w, x->m);
-	if (next == VIA_ITSELF || x->depth + 1 >= WALK_DEEPEST) {
-		const struct blame_owner o = {
-			.kind = x->m->writes ? BLAME_WRITE : (uint8_t)kind_of_reason(x->m->reason),
-			.via = (uint8_t)x->via,
-			.thread = x->m->thread,
-			.frame = x->m->frame};
-		k->found->owns(k->found->ctx, &o, to_ns - from_ns);
-		return;
+	const struct blame_wait *m = x->m;
+	enum blame_via by = via_of(k->w, m);
+	if (by != VIA_ITSELF && x->way->depth + 1 < WALK_DEEPEST) {
+		struct way next = *x->way;
+		next.depth++;
+		next.is.via = x->way->is.via == VIA_ITSELF || by == VIA_DATA ? (uint8_t)by
+									     : x->way->is.via;
+		walk(k, m->waker, from_ns, to_ns, &next);
+	} else if (by == VIA_ITSELF && is_by_peer(k->w, m)) {
+		uint32_t peer = blame_main_thread(k->w, m->waker);
+		if (is_new(x->way, k->w->t->threads.data[peer].pid))
+			walk_peer(k, peer, from_ns, to_ns, x->way);
+		else
+			wait_itself(k, x, BLAME_NETWORK, to_ns - from_ns);
+	} else {
+		wait_itself(k, x, m->writes ? BLAME_WRITE : (uint8_t)kind_of_reason(m->reason),
+			    to_ns - from_ns);
 	}
-	bool says_more = x->via == VIA_ITSELF || next == VIA_DATA;
-	walk(k, x->m->waker, from_ns, to_ns, says_more ? next : x->via, x->depth + 1);
 }
 
 static void wait_reclaims(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct waited *x = arg;
-	owns(k, BLAME_RECLAIMS, x->via, x->m->thread, to_ns - from_ns);
+	owns(k, BLAME_RECLAIMS, x->way, x->m->thread, to_ns - from_ns);
 }
 
 static void wait_no_reclaim(const struct walker *k, const void *arg, uint64_t from_ns,
@@ -232,15 +285,15 @@ static void wait_no_gpu(const struct walker *k, const void *arg, uint64_t from_n
 }
 
 static void wait(const struct walker *k, const struct blame_wait *m, uint64_t from_ns,
-		 uint64_t to_ns, enum blame_via via, unsigned depth)
+		 uint64_t to_ns, const struct way *way)
 {
 	uint64_t woken_ns = m->reason == WAIT_PREEMPTED ? m->start_ns : m->woken_ns;
 	uint64_t until_ns = woken_ns < to_ns ? woken_ns : to_ns;
 	if (until_ns > from_ns)
 		split(k, &k->w->syncs, m->thread, from_ns, until_ns, wait_gpu, wait_no_gpu,
-		      &(struct waited){m, via, depth});
+		      &(struct waited){m, way});
 	if (to_ns > woken_ns)
-		no_cpu(k, m, via, to_ns - (woken_ns > from_ns ? woken_ns : from_ns));
+		no_cpu(k, m, way, to_ns - (woken_ns > from_ns ? woken_ns : from_ns));
 }
 
 /* ---- running ---- */
@@ -248,38 +301,38 @@ static void wait(const struct walker *k, const struct blame_wait *m, uint64_t fr
 static void ran_gpu(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	gpu(k, x->thread, from_ns, to_ns, x->via);
+	gpu(k, x->thread, from_ns, to_ns, x->way);
 }
 
 static void ran_collects(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_COLLECTS, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_COLLECTS, x->way, x->thread, to_ns - from_ns);
 }
 
 static void ran_saves(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_SAVES, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_SAVES, x->way, x->thread, to_ns - from_ns);
 }
 
 static void ran_else(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	k->found->runs(k->found->ctx, x->thread, x->via, from_ns, to_ns);
+	k->found->runs(k->found->ctx, x->thread, x->way->is, from_ns, to_ns);
 }
 
 static void ran_interrupted(const struct walker *k, const void *arg, uint64_t from_ns,
 			    uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_INTERRUPTED, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_INTERRUPTED, x->way, x->thread, to_ns - from_ns);
 }
 
 static void ran_reclaims(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_RECLAIMS, x->via, x->thread, to_ns - from_ns);
+	owns(k, BLAME_RECLAIMS, x->way, x->thread, to_ns - from_ns);
 }
 
 static void ran_no_save(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
@@ -310,11 +363,11 @@ static void ran_no_gpu(const struct walker *k, const void *arg, uint64_t from_ns
 }
 
 static void runs(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		 enum blame_via via)
+		 const struct way *way)
 {
 	if (to_ns > from_ns)
 		split(k, &k->w->syncs, thread, from_ns, to_ns, ran_gpu, ran_no_gpu,
-		      &(struct ran){thread, via});
+		      &(struct ran){thread, way});
 }
 
 /* ---- all of it ---- */
@@ -333,7 +386,7 @@ static size_t first_after(const struct blame_wait *m, size_t n, uint64_t ns)
 }
 
 static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		 enum blame_via via, unsigned depth)
+		 const struct way *way)
 {
 	size_t n;
 	const struct blame_wait *m = blame_waits_of(k->w, thread, &n);
@@ -343,15 +396,16 @@ static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint
 		uint64_t end = m[i].end_ns < to_ns ? m[i].end_ns : to_ns;
 		if (end <= start)
 			continue;
-		runs(k, thread, at, start, via);
-		wait(k, &m[i], start, end, via, depth);
+		runs(k, thread, at, start, way);
+		wait(k, &m[i], start, end, way);
 		at = end;
 	}
-	runs(k, thread, at, to_ns, via);
+	runs(k, thread, at, to_ns, way);
 }
 
 void blame_walk(const struct blame_world *w, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
 		const struct blame_found *found)
 {
-	walk(&(struct walker){w, found}, thread, from_ns, to_ns, VIA_ITSELF, 0);
+	const struct way way = {.pids = {w->t->threads.data[thread].pid}};
+	walk(&(struct walker){w, found}, thread, from_ns, to_ns, &way);
 }

@@ -96,6 +96,19 @@ static void join_slices(struct blame_world *w, const bool *python)
 	}
 }
 
+/* Who waits for events for some time, and then again, as gloo's threads do every 10 ms: who ends
+ * the last of these waits ends all. */
+static void join_polls(struct blame_world *w)
+{
+	for (size_t i = w->waits.len; i-- > 1;) {
+		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
+		if (a->thread == b->thread && a->waker == UINT32_MAX && b->waker != UINT32_MAX &&
+		    a->reason == WAIT_POLL && b->reason == WAIT_POLL &&
+		    b->start_ns - a->end_ns <= SLICE_APART_NS)
+			a->waker = b->waker;
+	}
+}
+
 /* Short waits between two threads of a process that both run Python are for its lock. */
 static void find_gil(struct blame_world *w, const bool *python)
 {
@@ -418,8 +431,12 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	struct blame_world *w = xcalloc(1, sizeof(*w));
 	struct loading l = {.w = w};
 	w->t = s->tables;
-	for (size_t i = 0; i < w->t->threads.len; i++)
-		map64_set(&l.thread_of, w->t->threads.data[i].tid, i);
+	for (size_t i = 0; i < w->t->threads.len; i++) {
+		const struct m_thread *th = &w->t->threads.data[i];
+		map64_set(&l.thread_of, th->tid, i);
+		if (th->tid == th->pid)
+			map64_set(&w->main_of, th->pid, i);
+	}
 	for (size_t i = 0; i < w->t->processes.len; i++)
 		map64_set(&w->parent_of, w->t->processes.data[i].pid,
 			  w->t->processes.data[i].parent_pid);
@@ -439,6 +456,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	bool *python = python_threads(w);
 	find_gil(w, python);
 	join_slices(w, python);
+	join_polls(w);
 	find_holders(w, python);
 	free(python);
 	load_calls(w, s);
@@ -468,6 +486,7 @@ void blame_world_free(struct blame_world *w)
 	stretches_free(&w->ranks);
 	map64_free(&w->job);
 	map64_free(&w->parent_of);
+	map64_free(&w->main_of);
 	map64_free(&w->on_gpu);
 	free(w);
 }
@@ -498,6 +517,16 @@ size_t blame_sample_from(const struct blame_sample *s, size_t n, uint64_t ns)
 			low = middle + 1;
 	}
 	return low;
+}
+
+uint32_t blame_main_thread(const struct blame_world *w, uint32_t thread)
+{
+	uint64_t main, unused;
+	if (!map64_get(&w->main_of, w->t->threads.data[thread].pid, &main))
+		return thread;
+	bool known =
+		map64_get(&w->waits_of, main, &unused) || map64_get(&w->samples_of, main, &unused);
+	return known ? (uint32_t)main : thread;
 }
 
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns)
@@ -538,4 +567,12 @@ bool blame_knows_gpu(const struct blame_world *w, uint32_t pid)
 {
 	uint64_t unused;
 	return map64_get(&w->on_gpu, pid, &unused);
+}
+
+int32_t blame_rank_of(const struct rec_tables *t, uint32_t pid)
+{
+	for (size_t i = t->processes.len; i-- > 0;)
+		if (t->processes.data[i].pid == pid)
+			return t->processes.data[i].rank;
+	return -1;
 }

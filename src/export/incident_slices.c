@@ -70,7 +70,7 @@ static void put_cause(struct anomaly_slice *s, const struct rec_tables *t,
 		snprintf(name, sizeof(name), "evidence %zu", i + 1);
 		put_text(s, name, c->evidence[i]);
 	}
-	put_text(s, "do", cause_advice(c->cause));
+	put_text(s, "do", cause_found_advice(c));
 }
 
 static void put_incident(struct incident_slices *ret, const struct rec_tables *t,

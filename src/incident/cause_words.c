@@ -88,10 +88,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			    "with its neighbours."},
 	[CAUSE_NETWORK] = {"the network was slow",
 			   "See retransmissions and what else uses the interface."},
-	[CAUSE_STRAGGLER] =
-		{"the GPU waited in collectives: other ranks were late, or the network slow",
-		 "Merge the ranks' recordings (eacgm merge): the report names the rank that came "
-		 "last."},
+	[CAUSE_STRAGGLER] = {"other ranks were late, or the network between them slow",
+			     "Mend what holds the late rank back. Where none is named, merge the "
+			     "ranks' recordings (eacgm merge): the report names the one that came "
+			     "last."},
 	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
 			   "See who sent SIGSTOP, or detached a debugger too late."},
 	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
@@ -107,6 +107,12 @@ const char *cause_title(enum cause c)
 const char *cause_advice(enum cause c)
 {
 	return texts[c < CAUSE_COUNT ? c : CAUSE_UNKNOWN].advice;
+}
+
+const char *cause_found_advice(const struct cause_found *f)
+{
+	bool why = f->culprit.kind == CULPRIT_RANK && f->why != CAUSE_UNKNOWN;
+	return cause_advice(why ? f->why : f->cause);
 }
 
 /* ---- owners ---- */
@@ -161,8 +167,26 @@ static const char *kind_words(uint8_t kind)
 	return kind < BLAME_KINDS && words[kind] ? words[kind] : "";
 }
 
+/* "rank 1 (4242)" */
+static void rank_words(struct buf *b, int32_t rank, uint32_t pid, const char *command)
+{
+	if (rank >= 0)
+		buf_printf(b, "rank %d (%u)", rank, pid);
+	else
+		buf_printf(b, "%s (%u)", command, pid);
+}
+
+static void peer_words(struct buf *b, const struct rec_tables *t, uint32_t peer)
+{
+	const struct m_thread *th = &t->threads.data[peer - 1];
+	rank_words(b, blame_rank_of(t, th->pid), th->pid, text_of(t, th->comm));
+	buf_printf(b, " ");
+}
+
 void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o)
 {
+	if (o->peer)
+		peer_words(b, t, o->peer);
 	static const char *const vias[BLAME_VIAS] = {
 		"", "waited for", "waited for Python's lock:", "waited for data of"};
 	if (o->via != VIA_ITSELF) {
@@ -247,8 +271,9 @@ static void ready_words(struct cause_found *f, const struct evidence *e)
 	double whole_ns = 0, usual_ns = 0;
 	for (size_t i = 0; i < b->parts.len; i++) {
 		const struct blame_part *p = &b->parts.data[i];
-		if (p->owner.kind != BLAME_RIVAL && p->owner.kind != BLAME_SIBLING &&
-		    p->owner.kind != BLAME_NO_CPU)
+		if (p->owner.peer ||
+		    (p->owner.kind != BLAME_RIVAL && p->owner.kind != BLAME_SIBLING &&
+		     p->owner.kind != BLAME_NO_CPU))
 			continue;
 		whole_ns += p->whole_ns;
 		usual_ns += p->usual_ns;
@@ -420,6 +445,16 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 
 void cause_headline(struct buf *b, const struct rec_tables *t, const struct cause_found *f)
 {
+	const struct culprit *c = &f->culprit;
+	if (c->kind == CULPRIT_RANK) {
+		buf_printf(b, "straggler: ");
+		rank_words(b, c->rank, c->pid, text_of(t, c->name));
+		if (f->why == CAUSE_UNKNOWN)
+			return;
+		buf_printf(b, ", %s", cause_title(f->why));
+		culprit_words(b, t, &f->why_culprit);
+		return;
+	}
 	buf_printf(b, "%s", cause_title(f->cause));
 	culprit_words(b, t, &f->culprit);
 }

@@ -22,12 +22,20 @@
 #define CULPRIT_SHARE 0.5  /* of the time without a CPU: less is nobody's fault alone */
 #define GONE_SHARE    0.3  /* of the usual time: what was done before is not done now */
 
+/* Whether a part is of whom the evidence is looked at for. */
+static bool is_looked_at(const struct evidence *e, const struct blame_part *p)
+{
+	return p->owner.peer == e->peer;
+}
+
 static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
 {
 	double ns = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++)
-		if (is(&e->blame.parts.data[i].owner))
-			ns += e->blame.parts.data[i].ns;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (is_looked_at(e, p) && is(&p->owner))
+			ns += p->ns;
+	}
 	return ns;
 }
 
@@ -35,9 +43,11 @@ static double part_sum(const struct evidence *e, bool (*is)(const struct blame_o
 static const struct blame_part *top_part(const struct evidence *e,
 					 bool (*is)(const struct blame_owner *o))
 {
-	for (size_t i = 0; i < e->blame.parts.len; i++)
-		if (is(&e->blame.parts.data[i].owner))
-			return &e->blame.parts.data[i];
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (is_looked_at(e, p) && is(&p->owner))
+			return p;
+	}
 	return NULL;
 }
 
@@ -47,7 +57,7 @@ static double own_ready(const struct evidence *e)
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *p = &e->blame.parts.data[i];
-		if (p->owner.kind == BLAME_SIBLING && p->owner.pid == e->pid)
+		if (is_looked_at(e, p) && p->owner.kind == BLAME_SIBLING && p->owner.pid == e->pid)
 			ns += p->ns;
 	}
 	return ns;
@@ -438,15 +448,49 @@ static double gpu_slow(const struct evidence *e)
 	return GENERAL * fmax(kernels_slower(e), part_sum(e, is_gpu_work));
 }
 
+/* What ranks send each other is on its way while each waits for the other. */
 static double network(const struct evidence *e)
 {
-	return part_sum(e, is_network);
+	double ns = part_sum(e, is_network);
+	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		ns += p->owner.peer && is_network(&p->owner) ? p->ns : 0;
+	}
+	return ns;
 }
 
-/* Late, or the network between them slow: when each came is not compared here. */
+/* What another rank was waited for, because of what that did. */
+static double late_ns(const struct evidence *e, uint32_t peer)
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		ns += p->owner.peer == peer && !is_network(&p->owner) ? p->ns : 0;
+	}
+	return ns;
+}
+
+/* Who was waited for longest, as the owners have it; 0: nobody that is known. */
+static uint32_t latest(const struct evidence *e)
+{
+	uint32_t ret = 0;
+	double most = 0;
+	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++) {
+		uint32_t peer = e->blame.parts.data[i].owner.peer;
+		double ns = peer && peer != ret ? late_ns(e, peer) : 0;
+		if (ns > most) {
+			most = ns;
+			ret = peer;
+		}
+	}
+	return ret;
+}
+
+/* Where nobody is named: late, or the network between them slow. */
 static double straggler(const struct evidence *e)
 {
-	return GENERAL * part_sum(e, is_ranks);
+	uint32_t peer = latest(e);
+	return (peer ? late_ns(e, peer) : 0) + GENERAL * part_sum(e, is_ranks);
 }
 
 static double stopped(const struct evidence *e)
@@ -561,7 +605,7 @@ static double taken_alike(const struct evidence *e, const struct blame_part *p)
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *o = &e->blame.parts.data[i];
-		if (is_taker(&o->owner) && o->owner.name == p->owner.name)
+		if (is_looked_at(e, o) && is_taker(&o->owner) && o->owner.name == p->owner.name)
 			ns += o->ns;
 	}
 	return ns;
@@ -575,7 +619,7 @@ static void by_rival(struct culprit *ret, const struct evidence *e)
 	double most = 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *p = &e->blame.parts.data[i];
-		if (!is_taker(&p->owner))
+		if (!is_looked_at(e, p) || !is_taker(&p->owner))
 			continue;
 		double ns = taken_alike(e, p);
 		if (!top || ns > most || (ns == most && p->ns > top->ns)) {
@@ -590,10 +634,22 @@ static void by_rival(struct culprit *ret, const struct evidence *e)
 	ret->name = top->owner.name;
 }
 
+static void by_rank(struct culprit *ret, const struct evidence *e)
+{
+	uint32_t peer = latest(e);
+	if (!peer)
+		return;
+	const struct m_thread *th = &e->t->threads.data[peer - 1];
+	ret->kind = CULPRIT_RANK;
+	ret->pid = th->pid;
+	ret->name = th->comm;
+	ret->rank = blame_rank_of(e->t, th->pid);
+}
+
 static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 {
 	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
-	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX};
+	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX, .rank = -1};
 	if (c == CAUSE_CPU_THROTTLE) {
 		ret->kind = CULPRIT_CGROUP;
 		ret->metric = quota ? quota->metric : UINT32_MAX;
@@ -605,6 +661,8 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 		by_interrupt(ret, e);
 	} else if (c == CAUSE_DISK) {
 		by_disk(ret, e);
+	} else if (c == CAUSE_STRAGGLER) {
+		by_rank(ret, e);
 	} else if (names_line(c)) {
 		by_line(ret, c, e);
 	}
@@ -622,10 +680,9 @@ void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
 	}
 }
 
-void cause_find(struct cause_found *ret, const struct evidence *e)
+static void choose(struct cause_found *ret, const struct evidence *e)
 {
-	double excess = evidence_excess(e), explains[CAUSE_COUNT];
-	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
+	double explains[CAUSE_COUNT];
 	cause_explains(explains, e);
 	for (unsigned c = 0; c < CAUSE_COUNT; c++) {
 		if (explains[c] > ret->explained_ns) {
@@ -638,10 +695,36 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 			ret->runner_up_ns = explains[c];
 		}
 	}
+}
+
+/* Why the rank that was waited for was late: as of an incident of its own, by what is known of it.
+ */
+static void find_why(struct cause_found *ret, const struct evidence *e)
+{
+	struct evidence of_it = *e;
+	struct cause_found found = {.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
+	of_it.peer = latest(e);
+	of_it.pid = ret->culprit.pid;
+	of_it.thread = of_it.peer - 1;
+	of_it.by_steps = false;
+	of_it.blame.whole_ns = of_it.blame.usual_ns + late_ns(e, of_it.peer);
+	memset(&of_it.calls, 0, sizeof(of_it.calls)); /* they are the victim's */
+	choose(&found, &of_it);
+	ret->why = found.cause;
+	find_culprit(&ret->why_culprit, found.cause, &of_it);
+}
+
+void cause_find(struct cause_found *ret, const struct evidence *e)
+{
+	double excess = evidence_excess(e);
+	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
+	choose(ret, e);
 	double share = excess > 0 ? fmin(1, ret->explained_ns / excess) : 0;
 	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
 	ret->confidence = share * (0.5 + 0.5 * apart);
 	find_culprit(&ret->culprit, ret->cause, e);
+	if (ret->culprit.kind == CULPRIT_RANK)
+		find_why(ret, e);
 	cause_words(ret, e);
 }
 

@@ -47,6 +47,8 @@ const char *cause_id(enum cause c);
 const char *cause_title(enum cause c);
 /* What to do, a sentence. */
 const char *cause_advice(enum cause c);
+struct cause_found;
+const char *cause_found_advice(const struct cause_found *f);
 
 enum culprit_kind {
 	CULPRIT_NONE,
@@ -57,12 +59,14 @@ enum culprit_kind {
 	CULPRIT_HOST,	   /* of other virtual machines */
 	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name */
 	CULPRIT_DISK,	   /* by its name; pid, if it is another's process that uses it most */
+	CULPRIT_RANK,	   /* another process of the job, which was waited for */
 };
 
 struct culprit {
 	enum culprit_kind kind;
 	uint32_t pid;
 	uint32_t name;	 /* string: of a process */
+	int32_t rank;	 /* of CULPRIT_RANK; -1 unknown */
 	uint32_t frame;	 /* or BLAME_NO_FRAME */
 	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */
 	uint32_t device; /* string: of an interrupt or a disk */
@@ -74,6 +78,8 @@ struct cause_found {
 	double explained_ns, runner_up_ns;
 	double confidence; /* 0 to 1 */
 	struct culprit culprit;
+	enum cause why; /* of a straggler that is known: why that rank was late, */
+	struct culprit why_culprit;
 	char *evidence[CAUSE_TEXTS]; /* sentences, malloc'ed */
 	size_t evidence_len;
 	char *against; /* what speaks against the runner-up, or NULL */

@@ -16,11 +16,12 @@ static struct diagnosed *incident_of(struct diagnosis *d, const struct anomaly *
 		if (d->incidents.data[i].id == a->incident)
 			return &d->incidents.data[i];
 	struct diagnosed *ret = vec_push(&d->incidents);
-	*ret = (struct diagnosed){.cause.culprit = {.frame = BLAME_NO_FRAME, .metric = UINT32_MAX},
-				  .id = a->incident,
-				  .onset_ns = a->start_ns,
-				  .end_ns = a->end_ns,
-				  .told_ns = a->told_ns};
+	*ret = (struct diagnosed){
+		.cause.culprit = {.frame = BLAME_NO_FRAME, .metric = UINT32_MAX, .rank = -1},
+		.id = a->incident,
+		.onset_ns = a->start_ns,
+		.end_ns = a->end_ns,
+		.told_ns = a->told_ns};
 	return ret;
 }
 
@@ -132,6 +133,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .end_ns = cut ? to_ns : a->of->end_ns,
 				 .told_ns = a->of->told_ns,
 				 .pid = a->of->pid,
+				 .aside = a->of->aside,
 				 .cost_ns = fmax(0, evidence_excess(e)),
 				 .blamed = true,
 				 .evidence = *e};
@@ -187,7 +189,7 @@ static void cut(const struct diagnosing *x, struct asking *all)
 static void answer(const struct diagnosing *x, struct asking *all, struct diagnosis *to,
 		   const struct diagnosis_options *options)
 {
-	size_t n = all->pieces.len, first = to->incidents.len;
+	size_t n = all->pieces.len;
 	bool each = options->each;
 	struct evidence *e = xcalloc(n + 1, sizeof(*e));
 	struct blame **steps = xcalloc(n + 1, sizeof(struct blame *));
@@ -196,12 +198,12 @@ static void answer(const struct diagnosing *x, struct asking *all, struct diagno
 	evidence_make(e, each ? steps : NULL, x->s, x->t, x->w, all->pieces.data, n);
 	for (size_t i = 0; i < all->incidents.len; i++) {
 		const struct asked *a = &all->incidents.data[i];
-		for (size_t k = a->pieces; k < a->pieces + a->npieces; k++)
+		for (size_t k = a->pieces; k < a->pieces + a->npieces; k++) {
 			add_piece(x, to, a, &all->pieces.data[k], &e[k], steps[k]);
+			to->incidents.data[to->incidents.len - 1].question = k;
+		}
 		vec_free(&a->of->anomalies);
 	}
-	if (n && options->path_most)
-		diagnosis_paths(to->incidents.data + first, all->pieces.data, n, x->w, options);
 	for (size_t i = 0; i < n; i++)
 		free(steps[i]);
 	free(steps);
@@ -256,9 +258,13 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	qsort(found.incidents.data, found.incidents.len, sizeof(*found.incidents.data), by_onset);
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
+	diagnosis_ask_ranks(&x);
 	ask(&x, &all, ret);
 	cut(&x, &all);
 	answer(&x, &all, ret, options);
+	diagnosis_join_ranks(ret);
+	if (options->path_most)
+		diagnosis_paths(ret, all.pieces.data, x.w, options);
 	qsort(ret->incidents.data, ret->incidents.len, sizeof(*ret->incidents.data), by_onset);
 	ret->cost_ns = cost_of(ret);
 	asking_free(&all);
@@ -267,19 +273,22 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	blame_world_free(x.w);
 }
 
+void diagnosed_free(struct diagnosed *in)
+{
+	for (size_t k = 0; k < in->steps.len; k++)
+		blame_free(&in->steps.data[k].blame);
+	vec_free(&in->steps);
+	blame_path_free(&in->path);
+	vec_free(&in->anomalies);
+	if (in->blamed) {
+		evidence_free(&in->evidence);
+		cause_free(&in->cause);
+	}
+}
+
 void diagnosis_free(struct diagnosis *d)
 {
-	for (size_t i = 0; i < d->incidents.len; i++) {
-		struct diagnosed *in = &d->incidents.data[i];
-		for (size_t k = 0; k < in->steps.len; k++)
-			blame_free(&in->steps.data[k].blame);
-		vec_free(&in->steps);
-		blame_path_free(&in->path);
-		vec_free(&in->anomalies);
-		if (in->blamed) {
-			evidence_free(&in->evidence);
-			cause_free(&in->cause);
-		}
-	}
+	for (size_t i = 0; i < d->incidents.len; i++)
+		diagnosed_free(&d->incidents.data[i]);
 	vec_free(&d->incidents);
 }

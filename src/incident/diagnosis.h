@@ -1,6 +1,9 @@
 /* diagnosis.h - a recording's incidents with their causes: anomalies -> stretches -> blame ->
  * cause.
  *
+ * Of ranks that waited for one of them one incident is left, a straggler's, with that rank's cause
+ * as its own: diagnosis_ranks.c.
+ *
  * An incident's time is its slow steps where its process has steps, else all of it; usual are the
  * steps of the same loop, or the time, outside of all incidents. No I/O. */
 #pragma once
@@ -21,11 +24,15 @@ struct diagnosed {
 	size_t first;	       /* of them, that says most of why */
 	uint32_t pid;	       /* the victim */
 	double cost_ns;
+	/* Of another rank than the incident's victim, to see whether that was waited for; none is
+	 * left in a diagnosis. */
+	bool aside;
 	bool blamed; /* what follows is known */
 	struct evidence evidence;
 	struct cause_found cause;
 	VEC(struct diagnosed_step) steps;
-	struct blame_path path; /* along its stretches */
+	size_t question;	/* while a diagnosis is made: of its stretches */
+	struct blame_path path; /* along them */
 };
 
 struct diagnosis {

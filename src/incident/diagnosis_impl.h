@@ -25,10 +25,15 @@ bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret);
 void diagnosis_spans_free(struct diagnosing *x);
 
-/* diagnosis_path.c: the paths of n incidents along the slow stretches of as many questions. */
-void diagnosis_paths(struct diagnosed *incidents, const struct evidence_question *questions,
-		     size_t n, const struct blame_world *w,
-		     const struct diagnosis_options *options);
+/* diagnosis_ranks.c: adds to incidents of a rank the same of another, aside; */
+void diagnosis_ask_ranks(struct diagnosing *x);
+/* and joins what was found of ranks to one, where they waited for one of them. */
+void diagnosis_join_ranks(struct diagnosis *d);
+void diagnosed_free(struct diagnosed *in);
+
+/* diagnosis_path.c: the paths of incidents along the slow stretches of their questions. */
+void diagnosis_paths(struct diagnosis *d, const struct evidence_question *questions,
+		     const struct blame_world *w, const struct diagnosis_options *options);
 
 typedef VEC(struct evidence_question) questions_t;
 

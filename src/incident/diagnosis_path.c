@@ -17,17 +17,20 @@ static int by_cost(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-void diagnosis_paths(struct diagnosed *incidents, const struct evidence_question *questions,
-		     size_t n, const struct blame_world *w, const struct diagnosis_options *options)
+void diagnosis_paths(struct diagnosis *d, const struct evidence_question *questions,
+		     const struct blame_world *w, const struct diagnosis_options *options)
 {
-	struct dear *order = xcalloc(n, sizeof(*order));
-	size_t left = options->path_most;
+	size_t n = d->incidents.len, left = options->path_most;
+	struct dear *order = xcalloc(n + 1, sizeof(*order));
 	for (size_t i = 0; i < n; i++)
-		order[i] = (struct dear){incidents[i].cost_ns, i};
+		order[i] = (struct dear){d->incidents.data[i].cost_ns, i};
 	qsort(order, n, sizeof(*order), by_cost);
 	for (size_t i = 0; i < n; i++) {
-		struct blame_path *p = &incidents[order[i].at].path;
-		const struct evidence_question *q = &questions[order[i].at];
+		struct diagnosed *in = &d->incidents.data[order[i].at];
+		struct blame_path *p = &in->path;
+		if (!in->blamed)
+			continue;
+		const struct evidence_question *q = &questions[in->question];
 		p->least_ns = options->path_least_ns;
 		p->most = left;
 		for (size_t k = 0; k < q->slow.len; k++)

@@ -36,6 +36,7 @@ struct disk_growth {
 struct evidence {
 	const struct rec_tables *t;
 	uint32_t pid, thread; /* the victim: whose stretches these are */
+	uint32_t peer;	      /* 0; else the parts of this other rank alone are looked at */
 	bool by_steps;	      /* the stretches are steps, of n_slow and usual ones of n_usual */
 	size_t n_slow, n_usual;
 	uint64_t from_ns, to_ns;

@@ -167,7 +167,7 @@ static void print_why(const struct page *p, const struct report_diagnosis *r,
 			     cause_title(c->runner_up), c->against);
 	}
 	fprintf(p->out, "%*s", INDENT, "");
-	page_wrapped(p, INDENT, INDENT, "do: %s", cause_advice(c->cause));
+	page_wrapped(p, INDENT, INDENT, "do: %s", cause_found_advice(c));
 }
 
 /* "at 98.4 s for 11.6 s, 6.68 s lost, pid 4242, confidence 79 %" */

@@ -32,6 +32,12 @@ static json_t *frame_json(const struct rec_tables *t, uint32_t frame)
 	return o;
 }
 
+/* The other rank whose time it is. */
+static json_t *peer_json(const struct rec_tables *t, uint32_t peer)
+{
+	return peer ? json_integer(t->threads.data[peer - 1].pid) : json_null();
+}
+
 static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 {
 	json_t *list = json_array();
@@ -41,6 +47,7 @@ static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 		blame_owner_words(&words, t, &p->owner);
 		json_t *o = json_object();
 		json_object_set_new(o, "owner", words_json(&words));
+		json_object_set_new(o, "rank_pid", peer_json(t, p->owner.peer));
 		json_object_set_new(o, "ns", ns_json(p->ns));
 		json_object_set_new(o, "whole_ns", ns_json(p->whole_ns));
 		json_object_set_new(o, "usual_ns", ns_json(p->usual_ns));
@@ -52,8 +59,8 @@ static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 
 static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
-	static const char *const kinds[] = {"none", "process", "cgroup",    "line",
-					    "gpu",  "host",    "interrupt", "disk"};
+	static const char *const kinds[] = {"none", "process",	 "cgroup", "line", "gpu",
+					    "host", "interrupt", "disk",   "rank"};
 	json_t *o = json_object();
 	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
 	bool cgroup = c->kind == CULPRIT_CGROUP && m;
@@ -68,26 +75,32 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 	json_object_set_new(o, "device",
 			    c->device ? report_text_json(strtab_get(&t->strings, c->device, NULL))
 				      : json_null());
-	json_object_set_new(o, "rank", json_null());
+	json_object_set_new(o, "rank",
+			    c->kind == CULPRIT_RANK && c->rank >= 0 ? json_integer(c->rank)
+								    : json_null());
 	json_object_set_new(o, "gpu",
 			    c->kind == CULPRIT_GPU && m ? json_integer(m->gpu) : json_null());
 	json_object_set_new(o, "code", frame_json(t, c->frame));
 	return o;
 }
 
-static int32_t rank_of(const struct rec_tables *t, uint32_t pid)
+/* Why the rank was late that was waited for. */
+static json_t *why_json(const struct rec_tables *t, const struct cause_found *c)
 {
-	for (size_t i = t->processes.len; i-- > 0;)
-		if (t->processes.data[i].pid == pid)
-			return t->processes.data[i].rank;
-	return -1;
+	if (c->culprit.kind != CULPRIT_RANK)
+		return json_null();
+	json_t *o = json_object();
+	json_object_set_new(o, "cause", json_string(cause_id(c->why)));
+	json_object_set_new(o, "title", json_string(cause_title(c->why)));
+	json_object_set_new(o, "culprit", culprit_json(t, &c->why_culprit));
+	return o;
 }
 
 static json_t *victim_json(const struct report_diagnosis *r, const struct diagnosed *in)
 {
 	const struct anomaly *first = &r->list->rows.data[in->anomalies.data[in->first]].a;
 	json_t *o = json_object();
-	int32_t rank = rank_of(r->t, in->pid);
+	int32_t rank = blame_rank_of(r->t, in->pid);
 	json_object_set_new(o, "pid", in->pid ? json_integer(in->pid) : json_null());
 	json_object_set_new(o, "rank", rank >= 0 ? json_integer(rank) : json_null());
 	json_object_set_new(o, "phase",
@@ -135,6 +148,7 @@ static json_t *incident_json(const struct report_diagnosis *r, const struct diag
 							  : json_null());
 	json_object_set_new(o, "against", report_text_json(c->against));
 	json_object_set_new(o, "culprit", culprit_json(r->t, &c->culprit));
+	json_object_set_new(o, "why", why_json(r->t, c));
 	json_object_set_new(o, "victim", victim_json(r, in));
 	json_object_set_new(o, "usual_ns",
 			    in->blamed ? ns_json(in->evidence.blame.usual_ns) : json_null());
@@ -144,7 +158,7 @@ static json_t *incident_json(const struct report_diagnosis *r, const struct diag
 			    in->blamed ? ns_json(in->evidence.blame.unexplained_ns)
 				       : ns_json(in->cost_ns));
 	json_object_set_new(o, "evidence", evidence_json(c));
-	json_object_set_new(o, "advice", json_string(cause_advice(c->cause)));
+	json_object_set_new(o, "advice", json_string(cause_found_advice(c)));
 	json_object_set_new(o, "anomalies", anomalies_json(r, in));
 	return o;
 }
