@@ -22,6 +22,13 @@ struct blame_sample {
 	uint8_t kind; /* BLAME_RUNS, BLAME_COLLECTS, BLAME_FAULTS */
 };
 
+/* A GPU of a process waits in a collective for the last rank. */
+struct blame_late {
+	uint32_t pid;
+	uint32_t peer; /* that rank's first thread: index into the thread table */
+	uint64_t from_ns, to_ns;
+};
+
 struct blame_world {
 	const struct rec_tables *t;
 	VEC(struct blame_wait) waits;	       /* by thread, then start */
@@ -31,6 +38,7 @@ struct blame_world {
 	struct stretches collects, saves;      /* that collect garbage, that write a checkpoint */
 	struct stretches interrupts, reclaims; /* likewise: what the kernel did instead */
 	struct stretches works, ranks; /* by process: kernels that work; collectives alone */
+	VEC(struct blame_late) lates;  /* by process, then start; none overlaps another of its */
 	struct map64 job;	       /* processes that are recorded */
 	struct map64 parent_of;	       /* pid -> pid */
 	struct map64 main_of;	       /* pid -> its first thread */
@@ -43,6 +51,10 @@ const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_
 					    size_t *ret_n);
 /* The first thread of the process that a thread is of; where nothing is known of it, that one. */
 uint32_t blame_main_thread(const struct blame_world *w, uint32_t thread);
+/* blame_ranks.c: who came late to collectives. */
+void blame_ranks_load(struct blame_world *w, const struct row_source *s, const struct timeline *t);
+/* The first of a process that ends after a time, which the process's others follow; or NULL. */
+const struct blame_late *blame_late_from(const struct blame_world *w, uint32_t pid, uint64_t ns);
 /* The first of n that is not before a time. */
 size_t blame_sample_from(const struct blame_sample *s, size_t n, uint64_t ns);
 

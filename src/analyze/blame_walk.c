@@ -52,6 +52,30 @@ static enum blame_kind kind_of_reason(uint8_t reason)
 	return reason < WAIT_REASONS ? (enum blame_kind)kinds[reason] : BLAME_OTHER;
 }
 
+/* ---- other ranks ---- */
+
+/* Whether what that process did meanwhile is not known yet: it may wait for who waits for it. */
+static bool is_new(const struct way *way, uint32_t pid)
+{
+	for (unsigned i = 0; i <= way->ranks; i++)
+		if (way->pids[i] == pid)
+			return false;
+	return way->ranks + 1 < RANKS_MOST;
+}
+
+/* What another rank did in a time: its main thread, since those that send and receive work for it.
+ */
+static void walk_peer(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
+		      const struct way *way)
+{
+	struct way next = *way;
+	next.ranks++;
+	next.pids[next.ranks] = k->w->t->threads.data[thread].pid;
+	next.depth = 0;
+	next.is = (struct blame_way){.via = VIA_ITSELF, .peer = thread + 1};
+	walk(k, thread, from_ns, to_ns, &next);
+}
+
 /* ---- could run ---- */
 
 static void no_cpu(const struct walker *k, const struct blame_wait *m, const struct way *way,
@@ -110,10 +134,24 @@ static void gpu_works(const struct walker *k, const void *arg, uint64_t from_ns,
 	owns(k, BLAME_GPU_WORKS, x->way, x->thread, to_ns - from_ns);
 }
 
+/* It does nothing but wait in collectives, for a rank that has not come or for the bytes. */
 static void gpu_ranks(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	owns(k, BLAME_RANKS, x->way, x->thread, to_ns - from_ns);
+	uint32_t pid = k->w->t->threads.data[x->thread].pid;
+	const struct blame_late *l = blame_late_from(k->w, pid, from_ns);
+	const struct blame_late *end = k->w->lates.data + k->w->lates.len;
+	uint64_t at = from_ns;
+	for (; l && l < end && l->pid == pid && l->from_ns < to_ns; l++) {
+		uint64_t start = l->from_ns > at ? l->from_ns : at;
+		uint64_t until = l->to_ns < to_ns ? l->to_ns : to_ns;
+		if (!is_new(x->way, k->w->t->threads.data[l->peer].pid))
+			continue;
+		owns(k, BLAME_RANKS, x->way, x->thread, start - at);
+		walk_peer(k, l->peer, start, until, x->way);
+		at = until;
+	}
+	owns(k, BLAME_RANKS, x->way, x->thread, to_ns - at);
 }
 
 static void gpu_idle(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
@@ -139,7 +177,7 @@ static void gpu(const struct walker *k, uint32_t thread, uint64_t from_ns, uint6
 		owns(k, BLAME_GPU, way, thread, to_ns - from_ns);
 		return;
 	}
-	if (k->found->in_order) {
+	if (k->found->in_order || blame_late_from(w, pid, from_ns)) {
 		split(k, &w->works, pid, from_ns, to_ns, gpu_works, gpu_no_work,
 		      &(struct ran){thread, way});
 		return;
@@ -210,28 +248,6 @@ static bool is_by_peer(const struct blame_world *w, const struct blame_wait *m)
 	uint32_t pid = w->t->threads.data[m->thread].pid;
 	uint32_t by = w->t->threads.data[m->waker].pid;
 	return by != pid && !is_child(w, by, pid) && !is_child(w, pid, by);
-}
-
-/* Whether what that process did meanwhile is not known yet: it may wait for who waits for it. */
-static bool is_new(const struct way *way, uint32_t pid)
-{
-	for (unsigned i = 0; i <= way->ranks; i++)
-		if (way->pids[i] == pid)
-			return false;
-	return way->ranks + 1 < RANKS_MOST;
-}
-
-/* What another rank did in a time: its main thread, since those that send and receive work for it.
- */
-static void walk_peer(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
-		      const struct way *way)
-{
-	struct way next = *way;
-	next.ranks++;
-	next.pids[next.ranks] = k->w->t->threads.data[thread].pid;
-	next.depth = 0;
-	next.is = (struct blame_way){.via = VIA_ITSELF, .peer = thread + 1};
-	walk(k, thread, from_ns, to_ns, &next);
 }
 
 static void wait_itself(const struct walker *k, const struct waited *x, uint8_t kind, uint64_t ns)

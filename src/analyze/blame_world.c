@@ -465,6 +465,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	move_samples(w);
 	stretches_end(&w->reclaims);
 	load_gpu(w, t);
+	blame_ranks_load(w, s, t);
 	map64_free(&l.thread_of);
 	return w;
 }
@@ -484,6 +485,7 @@ void blame_world_free(struct blame_world *w)
 	stretches_free(&w->reclaims);
 	stretches_free(&w->works);
 	stretches_free(&w->ranks);
+	vec_free(&w->lates);
 	map64_free(&w->job);
 	map64_free(&w->parent_of);
 	map64_free(&w->main_of);

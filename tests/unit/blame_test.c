@@ -495,15 +495,20 @@ static void the_rest_of_a_long_path_is_counted(void **state)
 	path_done(&p);
 }
 
-static void work(const char *name, uint64_t from_ms, uint64_t to_ms)
+static void work_of(uint32_t pid, const char *name, uint64_t from_ms, uint64_t to_ms)
 {
 	static uint32_t correlation;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
 						 .end_ns = to_ms * MS,
-						 .pid = JOB,
+						 .pid = pid,
 						 .stream = 7,
 						 .correlation = ++correlation,
 						 .name = (uint32_t)rec_string_z(w, name)});
+}
+
+static void work(const char *name, uint64_t from_ms, uint64_t to_ms)
+{
+	work_of(JOB, name, from_ms, to_ms);
 }
 
 /* Work and other ranks are waited for at a time: then it is work. */
@@ -542,6 +547,163 @@ static void collectives_beside_kernels_are_work(void **state)
 	done(&b);
 }
 
+/* ---- other ranks ---- */
+
+#define RANK   50 /* another process; its threads are 3, the main one, and 4, which sends */
+#define SENDER 51
+#define PEER   4 /* as owners have it */
+
+static void create_ranks(void)
+{
+	create();
+	rec_put_process(
+		w, &(struct m_process){.pid = RANK, .parent_pid = 1, .start_ns = 1, .rank = 1});
+	rec_add_thread(w, &(struct m_thread){RANK, RANK, 0});
+	rec_add_thread(w, &(struct m_thread){RANK, SENDER, 0});
+}
+
+/* What it did while it was waited for was mostly its usual work, which others had made late. */
+static void why_a_rank_was_late(void **state)
+{
+	(void)state;
+	create_ranks();
+	uint32_t forward = line("forward", 10);
+	samples(0, 0, 90, forward);
+	wait(0, WAIT_POLL, 90, 100, SENDER);
+	samples(3, 0, 100, forward);
+	samples(0, 200, 290, forward);
+	wait(0, WAIT_NETWORK, 290, 400, SENDER);
+	ready(3, 200, 300, OTHER);
+	samples(3, 300, 400, forward);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RIVAL, VIA_ITSELF);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.peer, PEER);
+	assert_int_equal(p->owner.pid, OTHER);
+	assert_int_equal(b.parts.len, 1);
+	done(&b);
+}
+
+static void ranks_that_wait_for_each_other_wait_for_the_network(void **state)
+{
+	(void)state;
+	create_ranks();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_POLL, 300, 400, SENDER);
+	wait(3, WAIT_FUTEX, 290, 400, SENDER);
+	wait(4, WAIT_POLL, 290, 400, JOB);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_NETWORK, VIA_LOCK);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.peer, PEER);
+	done(&b);
+}
+
+/* Who waits for events in slices waits for who ends the last of them. */
+static void a_rank_that_ran_a_slow_line(void **state)
+{
+	(void)state;
+	create_ranks();
+	uint32_t forward = line("forward", 10), slow = line("read_batch", 30);
+	samples(0, 0, 100, forward);
+	samples(3, 0, 100, forward);
+	samples(0, 200, 300, forward);
+	for (uint64_t at = 300; at < 400; at += 10)
+		wait(0, WAIT_POLL, at, at + 10, at == 390 ? SENDER : 0);
+	samples(3, 200, 300, slow);
+	samples(3, 300, 400, forward);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_ITSELF);
+	is_about(p->ns, 100, 5);
+	assert_int_equal(p->owner.peer, PEER);
+	assert_int_equal(rec_tables(reader)->frames.data[p->owner.frame].line, 30);
+	done(&b);
+}
+
+/* Steps of one's own and of others, one by one. */
+static void steps_of_ranks_add_up(void **state)
+{
+	(void)state;
+	const struct blame_span usual[] = {{0, 0, 100 * MS, 0}};
+	const struct blame_span slow[] = {{0, 200 * MS, 300 * MS, 50.0 * MS},
+					  {0, 300 * MS, 400 * MS, 50.0 * MS}};
+	struct blame b, each[2];
+	create_ranks();
+	samples(0, 0, 100, line("forward", 10));
+	samples(3, 0, 100, line("forward", 10));
+	samples(0, 200, 250, line("forward", 10));
+	wait(0, WAIT_NETWORK, 250, 300, SENDER);
+	samples(0, 300, 360, line("forward", 10));
+	wait(0, WAIT_NETWORK, 360, 400, SENDER);
+	samples(3, 200, 240, line("forward", 10));
+	wait(3, WAIT_DISK, 240, 300, 0);
+	samples(3, 300, 350, line("forward", 10));
+	ready(3, 350, 400, OTHER);
+	open_world();
+	struct blame_usual *u = blame_usual_new(world, usual, 1);
+	blame_make(&b, each, world, slow, 2, u);
+	is_about(sum_of(&b), 100, 0.01);
+	is_about(sum_of(&each[0]), 50, 0.01);
+	is_about(sum_of(&each[1]), 50, 0.01);
+	is_about(part(&b, BLAME_DISK, VIA_ITSELF)->ns + part(&b, BLAME_RIVAL, VIA_ITSELF)->ns, 90,
+		 1);
+	blame_free(&each[0]);
+	blame_free(&each[1]);
+	blame_usual_free(u);
+	done(&b);
+}
+
+static void reduce(uint32_t thread, uint32_t pid, uint64_t sequence, uint64_t host_ms,
+		   uint64_t from_ms, uint64_t to_ms)
+{
+	static uint32_t correlation = 1000;
+	const char *name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+	gpu_sample_call_full(w, thread, GS_LAUNCH, host_ms * MS + 1000, 1000,
+			     (const uint64_t[8]){rec_string_z(w, name), 1, 1, 0x70}, 1, 0, 0);
+	GPU_CALL(w, thread, GS_ALL_REDUCE, host_ms * MS, 5000, 4096, 1024, 7, 0, 0x5500 + pid, 0x70,
+		 sequence);
+	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
+						 .end_ns = to_ms * MS,
+						 .pid = pid,
+						 .stream = 7,
+						 .correlation = ++correlation,
+						 .name = (uint32_t)rec_string_z(w, name)});
+}
+
+static void communicator(uint32_t pid, int32_t rank)
+{
+	rec_put_comm(w, &(struct m_comm){.pid = pid,
+					 .rank = rank,
+					 .size = 2,
+					 .handle = 0x5500 + pid,
+					 .hash = 0xabc,
+					 .start_ns = 1});
+}
+
+/* The GPU waits in a collective for a rank that others keep from its CPU, then for the bytes. */
+static void who_came_last_to_a_collective(void **state)
+{
+	(void)state;
+	create_ranks();
+	gpu_sample_probes(w);
+	communicator(JOB, 0);
+	communicator(RANK, 1);
+	GPU_CALL(w, 0, GS_SYNC, 60 * MS, 40 * MS, 0x70);
+	reduce(0, JOB, 0, 50, 60, 100);
+	reduce(3, RANK, 0, 50, 60, 100);
+	GPU_CALL(w, 0, GS_SYNC, 260 * MS, 140 * MS, 0x70);
+	reduce(0, JOB, 1, 250, 260, 400);
+	ready(3, 240, 340, OTHER);
+	reduce(3, RANK, 1, 350, 360, 400);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RIVAL, VIA_ITSELF);
+	assert_int_equal(p->owner.peer, PEER);
+	assert_int_equal(p->owner.pid, OTHER);
+	is_about(p->ns, 100, 0.01);
+	done(&b);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
@@ -563,6 +725,11 @@ int main(void)
 		T(the_rest_of_a_long_path_is_counted),
 		T(what_the_gpu_did),
 		T(collectives_beside_kernels_are_work),
+		T(why_a_rank_was_late),
+		T(ranks_that_wait_for_each_other_wait_for_the_network),
+		T(a_rank_that_ran_a_slow_line),
+		T(steps_of_ranks_add_up),
+		T(who_came_last_to_a_collective),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
