@@ -451,11 +451,9 @@ static double gpu_slow(const struct evidence *e)
 /* What ranks send each other is on its way while each waits for the other. */
 static double network(const struct evidence *e)
 {
-	double ns = part_sum(e, is_network);
-	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		ns += p->owner.peer && is_network(&p->owner) ? p->ns : 0;
-	}
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++)
+		ns += is_network(&e->blame.parts.data[i].owner) ? e->blame.parts.data[i].ns : 0;
 	return ns;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/entity.h"
 #include "events/tables.h"
+#include "incident/cause_words.h"
 #include "incident/diagnosis_impl.h"
 #include "wire/stalls.h"
 
@@ -69,6 +70,7 @@ static int end(void **state)
 	vec_free(&tables.probes);
 	vec_free(&tables.metrics);
 	vec_free(&tables.threads);
+	vec_free(&tables.processes);
 	return 0;
 }
 
@@ -272,6 +274,110 @@ static void an_evaluation_is_other_work(void **state)
 	is(CAUSE_OTHER_WORK);
 }
 
+/* ---- ranks ---- */
+
+/* Of the thread at 1, of process 50, which is rank 1. */
+static void peer_part(enum blame_kind kind, double ms, uint32_t pid)
+{
+	if (tables.threads.len == 1) {
+		*vec_push(&tables.threads) = (struct m_thread){50, 50, 0};
+		*vec_push(&tables.processes) = (struct m_process){.pid = 50, .rank = 1};
+	}
+	part(kind, VIA_ITSELF, ms, pid);
+	e.blame.parts.data[e.blame.parts.len - 1].owner.peer = 2;
+}
+
+static void says(const struct cause_found *f, const char *want)
+{
+	struct buf b = {0};
+	cause_headline(&b, &tables, f);
+	buf_byte(&b, 0);
+	assert_string_equal((const char *)b.data, want);
+	buf_free(&b);
+}
+
+static void a_straggler_and_what_held_it_back(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 100, 0);
+	peer_part(BLAME_RIVAL, 600, 4242);
+	e.blame.parts.data[1].owner.name = strtab_add_z(&tables.strings, "hog");
+	peer_part(BLAME_SPREAD, 100, 0);
+	struct cause_found f = is(CAUSE_STRAGGLER);
+	assert_int_equal(f.culprit.kind, CULPRIT_RANK);
+	assert_int_equal(f.culprit.pid, 50);
+	assert_int_equal(f.culprit.rank, 1);
+	assert_int_equal(f.why, CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.why_culprit.pid, 4242);
+	assert_true(f.confidence > 0.5);
+	assert_string_equal(cause_found_advice(&f), cause_advice(CAUSE_CPU_CONTENTION));
+	says(&f, "straggler: rank 1 (50), CPU contention by hog (4242)");
+}
+
+/* What another rank did is no cause of one's own. */
+static void what_ranks_wait_for_together_is_the_network(void **state)
+{
+	(void)state;
+	peer_part(BLAME_NETWORK, 500, 0);
+	peer_part(BLAME_RUNS, 200, 0);
+	is(CAUSE_NETWORK);
+	peer_part(BLAME_OTHER, 900, 0);
+	struct cause_found f = is(CAUSE_STRAGGLER);
+	says(&f, "straggler: rank 1 (50)");
+}
+
+static void nobody_named_is_a_straggler_too(void **state)
+{
+	(void)state;
+	part(BLAME_RANKS, VIA_ITSELF, 500, 0);
+	assert_int_equal(is(CAUSE_STRAGGLER).culprit.kind, CULPRIT_NONE);
+}
+
+static struct diagnosed *incident(struct diagnosis *d, uint32_t pid, uint64_t from_s, uint64_t to_s)
+{
+	struct diagnosed *in = vec_push(&d->incidents);
+	*in = (struct diagnosed){.pid = pid,
+				 .blamed = true,
+				 .cost_ns = 1e9,
+				 .onset_ns = from_s * 1000000000ULL,
+				 .end_ns = to_s * 1000000000ULL};
+	in->cause.culprit.kind = CULPRIT_NONE;
+	return in;
+}
+
+static struct diagnosed *waits_for(struct diagnosis *d, uint32_t pid, uint64_t from_s,
+				   uint64_t to_s, uint32_t rank_pid)
+{
+	struct diagnosed *in = incident(d, pid, from_s, to_s);
+	in->cause.cause = CAUSE_STRAGGLER;
+	in->cause.culprit = (struct culprit){.kind = CULPRIT_RANK, .pid = rank_pid};
+	return in;
+}
+
+static void one_incident_of_ranks_that_wait_for_one(void **state)
+{
+	(void)state;
+	struct diagnosis d = {0};
+	incident(&d, 50, 10, 14)->cause.cause = CAUSE_PYTHON_GC;
+	waits_for(&d, 7, 9, 15, 50)->aside = true;
+	waits_for(&d, 8, 10, 16, 50)->cost_ns = 0.5e9;
+	incident(&d, 50, 20, 24)->cause.cause = CAUSE_DISK; /* nobody waited */
+	incident(&d, 7, 20, 24)->aside = true;
+	waits_for(&d, 7, 30, 34, 50);
+	incident(&d, 50, 38, 44)->cause.cause = CAUSE_LOCK; /* another time */
+	diagnosis_join_ranks(&d);
+	assert_int_equal(d.incidents.len, 4);
+	const struct diagnosed *in = d.incidents.data;
+	assert_int_equal(in[0].pid, 7);
+	assert_int_equal(in[0].cause.why, CAUSE_PYTHON_GC);
+	assert_int_equal(in[0].onset_ns, 9000000000ULL);
+	assert_int_equal(in[0].end_ns, 16000000000ULL);
+	assert_int_equal(in[1].cause.cause, CAUSE_DISK);
+	assert_int_equal(in[2].cause.cause, CAUSE_STRAGGLER);
+	assert_int_equal(in[3].cause.cause, CAUSE_LOCK);
+	diagnosis_free(&d);
+}
+
 /* ---- cutting ---- */
 
 #define SLICES 12
@@ -379,6 +485,10 @@ int main(void)
 		T(devices_are_named),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),
+		T(a_straggler_and_what_held_it_back),
+		T(what_ranks_wait_for_together_is_the_network),
+		T(nobody_named_is_a_straggler_too),
+		T(one_incident_of_ranks_that_wait_for_one),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_piece_may_be_unknown),
 		T(without_any_cause_it_stays_whole),
