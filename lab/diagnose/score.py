@@ -25,8 +25,7 @@ UNKNOWN, MISSED, NO_FAULT, BY_ITSELF = "unknown", "missed", "no fault", "slow by
 # What a diagnosis calls the cause of a fault, where not by the fault's name; and what else of such an
 # episode is true.
 CALLED = {"disk_contention": "disk", "slow_reads": "data_loader", "clock": "gpu_clock",
-          "hang": "straggler", "net_bandwidth": "network", "net_contention": "network",
-          "net_loss": "network"}
+          "hang": "straggler", "net_contention": "net_foreign"}
 ALSO = {"slow_reads": ("disk",)}
 
 # How the owners of a step's time begin that are a cause's.
@@ -36,8 +35,10 @@ OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, b
           "memory_reclaim": ("got pages of memory", "waited for pages"),
           "data_loader": ("waited for data of",), "python_gc": ("collected garbage",),
           "python_gil": ("waited for Python's",), "network": ("waited for the network",),
+          "net_bandwidth": ("waited for the network",), "net_loss": ("waited for the network",),
+          "net_foreign": ("waited for the network",),
           "checkpoint": ("wrote a checkpoint", "waited for the disk to write"),
-          "straggler": ("waited for the GPU, which waited for other ranks",)}
+          "straggler": ("waited for the GPU, which waited for other ranks", "rank ")}
 
 Run = collections.namedtuple("Run", "name labels said")
 Answer = collections.namedtuple("Answer", "truth told right confidence")

@@ -109,6 +109,23 @@ static void join_polls(struct blame_world *w)
 	}
 }
 
+/* Who waits for events that nobody here ended, in a process with connections, waits for what comes
+ * from elsewhere. */
+static void find_network(struct blame_world *w)
+{
+	struct map64 connected = {0};
+	uint64_t unused;
+	for (size_t i = 0; i < w->t->connections.len; i++)
+		map64_set(&connected, w->t->connections.data[i].pid, 1);
+	for (size_t i = 0; i < w->waits.len; i++) {
+		struct blame_wait *m = &w->waits.data[i];
+		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX &&
+		    map64_get(&connected, w->t->threads.data[m->thread].pid, &unused))
+			m->reason = WAIT_NETWORK;
+	}
+	map64_free(&connected);
+}
+
 /* Short waits between two threads of a process that both run Python are for its lock. */
 static void find_gil(struct blame_world *w, const bool *python)
 {
@@ -457,6 +474,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	find_gil(w, python);
 	join_slices(w, python);
 	join_polls(w);
+	find_network(w);
 	find_holders(w, python);
 	free(python);
 	load_calls(w, s);

@@ -25,6 +25,9 @@ struct totals {
 	bool taken;    /* all that it has were seen once */
 	bool changed;
 	bool lives; /* the process, as was said in this round */
+	/* Since they were told last: what was sent on connections whose round trips are known,
+	 * and these times it. */
+	double timed_bytes, round_trips_us;
 };
 
 struct sockets {
@@ -125,6 +128,10 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 	t->retransmits += retransmits;
 	bool moved = sent || received || retransmits;
 	t->changed |= is_new || moved;
+	if (row->srtt_us) {
+		t->timed_bytes += (double)sent;
+		t->round_trips_us += (double)sent * row->srtt_us;
+	}
 	c->by_nccl |= (row->flags & SOCKET_NCCL) != 0;
 	c->bytes_resent = row->bytes_resent;
 	c->srtt_us = row->srtt_us;
@@ -182,6 +189,9 @@ static void tell_totals(const struct totals *t, uint64_t now_ns, const struct co
 	sink_counter(sink, now_ns, &of, "net_sent_bytes", (double)t->sent);
 	sink_counter(sink, now_ns, &of, "net_received_bytes", (double)t->received);
 	sink_counter(sink, now_ns, &of, "net_retransmits", (double)t->retransmits);
+	if (t->timed_bytes > 0)
+		sink_counter(sink, now_ns, &of, "net_round_trip_ns",
+			     1e3 * t->round_trips_us / t->timed_bytes);
 }
 
 void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_sink *sink)
@@ -193,6 +203,7 @@ void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_s
 			tell_totals(t, now_ns, sink);
 		bool keep = t->lives || t->open;
 		t->changed = t->lives = false;
+		t->timed_bytes = t->round_trips_us = 0;
 		if (!keep) {
 			map64_del(&s->by_pid, t->pid);
 			continue;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/entity.h"
 #include "base/files.h"
@@ -86,8 +87,18 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_GPU_SLOW] = {"the GPU took longer",
 			    "Look at the kernels that took longer; if none is new, compare the GPU "
 			    "with its neighbours."},
-	[CAUSE_NETWORK] = {"the network was slow",
-			   "See retransmissions and what else uses the interface."},
+	[CAUSE_NETWORK] =
+		{"the network, or who sends, was slow",
+		 "See who is at the other end: how far it is, and whether it is late itself."},
+	[CAUSE_NET_BANDWIDTH] = {"the network was full, or limited",
+				 "See what limits the link (its speed, a quota, a shaper), or send "
+				 "less: compress, accumulate gradients."},
+	[CAUSE_NET_LOSS] = {"the network lost packets, which were sent again",
+			    "Look at the link's errors and drops (cables, switches, queues that "
+			    "are too short), also at the other end."},
+	[CAUSE_NET_FOREIGN] = {"others used the network beside the job",
+			       "Move or limit what else sends on that interface, or give the job a "
+			       "network of its own."},
 	[CAUSE_STRAGGLER] = {"other ranks were late, or the network between them slow",
 			     "Mend what holds the late rank back. Where none is named, merge the "
 			     "ranks' recordings (eacgm merge): the report names the one that came "
@@ -343,6 +354,29 @@ static void disk_words(struct cause_found *f, const struct evidence *e)
 	free(sorted);
 }
 
+static void net_words(struct cause_found *f, const struct evidence *e)
+{
+	const struct net_growth *is = &e->net, *was = &e->usual_net;
+	char now[HUMAN_BYTES], usual[HUMAN_BYTES];
+	uint32_t name;
+	double s = e->blame.whole_ns / 1e9, foreign = evidence_foreign_net(e, &name);
+	if (!(s > 0))
+		return;
+	if (foreign > SMALL_SHARE * is->sent / s && foreign > 0)
+		add_text(f, "others moved %s a second more than usual on %.*s",
+			 human_bytes(now, (uint64_t)foreign),
+			 (int)cause_interface_length(text_of(e->t, name)), text_of(e->t, name));
+	if (is->sent > 0 || was->sent > 0)
+		add_text(f, "the job sent %s a second, usually %s",
+			 human_bytes(now, (uint64_t)(is->sent / s)),
+			 human_bytes(usual, (uint64_t)(was->sent / s)));
+	counter_words(f, e, ENTITY_PROCESS, "net_round_trip_ns", "round trips of its packets", 1e-6,
+		      " ms");
+	if (is->resent > 0 || was->resent > 0)
+		add_text(f, "it sent %.0f segments again, usually %.0f in as long", is->resent,
+			 was->resent);
+}
+
 /* What else than the blame itself speaks for it. */
 static void evidence_words(struct cause_found *f, const struct evidence *e)
 {
@@ -382,6 +416,12 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_DISK:
 		disk_words(f, e);
 		break;
+	case CAUSE_NETWORK:
+	case CAUSE_NET_BANDWIDTH:
+	case CAUSE_NET_LOSS:
+	case CAUSE_NET_FOREIGN:
+		net_words(f, e);
+		break;
 	case CAUSE_MEM_BANDWIDTH:
 		busy_words(f, e);
 		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
@@ -413,6 +453,12 @@ void cause_words(struct cause_found *f, const struct evidence *e)
 
 /* ---- culprits ---- */
 
+size_t cause_interface_length(const char *label)
+{
+	const char *of = strstr(label, " of pid ");
+	return of ? (size_t)(of - label) : strlen(label);
+}
+
 /* " by stress (4242)" */
 static void culprit_words(struct buf *b, const struct rec_tables *t, const struct culprit *c)
 {
@@ -429,6 +475,10 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 		if (c->metric != UINT32_MAX)
 			buf_printf(b, ": cgroup %s",
 				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
+		break;
+	case CULPRIT_INTERFACE:
+		buf_printf(b, ": %.*s", (int)cause_interface_length(text_of(t, c->device)),
+			   text_of(t, c->device));
 		break;
 	case CULPRIT_INTERRUPT:
 		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));

@@ -28,6 +28,16 @@ static bool is_looked_at(const struct evidence *e, const struct blame_part *p)
 	return p->owner.peer == e->peer;
 }
 
+#define SEGMENT_BYTES 1448.0 /* of TCP over Ethernet */
+#define FOREIGN_SHARE 0.2    /* of an interface's bytes: less that others have is no reason */
+#define FOREIGN_LEAST 1e6    /* bytes a second: likewise */
+#define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
+#define LOSS_TIMES    3	     /* as many as usual */
+			     /* Times as long as usual, and by so much: packets wait in a queue. */
+#define QUEUE_TIMES    1.5
+#define QUEUE_LEAST_NS 1e6
+#define MOVED_LEAST    1e6 /* bytes a second: who moves fewer waits for something else */
+
 static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
 {
 	double ns = 0;
@@ -449,12 +459,86 @@ static double gpu_slow(const struct evidence *e)
 }
 
 /* What ranks send each other is on its way while each waits for the other. */
-static double network(const struct evidence *e)
+static double network_ns(const struct evidence *e)
 {
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++)
 		ns += is_network(&e->blame.parts.data[i].owner) ? e->blame.parts.data[i].ns : 0;
 	return ns;
+}
+
+/* Of the segments that were sent. */
+static double resent_ratio(const struct net_growth *n)
+{
+	return n->sent > 0 ? n->resent * SEGMENT_BYTES / n->sent : 0;
+}
+
+/* What the job moved, bytes a second. */
+static double moved(const struct evidence *e)
+{
+	return (e->net.sent + e->net.received) / 2 / (e->blame.whole_ns / 1e9);
+}
+
+/* How long a packet was on its way, in the slow and in the usual time: of the process for which it
+ * was longest. false: not known. */
+static bool round_trips(const struct evidence *e, double *ret_ns, double *ret_usual_ns)
+{
+	*ret_ns = 0;
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		const char *name = strtab_get(&e->t->strings, m->name, NULL);
+		if (m->kind != ENTITY_PROCESS || strcmp(name, "net_round_trip_ns") != 0 ||
+		    !(c->mean > *ret_ns) || isnan(c->usual))
+			continue;
+		*ret_ns = c->mean;
+		*ret_usual_ns = c->usual;
+	}
+	return *ret_ns > 0;
+}
+
+/* What waits in the queue of a full link is longer on its way. */
+static bool has_queue(const struct evidence *e, bool if_unknown)
+{
+	double ns, usual_ns = 0;
+	if (!round_trips(e, &ns, &usual_ns))
+		return if_unknown;
+	return ns > QUEUE_TIMES * usual_ns && ns > usual_ns + QUEUE_LEAST_NS;
+}
+
+/* Why the network was waited for, by what else is known of it. A full link loses packets, too, when
+ * its queue is full; others that fill it make that worse. */
+static enum cause of_network(const struct evidence *e)
+{
+	uint32_t name;
+	double foreign = evidence_foreign_net(e, &name);
+	double lost = resent_ratio(&e->net), usual = resent_ratio(&e->usual_net);
+	if (name && foreign > FOREIGN_SHARE * (foreign + moved(e)) && foreign > FOREIGN_LEAST)
+		return CAUSE_NET_FOREIGN;
+	if (lost > LOSS_LEAST && lost > LOSS_TIMES * usual && !has_queue(e, false))
+		return CAUSE_NET_LOSS;
+	return name && moved(e) >= MOVED_LEAST && has_queue(e, true) ? CAUSE_NET_BANDWIDTH
+								     : CAUSE_NETWORK;
+}
+
+static double network(const struct evidence *e)
+{
+	return of_network(e) == CAUSE_NETWORK ? network_ns(e) : 0;
+}
+
+static double net_bandwidth(const struct evidence *e)
+{
+	return of_network(e) == CAUSE_NET_BANDWIDTH ? network_ns(e) : 0;
+}
+
+static double net_loss(const struct evidence *e)
+{
+	return of_network(e) == CAUSE_NET_LOSS ? network_ns(e) : 0;
+}
+
+static double net_foreign(const struct evidence *e)
+{
+	return of_network(e) == CAUSE_NET_FOREIGN ? network_ns(e) : 0;
 }
 
 /* What another rank was waited for, because of what that did. */
@@ -527,6 +611,9 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_GPU_CLOCK] = gpu_clock,
 	[CAUSE_GPU_SLOW] = gpu_slow,
 	[CAUSE_NETWORK] = network,
+	[CAUSE_NET_BANDWIDTH] = net_bandwidth,
+	[CAUSE_NET_LOSS] = net_loss,
+	[CAUSE_NET_FOREIGN] = net_foreign,
 	[CAUSE_STRAGGLER] = straggler,
 	[CAUSE_STOPPED] = stopped,
 	[CAUSE_OTHER_WORK] = other_work,
@@ -659,6 +746,9 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 		by_interrupt(ret, e);
 	} else if (c == CAUSE_DISK) {
 		by_disk(ret, e);
+	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {
+		evidence_foreign_net(e, &ret->device);
+		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
 	} else if (c == CAUSE_STRAGGLER) {
 		by_rank(ret, e);
 	} else if (names_line(c)) {

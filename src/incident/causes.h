@@ -30,6 +30,9 @@
 	X(GPU_CLOCK, gpu_clock)                                                                    \
 	X(GPU_SLOW, gpu_slow)                                                                      \
 	X(NETWORK, network)                                                                        \
+	X(NET_BANDWIDTH, net_bandwidth)                                                            \
+	X(NET_LOSS, net_loss)                                                                      \
+	X(NET_FOREIGN, net_foreign)                                                                \
 	X(STRAGGLER, straggler)                                                                    \
 	X(STOPPED, stopped)                                                                        \
 	X(OTHER_WORK, other_work)
@@ -59,6 +62,7 @@ enum culprit_kind {
 	CULPRIT_HOST,	   /* of other virtual machines */
 	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name */
 	CULPRIT_DISK,	   /* by its name; pid, if it is another's process that uses it most */
+	CULPRIT_INTERFACE, /* of the network, by its name */
 	CULPRIT_RANK,	   /* another process of the job, which was waited for */
 };
 
@@ -69,7 +73,7 @@ struct culprit {
 	int32_t rank;	 /* of CULPRIT_RANK; -1 unknown */
 	uint32_t frame;	 /* or BLAME_NO_FRAME */
 	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */
-	uint32_t device; /* string: of an interrupt or a disk */
+	uint32_t device; /* string: of an interrupt, a disk or an interface */
 };
 
 #define CAUSE_TEXTS 4

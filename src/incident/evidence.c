@@ -8,6 +8,11 @@
 
 #include "base/entity.h"
 
+#define TOLD_EVERY_NS 1000000000ULL /* connections' figures, where they change */
+/* Of what the job sends or receives an interface carries so much: else it is not its one. Several
+ * ranks on one host that send each other share an interface that carries it once. */
+#define CARRIES_LEAST 0.2
+
 /* A stretch of a process, and whose sums what lies in it adds to. */
 struct place {
 	uint64_t from_ns, to_ns;
@@ -26,7 +31,15 @@ struct sums {
 	struct call_sum kernels;
 	VEC(struct stall_growth) stalls; /* ns alone */
 	VEC(struct disk_growth) disks;	 /* bytes alone */
+	struct net_growth net;
 	double length_ns;
+};
+
+/* A counter that only grows: of what a process sent and received. */
+struct net_total {
+	double *(*field)(struct net_growth *n); /* NULL: it is none */
+	double last;				/* NaN: none came yet */
+	uint64_t last_ns;
 };
 
 /* The stretches of a process. Those of steps and those of plain time may overlap, so that each list
@@ -42,7 +55,8 @@ struct gathering {
 	const struct rec_tables *t;
 	VEC(struct track) tracks;
 	VEC(struct sums) sums;
-	bool *asked; /* by thread: of a process with a track */
+	bool *asked;		  /* by thread: of a process with a track */
+	struct net_total *totals; /* by metric */
 };
 
 /* ---- which stretch a time is in ---- */
@@ -124,12 +138,65 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 	}
 }
 
+static double *sent_of(struct net_growth *n)
+{
+	return &n->sent;
+}
+
+static double *received_of(struct net_growth *n)
+{
+	return &n->received;
+}
+
+static double *resent_of(struct net_growth *n)
+{
+	return &n->resent;
+}
+
+static void find_totals(struct gathering *g)
+{
+	static const struct {
+		const char *name;
+		double *(*field)(struct net_growth *n);
+	} those[] = {{"net_sent_bytes", sent_of},
+		     {"net_received_bytes", received_of},
+		     {"net_retransmits", resent_of}};
+	g->totals = xcalloc(g->t->metrics.len + 1, sizeof(*g->totals));
+	for (size_t i = 0; i < g->t->metrics.len; i++) {
+		const struct m_metric *m = &g->t->metrics.data[i];
+		const char *name = strtab_get(&g->t->strings, m->name, NULL);
+		g->totals[i].last = NAN;
+		for (size_t k = 0; k < sizeof(those) / sizeof(those[0]); k++)
+			if (m->kind == ENTITY_PROCESS && !strcmp(name, those[k].name))
+				g->totals[i].field = those[k].field;
+	}
+}
+
+/* By how much a total grew since it was told last, which lies where the middle between does; what
+ * did not change has no row. */
+static void add_growth(struct gathering *g, const struct m_counter *c)
+{
+	struct net_total *total = &g->totals[c->metric];
+	double more = c->value - total->last;
+	uint64_t since_ns = c->time_ns - total->last_ns;
+	since_ns = since_ns < TOLD_EVERY_NS ? since_ns : TOLD_EVERY_NS;
+	total->last = c->value;
+	total->last_ns = c->time_ns;
+	for (size_t k = 0; k < g->tracks.len && more > 0; k++) { /* not of NaN */
+		struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns - since_ns / 2);
+		if (s)
+			*total->field(&s->net) += more;
+	}
+}
+
 static void add_counters(void *ctx, const struct visited_rows *rows)
 {
 	struct gathering *g = ctx;
 	const struct m_counter *counters = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_counter *c = &counters[i];
+		if (g->totals[c->metric].field && !isnan(c->value))
+			add_growth(g, c);
 		for (size_t k = 0; k < g->tracks.len && !isnan(c->value); k++) {
 			struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns);
 			if (s)
@@ -213,6 +280,10 @@ static void add_disks(void *ctx, const struct visited_rows *rows)
 static void answer_host(struct evidence *ret, const struct sums *slow, const struct sums *usual,
 			double scale)
 {
+	ret->net = slow->net;
+	ret->usual_net = (struct net_growth){.sent = scale * usual->net.sent,
+					     .received = scale * usual->net.received,
+					     .resent = scale * usual->net.resent};
 	for (size_t i = 0; i < slow->stalls.len; i++) {
 		struct stall_growth at = slow->stalls.data[i];
 		for (size_t k = 0; k < usual->stalls.len; k++)
@@ -284,6 +355,7 @@ static void forget(struct gathering *g)
 	vec_free(&g->tracks);
 	vec_free(&g->sums);
 	free(g->asked);
+	free(g->totals);
 }
 
 void evidence_make(struct evidence *ret, struct blame *const *each, const struct row_source *s,
@@ -302,6 +374,7 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		if (g.tracks.data[i].places.len)
 			qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
 			      sizeof(struct place), by_start);
+	find_totals(&g);
 	g.asked = xcalloc(s->tables->threads.len + 1, sizeof(*g.asked));
 	for (size_t i = 0; i < s->tables->threads.len; i++)
 		for (size_t k = 0; k < g.tracks.len; k++)
@@ -365,6 +438,39 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 			most = differs;
 			ret = c;
 		}
+	}
+	return ret;
+}
+
+/* bytes: what the job moved in the slow and in the usual time, which are as long as one another. */
+static double foreign_of(const struct evidence *e, const struct counter_change *c, double bytes,
+			 double usual_bytes)
+{
+	double s = e->blame.whole_ns / 1e9;
+	double job = bytes / s, usual_job = usual_bytes / s;
+	if (!(s > 0) || !(usual_job > 0) || !(c->usual >= CARRIES_LEAST * usual_job))
+		return NAN;
+	return c->mean - c->usual / usual_job * job;
+}
+
+double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
+{
+	double ret = 0;
+	*ret_name = 0;
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		const char *name = strtab_get(&e->t->strings, m->name, NULL);
+		bool sends = !strcmp(name, "sent_bytes_per_s");
+		if (m->kind != ENTITY_INTERFACE || isnan(c->mean) || isnan(c->usual) ||
+		    (!sends && strcmp(name, "received_bytes_per_s") != 0))
+			continue;
+		double foreign = sends ? foreign_of(e, c, e->net.sent, e->usual_net.sent)
+				       : foreign_of(e, c, e->net.received, e->usual_net.received);
+		if (isnan(foreign) || (*ret_name && foreign <= ret))
+			continue;
+		ret = foreign;
+		*ret_name = m->label;
 	}
 	return ret;
 }

@@ -33,6 +33,11 @@ struct disk_growth {
 	double bytes, usual_bytes;
 };
 
+/* What the job's processes sent and received by TCP together, beside usual time as long. */
+struct net_growth {
+	double sent, received, resent; /* bytes, of these; segments that were sent again */
+};
+
 struct evidence {
 	const struct rec_tables *t;
 	uint32_t pid, thread; /* the victim: whose stretches these are */
@@ -45,6 +50,7 @@ struct evidence {
 	VEC(struct counter_change) counters;
 	VEC(struct stall_growth) stalls;
 	VEC(struct disk_growth) disks;
+	struct net_growth net, usual_net;
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
 };
@@ -77,6 +83,10 @@ static inline double evidence_excess(const struct evidence *e)
 {
 	return e->blame.whole_ns - e->blame.usual_ns;
 }
+
+/* What others than the job had of an interface that it uses, bytes a second beyond usual: where it
+ * is most. *ret_name: the interface's, a string, 0: the job uses none that is known. */
+double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
 
 /* A counter by its name and what it is of (enum entity_kind): of processes the victim's, of GPUs
  * those that it uses, as far as that was recorded. The one that differs most where there are

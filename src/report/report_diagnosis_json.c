@@ -57,6 +57,19 @@ static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 	return list;
 }
 
+static json_t *device_json(const struct rec_tables *t, const struct culprit *c)
+{
+	const char *name = strtab_get(&t->strings, c->device, NULL);
+	struct buf b = {0};
+	if (!c->device)
+		return json_null();
+	if (c->kind == CULPRIT_INTERFACE)
+		buf_printf(&b, "%.*s", (int)cause_interface_length(name), name);
+	else
+		buf_printf(&b, "%s", name);
+	return words_json(&b);
+}
+
 static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
 	static const char *const kinds[] = {"none", "process",	 "cgroup", "line", "gpu",
@@ -72,9 +85,7 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 	json_object_set_new(o, "cgroup",
 			    cgroup ? report_text_json(strtab_get(&t->strings, m->label, NULL))
 				   : json_null());
-	json_object_set_new(o, "device",
-			    c->device ? report_text_json(strtab_get(&t->strings, c->device, NULL))
-				      : json_null());
+	json_object_set_new(o, "device", device_json(t, c));
 	json_object_set_new(o, "rank",
 			    c->kind == CULPRIT_RANK && c->rank >= 0 ? json_integer(c->rank)
 								    : json_null());

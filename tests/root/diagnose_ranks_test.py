@@ -12,7 +12,7 @@ from harness import EACGM, expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch", "--profile", "cpu,offcpu"]
-HOGS = 4
+HOGS = 6
 SECONDS, SLOW_FROM_S, SLOW_S = 12, 4, 5
 
 # A rank on a CPU of its own; its line is slow while there is a file. The ranks agree on the end.
@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 dist.init_process_group("gloo", store=dist.FileStore(folder + "/store", 2), rank=rank, world_size=2)
 def read_batch():
     if rank == 1 and os.path.exists(folder + "/slow"):
-        time.sleep(0.05)
+        time.sleep(0.15)
     return torch.randn(64, 256)
 m = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
 m = torch.nn.parallel.DistributedDataParallel(m)

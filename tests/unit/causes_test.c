@@ -333,6 +333,63 @@ static void nobody_named_is_a_straggler_too(void **state)
 	assert_int_equal(is(CAUSE_STRAGGLER).culprit.kind, CULPRIT_NONE);
 }
 
+static void nic(double bytes_per_s, double usual)
+{
+	static const char name[] = "sent_bytes_per_s", label[] = "eth0 of pid 7";
+	name_metric(ENTITY_INTERFACE, name);
+	tables.metrics.data[tables.metrics.len - 1].label = strtab_add_z(&tables.strings, label);
+	counts((uint32_t)tables.metrics.len - 1, bytes_per_s, usual);
+}
+
+static void round_trip(double ms, double usual_ms)
+{
+	name_metric(ENTITY_PROCESS, "net_round_trip_ns");
+	tables.metrics.data[tables.metrics.len - 1].pid = 7;
+	counts((uint32_t)tables.metrics.len - 1, ms * MS, usual_ms * MS);
+}
+
+/* In 1.5 s; segments that were sent again. */
+static void sent(double bytes, double usual, double again, double usual_again)
+{
+	e.net = (struct net_growth){bytes, bytes, again};
+	e.usual_net = (struct net_growth){usual, usual, usual_again};
+}
+
+static void why_the_network_was_slow(void **state)
+{
+	(void)state;
+	part(BLAME_NETWORK, VIA_ITSELF, 400, 0);
+	part(BLAME_NETWORK, VIA_LOCK, 100, 0);
+	struct cause_found f = is(CAUSE_NETWORK); /* nothing is known of it */
+	sent(6e6, 18e6, 200, 5);
+	is(CAUSE_NET_LOSS);
+	nic(4e6, 12e6); /* 1 to 1, as usual */
+	f = is(CAUSE_NET_LOSS);
+	assert_int_equal(f.culprit.kind, CULPRIT_INTERFACE);
+	says(&f, "the network lost packets, which were sent again: eth0");
+	round_trip(30, 5);
+	f = is(CAUSE_NET_BANDWIDTH);
+	says(&f, "the network was full, or limited: eth0");
+	sent(6e6, 18e6, 0, 0);
+	is(CAUSE_NET_BANDWIDTH);
+	sent(3e5, 9e5, 0, 0); /* too little to fill anything */
+	e.counters.data[0] = (struct counter_change){e.counters.data[0].metric, 2e5, 6e5};
+	is(CAUSE_NETWORK);
+}
+
+static void others_on_the_network(void **state)
+{
+	(void)state;
+	part(BLAME_NETWORK, VIA_ITSELF, 500, 0);
+	sent(6e6, 18e6, 200, 5);
+	nic(12e6, 12e6); /* as much as usual, a third of it the job's */
+	struct cause_found f = is(CAUSE_NET_FOREIGN);
+	says(&f, "others used the network beside the job: eth0");
+	e.counters.len = 0;
+	nic(300e6, 1e6); /* an interface that the job does not use */
+	is(CAUSE_NET_LOSS);
+}
+
 static struct diagnosed *incident(struct diagnosis *d, uint32_t pid, uint64_t from_s, uint64_t to_s)
 {
 	struct diagnosed *in = vec_push(&d->incidents);
@@ -488,6 +545,8 @@ int main(void)
 		T(a_straggler_and_what_held_it_back),
 		T(what_ranks_wait_for_together_is_the_network),
 		T(nobody_named_is_a_straggler_too),
+		T(why_the_network_was_slow),
+		T(others_on_the_network),
 		T(one_incident_of_ranks_that_wait_for_one),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_piece_may_be_unknown),

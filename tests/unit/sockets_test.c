@@ -64,6 +64,34 @@ static struct rec_socket row(uint64_t socket, uint64_t time_ns, uint64_t sent, u
 				   .bytes_received = received};
 }
 
+/* Of the bytes that were sent since it was told last, on connections whose round trips are known.
+ */
+static void round_trips_are_those_of_the_bytes(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	struct rec_socket r = row(1, 10, 300, 0);
+	r.srtt_us = 10;
+	sockets_take(s, &r);
+	r = row(2, 10, 100, 0);
+	r.srtt_us = 50;
+	sockets_take(s, &r);
+	r = row(3, 10, 1000, 0);
+	sockets_take(s, &r);
+	told[0] = 0;
+	sockets_counters(s, NOW, &sink);
+	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 0\n"
+				  "pid 7 net_retransmits 0\npid 7 net_round_trip_ns 20000\n");
+	r = row(2, 20, 100, 5); /* sends nothing more */
+	r.srtt_us = 90;
+	sockets_take(s, &r);
+	told[0] = 0;
+	sockets_counters(s, NOW, &sink);
+	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 5\n"
+				  "pid 7 net_retransmits 0\n");
+	sockets_free(s);
+}
+
 static void what_was_there_before_is_told_apart(void **state)
 {
 	(void)state;
@@ -200,6 +228,7 @@ static void addresses_of_ipv6(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trips_are_those_of_the_bytes),
 		cmocka_unit_test(what_was_there_before_is_told_apart),
 		cmocka_unit_test(who_opens_it_and_who_is_started_by_us_has_nothing_before),
 		cmocka_unit_test(a_name_that_comes_again_is_another_connection),
