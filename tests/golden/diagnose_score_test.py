@@ -171,15 +171,15 @@ def faults_and_causes_have_names_of_their_own():
     labels = [episode(1, "disk_contention", 10, 17), episode(2, "slow_reads", 30, 37),
               episode(3, "slow_reads", 50, 57), episode(4, "net_loss", 70, 77),
               episode(5, "clock", 90, 97), episode(6, "net_contention", 110, 117)]
-    labels[4]["confusable"] = ["net_bandwidth"]
+    labels[4]["confusable"] = ["net_contention"]
     s = scored(labels, [incident("disk", 11, 13), incident("disk", 31, 33),
                         incident("data_loader", 51, 53), incident("net_bandwidth", 71, 73),
-                        incident("network", 91, 93, runner_up="gpu_clock"),
+                        incident("net_foreign", 91, 93, runner_up="gpu_clock"),
                         incident("net_foreign", 111, 113)])
     assert [r["right"] for r in s["rows"]] == [True, True, True, False, False, True]
     assert s["rows"][4]["alike"] and s["rows"][4]["second"] and not s["rows"][0]["alike"]
     assert s["causes"]["matrix"] == {"data_loader": {"data_loader": 2}, "disk": {"disk": 1},
-                                     "gpu_clock": {"network": 1},
+                                     "gpu_clock": {"net_foreign": 1},
                                      "net_foreign": {"net_foreign": 1},
                                      "net_loss": {"net_bandwidth": 1}}
 
