@@ -362,7 +362,7 @@ static void net_words(struct cause_found *f, const struct evidence *e)
 	double s = e->blame.whole_ns / 1e9, foreign = evidence_foreign_net(e, &name);
 	if (!(s > 0))
 		return;
-	if (foreign > SMALL_SHARE * is->sent / s && foreign > 0)
+	if (f->cause == CAUSE_NET_FOREIGN)
 		add_text(f, "others moved %s a second more than usual on %.*s",
 			 human_bytes(now, (uint64_t)foreign),
 			 (int)cause_interface_length(text_of(e->t, name)), text_of(e->t, name));

@@ -72,8 +72,18 @@ static json_t *device_json(const struct rec_tables *t, const struct culprit *c)
 
 static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
-	static const char *const kinds[] = {"none", "process",	 "cgroup", "line", "gpu",
-					    "host", "interrupt", "disk",   "rank"};
+	static const char *const kinds[] = {
+		[CULPRIT_NONE] = "none",
+		[CULPRIT_PROCESS] = "process",
+		[CULPRIT_CGROUP] = "cgroup",
+		[CULPRIT_LINE] = "line",
+		[CULPRIT_GPU] = "gpu",
+		[CULPRIT_HOST] = "host",
+		[CULPRIT_INTERRUPT] = "interrupt",
+		[CULPRIT_DISK] = "disk",
+		[CULPRIT_INTERFACE] = "interface",
+		[CULPRIT_RANK] = "rank",
+	};
 	json_t *o = json_object();
 	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
 	bool cgroup = c->kind == CULPRIT_CGROUP && m;

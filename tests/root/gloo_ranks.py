@@ -1,0 +1,130 @@
+"""gloo_ranks.py - two ranks of PyTorch's data parallel training over gloo, each on a CPU of its own, which
+tests record and disturb; and the model that is learned from a run in which nothing disturbs them.
+No test itself."""
+
+import json
+import os
+import subprocess
+import time
+
+from harness import EACGM, expect, skip
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+OPTIONS = ["--layers", "torch,nccl", "--profile", "cpu,offcpu"]
+SECONDS, SLOW_FROM_S, SLOW_S = 12, 4, 5
+
+# The line of rank 1 is slow while there is a file. The ranks agree on the end.
+RANK = """
+import os, sys, time, torch
+import torch.distributed as dist
+rank, folder, seconds = int(os.environ["RANK"]), sys.argv[1], float(sys.argv[2])
+os.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[rank]])
+torch.set_num_threads(1)
+dist.init_process_group("gloo", store=dist.FileStore(folder + "/store", 2), rank=rank, world_size=2)
+def read_batch():
+    if rank == 1 and os.path.exists(folder + "/slow"):
+        time.sleep(0.15)
+    return torch.randn(64, 256)
+m = torch.nn.Sequential(torch.nn.Linear(256, 384), torch.nn.ReLU(), torch.nn.Linear(384, 1))
+m = torch.nn.parallel.DistributedDataParallel(m)
+o = torch.optim.SGD(m.parameters(), lr=1e-3)
+end = time.monotonic() + seconds
+sys.stdout.write("began\\n")
+sys.stdout.flush()
+over = torch.zeros(1)
+while not over.item():
+    for _ in range(4):
+        x = read_batch()
+        o.zero_grad()
+        m(x).sum().backward()
+        o.step()
+    over += time.monotonic() >= end
+    dist.all_reduce(over, dist.ReduceOp.MAX)
+"""
+# Arguments: folder, seconds, interface, and a network namespace for each rank, or none.
+JOB = """
+import ctypes, os, subprocess, sys
+folder, seconds, interface, spaces = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+enter = lambda space: ctypes.CDLL(None).setns(int(space), 0x40000000)
+if spaces:
+    enter(spaces[0])
+def rank(r):
+    return subprocess.Popen([sys.executable, "-c", %r, folder, seconds], close_fds=False,
+                            preexec_fn=(lambda: enter(spaces[r])) if spaces else None,
+                            env=dict(os.environ, RANK=str(r), GLOO_SOCKET_IFNAME=interface))
+ranks = [rank(r) for r in range(2)]
+sys.exit(max(r.wait() for r in ranks))
+""" % RANK
+
+
+def needs(t):
+    if len(os.sched_getaffinity(0)) < 2:
+        skip("two ranks need two CPUs")
+    r = t.run([PYTHON, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+              seconds=60)
+    if r.status:
+        skip("%s has no torch with gloo" % PYTHON)
+
+
+def recorded(t, name, disturb=None, interface="lo", spaces=()):
+    """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
+    folder, out = t.path(name), t.path(name + ".eacgm")
+    os.mkdir(folder)
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, folder,
+                 str(SECONDS), interface] + [str(s) for s in spaces], pass_fds=spaces,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(2):
+        expect(p.stdout.readline() == "began\n", "a rank said nothing")
+    time.sleep(SLOW_FROM_S)
+    began = time.monotonic_ns()
+    undo = disturb(folder) if disturb else None
+    time.sleep(SLOW_S)
+    if undo:
+        undo()
+    ended = time.monotonic_ns()
+    _, said = p.communicate(timeout=60)
+    expect(p.returncode == 0, said)
+    return out, (began, ended)
+
+
+kept = []  # the model, as bytes: it is the same for all of a file's tests
+
+
+def learned(t, **how):
+    model = t.path("job.model")
+    if not kept:
+        path, _ = recorded(t, "clean", **how)
+        # what other tests take of the machine meanwhile is no fault
+        r = t.run([EACGM, "learn", path, "--window", "0.25", "--warm-up", "2", "--without",
+                   "cleaning", "-o", model])
+        expect(r.status == 0, r)
+        with open(model, "rb") as f:
+            kept.append(f.read())
+    with open(model, "wb") as f:
+        f.write(kept[0])
+    return model
+
+
+def incident(t, path, model, was):
+    """The one that has half of a time or more; all parts add up."""
+    r = t.run([EACGM, "diagnose", path, "-m", model, "--json"])
+    expect(r.status == 0, r)
+    said = json.loads(r.out)
+    for i in said["incidents"] + said["steps"]:
+        excess = i.get("excess_ns", i.get("cost_ns"))
+        if excess > 0 and i["blame"]:
+            parts = sum(p["ns"] for p in i["blame"]) + i["unexplained_ns"]
+            expect(abs(parts - excess) <= 0.01 * excess + 1000, (parts, excess, i))
+
+    def overlap(i):
+        return min(i["end_ns"], was[1]) - max(i["onset_ns"], was[0])
+    found = [i for i in said["incidents"] if overlap(i) > 0.5 * (was[1] - was[0])]
+    expect(len(found) == 1, "%d incidents at %r: %s" % (len(found), was, r.out[:4000]))
+    return found[0]
+
+
+def ranks_of(t, path):
+    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
+    expect(r.status == 0, r)
+    rows = [json.loads(line) for line in r.out.splitlines() if '"type":"process"' in line]
+    return {p["rank"]: p["pid"] for p in rows if p["rank"] is not None}
