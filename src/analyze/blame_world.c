@@ -7,6 +7,7 @@
 
 #include "analyze/blame_impl.h"
 #include "analyze/programs.h"
+#include "base/entity.h"
 #include "wire/stalls.h"
 #include "analyze/gpu_gaps.h"
 
@@ -109,14 +110,18 @@ static void join_polls(struct blame_world *w)
 	}
 }
 
-/* Who waits for events that nobody here ended, in a process with connections, waits for what comes
- * from elsewhere. */
+/* Who waits for events that nobody here ended, in a process with connections (which has that
+ * counter), waits for what comes from elsewhere. */
 static void find_network(struct blame_world *w)
 {
 	struct map64 connected = {0};
 	uint64_t unused;
-	for (size_t i = 0; i < w->t->connections.len; i++)
-		map64_set(&connected, w->t->connections.data[i].pid, 1);
+	for (size_t i = 0; i < w->t->metrics.len; i++) {
+		const struct m_metric *m = &w->t->metrics.data[i];
+		if (m->kind == ENTITY_PROCESS &&
+		    !strcmp(strtab_get(&w->t->strings, m->name, NULL), "net_sent_bytes"))
+			map64_set(&connected, m->pid, 1);
+	}
 	for (size_t i = 0; i < w->waits.len; i++) {
 		struct blame_wait *m = &w->waits.data[i];
 		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX &&

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyze/blame.h"
+#include "golden/counters.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/stalls.h"
@@ -621,6 +622,24 @@ static void a_rank_that_ran_a_slow_line(void **state)
 	done(&b);
 }
 
+/* Who has connections, and whose wait for events nobody of the job ended. */
+static void events_from_elsewhere_are_the_network(void **state)
+{
+	(void)state;
+	for (int connected = 0; connected < 2; connected++) {
+		create();
+		samples(0, 0, 100, line("forward", 10));
+		samples(0, 200, 300, line("forward", 10));
+		wait(0, WAIT_POLL, 300, 400, 0);
+		if (connected)
+			put_counter_of(w, 1, "pid 7", "net_sent_bytes", 1);
+		struct blame b = blame_it();
+		is_about(part(&b, connected ? BLAME_NETWORK : BLAME_POLL, VIA_ITSELF)->ns, 100,
+			 0.01);
+		done(&b);
+	}
+}
+
 /* Steps of one's own and of others, one by one. */
 static void steps_of_ranks_add_up(void **state)
 {
@@ -729,6 +748,7 @@ int main(void)
 		T(ranks_that_wait_for_each_other_wait_for_the_network),
 		T(a_rank_that_ran_a_slow_line),
 		T(steps_of_ranks_add_up),
+		T(events_from_elsewhere_are_the_network),
 		T(who_came_last_to_a_collective),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
