@@ -79,6 +79,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			       "loop; use sizes that repeat."},
 	[CAUSE_PCIE] = {"copies between host and GPU took longer",
 			"See who else uses the link; pin memory, and copy beside the computation."},
+	[CAUSE_GPU_ERROR] =
+		{"the GPU reported an error",
+		 "See NVIDIA's list of Xid errors and the kernel's log; drain the GPU if "
+		 "it comes again."},
 	[CAUSE_GPU_CONTENTION] = {"another process used the GPU",
 				  "Give the job a GPU or an instance (MIG) of its own."},
 	[CAUSE_GPU_CLOCK] = {"the GPU's clock was held down",
@@ -99,6 +103,8 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_NET_FOREIGN] = {"others used the network beside the job",
 			       "Move or limit what else sends on that interface, or give the job a "
 			       "network of its own."},
+	[CAUSE_HANG] = {"a rank did not come to a collective that others wait in",
+			"See what that rank does instead: 'eacgm report' has its last stack."},
 	[CAUSE_STRAGGLER] = {"other ranks were late, or the network between them slow",
 			     "Mend what holds the late rank back. Where none is named, merge the "
 			     "ranks' recordings (eacgm merge): the report names the one that came "
@@ -377,6 +383,13 @@ static void net_words(struct cause_found *f, const struct evidence *e)
 			 was->resent);
 }
 
+static void event_words(struct cause_found *f, const struct evidence *e, const char *name)
+{
+	const struct m_event *row = evidence_event(e, name);
+	if (row)
+		add_text(f, "%s: %s", text_of(e->t, row->entity), text_of(e->t, row->text));
+}
+
 /* What else than the blame itself speaks for it. */
 static void evidence_words(struct cause_found *f, const struct evidence *e)
 {
@@ -399,6 +412,14 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_GPU_CONTENTION:
 		counter_words(f, e, ENTITY_GPU, "other_processes", "other processes on the GPU", 1,
 			      "");
+		break;
+	case CAUSE_GPU_ERROR:
+		event_words(f, e, "xid");
+		event_words(f, e, "ecc_double_bit");
+		event_words(f, e, "gpu_unavailable");
+		break;
+	case CAUSE_HANG:
+		event_words(f, e, "collective_hang");
 		break;
 	case CAUSE_LAUNCH_BOUND:
 	case CAUSE_EXCESS_SYNC:
@@ -476,6 +497,10 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 			buf_printf(b, ": cgroup %s",
 				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
 		break;
+	case CULPRIT_GPU:
+		if (c->metric != UINT32_MAX)
+			buf_printf(b, ": GPU %u", t->metrics.data[c->metric].gpu);
+		break;
 	case CULPRIT_INTERFACE:
 		buf_printf(b, ": %.*s", (int)cause_interface_length(text_of(t, c->device)),
 			   text_of(t, c->device));
@@ -497,7 +522,7 @@ void cause_headline(struct buf *b, const struct rec_tables *t, const struct caus
 {
 	const struct culprit *c = &f->culprit;
 	if (c->kind == CULPRIT_RANK) {
-		buf_printf(b, "straggler: ");
+		buf_printf(b, f->cause == CAUSE_HANG ? "hang: " : "straggler: ");
 		rank_words(b, c->rank, c->pid, text_of(t, c->name));
 		if (f->why == CAUSE_UNKNOWN)
 			return;

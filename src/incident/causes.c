@@ -33,7 +33,7 @@ static bool is_looked_at(const struct evidence *e, const struct blame_part *p)
 #define FOREIGN_LEAST 1e6    /* bytes a second: likewise */
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
-			     /* Times as long as usual, and by so much: packets wait in a queue. */
+/* Times as long as usual, and by so much: packets wait in a queue. */
 #define QUEUE_TIMES    1.5
 #define QUEUE_LEAST_NS 1e6
 #define MOVED_LEAST    1e6 /* bytes a second: who moves fewer waits for something else */
@@ -439,6 +439,22 @@ static double foreign_gpu(const struct evidence *e)
 		    counter_more(e, ENTITY_GPU, "other_processes"));
 }
 
+/* What its driver tells of, in words of nvml_events.c. */
+static const struct m_event *gpu_event(const struct evidence *e)
+{
+	static const char *const names[] = {"xid", "ecc_double_bit", "poison_fatal",
+					    "gpu_unavailable"};
+	const struct m_event *ret = NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !ret; i++)
+		ret = evidence_event(e, names[i]);
+	return ret;
+}
+
+static double gpu_error(const struct evidence *e)
+{
+	return gpu_event(e) ? part_sum(e, is_gpu) + part_sum(e, is_ranks) : 0;
+}
+
 static double gpu_contention(const struct evidence *e)
 {
 	double waits = part_sum(e, is_gpu_work);
@@ -575,6 +591,25 @@ static double straggler(const struct evidence *e)
 	return (peer ? late_ns(e, peer) : 0) + GENERAL * part_sum(e, is_ranks);
 }
 
+static bool is_wait_for_ranks(const struct blame_owner *o)
+{
+	return is_ranks(o) || is_gpu(o) || is_network(o) || o->kind == BLAME_POLL ||
+	       o->kind == BLAME_LOCK;
+}
+
+/* A rank did not enter a collective that others wait in. */
+static double hang(const struct evidence *e)
+{
+	double ns = 0;
+	if (!evidence_event(e, "collective_hang"))
+		return 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		ns += p->owner.peer || is_wait_for_ranks(&p->owner) ? p->ns : 0;
+	}
+	return ns;
+}
+
 static double stopped(const struct evidence *e)
 {
 	return part_sum(e, is_stopped);
@@ -607,6 +642,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_EXCESS_SYNC] = excess_sync,
 	[CAUSE_ALLOC_CHURN] = alloc_churn,
 	[CAUSE_PCIE] = pcie,
+	[CAUSE_GPU_ERROR] = gpu_error,
 	[CAUSE_GPU_CONTENTION] = gpu_contention,
 	[CAUSE_GPU_CLOCK] = gpu_clock,
 	[CAUSE_GPU_SLOW] = gpu_slow,
@@ -614,6 +650,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_NET_BANDWIDTH] = net_bandwidth,
 	[CAUSE_NET_LOSS] = net_loss,
 	[CAUSE_NET_FOREIGN] = net_foreign,
+	[CAUSE_HANG] = hang,
 	[CAUSE_STRAGGLER] = straggler,
 	[CAUSE_STOPPED] = stopped,
 	[CAUSE_OTHER_WORK] = other_work,
@@ -731,6 +768,40 @@ static void by_rank(struct culprit *ret, const struct evidence *e)
 	ret->rank = blame_rank_of(e->t, th->pid);
 }
 
+/* "rank 1", or "process 4242" where its rank is not known (pipeline/hangs.h). */
+static void by_missing_rank(struct culprit *ret, const struct evidence *e)
+{
+	const struct m_event *row = evidence_event(e, "collective_hang");
+	const char *who = row ? strtab_get(&e->t->strings, row->entity, NULL) : "";
+	int rank = -1;
+	unsigned pid = 0;
+	if (sscanf(who, "rank %d", &rank) != 1 && sscanf(who, "process %u", &pid) != 1)
+		return;
+	for (size_t i = 0; i < e->t->processes.len; i++) {
+		const struct m_process *p = &e->t->processes.data[i];
+		if (pid ? p->pid != pid : p->rank != rank)
+			continue;
+		ret->kind = CULPRIT_RANK;
+		ret->pid = p->pid;
+		ret->name = p->comm;
+		ret->rank = rank;
+	}
+}
+
+static void by_gpu(struct culprit *ret, const struct evidence *e)
+{
+	const struct m_event *row = gpu_event(e);
+	struct entity of = {0};
+	if (row)
+		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+	for (size_t i = 0; i < e->t->metrics.len && of.kind == ENTITY_GPU; i++)
+		if (e->t->metrics.data[i].kind == ENTITY_GPU &&
+		    e->t->metrics.data[i].gpu == of.gpu) {
+			ret->kind = CULPRIT_GPU;
+			ret->metric = (uint32_t)i;
+		}
+}
+
 static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 {
 	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
@@ -749,6 +820,10 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {
 		evidence_foreign_net(e, &ret->device);
 		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
+	} else if (c == CAUSE_GPU_ERROR) {
+		by_gpu(ret, e);
+	} else if (c == CAUSE_HANG) {
+		by_missing_rank(ret, e);
 	} else if (c == CAUSE_STRAGGLER) {
 		by_rank(ret, e);
 	} else if (names_line(c)) {
@@ -811,7 +886,7 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
 	ret->confidence = share * (0.5 + 0.5 * apart);
 	find_culprit(&ret->culprit, ret->cause, e);
-	if (ret->culprit.kind == CULPRIT_RANK)
+	if (ret->culprit.kind == CULPRIT_RANK && latest(e))
 		find_why(ret, e);
 	cause_words(ret, e);
 }

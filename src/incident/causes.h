@@ -26,6 +26,7 @@
 	X(EXCESS_SYNC, excess_sync)                                                                \
 	X(ALLOC_CHURN, alloc_churn)                                                                \
 	X(PCIE, pcie)                                                                              \
+	X(GPU_ERROR, gpu_error)                                                                    \
 	X(GPU_CONTENTION, gpu_contention)                                                          \
 	X(GPU_CLOCK, gpu_clock)                                                                    \
 	X(GPU_SLOW, gpu_slow)                                                                      \
@@ -33,6 +34,7 @@
 	X(NET_BANDWIDTH, net_bandwidth)                                                            \
 	X(NET_LOSS, net_loss)                                                                      \
 	X(NET_FOREIGN, net_foreign)                                                                \
+	X(HANG, hang)                                                                              \
 	X(STRAGGLER, straggler)                                                                    \
 	X(STOPPED, stopped)                                                                        \
 	X(OTHER_WORK, other_work)

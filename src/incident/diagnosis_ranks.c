@@ -104,8 +104,7 @@ static bool overlap(const struct diagnosed *a, const struct diagnosed *b)
 
 static bool waited(const struct diagnosed *in)
 {
-	return in->blamed && in->cause.cause == CAUSE_STRAGGLER &&
-	       in->cause.culprit.kind == CULPRIT_RANK;
+	return in->blamed && in->cause.culprit.kind == CULPRIT_RANK;
 }
 
 static void take_time(struct diagnosed *to, const struct diagnosed *from)

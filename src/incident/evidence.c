@@ -8,7 +8,8 @@
 
 #include "base/entity.h"
 
-#define TOLD_EVERY_NS 1000000000ULL /* connections' figures, where they change */
+#define EVENT_BEFORE_NS 2000000000ULL /* the stretches: is of them */
+#define TOLD_EVERY_NS	1000000000ULL /* connections' figures, where they change */
 /* Of what the job sends or receives an interface carries so much: else it is not its one. Several
  * ranks on one host that send each other share an interface that carries it once. */
 #define CARRIES_LEAST 0.2
@@ -418,6 +419,27 @@ static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
 		known = true;
 	}
 	return !known;
+}
+
+/* An error comes before what it slows is over. */
+static bool is_in_time(const struct evidence *e, const struct m_event *row)
+{
+	return row->time_ns < e->to_ns && row->time_ns + EVENT_BEFORE_NS >= e->from_ns;
+}
+
+const struct m_event *evidence_event(const struct evidence *e, const char *name)
+{
+	for (size_t i = 0; i < e->t->events.len; i++) {
+		const struct m_event *row = &e->t->events.data[i];
+		struct entity of;
+		if (!is_in_time(e, row) ||
+		    strcmp(strtab_get(&e->t->strings, row->name, NULL), name) != 0)
+			continue;
+		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+		if (of.kind != ENTITY_GPU || is_its_gpu(e, of.gpu))
+			return row;
+	}
+	return NULL;
 }
 
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,

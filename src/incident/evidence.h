@@ -88,6 +88,10 @@ static inline double evidence_excess(const struct evidence *e)
  * is most. *ret_name: the interface's, a string, 0: the job uses none that is known. */
 double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
 
+/* The first event of a name in the stretches' time, or shortly before it; NULL: there is none. Of
+ * GPUs' events those of GPUs that the victim may use. */
+const struct m_event *evidence_event(const struct evidence *e, const char *name);
+
 /* A counter by its name and what it is of (enum entity_kind): of processes the victim's, of GPUs
  * those that it uses, as far as that was recorded. The one that differs most where there are
  * several. NULL: there is none. */

@@ -12,6 +12,7 @@
 #define THREADS_MOST (1u << 14)
 #define METRICS_MOST (1u << 15)
 #define COMMS_MOST   4096
+#define EVENTS_MOST  4096
 #define ENDED_MOST   1024 /* processes that have ended, the latest */
 #define PRUNE_EACH   4096 /* new processes or communicators */
 #define STACK_DEPTH  1024
@@ -211,7 +212,7 @@ static void take_processes(struct live_window *w, const struct feed_batch *b)
 
 static void take_listed(struct rec_tables *t, const struct feed_batch *b)
 {
-	static const enum row_kind kinds[] = {ROW_META, ROW_ENUM, ROW_GPU, ROW_COMM};
+	static const enum row_kind kinds[] = {ROW_META, ROW_ENUM, ROW_GPU, ROW_COMM, ROW_EVENT};
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		const struct row_kind_info *k = row_kind_info(kinds[i]);
 		const struct row_vec *rows = feed_rows(b, kinds[i]);
@@ -235,13 +236,14 @@ static void take_listed(struct rec_tables *t, const struct feed_batch *b)
 static size_t listed(struct live_window *w)
 {
 	const struct rec_tables *t = row_window_tables(w->rows);
-	return t->processes.len + t->comms.len;
+	return t->processes.len + t->comms.len + t->events.len;
 }
 
 static void prune(struct live_window *w)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
 	DROP(t->comms, i + COMMS_MOST >= t->comms.len);
+	DROP(t->events, i + EVENTS_MOST >= t->events.len);
 	DROP(t->processes, !t->processes.data[i].end_ns || i + ENDED_MOST >= t->processes.len);
 	map64_free(&w->process_of);
 	for (size_t i = 0; i < t->processes.len; i++)
@@ -271,6 +273,7 @@ static void begin_anew(struct live_window *w)
 	MOVE(enums);
 	MOVE(gpus);
 	MOVE(comms);
+	MOVE(events);
 	MOVE(processes);
 #undef MOVE
 	vec_push(&to->stacks); /* no stack */

@@ -71,6 +71,7 @@ static int end(void **state)
 	vec_free(&tables.metrics);
 	vec_free(&tables.threads);
 	vec_free(&tables.processes);
+	vec_free(&tables.events);
 	return 0;
 }
 
@@ -390,6 +391,46 @@ static void others_on_the_network(void **state)
 	is(CAUSE_NET_LOSS);
 }
 
+static void event(uint64_t time_ns, const char *entity, const char *name, const char *text)
+{
+	*vec_push(&tables.events) = (struct m_event){time_ns, strtab_add_z(&tables.strings, entity),
+						     strtab_add_z(&tables.strings, name),
+						     strtab_add_z(&tables.strings, text)};
+	e.from_ns = 10000000000ULL;
+	e.to_ns = 20000000000ULL;
+}
+
+static void a_rank_that_does_not_come(void **state)
+{
+	(void)state;
+	part(BLAME_RANKS, VIA_ITSELF, 400, 0);
+	part(BLAME_NETWORK, VIA_LOCK, 100, 0);
+	*vec_push(&tables.processes) = (struct m_process){
+		.pid = 51, .comm = strtab_add_z(&tables.strings, "python3"), .rank = 3};
+	event(25000000000ULL, "rank 3", "collective_hang", "no progress for 5 s");
+	is(CAUSE_STRAGGLER); /* another time */
+	event(15000000000ULL, "rank 3", "collective_hang", "no progress for 5 s");
+	struct cause_found f = is(CAUSE_HANG);
+	assert_int_equal(f.culprit.kind, CULPRIT_RANK);
+	assert_int_equal(f.culprit.rank, 3);
+	says(&f, "hang: rank 3 (51)");
+}
+
+static void an_error_of_its_gpu(void **state)
+{
+	(void)state;
+	part(BLAME_GPU_WORKS, VIA_ITSELF, 500, 0);
+	event(15000000000ULL, "gpu 2", "xid", "63: a row of memory is being remapped");
+	counts(OTHERS, 1, 0);
+	tables.metrics.data[OTHERS].gpu = 2;
+	struct cause_found f = is(CAUSE_GPU_ERROR);
+	assert_int_equal(f.culprit.kind, CULPRIT_GPU);
+	says(&f, "the GPU reported an error: GPU 2");
+	tables.metrics.data[OTHERS].gpu = 1;
+	tables.metrics.data[OTHERS].pid = 7; /* the job uses another one */
+	is(CAUSE_GPU_CONTENTION);
+}
+
 static struct diagnosed *incident(struct diagnosis *d, uint32_t pid, uint64_t from_s, uint64_t to_s)
 {
 	struct diagnosed *in = vec_push(&d->incidents);
@@ -545,6 +586,8 @@ int main(void)
 		T(a_straggler_and_what_held_it_back),
 		T(what_ranks_wait_for_together_is_the_network),
 		T(nobody_named_is_a_straggler_too),
+		T(a_rank_that_does_not_come),
+		T(an_error_of_its_gpu),
 		T(why_the_network_was_slow),
 		T(others_on_the_network),
 		T(one_incident_of_ranks_that_wait_for_one),
