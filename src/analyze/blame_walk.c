@@ -239,15 +239,23 @@ static void wait_saves(const struct walker *k, const void *arg, uint64_t from_ns
 	owns(k, BLAME_SAVES, x->way, x->m->thread, to_ns - from_ns);
 }
 
-/* Of a process that is neither its child nor its parent, but of the job: it sent what was waited
- * for. */
-static bool is_by_peer(const struct blame_world *w, const struct blame_wait *m)
+static bool waits_for_message(uint8_t reason)
 {
-	if (m->waker == UINT32_MAX || !carries_data(m->reason))
+	return reason == WAIT_POLL || reason == WAIT_PIPE || reason == WAIT_NETWORK;
+}
+
+/* Ended by another rank, which sent what was waited for: a process of the job that is neither its
+ * child nor its parent. Children that bring data have locks among themselves; they are no ranks. */
+static bool is_by_peer(const struct blame_world *w, const struct waited *x)
+{
+	const struct blame_wait *m = x->m;
+	uint64_t unused;
+	if (m->waker == UINT32_MAX || !waits_for_message(m->reason) || x->way->is.via == VIA_DATA)
 		return false;
 	uint32_t pid = w->t->threads.data[m->thread].pid;
 	uint32_t by = w->t->threads.data[m->waker].pid;
-	return by != pid && !is_child(w, by, pid) && !is_child(w, pid, by);
+	return by != pid && map64_get(&w->job, by, &unused) && !is_child(w, by, pid) &&
+	       !is_child(w, pid, by);
 }
 
 static void wait_itself(const struct walker *k, const struct waited *x, uint8_t kind, uint64_t ns)
@@ -268,7 +276,7 @@ static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns,
 		next.is.via = x->way->is.via == VIA_ITSELF || by == VIA_DATA ? (uint8_t)by
 									     : x->way->is.via;
 		walk(k, m->waker, from_ns, to_ns, &next);
-	} else if (by == VIA_ITSELF && is_by_peer(k->w, m)) {
+	} else if (by == VIA_ITSELF && is_by_peer(k->w, x)) {
 		uint32_t peer = blame_main_thread(k->w, m->waker);
 		if (is_new(x->way, k->w->t->threads.data[peer].pid))
 			walk_peer(k, peer, from_ns, to_ns, x->way);

@@ -622,6 +622,22 @@ static void a_rank_that_ran_a_slow_line(void **state)
 	done(&b);
 }
 
+/* Children that bring data wait for one another's locks and pipes. */
+static void children_are_no_ranks(void **state)
+{
+	(void)state;
+	create_ranks();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_POLL, 300, 400, 8);
+	wait(2, WAIT_PIPE, 300, 400, SENDER);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_PIPE, VIA_DATA);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.peer, 0);
+	done(&b);
+}
+
 /* Who has connections, and whose wait for events nobody of the job ended. */
 static void events_from_elsewhere_are_the_network(void **state)
 {
@@ -748,6 +764,7 @@ int main(void)
 		T(ranks_that_wait_for_each_other_wait_for_the_network),
 		T(a_rank_that_ran_a_slow_line),
 		T(steps_of_ranks_add_up),
+		T(children_are_no_ranks),
 		T(events_from_elsewhere_are_the_network),
 		T(who_came_last_to_a_collective),
 	};
