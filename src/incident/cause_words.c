@@ -362,25 +362,24 @@ static void disk_words(struct cause_found *f, const struct evidence *e)
 
 static void net_words(struct cause_found *f, const struct evidence *e)
 {
-	const struct net_growth *is = &e->net, *was = &e->usual_net;
+	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
+	struct net_rate again = evidence_net_rate(e, "net_retransmits");
 	char now[HUMAN_BYTES], usual[HUMAN_BYTES];
 	uint32_t name;
-	double s = e->blame.whole_ns / 1e9, foreign = evidence_foreign_net(e, &name);
-	if (!(s > 0))
-		return;
+	double foreign = evidence_foreign_net(e, &name);
 	if (f->cause == CAUSE_NET_FOREIGN)
 		add_text(f, "others moved %s a second more than usual on %.*s",
 			 human_bytes(now, (uint64_t)foreign),
 			 (int)cause_interface_length(text_of(e->t, name)), text_of(e->t, name));
-	if (is->sent > 0 || was->sent > 0)
+	if (sent.now > 0 || sent.usual > 0)
 		add_text(f, "the job sent %s a second, usually %s",
-			 human_bytes(now, (uint64_t)(is->sent / s)),
-			 human_bytes(usual, (uint64_t)(was->sent / s)));
+			 human_bytes(now, (uint64_t)sent.now),
+			 human_bytes(usual, (uint64_t)sent.usual));
 	counter_words(f, e, ENTITY_PROCESS, "net_round_trip_ns", "round trips of its packets", 1e-6,
 		      " ms");
-	if (is->resent > 0 || was->resent > 0)
-		add_text(f, "it sent %.0f segments again, usually %.0f in as long", is->resent,
-			 was->resent);
+	if (again.now > 0 || again.usual > 0)
+		add_text(f, "it sent %.3g segments a second again, usually %.3g", again.now,
+			 again.usual);
 }
 
 static void event_words(struct cause_found *f, const struct evidence *e, const char *name)

@@ -483,16 +483,22 @@ static double network_ns(const struct evidence *e)
 	return ns;
 }
 
-/* Of the segments that were sent. */
-static double resent_ratio(const struct net_growth *n)
-{
-	return n->sent > 0 ? n->resent * SEGMENT_BYTES / n->sent : 0;
-}
-
 /* What the job moved, bytes a second. */
 static double moved(const struct evidence *e)
 {
-	return (e->net.sent + e->net.received) / 2 / (e->blame.whole_ns / 1e9);
+	return (evidence_net_rate(e, "net_sent_bytes").now +
+		evidence_net_rate(e, "net_received_bytes").now) /
+	       2;
+}
+
+/* Of the segments that were sent some were sent again, more than usual. */
+static bool loses_packets(const struct evidence *e)
+{
+	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
+	struct net_rate again = evidence_net_rate(e, "net_retransmits");
+	double lost = sent.now > 0 ? again.now * SEGMENT_BYTES / sent.now : 0;
+	double usual = sent.usual > 0 ? again.usual * SEGMENT_BYTES / sent.usual : 0;
+	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual;
 }
 
 /* How long a packet was on its way, in the slow and in the usual time: of the process for which it
@@ -528,10 +534,9 @@ static enum cause of_network(const struct evidence *e)
 {
 	uint32_t name;
 	double foreign = evidence_foreign_net(e, &name);
-	double lost = resent_ratio(&e->net), usual = resent_ratio(&e->usual_net);
 	if (name && foreign > FOREIGN_SHARE * (foreign + moved(e)) && foreign > FOREIGN_LEAST)
 		return CAUSE_NET_FOREIGN;
-	if (lost > LOSS_LEAST && lost > LOSS_TIMES * usual && !has_queue(e, false))
+	if (loses_packets(e) && !has_queue(e, false))
 		return CAUSE_NET_LOSS;
 	return name && moved(e) >= MOVED_LEAST && has_queue(e, true) ? CAUSE_NET_BANDWIDTH
 								     : CAUSE_NETWORK;

@@ -126,13 +126,19 @@ static void take_anomalies(struct diagnosed *to, const struct diagnosed *from)
 	}
 }
 
+static bool is_network(enum cause c)
+{
+	return c == CAUSE_NETWORK || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS ||
+	       c == CAUSE_NET_FOREIGN;
+}
+
 /* Whether b is told by a: of the rank that a waited for, or of another that waited for it. */
 static bool is_told_by(const struct diagnosed *a, const struct diagnosed *b)
 {
 	if (!waited(a) || !overlap(a, b))
 		return false;
-	if (b->pid == a->cause.culprit.pid)
-		return !waited(b);
+	if (b->pid == a->cause.culprit.pid) /* a network between them is no rank's own */
+		return !waited(b) && !(b->blamed && is_network(b->cause.cause));
 	return waited(b) && b->cause.culprit.pid == a->cause.culprit.pid &&
 	       (b->aside || b->cost_ns <= a->cost_ns);
 }

@@ -9,7 +9,6 @@
 #include "base/entity.h"
 
 #define EVENT_BEFORE_NS 2000000000ULL /* the stretches: is of them */
-#define TOLD_EVERY_NS	1000000000ULL /* connections' figures, where they change */
 /* Of what the job sends or receives an interface carries so much: else it is not its one. Several
  * ranks on one host that send each other share an interface that carries it once. */
 #define CARRIES_LEAST 0.2
@@ -32,14 +31,13 @@ struct sums {
 	struct call_sum kernels;
 	VEC(struct stall_growth) stalls; /* ns alone */
 	VEC(struct disk_growth) disks;	 /* bytes alone */
-	struct net_growth net;
 	double length_ns;
 };
 
 /* A counter that only grows: of what a process sent and received. */
 struct net_total {
-	double *(*field)(struct net_growth *n); /* NULL: it is none */
-	double last;				/* NaN: none came yet */
+	bool is_one;
+	double last; /* NaN: none came yet */
 	uint64_t last_ns;
 };
 
@@ -139,55 +137,29 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 	}
 }
 
-static double *sent_of(struct net_growth *n)
-{
-	return &n->sent;
-}
-
-static double *received_of(struct net_growth *n)
-{
-	return &n->received;
-}
-
-static double *resent_of(struct net_growth *n)
-{
-	return &n->resent;
-}
-
 static void find_totals(struct gathering *g)
 {
-	static const struct {
-		const char *name;
-		double *(*field)(struct net_growth *n);
-	} those[] = {{"net_sent_bytes", sent_of},
-		     {"net_received_bytes", received_of},
-		     {"net_retransmits", resent_of}};
+	static const char *const names[] = {"net_sent_bytes", "net_received_bytes",
+					    "net_retransmits"};
 	g->totals = xcalloc(g->t->metrics.len + 1, sizeof(*g->totals));
 	for (size_t i = 0; i < g->t->metrics.len; i++) {
 		const struct m_metric *m = &g->t->metrics.data[i];
-		const char *name = strtab_get(&g->t->strings, m->name, NULL);
 		g->totals[i].last = NAN;
-		for (size_t k = 0; k < sizeof(those) / sizeof(those[0]); k++)
-			if (m->kind == ENTITY_PROCESS && !strcmp(name, those[k].name))
-				g->totals[i].field = those[k].field;
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+			g->totals[i].is_one |=
+				m->kind == ENTITY_PROCESS &&
+				!strcmp(strtab_get(&g->t->strings, m->name, NULL), names[k]);
 	}
 }
 
-/* By how much a total grew since it was told last, which lies where the middle between does; what
- * did not change has no row. */
-static void add_growth(struct gathering *g, const struct m_counter *c)
+/* By how much a total has grown a second since it was told last; NaN: it is the first. */
+static double growth_of(struct net_total *total, const struct m_counter *c)
 {
-	struct net_total *total = &g->totals[c->metric];
-	double more = c->value - total->last;
-	uint64_t since_ns = c->time_ns - total->last_ns;
-	since_ns = since_ns < TOLD_EVERY_NS ? since_ns : TOLD_EVERY_NS;
+	double s = c->time_ns > total->last_ns ? (double)(c->time_ns - total->last_ns) / 1e9 : NAN;
+	double ret = (c->value - total->last) / s;
 	total->last = c->value;
 	total->last_ns = c->time_ns;
-	for (size_t k = 0; k < g->tracks.len && more > 0; k++) { /* not of NaN */
-		struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns - since_ns / 2);
-		if (s)
-			*total->field(&s->net) += more;
-	}
+	return ret;
 }
 
 static void add_counters(void *ctx, const struct visited_rows *rows)
@@ -196,12 +168,12 @@ static void add_counters(void *ctx, const struct visited_rows *rows)
 	const struct m_counter *counters = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_counter *c = &counters[i];
-		if (g->totals[c->metric].field && !isnan(c->value))
-			add_growth(g, c);
-		for (size_t k = 0; k < g->tracks.len && !isnan(c->value); k++) {
+		struct net_total *total = &g->totals[c->metric];
+		double value = total->is_one ? growth_of(total, c) : c->value;
+		for (size_t k = 0; k < g->tracks.len && !isnan(value); k++) {
 			struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns);
 			if (s)
-				add(&s->counters[c->metric], c->value);
+				add(&s->counters[c->metric], value);
 		}
 	}
 }
@@ -281,10 +253,6 @@ static void add_disks(void *ctx, const struct visited_rows *rows)
 static void answer_host(struct evidence *ret, const struct sums *slow, const struct sums *usual,
 			double scale)
 {
-	ret->net = slow->net;
-	ret->usual_net = (struct net_growth){.sent = scale * usual->net.sent,
-					     .received = scale * usual->net.received,
-					     .resent = scale * usual->net.resent};
 	for (size_t i = 0; i < slow->stalls.len; i++) {
 		struct stall_growth at = slow->stalls.data[i];
 		for (size_t k = 0; k < usual->stalls.len; k++)
@@ -464,15 +432,27 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 	return ret;
 }
 
-/* bytes: what the job moved in the slow and in the usual time, which are as long as one another. */
-static double foreign_of(const struct evidence *e, const struct counter_change *c, double bytes,
-			 double usual_bytes)
+struct net_rate evidence_net_rate(const struct evidence *e, const char *name)
 {
-	double s = e->blame.whole_ns / 1e9;
-	double job = bytes / s, usual_job = usual_bytes / s;
-	if (!(s > 0) || !(usual_job > 0) || !(c->usual >= CARRIES_LEAST * usual_job))
+	struct net_rate ret = {0, 0};
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		if (m->kind != ENTITY_PROCESS ||
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0)
+			continue;
+		ret.now += isnan(c->mean) ? 0 : c->mean;
+		ret.usual += isnan(c->usual) ? 0 : c->usual;
+	}
+	return ret;
+}
+
+/* NaN: the interface is not the job's. */
+static double foreign_of(const struct counter_change *c, const struct net_rate *job)
+{
+	if (!(job->usual > 0) || !(c->usual >= CARRIES_LEAST * job->usual))
 		return NAN;
-	return c->mean - c->usual / usual_job * job;
+	return c->mean - c->usual / job->usual * job->now;
 }
 
 double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
@@ -487,8 +467,9 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
 		if (m->kind != ENTITY_INTERFACE || isnan(c->mean) || isnan(c->usual) ||
 		    (!sends && strcmp(name, "received_bytes_per_s") != 0))
 			continue;
-		double foreign = sends ? foreign_of(e, c, e->net.sent, e->usual_net.sent)
-				       : foreign_of(e, c, e->net.received, e->usual_net.received);
+		struct net_rate job =
+			evidence_net_rate(e, sends ? "net_sent_bytes" : "net_received_bytes");
+		double foreign = foreign_of(c, &job);
 		if (isnan(foreign) || (*ret_name && foreign <= ret))
 			continue;
 		ret = foreign;

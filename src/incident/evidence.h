@@ -13,7 +13,8 @@ struct call_growth {
 	double ns, usual_ns;
 };
 
-/* A counter's mean, in the incident's time and in usual time; NaN where it has no value. */
+/* A counter's mean, in the incident's time and in usual time; NaN where it has no value. Of what a
+ * process sends and receives, which are totals, by how much they grow a second. */
 struct counter_change {
 	uint32_t metric;
 	double mean, usual;
@@ -33,11 +34,6 @@ struct disk_growth {
 	double bytes, usual_bytes;
 };
 
-/* What the job's processes sent and received by TCP together, beside usual time as long. */
-struct net_growth {
-	double sent, received, resent; /* bytes, of these; segments that were sent again */
-};
-
 struct evidence {
 	const struct rec_tables *t;
 	uint32_t pid, thread; /* the victim: whose stretches these are */
@@ -50,7 +46,6 @@ struct evidence {
 	VEC(struct counter_change) counters;
 	VEC(struct stall_growth) stalls;
 	VEC(struct disk_growth) disks;
-	struct net_growth net, usual_net;
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
 };
@@ -83,6 +78,13 @@ static inline double evidence_excess(const struct evidence *e)
 {
 	return e->blame.whole_ns - e->blame.usual_ns;
 }
+
+/* What the job's processes together send, receive or send again a second, by the counter's name
+ * ("net_sent_bytes"). */
+struct net_rate {
+	double now, usual;
+};
+struct net_rate evidence_net_rate(const struct evidence *e, const char *name);
 
 /* What others than the job had of an interface that it uses, bytes a second beyond usual: where it
  * is most. *ret_name: the interface's, a string, 0: the job uses none that is known. */

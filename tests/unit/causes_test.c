@@ -349,11 +349,20 @@ static void round_trip(double ms, double usual_ms)
 	counts((uint32_t)tables.metrics.len - 1, ms * MS, usual_ms * MS);
 }
 
-/* In 1.5 s; segments that were sent again. */
+static void grows(const char *name, double by, double usual)
+{
+	name_metric(ENTITY_PROCESS, name);
+	tables.metrics.data[tables.metrics.len - 1].pid = 7;
+	counts((uint32_t)tables.metrics.len - 1, by, usual);
+}
+
+/* A second; segments that were sent again. */
 static void sent(double bytes, double usual, double again, double usual_again)
 {
-	e.net = (struct net_growth){bytes, bytes, again};
-	e.usual_net = (struct net_growth){usual, usual, usual_again};
+	e.counters.len = 0;
+	grows("net_sent_bytes", bytes, usual);
+	grows("net_received_bytes", bytes, usual);
+	grows("net_retransmits", again, usual_again);
 }
 
 static void why_the_network_was_slow(void **state)
@@ -362,7 +371,7 @@ static void why_the_network_was_slow(void **state)
 	part(BLAME_NETWORK, VIA_ITSELF, 400, 0);
 	part(BLAME_NETWORK, VIA_LOCK, 100, 0);
 	struct cause_found f = is(CAUSE_NETWORK); /* nothing is known of it */
-	sent(6e6, 18e6, 200, 5);
+	sent(4e6, 12e6, 200, 5);
 	is(CAUSE_NET_LOSS);
 	nic(4e6, 12e6); /* 1 to 1, as usual */
 	f = is(CAUSE_NET_LOSS);
@@ -371,10 +380,13 @@ static void why_the_network_was_slow(void **state)
 	round_trip(30, 5);
 	f = is(CAUSE_NET_BANDWIDTH);
 	says(&f, "the network was full, or limited: eth0");
-	sent(6e6, 18e6, 0, 0);
+	sent(4e6, 12e6, 0, 0);
+	nic(4e6, 12e6);
+	round_trip(30, 5);
 	is(CAUSE_NET_BANDWIDTH);
-	sent(3e5, 9e5, 0, 0); /* too little to fill anything */
-	e.counters.data[0] = (struct counter_change){e.counters.data[0].metric, 2e5, 6e5};
+	sent(2e5, 6e5, 0, 0); /* too little to fill anything */
+	nic(2e5, 6e5);
+	round_trip(30, 5);
 	is(CAUSE_NETWORK);
 }
 
@@ -382,11 +394,11 @@ static void others_on_the_network(void **state)
 {
 	(void)state;
 	part(BLAME_NETWORK, VIA_ITSELF, 500, 0);
-	sent(6e6, 18e6, 200, 5);
+	sent(4e6, 12e6, 200, 5);
 	nic(12e6, 12e6); /* as much as usual, a third of it the job's */
 	struct cause_found f = is(CAUSE_NET_FOREIGN);
 	says(&f, "others used the network beside the job: eth0");
-	e.counters.len = 0;
+	sent(4e6, 12e6, 200, 5);
 	nic(300e6, 1e6); /* an interface that the job does not use */
 	is(CAUSE_NET_LOSS);
 }
@@ -462,9 +474,11 @@ static void one_incident_of_ranks_that_wait_for_one(void **state)
 	incident(&d, 50, 20, 24)->cause.cause = CAUSE_DISK; /* nobody waited */
 	incident(&d, 7, 20, 24)->aside = true;
 	waits_for(&d, 7, 30, 34, 50);
-	incident(&d, 50, 38, 44)->cause.cause = CAUSE_LOCK; /* another time */
+	incident(&d, 50, 38, 44)->cause.cause = CAUSE_LOCK;	/* another time */
+	incident(&d, 50, 50, 54)->cause.cause = CAUSE_NET_LOSS; /* between them */
+	waits_for(&d, 7, 50, 54, 50)->aside = true;
 	diagnosis_join_ranks(&d);
-	assert_int_equal(d.incidents.len, 4);
+	assert_int_equal(d.incidents.len, 5);
 	const struct diagnosed *in = d.incidents.data;
 	assert_int_equal(in[0].pid, 7);
 	assert_int_equal(in[0].cause.why, CAUSE_PYTHON_GC);
@@ -473,6 +487,7 @@ static void one_incident_of_ranks_that_wait_for_one(void **state)
 	assert_int_equal(in[1].cause.cause, CAUSE_DISK);
 	assert_int_equal(in[2].cause.cause, CAUSE_STRAGGLER);
 	assert_int_equal(in[3].cause.cause, CAUSE_LOCK);
+	assert_int_equal(in[4].cause.cause, CAUSE_NET_LOSS);
 	diagnosis_free(&d);
 }
 
