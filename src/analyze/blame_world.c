@@ -98,15 +98,25 @@ static void join_slices(struct blame_world *w, const bool *python)
 }
 
 /* Who waits for events for some time, and then again, as gloo's threads do every 10 ms: who ends
- * the last of these waits ends all. */
+ * the last of these waits ends all, though the thread may have had no CPU for a while between them.
+ */
 static void join_polls(struct blame_world *w)
 {
-	for (size_t i = w->waits.len; i-- > 1;) {
-		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
-		if (a->thread == b->thread && a->waker == UINT32_MAX && b->waker != UINT32_MAX &&
-		    a->reason == WAIT_POLL && b->reason == WAIT_POLL &&
-		    b->start_ns - a->end_ns <= SLICE_APART_NS)
-			a->waker = b->waker;
+	const struct blame_wait *next = NULL; /* of the thread, for events */
+	uint64_t preempted_ns = 0;
+	for (size_t i = w->waits.len; i-- > 0;) {
+		struct blame_wait *m = &w->waits.data[i];
+		if (next && next->thread != m->thread)
+			next = NULL;
+		if (m->reason == WAIT_PREEMPTED) {
+			preempted_ns += m->end_ns - m->start_ns;
+			continue;
+		}
+		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX && next &&
+		    next->start_ns <= m->end_ns + SLICE_APART_NS + preempted_ns)
+			m->waker = next->waker;
+		next = m->reason == WAIT_POLL ? m : NULL;
+		preempted_ns = 0;
 	}
 }
 
