@@ -73,6 +73,18 @@ static size_t that_works(const struct account *a)
 	return best;
 }
 
+/* A loader process may have more calls than the loop that it makes batches for. */
+static size_t parent_with_calls(const struct account *a, size_t child)
+{
+	const struct m_process *p = a->threads.data[child].process;
+	for (size_t i = 0; i < a->threads.len && p; i++)
+		if (i != child && !a->threads.data[i].before_exec &&
+		    a->threads.data[i].pid == p->parent_pid &&
+		    a->threads.data[i].calls >= CALLS_TELL)
+			return i;
+	return child;
+}
+
 static size_t busiest(const struct account *a)
 {
 	const struct account_thread *th = a->threads.data;
@@ -100,7 +112,7 @@ size_t account_choose_main(const struct account *a)
 	if (first == SIZE_MAX) /* there are none */
 		return SIZE_MAX;
 	if (th[most].calls >= CALLS_TELL)
-		return most;
+		return parent_with_calls(a, most);
 	size_t busy = busiest(a), works = that_works(a); /* none, where many come and go */
 	if (!only_waits(&th[first]) || wanted_ns(&th[busy]) <= BUSIER * wanted_ns(&th[first]))
 		return first;

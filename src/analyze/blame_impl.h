@@ -19,7 +19,9 @@ struct blame_sample {
 	uint64_t time_ns, weight_ns;
 	uint32_t thread;
 	uint32_t frame;
-	uint8_t kind; /* BLAME_RUNS, BLAME_COLLECTS, BLAME_FAULTS */
+	uint32_t own; /* the innermost frame of the job's own Python code; or none */
+	uint8_t kind; /* BLAME_RUNS, BLAME_SAVES, BLAME_FAULTS */
+	uint8_t runs; /* enum account_owner: what of the thread's time it is of */
 };
 
 /* A GPU of a process waits in a collective for the last rank. */

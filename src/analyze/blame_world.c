@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/account_impl.h"
 #include "analyze/blame_impl.h"
+#include "analyze/profile.h"
 #include "analyze/programs.h"
 #include "base/entity.h"
 #include "wire/stalls.h"
@@ -274,6 +276,24 @@ static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 	return native;
 }
 
+/* The innermost of the job's own Python code; what asks PyTorch's loader for a batch is no more
+ * than that. */
+static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		uint32_t frame = t->stacks.data[stack].frame;
+		const struct m_frame *f = &t->frames.data[frame];
+		if (f->kind != FRAME_PYTHON || !f->line)
+			continue;
+		const char *file = strtab_get(&t->strings, f->file, NULL);
+		if (!profile_is_library(file))
+			return frame;
+		if (strstr(file, "/torch/utils/data/"))
+			break;
+	}
+	return BLAME_NO_FRAME;
+}
+
 static void add_samples(void *ctx, const struct visited_rows *rows)
 {
 	struct loading *l = ctx;
@@ -289,7 +309,9 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 				.weight_ns = samples[i].weight_ns,
 				.thread = samples[i].thread,
 				.frame = frame_of_stack(l->w->t, samples[i].stack),
-				.kind = kind_of_stack(l->w->t, samples[i].stack)};
+				.own = own_frame_of(l->w->t, samples[i].stack),
+				.kind = kind_of_stack(l->w->t, samples[i].stack),
+				.runs = (uint8_t)account_owner_of_stack(l->w->t, samples[i].stack)};
 }
 
 static int by_thread_and_time(const void *a, const void *b)

@@ -75,6 +75,7 @@ static bool make(const struct report *r, void *state)
 	account_groups_make(s);
 	const struct account_thread *th = account_main(&s->account);
 	account_users_make(&s->users, r->tables, th ? th->pid : 0);
+	account_advise(s);
 	return s->account.threads.len;
 }
 
@@ -274,10 +275,23 @@ static void steps_line(const struct page *p, const struct account_state *s)
 	buf_free(&line);
 }
 
+/* "    do: num_workers=8 in its DataLoader: would save about 4.31 s of the loop (82 %)" */
+static void remedy(const struct page *p, const struct account_state *s,
+		   const struct account_finding *f)
+{
+	char saving[HUMAN_BYTES];
+	if (!f->saving_ns)
+		return;
+	page_wrapped(p, 0, 8, "    do: %s: would save about %s of the %s (%.0f %%)", f->remedy,
+		     human_ns(saving, f->saving_ns),
+		     f->of_run || !s->account.has_loop ? "run" : "loop",
+		     account_percent(f->saving_ns, account_saving_of(s, f)));
+}
+
 static void stands_out(const struct page *p, const struct account_state *s)
 {
-	struct account_finding found[FINDINGS_MOST];
-	size_t n = account_findings(s, found);
+	struct account_finding found[FINDINGS_ALL];
+	size_t n = account_findings_told(s, account_findings(s, found));
 	fputc('\n', p->out);
 	page_styled(p, BOLD, "what stands out");
 	if (s->groups.len) {
@@ -287,8 +301,10 @@ static void stands_out(const struct page *p, const struct account_state *s)
 		free(name);
 	}
 	fputc('\n', p->out);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		page_wrapped(p, 0, 4, "  - %s", found[i].text);
+		remedy(p, s, &found[i]);
+	}
 	if (!n)
 		fputs("  Nothing: no single wait or cost is large.\n", p->out);
 }
@@ -369,6 +385,25 @@ static json_t *line_json(const struct account_line *l)
 			 report_number_json(l->ns));
 }
 
+static json_t *place_json(const struct advice_place *at)
+{
+	return at->line ? json_pack("{s:o,s:o,s:o}", "function", report_text_json(at->function),
+				    "file", report_text_json(at->file), "line",
+				    report_number_json(at->line))
+			: json_null();
+}
+
+static json_t *advice_json(const struct account_state *s, const struct account_finding *f)
+{
+	uint64_t of_ns = account_saving_of(s, f);
+	return json_pack("{s:s,s:o,s:o,s:o,s:b,s:o,s:o}", "kind", f->name, "cost_ns",
+			 report_number_json(f->cost_ns), "saving_ns",
+			 report_number_json(f->saving_ns), "share",
+			 json_real(of_ns ? (double)f->saving_ns / (double)of_ns : 0), "of_run",
+			 f->of_run || !s->account.has_loop, "remedy", report_text_json(f->remedy),
+			 "place", place_json(&f->place));
+}
+
 static json_t *finding_json(const struct account_finding *f)
 {
 	json_t *o = json_pack("{s:s,s:o,s:o}", "name", f->name, "cost_ns",
@@ -385,20 +420,25 @@ static json_t *finding_json(const struct account_finding *f)
 static void json(struct json_stream *out, const struct report *r, const void *state)
 {
 	const struct account_state *s = state;
-	struct account_finding found[FINDINGS_MOST];
-	size_t n = account_findings(s, found);
+	struct account_finding found[FINDINGS_ALL];
+	size_t n = account_findings(s, found), told = account_findings_told(s, n);
 	json_t *o = json_object(), *list = json_array(), *threads = json_array();
+	json_t *advice = json_array();
 	(void)r;
 	for (size_t i = 0; i < s->account.threads.len; i++)
 		json_array_append_new(threads, thread_json(&s->account.threads.data[i]));
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < told; i++)
 		json_array_append_new(list, finding_json(&found[i]));
+	for (size_t i = 0; i < n; i++)
+		if (found[i].saving_ns)
+			json_array_append_new(advice, advice_json(s, &found[i]));
 	json_object_set_new(o, "main", thread_json(account_main(&s->account)));
 	json_object_set_new(o, "threads", threads);
 	json_object_set_new(o, "phases", phases_json(s));
 	json_object_set_new(o, "cpu_users", account_users_json(s));
 	json_object_set_new(o, "gpus", account_gpus_json(s));
 	json_object_set_new(o, "stands_out", list);
+	json_object_set_new(o, "advice", advice);
 	json_object_set_new(o, "left_over", left_json(s));
 	json_stream_put(out, "account", o);
 }

@@ -4,6 +4,7 @@
 #include "analyze/account.h"
 #include "analyze/account_cpu.h"
 #include "analyze/account_idle.h"
+#include "analyze/advice.h"
 #include "analyze/steps.h"
 #include "report/report_json.h"
 #include "report/report_page.h"
@@ -24,7 +25,9 @@ struct account_group {
 typedef VEC(struct account_group) account_groups_t;
 
 #define FINDINGS_MOST 5
+#define FINDINGS_ALL  40 /* no more than there are rules */
 #define FINDING_BYTES 1024
+#define REMEDY_BYTES  256
 
 struct account_finding {
 	uint64_t cost_ns;
@@ -34,6 +37,11 @@ struct account_finding {
 	char text[FINDING_BYTES];
 	const struct account_peers *by; /* who is to blame, as far as it is known; or NULL */
 	const struct account_lock *at;	/* where in the code; or NULL */
+	/* What to do, and what that is predicted to save; "" and 0: nothing is known that helps. */
+	char remedy[REMEDY_BYTES];
+	uint64_t saving_ns;
+	bool of_run;		   /* of the whole run; else of the loop, where there is one */
+	struct advice_place place; /* line 0: there is none */
 };
 
 /* Frees the text. */
@@ -56,6 +64,7 @@ struct account_state {
 	struct account_loop loop;
 	struct account_devices devices;
 	struct account_users users;
+	struct advice advice;
 	const struct report *r;
 	account_groups_t groups; /* that ran most first */
 	/* What went on after the command had ended: by program, without times. */
@@ -131,9 +140,34 @@ enum account_owner account_largest(const uint64_t ns[static ACCOUNT_OWNERS]);
 
 json_t *account_owners_json(const uint64_t ns[static ACCOUNT_OWNERS]);
 
-/* What stands out, the dearest first; returns how many there are. */
+/* What stands out, what would save most first; returns how many there are. */
 size_t account_findings(const struct account_state *s,
-			struct account_finding ret[static FINDINGS_MOST]);
+			struct account_finding ret[static FINDINGS_ALL]);
+/* How many of them the text has. */
+size_t account_findings_told(const struct account_state *s, size_t n);
+
+/* report_account_saving.c: what findings save. */
+void account_advise(struct account_state *s);
+/* Of what a finding's saving is a part. */
+uint64_t account_saving_of(const struct account_state *s, const struct account_finding *f);
+/* Sets it, no more than can be; beside: the GPU works meanwhile, and what it works is not saved. */
+void account_saves(const struct account_state *s, struct account_finding *ret, double ns,
+		   bool beside);
+/* Whether PyTorch's DataLoader made batches in the main process itself. */
+bool account_has_loader(const struct account_state *s);
+void account_advise_workers(const struct account_state *s, struct account_finding *ret);
+uint64_t account_making_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret);
+uint64_t account_reads_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
+uint64_t account_code_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret);
+uint64_t account_saves_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
+uint64_t account_garbage_finding(const struct account_state *s, const struct account_thread *th,
+				 struct account_finding *ret);
+uint64_t account_unused_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret);
 
 /* Fills in the groups, and what was left. */
 void account_groups_make(struct account_state *s);

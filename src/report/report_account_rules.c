@@ -107,6 +107,8 @@ static uint64_t held(const struct account_state *s, const struct account_thread 
 static uint64_t disk(const struct account_state *s, const struct account_thread *th,
 		     struct account_finding *ret)
 {
+	if (account_reads_finding(s, th, &(struct account_finding){0})) /* that says more */
+		return 0;
 	return account_say_share(s, th, ACCOUNT_DISK, 10, ret, "It waited for the disk", "");
 }
 
@@ -276,6 +278,12 @@ static const struct {
 	enum account_owner owner;
 } rules[] = {
 	{"load", account_load_finding, ACCOUNT_DATA},
+	{"making", account_making_finding, ACCOUNT_OWNERS},
+	{"reads", account_reads_finding, ACCOUNT_OWNERS},
+	{"code", account_code_finding, ACCOUNT_OWNERS},
+	{"checkpoint", account_saves_finding, ACCOUNT_OWNERS},
+	{"garbage", account_garbage_finding, ACCOUNT_OWNERS},
+	{"unused_import", account_unused_finding, ACCOUNT_OWNERS},
 	{"data", data, ACCOUNT_DATA},
 	{"compile", compiling, ACCOUNT_COMPILERS},
 	{"lock", account_lock_finding, ACCOUNT_LOCK},
@@ -300,18 +308,32 @@ static const struct {
 	{"start_up", account_start_finding, ACCOUNT_OWNERS},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
+_Static_assert(RULES < FINDINGS_ALL, "there is room for all");
 
-/* What comes first: a run that hardly has a loop; the largest row; what is large; what is not of
- * the program's loop, or not of the program. */
+/* What comes first: a run that hardly has a loop; what would save something; the largest row; what
+ * is large; what is not of the program's loop, or not of the program. */
 static int class_of(const struct account_state *s, const struct account_finding *f)
 {
 	bool of_start = !strcmp(f->name, "compile") && s->account.has_loop &&
 			f->owner != account_largest(account_subject(&s->account)->ns);
 	if (of_start || !strcmp(f->name, "start_up"))
-		return account_loop_is_small(s) ? 0 : 3;
+		return account_loop_is_small(s) ? 0 : 4;
 	if (f->owner == ACCOUNT_HELD)
-		return 4;
-	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns) ? 1 : 2;
+		return 5;
+	if (f->saving_ns)
+		return 1;
+	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns) ? 2 : 3;
+}
+
+static uint64_t rank_ns(const struct account_finding *f)
+{
+	return f->saving_ns ? f->saving_ns : f->cost_ns;
+}
+
+/* It tells of the largest row, or as good as that. */
+static bool tells_row(const struct account_state *s, const struct account_finding *f)
+{
+	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns);
 }
 
 struct ranked {
@@ -324,7 +346,7 @@ static int compare_ranked(const void *a, const void *b)
 	const struct ranked *x = a, *y = b;
 	if (x->class != y->class)
 		return x->class - y->class;
-	return x->f.cost_ns > y->f.cost_ns ? -1 : x->f.cost_ns < y->f.cost_ns;
+	return rank_ns(&x->f) > rank_ns(&y->f) ? -1 : rank_ns(&x->f) < rank_ns(&y->f);
 }
 
 static bool look(struct ranked *ret, const struct account_state *s, size_t rule)
@@ -336,7 +358,7 @@ static bool look(struct ranked *ret, const struct account_state *s, size_t rule)
 }
 
 size_t account_findings(const struct account_state *s,
-			struct account_finding ret[static FINDINGS_MOST])
+			struct account_finding ret[static FINDINGS_ALL])
 {
 	const struct account_thread *th = account_subject(&s->account);
 	struct ranked all[RULES + 1];
@@ -347,20 +369,24 @@ size_t account_findings(const struct account_state *s,
 	for (size_t i = 0; i < RULES; i++) {
 		if (!look(&all[n], s, i))
 			continue;
-		has_row |= all[n].class == 1 && !all[n].f.leads;
+		has_row |= !all[n].f.leads && tells_row(s, &all[n].f);
 		n++;
 	}
 	if (!has_row) {
 		all[n].f = (struct account_finding){.name = "row"};
 		all[n].f.cost_ns = row(s, th, &all[n].f);
-		all[n].class = 1;
+		all[n].class = 2;
 		n += all[n].f.cost_ns != 0;
 	}
 	qsort(all, n, sizeof(*all), compare_ranked);
-	size_t most =
-		s->account.has_loop ? FINDINGS_MOST - 1 : FINDINGS_MOST; /* it has more lines */
-	n = n < most ? n : most;
 	for (size_t i = 0; i < n; i++)
 		ret[i] = all[i].f;
 	return n;
+}
+
+size_t account_findings_told(const struct account_state *s, size_t n)
+{
+	size_t most =
+		s->account.has_loop ? FINDINGS_MOST - 1 : FINDINGS_MOST; /* it has more lines */
+	return n < most ? n : most;
 }

@@ -4,7 +4,6 @@
 #include "report/report_account.h"
 #include "report/report_section.h"
 
-#define LOADERS_NAMED 4
 #define START_LEAST   10 /* one part in so many of the run */
 #define HELD_LEAST    20 /* likewise, of what passed before the loop */
 
@@ -43,29 +42,18 @@ static bool loads_itself(const struct account_state *s, const struct account_thr
 /* "; 2 loader processes (42, 43) take 41.7 ms a batch" */
 static void say_loaders(struct buf *to, const struct account_state *s)
 {
-	const struct steps *steps = report_section_state(s->r, &report_steps);
-	struct buf pids = {0};
-	double sum_ns = 0;
-	unsigned loaders = 0;
+	const struct advice_workers *w = &s->advice.workers;
 	char time[HUMAN_BYTES];
-	for (size_t i = 0; i < steps->processes.len; i++) {
-		const struct steps_loop *l = steps_main_loop(&steps->processes.data[i]);
-		if (!l || l->kind != STEPS_LOADING)
-			continue;
-		sum_ns += l->mean_ns;
-		if (loaders++ < LOADERS_NAMED)
-			buf_printf(&pids, "%s%u", loaders > 1 ? ", " : "",
-				   steps->processes.data[i].pid);
-	}
-	buf_byte(&pids, 0);
-	if (loaders)
-		buf_printf(to, "; %u loader process%s (%s%s) take%s %s a batch", loaders,
-			   loaders > 1 ? "es" : "", (char *)pids.data,
-			   loaders > LOADERS_NAMED ? ", ..." : "", loaders > 1 ? "" : "s",
-			   human_ns(time, (uint64_t)(sum_ns / loaders)));
-	else
+	if (!w->count) {
 		buf_printf(to, "; no loader process makes it ahead of time");
-	buf_free(&pids);
+		return;
+	}
+	double batch_ns = (w->run_ns + w->ready_ns + w->wait_ns) / s->advice.steps;
+	buf_printf(to, "; %u loader process%s (", w->count, w->count > 1 ? "es" : "");
+	for (uint32_t i = 0; i < w->count && i < ADVICE_PIDS; i++)
+		buf_printf(to, "%s%u", i ? ", " : "", w->pids[i]);
+	buf_printf(to, "%s) take%s %s a batch", w->count > ADVICE_PIDS ? ", ..." : "",
+		   w->count > 1 ? "" : "s", human_ns(time, (uint64_t)batch_ns));
 }
 
 /* No loader makes batches, and most of the time until there is one it sleeps: that is no loading.
@@ -73,7 +61,7 @@ static void say_loaders(struct buf *to, const struct account_state *s)
 static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
 {
 	const struct account_loop *l = account_slow_to_load(s);
-	return l && !has_loaders(s) &&
+	return l && !has_loaders(s) && !account_has_loader(s) &&
 	       (double)th->ns[ACCOUNT_SLEEP] * 4 >=
 		       3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
 }
@@ -98,6 +86,7 @@ uint64_t account_load_finding(const struct account_state *s, const struct accoun
 	else
 		say_loaders(&text, s);
 	ret->owner = own ? ACCOUNT_OWNERS : ACCOUNT_DATA;
+	account_advise_workers(s, ret);
 	buf_printf(&text, ".");
 	account_finding_put(ret, &text);
 	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->count);

@@ -1,0 +1,9 @@
+"""imports.py - a large library is imported that nothing uses."""
+from common import REPAIRED, Trainer, batches
+
+if not REPAIRED:
+    import torchvision  # named
+
+trainer = Trainer()
+for x, y in batches(1000):
+    trainer.step(x, y)

@@ -1,0 +1,268 @@
+/* advice.c - sums up a main thread's time along what it waited for. */
+#include "analyze/advice.h"
+
+#include <string.h>
+
+#include "analyze/advice_impl.h"
+
+#define WORKER_LEAST 0.02 /* of the time in which it waited for data */
+
+/* What ran, in the thread itself (0) and in child processes (1). */
+struct ran_sums {
+	struct place_sums places[2];
+	double weight_ns[2];
+};
+
+struct advising {
+	struct advice *ret;
+	const struct blame_world *w;
+	const struct advice_loop *loop;
+	uint32_t thread;
+	struct advice_sum *sum; /* of the part that is walked */
+	struct ran_sums *ran;
+	bool works;		/* the part is not loading */
+	struct map64 worker_ns; /* thread of a child process -> ns */
+};
+
+/* ---- the walk ---- */
+
+static bool is_childs(const struct advising *a, uint32_t thread)
+{
+	return thread != UINT32_MAX && a->w->t->threads.data[thread].pid != a->loop->main->pid;
+}
+
+static void add(struct advising *a, const struct blame_owner *o, double ns)
+{
+	uint64_t sum = 0;
+	a->sum->ns[o->kind] += ns;
+	a->sum->wall_ns += ns;
+	if (o->via != VIA_DATA)
+		return;
+	a->sum->data_ns[o->kind] += ns;
+	a->sum->data_wall_ns += ns;
+	if (!is_childs(a, o->thread))
+		return;
+	map64_get(&a->worker_ns, o->thread, &sum);
+	map64_set(&a->worker_ns, o->thread, sum + (uint64_t)ns);
+}
+
+static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
+{
+	add(ctx, o, (double)ns);
+}
+
+/* Models are called from a line of the job's own: that is not what it computes there itself. */
+static bool counts(const struct advising *a, const struct blame_sample *s, bool child)
+{
+	if (s->kind == BLAME_SAVES || s->runs == ACCOUNT_IMPORT || s->runs == ACCOUNT_COMPILE)
+		return false;
+	return child || !a->works || s->runs == ACCOUNT_PYTHON || s->runs == ACCOUNT_NATIVE;
+}
+
+/* A frame of PyTorch's between it and the sample: the line only called that. */
+static bool of_torch(const struct advising *a, const struct blame_sample *s)
+{
+	const struct rec_tables *t = a->w->t;
+	const struct m_frame *f = s->frame == BLAME_NO_FRAME ? NULL : &t->frames.data[s->frame];
+	return f && f->kind == FRAME_PYTHON &&
+	       strstr(strtab_get(&t->strings, f->file, NULL), "/torch/");
+}
+
+static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
+{
+	struct advising *a = ctx;
+	size_t n;
+	const struct blame_sample *s = blame_samples_of(a->w, thread, &n);
+	bool child = is_childs(a, thread);
+	add(a, &(struct blame_owner){.kind = BLAME_RUNS, .via = (uint8_t)via, .thread = thread},
+	    (double)(to_ns - from_ns));
+	for (size_t i = s ? blame_sample_from(s, n, from_ns) : n; i < n && s[i].time_ns < to_ns;
+	     i++) {
+		a->ran->weight_ns[child] += (double)s[i].weight_ns;
+		if (counts(a, &s[i], child) && !(a->works && of_torch(a, &s[i])))
+			place_add(&a->ran->places[child], s[i].own, (double)s[i].weight_ns);
+	}
+}
+
+static void walk(struct advising *a, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct blame_found found = {.ctx = a, .owns = on_owner, .runs = on_run};
+	if (to_ns > from_ns)
+		blame_walk(a->w, a->thread, from_ns, to_ns, &found);
+}
+
+/* Samples are fewer than the time that ran: they stand for all of it. */
+static struct advice_place scaled(const struct advising *a, const struct ran_sums *r, bool child,
+				  double run_ns)
+{
+	struct advice_place ret = place_most(&r->places[child], a->w->t);
+	if (r->weight_ns[child] > 0)
+		ret.ns *= run_ns / r->weight_ns[child];
+	return ret;
+}
+
+static void walk_part(struct advising *a, enum advice_part part)
+{
+	struct ran_sums ran = {0};
+	const struct advice_loop *l = a->loop;
+	a->sum = &a->ret->parts[part];
+	a->ran = &ran;
+	a->works = part == ADVICE_WORKING;
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct steps_step *step = &l->steps[i];
+		uint64_t loaded_ns =
+			step->start_ns + (l->until_a_batch ? step->phase_ns[STEPS_LOAD] : 0);
+		walk(a, a->works ? loaded_ns : step->start_ns, a->works ? step->end_ns : loaded_ns);
+	}
+	if (!l->count && a->works)
+		walk(a, l->main->since_ns, l->main->since_ns + l->main->wall_ns);
+	double child_ns = a->sum->data_ns[BLAME_RUNS];
+	a->sum->own = scaled(a, &ran, false, a->sum->ns[BLAME_RUNS] - child_ns);
+	a->sum->child = scaled(a, &ran, true, child_ns);
+	place_free(&ran.places[0]);
+	place_free(&ran.places[1]);
+}
+
+/* ---- workers ---- */
+
+static uint64_t until(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Until its parent had something for it to do. */
+static bool is_for_work(const struct advising *a, const struct blame_wait *m)
+{
+	bool carries = m->reason == WAIT_POLL || m->reason == WAIT_PIPE ||
+		       m->reason == WAIT_NETWORK || m->reason == WAIT_FUTEX;
+	return carries && (m->waker == UINT32_MAX ||
+			   a->w->t->threads.data[m->waker].pid == a->loop->main->pid);
+}
+
+static void add_worker(struct advising *a, uint32_t thread)
+{
+	struct advice_workers *r = &a->ret->workers;
+	uint64_t from_ns = a->loop->loop->since_ns, to_ns = from_ns + a->loop->loop->wall_ns;
+	uint64_t first_ns, last_ns;
+	size_t n;
+	const struct blame_wait *m = blame_waits_of(a->w, thread, &n);
+	blame_thread_times(a->w, thread, &first_ns, &last_ns);
+	from_ns = from_ns > first_ns ? from_ns : first_ns;
+	to_ns = until(to_ns, last_ns);
+	if (to_ns <= from_ns)
+		return;
+	if (r->count < ADVICE_PIDS)
+		r->pids[r->count] = a->w->t->threads.data[thread].pid;
+	r->count++;
+	r->run_ns += (double)(to_ns - from_ns);
+	for (size_t i = 0; m && i < n; i++) {
+		uint64_t start = m[i].start_ns > from_ns ? m[i].start_ns : from_ns;
+		uint64_t end = until(m[i].end_ns, to_ns);
+		if (end <= start)
+			continue;
+		uint64_t woken = m[i].reason == WAIT_PREEMPTED ? start : until(m[i].woken_ns, end);
+		woken = woken > start ? woken : start;
+		r->run_ns -= (double)(end - start);
+		r->ready_ns += (double)(end - woken);
+		r->wait_ns += is_for_work(a, &m[i]) ? 0 : (double)(woken - start);
+	}
+}
+
+static void find_workers(struct advising *a)
+{
+	double all = a->ret->parts[ADVICE_LOADING].data_wall_ns;
+	for (uint32_t i = 0; all > 0 && i < a->w->t->threads.len; i++) {
+		const struct m_thread *thread = &a->w->t->threads.data[i];
+		uint64_t ns;
+		if (thread->tid == thread->pid && map64_get(&a->worker_ns, i, &ns) &&
+		    (double)ns >= WORKER_LEAST * all)
+			add_worker(a, i);
+	}
+}
+
+/* ---- checkpoints, waits for the GPU ---- */
+
+/* By the time between steps, too: a save may lie there. */
+static void find_saves(struct advising *a, const bool *saves)
+{
+	const struct advice_loop *l = a->loop;
+	double with_ns = 0, without_ns = 0;
+	uint32_t with = 0, without = 0;
+	for (uint32_t i = 0; i + 1 < l->count; i++) {
+		/* those after a save find their data no longer in caches, and are not looked at */
+		double ns = (double)(l->steps[i + 1].start_ns - l->steps[i].start_ns);
+		with += saves[i];
+		without += !saves[i];
+		*(saves[i] ? &with_ns : &without_ns) += ns;
+	}
+	if (!with || !without)
+		return;
+	double more_ns = with_ns - with * (without_ns / without);
+	a->ret->saves.count = with;
+	a->ret->saves.ns = more_ns > 0 ? more_ns : 0;
+}
+
+/* The step that a time lies in, or comes after. */
+static uint32_t step_at(const struct advice_loop *l, uint64_t ns)
+{
+	uint32_t low = 0, high = l->count;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+		if (l->steps[middle].start_ns <= ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Samples tell the lines; calls, where they are traced, each save. */
+static void find_calls(struct advising *a)
+{
+	const struct advice_loop *l = a->loop;
+	bool *saves = xcalloc(l->count + 1, sizeof(*saves));
+	struct place_sums at_save = {0}, at_sync = {0};
+	size_t n;
+	const struct blame_sample *s = blame_samples_of(a->w, a->thread, &n);
+	uint64_t end_ns = l->loop->since_ns + l->loop->wall_ns;
+	for (size_t i = s ? blame_sample_from(s, n, l->loop->since_ns) : n;
+	     i < n && s[i].time_ns < end_ns; i++) {
+		uint64_t ns = s[i].time_ns;
+		bool save = s[i].kind == BLAME_SAVES ||
+			    stretches_within(&a->w->saves, a->thread, ns, ns + 1);
+		if (save && l->count)
+			saves[step_at(l, ns)] = true;
+		if (save)
+			place_add(&at_save, s[i].own, (double)s[i].weight_ns);
+		if (stretches_within(&a->w->syncs, a->thread, ns, ns + 1))
+			place_add(&at_sync, s[i].own, (double)s[i].weight_ns);
+	}
+	for (size_t i = 0; l->count && i < a->w->saves.all.len; i++) {
+		const struct keyed_stretch *c = &a->w->saves.all.data[i];
+		if (c->key == a->thread && c->start_ns >= l->loop->since_ns && c->start_ns < end_ns)
+			saves[step_at(l, c->start_ns)] = true;
+	}
+	a->ret->saves.at = place_most(&at_save, a->w->t);
+	a->ret->syncs = place_most(&at_sync, a->w->t);
+	place_free(&at_save);
+	place_free(&at_sync);
+	find_saves(a, saves);
+	free(saves);
+}
+
+void advice_make(struct advice *ret, const struct row_source *s, const struct timeline *t,
+		 const struct advice_loop *loop)
+{
+	struct blame_world *w = blame_world_new(s, t);
+	struct advising a = {.ret = ret, .w = w, .loop = loop, .thread = loop->main->thread};
+	*ret = (struct advice){.steps = loop->count};
+	if (loop->count)
+		ret->step_ns = (double)loop->loop->wall_ns / loop->count;
+	walk_part(&a, ADVICE_LOADING);
+	walk_part(&a, ADVICE_WORKING);
+	find_workers(&a);
+	find_calls(&a);
+	advice_find_import(&ret->import, s, loop->main);
+	map64_free(&a.worker_ns);
+	blame_world_free(w);
+}

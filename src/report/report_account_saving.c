@@ -1,0 +1,322 @@
+/* report_account_saving.c - what would help, and how much: remedies in words, savings by
+ * analyze/advice.h. Each function's head says what its saving rests on. */
+#include <math.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/human.h"
+#include "report/report_account.h"
+
+#define SAVING_LEAST 50 /* one part in so many of the loop: less is not worth a line */
+#define CODE_LEAST   10 /* likewise, for a function to be named */
+#define SAVES_LEAST  20
+#define IMPORT_LEAST 20
+#define IMPORT_NS    100000000
+
+void account_advise(struct account_state *s)
+{
+	const struct account_thread *main = account_main(&s->account);
+	const struct account_loop *l = &s->loop;
+	struct advice_loop of = {.main = main, .loop = account_subject(&s->account)};
+	if (!main)
+		return;
+	if (s->account.has_loop && l->process && l->process->pid == main->pid) {
+		of.steps = &l->process->steps.data[l->steps->first + l->slow];
+		of.count = l->count;
+		of.until_a_batch = l->steps->kind == STEPS_TRAINING && !l->process->from_launches;
+	}
+	advice_make(&s->advice, s->r->source, s->r->timeline, &of);
+}
+
+uint64_t account_saving_of(const struct account_state *s, const struct account_finding *f)
+{
+	const struct account_thread *of =
+		f->of_run ? account_main(&s->account) : account_subject(&s->account);
+	return of ? of->wall_ns : 0;
+}
+
+/* What the process's GPUs had nothing to do; UINT64_MAX: it has none. */
+static uint64_t gpu_idle_ns(const struct account_state *s)
+{
+	uint64_t ret = UINT64_MAX;
+	for (size_t i = 0; i < s->devices.list.len; i++) {
+		const struct account_device *d = &s->devices.list.data[i];
+		if (d->pid == account_main(&s->account)->pid && d->idle_ns < ret)
+			ret = d->idle_ns;
+	}
+	return ret;
+}
+
+void account_saves(const struct account_state *s, struct account_finding *ret, double ns,
+		   bool beside)
+{
+	double of_ns = (double)account_saving_of(s, ret), most = of_ns;
+	if (beside)
+		most = fmin(most, (double)gpu_idle_ns(s));
+	ns = fmin(ns, most);
+	ret->saving_ns = ns * SAVING_LEAST >= of_ns && ns >= 1 ? (uint64_t)ns : 0;
+}
+
+/* ---- numbers ---- */
+
+static double in_all(const struct account_state *s, enum blame_kind kind)
+{
+	return s->advice.parts[ADVICE_LOADING].ns[kind] + s->advice.parts[ADVICE_WORKING].ns[kind];
+}
+
+/* How much longer what runs takes since others have its CPU: 1 and more. */
+static double crowding(const double ns[static BLAME_KINDS])
+{
+	double run = ns[BLAME_RUNS] + ns[BLAME_COLLECTS] + ns[BLAME_SAVES];
+	double ready = ns[BLAME_NO_CPU] + ns[BLAME_RIVAL] + ns[BLAME_SIBLING];
+	return run > 0 ? 1 + ready / run : 1;
+}
+
+static double other_threads_ns(const struct account_state *s)
+{
+	double sum = 0, whole = (double)account_main(&s->account)->wall_ns;
+	for (size_t i = 0; i < s->users.threads.len; i++)
+		sum += (double)s->users.threads.data[i].run_ns;
+	return whole > 0 ? sum * (double)account_subject(&s->account)->wall_ns / whole : 0;
+}
+
+static double cpus_of(const struct account_state *s)
+{
+	const struct account_thread *th = account_subject(&s->account);
+	double limit = account_cpu_limit(th);
+	double cpus = th->cpus ? th->cpus : (double)report_number(s->r->tables, "cpus");
+	return limit > 0 && limit < cpus ? limit : cpus;
+}
+
+/* The other threads of the main process work evenly while there is a loop. */
+static struct advice_pace pace_of(const struct account_state *s)
+{
+	const struct advice *a = &s->advice;
+	const struct advice_sum *load = &a->parts[ADVICE_LOADING];
+	double n = a->steps, wall = a->step_ns * n;
+	double own_cpu = (double)account_subject(&s->account)->run_ns + other_threads_ns(s);
+	if (a->workers.count) {
+		const struct advice_workers *w = &a->workers;
+		return (struct advice_pace){.step_ns = a->step_ns,
+					    .work_ns = (wall - load->data_wall_ns) / n,
+					    .work_cpu_ns = own_cpu / n,
+					    .batch_ns = (w->run_ns + w->ready_ns + w->wait_ns) / n,
+					    .batch_cpu_ns = w->run_ns / n,
+					    .workers = w->count,
+					    .cpus = cpus_of(s)};
+	}
+	double batch_cpu = fmin(load->ns[BLAME_RUNS] + load->ns[BLAME_COLLECTS], own_cpu);
+	return (struct advice_pace){.step_ns = a->step_ns,
+				    .work_ns = (wall - load->wall_ns) / n,
+				    .work_cpu_ns = (own_cpu - batch_cpu) / n,
+				    .batch_ns = load->wall_ns / n,
+				    .batch_cpu_ns = batch_cpu / n,
+				    .cpus = cpus_of(s)};
+}
+
+static const char *file_name(const struct advice_place *at)
+{
+	return path_file_name(at->file);
+}
+
+static uint64_t loop_ns(const struct account_state *s)
+{
+	return account_subject(&s->account)->wall_ns;
+}
+
+static bool is_large(const struct account_state *s, double ns, unsigned part)
+{
+	return ns >= 1 && ns * part >= (double)loop_ns(s);
+}
+
+/* ---- loader processes ---- */
+
+bool account_has_loader(const struct account_state *s)
+{
+	static const char begins[] = "enumerate(DataLoader)#_SingleProcess";
+	const struct strtab *strings = &s->r->tables->strings;
+	for (uint32_t i = 0; i < strtab_len(strings); i++)
+		if (!strncmp(strtab_get(strings, i, NULL), begins, sizeof(begins) - 1))
+			return true;
+	return false;
+}
+
+/* By the pace of advice.h: as long as work, batches and CPUs let a step be. */
+void account_advise_workers(const struct account_state *s, struct account_finding *ret)
+{
+	if (!s->advice.steps || (!s->advice.workers.count && !account_has_loader(s)))
+		return;
+	struct advice_pace p = pace_of(s);
+	uint32_t n = advice_workers_for(&p);
+	if (n <= p.workers)
+		return;
+	account_saves(s, ret, advice_saved_by_workers(&p, n) * s->advice.steps, false);
+	snprintf(ret->remedy, REMEDY_BYTES, "num_workers=%u in its DataLoader", n);
+}
+
+/* ---- making batches ---- */
+
+/* It takes no time then: of a batch the share that it has of the time in which the loop waited for
+ * batches. */
+static double saved_of_batch(const struct account_state *s, double ns, bool runs)
+{
+	struct advice_pace p = pace_of(s);
+	double all = s->advice.parts[ADVICE_LOADING].data_wall_ns;
+	double less = all > 0 ? p.batch_ns * fmin(1, ns / all) : 0;
+	return advice_saved_by_batch(&p, less, runs ? fmin(less, p.batch_cpu_ns) : 0) *
+	       s->advice.steps;
+}
+
+/* The function of the job's own code that has most of what was run for batches takes no time then.
+ */
+uint64_t account_making_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret)
+{
+	const struct advice_sum *load = &s->advice.parts[ADVICE_LOADING];
+	bool child = load->child.ns > load->own.ns;
+	const struct advice_place *at = child ? &load->child : &load->own;
+	char time[HUMAN_BYTES];
+	double ns = at->ns * crowding(child ? load->data_ns : load->ns);
+	(void)th;
+	if (!at->line || !is_large(s, ns, CODE_LEAST))
+		return 0;
+	ret->place = *at;
+	snprintf(
+		ret->text, FINDING_BYTES,
+		"Of the time until its steps have their batches %s (%.0f %% of the loop's) went to "
+		"%s, most at %s:%u%s.",
+		human_ns(time, (uint64_t)ns), account_percent((uint64_t)ns, loop_ns(s)),
+		at->function, file_name(at), at->line, child ? ", in its loader processes" : "");
+	account_saves(s, ret, child ? saved_of_batch(s, ns, true) : ns, !child);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "make %s:%u faster, or do it once before training and keep the result",
+		 file_name(at), at->line);
+	return (uint64_t)ns;
+}
+
+/* Nothing has to be read from the disk then: the time in which batches waited for that. */
+uint64_t account_reads_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct advice_sum *load = &s->advice.parts[ADVICE_LOADING];
+	double all = load->ns[BLAME_DISK] + load->ns[BLAME_MEMORY];
+	double data = load->data_ns[BLAME_DISK] + load->data_ns[BLAME_MEMORY];
+	char time[HUMAN_BYTES];
+	bool child = data * 2 > all;
+	(void)th;
+	if (!is_large(s, all, CODE_LEAST))
+		return 0;
+	ret->owner = child ? ACCOUNT_OWNERS : ACCOUNT_DISK;
+	snprintf(ret->text, FINDING_BYTES,
+		 "Of the time until its steps have their batches %s (%.0f %% of the loop's) were "
+		 "waits for the disk%s: what is read is not in memory.",
+		 human_ns(time, (uint64_t)all), account_percent((uint64_t)all, loop_ns(s)),
+		 child ? ", in its loader processes" : "");
+	account_saves(s, ret, child ? saved_of_batch(s, data, false) : all, !child);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "keep the data in memory, or read it ahead of time in loader processes");
+	return (uint64_t)all;
+}
+
+/* ---- the loop's own code ---- */
+
+/* The function takes no time then. */
+uint64_t account_code_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret)
+{
+	const struct advice_sum *work = &s->advice.parts[ADVICE_WORKING];
+	const struct advice_place *at = &work->own;
+	double ns = at->ns * crowding(work->ns);
+	char time[HUMAN_BYTES];
+	(void)th;
+	if (!at->line || !s->advice.steps || !is_large(s, ns, CODE_LEAST))
+		return 0;
+	ret->place = *at;
+	snprintf(ret->text, FINDING_BYTES,
+		 "Its steps ran %s, code of the job's own, for %s (%.0f %% of the loop's time), "
+		 "most at "
+		 "%s:%u.",
+		 at->function, human_ns(time, (uint64_t)ns),
+		 account_percent((uint64_t)ns, loop_ns(s)), file_name(at), at->line);
+	account_saves(s, ret, ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES, "make %s:%u faster, or do it less often", file_name(at),
+		 at->line);
+	return (uint64_t)ns;
+}
+
+/* Steps in which a checkpoint is written take as long as the others then, but for as many saves as
+ * are two percent of the time. */
+uint64_t account_saves_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct advice_saves *c = &s->advice.saves;
+	char time[HUMAN_BYTES], each[HUMAN_BYTES], steps[HUMAN_BYTES], at[FINDING_BYTES / 2] = "";
+	uint32_t n = s->advice.steps;
+	(void)th;
+	if (c->count < 2 || !is_large(s, c->ns, SAVES_LEAST))
+		return 0;
+	double save_ns = c->ns / c->count;
+	double step_ns = ((double)loop_ns(s) - c->ns) / n;
+	uint32_t every = advice_save_every(step_ns, save_ns, n);
+	uint32_t left = n / every < c->count ? n / every : c->count;
+	ret->place = c->at;
+	if (c->at.line)
+		snprintf(at, sizeof(at), " at %s:%u (%s)", file_name(&c->at), c->at.line,
+			 c->at.function);
+	snprintf(ret->text, FINDING_BYTES,
+		 "It wrote a checkpoint%s in %u of its %s steps, which took %s longer for it each: "
+		 "%s "
+		 "(%.0f %% of the loop's time) in which it did not train.",
+		 at, c->count, human_count(steps, n), human_ns(each, (uint64_t)save_ns),
+		 human_ns(time, (uint64_t)c->ns), account_percent((uint64_t)c->ns, loop_ns(s)));
+	account_saves(s, ret, save_ns * (c->count - left), false);
+	snprintf(
+		ret->remedy, REMEDY_BYTES,
+		"save every %s steps instead of every %u, or hand a copy to a thread that saves it",
+		human_count(steps, every), (n + c->count / 2) / c->count);
+	return (uint64_t)c->ns;
+}
+
+/* Python's collector does not run then. */
+uint64_t account_garbage_finding(const struct account_state *s, const struct account_thread *th,
+				 struct account_finding *ret)
+{
+	double ns = in_all(s, BLAME_COLLECTS) * crowding(s->advice.parts[ADVICE_WORKING].ns);
+	char time[HUMAN_BYTES];
+	(void)th;
+	if (!is_large(s, ns, SAVES_LEAST))
+		return 0;
+	snprintf(ret->text, FINDING_BYTES,
+		 "Python's collector of garbage ran for %s (%.0f %% of %s): it goes through all "
+		 "objects that there are.",
+		 human_ns(time, (uint64_t)ns), account_percent((uint64_t)ns, loop_ns(s)),
+		 account_whose(s));
+	account_saves(s, ret, ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "gc.freeze() once before the loop, or gc.disable() and gc.collect() now and then");
+	return (uint64_t)ns;
+}
+
+/* ---- the start ---- */
+
+/* The import takes no time then. */
+uint64_t account_unused_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret)
+{
+	const struct advice_import *i = &s->advice.import;
+	uint64_t run_ns = account_main(&s->account)->wall_ns;
+	char time[HUMAN_BYTES];
+	(void)th;
+	if (!i->at.line || i->at.ns < IMPORT_NS || i->at.ns * IMPORT_LEAST < (double)run_ns)
+		return 0;
+	ret->place = i->at;
+	ret->of_run = true;
+	snprintf(ret->text, FINDING_BYTES,
+		 "It imported %s at %s:%u for %s (%.0f %% of the run), and no sample has seen it "
+		 "used.",
+		 i->package, file_name(&i->at), i->at.line, human_ns(time, (uint64_t)i->at.ns),
+		 account_percent((uint64_t)i->at.ns, run_ns));
+	account_saves(s, ret, i->at.ns, false);
+	snprintf(ret->remedy, REMEDY_BYTES, "import %s only where it is used", i->package);
+	return (uint64_t)i->at.ns;
+}
