@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """run.py - what `eacgm report` advises, held against what it brings: each program of programs/ is
-recorded with its problem, then the problem and what the advice recommends run beside each other
-without tracing, several times. Prints what was predicted and what was saved, whether the line is
+recorded with its problem, and the problem and what the advice recommends run after it without
+tracing, several times over. Prints what was predicted and what was saved, whether the line is
 right, and whether the repaired program is silent.
 
     sudo python3 lab/advice/run.py [--only NAME...] [--rounds N] [--json FILE]
 
-A saving is the difference of the medians of whole runs. The files that programs write go to the
+Predictions are medians; a saving is the difference of the medians of whole runs. The files that programs write go to the
 folder that ADVICE_DISK names."""
 import argparse
 import json
@@ -29,9 +29,8 @@ KINDS = {
     "reads": ("reads", "data that stay in memory"),
     "checkpoint": ("checkpoint", "saves as rarely as told"),
     "loop": ("code", "one call in place of a loop"),
-    "garbage": ("garbage", "gc.freeze()"),
+    "garbage": ("garbage", "gc.disable()"),
     "imports": ("unused_import", "no such import"),
-    "threads": ("threads", "as many threads as told"),
 }
 
 
@@ -41,7 +40,7 @@ def named_line(name):
 
 
 def number(remedy):
-    found = re.search(r"num_workers=(\d+)|every ([\d,]+) steps|set_num_threads\((\d+)\)", remedy)
+    found = re.search(r"num_workers=(\d+)|every ([\d,]+) steps", remedy)
     return next(g for g in found.groups() if g).replace(",", "") if found else "0"
 
 
@@ -68,16 +67,18 @@ class Runner:
 
     def measure(self, name):
         kind, done = KINDS[name]
-        told = self.advice(name, "problem").get(kind)
-        if not told:
-            return {"name": name, "kind": kind, "fires": False}
-        repaired = ["repaired", number(told["remedy"])]
-        runs = [(self.seconds(name, "problem"), self.seconds(name, *repaired))
-                for _ in range(self.args.rounds)]
-        was, then = (statistics.median(r[i] for r in runs) for i in (0, 1))
+        runs, repaired = [], None
+        for _ in range(self.args.rounds):
+            told = self.advice(name, "problem").get(kind)
+            if not told:
+                return {"name": name, "kind": kind, "fires": False}
+            repaired = repaired or ["repaired", number(told["remedy"])]
+            runs.append((told["saving_ns"] / 1e9, self.seconds(name, "problem"),
+                         self.seconds(name, *repaired)))
+        predicted, was, then = (statistics.median(r[i] for r in runs) for i in (0, 1, 2))
         line, place = named_line(name), told["place"]
         return {"name": name, "kind": kind, "fires": True, "done": done, "remedy": told["remedy"],
-                "predicted_s": told["saving_ns"] / 1e9, "saved_s": was - then,
+                "predicted_s": predicted, "saved_s": was - then,
                 "was_s": was, "then_s": then, "runs": runs,
                 "line_is_right": None if line is None else bool(place and place["line"] == line),
                 "silent": kind not in self.advice(name, *repaired)}

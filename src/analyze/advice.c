@@ -7,10 +7,10 @@
 
 #define WORKER_LEAST 0.02 /* of the time in which it waited for data */
 
-/* What ran, in the thread itself (0) and in child processes (1). */
+/* What ran: in the thread itself (0) and in child processes (1). */
 struct ran_sums {
-	struct place_sums places[2];
-	double weight_ns[2];
+	struct place_sums places[ADVICE_WHERES];
+	double ns[2], weight_ns[2];
 };
 
 struct advising {
@@ -19,8 +19,7 @@ struct advising {
 	const struct advice_loop *loop;
 	uint32_t thread;
 	struct advice_sum *sum; /* of the part that is walked */
-	struct ran_sums *ran;
-	bool works;		/* the part is not loading */
+	struct ran_sums ran;
 	struct map64 worker_ns; /* thread of a child process -> ns */
 };
 
@@ -51,15 +50,7 @@ static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 	add(ctx, o, (double)ns);
 }
 
-/* Models are called from a line of the job's own: that is not what it computes there itself. */
-static bool counts(const struct advising *a, const struct blame_sample *s, bool child)
-{
-	if (s->kind == BLAME_SAVES || s->runs == ACCOUNT_IMPORT || s->runs == ACCOUNT_COMPILE)
-		return false;
-	return child || !a->works || s->runs == ACCOUNT_PYTHON || s->runs == ACCOUNT_NATIVE;
-}
-
-/* A frame of PyTorch's between it and the sample: the line only called that. */
+/* A frame of PyTorch's between the line and what ran: the line only called that. */
 static bool of_torch(const struct advising *a, const struct blame_sample *s)
 {
 	const struct rec_tables *t = a->w->t;
@@ -68,20 +59,40 @@ static bool of_torch(const struct advising *a, const struct blame_sample *s)
 	       strstr(strtab_get(&t->strings, f->file, NULL), "/torch/");
 }
 
+/* ADVICE_WHERES: it is not the job's own code that runs. */
+static enum advice_where where(const struct advising *a, const struct blame_sample *s, bool child)
+{
+	if (s->kind == BLAME_SAVES || s->runs == ACCOUNT_IMPORT || s->runs == ACCOUNT_COMPILE)
+		return ADVICE_WHERES;
+	if (child || s->loads)
+		return child ? ADVICE_CHILD : ADVICE_FETCH;
+	return (s->runs == ACCOUNT_PYTHON || s->runs == ACCOUNT_NATIVE) && !of_torch(a, s)
+		       ? ADVICE_LOOP
+		       : ADVICE_WHERES;
+}
+
+static void add_sample(struct advising *a, const struct blame_sample *s, bool child)
+{
+	enum advice_where at = where(a, s, child);
+	a->ran.weight_ns[child] += (double)s->weight_ns;
+	a->ret->fetches |= s->loads && !child;
+	if (at < ADVICE_WHERES)
+		place_add(&a->ran.places[at], s->own, (double)s->weight_ns);
+}
+
 static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
 {
 	struct advising *a = ctx;
 	size_t n;
 	const struct blame_sample *s = blame_samples_of(a->w, thread, &n);
 	bool child = is_childs(a, thread);
+	double ns = (double)(to_ns - from_ns);
 	add(a, &(struct blame_owner){.kind = BLAME_RUNS, .via = (uint8_t)via, .thread = thread},
-	    (double)(to_ns - from_ns));
+	    ns);
+	a->ran.ns[child] += ns;
 	for (size_t i = s ? blame_sample_from(s, n, from_ns) : n; i < n && s[i].time_ns < to_ns;
-	     i++) {
-		a->ran->weight_ns[child] += (double)s[i].weight_ns;
-		if (counts(a, &s[i], child) && !(a->works && of_torch(a, &s[i])))
-			place_add(&a->ran->places[child], s[i].own, (double)s[i].weight_ns);
-	}
+	     i++)
+		add_sample(a, &s[i], child);
 }
 
 static void walk(struct advising *a, uint64_t from_ns, uint64_t to_ns)
@@ -91,36 +102,32 @@ static void walk(struct advising *a, uint64_t from_ns, uint64_t to_ns)
 		blame_walk(a->w, a->thread, from_ns, to_ns, &found);
 }
 
-/* Samples are fewer than the time that ran: they stand for all of it. */
-static struct advice_place scaled(const struct advising *a, const struct ran_sums *r, bool child,
-				  double run_ns)
-{
-	struct advice_place ret = place_most(&r->places[child], a->w->t);
-	if (r->weight_ns[child] > 0)
-		ret.ns *= run_ns / r->weight_ns[child];
-	return ret;
-}
-
 static void walk_part(struct advising *a, enum advice_part part)
 {
-	struct ran_sums ran = {0};
 	const struct advice_loop *l = a->loop;
+	bool works = part == ADVICE_WORKING;
 	a->sum = &a->ret->parts[part];
-	a->ran = &ran;
-	a->works = part == ADVICE_WORKING;
 	for (uint32_t i = 0; i < l->count; i++) {
 		const struct steps_step *step = &l->steps[i];
 		uint64_t loaded_ns =
 			step->start_ns + (l->until_a_batch ? step->phase_ns[STEPS_LOAD] : 0);
-		walk(a, a->works ? loaded_ns : step->start_ns, a->works ? step->end_ns : loaded_ns);
+		walk(a, works ? loaded_ns : step->start_ns, works ? step->end_ns : loaded_ns);
 	}
-	if (!l->count && a->works)
+	if (!l->count && works)
 		walk(a, l->main->since_ns, l->main->since_ns + l->main->wall_ns);
-	double child_ns = a->sum->data_ns[BLAME_RUNS];
-	a->sum->own = scaled(a, &ran, false, a->sum->ns[BLAME_RUNS] - child_ns);
-	a->sum->child = scaled(a, &ran, true, child_ns);
-	place_free(&ran.places[0]);
-	place_free(&ran.places[1]);
+}
+
+/* Samples are fewer than the time that ran: they stand for all of it. */
+static void find_code(struct advising *a)
+{
+	for (int i = 0; i < ADVICE_WHERES; i++) {
+		bool child = i == ADVICE_CHILD;
+		struct advice_place *at = &a->ret->code[i];
+		*at = place_most(&a->ran.places[i], a->w->t);
+		if (a->ran.weight_ns[child] > 0)
+			at->ns *= a->ran.ns[child] / a->ran.weight_ns[child];
+		place_free(&a->ran.places[i]);
+	}
 }
 
 /* ---- workers ---- */
@@ -260,6 +267,7 @@ void advice_make(struct advice *ret, const struct row_source *s, const struct ti
 		ret->step_ns = (double)loop->loop->wall_ns / loop->count;
 	walk_part(&a, ADVICE_LOADING);
 	walk_part(&a, ADVICE_WORKING);
+	find_code(&a);
 	find_workers(&a);
 	find_calls(&a);
 	advice_find_import(&ret->import, s, loop->main);

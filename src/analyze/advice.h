@@ -24,9 +24,14 @@ struct advice_sum {
 	double ns[BLAME_KINDS];	     /* together wall_ns */
 	double data_ns[BLAME_KINDS]; /* of it: in child processes that made data */
 	double data_wall_ns;	     /* these together */
-	/* What took most of what ran, in the thread itself and in child processes. Of the thread,
-	 * while it works, only what is not PyTorch's. */
-	struct advice_place own, child;
+};
+
+/* Where the job's own code runs. */
+enum advice_where {
+	ADVICE_CHILD, /* in child processes that were waited for */
+	ADVICE_FETCH, /* in the thread itself, within PyTorch's loader */
+	ADVICE_LOOP,  /* elsewhere in it: what it computes itself, not PyTorch for it */
+	ADVICE_WHERES,
 };
 
 /* Processes that make batches, together, while the loop ran and they did not wait for work. */
@@ -53,6 +58,8 @@ struct advice {
 	uint32_t steps;
 	double step_ns; /* mean */
 	struct advice_sum parts[ADVICE_PARTS];
+	struct advice_place code[ADVICE_WHERES]; /* the function that ran most, of both parts */
+	bool fetches; /* the thread itself was seen within PyTorch's loader */
 	struct advice_workers workers;
 	struct advice_saves saves;
 	struct advice_place syncs; /* where it waits for the GPU */

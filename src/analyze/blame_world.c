@@ -276,6 +276,21 @@ static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 	return native;
 }
 
+static bool is_of_loader(const char *file)
+{
+	return strstr(file, "/torch/utils/data/");
+}
+
+static bool is_in_loader(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		if (f->kind == FRAME_PYTHON && is_of_loader(strtab_get(&t->strings, f->file, NULL)))
+			return true;
+	}
+	return false;
+}
+
 /* The innermost of the job's own Python code; what asks PyTorch's loader for a batch is no more
  * than that. */
 static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
@@ -288,7 +303,7 @@ static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
 		const char *file = strtab_get(&t->strings, f->file, NULL);
 		if (!profile_is_library(file))
 			return frame;
-		if (strstr(file, "/torch/utils/data/"))
+		if (is_of_loader(file))
 			break;
 	}
 	return BLAME_NO_FRAME;
@@ -310,6 +325,7 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 				.thread = samples[i].thread,
 				.frame = frame_of_stack(l->w->t, samples[i].stack),
 				.own = own_frame_of(l->w->t, samples[i].stack),
+				.loads = is_in_loader(l->w->t, samples[i].stack),
 				.kind = kind_of_stack(l->w->t, samples[i].stack),
 				.runs = (uint8_t)account_owner_of_stack(l->w->t, samples[i].stack)};
 }

@@ -282,8 +282,8 @@ static void remedy(const struct page *p, const struct account_state *s,
 	char saving[HUMAN_BYTES];
 	if (!f->saving_ns)
 		return;
-	page_wrapped(p, 0, 8, "    do: %s: would save about %s of the %s (%.0f %%)", f->remedy,
-		     human_ns(saving, f->saving_ns),
+	page_wrapped(p, 0, 8, "    do: %s: would save %sabout %s of the %s (%.0f %%)", f->remedy,
+		     f->at_most ? "at most " : "", human_ns(saving, f->saving_ns),
 		     f->of_run || !s->account.has_loop ? "run" : "loop",
 		     account_percent(f->saving_ns, account_saving_of(s, f)));
 }
@@ -396,12 +396,12 @@ static json_t *place_json(const struct advice_place *at)
 static json_t *advice_json(const struct account_state *s, const struct account_finding *f)
 {
 	uint64_t of_ns = account_saving_of(s, f);
-	return json_pack("{s:s,s:o,s:o,s:o,s:b,s:o,s:o}", "kind", f->name, "cost_ns",
+	return json_pack("{s:s,s:o,s:o,s:o,s:b,s:b,s:o,s:o}", "kind", f->name, "cost_ns",
 			 report_number_json(f->cost_ns), "saving_ns",
 			 report_number_json(f->saving_ns), "share",
 			 json_real(of_ns ? (double)f->saving_ns / (double)of_ns : 0), "of_run",
-			 f->of_run || !s->account.has_loop, "remedy", report_text_json(f->remedy),
-			 "place", place_json(&f->place));
+			 f->of_run || !s->account.has_loop, "at_most", f->at_most, "remedy",
+			 report_text_json(f->remedy), "place", place_json(&f->place));
 }
 
 static json_t *finding_json(const struct account_finding *f)

@@ -5,6 +5,8 @@
 #include "analyze/account_cpu.h"
 #include "analyze/account_idle.h"
 #include "analyze/advice.h"
+#include "analyze/gpu_gaps.h"
+#include "analyze/gpu_transfers.h"
 #include "analyze/steps.h"
 #include "report/report_json.h"
 #include "report/report_page.h"
@@ -40,6 +42,7 @@ struct account_finding {
 	/* What to do, and what that is predicted to save; "" and 0: nothing is known that helps. */
 	char remedy[REMEDY_BYTES];
 	uint64_t saving_ns;
+	bool at_most;		   /* the saving is what it can be, rather than what it is */
 	bool of_run;		   /* of the whole run; else of the loop, where there is one */
 	struct advice_place place; /* line 0: there is none */
 };
@@ -153,8 +156,6 @@ uint64_t account_saving_of(const struct account_state *s, const struct account_f
 /* Sets it, no more than can be; beside: the GPU works meanwhile, and what it works is not saved. */
 void account_saves(const struct account_state *s, struct account_finding *ret, double ns,
 		   bool beside);
-/* Whether PyTorch's DataLoader made batches in the main process itself. */
-bool account_has_loader(const struct account_state *s);
 void account_advise_workers(const struct account_state *s, struct account_finding *ret);
 uint64_t account_making_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret);
@@ -165,6 +166,15 @@ uint64_t account_code_finding(const struct account_state *s, const struct accoun
 uint64_t account_saves_finding(const struct account_state *s, const struct account_thread *th,
 			       struct account_finding *ret);
 uint64_t account_garbage_finding(const struct account_state *s, const struct account_thread *th,
+				 struct account_finding *ret);
+/* report_account_saving_gpu.c: of recordings with --gpu-timeline. */
+uint64_t account_launch_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret);
+uint64_t account_sync_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret);
+uint64_t account_copies_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret);
+uint64_t account_exposed_finding(const struct account_state *s, const struct account_thread *th,
 				 struct account_finding *ret);
 uint64_t account_unused_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret);

@@ -131,20 +131,10 @@ static bool is_large(const struct account_state *s, double ns, unsigned part)
 
 /* ---- loader processes ---- */
 
-bool account_has_loader(const struct account_state *s)
-{
-	static const char begins[] = "enumerate(DataLoader)#_SingleProcess";
-	const struct strtab *strings = &s->r->tables->strings;
-	for (uint32_t i = 0; i < strtab_len(strings); i++)
-		if (!strncmp(strtab_get(strings, i, NULL), begins, sizeof(begins) - 1))
-			return true;
-	return false;
-}
-
 /* By the pace of advice.h: as long as work, batches and CPUs let a step be. */
 void account_advise_workers(const struct account_state *s, struct account_finding *ret)
 {
-	if (!s->advice.steps || (!s->advice.workers.count && !account_has_loader(s)))
+	if (!s->advice.steps || (!s->advice.workers.count && !s->advice.fetches))
 		return;
 	struct advice_pace p = pace_of(s);
 	uint32_t n = advice_workers_for(&p);
@@ -173,8 +163,9 @@ uint64_t account_making_finding(const struct account_state *s, const struct acco
 				struct account_finding *ret)
 {
 	const struct advice_sum *load = &s->advice.parts[ADVICE_LOADING];
-	bool child = load->child.ns > load->own.ns;
-	const struct advice_place *at = child ? &load->child : &load->own;
+	const struct advice_place *code = s->advice.code;
+	bool child = code[ADVICE_CHILD].ns > code[ADVICE_FETCH].ns;
+	const struct advice_place *at = &code[child ? ADVICE_CHILD : ADVICE_FETCH];
 	char time[HUMAN_BYTES];
 	double ns = at->ns * crowding(child ? load->data_ns : load->ns);
 	(void)th;
@@ -225,7 +216,7 @@ uint64_t account_code_finding(const struct account_state *s, const struct accoun
 			      struct account_finding *ret)
 {
 	const struct advice_sum *work = &s->advice.parts[ADVICE_WORKING];
-	const struct advice_place *at = &work->own;
+	const struct advice_place *at = &s->advice.code[ADVICE_LOOP];
 	double ns = at->ns * crowding(work->ns);
 	char time[HUMAN_BYTES];
 	(void)th;
@@ -293,7 +284,7 @@ uint64_t account_garbage_finding(const struct account_state *s, const struct acc
 		 account_whose(s));
 	account_saves(s, ret, ns, true);
 	snprintf(ret->remedy, REMEDY_BYTES,
-		 "gc.freeze() once before the loop, or gc.disable() and gc.collect() now and then");
+		 "gc.disable() before the loop, and gc.collect() where a pause does no harm");
 	return (uint64_t)ns;
 }
 

@@ -4,8 +4,8 @@
 #include "report/report_account.h"
 #include "report/report_section.h"
 
-#define START_LEAST   10 /* one part in so many of the run */
-#define HELD_LEAST    20 /* likewise, of what passed before the loop */
+#define START_LEAST 10 /* one part in so many of the run */
+#define HELD_LEAST  20 /* likewise, of what passed before the loop */
 
 /* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
 const struct account_loop *account_slow_to_load(const struct account_state *s)
@@ -61,7 +61,7 @@ static void say_loaders(struct buf *to, const struct account_state *s)
 static bool sleeps_to_load(const struct account_state *s, const struct account_thread *th)
 {
 	const struct account_loop *l = account_slow_to_load(s);
-	return l && !has_loaders(s) && !account_has_loader(s) &&
+	return l && !has_loaders(s) && !s->advice.fetches &&
 	       (double)th->ns[ACCOUNT_SLEEP] * 4 >=
 		       3 * l->phase_mean_ns[STEPS_LOAD] * (double)l->count;
 }
@@ -86,7 +86,8 @@ uint64_t account_load_finding(const struct account_state *s, const struct accoun
 	else
 		say_loaders(&text, s);
 	ret->owner = own ? ACCOUNT_OWNERS : ACCOUNT_DATA;
-	account_advise_workers(s, ret);
+	if (!own)
+		account_advise_workers(s, ret);
 	buf_printf(&text, ".");
 	account_finding_put(ret, &text);
 	return (uint64_t)(l->phase_mean_ns[STEPS_LOAD] * l->count);
@@ -98,6 +99,8 @@ uint64_t account_sleep_finding(const struct account_state *s, const struct accou
 	const struct account_loop *l = account_slow_to_load(s);
 	struct buf text = {0};
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
+	account_saves(s, ret, (double)th->ns[ACCOUNT_SLEEP], true);
+	snprintf(ret->remedy, REMEDY_BYTES, "take the sleep out of it");
 	if (!sleeps_to_load(s, th))
 		return account_say_share(s, th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
 					 " in calls like sleep()");

@@ -72,6 +72,12 @@ extern const struct report_section report_counters;
 /* What another section worked out, once all are made; NULL: the recording has none of it. */
 const void *report_section_state(const struct report *r, const struct report_section *of);
 
+/* What report_timeline.c worked out, likewise. */
+struct gpu_gaps;
+struct gpu_transfers;
+const struct gpu_gaps *report_timeline_gaps(const struct report *r);
+const struct gpu_transfers *report_timeline_transfers(const struct report *r);
+
 /* What of the recording's time so much is: 0 to 1. */
 double report_share(const struct report *r, uint64_t ns);
 

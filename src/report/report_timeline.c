@@ -43,6 +43,18 @@ static void end(void *state)
 	free(s);
 }
 
+const struct gpu_gaps *report_timeline_gaps(const struct report *r)
+{
+	const struct state *s = report_section_state(r, &report_timeline);
+	return s ? &s->gaps : NULL;
+}
+
+const struct gpu_transfers *report_timeline_transfers(const struct report *r)
+{
+	const struct state *s = report_section_state(r, &report_timeline);
+	return s ? &s->transfers : NULL;
+}
+
 static double ratio(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0;

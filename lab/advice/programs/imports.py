@@ -2,8 +2,8 @@
 from common import REPAIRED, Trainer, batches
 
 if not REPAIRED:
-    import torchvision  # named
+    import sympy  # named
 
 trainer = Trainer()
-for x, y in batches(1000):
+for x, y in batches(100):
     trainer.step(x, y)

@@ -20,8 +20,9 @@ class Samples(Dataset):
         row = self.rows[i]
         if REPAIRED:
             return (row - row.mean()) / 3, i % 10
-        for _ in range(120):
-            values = normalised(row.tolist())
+        values = row.tolist()
+        for _ in range(200):
+            values = normalised(values)
         return torch.tensor(values), i % 10
 
 

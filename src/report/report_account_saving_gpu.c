@@ -1,0 +1,164 @@
+/* report_account_saving_gpu.c - what GPUs would save: gaps by reason, copies, collectives.
+ *
+ * By what CUPTI told of them. Their numbers are of the whole recording, so that none is taken for
+ * more than the loop's share can be. */
+#include <math.h>
+
+#include "base/files.h"
+#include "base/human.h"
+#include "report/report_account.h"
+#include "report/report_section.h"
+
+#define GAPS_LEAST	 20 /* one part in so many of the loop */
+#define COPIES_LEAST	 20
+#define COLLECTIVE_LEAST 10
+
+/* The device of the main process that was idle longest; NULL: it has none. */
+static const struct account_device *main_device(const struct account_state *s)
+{
+	const struct account_device *ret = NULL;
+	for (size_t i = 0; i < s->devices.list.len; i++) {
+		const struct account_device *d = &s->devices.list.data[i];
+		if (d->pid == account_main(&s->account)->pid && (!ret || d->idle_ns > ret->idle_ns))
+			ret = d;
+	}
+	return ret;
+}
+
+static const struct gap_device *gaps_of(const struct account_state *s,
+					const struct account_device *d)
+{
+	const struct gpu_gaps *g = report_timeline_gaps(s->r);
+	for (size_t i = 0; g && d && i < g->devices.len; i++)
+		if (g->devices.data[i].pid == d->pid && g->devices.data[i].device == d->device)
+			return &g->devices.data[i];
+	return NULL;
+}
+
+static bool is_large(const struct account_state *s, double ns, unsigned part)
+{
+	return ns >= 1 && ns * part >= (double)account_subject(&s->account)->wall_ns;
+}
+
+static uint64_t in_gaps(const struct account_state *s, const struct account_device **ret_device,
+			enum gap_reason reason, uint64_t *ret_count)
+{
+	const struct account_device *d = *ret_device = main_device(s);
+	const struct gap_device *g = gaps_of(s, d);
+	for (size_t i = 0; g && i < g->gaps.len; i++)
+		if (g->gaps.data[i].reason == reason) {
+			*ret_count = g->gaps.data[i].count;
+			return g->gaps.data[i].total_ns < d->idle_ns ? g->gaps.data[i].total_ns
+								     : d->idle_ns;
+		}
+	return 0;
+}
+
+/* The device never waits for a launch then. */
+uint64_t account_launch_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret)
+{
+	const struct account_device *d;
+	char time[HUMAN_BYTES], count[HUMAN_BYTES];
+	uint64_t n, ns = in_gaps(s, &d, GAP_LAUNCH, &n);
+	(void)th;
+	if (!is_large(s, (double)ns, GAPS_LEAST))
+		return 0;
+	snprintf(ret->text, FINDING_BYTES,
+		 "GPU %d of process %u had nothing to do for %s (%.0f %% of %s), in %s gaps, "
+		 "because "
+		 "the host launched its work too slowly.",
+		 d->device, d->pid, human_ns(time, ns),
+		 account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s),
+		 human_count(count, n));
+	ret->at_most = true;
+	account_saves(s, ret, (double)ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "launch less (torch.compile, CUDA graphs) or more at once (a larger batch)");
+	return ns;
+}
+
+/* The host launches on without waiting then, and the device never runs dry for it. */
+uint64_t account_sync_finding(const struct account_state *s, const struct account_thread *th,
+			      struct account_finding *ret)
+{
+	const struct account_device *d;
+	const struct advice_place *at = &s->advice.syncs;
+	char time[HUMAN_BYTES], count[HUMAN_BYTES], where[FINDING_BYTES / 2] = "";
+	uint64_t n, ns = in_gaps(s, &d, GAP_SYNC, &n);
+	(void)th;
+	if (!is_large(s, (double)ns, GAPS_LEAST))
+		return 0;
+	ret->place = *at;
+	if (at->line)
+		snprintf(where, sizeof(where), ", most at %s:%u (%s)", path_file_name(at->file),
+			 at->line, at->function);
+	snprintf(ret->text, FINDING_BYTES,
+		 "GPU %d of process %u ran dry for %s (%.0f %% of %s), in %s gaps, because the "
+		 "host had "
+		 "waited for it%s.",
+		 d->device, d->pid, human_ns(time, ns),
+		 account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s),
+		 human_count(count, n), where);
+	ret->at_most = true;
+	account_saves(s, ret, (double)ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "read values of the GPU (.item(), .cpu(), print) less often, and steps later");
+	return ns;
+}
+
+/* Copies to and from pageable memory run beside kernels then. */
+uint64_t account_copies_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret)
+{
+	const struct gpu_transfers *all = report_timeline_transfers(s->r);
+	char time[HUMAN_BYTES], bytes[HUMAN_BYTES];
+	uint64_t ns = 0, size = 0;
+	(void)th;
+	for (size_t i = 0; all && main_device(s) && i < all->rows.len; i++) {
+		const struct transfer_row *t = &all->rows.data[i];
+		if (t->set ||
+		    (t->source_kind != MEMORY_PAGEABLE && t->destination_kind != MEMORY_PAGEABLE))
+			continue;
+		ns += t->total_ns - t->overlapped_ns;
+		size += t->bytes;
+	}
+	if (!is_large(s, (double)ns, COPIES_LEAST))
+		return 0;
+	snprintf(
+		ret->text, FINDING_BYTES,
+		"Copies of %s between GPUs and pageable memory took %s (%.0f %% of %s) in which no "
+		"kernel ran.",
+		human_bytes(bytes, size), human_ns(time, ns),
+		account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s));
+	ret->at_most = true;
+	account_saves(s, ret, (double)ns, false);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "pin_memory=True in the DataLoader, and .to(device, non_blocking=True)");
+	return ns;
+}
+
+/* Collectives run beside other kernels then. */
+uint64_t account_exposed_finding(const struct account_state *s, const struct account_thread *th,
+				 struct account_finding *ret)
+{
+	const struct account_device *d = main_device(s);
+	const struct gap_device *g = gaps_of(s, d);
+	char time[HUMAN_BYTES];
+	(void)th;
+	if (!g || !is_large(s, (double)g->exposed_ns, COLLECTIVE_LEAST))
+		return 0;
+	snprintf(ret->text, FINDING_BYTES,
+		 "GPU %d of process %u ran NCCL alone for %s (%.0f %% of %s): nothing was computed "
+		 "meanwhile.",
+		 d->device, d->pid, human_ns(time, g->exposed_ns),
+		 account_percent(g->exposed_ns, account_subject(&s->account)->wall_ns),
+		 account_whose(s));
+	ret->at_most = true;
+	account_saves(s, ret, (double)g->exposed_ns, false);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "overlap it with backward (DistributedDataParallel's buckets), or send less "
+		 "(no_sync() "
+		 "over several batches)");
+	return g->exposed_ns;
+}
