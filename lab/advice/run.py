@@ -67,12 +67,12 @@ class Runner:
 
     def measure(self, name):
         kind, done = KINDS[name]
-        runs, repaired = [], None
+        runs = []
         for _ in range(self.args.rounds):
             told = self.advice(name, "problem").get(kind)
             if not told:
                 return {"name": name, "kind": kind, "fires": False}
-            repaired = repaired or ["repaired", number(told["remedy"])]
+            repaired = ["repaired", number(told["remedy"])]
             runs.append((told["saving_ns"] / 1e9, self.seconds(name, "problem"),
                          self.seconds(name, *repaired)))
         predicted, was, then = (statistics.median(r[i] for r in runs) for i in (0, 1, 2))
