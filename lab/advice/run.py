@@ -6,7 +6,9 @@ right, and whether the repaired program is silent.
 
     sudo python3 lab/advice/run.py [--only NAME...] [--rounds N] [--json FILE]
 
-Predictions are medians; a saving is the difference of the medians of whole runs. The files that programs write go to the
+Predictions are medians; a saving is the difference of the medians of whole runs. On a machine that
+others use too the recorded run and the others may meet different loads: "of the run" compares
+shares. The files that programs write go to the
 folder that ADVICE_DISK names."""
 import argparse
 import json
@@ -52,13 +54,16 @@ class Runner:
         return [self.args.python, str(PROGRAMS / f"{name}.py"), *words]
 
     def advice(self, name, *words):
-        """All advice on a program that is recorded, by kind."""
+        """All advice on a program that is recorded, by kind; and how long it ran, without the time
+        for which it was stopped to be traced."""
         file = pathlib.Path(self.folder, f"{name}.eacgm")
         subprocess.run([self.args.eacgm, "record", "-o", file, "--", *self.command(name, *words)],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         report = subprocess.run([self.args.eacgm, "report", "--json", file], capture_output=True,
                                 check=True)
-        return {a["kind"]: a for a in json.loads(report.stdout)["account"]["advice"]}
+        account = json.loads(report.stdout)["account"]
+        ran_ns = account["main"]["wall_ns"] - account["main"]["owners"].get("held", 0)
+        return {a["kind"]: a for a in account["advice"]}, ran_ns / 1e9
 
     def seconds(self, name, *words):
         began = time.monotonic()
@@ -69,29 +74,33 @@ class Runner:
         kind, done = KINDS[name]
         runs = []
         for _ in range(self.args.rounds):
-            told = self.advice(name, "problem").get(kind)
+            advice, ran = self.advice(name, "problem")
+            told = advice.get(kind)
             if not told:
                 return {"name": name, "kind": kind, "fires": False}
             repaired = ["repaired", number(told["remedy"])]
-            runs.append((told["saving_ns"] / 1e9, self.seconds(name, "problem"),
+            runs.append((told["saving_ns"] / 1e9, ran, self.seconds(name, "problem"),
                          self.seconds(name, *repaired)))
-        predicted, was, then = (statistics.median(r[i] for r in runs) for i in (0, 1, 2))
+        predicted, ran, was, then = (statistics.median(column) for column in zip(*runs))
         line, place = named_line(name), told["place"]
         return {"name": name, "kind": kind, "fires": True, "done": done, "remedy": told["remedy"],
-                "predicted_s": predicted, "saved_s": was - then,
+                "predicted_s": predicted, "recorded_s": ran, "saved_s": was - then,
                 "was_s": was, "then_s": then, "runs": runs,
                 "line_is_right": None if line is None else bool(place and place["line"] == line),
-                "silent": kind not in self.advice(name, *repaired)}
+                "silent": kind not in self.advice(name, *repaired)[0]}
 
 
 def say(r):
     if not r["fires"]:
         print(f"{r['name']:12} {r['kind']:14} does not fire", flush=True)
         return
-    ratio = r["predicted_s"] / r["saved_s"] if r["saved_s"] > 0 else float("inf")
+    saved = max(r["saved_s"], 1e-9)
+    ratio = r["predicted_s"] / saved
+    of_run = r["predicted_s"] / r["recorded_s"] / (saved / r["was_s"])
     line = {None: "-", True: "right", False: "WRONG"}[r["line_is_right"]]
-    print(f"{r['name']:12} {r['kind']:14} predicted {r['predicted_s']:6.2f} s, saved "
-          f"{r['saved_s']:6.2f} s of {r['was_s']:.2f} s (x {ratio:.2f}), line {line}, repaired "
+    print(f"{r['name']:12} {r['kind']:14} predicted {r['predicted_s']:5.2f} s of "
+          f"{r['recorded_s']:5.2f}, saved {r['saved_s']:5.2f} s of {r['was_s']:5.2f} (x {ratio:.2f}, "
+          f"of the run x {of_run:.2f}), line {line}, repaired "
           f"{'silent' if r['silent'] else 'NOT SILENT'}: {r['remedy']}", flush=True)
 
 

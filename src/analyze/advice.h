@@ -87,10 +87,16 @@ struct advice_pace {
 	double batch_cpu_ns; /* and CPU time of that */
 	uint32_t workers;    /* 0: it makes its batches itself */
 	double cpus;	     /* that may be used at once; 0 unknown */
+	double rivals;	     /* threads of others that want them, all the time */
 };
 
+/* How many threads of others want the CPUs, where one that ran so long could run, and did not, for
+ * so long because of them. */
+double advice_rivals(double cpus, double run_ns, double ready_ns);
+
 /* How long a step takes: as long as its work; as a batch, of as many as are made at once; and as
- * the CPUs need for both. Handing batches over is taken to cost nothing. */
+ * the CPUs need for both, which the workers and the loop share with others thread by thread.
+ * Handing batches over is taken to cost nothing. */
 double advice_step_ns(const struct advice_pace *p);
 
 /* The least number of workers with which a step is nearly as short as it can get. */

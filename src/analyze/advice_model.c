@@ -5,6 +5,7 @@
 
 #define NEARLY	     1.03 /* of the shortest that a step can get */
 #define WORKERS_MOST 64
+#define ALONE	     0.9 /* what is less than that of the CPU time that was wanted had rivals */
 #define SAVES_SHARE  0.02
 
 static double longest(double a, double b, double c)
@@ -12,23 +13,39 @@ static double longest(double a, double b, double c)
 	return fmax(a, fmax(b, c));
 }
 
-static double by_cpus(const struct advice_pace *p)
+double advice_rivals(double cpus, double run_ns, double ready_ns)
 {
-	return p->cpus > 0 ? (p->work_cpu_ns + p->batch_cpu_ns) / p->cpus : 0;
+	double share = run_ns + ready_ns > 0 ? run_ns / (run_ns + ready_ns) : 1;
+	return share < ALONE && share > 0 ? fmax(0, cpus / share - 1) : 0;
+}
+
+static double by_cpus(const struct advice_pace *p, uint32_t workers)
+{
+	double own = workers + 1.0, all = own + p->rivals;
+	double had = all > p->cpus ? p->cpus * own / all : own;
+	if (!p->rivals || had > p->cpus)
+		had = p->cpus;
+	return had > 0 ? (p->work_cpu_ns + p->batch_cpu_ns) / had : 0;
 }
 
 double advice_step_ns(const struct advice_pace *p)
 {
 	if (!p->workers)
 		return p->work_ns + p->batch_ns;
-	return longest(p->work_ns, p->batch_ns / p->workers, by_cpus(p));
+	return longest(p->work_ns, p->batch_ns / p->workers, by_cpus(p, p->workers));
 }
 
 uint32_t advice_workers_for(const struct advice_pace *p)
 {
-	double least = fmax(p->work_ns, by_cpus(p)) * NEARLY;
-	double n = least > 0 ? ceil(p->batch_ns / least) : WORKERS_MOST;
-	return n < 1 ? 1 : n > WORKERS_MOST ? WORKERS_MOST : (uint32_t)n;
+	struct advice_pace then = *p;
+	double least = p->work_ns;
+	for (uint32_t n = 1; n < WORKERS_MOST; n++) {
+		then.workers = n;
+		least = fmax(p->work_ns, by_cpus(p, n));
+		if (advice_step_ns(&then) <= least * NEARLY)
+			return n;
+	}
+	return WORKERS_MOST;
 }
 
 /* Against what the model says of how it was: what it leaves out is in both. */

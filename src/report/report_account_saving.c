@@ -88,6 +88,16 @@ static double cpus_of(const struct account_state *s)
 	return limit > 0 && limit < cpus ? limit : cpus;
 }
 
+/* Who had the CPU is known of waits that have rows: the others are taken to be like these. */
+static double rivals_of(const struct account_state *s)
+{
+	const struct account_thread *th = account_subject(&s->account);
+	double others = in_all(s, BLAME_RIVAL), own = in_all(s, BLAME_SIBLING);
+	double part = others + own > 0 ? others / (others + own) : 0;
+	return advice_rivals(cpus_of(s), (double)th->run_ns,
+			     part * (double)th->ns[ACCOUNT_RUNNABLE]);
+}
+
 /* The other threads of the main process work evenly while there is a loop. */
 static struct advice_pace pace_of(const struct account_state *s)
 {
@@ -103,7 +113,8 @@ static struct advice_pace pace_of(const struct account_state *s)
 					    .batch_ns = (w->run_ns + w->ready_ns + w->wait_ns) / n,
 					    .batch_cpu_ns = w->run_ns / n,
 					    .workers = w->count,
-					    .cpus = cpus_of(s)};
+					    .cpus = cpus_of(s),
+					    .rivals = rivals_of(s)};
 	}
 	double batch_cpu = fmin(load->ns[BLAME_RUNS] + load->ns[BLAME_COLLECTS], own_cpu);
 	return (struct advice_pace){.step_ns = a->step_ns,
@@ -111,7 +122,8 @@ static struct advice_pace pace_of(const struct account_state *s)
 				    .work_cpu_ns = (own_cpu - batch_cpu) / n,
 				    .batch_ns = load->wall_ns / n,
 				    .batch_cpu_ns = batch_cpu / n,
-				    .cpus = cpus_of(s)};
+				    .cpus = cpus_of(s),
+				    .rivals = rivals_of(s)};
 }
 
 static const char *file_name(const struct advice_place *at)

@@ -81,6 +81,24 @@ static void workers_that_compute_are_no_faster_than_cpus(void **state)
 	is_about(advice_saved_by_workers(&one, 8), 0);
 }
 
+static void others_want_the_cpus_too(void **state)
+{
+	(void)state;
+	is_about(advice_rivals(2, 95, 5), 0);
+	is_about(advice_rivals(2, 25, 75), 7); /* one of eight that share two */
+	const struct advice_pace p = {.step_ns = 80,
+				      .work_ns = 16,
+				      .work_cpu_ns = 4,
+				      .batch_ns = 64,
+				      .batch_cpu_ns = 16,
+				      .cpus = 2,
+				      .rivals = 7};
+	struct advice_pace then = p;
+	then.workers = 3; /* four of eleven */
+	is_about(advice_step_ns(&then), 20.0 * 11 / (2 * 4));
+	assert_int_equal(advice_workers_for(&p), 2); /* more would only take from others */
+}
+
 static void shorter_batches(void **state)
 {
 	(void)state;
@@ -287,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(workers_that_wait),
 		T(workers_that_compute_are_no_faster_than_cpus),
+		T(others_want_the_cpus_too),
 		T(shorter_batches),
 		T(how_often_to_save),
 		T(what_a_worker_did_while_it_was_waited_for),

@@ -2,12 +2,14 @@
 
 A program is run as `NAME.py problem` or `NAME.py repaired [NUMBER]`; NUMBER is what the advice
 recommends, where that is a number. The line that the advice has to name ends with "# named"."""
+import os
 import sys
 
 import torch
 from torch import nn
 
 REPAIRED = sys.argv[1] == "repaired"
+SCALE = float(os.environ.get("ADVICE_SCALE", "1"))  # of how many steps
 NUMBER = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 
 
@@ -25,6 +27,10 @@ class Trainer:
         return out
 
 
+def scaled(n):
+    return int(n * SCALE)
+
+
 def batches(n, size=32, inputs=64):
-    for _ in range(n):
+    for _ in range(scaled(n)):
         yield torch.randn(size, inputs), torch.randint(0, 10, (size,))

@@ -6,10 +6,8 @@ def right(out, y):
     best = out.argmax(1)
     if REPAIRED:
         return int((best == y).sum())
-    n = 0
-    for guess, truth in zip(best.tolist() * 3200, y.tolist() * 3200):
-        n += guess == truth  # named
-    return n // 3200
+    pairs = zip(best.tolist() * 3200, y.tolist() * 3200)
+    return sum(guess == truth for guess, truth in pairs) // 3200  # named
 
 
 trainer = Trainer()

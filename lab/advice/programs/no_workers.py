@@ -2,13 +2,13 @@
 import time
 
 import torch
-from common import NUMBER, REPAIRED, Trainer
+from common import NUMBER, REPAIRED, Trainer, scaled
 from torch.utils.data import DataLoader, Dataset
 
 
 class Samples(Dataset):
     def __len__(self):
-        return 3200
+        return scaled(3200)
 
     def __getitem__(self, i):
         time.sleep(0.001)  # as a read from slow storage

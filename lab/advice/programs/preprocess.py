@@ -1,6 +1,6 @@
 """preprocess.py - a worker takes most of its time in a loop of Python that one call does as well."""
 import torch
-from common import REPAIRED, Trainer
+from common import REPAIRED, Trainer, scaled
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -11,7 +11,7 @@ def normalised(values):
 
 class Samples(Dataset):
     def __init__(self):
-        self.rows = torch.randn(4800, 64)
+        self.rows = torch.randn(scaled(4800), 64)
 
     def __len__(self):
         return len(self.rows)

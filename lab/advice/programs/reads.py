@@ -3,7 +3,7 @@ import os
 import tempfile
 
 import torch
-from common import REPAIRED, Trainer
+from common import REPAIRED, Trainer, scaled
 from torch.utils.data import DataLoader, Dataset
 
 BYTES = 1 << 20
@@ -20,7 +20,7 @@ class Samples(Dataset):
         self.file = os.open(self.path, os.O_RDONLY)
 
     def __len__(self):
-        return 3200
+        return scaled(3200)
 
     def __getitem__(self, i):
         at = i % 64 * BYTES

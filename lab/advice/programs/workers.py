@@ -2,13 +2,13 @@
 import time
 
 import torch
-from common import NUMBER, REPAIRED, Trainer
+from common import NUMBER, REPAIRED, Trainer, scaled
 from torch.utils.data import DataLoader, Dataset
 
 
 class Samples(Dataset):
     def __len__(self):
-        return 4800
+        return scaled(4800)
 
     def __getitem__(self, i):
         time.sleep(0.002)  # as a read from slow storage

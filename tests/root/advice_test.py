@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""advice_test.py - what the report advises on PyTorch jobs with one known problem each: that it is
+found, at the right line, and no longer when it is repaired. How much it saves is measured by
+lab/advice/run.py; here it is no more than there is."""
+
+import os
+import pathlib
+
+from harness import expect, main, skip, test
+
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "lab" / "advice" / "programs"
+
+
+def advice(t, name, *words):
+    """Of a program that is recorded, by kind."""
+    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
+        skip("no %s with torch" % PYTHON)
+    os.environ.update(ADVICE_DISK=t.dir, ADVICE_SCALE="0.25")
+    rec = t.record([PYTHON, str(PROGRAMS / (name + ".py")), *words])
+    found = rec.report["account"]
+    for a in found["advice"]:
+        of_ns = found["main"]["wall_ns"]
+        expect(0 < a["saving_ns"] <= of_ns and 0 < a["share"] <= 1 and a["remedy"], "%r" % a)
+    savings = [a["saving_ns"] for a in found["advice"]]
+    expect(savings == sorted(savings, reverse=True), "%r" % found["advice"])
+    return {a["kind"]: a for a in found["advice"]}
+
+
+def check(t, name, kind, number="0"):
+    told = advice(t, name, "problem")
+    expect(kind in told, "%r" % told)
+    lines = (PROGRAMS / (name + ".py")).read_text().splitlines()
+    named = [i for i, line in enumerate(lines, 1) if line.endswith("# named")]
+    if named:
+        place = told[kind]["place"]
+        expect(place and [place["line"]] == named and place["file"].endswith(name + ".py"),
+               "%r" % told[kind])
+    repaired = advice(t, name, "repaired", number)
+    expect(kind not in repaired, "%r" % repaired)
+    return told[kind]
+
+
+@test("too few loader workers: how many there should be", 90)
+def _(t):
+    told = check(t, "workers", "load", "16")
+    expect("num_workers=" in told["remedy"], "%r" % told)
+
+
+@test("a loader without workers", 90)
+def _(t):
+    check(t, "no_workers", "load", "16")
+
+
+@test("a function that makes batches slowly", 90)
+def _(t):
+    check(t, "preprocess", "making")
+
+
+@test("a function of the loop's own", 90)
+def _(t):
+    check(t, "loop", "code")
+
+
+@test("checkpoints that training waits for", 90)
+def _(t):
+    told = check(t, "checkpoint", "checkpoint", "400")
+    expect("instead of every 4" in told["remedy"], "%r" % told)
+
+
+@test("Python's collector of garbage", 120)
+def _(t):
+    check(t, "garbage", "garbage")
+
+
+@test("an import that nothing uses", 90)
+def _(t):
+    if t.run([PYTHON, "-c", "import sympy"], seconds=60).status:
+        skip("%s has no sympy" % PYTHON)
+    told = check(t, "imports", "unused_import")
+    expect("sympy" in told["remedy"] and told["of_run"], "%r" % told)
+
+
+if __name__ == "__main__":
+    main()
