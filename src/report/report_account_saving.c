@@ -184,12 +184,19 @@ uint64_t account_making_finding(const struct account_state *s, const struct acco
 	if (!at->line || !is_large(s, ns, CODE_LEAST))
 		return 0;
 	ret->place = *at;
-	snprintf(
-		ret->text, FINDING_BYTES,
-		"Of the time until its steps have their batches %s (%.0f %% of the loop's) went to "
-		"%s, most at %s:%u%s.",
-		human_ns(time, (uint64_t)ns), account_percent((uint64_t)ns, loop_ns(s)),
-		at->function, file_name(at), at->line, child ? ", in its loader processes" : "");
+	if (child)
+		snprintf(ret->text, FINDING_BYTES,
+			 "Of the time in which it waited for its loader processes %.0f %% went to "
+			 "%s, "
+			 "most at %s:%u.",
+			 account_percent((uint64_t)ns, (uint64_t)load->data_wall_ns), at->function,
+			 file_name(at), at->line);
+	else
+		snprintf(ret->text, FINDING_BYTES,
+			 "Its loader, which has no processes, ran %s for %s (%.0f %% of the loop's "
+			 "time), most at %s:%u.",
+			 at->function, human_ns(time, (uint64_t)ns),
+			 account_percent((uint64_t)ns, loop_ns(s)), file_name(at), at->line);
 	account_saves(s, ret, child ? saved_of_batch(s, ns, true) : ns, !child);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "make %s:%u faster, or do it once before training and keep the result",

@@ -1,0 +1,226 @@
+/* advice_gpu_test.c - what the report advises on GPUs, from recordings made by hand: each kind
+ * where its problem is, and nothing where it is not.
+ *
+ * links: report incident detect analyze symbolize parser recording events base golden */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "golden/gpu_sample.h"
+#include "recording/recording.h"
+#include "report/report.h"
+
+#define MS     1000000ULL
+#define STREAM 0x70
+#define WALL   1000 /* ms */
+
+static char path[] = "/tmp/eacgm-advice-gpu-XXXXXX";
+static struct rec_writer *w;
+static uint32_t correlation;
+
+static int make_path(void **state)
+{
+	(void)state;
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+/* One thread, which was never off the CPU. */
+static void create(void)
+{
+	struct err e = {0};
+	if (rec_writer_open(&w, path, NULL, &e))
+		fail_msg("%s", e.msg);
+	gpu_sample_probes(w);
+	rec_put_process(w, &(struct m_process){.pid = 7, .parent_pid = 1, .start_ns = 1});
+	rec_add_thread(w, &(struct m_thread){7, 7, 0});
+	rec_put_wait_total(w, &(struct m_wait_total){.reason = WAIT_SLEEP,
+						     .since_ns = MS,
+						     .until_ns = (WALL + 1) * MS,
+						     .count = 1,
+						     .waited_ns = 1});
+	correlation = 0;
+}
+
+static void span(const char *name, uint64_t from_us, uint64_t to_us, uint8_t work)
+{
+	bool copies = work == WORK_COPY;
+	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_us * 1000,
+						 .end_ns = to_us * 1000,
+						 .pid = 7,
+						 .stream = 7,
+						 .name = (uint32_t)rec_string_z(w, name),
+						 .correlation = ++correlation,
+						 .work = work,
+						 .copy_kind = copies,
+						 .source_kind = copies ? MEMORY_PAGEABLE : 0,
+						 .destination_kind = copies ? MEMORY_DEVICE : 0,
+						 .bytes = copies ? 1 << 20 : 0});
+}
+
+static void launch(const char *name, uint64_t at_us, uint64_t from_us, uint64_t to_us)
+{
+	GPU_CALL(w, 0, GS_LAUNCH, at_us * 1000, 1000, rec_string_z(w, name), dim3_pack(1, 1, 1),
+		 dim3_pack(32, 1, 1), STREAM);
+	span(name, from_us, to_us, WORK_KERNEL);
+}
+
+static void samples_at(uint32_t line)
+{
+	uint32_t frame = rec_add_frame(
+		w, &(struct m_frame){.kind = FRAME_PYTHON,
+				     .name = (uint32_t)rec_string_z(w, "step"),
+				     .file = (uint32_t)rec_string_z(w, "/job/train.py"),
+				     .line = line});
+	uint32_t stack = rec_add_stack(w, &(struct m_stack){0, frame});
+	for (uint64_t at = 1; at < WALL; at++)
+		rec_put_sample(w, &(struct m_sample){.time_ns = at * MS + MS / 2,
+						     .weight_ns = MS,
+						     .stack = stack});
+}
+
+static json_t *advice(void)
+{
+	struct err e = {0};
+	struct rec_reader *reader;
+	struct report report;
+	struct report_options options = {.top = 10};
+	FILE *f = tmpfile();
+	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
+		fail_msg("%s", e.msg);
+	report_make(&report, path, rec_source(reader), &options,
+		    &(struct visit_options){.threads = 1});
+	assert_int_equal(report_json(f, &report), 0);
+	rewind(f);
+	json_t *all = json_loadf(f, 0, NULL);
+	json_t *list = json_object_get(json_object_get(all, "account"), "advice");
+	assert_true(json_is_array(list));
+	json_incref(list);
+	json_decref(all);
+	report_free(&report);
+	rec_close(reader);
+	fclose(f);
+	return list;
+}
+
+/* NULL: there is none of the kind. */
+static const json_t *of_kind(const json_t *list, const char *kind)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *a = json_array_get(list, i);
+		if (!strcmp(json_string_value(json_object_get(a, "kind")), kind))
+			return a;
+	}
+	return NULL;
+}
+
+static void saves_about(const json_t *list, const char *kind, double ms)
+{
+	const json_t *a = of_kind(list, kind);
+	if (!a)
+		fail_msg("no advice of kind %s", kind);
+	double is = json_number_value(json_object_get(a, "saving_ns")) / 1e6;
+	if (is < 0.99 * ms || is > 1.01 * ms)
+		fail_msg("%s saves %.3f ms, wanted %.3f", kind, is, ms);
+	assert_true(json_is_true(json_object_get(a, "at_most")));
+}
+
+/* A hundred kernels of 1 ms; the host launches one each 10 ms. */
+static void a_host_that_launches_too_slowly(void **state)
+{
+	(void)state;
+	create();
+	for (uint64_t i = 0; i < 100; i++)
+		launch("add", 1000 + 10000 * i, 1010 + 10000 * i, 2010 + 10000 * i);
+	json_t *list = advice();
+	saves_about(list, "launch", 99 * 9);
+	assert_null(of_kind(list, "sync"));
+	json_decref(list);
+}
+
+/* All of them are there before they can run. */
+static void a_host_that_launches_ahead(void **state)
+{
+	(void)state;
+	create();
+	for (uint64_t i = 0; i < 100; i++)
+		launch("add", 1000 + 10 * i, 1010 + 9900 * i, 10910 + 9900 * i);
+	json_t *list = advice();
+	assert_int_equal(json_array_size(list), 0);
+	json_decref(list);
+}
+
+/* It waits for each kernel of 9 ms, and launches the next 0.9 ms later. */
+static void a_host_that_waits_for_each_kernel(void **state)
+{
+	(void)state;
+	create();
+	samples_at(40);
+	for (uint64_t i = 0; i < 99; i++) {
+		uint64_t at = 1000 + 10000 * i;
+		launch("add", at, at + 10, at + 9010);
+		GPU_CALL(w, 0, GS_SYNC, (at + 20) * 1000, 9080 * 1000, STREAM);
+	}
+	json_t *list = advice();
+	saves_about(list, "sync", 98 * 1);
+	const json_t *place = json_object_get(of_kind(list, "sync"), "place");
+	assert_int_equal(json_integer_value(json_object_get(place, "line")), 40);
+	assert_null(of_kind(list, "launch"));
+	json_decref(list);
+}
+
+/* Ten copies of 10 ms between kernels. */
+static void copies_that_nothing_runs_beside(void **state)
+{
+	(void)state;
+	create();
+	for (uint64_t i = 0; i < 10; i++) {
+		uint64_t at = 1000 + 100000 * i;
+		GPU_CALL(w, 0, GS_HTOD, at * 1000, 10100 * 1000, 1 << 20);
+		span("", at + 10, at + 10010, WORK_COPY);
+		launch("add", at + 10110, at + 10120, at + 100000);
+	}
+	json_t *list = advice();
+	saves_about(list, "copies", 100);
+	json_decref(list);
+}
+
+/* NCCL's kernels alone for half of the time. */
+static void collectives_that_nothing_runs_beside(void **state)
+{
+	(void)state;
+	create();
+	for (uint64_t i = 0; i < 10; i++) {
+		uint64_t at = 1000 + 100000 * i;
+		launch("add", at, at + 10, at + 50000);
+		launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 10, at + 50000, at + 100000);
+	}
+	json_t *list = advice();
+	saves_about(list, "exposed_collectives", 500);
+	json_decref(list);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
+	const struct CMUnitTest tests[] = {
+		T(a_host_that_launches_too_slowly),	 T(a_host_that_launches_ahead),
+		T(a_host_that_waits_for_each_kernel),	 T(copies_that_nothing_runs_beside),
+		T(collectives_that_nothing_runs_beside),
+	};
+	return cmocka_run_group_tests(tests, make_path, remove_path);
+}
