@@ -76,6 +76,7 @@ static void add_sample(struct advising *a, const struct blame_sample *s, bool ch
 	enum advice_where at = where(a, s, child);
 	a->ran.weight_ns[child] += (double)s->weight_ns;
 	a->ret->fetches |= s->loads && !child;
+	a->sum->fills_ns[child] += s->fills ? (double)s->weight_ns : 0;
 	if (at < ADVICE_WHERES)
 		place_add(&a->ran.places[at], s->own, (double)s->weight_ns);
 }

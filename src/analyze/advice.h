@@ -24,6 +24,9 @@ struct advice_sum {
 	double ns[BLAME_KINDS];	     /* together wall_ns */
 	double data_ns[BLAME_KINDS]; /* of it: in child processes that made data */
 	double data_wall_ns;	     /* these together */
+	/* What ran in the kernel that put pages of files into memory: in the thread itself, and in
+	 * child processes. */
+	double fills_ns[2];
 };
 
 /* Where the job's own code runs. */
@@ -85,6 +88,7 @@ struct advice_pace {
 	double work_cpu_ns;  /* CPU time of it, all threads of the process */
 	double batch_ns;     /* that one worker takes to make a batch, */
 	double batch_cpu_ns; /* and CPU time of that */
+	double kept_ns;	     /* of work_ns: it could run, and workers had its CPU */
 	uint32_t workers;    /* 0: it makes its batches itself */
 	double cpus;	     /* that may be used at once; 0 unknown */
 	double rivals;	     /* threads of others that want them, all the time */

@@ -66,6 +66,8 @@ double advice_saved_by_workers(const struct advice_pace *p, uint32_t workers)
 double advice_saved_by_batch(const struct advice_pace *p, double less_ns, double less_cpu_ns)
 {
 	struct advice_pace then = *p;
+	double part = p->batch_cpu_ns > 0 ? fmin(1, less_cpu_ns / p->batch_cpu_ns) : 0;
+	then.work_ns = fmax(0, p->work_ns - part * p->kept_ns);
 	then.batch_ns = fmax(0, p->batch_ns - less_ns);
 	then.batch_cpu_ns = fmax(0, p->batch_cpu_ns - less_cpu_ns);
 	return saved(p, &then);

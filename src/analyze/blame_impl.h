@@ -23,6 +23,7 @@ struct blame_sample {
 	uint8_t kind; /* BLAME_RUNS, BLAME_SAVES, BLAME_FAULTS */
 	uint8_t runs; /* enum account_owner: what of the thread's time it is of */
 	bool loads;   /* within PyTorch's loader of data */
+	bool fills;   /* the kernel puts pages of files into memory */
 };
 
 /* A GPU of a process waits in a collective for the last rank. */

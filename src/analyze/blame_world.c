@@ -276,6 +276,18 @@ static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 	return native;
 }
 
+static bool fills_pages(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		const char *name = strtab_get(&t->strings, f->name, NULL);
+		if (f->kind == FRAME_KERNEL &&
+		    (starts(name, "filemap_get_pages") || starts(name, "page_cache_ra")))
+			return true;
+	}
+	return false;
+}
+
 static bool is_of_loader(const char *file)
 {
 	return strstr(file, "/torch/utils/data/");
@@ -326,6 +338,7 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 				.frame = frame_of_stack(l->w->t, samples[i].stack),
 				.own = own_frame_of(l->w->t, samples[i].stack),
 				.loads = is_in_loader(l->w->t, samples[i].stack),
+				.fills = fills_pages(l->w->t, samples[i].stack),
 				.kind = kind_of_stack(l->w->t, samples[i].stack),
 				.runs = (uint8_t)account_owner_of_stack(l->w->t, samples[i].stack)};
 }

@@ -98,6 +98,14 @@ static double rivals_of(const struct account_state *s)
 			     part * (double)th->ns[ACCOUNT_RUNNABLE]);
 }
 
+/* How long the loop could run, and processes of the job had its CPU. */
+static double kept_ns(const struct account_state *s)
+{
+	double own = in_all(s, BLAME_SIBLING);
+	double all = own + in_all(s, BLAME_RIVAL) + in_all(s, BLAME_NO_CPU);
+	return all > 0 ? own / all * (double)account_subject(&s->account)->ns[ACCOUNT_RUNNABLE] : 0;
+}
+
 /* The other threads of the main process work evenly while there is a loop. */
 static struct advice_pace pace_of(const struct account_state *s)
 {
@@ -112,6 +120,7 @@ static struct advice_pace pace_of(const struct account_state *s)
 					    .work_cpu_ns = own_cpu / n,
 					    .batch_ns = (w->run_ns + w->ready_ns + w->wait_ns) / n,
 					    .batch_cpu_ns = w->run_ns / n,
+					    .kept_ns = kept_ns(s) / n,
 					    .workers = w->count,
 					    .cpus = cpus_of(s),
 					    .rivals = rivals_of(s)};
@@ -186,9 +195,8 @@ uint64_t account_making_finding(const struct account_state *s, const struct acco
 	ret->place = *at;
 	if (child)
 		snprintf(ret->text, FINDING_BYTES,
-			 "Of the time in which it waited for its loader processes %.0f %% went to "
-			 "%s, "
-			 "most at %s:%u.",
+			 "Of the time in which it waited for its loader processes %.0f %% went "
+			 "to %s, most at %s:%u.",
 			 account_percent((uint64_t)ns, (uint64_t)load->data_wall_ns), at->function,
 			 file_name(at), at->line);
 	else
@@ -204,25 +212,29 @@ uint64_t account_making_finding(const struct account_state *s, const struct acco
 	return (uint64_t)ns;
 }
 
-/* Nothing has to be read from the disk then: the time in which batches waited for that. */
+/* Nothing has to be read from the disk then: the time in which batches waited for that, or the
+ * kernel put what was read into memory. */
 uint64_t account_reads_finding(const struct account_state *s, const struct account_thread *th,
 			       struct account_finding *ret)
 {
 	const struct advice_sum *load = &s->advice.parts[ADVICE_LOADING];
-	double all = load->ns[BLAME_DISK] + load->ns[BLAME_MEMORY];
 	double data = load->data_ns[BLAME_DISK] + load->data_ns[BLAME_MEMORY];
+	double waits = load->ns[BLAME_DISK] + load->ns[BLAME_MEMORY];
+	double fills = load->fills_ns[1] * crowding(load->data_ns);
+	double all = waits + fills + load->fills_ns[0] * crowding(load->ns);
 	char time[HUMAN_BYTES];
-	bool child = data * 2 > all;
+	bool child = (data + fills) * 2 > all;
 	(void)th;
-	if (!is_large(s, all, CODE_LEAST))
+	if (!is_large(s, waits, CODE_LEAST))
 		return 0;
 	ret->owner = child ? ACCOUNT_OWNERS : ACCOUNT_DISK;
 	snprintf(ret->text, FINDING_BYTES,
 		 "Of the time until its steps have their batches %s (%.0f %% of the loop's) were "
-		 "waits for the disk%s: what is read is not in memory.",
+		 "those "
+		 "reads from the disk%s: what is read was not in memory.",
 		 human_ns(time, (uint64_t)all), account_percent((uint64_t)all, loop_ns(s)),
 		 child ? ", in its loader processes" : "");
-	account_saves(s, ret, child ? saved_of_batch(s, data, false) : all, !child);
+	account_saves(s, ret, child ? saved_of_batch(s, data + fills, false) : all, !child);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "keep the data in memory, or read it ahead of time in loader processes");
 	return (uint64_t)all;

@@ -107,6 +107,10 @@ static void shorter_batches(void **state)
 	is_about(advice_saved_by_batch(&p, 10, 0), 5.0 * 22 / 20);
 	is_about(advice_saved_by_batch(&p, 39, 0), 10.0 * 22 / 20); /* the work is left */
 	is_about(advice_saved_by_batch(&p, 100, 0), 10.0 * 22 / 20);
+	struct advice_pace kept = p;
+	kept.batch_cpu_ns = 40;
+	kept.kept_ns = 4; /* by workers, of which there is half as much then */
+	is_about(advice_saved_by_batch(&kept, 30, 20), 12.0 * 22 / 20);
 }
 
 static void how_often_to_save(void **state)
