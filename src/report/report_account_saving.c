@@ -190,7 +190,7 @@ uint64_t account_making_finding(const struct account_state *s, const struct acco
 	char time[HUMAN_BYTES];
 	double ns = at->ns * crowding(child ? load->data_ns : load->ns);
 	(void)th;
-	if (!at->line || !is_large(s, ns, CODE_LEAST))
+	if (!at->line || !s->advice.steps || !is_large(s, ns, CODE_LEAST))
 		return 0;
 	ret->place = *at;
 	if (child)

@@ -99,8 +99,10 @@ uint64_t account_sleep_finding(const struct account_state *s, const struct accou
 	const struct account_loop *l = account_slow_to_load(s);
 	struct buf text = {0};
 	char count[HUMAN_BYTES], part[HUMAN_BYTES], mean[HUMAN_BYTES];
-	account_saves(s, ret, (double)th->ns[ACCOUNT_SLEEP], true);
-	snprintf(ret->remedy, REMEDY_BYTES, "take the sleep out of it");
+	if (s->account.has_loop) { /* else it may be for what it waits for */
+		account_saves(s, ret, (double)th->ns[ACCOUNT_SLEEP], true);
+		snprintf(ret->remedy, REMEDY_BYTES, "take the sleep out of the loop");
+	}
 	if (!sleeps_to_load(s, th))
 		return account_say_share(s, th, ACCOUNT_SLEEP, 10, ret, "The program itself slept",
 					 " in calls like sleep()");
