@@ -314,6 +314,12 @@ static const struct {
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 _Static_assert(RULES < FINDINGS_ALL, "there is room for all");
 
+/* It tells of the largest row, or as good as that. */
+static bool tells_row(const struct account_state *s, const struct account_finding *f)
+{
+	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns);
+}
+
 /* What comes first: a run that hardly has a loop; what would save something; the largest row; what
  * is large; what is not of the program's loop, or not of the program. */
 static int class_of(const struct account_state *s, const struct account_finding *f)
@@ -326,18 +332,12 @@ static int class_of(const struct account_state *s, const struct account_finding 
 		return 5;
 	if (f->saving_ns)
 		return 1;
-	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns) ? 2 : 3;
+	return tells_row(s, f) ? 2 : 3;
 }
 
 static uint64_t rank_ns(const struct account_finding *f)
 {
 	return f->saving_ns ? f->saving_ns : f->cost_ns;
-}
-
-/* It tells of the largest row, or as good as that. */
-static bool tells_row(const struct account_state *s, const struct account_finding *f)
-{
-	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns);
 }
 
 struct ranked {
