@@ -28,8 +28,15 @@ struct waited_in {
 	uint32_t thread, frame;
 };
 
+/* What samples of a stack have in common. */
+struct stack_facts {
+	bool known;
+	struct blame_sample of;
+};
+
 struct loading {
 	struct blame_world *w;
+	struct stack_facts *facts;    /* by stack: many samples have the same */
 	VEC(struct waited_in) places; /* by thread, then time */
 	struct map64 thread_of;	      /* tid -> thread */
 };
@@ -321,26 +328,39 @@ static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
 	return BLAME_NO_FRAME;
 }
 
+static const struct blame_sample *facts_of(const struct loading *l, uint32_t stack)
+{
+	const struct rec_tables *t = l->w->t;
+	struct stack_facts *f = &l->facts[stack];
+	if (!f->known)
+		*f = (struct stack_facts){
+			.known = true,
+			.of = {.frame = frame_of_stack(t, stack),
+			       .own = own_frame_of(t, stack),
+			       .loads = is_in_loader(t, stack),
+			       .fills = fills_pages(t, stack),
+			       .kind = kind_of_stack(t, stack),
+			       .runs = (uint8_t)account_owner_of_stack(t, stack)}};
+	return &f->of;
+}
+
 static void add_samples(void *ctx, const struct visited_rows *rows)
 {
 	struct loading *l = ctx;
 	const struct m_sample *samples = rows->rows;
-	for (size_t i = 0; i < rows->len; i++)
-		if (samples[i].kind == SAMPLE_OFFCPU)
-			*vec_push(&l->places) =
-				(struct waited_in){samples[i].time_ns, samples[i].thread,
-						   frame_of_stack(l->w->t, samples[i].stack)};
-		else if (samples[i].kind == SAMPLE_CPU)
-			*vec_push(&l->w->samples) = (struct blame_sample){
-				.time_ns = samples[i].time_ns,
-				.weight_ns = samples[i].weight_ns,
-				.thread = samples[i].thread,
-				.frame = frame_of_stack(l->w->t, samples[i].stack),
-				.own = own_frame_of(l->w->t, samples[i].stack),
-				.loads = is_in_loader(l->w->t, samples[i].stack),
-				.fills = fills_pages(l->w->t, samples[i].stack),
-				.kind = kind_of_stack(l->w->t, samples[i].stack),
-				.runs = (uint8_t)account_owner_of_stack(l->w->t, samples[i].stack)};
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_sample *m = &samples[i];
+		if (m->kind == SAMPLE_OFFCPU) {
+			*vec_push(&l->places) = (struct waited_in){
+				m->time_ns, m->thread, frame_of_stack(l->w->t, m->stack)};
+		} else if (m->kind == SAMPLE_CPU) {
+			struct blame_sample s = *facts_of(l, m->stack);
+			s.time_ns = m->time_ns;
+			s.weight_ns = m->weight_ns;
+			s.thread = m->thread;
+			*vec_push(&l->w->samples) = s;
+		}
+	}
 }
 
 static int by_thread_and_time(const void *a, const void *b)
@@ -526,8 +546,10 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	for (size_t i = 0; i < w->t->processes.len; i++)
 		if (!process_is_own(w->t, &w->t->processes.data[i]))
 			map64_set(&w->job, w->t->processes.data[i].pid, 1);
+	l.facts = xcalloc(w->t->stacks.len + 1, sizeof(*l.facts));
 	rows_read(s, ROW_WAIT, add_waits, &l);
 	rows_read(s, ROW_SAMPLE, add_samples, &l);
+	free(l.facts);
 	if (w->waits.len)
 		qsort(w->waits.data, w->waits.len, sizeof(*w->waits.data), by_thread);
 	if (w->samples.len)
