@@ -17,6 +17,7 @@ struct packages {
 	uint32_t *of;	   /* string of a file -> its package + 1; 0 none */
 	VEC(char *) names; /* of packages */
 	struct map64 by_name;
+	uint8_t *importing;    /* by stack: 0 not looked at, 1 no, 2 yes */
 	bool *used;	       /* by package */
 	struct place_sums *at; /* likewise: where its import took how long */
 };
@@ -63,7 +64,7 @@ static const struct m_frame *frame_of(const struct packages *p, uint32_t stack)
 	return &p->t->frames.data[p->t->stacks.data[stack].frame];
 }
 
-static bool imports(const struct packages *p, uint32_t stack)
+static bool has_import(const struct packages *p, uint32_t stack)
 {
 	for (; stack; stack = p->t->stacks.data[stack].parent) {
 		const struct m_frame *f = frame_of(p, stack);
@@ -74,13 +75,20 @@ static bool imports(const struct packages *p, uint32_t stack)
 	return false;
 }
 
+static bool imports(struct packages *p, uint32_t stack)
+{
+	if (!p->importing[stack])
+		p->importing[stack] = has_import(p, stack) ? 2 : 1;
+	return p->importing[stack] == 2;
+}
+
 static void find_used(void *ctx, const struct visited_rows *rows)
 {
 	struct packages *p = ctx;
 	const struct m_sample *samples = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		uint32_t stack = samples[i].stack;
-		if (imports(p, stack))
+		if (p->importing[stack] || imports(p, stack)) /* many have the same */
 			continue;
 		for (; stack; stack = p->t->stacks.data[stack].parent) {
 			const struct m_frame *f = frame_of(p, stack);
@@ -144,6 +152,7 @@ void advice_find_import(struct advice_import *ret, const struct row_source *s,
 	struct packages p = {.t = s->tables, .main = main};
 	double ready = (double)main->ns[ACCOUNT_RUNNABLE], run = (double)main->run_ns;
 	p.of = xcalloc(strtab_len(&s->tables->strings) + 1, sizeof(*p.of));
+	p.importing = xcalloc(s->tables->stacks.len + 1, sizeof(*p.importing));
 	name_all(&p);
 	rows_read(s, ROW_SAMPLE, find_used, &p);
 	rows_read(s, ROW_SAMPLE, add_imports, &p);
@@ -160,6 +169,7 @@ void advice_find_import(struct advice_import *ret, const struct row_source *s,
 	map64_free(&p.by_name);
 	vec_free(&p.names);
 	free(p.of);
+	free(p.importing);
 	free(p.used);
 	free(p.at);
 }
