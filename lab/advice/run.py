@@ -32,6 +32,7 @@ KINDS = {
     "checkpoint": ("checkpoint", "saves as rarely as told"),
     "loop": ("code", "one call in place of a loop"),
     "garbage": ("garbage", "gc.disable()"),
+    "ranks": ("ranks", "as much work as the other rank"),
     "imports": ("unused_import", "no such import"),
 }
 

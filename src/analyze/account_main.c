@@ -5,7 +5,9 @@
 #define CALLS_TELL 1000 /* a process with as many traced calls is what the job is about */
 #define IDLE_RUNS  20	/* one part in so many of its time at most: it only waits for others */
 #define BUSIER	   4
-#define LASTS	   2 /* of the longest life: what was there for less is a helper */
+#define LASTS	   2   /* of the longest life: what was there for less is a helper */
+#define LAUNCHES   2   /* one part in so many of its time at least: it waits for children to end */
+#define ALIKE	   0.9 /* of the calls of another rank: they do the same */
 
 /* Time in which it ran, or could have. */
 static uint64_t wanted_ns(const struct account_thread *th)
@@ -73,16 +75,35 @@ static size_t that_works(const struct account *a)
 	return best;
 }
 
-/* A loader process may have more calls than the loop that it makes batches for. */
+static bool launches(const struct account_thread *th)
+{
+	return th->ns[ACCOUNT_CHILD] * LAUNCHES >= th->wall_ns;
+}
+
+/* A loader process may have more calls than the loop that it makes batches for. What imports a
+ * library, and then waits for the ranks that it started, has calls, too, and is none. */
 static size_t parent_with_calls(const struct account *a, size_t child)
 {
 	const struct m_process *p = a->threads.data[child].process;
 	for (size_t i = 0; i < a->threads.len && p; i++)
 		if (i != child && !a->threads.data[i].before_exec &&
 		    a->threads.data[i].pid == p->parent_pid &&
-		    a->threads.data[i].calls >= CALLS_TELL)
+		    a->threads.data[i].calls >= CALLS_TELL && !launches(&a->threads.data[i]))
 			return i;
 	return child;
+}
+
+/* Of ranks that do the same, the first one. */
+static size_t first_rank(const struct account *a, size_t of)
+{
+	const struct account_thread *th = a->threads.data;
+	size_t ret = of;
+	for (size_t i = 0; i < a->threads.len && th[of].process && th[of].process->rank >= 0; i++)
+		if (!th[i].before_exec && th[i].process && th[i].process->rank >= 0 &&
+		    th[i].process->rank < th[ret].process->rank &&
+		    (double)th[i].calls >= ALIKE * (double)th[of].calls)
+			ret = i;
+	return ret;
 }
 
 static size_t busiest(const struct account *a)
@@ -112,7 +133,7 @@ size_t account_choose_main(const struct account *a)
 	if (first == SIZE_MAX) /* there are none */
 		return SIZE_MAX;
 	if (th[most].calls >= CALLS_TELL)
-		return parent_with_calls(a, most);
+		return first_rank(a, parent_with_calls(a, most));
 	size_t busy = busiest(a), works = that_works(a); /* none, where many come and go */
 	if (!only_waits(&th[first]) || wanted_ns(&th[busy]) <= BUSIER * wanted_ns(&th[first]))
 		return first;

@@ -21,6 +21,7 @@ struct advising {
 	struct advice_sum *sum; /* of the part that is walked */
 	struct ran_sums ran;
 	struct map64 worker_ns; /* thread of a child process -> ns */
+	struct map64 peer_ns;	/* first thread of a rank -> ns */
 };
 
 /* ---- the walk ---- */
@@ -30,19 +31,28 @@ static bool is_childs(const struct advising *a, uint32_t thread)
 	return thread != UINT32_MAX && a->w->t->threads.data[thread].pid != a->loop->main->pid;
 }
 
-static void add(struct advising *a, const struct blame_owner *o, double ns)
+static void add_to(struct map64 *sums, uint32_t thread, double ns)
 {
 	uint64_t sum = 0;
-	a->sum->ns[o->kind] += ns;
+	map64_get(sums, thread, &sum);
+	map64_set(sums, thread, sum + (uint64_t)ns);
+}
+
+static void add(struct advising *a, const struct blame_owner *o, double ns)
+{
 	a->sum->wall_ns += ns;
+	if (o->peer) {
+		a->sum->peers_ns += ns;
+		add_to(&a->peer_ns, o->peer - 1, ns);
+		return;
+	}
+	a->sum->ns[o->kind] += ns;
 	if (o->via != VIA_DATA)
 		return;
 	a->sum->data_ns[o->kind] += ns;
 	a->sum->data_wall_ns += ns;
-	if (!is_childs(a, o->thread))
-		return;
-	map64_get(&a->worker_ns, o->thread, &sum);
-	map64_set(&a->worker_ns, o->thread, sum + (uint64_t)ns);
+	if (is_childs(a, o->thread))
+		add_to(&a->worker_ns, o->thread, ns);
 }
 
 static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
@@ -81,15 +91,20 @@ static void add_sample(struct advising *a, const struct blame_sample *s, bool ch
 		place_add(&a->ran.places[at], s->own, (double)s->weight_ns);
 }
 
-static void on_run(void *ctx, uint32_t thread, enum blame_via via, uint64_t from_ns, uint64_t to_ns)
+static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
+		   uint64_t to_ns)
 {
 	struct advising *a = ctx;
 	size_t n;
 	const struct blame_sample *s = blame_samples_of(a->w, thread, &n);
 	bool child = is_childs(a, thread);
 	double ns = (double)(to_ns - from_ns);
-	add(a, &(struct blame_owner){.kind = BLAME_RUNS, .via = (uint8_t)via, .thread = thread},
+	add(a,
+	    &(struct blame_owner){
+		    .kind = BLAME_RUNS, .via = way.via, .peer = way.peer, .thread = thread},
 	    ns);
+	if (way.peer) /* what it ran just then is not what made it late */
+		return;
 	a->ran.ns[child] += ns;
 	for (size_t i = s ? blame_sample_from(s, n, from_ns) : n; i < n && s[i].time_ns < to_ns;
 	     i++)
@@ -188,6 +203,22 @@ static void find_workers(struct advising *a)
 	}
 }
 
+/* ---- ranks ---- */
+
+static void find_peer(struct advising *a)
+{
+	const struct m_thread *threads = a->w->t->threads.data;
+	uint64_t thread, ns, most = 0;
+	for (size_t at = 0; map64_next(&a->peer_ns, &at, &thread, &ns);)
+		if (ns > most) {
+			most = ns;
+			a->ret->peer = (struct advice_peer){
+				.pid = threads[thread].pid,
+				.rank = blame_rank_of(a->w->t, threads[thread].pid),
+				.ns = (double)ns};
+		}
+}
+
 /* ---- checkpoints, waits for the GPU ---- */
 
 /* By the time between steps, too: a save may lie there. */
@@ -270,8 +301,10 @@ void advice_make(struct advice *ret, const struct row_source *s, const struct ti
 	walk_part(&a, ADVICE_WORKING);
 	find_code(&a);
 	find_workers(&a);
+	find_peer(&a);
 	find_calls(&a);
 	advice_find_import(&ret->import, s, loop->main);
 	map64_free(&a.worker_ns);
+	map64_free(&a.peer_ns);
 	blame_world_free(w);
 }

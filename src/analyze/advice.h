@@ -21,7 +21,8 @@ struct advice_place {
 
 struct advice_sum {
 	double wall_ns;
-	double ns[BLAME_KINDS];	     /* together wall_ns */
+	double ns[BLAME_KINDS];	     /* together with peers_ns wall_ns */
+	double peers_ns;	     /* other ranks were waited for */
 	double data_ns[BLAME_KINDS]; /* of it: in child processes that made data */
 	double data_wall_ns;	     /* these together */
 	/* What ran in the kernel that put pages of files into memory: in the thread itself, and in
@@ -57,6 +58,13 @@ struct advice_import {
 	struct advice_place at;
 };
 
+/* The rank that was waited for most. */
+struct advice_peer {
+	uint32_t pid; /* 0: there is none */
+	int32_t rank; /* negative: not known */
+	double ns;
+};
+
 struct advice {
 	uint32_t steps;
 	double step_ns; /* mean */
@@ -67,6 +75,7 @@ struct advice {
 	struct advice_saves saves;
 	struct advice_place syncs; /* where it waits for the GPU */
 	struct advice_import import;
+	struct advice_peer peer;
 };
 
 struct advice_loop {

@@ -167,6 +167,8 @@ uint64_t account_saves_finding(const struct account_state *s, const struct accou
 			       struct account_finding *ret);
 uint64_t account_garbage_finding(const struct account_state *s, const struct account_thread *th,
 				 struct account_finding *ret);
+uint64_t account_ranks_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
 /* report_account_saving_gpu.c: of recordings with --gpu-timeline. */
 uint64_t account_launch_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret);

@@ -287,6 +287,7 @@ static const struct {
 	{"sync", account_sync_finding, ACCOUNT_OWNERS},
 	{"copies", account_copies_finding, ACCOUNT_OWNERS},
 	{"exposed_collectives", account_exposed_finding, ACCOUNT_OWNERS},
+	{"ranks", account_ranks_finding, ACCOUNT_OWNERS},
 	{"unused_import", account_unused_finding, ACCOUNT_OWNERS},
 	{"data", data, ACCOUNT_DATA},
 	{"compile", compiling, ACCOUNT_COMPILERS},

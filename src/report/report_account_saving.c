@@ -11,6 +11,7 @@
 #define CODE_LEAST   10 /* likewise, for a function to be named */
 #define SAVES_LEAST  20
 #define IMPORT_LEAST 20
+#define RANKS_LEAST  5 /* ranks that do the same wait for each other, too */
 #define IMPORT_NS    100000000
 
 void account_advise(struct account_state *s)
@@ -317,6 +318,31 @@ uint64_t account_garbage_finding(const struct account_state *s, const struct acc
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "gc.disable() before the loop, and gc.collect() where a pause does no harm");
 	return (uint64_t)ns;
+}
+
+/* ---- ranks ---- */
+
+/* All ranks are as fast as this one then. */
+uint64_t account_ranks_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct advice_peer *p = &s->advice.peer;
+	char time[HUMAN_BYTES], whom[HUMAN_BYTES];
+	(void)th;
+	if (!s->advice.steps || !is_large(s, p->ns, RANKS_LEAST))
+		return 0;
+	if (p->rank >= 0)
+		snprintf(whom, sizeof(whom), "rank %d (%u)", p->rank, p->pid);
+	else
+		snprintf(whom, sizeof(whom), "process %u", p->pid);
+	snprintf(ret->text, FINDING_BYTES, "It waited for %s for %s (%.0f %% of the loop's time).",
+		 whom, human_ns(time, (uint64_t)p->ns),
+		 account_percent((uint64_t)p->ns, loop_ns(s)));
+	ret->at_most = true;
+	account_saves(s, ret, p->ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "find what %s does longer than the others; give all as much work", whom);
+	return (uint64_t)p->ns;
 }
 
 /* ---- the start ---- */

@@ -73,6 +73,11 @@ def _(t):
     check(t, "garbage", "garbage")
 
 
+@test("a rank with more to do than the other", 90)
+def _(t):
+    check(t, "ranks", "ranks")
+
+
 @test("an import that nothing uses", 90)
 def _(t):
     if t.run([PYTHON, "-c", "import sympy"], seconds=60).status:
