@@ -79,6 +79,16 @@ def learn(eacgm, runs, model):
                    stdout=subprocess.DEVNULL)
 
 
+def model_before(folder, workload):
+    """The path of the model of most clean runs that host.py learned, WORKLOAD-LAUNCHES.model; or None."""
+    def launches(name):
+        number = name[len(workload) + 1:-len(".model")]
+        return int(number) if name.startswith(workload + "-") and number.isdigit() else 0
+    there = os.listdir(folder) if folder and os.path.isdir(folder) else []
+    best = max(there, key=launches, default=None)
+    return os.path.join(folder, best) if best and launches(best) else None
+
+
 def judge(eacgm, run, model, options):
     with tempfile.TemporaryDirectory() as folder:
         rows = os.path.join(folder, "rows.jsonl")

@@ -13,7 +13,8 @@ wants, and one for whoever records. Lanes begin as cores become free, and no mor
 of them are on the GPU; where it is more than one, faults that the others would feel are left out. A
 run that would not end in time is made shorter, or not at all. What is whole is kept in WORK: a later
 call goes on with it, with other seeds, and judges all that is there. Clean runs may also be those of
-an earlier call on another machine, whose packed files lie unpacked in EARLIER: its models judge.
+an earlier call on another machine, whose packed files lie unpacked in EARLIER: its models judge. With
+--live what a call before learned, in WORK or EARLIER, judges meanwhile as well: `record --detect`.
 
 Judged is by evaluate.py and slow_calls.py; beside it, how many alarms clean runs have at rates that
 were asked for, by models of so many launches. A failure costs a line."""
@@ -76,6 +77,8 @@ def arguments():
                    help="smoke: another run of each with all its faults, briefly")
     p.add_argument("--learned", metavar="DIR", help="what an earlier call packed, unpacked: its "
                    "models judge the workloads that have no clean run here")
+    p.add_argument("--live", action="store_true",
+                   help="what is not clean is recorded with --detect, by the model of an earlier call")
     p.add_argument("--judge-only", action="store_true", help="record nothing")
     p.add_argument("--call", type=int, default=1, metavar="N",
                    help="its seeds, and its workloads if neither --workloads nor --lane is given")
@@ -177,9 +180,10 @@ class Making:
                  run.plan, "--seed", str(run.seed), "--eacgm", args.eacgm, "--pace", run.pace,
                  "--minutes", "%.3f" % (seconds_ / 60), "--recorded", "--cpus",
                  ",".join(map(str, cpus)), "--out", folder]
-        for name in ("python", "helpers", "record_options"):
-            if getattr(args, name):
-                words += ["--" + name.replace("_", "-"), getattr(args, name)]
+        for name, value in (("python", args.python), ("helpers", args.helpers),
+                            ("record-options", record_options(args, run))):
+            if value:
+                words += ["--%s=%s" % (name, value)]
         words += ["--gpu-shared"] * shared + ["--beside-others"] * (not alone)
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
@@ -208,6 +212,17 @@ class Making:
         said = [x for x in lines if x.startswith("run.py:")] or lines or ["it said nothing"]
         return "ended with %d%s: %s" % (self.process.returncode, ", beyond its limit" if self.told
                                         else "", said[-1][:400])
+
+
+def record_options(args, run):
+    """In place of the workload's own, or None."""
+    model = args.live and run.plan != "clean" and (
+        evaluate.model_before(os.path.join(args.work, "models"), run.workload) or
+        args.learned and evaluate.model_before(os.path.join(args.learned, "models"), run.workload))
+    if not model:
+        return args.record_options
+    return " ".join((args.record_options or " ".join(WORKLOADS[run.workload].record),
+                     "--detect=" + model))
 
 
 class Lane:

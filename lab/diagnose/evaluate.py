@@ -8,11 +8,13 @@ RUNS is a folder of folders of runs. Each workload's model is learned from its r
 stand simpler methods that name causes of the same incidents (baselines.py). --live scores what
 `eacgm record --detect=MODEL` told while the runs were recorded. --without-diagnose has
 the incidents of `eacgm detect` in place of those of `eacgm diagnose`, whose cause is unknown: what
-the baselines alone would be worth. Hashes of what was judged, of eacgm and of the scorer are in
-OUT."""
+the baselines alone would be worth. --models has models that were learned before, and --keep a folder
+for what was told. Hashes of what was judged, of eacgm and of the scorer are in OUT."""
 
 import argparse
 import collections
+import concurrent.futures
+import gzip
 import importlib.util
 import json
 import os
@@ -85,6 +87,12 @@ def judged(args, run, model):
     return diagnose(args.eacgm, recording, model, args.options.split()), rows
 
 
+def without_walk(args, run, model):
+    """The same incidents' causes where no wait is followed to who ended it."""
+    return diagnose(args.eacgm, run.path("run.eacgm"), model,
+                    [*args.options.split(), "--no-walk"])
+
+
 def runs_of(folder, plan):
     """({workload: clean runs}, the runs to judge)"""
     runs = [detected.Run(os.path.join(folder, d)) for d in sorted(os.listdir(folder))
@@ -97,21 +105,41 @@ def runs_of(folder, plan):
     return clean, [r for r in runs if r.plan != "clean" and plan in (None, r.plan)]
 
 
+def model_of(args, workload, clean, folder):
+    """(its path, or None; what it was learned from)"""
+    path = detected.model_before(args.models, workload)
+    if path:
+        return path, [os.path.basename(path)]
+    if not clean:
+        return None, []
+    path = os.path.join(folder, workload + ".model")
+    detected.learn(args.eacgm, clean, path)
+    return path, [r.name for r in clean]
+
+
+def judge_run(args, run, model):
+    """(Run of score.py, windows, Run without the walk or None, hashes)"""
+    words = ["-m", model] if model else []
+    said, rows = judged(args, run, words)
+    bare = None if args.live or args.without_diagnose else without_walk(args, run, words)
+    if args.keep:
+        with gzip.open(os.path.join(args.keep, run.name + (".live" if args.live else "") +
+                                    ".told.json.gz"), "wt", encoding="utf-8") as f:
+            json.dump(said, f)
+    return (score.Run(run.name, run.labels, said), rows,
+            bare and score.Run(run.name, run.labels, bare), run.hashes())
+
+
 def judge_all(args):
-    """[(Run of score.py, windows)], {workload: names of what was learned from}, hashes"""
+    """([what judge_run returns], {workload: names of what was learned from})"""
     clean, runs = runs_of(args.runs, args.plan)
-    found, hashes = [], {}
-    with tempfile.TemporaryDirectory() as folder:
-        for workload in sorted({r.workload for r in runs}):
-            model = os.path.join(folder, workload + ".model")
-            if clean[workload]:
-                detected.learn(args.eacgm, clean[workload], model)
-            words = ["-m", model] if clean[workload] else []
-            for r in (r for r in runs if r.workload == workload):
-                said, rows = judged(args, r, words)
-                found.append((score.Run(r.name, r.labels, said), rows))
-                hashes[r.name] = r.hashes()
-    return found, {w: [r.name for r in of] for w, of in clean.items()}, hashes
+    workloads = sorted({r.workload for r in runs})
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        models = dict(zip(workloads, pool.map(
+            lambda w: model_of(args, w, clean[w], folder), workloads)))
+        found = list(pool.map(lambda r: judge_run(args, r, models[r.workload][0]), runs))
+    return found, {w: names for w, (_, names) in models.items()}
 
 
 # ---- tables ----
@@ -179,22 +207,30 @@ def main():
                    help="incidents of eacgm detect, no cause but the baselines'")
     p.add_argument("--live", action="store_true",
                    help="what `eacgm record --detect` told of them; no baselines")
+    p.add_argument("--models", metavar="DIR", help="learned before: WORKLOAD-LAUNCHES.model")
+    p.add_argument("--keep", metavar="DIR", help="what was told of each run")
+    p.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time")
     p.add_argument("--json", metavar="OUT")
     p.add_argument("runs", metavar="RUNS")
     args = p.parse_args()
-    found, learned, hashes = judge_all(args)
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
+    found, learned = judge_all(args)
     if not found:
         p.error("%s has no run to judge" % args.runs)
-    scores = score.score([run for run, _ in found])
+    scores = score.score([run for run, _, _, _ in found])
     others = {name: score.score([run._replace(said=baselines.renamed(run.said, rows, name))
-                                 for run, rows in found])
+                                 for run, rows, _, _ in found])
               for name in ([] if args.live else baselines.BASELINES)}
+    if all(bare for _, _, bare, _ in found):
+        others["no walk"] = score.score([bare for _, _, bare, _ in found])
     print_all(scores)
     for name, s in others.items():
         print_scores(name, s)
     if args.json:
         out = {"eacgm_sha256": detected.sha256(args.eacgm), "options": args.options,
-               "learned_from": learned, "runs_sha256": hashes,
+               "learned_from": learned,
+               "runs_sha256": {run.name: hashes for run, _, _, hashes in found},
                "scorer_sha256": {f: detected.sha256(os.path.join(HERE, f)) for f in OWN},
                "scores": scores, "baselines": others}
         with open(args.json, "w", encoding="utf-8") as f:

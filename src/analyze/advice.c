@@ -205,18 +205,51 @@ static void find_workers(struct advising *a)
 
 /* ---- ranks ---- */
 
+struct waiting {
+	uint32_t peer; /* for whom */
+	double ns;
+};
+
+static void on_wait_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
+{
+	struct waiting *w = ctx;
+	w->ns += o->peer == w->peer ? (double)ns : 0;
+}
+
+static void on_wait_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
+			uint64_t to_ns)
+{
+	struct waiting *w = ctx;
+	(void)thread;
+	w->ns += way.peer == w->peer ? (double)(to_ns - from_ns) : 0;
+}
+
+/* For how long another rank waited for this one in the loop. Ranks that are alike, on a host that
+ * keeps now one and now the other from its CPU, wait for each other as long. */
+static double waited_for_by(const struct advising *a, uint32_t peer)
+{
+	const struct account_thread *l = a->loop->loop;
+	struct waiting sum = {.peer = a->thread + 1};
+	blame_walk(a->w, peer, l->since_ns, l->since_ns + l->wall_ns,
+		   &(struct blame_found){.ctx = &sum, .owns = on_wait_owner, .runs = on_wait_run});
+	return sum.ns;
+}
+
 static void find_peer(struct advising *a)
 {
 	const struct m_thread *threads = a->w->t->threads.data;
-	uint64_t thread, ns, most = 0;
+	uint64_t thread, ns, peer = UINT64_MAX, most = 0;
 	for (size_t at = 0; map64_next(&a->peer_ns, &at, &thread, &ns);)
 		if (ns > most) {
 			most = ns;
-			a->ret->peer = (struct advice_peer){
-				.pid = threads[thread].pid,
-				.rank = blame_rank_of(a->w->t, threads[thread].pid),
-				.ns = (double)ns};
+			peer = thread;
 		}
+	if (peer == UINT64_MAX)
+		return;
+	double more = (double)most - waited_for_by(a, (uint32_t)peer);
+	a->ret->peer = (struct advice_peer){.pid = threads[peer].pid,
+					    .rank = blame_rank_of(a->w->t, threads[peer].pid),
+					    .ns = more > 0 ? more : 0};
 }
 
 /* ---- checkpoints, waits for the GPU ---- */

@@ -58,7 +58,7 @@ struct advice_import {
 	struct advice_place at;
 };
 
-/* The rank that was waited for most. */
+/* The rank that was waited for most; by how much longer than that waited for this one. */
 struct advice_peer {
 	uint32_t pid; /* 0: there is none */
 	int32_t rank; /* negative: not known */

@@ -102,6 +102,8 @@ struct blame_world; /* waits, samples and GPU work of a recording, to be asked *
 /* t and s live as long as it. */
 struct blame_world *blame_world_new(const struct row_source *s, const struct timeline *t);
 void blame_world_free(struct blame_world *w);
+/* From here on a wait is nobody's but its own: to see what following waits brings. */
+void blame_world_forget_wakers(struct blame_world *w);
 
 /* The thread of a process with the most samples within a time; UINT32_MAX: it has none. */
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns);

@@ -576,6 +576,13 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	return w;
 }
 
+void blame_world_forget_wakers(struct blame_world *w)
+{
+	for (size_t i = 0; i < w->waits.len; i++)
+		w->waits.data[i].waker = UINT32_MAX;
+	w->lates.len = 0;
+}
+
 void blame_world_free(struct blame_world *w)
 {
 	if (!w)

@@ -14,7 +14,7 @@
 
 struct diagnose_options {
 	const char *path, *model_path;
-	bool json, steps, told;
+	bool json, steps, told, no_walk;
 	uint64_t top;
 	double alarms_per_hour, least_effect;
 };
@@ -28,8 +28,9 @@ static int print_found(const struct diagnose_options *o, const struct rec_reader
 	struct diagnosis d;
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
-	diagnosis_make(&d, s, &timeline, &steps, list,
-		       &(struct diagnosis_options){.each = o->steps || o->json});
+	diagnosis_make(
+		&d, s, &timeline, &steps, list,
+		&(struct diagnosis_options){.each = o->steps || o->json, .no_walk = o->no_walk});
 	uint64_t start_ns = report_number(s->tables, "start_monotonic_ns");
 	const struct report_diagnosis report = {
 		.d = &d,
@@ -98,6 +99,7 @@ static int run(const struct args *a)
 				     .json = args_has(a, "json"),
 				     .steps = args_has(a, "steps"),
 				     .told = args_has(a, "told"),
+				     .no_walk = args_has(a, "no-walk"),
 				     .top = USUAL_TOP,
 				     .alarms_per_hour = 1};
 	if (o.told && o.model_path)
@@ -123,6 +125,10 @@ static const struct opt_def options[] = {
 	 "unless told. JSON has all.",
 	 NULL, 0},
 	ALARM_OPTIONS(""),
+	{0, "no-walk", NULL,
+	 "Put what a thread waited for down to the wait itself, not to who ended it: to see what "
+	 "following waits brings.",
+	 NULL, 0},
 	{0, "told", NULL,
 	 "Of what 'eacgm record --detect' told while it was made, instead of judging it.", NULL, 0},
 	{0},

@@ -252,6 +252,8 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	if (!found.incidents.len)
 		return;
 	x.w = blame_world_new(s, t);
+	if (options->no_walk)
+		blame_world_forget_wakers(x.w);
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
 	join_overlapping(&found);

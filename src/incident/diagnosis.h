@@ -41,7 +41,8 @@ struct diagnosis {
 };
 
 struct diagnosis_options {
-	bool each; /* steps are blamed one by one as well */
+	bool each;    /* steps are blamed one by one as well */
+	bool no_walk; /* a wait is put down to itself, whoever ended it: for comparison */
 	/* How many pieces paths have, of all incidents together; 0: none are made. Those that cost
 	 * most come first. */
 	size_t path_most;

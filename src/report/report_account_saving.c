@@ -335,7 +335,7 @@ uint64_t account_ranks_finding(const struct account_state *s, const struct accou
 		snprintf(whom, sizeof(whom), "rank %d (%u)", p->rank, p->pid);
 	else
 		snprintf(whom, sizeof(whom), "process %u", p->pid);
-	snprintf(ret->text, FINDING_BYTES, "It waited for %s for %s (%.0f %% of the loop's time).",
+	snprintf(ret->text, FINDING_BYTES, "It waited for %s for %s longer than that for it (%.0f %% of the loop's time).",
 		 whom, human_ns(time, (uint64_t)p->ns),
 		 account_percent((uint64_t)p->ns, loop_ns(s)));
 	ret->at_most = true;

@@ -81,6 +81,27 @@ def lanes_may_be_given(_):
     assert len(lanes(smoke=True, with_faults=True)[0]) == 2
 
 
+@test
+def live_runs_are_judged_by_the_model_of_most_launches(folder):
+    models = os.path.join(folder, "models")
+    os.mkdir(models)
+    clean, faulty = lanes(lane=["cpu_text:clean/1/1,apart/1/1"])[0]
+    args = types.SimpleNamespace(live=True, work=folder, learned=None, record_options=None)
+    assert host.record_options(args, faulty) is None  # nothing was learned yet
+    for name in ("cpu_text-2.model", "cpu_text-10.model", "cpu_text-without-3.model",
+                 "cpu_text_b-30.model", "starts.json"):
+        pathlib.Path(models, name).touch()
+    said = host.record_options(args, faulty).split()
+    assert said == [*WORKLOADS["cpu_text"].record, "--detect=%s/cpu_text-10.model" % models], said
+    assert host.record_options(args, clean) is None
+    args.record_options = "--layers torch"
+    assert host.record_options(args, faulty).split()[:2] == ["--layers", "torch"]
+    args.work, args.learned = os.path.join(folder, "other"), folder
+    assert host.record_options(args, faulty).endswith("cpu_text-10.model")
+    args.live = False
+    assert host.record_options(args, faulty) == "--layers torch"
+
+
 def fails():
     raise ValueError("as it must")
 

@@ -9,6 +9,7 @@ import pathlib
 from harness import expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+BUSY = 0.35  # of its time in which the job could run and got no CPU: what it waits for is that
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "lab" / "advice" / "programs"
 
 
@@ -22,6 +23,8 @@ def advice(t, name, *words):
     for a in found["advice"]:
         of_ns = found["main"]["wall_ns"]
         expect(0 < a["saving_ns"] <= of_ns and 0 < a["share"] <= 1 and a["remedy"], "%r" % a)
+    if found["main"]["owners"].get("runnable", 0) > BUSY * found["main"]["wall_ns"]:
+        skip("others on this machine have the job's CPUs")
     savings = [a["saving_ns"] for a in found["advice"]]
     expect(savings == sorted(savings, reverse=True), "%r" % found["advice"])
     return {a["kind"]: a for a in found["advice"]}

@@ -641,6 +641,27 @@ static void children_are_no_ranks(void **state)
 	done(&b);
 }
 
+/* For comparison: a wait is its own, whoever ended it. */
+static void without_the_walk(void **state)
+{
+	const struct blame_span usual = {0, 0, 100 * MS, 0};
+	const struct blame_span slow = {0, 200 * MS, 400 * MS, 100.0 * MS};
+	struct blame b;
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_POLL, 300, 400, 8);
+	wait(2, WAIT_DISK, 300, 400, 0);
+	open_world();
+	blame_world_forget_wakers(world);
+	struct blame_usual *u = blame_usual_new(world, &usual, 1);
+	blame_make(&b, NULL, world, &slow, 1, u);
+	blame_usual_free(u);
+	is_about(part(&b, BLAME_POLL, VIA_ITSELF)->ns, 100, 0.01);
+	done(&b);
+}
+
 /* Who has connections, and whose wait for events nobody of the job ended. */
 static void events_from_elsewhere_are_the_network(void **state)
 {
@@ -750,6 +771,7 @@ int main(void)
 		T(the_line_that_ran_longer),
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),
+		T(without_the_walk),
 		T(who_held_the_lock),
 		T(what_was_absorbed),
 		T(what_the_kernel_took),

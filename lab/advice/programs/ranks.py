@@ -25,5 +25,5 @@ trainer = Trainer(width=384)
 trainer.model = torch.nn.parallel.DistributedDataParallel(trainer.model)
 for x, y in batches(300):
     if rank == 1 and not REPAIRED:
-        sum(i for i in range(1_000_000))
+        sum(i for i in range(2_000_000))
     trainer.step(x, y)
