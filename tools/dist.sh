@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes the tarball: the one binary, beside it the CUPTI shim that it gives to traced commands, its
 # man pages, completion and licence, and what a GPU host can run with nothing else: the tests (make
-# test-gpu), the fault laboratory and the evaluations (lab/faults, lab/detect, lab/diagnose). Binary
-# and libraries may need nothing but glibc, of version 2.36 at most.
+# test-gpu), the fault laboratory and the evaluations (lab/faults, lab/detect, lab/diagnose,
+# lab/advice). Binary and libraries may need nothing but glibc, of version 2.36 at most.
 # usage: dist.sh BUILD
 set -eu
 build=$1
@@ -31,7 +31,7 @@ cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"
 cp -R tests/gpu "$stage/tests/"
 cp bench/common.py "$stage/bench/"
-cp -R lab/faults lab/detect lab/diagnose "$stage/lab/"
+cp -R lab/advice lab/faults lab/detect lab/diagnose "$stage/lab/"
 rm -r "$stage/lab/detect/unseen"
 strip -o "$stage/lab/faults/helpers/libfault_cuda.so" "$build/lab/libfault_cuda.so"
 find "$stage/tests" "$stage/lab" -name __pycache__ -prune -exec rm -r {} +
