@@ -337,6 +337,9 @@ void advice_make(struct advice *ret, const struct row_source *s, const struct ti
 	find_peer(&a);
 	find_calls(&a);
 	advice_find_import(&ret->import, s, loop->main);
+	advice_find_churn(&ret->churn, w, s, t, loop);
+	advice_find_copies(&ret->copies, w, t, loop);
+	advice_find_float32(&ret->float32, t, loop);
 	map64_free(&a.worker_ns);
 	map64_free(&a.peer_ns);
 	blame_world_free(w);

@@ -65,6 +65,20 @@ struct advice_peer {
 	double ns;
 };
 
+/* Calls of the driver that get and give back memory, of the GPU and pinned. */
+struct advice_churn {
+	uint64_t count;
+	double ns; /* in them, while no GPU of the process worked */
+	struct advice_place at;
+};
+
+/* Kernels that multiply matrices of float32 without tensor cores. */
+struct advice_float32 {
+	uint64_t count;
+	double ns;		/* one after the other */
+	struct advice_place at; /* that launched most of them, by the launches that have a stack */
+};
+
 struct advice {
 	uint32_t steps;
 	double step_ns; /* mean */
@@ -73,8 +87,11 @@ struct advice {
 	bool fetches; /* the thread itself was seen within PyTorch's loader */
 	struct advice_workers workers;
 	struct advice_saves saves;
-	struct advice_place syncs; /* where it waits for the GPU */
+	struct advice_place syncs;  /* where it waits for the GPU */
+	struct advice_place copies; /* where it copies between that and pageable memory */
 	struct advice_import import;
+	struct advice_churn churn;
+	struct advice_float32 float32;
 	struct advice_peer peer;
 };
 

@@ -20,3 +20,12 @@ struct advice_place place_at(const struct rec_tables *t, uint32_t frame);
 /* advice_imports.c */
 void advice_find_import(struct advice_import *ret, const struct row_source *s,
 			const struct account_thread *main);
+
+/* advice_gpu.c: without GPU work that was recorded they leave *ret as it is. */
+void advice_find_churn(struct advice_churn *ret, const struct blame_world *w,
+		       const struct row_source *s, const struct timeline *t,
+		       const struct advice_loop *loop);
+void advice_find_copies(struct advice_place *ret, const struct blame_world *w,
+			const struct timeline *t, const struct advice_loop *loop);
+void advice_find_float32(struct advice_float32 *ret, const struct timeline *t,
+			 const struct advice_loop *loop);

@@ -178,6 +178,10 @@ uint64_t account_copies_finding(const struct account_state *s, const struct acco
 				struct account_finding *ret);
 uint64_t account_exposed_finding(const struct account_state *s, const struct account_thread *th,
 				 struct account_finding *ret);
+uint64_t account_churn_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret);
+uint64_t account_precision_finding(const struct account_state *s, const struct account_thread *th,
+				   struct account_finding *ret);
 uint64_t account_unused_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret);
 

@@ -286,6 +286,8 @@ static const struct {
 	{"launch", account_launch_finding, ACCOUNT_OWNERS},
 	{"sync", account_sync_finding, ACCOUNT_OWNERS},
 	{"copies", account_copies_finding, ACCOUNT_OWNERS},
+	{"churn", account_churn_finding, ACCOUNT_OWNERS},
+	{"precision", account_precision_finding, ACCOUNT_OWNERS},
 	{"exposed_collectives", account_exposed_finding, ACCOUNT_OWNERS},
 	{"ranks", account_ranks_finding, ACCOUNT_OWNERS},
 	{"unused_import", account_unused_finding, ACCOUNT_OWNERS},

@@ -1,9 +1,11 @@
-/* report_account_saving_gpu.c - what GPUs would save: gaps by reason, copies, collectives.
+/* report_account_saving_gpu.c - what GPUs would save: gaps by reason, copies, memory, precision,
+ * collectives.
  *
  * By what CUPTI told of them. Their numbers are of the whole recording, so that none is taken for
  * more than the loop's share can be. */
 #include <math.h>
 
+#include "analyze/flops_peak.h"
 #include "base/files.h"
 #include "base/human.h"
 #include "report/report_account.h"
@@ -12,6 +14,12 @@
 #define GAPS_LEAST	 20 /* one part in so many of the loop */
 #define COPIES_LEAST	 20
 #define COLLECTIVE_LEAST 10
+#define CHURN_LEAST	 20
+#define FLOAT32_LEAST	 10
+#define BUSY_LEAST	 0.8 /* of the loop: else what a kernel takes is not what the loop waits for */
+#define PEAK_REACHED	 0.5 /* how much of what data sheets promise is predicted */
+#define FASTER_MOST	 4.0
+#define FASTER_LEAST	 1.2
 
 /* The device of the main process that was idle longest; NULL: it has none. */
 static const struct account_device *main_device(const struct account_state *s)
@@ -54,6 +62,15 @@ static uint64_t in_gaps(const struct account_state *s, const struct account_devi
 	return 0;
 }
 
+/* ", most at train.py:12 (step)" */
+static void say_place(char *to, size_t size, const struct advice_place *at)
+{
+	*to = 0;
+	if (at->line)
+		snprintf(to, size, ", most at %s:%u (%s)", path_file_name(at->file), at->line,
+			 at->function);
+}
+
 /* The device never waits for a launch then. */
 uint64_t account_launch_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret)
@@ -84,15 +101,13 @@ uint64_t account_sync_finding(const struct account_state *s, const struct accoun
 {
 	const struct account_device *d;
 	const struct advice_place *at = &s->advice.syncs;
-	char time[HUMAN_BYTES], count[HUMAN_BYTES], where[FINDING_BYTES / 2] = "";
+	char time[HUMAN_BYTES], count[HUMAN_BYTES], where[FINDING_BYTES / 2];
 	uint64_t n, ns = in_gaps(s, &d, GAP_SYNC, &n);
 	(void)th;
 	if (!is_large(s, (double)ns, GAPS_LEAST))
 		return 0;
 	ret->place = *at;
-	if (at->line)
-		snprintf(where, sizeof(where), ", most at %s:%u (%s)", path_file_name(at->file),
-			 at->line, at->function);
+	say_place(where, sizeof(where), at);
 	snprintf(ret->text, FINDING_BYTES,
 		 "GPU %d of process %u ran dry for %s (%.0f %% of %s), in %s gaps, because the "
 		 "host had "
@@ -112,7 +127,7 @@ uint64_t account_copies_finding(const struct account_state *s, const struct acco
 				struct account_finding *ret)
 {
 	const struct gpu_transfers *all = report_timeline_transfers(s->r);
-	char time[HUMAN_BYTES], bytes[HUMAN_BYTES];
+	char time[HUMAN_BYTES], bytes[HUMAN_BYTES], where[FINDING_BYTES / 2];
 	uint64_t ns = 0, size = 0;
 	(void)th;
 	for (size_t i = 0; all && main_device(s) && i < all->rows.len; i++) {
@@ -125,17 +140,87 @@ uint64_t account_copies_finding(const struct account_state *s, const struct acco
 	}
 	if (!is_large(s, (double)ns, COPIES_LEAST))
 		return 0;
+	ret->place = s->advice.copies;
+	say_place(where, sizeof(where), &ret->place);
 	snprintf(
 		ret->text, FINDING_BYTES,
 		"Copies of %s between GPUs and pageable memory took %s (%.0f %% of %s) in which no "
-		"kernel ran.",
+		"kernel ran%s.",
 		human_bytes(bytes, size), human_ns(time, ns),
-		account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s));
+		account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s),
+		where);
 	ret->at_most = true;
 	account_saves(s, ret, (double)ns, false);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "pin_memory=True in the DataLoader, and .to(device, non_blocking=True)");
 	return ns;
+}
+
+/* The driver's calls take no time then. */
+uint64_t account_churn_finding(const struct account_state *s, const struct account_thread *th,
+			       struct account_finding *ret)
+{
+	const struct advice_churn *c = &s->advice.churn;
+	char time[HUMAN_BYTES], count[HUMAN_BYTES], where[FINDING_BYTES / 2];
+	(void)th;
+	if (!main_device(s) || !is_large(s, c->ns, CHURN_LEAST))
+		return 0;
+	ret->place = c->at;
+	say_place(where, sizeof(where), &c->at);
+	snprintf(ret->text, FINDING_BYTES,
+		 "The driver got and gave back memory in %s calls, in which the GPU had nothing to "
+		 "do for %s (%.0f %% of %s)%s.",
+		 human_count(count, c->count), human_ns(time, (uint64_t)c->ns),
+		 account_percent((uint64_t)c->ns, account_subject(&s->account)->wall_ns),
+		 account_whose(s), where);
+	account_saves(s, ret, c->ns, true);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "keep memory (no torch.cuda.empty_cache() in the loop); where sizes change, "
+		 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+	return (uint64_t)c->ns;
+}
+
+/* How many times as fast products are with TF32, by half of what the data sheets promise; of
+ * different GPUs the least. 0: not known. */
+static double faster_by_tf32(const struct account_state *s)
+{
+	double ret = 0;
+	for (size_t i = 0; i < s->r->gpu->devices.len; i++) {
+		const struct m_gpu *gpu = s->r->gpu->devices.data[i].row;
+		const char *name = gpu ? strtab_get(&s->r->tables->strings, gpu->name, NULL) : "";
+		double plain = flops_peak(name, FORMAT_F32), tensor = flops_peak(name, FORMAT_TF32);
+		double faster = plain > 0 ? tensor / plain * PEAK_REACHED : 0;
+		if (!i || faster < ret)
+			ret = faster;
+	}
+	return fmin(ret, FASTER_MOST);
+}
+
+/* These kernels are so many times as fast then, and the GPU is what the loop waits for. */
+uint64_t account_precision_finding(const struct account_state *s, const struct account_thread *th,
+				   struct account_finding *ret)
+{
+	const struct advice_float32 *f = &s->advice.float32;
+	const struct account_device *d = main_device(s);
+	double faster = faster_by_tf32(s);
+	char time[HUMAN_BYTES], count[HUMAN_BYTES], where[FINDING_BYTES / 2];
+	(void)th;
+	if (!d || (double)d->work_ns < BUSY_LEAST * (double)d->span_ns || faster < FASTER_LEAST ||
+	    !is_large(s, f->ns, FLOAT32_LEAST))
+		return 0;
+	ret->place = f->at;
+	say_place(where, sizeof(where), &f->at);
+	snprintf(ret->text, FINDING_BYTES,
+		 "GPU %d of process %u multiplied matrices in float32, without its tensor cores, "
+		 "for %s (%.0f %% of %s), in %s kernels%s.",
+		 d->device, d->pid, human_ns(time, (uint64_t)f->ns),
+		 account_percent((uint64_t)f->ns, account_subject(&s->account)->wall_ns),
+		 account_whose(s), human_count(count, f->count), where);
+	account_saves(s, ret, f->ns * (1 - 1 / faster), false);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "torch.set_float32_matmul_precision(\"high\"), or autocast to bfloat16, where "
+		 "results stay good enough");
+	return (uint64_t)f->ns;
 }
 
 /* Collectives run beside other kernels then. */
