@@ -182,6 +182,9 @@ uint64_t account_churn_finding(const struct account_state *s, const struct accou
 			       struct account_finding *ret);
 uint64_t account_precision_finding(const struct account_state *s, const struct account_thread *th,
 				   struct account_finding *ret);
+/* report_account_gpus.c */
+uint64_t account_idle_gpu_finding(const struct account_state *s, const struct account_thread *th,
+				  struct account_finding *ret);
 uint64_t account_unused_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret);
 

@@ -288,6 +288,7 @@ static const struct {
 	{"copies", account_copies_finding, ACCOUNT_OWNERS},
 	{"churn", account_churn_finding, ACCOUNT_OWNERS},
 	{"precision", account_precision_finding, ACCOUNT_OWNERS},
+	{"idle_gpu", account_idle_gpu_finding, ACCOUNT_OWNERS},
 	{"exposed_collectives", account_exposed_finding, ACCOUNT_OWNERS},
 	{"ranks", account_ranks_finding, ACCOUNT_OWNERS},
 	{"unused_import", account_unused_finding, ACCOUNT_OWNERS},

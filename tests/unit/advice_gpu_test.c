@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "golden/counters.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "report/report.h"
@@ -295,6 +296,61 @@ static void products_on_tensor_cores(void **state)
 	json_decref(list);
 }
 
+static void put_counters(const char *of, const char *name, double value)
+{
+	for (uint64_t at = 1; at <= 20; at++)
+		put_counter_of(w, at * 40 * MS, of, name, value);
+}
+
+/* A GPU of the host, with so many processes on it. */
+static void put_gpu(uint32_t index, double busy, double processes)
+{
+	char entity[32];
+	snprintf(entity, sizeof(entity), "gpu %u", index);
+	rec_put_gpu(w, &(struct m_gpu){.index = index,
+				       .parent = -1,
+				       .uuid = (uint32_t)rec_string_z(w, entity),
+				       .name = (uint32_t)rec_string_z(w, "NVIDIA H200")});
+	put_counters(entity, "sm_ratio", busy);
+	put_counters(entity, "processes", processes);
+	put_counters(entity, "memory_used_bytes", processes > 0 ? 8e9 : 0);
+}
+
+static json_t *advice_with(uint32_t gpus, const double busy[], const double processes[],
+			   uint64_t busy_us)
+{
+	create();
+	for (uint32_t i = 0; i < gpus; i++)
+		put_gpu(i, busy[i], processes[i]);
+	for (uint64_t i = 0; i < 100; i++)
+		launch("add", 1000 + 10 * i, 1010 + 9900 * i, 1010 + 9900 * i + busy_us);
+	return advice();
+}
+
+/* One GPU works, two are free, one is held. */
+static void gpus_that_nobody_uses(void **state)
+{
+	(void)state;
+	json_t *list = advice_with(4, (double[]){1, 0, 0, 0}, (double[]){1, 0, 0, 1}, 9900);
+	saves_about(list, "idle_gpu", 1000 * 2. / 3);
+	json_decref(list);
+	list = advice_with(4, (double[]){1, 0, 0, 0}, (double[]){1, 0, 0, 1}, 1000); /* not busy */
+	assert_null(of_kind(list, "idle_gpu"));
+	json_decref(list);
+}
+
+static void gpus_that_are_used(void **state)
+{
+	(void)state;
+	json_t *list = advice_with(2, (double[]){1, 0.1}, (double[]){1, 0}, 9900);
+	assert_null(of_kind(list, "idle_gpu"));
+	json_decref(list);
+	list = advice_with(2, (double[]){1, 0}, (double[]){1, 1},
+			   9900); /* held: nothing is saved */
+	assert_null(of_kind(list, "idle_gpu"));
+	json_decref(list);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
@@ -308,6 +364,8 @@ int main(void)
 		T(memory_that_is_given_back_meanwhile),
 		T(products_without_tensor_cores),
 		T(products_on_tensor_cores),
+		T(gpus_that_nobody_uses),
+		T(gpus_that_are_used),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
