@@ -25,7 +25,8 @@ UNKNOWN, MISSED, NO_FAULT, BY_ITSELF = "unknown", "missed", "no fault", "slow by
 # What a diagnosis calls the cause of a fault, where not by the fault's name; and what else of such an
 # episode is true.
 CALLED = {"disk_contention": "disk", "slow_reads": "data_loader", "clock": "gpu_clock",
-          "hang": "straggler", "net_contention": "net_foreign"}
+          "hang": "straggler", "net_contention": "net_foreign", "numa_remote": "numa",
+          "op_delay": "slow_call", "cuda_delay": "slow_call"}
 ALSO = {"slow_reads": ("disk",)}
 
 # How the owners of a step's time begin that are a cause's.

@@ -111,6 +111,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			     "last."},
 	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
 			   "See who sent SIGSTOP, or detached a debugger too late."},
+	[CAUSE_SLOW_CALL] = {"a call became slower",
+			     "Look at what that function is given (shapes, types, layout, threads) "
+			     "and at what its library does: it is called as often as usual, and "
+			     "each call takes longer."},
 	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
 			      "Nothing, if this phase is meant: learn from a recording that has it "
 			      "as well."},
@@ -267,6 +271,21 @@ static void calls_words(struct cause_found *f, const struct evidence *e)
 	else
 		add_text(f, "%.3g times as many calls of %s as usual: %s more in them",
 			 top->n / top->usual_n, name, more);
+}
+
+/* Of the function that is named: its calls, whole. */
+static void slower_words(struct cause_found *f, const struct evidence *e)
+{
+	char now[HUMAN_BYTES], usual[HUMAN_BYTES];
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (e->t->probes.data[c->probe].name != f->culprit.name || c->n < 1 ||
+		    c->usual_n <= 0 || !(c->own_ns > c->usual_ns))
+			continue;
+		add_text(f, "a call of %s took %s, usually %s", text_of(e->t, f->culprit.name),
+			 human_ns(now, (uint64_t)(c->ns / c->n)),
+			 human_ns(usual, (uint64_t)(c->usual_ns / c->usual_n)));
+	}
 }
 
 static void counter_words(struct cause_found *f, const struct evidence *e, unsigned kind,
@@ -428,6 +447,9 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_PCIE:
 		calls_words(f, e);
 		break;
+	case CAUSE_SLOW_CALL:
+		slower_words(f, e);
+		break;
 	case CAUSE_INTERRUPTS:
 		interrupt_words(f, e);
 		counter_words(f, e, ENTITY_HOST, "cpu_softirq_ratio",
@@ -490,6 +512,13 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 	case CULPRIT_LINE:
 		buf_printf(b, " in ");
 		blame_frame_words(b, t, c->frame);
+		break;
+	case CULPRIT_CALL:
+		buf_printf(b, ": %s", name);
+		if (c->frame != BLAME_NO_FRAME) {
+			buf_printf(b, ", called in ");
+			blame_frame_words(b, t, c->frame);
+		}
 		break;
 	case CULPRIT_CGROUP:
 		if (c->metric != UINT32_MAX)

@@ -8,6 +8,7 @@
 
 #include "base/entity.h"
 #include "incident/cause_words.h"
+#include "incident/causes_calls.h"
 #include "wire/stalls.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
@@ -373,9 +374,25 @@ static double other_work(const struct evidence *e)
 	return does_other_work(e) ? evidence_excess(e) : 0;
 }
 
+/* Of what ran longer the part that is in calls which became slower. Where the GPU's work is waited
+ * for longer, calls may wait for room in its queue. */
+static double in_slow_calls(const struct evidence *e)
+{
+	double lines = part_sum(e, is_line);
+	if (does_other_work(e) || e->peer ||
+	    part_sum(e, is_gpu_work) >= LEAST_SHARE * evidence_excess(e))
+		return 0;
+	return fmin(lines, causes_slow_calls(e, evidence_excess(e) - lines, NULL));
+}
+
 static double slow_code(const struct evidence *e)
 {
-	return does_other_work(e) ? 0 : GENERAL * part_sum(e, is_line);
+	return does_other_work(e) ? 0 : GENERAL * (part_sum(e, is_line) - in_slow_calls(e));
+}
+
+static double slow_call(const struct evidence *e)
+{
+	return GENERAL * in_slow_calls(e);
 }
 
 /* What ran longer on the host, where that is because more was to be launched. */
@@ -659,6 +676,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_STRAGGLER] = straggler,
 	[CAUSE_STOPPED] = stopped,
 	[CAUSE_OTHER_WORK] = other_work,
+	[CAUSE_SLOW_CALL] = slow_call,
 };
 
 /* ---- who ---- */
@@ -687,6 +705,17 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 		return;
 	ret->kind = CULPRIT_LINE;
 	ret->frame = p->owner.frame;
+}
+
+static void by_call(struct culprit *ret, const struct evidence *e)
+{
+	const struct call_growth *top = NULL;
+	causes_slow_calls(e, evidence_excess(e) - part_sum(e, is_line), &top);
+	if (!top)
+		return;
+	by_line(ret, CAUSE_SLOW_CALL, e);
+	ret->kind = CULPRIT_CALL;
+	ret->name = e->t->probes.data[top->probe].name;
 }
 
 static void by_interrupt(struct culprit *ret, const struct evidence *e)
@@ -825,6 +854,8 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {
 		evidence_foreign_net(e, &ret->device);
 		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
+	} else if (c == CAUSE_SLOW_CALL) {
+		by_call(ret, e);
 	} else if (c == CAUSE_GPU_ERROR) {
 		by_gpu(ret, e);
 	} else if (c == CAUSE_HANG) {

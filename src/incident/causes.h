@@ -37,7 +37,8 @@
 	X(HANG, hang)                                                                              \
 	X(STRAGGLER, straggler)                                                                    \
 	X(STOPPED, stopped)                                                                        \
-	X(OTHER_WORK, other_work)
+	X(OTHER_WORK, other_work)                                                                  \
+	X(SLOW_CALL, slow_call)
 
 enum cause {
 #define X(NAME, name) CAUSE_##NAME,
@@ -65,13 +66,14 @@ enum culprit_kind {
 	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name */
 	CULPRIT_DISK,	   /* by its name; pid, if it is another's process that uses it most */
 	CULPRIT_INTERFACE, /* of the network, by its name */
+	CULPRIT_CALL,	   /* a traced function, by its name; and the line that calls it */
 	CULPRIT_RANK,	   /* another process of the job, which was waited for */
 };
 
 struct culprit {
 	enum culprit_kind kind;
 	uint32_t pid;
-	uint32_t name;	 /* string: of a process */
+	uint32_t name;	 /* string: of a process, or of a function */
 	int32_t rank;	 /* of CULPRIT_RANK; -1 unknown */
 	uint32_t frame;	 /* or BLAME_NO_FRAME */
 	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */

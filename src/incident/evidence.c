@@ -7,11 +7,14 @@
 #include <string.h>
 
 #include "base/entity.h"
+#include "detect/own_time.h"
 
 #define EVENT_BEFORE_NS 2000000000ULL /* the stretches: is of them */
 /* Of what the job sends or receives an interface carries so much: else it is not its one. Several
  * ranks on one host that send each other share an interface that carries it once. */
 #define CARRIES_LEAST 0.2
+/* Of the excess: calls that took less more are not worth another look. */
+#define WORTH_A_LOOK 0.1
 
 /* A stretch of a process, and whose sums what lies in it adds to. */
 struct place {
@@ -22,6 +25,7 @@ typedef VEC(struct place) places_t;
 
 struct call_sum {
 	double n, ns;
+	double own_ns; /* of calls: by themselves */
 };
 
 /* Of a question's slow stretches, or of usual ones. */
@@ -56,6 +60,7 @@ struct gathering {
 	VEC(struct sums) sums;
 	bool *asked;		  /* by thread: of a process with a track */
 	struct net_total *totals; /* by metric */
+	struct own_times *own;
 };
 
 /* ---- which stretch a time is in ---- */
@@ -133,6 +138,51 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 					: NULL;
 			if (s)
 				add(&s->calls[c->probe], (double)c->dur_ns);
+		}
+	}
+}
+
+/* What a call within others usually takes. What is not called usually is work of the call around
+ * it; but what runs Python or waits for others has its time itself. */
+static double usual_of(const struct gathering *g, const struct track *k, const struct m_call *c)
+{
+	const struct call_sum *was = &g->sums.data[k->usual_sums].calls[c->probe];
+	const char *layer = strtab_get(&g->t->strings, g->t->probes.data[c->probe].layer, NULL);
+	if (was->n > 0)
+		return was->ns / was->n;
+	return strcmp(layer, "torch") == 0 || strcmp(layer, "cuda") == 0 ? (double)c->dur_ns : NAN;
+}
+
+static const struct track *first_track(const struct gathering *g, uint32_t pid)
+{
+	for (size_t i = 0; i < g->tracks.len; i++)
+		if (g->tracks.data[i].pid == pid)
+			return &g->tracks.data[i];
+	return NULL;
+}
+
+/* A second time through the calls, as what is usual is known. */
+static void add_own(void *ctx, const struct visited_rows *rows)
+{
+	struct gathering *g = ctx;
+	const struct m_call *calls = rows->rows;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct m_call *c = &calls[i];
+		const struct track *first =
+			g->asked[c->thread] ? first_track(g, g->t->threads.data[c->thread].pid)
+					    : NULL;
+		if (!first)
+			continue;
+		double own =
+			own_time_ns(g->own, &(struct own_call){first->pid, c->thread, c->start_ns,
+							       c->dur_ns, usual_of(g, first, c)});
+		for (size_t k = 0; k < g->tracks.len; k++) {
+			struct sums *s =
+				g->tracks.data[k].pid == first->pid
+					? sums_at(g, &g->tracks.data[k], c->start_ns + c->dur_ns)
+					: NULL;
+			if (s)
+				s->calls[c->probe].own_ns += own;
 		}
 	}
 }
@@ -298,6 +348,36 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 	ret->usual_kernels_ns = scale * usual->kernels.ns;
 }
 
+/* Whether calls grew that much, each of them, that it matters what they took by themselves. */
+static bool is_worth_a_look(const struct evidence *e)
+{
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		double usual = c->usual_n > 0 ? c->n * c->usual_ns / c->usual_n : c->ns;
+		if (c->ns - usual > WORTH_A_LOOK * evidence_excess(e))
+			return true;
+	}
+	return false;
+}
+
+static void answer_own(struct evidence *ret, const uint32_t *sums, size_t n, struct gathering *g,
+		       const struct row_source *s)
+{
+	bool worth = false;
+	for (size_t i = 0; i < n; i++)
+		worth |= is_worth_a_look(&ret[i]);
+	if (!worth)
+		return;
+	g->own = own_times_new();
+	rows_read(s, ROW_CALL, add_own, g);
+	own_times_free(g->own);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < ret[i].calls.len; k++) {
+			struct call_growth *c = &ret[i].calls.data[k];
+			c->own_ns = g->sums.data[sums[i]].calls[c->probe].own_ns;
+		}
+}
+
 static void begin(struct evidence *ret, const struct evidence_question *q,
 		  const struct row_source *s)
 {
@@ -360,6 +440,7 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		answer(&ret[i], &g, &g.sums.data[sums[i]],
 		       &g.sums.data[g.tracks.data[track[i]].usual_sums]);
 	}
+	answer_own(ret, sums, n, &g, s);
 	forget(&g);
 	free(track);
 	free(sums);

@@ -82,6 +82,7 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 		[CULPRIT_INTERRUPT] = "interrupt",
 		[CULPRIT_DISK] = "disk",
 		[CULPRIT_INTERFACE] = "interface",
+		[CULPRIT_CALL] = "call",
 		[CULPRIT_RANK] = "rank",
 	};
 	json_t *o = json_object();
@@ -101,6 +102,10 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 								    : json_null());
 	json_object_set_new(o, "gpu",
 			    c->kind == CULPRIT_GPU && m ? json_integer(m->gpu) : json_null());
+	json_object_set_new(o, "call",
+			    c->kind == CULPRIT_CALL
+				    ? report_text_json(strtab_get(&t->strings, c->name, NULL))
+				    : json_null());
 	json_object_set_new(o, "code", frame_json(t, c->frame));
 	return o;
 }

@@ -29,7 +29,8 @@ def a_slow_operator_is_told_with_its_line_and_cost(folder):
             if i["onset_ns"] < START + FAULT[1] * SECOND and i["end_ns"] > START + FAULT[0] * SECOND]
     assert len(mine) == 1, said["incidents"]
     it = mine[0]
-    assert it["cause"] == "slow_code" and it["culprit"]["code"]["line"] == 44, it
+    assert it["cause"] == "slow_call" and it["culprit"]["code"]["line"] == 44, it
+    assert it["culprit"]["call"] == "aten::mm", it
     assert 0 < it["confidence"] <= 1 and it["advice"] and it["told_ns"] >= it["onset_ns"]
     assert abs(it["onset_ns"] - START - FAULT[0] * SECOND) < 2 * SECOND, it["onset_ns"]
     parts = sum(p["ns"] for p in it["blame"]) + it["unexplained_ns"]
@@ -57,7 +58,7 @@ def the_answer_comes_first(folder):
     slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
     lines = eacgm("diagnose", slow, "-m", model).stdout.splitlines()
     assert lines[0].startswith(f"{slow}: 1 incident cost the job "), lines[0]
-    assert lines[2].startswith("1. The job's own code became slower in "), lines[2]
+    assert lines[2].startswith("1. A call became slower: aten::mm, called in "), lines[2]
     assert any(line.startswith("    do: ") for line in lines), lines
 
 
@@ -73,7 +74,7 @@ def where_nothing_is_wrong_it_says_so(folder):
 def what_was_told_meanwhile_is_explained_too(folder):
     told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
     said = json.loads(eacgm("diagnose", told, "--told", "--json").stdout)
-    assert [i["cause"] for i in said["incidents"]] == ["slow_code"], said
+    assert [i["cause"] for i in said["incidents"]] == ["slow_call"], said
     assert said["duration_ns"] > 60 * SECOND, said["duration_ns"]
     short = job(folder / "short.eacgm", 2, 1, *FAULT, 1.6, "told")  # nothing usual is in it
     for i in json.loads(eacgm("diagnose", short, "--told", "--json").stdout)["incidents"]:
@@ -129,7 +130,7 @@ def timelines_show_incidents_and_along_what_their_time_went(folder):
 def timelines_show_why_of_what_was_told_and_nothing_where_all_is_well(folder):
     told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
     _, (shown,), path = timeline_of(folder, told)
-    assert shown["name"].startswith("The job's own code became slower in "), shown
+    assert shown["name"].startswith("A call became slower: aten::mm, called in "), shown
     assert (shown["start"], shown["end"]) == (START + 40 * SECOND, START + 55 * SECOND), shown
     assert path and all(START + 39 * SECOND < s["start"] < START + 56 * SECOND for s in path)
     plain = job(folder / "plain.eacgm", 2, 20)

@@ -269,6 +269,16 @@ def what_was_injected_is_compared_with_what_is_told():
     assert not scored([episode(1, "a", 10, 17)], [], steps)["blame"]["episodes_with_share"]
 
 
+@test
+def faults_are_told_by_the_names_of_causes():
+    for fault, cause in (("op_delay", "slow_call"), ("cuda_delay", "slow_call"),
+                         ("numa_remote", "numa"), ("disk_contention", "disk")):
+        s = scored([episode(1, fault, 10, 17)], [incident(cause, 11, 13)])
+        assert s["causes"]["top_1"]["yes"] == 1 and s["rows"][0]["cause"] == cause, fault
+        s = scored([episode(1, fault, 10, 17)], [incident("slow_code", 11, 13)])
+        assert s["causes"]["top_1"]["yes"] == 0, fault
+
+
 # ---- runs, and what is not there ----
 
 

@@ -18,7 +18,7 @@
 #include "wire/stalls.h"
 
 #define MS 1e6
-enum { MM, ADD, ITEM, MALLOC, PROBES };
+enum { MM, ADD, ITEM, MALLOC, COPY, PROBES };
 enum { THROTTLED, OTHERS, CLOCK, METRICS };
 
 static struct rec_tables tables;
@@ -51,6 +51,7 @@ static int begin(void **state)
 	name_probe(ADD, "torch", "aten::add_", "");
 	name_probe(ITEM, "torch", "aten::item", "");
 	name_probe(MALLOC, "cuda", "cudaMalloc", "alloc");
+	name_probe(COPY, "cuda", "cudaMemcpy", "copy");
 	name_metric(ENTITY_CGROUP, "throttled_ratio");
 	name_metric(ENTITY_GPU, "other_processes");
 	name_metric(ENTITY_GPU, "sm_clock_mhz");
@@ -88,7 +89,17 @@ static void part(enum blame_kind kind, enum blame_via via, double ms, uint32_t p
 
 static void called(uint32_t probe, double n, double usual_n, double ms, double usual_ms)
 {
-	*vec_push(&e.calls) = (struct call_growth){probe, n, usual_n, ms * MS, usual_ms * MS};
+	*vec_push(&e.calls) = (struct call_growth){.probe = probe,
+						   .n = n,
+						   .usual_n = usual_n,
+						   .ns = ms * MS,
+						   .usual_ns = usual_ms * MS};
+}
+
+/* Of the last calls: by themselves. */
+static void of_them_own(double ms)
+{
+	e.calls.data[e.calls.len - 1].own_ns = ms * MS;
 }
 
 static void counts(uint32_t metric, double mean, double usual)
@@ -109,6 +120,15 @@ static struct cause_found is(enum cause want)
 	ret.evidence_len = 0; /* its texts are gone */
 	ret.against = NULL;
 	return ret;
+}
+
+static void says(const struct cause_found *f, const char *want)
+{
+	struct buf b = {0};
+	cause_headline(&b, &tables, f);
+	buf_byte(&b, 0);
+	assert_string_equal((const char *)b.data, want);
+	buf_free(&b);
 }
 
 static void others_on_the_cpu(void **state)
@@ -209,6 +229,84 @@ static void operations_or_reads(void **state)
 	is(CAUSE_ALLOC_CHURN);
 }
 
+static void a_call_that_became_slower(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 500, 0);
+	called(ADD, 100, 100, 1500, 1000); /* around the other */
+	of_them_own(1000);
+	called(MM, 105, 100, 1400, 900);
+	of_them_own(1400);
+	struct cause_found f = is(CAUSE_SLOW_CALL);
+	assert_int_equal(f.culprit.kind, CULPRIT_CALL);
+	says(&f, "a call became slower: aten::mm");
+	assert_true(f.confidence <= 0.6);
+}
+
+static void more_calls_are_none_that_became_slower(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 500, 0);
+	called(MM, 150, 100, 1400, 900);
+	of_them_own(1400);
+	is(CAUSE_SLOW_CODE);
+}
+
+/* Lines grew, and of that a little is in calls. */
+static void slower_lines_around_calls(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 500, 0);
+	called(MM, 100, 100, 1100, 900);
+	of_them_own(1100);
+	struct cause_found f = is(CAUSE_SLOW_CODE);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CALL);
+}
+
+/* Each call is longer, since the thread has no CPU, or its code is slower, wherever it is; what a
+ * line has more than that is no call's. */
+static void all_calls_longer_alike(void **state)
+{
+	(void)state;
+	part(BLAME_RIVAL, VIA_ITSELF, 600, 4242);
+	part(BLAME_RUNS, VIA_ITSELF, 300, 0);
+	called(MM, 100, 100, 1440, 900);
+	of_them_own(1440);
+	struct cause_found f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CODE);
+	e.blame.parts.data[0].owner.kind = BLAME_SPREAD;
+	f = is(CAUSE_MEM_BANDWIDTH);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CODE);
+	e.blame.parts.data[0].owner.kind = BLAME_COLLECTS;
+	f = is(CAUSE_PYTHON_GC);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CODE);
+	e.blame.parts.data[0].owner.kind = BLAME_NO_CPU;
+	counts(THROTTLED, 0.6, 0);
+	f = is(CAUSE_CPU_THROTTLE);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CODE);
+}
+
+static void calls_that_wait_for_the_gpu_are_the_gpus(void **state)
+{
+	(void)state;
+	part(BLAME_RUNS, VIA_ITSELF, 300, 0);
+	called(ITEM, 100, 100, 600, 100);
+	of_them_own(600);
+	called(COPY, 100, 100, 600, 100);
+	of_them_own(600);
+	is(CAUSE_SLOW_CODE); /* they say nothing of lines */
+	e.calls.len = 0;
+	called(MM, 100, 100, 600, 100); /* its launch waits for room */
+	of_them_own(600);
+	part(BLAME_GPU_WORKS, VIA_ITSELF, 400, 0);
+	struct cause_found f = is(CAUSE_GPU_SLOW);
+	assert_int_equal(f.runner_up, CAUSE_SLOW_CODE);
+	e.calls.len = 0;
+	called(COPY, 100, 100, 600, 100);
+	of_them_own(600);
+	f = is(CAUSE_PCIE);
+}
+
 static void data_checkpoints_collections(void **state)
 {
 	(void)state;
@@ -286,15 +384,6 @@ static void peer_part(enum blame_kind kind, double ms, uint32_t pid)
 	}
 	part(kind, VIA_ITSELF, ms, pid);
 	e.blame.parts.data[e.blame.parts.len - 1].owner.peer = 2;
-}
-
-static void says(const struct cause_found *f, const char *want)
-{
-	struct buf b = {0};
-	cause_headline(&b, &tables, f);
-	buf_byte(&b, 0);
-	assert_string_equal((const char *)b.data, want);
-	buf_free(&b);
 }
 
 static void a_straggler_and_what_held_it_back(void **state)
@@ -593,6 +682,11 @@ int main(void)
 		T(the_lock_and_the_cpu_that_its_holder_takes),
 		T(threads_of_its_own_are_contention_too),
 		T(operations_or_reads),
+		T(a_call_that_became_slower),
+		T(more_calls_are_none_that_became_slower),
+		T(slower_lines_around_calls),
+		T(all_calls_longer_alike),
+		T(calls_that_wait_for_the_gpu_are_the_gpus),
 		T(data_checkpoints_collections),
 		T(the_gpu_and_who_else_is_on_it),
 		T(devices_are_named),
