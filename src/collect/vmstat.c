@@ -1,5 +1,7 @@
 /* vmstat.c - memory of the host: what the kernel did to find some, swap, faults that read from
- * disk, pages moved between NUMA nodes (/proc/vmstat), and what there is of it (/proc/meminfo). */
+ * disk, pages moved between NUMA nodes and taken from another one (/proc/vmstat), and what there is
+ * of it (/proc/meminfo). What allocations had is told where there is more than one node: with one
+ * alone all of them have the only one. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,20 +10,26 @@
 #include "collect/kept_file.h"
 #include "collect/registry.h"
 
-/* A counter may be the sum of several: "allocstall_" is of all zones. */
+/* nodes: where there are several of them alone. A counter may be the sum of several: "allocstall_"
+ * is of all zones. */
 static const struct {
 	const char *key;
 	bool is_prefix;
 	const char *counter;
+	bool nodes;
 } rates[] = {
-	{"pgmajfault", false, "major_faults_per_s"},
-	{"pgscan_direct", false, "direct_reclaim_pages_per_s"},
-	{"allocstall_", true, "direct_reclaim_stalls_per_s"},
-	{"compact_stall", false, "compaction_stalls_per_s"},
-	{"pswpin", false, "swap_in_pages_per_s"},
-	{"pswpout", false, "swap_out_pages_per_s"},
-	{"numa_pages_migrated", false, "numa_migrated_pages_per_s"},
-	{"numa_hint_faults", false, "numa_hint_faults_per_s"},
+	{"pgmajfault", false, "major_faults_per_s", false},
+	{"pgscan_direct", false, "direct_reclaim_pages_per_s", false},
+	{"allocstall_", true, "direct_reclaim_stalls_per_s", false},
+	{"compact_stall", false, "compaction_stalls_per_s", false},
+	{"pswpin", false, "swap_in_pages_per_s", false},
+	{"pswpout", false, "swap_out_pages_per_s", false},
+	{"numa_pages_migrated", false, "numa_migrated_pages_per_s", false},
+	{"numa_hint_faults", false, "numa_hint_faults_per_s", false},
+	{"numa_hit", false, "numa_hit_pages_per_s", true},
+	{"numa_miss", false, "numa_miss_pages_per_s", true},
+	{"numa_local", false, "numa_local_pages_per_s", true},
+	{"numa_other", false, "numa_other_pages_per_s", true},
 };
 #define RATES (sizeof(rates) / sizeof(rates[0]))
 
@@ -40,14 +48,27 @@ struct vmstat {
 	struct kept_file vmstat, meminfo;
 	struct growth grown[RATES];
 	uint64_t last_ns, vmstat_ns;
+	bool nodes; /* there are several */
 };
+
+/* "0", or "0-1", "0,2": of Documentation/ABI/stable/sysfs-devices-node. */
+static bool has_nodes(const struct collect_env *env)
+{
+	struct kept_file f = {0};
+	char *folder = xasprintf("%s/devices/system/node", env->sys_root);
+	kept_file_set(&f, folder, "online");
+	bool ret = kept_file_read(&f) && f.text[strcspn(f.text, ",-")];
+	kept_file_free(&f);
+	free(folder);
+	return ret;
+}
 
 static int vmstat_open(void **ret_state, const struct collect_env *env,
 		       const struct collect_sink *sink, struct err *e)
 {
 	(void)e;
 	struct vmstat *v = xcalloc(1, sizeof(*v));
-	*v = (struct vmstat){.env = env, .sink = sink};
+	*v = (struct vmstat){.env = env, .sink = sink, .nodes = has_nodes(env)};
 	kept_file_set(&v->vmstat, env->proc_root, "vmstat");
 	kept_file_set(&v->meminfo, env->proc_root, "meminfo");
 	if (!kept_file_read(&v->vmstat) && !kept_file_read(&v->meminfo)) {
@@ -88,7 +109,7 @@ static void read_rates(struct vmstat *v, uint64_t now_ns)
 	for (size_t i = 0; i < RATES; i++) {
 		if (!found[i])
 			growth_forget(&v->grown[i]);
-		else if (growth_take(&v->grown[i], sums[i], &by))
+		else if (growth_take(&v->grown[i], sums[i], &by) && (v->nodes || !rates[i].nodes))
 			sink_counter(v->sink, now_ns, &ENTITY_NAMED(ENTITY_HOST, ""),
 				     rates[i].counter, growth_per_s(by, passed_ns));
 	}

@@ -115,6 +115,9 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			     "Look at what that function is given (shapes, types, layout, threads) "
 			     "and at what its library does: it is called as often as usual, and "
 			     "each call takes longer."},
+	[CAUSE_NUMA] = {"all code ran slower alike, with memory of another NUMA node",
+			"Keep the job and its memory on one node: numactl --cpunodebind=N "
+			"--membind=N, of a job with a GPU the node that the GPU is on."},
 	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
 			      "Nothing, if this phase is meant: learn from a recording that has it "
 			      "as well."},
@@ -463,6 +466,14 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_NET_LOSS:
 	case CAUSE_NET_FOREIGN:
 		net_words(f, e);
+		break;
+	case CAUSE_NUMA:
+		counter_words(f, e, ENTITY_HOST, "numa_other_pages_per_s",
+			      "pages taken from another node than asked from", 1, " a second");
+		counter_words(f, e, ENTITY_HOST, "numa_hint_faults_per_s",
+			      "faults to know which node uses a page", 1, " a second");
+		counter_words(f, e, ENTITY_HOST, "numa_migrated_pages_per_s",
+			      "pages moved between nodes", 1, " a second");
 		break;
 	case CAUSE_MEM_BANDWIDTH:
 		busy_words(f, e);

@@ -9,6 +9,7 @@
 #include "base/entity.h"
 #include "incident/cause_words.h"
 #include "incident/causes_calls.h"
+#include "incident/causes_memory.h"
 #include "wire/stalls.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
@@ -317,6 +318,12 @@ static double memory_reclaim(const struct evidence *e)
 	double paging = part_sum(e, is_paging);
 	double stalls = counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
 	return paging + part_sum(e, is_reclaim) + (stalls > 1 ? part_sum(e, is_memory) : 0);
+}
+
+/* All code is slower alike, and memory is another node's. */
+static double numa(const struct evidence *e)
+{
+	return causes_remote_memory(e) ? part_sum(e, is_spread) : 0;
 }
 
 static double mem_bandwidth(const struct evidence *e)
@@ -677,6 +684,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_STOPPED] = stopped,
 	[CAUSE_OTHER_WORK] = other_work,
 	[CAUSE_SLOW_CALL] = slow_call,
+	[CAUSE_NUMA] = numa,
 };
 
 /* ---- who ---- */

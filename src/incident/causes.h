@@ -38,7 +38,8 @@
 	X(STRAGGLER, straggler)                                                                    \
 	X(STOPPED, stopped)                                                                        \
 	X(OTHER_WORK, other_work)                                                                  \
-	X(SLOW_CALL, slow_call)
+	X(SLOW_CALL, slow_call)                                                                    \
+	X(NUMA, numa)
 
 enum cause {
 #define X(NAME, name) CAUSE_##NAME,

@@ -356,6 +356,38 @@ static void devices_are_named(void **state)
 	assert_int_equal(f.culprit.device, vda);
 }
 
+static void of_host(const char *name, double mean, double usual)
+{
+	name_metric(ENTITY_HOST, name);
+	counts((uint32_t)tables.metrics.len - 1, mean, usual);
+}
+
+static void memory_of_another_node(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 500, 0);
+	of_host("numa_hint_faults_per_s", 50000, 10);
+	is(CAUSE_MEM_BANDWIDTH); /* one node */
+	of_host("numa_local_pages_per_s", 90000, 100000);
+	of_host("numa_other_pages_per_s", 500, 400);
+	is(CAUSE_NUMA);
+	assert_true(strstr(cause_advice(CAUSE_NUMA), "--membind") != NULL);
+	e.counters.len = 0;
+	of_host("numa_local_pages_per_s", 90000, 100000);
+	of_host("numa_other_pages_per_s", 60000, 400);
+	is(CAUSE_NUMA);
+	e.counters.len = 0; /* more of all, as much of it the other's as usual */
+	of_host("numa_local_pages_per_s", 900000, 100000);
+	of_host("numa_other_pages_per_s", 9000, 1000);
+	of_host("numa_migrated_pages_per_s", 900, 0);
+	is(CAUSE_MEM_BANDWIDTH);
+	of_host("numa_migrated_pages_per_s", 90000, 0);
+	struct cause_found f = is(CAUSE_NUMA);
+	assert_int_equal(f.runner_up, CAUSE_MEM_BANDWIDTH);
+	e.blame.parts.data[0].owner.kind = BLAME_RUNS; /* lines stand out */
+	is(CAUSE_SLOW_CODE);
+}
+
 static void nothing_that_is_known(void **state)
 {
 	(void)state;
@@ -690,6 +722,7 @@ int main(void)
 		T(data_checkpoints_collections),
 		T(the_gpu_and_who_else_is_on_it),
 		T(devices_are_named),
+		T(memory_of_another_node),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),
 		T(a_straggler_and_what_held_it_back),

@@ -43,6 +43,41 @@ static void rates_and_amounts(void **state)
 	COLLECTOR.close(c);
 }
 
+static void allocations_by_node_where_there_are_several(void **state)
+{
+	static const char before[] = "numa_hit 100\nnuma_miss 1\nnuma_local 90\nnuma_other 11\n"
+				     "numa_pte_updates 5\n";
+	static const char after[] = "numa_hit 300\nnuma_miss 5\nnuma_local 250\nnuma_other 55\n"
+				    "numa_pte_updates 9\n";
+	char path[256];
+	(void)state;
+	put("vmstat", "%s", before);
+	for (int several = 0; several < 2; several++) {
+		if (several)
+			put("sys/devices/system/node/online", "0-1\n");
+		else
+			put("sys/devices/system/node/online", "0\n");
+		void *c = fake_open(&COLLECTOR);
+		COLLECTOR.read(c, 1 * S);
+		expect("");
+		put("vmstat", "%s", after);
+		COLLECTOR.read(c, 3 * S);
+		expect(several ? "host numa_hit_pages_per_s 100\nhost numa_miss_pages_per_s 2\n"
+				 "host numa_local_pages_per_s 80\nhost numa_other_pages_per_s 22\n"
+			       : "");
+		COLLECTOR.close(c);
+		put("vmstat", "%s", before);
+	}
+	fake_path(path, "sys/devices/system/node/online");
+	assert_int_equal(unlink(path), 0); /* nothing is known of nodes */
+	void *c = fake_open(&COLLECTOR);
+	COLLECTOR.read(c, 1 * S);
+	put("vmstat", "%s", after);
+	COLLECTOR.read(c, 3 * S);
+	expect("");
+	COLLECTOR.close(c);
+}
+
 static void odd_text_is_left_out(void **state)
 {
 	static const char *const odd[] = {
@@ -95,6 +130,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(rates_and_amounts, fake_host_make,
 						fake_host_remove),
+		cmocka_unit_test_setup_teardown(allocations_by_node_where_there_are_several,
+						fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(a_long_file_is_cut, fake_host_make,
