@@ -282,12 +282,13 @@ static void slower_words(struct cause_found *f, const struct evidence *e)
 	char now[HUMAN_BYTES], usual[HUMAN_BYTES];
 	for (size_t i = 0; i < e->calls.len; i++) {
 		const struct call_growth *c = &e->calls.data[i];
-		if (e->t->probes.data[c->probe].name != f->culprit.name || c->n < 1 ||
-		    c->usual_n <= 0 || !(c->own_ns > c->usual_ns))
+		if (e->t->probes.data[c->probe].name != f->culprit.name || c->outer_n < 1 ||
+		    c->usual_outer_n <= 0 || !(c->own_ns > c->usual_own_ns))
 			continue;
-		add_text(f, "a call of %s took %s, usually %s", text_of(e->t, f->culprit.name),
-			 human_ns(now, (uint64_t)(c->ns / c->n)),
-			 human_ns(usual, (uint64_t)(c->usual_ns / c->usual_n)));
+		add_text(f, "a call of %s took %s by itself, usually %s",
+			 text_of(e->t, f->culprit.name),
+			 human_ns(now, (uint64_t)(c->own_ns / c->outer_n)),
+			 human_ns(usual, (uint64_t)(c->usual_own_ns / c->usual_outer_n)));
 	}
 }
 
@@ -527,7 +528,7 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 	case CULPRIT_CALL:
 		buf_printf(b, ": %s", name);
 		if (c->frame != BLAME_NO_FRAME) {
-			buf_printf(b, ", called in ");
+			buf_printf(b, ", at ");
 			blame_frame_words(b, t, c->frame);
 		}
 		break;

@@ -28,7 +28,8 @@ static bool works_itself(const struct rec_tables *t, const struct m_probe *p)
 
 static bool as_many(const struct call_growth *c)
 {
-	return c->n > 0 && c->n <= AS_MANY * c->usual_n && c->n * AS_MANY >= c->usual_n;
+	return c->outer_n > 0 && c->outer_n <= AS_MANY * c->usual_outer_n &&
+	       c->outer_n * AS_MANY >= c->usual_outer_n;
 }
 
 double causes_slow_calls(const struct evidence *e, double alike_ns,
@@ -38,7 +39,7 @@ double causes_slow_calls(const struct evidence *e, double alike_ns,
 	double times = 1 + (usual_ns > 0 ? fmax(0, alike_ns) / usual_ns : 0);
 	for (size_t i = 0; i < e->calls.len; i++) {
 		const struct call_growth *c = &e->calls.data[i];
-		double more = c->own_ns - times * c->usual_ns;
+		double more = c->own_ns - times * c->usual_own_ns;
 		if (!as_many(c) || !works_itself(e->t, &e->t->probes.data[c->probe]) || more <= 0)
 			continue;
 		ns += more;

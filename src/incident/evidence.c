@@ -25,7 +25,7 @@ typedef VEC(struct place) places_t;
 
 struct call_sum {
 	double n, ns;
-	double own_ns; /* of calls: by themselves */
+	double own_ns, outer_n; /* of calls: by themselves; not within one of the same name */
 };
 
 /* Of a question's slow stretches, or of usual ones. */
@@ -45,6 +45,19 @@ struct net_total {
 	uint64_t last_ns;
 };
 
+/* A thread's last calls, to know which are within one of the same name. */
+#define RECENT 64
+struct recent {
+	uint64_t start_ns, end_ns;
+	double own_ns;
+	uint32_t probe;
+	bool inner;
+};
+struct recents {
+	size_t n; /* so many came */
+	struct recent calls[RECENT];
+};
+
 /* The stretches of a process. Those of steps and those of plain time may overlap, so that each list
  * of usual stretches is a list here as well. */
 struct track {
@@ -61,6 +74,7 @@ struct gathering {
 	bool *asked;		  /* by thread: of a process with a track */
 	struct net_total *totals; /* by metric */
 	struct own_times *own;
+	struct recents *recents; /* by thread */
 };
 
 /* ---- which stretch a time is in ---- */
@@ -143,7 +157,7 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 }
 
 /* What a call within others usually takes. What is not called usually is work of the call around
- * it; but what runs Python or waits for others has its time itself. */
+ * it; but collections and waits for others have their time themselves. */
 static double usual_of(const struct gathering *g, const struct track *k, const struct m_call *c)
 {
 	const struct call_sum *was = &g->sums.data[k->usual_sums].calls[c->probe];
@@ -161,6 +175,39 @@ static const struct track *first_track(const struct gathering *g, uint32_t pid)
 	return NULL;
 }
 
+static void count_own(struct gathering *g, uint32_t pid, const struct recent *r, double times)
+{
+	for (size_t k = 0; k < g->tracks.len; k++) {
+		struct sums *s = g->tracks.data[k].pid == pid
+					 ? sums_at(g, &g->tracks.data[k], r->end_ns)
+					 : NULL;
+		if (!s)
+			continue;
+		s->calls[r->probe].own_ns += times * r->own_ns;
+		s->calls[r->probe].outer_n += times;
+	}
+}
+
+/* Calls come in order of their ends. What a function called of itself (operators have variants of
+ * one name) is no call of its own: it is counted no longer. */
+static void add_recent(struct gathering *g, uint32_t pid, const struct m_call *c, double own_ns)
+{
+	struct recents *of = &g->recents[c->thread];
+	const struct m_probe *probes = g->t->probes.data;
+	struct recent now = {c->start_ns, c->start_ns + c->dur_ns, own_ns, c->probe, false};
+	for (size_t i = 1; i <= RECENT && i <= of->n; i++) {
+		struct recent *r = &of->calls[(of->n - i) % RECENT];
+		if (r->start_ns < c->start_ns)
+			break;
+		if (r->inner || probes[r->probe].name != probes[c->probe].name)
+			continue;
+		r->inner = true;
+		count_own(g, pid, r, -1);
+	}
+	count_own(g, pid, &now, 1);
+	of->calls[of->n++ % RECENT] = now;
+}
+
 /* A second time through the calls, as what is usual is known. */
 static void add_own(void *ctx, const struct visited_rows *rows)
 {
@@ -171,19 +218,14 @@ static void add_own(void *ctx, const struct visited_rows *rows)
 		const struct track *first =
 			g->asked[c->thread] ? first_track(g, g->t->threads.data[c->thread].pid)
 					    : NULL;
-		if (!first)
+		/* A function of Python within an operator is work of that, and so is what it calls.
+		 */
+		if (!first || g->t->probes.data[c->probe].name_arg >= 0)
 			continue;
 		double own =
 			own_time_ns(g->own, &(struct own_call){first->pid, c->thread, c->start_ns,
 							       c->dur_ns, usual_of(g, first, c)});
-		for (size_t k = 0; k < g->tracks.len; k++) {
-			struct sums *s =
-				g->tracks.data[k].pid == first->pid
-					? sums_at(g, &g->tracks.data[k], c->start_ns + c->dur_ns)
-					: NULL;
-			if (s)
-				s->calls[c->probe].own_ns += own;
-		}
+		add_recent(g, first->pid, c, own);
 	}
 }
 
@@ -360,8 +402,8 @@ static bool is_worth_a_look(const struct evidence *e)
 	return false;
 }
 
-static void answer_own(struct evidence *ret, const uint32_t *sums, size_t n, struct gathering *g,
-		       const struct row_source *s)
+static void answer_own(struct evidence *ret, const uint32_t *track, const uint32_t *sums, size_t n,
+		       struct gathering *g, const struct row_source *s)
 {
 	bool worth = false;
 	for (size_t i = 0; i < n; i++)
@@ -369,12 +411,21 @@ static void answer_own(struct evidence *ret, const uint32_t *sums, size_t n, str
 	if (!worth)
 		return;
 	g->own = own_times_new();
+	g->recents = xcalloc(g->t->threads.len + 1, sizeof(*g->recents));
 	rows_read(s, ROW_CALL, add_own, g);
 	own_times_free(g->own);
+	free(g->recents);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < ret[i].calls.len; k++) {
 			struct call_growth *c = &ret[i].calls.data[k];
-			c->own_ns = g->sums.data[sums[i]].calls[c->probe].own_ns;
+			const struct call_sum *is = &g->sums.data[sums[i]].calls[c->probe];
+			const struct call_sum *was =
+				&g->sums.data[g->tracks.data[track[i]].usual_sums].calls[c->probe];
+			double scale = was->n > 0 ? c->usual_n / was->n : 0;
+			c->own_ns = is->own_ns;
+			c->usual_own_ns = scale * was->own_ns;
+			c->outer_n = is->outer_n;
+			c->usual_outer_n = scale * was->outer_n;
 		}
 }
 
@@ -440,7 +491,7 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		answer(&ret[i], &g, &g.sums.data[sums[i]],
 		       &g.sums.data[g.tracks.data[track[i]].usual_sums]);
 	}
-	answer_own(ret, sums, n, &g, s);
+	answer_own(ret, track, sums, n, &g, s);
 	forget(&g);
 	free(track);
 	free(sums);

@@ -11,9 +11,10 @@ struct call_growth {
 	uint32_t probe;
 	double n, usual_n;
 	double ns, usual_ns;
-	/* Of ns what they took by themselves (detect/own_time.h); 0: nobody asked for it, since
-	 * their mean hardly grew. */
-	double own_ns;
+	/* Of those that are not within one of the same name: how many, and what they took by
+	 * themselves (detect/own_time.h). 0: nobody asked for it, since no mean grew much. */
+	double outer_n, usual_outer_n;
+	double own_ns, usual_own_ns;
 };
 
 /* A counter's mean, in the incident's time and in usual time; NaN where it has no value. Of what a

@@ -58,7 +58,7 @@ def the_answer_comes_first(folder):
     slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
     lines = eacgm("diagnose", slow, "-m", model).stdout.splitlines()
     assert lines[0].startswith(f"{slow}: 1 incident cost the job "), lines[0]
-    assert lines[2].startswith("1. A call became slower: aten::mm, called in "), lines[2]
+    assert lines[2].startswith("1. A call became slower: aten::mm, at "), lines[2]
     assert any(line.startswith("    do: ") for line in lines), lines
 
 
@@ -130,7 +130,7 @@ def timelines_show_incidents_and_along_what_their_time_went(folder):
 def timelines_show_why_of_what_was_told_and_nothing_where_all_is_well(folder):
     told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
     _, (shown,), path = timeline_of(folder, told)
-    assert shown["name"].startswith("A call became slower: aten::mm, called in "), shown
+    assert shown["name"].startswith("A call became slower: aten::mm, at "), shown
     assert (shown["start"], shown["end"]) == (START + 40 * SECOND, START + 55 * SECOND), shown
     assert path and all(START + 39 * SECOND < s["start"] < START + 56 * SECOND for s in path)
     plain = job(folder / "plain.eacgm", 2, 20)

@@ -99,7 +99,11 @@ static void called(uint32_t probe, double n, double usual_n, double ms, double u
 /* Of the last calls: by themselves. */
 static void of_them_own(double ms)
 {
-	e.calls.data[e.calls.len - 1].own_ns = ms * MS;
+	struct call_growth *c = &e.calls.data[e.calls.len - 1];
+	c->own_ns = ms * MS;
+	c->usual_own_ns = c->usual_ns;
+	c->outer_n = c->n;
+	c->usual_outer_n = c->usual_n;
 }
 
 static void counts(uint32_t metric, double mean, double usual)
