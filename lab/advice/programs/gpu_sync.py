@@ -1,32 +1,37 @@
-"""gpu_sync.py - the largest output of each layer is read back at once, for a log; so the GPU runs
-dry after each. Repaired, it stays on the GPU and is read once a step's work has been launched."""
+"""gpu_sync.py - three values of the output of each layer are read back at once, for a log; so the GPU
+runs dry after each. Repaired, they stay on the GPU and are read now and then."""
 import torch
 from common import REPAIRED
 from gpu import Stack, run
 
-stack = Stack(2048, 24)
-x = torch.randn(1024, 2048, device="cuda")
+LAYERS, WIDTH, ROWS, EVERY = 24, 2048, 4096, 100
+
 torch.set_float32_matmul_precision("high")
+weights = [torch.randn(WIDTH, WIDTH, device="cuda").mul_(0.02) for _ in range(LAYERS)]
+x = torch.randn(ROWS, WIDTH, device="cuda")
+small = Stack(256, 2)
+y = torch.randn(64, 256, device="cuda")
 log = []
 
 
 def watched(h):
-    largest = []
-    for layer in stack.model:
-        h = layer(h)
-        if REPAIRED:
-            largest.append(h.max())
-        else:
-            largest.append(h.max().item())  # named
-    return h, largest
+    seen = []
+    for weight in weights:
+        h = torch.relu(h @ weight)
+        for value in (h.max(), h.mean(), h.norm()):
+            if REPAIRED:
+                seen.append(value)
+            else:
+                seen.append(value.item())  # named
+    return seen
 
 
 def step(i):
     with torch.no_grad():
-        h, largest = watched(x)
-    loss = stack.step(x)
-    if i % 100 == 0:
-        log.append((float(loss), max(float(v) for v in largest)))
+        seen = watched(x)
+    small.step(y)
+    if i % EVERY == 0:
+        log.append([float(v) for v in seen])
 
 
-run(step, 700)
+run(step, 500)
