@@ -327,7 +327,7 @@ static void add_peer(struct comparing *c, struct blame *b, const struct tally *s
 	double ns = peer_ns(slow, peer), usual_ns = scale * peer_ns(c->usual, peer);
 	const struct blame *own = peer_blame_of(c, peer);
 	double all = peer_ns(&c->slow, peer) - c->scale * peer_ns(c->usual, peer);
-	if (own->whole_ns < PEER_LEAST * all) {
+	if (!(own->whole_ns > 0) || all <= 0 || own->whole_ns < PEER_LEAST * all) {
 		add_meanwhile(c, b, slow, peer, ns - usual_ns, scale);
 		return;
 	}
