@@ -111,13 +111,19 @@ struct asking {
 	questions_t slices, pieces;
 };
 
+/* Those that were slower; slices of plain time are no steps. */
 static void keep_steps(struct diagnosed *in, const struct evidence_question *q, struct blame *each)
 {
-	for (size_t i = 0; i < q->slow.len; i++)
+	for (size_t i = 0; i < q->slow.len; i++) {
+		if (!q->by_steps || !(each[i].whole_ns > each[i].usual_ns)) {
+			blame_free(&each[i]);
+			continue;
+		}
 		*vec_push(&in->steps) = (struct diagnosed_step){.start_ns = q->slow.data[i].from_ns,
 								.end_ns = q->slow.data[i].to_ns,
 								.pid = in->pid,
 								.blame = each[i]};
+	}
 }
 
 /* One piece of an incident as an incident of its own: with those of its anomalies that lie in it,
