@@ -438,6 +438,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_GPU_ERROR:
 		event_words(f, e, "xid");
 		event_words(f, e, "ecc_double_bit");
+		event_words(f, e, "poison_fatal");
 		event_words(f, e, "gpu_unavailable");
 		break;
 	case CAUSE_HANG:
