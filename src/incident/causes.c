@@ -554,7 +554,7 @@ static bool has_queue(const struct evidence *e, bool if_unknown)
 
 /* Why the network was waited for, by what else is known of it. A full link loses packets, too, when
  * its queue is full; others that fill it make that worse. */
-static enum cause of_network(const struct evidence *e)
+static enum cause why_network(const struct evidence *e)
 {
 	uint32_t name;
 	double foreign = evidence_foreign_net(e, &name);
@@ -566,24 +566,31 @@ static enum cause of_network(const struct evidence *e)
 								     : CAUSE_NETWORK;
 }
 
+/* The time of the network, if it was waited for because of that. */
+static double of_network(const struct evidence *e, enum cause c)
+{
+	double ns = network_ns(e);
+	return ns > 0 && why_network(e) == c ? ns : 0;
+}
+
 static double network(const struct evidence *e)
 {
-	return of_network(e) == CAUSE_NETWORK ? network_ns(e) : 0;
+	return of_network(e, CAUSE_NETWORK);
 }
 
 static double net_bandwidth(const struct evidence *e)
 {
-	return of_network(e) == CAUSE_NET_BANDWIDTH ? network_ns(e) : 0;
+	return of_network(e, CAUSE_NET_BANDWIDTH);
 }
 
 static double net_loss(const struct evidence *e)
 {
-	return of_network(e) == CAUSE_NET_LOSS ? network_ns(e) : 0;
+	return of_network(e, CAUSE_NET_LOSS);
 }
 
 static double net_foreign(const struct evidence *e)
 {
-	return of_network(e) == CAUSE_NET_FOREIGN ? network_ns(e) : 0;
+	return of_network(e, CAUSE_NET_FOREIGN);
 }
 
 /* What another rank was waited for, because of what that did. */
@@ -630,7 +637,7 @@ static bool is_wait_for_ranks(const struct blame_owner *o)
 static double hang(const struct evidence *e)
 {
 	double ns = 0;
-	if (!evidence_event(e, "collective_hang"))
+	if (e->peer || !evidence_event(e, "collective_hang"))
 		return 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *p = &e->blame.parts.data[i];
@@ -819,6 +826,8 @@ static void by_missing_rank(struct culprit *ret, const struct evidence *e)
 	unsigned pid = 0;
 	if (sscanf(who, "rank %d", &rank) != 1 && sscanf(who, "process %u", &pid) != 1)
 		return;
+	if (!pid && rank < 0)
+		return;
 	for (size_t i = 0; i < e->t->processes.len; i++) {
 		const struct m_process *p = &e->t->processes.data[i];
 		if (pid ? p->pid != pid : p->rank != rank)
@@ -915,7 +924,11 @@ static void find_why(struct cause_found *ret, const struct evidence *e)
 	of_it.thread = of_it.peer - 1;
 	of_it.by_steps = false;
 	of_it.blame.whole_ns = of_it.blame.usual_ns + late_ns(e, of_it.peer);
-	memset(&of_it.calls, 0, sizeof(of_it.calls)); /* they are the victim's */
+	/* They are the victim's. */
+	memset(&of_it.calls, 0, sizeof(of_it.calls));
+	memset(&of_it.stalls, 0, sizeof(of_it.stalls));
+	of_it.kernels_n = of_it.kernels_ns = 0;
+	of_it.usual_kernels_n = of_it.usual_kernels_ns = 0;
 	choose(&found, &of_it);
 	ret->why = found.cause;
 	find_culprit(&ret->why_culprit, found.cause, &of_it);
@@ -930,7 +943,8 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
 	ret->confidence = share * (0.5 + 0.5 * apart);
 	find_culprit(&ret->culprit, ret->cause, e);
-	if (ret->culprit.kind == CULPRIT_RANK && latest(e))
+	uint32_t late = ret->culprit.kind == CULPRIT_RANK ? latest(e) : 0;
+	if (late && e->t->threads.data[late - 1].pid == ret->culprit.pid)
 		find_why(ret, e);
 	cause_words(ret, e);
 }
