@@ -506,13 +506,70 @@ void evidence_free(struct evidence *e)
 	vec_free(&e->disks);
 }
 
+/* ---- of which host ---- */
+
+static const struct m_source *source_of(const struct evidence *e, uint32_t pid)
+{
+	for (size_t i = e->t->processes.len; i-- > 0;) {
+		const struct m_process *p = &e->t->processes.data[i];
+		if (p->pid == pid)
+			return p->source < e->t->sources.len ? &e->t->sources.data[p->source]
+							     : NULL;
+	}
+	return NULL;
+}
+
+/* "node7" is also "node7#1": of hosts of one name, which cannot be told apart here. */
+static bool is_host_of(const char *label, const char *host)
+{
+	size_t n = strlen(host);
+	return !strncmp(label, host, n) && (!label[n] || label[n] == '#');
+}
+
+/* Whether a counter may be of the victim's host. What is not merged of several hosts has none. */
+static bool is_its_host(const struct evidence *e, const struct m_metric *m)
+{
+	const struct m_source *its = source_of(e, e->pid);
+	const char *label = strtab_get(&e->t->strings, m->host, NULL);
+	return !its || !*label || is_host_of(label, strtab_get(&e->t->strings, its->host, NULL));
+}
+
+/* Whether a process of the job may be on the victim's host. */
+static bool is_beside(const struct evidence *e, uint32_t pid)
+{
+	const struct m_source *its = source_of(e, e->pid), *other = source_of(e, pid);
+	return !its || !other || its->host == other->host;
+}
+
+static bool has_cpu_limit(const struct evidence *e)
+{
+	for (size_t i = e->t->processes.len; i-- > 0;)
+		if (e->t->processes.data[i].pid == e->pid)
+			return e->t->processes.data[i].cpu_limit > 0;
+	return false;
+}
+
+/* Whose process is in which cgroup is not recorded: one of several is the victim's where that has a
+ * limit at all. */
+static bool may_be_its_cgroup(const struct evidence *e, uint32_t metric)
+{
+	const struct m_metric *of = &e->t->metrics.data[metric];
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind == ENTITY_CGROUP && m->name == of->name && m->label != of->label &&
+		    is_its_host(e, m))
+			return has_cpu_limit(e);
+	}
+	return true;
+}
+
 /* Whether a GPU may be of the victim: it has counters of that process, or no GPU has. */
 static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
 {
 	bool known = false;
 	for (size_t i = 0; i < e->counters.len; i++) {
 		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
-		if (m->kind != ENTITY_GPU || m->pid != e->pid)
+		if (m->kind != ENTITY_GPU || m->pid != e->pid || !is_its_host(e, m))
 			continue;
 		if (m->gpu == gpu)
 			return true;
@@ -553,7 +610,8 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 		if (m->kind != kind || isnan(c->mean) ||
 		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0 ||
 		    (kind == ENTITY_PROCESS && m->pid != e->pid) ||
-		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)))
+		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)) || !is_its_host(e, m) ||
+		    (kind == ENTITY_CGROUP && !may_be_its_cgroup(e, c->metric)))
 			continue;
 		double differs = isnan(c->usual) ? 0 : fabs(c->mean - c->usual);
 		if (differs > most) {
@@ -570,7 +628,7 @@ struct net_rate evidence_net_rate(const struct evidence *e, const char *name)
 	for (size_t i = 0; i < e->counters.len; i++) {
 		const struct counter_change *c = &e->counters.data[i];
 		const struct m_metric *m = &e->t->metrics.data[c->metric];
-		if (m->kind != ENTITY_PROCESS ||
+		if (m->kind != ENTITY_PROCESS || !is_beside(e, m->pid) ||
 		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0)
 			continue;
 		ret.now += isnan(c->mean) ? 0 : c->mean;
@@ -596,8 +654,8 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
 		const struct m_metric *m = &e->t->metrics.data[c->metric];
 		const char *name = strtab_get(&e->t->strings, m->name, NULL);
 		bool sends = !strcmp(name, "sent_bytes_per_s");
-		if (m->kind != ENTITY_INTERFACE || isnan(c->mean) || isnan(c->usual) ||
-		    (!sends && strcmp(name, "received_bytes_per_s") != 0))
+		if (m->kind != ENTITY_INTERFACE || !is_its_host(e, m) || isnan(c->mean) ||
+		    isnan(c->usual) || (!sends && strcmp(name, "received_bytes_per_s") != 0))
 			continue;
 		struct net_rate job =
 			evidence_net_rate(e, sends ? "net_sent_bytes" : "net_received_bytes");

@@ -83,7 +83,8 @@ static inline double evidence_excess(const struct evidence *e)
 	return e->blame.whole_ns - e->blame.usual_ns;
 }
 
-/* What the job's processes together send, receive or send again a second, by the counter's name
+/* What the job's processes on the victim's host together send, receive or send again a second, by
+ * the counter's name
  * ("net_sent_bytes"). */
 struct net_rate {
 	double now, usual;
@@ -99,7 +100,7 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
 const struct m_event *evidence_event(const struct evidence *e, const char *name);
 
 /* A counter by its name and what it is of (enum entity_kind): of processes the victim's, of GPUs
- * those that it uses, as far as that was recorded. The one that differs most where there are
- * several. NULL: there is none. */
+ * those that it uses, as far as that was recorded; of its host, and of a cgroup that may be its.
+ * The one that differs most where there are several. NULL: there is none. */
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,
 					      const char *name);

@@ -72,6 +72,7 @@ static int end(void **state)
 	vec_free(&tables.metrics);
 	vec_free(&tables.threads);
 	vec_free(&tables.processes);
+	vec_free(&tables.sources);
 	vec_free(&tables.events);
 	return 0;
 }
@@ -553,6 +554,69 @@ static void a_rank_that_does_not_come(void **state)
 	says(&f, "hang: rank 3 (51)");
 }
 
+/* Why a rank is late is no hang; and it is told of the rank that is missing alone. */
+static void a_hang_says_why_its_rank_is_late(void **state)
+{
+	(void)state;
+	part(BLAME_RANKS, VIA_ITSELF, 400, 0);
+	peer_part(BLAME_RIVAL, 600, 4242);
+	*vec_push(&e.stalls) = (struct stall_growth){STALL_SOFTIRQ, 0, 900 * MS, 0};
+	event(15000000000ULL, "rank 1", "collective_hang", "no progress for 5 s");
+	struct cause_found f = is(CAUSE_HANG);
+	assert_int_equal(f.culprit.pid, 50);
+	assert_int_equal(f.why, CAUSE_CPU_CONTENTION);
+	tables.events.len = 0;
+	*vec_push(&tables.processes) = (struct m_process){.pid = 51, .rank = 3};
+	event(15000000000ULL, "rank 3", "collective_hang", "no progress for 5 s");
+	f = is(CAUSE_HANG);
+	assert_int_equal(f.culprit.pid, 51);
+	assert_int_equal(f.why, CAUSE_UNKNOWN);
+	tables.events.len = 0;
+	event(15000000000ULL, "rank -1", "collective_hang", "no progress for 5 s");
+	assert_int_equal(is(CAUSE_HANG).culprit.kind, CULPRIT_NONE);
+}
+
+static void of_cgroup(const char *label, double mean)
+{
+	name_metric(ENTITY_CGROUP, "throttled_ratio");
+	tables.metrics.data[tables.metrics.len - 1].label = strtab_add_z(&tables.strings, label);
+	counts((uint32_t)tables.metrics.len - 1, mean, 0);
+}
+
+static void a_quota_of_another_cgroup_is_no_cause(void **state)
+{
+	(void)state;
+	part(BLAME_RIVAL, VIA_ITSELF, 500, 4242);
+	*vec_push(&tables.processes) = (struct m_process){.pid = 7, .rank = -1};
+	of_cgroup("/a", 0);
+	of_cgroup("/b", 0.6);
+	is(CAUSE_CPU_CONTENTION);
+	tables.processes.data[0].cpu_limit = 2;
+	is(CAUSE_CPU_THROTTLE);
+}
+
+static void counters_of_another_host_are_no_cause(void **state)
+{
+	(void)state;
+	uint32_t a = strtab_add_z(&tables.strings, "a"), b = strtab_add_z(&tables.strings, "b");
+	*vec_push(&tables.sources) = (struct m_source){.host = a};
+	*vec_push(&tables.sources) = (struct m_source){.host = b};
+	*vec_push(&tables.processes) = (struct m_process){.pid = 7, .rank = 0};
+	*vec_push(&tables.processes) = (struct m_process){.pid = 8, .rank = 1, .source = 1};
+	part(BLAME_SPREAD, VIA_ITSELF, 500, 0);
+	of_host("cpu_steal_ratio", 0.5, 0);
+	tables.metrics.data[tables.metrics.len - 1].host = b;
+	is(CAUSE_MEM_BANDWIDTH);
+	grows("net_sent_bytes", 5e6, 5e6);
+	grows("net_sent_bytes", 7e6, 7e6);
+	tables.metrics.data[tables.metrics.len - 1].pid = 8;
+	assert_true(evidence_net_rate(&e, "net_sent_bytes").now == 5e6);
+	tables.metrics.data[tables.metrics.len - 3].host = a;
+	is(CAUSE_CPU_STOLEN);
+	tables.metrics.data[tables.metrics.len - 3].host = strtab_add_z(&tables.strings, "a#1");
+	is(CAUSE_CPU_STOLEN); /* two of that name: it may be its */
+}
+
 static void an_error_of_its_gpu(void **state)
 {
 	(void)state;
@@ -733,6 +797,9 @@ int main(void)
 		T(what_ranks_wait_for_together_is_the_network),
 		T(nobody_named_is_a_straggler_too),
 		T(a_rank_that_does_not_come),
+		T(a_hang_says_why_its_rank_is_late),
+		T(a_quota_of_another_cgroup_is_no_cause),
+		T(counters_of_another_host_are_no_cause),
 		T(an_error_of_its_gpu),
 		T(why_the_network_was_slow),
 		T(others_on_the_network),
