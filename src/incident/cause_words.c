@@ -365,6 +365,12 @@ static int by_disk_growth(const void *a, const void *b)
 	return dx > dy ? -1 : dx < dy;
 }
 
+/* A damaged file's values may be any. */
+static uint64_t whole_bytes(double bytes)
+{
+	return bytes > 0 ? (uint64_t)fmin(bytes, 1e18) : 0;
+}
+
 static void disk_words(struct cause_found *f, const struct evidence *e)
 {
 	char bytes[HUMAN_BYTES], usual[HUMAN_BYTES];
@@ -376,9 +382,9 @@ static void disk_words(struct cause_found *f, const struct evidence *e)
 		const struct disk_growth *d = &sorted[i];
 		if (d->bytes - d->usual_bytes > 1e6)
 			add_text(f, "%s (%u) moved %s on %s, usually %s", text_of(e->t, d->comm),
-				 d->pid, human_bytes(bytes, (uint64_t)d->bytes),
+				 d->pid, human_bytes(bytes, whole_bytes(d->bytes)),
 				 text_of(e->t, d->disk),
-				 human_bytes(usual, (uint64_t)d->usual_bytes));
+				 human_bytes(usual, whole_bytes(d->usual_bytes)));
 	}
 	free(sorted);
 }
@@ -392,12 +398,12 @@ static void net_words(struct cause_found *f, const struct evidence *e)
 	double foreign = evidence_foreign_net(e, &name);
 	if (f->cause == CAUSE_NET_FOREIGN)
 		add_text(f, "others moved %s a second more than usual on %.*s",
-			 human_bytes(now, (uint64_t)foreign),
+			 human_bytes(now, whole_bytes(foreign)),
 			 (int)cause_interface_length(text_of(e->t, name)), text_of(e->t, name));
 	if (sent.now > 0 || sent.usual > 0)
 		add_text(f, "the job sent %s a second, usually %s",
-			 human_bytes(now, (uint64_t)sent.now),
-			 human_bytes(usual, (uint64_t)sent.usual));
+			 human_bytes(now, whole_bytes(sent.now)),
+			 human_bytes(usual, whole_bytes(sent.usual)));
 	counter_words(f, e, ENTITY_PROCESS, "net_round_trip_ns", "round trips of its packets", 1e-6,
 		      " ms");
 	if (again.now > 0 || again.usual > 0)

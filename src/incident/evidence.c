@@ -244,11 +244,12 @@ static void find_totals(struct gathering *g)
 	}
 }
 
-/* By how much a total has grown a second since it was told last; NaN: it is the first. */
+/* By how much a total has grown a second since it was told last; NaN: it is the first, or
+ * the total fell. */
 static double growth_of(struct net_total *total, const struct m_counter *c)
 {
 	double s = c->time_ns > total->last_ns ? (double)(c->time_ns - total->last_ns) / 1e9 : NAN;
-	double ret = (c->value - total->last) / s;
+	double ret = c->value >= total->last ? (c->value - total->last) / s : NAN;
 	total->last = c->value;
 	total->last_ns = c->time_ns;
 	return ret;

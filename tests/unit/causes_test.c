@@ -510,6 +510,9 @@ static void why_the_network_was_slow(void **state)
 	nic(4e6, 12e6);
 	round_trip(30, 5);
 	is(CAUSE_NET_BANDWIDTH);
+	sent(4e30, -12e6, 0, 0); /* of a damaged file */
+	cause_find(&f, &e);
+	cause_free(&f);
 	sent(2e5, 6e5, 0, 0); /* too little to fill anything */
 	nic(2e5, 6e5);
 	round_trip(30, 5);
