@@ -8,6 +8,12 @@
 #include "incident/diagnosis_impl.h"
 #include "incident/incidents.h"
 
+/* Of all slices of a recording. */
+#define SLICES_MOST  4000.0
+#define SLICES_LEAST 100.0
+#define SLICES_BYTES 268435456.0
+#define SUM_BYTES    24.0 /* of a probe or a metric in a slice */
+
 /* ---- incidents ---- */
 
 static struct diagnosed *incident_of(struct diagnosis *d, const struct anomaly *a)
@@ -158,15 +164,30 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 		keep_steps(in, q, each);
 }
 
+/* A second; longer where sums of all slices, of each probe and metric, would need too much memory.
+ */
+static uint64_t slice_ns(const struct diagnosing *x)
+{
+	const struct rec_tables *t = x->s->tables;
+	double each = SUM_BYTES * (double)(t->probes.len + t->metrics.len + 1), ns = 0;
+	double most = fmin(SLICES_MOST, SLICES_BYTES / each);
+	for (size_t i = 0; i < x->ret->incidents.len; i++) {
+		const struct diagnosed *in = &x->ret->incidents.data[i];
+		ns += (double)(in->end_ns - in->onset_ns);
+	}
+	return (uint64_t)fmin(1e18, fmax(1e9, ns / fmax(SLICES_LEAST, most)));
+}
+
 /* Which time of which incidents is asked for; those without any are told as they are. */
 static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 {
+	uint64_t length_ns = slice_ns(x);
 	for (size_t i = 0; i < x->ret->incidents.len; i++) {
 		struct diagnosed *in = &x->ret->incidents.data[i];
 		struct evidence_question whole = {0};
 		struct asked a = {.of = in, .slices = all->slices.len};
 		if (diagnosis_spans(x, in, &whole)) {
-			diagnosis_slice(&whole, &all->slices);
+			diagnosis_slice(&whole, length_ns, &all->slices);
 			a.nslices = all->slices.len - a.slices;
 			*vec_push(&all->incidents) = a;
 		} else {

@@ -1,29 +1,27 @@
 /* diagnosis_cut.c - cuts an incident's time where its cause changes.
  *
- * Several faults may follow each other so soon that nothing usual lies between. Slices of a second
- * are explained one by one; of all ways to give each slice a cause, or none, that is taken which
- * explains most, where each change costs CHANGE_NS of it (Viterbi's algorithm, IEEE Trans. Inf.
- * Theory 13, 1967). A slice that is as usual counts what usual time may vary by, one that no cause
- * explains a part of its excess. */
+ * Several faults may follow each other so soon that nothing usual lies between. Slices of a second,
+ * or more where there is much time, are explained one by one; of all ways to give each slice a
+ * cause, or none, that is taken which explains most, where each change costs CHANGE_NS of it
+ * (Viterbi's algorithm, IEEE Trans. Inf. Theory 13, 1967). A slice that is as usual counts what
+ * usual time may vary by, one that no cause explains a part of its excess. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "incident/diagnosis_impl.h"
 
-#define SLICE_NS      1000000000ULL
 #define CHANGE_NS     7e8
 #define USUAL_SHARE   0.1 /* of usual time: a slice whose excess is less is as usual */
 #define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
 #define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */
 #define STATES	      (CAUSE_COUNT + 1)
 
-/* Stretches put together until they are a second long. */
-void diagnosis_slice(const struct evidence_question *whole, questions_t *ret)
+void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, questions_t *ret)
 {
 	struct evidence_question *q = NULL; /* the last */
 	for (size_t i = 0; i < whole->slow.len; i++) {
 		const struct blame_span *s = &whole->slow.data[i];
-		if (!q || s->to_ns - q->slow.data[0].from_ns > SLICE_NS) {
+		if (!q || s->to_ns - q->slow.data[0].from_ns > slice_ns) {
 			q = vec_push(ret);
 			q->usual = whole->usual;
 			q->by_steps = whole->by_steps;

@@ -37,8 +37,8 @@ void diagnosis_paths(struct diagnosis *d, const struct evidence_question *questi
 
 typedef VEC(struct evidence_question) questions_t;
 
-/* diagnosis_cut.c: slices of a stretch of time; */
-void diagnosis_slice(const struct evidence_question *whole, questions_t *ret);
+/* diagnosis_cut.c: slices of a stretch of time, put together until they are so long; */
+void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, questions_t *ret);
 /* and n slices put together to pieces that have one cause each, by the evidence of each slice; what
  * is as usual between them is in none. At least one piece. */
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
