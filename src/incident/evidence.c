@@ -378,6 +378,8 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 						     .usual_ns = scale * usual->calls[i].ns};
 	for (uint32_t i = 0; i < g->t->metrics.len; i++) {
 		const struct call_sum *is = &slow->counters[i], *was = &usual->counters[i];
+		if (!(is->n > 0) && !(was->n > 0))
+			continue;
 		*vec_push(&ret->counters) =
 			(struct counter_change){.metric = i,
 						.mean = is->n > 0 ? is->ns / is->n : NAN,
@@ -568,8 +570,8 @@ static bool may_be_its_cgroup(const struct evidence *e, uint32_t metric)
 static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
 {
 	bool known = false;
-	for (size_t i = 0; i < e->counters.len; i++) {
-		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+	for (size_t i = 0; i < e->t->metrics.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[i];
 		if (m->kind != ENTITY_GPU || m->pid != e->pid || !is_its_host(e, m))
 			continue;
 		if (m->gpu == gpu)
