@@ -156,6 +156,19 @@ static bool parse(const char *line, char name[NAME_BYTES], uint64_t ret[COLUMNS]
 	return true;
 }
 
+/* Names of devices that come and go would else take all places. */
+static void forget_gone(struct disks *d)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < d->known.len; i++) {
+		if (d->known.data[i].read == d->reads)
+			d->known.data[left++] = d->known.data[i];
+		else
+			d->working -= d->known.data[i].works;
+	}
+	d->known.len = left;
+}
+
 static void disks_read(void *state, uint64_t now_ns)
 {
 	struct disks *d = state;
@@ -173,7 +186,10 @@ static void disks_read(void *state, uint64_t now_ns)
 		struct disk *disk = parse(line, name, now) ? disk_of(d, name, n) : NULL;
 		if (disk && disk->whole)
 			take(d, disk, now, now_ns, passed_ns);
+		else if (disk)
+			disk->read = d->reads;
 	}
+	forget_gone(d);
 }
 
 static void disks_close(void *state)

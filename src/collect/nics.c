@@ -215,6 +215,19 @@ static bool parse(const char *line, char name[NAME_BYTES], uint64_t ret[COLUMNS]
 	return true;
 }
 
+/* Names of interfaces that come and go, as containers' do, would else take all places. */
+static void forget_gone(struct namespace *n)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < n->known.len; i++) {
+		if (n->known.data[i].read == n->reads)
+			n->known.data[left++] = n->known.data[i];
+		else
+			n->working -= n->known.data[i].works;
+	}
+	n->known.len = left;
+}
+
 static void read_interfaces(const struct nics *s, struct namespace *n, uint64_t now_ns)
 {
 	uint64_t now[COLUMNS];
@@ -233,6 +246,7 @@ static void read_interfaces(const struct nics *s, struct namespace *n, uint64_t 
 		if (f)
 			take(s, n, f, now, now_ns, passed_ns);
 	}
+	forget_gone(n);
 }
 
 /* ---- of the host ---- */

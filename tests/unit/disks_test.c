@@ -105,6 +105,26 @@ static void there_is_a_bound(void **state)
 	COLLECTOR.close(c);
 }
 
+/* Each pair of reads has another device, with a partition. */
+static void what_went_leaves_its_place(void **state)
+{
+	char name[64];
+	(void)state;
+	put("diskstats", "\n");
+	void *c = fake_open(&COLLECTOR);
+	for (uint64_t i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "sys/block/d%u/size", (unsigned)i / 2);
+		put(name, "1\n");
+		put("diskstats",
+		    "1 0 d%u %u 1 1 1 1 1 1 1 1 1 1\n1 1 d%up1 1 1 1 1 1 1 1 1 1 1 1\n",
+		    (unsigned)i / 2, (unsigned)i % 2, (unsigned)i / 2);
+		told[0] = 0;
+		COLLECTOR.read(c, (i + 1) * S);
+	}
+	assert_non_null(strstr(told, "disk d99 queue"));
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +133,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(there_is_a_bound, fake_host_make, fake_host_remove),
+		cmocka_unit_test_setup_teardown(what_went_leaves_its_place, fake_host_make,
+						fake_host_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,24 @@ static void there_is_a_bound(void **state)
 	COLLECTOR.close(c);
 }
 
+/* Each read has other names, which move something in the one after it. */
+static void what_went_leaves_its_place(void **state)
+{
+	char name[32];
+	(void)state;
+	put("net/dev", HEAD);
+	void *c = fake_open(&COLLECTOR);
+	for (uint64_t i = 0; i < 1200; i++) {
+		snprintf(name, sizeof(name), "veth%04u", (unsigned)i / 2);
+		put("net/dev", HEAD "  %s: %u 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", name,
+		    (unsigned)i % 2);
+		told[0] = 0;
+		COLLECTOR.read(c, (i + 1) * S);
+	}
+	assert_non_null(strstr(told, "interface veth0599 received_bytes_per_s 1"));
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +191,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(there_is_a_bound, fake_host_make, fake_host_remove),
+		cmocka_unit_test_setup_teardown(what_went_leaves_its_place, fake_host_make,
+						fake_host_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
