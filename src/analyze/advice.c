@@ -18,7 +18,8 @@ struct advising {
 	const struct blame_world *w;
 	const struct advice_loop *loop;
 	uint32_t thread;
-	struct advice_sum *sum; /* of the part that is walked */
+	struct advice_sum *sum; /* of the part that is walked, */
+	bool for_batches;	/* which is that of batches */
 	struct ran_sums ran;
 	struct map64 worker_ns; /* thread of a child process -> ns */
 	struct map64 peer_ns;	/* first thread of a rank -> ns */
@@ -84,7 +85,10 @@ static enum advice_where where(const struct advising *a, const struct blame_samp
 static void add_sample(struct advising *a, const struct blame_sample *s, bool child)
 {
 	enum advice_where at = where(a, s, child);
-	a->ran.weight_ns[child] += (double)s->weight_ns;
+	if (at != ADVICE_LOOP && !a->for_batches)
+		at = ADVICE_WHERES;
+	if (!child || a->for_batches)
+		a->ran.weight_ns[child] += (double)s->weight_ns;
 	a->ret->fetches |= s->loads && !child;
 	a->sum->fills_ns[child] += s->fills ? (double)s->weight_ns : 0;
 	if (at < ADVICE_WHERES)
@@ -105,7 +109,8 @@ static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t fr
 	    ns);
 	if (way.peer) /* what it ran just then is not what made it late */
 		return;
-	a->ran.ns[child] += ns;
+	if (!child || a->for_batches)
+		a->ran.ns[child] += ns;
 	for (size_t i = s ? blame_sample_from(s, n, from_ns) : n; i < n && s[i].time_ns < to_ns;
 	     i++)
 		add_sample(a, &s[i], child);
@@ -123,6 +128,7 @@ static void walk_part(struct advising *a, enum advice_part part)
 	const struct advice_loop *l = a->loop;
 	bool works = part == ADVICE_WORKING;
 	a->sum = &a->ret->parts[part];
+	a->for_batches = part == a->ret->batches;
 	for (uint32_t i = 0; i < l->count; i++) {
 		const struct steps_step *step = &l->steps[i];
 		uint64_t loaded_ns =
@@ -327,7 +333,8 @@ void advice_make(struct advice *ret, const struct row_source *s, const struct ti
 {
 	struct blame_world *w = blame_world_new(s, t);
 	struct advising a = {.ret = ret, .w = w, .loop = loop, .thread = loop->main->thread};
-	*ret = (struct advice){.steps = loop->count};
+	*ret = (struct advice){.steps = loop->count,
+			       .batches = loop->until_a_batch ? ADVICE_LOADING : ADVICE_WORKING};
 	if (loop->count)
 		ret->step_ns = (double)loop->loop->wall_ns / loop->count;
 	walk_part(&a, ADVICE_LOADING);

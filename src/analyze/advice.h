@@ -83,7 +83,8 @@ struct advice {
 	uint32_t steps;
 	double step_ns; /* mean */
 	struct advice_sum parts[ADVICE_PARTS];
-	struct advice_place code[ADVICE_WHERES]; /* the function that ran most, of both parts */
+	enum advice_part batches;		 /* the part in which it gets these */
+	struct advice_place code[ADVICE_WHERES]; /* the function that ran most; batches: of that */
 	bool fetches; /* the thread itself was seen within PyTorch's loader */
 	struct advice_workers workers;
 	struct advice_saves saves;

@@ -173,7 +173,7 @@ void account_advise_workers(const struct account_state *s, struct account_findin
 static double saved_of_batch(const struct account_state *s, double ns, bool runs)
 {
 	struct advice_pace p = pace_of(s);
-	double all = s->advice.parts[ADVICE_LOADING].data_wall_ns;
+	double all = s->advice.parts[s->advice.batches].data_wall_ns;
 	double less = all > 0 ? p.batch_ns * fmin(1, ns / all) : 0;
 	return advice_saved_by_batch(&p, less, runs ? fmin(less, p.batch_cpu_ns) : 0) *
 	       s->advice.steps;
@@ -184,7 +184,7 @@ static double saved_of_batch(const struct account_state *s, double ns, bool runs
 uint64_t account_making_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret)
 {
-	const struct advice_sum *load = &s->advice.parts[ADVICE_LOADING];
+	const struct advice_sum *load = &s->advice.parts[s->advice.batches];
 	const struct advice_place *code = s->advice.code;
 	bool child = code[ADVICE_CHILD].ns > code[ADVICE_FETCH].ns;
 	const struct advice_place *at = &code[child ? ADVICE_CHILD : ADVICE_FETCH];
@@ -335,7 +335,8 @@ uint64_t account_ranks_finding(const struct account_state *s, const struct accou
 		snprintf(whom, sizeof(whom), "rank %d (%u)", p->rank, p->pid);
 	else
 		snprintf(whom, sizeof(whom), "process %u", p->pid);
-	snprintf(ret->text, FINDING_BYTES, "It waited for %s for %s longer than that for it (%.0f %% of the loop's time).",
+	snprintf(ret->text, FINDING_BYTES,
+		 "It waited for %s for %s longer than that for it (%.0f %% of the loop's time).",
 		 whom, human_ns(time, (uint64_t)p->ns),
 		 account_percent((uint64_t)p->ns, loop_ns(s)));
 	ret->at_most = true;

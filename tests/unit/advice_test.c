@@ -172,7 +172,7 @@ static void wait(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_
  * longer by so many. */
 static struct steps_step steps[10];
 
-static struct advice advise(uint64_t load_ms, uint64_t more_ms)
+static struct advice advise_as(uint64_t load_ms, uint64_t more_ms, bool until_a_batch)
 {
 	struct account_thread main = {
 		.pid = JOB, .wall_ns = (10 * STEP + 2 * more_ms) * MS, .run_ns = MS};
@@ -194,9 +194,14 @@ static struct advice advise(uint64_t load_ms, uint64_t more_ms)
 					  .loop = &main,
 					  .steps = steps,
 					  .count = 10,
-					  .until_a_batch = true});
+					  .until_a_batch = until_a_batch});
 	timeline_free(&timeline);
 	return ret;
+}
+
+static struct advice advise(uint64_t load_ms, uint64_t more_ms)
+{
+	return advise_as(load_ms, more_ms, true);
 }
 
 #define LOADER "/usr/lib/python3/dist-packages/torch/utils/data/_utils/worker.py"
@@ -233,6 +238,40 @@ static void what_a_worker_did_while_it_was_waited_for(void **state)
 	assert_int_equal(a.code[ADVICE_CHILD].line, 13);
 	assert_int_equal(a.code[ADVICE_LOOP].line, 50);
 	assert_false(a.fetches);
+	rec_close(reader);
+}
+
+/* Each step waits for a worker that decodes for 4 ms until its batch is there, and for one that
+ * does for 10 ms later, as an evaluation would. */
+static void waits_in_both_parts(void)
+{
+	create();
+	uint32_t item = frame(0, "Samples.__getitem__", "/job/train.py", 30);
+	uint32_t decode = frame(item, "decode", "/job/train.py", 12);
+	for (uint64_t at = 0; at < 10 * STEP; at += STEP) {
+		wait(0, WAIT_POLL, at, at + 4, 8);
+		wait(0, WAIT_POLL, at + 8, at + 18, 9);
+		samples(1, at, at + 4, decode);
+		samples(2, at + 8, at + 18, item);
+	}
+}
+
+static void what_workers_did_for_the_loops_batches_alone(void **state)
+{
+	(void)state;
+	waits_in_both_parts();
+	struct advice a = advise(4, 0);
+	assert_int_equal(a.batches, ADVICE_LOADING);
+	is_about(a.parts[a.batches].data_wall_ns, 40 * MS);
+	is_about(a.code[ADVICE_CHILD].ns, 40 * MS);
+	assert_int_equal(a.code[ADVICE_CHILD].line, 12);
+	rec_close(reader);
+	waits_in_both_parts();
+	a = advise_as(4, 0, false); /* when a step has its batch is not known */
+	assert_int_equal(a.batches, ADVICE_WORKING);
+	is_about(a.parts[a.batches].data_wall_ns, 140 * MS);
+	is_about(a.code[ADVICE_CHILD].ns, 100 * MS);
+	assert_int_equal(a.code[ADVICE_CHILD].line, 30);
 	rec_close(reader);
 }
 
@@ -313,6 +352,7 @@ int main(void)
 		T(shorter_batches),
 		T(how_often_to_save),
 		T(what_a_worker_did_while_it_was_waited_for),
+		T(what_workers_did_for_the_loops_batches_alone),
 		T(the_loops_own_code_is_not_pytorchs),
 		T(steps_that_save_are_longer),
 		T(imports_that_nothing_uses),
