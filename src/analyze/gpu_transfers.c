@@ -159,14 +159,15 @@ static void add_runs(struct job *job)
 	}
 }
 
-void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t)
+void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t, uint32_t pid)
 {
 	struct job job = {.t = t};
 	*ret = (struct gpu_transfers){0};
 	add_runs(&job);
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
-		if (is_transfer(timeline_kind_of(t, s)->work))
+		const struct timeline_kind *k = timeline_kind_of(t, s);
+		if (is_transfer(k->work) && (!pid || k->pid == pid))
 			add_transfer(&job, s);
 	}
 	finish(ret, &job);

@@ -23,5 +23,6 @@ struct gpu_transfers {
 	VEC(struct transfer_row) rows; /* by time, most first */
 };
 
-void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t);
+/* pid: of that process alone; 0: of all. */
+void gpu_transfers_make(struct gpu_transfers *ret, const struct timeline *t, uint32_t pid);
 void gpu_transfers_free(struct gpu_transfers *g);

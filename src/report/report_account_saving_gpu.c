@@ -122,22 +122,41 @@ uint64_t account_sync_finding(const struct account_state *s, const struct accoun
 	return ns;
 }
 
-/* Copies to and from pageable memory run beside kernels then. */
-uint64_t account_copies_finding(const struct account_state *s, const struct account_thread *th,
-				struct account_finding *ret)
+/* Numbers of the whole recording, no more than the loop has time. */
+static uint64_t at_most_loop(const struct account_state *s, uint64_t ns)
 {
-	const struct gpu_transfers *all = report_timeline_transfers(s->r);
-	char time[HUMAN_BYTES], bytes[HUMAN_BYTES], where[FINDING_BYTES / 2];
-	uint64_t ns = 0, size = 0;
-	(void)th;
-	for (size_t i = 0; all && main_device(s) && i < all->rows.len; i++) {
-		const struct transfer_row *t = &all->rows.data[i];
+	uint64_t most = account_subject(&s->account)->wall_ns;
+	return ns < most ? ns : most;
+}
+
+/* Of the main process: the loop does not wait for what others copy. */
+static uint64_t copies_alone_ns(const struct account_state *s, uint64_t *ret_bytes)
+{
+	struct gpu_transfers own;
+	uint64_t ns = 0;
+	*ret_bytes = 0;
+	if (!main_device(s) || !s->r->timeline)
+		return 0;
+	gpu_transfers_make(&own, s->r->timeline, account_main(&s->account)->pid);
+	for (size_t i = 0; i < own.rows.len; i++) {
+		const struct transfer_row *t = &own.rows.data[i];
 		if (t->set ||
 		    (t->source_kind != MEMORY_PAGEABLE && t->destination_kind != MEMORY_PAGEABLE))
 			continue;
 		ns += t->total_ns - t->overlapped_ns;
-		size += t->bytes;
+		*ret_bytes += t->bytes;
 	}
+	gpu_transfers_free(&own);
+	return at_most_loop(s, ns);
+}
+
+/* Copies to and from pageable memory run beside kernels then. */
+uint64_t account_copies_finding(const struct account_state *s, const struct account_thread *th,
+				struct account_finding *ret)
+{
+	char time[HUMAN_BYTES], bytes[HUMAN_BYTES], where[FINDING_BYTES / 2];
+	uint64_t size, ns = copies_alone_ns(s, &size);
+	(void)th;
 	if (!is_large(s, (double)ns, COPIES_LEAST))
 		return 0;
 	ret->place = s->advice.copies;
@@ -229,21 +248,21 @@ uint64_t account_exposed_finding(const struct account_state *s, const struct acc
 {
 	const struct account_device *d = main_device(s);
 	const struct gap_device *g = gaps_of(s, d);
+	uint64_t ns = g ? at_most_loop(s, g->exposed_ns) : 0;
 	char time[HUMAN_BYTES];
 	(void)th;
-	if (!g || !is_large(s, (double)g->exposed_ns, COLLECTIVE_LEAST))
+	if (!g || !is_large(s, (double)ns, COLLECTIVE_LEAST))
 		return 0;
 	snprintf(ret->text, FINDING_BYTES,
 		 "GPU %d of process %u ran NCCL alone for %s (%.0f %% of %s): nothing was computed "
 		 "meanwhile.",
-		 d->device, d->pid, human_ns(time, g->exposed_ns),
-		 account_percent(g->exposed_ns, account_subject(&s->account)->wall_ns),
-		 account_whose(s));
+		 d->device, d->pid, human_ns(time, ns),
+		 account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s));
 	ret->at_most = true;
-	account_saves(s, ret, (double)g->exposed_ns, false);
+	account_saves(s, ret, (double)ns, false);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "overlap it with backward (DistributedDataParallel's buckets), or send less "
 		 "(no_sync() "
 		 "over several batches)");
-	return g->exposed_ns;
+	return ns;
 }

@@ -31,7 +31,7 @@ static bool make(const struct report *r, void *state)
 {
 	struct state *s = state;
 	if (r->timeline->spans.len)
-		gpu_transfers_make(&s->transfers, r->timeline);
+		gpu_transfers_make(&s->transfers, r->timeline, 0);
 	return r->timeline->spans.len;
 }
 

@@ -49,7 +49,7 @@ static void check_gaps(const struct timeline *t, const struct rec_reader *r)
 static void check_transfers(const struct timeline *t)
 {
 	struct gpu_transfers transfers;
-	gpu_transfers_make(&transfers, t);
+	gpu_transfers_make(&transfers, t, 0);
 	for (size_t i = 0; i < transfers.rows.len; i++)
 		check(transfers.rows.data[i].overlapped_ns <= transfers.rows.data[i].total_ns);
 	gpu_transfers_free(&transfers);

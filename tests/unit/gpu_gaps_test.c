@@ -371,7 +371,10 @@ static void copies_have_their_speed(void **state)
 	span(pageable, 700, 2700);
 	span((struct m_gpu_span){.work = WORK_SET, .bytes = 64}, 3000, 3001);
 	make();
-	gpu_transfers_make(&g, &timeline);
+	gpu_transfers_make(&g, &timeline, 8);
+	assert_int_equal(g.rows.len, 0);
+	gpu_transfers_free(&g);
+	gpu_transfers_make(&g, &timeline, 7);
 	assert_int_equal(g.rows.len, 3);
 	assert_int_equal(g.rows.data[0].source_kind, MEMORY_PAGEABLE);
 	assert_false(g.rows.data[0].async);
