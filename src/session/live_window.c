@@ -333,6 +333,10 @@ void live_window_take(struct live_window *w, const struct session_view *v)
 #define X(number, NAME, stem, members) take_bulk(w, v, ROW_##NAME);
 	ROW_BULKS(X)
 #undef X
+	if (b->overruns) { /* a wait that is missing would be taken for running */
+		begin_anew(w);
+		t = row_window_tables(w->rows);
+	}
 	if (b->upto_ns > t->last_ns)
 		t->last_ns = b->upto_ns;
 	if (listed(w) > w->kept + PRUNE_EACH)

@@ -114,8 +114,10 @@ void session_detect_lookers(struct session_detect *d, const struct session_live 
 			    struct session_live ret[static SESSION_DETECT_LOOKERS])
 {
 	ret[0] = *host;
-	ret[1] = (struct session_live){
-		.ctx = d->diagnose, .batch = session_diagnose_batch, .end = session_diagnose_end};
+	ret[1] = (struct session_live){.ctx = d->diagnose,
+				       .batch = session_diagnose_batch,
+				       .end = session_diagnose_end,
+				       .misses = "looked at for causes"};
 }
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v)

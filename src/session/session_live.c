@@ -81,13 +81,15 @@ void live_pass(struct session *s, uint64_t begin_ns)
 		feed_pass(s->lookers.data[i]->feed, begin_ns);
 }
 
-static void tell_overruns(struct session *s, uint64_t overruns)
+static void tell_overruns(struct session *s, const struct live *l)
 {
+	uint64_t overruns = feed_overruns(l->feed);
 	if (!overruns)
 		return;
-	char *text = xasprintf("%llu events came faster than they could be looked at; they are "
-			       "recorded, but were not judged",
-			       (unsigned long long)overruns);
+	char *text =
+		xasprintf("%llu events came faster than they could be looked at; they are "
+			  "recorded, but were not %s",
+			  (unsigned long long)overruns, l->who->misses ? l->who->misses : "judged");
 	pipeline_note(s->pipeline, "live", text);
 	session_say(s, "%s", text);
 	free(text);
@@ -98,7 +100,7 @@ static void stop(struct session *s, struct live *l)
 	feed_end(l->feed);
 	if (l->runs)
 		pthread_join(l->thread, NULL);
-	tell_overruns(s, feed_overruns(l->feed));
+	tell_overruns(s, l);
 	feed_free(l->feed);
 	free(l);
 }

@@ -20,4 +20,5 @@ struct session_live {
 	void *ctx;
 	void (*batch)(void *ctx, const struct session_view *v);
 	void (*end)(void *ctx, const struct session_view *v); /* nothing more comes; or NULL */
+	const char *misses; /* what was not done with what was left out; NULL: "judged" */
 };
