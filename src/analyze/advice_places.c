@@ -44,22 +44,21 @@ struct advice_place place_most(const struct place_sums *p, const struct rec_tabl
 {
 	struct map64 functions = {0};
 	struct advice_place ret = {0};
-	uint64_t frame, ns, most = 0, most_of = 0, line_ns = 0;
-	for (uint32_t i = 0; i < t->frames.len; i++) {
-		uint64_t sum = 0;
-		if (!map64_get(&p->of, i, &ns))
-			continue;
-		map64_get(&functions, function_of(t, i), &sum);
-		map64_set(&functions, function_of(t, i), sum + ns);
-		if (sum + ns > most) {
+	uint64_t frame, ns, most = 0, most_of = 0, line_ns = 0, line = 0;
+	for (size_t at = 0; map64_next(&p->of, &at, &frame, &ns);) {
+		uint64_t sum = 0, of = function_of(t, (uint32_t)frame);
+		map64_get(&functions, of, &sum);
+		map64_set(&functions, of, sum + ns);
+		if (sum + ns > most || (sum + ns == most && of < most_of)) {
 			most = sum + ns;
-			most_of = function_of(t, i);
+			most_of = of;
 		}
 	}
-	for (frame = 0; most && frame < t->frames.len; frame++)
-		if (map64_get(&p->of, frame, &ns) && ns > line_ns &&
-		    function_of(t, (uint32_t)frame) == most_of) {
+	for (size_t at = 0; map64_next(&p->of, &at, &frame, &ns);)
+		if (function_of(t, (uint32_t)frame) == most_of &&
+		    (ns > line_ns || (ns == line_ns && frame < line))) {
 			line_ns = ns;
+			line = frame;
 			ret = place_at(t, (uint32_t)frame);
 		}
 	ret.ns = (double)most;
