@@ -14,6 +14,10 @@
 
 #define IO_EVERY_NS 1000000000 /* the kernel asks all threads */
 
+/* So often in a row the bytes of a process cannot be read until it is taken to have none that may
+ * be: while it starts another program (execve(2)) they cannot, either. */
+#define NO_IO_MOST 5
+
 struct watched {
 	pid_t pid;
 	uint64_t first_cpu_ns;
@@ -22,7 +26,7 @@ struct watched {
 	uint64_t last_threads;
 	struct growth switched_out, minor_faults, major_faults, read, written;
 	uint64_t io_ns; /* when its bytes were read; 0 = not yet */
-	bool no_io;	/* they may not be read, or it has none */
+	unsigned no_io; /* how often in a row they could not be read */
 };
 
 /* What its stat has. */
@@ -166,15 +170,19 @@ static void read_io(const struct procfs *c, struct watched *w, const struct enti
 {
 	char text[512];
 	uint64_t read, written;
-	if (w->no_io || (w->io_ns && now_ns - w->io_ns < IO_EVERY_NS * 9ULL / 10))
+	if (w->no_io >= NO_IO_MOST || (w->io_ns && now_ns - w->io_ns < IO_EVERY_NS * 9ULL / 10))
 		return;
 	uint64_t passed_ns = now_ns - w->io_ns;
 	w->io_ns = now_ns;
-	w->no_io = !read_small(c, w->pid, "io", text, sizeof(text)) ||
-		   !text_number_of(text, "read_bytes", &read) ||
-		   !text_number_of(text, "write_bytes", &written);
-	if (w->no_io)
+	bool ok = read_small(c, w->pid, "io", text, sizeof(text)) &&
+		  text_number_of(text, "read_bytes", &read) &&
+		  text_number_of(text, "write_bytes", &written);
+	w->no_io = ok ? 0 : w->no_io + 1;
+	if (!ok) {
+		growth_forget(&w->read);
+		growth_forget(&w->written);
 		return;
+	}
 	tell_rate(c, of, now_ns, "io_read_bytes_per_s", &w->read, read, passed_ns);
 	tell_rate(c, of, now_ns, "io_written_bytes_per_s", &w->written, written, passed_ns);
 }
