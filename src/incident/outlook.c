@@ -176,6 +176,22 @@ static void clear(struct series *s)
 	*s = (struct series){.turn = turn};
 }
 
+static void end_one(struct outlook *o, struct series *s)
+{
+	struct outlook_warning w;
+	if (is_forecast(s)) {
+		trend_drop_fall(&s->trend, RELEASE_NS);
+		if (s->of->rule(o, s, &w))
+			tell(o, s, &w);
+	} else if (s->told) { /* what it came to */
+		w = s->warning;
+		w.now_ns = s->last_ns;
+		if (!s->of->rule)
+			w.value = s->trend.last - s->first;
+		tell(o, s, &w);
+	}
+}
+
 /* Gives away the room of what has gone; seldom, where there is none. */
 static void sweep(struct outlook *o, uint64_t now_ns)
 {
@@ -186,6 +202,8 @@ static void sweep(struct outlook *o, uint64_t now_ns)
 		struct series *s = o->series[i];
 		if (!s->of || s->last_ns + GONE_NS > now_ns)
 			continue;
+		if (o->options.whole && s->first_ns)
+			end_one(o, s);
 		map64_del(&o->by_name, name_hash(s->of, &s->who));
 		clear(s);
 	}
@@ -334,22 +352,6 @@ void outlook_upto(struct outlook *o, uint64_t now_ns)
 		struct series *s = o->series[i];
 		if (s->of && s->told && s->of->rule && s->last_ns + SILENT_NS < now_ns)
 			tell_end(o, s);
-	}
-}
-
-static void end_one(struct outlook *o, struct series *s)
-{
-	struct outlook_warning w;
-	if (is_forecast(s)) {
-		trend_drop_fall(&s->trend, RELEASE_NS);
-		if (s->of->rule(o, s, &w))
-			tell(o, s, &w);
-	} else if (s->told) { /* what it came to */
-		w = s->warning;
-		w.now_ns = s->last_ns;
-		if (!s->of->rule)
-			w.value = s->trend.last - s->first;
-		tell(o, s, &w);
 	}
 }
 
