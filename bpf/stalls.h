@@ -298,6 +298,8 @@ int BPF_PROG(on_softirq_end, unsigned int number)
 
 /* ---- memory ---- */
 
+#define MEMORY_MOST_NS 10000000000ULL
+
 static __always_inline __u64 waited_ns(struct task_struct *task)
 {
 	struct thread_waits *w = bpf_task_storage_get(&thread_waits, task, 0, 0);
@@ -311,10 +313,13 @@ static __always_inline void memory_begin(__u32 slot)
 	struct thread_stalls *st = task ? stalls_of(task, now_ns) : NULL;
 	if (!st)
 		return;
-	if (st->start_ns) { /* within another, whose time it is */
+	/* Within another, whose time it is. None is within one of its kind: the end of that was
+	 * missed, as it was of one that lasts for so long. */
+	if (st->start_ns && st->slot != slot && now_ns - st->start_ns < MEMORY_MOST_NS) {
 		st->depth++;
 		return;
 	}
+	st->depth = 0;
 	st->start_ns = now_ns;
 	st->slot = slot;
 	st->inner_ns = 0;
