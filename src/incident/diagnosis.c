@@ -56,21 +56,16 @@ static const struct anomaly *anomaly_at(const struct diagnosing *x, const struct
 	return &x->list->rows.data[in->anomalies.data[i]].a;
 }
 
-/* Whose it is: the process that lost most. */
 static void find_victim(const struct diagnosing *x, struct diagnosed *in)
 {
-	double most = -1;
+	const struct anomaly **all = xcalloc(in->anomalies.len + 1, sizeof(const struct anomaly *));
 	for (size_t i = 0; i < in->anomalies.len; i++) {
-		const struct anomaly *a = anomaly_at(x, in, i);
-		double lost = isnan(a->lost_ns) ? 0 : a->lost_ns;
-		if (incident_rank(a) < incident_rank(anomaly_at(x, in, in->first)))
+		all[i] = anomaly_at(x, in, i);
+		if (incident_rank(all[i]) < incident_rank(all[in->first]))
 			in->first = i;
-		if (a->pid && lost > most) {
-			most = lost;
-			in->pid = a->pid;
-		}
 	}
-	in->cost_ns = most > 0 ? most : 0;
+	in->pid = diagnosis_victim(x->s->tables, all, in->anomalies.len, &in->cost_ns);
+	free(all);
 }
 
 /* Two of one victim at one time are one: some of it was told of its threads or its GPU. */

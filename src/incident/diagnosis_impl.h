@@ -20,6 +20,13 @@ struct diagnosing {
 	VEC(struct usual_time *) usual;
 };
 
+/* diagnosis_victim.c: the process that lost most, of n anomalies of an incident; or its parent, or
+ * that one's, where it lost time as well: children that make data wait for work while their parent
+ * is slow, and the walk from the parent comes to them where they are the reason. 0: there is none.
+ */
+uint32_t diagnosis_victim(const struct rec_tables *t, const struct anomaly *const *all, size_t n,
+			  double *ret_lost_ns);
+
 /* diagnosis_spans.c: an incident's stretches and those that are usual. false: there are none. */
 bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret);

@@ -1,5 +1,6 @@
 /* causes_test.c - the cause that evidence tells, and where an incident is cut.
  * links: incident detect analyze recording base */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -705,6 +706,29 @@ static void slice_has(struct evidence *at, enum blame_kind kind, double ns)
 		.owner = {.kind = (uint8_t)kind, .frame = BLAME_NO_FRAME}, .ns = ns};
 }
 
+/* A worker that waits for its parent lost more than that; a launcher above lost nothing. */
+static void a_slow_parent_is_the_victim_not_who_waits_for_its_work(void **state)
+{
+	const struct anomaly lost[] = {{.pid = 30, .lost_ns = 5 * MS},
+				       {.pid = 20, .lost_ns = 3 * MS},
+				       {.pid = 20, .lost_ns = NAN},
+				       {.pid = 0, .lost_ns = 9 * MS}};
+	const struct anomaly *all[] = {&lost[0], &lost[1], &lost[2], &lost[3]};
+	double ns;
+	(void)state;
+	*vec_push(&tables.processes) = (struct m_process){.pid = 10, .parent_pid = 1};
+	*vec_push(&tables.processes) = (struct m_process){.pid = 20, .parent_pid = 10};
+	*vec_push(&tables.processes) = (struct m_process){.pid = 30, .parent_pid = 20};
+	assert_int_equal(diagnosis_victim(&tables, all, 4, &ns), 20);
+	assert_true(ns == 3 * MS);
+	assert_int_equal(diagnosis_victim(&tables, all, 1, &ns), 30); /* nobody above lost any */
+	assert_true(ns == 5 * MS);
+	assert_int_equal(diagnosis_victim(&tables, &all[3], 1, &ns), 0);
+	/* of a damaged file: each is the other's parent */
+	tables.processes.data[1].parent_pid = 30;
+	assert_int_not_equal(diagnosis_victim(&tables, all, 4, &ns), 0);
+}
+
 static void an_incident_is_cut_where_its_cause_changes(void **state)
 {
 	(void)state;
@@ -807,6 +831,7 @@ int main(void)
 		T(why_the_network_was_slow),
 		T(others_on_the_network),
 		T(one_incident_of_ranks_that_wait_for_one),
+		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_piece_may_be_unknown),
 		T(without_any_cause_it_stays_whole),
