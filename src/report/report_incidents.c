@@ -39,6 +39,9 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "caused_ns", report_number_json(row->caused_ns));
 	json_object_set_new(o, "ended", json_boolean(row->ended));
 	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
+	json_object_set_new(
+		o, "victim",
+		json_pack("{s:o}", "pid", row->pid ? json_integer(row->pid) : json_null()));
 	json_object_set_new(o, "cause", report_text_json(cause));
 	json_object_set_new(o, "what", report_text_json(incident_text(s, row->what)));
 	json_object_set_new(o, "confidence", real_json(row->confidence));
@@ -50,8 +53,8 @@ json_t *incident_json(const struct incident_said *s)
 					 : json_null());
 	json_object_set_new(o, "culprit",
 			    row->culprit_pid
-				    ? json_pack("{s:I, s:o}", "pid", (json_int_t)row->culprit_pid,
-						"command",
+				    ? json_pack("{s:s, s:I, s:o}", "kind", "process", "pid",
+						(json_int_t)row->culprit_pid, "command",
 						report_text_json(incident_text(s, row->culprit)))
 				    : json_null());
 	json_object_set_new(o, "cost_ns", real_json(row->cost_ns));

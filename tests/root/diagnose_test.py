@@ -170,7 +170,8 @@ def live(t):
             if i["onset_ns"] < ended and i["end_ns"] > began]
     expect(told, "%s: %s" % (said(), r.out[:2000]))
     i = max(told, key=lambda i: i["cost_ns"])
-    expect(i["cause"] == "cpu_contention" and i["culprit"]["command"] == "python3" and i["ended"] and
+    expect(i["cause"] == "cpu_contention" and i["culprit"]["command"] == "python3" and
+           i["culprit"]["kind"] == "process" and i["victim"]["pid"] == i["pid"] and i["ended"] and
            i["told_ns"] <= i["caused_ns"] < ended, json.dumps(i))
     text = t.run([EACGM, "report", out])
     expect(text.status == 0 and re.match(
