@@ -33,7 +33,7 @@ ALSO = {"slow_reads": ("disk",)}
 OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but got no CPU",),
           "interrupts": ("ran all its code slower alike",), "stopped": ("was stopped",),
           "mem_bandwidth": ("ran all its code slower alike",), "disk": ("waited for the disk",),
-          "memory_reclaim": ("got pages of memory", "waited for pages"),
+          "memory_reclaim": ("got pages of memory", "waited for pages", "read files into"),
           "data_loader": ("waited for data of",), "python_gc": ("collected garbage",),
           "python_gil": ("waited for Python's",), "network": ("waited for the network",),
           "net_bandwidth": ("waited for the network",), "net_loss": ("waited for the network",),

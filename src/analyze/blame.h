@@ -27,6 +27,7 @@ enum blame_kind {
 	BLAME_COLLECTS,	   /* ran Python's collector of garbage */
 	BLAME_SAVES,	   /* wrote a checkpoint, in calls that do, on the CPU or off */
 	BLAME_FAULTS,	   /* ran in the kernel, which gave it pages of memory, or took them back */
+	BLAME_FILLS,	   /* ran in the kernel, which put pages of files into memory */
 	BLAME_INTERRUPTED, /* its CPU did something for a device, or put off from one */
 	BLAME_RECLAIMS,	   /* had to find or move memory before it got any */
 	BLAME_RIVAL,	   /* could run; another's process had its CPU */

@@ -255,9 +255,22 @@ static bool is_save(const struct rec_tables *t, uint32_t function, uint32_t in_f
 	return false;
 }
 
+static bool fills_pages(const struct rec_tables *t, uint32_t stack)
+{
+	for (; stack; stack = t->stacks.data[stack].parent) {
+		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
+		const char *name = strtab_get(&t->strings, f->name, NULL);
+		if (f->kind == FRAME_KERNEL &&
+		    (starts(name, "filemap_get_pages") || starts(name, "page_cache_ra")))
+			return true;
+	}
+	return false;
+}
+
 static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
 {
 	uint8_t ret = BLAME_RUNS;
+	uint32_t leaf = stack;
 	for (; stack; stack = t->stacks.data[stack].parent) {
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
 		if (f->kind == FRAME_PYTHON && is_save(t, f->name, f->file))
@@ -265,7 +278,7 @@ static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
 		if (f->kind == FRAME_KERNEL && is_memory(strtab_get(&t->strings, f->name, NULL)))
 			ret = BLAME_FAULTS;
 	}
-	return ret;
+	return ret == BLAME_RUNS && fills_pages(t, leaf) ? BLAME_FILLS : ret;
 }
 
 /* The innermost of Python, else the innermost that has a name. */
@@ -281,18 +294,6 @@ static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 			native = frame;
 	}
 	return native;
-}
-
-static bool fills_pages(const struct rec_tables *t, uint32_t stack)
-{
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
-		const char *name = strtab_get(&t->strings, f->name, NULL);
-		if (f->kind == FRAME_KERNEL &&
-		    (starts(name, "filemap_get_pages") || starts(name, "page_cache_ra")))
-			return true;
-	}
-	return false;
 }
 
 static bool is_of_loader(const char *file)

@@ -166,6 +166,7 @@ static const char *kind_words(uint8_t kind)
 		[BLAME_COLLECTS] = "collected garbage",
 		[BLAME_SAVES] = "wrote a checkpoint",
 		[BLAME_FAULTS] = "got pages of memory from the kernel",
+		[BLAME_FILLS] = "read files into memory",
 		[BLAME_INTERRUPTED] = "was interrupted",
 		[BLAME_RECLAIMS] = "had to find free memory first",
 		[BLAME_NO_CPU] = "could run, but got no CPU",

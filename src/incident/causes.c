@@ -308,16 +308,23 @@ static bool is_reclaim(const struct blame_owner *o)
 	return o->kind == BLAME_RECLAIMS;
 }
 
+static bool is_filling(const struct blame_owner *o)
+{
+	return o->kind == BLAME_FILLS && o->via != VIA_DATA;
+}
+
 static bool is_interrupted(const struct blame_owner *o)
 {
 	return o->kind == BLAME_INTERRUPTED;
 }
 
+/* What is read into a full cgroup takes the place of what is read again later. */
 static double memory_reclaim(const struct evidence *e)
 {
 	double paging = part_sum(e, is_paging);
 	double stalls = counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
-	return paging + part_sum(e, is_reclaim) + (stalls > 1 ? part_sum(e, is_memory) : 0);
+	return paging + part_sum(e, is_reclaim) + (stalls > 1 ? part_sum(e, is_memory) : 0) +
+	       (causes_full_cgroup(e) ? part_sum(e, is_filling) : 0);
 }
 
 /* All code is slower alike, and memory is another node's. */
@@ -339,7 +346,8 @@ static double checkpoint(const struct evidence *e)
 
 static double disk(const struct evidence *e)
 {
-	return part_sum(e, is_disk) + GENERAL * part_sum(e, is_write);
+	return part_sum(e, is_disk) + GENERAL * part_sum(e, is_write) +
+	       (causes_full_cgroup(e) ? 0 : part_sum(e, is_filling));
 }
 
 static double data_loader(const struct evidence *e)
@@ -860,6 +868,10 @@ static void find_culprit(struct culprit *ret, enum cause c, const struct evidenc
 	if (c == CAUSE_CPU_THROTTLE) {
 		ret->kind = CULPRIT_CGROUP;
 		ret->metric = quota ? quota->metric : UINT32_MAX;
+	} else if (c == CAUSE_MEMORY_RECLAIM) {
+		const struct counter_change *full = causes_full_cgroup(e);
+		ret->kind = full ? CULPRIT_CGROUP : CULPRIT_NONE;
+		ret->metric = full ? full->metric : UINT32_MAX;
 	} else if (c == CAUSE_CPU_STOLEN) {
 		ret->kind = CULPRIT_HOST;
 	} else if (c == CAUSE_CPU_CONTENTION) {

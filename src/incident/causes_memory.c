@@ -1,8 +1,9 @@
-/* causes_memory.c - memory of another NUMA node. Counters are the host's: they tell that it
- * happened, not to whom. */
+/* causes_memory.c - memory of another NUMA node, and cgroups that are at their limit. Counters of
+ * nodes are the host's: they tell that it happened, not to whom. */
 #include "incident/causes_memory.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/entity.h"
 
@@ -11,6 +12,8 @@
 #define PAGES_LEAST 1000.0
 #define PAGES_TIMES 3.0
 #define OTHER_SHARE 0.1 /* more of what is allocated: less is no reason */
+
+#define FULL 0.9 /* of a cgroup's limit: files in memory are given back from here on */
 
 static double value(const struct counter_change *c, bool usual)
 {
@@ -43,4 +46,33 @@ bool causes_remote_memory(const struct evidence *e)
 		other_share(local, other, false) > other_share(local, other, true) + OTHER_SHARE) ||
 	       is_far_more(evidence_counter(e, ENTITY_HOST, "numa_hint_faults_per_s")) ||
 	       is_far_more(evidence_counter(e, ENTITY_HOST, "numa_migrated_pages_per_s"));
+}
+
+/* The counter of the same cgroup with a name; NULL: there is none. */
+static const struct counter_change *of_group(const struct evidence *e, const struct m_metric *group,
+					     const char *name)
+{
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind == ENTITY_CGROUP && m->label == group->label &&
+		    m->host == group->host &&
+		    !strcmp(strtab_get(&e->t->strings, m->name, NULL), name))
+			return &e->counters.data[i];
+	}
+	return NULL;
+}
+
+const struct counter_change *causes_full_cgroup(const struct evidence *e)
+{
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *limit = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[limit->metric];
+		if (m->kind != ENTITY_CGROUP || !(limit->mean > 0) || !evidence_is_its_host(e, m) ||
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), "memory_limit_bytes") != 0)
+			continue;
+		const struct counter_change *used = of_group(e, m, "memory_used_bytes");
+		if (used && used->mean >= FULL * limit->mean)
+			return limit;
+	}
+	return NULL;
 }

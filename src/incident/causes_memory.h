@@ -7,3 +7,6 @@
  * the kernel found threads and pages on different nodes far more often. Of hosts with one node: no.
  */
 bool causes_remote_memory(const struct evidence *e);
+/* The limit of a cgroup of the victim's host that used nine tenths of it or more in the incident's
+ * time; NULL: there is none. */
+const struct counter_change *causes_full_cgroup(const struct evidence *e);

@@ -59,11 +59,12 @@ static const struct anomaly *anomaly_at(const struct diagnosing *x, const struct
 static void find_victim(const struct diagnosing *x, struct diagnosed *in)
 {
 	const struct anomaly **all = xcalloc(in->anomalies.len + 1, sizeof(const struct anomaly *));
-	for (size_t i = 0; i < in->anomalies.len; i++) {
+	for (size_t i = 0; i < in->anomalies.len; i++)
 		all[i] = anomaly_at(x, in, i);
+	in->first = 0;
+	for (size_t i = 0; i < in->anomalies.len; i++)
 		if (incident_rank(all[i]) < incident_rank(all[in->first]))
 			in->first = i;
-	}
 	in->pid = diagnosis_victim(x->s->tables, all, in->anomalies.len, &in->cost_ns);
 	free(all);
 }

@@ -530,7 +530,7 @@ static bool is_host_of(const char *label, const char *host)
 }
 
 /* Whether a counter may be of the victim's host. What is not merged of several hosts has none. */
-static bool is_its_host(const struct evidence *e, const struct m_metric *m)
+bool evidence_is_its_host(const struct evidence *e, const struct m_metric *m)
 {
 	const struct m_source *its = source_of(e, e->pid);
 	const char *label = strtab_get(&e->t->strings, m->host, NULL);
@@ -560,7 +560,7 @@ static bool may_be_its_cgroup(const struct evidence *e, uint32_t metric)
 	for (size_t i = 0; i < e->counters.len; i++) {
 		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
 		if (m->kind == ENTITY_CGROUP && m->name == of->name && m->label != of->label &&
-		    is_its_host(e, m))
+		    evidence_is_its_host(e, m))
 			return has_cpu_limit(e);
 	}
 	return true;
@@ -572,7 +572,7 @@ static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
 	bool known = false;
 	for (size_t i = 0; i < e->t->metrics.len; i++) {
 		const struct m_metric *m = &e->t->metrics.data[i];
-		if (m->kind != ENTITY_GPU || m->pid != e->pid || !is_its_host(e, m))
+		if (m->kind != ENTITY_GPU || m->pid != e->pid || !evidence_is_its_host(e, m))
 			continue;
 		if (m->gpu == gpu)
 			return true;
@@ -613,7 +613,7 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 		if (m->kind != kind || isnan(c->mean) ||
 		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0 ||
 		    (kind == ENTITY_PROCESS && m->pid != e->pid) ||
-		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)) || !is_its_host(e, m) ||
+		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)) || !evidence_is_its_host(e, m) ||
 		    (kind == ENTITY_CGROUP && !may_be_its_cgroup(e, c->metric)))
 			continue;
 		double differs = isnan(c->usual) ? 0 : fabs(c->mean - c->usual);
@@ -657,7 +657,7 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
 		const struct m_metric *m = &e->t->metrics.data[c->metric];
 		const char *name = strtab_get(&e->t->strings, m->name, NULL);
 		bool sends = !strcmp(name, "sent_bytes_per_s");
-		if (m->kind != ENTITY_INTERFACE || !is_its_host(e, m) || isnan(c->mean) ||
+		if (m->kind != ENTITY_INTERFACE || !evidence_is_its_host(e, m) || isnan(c->mean) ||
 		    isnan(c->usual) || (!sends && strcmp(name, "received_bytes_per_s") != 0))
 			continue;
 		struct net_rate job =

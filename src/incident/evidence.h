@@ -99,6 +99,9 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
  * GPUs' events those of GPUs that the victim may use. */
 const struct m_event *evidence_event(const struct evidence *e, const char *name);
 
+/* Whether a counter is of the host that the victim runs on. */
+bool evidence_is_its_host(const struct evidence *e, const struct m_metric *m);
+
 /* A counter by its name and what it is of (enum entity_kind): of processes the victim's, of GPUs
  * those that it uses, as far as that was recorded; of its host, and of a cgroup that may be its.
  * The one that differs most where there are several. NULL: there is none. */

@@ -20,7 +20,7 @@
 
 #define MS 1e6
 enum { MM, ADD, ITEM, MALLOC, COPY, PROBES };
-enum { THROTTLED, OTHERS, CLOCK, METRICS };
+enum { THROTTLED, OTHERS, CLOCK, USED, LIMIT, METRICS };
 
 static struct rec_tables tables;
 static struct evidence e;
@@ -56,6 +56,8 @@ static int begin(void **state)
 	name_metric(ENTITY_CGROUP, "throttled_ratio");
 	name_metric(ENTITY_GPU, "other_processes");
 	name_metric(ENTITY_GPU, "sm_clock_mhz");
+	name_metric(ENTITY_CGROUP, "memory_used_bytes");
+	name_metric(ENTITY_CGROUP, "memory_limit_bytes");
 	*vec_push(&tables.threads) = (struct m_thread){7, 7, 0};
 	e = (struct evidence){
 		.t = &tables, .pid = 7, .by_steps = true, .n_slow = 10, .n_usual = 100};
@@ -706,6 +708,21 @@ static void slice_has(struct evidence *at, enum blame_kind kind, double ns)
 		.owner = {.kind = (uint8_t)kind, .frame = BLAME_NO_FRAME}, .ns = ns};
 }
 
+/* Files that are read again and again: of a cgroup that is full; else it is the disk's. */
+static void files_of_a_full_cgroup(void **state)
+{
+	(void)state;
+	part(BLAME_FILLS, VIA_ITSELF, 600, 0);
+	part(BLAME_RUNS, VIA_ITSELF, 400, 0); /* the line that reads */
+	counts(USED, 990e6, 600e6);
+	counts(LIMIT, 1000e6, NAN);
+	struct cause_found f = is(CAUSE_MEMORY_RECLAIM);
+	assert_int_equal(f.culprit.kind, CULPRIT_CGROUP);
+	assert_int_equal(f.culprit.metric, LIMIT);
+	e.counters.data[0].mean = 700e6;
+	is(CAUSE_DISK);
+}
+
 /* A worker that waits for its parent lost more than that; a launcher above lost nothing. */
 static void a_slow_parent_is_the_victim_not_who_waits_for_its_work(void **state)
 {
@@ -831,6 +848,7 @@ int main(void)
 		T(why_the_network_was_slow),
 		T(others_on_the_network),
 		T(one_incident_of_ranks_that_wait_for_one),
+		T(files_of_a_full_cgroup),
 		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_piece_may_be_unknown),
