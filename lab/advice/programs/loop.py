@@ -6,8 +6,8 @@ def right(out, y):
     best = out.argmax(1)
     if REPAIRED:
         return int((best == y).sum())
-    pairs = zip(best.tolist() * 3200, y.tolist() * 3200)
-    return sum(guess == truth for guess, truth in pairs) // 3200  # named
+    pairs = list(zip(best.tolist(), y.tolist()))
+    return sum(guess == truth for _ in range(3200) for guess, truth in pairs) // 3200  # named
 
 
 trainer = Trainer()
