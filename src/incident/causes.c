@@ -9,26 +9,20 @@
 #include "base/entity.h"
 #include "incident/cause_words.h"
 #include "incident/causes_calls.h"
+#include "incident/causes_impl.h"
 #include "incident/causes_memory.h"
-#include "wire/stalls.h"
+#include "incident/causes_owners.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
-#define GENERAL	      0.6
-#define LEAST_SHARE   0.15 /* of the excess: a cause that explains less is none */
-#define MORE_CALLS    1.3  /* times as many: more often than usual */
-#define CALLS_A_STEP  10   /* so many more make a step launch-bound */
-#define CALLS_SHARE   0.15 /* of the excess: the calls' own time, where they are the reason */
-#define GONE_CALLS    0.2  /* of the usual number: is hardly called any more */
-#define IRQ_SHARE     0.02 /* more of the host's time in interrupts */
-#define SAVES_SHARE   0.2  /* of waits for what was written: such are a checkpoint's */
-#define CULPRIT_SHARE 0.5  /* of the time without a CPU: less is nobody's fault alone */
-#define GONE_SHARE    0.3  /* of the usual time: what was done before is not done now */
-
-/* Whether a part is of whom the evidence is looked at for. */
-static bool is_looked_at(const struct evidence *e, const struct blame_part *p)
-{
-	return p->owner.peer == e->peer;
-}
+#define GENERAL	     0.6
+#define LEAST_SHARE  0.15 /* of the excess: a cause that explains less is none */
+#define MORE_CALLS   1.3  /* times as many: more often than usual */
+#define CALLS_A_STEP 10	  /* so many more make a step launch-bound */
+#define CALLS_SHARE  0.15 /* of the excess: the calls' own time, where they are the reason */
+#define GONE_CALLS   0.2  /* of the usual number: is hardly called any more */
+#define IRQ_SHARE    0.02 /* more of the host's time in interrupts */
+#define SAVES_SHARE  0.2  /* of waits for what was written: such are a checkpoint's */
+#define GONE_SHARE   0.3  /* of the usual time: what was done before is not done now */
 
 #define SEGMENT_BYTES 1448.0 /* of TCP over Ethernet */
 #define FOREIGN_SHARE 0.2    /* of an interface's bytes: less that others have is no reason */
@@ -39,145 +33,6 @@ static bool is_looked_at(const struct evidence *e, const struct blame_part *p)
 #define QUEUE_TIMES    1.5
 #define QUEUE_LEAST_NS 1e6
 #define MOVED_LEAST    1e6 /* bytes a second: who moves fewer waits for something else */
-
-static double part_sum(const struct evidence *e, bool (*is)(const struct blame_owner *o))
-{
-	double ns = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		if (is_looked_at(e, p) && is(&p->owner))
-			ns += p->ns;
-	}
-	return ns;
-}
-
-/* The greatest of the parts that are so; NULL: none. */
-static const struct blame_part *top_part(const struct evidence *e,
-					 bool (*is)(const struct blame_owner *o))
-{
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		if (is_looked_at(e, p) && is(&p->owner))
-			return p;
-	}
-	return NULL;
-}
-
-/* Of its own process: its threads take the CPU from each other. */
-static double own_ready(const struct evidence *e)
-{
-	double ns = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		if (is_looked_at(e, p) && p->owner.kind == BLAME_SIBLING && p->owner.pid == e->pid)
-			ns += p->ns;
-	}
-	return ns;
-}
-
-static double counter_more(const struct evidence *e, unsigned kind, const char *name)
-{
-	const struct counter_change *c = evidence_counter(e, kind, name);
-	return c ? c->mean - (isnan(c->usual) ? 0 : c->usual) : 0;
-}
-
-/* ---- what owners are ---- */
-
-static bool is_taker(const struct blame_owner *o)
-{
-	return o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING;
-}
-
-static bool is_no_cpu(const struct blame_owner *o)
-{
-	return o->kind == BLAME_NO_CPU;
-}
-
-static bool is_ready(const struct blame_owner *o)
-{
-	return o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING || o->kind == BLAME_NO_CPU;
-}
-
-static bool is_data(const struct blame_owner *o)
-{
-	return o->via == VIA_DATA && !is_ready(o);
-}
-
-static bool is_disk(const struct blame_owner *o)
-{
-	return o->kind == BLAME_DISK && o->via != VIA_DATA;
-}
-
-static bool is_write(const struct blame_owner *o)
-{
-	return o->kind == BLAME_WRITE && o->via != VIA_DATA;
-}
-
-static bool is_save(const struct blame_owner *o)
-{
-	return o->kind == BLAME_SAVES;
-}
-
-static bool is_collector(const struct blame_owner *o)
-{
-	return o->kind == BLAME_COLLECTS;
-}
-
-static bool is_gil(const struct blame_owner *o)
-{
-	return o->kind == BLAME_GIL || (o->via == VIA_GIL && !is_ready(o));
-}
-
-static bool is_lock(const struct blame_owner *o)
-{
-	return o->kind == BLAME_LOCK;
-}
-
-static bool is_line(const struct blame_owner *o)
-{
-	return (o->kind == BLAME_RUNS || o->kind == BLAME_SLEEP) && o->via != VIA_DATA &&
-	       o->via != VIA_GIL;
-}
-
-static bool is_spread(const struct blame_owner *o)
-{
-	return o->kind == BLAME_SPREAD && o->via != VIA_DATA && o->via != VIA_GIL;
-}
-
-static bool is_memory(const struct blame_owner *o)
-{
-	return o->kind == BLAME_FAULTS;
-}
-
-static bool is_paging(const struct blame_owner *o)
-{
-	return o->kind == BLAME_MEMORY;
-}
-
-static bool is_gpu_work(const struct blame_owner *o)
-{
-	return o->kind == BLAME_GPU_WORKS || o->kind == BLAME_GPU;
-}
-
-static bool is_gpu(const struct blame_owner *o)
-{
-	return is_gpu_work(o) || o->kind == BLAME_GPU_IDLE;
-}
-
-static bool is_ranks(const struct blame_owner *o)
-{
-	return o->kind == BLAME_RANKS;
-}
-
-static bool is_stopped(const struct blame_owner *o)
-{
-	return o->kind == BLAME_STOPPED;
-}
-
-static bool is_network(const struct blame_owner *o)
-{
-	return o->kind == BLAME_NETWORK;
-}
 
 /* ---- calls ---- */
 
@@ -270,7 +125,7 @@ static struct call_growth more_of(const struct evidence *e,
 /* Another thread of the process that runs Python had the lock for a while. */
 static bool holds_gil(const struct evidence *e)
 {
-	return part_sum(e, is_gil) > 0.1 * evidence_excess(e);
+	return causes_part_sum(e, owner_is_gil) > 0.1 * evidence_excess(e);
 }
 
 /* CPU time that a quota held back, beyond usual; NaN: that was not recorded. */
@@ -278,96 +133,86 @@ static double throttled_ns(const struct evidence *e)
 {
 	if (!evidence_counter(e, ENTITY_CGROUP, "throttled_ratio"))
 		return NAN;
-	return fmax(0, counter_more(e, ENTITY_CGROUP, "throttled_ratio")) * e->blame.whole_ns;
+	return fmax(0, causes_counter_more(e, ENTITY_CGROUP, "throttled_ratio")) *
+	       e->blame.whole_ns;
 }
 
 /* Where no cgroup was told of, CPUs that nobody was seen on may have been kernel threads'. */
 static double cpu_throttle(const struct evidence *e)
 {
 	double told = throttled_ns(e);
-	return isnan(told) ? GENERAL * part_sum(e, is_no_cpu) : fmin(told, part_sum(e, is_ready));
+	return isnan(told) ? GENERAL * causes_part_sum(e, owner_is_no_cpu)
+			   : fmin(told, causes_part_sum(e, owner_is_ready));
 }
 
 static double cpu_contention(const struct evidence *e)
 {
-	double ready = part_sum(e, is_ready), told = throttled_ns(e);
-	ready -= holds_gil(e) ? own_ready(e) : 0;
-	return fmax(0, ready - (isnan(told) ? part_sum(e, is_no_cpu) : told));
+	double ready = causes_part_sum(e, owner_is_ready), told = throttled_ns(e);
+	ready -= holds_gil(e) ? causes_own_ready(e) : 0;
+	return fmax(0, ready - (isnan(told) ? causes_part_sum(e, owner_is_no_cpu) : told));
 }
 
 static double cpu_stolen(const struct evidence *e)
 {
 	bool known = evidence_counter(e, ENTITY_HOST, "job_cpus_steal_ratio");
-	double more =
-		counter_more(e, ENTITY_HOST, known ? "job_cpus_steal_ratio" : "cpu_steal_ratio");
-	return fmin(more * e->blame.whole_ns, part_sum(e, is_spread) + part_sum(e, is_no_cpu));
-}
-
-static bool is_reclaim(const struct blame_owner *o)
-{
-	return o->kind == BLAME_RECLAIMS;
-}
-
-static bool is_filling(const struct blame_owner *o)
-{
-	return o->kind == BLAME_FILLS && o->via != VIA_DATA;
-}
-
-static bool is_interrupted(const struct blame_owner *o)
-{
-	return o->kind == BLAME_INTERRUPTED;
+	double more = causes_counter_more(e, ENTITY_HOST,
+					  known ? "job_cpus_steal_ratio" : "cpu_steal_ratio");
+	return fmin(more * e->blame.whole_ns,
+		    causes_part_sum(e, owner_is_spread) + causes_part_sum(e, owner_is_no_cpu));
 }
 
 /* What is read into a full cgroup takes the place of what is read again later. */
 static double memory_reclaim(const struct evidence *e)
 {
-	double paging = part_sum(e, is_paging);
-	double stalls = counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
-	return paging + part_sum(e, is_reclaim) + (stalls > 1 ? part_sum(e, is_memory) : 0) +
-	       (causes_full_cgroup(e) ? part_sum(e, is_filling) : 0);
+	double paging = causes_part_sum(e, owner_is_paging);
+	double stalls = causes_counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
+	return paging + causes_part_sum(e, owner_is_reclaim) +
+	       (stalls > 1 ? causes_part_sum(e, owner_is_memory) : 0) +
+	       (causes_full_cgroup(e) ? causes_part_sum(e, owner_is_filling) : 0);
 }
 
 /* All code is slower alike, and memory is another node's. */
 static double numa(const struct evidence *e)
 {
-	return causes_remote_memory(e) ? part_sum(e, is_spread) : 0;
+	return causes_remote_memory(e) ? causes_part_sum(e, owner_is_spread) : 0;
 }
 
 static double mem_bandwidth(const struct evidence *e)
 {
-	return GENERAL * part_sum(e, is_spread);
+	return GENERAL * causes_part_sum(e, owner_is_spread);
 }
 
 static double checkpoint(const struct evidence *e)
 {
-	double saves = part_sum(e, is_save), writes = part_sum(e, is_write);
+	double saves = causes_part_sum(e, owner_is_save),
+	       writes = causes_part_sum(e, owner_is_write);
 	return saves > SAVES_SHARE * writes ? saves + writes : 0;
 }
 
 static double disk(const struct evidence *e)
 {
-	return part_sum(e, is_disk) + GENERAL * part_sum(e, is_write) +
-	       (causes_full_cgroup(e) ? 0 : part_sum(e, is_filling));
+	return causes_part_sum(e, owner_is_disk) + GENERAL * causes_part_sum(e, owner_is_write) +
+	       (causes_full_cgroup(e) ? 0 : causes_part_sum(e, owner_is_filling));
 }
 
 static double data_loader(const struct evidence *e)
 {
-	return part_sum(e, is_data);
+	return causes_part_sum(e, owner_is_data);
 }
 
 static double python_gc(const struct evidence *e)
 {
-	return part_sum(e, is_collector);
+	return causes_part_sum(e, owner_is_collector);
 }
 
 static double python_gil(const struct evidence *e)
 {
-	return part_sum(e, is_gil) + (holds_gil(e) ? own_ready(e) : 0);
+	return causes_part_sum(e, owner_is_gil) + (holds_gil(e) ? causes_own_ready(e) : 0);
 }
 
 static double lock(const struct evidence *e)
 {
-	return GENERAL * part_sum(e, is_lock);
+	return GENERAL * causes_part_sum(e, owner_is_lock);
 }
 
 /* Much of what is usually called is not: an evaluation, another phase. */
@@ -393,16 +238,18 @@ static double other_work(const struct evidence *e)
  * for longer, calls may wait for room in its queue. */
 static double in_slow_calls(const struct evidence *e)
 {
-	double lines = part_sum(e, is_line);
+	double lines = causes_part_sum(e, owner_is_line);
 	if (does_other_work(e) || e->peer ||
-	    part_sum(e, is_gpu_work) >= LEAST_SHARE * evidence_excess(e))
+	    causes_part_sum(e, owner_is_gpu_work) >= LEAST_SHARE * evidence_excess(e))
 		return 0;
 	return fmin(lines, causes_slow_calls(e, evidence_excess(e) - lines, NULL));
 }
 
 static double slow_code(const struct evidence *e)
 {
-	return does_other_work(e) ? 0 : GENERAL * (part_sum(e, is_line) - in_slow_calls(e));
+	return does_other_work(e)
+		       ? 0
+		       : GENERAL * (causes_part_sum(e, owner_is_line) - in_slow_calls(e));
 }
 
 static double slow_call(const struct evidence *e)
@@ -413,7 +260,7 @@ static double slow_call(const struct evidence *e)
 /* What ran longer on the host, where that is because more was to be launched. */
 static double ran_longer(const struct evidence *e)
 {
-	return part_sum(e, is_line) + part_sum(e, is_spread);
+	return causes_part_sum(e, owner_is_line) + causes_part_sum(e, owner_is_spread);
 }
 
 /* More operations, each of them small beside usual ones. */
@@ -435,7 +282,7 @@ static double excess_sync(const struct evidence *e)
 	if (does_other_work(e) || more.n < (double)e->n_slow ||
 	    more.ns < CALLS_SHARE * evidence_excess(e))
 		return 0;
-	return ran_longer(e) + part_sum(e, is_gpu);
+	return ran_longer(e) + causes_part_sum(e, owner_is_gpu);
 }
 
 /* On a GPU allocations wait for what runs there, and those that wait for them are late. */
@@ -443,15 +290,16 @@ static double alloc_churn(const struct evidence *e)
 {
 	struct call_growth more = more_of(e, allocates);
 	if (more.n >= (double)e->n_slow && more.ns >= CALLS_SHARE * evidence_excess(e))
-		return ran_longer(e) + part_sum(e, is_gpu) + part_sum(e, is_memory);
-	return part_sum(e, is_memory);
+		return ran_longer(e) + causes_part_sum(e, owner_is_gpu) +
+		       causes_part_sum(e, owner_is_memory);
+	return causes_part_sum(e, owner_is_memory);
 }
 
 static double pcie(const struct evidence *e)
 {
 	struct call_growth c = calls_of(e, copies);
 	double longer = c.n > 0 && c.usual_n > 0 ? c.ns - c.n * c.usual_ns / c.usual_n : 0;
-	return longer > 0 ? fmin(longer, part_sum(e, is_gpu)) : 0;
+	return longer > 0 ? fmin(longer, causes_part_sum(e, owner_is_gpu)) : 0;
 }
 
 /* Each kernel took longer, the GPU's time is waited for. */
@@ -462,17 +310,17 @@ static double kernels_slower(const struct evidence *e)
 	double mean = e->kernels_ns / e->kernels_n;
 	double usual = e->usual_kernels_ns / e->usual_kernels_n;
 	double longer = e->kernels_n * (mean - usual);
-	return longer > 0 ? fmin(longer, part_sum(e, is_gpu)) : 0;
+	return longer > 0 ? fmin(longer, causes_part_sum(e, owner_is_gpu)) : 0;
 }
 
 static double foreign_gpu(const struct evidence *e)
 {
-	return fmax(counter_more(e, ENTITY_GPU, "other_sm_ratio"),
-		    counter_more(e, ENTITY_GPU, "other_processes"));
+	return fmax(causes_counter_more(e, ENTITY_GPU, "other_sm_ratio"),
+		    causes_counter_more(e, ENTITY_GPU, "other_processes"));
 }
 
 /* What its driver tells of, in words of nvml_events.c. */
-static const struct m_event *gpu_event(const struct evidence *e)
+const struct m_event *causes_gpu_event(const struct evidence *e)
 {
 	static const char *const names[] = {"xid", "ecc_double_bit", "poison_fatal",
 					    "gpu_unavailable"};
@@ -484,12 +332,14 @@ static const struct m_event *gpu_event(const struct evidence *e)
 
 static double gpu_error(const struct evidence *e)
 {
-	return gpu_event(e) ? part_sum(e, is_gpu) + part_sum(e, is_ranks) : 0;
+	return causes_gpu_event(e)
+		       ? causes_part_sum(e, owner_is_gpu) + causes_part_sum(e, owner_is_ranks)
+		       : 0;
 }
 
 static double gpu_contention(const struct evidence *e)
 {
-	double waits = part_sum(e, is_gpu_work);
+	double waits = causes_part_sum(e, owner_is_gpu_work);
 	return foreign_gpu(e) > 0.02 ? fmax(kernels_slower(e), waits) : 0;
 }
 
@@ -498,12 +348,12 @@ static double gpu_clock(const struct evidence *e)
 	const struct counter_change *c = evidence_counter(e, ENTITY_GPU, "sm_clock_mhz");
 	if (!c || isnan(c->usual) || c->mean > 0.9 * c->usual)
 		return 0;
-	return fmax(kernels_slower(e), part_sum(e, is_gpu_work));
+	return fmax(kernels_slower(e), causes_part_sum(e, owner_is_gpu_work));
 }
 
 static double gpu_slow(const struct evidence *e)
 {
-	return GENERAL * fmax(kernels_slower(e), part_sum(e, is_gpu_work));
+	return GENERAL * fmax(kernels_slower(e), causes_part_sum(e, owner_is_gpu_work));
 }
 
 /* What ranks send each other is on its way while each waits for the other. */
@@ -511,7 +361,8 @@ static double network_ns(const struct evidence *e)
 {
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len && !e->peer; i++)
-		ns += is_network(&e->blame.parts.data[i].owner) ? e->blame.parts.data[i].ns : 0;
+		ns += owner_is_network(&e->blame.parts.data[i].owner) ? e->blame.parts.data[i].ns
+								      : 0;
 	return ns;
 }
 
@@ -607,13 +458,13 @@ static double late_ns(const struct evidence *e, uint32_t peer)
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_part *p = &e->blame.parts.data[i];
-		ns += p->owner.peer == peer && !is_network(&p->owner) ? p->ns : 0;
+		ns += p->owner.peer == peer && !owner_is_network(&p->owner) ? p->ns : 0;
 	}
 	return ns;
 }
 
 /* Who was waited for longest, as the owners have it; 0: nobody that is known. */
-static uint32_t latest(const struct evidence *e)
+uint32_t causes_latest(const struct evidence *e)
 {
 	uint32_t ret = 0;
 	double most = 0;
@@ -631,14 +482,14 @@ static uint32_t latest(const struct evidence *e)
 /* Where nobody is named: late, or the network between them slow. */
 static double straggler(const struct evidence *e)
 {
-	uint32_t peer = latest(e);
-	return (peer ? late_ns(e, peer) : 0) + GENERAL * part_sum(e, is_ranks);
+	uint32_t peer = causes_latest(e);
+	return (peer ? late_ns(e, peer) : 0) + GENERAL * causes_part_sum(e, owner_is_ranks);
 }
 
 static bool is_wait_for_ranks(const struct blame_owner *o)
 {
-	return is_ranks(o) || is_gpu(o) || is_network(o) || o->kind == BLAME_POLL ||
-	       o->kind == BLAME_LOCK;
+	return owner_is_ranks(o) || owner_is_gpu(o) || owner_is_network(o) ||
+	       o->kind == BLAME_POLL || o->kind == BLAME_LOCK;
 }
 
 /* A rank did not enter a collective that others wait in. */
@@ -656,15 +507,16 @@ static double hang(const struct evidence *e)
 
 static double stopped(const struct evidence *e)
 {
-	return part_sum(e, is_stopped);
+	return causes_part_sum(e, owner_is_stopped);
 }
 
 /* Those that were too short for rows make all code slower alike. */
 static double interrupts(const struct evidence *e)
 {
-	double more = counter_more(e, ENTITY_HOST, "cpu_irq_ratio") +
-		      counter_more(e, ENTITY_HOST, "cpu_softirq_ratio");
-	double rows = part_sum(e, is_interrupted), spread = part_sum(e, is_spread);
+	double more = causes_counter_more(e, ENTITY_HOST, "cpu_irq_ratio") +
+		      causes_counter_more(e, ENTITY_HOST, "cpu_softirq_ratio");
+	double rows = causes_part_sum(e, owner_is_interrupted),
+	       spread = causes_part_sum(e, owner_is_spread);
 	return rows + (more > IRQ_SHARE ? fmin(more * e->blame.whole_ns, spread) : 0);
 }
 
@@ -702,200 +554,6 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_NUMA] = numa,
 };
 
-/* ---- who ---- */
-
-static bool names_line(enum cause c)
-{
-	static const bool those[CAUSE_COUNT] = {
-		[CAUSE_PYTHON_GIL] = true,  [CAUSE_PYTHON_GC] = true,	[CAUSE_SLOW_CODE] = true,
-		[CAUSE_DATA_LOADER] = true, [CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true,
-		[CAUSE_EXCESS_SYNC] = true,
-	};
-	return those[c];
-}
-
-static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
-{
-	bool (*is)(const struct blame_owner *o) = c == CAUSE_PYTHON_GIL	   ? is_gil
-						  : c == CAUSE_PYTHON_GC   ? is_collector
-						  : c == CAUSE_DATA_LOADER ? is_data
-						  : c == CAUSE_ALLOC_CHURN ? is_memory
-									   : is_line;
-	const struct blame_part *p = top_part(e, is);
-	if (!p || p->owner.frame == BLAME_NO_FRAME)
-		p = c == CAUSE_ALLOC_CHURN ? top_part(e, is_line) : NULL;
-	if (!p || p->owner.frame == BLAME_NO_FRAME)
-		return;
-	ret->kind = CULPRIT_LINE;
-	ret->frame = p->owner.frame;
-}
-
-static void by_call(struct culprit *ret, const struct evidence *e)
-{
-	const struct call_growth *top = NULL;
-	causes_slow_calls(e, evidence_excess(e) - part_sum(e, is_line), &top);
-	if (!top)
-		return;
-	by_line(ret, CAUSE_SLOW_CALL, e);
-	ret->kind = CULPRIT_CALL;
-	ret->name = e->t->probes.data[top->probe].name;
-}
-
-static void by_interrupt(struct culprit *ret, const struct evidence *e)
-{
-	double most = 0;
-	for (size_t i = 0; i < e->stalls.len; i++) {
-		const struct stall_growth *s = &e->stalls.data[i];
-		if (s->kind > STALL_SOFTIRQ || s->ns - s->usual_ns <= most)
-			continue;
-		most = s->ns - s->usual_ns;
-		ret->kind = CULPRIT_INTERRUPT;
-		ret->device = s->name;
-	}
-}
-
-static bool is_job(const struct evidence *e, uint32_t pid)
-{
-	for (size_t i = 0; i < e->t->processes.len; i++)
-		if (e->t->processes.data[i].pid == pid)
-			return true;
-	return false;
-}
-
-/* Who had a disk do most beyond usual; of the job itself the disk alone is named. */
-static void by_disk(struct culprit *ret, const struct evidence *e)
-{
-	double most = 0;
-	for (size_t i = 0; i < e->disks.len; i++) {
-		const struct disk_growth *d = &e->disks.data[i];
-		if (d->bytes - d->usual_bytes <= most)
-			continue;
-		most = d->bytes - d->usual_bytes;
-		ret->kind = CULPRIT_DISK;
-		ret->device = d->disk;
-		ret->pid = is_job(e, d->pid) ? 0 : d->pid;
-		ret->name = d->comm;
-	}
-}
-
-/* What processes of the same name as this part's had of the CPU, in ns. */
-static double taken_alike(const struct evidence *e, const struct blame_part *p)
-{
-	double ns = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *o = &e->blame.parts.data[i];
-		if (is_looked_at(e, o) && is_taker(&o->owner) && o->owner.name == p->owner.name)
-			ns += o->ns;
-	}
-	return ns;
-}
-
-/* Of the processes whose name had the CPU most the one that had it most, if that name had it for
- * half of the time or more. */
-static void by_rival(struct culprit *ret, const struct evidence *e)
-{
-	const struct blame_part *top = NULL;
-	double most = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		if (!is_looked_at(e, p) || !is_taker(&p->owner))
-			continue;
-		double ns = taken_alike(e, p);
-		if (!top || ns > most || (ns == most && p->ns > top->ns)) {
-			top = p;
-			most = ns;
-		}
-	}
-	if (!top || most < CULPRIT_SHARE * part_sum(e, is_ready))
-		return;
-	ret->kind = CULPRIT_PROCESS;
-	ret->pid = top->owner.pid;
-	ret->name = top->owner.name;
-}
-
-static void by_rank(struct culprit *ret, const struct evidence *e)
-{
-	uint32_t peer = latest(e);
-	if (!peer)
-		return;
-	const struct m_thread *th = &e->t->threads.data[peer - 1];
-	ret->kind = CULPRIT_RANK;
-	ret->pid = th->pid;
-	ret->name = th->comm;
-	ret->rank = blame_rank_of(e->t, th->pid);
-}
-
-/* "rank 1", or "process 4242" where its rank is not known (pipeline/hangs.h). */
-static void by_missing_rank(struct culprit *ret, const struct evidence *e)
-{
-	const struct m_event *row = evidence_event(e, "collective_hang");
-	const char *who = row ? strtab_get(&e->t->strings, row->entity, NULL) : "";
-	int rank = -1;
-	unsigned pid = 0;
-	if (sscanf(who, "rank %d", &rank) != 1 && sscanf(who, "process %u", &pid) != 1)
-		return;
-	if (!pid && rank < 0)
-		return;
-	for (size_t i = 0; i < e->t->processes.len; i++) {
-		const struct m_process *p = &e->t->processes.data[i];
-		if (pid ? p->pid != pid : p->rank != rank)
-			continue;
-		ret->kind = CULPRIT_RANK;
-		ret->pid = p->pid;
-		ret->name = p->comm;
-		ret->rank = rank;
-	}
-}
-
-static void by_gpu(struct culprit *ret, const struct evidence *e)
-{
-	const struct m_event *row = gpu_event(e);
-	struct entity of = {0};
-	if (row)
-		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
-	for (size_t i = 0; i < e->t->metrics.len && of.kind == ENTITY_GPU; i++)
-		if (e->t->metrics.data[i].kind == ENTITY_GPU &&
-		    e->t->metrics.data[i].gpu == of.gpu) {
-			ret->kind = CULPRIT_GPU;
-			ret->metric = (uint32_t)i;
-		}
-}
-
-static void find_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
-{
-	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
-	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX, .rank = -1};
-	if (c == CAUSE_CPU_THROTTLE) {
-		ret->kind = CULPRIT_CGROUP;
-		ret->metric = quota ? quota->metric : UINT32_MAX;
-	} else if (c == CAUSE_MEMORY_RECLAIM) {
-		const struct counter_change *full = causes_full_cgroup(e);
-		ret->kind = full ? CULPRIT_CGROUP : CULPRIT_NONE;
-		ret->metric = full ? full->metric : UINT32_MAX;
-	} else if (c == CAUSE_CPU_STOLEN) {
-		ret->kind = CULPRIT_HOST;
-	} else if (c == CAUSE_CPU_CONTENTION) {
-		by_rival(ret, e);
-	} else if (c == CAUSE_INTERRUPTS) {
-		by_interrupt(ret, e);
-	} else if (c == CAUSE_DISK) {
-		by_disk(ret, e);
-	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {
-		evidence_foreign_net(e, &ret->device);
-		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
-	} else if (c == CAUSE_SLOW_CALL) {
-		by_call(ret, e);
-	} else if (c == CAUSE_GPU_ERROR) {
-		by_gpu(ret, e);
-	} else if (c == CAUSE_HANG) {
-		by_missing_rank(ret, e);
-	} else if (c == CAUSE_STRAGGLER) {
-		by_rank(ret, e);
-	} else if (names_line(c)) {
-		by_line(ret, c, e);
-	}
-}
-
 /* ---- the choice ---- */
 
 void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
@@ -931,7 +589,7 @@ static void find_why(struct cause_found *ret, const struct evidence *e)
 {
 	struct evidence of_it = *e;
 	struct cause_found found = {.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
-	of_it.peer = latest(e);
+	of_it.peer = causes_latest(e);
 	of_it.pid = ret->culprit.pid;
 	of_it.thread = of_it.peer - 1;
 	of_it.by_steps = false;
@@ -943,7 +601,7 @@ static void find_why(struct cause_found *ret, const struct evidence *e)
 	of_it.usual_kernels_n = of_it.usual_kernels_ns = 0;
 	choose(&found, &of_it);
 	ret->why = found.cause;
-	find_culprit(&ret->why_culprit, found.cause, &of_it);
+	causes_culprit(&ret->why_culprit, found.cause, &of_it);
 }
 
 void cause_find(struct cause_found *ret, const struct evidence *e)
@@ -954,8 +612,8 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 	double share = excess > 0 ? fmin(1, ret->explained_ns / excess) : 0;
 	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
 	ret->confidence = share * (0.5 + 0.5 * apart);
-	find_culprit(&ret->culprit, ret->cause, e);
-	uint32_t late = ret->culprit.kind == CULPRIT_RANK ? latest(e) : 0;
+	causes_culprit(&ret->culprit, ret->cause, e);
+	uint32_t late = ret->culprit.kind == CULPRIT_RANK ? causes_latest(e) : 0;
 	if (late && e->t->threads.data[late - 1].pid == ret->culprit.pid)
 		find_why(ret, e);
 	cause_words(ret, e);

@@ -1,0 +1,204 @@
+/* causes_culprit.c - who or what is behind a cause, by the evidence. */
+#include <stdio.h>
+
+#include "base/entity.h"
+#include "incident/causes_calls.h"
+#include "incident/causes_impl.h"
+#include "incident/causes_memory.h"
+#include "incident/causes_owners.h"
+#include "wire/stalls.h"
+
+#define CULPRIT_SHARE 0.5 /* of the time without a CPU: less is nobody's fault alone */
+
+static bool names_line(enum cause c)
+{
+	static const bool those[CAUSE_COUNT] = {
+		[CAUSE_PYTHON_GIL] = true,  [CAUSE_PYTHON_GC] = true,	[CAUSE_SLOW_CODE] = true,
+		[CAUSE_DATA_LOADER] = true, [CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true,
+		[CAUSE_EXCESS_SYNC] = true,
+	};
+	return those[c];
+}
+
+static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
+{
+	bool (*is)(const struct blame_owner *o) = c == CAUSE_PYTHON_GIL	   ? owner_is_gil
+						  : c == CAUSE_PYTHON_GC   ? owner_is_collector
+						  : c == CAUSE_DATA_LOADER ? owner_is_data
+						  : c == CAUSE_ALLOC_CHURN ? owner_is_memory
+									   : owner_is_line;
+	const struct blame_part *p = causes_top_part(e, is);
+	if (!p || p->owner.frame == BLAME_NO_FRAME)
+		p = c == CAUSE_ALLOC_CHURN ? causes_top_part(e, owner_is_line) : NULL;
+	if (!p || p->owner.frame == BLAME_NO_FRAME)
+		return;
+	ret->kind = CULPRIT_LINE;
+	ret->frame = p->owner.frame;
+}
+
+static void by_call(struct culprit *ret, const struct evidence *e)
+{
+	const struct call_growth *top = NULL;
+	causes_slow_calls(e, evidence_excess(e) - causes_part_sum(e, owner_is_line), &top);
+	if (!top)
+		return;
+	by_line(ret, CAUSE_SLOW_CALL, e);
+	ret->kind = CULPRIT_CALL;
+	ret->name = e->t->probes.data[top->probe].name;
+}
+
+static void by_interrupt(struct culprit *ret, const struct evidence *e)
+{
+	double most = 0;
+	for (size_t i = 0; i < e->stalls.len; i++) {
+		const struct stall_growth *s = &e->stalls.data[i];
+		if (s->kind > STALL_SOFTIRQ || s->ns - s->usual_ns <= most)
+			continue;
+		most = s->ns - s->usual_ns;
+		ret->kind = CULPRIT_INTERRUPT;
+		ret->device = s->name;
+	}
+}
+
+static bool is_job(const struct evidence *e, uint32_t pid)
+{
+	for (size_t i = 0; i < e->t->processes.len; i++)
+		if (e->t->processes.data[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Who had a disk do most beyond usual; of the job itself the disk alone is named. */
+static void by_disk(struct culprit *ret, const struct evidence *e)
+{
+	double most = 0;
+	for (size_t i = 0; i < e->disks.len; i++) {
+		const struct disk_growth *d = &e->disks.data[i];
+		if (d->bytes - d->usual_bytes <= most)
+			continue;
+		most = d->bytes - d->usual_bytes;
+		ret->kind = CULPRIT_DISK;
+		ret->device = d->disk;
+		ret->pid = is_job(e, d->pid) ? 0 : d->pid;
+		ret->name = d->comm;
+	}
+}
+
+/* What processes of the same name as this part's had of the CPU, in ns. */
+static double taken_alike(const struct evidence *e, const struct blame_part *p)
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *o = &e->blame.parts.data[i];
+		if (causes_is_looked_at(e, o) && owner_is_taker(&o->owner) &&
+		    o->owner.name == p->owner.name)
+			ns += o->ns;
+	}
+	return ns;
+}
+
+/* Of the processes whose name had the CPU most the one that had it most, if that name had it for
+ * half of the time or more. */
+static void by_rival(struct culprit *ret, const struct evidence *e)
+{
+	const struct blame_part *top = NULL;
+	double most = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (!causes_is_looked_at(e, p) || !owner_is_taker(&p->owner))
+			continue;
+		double ns = taken_alike(e, p);
+		if (!top || ns > most || (ns == most && p->ns > top->ns)) {
+			top = p;
+			most = ns;
+		}
+	}
+	if (!top || most < CULPRIT_SHARE * causes_part_sum(e, owner_is_ready))
+		return;
+	ret->kind = CULPRIT_PROCESS;
+	ret->pid = top->owner.pid;
+	ret->name = top->owner.name;
+}
+
+static void by_rank(struct culprit *ret, const struct evidence *e)
+{
+	uint32_t peer = causes_latest(e);
+	if (!peer)
+		return;
+	const struct m_thread *th = &e->t->threads.data[peer - 1];
+	ret->kind = CULPRIT_RANK;
+	ret->pid = th->pid;
+	ret->name = th->comm;
+	ret->rank = blame_rank_of(e->t, th->pid);
+}
+
+/* "rank 1", or "process 4242" where its rank is not known (pipeline/hangs.h). */
+static void by_missing_rank(struct culprit *ret, const struct evidence *e)
+{
+	const struct m_event *row = evidence_event(e, "collective_hang");
+	const char *who = row ? strtab_get(&e->t->strings, row->entity, NULL) : "";
+	int rank = -1;
+	unsigned pid = 0;
+	if (sscanf(who, "rank %d", &rank) != 1 && sscanf(who, "process %u", &pid) != 1)
+		return;
+	if (!pid && rank < 0)
+		return;
+	for (size_t i = 0; i < e->t->processes.len; i++) {
+		const struct m_process *p = &e->t->processes.data[i];
+		if (pid ? p->pid != pid : p->rank != rank)
+			continue;
+		ret->kind = CULPRIT_RANK;
+		ret->pid = p->pid;
+		ret->name = p->comm;
+		ret->rank = rank;
+	}
+}
+
+static void by_gpu(struct culprit *ret, const struct evidence *e)
+{
+	const struct m_event *row = causes_gpu_event(e);
+	struct entity of = {0};
+	if (row)
+		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+	for (size_t i = 0; i < e->t->metrics.len && of.kind == ENTITY_GPU; i++)
+		if (e->t->metrics.data[i].kind == ENTITY_GPU &&
+		    e->t->metrics.data[i].gpu == of.gpu) {
+			ret->kind = CULPRIT_GPU;
+			ret->metric = (uint32_t)i;
+		}
+}
+
+void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
+{
+	const struct counter_change *quota = evidence_counter(e, ENTITY_CGROUP, "throttled_ratio");
+	*ret = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX, .rank = -1};
+	if (c == CAUSE_CPU_THROTTLE) {
+		ret->kind = CULPRIT_CGROUP;
+		ret->metric = quota ? quota->metric : UINT32_MAX;
+	} else if (c == CAUSE_MEMORY_RECLAIM) {
+		const struct counter_change *full = causes_full_cgroup(e);
+		ret->kind = full ? CULPRIT_CGROUP : CULPRIT_NONE;
+		ret->metric = full ? full->metric : UINT32_MAX;
+	} else if (c == CAUSE_CPU_STOLEN) {
+		ret->kind = CULPRIT_HOST;
+	} else if (c == CAUSE_CPU_CONTENTION) {
+		by_rival(ret, e);
+	} else if (c == CAUSE_INTERRUPTS) {
+		by_interrupt(ret, e);
+	} else if (c == CAUSE_DISK) {
+		by_disk(ret, e);
+	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {
+		evidence_foreign_net(e, &ret->device);
+		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
+	} else if (c == CAUSE_SLOW_CALL) {
+		by_call(ret, e);
+	} else if (c == CAUSE_GPU_ERROR) {
+		by_gpu(ret, e);
+	} else if (c == CAUSE_HANG) {
+		by_missing_rank(ret, e);
+	} else if (c == CAUSE_STRAGGLER) {
+		by_rank(ret, e);
+	} else if (names_line(c)) {
+		by_line(ret, c, e);
+	}
+}

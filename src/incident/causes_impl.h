@@ -1,0 +1,12 @@
+/* causes_impl.h - what the rules (causes.c) and the search for who is behind them share. */
+#pragma once
+
+#include "incident/causes.h"
+
+/* An error that the GPU's driver told in the time; NULL: none. */
+const struct m_event *causes_gpu_event(const struct evidence *e);
+/* The rank that was waited for most: its thread's number + 1; 0: none was. */
+uint32_t causes_latest(const struct evidence *e);
+
+/* causes_culprit.c */
+void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e);
