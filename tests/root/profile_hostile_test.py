@@ -152,6 +152,8 @@ def _(t):
 
 @test("stack pointers that are garbage", 60)
 def _(t):
+    if t.run(hostile("wild", 50)).status:
+        skip("this machine ends processes with such stack pointers, untraced too")
     rec = profiled(t, hostile("wild", 800))
     shares, _rows = ends(t, rec)
     show("wild", rec, shares)
