@@ -143,7 +143,8 @@ def _(t):
     r = t.record([target("no_rules"), "600"], "--profile", "cpu", "-F", "299")
     stacks = folded(t, r.path)
     for shape in ("asm_leaf", "asm_saves", "asm_aligned"):
-        mine = {s: w for s, w in stacks.items() if shape in s}
+        mine = {s: w for s, w in stacks.items()
+                if shape in s and s[0] != "[cut: no_table]"}  # not compiled yet
         bad = {s: w for s, w in mine.items() if s[:s.index(shape)][-2:] != ("main", "run_shape")
                or "[cut: no_rules]" in s}
         total = sum(mine.values())
