@@ -12,6 +12,7 @@
 #define WINDOWS_LEAST 30   /* that a layer is learned from */
 #define PRESENT	      0.8  /* of the windows of the layer that has most */
 #define LEADS	      0.5  /* of the usual time of the busiest process */
+#define HELPED	      0.1  /* of a child's: more, and it works for its parent */
 #define ALIKE	      0.25 /* places within that of the pace agree */
 #define LEFT	      0.3  /* of the usual time, where calls in vain are left out */
 #define MOST_QUANTILE 0.98 /* of training windows, and */
@@ -201,18 +202,47 @@ static size_t stretch(const struct learned *l, size_t at, double *ret_usual_ns)
 	return end - at;
 }
 
+/* The first place whose window is not before x's process and layer. */
+static size_t find_process(const struct learned *l, const struct clock_window *x)
+{
+	size_t low = 0, high = l->sorted_len;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (by_process(&l->sorted[mid], &x) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Whether a process with so much usual time works for its parent. */
+static bool is_helper(const struct learned *l, const struct clock_window *w, double usual_ns)
+{
+	struct clock_window parent = {
+		.recording = w->recording, .pid = w->parent, .layer = w->layer};
+	size_t at = find_process(l, &parent);
+	double parents_ns = 0;
+	if (w->parent && at < l->sorted_len && of_one(l->sorted[at], &parent) &&
+	    l->sorted[at]->parent != w->pid)
+		stretch(l, at, &parents_ns);
+	return parents_ns > 0 && parents_ns >= HELPED * usual_ns;
+}
+
 /* Puts those of the layer's busiest processes into windows. */
 static void choose(struct learned *l, enum detect_layer layer)
 {
 	double most = 0, usual_ns;
 	l->n = 0;
-	for (size_t i = 0; i < l->sorted_len; i += stretch(l, i, &usual_ns)) {
-		stretch(l, i, &usual_ns);
-		most = l->sorted[i]->layer == layer ? fmax(most, usual_ns) : most;
+	for (size_t i = 0, len; i < l->sorted_len; i += len) {
+		len = stretch(l, i, &usual_ns);
+		if (l->sorted[i]->layer == layer && !is_helper(l, l->sorted[i], usual_ns))
+			most = fmax(most, usual_ns);
 	}
 	for (size_t i = 0, len; i < l->sorted_len; i += len) {
 		len = stretch(l, i, &usual_ns);
-		if (l->sorted[i]->layer != layer || usual_ns < LEADS * most)
+		if (l->sorted[i]->layer != layer || usual_ns < LEADS * most ||
+		    is_helper(l, l->sorted[i], usual_ns))
 			continue;
 		for (size_t k = i; k < i + len; k++)
 			if (l->sorted[k]->sums.ns >= CLOCK_COVERED * (double)l->window_ns)

@@ -87,6 +87,7 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 
 struct clock_window {
 	uint32_t recording, pid;
+	uint32_t parent; /* the nearest that makes calls, 0 none */
 	uint64_t start_ns;
 	enum detect_layer layer;
 	struct clock_sums sums;
@@ -94,7 +95,8 @@ struct clock_window {
 
 /* Which layer tells speed best (the windows that have it differ least), by which time, and what
  * belongs to a second of its usual time. waits: what waits for the world is left out. Processes
- * that do less than half as much as the busiest are left out: they work for it. layer is
+ * that do less than half as much as the busiest are left out, and those whose parent does a tenth
+ * of theirs or more: they work for it, and most of their time is that until it asks again. layer is
  * DETECT_LAYERS where there are too few windows. */
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
 		 uint64_t window_ns, bool waits);

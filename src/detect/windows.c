@@ -14,8 +14,10 @@
 #include "detect/world.h"
 #include "wire/event.h"
 
-#define RESIZED_NS 600000000000ULL /* that sizes are new */
-#define OPEN_MOST  (1u << 17)	   /* windows of a process: 36 hours of seconds */
+#define RESIZED_NS     600000000000ULL /* that sizes are new */
+#define OPEN_MOST      (1u << 17)      /* windows of a process: 36 hours of seconds */
+#define ASIDE	       16 /* a thread with so many times fewer calls than the busiest */
+#define ANCESTORS_MOST 8  /* that are asked for: a loop of parents ends */
 
 /* A thread's last call of each layer. */
 struct thread {
@@ -23,22 +25,24 @@ struct thread {
 	uint32_t process;		/* index + 1, 0 not looked up */
 	uint64_t end_ns[DETECT_LAYERS]; /* 0: none yet */
 	uint32_t key[DETECT_LAYERS];
+	uint64_t calls[DETECT_LAYERS];
 	struct world_waits world;
 	uint64_t world_ns[DETECT_LAYERS]; /* its total at that call's end */
 };
 
 struct process {
 	uint32_t pid;
-	VEC(struct window *) open; /* in order of number, from first on */
-	size_t first;		   /* those before were handed out */
-	size_t recent;		   /* the place that was asked for last */
-	struct window *now;	   /* open, the one that was found last; NULL none */
-	uint64_t now_ns;	   /* its start */
-	struct regime_mix mix;	   /* of windows that were handed out */
-	uint64_t last;		   /* number of the last that was handed out, 0 none */
-	double pace;		   /* in that one; 0 unknown */
-	uint64_t windows, leads;   /* that were handed out; of these, of the model's work */
-	bool gone;		   /* it has ended */
+	VEC(struct window *) open;	 /* in order of number, from first on */
+	size_t first;			 /* those before were handed out */
+	size_t recent;			 /* the place that was asked for last */
+	struct window *now;		 /* open, the one that was found last; NULL none */
+	uint64_t now_ns;		 /* its start */
+	struct regime_mix mix;		 /* of windows that were handed out */
+	uint64_t last;			 /* number of the last that was handed out, 0 none */
+	double pace;			 /* in that one; 0 unknown */
+	uint64_t windows, leads;	 /* that were handed out; of these, of the model's work */
+	uint64_t busiest[DETECT_LAYERS]; /* calls of the thread with most */
+	bool gone;			 /* it has ended */
 };
 
 struct windows {
@@ -446,16 +450,27 @@ static void tell(struct windows_event *ret, const struct window_event *e, uint32
 }
 
 /* The time since the thread's last call of the layer ended; a call that was made in that one, or
- * that others of its own were made in, has none. */
-static uint64_t gap_of(const struct windows *w, const struct thread *t, enum detect_layer layer,
-		       uint64_t start_ns)
+ * that others of its own were made in, has none. Nor has one of a thread beside the work that had
+ * nothing to do for windows (the one that pins an evaluation's data, between evaluations): nobody
+ * awaited it. p: NULL where there are too many. */
+static uint64_t gap_of(const struct windows *w, const struct process *p, const struct thread *t,
+		       enum detect_layer layer, uint64_t start_ns)
 {
 	uint64_t last = t->end_ns[layer];
 	if (w->o.without_gaps || !last || start_ns < last)
 		return USUAL_NONE;
 	uint64_t gap = start_ns - last;
+	if (gap >= w->o.window_ns && p && t->calls[layer] * ASIDE < p->busiest[layer])
+		return USUAL_NONE;
 	uint64_t world = world_waited_ns(&t->world, t->world_ns[layer], start_ns);
 	return world < gap ? gap - world : 0;
+}
+
+static void count_of_thread(struct process *p, struct thread *t, enum detect_layer layer)
+{
+	t->calls[layer]++;
+	if (p && p->busiest[layer] < t->calls[layer])
+		p->busiest[layer] = t->calls[layer];
 }
 
 /* Parent, child, or of one parent: what they make each other wait for is the job's own time. */
@@ -526,18 +541,20 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 	if (!t || c->start_ns + c->dur_ns < c->start_ns)
 		return false;
 	detect_keys_get(w->o.keys, keyed.number, &key);
+	struct process *p = process_of_thread(w, t);
 	struct window_event e = {.keyed = keyed,
 				 .layer = key.layer,
 				 .start_ns = c->start_ns,
 				 .end_ns = c->start_ns + c->dur_ns,
 				 .duration_ns = duration_of(c),
-				 .gap_ns = gap_of(w, t, key.layer, c->start_ns),
+				 .gap_ns = gap_of(w, p, t, key.layer, c->start_ns),
 				 .outermost = is_outermost(c, key.layer),
 				 .failed = c->flags & CALL_ERROR,
 				 .saves = key.saves,
 				 .explains = !w->o.without_keys,
 				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
 	e.resized = is_resized(w, &e);
+	count_of_thread(p, t, key.layer);
 	bool left_out = is_left_out(w, e.end_ns);
 	tell_input(w, &e, t->key[key.layer], t->pid);
 	if (!left_out)
@@ -550,8 +567,7 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 	if (left_out)
 		return false;
 	tell(ret, &e, t->pid, t->tid);
-	struct process *p = w->o.row || w->o.mix ? process_of_thread(w, t) : NULL;
-	return p ? count(w, p, &e) : !w->o.row;
+	return p && (w->o.row || w->o.mix) ? count(w, p, &e) : !w->o.row;
 }
 
 bool windows_gpu_span(struct windows *w, const struct detect_names *names,
@@ -669,11 +685,15 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	p->leads += r.agrees;
 }
 
+/* Its nearest ancestor that calls: between them may stand one that only forks. */
 static struct process *parent_of(struct windows *w, const struct process *p)
 {
+	uint32_t pid = windows_parent_of(w, p->pid);
 	uint64_t i;
-	bool met = map64_get(&w->process_of, windows_parent_of(w, p->pid), &i);
-	return met ? &w->processes.data[i] : NULL;
+	for (int k = 0; pid && k < ANCESTORS_MOST; k++, pid = windows_parent_of(w, pid))
+		if (map64_get(&w->process_of, pid, &i))
+			return pid != p->pid ? &w->processes.data[i] : NULL;
+	return NULL;
 }
 
 /* Loaders of data, and whatever else works for a process, do as much as that asks for: how fast is
@@ -701,13 +721,15 @@ static void hand_out_layer(struct windows *w, struct window *done, struct featur
 	w->o.row(w->o.ctx, row, &detail);
 }
 
-static void hand_out_clock(struct windows *w, const struct window *done,
+static void hand_out_clock(struct windows *w, const struct process *p, const struct window *done,
 			   const struct feature_row *row)
 {
 	const struct window_layer *l = done->layers[row->layer];
 	if (!w->o.clocked || !l || row->layer == DETECT_PYTHON)
 		return;
+	const struct process *parent = parent_of(w, p);
 	w->o.clocked(w->o.ctx, &(struct clock_window){.pid = row->pid,
+						      .parent = parent ? parent->pid : 0,
 						      .start_ns = row->start_ns,
 						      .layer = row->layer,
 						      .sums = l->clock});
@@ -739,7 +761,7 @@ static void hand_out(struct windows *w, struct process *p)
 		row.layer = (enum detect_layer)l;
 		events += events_of(done, (enum detect_layer)l);
 		hand_out_layer(w, done, &row);
-		hand_out_clock(w, done, &row);
+		hand_out_clock(w, p, done, &row);
 	}
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,

@@ -215,6 +215,34 @@ static void what_is_learned(void **state)
 	assert_int_equal(clock.layer, DETECT_LAYERS);
 }
 
+/* Loaders of data have more time than the loop they work for, most of it waits; how fast they are
+ * says nothing of it. Two that each say that the other is its parent are both learned from. */
+static void loaders_of_data(void **state)
+{
+	(void)state;
+	for (uint32_t parent = 0; parent < 2; parent++) {
+		vec_free(&windows);
+		for (uint64_t i = 0; i < 60; i++) {
+			push(DETECT_TORCH, 7, i, steps(1.5));
+			for (uint32_t pid = 8; pid < 10; pid++) {
+				struct clock_sums waits = {0};
+				add(&waits, UPDATE, 2, 1);
+				push(DETECT_TORCH, pid, i, waits);
+				windows.data[windows.len - 1].parent = 7 * parent;
+			}
+		}
+		clock_learn(&clock, windows.data, windows.len, SECOND, false);
+		assert_int_equal(clock.windows, parent ? 60 : 120);
+		struct clock_sums s = steps(1.5);
+		if (parent)
+			expect(&clock, &s, 1, true);
+	}
+	for (size_t i = 0; i < windows.len; i++)
+		windows.data[i].parent = windows.data[i].pid == 7 ? 8 : 7;
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
+	assert_int_equal(clock.windows, 60); /* 9 works for 7, which does less than half of 8 */
+}
+
 /* A pool of threads: what one waits for the others is long or short as it happens. */
 static void the_windows_time(void **state)
 {
@@ -285,6 +313,7 @@ int main(void)
 		cmocka_unit_test_teardown(the_windows_time, end),
 		cmocka_unit_test_teardown(too_little_says_nothing, end),
 		cmocka_unit_test_teardown(what_is_learned, end),
+		cmocka_unit_test_teardown(loaders_of_data, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -643,6 +643,40 @@ static void new_work_was_not_awaited(void **state)
 	expect_near(details[2].gap_ns, 0.25e9, 3000);
 }
 
+/* A thread beside the work comes once in three seconds: nobody awaited it meanwhile. Where it is
+ * the work's own, all waited for it. */
+static void a_thread_beside_the_work_was_not_awaited(void **state)
+{
+	(void)state;
+	for (int aside = 0; aside < 2; aside++) {
+		struct windows_options o = clock_options(NULL);
+		reopen(&o);
+		add(FAKE_OPERATOR, 1, 29 * SECOND, 10000);
+		for (uint64_t s = 30; s < 32 && aside; s++)
+			operators(0, s, 1, 1000);
+		add(FAKE_OPERATOR, 1, 32 * SECOND + SECOND / 2, 10000);
+		windows_end(windows);
+		expect_near(details[rows_len - 1].gap_ns, aside ? 0 : 0.5e9, 20000);
+	}
+}
+
+/* The process that forks loaders makes no calls itself, and has no pace to give. */
+static void grandchildren_have_their_pace_from_who_calls(void **state)
+{
+	(void)state;
+	struct windows_options o = clock_options(NULL);
+	reopen(&o);
+	windows_parent(windows, 101, 77);
+	windows_parent(windows, 77, 100);
+	for (uint64_t s = 20; s < 23; s++) {
+		operators(2, s, 4, 1000);
+		operators(0, s, 1, 1000);
+	}
+	windows_end(windows);
+	for (size_t k = 0; k < rows_len; k++)
+		assert_true(rows[k].parents_pace == (rows[k].pid == 101));
+}
+
 /* Each feature that the list has is computed, and no other. */
 static void features_are_those_of_the_list(void **state)
 {
@@ -811,6 +845,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(waiting_for_the_world_is_no_work, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
 		cmocka_unit_test_setup_teardown(new_work_was_not_awaited, begin, end),
+		cmocka_unit_test_setup_teardown(a_thread_beside_the_work_was_not_awaited, begin,
+						end),
+		cmocka_unit_test_setup_teardown(grandchildren_have_their_pace_from_who_calls, begin,
+						end),
 		cmocka_unit_test_setup_teardown(few_events_tell_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(nested_calls, begin, end),
 		cmocka_unit_test_setup_teardown(calls_out_of_order, begin, end),
