@@ -128,6 +128,29 @@ static void limits_and_places_change(void **state)
 	COLLECTOR.close(c);
 }
 
+/* One process of forty is moved, as a quota does that is put on a job with many workers. */
+static void one_of_many_moves(void **state)
+{
+	char name[32];
+	(void)state;
+	put(ROOT "a/memory.current", "1\n");
+	put(ROOT "b/memory.current", "2\n");
+	void *c = fake_open(&COLLECTOR);
+	for (int pid = 100; pid < 140; pid++) {
+		snprintf(name, sizeof(name), "%d/cgroup", pid);
+		put(name, "0::/a\n");
+		COLLECTOR.add_pid(c, pid, true);
+	}
+	COLLECTOR.read(c, 1 * S);
+	COLLECTOR.read(c, 2 * S);
+	put("117/cgroup", "0::/b\n");
+	told[0] = 0;
+	for (uint64_t i = 3; i < 6; i++)
+		COLLECTOR.read(c, i * S);
+	assert_non_null(strstr(told, "cgroup /b memory_used_bytes 2\n"));
+	COLLECTOR.close(c);
+}
+
 static void version_1(void **state)
 {
 	(void)state;
@@ -249,6 +272,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_group_of_a_container, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(limits_and_places_change, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(one_of_many_moves, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(version_1, fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
