@@ -216,7 +216,8 @@ static void what_is_learned(void **state)
 }
 
 /* Loaders of data have more time than the loop they work for, most of it waits; how fast they are
- * says nothing of it. Two that each say that the other is its parent are both learned from. */
+ * says nothing of it. Of two that each say that the other is its parent none is left out by that.
+ */
 static void loaders_of_data(void **state)
 {
 	(void)state;
