@@ -10,7 +10,7 @@ laboratory side by side, judges them on all cores, and packs what came out into 
 
 A lane is a workload with its runs, one after the other, on cores of its own: as many as the job
 wants, and one for whoever records. Lanes begin as cores become free, and no more than --gpu-at-once
-of them are on the GPU; where it is more than one, faults that the others would feel are left out. A
+of them are on a GPU; where it is more than one, faults that the others would feel are left out. A
 run that would not end in time is made shorter, or not at all. What is whole is kept in WORK: a later
 call goes on with it, with other seeds, and judges all that is there. Clean runs may also be those of
 an earlier call on another machine, whose packed files lie unpacked in EARLIER: its models judge. With
@@ -85,7 +85,8 @@ def arguments():
     p.add_argument("--workloads", metavar="NAME,...")
     p.add_argument("--lane", action="append", metavar="NAME:PLAN/SEED/MINUTES,...",
                    help="in place of the usual lanes; may be repeated")
-    p.add_argument("--gpu-at-once", type=int, default=3, metavar="N")
+    p.add_argument("--gpu-at-once", type=int, default=3, metavar="N", help="lanes on each GPU "
+                   "(default: %(default)s)")
     p.add_argument("--quiet", action="store_true",
                    help="each lane's job on whole cores of its own: fewer lanes, that do not slow "
                    "each other")
@@ -170,7 +171,7 @@ def failures_of(folder):
 class Making:
     """A run that is being made."""
 
-    def __init__(self, run, folder, cpus, seconds_, limit, args, shared, alone):
+    def __init__(self, run, folder, cpus, gpu, seconds_, limit, args, shared, alone):
         self.run, self.folder, self.limit = run, folder, limit
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
@@ -179,7 +180,7 @@ class Making:
         words = [sys.executable, os.path.join(LAB, "run.py"), "--workload", run.workload, "--plan",
                  run.plan, "--seed", str(run.seed), "--eacgm", args.eacgm, "--pace", run.pace,
                  "--minutes", "%.3f" % (seconds_ / 60), "--recorded", "--cpus",
-                 ",".join(map(str, cpus)), "--out", folder]
+                 ",".join(map(str, cpus)), "--gpu", str(gpu), "--out", folder]
         for name, value in (("python", args.python), ("helpers", args.helpers),
                             ("record-options", record_options(args, run))):
             if value:
@@ -227,7 +228,7 @@ def record_options(args, run):
 
 class Lane:
     def __init__(self, runs):
-        self.runs, self.now, self.cpus = list(runs), None, []
+        self.runs, self.now, self.cpus, self.gpu = list(runs), None, [], 0  # the first of its GPUs
         self.workload = WORKLOADS[runs[0].workload]
 
 
@@ -303,7 +304,7 @@ class Recording:
         for runs in args.lanes:
             self.add(runs)
         on_gpu = sum(bool(lane.workload.gpus) for lane in self.waiting)
-        self.shared = min(on_gpu, args.gpu_at_once) > 1
+        self.shared = on_gpu > host.gpus and args.gpu_at_once > 1
         self.alone = len(self.waiting) == 1
 
     def add(self, runs):
@@ -347,16 +348,25 @@ class Recording:
     def begin_lane(self, lane):
         """Where there are cores for it, and room on the GPU."""
         wanted = lane.workload.cpus * max(1, lane.workload.world)
-        on_gpu = sum(bool(x.workload.gpus) for x in self.running)
-        if not self.cores.has(wanted) and self.running or \
-                lane.workload.gpus and on_gpu >= self.args.gpu_at_once:
+        gpu = self.free_gpu(lane.workload.gpus)
+        if not self.cores.has(wanted) and self.running or gpu is None:
             if time.monotonic() > self.end:
                 self.waiting.remove(lane)
                 self.fail(lane.workload.name, "no time was left for it")
             return
         self.waiting.remove(lane)
         self.running.append(lane)
-        lane.cpus = self.cores.take(wanted)
+        lane.cpus, lane.gpu = self.cores.take(wanted), gpu
+
+    def free_gpu(self, wanted):
+        """The first of so many that follow each other, those with the fewest lanes; None: there is no
+        room on them."""
+        if not wanted:
+            return 0
+        lanes = [sum(x.gpu <= gpu < x.gpu + x.workload.gpus for x in self.running)
+                 for gpu in range(self.host.gpus)]
+        most, first = min((max(lanes[i:i + wanted]), i) for i in range(len(lanes) - wanted + 1))
+        return first if most < self.args.gpu_at_once else None
 
     def step(self, lane):
         if lane.now and lane.now.over():
@@ -375,8 +385,8 @@ class Recording:
         if length < min(run.seconds, LEAST_S.get(run.plan, 60)):
             self.fail(name, "no time was left for it")
             return
-        lane.now = Making(run, self.path(run), lane.cpus, length, self.end, self.args, self.shared,
-                          self.alone)
+        lane.now = Making(run, self.path(run), lane.cpus, lane.gpu, length, self.end, self.args,
+                          self.shared, self.alone)
 
     def ended(self, lane):
         m, lane.now = lane.now, None

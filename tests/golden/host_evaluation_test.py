@@ -147,6 +147,20 @@ def quiet_lanes_have_whole_cores(_folder):
     assert shared.take(1) == [0, 1] and shared.has(1) and not shared.has(2)
 
 
+@test
+def lanes_are_spread_over_gpus(_folder):
+    def lane(gpus, gpu=0):
+        return types.SimpleNamespace(workload=types.SimpleNamespace(gpus=gpus), gpu=gpu)
+    on = host.Recording.__new__(host.Recording)
+    on.host, on.args = types.SimpleNamespace(gpus=2), types.SimpleNamespace(gpu_at_once=2)
+    on.running = [lane(0)]
+    for wanted, gpu in ((0, 0), (1, 0), (1, 1), (1, 0), (1, 1), (1, None), (2, None), (0, 0)):
+        assert on.free_gpu(wanted) == gpu, (wanted, [x.gpu for x in on.running])
+        on.running.append(lane(wanted, gpu or 0) if gpu is not None else lane(0))
+    on.running = [lane(1)]
+    assert on.free_gpu(2) == 0 and on.free_gpu(1) == 1
+
+
 def main():
     failed = 0
     print(f"1..{len(TESTS)}")
