@@ -21,9 +21,14 @@
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
+	clock_add_nested(s, part, share);
+	clock_add_gap(s, part);
+}
+
+void clock_add_nested(struct clock_sums *s, const struct clock_part *part, double share)
+{
 	if (part->resized || !isnan(part->usual_ns))
 		s->calls[part->function % CLOCK_PLACES] += (float)share;
-	clock_add_gap(s, part);
 }
 
 void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
@@ -45,6 +50,12 @@ void clock_add_gap(struct clock_sums *s, const struct clock_part *part)
 }
 
 /* ---- reading ---- */
+
+/* Each took less than half of its usual time. */
+static bool is_quick(const struct clock_sums *s, size_t place)
+{
+	return s->took[place] < s->usual[place] / 2;
+}
 
 struct place_pace {
 	double share, ratio; /* of usual time; of calls to the usual ones */
@@ -107,7 +118,7 @@ static double pace_of(const struct model_clock *m, const struct clock_sums *s, u
 			places[n++] = (struct place_pace){.share = m->share[i],
 							  .ratio = (double)s->calls[i] / usual,
 							  .room = 2 / sqrt(usual),
-							  .quick = s->took[i] < s->usual[i] / 2};
+							  .quick = is_quick(s, i)};
 	}
 	qsort(places, n, sizeof(*places), by_ratio);
 	double pace = agreed(places, n), all = share_of(places, n), median = middle(places, n);
@@ -119,7 +130,7 @@ static double pace_of(const struct model_clock *m, const struct clock_sums *s, u
 	return kept < n && share_of(places, kept) >= LEFT * all ? agreed(places, kept) : 0;
 }
 
-/* Usual time, less that of calls beside the work. */
+/* Usual time, less that of calls beside the work: beyond what belongs to that pace. */
 static double usual_at(const struct model_clock *m, const struct clock_sums *s, double pace,
 		       uint64_t window_ns)
 {
@@ -128,6 +139,20 @@ static double usual_at(const struct model_clock *m, const struct clock_sums *s, 
 		double most = pace * m->most[i] * usual_calls(m, i, window_ns);
 		double calls = (double)s->calls[i];
 		sum += (double)s->usual[i] * (calls > most ? most / calls : 1);
+	}
+	return sum;
+}
+
+/* Likewise of another mix of work, at no pace: of quick calls beyond what any window had. */
+static double usual_below_peaks(const struct model_clock *m, const struct clock_sums *s,
+				uint64_t window_ns)
+{
+	double sum = s->usual_ns;
+	for (size_t i = 0; m && i < CLOCK_PLACES; i++) {
+		double most = MOST_ROOM * m->peak[i] * (double)window_ns / 1e9;
+		double calls = (double)s->calls[i];
+		if (most > 0 && calls > most && is_quick(s, i))
+			sum -= (double)s->usual[i] * (1 - most / calls);
 	}
 	return sum;
 }
@@ -159,7 +184,7 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 	if (ret->agrees)
 		ret->speed = usual_at(m, s, pace, window_ns) / took;
 	else if (!ret->is_other)
-		ret->speed = (s->usual_ns + s->unknown_ns) / took;
+		ret->speed = (usual_below_peaks(m, s, window_ns) + s->unknown_ns) / took;
 	if (m)
 		ret->speed /= exp(m->centre);
 }
@@ -277,9 +302,11 @@ static void mosts(struct model_clock *m, const struct learned *l)
 		size_t n = 0;
 		double usual = usual_calls(m, p, l->window_ns);
 		for (size_t i = 0; i < l->n && usual > 0; i++) {
+			double calls = (double)l->windows[i]->sums.calls[p];
 			double pace = pace_of(m, &l->windows[i]->sums, l->window_ns);
+			m->peak[p] = fmax(m->peak[p], calls * 1e9 / (double)l->window_ns);
 			if (pace > 0)
-				ratios[n++] = (double)l->windows[i]->sums.calls[p] / usual / pace;
+				ratios[n++] = calls / usual / pace;
 		}
 		if (!n)
 			continue;

@@ -26,11 +26,13 @@
  * A place that has more calls than that, of which each took less than half of its usual time, says
  * nothing of the pace: waiting for a GPU that has nothing to do is quick, and is no work.
  *
- * Where places do not agree, it is another mix of known work (an evaluation): U / A then, and
- * unknown calls count as they took. So do calls of known functions with sizes that no model has
- * (another batch), until it was learned how long they usually take. Sums are of outermost calls of
- * one layer and of the times between calls; those between calls within another call count in both,
- * measured and usual alike. No I/O. */
+ * Where places do not agree, it is another mix of known work (an evaluation): U / A then, less the
+ * usual time of such quick calls beyond a place's peak (no window that was learned from had more of
+ * them), and unknown calls count as they took. So do calls of known functions with sizes that no
+ * model has (another batch), until it was learned how long they usually take. Sums are of outermost
+ * calls of one layer and of the times between calls; those between calls within another call count
+ * in both, measured and usual alike. Calls are counted within others, too: a wait in a call that
+ * reads a tensor has its time before it. No I/O. */
 #pragma once
 
 #include <stdbool.h>
@@ -52,7 +54,7 @@ struct clock_sums {
 	double ns, usual_ns; /* of calls, and times before them, that have a usual one */
 	double unknown_ns;   /* of others */
 	double resized_ns; /* of the first: of sizes that no model has, of functions that it has */
-	/* Of the first; ns: that they took, and usually take. */
+	/* Of the first, calls within others too; ns: that they took, and usually take. */
 	float calls[CLOCK_PLACES], took[CLOCK_PLACES], usual[CLOCK_PLACES];
 	uint64_t resized; /* a bit for each place that has new sizes */
 };
@@ -65,6 +67,9 @@ struct clock_part {
 	double ns, usual_ns; /* NaN unknown */
 };
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share);
+/* Of a call within another one: that it was made. Its time is the other's, that before it its own.
+ */
+void clock_add_nested(struct clock_sums *s, const struct clock_part *part, double share);
 void clock_add_gap(struct clock_sums *s, const struct clock_part *part);
 
 struct clock_reading {

@@ -62,9 +62,10 @@ struct model_clock {
 	uint64_t windows;     /* that it was learned from */
 	uint64_t start_ns;    /* a launch takes so long, after the warm-up, until it is as usual */
 	double centre, sigma; /* of their ln (U / A), for most of them; sigma: within a launch */
-	double calls_per_s[CLOCK_PLACES]; /* outermost calls */
+	double calls_per_s[CLOCK_PLACES]; /* of usual time */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */
+	double peak[CLOCK_PLACES]; /* calls a second that no window had more of; 0: not known */
 	struct pace_tail tails[PACE_TAILS]; /* of the sums of what windows lost */
 };
 

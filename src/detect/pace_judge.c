@@ -71,3 +71,8 @@ double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_n
 	j->sum = j->quiet < PACE_QUIET ? fmin(fmax(0, j->sum + z - PACE_SLACK), highest) : 0;
 	return j->sum;
 }
+
+void pace_judge_over(struct pace_judge *j)
+{
+	j->sum = 0;
+}

@@ -54,3 +54,5 @@ double pace_judge_sigma(const struct pace_judge *j, double sigma);
  */
 double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_ns, double loss,
 		      double s, double least, double highest);
+/* What it told of is over: what comes next is told for itself. */
+void pace_judge_over(struct pace_judge *j);

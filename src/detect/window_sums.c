@@ -98,6 +98,8 @@ void window_add_duration(struct window *w, const struct window_event *e, double 
 	struct clock_part part = part_of(e, ns, usual_ns);
 	if (e->outermost)
 		clock_add_call(&l->clock, &part, share);
+	else
+		clock_add_nested(&l->clock, &part, share);
 	if (isnan(e->usual.z))
 		return;
 	add_z(&l->duration, e->usual.z);

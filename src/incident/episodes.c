@@ -8,7 +8,11 @@
  * little of it that the sum has fallen by OVER. Rows that are half as rare as its own in the mean
  * are none for it: what lingers after a fault is not the fault. Rows within it that have not even
  * DOUBTFUL, nor that half, are none of it. It is told when it is found, and again when it has
- * ended. */
+ * ended.
+ *
+ * Where a job that is slow becomes far slower (JUMP), from one row to the next and for two of them,
+ * something else has begun: all anomalies of its incident end there, and another incident begins.
+ * One that stands for long would else hide a fault that comes after it. */
 #include "incident/episodes.h"
 
 #include <math.h>
@@ -23,6 +27,8 @@
 #define CALLS_MOST  64	 /* keys of an anomaly that are added up */
 #define OVER	    3.0	 /* two normal rows have about as much */
 #define DOUBTFUL    3.5	 /* -ln p: three rows in a hundred have more */
+#define JUMP	    0.3	 /* more of ln time lost than before, and twice as much: a third longer */
+#define JUMP_AFTER  2	 /* rows: the first that a fault is in, it may be in in part */
 
 static void episode_free(struct episode *e)
 {
@@ -75,6 +81,7 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 	struct episode *e = xcalloc(1, sizeof(*e));
 	e->series = s;
 	e->process = j->row->pid ? j->row->pid : j->row->gpu_pid;
+	e->beside = j->beside;
 	e->a = (struct anomaly){.id = ++all->last_id,
 				.start_ns = j->row->start_ns,
 				.end_ns = j->row->end_ns,
@@ -102,16 +109,23 @@ static double evidence(double p)
 	return rarity(p) - ONSET_SLACK;
 }
 
+/* What a row before the one that alarmed has at least where it is of the same. By the pace half as
+ * much: what was odd before a fault is not the fault. */
+static double slack_of(const struct judged *j)
+{
+	return j->by_pace ? fmax(ONSET_SLACK, rarity(j->p) / 2) : ONSET_SLACK;
+}
+
 /* A sum may not have been back at zero for long before its shift began. The shift began where the
- * rows up to the alarm have most evidence beyond ONSET_SLACK each; since_ns where all of them do.
+ * rows up to the alarm have most evidence beyond the slack each; since_ns where all of them do.
  * Beyond rows that would end an anomaly is another one. */
-static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarmed_ns)
+static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarmed_ns, double slack)
 {
 	double sum = 0, best = 0;
 	uint64_t ret = alarmed_ns;
 	uint32_t i = 0;
 	for (; i < s->recent_len && series_recent(s, i)->start_ns >= since_ns; i++) {
-		sum += evidence(series_recent(s, i)->p);
+		sum += rarity(series_recent(s, i)->p) - slack;
 		if (sum < best - OVER)
 			break;
 		if (sum <= best)
@@ -121,6 +135,11 @@ static uint64_t onset(const struct series *s, uint64_t since_ns, uint64_t alarme
 	}
 	bool reaches = i == RECENT_ROWS && ret == series_recent(s, i - 1)->start_ns;
 	return reaches ? since_ns : ret;
+}
+
+static double loss_of(const struct recent_row *r)
+{
+	return -log1p(-fmin(0.99, r->calls.lost_ns / (double)(r->end_ns - r->start_ns)));
 }
 
 /* A row becomes one of the anomaly. Which of them are doubtful is asked for rows that are told
@@ -135,16 +154,23 @@ static void join_row(const struct episodes *all, struct episode *e, const struct
 	calls_add(e, &r->calls);
 	e->a.windows++;
 	e->rarity += rare;
+	if (isfinite(r->calls.lost_ns)) {
+		e->loss += loss_of(r);
+		e->losses++;
+	}
 }
 
-/* Rows before the alarmed one: those of its sum, and unlikely neighbours. */
+/* Rows before the alarmed one: those of its sum, and neighbours that are about as unlikely. */
 static void join_recent(const struct episodes *all, struct episode *e, struct series *s,
-			uint64_t since_ns, double near_p)
+			const struct judged *j)
 {
 	uint32_t n = 0;
-	since_ns = onset(s, since_ns, e->a.start_ns);
-	while (n < s->recent_len &&
-	       (series_recent(s, n)->start_ns >= since_ns || series_recent(s, n)->p < near_p))
+	double slack = slack_of(j), near = fmax(slack, -log(j->alarmed ? NEAR_P : BESIDE_P));
+	uint64_t since_ns = onset(s, j->since_ns, e->a.start_ns, slack);
+	/* What is beside an incident does not begin before it. */
+	uint64_t least_ns = j->alarmed ? 0 : incidents_since(all->incidents, e->process);
+	while (n < s->recent_len && series_recent(s, n)->start_ns >= least_ns &&
+	       (series_recent(s, n)->start_ns >= since_ns || rarity(series_recent(s, n)->p) > near))
 		n++;
 	if (n)
 		e->a.start_ns = series_recent(s, n - 1)->start_ns;
@@ -185,15 +211,23 @@ static void hand_out(const struct episodes *all, struct episode *e)
 		all->o->tell(all->o->tell_ctx, &told);
 }
 
-/* Takes the row, and those in between that were quiet. */
-static void extend(const struct episodes *all, struct episode *e, const struct judged *j)
+/* Takes the rows after its last. */
+static void take_after(const struct episodes *all, struct episode *e)
 {
-	e->a.end_ns = j->row->end_ns;
-	for (size_t i = 0; i < e->after.len; i++)
+	for (size_t i = 0; i < e->after.len; i++) {
 		join_row(all, e, &e->after.data[i]);
+		e->a.end_ns = e->after.data[i].end_ns;
+	}
 	e->after.len = 0;
 	e->quiet = 0;
 	e->evidence = 0;
+}
+
+/* Takes the row, and those in between that were quiet. */
+static void extend(const struct episodes *all, struct episode *e, const struct judged *j)
+{
+	take_after(all, e);
+	e->a.end_ns = j->row->end_ns;
 	struct recent_row row = row_of(j);
 	join_row(all, e, &row);
 	if (j->p >= e->a.p_value)
@@ -253,10 +287,82 @@ void episode_end(struct episodes *all, struct series *s)
 	episode_free(e);
 }
 
+static void open_at(struct episodes *all, struct series *s, const struct judged *j)
+{
+	struct episode *e = episode_open(all, s, j);
+	join_recent(all, e, s, j);
+	extend(all, e, j);
+	hand_out(all, e);
+}
+
+static bool is_jump(const struct episode *e, const struct judged *j)
+{
+	if (!j->by_pace || !j->alarmed || isnan(j->lost_ns) || e->losses < JUMP_AFTER)
+		return false;
+	struct recent_row row = row_of(j);
+	double before = e->loss / e->losses, now = loss_of(&row);
+	return now >= 2 * before && now >= before + JUMP;
+}
+
+static void end_at(struct episodes *all, struct episode *e, uint64_t end_ns)
+{
+	e->a.end_ns = e->a.end_ns < end_ns ? e->a.end_ns : end_ns;
+	e->after.len = 0;
+	episode_end(all, e->series);
+}
+
+/* Ends all that lasts of an incident at that time. What began later is of the next one. */
+static void end_incident(struct episodes *all, uint64_t incident, uint64_t end_ns)
+{
+	for (size_t i = all->list.len; i-- > 0;) {
+		struct episode *e = all->list.data[i];
+		if (e->a.ended || e->a.incident != incident)
+			continue;
+		if (e->a.start_ns >= end_ns)
+			e->a.incident = 0; /* until it is told again */
+		else
+			end_at(all, e, end_ns);
+	}
+	incidents_close(all->incidents, incident);
+}
+
+void episodes_end_beside(struct episodes *all, uint64_t incident, uint64_t end_ns)
+{
+	for (size_t i = all->list.len; i-- > 0;) {
+		struct episode *e = all->list.data[i];
+		if (!e->a.ended && e->beside && e->a.incident == incident)
+			end_at(all, e, end_ns > e->a.start_ns ? end_ns : e->a.end_ns);
+	}
+}
+
+/* The row before was such a one already: */
+static void jump(struct episodes *all, struct series *s, const struct judged *j)
+{
+	struct recent_row first = s->open->after.data[s->open->after.len - 1];
+	struct judged begins = *j;
+	begins.since_ns = first.start_ns;
+	end_incident(all, s->open->a.incident, first.start_ns);
+	series_recent_push(s, &first);
+	open_at(all, s, &begins);
+}
+
 /* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */
 static bool follow(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct episode *e = s->open;
+	if (is_jump(e, j)) {
+		if (e->jump_ns) {
+			jump(all, s, j);
+			return true;
+		}
+		e->jump_ns = j->row->start_ns;
+		*vec_push(&e->after) = row_of(j);
+		return true;
+	}
+	if (e->jump_ns) { /* it was one row */
+		e->jump_ns = 0;
+		take_after(all, e);
+	}
 	double of_row = rarity(j->p) - fmax(ONSET_SLACK, half_rarity(e));
 	e->evidence += of_row;
 	bool by_itself = e->evidence > evidence(NEAR_P) || rarity(j->p) >= CUSUM_MOST;
@@ -311,9 +417,6 @@ bool episode_row(struct episodes *all, struct series *s, const struct judged *j)
 		series_recent_push(s, &r);
 		return false;
 	}
-	e = episode_open(all, s, j);
-	join_recent(all, e, s, j->since_ns, j->alarmed ? NEAR_P : BESIDE_P);
-	extend(all, e, j);
-	hand_out(all, e);
+	open_at(all, s, j);
 	return j->alarmed;
 }

@@ -23,6 +23,7 @@ struct judged {
 	double p; /* NaN: it was not */
 	bool alarmed;
 	bool beside;	   /* not by itself: its job is known to be slow */
+	bool by_pace;	   /* it is judged by its pace, which tells of the whole job */
 	uint64_t since_ns; /* start of the first row that its alarm is made of */
 	double lost_ns;	   /* by its pace; NaN: what its calls lost */
 	const double *shift;
@@ -59,8 +60,12 @@ struct episode {
 	double evidence;	      /* of these, summed up: little */
 	VEC(struct recent_row) after; /* these */
 	VEC(struct window_key) calls;
-	VEC(char *) texts;		   /* the anomaly's strings */
-	double rarity;			   /* of its rows, summed up: -ln p each */
+	VEC(char *) texts; /* the anomaly's strings */
+	double rarity;	   /* of its rows, summed up: -ln p each */
+	double loss;	   /* likewise: ln of the time that their work took */
+	uint32_t losses;   /* rows that it is of */
+	bool beside;	   /* as long as its job is told of, no longer */
+	uint64_t jump_ns;  /* start of the last row, which lost far more than they did; 0: none */
 	VEC(struct doubtful_row) doubtful; /* in order of time */
 };
 
@@ -83,6 +88,8 @@ bool episode_row(struct episodes *all, struct series *s, const struct judged *j)
  * before it. */
 void episode_unjudged(struct episodes *all, struct series *s, const struct feature_row *row);
 void episode_end(struct episodes *all, struct series *s);
+/* What lasts beside an incident ends with what tells of its job, at that time. */
+void episodes_end_beside(struct episodes *all, uint64_t incident, uint64_t end_ns);
 
 /* ---- episode_why.c ---- */
 /* Names the anomaly, what did most and says why in a sentence. keep: the reason stays that was

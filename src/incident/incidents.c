@@ -77,11 +77,28 @@ void incidents_told(struct incidents *s, struct anomaly *a, uint32_t process)
 		in->open++;
 	}
 	join(in, process);
+	if (!in->start_ns || a->start_ns < in->start_ns)
+		in->start_ns = a->start_ns;
 	in->end_ns = a->end_ns > in->end_ns ? a->end_ns : in->end_ns;
 	if (a->ended) {
 		in->open -= in->open > 0;
 		a->incident_ends = !in->open;
 	}
+}
+
+uint64_t incidents_since(const struct incidents *s, uint32_t process)
+{
+	for (size_t i = 0; i < s->list.len; i++)
+		if (s->list.data[i].open && is_of_job(s, &s->list.data[i], process))
+			return s->list.data[i].start_ns;
+	return 0;
+}
+
+void incidents_close(struct incidents *s, uint64_t number)
+{
+	for (size_t i = 0; i < s->list.len; i++)
+		if (s->list.data[i].number == number)
+			s->list.data[i--] = s->list.data[--s->list.len];
 }
 
 enum { BY_RULE, BY_WAIT, BY_CALL, BY_GPU, BY_CALLS, BY_PYTHON, BY_COUNTER, BY_STEP };

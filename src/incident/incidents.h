@@ -13,8 +13,8 @@
 
 struct incident {
 	uint64_t number;
-	uint64_t end_ns; /* of the last of its anomalies */
-	uint32_t open;	 /* anomalies that have not ended */
+	uint64_t start_ns, end_ns; /* of the first and the last of its anomalies */
+	uint32_t open;		   /* anomalies that have not ended */
 	uint32_t processes[INCIDENT_PROCESSES];
 	uint32_t processes_len;
 };
@@ -34,6 +34,10 @@ void incidents_free(struct incidents *s);
  * the GPU does; 0 unknown, which is of whatever lasts. Parent, child, and those of one parent are
  * one job. */
 void incidents_told(struct incidents *s, struct anomaly *a, uint32_t process);
+/* When the incident began that lasts and is of that process's job; 0: there is none. */
+uint64_t incidents_since(const struct incidents *s, uint32_t process);
+/* Nothing more joins that incident, however soon it comes after. */
+void incidents_close(struct incidents *s, uint64_t number);
 
 /* Which of an incident's anomalies says most of why: the lowest number. By rule; what threads
  * waited for; a call or a line of Python that the lost time is mostly in; counters of the GPU;

@@ -44,8 +44,7 @@ static void correct(const struct job_pace *of, struct feature_row *row)
 static void see(struct job_paces *all, struct job_pace *p, const struct feature_row *row, bool slow)
 {
 	bool is_first = p->end_ns != row->end_ns;
-	if (is_first && !row->other_work && !row->resized && !row->parents_pace &&
-	    !(slow && all->learned))
+	if (is_first && !row->other_work && !row->resized && !row->parents_pace && !slow)
 		pace_judge_see(&p->judge, row->pace, all->learned);
 	if (is_first)
 		p->before = p->end_ns == row->start_ns ? p->now : 0;

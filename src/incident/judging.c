@@ -141,7 +141,8 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	enum by_pace by = by_pace_of(d, row, &judgement);
 	if (by == BY_ITSELF || by_pace_minds_all(d))
 		judge_by_itself(d, s, j);
-	if (by == BY_PACE)
+	j->by_pace = by == BY_PACE;
+	if (j->by_pace)
 		by_pace_judge(d, row, lost, j);
 	/* Threads that wait for each other lose more between their calls than there is time. */
 	if (layer_has_calls(row->layer) && row->pace > 0 && !row->parents_pace && !isnan(lost))
@@ -163,7 +164,13 @@ static void join_anomaly(struct detector *d, struct series *s, const struct judg
 		map64_set(since, layer_of_process(row->layer, row->pid), row->start_ns);
 	if (d->o.model && !s->judged_ns)
 		s->judged_ns = row->start_ns;
+	const struct anomaly before = s->open ? s->open->a : (struct anomaly){0};
 	bool by_itself = episode_row(&d->episodes, s, j);
+	if (j->by_pace && before.id && !s->open) {
+		pace_judge_over(&job_pace_of(&d->job.paces, row->pid)->judge);
+		/* what is beside a window may be seen in the next one */
+		episodes_end_beside(&d->episodes, before.incident, before.end_ns + d->window_ns);
+	}
 	if (by_itself && row->pace > 0 && by_pace_costs(d, -log(row->pace)))
 		job_told(&d->job, row);
 }

@@ -108,6 +108,87 @@ static void launches_differ(void **state)
 	}
 }
 
+/* ---- one after the other ---- */
+
+static void rows_at(double pace, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		row_with(USUAL, 1, pace);
+}
+
+static size_t incidents(void)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < found_len; i++)
+		n += !i || found[i].incident != found[i - 1].incident;
+	return n;
+}
+
+/* A little slow for long, then far slower: the first does not hide the second. */
+static void a_jump_begins_another_incident(void **state)
+{
+	(void)state;
+	start(false);
+	usual_rows(40);
+	rows_at(0.85, 6);
+	rows_at(0.4, 5);
+	usual_rows(10);
+	stop();
+	assert_int_equal(found_len, 2);
+	expect_anomaly(0, BEGIN + 40, BEGIN + 46);
+	expect_anomaly(1, BEGIN + 46, BEGIN + 51);
+	assert_int_equal(incidents(), 2);
+	assert_true(found[1].told_ns <= (BEGIN + 48) * SECOND);
+}
+
+/* Nor where one row alone is far slower, nor where the first of a fault is so in part. */
+static void one_row_is_no_jump(void **state)
+{
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		start(false);
+		usual_rows(40);
+		rows_at(0.8, first ? 1 : 4);
+		rows_at(0.4, first ? 4 : 1);
+		rows_at(0.8, first ? 0 : 4);
+		usual_rows(10);
+		stop();
+		assert_int_equal(incidents(), 1);
+		assert_int_equal(found[0].start_ns, (BEGIN + 40) * SECOND);
+	}
+}
+
+/* What was slightly odd before a fault is not the fault. */
+static void an_onset_is_where_it_is_slow(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < PACE_TAILS; i++)
+		model.clock.tails[i].start = 5;
+	start(false);
+	usual_rows(40);
+	rows_at(0.89, 2);
+	rows_at(0.5, 5);
+	usual_rows(10);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 42, BEGIN + 47);
+}
+
+/* A sum that a fault has left high tells nothing of what comes after it. */
+static void a_fault_leaves_nothing(void **state)
+{
+	(void)state;
+	start(false);
+	usual_rows(40);
+	rows_at(0.5, 5);
+	usual_rows(3);
+	rows_at(0.89, 1);
+	usual_rows(10);
+	stop();
+	assert_int_equal(found_len, 1);
+	expect_anomaly(0, BEGIN + 40, BEGIN + 45);
+}
+
 /* ---- what is beside ---- */
 
 static size_t anomalies_of(enum detect_layer layer, uint32_t pid)
@@ -184,7 +265,9 @@ int main(void)
 		T(slow_is_what_costs_time), T(an_anomaly_is_as_long_as_it_is_slow),
 		T(losses_add_up),	    T(whatever_is_lost),
 		T(launches_differ),	    T(what_is_beside),
-		T(what_has_no_pace),
+		T(what_has_no_pace),	    T(a_jump_begins_another_incident),
+		T(one_row_is_no_jump),	    T(an_onset_is_where_it_is_slow),
+		T(a_fault_leaves_nothing),
 #undef T
 	};
 	return cmocka_run_group_tests(tests, make_model, free_model);

@@ -283,6 +283,49 @@ static void waits_in_vain(void **state)
 	expect(&clock, &s, 0.33, true);
 }
 
+/* Reads of a tensor, each of which waits for the GPU within: what usually passes before such a wait
+ * is no work where there are many of them. */
+static void nested_in_vain(void **state)
+{
+	enum { WAIT = FUNCTIONS, WAITS = 2 };
+	const struct clock_part wait = {WAIT, false, 1e3, 5e6};
+	(void)state;
+	vec_free(&windows);
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums s = steps(1);
+		for (int k = 0; k < WAITS; k++) {
+			clock_add_nested(&s, &wait, 1);
+			clock_add_gap(&s, &wait);
+		}
+		push(DETECT_TORCH, 7, i, s);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
+	struct clock_sums slow = steps(3);
+	for (int k = 0; k < 500 * WAITS; k++) {
+		clock_add_nested(&slow, &wait, 1);
+		clock_add_gap(&slow, &wait);
+	}
+	expect(&clock, &slow, 0.33, true);
+}
+
+/* Between two kinds of work no pace is agreed on; what is made in vain is no work there either. */
+static void in_vain_in_other_work(void **state)
+{
+	struct clock_sums s = {0}, vain = {0};
+	(void)state;
+	learn();
+	add(&s, FORWARD, 0.6, 1); /* as an evaluation has it */
+	vain = s;
+	add(&vain, UPDATE, 0.04, 1);
+	for (int i = 0; i < 20 * CALLS; i++)
+		clock_add_call(&vain, &(struct clock_part){UPDATE, false, 5e7 / CALLS, 2e8 / CALLS},
+			       1);
+	struct clock_reading r;
+	clock_read(&r, &clock, &vain, SECOND);
+	assert_false(r.agrees);
+	assert_true(r.speed < 0.6); /* 4.6 of usual time in 1.6 s */
+}
+
 /* Sizes that are new in a few functions are no other work: they are made beside it. */
 static void new_sizes_beside_the_work(void **state)
 {
@@ -310,6 +353,8 @@ int main(void)
 		cmocka_unit_test_teardown(unknown_calls, end),
 		cmocka_unit_test_teardown(new_sizes, end),
 		cmocka_unit_test_teardown(waits_in_vain, end),
+		cmocka_unit_test_teardown(nested_in_vain, end),
+		cmocka_unit_test_teardown(in_vain_in_other_work, end),
 		cmocka_unit_test_teardown(new_sizes_beside_the_work, end),
 		cmocka_unit_test_teardown(the_windows_time, end),
 		cmocka_unit_test_teardown(too_little_says_nothing, end),
