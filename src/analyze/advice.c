@@ -39,12 +39,20 @@ static void add_to(struct map64 *sums, uint32_t thread, double ns)
 	map64_set(sums, thread, sum + (uint64_t)ns);
 }
 
+/* Could run, and others had the CPU: no work of its own. */
+static bool had_no_cpu(const struct blame_owner *o)
+{
+	return o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING || o->kind == BLAME_NO_CPU ||
+	       o->kind == BLAME_HELD;
+}
+
 static void add(struct advising *a, const struct blame_owner *o, double ns)
 {
 	a->sum->wall_ns += ns;
 	if (o->peer) {
 		a->sum->peers_ns += ns;
-		add_to(&a->peer_ns, o->peer - 1, ns);
+		if (!had_no_cpu(o))
+			add_to(&a->peer_ns, o->peer - 1, ns);
 		return;
 	}
 	a->sum->ns[o->kind] += ns;
@@ -219,7 +227,7 @@ struct waiting {
 static void on_wait_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 {
 	struct waiting *w = ctx;
-	w->ns += o->peer == w->peer ? (double)ns : 0;
+	w->ns += o->peer == w->peer && !had_no_cpu(o) ? (double)ns : 0;
 }
 
 static void on_wait_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,

@@ -58,7 +58,8 @@ struct advice_import {
 	struct advice_place at;
 };
 
-/* The rank that was waited for most; by how much longer than that waited for this one. */
+/* The rank that was waited for most while it did not want for a CPU; by how much longer than that
+ * waited for this one, likewise. */
 struct advice_peer {
 	uint32_t pid; /* 0: there is none */
 	int32_t rank; /* negative: not known */

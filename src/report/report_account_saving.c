@@ -322,7 +322,7 @@ uint64_t account_garbage_finding(const struct account_state *s, const struct acc
 
 /* ---- ranks ---- */
 
-/* All ranks are as fast as this one then. */
+/* All ranks are as fast as this one then. Who is late for want of a CPU has no more to do. */
 uint64_t account_ranks_finding(const struct account_state *s, const struct account_thread *th,
 			       struct account_finding *ret)
 {

@@ -342,6 +342,33 @@ static void imports_that_nothing_uses(void **state)
 	rec_close(reader);
 }
 
+/* Each step waits 16 ms for another rank, which ran for 5 of them, could run and had no CPU for 8,
+ * and was woken late by 3; and then that for this one, likewise. */
+static void a_rank_that_had_no_cpu_has_no_more_to_do(void **state)
+{
+	(void)state;
+	create();
+	rec_put_process(w, &(struct m_process){.pid = 10, .parent_pid = 1, .start_ns = 1});
+	rec_add_thread(w, &(struct m_thread){10, 10, 0});
+	for (uint64_t at = 0; at < 10 * STEP; at += STEP) {
+		wait(0, WAIT_NETWORK, at, at + 16, 10);
+		wait(3, WAIT_PREEMPTED, at + 5, at + 13, 0);
+		rec_put_wait(w, &(struct m_wait){.start_ns = (at + 13) * MS,
+						 .end_ns = (at + 16) * MS,
+						 .runnable_ns = 3 * MS,
+						 .thread = 3,
+						 .syscall = 202,
+						 .reason = WAIT_SLEEP});
+		wait(0, WAIT_PREEMPTED, at + 17, at + 19, 0);
+		wait(3, WAIT_NETWORK, at + 16, at + 20, JOB);
+	}
+	struct advice a = advise(0, 0);
+	assert_int_equal(a.peer.pid, 10);
+	is_about(a.parts[ADVICE_WORKING].peers_ns, 160 * MS);
+	is_about(a.peer.ns, (50 - 20) * MS); /* of this one's: 2 of 4 without a CPU */
+	rec_close(reader);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
@@ -356,6 +383,7 @@ int main(void)
 		T(the_loops_own_code_is_not_pytorchs),
 		T(steps_that_save_are_longer),
 		T(imports_that_nothing_uses),
+		T(a_rank_that_had_no_cpu_has_no_more_to_do),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
