@@ -66,12 +66,12 @@ void account_loop_find(struct account_state *s)
 		if (!find(&loop, &at, p))
 			continue;
 		*vec_push(&windows) = at;
-		if (i == steps->main)
-			s->loop = loop;
-		if (th && p->pid == th->pid)
+		bool own = th && p->pid == th->pid;
+		if (own)
 			account_cut(&s->account, s->r->source, s->r->timeline, at.from_ns,
 				    at.to_ns);
-		if (s->account.has_loop && p->pid == th->pid)
+		/* another's only where the main thread has none, in whatever order they come */
+		if (s->account.has_loop ? own : i == steps->main)
 			s->loop = loop;
 	}
 	account_idle_make(&s->devices, s->r->source, s->r->timeline, windows.data, windows.len);
