@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "probe/scan_impl.h"
 
-#define SETTLE_NS 100000000ULL /* a held task, until its stacks can be walked */
+#define SETTLE_NS 100000000ULL /* a held task, once it was told of, until stacks can be walked */
 #define GRANT_NS  2000000000ULL
 #define TICK_NS	  3000000	/* while anything is under way */
 #define AGAIN_NS  (2 * TICK_NS) /* after records came: LOOKS_AGAIN_NS of bpf/state.h and more */
@@ -182,6 +182,7 @@ static void tell(struct tracer *t, struct scan *s)
 			unwinder_look(t->unwinder, s->pid, &s->maps);
 	}
 	s->told = true;
+	s->until_ns = monotonic_ns() + SETTLE_NS; /* that its files took to read is not of it */
 }
 
 static void scan_go_on(struct tracer *t, struct scan *s)
@@ -278,10 +279,7 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 {
 	uint64_t began_ns = own_cpu_ns();
 	struct scan *s = xcalloc(1, sizeof(*s));
-	*s = (struct scan){.pid = pid,
-			   .sequence = sequence,
-			   .until_ns = monotonic_ns() + SETTLE_NS,
-			   .seen_ns = realtime_ns()};
+	*s = (struct scan){.pid = pid, .sequence = sequence, .seen_ns = realtime_ns()};
 	int rc = proc_code_read("/proc", pid, &s->maps, e);
 	if (rc) {
 		free(s);
