@@ -5,9 +5,10 @@ compared with. Six of training, whose data comes from two or eight worker proces
 does (`pinned`), four batches for an update (`accumulate`), and with evaluations between
 (`evaluate`); and one that generates tokens (`generate`).
 
-A sample takes 2 ms, where a thread is between 16. --tell FILE gets one line of JSON for each step: pid, kind ("train", "eval",
-"token"), start_ns and end_ns of CLOCK_MONOTONIC, and phases_ns of load, forward, backward,
-optimizer and other. Steps follow each other without a gap."""
+A sample takes 2 ms, where a thread is between 16. --tell FILE gets one line of JSON for each step:
+pid, kind ("train", "eval", "token"), start_ns and end_ns of CLOCK_MONOTONIC, phases_ns of load,
+forward, backward, optimizer and other, and ends: each phase's name and when it ended, in order.
+Steps follow each other without a gap."""
 
 import argparse
 import json
@@ -37,18 +38,19 @@ class Log:
         self.begin()
 
     def begin(self):
-        self.start, self.phases = time.perf_counter_ns(), {}
+        self.start, self.phases, self.ends = time.perf_counter_ns(), {}, []
         self.at = self.start
 
     def phase(self, name):
         now = time.perf_counter_ns()
         self.phases[name] = self.phases.get(name, 0) + now - self.at
+        self.ends.append((name, now))
         self.at = now
 
     def end(self, what="train"):
         self.rows.append({"pid": os.getpid(), "kind": what, "start_ns": self.start,
-                          "end_ns": self.at, "phases_ns": self.phases})
-        self.start, self.phases = self.at, {}
+                          "end_ns": self.at, "phases_ns": self.phases, "ends": self.ends})
+        self.start, self.phases, self.ends = self.at, {}, []
 
 
 def spin(seconds):
