@@ -14,7 +14,7 @@
 #include "collect/watched_cgroups.h"
 
 #define LEVELS_MOST   64	     /* of groups within groups */
-#define CHOOSE_EVERY  20	     /* reads: limits are changed seldom */
+#define CHOOSE_EVERY  2	     /* reads, so each second: what is limited for ten seconds is seen */
 #define STAT_EVERY_NS 900000000ULL   /* the kernel sums up for it */
 #define HITS_EVERY_NS 10000000000ULL /* at most: an event of each group */
 #define NO_LIMIT      (1ULL << 62)   /* version 1 has a very large number */
@@ -109,10 +109,13 @@ static uint64_t cpu_quota(const struct cgroup_place *p)
 	return number_in(p, p->is_v1 ? "cpu.cfs_quota_us" : "cpu.max");
 }
 
+/* Above memory.high a group's own threads take pages back, as at memory.max. */
 static uint64_t memory_limit(const struct cgroup_place *p)
 {
 	uint64_t n = number_in(p, p->is_v1 ? "memory.limit_in_bytes" : "memory.max");
-	return n < NO_LIMIT ? n : 0;
+	uint64_t high = p->is_v1 ? 0 : number_in(p, "memory.high");
+	n = n < NO_LIMIT ? n : 0;
+	return high && high < NO_LIMIT && (!n || high < n) ? high : n;
 }
 
 /* Moves to the nearest group that has a limit: which; 0: there is none, the place is as it was. */

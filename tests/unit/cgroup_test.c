@@ -115,9 +115,16 @@ static void limits_and_places_change(void **state)
 	COLLECTOR.read(c, 1 * S);
 	expect("cgroup /a memory_used_bytes 1\n");
 	put(ROOT "a/memory.max", "50\n");
-	for (uint64_t i = 2; i < 40; i++)
+	for (uint64_t i = 2; i < 4; i++) /* within a second, at two reads in one */
 		COLLECTOR.read(c, i * S);
 	assert_non_null(strstr(told, "cgroup /a memory_limit_bytes 50\n"));
+	put(ROOT "a/memory.high", "40\n");
+	for (uint64_t i = 4; i < 6; i++)
+		COLLECTOR.read(c, i * S);
+	assert_non_null(strstr(told, "cgroup /a memory_limit_bytes 40\n"));
+	put(ROOT "a/memory.high", "max\n");
+	for (uint64_t i = 6; i < 40; i++)
+		COLLECTOR.read(c, i * S);
 	put("7/cgroup", "0::/b\n");
 	told[0] = 0;
 	COLLECTOR.read(c, 50 * S);
