@@ -21,8 +21,8 @@
  *     wall         whether that is the window's time, and not that of the threads' calls
  *     start_ns     how long a launch takes, after the warm-up, until it is as usual
  *     windows      that it was learned from; centre, sigma: of their ln pace
- *     calls_per_s, share, most, peak   a value for each of CLOCK_PLACES places; models of before
- *                  have no peak
+ *     calls_per_s, share, most, peak   a value for each of CLOCK_PLACES places. Without peak it
+ *                  is of before calls within others were counted, and refused
  *   layers       an object: of a job by the layer's name, of a table "table" alone; each has
  *     columns      names, in the order of all that follows
  *     centre, scale  a value for each column; a row is (x - centre) / scale
@@ -233,7 +233,7 @@ static json_t *clock_json(const struct model *m)
 	json_object_set_new(o, "share", reals_json(c->share, CLOCK_PLACES));
 	json_object_set_new(o, "most", reals_json(c->most, CLOCK_PLACES));
 	json_object_set_new(o, "peak", reals_json(c->peak, CLOCK_PLACES));
-	if (c->tails[0].known > 0) /* models of before have none */
+	if (c->tails[0].known > 0)
 		json_object_set_new(o, "tails", tails_json(c->tails));
 	return o;
 }

@@ -270,7 +270,10 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 	if (!rc)
 		rc = want_reals(json_object_get(o, "most"), CLOCK_PLACES, 0, 1e12, c->most,
 				"'most'", e);
-	if (!rc && json_object_get(o, "peak"))
+	if (!rc && !json_object_get(o, "peak"))
+		rc = err_set(e, EINVAL,
+			     "its clock counts calls as an older eacgm did: learn the model again");
+	if (!rc)
 		rc = want_reals(json_object_get(o, "peak"), CLOCK_PLACES, 0, 1e12, c->peak,
 				"'peak'", e);
 	return rc ? rc : parse_tails(json_object_get(o, "tails"), c->tails, e);

@@ -111,6 +111,7 @@ static void make_job(struct model *m)
 		m->clock.calls_per_s[i] = (double)i * 1e4 / 3;
 		m->clock.share[i] = 1.0 / CLOCK_PLACES;
 		m->clock.most[i] = 1.25 + (double)i / 7;
+		m->clock.peak[i] = (double)i * 1e3 / 7;
 	}
 	fill_mixture(&m->layers[DETECT_CUDA], 4, 3, GMM_FULL);
 	fill_mixture(&m->layers[DETECT_TORCH], 2, 2, GMM_DIAGONAL);
@@ -194,7 +195,8 @@ static void compare_models(const struct model *a, const struct model *b)
 	for (size_t i = 0; i < CLOCK_PLACES && a->clock.layer < DETECT_LAYERS; i++)
 		assert_true(a->clock.calls_per_s[i] == b->clock.calls_per_s[i] &&
 			    a->clock.share[i] == b->clock.share[i] &&
-			    a->clock.most[i] == b->clock.most[i]);
+			    a->clock.most[i] == b->clock.most[i] &&
+			    a->clock.peak[i] == b->clock.peak[i]);
 	assert_int_equal(a->regimes.len, b->regimes.len);
 	for (size_t i = 0; i < a->regimes.len; i++)
 		assert_memory_equal(&a->regimes.data[i], &b->regimes.data[i],
@@ -316,6 +318,7 @@ static void every_value_is_checked(void **state)
 		{"clock.calls_per_s.5", "-1", "'calls_per_s' is not a number"},
 		{"clock.share.5", "1.5", "'share' is not a number"},
 		{"clock.most", "[1]", "'most' is not a list of 64"},
+		{"clock.peak", "[1]", "'peak' is not a list of 64"},
 		{"keys", "{}", "'keys' is not a list"},
 		{"keys.1.0", "\"gpu\"", "key 2: the layer 'gpu' is none that is known"},
 		{"keys.1.0", "\"my\\tlib\"", "key 2: the layer 'my"},
@@ -368,6 +371,23 @@ static void every_value_is_checked(void **state)
 		free(damaged);
 		json_decref(root);
 	}
+	free(text);
+	model_free(&m);
+}
+
+/* Its clock has other counts. */
+static void a_clock_without_peaks_is_refused(void **state)
+{
+	(void)state;
+	struct model m;
+	make_job(&m);
+	char *text = print(&m);
+	json_t *root = json_loads(text, 0, NULL);
+	json_object_del(json_object_get(root, "clock"), "peak");
+	char *older = json_dumps(root, 0);
+	refused(older, strlen(older), "learn the model again");
+	free(older);
+	json_decref(root);
 	free(text);
 	model_free(&m);
 }
@@ -513,6 +533,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_model_is_refused),
 		cmocka_unit_test(every_value_is_checked),
 		cmocka_unit_test(older_models_are_read),
+		cmocka_unit_test(a_clock_without_peaks_is_refused),
 		cmocka_unit_test(any_damage_is_survived),
 		cmocka_unit_test(numbers_that_are_not_finite_are_not_written),
 		cmocka_unit_test(a_file_is_replaced_as_a_whole),
