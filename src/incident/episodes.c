@@ -319,7 +319,7 @@ static void end_incident(struct episodes *all, uint64_t incident, uint64_t end_n
 		if (e->a.ended || e->a.incident != incident)
 			continue;
 		if (e->a.start_ns >= end_ns)
-			e->a.incident = 0; /* until it is told again */
+			e->a.incident = 0; /* until the next one is told */
 		else
 			end_at(all, e, end_ns);
 	}
@@ -344,6 +344,9 @@ static void jump(struct episodes *all, struct series *s, const struct judged *j)
 	end_incident(all, s->open->a.incident, first.start_ns);
 	series_recent_push(s, &first);
 	open_at(all, s, &begins);
+	for (size_t i = 0; i < all->list.len; i++)
+		if (!all->list.data[i]->a.incident)
+			hand_out(all, all->list.data[i]);
 }
 
 /* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */

@@ -237,6 +237,28 @@ static void what_is_beside(void **state)
 	assert_int_equal(found_len, 0);
 }
 
+/* What began beside a jump is told again, as of the incident that begins there. */
+static void what_is_beside_goes_with_the_jump(void **state)
+{
+	(void)state;
+	start(false);
+	seconds_of_job(40, 1, USUAL);
+	seconds_of_job(6, 0.85, USUAL);
+	seconds_of_job(5, 0.4, RARE);
+	seconds_of_job(10, 1, USUAL);
+	stop();
+	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_TORCH, PID), 2);
+	uint64_t first = 0, last = 0;
+	for (size_t i = 0; i < told_len; i++)
+		if (told[i].layer == DETECT_HOST && !told[i].ended) {
+			first = first ? first : told[i].incident;
+			last = told[i].incident;
+		}
+	assert_int_equal(first, 1);
+	assert_int_equal(last, 2);
+}
+
 /* Of a process that has no pace, or makes no calls any more, its mixture decides. */
 static void what_has_no_pace(void **state)
 {
@@ -262,11 +284,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin_with_clock, without_clock)
-		T(slow_is_what_costs_time), T(an_anomaly_is_as_long_as_it_is_slow),
-		T(losses_add_up),	    T(whatever_is_lost),
-		T(launches_differ),	    T(what_is_beside),
-		T(what_has_no_pace),	    T(a_jump_begins_another_incident),
-		T(one_row_is_no_jump),	    T(an_onset_is_where_it_is_slow),
+		T(slow_is_what_costs_time),
+		T(an_anomaly_is_as_long_as_it_is_slow),
+		T(losses_add_up),
+		T(whatever_is_lost),
+		T(launches_differ),
+		T(what_is_beside),
+		T(what_is_beside_goes_with_the_jump),
+		T(what_has_no_pace),
+		T(a_jump_begins_another_incident),
+		T(one_row_is_no_jump),
+		T(an_onset_is_where_it_is_slow),
 		T(a_fault_leaves_nothing),
 #undef T
 	};

@@ -31,6 +31,8 @@ struct detector_options options;
 uint64_t second;
 struct anomaly found[16];
 size_t found_len;
+struct anomaly told[64];
+size_t told_len;
 
 /* ---- the model ---- */
 
@@ -85,6 +87,8 @@ static size_t column_of(enum detect_layer layer)
 static void on_anomaly(void *ctx, const struct anomaly *a)
 {
 	(void)ctx;
+	if (told_len < sizeof(told) / sizeof(told[0]))
+		told[told_len++] = *a;
 	if (a->ended && found_len < sizeof(found) / sizeof(found[0]))
 		found[found_len++] = *a;
 }

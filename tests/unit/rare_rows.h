@@ -21,6 +21,8 @@ extern struct detector_options options; /* of the detectors to come */
 extern uint64_t second;			/* of the next row */
 extern struct anomaly found[16];	/* that have ended; their strings are gone */
 extern size_t found_len;
+extern struct anomaly told[64]; /* each time that one was told, ended or not */
+extern size_t told_len;
 
 /* Of a group of tests; then of each test, before it. */
 int make_model(void **state);
