@@ -498,6 +498,10 @@ struct m_incident {
 	uint32_t against;	   /* string: a sentence against the runner-up; 0 none */
 	uint32_t culprit;	   /* string: what that process calls itself; 0 none */
 	uint32_t culprit_pid;
+	uint32_t culprit_kind; /* string: "process", "cgroup"; 0 none */
+	uint32_t culprit_name; /* string: of a cgroup, a device, an interrupt, a call; 0 none */
+	uint32_t culprit_function, culprit_file; /* strings: of a line; 0 none */
+	uint32_t culprit_line;
 	double confidence; /* 0 to 1 */
 	double cost_ns, usual_ns, unexplained_ns;
 	uint32_t evidence[MODEL_INCIDENT_TEXTS]; /* strings: sentences */

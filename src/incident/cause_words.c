@@ -27,6 +27,33 @@ struct cause_text {
 	const char *title, *advice;
 };
 
+const char *culprit_kind_id(enum culprit_kind kind)
+{
+	static const char *const kinds[] = {
+		[CULPRIT_NONE] = "none",
+		[CULPRIT_PROCESS] = "process",
+		[CULPRIT_CGROUP] = "cgroup",
+		[CULPRIT_LINE] = "line",
+		[CULPRIT_GPU] = "gpu",
+		[CULPRIT_HOST] = "host",
+		[CULPRIT_INTERRUPT] = "interrupt",
+		[CULPRIT_DISK] = "disk",
+		[CULPRIT_INTERFACE] = "interface",
+		[CULPRIT_CALL] = "call",
+		[CULPRIT_RANK] = "rank",
+	};
+	return kinds[kind];
+}
+
+void culprit_device_words(struct buf *b, const struct rec_tables *t, const struct culprit *c)
+{
+	const char *name = strtab_get(&t->strings, c->device, NULL);
+	if (c->kind == CULPRIT_INTERFACE)
+		buf_printf(b, "%.*s", (int)cause_interface_length(name), name);
+	else
+		buf_printf(b, "%s", name);
+}
+
 static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_UNKNOWN] = {"no cause that is known",
 			   "Look at what the time went to, below; 'eacgm detect' has all that was "

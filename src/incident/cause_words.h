@@ -14,5 +14,9 @@ void cause_headline(struct buf *b, const struct rec_tables *t, const struct caus
 void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o);
 /* "train.py:20 in forward"; appends nothing where there is no frame. */
 void blame_frame_words(struct buf *b, const struct rec_tables *t, uint32_t frame);
+/* "process", "cgroup": what a culprit is, as JSON and recordings have it. */
+const char *culprit_kind_id(enum culprit_kind kind);
+/* The name of its device, interface or interrupt, which it has. */
+void culprit_device_words(struct buf *b, const struct rec_tables *t, const struct culprit *c);
 /* Of an interface's label, "eth0 of pid 42": how long its name is. */
 size_t cause_interface_length(const char *label);

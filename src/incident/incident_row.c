@@ -49,6 +49,39 @@ static void put_owners(struct m_incident *ret, struct incident_texts *texts,
 	}
 }
 
+/* What it is called that is no process. */
+static uint32_t culprit_name(struct incident_texts *texts, const struct culprit *c,
+			     const struct rec_tables *t)
+{
+	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
+	struct buf b = {0};
+	if (c->device)
+		culprit_device_words(&b, t, c);
+	else if (c->kind == CULPRIT_CGROUP && m)
+		buf_printf(&b, "%s", strtab_get(&t->strings, m->label, NULL));
+	else if (c->kind == CULPRIT_GPU && m)
+		buf_printf(&b, "%d", m->gpu);
+	else if (c->kind == CULPRIT_CALL)
+		buf_printf(&b, "%s", strtab_get(&t->strings, c->name, NULL));
+	return take_words(texts, &b);
+}
+
+static void put_culprit(struct m_incident *ret, struct incident_texts *texts,
+			const struct culprit *c, const struct rec_tables *t)
+{
+	ret->culprit_pid = c->pid;
+	ret->culprit = c->pid ? copy(texts, strtab_get(&t->strings, c->name, NULL)) : 0;
+	if (c->kind != CULPRIT_NONE)
+		ret->culprit_kind = copy(texts, culprit_kind_id(c->kind));
+	ret->culprit_name = culprit_name(texts, c, t);
+	if (c->frame == BLAME_NO_FRAME)
+		return;
+	const struct m_frame *f = &t->frames.data[c->frame];
+	ret->culprit_function = copy(texts, strtab_get(&t->strings, f->name, NULL));
+	ret->culprit_file = copy(texts, strtab_get(&t->strings, f->file, NULL));
+	ret->culprit_line = f->line;
+}
+
 void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 		     const struct diagnosed *in, const struct rec_tables *t, uint64_t caused_ns,
 		     bool ended)
@@ -74,10 +107,7 @@ void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 	ret->runner_up =
 		c->runner_up == CAUSE_UNKNOWN ? 0 : copy(ret_texts, cause_id(c->runner_up));
 	ret->against = copy(ret_texts, c->against);
-	ret->culprit_pid = c->culprit.pid;
-	ret->culprit = c->culprit.pid
-			       ? copy(ret_texts, strtab_get(&t->strings, c->culprit.name, NULL))
-			       : 0;
+	put_culprit(ret, ret_texts, &c->culprit, t);
 	ret->confidence = c->confidence;
 	ret->usual_ns = in->evidence.blame.usual_ns;
 	ret->unexplained_ns = in->evidence.blame.unexplained_ns;

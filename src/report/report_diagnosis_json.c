@@ -59,36 +59,19 @@ static json_t *blame_json(const struct rec_tables *t, const struct blame *b)
 
 static json_t *device_json(const struct rec_tables *t, const struct culprit *c)
 {
-	const char *name = strtab_get(&t->strings, c->device, NULL);
 	struct buf b = {0};
 	if (!c->device)
 		return json_null();
-	if (c->kind == CULPRIT_INTERFACE)
-		buf_printf(&b, "%.*s", (int)cause_interface_length(name), name);
-	else
-		buf_printf(&b, "%s", name);
+	culprit_device_words(&b, t, c);
 	return words_json(&b);
 }
 
 static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
-	static const char *const kinds[] = {
-		[CULPRIT_NONE] = "none",
-		[CULPRIT_PROCESS] = "process",
-		[CULPRIT_CGROUP] = "cgroup",
-		[CULPRIT_LINE] = "line",
-		[CULPRIT_GPU] = "gpu",
-		[CULPRIT_HOST] = "host",
-		[CULPRIT_INTERRUPT] = "interrupt",
-		[CULPRIT_DISK] = "disk",
-		[CULPRIT_INTERFACE] = "interface",
-		[CULPRIT_CALL] = "call",
-		[CULPRIT_RANK] = "rank",
-	};
 	json_t *o = json_object();
 	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
 	bool cgroup = c->kind == CULPRIT_CGROUP && m;
-	json_object_set_new(o, "kind", json_string(kinds[c->kind]));
+	json_object_set_new(o, "kind", json_string(culprit_kind_id(c->kind)));
 	json_object_set_new(o, "pid", c->pid ? json_integer(c->pid) : json_null());
 	json_object_set_new(o, "command",
 			    c->pid ? report_text_json(strtab_get(&t->strings, c->name, NULL))

@@ -1,5 +1,8 @@
 /* report_incidents.c - the section of incidents that were told while it was recorded, each with its
  * cause. Those of a recording that is judged afterwards are 'eacgm diagnose's. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/human.h"
 #include "detect/numbers_json.h"
 #include "incident/incident_row.h"
@@ -27,6 +30,43 @@ static json_t *owners_json(const struct incident_said *s)
 	return list;
 }
 
+static json_t *text_or_null(const struct incident_said *s, bool is, uint32_t number)
+{
+	return is && number ? report_text_json(incident_text(s, number)) : json_null();
+}
+
+/* As `eacgm diagnose --json` has it. */
+static json_t *culprit_json(const struct incident_said *s)
+{
+	const struct m_incident *row = s->row;
+	const char *kind = incident_text(s, row->culprit_kind);
+	bool cgroup = !strcmp(kind, "cgroup"), gpu = !strcmp(kind, "gpu");
+	bool call = !strcmp(kind, "call");
+	json_t *o = json_object();
+	if (!*kind) /* also of recordings of before there were kinds */
+		kind = row->culprit_pid ? "process" : "none";
+	json_object_set_new(o, "kind", report_text_json(kind));
+	json_object_set_new(o, "pid",
+			    row->culprit_pid ? json_integer(row->culprit_pid) : json_null());
+	json_object_set_new(o, "command", text_or_null(s, row->culprit_pid, row->culprit));
+	json_object_set_new(o, "cgroup", text_or_null(s, cgroup, row->culprit_name));
+	json_object_set_new(o, "device",
+			    text_or_null(s, !cgroup && !gpu && !call, row->culprit_name));
+	json_object_set_new(o, "gpu",
+			    gpu ? json_integer(atoi(incident_text(s, row->culprit_name)))
+				: json_null());
+	json_object_set_new(o, "call", text_or_null(s, call, row->culprit_name));
+	json_object_set_new(
+		o, "code",
+		row->culprit_function
+			? json_pack("{s:o, s:o, s:o}", "function",
+				    report_text_json(incident_text(s, row->culprit_function)),
+				    "file", report_text_json(incident_text(s, row->culprit_file)),
+				    "line", report_number_json(row->culprit_line))
+			: json_null());
+	return o;
+}
+
 json_t *incident_json(const struct incident_said *s)
 {
 	const struct m_incident *row = s->row;
@@ -51,12 +91,7 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "against",
 			    row->against ? report_text_json(incident_text(s, row->against))
 					 : json_null());
-	json_object_set_new(o, "culprit",
-			    row->culprit_pid
-				    ? json_pack("{s:s, s:I, s:o}", "kind", "process", "pid",
-						(json_int_t)row->culprit_pid, "command",
-						report_text_json(incident_text(s, row->culprit)))
-				    : json_null());
+	json_object_set_new(o, "culprit", culprit_json(s));
 	json_object_set_new(o, "cost_ns", real_json(row->cost_ns));
 	json_object_set_new(o, "usual_ns", real_json(row->usual_ns));
 	json_object_set_new(o, "unexplained_ns", real_json(row->unexplained_ns));

@@ -87,6 +87,8 @@ static void all_of_it_is_there(void **state)
 	assert_string_equal(incident_text(&said, row.runner_up), "disk");
 	assert_string_equal(incident_text(&said, row.what), "CPU contention by stress (99)");
 	assert_string_equal(incident_text(&said, row.culprit), "stress");
+	assert_string_equal(incident_text(&said, row.culprit_kind), "process");
+	assert_true(!row.culprit_name && !row.culprit_function && !row.culprit_line);
 	assert_string_equal(incident_text(&said, row.evidence[0]), "it had no CPU");
 	assert_int_equal(row.evidence[1], 0);
 	assert_string_equal(incident_text(&said, row.owners[MODEL_INCIDENT_OWNERS - 1]),
@@ -96,6 +98,45 @@ static void all_of_it_is_there(void **state)
 	assert_string_equal(line, "CPU contention by stress (99), 2.50 s lost");
 	free(line);
 	incident_texts_free(&texts);
+}
+
+/* A cgroup, a device, a line. */
+static void culprits_that_are_no_process(void **state)
+{
+	(void)state;
+	struct m_incident row;
+	struct incident_texts texts;
+	const struct incident_said said = {.row = &row, .texts = &texts};
+	struct culprit *c = &in.cause.culprit;
+	vec_push(&tables.metrics)->label = strtab_add_z(&tables.strings, "/job.slice");
+	*vec_push(&tables.frames) = (struct m_frame){
+		.name = strtab_add_z(&tables.strings, "load"),
+		.file = strtab_add_z(&tables.strings, "train.py"),
+		.line = 20,
+	};
+	*c = (struct culprit){.kind = CULPRIT_CGROUP, .frame = BLAME_NO_FRAME};
+	incident_to_row(&row, &texts, &in, &tables, 0, true);
+	assert_string_equal(incident_text(&said, row.culprit_kind), "cgroup");
+	assert_string_equal(incident_text(&said, row.culprit_name), "/job.slice");
+	assert_true(!row.culprit && !row.culprit_pid);
+	incident_texts_free(&texts);
+	*c = (struct culprit){.kind = CULPRIT_INTERRUPT,
+			      .frame = BLAME_NO_FRAME,
+			      .metric = UINT32_MAX,
+			      .device = strtab_add_z(&tables.strings, "NET_RX")};
+	incident_to_row(&row, &texts, &in, &tables, 0, true);
+	assert_string_equal(incident_text(&said, row.culprit_kind), "interrupt");
+	assert_string_equal(incident_text(&said, row.culprit_name), "NET_RX");
+	incident_texts_free(&texts);
+	*c = (struct culprit){.kind = CULPRIT_LINE, .metric = UINT32_MAX};
+	incident_to_row(&row, &texts, &in, &tables, 0, true);
+	assert_string_equal(incident_text(&said, row.culprit_function), "load");
+	assert_string_equal(incident_text(&said, row.culprit_file), "train.py");
+	assert_int_equal(row.culprit_line, 20);
+	assert_int_equal(row.culprit_name, 0);
+	incident_texts_free(&texts);
+	vec_free(&tables.metrics);
+	vec_free(&tables.frames);
 }
 
 static void what_is_small_or_not_known_is_left_out(void **state)
@@ -151,6 +192,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(all_of_it_is_there),
+		T(culprits_that_are_no_process),
 		T(what_is_small_or_not_known_is_left_out),
 		T(without_blame_the_cost_is_unexplained),
 		T(a_file_says_the_same),
