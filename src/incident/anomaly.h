@@ -17,6 +17,7 @@ struct anomaly {
 	uint64_t told_ns;	   /* end of the window that it was found by */
 	bool ended;
 	uint64_t incident;    /* from 1: those of one job and time have the same; 0 unknown */
+	bool moved;	      /* told again as it was, for it is of another incident */
 	bool incident_begins; /* told: nothing of its incident lasted before */
 	bool incident_ends;   /* told: nothing of it lasts any more */
 	enum detect_layer layer;

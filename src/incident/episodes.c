@@ -314,13 +314,16 @@ static void end_at(struct episodes *all, struct episode *e, uint64_t end_ns)
 /* Ends all that lasts of an incident at that time. What began later is of the next one. */
 static void end_incident(struct episodes *all, uint64_t incident, uint64_t end_ns)
 {
+	for (size_t i = 0; i < all->list.len; i++) {
+		struct anomaly *a = &all->list.data[i]->a;
+		if (a->ended || a->incident != incident || a->start_ns < end_ns)
+			continue;
+		incidents_leave(all->incidents, incident);
+		a->incident = 0; /* until the next one is told */
+	}
 	for (size_t i = all->list.len; i-- > 0;) {
 		struct episode *e = all->list.data[i];
-		if (e->a.ended || e->a.incident != incident)
-			continue;
-		if (e->a.start_ns >= end_ns)
-			e->a.incident = 0; /* until the next one is told */
-		else
+		if (!e->a.ended && e->a.incident == incident)
 			end_at(all, e, end_ns);
 	}
 	incidents_close(all->incidents, incident);
@@ -344,9 +347,13 @@ static void jump(struct episodes *all, struct series *s, const struct judged *j)
 	end_incident(all, s->open->a.incident, first.start_ns);
 	series_recent_push(s, &first);
 	open_at(all, s, &begins);
-	for (size_t i = 0; i < all->list.len; i++)
-		if (!all->list.data[i]->a.incident)
-			hand_out(all, all->list.data[i]);
+	for (size_t i = 0; i < all->list.len; i++) {
+		struct episode *e = all->list.data[i];
+		e->a.moved = !e->a.incident;
+		if (e->a.moved)
+			hand_out(all, e);
+		e->a.moved = false;
+	}
 }
 
 /* A row after the last one of the anomaly: it goes on up to here, may do so, or has ended. */

@@ -94,6 +94,13 @@ uint64_t incidents_since(const struct incidents *s, uint32_t process)
 	return 0;
 }
 
+void incidents_leave(struct incidents *s, uint64_t number)
+{
+	struct incident *in = with_number(s, number);
+	if (in)
+		in->open -= in->open > 0;
+}
+
 void incidents_close(struct incidents *s, uint64_t number)
 {
 	for (size_t i = 0; i < s->list.len; i++)

@@ -36,6 +36,8 @@ void incidents_free(struct incidents *s);
 void incidents_told(struct incidents *s, struct anomaly *a, uint32_t process);
 /* When the incident began that lasts and is of that process's job; 0: there is none. */
 uint64_t incidents_since(const struct incidents *s, uint32_t process);
+/* One of its anomalies that lasts is of the next. */
+void incidents_leave(struct incidents *s, uint64_t number);
 /* Nothing more joins that incident, however soon it comes after. */
 void incidents_close(struct incidents *s, uint64_t number);
 

@@ -34,12 +34,14 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	char entity[ANOMALY_ENTITY_BYTES];
 	struct anomaly_texts texts;
 	struct m_anomaly row;
+	session_diagnose_anomaly(d->diagnose, a);
+	if (a->moved)
+		return;
 	anomaly_to_row(&row, &texts, a);
 	pipeline_row(d->pipeline, ROW_ANOMALY, &row, texts.of, texts.len);
 	anomaly_entity(entity, a);
 	pipeline_event(d->pipeline, a->ended ? a->end_ns : a->start_ns, entity,
 		       a->ended ? "anomaly_ended" : "anomaly", a->why);
-	session_diagnose_anomaly(d->diagnose, a);
 	d->options.anomaly(d->options.ctx, a);
 }
 

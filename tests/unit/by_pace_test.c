@@ -257,6 +257,12 @@ static void what_is_beside_goes_with_the_jump(void **state)
 		}
 	assert_int_equal(first, 1);
 	assert_int_equal(last, 2);
+	bool moved = false, first_ended = false;
+	for (size_t i = 0; i < told_len; i++) {
+		moved |= told[i].moved && told[i].layer == DETECT_HOST;
+		first_ended |= told[i].incident == 1 && told[i].incident_ends;
+	}
+	assert_true(moved && first_ended);
 }
 
 /* Of a process that has no pace, or makes no calls any more, its mixture decides. */
