@@ -53,11 +53,24 @@ def slow_times(out):
     return [int(word) for word in re.search(r"slow (\d+) (\d+)", out).groups()]
 
 
+def has_torch(p):
+    with open("/proc/%d/maps" % p.pid, encoding="ascii", errors="replace") as f:
+        return "libtorch_cpu" in f.read()
+
+
 def start_watched(t, model, *job):
-    """A job by itself, and who watches it."""
-    p = t.start([PYTHON, JOB, *job], stdout=subprocess.PIPE, text=True)
+    """A job by itself, whose loop begins when it is watched, and who watches it."""
+    go = t.path("go")
+    p = t.start([PYTHON, JOB, *job], stdout=subprocess.PIPE, text=True,
+                env=dict(os.environ, RHYTHM_AFTER=go))
+    t.wait_for(lambda: has_torch(p), "PyTorch in the job", 60)
+    said = open(t.path("watch.err"), "w+", encoding="utf-8")
     w = t.start([EACGM, "watch", "-p", p.pid, "-m", model, "--json", "--layers", "torch"],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                stdout=subprocess.PIPE, stderr=said, text=True)
+    w.log = said
+    t.wait_for(lambda: "attached to" in log_of(w), "watch to attach", 60)
+    with open(go, "w", encoding="ascii"):
+        pass
     return p, w
 
 
@@ -68,7 +81,8 @@ def anomalies_in(lines):
 
 def check_watched(job, watcher):
     out, _ = job.communicate(timeout=60)
-    lines, said = watcher.communicate(timeout=60)
+    lines, _ = watcher.communicate(timeout=60)
+    said = log_of(watcher)
     expect(job.returncode == 0 and watcher.returncode == 0, said)
     was = slow_times(out)
     rows = [row for row in anomalies_in(lines)
@@ -158,11 +172,10 @@ def _(t):
 def _(t):
     needs_torch(t)
     model, args = learned(t)
-    job = t.start([PYTHON, JOB, *args, "prepare"], stdout=subprocess.PIPE, text=True)
-    watcher = t.start([EACGM, "watch", "-p", job.pid, "-m", model, "--json", "--layers", "torch"],
-                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    job, watcher = start_watched(t, model, *args, "prepare")
     out, _ = job.communicate(timeout=60)
-    lines, said = watcher.communicate(timeout=60)
+    lines, _ = watcher.communicate(timeout=60)
+    said = log_of(watcher)
     expect(job.returncode == 0 and watcher.returncode == 0, said)
     was = slow_times(out)
     rows = [row for row in anomalies_in(lines)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """rhythm_job.py - a training of PyTorch on the CPU whose operators take a known time: they are its
 own, and sleep. Eight times as long from second FROM to second TO of the loop; with `prepare`, a
-function of its own runs for as long instead, before each step.
+function of its own runs for as long instead, before each step. The loop begins when the file that
+$RHYTHM_AFTER names is there, if it names one.
 
 usage: rhythm_job.py SECONDS [FROM TO [prepare]]; prints on CLOCK_MONOTONIC, in ns, when it was slow, and how
 many steps there were."""
@@ -47,6 +48,9 @@ with contextlib.suppress(PermissionError):  # before others: what they take is n
 torch.set_num_threads(1)
 x = torch.randn(16, 16, requires_grad=True)
 optimizer = torch.optim.SGD([x], lr=1e-3)
+after = os.environ.get("RHYTHM_AFTER")
+while after and not os.path.exists(after):
+    time.sleep(0.02)
 steps, begin = 0, time.monotonic()
 while time.monotonic() < begin + seconds:
     slow = FACTOR if slow_from <= time.monotonic() - begin < slow_to else 1
