@@ -13,8 +13,8 @@
 #include "collect/registry.h"
 #include "collect/watched_cgroups.h"
 
-#define LEVELS_MOST   64	     /* of groups within groups */
-#define CHOOSE_EVERY  2	     /* reads, so each second: what is limited for ten seconds is seen */
+#define LEVELS_MOST   64 /* of groups within groups */
+#define CHOOSE_EVERY  2	 /* reads, so each second: what is limited for ten seconds is seen */
 #define STAT_EVERY_NS 900000000ULL   /* the kernel sums up for it */
 #define HITS_EVERY_NS 10000000000ULL /* at most: an event of each group */
 #define NO_LIMIT      (1ULL << 62)   /* version 1 has a very large number */
