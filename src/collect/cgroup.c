@@ -30,6 +30,7 @@ struct memory_group {
 	struct kept_file used, events, stat;
 	struct kept_file fails; /* of version 1: how often the limit was reached */
 	uint64_t limit;		/* 0: none */
+	uint64_t high_bytes;	/* likewise: memory.high */
 	struct growth hits, high, kills;
 	uint64_t new_hits; /* that no event has told yet */
 	uint64_t event_ns, stat_ns;
@@ -109,13 +110,23 @@ static uint64_t cpu_quota(const struct cgroup_place *p)
 	return number_in(p, p->is_v1 ? "cpu.cfs_quota_us" : "cpu.max");
 }
 
-/* Above memory.high a group's own threads take pages back, as at memory.max. */
 static uint64_t memory_limit(const struct cgroup_place *p)
 {
 	uint64_t n = number_in(p, p->is_v1 ? "memory.limit_in_bytes" : "memory.max");
-	uint64_t high = p->is_v1 ? 0 : number_in(p, "memory.high");
-	n = n < NO_LIMIT ? n : 0;
-	return high && high < NO_LIMIT && (!n || high < n) ? high : n;
+	return n < NO_LIMIT ? n : 0;
+}
+
+/* Above it a group's own threads take pages back; it may go on growing. */
+static uint64_t memory_high(const struct cgroup_place *p)
+{
+	uint64_t n = p->is_v1 ? 0 : number_in(p, "memory.high");
+	return n < NO_LIMIT ? n : 0;
+}
+
+static uint64_t memory_bound(const struct cgroup_place *p)
+{
+	uint64_t limit = memory_limit(p);
+	return limit ? limit : memory_high(p);
 }
 
 /* Moves to the nearest group that has a limit: which; 0: there is none, the place is as it was. */
@@ -134,12 +145,13 @@ static uint64_t climb(struct cgroup_place *p, uint64_t (*limit_of)(const struct 
 	return 0;
 }
 
-/* Of a group that has a limit: the least of it and of those above. */
-static uint64_t least_limit(struct cgroup_place at, uint64_t least)
+/* The least of a group and those above it; 0: none has any. */
+static uint64_t least_of(struct cgroup_place at, uint64_t (*limit_of)(const struct cgroup_place *p))
 {
+	uint64_t least = limit_of(&at);
 	for (int i = 0; i < LEVELS_MOST && cgroup_place_up(&at); i++) {
-		uint64_t limit = memory_limit(&at);
-		least = limit && limit < least ? limit : least;
+		uint64_t limit = limit_of(&at);
+		least = limit && (!least || limit < least) ? limit : least;
 	}
 	return least;
 }
@@ -186,11 +198,12 @@ static void want_cpu(struct cgroups *c, struct cgroup_place *p)
 /* What all processes use is the host's. */
 static void want_memory(struct cgroups *c, struct cgroup_place *p)
 {
-	uint64_t limit = climb(p, memory_limit);
-	struct group *g = limit || !cgroup_place_is_all(p) ? want(&c->memory, p) : NULL;
+	bool limited = climb(p, memory_bound);
+	struct group *g = limited || !cgroup_place_is_all(p) ? want(&c->memory, p) : NULL;
 	if (!g)
 		return;
-	g->memory.limit = limit ? least_limit(*p, limit) : 0;
+	g->memory.limit = limited ? least_of(*p, memory_limit) : 0;
+	g->memory.high_bytes = limited ? least_of(*p, memory_high) : 0;
 	if (g->memory.used.path)
 		return;
 	kept_file_set(&g->memory.used, g->folder,
@@ -346,6 +359,8 @@ static void read_memory(const struct cgroups *c, struct group *g, uint64_t now_n
 	}
 	if (m->limit)
 		sink_counter(c->sink, now_ns, &of, "memory_limit_bytes", (double)m->limit);
+	if (m->high_bytes)
+		sink_counter(c->sink, now_ns, &of, "memory_high_bytes", (double)m->high_bytes);
 	read_memory_events(c, g, &of, now_ns);
 }
 

@@ -41,7 +41,8 @@ struct pace_judge {
 };
 void pace_judge_free(struct pace_judge *j);
 
-/* A window's pace as the model has it, once for each window, whether or not it is judged. learned:
+/* A window's pace as the model has it, once for each window whose job is not told to be slow, whether
+ * or not it is judged. learned:
  * there is no model, so that c is whatever the launch has. */
 void pace_judge_see(struct pace_judge *j, double pace, bool learned);
 /* The loss of a window of that pace. */

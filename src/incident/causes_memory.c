@@ -62,13 +62,18 @@ static const struct counter_change *of_group(const struct evidence *e, const str
 	return NULL;
 }
 
+static bool is_limit(const char *name)
+{
+	return !strcmp(name, "memory_limit_bytes") || !strcmp(name, "memory_high_bytes");
+}
+
 const struct counter_change *causes_full_cgroup(const struct evidence *e)
 {
 	for (size_t i = 0; i < e->counters.len; i++) {
 		const struct counter_change *limit = &e->counters.data[i];
 		const struct m_metric *m = &e->t->metrics.data[limit->metric];
 		if (m->kind != ENTITY_CGROUP || !(limit->mean > 0) || !evidence_is_its_host(e, m) ||
-		    strcmp(strtab_get(&e->t->strings, m->name, NULL), "memory_limit_bytes") != 0)
+		    !is_limit(strtab_get(&e->t->strings, m->name, NULL)))
 			continue;
 		const struct counter_change *used = of_group(e, m, "memory_used_bytes");
 		if (used && used->mean >= FULL * limit->mean)

@@ -99,9 +99,10 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 	return e;
 }
 
+/* Of a row that was not judged 0. */
 static double rarity(double p)
 {
-	return fmin(-log(p), RARITY_MOST);
+	return isnan(p) ? 0 : fmin(-log(p), RARITY_MOST);
 }
 
 static double evidence(double p)
@@ -272,6 +273,8 @@ static void cover_rows(const struct episodes *all, const struct episode *e)
 void episode_end(struct episodes *all, struct series *s)
 {
 	struct episode *e = s->open;
+	if (e->jump_ns) /* it was one row, and the last */
+		take_after(all, e);
 	s->open = NULL;
 	s->cusum = (struct cusum){0};
 	s->recent_len = 0;
@@ -308,6 +311,7 @@ static void end_at(struct episodes *all, struct episode *e, uint64_t end_ns)
 {
 	e->a.end_ns = e->a.end_ns < end_ns ? e->a.end_ns : end_ns;
 	e->after.len = 0;
+	e->jump_ns = 0;
 	episode_end(all, e->series);
 }
 
@@ -407,6 +411,10 @@ void episode_unjudged(struct episodes *all, struct series *s, const struct featu
 	} else if (is_beyond(s->open, row)) {
 		episode_end(all, s);
 	} else {
+		if (s->open->jump_ns) { /* it was one row, as far as is known */
+			s->open->jump_ns = 0;
+			take_after(all, s->open);
+		}
 		*vec_push(&s->open->after) = r;
 	}
 }

@@ -35,7 +35,7 @@ static json_t *text_or_null(const struct incident_said *s, bool is, uint32_t num
 	return is && number ? report_text_json(incident_text(s, number)) : json_null();
 }
 
-/* As `eacgm diagnose --json` has it. */
+/* As `eacgm diagnose --json` has it, but for the rank. */
 static json_t *culprit_json(const struct incident_said *s)
 {
 	const struct m_incident *row = s->row;

@@ -52,7 +52,18 @@ def stripped_program(t):
 
 
 def stacks(t, program, *options, env=None):
-    """The folded CPU stacks of a run."""
+    """The folded CPU stacks of a run that was known when it began. A program is held for it as long
+    as eacgm gets a CPU in time; on a busy host this one may run to its end before."""
+    last = []
+
+    def known():
+        last[:] = [recorded(t, program, *options, env=env)]
+        return "[cut: no_" not in last[0]
+    t.wait_for(known, "a run whose mappings and rules are known", 40)
+    return last[0]
+
+
+def recorded(t, program, *options, env=None):
     r = t.run([EACGM, "record", *options, "-o", t.path("hot.eacgm"), "--", program],
               env=dict(os.environ, **(env or {})))
     expect(r.status == 0, r.err)

@@ -158,6 +158,23 @@ static void one_row_is_no_jump(void **state)
 	}
 }
 
+/* Nor is it lost where it is the last of its work, or where the next was not judged. */
+static void a_last_far_slower_row_is_of_it(void **state)
+{
+	(void)state;
+	for (int unjudged = 0; unjudged < 2; unjudged++) {
+		start(true);
+		usual_rows(40);
+		rows_at(0.8, 4);
+		rows_at(0.4, 1);
+		if (unjudged)
+			unjudged_row(USUAL);
+		stop();
+		assert_int_equal(found_len, 1);
+		expect_anomaly(0, BEGIN + 40, BEGIN + 45);
+	}
+}
+
 /* What was slightly odd before a fault is not the fault. */
 static void an_onset_is_where_it_is_slow(void **state)
 {
@@ -300,6 +317,7 @@ int main(void)
 		T(what_has_no_pace),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),
+		T(a_last_far_slower_row_is_of_it),
 		T(an_onset_is_where_it_is_slow),
 		T(a_fault_leaves_nothing),
 #undef T

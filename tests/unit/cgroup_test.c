@@ -121,7 +121,8 @@ static void limits_and_places_change(void **state)
 	put(ROOT "a/memory.high", "40\n");
 	for (uint64_t i = 4; i < 6; i++)
 		COLLECTOR.read(c, i * S);
-	assert_non_null(strstr(told, "cgroup /a memory_limit_bytes 40\n"));
+	assert_non_null(
+		strstr(told, "cgroup /a memory_limit_bytes 50\ncgroup /a memory_high_bytes 40"));
 	put(ROOT "a/memory.high", "max\n");
 	for (uint64_t i = 6; i < 40; i++)
 		COLLECTOR.read(c, i * S);
