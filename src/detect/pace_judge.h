@@ -41,9 +41,8 @@ struct pace_judge {
 };
 void pace_judge_free(struct pace_judge *j);
 
-/* A window's pace as the model has it, once for each window whose job is not told to be slow, whether
- * or not it is judged. learned:
- * there is no model, so that c is whatever the launch has. */
+/* A window's pace as the model has it, once for each window, judged or not, whose job is not told
+ * to be slow. learned: there is no model, so that c is whatever the launch has. */
 void pace_judge_see(struct pace_judge *j, double pace, bool learned);
 /* The loss of a window of that pace. */
 double pace_judge_loss(const struct pace_judge *j, double pace);
