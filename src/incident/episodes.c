@@ -333,8 +333,21 @@ static void end_incident(struct episodes *all, uint64_t incident, uint64_t end_n
 	incidents_close(all->incidents, incident);
 }
 
+/* Whether anything tells of an incident that is not beside it: another rank may be slow still. */
+static bool is_told_still(const struct episodes *all, uint64_t incident)
+{
+	for (size_t i = 0; i < all->list.len; i++) {
+		const struct episode *e = all->list.data[i];
+		if (!e->a.ended && !e->beside && e->a.incident == incident)
+			return true;
+	}
+	return false;
+}
+
 void episodes_end_beside(struct episodes *all, uint64_t incident, uint64_t end_ns)
 {
+	if (is_told_still(all, incident))
+		return;
 	for (size_t i = all->list.len; i-- > 0;) {
 		struct episode *e = all->list.data[i];
 		if (!e->a.ended && e->beside && e->a.incident == incident)
@@ -342,7 +355,7 @@ void episodes_end_beside(struct episodes *all, uint64_t incident, uint64_t end_n
 	}
 }
 
-/* The row before was such a one already: */
+/* The second such row: the incident ends before the first of them, and another begins. */
 static void jump(struct episodes *all, struct series *s, const struct judged *j)
 {
 	struct recent_row first = s->open->after.data[s->open->after.len - 1];

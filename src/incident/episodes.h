@@ -88,7 +88,7 @@ bool episode_row(struct episodes *all, struct series *s, const struct judged *j)
  * before it. */
 void episode_unjudged(struct episodes *all, struct series *s, const struct feature_row *row);
 void episode_end(struct episodes *all, struct series *s);
-/* What lasts beside an incident ends with what tells of its job, at that time. */
+/* What lasts beside an incident ends at that time, if nothing else tells of its job any more. */
 void episodes_end_beside(struct episodes *all, uint64_t incident, uint64_t end_ns);
 
 /* ---- episode_why.c ---- */

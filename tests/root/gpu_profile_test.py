@@ -5,7 +5,7 @@ PyTorch's caching allocator (targets/gpu): bytes are exact, and every call has i
 import json
 
 from gpu import lines, program
-from harness import EACGM, expect, main, test
+from harness import EACGM, expect, is_known, main, test
 
 
 def folded(t, recording, kind, *options):
@@ -23,19 +23,15 @@ def recorded(t, name, *options):
     return path, r.out
 
 
-NOT_THERE_YET = ("no_maps", "no_mapping", "no_table")  # docs/profiling.md
-
-
 def recorded_whole(t, name, kind, *options):
-    """The same when the process and its files' unwind rules are there. A program is held for 0.1 s
-    at most until they are, and not at all where eacgm gets no CPU: the first recordings with a new
-    file on a busy host may have stacks without."""
+    """The same when the process and its files' unwind rules are there: the first recordings with a
+    new file on a busy host may have stacks without."""
     last = []
 
     def whole():
         last[:] = recorded(t, name, *options)
         text = t.run([EACGM, "flame", last[0], "--kind", kind, "-f", "folded", "-o", "-"]).out
-        return not any("[cut: %s]" % reason in text for reason in NOT_THERE_YET)
+        return is_known(text)
     t.wait_for(whole, "the unwind rules of its files", 40)
     return last
 

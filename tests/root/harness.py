@@ -280,6 +280,13 @@ def log_of(p):
         return f.read()
 
 
+def is_known(folded):
+    """Whether the program and its files' unwind rules were known when these stacks were taken. A
+    program is held for that, for a bounded time, and not where eacgm gets no CPU."""
+    return not any("[cut: %s]" % reason in folded
+                   for reason in ("no_maps", "no_mapping", "no_table"))  # docs/profiling.md
+
+
 def size_of(path):
     """0 where there is no file of that name yet."""
     try:

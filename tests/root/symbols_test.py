@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, expect, is_known, main, skip, test
 
 SOURCE = """
 static volatile unsigned long sum;
@@ -52,13 +52,13 @@ def stripped_program(t):
 
 
 def stacks(t, program, *options, env=None):
-    """The folded CPU stacks of a run that was known when it began. A program is held for it as long
-    as eacgm gets a CPU in time; on a busy host this one may run to its end before."""
+    """The folded CPU stacks of a run that was known when it began: on a busy host this program may
+    have run to its end before."""
     last = []
 
     def known():
         last[:] = [recorded(t, program, *options, env=env)]
-        return "[cut: no_" not in last[0]
+        return is_known(last[0])
     t.wait_for(known, "a run whose mappings and rules are known", 40)
     return last[0]
 

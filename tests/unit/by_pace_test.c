@@ -12,6 +12,7 @@
 #include "rare_rows.h"
 
 #define CHILD  200
+#define PARENT 90
 #define SIGMA  0.03
 #define MINDED 0.1
 
@@ -254,6 +255,30 @@ static void what_is_beside(void **state)
 	assert_int_equal(found_len, 0);
 }
 
+/* Of two ranks one is slow for longer: what is beside that lasts as long. */
+static void a_rank_that_recovers_ends_nothing_of_another(void **state)
+{
+	(void)state;
+	start(false);
+	detector_process(detector, &(struct m_process){.pid = PID, .parent_pid = PARENT});
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PARENT});
+	for (int i = 0; i < 70; i++, second++) {
+		bool slow = i >= 40 && i < 60, first_slow = i >= 40 && i < 46;
+		struct feature_row one = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row other = rare_row(DETECT_TORCH, CHILD, USUAL);
+		struct feature_row host = rare_row(DETECT_HOST, CHILD, slow ? RARE : USUAL);
+		one.pace = first_slow ? 0.7 : 1;
+		other.pace = host.pace = slow ? 0.7 : 1;
+		give(&one);
+		give(&other);
+		give(&host);
+	}
+	stop();
+	assert_int_equal(anomalies_of(DETECT_TORCH, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_TORCH, CHILD), 1);
+	assert_int_equal(anomalies_of(DETECT_HOST, CHILD), 1);
+}
+
 /* What began beside a jump is told again, as of the incident that begins there. */
 static void what_is_beside_goes_with_the_jump(void **state)
 {
@@ -314,6 +339,7 @@ int main(void)
 		T(launches_differ),
 		T(what_is_beside),
 		T(what_is_beside_goes_with_the_jump),
+		T(a_rank_that_recovers_ends_nothing_of_another),
 		T(what_has_no_pace),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),
