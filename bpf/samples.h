@@ -53,9 +53,8 @@ static __always_inline void take_kernel_frames(void *ctx, struct rec_stack *r)
 }
 
 /* cause: of what is counted when there is no room. */
-static __always_inline struct rec_sample *sample_begin(__u32 cause)
+static __always_inline struct rec_sample *sample_begin(void *ring, __u32 cause)
 {
-	void *ring = ring_here();
 	struct rec_sample *s = ring ? bpf_ringbuf_reserve(ring, sizeof(*s), 0) : NULL;
 	if (!s) {
 		count_loss(cause);
@@ -115,7 +114,7 @@ static __always_inline void take_tick(struct bpf_perf_event_data *ctx, __u64 pid
 			stack_walk(r);
 		stack = stack_end(r);
 	}
-	struct rec_sample *s = sample_begin(LOSS_SAMPLE);
+	struct rec_sample *s = sample_begin(ring_here(), LOSS_SAMPLE);
 	if (!s)
 		return;
 	s->tgid = tgid;
@@ -224,10 +223,12 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	took_stack(a, now_ns);
 }
 
+/* is_last: no later record of the thread can have its time. */
 static __always_inline bool put_wait(struct task_struct *task, const struct thread_profile *p,
-				     __u64 waited_ns, __u64 stack, __u32 cause)
+				     __u64 waited_ns, __u64 stack, bool is_last)
 {
-	struct rec_sample *s = sample_begin(cause);
+	struct rec_sample *s = is_last ? sample_begin(ring_here(), LOSS_SAMPLE)
+				       : sample_begin(ring_to_spare(), LOSS_WAIT_JOINED);
 	if (!s)
 		return false;
 	s->is_wait = 1;
@@ -270,9 +271,9 @@ static __always_inline bool end_wait(struct task_struct *task)
 		p->short_ns += is_short ? 0 : waited_ns;
 		return true;
 	}
-	if (!is_short && !put_wait(task, p, waited_ns, p->off_stack, LOSS_WAIT_JOINED))
+	if (!is_short && !put_wait(task, p, waited_ns, p->off_stack, false))
 		p->short_ns += waited_ns;
-	if (p->short_ns >= SHORT_WAITS_NS && put_wait(task, p, p->short_ns, 0, LOSS_WAIT_JOINED))
+	if (p->short_ns >= SHORT_WAITS_NS && put_wait(task, p, p->short_ns, 0, false))
 		p->short_ns = 0;
 	return true;
 }
@@ -282,7 +283,7 @@ static __always_inline void end_thread(struct task_struct *task)
 {
 	struct thread_profile *p = bpf_task_storage_get(&profiles, task, 0, 0);
 	if (p && p->short_ns)
-		put_wait(task, p, p->short_ns, 0, LOSS_SAMPLE);
+		put_wait(task, p, p->short_ns, 0, true);
 }
 
 /* Whether the next task is traced. */

@@ -347,7 +347,7 @@ static long walk_step(__u32 i, struct walk *w)
 
 static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 {
-	void *ring = ring_here();
+	void *ring = ring_to_spare();
 	struct rec_stack *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r) {
 		count_loss(LOSS_STACK);

@@ -96,7 +96,7 @@ static __always_inline struct thread_stalls *stalls_of(struct task_struct *task,
 
 static __always_inline bool stall_put(struct task_struct *task, const struct rec_stall *of)
 {
-	void *ring = ring_here();
+	void *ring = ring_to_spare();
 	struct rec_stall *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r)
 		return false;
@@ -114,7 +114,7 @@ static __always_inline bool stall_put(struct task_struct *task, const struct rec
 static __noinline void stall_sums_put(struct task_struct *task, struct thread_stalls *st,
 				      __u64 now_ns, bool last)
 {
-	void *ring = ring_here();
+	void *ring = last ? ring_here() : ring_to_spare();
 	struct rec_stall_sums *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r) {
 		if (last)

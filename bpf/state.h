@@ -239,3 +239,14 @@ static __always_inline void *ring_here(void)
 	__u32 cpu = bpf_get_smp_processor_id();
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
+
+/* The ring of this CPU for what can be done without, or told later: a quarter of it is kept for
+ * records that are the last of their time. NULL where it has no such room. */
+static __always_inline void *ring_to_spare(void)
+{
+	void *ring = ring_here();
+	if (!ring || bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >
+			     bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) / 4 * 3)
+		return NULL;
+	return ring;
+}

@@ -232,7 +232,7 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 static __always_inline bool wait_put(struct task_struct *task, const struct thread_waits *w,
 				     __u64 took_ns, __u64 runnable_ns)
 {
-	void *ring = ring_here();
+	void *ring = ring_to_spare();
 	struct rec_wait *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r)
 		return false;
@@ -272,7 +272,7 @@ __noinline int fill_sums(struct rec_wait_sums *r, struct thread_waits *w, __u64 
 static __always_inline void sums_put(struct task_struct *task, struct thread_waits *w, __u64 now_ns,
 				     bool last)
 {
-	void *ring = ring_here();
+	void *ring = last ? ring_here() : ring_to_spare();
 	struct rec_wait_sums *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r) { /* else they are told again */
 		if (last)

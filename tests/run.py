@@ -26,7 +26,7 @@ PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
 LANES = 2
 ALONE = {  # they compare two clocks, count what the whole machine has, or take its CPUs from a job
-    "advice_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
+    "advice_test.py", "diagnose_net_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
     "profile_test.py", "profile_hostile_test.py", "profile_follow_test.py",
     "account_test.py", "waits_test.py", "unwind_agreement_test.py", "harm_test.py",
     "net_test.py", "gpu_timeline_test.py",

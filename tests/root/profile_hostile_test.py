@@ -31,12 +31,14 @@ def peak_kb(pid, before=0):
     return before
 
 
-def profiled(t, cmd, status=0, seconds=60, **env):
-    """Records a command and watches eacgm's memory; returns the Recording."""
+def profiled(t, cmd, status=0, seconds=60, during=None, **env):
+    """Records a command and watches eacgm's memory; returns the Recording. during(pid of eacgm)."""
     out = t.path("run%d.eacgm" % len(t.started))
     with open(out + ".out", "w") as o, open(out + ".err", "w") as e:
         p = t.start([EACGM, "record", "-o", out, *PROFILE, "--", *cmd], stdout=o, stderr=e,
                     env=dict(os.environ, **env))
+    if during:
+        during(p.pid)
     peak, end = 0, time.monotonic() + seconds * SLOW
     while p.poll() is None:
         expect(time.monotonic() < end, "%r does not end" % cmd)
@@ -276,17 +278,53 @@ def held_by(pid):
     return programs, links, clocks
 
 
-@test("more waits than a CPU can take stacks of: none is lost, and their time is whole", 120)
-def _(t):
-    rec = profiled(t, hostile("waits", 3000, 60))
+def waits_are_whole(t, during=None):
+    """Of 3,000 threads that wait; the main thread waits too, and those that are about to end."""
+    rec = profiled(t, hostile("waits", 3000, 60), during=during)
     said = dict(line.split() for line in rec.ran[0].splitlines() if " " in line)
     seen = sum(weight for _stack, weight in ends(t, rec, "offcpu")[1]) / 1e6
     waited = int(said["waited_ms"])
     lost = rec.report["recording"]["lost_by_cause"]
     print("# waited %d ms, seen %d ms, %r" % (waited, seen, lost))
     expect(lost.get("wait_joined", 0) > 0, "nothing was put together: %r" % lost)
-    # the main thread waits too, and those that are about to end
     expect(0.97 * waited < seen < 1.2 * waited + 10000, "waited %d ms, seen %d" % (waited, seen))
+    return lost
+
+
+@test("more waits than a CPU can take stacks of: none is lost, and their time is whole", 120)
+def _(t):
+    waits_are_whole(t)
+
+
+def job_of(pid):
+    """The process id of the command that eacgm runs, once its threads are there."""
+    for tid in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/children" % (pid, tid)) as f:
+            for child in f.read().split():
+                try:
+                    if len(os.listdir("/proc/%s/task" % child)) > 1000:
+                        return int(child)
+                except OSError:
+                    pass
+
+
+def has_ended(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@test("eacgm gets no CPU until threads have ended: the time that they waited is whole", 120)
+def _(t):
+    def stop(eacgm):
+        t.wait_for(lambda: job_of(eacgm), "threads", 30)
+        job = job_of(eacgm)
+        os.kill(eacgm, signal.SIGSTOP)
+        try:
+            t.wait_for(lambda: has_ended(job), "the job's end", 60)
+        finally:
+            os.kill(eacgm, signal.SIGCONT)
+    lost = waits_are_whole(t, stop)
+    expect(lost.get("stack", 0) > 0, "the buffers were not full: %r" % lost)
 
 
 FLOOD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "code_flood.py")
