@@ -11,6 +11,7 @@
 #include "kernel_symbol.h"
 #include "loader.h"
 #include "open_calls.h"
+#include "packets.h"
 #include "samples.h"
 #include "sockets.h"
 #include "stalls.h"

@@ -164,6 +164,7 @@ struct task_struct {
 	struct thread_struct thread;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct task_struct *parent; /* of a task that is traced its tracer */
 	struct mm_struct *mm;
 	unsigned long sas_ss_sp; /* sigaltstack(2) */
 	unsigned long sas_ss_size;

@@ -15,6 +15,9 @@
 
 #include "wire/stalls.h"
 
+#define SENDER_LASTS_NS                                                                            \
+	100000000ULL /* the last packet whose sender was looked at, and those after it */
+
 const volatile bool counts_stalls;
 const volatile __u64 stall_row_ns; /* stalls of this length and longer have a record */
 
@@ -33,6 +36,9 @@ struct open_stall {
 struct cpu_stalls {
 	struct open_stall softirq;
 	struct open_stall interrupt; /* the last: none is interrupted by another */
+	struct sender sender;	     /* of packets that it was given last (packets.h) */
+	__u32 sent;		     /* packets from here, of any process */
+	__u32 pad;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -275,6 +281,12 @@ int BPF_PROG(on_softirq_begin, unsigned int number)
 	return 0;
 }
 
+/* Not each packet's sender is looked at: one of just before has sent these too. */
+static __always_inline bool is_sender_of(const struct sender *s, const struct rec_stall *r)
+{
+	return s->tgid && s->time_ns + SENDER_LASTS_NS > r->start_ns;
+}
+
 /* Where softirqs are preempted (PREEMPT_RT), it may be another's. */
 SEC("raw_tp")
 int BPF_PROG(on_softirq_end, unsigned int number)
@@ -287,6 +299,10 @@ int BPF_PROG(on_softirq_end, unsigned int number)
 	struct rec_stall r = {.stall = STALL_SOFTIRQ};
 	if (!stall_ends(&c->softirq, (__s32)number, &r) || number >= STALL_SOFTIRQS)
 		return 0;
+	if (number == SOFTIRQ_NET_RX && is_sender_of(&c->sender, &r)) {
+		r.sender_tgid = c->sender.tgid;
+		__builtin_memcpy(r.sender, c->sender.comm, sizeof(r.sender));
+	}
 	struct thread_stalls *st = stalls_of(task, r.start_ns);
 	if (st && st->start_ns)
 		st->inner_ns += r.own_ns;

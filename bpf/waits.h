@@ -15,7 +15,10 @@
 #define RIVAL_LAST_PART	 5 /* of a wait that its last rival had the CPU for, to be named */
 #define TASK_DEAD	 0x80
 #define TASK_BLOCKED	 0x02
-#define TASK_IS_STOPPED	 0x0c  /* __TASK_STOPPED, __TASK_TRACED */
+#define TASK_IS_TRACED	 0x08
+#define TASK_IS_STOPPED	 0x0c /* __TASK_STOPPED, __TASK_TRACED */
+#define SIGNAL_STOPS	 19   /* SIGSTOP, and after it SIGTSTP, SIGTTIN, SIGTTOU */
+#define SIGNAL_STOPS_END 22
 #define TASK_STACK_BYTES 16384 /* arch/x86/include/asm/page_64_types.h */
 #define ANON_INODE_MAGIC 0x09041934
 #define MODE_TYPE	 0170000
@@ -43,7 +46,7 @@ struct thread_waits {
 	bool held;  /* by bpf/hold.h, which counts that itself */
 	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
 	__u8 pad;
-	__u32 rival_tgid; /* 0 = not known */
+	__u32 rival_tgid; /* 0 = not known; of WAIT_STOPPED: who stopped it */
 	__u32 pad2;
 	char rival[16];
 	struct wait_sum sums[WAIT_REASONS];
@@ -54,6 +57,21 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_waits);
 } thread_waits SEC(".maps");
+
+/* A process that sent something: a signal, a packet. */
+struct sender {
+	__u64 time_ns;
+	__u32 tgid; /* 0 = not known */
+	__u32 pad;
+	char comm[16];
+};
+/* By which signal processes were stopped last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WAIT_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, struct sender);
+} stoppers SEC(".maps");
 
 /* What a process may still record. */
 struct wait_allowance {
@@ -202,6 +220,48 @@ static __always_inline void find_reason(struct thread_waits *w, struct task_stru
 	}
 }
 
+/* ---- by whom ---- */
+
+static __always_inline struct sender sender_of(struct task_struct *task)
+{
+	struct sender s = {.time_ns = bpf_ktime_get_ns(), .tgid = BPF_CORE_READ(task, tgid)};
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	BPF_CORE_READ_STR_INTO(&s.comm, leader, comm);
+	return s;
+}
+
+/* Of a signal that a terminal sends, its thread of the kernel would be known alone: nobody. */
+SEC("raw_tp")
+int BPF_PROG(on_signal, int number, void *info, struct task_struct *task)
+{
+	struct task_struct *by = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 tgid = number >= SIGNAL_STOPS && number <= SIGNAL_STOPS_END && by->mm
+			     ? BPF_CORE_READ(task, tgid)
+			     : 0;
+	if (!tgid || !is_followed(tgid))
+		return 0;
+	struct sender s = sender_of(by);
+	bpf_map_update_elem(&stoppers, &tgid, &s, BPF_ANY);
+	return 0;
+}
+
+/* Long, and no part of the paths that lead here. */
+static __noinline void find_stopper(struct thread_waits *w, struct task_struct *task, __u32 state)
+{
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	struct sender by = {};
+	if (state & TASK_IS_TRACED) {
+		by = sender_of(BPF_CORE_READ(task, parent));
+	} else {
+		struct sender *s = bpf_map_lookup_elem(&stoppers, &tgid);
+		if (!s)
+			return;
+		by = *s;
+	}
+	w->rival_tgid = by.tgid;
+	__builtin_memcpy(w->rival, by.comm, sizeof(w->rival));
+}
+
 /* ---- a wait's course ---- */
 
 /* A thread of a target that is seen for the first time. NULL where the switch interrupted who makes
@@ -344,6 +404,8 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 		w->reason = WAIT_PREEMPTED;
 	else
 		find_reason(w, task, state);
+	if (w->reason == WAIT_STOPPED)
+		find_stopper(w, task, state);
 }
 
 /* Who has the CPU of a thread that could run: the first program that is given it. Threads of the
@@ -362,6 +424,8 @@ static __always_inline bool has_rival(const struct thread_waits *w, __u64 now_ns
 {
 	if (!w->out_ns || w->reason == WAIT_PREEMPTED)
 		return w->out_ns;
+	if (w->reason == WAIT_STOPPED)
+		return false; /* who stopped it is there */
 	return w->woken_ns && now_ns - w->woken_ns >= RIVAL_LEAST_NS &&
 	       now_ns - w->out_ns >= wait_row_ns;
 }

@@ -19,6 +19,7 @@ enum stall_kind {
 
 /* Numbers of softirqs (include/linux/interrupt.h), by which they are called. */
 #define STALL_SOFTIRQS 10
+#define SOFTIRQ_NET_RX 3
 #define STALL_SOFTIRQ_NAMES                                                                        \
 	{                                                                                          \
 		"HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED",        \
@@ -61,9 +62,10 @@ struct rec_stall {
 	__u64 duration_ns;
 	__u64 own_ns; /* of that: on the CPU, and in no other stall, which interrupted this one */
 	__u32 cpu;
-	__u32 pad2;
+	__u32 sender_tgid;     /* of NET_RX: whose packets it was about; 0 = not known */
 	char name[STALL_NAME]; /* of interrupts: who handles them; else "" */
 	char comm[16];	       /* the thread's own */
+	char sender[16];       /* what that process calls itself */
 };
 
 /* All of one thread, kind and number. */
@@ -103,7 +105,7 @@ struct rec_stall_sums {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct rec_stall) == 80, "shared by BPF and user space");
+_Static_assert(sizeof(struct rec_stall) == 96, "shared by BPF and user space");
 _Static_assert(sizeof(struct stall_sum) == 56, "likewise");
 _Static_assert(sizeof(struct rec_stall_sums) == 48 + 56 * STALL_SUMS, "likewise");
 #endif

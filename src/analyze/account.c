@@ -141,7 +141,7 @@ static void add_wait(struct accounting *a, struct account_thread *th, const stru
 {
 	enum account_owner owner = account_owner_of(w->reason);
 	uint64_t woken_ns = w->end_ns - w->runnable_ns;
-	if (w->rival_pid)
+	if (w->rival_pid && w->reason != WAIT_STOPPED)
 		account_peer_add(a, th, ACCOUNT_RIVALS,
 				 &(struct peer_row){.pid = w->rival_pid,
 						    .name = w->rival,

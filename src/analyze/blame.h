@@ -71,8 +71,8 @@ struct blame_owner {
 	 * waited for; how the walk went from there on is in via. */
 	uint32_t peer;
 	uint32_t thread; /* whose time it is: index into the thread table; UINT32_MAX: a rival's */
-	uint32_t pid;	 /* of a rival; else 0 */
-	uint32_t name;	 /* string: what a rival calls itself */
+	uint32_t pid;	 /* of a rival, or who stopped it; else 0 */
+	uint32_t name;	 /* string: what that calls itself */
 	uint32_t frame;	 /* of what ran: the innermost of Python, else of all; or none */
 };
 

@@ -85,7 +85,7 @@ static void no_cpu(const struct walker *k, const struct blame_wait *m, const str
 	struct blame_owner o = owner_of(BLAME_NO_CPU, way, m->thread);
 	if (!ns)
 		return;
-	if (m->rival_pid) {
+	if (m->rival_pid && m->reason != WAIT_STOPPED) {
 		bool own = map64_get(&k->w->job, m->rival_pid, &unused);
 		o = owner_of(own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
 		o.pid = m->rival_pid;
@@ -262,6 +262,10 @@ static void wait_itself(const struct walker *k, const struct waited *x, uint8_t 
 {
 	struct blame_owner o = owner_of(kind, x->way, x->m->thread);
 	o.frame = x->m->frame;
+	if (kind == BLAME_STOPPED) {
+		o.pid = x->m->rival_pid;
+		o.name = x->m->rival;
+	}
 	k->found->owns(k->found->ctx, &o, ns);
 }
 

@@ -270,10 +270,11 @@ static const struct row_field wait_total_fields[] = {
 };
 
 static const struct row_field stall_fields[] = {
-	FIELD(stall, start_ns, U64, DELTA, TIME),  FIELD(stall, end_ns, U64, DELTA, TIME),
-	FIELD(stall, own_ns, U64, VARINT, NUMBER), FIELD(stall, thread, U32, VARINT, THREAD),
-	FIELD(stall, number, I32, DELTA, NUMBER),  FIELD(stall, name, U32, VARINT, STRING),
-	FIELD(stall, cpu, U32, VARINT, NUMBER),	   FIELD(stall, kind, U8, FIXED, NUMBER),
+	FIELD(stall, start_ns, U64, DELTA, TIME),   FIELD(stall, end_ns, U64, DELTA, TIME),
+	FIELD(stall, own_ns, U64, VARINT, NUMBER),  FIELD(stall, thread, U32, VARINT, THREAD),
+	FIELD(stall, number, I32, DELTA, NUMBER),   FIELD(stall, name, U32, VARINT, STRING),
+	FIELD(stall, cpu, U32, VARINT, NUMBER),	    FIELD(stall, kind, U8, FIXED, NUMBER),
+	FIELD(stall, sender_pid, U32, VARINT, PID), FIELD(stall, sender, U32, VARINT, STRING),
 };
 
 static const struct row_field stall_total_fields[] = {

@@ -198,7 +198,8 @@ struct m_wait {
 	uint32_t waker_pid; /* 0: an interrupt, or not known */
 	uint32_t waker_tid;
 	uint8_t reason; /* enum wait_reason of wire/waits.h */
-	/* The process that had its CPU while it could run, 0 = not known. */
+	/* The process that had its CPU while it could run; of WAIT_STOPPED: that stopped it. 0 =
+	 * not known. */
 	uint32_t rival_pid;
 	uint32_t rival; /* string: what that calls itself */
 };
@@ -228,7 +229,9 @@ struct m_stall {
 			 */
 	uint32_t name;	/* string: "NET_RX", "virtio0-input.0"; "" none */
 	uint32_t cpu;
-	uint8_t kind; /* enum stall_kind of wire/stalls.h */
+	uint8_t kind;	     /* enum stall_kind of wire/stalls.h */
+	uint32_t sender_pid; /* of NET_RX: the process whose packets it was about, 0 = not known */
+	uint32_t sender;     /* string: what that calls itself */
 };
 
 /* All such time of a thread, short ones too. Key: thread, kind, number. */

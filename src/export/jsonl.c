@@ -270,6 +270,9 @@ static void jsonl_stalls(struct sink *s, const struct m_stall *rows, size_t n)
 		json_object_set_new(o, "duration_ns", json_u64(x->end_ns - x->start_ns));
 		json_object_set_new(o, "own_ns", json_u64(x->own_ns));
 		json_object_set_new(o, "cpu", json_integer(x->cpu));
+		set_known(o, "sender_pid", x->sender_pid, x->sender_pid > 0);
+		if (x->sender)
+			json_object_set_new(o, "sender", json_text(s->t, x->sender));
 		line(s, o);
 	}
 }

@@ -255,6 +255,8 @@ void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct b
 			   o->kind == BLAME_SIBLING ? " of the job" : "");
 	else
 		buf_printf(b, "%s", kind_words(o->kind));
+	if (o->kind == BLAME_STOPPED && o->pid)
+		buf_printf(b, " by %s (%u)", text_of(t, o->name), o->pid);
 	if (o->frame != BLAME_NO_FRAME && o->kind != BLAME_SAVES) {
 		buf_printf(b, o->kind == BLAME_RUNS ? " " : " in ");
 		blame_frame_words(b, t, o->frame);
@@ -582,6 +584,8 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 		break;
 	case CULPRIT_INTERRUPT:
 		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));
+		if (c->pid)
+			buf_printf(b, ", packets of %s (%u)", name, c->pid);
 		break;
 	case CULPRIT_DISK:
 		buf_printf(b, ": %s", strtab_get(&t->strings, c->device, NULL));

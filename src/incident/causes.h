@@ -64,7 +64,8 @@ enum culprit_kind {
 	CULPRIT_LINE,	 /* of Python, or a function */
 	CULPRIT_GPU,
 	CULPRIT_HOST,	   /* of other virtual machines */
-	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name */
+	CULPRIT_INTERRUPT, /* a line, or a softirq, by its name; pid, if it is for packets of a
+			      process */
 	CULPRIT_DISK,	   /* by its name; pid, if it is another's process that uses it most */
 	CULPRIT_INTERFACE, /* of the network, by its name */
 	CULPRIT_CALL,	   /* a traced function, by its name; and the line that calls it */

@@ -1,5 +1,6 @@
 /* causes_culprit.c - who or what is behind a cause, by the evidence. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/entity.h"
 #include "incident/causes_calls.h"
@@ -8,7 +9,7 @@
 #include "incident/causes_owners.h"
 #include "wire/stalls.h"
 
-#define CULPRIT_SHARE 0.5 /* of the time without a CPU: less is nobody's fault alone */
+#define CULPRIT_SHARE 0.5 /* of the time that was lost so: less is nobody's fault alone */
 
 static bool names_line(enum cause c)
 {
@@ -47,25 +48,55 @@ static void by_call(struct culprit *ret, const struct evidence *e)
 	ret->name = e->t->probes.data[top->probe].name;
 }
 
-static void by_interrupt(struct culprit *ret, const struct evidence *e)
-{
-	double most = 0;
-	for (size_t i = 0; i < e->stalls.len; i++) {
-		const struct stall_growth *s = &e->stalls.data[i];
-		if (s->kind > STALL_SOFTIRQ || s->ns - s->usual_ns <= most)
-			continue;
-		most = s->ns - s->usual_ns;
-		ret->kind = CULPRIT_INTERRUPT;
-		ret->device = s->name;
-	}
-}
-
 static bool is_job(const struct evidence *e, uint32_t pid)
 {
 	for (size_t i = 0; i < e->t->processes.len; i++)
 		if (e->t->processes.data[i].pid == pid)
 			return true;
 	return false;
+}
+
+/* Whose packets took that much more time, if those of one process of others took most of it. */
+static void by_sender(struct culprit *ret, const struct evidence *e, double more_ns)
+{
+	for (size_t i = 0; i < e->senders.len; i++) {
+		const struct sender_growth *s = &e->senders.data[i];
+		if (s->ns - s->usual_ns < CULPRIT_SHARE * more_ns || is_job(e, s->pid))
+			continue;
+		ret->pid = s->pid;
+		ret->name = s->comm;
+	}
+}
+
+static void by_interrupt(struct culprit *ret, const struct evidence *e)
+{
+	const struct stall_growth *top = NULL;
+	double most = 0;
+	for (size_t i = 0; i < e->stalls.len; i++) {
+		const struct stall_growth *s = &e->stalls.data[i];
+		if (s->kind > STALL_SOFTIRQ || s->ns - s->usual_ns <= most)
+			continue;
+		most = s->ns - s->usual_ns;
+		top = s;
+	}
+	if (!top)
+		return;
+	ret->kind = CULPRIT_INTERRUPT;
+	ret->device = top->name;
+	if (top->kind == STALL_SOFTIRQ &&
+	    !strcmp(strtab_get(&e->t->strings, top->name, NULL), "NET_RX"))
+		by_sender(ret, e, most);
+}
+
+/* Who stopped the job most; a debugger, or who sent a signal. */
+static void by_stopper(struct culprit *ret, const struct evidence *e)
+{
+	const struct blame_part *p = causes_top_part(e, owner_is_stopped);
+	if (!p || !p->owner.pid)
+		return;
+	ret->kind = CULPRIT_PROCESS;
+	ret->pid = p->owner.pid;
+	ret->name = p->owner.name;
 }
 
 /* Who had a disk do most beyond usual; of the job itself the disk alone is named. */
@@ -185,6 +216,8 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 		by_rival(ret, e);
 	} else if (c == CAUSE_INTERRUPTS) {
 		by_interrupt(ret, e);
+	} else if (c == CAUSE_STOPPED) {
+		by_stopper(ret, e);
 	} else if (c == CAUSE_DISK) {
 		by_disk(ret, e);
 	} else if (c == CAUSE_NET_FOREIGN || c == CAUSE_NET_BANDWIDTH || c == CAUSE_NET_LOSS) {

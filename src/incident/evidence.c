@@ -33,8 +33,9 @@ struct sums {
 	struct call_sum *calls;	   /* by probe */
 	struct call_sum *counters; /* by metric: values, and their sum */
 	struct call_sum kernels;
-	VEC(struct stall_growth) stalls; /* ns alone */
-	VEC(struct disk_growth) disks;	 /* bytes alone */
+	VEC(struct stall_growth) stalls;   /* ns alone */
+	VEC(struct sender_growth) senders; /* likewise */
+	VEC(struct disk_growth) disks;	   /* bytes alone */
 	double length_ns;
 };
 
@@ -296,6 +297,16 @@ static struct stall_growth *stall_of(struct sums *s, uint8_t kind, uint32_t name
 	return ret;
 }
 
+static struct sender_growth *sender_of(struct sums *s, const struct m_stall *r)
+{
+	for (size_t i = 0; i < s->senders.len; i++)
+		if (s->senders.data[i].pid == r->sender_pid)
+			return &s->senders.data[i];
+	struct sender_growth *ret = vec_push(&s->senders);
+	*ret = (struct sender_growth){.pid = r->sender_pid, .comm = r->sender};
+	return ret;
+}
+
 static void add_stalls(void *ctx, const struct visited_rows *rows)
 {
 	struct gathering *g = ctx;
@@ -307,8 +318,11 @@ static void add_stalls(void *ctx, const struct visited_rows *rows)
 			struct sums *s = g->tracks.data[k].pid == pid
 						 ? sums_at(g, &g->tracks.data[k], r->start_ns)
 						 : NULL;
-			if (s)
-				stall_of(s, r->kind, r->name)->ns += (double)r->own_ns;
+			if (!s)
+				continue;
+			stall_of(s, r->kind, r->name)->ns += (double)r->own_ns;
+			if (r->sender_pid)
+				sender_of(s, r)->ns += (double)r->own_ns;
 		}
 	}
 }
@@ -353,6 +367,13 @@ static void answer_host(struct evidence *ret, const struct sums *slow, const str
 			    usual->stalls.data[k].name == at.name)
 				at.usual_ns = scale * usual->stalls.data[k].ns;
 		*vec_push(&ret->stalls) = at;
+	}
+	for (size_t i = 0; i < slow->senders.len; i++) {
+		struct sender_growth at = slow->senders.data[i];
+		for (size_t k = 0; k < usual->senders.len; k++)
+			if (usual->senders.data[k].pid == at.pid)
+				at.usual_ns = scale * usual->senders.data[k].ns;
+		*vec_push(&ret->senders) = at;
 	}
 	for (size_t i = 0; i < slow->disks.len; i++) {
 		struct disk_growth at = slow->disks.data[i];
@@ -453,6 +474,7 @@ static void forget(struct gathering *g)
 		free(g->sums.data[i].calls);
 		free(g->sums.data[i].counters);
 		vec_free(&g->sums.data[i].stalls);
+		vec_free(&g->sums.data[i].senders);
 		vec_free(&g->sums.data[i].disks);
 	}
 	vec_free(&g->tracks);
@@ -506,6 +528,7 @@ void evidence_free(struct evidence *e)
 	vec_free(&e->calls);
 	vec_free(&e->counters);
 	vec_free(&e->stalls);
+	vec_free(&e->senders);
 	vec_free(&e->disks);
 }
 

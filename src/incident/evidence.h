@@ -31,6 +31,13 @@ struct stall_growth {
 	double ns, usual_ns;
 };
 
+/* Of NET_RX, as above: the process of this host whose packets it was for. */
+struct sender_growth {
+	uint32_t comm; /* string */
+	uint32_t pid;
+	double ns, usual_ns;
+};
+
 /* What a process had a disk do. */
 struct disk_growth {
 	uint32_t disk, comm; /* strings */
@@ -49,6 +56,7 @@ struct evidence {
 	VEC(struct call_growth) calls;
 	VEC(struct counter_change) counters;
 	VEC(struct stall_growth) stalls;
+	VEC(struct sender_growth) senders;
 	VEC(struct disk_growth) disks;
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;

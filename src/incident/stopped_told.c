@@ -32,8 +32,12 @@ void stopped_tell(struct detector *d, const struct detect_names *n, const struct
 			    .windows = 1};
 	snprintf(a.layer_name, sizeof(a.layer_name), "%s",
 		 detect_layer_name(detect_keys_layers(d->known.keys), a.layer));
-	snprintf(a.why, sizeof(a.why), "a signal or a debugger stopped it for %s",
-		 human_ns(length, w->end_ns - w->start_ns));
+	human_ns(length, w->end_ns - w->start_ns);
+	if (w->rival_pid)
+		snprintf(a.why, sizeof(a.why), "%s (%u) stopped it for %s",
+			 n->string(n->ctx, w->rival), w->rival_pid, length);
+	else
+		snprintf(a.why, sizeof(a.why), "a signal or a debugger stopped it for %s", length);
 	incidents_told(&d->incidents, &a, t->pid);
 	d->o.tell(d->o.tell_ctx, &a);
 }

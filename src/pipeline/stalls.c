@@ -49,8 +49,9 @@ static uint32_t name_of(struct pipeline *p, uint8_t kind, int32_t number,
 
 void stalls_add(struct pipeline *p, const struct rec_stall *r)
 {
-	char comm[sizeof(r->comm) + 1] = "";
+	char comm[sizeof(r->comm) + 1] = "", sender[sizeof(r->sender) + 1] = "";
 	memcpy(comm, r->comm, sizeof(r->comm));
+	memcpy(sender, r->sender, sizeof(r->sender));
 	if (r->stall >= STALL_KINDS || r->own_ns > r->duration_ns ||
 	    r->start_ns + r->duration_ns < r->start_ns) {
 		p->bad_records++;
@@ -65,6 +66,8 @@ void stalls_add(struct pipeline *p, const struct rec_stall *r)
 			      .name = name_of(p, r->stall, r->number, r->name),
 			      .cpu = r->cpu,
 			      .kind = r->stall,
+			      .sender_pid = r->sender_tgid,
+			      .sender = r->sender_tgid ? rec_string_z(p->writer, sender) : 0,
 		      });
 }
 

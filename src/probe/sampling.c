@@ -61,7 +61,10 @@ static int start_waits(struct tracer *t, struct err *e)
 				       strerror(errno));
 		*vec_push(&t->clock_links) = link;
 	}
-	return 0;
+	if (!t->opts.counts_waits)
+		return 0;
+	const struct place signals = {"signal_generate", t->bpf->progs.on_signal};
+	return attach_places(t, &signals, 1, e);
 }
 
 int sampling_start(struct tracer *t, struct err *e)

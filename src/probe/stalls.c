@@ -1,5 +1,5 @@
-/* stalls.c - attaches to what tells of interrupts, softirqs and memory that threads have to free or
- * move. What a kernel does not have is left out. */
+/* stalls.c - attaches to what tells of interrupts, softirqs, whose packets those deliver, and
+ * memory that threads have to free or move. What a kernel does not have is left out. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,10 +27,12 @@ void stalls_choose(struct tracer *t)
 		t->bpf->progs.on_softirq_begin,	   t->bpf->progs.on_softirq_end,
 		t->bpf->progs.on_reclaim_begin,	   t->bpf->progs.on_cgroup_reclaim_begin,
 		t->bpf->progs.on_compaction_begin, t->bpf->progs.on_memory_end,
-		t->bpf->progs.open_stall_sums,
+		t->bpf->progs.open_stall_sums,	   t->bpf->progs.on_packet_sent,
+		t->bpf->progs.on_packet_delivered,
 	};
 	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
 		bpf_program__set_autoload(programs[i], t->opts.counts_stalls);
+	bpf_map__set_autocreate(t->bpf->maps.sent_packets, t->opts.counts_stalls);
 }
 
 /* Ends before beginnings: an end without its beginning is nothing. */
@@ -61,6 +63,8 @@ int stalls_start(struct tracer *t, struct err *e)
 		{"mm_vmscan_direct_reclaim_begin", t->bpf->progs.on_reclaim_begin},
 		{"mm_vmscan_memcg_reclaim_begin", t->bpf->progs.on_cgroup_reclaim_begin},
 		{"mm_compaction_begin", t->bpf->progs.on_compaction_begin},
+		{"netif_receive_skb", t->bpf->progs.on_packet_delivered},
+		{"netif_rx", t->bpf->progs.on_packet_sent},
 	};
 	return attach_places(t, places, sizeof(places) / sizeof(*places), e);
 }

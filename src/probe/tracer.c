@@ -58,6 +58,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.on_cpu_clock, t->opts.sample_hz, 0);
 	set_role(b->progs.on_switch, t->opts.waits || t->opts.counts_waits, 0);
 	set_role(b->progs.on_waking, t->opts.waits || t->opts.counts_waits, 0);
+	set_role(b->progs.on_signal, t->opts.counts_waits, 0);
 	set_role(b->progs.find_waits, t->opts.counts_waits, 0);
 	set_role(b->progs.open_wait_sums, t->opts.counts_waits, 0);
 	set_role(b->progs.open_waits, t->opts.waits, 0);

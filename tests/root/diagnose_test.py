@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""diagnose_test.py - `eacgm diagnose` of a PyTorch training on the CPU whose CPU others take, and that
-is stopped by a signal: the cause, who did it, and parts that add up. Those who do it are the test's
-own; they do far more than a busy machine does."""
+"""diagnose_test.py - `eacgm diagnose` of a PyTorch training on the CPU whose CPU others take, that
+is interrupted by packets, or stopped by a signal: the cause, who did it, and parts that add up. Those
+who do it are the test's own; they do far more than a busy machine does."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import models
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, ROOT, expect, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch"]
@@ -88,6 +88,28 @@ def hogs(t, _job):
         for p in started:
             p.kill()
             p.wait()
+    return undo
+
+
+FLOOD = os.path.join(ROOT, "lab", "faults", "stress.py")
+
+
+def packets(t, _job):
+    """Packets of a process on another CPU, whose softirqs take the job's."""
+    cpu, other = sorted(os.sched_getaffinity(0))[:2]
+    p = t.start([PYTHON, FLOOD, "flood", "--duty", "0.6", "--steer", str(cpu), "--cpus",
+                 str(other)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    expect(p.stdout.readline() == "ready\n", "the flood said nothing")
+    p.stdin.write("\n")
+    p.stdin.flush()
+    if not p.stdout.readline().startswith("begun"):
+        skip("no network namespace with a queue of its own can be made here")
+    with open("/proc/%d/task/%d/children" % (p.pid, p.pid), encoding="ascii") as f:
+        t.sender = int(f.read().split()[0])
+
+    def undo():
+        p.stdin.close()
+        p.wait()
     return undo
 
 
@@ -178,6 +200,24 @@ def live(t):
         r"\nwhen it was slow, and why.*\n +[\d.]+ m?s +CPU contention", text.out), text.out[:1000])
 
 
+@test("whose packets take the job's CPU is named")
+def packets_of_others(t):
+    needs_torch(t)
+    if len(os.sched_getaffinity(0)) < 2:
+        skip("one CPU")
+    if os.geteuid():
+        skip("needs root")
+    model = learned(t)
+    path, was = recorded(t, packets)
+    said = diagnosed(t, path, model)
+    i = incident_in(said, was)
+    expect(i["cause"] == "interrupts" and i["culprit"]["kind"] == "interrupt" and
+           i["culprit"]["device"] == "NET_RX" and i["culprit"]["pid"] == t.sender,
+           "%d: %s" % (t.sender, json.dumps(i)[:3000]))
+    text = t.run([EACGM, "diagnose", path, "-m", model])
+    expect(re.search(r"^\d+\. .*: NET_RX, packets of .* \(%d\)$" % t.sender, text.out, re.M), text)
+
+
 @test("a job that is stopped by a signal was stopped")
 def stopped(t):
     needs_torch(t)
@@ -186,6 +226,8 @@ def stopped(t):
     said = diagnosed(t, path, model)
     i = incident_in(said, was)
     expect(i["cause"] == "stopped", json.dumps(i)[:3000])
+    expect(i["culprit"]["kind"] == "process" and i["culprit"]["pid"] == os.getpid(),
+           json.dumps(i["culprit"]))
     expect(i["cost_ns"] > 0.7 * (was[1] - was[0]), i["cost_ns"])
     check_sums(said)
 

@@ -34,9 +34,15 @@ with open("/sys/class/net/lo/queues/rx-0/rps_cpus", "w") as f:
     f.write("%x" % (1 << rx))
 os.sched_setaffinity(0, {tx})
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+there = []
+for _ in range(64):  # each gets every packet: who receives has more to do than who sends
+    there.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    there[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    there[-1].bind(("", 9000))
 print("ready", flush=True)
 while not os.path.exists(sys.argv[3]):
-    s.sendto(b"x" * 64, ("127.0.0.1", 9))
+    s.sendto(b"x" * 64, ("127.255.255.255", 9000))
     if not os.path.exists("/proc/%d" % os.getppid()):
         break
 """
@@ -148,6 +154,11 @@ def _(t):
                                                      cpu_ns / 1e6))
     expect(seen["count"] >= 100 and seen["total_ns"] <= cpu_ns, "%r of %d" % (seen, cpu_ns))
     expect(len(calls) == 1 and calls[0]["number"] == -0xfb, "%r" % calls)
+    long = [row for row in rows if row["type"] == "stall" and row["name"] == "NET_RX" and
+            row["pid"] == pid]
+    told = [row for row in long if row["sender_pid"] == sender.pid and row["sender"] == "python3"]
+    expect(len(long) >= 10 and len(told) > 0.8 * len(long), "%d of %d have %d: %r" % (
+        len(told), len(long), sender.pid, long[:5]))
 
 
 def memory_cgroup(t):

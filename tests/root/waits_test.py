@@ -149,6 +149,38 @@ def _(t):
            "%d: %r" % (hog.pid, told[:5]))
 
 
+# Is stopped by a child, which sends it on.
+STOPPED = """
+import os, signal, time
+me = os.getpid()
+def child(does):
+    pid = os.fork()
+    if not pid:
+        does()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+def stops():
+    with open("/proc/self/comm", "w") as f:
+        f.write("stopper")
+    os.kill(me, signal.SIGSTOP)
+    time.sleep(0.2)
+    os.kill(me, signal.SIGCONT)
+print(me, child(stops), flush=True)
+"""
+
+
+@test("who stopped a process is told", 60)
+def _(t):
+    rec = t.record(["/usr/bin/python3", "-c", STOPPED], "--profile", "off", "--layers", "user")
+    pid, stopper = map(int, rec.ran.out.split())
+    told = [row for row in lines(t, rec.path) if row["type"] == "wait" and row["pid"] == pid and
+            row["reason"] == "stopped"]
+    expect(told and all(row["rival_pid"] == stopper and row["rival"] == "stopper"
+                        for row in told), "%d: %r" % (stopper, told))
+    expect(sum(row["duration_ns"] for row in told) > 0.15e9, told)
+
+
 @test("waits of a process that runs another program are that program's", 60)
 def _(t):
     rec = t.record(["/bin/sh", "-c", "/bin/sleep 0.3; exec /bin/sleep 0.4"], "--profile", "off",

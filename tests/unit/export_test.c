@@ -172,7 +172,9 @@ static struct rec_reader *stalled_recording(void)
 					   .number = 3,
 					   .name = packets,
 					   .cpu = 1,
-					   .kind = STALL_SOFTIRQ});
+					   .kind = STALL_SOFTIRQ,
+					   .sender_pid = 9,
+					   .sender = rec_string_z(w, "flood")});
 	rec_put_stall(
 		w, &(struct m_stall){.start_ns = 200, .end_ns = 250, .own_ns = 50, .name = nasty});
 	rec_put_stall(w, &(struct m_stall){.start_ns = 900,
@@ -222,7 +224,7 @@ static void stalls_and_disks(void **state)
 	assert_int_equal(count_of(text, "\"type\":\"stall_total\""), 2);
 	assert_holds(text, "\"tid\":8,\"comm\":\"\",\"kind\":\"softirq\",\"number\":3,"
 			   "\"name\":\"NET_RX\",\"start_ns\":100,\"duration_ns\":200,"
-			   "\"own_ns\":150,\"cpu\":1}");
+			   "\"own_ns\":150,\"cpu\":1,\"sender_pid\":9,\"sender\":\"flood\"}");
 	assert_holds(text, "\"kind\":\"interrupt\",\"number\":-2147483648,\"name\":null,"
 			   "\"start_ns\":900,\"duration_ns\":0,\"own_ns\":0");
 	assert_holds(text, "\"kind\":\"interrupt\",\"number\":null,\"name\":null,\"since_ns\":0,"
