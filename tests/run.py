@@ -4,8 +4,8 @@ Each test is a program that prints TAP (https://testanything.org): unit tests th
 cmocka, scripts by themselves. A program that crashes, hangs or plans more than it
 reports counts as failed.
 
-Most tests of the tracer wait more than they work, so two programs run at a time; those of ALONE
-have the machine to themselves. Tests that trace live processes share the machine with whatever
+Most tests of the tracer wait more than they work, so two of them run at a time, and what needs no
+tracing has the time that they leave; those of ALONE have the machine to themselves. Tests that trace live processes share the machine with whatever
 else its host runs: they wait for conditions, never for times, and a failure is a failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
@@ -68,6 +68,9 @@ def read_tap(name, text, status):
     return Outcome(passed, failed, skipped, lines)
 
 
+# What needs no tracing gets out of the way of what does.
+BESIDE = ["nice", "-n", "19"]
+
 # In the background of a script, and under nohup, signals are ignored that tests send.
 AS_AT_A_TERMINAL = ["env", "--default-signal=INT,QUIT,HUP"]
 
@@ -78,13 +81,14 @@ class Runner:
         self.outcomes = {}
         self.lock = threading.Lock()
 
-    def run(self, name, command, limit_s=600):
+    def run(self, name, command, under=(), limit_s=600):
+        """under: what runs the command."""
         start = time.monotonic()
         if not pathlib.Path(command[0]).exists():
             text, status = f"# {command[0]} was not built", "none"
         else:
             try:
-                done = subprocess.run(AS_AT_A_TERMINAL + command, cwd=ROOT, env=self.env,
+                done = subprocess.run([*AS_AT_A_TERMINAL, *under, *command], cwd=ROOT, env=self.env,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, timeout=limit_s)
                 text, status = done.stdout.decode(errors="replace"), done.returncode
@@ -99,18 +103,22 @@ class Runner:
                 print("\n".join("    " + line for line in text.splitlines()[-60:]))
             sys.stdout.flush()
 
-    def run_all(self, tests, lanes):
-        waiting = collections.deque(tests)
+    def run_all(self, tests, lanes, beside=()):
+        """beside: of these one at a time, and as many as there are lanes once tests are done."""
+        waiting, others = collections.deque(tests), collections.deque(beside)
 
-        def lane():
+        def lane(queues):
             while True:
                 with self.lock:
-                    if not waiting:
+                    queue = next((q for q in queues if q), None)
+                    if queue is None:
                         return
-                    test = waiting.popleft()
+                    test = queue.popleft()
                 self.run(*test)
 
-        threads = [threading.Thread(target=lane) for _ in range(lanes)]
+        threads = [threading.Thread(target=lane, args=([waiting, others],)) for _ in range(lanes)]
+        if others:
+            threads.append(threading.Thread(target=lane, args=([others],)))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -132,6 +140,10 @@ def tests_of(build):
     return scripts + units + fuzz
 
 
+def is_of_root(test):
+    return test[0].startswith("tests/root/")
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     only = sys.argv[2:]
@@ -144,7 +156,9 @@ def main():
         runner.run_all(tests, 1)
     else:
         alone = [test for test in tests if os.path.basename(test[0]) in ALONE]
-        runner.run_all([test for test in tests if test not in alone], LANES)
+        traces = [test for test in tests if is_of_root(test) and test not in alone]
+        runner.run_all(traces, LANES,
+                       [(*test, BESIDE) for test in tests if not is_of_root(test)])
         runner.run_all(alone, 1)
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))
