@@ -394,6 +394,13 @@ while sys.stdin.readline():
 
 
 SLOW_ROUNDS, SLOW_S = 4, 15
+# Stacks that are sampled meanwhile are kept, and new ones come for long. What a process leaves would
+# be more: its row alone is.
+BYTES_OF_EACH = 64
+
+
+def sampled_kb(rounds):
+    return rounds * 3000 * BYTES_OF_EACH // 1024
 
 
 @test("processes that have ended leave nothing: after some thousands, more take no more memory", 240)
@@ -415,12 +422,12 @@ def _(t):
             if len(rounds) == SLOW_ROUNDS and rounds[-1] - rounds[0] > SLOW_S:
                 skip("%d processes take %.0f s here: what is sampled meanwhile is kept, and is more" % (
                     3000 * (SLOW_ROUNDS - 1), rounds[-1] - rounds[0]))
-            return len(memory) > 6 and memory[-1] < memory[-6] + 256
+            return len(memory) > 6 and memory[-1] < memory[-6] + sampled_kb(5)
 
         # They are known for 10 s after their end: how many that are is the machine's speed.
         t.wait_for(grows_no_more, "memory that stays", 200)
         known = 3000 * max(sum(began <= end <= began + 11 for end in rounds) for began in rounds)
-        bound = memory[0] + 4096 + known * 3 // 4
+        bound = memory[0] + 4096 + known * 3 // 4 + sampled_kb(len(memory))
         expect(max(memory) < bound, "%d are known, kB after each 3,000: %r" % (
             known, memory))
         job.stdin.close()
