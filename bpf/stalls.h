@@ -37,7 +37,8 @@ struct cpu_stalls {
 	struct open_stall softirq;
 	struct open_stall interrupt; /* the last: none is interrupted by another */
 	struct sender sender;	     /* of packets that it was given last (packets.h) */
-	__u32 sent;		     /* packets from here, of any process */
+	__u64 context;		     /* in_interrupt() */
+	__u32 unknown;		     /* packets since, on any thread, whose sender is not known */
 	__u32 pad;
 };
 struct {

@@ -240,8 +240,8 @@ static __always_inline void *ring_here(void)
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
-/* The ring of this CPU for what can be done without, or told later: a quarter of it is kept for
- * records that are the last of their time. NULL where it has no such room. */
+/* The ring of this CPU for what can be done without, or told later: a quarter of it is left to
+ * records that have no later one for their time. NULL where it has no such room. */
 static __always_inline void *ring_to_spare(void)
 {
 	void *ring = ring_here();

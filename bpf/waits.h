@@ -19,6 +19,9 @@
 #define TASK_IS_STOPPED	 0x0c /* __TASK_STOPPED, __TASK_TRACED */
 #define SIGNAL_STOPS	 19   /* SIGSTOP, and after it SIGTSTP, SIGTTIN, SIGTTOU */
 #define SIGNAL_STOPS_END 22
+#define SIGNAL_IGNORED	 1 /* TRACE_SIGNAL_IGNORED of include/trace/events/signal.h */
+#define SIGNAL_OF_KERNEL 1 /* SEND_SIG_PRIV of include/linux/sched/signal.h */
+#define STOPS_WITHIN_NS	 1000000000ULL /* of the signal; a stop later is another one */
 #define TASK_STACK_BYTES 16384 /* arch/x86/include/asm/page_64_types.h */
 #define ANON_INODE_MAGIC 0x09041934
 #define MODE_TYPE	 0170000
@@ -230,34 +233,34 @@ static __always_inline struct sender sender_of(struct task_struct *task)
 	return s;
 }
 
-/* Of a signal that a terminal sends, its thread of the kernel would be known alone: nobody. */
+/* What the kernel sends (a terminal's, and to a job of the background) is of nobody. */
 SEC("raw_tp")
-int BPF_PROG(on_signal, int number, void *info, struct task_struct *task)
+int BPF_PROG(on_signal, int number, void *info, struct task_struct *task, int group, int result)
 {
-	struct task_struct *by = (struct task_struct *)bpf_get_current_task_btf();
-	__u32 tgid = number >= SIGNAL_STOPS && number <= SIGNAL_STOPS_END && by->mm
-			     ? BPF_CORE_READ(task, tgid)
-			     : 0;
-	if (!tgid || !is_followed(tgid))
+	if (number < SIGNAL_STOPS || number > SIGNAL_STOPS_END || result == SIGNAL_IGNORED)
 		return 0;
+	struct task_struct *by = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	if (!by->mm || (__u64)info == SIGNAL_OF_KERNEL) {
+		bpf_map_delete_elem(&stoppers, &tgid);
+		return 0;
+	}
 	struct sender s = sender_of(by);
 	bpf_map_update_elem(&stoppers, &tgid, &s, BPF_ANY);
 	return 0;
 }
 
-/* Long, and no part of the paths that lead here. */
+/* Whose signal it was, else its debugger. Long, and no part of the paths that lead here. */
 static __noinline void find_stopper(struct thread_waits *w, struct task_struct *task, __u32 state)
 {
 	__u32 tgid = BPF_CORE_READ(task, tgid);
-	struct sender by = {};
-	if (state & TASK_IS_TRACED) {
-		by = sender_of(BPF_CORE_READ(task, parent));
-	} else {
-		struct sender *s = bpf_map_lookup_elem(&stoppers, &tgid);
-		if (!s)
-			return;
+	struct sender by = {}, *s = bpf_map_lookup_elem(&stoppers, &tgid);
+	if (s && w->out_ns - s->time_ns < STOPS_WITHIN_NS)
 		by = *s;
-	}
+	else if (state & TASK_IS_TRACED)
+		by = sender_of(BPF_CORE_READ(task, parent));
+	else
+		return;
 	w->rival_tgid = by.tgid;
 	__builtin_memcpy(w->rival, by.comm, sizeof(w->rival));
 }

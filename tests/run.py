@@ -69,7 +69,7 @@ def read_tap(name, text, status):
 
 
 # What needs no tracing gets out of the way of what does.
-BESIDE = ["nice", "-n", "19"]
+BESIDE = ["nice", "-n", "5"]
 
 # In the background of a script, and under nohup, signals are ignored that tests send.
 AS_AT_A_TERMINAL = ["env", "--default-signal=INT,QUIT,HUP"]

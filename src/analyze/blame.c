@@ -22,10 +22,12 @@ struct tally {
 	double length_ns; /* of its stretches */
 };
 
+/* Who stops a job again and again may be another process of the same name each time (kill). */
 static uint64_t owner_hash(const struct blame_owner *o)
 {
+	uint32_t who = o->kind == BLAME_STOPPED ? o->name : o->pid;
 	uint64_t h = hash_u64((uint64_t)o->kind << 40 | (uint64_t)o->via << 32 | o->thread);
-	h ^= hash_u64((uint64_t)o->pid << 32 | o->frame);
+	h ^= hash_u64((uint64_t)who << 32 | o->frame);
 	return hash_u64(o->peer ? h ^ hash_u64(o->peer) : h);
 }
 

@@ -136,8 +136,8 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			     "Mend what holds the late rank back. Where none is named, merge the "
 			     "ranks' recordings (eacgm merge): the report names the one that came "
 			     "last."},
-	[CAUSE_STOPPED] = {"the job was stopped by a signal or a debugger",
-			   "See who sent SIGSTOP, or detached a debugger too late."},
+	[CAUSE_STOPPED] = {"the job was stopped",
+			   "See why SIGSTOP was sent to it, or a debugger held it."},
 	[CAUSE_SLOW_CALL] = {"a call became slower",
 			     "Look at what that function is given (shapes, types, layout, threads) "
 			     "and at what its library does: it is called as often as usual, and "

@@ -59,10 +59,12 @@ static bool is_job(const struct evidence *e, uint32_t pid)
 /* Whose packets took that much more time, if those of one process of others took most of it. */
 static void by_sender(struct culprit *ret, const struct evidence *e, double more_ns)
 {
+	double most = CULPRIT_SHARE * more_ns;
 	for (size_t i = 0; i < e->senders.len; i++) {
 		const struct sender_growth *s = &e->senders.data[i];
-		if (s->ns - s->usual_ns < CULPRIT_SHARE * more_ns || is_job(e, s->pid))
+		if (s->ns - s->usual_ns < most || is_job(e, s->pid))
 			continue;
+		most = s->ns - s->usual_ns;
 		ret->pid = s->pid;
 		ret->name = s->comm;
 	}

@@ -321,7 +321,7 @@ static void add_stalls(void *ctx, const struct visited_rows *rows)
 			if (!s)
 				continue;
 			stall_of(s, r->kind, r->name)->ns += (double)r->own_ns;
-			if (r->sender_pid)
+			if (r->sender_pid && r->kind == STALL_SOFTIRQ)
 				sender_of(s, r)->ns += (double)r->own_ns;
 		}
 	}

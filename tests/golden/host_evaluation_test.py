@@ -106,18 +106,21 @@ def fails():
     raise ValueError("as it must")
 
 
+LIMIT_S, LATE_S, LASTS_S = 4, 6, 60  # of all; when what a task started would write; of a task
+
+
 def lasts(path):
     if os.fork() == 0:  # what a task starts is ended with it
-        time.sleep(3)
+        time.sleep(LATE_S)
         pathlib.Path(path).touch()
         os._exit(0)
-    time.sleep(60)
+    time.sleep(LASTS_S)
 
 
 @test
 def tasks_end_in_time(folder):
     said, path = [], os.path.join(folder, "late")
-    tasks = host.Tasks(said.append, 2, time.monotonic() + 1.5)
+    tasks = host.Tasks(said.append, 2, time.monotonic() + LIMIT_S)
     tasks.add(0, "fails", fails)
     tasks.add(1, "behind it", max, 1, 2, after="fails")
     tasks.add(0, "works", max, 3, 4)
@@ -125,11 +128,11 @@ def tasks_end_in_time(folder):
     tasks.add(2, "lasts", lasts, path)
     began = time.monotonic()
     tasks.run()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < LASTS_S / 2
     assert tasks.results == {"works": 4, "behind": 3}, tasks.results
     whys = {f["task"]: f["why"] for f in tasks.failed}
     assert "as it must" in whys["fails"] and whys["lasts"] == "the time was over", whys
-    time.sleep(max(0, began + 4.7 - time.monotonic()))
+    time.sleep(max(0, began + LATE_S + 1.7 - time.monotonic()))
     assert not os.path.exists(path), "what a task had started went on"
 
 

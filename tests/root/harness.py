@@ -229,10 +229,11 @@ class Test:
 
     def wait_for(self, condition, what, seconds=20):
         end = min(time.monotonic() + seconds * SLOW, self.deadline)
-        while not condition():
+        while not (met := condition()):
             if time.monotonic() > end:
                 raise TimedOut("waited for: %s" % what)
             time.sleep(0.02)
+        return met
 
     def clean(self):
         for p in self.started:

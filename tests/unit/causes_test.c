@@ -364,6 +364,52 @@ static void devices_are_named(void **state)
 	assert_int_equal(f.culprit.device, vda);
 }
 
+static void sender(uint32_t pid, double ms, double usual_ms)
+{
+	*vec_push(&e.senders) =
+		(struct sender_growth){strtab_add_z(&tables.strings, "flood"), pid, ms * MS,
+				       usual_ms * MS};
+}
+
+static void whose_packets_they_are(void **state)
+{
+	(void)state;
+	uint32_t rx = strtab_add_z(&tables.strings, "NET_RX");
+	part(BLAME_INTERRUPTED, VIA_ITSELF, 300, 0);
+	*vec_push(&e.stalls) = (struct stall_growth){STALL_SOFTIRQ, rx, 310 * MS, 10 * MS};
+	sender(23, 110, 100); /* as usual */
+	sender(42, 160, 0);
+	struct cause_found f = is(CAUSE_INTERRUPTS);
+	assert_int_equal(f.culprit.pid, 42);
+	says(&f, "interrupts took the job's CPUs: NET_RX, packets of flood (42)");
+	e.senders.data[1].ns = 140 * MS; /* less than half of it */
+	assert_int_equal(is(CAUSE_INTERRUPTS).culprit.pid, 0);
+	e.senders.data[1].ns = 290 * MS;
+	*vec_push(&tables.processes) = (struct m_process){.pid = 42}; /* the job's own */
+	assert_int_equal(is(CAUSE_INTERRUPTS).culprit.pid, 0);
+	tables.processes.len = 0;
+	*vec_push(&e.stalls) = (struct stall_growth){
+		STALL_SOFTIRQ, strtab_add_z(&tables.strings, "TIMER"), 320 * MS, 0};
+	assert_int_equal(is(CAUSE_INTERRUPTS).culprit.pid, 0);
+}
+
+static void who_stopped_it(void **state)
+{
+	(void)state;
+	part(BLAME_STOPPED, VIA_ITSELF, 300, 0);
+	assert_int_equal(is(CAUSE_STOPPED).culprit.kind, CULPRIT_NONE);
+	e.blame.parts.data[0].owner.pid = 42;
+	e.blame.parts.data[0].owner.name = strtab_add_z(&tables.strings, "gdb");
+	struct cause_found f = is(CAUSE_STOPPED);
+	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
+	says(&f, "the job was stopped by gdb (42)");
+	struct buf b = {0};
+	blame_owner_words(&b, &tables, &e.blame.parts.data[0].owner);
+	buf_byte(&b, 0);
+	assert_string_equal((const char *)b.data, "was stopped by gdb (42)");
+	buf_free(&b);
+}
+
 static void of_host(const char *name, double mean, double usual)
 {
 	name_metric(ENTITY_HOST, name);
@@ -834,6 +880,8 @@ int main(void)
 		T(data_checkpoints_collections),
 		T(the_gpu_and_who_else_is_on_it),
 		T(devices_are_named),
+		T(whose_packets_they_are),
+		T(who_stopped_it),
 		T(memory_of_another_node),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),
