@@ -128,6 +128,25 @@ static void keep_steps(struct diagnosed *in, const struct evidence_question *q, 
 	}
 }
 
+#define PIECE_KNOWN_NS 1000000000ULL /* of a piece of what was told before, at the soonest */
+
+/* When a piece was told that began after its incident was: with the first anomaly that began in it,
+ * else once some of it had passed. */
+static uint64_t piece_told(const struct diagnosing *x, const struct diagnosed *of, uint64_t from_ns,
+			   uint64_t to_ns)
+{
+	uint64_t told_ns = UINT64_MAX;
+	for (size_t i = 0; i < of->anomalies.len; i++) {
+		const struct anomaly *a = anomaly_at(x, of, i);
+		if (a->start_ns >= from_ns && a->start_ns < to_ns && a->told_ns >= from_ns &&
+		    a->told_ns < told_ns)
+			told_ns = a->told_ns;
+	}
+	if (told_ns < UINT64_MAX)
+		return told_ns;
+	return to_ns - from_ns < PIECE_KNOWN_NS ? to_ns : from_ns + PIECE_KNOWN_NS;
+}
+
 /* One piece of an incident as an incident of its own: with those of its anomalies that lie in it,
  * and the one that says most. */
 static void add_piece(const struct diagnosing *x, struct diagnosis *to, const struct asked *a,
@@ -146,7 +165,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .blamed = true,
 				 .evidence = *e};
 	if (in->told_ns < in->onset_ns)
-		in->told_ns = in->onset_ns;
+		in->told_ns = piece_told(x, a->of, from_ns, to_ns);
 	for (size_t i = 0; i < a->of->anomalies.len; i++) {
 		const struct anomaly *row = anomaly_at(x, a->of, i);
 		if (cut && (row->start_ns >= to_ns || row->end_ns <= from_ns) && i != a->of->first)

@@ -10,6 +10,7 @@
 #define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
 #define SLICES_MOST    100000
 #define LEAST_USUAL_NS 2e9 /* to compare with */
+#define COVERED	       0.5 /* of an incident's time: steps that have less of it do not stand for it */
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
 {
@@ -150,6 +151,14 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 	return u;
 }
 
+/* Not those that were found now and then alone, nor a step with a long time before it in which none
+ * was found. */
+static bool stand_for(const blame_spans_t *slow, const struct diagnosed *in, double usual_ns)
+{
+	double sum = length_of(slow), length = (double)(in->end_ns - in->onset_ns);
+	return sum >= COVERED * length && sum <= 2 * (length + usual_ns);
+}
+
 static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret)
 {
@@ -169,7 +178,7 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 				(struct blame_span){thread, from_ns, s->end_ns, usual_ns};
 	}
 	ret->usual = &u->usual;
-	return ret->slow.len && u->usual.spans.len;
+	return ret->slow.len && u->usual.spans.len && stand_for(&ret->slow, in, usual_ns);
 }
 
 /* ---- time ---- */
@@ -209,10 +218,22 @@ static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32
 	return u;
 }
 
+/* The busiest thread then; one that ran in no other time is who disturbs, or has nothing to be
+ * compared with: the busiest of all time instead. */
+static uint32_t thread_in(struct diagnosing *x, const struct diagnosed *in)
+{
+	uint32_t then = blame_busiest(x->w, in->pid, in->onset_ns, in->end_ns);
+	uint32_t always = blame_busiest(x->w, in->pid, 0, UINT64_MAX);
+	if (then == UINT32_MAX || always == UINT32_MAX || always == then)
+		return then;
+	double usual_ns = length_of(&usual_plain(x, in->pid, then)->usual.spans);
+	return usual_ns >= LEAST_USUAL_NS ? then : always;
+}
+
 /* All of the incident's time, in slices, beside all that is in none. */
 static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evidence_question *ret)
 {
-	uint32_t thread = blame_busiest(x->w, in->pid, in->onset_ns, in->end_ns);
+	uint32_t thread = thread_in(x, in);
 	double length = (double)(in->end_ns - in->onset_ns);
 	if (thread == UINT32_MAX || length <= 0)
 		return false;

@@ -60,10 +60,14 @@ class Run:
     @staticmethod
     def has_command(pid):
         with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-            for child in f.read().split():
+            children = f.read().split()
+        for child in children:
+            try:
                 with open("/proc/%s/cmdline" % child) as c:
                     if c.read().startswith("/bin/sh\0-c"):
                         return True
+            except FileNotFoundError:  # what eacgm starts for a moment has ended
+                pass
         return False
 
     def __str__(self):
