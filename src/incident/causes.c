@@ -32,7 +32,9 @@
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
 /* Times as long as usual, and by so much: packets wait in a queue. */
+#define LOSS_HEAVY     0.03 /* of segments */
 #define QUEUE_TIMES    1.5
+#define QUEUE_LONG     3.0
 #define QUEUE_LEAST_NS 1e6
 #define MOVED_LEAST    1e6 /* bytes a second: who moves fewer waits for something else */
 
@@ -377,13 +379,14 @@ static double moved(const struct evidence *e)
 }
 
 /* Of the segments that were sent some were sent again, more than usual. */
-static bool loses_packets(const struct evidence *e)
+/* The share of its segments that was sent again; 0 where it is no more than usual. */
+static double lost_share(const struct evidence *e)
 {
 	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
 	struct net_rate again = evidence_net_rate(e, "net_retransmits");
 	double lost = sent.now > 0 ? again.now * SEGMENT_BYTES / sent.now : 0;
 	double usual = sent.usual > 0 ? again.usual * SEGMENT_BYTES / sent.usual : 0;
-	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual;
+	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual ? lost : 0;
 }
 
 /* How long a packet was on its way, in the slow and in the usual time: of the process for which it
@@ -405,12 +408,21 @@ static bool round_trips(const struct evidence *e, double *ret_ns, double *ret_us
 }
 
 /* What waits in the queue of a full link is longer on its way. */
-static bool has_queue(const struct evidence *e, bool if_unknown)
+static bool has_queue(const struct evidence *e, double times, bool if_unknown)
 {
 	double ns, usual_ns = 0;
 	if (!round_trips(e, &ns, &usual_ns))
 		return if_unknown;
-	return ns > QUEUE_TIMES * usual_ns && ns > usual_ns + QUEUE_LEAST_NS;
+	return ns > times * usual_ns && ns > usual_ns + QUEUE_LEAST_NS;
+}
+
+/* A full link loses few of its segments: 1.5 / w^2 of them, with w of them on the way (Mathis et
+ * al., CCR 27(3), 1997). Where so many are lost that w would be below 7, a queue is no reason,
+ * unless it is a long one. */
+static bool is_lossy(const struct evidence *e)
+{
+	double lost = lost_share(e);
+	return lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false);
 }
 
 /* Why the network was waited for, by what else is known of it. A full link loses packets, too, when
@@ -421,10 +433,11 @@ static enum cause why_network(const struct evidence *e)
 	double foreign = evidence_foreign_net(e, &name);
 	if (name && foreign > FOREIGN_SHARE * (foreign + moved(e)) && foreign > FOREIGN_LEAST)
 		return CAUSE_NET_FOREIGN;
-	if (loses_packets(e) && !has_queue(e, false))
+	if (is_lossy(e))
 		return CAUSE_NET_LOSS;
-	return name && moved(e) >= MOVED_LEAST && has_queue(e, true) ? CAUSE_NET_BANDWIDTH
-								     : CAUSE_NETWORK;
+	return name && moved(e) >= MOVED_LEAST && has_queue(e, QUEUE_TIMES, true)
+		       ? CAUSE_NET_BANDWIDTH
+		       : CAUSE_NETWORK;
 }
 
 /* The time of the network, if it was waited for because of that. */

@@ -552,9 +552,17 @@ static void why_the_network_was_slow(void **state)
 	f = is(CAUSE_NET_LOSS);
 	assert_int_equal(f.culprit.kind, CULPRIT_INTERFACE);
 	says(&f, "the network lost packets, which were sent again: eth0");
+	size_t before = e.counters.len;
+	round_trip(9, 5);
+	is(CAUSE_NET_LOSS); /* 7 % of segments: more than that queue loses */
+	e.counters.len = before;
 	round_trip(30, 5);
 	f = is(CAUSE_NET_BANDWIDTH);
 	says(&f, "the network was full, or limited: eth0");
+	sent(4e6, 12e6, 20, 0);
+	nic(4e6, 12e6);
+	round_trip(9, 5);
+	is(CAUSE_NET_BANDWIDTH); /* 0.7 % */
 	sent(4e6, 12e6, 0, 0);
 	nic(4e6, 12e6);
 	round_trip(30, 5);
