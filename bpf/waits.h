@@ -19,10 +19,10 @@
 #define TASK_IS_STOPPED	 0x0c /* __TASK_STOPPED, __TASK_TRACED */
 #define SIGNAL_STOPS	 19   /* SIGSTOP, and after it SIGTSTP, SIGTTIN, SIGTTOU */
 #define SIGNAL_STOPS_END 22
-#define SIGNAL_IGNORED	 1 /* TRACE_SIGNAL_IGNORED of include/trace/events/signal.h */
-#define SIGNAL_OF_KERNEL 1 /* SEND_SIG_PRIV of include/linux/sched/signal.h */
+#define SIGNAL_IGNORED	 1	       /* TRACE_SIGNAL_IGNORED of include/trace/events/signal.h */
+#define SIGNAL_OF_KERNEL 1	       /* SEND_SIG_PRIV of include/linux/sched/signal.h */
 #define STOPS_WITHIN_NS	 1000000000ULL /* of the signal; a stop later is another one */
-#define TASK_STACK_BYTES 16384 /* arch/x86/include/asm/page_64_types.h */
+#define TASK_STACK_BYTES 16384	       /* arch/x86/include/asm/page_64_types.h */
 #define ANON_INODE_MAGIC 0x09041934
 #define MODE_TYPE	 0170000
 #define MODE_PIPE	 0010000
