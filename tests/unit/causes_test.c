@@ -366,9 +366,8 @@ static void devices_are_named(void **state)
 
 static void sender(uint32_t pid, double ms, double usual_ms)
 {
-	*vec_push(&e.senders) =
-		(struct sender_growth){strtab_add_z(&tables.strings, "flood"), pid, ms * MS,
-				       usual_ms * MS};
+	*vec_push(&e.senders) = (struct sender_growth){strtab_add_z(&tables.strings, "flood"), pid,
+						       ms * MS, usual_ms * MS};
 }
 
 static void whose_packets_they_are(void **state)
