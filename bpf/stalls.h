@@ -15,8 +15,8 @@
 
 #include "wire/stalls.h"
 
-#define SENDER_LASTS_NS                                                                            \
-	100000000ULL /* the last packet whose sender was looked at, and those after it */
+/* So long packets are taken for those of the last sender that was looked at. */
+#define SENDER_LASTS_NS 100000000ULL
 
 const volatile bool counts_stalls;
 const volatile __u64 stall_row_ns; /* stalls of this length and longer have a record */

@@ -5,8 +5,9 @@ cmocka, scripts by themselves. A program that crashes, hangs or plans more than 
 reports counts as failed.
 
 Most tests of the tracer wait more than they work, so two of them run at a time, and what needs no
-tracing has the time that they leave; those of ALONE have the machine to themselves. Tests that trace live processes share the machine with whatever
-else its host runs: they wait for conditions, never for times, and a failure is a failure.
+tracing has the time that they leave; those of ALONE have the machine to themselves. Tests that
+trace live processes share the machine with whatever else its host runs: they wait for conditions,
+never for times, and a failure is a failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
 """

@@ -31,8 +31,8 @@
 #define FOREIGN_LEAST 1e6    /* bytes a second: likewise */
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
-/* Times as long as usual, and by so much: packets wait in a queue. */
-#define LOSS_HEAVY     0.03 /* of segments */
+#define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
+/* Times as long as usual, and by so much: packets wait in a queue, or in a long one. */
 #define QUEUE_TIMES    1.5
 #define QUEUE_LONG     3.0
 #define QUEUE_LEAST_NS 1e6
@@ -378,7 +378,6 @@ static double moved(const struct evidence *e)
 	       2;
 }
 
-/* Of the segments that were sent some were sent again, more than usual. */
 /* The share of its segments that was sent again; 0 where it is no more than usual. */
 static double lost_share(const struct evidence *e)
 {

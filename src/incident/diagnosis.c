@@ -14,6 +14,9 @@
 #define SLICES_BYTES 268435456.0
 #define SUM_BYTES    24.0 /* of a probe or a metric in a slice */
 
+/* A piece of what was told before is known after so much of it, at the soonest. */
+#define PIECE_KNOWN_NS 1000000000ULL
+
 /* ---- incidents ---- */
 
 static struct diagnosed *incident_of(struct diagnosis *d, const struct anomaly *a)
@@ -127,8 +130,6 @@ static void keep_steps(struct diagnosed *in, const struct evidence_question *q, 
 								.blame = each[i]};
 	}
 }
-
-#define PIECE_KNOWN_NS 1000000000ULL /* of a piece of what was told before, at the soonest */
 
 /* When a piece was told that began after its incident was: with the first anomaly that began in it,
  * else once some of it had passed. */
