@@ -13,6 +13,9 @@
 #define SYSCALL_EXECVEAT  322
 #define SYSCALL_URETPROBE 335
 #define SYSCALL_UPROBE	  336
+
+#define FRAME_TOP_BYTES 64
+
 struct search_return {
 	struct return_instance *next;
 	__u64 slot;
@@ -139,12 +142,12 @@ __noinline __u64 frame_address(struct rec_stack *r)
 	return cfa;
 }
 
-/* The value of a register that was saved at an address: mostly just below the frame's
- * address, which was read in one piece. */
-static __always_inline int saved_at(struct rec_stack *r, __u64 cfa, __u64 at, __u64 *ret)
+/* The value of a register that was saved at an address: mostly among the FRAME_TOP_BYTES just
+ * below the frame's address, which were read in one piece where that was possible. */
+static __always_inline int saved_at(struct rec_stack *r, __u64 cfa, bool read, __u64 at, __u64 *ret)
 {
 	__u64 back = cfa - at;
-	if (back && back <= 64 && !(back & 7)) {
+	if (read && back && back <= FRAME_TOP_BYTES && !(back & 7)) {
 		*ret = r->state.read[(8 - back / 8) & 7];
 		return 0;
 	}
@@ -163,9 +166,11 @@ __noinline int restore_registers(struct rec_stack *r, __u64 cfa)
 	__u64 base = base_reg < UNWIND_REGISTERS ? st->regs[base_reg] : 0;
 	bool base_known = base_reg < UNWIND_REGISTERS && known(st, base_reg);
 	__u64 ra = 0;
-	if (bpf_probe_read_user(st->read, 64, (void *)(cfa - 64)))
-		return stack_fails(r, STACK_BAD_MEMORY);
-	if (saved_at(r, cfa, cfa + (__s64)st->rule.ra, &ra))
+	/* Of a function that has a small frame some of them are below the stack pointer, in a page
+	 * that the thread may never have used. */
+	bool read =
+		!bpf_probe_read_user(st->read, FRAME_TOP_BYTES, (void *)(cfa - FRAME_TOP_BYTES));
+	if (saved_at(r, cfa, read, cfa + (__s64)st->rule.ra, &ra))
 		return stack_fails(r, STACK_BAD_MEMORY);
 #pragma unroll
 	for (int i = 0; i < UNWIND_SAVED; i++) {
@@ -180,7 +185,7 @@ __noinline int restore_registers(struct rec_stack *r, __u64 cfa)
 		bool by_base = st->rule.by_base >> i & 1;
 		if (by_base && !base_known)
 			continue;
-		if (saved_at(r, cfa, (by_base ? base : cfa) + where, &v))
+		if (saved_at(r, cfa, read, (by_base ? base : cfa) + where, &v))
 			continue;
 		st->regs[regs[i]] = v;
 		still |= 1u << regs[i];

@@ -18,8 +18,8 @@ from harness import BUILD, ROOT, expect, main, skip, target, test
 
 TOOL = os.path.abspath(os.path.join(BUILD, "tests", "unwind_agreement"))
 STOPS = int(os.environ.get("EACGM_AGREEMENT_STOPS", "40"))
-SHAPES = ("alloca", "recurse", "signal", "altstack", "tick", "asm", "plt", "lazy", "align", "vdso",
-          "longjmp", "callback", "thread")
+SHAPES = ("alloca", "recurse", "signal", "altstack", "tick", "asm", "plt", "lazy", "align", "edge",
+          "vdso", "longjmp", "callback", "thread")
 SECONDS = max(20, STOPS // 10)
 AGREE_RATIO = 0.995
 
@@ -49,7 +49,8 @@ def expect_agreement(n, what):
     expect(n["cut_both"] <= max(4, 0.02 * n["stacks"]), "%s: cut in both: %r" % (what, dict(n)))
 
 
-@test("C: alloca, recursion, signals, assembly, PLT, aligned frames, vDSO, longjmp, threads", 300)
+@test("C: alloca, recursion, signals, assembly, PLT, aligned frames, a page's edge, vDSO, longjmp, "
+      "threads", 300)
 def _(t):
     total = collections.Counter()
     for shape in SHAPES:

@@ -3,8 +3,8 @@
  *
  *   unwind_shapes NAME...   runs these shapes in turn until it is ended; without a name all
  *
- * Names: alloca recurse signal altstack tick asm plt lazy align vdso longjmp callback thread; and
- * deep, which is not among all. Nothing is printed. */
+ * Names: alloca recurse signal altstack tick asm plt lazy align edge vdso longjmp callback thread;
+ * and deep, which is not among all. Nothing is printed. */
 #include <elf.h>
 #include <immintrin.h>
 #include <link.h>
@@ -183,6 +183,35 @@ static void shape_asm(void)
 	sink += asm_pushes(400) + asm_moved(400) + asm_expression(400);
 }
 
+/* ---- a frame that begins where a page does, above one that is not there ---- */
+
+uint64_t asm_leaf(uint64_t n);
+uint64_t asm_at_edge(uint64_t n); /* calls asm_leaf, whose frame is the 8 bytes at 8 in its page */
+__asm__(".text\n"
+	".globl asm_leaf\n.type asm_leaf,@function\nasm_leaf:\n"
+	".cfi_startproc\n"
+	"xor %eax,%eax\n"
+	"1: add %rdi,%rax\nimul $3,%rax,%rax\ndec %rdi\njnz 1b\n"
+	"ret\n.cfi_endproc\n.size asm_leaf,.-asm_leaf\n"
+
+	".globl asm_at_edge\n.type asm_at_edge,@function\nasm_at_edge:\n"
+	".cfi_startproc\n"
+	"push %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbp, 0\n"
+	"mov %rsp,%rbp\n.cfi_def_cfa_register rbp\n"
+	"and $-4096,%rsp\nsub $4080,%rsp\n"
+	"mov %rdi,64(%rsp)\n"
+	/* madvise(the page below, 4096, MADV_DONTNEED) */
+	"mov $28,%eax\nlea -4112(%rsp),%rdi\nmov $4096,%esi\nmov $4,%edx\nsyscall\n"
+	"mov 64(%rsp),%rdi\n"
+	"call asm_leaf\n"
+	"leave\n.cfi_def_cfa rsp, 8\n.cfi_restore rbp\n"
+	"ret\n.cfi_endproc\n.size asm_at_edge,.-asm_at_edge\n");
+
+static void shape_edge(void)
+{
+	sink += asm_at_edge(20000);
+}
+
 /* ---- the procedure linkage table ---- */
 
 static void shape_plt(void)
@@ -359,8 +388,8 @@ static const struct {
 	{"alloca", shape_alloca},     {"recurse", shape_recurse}, {"signal", shape_signal},
 	{"altstack", shape_altstack}, {"tick", shape_tick},	  {"asm", shape_asm},
 	{"plt", shape_plt},	      {"lazy", shape_lazy},	  {"align", shape_align},
-	{"vdso", shape_vdso},	      {"longjmp", shape_longjmp}, {"callback", shape_callback},
-	{"thread", shape_thread},     {"deep", shape_deep},
+	{"edge", shape_edge},	      {"vdso", shape_vdso},	  {"longjmp", shape_longjmp},
+	{"callback", shape_callback}, {"thread", shape_thread},	  {"deep", shape_deep},
 };
 
 static int is_wanted(const char *name, int argc, char **argv)
