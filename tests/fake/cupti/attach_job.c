@@ -19,6 +19,7 @@
  * of which CUPTI made a record, and calls after which a register or the state of SSE was not what
  * it had been. */
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,9 +56,24 @@ static void must(bool holds, const char *what)
 	exit(99);
 }
 
+static int is_cupti(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+	(void)size, (void)unused;
+	return slash && !strcmp(slash + 1, "libcupti.so.13");
+}
+
+/* A reference to CUPTI while it is loaded, else NULL. dlopen() alone would look for its file, and
+ * open that, at each call. */
+static void *hold_cupti(void)
+{
+	return dl_iterate_phdr(is_cupti, NULL) ? dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD)
+					       : NULL;
+}
+
 static bool has_cupti(void)
 {
-	void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	void *cupti = hold_cupti();
 	fake_cupti_is_in_fn *is_in = NULL;
 	if (!cupti)
 		return false;
@@ -94,7 +110,7 @@ static bool launch(unsigned number)
 /* A reference is held while CUPTI is called: it may be unloaded by who has loaded it. */
 static void tell_cupti(unsigned number)
 {
-	void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	void *cupti = hold_cupti();
 	fake_cupti_did_fn *did = NULL;
 	fake_cupti_entered_fn *enter = NULL;
 	fake_cupti_clock_fn *clock = NULL;
