@@ -4,10 +4,11 @@ Each test is a program that prints TAP (https://testanything.org): unit tests th
 cmocka, scripts by themselves. A program that crashes, hangs or plans more than it
 reports counts as failed.
 
-Most tests of the tracer wait more than they work, so two of them run at a time, and what needs no
-tracing has the time that they leave; those of ALONE have the machine to themselves. Tests that
-trace live processes share the machine with whatever else its host runs: they wait for conditions,
-never for times, and a failure is a failure.
+Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
+the time that they leave: for what needs no tracing, and for what waits nearly all the time (WAITS).
+Those of ALONE have the machine to themselves. Tests that trace live processes share the machine
+with whatever else its host runs: they wait for conditions, never for times, and a failure is a
+failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
 """
@@ -32,6 +33,10 @@ ALONE = {  # they compare two clocks, count what the whole machine has, or take 
     "account_test.py", "waits_test.py", "unwind_agreement_test.py", "harm_test.py",
     "net_test.py", "gpu_timeline_test.py",
 }
+
+WAITS = {"outlook_test.py"}
+LONG = ("phases_test.py", "faults_test.py", "gpu_timeline_attach_test.py", "gpu_ops_test.py",
+        "steps_test.py", "watch_test.py", "torch_test.py", "record_detect_test.py")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
 
@@ -105,7 +110,8 @@ class Runner:
             sys.stdout.flush()
 
     def run_all(self, tests, lanes, beside=()):
-        """beside: of these one at a time, and as many as there are lanes once tests are done."""
+        """beside: of these one at a time while there are tests. A lane that has nothing left of its
+        own helps the others."""
         waiting, others = collections.deque(tests), collections.deque(beside)
 
         def lane(queues):
@@ -119,7 +125,7 @@ class Runner:
 
         threads = [threading.Thread(target=lane, args=([waiting, others],)) for _ in range(lanes)]
         if others:
-            threads.append(threading.Thread(target=lane, args=([others],)))
+            threads.append(threading.Thread(target=lane, args=([others, waiting],)))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,7 +133,7 @@ class Runner:
 
 
 def tests_of(build):
-    """(name, command) of all, the long ones first."""
+    """(name, command) of all."""
     scripts = [(str(p.relative_to(ROOT)), ["/usr/bin/python3", str(p)])
                for folder in ("root", "golden", "browser")
                for p in sorted((ROOT / "tests" / folder).glob("*_test.py"))]
@@ -145,6 +151,10 @@ def is_of_root(test):
     return test[0].startswith("tests/root/")
 
 
+def file_of(test):
+    return os.path.basename(test[0])
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     only = sys.argv[2:]
@@ -156,10 +166,13 @@ def main():
     if only:
         runner.run_all(tests, 1)
     else:
-        alone = [test for test in tests if os.path.basename(test[0]) in ALONE]
-        traces = [test for test in tests if is_of_root(test) and test not in alone]
+        alone = [test for test in tests if file_of(test) in ALONE]
+        waits = [test for test in tests if file_of(test) in WAITS]
+        traces = [test for test in tests if is_of_root(test) and test not in alone + waits]
+        # The long ones first: a lane that begins one at the end leaves the others idle.
+        traces.sort(key=lambda test: file_of(test) not in LONG)
         runner.run_all(traces, LANES,
-                       [(*test, BESIDE) for test in tests if not is_of_root(test)])
+                       waits + [(*test, BESIDE) for test in tests if not is_of_root(test)])
         runner.run_all(alone, 1)
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))

@@ -120,10 +120,10 @@ def check(rec, log, kind="train", phases=PHASES):
                "not known" % (kind, phase, f, m, edge.get(phase, 0), more))
 
 
-def phases_of(kind, what, *also):
+def phases_of(kind, what, *also, steps="60"):
     @test("%s: %s" % (kind, what), 180)
     def _(t):
-        rec, log = recorded(t, kind)
+        rec, log = recorded(t, kind, steps=steps)
         for each in ("train", *also):
             check(rec, log, each)
 
@@ -132,13 +132,13 @@ phases_of("workers", "two loader processes")
 phases_of("eight", "eight loader processes, and a log behind each step")
 phases_of("main", "batches are made by the loop itself")
 phases_of("pinned", "four loader processes, and a thread that copies between")
-phases_of("accumulate", "four batches for an update")
+phases_of("accumulate", "four batches for an update", steps="40")
 phases_of("evaluate", "evaluations between epochs", "eval")
 
 
 @test("generate: a token is a step, from the choice of one to that of the next", 180)
 def _(t):
-    rec, log = recorded(t, "generate", steps="480")
+    rec, log = recorded(t, "generate", steps="240")
     check(rec, log, "token", ("load", "backward", "optimizer"))
 
 
@@ -169,7 +169,7 @@ def _(t):
 def _(t):
     # in its first second, before it has learned what is slow, tail keeps every call
     for mode in ("tail", "stats"):
-        rec, _ = recorded(t, "workers", "--mode", mode, steps="250")
+        rec, _ = recorded(t, "workers", "--mode", mode, steps="120")
         steps = rec.report["steps"]
         expect(steps["count"] == 0 and "counted" in steps["reason"], "%s: %r" % (mode, steps))
         text = t.run([EACGM, "report", rec.path]).out

@@ -199,7 +199,9 @@ def main():
             os.killpg(attacker, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        shutil.rmtree(folder, ignore_errors=True)
+        end = time.monotonic() + 10  # what was just killed may still be making a file
+        while os.path.exists(folder) and time.monotonic() < end:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 main()
