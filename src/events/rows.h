@@ -493,7 +493,7 @@ struct m_incident {
 	uint64_t id;		   /* from 1 on, of one run */
 	uint64_t onset_ns, end_ns; /* of its unusual windows so far */
 	uint64_t told_ns;	   /* end of the window that it was found by */
-	uint64_t caused_ns;	   /* when its cause was known first; 0: it is not */
+	uint64_t caused_ns;	   /* when the cause that it has was known; 0: it is not */
 	uint32_t pid;		   /* whose time it was */
 	uint8_t ended;
 	uint32_t cause, runner_up; /* strings: "cpu_contention"; 0 none */

@@ -10,7 +10,7 @@ struct incident_texts {
 	size_t len;
 };
 
-/* t: of the source that was diagnosed. caused_ns: when it was known first. Of what is not blamed
+/* t: of the source that was diagnosed. caused_ns: when it was known. Of what is not blamed
  * the cause is "unknown". */
 void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 		     const struct diagnosed *in, const struct rec_tables *t, uint64_t caused_ns,

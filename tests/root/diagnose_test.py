@@ -17,6 +17,7 @@ PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch"]
 HOGS = 4
 SECONDS, SLOW_FROM_S, SLOW_LEAST_S = 14, 6, 5
+STOPPED_S = 8
 
 # Steps of some milliseconds on one CPU, until a time has passed or a file is there; says when its
 # loop began.
@@ -167,7 +168,8 @@ def rivals(t):
     expect(re.search(r"^\d+\. CPU contention by .* \(\d+\)$", text.out, re.M), text)
 
 
-@test("who takes the job's CPU is told while it is taken, and the report opens with it", 240)
+@test("who takes the job's CPU is told while it is taken, then that it is stopped; the report opens "
+      "with it", 240)
 def live(t):
     needs_torch(t)
     model = learned(t)
@@ -184,12 +186,20 @@ def live(t):
         t.wait_for(lambda: re.search("cause: CPU contention.* python3", said()), "the cause", 100)
         undo()
         ended = time.monotonic_ns()
+        go_on = stops(t, p)  # at once: what begins beside an incident has a row of its own
+        time.sleep(STOPPED_S)
+        go_on()
+        t.wait_for(lambda: ": the job was stopped by" in said(), "the cause of a stop", 100)
         open(done, "w").close()
         expect(p.wait(timeout=60) == 0, said())
     r = t.run([EACGM, "report", out, "--json"])
     expect(r.status == 0, r)
-    told = [i for i in json.loads(r.out)["incidents"]
-            if i["onset_ns"] < ended and i["end_ns"] > began]
+    incidents = json.loads(r.out)["incidents"]
+    stop = [i for i in incidents if i["cause"] == "stopped"]
+    expect(stop and stop[0]["end_ns"] > ended and stop[0]["culprit"]["pid"] == os.getpid(),
+           json.dumps(incidents)[:3000])
+    told = [i for i in incidents
+            if i["onset_ns"] < ended and i["end_ns"] > began and i["cause"] != "stopped"]
     expect(told, "%s: %s" % (said(), r.out[:2000]))
     i = max(told, key=lambda i: i["cost_ns"])
     expect(i["cause"] == "cpu_contention" and i["culprit"]["command"] == "python3" and
@@ -197,7 +207,8 @@ def live(t):
            i["told_ns"] <= i["caused_ns"] < ended, json.dumps(i))
     text = t.run([EACGM, "report", out])
     expect(text.status == 0 and re.match(
-        r"\nwhen it was slow, and why.*\n +[\d.]+ m?s +CPU contention", text.out), text.out[:1000])
+        r"\nwhen it was slow, and why.*\n(?: +[\d.]+ m?s +the job was stopped.*\n)?"
+        r" +[\d.]+ m?s +CPU contention", text.out), text.out[:1000])
 
 
 @test("whose packets take the job's CPU is named")
