@@ -283,12 +283,14 @@ def _(t):
     job = Job(t, "3")
     attach_until_seen(t, job)
     t.wait_for(lambda: not job.guests(), "the shim to leave")
-    shape, maps, rss = job.shape(), len(job.maps()), job.status("VmRSS")
+    shape, maps, rss = job.shape(), job.maps(), job.status("VmRSS")
     for i in range(TIMES - 1):
         rec, made = attach_until_seen(t, job)
         job.expect_as(shape, "after %d times" % (i + 2))
         expect_spans(t, rec, made)
-    expect(len(job.maps()) <= maps + 2, "%d mappings, %d before" % (len(job.maps()), maps))
+    now = job.maps()
+    expect(len(now) <= len(maps) + 2, "%d mappings, %d before: %r" % (
+        len(now), len(maps), [m for m in now if m not in maps]))
     expect(job.status("VmRSS") < rss + 1024, "%d kB, %d before" % (job.status("VmRSS"), rss))
     with open(job.ends) as f:
         expect(len(f.readlines()) == TIMES, "CUPTI was not ended each time")
