@@ -4,7 +4,14 @@
  * backward pass that an update follows: of backward passes whose gradients are accumulated only
  * the last. What an update is, is told by its operations (in-place arithmetic); where the names
  * say nothing (plain kernels), by comparing what follows the backward passes. */
+#include <stdlib.h>
+
 #include "analyze/steps_impl.h"
+
+#define APART_TIMES	 3  /* the usual distance of two updates: no farther is as usual */
+#define UPDATED_LEAST	 3  /* updates on end from which their distance is known */
+#define ACCUMULATED_MOST 64 /* passes for an update; more are rare */
+#define FAR_TIMES	 20 /* an update is this part of what is rare, at least */
 
 static uint64_t text_hash(const struct steps_text *t, size_t begin, size_t end)
 {
@@ -81,24 +88,103 @@ static bool keep_longer(const struct steps_text *t, const steps_positions_t *all
 	return longer >= 2 && ret->len * 5 <= all->len * 4;
 }
 
-/* Where gradients are accumulated, at least half of the backward passes have no update behind
- * them, and hardly ever have two in a row one: that is a stretch in which steps do more in place.
- * Fewer without are the first step, whose update may be another, or one that was left out. */
+/* Of backward passes: how many updates follow each, and how many make one. */
+struct updated {
+	const steps_positions_t *all;
+	const uint32_t *updates;
+	uint32_t least;
+};
+
+static bool is_updated(const struct updated *u, size_t k)
+{
+	return u->updates[k] >= u->least;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* How far apart, in passes, most of those are that are updated; 0: they are not all over the text
+ * alike, but few, or in a stretch in which more is done in place than elsewhere. */
+static size_t usual_distance(const struct updated *u)
+{
+	VEC(size_t) apart = {0};
+	size_t last = 0, within = 0;
+	for (size_t k = 0; k < u->all->len; k++)
+		if (is_updated(u, k)) {
+			*vec_push(&apart) = k + 1 - last;
+			last = k + 1;
+		}
+	*vec_push(&apart) = u->all->len - last;
+	qsort(apart.data, apart.len, sizeof(*apart.data), by_size);
+	size_t median = apart.data[(apart.len - 1) / 2];
+	for (size_t i = 0; i < apart.len; i++)
+		if (apart.data[i] <= APART_TIMES * median)
+			within += apart.data[i];
+	bool all_over = apart.len > UPDATED_LEAST && within * 2 > u->all->len;
+	vec_free(&apart);
+	return all_over ? median : 0;
+}
+
+/* Whether so many passes are updated that each of them makes a step. The others are the first,
+ * whose update may be another, or ones that were left out. */
+static bool most_are_updated(const struct updated *u)
+{
+	size_t without = 0;
+	for (size_t k = 0; k + 1 < u->all->len; k++)
+		without += !is_updated(u, k);
+	return without * 3 < u->all->len;
+}
+
+/* Where gradients are accumulated hardly ever two passes in a row are updated. */
+static bool are_in_a_row(const struct updated *u)
+{
+	size_t with = 0, in_a_row = 0;
+	for (size_t k = 0; k + 1 < u->all->len; k++) {
+		with += is_updated(u, k);
+		in_a_row += k && is_updated(u, k) && is_updated(u, k - 1);
+	}
+	return in_a_row * 2 >= with;
+}
+
+/* The most updates that follow a pass which is not updated. */
+static uint32_t most_below(const struct updated *u)
+{
+	uint32_t most = 0;
+	for (size_t k = 0; k < u->all->len; k++)
+		most = !is_updated(u, k) && u->updates[k] > most ? u->updates[k] : most;
+	return most;
+}
+
+/* How many updates make one, where gradients are accumulated; 0: each pass makes a step. Here and
+ * there more is done in place than by any optimizer (an evaluation, statistics): what is less is
+ * tried next. Updates that are very far apart are such, too, where others lie between. */
+static uint32_t least_of_update(const steps_positions_t *all, const uint32_t *updates,
+				uint32_t most)
+{
+	struct updated u = {.all = all, .updates = updates};
+	uint32_t far = 0;
+	for (; most; most = most_below(&u)) {
+		u.least = (most * 2 + 4) / 5;
+		if (most_are_updated(&u))
+			return most * FAR_TIMES >= far ? 0 : far;
+		size_t apart = are_in_a_row(&u) ? 0 : usual_distance(&u);
+		if (apart && apart <= ACCUMULATED_MOST)
+			return u.least;
+		if (apart && !far)
+			far = u.least;
+	}
+	return far;
+}
+
 static void keep_updated(const steps_positions_t *all, const uint32_t *updates, uint32_t most,
 			 steps_positions_t *ret)
 {
-	size_t without = 0, with = 0, in_a_row = 0;
-	bool before = false;
-	for (size_t k = 0; k + 1 < all->len; k++) {
-		bool updated = updates[k] * 5 >= most * 2;
-		without += !updated;
-		with += updated;
-		in_a_row += updated && before;
-		before = updated;
-	}
-	bool accumulates = without * 3 >= all->len && in_a_row * 2 < with;
+	uint32_t least = least_of_update(all, updates, most);
 	for (size_t k = 0; k < all->len; k++)
-		if (!accumulates || updates[k] * 5 >= most * 2)
+		if (updates[k] >= least)
 			*vec_push(ret) = all->data[k];
 }
 
