@@ -109,6 +109,7 @@ struct asked {
 	struct diagnosed *of;
 	size_t slices, nslices; /* first, number */
 	size_t pieces, npieces;
+	uint64_t from_ns, to_ns; /* of its slices */
 };
 
 struct asking {
@@ -156,9 +157,11 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 	struct diagnosed *in = vec_push(&to->incidents);
 	uint64_t from_ns = q->slow.data[0].from_ns, to_ns = q->slow.data[q->slow.len - 1].to_ns;
 	bool cut = a->npieces > 1;
+	/* Without what is none of it at its ends (see diagnosis_cut.c). */
+	bool since_onset = !cut && from_ns <= a->from_ns, until_end = !cut && to_ns >= a->to_ns;
 	*in = (struct diagnosed){.id = a->of->id,
-				 .onset_ns = cut ? from_ns : a->of->onset_ns,
-				 .end_ns = cut ? to_ns : a->of->end_ns,
+				 .onset_ns = since_onset ? a->of->onset_ns : from_ns,
+				 .end_ns = until_end ? a->of->end_ns : to_ns,
 				 .told_ns = a->of->told_ns,
 				 .pid = a->of->pid,
 				 .aside = a->of->aside,
@@ -169,7 +172,9 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 		in->told_ns = piece_told(x, a->of, from_ns, to_ns);
 	for (size_t i = 0; i < a->of->anomalies.len; i++) {
 		const struct anomaly *row = anomaly_at(x, a->of, i);
-		if (cut && (row->start_ns >= to_ns || row->end_ns <= from_ns) && i != a->of->first)
+		if ((!since_onset || !until_end) &&
+		    (row->start_ns >= in->end_ns || row->end_ns <= in->onset_ns) &&
+		    i != a->of->first)
 			continue;
 		if (i == a->of->first)
 			in->first = in->anomalies.len;
@@ -205,6 +210,8 @@ static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 		if (diagnosis_spans(x, in, &whole)) {
 			diagnosis_slice(&whole, length_ns, &all->slices);
 			a.nslices = all->slices.len - a.slices;
+			a.from_ns = whole.slow.data[0].from_ns;
+			a.to_ns = whole.slow.data[whole.slow.len - 1].to_ns;
 			*vec_push(&all->incidents) = a;
 		} else {
 			*vec_push(&to->incidents) = *in;

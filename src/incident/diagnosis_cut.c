@@ -64,15 +64,20 @@ static void best_path(uint8_t *ret, double (*score)[STATES], size_t n)
 	free(from);
 }
 
-/* Leaves of a stretch of slices with one cause those at its ends that are as usual. */
+/* Whether a slice is as usual, or slow by something that its cause has no part in. */
+static bool is_none_of_it(const double score[STATES], uint8_t cause)
+{
+	return score[cause] < fmax(score[AS_USUAL], score[CAUSE_UNKNOWN]);
+}
+
+/* Leaves off those at the ends of a stretch of slices with one cause that are none of it. */
 static void trim(uint8_t *cause, double (*score)[STATES], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((!i || cause[i - 1] != cause[i]) && score[i][cause[i]] < score[i][AS_USUAL])
+		if ((!i || cause[i - 1] != cause[i]) && is_none_of_it(score[i], cause[i]))
 			cause[i] = AS_USUAL;
 	for (size_t i = n; i-- > 0;)
-		if ((i + 1 == n || cause[i + 1] != cause[i]) &&
-		    score[i][cause[i]] < score[i][AS_USUAL])
+		if ((i + 1 == n || cause[i + 1] != cause[i]) && is_none_of_it(score[i], cause[i]))
 			cause[i] = AS_USUAL;
 }
 

@@ -359,6 +359,15 @@ static void begin_row(struct watched_incident *w, const struct diagnosed *in)
 	w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns + 1; /* a key */
 }
 
+/* What its row says stays, until another piece began. */
+static void end_row(struct session_diagnose *d, struct watched_incident *w, uint64_t end_ns)
+{
+	if (w->row.end_ns > end_ns)
+		w->row.end_ns = end_ns;
+	w->row.ended = true;
+	put(d, &w->row, &w->texts);
+}
+
 static void tell_piece(struct session_diagnose *d, struct watched_incident *w,
 		       const struct diagnosed *in, const struct rec_tables *t, uint64_t begin_ns,
 		       bool has_next)
@@ -386,6 +395,11 @@ static void tell_incident(struct session_diagnose *d, struct watched_incident *w
 			  uint64_t begin_ns)
 {
 	const struct diagnosed *in = w->known ? piece_of_row(found, w) : dearest(found, w->id);
+	if (w->known && in && in->blamed &&
+	    in->onset_ns > w->told_ns) { /* that was something else */
+		end_row(d, w, in->onset_ns);
+		begin_row(w, in);
+	}
 	for (;;) {
 		uint64_t end_ns = in ? in->end_ns : w->row.end_ns;
 		const struct diagnosed *next =
