@@ -131,7 +131,8 @@ def timelines_show_why_of_what_was_told_and_nothing_where_all_is_well(folder):
     told = job(folder / "told.eacgm", 2, 70, *FAULT, 1.6, "told")
     _, (shown,), path = timeline_of(folder, told)
     assert shown["name"].startswith("A call became slower: aten::mm, at "), shown
-    assert (shown["start"], shown["end"]) == (START + 40 * SECOND, START + 55 * SECOND), shown
+    assert shown["start"] == START + 40 * SECOND, shown
+    assert abs(shown["end"] - (START + 55 * SECOND)) < SECOND // 2, shown  # with its last slow step
     assert path and all(START + 39 * SECOND < s["start"] < START + 56 * SECOND for s in path)
     plain = job(folder / "plain.eacgm", 2, 20)
     trace, incidents, path = timeline_of(folder, plain)
