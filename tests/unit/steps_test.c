@@ -323,6 +323,45 @@ static void a_stretch_does_more_in_place(void **state)
 	check_all(&j, STEPS_TRAINING);
 }
 
+/* One step in eight does it, for a while: that is no update of gradients that were accumulated. */
+static void some_steps_of_a_stretch_do_more_in_place(void **state)
+{
+	(void)state;
+	for (int batches = 1; batches <= 4; batches += 3) {
+		struct job j = created(true);
+		play(&j, SETUP "( ");
+		for (int i = 0; i < 150; i++) {
+			for (int k = 0; k < batches; k++) {
+				play(&j, FORWARD);
+				if (i > 60 && i < 100 && i % 8 == 0 && !k)
+					play_often(&j, 40, "add_ mul_ ");
+				play(&j, "linear backward ");
+			}
+			play(&j, UPDATE "| ");
+		}
+		check_all(&j, STEPS_TRAINING);
+	}
+}
+
+/* Losses are summed up in place, in each batch of an evaluation at the end of each epoch. */
+static void evaluations_do_more_in_place(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP);
+	for (int epoch = 0; epoch < 5; epoch++) {
+		play(&j, "( ");
+		play_often(&j, 100, FORWARD "backward " UPDATE "| ");
+		j.begins = false;
+		play_often(&j, 30, FORWARD "add_ add_ add_ ");
+	}
+	struct steps s = found(&j);
+	const struct steps_loop *l = &s.processes.data[0].loops.data[0];
+	assert_int_equal(l->kind, STEPS_TRAINING);
+	assert_int_equal(l->steps, 500);
+	done(&j, &s);
+}
+
 /* Copies to the device begin a step, gradients are set to zero there. */
 static void batches_are_loaded(void **state)
 {
@@ -923,6 +962,8 @@ int main(void)
 		cmocka_unit_test(the_first_update_may_differ),
 		cmocka_unit_test(gradients_are_accumulated),
 		cmocka_unit_test(a_stretch_does_more_in_place),
+		cmocka_unit_test(some_steps_of_a_stretch_do_more_in_place),
+		cmocka_unit_test(evaluations_do_more_in_place),
 		cmocka_unit_test(batches_are_loaded),
 		cmocka_unit_test(waits_in_front_of_the_model_are_load),
 		cmocka_unit_test(making_batches_is_load),
