@@ -829,6 +829,27 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 	vec_free(&cut);
 }
 
+/* Others took some of two seconds before it, too little for a change of the cause. */
+static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
+{
+	(void)state;
+	struct evidence_question q[SLICES];
+	struct evidence at[SLICES];
+	struct blame_span spans[SLICES];
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	for (size_t i = 0; i < SLICES; i++)
+		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.2e9 : 0.4e9);
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 1);
+	assert_int_equal(cut.data[0].slow.len, SLICES - 2);
+	assert_int_equal(cut.data[0].slow.data[0].from_ns, 2000000000ULL);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	vec_free(&cut.data[0].slow);
+	vec_free(&cut);
+}
+
 /* What no cause is known of is told as well. */
 static void a_piece_may_be_unknown(void **state)
 {
@@ -906,6 +927,7 @@ int main(void)
 		T(files_of_a_full_cgroup),
 		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
+		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
 		T(a_piece_may_be_unknown),
 		T(without_any_cause_it_stays_whole),
 	};
