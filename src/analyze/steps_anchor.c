@@ -138,15 +138,29 @@ static bool most_are_updated(const struct updated *u)
 	return without * 3 < u->all->len;
 }
 
+static size_t updated_passes(const struct updated *u)
+{
+	size_t n = 0;
+	for (size_t k = 0; k < u->all->len; k++)
+		n += is_updated(u, k);
+	return n;
+}
+
 /* Where gradients are accumulated hardly ever two passes in a row are updated. */
 static bool are_in_a_row(const struct updated *u)
 {
-	size_t with = 0, in_a_row = 0;
-	for (size_t k = 0; k + 1 < u->all->len; k++) {
-		with += is_updated(u, k);
-		in_a_row += k && is_updated(u, k) && is_updated(u, k - 1);
-	}
-	return in_a_row * 2 >= with;
+	size_t in_a_row = 0;
+	for (size_t k = 1; k + 1 < u->all->len; k++)
+		in_a_row += is_updated(u, k) && is_updated(u, k - 1);
+	return in_a_row * 2 >= updated_passes(u);
+}
+
+/* Whether they are what little is done in place at all: of few steps, or where the number of
+ * batches for an update changes. */
+static bool are_all_that_is_done(const struct updated *u, uint32_t below)
+{
+	size_t n = updated_passes(u);
+	return !below && n >= 2 && n * ACCUMULATED_MOST >= u->all->len && !are_in_a_row(u);
 }
 
 /* The most updates that follow a pass which is not updated. */
@@ -165,13 +179,14 @@ static uint32_t least_of_update(const steps_positions_t *all, const uint32_t *up
 				uint32_t most)
 {
 	struct updated u = {.all = all, .updates = updates};
-	uint32_t far = 0;
-	for (; most; most = most_below(&u)) {
+	uint32_t far = 0, below;
+	for (; most; most = below) {
 		u.least = (most * 2 + 4) / 5;
+		below = most_below(&u);
 		if (most_are_updated(&u))
 			return most * FAR_TIMES >= far ? 0 : far;
 		size_t apart = are_in_a_row(&u) ? 0 : usual_distance(&u);
-		if (apart && apart <= ACCUMULATED_MOST)
+		if ((apart && apart <= ACCUMULATED_MOST) || are_all_that_is_done(&u, below))
 			return u.least;
 		if (apart && !far)
 			far = u.least;

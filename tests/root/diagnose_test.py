@@ -178,7 +178,7 @@ def live(t):
         def said():
             return open(err.name).read()
         p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--detect=" + model, "--", PYTHON, "-c",
-                     JOB, "150", done], stdout=subprocess.PIPE, stderr=err, text=True)
+                     JOB, "230", done], stdout=subprocess.PIPE, stderr=err, text=True)
         expect(p.stdout.readline() == "began\n", "the job said nothing")
         time.sleep(SLOW_FROM_S)
         began = time.monotonic_ns()
@@ -204,7 +204,10 @@ def live(t):
     i = max(told, key=lambda i: i["cost_ns"])
     expect(i["cause"] == "cpu_contention" and i["culprit"]["command"] == "python3" and
            i["culprit"]["kind"] == "process" and i["victim"]["pid"] == i["pid"] and i["ended"] and
-           i["told_ns"] <= i["caused_ns"] < ended, json.dumps(i))
+           i["told_ns"] <= i["caused_ns"], json.dumps(i))
+    expect(len({i["told_ns"] for i in incidents}) == len(incidents) and
+           all(i["onset_ns"] <= i["told_ns"] and i["onset_ns"] < i["end_ns"] for i in incidents),
+           json.dumps(incidents)[:3000])
     text = t.run([EACGM, "report", out])
     expect(text.status == 0 and re.match(
         r"\nwhen it was slow, and why.*\n(?: +[\d.]+ m?s +the job was stopped.*\n)?"

@@ -1,0 +1,253 @@
+/* live_incident.c - which piece of what was found the row at hand is of, and where the next begins.
+ */
+#include "incident/live_incident.h"
+
+#include <math.h>
+#include <string.h>
+
+#define USUAL_NS  2000000000ULL /* before an incident: with less there is nothing to compare */
+#define MORE_COST 1.2		/* what is told again, that went on after its end */
+#define PIECE_NS  1000000000ULL /* how well it is known where a piece begins, at best */
+
+void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_ns)
+{
+	*ret = (struct live_incident){.id = id, .told_ns = told_ns, .ended_cost_ns = -1};
+}
+
+void live_incident_free(struct live_incident *w)
+{
+	incident_texts_free(&w->texts);
+}
+
+bool live_incident_has_cause(const struct live_incident *w)
+{
+	return w->known && w->caused_ns;
+}
+
+bool live_incident_lasts(const struct live_incident *w, const struct anomaly *anomalies, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (anomalies[i].incident == w->id && !anomalies[i].ended)
+			return true;
+	return false;
+}
+
+static bool lasts(const struct live_incident *w, const struct live_findings *f)
+{
+	return live_incident_lasts(w, f->anomalies, f->anomalies_len);
+}
+
+static void put(const struct live_findings *f, struct live_incident *w, bool told)
+{
+	if (told)
+		w->ended_cost_ns = w->row.ended ? w->row.cost_ns : -1;
+	f->put(f->ctx, &(struct incident_said){.row = &w->row, .texts = &w->texts}, told);
+}
+
+/* ---- the row at hand ---- */
+
+/* Whether a cause is another than what was told before. */
+static bool is_new_cause(const struct live_incident *w, const struct diagnosed *in)
+{
+	const struct incident_said before = {.row = &w->row, .texts = &w->texts};
+	return !w->known ||
+	       strcmp(incident_text(&before, w->row.cause), cause_id(in->cause.cause)) != 0;
+}
+
+/* It may go on for a little after it was told that it is over: nobody needs to read that again. */
+static bool is_news_of_end(const struct live_incident *w, const struct m_incident *row)
+{
+	return row->ended && !(row->cost_ns <= MORE_COST * w->ended_cost_ns);
+}
+
+static void take_found(struct live_incident *w, const struct diagnosed *in,
+		       const struct live_findings *f, bool ended)
+{
+	struct m_incident row;
+	struct incident_texts texts;
+	const struct incident_said before = {.row = &w->row, .texts = &w->texts};
+	if (in->blamed && is_new_cause(w, in))
+		w->caused_ns = in->cause.cause == CAUSE_UNKNOWN ? 0 : f->now_ns;
+	incident_to_row(&row, &texts, in, f->t, w->caused_ns, ended);
+	row.told_ns = w->told_ns;
+	if (!in->blamed) { /* who is its victim may not be known yet either */
+		if (row.ended)
+			f->put(f->ctx, &(struct incident_said){.row = &row, .texts = &texts},
+			       false);
+		incident_texts_free(&texts);
+		return;
+	}
+	if (w->known && row.onset_ns > w->told_ns) /* its beginning is not looked at any more */
+		row.onset_ns = w->row.onset_ns;
+	const struct incident_said now = {.row = &row, .texts = &texts};
+	bool news = !w->known || is_news_of_end(w, &row) ||
+		    strcmp(incident_text(&before, w->row.what), incident_text(&now, row.what)) != 0;
+	incident_texts_free(&w->texts);
+	w->known = true;
+	w->row = row;
+	w->texts = texts;
+	put(f, w, news);
+}
+
+/* What was found stays, of which there is more now. */
+static void prolong(struct live_incident *w, const struct live_findings *f)
+{
+	double cost_ns = 0;
+	for (size_t i = 0; i < f->anomalies_len; i++) {
+		const struct anomaly *a = &f->anomalies[i];
+		if (a->incident != w->id || a->end_ns <= w->from_ns)
+			continue;
+		w->row.end_ns = a->end_ns > w->row.end_ns ? a->end_ns : w->row.end_ns;
+		if (a->start_ns >= w->from_ns && a->lost_ns > cost_ns) /* not of NaN */
+			cost_ns = a->lost_ns;
+	}
+	w->row.cost_ns = cost_ns > w->row.cost_ns ? cost_ns : w->row.cost_ns;
+}
+
+/* Whether what was found is better than what is known: it is of the same process, and there still
+ * is what is usual, before the incident. */
+static bool is_better(const struct live_incident *w, const struct diagnosed *in,
+		      const struct live_findings *f)
+{
+	return !w->known ||
+	       (in->blamed && in->pid == w->row.pid && f->begin_ns + USUAL_NS <= w->row.onset_ns);
+}
+
+/* has_next: another piece follows. */
+static void tell_piece(struct live_incident *w, const struct diagnosed *in,
+		       const struct live_findings *f, bool has_next)
+{
+	if (in && is_better(w, in, f)) {
+		take_found(w, in, f, has_next || !lasts(w, f));
+		return;
+	}
+	if (!w->known)
+		return;
+	if (!has_next)
+		prolong(w, f);
+	else if (in)
+		w->row.end_ns = in->end_ns;
+	w->row.ended = has_next || !lasts(w, f);
+	if (w->row.ended)
+		put(f, w, is_news_of_end(w, &w->row));
+}
+
+/* What its row says stays, of the time until another piece began. */
+static void end_row(struct live_incident *w, const struct live_findings *f, uint64_t end_ns)
+{
+	struct m_incident *row = &w->row;
+	if (end_ns > row->onset_ns && end_ns < row->end_ns) {
+		double kept =
+			(double)(end_ns - row->onset_ns) / (double)(row->end_ns - row->onset_ns);
+		row->end_ns = end_ns;
+		row->cost_ns *= kept;
+		row->usual_ns *= kept;
+		row->unexplained_ns *= kept;
+		for (size_t i = 0; i < MODEL_INCIDENT_OWNERS; i++)
+			row->owner_ns[i] *= kept;
+	}
+	row->ended = true;
+	put(f, w, is_news_of_end(w, row));
+}
+
+/* A row of its own for the piece that follows. */
+static void begin_row(struct live_incident *w, const struct diagnosed *in)
+{
+	incident_texts_free(&w->texts);
+	w->known = false;
+	w->ended_cost_ns = -1;
+	w->caused_ns = 0;
+	w->from_ns = in->onset_ns;
+	w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns + 1; /* a key */
+}
+
+/* ---- pieces ---- */
+
+/* Of an incident's pieces the one that cost most. */
+static const struct diagnosed *dearest(const struct diagnosis *found, uint64_t id)
+{
+	const struct diagnosed *ret = NULL;
+	for (size_t i = 0; i < found->incidents.len; i++) {
+		const struct diagnosed *in = &found->incidents.data[i];
+		if (in->id == id && (!ret || in->blamed > ret->blamed ||
+				     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
+			ret = in;
+	}
+	return ret;
+}
+
+/* How well it is known where a piece begins: at a step, or at a slice (diagnosis_cut.c). */
+static uint64_t known_within_ns(const struct diagnosed *in)
+{
+	uint64_t step_ns = in->blamed && in->evidence.n_slow
+				   ? (in->end_ns - in->onset_ns) / in->evidence.n_slow
+				   : 0;
+	return 2 * step_ns > PIECE_NS ? 2 * step_ns : PIECE_NS;
+}
+
+static uint64_t onsets_apart_ns(const struct diagnosed *in, const struct m_incident *row)
+{
+	return in->onset_ns > row->onset_ns ? in->onset_ns - row->onset_ns
+					    : row->onset_ns - in->onset_ns;
+}
+
+/* The piece that the row is of: until when it goes on was not known. NULL: it is not found any
+ * more. */
+static const struct diagnosed *piece_of_row(const struct diagnosis *found,
+					    const struct live_incident *w)
+{
+	const struct diagnosed *ret = NULL;
+	for (size_t i = 0; i < found->incidents.len; i++) {
+		const struct diagnosed *in = &found->incidents.data[i];
+		if (in->id == w->id && in->onset_ns + known_within_ns(in) > w->from_ns &&
+		    in->onset_ns < w->row.end_ns && in->end_ns > w->row.onset_ns &&
+		    (!ret || onsets_apart_ns(in, &w->row) < onsets_apart_ns(ret, &w->row)))
+			ret = in;
+	}
+	return ret;
+}
+
+/* The first piece that follows, if it is long enough to be one. */
+static const struct diagnosed *piece_behind(const struct diagnosis *found, uint64_t id,
+					    uint64_t end_ns)
+{
+	for (size_t i = 0; i < found->incidents.len; i++) {
+		const struct diagnosed *in = &found->incidents.data[i];
+		if (in->id == id && in->blamed && in->onset_ns + PIECE_NS > end_ns &&
+		    in->end_ns >= in->onset_ns + PIECE_NS)
+			return in;
+	}
+	return NULL;
+}
+
+/* The piece that the row at hand is of, or is to be of from now on; NULL: none. */
+static const struct diagnosed *piece_to_tell(struct live_incident *w, const struct live_findings *f)
+{
+	const struct diagnosed *in =
+		w->known ? piece_of_row(f->found, w) : dearest(f->found, w->id);
+	if (!in || in->onset_ns <= w->told_ns)
+		return in;
+	if (!w->known) { /* what was told first is no part of it */
+		w->from_ns = in->onset_ns;
+		w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns;
+	} else if (in->blamed && is_new_cause(w, in)) {
+		end_row(w, f, in->onset_ns);
+		begin_row(w, in);
+	}
+	return in;
+}
+
+void live_incident_find(struct live_incident *w, const struct live_findings *f)
+{
+	const struct diagnosed *in = piece_to_tell(w, f);
+	for (;;) {
+		uint64_t end_ns = in ? in->end_ns : w->row.end_ns;
+		const struct diagnosed *next =
+			w->known || in ? piece_behind(f->found, w->id, end_ns) : NULL;
+		tell_piece(w, in, f, next != NULL);
+		if (!next || !w->known)
+			return;
+		begin_row(w, next);
+		in = next;
+	}
+}

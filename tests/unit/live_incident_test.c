@@ -1,0 +1,233 @@
+/* live_incident_test.c - rows of an incident that is diagnosed again and again: one for each piece,
+ * and what is said of them.
+ *
+ * links: incident detect analyze recording base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <linux/types.h>
+
+#include "incident/live_incident.h"
+
+#define S 1000000000ULL
+
+struct said {
+	uint64_t told_ns, onset_ns, end_ns, caused_ns;
+	double cost_ns;
+	char cause[32];
+	bool ended, told;
+};
+
+static struct rec_tables tables;
+static struct live_incident w;
+static struct anomaly anomaly;
+static VEC(struct said) all;
+static VEC(struct diagnosed) parts;
+
+static void put(void *ctx, const struct incident_said *s, bool told)
+{
+	struct said *to = vec_push(&all);
+	(void)ctx;
+	*to = (struct said){.told_ns = s->row->told_ns,
+			    .onset_ns = s->row->onset_ns,
+			    .end_ns = s->row->end_ns,
+			    .caused_ns = s->row->caused_ns,
+			    .cost_ns = s->row->cost_ns,
+			    .ended = s->row->ended,
+			    .told = told};
+	snprintf(to->cause, sizeof(to->cause), "%s", incident_text(s, s->row->cause));
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	tables = (struct rec_tables){0};
+	strtab_add(&tables.strings, "", 0);
+	live_incident_begin(&w, 1, 102 * S);
+	anomaly = (struct anomaly){.id = 1, .incident = 1, .start_ns = 100 * S, .lost_ns = NAN};
+	all.len = parts.len = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	live_incident_free(&w);
+	vec_free(&all);
+	vec_free(&parts);
+	strtab_free(&tables.strings);
+	return 0;
+}
+
+static void piece(double from_s, double to_s, enum cause cause)
+{
+	*vec_push(&parts) = (struct diagnosed){
+		.id = 1,
+		.onset_ns = (uint64_t)(from_s * 1e9),
+		.end_ns = (uint64_t)(to_s * 1e9),
+		.told_ns = (uint64_t)((from_s + 1) * 1e9),
+		.pid = 42,
+		.cost_ns = (to_s - from_s) * 0.5e9,
+		.blamed = true,
+		.cause = {.cause = cause,
+			  .runner_up = CAUSE_UNKNOWN,
+			  .culprit = {.frame = BLAME_NO_FRAME, .metric = UINT32_MAX}}};
+}
+
+/* Diagnoses; the parts are forgotten. */
+static void find_at(double now_s, bool ended)
+{
+	struct diagnosis found = {0};
+	anomaly.end_ns = (uint64_t)(now_s * 1e9);
+	anomaly.ended = ended;
+	memcpy(&found.incidents, &parts, sizeof(found.incidents));
+	live_incident_find(&w, &(struct live_findings){.found = &found,
+						       .t = &tables,
+						       .now_ns = (uint64_t)(now_s * 1e9),
+						       .anomalies = &anomaly,
+						       .anomalies_len = 1,
+						       .put = put});
+	parts.len = 0;
+}
+
+static const struct said *last(void)
+{
+	return &all.data[all.len - 1];
+}
+
+static void what_goes_on_has_one_row(void **state)
+{
+	(void)state;
+	piece(100, 103, CAUSE_CPU_CONTENTION);
+	find_at(103, false);
+	piece(100, 108, CAUSE_CPU_CONTENTION);
+	find_at(108, false);
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	find_at(111, true);
+	assert_int_equal(all.len, 3);
+	for (size_t i = 0; i < all.len; i++) {
+		assert_int_equal(all.data[i].told_ns, 102 * S);
+		assert_int_equal(all.data[i].caused_ns, 103 * S);
+		assert_int_equal(all.data[i].told, i != 1); /* that it lasts is no news */
+	}
+	assert_true(last()->ended);
+	assert_int_equal(last()->end_ns, 110 * S);
+	find_at(112, true); /* it is over, and nothing is found any more */
+	assert_false(last()->told);
+}
+
+static void what_it_goes_on_as_has_a_row_of_its_own(void **state)
+{
+	(void)state;
+	piece(100, 103, CAUSE_CPU_CONTENTION);
+	find_at(103, false);
+	piece(100, 105, CAUSE_CPU_CONTENTION);
+	piece(105, 125, CAUSE_STOPPED);
+	find_at(125, false);
+	assert_int_equal(all.len, 3);
+	assert_string_equal(all.data[1].cause, "cpu_contention");
+	assert_true(all.data[1].ended && all.data[1].told);
+	assert_int_equal(all.data[1].end_ns, 105 * S);
+	assert_int_equal(all.data[1].caused_ns, 103 * S);
+	assert_string_equal(last()->cause, "stopped");
+	assert_int_equal(last()->told_ns, 106 * S);
+	assert_int_equal(last()->caused_ns, 125 * S);
+	assert_false(last()->ended);
+	/* The first is not looked at again, though it may be found elsewhere now. */
+	piece(100, 104, CAUSE_PYTHON_GC);
+	piece(104, 126, CAUSE_STOPPED);
+	find_at(127, true);
+	assert_int_equal(all.len, 4);
+	assert_int_equal(last()->told_ns, 106 * S);
+	assert_true(last()->ended);
+}
+
+/* It was told of something that is no part of the piece: that began after it was told. */
+static void what_was_something_else_ends(void **state)
+{
+	(void)state;
+	piece(100, 106, CAUSE_MEM_BANDWIDTH);
+	find_at(106, false);
+	piece(104, 112, CAUSE_MEMORY_RECLAIM);
+	find_at(112, false);
+	assert_int_equal(all.len, 3);
+	assert_true(all.data[1].ended && all.data[1].told);
+	assert_string_equal(all.data[1].cause, "mem_bandwidth");
+	assert_int_equal(all.data[1].end_ns, 104 * S);
+	assert_float_equal(all.data[1].cost_ns, 2e9, 1e3); /* of 4 s of its 6 */
+	assert_string_equal(last()->cause, "memory_reclaim");
+	assert_int_equal(last()->told_ns, 105 * S);
+	assert_int_equal(last()->onset_ns, 104 * S);
+	/* The same cause that begins later is the same: what came first is not kept any more. */
+	piece(109, 120, CAUSE_MEMORY_RECLAIM);
+	find_at(120, false);
+	assert_int_equal(all.len, 4);
+	assert_int_equal(last()->told_ns, 105 * S);
+	assert_int_equal(last()->onset_ns, 104 * S);
+	assert_int_equal(last()->end_ns, 120 * S);
+}
+
+static void a_cause_that_is_found_late_counts_from_then(void **state)
+{
+	(void)state;
+	piece(100, 103, CAUSE_UNKNOWN);
+	find_at(103, false);
+	assert_int_equal(last()->caused_ns, 0);
+	assert_false(live_incident_has_cause(&w));
+	piece(100, 105, CAUSE_DISK);
+	find_at(105, false);
+	assert_int_equal(last()->caused_ns, 105 * S);
+	assert_true(last()->told && live_incident_has_cause(&w));
+	piece(100, 107, CAUSE_CHECKPOINT);
+	find_at(107, false);
+	assert_int_equal(last()->caused_ns, 107 * S);
+	assert_int_equal(last()->told_ns, 102 * S);
+}
+
+/* What was told is not the piece that is found first: the row is of that from the start. */
+static void a_row_is_told_no_earlier_than_it_begins(void **state)
+{
+	(void)state;
+	piece(104, 108, CAUSE_STOPPED);
+	find_at(108, false);
+	assert_int_equal(all.len, 1);
+	assert_int_equal(last()->told_ns, 105 * S);
+	assert_int_equal(last()->onset_ns, 104 * S);
+}
+
+/* Nothing is told twice for a little more; for much more it is. */
+static void an_end_is_told_again_for_much_more(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_DISK);
+	find_at(111, true);
+	piece(100, 111, CAUSE_DISK);
+	find_at(112, true);
+	assert_int_equal(all.len, 2);
+	assert_true(all.data[0].told && !all.data[1].told);
+	piece(100, 120, CAUSE_DISK);
+	find_at(121, true);
+	assert_true(last()->told);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(what_goes_on_has_one_row),
+		T(what_it_goes_on_as_has_a_row_of_its_own),
+		T(what_was_something_else_ends),
+		T(a_cause_that_is_found_late_counts_from_then),
+		T(a_row_is_told_no_earlier_than_it_begins),
+		T(an_end_is_told_again_for_much_more),
+	};
+#undef T
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
