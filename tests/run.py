@@ -110,8 +110,7 @@ class Runner:
             sys.stdout.flush()
 
     def run_all(self, tests, lanes, beside=()):
-        """beside: of these one at a time while there are tests. A lane that has nothing left of its
-        own helps the others."""
+        """beside: of these one at a time, and as many as there are lanes once tests are done."""
         waiting, others = collections.deque(tests), collections.deque(beside)
 
         def lane(queues):
@@ -125,7 +124,7 @@ class Runner:
 
         threads = [threading.Thread(target=lane, args=([waiting, others],)) for _ in range(lanes)]
         if others:
-            threads.append(threading.Thread(target=lane, args=([others, waiting],)))
+            threads.append(threading.Thread(target=lane, args=([others],)))
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -306,6 +306,28 @@ static void gradients_are_accumulated(void **state)
 	check_all(&j, STEPS_TRAINING);
 }
 
+static void check_number(struct job *j, size_t n)
+{
+	struct steps s = found(j);
+	const struct steps_loop *l = &s.processes.data[0].loops.data[0];
+	assert_int_equal(l->kind, STEPS_TRAINING);
+	assert_int_equal(l->steps, n);
+	done(j, &s);
+}
+
+/* A batch ramp: more batches for an update as training goes on. */
+static void more_batches_are_accumulated(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	for (int i = 0; i < 60; i++) {
+		play_often(&j, i < 40 ? 2 : 32, FORWARD "div backward ");
+		play(&j, UPDATE "| ");
+	}
+	check_number(&j, 60);
+}
+
 /* Steps that change much in place for a while are no updates among passes without: what comes
  * before and after them are steps as well. */
 static void a_stretch_does_more_in_place(void **state)
@@ -355,11 +377,7 @@ static void evaluations_do_more_in_place(void **state)
 		j.begins = false;
 		play_often(&j, 30, FORWARD "add_ add_ add_ ");
 	}
-	struct steps s = found(&j);
-	const struct steps_loop *l = &s.processes.data[0].loops.data[0];
-	assert_int_equal(l->kind, STEPS_TRAINING);
-	assert_int_equal(l->steps, 500);
-	done(&j, &s);
+	check_number(&j, 500);
 }
 
 /* Copies to the device begin a step, gradients are set to zero there. */
@@ -961,6 +979,7 @@ int main(void)
 		cmocka_unit_test(marks_of_optimizers_end_steps),
 		cmocka_unit_test(the_first_update_may_differ),
 		cmocka_unit_test(gradients_are_accumulated),
+		cmocka_unit_test(more_batches_are_accumulated),
 		cmocka_unit_test(a_stretch_does_more_in_place),
 		cmocka_unit_test(some_steps_of_a_stretch_do_more_in_place),
 		cmocka_unit_test(evaluations_do_more_in_place),
