@@ -7,6 +7,7 @@
  * usual time may vary by, one that no cause explains a part of its excess. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "incident/diagnosis_impl.h"
 
@@ -81,6 +82,27 @@ static void trim(uint8_t *cause, double (*score)[STATES], size_t n)
 			cause[i] = AS_USUAL;
 }
 
+/* The cause that explains most of all slices together. */
+static uint8_t best_of_all(double (*score)[STATES], size_t n)
+{
+	double sum[CAUSE_COUNT] = {0};
+	unsigned top = CAUSE_UNKNOWN;
+	for (size_t i = 0; i < n; i++)
+		for (unsigned c = 0; c < CAUSE_COUNT; c++)
+			sum[c] += score[i][c];
+	for (unsigned c = 0; c < CAUSE_COUNT; c++)
+		top = c != CAUSE_UNKNOWN && sum[c] > sum[top] ? c : top;
+	return (uint8_t)top;
+}
+
+static bool is_all_usual(const uint8_t *cause, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cause[i] != AS_USUAL)
+			return false;
+	return true;
+}
+
 static void join(struct evidence_question *to, const struct evidence_question *q)
 {
 	to->usual = q->usual;
@@ -98,6 +120,8 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	for (size_t i = 0; i < n; i++)
 		scores(score[i], &e[i]);
 	best_path(cause, score, n);
+	if (n && is_all_usual(cause, n)) /* all alike little: it has a cause nevertheless */
+		memset(cause, best_of_all(score, n), n);
 	trim(cause, score, n);
 	for (size_t i = 0; i < n; i++) {
 		bool goes_on = i && cause[i] == cause[i - 1];

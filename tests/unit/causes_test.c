@@ -850,6 +850,30 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 	vec_free(&cut);
 }
 
+/* It explains hardly more of each slice than usual time varies by. */
+static void a_weak_cause_begins_where_it_does(void **state)
+{
+	(void)state;
+	struct evidence_question q[SLICES];
+	struct evidence at[SLICES];
+	struct blame_span spans[SLICES];
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	for (size_t i = 0; i < SLICES; i++) {
+		at[i].blame.whole_ns = i < 4 ? 0.51e9 : 0.58e9;
+		if (i >= 4)
+			slice_has(&at[i], BLAME_COLLECTS, 0.06e9);
+	}
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 1);
+	assert_int_equal(cut.data[0].slow.len, SLICES - 4);
+	assert_int_equal(cut.data[0].slow.data[0].from_ns, 4000000000ULL);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	vec_free(&cut.data[0].slow);
+	vec_free(&cut);
+}
+
 /* What no cause is known of is told as well. */
 static void a_piece_may_be_unknown(void **state)
 {
@@ -928,6 +952,7 @@ int main(void)
 		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
+		T(a_weak_cause_begins_where_it_does),
 		T(a_piece_may_be_unknown),
 		T(without_any_cause_it_stays_whole),
 	};
