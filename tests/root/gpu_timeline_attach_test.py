@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from gpu_folders import folders, folders_of
 from harness import BUILD, EACGM, Recording, expect, log_of, main, skip, test
 
 FAKES = os.path.join(BUILD, "tests", "fake", "cupti")
@@ -176,23 +177,6 @@ def expect_spans(t, rec, made):
         made, len(spans), notes_of(rec)))
     expect(all(s.endswith(" " + KERNEL) for s in spans), "names: %r" % spans[0])
     expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
-
-
-def folders():
-    return {d for p in ("/dev/shm", "/tmp", "/var/tmp") for d in glob.glob(p + "/eacgm-gpu-*")}
-
-
-def folders_of(pid):
-    """Those whose ring is a process's: its pid is at offset 16 of wire/gpu_ring.h."""
-    mine = set()
-    for d in folders():
-        try:
-            with open(d + "/ring", "rb") as f:
-                if int.from_bytes(f.read(20)[16:], "little") == pid:
-                    mine.add(d)
-        except OSError:
-            continue
-    return mine
 
 
 @test("a running job: each kernel in the window is there, and afterwards nothing is left")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+from gpu_folders import expect_gone, folders
 from harness import BUILD, expect, main, target, test
 
 SHIM = os.path.join(BUILD, "libeacgm_gpu.so")
@@ -69,16 +70,14 @@ def _(t):
 
 @test("a process that has rights which its user lacks is given nothing")
 def _(t):
-    folders = set(os.listdir("/dev/shm"))
+    before = folders()
     script = ("import os, time; os.setresgid(%d, %d, %d); os.setresuid(%d, %d, 0); "
               "print('ready', flush=True); time.sleep(300)" % ((NOBODY,) * 5))
     p = t.start([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "ready\n", "no process")
     r = t.run([target("guest_open"), str(p.pid), SHIM, "1"])
     expect("opened 0 failed 1" in r.out and "rights" in r.out, "guest_open: %s" % r)
-    # tests that run beside this one have some, which go
-    left = set(os.listdir("/dev/shm")) - folders
-    t.wait_for(lambda: not left & set(os.listdir("/dev/shm")), "%r to go" % left, 90)
+    expect_gone(t, folders() - before)
 
 
 @test("of what was left behind only its owner's own entries go")

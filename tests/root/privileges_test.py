@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """privileges_test.py - whom a command runs as, and what the tracer and its guard may do."""
 
-import glob
 import json
 import os
 import pwd
@@ -10,6 +9,7 @@ import signal
 import stat
 
 from cupti_fakes import CUDA, FIRST, JOB, cupti, expect_spans, notes_of
+from gpu_folders import expect_gone, folders, folders_below
 from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_counts, main,
                      nothing_kept, probes, skip, target, test)
 
@@ -81,17 +81,6 @@ def cuda(t):
     if not os.path.exists(JOB):
         skip("the fake CUPTI is not built")
     return cupti(t)
-
-
-def folders():
-    """Of rings that were given to that user."""
-    found = set()
-    for path in glob.glob("/dev/shm/eacgm-gpu-*"):
-        try:
-            found |= {path} if os.stat(path).st_uid == NOBODY else set()
-        except FileNotFoundError:
-            pass
-    return found
 
 
 def is_alive(pid):
@@ -228,15 +217,14 @@ def _(t):
     rec = Recording(t, out, r)
     expect_spans(t, rec)
     expect(not notes_of(rec), "notes: %r" % notes_of(rec))
-    expect(folders() <= before, "left behind: %r" % (folders() - before))
+    expect_gone(t, folders() - before)
 
 
 @test("its folder is closed to other users, and goes when eacgm was killed")
 def _(t):
-    before = folders()
     p = t.start_record(*CUDA, "--", JOB, "init", "kernel", FIRST, "3", "1500", "sleep", "20000",
                        env=sudo(**cuda(t)), cwd="/")
-    mine = list(folders() - before)
+    mine = list(folders_below(p.pid))
     expect(len(mine) == 1, "folders: %r" % mine)
     st = os.stat(mine[0])
     expect(stat.S_IMODE(st.st_mode) == 0o700, "mode: %o" % st.st_mode)
