@@ -829,6 +829,21 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 	vec_free(&cut);
 }
 
+/* Frees the evidence. */
+static void is_one_piece_from(size_t first, struct evidence_question q[SLICES],
+			      struct evidence at[SLICES])
+{
+	questions_t cut = {0};
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 1);
+	assert_int_equal(cut.data[0].slow.len, SLICES - first);
+	assert_int_equal(cut.data[0].slow.data[0].from_ns, first * 1000000000ULL);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	vec_free(&cut.data[0].slow);
+	vec_free(&cut);
+}
+
 /* Others took some of two seconds before it, too little for a change of the cause. */
 static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 {
@@ -836,18 +851,10 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 	struct evidence_question q[SLICES];
 	struct evidence at[SLICES];
 	struct blame_span spans[SLICES];
-	questions_t cut = {0};
 	slices_of(q, at, spans);
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.2e9 : 0.4e9);
-	diagnosis_cut(q, at, SLICES, &cut);
-	assert_int_equal(cut.len, 1);
-	assert_int_equal(cut.data[0].slow.len, SLICES - 2);
-	assert_int_equal(cut.data[0].slow.data[0].from_ns, 2000000000ULL);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	vec_free(&cut.data[0].slow);
-	vec_free(&cut);
+	is_one_piece_from(2, q, at);
 }
 
 /* It explains hardly more of each slice than usual time varies by. */
@@ -857,21 +864,13 @@ static void a_weak_cause_begins_where_it_does(void **state)
 	struct evidence_question q[SLICES];
 	struct evidence at[SLICES];
 	struct blame_span spans[SLICES];
-	questions_t cut = {0};
 	slices_of(q, at, spans);
 	for (size_t i = 0; i < SLICES; i++) {
 		at[i].blame.whole_ns = i < 4 ? 0.51e9 : 0.58e9;
 		if (i >= 4)
 			slice_has(&at[i], BLAME_COLLECTS, 0.06e9);
 	}
-	diagnosis_cut(q, at, SLICES, &cut);
-	assert_int_equal(cut.len, 1);
-	assert_int_equal(cut.data[0].slow.len, SLICES - 4);
-	assert_int_equal(cut.data[0].slow.data[0].from_ns, 4000000000ULL);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	vec_free(&cut.data[0].slow);
-	vec_free(&cut);
+	is_one_piece_from(4, q, at);
 }
 
 /* What no cause is known of is told as well. */
