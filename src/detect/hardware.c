@@ -377,12 +377,14 @@ static uint64_t earliest(const struct hardware *h)
 }
 
 /* Once it is known where the processes are, other GPUs are other jobs' business: neither learned
- * nor judged. Nor is any where that is not known and CUDA was traced and hardly called. */
+ * nor judged. Where none is on any, those that call CUDA have other numbers than the driver lists
+ * (a PID namespace), and others have no GPU: not one that lists its processes, nor any where CUDA
+ * was traced and hardly called. */
 static bool is_judged(const struct hardware *h, const struct unit *gpu)
 {
 	if (h->any_own)
 		return gpu->own;
-	return !h->cuda_events || h->cuda_events >= CUDA_LEAST;
+	return h->cuda_events ? h->cuda_events >= CUDA_LEAST : !gpu->lists;
 }
 
 /* GPUs first: their regime is their processes', whose windows must still be there. */

@@ -25,6 +25,7 @@ struct unit {
 	int32_t gpu;			 /* of a process: where it has memory, -1 unknown */
 	uint64_t gpu_id;		 /* likewise: the unit's id */
 	bool own;			 /* of a GPU: a process of the recording was on it */
+	bool lists;			 /* of a GPU: its driver tells which processes are on it */
 	bool has_samples;		 /* of threads off the CPU */
 	VEC(struct counter_window) open; /* in order of number */
 	size_t first;			 /* of open: those before were handed out */

@@ -93,7 +93,8 @@ struct unit *hardware_process(struct hardware *h, uint32_t pid)
 
 /* The id of the unit that a metric is of, 0 for others. A process on a GPU is noted; its counters
  * are not the GPU's. */
-static uint64_t unit_id(struct hardware *h, const struct m_metric *m)
+static uint64_t unit_id(struct hardware *h, const struct detect_names *names,
+			const struct m_metric *m)
 {
 	if (m->kind == ENTITY_PROCESS)
 		return m->pid;
@@ -104,6 +105,7 @@ static uint64_t unit_id(struct hardware *h, const struct m_metric *m)
 		hardware_process(h, m->pid)->gpu_id = id;
 	struct unit *u = unit_of(h, id, DETECT_HARDWARE);
 	u->gpu = (int32_t)m->gpu;
+	u->lists |= !strcmp(names->string(names->ctx, m->name), "other_processes");
 	if (m->pid)
 		u->own = h->any_own = true;
 	return m->pid ? 0 : id;
@@ -116,7 +118,7 @@ struct unit *hardware_unit(struct hardware *h, const struct detect_names *names,
 		if (h->unit_of_metric.len >= METRICS_MOST)
 			map64_free(&h->unit_of_metric);
 		const struct m_metric *m = names->metric(names->ctx, metric);
-		id = m ? unit_id(h, m) : 0;
+		id = m ? unit_id(h, names, m) : 0;
 		map64_set(&h->unit_of_metric, metric, id);
 	}
 	return id ? unit_of(h, id, id & GPU_UNIT ? DETECT_HARDWARE : DETECT_HOST) : NULL;

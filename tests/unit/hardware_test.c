@@ -242,11 +242,13 @@ static void gpus_of_other_jobs_are_left_out(void **state)
 		assert_true(rows[i].gpu == 1 || rows[i].gpu == 2);
 }
 
-static void of_job(uint64_t at_10, uint64_t at_30)
+static void of_job(uint64_t at_10, uint64_t at_30, bool lists)
 {
 	hardware_forget_rows(hardware);
 	rows_len = 0;
 	for (int s = 10; s < 50; s++) {
+		if (lists)
+			counter("gpu 0", "other_processes", s + 0.4, 2);
 		counter("gpu 0", "power_w", s + 0.5, 100);
 		hardware_mix(hardware, 100, (uint64_t)s * SECOND,
 			     &(struct work){.regime = 1,
@@ -260,17 +262,23 @@ static void of_job(uint64_t at_10, uint64_t at_30)
 }
 
 /* A job on the CPU, on a host with GPUs, may ask how many there are. Once it uses them any may be
- * its own, also while it stands still; and so may they all be where nobody listens to CUDA. */
+ * its own, also while it stands still; and so may they all be where nobody listens to CUDA, unless
+ * the driver lists processes and has none of the job's. */
 static void gpus_of_a_job_without_are_left_out(void **state)
 {
 	(void)state;
-	of_job(2, 0);
+	of_job(2, 0, false);
 	assert_int_equal(rows_len, 0);
-	of_job(2, 100);
+	of_job(2, 100, false);
 	/* The one before comes when it is known, too. */
 	assert_int_equal(rows_len, 21);
 	assert_int_equal(rows[0].start_ns, 29 * SECOND);
-	of_job(0, 0);
+	of_job(0, 0, false);
+	assert_int_equal(rows_len, 40);
+	of_job(0, 0, true);
+	assert_int_equal(rows_len, 0);
+	/* In a PID namespace the driver's numbers are others. */
+	of_job(100, 0, true);
 	assert_int_equal(rows_len, 40);
 }
 
