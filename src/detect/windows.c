@@ -709,12 +709,17 @@ static void take_parents_pace(struct windows *w, struct process *p, struct featu
 	row->parents_pace = true;
 }
 
-static void hand_out_layer(struct windows *w, struct window *done, struct feature_row *row)
+/* A window in which nothing of a layer ended has no row of it; but for the one that tells how fast,
+ * where others go on. */
+static void hand_out_layer(struct windows *w, struct window *done, uint64_t events,
+			   struct feature_row *row)
 {
 	struct window_detail detail;
 	struct window_key keys[WINDOWS_KEYS];
 	const struct window_layer *l = done->layers[row->layer];
-	if (!l || !l->events || !w->o.row)
+	bool tells = l && events && row->pace > 0 && !row->parents_pace &&
+		     &l->clock == clock_of(w, done);
+	if (!l || (!l->events && !tells) || !w->o.row)
 		return;
 	window_features(l, row);
 	window_explain(l, &detail, keys);
@@ -757,10 +762,11 @@ static void hand_out(struct windows *w, struct process *p)
 	take_parents_pace(w, p, &row);
 	uint64_t events = 0;
 	p->last = done->number;
+	for (int l = 0; l < DETECT_LAYERS; l++)
+		events += events_of(done, (enum detect_layer)l);
 	for (int l = 0; l < DETECT_LAYERS; l++) {
 		row.layer = (enum detect_layer)l;
-		events += events_of(done, (enum detect_layer)l);
-		hand_out_layer(w, done, &row);
+		hand_out_layer(w, done, events, &row);
 		hand_out_clock(w, p, done, &row);
 	}
 	if (w->o.mix)

@@ -529,6 +529,29 @@ static void learn_clock(struct model_clock *ret)
 	assert_int_equal(ret->layer, DETECT_TORCH);
 }
 
+/* Of the layer that tells how fast a window has a row though nothing ended in it, where another
+ * layer goes on. */
+static void what_stalls_is_slow(void **state)
+{
+	(void)state;
+	struct model_clock clock;
+	learn_clock(&clock);
+	struct windows_options o = clock_options(&clock);
+	reopen(&o);
+	operators(0, 20, 1, 1000);
+	add(FAKE_OPERATOR, 0, 21 * SECOND, 3 * SECOND + SECOND / 2);
+	copies(22 * SECOND, 100, 1000, 1000);
+	operators(0, 25, 1, 1000);
+	windows_end(windows);
+	assert_int_equal(rows_len, 5); /* both layers at 22 s; at 24 s the long call ended */
+	for (size_t i = 1; i < 3; i++) {
+		assert_int_equal(rows[i].start_ns, 22 * SECOND);
+		assert_true(rows[i].pace > 0 && rows[i].pace < 0.1);
+		assert_true(rows[i].layer == (i == 1 ? DETECT_CUDA : DETECT_TORCH));
+	}
+	assert_true(rows[2].events == 0);
+}
+
 /* Calls that no model knows, in half of the time of the usual work: they are beside it, and what
  * they took was lost. Where nothing else is done, it is other work. */
 static void unknown_calls_are_beside_the_work(void **state)
@@ -841,6 +864,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(pace_is_usual_time_over_time, begin, end),
+		cmocka_unit_test_setup_teardown(what_stalls_is_slow, begin, end),
 		cmocka_unit_test_setup_teardown(unknown_calls_are_beside_the_work, begin, end),
 		cmocka_unit_test_setup_teardown(waiting_for_the_world_is_no_work, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_their_parents_pace, begin, end),
