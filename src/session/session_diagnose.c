@@ -12,11 +12,13 @@
 #include "symbolize/demangle.h"
 
 #define WINDOW_BYTES (128u << 20)
-#define FIRST_NS     700000000ULL  /* after it was told: more of it is there */
-#define SOON_NS	     1000000000ULL /* then while nothing is known, each time twice as long */
-#define AGAIN_NS     2000000000ULL /* once something is, each time twice as long */
-#define LATE_NS	     500000000ULL  /* after its end: what is late has come */
-#define ENDED_MOST   64		   /* anomalies that are over: what was then is not usual */
+#define FIRST_NS     700000000ULL   /* after it was told: more of it is there */
+#define SOON_NS	     1000000000ULL  /* then while nothing is known, each time twice as long */
+#define AGAIN_NS     2000000000ULL  /* once something is, each time twice as long */
+#define YOUNG_NS     30000000000ULL /* since it was told, or goes on: what it is may change */
+#define OFTEN_NS     4000000000ULL  /* meanwhile at least so often */
+#define LATE_NS	     500000000ULL   /* after its end: what is late has come */
+#define ENDED_MOST   64		    /* anomalies that are over: what was then is not usual */
 #define LASTING_MOST 256
 #define HURRY_NS     2000000000ULL /* at least between two times, where more of it comes */
 #define OVER_MOST    64		   /* incidents that are over and may go on */
@@ -26,6 +28,7 @@ struct watched_incident {
 	struct live_incident rows;
 	uint64_t due_ns, wait_ns;
 	uint64_t looked_ns; /* when it was diagnosed last */
+	uint64_t began_ns;  /* when it was told, the last time */
 	bool over;
 };
 
@@ -87,6 +90,7 @@ static bool lasts(const struct session_diagnose *d, const struct watched_inciden
 static void resume(struct watched_incident *w, const struct anomaly *a)
 {
 	w->over = false;
+	w->began_ns = a->told_ns;
 	w->due_ns = a->told_ns + FIRST_NS;
 	w->wait_ns = SOON_NS;
 }
@@ -119,7 +123,8 @@ static void watch(struct session_diagnose *d, const struct anomaly *a, bool is_n
 		    d->anomalies.data[i].told_ns < told_ns)
 			told_ns = d->anomalies.data[i].told_ns;
 	struct watched_incident *w = vec_push(&d->watched);
-	*w = (struct watched_incident){.due_ns = a->told_ns + FIRST_NS, .wait_ns = SOON_NS};
+	*w = (struct watched_incident){0};
+	resume(w, a);
 	live_incident_begin(&w->rows, a->incident, told_ns);
 }
 
@@ -283,6 +288,8 @@ static void go_on(struct session_diagnose *d, uint64_t now_ns)
 			w->wait_ns = AGAIN_NS;
 		w->due_ns = now_ns + w->wait_ns;
 		w->wait_ns *= 2;
+		if (w->wait_ns > OFTEN_NS && now_ns < w->began_ns + YOUNG_NS)
+			w->wait_ns = OFTEN_NS;
 	}
 	forget_over(d);
 }
