@@ -11,7 +11,7 @@
 
 #include "incident/diagnosis_impl.h"
 
-#define CHANGE_NS     7e8
+#define CHANGE_NS     3.5e8
 #define USUAL_SHARE   0.1 /* of usual time: a slice whose excess is less is as usual */
 #define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
 #define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */

@@ -853,7 +853,7 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 	struct blame_span spans[SLICES];
 	slices_of(q, at, spans);
 	for (size_t i = 0; i < SLICES; i++)
-		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.2e9 : 0.4e9);
+		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.15e9 : 0.4e9);
 	is_one_piece_from(2, q, at);
 }
 
