@@ -9,15 +9,17 @@
 #include "base/stats.h"
 #include "detect/pace_judge.h"
 
-#define WINDOWS_LEAST 30   /* that a layer is learned from */
-#define PRESENT	      0.8  /* of the windows of the layer that has most */
-#define LEADS	      0.5  /* of the usual time of the busiest process */
-#define HELPED	      0.1  /* of a child's: more, and it works for its parent */
-#define ALIKE	      0.25 /* places within that of the pace agree */
-#define LEFT	      0.3  /* of the usual time, where calls in vain are left out */
-#define MOST_QUANTILE 0.98 /* of training windows, and */
-#define MOST_ROOM     1.1  /* so much more */
-#define WALL_STEADIER 0.9  /* as far apart as by the time of the threads */
+#define WINDOWS_LEAST  30   /* that a layer is learned from */
+#define PRESENT	       0.8  /* of the windows of the layer that has most */
+#define LEADS	       0.5  /* of the usual time of the busiest process */
+#define HELPED	       0.1  /* of a child's: more, and it works for its parent */
+#define ALIKE	       0.25 /* places within that of the pace agree */
+#define LEFT	       0.3  /* of the usual time, where calls in vain are left out */
+#define MOST_QUANTILE  0.98 /* of training windows, and */
+#define MOST_ROOM      1.1  /* so much more */
+#define WALL_STEADIER  0.9  /* as far apart as by the time of the threads */
+#define COUNTED_LEAST  0.8  /* of the windows are of the usual work, */
+#define COUNT_STEADIER 0.5  /* and as far apart as by usual times */
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
@@ -181,6 +183,10 @@ void clock_read(struct clock_reading *ret, const struct model_clock *m, const st
 	ret->resized = s->resized_ns / all;
 	ret->agrees = pace > 0;
 	ret->is_other = !ret->agrees && ret->unknown > CLOCK_UNKNOWN;
+	if (ret->agrees && m->counted > 0) {
+		ret->speed = pace / m->counted;
+		return;
+	}
 	if (ret->agrees)
 		ret->speed = usual_at(m, s, pace, window_ns) / took;
 	else if (!ret->is_other)
@@ -344,7 +350,26 @@ static double spread(struct model_clock *m, const struct learned *l)
 	return apart;
 }
 
-/* By the time of its threads, or by that of the window. */
+/* By how often calls are made alone, where nearly all windows are of the usual work. Returns how
+ * far they lie apart. */
+static double count(struct model_clock *m, const struct learned *l)
+{
+	struct model_clock counted = {0};
+	double *lns = xcalloc(l->n + 1, sizeof(*lns));
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		double pace = pace_of(m, &l->windows[i]->sums, l->window_ns);
+		if (pace > 0)
+			lns[n++] = log(pace);
+	}
+	double apart = spread_of(&counted, lns, n);
+	free(lns);
+	m->counted = exp(counted.centre);
+	m->sigma = counted.sigma;
+	return (double)n >= COUNTED_LEAST * (double)l->n ? apart : INFINITY;
+}
+
+/* By the time of its threads, by that of the window, or by its calls alone. */
 static void learn_layer(struct model_clock *ret, const struct learned *l, bool waits)
 {
 	ret->waits = waits;
@@ -353,8 +378,16 @@ static void learn_layer(struct model_clock *ret, const struct learned *l, bool w
 	struct model_clock wall = *ret;
 	wall.wall = true;
 	double apart = spread(ret, l);
-	if (!waits && spread(&wall, l) < WALL_STEADIER * apart)
+	if (waits)
+		return;
+	double by_wall = spread(&wall, l);
+	if (by_wall < WALL_STEADIER * apart) {
 		*ret = wall;
+		apart = by_wall;
+	}
+	struct model_clock counts = *ret;
+	if (count(&counts, l) < COUNT_STEADIER * apart)
+		*ret = counts;
 }
 
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,

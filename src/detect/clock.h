@@ -23,6 +23,10 @@
  * itself is the time that the work took: A is how long it is. Learning takes that where paces
  * differ less by it, by a tenth at least, and nobody waits for the world as it pleases.
  *
+ * Where the times of calls say less yet (GPU graphs that are launched by a thread, and waited for
+ * by others, as of JAX), calls alone tell: the speed of the usual work is P, over that of most
+ * windows that were learned from. Learning takes that where paces differ half as much by it.
+ *
  * A place that has more calls than that, of which each took less than half of its usual time, says
  * nothing of the pace: waiting for a GPU that has nothing to do is quick, and is no work.
  *

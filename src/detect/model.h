@@ -62,6 +62,7 @@ struct model_clock {
 	uint64_t windows;     /* that it was learned from */
 	uint64_t start_ns;    /* a launch takes so long, after the warm-up, until it is as usual */
 	double centre, sigma; /* of their ln (U / A), for most of them; sigma: within a launch */
+	double counted; /* > 0: calls alone tell the pace, of which most windows had so much */
 	double calls_per_s[CLOCK_PLACES]; /* of usual time */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */

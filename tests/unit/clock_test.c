@@ -269,6 +269,41 @@ static void the_windows_time(void **state)
 	assert_false(clock.wall);
 }
 
+/* Of calls whose times are anything the number alone tells; of another mix of work it does not. */
+static void the_calls_alone(void **state)
+{
+	uint64_t seed = 9;
+	(void)state;
+	vec_free(&windows);
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums s = steps(1.25);
+		for (uint32_t f = 0; f < FUNCTIONS; f++) {
+			double usual = s.usual[f] * exp(0.5 * random_normal(&seed));
+			s.usual_ns += usual - s.usual[f];
+			s.usual[f] = (float)usual;
+		}
+		push(DETECT_TORCH, 7, i, s);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
+	assert_true(clock.counted > 0 && clock.sigma < 0.05);
+	for (double slower = 1; slower < 20; slower *= 1.7) {
+		struct clock_sums s = steps(1.25 * slower);
+		s.usual_ns *= 3;
+		expect(&clock, &s, 1 / slower, true);
+	}
+	struct clock_sums evaluation = {0};
+	add(&evaluation, FORWARD, 0.5, 1);
+	struct clock_reading r;
+	clock_read(&r, &clock, &evaluation, SECOND);
+	assert_false(r.agrees);
+	/* where the world is waited for they say how much there was to do */
+	clock_learn(&clock, windows.data, windows.len, SECOND, true);
+	assert_true(clock.counted == 0);
+	vec_free(&windows);
+	learn();
+	assert_true(clock.counted == 0);
+}
+
 /* A step waits for the GPU once, for half of its time; now it does so six times as often, and waits
  * for nothing. */
 static void waits_in_vain(void **state)
@@ -352,6 +387,7 @@ int main(void)
 		cmocka_unit_test_teardown(evaluation_in_training, end),
 		cmocka_unit_test_teardown(unknown_calls, end),
 		cmocka_unit_test_teardown(new_sizes, end),
+		cmocka_unit_test_teardown(the_calls_alone, end),
 		cmocka_unit_test_teardown(waits_in_vain, end),
 		cmocka_unit_test_teardown(nested_in_vain, end),
 		cmocka_unit_test_teardown(in_vain_in_other_work, end),

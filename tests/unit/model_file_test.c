@@ -105,6 +105,7 @@ static void make_job(struct model *m)
 	m->clock.windows = 60;
 	m->clock.centre = -0.01;
 	m->clock.sigma = 1.0 / 30;
+	m->clock.counted = 14.0 / 3;
 	for (size_t i = 0; i < PACE_TAILS; i++)
 		m->clock.tails[i] = (struct pace_tail){(double)i / 7, 0.5, 65, 60.0 / 7};
 	for (size_t i = 0; i < CLOCK_PLACES; i++) {
@@ -189,8 +190,8 @@ static void compare_models(const struct model *a, const struct model *b)
 			    x->median == y->median && x->sigma == y->sigma);
 	}
 	assert_true(a->clock.layer == b->clock.layer && a->clock.waits == b->clock.waits &&
-		    a->clock.windows == b->clock.windows && a->clock.centre == b->clock.centre &&
-		    a->clock.sigma == b->clock.sigma);
+		    a->clock.windows == b->clock.windows && a->clock.counted == b->clock.counted &&
+		    a->clock.centre == b->clock.centre && a->clock.sigma == b->clock.sigma);
 	assert_memory_equal(a->clock.tails, b->clock.tails, sizeof(a->clock.tails));
 	for (size_t i = 0; i < CLOCK_PLACES && a->clock.layer < DETECT_LAYERS; i++)
 		assert_true(a->clock.calls_per_s[i] == b->clock.calls_per_s[i] &&
