@@ -168,7 +168,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .cost_ns = fmax(0, evidence_excess(e)),
 				 .blamed = true,
 				 .evidence = *e};
-	if (in->told_ns < in->onset_ns)
+	if (in->told_ns <= in->onset_ns)
 		in->told_ns = piece_told(x, a->of, from_ns, to_ns);
 	for (size_t i = 0; i < a->of->anomalies.len; i++) {
 		const struct anomaly *row = anomaly_at(x, a->of, i);
