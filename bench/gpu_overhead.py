@@ -19,7 +19,9 @@ a segment before the one that counts: the shim comes in where the job calls the 
 probes of operators go after that. The bare client of CUPTI that they are compared with
 (bench/cupti_client.c) is in a third process from its start; it has no probes, which would be felt
 in all processes. "of the client's" is what tracing takes in relation to what the bare client
-takes, from segments of the same round. `graph inference` replays one CUDA graph a step.
+takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
+with it, "in the segment" while the segment ran, of one core each. `graph inference` replays one
+CUDA graph a step.
 Needs root, a GPU, and a Python with PyTorch."""
 
 import argparse
@@ -76,6 +78,9 @@ def configs():
         Config("default layers", eacgm=[]),
         Config("default layers, no stacks", eacgm=["--profile", "off"]),
         Config("stacks alone", eacgm=["--layers", "gpu", "--profile", "cpu,offcpu"]),
+        Config("collectors alone", eacgm=["--layers", "gpu", "--profile", "off"]),
+        Config("collectors and live detection", eacgm=["--layers", "gpu", "--profile", "offcpu",
+                                                       "--detect"]),
         Config("all layers, trace", eacgm=["--layers", "all"]),
         Config("stats", eacgm=["--mode", "stats"]),
         Config("tail", eacgm=["--mode", "tail"]),
@@ -197,6 +202,12 @@ class Attached:
         self.attach_s = time.monotonic() - began
         return self
 
+    def cpu_s(self):
+        """That eacgm has used up to now."""
+        with open("/proc/%d/stat" % self.p.pid, "rb") as f:
+            ticks = f.read().rpartition(b")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
     def __exit__(self, *error):
         if error[0] or self.p.poll() is not None:
             common.end_group(self.p)
@@ -235,10 +246,12 @@ class Measured:
         with Attached(args, job.p.pid, recording, self.options) as eacgm:
             if self.config.timeline:
                 job.run(max(1, self.steps // 2))
+            began, cpu_s = time.monotonic(), eacgm.cpu_s()
             made = None if self.config.before else job.run(self.steps)
+            cores = (eacgm.cpu_s() - cpu_s) / (time.monotonic() - began)
         if self.config.timeline and not eacgm.said["spans"]:
             raise Failed("there was no timeline: %s" % eacgm.text().strip()[-400:])
-        self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s))
+        self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s, cores=cores))
         return made or job.run(self.steps)
 
     def pair(self, args, i, clean, job, recording):
@@ -291,6 +304,8 @@ class Measured:
                         "lost": sum(s["lost"] for s in self.said),
                         "spans": statistics.median(s["spans"] for s in self.said),
                         "attach_s": statistics.median(s["attach_s"] for s in self.said)})
+        if self.said and not self.config.before:
+            row["segment_cores"] = common.interval([s["cores"] for s in self.said])
         if self.summary:
             row["summary"] = self.summary
             row["collector_cpu_ratio"] = (self.summary["collector_cpu_s"] /
@@ -364,7 +379,7 @@ def run_load(args, load, folder):
 # ---- output ----
 
 HEADS = ["configuration", "untraced ms", "traced ms", "overhead", "95 %", "p99", "pairs", "calls",
-         "lost", "collector CPU", "of the client's"]
+         "lost", "collector CPU", "in the segment", "of the client's"]
 
 
 def percent(ratio):
@@ -385,6 +400,7 @@ def cells(rows):
             percent(r["p99_ratio"]["median"]), q["n"],
             "%d" % r["calls"] if "calls" in r else "-", r.get("lost", "-"),
             "%.1f %%" % (100 * r["collector_cpu_ratio"]) if "collector_cpu_ratio" in r else "-",
+            "%.2f %%" % (100 * r["segment_cores"]["median"]) if "segment_cores" in r else "-",
             "%.2f (%.2f .. %.2f)" % tuple(r["of_client"][k] for k in ("median", "low", "high"))
             if "of_client" in r else "-"])
     return table
