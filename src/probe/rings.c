@@ -24,6 +24,11 @@ static uint32_t ring_size(const struct tracer *t, int cpus)
 	return want;
 }
 
+uint32_t tracer_ring_bytes(const struct tracer *t)
+{
+	return ring_size(t, libbpf_num_possible_cpus());
+}
+
 int rings_make(struct tracer *t, struct err *e)
 {
 	int cpus = libbpf_num_possible_cpus();

@@ -133,6 +133,8 @@ int tracer_control(struct tracer *t);
 typedef int (*tracer_record_fn)(void *ctx, void *record, size_t len);
 int tracer_set_drain(struct tracer *t, tracer_record_fn on_record, void *ctx, struct err *e);
 int tracer_drain(struct tracer *t);
+/* That a CPU's ring holds. */
+uint32_t tracer_ring_bytes(const struct tracer *t);
 
 /* The calls that are open now, as struct rec_call with CALL_OPEN. */
 int tracer_open_calls(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),

@@ -2,6 +2,7 @@
  * recording to the disk. The mover polls: a wake-up per record would be paid by the traced
  * threads. It never waits for the disk: rings would fill meanwhile. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -11,8 +12,11 @@
 #include "session/session_impl.h"
 
 #define SYNC_NS		500000000
-#define POLL_NS		5000000 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
-#define STACKS_MOST	60	/* of frequent calls, between two flushes */
+#define POLL_NS		5000000	 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define QUIET_NS	20000000 /* at most, where little comes, */
+#define QUIET_RECORDS	100	 /* in a pass */
+#define BYTES_NS	0.05 /* of one CPU's probes at most: a million calls a second of 50 bytes */
+#define STACKS_MOST	60   /* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
@@ -145,10 +149,20 @@ static bool waits_for_name(const struct session *s)
 	return !s->mover.named && atomic_load(&s->mover.begun);
 }
 
+/* How long the mover rests after so many records: where few come longer each time, but no longer
+ * than a quarter of what it takes to fill a ring should many come. */
+static uint64_t rest_ns(const struct session *s, int records, uint64_t last_ns)
+{
+	double most = fmin(QUIET_NS, tracer_ring_bytes(s->tracer) / BYTES_NS / 4);
+	if (records >= QUIET_RECORDS)
+		return POLL_NS;
+	return (uint64_t)fmax(POLL_NS, fmin(most, 2 * (double)last_ns));
+}
+
 static void *move(void *arg)
 {
 	struct session *s = arg;
-	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0;
+	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0, rest = POLL_NS;
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
 		bool last = atomic_load(&s->mover.stop);
@@ -173,8 +187,9 @@ static void *move(void *arg)
 			flushed_ns = now_ns;
 		if (last)
 			return NULL;
+		rest = rest_ns(s, n, rest);
 		if (n < 1000)
-			nap_for(&s->mover.pause, POLL_NS);
+			nap_for(&s->mover.pause, rest);
 	}
 }
 
