@@ -19,6 +19,7 @@
 #define MOST_ROOM      1.1  /* so much more */
 #define WALL_STEADIER  0.9  /* as far apart as by the time of the threads */
 #define COUNTED_LEAST  0.8  /* of the windows are of the usual work, */
+#define COUNTED_CALLS  20.0 /* a window has: with fewer one more or less is too much, */
 #define COUNT_STEADIER 0.5  /* and as far apart as by usual times */
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
@@ -350,27 +351,53 @@ static double spread(struct model_clock *m, const struct learned *l)
 	return apart;
 }
 
-/* By how often calls are made alone, where nearly all windows are of the usual work. Returns how
- * far they lie apart. */
-static double count(struct model_clock *m, const struct learned *l)
+double clock_resolution(const struct model_clock *m, uint64_t window_ns)
 {
-	struct model_clock counted = {0};
-	double *lns = xcalloc(l->n + 1, sizeof(*lns));
+	struct place_pace places[CLOCK_PLACES] = {0};
 	size_t n = 0;
-	for (size_t i = 0; i < l->n; i++) {
-		double pace = pace_of(m, &l->windows[i]->sums, l->window_ns);
-		if (pace > 0)
-			lns[n++] = log(pace);
+	if (!(m->counted > 0))
+		return 0;
+	for (size_t i = 0; i < CLOCK_PLACES; i++) {
+		double usual = m->counted * usual_calls(m, i, window_ns);
+		if (usual > 0)
+			places[n++] = (struct place_pace){.share = m->share[i], .ratio = usual};
 	}
-	double apart = spread_of(&counted, lns, n);
-	free(lns);
-	m->counted = exp(counted.centre);
-	m->sigma = counted.sigma;
-	return (double)n >= COUNTED_LEAST * (double)l->n ? apart : INFINITY;
+	qsort(places, n, sizeof(*places), by_ratio);
+	double calls = middle(places, n);
+	return calls > 0 ? 1 / calls : INFINITY;
 }
 
-/* By the time of its threads, by that of the window, or by its calls alone. */
-static void learn_layer(struct model_clock *ret, const struct learned *l, bool waits)
+/* By how often calls are made alone, where nearly all windows are of the usual work. Whether they
+ * differ much less by that than by usual times, of the same windows. */
+static bool is_counted(struct model_clock *m, const struct learned *l)
+{
+	struct model_clock timed = *m;
+	double *counts = xcalloc(l->n + 1, sizeof(*counts));
+	double *times = xcalloc(l->n + 1, sizeof(*times));
+	size_t n = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		struct clock_reading r;
+		clock_read(&r, &timed, &l->windows[i]->sums, l->window_ns);
+		if (!r.agrees || !(r.speed > 0))
+			continue;
+		times[n] = log(r.speed);
+		counts[n++] = log(pace_of(m, &l->windows[i]->sums, l->window_ns));
+	}
+	double by_time = spread_of(&timed, times, n);
+	struct model_clock counted = {0};
+	double by_count = spread_of(&counted, counts, n);
+	free(times);
+	free(counts);
+	m->counted = exp(counted.centre);
+	double least = clock_resolution(m, l->window_ns);
+	m->sigma = fmax(counted.sigma, least);
+	return (double)n >= COUNTED_LEAST * (double)l->n && least <= 1 / COUNTED_CALLS &&
+	       by_count < COUNT_STEADIER * by_time;
+}
+
+/* By the time of its threads, by that of the window, or by its calls alone. Returns by how much
+ * windows differ by time. */
+static double learn_layer(struct model_clock *ret, const struct learned *l, bool waits)
 {
 	ret->waits = waits;
 	rates(ret, l);
@@ -378,16 +405,13 @@ static void learn_layer(struct model_clock *ret, const struct learned *l, bool w
 	struct model_clock wall = *ret;
 	wall.wall = true;
 	double apart = spread(ret, l);
-	if (waits)
-		return;
-	double by_wall = spread(&wall, l);
-	if (by_wall < WALL_STEADIER * apart) {
+	if (!waits && spread(&wall, l) < WALL_STEADIER * apart)
 		*ret = wall;
-		apart = by_wall;
-	}
-	struct model_clock counts = *ret;
-	if (count(&counts, l) < COUNT_STEADIER * apart)
-		*ret = counts;
+	double sigma = ret->sigma;
+	struct model_clock counted = *ret;
+	if (!waits && is_counted(&counted, l))
+		*ret = counted;
+	return sigma;
 }
 
 void clock_learn(struct model_clock *ret, const struct clock_window *windows, size_t n,
@@ -398,6 +422,7 @@ void clock_learn(struct model_clock *ret, const struct clock_window *windows, si
 			    .windows = xcalloc(n + 1, sizeof(*l.windows)),
 			    .window_ns = window_ns};
 	struct model_clock tried[DETECT_LAYERS];
+	double sigmas[DETECT_LAYERS];
 	size_t had[DETECT_LAYERS], most = 0;
 	*ret = (struct model_clock){.layer = DETECT_LAYERS};
 	for (size_t i = 0; i < n; i++)
@@ -410,14 +435,14 @@ void clock_learn(struct model_clock *ret, const struct clock_window *windows, si
 		most = l.n > most ? l.n : most;
 		if (l.n < WINDOWS_LEAST)
 			continue;
-		learn_layer(&tried[layer], &l, waits);
+		sigmas[layer] = learn_layer(&tried[layer], &l, waits);
 	}
 	double least = INFINITY;
 	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++) {
 		if (had[layer] < WINDOWS_LEAST || (double)had[layer] < PRESENT * (double)most ||
-		    !(tried[layer].sigma < least))
+		    !(sigmas[layer] < least))
 			continue;
-		least = tried[layer].sigma;
+		least = sigmas[layer];
 		*ret = tried[layer];
 	}
 	free(l.sorted);

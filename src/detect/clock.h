@@ -25,7 +25,9 @@
  *
  * Where the times of calls say less yet (GPU graphs that are launched by a thread, and waited for
  * by others, as of JAX), calls alone tell: the speed of the usual work is P, over that of most
- * windows that were learned from. Learning takes that where paces differ half as much by it.
+ * windows that were learned from. Learning takes that where nobody waits for the world as it
+ * pleases, 80 % of the windows are of the usual work, its places have 20 calls a window, and paces
+ * of these windows differ half as much by it.
  *
  * A place that has more calls than that, of which each took less than half of its usual time, says
  * nothing of the pace: waiting for a GPU that has nothing to do is quick, and is no work.
@@ -91,6 +93,9 @@ bool clock_resized(const struct clock_sums *s, uint64_t window_ns);
 /* m: NULL, or without a layer: nothing is known but usual times. */
 void clock_read(struct clock_reading *ret, const struct model_clock *m, const struct clock_sums *s,
 		uint64_t window_ns);
+
+/* By how much one call more or less moves a pace by calls alone; 0: that is by time. */
+double clock_resolution(const struct model_clock *m, uint64_t window_ns);
 
 /* ---- learning ---- */
 

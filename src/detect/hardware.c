@@ -11,6 +11,7 @@
 #define HOLD_WINDOWS 60	 /* that a process may stand still and do the same work still */
 #define IDLE_NEAR    0.1 /* of a whole number of threads */
 #define CUDA_LEAST   64	 /* calls of CUDA: asking whether there are GPUs takes fewer */
+#define ASK_EVERY    64	 /* counters: probes come meanwhile */
 /* Bits of NVML's reasons that hold clocks down because of power or heat: software power cap,
  * hardware slowdown, software and hardware thermal slowdown, power brake (nvml.h). */
 #define HELD_BY_POWER_OR_HEAT (0x4 | 0x8 | 0x20 | 0x40 | 0x80)
@@ -147,9 +148,20 @@ static double value_of(struct unit *u, enum counter_use use, int8_t feature,
 	return held ? 1 : 0;
 }
 
+static bool traces_cuda(const struct detect_names *names)
+{
+	const struct m_probe *p;
+	for (uint32_t i = 0; (p = names->probe(names->ctx, i)); i++)
+		if (!strcmp(names->string(names->ctx, p->layer), "cuda"))
+			return true;
+	return false;
+}
+
 void hardware_counter(struct hardware *h, const struct detect_names *names,
 		      const struct m_counter *c)
 {
+	if (!h->cuda_traced && h->counters++ % ASK_EVERY == 0)
+		h->cuda_traced = traces_cuda(names);
 	struct unit *u = hardware_unit(h, names, c->metric);
 	size_t counter = counter_of(h, names, c->metric);
 	if (!u || !counter || counter_defs[counter - 1].layer != u->layer || !isfinite(c->value))
@@ -378,13 +390,13 @@ static uint64_t earliest(const struct hardware *h)
 
 /* Once it is known where the processes are, other GPUs are other jobs' business: neither learned
  * nor judged. Where none is on any, those that call CUDA have other numbers than the driver lists
- * (a PID namespace), and others have no GPU: not one that lists its processes, nor any where CUDA
- * was traced and hardly called. */
+ * (a PID namespace), and others have no GPU where CUDA was traced: not one that lists its
+ * processes, nor any if CUDA was hardly called. */
 static bool is_judged(const struct hardware *h, const struct unit *gpu)
 {
 	if (h->any_own)
 		return gpu->own;
-	return h->cuda_events ? h->cuda_events >= CUDA_LEAST : !gpu->lists;
+	return h->cuda_events ? h->cuda_events >= CUDA_LEAST : !(gpu->lists && h->cuda_traced);
 }
 
 /* GPUs first: their regime is their processes', whose windows must still be there. */

@@ -49,6 +49,8 @@ struct hardware {
 	bool any_gone;		     /* of the units */
 	bool any_own;		     /* likewise */
 	uint64_t cuda_events;	     /* that hardware_mix told of */
+	uint64_t counters;	     /* that came */
+	bool cuda_traced;
 	int8_t feature_of[HARDWARE_COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
 	int8_t calls_feature;

@@ -20,7 +20,8 @@ void hardware_forget_units(struct hardware *h)
 	vec_free(&h->units);
 	map64_free(&h->unit_of);
 	map64_free(&h->unit_of_metric);
-	h->any_gone = h->any_own = false;
+	h->any_gone = h->any_own = h->cuda_traced = false;
+	h->counters = 0;
 	h->cuda_events = 0;
 }
 

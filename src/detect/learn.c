@@ -146,9 +146,11 @@ static void progress(void *ctx, uint64_t done, uint64_t total)
 			       l->total * PROGRESS_OF_EACH);
 }
 
+/* A row of the pace alone says nothing of what a layer is like. */
 static void keep_row(struct learning *l, const struct feature_row *row)
 {
-	if (l->usual || !is_learned(l, row->start_ns) ||
+	bool of_pace = detect_layer_traits(row->layer) & LAYER_BY_CALLS && !(row->events > 0);
+	if (l->usual || of_pace || !is_learned(l, row->start_ns) ||
 	    losses_spoil(&this_recording(l)->losses, row))
 		return;
 	struct feature_row *to = vec_push(&l->rows[row->layer]);
@@ -427,9 +429,10 @@ static void learn_alarms(struct learning *l, size_t recordings)
 	uint64_t start_ns = launch_start_ns(all, n, l->window_ns);
 	n = launch_start_leave_out(all, n, start_ns);
 	l->clock.start_ns = start_after_warmup(l, start_ns);
+	double least = clock_resolution(&l->clock, l->window_ns);
 	if (n)
 		pace_alarms_learn(l->clock.tails, &l->clock.sigma, all, n, (uint32_t)recordings,
-				  l->window_ns);
+				  l->window_ns, least);
 	free(all);
 }
 

@@ -99,7 +99,7 @@ static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DE
 						    log(row->pace)};
 	}
 	ret->windows = n;
-	pace_alarms_learn(ret->tails, &ret->sigma, paced, n, recordings, window_ns);
+	pace_alarms_learn(ret->tails, &ret->sigma, paced, n, recordings, window_ns, 0);
 	free(paced);
 }
 

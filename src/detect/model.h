@@ -58,11 +58,12 @@ struct model_regime {
 struct model_clock {
 	enum detect_layer layer; /* whose calls tell speed; DETECT_LAYERS: none */
 	bool waits;		 /* waiting for the world is no part of the work */
-	bool wall;	      /* the time that it took is the window's, not that of its threads */
-	uint64_t windows;     /* that it was learned from */
-	uint64_t start_ns;    /* a launch takes so long, after the warm-up, until it is as usual */
-	double centre, sigma; /* of their ln (U / A), for most of them; sigma: within a launch */
-	double counted; /* > 0: calls alone tell the pace, of which most windows had so much */
+	bool wall;	   /* the time that it took is the window's, not that of its threads */
+	uint64_t windows;  /* that it was learned from */
+	uint64_t start_ns; /* a launch takes so long, after the warm-up, until it is as usual */
+	double centre;	   /* of their ln (U / A), for most of them */
+	double sigma;	   /* of their ln pace, within a launch */
+	double counted;	   /* > 0: calls alone tell the pace, of which most windows had so much */
 	double calls_per_s[CLOCK_PLACES]; /* of usual time */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */

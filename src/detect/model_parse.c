@@ -262,8 +262,8 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 	if (!rc)
 		rc = want_real(json_object_get(o, "sigma"), DBL_MIN, 100, &c->sigma, "'sigma'", e);
 	if (!rc && json_object_get(o, "counted"))
-		rc = want_real(json_object_get(o, "counted"), DBL_MIN, 1e12, &c->counted,
-			       "'counted'", e);
+		rc = want_real(json_object_get(o, "counted"), 1e-6, 1e6, &c->counted, "'counted'",
+			       e);
 	if (!rc)
 		rc = want_reals(json_object_get(o, "calls_per_s"), CLOCK_PLACES, 0, 1e12,
 				c->calls_per_s, "'calls_per_s'", e);

@@ -127,9 +127,10 @@ static void tail_of(struct pace_tail *ret, peaks *p, double hours)
 
 void pace_alarms_learn(struct pace_tail ret[PACE_TAILS], double *ret_sigma,
 		       const struct paced *windows, size_t n, uint32_t recordings,
-		       uint64_t window_ns)
+		       uint64_t window_ns, double least_sigma)
 {
-	struct calibration c = {windows, recordings, window_ns, sigma_within(windows, n)};
+	struct calibration c = {windows, recordings, window_ns,
+				fmax(sigma_within(windows, n), least_sigma)};
 	for (size_t e = 0; e < PACE_TAILS; e++) {
 		peaks p = {0};
 		for (size_t i = 0, len; i < n; i += len) {

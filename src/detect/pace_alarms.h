@@ -48,11 +48,11 @@ struct paced {
 size_t paced_launch(const struct paced *windows, size_t n);
 double paced_usual(const struct paced *windows, size_t n);
 
-/* Sets the tails, and *ret_sigma: by how much windows of one launch differ. recordings: how many.
- */
+/* Sets the tails, and *ret_sigma: by how much windows of one launch differ, at least least_sigma.
+ * recordings: how many. */
 void pace_alarms_learn(struct pace_tail ret[PACE_TAILS], double *ret_sigma,
 		       const struct paced *windows, size_t n, uint32_t recordings,
-		       uint64_t window_ns);
+		       uint64_t window_ns, double least_sigma);
 
 /* The height that is reached alarms_per_hour times in an hour of normal windows, at least 0. Of
  * tails that are all 0, where nothing was learned, that of normal independent windows. */

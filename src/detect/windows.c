@@ -673,7 +673,8 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	if (sums)
 		clock_read(&r, w->o.clock, sums, w->o.window_ns);
 	/* The last window of a process has less of its work than there is time. */
-	bool in_part = w->o.clock && w->o.clock->wall && !first_window(p);
+	bool by_window = w->o.clock && (w->o.clock->wall || w->o.clock->counted > 0);
+	bool in_part = by_window && !first_window(p);
 	row->pace = in_part ? 0 : r.speed;
 	row->other_work = r.is_other;
 	row->unknown_share = r.unknown;

@@ -34,7 +34,8 @@ static void window_row(void *ctx, const struct feature_row *row, const struct wi
 	struct detector *d = ctx;
 	struct made_row made;
 	made_row_of_window(&made, row, detail);
-	if (!d->again)
+	/* One that lasts is known in windows in which it has not ended. */
+	if (!d->again && detail->events > detail->known)
 		d->events_of_unknown_keys += detail->events - detail->known;
 	judge(d, &made);
 }

@@ -37,7 +37,8 @@ static bool is_of_work(enum detect_layer layer)
 void job_row(struct job_family *j, const struct feature_row *row, bool leaves)
 {
 	uint64_t since;
-	if (is_of_work(row->layer) && !map64_get(&j->work_since, row->pid, &since))
+	if (is_of_work(row->layer) && row->events > 0 &&
+	    !map64_get(&j->work_since, row->pid, &since))
 		map64_set(&j->work_since, row->pid, row->start_ns);
 	if (layer_has_calls(row->layer) && leaves)
 		map64_set(&j->left_work, row->pid, row->end_ns);

@@ -225,7 +225,7 @@ static const struct diagnosed *piece_to_tell(struct live_incident *w, const stru
 {
 	const struct diagnosed *in =
 		w->known ? piece_of_row(f->found, w) : dearest(f->found, w->id);
-	if (!in || in->onset_ns <= w->told_ns)
+	if (!in || in->onset_ns < w->told_ns)
 		return in;
 	if (!w->known) { /* what was told first is no part of it */
 		w->from_ns = in->onset_ns;

@@ -76,7 +76,7 @@ static void decide(struct process_fit *p)
 void model_fit_row(struct model_fit *f, const struct feature_row *row)
 {
 	bool of_work = detect_layer_traits(row->layer) & LAYER_IS_WORK;
-	if (is_off(f) || !of_work || row->parents_pace)
+	if (is_off(f) || !of_work || row->parents_pace || !(row->events > 0))
 		return;
 	struct process_fit *p = have_process(f, row);
 	if (p->last_ns >= row->end_ns)

@@ -15,7 +15,7 @@
 #define FIRST_NS     700000000ULL   /* after it was told: more of it is there */
 #define SOON_NS	     1000000000ULL  /* then while nothing is known, each time twice as long */
 #define AGAIN_NS     2000000000ULL  /* once something is, each time twice as long */
-#define YOUNG_NS     30000000000ULL /* since it was told, or goes on: what it is may change */
+#define YOUNG_NS     30000000000ULL /* since it was told: what it is may change */
 #define OFTEN_NS     4000000000ULL  /* meanwhile at least so often */
 #define LATE_NS	     500000000ULL   /* after its end: what is late has come */
 #define ENDED_MOST   64		    /* anomalies that are over: what was then is not usual */
@@ -28,7 +28,7 @@ struct watched_incident {
 	struct live_incident rows;
 	uint64_t due_ns, wait_ns;
 	uint64_t looked_ns; /* when it was diagnosed last */
-	uint64_t began_ns;  /* when it was told, the last time */
+	uint64_t began_ns;  /* when it was told first */
 	bool over;
 };
 
@@ -90,7 +90,6 @@ static bool lasts(const struct session_diagnose *d, const struct watched_inciden
 static void resume(struct watched_incident *w, const struct anomaly *a)
 {
 	w->over = false;
-	w->began_ns = a->told_ns;
 	w->due_ns = a->told_ns + FIRST_NS;
 	w->wait_ns = SOON_NS;
 }
@@ -123,7 +122,7 @@ static void watch(struct session_diagnose *d, const struct anomaly *a, bool is_n
 		    d->anomalies.data[i].told_ns < told_ns)
 			told_ns = d->anomalies.data[i].told_ns;
 	struct watched_incident *w = vec_push(&d->watched);
-	*w = (struct watched_incident){0};
+	*w = (struct watched_incident){.began_ns = a->told_ns};
 	resume(w, a);
 	live_incident_begin(&w->rows, a->incident, told_ns);
 }

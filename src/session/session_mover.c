@@ -15,8 +15,8 @@
 #define POLL_NS		5000000	 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
 #define QUIET_NS	20000000 /* at most, where little comes, */
 #define QUIET_RECORDS	100	 /* in a pass */
-#define BYTES_NS	0.05 /* of one CPU's probes at most: a million calls a second of 50 bytes */
-#define STACKS_MOST	60   /* of frequent calls, between two flushes */
+#define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
+#define STACKS_MOST	60 /* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */

@@ -855,6 +855,18 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.15e9 : 0.4e9);
 	is_one_piece_from(2, q, at);
+	/* where they took more, it is one */
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	for (size_t i = 0; i < SLICES; i++)
+		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.25e9 : 0.4e9);
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, 2);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	for (size_t i = 0; i < cut.len; i++)
+		vec_free(&cut.data[i].slow);
+	vec_free(&cut);
 }
 
 /* It explains hardly more of each slice than usual time varies by. */

@@ -311,6 +311,7 @@ static void every_value_is_checked(void **state)
 		{"clock", "3", "'clock' is not an object"},
 		{"clock.layer", "\"gpu\"", "the layer 'gpu' is none that is known"},
 		{"clock.sigma", "0", "'sigma' is not a number"},
+		{"clock.counted", "1e-300", "'counted' is not a number"},
 		{"clock.windows", "-1", "'windows' of the clock is not a whole number"},
 		{"clock.waits", "1", "'waits' is not true or false"},
 		{"clock.tails", "[]", "'tails' of the clock is not a list of 5"},

@@ -67,7 +67,7 @@ static void learn(struct pace_tail tails[PACE_TAILS], double *sigma, const struc
 		for (size_t w = 0; w < windows; w++)
 			all[n++] = (struct paced){i, 1, w * SECOND, -next_loss(&l)};
 	}
-	pace_alarms_learn(tails, sigma, all, n, launches, SECOND);
+	pace_alarms_learn(tails, sigma, all, n, launches, SECOND, 0);
 	free(all);
 }
 
