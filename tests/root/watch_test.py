@@ -54,9 +54,10 @@ class Terminal:
         self.bytes = b""
         while True:
             frames = self.bytes.split(b"\x1b[H")
-            if len(frames) > 2 and all(
-                    len(re.sub(r"\x1b\[\??[0-9;]*[A-Za-z]", "", line)) <= self.columns
-                    for line in frames[-2].decode("utf-8", "replace").splitlines()):
+            lines = re.sub(r"\x1b\[\??[0-9;]*[A-Za-z]", "", frames[-2].decode(
+                "utf-8", "replace")).split("\n") if len(frames) > 2 else []
+            if lines and len(lines) <= self.rows and all(
+                    len(line.rstrip("\r")) <= self.columns for line in lines):
                 self.bytes = b"\x1b[H" + b"\x1b[H".join(frames[-2:])
                 return
             expect(time.monotonic() < end, "no frame fits %d columns: %r" % (
@@ -158,8 +159,7 @@ def _(t):
     job = t.start([PYTHON, JOB, "25"], stdout=subprocess.PIPE, text=True)
     time.sleep(3)
     w = Terminal(t, [EACGM, "watch", "-p", job.pid])
-    rate = w.wait_for(r"^torch +[1-9][0-9,]* ")
-    expect(int(rate.split()[1].replace(",", "")) > 50, rate)
+    w.wait_for(r"^torch +(?:[5-9][0-9]|[1-9][0-9]{2}|[1-9][0-9,]+[0-9]{3}) ")  # calls a second; fewer at first
     steps = w.wait_for(r"^steps +\d+  last .* training")
     expect("pid %d" % job.pid in steps, steps)
     phases = w.wait_for(r"^phases +rhythm_job.py ")
