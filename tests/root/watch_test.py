@@ -159,7 +159,8 @@ def _(t):
     job = t.start([PYTHON, JOB, "25"], stdout=subprocess.PIPE, text=True)
     time.sleep(3)
     w = Terminal(t, [EACGM, "watch", "-p", job.pid])
-    w.wait_for(r"^torch +(?:[5-9][0-9]|[1-9][0-9]{2}|[1-9][0-9,]+[0-9]{3}) ")  # calls a second; fewer at first
+    # calls a second; there are fewer at first
+    w.wait_for(r"^torch +(?:[5-9][0-9]|[1-9][0-9]{2}|[1-9][0-9,]+[0-9]{3}) ")
     steps = w.wait_for(r"^steps +\d+  last .* training")
     expect("pid %d" % job.pid in steps, steps)
     phases = w.wait_for(r"^phases +rhythm_job.py ")
