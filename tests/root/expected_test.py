@@ -27,6 +27,14 @@ def settle(t, *names):
     t.wait_for(lambda: all(time() - os.stat(t.path(n)).st_ctime > 2.1 for n in names), "old files")
 
 
+def link_of(name):
+    """None: it is gone, or no link."""
+    try:
+        return os.readlink(name)
+    except OSError:
+        return None
+
+
 class Run:
     """One recording of a command that loads the library that the environment names."""
 
@@ -55,7 +63,7 @@ class Run:
         """By the recorder: it has the file in hand."""
         folder = "/proc/%d/fd" % pid
         names = [os.path.join(folder, n) for n in os.listdir(folder)]
-        return path in [os.readlink(n) for n in names if os.path.islink(n)]
+        return any(link_of(n) == path for n in names)
 
     @staticmethod
     def has_command(pid):
