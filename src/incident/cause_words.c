@@ -11,6 +11,7 @@
 #include "base/human.h"
 #include "wire/stalls.h"
 
+#define GREW	    1.05 /* times as much as usual, at least */
 #define SMALL_SHARE 0.02 /* of what was lost: calls that took less more are no evidence */
 
 const char *cause_id(enum cause c)
@@ -252,7 +253,7 @@ void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct b
 	}
 	if (o->kind == BLAME_RIVAL || o->kind == BLAME_SIBLING)
 		buf_printf(b, "could run, but %s (%u)%s had the CPU", text_of(t, o->name), o->pid,
-			   o->kind == BLAME_SIBLING ? " of the job" : "");
+			   o->kind == BLAME_SIBLING ? ", of the job itself," : "");
 	else
 		buf_printf(b, "%s", kind_words(o->kind));
 	if (o->kind == BLAME_STOPPED && o->pid)
@@ -322,17 +323,30 @@ static void slower_words(struct cause_found *f, const struct evidence *e)
 	}
 }
 
-static void counter_words(struct cause_found *f, const struct evidence *e, unsigned kind,
-			  const char *name, const char *what, double factor, const char *unit)
+static void change_words(struct cause_found *f, const struct counter_change *c, const char *what,
+			 double factor, const char *unit)
 {
-	const struct counter_change *c = evidence_counter(e, kind, name);
-	if (!c)
-		return;
 	if (isnan(c->usual))
 		add_text(f, "%s: %.3g%s", what, factor * c->mean, unit);
 	else
 		add_text(f, "%s: %.3g%s, usually %.3g%s", what, factor * c->mean, unit,
 			 factor * c->usual, unit);
+}
+
+/* Where it has grown: what is as usual, or less, is no evidence. */
+static void counter_words(struct cause_found *f, const struct evidence *e, unsigned kind,
+			  const char *name, const char *what, double factor, const char *unit)
+{
+	const struct counter_change *c = evidence_counter(e, kind, name);
+	if (c && (isnan(c->usual) || c->mean > GREW * c->usual))
+		change_words(f, c, what, factor, unit);
+}
+
+static void clock_words(struct cause_found *f, const struct evidence *e)
+{
+	const struct counter_change *c = evidence_counter(e, ENTITY_GPU, "sm_clock_mhz");
+	if (c && (isnan(c->usual) || c->mean < c->usual))
+		change_words(f, c, "its clock", 1, " MHz");
 }
 
 static void ready_words(struct cause_found *f, const struct evidence *e)
@@ -379,7 +393,8 @@ static void interrupt_words(struct cause_found *f, const struct evidence *e)
 	for (size_t i = 0; i < e->stalls.len; i++) {
 		const struct stall_growth *s = &sorted[i];
 		char ns[HUMAN_BYTES], usual[HUMAN_BYTES];
-		if (s->kind <= STALL_SOFTIRQ && s->ns - s->usual_ns > 1e6)
+		double least = fmax(1e6, SMALL_SHARE * evidence_excess(e));
+		if (s->kind <= STALL_SOFTIRQ && s->ns - s->usual_ns > least)
 			add_text(f, "%s %s took %s of its threads' time, usually %s",
 				 s->kind == STALL_SOFTIRQ ? "softirq" : "interrupt",
 				 text_of(e->t, s->name), human_ns(ns, (uint64_t)s->ns),
@@ -465,7 +480,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 			      100, " %");
 		break;
 	case CAUSE_GPU_CLOCK:
-		counter_words(f, e, ENTITY_GPU, "sm_clock_mhz", "its clock", 1, " MHz");
+		clock_words(f, e);
 		break;
 	case CAUSE_GPU_CONTENTION:
 		counter_words(f, e, ENTITY_GPU, "other_processes", "other processes on the GPU", 1,
