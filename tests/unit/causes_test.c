@@ -676,6 +676,23 @@ static void counters_of_another_host_are_no_cause(void **state)
 	is(CAUSE_CPU_STOLEN); /* two of that name: it may be its */
 }
 
+/* Of a cause that is told by what ran: less time was stolen than usual, then more. */
+static void what_did_not_grow_is_no_evidence(void **state)
+{
+	struct cause_found f;
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 500, 0);
+	of_host("cpu_steal_ratio", 0.0007, 0.0067);
+	cause_find(&f, &e);
+	assert_int_equal(f.cause, CAUSE_MEM_BANDWIDTH);
+	assert_int_equal(f.evidence_len, 0);
+	cause_free(&f);
+	e.counters.data[e.counters.len - 1].usual = 0.0001;
+	cause_find(&f, &e);
+	assert_int_equal(f.evidence_len, 1);
+	cause_free(&f);
+}
+
 static void an_error_of_its_gpu(void **state)
 {
 	(void)state;
@@ -955,6 +972,7 @@ int main(void)
 		T(a_hang_says_why_its_rank_is_late),
 		T(a_quota_of_another_cgroup_is_no_cause),
 		T(counters_of_another_host_are_no_cause),
+		T(what_did_not_grow_is_no_evidence),
 		T(an_error_of_its_gpu),
 		T(why_the_network_was_slow),
 		T(others_on_the_network),
