@@ -123,6 +123,15 @@ static void what_goes_on_has_one_row(void **state)
 	assert_false(last()->told);
 }
 
+static void what_begins_when_it_is_told_is_told_later(void **state)
+{
+	(void)state;
+	piece(102, 106, CAUSE_STOPPED);
+	find_at(106, false);
+	assert_int_equal(last()->onset_ns, 102 * S);
+	assert_int_equal(last()->told_ns, 103 * S);
+}
+
 static void what_it_goes_on_as_has_a_row_of_its_own(void **state)
 {
 	(void)state;
@@ -222,6 +231,7 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(what_goes_on_has_one_row),
+		T(what_begins_when_it_is_told_is_told_later),
 		T(what_it_goes_on_as_has_a_row_of_its_own),
 		T(what_was_something_else_ends),
 		T(a_cause_that_is_found_late_counts_from_then),
