@@ -75,6 +75,11 @@ static const struct opt_def options[] = {
 	 "PyTorch "
 	 "itself where its interface is known. auto: callbacks with --everything, probes else.",
 	 "auto|probes|callbacks", 0},
+	{0, "probes", "WHERE",
+	 "Who sees calls: the kernel, by uprobes, at a microsecond a call; or, of commands that "
+	 "eacgm starts, code inside of their processes where it can, at less than a tenth of that: "
+	 "see docs/record.md. kernel unless told.",
+	 "kernel|inprocess|auto", 0},
 	{0, "detect", "MODEL",
 	 "Tell anomalies as they come, on standard error, and write them into the recording: of "
 	 "a model that 'eacgm learn' made, or, without one, learned from what comes first.",
@@ -224,6 +229,13 @@ static enum operator_source operators_from_args(const struct args *a)
 	return word && !strcmp(word, "probes") ? OPERATORS_PROBES : OPERATORS_AUTO;
 }
 
+/* auto: the kernel, until what is inside has been through more. */
+static enum probes_where probes_from_args(const struct args *a)
+{
+	const char *word = args_get(a, "probes");
+	return word && !strcmp(word, "inprocess") ? PROBES_INSIDE : PROBES_KERNEL;
+}
+
 static int read_options(struct session_options *o, const struct catalog *c, const struct args *a,
 			struct err *e)
 {
@@ -248,6 +260,7 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 	o->debuginfod = args_has(a, "debuginfod");
 	o->gpu_timeline = timeline_from_args(a);
 	o->operators = operators_from_args(a);
+	o->probes = probes_from_args(a);
 	o->without_guard = args_has(a, "without-guard");
 	o->method = method_from_args(a);
 	o->mode_text = args_has(a, "mode") ? args_get(a, "mode") : "trace";

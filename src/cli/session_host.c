@@ -89,6 +89,7 @@ int session_host_open(struct session_host *h, const struct session_options *opts
 	h->options.btf_path = getenv("EACGM_BTF");
 	h->options.nvml_path = getenv("EACGM_NVML");
 	h->options.cupti_taken = getenv("CUDA_INJECTION64_PATH") != NULL;
+	h->options.preload = getenv("LD_PRELOAD");
 	int rc = session_prepare(&h->session, &h->options, e);
 	if (!rc)
 		rc = privileges_give_up(opts->gpu_timeline && !opts->command, opts->method, e);

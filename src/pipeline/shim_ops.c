@@ -152,6 +152,14 @@ void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
 	vec_push(&p->pass)->call = row;
 }
 
+void pipeline_told_call(struct pipeline *p, const struct rec_call *call)
+{
+	struct rec_call row = *call;
+	row.kind = FROM_SHIM;
+	map64_set(&p->shim_ops->pid_of, pipeline_thread_of(p, call->tgid, call->tid), call->tgid);
+	vec_push(&p->pass)->call = row;
+}
+
 bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call)
 {
 	return call->kind != FROM_SHIM &&

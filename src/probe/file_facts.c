@@ -35,6 +35,7 @@ struct answer_site {
 	uint32_t probe;
 	uint8_t action;
 	uint8_t cost;
+	struct inside inside;
 };
 
 struct answer_result {
@@ -42,6 +43,7 @@ struct answer_result {
 	uint32_t sites;
 	uint32_t by_cost[4];
 	uint32_t refused;
+	uint32_t inside;
 	uint8_t not_needed;
 	uint8_t off;
 	char reason[160];
@@ -177,6 +179,7 @@ static void put_result(struct buf *b, const struct plan *p, const struct entry_r
 		.refused = r->refused,
 		.not_needed = r->not_needed,
 		.off = r->off,
+		.inside = r->inside,
 	};
 	memcpy(a.by_cost, r->by_cost, sizeof(a.by_cost));
 	memcpy(a.reason, r->reason, sizeof(a.reason));
@@ -193,7 +196,8 @@ static void put_plan(struct buf *b, const struct plan *p, const struct file_plan
 					.semaphore = s->semaphore,
 					.probe = s->probe,
 					.action = (uint8_t)s->action,
-					.cost = (uint8_t)s->cost};
+					.cost = (uint8_t)s->cost,
+					.inside = s->inside};
 		buf_add(b, &a, sizeof(a));
 	}
 	for (size_t i = 0; i < fp->results.len; i++)
@@ -361,6 +365,8 @@ static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
 	    a.cost >= INSN_FORBIDDEN)
 		return false;
 	const struct probe_info *info = &in->plan->probes.data[in->first_probe + a.probe];
+	if (!inside_holds(&a.inside, info) || (a.inside.moved && a.action != SITE_SPAN))
+		return false;
 	*vec_push(&ret->sites) = (struct site){
 		.offset = a.offset,
 		.semaphore = a.semaphore,
@@ -369,6 +375,7 @@ static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
 		.layer = info->entry->layer,
 		.action = (enum site_action)a.action,
 		.cost = (enum insn_cost)a.cost,
+		.inside = a.inside,
 	};
 	return true;
 }
@@ -384,6 +391,7 @@ static bool take_result(struct intake *in, struct answer *from, struct file_plan
 	r->refused = a.refused;
 	r->not_needed = a.not_needed;
 	r->off = a.off;
+	r->inside = a.inside;
 	memcpy(r->by_cost, a.by_cost, sizeof(r->by_cost));
 	memcpy(r->reason, a.reason, sizeof(r->reason) - 1);
 	return true;

@@ -17,6 +17,7 @@
 struct site_group {
 	enum layer layer;
 	enum callback by_callback;
+	bool inside; /* processes have them in their own code: nothing is attached */
 	VEC(struct site) sites;
 	struct attach_links links;
 	bool attached;

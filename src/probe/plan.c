@@ -296,8 +296,8 @@ uint64_t plan_cookie(const struct probe_info *info, enum site_action action)
 	       (info->desc.stack_chance ? COOKIE_WITH_STACK : 0);
 }
 
-static void add_site(struct work *w, const struct probe_info *info, uint64_t offset,
-		     uint64_t semaphore, enum site_action action, enum insn_cost cost)
+static struct site *add_site(struct work *w, const struct probe_info *info, uint64_t offset,
+			     uint64_t semaphore, enum site_action action, enum insn_cost cost)
 {
 	struct site *s = vec_push(&w->out->sites);
 	*s = (struct site){
@@ -313,6 +313,7 @@ static void add_site(struct work *w, const struct probe_info *info, uint64_t off
 	map64_set(&w->taken, offset, info->id);
 	w->result->sites++;
 	w->result->by_cost[cost]++;
+	return s;
 }
 
 /* Code that is jumped to, not called: there is no return address on top of the stack, and
@@ -353,7 +354,12 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	struct probe_info *info = new_probe(w, sym->name);
 	if (!info)
 		return w->rc;
-	add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
+	struct site *s =
+		add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
+	const char *why;
+	if (w->plan->inside)
+		s->inside = inside_plan(info, code, len, place.offset, &why);
+	w->result->inside += s->inside.moved > 0;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "probe/catalog.h"
+#include "probe/inside.h"
 #include "symbolize/elf_file.h"
 #include "symbolize/insn.h"
 #include "wire/event.h"
@@ -43,6 +44,7 @@ struct site {
 	enum layer layer;
 	enum site_action action;
 	enum insn_cost cost;
+	struct inside inside; /* where the plan asks for it */
 };
 
 /* What became of one catalog entry in one file. */
@@ -53,6 +55,7 @@ struct entry_result {
 	uint32_t refused;    /* matched, but cannot be probed */
 	bool not_needed;     /* another entry does its job (`unless`) */
 	bool off;	     /* not asked for */
+	uint32_t inside;     /* sites that a probe inside the process can have */
 	char reason[160];    /* why sites is 0 or something was refused; "" when all is well */
 };
 
@@ -69,6 +72,7 @@ struct plan {
 	bool all_entries; /* also those that are off by default */
 	bool stacks;	  /* calls have their stacks taken, as the entries say */
 	bool allocators;  /* also entries of allocators above the driver's (role torch_*) */
+	bool inside;	  /* places are looked at for probes inside the process too */
 	VEC(struct probe_info) probes;
 	VEC(struct py_layout) layouts;
 };

@@ -78,7 +78,7 @@ static void add_entry(struct buf *b, const struct cat_entry *en)
 /* A field that is new belongs above, or an answer to another question is believed. */
 _Static_assert(sizeof(struct cat_entry) == 696, "struct cat_entry has changed");
 _Static_assert(sizeof(struct cat_arg) == 56, "struct cat_arg has changed");
-_Static_assert(sizeof(struct plan) == 64, "struct plan has changed");
+_Static_assert(sizeof(struct plan) == 72, "struct plan has changed");
 
 void plan_question(const struct plan *p, const char *path, struct buf *ret)
 {
@@ -87,6 +87,7 @@ void plan_question(const struct plan *p, const char *path, struct buf *ret)
 	add_number(ret, p->all_entries);
 	add_number(ret, p->stacks);
 	add_number(ret, p->allocators);
+	add_number(ret, p->inside);
 	for (size_t i = 0; i < p->catalog->entries.len; i++) {
 		const struct cat_entry *en = &p->catalog->entries.data[i];
 		if (!plan_entry_wants(p, en, path))

@@ -69,16 +69,18 @@ void tracer_tell_plan(struct tracer *t)
 }
 
 static struct site_group *group_of(struct probed_file *f, enum layer layer,
-				   enum callback by_callback)
+				   enum callback by_callback, bool inside)
 {
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *known = &f->groups.data[i];
-		if (known->layer == layer && known->by_callback == by_callback)
+		if (known->layer == layer && known->by_callback == by_callback &&
+		    known->inside == inside)
 			return known;
 	}
 	struct site_group *g = vec_push(&f->groups);
 	g->layer = layer;
 	g->by_callback = by_callback;
+	g->inside = inside;
 	return g;
 }
 
@@ -109,13 +111,22 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	size_t refused = 0;
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
-		if (t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback)
+		if (t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback ||
+		    g->inside)
 			continue;
 		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
 		g->attached = true;
 	}
 	t->attach_ns += monotonic_ns() - start_ns;
 	return refused ? err_wrap(e, -EIO, "%zu places are not traced", refused) : 0;
+}
+
+/* Of Python's interpreter and of NCCL calls are asked for while they are open, and of functions
+ * that users name nobody knows what they hand over in registers. */
+static bool may_be_inside(const struct tracer *t, enum layer layer)
+{
+	bool known = layer == LAYER_TORCH || layer == LAYER_CUDA;
+	return known && t->opts.mode[layer] == MODE_TRACE;
 }
 
 void tracer_probe_file(struct tracer *t, struct probed_file *f)
@@ -125,9 +136,10 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 	for (size_t i = 0; i < f->facts.plan.sites.len; i++) {
 		const struct site *site = &f->facts.plan.sites.data[i];
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
-		*vec_push(&group_of(f, site->layer, by_callback)->sites) = *site;
+		bool inside = t->insider && site->inside.moved && may_be_inside(t, site->layer);
+		*vec_push(&group_of(f, site->layer, by_callback, inside)->sites) = *site;
+		f->places += !inside;
 	}
-	f->places = f->facts.plan.sites.len;
 	vec_free(&f->facts.plan.sites);
 	if (f->groups.len && attach_groups(t, f, &e))
 		tracer_note(t, f->path, e.msg);

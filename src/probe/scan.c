@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "probe/inside_write.h"
 #include "probe/scan_impl.h"
 
 #define SETTLE_NS 100000000ULL /* a held task, once it was told of, until stacks can be walked */
@@ -44,6 +45,7 @@ static void scan_free(struct files *fs, struct scan *s)
 	vec_free(&s->files);
 	vec_free(&s->map_of);
 	proc_maps_free(&s->maps);
+	proc_maps_free(&s->kept);
 	free(s);
 }
 
@@ -178,6 +180,8 @@ static void tell(struct tracer *t, struct scan *s)
 	if (!s->outdated) {
 		tell_maps(t, s);
 		remember(t, s);
+		if (t->insider)
+			proc_maps_copy(&s->kept, &s->maps);
 		if (t->unwinder)
 			unwinder_look(t->unwinder, s->pid, &s->maps);
 	}
@@ -197,6 +201,9 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 	}
 	if (is_guarded(s) && !probe_files(t, s))
 		return;
+	if (t->insider && !s->written)
+		insider_probe(t, s);
+	s->written = true;
 	s->done = is_settled(t, s);
 	if (s->done && s->sequence)
 		tracer_answer_maps(t, s->sequence);

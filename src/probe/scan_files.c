@@ -163,11 +163,20 @@ static bool has_stacks(const struct probed_file *f)
 	return false;
 }
 
+/* Each process that maps it is to have its probes written. */
+static bool is_probed_inside(const struct probed_file *f)
+{
+	for (size_t g = 0; g < f->groups.len; g++)
+		if (f->groups.data[g].inside)
+			return true;
+	return false;
+}
+
 void scan_tell_known(struct tracer *t, struct probed_file *f)
 {
 	struct known_file key = known_file_of(f->device, f->inode);
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
-	    switches_stacks(f->path))
+	    switches_stacks(f->path) || is_probed_inside(f))
 		return;
 	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
 	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);

@@ -8,12 +8,14 @@ struct scan {
 	pid_t pid;
 	uint64_t sequence;		 /* of the hold; 0 = it is not held */
 	uint64_t until_ns;		 /* for its stacks */
-	proc_maps_t maps;		 /* of code */
+	proc_maps_t maps;		 /* of code; empty once it is told */
+	proc_maps_t kept;		 /* the same from then on, for the insider */
 	uint64_t seen_ns;		 /* when these were read; CLOCK_REALTIME */
 	VEC(struct probed_file *) files; /* used, one for each mapping of a file */
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */
 	bool hooked, told, done;
+	bool written;	/* probes inside the process were seen to */
 	bool was_there; /* it had mapped what it has before anything was probed */
 	bool outdated;	/* a newer scan of the process has told what it has */
 };

@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/definers.h"
+#include "probe/inside_write.h"
 #include "probe/load_programs.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
@@ -276,6 +277,7 @@ static void ask_plan(struct plan *p, const struct tracer_options *opts)
 	p->all_entries = opts->all_entries;
 	p->stacks = opts->stacks;
 	p->allocators = opts->allocators;
+	p->inside = opts->inside;
 }
 
 int tracer_start_readers(struct parser_host **ret, const struct tracer_options *opts, struct err *e)
@@ -346,6 +348,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		if (rc)
 			*e = t->rings_error;
 	}
+	if (!rc && opts->inside)
+		rc = insider_open(&t->insider, opts->inside, e);
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
 	if (!rc)
@@ -452,7 +456,7 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *sg = &f->groups.data[g];
-			if (!(layers & 1u << sg->layer) || sg->attached == on ||
+			if (!(layers & 1u << sg->layer) || sg->attached == on || sg->inside ||
 			    (on && t->off_callbacks & 1u << sg->by_callback))
 				continue;
 			if (on) {
@@ -522,6 +526,11 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 	ret->places_mapped = t->places_mapped;
 	ret->files_expected = t->files_expected;
 	ret->excluded = t->bpf->bss->exclusions;
+	struct insider_stats inside;
+	insider_stats(t->insider, &inside);
+	ret->places_inside = inside.places;
+	ret->inside_processes = inside.processes;
+	ret->inside_ns = inside.ns;
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		ret->files -= f->expected;
@@ -579,6 +588,7 @@ void tracer_close(struct tracer *t)
 	targets_free(&t->targets);
 	disk_reader_free(t->disk_reader);
 	files_free(&t->files);
+	insider_close(t->insider);
 	tracer_guard_stop(t);
 	if (t->xid_link)
 		tracer_unwatch_xid(t);

@@ -65,6 +65,9 @@ struct tracer_options {
 	bool disk_io;	    /* what processes have disks do */
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
+	const char *inside; /* path of libeacgm_calls.so, which targets have loaded: calls are told
+			     * inside of them where that can be (wire/call_ring.h); NULL: by the
+			     * kernel alone */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
 	struct parser_ops others;    /* of tracer_start_readers: what they are asked besides */
 	struct tracer_events events;
@@ -190,11 +193,14 @@ struct tracer_stats {
 	uint64_t files;
 	uint64_t attach_ns; /* sum over all files */
 	uint64_t plan_ns;
-	uint64_t files_read;	 /* by processes without rights, for probes and for stacks */
-	uint64_t files_cached;	 /* that an earlier session had read, likewise */
-	uint64_t places_mapped;	 /* where the kernel put a breakpoint while a process mapped it */
-	uint64_t files_expected; /* probed before they were mapped (expected.h) */
-	bool excluded;		 /* a process was left alone: a note says why */
+	uint64_t files_read;	   /* by processes without rights, for probes and for stacks */
+	uint64_t files_cached;	   /* that an earlier session had read, likewise */
+	uint64_t places_mapped;	   /* where the kernel put a breakpoint while a process mapped it */
+	uint64_t files_expected;   /* probed before they were mapped (expected.h) */
+	uint64_t places_inside;	   /* functions that have their probe inside a process, */
+	uint64_t inside_processes; /* and of how many; and how long they were held for it */
+	uint64_t inside_ns;
+	bool excluded;			/* a process was left alone: a note says why */
 	struct unwinder_stats unwinder; /* zeros where no stacks are taken */
 };
 void tracer_stats(const struct tracer *t, struct tracer_stats *ret);

@@ -49,6 +49,7 @@ struct tracer {
 	struct heart *heart;
 	struct disk_reader *disk_reader;
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
+	struct insider *insider;   /* NULL: the kernel has all probes */
 	VEC(struct bpf_link *) clock_links;
 	uint64_t attach_ns;
 	uint64_t plan_ns;

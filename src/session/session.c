@@ -32,8 +32,9 @@ void session_say(const struct session *s, const char *fmt, ...)
 
 /* ---- what is forked ---- */
 
-static struct tracer_options tracer_options_of(const struct session_options *o)
+static struct tracer_options tracer_options_of(const struct session *s)
 {
+	const struct session_options *o = s->opts;
 	struct tracer_options opts = {
 		.catalog = o->catalog,
 		.layers = o->layers,
@@ -53,6 +54,7 @@ static struct tracer_options tracer_options_of(const struct session_options *o)
 		.counts_stalls = o->counts_stalls,
 		.disk_io = o->disk_io,
 		.sockets = o->layers & layers_with(LAYER_HAS_COLLECTIVES),
+		.inside = inside_library(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
 	return opts;
@@ -63,7 +65,7 @@ static int start_readers(struct session *s, struct err *e)
 {
 	struct namer_files files = {0};
 	struct parser_op reading[PIPELINE_OPS];
-	struct tracer_options of = tracer_options_of(s->opts);
+	struct tracer_options of = tracer_options_of(s);
 	pipeline_parser_ops(&files, reading);
 	of.others = (struct parser_ops){reading, PIPELINE_OPS};
 	return tracer_start_readers(&s->readers, &of, e);
@@ -104,7 +106,7 @@ int session_prepare(struct session **ret, const struct session_options *opts, st
 
 int session_open(struct session *s, struct err *e)
 {
-	struct tracer_options opts = tracer_options_of(s->opts);
+	struct tracer_options opts = tracer_options_of(s);
 	opts.events = session_events(s);
 	opts.readers = s->readers;
 	int rc = tracer_open(&s->tracer, &opts, e);
@@ -160,6 +162,7 @@ static int start_parts(struct session *s, struct err *e)
 	s->start_ns = s->clock.switched_ns = monotonic_ns();
 	metas_begin(s);
 	spans_tell(s);
+	inside_tell(s);
 	int rc = live_start(s, e);
 	if (rc)
 		return rc;
@@ -272,6 +275,7 @@ void session_close(struct session *s)
 		close_pipeline(s, NULL, NULL);
 	command_close(s);
 	spans_close(s);
+	inside_close(s);
 	close_tracer(s);
 	debuginfod_stop(s->debuginfod);
 	parser_host_stop(s->readers);

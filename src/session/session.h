@@ -40,6 +40,12 @@ enum operator_source {
 	OPERATORS_CALLBACKS, /* of PyTorch, where the shim is in and knows them */
 };
 
+/* Who probes functions of the command's processes. */
+enum probes_where {
+	PROBES_KERNEL, /* uprobes alone */
+	PROBES_INSIDE, /* code inside of the processes, where it can: docs/record.md */
+};
+
 struct session_live;
 
 #define DURATION_MOST_NS 10000000000000000ULL /* ten million seconds */
@@ -68,6 +74,8 @@ struct session_options {
 	enum gpu_timeline gpu_timeline;
 	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */
 	enum operator_source operators;
+	enum probes_where probes;
+	const char *preload;		 /* LD_PRELOAD that the command would have; NULL: none */
 	uint32_t sample_hz;		 /* stacks at the CPU clock, 0 = none */
 	char **command;			 /* NULL: the target's processes */
 	const struct command_user *user; /* the command's */

@@ -9,8 +9,12 @@
 int command_prepare(struct session *s, struct err *e)
 {
 	const struct session_options *o = s->opts;
-	char *environment[SPANS_VARIABLES + 1] = {0};
-	spans_prepare(s, environment);
+	char *environment[INSIDE_VARIABLES + SPANS_VARIABLES + 1] = {0};
+	size_t n = 0;
+	inside_prepare(s, environment);
+	while (environment[n])
+		n++;
+	spans_prepare(s, environment + n);
 	int rc = o->command
 			 ? launch_prepare(&s->command.launch, o->command, o->user, environment, e)
 			 : 0;

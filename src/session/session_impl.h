@@ -91,6 +91,14 @@ struct timeline {
 	bool ops_switched;	   /* the control thread's */
 };
 
+/* session_inside.c: calls that are told inside of processes. */
+struct told_inside {
+	struct call_rings *rings; /* the mover's while it runs; NULL: the kernel has all probes */
+	char library[4096];
+	uint64_t drained_ns;
+	struct err error; /* why there are none, to be told */
+};
+
 struct session {
 	struct session_options options;
 	const struct session_options *opts; /* these */
@@ -119,6 +127,7 @@ struct session {
 	struct hang_watch hangs;
 	struct silence silence;
 	struct timeline timeline;
+	struct told_inside inside;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
 };
@@ -180,7 +189,7 @@ void collect_close(struct session *s);
 /* session_spans.c: what the GPU did. Before the command is forked: environment holds what its
  * processes are to have, and is the caller's. */
 #define SPANS_VARIABLES 3
-void spans_prepare(struct session *s, char *environment[SPANS_VARIABLES + 1]);
+void spans_prepare(struct session *s, char **environment);
 /* What went wrong until there was a recording. */
 void spans_tell(struct session *s);
 /* The mover's. finish: the processes hand over what they have; for the last time. */
@@ -195,6 +204,21 @@ void spans_close(struct session *s);
 unsigned spans_options(const struct session *s);
 /* The control thread's, now and then. */
 void spans_switch_probes(struct session *s);
+
+/* session_inside.c: before the command is forked, environment as of spans_prepare; what went wrong
+ * until there was a recording; the mover's: drain says how many calls came. */
+#define INSIDE_VARIABLES 2
+void inside_prepare(struct session *s, char **environment);
+bool inside_is_on(const struct session *s);
+/* The library that processes load; NULL: none is. */
+const char *inside_library(const struct session *s);
+void inside_tell(struct session *s);
+size_t inside_drain(struct session *s);
+void inside_finish(struct session *s);
+void inside_losses(struct session *s);
+uint64_t inside_lost_calls(const struct session *s);
+void inside_metas(struct session *s, const struct tracer_stats *stats);
+void inside_close(struct session *s);
 
 /* session_attach.c: the shim comes into processes that run. saw, gone: a process's mappings and its
  * end, of the control thread; stop: none is held or stopped any more, before the mover's end. */

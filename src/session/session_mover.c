@@ -45,7 +45,7 @@ static void add_lost_calls(void *ctx, enum loss_cause cause, uint32_t cpu, uint6
 /* When calls were lost, for those who judge how fast they come. */
 static void look_for_losses(struct session *s, uint64_t now_ns)
 {
-	uint64_t total = spans_lost_calls(s);
+	uint64_t total = spans_lost_calls(s) + inside_lost_calls(s);
 	tracer_losses(s->tracer, add_lost_calls, &total);
 	pipeline_lost_calls(s->pipeline, now_ns, total);
 }
@@ -122,6 +122,7 @@ static void flush(struct session *s, bool last)
 {
 	tracer_losses(s->tracer, on_loss, s->pipeline);
 	spans_losses(s);
+	inside_losses(s);
 	look_at_disks(s, last);
 	s->mover.counted_calls = 0;
 	if (keeps_histograms(s))
@@ -168,6 +169,9 @@ static void *move(void *arg)
 		bool last = atomic_load(&s->mover.stop);
 		uint64_t begin_ns = monotonic_ns();
 		int n = tracer_drain(s->tracer);
+		n += (int)inside_drain(s);
+		if (last)
+			inside_finish(s);
 		pipeline_pass_end(s->pipeline);
 		if (last)
 			pipeline_pass_end(s->pipeline); /* what still waited for its name */

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "session/session_impl.h"
+#include "session/shipped.h"
 #include "collect/gpu_spans.h"
 
 #define INJECTION_ENV "CUDA_INJECTION64_PATH"
@@ -149,23 +150,6 @@ static void on_note(void *ctx, uint32_t pid, const char *text)
 
 /* ---- giving the shim to the command ---- */
 
-/* Beside the binary, as in the tarball, or where it is installed. */
-static int find_shim(char *ret, size_t size, struct err *e)
-{
-	static const char *const places[] = {"", "../lib/eacgm/"};
-	char self[4096] = "";
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash = n > 0 ? strrchr(self, '/') : NULL;
-	for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-		int len = snprintf(ret, size, "%.*s%s" SHIM, (int)(slash + 1 - self), self,
-				   places[i]);
-		if (len > 0 && (size_t)len < size && !access(ret, R_OK))
-			return 0;
-	}
-	return err_set(e, ENOENT,
-		       "not recorded: " SHIM " is neither beside eacgm nor in ../lib/eacgm");
-}
-
 /* A callback costs a fifth of a probe, but all operators have one, five times as many as probes
  * have by default. Rows of operators come whole or not at all: modes that count them in the kernel,
  * and bursts, need the probes. */
@@ -173,7 +157,7 @@ static bool wants_callbacks(const struct session *s)
 {
 	const struct session_options *o = s->opts;
 	bool asked = o->operators == OPERATORS_CALLBACKS ||
-		     (o->operators == OPERATORS_AUTO && o->all_entries);
+		     (o->operators == OPERATORS_AUTO && o->all_entries && !inside_is_on(s));
 	return asked && session_records_calls(o, LAYER_HAS_OPERATORS) && !o->burst_on_ns;
 }
 
@@ -193,7 +177,7 @@ unsigned spans_options(const struct session *s)
 	return options | GPU_OPTION_OPERATORS | (launches ? GPU_OPTION_LAUNCHES : 0u);
 }
 
-static int prepare(struct session *s, char *environment[SPANS_VARIABLES + 1], struct err *e)
+static int prepare(struct session *s, char **environment, struct err *e)
 {
 	char path[4096];
 	struct gpu_spans_events events = {.on_name = on_name,
@@ -209,9 +193,10 @@ static int prepare(struct session *s, char *environment[SPANS_VARIABLES + 1], st
 	if (s->opts->command && s->opts->cupti_taken)
 		return err_set(e, EBUSY,
 			       "not recorded: " INJECTION_ENV " is set, another tool uses CUPTI");
-	int rc = find_shim(path, sizeof(path), e);
-	if (!rc)
-		rc = gpu_spans_open(&s->timeline.rings, PARENT, &events, e);
+	int rc = shipped_find(SHIM, path, sizeof(path), e);
+	if (rc)
+		return err_wrap(e, rc, "not recorded");
+	rc = gpu_spans_open(&s->timeline.rings, PARENT, &events, e);
 	if (rc)
 		return rc;
 	if (!s->opts->command) {
@@ -228,7 +213,7 @@ static int prepare(struct session *s, char *environment[SPANS_VARIABLES + 1], st
 	return 0;
 }
 
-void spans_prepare(struct session *s, char *environment[SPANS_VARIABLES + 1])
+void spans_prepare(struct session *s, char **environment)
 {
 	if (s->opts->gpu_timeline && prepare(s, environment, &s->timeline.error))
 		session_say(s, "GPU timeline %s", s->timeline.error.msg);

@@ -14,11 +14,11 @@
  * Compilers make neither into a function's prologue. */
 #include "symbolize/insn.h"
 
-#include <capstone/capstone.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "symbolize/insn_impl.h"
 
 #define MAX_CANDIDATES 32
 
@@ -230,7 +230,7 @@ static bool looks_like_jump(const uint8_t *code, size_t len, size_t at, uint32_t
 
 /* Whether a jump in the code lands in (0, place]. Bytes that look like one are rare; only
  * then the code is decoded to see whether they are an instruction of their own. */
-static bool jumped_into(csh handle, const uint8_t *code, size_t len, uint32_t place)
+bool insn_jumped_into(csh handle, const uint8_t *code, size_t len, uint32_t place)
 {
 	const uint8_t *p = code;
 	size_t rest = len, at;
@@ -271,7 +271,7 @@ static struct insn_place choose(csh handle, cs_insn *insn, const uint8_t *code, 
 		if (!cs_disasm_iter(handle, &p, &rest, &address, insn))
 			break;
 		cost = cost_of(insn->bytes, insn->size);
-		if (i == 0 || (cost < best.cost && !jumped_into(handle, code, len, offset))) {
+		if (i == 0 || (cost < best.cost && !insn_jumped_into(handle, code, len, offset))) {
 			best.offset = offset;
 			best.cost = cost;
 			snprintf(best.text, sizeof(best.text), "%s", insn->mnemonic);

@@ -1,0 +1,343 @@
+/* calls.c - a call begins, and returns: what bpf/calls.h does in the kernel, in the job's own
+ * thread. A call is pushed on its thread's stack of open calls and popped when it returns; then one
+ * record goes into the thread's ring. The stack is kept honest by the stack pointer: a frame below
+ * the current one has left, whether it returned or not.
+ *
+ * A signal may come at any place here, and its handler may call what is probed: it finds `busy` set
+ * and is not recorded. One that leaves by siglongjmp(3) leaves `busy` behind: it is of a frame
+ * below the current one then.
+ *
+ * Compiled without vector registers (-mgeneral-regs-only): those hold the job's arguments. Calls
+ * nothing but its own, and process_vm_readv(2) where a pointer may lead nowhere. */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../ticks.h"
+#include "calls.h"
+#include "entry.h"
+#include "wire/shape.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+struct call_site eacgm_call_sites[CALL_SITES_MOST]
+	__attribute__((visibility("default"), aligned(64)));
+uint32_t eacgm_call_used __attribute__((visibility("default"))) = 0;
+
+__thread struct call_thread *calls_own;
+
+static inline void count(__u64 *what)
+{
+	__atomic_store_n(what, *what + 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the ring ---- */
+
+static void put_record(struct call_thread *t, const struct call_open *o, uint32_t depth,
+		       uint64_t end)
+{
+	struct call_slot *s = t->slot;
+	uint64_t head = s->head, words = sizeof(struct call_record) / 8 + o->nargs;
+	if (unlikely(head + 8 * words - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) >
+		     CALL_RING_BYTES)) {
+		count(&s->full);
+		calls_look_for_eacgm(t, end);
+		return;
+	}
+	const uint64_t mask = CALL_RING_BYTES / 8 - 1;
+	uint64_t at = head / 8;
+	/* struct call_record, on a little-endian machine */
+	t->ring[at & mask] = o->probe | (uint64_t)o->flags << 32 | (uint64_t)depth << 40 |
+			     (uint64_t)o->nargs << 48;
+	t->ring[(at + 1) & mask] = o->start;
+	t->ring[(at + 2) & mask] = end;
+	for (uint32_t i = 0; i < o->nargs && i < MAX_ARGS; i++)
+		t->ring[(at + 3 + i) & mask] = o->args[i];
+	__atomic_store_n(&s->head, head + 8 * words, __ATOMIC_RELEASE);
+}
+
+/* ---- arguments: as bpf/args_value.h and args_wide.h read them ---- */
+
+static bool peek_far(uint64_t address, void *ret, size_t bytes)
+{
+	int error = errno;
+	struct iovec to = {ret, bytes}, from = {(void *)(uintptr_t)address, bytes};
+	bool ok = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
+	errno = error;
+	return ok;
+}
+
+static inline void copy_words(void *ret, uint64_t address, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 4)
+		*(uint32_t *)((char *)ret + i) =
+			*(const volatile uint32_t *)(uintptr_t)(address + i);
+}
+
+/* What the function itself reads, and what lies on the thread's own stack above us, is read as it
+ * is. bytes: a multiple of four. */
+static inline bool peek(const struct call_thread *t, const struct call_site *s, uint64_t sp,
+			uint64_t address, void *ret, size_t bytes)
+{
+	if (s->trust != CALL_TRUST_POINTERS &&
+	    (address < sp || address + bytes > t->stack_high || address + bytes < address))
+		return peek_far(address, ret, bytes);
+	copy_words(ret, address, bytes);
+	return true;
+}
+
+static inline uint64_t resize(uint64_t v, uint8_t size, bool is_signed)
+{
+	uint32_t drop = (64 - 8 * (uint32_t)(size & 15)) & 63;
+	return is_signed ? (uint64_t)((int64_t)(v << drop) >> drop) : v << drop >> drop;
+}
+
+struct reader {
+	const struct call_thread *t;
+	const struct call_site *site;
+	const struct call_frame *f;
+	uint8_t flags;
+};
+
+static inline uint64_t raw_at(const struct reader *r, uint32_t position)
+{
+	if (position < 6)
+		return r->f->args[position];
+	position -= 6;
+	return position < r->site->stack_words ? r->f->stack[position] : 0;
+}
+
+static inline uint32_t position_of(const struct arg_desc *a)
+{
+	return a->index + (a->source == ARG_STACK ? 6u : 0u);
+}
+
+/* Where the last pointer leads. */
+static bool address_of(struct reader *r, const struct arg_desc *a, uint64_t v, uint64_t *ret)
+{
+	uint32_t n = a->nderef < 3 ? a->nderef : 3;
+	for (uint32_t i = 0; i + 1 < n; i++)
+		if (!peek(r->t, r->site, (uint64_t)(uintptr_t)r->f,
+			  v + (uint64_t)(int64_t)a->deref[i], &v, 8))
+			return false;
+	*ret = v + (n ? (uint64_t)(int64_t)a->deref[n - 1] : 0);
+	return true;
+}
+
+static bool read_at(struct reader *r, const struct arg_desc *a, uint64_t v, void *ret, size_t bytes)
+{
+	uint64_t address;
+	if (address_of(r, a, v, &address) &&
+	    peek(r->t, r->site, (uint64_t)(uintptr_t)r->f, address, ret, bytes))
+		return true;
+	r->flags |= CALL_ARG_FAULT;
+	return false;
+}
+
+static uint64_t fetch_value(struct reader *r, const struct arg_desc *a, uint64_t v)
+{
+	if (a->nderef) {
+		uint64_t word = 0;
+		if (!read_at(r, a, v, &word, a->size == 8 ? 8 : 4))
+			return 0;
+		v = word;
+	}
+	return resize(v, a->size, a->is_signed);
+}
+
+static inline uint64_t dim3(uint64_t x, uint64_t y, uint64_t z)
+{
+	return (x & 0x7fffffff) | (y & 0xffff) << 31 | (z & 0xffff) << 47;
+}
+
+static uint64_t fetch_dimensions(struct reader *r, const struct arg_desc *a, uint64_t v)
+{
+	uint32_t position = position_of(a), xyz[3] = {0};
+	if (a->fetch == FETCH_XYZ)
+		return dim3((uint32_t)v, (uint32_t)raw_at(r, position + 1),
+			    (uint32_t)raw_at(r, position + 2));
+	if (!a->nderef)
+		return dim3((uint32_t)v, v >> 32, (uint32_t)raw_at(r, position + 1));
+	return read_at(r, a, v, xyz, sizeof(xyz)) ? dim3(xyz[0], xyz[1], xyz[2]) : 0;
+}
+
+/* c10::impl::SizesAndStrides and the fields that follow it in c10::TensorImpl: bpf/args_wide.h */
+struct tensor_sizes {
+	__u64 dims;
+	__u64 sizes[SHAPE_DIMS];
+	__u64 strides[SHAPE_DIMS];
+	__u64 storage_offset;
+	__u64 numel;
+};
+
+static uint64_t fetch_shape(struct reader *r, const struct arg_desc *a, uint64_t v)
+{
+	struct tensor_sizes t;
+	__u64 numel = 1;
+	if (!read_at(r, a, v, &t, sizeof(t)) || t.dims > SHAPE_DIMS)
+		return SHAPE_UNKNOWN;
+	for (uint64_t i = 0; i < t.dims; i++)
+		numel *= t.sizes[i];
+	return numel == t.numel ? shape_pack(t.sizes, (uint32_t)t.dims) : SHAPE_UNKNOWN;
+}
+
+static uint64_t fetch(struct reader *r, const struct arg_desc *a, uint64_t v)
+{
+	switch (a->fetch) {
+	case FETCH_XYZ:
+	case FETCH_DIM3:
+		return fetch_dimensions(r, a, v);
+	case FETCH_SHAPE:
+		return fetch_shape(r, a, v);
+	default:
+		return fetch_value(r, a, v);
+	}
+}
+
+static void fetch_at_entry(struct call_thread *t, const struct call_site *s,
+			   const struct call_frame *f, struct call_open *o)
+{
+	struct reader r = {t, s, f, o->flags};
+	for (uint32_t i = 0; i < o->nargs; i++) {
+		const struct arg_desc *a = &s->desc.args[i];
+		uint64_t v = a->source == ARG_RETURN ? 0 : raw_at(&r, position_of(a));
+		o->args[i] = a->source == ARG_RETURN || a->at_return ? v : fetch(&r, a, v);
+	}
+	o->flags = r.flags;
+}
+
+static bool is_error(const struct probe_desc *d, uint64_t v)
+{
+	if (d->has_except && (int64_t)v == d->error_except)
+		return false;
+	return (d->error_rule == ERROR_NONZERO && v) ||
+	       (d->error_rule == ERROR_NEGATIVE && (int64_t)v < 0) ||
+	       (d->error_rule == ERROR_NULL && !v);
+}
+
+static void fetch_at_return(struct call_thread *t, const struct call_frame *f, struct call_open *o)
+{
+	const struct call_site *s = f->site;
+	struct reader r = {t, s, f, o->flags};
+	for (uint32_t i = 0; i < o->nargs; i++) {
+		const struct arg_desc *a = &s->desc.args[i];
+		if (a->source == ARG_RETURN) {
+			o->args[i] = fetch(&r, a, f->result[0]);
+			if (is_error(&s->desc, o->args[i]))
+				r.flags |= CALL_ERROR;
+		} else if (a->at_return) {
+			o->args[i] = fetch(&r, a, o->args[i]);
+		}
+	}
+	o->flags = r.flags;
+}
+
+/* ---- open calls ---- */
+
+static inline void layer_left(struct call_slot *s, uint8_t layer)
+{
+	uint8_t *open = &s->layer_open[layer & (LAYERS_MAX - 1)];
+	*open -= *open > 0;
+}
+
+static void drop_top(struct call_thread *t, uint64_t now)
+{
+	struct call_slot *s = t->slot;
+	struct call_open *o = &s->open[--s->depth];
+	layer_left(s, o->layer);
+	o->flags |= CALL_UNWOUND;
+	count(&s->no_return);
+	put_record(t, o, s->depth, now);
+}
+
+/* Whether somebody is at work here whom a signal has interrupted. */
+static inline bool is_busy(const struct call_thread *t, uint64_t sp)
+{
+	return unlikely(t->busy) && sp < t->busy;
+}
+
+static inline void set_busy(struct call_thread *t, uint64_t sp)
+{
+	t->busy = sp;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void set_idle(struct call_thread *t)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->busy = 0;
+}
+
+static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
+{
+	struct call_slot *slot = t->slot;
+	const struct call_site *site = f->site;
+	if (slot->depth && slot->open[slot->depth - 1].sp <= sp) {
+		uint64_t now = ticks_now();
+		while (slot->depth && slot->open[slot->depth - 1].sp <= sp)
+			drop_top(t, now);
+	}
+	uint32_t depth = slot->depth;
+	if (unlikely(depth >= MAX_OPEN_CALLS)) {
+		count(&slot->deep);
+		return 0;
+	}
+	struct call_open *o = &slot->open[depth];
+	uint8_t *layer_open = &slot->layer_open[site->layer & (LAYERS_MAX - 1)];
+	o->sp = sp;
+	o->probe = site->probe;
+	o->layer = site->layer;
+	o->nargs = site->desc.nargs < MAX_ARGS ? site->desc.nargs : MAX_ARGS;
+	o->flags = site->flags | (*layer_open ? CALL_NESTED : 0);
+	if (o->nargs)
+		fetch_at_entry(t, site, f, o);
+	++*layer_open;
+	slot->depth = depth + 1;
+	o->start = ticks_now(); /* last: the call does not pay for its own entry */
+	return depth + 1;
+}
+
+uint32_t calls_enter(struct call_frame *f)
+{
+	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
+	struct call_thread *t = calls_own;
+	f->token = 0;
+	if (unlikely(!t) && !(t = calls_begin_thread_apart()))
+		return 0;
+	if (unlikely(__atomic_load_n(&t->header->stop, __ATOMIC_RELAXED)))
+		return 0;
+	if (is_busy(t, sp) || unlikely(sp < t->stack_low || sp >= t->stack_high)) {
+		count(&t->slot->elsewhere);
+		return 0;
+	}
+	set_busy(t, (uint64_t)(uintptr_t)f);
+	f->token = push(t, f, sp);
+	set_idle(t);
+	return (uint32_t)f->token;
+}
+
+void calls_leave(const struct call_frame *f)
+{
+	uint64_t end = ticks_now(), sp = (uint64_t)(uintptr_t)&f->return_address;
+	struct call_thread *t = calls_own;
+	if (unlikely(!t)) /* a fork's child returns from what its parent entered */
+		return;
+	struct call_slot *slot = t->slot;
+	uint32_t place = (uint32_t)f->token - 1;
+	set_busy(t, (uint64_t)(uintptr_t)f);
+	while (slot->depth > place + 1)
+		drop_top(t, end);
+	struct call_open *o = &slot->open[place];
+	if (slot->depth != place + 1 || o->sp != sp || o->probe != f->site->probe) {
+		count(&slot->unmatched);
+	} else {
+		slot->depth = place;
+		layer_left(slot, o->layer);
+		if (o->nargs)
+			fetch_at_return(t, f, o);
+		put_record(t, o, place, end);
+	}
+	set_idle(t);
+}

@@ -1,0 +1,48 @@
+/* entry.h - the frame that entry.S makes, for it and for C. */
+#pragma once
+
+#define FRAME_ARGS	   0
+#define FRAME_RAX	   48
+#define FRAME_R10	   56
+#define FRAME_SITE	   64
+#define FRAME_TOKEN	   72
+#define FRAME_RESULT	   80
+#define FRAME_SAVED	   96 /* then the caller's rbp, the return address, arguments */
+#define SITE_STACK_WORDS   12
+#define CALL_ISLANDS_BYTES (8192 * 128)
+
+#ifndef __ASSEMBLER__
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/call_ring.h"
+
+struct call_frame {
+	uint64_t args[6]; /* as the function got them */
+	uint64_t rax, r10;
+	const struct call_site *site;
+	uint64_t token; /* of who is open, from 1 on */
+	uint64_t result[2];
+	uint64_t rbp;
+	uint64_t return_address;
+	uint64_t stack[]; /* arguments */
+};
+_Static_assert(offsetof(struct call_frame, args) == FRAME_ARGS &&
+		       offsetof(struct call_frame, rax) == FRAME_RAX &&
+		       offsetof(struct call_frame, r10) == FRAME_R10 &&
+		       offsetof(struct call_frame, site) == FRAME_SITE &&
+		       offsetof(struct call_frame, token) == FRAME_TOKEN &&
+		       offsetof(struct call_frame, result) == FRAME_RESULT &&
+		       offsetof(struct call_frame, rbp) == FRAME_SAVED,
+	       "as entry.S has it");
+_Static_assert(offsetof(struct call_site, stack_words) == SITE_STACK_WORDS &&
+		       offsetof(struct call_site, original) == 0 &&
+		       CALL_ISLANDS_BYTES == CALL_SITES_MOST * CALL_ISLAND_BYTES,
+	       "as entry.S has it");
+
+/* Whether the call is recorded: its frame has a token then. */
+uint32_t calls_enter(struct call_frame *f);
+void calls_leave(const struct call_frame *f);
+
+#endif

@@ -1,0 +1,423 @@
+/* call_rings.c - the reading side of wire/call_ring.h. Files are read by pread(2), not mapped:
+ * their process can cut them short at any time. Of a ring that makes no sense all that is in it is
+ * skipped, and counted once. */
+#include "collect/call_rings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "collect/gpu_folder.h"
+#include "collect/gpu_tids.h"
+#include "wire/ticks.h"
+
+#define MAX_FILES     4096
+#define CHUNK_BYTES   (1u << 18)
+#define PAIR_EVERY_NS 1000000000ULL
+#define LOOK_EVERY_NS 20000000ULL /* for new files: a ring lasts longer */
+#define MAX_TID	      (1u << 22)  /* PID_MAX_LIMIT of Linux */
+#define FLAGS_TOLD                                                                                 \
+	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
+
+/* What is before a slot's open calls. */
+#define SLOT_HEAD offsetof(struct call_slot, depth)
+
+struct ring_file {
+	int fd;
+	uint32_t pid;
+	char name[32];
+	bool known; /* its header was read and holds */
+	bool counted;
+	uint64_t no_slot;
+	struct gpu_tids tids;
+	uint64_t tails[CALL_THREADS_MOST];
+	struct call_slot_counts {
+		uint64_t full, deep, elsewhere, unmatched, no_return;
+	} counts[CALL_THREADS_MOST];
+	uint64_t bad_records;
+};
+
+struct call_rings {
+	struct call_rings_events events;
+	struct gpu_folder folder;
+	uid_t owner;
+	VEC(struct ring_file) files;
+	struct call_rings_stats past; /* of files that have gone; calls of all */
+	struct ticks_pair before, now;
+	uint64_t looked_ns; /* for new files */
+	uint64_t upto_ns;   /* what ended before was written before the last look */
+	uint8_t *chunk;
+	bool stopped;
+};
+
+int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
+		    const struct call_rings_events *events, struct err *e)
+{
+	struct call_rings *r = xcalloc(1, sizeof(*r));
+	gpu_folder_clean_up(parent);
+	int rc = gpu_folder_open(&r->folder, parent, e);
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	if (uid != geteuid() &&
+	    (fchown(r->folder.lock_fd, uid, gid) || fchown(r->folder.fd, uid, gid))) {
+		rc = err_set(e, errno, "cannot give %s to user %u: %s", r->folder.path, uid,
+			     strerror(errno));
+		gpu_folder_close(&r->folder);
+		free(r);
+		return rc;
+	}
+	r->events = *events;
+	r->owner = uid;
+	r->chunk = xcalloc(1, CHUNK_BYTES + CALL_RECORD_MOST);
+	r->before = r->now = ticks_pair_read(true);
+	*ret = r;
+	return 0;
+}
+
+const char *call_rings_folder(const struct call_rings *r)
+{
+	return r->folder.path;
+}
+
+static void close_file(struct ring_file *f)
+{
+	close(f->fd);
+	gpu_tids_free(&f->tids);
+}
+
+void call_rings_close(struct call_rings *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->files.len; i++)
+		close_file(&r->files.data[i]);
+	vec_free(&r->files);
+	gpu_folder_close(&r->folder);
+	free(r->chunk);
+	free(r);
+}
+
+/* ---- files ---- */
+
+/* "PID", or "PID.N" of a later program of the same process. */
+static bool pid_from_name(const char *name, uint32_t *ret)
+{
+	char *end;
+	unsigned long pid = strtoul(name, &end, 10);
+	*ret = (uint32_t)pid;
+	return name[0] >= '1' && name[0] <= '9' && (!*end || *end == '.') && pid <= INT_MAX &&
+	       strlen(name) < sizeof(((struct ring_file *)0)->name);
+}
+
+static bool is_known(const struct call_rings *r, const char *name)
+{
+	for (size_t i = 0; i < r->files.len; i++)
+		if (!strcmp(r->files.data[i].name, name))
+			return true;
+	return false;
+}
+
+/* Its owner may have linked a file of somebody else to here: rings are written to. */
+static bool is_its_own(const struct call_rings *r, int fd)
+{
+	struct stat st;
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == r->owner && st.st_nlink == 1;
+}
+
+static void add_file(struct call_rings *r, const char *name, uint32_t pid)
+{
+	int fd = openat(r->folder.fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (!is_its_own(r, fd)) {
+		close(fd);
+		return;
+	}
+	struct ring_file *f = vec_push(&r->files);
+	f->fd = fd;
+	f->pid = pid;
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	gpu_tids_open(&f->tids, (pid_t)pid);
+	r->past.processes++;
+}
+
+static void find_files(struct call_rings *r)
+{
+	uint32_t pid;
+	int fd = openat(r->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (const struct dirent *entry; (entry = readdir(dir)) && r->files.len < MAX_FILES;)
+		if (pid_from_name(entry->d_name, &pid) && !is_known(r, entry->d_name))
+			add_file(r, entry->d_name, pid);
+	closedir(dir);
+}
+
+static off_t slot_offset(uint32_t i)
+{
+	return (off_t)(CALL_HEADER_BYTES + (uint64_t)i * CALL_SLOT_BYTES);
+}
+
+static bool read_file_header(struct ring_file *f)
+{
+	struct call_header h;
+	if (pread(f->fd, &h, sizeof(h), 0) != sizeof(h) || h.magic != CALL_MAGIC)
+		return false;
+	f->known = true;
+	f->counted = h.counted != 0;
+	f->no_slot = h.no_slot;
+	return true;
+}
+
+/* ---- records ---- */
+
+static uint64_t to_ns(const struct call_rings *r, const struct ring_file *f, uint64_t ticks)
+{
+	return f->counted ? ticks_to_ns(&r->before, &r->now, ticks) : ticks;
+}
+
+static bool take_record(struct call_rings *r, struct ring_file *f, uint32_t tid, const uint8_t *p)
+{
+	struct call_record in;
+	memcpy(&in, p, sizeof(in));
+	if (in.probe >= MAX_PROBES || in.nargs > MAX_ARGS || in.end < in.start ||
+	    in.flags & ~FLAGS_TOLD)
+		return false;
+	struct rec_call call = {
+		.kind = REC_CALL,
+		.flags = in.flags,
+		.depth = in.depth,
+		.nargs = in.nargs,
+		.probe = in.probe,
+		.tgid = f->pid,
+		.tid = tid,
+		.start_ns = to_ns(r, f, in.start),
+	};
+	uint64_t end_ns = to_ns(r, f, in.end);
+	call.dur_ns = end_ns > call.start_ns ? end_ns - call.start_ns : 0;
+	memcpy(call.args, p + sizeof(in), 8u * in.nargs);
+	r->events.on_call(r->events.ctx, &call);
+	r->past.calls++;
+	return true;
+}
+
+/* How many bytes the record at p has, of `left` that are there; 0: not all of it is. */
+static size_t record_bytes(const uint8_t *p, size_t left)
+{
+	struct call_record in;
+	if (left < sizeof(in))
+		return 0;
+	memcpy(&in, p, sizeof(in));
+	size_t bytes = sizeof(in) + 8u * in.nargs;
+	return bytes <= left ? bytes : 0;
+}
+
+/* The ring's n bytes from position `at` on; a record's rest may lie at its beginning. */
+static bool read_ring(const struct call_rings *r, const struct ring_file *f, uint32_t i,
+		      uint64_t at, size_t n)
+{
+	uint64_t from = at & (CALL_RING_BYTES - 1);
+	size_t first = n < CALL_RING_BYTES - from ? n : CALL_RING_BYTES - from;
+	off_t ring = slot_offset(i) + CALL_SLOT_HEADER;
+	return pread(f->fd, r->chunk, first, ring + (off_t)from) == (ssize_t)first &&
+	       (first == n ||
+		pread(f->fd, r->chunk + first, n - first, ring) == (ssize_t)(n - first));
+}
+
+static bool drain_some(struct call_rings *r, struct ring_file *f, uint32_t i, uint32_t tid,
+		       uint64_t head)
+{
+	uint64_t left = head - f->tails[i];
+	size_t n = left < CHUNK_BYTES ? left : CHUNK_BYTES, done = 0, bytes;
+	if (!read_ring(r, f, i, f->tails[i], n))
+		return false;
+	while ((bytes = record_bytes(r->chunk + done, n - done))) {
+		if (!take_record(r, f, tid, r->chunk + done))
+			return false;
+		done += bytes;
+	}
+	f->tails[i] += done;
+	return done > 0;
+}
+
+static void free_slot(const struct ring_file *f, uint32_t i)
+{
+	uint32_t state = CALL_SLOT_FREE;
+	pwrite(f->fd, &state, sizeof(state), slot_offset(i));
+}
+
+/* False where no slot from here on was ever used. */
+static bool drain_slot(struct call_rings *r, struct ring_file *f, uint32_t i)
+{
+	union {
+		struct call_slot s;
+		uint8_t head[SLOT_HEAD];
+	} u;
+	if (pread(f->fd, u.head, SLOT_HEAD, slot_offset(i)) != SLOT_HEAD || !u.s.tid)
+		return false;
+	f->counts[i] = (struct call_slot_counts){u.s.full, u.s.deep, u.s.elsewhere, u.s.unmatched,
+						 u.s.no_return};
+	uint32_t tid = u.s.tid <= MAX_TID ? gpu_tids_host(&f->tids, u.s.tid) : 0;
+	uint64_t was = f->tails[i];
+	bool holds = u.s.head >= was && u.s.head - was <= CALL_RING_BYTES && u.s.head % 8 == 0;
+	while (holds && f->tails[i] < u.s.head)
+		holds = drain_some(r, f, i, tid, u.s.head);
+	if (!holds) {
+		f->bad_records++;
+		f->tails[i] = u.s.head;
+	}
+	if (f->tails[i] != was)
+		pwrite(f->fd, &f->tails[i], sizeof(f->tails[i]),
+		       slot_offset(i) + (off_t)offsetof(struct call_slot, tail));
+	if (u.s.state == CALL_SLOT_LEFT)
+		free_slot(f, i);
+	return true;
+}
+
+static void drain_file(struct call_rings *r, struct ring_file *f)
+{
+	f->tids.looked = false;
+	if (!read_file_header(f))
+		return;
+	for (uint32_t i = 0; i < CALL_THREADS_MOST && drain_slot(r, f, i); i++)
+		;
+	if (r->upto_ns)
+		r->events.on_upto(r->events.ctx, f->pid, r->upto_ns);
+}
+
+/* ---- processes that end ---- */
+
+static bool has_died(const struct ring_file *f)
+{
+	return kill((pid_t)f->pid, 0) && errno == ESRCH;
+}
+
+static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
+{
+	for (size_t i = 0; i < CALL_THREADS_MOST; i++) {
+		sum->full += f->counts[i].full;
+		sum->deep += f->counts[i].deep;
+		sum->elsewhere += f->counts[i].elsewhere;
+		sum->unmatched += f->counts[i].unmatched;
+		sum->no_return += f->counts[i].no_return;
+	}
+	sum->threads += f->no_slot;
+	sum->bad_records += f->bad_records;
+}
+
+static void stop_file(const struct ring_file *f)
+{
+	uint32_t stop = 1;
+	if (f->known)
+		pwrite(f->fd, &stop, sizeof(stop), offsetof(struct call_header, stop));
+}
+
+static void forget(struct call_rings *r, size_t i)
+{
+	struct ring_file *f = &r->files.data[i];
+	add_counts(&r->past, f);
+	unlinkat(r->folder.fd, f->name, 0);
+	close_file(f);
+	*f = r->files.data[--r->files.len];
+}
+
+/* The line from ticks to time goes through now and a moment that lies a second back or more. */
+static void take_pair(struct call_rings *r)
+{
+	struct ticks_pair pair = ticks_pair_read(true);
+	if (pair.ns - r->before.ns > 2 * PAIR_EVERY_NS && r->now.ns - r->before.ns > PAIR_EVERY_NS)
+		r->before = r->now;
+	r->now = pair;
+}
+
+size_t call_rings_drain(struct call_rings *r)
+{
+	uint64_t before = r->past.calls;
+	take_pair(r);
+	if (r->now.ns - r->looked_ns > LOOK_EVERY_NS) {
+		find_files(r);
+		r->looked_ns = r->now.ns;
+	}
+	uint64_t began_ns = r->now.ns;
+	for (size_t i = r->files.len; i-- > 0;) {
+		struct ring_file *f = &r->files.data[i];
+		bool died = has_died(f); /* before the last look */
+		drain_file(r, f);
+		if (r->stopped)
+			stop_file(f);
+		if (died)
+			forget(r, i);
+	}
+	r->upto_ns = began_ns;
+	return r->past.calls - before;
+}
+
+void call_rings_stop(struct call_rings *r)
+{
+	r->stopped = true;
+	for (size_t i = 0; i < r->files.len; i++)
+		stop_file(&r->files.data[i]);
+}
+
+/* ---- open calls ---- */
+
+static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t tid, uint32_t depth,
+		      const struct call_open *o)
+{
+	uint64_t now_ns = r->now.ns, start_ns = to_ns(r, f, o->start);
+	if (o->probe >= MAX_PROBES || o->nargs > MAX_ARGS || start_ns > now_ns)
+		return;
+	struct rec_call call = {
+		.kind = REC_CALL,
+		.flags = (uint8_t)((o->flags & FLAGS_TOLD) | CALL_OPEN),
+		.depth = (uint8_t)depth,
+		.nargs = o->nargs,
+		.probe = o->probe,
+		.tgid = f->pid,
+		.tid = tid,
+		.start_ns = start_ns,
+		.dur_ns = now_ns - start_ns,
+	};
+	memcpy(call.args, o->args, sizeof(call.args));
+	r->events.on_call(r->events.ctx, &call);
+}
+
+static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i)
+{
+	struct call_slot s;
+	if (pread(f->fd, &s, sizeof(s), slot_offset(i)) != sizeof(s) || !s.tid)
+		return false;
+	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
+		open_call(r, f, gpu_tids_host(&f->tids, s.tid), k, &s.open[k]);
+	return true;
+}
+
+void call_rings_open_calls(struct call_rings *r)
+{
+	take_pair(r);
+	for (size_t i = 0; i < r->files.len; i++)
+		for (uint32_t k = 0;
+		     k < CALL_THREADS_MOST && open_calls_of(r, &r->files.data[i], k); k++)
+			;
+}
+
+void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret)
+{
+	*ret = r->past;
+	for (size_t i = 0; i < r->files.len; i++)
+		add_counts(ret, &r->files.data[i]);
+}

@@ -1,0 +1,60 @@
+/* call_rings.h - the calls that probes inside of traced processes tell (inject/calls).
+ *
+ * Makes a folder in which each such process has a file (wire/call_ring.h), and empties the rings in
+ * it. Knows nothing of recordings. Nothing that a process writes is trusted: what makes no sense is
+ * counted, and costs that thread's calls alone.
+ *
+ * One thread at a time: all functions but call_rings_folder. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "wire/call_ring.h"
+
+struct call_rings;
+
+struct call_rings_events {
+	/* A call that has returned; or, from call_rings_open_calls, one that has not (CALL_OPEN).
+	 */
+	void (*on_call)(void *ctx, const struct rec_call *call);
+	/* All calls of the process that ended before have come. */
+	void (*on_upto)(void *ctx, uint32_t pid, uint64_t ns);
+	void *ctx;
+};
+
+/* Makes a folder in parent ("/dev/shm"), for processes of this user. */
+int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
+		    const struct call_rings_events *events, struct err *e);
+
+/* For CALL_RINGS_ENV; valid until the end. */
+const char *call_rings_folder(const struct call_rings *r);
+
+/* Looks for new files and empties all rings; those of processes that have ended go. How many calls
+ * came. */
+size_t call_rings_drain(struct call_rings *r);
+
+/* Processes record nothing from here on. */
+void call_rings_stop(struct call_rings *r);
+
+/* The calls that are open now. */
+void call_rings_open_calls(struct call_rings *r);
+
+struct call_rings_stats {
+	uint64_t calls;
+	uint64_t processes; /* that had a file */
+	uint64_t full;	    /* calls for which a ring had no room, */
+	uint64_t deep;	    /* too many were open, */
+	uint64_t elsewhere; /* or that were made on another stack or amid our own work */
+	uint64_t unmatched; /* returns of what was not open */
+	uint64_t no_return; /* calls with an upper bound as duration: they are recorded */
+	uint64_t threads;   /* that found no ring: none of their calls is recorded */
+	uint64_t bad_records;
+};
+void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret);
+
+/* Removes the folder. */
+void call_rings_close(struct call_rings *r);

@@ -1,0 +1,211 @@
+/* inside.c - decides, probe by probe.
+ *
+ * Left to the kernel are calls whose arguments are strings, code objects or counts, which it
+ * interns; whose stacks are taken; and those that others wait for (names of kernels, communicators,
+ * memory): they are to come at once.
+ *
+ * A pointer that leads nowhere ends the job where the kernel would only say so. So pointers are
+ * followed without a question where the function does it too: those of a backward node, and those
+ * of tensors that the function's own type says are references to tensors. Others are asked of the
+ * kernel (inject/calls/calls.c). */
+#include "probe/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/plan.h"
+#include "symbolize/demangle.h"
+
+#define PARAMETERS_MOST 48
+#define STACK_WORDS	32  /* of a function whose parameters are not known */
+#define STACK_MOST	160 /* the more are copied, the dearer */
+#define REGISTERS	6
+
+struct parameters {
+	char *text; /* owned; the pieces lie in it */
+	const char *list[PARAMETERS_MOST];
+	size_t n;
+	bool known;
+};
+
+/* Cuts at commas outside of all brackets. */
+static void split(struct parameters *p, char *at, char *end)
+{
+	int depth = 0;
+	*end = 0;
+	if (at == end || !strcmp(at, "void"))
+		return;
+	p->list[p->n++] = at;
+	for (; *at; at++) {
+		depth += *at == '<' || *at == '(';
+		depth -= *at == '>' || *at == ')';
+		if (*at != ',' || depth)
+			continue;
+		*at = 0;
+		if (p->n == PARAMETERS_MOST) {
+			p->known = false;
+			return;
+		}
+		p->list[p->n++] = at + 1 + (at[1] == ' ');
+	}
+}
+
+/* "f(int, g<a, b>&) const": the outermost brackets that end last. */
+static struct parameters parameters_of(const char *symbol)
+{
+	struct parameters p = {0};
+	if (strncmp(symbol, "_Z", 2) != 0)
+		return p;
+	p.text = demangle(symbol, 1);
+	char *end = strrchr(p.text, ')'), *begin = end;
+	for (int depth = 0; begin && begin >= p.text; begin--) {
+		depth += *begin == ')';
+		depth -= *begin == '(';
+		if (!depth)
+			break;
+	}
+	if (!begin || begin <= p.text)
+		return p;
+	p.known = true;
+	split(&p, begin + 1, end);
+	return p;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+/* Passed in one register, or one word. */
+static bool is_word(const char *type)
+{
+	static const char *const words[] = {"bool",  "int",	      "unsigned int",
+					    "long",  "unsigned long", "double",
+					    "float", "signed char",   "char"};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(type, words[i]))
+			return true;
+	return ends_with(type, "&") || ends_with(type, "*");
+}
+
+/* Room that arguments may take on the stack: what is returned in memory and `this` take a register
+ * each; types that are not known take four words. */
+static uint16_t stack_words(const struct parameters *p)
+{
+	size_t words = 2;
+	bool all_words = true;
+	if (!p->known)
+		return STACK_WORDS;
+	for (size_t i = 0; i < p->n; i++) {
+		words += is_word(p->list[i]) ? 1 : 4;
+		all_words &= is_word(p->list[i]);
+	}
+	if (all_words && words <= REGISTERS)
+		return 0;
+	return (uint16_t)(words + (words & 1));
+}
+
+static bool is_tensor(const char *type)
+{
+	return !strcmp(type, "at::Tensor const&") || !strcmp(type, "at::Tensor&");
+}
+
+/* Operators that write into a tensor return a reference; the others return in memory. */
+static bool returns_in_memory(const struct probe_info *info)
+{
+	return !strstr(info->symbol, "_out4callE") && !strstr(info->symbol, "_4callE");
+}
+
+/* Whether all of an operator's arguments that lie behind pointers are of tensors by its type. */
+static bool reads_tensors(const struct probe_info *info, const struct parameters *p)
+{
+	uint32_t hidden = returns_in_memory(info);
+	for (uint8_t i = 0; i < info->desc.nargs; i++) {
+		const struct arg_desc *a = &info->desc.args[i];
+		if (!a->nderef)
+			continue;
+		if (a->at_return && hidden && !a->index) /* the result */
+			continue;
+		if (a->source != ARG_REG || a->index < hidden || a->index - hidden >= p->n ||
+		    !is_tensor(p->list[a->index - hidden]))
+			return false;
+	}
+	return true;
+}
+
+static bool has_pointers(const struct probe_info *info)
+{
+	for (uint8_t i = 0; i < info->desc.nargs; i++)
+		if (info->desc.args[i].nderef)
+			return true;
+	return false;
+}
+
+static uint8_t trust_of(const struct probe_info *info, const struct parameters *p)
+{
+	bool node = info->entry->role && !strcmp(info->entry->role, "autograd_node");
+	bool tensors =
+		info->entry->naming == CAT_NAME_TORCH_OP && p->known && reads_tensors(info, p);
+	return node || tensors ? CALL_TRUST_POINTERS : CALL_TRUST_NONE;
+}
+
+/* Of one that reads tensors, each argument is to be one by its type. */
+static bool is_strange(const struct probe_info *info, uint8_t trust)
+{
+	return info->entry->naming == CAT_NAME_TORCH_OP && has_pointers(info) &&
+	       trust == CALL_TRUST_NONE;
+}
+
+static const char *kept_from_it(const struct probe_info *info)
+{
+	const struct probe_desc *d = &info->desc;
+	if (info->entry->instant || info->entry->usdt)
+		return "it is no function's call";
+	if (d->stack_chance)
+		return "its calls have their stacks taken";
+	if (d->keep || d->begins)
+		return "other calls are told by it";
+	for (uint8_t i = 0; i < d->nargs; i++)
+		if (d->args[i].fetch != FETCH_VALUE && d->args[i].fetch != FETCH_XYZ &&
+		    d->args[i].fetch != FETCH_DIM3 && d->args[i].fetch != FETCH_SHAPE)
+			return "the kernel numbers its texts";
+	return NULL;
+}
+
+struct inside inside_plan(const struct probe_info *info, const uint8_t *code, size_t len,
+			  uint32_t place, const char **why)
+{
+	struct inside in = {.before = (uint8_t)place};
+	*why = kept_from_it(info);
+	if (*why)
+		return in;
+	struct prologue p = prologue_find(code, len, place, CALL_JUMP_BYTES);
+	struct parameters parameters = parameters_of(info->symbol);
+	in.stack_words = stack_words(&parameters);
+	in.trust = trust_of(info, &parameters);
+	*why = !p.moved			     ? p.why
+	       : place > PROLOGUE_BYTES	     ? "its first instructions are too long"
+	       : p.pushed == 4		     ? "it pushes the stack pointer"
+	       : in.stack_words > STACK_MOST ? "it has too many arguments"
+	       : is_strange(info, in.trust)  ? "its arguments are not what the catalog says"
+					     : NULL;
+	if (!*why) {
+		in.kept = p.kept;
+		in.moved = p.moved;
+		in.pushed = p.pushed;
+		memcpy(in.code, code, (size_t)p.kept + p.moved);
+	}
+	free(parameters.text);
+	return in;
+}
+
+bool inside_holds(const struct inside *in, const struct probe_info *info)
+{
+	if (!in->moved)
+		return true;
+	return !kept_from_it(info) && in->moved >= CALL_JUMP_BYTES &&
+	       in->kept + in->moved <= PROLOGUE_BYTES && in->before < in->kept &&
+	       in->pushed >= -1 && in->pushed < 16 && in->stack_words <= STACK_MOST &&
+	       !(in->stack_words & 1) && in->trust <= CALL_TRUST_POINTERS;
+}

@@ -1,0 +1,22 @@
+/* inside_write.h - puts probes into a process that is held while its libraries are mapped: nobody
+ * runs their code then. Where the process has not loaded libeacgm_calls.so, or a function is not as
+ * its file has it, nothing is written. Internal to src/probe. */
+#pragma once
+
+#include "probe/scan_impl.h"
+
+struct insider;
+
+/* shim: path of libeacgm_calls.so, which processes are to have loaded. */
+int insider_open(struct insider **ret, const char *shim, struct err *e);
+void insider_close(struct insider *in);
+
+/* Probes the files of a scan that have places for it and are not probed in the process yet. Where
+ * it cannot, a note says why. */
+void insider_probe(struct tracer *t, const struct scan *s);
+
+/* Functions that were probed so, and processes; and how long that took in sum. */
+struct insider_stats {
+	uint64_t places, processes, ns;
+};
+void insider_stats(const struct insider *in, struct insider_stats *ret);

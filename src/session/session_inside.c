@@ -1,0 +1,166 @@
+/* session_inside.c - calls that are told inside of the command's processes instead of by the kernel
+ * (wire/call_ring.h): the processes load libeacgm_calls.so, the tracer writes probes into them
+ * while they are held (probe/inside_write.h), and the mover empties their rings.
+ *
+ * Where that cannot be, the kernel has all probes, and a note says why. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "collect/call_rings.h"
+#include "session/session_impl.h"
+#include "session/shipped.h"
+
+#define PARENT	 "/dev/shm"
+#define SUBJECT	 "probes inside"
+#define DRAIN_NS 4000000ULL /* a ring holds 30,000 calls */
+
+bool inside_is_on(const struct session *s)
+{
+	return s->inside.rings != NULL;
+}
+
+const char *inside_library(const struct session *s)
+{
+	return inside_is_on(s) ? s->inside.library : NULL;
+}
+
+static void on_call(void *ctx, const struct rec_call *call)
+{
+	struct session *s = ctx;
+	pipeline_told_call(s->pipeline, call);
+}
+
+static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
+{
+	struct session *s = ctx;
+	pipeline_ops_upto(s->pipeline, pid, ns);
+}
+
+static bool every_call_is_kept(const struct session_options *o)
+{
+	for (int i = 0; i < LAYERS_MAX; i++)
+		if (o->layers & 1u << i && o->mode[i] != MODE_TRACE)
+			return false;
+	return true;
+}
+
+static int check(const struct session_options *o, struct err *e)
+{
+	if (!o->command)
+		return err_set(e, ENOTSUP, "they are for commands that eacgm starts");
+	if (!every_call_is_kept(o) || o->burst_on_ns)
+		return err_set(e, ENOTSUP, "they tell every call: neither --mode nor --burst");
+	if (o->operators == OPERATORS_CALLBACKS)
+		return err_set(e, ENOTSUP, "--operators callbacks tells operators otherwise");
+	return 0;
+}
+
+static int prepare(struct session *s, char **environment, struct err *e)
+{
+	const struct session_options *o = s->opts;
+	struct call_rings *rings;
+	struct call_rings_events events = {.on_call = on_call, .on_upto = on_upto, .ctx = s};
+	int rc = check(o, e);
+	if (!rc)
+		rc = shipped_find(CALL_SHIM, s->inside.library, sizeof(s->inside.library), e);
+	if (rc)
+		return rc;
+	uid_t uid = o->user->changes ? o->user->uid : geteuid();
+	gid_t gid = o->user->changes ? o->user->gid : getegid();
+	rc = call_rings_open(&rings, PARENT, uid, gid, &events, e);
+	if (rc)
+		return rc;
+	s->inside.rings = rings;
+	const char *others = o->preload ? o->preload : "";
+	environment[0] = xasprintf(CALL_PRELOAD_ENV "=%s%s%s", others, *others ? ":" : "",
+				   s->inside.library);
+	environment[1] = xasprintf(CALL_RINGS_ENV "=%s", call_rings_folder(rings));
+	return 0;
+}
+
+void inside_prepare(struct session *s, char **environment)
+{
+	if (s->opts->probes == PROBES_INSIDE && prepare(s, environment, &s->inside.error))
+		session_say(s, "the kernel has all probes: %s", s->inside.error.msg);
+}
+
+void inside_tell(struct session *s)
+{
+	if (s->inside.error.msg[0])
+		pipeline_note(s->pipeline, SUBJECT, s->inside.error.msg);
+}
+
+/* ---- while it runs, in the mover ---- */
+
+size_t inside_drain(struct session *s)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (!s->inside.rings || now_ns - s->inside.drained_ns < DRAIN_NS)
+		return 0;
+	s->inside.drained_ns = now_ns;
+	return call_rings_drain(s->inside.rings);
+}
+
+/* What is open when all is told stays open. */
+void inside_finish(struct session *s)
+{
+	if (!s->inside.rings)
+		return;
+	call_rings_stop(s->inside.rings);
+	call_rings_drain(s->inside.rings);
+	call_rings_drain(s->inside.rings); /* and all that there was has come */
+	call_rings_open_calls(s->inside.rings);
+}
+
+uint64_t inside_lost_calls(const struct session *s)
+{
+	struct call_rings_stats st;
+	if (!s->inside.rings)
+		return 0;
+	call_rings_stats(s->inside.rings, &st);
+	return st.full + st.deep + st.elsewhere;
+}
+
+static void tell_loss(struct session *s, const char *cause, uint64_t total)
+{
+	if (total)
+		pipeline_loss(s->pipeline, cause, 0, total);
+}
+
+void inside_losses(struct session *s)
+{
+	struct call_rings_stats st;
+	if (!s->inside.rings)
+		return;
+	call_rings_stats(s->inside.rings, &st);
+	tell_loss(s, "inside_full", st.full);
+	tell_loss(s, "inside_deep", st.deep);
+	tell_loss(s, "inside_elsewhere", st.elsewhere);
+	tell_loss(s, "inside_thread", st.threads);
+	tell_loss(s, "inside_record", st.bad_records);
+	tell_loss(s, "inside_unmatched", st.unmatched);
+	tell_loss(s, "inside_no_return", st.no_return);
+}
+
+void inside_metas(struct session *s, const struct tracer_stats *stats)
+{
+	struct call_rings_stats st;
+	if (!s->inside.rings)
+		return;
+	call_rings_stats(s->inside.rings, &st);
+	pipeline_meta(s->pipeline, "inside_places", "%lu", (unsigned long)stats->places_inside);
+	pipeline_meta(s->pipeline, "inside_processes", "%lu",
+		      (unsigned long)stats->inside_processes);
+	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats->inside_ns / 1e6);
+	pipeline_meta(s->pipeline, "inside_calls", "%lu", (unsigned long)st.calls);
+}
+
+void inside_close(struct session *s)
+{
+	call_rings_close(s->inside.rings);
+	s->inside.rings = NULL;
+}

@@ -1,0 +1,125 @@
+/* call_ring.h - what probes inside a process (inject/calls, libeacgm_calls.so) share with eacgm:
+ * what eacgm writes into the process, and the file through which the process hands its calls out
+ * (src/collect/call_rings.c).
+ *
+ * In the process. The library has CALL_SITES_MOST structs call_site, CALL_ISLANDS pieces of
+ * CALL_ISLAND_BYTES of code, and a count of those in use, all of which eacgm alone writes, through
+ * /proc/PID/mem, while nobody runs the code that is changed. A probed function keeps its first
+ * bytes, up to and with the instruction that a uprobe would be put on; behind them stands a jump to
+ * its island, which undoes what these bytes did, and goes to CALL_ENTRY with the site in r11.
+ *
+ * The file. One per process, named after its pid, in the session's folder, which the environment
+ * variable CALL_RINGS_ENV names: a header of CALL_HEADER_BYTES, then CALL_THREADS_MOST slots of
+ * CALL_SLOT_BYTES. A slot is one thread's at a time: struct call_slot, and from CALL_SLOT_HEADER on
+ * a ring of records. The thread alone writes head, records and its open calls; eacgm alone tail.
+ * Positions only grow. A slot has blocks behind it before it is written to: a write cannot fault.
+ * eacgm reads by pread(2) and trusts nothing.
+ *
+ * Times are ticks of wire/ticks.h. The lock by which a process sees that eacgm has ended is that of
+ * wire/gpu_ring.h. */
+#pragma once
+
+#include <linux/types.h>
+
+#include "wire/event.h"
+
+#define CALL_SHIM	 "libeacgm_calls.so"
+#define CALL_RINGS_ENV	 "EACGM_CALL_RINGS"
+#define CALL_PRELOAD_ENV "LD_PRELOAD"
+
+/* Symbols of the library. */
+#define CALL_SITES   "eacgm_call_sites"
+#define CALL_ISLANDS "eacgm_call_islands"
+#define CALL_ENTRY   "eacgm_call_entry"
+#define CALL_USED    "eacgm_call_used" /* u32 */
+
+#define CALL_SITES_MOST	  8192
+#define CALL_ISLAND_BYTES 128
+#define CALL_JUMP_BYTES	  14 /* jmp *0(%rip), and the address */
+
+enum call_site_trust {
+	CALL_TRUST_NONE,
+	CALL_TRUST_POINTERS, /* the function itself follows those that are read */
+};
+
+struct call_site {
+	__u64 original; /* code that does what the function does */
+	__u32 probe;
+	__u16 stack_words; /* of arguments that the function may have on the stack: even */
+	__u8 layer;
+	__u8 flags; /* call_flags that every call has */
+	__u8 trust; /* enum call_site_trust */
+	__u8 pad[15];
+	struct probe_desc desc;
+	__u8 room[16];
+};
+_Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
+
+#define CALL_MAGIC	  0x31534c4c4143454aULL
+#define CALL_HEADER_BYTES 4096
+#define CALL_THREADS_MOST 64
+#define CALL_RING_BYTES	  (1u << 20)
+#define CALL_SLOT_HEADER  (1u << 14)
+#define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
+#define CALL_FILE_BYTES                                                                            \
+	(CALL_HEADER_BYTES + (unsigned long long)CALL_THREADS_MOST * CALL_SLOT_BYTES)
+
+struct call_header {
+	__u64 magic; /* written last */
+	__u32 pid;
+	__u32 counted; /* ticks are the processor's counter, else nanoseconds */
+	__u64 no_slot; /* calls of threads that found no slot, or no room for one */
+	__u64 pad[5];
+	__u32 stop; /* eacgm's: nothing more is to be recorded */
+};
+
+enum call_slot_state {
+	CALL_SLOT_FREE, /* by eacgm, once all of it is read */
+	CALL_SLOT_USED,
+	CALL_SLOT_LEFT, /* its thread has ended */
+};
+
+struct call_open {
+	__u64 sp; /* where its return address lies */
+	__u64 start;
+	__u32 probe;
+	__u8 layer;
+	__u8 flags;
+	__u8 nargs;
+	__u8 pad;
+	__u64 args[MAX_ARGS];
+};
+_Static_assert(sizeof(struct call_open) == 88, "shared with traced processes");
+
+struct call_slot {
+	__u32 state; /* enum call_slot_state */
+	__u32 tid;
+	__u64 head;	 /* bytes written so far */
+	__u64 full;	 /* calls for which there was no room */
+	__u64 deep;	 /* more than MAX_OPEN_CALLS open */
+	__u64 elsewhere; /* on another stack than the thread's, or amid our own work */
+	__u64 unmatched; /* returns of what is not open */
+	__u64 no_return; /* left without returning: recorded with an upper bound */
+	__u64 pad0;
+	__u64 tail; /* eacgm's: bytes read so far */
+	__u64 pad1[7];
+	__u32 depth; /* calls open */
+	__u8 layer_open[LAYERS_MAX];
+	__u8 pad2[12];
+	struct call_open open[MAX_OPEN_CALLS];
+};
+_Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
+_Static_assert(__builtin_offsetof(struct call_slot, depth) == 128, "likewise");
+_Static_assert(sizeof(struct call_slot) <= CALL_SLOT_HEADER, "before the ring");
+
+/* Words of 8 bytes; a record may go on at the ring's beginning. */
+struct call_record {
+	__u32 probe;
+	__u8 flags; /* call_flags */
+	__u8 depth; /* calls of the ring's kind around it */
+	__u8 nargs; /* so many words of arguments follow */
+	__u8 pad;
+	__u64 start, end;
+};
+_Static_assert(sizeof(struct call_record) == 24, "shared with traced processes");
+#define CALL_RECORD_MOST (sizeof(struct call_record) + 8 * MAX_ARGS)
